@@ -10,7 +10,8 @@ struct Row {
   std::string_view name;
   std::int64_t bytes;
 };
-constexpr std::array<Row, kDtypeCount> kRows{{{"f64", 8}, {"f32", 4}, {"f16", 2}, {"bf16", 2}, {"i32", 4}, {"u8", 1}, {"i8", 1}}};
+constexpr std::array<Row, kDtypeCount> kRows{
+    {{"f64", 8}, {"f32", 4}, {"f16", 2}, {"bf16", 2}, {"i32", 4}, {"u8", 1}, {"i8", 1}}};
 
 const Row& row(Dtype dtype) { return kRows[static_cast<std::size_t>(dtype)]; }
 

@@ -58,12 +58,18 @@ Dtype promote(Dtype a, Dtype b);
 /// The Dtype of a C++ element type.
 template <class T>
 constexpr Dtype dtype_of() {
-  if constexpr (std::is_same_v<T, double>) return Dtype::f64;
-  else if constexpr (std::is_same_v<T, float>) return Dtype::f32;
-  else if constexpr (std::is_same_v<T, Half>) return Dtype::f16;
-  else if constexpr (std::is_same_v<T, Bfloat16>) return Dtype::bf16;
-  else if constexpr (std::is_same_v<T, std::int32_t>) return Dtype::i32;
-  else if constexpr (std::is_same_v<T, std::uint8_t>) return Dtype::u8;
+  if constexpr (std::is_same_v<T, double>)
+    return Dtype::f64;
+  else if constexpr (std::is_same_v<T, float>)
+    return Dtype::f32;
+  else if constexpr (std::is_same_v<T, Half>)
+    return Dtype::f16;
+  else if constexpr (std::is_same_v<T, Bfloat16>)
+    return Dtype::bf16;
+  else if constexpr (std::is_same_v<T, std::int32_t>)
+    return Dtype::i32;
+  else if constexpr (std::is_same_v<T, std::uint8_t>)
+    return Dtype::u8;
   else {
     static_assert(std::is_same_v<T, std::int8_t>, "no Dtype for this C++ type");
     return Dtype::i8;
@@ -74,18 +80,26 @@ constexpr Dtype dtype_of() {
 template <class Function>
 decltype(auto) visit_dtype(Dtype dtype, Function&& function) {
   switch (dtype) {
-    case Dtype::f64: return function(double{});
-    case Dtype::f32: return function(float{});
-    case Dtype::f16: return function(Half{});
-    case Dtype::bf16: return function(Bfloat16{});
-    case Dtype::i32: return function(std::int32_t{});
-    case Dtype::u8: return function(std::uint8_t{});
-    case Dtype::i8: break;
+    case Dtype::f64:
+      return function(double{});
+    case Dtype::f32:
+      return function(float{});
+    case Dtype::f16:
+      return function(Half{});
+    case Dtype::bf16:
+      return function(Bfloat16{});
+    case Dtype::i32:
+      return function(std::int32_t{});
+    case Dtype::u8:
+      return function(std::uint8_t{});
+    case Dtype::i8:
+      break;
   }
   return function(std::int8_t{});
 }
 
-/// Converts one element the way kernels store it: to integers nearest-even and saturating (NaN gives 0), to halves through float.
+/// Converts one element the way kernels store it: to integers nearest-even and saturating (NaN gives 0), to halves
+/// through float.
 template <class To, class From>
 To convert(From value) {
   constexpr bool from_half = std::is_same_v<From, Half> || std::is_same_v<From, Bfloat16>;
@@ -99,7 +113,8 @@ To convert(From value) {
   } else if constexpr (std::is_floating_point_v<To>) {
     return static_cast<To>(value);
   } else {
-    const double rounded = std::is_floating_point_v<From> ? std::nearbyint(static_cast<double>(value)) : static_cast<double>(value);
+    const double rounded =
+        std::is_floating_point_v<From> ? std::nearbyint(static_cast<double>(value)) : static_cast<double>(value);
     if (rounded != rounded) return To{0};
     if (rounded <= static_cast<double>(std::numeric_limits<To>::min())) return std::numeric_limits<To>::min();
     if (rounded >= static_cast<double>(std::numeric_limits<To>::max())) return std::numeric_limits<To>::max();

@@ -17,7 +17,9 @@ std::vector<Frame>& frames() {
 
 }  // namespace
 
-Scope::Scope(std::string_view name, std::string_view kind) { frames().push_back({std::string(name), std::string(kind)}); }
+Scope::Scope(std::string_view name, std::string_view kind) {
+  frames().push_back({std::string(name), std::string(kind)});
+}
 Scope::~Scope() { frames().pop_back(); }
 
 std::string Scope::path() {

@@ -4,7 +4,8 @@
 //   struct Dropout {
 //     float rate = 0.5f;
 //     static constexpr const char* name = "dropout";
-//     static constexpr auto fields() { return std::tuple{field("rate", &Dropout::rate, "share of inputs set to zero", {0, 1})}; }
+//     static constexpr auto fields() { return std::tuple{field("rate", &Dropout::rate, "share of inputs set to zero",
+//     {0, 1})}; }
 //   };
 #pragma once
 
@@ -80,13 +81,11 @@ struct PerAxis {
 
 /// The YAML text of a field's value. Further types add an overload beside their definition.
 template <class T>
-  requires std::is_arithmetic_v<T>
-std::string field_text(T value) {
-  return fmt::format("{}", value);
-}
+requires std::is_arithmetic_v<T> std::string field_text(T value) { return fmt::format("{}", value); }
 inline std::string field_text(const std::string& value) { return '"' + value + '"'; }
 inline std::string field_text(const PerAxis& value) {
-  return value.values.size() == 1 ? fmt::format("{}", value.values[0]) : fmt::format("[{}]", fmt::join(value.values, ", "));
+  return value.values.size() == 1 ? fmt::format("{}", value.values[0])
+                                  : fmt::format("[{}]", fmt::join(value.values, ", "));
 }
 template <class T>
 std::string field_text(const std::vector<T>& values) {

@@ -14,7 +14,8 @@ Shape::Shape(std::vector<std::int64_t> sizes) : sizes_(std::move(sizes)) {
 std::int64_t Shape::size() const {
   std::int64_t total = 1;
   for (std::int64_t size : sizes_)
-    check(!__builtin_mul_overflow(total, size, &total), "shape ", to_string(*this), " has more elements than 63 bits count");
+    check(!__builtin_mul_overflow(total, size, &total), "shape ", to_string(*this),
+          " has more elements than 63 bits count");
   return total;
 }
 

@@ -1,0 +1,60 @@
+// Backend: what runs a Plan. The boundary is compiled Plans and plain buffers, nothing smaller.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "core/plan.h"
+
+namespace nixie {
+
+/// Memory of a backend.
+class Buffer {
+ public:
+  explicit Buffer(std::int64_t size_bytes) : size_bytes_(size_bytes) {}
+  virtual ~Buffer() = default;
+  std::int64_t size_bytes() const { return size_bytes_; }
+  /// The address as the backend's kernels see it.
+  virtual void* address() = 0;
+
+ private:
+  std::int64_t size_bytes_;
+};
+
+/// What the passes need to know of a backend.
+struct Target {
+  bool channels_last = false;  ///< physical layout of images and filters
+};
+
+/// A Plan ready to run.
+class Executable {
+ public:
+  virtual ~Executable() = default;
+  /// Runs the plan once. `externals` are bound to plan.externals in order; `scalars` replace plan.scalars.
+  /// Returns when the work is ordered on the backend, not necessarily done.
+  virtual void run(std::span<const std::shared_ptr<Buffer>> externals, std::span<const double> scalars) = 0;
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual std::string name() const = 0;
+  virtual Target target() const { return {}; }
+  /// Picks algorithms, adds workspace slots, joins kernels into groups. Runs before memory is laid out.
+  virtual void lower(Plan&) {}
+  /// Throws Fault::memory when there is not enough.
+  virtual std::shared_ptr<Buffer> allocate(std::int64_t size_bytes) = 0;
+  virtual void upload(const void* from, Buffer& to, std::int64_t size_bytes) = 0;
+  virtual void download(Buffer& from, void* to, std::int64_t size_bytes) = 0;
+  /// Waits for all work ordered so far.
+  virtual void synchronize() {}
+  virtual std::unique_ptr<Executable> compile(const Plan& plan) = 0;
+};
+
+/// The backend that `evaluate` and host reads use where none is named; throws until one is set.
+Backend& default_backend();
+void set_default_backend(std::shared_ptr<Backend> backend);
+
+}  // namespace nixie
