@@ -1,0 +1,156 @@
+// The direction of includes between folders, and what an installed header may include.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path kRoot = NIXIE_SOURCE_DIR;
+
+// What the files of a folder may include besides their own folder.
+const std::map<std::string, std::set<std::string>> kAllowed = {
+    {"core", {}},
+    {"backends", {"core"}},
+    {"layers", {"core"}},
+    {"optimizers", {"core"}},
+    {"models", {"layers", "optimizers", "core"}},
+    {"data", {"core"}},
+    {"configs", {"models", "layers", "optimizers", "data", "core"}},
+    {"apps", {"configs", "models", "layers", "optimizers", "data", "backends", "core"}},
+    {"tests", {"apps", "configs", "models", "layers", "optimizers", "data", "backends", "core"}},
+};
+
+struct Include {
+  int line;
+  std::string file;
+  bool quoted;
+};
+
+std::vector<Include> includes_of(std::istream& text) {
+  std::vector<Include> found;
+  std::string line;
+  for (int number = 1; std::getline(text, line); ++number) {
+    std::size_t hash = line.find_first_not_of(" \t");
+    if (hash == std::string::npos || line[hash] != '#') continue;
+    std::size_t word = line.find_first_not_of(" \t", hash + 1);
+    if (word == std::string::npos || line.compare(word, 7, "include") != 0) continue;
+    std::size_t open = line.find_first_of("\"<", word);
+    if (open == std::string::npos) continue;
+    std::size_t close = line.find(line[open] == '<' ? '>' : '"', open + 1);
+    if (close == std::string::npos) continue;
+    found.push_back({number, line.substr(open + 1, close - open - 1), line[open] == '"'});
+  }
+  return found;
+}
+
+struct Source {
+  std::string path;  // from the root: "core/shape.h"
+  std::string folder;
+  std::vector<Include> includes;
+
+  bool device_code() const { return path.starts_with("backends/cuda/kernels/") && path.ends_with(".cuh"); }
+};
+
+// Installed are the headers at the top of a library's folder.
+bool installed(const std::string& path) {
+  fs::path parent = fs::path(path).parent_path();
+  return path.ends_with(".h") && path.find("tests/") != 0 &&
+         (parent == "apps/trainer" || (parent != "apps" && kAllowed.contains(parent.string())));
+}
+
+std::vector<Source> sources() {
+  std::vector<Source> all;
+  for (const auto& [folder, allowed] : kAllowed) {
+    if (!fs::exists(kRoot / folder)) continue;
+    for (const auto& entry : fs::recursive_directory_iterator(kRoot / folder)) {
+      std::string extension = entry.path().extension();
+      if (extension != ".h" && extension != ".cpp" && extension != ".cuh") continue;
+      std::string path = fs::relative(entry.path(), kRoot);
+      if (path.starts_with("tests/consumer/")) continue;  // an outside project
+      std::ifstream text(entry.path());
+      all.push_back({path, folder, includes_of(text)});
+    }
+  }
+  return all;
+}
+
+std::string place(const Source& source, const Include& include) {
+  return source.path + ":" + std::to_string(include.line) + ": includes " + include.file;
+}
+
+std::string first_folder(const std::string& path) { return path.substr(0, path.find('/')); }
+
+TEST(Includes, AreRead) {
+  std::istringstream text(
+      "#include \"core/a.h\"\n  #  include <vector>  // why\n// #include \"no.h\"\nint include;\n#if 1\n");
+  std::vector<Include> found = includes_of(text);
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[0].file, "core/a.h");
+  EXPECT_TRUE(found[0].quoted);
+  EXPECT_EQ(found[1].file, "vector");
+  EXPECT_EQ(found[1].line, 2);
+  EXPECT_FALSE(found[1].quoted);
+}
+
+TEST(Includes, FollowTheDirectionOfFolders) {
+  std::set<std::string> seen;
+  for (const Source& source : sources()) {
+    seen.insert(source.path);
+    if (source.device_code()) continue;
+    for (const Include& include : source.includes) {
+      if (!include.quoted) continue;
+      std::string folder = first_folder(include.file);
+      EXPECT_TRUE(fs::exists(kRoot / include.file)) << place(source, include) << ", which is no path from the root";
+      EXPECT_TRUE(folder == source.folder || kAllowed.at(source.folder).contains(folder)) << place(source, include);
+    }
+  }
+  EXPECT_TRUE(seen.contains("core/shape.h") && seen.contains("tests/includes_test.cpp"));
+}
+
+TEST(Includes, OfInstalledHeadersAreInstalled) {
+  int headers = 0;
+  for (const Source& source : sources()) {
+    if (!installed(source.path)) continue;
+    ++headers;
+    for (const Include& include : source.includes) {
+      EXPECT_TRUE(!include.quoted || installed(include.file)) << place(source, include) << ", which is not installed";
+      for (const char* forbidden : {"Eigen/", "unsupported/", "immintrin", "x86intrin", "cuda", "nvrtc", "cublas"}) {
+        EXPECT_FALSE(!include.quoted && include.file.starts_with(forbidden)) << place(source, include);
+      }
+    }
+  }
+  EXPECT_GE(headers, 5);
+}
+
+// Only backends/, the programs and the tests know that there is CUDA; inside backends/ its own folder and the list do.
+TEST(Includes, NameCudaOnlyWhereItLives) {
+  for (const Source& source : sources()) {
+    if (source.folder == "apps" || source.folder == "tests" || source.path.starts_with("backends/cuda/")) continue;
+    bool list_of_backends =
+        source.folder == "backends" && !source.path.ends_with(".h") && source.path.find('/') == source.path.rfind('/');
+    for (const Include& include : source.includes) {
+      EXPECT_TRUE(list_of_backends || include.file.find("cuda") == std::string::npos) << place(source, include);
+    }
+  }
+}
+
+// Device code is compiled at run time from embedded text: there is no other file to include.
+TEST(Includes, OfDeviceCodeStayInItsFolder) {
+  for (const Source& source : sources()) {
+    if (!source.device_code()) continue;
+    for (const Include& include : source.includes) {
+      EXPECT_TRUE(include.quoted && fs::exists(kRoot / "backends/cuda/kernels" / include.file))
+          << place(source, include);
+    }
+  }
+}
+
+}  // namespace
