@@ -1,0 +1,270 @@
+// Strict YAML: what is kept, what is refused and where, --set, printing, and hostile or mangled text.
+#include "configs/yaml.h"
+
+#include <gtest/gtest.h>
+#include <yaml-cpp/yaml.h>
+
+#include <chrono>
+#include <fstream>
+#include <functional>
+#include <random>
+
+namespace nixie {
+namespace {
+
+std::string error_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.fault(), Fault::usage);
+    return error.what();
+  }
+  return "no error";
+}
+
+std::string parse_error(const std::string& text) {
+  return error_of([&] { parse_yaml(text, "f.yaml"); });
+}
+
+/// Structure, keys, texts and quoting, without places.
+std::string shape_of(const Tree& tree) {
+  if (tree.is_null()) return "~";
+  if (tree.is_scalar()) return (tree.quoted ? "s'" : "'") + tree.text + "'";
+  std::string out = tree.is_list() ? "[" : "{";
+  for (const Tree& item : tree.items) out += shape_of(item) + ",";
+  for (const Tree::Entry& entry : tree.entries) out += entry.key + ":" + shape_of(entry.value) + ",";
+  return out + (tree.is_list() ? "]" : "}");
+}
+
+TEST(Yaml, KeepsStructurePlacesAndQuotes) {
+  const Tree tree = parse_yaml("model:\n  alexnet: {classes: 10}\nlist:\n  - relu\n  - \"5\"\nnothing:\n", "f.yaml");
+  EXPECT_EQ(shape_of(tree), "{model:{alexnet:{classes:'10',},},list:['relu',s'5',],nothing:~,}");
+  const Tree& classes = *tree.find("model")->find("alexnet")->find("classes");
+  EXPECT_EQ(to_string(classes.place), "f.yaml:2:22");
+  EXPECT_EQ(to_string(tree.entries[1].place), "f.yaml:3:1");
+  EXPECT_EQ(to_string(tree.find("list")->items[1].place), "f.yaml:5:5");
+  EXPECT_EQ(tree.find("absent"), nullptr);
+}
+
+TEST(Yaml, RepeatsAliasesAndDropsAnchorHolders) {
+  const Tree tree = parse_yaml(".defaults:\n  conv: &conv {out: 3}\na: *conv\nb: [*conv, *conv]\n", "f.yaml");
+  EXPECT_EQ(shape_of(tree), "{a:{out:'3',},b:[{out:'3',},{out:'3',},],}");
+}
+
+TEST(Yaml, RefusesWithPlaceAndRemedy) {
+  struct Row {
+    const char *text, *place, *what;
+  };
+  const Row rows[] = {
+      {"", "f.yaml:1:1", "no map"},
+      {"5", "f.yaml:1:1", "no map"},
+      {"- a\n- b\n", "f.yaml:1:1", "no map"},
+      {", a: 1", "f.yaml:1:1", ""},
+      {",", "f.yaml:1:1", ""},
+      {"a: 1\nb: 2\na: 3\n", "f.yaml:3:1", "first at f.yaml:1:1"},
+      {"m: {x: 1, y: 2, x: 3}", "f.yaml:1:17", "first at f.yaml:1:5"},
+      {"a: &a [*a]\n", "f.yaml:1:8", "stands inside the value it repeats"},
+      {"a: &a {b: {c: *a}}\n", "f.yaml:1:15", "stands inside the value it repeats"},
+      {"a: *b\n", "f.yaml:1:4", ""},
+      {"a: !!str 5\n", "f.yaml:1:", "tag tag:yaml.org,2002:str"},
+      {"a: !thing {b: 1}\n", "f.yaml:1:", "tag"},
+      {"b: &b {x: 1}\na:\n  <<: *b\n", "f.yaml:3:3", "merge key"},
+      {"[a, b]: 1\n", "f.yaml:1:1", "key is no word"},
+      {"? \n: 1\n", "f.yaml:", "key is no word"},
+      {"a: 1\n---\nb: 2\n", "f.yaml:1:1", "follows the document"},
+      {"{a: 1} b\n", "f.yaml:1:", "follows the document"},
+      {"a: [1, 2\n", "f.yaml:2:1", ""},
+      {"a: 'x", "f.yaml:1:6", "illegal EOF"},
+      {"a:\tb: 1\n", "f.yaml:1:", ""},
+  };
+  for (const Row& row : rows) {
+    const std::string error = parse_error(row.text);
+    EXPECT_EQ(error.rfind(row.place, 0), 0u) << row.text << " -> " << error;
+    EXPECT_NE(error.find(row.what), std::string::npos) << row.text << " -> " << error;
+    EXPECT_EQ(error.find('\n'), std::string::npos) << error;
+  }
+  EXPECT_NO_THROW(parse_yaml("# first\n---\na: 1\n...\n", "f.yaml"));
+}
+
+TEST(Yaml, BoundsSizeDepthNodesAndText) {
+  const auto nested = [](std::size_t lists) {
+    return "a: " + std::string(lists, '[') + std::string(lists, ']') + "\n";
+  };
+  EXPECT_NO_THROW(parse_yaml(nested(63), "f.yaml"));
+  EXPECT_NE(parse_error(nested(64)).find("more than 64 levels"), std::string::npos);
+  EXPECT_NE(parse_error("a: " + std::string(1 << 20, 'x')).find("more than 1048576 bytes"), std::string::npos);
+
+  std::string wide = "a: [0";
+  for (int i = 0; i < 100'000; ++i) wide += ",1";
+  EXPECT_NE(parse_error(wide + "]").find("more than 100000 values"), std::string::npos);
+
+  std::string bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n";
+  for (int i = 1; i < 14; ++i) {
+    bomb += fmt::format("a{0}: &a{0} [", i);
+    for (int j = 0; j < 9; ++j) bomb += fmt::format("{}*a{}", j ? ", " : "", i - 1);
+    bomb += "]\n";
+  }
+  EXPECT_NE(parse_error(bomb).find("more than 100000 values"), std::string::npos);
+
+  std::string text_bomb = "a: &a " + std::string(500'000, 'x') + "\nb: [*a";
+  for (int i = 0; i < 100; ++i) text_bomb += ", *a";
+  EXPECT_NE(parse_error(text_bomb + "]").find("bytes of text"), std::string::npos);
+
+  std::string deep = "a0: &a0 [x]\n";  // every line is shallow, the last alias is not
+  for (int i = 1; i < 70; ++i) deep += fmt::format("a{0}: &a{0} [*a{1}]\n", i, i - 1);
+  EXPECT_NE(parse_error(deep).find("more than 64 levels"), std::string::npos);
+}
+
+TEST(Yaml, HostileTextEndsQuickly) {
+  const std::size_t size = (1 << 20) - 8;
+  const auto repeat = [&](const std::string& unit) {
+    std::string text;
+    while (text.size() + unit.size() <= size) text += unit;
+    return text;
+  };
+  for (const char* unit :
+       {"[", "{",  "- ", "? ",  "a: ",   "\"",          "'",       "&a ",    "!a ",  "{a: ", "[a, ",  ",", "\n",
+        " ", "\t", "#",  "|\n", "---\n", "%YAML 1.2\n", "a: &a\n", "- *a\n", "\xff", "a\n",  "a:\n ", "]", "*a: "}) {
+    const auto start = std::chrono::steady_clock::now();
+    parse_error(repeat(unit));
+    parse_error("a: " + repeat(unit));
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    EXPECT_LT(seconds, 10) << "repeating " << unit;
+  }
+}
+
+TEST(Yaml, LoadNamesTheFile) {
+  const std::string file = testing::TempDir() + "nixie_yaml_test.yaml";
+  std::ofstream(file) << "a: 1\n";
+  EXPECT_EQ(shape_of(load_yaml(file)), "{a:'1',}");
+  EXPECT_NE(error_of([] { load_yaml("/no/such.yaml"); }).find("/no/such.yaml"), std::string::npos);
+  EXPECT_NE(error_of([] { load_yaml("/tmp"); }).find("/tmp is a folder"), std::string::npos);
+  EXPECT_NE(error_of([] { load_yaml("/dev/zero"); }).find("more than 1048576 bytes"), std::string::npos);
+  std::filesystem::remove(file);
+}
+
+TEST(YamlOverride, SetsCreatesAndReplaces) {
+  struct Row {
+    const char *before, *assignment, *after;
+  };
+  const Row rows[] = {
+      {"a: {b: 1}", "a.b=2", "{a:{b:'2',},}"},
+      {"a: {b: 1}", "a.c.d=2", "{a:{b:'1',c:{d:'2',},},}"},
+      {"a: {b: 1}", "a={c: [1, x]}", "{a:{c:['1','x',],},}"},
+      {"a: 1", "b=\"5\"", "{a:'1',b:s'5',}"},
+      {"a: 1", "b=x=y", "{a:'1',b:'x=y',}"},
+      {"a: 1", "a=", "{a:~,}"},
+      {"a:", "a.b=1", "{a:{b:'1',},}"},
+      {"a: [{x: 1}, {x: 2}]", "a.1.x=3", "{a:[{x:'1',},{x:'3',},],}"},
+      {"model: lenet", "model.lenet.classes=5", "{model:{lenet:{classes:'5',},},}"},
+      {"model: lenet", "model.mlp.classes=5", "{model:{mlp:{classes:'5',},},}"},
+      {"model: {lenet: {classes: 3}}", "model.mlp.hidden=5", "{model:{mlp:{hidden:'5',},},}"},
+      {"model: {lenet: {classes: 3}}", "model.lenet.pad=5", "{model:{lenet:{classes:'3',pad:'5',},},}"},
+      {"a: 1", "model.mlp.hidden=5", "{a:'1',model:{mlp:{hidden:'5',},},}"},
+  };
+  for (const Row& row : rows) {
+    Tree tree = parse_yaml(row.before, "f.yaml");
+    override_yaml(tree, row.assignment, {"model"});
+    EXPECT_EQ(shape_of(tree), row.after) << row.before << " --set " << row.assignment;
+  }
+}
+
+TEST(YamlOverride, ErrorsNameTheFlag) {
+  for (const char* assignment : {"a", "=1", "a..b=1", ".a=1", "a.=1", "a=[1", "a={b: 1, b: 2}", "n.b=1", "l.2=1",
+                                 "l.x=1", "a=1\n---\nb: 2", "a=*x"}) {
+    Tree tree = parse_yaml("n: 5\nl: [1, 2]\n", "f.yaml");
+    const std::string before = shape_of(tree);
+    const std::string error = error_of([&] { override_yaml(tree, assignment); });
+    EXPECT_EQ(error.rfind(std::string("--set ") + assignment + ": ", 0), 0u) << error;
+    EXPECT_EQ(shape_of(tree), before) << assignment;
+  }
+  Tree tree = parse_yaml("n: 5\n", "f.yaml");
+  override_yaml(tree, "n=x");
+  EXPECT_EQ(to_string(tree.find("n")->place), "--set n=x");
+}
+
+TEST(YamlPrint, ReadsAsABlock) {
+  const Tree tree = parse_yaml(
+      "model: [conv2d: {out: 64, kernel: [3, 5]}, relu, []]\ndata: {}\nname: \"a b\"\nrate: 5e-4\nnone:\n", "f");
+  EXPECT_EQ(print_yaml(tree),
+            "model:\n  - conv2d:\n      out: 64\n      kernel:\n        - 3\n        - 5\n  - relu\n  - []\n"
+            "data: {}\nname: \"a b\"\nrate: 5e-4\nnone:\n");
+}
+
+TEST(YamlPrint, ParsesBackToTheSameTree) {
+  const char* texts[] = {"{}",
+                         "a: {}",
+                         "a: [[1, [2]], [[{b: c}]]]",
+                         "a:\n  - - x\n    - y: 1\n      z: [q]\n",
+                         "a: \"\\n\\t\\\"\\\\\\x01 \\u00e9\"",
+                         "\"k: #\": 'it''s'",
+                         "a: '010'",
+                         "a: \"null\"",
+                         "\"null\": 1",
+                         "\"-\": \"-\"",
+                         "a: |\n  two\n  lines\n",
+                         "a: \"- x\"",
+                         "a: [~, '~', null]",
+
+                         "a: \"...\""};
+  for (const char* text : texts) {
+    const Tree tree = parse_yaml(text, "f");
+    const std::string printed = print_yaml(tree);
+    EXPECT_EQ(shape_of(parse_yaml(printed, "f")), shape_of(tree)) << text << "\n" << printed;
+    EXPECT_EQ(print_yaml(parse_yaml(printed, "f")), printed);
+  }
+}
+
+/// A node of yaml-cpp's own loader in the form of shape_of, as an independent reading.
+std::string shape_of(const YAML::Node& node) {
+  if (node.IsNull()) return "~";
+  if (node.IsScalar()) return (node.Tag() == "!" ? "s'" : "'") + node.Scalar() + "'";
+  std::string out = node.IsSequence() ? "[" : "{";
+  if (node.IsSequence())
+    for (const auto& item : node) out += shape_of(item) + ",";
+  else
+    for (const auto& entry : node) out += entry.first.Scalar() + ":" + shape_of(entry.second) + ",";
+  return out + (node.IsSequence() ? "]" : "}");
+}
+
+TEST(Yaml, MutatedTextIsRefusedOrReadAsYamlCppReadsIt) {
+  const std::string seed =
+      "backend: cuda\nmodel: {alexnet: {classes: 1000}}\noptimizer:\n  sgd: &o {momentum: 0.9, weight_decay: 5e-4}\n"
+      "list:\n  - conv2d: {out: 64, kernel: [3, 5]}\n  - relu\n  - 'it''s'\n  - \"x\\n\"\nother: *o\ntext: |\n  a\n  "
+      "b\n";
+  const std::string alphabet = "\n\n  ::--{}[],&*!|>'\"%@`#?~ao0.\t\\x";
+  std::mt19937 random(7);
+  int accepted = 0;
+  for (int round = 0; round < 20'000; ++round) {
+    std::string text = seed;
+    for (int edits = 1 + static_cast<int>(random() % 4); edits > 0; --edits) {
+      const std::size_t at = random() % text.size();
+      const char c = alphabet[random() % alphabet.size()];
+      if (random() % 3 == 0)
+        text[at] = c;
+      else if (random() % 2)
+        text.insert(at, 1, c);
+      else
+        text.erase(at, 1 + random() % 3);
+    }
+    Tree tree;
+    try {
+      tree = parse_yaml(text, "f");
+    } catch (const Error&) {
+      continue;
+    }
+    ++accepted;
+    const bool holds_anchors = text[0] == '.' || text.find("\n.") != std::string::npos;
+    if (!holds_anchors) {
+      ASSERT_EQ(shape_of(tree), shape_of(YAML::Load(text))) << text;
+    }
+    const std::string printed = print_yaml(tree);
+    Tree again;
+    ASSERT_NO_THROW(again = parse_yaml(printed, "f")) << text << "\n-----\n" << printed;
+    ASSERT_EQ(print_yaml(again), printed) << text;
+  }
+  EXPECT_GT(accepted, 1000);
+}
+
+}  // namespace
+}  // namespace nixie
