@@ -100,7 +100,7 @@ std::string_view to_string(Primitive primitive);
 /// A traced scalar function of `arity` parameters; its result is the last register.
 struct Formula {
   int arity = 0;
-  std::vector<Instruction> body;
+  std::vector<Instruction> body = {};
 };
 
 }  // namespace nixie

@@ -14,20 +14,23 @@ namespace nixie {
 
 struct ElementwiseInfo;  // core/elementwise.h
 class Storage;           // core/storage.h
+struct VariableState;    // core/variable.h
 
 /// A number. `weak` ones (C++ literals) take the type of what they meet.
 struct Constant {
   double value = 0;
   bool weak = true;
 };
-/// A value from outside the graph: a named input of a Step (no storage), or stored elements (a Variable or a result).
+/// A value from outside the graph: a named input of a Step, stored elements (a result, a host array), or what a
+/// Variable holds when its Step begins.
 struct Input {
-  std::string name;
-  std::shared_ptr<Storage> storage;
+  std::string name = {};
+  std::shared_ptr<Storage> storage = {};
+  std::shared_ptr<VariableState> variable = {};
 };
 /// An elementwise op. Its inputs have the node's shape, or are Constants.
 struct Map {
-  std::shared_ptr<const ElementwiseInfo> op;
+  std::shared_ptr<const ElementwiseInfo> op = {};
 };
 /// Position along an axis, i32.
 struct Coordinate {
@@ -46,7 +49,7 @@ enum class ReduceKind : std::uint8_t {
 /// A reduction that keeps the reduced axes with size 1.
 struct Reduce {
   ReduceKind kind = ReduceKind::sum;
-  Axes axes;  ///< sorted, distinct, each of size other than 1
+  Axes axes = {};  ///< sorted, distinct, each of size other than 1
 };
 /// Repeats axes of size 1; the rank stays.
 struct Expand {};
@@ -54,15 +57,15 @@ struct Expand {};
 struct Reshape {};
 /// Output axis i is input axis order[i].
 struct Permute {
-  Axes order;
+  Axes order = {};
 };
 /// Output position i reads input position start + i * step, on each axis; steps may be negative.
 struct Slice {
-  std::vector<std::int64_t> start, step;
+  std::vector<std::int64_t> start = {}, step = {};
 };
 /// Adds `low` and `high` elements of `value` before and after each axis.
 struct Pad {
-  std::vector<std::int64_t> low, high;
+  std::vector<std::int64_t> low = {}, high = {};
   double value = 0;
 };
 /// Inputs side by side along an axis.
@@ -97,7 +100,7 @@ enum class ConvRole : std::uint8_t {
 /// spatial...].
 struct Conv {
   ConvRole role = ConvRole::output;
-  std::vector<int> stride, pad, dilation;  ///< per spatial axis; pad on both sides
+  std::vector<int> stride = {}, pad = {}, dilation = {};  ///< per spatial axis; pad on both sides
   int groups = 1;
 };
 enum class PoolKind : std::uint8_t { max, average };
@@ -111,7 +114,7 @@ enum class PoolRole : std::uint8_t {
 struct Pool {
   PoolKind kind = PoolKind::max;
   PoolRole role = PoolRole::output;
-  std::vector<int> window, stride, pad;  ///< per axis after the first: channels, then spatial
+  std::vector<int> window = {}, stride = {}, pad = {};  ///< per axis after the first: channels, then spatial
   bool count_pad = false;  ///< average: divide by the window's size, not by the positions inside the input
 };
 

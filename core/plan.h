@@ -14,10 +14,10 @@ namespace nixie {
 /// A piece of memory. External slots are bound when the plan runs (inputs, variables, results); the others lie in the
 /// arena.
 struct Slot {
-  std::string name;
+  std::string name = {};
   Dtype dtype = Dtype::f32;
-  Shape shape;      ///< logical
-  Strides strides;  ///< physical, dense, in elements
+  Shape shape = {};      ///< logical
+  Strides strides = {};  ///< physical, dense, in elements
   bool external = false;
   std::int64_t offset = 0;  ///< bytes into the arena, a multiple of 256
   std::int64_t size_bytes() const { return shape.size() * size_of(dtype); }
@@ -27,10 +27,10 @@ struct Slot {
 struct Access {
   int slot = 0;
   std::int64_t offset = 0;  ///< in elements
-  Strides strides;          ///< in elements, per domain axis
+  Strides strides = {};     ///< in elements, per domain axis
   /// Per domain axis the positions [low, high) that lie inside the slot; empty: all of them. A load outside gives
   /// `fill`.
-  std::vector<std::pair<std::int64_t, std::int64_t>> inside;
+  std::vector<std::pair<std::int64_t, std::int64_t>> inside = {};
   double fill = 0;
   bool operator==(const Access&) const = default;
 };
@@ -53,53 +53,53 @@ struct Store {
 /// reduced axes. Full stages may reduce; kept stages may carry. Registers are local to a stage.
 struct Stage {
   bool full = true;
-  std::vector<Instruction> body;
-  std::vector<Store> stores;
-  std::vector<Reduction> reductions;  ///< mean and m2 of one register are one Welford accumulator
-  std::vector<Carry> carries;
+  std::vector<Instruction> body = {};
+  std::vector<Store> stores = {};
+  std::vector<Reduction> reductions = {};  ///< mean and m2 of one register are one Welford accumulator
+  std::vector<Carry> carries = {};
 };
 
 /// An operand of a head: a strided view of a slot.
 struct Operand {
   int slot = 0;
   std::int64_t offset = 0;  ///< in elements
-  Shape shape;
-  Strides strides;
+  Shape shape = {};
+  Strides strides = {};
 };
 
 /// What a kernel computes before its stages: one value per domain position, read by Primitive::head.
 /// Operands are the op's inputs in order; the head's result has the kernel's domain as its shape.
 struct Head {
-  std::variant<Matmul, Conv, Pool, Gather, Scatter> op;
-  std::vector<Operand> operands;
+  std::variant<Matmul, Conv, Pool, Gather, Scatter> op = {};
+  std::vector<Operand> operands = {};
   Dtype dtype = Dtype::f32;  ///< of the result; halves accumulate in float
 };
 
 /// A head (perhaps) and stages in order; a later stage sees everything an earlier one carried.
 /// Kernels with a head have no reduced axes.
 struct Kernel {
-  std::string label;
-  Shape domain;
-  Axes reduced;
-  std::optional<Head> head;
-  std::vector<Access> loads, stores;
-  std::vector<Dtype> carried;  ///< types of the carried values: f32, f64 or i32
-  std::vector<Stage> stages;
-  std::vector<int> waits_for;  ///< kernels that must finish first, ascending
+  std::string label = {};
+  Shape domain = {};
+  Axes reduced = {};
+  std::optional<Head> head = {};
+  std::vector<Access> loads, stores = {};
+  std::vector<Dtype> carried = {};  ///< types of the carried values: f32, f64 or i32
+  std::vector<Stage> stages = {};
+  std::vector<int> waits_for = {};  ///< kernels that must finish first, ascending
 };
 
 /// Kernels a backend runs as one.
 struct Group {
-  std::string label;
-  std::vector<int> kernels;
+  std::string label = {};
+  std::vector<int> kernels = {};
 };
 
 struct Plan {
-  std::vector<Kernel> kernels;  ///< in an order that respects waits_for
-  std::vector<Group> groups;
-  std::vector<Slot> slots;
-  std::vector<int> externals;   ///< the external slots, in the order they are bound
-  std::vector<double> scalars;  ///< the values when the plan was made; a run may bring others
+  std::vector<Kernel> kernels = {};  ///< in an order that respects waits_for
+  std::vector<Group> groups = {};
+  std::vector<Slot> slots = {};
+  std::vector<int> externals = {};   ///< the external slots, in the order they are bound
+  std::vector<double> scalars = {};  ///< the values when the plan was made; a run may bring others
   std::int64_t arena_bytes = 0;
 };
 

@@ -1,0 +1,38 @@
+// Storage: the elements of a stored value, in host memory, in a backend's memory, or both.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "core/array.h"
+#include "core/backend.h"
+
+namespace nixie {
+
+/// Elements of fixed shape and type. Moves them between host and backend when asked; backends must outlive it.
+class Storage {
+ public:
+  explicit Storage(Array host);
+  /// Uninitialised memory of a backend.
+  Storage(Dtype dtype, Shape shape, Backend& backend);
+
+  Dtype dtype() const { return dtype_; }
+  const Shape& shape() const { return shape_; }
+  /// The elements in host memory; waits for the backend where it holds the newest.
+  Array read() const;
+  /// Replaces the elements; the array's shape and type must match.
+  void write(const Array& array);
+  /// The elements in this backend's memory, uploaded when they are not there yet.
+  std::shared_ptr<Buffer> on(Backend& backend);
+  /// Says that a run changed the backend's copy.
+  void backend_wrote() { host_.reset(); }
+
+ private:
+  Dtype dtype_;
+  Shape shape_;
+  mutable std::optional<Array> host_;  ///< none when only the backend holds the elements
+  Backend* backend_ = nullptr;
+  std::shared_ptr<Buffer> buffer_;  ///< null when only the host holds them
+};
+
+}  // namespace nixie
