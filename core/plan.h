@@ -82,7 +82,7 @@ struct Kernel {
   Shape domain = {};
   Axes reduced = {};
   std::optional<Head> head = {};
-  std::vector<Access> loads, stores = {};
+  std::vector<Access> loads = {}, stores = {};
   std::vector<Dtype> carried = {};  ///< types of the carried values: f32, f64 or i32
   std::vector<Stage> stages = {};
   std::vector<int> waits_for = {};  ///< kernels that must finish first, ascending
