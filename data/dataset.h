@@ -1,0 +1,42 @@
+// Dataset: a fixed list of labelled images that any thread may read, and what the loader asks of it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/shape.h"
+
+namespace nixie {
+
+/// What augmentation may depend on besides the sample's index: nothing else, so pixels are the same for any number of
+/// threads and after any restart.
+struct AugmentKey {
+  std::uint64_t seed = 0;
+  std::int64_t epoch = 0;
+  bool training = false;  ///< false: no random choice at all
+};
+
+class Dataset {
+ public:
+  virtual ~Dataset() = default;
+  /// Number of samples, at least 1.
+  virtual std::int64_t size() const = 0;
+  /// [C, H, W] of every sample, after cropping.
+  virtual Shape sample_shape() const = 0;
+  /// One name per class, in the order of the labels.
+  virtual const std::vector<std::string>& class_names() const = 0;
+  std::int64_t classes() const { return static_cast<std::int64_t>(class_names().size()); }
+  /// Writes one sample in C, H, W order and returns its label in [0, classes). `pixels` has sample_shape().size()
+  /// elements. Thread safe. Throws Fault::data naming the file when it is damaged.
+  virtual std::int32_t load(std::int64_t index, const AugmentKey& key, std::span<float> pixels) const = 0;
+};
+
+/// The training and the test half of a dataset, of equal sample shape and classes.
+struct Splits {
+  std::shared_ptr<const Dataset> train, test;
+};
+
+}  // namespace nixie

@@ -1,0 +1,122 @@
+// InputFile: plain and gzip reading with every length checked before memory is taken.
+#include "data/input_file.h"
+
+#include <zlib.h>
+
+#include <algorithm>
+
+#include "core/error.h"
+
+namespace nixie {
+namespace {
+
+// An honest image set compresses far less; what promises more than this is a decompression bomb.
+constexpr std::uint64_t kFreeBytes = 64 << 20, kMaxRatio = 100;
+
+std::uint64_t size_on_disk(const std::filesystem::path& path) {
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) fail(Fault::data, path.string(), ": no such file; check the path");
+  if (!std::filesystem::is_regular_file(path, error)) fail(Fault::data, path.string(), ": not a regular file");
+  const std::uint64_t bytes = std::filesystem::file_size(path, error);
+  if (error) fail(Fault::data, path.string(), ": ", error.message());
+  return bytes;
+}
+
+}  // namespace
+
+InputFile::InputFile(std::filesystem::path path) : path_(std::move(path)), stored_bytes_(size_on_disk(path_)) {
+  file_.open(path_, std::ios::binary);
+  if (!file_) fail(Fault::data, path_.string(), ": cannot be opened; check its permissions");
+  std::array<char, 2> magic{};
+  file_.read(magic.data(), 2);
+  file_.clear();
+  file_.seekg(0);
+  if (magic[0] != '\x1f' || magic[1] != '\x8b') return;
+  zlib_ = std::make_unique<z_stream>();
+  if (inflateInit2(zlib_.get(), 15 + 16) != Z_OK) fail(Fault::memory, "no memory for zlib");
+}
+
+InputFile::~InputFile() {
+  if (zlib_) inflateEnd(zlib_.get());
+}
+
+void InputFile::fail_here(const std::string& message) const {
+  fail(Fault::data, path_.string(), " at byte ", offset_, ": ", message);
+}
+
+bool InputFile::fill() {
+  file_.read(reinterpret_cast<char*>(chunk_.data()), chunk_.size());
+  if (file_.bad()) fail_here("read error; check the disk");
+  zlib_->next_in = chunk_.data();
+  zlib_->avail_in = static_cast<uInt>(file_.gcount());
+  return zlib_->avail_in > 0;
+}
+
+std::size_t InputFile::inflate_some(std::uint8_t* to, std::size_t count) {
+  if (ended_) return 0;
+  zlib_->next_out = to;
+  zlib_->avail_out = static_cast<uInt>(count);
+  while (zlib_->avail_out == count) {
+    if (zlib_->avail_in == 0 && !fill()) fail_here("the gzip stream is cut off; fetch the file again");
+    const int code = inflate(zlib_.get(), Z_NO_FLUSH);
+    if (code == Z_STREAM_END) {
+      if (zlib_->avail_in == 0) fill();
+      ended_ = zlib_->avail_in == 0;
+      if (ended_) break;
+      // A file may hold several members one after the other.
+      if (*zlib_->next_in != 0x1f) fail_here("trailing garbage behind the gzip stream; fetch the file again");
+      inflateReset(zlib_.get());
+    } else if (code != Z_OK && code != Z_BUF_ERROR) {
+      fail_here(fmt::format("damaged gzip stream ({}); fetch the file again", zlib_->msg ? zlib_->msg : "no message"));
+    }
+  }
+  return count - zlib_->avail_out;
+}
+
+std::size_t InputFile::read_some(std::uint8_t* to, std::size_t count) {
+  if (zlib_) return inflate_some(to, count);
+  file_.read(reinterpret_cast<char*>(to), static_cast<std::streamsize>(count));
+  if (file_.bad()) fail_here("read error; check the disk");
+  return static_cast<std::size_t>(file_.gcount());
+}
+
+std::vector<std::uint8_t> InputFile::read(std::uint64_t count, std::string_view what) {
+  const std::uint64_t possible =
+      zlib_ ? kFreeBytes + kMaxRatio * stored_bytes_ : stored_bytes_ - std::min(offset_, stored_bytes_);
+  if (count > possible)
+    fail_here(fmt::format("{} would take {} bytes, but the file holds {} {}; it is truncated or its header lies", what,
+                          count, zlib_ ? stored_bytes_ : possible, zlib_ ? "compressed" : "more"));
+  std::vector<std::uint8_t> bytes;
+  bytes.reserve(count);  // takes address space only; pages follow as they are filled
+  while (bytes.size() < count) {
+    const std::size_t done = bytes.size(), step = std::min<std::uint64_t>(count - done, 1 << 20);
+    bytes.resize(done + step);
+    const std::size_t got = read_some(bytes.data() + done, step);
+    bytes.resize(done + got);
+    offset_ += got;
+    if (got == 0) fail_here(fmt::format("ends inside {}: {} of {} bytes; fetch the file again", what, done, count));
+  }
+  return bytes;
+}
+
+std::uint32_t InputFile::read_big_endian(std::string_view what) {
+  const auto b = read(4, what);
+  return std::uint32_t{b[0]} << 24 | std::uint32_t{b[1]} << 16 | std::uint32_t{b[2]} << 8 | b[3];
+}
+
+void InputFile::expect_end() {
+  std::uint8_t extra;
+  if (read_some(&extra, 1)) fail_here("more data than the header announces; fetch the file again");
+}
+
+std::vector<std::uint8_t> read_file(const std::filesystem::path& path, std::uint64_t limit) {
+  const std::uint64_t bytes = size_on_disk(path);
+  if (bytes > limit) fail(Fault::data, path.string(), ": ", bytes, " bytes, at most ", limit, " are read");
+  std::ifstream file(path, std::ios::binary);
+  std::vector<std::uint8_t> content(bytes);
+  file.read(reinterpret_cast<char*>(content.data()), static_cast<std::streamsize>(bytes));
+  if (!file) fail(Fault::data, path.string(), ": cannot be read; check its permissions");
+  return content;
+}
+
+}  // namespace nixie

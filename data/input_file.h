@@ -1,0 +1,53 @@
+// InputFile: reads a data file, gzip or not, from start to end and never past what its header promised.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+struct z_stream_s;
+
+namespace nixie {
+
+/// A stream of bytes; a file that begins with gzip's magic is decompressed on the fly. Every fault throws Fault::data
+/// with the file, the offset (in decompressed bytes) and what to do.
+class InputFile {
+ public:
+  explicit InputFile(std::filesystem::path path);
+  ~InputFile();
+  InputFile(const InputFile&) = delete;
+  InputFile& operator=(const InputFile&) = delete;
+
+  /// The next `count` bytes. Refuses, before reading, a count that the file cannot hold: `what` names it.
+  std::vector<std::uint8_t> read(std::uint64_t count, std::string_view what);
+  std::uint32_t read_big_endian(std::string_view what);
+  /// Throws unless all has been read and, for gzip, the checksum holds.
+  void expect_end();
+
+  /// Throws Fault::data: `path at byte N: message`.
+  [[noreturn]] void fail_here(const std::string& message) const;
+
+ private:
+  // Both give fewer bytes than asked only where the data ends soon, and none at its end.
+  std::size_t read_some(std::uint8_t* to, std::size_t count);
+  std::size_t inflate_some(std::uint8_t* to, std::size_t count);
+  bool fill();
+
+  std::filesystem::path path_;
+  std::ifstream file_;
+  std::uint64_t stored_bytes_ = 0, offset_ = 0;
+  bool ended_ = false;                // the last gzip member is behind us
+  std::unique_ptr<z_stream_s> zlib_;  // null for a plain file
+  std::array<std::uint8_t, 1 << 16> chunk_;
+};
+
+/// A whole small file; throws Fault::data when it is missing, unreadable or larger than `limit`.
+std::vector<std::uint8_t> read_file(const std::filesystem::path& path, std::uint64_t limit);
+
+}  // namespace nixie

@@ -1,0 +1,150 @@
+// Loader: a ring of batches filled by worker threads and handed out in order.
+#include "data/loader.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "data/draws.h"
+
+namespace nixie {
+
+Loader::Loader(std::shared_ptr<const Dataset> dataset, const LoaderOptions& options, std::uint64_t seed, bool training)
+    : dataset_(std::move(dataset)), batch_(options.batch), seed_(seed), training_(training) {
+  check(batch_ > 0 && options.prefetch > 0, "loader: batch is ", batch_, " and prefetch ", options.prefetch,
+        ", both must be at least 1");
+  const std::int64_t size = dataset_->size();
+  batches_ = training ? size / batch_ : (size + batch_ - 1) / batch_;
+  if (batches_ == 0)
+    fail(Fault::data, "the dataset has ", size, " samples, too few for a batch of ", batch_, "; set a smaller batch");
+  const int threads = options.threads > 0 ? options.threads : std::max(1u, std::thread::hardware_concurrency());
+  // Small enough that all threads share a batch, large enough that the lock is rarely taken.
+  chunk_ = std::clamp<std::int64_t>(batch_ / (4 * threads), 1, 32);
+  if (training) order_.resize(static_cast<std::size_t>(size));
+  slots_.resize(static_cast<std::size_t>(options.prefetch) + 1);
+  for (int i = 0; i < threads; ++i) workers_.emplace_back([this](std::stop_token stop) { work(stop); });
+}
+
+Loader::~Loader() {
+  for (std::jthread& worker : workers_) worker.request_stop();
+}
+
+LoaderPosition Loader::position() const {
+  std::lock_guard lock(mutex_);
+  if (at_end_) return {given_ / batches_ - 1, batches_};
+  return {given_ / batches_, given_ % batches_};
+}
+
+void Loader::allocate() {
+  const Shape sample = dataset_->sample_shape();
+  for (Slot& slot : slots_) {
+    slot.batch.images = Array(Dtype::f32, {batch_, sample[0], sample[1], sample[2]});
+    slot.batch.labels = Array(Dtype::i32, {batch_});
+    slot.batch.weights = Array(Dtype::f32, {batch_});
+    slot.indices.resize(static_cast<std::size_t>(batch_));
+  }
+}
+
+void Loader::start(LoaderPosition position) {
+  check(position.epoch >= 0 && position.batch >= 0 && position.batch <= batches_, "loader: there is no batch ",
+        position.batch, " of epoch ", position.epoch, ", an epoch has ", batches_, " batches");
+  std::unique_lock lock(mutex_);
+  const std::int64_t ticket = position.epoch * batches_ + position.batch;
+  at_end_ = position.batch == batches_;
+  if (ticket == given_ && running_) return;
+  running_ = false;
+  decoded_.wait(lock, [this] { return in_flight_ == 0; });
+  if (slots_.front().indices.empty()) allocate();
+  given_ = claimed_ = ticket;
+  claimed_to_ = 0;
+  running_ = true;
+  wanted_.notify_all();
+}
+
+const Batch* Loader::next() {
+  std::unique_lock lock(mutex_);
+  if (std::exchange(at_end_, false)) {
+    if (!training_) running_ = false;
+    return nullptr;
+  }
+  if (!running_) {
+    lock.unlock();
+    start(position());
+    lock.lock();
+  }
+  Slot& slot = slot_of(given_);
+  decoded_.wait(lock, [&] { return claimed_ > given_ && slot.pending == 0; });
+  if (slot.error) std::rethrow_exception(slot.error);
+  ++given_;
+  at_end_ = given_ % batches_ == 0;
+  wanted_.notify_all();
+  return &slot.batch;
+}
+
+bool Loader::can_claim() const {
+  if (!running_) return false;
+  const std::int64_t ahead = given_ + static_cast<std::int64_t>(slots_.size()) - 1;
+  const std::int64_t epoch_end = ((at_end_ ? given_ - 1 : given_) / batches_ + 1) * batches_;
+  return claimed_ < (training_ ? ahead : std::min(ahead, epoch_end));  // another evaluation may never come
+}
+
+void Loader::work(std::stop_token stop) {
+  std::unique_lock lock(mutex_);
+  while (wanted_.wait(lock, stop, [this] { return can_claim(); }) && !stop.stop_requested()) {
+    Slot& slot = slot_of(claimed_);
+    if (claimed_to_ == 0) open_slot();
+    const std::int64_t first = claimed_to_, last = std::min(first + chunk_, batch_);
+    claimed_to_ = last;
+    if (last == batch_) ++claimed_, claimed_to_ = 0;
+    ++in_flight_;
+    lock.unlock();
+    decode(slot, first, last);
+    lock.lock();
+    --in_flight_;
+    slot.pending -= last - first;
+    if (slot.pending == 0 || in_flight_ == 0) decoded_.notify_all();
+  }
+}
+
+void Loader::open_slot() {
+  Slot& slot = slot_of(claimed_);
+  const std::int64_t size = dataset_->size(), begin = claimed_ % batches_ * batch_;
+  slot.epoch = claimed_ / batches_;
+  slot.pending = batch_;
+  slot.error = nullptr;
+  slot.batch.count = std::min(batch_, size - begin);
+  if (training_) shuffle(slot.epoch);
+  const auto weights = slot.batch.weights.data<float>();
+  for (std::size_t i = 0; i < slot.indices.size(); ++i) {
+    const auto at = static_cast<std::size_t>(begin) + i;
+    slot.indices[i] = training_ ? order_[at] : static_cast<std::int64_t>(at) % size;
+    weights[i] = static_cast<std::int64_t>(i) < slot.batch.count ? 1.0f : 0.0f;
+  }
+}
+
+void Loader::decode(Slot& slot, std::int64_t first, std::int64_t last) {
+  const AugmentKey key{seed_, slot.epoch, training_};
+  const auto pixels = slot.batch.images.data<float>();
+  const auto labels = slot.batch.labels.data<std::int32_t>();
+  const std::size_t stride = pixels.size() / labels.size();
+  for (auto i = static_cast<std::size_t>(first); i < static_cast<std::size_t>(last); ++i) try {
+      labels[i] = dataset_->load(slot.indices[i], key, pixels.subspan(i * stride, stride));
+    } catch (...) {
+      std::lock_guard lock(mutex_);
+      if (slot.error && slot.error_at < static_cast<std::int64_t>(i)) return;
+      slot.error = std::current_exception();
+      slot.error_at = static_cast<std::int64_t>(i);
+      return;
+    }
+}
+
+/// Fisher-Yates on the epoch's own stream.
+void Loader::shuffle(std::int64_t epoch) {
+  if (order_epoch_ == epoch) return;
+  order_epoch_ = epoch;
+  std::iota(order_.begin(), order_.end(), 0);
+  Draws draws(random_stream(seed_, "shuffle"), 0, epoch);
+  for (std::size_t i = order_.size() - 1; i > 0; --i)
+    std::swap(order_[i], order_[static_cast<std::size_t>(draws.below(static_cast<std::int64_t>(i) + 1))]);
+}
+
+}  // namespace nixie

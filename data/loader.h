@@ -1,0 +1,101 @@
+// Loader: batches of a dataset, decoded in the background, in an order that depends on nothing but the seed.
+#pragma once
+
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "core/array.h"
+#include "core/fields.h"
+#include "data/dataset.h"
+
+namespace nixie {
+
+struct LoaderOptions {
+  std::int64_t batch = 128;  ///< no field: in a configuration it stands with the dataset
+  int threads = 0;
+  int prefetch = 2;
+
+  static constexpr const char* name = "loader";
+  static constexpr auto fields() {
+    return std::tuple{field("threads", &LoaderOptions::threads, "decoding threads, 0 = one per core", {0, 1024}),
+                      field("prefetch", &LoaderOptions::prefetch, "batches decoded ahead", {1, 1024})};
+  }
+};
+
+struct Batch {
+  Array images;            ///< f32 [N, C, H, W]
+  Array labels;            ///< i32 [N]
+  Array weights;           ///< f32 [N]: 1, or 0 for padding
+  std::int64_t count = 0;  ///< samples that are not padding; they come first
+};
+
+/// The position of a loader.
+struct LoaderPosition {
+  std::int64_t epoch = 0, batch = 0;
+  bool operator==(const LoaderPosition&) const = default;
+};
+
+/// Training: every epoch is another permutation of the dataset, augmented, and its last partial batch is dropped.
+/// Evaluation: the dataset's own order, no augmentation, the last batch padded with repeats of weight 0.
+/// Order and pixels are a function of (seed, epoch, index), for any number of threads and any start. Use it from one
+/// thread.
+class Loader {
+ public:
+  /// Throws Fault::data when training on less than one batch.
+  Loader(std::shared_ptr<const Dataset> dataset, const LoaderOptions& options, std::uint64_t seed, bool training);
+  ~Loader();
+  Loader(const Loader&) = delete;
+  Loader& operator=(const Loader&) = delete;
+
+  const Dataset& dataset() const { return *dataset_; }
+  /// Batches in an epoch.
+  std::int64_t batches() const { return batches_; }
+  /// The batch that `next` gives next; `batch == batches()` where it will end the epoch.
+  LoaderPosition position() const;
+  /// Goes to a batch of an epoch and begins to decode; costs nothing where the loader already is.
+  void start(LoaderPosition position);
+  /// The next batch, whose arrays are written anew after the call after this one; null at the end of each epoch, after
+  /// which it goes on with the following one. Throws the first error of the batch's samples, again if called again.
+  const Batch* next();
+
+ private:
+  struct Slot {
+    Batch batch;
+    std::int64_t epoch = 0;
+    std::vector<std::int64_t> indices;  // the samples, padding included
+    std::int64_t pending = 0;           // not yet decoded
+    std::int64_t error_at = 0;
+    std::exception_ptr error;
+  };
+
+  Slot& slot_of(std::int64_t ticket) { return slots_[static_cast<std::size_t>(ticket) % slots_.size()]; }
+  void allocate();
+  bool can_claim() const;
+  void work(std::stop_token stop);
+  void open_slot();
+  void decode(Slot& slot, std::int64_t first, std::int64_t last);
+  void shuffle(std::int64_t epoch);
+
+  std::shared_ptr<const Dataset> dataset_;
+  std::int64_t batch_, batches_, chunk_;
+  std::uint64_t seed_;
+  bool training_;
+
+  // A ticket is a batch counted over all epochs. Workers decode tickets in [given_, given_ + prefetch); the slot of
+  // given_ - 1 is in the caller's hands. All below is guarded by mutex_, but for the arrays of claimed samples.
+  mutable std::mutex mutex_;
+  std::condition_variable_any wanted_, decoded_;
+  std::vector<Slot> slots_;
+  bool running_ = false, at_end_ = false;
+  std::int64_t given_ = 0;                     // the ticket that next() gives
+  std::int64_t claimed_ = 0, claimed_to_ = 0;  // the ticket, and how many of its samples, that workers have taken
+  std::int64_t in_flight_ = 0;                 // claims being decoded
+  std::int64_t order_epoch_ = -1;
+  std::vector<std::int64_t> order_;
+  std::vector<std::jthread> workers_;
+};
+
+}  // namespace nixie

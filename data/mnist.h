@@ -1,0 +1,28 @@
+// Mnist: the MNIST digits, or any ten-class set in the same four IDX files (Fashion-MNIST).
+#pragma once
+
+#include "core/fields.h"
+#include "data/dataset.h"
+
+namespace nixie {
+
+/// Images [1, H, W]. The format: http://yann.lecun.com/exdb/mnist (big-endian magic 0x803 / 0x801, sizes, bytes).
+struct Mnist {
+  std::string path = "mnist";
+  std::int64_t batch = 128;
+  std::int64_t limit = 0;
+  bool normalize = true;
+
+  static constexpr const char* name = "mnist";
+  static constexpr auto fields() {
+    return std::tuple{
+        field("path", &Mnist::path, "folder of the four files, gzip or not (train-images-idx3-ubyte ...)"),
+        field("batch", &Mnist::batch, "samples per step", {1, 1e6}),
+        field("limit", &Mnist::limit, "use only the first n samples of each half, 0 = all", {0, 1e12}),
+        field("normalize", &Mnist::normalize, "to mean 0, deviation 1 (0.1307, 0.3081); else [0, 1]")};
+  }
+  /// Throws Fault::data naming the file and the byte.
+  Splits open() const;
+};
+
+}  // namespace nixie

@@ -1,0 +1,64 @@
+// StoredImages: bytes to normalised floats through a table.
+#include "data/stored_images.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "data/draws.h"
+
+namespace nixie {
+
+StoredImages::StoredImages(Content content, std::vector<std::string> class_names, const Transform& transform,
+                           std::int64_t limit)
+    : content_(std::move(content)), class_names_(std::move(class_names)), pad_(transform.pad), flip_(transform.flip) {
+  const auto count = static_cast<std::int64_t>(content_.labels.size());
+  size_ = limit > 0 ? std::min(limit, count) : count;
+  for (std::size_t c = 0; c < static_cast<std::size_t>(content_.sample_shape[0]); ++c)
+    for (int byte = 0; byte < 256; ++byte) {
+      const float value = static_cast<float>(byte) / 255.0f;
+      values_.push_back(transform.mean.empty() ? value : (value - transform.mean[c]) / transform.deviation[c]);
+    }
+}
+
+std::int32_t StoredImages::load(std::int64_t index, const AugmentKey& key, std::span<float> pixels) const {
+  const std::int64_t channels = content_.sample_shape[0], height = content_.sample_shape[1],
+                     width = content_.sample_shape[2];
+  const std::uint8_t* from = content_.pixels.data() + index * channels * height * width;
+  std::int64_t down = 0, right = 0;
+  bool mirrored = false;
+  if (key.training && (pad_ > 0 || flip_)) {
+    Draws draws(random_stream(key.seed, "augment"), index, key.epoch);
+    down = draws.below(2 * pad_ + 1) - pad_;
+    right = draws.below(2 * pad_ + 1) - pad_;
+    mirrored = flip_ && draws.below(2) == 1;
+  }
+  float* to = pixels.data();
+  for (std::int64_t c = 0; c < channels; ++c) {
+    const float* value = values_.data() + c * 256;
+    for (std::int64_t y = 0; y < height; ++y, to += width) {
+      const std::int64_t row = y + down;
+      if (row < 0 || row >= height) {
+        std::fill(to, to + width, value[0]);
+        continue;
+      }
+      const std::uint8_t* line = from + (c * height + row) * width;
+      const std::int64_t first = std::clamp<std::int64_t>(-right, 0, width),
+                         last = std::clamp<std::int64_t>(width - right, 0, width);
+      std::fill(to, to + first, value[0]);
+      for (std::int64_t x = first; x < last; ++x) to[x] = value[line[x + right]];
+      std::fill(to + last, to + width, value[0]);
+      if (mirrored) std::reverse(to, to + width);
+    }
+  }
+  return content_.labels[static_cast<std::size_t>(index)];
+}
+
+void check_labels(const std::vector<std::uint8_t>& labels, int classes, const std::filesystem::path& file,
+                  std::uint64_t first_offset, std::uint64_t stride) {
+  for (std::size_t i = 0; i < labels.size(); ++i)
+    if (labels[i] >= classes)
+      fail(Fault::data, file.string(), " at byte ", first_offset + i * stride, ": label ", int{labels[i]},
+           " of sample ", i, " is not in [0, ", classes - 1, "]; fetch the file again");
+}
+
+}  // namespace nixie
