@@ -1,0 +1,124 @@
+// Glyphs and Generated: repeatable, of the promised statistics, and neither trivial nor hopeless to learn.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cmath>
+
+#include "data/generated.h"
+#include "data/glyphs.h"
+
+namespace nixie {
+namespace {
+
+std::vector<float> pixels_of(const Dataset& dataset, std::int64_t index, const AugmentKey& key = {}) {
+  std::vector<float> pixels(static_cast<std::size_t>(dataset.sample_shape().size()));
+  dataset.load(index, key, pixels);
+  return pixels;
+}
+
+/// The share of test samples whose nearest class mean is their own class's.
+double nearest_mean_accuracy(const Splits& splits) {
+  const auto pixels = static_cast<std::size_t>(splits.train->sample_shape().size());
+  std::vector<std::vector<double>> means(static_cast<std::size_t>(splits.train->classes()),
+                                         std::vector<double>(pixels));
+  std::vector<float> image(pixels);
+  const double share = static_cast<double>(splits.train->classes()) / static_cast<double>(splits.train->size());
+  for (std::int64_t i = 0; i < splits.train->size(); ++i) {
+    auto& mean = means[static_cast<std::size_t>(splits.train->load(i, {}, image))];
+    for (std::size_t k = 0; k < pixels; ++k) mean[k] += share * image[k];
+  }
+  int right = 0;
+  for (std::int64_t i = 0; i < splits.test->size(); ++i) {
+    const auto label = static_cast<std::size_t>(splits.test->load(i, {}, image));
+    std::size_t nearest = 0;
+    double best = INFINITY;
+    for (std::size_t c = 0; c < means.size(); ++c) {
+      double distance = 0;
+      for (std::size_t k = 0; k < pixels; ++k) distance += (means[c][k] - image[k]) * (means[c][k] - image[k]);
+      if (distance < best) best = distance, nearest = c;
+    }
+    right += nearest == label;
+  }
+  return right / static_cast<double>(splits.test->size());
+}
+
+struct Moments {
+  double mean, deviation;
+};
+Moments moments(const Dataset& dataset) {
+  double sum = 0, squares = 0, count = 0;
+  for (std::int64_t i = 0; i < std::min<std::int64_t>(dataset.size(), 500); ++i)
+    for (const double value : pixels_of(dataset, i)) sum += value, squares += value * value, ++count;
+  return {sum / count, std::sqrt(squares / count - sum / count * sum / count)};
+}
+
+TEST(Glyphs, AreRepeatableAndAllDifferent) {
+  const Splits a = Glyphs{}.open(), b = Glyphs{}.open();
+  EXPECT_EQ(a.train->size(), 20000);
+  EXPECT_EQ(a.test->size(), 4000);
+  EXPECT_EQ(a.train->sample_shape(), (Shape{1, 28, 28}));
+  for (std::int64_t i = 0; i < 50; ++i) {
+    EXPECT_EQ(pixels_of(*a.train, i), pixels_of(*b.train, i));
+    EXPECT_EQ(pixels_of(*a.train, i), pixels_of(*b.train, i, {.seed = 9, .epoch = 3, .training = true}));
+    EXPECT_NE(pixels_of(*a.train, i), pixels_of(*a.train, i + 10)) << "same digit, another hand";
+    EXPECT_NE(pixels_of(*a.train, i), pixels_of(*a.test, i));
+  }
+  EXPECT_EQ((Glyphs{.limit = 30}.open().train->size()), 30);
+  EXPECT_EQ((Glyphs{.test = 20, .limit = 30}.open().test->size()), 20);
+}
+
+TEST(Glyphs, NormalizeToZeroAndOne) {
+  const Moments normal = moments(*Glyphs{}.open().train);
+  EXPECT_NEAR(normal.mean, 0, 0.05);
+  EXPECT_NEAR(normal.deviation, 1, 0.05);
+  const auto raw = Glyphs{.normalize = false}.open().train;
+  for (std::int64_t i = 0; i < 100; ++i)
+    for (const float value : pixels_of(*raw, i)) {
+      EXPECT_GE(value, 0);
+      EXPECT_LE(value, 1);
+    }
+}
+
+TEST(Glyphs, NeedLearning) {
+  const double accuracy = nearest_mean_accuracy(Glyphs{.train = 5000, .test = 1000}.open());
+  EXPECT_GT(accuracy, 0.4) << "the digits can be told apart";
+  EXPECT_LT(accuracy, 0.9) << "but not by their mean image";
+}
+
+TEST(Generated, HasAnyShapeAndClassCount) {
+  const Generated cases[] = {{.channels = 1, .height = 1, .width = 1, .classes = 1, .train = 3, .test = 1},
+                             {.channels = 3, .height = 7, .width = 300, .classes = 5, .train = 20, .test = 10},
+                             {.channels = 2, .height = 33, .width = 1, .classes = 1000, .train = 20, .test = 10}};
+  for (const Generated& options : cases) {
+    const Splits splits = options.open();
+    EXPECT_EQ(splits.train->sample_shape(), (Shape{options.channels, options.height, options.width}));
+    EXPECT_EQ(splits.train->classes(), options.classes);
+    EXPECT_EQ(splits.train->size(), options.train);
+    for (std::int64_t i = 0; i < splits.train->size(); ++i) {
+      std::vector<float> pixels(static_cast<std::size_t>(splits.train->sample_shape().size()), NAN);
+      EXPECT_EQ(splits.train->load(i, {}, pixels), i % options.classes);
+      for (const float value : pixels) EXPECT_TRUE(std::abs(value) < 20) << value;
+      EXPECT_EQ(pixels, pixels_of(*options.open().train, i)) << "repeatable";
+    }
+  }
+}
+
+TEST(Generated, HasNormalStatisticsAndClassesThatCanBeLearnt) {
+  const Splits splits = Generated{.train = 1000, .test = 200}.open();
+  const Moments found = moments(*splits.train);
+  EXPECT_NEAR(found.mean, 0, 0.1);
+  EXPECT_NEAR(found.deviation, 1, 0.15);
+  EXPECT_GT(nearest_mean_accuracy(splits), 0.95);
+  EXPECT_NE(pixels_of(*splits.train, 0), pixels_of(*splits.train, 10)) << "same class, other noise";
+  EXPECT_NE(pixels_of(*splits.train, 0), pixels_of(*splits.test, 0));
+  const Moments pattern = moments(*Generated{.noise = 0}.open().train);
+  EXPECT_NEAR(std::hypot(pattern.deviation, 0.5), found.deviation, 0.02) << "noise is a deviation";
+}
+
+TEST(Generated, SmoothOverNeighbours) {
+  const auto image = pixels_of(*Generated{.channels = 1, .height = 64, .width = 64, .noise = 0}.open().train, 0);
+  for (std::size_t i = 1; i < 64; ++i) EXPECT_LT(std::abs(image[i] - image[i - 1]), 0.8f);
+}
+
+}  // namespace
+}  // namespace nixie

@@ -1,0 +1,222 @@
+// Loader: order, pixels, padding, resuming, errors and shutdown, for several numbers of threads.
+#include "data/loader.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <set>
+
+#include "data/glyphs.h"
+#include "tests/data/support.h"
+
+namespace nixie {
+namespace {
+
+/// Samples that tell which they are and under which key they were loaded.
+class Numbers : public Dataset {
+ public:
+  explicit Numbers(std::int64_t size, std::set<std::int64_t> broken = {}, int milliseconds = 0)
+      : size_(size), broken_(std::move(broken)), milliseconds_(milliseconds) {}
+  std::int64_t size() const override { return size_; }
+  Shape sample_shape() const override { return {1, 1, 4}; }
+  const std::vector<std::string>& class_names() const override { return names_; }
+  std::int32_t load(std::int64_t index, const AugmentKey& key, std::span<float> pixels) const override {
+    ++loads;
+    if (milliseconds_) std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds_));
+    if (broken_.contains(index)) fail(Fault::data, "sample ", index, " is broken");
+    pixels[0] = static_cast<float>(index);
+    pixels[1] = static_cast<float>(key.epoch);
+    pixels[2] = static_cast<float>(key.seed);
+    pixels[3] = key.training ? 1.0f : 0.0f;
+    return static_cast<std::int32_t>(index % 3);
+  }
+  mutable std::atomic<int> loads = 0;
+
+ private:
+  std::int64_t size_;
+  std::set<std::int64_t> broken_;
+  int milliseconds_;
+  std::vector<std::string> names_{"a", "b", "c"};
+};
+
+std::shared_ptr<const Dataset> numbers(std::int64_t size) { return std::make_shared<Numbers>(size); }
+
+/// The indices of an epoch in the order they come.
+std::vector<int> epoch_of(Loader& loader) {
+  std::vector<int> indices;
+  while (const Batch* batch = loader.next()) {
+    const auto pixels = batch->images.data<float>();
+    for (std::size_t i = 0; i < pixels.size(); i += 4) indices.push_back(static_cast<int>(pixels[i]));
+  }
+  return indices;
+}
+
+std::vector<float> flat(const Batch& batch) {
+  std::vector<float> all = batch.images.to_vector<float>();
+  for (const float label : batch.labels.to_vector<float>()) all.push_back(label);
+  for (const float weight : batch.weights.to_vector<float>()) all.push_back(weight);
+  return all;
+}
+
+TEST(Loader, AnEpochIsAPermutationWithoutTheLastPartialBatch) {
+  Loader loader(numbers(103), {.batch = 10, .threads = 3}, 7, true);
+  EXPECT_EQ(loader.batches(), 10);
+  std::vector<std::vector<int>> epochs;
+  for (int epoch = 0; epoch < 3; ++epoch) epochs.push_back(epoch_of(loader));
+  for (const auto& epoch : epochs) {
+    EXPECT_EQ(epoch.size(), 100u);
+    EXPECT_EQ(std::set<int>(epoch.begin(), epoch.end()).size(), 100u);
+    EXPECT_FALSE(std::is_sorted(epoch.begin(), epoch.end()));
+    EXPECT_GE(*std::min_element(epoch.begin(), epoch.end()), 0);
+    EXPECT_LT(*std::max_element(epoch.begin(), epoch.end()), 103);
+  }
+  EXPECT_NE(epochs[0], epochs[1]);
+  EXPECT_NE(epochs[1], epochs[2]);
+  Loader other(numbers(103), {.batch = 10, .threads = 3}, 8, true);
+  EXPECT_NE(epoch_of(other), epochs[0]) << "another seed gives another order";
+}
+
+TEST(Loader, EveryPlaceIsEquallyLikely) {
+  // Over 3000 epochs of 8 samples, sample 0 stands at each place 375 times, give or take 18.
+  Loader loader(numbers(8), {.batch = 8, .threads = 1}, 3, true);
+  std::vector<int> places(8);
+  for (int epoch = 0; epoch < 3000; ++epoch) {
+    const auto order = epoch_of(loader);
+    ++places[static_cast<std::size_t>(std::find(order.begin(), order.end(), 0) - order.begin())];
+  }
+  for (const int count : places) EXPECT_NEAR(count, 375, 5 * 18);
+}
+
+TEST(Loader, GivesTheSameForAnyNumberOfThreads) {
+  const auto dataset = Glyphs{.train = 500}.open().train;
+  std::vector<std::vector<float>> expected;
+  for (const int threads : {1, 2, 8}) {
+    Loader loader(dataset, {.batch = 32, .threads = threads, .prefetch = threads}, 5, true);
+    std::size_t at = 0;
+    for (int epoch = 0; epoch < 2; ++epoch)
+      while (const Batch* batch = loader.next()) {
+        if (threads == 1) expected.push_back(flat(*batch));
+        ASSERT_LT(at, expected.size());
+        EXPECT_EQ(flat(*batch), expected[at++]) << threads << " threads";
+      }
+    EXPECT_EQ(at, 2u * 15u);
+  }
+}
+
+TEST(Loader, StartsAnywhere) {
+  const auto dataset = numbers(50);
+  std::vector<std::vector<float>> straight;
+  Loader loader(dataset, {.batch = 8, .threads = 2}, 11, true);
+  for (int epoch = 0; epoch < 3; ++epoch)
+    while (const Batch* batch = loader.next()) straight.push_back(flat(*batch));
+  for (std::int64_t from = 0; from < 18; ++from) {
+    Loader resumed(dataset, {.batch = 8, .threads = 3}, 11, true);
+    for (Loader* each : {&resumed, &loader}) {  // a fresh one, and one that jumps
+      each->start({from / 6, from % 6});
+      EXPECT_EQ(each->position(), (LoaderPosition{from / 6, from % 6}));
+      for (auto at = static_cast<std::size_t>(from); at < straight.size();)
+        if (const Batch* batch = each->next()) {
+          EXPECT_EQ(flat(*batch), straight[at++]);
+        }
+    }
+  }
+}
+
+TEST(Loader, StartsAtTheEndOfAnEpoch) {
+  Loader loader(numbers(20), {.batch = 10, .threads = 1}, 1, true);
+  loader.start({4, 2});
+  EXPECT_EQ(loader.position(), (LoaderPosition{4, 2}));
+  EXPECT_EQ(loader.next(), nullptr);
+  EXPECT_EQ(loader.position(), (LoaderPosition{5, 0}));
+  EXPECT_EQ(loader.next()->images.data<float>()[1], 5.0f);
+  EXPECT_THROW(loader.start({0, 3}), Error);
+  EXPECT_THROW(loader.start({-1, 0}), Error);
+}
+
+TEST(Loader, EvaluationKeepsTheOrderAndPadsWithWeightZero) {
+  Loader loader(numbers(23), {.batch = 10, .threads = 2}, 5, false);
+  EXPECT_EQ(loader.batches(), 3);
+  for (int round = 0; round < 3; ++round) {
+    std::vector<float> indices;
+    double weights = 0;
+    std::int64_t count = 0;
+    while (const Batch* batch = loader.next()) {
+      EXPECT_EQ(batch->images.shape(), (Shape{10, 1, 1, 4}));
+      EXPECT_EQ(batch->labels.dtype(), Dtype::i32);
+      for (std::int64_t i = 0; i < 10; ++i) {
+        const auto at = static_cast<std::size_t>(i);
+        EXPECT_EQ(batch->weights.data<float>()[at], i < batch->count ? 1.0f : 0.0f);
+        EXPECT_EQ(batch->images.data<float>()[4 * at + 3], 0.0f) << "no augmentation";
+        weights += batch->weights.data<float>()[at];
+        if (i < batch->count) indices.push_back(batch->images.data<float>()[4 * at]);
+      }
+      count += batch->count;
+    }
+    EXPECT_EQ(count, 23);
+    EXPECT_EQ(weights, 23);
+    ASSERT_EQ(indices.size(), 23u);
+    for (std::size_t i = 0; i < 23; ++i) EXPECT_EQ(indices[i], static_cast<float>(i));
+    loader.start({0, 0});
+  }
+}
+
+TEST(Loader, ADatasetSmallerThanTheBatchIsPaddedOrRefused) {
+  Loader loader(numbers(3), {.batch = 8, .threads = 2}, 0, false);
+  const Batch* batch = loader.next();
+  EXPECT_EQ(batch->count, 3);
+  EXPECT_EQ(batch->labels.to_vector<std::int32_t>(), (std::vector<std::int32_t>{0, 1, 2, 0, 1, 2, 0, 1}));
+  EXPECT_EQ(loader.next(), nullptr);
+  const auto line = test::line_of(Fault::data, [] { Loader(numbers(3), {.batch = 8}, 0, true); });
+  EXPECT_EQ(line, "the dataset has 3 samples, too few for a batch of 8; set a smaller batch");
+  test::line_of(Fault::usage, [] { Loader(numbers(3), {.batch = 0}, 0, true); });
+  test::line_of(Fault::usage, [] { Loader(numbers(3), {.batch = 1, .prefetch = 0}, 0, true); });
+}
+
+TEST(Loader, AnErrorComesOutOfNextInItsPlace) {
+  for (const int threads : {1, 2, 8}) {
+    Loader loader(std::make_shared<Numbers>(40, std::set<std::int64_t>{25, 27}), {.batch = 10, .threads = threads}, 0,
+                  false);
+    EXPECT_NE(loader.next(), nullptr);
+    EXPECT_NE(loader.next(), nullptr);
+    for (int again = 0; again < 2; ++again)
+      EXPECT_EQ(test::line_of(Fault::data, [&] { loader.next(); }), "sample 25 is broken");
+    loader.start({0, 3});
+    EXPECT_NE(loader.next(), nullptr) << "and the loader lives on";
+    EXPECT_EQ(loader.next(), nullptr);
+  }
+}
+
+TEST(Loader, StopsAtAnyMoment) {
+  const auto slow = std::make_shared<Numbers>(1000, std::set<std::int64_t>{}, 1);
+  const auto begin = std::chrono::steady_clock::now();
+  for (int round = 0; round < 40; ++round) {
+    Loader loader(slow, {.batch = 100, .threads = 4, .prefetch = 4}, 0, round % 2 == 0);
+    if (round % 4 == 0) continue;                     // never started
+    loader.start({round, round % 10});                // started, nothing taken
+    if (round % 4 > 1) loader.start({round + 1, 3});  // and again, in the middle of decoding
+    if (round % 8 == 7) {
+      EXPECT_NE(loader.next(), nullptr);
+    }
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
+}
+
+TEST(Loader, DecodesAheadOfTheReaderAndNoFurther) {
+  const auto dataset = std::make_shared<Numbers>(100);
+  Loader loader(dataset, {.batch = 20, .threads = 2, .prefetch = 2}, 0, true);
+  loader.start({0, 0});
+  const auto settles_at = [&](int loads) {
+    for (int wait = 0; wait < 2000 && dataset->loads < loads; ++wait)
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    return dataset->loads.load();
+  };
+  EXPECT_EQ(settles_at(40), 40);
+  loader.next();
+  EXPECT_EQ(settles_at(60), 60);
+}
+
+}  // namespace
+}  // namespace nixie

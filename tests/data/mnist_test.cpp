@@ -1,0 +1,270 @@
+// Mnist: good files in every spelling, and every way in which IDX files can be bad.
+#include "data/mnist.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <functional>
+#include <random>
+
+#include "tests/data/support.h"
+
+namespace nixie {
+namespace {
+
+using test::big_endian;
+using test::Bytes;
+using test::gzip;
+using test::line_of;
+using test::TempFolder;
+using test::write_file;
+using test::operator+;
+
+constexpr std::uint32_t kImages = 0x803, kLabels = 0x801;
+
+Bytes pixels(std::size_t count) {
+  Bytes bytes(count);
+  for (std::size_t i = 0; i < count; ++i) bytes[i] = static_cast<std::uint8_t>(i * 7 + i / 256);
+  return bytes;
+}
+Bytes labels(std::size_t count) {
+  Bytes bytes(count);
+  for (std::size_t i = 0; i < count; ++i) bytes[i] = static_cast<std::uint8_t>(i % 10);
+  return bytes;
+}
+
+/// Four good files: 12 training and 5 test images of 4 x 3 pixels.
+void write_set(const TempFolder& folder, bool zipped, const std::string& separator = "-") {
+  const auto write = [&](const std::string& stem, int dimensions, const Bytes& bytes) {
+    const std::string name = stem + separator + "idx" + std::to_string(dimensions) + "-ubyte";
+    write_file(folder / (zipped ? name + ".gz" : name), zipped ? gzip(bytes) : bytes);
+  };
+  write("train-images", 3, big_endian({kImages, 12, 4, 3}) + pixels(144));
+  write("train-labels", 1, big_endian({kLabels, 12}) + labels(12));
+  write("t10k-images", 3, big_endian({kImages, 5, 4, 3}) + pixels(60));
+  write("t10k-labels", 1, big_endian({kLabels, 5}) + labels(5));
+}
+
+TEST(Mnist, ReadsPlainAndGzipFiles) {
+  for (const bool zipped : {false, true})
+    for (const char* separator : {"-", "."}) {
+      TempFolder folder;
+      write_set(folder, zipped, separator);
+      const Splits splits = Mnist{.path = folder.path().string(), .normalize = false}.open();
+      ASSERT_EQ(splits.train->size(), 12);
+      ASSERT_EQ(splits.test->size(), 5);
+      EXPECT_EQ(splits.train->sample_shape(), (Shape{1, 4, 3}));
+      EXPECT_EQ(splits.train->classes(), 10);
+      std::vector<float> image(12);
+      const Bytes expected = pixels(144);
+      for (std::int64_t i = 0; i < 12; ++i) {
+        EXPECT_EQ(splits.train->load(i, {}, image), i % 10);
+        for (std::size_t k = 0; k < 12; ++k)
+          EXPECT_EQ(image[k], static_cast<float>(expected[static_cast<std::size_t>(i) * 12 + k]) / 255.0f);
+      }
+    }
+}
+
+TEST(Mnist, NormalizesAndLimits) {
+  TempFolder folder;
+  write_set(folder, false);
+  const Splits splits = Mnist{.path = folder.path().string(), .limit = 7}.open();
+  EXPECT_EQ(splits.train->size(), 7);
+  EXPECT_EQ(splits.test->size(), 5);
+  std::vector<float> image(12);
+  splits.train->load(0, {}, image);
+  for (std::size_t k = 0; k < 12; ++k)
+    EXPECT_NEAR(image[k], (static_cast<double>(k * 7) / 255 - 0.1307) / 0.3081, 1e-6);
+}
+
+TEST(Mnist, ReadsGzipOfSeveralMembers) {
+  TempFolder folder;
+  write_set(folder, false);
+  std::filesystem::remove(folder / "train-images-idx3-ubyte");
+  const Bytes all = pixels(144);
+  write_file(folder / "train-images-idx3-ubyte.gz", gzip(big_endian({kImages, 12, 4, 3})) +
+                                                        gzip(Bytes(all.begin(), all.begin() + 50)) +
+                                                        gzip(Bytes(all.begin() + 50, all.end())));
+  EXPECT_EQ(Mnist{.path = folder.path().string()}.open().train->size(), 12);
+}
+
+struct BadFile {
+  const char* title;
+  const char* file;  // replaces the good one
+  std::function<Bytes()> content;
+  const char* expected;  // in the message
+};
+
+Bytes good_images() { return big_endian({kImages, 12, 4, 3}) + pixels(144); }
+Bytes cut(Bytes bytes, std::size_t drop) {
+  bytes.resize(bytes.size() - drop);
+  return bytes;
+}
+
+const BadFile kBadFiles[] = {
+    {"empty", "train-images-idx3-ubyte", [] { return Bytes{}; }, "at byte 0: the magic number would take 4 bytes"},
+    {"wrong magic", "train-images-idx3-ubyte",
+     [] {
+       return big_endian({kLabels, 12, 4, 3}) + pixels(144);
+     },
+     "magic number 0x801, expected 0x803"},
+    {"little endian", "train-labels-idx1-ubyte", [] { return Bytes{1, 8, 0, 0, 12, 0, 0, 0}; },
+     "magic number 0x1080000"},
+    {"truncated", "train-images-idx3-ubyte", [] { return cut(good_images(), 1); },
+     "at byte 16: the pixels would take 144"},
+    {"truncated header", "train-images-idx3-ubyte",
+     [] {
+       return big_endian({kImages, 12, 4});
+     },
+     "the image width"},
+    {"longer", "train-images-idx3-ubyte", [] { return good_images() + Bytes{0}; }, "at byte 160: more data"},
+    {"no samples", "train-images-idx3-ubyte",
+     [] {
+       return big_endian({kImages, 0, 4, 3});
+     },
+     "holds 0 samples"},
+    {"2^31 samples", "train-images-idx3-ubyte",
+     [] {
+       return big_endian({kImages, 0x80000000, 28, 28});
+     },
+     "2147483648 images"},
+    {"2^31 sides", "train-images-idx3-ubyte",
+     [] {
+       return big_endian({kImages, 12, 0x80000000, 0x80000000});
+     },
+     "images of 2147483648 x 2147483648"},
+    {"zero side", "train-images-idx3-ubyte",
+     [] {
+       return big_endian({kImages, 12, 0, 3});
+     },
+     "images of 0 x 3"},
+    {"count", "train-labels-idx1-ubyte",
+     [] {
+       return big_endian({kLabels, 11}) + labels(11);
+     },
+     "11 labels for 12 images"},
+    {"label", "train-labels-idx1-ubyte",
+     [] {
+       return big_endian({kLabels, 12}) + cut(labels(12), 1) + Bytes{10};
+     },
+     "at byte 19: label 10 of sample 11 is not in [0, 9]"},
+    {"other size", "t10k-images-idx3-ubyte",
+     [] {
+       return big_endian({kImages, 5, 3, 3}) + pixels(45);
+     },
+     "training images are [1, 4, 3], test images [1, 3, 3]"},
+    {"gzip cut", "train-images-idx3-ubyte", [] { return cut(gzip(good_images()), 20); }, "cut off"},
+    {"gzip without its checksum", "train-images-idx3-ubyte", [] { return cut(gzip(good_images()), 8); }, "cut off"},
+    {"gzip garbage", "train-images-idx3-ubyte", [] { return Bytes{0x1f, 0x8b, 8, 0, 1, 2, 3, 4, 5, 6, 0xff, 0xff}; },
+     "damaged gzip stream"},
+    {"gzip tail", "train-images-idx3-ubyte",
+     [] {
+       return gzip(good_images()) + Bytes{'x', 'y'};
+     },
+     "trailing garbage"},
+    {"gzip of more", "train-images-idx3-ubyte", [] { return gzip(good_images() + Bytes(1000)); }, "more data"},
+    {"gzip that lies", "train-images-idx3-ubyte",
+     [] {
+       return gzip(big_endian({kImages, 12, 4096, 4096}) + Bytes(100));
+     },
+     "would take 201326592 bytes"},
+    {"gzip bomb", "train-images-idx3-ubyte",
+     [] {
+       return gzip(big_endian({kImages, 12, 4096, 4096}) + Bytes(12 << 24));
+     },
+     "would take 201326592 bytes"},
+    {"gzip bomb behind", "train-labels-idx1-ubyte",
+     [] {
+       return gzip(big_endian({kLabels, 12}) + labels(12) + Bytes(1 << 26));
+     },
+     "more data"},
+};
+
+TEST(Mnist, RefusesBadFilesInOneLine) {
+  for (const BadFile& bad : kBadFiles) {
+    SCOPED_TRACE(bad.title);
+    TempFolder folder;
+    write_set(folder, false);
+    write_file(folder / bad.file, bad.content());
+    const auto begin = std::chrono::steady_clock::now();
+    const std::string line = line_of(Fault::data, [&] { Mnist{.path = folder.path().string()}.open(); });
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(1));
+    EXPECT_NE(line.find(bad.expected), std::string::npos) << line;
+    EXPECT_NE(line.find(folder.path().string()), std::string::npos) << line;
+  }
+}
+
+TEST(Mnist, SaysWhichFileIsMissing) {
+  TempFolder folder;
+  EXPECT_NE(line_of(Fault::data, [&] { Mnist{.path = folder.path().string()}.open(); })
+                .find("train-images-idx3-ubyte[.gz]: no such file"),
+            std::string::npos);
+  write_set(folder, true);
+  std::filesystem::remove(folder / "t10k-labels-idx1-ubyte.gz");
+  EXPECT_NE(line_of(Fault::data, [&] { Mnist{.path = folder.path().string()}.open(); })
+                .find("t10k-labels-idx1-ubyte[.gz]: no such file"),
+            std::string::npos);
+  std::filesystem::create_directory(folder / "t10k-labels-idx1-ubyte");
+  EXPECT_NE(line_of(Fault::data, [&] { Mnist{.path = folder.path().string()}.open(); }).find("not a regular file"),
+            std::string::npos);
+}
+
+TEST(Mnist, SurvivesMutants) {
+  // Whatever a damaged file gives, it is either a clear refusal or data of the announced shape.
+  TempFolder folder;
+  write_set(folder, false);
+  std::mt19937 random(1);
+  for (const bool zipped : {false, true}) {
+    const Bytes good = zipped ? gzip(good_images()) : good_images();
+    int refused = 0;
+    for (int mutant = 0; mutant < 1500; ++mutant) {
+      Bytes bytes = good;
+      const std::size_t at = random() % (mutant % 2 ? 24 : bytes.size());
+      switch (mutant % 4) {
+        case 0:
+        case 1:
+          bytes[at] ^= static_cast<std::uint8_t>(1 + random() % 255);
+          break;
+        case 2:
+          bytes.resize(at);
+          break;
+        case 3:
+          bytes.insert(bytes.begin() + static_cast<std::ptrdiff_t>(at), static_cast<std::uint8_t>(random()));
+      }
+      write_file(folder / "train-images-idx3-ubyte", bytes);
+      try {
+        const Splits splits = Mnist{.path = folder.path().string()}.open();
+        std::vector<float> image(12);
+        for (std::int64_t i = 0; i < splits.train->size(); ++i) splits.train->load(i, {}, image);
+        EXPECT_EQ(splits.train->size(), 12);
+      } catch (const Error& error) {
+        EXPECT_EQ(error.fault(), Fault::data) << error.what();
+        ++refused;
+      }
+    }
+    EXPECT_GT(refused, zipped ? 1300 : 900);
+  }
+}
+
+TEST(Mnist, ReadsTheRealFiles) {
+  const auto folder = std::filesystem::path(test::real_data()) / "mnist";
+  if (test::real_data().empty() || !std::filesystem::exists(folder)) GTEST_SKIP() << "set NIXIE_TEST_DATA";
+  const Splits splits = Mnist{.path = folder.string()}.open();
+  EXPECT_EQ(splits.train->size(), 60000);
+  EXPECT_EQ(splits.test->size(), 10000);
+  EXPECT_EQ(splits.train->sample_shape(), (Shape{1, 28, 28}));
+  // The constants of `normalize` are the training set's own.
+  std::vector<float> image(784);
+  double sum = 0, squares = 0;
+  std::vector<int> classes(10);
+  for (std::int64_t i = 0; i < 60000; ++i) {
+    ++classes[static_cast<std::size_t>(splits.train->load(i, {}, image))];
+    for (const float value : image) sum += value, squares += value * value;
+  }
+  EXPECT_NEAR(sum / (60000.0 * 784), 0, 1e-3);
+  EXPECT_NEAR(squares / (60000.0 * 784), 1, 1e-3);
+  EXPECT_EQ(classes, (std::vector<int>{5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949}));
+}
+
+}  // namespace
+}  // namespace nixie
