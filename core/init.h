@@ -31,7 +31,7 @@ struct Init {
   bool operator==(const Init&) const = default;
 };
 
-/// `normal: {deviation: 0.01, mean: 0}`
+/// `{normal: {deviation: 0.01, mean: 0}}`
 std::string field_text(const Init& init);
 
 }  // namespace nixie

@@ -23,9 +23,9 @@ Tensor operator<(const Tensor& a, const Tensor& b);
 Tensor operator<=(const Tensor& a, const Tensor& b);
 Tensor operator>(const Tensor& a, const Tensor& b);
 Tensor operator>=(const Tensor& a, const Tensor& b);
-Tensor operator&&(const Tensor& a, const Tensor& b);  ///< both sides are computed
-Tensor operator||(const Tensor& a, const Tensor& b);
-Tensor operator!(const Tensor& x);
+Tensor logical_and(const Tensor& a, const Tensor& b);  ///< u8 as well
+Tensor logical_or(const Tensor& a, const Tensor& b);
+Tensor logical_not(const Tensor& x);
 Tensor operator&(const Tensor& a, const Tensor& b);  ///< bits of integers
 Tensor operator|(const Tensor& a, const Tensor& b);
 Tensor operator^(const Tensor& a, const Tensor& b);

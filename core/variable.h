@@ -16,13 +16,13 @@ namespace nixie {
 
 /// What a Variable is made of; shared by its copies and by the Steps that use it.
 struct VariableState {
-  std::string name;
-  Shape shape;
+  std::string name = {};
+  Shape shape = {};
   Dtype dtype = Dtype::f32;
   bool trainable = true;
-  std::function<Array()> init;       ///< run when the value is first needed
-  std::shared_ptr<Storage> storage;  ///< null until then
-  std::weak_ptr<const Node> leaf;    ///< the node of reads outside a trace, while it lives
+  std::function<Array()> init = {};       ///< run when the value is first needed
+  std::shared_ptr<Storage> storage = {};  ///< null until then
+  std::weak_ptr<const Node> leaf = {};    ///< the node of reads outside a trace, while it lives
   /// The storage, made on first use.
   const std::shared_ptr<Storage>& stored();
 };
