@@ -40,8 +40,8 @@ Tensor reshape(const Tensor& x, const std::vector<std::int64_t>& sizes) {
   if (free != known.end()) {
     *free = 1;
     const std::int64_t rest = Shape(known).size();
-    check(rest > 0 && x.shape().size() % rest == 0, "reshape: ", x.shape(), " does not fill [", fmt::join(sizes, ", "),
-          "]");
+    check(rest > 0 && x.shape().size() % rest == 0, "reshape: ", x.shape(), " does not fill ",
+          fmt::format("[{}]", fmt::join(sizes, ", ")));
     *free = x.shape().size() / rest;
   }
   Shape shape(std::move(known));
