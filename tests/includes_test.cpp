@@ -59,11 +59,12 @@ struct Source {
   bool device_code() const { return path.starts_with("backends/cuda/kernels/") && path.ends_with(".cuh"); }
 };
 
-// Installed are the headers at the top of a library's folder.
+// Installed are the headers at the top of a library's folder, and each backend's backend.h.
 bool installed(const std::string& path) {
   fs::path parent = fs::path(path).parent_path();
-  return path.ends_with(".h") && path.find("tests/") != 0 &&
-         (parent == "apps/trainer" || (parent != "apps" && kAllowed.contains(parent.string())));
+  if (parent.parent_path() == "backends") return path.ends_with("/backend.h");
+  bool library = parent == "apps/trainer" || (parent != "apps" && parent != "tests" && kAllowed.contains(parent));
+  return library && path.ends_with(".h");
 }
 
 std::vector<Source> sources() {
