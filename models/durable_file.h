@@ -1,0 +1,43 @@
+// Files that appear whole or not at all: written beside their place, synced, then renamed over the old one.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+
+namespace nixie {
+
+/// A file on its way to `path`. Until `publish` returns, whatever stood at `path` stays; a PendingFile that is
+/// destroyed unpublished leaves nothing. A killed process leaves only a hidden temporary, see remove_stale_temporaries.
+class PendingFile {
+ public:
+  /// Creates the temporary `.NAME.tmp.PID` beside `path` and reserves `bytes`. Throws Fault::storage with the bytes
+  /// needed and free where the disk has no room, before anything is written.
+  PendingFile(std::filesystem::path path, std::int64_t bytes);
+  ~PendingFile();
+  PendingFile(const PendingFile&) = delete;
+  PendingFile& operator=(const PendingFile&) = delete;
+
+  /// Where the bytes are for now.
+  const std::filesystem::path& temporary() const { return temporary_; }
+  /// Appends. Throws Fault::storage.
+  void write(std::span<const std::byte> bytes);
+  /// Makes the bytes durable. Throws Fault::storage.
+  void sync();
+  /// Renames over `path` and makes the name durable. Throws Fault::storage.
+  void publish();
+
+ private:
+  [[noreturn]] void fail_writing(const char* what, int error) const;
+
+  std::filesystem::path path_, temporary_;
+  std::int64_t bytes_;
+  int file_ = -1;
+  bool is_published_ = false;
+};
+
+/// Removes the temporaries of killed processes from a folder and returns how many there were. Those of a running
+/// PendingFile are locked and stay.
+int remove_stale_temporaries(const std::filesystem::path& folder);
+
+}  // namespace nixie

@@ -1,0 +1,189 @@
+// Saving under fire: kill -9, full disks and file size limits leave the old checkpoint or the new one, nothing between.
+#include "models/durable_file.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/file.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <fstream>
+#include <memory>
+#include <random>
+#include <thread>
+
+#include "models/checkpoint.h"
+
+namespace nixie {
+namespace {
+
+namespace fs = std::filesystem;
+
+class DurableFile : public testing::Test {
+ protected:
+  DurableFile() : folder_(fs::path(testing::TempDir()) / ("nixie_durable_" + std::to_string(::getpid()))) {
+    fs::create_directories(folder_);
+  }
+  ~DurableFile() override { fs::remove_all(folder_); }
+  int files() const { return static_cast<int>(std::distance(fs::directory_iterator(folder_), {})); }
+
+  fs::path folder_;
+};
+
+std::span<const std::byte> bytes_of(const std::string& text) { return std::as_bytes(std::span(text)); }
+
+std::string text_of(const fs::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+/// A checkpoint whose every value is its step.
+Checkpoint filled(std::int64_t step, std::int64_t elements) {
+  Checkpoint c;
+  const std::vector<float> values(static_cast<std::size_t>(elements), static_cast<float>(step));
+  c.model["weight"] = Array::from(values, {elements});
+  c.state["step"] = step;
+  return c;
+}
+bool is_whole(const Checkpoint& c) {
+  const auto step = static_cast<float>(std::get<std::int64_t>(c.state.at("step")));
+  for (const float value : c.model.at("weight").data<float>())
+    if (value != step) return false;
+  return true;
+}
+
+/// Saves, expects Fault::storage, and returns the line.
+std::string save_error(const Checkpoint& c, const fs::path& file) {
+  try {
+    save_checkpoint(c, file);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.fault(), Fault::storage) << error.what();
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST_F(DurableFile, AppearsOnlyWhenPublished) {
+  const fs::path path = folder_ / "a.bin";
+  {
+    PendingFile file(path, 5);
+    file.write(bytes_of("ab"));
+    file.write(bytes_of("cde"));
+    EXPECT_FALSE(fs::exists(path));
+    file.sync();
+    file.publish();
+  }
+  EXPECT_EQ(text_of(path), "abcde");
+  { PendingFile(path, 3).write(bytes_of("new")); }  // never published
+  EXPECT_EQ(text_of(path), "abcde");
+  { PendingFile(folder_ / "empty", 0).publish(); }
+  EXPECT_EQ(fs::file_size(folder_ / "empty"), 0u);
+  EXPECT_EQ(files(), 2);
+}
+
+TEST_F(DurableFile, RemovesTheTemporariesOfTheDeadOnly) {
+  const auto touch = [&](const std::string& name) { std::ofstream(folder_ / name) << "x"; };
+  for (const char* name :
+       {".last.h5.tmp.123", ".best.h5.tmp.9", "last.h5", ".last.h5.tmp.", ".last.h5.tmp.12x", "a.tmp.1", ".tmp.5"})
+    touch(name);
+  PendingFile running(folder_ / "last.h5", 10);
+  EXPECT_EQ(remove_stale_temporaries(folder_), 2);
+  EXPECT_FALSE(fs::exists(folder_ / ".last.h5.tmp.123"));
+  EXPECT_TRUE(fs::exists(running.temporary()));
+  EXPECT_EQ(files(), 6);
+  EXPECT_EQ(remove_stale_temporaries(folder_ / "none"), 0);
+}
+
+TEST_F(DurableFile, NamesFoldersThatCannotBeWritten) {
+  EXPECT_NE(save_error(filled(1, 4), folder_ / "none" / "last.h5").find("none/last.h5 cannot be created: No such file"),
+            std::string::npos);
+  fs::create_directories(folder_ / "last.h5" / "inside");
+  EXPECT_NE(save_error(filled(1, 4), folder_ / "last.h5").find("cannot be replaced: Is a directory"),
+            std::string::npos);
+  EXPECT_NE(save_error(filled(1, 4), "/proc/last.h5").find("/proc/last.h5 cannot be created"), std::string::npos);
+  EXPECT_EQ(files(), 1);
+}
+
+TEST_F(DurableFile, KillLeavesAWholeCheckpoint) {
+  const fs::path path = folder_ / "last.h5";
+  constexpr std::int64_t kElements = 400'000;
+  save_checkpoint(filled(0, kElements), path);
+  std::mt19937 random(3);
+  std::int64_t first = 1, changed = 0;
+  for (int round = 0; round < 40; ++round) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      for (std::int64_t step = first;; ++step) save_checkpoint(filled(step, kElements), path);
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(random() % 30'000));
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+    Checkpoint loaded;
+    ASSERT_NO_THROW(loaded = load_checkpoint(path)) << "round " << round;
+    ASSERT_TRUE(is_whole(loaded));
+    const std::int64_t step = std::get<std::int64_t>(loaded.state.at("step"));
+    changed += step + 1 != first;
+    first = step + 1;
+    remove_stale_temporaries(folder_);
+    ASSERT_EQ(files(), 1);
+  }
+  EXPECT_GT(changed, 0) << "no child ever got to save";
+}
+
+/// In a child: limits the size of files, saves, and reports through the exit code.
+int save_with_limit(const fs::path& path, rlim_t limit) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    std::signal(SIGXFSZ, SIG_IGN);
+    const rlimit limits{limit, limit};
+    ::setrlimit(RLIMIT_FSIZE, &limits);
+    try {
+      save_checkpoint(filled(2, 100'000), path);
+      ::_exit(0);
+    } catch (const Error& error) {
+      ::_exit(error.exit_code());
+    }
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
+}
+
+TEST_F(DurableFile, SizeLimitsLeaveTheOldCheckpoint) {
+  const fs::path path = folder_ / "last.h5";
+  save_checkpoint(filled(1, 100'000), path);
+  const std::uintmax_t size = fs::file_size(path);
+  for (int part = 0; part < 16; ++part) {
+    ASSERT_EQ(save_with_limit(path, size * static_cast<std::uintmax_t>(part) / 16), 8) << part << "/16";
+    ASSERT_EQ(std::get<std::int64_t>(load_checkpoint(path).state.at("step")), 1);
+    ASSERT_EQ(files(), 1);
+  }
+  EXPECT_EQ(save_with_limit(path, size), 0);
+  EXPECT_EQ(std::get<std::int64_t>(load_checkpoint(path).state.at("step")), 2);
+}
+
+TEST_F(DurableFile, FullDisksLeaveTheOldCheckpointAndSayWhatIsMissing) {
+  const fs::path disk = folder_ / "disk";
+  fs::create_directories(disk);
+  if (::mount("none", disk.c_str(), "tmpfs", 0, "size=8m") != 0) GTEST_SKIP() << "may not mount a small disk";
+  const std::unique_ptr<const char, int (*)(const char*)> unmount(disk.c_str(), ::umount);
+  const fs::path path = disk / "last.h5";
+  save_checkpoint(filled(1, 500'000), path);  // 2 MB
+  for (int megabytes = 1; megabytes < 6; ++megabytes) {
+    std::ofstream(disk / "other") << std::string(static_cast<std::size_t>(megabytes) << 20, 'x');
+    const std::string error = save_error(filled(2, 1'500'000), path);  // 6 MB more
+    EXPECT_NE(error.find("No space left on device; it needs 60"), std::string::npos) << error;
+    EXPECT_NE(error.find(" are free; what stood there before is untouched"), std::string::npos) << error;
+    EXPECT_EQ(std::get<std::int64_t>(load_checkpoint(path).state.at("step")), 1);
+    EXPECT_EQ(std::distance(fs::directory_iterator(disk), {}), 2);
+  }
+  fs::remove(disk / "other");
+  EXPECT_EQ(save_error(filled(3, 1'000'000), path), "no error");
+  EXPECT_TRUE(is_whole(load_checkpoint(path)));
+}
+
+}  // namespace
+}  // namespace nixie
