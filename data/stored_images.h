@@ -16,9 +16,9 @@ class StoredImages : public Dataset {
     std::vector<std::uint8_t> labels;  ///< one per sample
   };
   struct Transform {
-    std::vector<float> mean, deviation;  ///< per channel, of pixels in [0, 1]; empty: pixels stay in [0, 1]
-    int pad = 0;                         ///< training: random crop out of the image padded with black by this much
-    bool flip = false;                   ///< training: mirror every other sample
+    std::vector<float> mean = {}, deviation = {};  ///< per channel, of pixels in [0, 1]; empty: pixels stay in [0, 1]
+    int pad = 0;        ///< training: random crop out of the image padded with black by this much
+    bool flip = false;  ///< training: mirror every other sample
   };
 
   /// Keeps the first `limit` samples (0 = all).

@@ -1,0 +1,170 @@
+// Image: libjpeg-turbo, libpng and a separable triangle filter.
+#include "data/image.h"
+
+#include <png.h>
+#include <turbojpeg.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <memory>
+#include <string_view>
+
+#include "core/error.h"
+
+namespace nixie {
+namespace {
+
+// An honest image beyond the free size has more bytes than this; what has fewer is a decompression bomb.
+constexpr std::int64_t kFreePixels = 16 << 20, kMaxPixels = 64 << 20, kPixelsPerByte = 20;
+
+[[noreturn]] void fail_image(const std::filesystem::path& file, std::string_view kind, std::string_view reason) {
+  fail(Fault::data, file.string(), ": ", kind, ": ", reason, "; replace or remove the file");
+}
+
+void check_size(std::int64_t width, std::int64_t height, std::size_t bytes, const std::filesystem::path& file,
+                std::string_view kind) {
+  const std::int64_t limit = std::clamp(static_cast<std::int64_t>(bytes) * kPixelsPerByte, kFreePixels, kMaxPixels);
+  if (width < 1 || height < 1 || width > limit / height)
+    fail_image(file, kind, fmt::format("{} x {} pixels in {} bytes, at most {} are read", width, height, bytes, limit));
+}
+
+/// True where pixels are missing or wrong; stray bytes between segments harm nothing and are common.
+bool is_damage(tjhandle jpeg) {
+  return tjGetErrorCode(jpeg) == TJERR_FATAL ||
+         std::string_view(tjGetErrorStr2(jpeg)).find("extraneous bytes") == std::string_view::npos;
+}
+
+Image decode_jpeg(std::span<const std::uint8_t> bytes, const std::filesystem::path& file, std::int64_t least_side) {
+  struct Destroy {
+    void operator()(void* jpeg) const { tjDestroy(jpeg); }
+  };
+  thread_local const std::unique_ptr<void, Destroy> decoder(tjInitDecompress());
+  const tjhandle jpeg = decoder.get();
+  if (!jpeg) fail(Fault::memory, "no memory for a JPEG decoder");
+  int width = 0, height = 0, subsampling = 0, colorspace = 0;
+  if (tjDecompressHeader3(jpeg, bytes.data(), bytes.size(), &width, &height, &subsampling, &colorspace) &&
+      is_damage(jpeg))
+    fail_image(file, "damaged JPEG", tjGetErrorStr2(jpeg));
+  if (width == 0) fail_image(file, "damaged JPEG", "no image in it");  // tables alone are no error to libjpeg
+  check_size(width, height, bytes.size(), file, "JPEG");
+  tjscalingfactor scale{1, 1};
+  for (const int denominator : {2, 4, 8})
+    if (std::min(width, height) / denominator >= least_side) scale.denom = denominator;
+
+  const bool is_cmyk = colorspace == TJCS_CMYK || colorspace == TJCS_YCCK;
+  const std::size_t channels = is_cmyk ? 4 : 3;
+  Image image{TJSCALED(width, scale), TJSCALED(height, scale), {}};
+  std::vector<std::uint8_t> pixels(static_cast<std::size_t>(image.width * image.height) * channels);
+  if (tjDecompress2(jpeg, bytes.data(), bytes.size(), pixels.data(), static_cast<int>(image.width), 0,
+                    static_cast<int>(image.height), is_cmyk ? TJPF_CMYK : TJPF_RGB, TJFLAG_LIMITSCANS) &&
+      is_damage(jpeg))
+    fail_image(file, "damaged JPEG", tjGetErrorStr2(jpeg));
+  if (is_cmyk) {
+    for (std::size_t from = 0, to = 0; from < pixels.size(); from += 4)
+      for (std::size_t c = 0; c < 3; ++c)
+        pixels[to++] = static_cast<std::uint8_t>((pixels[from + c] * pixels[from + 3] + 127) / 255);
+    pixels.resize(pixels.size() / 4 * 3);
+  }
+  image.rgb = std::move(pixels);
+  return image;
+}
+
+Image decode_png(std::span<const std::uint8_t> bytes, const std::filesystem::path& file) {
+  png_image png{};
+  png.version = PNG_IMAGE_VERSION;
+  const std::unique_ptr<png_image, void (*)(png_image*)> release(&png, [](png_image* p) { png_image_free(p); });
+  if (!png_image_begin_read_from_memory(&png, bytes.data(), bytes.size())) fail_image(file, "damaged PNG", png.message);
+  check_size(png.width, png.height, bytes.size(), file, "PNG");
+  png.format = PNG_FORMAT_RGB;
+  Image image{png.width, png.height, std::vector<std::uint8_t>(PNG_IMAGE_SIZE(png))};
+  const png_color white{255, 255, 255};
+  if (!png_image_finish_read(&png, &white, image.rgb.data(), 0, nullptr)) fail_image(file, "damaged PNG", png.message);
+  return image;
+}
+
+bool begins_with(std::span<const std::uint8_t> bytes, std::string_view magic) {
+  return bytes.size() >= magic.size() &&
+         std::equal(magic.begin(), magic.end(), bytes.begin(),
+                    [](char a, std::uint8_t b) { return static_cast<std::uint8_t>(a) == b; });
+}
+
+/// The source positions that make up one scaled position, and their weights, which sum to 1.
+struct Taps {
+  std::int64_t first;
+  std::vector<float> weights;
+};
+
+/// The taps of `count` positions from `offset` on, when `from` pixels are scaled to `to`.
+std::vector<Taps> make_taps(std::int64_t from, std::int64_t to, std::int64_t offset, std::int64_t count) {
+  const double scale = static_cast<double>(from) / static_cast<double>(to), reach = std::max(scale, 1.0);
+  std::vector<Taps> all;
+  for (std::int64_t i = offset; i < offset + count; ++i) {
+    const double center = (static_cast<double>(i) + 0.5) * scale - 0.5;
+    const auto first = std::max<std::int64_t>(0, static_cast<std::int64_t>(std::ceil(center - reach)));
+    const auto last = std::min(from - 1, static_cast<std::int64_t>(std::floor(center + reach)));
+    Taps taps{first, {}};
+    double sum = 0;
+    for (std::int64_t k = first; k <= last; ++k) {
+      const double weight = std::max(0.0, 1 - std::abs(static_cast<double>(k) - center) / reach);
+      taps.weights.push_back(static_cast<float>(weight));
+      sum += weight;
+    }
+    for (float& weight : taps.weights) weight = static_cast<float>(weight / sum);
+    all.push_back(std::move(taps));
+  }
+  return all;
+}
+
+}  // namespace
+
+Image decode_image(std::span<const std::uint8_t> bytes, const std::filesystem::path& file, std::int64_t least_side) {
+  if (begins_with(bytes, "\xff\xd8\xff")) return decode_jpeg(bytes, file, least_side);
+  if (begins_with(bytes, "\x89PNG\r\n\x1a\n")) return decode_png(bytes, file);
+  fail_image(file, fmt::format("{} bytes", bytes.size()), "neither JPEG nor PNG");
+}
+
+std::array<std::int64_t, 2> scaled_size(const Image& image, std::int64_t short_side) {
+  const std::int64_t least = std::min(image.width, image.height);
+  const auto scaled = [&](std::int64_t side) { return (side * short_side + least / 2) / least; };
+  return {scaled(image.width), scaled(image.height)};
+}
+
+std::vector<float> cut_window(const Image& image, const Window& window) {
+  const auto [width, height] = scaled_size(image, window.short_side);
+  std::vector<Taps> columns = make_taps(image.width, width, window.left, window.crop);
+  if (window.mirrored) std::reverse(columns.begin(), columns.end());
+  const std::vector<Taps> rows = make_taps(image.height, height, window.top, window.crop);
+
+  // First along each source row that the window needs, then down.
+  const std::int64_t first = rows.front().first,
+                     last = rows.back().first + static_cast<std::int64_t>(rows.back().weights.size());
+  const auto line = static_cast<std::size_t>(3 * window.crop);  // planar: R of the row, then G, then B
+  std::vector<float> narrow(static_cast<std::size_t>(last - first) * line);
+  for (std::int64_t y = first; y < last; ++y) {
+    const std::uint8_t* source = image.rgb.data() + y * image.width * 3;
+    float* to = narrow.data() + static_cast<std::size_t>(y - first) * line;
+    for (const Taps& taps : columns) {
+      std::array<float, 3> sum{};
+      const std::uint8_t* at = source + taps.first * 3;
+      for (const float weight : taps.weights)
+        for (float& channel : sum) channel += weight * static_cast<float>(*at++);
+      for (std::size_t c = 0; c < 3; ++c) to[c * static_cast<std::size_t>(window.crop)] = sum[c];
+      ++to;
+    }
+  }
+  const auto side = static_cast<std::size_t>(window.crop), plane = side * side;
+  std::vector<float> result(3 * plane);
+  for (std::size_t y = 0; y < side; ++y)
+    for (std::size_t k = 0; k < rows[y].weights.size(); ++k) {
+      const float weight = rows[y].weights[k];
+      const float* from = narrow.data() + (static_cast<std::size_t>(rows[y].first - first) + k) * line;
+      for (std::size_t c = 0; c < 3; ++c) {
+        float* to = result.data() + c * plane + y * side;
+        for (std::size_t x = 0; x < side; ++x) to[x] += weight * from[c * side + x];
+      }
+    }
+  return result;
+}
+
+}  // namespace nixie

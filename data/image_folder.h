@@ -1,0 +1,46 @@
+// ImageFolder: JPEG and PNG files in a folder per class, of any size, decoded as they are needed.
+#pragma once
+
+#include "core/fields.h"
+#include "data/dataset.h"
+
+namespace nixie {
+
+/// Images [channels, crop, crop]. `path` holds either one folder per class, of which a fixed share is held out as the
+/// test half, or the folders train and val (or test), each with one folder per class. Classes are numbered in the
+/// order of their folders' names. Samples go round the classes: the first of each class, the second of each, ...
+struct ImageFolder {
+  std::string path = "images";
+  std::int64_t batch = 128;
+  std::int64_t limit = 0;
+  int crop = 224;
+  int resize = 0;
+  int channels = 3;
+  bool flip = true;
+  bool normalize = true;
+  std::vector<float> mean = {};
+  std::vector<float> deviation = {};
+  float holdout = 0.1f;
+
+  static constexpr const char* name = "image_folder";
+  static constexpr auto fields() {
+    return std::tuple{
+        field("path", &ImageFolder::path, "folder of class folders, or of train and val (or test) with class folders"),
+        field("batch", &ImageFolder::batch, "samples per step", {1, 1e6}),
+        field("limit", &ImageFolder::limit, "use only the first n samples of each half, 0 = all", {0, 1e12}),
+        field("crop", &ImageFolder::crop, "side of a sample; training cuts anywhere, evaluation in the centre",
+              {1, 4096}),
+        field("resize", &ImageFolder::resize, "short side before the crop, 0 = 8/7 of the crop", {0, 8192}),
+        field("channels", &ImageFolder::channels, "3 for RGB, 1 for grey", {1, 3}),
+        field("flip", &ImageFolder::flip, "training: mirror every other image"),
+        field("normalize", &ImageFolder::normalize, "(x - mean) / deviation of pixels in [0, 1]; else [0, 1]"),
+        field("mean", &ImageFolder::mean, "one number per channel, [] = ImageNet's", {0, 1}),
+        field("deviation", &ImageFolder::deviation, "one number per channel, [] = ImageNet's", {1e-6, 1e6}),
+        field("holdout", &ImageFolder::holdout, "share of each class for the test half where path has no val or test",
+              {0, 0.9})};
+  }
+  /// Throws Fault::data when there is nothing to read, and later, from load, naming a damaged file.
+  Splits open() const;
+};
+
+}  // namespace nixie

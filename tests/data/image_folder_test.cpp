@@ -1,0 +1,238 @@
+// ImageFolder: which files make which half, what a sample is made of, and folders that are not what they should be.
+#include "data/image_folder.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+
+#include "data/loader.h"
+#include "tests/data/pictures.h"
+
+namespace nixie {
+namespace {
+
+using test::Bytes;
+using test::line_of;
+using test::picture;
+using test::TempFolder;
+using test::write_file;
+
+Image plain(std::int64_t width, std::int64_t height, std::uint8_t r, std::uint8_t g, std::uint8_t b) {
+  Image image{width, height, {}};
+  for (std::int64_t i = 0; i < width * height; ++i) image.rgb.insert(image.rgb.end(), {r, g, b});
+  return image;
+}
+
+/// Files whose red tells the class and whose green tells the file.
+void write_class(const std::filesystem::path& folder, int label, int count) {
+  for (int i = 0; i < count; ++i)
+    write_file(
+        folder / ("image" + std::to_string(i) + ".png"),
+        test::png(plain(10 + i % 7, 12, static_cast<std::uint8_t>(50 * label), static_cast<std::uint8_t>(i), 9)));
+}
+
+ImageFolder options(const TempFolder& folder) {
+  return {.path = folder.path().string(), .crop = 8, .resize = 8, .normalize = false, .holdout = 0.25f};
+}
+
+/// class -> the files (by their green) that the half holds.
+std::map<int, std::set<int>> files_of(const Dataset& dataset) {
+  std::map<int, std::set<int>> files;
+  std::vector<float> image(static_cast<std::size_t>(dataset.sample_shape().size()));
+  for (std::int64_t i = 0; i < dataset.size(); ++i) {
+    const int label = dataset.load(i, {}, image);
+    EXPECT_NEAR(image[0] * 255, 50 * label, 1e-3);
+    EXPECT_TRUE(files[label].insert(static_cast<int>(std::lround(image[64] * 255))).second) << "a file came twice";
+  }
+  return files;
+}
+
+TEST(ImageFolder, HoldsOutAShareOfEachClass) {
+  TempFolder folder;
+  write_class(folder / "zebra", 2, 20);
+  write_class(folder / "ant", 0, 8);
+  write_class(folder / "cat/nested", 1, 3);
+  write_class(folder / ".hidden", 4, 3);
+  write_file(folder / "ant/notes.txt", {'x'});
+  write_file(folder / "ant/.image.png", {'x'});
+  const Splits splits = options(folder).open();
+  EXPECT_EQ(splits.train->class_names(), (std::vector<std::string>{"ant", "cat", "zebra"}));
+  auto train = files_of(*splits.train), test = files_of(*splits.test);
+  const std::size_t sizes[] = {8, 3, 20}, held[] = {2, 1, 5};
+  for (int label = 0; label < 3; ++label) {
+    EXPECT_EQ(test[label].size(), held[label]);
+    EXPECT_EQ(train[label].size(), sizes[label] - held[label]);
+    train[label].merge(test[label]);
+    EXPECT_EQ(train[label].size(), sizes[label]) << "no file in both halves";
+  }
+  EXPECT_EQ(files_of(*options(folder).open().test), files_of(*splits.test)) << "the same every time";
+}
+
+TEST(ImageFolder, TakesTrainAndValOrTest) {
+  for (const char* other : {"val", "test"}) {
+    TempFolder folder;
+    for (int label = 0; label < 2; ++label) {
+      write_class(folder / fmt::format("train/c{}", label), label, 5);
+      write_class(folder / fmt::format("{}/c{}", other, label), label, 3);
+    }
+    const Splits splits = options(folder).open();
+    EXPECT_EQ(splits.train->size(), 10);
+    EXPECT_EQ(splits.test->size(), 6);
+    write_class(folder / (std::string(other) + "/c2"), 2, 1);
+    EXPECT_NE(line_of(Fault::data, [&] { options(folder).open(); }).find("class folders are not those of"),
+              std::string::npos);
+  }
+}
+
+TEST(ImageFolder, LimitsGoRoundTheClasses) {
+  TempFolder folder;
+  for (int label = 0; label < 3; ++label) write_class(folder / fmt::format("c{}", label), label, 12);
+  ImageFolder limited = options(folder);
+  limited.limit = 7;
+  const Splits splits = limited.open();
+  EXPECT_EQ(splits.train->size(), 7);
+  std::vector<float> image(192);
+  for (std::int64_t i = 0; i < 7; ++i) EXPECT_EQ(splits.train->load(i, {}, image), i % 3);
+}
+
+TEST(ImageFolder, TellsJpegFromPngByContentAndMixesSizes) {
+  TempFolder folder;
+  const Bytes contents[] = {test::jpeg(plain(90, 40, 200, 100, 50)), test::png(plain(9, 30, 200, 100, 50)),
+                            test::jpeg(plain(8, 8, 200, 100, 50), TJSAMP_420),
+                            test::cmyk_jpeg(plain(20, 20, 200, 100, 50))};
+  int number = 0;
+  for (const char* suffix : {".jpg", ".PNG", ".JPEG", ".jpe"})
+    for (const Bytes& content : contents) write_file(folder / ("a/" + std::to_string(number++) + suffix), content);
+  const Splits splits = options(folder).open();
+  EXPECT_EQ(splits.train->size() + splits.test->size(), 16);
+  std::vector<float> image(192);
+  const double expected[] = {200, 100, 50};
+  for (const auto& half : {splits.train, splits.test})
+    for (std::int64_t i = 0; i < half->size(); ++i) {
+      half->load(i, {.seed = 3, .epoch = 1, .training = true}, image);
+      for (std::size_t k = 0; k < 192; ++k) EXPECT_NEAR(image[k] * 255, expected[k / 64], 4);
+    }
+}
+
+TEST(ImageFolder, CutsTheCentreToEvaluateAndAnywhereToTrain) {
+  TempFolder folder;
+  const Image source = picture(60, 24);
+  write_file(folder / "a/0.png", test::png(source));
+  write_file(folder / "a/1.png", test::png(source));
+  ImageFolder folder_options = options(folder);
+  folder_options.crop = 16;
+  folder_options.resize = 20;  // scaled to 50 x 20
+  const auto dataset = folder_options.open().train;
+  std::vector<float> image(3 * 16 * 16);
+  dataset->load(0, {.seed = 5, .epoch = 1, .training = false}, image);
+  const auto expected = cut_window(source, {20, 16, 17, 2, false});
+  for (std::size_t k = 0; k < image.size(); ++k) EXPECT_NEAR(image[k], expected[k] / 255, 1e-6);
+
+  std::vector<std::vector<float>> windows;
+  for (std::int64_t left = 0; left <= 34; ++left)
+    for (std::int64_t top = 0; top <= 4; ++top)
+      for (const bool mirrored : {false, true}) windows.push_back(cut_window(source, {20, 16, left, top, mirrored}));
+  std::set<std::size_t> seen;
+  for (std::int64_t epoch = 0; epoch < 200; ++epoch) {
+    dataset->load(0, {.seed = 5, .epoch = epoch, .training = true}, image);
+    const std::size_t before = seen.size();
+    bool found = false;
+    for (std::size_t w = 0; w < windows.size() && !found; ++w) {
+      found = true;
+      for (std::size_t k = 0; k < image.size() && found; ++k) found = std::abs(image[k] - windows[w][k] / 255) < 1e-6f;
+      if (found) seen.insert(w);
+    }
+    EXPECT_TRUE(found) << "epoch " << epoch << " with " << before << " windows seen";
+  }
+  EXPECT_GT(seen.size(), 100u);
+}
+
+TEST(ImageFolder, NormalizesAndTurnsGrey) {
+  TempFolder folder;
+  write_file(folder / "a/0.png", test::png(plain(8, 8, 200, 100, 50)));
+  write_file(folder / "a/1.png", test::png(plain(8, 8, 200, 100, 50)));
+  ImageFolder rgb = options(folder);
+  rgb.normalize = true;
+  std::vector<float> image(192);
+  rgb.open().train->load(0, {}, image);
+  EXPECT_NEAR(image[0], (200 / 255.0 - 0.485) / 0.229, 1e-5);
+  EXPECT_NEAR(image[64], (100 / 255.0 - 0.456) / 0.224, 1e-5);
+  EXPECT_NEAR(image[128], (50 / 255.0 - 0.406) / 0.225, 1e-5);
+
+  ImageFolder grey = rgb;
+  grey.channels = 1;
+  grey.mean = {0.5f};
+  grey.deviation = {0.25f};
+  const auto dataset = grey.open().train;
+  EXPECT_EQ(dataset->sample_shape(), (Shape{1, 8, 8}));
+  dataset->load(0, {}, std::span(image).first(64));
+  EXPECT_NEAR(image[5], ((0.299 * 200 + 0.587 * 100 + 0.114 * 50) / 255 - 0.5) / 0.25, 1e-5);
+
+  for (const auto& [change, expected] :
+       std::map<std::string, std::string>{{"channels", "channels is 2"},
+                                          {"resize", "resize is 7, smaller than crop 8"},
+                                          {"mean", "expected one per channel"}}) {
+    ImageFolder bad = options(folder);
+    if (change == "channels") bad.channels = 2;
+    if (change == "resize") bad.resize = 7;
+    if (change == "mean") bad.mean = {0.5f};
+    EXPECT_NE(line_of(Fault::usage, [&] { bad.open(); }).find(expected), std::string::npos) << change;
+  }
+  ImageFolder by_default{.path = folder.path().string()};
+  EXPECT_EQ(by_default.open().train->sample_shape(), (Shape{3, 224, 224}));
+}
+
+TEST(ImageFolder, NamesTheDamagedFile) {
+  TempFolder folder;
+  write_class(folder / "a", 0, 6);
+  Bytes bytes = test::jpeg(picture(40, 40));
+  bytes.resize(bytes.size() / 2);
+  for (int i = 0; i < 6; ++i) write_file(folder / ("b/bad" + std::to_string(i) + ".jpg"), bytes);
+  Loader loader(options(folder).open().train, {.batch = 4, .threads = 2}, 0, true);
+  const std::string line = line_of(Fault::data, [&] {
+    while (loader.next()) continue;
+  });
+  EXPECT_EQ(line.find((folder / "b/bad").string()), 0u) << line;
+  EXPECT_NE(line.find("Premature end"), std::string::npos) << line;
+}
+
+TEST(ImageFolder, RefusesFoldersWithNothingInThem) {
+  TempFolder folder;
+  const auto line = [&] { return line_of(Fault::data, [&] { options(folder).open(); }); };
+  EXPECT_NE(line().find("no class folders"), std::string::npos);
+  std::filesystem::create_directory(folder / "a");
+  EXPECT_NE(line().find("/a: no .jpg, .jpeg or .png file"), std::string::npos);
+  write_class(folder / "a", 0, 1);
+  EXPECT_NE(line().find("nothing left to test on"), std::string::npos);
+  const std::string missing = line_of(Fault::data, [] { ImageFolder{.path = "/nowhere/at all"}.open(); });
+  EXPECT_EQ(missing, "/nowhere/at all: no such folder; set path to a folder of class folders");
+}
+
+/// Unpacks an archive of the real data and reads its test half, about `share` of all; skips where it is absent.
+void check_real(const std::string& archive, const std::string& inside, std::int64_t samples, double share) {
+  const auto file = std::filesystem::path(test::real_data()) / archive;
+  if (test::real_data().empty() || !std::filesystem::exists(file)) GTEST_SKIP() << "set NIXIE_TEST_DATA";
+  TempFolder folder;
+  ASSERT_EQ(std::system(("tar -xf '" + file.string() + "' -C '" + folder.path().string() + "'").c_str()), 0);
+  const Splits splits = ImageFolder{.path = (folder / inside).string(), .crop = 32}.open();
+  EXPECT_EQ(splits.train->size() + splits.test->size(), samples);
+  EXPECT_NEAR(static_cast<double>(splits.test->size()), share * static_cast<double>(samples), 5) << "half per class";
+  EXPECT_EQ(splits.train->classes(), 10);
+  Loader loader(splits.test, {.batch = 64}, 0, false);
+  std::set<int> labels;
+  double sum = 0, squares = 0, count = 0;
+  while (const Batch* batch = loader.next()) {
+    for (const int label : batch->labels.data<std::int32_t>()) labels.insert(label);
+    for (const double value : batch->images.data<float>()) sum += value, squares += value * value, ++count;
+  }
+  EXPECT_EQ(labels.size(), 10u);
+  EXPECT_LT(std::abs(sum / count), 1.5);
+  EXPECT_GT(squares / count - sum / count * sum / count, 0.2);
+}
+
+TEST(ImageFolder, ReadsRealSignDigits) { check_real("sign-language-digits.tar", "Dataset", 2062, 0.1); }
+TEST(ImageFolder, ReadsRealCifar) { check_real("cifar10-jpeg.tar.xz", "", 60000, 1 / 6.0); }
+
+}  // namespace
+}  // namespace nixie

@@ -1,0 +1,220 @@
+// Decoding against what was encoded, resampling against its definition in doubles, and hostile files.
+#include "data/image.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <random>
+
+#include "tests/data/pictures.h"
+
+namespace nixie {
+namespace {
+
+using test::big_endian;
+using test::Bytes;
+using test::line_of;
+using test::picture;
+using test::operator+;
+
+constexpr std::int64_t kAsItIs = 1 << 20;  // a short side that forbids decoding at a reduced size
+
+int largest_difference(const Bytes& a, const Bytes& b) {
+  EXPECT_EQ(a.size(), b.size());
+  int largest = 0;
+  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) largest = std::max(largest, std::abs(a[i] - b[i]));
+  return largest;
+}
+
+TEST(Image, DecodesEveryKindOfJpeg) {
+  const Image image = picture(50, 37);
+  Bytes grey_values;  // the luma that a grey JPEG keeps
+  for (std::size_t i = 0; i < image.rgb.size(); i += 3) {
+    const double luma = 0.299 * image.rgb[i] + 0.587 * image.rgb[i + 1] + 0.114 * image.rgb[i + 2];
+    for (int c = 0; c < 3; ++c) grey_values.push_back(static_cast<std::uint8_t>(std::lround(luma)));
+  }
+  const struct {
+    const char* title;
+    Bytes bytes;
+    const Bytes& expected;
+    int tolerance;
+  } cases[] = {{"4:4:4", test::jpeg(image), image.rgb, 9},
+               {"4:2:0", test::jpeg(image, TJSAMP_420), image.rgb, 24},
+               {"progressive", test::jpeg(image, TJSAMP_444, TJFLAG_PROGRESSIVE), image.rgb, 9},
+               {"grey", test::jpeg(image, TJSAMP_GRAY), grey_values, 4},
+               {"CMYK", test::cmyk_jpeg(image), image.rgb, 10},
+               {"bytes behind the end", test::jpeg(image) + Bytes(100, 7), image.rgb, 9}};
+  for (const auto& each : cases) {
+    SCOPED_TRACE(each.title);
+    const Image decoded = decode_image(each.bytes, "a.jpg", kAsItIs);
+    EXPECT_EQ(decoded.width, 50);
+    EXPECT_EQ(decoded.height, 37);
+    EXPECT_LE(largest_difference(decoded.rgb, each.expected), each.tolerance);
+  }
+}
+
+TEST(Image, DecodesAtAReducedSizeThatStillSuffices) {
+  const Bytes bytes = test::jpeg(picture(320, 200));
+  const struct {
+    std::int64_t least_side, width, height;
+  } cases[] = {{201, 320, 200}, {101, 320, 200}, {100, 160, 100}, {50, 80, 50},
+               {26, 80, 50},    {25, 40, 25},    {3, 40, 25}};
+  for (const auto& each : cases) {
+    const Image image = decode_image(bytes, "a.jpg", each.least_side);
+    EXPECT_EQ(image.width, each.width) << each.least_side;
+    EXPECT_EQ(image.height, each.height) << each.least_side;
+    EXPECT_EQ(static_cast<std::int64_t>(image.rgb.size()), 3 * each.width * each.height);
+  }
+}
+
+TEST(Image, DecodesEveryKindOfPng) {
+  const Image image = picture(13, 9);
+  EXPECT_EQ(decode_image(test::png(image), "a.png", kAsItIs).rgb, image.rgb);
+
+  const Image grey = decode_image(test::png({0, 100, 255, 7}, 2, 2, PNG_FORMAT_GRAY), "a.png", kAsItIs);
+  EXPECT_EQ(grey.rgb, (Bytes{0, 0, 0, 100, 100, 100, 255, 255, 255, 7, 7, 7}));
+
+  const Bytes pixels{10, 20, 30, 255, 10, 20, 30, 0};
+  const Image alpha = decode_image(test::png(pixels, 2, 1, PNG_FORMAT_RGBA), "a.png", kAsItIs);
+  EXPECT_EQ(alpha.rgb, (Bytes{10, 20, 30, 255, 255, 255})) << "a transparent pixel shows the white below";
+}
+
+/// The definition: every output pixel is the mean of the input under a triangle around its centre.
+double reference_pixel(const Image& image, std::int64_t short_side, std::int64_t x, std::int64_t y, int channel) {
+  const auto [width, height] = scaled_size(image, short_side);
+  const double across = static_cast<double>(image.width) / static_cast<double>(width),
+               down = static_cast<double>(image.height) / static_cast<double>(height);
+  const double cx = (static_cast<double>(x) + 0.5) * across, cy = (static_cast<double>(y) + 0.5) * down;
+  double sum = 0, weights = 0;
+  for (std::int64_t v = 0; v < image.height; ++v)
+    for (std::int64_t u = 0; u < image.width; ++u) {
+      const double wx = 1 - std::abs(static_cast<double>(u) + 0.5 - cx) / std::max(1.0, across),
+                   wy = 1 - std::abs(static_cast<double>(v) + 0.5 - cy) / std::max(1.0, down);
+      if (wx <= 0 || wy <= 0) continue;
+      sum += wx * wy * image.rgb[static_cast<std::size_t>((v * image.width + u) * 3 + channel)];
+      weights += wx * wy;
+    }
+  return sum / weights;
+}
+
+TEST(Image, WindowsEqualTheDefinition) {
+  std::mt19937 random(3);
+  const struct {
+    std::int64_t width, height, short_side, crop, left, top;
+  } cases[] = {{40, 30, 16, 12, 3, 2}, {30, 47, 16, 16, 0, 9}, {5, 4, 20, 17, 8, 3}, {12, 12, 12, 12, 0, 0},
+               {1, 1, 6, 6, 0, 0},     {64, 3, 6, 6, 60, 0},   {33, 65, 7, 5, 1, 8}};
+  for (const auto& each : cases)
+    for (const bool mirrored : {false, true}) {
+      Image image{each.width, each.height, Bytes(static_cast<std::size_t>(3 * each.width * each.height))};
+      for (auto& byte : image.rgb) byte = static_cast<std::uint8_t>(random());
+      const auto cut = cut_window(image, {each.short_side, each.crop, each.left, each.top, mirrored});
+      ASSERT_EQ(static_cast<std::int64_t>(cut.size()), 3 * each.crop * each.crop);
+      for (int c = 0; c < 3; ++c)
+        for (std::int64_t y = 0; y < each.crop; ++y)
+          for (std::int64_t x = 0; x < each.crop; ++x) {
+            const std::int64_t from = mirrored ? each.crop - 1 - x : x;
+            EXPECT_NEAR(cut[static_cast<std::size_t>((c * each.crop + y) * each.crop + x)],
+                        reference_pixel(image, each.short_side, each.left + from, each.top + y, c), 1e-3);
+          }
+    }
+}
+
+TEST(Image, ScalesTheShortSide) {
+  const auto size = [](std::int64_t width, std::int64_t height) { return scaled_size({width, height, {}}, 256); };
+  EXPECT_EQ(size(500, 375), (std::array<std::int64_t, 2>{341, 256}));
+  EXPECT_EQ(size(375, 500), (std::array<std::int64_t, 2>{256, 341}));
+  EXPECT_EQ(size(10, 10), (std::array<std::int64_t, 2>{256, 256}));
+}
+
+/// A PNG that announces a size; the data behind it is one row of zeros.
+Bytes png_of_size(std::uint32_t width, std::uint32_t height) {
+  const auto chunk = [](const char* type, const Bytes& data) {
+    const Bytes body = Bytes(type, type + 4) + data;
+    const auto sum = crc32(0, body.data(), static_cast<uInt>(body.size()));
+    return big_endian({static_cast<std::uint32_t>(data.size())}) + body + big_endian({static_cast<std::uint32_t>(sum)});
+  };
+  Bytes packed(200);
+  uLongf size = packed.size();
+  const Bytes zeros(64);
+  compress(packed.data(), &size, zeros.data(), zeros.size());
+  packed.resize(size);
+  return Bytes{0x89, 'P', 'N', 'G', 13, 10, 26, 10} +
+         chunk("IHDR", big_endian({width, height}) + Bytes{8, 2, 0, 0, 0}) + chunk("IDAT", packed) + chunk("IEND", {});
+}
+
+/// A JPEG whose header announces another size than its data has.
+Bytes jpeg_of_size(std::uint16_t width, std::uint16_t height) {
+  Bytes bytes = test::jpeg(picture(16, 16));
+  for (std::size_t i = 0; i + 9 < bytes.size(); ++i)
+    if (bytes[i] == 0xff && bytes[i + 1] == 0xc0) {
+      bytes[i + 5] = static_cast<std::uint8_t>(height >> 8), bytes[i + 6] = static_cast<std::uint8_t>(height);
+      bytes[i + 7] = static_cast<std::uint8_t>(width >> 8), bytes[i + 8] = static_cast<std::uint8_t>(width);
+      return bytes;
+    }
+  ADD_FAILURE() << "no frame header";
+  return bytes;
+}
+
+TEST(Image, RefusesHostileFilesInOneLine) {
+  Bytes cut_jpeg = test::jpeg(picture(60, 60)), cut_png = test::png(picture(60, 60));
+  const Bytes jpeg_header(cut_jpeg.begin(), cut_jpeg.begin() + 30);
+  cut_jpeg.resize(cut_jpeg.size() * 2 / 3);
+  cut_png.resize(cut_png.size() / 2);
+  const struct {
+    const char* title;
+    Bytes bytes;
+    const char* expected;
+  } cases[] = {{"nothing", {}, "neither JPEG nor PNG"},
+               {"GIF", {'G', 'I', 'F', '8', '9', 'a'}, "6 bytes: neither JPEG nor PNG"},
+               {"JPEG cut", cut_jpeg, "damaged JPEG: Premature end"},
+               {"JPEG cut in its header", jpeg_header, "damaged JPEG: no image"},
+               {"JPEG of three bytes", {0xff, 0xd8, 0xff}, "damaged JPEG: no image"},
+               {"JPEG bomb", jpeg_of_size(65500, 65500), "65500 x 65500 pixels"},
+               {"JPEG of more than it has", jpeg_of_size(3000, 3000), "damaged JPEG"},
+               {"PNG cut", cut_png, "damaged PNG"},
+               {"PNG of its magic", {0x89, 'P', 'N', 'G', 13, 10, 26, 10}, "damaged PNG"},
+               {"PNG bomb", png_of_size(50000, 50000), "50000 x 50000 pixels"},
+               {"PNG of 2^31", png_of_size(0x80000000u, 1), "damaged PNG"},
+               {"PNG of 2^31 - 1", png_of_size(0x7fffffffu, 0x7fffffffu), "damaged PNG"},
+               {"PNG of more than it has", png_of_size(4000, 4000), "damaged PNG"},
+               {"PNG of no pixels", png_of_size(0, 10), "damaged PNG"}};
+  for (const auto& each : cases) {
+    SCOPED_TRACE(each.title);
+    const auto begin = std::chrono::steady_clock::now();
+    const std::string line = line_of(Fault::data, [&] { decode_image(each.bytes, "folder/file", 1); });
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(1));
+    EXPECT_EQ(line.find("folder/file: "), 0u) << line;
+    EXPECT_NE(line.find(each.expected), std::string::npos) << line;
+    EXPECT_NE(line.find("; replace or remove the file"), std::string::npos) << line;
+  }
+}
+
+TEST(Image, SurvivesMutants) {
+  std::mt19937 random(4);
+  const Image image = picture(40, 30);
+  for (const Bytes& good : {test::jpeg(image, TJSAMP_420), test::jpeg(image, TJSAMP_444, TJFLAG_PROGRESSIVE),
+                            test::cmyk_jpeg(image), test::png(image)}) {
+    int refused = 0;
+    for (int mutant = 0; mutant < 1500; ++mutant) {
+      Bytes bytes = good;
+      const std::size_t at = random() % bytes.size();
+      if (mutant % 3 == 0)
+        bytes[at] ^= static_cast<std::uint8_t>(1 << random() % 8);
+      else if (mutant % 3 == 1)
+        bytes[at] = static_cast<std::uint8_t>(random());
+      else
+        bytes.resize(at);
+      try {
+        const Image decoded = decode_image(bytes, "mutant", kAsItIs);
+        EXPECT_EQ(static_cast<std::int64_t>(decoded.rgb.size()), 3 * decoded.width * decoded.height);
+      } catch (const Error& error) {
+        EXPECT_EQ(error.fault(), Fault::data) << error.what();
+        ++refused;
+      }
+    }
+    EXPECT_GT(refused, 500) << "at least what is cut off";
+  }
+}
+
+}  // namespace
+}  // namespace nixie
