@@ -1,0 +1,64 @@
+// Activation layers: elementwise functions, and softmax.
+#pragma once
+
+#include "layers/layer.h"
+
+namespace nixie {
+
+/// x for x > 0, else slope * x.
+struct Relu {
+  double slope = 0;
+
+  static constexpr const char* name = "relu";
+  static constexpr auto fields() { return std::tuple{field("slope", &Relu::slope, "factor of negative inputs")}; }
+  Forward build(const Shape& in, Parameters& parameters) const;
+};
+
+/// min(max(x, 0), cut).
+struct ReluClipped {
+  double cut = 20;
+
+  static constexpr const char* name = "relu_clipped";
+  static constexpr auto fields() { return std::tuple{field("cut", &ReluClipped::cut, "largest output", {0})}; }
+  Forward build(const Shape& in, Parameters& parameters) const;
+};
+
+/// 1 / (1 + e^-x).
+struct Sigmoid {
+  static constexpr const char* name = "sigmoid";
+  static constexpr auto fields() { return std::tuple{}; }
+  Forward build(const Shape& in, Parameters& parameters) const;
+};
+
+struct Tanh {
+  static constexpr const char* name = "tanh";
+  static constexpr auto fields() { return std::tuple{}; }
+  Forward build(const Shape& in, Parameters& parameters) const;
+};
+
+/// e^x over its sum along an axis. For a loss use cross_entropy on the logits instead.
+struct Softmax {
+  int axis = 1;
+
+  static constexpr const char* name = "softmax";
+  static constexpr auto fields() { return std::tuple{field("axis", &Softmax::axis, "axis that sums to 1")}; }
+  Forward build(const Shape& in, Parameters& parameters) const;
+};
+
+/// x for x > 0, else alpha (e^x - 1).
+struct Elu {
+  double alpha = 1;
+
+  static constexpr const char* name = "elu";
+  static constexpr auto fields() { return std::tuple{field("alpha", &Elu::alpha, "minus the lowest output")}; }
+  Forward build(const Shape& in, Parameters& parameters) const;
+};
+
+/// x Phi(x), by the error function.
+struct Gelu {
+  static constexpr const char* name = "gelu";
+  static constexpr auto fields() { return std::tuple{}; }
+  Forward build(const Shape& in, Parameters& parameters) const;
+};
+
+}  // namespace nixie

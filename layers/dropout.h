@@ -1,0 +1,20 @@
+// Dropout: sets a random share of the inputs to zero in training.
+#pragma once
+
+#include "layers/layer.h"
+
+namespace nixie {
+
+/// Training: x * mask / (1 - rate), with a mask that is 0 with probability `rate`, a function of the pass's seed and
+/// step, the layer's name and the element alone. Evaluation: x.
+struct Dropout {
+  double rate = 0.5;
+
+  static constexpr const char* name = "dropout";
+  static constexpr auto fields() {
+    return std::tuple{field("rate", &Dropout::rate, "share of inputs set to zero", {0, 1})};
+  }
+  Forward build(const Shape& in, Parameters& parameters) const;
+};
+
+}  // namespace nixie

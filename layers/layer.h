@@ -1,0 +1,87 @@
+// Layer: an options struct whose `build` makes parameters and gives back the function that the layer is.
+//
+//   struct Scale {
+//     float by = 1;
+//     static constexpr const char* name = "scale";
+//     static constexpr auto fields() { return std::tuple{field("by", &Scale::by, "factor")}; }
+//     Forward build(const Shape&, Parameters&) const {
+//       return [by = by](const Tensor& x, Pass&) { return x * by; };
+//     }
+//   };
+// Shapes are [N, C, spatial...], the batch included; the batch size of a call may differ from that of the build.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "core/check_fields.h"
+#include "core/ops.h"
+#include "core/variable.h"
+
+namespace nixie {
+
+/// What a run of a net knows besides its input.
+struct Pass {
+  bool training = true;    ///< dropout drops; batch norm normalises with the batch's statistics and keeps running ones
+  Tensor step = 0;         ///< i32 scalar: another step draws other random numbers
+  std::uint64_t seed = 0;  ///< of all random streams
+};
+
+using Forward = std::function<Tensor(const Tensor& x, Pass& pass)>;
+
+/// A layer's options. Containers (sequential, concat, sum) have a `text()` in place of fields.
+template <class T>
+concept Layer = requires(const T& layer, const Shape& in, Parameters& parameters) {
+  { T::name } -> std::convertible_to<std::string>;
+  { layer.build(in, parameters) } -> std::convertible_to<Forward>;
+};
+
+/// Any layer, as a value.
+class AnyLayer {
+ public:
+  /// The identity.
+  AnyLayer();
+  template <Layer T>
+  requires(!std::same_as<T, AnyLayer>) AnyLayer(const T& layer)
+      : kind_(T::name), text_(text_of(layer)), build_([layer](const Shape& in, Parameters& parameters) -> Forward {
+          if constexpr (Options<T>) check_fields(layer);
+          return layer.build(in, parameters);
+        }) {}
+
+  /// `conv2d`
+  const std::string& kind() const { return kind_; }
+  /// `conv2d: {out: 64, kernel: [11], ...}`: what a configuration would say.
+  std::string text() const { return kind_ + ": " + text_; }
+  /// Makes the layer's parameters for inputs of this shape. Throws where shape or options do not fit.
+  Forward build(const Shape& in, Parameters& parameters) const { return build_(in, parameters); }
+
+ private:
+  template <class T>
+  static std::string text_of(const T& layer) {
+    if constexpr (Options<T>)
+      return fields_text(layer);
+    else
+      return layer.text();
+  }
+
+  std::string kind_, text_;
+  std::function<Forward(const Shape&, Parameters&)> build_;
+};
+
+/// Does nothing: the shortcut of a residual block.
+struct Identity {
+  static constexpr const char* name = "identity";
+  static constexpr auto fields() { return std::tuple{}; }
+  Forward build(const Shape& in, Parameters& parameters) const;
+};
+
+/// A value of this shape to run a Forward on when only the shape of its result matters.
+Tensor placeholder(const Shape& shape, Dtype dtype = Dtype::f32);
+/// The shape that a layer makes of another, as in evaluation; nothing is computed or changed.
+Shape output_shape(const Forward& forward, const Shape& in);
+
+/// Throws `input is [..], expected [N, C, H, W]` unless the shape has this many spatial axes after N and C, and this
+/// many channels where they are known (0: any).
+void check_input(const Shape& in, int spatial, std::int64_t channels = 0);
+
+}  // namespace nixie

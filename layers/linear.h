@@ -1,0 +1,38 @@
+// Linear: a matrix product and a bias.
+#pragma once
+
+#include "layers/layer.h"
+
+namespace nixie {
+
+/// [N, in] -> [N, out]: x weight' + bias, with weight [out, in] and bias [out].
+struct Linear {
+  int out = 0;
+  bool bias = true;
+  Init init = Init::kaiming();
+  Init bias_init = Init::zeros();
+
+  static constexpr const char* name = "linear";
+  static constexpr auto fields() {
+    return std::tuple{field("out", &Linear::out, "number of outputs", {1}), field("bias", &Linear::bias, "adds a bias"),
+                      field("init", &Linear::init, "first weights"),
+                      field("bias_init", &Linear::bias_init, "first biases")};
+  }
+  Forward build(const Shape& in, Parameters& parameters) const;
+};
+
+/// Rows of a table: indices (i32, any shape) -> [their shape, size]. An index outside 0 .. count - 1 reads zeros.
+struct Embedding {
+  int count = 0, size = 0;
+  Init init = Init::normal(1);
+
+  static constexpr const char* name = "embedding";
+  static constexpr auto fields() {
+    return std::tuple{field("count", &Embedding::count, "number of rows", {1}),
+                      field("size", &Embedding::size, "numbers in a row", {1}),
+                      field("init", &Embedding::init, "first weights")};
+  }
+  Forward build(const Shape& in, Parameters& parameters) const;
+};
+
+}  // namespace nixie

@@ -1,0 +1,79 @@
+// The losses' formulas. Everything keeps its dimensions until the last mean, so that it fuses.
+#include "layers/loss.h"
+
+namespace nixie {
+namespace {
+
+Shape without_classes(const Shape& shape) {
+  std::vector<std::int64_t> sizes = shape.sizes();
+  if (sizes.size() > 1) sizes.erase(sizes.begin() + 1);
+  return Shape(std::move(sizes));
+}
+
+// Targets in the output's shape: themselves, or one-hot rows of labels with `low` in the place of 0.
+Tensor full_target(const Tensor& output, const Tensor& target, double low = 0) {
+  if (target.shape() == output.shape()) return target;
+  check(output.rank() >= 2 && !is_floating(target.dtype()) && target.shape() == without_classes(output.shape()),
+        "target is ", target.dtype(), " ", target.shape(), ", output is ", output.shape(),
+        ", expected the output's shape or integer labels ", without_classes(output.shape()));
+  return where(label_mask(output, target), 1.0, low);
+}
+
+}  // namespace
+
+Tensor label_mask(const Tensor& output, const Tensor& labels) {
+  check(output.rank() >= 2, "output is ", output.shape(), ", expected [N, classes, ...]");
+  check(!is_floating(labels.dtype()) && labels.shape() == without_classes(output.shape()), "labels are ",
+        labels.dtype(), " ", labels.shape(), " for an output of ", output.shape(), ", expected integers ",
+        without_classes(output.shape()));
+  return coordinate(output.shape(), 1) == expand_dims(labels, {1});
+}
+
+Tensor weighted_mean(const Tensor& x, const Tensor& weights) {
+  if (!weights) return mean(x);
+  const std::int64_t n = x.shape()[0];
+  check(weights.shape() == Shape{n}, "weights are ", weights.shape(), ", expected [", n, "]");
+  std::vector<std::int64_t> column(static_cast<std::size_t>(x.rank()), 1);
+  column[0] = n;
+  const double per_sample = static_cast<double>(x.shape().size()) / static_cast<double>(n);
+  return sum(x * reshape(weights, column)) / (sum(weights) * per_sample);
+}
+
+Tensor CrossEntropy::operator()(const Tensor& output, const Tensor& target, const Tensor& weights) const {
+  const Tensor of_label = sum(where(label_mask(output, target), output, 0.0), {1});
+  Tensor expected = of_label;
+  if (label_smoothing != 0) expected = (1 - label_smoothing) * of_label + label_smoothing * mean(output, {1});
+  return weighted_mean(logsumexp(output, {1}) - expected, weights);
+}
+
+Tensor BinaryCrossEntropy::operator()(const Tensor& output, const Tensor& target, const Tensor& weights) const {
+  return weighted_mean(softplus(output) - full_target(output, target) * output, weights);
+}
+
+Tensor MeanSquared::operator()(const Tensor& output, const Tensor& target, const Tensor& weights) const {
+  return weighted_mean(square(output - full_target(output, target)), weights);
+}
+
+Tensor SmoothL1::operator()(const Tensor& output, const Tensor& target, const Tensor& weights) const {
+  const Tensor d = abs(output - full_target(output, target));
+  return weighted_mean(where(d < beta, square(d) * (0.5 / beta), d - 0.5 * beta), weights);
+}
+
+Tensor SquaredHinge::operator()(const Tensor& output, const Tensor& target, const Tensor& weights) const {
+  return weighted_mean(square(relu(margin - full_target(output, target, -1) * output)), weights);
+}
+
+std::string field_text(const AnyLoss& loss) { return "{" + loss.text() + "}"; }
+std::string field_text(const WeightedLoss& loss) { return fields_text(loss); }
+
+Tensor LossSum::operator()(const Tensor& output, const Tensor& target, const Tensor& weights) const {
+  check(!losses.empty(), "has no losses");
+  Tensor total;
+  for (const WeightedLoss& each : losses) {
+    const Tensor value = each.weight * each.loss(output, target, weights);
+    total = total ? total + value : value;
+  }
+  return total;
+}
+
+}  // namespace nixie

@@ -1,0 +1,150 @@
+// Losses: functions of a net's output and targets that give one number, and the same as options for a configuration.
+//
+// Outputs are [N, ...]; the result is a scalar (rank 0), the mean over samples. `weights` [N] makes it the weighted
+// mean, sum(w loss) / sum(w): padding of an evaluation batch gets weight 0. Targets are of the output's shape, or class
+// labels (integers, the output's shape without axis 1), which stand for one-hot rows.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "core/check_fields.h"
+#include "core/ops.h"
+
+namespace nixie {
+
+/// -log softmax(output)[label], along axis 1; with label smoothing s, (1 - s) times that plus s times the mean over all
+/// classes. Outputs are logits [N, K, ...], targets labels [N, ...].
+struct CrossEntropy {
+  double label_smoothing = 0;
+
+  static constexpr const char* name = "cross_entropy";
+  static constexpr auto fields() {
+    return std::tuple{field("label_smoothing", &CrossEntropy::label_smoothing,
+                            "share of the target spread over all classes", {0, 1})};
+  }
+  Tensor operator()(const Tensor& output, const Tensor& target, const Tensor& weights = {}) const;
+};
+
+/// -(t log p + (1 - t) log(1 - p)) with p = sigmoid(output), t in [0, 1]: computed as softplus(x) - t x.
+struct BinaryCrossEntropy {
+  static constexpr const char* name = "binary_cross_entropy";
+  static constexpr auto fields() { return std::tuple{}; }
+  Tensor operator()(const Tensor& output, const Tensor& target, const Tensor& weights = {}) const;
+};
+
+/// (x - t)^2.
+struct MeanSquared {
+  static constexpr const char* name = "mean_squared";
+  static constexpr auto fields() { return std::tuple{}; }
+  Tensor operator()(const Tensor& output, const Tensor& target, const Tensor& weights = {}) const;
+};
+
+/// With d = |x - t|: d^2 / (2 beta) for d < beta, else d - beta / 2 (Girshick 2015).
+struct SmoothL1 {
+  double beta = 1;
+
+  static constexpr const char* name = "smooth_l1";
+  static constexpr auto fields() {
+    return std::tuple{field("beta", &SmoothL1::beta, "where the parabola becomes a line", {1e-30})};
+  }
+  Tensor operator()(const Tensor& output, const Tensor& target, const Tensor& weights = {}) const;
+};
+
+/// max(0, margin - t x)^2 with t = 1 or -1.
+struct SquaredHinge {
+  double margin = 1;
+
+  static constexpr const char* name = "squared_hinge";
+  static constexpr auto fields() {
+    return std::tuple{field("margin", &SquaredHinge::margin, "where the loss becomes zero")};
+  }
+  Tensor operator()(const Tensor& output, const Tensor& target, const Tensor& weights = {}) const;
+};
+
+// The same as functions: cross_entropy(logits, labels, {.label_smoothing = 0.1}, weights).
+inline Tensor cross_entropy(const Tensor& logits, const Tensor& labels, CrossEntropy options = {},
+                            const Tensor& weights = {}) {
+  return options(logits, labels, weights);
+}
+inline Tensor binary_cross_entropy(const Tensor& logits, const Tensor& target, const Tensor& weights = {}) {
+  return BinaryCrossEntropy{}(logits, target, weights);
+}
+inline Tensor mean_squared(const Tensor& output, const Tensor& target, const Tensor& weights = {}) {
+  return MeanSquared{}(output, target, weights);
+}
+inline Tensor smooth_l1(const Tensor& output, const Tensor& target, SmoothL1 options = {}, const Tensor& weights = {}) {
+  return options(output, target, weights);
+}
+inline Tensor squared_hinge(const Tensor& output, const Tensor& target, SquaredHinge options = {},
+                            const Tensor& weights = {}) {
+  return options(output, target, weights);
+}
+
+/// An options struct that is called with output, target and weights.
+template <class T>
+concept Loss = Options<T> && requires(const T& loss, const Tensor& x) {
+  { loss(x, x, x) } -> std::convertible_to<Tensor>;
+};
+
+/// Any loss, as a value; by default the cross entropy.
+class AnyLoss {
+ public:
+  AnyLoss() : AnyLoss(CrossEntropy{}) {}
+  template <Loss T>
+  AnyLoss(const T& loss)
+      : kind_(T::name),
+        text_(fields_text(loss)),
+        call_([loss](const Tensor& output, const Tensor& target, const Tensor& weights) {
+          check_fields(loss);
+          return loss(output, target, weights);
+        }) {}
+
+  /// `cross_entropy`
+  const std::string& kind() const { return kind_; }
+  /// `cross_entropy: {label_smoothing: 0}`
+  std::string text() const { return kind_ + ": " + text_; }
+  /// Throws where shapes or types do not fit, with the loss's name in front.
+  Tensor operator()(const Tensor& output, const Tensor& target, const Tensor& weights = {}) const {
+    Scope scope({}, kind_);
+    return call_(output, target, weights);
+  }
+
+ private:
+  std::string kind_, text_;
+  std::function<Tensor(const Tensor&, const Tensor&, const Tensor&)> call_;
+};
+std::string field_text(const AnyLoss& loss);
+
+/// One loss of a sum.
+struct WeightedLoss {
+  AnyLoss loss;
+  double weight = 1;
+
+  static constexpr const char* name = "weighted_loss";
+  static constexpr auto fields() {
+    return std::tuple{field("loss", &WeightedLoss::loss, "the loss"),
+                      field("weight", &WeightedLoss::weight, "its factor")};
+  }
+};
+std::string field_text(const WeightedLoss& loss);
+
+/// The weighted sum of several losses of one output.
+struct LossSum {
+  std::vector<WeightedLoss> losses;
+
+  static constexpr const char* name = "loss_sum";
+  static constexpr auto fields() { return std::tuple{field("losses", &LossSum::losses, "losses and their factors")}; }
+  Tensor operator()(const Tensor& output, const Tensor& target, const Tensor& weights = {}) const;
+};
+
+using AllLosses = Types<CrossEntropy, BinaryCrossEntropy, MeanSquared, SmoothL1, SquaredHinge, LossSum>;
+
+/// 1 where a class is the label, as u8 in the output's shape; labels are integers in its shape without axis 1.
+Tensor label_mask(const Tensor& output, const Tensor& labels);
+/// sum(w x) / sum(w) over samples, where x is [N, ...] and averaged over its other axes first; without weights the
+/// mean.
+Tensor weighted_mean(const Tensor& x, const Tensor& weights);
+
+}  // namespace nixie

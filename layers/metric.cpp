@@ -1,0 +1,101 @@
+// The metrics' formulas.
+#include "layers/metric.h"
+
+#include "layers/loss.h"
+
+namespace nixie {
+namespace {
+
+// [N, 1, ...]: 1 where fewer than k outputs beat the label's; of equals the first wins, as in argmax. Written with
+// !(<=) so that a NaN beats every number and a label's NaN beats nothing.
+Tensor among_largest(const Tensor& output, const Tensor& labels, int k) {
+  const Tensor position = expand_dims(labels, {1});
+  const Tensor of_label = sum(where(label_mask(output, labels), output, 0.0), {1});
+  const Tensor before = output == of_label && coordinate(output.shape(), 1) < position;
+  return sum(!(output <= of_label) || before, {1}) < k;
+}
+
+// {sum(w x), sum(w)}, counting each element of x [N, 1, ...].
+Tensor sums_of(const Tensor& x, const Tensor& weights) {
+  const Tensor w = weights ? weights : ones({x.shape()[0]});
+  std::vector<std::int64_t> column(static_cast<std::size_t>(x.rank()), 1);
+  column[0] = x.shape()[0];
+  const double per_sample = static_cast<double>(x.shape().size()) / static_cast<double>(x.shape()[0]);
+  return stack({sum(x * reshape(w, column)), sum(w) * per_sample});
+}
+
+double ratio(double a, double b) { return b == 0 ? 0 : a / b; }
+
+Tensor class_sums(const Tensor& output, const Tensor& labels, const Tensor& weights) {
+  const ClassCounts counts = class_counts(output, labels, weights);
+  return concat({counts.found, counts.given, counts.present}, 0);
+}
+
+// The mean over classes of found / part, where part is the `which`-th vector of class_sums.
+double class_mean(const std::vector<double>& sums, std::size_t which) {
+  const std::size_t classes = sums.size() / 3;
+  double total = 0;
+  int counted = 0;
+  for (std::size_t c = 0; c < classes; ++c) {
+    const double given = sums[classes + c], present = sums[2 * classes + c];
+    if (present == 0 && (which == 2 || given == 0)) continue;
+    total += ratio(sums[c], sums[which * classes + c]);
+    ++counted;
+  }
+  return ratio(total, counted);
+}
+
+}  // namespace
+
+Tensor accuracy(const Tensor& output, const Tensor& labels, const Tensor& weights) {
+  return top_k(output, labels, 1, weights);
+}
+
+Tensor top_k(const Tensor& output, const Tensor& labels, int k, const Tensor& weights) {
+  return weighted_mean(cast(among_largest(output, labels, k), Dtype::f32), weights);
+}
+
+Tensor log_loss(const Tensor& output, const Tensor& labels, const Tensor& weights) {
+  return cross_entropy(output, labels, {}, weights);
+}
+
+ClassCounts class_counts(const Tensor& output, const Tensor& labels, const Tensor& weights) {
+  const Tensor present = label_mask(output, labels);
+  const Tensor given = coordinate(output.shape(), 1) == argmax(output, {1});
+  Axes others = all_axes(output.shape());
+  others.erase(others.begin() + 1);
+  std::vector<std::int64_t> column(static_cast<std::size_t>(output.rank()), 1);
+  column[0] = output.shape()[0];
+  const Tensor w = weights ? reshape(weights, column) : ones({});
+  return {sum(w * (present && given), others, false), sum(w * given, others, false), sum(w * present, others, false)};
+}
+
+Tensor Accuracy::sums(const Tensor& output, const Tensor& labels, const Tensor& weights) const {
+  return sums_of(among_largest(output, labels, 1), weights);
+}
+double Accuracy::value(const std::vector<double>& sums) const { return ratio(sums[0], sums[1]); }
+
+Tensor TopK::sums(const Tensor& output, const Tensor& labels, const Tensor& weights) const {
+  return sums_of(among_largest(output, labels, k), weights);
+}
+double TopK::value(const std::vector<double>& sums) const { return ratio(sums[0], sums[1]); }
+
+Tensor LogLoss::sums(const Tensor& output, const Tensor& labels, const Tensor& weights) const {
+  const Tensor of_label = sum(where(label_mask(output, labels), output, 0.0), {1});
+  return sums_of(logsumexp(output, {1}) - of_label, weights);
+}
+double LogLoss::value(const std::vector<double>& sums) const { return ratio(sums[0], sums[1]); }
+
+Tensor Precision::sums(const Tensor& output, const Tensor& labels, const Tensor& weights) const {
+  return class_sums(output, labels, weights);
+}
+double Precision::value(const std::vector<double>& sums) const { return class_mean(sums, 1); }
+
+Tensor Recall::sums(const Tensor& output, const Tensor& labels, const Tensor& weights) const {
+  return class_sums(output, labels, weights);
+}
+double Recall::value(const std::vector<double>& sums) const { return class_mean(sums, 2); }
+
+std::string field_text(const AnyMetric& metric) { return "{" + metric.text() + "}"; }
+
+}  // namespace nixie

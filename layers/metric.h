@@ -1,0 +1,112 @@
+// Metrics: what an evaluation reports. A metric makes a short vector of sums from each batch; the vectors of all
+// batches add up, and the total gives the value. So a whole dataset's figure is exact, whatever the batches and their
+// padding.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "core/check_fields.h"
+#include "core/ops.h"
+
+namespace nixie {
+
+// As with losses: outputs [N, K, ...], labels are integers [N, ...], weights [N] or none. An output with NaN is wrong.
+
+/// Share of samples whose largest output is the label's.
+Tensor accuracy(const Tensor& output, const Tensor& labels, const Tensor& weights = {});
+/// Share of samples whose label is among the k largest outputs.
+Tensor top_k(const Tensor& output, const Tensor& labels, int k, const Tensor& weights = {});
+/// Mean of -log softmax(output)[label].
+Tensor log_loss(const Tensor& output, const Tensor& labels, const Tensor& weights = {});
+
+/// Sums per class, each [K]: samples of the class found, samples given to the class, samples of the class.
+struct ClassCounts {
+  Tensor found, given, present;
+};
+ClassCounts class_counts(const Tensor& output, const Tensor& labels, const Tensor& weights = {});
+
+struct Accuracy {
+  static constexpr const char* name = "accuracy";
+  static constexpr auto fields() { return std::tuple{}; }
+  Tensor sums(const Tensor& output, const Tensor& labels, const Tensor& weights) const;
+  double value(const std::vector<double>& sums) const;
+};
+
+struct TopK {
+  int k = 5;
+
+  static constexpr const char* name = "top_k";
+  static constexpr auto fields() {
+    return std::tuple{field("k", &TopK::k, "the label is among this many largest outputs", {1})};
+  }
+  Tensor sums(const Tensor& output, const Tensor& labels, const Tensor& weights) const;
+  double value(const std::vector<double>& sums) const;
+};
+
+struct LogLoss {
+  static constexpr const char* name = "log_loss";
+  static constexpr auto fields() { return std::tuple{}; }
+  Tensor sums(const Tensor& output, const Tensor& labels, const Tensor& weights) const;
+  double value(const std::vector<double>& sums) const;
+};
+
+/// Found / given, the mean over the classes that are present or given; 0 for a class never given.
+struct Precision {
+  static constexpr const char* name = "precision";
+  static constexpr auto fields() { return std::tuple{}; }
+  Tensor sums(const Tensor& output, const Tensor& labels, const Tensor& weights) const;
+  double value(const std::vector<double>& sums) const;
+};
+
+/// Found / present, the mean over the classes that are present.
+struct Recall {
+  static constexpr const char* name = "recall";
+  static constexpr auto fields() { return std::tuple{}; }
+  Tensor sums(const Tensor& output, const Tensor& labels, const Tensor& weights) const;
+  double value(const std::vector<double>& sums) const;
+};
+
+template <class T>
+concept Metric = Options<T> && requires(const T& metric, const Tensor& x, const std::vector<double>& sums) {
+  { metric.sums(x, x, x) } -> std::convertible_to<Tensor>;
+  { metric.value(sums) } -> std::convertible_to<double>;
+};
+
+/// Any metric, as a value; by default the accuracy.
+class AnyMetric {
+ public:
+  AnyMetric() : AnyMetric(Accuracy{}) {}
+  template <Metric T>
+  AnyMetric(const T& metric)
+      : kind_(T::name),
+        text_(fields_text(metric)),
+        sums_([metric](const Tensor& output, const Tensor& labels, const Tensor& weights) {
+          check_fields(metric);
+          return metric.sums(output, labels, weights);
+        }),
+        value_([metric](const std::vector<double>& sums) { return metric.value(sums); }) {}
+
+  /// `top_k`
+  const std::string& kind() const { return kind_; }
+  /// `top_k: {k: 5}`
+  std::string text() const { return kind_ + ": " + text_; }
+  /// A vector of a batch; vectors of several batches add up.
+  Tensor sums(const Tensor& output, const Tensor& labels, const Tensor& weights = {}) const {
+    Scope scope({}, kind_);
+    return sums_(output, labels, weights);
+  }
+  /// The figure, from the total of all batches' sums.
+  double value(const std::vector<double>& sums) const { return value_(sums); }
+
+ private:
+  std::string kind_, text_;
+  std::function<Tensor(const Tensor&, const Tensor&, const Tensor&)> sums_;
+  std::function<double(const std::vector<double>&)> value_;
+};
+std::string field_text(const AnyMetric& metric);
+
+using AllMetrics = Types<Accuracy, TopK, LogLoss, Precision, Recall>;
+
+}  // namespace nixie

@@ -1,0 +1,88 @@
+// Pooling layers: over windows of the spatial axes, over all of them, and over channels.
+#pragma once
+
+#include "layers/layer.h"
+
+namespace nixie {
+
+/// [N, C, spatial...] -> [N, C, (in + 2 pad - window) / stride + 1 ...]: the largest of each window.
+template <int spatial>
+struct MaxPoolLayer {
+  PerAxis window = 2, stride = 0, pad = 0;
+  bool ceil_mode = false;
+
+  static constexpr const char* name = spatial == 1 ? "max_pool1d" : spatial == 2 ? "max_pool2d" : "max_pool3d";
+  static constexpr auto fields() {
+    return std::tuple{field("window", &MaxPoolLayer::window, "size of the window", {1}),
+                      field("stride", &MaxPoolLayer::stride, "distance between windows, 0 = the window", {0}),
+                      field("pad", &MaxPoolLayer::pad, "padding on both sides, at most half the window", {0}),
+                      field("ceil_mode", &MaxPoolLayer::ceil_mode, "a last window may end outside the input")};
+  }
+  Forward build(const Shape& in, Parameters& parameters) const;
+};
+using MaxPool1d = MaxPoolLayer<1>;
+using MaxPool2d = MaxPoolLayer<2>;
+using MaxPool3d = MaxPoolLayer<3>;
+
+/// The same with the mean of each window.
+template <int spatial>
+struct AvgPoolLayer {
+  PerAxis window = 2, stride = 0, pad = 0;
+  bool ceil_mode = false, count_pad = true;
+
+  static constexpr const char* name = spatial == 1 ? "avg_pool1d" : spatial == 2 ? "avg_pool2d" : "avg_pool3d";
+  static constexpr auto fields() {
+    return std::tuple{field("window", &AvgPoolLayer::window, "size of the window", {1}),
+                      field("stride", &AvgPoolLayer::stride, "distance between windows, 0 = the window", {0}),
+                      field("pad", &AvgPoolLayer::pad, "padding on both sides, at most half the window", {0}),
+                      field("ceil_mode", &AvgPoolLayer::ceil_mode, "a last window may end outside the input"),
+                      field("count_pad", &AvgPoolLayer::count_pad, "padding counts as zeros, as PyTorch has it")};
+  }
+  Forward build(const Shape& in, Parameters& parameters) const;
+};
+using AvgPool1d = AvgPoolLayer<1>;
+using AvgPool2d = AvgPoolLayer<2>;
+using AvgPool3d = AvgPoolLayer<3>;
+
+/// The same with the square root of each window's sum of squares.
+struct L2Pool2d {
+  PerAxis window = 2, stride = 0, pad = 0;
+
+  static constexpr const char* name = "l2_pool2d";
+  static constexpr auto fields() {
+    return std::tuple{field("window", &L2Pool2d::window, "size of the window", {1}),
+                      field("stride", &L2Pool2d::stride, "distance between windows, 0 = the window", {0}),
+                      field("pad", &L2Pool2d::pad, "padding on both sides, at most half the window", {0})};
+  }
+  Forward build(const Shape& in, Parameters& parameters) const;
+};
+
+/// [N, C, spatial...] -> [N, C, 1...]: the mean over all spatial axes.
+struct GlobalAvgPool {
+  static constexpr const char* name = "global_avg_pool";
+  static constexpr auto fields() { return std::tuple{}; }
+  Forward build(const Shape& in, Parameters& parameters) const;
+};
+
+/// [N, C, spatial...] -> [N, C, 1...]: the largest over all spatial axes.
+struct GlobalMaxPool {
+  static constexpr const char* name = "global_max_pool";
+  static constexpr auto fields() { return std::tuple{}; }
+  Forward build(const Shape& in, Parameters& parameters) const;
+};
+
+/// [N, C, ...] -> [N, (C + 2 pad - window) / stride + 1, ...]: the largest of each window of channels (Goodfellow et
+/// al. 2013).
+struct Maxout {
+  int window = 2, stride = 0, pad = 0;
+
+  static constexpr const char* name = "maxout";
+  static constexpr auto fields() {
+    return std::tuple{field("window", &Maxout::window, "channels in a window", {1}),
+                      field("stride", &Maxout::stride, "distance between windows, 0 = the window", {0}),
+                      field("pad", &Maxout::pad, "padding on both sides, at most half the window", {0})};
+  }
+  Forward build(const Shape& in, Parameters& parameters) const;
+};
+
+}  // namespace nixie
