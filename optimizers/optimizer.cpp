@@ -1,0 +1,89 @@
+// Groups, clipping, and the order of things in an update.
+#include "optimizers/optimizer.h"
+
+namespace nixie {
+namespace {
+
+// Whether a text is what a pattern says; * stands for any text.
+bool matches(std::string_view text, std::string_view pattern) {
+  const std::size_t star = pattern.find('*');
+  if (star == std::string_view::npos) return text == pattern;
+  if (text.substr(0, star) != pattern.substr(0, star)) return false;
+  const std::string_view rest = pattern.substr(star + 1);
+  for (std::size_t at = star; at <= text.size(); ++at)
+    if (matches(text.substr(at), rest)) return true;
+  return false;
+}
+
+}  // namespace
+
+bool ParameterGroup::holds(const Variable& parameter) const {
+  return parameter.shape().rank() <= max_rank && matches(parameter.name(), match);
+}
+std::string field_text(const ParameterGroup& group) { return fields_text(group); }
+
+Optimizer::Optimizer(const Parameters& parameters, const OptimizerOptions& options, const RunLength& run)
+    : options_(options),
+      state_(parameters.seed()),
+      schedule_(options.schedule, run, state_.scope("shared")),
+      count_(state_.scope("shared").state("step", {}, {}, Dtype::i32)) {
+  Scope scope("optimizer", options.rule.kind());
+  check(options.clip_value >= 0 && options.clip_norm >= 0, "clip_value is ", options.clip_value, " and clip_norm ",
+        options.clip_norm, ", expected numbers from 0 up");
+  std::vector<int> held(options.groups.size(), 0);
+  for (const ParameterGroup& group : options.groups) check_fields(group);
+  for (const Variable& w : parameters.trainable()) {
+    ParameterGroup chosen;
+    for (std::size_t i = options.groups.size(); i-- > 0;) {
+      if (!options.groups[i].holds(w)) continue;
+      chosen = options.groups[i];
+      ++held[i];
+    }
+    if (chosen.rate == 0) {
+      entries_[w.state().get()] = {};
+      continue;
+    }
+    Parameters buffers = state_.scope(w.name());
+    entries_[w.state().get()] = {options.rule.build(w, buffers, chosen.weight_decay), chosen.rate};
+  }
+  for (std::size_t i = 0; i < held.size(); ++i)
+    check(held[i] > 0, "group ", i, " (", options.groups[i].match, ") holds no parameter");
+}
+
+void Optimizer::update(const std::vector<Gradient>& gradients) const { update(gradients, count_); }
+
+void Optimizer::update(const std::vector<Gradient>& gradients, const Tensor& step) const {
+  std::vector<Gradient> clipped = gradients;
+  if (options_.clip_value > 0) clipped = clip_by_value(clipped, options_.clip_value);
+  if (options_.clip_norm > 0) clipped = clip_by_norm(clipped, options_.clip_norm);
+  const Tensor rate = schedule_.rate(step);
+  const Tensor count = count_ + 1;
+  for (const Gradient& gradient : clipped) {
+    const auto entry = entries_.find(gradient.parameter.state().get());
+    check(entry != entries_.end(), "optimizer: parameter ", gradient.parameter.name(), " is not one of its own");
+    const auto& [update, factor] = entry->second;
+    if (update) update(gradient.value, {factor == 1 ? rate : rate * factor, cast(count, Dtype::f32)});
+  }
+  count_.set(count);
+}
+
+Tensor global_norm(const std::vector<Gradient>& gradients) {
+  Tensor total = 0.0;
+  for (const Gradient& gradient : gradients) total += sum(square(cast(gradient.value, Dtype::f32)));
+  return sqrt(total);
+}
+
+std::vector<Gradient> clip_by_value(const std::vector<Gradient>& gradients, double limit) {
+  std::vector<Gradient> clipped = gradients;
+  for (Gradient& gradient : clipped) gradient.value = clip(gradient.value, -limit, limit);
+  return clipped;
+}
+
+std::vector<Gradient> clip_by_norm(const std::vector<Gradient>& gradients, double limit) {
+  const Tensor factor = minimum(1.0, limit / (global_norm(gradients) + 1e-6));
+  std::vector<Gradient> clipped = gradients;
+  for (Gradient& gradient : clipped) gradient.value = gradient.value * factor;
+  return clipped;
+}
+
+}  // namespace nixie

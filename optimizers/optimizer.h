@@ -1,0 +1,77 @@
+// Optimizer: an update rule at work on a model's parameters, with groups, clipping and a schedule.
+//
+//   Optimizer optimizer(model.parameters(), {.rule = Sgd{.momentum = 0.9}, .schedule = CosineRate{.rate = 0.1}},
+//                       {.steps_per_epoch = 469, .epochs = 5});
+//   optimizer.update(gradients(loss, model.parameters()));      // in a Step's body
+#pragma once
+
+#include <map>
+
+#include "core/autograd.h"
+#include "optimizers/rules.h"
+#include "optimizers/schedule.h"
+
+namespace nixie {
+
+/// Parameters that are treated differently from the rest, by name and rank.
+struct ParameterGroup {
+  std::string match = "*";  ///< of the whole name; * is any text
+  int max_rank = 100;       ///< 1: biases and what normalisation layers have
+  double rate = 1;          ///< factor of the learning rate; 0 leaves the parameters as they are
+  double weight_decay = 1;  ///< factor of the rule's weight decay
+
+  static constexpr const char* name = "group";
+  static constexpr auto fields() {
+    return std::tuple{field("match", &ParameterGroup::match, "whole names of its parameters; * is any text"),
+                      field("max_rank", &ParameterGroup::max_rank, "largest rank of its parameters", {0}),
+                      field("rate", &ParameterGroup::rate, "factor of the learning rate, 0 = frozen", {0}),
+                      field("weight_decay", &ParameterGroup::weight_decay, "factor of the weight decay", {0})};
+  }
+  bool holds(const Variable& parameter) const;
+};
+std::string field_text(const ParameterGroup& group);
+
+struct OptimizerOptions {
+  AnyOptimizer rule = {};
+  AnySchedule schedule = {};
+  std::vector<ParameterGroup> groups = {};  ///< the first that holds a parameter counts
+  double clip_value = 0;                    ///< largest gradient element, 0 = no limit; applied first
+  double clip_norm = 0;                     ///< largest norm of all gradients together, 0 = no limit
+};
+
+class Optimizer {
+ public:
+  /// For the trainable parameters of a collection. Throws where options are out of range or a group holds nothing.
+  Optimizer(const Parameters& parameters, const OptimizerOptions& options, const RunLength& run = {});
+
+  /// Clips the gradients and sets the parameters, the buffers and the counter. `step` (i32 scalar, from 0) is what the
+  /// schedule reads; without it the number of updates so far. Throws for a parameter it was not made for.
+  void update(const std::vector<Gradient>& gradients, const Tensor& step) const;
+  void update(const std::vector<Gradient>& gradients) const;
+
+  const OptimizerOptions& options() const { return options_; }
+  const Schedule& schedule() const { return schedule_; }
+  /// Buffers by name `<parameter>.<buffer>` (`features.0.weight.momentum_buffer`), and what all parameters share:
+  /// `shared.step` (i32, updates so far), `shared.plateau_*`. A name's last dot ends the parameter's.
+  const Parameters& state() const { return state_; }
+
+ private:
+  struct Entry {
+    Update update;
+    double rate_factor;
+  };
+  OptimizerOptions options_;
+  Parameters state_;
+  Schedule schedule_;
+  Variable count_;
+  std::map<const VariableState*, Entry> entries_;
+};
+
+/// The square root of the sum of squares of all elements of all gradients, f32.
+Tensor global_norm(const std::vector<Gradient>& gradients);
+/// Elements limited to [-limit, limit].
+std::vector<Gradient> clip_by_value(const std::vector<Gradient>& gradients, double limit);
+/// All gradients times min(1, limit / (norm + 1e-6)), as PyTorch's clip_grad_norm_.
+std::vector<Gradient> clip_by_norm(const std::vector<Gradient>& gradients, double limit);
+
+}  // namespace nixie

@@ -1,0 +1,97 @@
+// The update rules' formulas.
+#include "optimizers/rules.h"
+
+namespace nixie {
+namespace {
+
+Tensor decayed(const Tensor& grad, double weight_decay, const Variable& w) {
+  return weight_decay == 0 ? grad : grad + weight_decay * w;
+}
+
+// Adam's step with the averages m and v of g.
+void adam_step(const Variable& w, const Variable& m, const Variable& v, const Tensor& g, const Now& now, double beta1,
+               double beta2, double eps, const Tensor& shrunk) {
+  const Tensor step_size = now.rate / (1 - pow(beta1, now.count));
+  const Tensor scale = rsqrt(1 - pow(beta2, now.count));
+  m.set(beta1 * m + (1 - beta1) * g);
+  v.set(beta2 * v + (1 - beta2) * square(g));
+  w.set(shrunk - step_size * m / (sqrt(v) * scale + eps));
+}
+
+}  // namespace
+
+AnyOptimizer::AnyOptimizer() : AnyOptimizer(Sgd{}) {}
+std::string field_text(const AnyOptimizer& optimizer) { return "{" + optimizer.text() + "}"; }
+
+Update Sgd::build(const Variable& w, Parameters& state) const {
+  std::optional<Variable> v;
+  if (momentum != 0) v = make_buffer(state, "momentum_buffer", w);
+  return [=, *this](const Tensor& grad, const Now& now) {
+    Tensor g = decayed(grad, weight_decay, w);
+    if (v) {
+      v->set(momentum * *v + g);
+      g = nesterov ? g + momentum * *v : v->value();
+    }
+    w.set(w - now.rate * g);
+  };
+}
+
+Update Adam::build(const Variable& w, Parameters& state) const {
+  const Variable m = make_buffer(state, "exp_avg", w), v = make_buffer(state, "exp_avg_sq", w);
+  return [=, *this](const Tensor& grad, const Now& now) {
+    adam_step(w, m, v, decayed(grad, weight_decay, w), now, beta1, beta2, eps, w);
+  };
+}
+
+Update AdamW::build(const Variable& w, Parameters& state) const {
+  const Variable m = make_buffer(state, "exp_avg", w), v = make_buffer(state, "exp_avg_sq", w);
+  return [=, *this](const Tensor& grad, const Now& now) {
+    const Tensor shrunk = weight_decay == 0 ? w.value() : w * (1 - now.rate * weight_decay);
+    adam_step(w, m, v, grad, now, beta1, beta2, eps, shrunk);
+  };
+}
+
+Update RmsProp::build(const Variable& w, Parameters& state) const {
+  const Variable s = make_buffer(state, "square_avg", w);
+  std::optional<Variable> a, b;
+  if (centered) a = make_buffer(state, "grad_avg", w);
+  if (momentum != 0) b = make_buffer(state, "momentum_buffer", w);
+  return [=, *this](const Tensor& grad, const Now& now) {
+    const Tensor g = decayed(grad, weight_decay, w);
+    s.set(alpha * s + (1 - alpha) * square(g));
+    Tensor spread = s;
+    if (a) {
+      a->set(alpha * *a + (1 - alpha) * g);
+      spread = s - square(*a);
+    }
+    Tensor step = g / (sqrt(spread) + eps);
+    if (b) {
+      b->set(momentum * *b + step);
+      step = *b;
+    }
+    w.set(w - now.rate * step);
+  };
+}
+
+Update Adagrad::build(const Variable& w, Parameters& state) const {
+  const Variable s = make_buffer(state, "sum", w, Init::constant(static_cast<float>(initial_sum)));
+  return [=, *this](const Tensor& grad, const Now& now) {
+    const Tensor g = decayed(grad, weight_decay, w);
+    const Tensor rate = rate_decay == 0 ? now.rate : now.rate / (1 + (now.count - 1) * rate_decay);
+    s.set(s + square(g));
+    w.set(w - rate * g / (sqrt(s) + eps));
+  };
+}
+
+Update Adadelta::build(const Variable& w, Parameters& state) const {
+  const Variable s = make_buffer(state, "square_avg", w), a = make_buffer(state, "acc_delta", w);
+  return [=, *this](const Tensor& grad, const Now& now) {
+    const Tensor g = decayed(grad, weight_decay, w);
+    s.set(rho * s + (1 - rho) * square(g));
+    const Tensor d = sqrt(a + eps) / sqrt(s + eps) * g;
+    a.set(rho * a + (1 - rho) * square(d));
+    w.set(w - now.rate * d);
+  };
+}
+
+}  // namespace nixie

@@ -1,0 +1,139 @@
+// The schedules' formulas, each written once for numbers and for expressions.
+#include "optimizers/schedule.h"
+
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+namespace nixie {
+namespace {
+
+// What the formulas need of double that Tensor has under the same name.
+double minimum(double a, double b) { return std::min(a, b); }
+using std::cos;
+using std::floor;
+using std::pow;
+
+// How far a stretch of epochs has come, in [0, 1].
+template <class Real>
+Real progress(const Real& step, double epochs, const RunLength& run) {
+  return minimum(step / (epochs * run.steps_per_epoch), Real(1.0));
+}
+
+double length(double epochs, const RunLength& run, const char* name) {
+  const double result = epochs > 0 ? epochs : run.epochs;
+  check(result > 0, name, ": epochs is 0 and the run's length is not known; set epochs");
+  return result;
+}
+
+}  // namespace
+
+template <class Real>
+Real ConstantRate::at(const Real&, const RunLength&) const {
+  return Real(rate);
+}
+
+template <class Real>
+Real StepRate::at(const Real& step, const RunLength& run) const {
+  return rate * pow(Real(factor), floor(step / (every * run.steps_per_epoch)));
+}
+
+template <class Real>
+Real MultistepRate::at(const Real& step, const RunLength& run) const {
+  Real reached = 0.0;
+  for (double milestone : milestones) reached = reached + (step >= milestone * run.steps_per_epoch);
+  return rate * pow(Real(factor), reached);
+}
+
+template <class Real>
+Real ExponentialRate::at(const Real& step, const RunLength& run) const {
+  return rate * pow(Real(factor), step / run.steps_per_epoch);
+}
+
+template <class Real>
+Real PolynomialRate::at(const Real& step, const RunLength& run) const {
+  return rate * pow(1.0 - progress(step, length(epochs, run, name), run), Real(power));
+}
+
+template <class Real>
+Real CosineRate::at(const Real& step, const RunLength& run) const {
+  return low + (rate - low) * 0.5 * (1.0 + cos(std::numbers::pi * progress(step, length(epochs, run, name), run)));
+}
+
+template <class Real>
+Real PlateauRate::at(const Real&, const RunLength&) const {
+  return Real(rate);
+}
+
+#define NIXIE_INSTANTIATE(Rate)                                    \
+  template double Rate::at(const double&, const RunLength&) const; \
+  template Tensor Rate::at(const Tensor&, const RunLength&) const;
+NIXIE_INSTANTIATE(ConstantRate)
+NIXIE_INSTANTIATE(StepRate)
+NIXIE_INSTANTIATE(MultistepRate)
+NIXIE_INSTANTIATE(ExponentialRate)
+NIXIE_INSTANTIATE(PolynomialRate)
+NIXIE_INSTANTIATE(CosineRate)
+NIXIE_INSTANTIATE(PlateauRate)
+#undef NIXIE_INSTANTIATE
+
+std::string field_text(const Warmup& warmup) { return fields_text(warmup); }
+std::string field_text(const AnySchedule& schedule) { return "{" + schedule.text() + "}"; }
+
+Schedule::Schedule(const AnySchedule& options, const RunLength& run, const Parameters& state)
+    : options_(options), run_(run) {
+  Scope scope("schedule", options.kind());
+  check(run.steps_per_epoch > 0, "an epoch has ", run.steps_per_epoch, " steps");
+  options_.check_();
+  check_fields(options_.warmup_);
+  options_.host_(0, run_);  // throws where the length is missing
+  if (const auto& plateau = options_.plateau_) {
+    constexpr float kInfinity = std::numeric_limits<float>::infinity();
+    plateau_ = PlateauState{
+        state.state("plateau_factor", {}, Init::constant(1), Dtype::f64),
+        state.state("plateau_best", {}, Init::constant(plateau->maximize ? -kInfinity : kInfinity), Dtype::f64),
+        state.state("plateau_waited", {}, {}, Dtype::i32), state.state("plateau_cooling", {}, {}, Dtype::i32)};
+  }
+}
+
+Tensor Schedule::rate(const Tensor& step) const {
+  const Tensor count = cast(step, Dtype::f32);
+  Tensor rate = cast(options_.device_(count, run_), Dtype::f32);
+  const Warmup& warmup = options_.warmup_;
+  if (warmup.epochs > 0) rate = rate * (warmup.start + (1 - warmup.start) * progress(count, warmup.epochs, run_));
+  if (plateau_) rate = rate * cast(plateau_->factor, Dtype::f32);
+  return rate;
+}
+
+double Schedule::rate(std::int64_t step) const {
+  const auto count = static_cast<double>(step);
+  double rate = options_.host_(count, run_);
+  const Warmup& warmup = options_.warmup_;
+  if (warmup.epochs > 0) rate *= warmup.start + (1 - warmup.start) * progress(count, warmup.epochs, run_);
+  return plateau_ ? rate * plateau_->factor.array().item() : rate;
+}
+
+void Schedule::observe(double metric) const {
+  if (!plateau_) return;
+  const PlateauRate& options = *options_.plateau_;
+  const double best = plateau_->best.array().item();
+  const bool better =
+      options.maximize ? metric > best * (1 + options.threshold) : metric < best * (1 - options.threshold);
+  double waited = better ? 0 : plateau_->waited.array().item() + 1;
+  double cooling = plateau_->cooling.array().item();
+  if (better) plateau_->best.set(metric);
+  if (cooling > 0) {
+    --cooling;
+    waited = 0;
+  }
+  if (waited > options.patience) {
+    const double lowest = options.rate > 0 ? options.low / options.rate : 0;
+    plateau_->factor.set(std::max(plateau_->factor.array().item() * options.factor, lowest));
+    cooling = options.cooldown;
+    waited = 0;
+  }
+  plateau_->waited.set(waited);
+  plateau_->cooling.set(cooling);
+}
+
+}  // namespace nixie

@@ -1,0 +1,76 @@
+// Update: what an optimiser's options build for one parameter; and AnyOptimizer, any such options as a value.
+//
+//   struct PlainDescent {
+//     double weight_decay = 0;
+//     static constexpr const char* name = "plain_descent";
+//     static constexpr auto fields() { return std::tuple{field("weight_decay", &PlainDescent::weight_decay, "..")}; }
+//     Update build(const Variable& w, Parameters&) const {
+//       return [=, *this](const Tensor& grad, const Now& now) { w.set(w - now.rate * (grad + weight_decay * w)); };
+//     }
+//   };
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "core/check_fields.h"
+#include "core/ops.h"
+#include "core/variable.h"
+
+namespace nixie {
+
+/// The scalars of an update, the same for all parameters of a group; f32, rank 0.
+struct Now {
+  Tensor rate;   ///< learning rate
+  Tensor count;  ///< updates so far, this one included: Adam's t
+};
+
+/// Sets a parameter and its buffers. All its formulas are on tensors of the parameter's shape and scalars, so that a
+/// backend runs it as one kernel.
+using Update = std::function<void(const Tensor& grad, const Now& now)>;
+
+/// A buffer of the parameter's shape and type. `state` is scoped to the parameter: the buffer's name is
+/// `<parameter>.<name>`.
+inline Variable make_buffer(const Parameters& state, const char* name, const Variable& parameter, Init init = {}) {
+  return state.state(name, parameter.shape(), init, parameter.dtype());
+}
+
+/// The options of an update rule.
+template <class T>
+concept UpdateRule = Options<T> && requires(const T& rule, T& changed, const Variable& w, Parameters& state) {
+  { rule.build(w, state) } -> std::convertible_to<Update>;
+  changed.weight_decay *= 1.0;  // what a parameter group scales
+};
+
+/// Any update rule, as a value.
+class AnyOptimizer {
+ public:
+  /// Sgd with its defaults.
+  AnyOptimizer();
+  template <UpdateRule T>
+  AnyOptimizer(const T& rule)
+      : kind_(T::name),
+        text_(fields_text(rule)),
+        build_([rule](const Variable& w, Parameters& state, double weight_decay_factor) {
+          check_fields(rule);
+          T scaled = rule;
+          scaled.weight_decay *= weight_decay_factor;
+          return scaled.build(w, state);
+        }) {}
+
+  /// `sgd`
+  const std::string& kind() const { return kind_; }
+  /// `sgd: {momentum: 0.9, ...}`
+  std::string text() const { return kind_ + ": " + text_; }
+  /// The update of a parameter, with its buffers in `state`, and its own factor of the rule's weight decay.
+  Update build(const Variable& w, Parameters& state, double weight_decay_factor = 1) const {
+    return build_(w, state, weight_decay_factor);
+  }
+
+ private:
+  std::string kind_, text_;
+  std::function<Update(const Variable&, Parameters&, double)> build_;
+};
+std::string field_text(const AnyOptimizer& optimizer);
+
+}  // namespace nixie
