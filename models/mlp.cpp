@@ -1,0 +1,12 @@
+// The multilayer perceptron.
+#include "models/nets.h"
+
+namespace nixie {
+
+Sequential Mlp::layers() const {
+  Sequential net{Flatten{}};
+  for (int size : hidden) net.add(Linear{.out = size}).add(Relu{});
+  return net.add(Linear{.out = classes});
+}
+
+}  // namespace nixie

@@ -1,0 +1,58 @@
+// Model: a net built for an input shape, with its parameters; and AnyModel, what a configuration names or lists.
+#pragma once
+
+#include "layers/sequential.h"
+
+namespace nixie {
+
+/// Options of a net, whose `layers` is its definition.
+template <class T>
+concept Net = Options<T> && requires(const T& net) {
+  { net.layers() } -> std::convertible_to<Sequential>;
+};
+
+/// A net by name and options, or a list of layers, as a value.
+class AnyModel {
+ public:
+  /// No layers at all.
+  AnyModel() = default;
+  AnyModel(const Sequential& layers) : kind_(Sequential::name), text_(layers.text()), layers_([=] { return layers; }) {}
+  template <Net T>
+  AnyModel(const T& net)
+      : kind_(T::name), text_("{" + kind_ + ": " + fields_text(net) + "}"), layers_([net] {
+          check_fields(net);
+          return net.layers();
+        }) {}
+
+  /// `alexnet`, or `sequential` for a list
+  const std::string& kind() const { return kind_; }
+  /// `{alexnet: {classes: 1000, ...}}`, or `[{conv2d: {..}}, {relu: {..}}]` for a list
+  const std::string& text() const { return text_; }
+  Sequential layers() const { return layers_(); }
+
+ private:
+  std::string kind_ = Sequential::name, text_ = "[]";
+  std::function<Sequential()> layers_ = [] { return Sequential{}; };
+};
+std::string field_text(const AnyModel& model);
+
+/// Copies share the parameters.
+class Model {
+ public:
+  /// Makes the parameters for inputs [N, ...]; the batch size of a call may differ from N. Initial values are drawn
+  /// from the seed when they are first needed. Throws where the shape does not fit, naming the layer.
+  Model(const AnyModel& net, const Shape& input, std::uint64_t seed = 0);
+
+  Tensor operator()(const Tensor& x, Pass& pass) const;
+  const Parameters& parameters() const { return parameters_; }
+  /// Of one sample, without N.
+  Shape input_shape() const;
+  Shape output_shape() const;
+
+ private:
+  Parameters parameters_;
+  Shape input_;
+  Forward forward_;
+};
+
+}  // namespace nixie
