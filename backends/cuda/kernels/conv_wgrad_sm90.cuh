@@ -1,0 +1,232 @@
+// Filter gradient on Hopper's tensor cores: dw[k, tap, c] = sum over pixels of dy[pixel, k] * x[pixel + tap, c], with
+// the bias gradient db[k] = sum over pixels of dy[pixel, k] on the way.
+//
+// Layout   x, dy channels-last, 16-bit; dw [K][R][S][C]. A matrix product of M = filters, N = taps x channels, whose
+// reduction
+//          runs over pixels, 64 to a stage; both operands lie with M and N contiguous, which wgmma reads as they are.
+// Roles    one producer thread fills a ring of stages by TMA (im2col for x); CONV_CONSUMERS warpgroups multiply, each
+// its own
+//          64 * CONV_MMA_M filters, and store by themselves.
+// Split    there are few tiles and many pixels: a host-made schedule cuts the pixels of a tile into items (see
+//          conv_wgrad_schedule.h). An item that is a whole tile writes dw; a part writes fp32 sums to the workspace in
+//          register order, and conv_wgrad_reduce adds the parts in a fixed order: the result never depends on timing.
+// Bias     the items of the first column of tiles multiply dy by a column of ones too: 8 columns more on one tile in
+// many. Limits   as im2col TMA; C a multiple of CONV_SLICE, K of 8; one group.
+//
+// Compile-time, all required:
+//   CONV_C CONV_K CONV_R CONV_S CONV_P CONV_Q CONV_STRIDE_H/_W CONV_PAD_H/_W CONV_DILATION_H/_W    the layer
+//   CONV_SLICE                     channels of one box of x: 64, 32 or 16
+//   CONV_CONSUMERS CONV_MMA_M      tile rows (filters) = 64 * CONSUMERS * MMA_M
+//   CONV_TILE_N                    a multiple of CONV_SLICE: 64, 96, 128, 160, 192, 256
+//   CONV_STAGES                    ring depth
+//   CONV_BIAS_GRAD CONV_OUT_FLOAT NIXIE_BF16    0 or 1
+// Kernel conv_wgrad(x_map, dy_map, dw, db, parts, bias_parts, items, first_items):
+//   x_map   im2col {C, W, H, N}, corners {-pad, pad - (S-1) dilation}, box {SLICE, 64 pixels}, element strides
+//           {1, stride, stride, 1}, swizzle of SLICE * 2 bytes
+//   dy_map  tiled {K, pixels}, box {64, 64}, swizzle 128 bytes
+//   items   {tile row | tile column << 16, first stage, stages, slot or -1}; block b runs [first_items[b],
+//   first_items[b + 1]);
+//           parts: float[slots][tile rows * TILE_N]; bias_parts: float[slots][tile rows]
+//   grid    one block per worker of the schedule; block (CONSUMERS + 1) * 128; dynamic shared memory
+//           1024 + STAGES * (tile rows + TILE_N) * 128
+// Kernel conv_wgrad_reduce(dw, db, parts, bias_parts, splits): splits[i] = {tile row | tile column << 16, first slot,
+// slots, 0};
+//   grid (splits, MMA_M * TILE_N / 8), block CONSUMERS * 128.
+#pragma once
+#include "ptx.cuh"
+
+constexpr int kSlice = CONV_SLICE, kSliceBytes = kSlice * 2, kChannelSlices = CONV_C / kSlice;
+constexpr int kSlices = CONV_R * CONV_S * kChannelSlices, kColumns = kSlices * kSlice;
+constexpr int kStages = CONV_STAGES, kConsumers = CONV_CONSUMERS, kMmaM = CONV_MMA_M, kTileN = CONV_TILE_N;
+constexpr int kTileM = 64 * kConsumers * kMmaM, kSlicesPerTile = kTileN / kSlice;
+constexpr int kBytesA = kTileM * 128, kStageBytes = kBytesA + kTileN * 128, kQuads = kMmaM * kTileN / 8;
+constexpr Swizzle kSwizzle = kSlice == 64 ? Swizzle::b128 : kSlice == 32 ? Swizzle::b64 : Swizzle::b32;
+static_assert(CONV_C % kSlice == 0 && kTileN % kSlice == 0);
+
+struct Item {
+  int m, n, first, count, slot;
+  NIXIE_DEVICE explicit Item(int4 v) : m(v.x & 0xffff), n(v.x >> 16), first(v.y), count(v.z), slot(v.w) {}
+};
+
+struct Sums {
+  float tile[kMmaM][kTileN / 2];
+  float bias[kMmaM][4];
+};
+
+struct Outputs {
+  void* dw;
+  float *db, *parts, *bias_parts;
+};
+
+NIXIE_DEVICE void produce(const TensorMap* x, const TensorMap* dy, u32 shared, u32 full, u32 empty, const int4* items,
+                          int count) {
+  Ring<kStages> ring;
+  for (int i = 0; i < count; i++) {
+    Item item(items[i]);
+    int c[kSlicesPerTile], r[kSlicesPerTile], s[kSlicesPerTile];
+#pragma unroll
+    for (int j = 0; j < kSlicesPerTile; j++) {
+      int slice = item.n * kSlicesPerTile + j, tap = slice / kChannelSlices;
+      if (slice >= kSlices) tap = 0, slice = kChannelSlices;  // channels past C read zero
+      c[j] = (slice - tap * kChannelSlices) * kSlice, r[j] = tap / CONV_S, s[j] = tap - r[j] * CONV_S;
+    }
+    for (int k = 0; k < item.count; k++, ring.next()) {
+      int pixel = (item.first + k) * 64, image = pixel / (CONV_P * CONV_Q), rest = pixel - image * (CONV_P * CONV_Q);
+      int p = rest / CONV_Q, q = rest - p * CONV_Q;
+      u32 a = shared + ring.stage * kStageBytes, bar = full + 8 * ring.stage;
+      barrier_wait(empty + 8 * ring.stage, ring.parity ^ 1);
+      barrier_expect(bar, kStageBytes);
+#pragma unroll
+      for (int j = 0; j < kTileM / 64; j++) copy_box_2d(a + j * 8192, dy, bar, item.m * kTileM + j * 64, pixel);
+#pragma unroll
+      for (int j = 0; j < kSlicesPerTile; j++)
+        copy_im2col(a + kBytesA + j * 64 * kSliceBytes, x, bar, c[j], q * CONV_STRIDE_W - CONV_PAD_W,
+                    p * CONV_STRIDE_H - CONV_PAD_H, image, s[j] * CONV_DILATION_W, r[j] * CONV_DILATION_H);
+    }
+  }
+}
+
+// Writes four sums: rows `row` and `row + 8`, columns `column` and `column + 1`.
+NIXIE_DEVICE void put(void* dw, float4 v, int row, int column) {
+  if (kColumns % kTileN != 0 && column >= kColumns) return;
+#pragma unroll
+  for (int i = 0; i < 2; i++) {
+    if (CONV_K % kTileM != 0 && row + 8 * i >= CONV_K) return;
+    u64 at = static_cast<u64>(row + 8 * i) * kColumns + column;
+    float low = i ? v.z : v.x, high = i ? v.w : v.y;
+#if CONV_OUT_FLOAT
+    *reinterpret_cast<float2*>(static_cast<float*>(dw) + at) = make_float2(low, high);
+#else
+    *reinterpret_cast<u32*>(static_cast<u16*>(dw) + at) = pack(low, high);
+#endif
+  }
+}
+
+// Where the four sums `quad` of consumer thread `thread` lie in the tile.
+NIXIE_DEVICE int row_of(int quad, int thread) {
+  return thread / 128 * kMmaM * 64 + quad / (kTileN / 8) * 64 + thread % 128 / 32 * 16 + thread % 32 / 4;
+}
+NIXIE_DEVICE int column_of(int quad, int thread) { return quad % (kTileN / 8) * 8 + thread % 4 * 2; }
+
+NIXIE_DEVICE void finish(const Sums& sums, const Item& item, const Outputs& out, int thread) {
+  float4* parts =
+      reinterpret_cast<float4*>(out.parts) + static_cast<u64>(item.slot) * kQuads * kConsumers * 128 + thread;
+#pragma unroll
+  for (int quad = 0; quad < kQuads; quad++) {
+    const float* v = &sums.tile[quad / (kTileN / 8)][quad % (kTileN / 8) * 4];
+    float4 four = make_float4(v[0], v[1], v[2], v[3]);
+    if (item.slot >= 0) {
+      parts[quad * kConsumers * 128] = four;
+    } else {
+      put(out.dw, four, item.m * kTileM + row_of(quad, thread), item.n * kTileN + column_of(quad, thread));
+    }
+  }
+  if (!CONV_BIAS_GRAD || item.n != 0 || thread % 4 != 0) return;
+#pragma unroll
+  for (int i = 0; i < kMmaM * 2; i++) {  // every column of the product with ones is the same: lane 0 of four writes
+    int row = row_of(i / 2 * (kTileN / 8), thread) + i % 2 * 8;
+    float v = sums.bias[i / 2][i % 2 * 2];
+    if (item.slot >= 0) {
+      out.bias_parts[item.slot * kTileM + row] = v;
+    } else if (item.m * kTileM + row < CONV_K) {
+      out.db[item.m * kTileM + row] = v;
+    }
+  }
+}
+
+// All stages of one item into `sums`; kBias adds the product with ones.
+template <bool kBias>
+NIXIE_DEVICE void accumulate(Sums& sums, Ring<kStages>& ring, int count, u32 shared, u32 full, u32 empty, u32 ones,
+                             int group) {
+  bool leader = threadIdx.x % 128 == 0;
+  for (int k = 0; k < count; k++) {
+    u32 a = shared + ring.stage * kStageBytes + group * kMmaM * 8192, b = shared + ring.stage * kStageBytes + kBytesA;
+    barrier_wait(full + 8 * ring.stage, ring.parity);
+#pragma unroll
+    for (int m = 0; m < kMmaM; m++) pin(sums.tile[m]), pin(sums.bias[m]);
+    wgmma_begin();
+#pragma unroll
+    for (int i = 0; i < 4; i++) {  // 16 pixels each
+#pragma unroll
+      for (int m = 0; m < kMmaM; m++) {
+        u64 left = operand<Swizzle::b128>(a + m * 8192 + i * 2048, 8192, 1024);
+        wgmma<1, 1>(sums.tile[m], left, operand<kSwizzle>(b + i * 16 * kSliceBytes, 64 * kSliceBytes, 8 * kSliceBytes),
+                    (k | i) != 0);
+        if (kBias) wgmma<1, 0>(sums.bias[m], left, operand<Swizzle::none>(ones, 128, 128), (k | i) != 0);
+      }
+    }
+    wgmma_commit();
+    wgmma_wait<1>();  // the stage before is read: hand it back
+    if (k > 0 && leader) barrier_arrive(empty + 8 * ring.previous());
+    ring.next();
+  }
+  wgmma_wait<0>();
+  if (leader) barrier_arrive(empty + 8 * ring.previous());
+#pragma unroll
+  for (int m = 0; m < kMmaM; m++) pin(sums.tile[m]), pin(sums.bias[m]);
+}
+
+extern "C" __global__ void __launch_bounds__((kConsumers + 1) * 128, 1)
+    conv_wgrad(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap dy, void* dw, float* db,
+               float* parts, float* bias_parts, const int4* items, const int* first_items) {
+  extern __shared__ u8 dynamic[];
+  __shared__ alignas(8) u64 full_barriers[kStages], empty_barriers[kStages];
+  __shared__ alignas(128) u32 ones[64];
+  u32 shared = (shared_address(dynamic) + 1023) & ~1023u, full = shared_address(full_barriers),
+      empty = shared_address(empty_barriers);
+  int first = first_items[blockIdx.x], count = first_items[blockIdx.x + 1] - first;
+  items += first;
+  if (threadIdx.x < 64) ones[threadIdx.x] = pack(1.f, 1.f);
+  fence_async_proxy();
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < kStages; i++) {
+      barrier_init(full + 8 * i, 1);
+      barrier_init(empty + 8 * i, kConsumers);
+    }
+    barrier_init_done();
+    prefetch_map(&x), prefetch_map(&dy);
+  }
+  __syncthreads();
+  allow_next_kernel();
+  wait_previous_kernel();
+  int role = __shfl_sync(~0u, threadIdx.x / 128, 0);
+  if (role == 0) {
+    if (kConsumers > 1) registers_down<kConsumers == 2 ? 40 : 32>();
+    if (threadIdx.x == 0) produce(&x, &dy, shared, full, empty, items, count);
+  } else {
+    if (kConsumers > 1) registers_up<kConsumers == 2 ? 232 : 160>();
+    Sums sums;
+    Ring<kStages> ring;
+    for (int i = 0; i < count; i++) {
+      Item item(items[i]);
+      if (CONV_BIAS_GRAD && item.n == 0) {
+        accumulate<true>(sums, ring, item.count, shared, full, empty, shared_address(ones), role - 1);
+      } else {
+        accumulate<false>(sums, ring, item.count, shared, full, empty, 0, role - 1);
+      }
+      finish(sums, item, {dw, db, parts, bias_parts}, threadIdx.x - 128);
+    }
+  }
+}
+
+extern "C" __global__ void __launch_bounds__(kConsumers * 128)
+    conv_wgrad_reduce(void* dw, float* db, const float* parts, const float* bias_parts, const int4* splits) {
+  wait_previous_kernel();
+  Item tile(splits[blockIdx.x]);
+  const int quad = blockIdx.y, first = tile.first, slots = tile.count;
+  const float4* from = reinterpret_cast<const float4*>(parts) +
+                       (static_cast<u64>(first) * kQuads + quad) * (kConsumers * 128) + threadIdx.x;
+  float4 sum = from[0];
+#pragma unroll 4
+  for (int i = 1; i < slots; i++) {
+    float4 v = from[static_cast<u64>(i) * kQuads * kConsumers * 128];
+    sum.x += v.x, sum.y += v.y, sum.z += v.z, sum.w += v.w;
+  }
+  put(dw, sum, tile.m * kTileM + row_of(quad, threadIdx.x), tile.n * kTileN + column_of(quad, threadIdx.x));
+  if (!CONV_BIAS_GRAD || tile.n != 0 || quad != 0) return;
+  for (int row = threadIdx.x; row < kTileM && tile.m * kTileM + row < CONV_K; row += kConsumers * 128) {
+    float bias = 0;
+    for (int i = 0; i < slots; i++) bias += bias_parts[(first + i) * kTileM + row];
+    db[tile.m * kTileM + row] = bias;
+  }
+}

@@ -1,0 +1,132 @@
+// Max pooling of channels-last images with a one-byte index, forward and backward, each in one pass over memory.
+//
+// Layout   x [N][H][W][C], y and index [N][P][Q][C]; 16-bit values, index = row-major position in the window of the
+// first
+//          maximum (NaN wins; padding never does). A thread holds 8 channels: 16-byte loads, neighbours share pixels in
+//          L1.
+// Forward  a thread makes one output pixel; comparisons run on packed pairs.
+// Backward a thread makes one STRIDE x STRIDE cell of dx from the windows that touch it, each read once: no atomics, no
+//          zeroing, the same result every time. POOL_GATE also drops the windows whose maximum y is not above zero: the
+//          gradient through a ReLU before the pooling, without ever reading its output.
+// Limits   C a multiple of 8; windows up to 255 positions; element counts / 8 below 2^31. Any architecture from sm_80.
+//
+// Compile-time, all required: POOL_C POOL_H POOL_W POOL_P POOL_Q POOL_R POOL_S (window) POOL_STRIDE_H/_W POOL_PAD_H/_W
+//   POOL_GATE NIXIE_BF16
+// Kernel pool_max(x, y, index, images): images * P * Q * C / 8 threads, blocks of 256.
+// Kernel pool_max_grad(dy, index, y, dx, images): images * kCellsH * kCellsW * C / 8 threads, blocks of 256, where
+//   kCellsH = ceil((H + PAD_H) / STRIDE_H). y is read only if POOL_GATE.
+#pragma once
+#include "ptx.cuh"
+
+constexpr int kGroups = POOL_C / 8;  // of 8 channels
+constexpr int kCellsH = (POOL_H + POOL_PAD_H + POOL_STRIDE_H - 1) / POOL_STRIDE_H;
+constexpr int kCellsW = (POOL_W + POOL_PAD_W + POOL_STRIDE_W - 1) / POOL_STRIDE_W;
+constexpr int kBackH = (POOL_R - 1) / POOL_STRIDE_H,
+              kBackW = (POOL_S - 1) / POOL_STRIDE_W;  // windows before a cell's own
+static_assert(POOL_C % 8 == 0 && POOL_R * POOL_S < 256);
+
+// 0xffff in each half where v beats best: greater, or NaN against a number.
+NIXIE_DEVICE u32 beats(u32 v, u32 best) {
+  u32 above, number;
+  asm("set.gtu.u32." NIXIE_HALF "x2 %0, %1, %2;" : "=r"(above) : "r"(v), "r"(best));
+  asm("set.num.u32." NIXIE_HALF "x2 %0, %1, %1;" : "=r"(number) : "r"(best));
+  return above & number;
+}
+NIXIE_DEVICE u32 select(u32 mask, u32 a, u32 b) { return (a & mask) | (b & ~mask); }
+// The low bytes of four 16-bit halves in one word.
+NIXIE_DEVICE u32 bytes(u32 a, u32 b) { return __byte_perm(a, b, 0x6420); }
+
+extern "C" __global__ void __launch_bounds__(256) pool_max(const uint4* x, uint4* y, uint2* index, int images) {
+  wait_previous_kernel();
+  int i = blockIdx.x * 256 + threadIdx.x;
+  if (i >= images * (POOL_P * POOL_Q * kGroups)) return;
+  int pixel = i / kGroups, c = i - pixel * kGroups, row = pixel / POOL_Q, q = pixel - row * POOL_Q;
+  int n = row / POOL_P, p = row - n * POOL_P, h0 = p * POOL_STRIDE_H - POOL_PAD_H, w0 = q * POOL_STRIDE_W - POOL_PAD_W;
+  u32 best[4] = {}, at[4] = {};
+  bool found = false;
+#pragma unroll
+  for (int r = 0; r < POOL_R; r++) {
+#pragma unroll
+    for (int s = 0; s < POOL_S; s++) {
+      int h = h0 + r, w = w0 + s;
+      if ((POOL_PAD_H || POOL_PAD_W) && (h < 0 || h >= POOL_H || w < 0 || w >= POOL_W)) continue;
+      uint4 four = x[((n * POOL_H + h) * POOL_W + w) * kGroups + c];
+      u32 v[4] = {four.x, four.y, four.z, four.w}, position = (r * POOL_S + s) * 0x10001u;
+#pragma unroll
+      for (int k = 0; k < 4; k++) {
+        u32 wins = found ? beats(v[k], best[k]) : ~0u;
+        best[k] = select(wins, v[k], best[k]);
+        at[k] = select(wins, position, at[k]);
+      }
+      found = true;
+    }
+  }
+  y[i] = make_uint4(best[0], best[1], best[2], best[3]);
+  index[i] = make_uint2(bytes(at[0], at[1]), bytes(at[2], at[3]));
+}
+
+// The gradients and positions of one window, as floats and bytes.
+struct Window {
+  float dy[8];
+  uint2 index;
+};
+NIXIE_DEVICE Window load_window(const uint4* dy, const uint2* index, const uint4* y, int at) {
+  uint4 four = dy[at];
+  u32 v[4] = {four.x, four.y, four.z, four.w};
+  if (POOL_GATE) {
+    uint4 gate = y[at];
+    v[0] = where_positive(gate.x, v[0]), v[1] = where_positive(gate.y, v[1]);
+    v[2] = where_positive(gate.z, v[2]), v[3] = where_positive(gate.w, v[3]);
+  }
+  Window window;
+#pragma unroll
+  for (int k = 0; k < 4; k++) {
+    window.dy[2 * k] = unpack(static_cast<u16>(v[k])), window.dy[2 * k + 1] = unpack(static_cast<u16>(v[k] >> 16));
+  }
+  window.index = index[at];
+  return window;
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+    pool_max_grad(const uint4* dy, const uint2* index, const uint4* y, uint4* dx, int images) {
+  wait_previous_kernel();
+  int i = blockIdx.x * 256 + threadIdx.x;
+  if (i >= images * (kCellsH * kCellsW * kGroups)) return;
+  int cell = i / kGroups, c = i - cell * kGroups, row = cell / kCellsW, cw = cell - row * kCellsW;
+  int n = row / kCellsH, ch = row - n * kCellsH;
+  float sum[POOL_STRIDE_H][POOL_STRIDE_W][8] = {};
+#pragma unroll
+  for (int bh = 0; bh <= kBackH; bh++) {
+#pragma unroll
+    for (int bw = 0; bw <= kBackW; bw++) {
+      int p = ch - bh, q = cw - bw;
+      if (p < 0 || p >= POOL_P || q < 0 || q >= POOL_Q) continue;
+      Window window = load_window(dy, index, y, ((n * POOL_P + p) * POOL_Q + q) * kGroups + c);
+#pragma unroll
+      for (int dh = 0; dh < POOL_STRIDE_H; dh++) {
+#pragma unroll
+        for (int dw = 0; dw < POOL_STRIDE_W; dw++) {
+          int r = dh + bh * POOL_STRIDE_H, s = dw + bw * POOL_STRIDE_W;
+          if (r >= POOL_R || s >= POOL_S) continue;
+          u32 position = r * POOL_S + s;
+#pragma unroll
+          for (int k = 0; k < 8; k++) {
+            u32 at = ((k < 4 ? window.index.x : window.index.y) >> (k % 4 * 8)) & 255;
+            if (at == position) sum[dh][dw][k] += window.dy[k];
+          }
+        }
+      }
+    }
+  }
+#pragma unroll
+  for (int dh = 0; dh < POOL_STRIDE_H; dh++) {
+#pragma unroll
+    for (int dw = 0; dw < POOL_STRIDE_W; dw++) {
+      int h = ch * POOL_STRIDE_H + dh - POOL_PAD_H, w = cw * POOL_STRIDE_W + dw - POOL_PAD_W;
+      if (h < 0 || h >= POOL_H || w < 0 || w >= POOL_W) continue;
+      const float* v = sum[dh][dw];
+      dx[((n * POOL_H + h) * POOL_W + w) * kGroups + c] =
+          make_uint4(pack(v[0], v[1]), pack(v[2], v[3]), pack(v[4], v[5]), pack(v[6], v[7]));
+    }
+  }
+}

@@ -1,0 +1,293 @@
+// Hopper's instructions by name: mbarriers, tensor copies (TMA), warpgroup matrix products (wgmma), and small
+// conversions. Includes nothing: NVRTC compiles a kernel that includes this file alone in a quarter of a second.
+// NIXIE_BF16 = 1 makes the 16-bit storage type bf16, otherwise it is fp16.
+#pragma once
+
+using u8 = unsigned char;
+using u16 = unsigned short;
+using u32 = unsigned int;
+using u64 = unsigned long long;
+
+#ifndef NIXIE_BF16
+#define NIXIE_BF16 0
+#endif
+#if NIXIE_BF16
+#define NIXIE_HALF "bf16"
+#else
+#define NIXIE_HALF "f16"
+#endif
+#define NIXIE_DEVICE __device__ __forceinline__
+
+struct alignas(64) TensorMap {  // a CUtensorMap, passed by value as a __grid_constant__ parameter
+  u64 words[16];
+};
+
+// ---- shared memory ----
+
+NIXIE_DEVICE u32 shared_address(const void* p) { return static_cast<u32>(__cvta_generic_to_shared(p)); }
+
+// Makes ordinary stores to shared memory visible to the copy engine and to wgmma; every writer calls it before the
+// barrier.
+NIXIE_DEVICE void fence_async_proxy() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+NIXIE_DEVICE void named_barrier(u32 id, u32 threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
+// Four 8x8 matrices of 16-bit elements, each lane giving the address of one row of 16 bytes.
+NIXIE_DEVICE void store_matrix_x4(u32 address, u32 a, u32 b, u32 c, u32 d) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1,%2,%3,%4};" ::"r"(address), "r"(a), "r"(b), "r"(c),
+               "r"(d)
+               : "memory");
+}
+NIXIE_DEVICE void load_matrix_x4(u32 address, u32 (&v)[4]) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+               : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3])
+               : "r"(address)
+               : "memory");
+}
+NIXIE_DEVICE void store_shared(u32 address, uint4 v) {
+  asm volatile("st.shared.v4.b32 [%0], {%1,%2,%3,%4};" ::"r"(address), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
+               : "memory");
+}
+
+// ---- mbarriers ----
+
+NIXIE_DEVICE void barrier_init(u32 bar, u32 arrivals) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(bar), "r"(arrivals) : "memory");
+}
+NIXIE_DEVICE void barrier_init_done() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+NIXIE_DEVICE void barrier_arrive(u32 bar) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(bar) : "memory");
+}
+NIXIE_DEVICE void barrier_expect(u32 bar, u32 bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(bar), "r"(bytes) : "memory");
+}
+NIXIE_DEVICE bool barrier_try(u32 bar, u32 parity) {
+  u32 done;
+  asm volatile("{.reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p;}"
+               : "=r"(done)
+               : "r"(bar), "r"(parity)
+               : "memory");
+  return done != 0;
+}
+// A wait that never ends is a bug: trap, so that it shows as an error and not as a hang.
+NIXIE_DEVICE void barrier_wait(u32 bar, u32 parity) {
+  if (barrier_try(bar, parity)) return;
+  for (u32 tries = 0; !barrier_try(bar, parity);)
+    if (++tries == (1u << 24)) asm volatile("trap;");
+}
+
+// Position in a ring of stages and the parity of its barriers.
+template <int kStages>
+struct Ring {
+  int stage = 0;
+  u32 parity = 0;
+  NIXIE_DEVICE void next() {
+    if (++stage == kStages) {
+      stage = 0;
+      parity ^= 1;
+    }
+  }
+  NIXIE_DEVICE int previous() const { return stage == 0 ? kStages - 1 : stage - 1; }
+};
+
+// ---- tensor copies; one thread issues each ----
+
+// 64-bit policies of createpolicy.fractional: data read once, data read by every block.
+constexpr u64 kEvictFirst = 0x12F0000000000000ull, kEvictLast = 0x14F0000000000000ull;
+
+NIXIE_DEVICE void copy_box_2d(u32 to, const TensorMap* map, u32 bar, int x, int y) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3,%4}], [%2];" ::"r"(
+          to),
+      "l"(map), "r"(bar), "r"(x), "r"(y)
+      : "memory");
+}
+NIXIE_DEVICE void copy_box_3d(u32 to, const TensorMap* map, u32 bar, int x, int y, int z) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3,%4,%5}], [%2];" ::"r"(
+          to),
+      "l"(map), "r"(bar), "r"(x), "r"(y), "r"(z)
+      : "memory");
+}
+NIXIE_DEVICE void copy_box_4d(u32 to, const TensorMap* map, u32 bar, int x, int y, int z, int w) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3,%4,%5,%6}], [%2];" ::
+          "r"(to),
+      "l"(map), "r"(bar), "r"(x), "r"(y), "r"(z), "r"(w)
+      : "memory");
+}
+// im2col: a run of output pixels starting at (w, h, n), shifted by the filter tap (s, r); outside the image reads zero.
+NIXIE_DEVICE void copy_im2col(u32 to, const TensorMap* map, u32 bar, int c, int w, int h, int n, int s, int r) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%0], [%1, {%3,%4,%5,%6}], "
+      "[%2], "
+      "{%7,%8};" ::"r"(to),
+      "l"(map), "r"(bar), "r"(c), "r"(w), "r"(h), "r"(n), "h"(static_cast<u16>(s)), "h"(static_cast<u16>(r))
+      : "memory");
+}
+NIXIE_DEVICE void copy_bulk(u32 to, const void* from, u32 bytes, u32 bar) {
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
+               "l"(from), "r"(bytes), "r"(bar)
+               : "memory");
+}
+NIXIE_DEVICE void store_box_2d(const TensorMap* map, u32 from, int x, int y) {
+  asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%2,%3}], [%1];" ::"l"(map), "r"(from),
+               "r"(x), "r"(y)
+               : "memory");
+}
+NIXIE_DEVICE void store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+// Waits until at most kPending of this thread's stores still read shared memory.
+template <int kPending>
+NIXIE_DEVICE void store_wait_read() {
+  asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kPending) : "memory");
+}
+template <int kPending>
+NIXIE_DEVICE void store_wait() {
+  asm volatile("cp.async.bulk.wait_group %0;" ::"n"(kPending) : "memory");
+}
+NIXIE_DEVICE void prefetch_map(const TensorMap* map) { asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory"); }
+
+// ---- registers and programmatic launches ----
+
+template <int kRegisters>
+NIXIE_DEVICE void registers_down() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
+}
+template <int kRegisters>
+NIXIE_DEVICE void registers_up() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
+}
+// With the programmatic-launch attribute: wait for the kernel before, and let the one after start its prologue.
+NIXIE_DEVICE void wait_previous_kernel() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+NIXIE_DEVICE void allow_next_kernel() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
+
+// ---- wgmma ----
+
+enum class Swizzle : u32 { none = 0, b128 = 1, b64 = 2, b32 = 3 };
+
+// Shared-memory operand. Bytes: `leading` and `stride` between the 8x8 core matrices, in the order that the operand's
+// major axis and swizzle give them (PTX ISA, "matrix descriptor"); the swizzle follows the address bits, as TMA writes
+// them.
+template <Swizzle kSwizzle>
+NIXIE_DEVICE u64 operand(u32 address, u32 leading, u32 stride) {
+  return static_cast<u64>((address & 0x3FFFF) >> 4) | (static_cast<u64>(leading >> 4) << 16) |
+         (static_cast<u64>(stride >> 4) << 32) | (static_cast<u64>(kSwizzle) << 62);
+}
+NIXIE_DEVICE void wgmma_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+NIXIE_DEVICE void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+template <int kPending>
+NIXIE_DEVICE void wgmma_wait() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
+}
+// The compiler must not move sums across an asynchronous product.
+template <int kCount>
+NIXIE_DEVICE void pin(float (&d)[kCount]) {
+#pragma unroll
+  for (int i = 0; i < kCount; i++) asm volatile("" : "+f"(d[i])::"memory");
+}
+
+// d[64 x N] (+)= a[64 x 16] * b[16 x N], fp32 sums over 16-bit operands; N is twice the length of d. kTransA / kTransB:
+// the operand is stored with its M / N axis contiguous. add = false overwrites d.
+#define NIXIE_WGMMA(N, REGS, A, B, ADD, TA, TB)                                                                      \
+  template <int kTransA, int kTransB>                                                                                \
+  NIXIE_DEVICE void wgmma(float(&d)[REGS], u64 a, u64 b, bool add) {                                                 \
+    asm volatile("{.reg .pred p; setp.ne.b32 p, " ADD ", 0; wgmma.mma_async.sync.aligned.m64n" #N                    \
+                 "k16.f32." NIXIE_HALF "." NIXIE_HALF " {" NIXIE_REGS_##REGS "}, " A ", " B ", p, 1, 1, " TA ", " TB \
+                                                                             ";}"                                    \
+                 : NIXIE_SUMS_##REGS                                                                                 \
+                 : "l"(a), "l"(b), "r"(static_cast<int>(add)), "n"(kTransA), "n"(kTransB));                          \
+  }
+#define NIXIE_REGS_4 "%0,%1,%2,%3"
+#define NIXIE_SUMS_4 "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+#define NIXIE_REGS_12 \
+  NIXIE_REGS_4        \
+  ",%4,%5,%6,%7,%8,%9,%10,%11"
+#define NIXIE_SUMS_12 \
+  NIXIE_SUMS_4, "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11])
+#define NIXIE_REGS_24 \
+  NIXIE_REGS_12       \
+  ",%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23"
+#define NIXIE_SUMS_24                                                                                       \
+  NIXIE_SUMS_12, "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), \
+      "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23])
+#define NIXIE_REGS_32 \
+  NIXIE_REGS_24       \
+  ",%24,%25,%26,%27,%28,%29,%30,%31"
+#define NIXIE_SUMS_32 \
+  NIXIE_SUMS_24, "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
+#define NIXIE_REGS_48 \
+  NIXIE_REGS_32       \
+  ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47"
+#define NIXIE_SUMS_48                                                                                         \
+  NIXIE_SUMS_32, "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]),   \
+      "+f"(d[39]), "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), \
+      "+f"(d[47])
+#define NIXIE_REGS_64 \
+  NIXIE_REGS_48       \
+  ",%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
+#define NIXIE_SUMS_64                                                                                         \
+  NIXIE_SUMS_48, "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]),   \
+      "+f"(d[55]), "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), \
+      "+f"(d[63])
+#define NIXIE_REGS_80 \
+  NIXIE_REGS_64       \
+  ",%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79"
+#define NIXIE_SUMS_80                                                                                         \
+  NIXIE_SUMS_64, "+f"(d[64]), "+f"(d[65]), "+f"(d[66]), "+f"(d[67]), "+f"(d[68]), "+f"(d[69]), "+f"(d[70]),   \
+      "+f"(d[71]), "+f"(d[72]), "+f"(d[73]), "+f"(d[74]), "+f"(d[75]), "+f"(d[76]), "+f"(d[77]), "+f"(d[78]), \
+      "+f"(d[79])
+#define NIXIE_REGS_96 \
+  NIXIE_REGS_80       \
+  ",%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95"
+#define NIXIE_SUMS_96                                                                                         \
+  NIXIE_SUMS_80, "+f"(d[80]), "+f"(d[81]), "+f"(d[82]), "+f"(d[83]), "+f"(d[84]), "+f"(d[85]), "+f"(d[86]),   \
+      "+f"(d[87]), "+f"(d[88]), "+f"(d[89]), "+f"(d[90]), "+f"(d[91]), "+f"(d[92]), "+f"(d[93]), "+f"(d[94]), \
+      "+f"(d[95])
+#define NIXIE_REGS_128                                                                               \
+  NIXIE_REGS_96                                                                                      \
+  ",%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111,%112,%113,%114,%115" \
+  ",%116,%117,%118,%119,%120,%121,%122,%123,%124,%125,%126,%127"
+#define NIXIE_SUMS_128                                                                                                \
+  NIXIE_SUMS_96, "+f"(d[96]), "+f"(d[97]), "+f"(d[98]), "+f"(d[99]), "+f"(d[100]), "+f"(d[101]), "+f"(d[102]),        \
+      "+f"(d[103]), "+f"(d[104]), "+f"(d[105]), "+f"(d[106]), "+f"(d[107]), "+f"(d[108]), "+f"(d[109]), "+f"(d[110]), \
+      "+f"(d[111]), "+f"(d[112]), "+f"(d[113]), "+f"(d[114]), "+f"(d[115]), "+f"(d[116]), "+f"(d[117]), "+f"(d[118]), \
+      "+f"(d[119]), "+f"(d[120]), "+f"(d[121]), "+f"(d[122]), "+f"(d[123]), "+f"(d[124]), "+f"(d[125]), "+f"(d[126]), \
+      "+f"(d[127])
+
+NIXIE_WGMMA(8, 4, "%4", "%5", "%6", "%7", "%8")
+NIXIE_WGMMA(24, 12, "%12", "%13", "%14", "%15", "%16")
+NIXIE_WGMMA(48, 24, "%24", "%25", "%26", "%27", "%28")
+NIXIE_WGMMA(64, 32, "%32", "%33", "%34", "%35", "%36")
+NIXIE_WGMMA(96, 48, "%48", "%49", "%50", "%51", "%52")
+NIXIE_WGMMA(128, 64, "%64", "%65", "%66", "%67", "%68")
+NIXIE_WGMMA(160, 80, "%80", "%81", "%82", "%83", "%84")
+NIXIE_WGMMA(192, 96, "%96", "%97", "%98", "%99", "%100")
+NIXIE_WGMMA(256, 128, "%128", "%129", "%130", "%131", "%132")
+
+// ---- 16-bit storage ----
+
+// Two floats to one word of storage type, the first in the low half, round to nearest even.
+NIXIE_DEVICE u32 pack(float low, float high) {
+  u32 word;
+  asm("cvt.rn." NIXIE_HALF "x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
+  return word;
+}
+// The same after max(., 0); NaN stays NaN.
+NIXIE_DEVICE u32 pack_relu(float low, float high) {
+  u32 word;
+  asm("cvt.rn.relu." NIXIE_HALF "x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
+  return word;
+}
+NIXIE_DEVICE float unpack(u16 half) {
+  float value;
+  asm("cvt.f32." NIXIE_HALF " %0, %1;" : "=f"(value) : "h"(half));
+  return value;
+}
+// Zeroes the halves of `word` where the same half of `gate` is not above zero (NaN counts as not above).
+NIXIE_DEVICE u32 where_positive(u32 gate, u32 word) {
+  u32 mask;
+  asm("{.reg .b32 z; mov.b32 z, 0; set.gt.u32." NIXIE_HALF "x2 %0, %1, z;}" : "=r"(mask) : "r"(gate));
+  return word & mask;
+}

@@ -1,0 +1,262 @@
+// Kernels that reduce: stages over every position and stages over kept positions, in turn.
+//
+// A block is kKeptThreads x kReducedThreads threads: each row of threads shares kept positions and walks the reduced
+// ones together, then merges what it accumulated in a fixed order. Where kept positions are too few to fill the device,
+// kSplits blocks share them; the last of them to arrive merges the parts, again in a fixed order, and the rest of the
+// stages is another launch. So results never depend on timing.
+#pragma once
+
+#include "math.cuh"
+
+template <int index>
+struct Stage {};
+
+// ---- Accumulators: identity when made, add() one value, merge() what comes after, then the result ----
+template <class T>
+struct Limits;
+template <>
+struct Limits<f32> {
+  static f32 lowest() { return __int_as_float(0xff800000); }
+  static f32 highest() { return __int_as_float(0x7f800000); }
+};
+template <>
+struct Limits<f64> {
+  static f64 lowest() { return __longlong_as_double(0xfff0000000000000); }
+  static f64 highest() { return __longlong_as_double(0x7ff0000000000000); }
+};
+template <>
+struct Limits<i32> {
+  static i32 lowest() { return -2147483647 - 1; }
+  static i32 highest() { return 2147483647; }
+};
+
+__device__ inline float plus(float a, float b) { return a + b; }
+__device__ inline double plus(double a, double b) { return a + b; }
+__device__ inline int plus(int a, int b) { return op::add(a, b); }
+__device__ inline float times(float a, float b) { return a * b; }
+__device__ inline double times(double a, double b) { return a * b; }
+__device__ inline int times(int a, int b) { return op::mul(a, b); }
+
+template <class T>
+struct Sum {
+  T value = 0;
+  void add(T x) { value = plus(value, x); }
+  void merge(const Sum& next) { value = plus(value, next.value); }
+};
+template <class T>
+struct Prod {
+  T value = 1;
+  void add(T x) { value = times(value, x); }
+  void merge(const Prod& next) { value = times(value, next.value); }
+};
+template <class T>
+struct Max {
+  T value = Limits<T>::lowest();
+  void add(T x) { value = op::max(value, x); }
+  void merge(const Max& next) { add(next.value); }
+};
+template <class T>
+struct Min {
+  T value = Limits<T>::highest();
+  void add(T x) { value = op::min(value, x); }
+  void merge(const Min& next) { add(next.value); }
+};
+// The position of the best value; of equals the first, and NaN wins.
+template <class T, bool largest>
+struct Best {
+  T best = largest ? Limits<T>::lowest() : Limits<T>::highest();
+  i32 value = -1;
+  void add(T x, i32 position) {
+    const bool same = x == best || (x != x && best != best);
+    const bool better = best == best && (x != x || (largest ? x > best : x < best));
+    if (value < 0 || better || (same && position < value)) {
+      best = x;
+      value = position;
+    }
+  }
+  void merge(const Best& next) {
+    if (next.value >= 0) add(next.best, next.value);
+  }
+};
+template <class T>
+using Argmax = Best<T, true>;
+template <class T>
+using Argmin = Best<T, false>;
+
+__device__ inline float quotient(float a, float b) { return __fdividef(a, b); }
+__device__ inline double quotient(double a, double b) { return a / b; }
+
+// Mean and sum of squared distances from it: Welford's update, Chan's merge.
+template <class T>
+struct Moments {
+  T count = 0, mean = 0, m2 = 0;
+  void add(T x) {
+    count += 1;
+    const T delta = x - mean;
+    mean += quotient(delta, count);
+    m2 += delta * (x - mean);
+  }
+  void merge(const Moments& next) {
+    const T total = count + next.count;
+    if (next.count == 0) return;
+    const T delta = next.mean - mean, share = next.count / total;
+    mean += delta * share;
+    m2 += next.m2 + delta * delta * count * share;
+    count = total;
+  }
+};
+
+// ---- Threads of a block and how they merge ----
+template <class Body>
+struct Team {
+  static constexpr int across = Body::kKeptThreads, along = Body::kReducedThreads;
+  typename Body::Index kept;  // the group of kept positions this thread works on
+  int x, y;                   // place across kept groups, place along reduced ones
+  int split;
+  bool active;  // kept is in range
+
+  Team() {
+    const int thread = threadIdx.x;
+    x = Body::kKeptFirst ? thread % across : thread / along;
+    y = Body::kKeptFirst ? thread / across : thread % along;
+    split = blockIdx.x % Body::kSplits;
+    kept = static_cast<typename Body::Index>(blockIdx.x / Body::kSplits) * across + x;
+    active = kept < Body::kKept;
+    if (!active) kept = 0;
+  }
+};
+
+template <class T>
+__device__ inline T shuffled(const T& value, int offset) {
+  static_assert(sizeof(T) % 4 == 0);
+  T other;
+#pragma unroll
+  for (int i = 0; i < static_cast<int>(sizeof(T) / 4); ++i)
+    reinterpret_cast<int*>(&other)[i] = __shfl_xor_sync(0xffffffffu, reinterpret_cast<const int*>(&value)[i], offset);
+  return other;
+}
+
+// Merges the accumulators of the threads that share kept positions; all of them get the result.
+template <class Body, class Accumulators, int lanes>
+__device__ void combine(const Team<Body>& team, Accumulators (&mine)[lanes]) {
+  constexpr int across = Body::kKeptThreads, along = Body::kReducedThreads;
+  constexpr int near = Body::kKeptFirst ? 1 : along < 32 ? along : 32;  // neighbours inside a warp
+#pragma unroll
+  for (int offset = 1; offset < near; offset *= 2)
+#pragma unroll
+    for (int lane = 0; lane < lanes; ++lane) {
+      Accumulators other = shuffled(mine[lane], offset);
+      if (team.y & offset) {  // the lower thread's part comes first, on both sides alike
+        other.merge(mine[lane]);
+        mine[lane] = other;
+      } else {
+        mine[lane].merge(other);
+      }
+    }
+  constexpr int parts = along / near;
+  if constexpr (parts > 1) {
+    __shared__ u64 memory[(sizeof(Accumulators) * parts * across * lanes + 7) / 8];
+    Accumulators* shared = reinterpret_cast<Accumulators*>(memory);
+    if (team.y % near == 0)
+#pragma unroll
+      for (int lane = 0; lane < lanes; ++lane) shared[(team.y / near * lanes + lane) * across + team.x] = mine[lane];
+    __syncthreads();
+#pragma unroll
+    for (int lane = 0; lane < lanes; ++lane) {
+      mine[lane] = shared[lane * across + team.x];
+      for (int part = 1; part < parts; ++part) mine[lane].merge(shared[(part * lanes + lane) * across + team.x]);
+    }
+    __syncthreads();
+  }
+}
+
+// Leaves this block's part in memory; the last block of the kept positions goes on with the merged result.
+template <class Body, class Accumulators, int lanes>
+__device__ bool finish_last(const Body& body, const Team<Body>& team, Accumulators (&mine)[lanes]) {
+  constexpr int across = Body::kKeptThreads, along = Body::kReducedThreads, splits = Body::kSplits;
+  Accumulators* parts = reinterpret_cast<Accumulators*>(body.parts);
+  const u32 tile = blockIdx.x / splits;
+  if (team.y == 0)
+#pragma unroll
+    for (int lane = 0; lane < lanes; ++lane)
+      parts[((static_cast<u64>(tile) * splits + team.split) * lanes + lane) * across + team.x] = mine[lane];
+  __threadfence();
+  __syncthreads();
+  __shared__ bool last;
+  if (threadIdx.x == 0) last = atomicAdd(&body.arrived[tile], 1u) == splits - 1;
+  __syncthreads();
+  if (!last) return false;
+  __threadfence();
+#pragma unroll
+  for (int lane = 0; lane < lanes; ++lane) {
+    mine[lane] = Accumulators();
+    for (int split = team.y; split < splits; split += along)
+      mine[lane].merge(parts[((static_cast<u64>(tile) * splits + split) * lanes + lane) * across + team.x]);
+  }
+  combine(team, mine);
+  if (threadIdx.x == 0) body.arrived[tile] = 0;  // ready for the next run
+  return true;
+}
+
+// ---- Stages ----
+template <int s, class Body, class Carried, int lanes, class Accumulators>
+__device__ void run_full(const Body& body, const Team<Body>& team, Carried (&carried)[lanes],
+                         Accumulators (&accumulators)[lanes]) {
+  using Index = typename Body::Index;
+  constexpr int unroll = Body::kUnroll;
+  constexpr Index step = static_cast<Index>(Body::kReducedThreads) * Body::kSplits, size = Body::kReduced;
+  if (!team.active) return;
+  for (Index first = static_cast<Index>(team.split) * Body::kReducedThreads + team.y; first < size;
+       first += step * unroll) {
+    decltype(Body::loads_of(Stage<s>{})) loads[unroll];
+#pragma unroll
+    for (int i = 0; i < unroll; ++i)
+      if (first + i * step < size) body.load(Stage<s>{}, team.kept, first + i * step, loads[i]);
+#pragma unroll
+    for (int i = 0; i < unroll; ++i)
+      if (first + i * step < size) body.run(Stage<s>{}, team.kept, first + i * step, loads[i], carried, accumulators);
+  }
+}
+
+// Runs stages [s, last). `leads`: this thread stores for its kept positions.
+template <int s, int last, class Body, class Carried, int lanes>
+__device__ void run_stages(const Body& body, const Team<Body>& team, Carried (&carried)[lanes], bool leads) {
+  if constexpr (s == last) {
+    if constexpr (last < Body::kStages) {
+      if (leads)
+#pragma unroll
+        for (int lane = 0; lane < lanes; ++lane)
+          body.kept_values[static_cast<u64>(team.kept) * lanes + lane] = carried[lane];
+    }
+  } else if constexpr (Body::is_full(s)) {
+    decltype(Body::accumulators_of(Stage<s>{})) accumulators[lanes];
+    run_full<s>(body, team, carried, accumulators);
+    if constexpr (Body::reduces(s)) {
+      combine(team, accumulators);
+      if constexpr (Body::kSplits > 1) {
+        if (!finish_last(body, team, accumulators)) return;
+        leads = team.active && team.y == 0;
+      }
+#pragma unroll
+      for (int lane = 0; lane < lanes; ++lane) body.finish(Stage<s>{}, accumulators[lane], carried[lane]);
+    }
+    run_stages<s + 1, last>(body, team, carried, leads);
+  } else {
+    if (team.active) body.run(Stage<s>{}, team.kept, carried, leads);
+    run_stages<s + 1, last>(body, team, carried, leads);
+  }
+}
+
+// One launch: stages [first, last). What earlier launches carried is in memory.
+template <int first, int last, class Body>
+__device__ void reduce(const Body& body) {
+  const Team<Body> team;
+  typename Body::Carried carried[Body::kKeptLanes];
+  if constexpr (first > 0) {
+    if (team.active)
+#pragma unroll
+      for (int lane = 0; lane < Body::kKeptLanes; ++lane)
+        carried[lane] = body.kept_values[static_cast<u64>(team.kept) * Body::kKeptLanes + lane];
+  }
+  run_stages<first, last>(body, team, carried, team.active && team.y == 0 && team.split == 0);
+}

@@ -1,0 +1,141 @@
+// Element types as kernels store and compute them, their conversions, and memory access in pieces of up to 16 bytes.
+#pragma once
+
+using f64 = double;
+using f32 = float;
+using i32 = int;
+using u8 = unsigned char;
+using i8 = signed char;
+using u32 = unsigned int;
+using u64 = unsigned long long;
+
+// Half-precision types are storage only; nothing computes in them.
+struct f16 {
+  unsigned short bits;
+};
+struct bf16 {
+  unsigned short bits;
+};
+
+template <class A, class B>
+constexpr bool kSame = false;
+template <class A>
+constexpr bool kSame<A, A> = true;
+
+__device__ inline float widen(f16 x) {
+  float y;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits));
+  return y;
+}
+__device__ inline float widen(bf16 x) { return __uint_as_float(static_cast<u32>(x.bits) << 16); }
+template <class T>
+__device__ inline T widen(T x) {
+  return x;
+}
+
+// Any type to any other as stores do it: nearest even, integers saturate and turn NaN into 0.
+template <class To, class From>
+__device__ inline To convert(From from) {
+  if constexpr (kSame<To, From>) {
+    return from;
+  } else if constexpr (kSame<From, f16> || kSame<From, bf16>) {
+    return convert<To>(widen(from));
+  } else if constexpr (kSame<To, f16>) {
+    f16 y;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y.bits) : "f"(static_cast<float>(from)));
+    return y;
+  } else if constexpr (kSame<To, bf16>) {
+    bf16 y;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y.bits) : "f"(static_cast<float>(from)));
+    return y;
+  } else if constexpr (kSame<To, f32> || kSame<To, f64>) {
+    return static_cast<To>(from);
+  } else if constexpr (kSame<To, i32>) {
+    if constexpr (kSame<From, f32>)
+      return from != from ? 0 : __float2int_rn(from);
+    else if constexpr (kSame<From, f64>)
+      return from != from ? 0 : __double2int_rn(from);
+    else
+      return from;
+  } else {
+    constexpr int low = kSame<To, u8> ? 0 : -128, high = kSame<To, u8> ? 255 : 127;
+    const int x = convert<i32>(from);
+    return static_cast<To>(x < low ? low : x > high ? high : x);
+  }
+}
+
+// A value in a computing type (f32, f64, i32) as another: toward zero, saturating, NaN gives 0.
+template <class To, class From>
+__device__ inline To cast(From x) {
+  if constexpr (kSame<To, i32> && kSame<From, f32>)
+    return x != x ? 0 : __float2int_rz(x);
+  else if constexpr (kSame<To, i32> && kSame<From, f64>)
+    return x != x ? 0 : __double2int_rz(x);
+  else
+    return static_cast<To>(x);
+}
+
+template <class T, int n>
+struct alignas(sizeof(T) * n <= 16 ? sizeof(T) * n : 16) Vector {
+  T lane[n];
+};
+
+template <int bytes>
+struct Word;
+template <>
+struct Word<1> {
+  using Type = unsigned char;
+};
+template <>
+struct Word<2> {
+  using Type = unsigned short;
+};
+template <>
+struct Word<4> {
+  using Type = unsigned int;
+};
+template <>
+struct Word<8> {
+  using Type = uint2;
+};
+template <>
+struct Word<16> {
+  using Type = uint4;
+};
+
+// n elements at an address aligned to them. `read` is for memory that no one writes while the kernel runs.
+template <int n, class T>
+__device__ inline Vector<T, n> read(const T* from) {
+  constexpr int bytes = sizeof(T) * n <= 16 ? sizeof(T) * n : 16;
+  using Piece = typename Word<bytes>::Type;
+  Vector<T, n> to;
+#pragma unroll
+  for (int i = 0; i < static_cast<int>(sizeof(to)) / bytes; ++i)
+    reinterpret_cast<Piece*>(&to)[i] = __ldg(reinterpret_cast<const Piece*>(from) + i);
+  return to;
+}
+template <int n, class T>
+__device__ inline Vector<T, n> read_written(const T* from) {
+  constexpr int bytes = sizeof(T) * n <= 16 ? sizeof(T) * n : 16;
+  using Piece = typename Word<bytes>::Type;
+  Vector<T, n> to;
+#pragma unroll
+  for (int i = 0; i < static_cast<int>(sizeof(to)) / bytes; ++i)
+    reinterpret_cast<Piece*>(&to)[i] = reinterpret_cast<const Piece*>(from)[i];
+  return to;
+}
+template <int n, class T>
+__device__ inline void write(T* to, const Vector<T, n>& from) {
+  constexpr int bytes = sizeof(T) * n <= 16 ? sizeof(T) * n : 16;
+  using Piece = typename Word<bytes>::Type;
+#pragma unroll
+  for (int i = 0; i < static_cast<int>(sizeof(from)) / bytes; ++i)
+    reinterpret_cast<Piece*>(to)[i] = reinterpret_cast<const Piece*>(&from)[i];
+}
+template <int n, class T>
+__device__ inline Vector<T, n> filled(T value) {
+  Vector<T, n> all;
+#pragma unroll
+  for (int i = 0; i < n; ++i) all.lane[i] = value;
+  return all;
+}
