@@ -1,0 +1,184 @@
+// The nets: parameter counts as published, torchvision's names, output shapes, and what happens to wrong inputs.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "models/registry.h"
+
+namespace nixie {
+namespace {
+
+struct Case {
+  AnyModel net;
+  Shape input;
+  std::int64_t parameters;
+  Shape output = {1000};
+};
+
+// Counts: torchvision's for its nets; convnet-benchmarks' definitions with biases for the others.
+std::vector<Case> cases() {
+  const Shape imagenet{2, 3, 224, 224}, mnist{2, 1, 28, 28};
+  return {
+      {Mlp{}, mnist, 784 * 512 + 512 + 512 * 256 + 256 + 256 * 10 + 10, {10}},
+      {Lenet{}, mnist, 25 * 32 + 32 + 25 * 32 * 64 + 64 + 49 * 64 * 512 + 512 + 5130, {10}},
+      {Alexnet{}, imagenet, 61'100'840},
+      {Overfeat{}, {2, 3, 231, 231}, 145'920'872},
+      {Vgg<11>{}, imagenet, 132'863'336},
+      {Vgg<13>{}, imagenet, 133'047'848},
+      {Vgg<16>{}, imagenet, 138'357'544},
+      {Vgg<19>{}, imagenet, 143'667'240},
+      {Googlenet{}, imagenet, 6'998'552},
+      {Resnet<18>{}, imagenet, 11'689'512},
+      {Resnet<34>{}, imagenet, 21'797'672},
+      {Resnet<50>{}, imagenet, 25'557'032},
+  };
+}
+
+TEST(Nets, ParameterCountsAndOutputShapes) {
+  std::set<std::string> seen;
+  for (const Case& c : cases()) {
+    SCOPED_TRACE(c.net.kind());
+    const Model model(c.net, c.input);
+    EXPECT_EQ(model.parameters().count(), c.parameters);
+    EXPECT_EQ(model.output_shape(), c.output);
+    EXPECT_EQ(model.input_shape(), Shape(std::vector<std::int64_t>(c.input.begin() + 1, c.input.end())));
+    seen.insert(c.net.kind());
+  }
+  AllModels::for_each([&]<class T>() { EXPECT_TRUE(seen.count(T::name)) << T::name << " has no case here"; });
+}
+
+TEST(Nets, TheNumberOfClassesIsTheLastSize) {
+  EXPECT_EQ(Model(Resnet<18>{.classes = 7}, {1, 3, 64, 64}).output_shape(), Shape{7});
+  EXPECT_EQ(Model(Mlp{.classes = 3, .hidden = {}}, {1, 5}).parameters().count(), 18);
+}
+
+std::vector<std::string> names(const AnyModel& net, const Shape& input) {
+  std::vector<std::string> result;
+  const Model model(net, input);
+  for (const Variable& v : model.parameters().all()) result.push_back(v.name());
+  return result;
+}
+
+TEST(Nets, AlexnetHasTorchvisionsNames) {
+  EXPECT_THAT(
+      names(Alexnet{}, {1, 3, 224, 224}),
+      testing::ElementsAre("features.0.weight", "features.0.bias", "features.3.weight", "features.3.bias",
+                           "features.6.weight", "features.6.bias", "features.8.weight", "features.8.bias",
+                           "features.10.weight", "features.10.bias", "classifier.1.weight", "classifier.1.bias",
+                           "classifier.4.weight", "classifier.4.bias", "classifier.6.weight", "classifier.6.bias"));
+}
+
+TEST(Nets, Vgg11HasTorchvisionsNames) {
+  EXPECT_THAT(names(Vgg<11>{}, {1, 3, 224, 224}),
+              testing::ElementsAre("features.0.weight", "features.0.bias", "features.3.weight", "features.3.bias",
+                                   "features.6.weight", "features.6.bias", "features.8.weight", "features.8.bias",
+                                   "features.11.weight", "features.11.bias", "features.13.weight", "features.13.bias",
+                                   "features.16.weight", "features.16.bias", "features.18.weight", "features.18.bias",
+                                   "classifier.0.weight", "classifier.0.bias", "classifier.3.weight",
+                                   "classifier.3.bias", "classifier.6.weight", "classifier.6.bias"));
+}
+
+TEST(Nets, Resnet18HasTorchvisionsNames) {
+  const std::vector<std::string> found = names(Resnet<18>{}, {1, 3, 224, 224});
+  const auto block = [](const std::string& at, bool downsample) {
+    std::vector<std::string> expected;
+    for (const char* i : {"1", "2"}) {
+      expected.push_back(at + "conv" + i + ".weight");
+      for (const char* each : {"weight", "bias", "running_mean", "running_var"})
+        expected.push_back(at + "bn" + i + "." + each);
+    }
+    if (downsample) expected.push_back(at + "downsample.0.weight");
+    if (downsample)
+      for (const char* each : {"weight", "bias", "running_mean", "running_var"})
+        expected.push_back(at + "downsample.1." + each);
+    return expected;
+  };
+  std::vector<std::string> expected{"conv1.weight", "bn1.weight", "bn1.bias", "bn1.running_mean", "bn1.running_var"};
+  for (int layer = 1; layer <= 4; ++layer) {
+    for (int i = 0; i < 2; ++i) {
+      const auto more = block(fmt::format("layer{}.{}.", layer, i), layer > 1 && i == 0);
+      expected.insert(expected.end(), more.begin(), more.end());
+    }
+  }
+  expected.insert(expected.end(), {"fc.weight", "fc.bias"});
+  EXPECT_EQ(found, expected);
+}
+
+TEST(Nets, Resnet50HasTorchvisionsShapes) {
+  const Model model(Resnet<50>{}, {1, 3, 224, 224});
+  auto shape = [&](const char* name) {
+    const auto found = model.parameters().find(name);
+    return found ? found->shape() : Shape{};
+  };
+  EXPECT_EQ(shape("layer1.0.downsample.0.weight"), (Shape{256, 64, 1, 1}));
+  EXPECT_EQ(shape("layer2.0.conv2.weight"), (Shape{128, 128, 3, 3}));
+  EXPECT_EQ(shape("layer4.2.conv3.weight"), (Shape{2048, 512, 1, 1}));
+  EXPECT_EQ(shape("layer4.2.bn3.running_var"), (Shape{2048}));
+  EXPECT_EQ(shape("fc.weight"), (Shape{1000, 2048}));
+}
+
+TEST(Nets, GooglenetHasTorchvisionsNamesWhereItHasTheLayer) {
+  EXPECT_THAT(
+      names(Googlenet{}, {1, 3, 224, 224}),
+      testing::IsSupersetOf({"conv1.conv.weight", "conv3.conv.weight", "inception3a.branch1.conv.weight",
+                             "inception3a.branch2.0.conv.weight", "inception3a.branch2.1.conv.weight",
+                             "inception5b.branch3.1.conv.weight", "inception5b.branch4.1.conv.weight", "fc.weight"}));
+}
+
+std::string error_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Nets, WrongInputsNameTheLayer) {
+  EXPECT_EQ(error_of([] {
+              Model(Alexnet{}, {2, 9216});
+            }),
+            "features.0 (conv2d): input is [2, 9216], expected [N, C, H, W]");
+  EXPECT_EQ(error_of([] {
+              Model(Alexnet{}, {2, 3, 32, 32});
+            }),
+            "features.12 (max_pool2d): max_pool: a window of 3 does not fit input [2, 256, 1, 1]");
+  EXPECT_EQ(error_of([] { Model(Resnet<18>{}, {2, 3}); }), "conv1 (conv2d): input is [2, 3], expected [N, C, H, W]");
+  EXPECT_EQ(error_of([] { Model(Mlp{.classes = 0}, {2, 3}); }), "classes is 0, expected a number from 1 up");
+  EXPECT_EQ(error_of([] { Model(Mlp{}, {}); }), "model: input is a scalar, expected [N, ...]");
+}
+
+TEST(Nets, ACallOfAnotherShapeThanTheBuildNamesTheLayer) {
+  const Model model(Lenet{}, {2, 1, 28, 28});
+  Trace trace;
+  Pass pass;
+  EXPECT_EQ(model(placeholder({5, 1, 28, 28}), pass).shape(), (Shape{5, 10}));
+  EXPECT_EQ(error_of([&] {
+              model(placeholder({2, 3, 28, 28}), pass);
+            }),
+            "0 (conv2d): input is [2, 3, 28, 28], expected [N, 1, H, W]");
+  EXPECT_EQ(error_of([&] {
+              model(placeholder({2, 1, 32, 32}), pass);
+            }),
+            "7 (linear): input is [2, 4096], expected [N, 3136]");
+}
+
+TEST(AnyModel, PrintsAsAConfigurationWouldSay) {
+  EXPECT_EQ(AnyModel(Alexnet{.classes = 10}).text(), "{alexnet: {classes: 10, dropout: 0.5}}");
+  EXPECT_EQ(AnyModel(Sequential{Flatten{}, {"fc", Linear{.out = 3, .bias = false}}}).text(),
+            "[{flatten: {first: 1}}, {linear: {out: 3, bias: false, init: " + field_text(Init::kaiming()) +
+                ", bias_init: " + field_text(Init::zeros()) + "}, name: \"fc\"}]");
+  EXPECT_EQ(AnyModel().text(), "[]");
+  EXPECT_EQ(Model(AnyModel(), {4, 3}).output_shape(), Shape{3});
+}
+
+TEST(Model, InitialValuesFollowTheSeedAndTheName) {
+  const Model a(Mlp{}, {1, 4}, 1), b(Mlp{}, {1, 4}, 1), c(Mlp{}, {1, 4}, 2);
+  auto first = [](const Model& model) { return model.parameters().find("1.weight")->array().to_vector<float>(); };
+  EXPECT_EQ(first(a), first(b));
+  EXPECT_NE(first(a), first(c));
+}
+
+}  // namespace
+}  // namespace nixie
