@@ -38,7 +38,7 @@ StoredImages::Content read_records(const std::filesystem::path& folder, const st
 /// The lines of the names file that comes with the images; numbers where it is absent.
 std::vector<std::string> read_names(const std::filesystem::path& file, int classes) {
   std::vector<std::string> names;
-  if (!std::filesystem::exists(file)) {
+  if (std::error_code ignored; !std::filesystem::exists(file, ignored)) {
     for (int c = 0; c < classes; ++c) names.push_back(std::to_string(c));
     return names;
   }

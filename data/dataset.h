@@ -1,6 +1,7 @@
 // Dataset: a fixed list of labelled images that any thread may read, and what the loader asks of it.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -38,5 +39,8 @@ class Dataset {
 struct Splits {
   std::shared_ptr<const Dataset> train, test;
 };
+
+/// The size that the field `limit` of every dataset leaves: its first n samples, 0 = all.
+inline std::int64_t limited(std::int64_t size, std::int64_t limit) { return limit > 0 ? std::min(limit, size) : size; }
 
 }  // namespace nixie

@@ -1,6 +1,9 @@
 // Draws: the random numbers of one sample, in order, from Philox4x32-10.
 #pragma once
 
+#include <utility>
+#include <vector>
+
 #include "core/random.h"
 
 namespace nixie {
@@ -38,5 +41,12 @@ class Draws {
   std::array<std::uint32_t, 4> block_{};
   std::size_t used_ = 4;
 };
+
+/// Fisher-Yates.
+template <class T>
+void shuffle(std::vector<T>& values, Draws draws) {
+  for (std::size_t left = values.size(); left > 1; --left)
+    std::swap(values[left - 1], values[static_cast<std::size_t>(draws.below(static_cast<std::int64_t>(left)))]);
+}
 
 }  // namespace nixie

@@ -34,7 +34,7 @@ class GeneratedImages : public Dataset {
  public:
   GeneratedImages(const Generated& options, std::string_view half, std::int64_t size)
       : options_(options), samples_(random_stream(0, half)), patterns_(random_stream(0, "generated/patterns")) {
-    size_ = options.limit > 0 ? std::min(options.limit, size) : size;
+    size_ = limited(size, options.limit);
     for (std::int64_t c = 0; c < options.classes; ++c) names_.push_back(fmt::format("class_{}", c));
     for (std::int64_t x = 0; x < options.width; ++x) columns_.emplace_back(x, options.width);
   }

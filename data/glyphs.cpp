@@ -187,9 +187,8 @@ class DrawnDigits : public Dataset {
 }  // namespace
 
 Splits Glyphs::open() const {
-  const auto cut = [this](std::int64_t size) { return limit > 0 ? std::min(limit, size) : size; };
-  return {std::make_shared<DrawnDigits>("glyphs/train", cut(train), normalize),
-          std::make_shared<DrawnDigits>("glyphs/test", cut(test), normalize)};
+  return {std::make_shared<DrawnDigits>("glyphs/train", limited(train, limit), normalize),
+          std::make_shared<DrawnDigits>("glyphs/test", limited(test, limit), normalize)};
 }
 
 }  // namespace nixie

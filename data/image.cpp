@@ -132,38 +132,32 @@ std::array<std::int64_t, 2> scaled_size(const Image& image, std::int64_t short_s
 
 std::vector<float> cut_window(const Image& image, const Window& window) {
   const auto [width, height] = scaled_size(image, window.short_side);
-  std::vector<Taps> columns = make_taps(image.width, width, window.left, window.crop);
-  if (window.mirrored) std::reverse(columns.begin(), columns.end());
   const std::vector<Taps> rows = make_taps(image.height, height, window.top, window.crop);
+  std::vector<Taps> columns = make_taps(image.width, width, window.left, window.crop);
+  const std::int64_t first = columns.front().first,
+                     last = columns.back().first + static_cast<std::int64_t>(columns.back().weights.size());
+  if (window.mirrored) std::reverse(columns.begin(), columns.end());
 
-  // First along each source row that the window needs, then down.
-  const std::int64_t first = rows.front().first,
-                     last = rows.back().first + static_cast<std::int64_t>(rows.back().weights.size());
-  const auto line = static_cast<std::size_t>(3 * window.crop);  // planar: R of the row, then G, then B
-  std::vector<float> narrow(static_cast<std::size_t>(last - first) * line);
-  for (std::int64_t y = first; y < last; ++y) {
-    const std::uint8_t* source = image.rgb.data() + y * image.width * 3;
-    float* to = narrow.data() + static_cast<std::size_t>(y - first) * line;
-    for (const Taps& taps : columns) {
+  const auto plane = static_cast<std::size_t>(window.crop * window.crop);
+  std::vector<float> result(3 * plane), line(static_cast<std::size_t>(3 * (last - first)));
+  float* to = result.data();
+  for (const Taps& row : rows) {
+    // First down, over whole lines of the source, then across.
+    std::fill(line.begin(), line.end(), 0.0f);
+    const std::uint8_t* source = image.rgb.data() + (row.first * image.width + first) * 3;
+    for (const float weight : row.weights) {
+      for (std::size_t i = 0; i < line.size(); ++i) line[i] += weight * static_cast<float>(source[i]);
+      source += image.width * 3;
+    }
+    for (const Taps& column : columns) {
+      const float* at = line.data() + (column.first - first) * 3;
       std::array<float, 3> sum{};
-      const std::uint8_t* at = source + taps.first * 3;
-      for (const float weight : taps.weights)
-        for (float& channel : sum) channel += weight * static_cast<float>(*at++);
-      for (std::size_t c = 0; c < 3; ++c) to[c * static_cast<std::size_t>(window.crop)] = sum[c];
+      for (const float weight : column.weights)
+        for (float& channel : sum) channel += weight * *at++;
+      for (std::size_t c = 0; c < 3; ++c) to[c * plane] = sum[c];
       ++to;
     }
   }
-  const auto side = static_cast<std::size_t>(window.crop), plane = side * side;
-  std::vector<float> result(3 * plane);
-  for (std::size_t y = 0; y < side; ++y)
-    for (std::size_t k = 0; k < rows[y].weights.size(); ++k) {
-      const float weight = rows[y].weights[k];
-      const float* from = narrow.data() + (static_cast<std::size_t>(rows[y].first - first) + k) * line;
-      for (std::size_t c = 0; c < 3; ++c) {
-        float* to = result.data() + c * plane + y * side;
-        for (std::size_t x = 0; x < side; ++x) to[x] += weight * from[c * side + x];
-      }
-    }
   return result;
 }
 

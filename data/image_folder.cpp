@@ -64,9 +64,7 @@ std::vector<Files> hold_out(std::vector<Files>& classes, float share) {
     const std::size_t count = std::clamp<std::size_t>(wanted, size > 1 && share > 0, size - 1);
     std::vector<std::size_t> order(size);
     std::iota(order.begin(), order.end(), 0);
-    Draws draws(random_stream(0, "image_folder/holdout"), static_cast<std::int64_t>(c));
-    for (std::size_t i = size - 1; i > 0; --i)
-      std::swap(order[i], order[static_cast<std::size_t>(draws.below(static_cast<std::int64_t>(i) + 1))]);
+    shuffle(order, Draws(random_stream(0, "image_folder/holdout"), static_cast<std::int64_t>(c)));
     std::sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(count));
     std::sort(order.begin() + static_cast<std::ptrdiff_t>(count), order.end());
     Files kept;
@@ -86,7 +84,7 @@ class FolderImages : public Dataset {
       for (std::size_t c = 0; c < classes.size(); ++c)
         if (rank < classes[c].size()) samples_.push_back({std::move(classes[c][rank]), static_cast<std::int32_t>(c)});
     if (samples_.empty()) fail(Fault::data, folder_.string(), ": nothing left to test on; add images or raise holdout");
-    if (options.limit > 0) samples_.resize(std::min(samples_.size(), static_cast<std::size_t>(options.limit)));
+    samples_.resize(static_cast<std::size_t>(limited(size(), options.limit)));
   }
 
   std::int64_t size() const override { return static_cast<std::int64_t>(samples_.size()); }

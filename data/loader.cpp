@@ -112,7 +112,7 @@ void Loader::open_slot() {
   slot.pending = batch_;
   slot.error = nullptr;
   slot.batch.count = std::min(batch_, size - begin);
-  if (training_) shuffle(slot.epoch);
+  if (training_) make_order(slot.epoch);
   const auto weights = slot.batch.weights.data<float>();
   for (std::size_t i = 0; i < slot.indices.size(); ++i) {
     const auto at = static_cast<std::size_t>(begin) + i;
@@ -137,14 +137,11 @@ void Loader::decode(Slot& slot, std::int64_t first, std::int64_t last) {
     }
 }
 
-/// Fisher-Yates on the epoch's own stream.
-void Loader::shuffle(std::int64_t epoch) {
+void Loader::make_order(std::int64_t epoch) {
   if (order_epoch_ == epoch) return;
   order_epoch_ = epoch;
   std::iota(order_.begin(), order_.end(), 0);
-  Draws draws(random_stream(seed_, "shuffle"), 0, epoch);
-  for (std::size_t i = order_.size() - 1; i > 0; --i)
-    std::swap(order_[i], order_[static_cast<std::size_t>(draws.below(static_cast<std::int64_t>(i) + 1))]);
+  shuffle(order_, Draws(random_stream(seed_, "shuffle"), 0, epoch));
 }
 
 }  // namespace nixie

@@ -57,8 +57,8 @@ class Loader {
   LoaderPosition position() const;
   /// Goes to a batch of an epoch and begins to decode; costs nothing where the loader already is.
   void start(LoaderPosition position);
-  /// The next batch, whose arrays are written anew after the call after this one; null at the end of each epoch, after
-  /// which it goes on with the following one. Throws the first error of the batch's samples, again if called again.
+  /// The next batch, good until `next` or `start` is called again (its arrays are then reused); null at the end of each
+  /// epoch, after which it goes on with the following one. Throws the batch's first error, again if called again.
   const Batch* next();
 
  private:
@@ -77,7 +77,7 @@ class Loader {
   void work(std::stop_token stop);
   void open_slot();
   void decode(Slot& slot, std::int64_t first, std::int64_t last);
-  void shuffle(std::int64_t epoch);
+  void make_order(std::int64_t epoch);
 
   std::shared_ptr<const Dataset> dataset_;
   std::int64_t batch_, batches_, chunk_;

@@ -11,8 +11,7 @@ namespace nixie {
 StoredImages::StoredImages(Content content, std::vector<std::string> class_names, const Transform& transform,
                            std::int64_t limit)
     : content_(std::move(content)), class_names_(std::move(class_names)), pad_(transform.pad), flip_(transform.flip) {
-  const auto count = static_cast<std::int64_t>(content_.labels.size());
-  size_ = limit > 0 ? std::min(limit, count) : count;
+  size_ = limited(static_cast<std::int64_t>(content_.labels.size()), limit);
   for (std::size_t c = 0; c < static_cast<std::size_t>(content_.sample_shape[0]); ++c)
     for (int byte = 0; byte < 256; ++byte) {
       const float value = static_cast<float>(byte) / 255.0f;
