@@ -1,6 +1,6 @@
 // A checkpoint: everything a training run needs to go on exactly, in one HDF5 file that h5py and h5dump open.
 //
-// The file (format 1, docs: the layout below is the format):
+// The file, format 1:
 //   bytes 0..511          HDF5 user block: magic NIXIECK1, u32 format version, u32 oldest format whose readers
 //                         understand it, u64 bytes that follow the block, their XXH3-128 (canonical), zeros
 //   / attributes          format, format_version, writer, layout, mean, deviation

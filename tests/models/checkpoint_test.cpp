@@ -146,6 +146,30 @@ TEST_F(CheckpointTest, RoundTripsThousandsOfNames) {
   EXPECT_TRUE(equal(load_checkpoint(file()), saved));
 }
 
+TEST(CheckpointFormats, Format1LoadsForEver) {
+  const Checkpoint c = load_checkpoint(fs::path(NIXIE_SOURCE_DIR) / "tests/models/fixtures/checkpoint_format1.h5");
+  EXPECT_EQ(c.model.size(), 3u);
+  EXPECT_EQ(c.model.at("fc.weight").shape(), (Shape{2, 3}));
+  EXPECT_EQ(c.model.at("fc.weight").to_vector<float>(), (std::vector<float>{1, -2, 3.5f, 4, 5, 6}));
+  EXPECT_EQ(c.model.at("fc.bias").dtype(), Dtype::f16);
+  EXPECT_EQ(c.model.at("fc.bias").to_vector<float>(), (std::vector<float>{0.5f, -1}));
+  EXPECT_EQ(c.model.at("bn.num_batches_tracked").shape(), Shape{});
+  EXPECT_EQ(c.model.at("bn.num_batches_tracked").to_vector<std::int32_t>(), std::vector<std::int32_t>{7});
+  EXPECT_EQ(c.ema.at("fc.weight").dtype(), Dtype::bf16);
+  EXPECT_EQ(c.ema.at("fc.weight").to_vector<float>(), (std::vector<float>{1, 2, 3, 4, 5, 6}));
+  EXPECT_EQ(c.optimizer_type, "sgd");
+  EXPECT_EQ(c.optimizer_options, (Checkpoint::Values{{"momentum", 0.9}}));
+  const Array& buffer = c.optimizer.at("fc.weight").at("momentum_buffer");
+  EXPECT_EQ(buffer.to_vector<double>(), (std::vector<double>{1, 2, 3, 4, 5, 0.1}));
+  EXPECT_EQ(c.state, (Checkpoint::Values{{"step", std::int64_t{1000}}, {"best", 0.25}, {"metric", "loss"}}));
+  EXPECT_EQ(c.rng, (Checkpoint::Values{{"seed", std::int64_t{42}}}));
+  EXPECT_EQ(c.config, "model: {mlp: {}}\n");
+  EXPECT_EQ(c.class_names, (std::vector<std::string>{"cat", "dog"}));
+  EXPECT_EQ(c.mean, std::vector<double>{0.5});
+  EXPECT_EQ(c.deviation, std::vector<double>{0.25});
+  EXPECT_EQ(c.writer, "nixie 0.1.0");
+}
+
 TEST_F(CheckpointTest, SameStateGivesTheSameBytes) {
   save_checkpoint(sample(), file("a.h5"));
   std::this_thread::sleep_for(std::chrono::milliseconds(1100));  // a time stamp would differ

@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <fstream>
 #include <memory>
@@ -110,7 +111,9 @@ TEST_F(DurableFile, NamesFoldersThatCannotBeWritten) {
 TEST_F(DurableFile, KillLeavesAWholeCheckpoint) {
   const fs::path path = folder_ / "last.h5";
   constexpr std::int64_t kElements = 400'000;
+  const auto start = std::chrono::steady_clock::now();
   save_checkpoint(filled(0, kElements), path);
+  const std::chrono::duration<double> one_save = std::chrono::steady_clock::now() - start;
   std::mt19937 random(3);
   std::int64_t first = 1, changed = 0;
   for (int round = 0; round < 40; ++round) {
@@ -118,7 +121,7 @@ TEST_F(DurableFile, KillLeavesAWholeCheckpoint) {
     if (child == 0) {
       for (std::int64_t step = first;; ++step) save_checkpoint(filled(step, kElements), path);
     }
-    std::this_thread::sleep_for(std::chrono::microseconds(random() % 30'000));
+    std::this_thread::sleep_for(one_save * std::uniform_real_distribution<>(0, 5)(random));
     ::kill(child, SIGKILL);
     ::waitpid(child, nullptr, 0);
     Checkpoint loaded;
