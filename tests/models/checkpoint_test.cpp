@@ -1,46 +1,19 @@
-// Checkpoints: exact round trips, files that other tools read, and refusal of damaged, hostile and foreign files.
+// Checkpoints: exact round trips, files that other tools read, and refusal of damaged and foreign files.
 #include "models/checkpoint.h"
 
 #include <gtest/gtest.h>
-#include <hdf5.h>
-#include <unistd.h>
 
 #include <chrono>
-#include <cstdlib>
+#include <cstdio>
 #include <cstring>
 #include <fstream>
-#include <functional>
 #include <random>
 #include <thread>
 
-#include "models/checkpoint_block.h"
+#include "tests/models/checkpoint_samples.h"
 
 namespace nixie {
 namespace {
-
-namespace fs = std::filesystem;
-
-/// A folder that lives as long as a test.
-class CheckpointTest : public testing::Test {
- protected:
-  CheckpointTest() : folder_(fs::path(testing::TempDir()) / ("nixie_checkpoint_" + std::to_string(::getpid()))) {
-    fs::create_directories(folder_);
-  }
-  ~CheckpointTest() override { fs::remove_all(folder_); }
-  fs::path file(const std::string& name = "last.h5") const { return folder_ / name; }
-
-  fs::path folder_;
-};
-using CheckpointRefuses = CheckpointTest;
-
-Array random_array(Dtype dtype, Shape shape, std::mt19937& random) {
-  Array array(dtype, std::move(shape));
-  visit_dtype(dtype, [&](auto type) {
-    using T = decltype(type);
-    for (T& value : array.data<T>()) value = convert<T>(std::normal_distribution<float>(0, 40)(random));
-  });
-  return array;
-}
 
 Checkpoint sample() {
   std::mt19937 random(1);
@@ -68,23 +41,6 @@ Checkpoint sample() {
   return c;
 }
 
-/// Small, so that thousands of damaged copies are read in seconds.
-Checkpoint small_sample() {
-  std::mt19937 random(2);
-  Checkpoint c;
-  for (const Shape& shape : {Shape{8, 3, 2}, Shape{5}, Shape{}, Shape{0}})
-    c.model[fmt::format("layer{}.weight", c.model.size())] = random_array(Dtype::f32, shape, random);
-  c.model["half"] = random_array(Dtype::f16, {33}, random);
-  c.optimizer_type = "sgd";
-  c.optimizer["layer0.weight"]["momentum_buffer"] = random_array(Dtype::f32, {8, 3, 2}, random);
-  c.state = {{"step", std::int64_t{7}}, {"best", 0.5}, {"metric", "loss"}};
-  c.rng = {{"seed", std::int64_t{3}}};
-  c.config = "a: 1\n";
-  c.class_names = {"x", "yz"};
-  c.mean = {0.5};
-  return c;
-}
-
 bool equal(const Array& a, const Array& b) {
   return a.dtype() == b.dtype() && a.shape() == b.shape() &&
          (a.size() == 0 || std::memcmp(a.bytes(), b.bytes(), static_cast<std::size_t>(a.size_bytes())) == 0);
@@ -100,27 +56,6 @@ bool equal(const Checkpoint& a, const Checkpoint& b) {
   return equal(a.model, b.model) && equal(a.ema, b.ema) && same_optimizer && a.optimizer_type == b.optimizer_type &&
          a.optimizer_options == b.optimizer_options && a.state == b.state && a.rng == b.rng && a.config == b.config &&
          a.class_names == b.class_names && a.mean == b.mean && a.deviation == b.deviation && a.writer == b.writer;
-}
-
-std::string bytes_of(const fs::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(stream), {}};
-}
-void write_bytes(const fs::path& file, const std::string& bytes) { std::ofstream(file, std::ios::binary) << bytes; }
-
-/// The line of the Error with that fault, or what happened instead.
-std::string error_of(Fault fault, const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.fault(), fault) << error.what();
-    EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos) << error.what();
-    return error.what();
-  }
-  return "no error";
-}
-std::string load_error(const fs::path& file, const LoadOptions& options = {}) {
-  return error_of(Fault::checkpoint, [&] { load_checkpoint(file, options); });
 }
 
 TEST_F(CheckpointTest, RoundTripsEveryDtypeShapeAndField) {
@@ -396,218 +331,6 @@ TEST_F(CheckpointRefuses, ChangedBytesLong) {
   int refused = 0;
   load_damaged(file(), 200'000, true, &refused);
   EXPECT_GT(refused, 50'000);
-}
-
-// ---- Hostile files
-// ----------------------------------------------------------------------------------------------------
-
-/// Changes a saved checkpoint through HDF5 itself and returns what loading it says.
-std::string hostile_error(const fs::path& file, const std::function<void(hid_t file, hid_t model)>& change) {
-  save_checkpoint(small_sample(), file);
-  const hid_t access = H5Pcreate(H5P_FILE_ACCESS);
-  H5Pset_fclose_degree(access, H5F_CLOSE_STRONG);
-  H5Pset_libver_bounds(access, H5F_LIBVER_LATEST, H5F_LIBVER_LATEST);
-  const hid_t id = H5Fopen(file.c_str(), H5F_ACC_RDWR, access);
-  H5Pclose(access);
-  change(id, H5Gopen2(id, "/model", H5P_DEFAULT));
-  H5Fclose(id);
-  return load_error(file, {.model = std::nullopt, .unchecked = true});
-}
-
-hid_t add_dataset(hid_t model, const char* name, hid_t type, std::vector<hsize_t> sizes, hid_t creation = H5P_DEFAULT) {
-  const hid_t space =
-      sizes.empty() ? H5Screate(H5S_NULL) : H5Screate_simple(static_cast<int>(sizes.size()), sizes.data(), nullptr);
-  return H5Dcreate2(model, name, type, space, H5P_DEFAULT, creation, H5P_DEFAULT);
-}
-
-TEST_F(CheckpointRefuses, LinksOutOfTheFile) {
-  write_bytes(file("secret"), "secret");
-  Checkpoint other;
-  other.model["evil"] = Array(Dtype::f32, {3});
-  save_checkpoint(other, file("other.h5"));
-  const std::string target = file("other.h5").string();
-  EXPECT_NE(hostile_error(file(),
-                          [&](hid_t, hid_t model) {
-                            H5Lcreate_external(target.c_str(), "/model/evil", model, "evil", H5P_DEFAULT, H5P_DEFAULT);
-                          })
-                .find("/model/evil is a soft, external or user link"),
-            std::string::npos);
-  EXPECT_NE(hostile_error(file(),
-                          [&](hid_t, hid_t model) {
-                            H5Lcreate_soft("/model/layer0.weight", model, "evil", H5P_DEFAULT, H5P_DEFAULT);
-                          })
-                .find("/model/evil is a soft, external or user link"),
-            std::string::npos);
-  EXPECT_NE(hostile_error(file(),
-                          [&](hid_t id, hid_t) {
-                            H5Ldelete(id, "/rng", H5P_DEFAULT);
-                            H5Lcreate_external(target.c_str(), "/", id, "rng", H5P_DEFAULT, H5P_DEFAULT);
-                          })
-                .find("/rng is a soft, external or user link"),
-            std::string::npos);
-  EXPECT_NE(hostile_error(file(),
-                          [&](hid_t id, hid_t) {
-                            H5Ldelete(id, "/config", H5P_DEFAULT);
-                            H5Lcreate_soft("/class_names", id, "config", H5P_DEFAULT, H5P_DEFAULT);
-                          })
-                .find("/config is a soft, external or user link"),
-            std::string::npos);
-}
-
-TEST_F(CheckpointRefuses, ElementsInOtherFiles) {
-  write_bytes(file("secret"), std::string(64, 's'));
-  EXPECT_NE(hostile_error(file(),
-                          [&](hid_t, hid_t model) {
-                            const hid_t creation = H5Pcreate(H5P_DATASET_CREATE);
-                            H5Pset_external(creation, file("secret").c_str(), 0, 64);
-                            ASSERT_GE(add_dataset(model, "evil", H5T_NATIVE_UINT8, {64}, creation), 0);
-                          })
-                .find("/model/evil keeps its elements in other files"),
-            std::string::npos);
-  EXPECT_NE(hostile_error(file(),
-                          [&](hid_t, hid_t model) {
-                            const hid_t creation = H5Pcreate(H5P_DATASET_CREATE);
-                            const hsize_t size = 4;
-                            const hid_t space = H5Screate_simple(1, &size, nullptr);
-                            H5Pset_virtual(creation, space, file("other.h5").c_str(), "/model/evil", space);
-                            ASSERT_GE(add_dataset(model, "evil", H5T_NATIVE_UINT8, {4}, creation), 0);
-                          })
-                .find("/model/evil is a virtual dataset"),
-            std::string::npos);
-}
-
-TEST_F(CheckpointRefuses, SizesThatAreNotStored) {
-  EXPECT_NE(
-      hostile_error(file(),
-                    [](hid_t, hid_t model) {
-                      const hid_t creation = H5Pcreate(H5P_DATASET_CREATE);
-                      const hsize_t chunk[] = {1024, 1024};
-                      H5Pset_chunk(creation, 2, chunk);
-                      ASSERT_GE(add_dataset(model, "evil", H5T_NATIVE_FLOAT, {1'000'000, 1'100'000}, creation), 0);
-                    })
-          .find("/model/evil declares 4400000000000 bytes of elements, but the file stores 0"),
-      std::string::npos);
-  EXPECT_NE(hostile_error(file(),
-                          [](hid_t, hid_t model) {  // 64 MB of zeros in some kilobytes
-                            const hid_t creation = H5Pcreate(H5P_DATASET_CREATE);
-                            const hsize_t chunk = 1 << 20;
-                            H5Pset_chunk(creation, 1, &chunk);
-                            H5Pset_shuffle(creation);
-                            H5Pset_deflate(creation, 9);
-                            const hid_t evil = add_dataset(model, "evil", H5T_NATIVE_UINT8, {64 << 20}, creation);
-                            const std::vector<char> zeros(64 << 20);
-                            ASSERT_GE(H5Dwrite(evil, H5T_NATIVE_UINT8, H5S_ALL, H5S_ALL, H5P_DEFAULT, zeros.data()), 0);
-                          })
-                .find("/model/evil declares 67108864 bytes"),
-            std::string::npos);
-  EXPECT_NE(hostile_error(file(),
-                          [](hid_t, hid_t model) {  // one array under many names
-                            const hid_t evil = add_dataset(model, "evil", H5T_NATIVE_UINT8, {100'000});
-                            const std::vector<char> ones(100'000, 1);
-                            ASSERT_GE(H5Dwrite(evil, H5T_NATIVE_UINT8, H5S_ALL, H5S_ALL, H5P_DEFAULT, ones.data()), 0);
-                            for (int i = 0; i < 50; ++i)
-                              H5Lcreate_hard(model, "evil", model, fmt::format("evil{}", i).c_str(), H5P_DEFAULT,
-                                             H5P_DEFAULT);
-                          })
-                .find("more than are left of the file's"),
-            std::string::npos);
-}
-
-TEST_F(CheckpointRefuses, StrangeObjects) {
-  EXPECT_NE(hostile_error(file(),
-                          [](hid_t, hid_t model) { H5Gcreate2(model, "evil", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT); })
-                .find("/model/evil is damaged"),
-            std::string::npos);
-  EXPECT_NE(hostile_error(file(),
-                          [](hid_t id, hid_t model) {  // a cycle
-                            H5Lcreate_hard(id, "/", model, "evil", H5P_DEFAULT, H5P_DEFAULT);
-                          })
-                .find("/model/evil is damaged"),
-            std::string::npos);
-  EXPECT_NE(hostile_error(file(), [](hid_t, hid_t model) { add_dataset(model, "evil", H5T_NATIVE_FLOAT, {}); })
-                .find("/model/evil has no elements"),
-            std::string::npos);
-  EXPECT_NE(hostile_error(file(),
-                          [](hid_t, hid_t model) {
-                            const float one = 1;
-                            H5Dwrite(add_dataset(model, "evil", H5T_IEEE_F32BE, {1}), H5T_NATIVE_FLOAT, H5S_ALL,
-                                     H5S_ALL, H5P_DEFAULT, &one);
-                          })
-                .find("/model/evil has another element type"),
-            std::string::npos);
-  EXPECT_NE(hostile_error(file(),
-                          [](hid_t, hid_t model) {
-                            const hid_t text = H5Tcopy(H5T_C_S1);
-                            H5Tset_size(text, H5T_VARIABLE);
-                            const char* one = "x";
-                            H5Dwrite(add_dataset(model, "evil", text, {1}), text, H5S_ALL, H5S_ALL, H5P_DEFAULT, &one);
-                          })
-                .find("/model/evil has another element type"),
-            std::string::npos);
-  EXPECT_NE(hostile_error(file(),
-                          [](hid_t, hid_t model) {
-                            const hid_t creation = H5Pcreate(H5P_DATASET_CREATE);
-                            const hsize_t size = 4, limit = H5S_UNLIMITED;
-                            H5Pset_chunk(creation, 1, &size);
-                            H5Dcreate2(model, "evil", H5T_NATIVE_FLOAT, H5Screate_simple(1, &size, &limit), H5P_DEFAULT,
-                                       creation, H5P_DEFAULT);
-                          })
-                .find("/model/evil can grow"),
-            std::string::npos);
-  EXPECT_NE(hostile_error(file(),
-                          [](hid_t, hid_t model) {
-                            const hid_t creation = H5Pcreate(H5P_DATASET_CREATE);
-                            const hsize_t size = 4;
-                            H5Pset_chunk(creation, 1, &size);
-                            H5Pset_nbit(creation);
-                            add_dataset(model, "evil", H5T_NATIVE_INT, {4}, creation);
-                          })
-                .find("/model/evil uses filter 5"),
-            std::string::npos);
-  EXPECT_NE(hostile_error(file(),
-                          [](hid_t, hid_t model) {
-                            const float one = 1;
-                            H5Dwrite(add_dataset(model, "e v", H5T_NATIVE_FLOAT, {1}), H5T_NATIVE_FLOAT, H5S_ALL,
-                                     H5S_ALL, H5P_DEFAULT, &one);
-                          })
-                .find("/model holds a name that is none"),
-            std::string::npos);
-}
-
-TEST_F(CheckpointRefuses, StrangeAttributes) {
-  const auto add = [](hid_t id, hid_t type) {
-    const hid_t attribute =
-        H5Acreate_by_name(id, "/state", "evil", type, H5Screate(H5S_SCALAR), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
-    ASSERT_GE(attribute, 0);
-    H5Aclose(attribute);
-  };
-  EXPECT_NE(hostile_error(file(),
-                          [&](hid_t id, hid_t) {
-                            const hid_t text = H5Tcopy(H5T_C_S1);
-                            H5Tset_size(text, 2 << 20);
-                            add(id, text);
-                          })
-                .find("/state @evil is a text of 2097152 bytes"),
-            std::string::npos);
-  EXPECT_NE(hostile_error(file(),
-                          [&](hid_t id, hid_t) {
-                            const hid_t text = H5Tcopy(H5T_C_S1);
-                            H5Tset_size(text, H5T_VARIABLE);
-                            add(id, text);
-                          })
-                .find("/state @evil is no 64-bit integer"),
-            std::string::npos);
-}
-
-TEST_F(CheckpointRefuses, TooManyObjects) {
-  EXPECT_NE(hostile_error(file(),
-                          [](hid_t, hid_t model) {
-                            for (int i = 0; i <= 100'000; ++i)
-                              H5Lcreate_hard(model, "half", model, fmt::format("evil{}", i).c_str(), H5P_DEFAULT,
-                                             H5P_DEFAULT);
-                          })
-                .find("/model brings more than 100000 objects"),
-            std::string::npos);
 }
 
 }  // namespace

@@ -1,0 +1,81 @@
+// Checkpoints to save, and what the tests of checkpoints do with them.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <random>
+#include <string>
+
+#include "models/checkpoint.h"
+
+namespace nixie {
+
+namespace fs = std::filesystem;
+
+/// A folder that lives as long as a test.
+class CheckpointTest : public testing::Test {
+ protected:
+  CheckpointTest() : folder_(fs::path(testing::TempDir()) / ("nixie_checkpoint_" + std::to_string(::getpid()))) {
+    fs::create_directories(folder_);
+  }
+  ~CheckpointTest() override { fs::remove_all(folder_); }
+  fs::path file(const std::string& name = "last.h5") const { return folder_ / name; }
+
+  fs::path folder_;
+};
+using CheckpointRefuses = CheckpointTest;
+
+inline Array random_array(Dtype dtype, Shape shape, std::mt19937& random) {
+  Array array(dtype, std::move(shape));
+  visit_dtype(dtype, [&](auto type) {
+    using T = decltype(type);
+    for (T& value : array.data<T>()) value = convert<T>(std::normal_distribution<float>(0, 40)(random));
+  });
+  return array;
+}
+
+/// Small, so that thousands of damaged copies are read in seconds.
+inline Checkpoint small_sample() {
+  std::mt19937 random(2);
+  Checkpoint c;
+  for (const Shape& shape : {Shape{8, 3, 2}, Shape{5}, Shape{}, Shape{0}})
+    c.model[fmt::format("layer{}.weight", c.model.size())] = random_array(Dtype::f32, shape, random);
+  c.model["half"] = random_array(Dtype::f16, {33}, random);
+  c.optimizer_type = "sgd";
+  c.optimizer["layer0.weight"]["momentum_buffer"] = random_array(Dtype::f32, {8, 3, 2}, random);
+  c.state = {{"step", std::int64_t{7}}, {"best", 0.5}, {"metric", "loss"}};
+  c.rng = {{"seed", std::int64_t{3}}};
+  c.config = "a: 1\n";
+  c.class_names = {"x", "yz"};
+  c.mean = {0.5};
+  return c;
+}
+
+inline std::string bytes_of(const fs::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+inline void write_bytes(const fs::path& file, const std::string& bytes) {
+  std::ofstream(file, std::ios::binary) << bytes;
+}
+
+/// The line of the Error with that fault, or what happened instead.
+inline std::string error_of(Fault fault, const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.fault(), fault) << error.what();
+    EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos) << error.what();
+    return error.what();
+  }
+  return "no error";
+}
+inline std::string load_error(const fs::path& file, const LoadOptions& options = {}) {
+  return error_of(Fault::checkpoint, [&] { load_checkpoint(file, options); });
+}
+
+}  // namespace nixie
