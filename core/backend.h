@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <unordered_map>
 
 #include "core/plan.h"
 
@@ -51,6 +52,9 @@ class Backend {
   /// Waits for all work ordered so far.
   virtual void synchronize() {}
   virtual std::unique_ptr<Executable> compile(const Plan& plan) = 0;
+
+  /// What `evaluate` compiled, by the structure of the expression.
+  std::unordered_map<std::string, std::shared_ptr<Executable>> compiled;
 };
 
 /// The backend that `evaluate` and host reads use where none is named; throws until one is set.

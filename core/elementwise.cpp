@@ -71,6 +71,12 @@ Symbol apply(Primitive primitive, std::initializer_list<Symbol> args) {
 
 std::vector<std::shared_ptr<const ElementwiseInfo>> all_elementwise() { return declared(); }
 
+Dtype map_compute_dtype(const Node& node) {
+  const ElementwiseInfo& op = *std::get<Map>(node.op).op;
+  const Dtype dtype = compute_dtype(promoted(node.inputs, op.traits.result == ResultType::selected ? 1 : 0));
+  return op.traits.result == ResultType::floating && dtype == Dtype::i32 ? Dtype::f32 : dtype;
+}
+
 Formula Elementwise::trace(int arity, const std::function<Symbol(std::span<const Symbol>)>& body) {
   Formula formula{.arity = arity};
   Formula* outer = std::exchange(tracing, &formula);

@@ -127,6 +127,9 @@ struct ElementwiseInfo {
   std::function<Gradients(const Tensor& g, const Tensor& y, std::span<const Tensor> x)> gradient;
 };
 
+/// The type a Map node's formula is computed in: f32, f64 or i32.
+Dtype map_compute_dtype(const Node& node);
+
 /// Every elementwise op declared in this program, in order; tests walk it.
 std::vector<std::shared_ptr<const ElementwiseInfo>> all_elementwise();
 

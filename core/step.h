@@ -28,12 +28,13 @@ class Inputs {
 
 /// The roots of a graph: values to hand out and Variables to change.
 struct Graph {
-  std::vector<Tensor> outputs;
-  std::vector<Trace::Set> sets;
+  std::vector<Tensor> outputs = {};
+  std::vector<Trace::Set> sets = {};
 };
 
-/// Runs all passes and gives the plan, laid out in memory. Externals, in order: the graph's leaves as they are first
-/// reached from its roots (see `leaves`), then the outputs. Variables are written in place.
+/// Runs the passes after `simplify` on a simplified graph and gives the plan, laid out in memory. Externals, in order:
+/// the graph's leaves as they are first reached from its roots (see `leaves`), then the outputs. Variables are written
+/// in place.
 Plan make_plan(const Graph& graph, Backend& backend);
 
 /// A body of Tensor code that reads named inputs and may set Variables. Traced, planned and compiled once for each

@@ -36,4 +36,12 @@ std::shared_ptr<Buffer> Storage::on(Backend& backend) {
   return buffer_;
 }
 
+std::shared_ptr<Buffer> Storage::staged(Backend& backend, std::shared_ptr<Storage>& staging) const {
+  if (buffer_ && backend_ == &backend) return buffer_;
+  if (!staging) staging = std::make_shared<Storage>(dtype_, shape_, backend);
+  const Array array = read();
+  backend.upload(array.bytes(), *staging->buffer_, array.size_bytes());
+  return staging->buffer_;
+}
+
 }  // namespace nixie

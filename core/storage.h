@@ -24,6 +24,9 @@ class Storage {
   void write(const Array& array);
   /// The elements in this backend's memory, uploaded when they are not there yet.
   std::shared_ptr<Buffer> on(Backend& backend);
+  /// The elements in this backend's memory without moving there for good: `staging` is (re)used when they live on the
+  /// host.
+  std::shared_ptr<Buffer> staged(Backend& backend, std::shared_ptr<Storage>& staging) const;
   /// Says that a run changed the backend's copy.
   void backend_wrote() { host_.reset(); }
 
