@@ -37,12 +37,17 @@ __device__ inline bool is_finite(double a) { return fabs(a) < __longlong_as_doub
 // A NaN on either side is the result.
 template <class T>
 __device__ inline T min(T a, T b) {
-  return a != a || a < b ? a : b != b ? b : a == b && a == 0 ? (signbit(a) ? a : b) : b;
+  return a < b || a != a ? a : b;
 }
 template <class T>
 __device__ inline T max(T a, T b) {
-  return a != a || a > b ? a : b != b ? b : a == b && a == 0 ? (signbit(a) ? b : a) : b;
+  return a > b || a != a ? a : b;
 }
+
+__device__ inline int floor(int a) { return a; }
+__device__ inline int ceil(int a) { return a; }
+__device__ inline int round(int a) { return a; }
+__device__ inline int trunc(int a) { return a; }
 
 __device__ inline float rsqrt(float a) { return 1.0f / sqrtf(a); }
 __device__ inline double rsqrt(double a) { return 1.0 / ::sqrt(a); }

@@ -1,0 +1,46 @@
+// The CUDA backend's doors.
+#include "backends/cuda/backend.h"
+
+#include "backends/cuda/device.h"
+#include "backends/cuda/executable.h"
+#include "backends/cuda/libraries.h"
+#include "backends/cuda/lowering.h"
+
+namespace nixie {
+namespace cuda {
+namespace {
+
+class CudaBackend final : public Backend {
+ public:
+  explicit CudaBackend(int device) : device_(Device::open(device)) { nvrtc(); }
+
+  std::string name() const override { return "cuda"; }
+  Target target() const override { return {.channels_last = true}; }
+  void lower(Plan& plan) override { cuda::lower(plan); }
+  std::shared_ptr<Buffer> allocate(std::int64_t size_bytes) override { return device_->allocate(size_bytes); }
+  void upload(const void* from, Buffer& to, std::int64_t size_bytes) override {
+    device_->use();
+    device_->staging().copy(from, to.address(), size_bytes, device_->stream());
+  }
+  void download(Buffer& from, void* to, std::int64_t size_bytes) override {
+    device_->use();
+    CUDA_CHECK(cudaMemcpyAsync(to, from.address(), static_cast<std::size_t>(size_bytes), cudaMemcpyDeviceToHost,
+                               device_->stream()));
+    CUDA_CHECK(cudaStreamSynchronize(device_->stream()));
+  }
+  void synchronize() override {
+    device_->use();
+    CUDA_CHECK(cudaStreamSynchronize(device_->stream()));
+  }
+  std::unique_ptr<Executable> compile(const Plan& plan) override { return make_executable(device_, plan); }
+
+ private:
+  std::shared_ptr<Device> device_;
+};
+
+}  // namespace
+}  // namespace cuda
+
+std::shared_ptr<Backend> make_cuda_backend(int device) { return std::make_shared<cuda::CudaBackend>(device); }
+
+}  // namespace nixie

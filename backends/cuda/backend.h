@@ -1,0 +1,12 @@
+// The CUDA backend: compiles plans with NVRTC and replays each as one CUDA graph.
+#pragma once
+
+#include "core/backend.h"
+
+namespace nixie {
+
+/// Opens a GPU of compute capability 8.0 or newer. Throws Fault::device, at once and with the remedy, where there is
+/// no GPU, driver or library to use.
+std::shared_ptr<Backend> make_cuda_backend(int device = 0);
+
+}  // namespace nixie

@@ -1,0 +1,64 @@
+// Picks the template for a kernel; writes programs around map.cuh.
+#include "backends/cuda/codegen.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "backends/cuda/print.h"
+
+namespace nixie::cuda {
+
+std::string entry_point(const std::string& name, int threads, const std::string& call) {
+  return fmt::format(
+      "\nextern \"C\" __global__ void __launch_bounds__({}) {}(const __grid_constant__ Body body) {{ {}; }}\n", threads,
+      name, call);
+}
+
+namespace {
+
+constexpr int kThreads = 256;
+
+// Several groups per thread keep loads in flight, but only where threads would fill the device anyway.
+int unroll_for(std::int64_t groups, int loads) {
+  if (groups < 132 * 2048 * 2) return 1;
+  return loads <= 2 ? 4 : loads <= 5 ? 2 : 1;
+}
+
+}  // namespace
+
+KernelCode generate_map(const Plan& plan, const Kernel& kernel) {
+  BodyWriter body(plan, kernel);
+  const int rank = body.walk().rank();
+  Frame frame{.lane_axis = rank - 1, .carried_is_local = true};
+  frame.lanes = body.lanes_along(frame.lane_axis);
+  const std::int64_t groups = body.groups(frame, 0, rank);
+
+  std::vector<int> all(kernel.stages.size());
+  std::iota(all.begin(), all.end(), 0);
+  const BodyWriter::Code code = body.stages(all, frame);
+  const std::string positions = body.positions(frame, "group", 0, rank);
+  const int unroll = unroll_for(groups, code.loads);
+
+  KernelCode result;
+  std::string& text = result.source;
+  text = "#include \"map.cuh\"\n#include \"philox.cuh\"\n\nstruct Body {\n";
+  text += fmt::format("  using Index = {};\n  static constexpr Index kGroups = {};\n",
+                      body.wide() ? "long long" : "int", groups);
+  text += fmt::format("  static constexpr int kThreads = {}, kUnroll = {};\n", kThreads, unroll);
+  text += body.pointers();
+  if (!kernel.carried.empty()) text += "  struct Carried {\n" + body.carried_members() + "  };\n";
+  text += "  struct Loads {\n" + code.members + "  };\n";
+  text += "  void load(Index group, Loads& loads) const {\n" + positions + code.load + "  }\n";
+  text += "  void run(Index group, const Loads& loads) const {\n" + positions + code.run + "  }\n};\n";
+  text += entry_point("kernel0", kThreads, "map(body)");
+  result.arguments = body.arguments();
+  if (groups > 0)
+    result.launches.push_back({"kernel0", (groups + kThreads * unroll - 1) / (kThreads * unroll), kThreads, true});
+  return result;
+}
+
+KernelCode generate(const Plan& plan, const Kernel& kernel) {
+  return kernel.reduced.empty() ? generate_map(plan, kernel) : generate_reduce(plan, kernel);
+}
+
+}  // namespace nixie::cuda

@@ -1,0 +1,38 @@
+// Codegen: a Plan kernel becomes the text of a CUDA program and the way to launch it. Needs no GPU.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "backends/cuda/body.h"
+#include "core/plan.h"
+
+namespace nixie::cuda {
+
+/// One launch of an entry point of the program; launches of a kernel run in order.
+struct Launch {
+  std::string entry;
+  std::int64_t blocks = 0;
+  int threads = 0;
+  bool grid_stride = false;  ///< fewer blocks do as well
+};
+
+struct KernelCode {
+  std::string source;
+  std::vector<Argument> arguments;
+  std::vector<Launch> launches;    ///< none when there is nothing to compute
+  std::int64_t scratch_bytes = 0;  ///< zero before the first run, left zero where that matters
+};
+
+/// The code of a kernel whose head, if any, is computed position by position (everything but Matmul).
+/// The text does not depend on where slots lie, so equal kernels compile once.
+KernelCode generate(const Plan& plan, const Kernel& kernel);
+
+/// What every generated program ends with: one entry point that passes Body on.
+std::string entry_point(const std::string& name, int threads, const std::string& call);
+
+// One per template in kernels/; generate() picks.
+KernelCode generate_map(const Plan& plan, const Kernel& kernel);
+KernelCode generate_reduce(const Plan& plan, const Kernel& kernel);
+
+}  // namespace nixie::cuda

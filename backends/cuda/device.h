@@ -1,0 +1,52 @@
+// Device: one GPU with its stream, memory and staging; shared by a backend, its buffers and executables.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "backends/cuda/handle.h"
+#include "core/backend.h"
+
+namespace nixie::cuda {
+
+/// Page-locked host memory that copies to the device go through, so that the caller's array is free at once.
+class PinnedRing {
+ public:
+  void copy(const void* from, void* to, std::int64_t size_bytes, cudaStream_t stream);
+
+ private:
+  static constexpr std::int64_t kPieceBytes = 8 << 20;
+  struct Piece {
+    Handle<void*, cudaFreeHost> memory;
+    Event copied;
+  };
+  Piece pieces_[2];
+  int next_ = 0;
+};
+
+class Device : public std::enable_shared_from_this<Device> {
+ public:
+  /// Throws Fault::device with cause and remedy where there is no usable GPU.
+  static std::shared_ptr<Device> open(int ordinal);
+
+  /// Makes the device current for the calling thread.
+  void use() const { CUDA_CHECK(cudaSetDevice(ordinal_)); }
+  cudaStream_t stream() const { return stream_; }
+  int multiprocessors() const { return multiprocessors_; }
+  const std::string& architecture() const { return architecture_; }
+  const std::string& name() const { return name_; }
+  PinnedRing& staging() { return staging_; }
+  /// Memory ordered on the stream; throws Fault::memory with what is free.
+  std::shared_ptr<Buffer> allocate(std::int64_t size_bytes);
+  std::int64_t free_bytes() const;
+
+ private:
+  explicit Device(int ordinal);
+
+  int ordinal_ = 0, multiprocessors_ = 0;
+  std::string architecture_, name_;
+  Stream stream_;
+  PinnedRing staging_;
+};
+
+}  // namespace nixie::cuda

@@ -1,0 +1,193 @@
+// Runs a plan: kernel by kernel the first time, afterwards as a graph.
+#include "backends/cuda/executable.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <list>
+
+#include "backends/cuda/codegen.h"
+#include "backends/cuda/jit_work.h"
+#include "backends/cuda/matmul.h"
+
+namespace nixie::cuda {
+namespace {
+
+constexpr std::size_t kMostGraphs = 4;  // for as many sets of external buffers
+
+std::int64_t aligned(std::int64_t bytes) { return (bytes + 255) / 256 * 256; }
+
+class CudaExecutable final : public Executable {
+ public:
+  CudaExecutable(std::shared_ptr<Device> device, const Plan& plan) : device_(std::move(device)), plan_(plan) {
+    device_->use();
+    make_work();
+    allocate();
+    const char* sync = std::getenv("NIXIE_SYNC");
+    name_failures_ = sync && *sync == '1';
+  }
+
+  void run(std::span<const std::shared_ptr<Buffer>> externals, std::span<const double> scalars) override {
+    device_->use();
+    bind(externals);
+    set_scalars(scalars);
+    auto known = find_graph();
+    const bool again = addresses_.slots == last_bound_;
+    last_bound_ = addresses_.slots;
+    // Buffers seen for the first time may be new every time, and the first launch loads code, which no capture allows.
+    if (name_failures_ || (known == graphs_.end() && !again)) return run_directly();
+    if (known == graphs_.end()) {
+      graphs_.push_front({addresses_.slots, capture()});
+      known = graphs_.begin();
+      if (graphs_.size() > kMostGraphs) graphs_.pop_back();
+    }
+    CUDA_CHECK(cudaGraphLaunch(known->exec, device_->stream()));
+  }
+
+ private:
+  struct Captured {
+    std::vector<char*> slots;
+    GraphExec exec;
+  };
+
+  void make_work() {
+    std::vector<KernelCode> codes;
+    std::vector<std::size_t> generated;
+    work_.resize(plan_.kernels.size());
+    for (std::size_t k = 0; k < plan_.kernels.size(); ++k) {
+      if (const auto problem = as_blas(plan_, plan_.kernels[k])) {
+        work_[k] = make_blas_work(plan_, *problem);
+      } else {
+        generated.push_back(k);
+        codes.push_back(generate(plan_, plan_.kernels[k]));
+      }
+    }
+    std::vector<std::unique_ptr<Work>> made = make_jit_work(*device_, codes);
+    for (std::size_t i = 0; i < made.size(); ++i) work_[generated[i]] = std::move(made[i]);
+  }
+
+  void allocate() {
+    std::int64_t scratch = 0;
+    for (const auto& work : work_) {
+      scratch_offsets_.push_back(scratch);
+      scratch += aligned(work->scratch_bytes());
+    }
+    try {
+      arena_ = device_->allocate(plan_.arena_bytes);
+      scratch_ = device_->allocate(scratch);
+    } catch (const Error& error) {
+      if (error.fault() != Fault::memory) throw;
+      fail(Fault::memory, memory_report(scratch));
+    }
+    scalars_ = device_->allocate(static_cast<std::int64_t>(plan_.scalars.size() * sizeof(double)));
+    CUDA_CHECK(cudaMemsetAsync(scratch_->address(), 0, static_cast<std::size_t>(scratch), device_->stream()));
+    addresses_.scalars = static_cast<char*>(scalars_->address());
+    addresses_.slots.assign(plan_.slots.size(), nullptr);
+    for (std::size_t s = 0; s < plan_.slots.size(); ++s)
+      if (!plan_.slots[s].external) addresses_.slots[s] = static_cast<char*>(arena_->address()) + plan_.slots[s].offset;
+  }
+
+  std::string memory_report(std::int64_t scratch) const {
+    std::vector<const Slot*> largest;
+    for (const Slot& slot : plan_.slots)
+      if (!slot.external) largest.push_back(&slot);
+    std::sort(largest.begin(), largest.end(),
+              [](const Slot* a, const Slot* b) { return a->size_bytes() > b->size_bytes(); });
+    const std::int64_t free = device_->free_bytes(), wanted = plan_.arena_bytes + scratch;
+    std::string text =
+        fmt::format("cuda: out of memory: the step needs {} MiB, {} MiB are free; largest:", wanted >> 20, free >> 20);
+    for (std::size_t i = 0; i < std::min<std::size_t>(3, largest.size()); ++i)
+      text += fmt::format(" {} {} {} ({} MiB)", largest[i]->name, largest[i]->dtype, largest[i]->shape,
+                          largest[i]->size_bytes() >> 20);
+    return text +
+           fmt::format("; a batch {:.2f} times as large fits",
+                       0.95 * static_cast<double>(free) / static_cast<double>(std::max<std::int64_t>(wanted, 1)));
+  }
+
+  void bind(std::span<const std::shared_ptr<Buffer>> externals) {
+    check(externals.size() == plan_.externals.size(), "cuda: the plan has ", plan_.externals.size(),
+          " external slots, given ", externals.size());
+    for (std::size_t i = 0; i < externals.size(); ++i)
+      addresses_.slots[static_cast<std::size_t>(plan_.externals[i])] = static_cast<char*>(externals[i]->address());
+  }
+
+  void set_scalars(std::span<const double> scalars) {
+    const std::vector<double> values(scalars.begin(), scalars.end());
+    if (values.empty() || values == uploaded_) return;
+    uploaded_ = values;
+    device_->staging().copy(uploaded_.data(), addresses_.scalars,
+                            static_cast<std::int64_t>(values.size() * sizeof(double)), device_->stream());
+  }
+
+  void enqueue(std::size_t k) {
+    addresses_.scratch = static_cast<char*>(scratch_->address()) + scratch_offsets_[k];
+    try {
+      work_[k]->enqueue(addresses_, device_->stream());
+      if (name_failures_) CUDA_CHECK(cudaStreamSynchronize(device_->stream()));
+    } catch (const Error& error) {
+      fail(error.fault(), "kernel \"", plan_.kernels[k].label, "\": ", error.what());
+    }
+  }
+
+  void run_directly() {
+    for (std::size_t k = 0; k < work_.size(); ++k) enqueue(k);
+  }
+
+  std::list<Captured>::iterator find_graph() {
+    return std::find_if(graphs_.begin(), graphs_.end(),
+                        [&](const Captured& captured) { return captured.slots == addresses_.slots; });
+  }
+
+  // One graph whose edges are the plan's partial order and no more, so that independent kernels overlap.
+  GraphExec capture() {
+    Graph graph;
+    CUDA_CHECK(cudaGraphCreate(graph.out(), 0));
+    std::vector<std::vector<cudaGraphNode_t>> last(work_.size());  // of each kernel
+    for (std::size_t k = 0; k < work_.size(); ++k) {
+      std::vector<cudaGraphNode_t> before;
+      for (int w : plan_.kernels[k].waits_for) {
+        const auto& nodes = last[static_cast<std::size_t>(w)];
+        before.insert(before.end(), nodes.begin(), nodes.end());
+      }
+      std::sort(before.begin(), before.end());
+      before.erase(std::unique(before.begin(), before.end()), before.end());
+      CUDA_CHECK(cudaStreamBeginCaptureToGraph(device_->stream(), graph, before.data(), nullptr, before.size(),
+                                               cudaStreamCaptureModeThreadLocal));
+      try {
+        enqueue(k);
+      } catch (...) {
+        cudaGraph_t ended = nullptr;
+        cudaStreamEndCapture(device_->stream(), &ended);
+        throw;
+      }
+      cudaStreamCaptureStatus status;
+      const cudaGraphNode_t* nodes = nullptr;
+      std::size_t count = 0;
+      CUDA_CHECK(cudaStreamGetCaptureInfo(device_->stream(), &status, nullptr, nullptr, &nodes, nullptr, &count));
+      last[k].assign(nodes, nodes + count);
+      cudaGraph_t ended = nullptr;
+      CUDA_CHECK(cudaStreamEndCapture(device_->stream(), &ended));
+    }
+    GraphExec exec;
+    CUDA_CHECK(cudaGraphInstantiate(exec.out(), graph, 0));
+    return exec;
+  }
+
+  std::shared_ptr<Device> device_;
+  Plan plan_;
+  std::vector<std::unique_ptr<Work>> work_;
+  std::vector<std::int64_t> scratch_offsets_;
+  std::shared_ptr<Buffer> arena_, scratch_, scalars_;
+  Addresses addresses_;
+  std::vector<char*> last_bound_;
+  std::vector<double> uploaded_;
+  std::list<Captured> graphs_;
+  bool name_failures_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Executable> make_executable(std::shared_ptr<Device> device, const Plan& plan) {
+  return std::make_unique<CudaExecutable>(std::move(device), plan);
+}
+
+}  // namespace nixie::cuda

@@ -1,0 +1,15 @@
+// The executable of a plan: its work in one arena, replayed as one CUDA graph.
+#pragma once
+
+#include <memory>
+
+#include "backends/cuda/device.h"
+#include "core/backend.h"
+
+namespace nixie::cuda {
+
+/// Compiles every kernel of a plan (in parallel, through the cache) and allocates its arena. Throws Fault::memory with
+/// the largest slots when that does not fit.
+std::unique_ptr<Executable> make_executable(std::shared_ptr<Device> device, const Plan& plan);
+
+}  // namespace nixie::cuda

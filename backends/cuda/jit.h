@@ -1,0 +1,36 @@
+// JIT: CUDA C++ to cubins through NVRTC, cached on disk, compiled in parallel. Needs no GPU.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace nixie::cuda {
+
+/// Machine code for one architecture, and what the compiler said of it (registers, spills, warnings).
+struct Cubin {
+  std::string code;
+  std::string log;
+};
+
+/// What `--gpu-architecture` is called for a device: "sm_80", "sm_90a", "sm_100".
+std::string architecture_of(int major, int minor);
+
+/// Compiles sources for one architecture, taking what the cache has. A source may `#include` the embedded kernels.
+/// Throws Fault::device with the compiler's message and the line it points at.
+/// The cache is $NIXIE_CACHE, else $XDG_CACHE_HOME/nixie, else ~/.cache/nixie; without a folder that is ours alone
+/// (owner and mode 0700) nothing is cached. NIXIE_TRACE=source prints every source to stderr.
+std::vector<Cubin> compile_sources(std::span<const std::string> sources, const std::string& architecture);
+
+/// How many sources this process gave to the compiler (the cache had the others).
+int compiled_count();
+
+/// Bytes of registers spilled to memory and registers per thread, the worst of a log's kernels.
+struct ResourceUse {
+  int spilled_bytes = 0;
+  int registers = 0;
+};
+ResourceUse resource_use(std::string_view log);
+
+}  // namespace nixie::cuda

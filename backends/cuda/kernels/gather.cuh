@@ -1,0 +1,193 @@
+// Heads computed position by position: pooling, gather and scatter. Nothing here is atomic: every position looks up what
+// belongs to it, in a fixed order.
+#pragma once
+
+#include "math.cuh"
+
+// Windows over all axes of x but the first. Body: kAxes of them; x_size(i), y_size(i), window(i), stride(i), pad(i) per
+// windowed axis; operand0_stride(axis), operand1_stride(axis) over all axes.
+template <class Body>
+struct Windows {
+  using Index = typename Body::Index;
+  static constexpr int axes = Body::kAxes;
+  static constexpr int positions() {
+    int total = 1;
+    for (int i = 0; i < axes; ++i) total *= Body::window(i);
+    return total;
+  }
+  // Calls visit(place in the window, x's index) for the places of y's window at `position` that lie inside x.
+  template <class Visit>
+  static void over_window(const Index (&position)[axes + 1], Visit visit) {
+#pragma unroll(positions() <= 16 ? positions() : 1)
+    for (int place = 0; place < positions(); ++place) {
+      Index index = position[0] * Body::operand0_stride(0);
+      bool inside = true;
+      int rest = place;
+#pragma unroll
+      for (int i = axes - 1; i >= 0; --i) {
+        const int h = static_cast<int>(position[i + 1]) * Body::stride(i) - Body::pad(i) + rest % Body::window(i);
+        rest /= Body::window(i);
+        inside &= h >= 0 && h < Body::x_size(i);
+        index += h * Body::operand0_stride(i + 1);
+      }
+      if (inside) visit(place, index);
+    }
+  }
+  // Calls visit(place of x in that window, y's position) for the windows of y that hold x's `position`.
+  template <class Visit>
+  static void over_holders(const Index (&position)[axes + 1], Visit visit) {
+    int first[axes], count[axes], total = 1;
+#pragma unroll
+    for (int i = 0; i < axes; ++i) {
+      const int h = static_cast<int>(position[i + 1]) + Body::pad(i);
+      first[i] = h < Body::window(i) ? 0 : (h - Body::window(i)) / Body::stride(i) + 1;
+      const int last = h / Body::stride(i) < Body::y_size(i) - 1 ? h / Body::stride(i) : Body::y_size(i) - 1;
+      count[i] = last - first[i] + 1;
+      total *= count[i] > 0 ? count[i] : 0;
+    }
+    for (int holder = 0; holder < total; ++holder) {
+      Index y[axes + 1];
+      y[0] = position[0];
+      int rest = holder, place = 0, size = 1;
+#pragma unroll
+      for (int i = axes - 1; i >= 0; --i) {
+        const int p = first[i] + rest % count[i];
+        rest /= count[i];
+        y[i + 1] = p;
+        place += (static_cast<int>(position[i + 1]) + Body::pad(i) - p * Body::stride(i)) * size;
+        size *= Body::window(i);
+      }
+      visit(place, y);
+    }
+  }
+  // How many places of y's window lie inside x.
+  static int inside_count(const Index (&y)[axes + 1]) {
+    int total = 1;
+#pragma unroll
+    for (int i = 0; i < axes; ++i) {
+      const int start = static_cast<int>(y[i + 1]) * Body::stride(i) - Body::pad(i);
+      const int end = start + Body::window(i);
+      total *= (end < Body::x_size(i) ? end : Body::x_size(i)) - (start > 0 ? start : 0);
+    }
+    return total;
+  }
+};
+
+template <class Body, class Index, int rank>
+__device__ Index operand0_index(const Index (&position)[rank]) {
+  Index index = 0;
+#pragma unroll
+  for (int axis = 0; axis < rank; ++axis) index += position[axis] * Body::operand0_stride(axis);
+  return index;
+}
+template <class Body, class Index, int rank>
+__device__ Index operand1_index(const Index (&position)[rank]) {
+  Index index = 0;
+#pragma unroll
+  for (int axis = 0; axis < rank; ++axis) index += position[axis] * Body::operand1_stride(axis);
+  return index;
+}
+
+// The largest element of a window and its place; the first of equals, and NaN wins.
+template <class T>
+struct Largest {
+  T value = kSame<T, i32> ? T(-2147483647 - 1) : T(-__int_as_float(0x7f800000));
+  int place = -1;
+  void add(T x, int where) {
+    if (place < 0 || (value == value && (x > value || x != x))) {
+      value = x;
+      place = where;
+    }
+  }
+};
+
+template <class T, class Body, class Position>
+__device__ Largest<T> largest(const Body& body, const Position& position) {
+  Largest<T> best;
+  Windows<Body>::over_window(position, [&](int place, auto x) { best.add(convert<T>(body.operand0[x]), place); });
+  return best;
+}
+
+template <class T, class Body, class Position>
+__device__ T max_pool_output(const Body& body, const Position& position) {
+  return largest<T>(body, position).value;
+}
+template <class T, class Body, class Position>
+__device__ T max_pool_index(const Body& body, const Position& position) {
+  const int place = largest<typename Body::Compute>(body, position).place;
+  return static_cast<T>(place < 0 ? 0 : place);
+}
+template <class T, class Body, class Position>
+__device__ T max_pool_input_grad(const Body& body, const Position& position) {
+  T sum = 0;
+  Windows<Body>::over_holders(position, [&](int place, const auto& y) {
+    if (static_cast<int>(body.operand1[operand1_index<Body>(y)]) == place)
+      sum += convert<T>(body.operand0[operand0_index<Body>(y)]);
+  });
+  return sum;
+}
+template <class T, class Body, class Position>
+__device__ T max_pool_gather(const Body& body, const Position& position) {
+  const int wanted = static_cast<int>(body.operand1[operand1_index<Body>(position)]);
+  T value = 0;
+  Windows<Body>::over_window(position, [&](int place, auto x) {
+    if (place == wanted) value = convert<T>(body.operand0[x]);
+  });
+  return value;
+}
+template <class T, class Body, class Position>
+__device__ T average_pool_output(const Body& body, const Position& position) {
+  T sum = 0;
+  Windows<Body>::over_window(position, [&](int, auto x) { sum += convert<T>(body.operand0[x]); });
+  return sum / static_cast<T>(Body::kCountPad ? Windows<Body>::positions() : Windows<Body>::inside_count(position));
+}
+template <class T, class Body, class Position>
+__device__ T average_pool_input_grad(const Body& body, const Position& position) {
+  T sum = 0;
+  Windows<Body>::over_holders(position, [&](int, const auto& y) {
+    const int count = Body::kCountPad ? Windows<Body>::positions() : Windows<Body>::inside_count(y);
+    sum += convert<T>(body.operand0[operand0_index<Body>(y)]) / static_cast<T>(count);
+  });
+  return sum;
+}
+
+// Gather along kAxis: the domain has kIndexAxes axes of the indices in place of x's axis.
+template <class T, class Body, class Index, int rank>
+__device__ T gather(const Body& body, const Index (&position)[rank]) {
+  Index where = 0, index = 0;
+#pragma unroll
+  for (int i = 0; i < Body::kIndexAxes; ++i) where += position[Body::kAxis + i] * Body::operand1_stride(i);
+  const i32 wanted = convert<i32>(body.operand1[where]);
+#pragma unroll
+  for (int axis = 0; axis < rank; ++axis) {
+    if (axis < Body::kAxis) index += position[axis] * Body::operand0_stride(axis);
+    if (axis >= Body::kAxis + Body::kIndexAxes)
+      index += position[axis] * Body::operand0_stride(axis - Body::kIndexAxes + 1);
+  }
+  if (wanted < 0 || wanted >= Body::kAxisSize) return 0;
+  return convert<T>(body.operand0[index + wanted * Body::operand0_stride(Body::kAxis)]);
+}
+
+// Its transpose: a position adds up the updates whose index names it, in their row-major order.
+template <class T, class Body, class Index, int rank>
+__device__ T scatter(const Body& body, const Index (&position)[rank]) {
+  Index base = 0;
+#pragma unroll
+  for (int axis = 0; axis < rank; ++axis) {
+    if (axis < Body::kAxis) base += position[axis] * Body::operand0_stride(axis);
+    if (axis > Body::kAxis) base += position[axis] * Body::operand0_stride(axis + Body::kIndexAxes - 1);
+  }
+  T sum = 0;
+  for (Index i = 0; i < Body::kIndices; ++i) {
+    Index rest = i, where = 0, update = base;
+#pragma unroll
+    for (int axis = Body::kIndexAxes - 1; axis >= 0; --axis) {
+      const Index at = rest % Body::index_size(axis);
+      rest /= Body::index_size(axis);
+      where += at * Body::operand1_stride(axis);
+      update += at * Body::operand0_stride(Body::kAxis + axis);
+    }
+    if (convert<i32>(body.operand1[where]) == position[Body::kAxis]) sum += convert<T>(body.operand0[update]);
+  }
+  return sum;
+}

@@ -1,0 +1,150 @@
+// Portable matrix products: D[m, n] = sum over k of A[m, k] B[k, n] in every group, whatever A and B read.
+//
+// Problem says where things are: row(group, m) and column(group, n) keep what does not depend on k; a(row, k) and
+// b(column, k) read one element, 0 outside; finish(group, m, n, value) runs the rest of the kernel. A block computes a
+// kTileM x kTileN tile, a thread kThreadM x kThreadN of it. Where tiles are few, kSplits blocks share the sum over k and
+// the last to arrive adds the parts in order.
+#pragma once
+
+#include "math.cuh"
+
+__device__ inline float multiply_add(float a, float b, float c) { return fmaf(a, b, c); }
+__device__ inline double multiply_add(double a, double b, double c) { return fma(a, b, c); }
+__device__ inline int multiply_add(int a, int b, int c) { return op::add(op::mul(a, b), c); }
+
+// The work of a block: its tile, and its share [begin, end) of the sum.
+template <class Problem>
+struct Tile {
+  using Index = typename Problem::Index;
+  static constexpr Index across = (Problem::kN + Problem::kTileN - 1) / Problem::kTileN;
+  static constexpr Index down = (Problem::kM + Problem::kTileM - 1) / Problem::kTileM;
+  int split, group;
+  u32 number;
+  Index m, n, begin, end;
+
+  Tile() {
+    number = blockIdx.x / Problem::kSplits;
+    split = blockIdx.x % Problem::kSplits;
+    n = static_cast<Index>(number % across) * Problem::kTileN;
+    m = static_cast<Index>(number / across % down) * Problem::kTileM;
+    group = number / across / down;
+    constexpr Index steps = (Problem::kK + Problem::kTileK - 1) / Problem::kTileK;
+    constexpr Index share = (steps + Problem::kSplits - 1) / Problem::kSplits * Problem::kTileK;
+    begin = split * share;
+    end = begin + share < Problem::kK ? begin + share : Problem::kK;
+  }
+};
+
+// Adds the parts of all blocks that share a tile, in order, in the last of them; `values` are this thread's.
+// True for the block that goes on.
+template <class Problem, class T, int count>
+__device__ bool add_parts(const Problem& problem, const Tile<Problem>& tile, T (&values)[count]) {
+  if constexpr (Problem::kSplits == 1) {
+    return true;
+  } else {
+    constexpr int threads = Problem::kThreads;
+    T* parts = reinterpret_cast<T*>(problem.parts()) +
+               static_cast<u64>(tile.number) * Problem::kSplits * count * threads + threadIdx.x;
+#pragma unroll
+    for (int i = 0; i < count; ++i) parts[(static_cast<u64>(tile.split) * count + i) * threads] = values[i];
+    __threadfence();
+    __syncthreads();
+    __shared__ bool last;
+    if (threadIdx.x == 0) last = atomicAdd(&problem.arrived()[tile.number], 1u) == Problem::kSplits - 1;
+    __syncthreads();
+    if (!last) return false;
+    __threadfence();
+#pragma unroll
+    for (int i = 0; i < count; ++i) values[i] = 0;
+    for (int split = 0; split < Problem::kSplits; ++split)
+#pragma unroll
+      for (int i = 0; i < count; ++i) values[i] += parts[(static_cast<u64>(split) * count + i) * threads];
+    if (threadIdx.x == 0) problem.arrived()[tile.number] = 0;  // ready for the next run
+    return true;
+  }
+}
+
+// Moves one kind of operand from memory to a tile in shared memory, [kTileK][extent + pad].
+// Neighbouring threads take neighbouring k where kAlongK, else neighbouring rows.
+template <int extent, int depth, int threads, bool along_k>
+struct Mover {
+  static constexpr int count = extent * depth / threads;                       // elements of a thread
+  static constexpr int lines = along_k ? count : 1;                            // of them in different rows
+  static constexpr int line_step = threads / depth, k_step = threads / extent;  // between a thread's elements
+  static_assert(extent * depth % threads == 0 && (along_k ? threads % depth == 0 : threads % extent == 0));
+  static int line(int i) { return along_k ? threadIdx.x / depth + i * line_step : threadIdx.x % extent; }
+  static int k(int i) { return along_k ? threadIdx.x % depth : threadIdx.x / extent + i * k_step; }
+};
+
+template <class Problem>
+__device__ void gemm(const Problem& problem) {
+  using Index = typename Problem::Index;
+  using T = typename Problem::Accumulate;
+  constexpr int tile_m = Problem::kTileM, tile_n = Problem::kTileN, tile_k = Problem::kTileK;
+  constexpr int thread_m = Problem::kThreadM, thread_n = Problem::kThreadN, threads = Problem::kThreads;
+  static_assert(threads == tile_m / thread_m * (tile_n / thread_n) && thread_m % 4 == 0 && thread_n % 4 == 0);
+  using MoveA = Mover<tile_m, tile_k, threads, Problem::kAlongKA>;
+  using MoveB = Mover<tile_n, tile_k, threads, Problem::kAlongKB>;
+  __shared__ alignas(16) T shared_a[tile_k][tile_m + 4];
+  __shared__ alignas(16) T shared_b[tile_k][tile_n + 4];
+
+  const Tile<Problem> tile;
+  decltype(problem.row(0, Index())) rows[MoveA::lines];
+  decltype(problem.column(0, Index())) columns[MoveB::lines];
+#pragma unroll
+  for (int i = 0; i < MoveA::lines; ++i) rows[i] = problem.row(tile.group, tile.m + MoveA::line(i));
+#pragma unroll
+  for (int i = 0; i < MoveB::lines; ++i) columns[i] = problem.column(tile.group, tile.n + MoveB::line(i));
+
+  T next_a[MoveA::count], next_b[MoveB::count];
+  const auto fetch = [&](Index k0) {
+#pragma unroll
+    for (int i = 0; i < MoveA::count; ++i) {
+      const Index k = k0 + MoveA::k(i);
+      next_a[i] = k < tile.end ? convert<T>(problem.a(rows[Problem::kAlongKA ? i : 0], k)) : T(0);
+    }
+#pragma unroll
+    for (int i = 0; i < MoveB::count; ++i) {
+      const Index k = k0 + MoveB::k(i);
+      next_b[i] = k < tile.end ? convert<T>(problem.b(columns[Problem::kAlongKB ? i : 0], k)) : T(0);
+    }
+  };
+
+  const int tx = threadIdx.x % (tile_n / thread_n), ty = threadIdx.x / (tile_n / thread_n);
+  constexpr int far_m = tile_m / (thread_m / 4), far_n = tile_n / (thread_n / 4);  // a thread's quads stand apart
+  T sum[thread_m * thread_n];
+#pragma unroll
+  for (int i = 0; i < thread_m * thread_n; ++i) sum[i] = 0;
+
+  fetch(tile.begin);
+  for (Index k0 = tile.begin; k0 < tile.end; k0 += tile_k) {
+#pragma unroll
+    for (int i = 0; i < MoveA::count; ++i) shared_a[MoveA::k(i)][MoveA::line(i)] = next_a[i];
+#pragma unroll
+    for (int i = 0; i < MoveB::count; ++i) shared_b[MoveB::k(i)][MoveB::line(i)] = next_b[i];
+    __syncthreads();
+    fetch(k0 + tile_k);  // on its way while the products are made
+#pragma unroll
+    for (int k = 0; k < tile_k; ++k) {
+      T a[thread_m], b[thread_n];
+#pragma unroll
+      for (int i = 0; i < thread_m; ++i) a[i] = shared_a[k][i / 4 * far_m + ty * 4 + i % 4];
+#pragma unroll
+      for (int j = 0; j < thread_n; ++j) b[j] = shared_b[k][j / 4 * far_n + tx * 4 + j % 4];
+#pragma unroll
+      for (int i = 0; i < thread_m; ++i)
+#pragma unroll
+        for (int j = 0; j < thread_n; ++j) sum[i * thread_n + j] = multiply_add(a[i], b[j], sum[i * thread_n + j]);
+    }
+    __syncthreads();
+  }
+
+  if (!add_parts(problem, tile, sum)) return;
+#pragma unroll
+  for (int i = 0; i < thread_m; ++i)
+#pragma unroll
+    for (int j = 0; j < thread_n; ++j) {
+      const Index m = tile.m + i / 4 * far_m + ty * 4 + i % 4, n = tile.n + j / 4 * far_n + tx * 4 + j % 4;
+      if (m < Problem::kM && n < Problem::kN) problem.finish(tile.group, m, n, sum[i * thread_n + j]);
+    }
+}

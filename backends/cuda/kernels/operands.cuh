@@ -1,0 +1,312 @@
+// The Problems of gemm.cuh and gemm_mma.cuh: how a batched matrix product and the three roles of a convolution are
+// products of matrices. Body gives the geometry as constants; position is along the axes of the kernel's domain.
+#pragma once
+
+#include "types.cuh"
+
+// What all of them pass on.
+template <class Body>
+struct ProblemBase {
+  using Index = typename Body::Index;
+  using Accumulate = typename Body::Accumulate;
+  static constexpr int kTileM = Body::kTileM, kTileN = Body::kTileN, kTileK = Body::kTileK;
+  static constexpr int kThreadM = Body::kThreadM, kThreadN = Body::kThreadN, kThreads = Body::kThreads;
+  static constexpr int kSplits = Body::kSplits;
+  static constexpr bool kAlongKA = Body::kAlongKA, kAlongKB = Body::kAlongKB;
+  const Body& body;
+  explicit ProblemBase(const Body& b) : body(b) {}
+  char* parts() const { return body.parts; }
+  u32* arrived() const { return body.arrived; }
+};
+
+// Body: kM, kN, kK, kBatchAxes, batch_size(axis), a_stride(axis), b_stride(axis) over the batch axes and the matrix.
+template <class Body>
+struct MatmulProblem : ProblemBase<Body> {
+  using typename ProblemBase<Body>::Index;
+  using ProblemBase<Body>::ProblemBase;
+  using ProblemBase<Body>::body;
+  static constexpr Index kM = Body::kM, kN = Body::kN, kK = Body::kK;
+  static constexpr int axes = Body::kBatchAxes;
+  struct Line {
+    Index base;
+    bool inside;
+  };
+
+  Line row(int batch, Index m) const {
+    Index base = m * Body::a_stride(axes);
+#pragma unroll
+    for (int axis = axes - 1; axis >= 0; --axis, batch /= Body::batch_size(axis + 1))
+      base += batch % Body::batch_size(axis) * Body::a_stride(axis);
+    return {base, m < kM};
+  }
+  Line column(int batch, Index n) const {
+    Index base = n * Body::b_stride(axes + 1);
+#pragma unroll
+    for (int axis = axes - 1; axis >= 0; --axis, batch /= Body::batch_size(axis + 1))
+      base += batch % Body::batch_size(axis) * Body::b_stride(axis);
+    return {base, n < kN};
+  }
+  auto a(const Line& row, Index k) const {
+    return row.inside ? body.operand0[row.base + k * Body::a_stride(axes + 1)] : typename Body::A();
+  }
+  auto b(const Line& column, Index k) const {
+    return column.inside ? body.operand1[column.base + k * Body::b_stride(axes)] : typename Body::B();
+  }
+  template <class T>
+  void finish(int batch, Index m, Index n, T value) const {
+    Index position[axes + 2];
+    position[axes] = m;
+    position[axes + 1] = n;
+#pragma unroll
+    for (int axis = axes - 1; axis >= 0; --axis, batch /= Body::batch_size(axis + 1))
+      position[axis] = batch % Body::batch_size(axis);
+    body.epilogue(position, value);
+  }
+};
+
+// Convolutions. Body: kSpatial, kImages, kChannels and kFilters (of one group), kGroups; x_size(i), y_size(i),
+// window(i), stride(i), pad(i), dilation(i) per spatial axis; x_stride, w_stride, y_stride per axis of those arrays (0
+// where one is the result); kChannelsInner: sums run over channels inside window positions, not outside.
+template <class Body>
+struct ConvBase : ProblemBase<Body> {
+  using typename ProblemBase<Body>::Index;
+  using ProblemBase<Body>::ProblemBase;
+  static constexpr int spatial = Body::kSpatial;
+  static constexpr int window_size() {
+    int total = 1;
+    for (int i = 0; i < spatial; ++i) total *= Body::window(i);
+    return total;
+  }
+  static constexpr Index pixels(bool of_x) {
+    Index total = 1;
+    for (int i = 0; i < spatial; ++i) total *= of_x ? Body::x_size(i) : Body::y_size(i);
+    return total;
+  }
+  // A place in a window as offsets along the axes.
+  struct Tap {
+    int at[spatial];
+  };
+  static Tap tap(int linear) {
+    Tap t;
+#pragma unroll
+    for (int i = spatial - 1; i >= 0; --i) {
+      t.at[i] = linear % Body::window(i);
+      linear /= Body::window(i);
+    }
+    return t;
+  }
+  // An image and a pixel of it.
+  struct Pixel {
+    Index image;
+    int at[spatial];
+  };
+  static Pixel pixel(Index linear, bool of_x) {
+    Pixel p;
+#pragma unroll
+    for (int i = spatial - 1; i >= 0; --i) {
+      const int size = of_x ? Body::x_size(i) : Body::y_size(i);
+      p.at[i] = static_cast<int>(linear % size);
+      linear /= size;
+    }
+    p.image = linear;
+    return p;
+  }
+  // k (or n of a filter gradient) as a channel of `count` and a place in the window.
+  template <int count>
+  static void split(Index k, int& channel, int& place) {
+    if constexpr (Body::kChannelsInner) {
+      channel = static_cast<int>(k % count);
+      place = static_cast<int>(k / count);
+    } else {
+      place = static_cast<int>(k % window_size());
+      channel = static_cast<int>(k / window_size());
+    }
+  }
+  static Index filter_index(Index filter, int channel, const Tap& t) {
+    Index index = filter * Body::w_stride(0) + channel * Body::w_stride(1);
+#pragma unroll
+    for (int i = 0; i < spatial; ++i) index += t.at[i] * Body::w_stride(2 + i);
+    return index;
+  }
+};
+
+// y[image, filter, pixel]: rows are pixels of y, columns filters, k channels and window places.
+template <class Body>
+struct ConvOutput : ConvBase<Body> {
+  using Base = ConvBase<Body>;
+  using typename Base::Index;
+  using Base::Base;
+  using Base::body;
+  static constexpr int spatial = Base::spatial;
+  static constexpr Index kM = Body::kImages * Base::pixels(false), kN = Body::kFilters;
+  static constexpr Index kK = static_cast<Index>(Body::kChannels) * Base::window_size();
+  struct Row {
+    Index base;
+    int start[spatial];
+    bool inside;
+  };
+  struct Column {
+    Index filter;
+    bool inside;
+  };
+
+  Row row(int group, Index m) const {
+    const auto p = Base::pixel(m, false);
+    Row row{p.image * Body::x_stride(0) + static_cast<Index>(group) * Body::kChannels * Body::x_stride(1), {}, m < kM};
+#pragma unroll
+    for (int i = 0; i < spatial; ++i) row.start[i] = p.at[i] * Body::stride(i) - Body::pad(i);
+    return row;
+  }
+  Column column(int group, Index n) const { return {static_cast<Index>(group) * Body::kFilters + n, n < kN}; }
+  auto a(const Row& row, Index k) const {
+    int channel, place;
+    Base::template split<Body::kChannels>(k, channel, place);
+    const auto t = Base::tap(place);
+    Index index = row.base + channel * Body::x_stride(1);
+    bool inside = row.inside;
+#pragma unroll
+    for (int i = 0; i < spatial; ++i) {
+      const int h = row.start[i] + t.at[i] * Body::dilation(i);
+      inside &= h >= 0 && h < Body::x_size(i);
+      index += h * Body::x_stride(2 + i);
+    }
+    return inside ? body.operand0[index] : typename Body::A();
+  }
+  auto b(const Column& column, Index k) const {
+    int channel, place;
+    Base::template split<Body::kChannels>(k, channel, place);
+    return column.inside ? body.operand1[Base::filter_index(column.filter, channel, Base::tap(place))]
+                         : typename Body::B();
+  }
+  template <class T>
+  void finish(int group, Index m, Index n, T value) const {
+    const auto p = Base::pixel(m, false);
+    Index position[2 + spatial] = {p.image, static_cast<Index>(group) * Body::kFilters + n};
+#pragma unroll
+    for (int i = 0; i < spatial; ++i) position[2 + i] = p.at[i];
+    body.epilogue(position, value);
+  }
+};
+
+// dx[image, channel, pixel]: rows are pixels of x, columns channels, k filters and window places.
+template <class Body>
+struct ConvInputGrad : ConvBase<Body> {
+  using Base = ConvBase<Body>;
+  using typename Base::Index;
+  using Base::Base;
+  using Base::body;
+  static constexpr int spatial = Base::spatial;
+  static constexpr Index kM = Body::kImages * Base::pixels(true), kN = Body::kChannels;
+  static constexpr Index kK = static_cast<Index>(Body::kFilters) * Base::window_size();
+  struct Row {
+    Index base;
+    int start[spatial];
+    bool inside;
+  };
+  struct Column {
+    int group, channel;
+    bool inside;
+  };
+
+  Row row(int group, Index m) const {
+    const auto p = Base::pixel(m, true);
+    Row row{p.image * Body::y_stride(0) + static_cast<Index>(group) * Body::kFilters * Body::y_stride(1), {}, m < kM};
+#pragma unroll
+    for (int i = 0; i < spatial; ++i) row.start[i] = p.at[i] + Body::pad(i);
+    return row;
+  }
+  Column column(int group, Index n) const { return {group, static_cast<int>(n), n < kN}; }
+  auto a(const Row& row, Index k) const {
+    int filter, place;
+    Base::template split<Body::kFilters>(k, filter, place);
+    const auto t = Base::tap(place);
+    Index index = row.base + filter * Body::y_stride(1);
+    bool inside = row.inside;
+#pragma unroll
+    for (int i = 0; i < spatial; ++i) {
+      const int h = row.start[i] - t.at[i] * Body::dilation(i);  // = stride * the pixel of y that looks here
+      const int p = h / Body::stride(i);
+      inside &= h >= 0 && p < Body::y_size(i) && p * Body::stride(i) == h;
+      index += p * Body::y_stride(2 + i);
+    }
+    return inside ? body.operand0[index] : typename Body::A();
+  }
+  auto b(const Column& column, Index k) const {
+    int filter, place;
+    Base::template split<Body::kFilters>(k, filter, place);
+    const Index all = static_cast<Index>(column.group) * Body::kFilters + filter;
+    return column.inside ? body.operand1[Base::filter_index(all, column.channel, Base::tap(place))]
+                         : typename Body::B();
+  }
+  template <class T>
+  void finish(int group, Index m, Index n, T value) const {
+    const auto p = Base::pixel(m, true);
+    Index position[2 + spatial] = {p.image, static_cast<Index>(group) * Body::kChannels + n};
+#pragma unroll
+    for (int i = 0; i < spatial; ++i) position[2 + i] = p.at[i];
+    body.epilogue(position, value);
+  }
+};
+
+// dw[filter, channel, place]: rows are filters, columns channels and window places, k images and pixels of y.
+template <class Body>
+struct ConvFilterGrad : ConvBase<Body> {
+  using Base = ConvBase<Body>;
+  using typename Base::Index;
+  using Base::Base;
+  using Base::body;
+  static constexpr int spatial = Base::spatial;
+  static constexpr Index kM = Body::kFilters, kN = static_cast<Index>(Body::kChannels) * Base::window_size();
+  static constexpr Index kK = Body::kImages * Base::pixels(false);
+  struct Row {
+    Index base;
+    bool inside;
+  };
+  struct Column {
+    Index base;
+    int start[spatial];
+    bool inside;
+  };
+
+  Row row(int group, Index m) const {
+    return {(static_cast<Index>(group) * Body::kFilters + m) * Body::y_stride(1), m < kM};
+  }
+  Column column(int group, Index n) const {
+    int channel, place;
+    Base::template split<Body::kChannels>(n, channel, place);
+    const auto t = Base::tap(place);
+    Column column{(static_cast<Index>(group) * Body::kChannels + channel) * Body::x_stride(1), {}, n < kN};
+#pragma unroll
+    for (int i = 0; i < spatial; ++i) column.start[i] = t.at[i] * Body::dilation(i) - Body::pad(i);
+    return column;
+  }
+  auto a(const Row& row, Index k) const {
+    const auto p = Base::pixel(k, false);
+    Index index = row.base + p.image * Body::y_stride(0);
+#pragma unroll
+    for (int i = 0; i < spatial; ++i) index += p.at[i] * Body::y_stride(2 + i);
+    return row.inside ? body.operand0[index] : typename Body::A();
+  }
+  auto b(const Column& column, Index k) const {
+    const auto p = Base::pixel(k, false);
+    Index index = column.base + p.image * Body::x_stride(0);
+    bool inside = column.inside;
+#pragma unroll
+    for (int i = 0; i < spatial; ++i) {
+      const int h = column.start[i] + p.at[i] * Body::stride(i);
+      inside &= h >= 0 && h < Body::x_size(i);
+      index += h * Body::x_stride(2 + i);
+    }
+    return inside ? body.operand1[index] : typename Body::B();
+  }
+  template <class T>
+  void finish(int group, Index m, Index n, T value) const {
+    int channel, place;
+    Base::template split<Body::kChannels>(n, channel, place);
+    const auto t = Base::tap(place);
+    Index position[2 + spatial] = {static_cast<Index>(group) * Body::kFilters + m, static_cast<Index>(channel)};
+#pragma unroll
+    for (int i = 0; i < spatial; ++i) position[2 + i] = t.at[i];
+    body.epilogue(position, value);
+  }
+};

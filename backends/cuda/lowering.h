@@ -1,0 +1,11 @@
+// Lowering: what the CUDA backend changes in a plan before memory is laid out.
+#pragma once
+
+#include "core/plan.h"
+
+namespace nixie::cuda {
+
+/// Splits kernels whose matrix product a library computes into the product and the stages that follow it.
+void lower(Plan& plan);
+
+}  // namespace nixie::cuda

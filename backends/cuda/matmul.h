@@ -1,0 +1,34 @@
+// Matrix products through cuBLASLt.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "backends/cuda/work.h"
+#include "core/plan.h"
+
+namespace nixie::cuda {
+
+/// A product as BLAS sees it, column-major: D [rows, columns] = op(A) op(B), possibly + a bias for each row, batched.
+struct BlasProblem {
+  struct Matrix {
+    int slot = 0;
+    std::int64_t offset = 0;   // in elements
+    bool transposed = false;   // as stored, against as used
+    std::int64_t leading = 0;  // in elements
+    std::int64_t batch_stride = 0;
+    Dtype dtype = Dtype::f32;
+  };
+  std::int64_t rows = 0, columns = 0, inner = 0, batches = 1;
+  Matrix a, b, d;
+  std::optional<Access> bias;  // one element per row
+};
+
+/// The kernel as one call of the library, if it is one: a product of f64, f32, f16 or bf16 matrices stored plainly or
+/// after adding a bias along its last axis.
+std::optional<BlasProblem> as_blas(const Plan& plan, const Kernel& kernel);
+
+/// Asks the library for an algorithm. Needs a current device.
+std::unique_ptr<Work> make_blas_work(const Plan& plan, const BlasProblem& problem);
+
+}  // namespace nixie::cuda

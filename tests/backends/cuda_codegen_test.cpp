@@ -1,0 +1,83 @@
+// The CUDA code generator without a GPU: what it writes compiles for every architecture, without spills.
+#ifdef NIXIE_WITH_CUDA
+#include <gtest/gtest.h>
+
+#include "backends/cuda/codegen.h"
+#include "backends/cuda/jit.h"
+#include "tests/backends/cuda_plans.h"
+
+namespace nixie::cuda {
+namespace {
+
+std::vector<std::string> sources_of(const std::vector<cuda_plans::Draft>& drafts) {
+  std::vector<std::string> sources;
+  for (const cuda_plans::Draft& draft : drafts)
+    for (const Kernel& kernel : draft.plan.kernels) sources.push_back(generate(draft.plan, kernel).source);
+  return sources;
+}
+
+void expect_compiles(const std::vector<std::string>& sources, const std::string& architecture) {
+  const std::vector<Cubin> cubins = compile_sources(sources, architecture);
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    EXPECT_FALSE(cubins[i].code.empty());
+    EXPECT_EQ(resource_use(cubins[i].log).spilled_bytes, 0) << cubins[i].log << sources[i];
+    EXPECT_EQ(cubins[i].log.find("warning"), std::string::npos) << cubins[i].log << sources[i];
+  }
+}
+
+class CudaCodegen : public testing::TestWithParam<std::string> {};
+
+TEST_P(CudaCodegen, ElementwiseAndReductionsCompile) {
+  expect_compiles(sources_of(cuda_plans::elementwise_and_reductions()), GetParam());
+}
+
+INSTANTIATE_TEST_SUITE_P(Architectures, CudaCodegen, testing::Values("sm_80", "sm_90a", "sm_100"));
+
+std::string source_of(const cuda_plans::Draft& draft) { return generate(draft.plan, draft.plan.kernels[0]).source; }
+
+TEST(CudaCodegenText, ContiguousAccessesAre16Bytes) {
+  EXPECT_NE(source_of(cuda_plans::bias_relu(Dtype::f32, {96, 64})).find("read<4>(load0"), std::string::npos);
+  EXPECT_NE(source_of(cuda_plans::bias_relu(Dtype::f16, {96, 64})).find("read<8>(load0"), std::string::npos);
+  EXPECT_NE(source_of(cuda_plans::bias_relu(Dtype::f16, {96, 64})).find("Vector<f16, 8> out0"), std::string::npos);
+  EXPECT_EQ(source_of(cuda_plans::bias_relu(Dtype::f32, {7, 5})).find("Vector"), std::string::npos);
+}
+
+TEST(CudaCodegenText, WhatAKernelWritesIsNotReadThroughTheReadOnlyPath) {
+  const std::string source = source_of(cuda_plans::sgd(1000));
+  EXPECT_NE(source.find("read_written<4>(load0"), std::string::npos);
+  EXPECT_NE(source.find("read_written<4>(load1"), std::string::npos);
+  EXPECT_NE(source.find(" read<4>(load2"), std::string::npos);
+}
+
+TEST(CudaCodegenText, AnUpdateOfManyElementsKeepsLoadsInFlight) {
+  EXPECT_NE(source_of(cuda_plans::sgd(1 << 26)).find("kUnroll = 2"), std::string::npos);
+}
+
+TEST(CudaCodegenText, ChannelsLastStatisticsGiveThreadsChannels) {
+  const auto draft = cuda_plans::normalise(Dtype::f16, {64, 24, 30, 30}, {0, 2, 3}, true);
+  EXPECT_NE(source_of(draft).find("kKeptFirst = true"), std::string::npos);
+  const KernelCode code = generate(draft.plan, draft.plan.kernels[0]);
+  EXPECT_EQ(code.launches.size(), 2u);  // statistics, then the normalised values
+  EXPECT_GT(code.scratch_bytes, 0);
+}
+
+TEST(CudaCodegenText, TheTextDoesNotDependOnWhereSlotsLie) {
+  cuda_plans::Draft a = cuda_plans::softmax(Dtype::f32, 64, 1000), b = a;
+  for (Slot& slot : a.plan.slots) slot.external = false, slot.offset = 4096;
+  a.plan.slots[1].offset = 4096 * 1024;
+  EXPECT_EQ(source_of(a), source_of(b));
+}
+
+TEST(CudaCodegenText, IndicesGrowTo64BitsOnlyWhereTheyMust) {
+  EXPECT_NE(source_of(cuda_plans::sgd(1 << 20)).find("using Index = int;"), std::string::npos);
+  EXPECT_NE(source_of(cuda_plans::sgd(std::int64_t{1} << 31)).find("using Index = long long;"), std::string::npos);
+}
+
+TEST(CudaCodegenText, AnEmptyDomainLaunchesNothing) {
+  const auto draft = cuda_plans::sgd(0);
+  EXPECT_TRUE(generate(draft.plan, draft.plan.kernels[0]).launches.empty());
+}
+
+}  // namespace
+}  // namespace nixie::cuda
+#endif
