@@ -1,0 +1,454 @@
+// Every layer against a plain-loop reference in double: values and gradients; shapes; and exact messages for inputs
+// that do not fit.
+#include <set>
+
+#include "tests/layers/layer_check.h"
+
+namespace nixie {
+namespace {
+
+using reference::Named;
+using reference::Pooling;
+using reference::Values;
+
+reference::Function elementwise(double (*f)(double)) {
+  return [=](const Named&, const Values& x) { return reference::map(x, f); };
+}
+
+Values linear(const Named& p, const Values& x) {
+  const Values& w = p.at("weight");
+  Values y(Shape{x.shape[0], w.shape[0]});
+  for (std::int64_t n = 0; n < x.shape[0]; ++n)
+    for (std::int64_t o = 0; o < w.shape[0]; ++o)
+      for (std::int64_t i = 0; i < w.shape[1]; ++i)
+        y[n * w.shape[0] + o] += x[n * w.shape[1] + i] * w[o * w.shape[1] + i];
+  reference::add_bias(y, p);
+  return y;
+}
+
+reference::Function conv(reference::Window window, int groups = 1) {
+  return [=](const Named& p, const Values& x) {
+    Values y = reference::conv(x, p.at("weight"), window, groups);
+    reference::add_bias(y, p);
+    return y;
+  };
+}
+
+reference::Function deconv(reference::Window window, std::vector<int> output_pad, int groups = 1) {
+  return [=](const Named& p, const Values& x) {
+    Values y = reference::deconv(x, p.at("weight"), window, output_pad, groups);
+    reference::add_bias(y, p);
+    return y;
+  };
+}
+
+reference::Function pool(Pooling kind, reference::Window window, bool ceil_mode = false) {
+  return [=](const Named&, const Values& x) { return reference::pool(x, kind, window, ceil_mode); };
+}
+
+reference::Function global(Pooling kind) {
+  return [=](const Named&, const Values& x) {
+    std::vector<int> all(x.shape.begin() + 2, x.shape.end()), ones(all.size(), 1), zeros(all.size(), 0);
+    return reference::pool(x, kind, {all, ones, zeros, {}});
+  };
+}
+
+reference::Function reshaped(Shape shape) {
+  return [=](const Named&, const Values& x) {
+    Values y = x;
+    y.shape = shape;
+    return y;
+  };
+}
+
+// Channel c of [N, C, inner] for each element, and how the reference walks over channels.
+struct Channels {
+  std::int64_t n, c, inner;
+  explicit Channels(const Shape& shape) : n(shape[0]), c(shape[1]), inner(shape.size() / (shape[0] * shape[1])) {}
+  std::int64_t at(std::int64_t in, std::int64_t ic, std::int64_t i) const { return (in * c + ic) * inner + i; }
+};
+
+Values maxout(const Values& x, int window, int stride, int pad) {
+  const Channels from(x.shape);
+  Values y(x.shape.with(1, (from.c + 2 * pad - window) / stride + 1));
+  const Channels to(y.shape);
+  for (std::int64_t n = 0; n < to.n; ++n)
+    for (std::int64_t c = 0; c < to.c; ++c)
+      for (std::int64_t i = 0; i < to.inner; ++i) {
+        double largest = -1e300;
+        for (std::int64_t k = 0; k < window; ++k) {
+          const std::int64_t at = c * stride - pad + k;
+          if (at >= 0 && at < from.c) largest = std::max(largest, x[from.at(n, at, i)]);
+        }
+        y[to.at(n, c, i)] = largest;
+      }
+  return y;
+}
+
+// Mean and biased variance of each channel.
+std::pair<std::vector<double>, std::vector<double>> channel_moments(const Values& x) {
+  const Channels over(x.shape);
+  const auto count = static_cast<double>(over.n * over.inner);
+  std::vector<double> means, variances;
+  for (std::int64_t c = 0; c < over.c; ++c) {
+    double mean = 0, variance = 0;
+    for (std::int64_t n = 0; n < over.n; ++n)
+      for (std::int64_t i = 0; i < over.inner; ++i) mean += x[over.at(n, c, i)] / count;
+    for (std::int64_t n = 0; n < over.n; ++n)
+      for (std::int64_t i = 0; i < over.inner; ++i) variance += std::pow(x[over.at(n, c, i)] - mean, 2) / count;
+    means.push_back(mean);
+    variances.push_back(variance);
+  }
+  return {means, variances};
+}
+
+reference::Function batch_norm(bool training, double eps) {
+  return [=](const Named& p, const Values& x) {
+    const auto [mean, variance] =
+        training ? channel_moments(x) : std::pair{p.at("running_mean").data, p.at("running_var").data};
+    const Channels over(x.shape);
+    Values y = x;
+    for (std::int64_t j = 0; j < x.size(); ++j) {
+      const auto c = static_cast<std::size_t>(j / over.inner % over.c);
+      y[j] = (x[j] - mean[c]) / std::sqrt(variance[c] + eps);
+      if (p.count("weight")) y[j] = y[j] * p.at("weight").data[c] + p.at("bias").data[c];
+    }
+    return y;
+  };
+}
+
+Values lrn(const Values& x, int size, double alpha, double beta, double bias) {
+  const Channels over(x.shape);
+  Values y = x;
+  for (std::int64_t n = 0; n < over.n; ++n)
+    for (std::int64_t c = 0; c < over.c; ++c)
+      for (std::int64_t i = 0; i < over.inner; ++i) {
+        double squares = 0;
+        for (std::int64_t k = c - size / 2; k <= c + (size - 1) / 2; ++k)
+          if (k >= 0 && k < over.c) squares += std::pow(x[over.at(n, k, i)], 2);
+        y[over.at(n, c, i)] = x[over.at(n, c, i)] / std::pow(bias + alpha / size * squares, beta);
+      }
+  return y;
+}
+
+Values softmax(const Values& x) {  // over axis 1
+  const Channels over(x.shape);
+  Values y = x;
+  for (std::int64_t n = 0; n < over.n; ++n)
+    for (std::int64_t i = 0; i < over.inner; ++i) {
+      double total = 0;
+      for (std::int64_t c = 0; c < over.c; ++c) total += std::exp(x[over.at(n, c, i)]);
+      for (std::int64_t c = 0; c < over.c; ++c) y[over.at(n, c, i)] = std::exp(x[over.at(n, c, i)]) / total;
+    }
+  return y;
+}
+
+std::vector<LayerCase> contraction_cases() {
+  return {
+      {"", Linear{.out = 4}, {3, 5}, linear},
+      {"", Linear{.out = 1, .bias = false}, {1, 1}, linear},
+      {"", Conv1d{.out = 3, .kernel = 3, .stride = 2, .pad = 1}, {2, 2, 9}, conv({{}, {2}, {1}, {1}})},
+      {"", Conv1d{.out = 2, .kernel = 2, .dilation = 3, .bias = false}, {1, 3, 7}, conv({{}, {1}, {0}, {3}})},
+      {"", Conv2d{.out = 4, .kernel = 3, .pad = 1}, {2, 3, 5, 6}, conv({{}, {1, 1}, {1, 1}, {1, 1}})},
+      {"",
+       Conv2d{.out = 2, .kernel = {3, 2}, .stride = {2, 1}, .pad = {1, 0}, .dilation = {1, 2}},
+       {2, 2, 6, 7},
+       conv({{}, {2, 1}, {1, 0}, {1, 2}})},
+      {"", Conv2d{.out = 4, .kernel = 2, .groups = 2}, {2, 4, 3, 3}, conv({{}, {1, 1}, {0, 0}, {1, 1}}, 2)},
+      {"", Conv2d{.out = 3, .kernel = 1}, {2, 2, 3, 3}, conv({{}, {1, 1}, {0, 0}, {1, 1}})},
+      {"",
+       Conv3d{.out = 2, .kernel = {2, 3, 2}, .stride = {1, 2, 1}, .pad = {0, 1, 1}},
+       {1, 2, 3, 5, 4},
+       conv({{}, {1, 2, 1}, {0, 1, 1}, {1, 1, 1}})},
+      {"",
+       Deconv1d{.out = 3, .kernel = 3, .stride = 2, .pad = 1, .output_pad = 1},
+       {2, 2, 4},
+       deconv({{}, {2}, {1}, {1}}, {1})},
+      {"",
+       Deconv2d{.out = 3, .kernel = {3, 2}, .stride = 2, .pad = {1, 0}},
+       {2, 2, 3, 4},
+       deconv({{}, {2, 2}, {1, 0}, {1, 1}}, {0, 0})},
+      {"",
+       Deconv2d{.out = 4, .kernel = 2, .dilation = 2, .groups = 2, .bias = false},
+       {1, 2, 3, 3},
+       deconv({{}, {1, 1}, {0, 0}, {2, 2}}, {0, 0}, 2)},
+      {"",
+       Deconv3d{.out = 2, .kernel = 2, .stride = {1, 2, 2}},
+       {1, 2, 2, 3, 2},
+       deconv({{}, {1, 2, 2}, {0, 0, 0}, {1, 1, 1}}, {0, 0, 0})},
+  };
+}
+
+std::vector<LayerCase> pool_cases() {
+  std::vector<LayerCase> cases{
+      {"", MaxPool1d{.window = 3, .stride = 2, .pad = 1}, {2, 2, 8}, pool(Pooling::max, {{3}, {2}, {1}, {}})},
+      {"", MaxPool2d{}, {2, 3, 4, 6}, pool(Pooling::max, {{2, 2}, {2, 2}, {0, 0}, {}})},
+      {"", MaxPool2d{.window = 3, .stride = 2}, {1, 2, 7, 8}, pool(Pooling::max, {{3, 3}, {2, 2}, {0, 0}, {}})},
+      {"",
+       MaxPool2d{.window = {3, 2}, .stride = {2, 3}, .pad = {1, 0}, .ceil_mode = true},
+       {2, 2, 6, 6},
+       pool(Pooling::max, {{3, 2}, {2, 3}, {1, 0}, {}}, true)},
+      {"", MaxPool3d{.window = {1, 2, 2}}, {1, 2, 2, 4, 4}, pool(Pooling::max, {{1, 2, 2}, {1, 2, 2}, {0, 0, 0}, {}})},
+      {"",
+       AvgPool1d{.window = 3, .stride = 1, .pad = 1},
+       {2, 2, 5},
+       pool(Pooling::average_with_pad, {{3}, {1}, {1}, {}})},
+      {"",
+       AvgPool2d{.window = 3, .stride = 2, .pad = 1, .count_pad = false},
+       {2, 2, 6, 5},
+       pool(Pooling::average, {{3, 3}, {2, 2}, {1, 1}, {}})},
+      {"",
+       AvgPool2d{.window = 2, .ceil_mode = true, .count_pad = false},
+       {1, 2, 5, 5},
+       pool(Pooling::average, {{2, 2}, {2, 2}, {0, 0}, {}}, true)},
+      {"",
+       AvgPool3d{.window = 2},
+       {1, 2, 4, 2, 3},
+       pool(Pooling::average_with_pad, {{2, 2, 2}, {2, 2, 2}, {0, 0, 0}, {}})},
+      {"", L2Pool2d{.window = 2}, {2, 2, 4, 4}, pool(Pooling::l2, {{2, 2}, {2, 2}, {0, 0}, {}})},
+      {"", L2Pool2d{.window = 3, .stride = 2, .pad = 1}, {1, 2, 5, 5}, pool(Pooling::l2, {{3, 3}, {2, 2}, {1, 1}, {}})},
+      {"", GlobalAvgPool{}, {2, 3, 4, 5}, global(Pooling::average)},
+      {"", GlobalAvgPool{}, {2, 3, 1, 1}, global(Pooling::average)},
+      {"", GlobalMaxPool{}, {2, 3, 4, 5}, global(Pooling::max)},
+      {"", GlobalMaxPool{}, {2, 3, 7}, global(Pooling::max)},
+      {"", Maxout{}, {3, 6}, [](const Named&, const Values& x) { return maxout(x, 2, 2, 0); }},
+      {"",
+       Maxout{.window = 3, .stride = 1, .pad = 1},
+       {2, 5, 2, 3},
+       [](const Named&, const Values& x) { return maxout(x, 3, 1, 1); }},
+  };
+  for (LayerCase& c : cases) c.step = 1e-5;  // maxima may lie close together
+  return cases;
+}
+
+std::vector<LayerCase> norm_cases() {
+  return {
+      {"", BatchNorm{}, {4, 3}, batch_norm(false, 1e-5)},
+      {"", BatchNorm{}, {2, 3, 4, 5}, batch_norm(false, 1e-5)},
+      {"training, [N, C]", BatchNorm{}, {6, 3}, batch_norm(true, 1e-5), true},
+      {"training, [N, C, W]", BatchNorm{.eps = 0.1}, {3, 2, 5}, batch_norm(true, 0.1), true},
+      {"training, [N, C, H, W]", BatchNorm{}, {2, 3, 4, 5}, batch_norm(true, 1e-5), true},
+      {"training without weight and bias", BatchNorm{.affine = false}, {3, 2, 2, 2}, batch_norm(true, 1e-5), true},
+      {"",
+       Lrn{.size = 3, .alpha = 0.5, .beta = 0.75, .bias = 2},
+       {2, 5, 2, 3},
+       [](const Named&, const Values& x) { return lrn(x, 3, 0.5, 0.75, 2); }},
+      {"", Lrn{.size = 4, .alpha = 1}, {2, 6, 3}, [](const Named&, const Values& x) { return lrn(x, 4, 1, 0.75, 1); }},
+  };
+}
+
+std::vector<LayerCase> simple_cases() {
+  std::vector<LayerCase> cases{
+      {"", Relu{}, {3, 5}, elementwise([](double x) { return x > 0 ? x : 0; })},
+      {"", Relu{.slope = 0.25}, {3, 5}, elementwise([](double x) { return x > 0 ? x : 0.25 * x; })},
+      {"", ReluClipped{.cut = 0.5}, {4, 5}, elementwise([](double x) { return std::min(std::max(x, 0.0), 0.5); })},
+      {"", Sigmoid{}, {3, 5}, elementwise([](double x) { return 1 / (1 + std::exp(-x)); })},
+      {"", Tanh{}, {3, 5}, elementwise([](double x) { return std::tanh(x); })},
+      {"", Softmax{}, {3, 5}, [](const Named&, const Values& x) { return softmax(x); }},
+      {"", Softmax{}, {2, 3, 2, 2}, [](const Named&, const Values& x) { return softmax(x); }},
+      {"", Elu{.alpha = 0.5}, {3, 5}, elementwise([](double x) { return x > 0 ? x : 0.5 * std::expm1(x); })},
+      {"", Gelu{}, {3, 5}, elementwise([](double x) { return x * 0.5 * std::erfc(-x / std::sqrt(2.0)); })},
+      {"", Identity{}, {3, 5}, elementwise([](double x) { return x; })},
+      {"", Flatten{}, {2, 3, 4, 5}, reshaped({2, 60})},
+      {"", Flatten{.first = 2}, {2, 3, 4, 5}, reshaped({2, 3, 20})},
+      {"", ReshapeTo{.sizes = {4, -1}}, {2, 3, 8}, reshaped({2, 4, 6})},
+      {"evaluation", Dropout{}, {3, 5}, elementwise([](double x) { return x; })},
+      {"keeps all", Dropout{.rate = 0}, {3, 5}, elementwise([](double x) { return x; }), true},
+      {"keeps nothing", Dropout{.rate = 1}, {3, 5}, elementwise([](double) { return 0.0; }), true},
+  };
+  for (LayerCase& c : cases) c.step = 1e-4;
+  return cases;
+}
+
+std::vector<LayerCase> container_cases() {
+  return {
+      {"", Sequential{}, {2, 3}, elementwise([](double x) { return x; })},
+      {"", Sequential{{"a", Tanh{}}, {"", Sigmoid{}}}, {2, 3}, elementwise([](double x) {
+         return 1 / (1 + std::exp(-std::tanh(x)));
+       })},
+      {"", SumBranches{{Identity{}, Tanh{}, Sequential{}}}, {2, 3}, elementwise([](double x) {
+         return 2 * x + std::tanh(x);
+       })},
+      {"",
+       ConcatBranches{{Identity{}, Tanh{}}},
+       {1, 3},
+       [](const Named&, const Values& x) {
+         Values y(Shape{1, 6});
+         for (std::int64_t i = 0; i < 3; ++i) y[i] = x[i], y[i + 3] = std::tanh(x[i]);
+         return y;
+       }},
+      {"",
+       Sequential{{"fc", Linear{.out = 2}}},
+       {3, 4},
+       [](const Named& p, const Values& x) {
+         return linear({{"weight", p.at("fc.weight")}, {"bias", p.at("fc.bias")}}, x);
+       }},
+  };
+}
+
+TEST(Layers, Contractions) {
+  for (const LayerCase& c : contraction_cases()) check_layer(c);
+}
+TEST(Layers, Pooling) {
+  for (const LayerCase& c : pool_cases()) check_layer(c);
+}
+TEST(Layers, Normalisation) {
+  for (const LayerCase& c : norm_cases()) check_layer(c);
+}
+TEST(Layers, ActivationsAndShapes) {
+  for (const LayerCase& c : simple_cases()) check_layer(c);
+}
+TEST(Layers, Containers) {
+  for (const LayerCase& c : container_cases()) check_layer(c);
+}
+
+TEST(Layers, EveryLayerOfTheRegistryHasACase) {
+  std::set<std::string> seen{Embedding::name};  // below
+  for (const auto& cases : {contraction_cases(), pool_cases(), norm_cases(), simple_cases(), container_cases()})
+    for (const LayerCase& c : cases) seen.insert(c.layer.kind());
+  AllLayers::for_each([&]<class T>() { EXPECT_TRUE(seen.count(T::name)) << T::name; });
+}
+
+TEST(Layers, EmbeddingReadsRowsAndZerosOutside) {
+  const LayerCase c{"", Embedding{.count = 4, .size = 3}, {2, 3}, [](const Named& p, const Values& x) {
+                      Values y(Shape{2, 3, 3});
+                      for (std::int64_t i = 0; i < 6; ++i)
+                        for (std::int64_t j = 0; j < 3; ++j)
+                          y[i * 3 + j] = x[i] < 4 ? p.at("weight")[static_cast<std::int64_t>(x[i]) * 3 + j] : 0;
+                      return y;
+                    }};
+  LayerRun(c, Array::from(std::vector<std::int32_t>{3, 0, 3, 1, 9, 3}, {2, 3})).expect(c);
+}
+
+TEST(Layers, BatchNormKeepsRunningStatistics) {
+  const LayerCase c{"", BatchNorm{.momentum = 0.3}, {2, 3, 4, 5}, batch_norm(true, 1e-5), true};
+  const Values x = reference::rounded(reference::draw(c.input, 11));
+  LayerRun run(c, reference::to_f32(x));
+  const auto [mean, variance] = channel_moments(x);
+  const double n = 2 * 4 * 5;
+  for (std::size_t i = 0; i < 3; ++i) {
+    auto kept = [&](const char* name) { return run.parameters().find(name)->array().to_vector<double>()[i]; };
+    auto old = [&](const char* name) { return run.named().at(name).data[i]; };
+    EXPECT_NEAR(kept("running_mean"), 0.7 * old("running_mean") + 0.3 * mean[i], 1e-6);
+    EXPECT_NEAR(kept("running_var"), 0.7 * old("running_var") + 0.3 * variance[i] * n / (n - 1), 1e-6);
+  }
+}
+
+TEST(Layers, BatchNormInEvaluationChangesNothing) {
+  const LayerCase c{"", BatchNorm{}, {2, 3, 4, 5}, batch_norm(false, 1e-5)};
+  LayerRun run(c, reference::to_f32(reference::draw(c.input, 11)));
+  for (const char* name : {"running_mean", "running_var"})
+    EXPECT_EQ(run.parameters().find(name)->array().to_vector<double>(), run.named().at(name).data);
+}
+
+std::vector<float> dropped(double rate, int step, std::uint64_t seed, const char* name = "drop") {
+  Parameters parameters;
+  const Forward forward = Sequential{{name, Dropout{.rate = rate}}}.build({100, 100}, parameters);
+  Pass pass{.step = step, .seed = seed};
+  return evaluate(forward(ones({100, 100}), pass), test_backend()).to_vector<float>();
+}
+
+TEST(Layers, DropoutIsAFunctionOfSeedStepAndName) {
+  const std::vector<float> y = dropped(0.25, 1, 2);
+  EXPECT_EQ(y, dropped(0.25, 1, 2));
+  EXPECT_NE(y, dropped(0.25, 2, 2));
+  EXPECT_NE(y, dropped(0.25, 1, 3));
+  EXPECT_NE(y, dropped(0.25, 1, 2, "other"));
+  double kept = 0;
+  for (float value : y) {
+    ASSERT_TRUE(value == 0 || value == 1 / 0.75f) << value;
+    kept += value != 0;
+  }
+  EXPECT_NEAR(kept / 10000, 0.75, 4 * std::sqrt(0.75 * 0.25 / 10000));  // four standard deviations
+}
+
+TEST(Layers, DropoutsGradientHasTheSameMask) {
+  Parameters parameters;
+  const Forward forward = Dropout{}.build({50}, parameters);
+  Pass pass;
+  const Tensor x = reference::to_f32(reference::draw({50}, 1, 1, 2));
+  const Tensor y = forward(x, pass);
+  const std::vector<Tensor> both = evaluate({y, gradients(sum(y), {x})[0] * x}, test_backend());
+  EXPECT_EQ(both[0].to_vector<float>(), both[1].to_vector<float>());
+}
+
+std::string error_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+std::string build_error(const AnyLayer& layer, const Shape& in) {
+  return error_of([&] {
+    Parameters parameters;
+    Sequential{{"at", layer}}.build(in, parameters);
+  });
+}
+
+TEST(Layers, WhatDoesNotFitIsNamedAtBuild) {
+  const std::vector<std::pair<std::string, std::string>> cases{
+      {build_error(Linear{.out = 3}, {2, 3, 4}),
+       "at (linear): input is [2, 3, 4], expected [N, features]; put a flatten in front"},
+      {build_error(Linear{}, {2, 3}), "at (linear): out is 0, expected a number from 1 up"},
+      {build_error(Conv2d{.out = 3}, {128, 9216}), "at (conv2d): input is [128, 9216], expected [N, C, H, W]"},
+      {build_error(Conv1d{.out = 3}, {1, 2, 3, 4}), "at (conv1d): input is [1, 2, 3, 4], expected [N, C, W]"},
+      {build_error(Conv3d{.out = 3}, {1, 2, 3, 4}), "at (conv3d): input is [1, 2, 3, 4], expected [N, C, D, H, W]"},
+      {build_error(Conv2d{.out = 3, .stride = 0}, {1, 2, 3, 4}),
+       "at (conv2d): stride is 0, expected a number from 1 up"},
+      {build_error(Conv2d{.out = 3, .kernel = {1, 2, 3}}, {1, 2, 8, 8}),
+       "at (conv2d): kernel has 3 numbers, expected 1 or 2"},
+      {build_error(Conv2d{.out = 3, .groups = 2}, {1, 4, 8, 8}),
+       "at (conv2d): 4 input and 3 output channels do not split into 2 groups"},
+      {build_error(Deconv2d{.out = 3}, {2, 3}), "at (deconv2d): input is [2, 3], expected [N, C, H, W]"},
+      {build_error(MaxPool2d{}, {2, 3}), "at (max_pool2d): input is [2, 3], expected [N, C, H, W]"},
+      {build_error(MaxPool2d{.window = 5}, {2, 3, 4, 4}),
+       "at (max_pool2d): max_pool: a window of 5 does not fit input [2, 3, 4, 4]"},
+      {build_error(GlobalAvgPool{}, {2, 3}), "at (global_avg_pool): input is [2, 3], expected [N, C, spatial...]"},
+      {build_error(BatchNorm{}, {3}), "at (batch_norm): input is [3], expected [N, C, ...]"},
+      {build_error(BatchNorm{.momentum = 2}, {3, 4}), "at (batch_norm): momentum is 2, expected a number from 0 to 1"},
+      {build_error(Dropout{.rate = -0.5}, {3, 4}), "at (dropout): rate is -0.5, expected a number from 0 to 1"},
+      {build_error(Softmax{.axis = 2}, {3, 4}), "at (softmax): axis 2 is out of range for shape [3, 4]"},
+      {build_error(SumBranches{{Flatten{}, Identity{}}}, {2, 3, 4}),
+       "at (sum): branch 1 gives [2, 3, 4], branch 0 gives [2, 12]"},
+      {build_error(SumBranches{}, {2, 3}), "at (sum): has no branches"},
+      {build_error(ReshapeTo{.sizes = {5, -1}}, {2, 3}), "at (reshape): reshape: [2, 3] does not fill [2, 5, -1]"},
+  };
+  for (const auto& [found, expected] : cases) EXPECT_EQ(found, expected);
+}
+
+TEST(Layers, WhatDoesNotFitIsNamedInACall) {
+  Parameters parameters;
+  const Forward net = Sequential{{"body", Sequential{Relu{}, BatchNorm{}}}}.build({4, 3, 2}, parameters);
+  Trace trace;
+  Pass pass;
+  EXPECT_EQ(error_of([&] {
+              net(placeholder({4, 5, 2}), pass);
+            }),
+            "body.1 (batch_norm): input is [4, 5, 2], expected [N, 3, ...]");
+  EXPECT_EQ(error_of([&] {
+              net(placeholder({1, 3, 1}), pass);
+            }),
+            "body.1 (batch_norm): input is [1, 3, 1]: training needs more than one value per channel");
+}
+
+TEST(Layers, ANameIsTakenOnce) {
+  Parameters parameters;
+  EXPECT_EQ(error_of([&] {
+              Sequential{{"fc", Linear{.out = 2}}, {"fc", Linear{.out = 2}}}.build({1, 2}, parameters);
+            }),
+            "fc (linear): parameter name fc.weight is taken; give one of the two layers another .name");
+}
+
+TEST(Layers, PrintAsAConfigurationWouldSay) {
+  EXPECT_EQ(AnyLayer(MaxPool2d{.window = 3, .stride = {2, 1}}).text(),
+            "max_pool2d: {window: 3, stride: [2, 1], pad: 0, ceil_mode: false}");
+  EXPECT_EQ(AnyLayer(SumBranches{{Identity{}, {"b", Tanh{}}}}).text(),
+            "sum: {branches: [{identity: {}}, {tanh: {}, name: \"b\"}]}");
+  EXPECT_EQ(AnyLayer(Sequential{Relu{.slope = 0.5}}).text(), "sequential: [{relu: {slope: 0.5}}]");
+}
+
+}  // namespace
+}  // namespace nixie
