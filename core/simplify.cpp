@@ -1,7 +1,9 @@
 // Simplify: rebuilds a graph with hash-consing and local rules.
 #include "core/simplify.h"
 
+#include <algorithm>
 #include <cmath>
+#include <optional>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -115,6 +117,7 @@ class Simplifier {
     }
     if (const auto* map = std::get_if<Map>(&op)) {
       if (const Tensor same = neutral(*map->op, inputs, shape, dtype); same.id()) return same;
+      if (const auto number = folded(*map->op, inputs)) return unique(Constant{*number, false}, {}, shape, dtype);
     }
     return unique(op, std::move(inputs), shape, dtype);
   }
@@ -131,6 +134,43 @@ class Simplifier {
     if (is_number(inputs[1], right) && same(inputs[0])) return inputs[0];
     if ((add || mul) && is_number(inputs[0], right) && same(inputs[1])) return inputs[1];
     return {};
+  }
+
+  // The number that arithmetic on numbers gives, for floating types (integers have rules of their own).
+  static std::optional<double> folded(const ElementwiseInfo& op, const std::vector<Tensor>& inputs) {
+    std::vector<double> values;
+    for (const Tensor& x : inputs)
+      if (!as<Constant>(x) || !is_floating(x.dtype())) return {};
+    for (const Instruction& step : op.formula.body) {
+      auto arg = [&](std::size_t i) { return values[static_cast<std::size_t>(step.args[i])]; };
+      switch (step.primitive) {
+        case Primitive::parameter:
+          values.push_back(as<Constant>(inputs[static_cast<std::size_t>(step.index)])->value);
+          break;
+        case Primitive::constant:
+          values.push_back(step.value);
+          break;
+        case Primitive::neg:
+          values.push_back(-arg(0));
+          break;
+        case Primitive::add:
+          values.push_back(arg(0) + arg(1));
+          break;
+        case Primitive::sub:
+          values.push_back(arg(0) - arg(1));
+          break;
+        case Primitive::mul:
+          values.push_back(arg(0) * arg(1));
+          break;
+        case Primitive::div:
+          values.push_back(arg(0) / arg(1));
+          break;
+        default:
+          return {};
+      }
+    }
+    if (op.traits.result == ResultType::cast) return {};
+    return values.back();
   }
 
   Tensor unique(const Op& op, std::vector<Tensor> inputs, const Shape& shape, Dtype dtype) {

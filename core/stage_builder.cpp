@@ -35,6 +35,18 @@ int StageBuilder::level(int u) {
   return levels_[u] = deepest + (unit.kind == Unit::Kind::reduce ? 1 : 0);
 }
 
+// Whether a kept value is read by a full stage or by a later kept one.
+bool StageBuilder::needed_later(int u) {
+  for (int user : group_.units) {
+    if (user == u || (kept(user) && level(user) == level(u))) continue;
+    for (const Tensor& x : builder_.unit(user).inputs()) {
+      const bool expands = std::holds_alternative<Expand>(x.node().op);
+      if (builder_.units_.of(expands ? x.inputs()[0] : x) == u) return true;
+    }
+  }
+  return false;
+}
+
 void StageBuilder::run() {
   int last = 0;
   for (int u : group_.units) last = std::max(last, level(u));
@@ -61,7 +73,7 @@ void StageBuilder::stage(int at, bool full) {
       stage.reductions.push_back({kind, reg, carried_[u]});
     }
     if (kept(u) == full || level(u) != at) continue;
-    if (!full && unit.kind == Unit::Kind::map) {
+    if (!full && unit.kind == Unit::Kind::map && needed_later(u)) {
       const int reg = unit_value(u);
       carried_[u] = static_cast<int>(kernel_.carried.size());
       kernel_.carried.push_back(natural_type(unit.value));

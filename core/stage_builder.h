@@ -14,6 +14,7 @@ class StageBuilder {
  private:
   bool inside(int u) const { return u >= 0 && members_.count(u) != 0; }
   bool kept(int u) const;
+  bool needed_later(int u);
   int level(int u);
   void stage(int level, bool full);
   int value(const Tensor& x, Dtype type);
