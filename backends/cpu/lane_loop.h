@@ -1,6 +1,10 @@
 // Wraps a scalar function, or one on blocks of lanes, into a LaneFunction.
 #pragma once
 
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // g++ 12 says both of its own AVX-512 header
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#endif
 #include <Eigen/Core>
 
 #include "backends/cpu/lanes.h"

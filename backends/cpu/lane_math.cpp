@@ -3,13 +3,9 @@
 #include <cmath>
 #include <limits>
 
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // g++ 12 says both of its own AVX-512 header
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#endif
-#include <unsupported/Eigen/SpecialFunctions>
-
 #include "backends/cpu/lane_loop.h"
+
+#include <unsupported/Eigen/SpecialFunctions>
 
 namespace nixie::cpu {
 namespace {
