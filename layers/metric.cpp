@@ -7,12 +7,12 @@ namespace nixie {
 namespace {
 
 // [N, 1, ...]: 1 where fewer than k outputs beat the label's; of equals the first wins, as in argmax. Written with
-// !(<=) so that a NaN beats every number and a label's NaN beats nothing.
+// not <= so that a NaN beats every number and a label's NaN beats nothing.
 Tensor among_largest(const Tensor& output, const Tensor& labels, int k) {
   const Tensor position = expand_dims(labels, {1});
   const Tensor of_label = sum(where(label_mask(output, labels), output, 0.0), {1});
-  const Tensor before = output == of_label && coordinate(output.shape(), 1) < position;
-  return sum(!(output <= of_label) || before, {1}) < k;
+  const Tensor before = logical_and(output == of_label, coordinate(output.shape(), 1) < position);
+  return sum(logical_or(logical_not(output <= of_label), before), {1}) < k;
 }
 
 // {sum(w x), sum(w)}, counting each element of x [N, 1, ...].
@@ -67,7 +67,8 @@ ClassCounts class_counts(const Tensor& output, const Tensor& labels, const Tenso
   std::vector<std::int64_t> column(static_cast<std::size_t>(output.rank()), 1);
   column[0] = output.shape()[0];
   const Tensor w = weights ? reshape(weights, column) : ones({});
-  return {sum(w * (present && given), others, false), sum(w * given, others, false), sum(w * present, others, false)};
+  return {sum(w * logical_and(present, given), others, false), sum(w * given, others, false),
+          sum(w * present, others, false)};
 }
 
 Tensor Accuracy::sums(const Tensor& output, const Tensor& labels, const Tensor& weights) const {

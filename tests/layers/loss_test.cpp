@@ -1,0 +1,329 @@
+// Losses and metrics against plain loops in double: values, gradients, padding weights, and exact messages.
+#include "layers/loss.h"
+
+#include <set>
+
+#include "layers/metric.h"
+#include "tests/layers/layer_check.h"
+
+namespace nixie {
+namespace {
+
+using reference::Values;
+
+// Elements per sample of [N, K, inner...]; labels are [N, inner...].
+struct Sizes {
+  std::int64_t n, k, inner;
+  explicit Sizes(const Shape& shape) : n(shape[0]), k(shape[1]), inner(shape.size() / (shape[0] * shape[1])) {}
+};
+
+std::vector<std::int32_t> some_labels(const Shape& shape) {
+  const Sizes s(shape);
+  std::vector<std::int32_t> labels;
+  for (std::int64_t i = 0; i < s.n * s.inner; ++i) labels.push_back(static_cast<std::int32_t>((7 * i + 2) % s.k));
+  return labels;
+}
+
+Array labels_array(const Shape& shape) {
+  std::vector<std::int64_t> sizes = shape.sizes();
+  sizes.erase(sizes.begin() + 1);
+  return Array::from(some_labels(shape), Shape(std::move(sizes)));
+}
+
+// One-hot rows with `low` for the other classes.
+Values one_hot(const Shape& shape, double low) {
+  const Sizes s(shape);
+  const auto labels = some_labels(shape);
+  Values t(shape);
+  for (std::int64_t i = 0; i < t.size(); ++i) {
+    const std::int64_t n = i / (s.k * s.inner), k = i / s.inner % s.k, at = n * s.inner + i % s.inner;
+    t[i] = labels[static_cast<std::size_t>(at)] == k ? 1 : low;
+  }
+  return t;
+}
+
+// A loss for each element of the output, averaged over a sample, then over samples with weights.
+double average(const Values& each, const std::vector<double>& weights) {
+  const std::int64_t per_sample = each.size() / each.shape[0];
+  double total = 0, weight = 0;
+  for (std::int64_t i = 0; i < each.size(); ++i)
+    total += weights[static_cast<std::size_t>(i / per_sample)] * each[i] / static_cast<double>(per_sample);
+  for (double w : weights) weight += w;
+  return total / weight;
+}
+
+using Expected = std::function<double(const Values& x, const Values& target, const std::vector<double>& weights)>;
+
+Expected elementwise(double (*f)(double x, double t)) {
+  return [=](const Values& x, const Values& t, const std::vector<double>& weights) {
+    Values each = x;
+    for (std::int64_t i = 0; i < x.size(); ++i) each[i] = f(x[i], t[i]);
+    return average(each, weights);
+  };
+}
+
+Expected cross_entropy_with(double smoothing) {
+  return [=](const Values& x, const Values&, const std::vector<double>& weights) {
+    const Sizes s(x.shape);
+    const auto labels = some_labels(x.shape);
+    Values each(Shape{s.n, s.inner});
+    for (std::int64_t n = 0; n < s.n; ++n)
+      for (std::int64_t i = 0; i < s.inner; ++i) {
+        double total = 0;
+        for (std::int64_t k = 0; k < s.k; ++k) total += std::exp(x[(n * s.k + k) * s.inner + i]);
+        for (std::int64_t k = 0; k < s.k; ++k) {
+          const double hit = labels[static_cast<std::size_t>(n * s.inner + i)] == k;
+          const double target = (1 - smoothing) * hit + smoothing / static_cast<double>(s.k);
+          each[n * s.inner + i] -= target * (x[(n * s.k + k) * s.inner + i] - std::log(total));
+        }
+      }
+    return average(each, weights);
+  };
+}
+
+struct LossCase {
+  AnyLoss loss;
+  Expected expected;
+  double low = 0;            ///< of one-hot targets
+  bool labels_only = false;  ///< does not take targets of the output's shape
+};
+
+std::vector<LossCase> loss_cases() {
+  return {
+      {CrossEntropy{}, cross_entropy_with(0), 0, true},
+      {CrossEntropy{.label_smoothing = 0.1}, cross_entropy_with(0.1), 0, true},
+      {BinaryCrossEntropy{}, elementwise([](double x, double t) {
+         const double p = 1 / (1 + std::exp(-x));
+         return -(t * std::log(p) + (1 - t) * std::log(1 - p));
+       })},
+      {MeanSquared{}, elementwise([](double x, double t) { return (x - t) * (x - t); })},
+      {SmoothL1{}, elementwise([](double x, double t) {
+         const double d = std::abs(x - t);
+         return d < 1 ? d * d / 2 : d - 0.5;
+       })},
+      {SmoothL1{.beta = 0.5}, elementwise([](double x, double t) {
+         const double d = std::abs(x - t);
+         return d < 0.5 ? d * d : d - 0.25;
+       })},
+      {SquaredHinge{}, elementwise([](double x, double t) { return std::pow(std::max(0.0, 1 - t * x), 2); }), -1},
+      {LossSum{{{MeanSquared{}, 0.5}, {SmoothL1{}, 2}}}, elementwise([](double x, double t) {
+         const double d = std::abs(x - t);
+         return 0.5 * d * d + 2 * (d < 1 ? d * d / 2 : d - 0.5);
+       })},
+  };
+}
+
+void check_loss(const LossCase& c, const Shape& shape, bool weighted, bool labels) {
+  SCOPED_TRACE(fmt::format("{} {} weighted {} labels {}", c.loss.text(), shape, weighted, labels));
+  Values x = reference::rounded(reference::draw(shape, 3, -2, 2));
+  const Values target = labels ? one_hot(shape, c.low) : reference::rounded(reference::draw(shape, 4, 0, 1));
+  std::vector<double> weights(static_cast<std::size_t>(shape[0]), 1);
+  if (weighted)
+    for (std::size_t i = 0; i < weights.size(); ++i) weights[i] = i + 1 == weights.size() ? 0 : 0.5 + i;
+  const Tensor in = reference::to_f32(x);
+  const Tensor loss = c.loss(in, labels ? Tensor(labels_array(shape)) : Tensor(reference::to_f32(target)),
+                             weighted ? Tensor(Array::from(weights, {shape[0]}).to(Dtype::f32)) : Tensor());
+  ASSERT_EQ(loss.shape(), Shape{});
+  const std::vector<Tensor> found = evaluate({loss, gradients(loss, {in})[0]}, test_backend());
+  const double expected = c.expected(x, target, weights);
+  EXPECT_NEAR(found[0].item(), expected, 3e-6 * std::max(1.0, expected));
+  expect_close(found[1].to_vector<double>(),
+               reference::differences(
+                   x, [&] { return c.expected(x, target, weights); }, 1e-4),
+               2e-6, "gradient");
+}
+
+TEST(Losses, MatchTheirFormulas) {
+  for (const LossCase& c : loss_cases())
+    for (const Shape& shape : {Shape{5, 4}, Shape{1, 7}, Shape{3, 4, 2, 3}})
+      for (const bool weighted : {false, shape[0] > 1})
+        for (const bool labels : {true, c.labels_only}) check_loss(c, shape, weighted, labels);
+}
+
+TEST(Losses, EveryLossOfTheRegistryHasACase) {
+  std::set<std::string> seen;
+  for (const LossCase& c : loss_cases()) seen.insert(c.loss.kind());
+  AllLosses::for_each([&]<class T>() { EXPECT_TRUE(seen.count(T::name)) << T::name; });
+}
+
+TEST(Losses, FunctionsAreTheOptionsCalled) {
+  const Tensor x = reference::to_f32(reference::draw({4, 3}, 1)), t = reference::to_f32(reference::draw({4, 3}, 2));
+  const Tensor labels = labels_array({4, 3}), w = Array::from(std::vector<float>{1, 2, 0, 1}, {4});
+  const std::vector<Tensor> found =
+      evaluate({cross_entropy(x, labels, {.label_smoothing = 0.2}, w), binary_cross_entropy(x, t, w),
+                mean_squared(x, t, w), smooth_l1(x, t, {.beta = 2}, w), squared_hinge(x, t, {.margin = 2}, w)},
+               test_backend());
+  const std::vector<Tensor> expected =
+      evaluate({CrossEntropy{0.2}(x, labels, w), BinaryCrossEntropy{}(x, t, w), MeanSquared{}(x, t, w),
+                SmoothL1{2}(x, t, w), SquaredHinge{2}(x, t, w)},
+               test_backend());
+  for (std::size_t i = 0; i < found.size(); ++i) EXPECT_EQ(found[i].item(), expected[i].item());
+}
+
+TEST(Losses, StayFiniteForLargeLogits) {
+  const Tensor x = Array::from(std::vector<float>{1e4f, -1e4f, 0, 500, -500, 3}, {2, 3});
+  const Tensor labels = Array::from(std::vector<std::int32_t>{1, 0}, {2});
+  const std::vector<Tensor> found =
+      evaluate({cross_entropy(x, labels), binary_cross_entropy(x, labels)}, test_backend());
+  EXPECT_NEAR(found[0].item(), 1e4, 1e-2);  // (2e4 + 0) / 2
+  EXPECT_NEAR(found[1].item(), (2e4 + std::log(2.0) + std::log1p(std::exp(3.0))) / 6, 1e-2);
+}
+
+std::string error_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Losses, SayWhatDoesNotFit) {
+  const Tensor x = zeros({4, 3});
+  EXPECT_EQ(error_of([&] {
+              AnyLoss(CrossEntropy{})(x, zeros({4, 1}, Dtype::i32));
+            }),
+            "cross_entropy: labels are i32 [4, 1] for an output of [4, 3], expected integers [4]");
+  EXPECT_EQ(error_of([&] { AnyLoss(CrossEntropy{})(x, zeros({4})); }),
+            "cross_entropy: labels are f32 [4] for an output of [4, 3], expected integers [4]");
+  EXPECT_EQ(error_of([&] { AnyLoss(CrossEntropy{})(zeros({4}), zeros({4}, Dtype::i32)); }),
+            "cross_entropy: output is [4], expected [N, classes, ...]");
+  EXPECT_EQ(error_of([&] { AnyLoss(CrossEntropy{2})(x, zeros({4}, Dtype::i32)); }),
+            "cross_entropy: label_smoothing is 2, expected a number from 0 to 1");
+  EXPECT_EQ(error_of([&] {
+              AnyLoss(MeanSquared{})(x, zeros({3, 4}));
+            }),
+            "mean_squared: target is f32 [3, 4], output is [4, 3], expected the output's shape or integer labels [4]");
+  EXPECT_EQ(error_of([&] { AnyLoss(MeanSquared{})(x, x, ones({3})); }), "mean_squared: weights are [3], expected [4]");
+  EXPECT_EQ(error_of([&] { AnyLoss(LossSum{})(x, x); }), "loss_sum: has no losses");
+}
+
+TEST(Losses, PrintAsAConfigurationWouldSay) {
+  EXPECT_EQ(AnyLoss().text(), "cross_entropy: {label_smoothing: 0}");
+  EXPECT_EQ(AnyLoss(LossSum{{{MeanSquared{}, 0.5}}}).text(),
+            "loss_sum: {losses: [{loss: {mean_squared: {}}, weight: 0.5}]}");
+}
+
+// Seven samples of four classes; the last is padding.
+struct Evaluation {
+  Values x = reference::rounded(reference::draw({7, 4}, 21));
+  std::vector<std::int32_t> labels{0, 1, 1, 3, 0, 0, 2};
+  std::vector<double> weights{1, 1, 1, 1, 2, 1, 0};
+
+  // Position of a sample's class in descending order.
+  int rank(std::int64_t n, std::int64_t k) const {
+    int larger = 0;
+    for (std::int64_t j = 0; j < 4; ++j) larger += x[n * 4 + j] > x[n * 4 + k];
+    return larger;
+  }
+  double among(int k) const {
+    double total = 0;
+    for (std::int64_t n = 0; n < 7; ++n)
+      total += weights[static_cast<std::size_t>(n)] * (rank(n, labels[static_cast<std::size_t>(n)]) < k);
+    return total / 7;  // the sum of the weights
+  }
+  double count(std::int64_t k, bool given, bool present) const {
+    double total = 0;
+    for (std::int64_t n = 0; n < 7; ++n)
+      if ((!given || rank(n, k) == 0) && (!present || labels[static_cast<std::size_t>(n)] == k))
+        total += weights[static_cast<std::size_t>(n)];
+    return total;
+  }
+  Tensor output() const { return reference::to_f32(x); }
+  Tensor targets() const { return Array::from(labels, {7}); }
+  Tensor sample_weights() const { return Array::from(weights, {7}).to(Dtype::f32); }
+};
+
+TEST(Metrics, FunctionsMatchCounting) {
+  const Evaluation e;
+  const Tensor x = e.output(), t = e.targets(), w = e.sample_weights();
+  const std::vector<Tensor> found =
+      evaluate({accuracy(x, t, w), top_k(x, t, 2, w), top_k(x, t, 4, w), log_loss(x, t, w)}, test_backend());
+  EXPECT_NEAR(found[0].item(), e.among(1), 1e-6);
+  EXPECT_NEAR(found[1].item(), e.among(2), 1e-6);
+  EXPECT_NEAR(found[2].item(), 1, 1e-6);
+  double loss = 0;
+  for (std::int64_t n = 0; n < 7; ++n) {
+    double total = 0;
+    for (std::int64_t k = 0; k < 4; ++k) total += std::exp(e.x[n * 4 + k]);
+    const auto at = static_cast<std::size_t>(n);
+    loss += e.weights[at] * (std::log(total) - e.x[n * 4 + e.labels[at]]) / 7;
+  }
+  EXPECT_NEAR(found[3].item(), loss, 1e-6);
+
+  const ClassCounts counts = class_counts(x, t, w);
+  const std::vector<Tensor> each = evaluate({counts.found, counts.given, counts.present}, test_backend());
+  for (std::int64_t k = 0; k < 4; ++k) {
+    const auto at = static_cast<std::size_t>(k);
+    EXPECT_EQ(each[0].to_vector<double>()[at], e.count(k, true, true));
+    EXPECT_EQ(each[1].to_vector<double>()[at], e.count(k, true, false));
+    EXPECT_EQ(each[2].to_vector<double>()[at], e.count(k, false, true));
+  }
+}
+
+// A metric over the whole, from batches of three with the last one padded.
+double in_batches(const AnyMetric& metric, const Evaluation& e) {
+  std::vector<double> total;
+  for (std::int64_t first = 0; first < 7; first += 3) {
+    std::vector<float> x, w;
+    std::vector<std::int32_t> t;
+    for (std::int64_t n = first; n < first + 3; ++n) {
+      const std::int64_t sample = std::min<std::int64_t>(n, 6);
+      for (std::int64_t k = 0; k < 4; ++k) x.push_back(static_cast<float>(e.x[sample * 4 + k]));
+      t.push_back(e.labels[static_cast<std::size_t>(sample)]);
+      w.push_back(n > 6 ? 0 : static_cast<float>(e.weights[static_cast<std::size_t>(n)]));
+    }
+    const Tensor sums = metric.sums(Array::from(x, {3, 4}), Array::from(t, {3}), Array::from(w, {3}));
+    const std::vector<double> batch = evaluate(sums, test_backend()).to_vector<double>();
+    total.resize(batch.size());
+    for (std::size_t i = 0; i < batch.size(); ++i) total[i] += batch[i];
+  }
+  return metric.value(total);
+}
+
+TEST(Metrics, AddUpOverBatches) {
+  const Evaluation e;
+  EXPECT_NEAR(in_batches(Accuracy{}, e), e.among(1), 1e-6);
+  EXPECT_NEAR(in_batches(TopK{.k = 3}, e), e.among(3), 1e-6);
+  EXPECT_NEAR(in_batches(LogLoss{}, e), evaluate(log_loss(e.output(), e.targets(), e.sample_weights())).item(), 1e-6);
+  double precision = 0, recall = 0;
+  int seen = 0, present = 0;
+  for (std::int64_t k = 0; k < 4; ++k) {
+    const double found = e.count(k, true, true), given = e.count(k, true, false), there = e.count(k, false, true);
+    if (given > 0 || there > 0) ++seen;
+    if (given > 0) precision += found / given;
+    if (there > 0) ++present, recall += found / there;
+  }
+  EXPECT_NEAR(in_batches(Precision{}, e), precision / seen, 1e-6);
+  EXPECT_NEAR(in_batches(Recall{}, e), recall / present, 1e-6);
+}
+
+TEST(Metrics, TiesGoToTheFirstAndNaNIsWrong) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const Tensor x = Array::from(std::vector<float>{1, 1, 0, 1, 1, 0, nan, nan, nan, 5, nan, 1}, {4, 3});
+  const Tensor labels = Array::from(std::vector<std::int32_t>{0, 1, 0, 0}, {4});
+  const std::vector<Tensor> found = evaluate({accuracy(x, labels), top_k(x, labels, 2)}, test_backend());
+  EXPECT_FLOAT_EQ(found[0].item(), 0.25);  // only the first sample
+  EXPECT_FLOAT_EQ(found[1].item(), 0.75);  // all but the sample that is all NaN
+}
+
+TEST(Metrics, OfNothingAreZero) {
+  EXPECT_EQ(Accuracy{}.value({0, 0}), 0);
+  EXPECT_EQ(Precision{}.value({0, 0, 0}), 0);
+  EXPECT_EQ(Recall{}.value({0, 0, 0}), 0);
+}
+
+TEST(Metrics, SayWhatDoesNotFit) {
+  EXPECT_EQ(error_of([] {
+              AnyMetric(TopK{.k = 0}).sums(zeros({2, 3}), zeros({2}, Dtype::i32));
+            }),
+            "top_k: k is 0, expected a number from 1 up");
+  EXPECT_EQ(error_of([] {
+              AnyMetric().sums(zeros({2, 3}), zeros({3}, Dtype::i32));
+            }),
+            "accuracy: labels are i32 [3] for an output of [2, 3], expected integers [2]");
+  EXPECT_EQ(AnyMetric(TopK{}).text(), "top_k: {k: 5}");
+}
+
+}  // namespace
+}  // namespace nixie
