@@ -20,18 +20,18 @@
 //   CONV_TILE_N                    a multiple of CONV_SLICE: 64, 96, 128, 160, 192, 256
 //   CONV_STAGES                    ring depth
 //   CONV_BIAS_GRAD CONV_OUT_FLOAT NIXIE_BF16    0 or 1
-// Kernel conv_wgrad(x_map, dy_map, dw, db, parts, bias_parts, items, first_items):
+// Kernel conv_wgrad(x_map, dy_map, dw, parts, bias_parts, items, first_items):
 //   x_map   im2col {C, W, H, N}, corners {-pad, pad - (S-1) dilation}, box {SLICE, 64 pixels}, element strides
 //           {1, stride, stride, 1}, swizzle of SLICE * 2 bytes
 //   dy_map  tiled {K, pixels}, box {64, 64}, swizzle 128 bytes
 //   items   {tile row | tile column << 16, first stage, stages, slot or -1}; block b runs [first_items[b],
 //   first_items[b + 1]);
-//           parts: float[slots][tile rows * TILE_N]; bias_parts: float[slots][tile rows]
+//           parts: float[slots][tile rows * TILE_N]; bias_parts: float[items][tile rows]
 //   grid    one block per worker of the schedule; block (CONSUMERS + 1) * 128; dynamic shared memory
 //           1024 + STAGES * (tile rows + TILE_N) * 128
-// Kernel conv_wgrad_reduce(dw, db, parts, bias_parts, splits): splits[i] = {tile row | tile column << 16, first slot,
-// slots, 0};
-//   grid (splits, MMA_M * TILE_N / 8), block CONSUMERS * 128.
+// Kernel conv_wgrad_reduce(dw, db, parts, bias_parts, splits, items, split_count, item_count): splits[i] = {tile row |
+//   tile column << 16, first slot, slots, 0}; grid (split_count + (BIAS_GRAD ? tile rows of dw * tile rows / 32 : 0),
+//   MMA_M * TILE_N / 8), block CONSUMERS * 128; not needed when the grid is empty.
 #pragma once
 #include "ptx.cuh"
 
@@ -40,6 +40,7 @@ constexpr int kSlices = CONV_R * CONV_S * kChannelSlices, kColumns = kSlices * k
 constexpr int kStages = CONV_STAGES, kConsumers = CONV_CONSUMERS, kMmaM = CONV_MMA_M, kTileN = CONV_TILE_N;
 constexpr int kTileM = 64 * kConsumers * kMmaM, kSlicesPerTile = kTileN / kSlice;
 constexpr int kBytesA = kTileM * 128, kStageBytes = kBytesA + kTileN * 128, kQuads = kMmaM * kTileN / 8;
+constexpr int kTilesN = (kSlices + kSlicesPerTile - 1) / kSlicesPerTile;
 constexpr Swizzle kSwizzle = kSlice == 64 ? Swizzle::b128 : kSlice == 32 ? Swizzle::b64 : Swizzle::b32;
 static_assert(CONV_C % kSlice == 0 && kTileN % kSlice == 0);
 
@@ -51,11 +52,6 @@ struct Item {
 struct Sums {
   float tile[kMmaM][kTileN / 2];
   float bias[kMmaM][4];
-};
-
-struct Outputs {
-  void* dw;
-  float *db, *parts, *bias_parts;
 };
 
 NIXIE_DEVICE void produce(const TensorMap* x, const TensorMap* dy, u32 shared, u32 full, u32 empty, const int4* items,
@@ -108,9 +104,10 @@ NIXIE_DEVICE int row_of(int quad, int thread) {
 }
 NIXIE_DEVICE int column_of(int quad, int thread) { return quad % (kTileN / 8) * 8 + thread % 4 * 2; }
 
-NIXIE_DEVICE void finish(const Sums& sums, const Item& item, const Outputs& out, int thread) {
+NIXIE_DEVICE void finish(const Sums& sums, const Item& item, void* dw, float* all_parts, float* bias_parts,
+                         int thread) {
   float4* parts =
-      reinterpret_cast<float4*>(out.parts) + static_cast<u64>(item.slot) * kQuads * kConsumers * 128 + thread;
+      reinterpret_cast<float4*>(all_parts) + static_cast<u64>(item.slot) * kQuads * kConsumers * 128 + thread;
 #pragma unroll
   for (int quad = 0; quad < kQuads; quad++) {
     const float* v = &sums.tile[quad / (kTileN / 8)][quad % (kTileN / 8) * 4];
@@ -118,29 +115,24 @@ NIXIE_DEVICE void finish(const Sums& sums, const Item& item, const Outputs& out,
     if (item.slot >= 0) {
       parts[quad * kConsumers * 128] = four;
     } else {
-      put(out.dw, four, item.m * kTileM + row_of(quad, thread), item.n * kTileN + column_of(quad, thread));
+      put(dw, four, item.m * kTileM + row_of(quad, thread), item.n * kTileN + column_of(quad, thread));
     }
   }
-  if (!CONV_BIAS_GRAD || item.n != 0 || thread % 4 != 0) return;
+  if (!CONV_BIAS_GRAD || thread % 4 != 0) return;
 #pragma unroll
-  for (int i = 0; i < kMmaM * 2; i++) {  // every column of the product with ones is the same: lane 0 of four writes
-    int row = row_of(i / 2 * (kTileN / 8), thread) + i % 2 * 8;
-    float v = sums.bias[i / 2][i % 2 * 2];
-    if (item.slot >= 0) {
-      out.bias_parts[item.slot * kTileM + row] = v;
-    } else if (item.m * kTileM + row < CONV_K) {
-      out.db[item.m * kTileM + row] = v;
-    }
-  }
+  for (int i = 0; i < 2 * kMmaM; i++)  // every column of the product with ones is the same: lane 0 of four writes
+    bias_parts[row_of(i / 2 * (kTileN / 8), thread) + i % 2 * 8] = sums.bias[i / 2][i % 2 * 2];
 }
 
-// All stages of one item into `sums`; kBias adds the product with ones.
-template <bool kBias>
-NIXIE_DEVICE void accumulate(Sums& sums, Ring<kStages>& ring, int count, u32 shared, u32 full, u32 empty, u32 ones,
-                             int group) {
+// All stages of one item into `sums`.
+NIXIE_DEVICE void accumulate(Sums& sums, Ring<kStages>& ring, const Item& item, u32 shared, u32 full, u32 empty,
+                             u32 ones, int group) {
   bool leader = threadIdx.x % 128 == 0;
-  for (int k = 0; k < count; k++) {
+#pragma unroll
+  for (int i = 0; i < kMmaM * 4; i++) sums.bias[i / 4][i % 4] = 0;
+  for (int k = 0; k < item.count; k++) {
     u32 a = shared + ring.stage * kStageBytes + group * kMmaM * 8192, b = shared + ring.stage * kStageBytes + kBytesA;
+    bool bias_turn = CONV_BIAS_GRAD && (item.first + k) % kTilesN == item.n;
     barrier_wait(full + 8 * ring.stage, ring.parity);
 #pragma unroll
     for (int m = 0; m < kMmaM; m++) pin(sums.tile[m]), pin(sums.bias[m]);
@@ -148,12 +140,16 @@ NIXIE_DEVICE void accumulate(Sums& sums, Ring<kStages>& ring, int count, u32 sha
 #pragma unroll
     for (int i = 0; i < 4; i++) {  // 16 pixels each
 #pragma unroll
-      for (int m = 0; m < kMmaM; m++) {
-        u64 left = operand<Swizzle::b128>(a + m * 8192 + i * 2048, 8192, 1024);
-        wgmma<1, 1>(sums.tile[m], left, operand<kSwizzle>(b + i * 16 * kSliceBytes, 64 * kSliceBytes, 8 * kSliceBytes),
-                    (k | i) != 0);
-        if (kBias) wgmma<1, 0>(sums.bias[m], left, operand<Swizzle::none>(ones, 128, 128), (k | i) != 0);
-      }
+      for (int m = 0; m < kMmaM; m++)
+        wgmma<1, 1>(sums.tile[m], operand<Swizzle::b128>(a + m * 8192 + i * 2048, 8192, 1024),
+                    operand<kSwizzle>(b + i * 16 * kSliceBytes, 64 * kSliceBytes, 8 * kSliceBytes), (k | i) != 0);
+    }
+    if (bias_turn) {
+      wgmma_begin();
+#pragma unroll
+      for (int i = 0; i < 4 * kMmaM; i++)
+        wgmma<1, 0>(sums.bias[i / 4], operand<Swizzle::b128>(a + i / 4 * 8192 + i % 4 * 2048, 8192, 1024),
+                    operand<Swizzle::none>(ones, 128, 128), true);
     }
     wgmma_commit();
     wgmma_wait<1>();  // the stage before is read: hand it back
@@ -167,8 +163,8 @@ NIXIE_DEVICE void accumulate(Sums& sums, Ring<kStages>& ring, int count, u32 sha
 }
 
 extern "C" __global__ void __launch_bounds__((kConsumers + 1) * 128, 1)
-    conv_wgrad(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap dy, void* dw, float* db,
-               float* parts, float* bias_parts, const int4* items, const int* first_items) {
+    conv_wgrad(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap dy, void* dw, float* parts,
+               float* bias_parts, const int4* items, const int* first_items) {
   extern __shared__ u8 dynamic[];
   __shared__ alignas(8) u64 full_barriers[kStages], empty_barriers[kStages];
   __shared__ alignas(128) u32 ones[64];
@@ -199,19 +195,39 @@ extern "C" __global__ void __launch_bounds__((kConsumers + 1) * 128, 1)
     Ring<kStages> ring;
     for (int i = 0; i < count; i++) {
       Item item(items[i]);
-      if (CONV_BIAS_GRAD && item.n == 0) {
-        accumulate<true>(sums, ring, item.count, shared, full, empty, shared_address(ones), role - 1);
-      } else {
-        accumulate<false>(sums, ring, item.count, shared, full, empty, 0, role - 1);
-      }
-      finish(sums, item, {dw, db, parts, bias_parts}, threadIdx.x - 128);
+      accumulate(sums, ring, item, shared, full, empty, shared_address(ones), role - 1);
+      finish(sums, item, dw, parts, bias_parts + (first + i) * kTileM, threadIdx.x - 128);
     }
   }
 }
 
+// The bias gradients of 32 filters: warps share the items, whose sums are added in a fixed order.
+NIXIE_DEVICE void reduce_bias(float* db, const float* bias_parts, const int4* items, int count, int block) {
+  __shared__ float sums[kConsumers * 4][32];
+  int lane = threadIdx.x % 32, warp = threadIdx.x / 32, tile = block / (kTileM / 32),
+      row = block % (kTileM / 32) * 32 + lane;
+  float sum = 0;
+#pragma unroll 8
+  for (int i = warp; i < count; i += kConsumers * 4) {
+    float v = bias_parts[i * kTileM + row];
+    if ((items[i].x & 0xffff) == tile) sum += v;
+  }
+  sums[warp][lane] = sum;
+  __syncthreads();
+  if (warp != 0 || tile * kTileM + row >= CONV_K) return;
+  for (int i = 1; i < kConsumers * 4; i++) sum += sums[i][lane];
+  db[tile * kTileM + row] = sum;
+}
+
 extern "C" __global__ void __launch_bounds__(kConsumers * 128)
-    conv_wgrad_reduce(void* dw, float* db, const float* parts, const float* bias_parts, const int4* splits) {
+    conv_wgrad_reduce(void* dw, float* db, const float* parts, const float* bias_parts, const int4* splits,
+                      const int4* items, int split_count, int item_count) {
   wait_previous_kernel();
+  int block = blockIdx.x;
+  if (CONV_BIAS_GRAD && block >= split_count) {
+    if (blockIdx.y == 0) reduce_bias(db, bias_parts, items, item_count, block - split_count);
+    return;
+  }
   Item tile(splits[blockIdx.x]);
   const int quad = blockIdx.y, first = tile.first, slots = tile.count;
   const float4* from = reinterpret_cast<const float4*>(parts) +
@@ -223,10 +239,4 @@ extern "C" __global__ void __launch_bounds__(kConsumers * 128)
     sum.x += v.x, sum.y += v.y, sum.z += v.z, sum.w += v.w;
   }
   put(dw, sum, tile.m * kTileM + row_of(quad, threadIdx.x), tile.n * kTileN + column_of(quad, threadIdx.x));
-  if (!CONV_BIAS_GRAD || tile.n != 0 || quad != 0) return;
-  for (int row = threadIdx.x; row < kTileM && tile.m * kTileM + row < CONV_K; row += kConsumers * 128) {
-    float bias = 0;
-    for (int i = 0; i < slots; i++) bias += bias_parts[(first + i) * kTileM + row];
-    db[tile.m * kTileM + row] = bias;
-  }
 }

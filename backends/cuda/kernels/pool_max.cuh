@@ -25,17 +25,6 @@ constexpr int kBackH = (POOL_R - 1) / POOL_STRIDE_H,
               kBackW = (POOL_S - 1) / POOL_STRIDE_W;  // windows before a cell's own
 static_assert(POOL_C % 8 == 0 && POOL_R * POOL_S < 256);
 
-// 0xffff in each half where v beats best: greater, or NaN against a number.
-NIXIE_DEVICE u32 beats(u32 v, u32 best) {
-  u32 above, number;
-  asm("set.gtu.u32." NIXIE_HALF "x2 %0, %1, %2;" : "=r"(above) : "r"(v), "r"(best));
-  asm("set.num.u32." NIXIE_HALF "x2 %0, %1, %1;" : "=r"(number) : "r"(best));
-  return above & number;
-}
-NIXIE_DEVICE u32 select(u32 mask, u32 a, u32 b) { return (a & mask) | (b & ~mask); }
-// The low bytes of four 16-bit halves in one word.
-NIXIE_DEVICE u32 bytes(u32 a, u32 b) { return __byte_perm(a, b, 0x6420); }
-
 extern "C" __global__ void __launch_bounds__(256) pool_max(const uint4* x, uint4* y, uint2* index, int images) {
   wait_previous_kernel();
   int i = blockIdx.x * 256 + threadIdx.x;

@@ -266,6 +266,16 @@ NIXIE_WGMMA(160, 80, "%80", "%81", "%82", "%83", "%84")
 NIXIE_WGMMA(192, 96, "%96", "%97", "%98", "%99", "%100")
 NIXIE_WGMMA(256, 128, "%128", "%129", "%130", "%131", "%132")
 
+// d[16 x 8] += a[16 x 16] * b[16 x 8], one warp. With g = lane / 4 and t = lane % 4: a = {rows g, g + 8} x {columns 2t,
+// 2t + 1}, then the same rows x {2t + 8, 2t + 9}; b = rows {2t, 2t + 1}, {2t + 8, 2t + 9} of column g; d = rows g, g +
+// 8, columns 2t, 2t + 1.
+NIXIE_DEVICE void mma(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." NIXIE_HALF "." NIXIE_HALF
+               ".f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
 // ---- 16-bit storage ----
 
 // Two floats to one word of storage type, the first in the low half, round to nearest even.
@@ -285,6 +295,17 @@ NIXIE_DEVICE float unpack(u16 half) {
   asm("cvt.f32." NIXIE_HALF " %0, %1;" : "=f"(value) : "h"(half));
   return value;
 }
+// Position of a window's maximum among packed pairs: 0xffff in each half where v beats best: greater, or NaN against a
+// number.
+NIXIE_DEVICE u32 beats(u32 v, u32 best) {
+  u32 above, number;
+  asm("set.gtu.u32." NIXIE_HALF "x2 %0, %1, %2;" : "=r"(above) : "r"(v), "r"(best));
+  asm("set.num.u32." NIXIE_HALF "x2 %0, %1, %1;" : "=r"(number) : "r"(best));
+  return above & number;
+}
+NIXIE_DEVICE u32 select(u32 mask, u32 a, u32 b) { return (a & mask) | (b & ~mask); }
+// The low bytes of four 16-bit halves in one word.
+NIXIE_DEVICE u32 bytes(u32 a, u32 b) { return __byte_perm(a, b, 0x6420); }
 // Zeroes the halves of `word` where the same half of `gate` is not above zero (NaN counts as not above).
 NIXIE_DEVICE u32 where_positive(u32 gate, u32 word) {
   u32 mask;

@@ -1,0 +1,295 @@
+// The first layer of a VGG-like net: 3x3 convolution of three channels, stride 1, with bias, ReLU and, if wanted, the
+// 2x2 max pool and its index in the same pass; and its filter gradient straight from the pooled gradient and the index.
+//
+// Why      27 products a filter are far too few for the general kernel, and memory is the floor: the un-pooled output,
+// its
+//          gradient and any mask are never written.
+// Layout   x [N][H][W][3], y [N][P][Q][K] (pooled: [N][P/2][Q/2][K] and one index byte each), w [K][3][3][3]; 16-bit
+// values. Forward  a block holds a band of rows of x in shared memory, twice: the second copy is shifted by one element
+// so that pairs
+//          of neighbours are aligned words for odd pixels too. A warp makes 2 rows x 16 pixels x 64 filters with
+//          mma.m16n8k16: the reduction is 3 rows of 9, each padded to 10, so that every operand register is one 4-byte
+//          load. Row g of a product is pixel 2g, row g + 8 pixel 2g + 1: the four values of a pooling window meet in
+//          one thread. Filters are permuted so that a thread's eight are neighbours in memory: 16-byte stores without a
+//          shuffle.
+// Gradient M = filters, N = 27 taps and a column of ones (the bias gradient), reduction = the four pixels of four
+// windows.
+//          A thread expands its windows' gradients by their index in registers; x is kept as words of two neighbouring
+//          pixels. Blocks write fp32 partials, conv_c3_wgrad_reduce adds them in a fixed order.
+// Limits   K a multiple of 64, pad 0 or 1. Any architecture from sm_80.
+//
+// Compile-time, all required: CONV_H CONV_W CONV_PAD CONV_K CONV_BIAS CONV_RELU CONV_POOL CONV_OUT_FLOAT NIXIE_BF16
+// Kernel conv_c3(x, w, bias, y, index, images): grid (any number of blocks, K / 64), block 256, dynamic shared memory
+//   kBandRows+2 rows * kPitch * 4 = 27 KB for W = 224. index only if CONV_POOL. Values equal the unfused ones bit for
+//   bit: the pool compares rounded values.
+// Kernel conv_c3_wgrad(x, dy, index, parts, images): dy is the gradient of y as the forward kernel wrote it, already
+// gated by
+//   y > 0 where CONV_RELU; parts float[grid.x][K / 64][64 * 32]; the same grid, block and shared memory.
+// Kernel conv_c3_wgrad_reduce(parts, dw, db, blocks): grid (64, K / 64), block 256; dw float or 16-bit [K][27], db
+// float[K].
+#pragma once
+#include "ptx.cuh"
+
+constexpr int kP = CONV_H + 2 * CONV_PAD - 2, kQ = CONV_W + 2 * CONV_PAD - 2, kBandRows = 8, kWarps = 8;
+constexpr int kPitch =
+    ((kQ + 2 + 15) * 3 + 7) / 8 * 8;  // elements of a padded row, with room for the last tile's reach
+constexpr int kBands = (kP + kBandRows - 1) / kBandRows;
+constexpr int kOutP = CONV_POOL ? kP / 2 : kP, kOutQ = CONV_POOL ? kQ / 2 : kQ;
+constexpr u32 kOnes = NIXIE_BF16 ? 0x3f803f80u : 0x3c003c00u;
+
+// Element i of padded row `row` (of the image, from -CONV_PAD on); zero outside.
+NIXIE_DEVICE u32 element(const u16* image, int row, int i) {
+  int at = i - 3 * CONV_PAD;
+  return row >= 0 && row < CONV_H && at >= 0 && at < 3 * CONV_W ? image[row * (3 * CONV_W) + at] : 0;
+}
+
+// ---- forward ----
+
+// Weights of one warp's products in registers: [half of 32 filters][block of 8][step of 16][register].
+NIXIE_DEVICE void load_weights(u32 (&b)[2][4][2][2], const u16* w, int lane) {
+  int column = lane / 4;
+#pragma unroll
+  for (int i = 0; i < 32; i++) {
+    int half = i / 16, block = i / 4 % 4, step = i / 2 % 2, reg = i % 2;
+    int filter = half * 32 + column / 2 * 8 + block * 2 + column % 2, k = step * 16 + reg * 8 + lane % 4 * 2;
+    const u16* from = w + filter * 27 + k / 10 * 9 + k % 10;
+    u32 low = k < 30 ? from[0] : 0, high = k < 30 && k % 10 != 8 ? from[1] : 0;
+    b[half][block][step][reg] = low | high << 16;
+  }
+}
+
+// Both copies of a band: word i of the first is elements 2i, 2i + 1, of the second 2i + 1, 2i + 2.
+NIXIE_DEVICE void load_band(u32* shared, const u16* image, int first_row) {
+  constexpr int kWords = kPitch / 2;
+  for (int i = threadIdx.x; i < (kBandRows + 2) * kWords; i += kWarps * 32) {
+    int r = i / kWords, at = (i - r * kWords) * 2, row = first_row + r - CONV_PAD;
+    u32 a = element(image, row, at), b = element(image, row, at + 1), c = element(image, row, at + 2);
+    shared[i] = a | b << 16;
+    shared[(kBandRows + 2) * kWords + i] = b | c << 16;
+  }
+}
+
+// Writes 8 filters of 2 x 2 pixels, whose packed values are word[position][pair of filters]; (p, q) is the first.
+NIXIE_DEVICE void write_windows(const u32 (&word)[4][4], u16* y, u8* index, int image, int p, int q, int filter) {
+  if (CONV_POOL) {
+    if (p / 2 >= kOutP || q / 2 >= kOutQ) return;
+    u32 best[4], at[4];
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+      best[i] = word[0][i], at[i] = 0;
+#pragma unroll
+      for (u32 position = 1; position < 4; position++) {
+        u32 wins = beats(word[position][i], best[i]);
+        best[i] = select(wins, word[position][i], best[i]);
+        at[i] = select(wins, position * 0x10001u, at[i]);
+      }
+    }
+    u64 out = (static_cast<u64>(image * kOutP + p / 2) * kOutQ + q / 2) * CONV_K + filter;
+    *reinterpret_cast<uint4*>(y + out) = make_uint4(best[0], best[1], best[2], best[3]);
+    *reinterpret_cast<uint2*>(index + out) = make_uint2(bytes(at[0], at[1]), bytes(at[2], at[3]));
+  } else {
+#pragma unroll
+    for (int position = 0; position < 4; position++) {
+      int row = p + position / 2, column = q + position % 2;
+      if (row >= kP || column >= kQ) continue;
+      u64 out = (static_cast<u64>(image * kOutP + row) * kOutQ + column) * CONV_K + filter;
+      *reinterpret_cast<uint4*>(y + out) =
+          make_uint4(word[position][0], word[position][1], word[position][2], word[position][3]);
+    }
+  }
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2)
+    conv_c3(const u16* x, const u16* w, const float* bias, u16* y, u8* index, int images) {
+  extern __shared__ u32 band[];
+  wait_previous_kernel();
+  allow_next_kernel();
+  const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, group = blockIdx.y * 64;
+  u32 b[2][4][2][2], mask[4];
+  int offset[4];
+  load_weights(b, w + group * 27, lane);
+#pragma unroll
+  for (int i = 0; i < 4; i++) {  // the pair of elements of operand register i (and of i + row)
+    int k = i * 8 + t * 2;
+    offset[i] = k < 30 ? k / 10 * kPitch + k % 10 : 0;
+    mask[i] = k >= 30 ? 0 : k % 10 == 8 ? 0xffffu : ~0u;
+  }
+  constexpr int kTilesQ = (kQ + 15) / 16, kCopy = (kBandRows + 2) * kPitch / 2;
+  for (int unit = blockIdx.x; unit < images * kBands; unit += gridDim.x) {
+    int image = unit / kBands, first = (unit - image * kBands) * kBandRows;
+    __syncthreads();
+    load_band(band, x + static_cast<u64>(image) * (CONV_H * CONV_W * 3), first);
+    __syncthreads();
+    for (int tile = threadIdx.x / 32; tile < kBandRows / 2 * kTilesQ; tile += kWarps) {
+      int pair = tile / kTilesQ, q = (tile - pair * kTilesQ) * 16 + 2 * g, p = first + pair * 2;
+      if (p >= kP) break;
+      u32 a[2][2][4];  // [row][step]
+#pragma unroll
+      for (int i = 0; i < 16; i++) {
+        int row = i / 8, k = i / 2 % 4, odd = i % 2;  // register k % 2 * 2 + odd of step k / 2
+        const u32* from = band + ((pair * 2 + row) * kPitch + 3 * q + offset[k]) / 2 + (odd ? kCopy + 1 : 0);
+        a[row][k / 2][k % 2 * 2 + odd] = *from & mask[k];
+      }
+#pragma unroll
+      for (int half = 0; half < 2; half++) {
+        int filter = group + half * 32 + t * 8;
+        u32 word[4][4];
+#pragma unroll
+        for (int block = 0; block < 4; block++) {
+          float2 start = CONV_BIAS ? *reinterpret_cast<const float2*>(bias + filter + block * 2) : float2{};
+#pragma unroll
+          for (int row = 0; row < 2; row++) {
+            float sum[4] = {start.x, start.y, start.x, start.y};
+            mma(sum, a[row][0], b[half][block][0][0], b[half][block][0][1]);
+            mma(sum, a[row][1], b[half][block][1][0], b[half][block][1][1]);
+            word[row * 2][block] = CONV_RELU ? pack_relu(sum[0], sum[1]) : pack(sum[0], sum[1]);
+            word[row * 2 + 1][block] = CONV_RELU ? pack_relu(sum[2], sum[3]) : pack(sum[2], sum[3]);
+          }
+        }
+        write_windows(word, y, index, image, p, q, filter);
+      }
+    }
+  }
+}
+
+// ---- filter gradient ----
+
+// Word i of a row: elements i and i + 3, which are the same channel of two neighbouring pixels.
+NIXIE_DEVICE void load_pairs(u32* shared, const u16* image, int first_row) {
+  for (int i = threadIdx.x; i < (kBandRows + 2) * kPitch; i += kWarps * 32) {
+    int r = i / kPitch, at = i - r * kPitch, row = first_row + r - CONV_PAD;
+    shared[i] = element(image, row, at) | element(image, row, at + 3) << 16;
+  }
+}
+
+// Gradients of 8 filters in one window, as the forward kernel wrote y: one packed quadruple and its index, or the four
+// pixels.
+struct Gradients {
+  uint4 dy[CONV_POOL ? 1 : 4];
+  uint2 index;
+};
+NIXIE_DEVICE Gradients load_gradients(const u16* dy, const u8* index, int image, int p, int q, int filter) {
+  Gradients v = {};
+  if (CONV_POOL) {
+    if (p / 2 >= kOutP || q / 2 >= kOutQ) return v;
+    u64 at = (static_cast<u64>(image * kOutP + p / 2) * kOutQ + q / 2) * CONV_K + filter;
+    v.dy[0] = *reinterpret_cast<const uint4*>(dy + at);
+    v.index = *reinterpret_cast<const uint2*>(index + at);
+  } else {
+#pragma unroll
+    for (int i = 0; i < (CONV_POOL ? 1 : 4); i++) {
+      int row = p + i / 2, column = q + i % 2;
+      if (row >= kP || column >= kQ) continue;
+      v.dy[i] = *reinterpret_cast<const uint4*>(dy + (static_cast<u64>(image * kOutP + row) * kOutQ + column) * CONV_K +
+                                                filter);
+    }
+  }
+  return v;
+}
+NIXIE_DEVICE u32 word_of(const uint4& v, int i) { return i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w; }
+
+// Operand of filters 2i (rows g) and 2i + 1 (rows g + 8) of the thread's eight: positions 0, 1 and 2, 3 of its window.
+NIXIE_DEVICE void expand(const Gradients& v, int i, u32 (&a)[4]) {
+  if (CONV_POOL) {
+    u32 pair = word_of(v.dy[0], i), where = (i < 2 ? v.index.x : v.index.y) >> (i % 2 * 16);
+#pragma unroll
+    for (int odd = 0; odd < 2; odd++) {
+      u32 value = odd ? pair >> 16 : pair & 0xffff, position = where >> (8 * odd) & 3;
+      u32 placed = value << (position % 2 * 16);
+      a[odd] = position < 2 ? placed : 0;
+      a[odd + 2] = position < 2 ? 0 : placed;
+    }
+  } else {
+#pragma unroll
+    for (int row = 0; row < 2; row++) {
+      u32 left = word_of(v.dy[CONV_POOL ? 0 : row * 2], i), right = word_of(v.dy[CONV_POOL ? 0 : row * 2 + 1], i);
+      a[row * 2] = __byte_perm(left, right, 0x5410);
+      a[row * 2 + 1] = __byte_perm(left, right, 0x7632);
+    }
+  }
+}
+
+// Adds the warps' sums in order and writes them as [filter][32].
+NIXIE_DEVICE void write_parts(const float (&sum)[4][4][4], float* shared, float* parts) {
+  int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  for (int turn = 0; turn < kWarps; turn++) {
+    __syncthreads();
+    if (turn != warp) continue;
+#pragma unroll
+    for (int i = 0; i < 64; i++) {
+      int m = i / 16, n = i / 4 % 4, filter = lane / 4 * 8 + m * 2 + i % 4 / 2, column = n * 8 + lane % 4 * 2 + i % 2;
+      float* at = shared + filter * 32 + column;
+      *at = (turn == 0 ? 0.f : *at) + sum[m][n][i % 4];
+    }
+  }
+  __syncthreads();
+  for (int i = threadIdx.x; i < 64 * 32; i += kWarps * 32) parts[i] = shared[i];
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2)
+    conv_c3_wgrad(const u16* x, const u16* dy, const u8* index, float* parts, int images) {
+  extern __shared__ u32 band[];
+  wait_previous_kernel();
+  const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, filter = blockIdx.y * 64 + g * 8;
+  constexpr int kSteps = (kQ + 7) / 8, kUnitSteps = kBandRows / 2 * kSteps;  // a step is four windows in a row
+  int offset[4];
+#pragma unroll
+  for (int n = 0; n < 4; n++) {  // column g of block n is tap n * 8 + g; 27 to 30 are junk, 31 is one
+    int tap = n * 8 + g;
+    offset[n] = tap < 27 ? tap / 9 * kPitch + tap % 9 : 0;
+  }
+  float sum[4][4][4] = {};
+  for (int unit = blockIdx.x; unit < images * kBands; unit += gridDim.x) {
+    int image = unit / kBands, first = (unit - image * kBands) * kBandRows;
+    auto at = [&](int step) {
+      return load_gradients(dy, index, image, first + step / kSteps * 2, step % kSteps * 8 + t * 2, filter);
+    };
+    int step = threadIdx.x / 32;
+    Gradients next = at(step);
+    __syncthreads();
+    load_pairs(band, x + static_cast<u64>(image) * (CONV_H * CONV_W * 3), first);
+    __syncthreads();
+    for (; step < kUnitSteps; step += kWarps) {
+      Gradients now = next;
+      if (step + kWarps < kUnitSteps) next = at(step + kWarps);
+      const u32* from = band + step / kSteps * 2 * kPitch + 3 * (step % kSteps * 8 + t * 2);
+      u32 b[4][2];
+#pragma unroll
+      for (int n = 0; n < 4; n++) {
+        b[n][0] = from[offset[n]], b[n][1] = from[offset[n] + kPitch];
+        if (n == 3 && g == 7) b[n][0] = b[n][1] = kOnes;
+      }
+#pragma unroll
+      for (int m = 0; m < 4; m++) {
+        u32 a[4];
+        expand(now, m, a);
+#pragma unroll
+        for (int n = 0; n < 4; n++) mma(sum[m][n], a, b[n][0], b[n][1]);
+      }
+    }
+  }
+  write_parts(sum, reinterpret_cast<float*>(band), parts + (blockIdx.x * gridDim.y + blockIdx.y) * (64 * 32));
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+    conv_c3_wgrad_reduce(const float* parts, void* dw, float* db, int blocks) {
+  __shared__ float sums[8][32];
+  wait_previous_kernel();
+  int column = threadIdx.x % 32, share = threadIdx.x / 32, filter = blockIdx.x;
+  const float* from = parts + blockIdx.y * (64 * 32) + filter * 32 + column;
+  float sum = 0;
+#pragma unroll 8
+  for (int i = share; i < blocks; i += 8) sum += from[static_cast<u64>(i) * gridDim.y * (64 * 32)];
+  sums[share][column] = sum;
+  __syncthreads();
+  if (share != 0) return;
+  for (int i = 1; i < 8; i++) sum += sums[i][column];
+  int out = blockIdx.y * 64 + filter;
+  if (column == 31) db[out] = sum;
+  if (column >= 27) return;
+#if CONV_OUT_FLOAT
+  static_cast<float*>(dw)[out * 27 + column] = sum;
+#else
+  static_cast<u16*>(dw)[out * 27 + column] = static_cast<u16>(pack(sum, 0.f));
+#endif
+}
