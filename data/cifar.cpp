@@ -9,7 +9,7 @@
 namespace nixie {
 namespace {
 
-constexpr std::size_t kPixels = 3 * 32 * 32;
+constexpr std::size_t kPixels = 3UL * 32 * 32;
 constexpr std::uint64_t kMaxFile = 1 << 30;
 
 StoredImages::Content read_records(const std::filesystem::path& folder, const std::vector<std::string>& files,

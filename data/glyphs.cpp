@@ -104,7 +104,7 @@ void draw_line(Point from, Point to, float radius, std::span<float> image) {
     for (int x = bound(std::min(from.x, to.x) - reach); x <= right; ++x) {
       const float px = static_cast<float>(x) - from.x, py = static_cast<float>(y) - from.y;
       const float t = std::clamp((px * dx + py * dy) * scale, 0.0f, 1.0f), ex = px - t * dx, ey = py - t * dy;
-      float& pixel = image[static_cast<std::size_t>(y * kSide + x)];
+      float& pixel = image[static_cast<std::size_t>(y) * kSide + static_cast<std::size_t>(x)];
       pixel = std::max(pixel, std::clamp(reach - std::sqrt(ex * ex + ey * ey), 0.0f, 1.0f));
     }
 }

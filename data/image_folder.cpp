@@ -51,6 +51,7 @@ Files find_images(const fs::path& folder, const std::string& class_name) {
 
 std::vector<Files> find_all_images(const fs::path& folder, const std::vector<std::string>& classes) {
   std::vector<Files> files;
+  files.reserve(classes.size());
   for (const std::string& name : classes) files.push_back(find_images(folder, name));
   return files;
 }

@@ -18,7 +18,7 @@ Loader::Loader(std::shared_ptr<const Dataset> dataset, const LoaderOptions& opti
     fail(Fault::data, "the dataset has ", size, " samples, too few for a batch of ", batch_, "; set a smaller batch");
   const int threads = options.threads > 0 ? options.threads : std::max(1u, std::thread::hardware_concurrency());
   // Small enough that all threads share a batch, large enough that the lock is rarely taken.
-  chunk_ = std::clamp<std::int64_t>(batch_ / (4 * threads), 1, 32);
+  chunk_ = std::clamp<std::int64_t>(batch_ / 4 / threads, 1, 32);
   if (training) order_.resize(static_cast<std::size_t>(size));
   slots_.resize(static_cast<std::size_t>(options.prefetch) + 1);
   for (int i = 0; i < threads; ++i) workers_.emplace_back([this](std::stop_token stop) { work(stop); });

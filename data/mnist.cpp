@@ -15,7 +15,7 @@ constexpr std::uint32_t kImagesMagic = 0x803, kLabelsMagic = 0x801, kMaxSide = 4
 std::filesystem::path find_file(const std::filesystem::path& folder, const std::string& stem, int dimensions) {
   for (const char* separator : {"-", "."})
     for (const char* suffix : {"", ".gz"}) {
-      const auto file = folder / fmt::format("{}{}idx{}-ubyte{}", stem, separator, dimensions, suffix);
+      auto file = folder / fmt::format("{}{}idx{}-ubyte{}", stem, separator, dimensions, suffix);
       if (std::error_code ignored; std::filesystem::exists(file, ignored)) return file;
     }
   fail(Fault::data, (folder / fmt::format("{}-idx{}-ubyte[.gz]", stem, dimensions)).string(),
@@ -67,7 +67,7 @@ Splits Mnist::open() const {
   const auto half = [&](const char* stem) {
     return std::make_shared<StoredImages>(read_half(path, stem), digits, transform, limit);
   };
-  const Splits splits{half("train"), half("t10k")};
+  Splits splits{half("train"), half("t10k")};
   if (splits.train->sample_shape() != splits.test->sample_shape())
     fail(Fault::data, path, ": training images are ", splits.train->sample_shape(), ", test images ",
          splits.test->sample_shape(), "; the files do not belong together");
