@@ -5,6 +5,7 @@
 // types do not fit. Reductions keep the reduced axes with size 1 unless told otherwise, so results broadcast back.
 #pragma once
 
+#include <initializer_list>
 #include <optional>
 
 #include "core/tensor.h"
@@ -92,6 +93,9 @@ Tensor broadcast_to(const Tensor& x, const Shape& shape);
 /// One size may be -1: what is left.
 Tensor reshape(const Tensor& x, const std::vector<std::int64_t>& sizes);
 inline Tensor reshape(const Tensor& x, const Shape& shape) { return reshape(x, shape.sizes()); }
+inline Tensor reshape(const Tensor& x, std::initializer_list<std::int64_t> sizes) {
+  return reshape(x, std::vector<std::int64_t>(sizes));
+}
 Tensor expand_dims(const Tensor& x, const Axes& axes);  ///< new axes of size 1 at these positions of the result
 Tensor squeeze(const Tensor& x, const Axes& axes);      ///< drops axes of size 1
 Tensor flatten(const Tensor& x, int first = 1);         ///< axes from `first` on become one
