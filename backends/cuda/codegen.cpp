@@ -27,25 +27,34 @@ int unroll_for(std::int64_t groups, int loads) {
 }  // namespace
 
 KernelCode generate_map(const Plan& plan, const Kernel& kernel) {
-  BodyWriter body(plan, kernel);
+  BodyWriter body(plan, kernel, kernel.head.has_value());
   const int rank = body.walk().rank();
   Frame frame{.lane_axis = rank - 1, .carried_is_local = true};
-  frame.lanes = body.lanes_along(frame.lane_axis);
+  HeadCode head;
+  if (kernel.head) {
+    frame.lane_axis = -1;
+    head = lookup_head(plan, kernel, body, frame);
+    frame.head = head.call;
+  } else {
+    frame.lanes = body.lanes_along(frame.lane_axis);
+  }
   const std::int64_t groups = body.groups(frame, 0, rank);
 
   std::vector<int> all(kernel.stages.size());
   std::iota(all.begin(), all.end(), 0);
   const BodyWriter::Code code = body.stages(all, frame);
   const std::string positions = body.positions(frame, "group", 0, rank);
-  const int unroll = unroll_for(groups, code.loads);
+  const int unroll = kernel.head ? 1 : unroll_for(groups, code.loads);
 
   KernelCode result;
   std::string& text = result.source;
-  text = "#include \"map.cuh\"\n#include \"philox.cuh\"\n\nstruct Body {\n";
+  text = "#include \"map.cuh\"\n#include \"philox.cuh\"\n";
+  if (kernel.head) text += "#include \"gather.cuh\"\n";
+  text += "\nstruct Body {\n";
   text += fmt::format("  using Index = {};\n  static constexpr Index kGroups = {};\n",
-                      body.wide() ? "long long" : "int", groups);
+                      body.wide() || head.wide ? "long long" : "int", groups);
   text += fmt::format("  static constexpr int kThreads = {}, kUnroll = {};\n", kThreads, unroll);
-  text += body.pointers();
+  text += body.pointers() + head.members;
   if (!kernel.carried.empty()) text += "  struct Carried {\n" + body.carried_members() + "  };\n";
   text += "  struct Loads {\n" + code.members + "  };\n";
   text += "  void load(Index group, Loads& loads) const {\n" + positions + code.load + "  }\n";
@@ -58,7 +67,10 @@ KernelCode generate_map(const Plan& plan, const Kernel& kernel) {
 }
 
 KernelCode generate(const Plan& plan, const Kernel& kernel) {
-  return kernel.reduced.empty() ? generate_map(plan, kernel) : generate_reduce(plan, kernel);
+  if (!kernel.reduced.empty()) return generate_reduce(plan, kernel);
+  const bool product =
+      kernel.head && (std::holds_alternative<Matmul>(kernel.head->op) || std::holds_alternative<Conv>(kernel.head->op));
+  return product ? generate_product(plan, kernel) : generate_map(plan, kernel);
 }
 
 }  // namespace nixie::cuda

@@ -24,7 +24,7 @@ struct KernelCode {
   std::int64_t scratch_bytes = 0;  ///< zero before the first run, left zero where that matters
 };
 
-/// The code of a kernel whose head, if any, is computed position by position (everything but Matmul).
+/// The code of a kernel, its head included.
 /// The text does not depend on where slots lie, so equal kernels compile once.
 KernelCode generate(const Plan& plan, const Kernel& kernel);
 
@@ -34,5 +34,13 @@ std::string entry_point(const std::string& name, int threads, const std::string&
 // One per template in kernels/; generate() picks.
 KernelCode generate_map(const Plan& plan, const Kernel& kernel);
 KernelCode generate_reduce(const Plan& plan, const Kernel& kernel);
+KernelCode generate_product(const Plan& plan, const Kernel& kernel);  ///< heads Matmul and Conv
+
+/// A head that is looked up position by position: members of Body, and the call that gives its value.
+struct HeadCode {
+  std::string members{}, call{};
+  bool wide = false;
+};
+HeadCode lookup_head(const Plan& plan, const Kernel& kernel, BodyWriter& body, const Frame& frame);
 
 }  // namespace nixie::cuda

@@ -20,8 +20,8 @@ struct BlasProblem {
     Dtype dtype = Dtype::f32;
   };
   std::int64_t rows = 0, columns = 0, inner = 0, batches = 1;
-  Matrix a, b, d;
-  std::optional<Access> bias;  // one element per row
+  Matrix a{}, b{}, d{};
+  std::optional<Access> bias{};  // one element per row
 };
 
 /// The kernel as one call of the library, if it is one: a product of f64, f32, f16 or bf16 matrices stored plainly or
