@@ -1,0 +1,151 @@
+// Matrix products, convolution, pooling: gradients of every role in f64, shapes, bad input. Values: tests/backends.
+#include "tests/core/support.h"
+
+namespace nixie {
+namespace {
+
+using testing::expect_error;
+using testing::expect_gradients;
+using testing::expect_values;
+using testing::random_array;
+
+TEST(Matmul, ShapesAsNumpy) {
+  struct Row {
+    Shape a, b, result;
+    MatmulOptions options = {};
+  };
+  const Row rows[] = {{{2, 3}, {3, 4}, {2, 4}},
+                      {{3, 2}, {3, 4}, {2, 4}, {.trans_a = true}},
+                      {{2, 3}, {4, 3}, {2, 4}, {.trans_b = true}},
+                      {{3}, {3, 4}, {4}},
+                      {{2, 3}, {3}, {2}},
+                      {{3}, {3}, {}},
+                      {{5, 1, 2, 3}, {4, 3, 2}, {5, 4, 2, 2}},
+                      {{0, 3}, {3, 2}, {0, 2}},
+                      {{2, 0}, {0, 2}, {2, 2}}};
+  for (const Row& row : rows) {
+    const Array a = random_array(row.a, -1, 1, 1), b = random_array(row.b, -1, 1, 2);
+    EXPECT_EQ(matmul(Tensor(a), Tensor(b), row.options).shape(), row.result);
+    if (row.result.size() > 0 && a.size() > 0)
+      expect_gradients([&](const std::vector<Tensor>& v) { return square(matmul(v[0], v[1], row.options)); }, {a, b});
+  }
+  expect_values(matmul(zeros({2, 0}), zeros({0, 2})), {0, 0, 0, 0}, 0);
+  expect_error([] { matmul(zeros({2, 3}), zeros({2, 3})); }, "matmul: [2, 3] x [2, 3]: inner sizes 3 and 2 differ");
+}
+
+struct ConvRow {
+  Shape x, w;
+  ConvOptions options = {};
+};
+const ConvRow kConvs[] = {
+    {{2, 3, 5}, {4, 3, 3}, {.pad = {1}}},
+    {{1, 2, 5, 4}, {3, 2, 3, 2}, {.stride = {2, 1}, .pad = {1, 0}}},
+    {{2, 4, 5, 5}, {4, 2, 3, 3}, {.pad = {1}, .groups = 2}},
+    {{1, 2, 7, 6}, {2, 2, 2, 3}, {.stride = {2}, .pad = {2}, .dilation = {2, 1}}},
+    {{1, 3, 4, 4}, {3, 1, 3, 3}, {.pad = {1}, .groups = 3}},
+    {{1, 2, 3, 3, 4}, {2, 2, 2, 2, 2}, {.stride = {1, 1, 2}}},
+    {{2, 2, 1, 1}, {3, 2, 1, 1}, {}},
+};
+
+TEST(Conv, GradientsOfEveryRole) {
+  for (const ConvRow& row : kConvs) {
+    SCOPED_TRACE(to_string(row.x));
+    const Array x = random_array(row.x, -1, 1, 1), w = random_array(row.w, -1, 1, 2);
+    expect_gradients([&](const std::vector<Tensor>& v) { return conv(v[0], v[1], row.options); }, {x, w});
+    // Gradients of gradients reach the other two roles.
+    expect_gradients(
+        [&](const std::vector<Tensor>& v) {
+          const auto g = gradients(sum(square(conv(v[0], v[1], row.options))), v);
+          return sum(square(g[0])) + sum(square(g[1]));
+        },
+        {x, w});
+  }
+}
+
+TEST(Conv, DeconvIsTheTranspose) {
+  const Array x = random_array({1, 3, 4, 3}, -1, 1, 1), w = random_array({3, 2, 3, 3}, -1, 1, 2);
+  const ConvOptions options{.stride = {2}, .pad = {1}};
+  const Tensor y = deconv(Tensor(x), Tensor(w), options, {1, 0});
+  EXPECT_EQ(y.shape(), (Shape{1, 2, 8, 5}));
+  const Array z = random_array(y.shape(), -1, 1, 3);
+  // <deconv(x), z> = <x, conv(z)>
+  expect_values(sum(y * Tensor(z)), testing::values_of(sum(Tensor(x) * conv(Tensor(z), Tensor(w), options))), 1e-12);
+  expect_gradients([&](const std::vector<Tensor>& v) { return square(deconv(v[0], v[1], options, {1, 0})); }, {x, w});
+}
+
+TEST(Conv, BadInput) {
+  expect_error([] { conv(zeros({2, 3}), zeros({4, 3})); }, "conv: input is [2, 3], expected [N, C, spatial...]");
+  expect_error(
+      [] {
+        conv(zeros({1, 3, 8, 8}), zeros({4, 1, 3, 3}));
+      },
+      "conv: input is [1, 3, 8, 8], filter is [4, 1, 3, 3]");
+  expect_error(
+      [] {
+        conv(zeros({1, 3, 2, 8}), zeros({4, 3, 3, 3}));
+      },
+      "a window of 3 does not fit input [1, 3, 2, 8] with pad 0");
+  expect_error(
+      [] {
+        conv(zeros({1, 3, 8, 8}), zeros({4, 3, 3, 3}), {.stride = {0}});
+      },
+      "conv: stride is 0, expected at least 1");
+  expect_error(
+      [] {
+        conv(zeros({1, 3, 8, 8}), zeros({4, 3, 3, 3}), {.stride = {1, 1, 1}});
+      },
+      "stride has 3 numbers, expected 1 or 2");
+  expect_error([] { max_pool(zeros({1, 3, 8, 8}), {.window = {2}, .pad = {2}}); }, "pad is at most half the window");
+}
+
+struct PoolRow {
+  Shape x;
+  PoolOptions options;
+  Shape result;
+};
+const PoolRow kPools[] = {
+    {{2, 3, 8}, {.window = {2}}, {2, 3, 4}},
+    {{1, 2, 5, 5}, {.window = {3}, .stride = {2}}, {1, 2, 2, 2}},
+    {{1, 2, 6, 6}, {.window = {3}, .stride = {2}, .pad = {1}}, {1, 2, 3, 3}},
+    {{1, 2, 6, 5}, {.window = {3}, .stride = {2}, .ceil_mode = true}, {1, 2, 3, 2}},
+    {{1, 6, 3, 3}, {.window = {1}, .channels = 2}, {1, 3, 3, 3}},
+    {{1, 6, 4, 4}, {.window = {2}, .channels = 3, .channel_stride = 1, .channel_pad = 1}, {1, 6, 2, 2}},
+    {{1, 1, 4, 3, 5}, {.window = {2, 3, 2}}, {1, 1, 2, 1, 2}},
+    {{2, 6}, {.window = {1}, .channels = 3}, {2, 2}},
+};
+
+TEST(Pool, ShapesAndGradients) {
+  for (const PoolRow& row : kPools) {
+    SCOPED_TRACE(to_string(row.x));
+    const Array x = random_array(row.x, 0.5, 2, 5);
+    EXPECT_EQ(max_pool(Tensor(x), row.options).shape(), row.result);
+    expect_gradients([&](const std::vector<Tensor>& v) { return square(max_pool(v[0], row.options)); }, {x});
+    expect_gradients([&](const std::vector<Tensor>& v) { return square(average_pool(v[0], row.options)); }, {x});
+    PoolOptions counting = row.options;
+    counting.count_pad = true;
+    expect_gradients([&](const std::vector<Tensor>& v) { return square(average_pool(v[0], counting)); }, {x});
+    expect_gradients([&](const std::vector<Tensor>& v) { return l2_pool(v[0], row.options); }, {x});
+    expect_gradients(
+        [&](const std::vector<Tensor>& v) { return square(gradients(sum(exp(max_pool(v[0], row.options))), v)[0]); },
+        {x});
+  }
+}
+
+TEST(Pool, LocalResponseNorm) {
+  const Array x = random_array({2, 6, 2, 2}, -2, 2, 5);
+  // PyTorch's definition by plain loops.
+  const auto v = x.to_vector<double>();
+  std::vector<double> expected;
+  for (std::int64_t i = 0; i < x.size(); ++i) {
+    const std::int64_t c = i / 4 % 6;
+    double total = 0;
+    for (std::int64_t d = std::max<std::int64_t>(0, c - 2); d <= std::min<std::int64_t>(5, c + 2); ++d)
+      total += v[static_cast<std::size_t>(i + (d - c) * 4)] * v[static_cast<std::size_t>(i + (d - c) * 4)];
+    expected.push_back(v[static_cast<std::size_t>(i)] / std::pow(2 + 0.1 / 5 * total, 0.75));
+  }
+  expect_values(local_response_norm(Tensor(x), 5, 0.1f, 0.75f, 2), expected, 1e-7);
+  expect_gradients([](const std::vector<Tensor>& t) { return local_response_norm(t[0], 4, 0.1f, 0.75f, 1); }, {x});
+}
+
+}  // namespace
+}  // namespace nixie

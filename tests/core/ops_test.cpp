@@ -1,0 +1,174 @@
+// Every elementwise op: value against the C++ library in double, gradient against central differences, odd shapes and
+// types.
+#include <map>
+
+#include "core/elementwise.h"
+#include "tests/core/support.h"
+
+namespace nixie {
+namespace {
+
+using testing::cpu;
+using testing::expect_gradients;
+using testing::expect_values;
+using testing::random_array;
+
+using Reference = std::function<double(double, double, double)>;
+
+double sigmoid_of(double x) { return 1 / (1 + std::exp(-x)); }
+
+// An op that is declared without a row here fails the test.
+const std::map<std::string, Reference>& references() {
+  static const std::map<std::string, Reference> table{
+      {"neg", [](double a, double, double) { return -a; }},
+      {"add", [](double a, double b, double) { return a + b; }},
+      {"sub", [](double a, double b, double) { return a - b; }},
+      {"mul", [](double a, double b, double) { return a * b; }},
+      {"div", [](double a, double b, double) { return a / b; }},
+      {"pow", [](double a, double b, double) { return std::pow(a, b); }},
+      {"fmod", [](double a, double b, double) { return std::fmod(a, b); }},
+      {"maximum", [](double a, double b, double) { return std::fmax(a, b); }},
+      {"minimum", [](double a, double b, double) { return std::fmin(a, b); }},
+      {"abs", [](double a, double, double) { return std::fabs(a); }},
+      {"sign", [](double a, double, double) { return a > 0   ? 1.0
+                                                     : a < 0 ? -1.0
+                                                             : 0.0; }},
+      {"square", [](double a, double, double) { return a * a; }},
+      {"reciprocal", [](double a, double, double) { return 1 / a; }},
+      {"sqrt", [](double a, double, double) { return std::sqrt(a); }},
+      {"rsqrt", [](double a, double, double) { return 1 / std::sqrt(a); }},
+      {"exp", [](double a, double, double) { return std::exp(a); }},
+      {"exp2", [](double a, double, double) { return std::exp2(a); }},
+      {"expm1", [](double a, double, double) { return std::expm1(a); }},
+      {"log", [](double a, double, double) { return std::log(a); }},
+      {"log2", [](double a, double, double) { return std::log2(a); }},
+      {"log1p", [](double a, double, double) { return std::log1p(a); }},
+      {"safe_log", [](double a, double, double) { return a > 0 ? std::log(a) : -50; }},
+      {"sigmoid", [](double a, double, double) { return sigmoid_of(a); }},
+      {"sigmoid2", [](double a, double, double) { return 1 / (1 + std::exp2(-a)); }},
+      {"softplus", [](double a, double, double) { return std::log(1 + std::exp(a)); }},
+      {"sin", [](double a, double, double) { return std::sin(a); }},
+      {"cos", [](double a, double, double) { return std::cos(a); }},
+      {"tan", [](double a, double, double) { return std::tan(a); }},
+      {"asin", [](double a, double, double) { return std::asin(a); }},
+      {"acos", [](double a, double, double) { return std::acos(a); }},
+      {"atan", [](double a, double, double) { return std::atan(a); }},
+      {"atan2", [](double a, double b, double) { return std::atan2(a, b); }},
+      {"sinh", [](double a, double, double) { return std::sinh(a); }},
+      {"cosh", [](double a, double, double) { return std::cosh(a); }},
+      {"tanh", [](double a, double, double) { return std::tanh(a); }},
+      {"tanh2", [](double a, double, double) { return (std::exp2(2 * a) - 1) / (std::exp2(2 * a) + 1); }},
+      {"erf", [](double a, double, double) { return std::erf(a); }},
+      {"floor", [](double a, double, double) { return std::floor(a); }},
+      {"ceil", [](double a, double, double) { return std::ceil(a); }},
+      {"round", [](double a, double, double) { return std::nearbyint(a); }},
+      {"trunc", [](double a, double, double) { return std::trunc(a); }},
+      {"relu", [](double a, double, double) { return a > 0 ? a : 0; }},
+      {"leaky_relu", [](double a, double b, double) { return a > 0 ? a : a * b; }},
+      {"elu", [](double a, double b, double) { return a > 0 ? a : b * (std::exp(a) - 1); }},
+      {"gelu", [](double a, double, double) { return 0.5 * a * std::erfc(-a / std::sqrt(2.0)); }},
+      {"binarize", [](double a, double, double) { return a >= 0 ? 1.0 : -1.0; }},
+      {"stop_gradient", [](double a, double, double) { return a; }},
+      {"equal", [](double a, double b, double) { return a == b; }},
+      {"not_equal", [](double a, double b, double) { return a != b; }},
+      {"less", [](double a, double b, double) { return a < b; }},
+      {"less_equal", [](double a, double b, double) { return a <= b; }},
+      {"logical_and", [](double a, double b, double) { return a != 0 && b != 0; }},
+      {"logical_or", [](double a, double b, double) { return a != 0 || b != 0; }},
+      {"logical_not", [](double a, double, double) { return a == 0; }},
+      {"is_finite", [](double a, double, double) { return std::isfinite(a); }},
+      {"is_nan", [](double a, double, double) { return std::isnan(a); }},
+      {"where", [](double a, double b, double c) { return a != 0 ? b : c; }},
+      {"cast", [](double a, double, double) { return a; }},
+      {"bit_and",
+       [](double a, double b, double) { return static_cast<double>(static_cast<int>(a) & static_cast<int>(b)); }},
+      {"bit_or",
+       [](double a, double b, double) { return static_cast<double>(static_cast<int>(a) | static_cast<int>(b)); }},
+      {"bit_xor",
+       [](double a, double b, double) { return static_cast<double>(static_cast<int>(a) ^ static_cast<int>(b)); }},
+      {"bit_not", [](double a, double, double) { return static_cast<double>(~static_cast<int>(a)); }},
+      {"shift_left", [](double a, double b, double) { return std::ldexp(std::trunc(a), static_cast<int>(b)); }},
+      {"shift_right",
+       [](double a, double b, double) { return std::floor(std::ldexp(std::trunc(a), -static_cast<int>(b))); }},
+  };
+  return table;
+}
+
+class ElementwiseOp : public ::testing::TestWithParam<std::shared_ptr<const ElementwiseInfo>> {
+ protected:
+  const ElementwiseInfo& op() const { return *GetParam(); }
+  bool integer() const { return op().traits.result == ResultType::integer; }
+  // f32 as f32, integers as i32, so that the reference sees just what the op sees.
+  std::vector<Array> inputs(const Shape& shape, Dtype dtype) const {
+    std::vector<Array> result;
+    for (int k = 0; k < op().formula.arity; ++k)
+      result.push_back(
+          random_array(shape, op().traits.domain.low, op().traits.domain.high, 11u + static_cast<unsigned>(k))
+              .to(integer() ? Dtype::i32 : dtype));
+    return result;
+  }
+  Tensor call(const std::vector<Tensor>& x) const {
+    Dtype dtype = x[0].dtype();
+    if (op().traits.result == ResultType::boolean) dtype = Dtype::u8;
+    return Tensor::make(Map{GetParam()}, x, x[0].shape(), dtype);
+  }
+};
+
+TEST_P(ElementwiseOp, ValueEqualsTheReference) {
+  const auto row = references().find(op().name);
+  ASSERT_NE(row, references().end()) << "give " << op().name << " a reference";
+  for (const Dtype dtype : {Dtype::f64, Dtype::f32})
+    for (const Shape& shape : {Shape{}, Shape{1}, Shape{7}, Shape{3, 0, 2}, Shape{2, 3, 5}, Shape{1031}}) {
+      const std::vector<Array> x = inputs(shape, dtype);
+      std::vector<std::vector<double>> v;
+      for (const Array& array : x) v.push_back(array.to_vector<double>());
+      v.resize(3, std::vector<double>(v[0].size(), 0));
+      std::vector<double> expected;
+      for (std::size_t i = 0; i < v[0].size(); ++i) expected.push_back(row->second(v[0][i], v[1][i], v[2][i]));
+      SCOPED_TRACE(fmt::format("{} {}", dtype, shape));
+      expect_values(call({x.begin(), x.end()}), expected, dtype == Dtype::f64 ? 1e-13 : 2e-6);
+    }
+}
+
+TEST_P(ElementwiseOp, GradientEqualsCentralDifferences) {
+  if (!op().gradient) return;  // zero everywhere by declaration
+  if (op().traits.result == ResultType::integer) return;
+  // `where` and `cast` choose and convert; their own tests are in types_test.
+  if (op().name == "where" || op().name == "cast") return;
+  expect_gradients([&](const std::vector<Tensor>& x) { return call(x); }, inputs({2, 5}, Dtype::f64));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ElementwiseOp, ::testing::ValuesIn(all_elementwise()),
+                         [](const auto& info) { return info.param->name; });
+
+TEST(Elementwise, BroadcastsAsNumpyDoes) {
+  const Array a = Array::from(std::vector<double>{1, 2, 3}, {3, 1}), b = Array::from(std::vector<double>{10, 20}, {2});
+  expect_values(Tensor(a) + Tensor(b), {11, 21, 12, 22, 13, 23}, 0);
+  expect_gradients([](const std::vector<Tensor>& x) { return x[0] * x[1] + exp(x[0]); }, {a, b});
+  testing::expect_error(
+      [&] {
+        Tensor(a) + Tensor(Array::from(std::vector<double>{1, 2}, {2, 1}));
+      },
+      "shapes [3, 1] and [2, 1] do not broadcast together");
+}
+
+TEST(Elementwise, SpecialValues) {
+  const double inf = INFINITY, nan = NAN;
+  const Array x = Array::from(std::vector<float>{NAN, INFINITY, -INFINITY, 0, -0.0f, 1}, {6});
+  expect_values(is_nan(x), {1, 0, 0, 0, 0, 0}, 0);
+  expect_values(is_finite(x), {0, 0, 0, 1, 1, 1}, 0);
+  expect_values(maximum(x, 0.5), {nan, inf, 0.5, 0.5, 0.5, 1}, 0);
+  expect_values(minimum(x, 0.5), {nan, 0.5, -inf, 0, 0, 0.5}, 0);
+  expect_values(exp(x), {nan, inf, 0, 1, 1, std::exp(1.0)}, 1e-6);
+  expect_values(sigmoid(x), {nan, 1, 0, 0.5, 0.5, sigmoid_of(1)}, 1e-6);
+  expect_values(tanh(x), {nan, 1, -1, 0, 0, std::tanh(1.0)}, 1e-6);
+  expect_values(clip(x, -1, 1), {nan, 1, -1, 0, 0, 1}, 0);
+}
+
+TEST(Elementwise, TwiceDifferentiable) {
+  expect_gradients([](const std::vector<Tensor>& x) { return gradients(sum(sigmoid(x[0]) * square(x[0])), x)[0]; },
+                   {random_array({5}, -2, 2, 3)});
+}
+
+}  // namespace
+}  // namespace nixie

@@ -1,0 +1,147 @@
+// Reductions: every kind over every set of axes against plain loops, gradients, and the odd cases.
+#include <algorithm>
+
+#include "tests/core/support.h"
+
+namespace nixie {
+namespace {
+
+using testing::expect_error;
+using testing::expect_gradients;
+using testing::expect_values;
+using testing::random_array;
+
+using T = const Tensor&;
+using A = const Axes&;
+using V = const std::vector<double>&;
+
+struct Kind {
+  const char* name;
+  std::function<Tensor(const Tensor&, const Axes&, bool)> op;
+  std::function<double(const std::vector<double>&)> reference;
+};
+
+double mean_of(const std::vector<double>& v) {
+  double total = 0;
+  for (double e : v) total += e;
+  return total / static_cast<double>(v.size());
+}
+
+const std::vector<Kind>& kinds() {
+  static const std::vector<Kind> table{
+      {"sum", [](T x, A a, bool k) { return sum(x, a, k); },
+       [](V v) { return mean_of(v) * static_cast<double>(v.size()); }},
+      {"prod", [](T x, A a, bool k) { return prod(x, a, k); },
+       [](V v) {
+         double p = 1;
+         for (double e : v) p *= e;
+         return p;
+       }},
+      {"max", [](T x, A a, bool k) { return max(x, a, k); }, [](V v) { return *std::max_element(v.begin(), v.end()); }},
+      {"min", [](T x, A a, bool k) { return min(x, a, k); }, [](V v) { return *std::min_element(v.begin(), v.end()); }},
+      {"mean", [](T x, A a, bool k) { return mean(x, a, k); }, mean_of},
+      {"variance", [](T x, A a, bool k) { return variance(x, a, k); },
+       [](V v) {
+         double total = 0;
+         for (double e : v) total += (e - mean_of(v)) * (e - mean_of(v));
+         return total / static_cast<double>(v.size());
+       }},
+      {"argmax", [](T x, A a, bool k) { return argmax(x, a, k); },
+       [](V v) { return static_cast<double>(std::max_element(v.begin(), v.end()) - v.begin()); }},
+      {"argmin", [](T x, A a, bool k) { return argmin(x, a, k); },
+       [](V v) { return static_cast<double>(std::min_element(v.begin(), v.end()) - v.begin()); }},
+  };
+  return table;
+}
+
+// The reduction by plain loops: what each kept position sees, in row-major order.
+std::vector<double> reduced(const Array& x, const Axes& axes, const Kind& kind) {
+  Shape kept = x.shape();
+  for (int axis : axes) kept = kept.with(axis, 1);
+  std::vector<std::vector<double>> seen(static_cast<std::size_t>(kept.size()));
+  const auto values = x.to_vector<double>();
+  const Strides strides = kept.row_major();
+  for (std::int64_t i = 0; i < x.size(); ++i) {
+    std::int64_t rest = i, at = 0;
+    for (int axis = x.shape().rank() - 1; axis >= 0; --axis) {
+      const std::int64_t position = rest % x.shape()[axis];
+      rest /= x.shape()[axis];
+      if (kept[axis] != 1) at += position * strides[static_cast<std::size_t>(axis)];
+    }
+    seen[static_cast<std::size_t>(at)].push_back(values[static_cast<std::size_t>(i)]);
+  }
+  std::vector<double> result;
+  for (const auto& group : seen) result.push_back(kind.reference(group));
+  return result;
+}
+
+TEST(Reductions, EveryKindOverEverySetOfAxes) {
+  for (const Shape& shape : {Shape{7}, Shape{3, 5}, Shape{1, 4, 1}, Shape{2, 3, 4, 5}, Shape{130, 70}, Shape{3, 1025}})
+    for (unsigned set = 1; set < 1u << shape.rank(); ++set)
+      for (const Kind& kind : kinds())
+        for (const Dtype dtype : {Dtype::f64, Dtype::f32}) {
+          Axes axes;
+          for (int axis = 0; axis < shape.rank(); ++axis)
+            if (set >> axis & 1) axes.push_back(axis);
+          SCOPED_TRACE(fmt::format("{} {} {} over [{}]", kind.name, dtype, shape, fmt::join(axes, ", ")));
+          const Array x = random_array(shape, 0.8, 1.2, 9).to(dtype);
+          const auto expected = reduced(x, axes, kind);
+          const double tolerance = dtype == Dtype::f64 ? 1e-12 : std::string(kind.name) == "prod" ? 1e-3 : 3e-6;
+          expect_values(kind.op(x, axes, true), expected, tolerance);
+          const Tensor dropped = kind.op(x, axes, false);
+          EXPECT_EQ(dropped.rank(), shape.rank() - static_cast<int>(axes.size()));
+          expect_values(dropped, expected, tolerance);
+        }
+}
+
+TEST(Reductions, Gradients) {
+  const Array x = random_array({3, 4, 2}, 0.5, 2, 2);
+  for (const Axes& axes : {Axes{0}, Axes{1}, Axes{2}, Axes{0, 2}, Axes{0, 1, 2}})
+    for (const Kind& kind : kinds()) {
+      if (std::string(kind.name).starts_with("arg")) continue;
+      SCOPED_TRACE(kind.name);
+      expect_gradients([&](const std::vector<Tensor>& v) { return square(kind.op(v[0], axes, true)); }, {x});
+    }
+  const Array with_zero = Array::from(std::vector<double>{2, 0, 3, 4, 0, 0}, {2, 3});
+  expect_gradients([](const std::vector<Tensor>& v) { return prod(v[0], {1}); }, {with_zero});
+}
+
+TEST(Reductions, OfNothing) {
+  const Tensor empty = zeros({2, 0, 3});
+  expect_values(sum(empty, {1}), {0, 0, 0, 0, 0, 0}, 0);
+  expect_values(prod(empty, {1}), {1, 1, 1, 1, 1, 1}, 0);
+  expect_values(max(empty, {1}, false), {-INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY}, 0);
+  EXPECT_EQ(sum(empty, {0}).shape(), (Shape{1, 0, 3}));
+  expect_values(sum(empty, {0}), {}, 0);
+  expect_error([&] { argmax(empty, {1}); }, "argmax: there is nothing to choose from in [2, 0, 3]");
+}
+
+TEST(Reductions, TiesAndNaN) {
+  const Tensor x = Array::from(std::vector<float>{1, 5, 5, 2, NAN, 7, 3, 3}, {2, 4});
+  expect_values(argmax(x, {1}), {1, 0}, 0);
+  expect_values(argmin(x, {1}), {0, 0}, 0);
+  expect_values(max(x, {1}), {5, NAN}, 0);
+  expect_values(argmax(Tensor(Array::from(std::vector<float>{1, 3, 3, 2}, {2, 2})), {0, 1}), {1}, 0);
+}
+
+TEST(Reductions, LongSumsStayAccurate) {
+  const Array x = random_array({10000019}, 0, 1, 4).to(Dtype::f32);
+  double exact = 0;
+  for (float value : x.data<float>()) exact += value;
+  expect_values(sum(x), {exact}, 1e-6);
+  expect_values(mean(x), {exact / 10000019}, 1e-6);
+  expect_values(variance(x), {1.0 / 12}, 1e-4);
+  const Tensor shifted = Tensor(x) + 1000;  // the sum of squares would lose everything
+  expect_values(variance(shifted), {1.0 / 12}, 1e-3);
+}
+
+TEST(Reductions, SeveralInOneExpression) {
+  const Array x = random_array({4, 6}, -2, 2, 8);
+  expect_gradients([](const std::vector<Tensor>& v) { return softmax(v[0], {1}); }, {x});
+  expect_gradients([](const std::vector<Tensor>& v) { return log_softmax(v[0], {0}); }, {x});
+  expect_gradients([](const std::vector<Tensor>& v) { return logsumexp(v[0], {0, 1}); }, {x});
+  expect_gradients([](const std::vector<Tensor>& v) { return standardize(v[0], {1}, 1e-5f) * mean(v[0], {0}); }, {x});
+}
+
+}  // namespace
+}  // namespace nixie
