@@ -20,6 +20,9 @@ Real progress(const Real& step, double epochs, const RunLength& run) {
   return minimum(step / (epochs * run.steps_per_epoch), Real(1.0));
 }
 
+// All 53 bits: a number by itself becomes an f32.
+void store(const Variable& variable, double value) { variable.set(Array::from(std::vector<double>{value}, {})); }
+
 double length(double epochs, const RunLength& run, const char* name) {
   const double result = epochs > 0 ? epochs : run.epochs;
   check(result > 0, name, ": epochs is 0 and the run's length is not known; set epochs");
@@ -121,19 +124,19 @@ void Schedule::observe(double metric) const {
       options.maximize ? metric > best * (1 + options.threshold) : metric < best * (1 - options.threshold);
   double waited = better ? 0 : plateau_->waited.array().item() + 1;
   double cooling = plateau_->cooling.array().item();
-  if (better) plateau_->best.set(metric);
+  if (better) store(plateau_->best, metric);
   if (cooling > 0) {
     --cooling;
     waited = 0;
   }
   if (waited > options.patience) {
     const double lowest = options.rate > 0 ? options.low / options.rate : 0;
-    plateau_->factor.set(std::max(plateau_->factor.array().item() * options.factor, lowest));
+    store(plateau_->factor, std::max(plateau_->factor.array().item() * options.factor, lowest));
     cooling = options.cooldown;
     waited = 0;
   }
-  plateau_->waited.set(waited);
-  plateau_->cooling.set(cooling);
+  store(plateau_->waited, waited);
+  store(plateau_->cooling, cooling);
 }
 
 }  // namespace nixie

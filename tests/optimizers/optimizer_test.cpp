@@ -1,0 +1,187 @@
+// Optimizer: groups, clipping, the counter and the state, through whole steps of a small net.
+#include "optimizers/optimizer.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "backends/cpu/backend.h"
+#include "core/step.h"
+
+namespace nixie {
+namespace {
+
+std::string error_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+// Two parameters whose gradients are given numbers.
+struct Toy {
+  std::shared_ptr<Backend> backend = make_cpu_backend(1);
+  Parameters parameters;
+  Variable weight = parameters.make("fc.weight", {2, 2}, Init::constant(1));
+  Variable bias = parameters.make("fc.bias", {2}, Init::constant(1));
+  std::vector<double> grad_weight{3, -4, 0, 0}, grad_bias{12, 0};
+
+  std::vector<Gradient> grads() const {
+    return {{weight, Array::from(grad_weight, {2, 2}).to(Dtype::f32)},
+            {bias, Array::from(grad_bias, {2}).to(Dtype::f32)}};
+  }
+  void train(const Optimizer& optimizer, int steps = 1) {
+    Step step(*backend, [&](const Inputs&) {
+      optimizer.update(grads());
+      return Outputs{};
+    });
+    for (int i = 0; i < steps; ++i) step({});
+  }
+  std::vector<float> w() const { return weight.array().to_vector<float>(); }
+  std::vector<float> b() const { return bias.array().to_vector<float>(); }
+};
+
+TEST(Optimizer, MovesAgainstTheGradient) {
+  Toy toy;
+  const Optimizer optimizer(toy.parameters, {.rule = Sgd{.momentum = 0}, .schedule = ConstantRate{.rate = 0.5}});
+  toy.train(optimizer);
+  EXPECT_EQ(toy.w(), (std::vector<float>{-0.5, 3, 1, 1}));
+  EXPECT_EQ(toy.b(), (std::vector<float>{-5, 1}));
+}
+
+TEST(Optimizer, ReadsTheScheduleAtItsOwnCountOrAGivenStep) {
+  Toy toy;
+  const Optimizer optimizer(toy.parameters,
+                            {.rule = Sgd{.momentum = 0}, .schedule = StepRate{.rate = 1, .factor = 0.5, .every = 2}});
+  toy.train(optimizer, 3);  // rates 1, 1, 0.5
+  EXPECT_EQ(toy.b(), (std::vector<float>{1 - 2.5f * 12, 1}));
+  EXPECT_EQ(optimizer.state().find("shared.step")->array().item(), 3);
+  Step step(*toy.backend, [&](const Inputs& in) {
+    optimizer.update(toy.grads(), in["step"]);
+    return Outputs{};
+  });
+  step({{"step", Array::from(std::vector<std::int32_t>{7}, {})}});  // rate 0.125
+  EXPECT_EQ(toy.b(), (std::vector<float>{1 - 2.625f * 12, 1}));
+  EXPECT_EQ(optimizer.state().find("shared.step")->array().item(), 4);
+}
+
+TEST(Optimizer, GroupsScaleRateAndWeightDecay) {
+  Toy toy;
+  const Optimizer optimizer(toy.parameters, {.rule = Sgd{.momentum = 0, .weight_decay = 0.5},
+                                             .schedule = ConstantRate{.rate = 0.1},
+                                             .groups = {{.max_rank = 1, .rate = 2, .weight_decay = 0}}});
+  toy.train(optimizer);
+  EXPECT_NEAR(toy.w()[0], 1 - 0.1 * (3 + 0.5), 1e-6);
+  EXPECT_NEAR(toy.w()[2], 1 - 0.1 * 0.5, 1e-6);
+  EXPECT_NEAR(toy.b()[0], 1 - 0.2 * 12, 1e-6);
+  EXPECT_NEAR(toy.b()[1], 1, 1e-6);
+}
+
+TEST(Optimizer, TheFirstGroupThatHoldsAParameterCounts) {
+  Toy toy;
+  const Optimizer optimizer(toy.parameters, {.rule = Sgd{},
+                                             .schedule = ConstantRate{.rate = 1},
+                                             .groups = {{.match = "*.bias", .rate = 0}, {.match = "fc.*", .rate = 2}}});
+  toy.train(optimizer);
+  EXPECT_EQ(toy.w(), (std::vector<float>{-5, 9, 1, 1}));
+  EXPECT_EQ(toy.b(), (std::vector<float>{1, 1}));
+  EXPECT_FALSE(optimizer.state().find("fc.bias.momentum_buffer"));  // frozen
+}
+
+TEST(Optimizer, PatternsMatchWholeNames) {
+  const Variable v = Parameters().make("features.10.weight", {2, 2});
+  auto holds = [&](const char* pattern) { return ParameterGroup{.match = pattern}.holds(v); };
+  for (const char* pattern : {"*", "features.10.weight", "features.*", "*.weight", "f*.1*t", "**", "*10*"})
+    EXPECT_TRUE(holds(pattern)) << pattern;
+  for (const char* pattern : {"", "features", "weight", "*.bias", "features.1.*", "*weigh", "features.10.weight*x"})
+    EXPECT_FALSE(holds(pattern)) << pattern;
+}
+
+TEST(Optimizer, ClipsTheNormOfAllGradientsTogether) {
+  Toy toy;  // the norm is 13
+  const Optimizer optimizer(toy.parameters,
+                            {.rule = Sgd{.momentum = 0}, .schedule = ConstantRate{.rate = 1}, .clip_norm = 6.5});
+  toy.train(optimizer);
+  EXPECT_NEAR(toy.w()[0], 1 - 1.5, 1e-6);
+  EXPECT_NEAR(toy.b()[0], 1 - 6, 1e-6);
+  EXPECT_NEAR(evaluate(global_norm(toy.grads()), *toy.backend).item(), 13, 1e-6);
+}
+
+TEST(Optimizer, LeavesSmallGradientsAsTheyAre) {
+  Toy toy;
+  const Optimizer optimizer(toy.parameters,
+                            {.rule = Sgd{.momentum = 0}, .schedule = ConstantRate{.rate = 1}, .clip_norm = 14});
+  toy.train(optimizer);
+  EXPECT_EQ(toy.b()[0], 1 - 12);
+}
+
+TEST(Optimizer, ClipsElementsBeforeTheNorm) {
+  Toy toy;
+  const Optimizer optimizer(
+      toy.parameters,
+      {.rule = Sgd{.momentum = 0}, .schedule = ConstantRate{.rate = 1}, .clip_value = 2, .clip_norm = std::sqrt(3.0)});
+  toy.train(optimizer);  // 2, -2 and 2: the norm is 2 sqrt(3)
+  EXPECT_NEAR(toy.w()[0], 0, 1e-6);
+  EXPECT_NEAR(toy.w()[1], 2, 1e-6);
+  EXPECT_NEAR(toy.b()[0], 0, 1e-6);
+}
+
+TEST(Optimizer, AdamCountsUpdates) {
+  Toy toy;
+  const Optimizer optimizer(toy.parameters, {.rule = Adam{}, .schedule = ConstantRate{.rate = 0.25}});
+  toy.train(optimizer, 2);  // with a constant gradient each step is the rate
+  EXPECT_NEAR(toy.w()[0], 1 - 0.5, 1e-5);
+  EXPECT_NEAR(toy.w()[1], 1 + 0.5, 1e-5);
+  EXPECT_EQ(toy.w()[2], 1);
+}
+
+TEST(Optimizer, StateIsNamedByParameterAndBuffer) {
+  Toy toy;
+  const Optimizer optimizer(toy.parameters, {.rule = Adam{}, .schedule = PlateauRate{}});
+  std::vector<std::string> names;
+  for (const Variable& v : optimizer.state().all()) names.push_back(v.name());
+  EXPECT_EQ(names, (std::vector<std::string>{"shared.plateau_factor", "shared.plateau_best", "shared.plateau_waited",
+                                             "shared.plateau_cooling", "shared.step", "fc.weight.exp_avg",
+                                             "fc.weight.exp_avg_sq", "fc.bias.exp_avg", "fc.bias.exp_avg_sq"}));
+}
+
+TEST(Optimizer, LearnsALine) {
+  const std::shared_ptr<Backend> backend = make_cpu_backend(1);
+  Parameters parameters;
+  const Variable slope = parameters.make("slope", {}), offset = parameters.make("offset", {});
+  const Optimizer optimizer(parameters, {.rule = Sgd{.momentum = 0.9}, .schedule = ConstantRate{.rate = 0.05}});
+  Step step(*backend, [&](const Inputs& in) {
+    const Tensor loss = mean(square(slope * in["x"] + offset - in["y"]));
+    optimizer.update(gradients(loss, parameters));
+    return Outputs{{"loss", loss}};
+  });
+  const Array x = Array::from(std::vector<float>{-1, 0, 1, 2}, {4}),
+              y = Array::from(std::vector<float>{-5, -2, 1, 4}, {4});
+  for (int i = 0; i < 300; ++i) step({{"x", x}, {"y", y}});
+  EXPECT_NEAR(slope.array().item(), 3, 1e-3);
+  EXPECT_NEAR(offset.array().item(), -2, 1e-3);
+}
+
+TEST(Optimizer, SaysWhatDoesNotFit) {
+  Toy toy;
+  EXPECT_EQ(error_of([&] { Optimizer(toy.parameters, {.groups = {{.match = "conv*"}}}); }),
+            "optimizer (sgd): group 0 (conv*) holds no parameter");
+  EXPECT_EQ(error_of([&] { Optimizer(toy.parameters, {.groups = {{.rate = -1}}}); }),
+            "optimizer (sgd): rate is -1, expected a number from 0 up");
+  EXPECT_EQ(error_of([&] { Optimizer(toy.parameters, {.rule = Sgd{.weight_decay = -1}}); }),
+            "optimizer (sgd): weight_decay is -1, expected a number from 0 up");
+  EXPECT_EQ(error_of([&] { Optimizer(toy.parameters, {.clip_norm = -1}); }),
+            "optimizer (sgd): clip_value is 0 and clip_norm -1, expected numbers from 0 up");
+  const Optimizer optimizer(toy.parameters, {});
+  const Variable other = Parameters().make("other", {2});
+  EXPECT_EQ(error_of([&] {
+              Trace trace;
+              optimizer.update({{other, zeros({2})}});
+            }),
+            "optimizer: parameter other is not one of its own");
+}
+
+}  // namespace
+}  // namespace nixie

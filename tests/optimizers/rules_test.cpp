@@ -1,0 +1,221 @@
+// The update rules against PyTorch's published formulas, written out for one number at a time: twenty steps in double,
+// with the buffers and their names; and one kernel per parameter.
+#include "optimizers/rules.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+#include <set>
+
+#include "backends/cpu/backend.h"
+#include "core/step.h"
+
+namespace nixie {
+namespace {
+
+// One parameter element as torch.optim sees it: value, buffers by name, number of steps.
+struct Element {
+  double w;
+  std::map<std::string, double> buffers = {};
+  int t = 0;
+};
+
+using TorchStep = std::function<void(Element& e, double g, double lr)>;
+
+struct RuleCase {
+  AnyOptimizer rule;
+  std::vector<std::string> buffers;
+  TorchStep torch;
+};
+
+TorchStep sgd(double momentum, double weight_decay, bool nesterov) {
+  return [=](Element& e, double g, double lr) {
+    g += weight_decay * e.w;
+    if (momentum != 0) {
+      double& buf = e.buffers["momentum_buffer"];
+      buf = e.t == 0 ? g : momentum * buf + g;
+      g = nesterov ? g + momentum * buf : buf;
+    }
+    ++e.t;
+    e.w -= lr * g;
+  };
+}
+
+TorchStep adam(double beta1, double beta2, double eps, double weight_decay, bool decoupled) {
+  return [=](Element& e, double g, double lr) {
+    ++e.t;
+    if (decoupled)
+      e.w *= 1 - lr * weight_decay;
+    else
+      g += weight_decay * e.w;
+    double &m = e.buffers["exp_avg"], &v = e.buffers["exp_avg_sq"];
+    m += (g - m) * (1 - beta1);
+    v = v * beta2 + (1 - beta2) * g * g;
+    const double step_size = lr / (1 - std::pow(beta1, e.t));
+    e.w -= step_size * m / (std::sqrt(v) / std::sqrt(1 - std::pow(beta2, e.t)) + eps);
+  };
+}
+
+TorchStep rmsprop(double alpha, double eps, double momentum, double weight_decay, bool centered) {
+  return [=](Element& e, double g, double lr) {
+    ++e.t;
+    g += weight_decay * e.w;
+    double& square_avg = e.buffers["square_avg"];
+    square_avg = alpha * square_avg + (1 - alpha) * g * g;
+    double avg = square_avg;
+    if (centered) {
+      double& grad_avg = e.buffers["grad_avg"];
+      grad_avg += (g - grad_avg) * (1 - alpha);
+      avg -= grad_avg * grad_avg;
+    }
+    avg = std::sqrt(avg) + eps;
+    if (momentum > 0) {
+      double& buf = e.buffers["momentum_buffer"];
+      buf = momentum * buf + g / avg;
+      e.w -= lr * buf;
+    } else {
+      e.w -= lr * g / avg;
+    }
+  };
+}
+
+TorchStep adagrad(double lr_decay, double initial, double eps, double weight_decay) {
+  return [=](Element& e, double g, double lr) {
+    double& sum = e.buffers.try_emplace("sum", initial).first->second;
+    ++e.t;
+    g += weight_decay * e.w;
+    const double clr = lr / (1 + (e.t - 1) * lr_decay);
+    sum += g * g;
+    e.w -= clr * g / (std::sqrt(sum) + eps);
+  };
+}
+
+TorchStep adadelta(double rho, double eps, double weight_decay) {
+  return [=](Element& e, double g, double lr) {
+    g += weight_decay * e.w;
+    double &square_avg = e.buffers["square_avg"], &acc_delta = e.buffers["acc_delta"];
+    square_avg = rho * square_avg + (1 - rho) * g * g;
+    const double std = std::sqrt(square_avg + eps), delta = std::sqrt(acc_delta + eps) / std * g;
+    acc_delta = rho * acc_delta + (1 - rho) * delta * delta;
+    e.w -= lr * delta;
+  };
+}
+
+std::vector<RuleCase> cases() {
+  return {
+      {Sgd{.momentum = 0}, {}, sgd(0, 0, false)},
+      {Sgd{}, {"momentum_buffer"}, sgd(0.9, 0, false)},
+      {Sgd{.momentum = 0.8, .weight_decay = 0.05}, {"momentum_buffer"}, sgd(0.8, 0.05, false)},
+      {Sgd{.weight_decay = 0.01, .nesterov = true}, {"momentum_buffer"}, sgd(0.9, 0.01, true)},
+      {Adam{}, {"exp_avg", "exp_avg_sq"}, adam(0.9, 0.999, 1e-8, 0, false)},
+      {Adam{.beta1 = 0.8, .beta2 = 0.9, .eps = 1e-3, .weight_decay = 0.1},
+       {"exp_avg", "exp_avg_sq"},
+       adam(0.8, 0.9, 1e-3, 0.1, false)},
+      {AdamW{}, {"exp_avg", "exp_avg_sq"}, adam(0.9, 0.999, 1e-8, 0.01, true)},
+      {AdamW{.weight_decay = 0}, {"exp_avg", "exp_avg_sq"}, adam(0.9, 0.999, 1e-8, 0, true)},
+      {RmsProp{}, {"square_avg"}, rmsprop(0.99, 1e-8, 0, 0, false)},
+      {RmsProp{.alpha = 0.9, .eps = 1e-3, .momentum = 0.7, .weight_decay = 0.1, .centered = true},
+       {"square_avg", "grad_avg", "momentum_buffer"},
+       rmsprop(0.9, 1e-3, 0.7, 0.1, true)},
+      {Adagrad{}, {"sum"}, adagrad(0, 0, 1e-10, 0)},
+      {Adagrad{.rate_decay = 0.1, .initial_sum = 0.5, .eps = 1e-3, .weight_decay = 0.1},
+       {"sum"},
+       adagrad(0.1, 0.5, 1e-3, 0.1)},
+      {Adadelta{}, {"square_avg", "acc_delta"}, adadelta(0.9, 1e-6, 0)},
+      {Adadelta{.rho = 0.8, .eps = 1e-3, .weight_decay = 0.1}, {"square_avg", "acc_delta"}, adadelta(0.8, 1e-3, 0.1)},
+  };
+}
+
+TEST(Rules, MatchPyTorchsFormulas) {
+  for (const RuleCase& c : cases()) {
+    SCOPED_TRACE(c.rule.text());
+    const std::shared_ptr<Backend> backend = make_cpu_backend(1);
+    const Shape shape{3, 5};
+    Parameters parameters, state;
+    const Variable w = parameters.make("layer.w", shape, Init::normal(1), Dtype::f64);
+    Parameters buffers = state.scope(w.name());
+    const Update update = c.rule.build(w, buffers);
+    Step step(*backend, [&](const Inputs& in) {
+      update(in["grad"], {in["rate"], in["count"]});
+      return Outputs{};
+    });
+    std::vector<Element> elements;
+    for (double value : w.array().to_vector<double>()) elements.push_back({value});
+
+    std::mt19937 random(1);
+    for (int t = 1; t <= 20; ++t) {
+      std::vector<double> grad(elements.size());
+      for (double& g : grad) g = random() / 4294967296.0 - 0.4;
+      const double lr = 0.1 / t;
+      step({{"grad", Array::from(grad, shape)},
+            {"rate", Array::from(std::vector<double>{lr}, {})},
+            {"count", Array::from(std::vector<double>{double(t)}, {})}});
+      for (std::size_t i = 0; i < grad.size(); ++i) c.torch(elements[i], grad[i], lr);
+    }
+    const std::vector<double> found = w.array().to_vector<double>();
+    for (std::size_t i = 0; i < found.size(); ++i)
+      ASSERT_NEAR(found[i], elements[i].w, 1e-12 * (1 + std::abs(found[i])));
+    ASSERT_EQ(state.all().size(), c.buffers.size());
+    for (const std::string& name : c.buffers) {
+      const auto buffer = state.find("layer.w." + name);
+      ASSERT_TRUE(buffer) << name;
+      EXPECT_FALSE(buffer->trainable());
+      const std::vector<double> values = buffer->array().to_vector<double>();
+      for (std::size_t i = 0; i < values.size(); ++i)
+        ASSERT_NEAR(values[i], elements[i].buffers.at(name), 1e-12 * (1 + std::abs(values[i]))) << name;
+    }
+  }
+}
+
+TEST(Rules, EveryRuleOfTheRegistryHasACase) {
+  std::set<std::string> seen;
+  for (const RuleCase& c : cases()) seen.insert(c.rule.kind());
+  AllOptimizers::for_each([&]<class T>() { EXPECT_TRUE(seen.count(T::name)) << T::name; });
+}
+
+TEST(Rules, UpdateAParameterInOneKernel) {
+  for (const RuleCase& c : cases()) {
+    const std::shared_ptr<Backend> backend = make_cpu_backend(1);
+    Parameters parameters, state;
+    std::vector<Update> updates;
+    for (const char* name : {"a", "b", "c"}) {
+      Parameters buffers = state.scope(name);
+      updates.push_back(c.rule.build(parameters.make(name, {64, 32}), buffers));
+    }
+    Step step(*backend, [&](const Inputs& in) {
+      for (const Update& update : updates) update(in["grad"], {in["rate"], in["count"]});
+      return Outputs{};
+    });
+    const Array scalar(Dtype::f32, {});
+    const Plan& plan = step.plan({{"grad", Array(Dtype::f32, {64, 32})}, {"rate", scalar}, {"count", scalar}});
+    int of_parameters = 0;
+    for (const Kernel& kernel : plan.kernels) of_parameters += kernel.domain.size() > 1;
+    EXPECT_LE(of_parameters, 3) << c.rule.text() << "\n" << to_string(plan);
+    EXPECT_LE(plan.kernels.size(), 4u) << c.rule.text() << "\n" << to_string(plan);  // and one for the scalars
+  }
+}
+
+TEST(Rules, OptionsOutOfRangeAreNamed) {
+  Parameters parameters, state;
+  const Variable w = parameters.make("w", {2});
+  const auto error_of = [&](const AnyOptimizer& rule) {
+    try {
+      rule.build(w, state);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("no error");
+  };
+  EXPECT_EQ(error_of(Sgd{.momentum = 1.5}), "momentum is 1.5, expected a number from 0 to 1");
+  EXPECT_EQ(error_of(Adam{.eps = -1}), "eps is -1, expected a number from 0 up");
+}
+
+TEST(Rules, PrintAsAConfigurationWouldSay) {
+  EXPECT_EQ(AnyOptimizer(Sgd{.weight_decay = 5e-4}).text(),
+            "sgd: {momentum: 0.9, weight_decay: 0.0005, nesterov: false}");
+  EXPECT_EQ(AnyOptimizer().kind(), "sgd");
+}
+
+}  // namespace
+}  // namespace nixie
