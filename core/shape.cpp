@@ -20,7 +20,8 @@ std::int64_t Shape::size() const {
 }
 
 int Shape::normal_axis(int axis) const {
-  check(axis >= -rank() && axis < rank(), "axis ", axis, " is out of range for shape ", to_string(*this));
+  if (axis < -rank() || axis >= rank())  // the text is made only when it is needed: this runs everywhere
+    fail(Fault::usage, "axis ", axis, " is out of range for shape ", to_string(*this));
   return axis < 0 ? axis + rank() : axis;
 }
 
