@@ -7,7 +7,7 @@
 namespace nixie::cpu {
 namespace {
 
-constexpr std::int64_t kDepthChunk = 160;  // taps of a panel of pixels that stay in the first-level cache
+constexpr std::int64_t kDepthChunk = 200;  // taps of a panel of pixels that stay in the first-level cache
 constexpr std::int64_t kUnits = 16;        // parts wanted where there are few images
 
 Sizes three(const std::vector<int>& values, std::int64_t absent) {
@@ -249,6 +249,7 @@ class DataConv {
         continue;
       }
       Scratch<T> frame(phase.frame.channel() * channels_);
+      std::fill_n(frame.data(), phase.frame.channel() * channels_, T{});
       fill_frame(phase.frame, image, source_.inner, source_.axis, source_size_, channels_, frame.data());
       const T* weights = packed + group * packed_size_ + sweep.weights;
       if (direct) {

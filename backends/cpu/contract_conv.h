@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "backends/cpu/contract_operand.h"
+#include "backends/cpu/contract_vector.h"
 
 namespace nixie::cpu {
 
@@ -51,37 +52,42 @@ struct FrameLayout {
 /// Frame of the output's windows over x.
 FrameLayout frame_of_windows(const ConvShape& shape);
 
-/// Copies `channels` channels of an image of size `in` into a frame.
+/// Copies a short row; library calls would cost more than the copy.
+template <class T>
+inline void copy_row(const T* from, std::int64_t count, T* to) {
+  constexpr std::int64_t kWidth = kLanes<T>;
+  if (count < kWidth) {
+    for (std::int64_t i = 0; i < count; ++i) to[i] = from[i];
+    return;
+  }
+  for (std::int64_t i = 0; i < count - kWidth; i += kWidth) store(to + i, load(from + i));
+  store(to + count - kWidth, load(from + count - kWidth));
+}
+
+/// Copies `channels` channels of an image of size `in` into a frame whose padding is zero already.
 template <class T>
 void fill_frame(const FrameLayout& layout, const T* image, std::int64_t channel_stride, const Sizes& strides,
                 const Sizes& in, std::int64_t channels, T* frame) {
-  const std::int64_t columns = layout.dealt_columns(), step = layout.column_step;
-  for (std::int64_t c = 0; c < channels; ++c) {
-    for (std::int64_t d = 0; d < layout.size[0]; ++d) {
-      for (std::int64_t h = 0; h < layout.size[1]; ++h, frame += layout.row()) {
-        const std::int64_t from_d = d - layout.pad[0], from_h = h - layout.pad[1];
-        if (from_d < 0 || from_d >= in[0] || from_h < 0 || from_h >= in[1]) {
-          std::fill_n(frame, layout.row(), T{});
-          continue;
-        }
-        const T* from = image + c * channel_stride + from_d * strides[0] + from_h * strides[1];
-        for (std::int64_t phase = 0; phase < step; ++phase) {
-          // Columns [low, high) of this phase lie inside the image.
-          T* to = frame + phase * columns;
-          const std::int64_t first = phase - layout.pad[2];
-          const std::int64_t low = std::clamp<std::int64_t>(first >= 0 ? 0 : ceil_div(-first, step), 0, columns);
-          const std::int64_t high =
-              std::clamp<std::int64_t>(first >= in[2] ? 0 : ceil_div(in[2] - first, step), low, columns);
-          std::fill(to, to + low, T{});
-          const T* source = from + (first + low * step) * strides[2];
-          if (strides[2] * step == 1)
-            std::copy_n(source, high - low, to + low);
+  const std::int64_t columns = layout.dealt_columns(), step = layout.column_step, stride = strides[2];
+  // Rows and planes [low, high) of the frame lie inside the image; so do columns, for each remainder.
+  const auto low = [&](std::size_t a) { return std::clamp<std::int64_t>(layout.pad[a], 0, layout.size[a]); };
+  const auto high = [&](std::size_t a) { return std::clamp(in[a] + layout.pad[a], low(a), layout.size[a]); };
+  for (std::int64_t phase = 0; phase < step; ++phase) {
+    const std::int64_t begin = phase - layout.pad[2];
+    const std::int64_t first = std::min(columns, begin >= 0 ? 0 : ceil_div(-begin, step));
+    const std::int64_t last = std::clamp(begin >= in[2] ? 0 : ceil_div(in[2] - begin, step), first, columns);
+    const std::int64_t count = last - first, source_step = step * stride;
+    for (std::int64_t c = 0; c < channels; ++c)
+      for (std::int64_t d = low(0); d < high(0); ++d)
+        for (std::int64_t h = low(1); h < high(1); ++h) {
+          const T* from = image + c * channel_stride + (d - layout.pad[0]) * strides[0] +
+                          (h - layout.pad[1]) * strides[1] + (begin + first * step) * stride;
+          T* to = frame + c * layout.channel() + d * layout.plane() + h * layout.row() + phase * columns + first;
+          if (source_step == 1)
+            copy_row(from, count, to);
           else
-            for (std::int64_t i = 0; i < high - low; ++i) to[low + i] = source[i * step * strides[2]];
-          std::fill(to + high, to + columns, T{});
+            for (std::int64_t i = 0; i < count; ++i) to[i] = from[i * source_step];
         }
-      }
-    }
   }
 }
 

@@ -55,6 +55,7 @@ class FilterConv {
     const std::int64_t n0 = cut(s_.batch, images_, part), n1 = cut(s_.batch, images_, part + 1);
     if (n0 == n1) std::fill_n(sums, (c1 - c0) * s_.taps() * width, T{});
     Scratch<T> frame(layout_.channel() * (c1 - c0)), lanes(pixels_ * width);
+    std::fill_n(frame.data(), layout_.channel() * (c1 - c0), T{});
     for (std::int64_t n = n0; n < n1; ++n) {
       fill_frame(layout_, x_.data + n * x_.outer + (group * s_.channels + c0) * x_.inner, x_.inner, x_.axis, s_.in,
                  c1 - c0, frame.data());

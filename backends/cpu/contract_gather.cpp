@@ -32,8 +32,9 @@ class Blocks {
     std::vector<std::int64_t> result{0};
     for (int axis = first; axis < last; ++axis) {
       std::vector<std::int64_t> longer;
+      const std::int64_t size = operand.size(axis), stride = operand.stride(axis);
       for (const std::int64_t offset : result)
-        for (std::int64_t i = 0; i < operand.size(axis); ++i) longer.push_back(offset + i * operand.stride(axis));
+        for (std::int64_t i = 0; i < size; ++i) longer.push_back(offset + i * stride);
       result = std::move(longer);
     }
     return result;

@@ -286,9 +286,10 @@ void run_matmul(std::span<const BoundOperand> operands, const Shape& domain, con
   std::vector<Element<T>> elements;
   for (std::int64_t i = 0; i < batch; ++i) {
     std::int64_t rest = i, a_offset = 0, b_offset = 0;
-    for (int axis = domain.rank() - 3; axis >= 0; rest /= domain[axis], --axis) {
-      a_offset += rest % domain[axis] * a.stride(axis);
-      b_offset += rest % domain[axis] * b.stride(axis);
+    for (std::size_t axis = domain.sizes().size() - 2; axis-- > 0; rest /= domain.sizes()[axis]) {
+      const std::int64_t at = rest % domain.sizes()[axis];
+      a_offset += at * a.strides()[axis];
+      b_offset += at * b.strides()[axis];
     }
     const T *left = a.data() + a_offset, *right = b.data() + b_offset;
     elements.push_back({turn ? right : left, turn ? left : right, reinterpret_cast<T*>(sink.result) + i * m * n});

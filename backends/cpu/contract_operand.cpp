@@ -13,8 +13,9 @@ void for_each_row(const Shape& shape, const Strides& strides, std::int64_t first
   for (std::int64_t i = first; i < last; ++i) {
     std::int64_t rest = i, offset = 0;
     for (int axis = outer - 1; axis >= 0; --axis) {
-      offset += rest % shape[axis] * strides[static_cast<std::size_t>(axis)];
-      rest /= shape[axis];
+      const std::int64_t size = shape.sizes()[static_cast<std::size_t>(axis)];
+      offset += rest % size * strides[static_cast<std::size_t>(axis)];
+      rest /= size;
     }
     row(i, offset);
   }

@@ -42,6 +42,7 @@ class Strided {
   }
   const T* data() const { return data_; }
   const Shape& shape() const { return shape_; }
+  const Strides& strides() const { return strides_; }
   std::int64_t size(int axis) const { return shape_[axis]; }
   /// In elements; negative axes count from the end.
   std::int64_t stride(int axis) const { return strides_[static_cast<std::size_t>(shape_.normal_axis(axis))]; }

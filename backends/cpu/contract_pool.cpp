@@ -197,6 +197,43 @@ void spread_row(const Windows& w, const View<T>& dy, const Row& row, const std::
   });
 }
 
+/// The rows of an index operand, u8 or i32 as they lie.
+class Indices {
+ public:
+  Indices(const BoundOperand& operand, ThreadPool& pool) {
+    if (operand.dtype == Dtype::u8) {
+      narrow_.emplace(operand, pool);
+      narrow_view_.emplace(*narrow_);
+    } else {
+      wide_.emplace(operand, pool);
+      wide_view_.emplace(*wide_);
+    }
+  }
+  /// One output row, widened into `to`.
+  void read(const Row& row, std::vector<std::int32_t>& to) const {
+    if (narrow_view_)
+      read(*narrow_view_, row, to);
+    else
+      read(*wide_view_, row, to);
+  }
+
+ private:
+  template <class T>
+  static void read(const View<T>& view, const Row& row, std::vector<std::int32_t>& to) {
+    const T* from = view.row(row.n, row.c, row.d, row.h);
+    const std::int64_t count = static_cast<std::int64_t>(to.size()), step = view.axis[3];
+    std::int32_t* const out = to.data();
+    if (step == 1)
+      for (std::int64_t q = 0; q < count; ++q) out[q] = from[q];
+    else
+      for (std::int64_t q = 0; q < count; ++q) out[q] = from[q * step];
+  }
+  std::optional<Strided<std::uint8_t>> narrow_;
+  std::optional<Strided<std::int32_t>> wide_;
+  std::optional<View<std::uint8_t>> narrow_view_;
+  std::optional<View<std::int32_t>> wide_view_;
+};
+
 /// Where the maximum an index names lies: an offset from the image, or none when it names padding.
 class Maxima {
  public:
@@ -206,30 +243,52 @@ class Maxima {
       std::int64_t rest = p;
       for (std::size_t a = kAxes; a-- > 0; rest /= w_.window[a]) at[a] = rest % w_.window[a];
       places_.push_back(at);
+      offsets_.push_back(at[0] * strides[0] + at[1] * strides[1] + at[2] * strides[2] + at[3] * strides[3]);
     }
+    // Windows of columns [first_, last_) need no look at the image's edges.
+    first_ = ceil_div(w_.pad[3], w_.stride[3]);
+    const std::int64_t room = w_.in[3] + w_.pad[3] - w_.window[3];
+    last_ = room < 0 ? 0 : std::min(w_.out[3], room / w_.stride[3] + 1);
   }
   /// Calls `visit(q, offset)` for the columns of a row of indices that name a place inside the input.
   template <class Visit>
   void for_each(const Row& row, const std::int32_t* index, const Visit& visit) const {
-    const Extents begin{w_.start(0, row.c), w_.start(1, row.d), w_.start(2, row.h), 0};
-    for (std::int64_t q = 0; q < w_.out[3]; ++q) {
-      if (static_cast<std::size_t>(index[q]) >= places_.size()) continue;
-      const Extents& place = places_[static_cast<std::size_t>(index[q])];
-      std::int64_t offset = 0;
-      bool inside = true;
-      for (std::size_t a = 0; a < kAxes; ++a) {
-        const std::int64_t at = (a == 3 ? w_.start(3, q) : begin[a]) + place[a];
-        inside &= at >= 0 && at < w_.in[a];
-        offset += at * strides_[a];
-      }
-      if (inside) visit(q, offset);
+    const Extents begin{w_.start(0, row.c), w_.start(1, row.d), w_.start(2, row.h), w_.start(3, 0)};
+    bool rows_inside = true;
+    std::int64_t offset = 0;
+    for (std::size_t a = 0; a < kAxes; ++a) {
+      rows_inside &= a == 3 || (begin[a] >= 0 && begin[a] + w_.window[a] <= w_.in[a]);
+      offset += begin[a] * strides_[a];
     }
+    const std::int64_t first = rows_inside ? std::min(first_, w_.out[3]) : w_.out[3];
+    const std::int64_t last = std::max(first, last_);
+    const std::int64_t step = w_.stride[3] * strides_[3], count = w_.window_size();
+    const std::int64_t* const offsets = offsets_.data();
+    for (std::int64_t q = 0; q < first; ++q) look(begin, index[q], q, visit);
+    for (std::int64_t q = first; q < last; ++q)
+      if (index[q] >= 0 && index[q] < count) visit(q, offset + q * step + offsets[index[q]]);
+    for (std::int64_t q = last; q < w_.out[3]; ++q) look(begin, index[q], q, visit);
   }
 
  private:
+  template <class Visit>
+  void look(const Extents& begin, std::int32_t index, std::int64_t q, const Visit& visit) const {
+    if (index < 0 || index >= static_cast<std::int64_t>(places_.size())) return;
+    const Extents& place = places_[static_cast<std::size_t>(index)];
+    std::int64_t offset = 0;
+    for (std::size_t a = 0; a < kAxes; ++a) {
+      const std::int64_t at = begin[a] + (a == 3 ? q * w_.stride[3] : 0) + place[a];
+      if (at < 0 || at >= w_.in[a]) return;
+      offset += at * strides_[a];
+    }
+    visit(q, offset);
+  }
+
   const Windows& w_;
   const Extents strides_;
   std::vector<Extents> places_;
+  std::vector<std::int64_t> offsets_;
+  std::int64_t first_, last_;
 };
 
 /// Runs `unit(first, last)` over units of output, cut by their work, and tells the sink `unit_size` elements for each.
@@ -275,7 +334,7 @@ void run_input_grad(const Pool& op, std::span<const BoundOperand> operands, cons
   const Strided<T> dy(operands[0], pool);
   const View<T> view(dy);
   const Windows w = windows_of(op, domain, dy.shape());
-  std::optional<Strided<std::int32_t>> index;
+  std::optional<Indices> index;
   if (op.kind == PoolKind::max) index.emplace(operands[1], pool);
   const std::int64_t area = w.in[1] * w.in[2] * w.in[3];
   const Maxima maxima(w, {area, w.in[2] * w.in[3], w.in[3], 1});
@@ -296,9 +355,7 @@ void run_input_grad(const Pool& op, std::span<const BoundOperand> operands, cons
         return;
       }
       const T* grad = view.row(row.n, row.c, row.d, row.h);
-      const View<std::int32_t> where(*index);
-      const std::int32_t* named = where.row(row.n, row.c, row.d, row.h);
-      for (std::size_t q = 0; q < indices.size(); ++q) indices[q] = named[static_cast<std::int64_t>(q) * where.axis[3]];
+      index->read(row, indices);
       maxima.for_each(row, indices.data(), [&](std::int64_t q, std::int64_t at) { dx[at] += grad[q * view.axis[3]]; });
     });
   });
@@ -309,8 +366,7 @@ void run_pool_gather(const Pool& op, std::span<const BoundOperand> operands, con
                      ThreadPool& pool) {
   const Strided<T> v(operands[0], pool);
   const View<T> view(v);
-  const Strided<std::int32_t> index(operands[1], pool);
-  const View<std::int32_t> where(index);
+  const Indices index(operands[1], pool);
   const Windows w = windows_of(op, v.shape(), domain);
   const Maxima maxima(w, view.axis);
   const std::int64_t unit = w.out_size() / w.out[0];
@@ -319,8 +375,7 @@ void run_pool_gather(const Pool& op, std::span<const BoundOperand> operands, con
     for_each_row(w, from, to, [&](const Row& row, std::int64_t flat) {
       T* out = reinterpret_cast<T*>(sink.result) + flat;
       std::fill(out, out + w.out[3], T{});
-      const std::int32_t* named = where.row(row.n, row.c, row.d, row.h);
-      for (std::size_t q = 0; q < indices.size(); ++q) indices[q] = named[static_cast<std::int64_t>(q) * where.axis[3]];
+      index.read(row, indices);
       maxima.for_each(row, indices.data(),
                       [&](std::int64_t q, std::int64_t at) { out[q] = view.row(row.n, 0, 0, 0)[at]; });
     });

@@ -17,7 +17,7 @@ void for_each_position(const Shape& shape, const Visit& visit) {
   std::vector<std::int64_t> at(static_cast<std::size_t>(shape.rank()));
   for (std::int64_t i = 0; i < shape.size(); ++i) {
     std::int64_t rest = i;
-    for (int a = shape.rank() - 1; a >= 0; rest /= shape[a], --a) at[static_cast<std::size_t>(a)] = rest % shape[a];
+    for (std::size_t a = at.size(); a-- > 0; rest /= shape.sizes()[a]) at[a] = rest % shape.sizes()[a];
     visit(at);
   }
 }
