@@ -183,6 +183,8 @@ class AnySchedule {
   const std::string& kind() const { return kind_; }
   /// `cosine: {rate: 0.1, ...}`
   std::string text() const { return kind_ + ": " + text_; }
+  /// Whether a larger metric is the better one for it (a plateau's option).
+  bool maximizes() const { return plateau_ && plateau_->maximize; }
 
  private:
   friend class Schedule;

@@ -1,0 +1,59 @@
+// Sums of every batch are added up in double on the host.
+#include "apps/trainer/evaluator.h"
+
+namespace nixie {
+namespace {
+
+void add(std::vector<double>& total, const Tensor& sums) {
+  const std::vector<double> values = sums.to_vector<double>();
+  total.resize(values.size());
+  for (std::size_t i = 0; i < values.size(); ++i) total[i] += values[i];
+}
+
+std::string output_name(std::size_t metric) { return "metric" + std::to_string(metric); }
+
+}  // namespace
+
+std::string to_string(const Evaluation& evaluation) {
+  return fmt::format("test accuracy {:.4f} loss {:.4f} ({} samples)", evaluation.accuracy, evaluation.loss,
+                     evaluation.samples);
+}
+
+Evaluator::Evaluator(Backend& backend, const Model& model, const AnyLoss& loss, const std::vector<AnyMetric>& metrics,
+                     std::shared_ptr<const Dataset> dataset, const LoaderOptions& options)
+    : model_(model),
+      loss_(loss),
+      metrics_{AnyMetric(Accuracy{})},
+      loader_(std::move(dataset), options, 0, false),
+      step_(backend, [this](const Inputs& in) { return sums(in); }) {
+  metrics_.insert(metrics_.end(), metrics.begin(), metrics.end());
+}
+
+Outputs Evaluator::sums(const Inputs& in) const {
+  Pass pass{.training = false};
+  const Tensor &labels = in["labels"], &weights = in["weights"];
+  const Tensor output = model_(in["images"], pass);
+  Outputs outputs{{"loss", loss_(output, labels, weights) * sum(weights)}};
+  for (std::size_t i = 0; i < metrics_.size(); ++i)
+    outputs.emplace(output_name(i), metrics_[i].sums(output, labels, weights));
+  return outputs;
+}
+
+Evaluation Evaluator::run() {
+  Evaluation result;
+  std::vector<std::vector<double>> totals(metrics_.size());
+  loader_.start({});
+  while (const Batch* batch = loader_.next()) {
+    const Outputs outputs = step_({{"images", batch->images}, {"labels", batch->labels}, {"weights", batch->weights}});
+    result.loss += outputs.at("loss").item();
+    result.samples += batch->count;
+    for (std::size_t i = 0; i < metrics_.size(); ++i) add(totals[i], outputs.at(output_name(i)));
+  }
+  result.loss /= static_cast<double>(result.samples);
+  result.accuracy = metrics_[0].value(totals[0]);
+  for (std::size_t i = 1; i < metrics_.size(); ++i)
+    result.metrics.emplace_back(metrics_[i].kind(), metrics_[i].value(totals[i]));
+  return result;
+}
+
+}  // namespace nixie

@@ -1,0 +1,38 @@
+// Evaluator: a model's loss, accuracy and further metrics on a whole dataset.
+#pragma once
+
+#include "core/step.h"
+#include "data/loader.h"
+#include "layers/registry.h"
+#include "models/model.h"
+
+namespace nixie {
+
+struct Evaluation {
+  double loss = 0, accuracy = 0;
+  std::int64_t samples = 0;
+  std::vector<std::pair<std::string, double>> metrics = {};  ///< the further ones by name
+};
+
+/// `test accuracy 0.9912 loss 0.0271 (10000 samples)`
+std::string to_string(const Evaluation& evaluation);
+
+class Evaluator {
+ public:
+  Evaluator(Backend& backend, const Model& model, const AnyLoss& loss, const std::vector<AnyMetric>& metrics,
+            std::shared_ptr<const Dataset> dataset, const LoaderOptions& options);
+
+  /// Runs the model in evaluation over every sample once; padding weighs nothing.
+  Evaluation run();
+
+ private:
+  Outputs sums(const Inputs& in) const;
+
+  Model model_;
+  AnyLoss loss_;
+  std::vector<AnyMetric> metrics_;  // accuracy first
+  Loader loader_;
+  Step step_;
+};
+
+}  // namespace nixie

@@ -1,0 +1,47 @@
+// Picks the backend, and names what the compiler was told about the processor.
+#include "apps/trainer/machine.h"
+
+#include <thread>
+
+#include "backends/cpu/backend.h"
+#include "backends/registry.h"
+#include "core/error.h"
+
+namespace nixie {
+namespace {
+
+constexpr const char* kInstructionSet =
+#if defined(__AVX512F__)
+    "x86-64 with AVX-512";
+#elif defined(__AVX2__) && defined(__FMA__)
+    "x86-64 with AVX2 and FMA";
+#elif defined(__AVX__)
+    "x86-64 with AVX";
+#elif defined(__x86_64__)
+    "any x86-64";
+#elif defined(__aarch64__)
+    "aarch64 with NEON";
+#else
+    "any processor of its kind";
+#endif
+
+}  // namespace
+
+std::shared_ptr<Backend> open_backend(const std::string& name, int threads) {
+  if (name == "cpu") return make_cpu_backend(threads);
+  if (name != "auto") return make_backend(name);
+  try {
+    return make_backend("cuda");
+  } catch (const Error&) {  // built without it, or no GPU: "cuda" in its place would say which
+    return make_cpu_backend(threads);
+  }
+}
+
+std::string machine_text(const Backend& backend, int threads) {
+  const int all = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  const int used = threads > 0 ? threads : all;
+  return fmt::format("backend {}, {} {}, built for {}", backend.name(), used, used == 1 ? "thread" : "threads",
+                     kInstructionSet);
+}
+
+}  // namespace nixie

@@ -1,0 +1,66 @@
+// trainer: trains what a YAML file describes. The exit code says what went wrong, see Fault in core/error.h.
+#include <CLI/CLI.hpp>
+#include <csignal>
+
+#include "apps/trainer/command.h"
+#include "core/error.h"
+
+namespace {
+
+volatile std::sig_atomic_t stop_requested = 0;
+
+// The first signal asks the run to save and end; the second ends the program at once.
+void request_stop(int signal) {
+  stop_requested = 1;
+  std::signal(signal, SIG_DFL);
+}
+
+int fail(nixie::Fault fault, const char* line) {
+  std::fprintf(stderr, "%s\n", line);
+  return static_cast<int>(fault);
+}
+
+int run(const nixie::Command& command) {
+  try {
+    constexpr int kInterrupted = 130;
+    return nixie::run_command(command, [] { return stop_requested != 0; }) ? 0 : kInterrupted;
+  } catch (const nixie::Error& error) {
+    return fail(error.fault(), error.what());
+  } catch (const std::bad_alloc&) {
+    return fail(nixie::Fault::memory, "out of memory; set a smaller batch");
+  } catch (const std::exception& error) {
+    return fail(nixie::Fault::usage, error.what());
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  nixie::Command command;
+  bool lists = false;
+  CLI::App app("Trains the network that a YAML file describes. configs/ holds files to copy from.", "trainer");
+  app.add_option("--config", command.config, "the YAML file");
+  app.add_option("--set", command.assignments, "key.path=value: changes the configuration; may be repeated")
+      ->take_all()
+      ->allow_extra_args(false);
+  app.add_option("--run", command.run, "folder for the run's files; by default runs/<config name>/<n>");
+  CLI::Option* resume =
+      app.add_option("--resume", command.checkpoint, "go on from FILE, or from the run folder's newest checkpoint")
+          ->expected(0, 1);
+  app.add_flag("--list", lists, "print everything a configuration can name");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : static_cast<int>(nixie::Fault::usage);
+  }
+  if (lists) {
+    std::fputs(nixie::list_text().c_str(), stdout);
+    return 0;
+  }
+  command.resume = resume->count() > 0;
+  std::signal(SIGINT, request_stop);
+  std::signal(SIGTERM, request_stop);
+  std::signal(SIGXFSZ, SIG_IGN);  // writes past a file size limit then fail with a message
+  std::signal(SIGPIPE, SIG_IGN);  // a closed terminal does not end a run
+  return run(command);
+}

@@ -1,0 +1,84 @@
+// The moving line is drawn again at most ten times a second.
+#include "apps/trainer/progress.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace nixie {
+namespace {
+
+double in_seconds(std::chrono::steady_clock::duration duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
+}  // namespace
+
+std::string clock_text(double seconds) {
+  const auto whole = static_cast<std::int64_t>(std::clamp(seconds, 0.0, 1e12));
+  if (whole >= 3600) return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
+  return fmt::format("{}:{:02}", whole / 60, whole % 60);
+}
+
+Progress::Progress(std::FILE* out) : out_(out), is_terminal_(out && ::isatty(::fileno(out)) == 1) {}
+
+void Progress::start(std::int64_t step, std::int64_t total_steps, std::int64_t steps_per_epoch, std::int64_t batch) {
+  started_ = Clock::now();
+  pauses_ = {};
+  first_step_ = step_ = step;
+  total_ = total_steps;
+  steps_per_epoch_ = steps_per_epoch;
+  batch_ = batch;
+  shown_ = {.loss = NAN, .accuracy = NAN};
+}
+
+double Progress::seconds() const { return in_seconds(Clock::now() - started_); }
+double Progress::images_per_second() const {
+  return static_cast<double>((step_ - first_step_) * batch_) /
+         std::max(in_seconds(Clock::now() - started_ - pauses_), 1e-9);
+}
+void Progress::pause() { paused_ = Clock::now(); }
+void Progress::resume() { pauses_ += Clock::now() - paused_; }
+
+std::string Progress::text() const {
+  const std::int64_t epochs = (total_ + steps_per_epoch_ - 1) / steps_per_epoch_;
+  const double speed = images_per_second();
+  return fmt::format("epoch {}/{} step {}/{} loss {:.4f} accuracy {:.4f} rate {:.3g} {:.0f} images/s ETA {}",
+                     (step_ - 1) / steps_per_epoch_ + 1, epochs, step_, total_, shown_.loss, shown_.accuracy,
+                     shown_.rate, speed, clock_text(static_cast<double>((total_ - step_) * batch_) / speed));
+}
+
+void Progress::step(std::int64_t step) {
+  step_ = step;
+  const bool is_due = Clock::now() - drawn_ > std::chrono::milliseconds(100);
+  if (!is_terminal_ || !is_due || std::isnan(shown_.loss)) return;
+  fmt::print(out_, "\r\x1b[K{}", text());
+  std::fflush(out_);
+  drawn_ = Clock::now();
+  is_drawn_ = true;
+}
+
+void Progress::interval(const Interval& interval) {
+  shown_ = interval;
+  step_ = interval.step;
+  if (is_terminal_)
+    step(interval.step);
+  else
+    line(text());
+}
+
+void Progress::clear() {
+  if (is_drawn_) fmt::print(out_, "\r\x1b[K");
+  is_drawn_ = false;
+}
+
+void Progress::line(const std::string& text) {
+  if (!out_) return;
+  clear();
+  fmt::print(out_, "{}\n", text);
+  std::fflush(out_);
+}
+
+}  // namespace nixie

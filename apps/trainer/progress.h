@@ -1,0 +1,56 @@
+// Progress: what a person sees of a run: one line that moves on a terminal, plain lines elsewhere.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <string>
+
+namespace nixie {
+
+/// The figures of a logging interval: means over its steps.
+struct Interval {
+  std::int64_t epoch = 0;  ///< from 0, of the last step
+  std::int64_t step = 0;   ///< steps done
+  double loss = 0, accuracy = 0, rate = 0;
+};
+
+class Progress {
+ public:
+  /// Prints to `out`; null: nothing.
+  explicit Progress(std::FILE* out);
+
+  /// Begins the clock of a run that has done `step` of `total_steps`.
+  void start(std::int64_t step, std::int64_t total_steps, std::int64_t steps_per_epoch, std::int64_t batch);
+  /// After every step.
+  void step(std::int64_t step);
+  /// After every logging interval.
+  void interval(const Interval& interval);
+  /// A line of its own.
+  void line(const std::string& text);
+
+  /// Since start.
+  double seconds() const;
+  /// Since start, of training; what `pause` and `resume` enclose does not count.
+  double images_per_second() const;
+  void pause();
+  void resume();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  std::string text() const;
+  void clear();
+
+  std::FILE* out_;
+  bool is_terminal_;
+  bool is_drawn_ = false;  // an unfinished line stands on the terminal
+  Clock::time_point started_ = {}, drawn_ = {}, paused_ = {};
+  Clock::duration pauses_ = {};
+  std::int64_t first_step_ = 0, step_ = 0, total_ = 0, steps_per_epoch_ = 1, batch_ = 0;
+  Interval shown_ = {};
+};
+
+/// `0:07`, `12:34`, `1:02:03`
+std::string clock_text(double seconds);
+
+}  // namespace nixie

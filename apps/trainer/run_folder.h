@@ -1,0 +1,19 @@
+// Run folders: where a run keeps its config.yaml, metrics.csv, timing.csv, last.h5 and best.h5.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace nixie {
+
+/// Makes `root/name/n` with the smallest n above all that are there. Throws Fault::storage.
+std::filesystem::path make_run_folder(const std::filesystem::path& root, const std::string& name);
+/// Makes a folder for a new run. Throws a usage Error where it holds one already, Fault::storage where it cannot be.
+void claim_run_folder(const std::filesystem::path& folder);
+/// The folder of `root/name` with the largest number. Throws a usage Error where there is none.
+std::filesystem::path newest_run_folder(const std::filesystem::path& root, const std::string& name);
+
+/// Writes a small text whole or not at all. Throws Fault::storage.
+void write_text(const std::filesystem::path& path, const std::string& text);
+
+}  // namespace nixie

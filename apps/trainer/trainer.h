@@ -1,0 +1,84 @@
+// Trainer: a training run: the model, its data and optimizer, the loop, and what it leaves on disk.
+//
+//   Trainer trainer(load_config("configs/demo.yaml"), {.run = "runs/mine", .out = stdout});
+//   trainer.train();
+//   Evaluation result = trainer.evaluate();
+#pragma once
+
+#include "apps/trainer/csv_file.h"
+#include "apps/trainer/evaluator.h"
+#include "apps/trainer/progress.h"
+#include "apps/trainer/snapshot.h"
+
+namespace nixie {
+
+struct TrainerOptions {
+  std::filesystem::path run = {};              ///< an existing folder for the run's files; empty: none are written
+  std::FILE* out = nullptr;                    ///< where progress is printed; null: nowhere
+  std::shared_ptr<Backend> backend = nullptr;  ///< null: the configuration's
+};
+
+class Trainer {
+ public:
+  /// Opens the data and builds the model. Writes nothing yet. Throws where the configuration, data and model do not
+  /// fit.
+  explicit Trainer(const TrainConfig& config, const TrainerOptions& options = {});
+  Trainer(const Trainer&) = delete;
+  Trainer& operator=(const Trainer&) = delete;
+
+  /// An existing folder for the run's files, in place of TrainerOptions::run.
+  void use_folder(const std::filesystem::path& run) { options_.run = run; }
+  /// Goes on where a checkpoint was written. Throws Fault::checkpoint.
+  void resume(const std::filesystem::path& file);
+  /// The same with the run folder's last.h5, or best.h5 where that is damaged.
+  void resume();
+
+  /// Trains to the end, or until `stop` is true after a step: the state is then saved, and the result is false. Throws
+  /// Fault::non_finite where the loss is no number, Fault::storage where the run folder cannot be written.
+  bool train(const std::function<bool()>& stop = {});
+
+  /// Over the whole test half.
+  Evaluation evaluate();
+
+  /// Lines that say what is about to run.
+  std::string summary() const;
+  const TrainConfig& config() const { return config_; }
+  const Model& model() const { return model_; }
+  const Optimizer& optimizer() const { return optimizer_; }
+  std::int64_t step() const { return state_.step; }
+  std::int64_t total_steps() const { return total_steps_; }
+  std::int64_t steps_per_epoch() const { return state_.steps_per_epoch; }
+
+ private:
+  Outputs train_body(const Inputs& in);
+  void restore(const Checkpoint& checkpoint);
+  void open_tables();
+  void train_on(const Batch& batch);
+  void read_sums();
+  void log_interval();
+  void end_epoch();
+  [[noreturn]] void fail_non_finite(const std::string& what) const;
+  void save(const char* file);
+  std::filesystem::path path(const char* file) const { return options_.run / file; }
+  bool writes() const { return !options_.run.empty(); }
+
+  TrainConfig config_;
+  TrainerOptions options_;
+  std::shared_ptr<Backend> backend_;
+  Splits data_;
+  LoaderOptions loader_options_;
+  Loader loader_;
+  Model model_;
+  std::int64_t total_steps_;
+  Optimizer optimizer_;
+  RunState state_;
+  Variable step_, loss_sum_, accuracy_sum_;
+  Step train_step_;
+  Evaluator evaluator_;
+  Progress progress_;
+  std::string saved_;                     // the last checkpoint written or read, for messages
+  std::optional<Evaluation> evaluation_;  // of the present weights
+  std::optional<CsvFile> metrics_, timing_;
+};
+
+}  // namespace nixie
