@@ -83,7 +83,7 @@ struct Scatter {
 };
 enum class RandomKind : std::uint8_t { uniform, normal };
 /// Numbers of a counter-based stream (core/random.h), a function of the stream, the step and the element's row-major
-/// position. Input: the step, an i32 scalar.
+/// position. Input: the step, one i32 number repeated over the shape.
 struct Random {
   RandomKind kind = RandomKind::uniform;
   std::uint64_t stream = 0;

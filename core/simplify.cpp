@@ -117,7 +117,8 @@ class Simplifier {
     }
     if (const auto* map = std::get_if<Map>(&op)) {
       if (const Tensor same = neutral(*map->op, inputs, shape, dtype); same.id()) return same;
-      if (const auto number = folded(*map->op, inputs)) return unique(Constant{*number, false}, {}, shape, dtype);
+      if (const auto number = folded(*map->op, inputs, dtype))
+        return unique(Constant{*number, false}, {}, shape, dtype);
     }
     return unique(op, std::move(inputs), shape, dtype);
   }
@@ -136,11 +137,17 @@ class Simplifier {
     return {};
   }
 
-  // The number that arithmetic on numbers gives, for floating types (integers have rules of their own).
-  static std::optional<double> folded(const ElementwiseInfo& op, const std::vector<Tensor>& inputs) {
+  // The number that arithmetic on numbers gives. Integer arithmetic has rules of its own and stays.
+  static std::optional<double> folded(const ElementwiseInfo& op, const std::vector<Tensor>& inputs, Dtype dtype) {
     std::vector<double> values;
     for (const Tensor& x : inputs)
-      if (!as<Constant>(x) || !is_floating(x.dtype())) return {};
+      if (!as<Constant>(x)) return {};
+    if (!is_floating(dtype)) {
+      if (op.traits.result != ResultType::cast) return {};
+      return visit_dtype(dtype, [&](auto type) {
+        return convert<double>(convert<decltype(type)>(std::trunc(as<Constant>(inputs[0])->value)));
+      });
+    }
     for (const Instruction& step : op.formula.body) {
       auto arg = [&](std::size_t i) { return values[static_cast<std::size_t>(step.args[i])]; };
       switch (step.primitive) {
@@ -169,7 +176,6 @@ class Simplifier {
           return {};
       }
     }
-    if (op.traits.result == ResultType::cast) return {};
     return values.back();
   }
 

@@ -232,6 +232,7 @@ Tensor update(const Tensor& x, const std::vector<Index>& indices, const Tensor& 
     if (std::abs(step) > 1) hit = logical_and(hit, fmod(position - first, std::abs(step)) == 0);
     inside = logical_and(inside, hit);
   }
+  if (value.shape().size() == 1) return where(inside, reshape(cast(value, x.dtype()), Shape{}), x);
   return where(inside, unslice(part, s.op, x.shape()), x);
 }
 
@@ -327,7 +328,8 @@ namespace {
 Tensor random(RandomKind kind, const Shape& shape, std::uint64_t stream, const Tensor& step) {
   check(step.shape().size() == 1 && !is_floating(step.dtype()), "random: the step is ", step.dtype(), " ", step.shape(),
         ", expected one integer");
-  return Tensor::make(Random{kind, stream}, {reshape(cast(step, Dtype::i32), Shape{})}, shape, Dtype::f32);
+  const Tensor everywhere = broadcast_to(reshape(cast(step, Dtype::i32), Shape{}), shape);
+  return Tensor::make(Random{kind, stream}, {everywhere}, shape, Dtype::f32);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <functional>
 #include <random>
 
@@ -15,8 +16,10 @@
 
 namespace nixie::testing {
 
+/// The backend under test: the CPU, or what NIXIE_TEST_BACKEND names.
 inline Backend& cpu() {
-  static const std::shared_ptr<Backend> backend = make_backend("cpu");
+  static const char* name = std::getenv("NIXIE_TEST_BACKEND");
+  static const std::shared_ptr<Backend> backend = make_backend(name ? name : "cpu");
   return *backend;
 }
 

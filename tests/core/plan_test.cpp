@@ -1,0 +1,223 @@
+// Fusion: how many kernels an expression becomes, and that no way of running a plan changes a bit.
+#include <algorithm>
+#include <numeric>
+
+#include "backends/cpu/executor.h"
+#include "core/memory.h"
+#include "core/simplify.h"
+#include "tests/core/support.h"
+
+namespace nixie {
+namespace {
+
+using testing::cpu;
+using testing::random_array;
+
+Plan plan_of(const std::vector<Tensor>& outputs) { return make_plan(simplify({.outputs = outputs}), cpu()); }
+std::size_t kernels_of(const Tensor& x) { return plan_of({x}).kernels.size(); }
+
+TEST(Fusion, TheExpressionsOfNervanagpuAreOneKernelEach) {
+  const Tensor a = Array(Dtype::f16, {64, 300});
+  EXPECT_EQ(kernels_of(mean(square(a - mean(a, {1})), {1})), 1u);
+  EXPECT_EQ(kernels_of(mean(square(a - mean(a, {0})), {0})), 1u);
+  const Tensor norm = reciprocal(sqrt(variance(a, {1}) + 1e-5)) * (a - mean(a, {1}));
+  EXPECT_EQ(kernels_of(norm), 1u);
+  EXPECT_EQ(kernels_of((a - mean(a, {1})) / sqrt(variance(a, {1}) + 1e-5)), 1u);
+}
+
+TEST(Fusion, KernelCounts) {
+  const Tensor x = Array(Dtype::f32, {8, 6}), w = Array(Dtype::f32, {6, 4}), b = Array(Dtype::f32, {4});
+  struct Row {
+    const char* what;
+    Tensor value;
+    std::size_t kernels;
+  };
+  const Tensor hidden = relu(matmul(x, w) + b);
+  const Row rows[] = {
+      {"a chain of maps", exp(x * 5) + x * x - 1, 1},
+      {"a matmul with bias and relu", hidden, 1},
+      {"softmax", softmax(x, {1}), 1},
+      {"a standard deviation", stddev(x, {0, 1}), 1},
+      {"views of one array", x + transpose(reshape(x, {6, 8})), 1},
+      {"dropout", x * bernoulli(x.shape(), 0.5, 3) / 0.5, 1},
+      {"one hot", one_hot(Array(Dtype::i32, {8}), 10) * 2, 1},
+      {"update of a slice", update(x, {Index::range(1, 3)}, 5) * 2, 1},
+      {"sums over different axes", sum(x, {0}) + sum(x, {1}), 2},
+      {"concat of two maps", concat({exp(x), sin(x)}, 1), 1},
+      {"a numbers-only expression", full({3}, Tensor(2.5) * 2), 1},
+  };
+  for (const Row& row : rows)
+    EXPECT_EQ(kernels_of(row.value), row.kernels) << row.what << "\n" << to_string(plan_of({row.value}));
+}
+
+TEST(Fusion, AnUpdateOfSgdIsOneKernel) {
+  Parameters model, state;
+  Variable w = model.make("w", {64, 32}), v = state.state("momentum_buffer", w.shape());
+  const Tensor rate = Array(Dtype::f32, Shape{});
+  Step step(cpu(), [&](const Inputs& in) {
+    const Tensor grad = in["grad"];
+    v.set(0.9f * v + grad + 5e-4f * w);
+    w.set(w - in["rate"] * v);
+    return Outputs{};
+  });
+  const Plan& plan = step.plan({{"grad", Array(Dtype::f32, {64, 32})}, {"rate", rate}});
+  EXPECT_EQ(plan.kernels.size(), 1u) << to_string(plan);
+  EXPECT_EQ(plan.arena_bytes, 0);
+}
+
+TEST(Fusion, BatchNormForwardIsOneKernelWithItsStatistics) {
+  Parameters p;
+  Variable mean_v = p.state("running_mean", {3}), var_v = p.state("running_var", {3});
+  Step step(cpu(), [&](const Inputs& in) {
+    const Tensor x = in["x"], m = mean(x, {0, 2, 3}), v = variance(x, {0, 2, 3});
+    auto wide = [](const Variable& s) { return reshape(s, {1, 3, 1, 1}); };
+    mean_v.set(reshape(0.9f * wide(mean_v) + 0.1f * m, {3}));
+    var_v.set(reshape(0.9f * wide(var_v) + 0.1f * v, {3}));
+    return Outputs{{"y", (x - m) * rsqrt(v + 1e-5)}};
+  });
+  const Plan& plan = step.plan({{"x", Array(Dtype::f32, {4, 3, 5, 5})}});
+  EXPECT_EQ(plan.kernels.size(), 1u) << to_string(plan);
+}
+
+TEST(Fusion, EqualStructuresShareAPlanAndNumbersAreArguments) {
+  const std::size_t before = cpu().compiled.size();
+  for (double c : {2.5, 3.25, 17.125}) {
+    const Array x = random_array({5}, -1, 1, 1);
+    std::vector<double> expected = x.to_vector<double>();
+    for (double& e : expected) e = e * c + 1;
+    testing::expect_values(evaluate(Tensor(x) * c + 1, cpu()), expected, 1e-14);
+  }
+  EXPECT_LE(cpu().compiled.size(), before + 2);  // the expression, and reading a result as f64
+}
+
+// A small net with everything that makes orders matter: branches, reused memory, state written in place.
+struct Net {
+  Parameters p{1}, s;
+  Variable w1 = p.make("w1", {6, 16}, Init::normal(0.5f)), w2 = p.make("w2", {16, 16}, Init::normal(0.5f)),
+           b = p.make("b", {16});
+  Variable v1 = s.state("v1", {6, 16}), v2 = s.state("v2", {16, 16}), statistic = s.state("mean", {1, 16});
+
+  Outputs operator()(const Inputs& in) {
+    const Tensor h = tanh(matmul(in["x"], w1) + b), g = relu(matmul(h, w2)), k = sigmoid(matmul(h, w2) * 2 + h);
+    const Tensor y = concat({g, k, h * mean(g, {0})}, 1);
+    const Tensor loss = mean(square(y - 0.3f)) + sum(square(w1)) * 1e-3f;
+    const auto grads = gradients(loss, p);
+    statistic.set(0.9f * statistic + 0.1f * mean(h, {0}));
+    v1.set(0.9f * v1 + grads[0].value);
+    v2.set(0.9f * v2 + grads[1].value);
+    w1.set(w1 - 0.1f * v1);
+    w2.set(w2 - 0.1f * v2);
+    b.set(b - 0.1f * grads[2].value);
+    return {{"loss", loss}, {"y", y}};
+  }
+};
+
+TEST(Memory, NoTwoLiveValuesOverlapAndWaitsAreTopological) {
+  Net net;
+  Step step(cpu(), std::ref(net));
+  const Plan& plan = step.plan({{"x", Array(Dtype::f32, {32, 6})}});
+  // Reachability from waits alone; any two kernels that touch the same bytes, one writing, must be ordered.
+  const std::size_t count = plan.kernels.size();
+  ASSERT_GT(count, 5u);
+  std::vector<std::vector<char>> before(count, std::vector<char>(count, 0));
+  for (std::size_t j = 0; j < count; ++j)
+    for (int i : plan.kernels[j].waits_for) {
+      ASSERT_LT(static_cast<std::size_t>(i), j);
+      before[j][static_cast<std::size_t>(i)] = 1;
+      for (std::size_t k = 0; k < count; ++k) before[j][k] |= before[static_cast<std::size_t>(i)][k];
+    }
+  auto bytes = [&](int s) {
+    const Slot& slot = plan.slots[static_cast<std::size_t>(s)];
+    // externals lie in spaces of their own
+    const std::int64_t base = slot.external ? (std::int64_t{1} << 40) * (s + 1) : slot.offset;
+    return std::pair{base, base + slot.size_bytes()};
+  };
+  for (std::size_t j = 0; j < count; ++j)
+    for (std::size_t i = 0; i < j; ++i)
+      for (const auto& [a, b] : {std::pair{slots_written(plan.kernels[i]), slots_read(plan.kernels[j])},
+                                 std::pair{slots_written(plan.kernels[i]), slots_written(plan.kernels[j])},
+                                 std::pair{slots_read(plan.kernels[i]), slots_written(plan.kernels[j])}})
+        for (int x : a)
+          for (int y : b) {
+            const auto [x0, x1] = bytes(x);
+            const auto [y0, y1] = bytes(y);
+            if (x0 < y1 && y0 < x1) {
+              EXPECT_TRUE(before[j][i]) << "kernels " << i << " and " << j << "\n" << to_string(plan);
+            }
+          }
+  std::int64_t total = 0;
+  for (const Slot& slot : plan.slots)
+    if (!slot.external) {
+      EXPECT_EQ(slot.offset % 256, 0);
+      EXPECT_LE(slot.offset + slot.size_bytes(), plan.arena_bytes);
+      total += slot.size_bytes();
+    }
+  EXPECT_LT(plan.arena_bytes, total);  // memory is reused
+}
+
+TEST(Memory, RandomTopologicalOrdersGiveIdenticalBits) {
+  Net net;
+  Step step(cpu(), std::ref(net));
+  const Array x = random_array({32, 6}, -1, 1, 3).to(Dtype::f32);
+  const Plan& plan = step.plan({{"x", x}});
+  const auto executable = cpu().compile(plan);
+  auto& runner = dynamic_cast<cpu::CpuExecutable&>(*executable);
+
+  auto run = [&](const std::vector<int>& order) {
+    std::vector<std::shared_ptr<Buffer>> externals;
+    std::vector<Array> arrays;
+    for (int s : plan.externals) {
+      const Slot& slot = plan.slots[static_cast<std::size_t>(s)];
+      Array start = slot.name == "x" ? x : random_array(slot.shape, -1, 1, static_cast<unsigned>(s)).to(slot.dtype);
+      externals.push_back(cpu().allocate(start.size_bytes()));
+      cpu().upload(start.bytes(), *externals.back(), start.size_bytes());
+      arrays.push_back(Array(slot.dtype, slot.shape));
+    }
+    runner.run_in_order(order, externals, plan.scalars);
+    std::vector<std::vector<float>> result;
+    for (std::size_t i = 0; i < externals.size(); ++i) {
+      cpu().download(*externals[i], arrays[i].bytes(), arrays[i].size_bytes());
+      result.push_back(arrays[i].to_vector<float>());
+    }
+    return result;
+  };
+
+  std::vector<int> order(plan.kernels.size());
+  std::iota(order.begin(), order.end(), 0);
+  const auto expected = run(order);
+  std::mt19937 random(5);
+  for (int trial = 0; trial < 50; ++trial) {
+    std::vector<int> shuffled;
+    std::vector<char> done(order.size(), 0);
+    while (shuffled.size() < order.size()) {
+      std::vector<int> ready;
+      for (int k : order) {
+        const auto& waits = plan.kernels[static_cast<std::size_t>(k)].waits_for;
+        if (!done[static_cast<std::size_t>(k)] &&
+            std::all_of(waits.begin(), waits.end(), [&](int i) { return done[static_cast<std::size_t>(i)]; }))
+          ready.push_back(k);
+      }
+      const int next = ready[random() % ready.size()];
+      done[static_cast<std::size_t>(next)] = 1;
+      shuffled.push_back(next);
+    }
+    ASSERT_EQ(run(shuffled), expected) << "trial " << trial;
+  }
+}
+
+TEST(Simplify, MergesEqualExpressionsAndDropsNeutralElements) {
+  const Tensor x = Array(Dtype::f32, {4});
+  const auto nodes = [](const Tensor& y) { return topological(simplify({.outputs = {y}})).size(); };
+  EXPECT_EQ(nodes(exp(x) + exp(x)), 3u);
+  EXPECT_EQ(nodes(x * 1 + 0), 1u);
+  EXPECT_EQ(nodes(reshape(reshape(x, {2, 2}), {4})), 1u);
+  EXPECT_EQ(nodes(transpose(transpose(reshape(x, {2, 2})))), 2u);
+  EXPECT_EQ(nodes(cast(cast(x, Dtype::f32), Dtype::f32)), 1u);
+  EXPECT_EQ(nodes(full({2}, Tensor(1.5) * 3 - 0.5)), 1u);
+  const auto stream = random_stream(0, "s");
+  EXPECT_EQ(nodes(uniform({4}, stream) + uniform({4}, stream)), 3u);      // the same numbers
+  EXPECT_EQ(nodes(uniform({4}, stream) + uniform({4}, stream + 1)), 4u);  // other numbers
+}
+
+}  // namespace
+}  // namespace nixie
