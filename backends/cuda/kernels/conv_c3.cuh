@@ -226,7 +226,7 @@ NIXIE_DEVICE void write_parts(const float (&sum)[4][4][4], float* shared, float*
   for (int i = threadIdx.x; i < 64 * 32; i += kWarps * 32) parts[i] = shared[i];
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2)
+extern "C" __global__ void __launch_bounds__(256, CONV_POOL ? 2 : 1)
     conv_c3_wgrad(const u16* x, const u16* dy, const u8* index, float* parts, int images) {
   extern __shared__ u32 band[];
   wait_previous_kernel();

@@ -22,16 +22,20 @@
 //   CONV_SLICE                      channels of one box: 64, or 32 / 16 where C is no multiple of 64
 //   CONV_CONSUMERS CONV_MMA_M       tile rows = 64 * CONSUMERS * MMA_M
 //   CONV_TILE_N                     64, 96 (only K <= 96), 128, 192, 256
-//   CONV_STAGES CONV_STAGING        ring depth; store buffers of 8 KB per warpgroup, 1 or 2
+//   CONV_STAGES CONV_STAGING        ring depth; store buffers of 8 KB per warpgroup, 1 to 4
+//   CONV_DEFER                      1: a tile is stored under the products of the next one, for up to 96 sums a thread (no
+//                                   registers for more)
 //   CONV_TRANSPOSED_W CONV_BIAS CONV_RELU CONV_GATE NIXIE_BF16    0 or 1
-// Kernel conv_fprop(x_map, w_map, y_map, bias, gate, pixels):
+// Kernel conv_fprop(x_map, w_map, y_map, gate_map, bias, pixels):
 //   x_map   im2col, 16-bit {C, W, H, N}, corners {-pad, pad - (S-1) dilation}, box {SLICE, tile rows}, element strides
 //           {1, stride, stride, 1}, swizzle of SLICE * 2 bytes
 //   w_map   tiled {C, R*S, K}, box {SLICE, 1, TILE_N}, the same swizzle; transposed: tiled over the layer's own w, that
 //   is
 //           {K, R*S, C} in this kernel's letters, box {64, 1, SLICE}, swizzle 128 bytes, SLICE = 64
 //   y_map   tiled {K, pixels}, box {64, 64}, swizzle 128 bytes
-//   bias    float[K] if CONV_BIAS; gate: 16-bit [pixels][K] if CONV_GATE: y is zeroed where gate is not above zero
+//   gate_map  if CONV_GATE: a map like y_map over the gate, 16-bit [pixels][K]: y is zeroed where it is not above zero;
+//           otherwise any map
+//   bias    float[K] if CONV_BIAS
 //   pixels  N * P * Q
 //   grid    at most one block per multiprocessor; block (CONSUMERS + 1) * 128; dynamic shared memory
 //           1024 + STAGES * (tile rows + TILE_N rounded up to 64 if transposed) * 128 + CONSUMERS * STAGING * 8192
@@ -45,7 +49,7 @@ constexpr int kStages = CONV_STAGES, kConsumers = CONV_CONSUMERS, kMmaM = CONV_M
 constexpr int kTileM = 64 * kConsumers * kMmaM, kTilesN = (CONV_K + kTileN - 1) / kTileN;
 constexpr int kRowsB = CONV_TRANSPOSED_W ? (kTileN + 63) / 64 * 64 : kTileN;
 constexpr int kBytesA = kTileM * 128, kStageBytes = kBytesA + kRowsB * 128;
-constexpr int kChunksN = (kTileN + 63) / 64, kStaging = CONV_STAGING, kChunkBytes = 64 * 128;
+constexpr int kChunksN = (kTileN + 63) / 64, kChunks = kMmaM * kChunksN, kStaging = CONV_STAGING, kChunkBytes = 64 * 128;
 constexpr Swizzle kSwizzle = kSlice == 64 ? Swizzle::b128 : kSlice == 32 ? Swizzle::b64 : Swizzle::b32;
 static_assert(!CONV_TRANSPOSED_W || kSlice == 64, "a transposed filter is read in boxes of 64 x 64");
 
@@ -95,8 +99,9 @@ NIXIE_DEVICE void multiply_stage(float (&sum)[kMmaM][kTileN / 2], u32 a, u32 b, 
   for (int i = 0; i < kSlicesPerStage; i++) {
 #pragma unroll
     for (int k = 0; k < kSlice / 16; k++) {
-      u64 right = CONV_TRANSPOSED_W ? operand<Swizzle::b128>(b + k * 2048, 8192, 1024)
-                                    : operand<kSwizzle>(b + i * kTileN * kSliceBytes + k * 32, 16, 8 * kSliceBytes);
+      u64 right = CONV_TRANSPOSED_W
+                      ? operand<Swizzle::b128>(b + k * 2048, 8192, 1024)
+                      : operand<kSwizzle>(b + i * kTileN * kSliceBytes + k * 32, 16, 8 * kSliceBytes);
 #pragma unroll
       for (int m = 0; m < kMmaM; m++)
         wgmma<0, CONV_TRANSPOSED_W>(
@@ -107,106 +112,142 @@ NIXIE_DEVICE void multiply_stage(float (&sum)[kMmaM][kTileN / 2], u32 a, u32 b, 
   }
 }
 
-// One 64 x 64 chunk of the gate, 64 bytes a thread: prefetched while the chunk before is stored.
-NIXIE_DEVICE void load_gate(uint4 (&gate)[4], const u16* from, int pixel, int n, int pixels, int lane) {
+// Bias, ReLU and rounding of one 64 x 64 chunk of a warpgroup's sums. Word 4 i + w: columns 16 i + 8 (w >> 1) and rows
+// 8 (w & 1) of the thread's fragment.
+NIXIE_DEVICE void round_chunk(u32 (&word)[16], const float (&sum)[kTileN / 2], int j, const float* bias, int n0) {
 #pragma unroll
-  for (int i = 0; i < 4; i++) {
-    int row = i * 16 + lane / 8, column = lane % 8 * 8;
-    bool inside = pixel + row < pixels && n + column < CONV_K;
-    gate[i] =
-        inside ? *reinterpret_cast<const uint4*>(from + static_cast<u64>(pixel + row) * CONV_K + n + column) : uint4{};
+  for (int i = 0; i < 16; i++) {
+    int block = j * 8 + i / 4 * 2 + i % 4 / 2, n = n0 + block * 8 + threadIdx.x % 4 * 2;
+    if (block * 8 >= kTileN) break;
+    const float* v = &sum[block * 4 + i % 2 * 2];
+    bool inside = CONV_BIAS && (CONV_K % kTileN == 0 || n < CONV_K);
+    float2 add = inside ? *reinterpret_cast<const float2*>(bias + n) : float2{};
+    word[i] = CONV_RELU ? pack_relu(v[0] + add.x, v[1] + add.y) : pack(v[0] + add.x, v[1] + add.y);
   }
 }
 
-// Finishes chunk (m, j) of one warpgroup: 64 rows x 64 columns of sums to 16 bits in shared memory, swizzled as TMA
-// stores them.
-NIXIE_DEVICE void stage_chunk(const float (&sum)[kTileN / 2], int j, u32 buffer, const float* bias, int n0, int lane) {
-  int row = lane / 32 * 16 + lane % 16,
-      half = lane % 32 / 16;  // the row and 16-byte column whose address this lane gives
-#pragma unroll
-  for (int pair = 0; pair < 4; pair++) {
-    if ((j * 4 + pair) * 16 >= kTileN) break;
-    u32 address = buffer + row * 128 + (((pair * 2 + half) ^ (row & 7)) << 4), word[4], gate[4];
-    if (CONV_GATE) load_matrix_x4(address, gate);
-#pragma unroll
-    for (int i = 0; i < 4; i++) {  // word i: rows + 8 * (i & 1), columns + 8 * (i >> 1)
-      int at = (j * 8 + pair * 2 + (i >> 1)) * 4 + (i & 1) * 2,
-          n = n0 + (j * 8 + pair * 2 + (i >> 1)) * 8 + lane % 4 * 2;
-      float low = sum[at], high = sum[at + 1];
-      if (CONV_BIAS && (CONV_K % kTileN == 0 || n < CONV_K)) low += bias[n], high += bias[n + 1];
-      word[i] = CONV_RELU ? pack_relu(low, high) : pack(low, high);
-      if (CONV_GATE) word[i] = where_positive(gate[i], word[i]);
-    }
-    store_matrix_x4(address, word[0], word[1], word[2], word[3]);
-  }
-}
+// Stores one warpgroup's part of a tile, whose corner is (pixel, n0), chunk by chunk.
+struct Store {
+  const TensorMap *y, *gate;
+  u32 staging, gate_bars;
+  int group, pixel = 0, n0 = 0;
+  u32 parities = 0;  // of the gates' barriers, one bit a buffer
 
-// Bias, ReLU, gate, rounding and store of one warpgroup's part of a tile.
-NIXIE_DEVICE void finish_tile(float (&sum)[kMmaM][kTileN / 2], const TensorMap* y, const float* bias, const u16* gate,
-                              u32 staging, int group, int pixel, int n0, int pixels) {
-  int lane = threadIdx.x % 128;
-  uint4 gates[4];
-  if (CONV_GATE) load_gate(gates, gate, pixel, n0, pixels, lane);
-#pragma unroll
-  for (int chunk = 0; chunk < kMmaM * kChunksN; chunk++) {
-    int m = chunk / kChunksN, j = chunk % kChunksN;
-    u32 buffer = staging + chunk % kStaging * kChunkBytes;
-    if (lane == 0) store_wait_read<kStaging - 1>();
-    named_barrier(1 + group, 128);  // the store that used this buffer last has read it
+  NIXIE_DEVICE u32 buffer(int chunk) const { return staging + chunk % kStaging * kChunkBytes; }
+  NIXIE_DEVICE int column(int chunk) const { return n0 + chunk % kChunksN * 64; }
+  NIXIE_DEVICE int row(int chunk) const { return pixel + chunk / kChunksN * 64; }
+  NIXIE_DEVICE bool leader() const { return threadIdx.x % 128 == 0; }
+
+  // Starts the copy of a chunk's gate into the buffer that the chunk will be stored from; kPending of this warpgroup's
+  // last stores may still be reading other buffers.
+  template <int kPending>
+  NIXIE_DEVICE void fetch_gate(int chunk) {
+    if (!CONV_GATE || !leader()) return;
+    u32 bar = gate_bars + 8 * (chunk % kStaging);
+    store_wait_read<kPending>();
+    barrier_expect(bar, kChunkBytes);
+    copy_box_2d(buffer(chunk), gate, bar, column(chunk), row(chunk));
+  }
+
+  NIXIE_DEVICE void send(int chunk, const u32 (&word)[16]) {
     if (CONV_GATE) {
-#pragma unroll
-      for (int i = 0; i < 4; i++) {
-        int row = i * 16 + lane / 8;
-        store_shared(buffer + row * 128 + ((lane % 8 ^ (row & 7)) << 4), gates[i]);
-      }
-      if (chunk + 1 < kMmaM * kChunksN)
-        load_gate(gates, gate, pixel + (chunk + 1) / kChunksN * 64, n0 + (chunk + 1) % kChunksN * 64, pixels, lane);
-      named_barrier(1 + group, 128);
+      int i = chunk % kStaging;
+      barrier_wait(gate_bars + 8 * i, parities >> i & 1);
+      parities ^= 1u << i;
+    } else {
+      if (leader()) store_wait_read<kStaging - 1>();
+      named_barrier(1 + group, 128);  // the store that used this buffer last has read it
     }
-    stage_chunk(sum[m], j, buffer, bias, n0, lane);
+    write_chunk(word, buffer(chunk), kTileN - chunk % kChunksN * 64);
     fence_async_proxy();
     named_barrier(1 + group, 128);
-    if (lane == 0) {
-      store_box_2d(y, buffer, n0 + j * 64, pixel + m * 64);  // rows past `pixels` and columns past K are not written
-      store_commit();
+    if (!leader()) return;
+    store_box_2d(y, buffer(chunk), column(chunk), row(chunk));  // rows past `pixels` and columns past K are not written
+    store_commit();
+  }
+
+  // 64 x 64 values to shared memory, swizzled as TMA stores them, through the gate if there is one.
+  static NIXIE_DEVICE void write_chunk(const u32 (&word)[16], u32 buffer, int columns) {
+    int lane = threadIdx.x % 128, row = lane / 32 * 16 + lane % 16, half = lane % 32 / 16;  // whose 16 bytes a lane addresses
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+      if (i * 16 >= columns) break;
+      u32 address = buffer + row * 128 + (((i * 2 + half) ^ (row & 7)) << 4), gates[4], out[4];
+      if (CONV_GATE) load_matrix_x4(address, gates);
+#pragma unroll
+      for (int w = 0; w < 4; w++) out[w] = CONV_GATE ? where_positive(gates[w], word[i * 4 + w]) : word[i * 4 + w];
+      store_matrix_x4(address, out[0], out[1], out[2], out[3]);
     }
   }
-}
+};
 
-NIXIE_DEVICE void consume(const TensorMap* y, const float* bias, const u16* gate, u32 shared, Barriers bars, int group,
-                          int tiles, int pixels) {
+NIXIE_DEVICE void consume(Store store, const float* bias, u32 shared, Barriers bars, int tiles) {
+  // With CONV_DEFER a chunk is stored every kStride stages of the next tile (fetch its gate, then send it).
+  constexpr int kStride = CONV_GATE ? 2 : 1, kSteps = CONV_DEFER ? kChunks * kStride : 0;
+  constexpr int kEarly = kChunks < kStaging ? kChunks : kStaging;  // gates fetched while the tile is still multiplied
   float sum[kMmaM][kTileN / 2];
+  u32 words[CONV_DEFER ? kChunks : 1][16];
   Ring<kStages> ring;
-  bool leader = threadIdx.x % 128 == 0;
-  u32 staging = shared + kStages * kStageBytes + group * kStaging * kChunkBytes;
-  for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-    for (int block = 0; block < kBlocks; block++) {
-      u32 stage = shared + ring.stage * kStageBytes;
-      barrier_wait(bars.full_at(ring.stage), ring.parity);
+  const bool leader = store.leader();
+  bool stored = true;  // the tile before
+  auto begin_stage = [&](int block) {
+    u32 stage = shared + ring.stage * kStageBytes;
+    barrier_wait(bars.full_at(ring.stage), ring.parity);
 #pragma unroll
-      for (int m = 0; m < kMmaM; m++) pin(sum[m]);
-      wgmma_begin();
-      multiply_stage(sum, stage + group * kMmaM * 64 * kSliceBytes, stage + kBytesA, block);
-      wgmma_commit();
-      wgmma_wait<1>();  // the stage before is read: hand it back
-      if (block > 0 && leader) barrier_arrive(bars.empty_at(ring.previous()));
-      ring.next();
+    for (int m = 0; m < kMmaM; m++) pin(sum[m]);
+    wgmma_begin();
+    multiply_stage(sum, stage + store.group * kMmaM * 64 * kSliceBytes, stage + kBytesA, block);
+    wgmma_commit();
+  };
+  auto end_stage = [&](int block) {
+    wgmma_wait<1>();  // the stage before is read: hand it back
+    if (block > 0 && leader) barrier_arrive(bars.empty_at(ring.previous()));
+    ring.next();
+  };
+  auto store_step = [&](int step) {
+    if (CONV_GATE && step % kStride == 0) return store.fetch_gate<kStaging - 1>(step / kStride);
+    store.send(step / kStride, words[step / kStride % (CONV_DEFER ? kChunks : 1)]);
+  };
+  for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+    const int pixel = tile / kTilesN * kTileM + store.group * kMmaM * 64, n0 = tile % kTilesN * kTileN;
+#pragma unroll
+    for (int block = 0; block < kSteps; block++) {  // the tile before is stored under the first products of this one
+      if (block < kBlocks) begin_stage(block);
+      if (!stored) store_step(block);
+      if (block < kBlocks) end_stage(block);
+    }
+    store.pixel = pixel, store.n0 = n0, stored = false;
+    for (int block = kSteps; block < kBlocks; block++) {
+      begin_stage(block);
+      if (CONV_GATE && !CONV_DEFER && block == kBlocks / 2)
+        for (int chunk = 0; chunk < kEarly; chunk++) store.fetch_gate<0>(chunk);
+      end_stage(block);
     }
     wgmma_wait<0>();
     if (leader) barrier_arrive(bars.empty_at(ring.previous()));
 #pragma unroll
     for (int m = 0; m < kMmaM; m++) pin(sum[m]);
-    int pixel = tile / kTilesN * kTileM + group * kMmaM * 64;
-    finish_tile(sum, y, bias, gate, staging, group, pixel, tile % kTilesN * kTileN, pixels);
+#pragma unroll
+    for (int chunk = 0; chunk < kChunks; chunk++) {
+      u32(&word)[16] = words[CONV_DEFER ? chunk : 0];
+      round_chunk(word, sum[chunk / kChunksN], chunk % kChunksN, bias, n0);
+      if (CONV_DEFER) continue;
+      store.send(chunk, word);
+      if (chunk + kStaging < kChunks) store.fetch_gate<0>(chunk + kStaging);
+    }
+  }
+  if (CONV_DEFER && !stored) {
+#pragma unroll
+    for (int step = 0; step < kSteps; step++) store_step(step);
   }
   if (leader) store_wait<0>();
 }
 
 extern "C" __global__ void __launch_bounds__((kConsumers + 1) * 128, 1)
     conv_fprop(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap w,
-               const __grid_constant__ TensorMap y, const float* bias, const u16* gate, int pixels) {
+               const __grid_constant__ TensorMap y, const __grid_constant__ TensorMap gate, const float* bias, int pixels) {
   extern __shared__ u8 dynamic[];
-  __shared__ alignas(8) u64 full[kStages], empty[kStages];
+  __shared__ alignas(8) u64 full[kStages], empty[kStages], gates[kConsumers * kStaging];
   u32 shared = (shared_address(dynamic) + 1023) & ~1023u;
   Barriers bars{shared_address(full), shared_address(empty)};
   if (threadIdx.x == 0) {
@@ -214,6 +255,7 @@ extern "C" __global__ void __launch_bounds__((kConsumers + 1) * 128, 1)
       barrier_init(bars.full_at(i), 1);
       barrier_init(bars.empty_at(i), kConsumers);
     }
+    for (int i = 0; i < kConsumers * kStaging; i++) barrier_init(shared_address(&gates[i]), 1);
     barrier_init_done();
     prefetch_map(&x), prefetch_map(&w), prefetch_map(&y);
   }
@@ -226,6 +268,8 @@ extern "C" __global__ void __launch_bounds__((kConsumers + 1) * 128, 1)
     if (threadIdx.x == 0) produce(&x, &w, shared, bars, tiles);
   } else {
     if (kConsumers > 1) registers_up<kConsumers == 2 ? 232 : 160>();
-    consume(&y, bias, gate, shared, bars, role - 1, tiles, pixels);
+    int group = role - 1;
+    u32 staging = shared + kStages * kStageBytes + group * kStaging * kChunkBytes;
+    consume({&y, &gate, staging, shared_address(&gates[group * kStaging]), group}, bias, shared, bars, tiles);
   }
 }

@@ -51,6 +51,10 @@ NIXIE_DEVICE void store_shared(u32 address, uint4 v) {
                : "memory");
 }
 
+NIXIE_DEVICE void store_shared(u32 address, uint2 v) {
+  asm volatile("st.shared.v2.b32 [%0], {%1,%2};" ::"r"(address), "r"(v.x), "r"(v.y) : "memory");
+}
+
 // ---- mbarriers ----
 
 NIXIE_DEVICE void barrier_init(u32 bar, u32 arrivals) {
@@ -201,17 +205,17 @@ NIXIE_DEVICE void pin(float (&d)[kCount]) {
   }
 #define NIXIE_REGS_4 "%0,%1,%2,%3"
 #define NIXIE_SUMS_4 "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-#define NIXIE_REGS_12 \
+#define NIXIE_REGS_16 \
   NIXIE_REGS_4        \
-  ",%4,%5,%6,%7,%8,%9,%10,%11"
-#define NIXIE_SUMS_12 \
-  NIXIE_SUMS_4, "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11])
+  ",%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15"
+#define NIXIE_SUMS_16                                                                                             \
+  NIXIE_SUMS_4, "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), \
+      "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15])
 #define NIXIE_REGS_24 \
-  NIXIE_REGS_12       \
-  ",%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23"
-#define NIXIE_SUMS_24                                                                                       \
-  NIXIE_SUMS_12, "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), \
-      "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23])
+  NIXIE_REGS_16       \
+  ",%16,%17,%18,%19,%20,%21,%22,%23"
+#define NIXIE_SUMS_24 \
+  NIXIE_SUMS_16, "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23])
 #define NIXIE_REGS_32 \
   NIXIE_REGS_24       \
   ",%24,%25,%26,%27,%28,%29,%30,%31"
@@ -257,7 +261,7 @@ NIXIE_DEVICE void pin(float (&d)[kCount]) {
       "+f"(d[127])
 
 NIXIE_WGMMA(8, 4, "%4", "%5", "%6", "%7", "%8")
-NIXIE_WGMMA(24, 12, "%12", "%13", "%14", "%15", "%16")
+NIXIE_WGMMA(32, 16, "%16", "%17", "%18", "%19", "%20")
 NIXIE_WGMMA(48, 24, "%24", "%25", "%26", "%27", "%28")
 NIXIE_WGMMA(64, 32, "%32", "%33", "%34", "%35", "%36")
 NIXIE_WGMMA(96, 48, "%48", "%49", "%50", "%51", "%52")

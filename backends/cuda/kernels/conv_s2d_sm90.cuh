@@ -1,0 +1,299 @@
+// First layers of three channels and stride 4 (AlexNet, Overfeat: 11x11) on Hopper's tensor cores, by space-to-depth in
+// shared memory: blocks of 4x4 pixels become points of 48 channels, and the layer a dense 3x3 convolution of stride 1.
+//
+// Layout   x [N][H][W][3], y [N][P][Q][K], w [K][R][S][3], 16-bit. In shared memory a band of x lies as 6 planes of 8
+// channels,
+//          [plane][row][column], 16 bytes a point: 8 neighbouring points are one core matrix of an unswizzled operand,
+//          so every tap is the same data at a start address shifted by whole points. Each pixel enters shared memory
+//          once. Channels of a point: plane d < 4 holds the first 8 of the 12 values of pixel row d, planes 4 and 5 the
+//          last 4s.
+// Rows     M runs over the band's points row after row, all of the pitch: the last columns of a row are junk that is
+// computed
+//          and not stored (4 %). Filters are permuted so that a thread's eight are neighbours: 16-byte stores, no
+//          shuffle.
+// Roles    two warpgroups pack the next band while three multiply and store; in the gradient they load dy by TMA too,
+// whose
+//          columns past Q read zero, and consumer i holds the sums of tap row i for all bands of its block.
+// Limits   stride 4, R and S at most 12, K a multiple of 32 up to 96 forward, of 8 in the gradient.
+//
+// Compile-time, all required: CONV_H CONV_W CONV_PAD CONV_K CONV_R CONV_S CONV_BAND (output rows of a band)
+// CONV_BUFFERS
+//   CONV_BIAS CONV_RELU CONV_OUT_FLOAT NIXIE_BF16
+// Kernel conv_s2d(x, w, bias, y, images): grid up to one block per multiprocessor, block 640, dynamic shared memory
+//   1024 + BUFFERS * kBandBytes + kTaps * 96 * K.
+// Kernel conv_s2d_wgrad(dy_map, x, parts, images): grid (blocks, ceil(K / 64)), block 512, dynamic shared memory
+//   1024 + BUFFERS * (kBandBytes + kDyBytes); dy_map tiled {K, Q, P, N}, box {64, kPitch, BAND, 1}, swizzle 128 bytes;
+//   parts float[blocks][grid.y][kTaps * 48 + 8][64].
+// Kernel conv_s2d_wgrad_reduce(parts, dw, db, blocks): grid (kTaps * 48 + 8, grid.y of the gradient), block 256; dw
+// [K][R][S][3]. where kPitch = Q + TS - 1, kBandBytes = 96 * (BAND + TR - 1) * kPitch rounded up to 1024, kDyBytes =
+// 128 * BAND * kPitch rounded up to 2048, kTaps = TR * TS, TR = ceil(R / 4), TS = ceil(S / 4).
+#pragma once
+#include "ptx.cuh"
+
+constexpr int kP = (CONV_H + 2 * CONV_PAD - CONV_R) / 4 + 1, kQ = (CONV_W + 2 * CONV_PAD - CONV_S) / 4 + 1;
+constexpr int kTapsR = (CONV_R + 3) / 4, kTapsS = (CONV_S + 3) / 4, kTaps = kTapsR * kTapsS;
+constexpr int kPitch = kQ + kTapsS - 1, kBand = CONV_BAND, kRows = kBand + kTapsR - 1,
+              kBands = (kP + kBand - 1) / kBand;
+constexpr int kPlaneBytes = kRows * kPitch * 16, kBandBytes = (6 * kPlaneBytes + 1023) / 1024 * 1024;
+constexpr int kConsumers = 3, kPackers = 2, kGradientPackers = 1, kBuffers = CONV_BUFFERS;
+constexpr bool kEven = CONV_W % 2 == 0 && CONV_PAD % 2 == 0;  // then values pair up as aligned words
+
+// Words of one pixel row of one point: 12 values from column 4 j - CONV_PAD on.
+NIXIE_DEVICE void load_point(const u16* image, int h, int j, u32 (&word)[6]) {
+  bool row = h >= 0 && h < CONV_H;
+  int first = (4 * j - CONV_PAD) * 3;
+  const u16* from = image + h * (CONV_W * 3) + first;
+#pragma unroll
+  for (int i = 0; i < 6; i++) {
+    int at = first + 2 * i;
+    if (kEven) {
+      word[i] = row && at >= 0 && at < 3 * CONV_W ? *reinterpret_cast<const u32*>(from + 2 * i) : 0;
+    } else {
+      u32 low = row && at >= 0 && at < 3 * CONV_W ? from[2 * i] : 0;
+      u32 high = row && at + 1 >= 0 && at + 1 < 3 * CONV_W ? from[2 * i + 1] : 0;
+      word[i] = low | high << 16;
+    }
+  }
+}
+
+// Packs a band (output rows from `p` on) into shared memory; several lines' loads are in flight before the first store.
+template <int kThreads>
+NIXIE_DEVICE void pack_band(u32 shared, const u16* image, int p) {
+  constexpr int kLines = kRows * 4 * kPitch, kBatch = 4;
+  for (int first = threadIdx.x; first < kLines; first += kBatch * kThreads) {
+    u32 word[kBatch][6];
+#pragma unroll
+    for (int b = 0; b < kBatch; b++) {
+      int i = first + b * kThreads, line = i / kPitch;
+      if (i < kLines) load_point(image, 4 * p - CONV_PAD + line, i - line * kPitch, word[b]);
+    }
+#pragma unroll
+    for (int b = 0; b < kBatch; b++) {
+      int i = first + b * kThreads, line = i / kPitch, d = line % 4;
+      if (i >= kLines) break;
+      u32 point = shared + (line / 4 * kPitch + i - line * kPitch) * 16;
+      store_shared(point + d * kPlaneBytes, make_uint4(word[b][0], word[b][1], word[b][2], word[b][3]));
+      store_shared(point + (4 + d / 2) * kPlaneBytes + d % 2 * 8, make_uint2(word[b][4], word[b][5]));
+    }
+  }
+}
+
+// The filter element of channel `channel` (0 to 47) of tap `tap`, or -1 where the padded window has none.
+NIXIE_DEVICE int filter_element(int tap, int channel) {
+  int plane = channel / 8, e = channel % 8;
+  int d = plane < 4 ? plane : (plane - 4) * 2 + e / 4, value = plane < 4 ? e : 8 + e % 4;
+  int r = tap / kTapsS * 4 + d, s = tap % kTapsS * 4 + value / 3;
+  return r < CONV_R && s < CONV_S ? (r * CONV_S + s) * 3 + value % 3 : -1;
+}
+
+struct Barriers {
+  u32 full, empty;
+};
+NIXIE_DEVICE Barriers init_barriers(u64* full, u64* empty, int producers) {
+  Barriers bars{shared_address(full), shared_address(empty)};
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < kBuffers; i++) {
+      barrier_init(bars.full + 8 * i, producers);
+      barrier_init(bars.empty + 8 * i, kConsumers);
+    }
+    barrier_init_done();
+  }
+  return bars;
+}
+
+// ---- forward ----
+
+#if CONV_K % 32 == 0 && CONV_K <= 96
+// Weights as [tap * 6 + plane][column][8 channels]; column 8 b + c is filter b / 4 * 32 + c / 2 * 8 + b % 4 * 2 + c
+// % 2.
+NIXIE_DEVICE void pack_weights(u32 shared, const u16* w) {
+  for (int i = threadIdx.x - kPackers * 128; i < kTaps * 6 * CONV_K; i += kConsumers * 128) {
+    int chunk = i / CONV_K, column = i - chunk * CONV_K, block = column / 8;
+    int filter = block / 4 * 32 + column % 8 / 2 * 8 + block % 4 * 2 + column % 2;
+    u32 word[4] = {};
+#pragma unroll
+    for (int e = 0; e < 8; e++) {
+      int at = filter_element(chunk / 6, chunk % 6 * 8 + e);
+      u32 value = at >= 0 ? w[filter * (CONV_R * CONV_S * 3) + at] : 0;
+      word[e / 2] |= value << (e % 2 * 16);
+    }
+    store_shared(shared + i * 16, make_uint4(word[0], word[1], word[2], word[3]));
+  }
+}
+
+// Stores the sums of the 64 points from `point` on.
+NIXIE_DEVICE void write_points(const float (&sum)[CONV_K / 2], const float* bias, u16* y, int image, int p, int point) {
+  int lane = threadIdx.x % 128, t = lane % 4;
+#pragma unroll
+  for (int side = 0; side < 2; side++) {
+    int at = point + lane / 32 * 16 + lane % 32 / 4 + side * 8, row = at / kPitch, q = at - row * kPitch;
+    if (row >= kBand || p + row >= kP || q >= kQ) continue;
+    u16* to = y + (static_cast<u64>(image * kP + p + row) * kQ + q) * CONV_K + t * 8;
+#pragma unroll
+    for (int group = 0; group < CONV_K / 32; group++) {
+      u32 word[4];
+#pragma unroll
+      for (int i = 0; i < 4; i++) {
+        const float* v = &sum[(group * 4 + i) * 4 + side * 2];
+        float2 add = CONV_BIAS ? *reinterpret_cast<const float2*>(bias + group * 32 + t * 8 + i * 2) : float2{};
+        word[i] = CONV_RELU ? pack_relu(v[0] + add.x, v[1] + add.y) : pack(v[0] + add.x, v[1] + add.y);
+      }
+      *reinterpret_cast<uint4*>(to + group * 32) = make_uint4(word[0], word[1], word[2], word[3]);
+    }
+  }
+}
+
+extern "C" __global__ void __launch_bounds__((kPackers + kConsumers) * 128, 1)
+    conv_s2d(const u16* x, const u16* w, const float* bias, u16* y, int images) {
+  extern __shared__ u8 dynamic[];
+  __shared__ alignas(8) u64 full[kBuffers], empty[kBuffers];
+  const u32 shared = (shared_address(dynamic) + 1023) & ~1023u, weights = shared + kBuffers * kBandBytes;
+  const Barriers bars = init_barriers(full, empty, kPackers * 128);
+  wait_previous_kernel();
+  const int role = __shfl_sync(~0u, threadIdx.x / 128, 0);
+  if (role >= kPackers) pack_weights(weights, w);
+  fence_async_proxy();
+  __syncthreads();
+  Ring<kBuffers> ring;
+  constexpr int kTiles = (kBand * kPitch - kTapsS + 1 + 63) / 64;
+  int turn = 0;  // tiles so far, dealt to the warpgroups in turn
+  for (int unit = blockIdx.x; unit < images * kBands; unit += gridDim.x, ring.next()) {
+    int image = unit / kBands, p = (unit - image * kBands) * kBand;
+    u32 band = shared + ring.stage * kBandBytes;
+    if (role < kPackers) {
+      barrier_wait(bars.empty + 8 * ring.stage, ring.parity ^ 1);
+      pack_band<kPackers * 128>(band, x + static_cast<u64>(image) * (CONV_H * CONV_W * 3), p);
+      fence_async_proxy();
+      barrier_arrive(bars.full + 8 * ring.stage);
+      continue;
+    }
+    barrier_wait(bars.full + 8 * ring.stage, ring.parity);
+    for (int tile = 0; tile < kTiles; tile++, turn++) {
+      if (turn % kConsumers != role - kPackers) continue;
+      float sum[CONV_K / 2];
+      pin(sum);
+      wgmma_begin();
+#pragma unroll
+      for (int i = 0; i < kTaps * 3; i++) {
+        int tap = i / 3, shift = tap / kTapsS * kPitch + tap % kTapsS;
+        wgmma<0, 0>(sum,
+                    operand<Swizzle::none>(band + i % 3 * 2 * kPlaneBytes + (tile * 64 + shift) * 16, kPlaneBytes, 128),
+                    operand<Swizzle::none>(weights + i * 2 * CONV_K * 16, CONV_K * 16, 128), i != 0);
+      }
+      wgmma_commit();
+      wgmma_wait<0>();
+      pin(sum);
+      write_points(sum, bias, y, image, p, tile * 64);
+    }
+    if (threadIdx.x % 128 == 0) barrier_arrive(bars.empty + 8 * ring.stage);
+  }
+}
+#endif
+
+// ---- filter gradient ----
+
+constexpr int kDyPoints = (kBand * kPitch + 15) / 16 * 16, kDyBytes = kDyPoints * 128;
+constexpr int kColumns = kTaps * 48 + 8;  // of the partial sums: taps x channels, then a block of ones for the bias
+
+NIXIE_DEVICE void produce_gradient(const TensorMap* dy, const u16* x, u32 shared, Barriers bars, int images) {
+  Ring<kBuffers> ring;
+  for (int unit = blockIdx.x; unit < images * kBands; unit += gridDim.x, ring.next()) {
+    int image = unit / kBands, p = (unit - image * kBands) * kBand;
+    u32 buffer = shared + ring.stage * (kBandBytes + kDyBytes), full = bars.full + 8 * ring.stage;
+    barrier_wait(bars.empty + 8 * ring.stage, ring.parity ^ 1);
+    if (threadIdx.x == 0) {
+      barrier_expect(full, kBand * kPitch * 128);
+      copy_box_4d(buffer, dy, full, blockIdx.y * 64, 0, p, image);
+    }
+    pack_band<kGradientPackers * 128>(buffer + kDyBytes, x + static_cast<u64>(image) * (CONV_H * CONV_W * 3), p);
+    fence_async_proxy();
+    barrier_arrive(full);
+  }
+}
+
+// Sums of tap row `tap_row` (and of the bias, by tap row 0) over all bands of the block.
+NIXIE_DEVICE void consume_gradient(float* parts, u32 shared, u32 ones, Barriers bars, int tap_row, int images) {
+  float sum[kTapsS][24] = {}, bias[4] = {};
+  Ring<kBuffers> ring;
+  for (int unit = blockIdx.x; unit < images * kBands; unit += gridDim.x, ring.next()) {
+    u32 buffer = shared + ring.stage * (kBandBytes + kDyBytes), band = buffer + kDyBytes + tap_row * kPitch * 16;
+    barrier_wait(bars.full + 8 * ring.stage, ring.parity);
+#pragma unroll
+    for (int s = 0; s < kTapsS; s++) pin(sum[s]);
+    pin(bias);
+    wgmma_begin();
+    for (int i = 0; i < kDyPoints / 16; i++) {
+      u64 left = operand<Swizzle::b128>(buffer + i * 2048, 8192, 1024);
+#pragma unroll
+      for (int s = 0; s < kTapsS; s++)
+        wgmma<1, 1>(sum[s], left, operand<Swizzle::none>(band + (i * 16 + s) * 16, 128, kPlaneBytes), true);
+      if (i % kTapsR == tap_row) wgmma<1, 0>(bias, left, operand<Swizzle::none>(ones, 128, 128), true);
+    }
+    wgmma_commit();
+    wgmma_wait<0>();
+    if (threadIdx.x % 128 == 0) barrier_arrive(bars.empty + 8 * ring.stage);
+  }
+#pragma unroll
+  for (int s = 0; s < kTapsS; s++) pin(sum[s]);
+  pin(bias);
+  const int lane = threadIdx.x % 128, row = lane / 32 * 16 + lane % 32 / 4;
+#pragma unroll
+  for (int i = 0; i < kTapsS * 24 + 4; i++) {
+    bool is_bias = i >= kTapsS * 24;
+    int j = is_bias ? i - kTapsS * 24 : i % 24;
+    int column = (is_bias ? kTaps * 48 : (tap_row * kTapsS + i / 24) * 48 + j / 4 * 8) + lane % 4 * 2 + j % 2;
+    if (is_bias && column % 8 != tap_row) continue;  // all columns of the product with ones are alike: one a tap row
+    parts[column * 64 + row + j % 4 / 2 * 8] = is_bias ? bias[j] : sum[i / 24 < kTapsS ? i / 24 : 0][j];
+  }
+}
+
+extern "C" __global__ void __launch_bounds__((kGradientPackers + kConsumers) * 128, 1)
+    conv_s2d_wgrad(const __grid_constant__ TensorMap dy, const u16* x, float* parts, int images) {
+  extern __shared__ u8 dynamic[];
+  __shared__ alignas(8) u64 full[kBuffers], empty[kBuffers];
+  __shared__ alignas(128) u32 ones[64];
+  const u32 shared = (shared_address(dynamic) + 1023) & ~1023u;
+  const Barriers bars = init_barriers(full, empty, kGradientPackers * 128 + 1);
+  for (int i = threadIdx.x; i < kBuffers * (kBandBytes + kDyBytes) / 16; i += (kGradientPackers + kConsumers) * 128)
+    store_shared(shared + i * 16, uint4{});
+  if (threadIdx.x < 64) ones[threadIdx.x] = pack(1.f, 1.f);
+  fence_async_proxy();
+  __syncthreads();  // the points that round a band up to whole products stay zero
+  wait_previous_kernel();
+  const int role = __shfl_sync(~0u, threadIdx.x / 128, 0);
+  parts += static_cast<u64>(blockIdx.x * gridDim.y + blockIdx.y) * (kColumns * 64);
+  static_assert(kTapsR == kConsumers, "one warpgroup per row of taps");
+  if (role < kGradientPackers) {
+    produce_gradient(&dy, x, shared, bars, images);
+  } else {
+    consume_gradient(parts, shared, shared_address(ones), bars, role - kGradientPackers, images);
+  }
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+    conv_s2d_wgrad_reduce(const float* parts, void* dw, float* db, int blocks) {
+  __shared__ float sums[4][64];
+  wait_previous_kernel();
+  int column = blockIdx.x, row = threadIdx.x % 64, share = threadIdx.x / 64, filter = blockIdx.y * 64 + row;
+  if (column > kTaps * 48 || (column < kTaps * 48 && filter_element(column / 48, column % 48) < 0)) return;
+  float sum = 0;
+  for (int j = 0; j < (column < kTaps * 48 ? 1 : kTapsR); j++) {
+    const float* from = parts + static_cast<u64>(blockIdx.y) * (kColumns * 64) + (column + j) * 64 + row;
+#pragma unroll 8
+    for (int i = share; i < blocks; i += 4) sum += from[static_cast<u64>(i) * gridDim.y * (kColumns * 64)];
+  }
+  sums[share][row] = sum;
+  __syncthreads();
+  if (share != 0 || filter >= CONV_K) return;
+  for (int i = 1; i < 4; i++) sum += sums[i][row];
+  if (column == kTaps * 48) {
+    db[filter] = sum;
+    return;
+  }
+  int at = filter * (CONV_R * CONV_S * 3) + filter_element(column / 48, column % 48);
+#if CONV_OUT_FLOAT
+  static_cast<float*>(dw)[at] = sum;
+#else
+  static_cast<u16*>(dw)[at] = static_cast<u16>(pack(sum, 0.f));
+#endif
+}
