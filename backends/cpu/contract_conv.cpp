@@ -7,8 +7,10 @@
 namespace nixie::cpu {
 namespace {
 
-constexpr std::int64_t kDepthChunk = 200;  // taps of a panel of pixels that stay in the first-level cache
-constexpr std::int64_t kUnits = 16;        // parts wanted where there are few images
+constexpr std::int64_t kDepthChunk = 200;   // taps of a panel of pixels that stay in the first-level cache
+constexpr std::int64_t kPackRows = 14;      // rows whose tiles take as long as packing their pixels
+constexpr std::int64_t kBlockVectors = 24;  // vectors of pixels finished at a time where rows are cut apart
+constexpr std::int64_t kUnits = 16;         // parts wanted where there are few images
 
 Sizes three(const std::vector<int>& values, std::int64_t absent) {
   Sizes sizes{absent, absent, absent};
@@ -35,7 +37,8 @@ struct Phase {
   Sizes count;        ///< pixels
   Sizes pixel_step;   ///< planes and rows of the frame from pixel to pixel
   Sizes first, step;  ///< of the pixels in the result
-  std::int64_t pixels() const { return count[0] * count[1] * count[2]; }
+  std::int64_t pixels() const { return lines() * count[2]; }
+  std::int64_t lines() const { return count[0] * count[1]; }
 };
 
 /// Calls `visit(d, h, w)` over a box.
@@ -110,20 +113,22 @@ struct PixelVector {
   std::vector<Segment> more;
 };
 
+/// The pixels of a phase in order, cut into vectors; each row by itself where `by_rows`.
 template <class T>
-std::vector<PixelVector<T>> pixel_vectors(const Phase& phase) {
+std::vector<PixelVector<T>> pixel_vectors(const Phase& phase, bool by_rows) {
   constexpr std::int64_t kWidth = kLanes<T>;
   std::vector<PixelVector<T>> vectors;
   std::int64_t pixel = 0;
   for_each_in(phase.count, [&](std::int64_t d, std::int64_t h, std::int64_t w) {
+    if (by_rows && w == 0) pixel = 0;
     const std::int64_t lane = pixel++ % kWidth;
     const std::int64_t offset =
         d * phase.pixel_step[0] * phase.frame.plane() + h * phase.pixel_step[1] * phase.frame.row() + w - lane;
     if (lane == 0) vectors.push_back({offset, {}});
     PixelVector<T>& vector = vectors.back();
     const std::int64_t last = vector.more.empty() ? vector.offset : vector.more.back().offset;
-    if (offset != last)
-      vector.more.push_back(typename PixelVector<T>::Segment{offset, typename PixelVector<T>::Mask{}});
+    using Segment = typename PixelVector<T>::Segment;
+    if (offset != last) vector.more.push_back(Segment{offset, typename PixelVector<T>::Mask{}});
     if (!vector.more.empty()) vector.more.back().mask[lane] = -1;
   });
   return vectors;
@@ -156,6 +161,8 @@ struct Sweep {
   std::vector<PixelVector<T>> vectors;
   std::vector<std::int64_t> offsets;  ///< in the frame, per (channel, tap)
   std::int64_t weights = 0;           ///< start in the packed weights
+  /// Rows of pixels start at whole vectors, which are then read where they lie; else pixels are packed.
+  bool by_rows = false;
   std::int64_t depth() const { return static_cast<std::int64_t>(offsets.size()); }
 };
 
@@ -214,7 +221,13 @@ class DataConv {
     sweep.weights = packed_size_;
     for (std::int64_t c = 0; c < channels_; ++c)
       for (const Tap& tap : phase.taps) sweep.offsets.push_back(c * phase.frame.channel() + tap.frame);
-    if (!phase.taps.empty()) sweep.vectors = pixel_vectors<T>(phase);
+    if (!phase.taps.empty()) {
+      // Vectors cut at the ends of rows need no packing but are not all full.
+      const std::int64_t lines = phase.count[0] * phase.count[1];
+      const std::int64_t row_vectors = lines * ceil_div(phase.count[2], kLanes<T>);
+      sweep.by_rows = row_vectors * rows_ <= ceil_div(phase.pixels(), kLanes<T>) * (rows_ + kPackRows);
+      sweep.vectors = pixel_vectors<T>(phase, sweep.by_rows);
+    }
     sweep.phase = std::move(phase);
     packed_size_ += rows_ * sweep.depth();
     sweeps_.push_back(std::move(sweep));
@@ -239,56 +252,73 @@ class DataConv {
 
   void run_image(std::int64_t n, std::int64_t group, std::int64_t tile0, std::int64_t tile1, const T* packed) const {
     const T* image = source_.data + n * source_.outer + group * channels_ * source_.inner;
-    T* result = reinterpret_cast<T*>(sink_.result) + (n * s_.groups + group) * rows_ * area_;
+    const std::int64_t first = first_row(tile0), rows = first_row(tile1) - first;
+    T* result = reinterpret_cast<T*>(sink_.result) + ((n * s_.groups + group) * rows_ + first) * area_;
     for (const Sweep<T>& sweep : sweeps_) {
       const Phase& phase = sweep.phase;
-      const bool direct = phase.step == Sizes{1, 1, 1} && phase.pixels() == area_;
-      const std::int64_t first = first_row(tile0), rows = first_row(tile1) - first;
       if (sweep.depth() == 0) {
-        scatter(phase, nullptr, 0, result + first * area_, rows);
+        scatter(phase, nullptr, 0, 0, 0, phase.lines(), result, rows);
         continue;
       }
-      Scratch<T> frame(phase.frame.channel() * channels_);
-      std::fill_n(frame.data(), phase.frame.channel() * channels_, T{});
+      const std::int64_t frame_size = phase.frame.channel() * channels_;
+      Scratch<T> frame(frame_size);
+      std::fill_n(frame.data(), frame_size + kLanes<T>, T{});
       fill_frame(phase.frame, image, source_.inner, source_.axis, source_size_, channels_, frame.data());
-      const T* weights = packed + group * packed_size_ + sweep.weights;
-      if (direct) {
-        run_panels(sweep, tile0, tile1, weights, frame.data(), result + first * area_, area_);
-      } else {
-        const std::int64_t step = static_cast<std::int64_t>(sweep.vectors.size()) * kLanes<T>;
-        Scratch<T> pixels(rows * step);
-        run_panels(sweep, tile0, tile1, weights, frame.data(), pixels.data(), step);
-        scatter(phase, pixels.data(), step, result + first * area_, rows);
-      }
+      run_frame(sweep, tile0, tile1, packed + group * packed_size_ + sweep.weights, frame.data(), result);
     }
   }
 
-  /// out[row - first row][pixel], rows `out_step` apart.
-  void run_panels(const Sweep<T>& sweep, std::int64_t tile0, std::int64_t tile1, const T* weights, const T* frame,
-                  T* out, std::int64_t out_step) const {
-    const std::int64_t vectors = static_cast<std::int64_t>(sweep.vectors.size());
-    const std::int64_t panels = ceil_div(vectors, kTileVectors), chunks = ceil_div(sweep.depth(), kDepthChunk);
-    Scratch<T> lanes(ceil_div(sweep.depth(), chunks) * kTileLanes<T>);
+  void run_frame(const Sweep<T>& sweep, std::int64_t tile0, std::int64_t tile1, const T* weights, const T* frame,
+                 T* result) const {
+    const Phase& phase = sweep.phase;
+    const std::int64_t vectors = static_cast<std::int64_t>(sweep.vectors.size()), lines = phase.lines();
+    const std::int64_t line_vectors = ceil_div(phase.count[2], kLanes<T>);
+    const std::int64_t line = sweep.by_rows ? line_vectors * kLanes<T> : phase.count[2];
+    if (phase.step == Sizes{1, 1, 1} && phase.pixels() == area_ && line == phase.count[2])
+      return run_panels(sweep, tile0, tile1, 0, vectors, weights, frame, result, area_);
+    const std::int64_t rows = first_row(tile1) - first_row(tile0);
+    const std::int64_t height = sweep.by_rows ? std::max<std::int64_t>(1, kBlockVectors / line_vectors) : lines;
+    const std::int64_t step = (sweep.by_rows ? height * line_vectors : vectors) * kLanes<T>;
+    Scratch<T> pixels(rows * step);
+    for (std::int64_t first = 0; first < lines; first += height) {
+      const std::int64_t last = std::min(lines, first + height);
+      run_panels(sweep, tile0, tile1, sweep.by_rows ? first * line_vectors : 0,
+                 sweep.by_rows ? last * line_vectors : vectors, weights, frame, pixels.data(), step);
+      scatter(phase, pixels.data(), step, line, first, last, result, rows);
+    }
+  }
+
+  /// out[row - first row][pixel - first pixel] for vectors [first, last) of pixels, rows `out_step` apart.
+  void run_panels(const Sweep<T>& sweep, std::int64_t tile0, std::int64_t tile1, std::int64_t first, std::int64_t last,
+                  const T* weights, const T* frame, T* out, std::int64_t out_step) const {
+    const std::int64_t panels = ceil_div(last - first, kTileVectors), chunks = ceil_div(sweep.depth(), kDepthChunk);
+    const std::int64_t pixels = sweep.by_rows ? (last - first) * kLanes<T> : sweep.phase.pixels();
+    Scratch<T> lanes(sweep.by_rows ? 0 : ceil_div(sweep.depth(), chunks) * kTileLanes<T>);
+    TileArgs<T> tile;
+    tile.out_step = out_step;
+    tile.lanes = lanes.data();
     for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
       const std::int64_t k = cut(sweep.depth(), chunks, chunk), depth = cut(sweep.depth(), chunks, chunk + 1) - k;
+      tile.length = depth;
+      tile.add = chunk > 0;
+      if (sweep.by_rows) tile.offsets = sweep.offsets.data() + k;
       for (std::int64_t panel = 0; panel < panels; ++panel) {
-        const std::int64_t v0 = cut(vectors, panels, panel), width = (cut(vectors, panels, panel + 1) - v0) * kLanes<T>;
-        for (std::int64_t v = 0; v * kLanes<T> < width; ++v)
-          pack_pixels(sweep.vectors[static_cast<std::size_t>(v0 + v)], frame, sweep.offsets.data() + k, depth,
-                      lanes.data() + v * kLanes<T>, width);
-        const std::int64_t pixel = v0 * kLanes<T>, used = std::min(width, sweep.phase.pixels() - pixel);
-        TileArgs<T> tile;
-        tile.step = 0;
-        tile.length = depth;
-        tile.lanes = lanes.data();
+        const std::int64_t v0 = cut(last - first, panels, panel);
+        const std::int64_t width = (cut(last - first, panels, panel + 1) - v0) * kLanes<T>;
+        for (std::int64_t v = 0; v * kLanes<T> < width; ++v) {
+          const PixelVector<T>& vector = sweep.vectors[static_cast<std::size_t>(first + v0 + v)];
+          if (sweep.by_rows)
+            tile.vectors[v] = frame + vector.offset;
+          else
+            pack_pixels(vector, frame, sweep.offsets.data() + k, depth, lanes.data() + v * kLanes<T>, width);
+        }
         tile.lanes_step = width;
-        tile.add = chunk > 0;
-        tile.out_step = out_step;
+        const std::int64_t used = std::min(width, pixels - v0 * kLanes<T>);
         for (std::int64_t t = tile0; t < tile1; ++t) {
           const std::int64_t row = first_row(t), rows = first_row(t + 1) - row;
           for (std::int64_t r = 0; r < rows; ++r) tile.rows[r] = weights + row * sweep.depth() + k * rows + r;
           tile.step = rows;
-          tile.out = out + (row - first_row(tile0)) * out_step + pixel;
+          tile.out = out + (row - first_row(tile0)) * out_step + v0 * kLanes<T>;
           run_edge_tile(static_cast<int>(rows), width, used, tile);
         }
       }
@@ -310,16 +340,20 @@ class DataConv {
         out[r * out_step + i] = edge[r * width + i] + (add ? out[r * out_step + i] : T{});
   }
 
-  /// Puts a phase's pixels (zeros for null) where they stand in the result.
-  void scatter(const Phase& phase, const T* pixels, std::int64_t pixels_step, T* result, std::int64_t rows) const {
+  /// Puts lines [first, last) of a phase's pixels (zeros for null) where they stand in the result.
+  void scatter(const Phase& phase, const T* pixels, std::int64_t pixels_step, std::int64_t line, std::int64_t first,
+               std::int64_t last, T* result, std::int64_t rows) const {
     for (std::int64_t r = 0; r < rows; ++r) {
-      const T* from = pixels ? pixels + r * pixels_step : nullptr;
-      for (std::int64_t d = 0; d < phase.count[0]; ++d)
-        for (std::int64_t h = 0; h < phase.count[1]; ++h) {
-          T* to = result + r * area_ + (phase.first[0] + d * phase.step[0]) * result_size_[1] * result_size_[2] +
-                  (phase.first[1] + h * phase.step[1]) * result_size_[2] + phase.first[2];
-          for (std::int64_t w = 0; w < phase.count[2]; ++w) to[w * phase.step[2]] = from ? *from++ : T{};
-        }
+      for (std::int64_t i = first; i < last; ++i) {
+        const std::int64_t d = i / phase.count[1], h = i % phase.count[1];
+        const T* from = pixels ? pixels + r * pixels_step + (i - first) * line : nullptr;
+        T* to = result + r * area_ + (phase.first[0] + d * phase.step[0]) * result_size_[1] * result_size_[2] +
+                (phase.first[1] + h * phase.step[1]) * result_size_[2] + phase.first[2];
+        if (from && phase.step[2] == 1)
+          copy_row(from, phase.count[2], to);
+        else
+          for (std::int64_t w = 0; w < phase.count[2]; ++w) to[w * phase.step[2]] = from ? from[w] : T{};
+      }
     }
   }
 

@@ -16,8 +16,8 @@ inline constexpr int kTileVectors = kVectorBytes == 16 ? 2 : 3;
 template <class T>
 inline constexpr int kTileLanes = kTileVectors* kLanes<T>;
 
-/// out[row][lane] (+)= sum over run, i of rows[row][run * jump + i * step] * lanes[(run * length + i) * lanes_step +
-/// lane].
+/// out[row][lane] (+)= sum over run, i of rows[row][run * jump + i * step] * lane, the lanes being
+/// lanes[(run * length + i) * lanes_step + lane], or with offsets vectors[v][offsets[i]...] where they lie (one run).
 template <class T>
 struct TileArgs {
   const T* rows[kTileRows];
@@ -27,26 +27,33 @@ struct TileArgs {
   std::int64_t length = 0;   ///< depth of a run
   const T* lanes = nullptr;  ///< packed: whole vectors
   std::int64_t lanes_step = 0;
+  const T* vectors[kTileVectors] = {};
+  const std::int64_t* offsets = nullptr;
   T* out = nullptr;  ///< whole vectors
   std::int64_t out_step = 0;
   bool add = false;  ///< to what `out` holds
 };
 
-template <class T, int kRows, int kVectors>
+template <class T, int kRows, int kVectors, bool kOffsets>
 void tile_kernel(const TileArgs<T>& args) {
   constexpr int kWidth = kLanes<T>;
   Vector<T> sum[kRows][kVectors] = {};
   const T* rows[kRows];
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) rows[r] = args.rows[r];
-  const T* lanes = args.lanes;
+  const T* vectors[kVectors];
+#pragma GCC unroll 3
+  for (int v = 0; v < kVectors; ++v) vectors[v] = kOffsets ? args.vectors[v] : args.lanes + v * kWidth;
   const std::int64_t step = args.step, lanes_step = args.lanes_step;
+  std::int64_t lane_at = 0;
   for (std::int64_t run = 0; run < args.runs; ++run) {
     std::int64_t at = run * args.jump;
-    for (std::int64_t i = 0; i < args.length; ++i, at += step, lanes += lanes_step) {
+    for (std::int64_t i = 0; i < args.length; ++i, at += step) {
+      if constexpr (kOffsets) lane_at = args.offsets[i];
       Vector<T> lane[kVectors];
 #pragma GCC unroll 3
-      for (int v = 0; v < kVectors; ++v) lane[v] = load(lanes + v * kWidth);
+      for (int v = 0; v < kVectors; ++v) lane[v] = load(vectors[v] + lane_at);
+      if constexpr (!kOffsets) lane_at += lanes_step;
 #pragma GCC unroll 8
       for (int r = 0; r < kRows; ++r) {
         const Vector<T> row = broadcast(rows[r][at]);
@@ -70,10 +77,12 @@ template <class T>
 void run_tile(int rows, int vectors, const TileArgs<T>& args) {
   using Kernel = void (*)(const TileArgs<T>&);
   static constexpr auto kKernels = []<int... i>(std::integer_sequence<int, i...>) {
-    return std::array<Kernel, sizeof...(i)>{&tile_kernel<T, i / kTileVectors + 1, i % kTileVectors + 1>...};
+    return std::array<Kernel, 2 * sizeof...(i)>{&tile_kernel<T, i / kTileVectors + 1, i % kTileVectors + 1, false>...,
+                                                &tile_kernel<T, i / kTileVectors + 1, i % kTileVectors + 1, true>...};
   }
   (std::make_integer_sequence<int, kTileRows * kTileVectors>{});
-  kKernels[static_cast<std::size_t>((rows - 1) * kTileVectors + vectors - 1)](args);
+  const int kernel = (rows - 1) * kTileVectors + vectors - 1 + (args.offsets ? kTileRows * kTileVectors : 0);
+  kKernels[static_cast<std::size_t>(kernel)](args);
 }
 
 }  // namespace nixie::cpu
