@@ -83,6 +83,11 @@ Bound CpuExecutable::bind(const Program& program, std::span<std::byte* const> sl
   const auto range = [&](int slot) {
     return Range{slots[at(slot)], slots[at(slot)] + plan_.slots[at(slot)].size_bytes()};
   };
+  for (const Access& load : kernel.loads) {
+    bool changes = false;
+    for (const Access& store : kernel.stores) changes |= range(store.slot).overlaps(range(load.slot));
+    bound.readable.push_back(changes ? 0 : plan_.slots[at(load.slot)].shape.size());
+  }
   for (const Access& store : kernel.stores) {
     bool direct = true;
     for (const Access& load : kernel.loads) direct &= !range(store.slot).overlaps(range(load.slot));

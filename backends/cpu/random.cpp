@@ -68,9 +68,10 @@ void random_lanes(bool normal, std::uint64_t stream, std::uint32_t step, std::in
   float values[4 * kBlocks];
   while (count > 0) {
     philox_blocks(stream, step, static_cast<std::uint64_t>(first / 4), words);
-    normal ? normals(words, values) : uniforms(words, values);
     const std::int64_t skip = first % 4, taken = std::min<std::int64_t>(count, 4 * kBlocks - skip);
-    std::copy_n(values + skip, taken, out);
+    const bool all = taken == 4 * kBlocks;
+    normal ? normals(words, all ? out : values) : uniforms(words, all ? out : values);
+    if (!all) std::copy_n(values + skip, taken, out);
     first += taken;
     count -= taken;
     out += taken;

@@ -161,9 +161,10 @@ const void* TileMachine::load(const Step& step, std::size_t number, const Box& b
   const bool is_head = step.code.primitive == Primitive::head;
   const std::byte* memory = is_head ? bound_->head : bound_->memory[at(step.view)];
   const Dtype type = is_head ? step.code.type : bound_->types[at(step.view)];
-  if (type == step.code.type && lanes_ == padded_) {
+  if (type == step.code.type) {
     const std::int64_t element = contiguous_start(walk, box);
-    if (element >= 0) return memory + element * size_of(type);
+    const bool whole = lanes_ == padded_ || (!is_head && element + padded_ <= bound_->readable[at(step.view)]);
+    if (element >= 0 && whole) return memory + element * size_of(type);
   }
   if (holds(step, number, 1, start_of(walk, box), box)) return buffer(step);
   const double other = is_head ? 0 : bound_->program.kernel().loads[at(step.view)].fill;
@@ -206,7 +207,9 @@ const std::int32_t* TileMachine::positions(int view, const Box& box) {
 
 const void* TileMachine::random(const Step& step, const Box& box) const {
   const auto draw = static_cast<std::uint32_t>(*static_cast<const std::int32_t*>(registers_[at(step.code.args[0])]));
-  float numbers[kTileLanes];
+  float other_type[kTileLanes];
+  const bool converts = step.code.type != Dtype::f32;
+  float* numbers = converts ? other_type : reinterpret_cast<float*>(buffer(step));
   for_each_row(bound_->program.geometry().walk(at(step.view)), box,
                [&](std::int64_t lane, std::int64_t start, std::int64_t stride, std::int64_t count) {
                  const bool normal = step.code.primitive == Primitive::normal;
@@ -214,7 +217,7 @@ const void* TileMachine::random(const Step& step, const Box& box) const {
                  for (std::int64_t i = 0; i < count; ++i)
                    random_lanes(normal, step.code.stream, draw, start + i * stride, 1, numbers + lane + i);
                });
-  convert_lanes(numbers, Dtype::f32, buffer(step), step.code.type, lanes_);
+  if (converts) convert_lanes(numbers, Dtype::f32, buffer(step), step.code.type, lanes_);
   return buffer(step);
 }
 

@@ -15,9 +15,12 @@ struct Bound {
   const Program& program;
   std::vector<std::byte*> memory{};  ///< per view that is in memory: loads, stores
   std::vector<Dtype> types{};        ///< of their slots
-  std::vector<bool> direct{};        ///< per store: its slot overlaps nothing this kernel reads
-  std::byte* head = nullptr;         ///< the head's values, dense row-major over the domain
-  int skipped_store = -1;            ///< the head left its values there already
+  /// Per load: how many elements of its slot stay as they are during the run, so that a tile's last block may be read
+  /// in place although it goes on past the tile's end.
+  std::vector<std::int64_t> readable{};
+  std::vector<bool> direct{};  ///< per store: its slot overlaps nothing this kernel reads
+  std::byte* head = nullptr;   ///< the head's values, dense row-major over the domain
+  int skipped_store = -1;      ///< the head left its values there already
   std::span<const double> scalars;
   std::uint64_t run = 0;  ///< differs from every other run of this process
 };
