@@ -20,8 +20,8 @@
 //
 // Compile-time, all required: CONV_H CONV_W CONV_PAD CONV_K CONV_BIAS CONV_RELU CONV_POOL CONV_OUT_FLOAT NIXIE_BF16
 // Kernel conv_c3(x, w, bias, y, index, images): grid (any number of blocks, K / 64), block 256, dynamic shared memory
-//   kBandRows+2 rows * kPitch * 4 = 27 KB for W = 224. index only if CONV_POOL. Values equal the unfused ones bit for
-//   bit: the pool compares rounded values.
+//   (kBandRows + 2) * kPairPitch * 4 bytes, 29 KB for W = 224 (and at least 8448). index only if CONV_POOL. Values
+//   equal the unfused ones bit for bit: the pool compares rounded values.
 // Kernel conv_c3_wgrad(x, dy, index, parts, images): dy is the gradient of y as the forward kernel wrote it, already
 // gated by
 //   y > 0 where CONV_RELU; parts float[grid.x][K / 64][64 * 32]; the same grid, block and shared memory.
@@ -31,8 +31,10 @@
 #include "ptx.cuh"
 
 constexpr int kP = CONV_H + 2 * CONV_PAD - 2, kQ = CONV_W + 2 * CONV_PAD - 2, kBandRows = 8, kWarps = 8;
-constexpr int kPitch =
-    ((kQ + 2 + 15) * 3 + 7) / 8 * 8;  // elements of a padded row, with room for the last tile's reach
+// Pitches of a padded row, in 4-byte words, with room for the last tile's reach. Their remainders by 32 make the
+// elements of a window, row after row, fall into different banks.
+constexpr int kReach = (kQ + 2 + 15) * 3;
+constexpr int kPitch = 2 * ((kReach / 2 - 4 + 31) / 32 * 32 + 5), kPairPitch = (kReach - 9 + 31) / 32 * 32 + 9;
 constexpr int kBands = (kP + kBandRows - 1) / kBandRows;
 constexpr int kOutP = CONV_POOL ? kP / 2 : kP, kOutQ = CONV_POOL ? kQ / 2 : kQ;
 constexpr u32 kOnes = NIXIE_BF16 ? 0x3f803f80u : 0x3c003c00u;
@@ -61,6 +63,7 @@ NIXIE_DEVICE void load_weights(u32 (&b)[2][4][2][2], const u16* w, int lane) {
 // Both copies of a band: word i of the first is elements 2i, 2i + 1, of the second 2i + 1, 2i + 2.
 NIXIE_DEVICE void load_band(u32* shared, const u16* image, int first_row) {
   constexpr int kWords = kPitch / 2;
+#pragma unroll 4
   for (int i = threadIdx.x; i < (kBandRows + 2) * kWords; i += kWarps * 32) {
     int r = i / kWords, at = (i - r * kWords) * 2, row = first_row + r - CONV_PAD;
     u32 a = element(image, row, at), b = element(image, row, at + 1), c = element(image, row, at + 2);
@@ -114,6 +117,8 @@ extern "C" __global__ void __launch_bounds__(256, 2)
     offset[i] = k < 30 ? k / 10 * kPitch + k % 10 : 0;
     mask[i] = k >= 30 ? 0 : k % 10 == 8 ? 0xffffu : ~0u;
   }
+  __shared__ float start[64];
+  if (threadIdx.x < 64) start[threadIdx.x] = CONV_BIAS ? bias[group + threadIdx.x] : 0.f;
   constexpr int kTilesQ = (kQ + 15) / 16, kCopy = (kBandRows + 2) * kPitch / 2;
   for (int unit = blockIdx.x; unit < images * kBands; unit += gridDim.x) {
     int image = unit / kBands, first = (unit - image * kBands) * kBandRows;
@@ -136,10 +141,10 @@ extern "C" __global__ void __launch_bounds__(256, 2)
         u32 word[4][4];
 #pragma unroll
         for (int block = 0; block < 4; block++) {
-          float2 start = CONV_BIAS ? *reinterpret_cast<const float2*>(bias + filter + block * 2) : float2{};
 #pragma unroll
           for (int row = 0; row < 2; row++) {
-            float sum[4] = {start.x, start.y, start.x, start.y};
+            const float2 add = *reinterpret_cast<const float2*>(start + half * 32 + t * 8 + block * 2);
+            float sum[4] = {add.x, add.y, add.x, add.y};
             mma(sum, a[row][0], b[half][block][0][0], b[half][block][0][1]);
             mma(sum, a[row][1], b[half][block][1][0], b[half][block][1][1]);
             word[row * 2][block] = CONV_RELU ? pack_relu(sum[0], sum[1]) : pack(sum[0], sum[1]);
@@ -156,8 +161,9 @@ extern "C" __global__ void __launch_bounds__(256, 2)
 
 // Word i of a row: elements i and i + 3, which are the same channel of two neighbouring pixels.
 NIXIE_DEVICE void load_pairs(u32* shared, const u16* image, int first_row) {
-  for (int i = threadIdx.x; i < (kBandRows + 2) * kPitch; i += kWarps * 32) {
-    int r = i / kPitch, at = i - r * kPitch, row = first_row + r - CONV_PAD;
+#pragma unroll 8
+  for (int i = threadIdx.x; i < (kBandRows + 2) * kPairPitch; i += kWarps * 32) {
+    int r = i / kPairPitch, at = i - r * kPairPitch, row = first_row + r - CONV_PAD;
     shared[i] = element(image, row, at) | element(image, row, at + 3) << 16;
   }
 }
@@ -218,12 +224,12 @@ NIXIE_DEVICE void write_parts(const float (&sum)[4][4][4], float* shared, float*
 #pragma unroll
     for (int i = 0; i < 64; i++) {
       int m = i / 16, n = i / 4 % 4, filter = lane / 4 * 8 + m * 2 + i % 4 / 2, column = n * 8 + lane % 4 * 2 + i % 2;
-      float* at = shared + filter * 32 + column;
+      float* at = shared + filter * 33 + column;  // 33: lanes meet in few banks
       *at = (turn == 0 ? 0.f : *at) + sum[m][n][i % 4];
     }
   }
   __syncthreads();
-  for (int i = threadIdx.x; i < 64 * 32; i += kWarps * 32) parts[i] = shared[i];
+  for (int i = threadIdx.x; i < 64 * 32; i += kWarps * 32) parts[i] = shared[i / 32 * 33 + i % 32];
 }
 
 extern "C" __global__ void __launch_bounds__(256, CONV_POOL ? 2 : 1)
@@ -236,27 +242,29 @@ extern "C" __global__ void __launch_bounds__(256, CONV_POOL ? 2 : 1)
 #pragma unroll
   for (int n = 0; n < 4; n++) {  // column g of block n is tap n * 8 + g; 27 to 30 are junk, 31 is one
     int tap = n * 8 + g;
-    offset[n] = tap < 27 ? tap / 9 * kPitch + tap % 9 : 0;
+    offset[n] = tap < 27 ? tap / 9 * kPairPitch + tap % 9 : 0;
   }
   float sum[4][4][4] = {};
   for (int unit = blockIdx.x; unit < images * kBands; unit += gridDim.x) {
     int image = unit / kBands, first = (unit - image * kBands) * kBandRows;
     auto at = [&](int step) {
+      if (step >= kUnitSteps) return Gradients{};
       return load_gradients(dy, index, image, first + step / kSteps * 2, step % kSteps * 8 + t * 2, filter);
     };
     int step = threadIdx.x / 32;
-    Gradients next = at(step);
+    Gradients ahead[2] = {at(step), at(step + kWarps)};
     __syncthreads();
     load_pairs(band, x + static_cast<u64>(image) * (CONV_H * CONV_W * 3), first);
     __syncthreads();
     for (; step < kUnitSteps; step += kWarps) {
-      Gradients now = next;
-      if (step + kWarps < kUnitSteps) next = at(step + kWarps);
-      const u32* from = band + step / kSteps * 2 * kPitch + 3 * (step % kSteps * 8 + t * 2);
+      Gradients now = ahead[0];
+      ahead[0] = ahead[1];
+      ahead[1] = at(step + 2 * kWarps);
+      const u32* from = band + step / kSteps * 2 * kPairPitch + 3 * (step % kSteps * 8 + t * 2);
       u32 b[4][2];
 #pragma unroll
       for (int n = 0; n < 4; n++) {
-        b[n][0] = from[offset[n]], b[n][1] = from[offset[n] + kPitch];
+        b[n][0] = from[offset[n]], b[n][1] = from[offset[n] + kPairPitch];
         if (n == 3 && g == 7) b[n][0] = b[n][1] = kOnes;
       }
 #pragma unroll

@@ -23,7 +23,8 @@
 //   CONV_CONSUMERS CONV_MMA_M       tile rows = 64 * CONSUMERS * MMA_M
 //   CONV_TILE_N                     64, 96 (only K <= 96), 128, 192, 256
 //   CONV_STAGES CONV_STAGING        ring depth; store buffers of 8 KB per warpgroup, 1 to 4
-//   CONV_DEFER                      1: a tile is stored under the products of the next one, for up to 96 sums a thread (no
+//   CONV_DEFER                      1: a tile is stored under the products of the next one, for up to 96 sums a thread
+//   (no
 //                                   registers for more)
 //   CONV_TRANSPOSED_W CONV_BIAS CONV_RELU CONV_GATE NIXIE_BF16    0 or 1
 // Kernel conv_fprop(x_map, w_map, y_map, gate_map, bias, pixels):
@@ -49,7 +50,8 @@ constexpr int kStages = CONV_STAGES, kConsumers = CONV_CONSUMERS, kMmaM = CONV_M
 constexpr int kTileM = 64 * kConsumers * kMmaM, kTilesN = (CONV_K + kTileN - 1) / kTileN;
 constexpr int kRowsB = CONV_TRANSPOSED_W ? (kTileN + 63) / 64 * 64 : kTileN;
 constexpr int kBytesA = kTileM * 128, kStageBytes = kBytesA + kRowsB * 128;
-constexpr int kChunksN = (kTileN + 63) / 64, kChunks = kMmaM * kChunksN, kStaging = CONV_STAGING, kChunkBytes = 64 * 128;
+constexpr int kChunksN = (kTileN + 63) / 64, kChunks = kMmaM * kChunksN, kStaging = CONV_STAGING,
+              kChunkBytes = 64 * 128;
 constexpr Swizzle kSwizzle = kSlice == 64 ? Swizzle::b128 : kSlice == 32 ? Swizzle::b64 : Swizzle::b32;
 static_assert(!CONV_TRANSPOSED_W || kSlice == 64, "a transposed filter is read in boxes of 64 x 64");
 
@@ -99,9 +101,8 @@ NIXIE_DEVICE void multiply_stage(float (&sum)[kMmaM][kTileN / 2], u32 a, u32 b, 
   for (int i = 0; i < kSlicesPerStage; i++) {
 #pragma unroll
     for (int k = 0; k < kSlice / 16; k++) {
-      u64 right = CONV_TRANSPOSED_W
-                      ? operand<Swizzle::b128>(b + k * 2048, 8192, 1024)
-                      : operand<kSwizzle>(b + i * kTileN * kSliceBytes + k * 32, 16, 8 * kSliceBytes);
+      u64 right = CONV_TRANSPOSED_W ? operand<Swizzle::b128>(b + k * 2048, 8192, 1024)
+                                    : operand<kSwizzle>(b + i * kTileN * kSliceBytes + k * 32, 16, 8 * kSliceBytes);
 #pragma unroll
       for (int m = 0; m < kMmaM; m++)
         wgmma<0, CONV_TRANSPOSED_W>(
@@ -168,7 +169,8 @@ struct Store {
 
   // 64 x 64 values to shared memory, swizzled as TMA stores them, through the gate if there is one.
   static NIXIE_DEVICE void write_chunk(const u32 (&word)[16], u32 buffer, int columns) {
-    int lane = threadIdx.x % 128, row = lane / 32 * 16 + lane % 16, half = lane % 32 / 16;  // whose 16 bytes a lane addresses
+    int lane = threadIdx.x % 128, row = lane / 32 * 16 + lane % 16,
+        half = lane % 32 / 16;  // whose 16 bytes a lane addresses
 #pragma unroll
     for (int i = 0; i < 4; i++) {
       if (i * 16 >= columns) break;
@@ -245,7 +247,8 @@ NIXIE_DEVICE void consume(Store store, const float* bias, u32 shared, Barriers b
 
 extern "C" __global__ void __launch_bounds__((kConsumers + 1) * 128, 1)
     conv_fprop(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap w,
-               const __grid_constant__ TensorMap y, const __grid_constant__ TensorMap gate, const float* bias, int pixels) {
+               const __grid_constant__ TensorMap y, const __grid_constant__ TensorMap gate, const float* bias,
+               int pixels) {
   extern __shared__ u8 dynamic[];
   __shared__ alignas(8) u64 full[kStages], empty[kStages], gates[kConsumers * kStaging];
   u32 shared = (shared_address(dynamic) + 1023) & ~1023u;

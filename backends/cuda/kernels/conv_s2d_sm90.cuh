@@ -35,47 +35,16 @@ constexpr int kTapsR = (CONV_R + 3) / 4, kTapsS = (CONV_S + 3) / 4, kTaps = kTap
 constexpr int kPitch = kQ + kTapsS - 1, kBand = CONV_BAND, kRows = kBand + kTapsR - 1,
               kBands = (kP + kBand - 1) / kBand;
 constexpr int kPlaneBytes = kRows * kPitch * 16, kBandBytes = (6 * kPlaneBytes + 1023) / 1024 * 1024;
-constexpr int kConsumers = 3, kPackers = 2, kGradientPackers = 1, kBuffers = CONV_BUFFERS;
+constexpr int kPackedRows = kP + kTapsR - 1, kConsumers = 3, kThreads = (kConsumers + 1) * 128, kBuffers = CONV_BUFFERS;
 constexpr bool kEven = CONV_W % 2 == 0 && CONV_PAD % 2 == 0;  // then values pair up as aligned words
 
-// Words of one pixel row of one point: 12 values from column 4 j - CONV_PAD on.
-NIXIE_DEVICE void load_point(const u16* image, int h, int j, u32 (&word)[6]) {
-  bool row = h >= 0 && h < CONV_H;
-  int first = (4 * j - CONV_PAD) * 3;
-  const u16* from = image + h * (CONV_W * 3) + first;
-#pragma unroll
-  for (int i = 0; i < 6; i++) {
-    int at = first + 2 * i;
-    if (kEven) {
-      word[i] = row && at >= 0 && at < 3 * CONV_W ? *reinterpret_cast<const u32*>(from + 2 * i) : 0;
-    } else {
-      u32 low = row && at >= 0 && at < 3 * CONV_W ? from[2 * i] : 0;
-      u32 high = row && at + 1 >= 0 && at + 1 < 3 * CONV_W ? from[2 * i + 1] : 0;
-      word[i] = low | high << 16;
-    }
-  }
-}
-
-// Packs a band (output rows from `p` on) into shared memory; several lines' loads are in flight before the first store.
-template <int kThreads>
-NIXIE_DEVICE void pack_band(u32 shared, const u16* image, int p) {
-  constexpr int kLines = kRows * 4 * kPitch, kBatch = 4;
-  for (int first = threadIdx.x; first < kLines; first += kBatch * kThreads) {
-    u32 word[kBatch][6];
-#pragma unroll
-    for (int b = 0; b < kBatch; b++) {
-      int i = first + b * kThreads, line = i / kPitch;
-      if (i < kLines) load_point(image, 4 * p - CONV_PAD + line, i - line * kPitch, word[b]);
-    }
-#pragma unroll
-    for (int b = 0; b < kBatch; b++) {
-      int i = first + b * kThreads, line = i / kPitch, d = line % 4;
-      if (i >= kLines) break;
-      u32 point = shared + (line / 4 * kPitch + i - line * kPitch) * 16;
-      store_shared(point + d * kPlaneBytes, make_uint4(word[b][0], word[b][1], word[b][2], word[b][3]));
-      store_shared(point + (4 + d / 2) * kPlaneBytes + d % 2 * 8, make_uint2(word[b][4], word[b][5]));
-    }
-  }
+// Values `at` and `at` + 1 of pixel row `h` in one word; zero outside the image.
+NIXIE_DEVICE u32 load_pair(const u16* image, int h, int at) {
+  if (h < 0 || h >= CONV_H) return 0;
+  const u16* from = image + h * (CONV_W * 3) + at;
+  if (kEven) return at >= 0 && at < 3 * CONV_W ? *reinterpret_cast<const u32*>(from) : 0;
+  u32 low = at >= 0 && at < 3 * CONV_W ? from[0] : 0, high = at + 1 >= 0 && at + 1 < 3 * CONV_W ? from[1] : 0;
+  return low | high << 16;
 }
 
 // The filter element of channel `channel` (0 to 47) of tap `tap`, or -1 where the padded window has none.
@@ -86,14 +55,62 @@ NIXIE_DEVICE int filter_element(int tap, int channel) {
   return r < CONV_R && s < CONV_S ? (r * CONV_S + s) * 3 + value % 3 : -1;
 }
 
+// Eight channels of one point: plane d < 4 is values 0 to 7 of pixel row d, planes 4 and 5 values 8 to 11 of two rows.
+NIXIE_DEVICE uint4 pack_point(const u16* image, int plane, int row, int j) {
+  u32 word[4];
+#pragma unroll
+  for (int k = 0; k < 4; k++) {
+    int d = plane < 4 ? plane : (plane - 4) * 2 + k / 2, value = plane < 4 ? 2 * k : 8 + k % 2 * 2;
+    word[k] = load_pair(image, 4 * row + d - CONV_PAD, (4 * j - CONV_PAD) * 3 + value);
+  }
+  return make_uint4(word[0], word[1], word[2], word[3]);
+}
+
+// Eight channels of one filter: weights lie as [tap * 6 + plane][column][8 channels], where column 8 b + c is filter
+// b / 4 * 32 + c / 2 * 8 + b % 4 * 2 + c % 2.
+NIXIE_DEVICE uint4 pack_filter(const u16* w, int chunk, int column) {
+  int block = column / 8, filter = block / 4 * 32 + column % 8 / 2 * 8 + block % 4 * 2 + column % 2;
+  u32 word[4] = {};
+#pragma unroll
+  for (int e = 0; e < 8; e++) {
+    int at = filter_element(chunk / 6, chunk % 6 * 8 + e);
+    u32 value = at >= 0 ? w[filter * (CONV_R * CONV_S * 3) + at] : 0;
+    word[e / 2] |= value << (e % 2 * 16);
+  }
+  return make_uint4(word[0], word[1], word[2], word[3]);
+}
+
+extern "C" __global__ void __launch_bounds__(256) conv_s2d_pack(const u16* x, uint4* packed, int images) {
+  wait_previous_kernel();
+  int i = blockIdx.x * 256 + threadIdx.x, line = i / kPitch, plane = line / kPackedRows;
+  if (plane >= images * 6) return;
+  packed[i] = pack_point(x + static_cast<u64>(plane / 6) * (CONV_H * CONV_W * 3), plane % 6, line - plane * kPackedRows,
+                         i - line * kPitch);
+}
+extern "C" __global__ void __launch_bounds__(256) conv_s2d_pack_weights(const u16* w, uint4* packed) {
+  wait_previous_kernel();
+  int i = blockIdx.x * 256 + threadIdx.x;
+  if (i < kTaps * 6 * CONV_K) packed[i] = pack_filter(w, i / CONV_K, i % CONV_K);
+}
+
+// Copies a band (output rows from `p` on) to shared memory; one thread. Rows past the image keep what was there: they
+// only meet outputs that do not exist.
+NIXIE_DEVICE u32 band_bytes(int p) { return 6 * min(kRows, kPackedRows - p) * kPitch * 16; }
+NIXIE_DEVICE void load_band(u32 shared, const uint4* packed, int image, int p, u32 bar) {
+#pragma unroll
+  for (int plane = 0; plane < 6; plane++)
+    copy_bulk(shared + plane * kPlaneBytes, packed + ((image * 6 + plane) * kPackedRows + p) * kPitch,
+              band_bytes(p) / 6, bar);
+}
+
 struct Barriers {
   u32 full, empty;
 };
-NIXIE_DEVICE Barriers init_barriers(u64* full, u64* empty, int producers) {
+NIXIE_DEVICE Barriers init_barriers(u64* full, u64* empty) {
   Barriers bars{shared_address(full), shared_address(empty)};
   if (threadIdx.x == 0) {
     for (int i = 0; i < kBuffers; i++) {
-      barrier_init(bars.full + 8 * i, producers);
+      barrier_init(bars.full + 8 * i, 1);
       barrier_init(bars.empty + 8 * i, kConsumers);
     }
     barrier_init_done();
@@ -104,23 +121,6 @@ NIXIE_DEVICE Barriers init_barriers(u64* full, u64* empty, int producers) {
 // ---- forward ----
 
 #if CONV_K % 32 == 0 && CONV_K <= 96
-// Weights as [tap * 6 + plane][column][8 channels]; column 8 b + c is filter b / 4 * 32 + c / 2 * 8 + b % 4 * 2 + c
-// % 2.
-NIXIE_DEVICE void pack_weights(u32 shared, const u16* w) {
-  for (int i = threadIdx.x - kPackers * 128; i < kTaps * 6 * CONV_K; i += kConsumers * 128) {
-    int chunk = i / CONV_K, column = i - chunk * CONV_K, block = column / 8;
-    int filter = block / 4 * 32 + column % 8 / 2 * 8 + block % 4 * 2 + column % 2;
-    u32 word[4] = {};
-#pragma unroll
-    for (int e = 0; e < 8; e++) {
-      int at = filter_element(chunk / 6, chunk % 6 * 8 + e);
-      u32 value = at >= 0 ? w[filter * (CONV_R * CONV_S * 3) + at] : 0;
-      word[e / 2] |= value << (e % 2 * 16);
-    }
-    store_shared(shared + i * 16, make_uint4(word[0], word[1], word[2], word[3]));
-  }
-}
-
 // Stores the sums of the 64 points from `point` on.
 NIXIE_DEVICE void write_points(const float (&sum)[CONV_K / 2], const float* bias, u16* y, int image, int p, int point) {
   int lane = threadIdx.x % 128, t = lane % 4;
@@ -143,33 +143,39 @@ NIXIE_DEVICE void write_points(const float (&sum)[CONV_K / 2], const float* bias
   }
 }
 
-extern "C" __global__ void __launch_bounds__((kPackers + kConsumers) * 128, 1)
-    conv_s2d(const u16* x, const u16* w, const float* bias, u16* y, int images) {
+extern "C" __global__ void __launch_bounds__(kThreads, 1)
+    conv_s2d(const uint4* packed, const uint4* packed_weights, const float* bias, u16* y, int images) {
   extern __shared__ u8 dynamic[];
-  __shared__ alignas(8) u64 full[kBuffers], empty[kBuffers];
+  __shared__ alignas(8) u64 full[kBuffers], empty[kBuffers], weights_here;
+  constexpr u32 kWeightBytes = kTaps * 96 * CONV_K;
   const u32 shared = (shared_address(dynamic) + 1023) & ~1023u, weights = shared + kBuffers * kBandBytes;
-  const Barriers bars = init_barriers(full, empty, kPackers * 128);
+  const Barriers bars = init_barriers(full, empty);
+  if (threadIdx.x == 0) barrier_init(shared_address(&weights_here), 1), barrier_init_done();
+  __syncthreads();
   wait_previous_kernel();
   const int role = __shfl_sync(~0u, threadIdx.x / 128, 0);
-  if (role >= kPackers) pack_weights(weights, w);
-  fence_async_proxy();
-  __syncthreads();
+  if (threadIdx.x == 0) {
+    barrier_expect(shared_address(&weights_here), kWeightBytes);
+    copy_bulk(weights, packed_weights, kWeightBytes, shared_address(&weights_here));
+  } else if (role > 0) {
+    barrier_wait(shared_address(&weights_here), 0);
+  }
   Ring<kBuffers> ring;
   constexpr int kTiles = (kBand * kPitch - kTapsS + 1 + 63) / 64;
   int turn = 0;  // tiles so far, dealt to the warpgroups in turn
   for (int unit = blockIdx.x; unit < images * kBands; unit += gridDim.x, ring.next()) {
     int image = unit / kBands, p = (unit - image * kBands) * kBand;
     u32 band = shared + ring.stage * kBandBytes;
-    if (role < kPackers) {
+    if (role == 0) {
+      if (threadIdx.x != 0) continue;
       barrier_wait(bars.empty + 8 * ring.stage, ring.parity ^ 1);
-      pack_band<kPackers * 128>(band, x + static_cast<u64>(image) * (CONV_H * CONV_W * 3), p);
-      fence_async_proxy();
-      barrier_arrive(bars.full + 8 * ring.stage);
+      barrier_expect(bars.full + 8 * ring.stage, band_bytes(p));
+      load_band(band, packed, image, p, bars.full + 8 * ring.stage);
       continue;
     }
     barrier_wait(bars.full + 8 * ring.stage, ring.parity);
     for (int tile = 0; tile < kTiles; tile++, turn++) {
-      if (turn % kConsumers != role - kPackers) continue;
+      if (turn % kConsumers != role - 1) continue;
       float sum[CONV_K / 2];
       pin(sum);
       wgmma_begin();
@@ -195,19 +201,15 @@ extern "C" __global__ void __launch_bounds__((kPackers + kConsumers) * 128, 1)
 constexpr int kDyPoints = (kBand * kPitch + 15) / 16 * 16, kDyBytes = kDyPoints * 128;
 constexpr int kColumns = kTaps * 48 + 8;  // of the partial sums: taps x channels, then a block of ones for the bias
 
-NIXIE_DEVICE void produce_gradient(const TensorMap* dy, const u16* x, u32 shared, Barriers bars, int images) {
+NIXIE_DEVICE void produce_gradient(const TensorMap* dy, const uint4* packed, u32 shared, Barriers bars, int images) {
   Ring<kBuffers> ring;
   for (int unit = blockIdx.x; unit < images * kBands; unit += gridDim.x, ring.next()) {
     int image = unit / kBands, p = (unit - image * kBands) * kBand;
     u32 buffer = shared + ring.stage * (kBandBytes + kDyBytes), full = bars.full + 8 * ring.stage;
     barrier_wait(bars.empty + 8 * ring.stage, ring.parity ^ 1);
-    if (threadIdx.x == 0) {
-      barrier_expect(full, kBand * kPitch * 128);
-      copy_box_4d(buffer, dy, full, blockIdx.y * 64, 0, p, image);
-    }
-    pack_band<kGradientPackers * 128>(buffer + kDyBytes, x + static_cast<u64>(image) * (CONV_H * CONV_W * 3), p);
-    fence_async_proxy();
-    barrier_arrive(full);
+    barrier_expect(full, kBand * kPitch * 128 + band_bytes(p));
+    copy_box_4d(buffer, dy, full, blockIdx.y * 64, 0, p, image);
+    load_band(buffer + kDyBytes, packed, image, p, full);
   }
 }
 
@@ -247,14 +249,14 @@ NIXIE_DEVICE void consume_gradient(float* parts, u32 shared, u32 ones, Barriers 
   }
 }
 
-extern "C" __global__ void __launch_bounds__((kGradientPackers + kConsumers) * 128, 1)
-    conv_s2d_wgrad(const __grid_constant__ TensorMap dy, const u16* x, float* parts, int images) {
+extern "C" __global__ void __launch_bounds__(kThreads, 1)
+    conv_s2d_wgrad(const __grid_constant__ TensorMap dy, const uint4* packed, float* parts, int images) {
   extern __shared__ u8 dynamic[];
   __shared__ alignas(8) u64 full[kBuffers], empty[kBuffers];
   __shared__ alignas(128) u32 ones[64];
   const u32 shared = (shared_address(dynamic) + 1023) & ~1023u;
-  const Barriers bars = init_barriers(full, empty, kGradientPackers * 128 + 1);
-  for (int i = threadIdx.x; i < kBuffers * (kBandBytes + kDyBytes) / 16; i += (kGradientPackers + kConsumers) * 128)
+  const Barriers bars = init_barriers(full, empty);
+  for (int i = threadIdx.x; i < kBuffers * (kBandBytes + kDyBytes) / 16; i += kThreads)
     store_shared(shared + i * 16, uint4{});
   if (threadIdx.x < 64) ones[threadIdx.x] = pack(1.f, 1.f);
   fence_async_proxy();
@@ -263,10 +265,10 @@ extern "C" __global__ void __launch_bounds__((kGradientPackers + kConsumers) * 1
   const int role = __shfl_sync(~0u, threadIdx.x / 128, 0);
   parts += static_cast<u64>(blockIdx.x * gridDim.y + blockIdx.y) * (kColumns * 64);
   static_assert(kTapsR == kConsumers, "one warpgroup per row of taps");
-  if (role < kGradientPackers) {
-    produce_gradient(&dy, x, shared, bars, images);
+  if (role == 0) {
+    if (threadIdx.x == 0) produce_gradient(&dy, packed, shared, bars, images);
   } else {
-    consume_gradient(parts, shared, shared_address(ones), bars, role - kGradientPackers, images);
+    consume_gradient(parts, shared, shared_address(ones), bars, role - 1, images);
   }
 }
 
