@@ -4,6 +4,9 @@
 namespace nixie {
 namespace {
 
+/// What all parameters share (`shared.step`) is a number of the run; the rest are buffers of a parameter.
+bool is_shared(const Variable& variable) { return variable.name().starts_with("shared."); }
+
 /// `features.0.weight.momentum_buffer` apart at its last dot.
 std::pair<std::string, std::string> split_name(const std::string& name) {
   const std::size_t dot = name.rfind('.');
@@ -18,8 +21,9 @@ T value_of(const Checkpoint::Values& values, const std::string& name) {
   return *value;
 }
 
-/// The array of an optimizer's Variable; throws where there is none of its shape.
-const Array& buffer_of(const Checkpoint& checkpoint, const Variable& variable) {
+/// The value of an optimizer's Variable; throws where there is none of its shape.
+Tensor saved_value(const Checkpoint& checkpoint, const Variable& variable) {
+  if (is_shared(variable)) return value_of<double>(checkpoint.state, variable.name());
   const auto [parameter, buffer] = split_name(variable.name());
   const auto buffers = checkpoint.optimizer.find(parameter);
   const bool is_there = buffers != checkpoint.optimizer.end() && buffers->second.contains(buffer);
@@ -42,10 +46,6 @@ Checkpoint take_snapshot(const TrainConfig& config, const Model& model, const Op
                          const RunState& state, const Dataset& dataset) {
   Checkpoint checkpoint;
   for (const Variable& variable : model.parameters().all()) checkpoint.model[variable.name()] = variable.array();
-  for (const Variable& variable : optimizer.state().all()) {
-    const auto [parameter, buffer] = split_name(variable.name());
-    checkpoint.optimizer[parameter][buffer] = variable.array();
-  }
   checkpoint.optimizer_type = optimizer.options().rule.kind();
   checkpoint.optimizer_options["options"] = optimizer.options().rule.text();
   checkpoint.state = {{"step", state.step},
@@ -56,6 +56,13 @@ Checkpoint take_snapshot(const TrainConfig& config, const Model& model, const Op
                       {"loss_sum", state.loss_sum},
                       {"accuracy_sum", state.accuracy_sum},
                       {"best_accuracy", state.best_accuracy}};
+  for (const Variable& variable : optimizer.state().all()) {
+    const auto [parameter, buffer] = split_name(variable.name());
+    if (is_shared(variable))
+      checkpoint.state[variable.name()] = variable.array().item();
+    else
+      checkpoint.optimizer[parameter][buffer] = variable.array();
+  }
   checkpoint.rng["seed"] = std::to_string(config.seed);  // text: a u64 has no other place
   checkpoint.config = config_text(config);
   checkpoint.class_names = dataset.class_names();
@@ -80,15 +87,16 @@ RunState restore_snapshot(const Checkpoint& checkpoint, const TrainConfig& confi
                        .accuracy_sum = value_of<double>(checkpoint.state, "accuracy_sum"),
                        .best_accuracy = value_of<double>(checkpoint.state, "best_accuracy"),
                        .steps_per_epoch = steps_per_epoch};
-  for (const Variable& variable : optimizer.state().all()) buffer_of(checkpoint, variable);
-  for (const Variable& variable : optimizer.state().all()) variable.set(buffer_of(checkpoint, variable));
+  std::vector<Tensor> values;
+  for (const Variable& variable : optimizer.state().all()) values.push_back(saved_value(checkpoint, variable));
+  for (std::size_t i = 0; i < values.size(); ++i) optimizer.state().all()[i].set(values[i]);
   for (const Variable& variable : model.parameters().all()) variable.set(checkpoint.model.at(variable.name()));
   return state;
 }
 
-Checkpoint load_first(const std::vector<std::filesystem::path>& files, const Model& model,
-                      const std::function<void(const std::string&)>& note) {
-  std::string last = "it holds no checkpoint";
+std::optional<Checkpoint> load_first(const std::vector<std::filesystem::path>& files, const Model& model,
+                                     const std::function<void(const std::string&)>& note) {
+  std::string last;
   for (const std::filesystem::path& file : files) {
     if (!std::filesystem::exists(file)) continue;
     try {
@@ -99,7 +107,8 @@ Checkpoint load_first(const std::vector<std::filesystem::path>& files, const Mod
       note(last);
     }
   }
-  fail(Fault::checkpoint, "nothing to resume in ", files.front().parent_path().string(), ": ", last);
+  if (last.empty()) return std::nullopt;
+  fail(Fault::checkpoint, "no checkpoint of the run is usable: ", last);
 }
 
 }  // namespace nixie

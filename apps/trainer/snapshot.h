@@ -29,9 +29,9 @@ Checkpoint load_snapshot(const std::filesystem::path& file, const Model& model);
 RunState restore_snapshot(const Checkpoint& checkpoint, const TrainConfig& config, const Model& model,
                           const Optimizer& optimizer, std::int64_t steps_per_epoch);
 
-/// Loads the first of these files that is there and valid; `note` is told about the others. Throws Fault::checkpoint
-/// where none is.
-Checkpoint load_first(const std::vector<std::filesystem::path>& files, const Model& model,
-                      const std::function<void(const std::string&)>& note);
+/// Loads the first of these files that is there and valid; `note` is told about the damaged ones. Nothing where none
+/// is there; throws Fault::checkpoint where all that are there are damaged.
+std::optional<Checkpoint> load_first(const std::vector<std::filesystem::path>& files, const Model& model,
+                                     const std::function<void(const std::string&)>& note);
 
 }  // namespace nixie

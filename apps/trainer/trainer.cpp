@@ -94,8 +94,10 @@ void Trainer::resume(const std::filesystem::path& file) {
 }
 
 void Trainer::resume() {
-  restore(
-      load_first({path("last.h5"), path("best.h5")}, model_, [&](const std::string& note) { progress_.line(note); }));
+  const auto checkpoint =
+      load_first({path("last.h5"), path("best.h5")}, model_, [&](const std::string& note) { progress_.line(note); });
+  if (!checkpoint) return progress_.line("the run was not saved yet; it begins again");
+  restore(*checkpoint);
   saved_ = options_.run.string();
 }
 

@@ -30,7 +30,7 @@ class Trainer {
   void use_folder(const std::filesystem::path& run) { options_.run = run; }
   /// Goes on where a checkpoint was written. Throws Fault::checkpoint.
   void resume(const std::filesystem::path& file);
-  /// The same with the run folder's last.h5, or best.h5 where that is damaged.
+  /// The same with the run folder's last.h5, or best.h5 where that is damaged. A run that was never saved begins again.
   void resume();
 
   /// Trains to the end, or until `stop` is true after a step: the state is then saved, and the result is false. Throws
