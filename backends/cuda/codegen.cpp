@@ -8,9 +8,9 @@
 
 namespace nixie::cuda {
 
-std::string entry_point(const std::string& name, int threads, const std::string& call) {
+std::string entry_point(const std::string& name, const std::string& bounds, const std::string& call) {
   return fmt::format(
-      "\nextern \"C\" __global__ void __launch_bounds__({}) {}(const __grid_constant__ Body body) {{ {}; }}\n", threads,
+      "\nextern \"C\" __global__ void __launch_bounds__({}) {}(const __grid_constant__ Body body) {{ {}; }}\n", bounds,
       name, call);
 }
 
@@ -59,7 +59,7 @@ KernelCode generate_map(const Plan& plan, const Kernel& kernel) {
   text += "  struct Loads {\n" + code.members + "  };\n";
   text += "  void load(Index group, Loads& loads) const {\n" + positions + code.load + "  }\n";
   text += "  void run(Index group, const Loads& loads) const {\n" + positions + code.run + "  }\n};\n";
-  text += entry_point("kernel0", kThreads, "map(body)");
+  text += entry_point("kernel0", std::to_string(kThreads), "map(body)");
   result.arguments = body.arguments();
   if (groups > 0)
     result.launches.push_back({"kernel0", (groups + kThreads * unroll - 1) / (kThreads * unroll), kThreads, true});

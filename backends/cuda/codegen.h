@@ -28,8 +28,9 @@ struct KernelCode {
 /// The text does not depend on where slots lie, so equal kernels compile once.
 KernelCode generate(const Plan& plan, const Kernel& kernel);
 
-/// What every generated program ends with: one entry point that passes Body on.
-std::string entry_point(const std::string& name, int threads, const std::string& call);
+/// What every generated program ends with: an entry point that passes Body on.
+/// `bounds`: of the launch: the threads of a block, perhaps the blocks that must fit a multiprocessor.
+std::string entry_point(const std::string& name, const std::string& bounds, const std::string& call);
 
 // One per template in kernels/; generate() picks.
 KernelCode generate_map(const Plan& plan, const Kernel& kernel);

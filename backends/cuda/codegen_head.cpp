@@ -64,9 +64,28 @@ struct Product {
   std::string constants{};  // of Body
   std::int64_t m = 0, n = 0, k = 0, groups = 1;
   bool along_k_a = false, along_k_b = false;  // neighbouring threads read along k
+  int vector_a = 1, vector_b = 1;             // elements read at once
 };
 
-Product matmul_of(const Kernel& kernel) {
+// How many neighbours along an axis can be read at once: they begin at multiples of it, and `extent` is one too.
+int vector_width(const Operand& operand, int axis, std::int64_t extent, std::int64_t element_bytes) {
+  if (operand.strides[at(axis)] != 1) return 1;
+  int width = static_cast<int>(16 / element_bytes);
+  const auto fits = [&] {
+    if (extent % width != 0 || operand.offset % width != 0) return false;
+    for (int other = 0; other < operand.shape.rank(); ++other)
+      if (other != axis && operand.shape[other] > 1 && operand.strides[at(other)] % width != 0) return false;
+    return true;
+  };
+  while (!fits()) width /= 2;
+  return width;
+}
+
+std::int64_t operand_bytes(const Plan& plan, const Operand& operand) {
+  return size_of(plan.slots[at(operand.slot)].dtype);
+}
+
+Product matmul_of(const Plan& plan, const Kernel& kernel) {
   const Operand &a = kernel.head->operands[0], &b = kernel.head->operands[1];
   const int axes = kernel.domain.rank() - 2;
   Product p{.problem = "MatmulProblem", .m = kernel.domain[-2], .n = kernel.domain[-1], .k = a.shape[-1]};
@@ -78,10 +97,13 @@ Product matmul_of(const Kernel& kernel) {
                 per_axis("a_stride", a.strides, "Index") + per_axis("b_stride", b.strides, "Index");
   p.along_k_a = a.strides[at(axes + 1)] == 1;
   p.along_k_b = b.strides[at(axes)] == 1;
+  const std::int64_t bytes_a = operand_bytes(plan, a), bytes_b = operand_bytes(plan, b);
+  p.vector_a = p.along_k_a ? vector_width(a, axes + 1, p.k, bytes_a) : vector_width(a, axes, p.m, bytes_a);
+  p.vector_b = p.along_k_b ? vector_width(b, axes, p.k, bytes_b) : vector_width(b, axes + 1, p.n, bytes_b);
   return p;
 }
 
-Product conv_of(const Kernel& kernel, const Conv& conv) {
+Product conv_of(const Plan& plan, const Kernel& kernel, const Conv& conv) {
   const Operand &first = kernel.head->operands[0], &second = kernel.head->operands[1];
   const Shape& domain = kernel.domain;
   const bool output = conv.role == ConvRole::output, input_grad = conv.role == ConvRole::input_grad;
@@ -101,18 +123,25 @@ Product conv_of(const Kernel& kernel, const Conv& conv) {
   Product p{.groups = conv.groups};
   const Strides& walked = output ? x_strides : y_strides;  // what k walks over in A
   const bool channels_inner = (conv.role == ConvRole::filter_grad ? x_strides : walked)[1] == 1;
+  const std::int64_t first_bytes = operand_bytes(plan, first), second_bytes = operand_bytes(plan, second);
   if (output) {
     p.problem = "ConvOutput";
     p.m = x[0] * y_pixels, p.n = filters, p.k = channels * window;
     p.along_k_a = channels_inner, p.along_k_b = true;
+    if (channels_inner) p.vector_a = vector_width(first, 1, channels, first_bytes);
+    if (channels_inner) p.vector_b = vector_width(second, 1, channels, second_bytes);
   } else if (input_grad) {
     p.problem = "ConvInputGrad";
     p.m = x[0] * x_pixels, p.n = channels, p.k = filters * window;
     p.along_k_a = channels_inner;
+    if (channels_inner) p.vector_a = vector_width(first, 1, filters, first_bytes);
+    p.vector_b = vector_width(second, 1, channels, second_bytes);
   } else {
     p.problem = "ConvFilterGrad";
     p.m = filters, p.n = channels * window, p.k = x[0] * y_pixels;
     p.along_k_a = y_strides[1] != 1, p.along_k_b = x_strides[1] != 1;
+    if (!p.along_k_a) p.vector_a = vector_width(first, 1, filters, first_bytes);
+    if (!p.along_k_b) p.vector_b = vector_width(second, 1, channels, second_bytes);
   }
   p.constants = constant("kSpatial", domain.rank() - 2) + constant("kImages", x[0]) + constant("kChannels", channels) +
                 constant("kFilters", filters) + constant("kChannelsInner", channels_inner, "bool") +
@@ -124,31 +153,39 @@ Product conv_of(const Kernel& kernel, const Conv& conv) {
 }
 
 struct Tiling {
-  int m, n, k, thread_m, thread_n, threads, splits = 1;
+  int m, n, k, thread_m, thread_n, warps_n, threads, splits = 1;
   std::int64_t tiles = 1;
 };
 
-// The largest tile that still gives the device enough blocks; then parts of the sum. Not a function of the device, so
-// that results are not either.
-Tiling tiling_of(const Product& p, bool wide_numbers) {
-  constexpr std::int64_t kEnough = 128;
-  static const Tiling kTilings[] = {
-      {128, 128, 8, 8, 8, 256}, {128, 64, 8, 8, 4, 256}, {64, 64, 16, 4, 4, 256}, {32, 32, 16, 4, 4, 64}};
-  Tiling t{};
-  const auto tiles = [&](const Tiling& tiling) {
-    return p.groups * ((p.m + tiling.m - 1) / tiling.m) * ((p.n + tiling.n - 1) / tiling.n);
-  };
-  for (const Tiling& candidate : kTilings) {
-    if (wide_numbers && candidate.m > 64) continue;
-    t = candidate;
-    // A tile wider than the matrix does work for nothing.
-    if (tiles(t) >= kEnough && p.m * 2 > t.m && p.n * 2 > t.n) break;
+constexpr std::int64_t kEnoughBlocks = 256;
+
+std::int64_t most_splits(const Product& p, const Tiling& t) {
+  return std::clamp<std::int64_t>((p.k + t.k - 1) / t.k / 8, 1, 128);
+}
+
+// The largest tile that gives the device enough blocks, parts of the sum counted; no function of the device, so that
+// results are none either.
+Tiling tiling_of(const Product& p, bool tensor_cores, bool wide_numbers) {
+  static const std::vector<Tiling> kFloat{{128, 128, 16, 8, 8, 1, 256},
+                                          {128, 64, 16, 8, 4, 1, 256},
+                                          {128, 32, 16, 8, 4, 1, 128},
+                                          {64, 64, 16, 4, 4, 1, 256},
+                                          {32, 32, 16, 4, 4, 1, 64}};
+  static const std::vector<Tiling> kTensor{{128, 128, 32, 4, 4, 4, 256},
+                                           {128, 64, 32, 4, 4, 2, 256},
+                                           {64, 64, 32, 4, 4, 2, 128},
+                                           {64, 32, 32, 4, 4, 2, 128}};
+  Tiling chosen{};
+  for (Tiling t : tensor_cores ? kTensor : kFloat) {
+    if (wide_numbers && t.m > 64) continue;
+    t.tiles = p.groups * ((p.m + t.m - 1) / t.m) * ((p.n + t.n - 1) / t.n);
+    chosen = t;
+    // A tile twice as wide as the matrix works for nothing.
+    if (t.tiles * most_splits(p, t) >= kEnoughBlocks / 2 && p.m * 2 > t.m && p.n * 2 > t.n) break;
   }
-  t.tiles = tiles(t);
-  const std::int64_t steps = (p.k + t.k - 1) / t.k;
-  t.splits = static_cast<int>(
-      std::clamp<std::int64_t>(std::min(2 * kEnough / std::max<std::int64_t>(t.tiles, 1), steps / 8), 1, 64));
-  return t;
+  chosen.splits = static_cast<int>(
+      std::clamp<std::int64_t>(kEnoughBlocks / std::max<std::int64_t>(chosen.tiles, 1), 1, most_splits(p, chosen)));
+  return chosen;
 }
 
 KernelCode generate_product(const Plan& plan, const Kernel& kernel, const Product& p) {
@@ -156,7 +193,10 @@ KernelCode generate_product(const Plan& plan, const Kernel& kernel, const Produc
   const Head& head = *kernel.head;
   const Dtype compute = compute_dtype(head.dtype);
   const int rank = kernel.domain.rank();
-  const Tiling t = tiling_of(p, compute == Dtype::f64);
+  const Dtype a = plan.slots[at(head.operands[0].slot)].dtype, b = plan.slots[at(head.operands[1].slot)].dtype;
+  const bool tensor_cores = a == b && (a == Dtype::f16 || a == Dtype::bf16);
+  const Tiling t = tiling_of(p, tensor_cores, compute == Dtype::f64);
+  const int widest = tensor_cores ? 8 : 4;
   const Frame frame{.carried_is_local = true, .head = "value"};
   std::vector<int> all(kernel.stages.size());
   for (std::size_t s = 0; s < all.size(); ++s) all[s] = static_cast<int>(s);
@@ -174,13 +214,17 @@ KernelCode generate_product(const Plan& plan, const Kernel& kernel, const Produc
   for (int axis = 0; axis < rank; ++axis) positions += fmt::format("    const Index a{} = position[{}];\n", axis, axis);
 
   std::string& text = result.source;
-  text = "#include \"gemm.cuh\"\n#include \"operands.cuh\"\n#include \"philox.cuh\"\n\nstruct Body {\n";
+  text = fmt::format("#include \"{}.cuh\"\n", tensor_cores ? "gemm_mma" : "gemm");
+  text += "#include \"operands.cuh\"\n#include \"philox.cuh\"\n\nstruct Body {\n";
   text += fmt::format("  using Index = {};\n  using Accumulate = {};\n",
                       index_is_wide(body, kernel) ? "long long" : "int", type_name(compute));
   text += operand_types(plan, head) + p.constants;
   text += fmt::format("  static constexpr int kTileM = {}, kTileN = {}, kTileK = {}, kThreadM = {}, kThreadN = {};\n",
                       t.m, t.n, t.k, t.thread_m, t.thread_n);
-  text += fmt::format("  static constexpr int kThreads = {}, kSplits = {};\n", t.threads, t.splits);
+  text += fmt::format("  static constexpr int kThreads = {}, kWarpsN = {}, kSplits = {};\n", t.threads, t.warps_n,
+                      t.splits);
+  text += fmt::format("  static constexpr int kVectorA = {}, kVectorB = {};\n", std::min(p.vector_a, widest),
+                      std::min(p.vector_b, widest));
   text += fmt::format("  static constexpr bool kAlongKA = {}, kAlongKB = {};\n", p.along_k_a, p.along_k_b);
   text += body.pointers();
   if (t.splits == 1) text += "  static constexpr char* parts = nullptr;\n  static constexpr u32* arrived = nullptr;\n";
@@ -189,7 +233,9 @@ KernelCode generate_product(const Plan& plan, const Kernel& kernel, const Produc
   text +=
       fmt::format("  void epilogue(const Index (&position)[{}], Accumulate value) const {{\n    Loads loads;\n", rank) +
       positions + code.load + code.run + "  }\n};\n";
-  text += entry_point("kernel0", t.threads, fmt::format("gemm({}<Body>(body))", p.problem));
+  // One block must fit, not many: these kernels want registers more than company.
+  text += entry_point("kernel0", fmt::format("{}, 1", t.threads),
+                      fmt::format("{}({}<Body>(body))", tensor_cores ? "gemm_mma" : "gemm", p.problem));
   result.arguments = body.arguments();
   if (kernel.domain.size() > 0) result.launches.push_back({"kernel0", t.tiles * t.splits, t.threads, false});
   return result;
@@ -256,7 +302,7 @@ HeadCode lookup_head(const Plan& plan, const Kernel& kernel, BodyWriter& body, c
 
 KernelCode generate_product(const Plan& plan, const Kernel& kernel) {
   const auto* conv = std::get_if<Conv>(&kernel.head->op);
-  return generate_product(plan, kernel, conv ? conv_of(kernel, *conv) : matmul_of(kernel));
+  return generate_product(plan, kernel, conv ? conv_of(plan, kernel, *conv) : matmul_of(plan, kernel));
 }
 
 }  // namespace nixie::cuda

@@ -1,4 +1,4 @@
-// Cubins on disk: one file per key, written whole or not at all.
+// Cubins on disk, and what else was found out at a price: one file per key, written whole or not at all.
 #pragma once
 
 #include <filesystem>

@@ -2,7 +2,6 @@
 #include "backends/cuda/device.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "backends/cuda/jit.h"
 
@@ -26,21 +25,6 @@ class DeviceBuffer final : public Buffer {
 };
 
 }  // namespace
-
-void PinnedRing::copy(const void* from, void* to, std::int64_t size_bytes, cudaStream_t stream) {
-  for (std::int64_t done = 0; done < size_bytes; done += kPieceBytes) {
-    Piece& piece = pieces_[next_ ^= 1];
-    if (!piece.memory) {
-      CUDA_CHECK(cudaMallocHost(piece.memory.out(), kPieceBytes));
-      CUDA_CHECK(cudaEventCreateWithFlags(piece.copied.out(), cudaEventDisableTiming));
-    }
-    CUDA_CHECK(cudaEventSynchronize(piece.copied));
-    const auto bytes = static_cast<std::size_t>(std::min(kPieceBytes, size_bytes - done));
-    std::memcpy(piece.memory, static_cast<const char*>(from) + done, bytes);
-    CUDA_CHECK(cudaMemcpyAsync(static_cast<char*>(to) + done, piece.memory, bytes, cudaMemcpyHostToDevice, stream));
-    CUDA_CHECK(cudaEventRecord(piece.copied, stream));
-  }
-}
 
 std::shared_ptr<Device> Device::open(int ordinal) {
   int count = 0;

@@ -4,25 +4,10 @@
 #include <memory>
 #include <string>
 
-#include "backends/cuda/handle.h"
+#include "backends/cuda/staging.h"
 #include "core/backend.h"
 
 namespace nixie::cuda {
-
-/// Page-locked host memory that copies to the device go through, so that the caller's array is free at once.
-class PinnedRing {
- public:
-  void copy(const void* from, void* to, std::int64_t size_bytes, cudaStream_t stream);
-
- private:
-  static constexpr std::int64_t kPieceBytes = 8 << 20;
-  struct Piece {
-    Handle<void*, cudaFreeHost> memory;
-    Event copied;
-  };
-  Piece pieces_[2];
-  int next_ = 0;
-};
 
 class Device : public std::enable_shared_from_this<Device> {
  public:
@@ -35,7 +20,7 @@ class Device : public std::enable_shared_from_this<Device> {
   int multiprocessors() const { return multiprocessors_; }
   const std::string& architecture() const { return architecture_; }
   const std::string& name() const { return name_; }
-  PinnedRing& staging() { return staging_; }
+  Staging& staging() { return staging_; }
   /// Memory ordered on the stream; throws Fault::memory with what is free.
   std::shared_ptr<Buffer> allocate(std::int64_t size_bytes);
   std::int64_t free_bytes() const;
@@ -46,7 +31,7 @@ class Device : public std::enable_shared_from_this<Device> {
   int ordinal_ = 0, multiprocessors_ = 0;
   std::string architecture_, name_;
   Stream stream_;
-  PinnedRing staging_;
+  Staging staging_;
 };
 
 }  // namespace nixie::cuda

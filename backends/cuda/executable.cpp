@@ -23,7 +23,9 @@ class CudaExecutable final : public Executable {
     make_work();
     allocate();
     const char* sync = std::getenv("NIXIE_SYNC");
+    const char* trace = std::getenv("NIXIE_TRACE");
     name_failures_ = sync && *sync == '1';
+    traces_time_ = trace && std::string_view(trace).find("time") != std::string_view::npos;
   }
 
   void run(std::span<const std::shared_ptr<Buffer>> externals, std::span<const double> scalars) override {
@@ -34,6 +36,7 @@ class CudaExecutable final : public Executable {
     const bool again = addresses_.slots == last_bound_;
     last_bound_ = addresses_.slots;
     // Buffers seen for the first time may be new every time, and the first launch loads code, which no capture allows.
+    if (traces_time_) return run_timed();
     if (name_failures_ || (known == graphs_.end() && !again)) return run_directly();
     if (known == graphs_.end()) {
       graphs_.push_front({addresses_.slots, capture()});
@@ -132,6 +135,22 @@ class CudaExecutable final : public Executable {
     for (std::size_t k = 0; k < work_.size(); ++k) enqueue(k);
   }
 
+  // Prints how long each kernel takes by itself, in microseconds.
+  void run_timed() {
+    std::vector<Event> events(work_.size() + 1);
+    for (std::size_t k = 0; k < events.size(); ++k) {
+      CUDA_CHECK(cudaEventCreate(events[k].out()));
+      CUDA_CHECK(cudaEventRecord(events[k], device_->stream()));
+      if (k < work_.size()) enqueue(k);
+    }
+    CUDA_CHECK(cudaStreamSynchronize(device_->stream()));
+    for (std::size_t k = 0; k < work_.size(); ++k) {
+      float milliseconds = 0;
+      CUDA_CHECK(cudaEventElapsedTime(&milliseconds, events[k], events[k + 1]));
+      fmt::print(stderr, "{:9.1f} us  {} {}\n", 1e3 * milliseconds, plan_.kernels[k].label, plan_.kernels[k].domain);
+    }
+  }
+
   std::list<Captured>::iterator find_graph() {
     return std::find_if(graphs_.begin(), graphs_.end(),
                         [&](const Captured& captured) { return captured.slots == addresses_.slots; });
@@ -181,7 +200,7 @@ class CudaExecutable final : public Executable {
   std::vector<char*> last_bound_;
   std::vector<double> uploaded_;
   std::list<Captured> graphs_;
-  bool name_failures_ = false;
+  bool name_failures_ = false, traces_time_ = false;
 };
 
 }  // namespace

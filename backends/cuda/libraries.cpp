@@ -90,7 +90,6 @@ Curand open_curand() {
   library.find(table.create, "curandCreateGenerator");
   library.find(table.destroy, "curandDestroyGenerator");
   library.find(table.seed, "curandSetPseudoRandomGeneratorSeed");
-  library.find(table.set_stream, "curandSetStream");
   library.find(table.uniform, "curandGenerateUniform");
   library.find(table.normal, "curandGenerateNormal");
   return table;

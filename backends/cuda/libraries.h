@@ -41,7 +41,6 @@ struct Curand {
   decltype(&curandCreateGenerator) create;
   decltype(&curandDestroyGenerator) destroy;
   decltype(&curandSetPseudoRandomGeneratorSeed) seed;
-  decltype(&curandSetStream) set_stream;
   decltype(&curandGenerateUniform) uniform;
   decltype(&curandGenerateNormal) normal;
 };

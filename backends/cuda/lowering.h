@@ -5,7 +5,8 @@
 
 namespace nixie::cuda {
 
-/// Splits kernels whose matrix product a library computes into the product and the stages that follow it.
+/// Splits kernels whose matrix product a library computes into the product and the stages that follow it, and copies
+/// filters to channels-last where the images are.
 void lower(Plan& plan);
 
 }  // namespace nixie::cuda

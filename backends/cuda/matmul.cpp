@@ -1,10 +1,8 @@
-// Maps row-major strided products to cuBLASLt's column-major ones and calls it.
+// Maps row-major strided products to the column-major ones of BLAS.
 #include "backends/cuda/matmul.h"
 
 #include <algorithm>
-#include <numeric>
-
-#include "backends/cuda/libraries.h"
+#include <limits>
 
 namespace nixie::cuda {
 namespace {
@@ -49,7 +47,7 @@ std::optional<BlasProblem::Matrix> column_major(const Strided& m) {
 
 bool is_full(const Access& access) { return access.inside.empty(); }
 
-// What the stage does to the product: nothing (-1), or adds load i; nothing else is a library's.
+// What the stage does to the product: nothing (-1), or adds load i; anything else is not the library's.
 std::optional<int> added_load(const Kernel& kernel) {
   if (kernel.stages.size() != 1 || kernel.stages[0].stores.size() != 1) return {};
   const Stage& stage = kernel.stages[0];
@@ -62,123 +60,6 @@ std::optional<int> added_load(const Kernel& kernel) {
       if (is(head, Primitive::head) && is(1 - head, Primitive::load)) return body[at(1 - head)].index;
   return {};
 }
-
-cudaDataType_t data_type(Dtype dtype) {
-  switch (dtype) {
-    case Dtype::f64:
-      return CUDA_R_64F;
-    case Dtype::f16:
-      return CUDA_R_16F;
-    case Dtype::bf16:
-      return CUDA_R_16BF;
-    default:
-      return CUDA_R_32F;
-  }
-}
-
-void expect(cublasStatus_t status, const char* what) {
-  if (status != CUBLAS_STATUS_SUCCESS)
-    fail(Fault::device, "cuBLASLt: ", cublas_lt().status_string(status), " in ", what);
-}
-
-void destroy_handle(cublasLtHandle_t handle) { cublas_lt().destroy(handle); }
-void destroy_desc(cublasLtMatmulDesc_t desc) { cublas_lt().desc_destroy(desc); }
-void destroy_layout(cublasLtMatrixLayout_t layout) { cublas_lt().layout_destroy(layout); }
-void destroy_preference(cublasLtMatmulPreference_t preference) { cublas_lt().preference_destroy(preference); }
-using Desc = Handle<cublasLtMatmulDesc_t, destroy_desc>;
-using Layout = Handle<cublasLtMatrixLayout_t, destroy_layout>;
-using Preference = Handle<cublasLtMatmulPreference_t, destroy_preference>;
-
-cublasLtHandle_t library_handle() {
-  static thread_local Handle<cublasLtHandle_t, destroy_handle> handle;
-  if (!handle) expect(cublas_lt().create(handle.out()), "create");
-  return handle;
-}
-
-std::uint32_t alignment_of(const BlasProblem::Matrix& matrix) {
-  std::int64_t bytes = std::gcd<std::int64_t>(256, matrix.offset * size_of(matrix.dtype));
-  bytes = std::gcd(bytes, matrix.batch_stride * size_of(matrix.dtype));
-  return static_cast<std::uint32_t>(bytes);
-}
-
-class BlasWork final : public Work {
- public:
-  BlasWork(const Plan& plan, const BlasProblem& problem) : p_(problem) {
-    const Dtype dtype = p_.a.dtype;
-    double_ = dtype == Dtype::f64;
-    expect(cublas_lt().desc_create(desc_.out(), double_ ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F,
-                                   double_ ? CUDA_R_64F : CUDA_R_32F),
-           "desc_create");
-    set(CUBLASLT_MATMUL_DESC_TRANSA, p_.a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
-    set(CUBLASLT_MATMUL_DESC_TRANSB, p_.b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
-    if (p_.bias) {
-      set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
-      const Dtype bias = plan.slots[at(p_.bias->slot)].dtype;
-      set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, data_type(bias));
-      bias_bytes_ = p_.bias->offset * size_of(bias);
-    }
-    layout(a_, p_.a, p_.rows, p_.inner);
-    layout(b_, p_.b, p_.inner, p_.columns);
-    layout(d_, p_.d, p_.rows, p_.columns);
-    choose();
-  }
-  std::int64_t scratch_bytes() const override { return static_cast<std::int64_t>(choice_.workspaceSize); }
-
-  void enqueue(const Addresses& addresses, cudaStream_t stream) const override {
-    const auto address = [&](const BlasProblem::Matrix& matrix) {
-      return addresses.slots[at(matrix.slot)] + matrix.offset * size_of(matrix.dtype);
-    };
-    if (p_.bias) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, addresses.slots[at(p_.bias->slot)] + bias_bytes_);
-    const float one = 1, zero = 0;
-    const double one64 = 1, zero64 = 0;
-    const void* alpha = double_ ? static_cast<const void*>(&one64) : &one;
-    const void* beta = double_ ? static_cast<const void*>(&zero64) : &zero;
-    expect(cublas_lt().matmul(library_handle(), desc_, alpha, address(p_.a), a_, address(p_.b), b_, beta, address(p_.d),
-                              d_, address(p_.d), d_, &choice_.algo, addresses.scratch, choice_.workspaceSize, stream),
-           "matmul");
-  }
-
- private:
-  template <class T>
-  void set(cublasLtMatmulDescAttributes_t attribute, T value) const {
-    expect(cublas_lt().desc_set(desc_, attribute, &value, sizeof value), "desc_set");
-  }
-  // `rows` and `columns` as used; a transposed matrix is stored the other way round.
-  void layout(Layout& layout, const BlasProblem::Matrix& matrix, std::int64_t rows, std::int64_t columns) {
-    if (matrix.transposed) std::swap(rows, columns);
-    expect(cublas_lt().layout_create(layout.out(), data_type(matrix.dtype), static_cast<std::uint64_t>(rows),
-                                     static_cast<std::uint64_t>(columns), matrix.leading),
-           "layout_create");
-    const auto batches = static_cast<std::int32_t>(p_.batches);
-    expect(cublas_lt().layout_set(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batches, sizeof batches), "batches");
-    expect(cublas_lt().layout_set(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &matrix.batch_stride,
-                                  sizeof matrix.batch_stride),
-           "batch stride");
-  }
-  void choose() {
-    Preference preference;
-    expect(cublas_lt().preference_create(preference.out()), "preference_create");
-    const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
-      expect(cublas_lt().preference_set(preference, attribute, &value, sizeof value), "preference_set");
-    };
-    prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, std::uint64_t{32} << 20);
-    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(p_.a));
-    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(p_.b));
-    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(p_.d));
-    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(p_.d));
-    int found = 0;
-    expect(cublas_lt().heuristic(library_handle(), desc_, a_, b_, d_, d_, preference, 1, &choice_, &found),
-           "heuristic");
-    if (found == 0) fail(Fault::device, "cuBLASLt: no algorithm for ", p_.rows, " x ", p_.columns, " x ", p_.inner);
-  }
-
-  BlasProblem p_;
-  Desc desc_;
-  Layout a_, b_, d_;
-  cublasLtMatmulHeuristicResult_t choice_{};
-  std::int64_t bias_bytes_ = 0;
-  bool double_ = false;
-};
 
 }  // namespace
 
@@ -215,10 +96,6 @@ std::optional<BlasProblem> as_blas(const Plan& plan, const Kernel& kernel) {
     p.bias = bias;
   }
   return p;
-}
-
-std::unique_ptr<Work> make_blas_work(const Plan& plan, const BlasProblem& problem) {
-  return std::make_unique<BlasWork>(plan, problem);
 }
 
 }  // namespace nixie::cuda

@@ -10,6 +10,7 @@
 
 #include "backends/cpu/backend.h"
 #include "backends/cuda/backend.h"
+#include "backends/cuda/noise.h"
 #include "core/array.h"
 #include "core/memory.h"
 #include "tests/backends/cuda_plans.h"
@@ -164,6 +165,23 @@ TEST(CudaBackend, BuffersKeepWhatTheyAreGiven) {
   cuda->upload(values.data(), *buffer, bytes);
   cuda->download(*buffer, back.data(), bytes);
   EXPECT_EQ(values, back);
+}
+
+TEST(CudaBackend, NoiseHasTheRightMoments) {
+  const auto cuda = cuda_or_null();
+  if (!cuda) GTEST_SKIP() << "no GPU";
+  std::vector<float> values(1'000'000);
+  const auto bytes = static_cast<std::int64_t>(values.size() * 4);
+  const auto buffer = cuda->allocate(bytes);
+  for (bool normal : {false, true}) {
+    normal ? cuda::fill_normal(*buffer, 7) : cuda::fill_uniform(*buffer, 7);
+    cuda->download(*buffer, values.data(), bytes);
+    double sum = 0, squares = 0;
+    for (float x : values) sum += x, squares += static_cast<double>(x) * x;
+    const double mean = sum / 1e6, variance = squares / 1e6 - mean * mean;
+    EXPECT_NEAR(mean, normal ? 0 : 0.5, 5e-3);
+    EXPECT_NEAR(variance, normal ? 1 : 1.0 / 12, 1e-2);
+  }
 }
 
 TEST(CudaBackend, TooMuchMemoryIsAMemoryFault) {

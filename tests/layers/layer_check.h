@@ -4,7 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include "backends/cpu/backend.h"
+#include "backends/registry.h"
 #include "core/autograd.h"
 #include "core/step.h"
 #include "layers/registry.h"
@@ -12,9 +15,11 @@
 
 namespace nixie {
 
+/// The CPU, or the backend that NIXIE_TEST_BACKEND names.
 inline Backend& test_backend() {
   static const std::shared_ptr<Backend> backend = [] {
-    std::shared_ptr<Backend> made = make_cpu_backend(2);
+    const char* name = std::getenv("NIXIE_TEST_BACKEND");
+    std::shared_ptr<Backend> made = name ? make_backend(name) : make_cpu_backend(2);
     set_default_backend(made);
     return made;
   }();

@@ -1,9 +1,9 @@
 // Portable matrix products: D[m, n] = sum over k of A[m, k] B[k, n] in every group, whatever A and B read.
 //
-// Problem says where things are: row(group, m) and column(group, n) keep what does not depend on k; a(row, k) and
-// b(column, k) read one element, 0 outside; finish(group, m, n, value) runs the rest of the kernel. A block computes a
-// kTileM x kTileN tile, a thread kThreadM x kThreadN of it. Where tiles are few, kSplits blocks share the sum over k and
-// the last to arrive adds the parts in order.
+// Problem (operands.cuh) says where things are: row(group, m) and column(group, n) keep what does not depend on k;
+// find_a(row, k, index) and find_b(column, k, index) find one element, or say that it lies outside and reads 0;
+// finish(group, m, n, value) runs the rest of the kernel. A block computes a kTileM x kTileN tile, a thread kThreadM x
+// kThreadN of it. Where tiles are few, kSplits blocks share the sum over k and the last to arrive adds the parts in order.
 #pragma once
 
 #include "math.cuh"
@@ -64,16 +64,57 @@ __device__ bool add_parts(const Problem& problem, const Tile<Problem>& tile, T (
   }
 }
 
-// Moves one kind of operand from memory to a tile in shared memory, [kTileK][extent + pad].
-// Neighbouring threads take neighbouring k where kAlongK, else neighbouring rows.
-template <int extent, int depth, int threads, bool along_k>
+// How threads move one operand from memory to a tile of `extent` lines x `depth` in shared memory: pieces of `vector`
+// elements, along k where `along_k`, else along the lines; neighbouring threads take neighbouring pieces.
+template <int extent, int depth, int threads, bool along_k, int vector>
 struct Mover {
-  static constexpr int count = extent * depth / threads;                       // elements of a thread
-  static constexpr int lines = along_k ? count : 1;                            // of them in different rows
-  static constexpr int line_step = threads / depth, k_step = threads / extent;  // between a thread's elements
-  static_assert(extent * depth % threads == 0 && (along_k ? threads % depth == 0 : threads % extent == 0));
-  static int line(int i) { return along_k ? threadIdx.x / depth + i * line_step : threadIdx.x % extent; }
-  static int k(int i) { return along_k ? threadIdx.x % depth : threadIdx.x / extent + i * k_step; }
+  static constexpr int across = (along_k ? depth : extent) / vector;  // pieces side by side
+  static constexpr int count = extent * depth / vector / threads;     // pieces of a thread
+  static constexpr int step = threads / across;                       // between them
+  static constexpr int lines = along_k ? count : 1;                   // how many lines a thread's pieces begin in
+  static_assert(count * threads * vector == extent * depth && threads % across == 0);
+  static int line(int i) { return along_k ? threadIdx.x / across + i * step : threadIdx.x % across * vector; }
+  static int k(int i) { return along_k ? threadIdx.x % across * vector : threadIdx.x / across + i * step; }
+};
+
+// A thread's pieces of both operands, on their way from memory.
+template <class Problem>
+struct Feeder {
+  using Index = typename Problem::Index;
+  static constexpr int depth = Problem::kTileK, threads = Problem::kThreads;
+  using MoveA = Mover<Problem::kTileM, depth, threads, Problem::kAlongKA, Problem::kVectorA>;
+  using MoveB = Mover<Problem::kTileN, depth, threads, Problem::kAlongKB, Problem::kVectorB>;
+  const Problem& problem;
+  const Index end;
+  decltype(problem.row(0, Index())) rows[MoveA::lines];
+  decltype(problem.column(0, Index())) columns[MoveB::lines];
+  Vector<typename Problem::A, Problem::kVectorA> a[MoveA::count];
+  Vector<typename Problem::B, Problem::kVectorB> b[MoveB::count];
+
+  Feeder(const Problem& p, const Tile<Problem>& tile) : problem(p), end(tile.end) {
+#pragma unroll
+    for (int i = 0; i < MoveA::lines; ++i) rows[i] = problem.row(tile.group, tile.m + MoveA::line(i));
+#pragma unroll
+    for (int i = 0; i < MoveB::lines; ++i) columns[i] = problem.column(tile.group, tile.n + MoveB::line(i));
+  }
+  void fetch(Index k0) {
+#pragma unroll
+    for (int i = 0; i < MoveA::count; ++i) {
+      const Index k = k0 + MoveA::k(i);
+      Index index = 0;
+      const bool inside = k < end && problem.find_a(rows[Problem::kAlongKA ? i : 0], k, index);
+      a[i] = inside ? read<Problem::kVectorA>(problem.first() + index)
+                    : filled<Problem::kVectorA>(typename Problem::A());
+    }
+#pragma unroll
+    for (int i = 0; i < MoveB::count; ++i) {
+      const Index k = k0 + MoveB::k(i);
+      Index index = 0;
+      const bool inside = k < end && problem.find_b(columns[Problem::kAlongKB ? i : 0], k, index);
+      b[i] = inside ? read<Problem::kVectorB>(problem.second() + index)
+                    : filled<Problem::kVectorB>(typename Problem::B());
+    }
+  }
 };
 
 template <class Problem>
@@ -83,32 +124,13 @@ __device__ void gemm(const Problem& problem) {
   constexpr int tile_m = Problem::kTileM, tile_n = Problem::kTileN, tile_k = Problem::kTileK;
   constexpr int thread_m = Problem::kThreadM, thread_n = Problem::kThreadN, threads = Problem::kThreads;
   static_assert(threads == tile_m / thread_m * (tile_n / thread_n) && thread_m % 4 == 0 && thread_n % 4 == 0);
-  using MoveA = Mover<tile_m, tile_k, threads, Problem::kAlongKA>;
-  using MoveB = Mover<tile_n, tile_k, threads, Problem::kAlongKB>;
+  using MoveA = typename Feeder<Problem>::MoveA;
+  using MoveB = typename Feeder<Problem>::MoveB;
   __shared__ alignas(16) T shared_a[tile_k][tile_m + 4];
   __shared__ alignas(16) T shared_b[tile_k][tile_n + 4];
 
   const Tile<Problem> tile;
-  decltype(problem.row(0, Index())) rows[MoveA::lines];
-  decltype(problem.column(0, Index())) columns[MoveB::lines];
-#pragma unroll
-  for (int i = 0; i < MoveA::lines; ++i) rows[i] = problem.row(tile.group, tile.m + MoveA::line(i));
-#pragma unroll
-  for (int i = 0; i < MoveB::lines; ++i) columns[i] = problem.column(tile.group, tile.n + MoveB::line(i));
-
-  T next_a[MoveA::count], next_b[MoveB::count];
-  const auto fetch = [&](Index k0) {
-#pragma unroll
-    for (int i = 0; i < MoveA::count; ++i) {
-      const Index k = k0 + MoveA::k(i);
-      next_a[i] = k < tile.end ? convert<T>(problem.a(rows[Problem::kAlongKA ? i : 0], k)) : T(0);
-    }
-#pragma unroll
-    for (int i = 0; i < MoveB::count; ++i) {
-      const Index k = k0 + MoveB::k(i);
-      next_b[i] = k < tile.end ? convert<T>(problem.b(columns[Problem::kAlongKB ? i : 0], k)) : T(0);
-    }
-  };
+  Feeder<Problem> next(problem, tile);
 
   const int tx = threadIdx.x % (tile_n / thread_n), ty = threadIdx.x / (tile_n / thread_n);
   constexpr int far_m = tile_m / (thread_m / 4), far_n = tile_n / (thread_n / 4);  // a thread's quads stand apart
@@ -116,14 +138,22 @@ __device__ void gemm(const Problem& problem) {
 #pragma unroll
   for (int i = 0; i < thread_m * thread_n; ++i) sum[i] = 0;
 
-  fetch(tile.begin);
+  next.fetch(tile.begin);
   for (Index k0 = tile.begin; k0 < tile.end; k0 += tile_k) {
 #pragma unroll
-    for (int i = 0; i < MoveA::count; ++i) shared_a[MoveA::k(i)][MoveA::line(i)] = next_a[i];
+    for (int i = 0; i < MoveA::count; ++i)
 #pragma unroll
-    for (int i = 0; i < MoveB::count; ++i) shared_b[MoveB::k(i)][MoveB::line(i)] = next_b[i];
+      for (int e = 0; e < Problem::kVectorA; ++e)
+        shared_a[MoveA::k(i) + (Problem::kAlongKA ? e : 0)][MoveA::line(i) + (Problem::kAlongKA ? 0 : e)] =
+            convert<T>(next.a[i].lane[e]);
+#pragma unroll
+    for (int i = 0; i < MoveB::count; ++i)
+#pragma unroll
+      for (int e = 0; e < Problem::kVectorB; ++e)
+        shared_b[MoveB::k(i) + (Problem::kAlongKB ? e : 0)][MoveB::line(i) + (Problem::kAlongKB ? 0 : e)] =
+            convert<T>(next.b[i].lane[e]);
     __syncthreads();
-    fetch(k0 + tile_k);  // on its way while the products are made
+    next.fetch(k0 + tile_k);  // on its way while the products are made
 #pragma unroll
     for (int k = 0; k < tile_k; ++k) {
       T a[thread_m], b[thread_n];

@@ -1,5 +1,6 @@
 // The Problems of gemm.cuh and gemm_mma.cuh: how a batched matrix product and the three roles of a convolution are
 // products of matrices. Body gives the geometry as constants; position is along the axes of the kernel's domain.
+// find_a(row, k, index) and find_b(column, k, index) say where an element lies in operand0 or operand1, and whether.
 #pragma once
 
 #include "types.cuh"
@@ -10,11 +11,17 @@ struct ProblemBase {
   using Index = typename Body::Index;
   using Accumulate = typename Body::Accumulate;
   static constexpr int kTileM = Body::kTileM, kTileN = Body::kTileN, kTileK = Body::kTileK;
-  static constexpr int kThreadM = Body::kThreadM, kThreadN = Body::kThreadN, kThreads = Body::kThreads;
+  static constexpr int kThreadM = Body::kThreadM, kThreadN = Body::kThreadN, kThreads = Body::kThreads;  // of gemm
+  static constexpr int kWarpsN = Body::kWarpsN;                                                           // of gemm_mma
   static constexpr int kSplits = Body::kSplits;
   static constexpr bool kAlongKA = Body::kAlongKA, kAlongKB = Body::kAlongKB;
+  static constexpr int kVectorA = Body::kVectorA, kVectorB = Body::kVectorB;
+  using A = typename Body::A;
+  using B = typename Body::B;
   const Body& body;
   explicit ProblemBase(const Body& b) : body(b) {}
+  const A* first() const { return body.operand0; }
+  const B* second() const { return body.operand1; }
   char* parts() const { return body.parts; }
   u32* arrived() const { return body.arrived; }
 };
@@ -46,11 +53,13 @@ struct MatmulProblem : ProblemBase<Body> {
       base += batch % Body::batch_size(axis) * Body::b_stride(axis);
     return {base, n < kN};
   }
-  auto a(const Line& row, Index k) const {
-    return row.inside ? body.operand0[row.base + k * Body::a_stride(axes + 1)] : typename Body::A();
+  static bool find_a(const Line& row, Index k, Index& index) {
+    index = row.base + k * Body::a_stride(axes + 1);
+    return row.inside;
   }
-  auto b(const Line& column, Index k) const {
-    return column.inside ? body.operand1[column.base + k * Body::b_stride(axes)] : typename Body::B();
+  static bool find_b(const Line& column, Index k, Index& index) {
+    index = column.base + k * Body::b_stride(axes);
+    return column.inside;
   }
   template <class T>
   void finish(int batch, Index m, Index n, T value) const {
@@ -158,11 +167,11 @@ struct ConvOutput : ConvBase<Body> {
     return row;
   }
   Column column(int group, Index n) const { return {static_cast<Index>(group) * Body::kFilters + n, n < kN}; }
-  auto a(const Row& row, Index k) const {
+  static bool find_a(const Row& row, Index k, Index& index) {
     int channel, place;
     Base::template split<Body::kChannels>(k, channel, place);
     const auto t = Base::tap(place);
-    Index index = row.base + channel * Body::x_stride(1);
+    index = row.base + channel * Body::x_stride(1);
     bool inside = row.inside;
 #pragma unroll
     for (int i = 0; i < spatial; ++i) {
@@ -170,13 +179,13 @@ struct ConvOutput : ConvBase<Body> {
       inside &= h >= 0 && h < Body::x_size(i);
       index += h * Body::x_stride(2 + i);
     }
-    return inside ? body.operand0[index] : typename Body::A();
+    return inside;
   }
-  auto b(const Column& column, Index k) const {
+  static bool find_b(const Column& column, Index k, Index& index) {
     int channel, place;
     Base::template split<Body::kChannels>(k, channel, place);
-    return column.inside ? body.operand1[Base::filter_index(column.filter, channel, Base::tap(place))]
-                         : typename Body::B();
+    index = Base::filter_index(column.filter, channel, Base::tap(place));
+    return column.inside;
   }
   template <class T>
   void finish(int group, Index m, Index n, T value) const {
@@ -216,11 +225,11 @@ struct ConvInputGrad : ConvBase<Body> {
     return row;
   }
   Column column(int group, Index n) const { return {group, static_cast<int>(n), n < kN}; }
-  auto a(const Row& row, Index k) const {
+  static bool find_a(const Row& row, Index k, Index& index) {
     int filter, place;
     Base::template split<Body::kFilters>(k, filter, place);
     const auto t = Base::tap(place);
-    Index index = row.base + filter * Body::y_stride(1);
+    index = row.base + filter * Body::y_stride(1);
     bool inside = row.inside;
 #pragma unroll
     for (int i = 0; i < spatial; ++i) {
@@ -229,14 +238,14 @@ struct ConvInputGrad : ConvBase<Body> {
       inside &= h >= 0 && p < Body::y_size(i) && p * Body::stride(i) == h;
       index += p * Body::y_stride(2 + i);
     }
-    return inside ? body.operand0[index] : typename Body::A();
+    return inside;
   }
-  auto b(const Column& column, Index k) const {
+  static bool find_b(const Column& column, Index k, Index& index) {
     int filter, place;
     Base::template split<Body::kFilters>(k, filter, place);
-    const Index all = static_cast<Index>(column.group) * Body::kFilters + filter;
-    return column.inside ? body.operand1[Base::filter_index(all, column.channel, Base::tap(place))]
-                         : typename Body::B();
+    index = Base::filter_index(static_cast<Index>(column.group) * Body::kFilters + filter, column.channel,
+                               Base::tap(place));
+    return column.inside;
   }
   template <class T>
   void finish(int group, Index m, Index n, T value) const {
@@ -280,16 +289,16 @@ struct ConvFilterGrad : ConvBase<Body> {
     for (int i = 0; i < spatial; ++i) column.start[i] = t.at[i] * Body::dilation(i) - Body::pad(i);
     return column;
   }
-  auto a(const Row& row, Index k) const {
+  static bool find_a(const Row& row, Index k, Index& index) {
     const auto p = Base::pixel(k, false);
-    Index index = row.base + p.image * Body::y_stride(0);
+    index = row.base + p.image * Body::y_stride(0);
 #pragma unroll
     for (int i = 0; i < spatial; ++i) index += p.at[i] * Body::y_stride(2 + i);
-    return row.inside ? body.operand0[index] : typename Body::A();
+    return row.inside;
   }
-  auto b(const Column& column, Index k) const {
+  static bool find_b(const Column& column, Index k, Index& index) {
     const auto p = Base::pixel(k, false);
-    Index index = column.base + p.image * Body::x_stride(0);
+    index = column.base + p.image * Body::x_stride(0);
     bool inside = column.inside;
 #pragma unroll
     for (int i = 0; i < spatial; ++i) {
@@ -297,7 +306,7 @@ struct ConvFilterGrad : ConvBase<Body> {
       inside &= h >= 0 && h < Body::x_size(i);
       index += h * Body::x_stride(2 + i);
     }
-    return inside ? body.operand1[index] : typename Body::B();
+    return inside;
   }
   template <class T>
   void finish(int group, Index m, Index n, T value) const {
