@@ -362,6 +362,19 @@ TEST(Layers, DropoutIsAFunctionOfSeedStepAndName) {
   EXPECT_NEAR(kept / 10000, 0.75, 4 * std::sqrt(0.75 * 0.25 / 10000));  // four standard deviations
 }
 
+TEST(Layers, DropoutReadsAStepCounterThatMoves) {
+  Parameters parameters;
+  const Forward forward = Sequential{{"drop", Dropout{.rate = 0.25}}}.build({100, 100}, parameters);
+  const Variable counter = parameters.state("counter", {}, {}, Dtype::i32);
+  Step step(test_backend(), [&](const Inputs&) {
+    Pass pass{.step = counter, .seed = 2};
+    const Tensor y = forward(ones({100, 100}), pass);
+    counter.set(counter + 1);
+    return Outputs{{"y", y}};
+  });
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(step({}).at("y").to_vector<float>(), dropped(0.25, i, 2));
+}
+
 TEST(Layers, DropoutsGradientHasTheSameMask) {
   Parameters parameters;
   const Forward forward = Dropout{}.build({50}, parameters);
