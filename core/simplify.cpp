@@ -116,7 +116,7 @@ class Simplifier {
       }
     }
     if (const auto* map = std::get_if<Map>(&op)) {
-      if (const Tensor same = neutral(*map->op, inputs, shape, dtype); same.id()) return same;
+      if (Tensor same = neutral(*map->op, inputs, shape, dtype); same.id()) return same;
       if (const auto number = folded(*map->op, inputs, dtype))
         return unique(Constant{*number, false}, {}, shape, dtype);
     }

@@ -145,11 +145,11 @@ void max_row(const Windows& w, const View<T>& x, const Row& row, T* best, std::i
     }
     const T* from = x.row(row.n, c, d, h);
     for (std::int64_t i = 0; i < w.window[3]; ++i) {
-      const auto [low, high] = w.columns(i);
-      if (low >= high) continue;
+      const Range columns = w.columns(i);
+      if (columns.low >= columns.high) continue;
       with_step(w.stride[3] * x.axis[3], [&](auto step) {
-        meet<kIndex>(from + w.start(3, low) * x.axis[3] + i * x.axis[3], step, high - low,
-                     static_cast<std::int32_t>(position + i), best + low, kIndex ? index + low : index);
+        meet<kIndex>(from + w.start(3, columns.low) * x.axis[3] + i * x.axis[3], step, columns.high - columns.low,
+                     static_cast<std::int32_t>(position + i), best + columns.low, kIndex ? index + columns.low : index);
       });
     }
   });
