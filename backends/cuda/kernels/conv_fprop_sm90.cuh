@@ -1,45 +1,47 @@
-// Convolution on Hopper's tensor cores, as forward pass and as input gradient: y[pixel, k] = sum over taps and channels
+// Convolution on Hopper's tensor cores, as forward pass and as input gradient: y[pixel, k] = sum over taps, channels
 // of x[pixel + tap, c] * w[k, tap, c], then bias, ReLU or a ReLU's gradient, rounding and one swizzled store.
 //
 // Layout   x, y channels-last, w [K][R][S][C], 16-bit storage, fp32 sums. An implicit matrix product: M = output
-// pixels,
-//          N = filters, reduction = taps x channels in slices of CONV_SLICE channels of one tap, 64 deep to a stage.
+//          pixels, N = filters, reduction = taps x channels in slices of CONV_SLICE channels of a tap, 64 to a stage.
 // Roles    persistent blocks; one producer thread fills a ring of CONV_STAGES stages by TMA (im2col for x: padding,
-// image
-//          borders and the last partial tile read zero); CONV_CONSUMERS warpgroups multiply, each its own 64 *
-//          CONV_MMA_M rows, and store by themselves through CONV_STAGING shared buffers, so that one warpgroup's
-//          epilogue runs under the other's products and under the loads of the next tile.
+//          image borders and the last partial tile read zero); CONV_CONSUMERS warpgroups multiply, each its own
+//          64 * CONV_MMA_M rows, and store by themselves, so that one's epilogue runs under the other's products.
 // Gradient the input gradient is the same sum over dy with the filter flipped and w read transposed in place
-//          (CONV_TRANSPOSED_W = 1: the C and K of this kernel are then the layer's K and C): no copy of w is made.
+//          (CONV_TRANSPOSED_W = 1: this kernel's C and K are then the layer's K and C): no copy of w is made.
 // Limits   strides, padding, dilation as im2col TMA has them (corners in [-128, 127], tap offsets < 256); C and K
-// multiples
-//          of 8; one group; input gradient only for stride 1.
+//          multiples of 8; one group; the input gradient only for stride 1.
+//
+// Measured on an H200 (docs/performance-log.md), share of the matrix rate of the run: 0.9 to 1.0 where N >= 128 and a
+// tile has 18 stages or more, 0.85 for 5x5 with C = 64, 0.55 for N = 64 and 96, which read x from L2 at its limit of
+// 7 TB/s. What the ideas bought: an epilogue through shared memory and TMA, each warpgroup by itself: 5.3 -> 2.4 us a
+// tile (VGG conv3 212 -> 166 us). Three consumers of 64 x 128: better tile counts (AlexNet conv4 75 -> 57 us). The
+// gate fetched by TMA under the products, not loaded in the epilogue: 3 to 8 %. CONV_DEFER: 0 to 4 % forward, nothing
+// with a gate. Four store buffers for three stages: slower.
 //
 // Compile-time, all required:
 //   CONV_C CONV_K CONV_R CONV_S     channels, filters, window
 //   CONV_P CONV_Q                   output height and width
 //   CONV_STRIDE_H/_W CONV_PAD_H/_W CONV_DILATION_H/_W
 //   CONV_SLICE                      channels of one box: 64, or 32 / 16 where C is no multiple of 64
-//   CONV_CONSUMERS CONV_MMA_M       tile rows = 64 * CONSUMERS * MMA_M
-//   CONV_TILE_N                     64, 96 (only K <= 96), 128, 192, 256
-//   CONV_STAGES CONV_STAGING        ring depth; store buffers of 8 KB per warpgroup, 1 to 4
-//   CONV_DEFER                      1: a tile is stored under the products of the next one, for up to 96 sums a thread
-//   (no
-//                                   registers for more)
+//   CONV_CONSUMERS CONV_MMA_M       tile rows = 64 * CONSUMERS * MMA_M; sums a thread = MMA_M * TILE_N / 2, at most
+//                                   128 with one or two consumers, 64 with three
+//   CONV_TILE_N                     32, 48, 64, 96, 128, 192, 256; no multiple of 64 only where K <= TILE_N
+//   CONV_STAGES CONV_STAGING        ring depth; store buffers of 8 KB per warpgroup, 1 or 2
+//   CONV_DEFER                      1: a tile is stored under the products of the next one, for up to 96 sums a
+//                                   thread (no registers for more)
 //   CONV_TRANSPOSED_W CONV_BIAS CONV_RELU CONV_GATE NIXIE_BF16    0 or 1
 // Kernel conv_fprop(x_map, w_map, y_map, gate_map, bias, pixels):
-//   x_map   im2col, 16-bit {C, W, H, N}, corners {-pad, pad - (S-1) dilation}, box {SLICE, tile rows}, element strides
-//           {1, stride, stride, 1}, swizzle of SLICE * 2 bytes
-//   w_map   tiled {C, R*S, K}, box {SLICE, 1, TILE_N}, the same swizzle; transposed: tiled over the layer's own w, that
-//   is
-//           {K, R*S, C} in this kernel's letters, box {64, 1, SLICE}, swizzle 128 bytes, SLICE = 64
-//   y_map   tiled {K, pixels}, box {64, 64}, swizzle 128 bytes
-//   gate_map  if CONV_GATE: a map like y_map over the gate, 16-bit [pixels][K]: y is zeroed where it is not above zero;
-//           otherwise any map
-//   bias    float[K] if CONV_BIAS
-//   pixels  N * P * Q
-//   grid    at most one block per multiprocessor; block (CONSUMERS + 1) * 128; dynamic shared memory
-//           1024 + STAGES * (tile rows + TILE_N rounded up to 64 if transposed) * 128 + CONSUMERS * STAGING * 8192
+//   x_map     im2col, 16-bit {C, W, H, N}, corners {-pad, pad - (S-1) dilation}, box {SLICE, tile rows}, element
+//             strides {1, stride, stride, 1}, swizzle of SLICE * 2 bytes
+//   w_map     tiled {C, R*S, K}, box {SLICE, 1, TILE_N}, the same swizzle; transposed: tiled over the layer's own w,
+//             that is {K, R*S, C} in this kernel's letters, box {64, 1, 64}, swizzle 128 bytes, SLICE = 64
+//   y_map     tiled {K, pixels}, box {64, 64}, swizzle 128 bytes
+//   gate_map  if CONV_GATE: a map like y_map over the gate, 16-bit [pixels][K]: y is zeroed where it is not above
+//             zero; otherwise any map
+//   bias      float[K] if CONV_BIAS, 8-byte aligned
+//   pixels    N * P * Q
+//   grid      at most one block per multiprocessor; block (CONSUMERS + 1) * 128; dynamic shared memory 1024 + STAGES *
+//             (tile rows + TILE_N, rounded up to 64 if transposed) * 128 + CONSUMERS * STAGING * 8192
 #pragma once
 #include "ptx.cuh"
 

@@ -1,32 +1,38 @@
-// First layers of three channels and stride 4 (AlexNet, Overfeat: 11x11) on Hopper's tensor cores, by space-to-depth in
-// shared memory: blocks of 4x4 pixels become points of 48 channels, and the layer a dense 3x3 convolution of stride 1.
+// First layers of three channels and stride 4 (AlexNet, Overfeat: 11x11) on Hopper's tensor cores, by space-to-depth:
+// blocks of 4x4 pixels become points of 48 channels, and the layer a dense 3x3 convolution of stride 1.
 //
-// Layout   x [N][H][W][3], y [N][P][Q][K], w [K][R][S][3], 16-bit. In shared memory a band of x lies as 6 planes of 8
-// channels,
-//          [plane][row][column], 16 bytes a point: 8 neighbouring points are one core matrix of an unswizzled operand,
-//          so every tap is the same data at a start address shifted by whole points. Each pixel enters shared memory
-//          once. Channels of a point: plane d < 4 holds the first 8 of the 12 values of pixel row d, planes 4 and 5 the
-//          last 4s.
+// Layout   x [N][H][W][3], y [N][P][Q][K], w [K][R][S][3], 16-bit. conv_s2d_pack makes a padded copy of x in 6 planes
+//          of 8 channels, [N][plane][row][column][8]; whoever prepares images can write it directly, and forward and
+//          gradient share it. In shared memory 8 neighbouring points of a plane are one core matrix of an unswizzled
+//          operand, so every tap is the same data at a start address shifted by whole points: a band is loaded once.
+//          Plane d < 4 holds the first 8 of the 12 values of pixel row d of a point, planes 4 and 5 the last 4s.
 // Rows     M runs over the band's points row after row, all of the pitch: the last columns of a row are junk that is
-// computed
-//          and not stored (4 %). Filters are permuted so that a thread's eight are neighbours: 16-byte stores, no
-//          shuffle.
-// Roles    two warpgroups pack the next band while three multiply and store; in the gradient they load dy by TMA too,
-// whose
-//          columns past Q read zero, and consumer i holds the sums of tap row i for all bands of its block.
-// Limits   stride 4, R and S at most 12, K a multiple of 32 up to 96 forward, of 8 in the gradient.
+//          computed and not stored (4 %). Filters are permuted so that a thread's eight are neighbours.
+// Roles    one thread copies bands; three warpgroups multiply tiles of 64 points in turn. In the gradient dy comes by
+//          TMA, whose columns past Q read zero, and warpgroup i holds the sums of tap row i over all bands of a block.
+// Limits   stride 4; R and S at most 12, in the gradient R from 9 to 12; K 32, 64 or 96 forward, a multiple of 8 in
+//          the gradient; a band's buffers must fit shared memory.
+//
+// Measured on an H200, batch 128: AlexNet conv1 forward 48 us, gradient 51, pack 22 (floor 23 each; cuDNN 437 and
+// 356); Overfeat 61, 82 and 24 us (floor 35; cuDNN 678 and 488). The tensor cores are busy 60 % of the time: products
+// of 64 x 64 and 64 x 48 read shared memory as long as they multiply; filters as M, points as N = 128 would help.
+// What the ideas bought: packing inside the kernel cost 60 and 75 us (4 warps issue too slowly) against 22 + 54 and
+// 51; packing the weights once instead of in every block 6 us.
 //
 // Compile-time, all required: CONV_H CONV_W CONV_PAD CONV_K CONV_R CONV_S CONV_BAND (output rows of a band)
-// CONV_BUFFERS
-//   CONV_BIAS CONV_RELU CONV_OUT_FLOAT NIXIE_BF16
-// Kernel conv_s2d(x, w, bias, y, images): grid up to one block per multiprocessor, block 640, dynamic shared memory
-//   1024 + BUFFERS * kBandBytes + kTaps * 96 * K.
-// Kernel conv_s2d_wgrad(dy_map, x, parts, images): grid (blocks, ceil(K / 64)), block 512, dynamic shared memory
+//   CONV_BUFFERS CONV_BIAS CONV_RELU CONV_OUT_FLOAT NIXIE_BF16
+// With TR = ceil(R / 4), TS = ceil(S / 4), kTaps = TR * TS, kPitch = Q + TS - 1, kBandBytes = 96 * (BAND + TR - 1) *
+// kPitch rounded up to 1024, kDyBytes = 128 * BAND * kPitch rounded up to 2048:
+// Kernel conv_s2d_pack(x, packed, images): a thread per 16 bytes of packed [images][6][P + TR - 1][kPitch][8];
+//   block 256.
+// Kernel conv_s2d_pack_weights(w, packed_weights): a thread per 16 bytes of [kTaps * 6][K][8]; block 256.
+// Kernel conv_s2d(packed, packed_weights, bias, y, images): grid up to one block per multiprocessor, block 512,
+//   dynamic shared memory 1024 + BUFFERS * kBandBytes + kTaps * 96 * K.
+// Kernel conv_s2d_wgrad(dy_map, packed, parts, images): grid (blocks, ceil(K / 64)), block 512, dynamic shared memory
 //   1024 + BUFFERS * (kBandBytes + kDyBytes); dy_map tiled {K, Q, P, N}, box {64, kPitch, BAND, 1}, swizzle 128 bytes;
 //   parts float[blocks][grid.y][kTaps * 48 + 8][64].
-// Kernel conv_s2d_wgrad_reduce(parts, dw, db, blocks): grid (kTaps * 48 + 8, grid.y of the gradient), block 256; dw
-// [K][R][S][3]. where kPitch = Q + TS - 1, kBandBytes = 96 * (BAND + TR - 1) * kPitch rounded up to 1024, kDyBytes =
-// 128 * BAND * kPitch rounded up to 2048, kTaps = TR * TS, TR = ceil(R / 4), TS = ceil(S / 4).
+// Kernel conv_s2d_wgrad_reduce(parts, dw, db, blocks): grid (kTaps * 48 + 8, grid.y of the gradient), block 256;
+//   dw [K][R][S][3] float or 16-bit, db float[K].
 #pragma once
 #include "ptx.cuh"
 

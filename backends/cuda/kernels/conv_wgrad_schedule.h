@@ -1,0 +1,92 @@
+// Shares the work of a filter gradient (tiles x stages of pixels) out over the blocks of conv_wgrad_sm90.cuh.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+namespace nixie::cuda {
+
+/// Stages [first, first + count) of a tile; slot -1: all of the tile. The layout is the kernel's.
+struct WgradItem {
+  std::int32_t tile = 0;  ///< row | column << 16
+  std::int32_t first = 0, count = 0, slot = -1;
+};
+
+/// The parts of a tile that several items share: slots [first, first + count) of the workspace.
+struct WgradSplit {
+  std::int32_t tile = 0, first = 0, count = 0, unused = 0;
+};
+
+struct WgradSchedule {
+  std::vector<WgradItem> items;           ///< block by block
+  std::vector<std::int32_t> first_items;  ///< of each block, and the count of all
+  std::vector<WgradSplit> splits;
+  int slots = 0;
+};
+
+/// Whole tiles go round the workers first. Each tile that is left over is cut into equal chunks from its start, one a
+/// worker, so that all tiles read the same pixels at the same time (which is what keeps them in L2); workers that are
+/// still free share what remains at the ends. `epilogue` is the cost of storing a tile, in stages.
+inline WgradSchedule schedule_wgrad(int rows, int columns, int stages, int workers, int epilogue = 6) {
+  struct Piece {
+    int tile, first, count;
+  };
+  const int tiles = rows * columns, rest = tiles % workers, whole = tiles - rest;
+  std::vector<std::vector<Piece>> plan(static_cast<std::size_t>(workers));
+  for (int tile = 0; tile < whole; ++tile) plan[static_cast<std::size_t>(tile % workers)].push_back({tile, 0, stages});
+  if (rest > 0) {
+    const int chunks = std::min(workers / rest, stages), spare = workers - chunks * rest;
+    // The ends of the tiles from stage chunks * length on, dealt out in shares that cost as much as a chunk.
+    auto deal = [&](int length) {
+      std::vector<std::vector<Piece>> shares;
+      int room = 0;
+      for (int i = 0; i < rest; ++i) {
+        for (int first = chunks * length; first < stages;) {
+          if (room <= epilogue) shares.emplace_back(), room = length + epilogue;
+          const int count = std::min(stages - first, room - epilogue);
+          shares.back().push_back({whole + i, first, count});
+          first += count, room -= count + epilogue;
+        }
+      }
+      return shares;
+    };
+    int length = std::max(1, stages * rest / workers);
+    auto shares = deal(length);
+    while (chunks * length<stages&& static_cast<int>(shares.size())> spare) shares = deal(++length);
+    for (int j = 0; j < chunks; ++j)
+      for (int i = 0; i < rest; ++i)
+        if (const int first = j * length; first < stages)
+          plan[static_cast<std::size_t>(j * rest + i)].push_back({whole + i, first, std::min(length, stages - first)});
+    for (std::size_t i = 0; i < shares.size(); ++i)
+      for (const Piece& piece : shares[i]) plan[static_cast<std::size_t>(chunks * rest) + i].push_back(piece);
+  }
+
+  std::vector<std::vector<int>> starts(static_cast<std::size_t>(tiles));  // of each tile's pieces, in order
+  for (const auto& pieces : plan)
+    for (const Piece& piece : pieces) starts[static_cast<std::size_t>(piece.tile)].push_back(piece.first);
+  WgradSchedule schedule;
+  std::vector<int> slot(static_cast<std::size_t>(tiles));
+  auto name = [&](int tile) { return tile % rows | tile / rows << 16; };
+  for (int tile = 0; tile < tiles; ++tile) {
+    auto& own = starts[static_cast<std::size_t>(tile)];
+    std::sort(own.begin(), own.end());
+    slot[static_cast<std::size_t>(tile)] = schedule.slots;
+    if (own.size() < 2) continue;
+    schedule.splits.push_back({name(tile), schedule.slots, static_cast<int>(own.size()), 0});
+    schedule.slots += static_cast<int>(own.size());
+  }
+  schedule.first_items.push_back(0);
+  for (const auto& pieces : plan) {
+    for (const Piece& piece : pieces) {
+      const auto& own = starts[static_cast<std::size_t>(piece.tile)];
+      const auto at = std::find(own.begin(), own.end(), piece.first) - own.begin();
+      const int part = own.size() < 2 ? -1 : slot[static_cast<std::size_t>(piece.tile)] + static_cast<int>(at);
+      schedule.items.push_back({name(piece.tile), piece.first, piece.count, part});
+    }
+    schedule.first_items.push_back(static_cast<std::int32_t>(schedule.items.size()));
+  }
+  return schedule;
+}
+
+}  // namespace nixie::cuda
