@@ -16,19 +16,18 @@ inline constexpr int kTileVectors = kVectorBytes == 16 ? 2 : 3;
 template <class T>
 inline constexpr int kTileLanes = kTileVectors* kLanes<T>;
 
-/// out[row][lane] (+)= sum over run, i of rows[row][run * jump + i * step] * lane, the lanes being
-/// lanes[(run * length + i) * lanes_step + lane], or with offsets vectors[v][offsets[i]...] where they lie (one run).
+/// out[row][lane] (+)= sum over run, i of rows[row][run * jump + i * step] * lanes[(run * length + i) * lanes_step +
+/// lane]; with offsets (and one run) the rows are read at rows[row][offsets[i]].
 template <class T>
 struct TileArgs {
   const T* rows[kTileRows];
   std::int64_t step = 1;  ///< elements between neighbours along the depth, within a run
   std::int64_t jump = 0;  ///< elements between the starts of runs
   std::int64_t runs = 1;
-  std::int64_t length = 0;   ///< depth of a run
+  std::int64_t length = 0;  ///< depth of a run
+  const std::int64_t* offsets = nullptr;
   const T* lanes = nullptr;  ///< packed: whole vectors
   std::int64_t lanes_step = 0;
-  const T* vectors[kTileVectors] = {};
-  const std::int64_t* offsets = nullptr;
   T* out = nullptr;  ///< whole vectors
   std::int64_t out_step = 0;
   bool add = false;  ///< to what `out` holds
@@ -41,19 +40,15 @@ void tile_kernel(const TileArgs<T>& args) {
   const T* rows[kRows];
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) rows[r] = args.rows[r];
-  const T* vectors[kVectors];
-#pragma GCC unroll 3
-  for (int v = 0; v < kVectors; ++v) vectors[v] = kOffsets ? args.vectors[v] : args.lanes + v * kWidth;
-  const std::int64_t step = args.step, lanes_step = args.lanes_step;
-  std::int64_t lane_at = 0;
-  for (std::int64_t run = 0; run < args.runs; ++run) {
+  const T* lanes = args.lanes;
+  const std::int64_t step = args.step, lanes_step = args.lanes_step, runs = kOffsets ? 1 : args.runs;
+  for (std::int64_t run = 0; run < runs; ++run) {
     std::int64_t at = run * args.jump;
-    for (std::int64_t i = 0; i < args.length; ++i, at += step) {
-      if constexpr (kOffsets) lane_at = args.offsets[i];
+    for (std::int64_t i = 0; i < args.length; ++i, at += step, lanes += lanes_step) {
+      if constexpr (kOffsets) at = args.offsets[i];
       Vector<T> lane[kVectors];
 #pragma GCC unroll 3
-      for (int v = 0; v < kVectors; ++v) lane[v] = load(vectors[v] + lane_at);
-      if constexpr (!kOffsets) lane_at += lanes_step;
+      for (int v = 0; v < kVectors; ++v) lane[v] = load(lanes + v * kWidth);
 #pragma GCC unroll 8
       for (int r = 0; r < kRows; ++r) {
         const Vector<T> row = broadcast(rows[r][at]);
