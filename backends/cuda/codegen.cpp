@@ -62,7 +62,7 @@ KernelCode generate_map(const Plan& plan, const Kernel& kernel) {
   text += entry_point("kernel0", std::to_string(kThreads), "map(body)");
   result.arguments = body.arguments();
   if (groups > 0)
-    result.launches.push_back({"kernel0", (groups + kThreads * unroll - 1) / (kThreads * unroll), kThreads, true});
+    result.launches.push_back({"kernel0", (groups + kThreads * unroll - 1) / (kThreads * unroll), kThreads});
   return result;
 }
 

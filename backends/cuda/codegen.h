@@ -14,7 +14,6 @@ struct Launch {
   std::string entry;
   std::int64_t blocks = 0;
   int threads = 0;
-  bool grid_stride = false;  ///< fewer blocks do as well
 };
 
 struct KernelCode {

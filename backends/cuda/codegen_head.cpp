@@ -1,6 +1,7 @@
 // Writes the programs of kernels with a head: gemm.cuh for products and convolutions, gather.cuh inside map.cuh for
 // pooling, gather and scatter.
 #include <algorithm>
+#include <cmath>
 
 #include "backends/cuda/codegen.h"
 #include "backends/cuda/print.h"
@@ -157,34 +158,35 @@ struct Tiling {
   std::int64_t tiles = 1;
 };
 
-constexpr std::int64_t kEnoughBlocks = 256;
+constexpr std::int64_t kEnoughThreads = 256 * 256;
 
+// One block adds the parts of a tile: more parts than each has steps would only move the wait there.
 std::int64_t most_splits(const Product& p, const Tiling& t) {
-  return std::clamp<std::int64_t>((p.k + t.k - 1) / t.k / 8, 1, 128);
+  const std::int64_t steps = (p.k + t.k - 1) / t.k;
+  return std::clamp<std::int64_t>(std::min(steps / 8, static_cast<std::int64_t>(std::sqrt(static_cast<double>(steps)))),
+                                  1, 128);
 }
 
 // The largest tile that gives the device enough blocks, parts of the sum counted; no function of the device, so that
 // results are none either.
 Tiling tiling_of(const Product& p, bool tensor_cores, bool wide_numbers) {
-  static const std::vector<Tiling> kFloat{{128, 128, 16, 8, 8, 1, 256},
-                                          {128, 64, 16, 8, 4, 1, 256},
-                                          {128, 32, 16, 8, 4, 1, 128},
-                                          {64, 64, 16, 4, 4, 1, 256},
-                                          {32, 32, 16, 4, 4, 1, 64}};
+  static const std::vector<Tiling> kFloat{{128, 128, 16, 8, 8, 1, 256}, {64, 128, 16, 8, 8, 1, 128},
+                                          {128, 64, 16, 8, 8, 1, 128},  {128, 32, 16, 8, 4, 1, 128},
+                                          {64, 64, 16, 8, 4, 1, 128},   {32, 32, 16, 4, 4, 1, 64}};
   static const std::vector<Tiling> kTensor{{128, 128, 32, 4, 4, 4, 256},
                                            {128, 64, 32, 4, 4, 2, 256},
                                            {64, 64, 32, 4, 4, 2, 128},
                                            {64, 32, 32, 4, 4, 2, 128}};
   Tiling chosen{};
   for (Tiling t : tensor_cores ? kTensor : kFloat) {
-    if (wide_numbers && t.m > 64) continue;
+    if (wide_numbers && t.thread_m * t.thread_n > 32) continue;  // doubles fill two registers
     t.tiles = p.groups * ((p.m + t.m - 1) / t.m) * ((p.n + t.n - 1) / t.n);
     chosen = t;
     // A tile twice as wide as the matrix works for nothing.
-    if (t.tiles * most_splits(p, t) >= kEnoughBlocks / 2 && p.m * 2 > t.m && p.n * 2 > t.n) break;
+    if (t.tiles * most_splits(p, t) * t.threads >= kEnoughThreads / 2 && p.m * 2 > t.m && p.n * 2 > t.n) break;
   }
-  chosen.splits = static_cast<int>(
-      std::clamp<std::int64_t>(kEnoughBlocks / std::max<std::int64_t>(chosen.tiles, 1), 1, most_splits(p, chosen)));
+  chosen.splits = static_cast<int>(std::clamp<std::int64_t>(
+      kEnoughThreads / chosen.threads / std::max<std::int64_t>(chosen.tiles, 1), 1, most_splits(p, chosen)));
   return chosen;
 }
 
@@ -237,7 +239,7 @@ KernelCode generate_product(const Plan& plan, const Kernel& kernel, const Produc
   text += entry_point("kernel0", fmt::format("{}, 1", t.threads),
                       fmt::format("{}({}<Body>(body))", tensor_cores ? "gemm_mma" : "gemm", p.problem));
   result.arguments = body.arguments();
-  if (kernel.domain.size() > 0) result.launches.push_back({"kernel0", t.tiles * t.splits, t.threads, false});
+  if (kernel.domain.size() > 0) result.launches.push_back({"kernel0", t.tiles * t.splits, t.threads});
   return result;
 }
 

@@ -159,8 +159,8 @@ KernelCode generate_reduce(const Plan& plan, const Kernel& kernel) {
   for (std::size_t i = 0; i < starts.size(); ++i) {
     const int last = i + 1 < starts.size() ? starts[i + 1] : static_cast<int>(kernel.stages.size());
     const std::string name = fmt::format("kernel{}", i);
-    text += entry_point(name, std::to_string(g.threads()), fmt::format("reduce<{}, {}>(body)", starts[i], last));
-    if (kept_groups > 0) result.launches.push_back({name, g.tiles * g.splits, g.threads(), false});
+    text += entry_point(name, fmt::format("{}, 1", g.threads()), fmt::format("reduce<{}, {}>(body)", starts[i], last));
+    if (kept_groups > 0) result.launches.push_back({name, g.tiles * g.splits, g.threads()});
   }
   result.arguments = body.arguments();
   return result;

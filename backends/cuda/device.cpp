@@ -49,7 +49,6 @@ Device::Device(int ordinal) : ordinal_(ordinal) {
   if (properties.major < kOldestMajor)
     fail(Fault::device, "cuda: ", name_, " has compute capability ", properties.major, ".", properties.minor,
          ", expected 8.0 or newer; use backend: cpu");
-  multiprocessors_ = properties.multiProcessorCount;
   architecture_ = architecture_of(properties.major, properties.minor);
   CUDA_CHECK(cudaStreamCreateWithFlags(stream_.out(), cudaStreamNonBlocking));
   cudaMemPool_t pool;

@@ -17,7 +17,6 @@ class Device : public std::enable_shared_from_this<Device> {
   /// Makes the device current for the calling thread.
   void use() const { CUDA_CHECK(cudaSetDevice(ordinal_)); }
   cudaStream_t stream() const { return stream_; }
-  int multiprocessors() const { return multiprocessors_; }
   const std::string& architecture() const { return architecture_; }
   const std::string& name() const { return name_; }
   Staging& staging() { return staging_; }
@@ -28,7 +27,7 @@ class Device : public std::enable_shared_from_this<Device> {
  private:
   explicit Device(int ordinal);
 
-  int ordinal_ = 0, multiprocessors_ = 0;
+  int ordinal_ = 0;
   std::string architecture_, name_;
   Stream stream_;
   Staging staging_;

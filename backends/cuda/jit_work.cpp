@@ -1,7 +1,6 @@
 // Launches kernels of loaded cubins.
 #include "backends/cuda/jit_work.h"
 
-#include <algorithm>
 #include <map>
 
 #include "backends/cuda/jit.h"
@@ -11,15 +10,12 @@ namespace {
 
 class JitWork final : public Work {
  public:
-  JitWork(const KernelCode& code, std::shared_ptr<Library> library, int multiprocessors)
+  JitWork(const KernelCode& code, std::shared_ptr<Library> library)
       : arguments_(code.arguments), scratch_bytes_(code.scratch_bytes), library_(std::move(library)) {
     for (const Launch& launch : code.launches) {
       Entry entry;
       CUDA_CHECK(cudaLibraryGetKernel(&entry.kernel, *library_, launch.entry.c_str()));
-      // Blocks that stride over the grid need no more of themselves than run at once.
-      const std::int64_t most =
-          launch.grid_stride ? std::int64_t{multiprocessors} * (2048 / launch.threads) : launch.blocks;
-      entry.blocks = static_cast<unsigned>(std::min(launch.blocks, most));
+      entry.blocks = static_cast<unsigned>(launch.blocks);
       entry.threads = static_cast<unsigned>(launch.threads);
       entries_.push_back(entry);
     }
@@ -65,7 +61,7 @@ std::vector<std::unique_ptr<Work>> make_jit_work(const Device& device, std::span
       library = std::make_shared<Library>();
       CUDA_CHECK(cudaLibraryLoadData(library->out(), cubins[i].code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0));
     }
-    works.push_back(std::make_unique<JitWork>(codes[i], library, device.multiprocessors()));
+    works.push_back(std::make_unique<JitWork>(codes[i], library));
   }
   return works;
 }

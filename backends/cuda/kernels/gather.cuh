@@ -33,31 +33,35 @@ struct Windows {
       if (inside) visit(place, index);
     }
   }
+  // Windows that can hold one position, along an axis and in all.
+  static constexpr int most(int i) { return (Body::window(i) + Body::stride(i) - 1) / Body::stride(i); }
+  static constexpr int most_holders() {
+    int total = 1;
+    for (int i = 0; i < axes; ++i) total *= most(i);
+    return total;
+  }
   // Calls visit(place of x in that window, y's position) for the windows of y that hold x's `position`.
   template <class Visit>
   static void over_holders(const Index (&position)[axes + 1], Visit visit) {
-    int first[axes], count[axes], total = 1;
-#pragma unroll
-    for (int i = 0; i < axes; ++i) {
-      const int h = static_cast<int>(position[i + 1]) + Body::pad(i);
-      first[i] = h < Body::window(i) ? 0 : (h - Body::window(i)) / Body::stride(i) + 1;
-      const int last = h / Body::stride(i) < Body::y_size(i) - 1 ? h / Body::stride(i) : Body::y_size(i) - 1;
-      count[i] = last - first[i] + 1;
-      total *= count[i] > 0 ? count[i] : 0;
-    }
-    for (int holder = 0; holder < total; ++holder) {
+#pragma unroll(most_holders() <= 16 ? most_holders() : 1)
+    for (int holder = 0; holder < most_holders(); ++holder) {
       Index y[axes + 1];
       y[0] = position[0];
+      bool holds = true;
       int rest = holder, place = 0, size = 1;
 #pragma unroll
       for (int i = axes - 1; i >= 0; --i) {
-        const int p = first[i] + rest % count[i];
-        rest /= count[i];
+        const int h = static_cast<int>(position[i + 1]) + Body::pad(i);
+        // The last window that begins at or before h, and those before it.
+        const int p = h / Body::stride(i) - (most(i) - 1 - rest % most(i));
+        rest /= most(i);
+        const int inside = h - p * Body::stride(i);
+        holds &= p >= 0 && p < Body::y_size(i) && inside < Body::window(i);
         y[i + 1] = p;
-        place += (static_cast<int>(position[i + 1]) + Body::pad(i) - p * Body::stride(i)) * size;
+        place += inside * size;
         size *= Body::window(i);
       }
-      visit(place, y);
+      if (holds) visit(place, y);
     }
   }
   // How many places of y's window lie inside x.

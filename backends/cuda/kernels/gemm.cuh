@@ -126,8 +126,9 @@ __device__ void gemm(const Problem& problem) {
   static_assert(threads == tile_m / thread_m * (tile_n / thread_n) && thread_m % 4 == 0 && thread_n % 4 == 0);
   using MoveA = typename Feeder<Problem>::MoveA;
   using MoveB = typename Feeder<Problem>::MoveB;
-  __shared__ alignas(16) T shared_a[tile_k][tile_m + 4];
-  __shared__ alignas(16) T shared_b[tile_k][tile_n + 4];
+  // Two of each: one is filled while the other is used.
+  __shared__ alignas(16) T shared_a[2][tile_k][tile_m + 4];
+  __shared__ alignas(16) T shared_b[2][tile_k][tile_n + 4];
 
   const Tile<Problem> tile;
   Feeder<Problem> next(problem, tile);
@@ -138,35 +139,41 @@ __device__ void gemm(const Problem& problem) {
 #pragma unroll
   for (int i = 0; i < thread_m * thread_n; ++i) sum[i] = 0;
 
-  next.fetch(tile.begin);
-  for (Index k0 = tile.begin; k0 < tile.end; k0 += tile_k) {
+  const auto fill = [&](int half) {
 #pragma unroll
     for (int i = 0; i < MoveA::count; ++i)
 #pragma unroll
       for (int e = 0; e < Problem::kVectorA; ++e)
-        shared_a[MoveA::k(i) + (Problem::kAlongKA ? e : 0)][MoveA::line(i) + (Problem::kAlongKA ? 0 : e)] =
+        shared_a[half][MoveA::k(i) + (Problem::kAlongKA ? e : 0)][MoveA::line(i) + (Problem::kAlongKA ? 0 : e)] =
             convert<T>(next.a[i].lane[e]);
 #pragma unroll
     for (int i = 0; i < MoveB::count; ++i)
 #pragma unroll
       for (int e = 0; e < Problem::kVectorB; ++e)
-        shared_b[MoveB::k(i) + (Problem::kAlongKB ? e : 0)][MoveB::line(i) + (Problem::kAlongKB ? 0 : e)] =
+        shared_b[half][MoveB::k(i) + (Problem::kAlongKB ? e : 0)][MoveB::line(i) + (Problem::kAlongKB ? 0 : e)] =
             convert<T>(next.b[i].lane[e]);
     __syncthreads();
-    next.fetch(k0 + tile_k);  // on its way while the products are made
+  };
+
+  next.fetch(tile.begin);
+  fill(0);
+  int half = 0;
+  for (Index k0 = tile.begin; k0 < tile.end; k0 += tile_k, half ^= 1) {
+    const bool more = k0 + tile_k < tile.end;
+    if (more) next.fetch(k0 + tile_k);  // on its way while the products are made
 #pragma unroll
     for (int k = 0; k < tile_k; ++k) {
       T a[thread_m], b[thread_n];
 #pragma unroll
-      for (int i = 0; i < thread_m; ++i) a[i] = shared_a[k][i / 4 * far_m + ty * 4 + i % 4];
+      for (int i = 0; i < thread_m; ++i) a[i] = shared_a[half][k][i / 4 * far_m + ty * 4 + i % 4];
 #pragma unroll
-      for (int j = 0; j < thread_n; ++j) b[j] = shared_b[k][j / 4 * far_n + tx * 4 + j % 4];
+      for (int j = 0; j < thread_n; ++j) b[j] = shared_b[half][k][j / 4 * far_n + tx * 4 + j % 4];
 #pragma unroll
       for (int i = 0; i < thread_m; ++i)
 #pragma unroll
         for (int j = 0; j < thread_n; ++j) sum[i * thread_n + j] = multiply_add(a[i], b[j], sum[i * thread_n + j]);
     }
-    __syncthreads();
+    if (more) fill(half ^ 1);
   }
 
   if (!add_parts(problem, tile, sum)) return;

@@ -52,8 +52,9 @@ __device__ void gemm_mma(const Problem& problem) {
   static_assert(warp_m % 16 == 0 && warp_n % 16 == 0 && tile_k % 16 == 0);
   using MoveA = typename Feeder<Problem>::MoveA;
   using MoveB = typename Feeder<Problem>::MoveB;
-  __shared__ alignas(16) SharedTile<T, tile_m, tile_k, Problem::kAlongKA> shared_a;
-  __shared__ alignas(16) SharedTile<T, tile_n, tile_k, Problem::kAlongKB> shared_b;
+  // Two of each: one is filled while the other is used.
+  __shared__ alignas(16) SharedTile<T, tile_m, tile_k, Problem::kAlongKA> shared_a[2];
+  __shared__ alignas(16) SharedTile<T, tile_n, tile_k, Problem::kAlongKB> shared_b[2];
 
   const Tile<Problem> tile;
   Feeder<Problem> next(problem, tile);
@@ -69,30 +70,36 @@ __device__ void gemm_mma(const Problem& problem) {
 #pragma unroll
   for (int i = 0; i < down * across * 4; ++i) sum[i] = 0;
 
-  next.fetch(tile.begin);
-  for (Index k0 = tile.begin; k0 < tile.end; k0 += tile_k) {
+  const auto fill = [&](int half) {
 #pragma unroll
-    for (int i = 0; i < MoveA::count; ++i) write(shared_a.at(MoveA::line(i), MoveA::k(i)), next.a[i]);
+    for (int i = 0; i < MoveA::count; ++i) write(shared_a[half].at(MoveA::line(i), MoveA::k(i)), next.a[i]);
 #pragma unroll
-    for (int i = 0; i < MoveB::count; ++i) write(shared_b.at(MoveB::line(i), MoveB::k(i)), next.b[i]);
+    for (int i = 0; i < MoveB::count; ++i) write(shared_b[half].at(MoveB::line(i), MoveB::k(i)), next.b[i]);
     __syncthreads();
-    next.fetch(k0 + tile_k);  // on its way while the products are made
+  };
+
+  next.fetch(tile.begin);
+  fill(0);
+  int half = 0;
+  for (Index k0 = tile.begin; k0 < tile.end; k0 += tile_k, half ^= 1) {
+    const bool more = k0 + tile_k < tile.end;
+    if (more) next.fetch(k0 + tile_k);  // on its way while the products are made
 #pragma unroll
     for (int k = 0; k < tile_k; k += 16) {
       u32 a[down][4], b[across / 2][4];
 #pragma unroll
       for (int i = 0; i < down; ++i)
-        load_matrices<!Problem::kAlongKA>(a[i], shared_a.at(m0 + i * 16 + a_line, k + a_k));
+        load_matrices<!Problem::kAlongKA>(a[i], shared_a[half].at(m0 + i * 16 + a_line, k + a_k));
 #pragma unroll
       for (int j = 0; j < across / 2; ++j)
-        load_matrices<!Problem::kAlongKB>(b[j], shared_b.at(n0 + j * 16 + b_line, k + b_k));
+        load_matrices<!Problem::kAlongKB>(b[j], shared_b[half].at(n0 + j * 16 + b_line, k + b_k));
 #pragma unroll
       for (int i = 0; i < down; ++i)
 #pragma unroll
         for (int j = 0; j < across; ++j)
           multiply_add_16x8x16<T>(sum + (i * across + j) * 4, a[i], b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]);
     }
-    __syncthreads();
+    if (more) fill(half ^ 1);
   }
 
   if (!add_parts(problem, tile, sum)) return;
