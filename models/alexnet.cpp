@@ -21,7 +21,7 @@ Sequential Alexnet::layers() const {
   };
   const Sequential classifier{
       Dropout{.rate = dropout}, Linear{.out = 4096}, Relu{}, Dropout{.rate = dropout}, Linear{.out = 4096}, Relu{},
-      Linear{.out = classes},
+      output_layer(classes),
   };
   return {{"features", features}, Flatten{}, {"classifier", classifier}};
 }

@@ -42,7 +42,7 @@ Sequential Googlenet::layers() const {
       {"avgpool", GlobalAvgPool{}},
       Flatten{},
       {"dropout", Dropout{.rate = dropout}},
-      {"fc", Linear{.out = classes}},
+      {"fc", output_layer(classes)},
   };
 }
 

@@ -14,7 +14,7 @@ Sequential Lenet::layers() const {
       Flatten{},
       Linear{.out = 512},
       Relu{},
-      Linear{.out = classes},
+      output_layer(classes),
   };
 }
 

@@ -6,7 +6,7 @@ namespace nixie {
 Sequential Mlp::layers() const {
   Sequential net{Flatten{}};
   for (int size : hidden) net.add(Linear{.out = size}).add(Relu{});
-  return net.add(Linear{.out = classes});
+  return net.add(output_layer(classes));
 }
 
 }  // namespace nixie

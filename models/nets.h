@@ -6,6 +6,9 @@
 
 namespace nixie {
 
+/// A net's last layer: starts with small weights, so that the first loss is near that of guessing, log(classes).
+inline Linear output_layer(int classes) { return {.out = classes, .init = Init::normal(0.01f)}; }
+
 /// Flatten, then linear layers with ReLU between them. Names: 1.weight, 3.weight, ...
 struct Mlp {
   int classes = 10;

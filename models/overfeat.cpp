@@ -21,7 +21,7 @@ Sequential Overfeat::layers() const {
   };
   const Sequential classifier{
       Dropout{.rate = dropout}, Linear{.out = 3072}, Relu{}, Dropout{.rate = dropout}, Linear{.out = 4096}, Relu{},
-      Linear{.out = classes},
+      output_layer(classes),
   };
   return {{"features", features}, Flatten{}, {"classifier", classifier}};
 }

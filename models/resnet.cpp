@@ -58,7 +58,7 @@ Sequential Resnet<depth>::layers() const {
       {"layer4", stage(depth, blocks[3], 512, 2)},
       {"avgpool", GlobalAvgPool{}},
       Flatten{},
-      {"fc", Linear{.out = classes}},
+      {"fc", output_layer(classes)},
   };
 }
 

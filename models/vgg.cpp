@@ -32,8 +32,8 @@ Sequential Vgg<depth>::layers() const {
     channels = std::min(2 * channels, 512);
   }
   const Sequential classifier{
-      Linear{.out = 4096},    Relu{}, Dropout{.rate = dropout}, Linear{.out = 4096}, Relu{}, Dropout{.rate = dropout},
-      Linear{.out = classes},
+      Linear{.out = 4096},   Relu{}, Dropout{.rate = dropout}, Linear{.out = 4096}, Relu{}, Dropout{.rate = dropout},
+      output_layer(classes),
   };
   return {{"features", features}, Flatten{}, {"classifier", classifier}};
 }

@@ -49,6 +49,8 @@ class Optimizer {
   void update(const std::vector<Gradient>& gradients, const Tensor& step) const;
   void update(const std::vector<Gradient>& gradients) const;
 
+  /// Updates so far, an i32 scalar: what `update` counts.
+  const Variable& count() const { return count_; }
   const OptimizerOptions& options() const { return options_; }
   const Schedule& schedule() const { return schedule_; }
   /// Buffers by name `<parameter>.<buffer>` (`features.0.weight.momentum_buffer`), and what all parameters share:

@@ -2,9 +2,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <random>
 #include <set>
 
+#include "backends/cpu/backend.h"
+#include "core/step.h"
 #include "models/registry.h"
+#include "optimizers/registry.h"
 
 namespace nixie {
 namespace {
@@ -179,6 +184,41 @@ TEST(Model, InitialValuesFollowTheSeedAndTheName) {
   EXPECT_EQ(first(a), first(b));
   EXPECT_NE(first(a), first(c));
 }
+
+// Trains on one batch of noisy colours, one per class: the first loss is of the order of guessing's, and it falls.
+void learns_a_batch(const AnyModel& net, const Shape& shape, int classes, double rate, int steps) {
+  const std::shared_ptr<Backend> backend = make_cpu_backend();
+  const Model model(net, shape, 1);
+  const Optimizer optimizer(model.parameters(), {.rule = Sgd{}, .schedule = ConstantRate{.rate = rate}});
+  Step step(*backend, [&](const Inputs& in) {
+    Pass pass{.step = optimizer.count(), .seed = 1};
+    const Tensor loss = cross_entropy(model(in["images"], pass), in["labels"]);
+    optimizer.update(gradients(loss, model.parameters()));
+    return Outputs{{"loss", loss}};
+  });
+  std::mt19937 random(1);
+  Array images(Dtype::f32, shape), labels(Dtype::i32, {shape[0]});
+  for (std::int32_t& label : labels.data<std::int32_t>())
+    label = static_cast<std::int32_t>(random() % static_cast<unsigned>(classes));
+  const std::int64_t plane = shape[2] * shape[3];
+  for (std::int64_t i = 0; i < images.size(); ++i) {
+    const std::int64_t label = labels.data<std::int32_t>()[static_cast<std::size_t>(i / (plane * shape[1]))];
+    const std::int64_t hue = (label + 1) * (i / plane % shape[1] + 2) % 7;
+    images.data<float>()[static_cast<std::size_t>(i)] = static_cast<float>(random() / 4294967296.0 - 0.8 + 0.1 * hue);
+  }
+  const auto run = [&] { return step({{"images", images}, {"labels", labels}}).at("loss").item(); };
+  const double first = run();
+  EXPECT_LT(first, 2 * std::log(classes));
+  double last = first;
+  for (int i = 1; i < steps; ++i) last = run();
+  EXPECT_LT(last, 0.5 * first);
+}
+
+TEST(Nets, MlpLearnsABatch) { learns_a_batch(Mlp{}, {16, 1, 8, 8}, 10, 0.05, 60); }
+TEST(Nets, LenetLearnsABatch) { learns_a_batch(Lenet{}, {8, 1, 28, 28}, 10, 0.01, 40); }
+TEST(Nets, Resnet18LearnsABatch) { learns_a_batch(Resnet<18>{.classes = 10}, {8, 3, 32, 32}, 10, 0.02, 12); }
+TEST(Nets, GooglenetLearnsABatchLong) { learns_a_batch(Googlenet{.classes = 4}, {4, 3, 64, 64}, 4, 0.01, 60); }
+TEST(Nets, AlexnetLearnsABatchLong) { learns_a_batch(Alexnet{.classes = 10}, {8, 3, 64, 64}, 10, 0.002, 60); }
 
 }  // namespace
 }  // namespace nixie
