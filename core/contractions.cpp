@@ -74,7 +74,14 @@ Tensor matmul(const Tensor& left, const Tensor& right, MatmulOptions options) {
   return y;
 }
 Gradients gradient(const Matmul&, const Tensor& g, const Tensor&, const std::vector<Tensor>& x) {
-  return {matmul(g, x[1], {.trans_b = true}), matmul(x[0], g, {.trans_a = true})};
+  // An operand read transposed gets its gradient as a transpose too: the views cancel, and what was transposed (a
+  // weight) finds its gradient in its own order, where the update fuses with the product.
+  const auto is_transposed = [](const Tensor& operand) { return std::holds_alternative<Permute>(operand.node().op); };
+  const Tensor a =
+      is_transposed(x[0]) ? transpose(matmul(x[1], g, {.trans_b = true}), -1, -2) : matmul(g, x[1], {.trans_b = true});
+  const Tensor b =
+      is_transposed(x[1]) ? transpose(matmul(g, x[0], {.trans_a = true}), -1, -2) : matmul(x[0], g, {.trans_a = true});
+  return {a, b};
 }
 
 Tensor conv(const Tensor& x, const Tensor& w, const ConvOptions& options) {

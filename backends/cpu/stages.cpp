@@ -10,6 +10,8 @@ namespace {
 constexpr std::int64_t kPartLanes = 32 * 1024;
 // Parts of one kept tile: bounds what has to be joined.
 constexpr std::int64_t kMostChunks = 128;
+// Kept tiles that keep enough threads busy when several stages read the same data, better from cache than in chunks.
+constexpr std::int64_t kEnoughKeptTiles = 16;
 
 std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
@@ -167,7 +169,9 @@ void run_stages(const Bound& bound, ThreadPool& pool) {
   const std::int64_t lanes = geometry.kept().positions * std::max<std::int64_t>(1, geometry.reduced().positions);
   if (lanes == 0) return;
   const std::int64_t parts = std::max<std::int64_t>(1, lanes / kPartLanes);
-  if (kept_tiles >= std::min(parts, kMostChunks)) {
+  const auto full_stages = std::count_if(bound.program.stages().begin(), bound.program.stages().end(),
+                                         [](const StageProgram& stage) { return stage.full; });
+  if (kept_tiles >= std::min(parts, full_stages > 1 ? kEnoughKeptTiles : kMostChunks)) {
     const std::int64_t some = std::min(parts, kept_tiles);
     pool.parallel_for(some, [&](std::int64_t part) {
       run_by_kept_tiles(bound, share(part, some, kept_tiles), share(part + 1, some, kept_tiles));
