@@ -32,7 +32,8 @@ std::shared_ptr<Backend> open_backend(const std::string& name, int threads) {
   if (name != "auto") return make_backend(name);
   try {
     return make_backend("cuda");
-  } catch (const Error&) {  // built without it, or no GPU: "cuda" in its place would say which
+  } catch (const Error& error) {  // built without it, or no GPU: "cuda" in its place would say which
+    if (error.fault() != Fault::device) throw;
     return make_cpu_backend(threads);
   }
 }

@@ -49,7 +49,6 @@ fs::path make_run_folder(const fs::path& root, const std::string& name) {
 
 void claim_run_folder(const fs::path& folder) {
   if (make_folder(folder)) return;
-  check(fs::is_directory(folder), folder.string(), " is no folder; choose another with --run");
   for (const char* file : {"config.yaml", "metrics.csv", "last.h5", "best.h5"})
     check(!fs::exists(folder / file), folder.string(), " already holds a run (", file,
           "); go on with it by --resume, or choose another folder with --run");

@@ -78,6 +78,21 @@ Outputs Trainer::train_body(const Inputs& in) {
   return {};
 }
 
+std::map<std::string, Tensor> Trainer::placeholders() const {
+  const std::int64_t batch = config_.data.batch();
+  return {{"images", placeholder(input_shape(*data_.train, batch))}, {"labels", placeholder({batch}, Dtype::i32)}};
+}
+
+Graph Trainer::graph() {
+  Trace trace;
+  const Outputs outputs = train_body(Inputs(placeholders()));
+  Graph graph{.sets = trace.sets()};
+  for (const auto& [name, value] : outputs) graph.outputs.push_back(value);
+  return simplify(graph);
+}
+
+const Plan& Trainer::plan() { return train_step_.plan(placeholders()); }
+
 std::string Trainer::summary() const {
   const Parameters& parameters = model_.parameters();
   return fmt::format(

@@ -9,6 +9,7 @@
 #include "apps/trainer/evaluator.h"
 #include "apps/trainer/progress.h"
 #include "apps/trainer/snapshot.h"
+#include "core/simplify.h"
 
 namespace nixie {
 
@@ -40,6 +41,10 @@ class Trainer {
   /// Over the whole test half.
   Evaluation evaluate();
 
+  /// What a training step computes, simplified; and how the backend would run it. Nothing is run.
+  Graph graph();
+  const Plan& plan();
+
   /// Lines that say what is about to run.
   std::string summary() const;
   const TrainConfig& config() const { return config_; }
@@ -51,6 +56,7 @@ class Trainer {
 
  private:
   Outputs train_body(const Inputs& in);
+  std::map<std::string, Tensor> placeholders() const;
   void restore(const Checkpoint& checkpoint);
   void open_tables();
   void train_on(const Batch& batch);

@@ -1,0 +1,94 @@
+// Tables that are cut back, run folders that are never overwritten, and times as people read them.
+#include <gmock/gmock.h>
+
+#include "apps/trainer/progress.h"
+#include "apps/trainer/run_folder.h"
+#include "tests/apps/support.h"
+
+namespace nixie {
+namespace {
+
+using namespace nixie::test;
+using testing::HasSubstr;
+
+TEST(CsvFile, IsCutBackToAStep) {
+  const std::string header = "epoch,step,loss", rows = "1,5,0.5\n1,10,0.4\n1,10,0.3\n2,15,0.2\n";
+  const struct {
+    std::string before;
+    std::int64_t step;
+    std::string after;
+  } kCases[] = {
+      {header + "\n" + rows, 10, header + "\n1,5,0.5\n1,10,0.4\n1,10,0.3\n"},
+      {header + "\n" + rows, 0, header + "\n"},
+      {header + "\n" + rows, 99, header + "\n" + rows},
+      {header + "\n1,5,0.5\n1,10,0.", 99, header + "\n1,5,0.5\n"},  // torn by a kill
+      {header + "\n1,5,0.5\njunk\n1,x,2\n", 99, header + "\n1,5,0.5\n"},
+      {"step,other\n1,5\n", 99, header + "\n"},
+      {"", 99, header + "\n"},
+  };
+  const TempFolder folder;
+  for (const auto& c : kCases) {
+    std::ofstream(folder / "t.csv", std::ios::binary) << c.before;
+    CsvFile(folder / "t.csv", header, c.step).append("9,9,9");
+    EXPECT_EQ(text_of(folder / "t.csv"), c.after + "9,9,9\n") << c.before;
+  }
+  CsvFile(folder / "new.csv", header, 0);
+  EXPECT_EQ(text_of(folder / "new.csv"), header + "\n");
+  EXPECT_THAT(line_of(Fault::storage, [&] { CsvFile(folder / "no" / "t.csv", header, 0); }), HasSubstr("t.csv"));
+}
+
+TEST(CsvFile, ARowIsThereAtOnce) {
+  const TempFolder folder;
+  CsvFile file(folder / "t.csv", "a,step", 0);
+  file.append("1,2");
+  EXPECT_EQ(text_of(folder / "t.csv"), "a,step\n1,2\n");
+}
+
+TEST(RunFolder, NumbersGoUpAndNothingIsOverwritten) {
+  const TempFolder root;
+  EXPECT_EQ(make_run_folder(root.path(), "net"), root.path() / "net" / "1");
+  EXPECT_EQ(make_run_folder(root.path(), "net"), root.path() / "net" / "2");
+  std::filesystem::create_directories(root.path() / "net" / "10");
+  std::filesystem::create_directories(root.path() / "net" / "99x");
+  EXPECT_EQ(make_run_folder(root.path(), "net"), root.path() / "net" / "11");
+  EXPECT_EQ(newest_run_folder(root.path(), "net"), root.path() / "net" / "11");
+  EXPECT_THAT(line_of(Fault::usage, [&] { newest_run_folder(root.path(), "other"); }), HasSubstr("other"));
+}
+
+TEST(RunFolder, IsClaimedOnce) {
+  const TempFolder root;
+  claim_run_folder(root / "a" / "b");
+  EXPECT_TRUE(std::filesystem::is_directory(root.path() / "a" / "b"));
+  claim_run_folder(root.path() / "a" / "b");  // still empty
+  write_text(root.path() / "a" / "b" / "config.yaml", "x: 1\n");
+  EXPECT_THAT(line_of(Fault::usage, [&] { claim_run_folder(root.path() / "a" / "b"); }), HasSubstr("--resume"));
+  EXPECT_THAT(line_of(Fault::storage, [&] { claim_run_folder("/proc/nixie/run"); }), HasSubstr("/proc/nixie/run"));
+  std::ofstream(root / "file") << "x";
+  EXPECT_THAT(line_of(Fault::storage, [&] { claim_run_folder(root / "file"); }), HasSubstr("File exists"));
+}
+
+TEST(Progress, TimesAreReadable) {
+  const struct {
+    double seconds;
+    std::string text;
+  } kCases[] = {{0, "0:00"}, {7.9, "0:07"}, {754, "12:34"}, {3723, "1:02:03"}, {360000, "100:00:00"}, {-5, "0:00"}};
+  for (const auto& c : kCases) EXPECT_EQ(clock_text(c.seconds), c.text);
+}
+
+TEST(Progress, PlainLinesWhereThereIsNoTerminal) {
+  const TempFolder folder;
+  std::FILE* out = std::fopen((folder / "log").c_str(), "w");
+  Progress progress(out);
+  progress.start(100, 300, 150, 32);
+  progress.step(119);
+  progress.interval({.epoch = 0, .step = 120, .loss = 0.51234, .accuracy = 0.75, .rate = 0.01});
+  progress.line("hello");
+  std::fclose(out);
+  const std::string text = text_of(folder / "log");
+  EXPECT_TRUE(text.starts_with("epoch 1/2 step 120/300 loss 0.5123 accuracy 0.7500 rate 0.01 ")) << text;
+  EXPECT_THAT(text, HasSubstr(" images/s ETA 0:00\nhello\n"));  // 20 steps in no time
+  EXPECT_EQ(text.find('\r'), std::string::npos);
+}
+
+}  // namespace
+}  // namespace nixie

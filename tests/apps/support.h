@@ -1,0 +1,64 @@
+// What the tests of the programs share: a small run, whole files, and running a program.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "apps/trainer/trainer.h"
+#include "tests/data/support.h"
+
+namespace nixie::test {
+
+/// Dropout, batch norm, Adam and a plateau: everything that has state. 10 steps an epoch, 23 in all.
+inline const std::string kRun = R"(
+model: [flatten, {linear: {out: 16}}, batch_norm, relu, {dropout: {rate: 0.3}}, {linear: {out: 10}}]
+data: {glyphs: {train: 205, test: 50, batch: 20}}
+optimizer: {adam: {weight_decay: 1e-3}}
+schedule: {plateau: {rate: 0.01, patience: 0, threshold: 0.5, factor: 0.5, warmup: {epochs: 0.5}}}
+clip_norm: 5
+epochs: 3
+steps: 23
+seed: 7
+backend: cpu
+log_every: 4
+)";
+
+inline TrainConfig small_config(const std::string& more = "") {
+  return read_config(parse_yaml(kRun + more, "run.yaml"));
+}
+
+inline std::string text_of(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  EXPECT_TRUE(file.good()) << path;
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+inline void expect_same_files(const std::filesystem::path& a, const std::filesystem::path& b,
+                              const std::string& what = "") {
+  for (const char* file : {"metrics.csv", "config.yaml", "last.h5", "best.h5"})
+    EXPECT_TRUE(text_of(a / file) == text_of(b / file)) << file << " differs " << what;
+}
+
+struct Ran {
+  int code = 0;             ///< exit status; 128 + signal where it was killed
+  std::string output = {};  ///< of stdout and stderr
+};
+
+/// Runs a program of the build through the shell; `before` is what the shell does first.
+inline Ran run_program(const std::string& command, const std::string& before = "") {
+  Ran ran;
+  std::FILE* pipe = ::popen((before + NIXIE_BINARY_DIR + "/" + command + " 2>&1").c_str(), "r");
+  if (!pipe) return {.code = -1};
+  char buffer[4096];
+  for (std::size_t got = 0; (got = std::fread(buffer, 1, sizeof(buffer), pipe)) > 0;) ran.output.append(buffer, got);
+  const int status = ::pclose(pipe);
+  ran.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return ran;
+}
+
+}  // namespace nixie::test

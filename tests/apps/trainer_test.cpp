@@ -1,0 +1,196 @@
+// The training loop: what it leaves, that stopping changes nothing, and what it refuses.
+#include "apps/trainer/trainer.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "tests/apps/support.h"
+
+namespace nixie {
+namespace {
+
+using namespace nixie::test;
+using testing::HasSubstr;
+
+std::vector<std::string> lines_of(const std::filesystem::path& path) {
+  std::istringstream text(text_of(path));
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(text, line);) lines.push_back(line);
+  return lines;
+}
+
+void train_all(const std::filesystem::path& folder, const TrainConfig& config) {
+  Trainer trainer(config, {.run = folder});
+  EXPECT_TRUE(trainer.train());
+  EXPECT_EQ(trainer.step(), trainer.total_steps());
+}
+
+TEST(Trainer, LeavesARowPerIntervalAndEvaluation) {
+  const TempFolder folder;
+  train_all(folder.path(), small_config());
+  const std::vector<std::string> rows = lines_of(folder / "metrics.csv");
+  const std::vector<std::string> expected = {"epoch,step,split", "1,4,train",  "1,8,train",  "1,10,train",
+                                             "1,10,test",        "2,12,train", "2,16,train", "2,20,train",
+                                             "2,20,test",        "3,23,train", "3,23,test"};
+  ASSERT_EQ(rows.size(), expected.size());
+  for (std::size_t i = 0; i < rows.size(); ++i) EXPECT_TRUE(rows[i].starts_with(expected[i] + ",")) << rows[i];
+  EXPECT_EQ(lines_of(folder / "timing.csv").size(), 1u + 7u);
+  EXPECT_EQ(config_text(load_config(folder / "config.yaml")), config_text(small_config()));
+}
+
+TEST(Trainer, LearnsGlyphs) {
+  TrainConfig config = small_config();
+  config.data = Glyphs{.train = 2000, .test = 300, .batch = 20};
+  config.schedule = ConstantRate{.rate = 0.01};
+  config.steps = 0;
+  Trainer trainer(config);
+  const double before = trainer.evaluate().accuracy;
+  EXPECT_TRUE(trainer.train());
+  const Evaluation after = trainer.evaluate();
+  EXPECT_LT(before, 0.35);
+  EXPECT_GT(after.accuracy, 0.8);
+  EXPECT_EQ(after.samples, 300);
+}
+
+// The promise: stopped after any step and resumed in a new process' place, the files are those of an unbroken run.
+TEST(Trainer, StoppedAfterAnyStepGoesOnBitForBit) {
+  const TempFolder whole;
+  train_all(whole.path(), small_config());
+  for (std::int64_t stop_at = 1; stop_at < 23; ++stop_at) {
+    const TempFolder broken;
+    {
+      Trainer trainer(small_config(), {.run = broken.path()});
+      EXPECT_FALSE(trainer.train([&] { return trainer.step() == stop_at; }));
+      EXPECT_EQ(trainer.step(), stop_at);
+    }
+    Trainer trainer(small_config(), {.run = broken.path()});
+    trainer.resume();
+    EXPECT_EQ(trainer.step(), stop_at);
+    EXPECT_TRUE(trainer.train());
+    expect_same_files(whole.path(), broken.path(), "stopped after step " + std::to_string(stop_at));
+  }
+}
+
+// A kill leaves rows and no checkpoint: what was written after the checkpoint is cut off and written again.
+TEST(Trainer, RowsBehindTheCheckpointAreCutOff) {
+  const TempFolder whole, broken;
+  const TrainConfig config = small_config("save_every: 3");
+  train_all(whole.path(), config);
+  struct Kill {};
+  {
+    Trainer trainer(config, {.run = broken.path()});
+    EXPECT_THROW(trainer.train([&]() -> bool { return trainer.step() == 17 ? throw Kill{} : false; }), Kill);
+  }
+  EXPECT_THAT(text_of(broken / "metrics.csv"), HasSubstr("2,16,train"));
+  std::ofstream(broken / "metrics.csv", std::ios::app) << "2,17,tra";  // torn
+  Trainer trainer(config, {.run = broken.path()});
+  trainer.resume();
+  EXPECT_EQ(trainer.step(), 15);
+  EXPECT_TRUE(trainer.train());
+  expect_same_files(whole.path(), broken.path());
+}
+
+TEST(Trainer, ThreadsDoNotChangeTheRun) {
+  const TempFolder one, many;
+  TrainConfig config = small_config();
+  config.threads = config.loader.threads = 1;
+  train_all(one.path(), config);
+  config.threads = config.loader.threads = 5;
+  train_all(many.path(), config);
+  EXPECT_EQ(text_of(one / "metrics.csv"), text_of(many / "metrics.csv"));
+  const Checkpoint a = load_checkpoint(one / "last.h5"), b = load_checkpoint(many / "last.h5");
+  for (const auto& [name, array] : a.model)
+    EXPECT_TRUE(std::memcmp(array.bytes(), b.model.at(name).bytes(), static_cast<std::size_t>(array.size_bytes())) == 0)
+        << name;
+}
+
+TEST(Trainer, ADamagedCheckpointFallsBackToTheBestOne) {
+  const TempFolder folder;
+  train_all(folder.path(), small_config());
+  const std::int64_t best = std::get<std::int64_t>(load_checkpoint(folder / "best.h5").state.at("step"));
+  std::string bytes = text_of(folder / "last.h5");
+  bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
+  std::ofstream(folder / "last.h5", std::ios::binary) << bytes;
+  Trainer trainer(small_config(), {.run = folder.path()});
+  trainer.resume();
+  EXPECT_EQ(trainer.step(), best);
+
+  std::ofstream(folder / "best.h5", std::ios::binary) << "no checkpoint";
+  const std::string line =
+      line_of(Fault::checkpoint, [&] { Trainer(small_config(), {.run = folder.path()}).resume(); });
+  EXPECT_THAT(line, HasSubstr("best.h5"));
+}
+
+TEST(Trainer, RefusesTheCheckpointOfAnotherRun) {
+  const TempFolder folder;
+  TrainConfig config = small_config();
+  config.steps = 3;
+  train_all(folder.path(), config);
+  const auto refusal = [&](const TrainConfig& other) {
+    return line_of(Fault::checkpoint, [&] { Trainer(other).resume(folder / "last.h5"); });
+  };
+  config.seed = 8;
+  EXPECT_THAT(refusal(config), HasSubstr("seed 7, this one has 8"));
+  config = small_config();
+  config.optimizer = Sgd{};
+  EXPECT_THAT(refusal(config), HasSubstr("optimizer adam, this one has sgd"));
+  config = small_config();
+  config.data = Glyphs{.train = 100, .test = 50, .batch = 20};
+  EXPECT_THAT(refusal(config), HasSubstr("steps per epoch 10, this one has 5"));
+  config = small_config();
+  config.model = Mlp{.hidden = {16}};
+  EXPECT_THAT(refusal(config), HasSubstr("last.h5"));
+}
+
+TEST(Trainer, StopsAtALossThatIsNoNumberAndKeepsWhatWasSaved) {
+  const TempFolder folder;
+  TrainConfig config = small_config();
+  config.optimizer = Sgd{.momentum = 0};
+  config.clip_norm = 0;
+  config.schedule = MultistepRate{.rate = 0.01, .factor = 1e30, .milestones = {1.15}};  // good up to step 11
+  const std::string line = line_of(Fault::non_finite, [&] { Trainer(config, {.run = folder.path()}).train(); });
+  EXPECT_THAT(line, HasSubstr("at step 16"));
+  EXPECT_THAT(line, HasSubstr("last.h5"));
+  const Checkpoint saved = load_checkpoint(folder / "last.h5");
+  EXPECT_EQ(std::get<std::int64_t>(saved.state.at("step")), 10);
+  for (const auto& [name, array] : saved.model)
+    for (const double value : array.to_vector<double>()) ASSERT_TRUE(std::isfinite(value)) << name;
+}
+
+TEST(Trainer, RefusesWhatDoesNotFit) {
+  TrainConfig config = small_config();
+  config.model = Mlp{.classes = 9};
+  EXPECT_THAT(line_of(Fault::usage, [&] { Trainer trainer(config); }), HasSubstr("9 outputs, the data 10 classes"));
+  config.model = AnyModel(Sequential{Conv2d{.out = 4}});
+  EXPECT_THAT(line_of(Fault::usage, [&] { Trainer trainer(config); }), HasSubstr("expected one number per class"));
+  config = small_config();
+  config.data = Glyphs{.train = 10, .test = 10, .batch = 20};
+  line_of(Fault::data, [&] { Trainer trainer(config); });
+  config = small_config();
+  config.data = Mnist{.path = "/nonexistent"};
+  EXPECT_THAT(line_of(Fault::data, [&] { Trainer trainer(config); }), HasSubstr("/nonexistent"));
+}
+
+// 50 samples in batches of 20: the last batch is half padding, which must not count.
+TEST(Evaluator, CountsEverySampleOnce) {
+  const TrainConfig config = small_config();
+  Trainer trainer(config, {});
+  const Evaluation padded = trainer.evaluate();
+  TrainConfig one = config;
+  one.data = Glyphs{.train = 205, .test = 50, .batch = 1};
+  one.metrics = {AnyMetric(LogLoss{}), AnyMetric(TopK{.k = 10})};
+  const Evaluation single = Trainer(one, {}).evaluate();
+  EXPECT_EQ(padded.samples, 50);
+  EXPECT_EQ(padded.accuracy, single.accuracy);
+  EXPECT_NEAR(padded.loss, single.loss, 1e-5);
+  ASSERT_EQ(single.metrics.size(), 2u);
+  EXPECT_NEAR(single.metrics[0].second, single.loss, 1e-5);  // the same thing, computed by the metric
+  EXPECT_EQ(single.metrics[1], (std::pair<std::string, double>{"top_k", 1.0}));
+  EXPECT_EQ(to_string({.loss = 0.02714, .accuracy = 0.9912, .samples = 10000}),
+            "test accuracy 0.9912 loss 0.0271 (10000 samples)");
+}
+
+}  // namespace
+}  // namespace nixie

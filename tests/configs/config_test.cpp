@@ -1,0 +1,161 @@
+// Whole configurations: what they say, that they print back, their problems, and the files that are shipped.
+#include "configs/config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+namespace nixie {
+namespace {
+
+using testing::HasSubstr;
+
+const std::string kSmall = "model: mlp\ndata: glyphs\nepochs: 1\n";
+
+TrainConfig config_of(const std::string& text) { return read_config(parse_yaml(text, "net.yaml")); }
+
+std::string problems_of(const std::string& text) {
+  try {
+    config_of(text);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.fault(), Fault::usage);
+    return error.what();
+  }
+  ADD_FAILURE() << "accepted:\n" << text;
+  return {};
+}
+
+TEST(Config, DefaultsAreThoseOfTheStruct) {
+  const TrainConfig config = config_of(kSmall);
+  EXPECT_EQ(config.model.text(), "{mlp: {classes: 10, hidden: [512, 256]}}");
+  EXPECT_EQ(config.data.kind(), "glyphs");
+  EXPECT_EQ(config.data.batch(), 128);
+  EXPECT_EQ(config.loss.kind(), "cross_entropy");
+  EXPECT_EQ(config.optimizer.text(), AnyOptimizer().text());
+  EXPECT_EQ(config.backend, "auto");
+}
+
+TEST(Config, EveryPartIsReadIntoTheStructsOfTheApi) {
+  const TrainConfig config = config_of(R"(
+model:
+  - {conv2d: {out: 8, kernel: [3, 5], init: {normal: {deviation: 0.1}}}, name: first}
+  - relu
+  - sum: {branches: [identity, {sequential: [{conv2d: {out: 8, kernel: 1}}, batch_norm]}]}
+  - flatten
+  - linear: {out: 10, bias_init: {constant: {value: 0.5}}}
+loss: {cross_entropy: {label_smoothing: 0.1}}
+optimizer: {adamw: {beta2: 0.99}}
+parameter_groups: [{max_rank: 1, weight_decay: 0}, {match: "*.weight", rate: 2}]
+clip_norm: 2.5
+schedule: {multistep: {rate: 0.1, milestones: [1, 2.5], warmup: {epochs: 0.5}}}
+data: {generated: {height: 8, width: 9, batch: 4}}
+loader: {threads: 2}
+metrics: [{top_k: {k: 3}}, recall]
+epochs: 3
+seed: 18446744073709551615
+)");
+  EXPECT_THAT(config.model.text(), HasSubstr("conv2d: {out: 8, kernel: [3, 5]"));
+  EXPECT_THAT(config.model.text(), HasSubstr("{normal: {deviation: 0.1, mean: 0}}"));
+  EXPECT_THAT(config.model.text(), HasSubstr("name: \"first\""));
+  EXPECT_THAT(config.model.text(), HasSubstr("{constant: {value: 0.5}}"));
+  EXPECT_EQ(config.loss.text(), "cross_entropy: {label_smoothing: 0.1}");
+  EXPECT_THAT(config.optimizer.text(), HasSubstr("beta2: 0.99"));
+  ASSERT_EQ(config.parameter_groups.size(), 2u);
+  EXPECT_EQ(config.parameter_groups[0].max_rank, 1);
+  EXPECT_EQ(config.parameter_groups[1].match, "*.weight");
+  EXPECT_EQ(config.clip_norm, 2.5);
+  EXPECT_THAT(config.schedule.text(), HasSubstr("milestones: [1, 2.5], warmup: {epochs: 0.5"));
+  EXPECT_EQ(config.data.open().train->sample_shape(), (Shape{3, 8, 9}));
+  EXPECT_EQ(config.data.batch(), 4);
+  EXPECT_EQ(config.loader.threads, 2);
+  ASSERT_EQ(config.metrics.size(), 2u);
+  EXPECT_EQ(config.metrics[0].text(), "top_k: {k: 3}");
+  EXPECT_EQ(config.seed, 18446744073709551615u);
+  // The net is the one that the same lines of C++ make.
+  const Model model(config.model, {4, 3, 8, 9}, 1);
+  EXPECT_TRUE(model.parameters().find("first.weight"));
+  EXPECT_TRUE(model.parameters().find("2.1.1.running_mean"));
+  EXPECT_EQ(model.output_shape(), (Shape{10}));
+}
+
+TEST(Config, LengthIsTheShorterOfEpochsAndSteps) {
+  const std::string net = "model: mlp\ndata: glyphs\n";
+  EXPECT_EQ(config_of(net + "epochs: 3").total_steps(100), 300);
+  EXPECT_EQ(config_of(net + "steps: 70").total_steps(100), 70);
+  EXPECT_EQ(config_of(net + "epochs: 3\nsteps: 70").total_steps(100), 70);
+  EXPECT_EQ(config_of(net + "epochs: 3\nsteps: 700").total_steps(100), 300);
+  EXPECT_THROW(config_of(net + "epochs: 1000000").total_steps(1000000), Error);
+}
+
+TEST(Config, ProblemsNameThePlaceAndTheRemedy) {
+  const struct {
+    std::string text, expected;
+  } kCases[] = {
+      {"modle: mlp\ndata: glyphs\nepochs: 1", "net.yaml:1:1: unknown key \"modle\", expected one of"},
+      {"modle: mlp\ndata: glyphs\nepochs: 1", "did you mean \"model\"?"},
+      {"data: glyphs\nepochs: 1", "the key model is missing"},
+      {"model: mlp\nepochs: 1", "the key data is missing"},
+      {"model: mlp\ndata: glyphs", "the length of the run is missing, expected epochs or steps"},
+      {"model: mlp\ndata: glyphs\nepochs: 0", "epochs and steps are both 0"},
+      {kSmall + "model: lenet", "net.yaml:4:1"},
+      {"model: lenett\ndata: glyphs\nepochs: 1", "did you mean \"lenet\"?"},
+      {"model: {mlp: {hidden: [0]}}\ndata: glyphs\nepochs: 1", "model.mlp.hidden.0 is 0, expected a number from 1 up"},
+      {"model: [{conv2d: {kernal: 3}}]\ndata: glyphs\nepochs: 1", "net.yaml:1:19: unknown key \"kernal\" in model.0"},
+      {"model: [{relu: {}, size: 3}]\ndata: glyphs\nepochs: 1", "model.0 names relu and size"},
+      {kSmall + "optimizer: {sgd: {momentum: 2}}", "net.yaml:4:29: optimizer.sgd.momentum is 2, expected a number"},
+      {kSmall + "optimizer: {sgd: {}, adam: {}}", "optimizer names sgd and adam"},
+      {kSmall + "schedule: {step: {rate: fast}}", "schedule.step.rate is \"fast\", expected a finite number"},
+      {kSmall + "backend: gpu", "net.yaml:4:10: unknown backend \"gpu\", expected one of auto, cpu, cuda, null"},
+      {kSmall + "precision: fp16", "net.yaml:4:12: unknown precision \"fp16\", expected fp32"},
+      {kSmall + "log_every: 0", "log_every is 0, expected a number from 1"},
+      {kSmall + "seed: -1", "seed is \"-1\", expected"},
+      {kSmall + "metrics: accuracy", "metrics is \"accuracy\", expected a list"},
+  };
+  for (const auto& c : kCases) EXPECT_THAT(problems_of(c.text), HasSubstr(c.expected)) << c.text;
+}
+
+TEST(Config, AllProblemsAreReportedAtOnce) {
+  const std::string text = problems_of(
+      "model: lenett\ndata: {glyphs: {batch: 0}}\noptimizer: {sgd: {momentun: 0.9}}\nepochs: many\nbackend: tpu\n");
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 4) << text;
+  for (const char* place : {"net.yaml:1:8", "net.yaml:2:24", "net.yaml:3:19", "net.yaml:4:9", "net.yaml:5:10"})
+    EXPECT_THAT(text, HasSubstr(place));
+}
+
+std::vector<std::filesystem::path> shipped_configs() {
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(std::filesystem::path(NIXIE_SOURCE_DIR) / "configs"))
+    if (entry.path().extension() == ".yaml") files.push_back(entry.path());
+  return files;
+}
+
+TEST(Config, ShippedFilesLoadAndPrintBack) {
+  const std::vector<std::filesystem::path> files = shipped_configs();
+  EXPECT_GE(files.size(), 7u);
+  for (const auto& file : files) {
+    const TrainConfig config = load_config(file);
+    const std::string text = config_text(config);
+    EXPECT_EQ(config_text(config_of(text)), text) << file;
+    // Nothing has to be downloaded, and the net takes the pictures.
+    const Splits data = config.data.open();
+    const Shape sample = data.train->sample_shape();
+    const Model model(config.model, {config.data.batch(), sample[0], sample[1], sample[2]});
+    EXPECT_GE(model.output_shape()[0], data.train->classes()) << file;
+    EXPECT_GE(data.train->size(), config.data.batch()) << file;
+  }
+}
+
+TEST(Config, OneKeySwitchesToRealFiles) {
+  const std::filesystem::path configs = std::filesystem::path(NIXIE_SOURCE_DIR) / "configs";
+  EXPECT_EQ(load_config(configs / "mnist.yaml", {"data.mnist.path=digits"}).data.text().substr(0, 23),
+            "mnist: {path: \"digits\",");
+  EXPECT_EQ(load_config(configs / "alexnet.yaml", {"data.image_folder.path=a b"}).data.text().substr(0, 27),
+            "image_folder: {path: \"a b\",");
+  EXPECT_EQ(load_config(configs / "mnist.yaml", {"optimizer.adam.beta1=0.8", "steps=7"}).optimizer.kind(), "adam");
+  EXPECT_THROW(load_config(configs / "mnist.yaml", {"data.mnist.pth=digits"}), Error);
+  EXPECT_THROW(load_config(configs / "none.yaml"), Error);
+}
+
+}  // namespace
+}  // namespace nixie
