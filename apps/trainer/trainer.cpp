@@ -195,6 +195,7 @@ void Trainer::log_interval() {
 void Trainer::end_epoch() {
   progress_.pause();
   const Evaluation result = evaluate();
+  if (!std::isfinite(result.loss)) fail_non_finite("the test loss");
   const std::int64_t epoch = (state_.step - 1) / state_.steps_per_epoch + 1;
   if (metrics_)
     metrics_->append(fmt::format("{},{},test,{},{},{}", epoch, state_.step, result.loss, result.accuracy,
