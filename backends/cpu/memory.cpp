@@ -3,16 +3,26 @@
 
 #include <cstdlib>
 
+#include <unistd.h>
+
 #if defined(__linux__)
 #include <sys/mman.h>
 #endif
 
 namespace nixie::cpu {
+namespace {
+
+// More than this never fits, though the system may promise it.
+std::int64_t machine_bytes() {
+  return static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::int64_t>(sysconf(_SC_PAGESIZE));
+}
+
+}  // namespace
 
 HostBuffer::HostBuffer(std::int64_t size_bytes) : Buffer(size_bytes) {
   constexpr std::int64_t kHugePage = 2 << 20, kCacheLine = 64;
   const std::int64_t alignment = size_bytes >= 2 * kHugePage ? kHugePage : kCacheLine;
-  if (size_bytes >= 0 && size_bytes < (std::int64_t{1} << 62)) {
+  if (size_bytes >= 0 && size_bytes <= machine_bytes()) {
     const std::int64_t whole = (size_bytes / alignment + 1) * alignment;
     data_ = static_cast<std::byte*>(
         std::aligned_alloc(static_cast<std::size_t>(alignment), static_cast<std::size_t>(whole)));
