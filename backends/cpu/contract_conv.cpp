@@ -6,9 +6,8 @@
 namespace nixie::cpu {
 namespace {
 
-constexpr std::int64_t kDepthChunk = 160;  // (channel, tap) pairs of a panel that stay in the first-level cache
+constexpr std::int64_t kDepthChunk = 128;  // (channel, tap) pairs of a panel that stay in the first-level cache
 constexpr std::int64_t kPixelBlock = 512;  // pixels whose sums stay in the second-level cache
-constexpr std::int64_t kPackRows = 14;     // rows whose tiles take as long as packing their pixels
 constexpr std::int64_t kUnits = 16;        // parts wanted where there are few images
 
 /// How one vector of pixels is read from a frame: one load where they are neighbours, blended loads where a row ends.
@@ -167,8 +166,7 @@ class DataConv {
     result_size_ = forward_ ? s_.out : s_.in;
     area_ = result_size_[0] * result_size_[1] * result_size_[2];
     vectors_ = ceil_div(rows_, kLanes<T>);
-    const std::int64_t lanes = ceil_div(area_, kLanes<T>) * kLanes<T>;
-    filter_lanes_ = vectors_ * kLanes<T> * area_ <= (rows_ + kPackRows) * lanes;
+    filter_lanes_ = filters_as_lanes();
     blocks_ = filter_lanes_ ? ceil_div(vectors_, kTileVectors) : ceil_div(rows_, kTileRows);
   }
 
@@ -192,6 +190,16 @@ class DataConv {
   }
 
  private:
+  /// Weighs cycles per vector of the result: multiply-adds at half a cycle each and what surrounds them.
+  bool filters_as_lanes() const {
+    constexpr double kPack = 6, kTurn = 24;  // to pack a vector of pixels; to sum aside and transpose a vector
+    const auto whole = [](std::int64_t count) { return static_cast<double>(ceil_div(count, kLanes<T>) * kLanes<T>); };
+    const double rows = static_cast<double>(rows_), area = static_cast<double>(area_);
+    const double phases = static_cast<double>(forward_ ? 1 : s_.stride[0] * s_.stride[1] * s_.stride[2]);
+    const double depth = static_cast<double>(channels_ * s_.taps()) / phases;
+    return whole(rows_) / rows * (0.5 * depth + kTurn) <= whole(area_) / area * depth * (0.5 + kPack / rows);
+  }
+
   /// Where a block starts among the packed rows, those that only fill a vector included.
   std::int64_t packed_row(std::int64_t block) const {
     return filter_lanes_ ? cut(vectors_, blocks_, block) * kLanes<T> : cut(rows_, blocks_, block);

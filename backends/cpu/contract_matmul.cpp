@@ -11,7 +11,7 @@ constexpr std::int64_t kDepthChunk = 128;    // a panel of this depth stays in t
 constexpr std::int64_t kRowBlock = 256;      // rows of a chunk that stay in the second-level cache
 constexpr std::int64_t kPanelGroup = 8;      // panels packed at a time
 constexpr std::int64_t kPartWork = 1 << 18;  // multiply-adds that are worth a part of their own
-constexpr std::int64_t kParts = 32;
+constexpr std::int64_t kParts = 16;
 
 /// out[row][lane] = sum over k of row_data[row][k] * lane_data[k][lane], with any strides; repeated over a batch.
 template <class T>
@@ -54,7 +54,8 @@ Grid choose_grid(const Product<T>& p, std::int64_t batch) {
   Grid grid;
   const std::int64_t most_rows = std::max<std::int64_t>(1, p.rows / (4 * kTileRows));
   const std::int64_t most_panels = std::max<std::int64_t>(1, panels.count / 2);
-  if (p.rows >= p.lanes) {
+  // A short depth makes the result the most of the traffic: whole rows of it are written in one go.
+  if (p.rows >= p.lanes || 2 * p.depth <= p.rows) {
     grid.rows = std::min(wanted, most_rows);
     grid.panels = std::min(wanted / grid.rows, most_panels);
   } else {
@@ -93,7 +94,9 @@ class Block {
   void run_group(std::int64_t first, std::int64_t last, std::int64_t panel_first, std::int64_t panel_last) {
     const std::int64_t lane0 = panels_.first(panel_first), width = panels_.first(panel_last) - lane0;
     // A single panel is read from the second-level cache while the rows stream past once.
-    const std::int64_t chunk = panel_last - panel_first == 1 && packed_ ? (std::int64_t{1} << 18) / width : kDepthChunk;
+    const std::int64_t chunk = panel_last - panel_first == 1 && packed_ && p_.row_depth_stride == 1
+                                   ? (std::int64_t{1} << 18) / width
+                                   : kDepthChunk;
     Scratch<T> own_panels(packed_ ? 0 : width * std::min(chunk, k1 - k0));
     Scratch<T> own_rows(p_.row_depth_stride == 1 ? 0 : (last - first) * std::min(chunk, k1 - k0));
     Scratch<T> turned(p_.transposed() ? (last - first) * width : 0);
