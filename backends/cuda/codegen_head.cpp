@@ -170,7 +170,7 @@ std::int64_t most_splits(const Product& p, const Tiling& t) {
 // The largest tile that gives the device enough blocks, parts of the sum counted; no function of the device, so that
 // results are none either.
 Tiling tiling_of(const Product& p, bool tensor_cores, bool wide_numbers) {
-  static const std::vector<Tiling> kFloat{{128, 128, 16, 8, 8, 1, 256}, {64, 128, 16, 8, 8, 1, 128},
+  static const std::vector<Tiling> kFloat{{128, 128, 8, 8, 8, 1, 256}, {64, 128, 16, 8, 8, 1, 128},
                                           {128, 64, 16, 8, 8, 1, 128},  {128, 32, 16, 8, 4, 1, 128},
                                           {64, 64, 16, 8, 4, 1, 128},   {32, 32, 16, 4, 4, 1, 64}};
   static const std::vector<Tiling> kTensor{{128, 128, 32, 4, 4, 4, 256},
@@ -235,8 +235,11 @@ KernelCode generate_product(const Plan& plan, const Kernel& kernel, const Produc
   text +=
       fmt::format("  void epilogue(const Index (&position)[{}], Accumulate value) const {{\n    Loads loads;\n", rank) +
       positions + code.load + code.run + "  }\n};\n";
-  // One block must fit, not many: these kernels want registers more than company.
-  text += entry_point("kernel0", fmt::format("{}, 1", t.threads),
+  // At least 12 warps share a multiprocessor and hide each other's waits, where registers allow: not where loads are
+  // many and small, nor for doubles.
+  const bool lean = compute == Dtype::f32 && !tensor_cores && std::min(p.vector_a, p.vector_b) >= 4;
+  const int blocks = !lean ? 1 : t.threads == 256 ? 2 : 384 / t.threads;
+  text += entry_point("kernel0", fmt::format("{}, {}", t.threads, blocks),
                       fmt::format("{}({}<Body>(body))", tensor_cores ? "gemm_mma" : "gemm", p.problem));
   result.arguments = body.arguments();
   if (kernel.domain.size() > 0) result.launches.push_back({"kernel0", t.tiles * t.splits, t.threads});

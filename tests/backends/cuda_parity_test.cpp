@@ -3,6 +3,7 @@
 #ifdef NIXIE_WITH_CUDA
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -11,6 +12,7 @@
 #include "backends/cpu/backend.h"
 #include "backends/cuda/backend.h"
 #include "backends/cuda/noise.h"
+#include "backends/registry.h"
 #include "core/array.h"
 #include "core/memory.h"
 #include "tests/backends/cuda_plans.h"
@@ -145,14 +147,20 @@ INSTANTIATE_TEST_SUITE_P(Types, CudaParityOf, testing::Values(Dtype::f32, Dtype:
 
 TEST(CudaBackend, WithoutADeviceTheErrorSaysWhyAndWhatToDo) {
   if (cuda_or_null()) GTEST_SKIP() << "there is a GPU";
+  const auto start = std::chrono::steady_clock::now();
   try {
     make_cuda_backend();
     FAIL() << "no error";
   } catch (const Error& error) {
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(1));
     EXPECT_EQ(error.fault(), Fault::device);
     EXPECT_EQ(error.exit_code(), 3);
     EXPECT_NE(std::string(error.what()).find("use backend: cpu"), std::string::npos) << error.what();
   }
+}
+
+TEST(CudaBackend, AutoTakesTheGpuWhereThereIsOne) {
+  EXPECT_EQ(make_backend("auto")->name(), cuda_or_null() ? "cuda" : "cpu");
 }
 
 TEST(CudaBackend, BuffersKeepWhatTheyAreGiven) {
