@@ -39,7 +39,7 @@ struct Prod {
 };
 template <class T>
 struct Max {
-  static T scalar(T a, T b) { return (a > b) | (a != a) ? a : b; }
+  static T scalar(T a, T b) { return ((a > b) | (a != a)) ? a : b; }
   template <class B>
   static void apply(Block<T>& a, const B& b) {
     a = a.binaryExpr(b, Eigen::internal::scalar_max_op<T, T, Eigen::PropagateNaN>()).eval();
@@ -47,7 +47,7 @@ struct Max {
 };
 template <class T>
 struct Min {
-  static T scalar(T a, T b) { return (a < b) | (a != a) ? a : b; }
+  static T scalar(T a, T b) { return ((a < b) | (a != a)) ? a : b; }
   template <class B>
   static void apply(Block<T>& a, const B& b) {
     a = a.binaryExpr(b, Eigen::internal::scalar_min_op<T, T, Eigen::PropagateNaN>()).eval();

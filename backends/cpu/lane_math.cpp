@@ -42,12 +42,16 @@ void exp2_lanes(const void* a, const void*, const void*, void* out, std::int64_t
   }
 }
 
-// Eigen's double exponential stops at the smallest normal number.
+// Eigen's exponential stops at about the smallest normal number, here as on every instruction set it goes on to 0.
+template <class T>
 void exp_lanes(const void* a, const void*, const void*, void* out, std::int64_t n) {
-  const double* __restrict x = static_cast<const double*>(a);
-  double* __restrict y = static_cast<double*>(out);
-  for (std::int64_t i = 0; i < n; i += kLaneBlock) Eigen::Map<Block<double>>(y + i) = block(x + i).exp();
-  for (std::int64_t i = 0; i < n; ++i) y[i] = x[i] < -708.3 ? 0.0 : y[i];
+  constexpr T kLowest = sizeof(T) == 4 ? static_cast<T>(-87.33) : static_cast<T>(-708.3);
+  const T* __restrict x = static_cast<const T*>(a);
+  T* __restrict y = static_cast<T*>(out);
+  for (std::int64_t i = 0; i < n; i += kLaneBlock) {
+    Eigen::Map<Block<T>>(y + i) = block(x + i).exp();
+    for (std::int64_t lane = i; lane < i + kLaneBlock; ++lane) y[lane] = x[lane] < kLowest ? T{0} : y[lane];
+  }
 }
 
 // Functions that exist once for both types: exactly rounded ones vectorise as plain loops, rare ones call libm.
@@ -66,6 +70,8 @@ LaneFunction common(Primitive primitive) {
       return unary<T>([](T x) { return std::nearbyint(x); });
     case Primitive::trunc:
       return unary<T>([](T x) { return std::trunc(x); });
+    case Primitive::exp:
+      return exp_lanes<T>;
     case Primitive::log:
       return block_unary<T>([](const auto& x) { return x.log(); });
     case Primitive::exp2:
@@ -90,8 +96,6 @@ LaneFunction common(Primitive primitive) {
 LaneFunction float_math(Primitive primitive) {
   using T = float;
   switch (primitive) {
-    case Primitive::exp:
-      return block_unary<T>([](const auto& x) { return x.exp(); });
     case Primitive::tan:
       return block_unary<T>([](const auto& x) { return Block<T>(x.sin() / x.cos()); });
     case Primitive::sin:
@@ -118,8 +122,6 @@ LaneFunction float_math(Primitive primitive) {
 LaneFunction double_math(Primitive primitive) {
   using T = double;
   switch (primitive) {
-    case Primitive::exp:
-      return exp_lanes;
     case Primitive::tan:
       return unary<T>([](T x) { return std::tan(x); });
     case Primitive::sin:

@@ -88,9 +88,9 @@ LaneFunction floating_arithmetic(Primitive primitive) {
     case Primitive::mod:
       return binary<T>([](T x, T y) { return std::fmod(x, y); });
     case Primitive::min:
-      return binary<T>([](T x, T y) { return (x < y) | (x != x) ? x : y; });
+      return binary<T>([](T x, T y) { return ((x < y) | (x != x)) ? x : y; });
     case Primitive::max:
-      return binary<T>([](T x, T y) { return (x > y) | (x != x) ? x : y; });
+      return binary<T>([](T x, T y) { return ((x > y) | (x != x)) ? x : y; });
     case Primitive::is_finite:
       return unary<T>([](T x) { return std::abs(x) <= std::numeric_limits<T>::max() ? T{1} : T{0}; });
     case Primitive::is_nan:
@@ -112,9 +112,9 @@ LaneFunction comparison(Primitive primitive) {
     case Primitive::less_equal:
       return binary<T>([](T x, T y) { return x <= y ? T{1} : T{0}; });
     case Primitive::logical_and:
-      return binary<T>([](T x, T y) { return (x != T{0}) & (y != T{0}) ? T{1} : T{0}; });
+      return binary<T>([](T x, T y) { return ((x != T{0}) & (y != T{0})) ? T{1} : T{0}; });
     case Primitive::logical_or:
-      return binary<T>([](T x, T y) { return (x != T{0}) | (y != T{0}) ? T{1} : T{0}; });
+      return binary<T>([](T x, T y) { return ((x != T{0}) | (y != T{0})) ? T{1} : T{0}; });
     case Primitive::logical_not:
       return unary<T>([](T x) { return x == T{0} ? T{1} : T{0}; });
     case Primitive::select:
