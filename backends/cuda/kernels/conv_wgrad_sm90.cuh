@@ -121,10 +121,12 @@ NIXIE_DEVICE void finish(const Sums& sums, const Item& item, void* dw, float* al
       put(dw, four, item.m * kTileM + row_of(quad, thread), item.n * kTileN + column_of(quad, thread));
     }
   }
-  if (!CONV_BIAS_GRAD || thread % 4 != 0) return;
+  if (CONV_BIAS_GRAD &&
+      thread % 4 == 0) {  // every column of the product with ones is the same: one lane of four writes
 #pragma unroll
-  for (int i = 0; i < 2 * kMmaM; i++)  // every column of the product with ones is the same: lane 0 of four writes
-    bias_parts[row_of(i / 2 * (kTileN / 8), thread) + i % 2 * 8] = sums.bias[i / 2][i % 2 * 2];
+    for (int i = 0; i < 2 * kMmaM; i++)
+      bias_parts[row_of(i / 2 * (kTileN / 8), thread) + i % 2 * 8] = sums.bias[i / 2][i % 2 * 2];
+  }
 }
 
 // All stages of one item into `sums`.

@@ -164,8 +164,16 @@ NIXIE_DEVICE void registers_up() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
 }
 // With the programmatic-launch attribute: wait for the kernel before, and let the one after start its prologue.
-NIXIE_DEVICE void wait_previous_kernel() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
-NIXIE_DEVICE void allow_next_kernel() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
+NIXIE_DEVICE void wait_previous_kernel() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+NIXIE_DEVICE void allow_next_kernel() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
 
 // ---- wgmma ----
 
@@ -295,24 +303,40 @@ NIXIE_DEVICE u32 pack_relu(float low, float high) {
   return word;
 }
 NIXIE_DEVICE float unpack(u16 half) {
+#if NIXIE_BF16
+  return __uint_as_float(static_cast<u32>(half) << 16);
+#else
   float value;
-  asm("cvt.f32." NIXIE_HALF " %0, %1;" : "=f"(value) : "h"(half));
+  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(half));
   return value;
+#endif
 }
-// Position of a window's maximum among packed pairs: 0xffff in each half where v beats best: greater, or NaN against a
-// number.
-NIXIE_DEVICE u32 beats(u32 v, u32 best) {
-  u32 above, number;
-  asm("set.gtu.u32." NIXIE_HALF "x2 %0, %1, %2;" : "=r"(above) : "r"(v), "r"(best));
-  asm("set.num.u32." NIXIE_HALF "x2 %0, %1, %1;" : "=r"(number) : "r"(best));
-  return above & number;
-}
+
+// Comparisons of packed pairs: 0xffff in each half where they hold.
+#if NIXIE_BF16 && __CUDA_ARCH__ < 900  // no packed comparison: as floats
+#define NIXIE_COMPARE(NAME, OP, EXPRESSION)                                     \
+  NIXIE_DEVICE u32 NAME(u32 x, u32 y) {                                         \
+    float a = __uint_as_float(x << 16), b = __uint_as_float(y << 16);           \
+    u32 low = (EXPRESSION) ? 0xffffu : 0;                                       \
+    a = __uint_as_float(x & 0xffff0000u), b = __uint_as_float(y & 0xffff0000u); \
+    return low | ((EXPRESSION) ? 0xffff0000u : 0);                              \
+  }
+#else
+#define NIXIE_COMPARE(NAME, OP, EXPRESSION)                                           \
+  NIXIE_DEVICE u32 NAME(u32 x, u32 y) {                                               \
+    u32 mask;                                                                         \
+    asm("set." OP ".u32." NIXIE_HALF "x2 %0, %1, %2;" : "=r"(mask) : "r"(x), "r"(y)); \
+    return mask;                                                                      \
+  }
+#endif
+NIXIE_COMPARE(greater, "gt", a > b)
+NIXIE_COMPARE(greater_or_unordered, "gtu", !(a <= b))
+NIXIE_COMPARE(ordered, "num", a == a && b == b)
+
+// Where v takes over from the maximum so far: greater, or NaN against a number.
+NIXIE_DEVICE u32 beats(u32 v, u32 best) { return greater_or_unordered(v, best) & ordered(best, best); }
 NIXIE_DEVICE u32 select(u32 mask, u32 a, u32 b) { return (a & mask) | (b & ~mask); }
 // The low bytes of four 16-bit halves in one word.
 NIXIE_DEVICE u32 bytes(u32 a, u32 b) { return __byte_perm(a, b, 0x6420); }
 // Zeroes the halves of `word` where the same half of `gate` is not above zero (NaN counts as not above).
-NIXIE_DEVICE u32 where_positive(u32 gate, u32 word) {
-  u32 mask;
-  asm("{.reg .b32 z; mov.b32 z, 0; set.gt.u32." NIXIE_HALF "x2 %0, %1, z;}" : "=r"(mask) : "r"(gate));
-  return word & mask;
-}
+NIXIE_DEVICE u32 where_positive(u32 gate, u32 word) { return word & greater(gate, 0); }
