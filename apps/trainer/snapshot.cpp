@@ -23,7 +23,8 @@ T value_of(const Checkpoint::Values& values, const std::string& name) {
 
 /// The value of an optimizer's Variable; throws where there is none of its shape.
 Tensor saved_value(const Checkpoint& checkpoint, const Variable& variable) {
-  if (is_shared(variable)) return value_of<double>(checkpoint.state, variable.name());
+  if (is_shared(variable))  // an array: a bare number would be rounded to f32
+    return Array::from(std::vector<double>{value_of<double>(checkpoint.state, variable.name())}, {});
   const auto [parameter, buffer] = split_name(variable.name());
   const auto buffers = checkpoint.optimizer.find(parameter);
   const bool is_there = buffers != checkpoint.optimizer.end() && buffers->second.contains(buffer);

@@ -1,0 +1,31 @@
+// own_op: an elementwise op declared outside the library. One declaration gives its value, its gradient, and kernels in
+// which it is fused with what stands around it.
+#include <fmt/core.h>
+
+#include "backends/registry.h"
+#include "core/autograd.h"
+#include "core/elementwise.h"
+#include "core/ops.h"
+#include "core/step.h"
+
+using namespace nixie;
+
+// The formula, and its gradient in terms of the result's gradient g, the result y and the input x.
+const Elementwise softsign{
+    "softsign", [](auto x) { return x / (1 + abs(x)); },
+    [](const Tensor& g, const Tensor&, const Tensor& x) { return Gradients{g / square(1 + abs(x))}; }};
+
+int main() {
+  const auto backend = make_backend("cpu");
+  const Tensor x = evaluate(cast(arange(7) - 3, Dtype::f32), *backend);
+  const Tensor y = softsign(2 * x) + 1;  // one kernel
+  const Tensor slope = gradients(sum(y), std::vector<Tensor>{x})[0];
+  const auto xs = x.to_vector<float>();
+  const auto ys = evaluate(y, *backend).to_vector<float>(), slopes = evaluate(slope, *backend).to_vector<float>();
+  for (std::size_t i = 0; i < xs.size(); ++i)
+    fmt::print("x {:5.2f}   softsign(2 x) + 1 {:7.4f}   gradient {:7.4f}\n", xs[i], ys[i], slopes[i]);
+
+  // How it runs: the plan is a single kernel.
+  Step step(*backend, [](const Inputs& in) { return Outputs{{"y", softsign(2 * in["x"]) + 1}}; });
+  fmt::print("\n{}", to_string(step.plan({{"x", x}})));
+}

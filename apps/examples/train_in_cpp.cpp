@@ -1,0 +1,53 @@
+// train_in_cpp: a net, its training step and the loop in C++, without a configuration: what the trainer does, in small.
+#include <fmt/core.h>
+
+#include "backends/registry.h"
+#include "core/step.h"
+#include "data/loader.h"
+#include "data/registry.h"
+#include "models/registry.h"
+#include "optimizers/registry.h"
+
+using namespace nixie;
+
+// A net is a list of layers; sizes of inputs are inferred.
+Sequential net(int classes) {
+  return {
+      {"features", Sequential{Conv2d{.out = 16, .kernel = 5, .pad = 2}, Relu{}, MaxPool2d{.window = 2},
+                              Conv2d{.out = 32, .kernel = 5, .pad = 2}, Relu{}, MaxPool2d{.window = 2}}},
+      Flatten{},
+      {"classifier", Sequential{Linear{.out = 64}, Relu{}, Linear{.out = classes}}},
+  };
+}
+
+int main() {
+  const auto backend = make_backend("cpu");
+  const Splits data = Glyphs{.train = 4800, .test = 1000}.open();
+  Loader loader(data.train, {.batch = 32}, /*seed=*/1, /*training=*/true);
+  Loader tests(data.test, {.batch = 100}, 1, false);
+  const Model model(net(10), {32, 1, 28, 28}, /*seed=*/1);
+  const Optimizer optimizer(model.parameters(), {.rule = Sgd{.momentum = 0.9}, .schedule = ConstantRate{.rate = 0.02}});
+
+  // One step: forward, backward and update are one graph. What changes is a Variable.
+  const Variable count("count", Array(Dtype::i32, Shape{}), false);
+  Step train(*backend, [&](const Inputs& in) {
+    Pass pass{.training = true, .step = count, .seed = 1};
+    const Tensor loss = cross_entropy(model(in["images"], pass), in["labels"]);
+    optimizer.update(gradients(loss, model.parameters()));
+    count.set(count + 1);
+    return Outputs{{"loss", loss}};
+  });
+  Step test(*backend, [&](const Inputs& in) {
+    Pass pass{.training = false};
+    return Outputs{{"right", accuracy(model(in["images"], pass), in["labels"])}};
+  });
+
+  for (int step = 1; const Batch* batch = loader.next(); ++step) {
+    const Outputs out = train({{"images", batch->images}, {"labels", batch->labels}});
+    if (step % 20 == 0) fmt::print("step {} loss {:.4f}\n", step, out.at("loss").item());
+  }
+  double right = 0;
+  while (const Batch* batch = tests.next())
+    right += test({{"images", batch->images}, {"labels", batch->labels}}).at("right").item();
+  fmt::print("test accuracy {:.4f}\n", right / static_cast<double>(tests.batches()));
+}

@@ -1,0 +1,94 @@
+// Walks the net's own description, and builds each layer for the shape that reaches it.
+#include "apps/explain/layer_table.h"
+
+#include "configs/values.h"
+
+namespace nixie {
+namespace {
+
+struct Row {
+  std::string name, kind, shape, parameters, options;
+};
+
+/// The layer's kind and fields; the description of a layer may hold its name beside them.
+const Tree::Entry& kind_of(const Tree& layer) { return layer.entries.front(); }
+
+std::string flow_text(const Tree& tree) {
+  std::string text;
+  for (const Tree& item : tree.items) text += (text.empty() ? "" : ", ") + flow_text(item);
+  for (const Tree::Entry& entry : tree.entries)
+    text += (text.empty() ? "" : ", ") + entry.key + " " + flow_text(entry.value);
+  return tree.is_list() && tree.items.size() != 1 ? "[" + text + "]" : text + tree.text;
+}
+
+/// The fields that differ from the layer's defaults.
+std::string options_text(const Tree& layer) {
+  const Tree::Entry& kind = kind_of(layer);
+  Problems problems;
+  NamedLayer plain;
+  read_value(Tree{.kind = Tree::Kind::scalar, .text = kind.key}, plain, problems);
+  const Tree defaults = parse_yaml(plain.layer.text(), kind.key);
+  std::string text;
+  for (const Tree::Entry& entry : kind.value.entries) {
+    const Tree* usual = kind_of(defaults).value.find(entry.key);
+    if (usual && flow_text(*usual) == flow_text(entry.value)) continue;
+    text += (text.empty() ? "" : ", ") + entry.key + " " + flow_text(entry.value);
+  }
+  return text;
+}
+
+std::string sample_text(const Shape& shape) {
+  return to_string(Shape(std::vector<std::int64_t>(shape.begin() + 1, shape.end())));
+}
+
+class Walk {
+ public:
+  Shape layers(const Tree& list, const std::string& path, Shape shape) {
+    for (std::size_t i = 0; i < list.items.size(); ++i) shape = layer(list.items[i], i, path, shape);
+    return shape;
+  }
+  const std::vector<Row>& rows() const { return rows_; }
+
+ private:
+  Shape layer(const Tree& tree, std::size_t index, const std::string& path, const Shape& in) {
+    const Tree* given = tree.find("name");
+    const std::string own = given ? given->text : std::to_string(index);
+    const std::string name = path.empty() || own.empty() ? path + own : path + "." + own;
+    const Tree::Entry& kind = kind_of(tree);
+    if (kind.key == Sequential::name) return layers(kind.value, name, in);
+    Problems problems;
+    NamedLayer named;
+    read_value(tree, named, problems);
+    problems.raise();
+    Parameters parameters;
+    Scope scope(name, kind.key);
+    const Shape out = output_shape(named.layer.build(in, parameters), in);
+    if (const Tree* branches = kind.value.find("branches")) {
+      layers_side_by_side(*branches, name, in);
+      rows_.push_back({name, kind.key, sample_text(out), "", "of the above"});
+    } else {
+      const std::string count = parameters.count() > 0 ? std::to_string(parameters.count()) : "";
+      rows_.push_back({name, kind.key, sample_text(out), count, options_text(tree)});
+    }
+    return out;
+  }
+  void layers_side_by_side(const Tree& list, const std::string& path, const Shape& in) {
+    for (std::size_t i = 0; i < list.items.size(); ++i) layer(list.items[i], i, path, in);
+  }
+
+  std::vector<Row> rows_;
+};
+
+}  // namespace
+
+std::string layer_table(const AnyModel& model, const Shape& input) {
+  const Tree tree = parse_yaml("model: " + model.layers().text(), "model");
+  Walk walk;
+  walk.layers(*tree.find("model"), "", input);
+  std::string text = fmt::format("{:28} {:14} {:18} {:>12}  {}\n", "layer", "kind", "output", "parameters", "options");
+  for (const Row& row : walk.rows())
+    text += fmt::format("{:28} {:14} {:18} {:>12}  {}\n", row.name, row.kind, row.shape, row.parameters, row.options);
+  return text;
+}
+
+}  // namespace nixie
