@@ -22,11 +22,11 @@ Sequential net(int classes) {
 
 int main() {
   const auto backend = make_backend("cpu");
-  const Splits data = Glyphs{.train = 4800, .test = 1000}.open();
+  const Splits data = Glyphs{.train = 9600, .test = 1000}.open();
   Loader loader(data.train, {.batch = 32}, /*seed=*/1, /*training=*/true);
   Loader tests(data.test, {.batch = 100}, 1, false);
   const Model model(net(10), {32, 1, 28, 28}, /*seed=*/1);
-  const Optimizer optimizer(model.parameters(), {.rule = Sgd{.momentum = 0.9}, .schedule = ConstantRate{.rate = 0.02}});
+  const Optimizer optimizer(model.parameters(), {.rule = Sgd{.momentum = 0.9}, .schedule = ConstantRate{.rate = 0.05}});
 
   // One step: forward, backward and update are one graph. What changes is a Variable.
   const Variable count("count", Array(Dtype::i32, Shape{}), false);
@@ -42,9 +42,11 @@ int main() {
     return Outputs{{"right", accuracy(model(in["images"], pass), in["labels"])}};
   });
 
-  for (int step = 1; const Batch* batch = loader.next(); ++step) {
-    const Outputs out = train({{"images", batch->images}, {"labels", batch->labels}});
-    if (step % 20 == 0) fmt::print("step {} loss {:.4f}\n", step, out.at("loss").item());
+  for (int epoch = 1; epoch <= 3; ++epoch) {
+    double loss = 0;
+    while (const Batch* batch = loader.next())  // null at the end of each epoch
+      loss += train({{"images", batch->images}, {"labels", batch->labels}}).at("loss").item();
+    fmt::print("epoch {} loss {:.4f}\n", epoch, loss / static_cast<double>(loader.batches()));
   }
   double right = 0;
   while (const Batch* batch = tests.next())
