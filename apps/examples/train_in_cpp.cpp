@@ -26,7 +26,7 @@ int main() {
   Loader loader(data.train, {.batch = 32}, /*seed=*/1, /*training=*/true);
   Loader tests(data.test, {.batch = 100}, 1, false);
   const Model model(net(10), {32, 1, 28, 28}, /*seed=*/1);
-  const Optimizer optimizer(model.parameters(), {.rule = Sgd{.momentum = 0.9}, .schedule = ConstantRate{.rate = 0.05}});
+  const Optimizer optimizer(model.parameters(), {.rule = Adam{}, .schedule = ConstantRate{.rate = 0.002}});
 
   // One step: forward, backward and update are one graph. What changes is a Variable.
   const Variable count("count", Array(Dtype::i32, Shape{}), false);
