@@ -23,8 +23,12 @@ Array Storage::read() const {
 void Storage::write(const Array& array) {
   check(array.shape() == shape_ && array.dtype() == dtype_, "storage of ", dtype_, " ", shape_, " is given ",
         array.dtype(), " ", array.shape());
-  host_ = array.clone();
-  if (buffer_) backend_->upload(host_->bytes(), *buffer_, host_->size_bytes());
+  if (!buffer_) {
+    host_ = array.clone();
+    return;
+  }
+  host_.reset();
+  backend_->upload(array.bytes(), *buffer_, array.size_bytes());
 }
 
 std::shared_ptr<Buffer> Storage::on(Backend& backend) {
@@ -33,6 +37,7 @@ std::shared_ptr<Buffer> Storage::on(Backend& backend) {
   buffer_ = backend.allocate(array.size_bytes());
   backend_ = &backend;
   backend.upload(array.bytes(), *buffer_, array.size_bytes());
+  host_.reset();  // large weights would else lie in memory twice
   return buffer_;
 }
 

@@ -22,8 +22,8 @@ struct StepTiming {
   std::string net = {};
   std::int64_t batch = 0, parameters = 0, runs = 0;
   double median_ms = 0, min_ms = 0, max_ms = 0, images_per_second = 0;
-  double peak_mb = 0, start_mb = 0;  ///< 1e6 bytes; of the process, and what it had before it made the net
-  double first_loss = 0, last_loss = 0;
+  double peak_mb = 0, start_mb = 0;        ///< 1e6 bytes; of the process, and what it had before it made the net
+  double first_loss = 0, lowest_loss = 0;  ///< of the first step, and of the timed ones
 };
 
 /// Times each net in a process of its own and prints the table row by row. Throws Error: Fault::non_finite where a loss

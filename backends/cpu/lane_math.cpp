@@ -42,16 +42,15 @@ void exp2_lanes(const void* a, const void*, const void*, void* out, std::int64_t
   }
 }
 
-// Eigen's exponential stops at about the smallest normal number, here as on every instruction set it goes on to 0.
+// Eigen's exponential stops at about the smallest normal number, here as on every instruction set it goes on to 0. That
+// is a pass of its own over the tile: inside the first loop it keeps each block from staying in registers.
 template <class T>
 void exp_lanes(const void* a, const void*, const void*, void* out, std::int64_t n) {
   constexpr T kLowest = sizeof(T) == 4 ? static_cast<T>(-87.33) : static_cast<T>(-708.3);
   const T* __restrict x = static_cast<const T*>(a);
   T* __restrict y = static_cast<T*>(out);
-  for (std::int64_t i = 0; i < n; i += kLaneBlock) {
-    Eigen::Map<Block<T>>(y + i) = block(x + i).exp();
-    for (std::int64_t lane = i; lane < i + kLaneBlock; ++lane) y[lane] = x[lane] < kLowest ? T{0} : y[lane];
-  }
+  for (std::int64_t i = 0; i < n; i += kLaneBlock) Eigen::Map<Block<T>>(y + i) = block(x + i).exp();
+  for (std::int64_t i = 0; i < n; ++i) y[i] = x[i] < kLowest ? T{0} : y[i];
 }
 
 // Functions that exist once for both types: exactly rounded ones vectorise as plain loops, rare ones call libm.

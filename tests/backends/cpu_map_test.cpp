@@ -126,6 +126,16 @@ TEST(CpuMap, SpecialValues) {
   }
 }
 
+// Subnormal results may be zero; below them, and beyond the largest number, everything is 0 or infinite. In f32 that
+// begins at 88.38, where Eigen stops, in place of 88.72.
+TEST(CpuMap, ExponentialOverItsWholeRange) {
+  std::mt19937 random(1);
+  check_plan(primitive_case({Primitive::exp, -200, 88.37}, Dtype::f32, 3001, random), 4, 5.1e-32);
+  check_plan(primitive_case({Primitive::exp, 88.73, 200}, Dtype::f32, 3001, random), 0);
+  check_plan(primitive_case({Primitive::exp, -88, -87}, Dtype::f32, 3001, random), 4, 5.1e-32);
+  check_plan(primitive_case({Primitive::exp, -900, 800}, Dtype::f64, 3001, random), 4, 5.1e-293);
+}
+
 TEST(CpuMap, IntegerEdges) {
   const double values[] = {0, 1, -1, 2, 31, 32, -2147483648.0, 2147483647.0};
   constexpr std::int64_t kCount = std::size(values);
