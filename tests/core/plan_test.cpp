@@ -156,11 +156,12 @@ TEST(Memory, NoTwoLiveValuesOverlapAndWaitsAreTopological) {
 }
 
 TEST(Memory, RandomTopologicalOrdersGiveIdenticalBits) {
+  const auto backend = make_cpu_backend(2);
   Net net;
-  Step step(cpu(), std::ref(net));
+  Step step(*backend, std::ref(net));
   const Array x = random_array({32, 6}, -1, 1, 3).to(Dtype::f32);
   const Plan& plan = step.plan({{"x", x}});
-  const auto executable = cpu().compile(plan);
+  const auto executable = backend->compile(plan);
   auto& runner = dynamic_cast<cpu::CpuExecutable&>(*executable);
 
   auto run = [&](const std::vector<int>& order) {
@@ -169,14 +170,14 @@ TEST(Memory, RandomTopologicalOrdersGiveIdenticalBits) {
     for (int s : plan.externals) {
       const Slot& slot = plan.slots[static_cast<std::size_t>(s)];
       Array start = slot.name == "x" ? x : random_array(slot.shape, -1, 1, static_cast<unsigned>(s)).to(slot.dtype);
-      externals.push_back(cpu().allocate(start.size_bytes()));
-      cpu().upload(start.bytes(), *externals.back(), start.size_bytes());
+      externals.push_back(backend->allocate(start.size_bytes()));
+      backend->upload(start.bytes(), *externals.back(), start.size_bytes());
       arrays.push_back(Array(slot.dtype, slot.shape));
     }
     runner.run_in_order(order, externals, plan.scalars);
     std::vector<std::vector<float>> result;
     for (std::size_t i = 0; i < externals.size(); ++i) {
-      cpu().download(*externals[i], arrays[i].bytes(), arrays[i].size_bytes());
+      backend->download(*externals[i], arrays[i].bytes(), arrays[i].size_bytes());
       result.push_back(arrays[i].to_vector<float>());
     }
     return result;

@@ -4,24 +4,19 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstdlib>
 #include <functional>
 #include <random>
 
-#include "backends/registry.h"
 #include "core/autograd.h"
 #include "core/ops.h"
 #include "core/random.h"
 #include "core/step.h"
+#include "tests/test_backend.h"
 
 namespace nixie::testing {
 
 /// The backend under test: the CPU, or what NIXIE_TEST_BACKEND names.
-inline Backend& cpu() {
-  static const char* name = std::getenv("NIXIE_TEST_BACKEND");
-  static const std::shared_ptr<Backend> backend = make_backend(name ? name : "cpu");
-  return *backend;
-}
+inline Backend& cpu() { return test_backend(); }
 
 /// Numbers in [low, high), f64.
 inline Array random_array(const Shape& shape, double low, double high, unsigned seed) {

@@ -4,27 +4,13 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-
-#include "backends/cpu/backend.h"
-#include "backends/registry.h"
 #include "core/autograd.h"
 #include "core/step.h"
 #include "layers/registry.h"
 #include "tests/layers/reference.h"
+#include "tests/test_backend.h"
 
 namespace nixie {
-
-/// The CPU, or the backend that NIXIE_TEST_BACKEND names.
-inline Backend& test_backend() {
-  static const std::shared_ptr<Backend> backend = [] {
-    const char* name = std::getenv("NIXIE_TEST_BACKEND");
-    std::shared_ptr<Backend> made = name ? make_backend(name) : make_cpu_backend(2);
-    set_default_backend(made);
-    return made;
-  }();
-  return *backend;
-}
 
 struct LayerCase {
   std::string label;

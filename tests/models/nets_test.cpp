@@ -6,10 +6,10 @@
 #include <random>
 #include <set>
 
-#include "backends/cpu/backend.h"
 #include "core/step.h"
 #include "models/registry.h"
 #include "optimizers/registry.h"
+#include "tests/test_backend.h"
 
 namespace nixie {
 namespace {
@@ -187,10 +187,9 @@ TEST(Model, InitialValuesFollowTheSeedAndTheName) {
 
 // Trains on one batch of noisy colours, one per class: the first loss is of the order of guessing's, and it falls.
 void learns_a_batch(const AnyModel& net, const Shape& shape, int classes, double rate, int steps) {
-  const std::shared_ptr<Backend> backend = make_cpu_backend();
   const Model model(net, shape, 1);
   const Optimizer optimizer(model.parameters(), {.rule = Sgd{}, .schedule = ConstantRate{.rate = rate}});
-  Step step(*backend, [&](const Inputs& in) {
+  Step step(test_backend(), [&](const Inputs& in) {
     Pass pass{.step = optimizer.count(), .seed = 1};
     const Tensor loss = cross_entropy(model(in["images"], pass), in["labels"]);
     optimizer.update(gradients(loss, model.parameters()));

@@ -5,8 +5,8 @@
 
 #include <cmath>
 
-#include "backends/cpu/backend.h"
 #include "core/step.h"
+#include "tests/test_backend.h"
 
 namespace nixie {
 namespace {
@@ -22,7 +22,6 @@ std::string error_of(const std::function<void()>& action) {
 
 // Two parameters whose gradients are given numbers.
 struct Toy {
-  std::shared_ptr<Backend> backend = make_cpu_backend(1);
   Parameters parameters;
   Variable weight = parameters.make("fc.weight", {2, 2}, Init::constant(1));
   Variable bias = parameters.make("fc.bias", {2}, Init::constant(1));
@@ -33,7 +32,7 @@ struct Toy {
             {bias, Array::from(grad_bias, {2}).to(Dtype::f32)}};
   }
   void train(const Optimizer& optimizer, int steps = 1) {
-    Step step(*backend, [&](const Inputs&) {
+    Step step(test_backend(), [&](const Inputs&) {
       optimizer.update(grads());
       return Outputs{};
     });
@@ -58,7 +57,7 @@ TEST(Optimizer, ReadsTheScheduleAtItsOwnCountOrAGivenStep) {
   toy.train(optimizer, 3);  // rates 1, 1, 0.5
   EXPECT_EQ(toy.b(), (std::vector<float>{1 - 2.5f * 12, 1}));
   EXPECT_EQ(optimizer.state().find("shared.step")->array().item(), 3);
-  Step step(*toy.backend, [&](const Inputs& in) {
+  Step step(test_backend(), [&](const Inputs& in) {
     optimizer.update(toy.grads(), in["step"]);
     return Outputs{};
   });
@@ -106,7 +105,7 @@ TEST(Optimizer, ClipsTheNormOfAllGradientsTogether) {
   toy.train(optimizer);
   EXPECT_NEAR(toy.w()[0], 1 - 1.5, 1e-6);
   EXPECT_NEAR(toy.b()[0], 1 - 6, 1e-6);
-  EXPECT_NEAR(evaluate(global_norm(toy.grads()), *toy.backend).item(), 13, 1e-6);
+  EXPECT_NEAR(evaluate(global_norm(toy.grads()), test_backend()).item(), 13, 1e-6);
 }
 
 TEST(Optimizer, LeavesSmallGradientsAsTheyAre) {
@@ -148,11 +147,10 @@ TEST(Optimizer, StateIsNamedByParameterAndBuffer) {
 }
 
 TEST(Optimizer, LearnsALine) {
-  const std::shared_ptr<Backend> backend = make_cpu_backend(1);
   Parameters parameters;
   const Variable slope = parameters.make("slope", {}), offset = parameters.make("offset", {});
   const Optimizer optimizer(parameters, {.rule = Sgd{.momentum = 0.9}, .schedule = ConstantRate{.rate = 0.05}});
-  Step step(*backend, [&](const Inputs& in) {
+  Step step(test_backend(), [&](const Inputs& in) {
     const Tensor loss = mean(square(slope * in["x"] + offset - in["y"]));
     optimizer.update(gradients(loss, parameters));
     return Outputs{{"loss", loss}};

@@ -8,8 +8,8 @@
 #include <random>
 #include <set>
 
-#include "backends/cpu/backend.h"
 #include "core/step.h"
+#include "tests/test_backend.h"
 
 namespace nixie {
 namespace {
@@ -130,13 +130,12 @@ std::vector<RuleCase> cases() {
 TEST(Rules, MatchPyTorchsFormulas) {
   for (const RuleCase& c : cases()) {
     SCOPED_TRACE(c.rule.text());
-    const std::shared_ptr<Backend> backend = make_cpu_backend(1);
     const Shape shape{3, 5};
     Parameters parameters, state;
     const Variable w = parameters.make("layer.w", shape, Init::normal(1), Dtype::f64);
     Parameters buffers = state.scope(w.name());
     const Update update = c.rule.build(w, buffers);
-    Step step(*backend, [&](const Inputs& in) {
+    Step step(test_backend(), [&](const Inputs& in) {
       update(in["grad"], {in["rate"], in["count"]});
       return Outputs{};
     });
@@ -176,14 +175,13 @@ TEST(Rules, EveryRuleOfTheRegistryHasACase) {
 
 TEST(Rules, UpdateAParameterInOneKernel) {
   for (const RuleCase& c : cases()) {
-    const std::shared_ptr<Backend> backend = make_cpu_backend(1);
     Parameters parameters, state;
     std::vector<Update> updates;
     for (const char* name : {"a", "b", "c"}) {
       Parameters buffers = state.scope(name);
       updates.push_back(c.rule.build(parameters.make(name, {64, 32}), buffers));
     }
-    Step step(*backend, [&](const Inputs& in) {
+    Step step(test_backend(), [&](const Inputs& in) {
       for (const Update& update : updates) update(in["grad"], {in["rate"], in["count"]});
       return Outputs{};
     });

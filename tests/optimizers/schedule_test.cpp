@@ -8,8 +8,8 @@
 #include <numbers>
 #include <set>
 
-#include "backends/cpu/backend.h"
 #include "core/step.h"
+#include "tests/test_backend.h"
 
 namespace nixie {
 namespace {
@@ -60,12 +60,11 @@ std::vector<ScheduleCase> cases() {
 }
 
 TEST(Schedules, MatchPyTorchsFormulasOnHostAndDevice) {
-  const std::shared_ptr<Backend> backend = make_cpu_backend(1);
   for (const ScheduleCase& c : cases()) {
     SCOPED_TRACE(c.schedule.text());
     const Parameters state;
     const Schedule schedule(c.schedule, c.run, state);
-    Step step(*backend, [&](const Inputs& in) { return Outputs{{"rate", schedule.rate(in["step"])}}; });
+    Step step(test_backend(), [&](const Inputs& in) { return Outputs{{"rate", schedule.rate(in["step"])}}; });
     for (std::int32_t t = 0; t <= 100; ++t) {
       const double expected = c.torch(t);
       EXPECT_NEAR(schedule.rate(std::int64_t{t}), expected, 1e-15);
@@ -112,7 +111,6 @@ struct TorchPlateau {
 };
 
 TEST(Schedules, PlateauDecidesAsPyTorchDoes) {
-  const std::shared_ptr<Backend> backend = make_cpu_backend(1);
   for (const bool maximize : {false, true}) {
     const Parameters state;
     const Schedule schedule(PlateauRate{.rate = 0.5,
@@ -131,7 +129,7 @@ TEST(Schedules, PlateauDecidesAsPyTorchDoes) {
       schedule.observe(metric);
       torch.step(metric);
       ASSERT_NEAR(schedule.rate(std::int64_t{i}), torch.lr, 1e-12) << i;
-      ASSERT_NEAR(evaluate(schedule.rate(Tensor(i)), *backend).item(), torch.lr, 1e-7);
+      ASSERT_NEAR(evaluate(schedule.rate(Tensor(i)), test_backend()).item(), torch.lr, 1e-7);
       rates.insert(torch.lr);
     }
     EXPECT_GT(rates.size(), 3u);

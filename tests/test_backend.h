@@ -1,0 +1,95 @@
+// The backend that tests run on: the CPU, or the one NIXIE_TEST_BACKEND names, with outputs poisoned before each run.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <set>
+#include <vector>
+
+#include "backends/cpu/backend.h"
+#include "backends/registry.h"
+#include "core/memory.h"
+
+namespace nixie {
+
+/// Another backend, but before every run what the plan only writes holds bytes that no result leaves, so that an
+/// element nobody wrote is seen.
+class Poisoned final : public Backend {
+ public:
+  explicit Poisoned(std::shared_ptr<Backend> inner) : inner_(std::move(inner)) {}
+  std::string name() const override { return inner_->name(); }
+  Target target() const override { return inner_->target(); }
+  void lower(Plan& plan) override { inner_->lower(plan); }
+  std::shared_ptr<Buffer> allocate(std::int64_t size_bytes) override { return inner_->allocate(size_bytes); }
+  void upload(const void* from, Buffer& to, std::int64_t size_bytes) override { inner_->upload(from, to, size_bytes); }
+  void download(Buffer& from, void* to, std::int64_t size_bytes) override { inner_->download(from, to, size_bytes); }
+  void synchronize() override { inner_->synchronize(); }
+  std::unique_ptr<Executable> compile(const Plan& plan) override {
+    return std::make_unique<Run>(inner_, inner_->compile(plan), outputs_of(plan));
+  }
+
+ private:
+  // Places among the externals that kernels write and none reads.
+  static std::vector<std::size_t> outputs_of(const Plan& plan) {
+    std::set<int> read, written;
+    for (const Kernel& kernel : plan.kernels) {
+      for (int slot : slots_read(kernel)) read.insert(slot);
+      for (const Access& store : kernel.stores) written.insert(store.slot);
+    }
+    std::vector<std::size_t> outputs;
+    for (std::size_t i = 0; i < plan.externals.size(); ++i)
+      if (written.count(plan.externals[i]) && !read.count(plan.externals[i])) outputs.push_back(i);
+    return outputs;
+  }
+
+  class Run final : public Executable {
+   public:
+    Run(std::shared_ptr<Backend> backend, std::unique_ptr<Executable> inner, std::vector<std::size_t> outputs)
+        : backend_(std::move(backend)), inner_(std::move(inner)), outputs_(std::move(outputs)) {}
+    void run(std::span<const std::shared_ptr<Buffer>> externals, std::span<const double> scalars) override {
+      for (std::size_t i : outputs_) {
+        const std::vector<unsigned char> poison(static_cast<std::size_t>(externals[i]->size_bytes()), 0xab);
+        backend_->upload(poison.data(), *externals[i], externals[i]->size_bytes());
+      }
+      inner_->run(externals, scalars);
+    }
+
+   private:
+    std::shared_ptr<Backend> backend_;
+    std::unique_ptr<Executable> inner_;
+    std::vector<std::size_t> outputs_;
+  };
+
+  std::shared_ptr<Backend> inner_;
+};
+
+/// Named by NIXIE_TEST_BACKEND; the CPU with two threads where nothing is.
+inline Backend& test_backend() {
+  static const std::shared_ptr<Backend> backend = [] {
+    const char* name = std::getenv("NIXIE_TEST_BACKEND");
+    std::shared_ptr<Backend> made = std::make_shared<Poisoned>(name ? make_backend(name) : make_cpu_backend(2));
+    set_default_backend(made);
+    return made;
+  }();
+  return *backend;
+}
+
+/// Skips, test by test so that they are counted, where the named backend has no device.
+class SkipWithoutDevice final : public ::testing::EmptyTestEventListener {
+ public:
+  void OnTestStart(const ::testing::TestInfo&) override {
+    try {
+      test_backend();
+    } catch (const Error& error) {
+      if (error.fault() != Fault::device) throw;
+      GTEST_SKIP() << error.what();
+    }
+  }
+};
+inline const bool kSkipsWithoutDevice = [] {
+  ::testing::UnitTest::GetInstance()->listeners().Append(new SkipWithoutDevice);
+  return true;
+}();
+
+}  // namespace nixie
