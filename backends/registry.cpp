@@ -1,8 +1,11 @@
 // The list of backends.
 #include "backends/registry.h"
 
+#include <cstdlib>
+
 #include "backends/cpu/backend.h"
 #include "backends/null/backend.h"
+#include "backends/validate.h"
 #ifdef NIXIE_WITH_CUDA
 #include "backends/cuda/backend.h"
 #endif
@@ -17,13 +20,25 @@ std::shared_ptr<Backend> make_cuda_backend() {
 }  // namespace
 #endif
 
+namespace {
+
+// Held against the CPU kernel by kernel where NIXIE_VALIDATE=1 asks for it.
+std::shared_ptr<Backend> make_device_backend() {
+  std::shared_ptr<Backend> device = make_cuda_backend();
+  const char* validate = std::getenv("NIXIE_VALIDATE");
+  if (!validate || std::string_view(validate) != "1") return device;
+  return make_validating_backend(std::move(device), make_cpu_backend());
+}
+
+}  // namespace
+
 std::shared_ptr<Backend> make_backend(const std::string& name) {
   if (name == "cpu") return make_cpu_backend();
   if (name == "null") return make_null_backend();
-  if (name == "cuda") return make_cuda_backend();
+  if (name == "cuda") return make_device_backend();
   if (name == "auto") {
     try {
-      return make_cuda_backend();
+      return make_device_backend();
     } catch (const Error& error) {
       if (error.fault() != Fault::device) throw;
       return make_cpu_backend();

@@ -1,0 +1,211 @@
+// Cuts a plan into plans of one kernel, and runs each on two backends.
+#include "backends/validate.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/array.h"
+#include "core/memory.h"
+
+namespace nixie {
+namespace {
+
+std::size_t at(int index) { return static_cast<std::size_t>(index); }
+
+// A slot's place in an arena.
+class Part final : public Buffer {
+ public:
+  Part(std::shared_ptr<Buffer> arena, std::int64_t offset, std::int64_t size_bytes)
+      : Buffer(size_bytes), arena_(std::move(arena)), offset_(offset) {}
+  void* address() override { return static_cast<char*>(arena_->address()) + offset_; }
+
+ private:
+  std::shared_ptr<Buffer> arena_;
+  std::int64_t offset_;
+};
+
+// Kernels that run as one, as a plan whose externals are all that others see of them.
+struct Piece {
+  Plan plan;
+  std::string label;
+  std::vector<int> written;  // of plan.externals
+  std::unique_ptr<Executable> device, reference;
+};
+
+Piece cut(const Plan& plan, const std::vector<int>& kernels, const Group* group) {
+  Piece piece;
+  piece.plan.slots = plan.slots;
+  piece.plan.scalars = plan.scalars;
+  std::vector<int> uses(plan.slots.size(), 0), inside(plan.slots.size(), 0), written(plan.slots.size(), 0);
+  const auto count = [](const Kernel& kernel, std::vector<int>& of) {
+    for (const auto& slots : {slots_read(kernel), slots_written(kernel)})
+      for (int slot : slots) ++of[at(slot)];
+  };
+  for (const Kernel& kernel : plan.kernels) count(kernel, uses);
+  for (int k : kernels) {
+    const Kernel& kernel = plan.kernels[at(k)];
+    count(kernel, inside);
+    for (int slot : slots_written(kernel)) written[at(slot)] = 1;
+    piece.plan.kernels.push_back(kernel);
+    piece.label += (piece.label.empty() ? "" : " and ") + kernel.label;
+  }
+  if (group) {
+    piece.label = group->label;
+    Group& whole = piece.plan.groups.emplace_back(Group{.label = group->label});
+    for (std::size_t k = 0; k < kernels.size(); ++k) whole.kernels.push_back(static_cast<int>(k));
+  }
+  for (std::size_t s = 0; s < plan.slots.size(); ++s) {
+    Slot& slot = piece.plan.slots[s];
+    const bool own = group && !slot.external && inside[s] == uses[s];  // nobody else sees it
+    slot.external = inside[s] > 0 && !own;
+    if (!slot.external) continue;
+    piece.plan.externals.push_back(static_cast<int>(s));
+    if (written[s]) piece.written.push_back(static_cast<int>(s));
+  }
+  plan_memory(piece.plan);
+  return piece;
+}
+
+std::vector<Piece> cut(const Plan& plan) {
+  std::vector<const Group*> group_of(plan.kernels.size(), nullptr);
+  for (const Group& group : plan.groups)
+    for (int k : group.kernels) group_of[at(k)] = &group;
+  std::vector<Piece> pieces;
+  for (std::size_t k = 0; k < plan.kernels.size(); ++k) {
+    const Group* group = group_of[k];
+    if (!group)
+      pieces.push_back(cut(plan, {static_cast<int>(k)}, nullptr));
+    else if (*std::max_element(group->kernels.begin(), group->kernels.end()) == static_cast<int>(k))
+      pieces.push_back(cut(plan, group->kernels, group));  // where its last kernel stands
+  }
+  return pieces;
+}
+
+// Of a sum's terms in another order, relative to the largest values of the result.
+double tolerance(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::f64:
+      return 1e-12;
+    case Dtype::f32:
+      return 2e-5;
+    case Dtype::f16:
+      return 0x1p-9;
+    case Dtype::bf16:
+      return 0x1p-6;
+    default:
+      return 0;
+  }
+}
+
+// Where a place in a slot's dense memory lies in its shape.
+Shape position(const Slot& slot, std::size_t place) {
+  std::vector<std::int64_t> indices;
+  for (int axis = 0; axis < slot.shape.rank(); ++axis)
+    indices.push_back(static_cast<std::int64_t>(place) / slot.strides[at(axis)] % slot.shape[axis]);
+  return Shape(std::move(indices));
+}
+
+void compare(const Slot& slot, const Array& found, const Array& expected, const std::string& where) {
+  const std::vector<double> x = found.to_vector<double>(), y = expected.to_vector<double>();
+  double largest = 0;
+  for (double value : y)
+    if (std::isfinite(value)) largest = std::max(largest, std::abs(value));
+  std::size_t wrong = 0, first = 0;
+  for (std::size_t i = x.size(); i-- > 0;) {
+    if (x[i] == y[i] || (std::isnan(x[i]) && std::isnan(y[i]))) continue;
+    if (std::abs(x[i] - y[i]) <= tolerance(slot.dtype) * (std::abs(y[i]) + largest)) continue;
+    ++wrong;
+    first = i;
+  }
+  if (wrong == 0) return;
+  fail(Fault::device, where, ": element ", position(slot, first), " of ", slot.name, " (", slot.dtype, " ", slot.shape,
+       ") is ", x[first], ", expected ", y[first], "; ", wrong, " of ", x.size(), " elements differ");
+}
+
+class ValidatingExecutable final : public Executable {
+ public:
+  ValidatingExecutable(const Plan& plan, std::shared_ptr<Backend> device, std::shared_ptr<Backend> reference)
+      : plan_(plan), device_(std::move(device)), reference_(std::move(reference)), pieces_(cut(plan)) {
+    device_->compile(plan);  // all at once, in parallel where it can; the pieces then find their code in its cache
+    for (Piece& piece : pieces_) {
+      piece.device = device_->compile(piece.plan);
+      Plan apart = piece.plan;  // what a group keeps to itself needs a place here
+      apart.groups.clear();
+      plan_memory(apart);
+      piece.reference = reference_->compile(apart);
+    }
+    const std::shared_ptr<Buffer> arena = device_->allocate(plan_.arena_bytes);
+    for (const Slot& slot : plan_.slots)
+      buffers_.push_back(slot.external ? nullptr : std::make_shared<Part>(arena, slot.offset, slot.size_bytes()));
+  }
+
+  void run(std::span<const std::shared_ptr<Buffer>> externals, std::span<const double> scalars) override {
+    check(externals.size() == plan_.externals.size(), "validate: ", externals.size(), " buffers for ",
+          plan_.externals.size(), " external slots");
+    for (std::size_t i = 0; i < externals.size(); ++i) buffers_[at(plan_.externals[i])] = externals[i];
+    for (std::size_t i = 0; i < pieces_.size(); ++i) run_piece(i, scalars);
+  }
+
+ private:
+  void run_piece(std::size_t index, std::span<const double> scalars) {
+    Piece& piece = pieces_[index];
+    const std::string where = fmt::format("{}: kernel {} \"{}\"", device_->name(), index, piece.label);
+    std::vector<std::shared_ptr<Buffer>> bound, copies;
+    for (int slot : piece.plan.externals) {
+      bound.push_back(buffers_[at(slot)]);
+      const Array before = read(*device_, *bound.back(), slot);
+      copies.push_back(reference_->allocate(before.size_bytes()));
+      reference_->upload(before.bytes(), *copies.back(), before.size_bytes());
+    }
+    try {
+      piece.device->run(bound, scalars);
+      device_->synchronize();
+    } catch (const Error& error) {
+      fail(error.fault(), where, ": ", error.what());
+    }
+    piece.reference->run(copies, scalars);
+    for (std::size_t i = 0; i < bound.size(); ++i) {
+      const int slot = piece.plan.externals[i];
+      if (!std::count(piece.written.begin(), piece.written.end(), slot)) continue;
+      compare(plan_.slots[at(slot)], read(*device_, *bound[i], slot), read(*reference_, *copies[i], slot), where);
+    }
+  }
+
+  Array read(Backend& from, Buffer& buffer, int slot) const {
+    Array array(plan_.slots[at(slot)].dtype, plan_.slots[at(slot)].shape);
+    from.download(buffer, array.bytes(), array.size_bytes());
+    return array;
+  }
+
+  Plan plan_;
+  std::shared_ptr<Backend> device_, reference_;
+  std::vector<Piece> pieces_;
+  std::vector<std::shared_ptr<Buffer>> buffers_;  // of every slot
+};
+
+class ValidatingBackend final : public Backend {
+ public:
+  ValidatingBackend(std::shared_ptr<Backend> device, std::shared_ptr<Backend> reference)
+      : device_(std::move(device)), reference_(std::move(reference)) {}
+  std::string name() const override { return device_->name(); }
+  Target target() const override { return device_->target(); }
+  void lower(Plan& plan) override { device_->lower(plan); }
+  std::shared_ptr<Buffer> allocate(std::int64_t size_bytes) override { return device_->allocate(size_bytes); }
+  void upload(const void* from, Buffer& to, std::int64_t size_bytes) override { device_->upload(from, to, size_bytes); }
+  void download(Buffer& from, void* to, std::int64_t size_bytes) override { device_->download(from, to, size_bytes); }
+  void synchronize() override { device_->synchronize(); }
+  std::unique_ptr<Executable> compile(const Plan& plan) override {
+    return std::make_unique<ValidatingExecutable>(plan, device_, reference_);
+  }
+
+ private:
+  std::shared_ptr<Backend> device_, reference_;
+};
+
+}  // namespace
+
+std::shared_ptr<Backend> make_validating_backend(std::shared_ptr<Backend> device, std::shared_ptr<Backend> reference) {
+  return std::make_shared<ValidatingBackend>(std::move(device), std::move(reference));
+}
+
+}  // namespace nixie

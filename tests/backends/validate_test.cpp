@@ -1,0 +1,137 @@
+// Validation finds a kernel that computes something else, names it, and lets sound ones pass.
+#include "backends/validate.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "backends/cpu/backend.h"
+#include "backends/registry.h"
+#include "core/autograd.h"
+#include "core/memory.h"
+#include "core/ops.h"
+#include "core/step.h"
+
+namespace nixie {
+namespace {
+
+// Another backend that is given a changed plan for the kernels it is asked to run.
+class Changed final : public Backend {
+ public:
+  Changed(std::shared_ptr<Backend> inner, std::function<void(Plan&)> change, std::function<void(Plan&)> lower = {})
+      : inner_(std::move(inner)), change_(std::move(change)), lower_(std::move(lower)) {}
+  std::string name() const override { return inner_->name(); }
+  Target target() const override { return inner_->target(); }
+  void lower(Plan& plan) override { lower_ ? lower_(plan) : inner_->lower(plan); }
+  std::shared_ptr<Buffer> allocate(std::int64_t size_bytes) override { return inner_->allocate(size_bytes); }
+  void upload(const void* from, Buffer& to, std::int64_t size_bytes) override { inner_->upload(from, to, size_bytes); }
+  void download(Buffer& from, void* to, std::int64_t size_bytes) override { inner_->download(from, to, size_bytes); }
+  void synchronize() override { inner_->synchronize(); }
+  std::unique_ptr<Executable> compile(const Plan& plan) override {
+    Plan changed = plan;
+    change_(changed);
+    return inner_->compile(changed);
+  }
+
+ private:
+  std::shared_ptr<Backend> inner_;
+  std::function<void(Plan&)> change_, lower_;
+};
+
+// In every kernel that has one: the first instruction of this kind becomes the other.
+std::function<void(Plan&)> replace(Primitive from, Primitive to) {
+  return [=](Plan& plan) {
+    for (Kernel& kernel : plan.kernels)
+      for (Stage& stage : kernel.stages)
+        for (Instruction& in : stage.body)
+          if (in.primitive == from) return void(in.primitive = to);
+  };
+}
+
+// Two kernels: a mean over rows with a tanh, and a product of it with its transpose.
+float last_of_step(std::shared_ptr<Backend> device) {
+  const std::shared_ptr<Backend> backend = make_validating_backend(std::move(device), make_cpu_backend(1));
+  const Variable weight("weight", Array::from(std::vector<float>{1, 2, 3, 4, 5, 6}, {2, 3}));
+  Step step(*backend, [&](const Inputs& in) {
+    const Tensor row = tanh(in["x"] + mean(in["x"], {1}));
+    const Tensor y = matmul(row, transpose(weight));
+    weight.set(weight - 0.01 * gradients(sum(y), std::vector<Variable>{weight})[0].value);
+    return Outputs{{"y", y}};
+  });
+  const Array x = Array::from(std::vector<float>{0.5, -1, 2, 1.5, 0, -0.5, 1, 0.25, -2, 3, 1, 0}, {4, 3});
+  Tensor y;
+  for (int i = 0; i < 3; ++i) y = step({{"x", x}}).at("y");
+  return y.to_vector<float>().back();
+}
+
+std::string error_of(std::shared_ptr<Backend> device) {
+  try {
+    last_of_step(std::move(device));
+  } catch (const Error& error) {
+    EXPECT_EQ(error.fault(), Fault::device);
+    return error.what();
+  }
+  return "no error";
+}
+
+class Validation : public testing::TestWithParam<const char*> {
+ protected:
+  std::shared_ptr<Backend> device() {
+    try {
+      return make_backend(GetParam());
+    } catch (const Error& error) {
+      return nullptr;
+    }
+  }
+};
+
+TEST_P(Validation, LetsASoundBackendPass) {
+  const auto sound = device();
+  if (!sound) GTEST_SKIP() << "no GPU";
+  const auto cpu = make_cpu_backend(1);
+  EXPECT_NEAR(last_of_step(sound), last_of_step(cpu), 1e-4);
+}
+
+TEST_P(Validation, NamesTheKernelThatComputesSomethingElse) {
+  const auto sound = device();
+  if (!sound) GTEST_SKIP() << "no GPU";
+  const std::string found = error_of(std::make_shared<Changed>(sound, replace(Primitive::tanh, Primitive::sin)));
+  EXPECT_NE(found.find(GetParam() + std::string(": kernel 0 \"")), std::string::npos) << found;
+  EXPECT_NE(found.find("tanh"), std::string::npos) << found;
+  EXPECT_NE(found.find("element [0, 0] of "), std::string::npos) << found;
+  EXPECT_NE(found.find(" is 0.8414"), std::string::npos) << found;         // sin(0.5 + 0.5)
+  EXPECT_NE(found.find(", expected 0.7615"), std::string::npos) << found;  // tanh of it
+  EXPECT_NE(found.find(" of 12 elements differ"), std::string::npos) << found;
+}
+
+TEST_P(Validation, SeesAnUpdateOfAVariableInPlace) {
+  const auto sound = device();
+  if (!sound) GTEST_SKIP() << "no GPU";
+  const std::string found = error_of(std::make_shared<Changed>(sound, replace(Primitive::sub, Primitive::add)));
+  EXPECT_NE(found.find(" of weight (f32 [2, 3]) is "), std::string::npos) << found;
+}
+
+INSTANTIATE_TEST_SUITE_P(On, Validation, testing::Values("cpu", "cuda"), [](const auto& name) { return name.param; });
+
+// A device that runs the first two kernels as a group and keeps what lies between them to itself.
+TEST(ValidationOfGroups, RunsAGroupAsOneAndNamesIt) {
+  const auto group = [](Plan& plan) {
+    ASSERT_GE(plan.kernels.size(), 2u);
+    plan.groups.push_back({.label = "both", .kernels = {0, 1}});
+  };
+  const auto apart = [](Plan& plan) {
+    plan.groups.clear();
+    plan_memory(plan);
+  };
+  const auto cpu = make_cpu_backend(1);
+  EXPECT_EQ(last_of_step(std::make_shared<Changed>(cpu, apart, group)), last_of_step(cpu));
+  const auto wrong = [&](Plan& plan) {
+    apart(plan);
+    replace(Primitive::tanh, Primitive::sin)(plan);
+  };
+  const std::string found = error_of(std::make_shared<Changed>(cpu, wrong, group));
+  EXPECT_NE(found.find("cpu: kernel 0 \"both\": element [0, 0] of "), std::string::npos) << found;
+}
+
+}  // namespace
+}  // namespace nixie
