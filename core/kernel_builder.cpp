@@ -52,7 +52,7 @@ KernelBuilder::KernelBuilder(const Graph& graph, const Layout& layout, Units& un
   std::map<VariableState*, int> leaf_of;
   for (const Tensor& leaf : leaves_of(graph)) {
     const auto& input = std::get<Input>(leaf.node().op);
-    const int slot = add_slot(leaf, leaf.shape().row_major(), true, leaf_name(input));
+    const int slot = add_slot(leaf, layout_.strides(leaf), true, leaf_name(input));
     slot_of_base_[leaf.id()] = slot;
     if (input.variable) leaf_of[input.variable.get()] = slot;
   }
@@ -65,7 +65,8 @@ KernelBuilder::KernelBuilder(const Graph& graph, const Layout& layout, Units& un
   for (const Trace::Set& set : graph.sets) {
     const auto leaf = leaf_of.find(set.variable.get());
     const bool read = leaf != leaf_of.end();
-    const int slot = read ? leaf->second : add_slot(set.value, set.value.shape().row_major(), true, set.variable->name);
+    const int slot =
+        read ? leaf->second : add_slot(set.value, layout_.variable(set.value.shape()), true, set.variable->name);
     if (const auto base = slot_of_base_.find(set.value.id());
         read && base != slot_of_base_.end() && base->second == slot)
       continue;
@@ -76,7 +77,7 @@ KernelBuilder::KernelBuilder(const Graph& graph, const Layout& layout, Units& un
 // Lets the unit that computes a root write its slot, or a copy where there is none.
 void KernelBuilder::claim(const Tensor& root, int slot) {
   int writer = -1;
-  if (const auto base = units_.claimable(root)) {
+  if (const auto base = units_.claimable(root, plan_.slots[static_cast<std::size_t>(slot)].strides)) {
     const int u = units_.of(*base);
     if (slot_of_base_.emplace(base->id(), slot).second)
       writer = u;  // -1 for a concat: its parts write
@@ -105,6 +106,12 @@ int KernelBuilder::slot_of(const Source& source) {
   return found->second;
 }
 
+// How a value of this shape lies in a slot that was made for it, or for a reshape of it.
+Strides KernelBuilder::strides_in(int slot, const Shape& shape) const {
+  const Slot& target = plan_.slots[static_cast<std::size_t>(slot)];
+  return target.shape == shape ? target.strides : shape.row_major();
+}
+
 KernelBuilder::Written KernelBuilder::written(int u) {
   const Unit& writer = unit(u);
   if (const auto part = units_.part(u)) {
@@ -113,10 +120,8 @@ KernelBuilder::Written KernelBuilder::written(int u) {
     view.offset = part->start * view.strides[static_cast<std::size_t>(std::get<Concat>(whole_value.node().op).axis)];
     return {slot_of({whole_value, -1, {}}), view};
   }
-  const bool copy = writer.kind == Unit::Kind::copy;
-  const Source own{writer.value, copy ? u : -1, {}};
-  return {slot_of(own),
-          whole(writer.value.shape(), copy ? writer.value.shape().row_major() : layout_.strides(writer.value))};
+  const int slot = slot_of({writer.value, writer.kind == Unit::Kind::copy ? u : -1, {}});
+  return {slot, whole(writer.value.shape(), strides_in(slot, writer.value.shape()))};
 }
 
 Access KernelBuilder::access(const Written& target, const Kernel& kernel) const {

@@ -31,6 +31,7 @@ class KernelBuilder {
   void claim(const Tensor& root, int slot);
   int slot_of(const Source& source);
   Written written(int u);
+  Strides strides_in(int slot, const Shape& shape) const;
   Access access(const Written& target, const Kernel& kernel) const;
   Kernel kernel_of(const FusedGroup& group);
   void protect_variables(Kernel& kernel);

@@ -1,26 +1,32 @@
 // Layout: where the physical order of axes is decided, and nowhere else. Kernels see strides.
 #pragma once
 
-#include <unordered_map>
+#include <unordered_set>
 
 #include "core/backend.h"
 #include "core/step.h"
 
 namespace nixie {
 
-/// The physical strides of every value that gets a slot. Values that are not named are row-major.
+/// The physical strides of every value that gets a slot: row-major, or channels-last (Shape::channels_last).
 class Layout {
  public:
-  Strides strides(const Tensor& x) const;
-  bool row_major(const Tensor& x) const { return orders_.count(x.id()) == 0; }
-  /// Stores the axes of x in this order, outermost first.
-  void set(const Tensor& x, Axes order) { orders_[x.id()] = std::move(order); }
+  explicit Layout(const Target& target = {}) : target_(target) {}
+
+  Strides strides(const Tensor& x) const { return row_major(x) ? x.shape().row_major() : x.shape().channels_last(); }
+  bool row_major(const Tensor& x) const { return channels_last_.count(x.id()) == 0; }
+  void set_channels_last(const Tensor& x) { channels_last_.insert(x.id()); }
+  /// Of every Variable of this shape, in whichever Step: its storage keeps to it too.
+  Strides variable(const Shape& shape) const {
+    return target_.channels_last ? shape.channels_last() : shape.row_major();
+  }
 
  private:
-  std::unordered_map<const Node*, Axes> orders_;
+  Target target_;
+  std::unordered_set<const Node*> channels_last_;
 };
 
-/// Picks the layouts a target wants. Inputs, Variables and outputs stay row-major.
+/// Picks the layouts a target wants. Inputs and outputs stay row-major.
 Layout choose_layout(const Graph& graph, const Target& target);
 
 }  // namespace nixie

@@ -50,6 +50,15 @@ Strides Shape::row_major() const {
   return strides;
 }
 
+Strides Shape::channels_last() const {
+  if (rank() < 3) return row_major();
+  Strides strides(sizes_.size(), 1);
+  std::int64_t stride = sizes_[1];
+  for (std::size_t axis = sizes_.size(); axis-- > 2; stride *= sizes_[axis]) strides[axis] = stride;
+  strides[0] = stride;
+  return strides;
+}
+
 std::string to_string(const Shape& shape) { return fmt::format("[{}]", fmt::join(shape.sizes(), ", ")); }
 
 Shape broadcast(const Shape& a, const Shape& b) {

@@ -40,6 +40,9 @@ class Shape {
   Shape with(int axis, std::int64_t size) const;
   /// Strides of a dense row-major array of this shape.
   Strides row_major() const;
+  /// Strides of a dense array whose axis 1 is innermost: images and filters as convolutions like them. Below rank 3
+  /// they are the row-major ones.
+  Strides channels_last() const;
 
   bool operator==(const Shape&) const = default;
 

@@ -246,8 +246,11 @@ std::string signature(const Graph& graph) {
   std::string text;
   for (const Tensor& x : topological(graph)) {
     const auto* constant = as<Constant>(x);
-    const bool leaf = as<Input>(x) || (constant && !is_plain_number(constant->value));
-    text += key(x.node().op.index(), leaf ? "" : op_key(x.node().op), to_string(x.shape()), to_string(x.dtype()));
+    const auto* input = as<Input>(x);
+    const bool of_variable = input && input->storage && input->storage->of_variable();  // it may lie differently
+    const bool leaf = input || (constant && !is_plain_number(constant->value));
+    text += key(x.node().op.index(), leaf ? "" : op_key(x.node().op), of_variable, to_string(x.shape()),
+                to_string(x.dtype()));
     for (const Tensor& input : x.inputs()) text += key(number.at(input.id()));
     text += '\n';
     number.emplace(x.id(), number.size());

@@ -62,7 +62,8 @@ struct Step::Compiled {
       unread;  // set Variables; those never read come after the outputs
 };
 
-Step::Step(Backend& backend, Body body) : backend_(backend), body_(std::move(body)) {}
+Step::Step(Backend& backend, Body body, Precision precision)
+    : backend_(backend), body_(std::move(body)), precision_(precision) {}
 Step::~Step() = default;
 Step::Step(Step&&) noexcept = default;
 
@@ -83,7 +84,7 @@ Step::Compiled& Step::compiled(const std::map<std::string, Tensor>& inputs) {
     names.push_back(name);
     graph.outputs.push_back(value);
   }
-  graph = simplify(graph);
+  graph = apply_precision(simplify(graph), precision_);
   Plan plan = make_plan(graph, backend_);
   auto executable = backend_.compile(plan);
   auto made = std::make_unique<Compiled>(Compiled{
@@ -109,7 +110,7 @@ Outputs Step::operator()(const std::map<std::string, Tensor>& inputs) {
       // Somebody outside holds the old value: leave it to them.
       const bool written = std::count(step.written.begin(), step.written.end(), input.variable) != 0;
       if (written && variable.leaf.lock()) {
-        variable.storage = std::make_shared<Storage>(variable.stored()->read().clone());
+        variable.storage = Storage::for_variable(variable.stored()->read().clone());
         variable.leaf.reset();
       }
       externals.push_back(variable.stored()->on(backend_));
@@ -127,6 +128,8 @@ Outputs Step::operator()(const std::map<std::string, Tensor>& inputs) {
 
   step.executable->run(externals, step.plan.scalars);
   for (const auto& variable : step.written) variable->storage->backend_wrote();
+  for (const auto& variable : step.written)
+    if (variable->master) variable->made_from = variable->master->stored()->version();
   Outputs outputs;
   for (std::size_t i = 0; i < step.results.size(); ++i) {
     step.results.fresh(i, backend_)->backend_wrote();

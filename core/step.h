@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/precision.h"
 #include "core/variable.h"
 
 namespace nixie {
@@ -42,7 +43,7 @@ Plan make_plan(const Graph& graph, Backend& backend);
 class Step {
  public:
   using Body = std::function<Outputs(const Inputs&)>;
-  Step(Backend& backend, Body body);
+  Step(Backend& backend, Body body, Precision precision = Precision::fp32);
   ~Step();
   Step(Step&&) noexcept;
 
@@ -56,6 +57,7 @@ class Step {
   Compiled& compiled(const std::map<std::string, Tensor>& inputs);
   Backend& backend_;
   Body body_;
+  Precision precision_;
   std::map<std::string, std::unique_ptr<Compiled>> cache_;
 };
 

@@ -1,7 +1,32 @@
 // Storage: moves elements between host and backend memory.
 #include "core/storage.h"
 
+#include <atomic>
+
 namespace nixie {
+
+namespace {
+
+// [N, C, S] as [N, S, C], or back.
+template <class T>
+void swap_inner(const T* from, T* to, std::int64_t n, std::int64_t c, std::int64_t s) {
+  for (std::int64_t i = 0; i < n; ++i, from += c * s, to += c * s)
+    for (std::int64_t j = 0; j < c; ++j)
+      for (std::int64_t k = 0; k < s; ++k) to[k * c + j] = from[j * s + k];
+}
+
+// The elements in channels-last order (`back`: from there to row-major), in an array of the same shape.
+Array swapped(const Array& array, bool back) {
+  const std::int64_t n = array.shape()[0], c = array.shape()[1], s = n * c == 0 ? 0 : array.size() / (n * c);
+  Array result(array.dtype(), array.shape());
+  visit_dtype(array.dtype(), [&](auto type) {
+    using T = decltype(type);
+    swap_inner(array.data<T>().data(), result.data<T>().data(), n, back ? s : c, back ? c : s);
+  });
+  return result;
+}
+
+}  // namespace
 
 Storage::Storage(Array host) : dtype_(host.dtype()), shape_(host.shape()), host_(std::move(host)) {}
 
@@ -11,11 +36,31 @@ Storage::Storage(Dtype dtype, Shape shape, Backend& backend)
       backend_(&backend),
       buffer_(backend.allocate(shape_.size() * size_of(dtype))) {}
 
+std::shared_ptr<Storage> Storage::for_variable(Array host) {
+  auto storage = std::make_shared<Storage>(std::move(host));
+  storage->of_variable_ = true;
+  return storage;
+}
+
+std::uint64_t Storage::next_version() {
+  static std::atomic<std::uint64_t> next = 0;
+  return ++next;
+}
+
+bool Storage::reordered(const Backend& backend) const {
+  return of_variable_ && backend.target().channels_last && shape_.channels_last() != shape_.row_major();
+}
+
+void Storage::upload(const Array& array) {
+  const Array elements = reordered(*backend_) ? swapped(array, false) : array;
+  backend_->upload(elements.bytes(), *buffer_, elements.size_bytes());
+}
+
 Array Storage::read() const {
   if (!host_) {
     Array array(dtype_, shape_);
     backend_->download(*buffer_, array.bytes(), array.size_bytes());
-    host_ = std::move(array);
+    host_ = reordered(*backend_) ? swapped(array, true) : std::move(array);
   }
   return *host_;
 }
@@ -23,12 +68,13 @@ Array Storage::read() const {
 void Storage::write(const Array& array) {
   check(array.shape() == shape_ && array.dtype() == dtype_, "storage of ", dtype_, " ", shape_, " is given ",
         array.dtype(), " ", array.shape());
+  version_ = next_version();
   if (!buffer_) {
     host_ = array.clone();
     return;
   }
   host_.reset();
-  backend_->upload(array.bytes(), *buffer_, array.size_bytes());
+  upload(array);
 }
 
 std::shared_ptr<Buffer> Storage::on(Backend& backend) {
@@ -36,16 +82,16 @@ std::shared_ptr<Buffer> Storage::on(Backend& backend) {
   const Array array = read();
   buffer_ = backend.allocate(array.size_bytes());
   backend_ = &backend;
-  backend.upload(array.bytes(), *buffer_, array.size_bytes());
+  upload(array);
   host_.reset();  // large weights would else lie in memory twice
   return buffer_;
 }
 
 std::shared_ptr<Buffer> Storage::staged(Backend& backend, std::shared_ptr<Storage>& staging) const {
-  if (buffer_ && backend_ == &backend) return buffer_;
+  if (buffer_ && backend_ == &backend && !reordered(backend)) return buffer_;
   if (!staging) staging = std::make_shared<Storage>(dtype_, shape_, backend);
   const Array array = read();
-  backend.upload(array.bytes(), *staging->buffer_, array.size_bytes());
+  staging->upload(array);
   return staging->buffer_;
 }
 

@@ -13,11 +13,14 @@ namespace nixie {
 class Storage {
  public:
   explicit Storage(Array host);
+  /// What a Variable holds: it lies channels-last in the memory of a backend that wants it (Layout::variable).
+  static std::shared_ptr<Storage> for_variable(Array host);
   /// Uninitialised memory of a backend.
   Storage(Dtype dtype, Shape shape, Backend& backend);
 
   Dtype dtype() const { return dtype_; }
   const Shape& shape() const { return shape_; }
+  bool of_variable() const { return of_variable_; }
   /// The elements in host memory; waits for the backend where it holds the newest.
   Array read() const;
   /// Replaces the elements; the array's shape and type must match.
@@ -28,11 +31,21 @@ class Storage {
   /// host.
   std::shared_ptr<Buffer> staged(Backend& backend, std::shared_ptr<Storage>& staging) const;
   /// Says that a run changed the backend's copy.
-  void backend_wrote() { host_.reset(); }
+  void backend_wrote() {
+    host_.reset();
+    version_ = next_version();
+  }
+  /// Another number after every change, unlike any other storage's.
+  std::uint64_t version() const { return version_; }
 
  private:
+  static std::uint64_t next_version();
+  bool reordered(const Backend& backend) const;
+  void upload(const Array& array);
   Dtype dtype_;
   Shape shape_;
+  bool of_variable_ = false;
+  std::uint64_t version_ = next_version();
   mutable std::optional<Array> host_;  ///< none when only the backend holds the elements
   Backend* backend_ = nullptr;
   std::shared_ptr<Buffer> buffer_;  ///< null when only the host holds them

@@ -92,11 +92,14 @@ Source Units::source(const Tensor& x, bool dense) {
   return {inner.base, inner.copy, *view};
 }
 
-std::optional<Tensor> Units::claimable(const Tensor& root) const {
+std::optional<Tensor> Units::claimable(const Tensor& root, const Strides& strides) const {
   Tensor x = root;
   while (std::holds_alternative<Reshape>(x.node().op)) x = x.inputs()[0];
   const bool computed = unit_of_.count(x.id()) || parts_of_.count(x.id());
-  return computed && layout_.row_major(x) ? std::optional(x) : std::nullopt;
+  const bool reshaped = x.id() != root.id();
+  const bool fits = layout_.strides(x) == (reshaped ? x.shape().row_major() : strides) &&
+                    (!reshaped || strides == root.shape().row_major());
+  return computed && fits ? std::optional(x) : std::nullopt;
 }
 
 void Units::connect() {

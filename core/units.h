@@ -55,8 +55,9 @@ class Units {
   std::optional<Part> part(int unit) const;
   /// Where x is read from. `dense` asks for a view without bounds, as heads need.
   Source source(const Tensor& x, bool dense = false);
-  /// The unit or concat that can compute a root straight into its external slot; none if a copy is needed.
-  std::optional<Tensor> claimable(const Tensor& root) const;
+  /// The unit or concat that can compute a root straight into a slot of its shape with these strides; none if a copy is
+  /// needed.
+  std::optional<Tensor> claimable(const Tensor& root, const Strides& strides) const;
   /// Makes a copy of x that is written to a slot of its own.
   int copy(const Tensor& x);
   /// Finds all edges. Call it once, after the copies that roots need are made.

@@ -18,8 +18,31 @@ std::shared_ptr<const Node> leaf_node(Input input, const VariableState& state) {
 }  // namespace
 
 const std::shared_ptr<Storage>& VariableState::stored() {
-  if (!storage) storage = std::make_shared<Storage>(init());
+  if (!master) {
+    if (!storage) storage = Storage::for_variable(init());
+  } else if (const std::uint64_t version = master->stored()->version(); made_from != version) {
+    const Array values = master->stored()->read().to(dtype);
+    if (storage)
+      storage->write(values);
+    else
+      storage = Storage::for_variable(values);
+    made_from = version;
+  }
   return storage;
+}
+
+std::shared_ptr<VariableState> shadow_of(const std::shared_ptr<VariableState>& master, Dtype dtype) {
+  std::weak_ptr<VariableState>& known = master->shadows[dtype];
+  std::shared_ptr<VariableState> shadow = known.lock();
+  if (!shadow) {
+    shadow = std::make_shared<VariableState>(VariableState{.name = fmt::format("{} ({})", master->name, dtype),
+                                                           .shape = master->shape,
+                                                           .dtype = dtype,
+                                                           .trainable = false,
+                                                           .master = master});
+    known = shadow;
+  }
+  return shadow;
 }
 
 Variable::Variable(std::string name, const Array& value, bool trainable)
@@ -28,7 +51,7 @@ Variable::Variable(std::string name, const Array& value, bool trainable)
                                                            .dtype = value.dtype(),
                                                            .trainable = trainable,
                                                            .init = {},
-                                                           .storage = std::make_shared<Storage>(value.clone()),
+                                                           .storage = Storage::for_variable(value.clone()),
                                                            .leaf = {}})) {}
 
 Variable::operator Tensor() const {
@@ -55,7 +78,7 @@ void Variable::set(const Tensor& value) const {
                 .to(dtype());
   // Tensors that read the old value keep it: they hold the old storage.
   if (state_->leaf.lock()) {
-    state_->storage = std::make_shared<Storage>(full.clone());
+    state_->storage = Storage::for_variable(full.clone());
     state_->leaf.reset();
   } else {
     state_->stored()->write(full);

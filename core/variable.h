@@ -23,9 +23,15 @@ struct VariableState {
   std::function<Array()> init = {};       ///< run when the value is first needed
   std::shared_ptr<Storage> storage = {};  ///< null until then
   std::weak_ptr<const Node> leaf = {};    ///< the node of reads outside a trace, while it lives
-  /// The storage, made on first use.
+  std::map<Dtype, std::weak_ptr<VariableState>> shadows = {};
+  std::shared_ptr<VariableState> master = {};  ///< of a shadow: what it is a copy of
+  std::uint64_t made_from = 0;                 ///< of a shadow: the master's Storage::version
+  /// The storage, made on first use; of a shadow brought up to date.
   const std::shared_ptr<Storage>& stored();
 };
+
+/// The copy of a Variable in another type that Steps read in its place and write beside it (core/precision.h).
+std::shared_ptr<VariableState> shadow_of(const std::shared_ptr<VariableState>& master, Dtype dtype);
 
 /// A named value with one verb: set. Reading it gives its value at that point: `Tensor old = v; v.set(v * 5);` leaves
 /// old alone.

@@ -1,0 +1,33 @@
+// Precision: in which type a step stores its values and multiplies its products; and the pass that sees to it.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace nixie {
+
+struct Graph;
+
+enum class Precision : std::uint8_t {
+  ieee,      ///< f32 throughout, every product by multiply-add
+  fp32,      ///< the same; faster ways of equal accuracy may be taken
+  tf32,      ///< products multiply 10-bit mantissas and add in float, where the hardware does
+  fp16,      ///< half storage and products; f32 Variables with half shadows
+  bf16,      ///< the same with bfloat16
+  fp16_pure  ///< fp16, and the model's Variables are f16 themselves (Parameters::floating)
+};
+
+std::string_view to_string(Precision precision);
+/// The policy of that name; throws with the names there are on any other word.
+Precision precision_named(std::string_view name);
+
+/// The same graph under a policy. Only f32 values change; whatever is f64, half or an integer already stays.
+///
+/// Under fp16 and bf16, convolutions and matrix products multiply halves and add in float, and what lies between them
+/// (activations and their gradients) is stored in halves. These stay f32: Variables, gradients of parameters and
+/// whatever goes into a new value of a Variable, results of reductions, and all between the last product and an output
+/// of the step (the loss). A Variable that a product reads is read through its shadow, a half copy that the step's
+/// update writes beside it. Arithmetic is done in float throughout.
+Graph apply_precision(const Graph& graph, Precision precision);
+
+}  // namespace nixie
