@@ -1,0 +1,100 @@
+// Layout: a backend that wants channels last gets them, and nobody outside it can tell.
+#include "core/layout.h"
+
+#include "core/simplify.h"
+#include "tests/core/support.h"
+
+namespace nixie {
+namespace {
+
+using testing::cpu;
+using testing::expect_values;
+using testing::random_array;
+
+// The backend under test, asking for channels-last images and Variables.
+class ChannelsLast : public Backend {
+ public:
+  std::string name() const override { return "channels last"; }
+  Target target() const override { return {.channels_last = true}; }
+  void lower(Plan& plan) override { cpu().lower(plan); }
+  std::shared_ptr<Buffer> allocate(std::int64_t size) override { return cpu().allocate(size); }
+  void upload(const void* from, Buffer& to, std::int64_t size) override { cpu().upload(from, to, size); }
+  void download(Buffer& from, void* to, std::int64_t size) override { cpu().download(from, to, size); }
+  void synchronize() override { cpu().synchronize(); }
+  std::unique_ptr<Executable> compile(const Plan& plan) override { return cpu().compile(plan); }
+};
+
+Array filters(unsigned seed) { return random_array({4, 3, 3, 2}, -1, 1, seed).to(Dtype::f32); }
+
+TEST(Layout, StridesOfChannelsLast) {
+  EXPECT_EQ((Shape{2, 3, 5, 7}.channels_last()), (Strides{105, 1, 21, 3}));
+  EXPECT_EQ((Shape{2, 3, 5}.channels_last()), (Strides{15, 1, 3}));
+  EXPECT_EQ((Shape{2, 3, 4, 5, 6}.channels_last()), (Strides{360, 1, 90, 18, 3}));
+  EXPECT_EQ((Shape{2, 3}.channels_last()), (Strides{3, 1}));
+  EXPECT_EQ((Shape{}.channels_last()), Strides{});
+}
+
+TEST(Layout, ImagesFiltersAndWhatIsMadeOfThemLieChannelsLast) {
+  Variable w("w", filters(1)), m("m", filters(2));
+  ChannelsLast last;
+  Step step(last, [&](const Inputs& in) {
+    const Tensor y = relu(conv(in["x"], w)), z = concat({y, y * 2}, 1),
+                 loss = sum(conv(z, Tensor(Array(Dtype::f32, {1, 8, 1, 1}))));
+    const Tensor g = gradients(loss, std::vector<Variable>{w})[0].value;
+    m.set(0.5f * m + g);
+    w.set(w - m);
+    return Outputs{{"z", z}};
+  });
+  const Plan& plan = step.plan({{"x", Array(Dtype::f32, {2, 3, 6, 6})}});
+  int images = 0;
+  for (const Slot& slot : plan.slots) {
+    const bool given = slot.name == "x" || slot.name == "data" || slot.name == "output";
+    if (slot.shape.rank() != 4 || slot.name == "copy") continue;  // a number spread out for a head
+    EXPECT_EQ(slot.strides, given ? slot.shape.row_major() : slot.shape.channels_last()) << slot.name;
+    images += !given;
+  }
+  EXPECT_GE(images, 3);
+  for (const Kernel& kernel : plan.kernels)  // the gradient lies as its Variable does
+    EXPECT_FALSE(kernel.label.starts_with("copy") && kernel.domain == w.shape()) << kernel.label;
+}
+
+TEST(Layout, ValuesAreTheSame) {
+  struct Run {
+    std::vector<double> z, w, m;
+  };
+  auto run = [](Backend& backend) {
+    Variable w("w", filters(1)), m("m", filters(2));
+    Step step(backend, [&](const Inputs& in) {
+      const Tensor y = max_pool(relu(conv(in["x"], w, {.pad = {1}})), {.window = {2}});
+      const Tensor g = gradients(sum(square(concat({y, exp(-y)}, 1))), std::vector<Variable>{w})[0].value;
+      m.set(0.5f * m + g);
+      w.set(w - 0.01f * m);
+      return Outputs{{"z", concat({y, pad(y, {0, 1, 0, 0}, {0, 0, 0, 0})}, 1)}};
+    });
+    const Tensor x = random_array({2, 3, 6, 6}, -1, 1, 3).to(Dtype::f32);
+    step({{"x", x}});
+    m.set(evaluate(m * 2, backend));
+    const Tensor held = w;  // the step must leave this one alone
+    const std::vector<double> before = w.array().to_vector<double>();
+    const Outputs out = step({{"x", x}});
+    EXPECT_EQ(held.array().to_vector<double>(), before);
+    // A Variable as a step's input, and in an expression.
+    Step copy(backend, [&](const Inputs& in) { return Outputs{{"y", in["w"] * 1}}; });
+    EXPECT_EQ(copy({{"w", w}}).at("y").to_vector<double>(), w.array().to_vector<double>());
+    EXPECT_EQ(evaluate(reshape(w, {72}) * 1, backend).to_vector<double>(), w.array().to_vector<double>());
+    EXPECT_EQ(evaluate(Tensor(w.array()) * 1, backend).to_vector<double>(), w.array().to_vector<double>());
+    return Run{out.at("z").to_vector<double>(), w.array().to_vector<double>(), m.array().to_vector<double>()};
+  };
+  ChannelsLast last;
+  const Run rows = run(cpu()), channels = run(last);
+  auto expect_near = [](const std::vector<double>& a, const std::vector<double>& b) {
+    ASSERT_EQ(a.size(), b.size());
+    for (std::size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], 1e-5 * std::max(1.0, std::abs(a[i]))) << i;
+  };
+  expect_near(channels.z, rows.z);
+  expect_near(channels.w, rows.w);
+  expect_near(channels.m, rows.m);
+}
+
+}  // namespace
+}  // namespace nixie

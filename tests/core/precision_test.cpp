@@ -1,0 +1,209 @@
+// The precision pass: which values are halves, and that training in them works.
+#include "core/precision.h"
+
+#include "core/simplify.h"
+#include "tests/core/support.h"
+
+namespace nixie {
+namespace {
+
+using testing::cpu;
+using testing::expect_error;
+using testing::random_array;
+
+// A convolutional net with everything the pass has a rule for: batch norm, pooling, a linear layer, momentum.
+struct Net {
+  Parameters p{3}, state;
+  Variable w = p.make("w", {8, 3, 3, 3}, {}), b = p.make("b", {8}), gamma = p.make("gamma", {8}),
+           fc = p.make("fc", {5, 8 * 4 * 4}), running = p.state("running", {8}),
+           momentum = state.state("momentum", {8, 3, 3, 3});
+
+  explicit Net() {
+    for (const Variable& v : p.all())
+      v.set(Tensor(random_array(v.shape(), -0.3, 0.3, 1 + static_cast<unsigned>(v.shape().size())).to(Dtype::f32)));
+    gamma.set(1.0);
+  }
+  Tensor loss(const Tensor& x, const Tensor& labels) {
+    auto wide = [](const Tensor& v) { return reshape(v, {1, 8, 1, 1}); };
+    const Tensor y = conv(x, w, {.pad = {1}}) + wide(b);
+    const Tensor m = mean(y, {0, 2, 3}), var = variance(y, {0, 2, 3});
+    running.set(0.9f * running + 0.1f * reshape(m, {8}));
+    const Tensor h = max_pool(relu((y - m) * rsqrt(var + 1e-5) * wide(gamma)), {.window = {2}});
+    const Tensor logits = matmul(reshape(h, {x.shape()[0], 8 * 4 * 4}), fc, {.trans_b = true});
+    const Tensor logp = log_softmax(logits, {1});
+    return -mean(sum(logp * one_hot(labels, 5), {1}), {0, 1});
+  }
+  Outputs step(const Inputs& in) {
+    const Tensor value = loss(in["x"], in["labels"]);
+    const std::vector<Gradient> grads = gradients(value, p);
+    for (const Gradient& g : grads) {
+      if (g.parameter == w) {
+        const Tensor v = 0.9f * momentum + g.value;
+        momentum.set(v);
+        w.set(w - 0.1f * v);
+      } else {
+        g.parameter.set(g.parameter - 0.1f * g.value);
+      }
+    }
+    return {{"loss", value}};
+  }
+};
+
+std::map<std::string, Tensor> batch(unsigned seed) {
+  std::vector<std::int32_t> labels;
+  for (int i = 0; i < 16; ++i) labels.push_back(i % 5);
+  Array x = random_array({16, 3, 8, 8}, 0, 1, seed).to(Dtype::f32);
+  // The class is where the image is bright.
+  for (std::int64_t i = 0; i < 16; ++i)
+    for (std::int64_t j = 0; j < 24; ++j) x.data<float>()[static_cast<std::size_t>(i * 192 + (i % 5) * 24 + j)] += 1;
+  return {{"x", x}, {"labels", Array::from(labels, {16})}};
+}
+
+const Slot& slot_named(const Plan& plan, const std::string& name, int nth = 0) {
+  for (const Slot& slot : plan.slots)
+    if (slot.name == name && nth-- == 0) return slot;
+  fail(Fault::usage, "the plan has no slot ", name, "\n", to_string(plan));
+}
+
+TEST(Precision, NamesGoBothWaysAndAWrongOneIsNamed) {
+  for (int i = 0; i <= static_cast<int>(Precision::fp16_pure); ++i) {
+    const auto precision = static_cast<Precision>(i);
+    EXPECT_EQ(precision_named(to_string(precision)), precision);
+  }
+  expect_error([] { precision_named("fp8"); }, "precision is \"fp8\", expected one of ieee, fp32, tf32, fp16");
+}
+
+TEST(Precision, ActivationsAreHalvesAndStateIsNot) {
+  for (const auto& [precision, half] : {std::pair{Precision::fp16, Dtype::f16}, {Precision::bf16, Dtype::bf16}}) {
+    Net net;
+    Step step(
+        cpu(), [&](const Inputs& in) { return net.step(in); }, precision);
+    const Plan& plan = step.plan(batch(1));
+    for (const char* name : {"w", "b", "gamma", "fc", "running", "momentum", "output"})
+      EXPECT_EQ(slot_named(plan, name).dtype, Dtype::f32) << name;
+    for (const char* name : {"w", "fc"}) {
+      const Slot& shadow = slot_named(plan, fmt::format("{} ({})", name, half));
+      EXPECT_EQ(shadow.dtype, half);
+      EXPECT_TRUE(shadow.external);
+    }
+    // Whatever is as large as an image lies in halves; small statistics stay f32.
+    for (const Slot& slot : plan.slots) {
+      if (slot.external || !is_floating(slot.dtype)) continue;
+      EXPECT_EQ(slot.dtype, slot.shape.size() >= 16 * 8 * 4 * 4 ? half : slot.dtype) << slot.name << "\n"
+                                                                                     << to_string(plan);
+    }
+    // Every product multiplies halves.
+    for (const Kernel& kernel : plan.kernels) {
+      if (!kernel.head || std::holds_alternative<Pool>(kernel.head->op)) continue;
+      for (const Operand& operand : kernel.head->operands)
+        EXPECT_EQ(plan.slots[static_cast<std::size_t>(operand.slot)].dtype, half) << kernel.label;
+    }
+  }
+}
+
+TEST(Precision, UpdatesOfMasterAndShadowAreOneKernel) {
+  Net net;
+  Step half(
+      cpu(), [&](const Inputs& in) { return net.step(in); }, Precision::fp16);
+  Step full(cpu(), [&](const Inputs& in) { return net.step(in); });
+  // The one kernel more makes the batch half.
+  EXPECT_EQ(half.plan(batch(1)).kernels.size(), full.plan(batch(1)).kernels.size() + 1)
+      << to_string(half.plan(batch(1))) << to_string(full.plan(batch(1)));
+}
+
+TEST(Precision, OtherPoliciesAndTypesAreLeftAlone) {
+  const Tensor x = Array(Dtype::f64, {4, 3}), w = Array(Dtype::f64, {3, 2});
+  const Graph doubles = simplify({.outputs = {matmul(relu(x), w)}});
+  EXPECT_EQ(signature(apply_precision(doubles, Precision::fp16)), signature(doubles));
+  const Tensor a = Array(Dtype::f32, {4, 3}), b = Array(Dtype::f32, {3, 2});
+  const Graph floats = simplify({.outputs = {matmul(relu(a), b)}});
+  for (Precision precision : {Precision::ieee, Precision::fp32})
+    EXPECT_EQ(signature(apply_precision(floats, precision)), signature(floats));
+}
+
+TEST(Precision, OneStepIsThatOfF32WithinTheRoundingOfHalves) {
+  struct Row {
+    Precision precision;
+    double tolerance;
+  };
+  for (const Row& row : {Row{Precision::fp16, 0x1p-9}, Row{Precision::bf16, 0x1p-6}}) {
+    Net exact, rounded;
+    Step full(cpu(), [&](const Inputs& in) { return exact.step(in); });
+    Step half(
+        cpu(), [&](const Inputs& in) { return rounded.step(in); }, row.precision);
+    const double expected = full(batch(2)).at("loss").item(), actual = half(batch(2)).at("loss").item();
+    EXPECT_NE(actual, expected) << "nothing was rounded";
+    EXPECT_NEAR(actual, expected, row.tolerance * expected);
+    for (std::size_t i = 0; i < exact.p.all().size(); ++i) {
+      const std::vector<float> a = exact.p.all()[i].array().to_vector<float>(),
+                               b = rounded.p.all()[i].array().to_vector<float>();
+      for (std::size_t j = 0; j < a.size(); ++j)
+        ASSERT_NEAR(a[j], b[j], row.tolerance) << exact.p.all()[i].name() << " at " << j;
+    }
+  }
+}
+
+TEST(Precision, TrainingInHalvesFollowsF32) {
+  for (Precision precision : {Precision::fp16, Precision::bf16}) {
+    Net exact, rounded;
+    Step full(cpu(), [&](const Inputs& in) { return exact.step(in); });
+    Step half(
+        cpu(), [&](const Inputs& in) { return rounded.step(in); }, precision);
+    double first = 0, expected = 0, actual = 0;
+    for (unsigned i = 0; i < 30; ++i) {
+      expected = full(batch(i)).at("loss").item();
+      actual = half(batch(i)).at("loss").item();
+      if (i == 0) first = expected;
+    }
+    EXPECT_LT(expected, 0.5 * first);
+    EXPECT_NEAR(actual, expected, 0.05 * first);
+  }
+}
+
+TEST(Precision, ShadowsFollowTheirMasters) {
+  Net net;
+  Step train(
+      cpu(), [&](const Inputs& in) { return net.step(in); }, Precision::fp16);
+  Step plain(cpu(), [&](const Inputs& in) { return net.step(in); });
+  Step eval(
+      cpu(),
+      [&](const Inputs& in) {
+        return Outputs{{"loss", net.loss(in["x"], in["labels"])}};
+      },
+      Precision::fp16);
+  auto loss = [&] {
+    Step fresh(cpu(), [&](const Inputs& in) { return Outputs{{"loss", net.loss(in["x"], in["labels"])}}; });
+    return fresh(batch(3)).at("loss").item();
+  };
+  auto expect_up_to_date = [&](const char* when) {
+    EXPECT_NEAR(eval(batch(3)).at("loss").item(), loss(), 0x1p-8) << when;
+  };
+  expect_up_to_date("at first");
+  for (unsigned i = 0; i < 5; ++i) train(batch(i));
+  expect_up_to_date("after steps that write them");
+  for (unsigned i = 0; i < 5; ++i) plain(batch(i));
+  expect_up_to_date("after steps that do not know them");
+  net.fc.set(0.25);
+  expect_up_to_date("after a set from outside");
+}
+
+TEST(Precision, MapsOfHalvesStayWhereTheyFeedTheLoss) {
+  // The last product is read by the loss alone and keeps f32; what its gradient becomes is rounded for its products.
+  Net net;
+  const auto placeholder_of = [](const Shape& shape, Dtype dtype) {
+    return Tensor::make(Input{.name = "in"}, {}, shape, dtype);
+  };
+  Trace trace;
+  const Tensor loss = net.loss(placeholder_of({16, 3, 8, 8}, Dtype::f32), placeholder_of({16}, Dtype::i32));
+  const Graph graph = apply_precision(simplify({.outputs = {loss}, .sets = trace.sets()}), Precision::fp16);
+  for (const Tensor& x : topological(graph)) {
+    if (std::holds_alternative<Matmul>(x.node().op)) {
+      EXPECT_EQ(x.dtype(), Dtype::f32);
+    } else if (std::holds_alternative<Conv>(x.node().op)) {
+      EXPECT_EQ(x.dtype(), Dtype::f16);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace nixie
