@@ -142,21 +142,21 @@ class Halver {
 
 }  // namespace
 
-std::string_view to_string(Precision precision) { return kNames[static_cast<std::size_t>(precision)]; }
+std::string_view to_string(PrecisionPolicy precision) { return kNames[static_cast<std::size_t>(precision)]; }
 
-Precision precision_named(std::string_view name) {
+PrecisionPolicy precision_named(std::string_view name) {
   const auto found = std::find(kNames.begin(), kNames.end(), name);
   check(found != kNames.end(), "precision is \"", name, "\", expected one of ",
         fmt::format("{}", fmt::join(kNames, ", ")));
-  return static_cast<Precision>(found - kNames.begin());
+  return static_cast<PrecisionPolicy>(found - kNames.begin());
 }
 
-Graph apply_precision(const Graph& graph, Precision precision) {
+Graph apply_precision(const Graph& graph, PrecisionPolicy precision) {
   switch (precision) {
-    case Precision::fp16:
-    case Precision::fp16_pure:
+    case PrecisionPolicy::fp16:
+    case PrecisionPolicy::fp16_pure:
       return simplify(Halver(graph, Dtype::f16).run(graph));
-    case Precision::bf16:
+    case PrecisionPolicy::bf16:
       return simplify(Halver(graph, Dtype::bf16).run(graph));
     default:
       return graph;

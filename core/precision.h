@@ -8,7 +8,7 @@ namespace nixie {
 
 struct Graph;
 
-enum class Precision : std::uint8_t {
+enum class PrecisionPolicy : std::uint8_t {
   ieee,      ///< f32 throughout, every product by multiply-add
   fp32,      ///< the same; faster ways of equal accuracy may be taken
   tf32,      ///< products multiply 10-bit mantissas and add in float, where the hardware does
@@ -17,9 +17,9 @@ enum class Precision : std::uint8_t {
   fp16_pure  ///< fp16, and the model's Variables are f16 themselves (Parameters::floating)
 };
 
-std::string_view to_string(Precision precision);
+std::string_view to_string(PrecisionPolicy precision);
 /// The policy of that name; throws with the names there are on any other word.
-Precision precision_named(std::string_view name);
+PrecisionPolicy precision_named(std::string_view name);
 
 /// The same graph under a policy. Only f32 values change; whatever is f64, half or an integer already stays.
 ///
@@ -28,6 +28,6 @@ Precision precision_named(std::string_view name);
 /// whatever goes into a new value of a Variable, results of reductions, and all between the last product and an output
 /// of the step (the loss). A Variable that a product reads is read through its shadow, a half copy that the step's
 /// update writes beside it. Arithmetic is done in float throughout.
-Graph apply_precision(const Graph& graph, Precision precision);
+Graph apply_precision(const Graph& graph, PrecisionPolicy precision);
 
 }  // namespace nixie

@@ -62,7 +62,7 @@ struct Step::Compiled {
       unread;  // set Variables; those never read come after the outputs
 };
 
-Step::Step(Backend& backend, Body body, Precision precision)
+Step::Step(Backend& backend, Body body, PrecisionPolicy precision)
     : backend_(backend), body_(std::move(body)), precision_(precision) {}
 Step::~Step() = default;
 Step::Step(Step&&) noexcept = default;

@@ -43,7 +43,7 @@ Plan make_plan(const Graph& graph, Backend& backend);
 class Step {
  public:
   using Body = std::function<Outputs(const Inputs&)>;
-  Step(Backend& backend, Body body, Precision precision = Precision::fp32);
+  Step(Backend& backend, Body body, PrecisionPolicy precision = PrecisionPolicy::fp32);
   ~Step();
   Step(Step&&) noexcept;
 
@@ -57,7 +57,7 @@ class Step {
   Compiled& compiled(const std::map<std::string, Tensor>& inputs);
   Backend& backend_;
   Body body_;
-  Precision precision_;
+  PrecisionPolicy precision_;
   std::map<std::string, std::unique_ptr<Compiled>> cache_;
 };
 

@@ -66,15 +66,16 @@ const Slot& slot_named(const Plan& plan, const std::string& name, int nth = 0) {
 }
 
 TEST(Precision, NamesGoBothWaysAndAWrongOneIsNamed) {
-  for (int i = 0; i <= static_cast<int>(Precision::fp16_pure); ++i) {
-    const auto precision = static_cast<Precision>(i);
+  for (int i = 0; i <= static_cast<int>(PrecisionPolicy::fp16_pure); ++i) {
+    const auto precision = static_cast<PrecisionPolicy>(i);
     EXPECT_EQ(precision_named(to_string(precision)), precision);
   }
   expect_error([] { precision_named("fp8"); }, "precision is \"fp8\", expected one of ieee, fp32, tf32, fp16");
 }
 
 TEST(Precision, ActivationsAreHalvesAndStateIsNot) {
-  for (const auto& [precision, half] : {std::pair{Precision::fp16, Dtype::f16}, {Precision::bf16, Dtype::bf16}}) {
+  for (const auto& [precision, half] :
+       {std::pair{PrecisionPolicy::fp16, Dtype::f16}, {PrecisionPolicy::bf16, Dtype::bf16}}) {
     Net net;
     Step step(
         cpu(), [&](const Inputs& in) { return net.step(in); }, precision);
@@ -104,7 +105,7 @@ TEST(Precision, ActivationsAreHalvesAndStateIsNot) {
 TEST(Precision, UpdatesOfMasterAndShadowAreOneKernel) {
   Net net;
   Step half(
-      cpu(), [&](const Inputs& in) { return net.step(in); }, Precision::fp16);
+      cpu(), [&](const Inputs& in) { return net.step(in); }, PrecisionPolicy::fp16);
   Step full(cpu(), [&](const Inputs& in) { return net.step(in); });
   // The one kernel more makes the batch half.
   EXPECT_EQ(half.plan(batch(1)).kernels.size(), full.plan(batch(1)).kernels.size() + 1)
@@ -114,19 +115,19 @@ TEST(Precision, UpdatesOfMasterAndShadowAreOneKernel) {
 TEST(Precision, OtherPoliciesAndTypesAreLeftAlone) {
   const Tensor x = Array(Dtype::f64, {4, 3}), w = Array(Dtype::f64, {3, 2});
   const Graph doubles = simplify({.outputs = {matmul(relu(x), w)}});
-  EXPECT_EQ(signature(apply_precision(doubles, Precision::fp16)), signature(doubles));
+  EXPECT_EQ(signature(apply_precision(doubles, PrecisionPolicy::fp16)), signature(doubles));
   const Tensor a = Array(Dtype::f32, {4, 3}), b = Array(Dtype::f32, {3, 2});
   const Graph floats = simplify({.outputs = {matmul(relu(a), b)}});
-  for (Precision precision : {Precision::ieee, Precision::fp32})
+  for (PrecisionPolicy precision : {PrecisionPolicy::ieee, PrecisionPolicy::fp32})
     EXPECT_EQ(signature(apply_precision(floats, precision)), signature(floats));
 }
 
 TEST(Precision, OneStepIsThatOfF32WithinTheRoundingOfHalves) {
   struct Row {
-    Precision precision;
+    PrecisionPolicy precision;
     double tolerance;
   };
-  for (const Row& row : {Row{Precision::fp16, 0x1p-9}, Row{Precision::bf16, 0x1p-6}}) {
+  for (const Row& row : {Row{PrecisionPolicy::fp16, 0x1p-9}, Row{PrecisionPolicy::bf16, 0x1p-6}}) {
     Net exact, rounded;
     Step full(cpu(), [&](const Inputs& in) { return exact.step(in); });
     Step half(
@@ -144,7 +145,7 @@ TEST(Precision, OneStepIsThatOfF32WithinTheRoundingOfHalves) {
 }
 
 TEST(Precision, TrainingInHalvesFollowsF32) {
-  for (Precision precision : {Precision::fp16, Precision::bf16}) {
+  for (PrecisionPolicy precision : {PrecisionPolicy::fp16, PrecisionPolicy::bf16}) {
     Net exact, rounded;
     Step full(cpu(), [&](const Inputs& in) { return exact.step(in); });
     Step half(
@@ -163,14 +164,14 @@ TEST(Precision, TrainingInHalvesFollowsF32) {
 TEST(Precision, ShadowsFollowTheirMasters) {
   Net net;
   Step train(
-      cpu(), [&](const Inputs& in) { return net.step(in); }, Precision::fp16);
+      cpu(), [&](const Inputs& in) { return net.step(in); }, PrecisionPolicy::fp16);
   Step plain(cpu(), [&](const Inputs& in) { return net.step(in); });
   Step eval(
       cpu(),
       [&](const Inputs& in) {
         return Outputs{{"loss", net.loss(in["x"], in["labels"])}};
       },
-      Precision::fp16);
+      PrecisionPolicy::fp16);
   auto loss = [&] {
     Step fresh(cpu(), [&](const Inputs& in) { return Outputs{{"loss", net.loss(in["x"], in["labels"])}}; });
     return fresh(batch(3)).at("loss").item();
@@ -195,7 +196,7 @@ TEST(Precision, MapsOfHalvesStayWhereTheyFeedTheLoss) {
   };
   Trace trace;
   const Tensor loss = net.loss(placeholder_of({16, 3, 8, 8}, Dtype::f32), placeholder_of({16}, Dtype::i32));
-  const Graph graph = apply_precision(simplify({.outputs = {loss}, .sets = trace.sets()}), Precision::fp16);
+  const Graph graph = apply_precision(simplify({.outputs = {loss}, .sets = trace.sets()}), PrecisionPolicy::fp16);
   for (const Tensor& x : topological(graph)) {
     if (std::holds_alternative<Matmul>(x.node().op)) {
       EXPECT_EQ(x.dtype(), Dtype::f32);
