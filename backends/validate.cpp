@@ -194,6 +194,9 @@ class ValidatingBackend final : public Backend {
   void upload(const void* from, Buffer& to, std::int64_t size_bytes) override { device_->upload(from, to, size_bytes); }
   void download(Buffer& from, void* to, std::int64_t size_bytes) override { device_->download(from, to, size_bytes); }
   void synchronize() override { device_->synchronize(); }
+  MemoryPlace memory_place() const override { return device_->memory_place(); }
+  void wait_for(void* stream) override { device_->wait_for(stream); }
+  void be_awaited_by(void* stream) override { device_->be_awaited_by(stream); }
   std::unique_ptr<Executable> compile(const Plan& plan) override {
     return std::make_unique<ValidatingExecutable>(plan, device_, reference_);
   }

@@ -29,6 +29,12 @@ struct Target {
   bool channels_last = false;  ///< physical layout of images and filters
 };
 
+/// Where a backend's memory is.
+struct MemoryPlace {
+  std::int32_t device_type = 1, device_index = 0;  ///< in DLPack's numbers (core/dlpack.h): the CPU
+  std::int64_t alignment = 1;  ///< what kernels expect the addresses of external memory to be multiples of
+};
+
 /// A Plan ready to run.
 class Executable {
  public:
@@ -51,6 +57,11 @@ class Backend {
   virtual void download(Buffer& from, void* to, std::int64_t size_bytes) = 0;
   /// Waits for all work ordered so far.
   virtual void synchronize() {}
+  virtual MemoryPlace memory_place() const { return {}; }
+  /// Orders what comes here from now on after what `stream`, another one of the device, was given so far.
+  virtual void wait_for(void* /*stream*/) {}
+  /// Orders what `stream` is given from now on after what was ordered here so far.
+  virtual void be_awaited_by(void* /*stream*/) {}
   virtual std::unique_ptr<Executable> compile(const Plan& plan) = 0;
 
   /// What `evaluate` compiled, by the structure of the expression.

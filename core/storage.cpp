@@ -31,10 +31,10 @@ Array swapped(const Array& array, bool back) {
 Storage::Storage(Array host) : dtype_(host.dtype()), shape_(host.shape()), host_(std::move(host)) {}
 
 Storage::Storage(Dtype dtype, Shape shape, Backend& backend)
-    : dtype_(dtype),
-      shape_(std::move(shape)),
-      backend_(&backend),
-      buffer_(backend.allocate(shape_.size() * size_of(dtype))) {}
+    : Storage(dtype, shape, backend, backend.allocate(shape.size() * size_of(dtype))) {}
+
+Storage::Storage(Dtype dtype, Shape shape, Backend& backend, std::shared_ptr<Buffer> buffer)
+    : dtype_(dtype), shape_(std::move(shape)), backend_(&backend), buffer_(std::move(buffer)) {}
 
 std::shared_ptr<Storage> Storage::for_variable(Array host) {
   auto storage = std::make_shared<Storage>(std::move(host));

@@ -17,6 +17,8 @@ class Storage {
   static std::shared_ptr<Storage> for_variable(Array host);
   /// Uninitialised memory of a backend.
   Storage(Dtype dtype, Shape shape, Backend& backend);
+  /// Elements that are in a backend's memory already.
+  Storage(Dtype dtype, Shape shape, Backend& backend, std::shared_ptr<Buffer> buffer);
 
   Dtype dtype() const { return dtype_; }
   const Shape& shape() const { return shape_; }

@@ -25,6 +25,9 @@ class Poisoned final : public Backend {
   void upload(const void* from, Buffer& to, std::int64_t size_bytes) override { inner_->upload(from, to, size_bytes); }
   void download(Buffer& from, void* to, std::int64_t size_bytes) override { inner_->download(from, to, size_bytes); }
   void synchronize() override { inner_->synchronize(); }
+  MemoryPlace memory_place() const override { return inner_->memory_place(); }
+  void wait_for(void* stream) override { inner_->wait_for(stream); }
+  void be_awaited_by(void* stream) override { inner_->be_awaited_by(stream); }
   std::unique_ptr<Executable> compile(const Plan& plan) override {
     return std::make_unique<Run>(inner_, inner_->compile(plan), outputs_of(plan));
   }

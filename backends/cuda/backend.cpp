@@ -19,22 +19,32 @@ class CudaBackend final : public Backend {
   void lower(Plan& plan) override { cuda::lower(plan); }
   std::shared_ptr<Buffer> allocate(std::int64_t size_bytes) override { return device_->allocate(size_bytes); }
   void upload(const void* from, Buffer& to, std::int64_t size_bytes) override {
-    device_->use();
-    device_->staging().copy(from, to.address(), size_bytes, device_->stream());
+    device_->guard([&] { device_->staging().copy(from, to.address(), size_bytes, device_->stream()); });
   }
   void download(Buffer& from, void* to, std::int64_t size_bytes) override {
-    device_->use();
-    CUDA_CHECK(cudaMemcpyAsync(to, from.address(), static_cast<std::size_t>(size_bytes), cudaMemcpyDeviceToHost,
-                               device_->stream()));
-    CUDA_CHECK(cudaStreamSynchronize(device_->stream()));
+    device_->guard([&] {
+      CUDA_CHECK(cudaMemcpyAsync(to, from.address(), static_cast<std::size_t>(size_bytes), cudaMemcpyDeviceToHost,
+                                 device_->stream()));
+    });
+    device_->synchronize();
   }
-  void synchronize() override {
-    device_->use();
-    CUDA_CHECK(cudaStreamSynchronize(device_->stream()));
+  void synchronize() override { device_->synchronize(); }
+  MemoryPlace memory_place() const override {
+    return {.device_type = 2, .device_index = device_->ordinal(), .alignment = 256};
   }
+  void wait_for(void* stream) override { order(static_cast<cudaStream_t>(stream), device_->stream()); }
+  void be_awaited_by(void* stream) override { order(device_->stream(), static_cast<cudaStream_t>(stream)); }
   std::unique_ptr<Executable> compile(const Plan& plan) override { return make_executable(device_, plan); }
 
  private:
+  void order(cudaStream_t first, cudaStream_t then) {
+    device_->use();
+    Event reached;
+    CUDA_CHECK(cudaEventCreateWithFlags(reached.out(), cudaEventDisableTiming));
+    CUDA_CHECK(cudaEventRecord(reached, first));
+    CUDA_CHECK(cudaStreamWaitEvent(then, reached, 0));
+  }
+
   std::shared_ptr<Device> device_;
 };
 

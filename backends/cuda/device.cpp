@@ -15,7 +15,7 @@ class DeviceBuffer final : public Buffer {
   DeviceBuffer(std::shared_ptr<Device> device, void* memory, std::int64_t size_bytes)
       : Buffer(size_bytes), device_(std::move(device)), memory_(memory) {}
   ~DeviceBuffer() override {
-    if (memory_) cudaFreeAsync(memory_, device_->stream());  // after all work ordered so far
+    if (memory_ && !device_lost) cudaFreeAsync(memory_, device_->stream());  // after all work ordered so far
   }
   void* address() override { return memory_; }
 
@@ -24,15 +24,23 @@ class DeviceBuffer final : public Buffer {
   void* memory_;
 };
 
+std::string version_text(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }
+
+[[noreturn]] void fail_without_driver() {
+  int driver = 0;  // stays 0 where there is none
+  cudaDriverGetVersion(&driver);
+  const std::string found = driver == 0 ? "no NVIDIA driver was found"
+                                        : "the NVIDIA driver is too old: it supports CUDA " + version_text(driver);
+  fail(Fault::device, "cuda: ", found, ", this program needs one for CUDA ", version_text(CUDART_VERSION),
+       " or newer: install it (nvidia-smi shows the present one), or use backend: cpu");
+}
+
 }  // namespace
 
 std::shared_ptr<Device> Device::open(int ordinal) {
   int count = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);
-  if (error == cudaErrorInsufficientDriver || error == cudaErrorStubLibrary)
-    fail(Fault::device, "cuda: the NVIDIA driver is missing or older than CUDA ", CUDART_VERSION / 1000, ".",
-         CUDART_VERSION % 1000 / 10,
-         ": install a newer driver (nvidia-smi shows the present one), or use backend: cpu");
+  if (error == cudaErrorInsufficientDriver || error == cudaErrorStubLibrary) fail_without_driver();
   if (error == cudaErrorNoDevice || (error == cudaSuccess && count == 0))
     fail(Fault::device, "cuda: no NVIDIA GPU found: check nvidia-smi and CUDA_VISIBLE_DEVICES, or use backend: cpu");
   if (error != cudaSuccess) cuda_failed(error, "cudaGetDeviceCount");
@@ -55,6 +63,11 @@ Device::Device(int ordinal) : ordinal_(ordinal) {
   CUDA_CHECK(cudaDeviceGetDefaultMemPool(&pool, ordinal));
   std::uint64_t keep = ~std::uint64_t{0};  // freed memory stays with us: allocation does not wait for the device
   CUDA_CHECK(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &keep));
+}
+
+void Device::synchronize() {
+  guard([&] { CUDA_CHECK(cudaStreamSynchronize(stream_)); });
+  suspects_.clear();
 }
 
 std::int64_t Device::free_bytes() const {

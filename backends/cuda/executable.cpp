@@ -8,6 +8,7 @@
 #include "backends/cuda/codegen.h"
 #include "backends/cuda/jit_work.h"
 #include "backends/cuda/matmul.h"
+#include "backends/cuda/memory_report.h"
 
 namespace nixie::cuda {
 namespace {
@@ -18,18 +19,24 @@ std::int64_t aligned(std::int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
 class CudaExecutable final : public Executable {
  public:
-  CudaExecutable(std::shared_ptr<Device> device, const Plan& plan) : device_(std::move(device)), plan_(plan) {
+  CudaExecutable(std::shared_ptr<Device> device, const Plan& plan, Waiting waiting)
+      : device_(std::move(device)), shared_plan_(std::make_shared<Plan>(plan)) {
     device_->use();
     make_work();
     allocate();
     const char* sync = std::getenv("NIXIE_SYNC");
     const char* trace = std::getenv("NIXIE_TRACE");
-    name_failures_ = sync && *sync == '1';
+    name_failures_ = waiting == Waiting::after_every_kernel || (sync && *sync == '1');
     traces_time_ = trace && std::string_view(trace).find("time") != std::string_view::npos;
   }
 
   void run(std::span<const std::shared_ptr<Buffer>> externals, std::span<const double> scalars) override {
-    device_->use();
+    device_->guard([&] { start(externals, scalars); });
+    device_->suspects().add(shared_plan_);
+  }
+
+ private:
+  void start(std::span<const std::shared_ptr<Buffer>> externals, std::span<const double> scalars) {
     bind(externals);
     set_scalars(scalars);
     auto known = find_graph();
@@ -46,7 +53,6 @@ class CudaExecutable final : public Executable {
     CUDA_CHECK(cudaGraphLaunch(known->exec, device_->stream()));
   }
 
- private:
   struct Captured {
     std::vector<char*> slots;
     GraphExec exec;
@@ -79,7 +85,7 @@ class CudaExecutable final : public Executable {
       scratch_ = device_->allocate(scratch);
     } catch (const Error& error) {
       if (error.fault() != Fault::memory) throw;
-      fail(Fault::memory, memory_report(scratch));
+      fail(Fault::memory, memory_report(plan_, scratch, device_->free_bytes()));
     }
     scalars_ = device_->allocate(static_cast<std::int64_t>(plan_.scalars.size() * sizeof(double)));
     CUDA_CHECK(cudaMemsetAsync(scratch_->address(), 0, static_cast<std::size_t>(scratch), device_->stream()));
@@ -87,23 +93,6 @@ class CudaExecutable final : public Executable {
     addresses_.slots.assign(plan_.slots.size(), nullptr);
     for (std::size_t s = 0; s < plan_.slots.size(); ++s)
       if (!plan_.slots[s].external) addresses_.slots[s] = static_cast<char*>(arena_->address()) + plan_.slots[s].offset;
-  }
-
-  std::string memory_report(std::int64_t scratch) const {
-    std::vector<const Slot*> largest;
-    for (const Slot& slot : plan_.slots)
-      if (!slot.external) largest.push_back(&slot);
-    std::sort(largest.begin(), largest.end(),
-              [](const Slot* a, const Slot* b) { return a->size_bytes() > b->size_bytes(); });
-    const std::int64_t free = device_->free_bytes(), wanted = plan_.arena_bytes + scratch;
-    std::string text =
-        fmt::format("cuda: out of memory: the step needs {} MiB, {} MiB are free; largest:", wanted >> 20, free >> 20);
-    for (std::size_t i = 0; i < std::min<std::size_t>(3, largest.size()); ++i)
-      text += fmt::format(" {} {} {} ({} MiB)", largest[i]->name, largest[i]->dtype, largest[i]->shape,
-                          largest[i]->size_bytes() >> 20);
-    return text +
-           fmt::format("; a batch {:.2f} times as large fits",
-                       0.95 * static_cast<double>(free) / static_cast<double>(std::max<std::int64_t>(wanted, 1)));
   }
 
   void bind(std::span<const std::shared_ptr<Buffer>> externals) {
@@ -126,6 +115,9 @@ class CudaExecutable final : public Executable {
     try {
       work_[k]->enqueue(addresses_, device_->stream());
       if (name_failures_) CUDA_CHECK(cudaStreamSynchronize(device_->stream()));
+    } catch (const StickyError& error) {
+      if (!name_failures_) throw;
+      throw KernelFailure(Fault::device, fmt::format("kernel \"{}\": {}", plan_.kernels[k].label, error.what()));
     } catch (const Error& error) {
       fail(error.fault(), "kernel \"", plan_.kernels[k].label, "\": ", error.what());
     }
@@ -192,7 +184,8 @@ class CudaExecutable final : public Executable {
   }
 
   std::shared_ptr<Device> device_;
-  Plan plan_;
+  std::shared_ptr<const Plan> shared_plan_;
+  const Plan& plan_ = *shared_plan_;
   std::vector<std::unique_ptr<Work>> work_;
   std::vector<std::int64_t> scratch_offsets_;
   std::shared_ptr<Buffer> arena_, scratch_, scalars_;
@@ -205,8 +198,8 @@ class CudaExecutable final : public Executable {
 
 }  // namespace
 
-std::unique_ptr<Executable> make_executable(std::shared_ptr<Device> device, const Plan& plan) {
-  return std::make_unique<CudaExecutable>(std::move(device), plan);
+std::unique_ptr<Executable> make_executable(std::shared_ptr<Device> device, const Plan& plan, Waiting waiting) {
+  return std::make_unique<CudaExecutable>(std::move(device), plan, waiting);
 }
 
 }  // namespace nixie::cuda

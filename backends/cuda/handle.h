@@ -3,11 +3,16 @@
 
 #include <cuda_runtime_api.h>
 
+#include <atomic>
 #include <utility>
 
 #include "core/error.h"
 
 namespace nixie::cuda {
+
+/// Set when the device is given up after a failure that nothing on it survives: what lived there is gone, and is not
+/// destroyed one by one.
+inline std::atomic<bool> device_lost{false};
 
 /// Owns a handle of type T and gives it to `destroy` at the end. Movable.
 template <class T, auto destroy>
@@ -21,7 +26,7 @@ class Handle {
     return *this;
   }
   ~Handle() {
-    if (value_) destroy(value_);
+    if (value_ && !device_lost) destroy(value_);
   }
   T get() const { return value_; }
   operator T() const { return value_; }
@@ -41,7 +46,13 @@ using Graph = Handle<cudaGraph_t, cudaGraphDestroy>;
 using GraphExec = Handle<cudaGraphExec_t, cudaGraphExecDestroy>;
 using Library = Handle<cudaLibrary_t, cudaLibraryUnload>;
 
-/// Throws: Fault::memory for exhausted memory, else Fault::device.
+/// An error after which every call fails: a kernel did what it must not, say at an illegal address.
+class StickyError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// Throws: Fault::memory for exhausted memory, a StickyError, else Fault::device.
 [[noreturn]] void cuda_failed(cudaError_t error, const char* expression);
 
 }  // namespace nixie::cuda

@@ -1,52 +1,10 @@
 // Opens the CUDA libraries with dlopen and fills their tables.
 #include "backends/cuda/libraries.h"
 
-#include <dlfcn.h>
-
-#include <cstdlib>
-#include <string>
-#include <vector>
-
-#include "core/error.h"
+#include "backends/cuda/shared_library.h"
 
 namespace nixie::cuda {
 namespace {
-
-std::vector<std::string> folders() {
-  std::vector<std::string> found{""};
-  for (const char* variable : {"CUDA_HOME", "CUDA_PATH", "CUDAToolkit_ROOT"})
-    if (const char* root = std::getenv(variable); root && *root)
-      for (const char* part : {"/lib64/", "/lib/", "/targets/x86_64-linux/lib/"})
-        found.push_back(root + std::string(part));
-  for (const char* part : {"/lib64/", "/lib/", "/targets/x86_64-linux/lib/"})
-    found.push_back("/usr/local/cuda" + std::string(part));
-  return found;
-}
-
-// A shared library that stays open until the program ends.
-class SharedLibrary {
- public:
-  SharedLibrary(const char* stem, std::vector<const char*> versions, const char* package)
-      : stem_(stem), package_(package) {
-    for (const std::string& folder : folders())
-      for (const char* version : versions) {
-        handle_ = dlopen((folder + stem + version).c_str(), RTLD_NOW | RTLD_LOCAL);
-        if (handle_) return;
-      }
-    fail(Fault::device, "cuda: cannot open ", stem, versions[0], ": install ", package,
-         " or set CUDA_HOME to the toolkit's folder");
-  }
-  template <class Function>
-  void find(Function& function, const char* name) const {
-    function = reinterpret_cast<Function>(dlsym(handle_, name));
-    if (!function) fail(Fault::device, "cuda: ", stem_, " is too old: it lacks ", name, "; install a newer ", package_);
-  }
-
- private:
-  void* handle_ = nullptr;
-  const char* stem_;
-  const char* package_;
-};
 
 Nvrtc open_nvrtc() {
   const SharedLibrary library("libnvrtc.so", {".13", ".12", ""}, "CUDA's NVRTC 12 or newer");

@@ -1,0 +1,29 @@
+// A shared library opened while the program runs, and what is said when it cannot be.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace nixie::cuda {
+
+/// Stays open until the program ends.
+class SharedLibrary {
+ public:
+  /// Opens `stem` followed by the first of `versions` there is: where the loader looks, then in lib64/ and lib/ of
+  /// $CUDA_HOME, $CUDA_PATH, $CUDAToolkit_ROOT and /usr/local/cuda. Throws Fault::device naming the library and the
+  /// `package` to install where there is none.
+  SharedLibrary(std::string stem, const std::vector<std::string>& versions, std::string package);
+
+  /// Throws Fault::device where the library is too old to have the function.
+  template <class Function>
+  void find(Function& function, const char* name) const {
+    function = reinterpret_cast<Function>(address(name));
+  }
+
+ private:
+  void* address(const char* name) const;
+  void* handle_ = nullptr;
+  std::string stem_, package_;
+};
+
+}  // namespace nixie::cuda

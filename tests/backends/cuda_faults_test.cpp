@@ -1,0 +1,172 @@
+// What the CUDA backend says when something is missing, too old, too small or wrong: cause, place and remedy.
+#ifdef NIXIE_WITH_CUDA
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "backends/cuda/backend.h"
+#include "backends/cuda/memory_report.h"
+#include "backends/cuda/shared_library.h"
+#include "backends/null/backend.h"
+#include "core/array.h"
+#include "core/memory.h"
+#include "core/autograd.h"
+#include "core/ops.h"
+#include "core/step.h"
+#include "tests/backends/cuda_plans.h"
+
+namespace nixie {
+namespace {
+
+template <class Body>
+std::string error_of(Body&& body, Fault fault) {
+  try {
+    body();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.fault(), fault);
+    EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos);
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(CudaFaults, AMissingLibraryIsNamedWithWhatToInstall) {
+  EXPECT_EQ(error_of(
+                [] {
+                  cuda::SharedLibrary("libnixie-none.so", {".13", ".12"}, "CUDA's NVRTC 12 or newer");
+                },
+                Fault::device),
+            "cuda: cannot open libnixie-none.so.13: install CUDA's NVRTC 12 or newer or set CUDA_HOME to the toolkit's "
+            "folder");
+}
+
+TEST(CudaFaults, ALibraryThatIsTooOldIsNamedWithWhatItLacks) {
+  const cuda::SharedLibrary math("libm.so", {".6"}, "cuBLAS 12 or newer");
+  double (*cosine)(double) = nullptr;
+  math.find(cosine, "cos");
+  EXPECT_EQ(cosine(0), 1);
+  EXPECT_EQ(error_of([&] { math.find(cosine, "cublasLtCreate"); }, Fault::device),
+            "cuda: libm.so is too old: it lacks cublasLtCreate; install cuBLAS 12 or newer");
+}
+
+// The runtime opens libcuda.so.1 by name and finds the one that is there already, in a process of its own.
+void start_with(const char* driver) {
+  if (!dlopen(driver, RTLD_NOW | RTLD_GLOBAL)) std::exit(99);
+  try {
+    make_cuda_backend();
+  } catch (const Error& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    std::exit(error.exit_code());
+  }
+  std::exit(0);
+}
+
+TEST(CudaFaultsDeathTest, ADriverThatIsTooOldIsNamedWithBothVersions) {
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  const std::string driver = NIXIE_BINARY_DIR "/../fakes/libcuda.so.1";
+  if (!std::filesystem::exists(driver)) GTEST_SKIP() << "there is no " << driver;
+  EXPECT_EXIT(start_with(driver.c_str()), testing::ExitedWithCode(3),
+              "the NVIDIA driver is too old: it supports CUDA 11.4, this program needs one for CUDA 1[0-9].[0-9] or "
+              "newer: install it .*, or use backend: cpu");
+}
+
+Tensor input(const char* name, const Shape& shape) { return Tensor::make(Input{.name = name}, {}, shape, Dtype::f32); }
+
+// A step whose arena grows with its batch, but not only: [N, K] is multiplied by itself transposed.
+Graph step_graph(std::int64_t batch, std::int64_t features) {
+  const Tensor x = input("x", {batch, features}), w = input("w", {features, features});
+  const Tensor hidden = matmul(tanh(matmul(x, w)), w);
+  return {.outputs = {sum(matmul(transpose(hidden), x) * matmul(w, w))}};
+}
+
+TEST(CudaFaults, TheLargestBatchIsFoundByPlanningAgain) {
+  const auto null = make_null_backend();
+  const auto arena = [&](std::int64_t batch) { return make_plan(step_graph(batch, 256), *null).arena_bytes; };
+  const Plan plan = make_plan(step_graph(100'000, 256), *null);
+  EXPECT_EQ(cuda::batch_of(plan), 100'000);
+  for (std::int64_t batch : {1, 77, 50'000, 99'999}) {
+    EXPECT_EQ(cuda::largest_batch(plan, 0, arena(batch)), batch);
+    EXPECT_EQ(cuda::largest_batch(plan, 0, arena(batch) - 1), batch - 1);
+  }
+  EXPECT_EQ(cuda::largest_batch(plan, 0, 1000), 0);
+  const std::string report = cuda::memory_report(plan, 0, arena(77));
+  EXPECT_NE(report.find(fmt::format("the step needs {} MiB", arena(100'000) >> 20)), std::string::npos) << report;
+  EXPECT_NE(report.find(" f32 [100000, 256] (97 MiB)"), std::string::npos) << report;
+  EXPECT_NE(report.find("; the largest batch that fits is 77"), std::string::npos) << report;
+  EXPECT_NE(cuda::memory_report(plan, 0, 1000).find("no batch fits"), std::string::npos);
+}
+
+std::shared_ptr<Backend> cuda_or_null() {
+  try {
+    return make_cuda_backend();
+  } catch (const Error&) {
+    return nullptr;
+  }
+}
+
+TEST(CudaFaults, AStepThatDoesNotFitNamesTheBatchThatDoesAndFreesAll) {
+  const auto cuda = cuda_or_null();
+  if (!cuda) GTEST_SKIP() << "no GPU";
+  const std::int64_t features = 1 << 18;  // 1 MiB a sample
+  const auto run = [&](std::int64_t batch) {
+    const Tensor x = uniform({batch, features}, 7);
+    return evaluate(sum(matmul(x, full({features, 1}, 1))), *cuda).item() / static_cast<double>(batch * features);
+  };
+  const std::string report = error_of([&] { run(1 << 22); }, Fault::memory);
+  EXPECT_NE(report.find("largest:"), std::string::npos) << report;
+  const std::string before = "the largest batch that fits is ";
+  const std::size_t found = report.find(before);
+  ASSERT_NE(found, std::string::npos) << report;
+  const std::int64_t batch = std::atoll(report.c_str() + found + before.size());
+  EXPECT_GT(batch, 1000);
+  EXPECT_NEAR(run(batch - batch / 50), 0.5, 1e-3);  // nothing of the failed attempt is left
+}
+
+// Three updates, the second of which reads far outside its slot once `wrong` says so.
+Plan updates(bool wrong) {
+  Plan plan = cuda_plans::sgd(4096).plan;
+  plan.kernels.resize(3, plan.kernels[0]);
+  plan.kernels[0].label = "first";
+  plan.kernels[1].label = "second";
+  plan.kernels[2].label = "third";
+  if (wrong) plan.kernels[1].loads[0].offset = std::int64_t{1} << 42;
+  plan_memory(plan);
+  return plan;
+}
+
+// Runs a sound plan and a wrong one until both are graphs, and reads a result.
+void read_far_outside() {
+  try {
+    const auto cuda = make_cuda_backend();
+    for (const bool wrong : {false, true}) {
+      const Plan plan = updates(wrong);
+      const auto executable = cuda->compile(plan);
+      std::vector<std::shared_ptr<Buffer>> buffers;
+      for (int slot : plan.externals) {
+        const Slot& s = plan.slots[static_cast<std::size_t>(slot)];
+        const Array zeros(s.dtype, s.shape);
+        buffers.push_back(cuda->allocate(zeros.size_bytes()));
+        cuda->upload(zeros.bytes(), *buffers.back(), zeros.size_bytes());
+      }
+      for (int i = 0; i < 3; ++i) executable->run(buffers, plan.scalars);
+      Array result(Dtype::f32, {4096});
+      cuda->download(*buffers[0], result.bytes(), result.size_bytes());
+    }
+  } catch (const Error& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    std::exit(error.exit_code());
+  }
+  std::exit(0);
+}
+
+TEST(CudaFaultsDeathTest, AnIllegalAddressInAGraphNamesTheKernel) {
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  if (!cuda_or_null()) GTEST_SKIP() << "no GPU";
+  EXPECT_EXIT(read_far_outside(), testing::ExitedWithCode(3),
+              "kernel \"second\": cuda: an illegal memory access .*cudaErrorIllegalAddress");
+}
+
+}  // namespace
+}  // namespace nixie
+#endif
