@@ -10,6 +10,7 @@
 #include "backends/cpu/backend.h"
 #include "backends/registry.h"
 #include "core/memory.h"
+#include "tests/cuda_plans_backend.h"
 
 namespace nixie {
 
@@ -67,11 +68,18 @@ class Poisoned final : public Backend {
   std::shared_ptr<Backend> inner_;
 };
 
-/// Named by NIXIE_TEST_BACKEND; the CPU with two threads where nothing is.
+inline std::shared_ptr<Backend> make_test_backend(const std::string& name) {
+#ifdef NIXIE_WITH_CUDA
+  if (name == "cuda-plans") return std::make_shared<CudaPlansBackend>();
+#endif
+  return name == "cpu" ? make_cpu_backend(2) : make_backend(name);
+}
+
+/// Named by NIXIE_TEST_BACKEND ("cpu", "cuda", or "cuda-plans": tests/cuda_plans_backend.h); the CPU where nothing is.
 inline Backend& test_backend() {
   static const std::shared_ptr<Backend> backend = [] {
     const char* name = std::getenv("NIXIE_TEST_BACKEND");
-    std::shared_ptr<Backend> made = std::make_shared<Poisoned>(name ? make_backend(name) : make_cpu_backend(2));
+    std::shared_ptr<Backend> made = std::make_shared<Poisoned>(make_test_backend(name ? name : "cpu"));
     set_default_backend(made);
     return made;
   }();

@@ -41,10 +41,10 @@ std::string header_folder() {
 
 std::string compile(const std::string& folder, const std::string& architecture) {
   nvrtcProgram program = nullptr;
-  const std::string include = "-I" + folder, gpu = "--gpu-architecture=" + architecture;
-  const char* options[] = {include.c_str(), gpu.c_str(), "-default-device"};
+  const std::string include = "-I" + folder, standard = include + "/cccl", gpu = "--gpu-architecture=" + architecture;
+  const char* options[] = {include.c_str(), standard.c_str(), gpu.c_str(), "-default-device"};
   cuda::nvrtc().create(&program, kWords, "words.cu", 0, nullptr, nullptr);
-  const nvrtcResult result = cuda::nvrtc().compile(program, 3, options);
+  const nvrtcResult result = cuda::nvrtc().compile(program, 4, options);
   std::size_t size = 0;
   cuda::nvrtc().log_size(program, &size);
   std::string log(size, ' '), code;
