@@ -10,6 +10,7 @@
 #include <filesystem>
 
 #include "configs/values.h"
+#include "core/precision.h"
 #include "data/loader.h"
 
 namespace nixie {
@@ -22,7 +23,7 @@ struct TrainConfig {
   AnyOptimizer optimizer = {};
   AnySchedule schedule = {};
   std::vector<ParameterGroup> parameter_groups = {};
-  double clip_value = 0, clip_norm = 0;
+  double clip_value = 0, clip_norm = 0, loss_scale = 0;
   AnyDataset data = {};
   LoaderOptions loader = {};
   std::vector<AnyMetric> metrics = {};
@@ -52,11 +53,14 @@ struct TrainConfig {
         field("seed", &C::seed, "of weights, order, augmentation and dropout"),
         field("backend", &C::backend, "auto, cpu, cuda or null; auto takes a GPU where there is one"),
         field("threads", &C::threads, "of the CPU backend, 0 = all", {0, 4096}),
-        field("precision", &C::precision, "fp32"),
+        field("precision", &C::precision,
+              "ieee, fp32, tf32, fp16, bf16 or fp16_pure: how values are stored and multiplied"),
+        field("loss_scale", &C::loss_scale, "of fp16 and fp16_pure; 0 = dynamic", {0}),
         field("log_every", &C::log_every, "steps between two log lines", {1, 1e9}),
         field("save_every", &C::save_every, "steps between two checkpoints inside an epoch, 0 = none", {0, 1e9})};
   }
 
+  PrecisionPolicy policy() const { return precision_named(precision); }
   /// Steps of the whole run, given those of an epoch.
   std::int64_t total_steps(std::int64_t steps_per_epoch) const;
 };

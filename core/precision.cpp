@@ -140,6 +140,24 @@ class Halver {
   std::vector<Tensor> keep_;  // alive while their addresses are keys
 };
 
+Graph with_tf32(const Graph& graph) {
+  std::unordered_map<const Node*, Tensor> done;
+  for (const Tensor& x : topological(graph)) {
+    std::vector<Tensor> inputs;
+    for (const Tensor& input : x.inputs()) inputs.push_back(done.at(input.id()));
+    Op op = x.node().op;
+    if (x.dtype() == Dtype::f32) {
+      if (auto* conv = std::get_if<Conv>(&op)) conv->math = Math::tf32;
+      if (auto* matmul = std::get_if<Matmul>(&op)) matmul->math = Math::tf32;
+    }
+    done.emplace(x.id(), inputs.empty() ? x : Tensor::make(std::move(op), std::move(inputs), x.shape(), x.dtype()));
+  }
+  Graph result;
+  for (const Tensor& output : graph.outputs) result.outputs.push_back(done.at(output.id()));
+  for (const Trace::Set& set : graph.sets) result.sets.push_back({set.variable, done.at(set.value.id())});
+  return result;
+}
+
 }  // namespace
 
 std::string_view to_string(PrecisionPolicy precision) { return kNames[static_cast<std::size_t>(precision)]; }
@@ -151,6 +169,10 @@ PrecisionPolicy precision_named(std::string_view name) {
   return static_cast<PrecisionPolicy>(found - kNames.begin());
 }
 
+Dtype parameter_dtype(PrecisionPolicy precision) {
+  return precision == PrecisionPolicy::fp16_pure ? Dtype::f16 : Dtype::f32;
+}
+
 Graph apply_precision(const Graph& graph, PrecisionPolicy precision) {
   switch (precision) {
     case PrecisionPolicy::fp16:
@@ -158,6 +180,8 @@ Graph apply_precision(const Graph& graph, PrecisionPolicy precision) {
       return simplify(Halver(graph, Dtype::f16).run(graph));
     case PrecisionPolicy::bf16:
       return simplify(Halver(graph, Dtype::bf16).run(graph));
+    case PrecisionPolicy::tf32:
+      return with_tf32(graph);
     default:
       return graph;
   }

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "core/dtype.h"
+
 namespace nixie {
 
 struct Graph;
@@ -14,12 +16,15 @@ enum class PrecisionPolicy : std::uint8_t {
   tf32,      ///< products multiply 10-bit mantissas and add in float, where the hardware does
   fp16,      ///< half storage and products; f32 Variables with half shadows
   bf16,      ///< the same with bfloat16
-  fp16_pure  ///< fp16, and the model's Variables are f16 themselves (Parameters::floating)
+  fp16_pure  ///< fp16, and the model's Variables are f16 themselves (parameter_dtype)
 };
 
 std::string_view to_string(PrecisionPolicy precision);
 /// The policy of that name; throws with the names there are on any other word.
 PrecisionPolicy precision_named(std::string_view name);
+
+/// The type a model's parameters are made in: f16 under fp16_pure, f32 else.
+Dtype parameter_dtype(PrecisionPolicy precision);
 
 /// The same graph under a policy. Only f32 values change; whatever is f64, half or an integer already stays.
 ///

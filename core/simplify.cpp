@@ -41,9 +41,10 @@ std::string op_key(const Op& op) {
           [](const Gather& g) { return key(g.axis); },
           [](const Scatter& s) { return key(s.axis); },
           [](const Random& r) { return key(static_cast<int>(r.kind), r.stream); },
-          [](const Matmul&) { return std::string("matmul"); },
+          [](const Matmul& m) { return key(static_cast<int>(m.math)); },
           [](const Conv& c) {
-            return key(static_cast<int>(c.role), list(c.stride), list(c.pad), list(c.dilation), c.groups);
+            return key(static_cast<int>(c.role), list(c.stride), list(c.pad), list(c.dilation), c.groups,
+                       static_cast<int>(c.math));
           },
           [](const Pool& p) {
             return key(static_cast<int>(p.kind), static_cast<int>(p.role), list(p.window), list(p.stride), list(p.pad),

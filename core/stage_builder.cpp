@@ -87,7 +87,8 @@ void StageBuilder::stage(int at, bool full) {
     };
     store(builder_.written(u));
     if (const auto extra = builder_.extra_.find(u); extra != builder_.extra_.end())
-      for (int slot : extra->second) store({slot, whole(unit.value.shape(), builder_.strides_in(slot, unit.value.shape()))});
+      for (int slot : extra->second)
+        store({slot, whole(unit.value.shape(), builder_.strides_in(slot, unit.value.shape()))});
   }
   if (!stage.stores.empty() || !stage.reductions.empty() || !stage.carries.empty())
     kernel_.stages.push_back(std::move(stage));

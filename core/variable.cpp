@@ -87,11 +87,15 @@ void Variable::set(const Tensor& value) const {
 
 struct Parameters::Collection {
   std::uint64_t seed = 0;
+  Dtype floating = Dtype::f32;
   std::vector<Variable> variables;
   std::map<std::string, std::size_t> by_name;
 };
 
-Parameters::Parameters(std::uint64_t seed) : collection_(std::make_shared<Collection>()) { collection_->seed = seed; }
+Parameters::Parameters(std::uint64_t seed, Dtype floating) : collection_(std::make_shared<Collection>()) {
+  collection_->seed = seed;
+  collection_->floating = floating;
+}
 
 Variable Parameters::add(const std::string& name, const Shape& shape, Init init, Dtype dtype, bool trainable) const {
   check(!name.empty() && name.find('/') == std::string::npos, "parameter name \"", name, "\" is empty or has a slash");
@@ -109,7 +113,7 @@ Variable Parameters::add(const std::string& name, const Shape& shape, Init init,
 }
 
 Variable Parameters::make(const std::string& name, const Shape& shape, Init init, Dtype dtype) const {
-  return add(name, shape, init, dtype, true);
+  return add(name, shape, init, dtype == Dtype::f32 ? collection_->floating : dtype, true);
 }
 Variable Parameters::state(const std::string& name, const Shape& shape, Init init, Dtype dtype) const {
   return add(name, shape, init, dtype, false);
@@ -147,6 +151,15 @@ Tensor Trace::read(const std::shared_ptr<VariableState>& state) {
       outer_ ? outer_->read(state) : Tensor(leaf_node(Input{.name = state->name, .variable = state}, *state));
   values_.emplace(state.get(), value);
   return value;
+}
+
+void Trace::keep_where_not(const Tensor& ok) {
+  check(current_trace != nullptr, "keep_where_not: there is no trace; use it in a Step's body");
+  for (Set& set : current_trace->sets_) {
+    const Tensor old(leaf_node(Input{.name = set.variable->name, .variable = set.variable}, *set.variable));
+    set.value = where(ok, set.value, old);
+    current_trace->values_.insert_or_assign(set.variable.get(), set.value);
+  }
 }
 
 void Trace::record(const std::shared_ptr<VariableState>& state, const Tensor& value) {

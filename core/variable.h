@@ -62,8 +62,9 @@ class Variable {
 /// A named, ordered collection of Variables. Copies and scopes share it.
 class Parameters {
  public:
-  /// The seed that all initial values are drawn from (with each Variable's name).
-  explicit Parameters(std::uint64_t seed = 0);
+  /// The seed that all initial values are drawn from (with each Variable's name), and the type that trainable ones made
+  /// as f32 are stored in.
+  explicit Parameters(std::uint64_t seed = 0, Dtype floating = Dtype::f32);
 
   /// A trainable parameter named `scope.name`. Throws when the name is taken.
   Variable make(const std::string& name, const Shape& shape, Init init = {}, Dtype dtype = Dtype::f32) const;
@@ -102,6 +103,9 @@ class Trace {
     std::shared_ptr<VariableState> variable;
     Tensor value;
   };
+  /// Every Variable set so far in the trace of this thread keeps the value from before the trace where `ok`, one
+  /// number, is 0: a step that failed changes nothing.
+  static void keep_where_not(const Tensor& ok);
   /// What was set, in the order of the first set of each Variable.
   const std::vector<Set>& sets() const { return sets_; }
 

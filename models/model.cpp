@@ -10,7 +10,8 @@ Shape without_batch(const Shape& shape) { return Shape(std::vector<std::int64_t>
 
 std::string field_text(const AnyModel& model) { return model.text(); }
 
-Model::Model(const AnyModel& net, const Shape& input, std::uint64_t seed) : parameters_(seed), input_(input) {
+Model::Model(const AnyModel& net, const Shape& input, std::uint64_t seed, Dtype floating)
+    : parameters_(seed, floating), input_(input) {
   check(input.rank() >= 1, "model: input is a scalar, expected [N, ...]");
   forward_ = net.layers().build(input, parameters_);
 }

@@ -40,8 +40,9 @@ std::string field_text(const AnyModel& model);
 class Model {
  public:
   /// Makes the parameters for inputs [N, ...]; the batch size of a call may differ from N. Initial values are drawn
-  /// from the seed when they are first needed. Throws where the shape does not fit, naming the layer.
-  Model(const AnyModel& net, const Shape& input, std::uint64_t seed = 0);
+  /// from the seed when they are first needed and stored as `floating`. Throws where the shape does not fit, naming the
+  /// layer.
+  Model(const AnyModel& net, const Shape& input, std::uint64_t seed = 0, Dtype floating = Dtype::f32);
 
   Tensor operator()(const Tensor& x, Pass& pass) const;
   const Parameters& parameters() const { return parameters_; }

@@ -26,6 +26,7 @@ Optimizer::Optimizer(const Parameters& parameters, const OptimizerOptions& optio
     : options_(options),
       state_(parameters.seed()),
       schedule_(options.schedule, run, state_.scope("shared")),
+      loss_scale_(options.loss_scale, state_.scope("shared")),
       count_(state_.scope("shared").state("step", {}, {}, Dtype::i32)) {
   Scope scope("optimizer", options.rule.kind());
   check(options.clip_value >= 0 && options.clip_norm >= 0, "clip_value is ", options.clip_value, " and clip_norm ",
@@ -53,7 +54,7 @@ Optimizer::Optimizer(const Parameters& parameters, const OptimizerOptions& optio
 void Optimizer::update(const std::vector<Gradient>& gradients) const { update(gradients, count_); }
 
 void Optimizer::update(const std::vector<Gradient>& gradients, const Tensor& step) const {
-  std::vector<Gradient> clipped = gradients;
+  std::vector<Gradient> clipped = loss_scale_.unscaled(gradients);
   if (options_.clip_value > 0) clipped = clip_by_value(clipped, options_.clip_value);
   if (options_.clip_norm > 0) clipped = clip_by_norm(clipped, options_.clip_norm);
   const Tensor rate = schedule_.rate(step);
@@ -65,6 +66,7 @@ void Optimizer::update(const std::vector<Gradient>& gradients, const Tensor& ste
     if (update) update(gradient.value, {factor == 1 ? rate : rate * factor, cast(count, Dtype::f32)});
   }
   count_.set(count);
+  loss_scale_.finish(gradients);
 }
 
 Tensor global_norm(const std::vector<Gradient>& gradients) {

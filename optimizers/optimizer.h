@@ -8,6 +8,7 @@
 #include <map>
 
 #include "core/autograd.h"
+#include "optimizers/loss_scale.h"
 #include "optimizers/rules.h"
 #include "optimizers/schedule.h"
 
@@ -37,6 +38,7 @@ struct OptimizerOptions {
   std::vector<ParameterGroup> groups = {};  ///< the first that holds a parameter counts
   double clip_value = 0;                    ///< largest gradient element, 0 = no limit; applied first
   double clip_norm = 0;                     ///< largest norm of all gradients together, 0 = no limit
+  LossScaleOptions loss_scale = {};
 };
 
 class Optimizer {
@@ -44,6 +46,8 @@ class Optimizer {
   /// For the trainable parameters of a collection. Throws where options are out of range or a group holds nothing.
   Optimizer(const Parameters& parameters, const OptimizerOptions& options, const RunLength& run = {});
 
+  /// The loss to give to `gradients`; `update` takes its scale out again.
+  Tensor scaled(const Tensor& loss) const { return loss_scale_.scaled(loss); }
   /// Clips the gradients and sets the parameters, the buffers and the counter. `step` (i32 scalar, from 0) is what the
   /// schedule reads; without it the number of updates so far. Throws for a parameter it was not made for.
   void update(const std::vector<Gradient>& gradients, const Tensor& step) const;
@@ -53,8 +57,10 @@ class Optimizer {
   const Variable& count() const { return count_; }
   const OptimizerOptions& options() const { return options_; }
   const Schedule& schedule() const { return schedule_; }
+  const LossScale& loss_scale() const { return loss_scale_; }
   /// Buffers by name `<parameter>.<buffer>` (`features.0.weight.momentum_buffer`), and what all parameters share:
-  /// `shared.step` (i32, updates so far), `shared.plateau_*`. A name's last dot ends the parameter's.
+  /// `shared.step` (i32, updates so far), `shared.plateau_*`, `shared.loss_scale` and its counters. A name's last dot
+  /// ends the parameter's.
   const Parameters& state() const { return state_; }
 
  private:
@@ -65,6 +71,7 @@ class Optimizer {
   OptimizerOptions options_;
   Parameters state_;
   Schedule schedule_;
+  LossScale loss_scale_;
   Variable count_;
   std::map<const VariableState*, Entry> entries_;
 };

@@ -20,12 +20,13 @@ std::string to_string(const Evaluation& evaluation) {
 }
 
 Evaluator::Evaluator(Backend& backend, const Model& model, const AnyLoss& loss, const std::vector<AnyMetric>& metrics,
-                     std::shared_ptr<const Dataset> dataset, const LoaderOptions& options)
+                     std::shared_ptr<const Dataset> dataset, const LoaderOptions& options, PrecisionPolicy precision)
     : model_(model),
       loss_(loss),
       metrics_{AnyMetric(Accuracy{})},
       loader_(std::move(dataset), options, 0, false),
-      step_(backend, [this](const Inputs& in) { return sums(in); }) {
+      step_(
+          backend, [this](const Inputs& in) { return sums(in); }, precision) {
   metrics_.insert(metrics_.end(), metrics.begin(), metrics.end());
 }
 

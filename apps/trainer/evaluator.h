@@ -20,7 +20,8 @@ std::string to_string(const Evaluation& evaluation);
 class Evaluator {
  public:
   Evaluator(Backend& backend, const Model& model, const AnyLoss& loss, const std::vector<AnyMetric>& metrics,
-            std::shared_ptr<const Dataset> dataset, const LoaderOptions& options);
+            std::shared_ptr<const Dataset> dataset, const LoaderOptions& options,
+            PrecisionPolicy precision = PrecisionPolicy::fp32);
 
   /// Runs the model in evaluation over every sample once; padding weighs nothing.
   Evaluation run();

@@ -45,9 +45,11 @@ void Progress::resume() { pauses_ += Clock::now() - paused_; }
 std::string Progress::text() const {
   const std::int64_t epochs = (total_ + steps_per_epoch_ - 1) / steps_per_epoch_;
   const double speed = images_per_second();
-  return fmt::format("epoch {}/{} step {}/{} loss {:.4f} accuracy {:.4f} rate {:.3g} {:.0f} images/s ETA {}",
+  std::string scale;
+  if (shown_.loss_scale > 0) scale = fmt::format(" scale {:g} ({} skipped)", shown_.loss_scale, shown_.skipped_steps);
+  return fmt::format("epoch {}/{} step {}/{} loss {:.4f} accuracy {:.4f} rate {:.3g}{} {:.0f} images/s ETA {}",
                      (step_ - 1) / steps_per_epoch_ + 1, epochs, step_, total_, shown_.loss, shown_.accuracy,
-                     shown_.rate, speed, clock_text(static_cast<double>((total_ - step_) * batch_) / speed));
+                     shown_.rate, scale, speed, clock_text(static_cast<double>((total_ - step_) * batch_) / speed));
 }
 
 void Progress::step(std::int64_t step) {

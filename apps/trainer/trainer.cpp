@@ -31,6 +31,12 @@ void check_classes(const Model& model, const Dataset& dataset) {
         " classes; set the model's classes");
 }
 
+// Only f16's range needs a scale.
+LossScaleOptions loss_scale(const TrainConfig& config) {
+  const bool narrow = parameter_dtype(config.policy()) == Dtype::f16 || config.policy() == PrecisionPolicy::fp16;
+  return {.scale = narrow ? config.loss_scale : 1};
+}
+
 bool is_finite(const Array& array) {
   if (array.dtype() != Dtype::f32) return true;
   const std::span<const float> values = array.data<float>();
@@ -46,22 +52,25 @@ Trainer::Trainer(const TrainConfig& config, const TrainerOptions& options)
       data_(config.data.open()),
       loader_options_(with_batch(config.loader, config.data.batch())),
       loader_(data_.train, loader_options_, config.seed, true),
-      model_(config.model, input_shape(*data_.train, config.data.batch()), config.seed),
+      model_(config.model, input_shape(*data_.train, config.data.batch()), config.seed,
+             parameter_dtype(config.policy())),
       total_steps_(config.total_steps(loader_.batches())),
       optimizer_(model_.parameters(),
                  {.rule = config.optimizer,
                   .schedule = config.schedule,
                   .groups = config.parameter_groups,
                   .clip_value = config.clip_value,
-                  .clip_norm = config.clip_norm},
+                  .clip_norm = config.clip_norm,
+                  .loss_scale = loss_scale(config)},
                  {.steps_per_epoch = static_cast<double>(loader_.batches()),
                   .epochs = static_cast<double>(total_steps_) / static_cast<double>(loader_.batches())}),
       state_{.steps_per_epoch = loader_.batches()},
       step_("step", Array(Dtype::i32, Shape{}), false),
       loss_sum_("loss_sum", Array(Dtype::f32, Shape{}), false),
       accuracy_sum_("accuracy_sum", Array(Dtype::f32, Shape{}), false),
-      train_step_(*backend_, [this](const Inputs& in) { return train_body(in); }),
-      evaluator_(*backend_, model_, config.loss, config.metrics, data_.test, loader_options_),
+      train_step_(
+          *backend_, [this](const Inputs& in) { return train_body(in); }, config.policy()),
+      evaluator_(*backend_, model_, config.loss, config.metrics, data_.test, loader_options_, config.policy()),
       progress_(options.out) {
   check_classes(model_, *data_.train);
 }
@@ -71,7 +80,7 @@ Outputs Trainer::train_body(const Inputs& in) {
   Pass pass{.training = true, .step = now, .seed = config_.seed};
   const Tensor output = model_(in["images"], pass);
   const Tensor loss = config_.loss(output, in["labels"]);
-  optimizer_.update(gradients(loss, model_.parameters()), now);
+  optimizer_.update(gradients(optimizer_.scaled(loss), model_.parameters()), now);
   loss_sum_.set(loss_sum_ + loss);
   accuracy_sum_.set(accuracy_sum_ + accuracy(output, in["labels"]));
   step_.set(now + 1);
@@ -88,7 +97,7 @@ Graph Trainer::graph() {
   const Outputs outputs = train_body(Inputs(placeholders()));
   Graph graph{.sets = trace.sets()};
   for (const auto& [name, value] : outputs) graph.outputs.push_back(value);
-  return simplify(graph);
+  return apply_precision(simplify(graph), config_.policy());
 }
 
 const Plan& Trainer::plan() { return train_step_.plan(placeholders()); }
@@ -174,11 +183,15 @@ void Trainer::log_interval() {
   read_sums();
   const double steps = static_cast<double>(state_.step - state_.logged);
   const std::int64_t epoch = (state_.step - 1) / state_.steps_per_epoch;
-  const Interval interval{.epoch = epoch,
-                          .step = state_.step,
-                          .loss = state_.loss_sum / steps,
-                          .accuracy = state_.accuracy_sum / steps,
-                          .rate = optimizer_.schedule().rate(state_.step - 1)};
+  Interval interval{.epoch = epoch,
+                    .step = state_.step,
+                    .loss = state_.loss_sum / steps,
+                    .accuracy = state_.accuracy_sum / steps,
+                    .rate = optimizer_.schedule().rate(state_.step - 1)};
+  if (const LossScale& scale = optimizer_.loss_scale(); scale.is_dynamic()) {
+    interval.loss_scale = scale.scale().array().item();
+    interval.skipped_steps = static_cast<std::int64_t>(scale.skipped().array().item());
+  }
   if (metrics_) {
     metrics_->append(
         fmt::format("{},{},train,{},{},{}", epoch + 1, state_.step, interval.loss, interval.accuracy, interval.rate));

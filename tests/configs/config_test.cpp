@@ -107,7 +107,7 @@ TEST(Config, ProblemsNameThePlaceAndTheRemedy) {
       {kSmall + "optimizer: {sgd: {}, adam: {}}", "optimizer names sgd and adam"},
       {kSmall + "schedule: {step: {rate: fast}}", "schedule.step.rate is \"fast\", expected a finite number"},
       {kSmall + "backend: gpu", "net.yaml:4:10: unknown backend \"gpu\", expected one of auto, cpu, cuda, null"},
-      {kSmall + "precision: fp16", "net.yaml:4:12: unknown precision \"fp16\", expected fp32"},
+      {kSmall + "precision: fp8", "net.yaml:4:12: unknown precision \"fp8\", expected "},
       {kSmall + "log_every: 0", "log_every is 0, expected a number from 1"},
       {kSmall + "seed: -1", "seed is \"-1\", expected"},
       {kSmall + "metrics: accuracy", "metrics is \"accuracy\", expected a list"},

@@ -1,0 +1,51 @@
+// The scale's arithmetic is part of the step's graph: nothing waits for the host.
+#include "optimizers/loss_scale.h"
+
+#include "core/ops.h"
+
+namespace nixie {
+namespace {
+
+Tensor all_finite(const std::vector<Gradient>& gradients) {
+  Tensor ok = 1;
+  for (const Gradient& gradient : gradients)
+    ok = logical_and(ok, min(cast(is_finite(gradient.value), Dtype::u8), all_axes(gradient.value.shape())));
+  return reshape(ok, {});
+}
+
+}  // namespace
+
+LossScale::LossScale(const LossScaleOptions& options, const Parameters& state) : options_(options) {
+  check(options.scale >= 0 && options.initial > 0 && options.growth_interval > 0, "loss_scale is ", options.scale,
+        ", its initial value ", options.initial, " and its interval ", options.growth_interval,
+        ", expected positive numbers (scale 0: dynamic)");
+  if (options.scale > 0) return;
+  scale_ = state.state("loss_scale", {}, Init::constant(static_cast<float>(options.initial)));
+  good_ = state.state("good_steps", {}, {}, Dtype::i32);
+  skipped_ = state.state("skipped_steps", {}, {}, Dtype::i32);
+}
+
+Tensor LossScale::scaled(const Tensor& loss) const {
+  if (scale_) return loss * *scale_;
+  return options_.scale == 1 ? loss : loss * options_.scale;
+}
+
+std::vector<Gradient> LossScale::unscaled(const std::vector<Gradient>& gradients) const {
+  if (!scale_ && options_.scale == 1) return gradients;
+  const Tensor factor = scale_ ? 1 / scale_->value() : Tensor(1 / options_.scale);
+  std::vector<Gradient> result = gradients;
+  for (Gradient& gradient : result) gradient.value = gradient.value * factor;
+  return result;
+}
+
+void LossScale::finish(const std::vector<Gradient>& gradients) const {
+  if (!scale_) return;
+  const Tensor ok = all_finite(gradients), grown = *good_ + 1 >= options_.growth_interval;
+  Trace::keep_where_not(ok);
+  // Below 2^-14 and above 2^24 no scale helps.
+  scale_->set(clip(where(ok, where(grown, *scale_ * 2, *scale_), *scale_ * 0.5), 0x1p-14, 0x1p24));
+  good_->set(where(logical_and(ok, logical_not(grown)), *good_ + 1, 0));
+  skipped_->set(*skipped_ + (1 - cast(ok, Dtype::i32)));
+}
+
+}  // namespace nixie

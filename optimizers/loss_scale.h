@@ -1,0 +1,42 @@
+// LossScale: keeps the gradients of a half-precision step inside f16's range.
+#pragma once
+
+#include <optional>
+
+#include "core/autograd.h"
+
+namespace nixie {
+
+struct LossScaleOptions {
+  /// What the loss is multiplied by; 0: dynamic. A dynamic scale halves after a step whose gradients are not all finite
+  /// (that step changes nothing) and doubles after `growth_interval` good ones, as PyTorch's GradScaler.
+  double scale = 1;
+  double initial = 65536;
+  int growth_interval = 2000;
+};
+
+class LossScale {
+ public:
+  /// A dynamic scale keeps `loss_scale`, `good_steps` and `skipped_steps` in `state`. Throws where options are out of
+  /// range.
+  LossScale(const LossScaleOptions& options, const Parameters& state);
+
+  /// The loss to differentiate.
+  Tensor scaled(const Tensor& loss) const;
+  /// The gradients of a scaled loss as those of the loss.
+  std::vector<Gradient> unscaled(const std::vector<Gradient>& gradients) const;
+  /// After the updates of a step's body: where a gradient is not finite, every Variable set so far keeps its old value.
+  /// Moves a dynamic scale.
+  void finish(const std::vector<Gradient>& gradients) const;
+
+  bool is_dynamic() const { return scale_.has_value(); }
+  /// Of a dynamic scale.
+  const Variable& scale() const { return *scale_; }
+  const Variable& skipped() const { return *skipped_; }
+
+ private:
+  LossScaleOptions options_;
+  std::optional<Variable> scale_, good_, skipped_;
+};
+
+}  // namespace nixie
