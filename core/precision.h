@@ -13,7 +13,7 @@ struct Graph;
 enum class PrecisionPolicy : std::uint8_t {
   ieee,      ///< f32 throughout, every product by multiply-add
   fp32,      ///< the same; faster ways of equal accuracy may be taken
-  tf32,      ///< products multiply 10-bit mantissas and add in float, where the hardware does
+  tf32,      ///< products may multiply 10-bit mantissas and add in float; backends that are not faster so stay exact
   fp16,      ///< half storage and products; f32 Variables with half shadows
   bf16,      ///< the same with bfloat16
   fp16_pure  ///< fp16, and the model's Variables are f16 themselves (parameter_dtype)

@@ -56,9 +56,10 @@ class BlasWork final : public Work {
   BlasWork(const Plan& plan, const BlasProblem& problem) : p_(problem) {
     const Dtype dtype = p_.a.dtype;
     double_ = dtype == Dtype::f64;
-    expect(cublas_lt().desc_create(desc_.out(), double_ ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F,
-                                   double_ ? CUDA_R_64F : CUDA_R_32F),
-           "desc_create");
+    const cublasComputeType_t compute = double_   ? CUBLAS_COMPUTE_64F
+                                        : p_.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32
+                                                  : CUBLAS_COMPUTE_32F;
+    expect(cublas_lt().desc_create(desc_.out(), compute, double_ ? CUDA_R_64F : CUDA_R_32F), "desc_create");
     set(CUBLASLT_MATMUL_DESC_TRANSA, p_.a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
     set(CUBLASLT_MATMUL_DESC_TRANSB, p_.b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
     if (p_.bias) {
@@ -134,8 +135,8 @@ class BlasWork final : public Work {
     cudaDeviceProp properties;
     CUDA_CHECK(cudaGetDevice(&device));
     CUDA_CHECK(cudaGetDeviceProperties(&properties, device));
-    std::string key = fmt::format("cuBLASLt {} {} {} x {} x {} x {}{}", cublas_lt().version(), properties.name,
-                                  p_.batches, p_.rows, p_.columns, p_.inner, p_.bias ? " bias" : "");
+    std::string key = fmt::format("cuBLASLt {} {} {} x {} x {} x {}{}{}", cublas_lt().version(), properties.name,
+                                  p_.batches, p_.rows, p_.columns, p_.inner, p_.bias ? " bias" : "", p_.tf32 ? " tf32" : "");
     for (const auto* m : {&p_.a, &p_.b, &p_.d})
       key += fmt::format(" {}{} {} {} {}", m->dtype, m->transposed ? "T" : "", m->leading, m->batch_stride,
                          alignment_of(*m));

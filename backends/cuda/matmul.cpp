@@ -84,6 +84,7 @@ std::optional<BlasProblem> as_blas(const Plan& plan, const Kernel& kernel) {
 
   BlasProblem p{.rows = z->columns, .columns = z->rows, .inner = x->columns, .batches = z->batches};
   p.a = *a, p.b = *b, p.d = *d;
+  p.tf32 = dtype == Dtype::f32 && std::get<Matmul>(kernel.head->op).math == Math::tf32;
   p.a.slot = right.slot, p.a.offset = right.offset, p.a.dtype = dtype;
   p.b.slot = left.slot, p.b.offset = left.offset, p.b.dtype = dtype;
   p.d.slot = store.slot, p.d.offset = store.offset, p.d.dtype = result;

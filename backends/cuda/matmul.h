@@ -21,6 +21,7 @@ struct BlasProblem {
   };
   std::int64_t rows = 0, columns = 0, inner = 0, batches = 1;
   Matrix a{}, b{}, d{};
+  bool tf32 = false;             // f32 may be multiplied with 10-bit mantissas
   std::optional<Access> bias{};  // one element per row
 };
 
