@@ -27,6 +27,7 @@ class Buffer {
 /// What the passes need to know of a backend.
 struct Target {
   bool channels_last = false;  ///< physical layout of images and filters
+  bool overlaps = false;       ///< kernels that do not wait for each other run side by side
 };
 
 /// Where a backend's memory is.

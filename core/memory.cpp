@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 
 namespace nixie {
 namespace {
@@ -11,10 +12,17 @@ constexpr std::int64_t kAlignment = 256;
 
 std::int64_t aligned(std::int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
+// Where waits cost more than memory, this much may be spent on slots of their own.
+constexpr std::int64_t kRoomForOverlap = 64 << 20;
+
 struct Lifetime {
   int slot = 0, first = 0, last = 0;
   std::int64_t bytes = 0;
+  std::vector<int> kernels = {};  // that touch it
 };
+
+// Bit i of ancestors[j]: kernel j waits for kernel i, perhaps by way of others.
+using Ancestors = std::vector<std::vector<std::uint64_t>>;
 
 std::vector<Lifetime> lifetimes(const Plan& plan) {
   std::vector<Lifetime> all;
@@ -31,12 +39,27 @@ std::vector<Lifetime> lifetimes(const Plan& plan) {
           all.push_back({slot, k, k, aligned(s.size_bytes())});
         }
         all[static_cast<std::size_t>(index)].last = k;
+        all[static_cast<std::size_t>(index)].kernels.push_back(k);
       }
   return all;
 }
 
-// Largest first, each at the lowest place where it overlaps nothing that lives at the same time.
-std::int64_t place(Plan& plan, std::vector<Lifetime> all) {
+bool meet_in_order(const Lifetime& a, const Lifetime& b) { return a.first <= b.last && b.first <= a.last; }
+
+// Whether sharing bytes would make some kernel wait that need not.
+bool meet_at_large(const Ancestors& ancestors, const Lifetime& a, const Lifetime& b) {
+  const auto precedes = [&](const Lifetime& x, const Lifetime& y) {
+    const auto& before = ancestors[static_cast<std::size_t>(y.first)];
+    return std::all_of(x.kernels.begin(), x.kernels.end(), [&](int k) {
+      return before[static_cast<std::size_t>(k) / 64] >> (static_cast<std::size_t>(k) % 64) & 1;
+    });
+  };
+  return !precedes(a, b) && !precedes(b, a);
+}
+
+// Largest first, each at the lowest place where it overlaps nothing that it meets.
+template <class Meet>
+std::int64_t place(Plan& plan, std::vector<Lifetime> all, Meet meet) {
   std::sort(all.begin(), all.end(), [](const Lifetime& a, const Lifetime& b) {
     return a.bytes != b.bytes ? a.bytes > b.bytes : a.slot < b.slot;
   });
@@ -45,7 +68,7 @@ std::int64_t place(Plan& plan, std::vector<Lifetime> all) {
   for (const Lifetime& life : all) {
     std::vector<std::pair<std::int64_t, std::int64_t>> taken;
     for (const Lifetime& other : placed)
-      if (other.first <= life.last && life.first <= other.last) {
+      if (meet(other, life)) {
         const std::int64_t start = plan.slots[static_cast<std::size_t>(other.slot)].offset;
         taken.emplace_back(start, start + other.bytes);
       }
@@ -62,14 +85,16 @@ std::int64_t place(Plan& plan, std::vector<Lifetime> all) {
   return arena;
 }
 
-bool overlap(const Plan& plan, int a, int b) {
+bool share_bytes(const Plan& plan, int a, int b) {
   if (a == b) return true;
   const Slot &x = plan.slots[static_cast<std::size_t>(a)], &y = plan.slots[static_cast<std::size_t>(b)];
   if (x.external || y.external) return false;
   return x.offset < y.offset + y.size_bytes() && y.offset < x.offset + x.size_bytes();
 }
 
-void find_waits(Plan& plan) {
+// Fills waits_for; `overlap` says which slots share bytes.
+template <class Overlap>
+Ancestors find_waits(Plan& plan, Overlap overlap) {
   const std::size_t count = plan.kernels.size();
   std::vector<std::vector<int>> reads, writes;
   for (const Kernel& kernel : plan.kernels) {
@@ -79,11 +104,11 @@ void find_waits(Plan& plan) {
   auto clash = [&](const std::vector<int>& a, const std::vector<int>& b) {
     for (int x : a)
       for (int y : b)
-        if (overlap(plan, x, y)) return true;
+        if (overlap(x, y)) return true;
     return false;
   };
   const std::size_t words = (count + 63) / 64;
-  std::vector<std::vector<std::uint64_t>> before(count, std::vector<std::uint64_t>(words, 0));
+  Ancestors before(count, std::vector<std::uint64_t>(words, 0));
   for (std::size_t j = 0; j < count; ++j) {
     Kernel& kernel = plan.kernels[j];
     kernel.waits_for.clear();
@@ -96,6 +121,7 @@ void find_waits(Plan& plan) {
     }
     std::reverse(kernel.waits_for.begin(), kernel.waits_for.end());
   }
+  return before;
 }
 
 }  // namespace
@@ -114,7 +140,7 @@ std::vector<int> slots_written(const Kernel& kernel) {
   return slots;
 }
 
-void plan_memory(Plan& plan) {
+void plan_memory(Plan& plan, bool overlaps) {
   std::vector<Lifetime> all = lifetimes(plan);
   // A value made and used by the kernels of one Group stays inside it.
   for (const Group& group : plan.groups) {
@@ -130,8 +156,15 @@ void plan_memory(Plan& plan) {
       return true;
     });
   }
-  plan.arena_bytes = place(plan, std::move(all));
-  find_waits(plan);
+  const std::int64_t least = place(plan, all, meet_in_order);
+  plan.arena_bytes = least;
+  if (overlaps) {
+    const Ancestors ancestors = find_waits(plan, std::equal_to<>());
+    plan.arena_bytes =
+        place(plan, all, [&](const Lifetime& a, const Lifetime& b) { return meet_at_large(ancestors, a, b); });
+    if (plan.arena_bytes > least + kRoomForOverlap) plan.arena_bytes = place(plan, all, meet_in_order);
+  }
+  find_waits(plan, [&](int a, int b) { return share_bytes(plan, a, b); });
 }
 
 }  // namespace nixie

@@ -222,12 +222,30 @@ bool BodyWriter::vector_access(const Path& path, const Frame& frame) const {
   return true;
 }
 
+// Whether all lanes of a group read the same element.
+bool BodyWriter::loads_once(const Path& path, const Frame& frame) const {
+  return frame.lanes == 1 ||
+         (lane_stride(path, frame) == 0 && !path.bounded(frame.lane_axis, walk_.sizes[at(frame.lane_axis)]));
+}
+
+// Whether a load gives the same at every reduced position, from memory that this kernel leaves alone.
+bool BodyWriter::is_fixed(int load, const Frame& frame) const {
+  if (!frame.hoists || written(kernel_.loads[at(load)].slot)) return false;
+  const Path& path = walk_.paths[at(load)];
+  for (int axis = walk_.kept; axis < walk_.rank(); ++axis)
+    if (path.strides[at(axis)] != 0 || path.bounded(axis, walk_.sizes[at(axis)])) return false;
+  return true;
+}
+
 void BodyWriter::add_load(int load, const Frame& frame, Code& code) {
   const Access& access = kernel_.loads[at(load)];
   const Path& path = walk_.paths[at(load)];
   const Slot& slot = plan_.slots[at(access.slot)];
   const std::string type = type_name(slot.dtype), name = fmt::format("load{}", load);
-  if (code.members.find(" " + name + ";") != std::string::npos) return;
+  const bool fixed = is_fixed(load, frame);
+  const std::string into = fixed ? "fixed" : "loads";
+  std::string &members = fixed ? code.fixed_members : code.members, &text = fixed ? code.fixed_load : code.load;
+  if (members.find(" " + name + ";") != std::string::npos) return;
   pointer("const " + type + "*", name, {access.slot, access.offset * size_of(slot.dtype)});
   const std::string read = written(access.slot) ? "read_written" : "read";
   const auto element = [&](const std::string& lane) {
@@ -235,23 +253,22 @@ void BodyWriter::add_load(int load, const Frame& frame, Code& code) {
     const std::string value = fmt::format("{}<1>({} + ({})).lane[0]", read, name, index(path, frame, lane));
     return where.empty() ? value : fmt::format("{} ? {} : {}", where, value, raw_literal(access.fill, slot.dtype));
   };
-  ++code.loads;
+  ++(fixed ? code.fixed : code.loads);
   if (vector_access(path, frame)) {
     const std::string where = condition(path, frame, "");
     const std::string value = fmt::format("{}<{}>({} + ({}))", read, frame.lanes, name, index(path, frame, ""));
-    code.members += fmt::format("    Vector<{}, {}> {};\n", type, frame.lanes, name);
-    code.load += fmt::format("    loads.{} = {};\n", name,
-                             where.empty() ? value
-                                           : fmt::format("{} ? {} : filled<{}>({})", where, value, frame.lanes,
-                                                         raw_literal(access.fill, slot.dtype)));
-  } else if (frame.lanes == 1 ||
-             (lane_stride(path, frame) == 0 && !path.bounded(frame.lane_axis, walk_.sizes[at(frame.lane_axis)]))) {
-    code.members += fmt::format("    {} {};\n", type, name);
-    code.load += fmt::format("    loads.{} = {};\n", name, element(""));
+    members += fmt::format("    Vector<{}, {}> {};\n", type, frame.lanes, name);
+    text += fmt::format("    {}.{} = {};\n", into, name,
+                        where.empty() ? value
+                                      : fmt::format("{} ? {} : filled<{}>({})", where, value, frame.lanes,
+                                                    raw_literal(access.fill, slot.dtype)));
+  } else if (loads_once(path, frame)) {
+    members += fmt::format("    {} {};\n", type, name);
+    text += fmt::format("    {}.{} = {};\n", into, name, element(""));
   } else {
-    code.members += fmt::format("    Vector<{}, {}> {};\n", type, frame.lanes, name);
-    code.load += fmt::format("#pragma unroll\n    for (int lane = 0; lane < {}; ++lane) loads.{}.lane[lane] = {};\n",
-                             frame.lanes, name, element("lane"));
+    members += fmt::format("    Vector<{}, {}> {};\n", type, frame.lanes, name);
+    text += fmt::format("#pragma unroll\n    for (int lane = 0; lane < {}; ++lane) {}.{}.lane[lane] = {};\n",
+                        frame.lanes, into, name, element("lane"));
   }
 }
 
@@ -272,10 +289,8 @@ std::string BodyWriter::instruction(const Instruction& in, const Frame& frame) c
   const std::string type = type_name(in.type), lane = frame.lanes > 1 ? "lane" : "";
   switch (in.primitive) {
     case Primitive::load: {
-      const Path& path = walk_.paths[at(in.index)];
-      const bool single = frame.lanes == 1 || (lane_stride(path, frame) == 0 &&
-                                               !path.bounded(frame.lane_axis, walk_.sizes[at(frame.lane_axis)]));
-      return fmt::format("convert<{}>(loads.load{}{})", type, in.index, single ? "" : ".lane[lane]");
+      return fmt::format("convert<{}>({}.load{}{})", type, is_fixed(in.index, frame) ? "fixed" : "loads", in.index,
+                         loads_once(walk_.paths[at(in.index)], frame) ? "" : ".lane[lane]");
     }
     case Primitive::scalar:
       return fmt::format("convert<{}>(scalars[{}])", type, in.index);
@@ -325,17 +340,20 @@ std::vector<BodyWriter::Accumulator> BodyWriter::accumulator_list(const Stage& s
   std::map<int, int> welford;  // register -> member
   int members = 0;
   for (const Reduction& reduction : stage.reductions) {
-    const std::string type = type_name(stage.body[at(reduction.value)].type);
-    const bool moments = reduction.kind == ReduceKind::mean || reduction.kind == ReduceKind::m2;
-    if (moments) {
+    const Dtype dtype = stage.body[at(reduction.value)].type;
+    const std::string type = type_name(dtype);
+    const int size = static_cast<int>(size_of(dtype));
+    if (reduction.kind == ReduceKind::mean || reduction.kind == ReduceKind::m2) {
       const auto [known, added] = welford.emplace(reduction.value, members);
-      list.push_back(
-          {added ? fmt::format("Moments<{}>", type) : "", std::string(to_string(reduction.kind)), known->second});
+      list.push_back({added ? fmt::format("Moments<{}>", type) : "", std::string(to_string(reduction.kind)),
+                      known->second, 3 * size, size / 2});
       members += added;
     } else {
+      const bool position = reduction.kind == ReduceKind::argmax || reduction.kind == ReduceKind::argmin;
       std::string name(to_string(reduction.kind));
       name[0] = static_cast<char>(name[0] - 'a' + 'A');
-      list.push_back({fmt::format("{}<{}>", name, type), "value", members++});
+      list.push_back(
+          {fmt::format("{}<{}>", name, type), "value", members++, position ? 2 * size : size, size / 4 + position});
     }
   }
   return list;
@@ -348,7 +366,8 @@ BodyWriter::Accumulators BodyWriter::accumulators(const Stage& stage) const {
     if (!list[i].type.empty()) {
       code.members += fmt::format("    {} m{};\n", list[i].type, list[i].member);
       code.merge += fmt::format("      m{0}.merge(next.m{0});\n", list[i].member);
-      ++code.count;
+      code.bytes += (list[i].bytes + 7) / 8 * 8;  // doubles among them are aligned
+      code.words += list[i].words;
     }
     code.finish += fmt::format("    carried.c{} = accumulators.m{}.{};\n", stage.reductions[i].carried, list[i].member,
                                list[i].result);
@@ -374,10 +393,13 @@ std::string BodyWriter::lane_code(const Stage& stage, const Frame& frame) const 
     if (list[i].type.empty()) continue;
     const Reduction& reduction = stage.reductions[i];
     const bool position = reduction.kind == ReduceKind::argmax || reduction.kind == ReduceKind::argmin;
-    text += fmt::format("      accumulators{}.m{}.add(r{}{});\n", which, list[i].member, reduction.value,
-                        position ? fmt::format(", static_cast<i32>({})", index(walk_.paths[at(reduced_row_major_)],
-                                                                               frame, frame.lanes > 1 ? "lane" : ""))
-                                 : "");
+    const bool moments = reduction.kind == ReduceKind::mean || reduction.kind == ReduceKind::m2;
+    std::string more;
+    if (position)
+      more = fmt::format(", static_cast<i32>({})",
+                         index(walk_.paths[at(reduced_row_major_)], frame, frame.lanes > 1 ? "lane" : ""));
+    if (moments && (frame.carried_per_lane || frame.lanes == 1)) more = ", seen";  // each lane has its own accumulator
+    text += fmt::format("      accumulators{}.m{}.add(r{}{});\n", which, list[i].member, reduction.value, more);
   }
   for (const Carry& carry : stage.carries)
     text += fmt::format("      carried{}.c{} = r{};\n", which, carry.carried, carry.value);

@@ -24,6 +24,7 @@ struct Frame {
   bool kept_only = false;         ///< positions have no reduced axes
   bool carried_per_lane = false;  ///< lanes are different kept positions
   bool carried_is_local = false;  ///< no reductions: carried values live inside a lane
+  bool hoists = false;            ///< what does not move along reduced axes is loaded once, before the others
   std::string leader{};           ///< condition of stores; "" for always
   std::string head{};             ///< the expression of Primitive::head, evaluated once per lane
 };
@@ -50,10 +51,11 @@ class BodyWriter {
 
   /// What a function over these stages consists of; positions a0, a1, ... must be in scope.
   struct Code {
-    std::string members;  ///< of its struct Loads
-    std::string load;     ///< fills `loads`
-    std::string run;      ///< uses `loads`, `carried` and `accumulators`, and stores
-    int loads = 0;
+    std::string members;                    ///< of its struct Loads
+    std::string load;                       ///< fills `loads`
+    std::string fixed_members, fixed_load;  ///< the same of `fixed`: what is hoisted
+    std::string run;                        ///< uses `fixed`, `loads`, `carried` and `accumulators`, and stores
+    int loads = 0, fixed = 0;
   };
   Code stages(const std::vector<int>& indices, const Frame& frame);
 
@@ -66,7 +68,8 @@ class BodyWriter {
     std::string members;  ///< of a stage's struct Accumulators
     std::string merge;    ///< of its merge(next)
     std::string finish;   ///< sets `carried` from `accumulators`
-    int count = 0;
+    int bytes = 0;        ///< at most, in memory
+    int words = 0;        ///< registers while values are added
   };
   Accumulators accumulators(const Stage& stage) const;
   std::string carried_members() const;
@@ -75,6 +78,7 @@ class BodyWriter {
   struct Accumulator {
     std::string type, result;
     int member;
+    int bytes = 0, words = 0;
   };
   std::vector<Accumulator> accumulator_list(const Stage& stage) const;
   int add_path(Strides strides);
@@ -82,6 +86,8 @@ class BodyWriter {
   std::string condition(const Path& path, const Frame& frame, const std::string& lane) const;
   std::int64_t lane_stride(const Path& path, const Frame& frame) const;
   bool vector_access(const Path& path, const Frame& frame) const;
+  bool loads_once(const Path& path, const Frame& frame) const;
+  bool is_fixed(int load, const Frame& frame) const;
   void add_load(int load, const Frame& frame, Code& code);
   std::string instruction(const Instruction& in, const Frame& frame) const;
   std::string random(const Instruction& in, const Frame& frame) const;

@@ -7,14 +7,14 @@
 namespace nixie::cuda {
 namespace {
 
-// Results must not depend on the device, so neither may the shape of the work: this many blocks fill any of them.
-constexpr std::int64_t kEnoughBlocks = 512;
+// Results must not depend on the device, so neither may the shape of the work.
+constexpr int kSharedBytes = 40 * 1024;
 
 struct Geometry {
   int kept_threads = 1, reduced_threads = 256;
   bool kept_first = false;  // neighbouring threads take neighbouring kept positions
   std::int64_t tiles = 1;
-  int splits = 1;
+  int splits = 1;  // blocks that share a tile
   int threads() const { return kept_threads * reduced_threads; }
 };
 
@@ -23,19 +23,21 @@ int power_of_two_at_least(std::int64_t n, int most) {
 }
 
 // Parts that share one kept position's work: enough to fill the device, each with several steps to do.
-int splits_for(std::int64_t tiles, std::int64_t steps) {
-  const std::int64_t wanted = std::min(kEnoughBlocks / std::max<std::int64_t>(tiles, 1), steps / 4);
-  return static_cast<int>(std::clamp<std::int64_t>(wanted, 1, 256));
+int splits_for(std::int64_t tiles, std::int64_t steps, int blocks) {
+  const std::int64_t wanted = std::min(blocks / std::max<std::int64_t>(tiles, 1), steps / 4);
+  return static_cast<int>(std::clamp<std::int64_t>(wanted, 1, blocks));
 }
 
-// `bytes`: what a thread accumulates; in columns all of it meets in shared memory.
-Geometry geometry(std::int64_t kept, std::int64_t reduced, bool kept_first, std::int64_t bytes) {
+// `bytes`: what the lanes of a thread accumulate; `blocks`: how many of 256 threads fill a device.
+Geometry geometry(std::int64_t kept, std::int64_t reduced, bool kept_first, int bytes, int blocks) {
   Geometry g;
   g.kept_first = kept_first;
   if (kept_first) {
     g.kept_threads = power_of_two_at_least(kept, 32);
     g.reduced_threads = std::min(256 / g.kept_threads, power_of_two_at_least(reduced, 256));
-    while (g.reduced_threads > 1 && g.threads() * bytes > 40 * 1024) g.reduced_threads /= 2;
+    // What the warps of a block accumulated meets in shared memory.
+    while (g.reduced_threads > 1 && std::max(1, g.threads() / 32) * g.kept_threads * bytes > kSharedBytes)
+      g.reduced_threads /= 2;
   } else {
     // A thread has about four steps; more threads where rows are few.
     const std::int64_t per_thread = kept >= 4096 ? 4 : 1;
@@ -45,9 +47,25 @@ Geometry geometry(std::int64_t kept, std::int64_t reduced, bool kept_first, std:
   }
   while (g.threads() < 32) g.kept_threads *= 2;
   g.tiles = (kept + g.kept_threads - 1) / g.kept_threads;
-  g.splits = splits_for(g.tiles, (reduced + g.reduced_threads - 1) / g.reduced_threads);
+  g.splits = splits_for(g.tiles, (reduced + g.reduced_threads - 1) / g.reduced_threads, blocks);
   return g;
 }
+
+// Where a full stage that only stores is a launch of its own: its blocks, and the rounds of unrolled steps each makes.
+struct Spread {
+  std::int64_t pieces = 1;
+  int rounds = 1;
+};
+Spread spread_of(const Geometry& g, std::int64_t reduced, int unroll) {
+  const std::int64_t step = std::int64_t{g.reduced_threads} * unroll, steps = (reduced + step - 1) / step;
+  Spread spread;
+  spread.rounds = static_cast<int>(std::clamp<std::int64_t>(steps * g.tiles / 2048, 1, 4));
+  spread.pieces = (steps + spread.rounds - 1) / spread.rounds;
+  return spread;
+}
+
+// Positions a thread loads before it uses the first: about six pieces of 16 bytes in flight.
+int unroll_of(int loads) { return loads <= 1 ? 4 : loads <= 3 ? 2 : 1; }
 
 // Where launches begin: before a full stage that needs what a shared reduction left.
 std::vector<int> launch_starts(const Kernel& kernel, int splits) {
@@ -71,32 +89,48 @@ std::string list_of(const Kernel& kernel, const char* name, bool (*holds)(const 
   return text + (any.empty() ? " false" : any) + "; }\n";
 }
 
-// The members of one stage.
-std::string stage_members(BodyWriter& body, const Kernel& kernel, int s, const Frame& full, const Frame& kept) {
+// What the stages are written with.
+struct Frames {
+  Frame full, kept;
+};
+
+// How many a stage makes: at each position, and once.
+struct Loads {
+  int moving = 0, fixed = 0;
+};
+
+// The members of one stage, and its loads.
+std::string stage_members(BodyWriter& body, const Kernel& kernel, int s, const Frames& frames, Loads& loads) {
   const Stage& stage = kernel.stages[static_cast<std::size_t>(s)];
   const Walk& walk = body.walk();
-  const Frame& frame = stage.full ? full : kept;
+  const Frame& frame = stage.full ? frames.full : frames.kept;
   const BodyWriter::Code code = body.stages({s}, frame);
-  std::string positions = body.positions(frame, "kept", 0, walk.kept);
-  const std::string carried = fmt::format("Carried (&carried)[{}]", kept.lanes);
+  loads = {code.loads, code.fixed};
+  const std::string kept = body.positions(frame, "kept", 0, walk.kept);
+  const std::string carried = fmt::format("Carried (&carried)[{}]", frames.kept.lanes);
   std::string text = fmt::format("\n  struct Loads{} {{\n{}  }};\n", s, code.members);
   if (!stage.full)
     return text +
            fmt::format("  void run(Stage<{}>, Index kept, {}, bool leads) const {{\n    Loads{} loads;\n{}{}{}  }}\n",
-                       s, carried, s, positions, code.load, code.run);
-  positions += body.positions(frame, "reduced", walk.kept, walk.rank());
+                       s, carried, s, kept, code.load, code.run);
+  const std::string positions = kept + body.positions(frame, "reduced", walk.kept, walk.rank());
   const BodyWriter::Accumulators accumulators = body.accumulators(stage);
+  text += fmt::format("  struct Fixed{} {{\n{}  }};\n", s, code.fixed_members);
   text +=
       fmt::format("  struct Accumulators{0} {{\n{1}    void merge(const Accumulators{0}& next) {{\n{2}    }}\n  }};\n",
                   s, accumulators.members, accumulators.merge);
   text += fmt::format(
-      "  static Loads{0} loads_of(Stage<{0}>);\n  static Accumulators{0} accumulators_of(Stage<{0}>);\n", s);
+      "  static Loads{0} loads_of(Stage<{0}>);\n  static Fixed{0} fixed_of(Stage<{0}>);\n  static Accumulators{0} "
+      "accumulators_of(Stage<{0}>);\n",
+      s);
+  text += fmt::format("  void load(Stage<{}>, Index kept, Fixed{}& fixed) const {{\n{}{}  }}\n", s, s, kept,
+                      code.fixed_load);
   text += fmt::format("  void load(Stage<{}>, Index kept, Index reduced, Loads{}& loads) const {{\n{}{}  }}\n", s, s,
                       positions, code.load);
   text += fmt::format(
-      "  void run(Stage<{}>, Index kept, Index reduced, const Loads{}& loads, {},\n           Accumulators{} "
-      "(&accumulators)[{}]) const {{\n{}{}  }}\n",
-      s, s, carried, s, kept.lanes, positions, code.run);
+      "  void run(Stage<{0}>, Index kept, Index reduced, const Fixed{0}& fixed, const Loads{0}& loads,\n           "
+      "{1}, Accumulators{0} (&accumulators)[{2}], int seen) const {{\n{3}{4}  }}\n",
+      s, carried, frames.kept.lanes, positions, code.run);
   if (!stage.reductions.empty())
     text +=
         fmt::format("  void finish(Stage<{}>, const Accumulators{}& accumulators, Carried& carried) const {{\n{}  }}\n",
@@ -104,63 +138,103 @@ std::string stage_members(BodyWriter& body, const Kernel& kernel, int s, const F
   return text;
 }
 
+// Rows where memory runs along a reduced axis, columns where it runs along a kept one.
+bool is_columns(const BodyWriter& body) {
+  const Walk& walk = body.walk();
+  return walk.kept > 0 && !(walk.rank() > walk.kept && body.contiguous_along(walk.rank() - 1)) &&
+         (walk.rank() == walk.kept || body.contiguous_along(walk.kept - 1));
+}
+
+constexpr int kMostWords = 24;  // that the lanes of a thread accumulate in registers
+
+Frames frames_of(const BodyWriter& body, bool columns, int words) {
+  const Walk& walk = body.walk();
+  Frames frames{.full = {.lane_axis = columns ? walk.kept - 1 : walk.rank() - 1, .carried_per_lane = columns},
+                .kept = {.kept_only = true, .leader = "leads"}};
+  Frame &full = frames.full, &kept = frames.kept;
+  full.hoists = true;
+  if (walk.rank() == 0 || (!columns && walk.rank() == walk.kept)) full.lane_axis = -1;
+  full.lanes = body.lanes_along(full.lane_axis);
+  while (columns && full.lanes > 1 && full.lanes * words > kMostWords) full.lanes /= 2;
+  if (full.lanes == 1) full.lane_axis = -1, full.carried_per_lane = false;
+  if (columns && full.lanes > 1) kept.lane_axis = full.lane_axis, kept.lanes = full.lanes, kept.carried_per_lane = true;
+  return frames;
+}
+
+bool only_stores(const Stage& stage) { return stage.full && stage.reductions.empty() && stage.carries.empty(); }
+
 }  // namespace
 
 KernelCode generate_reduce(const Plan& plan, const Kernel& kernel) {
   BodyWriter body(plan, kernel);
   const Walk& walk = body.walk();
-  // Rows where memory runs along a reduced axis, columns where it runs along a kept one.
-  const bool columns = walk.kept > 0 && !(walk.rank() > walk.kept && body.contiguous_along(walk.rank() - 1)) &&
-                       (walk.rank() == walk.kept || body.contiguous_along(walk.kept - 1));
-  Frame full{.lane_axis = columns ? walk.kept - 1 : walk.rank() - 1, .carried_per_lane = columns};
-  if (walk.rank() == 0 || (!columns && walk.rank() == walk.kept)) full.lane_axis = -1;
-  full.lanes = body.lanes_along(full.lane_axis);
-  int accumulators = 1;
-  for (const Stage& stage : kernel.stages) accumulators = std::max(accumulators, body.accumulators(stage).count);
-  while (columns && full.lanes > 1 && full.lanes * accumulators > 12) full.lanes /= 2;  // they live in registers
-  if (full.lanes == 1) full.lane_axis = -1, full.carried_per_lane = false;
-  Frame kept{.kept_only = true, .leader = "leads"};
-  if (columns && full.lanes > 1) kept.lane_axis = full.lane_axis, kept.lanes = full.lanes, kept.carried_per_lane = true;
-
-  const std::int64_t kept_groups = body.groups(kept, 0, walk.kept);
-  const std::int64_t reduced_groups = body.groups(full, walk.kept, walk.rank());
-  const Geometry g = geometry(kept_groups, reduced_groups, columns, 24LL * accumulators * kept.lanes);
-
-  std::string members;
-  for (std::size_t s = 0; s < kernel.stages.size(); ++s)
-    members += stage_members(body, kernel, static_cast<int>(s), full, kept);
+  const bool columns = is_columns(body);
+  int words = 1, bytes = 4;
+  for (const Stage& stage : kernel.stages) {
+    const BodyWriter::Accumulators accumulators = body.accumulators(stage);
+    words = std::max(words, accumulators.words), bytes = std::max(bytes, accumulators.bytes);
+  }
+  const Frames frames = frames_of(body, columns, words);
+  const int lanes = frames.kept.lanes;
+  const int stages = static_cast<int>(kernel.stages.size());
+  std::string members, unrolls;
+  std::vector<int> unroll(kernel.stages.size());
+  int held = 0, carried = 0;  // words in the registers of a thread that reduces
+  for (int s = 0; s < stages; ++s) {
+    Loads loads;
+    members += stage_members(body, kernel, s, frames, loads);
+    const std::size_t i = static_cast<std::size_t>(s);
+    unroll[i] = unroll_of(loads.moving);
+    if (!kernel.stages[i].reductions.empty())
+      held = std::max(held, lanes * (words + loads.fixed + carried) + 4 * loads.moving * unroll[i]);
+    carried += static_cast<int>(kernel.stages[i].carries.size() + kernel.stages[i].reductions.size());
+  }
+  const int resident = held <= 34 ? 4 : held <= 48 ? 3 : 2;  // blocks on a multiprocessor: more hide memory's latency
+  const std::int64_t kept_groups = body.groups(frames.kept, 0, walk.kept);
+  const std::int64_t reduced_groups = body.groups(frames.full, walk.kept, walk.rank());
+  const Geometry g = geometry(kept_groups, reduced_groups, columns, bytes * lanes, 128 * resident);
+  for (int s = 0; s < stages; ++s) {
+    int& steps = unroll[static_cast<std::size_t>(s)];
+    if (reduced_groups <= std::int64_t{steps} * g.reduced_threads * g.splits) steps = 1;
+    unrolls += fmt::format("stage == {} ? {} : ", s, steps);
+  }
+  const Spread spread = spread_of(g, reduced_groups, unroll.back());
 
   KernelCode result;
-  const auto scratch = [&](const std::string& type, const char* name, std::int64_t bytes) {
+  const auto scratch = [&](const std::string& type, const char* name, std::int64_t size) {
     body.pointer(type, name, {Argument::kScratch, result.scratch_bytes});
-    result.scratch_bytes += (bytes + 255) / 256 * 256;
+    result.scratch_bytes += (size + 255) / 256 * 256;
   };
-  if (g.splits > 1) {  // an accumulator has at most three 8-byte fields, a carried value one
+  if (g.splits > 1) {
     scratch("u32*", "arrived", g.tiles * 4);
-    scratch("Carried*", "kept_values", kept_groups * kept.lanes * 8 * static_cast<std::int64_t>(kernel.carried.size()));
-    scratch("char*", "parts", g.tiles * g.kept_threads * g.splits * kept.lanes * 24 * accumulators);
+    scratch("Carried*", "kept_values", kept_groups * lanes * 8 * static_cast<std::int64_t>(kernel.carried.size()));
+    scratch("char*", "parts", g.tiles * g.kept_threads * g.splits * lanes * bytes);
   }
 
   std::string& text = result.source;
   text = "#include \"reduce.cuh\"\n#include \"philox.cuh\"\n\nstruct Body {\n";
   text += fmt::format("  using Index = {};\n", body.wide() ? "long long" : "int");
   text += fmt::format("  static constexpr Index kKept = {}, kReduced = {};\n", kept_groups, reduced_groups);
-  text += fmt::format("  static constexpr int kStages = {}, kKeptLanes = {}, kUnroll = {}, kSplits = {};\n",
-                      kernel.stages.size(), kept.lanes, reduced_groups > 4 * g.reduced_threads * g.splits ? 4 : 1,
-                      g.splits);
+  text +=
+      fmt::format("  static constexpr int kStages = {}, kKeptLanes = {}, kSplits = {}, kPieces = {}, kRounds = {};\n",
+                  stages, lanes, g.splits, spread.pieces, spread.rounds);
   text += fmt::format("  static constexpr int kKeptThreads = {}, kReducedThreads = {};\n", g.kept_threads,
                       g.reduced_threads);
   text += fmt::format("  static constexpr bool kKeptFirst = {};\n", g.kept_first);
+  text += fmt::format("  static constexpr int unroll(int stage) {{ return {}1; }}\n", unrolls);
   text += list_of(kernel, "is_full", [](const Stage& stage) { return stage.full; });
   text += list_of(kernel, "reduces", [](const Stage& stage) { return !stage.reductions.empty(); });
   text += "  struct Carried {\n" + body.carried_members() + "  };\n" + body.pointers() + members + "};\n";
 
   const std::vector<int> starts = launch_starts(kernel, g.splits);
   for (std::size_t i = 0; i < starts.size(); ++i) {
-    const int last = i + 1 < starts.size() ? starts[i + 1] : static_cast<int>(kernel.stages.size());
+    const int first = starts[i], last = i + 1 < starts.size() ? starts[i + 1] : stages;
     const std::string name = fmt::format("kernel{}", i);
-    text += entry_point(name, fmt::format("{}, 1", g.threads()), fmt::format("reduce<{}, {}>(body)", starts[i], last));
-    if (kept_groups > 0) result.launches.push_back({name, g.tiles * g.splits, g.threads()});
+    const bool spreads = first > 0 && last == stages && last == first + 1 && only_stores(kernel.stages.back());
+    text += entry_point(
+        name, fmt::format("{}, {}", g.threads(), spreads ? 2 : resident),
+        spreads ? fmt::format("spread<{}>(body)", first) : fmt::format("reduce<{}, {}>(body)", first, last));
+    if (kept_groups > 0) result.launches.push_back({name, g.tiles * (spreads ? spread.pieces : g.splits), g.threads()});
   }
   result.arguments = body.arguments();
   return result;

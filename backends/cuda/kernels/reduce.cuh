@@ -2,8 +2,8 @@
 //
 // A block is kKeptThreads x kReducedThreads threads: each row of threads shares kept positions and walks the reduced
 // ones together, then merges what it accumulated in a fixed order. Where kept positions are too few to fill the device,
-// kSplits blocks share them; the last of them to arrive merges the parts, again in a fixed order, and the rest of the
-// stages is another launch. So results never depend on timing.
+// kSplits blocks share them; the last of them to arrive merges the parts, again in a fixed order, and the full stage that
+// needs the result is a launch of its own, spread over the device. So results never depend on timing.
 #pragma once
 
 #include "math.cuh"
@@ -85,42 +85,50 @@ using Argmin = Best<T, false>;
 
 __device__ inline float quotient(float a, float b) { return __fdividef(a, b); }
 __device__ inline double quotient(double a, double b) { return a / b; }
+__device__ inline float madd(float a, float b, float c) { return fmaf(a, b, c); }
+__device__ inline double madd(double a, double b, double c) { return ::fma(a, b, c); }
 
 // Mean and sum of squared distances from it: Welford's update, Chan's merge.
 template <class T>
 struct Moments {
   T count = 0, mean = 0, m2 = 0;
-  void add(T x) {
-    count += 1;
+  void add(T x) { add(x, count + 1); }
+  // The value that makes it `seen`: lanes that see equally many share the division.
+  void add(T x, T seen) {
+    count = seen;
     const T delta = x - mean;
-    mean += quotient(delta, count);
-    m2 += delta * (x - mean);
+    mean = madd(delta, quotient(T(1), seen), mean);
+    m2 = madd(delta, x - mean, m2);
   }
   void merge(const Moments& next) {
-    const T total = count + next.count;
     if (next.count == 0) return;
+    if (count == 0) {
+      *this = next;
+      return;
+    }
+    const T total = count + next.count;
     const T delta = next.mean - mean, share = next.count / total;
-    mean += delta * share;
-    m2 += next.m2 + delta * delta * count * share;
+    mean = madd(delta, share, mean);
+    m2 += madd(delta * delta, count * share, next.m2);
     count = total;
   }
 };
 
 // ---- Threads of a block and how they merge ----
-template <class Body>
+template <class Body, int shares>
 struct Team {
   static constexpr int across = Body::kKeptThreads, along = Body::kReducedThreads;
   typename Body::Index kept;  // the group of kept positions this thread works on
   int x, y;                   // place across kept groups, place along reduced ones
-  int split;
-  bool active;  // kept is in range
+  int share;                  // which of the blocks that share the kept groups this is
+  bool active;                // kept is in range
 
   Team() {
     const int thread = threadIdx.x;
     x = Body::kKeptFirst ? thread % across : thread / along;
     y = Body::kKeptFirst ? thread / across : thread % along;
-    split = blockIdx.x % Body::kSplits;
-    kept = static_cast<typename Body::Index>(blockIdx.x / Body::kSplits) * across + x;
+    share = blockIdx.x % shares;
+    kept = static_cast<typename Body::Index>(blockIdx.x / shares) * across + x;
     active = kept < Body::kKept;
     if (!active) kept = 0;
   }
@@ -137,15 +145,16 @@ __device__ inline T shuffled(const T& value, int offset) {
 }
 
 // Merges the accumulators of the threads that share kept positions; all of them get the result.
-template <class Body, class Accumulators, int lanes>
-__device__ void combine(const Team<Body>& team, Accumulators (&mine)[lanes]) {
+template <class Body, class Accumulators, int lanes, int shares>
+__device__ void combine(const Team<Body, shares>& team, Accumulators (&mine)[lanes]) {
   constexpr int across = Body::kKeptThreads, along = Body::kReducedThreads;
-  constexpr int near = Body::kKeptFirst ? 1 : along < 32 ? along : 32;  // neighbours inside a warp
+  constexpr int pitch = Body::kKeptFirst ? across : 1;  // from one thread of a row to the next
+  constexpr int fit = 32 / pitch, near = fit < 1 ? 1 : along < fit ? along : fit;  // those inside a warp
 #pragma unroll
   for (int offset = 1; offset < near; offset *= 2)
 #pragma unroll
     for (int lane = 0; lane < lanes; ++lane) {
-      Accumulators other = shuffled(mine[lane], offset);
+      Accumulators other = shuffled(mine[lane], offset * pitch);
       if (team.y & offset) {  // the lower thread's part comes first, on both sides alike
         other.merge(mine[lane]);
         mine[lane] = other;
@@ -153,45 +162,48 @@ __device__ void combine(const Team<Body>& team, Accumulators (&mine)[lanes]) {
         mine[lane].merge(other);
       }
     }
-  constexpr int parts = along / near;
+  constexpr int parts = along / near, columns = lanes * across;
   if constexpr (parts > 1) {
-    __shared__ u64 memory[(sizeof(Accumulators) * parts * across * lanes + 7) / 8];
+    __shared__ u64 memory[(sizeof(Accumulators) * parts * columns + 7) / 8];
     Accumulators* shared = reinterpret_cast<Accumulators*>(memory);
     if (team.y % near == 0)
 #pragma unroll
-      for (int lane = 0; lane < lanes; ++lane) shared[(team.y / near * lanes + lane) * across + team.x] = mine[lane];
+      for (int lane = 0; lane < lanes; ++lane) shared[team.y / near * columns + lane * across + team.x] = mine[lane];
+    __syncthreads();
+    for (int column = threadIdx.x; column < columns; column += across * along) {
+      Accumulators all = shared[column];
+      for (int part = 1; part < parts; ++part) all.merge(shared[part * columns + column]);
+      shared[column] = all;
+    }
     __syncthreads();
 #pragma unroll
-    for (int lane = 0; lane < lanes; ++lane) {
-      mine[lane] = shared[lane * across + team.x];
-      for (int part = 1; part < parts; ++part) mine[lane].merge(shared[(part * lanes + lane) * across + team.x]);
-    }
+    for (int lane = 0; lane < lanes; ++lane) mine[lane] = shared[lane * across + team.x];
     __syncthreads();
   }
 }
 
 // Leaves this block's part in memory; the last block of the kept positions goes on with the merged result.
-template <class Body, class Accumulators, int lanes>
-__device__ bool finish_last(const Body& body, const Team<Body>& team, Accumulators (&mine)[lanes]) {
-  constexpr int across = Body::kKeptThreads, along = Body::kReducedThreads, splits = Body::kSplits;
+template <class Body, class Accumulators, int lanes, int shares>
+__device__ bool finish_last(const Body& body, const Team<Body, shares>& team, Accumulators (&mine)[lanes]) {
+  constexpr int across = Body::kKeptThreads, along = Body::kReducedThreads;
   Accumulators* parts = reinterpret_cast<Accumulators*>(body.parts);
-  const u32 tile = blockIdx.x / splits;
+  const u32 tile = blockIdx.x / shares;
   if (team.y == 0)
 #pragma unroll
     for (int lane = 0; lane < lanes; ++lane)
-      parts[((static_cast<u64>(tile) * splits + team.split) * lanes + lane) * across + team.x] = mine[lane];
+      parts[((static_cast<u64>(tile) * shares + team.share) * lanes + lane) * across + team.x] = mine[lane];
   __threadfence();
   __syncthreads();
   __shared__ bool last;
-  if (threadIdx.x == 0) last = atomicAdd(&body.arrived[tile], 1u) == splits - 1;
+  if (threadIdx.x == 0) last = atomicAdd(&body.arrived[tile], 1u) == shares - 1;
   __syncthreads();
   if (!last) return false;
   __threadfence();
 #pragma unroll
   for (int lane = 0; lane < lanes; ++lane) {
     mine[lane] = Accumulators();
-    for (int split = team.y; split < splits; split += along)
-      mine[lane].merge(parts[((static_cast<u64>(tile) * splits + split) * lanes + lane) * across + team.x]);
+    for (int share = team.y; share < shares; share += along)
+      mine[lane].merge(parts[((static_cast<u64>(tile) * shares + share) * lanes + lane) * across + team.x]);
   }
   combine(team, mine);
   if (threadIdx.x == 0) body.arrived[tile] = 0;  // ready for the next run
@@ -199,14 +211,17 @@ __device__ bool finish_last(const Body& body, const Team<Body>& team, Accumulato
 }
 
 // ---- Stages ----
-template <int s, class Body, class Carried, int lanes, class Accumulators>
-__device__ void run_full(const Body& body, const Team<Body>& team, Carried (&carried)[lanes],
+template <int s, class Body, class Carried, int lanes, class Accumulators, int shares>
+__device__ void run_full(const Body& body, const Team<Body, shares>& team, Carried (&carried)[lanes],
                          Accumulators (&accumulators)[lanes]) {
   using Index = typename Body::Index;
-  constexpr int unroll = Body::kUnroll;
-  constexpr Index step = static_cast<Index>(Body::kReducedThreads) * Body::kSplits, size = Body::kReduced;
+  constexpr int unroll = Body::unroll(s);
+  constexpr Index step = static_cast<Index>(Body::kReducedThreads) * shares, size = Body::kReduced;
   if (!team.active) return;
-  for (Index first = static_cast<Index>(team.split) * Body::kReducedThreads + team.y; first < size;
+  decltype(Body::fixed_of(Stage<s>{})) fixed;
+  body.load(Stage<s>{}, team.kept, fixed);
+  int seen = 0;
+  for (Index first = static_cast<Index>(team.share) * Body::kReducedThreads + team.y; first < size;
        first += step * unroll) {
     decltype(Body::loads_of(Stage<s>{})) loads[unroll];
 #pragma unroll
@@ -214,13 +229,14 @@ __device__ void run_full(const Body& body, const Team<Body>& team, Carried (&car
       if (first + i * step < size) body.load(Stage<s>{}, team.kept, first + i * step, loads[i]);
 #pragma unroll
     for (int i = 0; i < unroll; ++i)
-      if (first + i * step < size) body.run(Stage<s>{}, team.kept, first + i * step, loads[i], carried, accumulators);
+      if (first + i * step < size)
+        body.run(Stage<s>{}, team.kept, first + i * step, fixed, loads[i], carried, accumulators, ++seen);
   }
 }
 
 // Runs stages [s, last). `leads`: this thread stores for its kept positions.
-template <int s, int last, class Body, class Carried, int lanes>
-__device__ void run_stages(const Body& body, const Team<Body>& team, Carried (&carried)[lanes], bool leads) {
+template <int s, int last, class Body, class Carried, int lanes, int shares>
+__device__ void run_stages(const Body& body, const Team<Body, shares>& team, Carried (&carried)[lanes], bool leads) {
   if constexpr (s == last) {
     if constexpr (last < Body::kStages) {
       if (leads)
@@ -233,7 +249,7 @@ __device__ void run_stages(const Body& body, const Team<Body>& team, Carried (&c
     run_full<s>(body, team, carried, accumulators);
     if constexpr (Body::reduces(s)) {
       combine(team, accumulators);
-      if constexpr (Body::kSplits > 1) {
+      if constexpr (shares > 1) {
         if (!finish_last(body, team, accumulators)) return;
         leads = team.active && team.y == 0;
       }
@@ -247,16 +263,47 @@ __device__ void run_stages(const Body& body, const Team<Body>& team, Carried (&c
   }
 }
 
+template <class Body, class Carried, int lanes, int shares>
+__device__ void load_carried(const Body& body, const Team<Body, shares>& team, Carried (&carried)[lanes]) {
+  if (team.active)
+#pragma unroll
+    for (int lane = 0; lane < lanes; ++lane)
+      carried[lane] = body.kept_values[static_cast<u64>(team.kept) * lanes + lane];
+}
+
 // One launch: stages [first, last). What earlier launches carried is in memory.
 template <int first, int last, class Body>
 __device__ void reduce(const Body& body) {
-  const Team<Body> team;
+  const Team<Body, Body::kSplits> team;
   typename Body::Carried carried[Body::kKeptLanes];
-  if constexpr (first > 0) {
-    if (team.active)
+  if constexpr (first > 0) load_carried(body, team, carried);
+  run_stages<first, last>(body, team, carried, team.active && team.y == 0 && team.share == 0);
+}
+
+// One launch: full stage s, which only stores. kPieces blocks share kept positions, each a piece of neighbouring
+// reduced ones, and they go backwards: what the launch before read last is still in the cache.
+template <int s, class Body>
+__device__ void spread(const Body& body) {
+  using Index = typename Body::Index;
+  constexpr int unroll = Body::unroll(s), along = Body::kReducedThreads, rounds = Body::kRounds;
+  constexpr Index size = Body::kReduced;
+  const Team<Body, Body::kPieces> team;
+  if (!team.active) return;
+  typename Body::Carried carried[Body::kKeptLanes];
+  load_carried(body, team, carried);
+  decltype(Body::fixed_of(Stage<s>{})) fixed;
+  body.load(Stage<s>{}, team.kept, fixed);
+  decltype(Body::accumulators_of(Stage<s>{})) none[Body::kKeptLanes];
+  const Index piece = Body::kPieces - 1 - team.share;
+  for (int round = rounds - 1; round >= 0; --round) {
+    const Index first = (piece * rounds + round) * (along * unroll) + team.y;
+    decltype(Body::loads_of(Stage<s>{})) loads[unroll];
 #pragma unroll
-      for (int lane = 0; lane < Body::kKeptLanes; ++lane)
-        carried[lane] = body.kept_values[static_cast<u64>(team.kept) * Body::kKeptLanes + lane];
+    for (int i = 0; i < unroll; ++i)
+      if (first + i * along < size) body.load(Stage<s>{}, team.kept, first + i * along, loads[i]);
+#pragma unroll
+    for (int i = 0; i < unroll; ++i)
+      if (first + i * along < size)
+        body.run(Stage<s>{}, team.kept, first + i * along, fixed, loads[i], carried, none, 0);
   }
-  run_stages<first, last>(body, team, carried, team.active && team.y == 0 && team.split == 0);
 }
