@@ -28,7 +28,11 @@ Shape without(const Shape& domain, const Axes& axes) {
 class Fuser {
  public:
   Fuser(Units& units)
-      : units_(units), group_of_(units.all().size(), -1), out_(units.all().size()), in_(units.all().size()) {
+      : units_(units),
+        group_of_(units.all().size(), -1),
+        follows_head_(units.all().size()),
+        out_(units.all().size()),
+        in_(units.all().size()) {
     for (const Edge& edge : units.edges()) {
       out_[static_cast<std::size_t>(edge.from)].push_back(edge);
       in_[static_cast<std::size_t>(edge.to)].push_back(edge);
@@ -106,6 +110,28 @@ class Fuser {
     return false;
   }
 
+  // Whether a value is made of a head's, position by position, before any reduction.
+  bool follows_head(int u) {
+    if (unit(u).kind != Unit::Kind::map) return unit(u).kind == Unit::Kind::head;
+    std::optional<bool>& known = follows_head_[static_cast<std::size_t>(u)];
+    if (known) return *known;
+    bool any = false, late = false;
+    for (const Edge& edge : in_[static_cast<std::size_t>(u)]) {
+      late |= edge.kind == EdgeKind::expand;
+      any |= edge.kind == EdgeKind::direct && follows_head(edge.from);
+    }
+    known = any && !late;
+    return *known;
+  }
+
+  // Whether u should rather be the epilogue of a head than join g: it goes to memory anyway, and a kernel that reduces
+  // has no head, which would have to go there too.
+  bool leave_to_head(int u, int g) {
+    if (group(g).reduced.empty() || unit(u).kind != Unit::Kind::map || !follows_head(u)) return false;
+    const auto& users = out_[static_cast<std::size_t>(u)];
+    return std::any_of(users.begin(), users.end(), [&](const Edge& edge) { return group_of(edge.to) != g; });
+  }
+
   bool can_join(int u, int g) {
     const FusedGroup& target = group(g);
     const Unit& joining = unit(u);
@@ -140,7 +166,7 @@ class Fuser {
     candidates.erase(std::unique(candidates.begin(), candidates.end()), candidates.end());
     int home = -1;
     for (int g : candidates)
-      if (home < 0 && can_join(u, g)) home = g;
+      if (home < 0 && !leave_to_head(u, g) && can_join(u, g)) home = g;
     const Unit& placed = unit(u);
     if (home < 0) {
       home = static_cast<int>(groups_.size());
@@ -255,6 +281,7 @@ class Fuser {
   std::vector<FusedGroup> groups_;
   std::vector<std::set<int>> after_;  // groups that read what a group writes
   std::vector<int> group_of_;
+  std::vector<std::optional<bool>> follows_head_;
   std::vector<std::vector<Edge>> out_, in_;
 };
 
