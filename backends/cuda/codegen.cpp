@@ -18,12 +18,6 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// Several groups per thread keep loads in flight, but only where threads would fill the device anyway.
-int unroll_for(std::int64_t groups, int loads) {
-  if (groups < 132 * 2048 * 2) return 1;
-  return loads <= 2 ? 4 : loads <= 5 ? 2 : 1;
-}
-
 }  // namespace
 
 KernelCode generate_map(const Plan& plan, const Kernel& kernel) {
@@ -44,7 +38,6 @@ KernelCode generate_map(const Plan& plan, const Kernel& kernel) {
   std::iota(all.begin(), all.end(), 0);
   const BodyWriter::Code code = body.stages(all, frame);
   const std::string positions = body.positions(frame, "group", 0, rank);
-  const int unroll = kernel.head ? 1 : unroll_for(groups, code.loads);
 
   KernelCode result;
   std::string& text = result.source;
@@ -53,7 +46,7 @@ KernelCode generate_map(const Plan& plan, const Kernel& kernel) {
   text += "\nstruct Body {\n";
   text += fmt::format("  using Index = {};\n  static constexpr Index kGroups = {};\n",
                       body.wide() || head.wide ? "long long" : "int", groups);
-  text += fmt::format("  static constexpr int kThreads = {}, kUnroll = {};\n", kThreads, unroll);
+  text += fmt::format("  static constexpr int kThreads = {};\n", kThreads);
   text += body.pointers() + head.members;
   if (!kernel.carried.empty()) text += "  struct Carried {\n" + body.carried_members() + "  };\n";
   text += "  struct Loads {\n" + code.members + "  };\n";
@@ -61,8 +54,7 @@ KernelCode generate_map(const Plan& plan, const Kernel& kernel) {
   text += "  void run(Index group, const Loads& loads) const {\n" + positions + code.run + "  }\n};\n";
   text += entry_point("kernel0", std::to_string(kThreads), "map(body)");
   result.arguments = body.arguments();
-  if (groups > 0)
-    result.launches.push_back({"kernel0", (groups + kThreads * unroll - 1) / (kThreads * unroll), kThreads});
+  if (groups > 0) result.launches.push_back({"kernel0", (groups + kThreads - 1) / kThreads, kThreads});
   return result;
 }
 

@@ -7,7 +7,9 @@
 namespace nixie::cuda {
 namespace {
 
-// Results must not depend on the device, so neither may the shape of the work.
+// Results must not depend on the device, so neither may the shape of the work: two blocks on each of 128
+// multiprocessors.
+constexpr std::int64_t kEnoughBlocks = 256;
 constexpr int kSharedBytes = 40 * 1024;
 
 struct Geometry {
@@ -22,19 +24,19 @@ int power_of_two_at_least(std::int64_t n, int most) {
   return n >= most ? most : static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(n, 1))));
 }
 
-// Parts that share one kept position's work: enough to fill the device, each with several steps to do.
-int splits_for(std::int64_t tiles, std::int64_t steps, int blocks) {
-  const std::int64_t wanted = std::min(blocks / std::max<std::int64_t>(tiles, 1), steps / 4);
-  return static_cast<int>(std::clamp<std::int64_t>(wanted, 1, blocks));
+// Parts that share one kept position's work: enough to fill the device, few to merge, each with several steps to do.
+int splits_for(std::int64_t tiles, std::int64_t steps) {
+  const std::int64_t wanted = std::min(kEnoughBlocks / std::max<std::int64_t>(tiles, 1), steps / 4);
+  return static_cast<int>(std::clamp<std::int64_t>(wanted, 1, kEnoughBlocks));
 }
 
-// `bytes`: what the lanes of a thread accumulate; `blocks`: how many of 256 threads fill a device.
-Geometry geometry(std::int64_t kept, std::int64_t reduced, bool kept_first, int bytes, int blocks) {
+// `bytes`: what the lanes of a thread accumulate; `threads`: of a block, at most.
+Geometry geometry(std::int64_t kept, std::int64_t reduced, bool kept_first, int bytes, int threads) {
   Geometry g;
   g.kept_first = kept_first;
   if (kept_first) {
     g.kept_threads = power_of_two_at_least(kept, 32);
-    g.reduced_threads = std::min(256 / g.kept_threads, power_of_two_at_least(reduced, 256));
+    g.reduced_threads = std::min(threads / g.kept_threads, power_of_two_at_least(reduced, threads));
     // What the warps of a block accumulated meets in shared memory.
     while (g.reduced_threads > 1 && std::max(1, g.threads() / 32) * g.kept_threads * bytes > kSharedBytes)
       g.reduced_threads /= 2;
@@ -47,7 +49,7 @@ Geometry geometry(std::int64_t kept, std::int64_t reduced, bool kept_first, int 
   }
   while (g.threads() < 32) g.kept_threads *= 2;
   g.tiles = (kept + g.kept_threads - 1) / g.kept_threads;
-  g.splits = splits_for(g.tiles, (reduced + g.reduced_threads - 1) / g.reduced_threads, blocks);
+  g.splits = splits_for(g.tiles, (reduced + g.reduced_threads - 1) / g.reduced_threads);
   return g;
 }
 
@@ -189,10 +191,11 @@ KernelCode generate_reduce(const Plan& plan, const Kernel& kernel) {
       held = std::max(held, lanes * (words + loads.fixed + carried) + 4 * loads.moving * unroll[i]);
     carried += static_cast<int>(kernel.stages[i].carries.size() + kernel.stages[i].reductions.size());
   }
-  const int resident = held <= 34 ? 4 : held <= 48 ? 3 : 2;  // blocks on a multiprocessor: more hide memory's latency
+  // A thousand threads on a multiprocessor hide memory's latency, where what each holds fits 64 registers.
+  const int threads = columns && held <= 34 ? 512 : 256;
   const std::int64_t kept_groups = body.groups(frames.kept, 0, walk.kept);
   const std::int64_t reduced_groups = body.groups(frames.full, walk.kept, walk.rank());
-  const Geometry g = geometry(kept_groups, reduced_groups, columns, bytes * lanes, 128 * resident);
+  const Geometry g = geometry(kept_groups, reduced_groups, columns, bytes * lanes, threads);
   for (int s = 0; s < stages; ++s) {
     int& steps = unroll[static_cast<std::size_t>(s)];
     if (reduced_groups <= std::int64_t{steps} * g.reduced_threads * g.splits) steps = 1;
@@ -207,7 +210,7 @@ KernelCode generate_reduce(const Plan& plan, const Kernel& kernel) {
   };
   if (g.splits > 1) {
     scratch("u32*", "arrived", g.tiles * 4);
-    scratch("Carried*", "kept_values", kept_groups * lanes * 8 * static_cast<std::int64_t>(kernel.carried.size()));
+    scratch("u32*", "kept_values", kept_groups * lanes * 8 * static_cast<std::int64_t>(kernel.carried.size()));
     scratch("char*", "parts", g.tiles * g.kept_threads * g.splits * lanes * bytes);
   }
 
@@ -232,7 +235,7 @@ KernelCode generate_reduce(const Plan& plan, const Kernel& kernel) {
     const std::string name = fmt::format("kernel{}", i);
     const bool spreads = first > 0 && last == stages && last == first + 1 && only_stores(kernel.stages.back());
     text += entry_point(
-        name, fmt::format("{}, {}", g.threads(), spreads ? 2 : resident),
+        name, fmt::format("{}, {}", g.threads(), 2),
         spreads ? fmt::format("spread<{}>(body)", first) : fmt::format("reduce<{}, {}>(body)", first, last));
     if (kept_groups > 0) result.launches.push_back({name, g.tiles * (spreads ? spread.pieces : g.splits), g.threads()});
   }

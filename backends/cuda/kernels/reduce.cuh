@@ -100,16 +100,12 @@ struct Moments {
     mean = madd(delta, quotient(T(1), seen), mean);
     m2 = madd(delta, x - mean, m2);
   }
+  // Without a branch: an empty side has count, mean and m2 of 0.
   void merge(const Moments& next) {
-    if (next.count == 0) return;
-    if (count == 0) {
-      *this = next;
-      return;
-    }
-    const T total = count + next.count;
-    const T delta = next.mean - mean, share = next.count / total;
+    const T total = count + next.count, share = count > 0 ? quotient(next.count, total) : T(1);
+    const T delta = next.mean - mean;
     mean = madd(delta, share, mean);
-    m2 += madd(delta * delta, count * share, next.m2);
+    m2 += madd(delta, delta * (count * share), next.m2);
     count = total;
   }
 };
@@ -154,13 +150,11 @@ __device__ void combine(const Team<Body, shares>& team, Accumulators (&mine)[lan
   for (int offset = 1; offset < near; offset *= 2)
 #pragma unroll
     for (int lane = 0; lane < lanes; ++lane) {
-      Accumulators other = shuffled(mine[lane], offset * pitch);
-      if (team.y & offset) {  // the lower thread's part comes first, on both sides alike
-        other.merge(mine[lane]);
-        mine[lane] = other;
-      } else {
-        mine[lane].merge(other);
-      }
+      const Accumulators other = shuffled(mine[lane], offset * pitch);
+      const bool upper = team.y & offset;  // the lower thread's part comes first, on both sides alike
+      Accumulators both = upper ? other : mine[lane];
+      both.merge(upper ? mine[lane] : other);
+      mine[lane] = both;
     }
   constexpr int parts = along / near, columns = lanes * across;
   if constexpr (parts > 1) {
@@ -200,10 +194,14 @@ __device__ bool finish_last(const Body& body, const Team<Body, shares>& team, Ac
   if (!last) return false;
   __threadfence();
 #pragma unroll
-  for (int lane = 0; lane < lanes; ++lane) {
-    mine[lane] = Accumulators();
-    for (int share = team.y; share < shares; share += along)
-      mine[lane].merge(parts[((static_cast<u64>(tile) * shares + share) * lanes + lane) * across + team.x]);
+  for (int lane = 0; lane < lanes; ++lane) mine[lane] = Accumulators();
+  for (int share = team.y; share < shares; share += along) {
+    Accumulators next[lanes];
+#pragma unroll
+    for (int lane = 0; lane < lanes; ++lane)
+      next[lane] = parts[((static_cast<u64>(tile) * shares + share) * lanes + lane) * across + team.x];
+#pragma unroll
+    for (int lane = 0; lane < lanes; ++lane) mine[lane].merge(next[lane]);
   }
   combine(team, mine);
   if (threadIdx.x == 0) body.arrived[tile] = 0;  // ready for the next run
@@ -234,15 +232,38 @@ __device__ void run_full(const Body& body, const Team<Body, shares>& team, Carri
   }
 }
 
+// What is carried from one launch to the next lies word by word, the lanes of a thread side by side.
+template <class Body, class Carried, int lanes, int shares>
+__device__ void store_carried(const Body& body, const Team<Body, shares>& team, const Carried (&carried)[lanes]) {
+  constexpr int words = sizeof(Carried) / 4;
+#pragma unroll
+  for (int word = 0; word < words; ++word) {
+    Vector<u32, lanes> side_by_side;
+#pragma unroll
+    for (int lane = 0; lane < lanes; ++lane)
+      side_by_side.lane[lane] = reinterpret_cast<const u32*>(&carried[lane])[word];
+    write(body.kept_values + (static_cast<u64>(team.kept) * words + word) * lanes, side_by_side);
+  }
+}
+template <class Body, class Carried, int lanes, int shares>
+__device__ void load_carried(const Body& body, const Team<Body, shares>& team, Carried (&carried)[lanes]) {
+  constexpr int words = sizeof(Carried) / 4;
+  if (!team.active) return;
+#pragma unroll
+  for (int word = 0; word < words; ++word) {
+    const auto side_by_side =
+        read_written<lanes>(body.kept_values + (static_cast<u64>(team.kept) * words + word) * lanes);
+#pragma unroll
+    for (int lane = 0; lane < lanes; ++lane) reinterpret_cast<u32*>(&carried[lane])[word] = side_by_side.lane[lane];
+  }
+}
+
 // Runs stages [s, last). `leads`: this thread stores for its kept positions.
 template <int s, int last, class Body, class Carried, int lanes, int shares>
 __device__ void run_stages(const Body& body, const Team<Body, shares>& team, Carried (&carried)[lanes], bool leads) {
   if constexpr (s == last) {
     if constexpr (last < Body::kStages) {
-      if (leads)
-#pragma unroll
-        for (int lane = 0; lane < lanes; ++lane)
-          body.kept_values[static_cast<u64>(team.kept) * lanes + lane] = carried[lane];
+      if (leads) store_carried(body, team, carried);
     }
   } else if constexpr (Body::is_full(s)) {
     decltype(Body::accumulators_of(Stage<s>{})) accumulators[lanes];
@@ -261,14 +282,6 @@ __device__ void run_stages(const Body& body, const Team<Body, shares>& team, Car
     if (team.active) body.run(Stage<s>{}, team.kept, carried, leads);
     run_stages<s + 1, last>(body, team, carried, leads);
   }
-}
-
-template <class Body, class Carried, int lanes, int shares>
-__device__ void load_carried(const Body& body, const Team<Body, shares>& team, Carried (&carried)[lanes]) {
-  if (team.active)
-#pragma unroll
-    for (int lane = 0; lane < lanes; ++lane)
-      carried[lane] = body.kept_values[static_cast<u64>(team.kept) * lanes + lane];
 }
 
 // One launch: stages [first, last). What earlier launches carried is in memory.
