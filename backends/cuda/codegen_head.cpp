@@ -159,6 +159,7 @@ struct Tiling {
 };
 
 constexpr std::int64_t kEnoughThreads = 256 * 256;
+constexpr int kSplitGroup = 16;  // parts that one block adds, before one adds their sums
 
 // One block adds the parts of a tile: more parts than each has steps would only move the wait there.
 std::int64_t most_splits(const Product& p, const Tiling& t) {
@@ -185,8 +186,11 @@ Tiling tiling_of(const Product& p, bool tensor_cores, bool wide_numbers) {
     // A tile twice as wide as the matrix works for nothing.
     if (t.tiles * most_splits(p, t) * t.threads >= kEnoughThreads / 2 && p.m * 2 > t.m && p.n * 2 > t.n) break;
   }
-  chosen.splits = static_cast<int>(std::clamp<std::int64_t>(
-      kEnoughThreads / chosen.threads / std::max<std::int64_t>(chosen.tiles, 1), 1, most_splits(p, chosen)));
+  // Where even so most of a device would stand idle, adding the parts takes less time than waiting for long ones.
+  const std::int64_t steps = (p.k + chosen.k - 1) / chosen.k, tiles = std::max<std::int64_t>(chosen.tiles, 1);
+  const std::int64_t most = std::max(most_splits(p, chosen), std::min(steps / 8, kSplitGroup * kSplitGroup / tiles));
+  chosen.splits =
+      static_cast<int>(std::clamp<std::int64_t>(kEnoughThreads / chosen.threads / tiles, 1, most));
   return chosen;
 }
 
@@ -208,7 +212,8 @@ KernelCode generate_product(const Plan& plan, const Kernel& kernel, const Produc
   KernelCode result;
   if (t.splits > 1) {
     body.pointer("u32*", "arrived", {Argument::kScratch, 0});
-    result.scratch_bytes = (t.tiles * 4 + 255) / 256 * 256;
+    const int counters = (t.splits + kSplitGroup - 1) / kSplitGroup + 1;
+    result.scratch_bytes = (t.tiles * counters * 4 + 255) / 256 * 256;
     body.pointer("char*", "parts", {Argument::kScratch, result.scratch_bytes});
     result.scratch_bytes += t.tiles * t.splits * t.m * t.n * size_of(compute);
   }
@@ -223,8 +228,8 @@ KernelCode generate_product(const Plan& plan, const Kernel& kernel, const Produc
   text += operand_types(plan, head) + p.constants;
   text += fmt::format("  static constexpr int kTileM = {}, kTileN = {}, kTileK = {}, kThreadM = {}, kThreadN = {};\n",
                       t.m, t.n, t.k, t.thread_m, t.thread_n);
-  text += fmt::format("  static constexpr int kThreads = {}, kWarpsN = {}, kSplits = {};\n", t.threads, t.warps_n,
-                      t.splits);
+  text += fmt::format("  static constexpr int kThreads = {}, kWarpsN = {}, kSplits = {}, kSplitGroup = {};\n",
+                      t.threads, t.warps_n, t.splits, kSplitGroup);
   text += fmt::format("  static constexpr int kVectorA = {}, kVectorB = {};\n", std::min(p.vector_a, widest),
                       std::min(p.vector_b, widest));
   text += fmt::format("  static constexpr bool kAlongKA = {}, kAlongKB = {};\n", p.along_k_a, p.along_k_b);

@@ -53,19 +53,6 @@ Geometry geometry(std::int64_t kept, std::int64_t reduced, bool kept_first, int 
   return g;
 }
 
-// Where a full stage that only stores is a launch of its own: its blocks, and the rounds of unrolled steps each makes.
-struct Spread {
-  std::int64_t pieces = 1;
-  int rounds = 1;
-};
-Spread spread_of(const Geometry& g, std::int64_t reduced, int unroll) {
-  const std::int64_t step = std::int64_t{g.reduced_threads} * unroll, steps = (reduced + step - 1) / step;
-  Spread spread;
-  spread.rounds = static_cast<int>(std::clamp<std::int64_t>(steps * g.tiles / 2048, 1, 4));
-  spread.pieces = (steps + spread.rounds - 1) / spread.rounds;
-  return spread;
-}
-
 // Positions a thread loads before it uses the first: about six pieces of 16 bytes in flight.
 int unroll_of(int loads) { return loads <= 1 ? 4 : loads <= 3 ? 2 : 1; }
 
@@ -192,7 +179,7 @@ KernelCode generate_reduce(const Plan& plan, const Kernel& kernel) {
     carried += static_cast<int>(kernel.stages[i].carries.size() + kernel.stages[i].reductions.size());
   }
   // A thousand threads on a multiprocessor hide memory's latency, where what each holds fits 64 registers.
-  const int threads = columns && held <= 34 ? 512 : 256;
+  const int threads = columns && held <= 24 ? 512 : 256;
   const std::int64_t kept_groups = body.groups(frames.kept, 0, walk.kept);
   const std::int64_t reduced_groups = body.groups(frames.full, walk.kept, walk.rank());
   const Geometry g = geometry(kept_groups, reduced_groups, columns, bytes * lanes, threads);
@@ -201,7 +188,9 @@ KernelCode generate_reduce(const Plan& plan, const Kernel& kernel) {
     if (reduced_groups <= std::int64_t{steps} * g.reduced_threads * g.splits) steps = 1;
     unrolls += fmt::format("stage == {} ? {} : ", s, steps);
   }
-  const Spread spread = spread_of(g, reduced_groups, unroll.back());
+  // Where a full stage that only stores is a launch of its own, no thread goes round twice.
+  const std::int64_t piece = std::int64_t{g.reduced_threads} * unroll.back();
+  const std::int64_t pieces = (reduced_groups + piece - 1) / piece;
 
   KernelCode result;
   const auto scratch = [&](const std::string& type, const char* name, std::int64_t size) {
@@ -218,9 +207,8 @@ KernelCode generate_reduce(const Plan& plan, const Kernel& kernel) {
   text = "#include \"reduce.cuh\"\n#include \"philox.cuh\"\n\nstruct Body {\n";
   text += fmt::format("  using Index = {};\n", body.wide() ? "long long" : "int");
   text += fmt::format("  static constexpr Index kKept = {}, kReduced = {};\n", kept_groups, reduced_groups);
-  text +=
-      fmt::format("  static constexpr int kStages = {}, kKeptLanes = {}, kSplits = {}, kPieces = {}, kRounds = {};\n",
-                  stages, lanes, g.splits, spread.pieces, spread.rounds);
+  text += fmt::format("  static constexpr int kStages = {}, kKeptLanes = {}, kSplits = {}, kPieces = {};\n", stages,
+                      lanes, g.splits, pieces);
   text += fmt::format("  static constexpr int kKeptThreads = {}, kReducedThreads = {};\n", g.kept_threads,
                       g.reduced_threads);
   text += fmt::format("  static constexpr bool kKeptFirst = {};\n", g.kept_first);
@@ -235,9 +223,9 @@ KernelCode generate_reduce(const Plan& plan, const Kernel& kernel) {
     const std::string name = fmt::format("kernel{}", i);
     const bool spreads = first > 0 && last == stages && last == first + 1 && only_stores(kernel.stages.back());
     text += entry_point(
-        name, fmt::format("{}, {}", g.threads(), 2),
+        name, fmt::format("{}, {}", g.threads(), held <= 64 ? 2 : 1),
         spreads ? fmt::format("spread<{}>(body)", first) : fmt::format("reduce<{}, {}>(body)", first, last));
-    if (kept_groups > 0) result.launches.push_back({name, g.tiles * (spreads ? spread.pieces : g.splits), g.threads()});
+    if (kept_groups > 0) result.launches.push_back({name, g.tiles * (spreads ? pieces : g.splits), g.threads()});
   }
   result.arguments = body.arguments();
   return result;

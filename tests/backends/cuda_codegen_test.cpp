@@ -63,8 +63,10 @@ TEST(CudaCodegenText, WhatAKernelWritesIsNotReadThroughTheReadOnlyPath) {
   EXPECT_NE(source.find(" read<4>(load2"), std::string::npos);
 }
 
-TEST(CudaCodegenText, AnUpdateOfManyElementsKeepsLoadsInFlight) {
-  EXPECT_NE(source_of(cuda_plans::sgd(1 << 26)).find("kUnroll = 2"), std::string::npos);
+TEST(CudaCodegenText, EveryPieceOfAnUpdateHasAThreadOfItsOwn) {
+  const auto draft = cuda_plans::sgd(1 << 26);
+  const Launch launch = generate(draft.plan, draft.plan.kernels[0]).launches.at(0);
+  EXPECT_EQ(launch.blocks * launch.threads * 4, 1 << 26);
 }
 
 TEST(CudaCodegenText, ChannelsLastStatisticsGiveThreadsChannels) {

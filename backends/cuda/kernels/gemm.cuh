@@ -35,31 +35,65 @@ struct Tile {
   }
 };
 
-// Adds the parts of all blocks that share a tile, in order, in the last of them; `values` are this thread's.
-// True for the block that goes on.
+// Whether this block is the last of `count` to get here.
+__device__ inline bool arrives_last(u32* arrived, u32 count) {
+  __shared__ bool last;
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    last = atomicAdd(arrived, 1u) == count - 1;
+    if (last) *arrived = 0;  // ready for the next run
+  }
+  __syncthreads();
+  if (last) __threadfence();
+  return last;
+}
+
+// values = the sum of `parts` parts in order, `pitch` elements apart; several are on their way at once.
+template <class T, int count>
+__device__ inline void sum_parts(const T* from, int parts, u64 pitch, int threads, T (&values)[count]) {
+  constexpr int ahead = count <= 16 ? 4 : count <= 32 ? 2 : 1;
+#pragma unroll
+  for (int i = 0; i < count; ++i) values[i] = 0;
+  for (int first = 0; first < parts; first += ahead) {
+    T next[ahead][count];
+#pragma unroll
+    for (int j = 0; j < ahead; ++j)
+#pragma unroll
+      for (int i = 0; i < count; ++i) next[j][i] = first + j < parts ? from[(first + j) * pitch + i * threads] : T(0);
+#pragma unroll
+    for (int j = 0; j < ahead; ++j)
+#pragma unroll
+      for (int i = 0; i < count; ++i) values[i] += next[j][i];
+  }
+}
+
+// Adds the parts of all blocks that share a tile, in order; `values` are this thread's. Of more than kSplitGroup parts
+// the last block of each kSplitGroup neighbours adds those first, and the last of all adds the sums. True for the block
+// that goes on.
 template <class Problem, class T, int count>
 __device__ bool add_parts(const Problem& problem, const Tile<Problem>& tile, T (&values)[count]) {
-  if constexpr (Problem::kSplits == 1) {
+  constexpr int threads = Problem::kThreads, splits = Problem::kSplits, group = Problem::kSplitGroup;
+  if constexpr (splits == 1) {
     return true;
   } else {
-    constexpr int threads = Problem::kThreads;
-    T* parts = reinterpret_cast<T*>(problem.parts()) +
-               static_cast<u64>(tile.number) * Problem::kSplits * count * threads + threadIdx.x;
+    constexpr u64 pitch = static_cast<u64>(count) * threads;
+    constexpr int groups = (splits + group - 1) / group;
+    T* parts = reinterpret_cast<T*>(problem.parts()) + static_cast<u64>(tile.number) * splits * pitch + threadIdx.x;
+    u32* arrived = problem.arrived() + static_cast<u64>(tile.number) * (groups + 1);
+    const auto keep = [&](int part) {
 #pragma unroll
-    for (int i = 0; i < count; ++i) parts[(static_cast<u64>(tile.split) * count + i) * threads] = values[i];
-    __threadfence();
-    __syncthreads();
-    __shared__ bool last;
-    if (threadIdx.x == 0) last = atomicAdd(&problem.arrived()[tile.number], 1u) == Problem::kSplits - 1;
-    __syncthreads();
-    if (!last) return false;
-    __threadfence();
-#pragma unroll
-    for (int i = 0; i < count; ++i) values[i] = 0;
-    for (int split = 0; split < Problem::kSplits; ++split)
-#pragma unroll
-      for (int i = 0; i < count; ++i) values[i] += parts[(static_cast<u64>(split) * count + i) * threads];
-    if (threadIdx.x == 0) problem.arrived()[tile.number] = 0;  // ready for the next run
+      for (int i = 0; i < count; ++i) parts[part * pitch + i * threads] = values[i];
+    };
+    keep(tile.split);
+    const int mine = tile.split / group, first = mine * group, members = splits - first < group ? splits - first : group;
+    if (!arrives_last(arrived + mine, members)) return false;
+    sum_parts(parts + first * pitch, members, pitch, threads, values);
+    if constexpr (groups > 1) {
+      keep(first);
+      if (!arrives_last(arrived + groups, groups)) return false;
+      sum_parts(parts, groups, group * pitch, threads, values);
+    }
     return true;
   }
 }

@@ -195,14 +195,17 @@ __device__ bool finish_last(const Body& body, const Team<Body, shares>& team, Ac
   __threadfence();
 #pragma unroll
   for (int lane = 0; lane < lanes; ++lane) mine[lane] = Accumulators();
-  for (int share = team.y; share < shares; share += along) {
-    Accumulators next[lanes];
+  constexpr int ahead = lanes < 4 ? lanes : 4;  // on their way at once
+  for (int share = team.y; share < shares; share += along)
 #pragma unroll
-    for (int lane = 0; lane < lanes; ++lane)
-      next[lane] = parts[((static_cast<u64>(tile) * shares + share) * lanes + lane) * across + team.x];
+    for (int first = 0; first < lanes; first += ahead) {
+      const Accumulators* from = parts + ((static_cast<u64>(tile) * shares + share) * lanes + first) * across + team.x;
+      Accumulators next[ahead];
 #pragma unroll
-    for (int lane = 0; lane < lanes; ++lane) mine[lane].merge(next[lane]);
-  }
+      for (int i = 0; i < ahead; ++i) next[i] = from[i * across];
+#pragma unroll
+      for (int i = 0; i < ahead; ++i) mine[first + i].merge(next[i]);
+    }
   combine(team, mine);
   if (threadIdx.x == 0) body.arrived[tile] = 0;  // ready for the next run
   return true;
@@ -298,7 +301,7 @@ __device__ void reduce(const Body& body) {
 template <int s, class Body>
 __device__ void spread(const Body& body) {
   using Index = typename Body::Index;
-  constexpr int unroll = Body::unroll(s), along = Body::kReducedThreads, rounds = Body::kRounds;
+  constexpr int unroll = Body::unroll(s), along = Body::kReducedThreads;
   constexpr Index size = Body::kReduced;
   const Team<Body, Body::kPieces> team;
   if (!team.active) return;
@@ -307,16 +310,13 @@ __device__ void spread(const Body& body) {
   decltype(Body::fixed_of(Stage<s>{})) fixed;
   body.load(Stage<s>{}, team.kept, fixed);
   decltype(Body::accumulators_of(Stage<s>{})) none[Body::kKeptLanes];
-  const Index piece = Body::kPieces - 1 - team.share;
-  for (int round = rounds - 1; round >= 0; --round) {
-    const Index first = (piece * rounds + round) * (along * unroll) + team.y;
-    decltype(Body::loads_of(Stage<s>{})) loads[unroll];
+  const Index first = static_cast<Index>(Body::kPieces - 1 - team.share) * (along * unroll) + team.y;
+  decltype(Body::loads_of(Stage<s>{})) loads[unroll];
 #pragma unroll
-    for (int i = 0; i < unroll; ++i)
-      if (first + i * along < size) body.load(Stage<s>{}, team.kept, first + i * along, loads[i]);
+  for (int i = 0; i < unroll; ++i)
+    if (first + i * along < size) body.load(Stage<s>{}, team.kept, first + i * along, loads[i]);
 #pragma unroll
-    for (int i = 0; i < unroll; ++i)
-      if (first + i * along < size)
-        body.run(Stage<s>{}, team.kept, first + i * along, fixed, loads[i], carried, none, 0);
-  }
+  for (int i = 0; i < unroll; ++i)
+    if (first + i * along < size)
+      body.run(Stage<s>{}, team.kept, first + i * along, fixed, loads[i], carried, none, 0);
 }
