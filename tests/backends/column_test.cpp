@@ -1,5 +1,6 @@
 // Statistics over leading axes and what depends on them, on every backend there is, against sums in double: odd sizes,
 // one-sized axes, many blocks to a column, values far from zero, mixed types. Results are the same run after run.
+// Without a GPU its plans are lowered, their kernels compiled, and the plans run on the CPU.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -8,12 +9,18 @@
 #include "backends/registry.h"
 #include "core/ops.h"
 #include "core/step.h"
+#ifdef NIXIE_WITH_CUDA
+#include "tests/cuda_plans_backend.h"
+#endif
 
 namespace nixie {
 namespace {
 
 std::shared_ptr<Backend> backend_named(const std::string& name) {
   static std::map<std::string, std::shared_ptr<Backend>> made;
+#ifdef NIXIE_WITH_CUDA
+  if (name == "cuda_plans") made.emplace(name, std::make_shared<CudaPlansBackend>());
+#endif
   if (!made.count(name)) try {
       made[name] = make_backend(name);
     } catch (const Error&) {
@@ -201,7 +208,8 @@ TEST_P(Columns, NothingToReduce) {
   EXPECT_EQ(step({{"x", Array(Dtype::f32, {5, 0})}}).at("sum").to_vector<float>().size(), 0u);
 }
 
-INSTANTIATE_TEST_SUITE_P(Backends, Columns, testing::Values("cpu", "cuda"), [](const auto& i) { return i.param; });
+INSTANTIATE_TEST_SUITE_P(Backends, Columns, testing::Values("cpu", "cuda", "cuda_plans"),
+                         [](const auto& i) { return i.param; });
 
 }  // namespace
 }  // namespace nixie
