@@ -10,6 +10,8 @@
 #include <map>
 #include <sstream>
 
+#include "core/fields.h"
+
 namespace nixie {
 namespace {
 
@@ -176,7 +178,7 @@ Tree parse_document(std::string_view text, const std::string& source, bool is_fl
   Builder builder(name, is_flag);
   try {
     YAML::Parser parser(stream);
-    if (!parser.HandleNextDocument(builder)) return Tree{.place = start};
+    if (!parser.HandleNextDocument(builder)) return make_tree(start);
     // Called once more, never in a loop: on some malformed input yaml-cpp 0.7 finds documents for ever.
     Ignore rest;
     if (parser.HandleNextDocument(rest))
@@ -203,10 +205,10 @@ std::vector<std::string> split_path(std::string_view path) {
 void become_map(Tree& tree, const std::string& path, const std::string& key, const Place& flag, bool is_choice) {
   const bool replace = is_choice && (tree.is_scalar() ? tree.text != key : tree.is_map() && !tree.find(key));
   if (tree.is_null() || replace) {
-    tree = Tree{.kind = Tree::Kind::map, .place = flag};
+    tree = make_tree(flag, Tree::Kind::map);
   } else if (tree.is_scalar() && tree.text == key) {
-    Tree map{.kind = Tree::Kind::map, .place = tree.place};
-    map.entries.push_back({key, tree.place, Tree{.place = tree.place}});
+    Tree map = make_tree(tree.place, Tree::Kind::map);
+    map.entries.push_back({key, tree.place, make_tree(tree.place)});
     tree = std::move(map);
   } else if (!tree.is_map()) {
     fail_at(flag, fmt::format("{} is {}, expected a map", path,
@@ -225,7 +227,7 @@ Tree& step_into(Tree& tree, const std::string& path, const std::string& key, con
   }
   become_map(tree, path, key, flag, is_choice);
   if (Tree* found = tree.find(key)) return *found;
-  tree.entries.push_back({key, flag, Tree{.place = flag}});
+  tree.entries.push_back({key, flag, make_tree(flag)});
   return tree.entries.back().value;
 }
 
@@ -241,20 +243,7 @@ bool is_null_word(const std::string& text) { return text == "null" || text == "N
 
 std::string scalar_text(const std::string& text, bool quoted) {
   if (!quoted && is_plain(text) && !is_null_word(text)) return text;
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\')
-      out += std::string("\\") + c;
-    else if (c == '\n')
-      out += "\\n";
-    else if (c == '\t')
-      out += "\\t";
-    else if (const auto byte = static_cast<unsigned char>(c); byte < 0x20 || byte == 0x7f)
-      out += fmt::format("\\x{:02x}", byte);
-    else
-      out += c;
-  }
-  return out + '"';
+  return field_text(text);
 }
 
 std::string print_value(const Tree& tree, std::size_t indent);
@@ -290,6 +279,13 @@ const Tree* Tree::find(std::string_view key) const {
 }
 
 Tree* Tree::find(std::string_view key) { return const_cast<Tree*>(std::as_const(*this).find(key)); }
+
+Tree make_tree(Place place, Tree::Kind kind) {
+  Tree tree;
+  tree.kind = kind;
+  tree.place = std::move(place);
+  return tree;
+}
 
 Tree parse_yaml(std::string_view text, const std::string& file) {
   Tree tree = parse_document(text, file, false);

@@ -33,9 +33,9 @@ struct Tree {
   Kind kind = Kind::null;
   bool quoted = false;  ///< The scalar stood in quotes (or was a block scalar), so it is a string.
   Place place{};
-  std::string text{};            ///< of a scalar
-  std::vector<Tree> items{};     ///< of a list
-  std::vector<Entry> entries{};  ///< of a map, in the file's order
+  std::string text{};          ///< of a scalar
+  std::vector<Tree> items{};   ///< of a list
+  std::vector<Entry> entries;  ///< of a map, in the file's order
 
   bool is_null() const { return kind == Kind::null; }
   bool is_scalar() const { return kind == Kind::scalar; }
@@ -46,6 +46,9 @@ struct Tree {
   const Tree* find(std::string_view key) const;
   Tree* find(std::string_view key);
 };
+
+/// A value of that kind without content.
+Tree make_tree(Place place, Tree::Kind kind = Tree::Kind::null);
 
 struct Tree::Entry {
   std::string key;

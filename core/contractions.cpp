@@ -175,14 +175,29 @@ Tensor pool(PoolKind kind, const Tensor& x, const PoolOptions& options, const ch
 
 Tensor max_pool(const Tensor& x, const PoolOptions& options) { return pool(PoolKind::max, x, options, "max_pool"); }
 Tensor average_pool(const Tensor& x, const PoolOptions& options) {
-  return pool(PoolKind::average, x, options, "average_pool");
+  Tensor y = pool(PoolKind::average, x, options, "average_pool");
+  if (!options.ceil_mode || !options.count_pad) return y;
+  // A last window counts no further than the padding reaches.
+  const Pool& op = std::get<Pool>(y.node().op);
+  const Shape sizes = y.shape();
+  for (int axis = 2; axis < y.rank(); ++axis) {
+    const auto at = static_cast<std::size_t>(axis - 1);
+    const std::int64_t end = x.shape()[axis] + op.pad[at], stride = op.stride[at], window = op.window[at];
+    if ((sizes[axis] - 1) * stride - op.pad[at] + window <= end) continue;
+    const Tensor start = coordinate(sizes, axis) * stride - op.pad[at];
+    y = y * (window / cast(minimum(end - start, window), y.dtype()));
+  }
+  return y;
 }
 Tensor l2_pool(const Tensor& x, const PoolOptions& options) {
   PoolOptions whole = options;
   whole.count_pad = true;  // then average * positions is the sum
   double positions = options.channels;
   for (int size : per_axis(options.window, x.rank() - 2, "l2_pool", "window", 1)) positions *= size;
-  return sqrt(pool(PoolKind::average, square(x), whole, "l2_pool") * positions);
+  const Tensor sums = pool(PoolKind::average, square(x), whole, "l2_pool") * positions;
+  // A norm's slope at zero is any number up to 1; the root's would be infinite, and times x NaN. It is taken to be 0.
+  const Tensor some = sums > 0;
+  return where(some, sqrt(where(some, sums, 1)), sums);
 }
 
 Gradients gradient(const Pool& op, const Tensor& g, const Tensor& y, const std::vector<Tensor>& x) {

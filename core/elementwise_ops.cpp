@@ -183,6 +183,9 @@ Tensor operator<(T a, T b) { return less_op(a, b); }
 Tensor operator<=(T a, T b) { return less_equal_op(a, b); }
 Tensor operator>(T a, T b) { return less_op(b, a); }
 Tensor operator>=(T a, T b) { return less_equal_op(b, a); }
+Tensor operator&&(T a, T b) { return logical_and_op(a, b); }
+Tensor operator||(T a, T b) { return logical_or_op(a, b); }
+Tensor operator!(T x) { return logical_not_op(x); }
 Tensor logical_and(T a, T b) { return logical_and_op(a, b); }
 Tensor logical_or(T a, T b) { return logical_or_op(a, b); }
 Tensor logical_not(T x) { return logical_not_op(x); }

@@ -82,7 +82,7 @@ struct PerAxis {
 /// The YAML text of a field's value. Further types add an overload beside their definition.
 template <class T>
 requires std::is_arithmetic_v<T> std::string field_text(T value) { return fmt::format("{}", value); }
-inline std::string field_text(const std::string& value) { return '"' + value + '"'; }
+std::string field_text(const std::string& value);  ///< in double quotes, as YAML reads it back
 inline std::string field_text(const PerAxis& value) {
   return value.values.size() == 1 ? fmt::format("{}", value.values[0])
                                   : fmt::format("[{}]", fmt::join(value.values, ", "));

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "core/kernel_builder.h"
+#include "core/reaches.h"
 #include "core/simplify.h"
 #include "core/units.h"
 
@@ -94,22 +95,6 @@ class Fuser {
     return false;
   }
 
-  // Every group that must run after g.
-  bool reaches(int g, int goal, int except = -1) const {
-    std::vector<int> stack{g};
-    std::vector<char> seen(groups_.size(), 0);
-    while (!stack.empty()) {
-      const int at = stack.back();
-      stack.pop_back();
-      for (int next : after_[static_cast<std::size_t>(at)]) {
-        if (at == g && next == except) continue;
-        if (next == goal) return true;
-        if (!std::exchange(seen[static_cast<std::size_t>(next)], 1)) stack.push_back(next);
-      }
-    }
-    return false;
-  }
-
   // Whether a value is made of a head's, position by position, before any reduction.
   bool follows_head(int u) {
     if (unit(u).kind != Unit::Kind::map) return unit(u).kind == Unit::Kind::head;
@@ -154,7 +139,7 @@ class Fuser {
       if (user != g) others.insert(user);
     }
     for (int other : others)
-      if (reaches(other, g)) return false;
+      if (reaches(after_, other, g)) return false;
     return true;
   }
 
@@ -222,7 +207,7 @@ class Fuser {
     for (int u : first.units)
       for (const Edge& edge : out_[static_cast<std::size_t>(u)])
         if (group_of(edge.to) == c && edge.kind == EdgeKind::load) return false;
-    return !reaches(p, c, c) && !reaches(c, p);
+    return !reaches(after_, p, c, c) && !reaches(after_, c, p);
   }
 
   void merge(int p, int c) {

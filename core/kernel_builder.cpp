@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/elementwise.h"
+#include "core/reaches.h"
 #include "core/simplify.h"
 #include "core/stage_builder.h"
 #include "core/variable.h"
@@ -165,25 +166,12 @@ std::vector<std::set<int>> KernelBuilder::place(const std::vector<FusedGroup>& g
       if (source.copy < 0 && slot != slot_of_base_.end() && writer_of_leaf_.count(slot->second))
         readers[slot->second].insert(group(static_cast<int>(u)));
     }
-  auto reaches = [&](int from, int goal) {
-    std::vector<int> stack{from};
-    std::vector<char> seen(groups.size(), 0);
-    while (!stack.empty()) {
-      const int at = stack.back();
-      stack.pop_back();
-      for (int next : after[static_cast<std::size_t>(at)]) {
-        if (next == goal) return true;
-        if (!std::exchange(seen[static_cast<std::size_t>(next)], 1)) stack.push_back(next);
-      }
-    }
-    return false;
-  };
   for (auto& [slot, writer] : writer_of_leaf_) {
     const int home = group(writer);
     std::set<int> before = readers[slot];
     before.erase(home);
     bool circle = false;
-    for (int reader : before) circle |= reaches(home, reader);
+    for (int reader : before) circle |= reaches(after, home, reader);
     if (circle) {
       divert(slot, writer);
       continue;

@@ -24,6 +24,9 @@ Tensor operator<(const Tensor& a, const Tensor& b);
 Tensor operator<=(const Tensor& a, const Tensor& b);
 Tensor operator>(const Tensor& a, const Tensor& b);
 Tensor operator>=(const Tensor& a, const Tensor& b);
+Tensor operator&&(const Tensor& a, const Tensor& b);  ///< logical_and; both sides are always computed
+Tensor operator||(const Tensor& a, const Tensor& b);
+Tensor operator!(const Tensor& x);
 Tensor logical_and(const Tensor& a, const Tensor& b);  ///< u8 as well
 Tensor logical_or(const Tensor& a, const Tensor& b);
 Tensor logical_not(const Tensor& x);

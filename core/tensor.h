@@ -27,7 +27,7 @@ class Tensor {
   /// A node of the graph. The caller has checked shape and dtype.
   static Tensor make(Op op, std::vector<Tensor> inputs, Shape shape, Dtype dtype);
 
-  explicit operator bool() const { return node_ != nullptr; }
+  bool has_value() const { return node_ != nullptr; }
   const Node& node() const;
   const Node* id() const { return node_.get(); }
   const std::shared_ptr<const Node>& handle() const { return node_; }

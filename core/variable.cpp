@@ -70,12 +70,11 @@ void Variable::set(const Tensor& value) const {
         " of shape ", shape(), " is set to a value of shape ", value.shape());
   const Tensor whole = cast(broadcast_to(value, shape()), dtype());
   if (current_trace) return current_trace->record(state_, whole);
-  const Array array = value.array().to(dtype());
+  const auto* number = std::get_if<Constant>(&value.node().op);  // as it was given, not as its own type rounds it
   const Array full =
-      array.shape() == shape()
-          ? array
-          : Array::from(std::vector<double>(static_cast<std::size_t>(shape().size()), array.item()), shape())
-                .to(dtype());
+      number ? Array::from(std::vector<double>(static_cast<std::size_t>(shape().size()), number->value), shape())
+                   .to(dtype())
+             : value.array().to(dtype());
   // Tensors that read the old value keep it: they hold the old storage.
   if (state_->leaf.lock()) {
     state_->storage = Storage::for_variable(full.clone());

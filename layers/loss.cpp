@@ -30,7 +30,7 @@ Tensor label_mask(const Tensor& output, const Tensor& labels) {
 }
 
 Tensor weighted_mean(const Tensor& x, const Tensor& weights) {
-  if (!weights) return mean(x);
+  if (!weights.has_value()) return mean(x);
   const std::int64_t n = x.shape()[0];
   check(weights.shape() == Shape{n}, "weights are ", weights.shape(), ", expected [", n, "]");
   std::vector<std::int64_t> column(static_cast<std::size_t>(x.rank()), 1);
@@ -71,7 +71,7 @@ Tensor LossSum::operator()(const Tensor& output, const Tensor& target, const Ten
   Tensor total;
   for (const WeightedLoss& each : losses) {
     const Tensor value = each.weight * each.loss(output, target, weights);
-    total = total ? total + value : value;
+    total = total.has_value() ? total + value : value;
   }
   return total;
 }

@@ -26,7 +26,9 @@ std::string options_text(const Tree& layer) {
   const Tree::Entry& kind = kind_of(layer);
   Problems problems;
   NamedLayer plain;
-  read_value(Tree{.kind = Tree::Kind::scalar, .text = kind.key}, plain, problems);
+  Tree name = make_tree({}, Tree::Kind::scalar);
+  name.text = kind.key;
+  read_value(name, plain, problems);
   const Tree defaults = parse_yaml(plain.layer.text(), kind.key);
   std::string text;
   for (const Tree::Entry& entry : kind.value.entries) {

@@ -9,6 +9,8 @@
 #include <functional>
 #include <random>
 
+#include "core/fields.h"
+
 namespace nixie {
 namespace {
 
@@ -189,6 +191,12 @@ TEST(YamlPrint, ReadsAsABlock) {
   EXPECT_EQ(print_yaml(tree),
             "model:\n  - conv2d:\n      out: 64\n      kernel:\n        - 3\n        - 5\n  - relu\n  - []\n"
             "data: {}\nname: \"a b\"\nrate: 5e-4\nnone:\n");
+}
+
+TEST(YamlPrint, TextOfAFieldParsesBack) {
+  for (const std::string text : {"plain", "", "a \"b\" c", "C:\\new\\", "line\none\ttab", "bell\x07 \x7f", "null",
+                                 "{a: 1}", "gr\xc3\xbc\xc3\x9f"})
+    EXPECT_EQ(parse_yaml("key: " + field_text(text), "t").find("key")->text, text);
 }
 
 TEST(YamlPrint, ParsesBackToTheSameTree) {

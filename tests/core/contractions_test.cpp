@@ -1,4 +1,6 @@
 // Matrix products, convolution, pooling: gradients of every role in f64, shapes, bad input. Values: tests/backends.
+#include <numeric>
+
 #include "tests/core/support.h"
 
 namespace nixie {
@@ -129,6 +131,49 @@ TEST(Pool, ShapesAndGradients) {
         [&](const std::vector<Tensor>& v) { return square(gradients(sum(exp(max_pool(v[0], row.options))), v)[0]); },
         {x});
   }
+}
+
+// A last window that hangs over divides by the positions up to the end of the padding: PyTorch's numbers.
+TEST(Pool, CeilModeAveragesAsPyTorch) {
+  const auto count = [](const Shape& shape) {
+    std::vector<double> values(static_cast<std::size_t>(shape.size()));
+    std::iota(values.begin(), values.end(), 1.0);
+    return Array::from(values, shape);
+  };
+  const struct {
+    Shape x;
+    PoolOptions options;
+    std::vector<double> with_pad, without;
+  } kRows[] = {
+      {{1, 1, 5}, {.window = {2}, .ceil_mode = true}, {1.5, 3.5, 5}, {1.5, 3.5, 5}},
+      {{1, 1, 4}, {.window = {3}, .stride = {2}, .pad = {1}, .ceil_mode = true}, {1, 3, 2}, {1.5, 3, 4}},
+      {{1, 1, 6, 5},
+       {.window = {3, 2}, .stride = {2, 3}, .pad = {1, 1}, .ceil_mode = true},
+       {7 / 6.0, 4, 5.5, 13.5, 10.5, 23.5, 6.5, 14.25},
+       {3.5, 6, 11, 13.5, 21, 23.5, 26, 28.5}},
+      {{1, 1, 4, 5},
+       {.window = {3, 2}, .stride = {2, 2}, .pad = {1, 0}, .ceil_mode = true},
+       {8 / 3.0, 4, 5, 11.5, 13.5, 15, 8.25, 9.25, 10},
+       {4, 6, 7.5, 11.5, 13.5, 15, 16.5, 18.5, 20}},
+  };
+  for (auto [shape, options, with_pad, without] : kRows) {
+    SCOPED_TRACE(to_string(shape));
+    const Array x = count(shape);
+    expect_values(average_pool(Tensor(x), options), without, 1e-12);
+    options.count_pad = true;
+    expect_values(average_pool(Tensor(x), options), with_pad, 1e-12);
+    expect_gradients([&](const std::vector<Tensor>& v) { return square(average_pool(v[0], options)); }, {x});
+  }
+}
+
+TEST(Pool, L2OfZerosHasAGradientOfZero) {
+  const Tensor x = Array::from(std::vector<double>{0, 0, 3, 4}, {1, 1, 4});
+  const Tensor y = l2_pool(x, {.window = {2}});
+  expect_values(y, {0, 5}, 0);
+  const Tensor gradient = gradients(sum(y), {x})[0];
+  expect_values(gradient, {0, 0, 0.6, 0.8}, 1e-15);
+  const std::vector<double> twice = values_of(gradients(sum(square(gradient)), {x})[0]);
+  for (double value : twice) EXPECT_TRUE(std::isfinite(value));
 }
 
 TEST(Pool, LocalResponseNorm) {

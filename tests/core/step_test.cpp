@@ -56,6 +56,18 @@ TEST(Variable, SetOfAnUnevaluatedExpressionOutsideAStepIsAnError) {
   expect_values(v, {7, 7}, 0);
 }
 
+TEST(Variable, ANumberIsRoundedOnlyToTheVariablesType) {
+  Variable wide("wide", Array::from(std::vector<double>{1, 2}, {2}));
+  wide.set(0.1);
+  EXPECT_EQ(wide.array().to_vector<double>(), (std::vector<double>{0.1, 0.1}));
+  Step step(cpu(), [&](const Inputs&) {
+    wide.set(0.2);
+    return Outputs{};
+  });
+  step({});
+  EXPECT_EQ(wide.array().to_vector<double>(), (std::vector<double>{0.2, 0.2}));
+}
+
 TEST(Variable, SwappedAndCrossedSetsReadOldValues) {
   Variable a("a", numbers({1, 2})), b("b", numbers({3, 4}));
   Step swap(cpu(), [&](const Inputs&) {

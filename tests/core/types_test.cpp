@@ -88,6 +88,22 @@ TEST(Types, WhereAndCastHaveGradients) {
   EXPECT_EQ(g[0].dtype(), Dtype::f32);
 }
 
+template <class T>
+concept TruthValue = requires(const T& x) {
+  x ? 1 : 0;
+};
+
+TEST(Types, LogicalOperatorsAreElementwise) {
+  static_assert(!TruthValue<Tensor>);  // else a && b would ask whether the handles are set
+  const Tensor a = Array::from(std::vector<float>{0, 0, 2, 3}, {4}),
+               b = Array::from(std::vector<float>{0, 1, 0, 4}, {4});
+  expect_values(a && b, {0, 0, 0, 1}, 0);
+  expect_values(a || b, {0, 1, 1, 1}, 0);
+  expect_values(!a, {1, 1, 0, 0}, 0);
+  expect_values(!(a > 2) && b == 0, {1, 0, 1, 0}, 0);
+  EXPECT_EQ((a && b).dtype(), Dtype::u8);
+}
+
 TEST(Types, WrongTypesAreNamed) {
   testing::expect_error([] { zeros({2}) & zeros({2}); }, "bit_and: input is f32, expected an integer type");
   testing::expect_error([] { take(zeros({3}), zeros({2})); }, "take: indices are f32, expected an integer type");
