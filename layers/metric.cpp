@@ -17,7 +17,7 @@ Tensor among_largest(const Tensor& output, const Tensor& labels, int k) {
 
 // {sum(w x), sum(w)}, counting each element of x [N, 1, ...].
 Tensor sums_of(const Tensor& x, const Tensor& weights) {
-  const Tensor w = weights ? weights : ones({x.shape()[0]});
+  const Tensor w = weights.has_value() ? weights : ones({x.shape()[0]});
   std::vector<std::int64_t> column(static_cast<std::size_t>(x.rank()), 1);
   column[0] = x.shape()[0];
   const double per_sample = static_cast<double>(x.shape().size()) / static_cast<double>(x.shape()[0]);
@@ -66,7 +66,7 @@ ClassCounts class_counts(const Tensor& output, const Tensor& labels, const Tenso
   others.erase(others.begin() + 1);
   std::vector<std::int64_t> column(static_cast<std::size_t>(output.rank()), 1);
   column[0] = output.shape()[0];
-  const Tensor w = weights ? reshape(weights, column) : ones({});
+  const Tensor w = weights.has_value() ? reshape(weights, column) : ones({});
   return {sum(w * logical_and(present, given), others, false), sum(w * given, others, false),
           sum(w * present, others, false)};
 }

@@ -172,7 +172,7 @@ TEST(Pool, L2OfZerosHasAGradientOfZero) {
   expect_values(y, {0, 5}, 0);
   const Tensor gradient = gradients(sum(y), {x})[0];
   expect_values(gradient, {0, 0, 0.6, 0.8}, 1e-15);
-  const std::vector<double> twice = values_of(gradients(sum(square(gradient)), {x})[0]);
+  const std::vector<double> twice = testing::values_of(gradients(sum(square(gradient)), {x})[0]);
   for (double value : twice) EXPECT_TRUE(std::isfinite(value));
 }
 

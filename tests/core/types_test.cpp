@@ -95,12 +95,12 @@ concept TruthValue = requires(const T& x) {
 
 TEST(Types, LogicalOperatorsAreElementwise) {
   static_assert(!TruthValue<Tensor>);  // else a && b would ask whether the handles are set
-  const Tensor a = Array::from(std::vector<float>{0, 0, 2, 3}, {4}),
-               b = Array::from(std::vector<float>{0, 1, 0, 4}, {4});
-  expect_values(a && b, {0, 0, 0, 1}, 0);
+  const Tensor a = Array::from(std::vector<float>{0, 2, 0, 3}, {4}),
+               b = Array::from(std::vector<float>{0, 1, 4, 0}, {4});
+  expect_values(a && b, {0, 1, 0, 0}, 0);
   expect_values(a || b, {0, 1, 1, 1}, 0);
-  expect_values(!a, {1, 1, 0, 0}, 0);
-  expect_values(!(a > 2) && b == 0, {1, 0, 1, 0}, 0);
+  expect_values(!a, {1, 0, 1, 0}, 0);
+  expect_values(!(a > 2) && b == 0, {1, 0, 0, 0}, 0);
   EXPECT_EQ((a && b).dtype(), Dtype::u8);
 }
 
