@@ -93,6 +93,14 @@ concept TruthValue = requires(const T& x) {
   x ? 1 : 0;
 };
 
+// Once more what the compiler got wrong: see -mmove-max in CMakeLists.txt.
+TEST(Types, ListsOfNumbersAreWhatTheySay) {
+  const auto text = [](const auto& values) { return fmt::format("{}", fmt::join(values, " ")); };
+  EXPECT_EQ(text(std::vector<double>{1, 1, 0, 0}), "1 1 0 0");
+  EXPECT_EQ(text(std::vector<std::int64_t>{7, 7, 0, 0}), "7 7 0 0");
+  EXPECT_EQ(text(std::vector<int>{3, 3, 3, 3, 0, 0, 0, 0}), "3 3 3 3 0 0 0 0");
+}
+
 TEST(Types, LogicalOperatorsAreElementwise) {
   static_assert(!TruthValue<Tensor>);  // else a && b would ask whether the handles are set
   const Tensor a = Array::from(std::vector<float>{0, 2, 0, 3}, {4}),
