@@ -67,6 +67,11 @@ class Backend {
 
   /// What `evaluate` compiled, by the structure of the expression.
   std::unordered_map<std::string, std::shared_ptr<Executable>> compiled;
+  /// Expires when the backend is destroyed.
+  std::weak_ptr<const void> life() const { return life_; }
+
+ private:
+  std::shared_ptr<const int> life_ = std::make_shared<const int>(0);
 };
 
 /// The backend that `evaluate` and host reads use where none is named; throws until one is set.

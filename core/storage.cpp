@@ -34,7 +34,11 @@ Storage::Storage(Dtype dtype, Shape shape, Backend& backend)
     : Storage(dtype, shape, backend, backend.allocate(shape.size() * size_of(dtype))) {}
 
 Storage::Storage(Dtype dtype, Shape shape, Backend& backend, std::shared_ptr<Buffer> buffer)
-    : dtype_(dtype), shape_(std::move(shape)), backend_(&backend), buffer_(std::move(buffer)) {}
+    : dtype_(dtype),
+      shape_(std::move(shape)),
+      backend_(&backend),
+      backend_life_(backend.life()),
+      buffer_(std::move(buffer)) {}
 
 std::shared_ptr<Storage> Storage::for_variable(Array host) {
   auto storage = std::make_shared<Storage>(std::move(host));
@@ -58,6 +62,8 @@ void Storage::upload(const Array& array) {
 
 Array Storage::read() const {
   if (!host_) {
+    check(!backend_life_.expired(), "a value of ", dtype_, " ", shape_,
+          " is read after the backend that held it; keep the backend as long as its values");
     Array array(dtype_, shape_);
     backend_->download(*buffer_, array.bytes(), array.size_bytes());
     host_ = reordered(*backend_) ? swapped(array, true) : std::move(array);
@@ -69,7 +75,8 @@ void Storage::write(const Array& array) {
   check(array.shape() == shape_ && array.dtype() == dtype_, "storage of ", dtype_, " ", shape_, " is given ",
         array.dtype(), " ", array.shape());
   version_ = next_version();
-  if (!buffer_) {
+  if (!buffer_ || backend_life_.expired()) {
+    buffer_ = nullptr;
     host_ = array.clone();
     return;
   }
@@ -78,17 +85,18 @@ void Storage::write(const Array& array) {
 }
 
 std::shared_ptr<Buffer> Storage::on(Backend& backend) {
-  if (buffer_ && backend_ == &backend) return buffer_;
+  if (is_on(backend)) return buffer_;
   const Array array = read();
   buffer_ = backend.allocate(array.size_bytes());
   backend_ = &backend;
+  backend_life_ = backend.life();
   upload(array);
   host_.reset();  // large weights would else lie in memory twice
   return buffer_;
 }
 
 std::shared_ptr<Buffer> Storage::staged(Backend& backend, std::shared_ptr<Storage>& staging) const {
-  if (buffer_ && backend_ == &backend && !reordered(backend)) return buffer_;
+  if (is_on(backend) && !reordered(backend)) return buffer_;
   if (!staging) staging = std::make_shared<Storage>(dtype_, shape_, backend);
   const Array array = read();
   staging->upload(array);

@@ -9,7 +9,8 @@
 
 namespace nixie {
 
-/// Elements of fixed shape and type. Moves them between host and backend when asked; backends must outlive it.
+/// Elements of fixed shape and type. Moves them between host and backend when asked. What only a backend held is lost
+/// with it: reading it then throws Fault::usage.
 class Storage {
  public:
   explicit Storage(Array host);
@@ -43,6 +44,7 @@ class Storage {
  private:
   static std::uint64_t next_version();
   bool reordered(const Backend& backend) const;
+  bool is_on(const Backend& backend) const { return buffer_ && backend_ == &backend && !backend_life_.expired(); }
   void upload(const Array& array);
   Dtype dtype_;
   Shape shape_;
@@ -50,6 +52,7 @@ class Storage {
   std::uint64_t version_ = next_version();
   mutable std::optional<Array> host_;  ///< none when only the backend holds the elements
   Backend* backend_ = nullptr;
+  std::weak_ptr<const void> backend_life_;
   std::shared_ptr<Buffer> buffer_;  ///< null when only the host holds them
 };
 

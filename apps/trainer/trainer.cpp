@@ -5,6 +5,7 @@
 
 #include "apps/trainer/machine.h"
 #include "apps/trainer/run_folder.h"
+#include "configs/changes.h"
 
 namespace nixie {
 namespace {
@@ -132,6 +133,9 @@ void Trainer::restore(const Checkpoint& checkpoint) {
   accuracy_sum_.set(state_.accuracy_sum);
   evaluation_.reset();
   progress_.line(fmt::format("resumed after step {}", state_.step));
+  if (checkpoint.config.empty()) return;
+  for (const std::string& change : config_changes(checkpoint.config, config_text(config_)))
+    progress_.line("changed since the checkpoint: " + change);
 }
 
 void Trainer::open_tables() {

@@ -68,6 +68,22 @@ TEST(Variable, ANumberIsRoundedOnlyToTheVariablesType) {
   EXPECT_EQ(wide.array().to_vector<double>(), (std::vector<double>{0.2, 0.2}));
 }
 
+TEST(Variable, OutlivesABackend) {
+  Variable v("v", numbers({1, 2}));
+  {
+    const auto backend = make_backend("cpu");
+    Step step(*backend, [&](const Inputs&) {
+      v.set(v + 1);
+      return Outputs{};
+    });
+    step({});
+  }
+  expect_error([&] { v.array(); }, "read after the backend that held it");
+  expect_error([&] { evaluate(v * 2, cpu()); }, "read after the backend that held it");
+  v.set(numbers({5, 6}));
+  expect_values(v * 2, {10, 12}, 0);
+}
+
 TEST(Variable, SwappedAndCrossedSetsReadOldValues) {
   Variable a("a", numbers({1, 2})), b("b", numbers({3, 4}));
   Step swap(cpu(), [&](const Inputs&) {

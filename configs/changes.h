@@ -1,0 +1,13 @@
+// What differs between two configurations.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace nixie {
+
+/// One line for each value that differs, by its path: `schedule.step.rate: 0.1 -> 0.01`; what one side lacks is
+/// `nothing`. Both are YAML texts, as `config_text` prints them.
+std::vector<std::string> config_changes(const std::string& before, const std::string& after);
+
+}  // namespace nixie
