@@ -34,6 +34,20 @@ struct Warmup {
 };
 std::string field_text(const Warmup& warmup);
 
+// What most schedules have.
+template <class T>
+constexpr auto warmup_field() {
+  return field("warmup", &T::warmup, "linear start");
+}
+template <class T>
+constexpr auto first_rate_field() {
+  return field("rate", &T::rate, "first learning rate", {0});
+}
+template <class T>
+constexpr auto factor_field() {
+  return field("factor", &T::factor, "what the rate is multiplied by", {0});
+}
+
 // Each schedule's `at` is its formula, without warm-up, for a step counted from 0. Real is double or Tensor (f32).
 // t is the step in epochs.
 
@@ -44,8 +58,7 @@ struct ConstantRate {
 
   static constexpr const char* name = "constant";
   static constexpr auto fields() {
-    return std::tuple{field("rate", &ConstantRate::rate, "learning rate", {0}),
-                      field("warmup", &ConstantRate::warmup, "linear start")};
+    return std::tuple{field("rate", &ConstantRate::rate, "learning rate", {0}), warmup_field<ConstantRate>()};
   }
   template <class Real>
   Real at(const Real& step, const RunLength& run) const;
@@ -58,10 +71,8 @@ struct StepRate {
 
   static constexpr const char* name = "step";
   static constexpr auto fields() {
-    return std::tuple{field("rate", &StepRate::rate, "first learning rate", {0}),
-                      field("factor", &StepRate::factor, "what the rate is multiplied by", {0}),
-                      field("every", &StepRate::every, "epochs between changes", {1e-9}),
-                      field("warmup", &StepRate::warmup, "linear start")};
+    return std::tuple{first_rate_field<StepRate>(), factor_field<StepRate>(),
+                      field("every", &StepRate::every, "epochs between changes", {1e-9}), warmup_field<StepRate>()};
   }
   template <class Real>
   Real at(const Real& step, const RunLength& run) const;
@@ -75,10 +86,9 @@ struct MultistepRate {
 
   static constexpr const char* name = "multistep";
   static constexpr auto fields() {
-    return std::tuple{field("rate", &MultistepRate::rate, "first learning rate", {0}),
-                      field("factor", &MultistepRate::factor, "what the rate is multiplied by", {0}),
+    return std::tuple{first_rate_field<MultistepRate>(), factor_field<MultistepRate>(),
                       field("milestones", &MultistepRate::milestones, "epochs at which it changes", {0}),
-                      field("warmup", &MultistepRate::warmup, "linear start")};
+                      warmup_field<MultistepRate>()};
   }
   template <class Real>
   Real at(const Real& step, const RunLength& run) const;
@@ -91,9 +101,9 @@ struct ExponentialRate {
 
   static constexpr const char* name = "exponential";
   static constexpr auto fields() {
-    return std::tuple{field("rate", &ExponentialRate::rate, "first learning rate", {0}),
+    return std::tuple{first_rate_field<ExponentialRate>(),
                       field("factor", &ExponentialRate::factor, "what an epoch multiplies the rate by", {0}),
-                      field("warmup", &ExponentialRate::warmup, "linear start")};
+                      warmup_field<ExponentialRate>()};
   }
   template <class Real>
   Real at(const Real& step, const RunLength& run) const;
@@ -106,10 +116,9 @@ struct PolynomialRate {
 
   static constexpr const char* name = "polynomial";
   static constexpr auto fields() {
-    return std::tuple{field("rate", &PolynomialRate::rate, "first learning rate", {0}),
-                      field("power", &PolynomialRate::power, "exponent", {0}),
+    return std::tuple{first_rate_field<PolynomialRate>(), field("power", &PolynomialRate::power, "exponent", {0}),
                       field("epochs", &PolynomialRate::epochs, "where the rate becomes 0; 0 = the run's end", {0}),
-                      field("warmup", &PolynomialRate::warmup, "linear start")};
+                      warmup_field<PolynomialRate>()};
   }
   template <class Real>
   Real at(const Real& step, const RunLength& run) const;
@@ -122,10 +131,9 @@ struct CosineRate {
 
   static constexpr const char* name = "cosine";
   static constexpr auto fields() {
-    return std::tuple{field("rate", &CosineRate::rate, "first learning rate", {0}),
-                      field("low", &CosineRate::low, "last learning rate", {0}),
+    return std::tuple{first_rate_field<CosineRate>(), field("low", &CosineRate::low, "last learning rate", {0}),
                       field("epochs", &CosineRate::epochs, "where the rate is lowest; 0 = the run's end", {0}),
-                      field("warmup", &CosineRate::warmup, "linear start")};
+                      warmup_field<CosineRate>()};
   }
   template <class Real>
   Real at(const Real& step, const RunLength& run) const;
@@ -141,14 +149,14 @@ struct PlateauRate {
 
   static constexpr const char* name = "plateau";
   static constexpr auto fields() {
-    return std::tuple{field("rate", &PlateauRate::rate, "first learning rate", {0}),
+    return std::tuple{first_rate_field<PlateauRate>(),
                       field("factor", &PlateauRate::factor, "what the rate is multiplied by", {0, 1}),
                       field("threshold", &PlateauRate::threshold, "relative change that counts as better", {0}),
                       field("low", &PlateauRate::low, "lowest learning rate", {0}),
                       field("patience", &PlateauRate::patience, "observations without a better one", {0}),
                       field("cooldown", &PlateauRate::cooldown, "observations to wait after a change", {0}),
                       field("maximize", &PlateauRate::maximize, "larger is better (accuracy, not loss)"),
-                      field("warmup", &PlateauRate::warmup, "linear start")};
+                      warmup_field<PlateauRate>()};
   }
   template <class Real>
   Real at(const Real& step, const RunLength& run) const;

@@ -64,7 +64,7 @@ class Walk {
     problems.raise();
     Parameters parameters;
     Scope scope(name, kind.key);
-    const Shape out = output_shape(named.layer.build(in, parameters), in);
+    Shape out = output_shape(named.layer.build(in, parameters), in);
     if (const Tree* branches = kind.value.find("branches")) {
       layers_side_by_side(*branches, name, in);
       rows_.push_back({name, kind.key, sample_text(out), "", "of the above"});

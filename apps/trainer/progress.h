@@ -13,7 +13,7 @@ struct Interval {
   std::int64_t epoch = 0;  ///< from 0, of the last step
   std::int64_t step = 0;   ///< steps done
   double loss = 0, accuracy = 0, rate = 0;
-  double loss_scale = 0;          ///< 0: not dynamic
+  double loss_scale = 0;           ///< 0: not dynamic
   std::int64_t skipped_steps = 0;  ///< since the run began, for gradients that were not finite
 };
 

@@ -42,7 +42,7 @@ bool make_folder(const fs::path& folder) {
 fs::path make_run_folder(const fs::path& root, const std::string& name) {
   const fs::path parent = root / name;
   for (int number = largest_number(parent) + 1;; ++number) {  // another run may take the number first
-    const fs::path folder = parent / std::to_string(number);
+    fs::path folder = parent / std::to_string(number);
     if (make_folder(folder)) return folder;
   }
 }

@@ -24,7 +24,7 @@ struct PhaseAxis {
     count = first < in ? (in - 1 - first) / stride + 1 : 0;
     base = (first + pad - remainder) / stride;
     for (std::int64_t i = 0; i < window; ++i)
-      if (i * dilation % stride == remainder) taps.push_back({i, (i * dilation - remainder) / stride});
+      if (i * dilation % stride == remainder) taps.emplace_back(i, (i * dilation - remainder) / stride);
   }
   std::int64_t widest() const { return taps.back().second; }
   std::int64_t narrowest() const { return taps.front().second; }

@@ -172,8 +172,8 @@ std::int64_t most_splits(const Product& p, const Tiling& t) {
 // results are none either.
 Tiling tiling_of(const Product& p, bool tensor_cores, bool wide_numbers) {
   static const std::vector<Tiling> kFloat{{128, 128, 8, 8, 8, 1, 256}, {64, 128, 16, 8, 8, 1, 128},
-                                          {128, 64, 16, 8, 8, 1, 128},  {128, 32, 16, 8, 4, 1, 128},
-                                          {64, 64, 16, 8, 4, 1, 128},   {32, 32, 16, 4, 4, 1, 64}};
+                                          {128, 64, 16, 8, 8, 1, 128}, {128, 32, 16, 8, 4, 1, 128},
+                                          {64, 64, 16, 8, 4, 1, 128},  {32, 32, 16, 4, 4, 1, 64}};
   static const std::vector<Tiling> kTensor{{128, 128, 32, 4, 4, 4, 256},
                                            {128, 64, 32, 4, 4, 2, 256},
                                            {64, 64, 32, 4, 4, 2, 128},
