@@ -16,7 +16,7 @@ class CudaBackend final : public Backend {
 
   std::string name() const override { return "cuda"; }
   Target target() const override { return {.channels_last = true, .overlaps = true}; }
-  void lower(Plan& plan) override { cuda::lower(plan); }
+  void lower(Plan& plan) override { cuda::lower(plan, device_->is_hopper()); }
   std::shared_ptr<Buffer> allocate(std::int64_t size_bytes) override { return device_->allocate(size_bytes); }
   void upload(const void* from, Buffer& to, std::int64_t size_bytes) override {
     device_->guard([&] { device_->staging().copy(from, to.address(), size_bytes, device_->stream()); });

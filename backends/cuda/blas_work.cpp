@@ -74,6 +74,7 @@ class BlasWork final : public Work {
     choose();
   }
   std::int64_t scratch_bytes() const override { return static_cast<std::int64_t>(choice_.workspaceSize); }
+  std::string variant() const override { return "cuBLASLt"; }
 
   void enqueue(const Addresses& addresses, cudaStream_t stream) const override {
     const auto address = [&](const BlasProblem::Matrix& matrix) {

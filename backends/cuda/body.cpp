@@ -82,7 +82,7 @@ std::string raw_literal(double value, Dtype dtype) {
 
 }  // namespace
 
-BodyWriter::BodyWriter(const Plan& plan, const Kernel& kernel, bool coordinates, bool plain)
+BodyWriter::BodyWriter(const Plan& plan, const Kernel& kernel, bool coordinates, Order order)
     : plan_(plan), kernel_(kernel), coordinates_(at(kernel.domain.rank()), -1) {
   for (const auto* accesses : {&kernel.loads, &kernel.stores})
     for (const Access& access : *accesses) paths_.push_back({access.offset, access.strides, access.inside});
@@ -100,7 +100,9 @@ BodyWriter::BodyWriter(const Plan& plan, const Kernel& kernel, bool coordinates,
     strides[at(axis)] = 1;
     if (wanted[at(axis)]) coordinates_[at(axis)] = add_path(std::move(strides));
   }
-  walk_ = plain ? plain_walk(domain, paths_) : make_walk(domain, kernel.reduced, paths_, priority);
+  walk_ = order == Order::domain   ? plain_walk(domain, paths_)
+          : order == Order::pixels ? make_walk(domain, {1}, paths_, {})
+                                   : make_walk(domain, kernel.reduced, paths_, priority);
   wide_ = needs_64_bits(walk_);
 }
 

@@ -12,7 +12,8 @@ namespace nixie::cuda {
 
 /// A pointer member of Body; the host passes them, in order, as the kernel's one argument.
 struct Argument {
-  static constexpr int kScalars = -1, kScratch = -2;  ///< in place of a slot: the plan's scalars; the kernel's scratch
+  /// In place of a slot: the plan's scalars; the kernel's scratch; its table.
+  static constexpr int kScalars = -1, kScratch = -2, kTable = -3;
   int slot = 0;
   std::int64_t offset_bytes = 0;
 };
@@ -29,10 +30,17 @@ struct Frame {
   std::string head{};             ///< the expression of Primitive::head, evaluated once per lane
 };
 
+/// What a walk over a kernel's domain looks like.
+enum class Order {
+  memory,  ///< neighbours in memory are neighbours
+  domain,  ///< the domain itself
+  pixels,  ///< images: every axis but the channels in the domain's order, then the channels
+};
+
 class BodyWriter {
  public:
-  /// `coordinates`: the head reads positions along the domain's own axes. `plain`: the walk is the domain itself.
-  BodyWriter(const Plan& plan, const Kernel& kernel, bool coordinates = false, bool plain = false);
+  /// `coordinates`: the head reads positions along the domain's own axes.
+  BodyWriter(const Plan& plan, const Kernel& kernel, bool coordinates = false, Order order = Order::memory);
 
   const Walk& walk() const { return walk_; }
   bool wide() const { return wide_; }  ///< indices need 64 bits

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "backends/cuda/hopper_conv.h"
 #include "backends/cuda/print.h"
 
 namespace nixie::cuda {
@@ -54,11 +55,14 @@ KernelCode generate_map(const Plan& plan, const Kernel& kernel) {
   text += "  void run(Index group, const Loads& loads) const {\n" + positions + code.run + "  }\n};\n";
   text += entry_point("kernel0", std::to_string(kThreads), "map(body)");
   result.arguments = body.arguments();
+  result.variant = kernel.head ? "gather" : "map";
   if (groups > 0) result.launches.push_back({"kernel0", (groups + kThreads - 1) / kThreads, kThreads});
   return result;
 }
 
-KernelCode generate(const Plan& plan, const Kernel& kernel) {
+KernelCode generate(const Plan& plan, const Kernel& kernel, bool hopper) {
+  if (hopper)
+    if (const auto conv = as_hopper_conv(plan, kernel)) return generate_hopper_conv(plan, kernel, *conv);
   if (!kernel.reduced.empty()) return generate_reduce(plan, kernel);
   const bool product =
       kernel.head && (std::holds_alternative<Matmul>(kernel.head->op) || std::holds_alternative<Conv>(kernel.head->op));

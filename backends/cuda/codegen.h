@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "backends/cuda/body.h"
+#include "backends/cuda/tensor_map.h"
 #include "core/plan.h"
 
 namespace nixie::cuda {
@@ -14,18 +15,24 @@ struct Launch {
   std::string entry;
   std::int64_t blocks = 0;
   int threads = 0;
+  std::int64_t blocks_y = 1;
+  std::int64_t shared_bytes = 0;  ///< dynamic
+  std::vector<int> maps = {};     ///< which of the code's tensor maps it takes, before the pointers
 };
 
 struct KernelCode {
   std::string source;
   std::vector<Argument> arguments;
-  std::vector<Launch> launches;    ///< none when there is nothing to compute
-  std::int64_t scratch_bytes = 0;  ///< zero before the first run, left zero where that matters
+  std::vector<Launch> launches;          ///< none when there is nothing to compute
+  std::int64_t scratch_bytes = 0;        ///< zero before the first run, left zero where that matters
+  std::vector<TensorMap> maps = {};      ///< for the copy engine
+  std::vector<std::int32_t> table = {};  ///< constants in device memory: Argument::kTable
+  std::string variant = {};              ///< which template with which tile, for traces
 };
 
-/// The code of a kernel, its head included.
+/// The code of a kernel, its head included; on Hopper chips (sm_90a) with their own kernels where they fit.
 /// The text does not depend on where slots lie, so equal kernels compile once.
-KernelCode generate(const Plan& plan, const Kernel& kernel);
+KernelCode generate(const Plan& plan, const Kernel& kernel, bool hopper = false);
 
 /// What every generated program ends with: an entry point that passes Body on.
 /// `bounds`: of the launch: the threads of a block, perhaps the blocks that must fit a multiprocessor.

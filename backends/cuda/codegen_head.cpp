@@ -195,7 +195,7 @@ Tiling tiling_of(const Product& p, bool tensor_cores, bool wide_numbers) {
 }
 
 KernelCode generate_product(const Plan& plan, const Kernel& kernel, const Product& p) {
-  BodyWriter body(plan, kernel, false, true);
+  BodyWriter body(plan, kernel, false, Order::domain);
   const Head& head = *kernel.head;
   const Dtype compute = compute_dtype(head.dtype);
   const int rank = kernel.domain.rank();
@@ -247,6 +247,7 @@ KernelCode generate_product(const Plan& plan, const Kernel& kernel, const Produc
   text += entry_point("kernel0", fmt::format("{}, {}", t.threads, blocks),
                       fmt::format("{}({}<Body>(body))", tensor_cores ? "gemm_mma" : "gemm", p.problem));
   result.arguments = body.arguments();
+  result.variant = tensor_cores ? "gemm_mma" : "gemm";
   if (kernel.domain.size() > 0) result.launches.push_back({"kernel0", t.tiles * t.splits, t.threads});
   return result;
 }

@@ -228,6 +228,7 @@ KernelCode generate_reduce(const Plan& plan, const Kernel& kernel) {
     if (kept_groups > 0) result.launches.push_back({name, g.tiles * (spreads ? pieces : g.splits), g.threads()});
   }
   result.arguments = body.arguments();
+  result.variant = "reduce";
   return result;
 }
 

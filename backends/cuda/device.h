@@ -38,6 +38,7 @@ class Device : public std::enable_shared_from_this<Device> {
   cudaStream_t stream() const { return stream_; }
   int ordinal() const { return ordinal_; }
   const std::string& architecture() const { return architecture_; }
+  bool is_hopper() const { return architecture_ == "sm_90a"; }
   const std::string& name() const { return name_; }
   Staging& staging() { return staging_; }
   /// Memory ordered on the stream; throws Fault::memory with what is free.

@@ -67,7 +67,7 @@ class CudaExecutable final : public Executable {
         work_[k] = make_blas_work(plan_, *problem);
       } else {
         generated.push_back(k);
-        codes.push_back(generate(plan_, plan_.kernels[k]));
+        codes.push_back(generate(plan_, plan_.kernels[k], device_->is_hopper()));
       }
     }
     std::vector<std::unique_ptr<Work>> made = make_jit_work(*device_, codes);
@@ -139,7 +139,8 @@ class CudaExecutable final : public Executable {
     for (std::size_t k = 0; k < work_.size(); ++k) {
       float milliseconds = 0;
       CUDA_CHECK(cudaEventElapsedTime(&milliseconds, events[k], events[k + 1]));
-      fmt::print(stderr, "{:9.1f} us  {} {}\n", 1e3 * milliseconds, plan_.kernels[k].label, plan_.kernels[k].domain);
+      fmt::print(stderr, "{:9.1f} us  {} {} by {}\n", 1e3 * milliseconds, plan_.kernels[k].label,
+                 plan_.kernels[k].domain, work_[k]->variant());
     }
   }
 

@@ -11,38 +11,73 @@ namespace {
 class JitWork final : public Work {
  public:
   JitWork(const KernelCode& code, std::shared_ptr<Library> library)
-      : arguments_(code.arguments), scratch_bytes_(code.scratch_bytes), library_(std::move(library)) {
+      : arguments_(code.arguments),
+        maps_(code.maps),
+        scratch_bytes_(code.scratch_bytes),
+        variant_(code.variant),
+        library_(std::move(library)) {
+    if (const std::size_t bytes = code.table.size() * sizeof(std::int32_t)) {
+      CUDA_CHECK(cudaMalloc(table_.out(), bytes));
+      CUDA_CHECK(cudaMemcpy(table_, code.table.data(), bytes, cudaMemcpyHostToDevice));
+    }
     for (const Launch& launch : code.launches) {
       Entry entry;
       CUDA_CHECK(cudaLibraryGetKernel(&entry.kernel, *library_, launch.entry.c_str()));
-      entry.blocks = static_cast<unsigned>(launch.blocks);
-      entry.threads = static_cast<unsigned>(launch.threads);
+      entry.grid = dim3(static_cast<unsigned>(launch.blocks), static_cast<unsigned>(launch.blocks_y));
+      entry.threads = dim3(static_cast<unsigned>(launch.threads));
+      entry.shared_bytes = static_cast<std::size_t>(launch.shared_bytes);
+      entry.maps = launch.maps;
+      if (launch.shared_bytes > 0)
+        CUDA_CHECK(cudaFuncSetAttribute(reinterpret_cast<const void*>(entry.kernel),
+                                        cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                        static_cast<int>(launch.shared_bytes)));
       entries_.push_back(entry);
     }
   }
   std::int64_t scratch_bytes() const override { return scratch_bytes_; }
+  std::string variant() const override { return variant_; }
 
   void enqueue(const Addresses& addresses, cudaStream_t stream) const override {
     std::vector<char*> body;
-    for (const Argument& argument : arguments_) {
-      char* base = argument.slot == Argument::kScalars   ? addresses.scalars
-                   : argument.slot == Argument::kScratch ? addresses.scratch
-                                                         : addresses.slots[static_cast<std::size_t>(argument.slot)];
-      body.push_back(base + argument.offset_bytes);
+    for (const Argument& argument : arguments_) body.push_back(base(argument, addresses) + argument.offset_bytes);
+    std::vector<EncodedMap> maps;
+    for (const TensorMap& map : maps_)
+      maps.push_back(encode(map, addresses.slots[static_cast<std::size_t>(map.slot)] + map.offset_bytes));
+    for (const Entry& entry : entries_) {
+      std::vector<void*> parameters;
+      for (int map : entry.maps) parameters.push_back(&maps[static_cast<std::size_t>(map)]);
+      parameters.push_back(body.data());
+      CUDA_CHECK(cudaLaunchKernel(reinterpret_cast<const void*>(entry.kernel), entry.grid, entry.threads,
+                                  parameters.data(), entry.shared_bytes, stream));
     }
-    void* parameters[] = {body.data()};
-    for (const Entry& entry : entries_)
-      CUDA_CHECK(cudaLaunchKernel(reinterpret_cast<const void*>(entry.kernel), dim3(entry.blocks), dim3(entry.threads),
-                                  parameters, 0, stream));
   }
 
  private:
   struct Entry {
     cudaKernel_t kernel;
-    unsigned blocks, threads;
+    dim3 grid, threads;
+    std::size_t shared_bytes;
+    std::vector<int> maps;
   };
+
+  char* base(const Argument& argument, const Addresses& addresses) const {
+    switch (argument.slot) {
+      case Argument::kScalars:
+        return addresses.scalars;
+      case Argument::kScratch:
+        return addresses.scratch;
+      case Argument::kTable:
+        return static_cast<char*>(table_.get());
+      default:
+        return addresses.slots[static_cast<std::size_t>(argument.slot)];
+    }
+  }
+
   std::vector<Argument> arguments_;
+  std::vector<TensorMap> maps_;
   std::int64_t scratch_bytes_;
+  std::string variant_;
+  Handle<void*, cudaFree> table_;
   std::shared_ptr<Library> library_;
   std::vector<Entry> entries_;
 };

@@ -1,12 +1,26 @@
 // Lowering: what the CUDA backend changes in a plan before memory is laid out.
 #pragma once
 
+#include <utility>
+
 #include "core/plan.h"
 
 namespace nixie::cuda {
 
 /// Splits kernels whose matrix product a library computes into the product and the stages that follow it, and copies
-/// filters to channels-last where the images are.
-void lower(Plan& plan);
+/// filters to channels-last where the images are. `hopper`: also makes plans fit Hopper's own kernels.
+void lower(Plan& plan, bool hopper = false);
+
+/// The head of a kernel alone, into a new slot of these strides and the type it is accumulated in; and the kernel's
+/// stages, reading it from there.
+std::pair<Kernel, Kernel> split_head(Plan& plan, const Kernel& kernel, const Strides& strides,
+                                     const std::string& label);
+
+/// A kernel that copies an operand into a new slot of these strides; the operand becomes the copy.
+Kernel pack(Plan& plan, Operand& operand, const Strides& strides, const std::string& name);
+
+/// Copies operands of 16-bit convolutions to channels-last, lets a filter gradient leave its update to a kernel of its
+/// own, and has it sum the bias gradient on the way.
+void lower_for_hopper(Plan& plan);
 
 }  // namespace nixie::cuda

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "backends/cuda/handle.h"
@@ -19,6 +20,7 @@ class Work {
  public:
   virtual ~Work() = default;
   virtual std::int64_t scratch_bytes() const = 0;
+  virtual std::string variant() const = 0;  ///< what runs it, for traces
   virtual void enqueue(const Addresses& addresses, cudaStream_t stream) const = 0;
 };
 

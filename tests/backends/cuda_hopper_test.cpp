@@ -1,115 +1,152 @@
-// The Hopper kernels without a GPU: every tile that the benchmark nets use compiles, without spills and with the tensor
-// cores' instructions as written.
+// Hopper's own kernels: over a table of layers they compile without spills and with the tensor cores' instructions as
+// written; with a device, their results are held against the same plan in doubles on the CPU, outputs poisoned before.
 #ifdef NIXIE_WITH_CUDA
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <map>
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <set>
 
+#include "backends/cpu/backend.h"
+#include "backends/cuda/backend.h"
+#include "backends/cuda/hopper_conv.h"
 #include "backends/cuda/jit.h"
+#include "backends/cuda/lowering.h"
+#include "core/array.h"
+#include "core/memory.h"
+#include "tests/backends/hopper_plans.h"
 
-namespace nixie::cuda {
+namespace nixie {
 namespace {
 
-using Defines = std::map<std::string, int>;
+using cuda_plans::Draft;
 
-std::string source_of(const std::string& file, const Defines& defines) {
-  std::string source;
-  for (const auto& [name, value] : defines) source += fmt::format("#define {} {}\n", name, value);
-  return source + fmt::format("#include \"{}\"\n", file);
+// The same plan over the same values with every number a double.
+Draft in_doubles(Draft draft) {
+  const auto widen = [](Dtype& dtype) { dtype = is_floating(dtype) ? Dtype::f64 : dtype; };
+  for (Slot& slot : draft.plan.slots) widen(slot.dtype);
+  for (Kernel& kernel : draft.plan.kernels) {
+    if (kernel.head) widen(kernel.head->dtype);
+    for (Dtype& dtype : kernel.carried) widen(dtype);
+    for (Stage& stage : kernel.stages)
+      for (Instruction& in : stage.body) widen(in.type);
+  }
+  return draft;
 }
 
-Defines with(Defines base, const Defines& changes) {
-  for (const auto& [name, value] : changes) base[name] = value;
-  return base;
+// What a slot holds before the run. Values are drawn as the slot's type in `original` has them.
+Array initial(const Slot& slot, Dtype original, bool poisoned, unsigned seed) {
+  Array array(slot.dtype, slot.shape);
+  std::mt19937 random(seed);
+  std::uniform_real_distribution<double> real(-1, 1);
+  std::uniform_int_distribution<int> small(0, 3);
+  visit_dtype(slot.dtype, [&](auto type) {
+    using T = decltype(type);
+    visit_dtype(original, [&](auto stored) {
+      for (T& x : array.data<T>())
+        x = convert<T>(convert<double>(
+            convert<decltype(stored)>(is_floating(original) ? real(random) : static_cast<double>(small(random)))));
+    });
+  });
+  if (poisoned) std::memset(array.bytes(), 0xff, static_cast<std::size_t>(array.size_bytes()));
+  return array;
 }
 
-void expect_clean(const std::vector<std::string>& sources, const std::string& architecture) {
-  const std::vector<Cubin> cubins = compile_sources(sources, architecture);
-  ASSERT_EQ(cubins.size(), sources.size());
+std::vector<Array> run(Backend& backend, const Draft& draft, const Draft& original, int times) {
+  Plan plan = draft.plan;
+  backend.lower(plan);
+  plan_memory(plan);
+  const auto executable = backend.compile(plan);
+  std::set<int> read;
+  for (const Kernel& kernel : draft.plan.kernels)
+    for (int slot : slots_read(kernel)) read.insert(slot);
+  std::vector<std::shared_ptr<Buffer>> buffers;
+  for (int slot : plan.externals)
+    buffers.push_back(backend.allocate(plan.slots[static_cast<std::size_t>(slot)].size_bytes()));
+  std::vector<Array> first;
+  for (int time = 0; time < times; ++time) {
+    for (int slot : plan.externals) {
+      const auto s = static_cast<std::size_t>(slot);
+      const Array array =
+          initial(plan.slots[s], original.plan.slots[s].dtype, !read.count(slot), 17u + static_cast<unsigned>(slot));
+      backend.upload(array.bytes(), *buffers[s], array.size_bytes());
+    }
+    executable->run(buffers, plan.scalars);
+    std::vector<Array> results;
+    for (int slot : draft.outputs) {
+      const auto s = static_cast<std::size_t>(slot);
+      results.emplace_back(plan.slots[s].dtype, plan.slots[s].shape);
+      backend.download(*buffers[s], results.back().bytes(), results.back().size_bytes());
+    }
+    if (time == 0) first = results;
+    for (std::size_t i = 0; i < results.size(); ++i)
+      EXPECT_EQ(0, std::memcmp(first[i].bytes(), results[i].bytes(), static_cast<std::size_t>(first[i].size_bytes())))
+          << draft.name << ": run " << time << " differs from the first in output " << i;
+  }
+  return first;
+}
+
+// Halves are rounded once from sums in f32, whose error is far below half a unit of theirs.
+double tolerance(Dtype dtype) { return dtype == Dtype::f16 ? 0x1p-10 : dtype == Dtype::bf16 ? 0x1p-8 : 3e-6; }
+
+void expect_close(const Array& found, const Array& expected, const std::string& what) {
+  const std::vector<double> x = found.to_vector<double>(), y = expected.to_vector<double>();
+  double scale = 0;
+  for (double value : y) scale = std::max(scale, std::abs(value));
+  int wrong = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double allowed = is_floating(found.dtype()) ? tolerance(found.dtype()) * std::abs(y[i]) + 3e-6 * scale : 0.0;
+    if (std::abs(x[i] - y[i]) <= allowed) continue;
+    if (++wrong <= 3) ADD_FAILURE() << what << ": element " << i << " is " << x[i] << ", expected " << y[i];
+  }
+  EXPECT_EQ(wrong, 0) << what << ": wrong elements of " << x.size();
+}
+
+int hopper_kernels(const Plan& plan) {
+  int count = 0;
+  for (const Kernel& kernel : plan.kernels)
+    count += cuda::generate(plan, kernel, true).source != cuda::generate(plan, kernel, false).source;
+  return count;
+}
+
+class CudaHopper : public testing::TestWithParam<hopper_plans::Case> {};
+
+TEST_P(CudaHopper, CompilesWithoutSpills) {
+  const Draft draft = GetParam().draft();
+  Plan plan = draft.plan;
+  cuda::lower(plan, true);
+  plan_memory(plan);
+  EXPECT_EQ(hopper_kernels(plan), GetParam().kernels);
+  std::vector<std::string> sources;
+  for (const Kernel& kernel : plan.kernels) sources.push_back(cuda::generate(plan, kernel, true).source);
+  const std::vector<cuda::Cubin> cubins = cuda::compile_sources(sources, "sm_90a");
   for (std::size_t i = 0; i < cubins.size(); ++i) {
     EXPECT_FALSE(cubins[i].code.empty());
-    EXPECT_EQ(resource_use(cubins[i].log).spilled_bytes, 0) << cubins[i].log << sources[i];
+    EXPECT_EQ(cuda::resource_use(cubins[i].log).spilled_bytes, 0) << cubins[i].log << sources[i];
     // C7510, C7512: products made to wait for each other; C7508: setmaxnreg ignored.
     for (const char* message : {"warning", "C7508", "C7510", "C7512"})
       EXPECT_EQ(cubins[i].log.find(message), std::string::npos) << cubins[i].log << sources[i];
   }
 }
 
-const Defines kLayer = {{"CONV_C", 128},    {"CONV_K", 256},       {"CONV_R", 3},          {"CONV_S", 3},
-                        {"CONV_P", 13},     {"CONV_Q", 13},        {"CONV_STRIDE_H", 1},   {"CONV_STRIDE_W", 1},
-                        {"CONV_PAD_H", 1},  {"CONV_PAD_W", 1},     {"CONV_DILATION_H", 1}, {"CONV_DILATION_W", 1},
-                        {"CONV_SLICE", 64}, {"CONV_CONSUMERS", 2}, {"CONV_MMA_M", 1},      {"CONV_TILE_N", 256},
-                        {"CONV_STAGES", 4}, {"NIXIE_BF16", 0}};
-
-TEST(CudaHopper, ForwardAndInputGradientTiles) {
-  const Defines forward = with(kLayer, {{"CONV_STAGING", 2},
-                                        {"CONV_DEFER", 0},
-                                        {"CONV_TRANSPOSED_W", 0},
-                                        {"CONV_BIAS", 1},
-                                        {"CONV_RELU", 1},
-                                        {"CONV_GATE", 0}});
-  const Defines gradient = {{"CONV_TRANSPOSED_W", 1}, {"CONV_BIAS", 0}, {"CONV_RELU", 0}, {"CONV_GATE", 1}};
-  std::vector<std::string> sources;
-  for (const Defines& tile : {Defines{},
-                              {{"CONV_MMA_M", 2}, {"CONV_TILE_N", 128}},
-                              {{"CONV_CONSUMERS", 3}, {"CONV_TILE_N", 128}},
-                              {{"CONV_CONSUMERS", 3}, {"CONV_TILE_N", 128}, {"CONV_DEFER", 1}},
-                              {{"CONV_TILE_N", 192}, {"CONV_STAGES", 5}, {"CONV_STAGING", 1}, {"CONV_DEFER", 1}},
-                              {{"CONV_MMA_M", 2}, {"CONV_TILE_N", 64}, {"CONV_K", 64}},
-                              {{"CONV_MMA_M", 2}, {"CONV_TILE_N", 96}, {"CONV_K", 96}}}) {
-    for (int bf16 : {0, 1}) {
-      sources.push_back(source_of("conv_fprop_sm90.cuh", with(with(forward, tile), {{"NIXIE_BF16", bf16}})));
-      sources.push_back(
-          source_of("conv_fprop_sm90.cuh", with(with(with(forward, tile), gradient), {{"NIXIE_BF16", bf16}})));
-    }
+TEST_P(CudaHopper, AgreesWithDoubles) {
+  std::shared_ptr<Backend> cuda;
+  try {
+    cuda = make_cuda_backend();
+  } catch (const Error&) {
+    GTEST_SKIP() << "no GPU";
   }
-  sources.push_back(source_of("conv_fprop_sm90.cuh", with(forward, {{"CONV_C", 96}, {"CONV_SLICE", 32}})));
-  expect_clean(sources, "sm_90a");
+  const Draft draft = GetParam().draft(), reference = in_doubles(draft);
+  const std::vector<Array> found = run(*cuda, draft, draft, 3),
+                           expected = run(*make_cpu_backend(), reference, draft, 1);
+  for (std::size_t i = 0; i < found.size(); ++i)
+    expect_close(found[i], expected[i], fmt::format("{} output {}", draft.name, i));
 }
 
-TEST(CudaHopper, FilterGradientTiles) {
-  const Defines base = with(kLayer, {{"CONV_BIAS_GRAD", 1}, {"CONV_OUT_FLOAT", 1}});
-  std::vector<std::string> sources;
-  for (const Defines& tile : {Defines{},
-                              {{"CONV_BIAS_GRAD", 0}},
-                              {{"CONV_TILE_N", 192}, {"CONV_STAGES", 5}},
-                              {{"CONV_MMA_M", 2}, {"CONV_TILE_N", 128}, {"CONV_OUT_FLOAT", 0}},
-                              {{"CONV_CONSUMERS", 3}, {"CONV_TILE_N", 128}, {"CONV_K", 192}},
-                              {{"CONV_C", 96}, {"CONV_SLICE", 32}, {"CONV_MMA_M", 2}, {"CONV_TILE_N", 96}}})
-    for (int bf16 : {0, 1})
-      sources.push_back(source_of("conv_wgrad_sm90.cuh", with(with(base, tile), {{"NIXIE_BF16", bf16}})));
-  expect_clean(sources, "sm_90a");
-}
-
-TEST(CudaHopper, FirstLayersOfStrideFour) {
-  const Defines alexnet = {{"CONV_H", 224},  {"CONV_W", 224},  {"CONV_PAD", 2},   {"CONV_K", 64},
-                           {"CONV_R", 11},   {"CONV_S", 11},   {"CONV_BAND", 11}, {"CONV_BUFFERS", 2},
-                           {"CONV_BIAS", 1}, {"CONV_RELU", 1}, {"NIXIE_BF16", 0}, {"CONV_OUT_FLOAT", 1}};
-  const Defines overfeat =
-      with(alexnet, {{"CONV_H", 231}, {"CONV_W", 231}, {"CONV_PAD", 0}, {"CONV_K", 96}, {"CONV_BAND", 4}});
-  expect_clean(
-      {source_of("conv_s2d_sm90.cuh", alexnet),
-       source_of("conv_s2d_sm90.cuh", with(alexnet, {{"CONV_BAND", 5}, {"CONV_BUFFERS", 3}, {"NIXIE_BF16", 1}})),
-       source_of("conv_s2d_sm90.cuh", overfeat)},
-      "sm_90a");
-}
-
-TEST(CudaHopper, WhatNeedsNoHopperCompilesForOlderAndNewerChips) {
-  const Defines first = {{"CONV_H", 224},  {"CONV_W", 224},  {"CONV_PAD", 1},       {"CONV_K", 64},   {"CONV_BIAS", 1},
-                         {"CONV_RELU", 1}, {"CONV_POOL", 1}, {"CONV_OUT_FLOAT", 1}, {"NIXIE_BF16", 0}};
-  const Defines pool = {{"POOL_C", 64},       {"POOL_H", 55},    {"POOL_W", 55},    {"POOL_P", 27},
-                        {"POOL_Q", 27},       {"POOL_R", 3},     {"POOL_S", 3},     {"POOL_STRIDE_H", 2},
-                        {"POOL_STRIDE_W", 2}, {"POOL_PAD_H", 0}, {"POOL_PAD_W", 0}, {"POOL_GATE", 0},
-                        {"NIXIE_BF16", 0}};
-  for (const char* architecture : {"sm_90a", "sm_80", "sm_100"})
-    expect_clean(
-        {source_of("conv_c3.cuh", first), source_of("conv_c3.cuh", with(first, {{"CONV_POOL", 0}, {"NIXIE_BF16", 1}})),
-         source_of("pool_max.cuh", pool),
-         source_of("pool_max.cuh", with(pool, {{"POOL_PAD_H", 1}, {"POOL_GATE", 1}, {"NIXIE_BF16", 1}}))},
-        architecture);
-}
+INSTANTIATE_TEST_SUITE_P(Layers, CudaHopper, testing::ValuesIn(hopper_plans::cases()),
+                         [](const auto& info) { return info.param.name; });
 
 }  // namespace
-}  // namespace nixie::cuda
+}  // namespace nixie
 #endif

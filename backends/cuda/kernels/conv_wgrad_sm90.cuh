@@ -22,19 +22,20 @@
 //   CONV_CONSUMERS CONV_MMA_M      tile rows (filters) = 64 * CONSUMERS * MMA_M
 //   CONV_TILE_N                    a multiple of CONV_SLICE: 64, 96, 128, 160, 192, 256; at most 8 slices
 //   CONV_STAGES                    ring depth
+//   CONV_ITEMS CONV_SPLITS         how many there are in the schedule
 //   CONV_BIAS_GRAD CONV_OUT_FLOAT NIXIE_BF16    0 or 1
-// Kernel conv_wgrad(x_map, dy_map, dw, parts, bias_parts, items, first_items):
+// Kernel conv_wgrad(x_map, dy_map, memory):
 //   x_map   im2col {C, W, H, N}, corners {-pad, pad - (S-1) dilation}, box {SLICE, 64 pixels}, element strides
 //           {1, stride, stride, 1}, swizzle of SLICE * 2 bytes
 //   dy_map  tiled {K, pixels}, box {64, 64}, swizzle 128 bytes
-//   items   {tile row | tile column << 16, first stage, stages, slot or -1}; block b runs [first_items[b],
-//           first_items[b + 1]); parts: float[slots][tile rows * TILE_N]; bias_parts: float[items][tile rows]
+//   memory  dw; db; items {tile row | tile column << 16, first stage, stages, slot or -1}, of which block b runs
+//           [first_items[b], first_items[b + 1]); splits {tile row | tile column << 16, first slot, slots, 0}; parts
+//           float[slots][tile rows * TILE_N]; bias_parts float[items][tile rows]
 //   grid    one block per worker of the schedule; block (CONSUMERS + 1) * 128; dynamic shared memory
 //           1024 + STAGES * (tile rows + TILE_N) * 128
-// Kernel conv_wgrad_reduce(dw, db, parts, bias_parts, splits, items, split_count, item_count):
-//   splits  {tile row | tile column << 16, first slot, slots, 0}
-//   grid    (split_count + (BIAS_GRAD ? rows of tiles * tile rows / 32 : 0), MMA_M * TILE_N / 8), block
-//           CONSUMERS * 128; not launched when the grid is empty
+// Kernel conv_wgrad_reduce(memory):
+//   grid    (SPLITS + (BIAS_GRAD ? rows of tiles * tile rows / 32 : 0), MMA_M * TILE_N / 8), block CONSUMERS * 128; not
+//           launched when the grid is empty
 #pragma once
 #include "ptx.cuh"
 
@@ -46,6 +47,14 @@ constexpr int kBytesA = kTileM * 128, kStageBytes = kBytesA + kTileN * 128, kQua
 constexpr int kTilesN = (kSlices + kSlicesPerTile - 1) / kSlicesPerTile;
 constexpr Swizzle kSwizzle = kSlice == 64 ? Swizzle::b128 : kSlice == 32 ? Swizzle::b64 : Swizzle::b32;
 static_assert(CONV_C % kSlice == 0 && kTileN % kSlice == 0);
+
+struct Memory {
+  void* dw;
+  float* db;
+  const int4 *items, *splits;
+  const int* first_items;
+  float *parts, *bias_parts;
+};
 
 struct Item {
   int m, n, first, count, slot;
@@ -168,15 +177,15 @@ NIXIE_DEVICE void accumulate(Sums& sums, Ring<kStages>& ring, const Item& item, 
 }
 
 extern "C" __global__ void __launch_bounds__((kConsumers + 1) * 128, 1)
-    conv_wgrad(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap dy, void* dw, float* parts,
-               float* bias_parts, const int4* items, const int* first_items) {
+    conv_wgrad(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap dy,
+               const __grid_constant__ Memory memory) {
   extern __shared__ u8 dynamic[];
   __shared__ alignas(8) u64 full_barriers[kStages], empty_barriers[kStages];
   __shared__ alignas(128) u32 ones[64];
   u32 shared = (shared_address(dynamic) + 1023) & ~1023u, full = shared_address(full_barriers),
       empty = shared_address(empty_barriers);
-  int first = first_items[blockIdx.x], count = first_items[blockIdx.x + 1] - first;
-  items += first;
+  const int first = memory.first_items[blockIdx.x], count = memory.first_items[blockIdx.x + 1] - first;
+  const int4* items = memory.items + first;
   if (threadIdx.x < 64) ones[threadIdx.x] = pack(1.f, 1.f);
   fence_async_proxy();
   if (threadIdx.x == 0) {
@@ -188,8 +197,6 @@ extern "C" __global__ void __launch_bounds__((kConsumers + 1) * 128, 1)
     prefetch_map(&x), prefetch_map(&dy);
   }
   __syncthreads();
-  allow_next_kernel();
-  wait_previous_kernel();
   int role = __shfl_sync(~0u, threadIdx.x / 128, 0);
   if (role == 0) {
     if (kConsumers > 1) registers_down<kConsumers == 2 ? 40 : 32>();
@@ -201,41 +208,39 @@ extern "C" __global__ void __launch_bounds__((kConsumers + 1) * 128, 1)
     for (int i = 0; i < count; i++) {
       Item item(items[i]);
       accumulate(sums, ring, item, shared, full, empty, shared_address(ones), role - 1);
-      finish(sums, item, dw, parts, bias_parts + (first + i) * kTileM, threadIdx.x - 128);
+      finish(sums, item, memory.dw, memory.parts, memory.bias_parts + (first + i) * kTileM, threadIdx.x - 128);
     }
   }
 }
 
 // The bias gradients of 32 filters: warps share the items, whose sums are added in a fixed order.
-NIXIE_DEVICE void reduce_bias(float* db, const float* bias_parts, const int4* items, int count, int block) {
+NIXIE_DEVICE void reduce_bias(const Memory& memory, int block) {
   __shared__ float sums[kConsumers * 4][32];
   int lane = threadIdx.x % 32, warp = threadIdx.x / 32, tile = block / (kTileM / 32),
       row = block % (kTileM / 32) * 32 + lane;
   float sum = 0;
 #pragma unroll 8
-  for (int i = warp; i < count; i += kConsumers * 4) {
-    float v = bias_parts[i * kTileM + row];
-    if ((items[i].x & 0xffff) == tile) sum += v;
+  for (int i = warp; i < CONV_ITEMS; i += kConsumers * 4) {
+    float v = memory.bias_parts[i * kTileM + row];
+    if ((memory.items[i].x & 0xffff) == tile) sum += v;
   }
   sums[warp][lane] = sum;
   __syncthreads();
   if (warp != 0 || tile * kTileM + row >= CONV_K) return;
   for (int i = 1; i < kConsumers * 4; i++) sum += sums[i][lane];
-  db[tile * kTileM + row] = sum;
+  memory.db[tile * kTileM + row] = sum;
 }
 
 extern "C" __global__ void __launch_bounds__(kConsumers * 128)
-    conv_wgrad_reduce(void* dw, float* db, const float* parts, const float* bias_parts, const int4* splits,
-                      const int4* items, int split_count, int item_count) {
-  wait_previous_kernel();
-  int block = blockIdx.x;
-  if (CONV_BIAS_GRAD && block >= split_count) {
-    if (blockIdx.y == 0) reduce_bias(db, bias_parts, items, item_count, block - split_count);
+    conv_wgrad_reduce(const __grid_constant__ Memory memory) {
+  const int block = blockIdx.x;
+  if (CONV_BIAS_GRAD && block >= CONV_SPLITS) {
+    if (blockIdx.y == 0) reduce_bias(memory, block - CONV_SPLITS);
     return;
   }
-  Item tile(splits[blockIdx.x]);
+  Item tile(memory.splits[block]);
   const int quad = blockIdx.y, first = tile.first, slots = tile.count;
-  const float4* from = reinterpret_cast<const float4*>(parts) +
+  const float4* from = reinterpret_cast<const float4*>(memory.parts) +
                        (static_cast<u64>(first) * kQuads + quad) * (kConsumers * 128) + threadIdx.x;
   float4 sum = from[0];
 #pragma unroll 4
@@ -243,5 +248,5 @@ extern "C" __global__ void __launch_bounds__(kConsumers * 128)
     float4 v = from[static_cast<u64>(i) * kQuads * kConsumers * 128];
     sum.x += v.x, sum.y += v.y, sum.z += v.z, sum.w += v.w;
   }
-  put(dw, sum, tile.m * kTileM + row_of(quad, threadIdx.x), tile.n * kTileN + column_of(quad, threadIdx.x));
+  put(memory.dw, sum, tile.m * kTileM + row_of(quad, threadIdx.x), tile.n * kTileN + column_of(quad, threadIdx.x));
 }

@@ -55,6 +55,18 @@ NIXIE_DEVICE void store_shared(u32 address, uint2 v) {
   asm volatile("st.shared.v2.b32 [%0], {%1,%2};" ::"r"(address), "r"(v.x), "r"(v.y) : "memory");
 }
 
+NIXIE_DEVICE void store_shared(u32 address, float2 v) {
+  asm volatile("st.shared.v2.f32 [%0], {%1,%2};" ::"r"(address), "f"(v.x), "f"(v.y) : "memory");
+}
+NIXIE_DEVICE float4 load_shared(u32 address) {
+  float4 v;
+  asm volatile("ld.shared.v4.f32 {%0,%1,%2,%3}, [%4];"
+               : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
+               : "r"(address)
+               : "memory");
+  return v;
+}
+
 // ---- mbarriers ----
 
 NIXIE_DEVICE void barrier_init(u32 bar, u32 arrivals) {

@@ -1,0 +1,337 @@
+// Which convolutions Hopper's kernels take, and their programs: tiles, tensor maps, shared memory.
+#include "backends/cuda/hopper_conv.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "backends/cuda/kernels/conv_wgrad_schedule.h"
+
+namespace nixie::cuda {
+namespace {
+
+constexpr int kMultiprocessors = 132;  // of every H100 SXM and H200; others run the same work in more waves
+constexpr std::int64_t kSharedBytes = 232448 - 2048;  // what a block may have, less what the kernels keep themselves
+
+std::size_t at(int i) { return static_cast<std::size_t>(i); }
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+Dtype dtype_of(const Plan& plan, int slot) { return plan.slots[at(slot)].dtype; }
+
+bool fits_im2col(int pad, int window, int stride, int dilation) {
+  const int reach = (window - 1) * dilation;
+  return pad <= 128 && pad - reach >= -128 && pad - reach <= 127 && reach < 256 && stride <= 8;
+}
+
+// A kernel that stores what its head computed, in one slot as it is, and does nothing else. The store of a bias
+// gradient, which no stage writes, may follow.
+bool only_stores(const Plan& plan, const Kernel& kernel) {
+  if (!kernel.loads.empty() || kernel.stages.size() != 1 || kernel.stores.empty() || kernel.stores.size() > 2)
+    return false;
+  const Stage& stage = kernel.stages[0];
+  const Access& to = kernel.stores[0];
+  const Dtype dtype = dtype_of(plan, to.slot);
+  return stage.body.size() == 1 && stage.body[0].primitive == Primitive::head && stage.stores.size() == 1 &&
+         stage.stores[0].access == 0 && stage.reductions.empty() && to.inside.empty() &&
+         (dtype == Dtype::f32 || dtype == dtype_of(plan, kernel.head->operands[0].slot)) &&
+         is_channels_last(kernel.domain, to.strides, to.offset);
+}
+
+// How many channels one box of the copy engine holds.
+int slice_of(std::int64_t channels) { return channels % 64 == 0 || channels % 16 != 0 ? 64 : channels % 32 ? 16 : 32; }
+
+// ---- Tiles ----
+struct Tile {
+  int consumers, mma_m, n;
+  int stages = 0;
+  int rows() const { return 64 * consumers * mma_m; }
+};
+
+// Clocks of one stage of 64 along the reduction: products of 64 x n take n / 2 clocks each of 16, but no less than
+// shared memory gives their operands; and the L2 cache gives a multiprocessor 56 bytes a clock.
+std::int64_t stage_clocks(const Tile& tile) {
+  const std::int64_t products = tile.consumers * tile.mma_m * 4 * std::max(tile.n / 2, 16 + tile.n / 4);
+  return std::max<std::int64_t>(products, (tile.rows() + tile.n) * 128 / 56);
+}
+
+// The tile whose last wave ends first. An epilogue hides better behind the products of two other warpgroups.
+Tile forward_tile(std::int64_t pixels, std::int64_t filters, std::int64_t stages, bool transposed) {
+  static constexpr Tile kTiles[] = {{2, 1, 256}, {2, 2, 128}, {3, 1, 128}, {2, 1, 192}, {2, 1, 128}, {2, 2, 96},
+                                    {2, 2, 64},  {2, 1, 96},  {2, 1, 64},  {1, 1, 64},  {2, 1, 48},  {2, 1, 32}};
+  Tile best{};
+  std::int64_t least = std::numeric_limits<std::int64_t>::max();
+  for (Tile tile : kTiles) {
+    if (tile.n % 64 != 0 && filters > tile.n) continue;
+    const std::int64_t waves = ceil_div(ceil_div(pixels, tile.rows()) * ceil_div(filters, tile.n), kMultiprocessors);
+    const std::int64_t epilogue = tile.rows() * tile.n / (tile.consumers == 3 ? 32 : 16);
+    const std::int64_t clocks = waves * (stages * stage_clocks(tile) + epilogue);
+    if (clocks >= least) continue;
+    const std::int64_t rows_b = transposed ? ceil_div(tile.n, 64) * 64 : tile.n;
+    const std::int64_t room = kSharedBytes - tile.consumers * 16384;
+    tile.stages = static_cast<int>(std::min<std::int64_t>(8, room / ((tile.rows() + rows_b) * 128)));
+    least = clocks, best = tile;
+  }
+  return best;
+}
+
+// The tile that covers filters x columns with the least work; the schedule evens out the rest.
+Tile gradient_tile(std::int64_t filters, std::int64_t columns, int slice) {
+  static constexpr Tile kTiles[] = {{2, 1, 256}, {2, 2, 128}, {2, 1, 192}, {3, 1, 128}, {2, 1, 160}, {2, 2, 96},
+                                    {2, 1, 128}, {2, 1, 96},  {1, 1, 192}, {2, 1, 64},  {1, 1, 96},  {1, 1, 64}};
+  Tile best{};
+  std::int64_t least = std::numeric_limits<std::int64_t>::max();
+  for (Tile tile : kTiles) {
+    if (tile.n % slice != 0 || tile.n / slice > 8) continue;
+    const std::int64_t clocks = ceil_div(filters, tile.rows()) * ceil_div(columns, tile.n) * stage_clocks(tile);
+    if (clocks >= least) continue;
+    tile.stages = static_cast<int>(std::min<std::int64_t>(8, kSharedBytes / ((tile.rows() + tile.n) * 128)));
+    least = clocks, best = tile;
+  }
+  return best;
+}
+
+// ---- Tensor maps ----
+TensorMap images_map(const Operand& operand, Dtype dtype, const HopperConv& conv, std::array<int, 2> pad,
+                     std::array<int, 2> stride, int slice, int pixels) {
+  const Shape& shape = operand.shape;
+  TensorMap map{.slot = operand.slot, .offset_bytes = operand.offset * 2, .dtype = dtype, .im2col = true};
+  for (int axis : {1, 3, 2, 0}) map.sizes.push_back(static_cast<std::uint64_t>(shape[axis]));
+  map.box = {static_cast<std::uint32_t>(slice), static_cast<std::uint32_t>(pixels)};
+  map.swizzle_bytes = slice * 2;
+  map.lower = {-pad[1], -pad[0]};
+  map.upper = {pad[1] - (conv.s - 1) * conv.dilation[1], pad[0] - (conv.r - 1) * conv.dilation[0]};
+  map.stride = {static_cast<std::uint32_t>(stride[1]), static_cast<std::uint32_t>(stride[0])};
+  return map;
+}
+
+TensorMap tiled_map(const Operand& operand, Dtype dtype, std::vector<std::uint64_t> sizes,
+                    std::vector<std::uint32_t> box, int swizzle_bytes) {
+  return {.slot = operand.slot,
+          .offset_bytes = operand.offset * 2,
+          .dtype = dtype,
+          .sizes = std::move(sizes),
+          .box = std::move(box),
+          .swizzle_bytes = swizzle_bytes};
+}
+
+std::uint64_t u64(std::int64_t value) { return static_cast<std::uint64_t>(value); }
+std::uint32_t u32(std::int64_t value) { return static_cast<std::uint32_t>(value); }
+
+// ---- Forward and input gradient ----
+KernelCode generate_forward(const Plan& plan, const Kernel& kernel, const HopperConv& conv) {
+  const bool transposed = conv.role == ConvRole::input_grad;
+  const Shape& y = kernel.domain;
+  const std::int64_t pixels = y[0] * y[2] * y[3];
+  const int channels = transposed ? conv.filters : conv.channels, filters = transposed ? conv.channels : conv.filters;
+  std::array<int, 2> pad = conv.pad;
+  if (transposed) pad = {(conv.r - 1) * conv.dilation[0] - pad[0], (conv.s - 1) * conv.dilation[1] - pad[1]};
+  const int slice = transposed ? 64 : slice_of(channels);
+  const std::int64_t slices = ceil_div(channels, slice) * conv.r * conv.s, stages = ceil_div(slices * slice, 64);
+  const Tile tile = forward_tile(pixels, filters, stages, transposed);
+  const std::int64_t rows_b = transposed ? ceil_div(tile.n, 64) * 64 : tile.n;
+
+  PixelBody body = pixel_body(plan, kernel);
+  KernelCode code;
+  code.source = defines({{"CONV_C", channels},
+                         {"CONV_K", filters},
+                         {"CONV_R", conv.r},
+                         {"CONV_S", conv.s},
+                         {"CONV_P", y[2]},
+                         {"CONV_Q", y[3]},
+                         {"CONV_PIXELS", pixels},
+                         {"CONV_STRIDE_H", conv.stride[0]},
+                         {"CONV_STRIDE_W", conv.stride[1]},
+                         {"CONV_PAD_H", pad[0]},
+                         {"CONV_PAD_W", pad[1]},
+                         {"CONV_DILATION_H", conv.dilation[0]},
+                         {"CONV_DILATION_W", conv.dilation[1]},
+                         {"CONV_SLICE", slice},
+                         {"CONV_CONSUMERS", tile.consumers},
+                         {"CONV_MMA_M", tile.mma_m},
+                         {"CONV_TILE_N", tile.n},
+                         {"CONV_STAGES", tile.stages},
+                         {"CONV_TRANSPOSED_W", transposed},
+                         {"NIXIE_BF16", conv.dtype == Dtype::bf16}}) +
+                body.text + "#include \"conv_fprop_sm90.cuh\"\n";
+  code.arguments = std::move(body.arguments);
+  code.variant = fmt::format("conv_fprop_sm90 {}x{}", tile.rows(), tile.n);
+  const Operand &x = kernel.head->operands[0], &w = kernel.head->operands[1];
+  code.maps.push_back(images_map(x, conv.dtype, conv, pad, conv.stride, slice, tile.rows()));
+  const std::vector<std::uint64_t> w_sizes{u64(conv.channels), u64(conv.r * conv.s), u64(conv.filters)};
+  code.maps.push_back(tiled_map(
+      w, conv.dtype, w_sizes,
+      transposed ? std::vector<std::uint32_t>{64, 1, 64} : std::vector<std::uint32_t>{u32(slice), 1, u32(tile.n)},
+      slice * 2));
+  const std::int64_t tiles = ceil_div(pixels, tile.rows()) * ceil_div(filters, tile.n);
+  code.launches.push_back({.entry = "conv_fprop",
+                           .blocks = std::min<std::int64_t>(tiles, kMultiprocessors),
+                           .threads = (tile.consumers + 1) * 128,
+                           .shared_bytes = 1024 + tile.stages * (tile.rows() + rows_b) * 128 + tile.consumers * 16384,
+                           .maps = {0, 1}});
+  return code;
+}
+
+// ---- Filter gradient ----
+template <class T>
+void append(std::vector<std::int32_t>& table, const std::vector<T>& rows) {
+  const auto* words = reinterpret_cast<const std::int32_t*>(rows.data());
+  table.insert(table.end(), words, words + rows.size() * sizeof(T) / sizeof(std::int32_t));
+}
+
+KernelCode generate_filter_grad(const Plan& plan, const Kernel& kernel, const HopperConv& conv) {
+  const std::int64_t pixels = std::int64_t{1} * conv.images * conv.p * conv.q, stages = ceil_div(pixels, 64);
+  const int slice = slice_of(conv.channels);
+  const std::int64_t columns = std::int64_t{1} * conv.r * conv.s * conv.channels;
+  const Tile tile = gradient_tile(conv.filters, columns, slice);
+  const int rows = static_cast<int>(ceil_div(conv.filters, tile.rows()));
+  const WgradSchedule schedule =
+      schedule_wgrad(rows, static_cast<int>(ceil_div(columns, tile.n)), static_cast<int>(stages), kMultiprocessors);
+  const Access& dw = kernel.stores[0];
+  const auto items = static_cast<std::int64_t>(schedule.items.size()),
+             splits = static_cast<std::int64_t>(schedule.splits.size());
+
+  KernelCode code;
+  code.source = defines({{"CONV_C", conv.channels},
+                         {"CONV_K", conv.filters},
+                         {"CONV_R", conv.r},
+                         {"CONV_S", conv.s},
+                         {"CONV_P", conv.p},
+                         {"CONV_Q", conv.q},
+                         {"CONV_STRIDE_H", conv.stride[0]},
+                         {"CONV_STRIDE_W", conv.stride[1]},
+                         {"CONV_PAD_H", conv.pad[0]},
+                         {"CONV_PAD_W", conv.pad[1]},
+                         {"CONV_DILATION_H", conv.dilation[0]},
+                         {"CONV_DILATION_W", conv.dilation[1]},
+                         {"CONV_SLICE", slice},
+                         {"CONV_CONSUMERS", tile.consumers},
+                         {"CONV_MMA_M", tile.mma_m},
+                         {"CONV_TILE_N", tile.n},
+                         {"CONV_STAGES", tile.stages},
+                         {"CONV_ITEMS", items},
+                         {"CONV_SPLITS", splits},
+                         {"CONV_BIAS_GRAD", conv.bias_grad},
+                         {"CONV_OUT_FLOAT", dtype_of(plan, dw.slot) == Dtype::f32},
+                         {"NIXIE_BF16", conv.dtype == Dtype::bf16}}) +
+                "#include \"conv_wgrad_sm90.cuh\"\n";
+  code.variant = fmt::format("conv_wgrad_sm90 {}x{}{}", tile.rows(), tile.n, conv.bias_grad ? " with bias" : "");
+  append(code.table, schedule.items);
+  append(code.table, schedule.splits);
+  append(code.table, schedule.first_items);
+  const std::int64_t part_bytes = std::int64_t{4} * schedule.slots * tile.rows() * tile.n;
+  code.scratch_bytes = part_bytes + (conv.bias_grad ? items * tile.rows() * 4 : 0);
+  code.arguments = {
+      {dw.slot, dw.offset * size_of(dtype_of(plan, dw.slot))},
+      conv.bias_grad ? Argument{kernel.stores[1].slot, kernel.stores[1].offset * 4} : Argument{Argument::kScratch, 0},
+      {Argument::kTable, 0},
+      {Argument::kTable, items * 16},
+      {Argument::kTable, (items + splits) * 16},
+      {Argument::kScratch, 0},
+      {Argument::kScratch, part_bytes}};
+  const Operand &dy = kernel.head->operands[0], &x = kernel.head->operands[1];
+  code.maps.push_back(images_map(x, conv.dtype, conv, conv.pad, conv.stride, slice, 64));
+  code.maps.push_back(tiled_map(dy, conv.dtype, {u64(conv.filters), u64(pixels)}, {64, 64}, 128));
+  code.launches.push_back({.entry = "conv_wgrad",
+                           .blocks = static_cast<std::int64_t>(schedule.first_items.size()) - 1,
+                           .threads = (tile.consumers + 1) * 128,
+                           .shared_bytes = 1024 + tile.stages * (tile.rows() + tile.n) * 128,
+                           .maps = {0, 1}});
+  const std::int64_t reduced = splits + (conv.bias_grad ? rows * tile.rows() / 32 : 0);
+  if (reduced > 0)
+    code.launches.push_back({.entry = "conv_wgrad_reduce",
+                             .blocks = reduced,
+                             .threads = tile.consumers * 128,
+                             .blocks_y = tile.mma_m * tile.n / 8});
+  return code;
+}
+
+}  // namespace
+
+std::string defines(const std::vector<std::pair<const char*, std::int64_t>>& values) {
+  std::string text;
+  for (const auto& [name, value] : values) text += fmt::format("#define {} {}\n", name, value);
+  return text;
+}
+
+Strides channels_last(const Shape& shape) {
+  Strides strides(at(shape.rank()), 1);
+  std::int64_t stride = shape[1];
+  for (int axis = shape.rank() - 1; axis > 1; stride *= shape[axis--]) strides[at(axis)] = stride;
+  strides[0] = stride;
+  return strides;
+}
+
+bool is_channels_last(const Shape& shape, const Strides& strides, std::int64_t offset) {
+  const Strides expected = channels_last(shape);
+  for (int axis = 0; axis < shape.rank(); ++axis)
+    if (shape[axis] > 1 && strides[at(axis)] != expected[at(axis)]) return false;
+  return offset % 8 == 0;
+}
+
+std::optional<HopperConv> hopper_conv_sizes(const Plan& plan, const Kernel& kernel) {
+  const auto* op = kernel.head ? std::get_if<Conv>(&kernel.head->op) : nullptr;
+  if (!op || op->groups != 1 || kernel.domain.rank() != 4 || kernel.domain.size() == 0) return {};
+  const Operand &first = kernel.head->operands[0], &second = kernel.head->operands[1];
+  HopperConv conv{.role = op->role, .dtype = dtype_of(plan, first.slot)};
+  if ((conv.dtype != Dtype::f16 && conv.dtype != Dtype::bf16) || dtype_of(plan, second.slot) != conv.dtype) return {};
+  if (first.shape.size() == 0 || second.shape.size() == 0) return {};
+  const bool output = op->role == ConvRole::output, input_grad = op->role == ConvRole::input_grad;
+  const Shape& x = output ? first.shape : input_grad ? kernel.domain : second.shape;
+  const Shape& w = output || input_grad ? second.shape : kernel.domain;
+  const Shape& y = output ? kernel.domain : first.shape;
+  constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
+  if (x.size() > most || y.size() > most || w.size() > most) return {};
+  const auto size = [](const Shape& shape, int axis) { return static_cast<int>(shape[axis]); };
+  conv.images = size(x, 0), conv.channels = size(x, 1), conv.height = size(x, 2), conv.width = size(x, 3);
+  conv.filters = size(w, 0), conv.r = size(w, 2), conv.s = size(w, 3), conv.p = size(y, 2), conv.q = size(y, 3);
+  for (int i : {0, 1}) {
+    conv.stride[at(i)] = op->stride[at(i)], conv.pad[at(i)] = op->pad[at(i)];
+    conv.dilation[at(i)] = op->dilation[at(i)];
+    const int window = i == 0 ? conv.r : conv.s, dilation = conv.dilation[at(i)];
+    const int pad = input_grad ? (window - 1) * dilation - conv.pad[at(i)] : conv.pad[at(i)];
+    if (!fits_im2col(pad, window, conv.stride[at(i)], dilation)) return {};
+    if (input_grad && conv.stride[at(i)] != 1) return {};
+  }
+  if (conv.channels % (op->role == ConvRole::filter_grad ? 16 : 8) != 0 || conv.filters % 8 != 0) return {};
+  conv.bias_grad = op->role == ConvRole::filter_grad && kernel.stores.size() == 2 && kernel.stages.size() == 1 &&
+                   kernel.stages[0].stores.size() == 1;
+  return conv;
+}
+
+std::optional<HopperConv> as_hopper_conv(const Plan& plan, const Kernel& kernel) {
+  std::optional<HopperConv> conv = hopper_conv_sizes(plan, kernel);
+  if (!conv) return {};
+  for (const Operand& operand : kernel.head->operands)
+    if (!is_channels_last(operand.shape, operand.strides, operand.offset)) return {};
+  if (conv->role == ConvRole::filter_grad && !only_stores(plan, kernel)) return {};
+  return conv;
+}
+
+PixelBody pixel_body(const Plan& plan, const Kernel& kernel) {
+  BodyWriter body(plan, kernel, false, Order::pixels);
+  const int channel = body.walk().rank() - 1;
+  const Frame frame{.lane_axis = channel, .lanes = 8, .carried_is_local = true, .head = "sum[lane]"};
+  std::vector<int> all(kernel.stages.size());
+  std::iota(all.begin(), all.end(), 0);
+  const BodyWriter::Code code = body.stages(all, frame);
+  const std::string positions =
+      body.positions(frame, "pixel", 0, channel) + fmt::format("    const Index a{} = channel;\n", channel);
+  PixelBody result;
+  std::string& text = result.text;
+  text = "#include \"math.cuh\"\n#include \"philox.cuh\"\nstruct Body {\n";
+  text += fmt::format("  using Index = {};\n", body.wide() ? "long long" : "int") + body.pointers();
+  if (!kernel.carried.empty()) text += "  struct Carried {\n" + body.carried_members() + "  };\n";
+  text += "  struct Loads {\n" + code.members + "  };\n";
+  text += "  void load(Index pixel, Index channel, Loads& loads) const {\n" + positions + code.load + "  }\n";
+  text += "  void run(Index pixel, Index channel, const Loads& loads, const float (&sum)[8]) const {\n" + positions +
+          code.run + "  }\n};\n";
+  result.arguments = body.arguments();
+  return result;
+}
+
+KernelCode generate_hopper_conv(const Plan& plan, const Kernel& kernel, const HopperConv& conv) {
+  return conv.role == ConvRole::filter_grad ? generate_filter_grad(plan, kernel, conv)
+                                            : generate_forward(plan, kernel, conv);
+}
+
+}  // namespace nixie::cuda

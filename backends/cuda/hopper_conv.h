@@ -1,0 +1,45 @@
+// Convolutions for Hopper's own kernels: which kernels of a plan are some, and their programs.
+#pragma once
+
+#include <array>
+#include <optional>
+
+#include "backends/cuda/codegen.h"
+#include "core/plan.h"
+
+namespace nixie::cuda {
+
+/// A 2-D convolution of 16-bit images, in the words of the layer: x [images, channels, height, width], w [filters,
+/// channels, r, s], y [images, filters, p, q].
+struct HopperConv {
+  ConvRole role = ConvRole::output;
+  int images = 0, channels = 0, height = 0, width = 0, filters = 0, r = 0, s = 0, p = 0, q = 0;
+  std::array<int, 2> stride{}, pad{}, dilation{};
+  Dtype dtype = Dtype::f16;
+  bool bias_grad = false;  ///< filter gradient: the kernel's second store takes dy summed over images and pixels
+};
+
+/// The convolution of a kernel, if its sizes and types fit conv_fprop_sm90 or conv_wgrad_sm90; its operands may lie in
+/// memory as they like, and what its stages do is not looked at.
+std::optional<HopperConv> hopper_conv_sizes(const Plan& plan, const Kernel& kernel);
+/// The same, if the kernel can run as it is: channels-last operands, and a filter gradient that is only stored.
+std::optional<HopperConv> as_hopper_conv(const Plan& plan, const Kernel& kernel);
+/// The operand, channels innermost and the other axes in order.
+Strides channels_last(const Shape& shape);
+/// Whether strides are those, axes of one element aside, and offsets allow pieces of 16 bytes.
+bool is_channels_last(const Shape& shape, const Strides& strides, std::int64_t offset);
+
+KernelCode generate_hopper_conv(const Plan& plan, const Kernel& kernel, const HopperConv& conv);
+
+/// The text of `struct Body` for kernels that make 8 neighbouring channels of a pixel at a time (conv_fprop_sm90.cuh
+/// says how they call it), and what it points to.
+struct PixelBody {
+  std::string text;
+  std::vector<Argument> arguments;
+};
+PixelBody pixel_body(const Plan& plan, const Kernel& kernel);
+
+/// `#define NAME value` for each pair.
+std::string defines(const std::vector<std::pair<const char*, std::int64_t>>& values);
+
+}  // namespace nixie::cuda

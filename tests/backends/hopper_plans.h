@@ -1,0 +1,198 @@
+// Plans of 16-bit layers for Hopper's kernels: every role, strides, paddings, odd sizes, epilogues, and what falls
+// back.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "backends/cuda/hopper_conv.h"
+#include "tests/backends/cuda_plans.h"
+
+namespace nixie::hopper_plans {
+
+using cuda_plans::apply;
+using cuda_plans::carried;
+using cuda_plans::Draft;
+using cuda_plans::head;
+using cuda_plans::load;
+using cuda_plans::number;
+
+struct Case {
+  std::string name;
+  int kernels;  ///< that Hopper's own code runs after lowering
+  std::function<Draft()> draft;
+};
+
+/// A layer of images [n, c, h, w] and k filters of r x s.
+struct Layer {
+  std::int64_t n, c, h, w, k, r, s;
+  std::vector<int> stride = {1, 1}, pad = {0, 0}, dilation = {1, 1};
+  Dtype dtype = Dtype::f16;
+  bool row_major = false;  ///< operands need packing first
+
+  Shape x() const { return {n, c, h, w}; }
+  Shape filter() const { return {k, c, r, s}; }
+  Shape y() const {
+    return {n, k, (h + 2 * pad[0] - dilation[0] * (r - 1) - 1) / stride[0] + 1,
+            (w + 2 * pad[1] - dilation[1] * (s - 1) - 1) / stride[1] + 1};
+  }
+  Conv conv(ConvRole role) const { return {.role = role, .stride = stride, .pad = pad, .dilation = dilation}; }
+};
+
+inline int image(Draft& d, Dtype dtype, const Shape& shape, bool row_major = false) {
+  const int slot = d.slot(dtype, shape);
+  if (!row_major) d.plan.slots[static_cast<std::size_t>(slot)].strides = cuda::channels_last(shape);
+  return slot;
+}
+inline int image_output(Draft& d, Dtype dtype, const Shape& shape, bool row_major = false) {
+  d.outputs.push_back(image(d, dtype, shape, row_major));
+  return d.outputs.back();
+}
+inline Operand operand(const Draft& d, int slot) {
+  const Slot& s = d.plan.slots[static_cast<std::size_t>(slot)];
+  return {slot, 0, s.shape, s.strides};
+}
+
+enum class Forward { plain, bias_relu, residual, two_stores, row_major_store };
+
+/// The forward pass with one of several epilogues.
+inline Draft forward(const std::string& name, const Layer& layer, Forward what) {
+  Draft d(name);
+  const int x = image(d, layer.dtype, layer.x(), layer.row_major),
+            w = image(d, layer.dtype, layer.filter(), layer.row_major);
+  const Shape shape = layer.y();
+  Kernel k{.label = "conv", .domain = shape};
+  k.head = Head{layer.conv(ConvRole::output), {operand(d, x), operand(d, w)}, layer.dtype};
+  const int y = image_output(d, layer.dtype, shape, what == Forward::row_major_store);
+  k.stores = {d.dense(y)};
+  Stage stage{.body = {head()}, .stores = {{0, 0}}};
+  if (what != Forward::plain) {
+    const int bias = d.slot(Dtype::f32, Shape{1, shape[1], 1, 1});
+    k.loads = {d.dense(bias)};
+    stage.body = {head(), load(0), apply(Primitive::add, {0, 1}), number(0), apply(Primitive::max, {2, 3})};
+    stage.stores = {{4, 0}};
+  }
+  if (what == Forward::residual) {
+    k.loads.push_back(d.dense(image(d, layer.dtype, shape)));
+    stage.body.push_back(load(1));
+    stage.body.push_back(apply(Primitive::add, {4, 5}));
+    stage.stores = {{6, 0}};
+  }
+  if (what == Forward::two_stores) {
+    k.stores.push_back(d.dense(image_output(d, Dtype::f32, shape)));
+    stage.stores.push_back({2, 1});
+  }
+  k.stages = {stage};
+  d.plan.kernels = {k};
+  return d;
+}
+
+/// The input gradient, through a ReLU's gate if wanted.
+inline Draft input_grad(const std::string& name, const Layer& layer, bool gate) {
+  Draft d(name);
+  const int dy = image(d, layer.dtype, layer.y(), layer.row_major),
+            w = image(d, layer.dtype, layer.filter(), layer.row_major);
+  Kernel k{.label = "conv_input_grad", .domain = layer.x()};
+  k.head = Head{layer.conv(ConvRole::input_grad), {operand(d, dy), operand(d, w)}, layer.dtype};
+  k.stores = {d.dense(image_output(d, layer.dtype, layer.x()))};
+  Stage stage{.body = {head()}, .stores = {{0, 0}}};
+  if (gate) {
+    k.loads = {d.dense(image(d, layer.dtype, layer.x()))};
+    stage.body = {head(), load(0), number(0), apply(Primitive::less, {2, 1}), apply(Primitive::mul, {0, 3})};
+    stage.stores = {{4, 0}};
+  }
+  k.stages = {stage};
+  d.plan.kernels = {k};
+  return d;
+}
+
+enum class Gradient { stored, half, with_bias, updated };
+
+/// The filter gradient: stored in f32 or 16 bits, with the bias gradient beside it, or both and an update of the
+/// weights by momentum with a 16-bit shadow.
+inline Draft filter_grad(const std::string& name, const Layer& layer, Gradient what) {
+  Draft d(name);
+  const int dy = image(d, layer.dtype, layer.y(), layer.row_major),
+            x = image(d, layer.dtype, layer.x(), layer.row_major);
+  const Shape shape = layer.filter();
+  Kernel k{.label = "conv_filter_grad", .domain = shape};
+  k.head = Head{layer.conv(ConvRole::filter_grad), {operand(d, dy), operand(d, x)}, Dtype::f32};
+  Stage stage{.body = {head()}, .stores = {{0, 0}}};
+  if (what == Gradient::updated) {
+    const int master = image_output(d, Dtype::f32, shape), momentum = image_output(d, Dtype::f32, shape),
+              shadow = image_output(d, layer.dtype, shape);
+    k.loads = {d.dense(master), d.dense(momentum)};
+    k.stores = {d.dense(master), d.dense(momentum), d.dense(shadow)};
+    stage.body = {load(1),
+                  number(0.9),
+                  apply(Primitive::mul, {0, 1}),
+                  head(),
+                  apply(Primitive::add, {2, 3}),
+                  number(0.01),
+                  apply(Primitive::mul, {4, 5}),
+                  load(0),
+                  apply(Primitive::sub, {7, 6})};
+    stage.stores = {{8, 0}, {4, 1}, {8, 2}};
+  } else {
+    k.stores = {d.dense(image_output(d, what == Gradient::half ? layer.dtype : Dtype::f32, shape))};
+  }
+  k.stages = {stage};
+  d.plan.kernels = {k};
+  if (what == Gradient::with_bias || what == Gradient::updated) {
+    Kernel sum{.label = "sum", .domain = layer.y(), .reduced = {0, 2, 3}};
+    sum.loads = {d.dense(dy)};
+    sum.stores = {d.dense(d.output(Dtype::f32, kept_shape(sum)))};
+    sum.carried = {Dtype::f32};
+    sum.stages = {{.body = {load(0)}, .reductions = {{ReduceKind::sum, 0, 0}}},
+                  {.full = false, .body = {carried(0)}, .stores = {{0, 0}}}};
+    d.plan.kernels.push_back(sum);
+  }
+  return d;
+}
+
+inline std::vector<Case> cases() {
+  std::vector<Case> all;
+  const auto add = [&](const std::string& name, int kernels, auto make, const Layer& layer, auto what) {
+    all.push_back({name, kernels, [=] { return make(name, layer, what); }});
+  };
+  const Dtype bf16 = Dtype::bf16;
+  add("forward_one_pixel", 1, forward, {1, 128, 1, 1, 256, 1, 1}, Forward::plain);
+  add("forward_tiny", 1, forward, {1, 8, 5, 7, 8, 3, 3, {1, 1}, {1, 1}}, Forward::bias_relu);
+  add("forward_k24", 1, forward, {2, 24, 13, 6, 24, 3, 2, {1, 1}, {1, 0}, {1, 1}, bf16}, Forward::bias_relu);
+  add("forward_k96_5x5", 1, forward, {2, 96, 12, 12, 96, 5, 5, {1, 1}, {2, 2}}, Forward::residual);
+  add("forward_k264", 1, forward, {2, 96, 12, 10, 264, 5, 5}, Forward::bias_relu);
+  add("forward_stride_2", 1, forward, {4, 72, 15, 15, 136, 3, 3, {2, 2}, {1, 1}}, Forward::residual);
+  add("forward_stride_2x1", 1, forward, {5, 16, 9, 9, 32, 1, 1, {2, 1}, {0, 0}, {1, 1}, bf16}, Forward::plain);
+  add("forward_dilated", 1, forward, {2, 64, 20, 22, 192, 3, 3, {1, 1}, {2, 2}, {2, 2}}, Forward::two_stores);
+  add("forward_7x7", 1, forward, {2, 32, 30, 30, 128, 7, 7, {4, 3}, {3, 2}}, Forward::bias_relu);
+  add("forward_13x13", 1, forward, {33, 128, 13, 13, 256, 3, 3, {1, 1}, {1, 1}}, Forward::row_major_store);
+  add("forward_27x27", 1, forward, {20, 64, 27, 27, 192, 5, 5, {1, 1}, {2, 2}, {1, 1}, bf16}, Forward::bias_relu);
+  add("forward_k384", 1, forward, {33, 64, 13, 13, 384, 3, 3, {1, 1}, {1, 1}}, Forward::residual);
+  add("forward_packed", 1, forward, {3, 64, 9, 11, 64, 3, 3, {1, 1}, {1, 1}, {1, 1}, Dtype::f16, true},
+      Forward::bias_relu);
+  add("forward_falls_back_c12", 0, forward, {2, 12, 9, 9, 32, 3, 3}, Forward::bias_relu);
+  add("forward_falls_back_f32", 0, forward, {1, 16, 6, 6, 16, 3, 3, {1, 1}, {1, 1}, {1, 1}, Dtype::f32},
+      Forward::bias_relu);
+
+  add("input_grad_tiny", 1, input_grad, {1, 64, 5, 7, 8, 3, 3, {1, 1}, {1, 1}}, true);
+  add("input_grad_c64", 1, input_grad, {7, 64, 27, 27, 192, 5, 5, {1, 1}, {2, 2}}, true);
+  add("input_grad_c96", 1, input_grad, {2, 96, 12, 12, 256, 5, 5, {1, 1}, {0, 0}, {1, 1}, bf16}, true);
+  add("input_grad_c200", 1, input_grad, {3, 200, 13, 6, 128, 3, 2, {1, 1}, {1, 0}}, false);
+  add("input_grad_c256", 1, input_grad, {33, 256, 13, 13, 384, 3, 3, {1, 1}, {1, 1}}, true);
+  add("input_grad_dilated", 1, input_grad, {4, 192, 14, 15, 64, 3, 3, {1, 1}, {2, 1}, {2, 1}}, true);
+  add("input_grad_stride_2_falls_back", 0, input_grad, {2, 32, 9, 9, 32, 3, 3, {2, 2}, {1, 1}}, true);
+
+  add("filter_grad_tiny", 1, filter_grad, {1, 64, 5, 7, 8, 3, 3, {1, 1}, {1, 1}}, Gradient::with_bias);
+  add("filter_grad_c96", 1, filter_grad, {5, 96, 13, 6, 200, 3, 2, {1, 1}, {1, 0}}, Gradient::stored);
+  add("filter_grad_c48", 1, filter_grad, {3, 48, 19, 19, 64, 3, 3, {1, 1}, {0, 0}, {1, 1}, bf16}, Gradient::half);
+  add("filter_grad_stride_2", 1, filter_grad, {4, 64, 15, 15, 136, 3, 3, {2, 2}, {1, 1}}, Gradient::updated);
+  add("filter_grad_5x5", 1, filter_grad, {7, 64, 27, 27, 192, 5, 5, {1, 1}, {2, 2}}, Gradient::updated);
+  add("filter_grad_13x13", 1, filter_grad, {33, 128, 13, 13, 256, 3, 3, {1, 1}, {1, 1}, {1, 1}, bf16},
+      Gradient::with_bias);
+  add("filter_grad_1x1", 1, filter_grad, {1, 32, 6, 6, 1024, 1, 1}, Gradient::updated);
+  add("filter_grad_c8_falls_back", 0, filter_grad, {2, 8, 9, 9, 16, 3, 3}, Gradient::stored);
+  return all;
+}
+
+}  // namespace nixie::hopper_plans
