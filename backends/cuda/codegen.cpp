@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "backends/cuda/hopper_conv.h"
+#include "backends/cuda/max_pool.h"
 #include "backends/cuda/print.h"
 
 namespace nixie::cuda {
@@ -63,6 +64,7 @@ KernelCode generate_map(const Plan& plan, const Kernel& kernel) {
 KernelCode generate(const Plan& plan, const Kernel& kernel, bool hopper) {
   if (hopper)
     if (const auto conv = as_hopper_conv(plan, kernel)) return generate_hopper_conv(plan, kernel, *conv);
+  if (const auto pool = as_max_pool(plan, kernel)) return generate_max_pool(plan, kernel, *pool);
   if (!kernel.reduced.empty()) return generate_reduce(plan, kernel);
   const bool product =
       kernel.head && (std::holds_alternative<Matmul>(kernel.head->op) || std::holds_alternative<Conv>(kernel.head->op));

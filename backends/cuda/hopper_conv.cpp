@@ -307,8 +307,9 @@ std::optional<HopperConv> as_hopper_conv(const Plan& plan, const Kernel& kernel)
   return conv;
 }
 
-PixelBody pixel_body(const Plan& plan, const Kernel& kernel) {
+PixelBody pixel_body(const Plan& plan, const Kernel& kernel, const std::vector<Pointer>& more) {
   BodyWriter body(plan, kernel, false, Order::pixels);
+  for (const Pointer& pointer : more) body.pointer(pointer.type, pointer.name, pointer.argument);
   const int channel = body.walk().rank() - 1;
   const Frame frame{.lane_axis = channel, .lanes = 8, .carried_is_local = true, .head = "sum[lane]"};
   std::vector<int> all(kernel.stages.size());

@@ -37,7 +37,12 @@ struct PixelBody {
   std::string text;
   std::vector<Argument> arguments;
 };
-PixelBody pixel_body(const Plan& plan, const Kernel& kernel);
+struct Pointer {
+  std::string type, name;
+  Argument argument;
+};
+/// `more`: further members.
+PixelBody pixel_body(const Plan& plan, const Kernel& kernel, const std::vector<Pointer>& more = {});
 
 /// `#define NAME value` for each pair.
 std::string defines(const std::vector<std::pair<const char*, std::int64_t>>& values);

@@ -5,6 +5,7 @@
 
 #include "backends/cuda/hopper_conv.h"
 #include "backends/cuda/matmul.h"
+#include "backends/cuda/max_pool.h"
 
 namespace nixie::cuda {
 
@@ -63,6 +64,7 @@ std::optional<Kernel> pack_filter(Plan& plan, Kernel& kernel) {
 }  // namespace
 
 void lower(Plan& plan, bool hopper) {
+  lower_max_pools(plan);
   if (hopper) lower_for_hopper(plan);
   std::vector<Kernel> kernels;
   for (Kernel& kernel : plan.kernels) {

@@ -103,10 +103,11 @@ void expect_close(const Array& found, const Array& expected, const std::string& 
   EXPECT_EQ(wrong, 0) << what << ": wrong elements of " << x.size();
 }
 
-int hopper_kernels(const Plan& plan) {
+// Kernels that run code written for 16-bit layers, not the portable templates.
+int own_kernels(const Plan& plan) {
+  const std::set<std::string> portable{"map", "reduce", "gather", "gemm", "gemm_mma"};
   int count = 0;
-  for (const Kernel& kernel : plan.kernels)
-    count += cuda::generate(plan, kernel, true).source != cuda::generate(plan, kernel, false).source;
+  for (const Kernel& kernel : plan.kernels) count += !portable.count(cuda::generate(plan, kernel, true).variant);
   return count;
 }
 
@@ -117,7 +118,7 @@ TEST_P(CudaHopper, CompilesWithoutSpills) {
   Plan plan = draft.plan;
   cuda::lower(plan, true);
   plan_memory(plan);
-  EXPECT_EQ(hopper_kernels(plan), GetParam().kernels);
+  EXPECT_EQ(own_kernels(plan), GetParam().kernels);
   std::vector<std::string> sources;
   for (const Kernel& kernel : plan.kernels) sources.push_back(cuda::generate(plan, kernel, true).source);
   const std::vector<cuda::Cubin> cubins = cuda::compile_sources(sources, "sm_90a");

@@ -151,6 +151,44 @@ inline Draft filter_grad(const std::string& name, const Layer& layer, Gradient w
   return d;
 }
 
+/// Max pooling of images: output, index, and the gradient through the ReLU that made the images.
+struct Pooling {
+  std::int64_t n, c, h, w, p, q;
+  std::vector<int> window, stride, pad = {0, 0};
+  Dtype dtype = Dtype::f16;
+};
+enum class Pooled { output, trained, gated, scaled };
+
+inline Draft max_pool(const std::string& name, const Pooling& pooling, Pooled what) {
+  Draft d(name);
+  const Shape x_shape{pooling.n, pooling.c, pooling.h, pooling.w}, y_shape{pooling.n, pooling.c, pooling.p, pooling.q};
+  const auto lifted = [](const std::vector<int>& v, int channels) { return std::vector<int>{channels, v[0], v[1]}; };
+  Pool pool{.window = lifted(pooling.window, 1), .stride = lifted(pooling.stride, 1), .pad = lifted(pooling.pad, 0)};
+  const int x = image(d, pooling.dtype, x_shape), y = image_output(d, pooling.dtype, y_shape);
+  const auto add = [&](PoolRole role, const Shape& domain, const std::vector<int>& operands, int store, Dtype dtype) {
+    Kernel k{.label = "max_pool", .domain = domain};
+    pool.role = role;
+    k.head = Head{pool, {}, dtype};
+    for (int slot : operands) k.head->operands.push_back(operand(d, slot));
+    k.stores = {d.dense(store)};
+    k.stages = {{.body = {head(compute_dtype(dtype))}, .stores = {{0, 0}}}};
+    d.plan.kernels.push_back(k);
+  };
+  add(PoolRole::output, y_shape, {x}, y, pooling.dtype);
+  if (what == Pooled::output) return d;
+  const int index = image_output(d, Dtype::u8, y_shape), dy = image(d, pooling.dtype, y_shape),
+            dx = image_output(d, pooling.dtype, x_shape);
+  add(PoolRole::index, y_shape, {x}, index, Dtype::u8);
+  add(PoolRole::input_grad, x_shape, {dy, index}, dx, pooling.dtype);
+  Kernel& gradient = d.plan.kernels.back();
+  if (what == Pooled::trained) return d;
+  gradient.loads = {d.dense(x)};
+  gradient.stages[0].body = {load(0), number(0), apply(Primitive::less, {1, 0}), head(), apply(Primitive::mul, {3, 2})};
+  if (what == Pooled::scaled) gradient.stages[0].body[2] = apply(Primitive::add, {1, 0});
+  gradient.stages[0].stores = {{4, 0}};
+  return d;
+}
+
 inline std::vector<Case> cases() {
   std::vector<Case> all;
   const auto add = [&](const std::string& name, int kernels, auto make, const Layer& layer, auto what) {
@@ -192,6 +230,18 @@ inline std::vector<Case> cases() {
       Gradient::with_bias);
   add("filter_grad_1x1", 1, filter_grad, {1, 32, 6, 6, 1024, 1, 1}, Gradient::updated);
   add("filter_grad_c8_falls_back", 0, filter_grad, {2, 8, 9, 9, 16, 3, 3}, Gradient::stored);
+
+  const auto add_pool = [&](const std::string& name, int kernels, const Pooling& pooling, Pooled what) {
+    all.push_back({name, kernels, [=] { return max_pool(name, pooling, what); }});
+  };
+  add_pool("pool_3x3_output", 1, {2, 8, 5, 5, 2, 2, {3, 3}, {2, 2}}, Pooled::output);
+  add_pool("pool_3x3", 2, {3, 64, 55, 55, 27, 27, {3, 3}, {2, 2}, {0, 0}, bf16}, Pooled::gated);
+  add_pool("pool_2x2", 2, {2, 16, 14, 12, 7, 6, {2, 2}, {2, 2}}, Pooled::gated);
+  add_pool("pool_padded", 2, {2, 24, 13, 17, 7, 9, {3, 3}, {2, 2}, {1, 1}}, Pooled::gated);
+  add_pool("pool_uneven", 2, {1, 8, 7, 9, 7, 10, {3, 2}, {1, 1}, {1, 1}, bf16}, Pooled::trained);
+  add_pool("pool_sparse", 2, {2, 32, 9, 9, 3, 3, {2, 2}, {3, 3}}, Pooled::scaled);
+  add_pool("pool_ceil_mode", 2, {2, 8, 6, 6, 3, 3, {3, 3}, {2, 2}}, Pooled::gated);
+  add_pool("pool_c12_falls_back", 0, {2, 12, 6, 6, 3, 3, {2, 2}, {2, 2}}, Pooled::gated);
   return all;
 }
 

@@ -4,32 +4,43 @@
 //          first maximum (NaN wins; padding never does). A thread holds 8 channels: 16-byte loads.
 // Forward  a thread makes one output pixel; comparisons run on packed pairs.
 // Backward a thread makes one STRIDE x STRIDE cell of dx from the windows that touch it, each read once: no atomics,
-//          no zeroing, the same result every time. POOL_GATE also drops the windows whose maximum y is not above zero:
-//          the gradient through a ReLU before the pooling, without ever reading its output.
+//          no zeroing, the same result every time; the generated Body takes the gradients, 8 channels of a pixel at a
+//          time. POOL_GATE also drops the windows whose maximum y is not above zero: the gradient through a ReLU before
+//          the pooling, without ever reading its output.
 // Limits   C a multiple of 8; windows up to 255 positions; element counts below 2^31. Any architecture from sm_80.
 //
 // Measured on an H200, share of copy bandwidth (4.25 TB/s): 3x3/2 forward 0.77 to 0.83, backward 0.72 to 0.79; 2x2/2
 // forward 1.0, backward 0.95. PyTorch on the same work: 5 to 12 times as long.
 //
-// Compile-time, all required: POOL_C POOL_H POOL_W POOL_P POOL_Q POOL_R POOL_S (window) POOL_STRIDE_H/_W POOL_PAD_H/_W
-//   POOL_GATE NIXIE_BF16
-// Kernel pool_max(x, y, index, images): images * P * Q * C / 8 threads, blocks of 256.
-// Kernel pool_max_grad(dy, index, y, dx, images): images * kCellsH * kCellsW * C / 8 threads, blocks of 256, where
-//   kCellsH = ceil((H + PAD_H) / STRIDE_H). y is read only if POOL_GATE.
+// Compile-time, all required: POOL_IMAGES POOL_C POOL_H POOL_W POOL_P POOL_Q POOL_R POOL_S (window) POOL_STRIDE_H/_W
+//   POOL_PAD_H/_W NIXIE_BF16, and
+//   POOL_INDEX  forward: 1 to store the index. Kernel pool_max(memory): IMAGES * P * Q * C / 8 threads, blocks of 256.
+//   POOL_GATE   backward, whose Body holds operand0 (dy), operand1 (index), operand2 (y, if POOL_GATE) and what
+//               conv_fprop_sm90.cuh says. Kernel pool_max_grad(body): IMAGES * kCellsH * kCellsW * C / 8 threads,
+//               blocks of 256, where kCellsH = ceil((H + PAD_H) / STRIDE_H).
 #pragma once
 #include "ptx.cuh"
 
 constexpr int kGroups = POOL_C / 8;  // of 8 channels
 constexpr int kCellsH = (POOL_H + POOL_PAD_H + POOL_STRIDE_H - 1) / POOL_STRIDE_H;
 constexpr int kCellsW = (POOL_W + POOL_PAD_W + POOL_STRIDE_W - 1) / POOL_STRIDE_W;
+// Whether windows reach outside the image.
+constexpr bool kOutside = POOL_PAD_H || POOL_PAD_W || (POOL_P - 1) * POOL_STRIDE_H + POOL_R > POOL_H ||
+                          (POOL_Q - 1) * POOL_STRIDE_W + POOL_S > POOL_W;
 constexpr int kBackH = (POOL_R - 1) / POOL_STRIDE_H,
               kBackW = (POOL_S - 1) / POOL_STRIDE_W;  // windows before a cell's own
 static_assert(POOL_C % 8 == 0 && POOL_R * POOL_S < 256);
 
-extern "C" __global__ void __launch_bounds__(256) pool_max(const uint4* x, uint4* y, uint2* index, int images) {
-  wait_previous_kernel();
+#ifdef POOL_INDEX
+struct Memory {
+  const uint4* x;
+  uint4* y;
+  uint2* index;
+};
+
+extern "C" __global__ void __launch_bounds__(256) pool_max(const __grid_constant__ Memory memory) {
   int i = blockIdx.x * 256 + threadIdx.x;
-  if (i >= images * (POOL_P * POOL_Q * kGroups)) return;
+  if (i >= POOL_IMAGES * (POOL_P * POOL_Q * kGroups)) return;
   int pixel = i / kGroups, c = i - pixel * kGroups, row = pixel / POOL_Q, q = pixel - row * POOL_Q;
   int n = row / POOL_P, p = row - n * POOL_P, h0 = p * POOL_STRIDE_H - POOL_PAD_H, w0 = q * POOL_STRIDE_W - POOL_PAD_W;
   u32 best[4] = {}, at[4] = {};
@@ -39,8 +50,8 @@ extern "C" __global__ void __launch_bounds__(256) pool_max(const uint4* x, uint4
 #pragma unroll
     for (int s = 0; s < POOL_S; s++) {
       int h = h0 + r, w = w0 + s;
-      if ((POOL_PAD_H || POOL_PAD_W) && (h < 0 || h >= POOL_H || w < 0 || w >= POOL_W)) continue;
-      uint4 four = x[((n * POOL_H + h) * POOL_W + w) * kGroups + c];
+      if (kOutside && (h < 0 || h >= POOL_H || w < 0 || w >= POOL_W)) continue;
+      uint4 four = memory.x[((n * POOL_H + h) * POOL_W + w) * kGroups + c];
       u32 v[4] = {four.x, four.y, four.z, four.w}, position = (r * POOL_S + s) * 0x10001u;
 #pragma unroll
       for (int k = 0; k < 4; k++) {
@@ -51,47 +62,61 @@ extern "C" __global__ void __launch_bounds__(256) pool_max(const uint4* x, uint4
       found = true;
     }
   }
-  y[i] = make_uint4(best[0], best[1], best[2], best[3]);
-  index[i] = make_uint2(bytes(at[0], at[1]), bytes(at[2], at[3]));
+  memory.y[i] = make_uint4(best[0], best[1], best[2], best[3]);
+  if (POOL_INDEX) memory.index[i] = make_uint2(bytes(at[0], at[1]), bytes(at[2], at[3]));
 }
+#else
 
 // The gradients and positions of one window, as floats and bytes.
 struct Window {
   float dy[8];
   uint2 index;
 };
-NIXIE_DEVICE Window load_window(const uint4* dy, const uint2* index, const uint4* y, int at) {
-  uint4 four = dy[at];
+NIXIE_DEVICE Window load_window(const Body& body, int at) {
+  uint4 four = body.operand0[at];
   u32 v[4] = {four.x, four.y, four.z, four.w};
-  if (POOL_GATE) {
-    uint4 gate = y[at];
+#if POOL_GATE
+  {
+    uint4 gate = body.operand2[at];
     v[0] = where_positive(gate.x, v[0]), v[1] = where_positive(gate.y, v[1]);
     v[2] = where_positive(gate.z, v[2]), v[3] = where_positive(gate.w, v[3]);
   }
+#endif
   Window window;
 #pragma unroll
   for (int k = 0; k < 4; k++) {
     window.dy[2 * k] = unpack(static_cast<u16>(v[k])), window.dy[2 * k + 1] = unpack(static_cast<u16>(v[k] >> 16));
   }
-  window.index = index[at];
+  window.index = body.operand1[at];
   return window;
 }
 
-extern "C" __global__ void __launch_bounds__(256)
-    pool_max_grad(const uint4* dy, const uint2* index, const uint4* y, uint4* dx, int images) {
-  wait_previous_kernel();
+extern "C" __global__ void __launch_bounds__(256) pool_max_grad(const __grid_constant__ Body body) {
   int i = blockIdx.x * 256 + threadIdx.x;
-  if (i >= images * (kCellsH * kCellsW * kGroups)) return;
+  if (i >= POOL_IMAGES * (kCellsH * kCellsW * kGroups)) return;
   int cell = i / kGroups, c = i - cell * kGroups, row = cell / kCellsW, cw = cell - row * kCellsW;
   int n = row / kCellsH, ch = row - n * kCellsH;
+  auto each_pixel = [&](auto&& act) {
+#pragma unroll
+    for (int dh = 0; dh < POOL_STRIDE_H; dh++) {
+#pragma unroll
+      for (int dw = 0; dw < POOL_STRIDE_W; dw++) {
+        int h = ch * POOL_STRIDE_H + dh - POOL_PAD_H, w = cw * POOL_STRIDE_W + dw - POOL_PAD_W;
+        if (h < 0 || h >= POOL_H || w < 0 || w >= POOL_W) continue;
+        act(dh, dw, (n * POOL_H + h) * POOL_W + w);
+      }
+    }
+  };
   float sum[POOL_STRIDE_H][POOL_STRIDE_W][8] = {};
+  Body::Loads loads[POOL_STRIDE_H][POOL_STRIDE_W];
+  each_pixel([&](int dh, int dw, int pixel) { body.load(pixel, c * 8, loads[dh][dw]); });
 #pragma unroll
   for (int bh = 0; bh <= kBackH; bh++) {
 #pragma unroll
     for (int bw = 0; bw <= kBackW; bw++) {
       int p = ch - bh, q = cw - bw;
       if (p < 0 || p >= POOL_P || q < 0 || q >= POOL_Q) continue;
-      Window window = load_window(dy, index, y, ((n * POOL_P + p) * POOL_Q + q) * kGroups + c);
+      Window window = load_window(body, ((n * POOL_P + p) * POOL_Q + q) * kGroups + c);
 #pragma unroll
       for (int dh = 0; dh < POOL_STRIDE_H; dh++) {
 #pragma unroll
@@ -108,15 +133,6 @@ extern "C" __global__ void __launch_bounds__(256)
       }
     }
   }
-#pragma unroll
-  for (int dh = 0; dh < POOL_STRIDE_H; dh++) {
-#pragma unroll
-    for (int dw = 0; dw < POOL_STRIDE_W; dw++) {
-      int h = ch * POOL_STRIDE_H + dh - POOL_PAD_H, w = cw * POOL_STRIDE_W + dw - POOL_PAD_W;
-      if (h < 0 || h >= POOL_H || w < 0 || w >= POOL_W) continue;
-      const float* v = sum[dh][dw];
-      dx[((n * POOL_H + h) * POOL_W + w) * kGroups + c] =
-          make_uint4(pack(v[0], v[1]), pack(v[2], v[3]), pack(v[4], v[5]), pack(v[6], v[7]));
-    }
-  }
+  each_pixel([&](int dh, int dw, int pixel) { body.run(pixel, c * 8, loads[dh][dw], sum[dh][dw]); });
 }
+#endif
