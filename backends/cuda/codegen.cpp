@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "backends/cuda/hopper_conv.h"
+#include "backends/cuda/first_layer.h"
 #include "backends/cuda/max_pool.h"
 #include "backends/cuda/print.h"
 
@@ -62,8 +62,10 @@ KernelCode generate_map(const Plan& plan, const Kernel& kernel) {
 }
 
 KernelCode generate(const Plan& plan, const Kernel& kernel, bool hopper) {
-  if (hopper)
+  if (hopper) {
+    if (const auto layer = as_first_layer(plan, kernel)) return generate_first_layer(plan, kernel, *layer);
     if (const auto conv = as_hopper_conv(plan, kernel)) return generate_hopper_conv(plan, kernel, *conv);
+  }
   if (const auto pool = as_max_pool(plan, kernel)) return generate_max_pool(plan, kernel, *pool);
   if (!kernel.reduced.empty()) return generate_reduce(plan, kernel);
   const bool product =

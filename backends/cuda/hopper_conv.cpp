@@ -23,20 +23,6 @@ bool fits_im2col(int pad, int window, int stride, int dilation) {
   return pad <= 128 && pad - reach >= -128 && pad - reach <= 127 && reach < 256 && stride <= 8;
 }
 
-// A kernel that stores what its head computed, in one slot as it is, and does nothing else. The store of a bias
-// gradient, which no stage writes, may follow.
-bool only_stores(const Plan& plan, const Kernel& kernel) {
-  if (!kernel.loads.empty() || kernel.stages.size() != 1 || kernel.stores.empty() || kernel.stores.size() > 2)
-    return false;
-  const Stage& stage = kernel.stages[0];
-  const Access& to = kernel.stores[0];
-  const Dtype dtype = dtype_of(plan, to.slot);
-  return stage.body.size() == 1 && stage.body[0].primitive == Primitive::head && stage.stores.size() == 1 &&
-         stage.stores[0].access == 0 && stage.reductions.empty() && to.inside.empty() &&
-         (dtype == Dtype::f32 || dtype == dtype_of(plan, kernel.head->operands[0].slot)) &&
-         is_channels_last(kernel.domain, to.strides, to.offset);
-}
-
 // How many channels one box of the copy engine holds.
 int slice_of(std::int64_t channels) { return channels % 64 == 0 || channels % 16 != 0 ? 64 : channels % 32 ? 16 : 32; }
 
@@ -268,12 +254,25 @@ bool is_channels_last(const Shape& shape, const Strides& strides, std::int64_t o
   return offset % 8 == 0;
 }
 
-std::optional<HopperConv> hopper_conv_sizes(const Plan& plan, const Kernel& kernel) {
+bool only_stores(const Plan& plan, const Kernel& kernel) {
+  if (!kernel.loads.empty() || kernel.stages.size() != 1 || kernel.stores.empty() || kernel.stores.size() > 2)
+    return false;
+  const Stage& stage = kernel.stages[0];
+  const Access& to = kernel.stores[0];
+  const Dtype dtype = dtype_of(plan, to.slot);
+  return stage.body.size() == 1 && stage.body[0].primitive == Primitive::head && stage.stores.size() == 1 &&
+         stage.stores[0].access == 0 && stage.reductions.empty() && to.inside.empty() &&
+         (dtype == Dtype::f32 || dtype == dtype_of(plan, kernel.head->operands[0].slot)) &&
+         is_channels_last(kernel.domain, to.strides, to.offset);
+}
+
+std::optional<HopperConv> conv_sizes(const Plan& plan, const Kernel& kernel) {
   const auto* op = kernel.head ? std::get_if<Conv>(&kernel.head->op) : nullptr;
   if (!op || op->groups != 1 || kernel.domain.rank() != 4 || kernel.domain.size() == 0) return {};
   const Operand &first = kernel.head->operands[0], &second = kernel.head->operands[1];
-  HopperConv conv{.role = op->role, .dtype = dtype_of(plan, first.slot)};
-  if ((conv.dtype != Dtype::f16 && conv.dtype != Dtype::bf16) || dtype_of(plan, second.slot) != conv.dtype) return {};
+  const int typed = op->role == ConvRole::output ? second.slot : first.slot;  // w or dy
+  HopperConv conv{.role = op->role, .dtype = dtype_of(plan, typed)};
+  if (conv.dtype != Dtype::f16 && conv.dtype != Dtype::bf16) return {};
   if (first.shape.size() == 0 || second.shape.size() == 0) return {};
   const bool output = op->role == ConvRole::output, input_grad = op->role == ConvRole::input_grad;
   const Shape& x = output ? first.shape : input_grad ? kernel.domain : second.shape;
@@ -287,14 +286,24 @@ std::optional<HopperConv> hopper_conv_sizes(const Plan& plan, const Kernel& kern
   for (int i : {0, 1}) {
     conv.stride[at(i)] = op->stride[at(i)], conv.pad[at(i)] = op->pad[at(i)];
     conv.dilation[at(i)] = op->dilation[at(i)];
-    const int window = i == 0 ? conv.r : conv.s, dilation = conv.dilation[at(i)];
-    const int pad = input_grad ? (window - 1) * dilation - conv.pad[at(i)] : conv.pad[at(i)];
-    if (!fits_im2col(pad, window, conv.stride[at(i)], dilation)) return {};
-    if (input_grad && conv.stride[at(i)] != 1) return {};
   }
-  if (conv.channels % (op->role == ConvRole::filter_grad ? 16 : 8) != 0 || conv.filters % 8 != 0) return {};
   conv.bias_grad = op->role == ConvRole::filter_grad && kernel.stores.size() == 2 && kernel.stages.size() == 1 &&
                    kernel.stages[0].stores.size() == 1;
+  return conv;
+}
+
+std::optional<HopperConv> hopper_conv_sizes(const Plan& plan, const Kernel& kernel) {
+  const std::optional<HopperConv> conv = conv_sizes(plan, kernel);
+  if (!conv) return {};
+  for (const Operand& operand : kernel.head->operands)
+    if (dtype_of(plan, operand.slot) != conv->dtype) return {};
+  const bool input_grad = conv->role == ConvRole::input_grad;
+  for (std::size_t i : {0u, 1u}) {
+    const int window = i == 0 ? conv->r : conv->s, dilation = conv->dilation[i];
+    const int pad = input_grad ? (window - 1) * dilation - conv->pad[i] : conv->pad[i];
+    if (!fits_im2col(pad, window, conv->stride[i], dilation) || (input_grad && conv->stride[i] != 1)) return {};
+  }
+  if (conv->channels % (conv->role == ConvRole::filter_grad ? 16 : 8) != 0 || conv->filters % 8 != 0) return {};
   return conv;
 }
 

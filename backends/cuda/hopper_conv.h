@@ -19,12 +19,17 @@ struct HopperConv {
   bool bias_grad = false;  ///< filter gradient: the kernel's second store takes dy summed over images and pixels
 };
 
+/// The convolution of a kernel with one group, 2-D, whose filter and result (or their gradients) are 16-bit.
+std::optional<HopperConv> conv_sizes(const Plan& plan, const Kernel& kernel);
 /// The convolution of a kernel, if its sizes and types fit conv_fprop_sm90 or conv_wgrad_sm90; its operands may lie in
 /// memory as they like, and what its stages do is not looked at.
 std::optional<HopperConv> hopper_conv_sizes(const Plan& plan, const Kernel& kernel);
 /// The same, if the kernel can run as it is: channels-last operands, and a filter gradient that is only stored.
 std::optional<HopperConv> as_hopper_conv(const Plan& plan, const Kernel& kernel);
-/// The operand, channels innermost and the other axes in order.
+/// Whether the kernel stores what its head computes, channels-last in f32 or the type of its operands, and does nothing
+/// else. A store that no stage writes may follow.
+bool only_stores(const Plan& plan, const Kernel& kernel);
+/// Strides with the channels innermost and the other axes in order.
 Strides channels_last(const Shape& shape);
 /// Whether strides are those, axes of one element aside, and offsets allow pieces of 16 bytes.
 bool is_channels_last(const Shape& shape, const Strides& strides, std::int64_t offset);

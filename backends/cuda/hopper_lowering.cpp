@@ -1,7 +1,7 @@
 // Makes plans fit Hopper's kernels: layouts of operands, filter gradients on their own, bias gradients on the way.
 #include <algorithm>
 
-#include "backends/cuda/hopper_conv.h"
+#include "backends/cuda/first_layer.h"
 #include "backends/cuda/lowering.h"
 #include "core/memory.h"
 
@@ -13,12 +13,18 @@ bool touches(const Kernel& kernel, int slot) {
   return std::count(reads.begin(), reads.end(), slot) + std::count(writes.begin(), writes.end(), slot) > 0;
 }
 
+bool writes(const Kernel& kernel, int slot) {
+  const std::vector<int> slots = slots_written(kernel);
+  return std::count(slots.begin(), slots.end(), slot) > 0;
+}
+
 // Copies of operands, shared by the kernels that read them until the original is written again.
 class Packer {
  public:
   explicit Packer(Plan& plan) : plan_(plan) {}
-  void operator()(Operand& operand, std::vector<Kernel>& kernels) {
-    if (is_channels_last(operand.shape, operand.strides, operand.offset)) return;
+  void operator()(Operand& operand, Dtype dtype, std::vector<Kernel>& kernels) {
+    const bool as_it_is = plan_.slots[static_cast<std::size_t>(operand.slot)].dtype == dtype;
+    if (as_it_is && is_channels_last(operand.shape, operand.strides, operand.offset)) return;
     for (const auto& [original, copy] : copies_)
       if (original.slot == operand.slot && original.offset == operand.offset && original.shape == operand.shape &&
           original.strides == operand.strides) {
@@ -26,18 +32,52 @@ class Packer {
         return;
       }
     const Operand original = operand;
-    kernels.push_back(pack(plan_, operand, channels_last(operand.shape), "operand, channels last"));
+    kernels.push_back(pack(plan_, operand, channels_last(operand.shape), dtype, "operand, channels last"));
     copies_.emplace_back(original, operand);
   }
   void wrote(const Kernel& kernel) {
-    for (int slot : slots_written(kernel))
-      std::erase_if(copies_, [&](const auto& pair) { return pair.first.slot == slot; });
+    std::erase_if(copies_, [&](const auto& pair) { return writes(kernel, pair.first.slot); });
   }
 
  private:
   Plan& plan_;
   std::vector<std::pair<Operand, Operand>> copies_;
 };
+
+// What an operand is a converted copy of, where the kernel that copies is the only one to write either.
+Operand before_conversion(const std::vector<Kernel>& kernels, const Operand& operand) {
+  const Kernel* copy = nullptr;
+  for (const Kernel& kernel : kernels) {
+    if (!writes(kernel, operand.slot)) continue;
+    if (copy) return operand;
+    copy = &kernel;
+  }
+  if (!copy || copy->head || !copy->reduced.empty() || copy->loads.size() != 1 || copy->stores.size() != 1 ||
+      copy->stages.size() != 1 || copy->stages[0].body.size() != 1 || !copy->loads[0].inside.empty() ||
+      copy->domain != operand.shape || operand.offset != 0 || copy->stores[0].offset != 0)
+    return operand;
+  for (int axis = 0; axis < operand.shape.rank(); ++axis)
+    if (const auto i = static_cast<std::size_t>(axis);
+        operand.shape[axis] > 1 && operand.strides[i] != copy->stores[0].strides[i])
+      return operand;
+  const Access& from = copy->loads[0];
+  for (const Kernel& kernel : kernels)
+    if (writes(kernel, from.slot)) return operand;
+  return {from.slot, from.offset, operand.shape, from.strides};
+}
+
+// Drops kernels that make nothing anyone reads.
+void drop_unread(Plan& plan) {
+  std::vector<int> readers(plan.slots.size(), 0);
+  for (const Kernel& kernel : plan.kernels)
+    for (int slot : slots_read(kernel)) ++readers[static_cast<std::size_t>(slot)];
+  std::erase_if(plan.kernels, [&](const Kernel& kernel) {
+    const std::vector<int> slots = slots_written(kernel);
+    return std::all_of(slots.begin(), slots.end(), [&](int slot) {
+      return !plan.slots[static_cast<std::size_t>(slot)].external && readers[static_cast<std::size_t>(slot)] == 0;
+    });
+  });
+}
 
 // A sum over images and pixels of a 4-D value, stored as it is: where the sums go, if the kernel is one.
 const Access* stored_channel_sum(const Plan& plan, const Kernel& kernel, const Operand& of) {
@@ -61,7 +101,8 @@ const Access* stored_channel_sum(const Plan& plan, const Kernel& kernel, const O
 void join_bias_gradients(Plan& plan) {
   std::vector<Kernel>& kernels = plan.kernels;
   for (std::size_t f = 0; f < kernels.size(); ++f) {
-    const auto conv = as_hopper_conv(plan, kernels[f]);
+    const auto layer = as_first_layer(plan, kernels[f]);
+    const auto conv = layer ? std::optional(layer->conv) : as_hopper_conv(plan, kernels[f]);
     if (!conv || conv->role != ConvRole::filter_grad || conv->bias_grad) continue;
     for (std::size_t r = 0; r < kernels.size(); ++r) {
       const Access* store = stored_channel_sum(plan, kernels[r], kernels[f].head->operands[0]);
@@ -84,12 +125,24 @@ void join_bias_gradients(Plan& plan) {
 void lower_for_hopper(Plan& plan) {
   std::vector<Kernel> kernels;
   Packer packer(plan);
+  for (Kernel& kernel : plan.kernels)
+    if (const auto layer = first_layer_sizes(plan, kernel)) {
+      Operand& images = kernel.head->operands[layer->conv.role == ConvRole::output ? 0 : 1];
+      images = before_conversion(plan.kernels, images);
+    }
+  drop_unread(plan);
   for (Kernel& kernel : plan.kernels) {
-    const auto conv = hopper_conv_sizes(plan, kernel);
+    const auto layer = first_layer_sizes(plan, kernel);
+    const auto conv = layer ? std::optional(layer->conv) : hopper_conv_sizes(plan, kernel);
     if (conv)
-      for (Operand& operand : kernel.head->operands) packer(operand, kernels);
+      for (std::size_t i : {0u, 1u}) {
+        const bool images = i == (conv->role == ConvRole::output ? 0 : 1);
+        const bool packs_itself = layer && layer->kind == FirstLayer::Kind::stride4;
+        if (!images || !packs_itself) packer(kernel.head->operands[i], conv->dtype, kernels);
+      }
     packer.wrote(kernel);
-    if (conv && conv->role == ConvRole::filter_grad && !as_hopper_conv(plan, kernel)) {
+    const bool ready = layer ? as_first_layer(plan, kernel).has_value() : as_hopper_conv(plan, kernel).has_value();
+    if (conv && conv->role == ConvRole::filter_grad && !ready) {
       auto [alone, rest] = split_head(plan, kernel, channels_last(kernel.domain), "conv_filter_grad");
       kernels.push_back(std::move(alone));
       kernels.push_back(std::move(rest));
@@ -99,6 +152,7 @@ void lower_for_hopper(Plan& plan) {
   }
   plan.kernels = std::move(kernels);
   join_bias_gradients(plan);
+  lower_first_layers(plan);
 }
 
 }  // namespace nixie::cuda

@@ -32,14 +32,14 @@ std::pair<Kernel, Kernel> split_head(Plan& plan, const Kernel& kernel, const Str
   return {std::move(alone), std::move(rest)};
 }
 
-Kernel pack(Plan& plan, Operand& operand, const Strides& strides, const std::string& name) {
-  const Dtype dtype = plan.slots[static_cast<std::size_t>(operand.slot)].dtype;
+Kernel pack(Plan& plan, Operand& operand, const Strides& strides, Dtype dtype, const std::string& name) {
+  const Dtype from = plan.slots[static_cast<std::size_t>(operand.slot)].dtype;
   plan.slots.push_back({.name = name, .dtype = dtype, .shape = operand.shape, .strides = strides});
   Kernel copy{.label = "pack " + name, .domain = operand.shape};
   copy.loads.push_back({.slot = operand.slot, .offset = operand.offset, .strides = operand.strides});
   copy.stores.push_back({.slot = static_cast<int>(plan.slots.size()) - 1, .strides = strides});
   Stage stage;
-  stage.body.push_back({.primitive = Primitive::load, .type = compute_dtype(dtype)});
+  stage.body.push_back({.primitive = Primitive::load, .type = compute_dtype(from)});
   stage.stores.push_back({});
   copy.stages.push_back(std::move(stage));
   operand = {copy.stores[0].slot, 0, operand.shape, strides};
@@ -58,7 +58,8 @@ std::optional<Kernel> pack_filter(Plan& plan, Kernel& kernel) {
   const Shape shape = filter.shape;
   if (images.strides[1] != 1 || filter.strides[1] == 1 || shape[1] == 1 || shape.size() == shape[0] * shape[1])
     return {};
-  return pack(plan, filter, channels_last(shape), "filter, channels last");
+  const Dtype dtype = plan.slots[static_cast<std::size_t>(filter.slot)].dtype;
+  return pack(plan, filter, channels_last(shape), dtype, "filter, channels last");
 }
 
 }  // namespace

@@ -16,11 +16,15 @@ void lower(Plan& plan, bool hopper = false);
 std::pair<Kernel, Kernel> split_head(Plan& plan, const Kernel& kernel, const Strides& strides,
                                      const std::string& label);
 
-/// A kernel that copies an operand into a new slot of these strides; the operand becomes the copy.
-Kernel pack(Plan& plan, Operand& operand, const Strides& strides, const std::string& name);
+/// A kernel that copies an operand into a new slot of these strides and this type; the operand becomes the copy.
+Kernel pack(Plan& plan, Operand& operand, const Strides& strides, Dtype dtype, const std::string& name);
 
 /// Copies operands of 16-bit convolutions to channels-last, lets a filter gradient leave its update to a kernel of its
 /// own, and has it sum the bias gradient on the way.
 void lower_for_hopper(Plan& plan);
+
+/// First layers: shares packed images between the forward pass and the gradient; fuses a 3x3 layer with the max pooling
+/// after it, so that the un-pooled output and its gradient are never written.
+void lower_first_layers(Plan& plan);
 
 }  // namespace nixie::cuda

@@ -189,6 +189,84 @@ inline Draft max_pool(const std::string& name, const Pooling& pooling, Pooled wh
   return d;
 }
 
+/// A slot of the plan's own.
+inline int internal(Draft& d, Dtype dtype, const Shape& shape, const Strides& strides) {
+  d.plan.slots.push_back({.name = "internal", .dtype = dtype, .shape = shape, .strides = strides});
+  return static_cast<int>(d.plan.slots.size()) - 1;
+}
+inline Kernel copy_of(const Draft& d, int from, int to) {
+  Kernel k{.label = "cast", .domain = d.plan.slots[static_cast<std::size_t>(to)].shape};
+  k.loads = {d.dense(from)};
+  k.stores = {d.dense(to)};
+  k.stages = {
+      {.body = {load(0, compute_dtype(d.plan.slots[static_cast<std::size_t>(from)].dtype))}, .stores = {{0, 0}}}};
+  return k;
+}
+
+enum class First { forward, trained, pooled };
+
+/// A first layer that reads row-major f32 images through a cast, with bias and ReLU; trained: its filter and bias
+/// gradients too; pooled: through a 2x2 max pooling after the ReLU.
+inline Draft first_layer(const std::string& name, const Layer& layer, First what) {
+  Draft d(name);
+  const Shape y_shape = layer.y(), p_shape{layer.n, layer.k, y_shape[2] / 2, y_shape[3] / 2};
+  const int source = d.slot(Dtype::f32, layer.x()), x = internal(d, layer.dtype, layer.x(), layer.x().row_major()),
+            w = image(d, layer.dtype, layer.filter()), bias = d.slot(Dtype::f32, Shape{1, layer.k, 1, 1});
+  const int y = what == First::pooled ? internal(d, layer.dtype, y_shape, cuda::channels_last(y_shape))
+                                      : image_output(d, layer.dtype, y_shape);
+  Kernel k{.label = "conv", .domain = y_shape};
+  k.head = Head{layer.conv(ConvRole::output), {operand(d, x), operand(d, w)}, layer.dtype};
+  k.loads = {d.dense(bias)};
+  k.stores = {d.dense(y)};
+  k.stages = {{.body = {head(), load(0), apply(Primitive::add, {0, 1}), number(0), apply(Primitive::max, {2, 3})},
+               .stores = {{4, 0}}}};
+  d.plan.kernels = {copy_of(d, source, x), k};
+  if (what == First::forward) return d;
+  int dy = 0;
+  if (what == First::trained) {
+    dy = image(d, layer.dtype, y_shape);
+  } else {
+    Pool pool{.window = {1, 2, 2}, .stride = {1, 2, 2}, .pad = {0, 0, 0}};
+    const int given = image(d, layer.dtype, p_shape);
+    const int pooled = image_output(d, layer.dtype, p_shape),
+              index = internal(d, Dtype::u8, p_shape, cuda::channels_last(p_shape)),
+              back = internal(d, layer.dtype, p_shape, cuda::channels_last(p_shape));
+    dy = internal(d, layer.dtype, y_shape, cuda::channels_last(y_shape));
+    const auto add = [&](PoolRole role, const Shape& domain, const std::vector<int>& operands, int store, Dtype dtype) {
+      Kernel kernel{.label = "max_pool", .domain = domain};
+      pool.role = role;
+      kernel.head = Head{pool, {}, dtype};
+      for (int slot : operands) kernel.head->operands.push_back(operand(d, slot));
+      kernel.stores = {d.dense(store)};
+      kernel.stages = {{.body = {head(compute_dtype(dtype))}, .stores = {{0, 0}}}};
+      d.plan.kernels.push_back(kernel);
+    };
+    add(PoolRole::output, p_shape, {y}, pooled, layer.dtype);
+    d.plan.kernels.push_back(copy_of(d, given, back));
+    add(PoolRole::index, p_shape, {y}, index, Dtype::u8);
+    add(PoolRole::input_grad, y_shape, {back, index}, dy, layer.dtype);
+    d.plan.kernels.back().loads = {d.dense(y)};
+    d.plan.kernels.back().stages = {
+        {.body = {head(), load(0), number(0), apply(Primitive::less, {2, 1}), apply(Primitive::mul, {0, 3})},
+         .stores = {{4, 0}}}};
+  }
+  Kernel g{.label = "conv_filter_grad", .domain = layer.filter()};
+  g.head = Head{layer.conv(ConvRole::filter_grad), {operand(d, dy), operand(d, x)}, Dtype::f32};
+  const int master = image_output(d, Dtype::f32, layer.filter());
+  g.loads = {d.dense(master)};
+  g.stores = {d.dense(master)};
+  g.stages = {{.body = {load(0), head(), apply(Primitive::sub, {0, 1})}, .stores = {{2, 0}}}};
+  Kernel sum{.label = "sum", .domain = y_shape, .reduced = {0, 2, 3}};
+  sum.loads = {d.dense(dy)};
+  sum.stores = {d.dense(d.output(Dtype::f32, kept_shape(sum)))};
+  sum.carried = {Dtype::f32};
+  sum.stages = {{.body = {load(0)}, .reductions = {{ReduceKind::sum, 0, 0}}},
+                {.full = false, .body = {carried(0)}, .stores = {{0, 0}}}};
+  d.plan.kernels.push_back(g);
+  d.plan.kernels.push_back(sum);
+  return d;
+}
+
 inline std::vector<Case> cases() {
   std::vector<Case> all;
   const auto add = [&](const std::string& name, int kernels, auto make, const Layer& layer, auto what) {
@@ -204,9 +282,9 @@ inline std::vector<Case> cases() {
   add("forward_stride_2x1", 1, forward, {5, 16, 9, 9, 32, 1, 1, {2, 1}, {0, 0}, {1, 1}, bf16}, Forward::plain);
   add("forward_dilated", 1, forward, {2, 64, 20, 22, 192, 3, 3, {1, 1}, {2, 2}, {2, 2}}, Forward::two_stores);
   add("forward_7x7", 1, forward, {2, 32, 30, 30, 128, 7, 7, {4, 3}, {3, 2}}, Forward::bias_relu);
-  add("forward_13x13", 1, forward, {33, 128, 13, 13, 256, 3, 3, {1, 1}, {1, 1}}, Forward::row_major_store);
-  add("forward_27x27", 1, forward, {20, 64, 27, 27, 192, 5, 5, {1, 1}, {2, 2}, {1, 1}, bf16}, Forward::bias_relu);
-  add("forward_k384", 1, forward, {33, 64, 13, 13, 384, 3, 3, {1, 1}, {1, 1}}, Forward::residual);
+  add("forward_13x13", 1, forward, {9, 128, 13, 13, 256, 3, 3, {1, 1}, {1, 1}}, Forward::row_major_store);
+  add("forward_27x27", 1, forward, {3, 64, 27, 27, 192, 5, 5, {1, 1}, {2, 2}, {1, 1}, bf16}, Forward::bias_relu);
+  add("forward_k384", 1, forward, {7, 64, 13, 13, 384, 3, 3, {1, 1}, {1, 1}}, Forward::residual);
   add("forward_packed", 1, forward, {3, 64, 9, 11, 64, 3, 3, {1, 1}, {1, 1}, {1, 1}, Dtype::f16, true},
       Forward::bias_relu);
   add("forward_falls_back_c12", 0, forward, {2, 12, 9, 9, 32, 3, 3}, Forward::bias_relu);
@@ -214,10 +292,10 @@ inline std::vector<Case> cases() {
       Forward::bias_relu);
 
   add("input_grad_tiny", 1, input_grad, {1, 64, 5, 7, 8, 3, 3, {1, 1}, {1, 1}}, true);
-  add("input_grad_c64", 1, input_grad, {7, 64, 27, 27, 192, 5, 5, {1, 1}, {2, 2}}, true);
+  add("input_grad_c64", 1, input_grad, {2, 64, 27, 27, 192, 5, 5, {1, 1}, {2, 2}}, true);
   add("input_grad_c96", 1, input_grad, {2, 96, 12, 12, 256, 5, 5, {1, 1}, {0, 0}, {1, 1}, bf16}, true);
   add("input_grad_c200", 1, input_grad, {3, 200, 13, 6, 128, 3, 2, {1, 1}, {1, 0}}, false);
-  add("input_grad_c256", 1, input_grad, {33, 256, 13, 13, 384, 3, 3, {1, 1}, {1, 1}}, true);
+  add("input_grad_c256", 1, input_grad, {5, 256, 13, 13, 384, 3, 3, {1, 1}, {1, 1}}, true);
   add("input_grad_dilated", 1, input_grad, {4, 192, 14, 15, 64, 3, 3, {1, 1}, {2, 1}, {2, 1}}, true);
   add("input_grad_stride_2_falls_back", 0, input_grad, {2, 32, 9, 9, 32, 3, 3, {2, 2}, {1, 1}}, true);
 
@@ -225,8 +303,8 @@ inline std::vector<Case> cases() {
   add("filter_grad_c96", 1, filter_grad, {5, 96, 13, 6, 200, 3, 2, {1, 1}, {1, 0}}, Gradient::stored);
   add("filter_grad_c48", 1, filter_grad, {3, 48, 19, 19, 64, 3, 3, {1, 1}, {0, 0}, {1, 1}, bf16}, Gradient::half);
   add("filter_grad_stride_2", 1, filter_grad, {4, 64, 15, 15, 136, 3, 3, {2, 2}, {1, 1}}, Gradient::updated);
-  add("filter_grad_5x5", 1, filter_grad, {7, 64, 27, 27, 192, 5, 5, {1, 1}, {2, 2}}, Gradient::updated);
-  add("filter_grad_13x13", 1, filter_grad, {33, 128, 13, 13, 256, 3, 3, {1, 1}, {1, 1}, {1, 1}, bf16},
+  add("filter_grad_5x5", 1, filter_grad, {2, 64, 27, 27, 192, 5, 5, {1, 1}, {2, 2}}, Gradient::updated);
+  add("filter_grad_13x13", 1, filter_grad, {9, 128, 13, 13, 256, 3, 3, {1, 1}, {1, 1}, {1, 1}, bf16},
       Gradient::with_bias);
   add("filter_grad_1x1", 1, filter_grad, {1, 32, 6, 6, 1024, 1, 1}, Gradient::updated);
   add("filter_grad_c8_falls_back", 0, filter_grad, {2, 8, 9, 9, 16, 3, 3}, Gradient::stored);
@@ -242,6 +320,15 @@ inline std::vector<Case> cases() {
   add_pool("pool_sparse", 2, {2, 32, 9, 9, 3, 3, {2, 2}, {3, 3}}, Pooled::scaled);
   add_pool("pool_ceil_mode", 2, {2, 8, 6, 6, 3, 3, {3, 3}, {2, 2}}, Pooled::gated);
   add_pool("pool_c12_falls_back", 0, {2, 12, 6, 6, 3, 3, {2, 2}, {2, 2}}, Pooled::gated);
+
+  add("first_stride_4", 1, first_layer, {2, 3, 47, 47, 64, 11, 11, {4, 4}, {2, 2}}, First::forward);
+  add("first_stride_4_k96", 2, first_layer, {3, 3, 51, 47, 96, 11, 9, {4, 4}, {0, 0}, {1, 1}, bf16}, First::trained);
+  add("first_stride_4_wide", 2, first_layer, {1, 3, 31, 95, 32, 10, 12, {4, 4}, {2, 2}}, First::trained);
+  add("first_3x3", 2, first_layer, {2, 3, 32, 32, 64, 3, 3, {1, 1}, {1, 1}}, First::trained);
+  add("first_3x3_unpadded", 2, first_layer, {1, 3, 6, 5, 128, 3, 3, {1, 1}, {0, 0}, {1, 1}, bf16}, First::trained);
+  add("first_3x3_pooled", 2, first_layer, {3, 3, 33, 226, 64, 3, 3, {1, 1}, {1, 1}}, First::pooled);
+  add("first_3x3_pooled_k128", 2, first_layer, {2, 3, 18, 20, 128, 3, 3, {1, 1}, {0, 0}}, First::pooled);
+  add("first_7x7_falls_back", 0, first_layer, {2, 3, 21, 21, 64, 7, 7, {2, 2}, {3, 3}}, First::forward);
   return all;
 }
 

@@ -20,14 +20,16 @@
 // What the ideas bought: bias from shared memory instead of global loads in the inner loop and pitches without bank
 // conflicts 5 %; two steps of gradients in flight 5 %; prefetching the next band's gradients into L2 lost 8 %.
 //
-// Compile-time, all required: CONV_H CONV_W CONV_PAD CONV_K CONV_BIAS CONV_RELU CONV_POOL CONV_OUT_FLOAT NIXIE_BF16
-// Kernel conv_c3(x, w, bias, y, index, images): grid (any number of blocks, best two per multiprocessor; K / 64),
-//   block 256, dynamic shared memory max(40 * kPitch, 40 * kPairPitch, 8448) bytes, 31 KB for W = 224. index only if
-//   CONV_POOL. The pool compares rounded values: results equal the unfused ones bit for bit.
-// Kernel conv_c3_wgrad(x, dy, index, parts, images): dy is the gradient of y as the forward kernel wrote it, already
-//   gated by y > 0 where CONV_RELU; parts float[grid.x][K / 64][64 * 32]; the same grid, block and shared memory.
-// Kernel conv_c3_wgrad_reduce(parts, dw, db, blocks): grid (64, K / 64), block 256; dw float or 16-bit [K][27], db
-//   float[K]; blocks = grid.x of the gradient.
+// Compile-time, all required: CONV_IMAGES CONV_H CONV_W CONV_PAD CONV_K CONV_POOL CONV_GRAD NIXIE_BF16, and
+//   CONV_BIAS CONV_RELU         forward with pool
+//   CONV_BLOCKS CONV_OUT_FLOAT  gradient: grid.x; the type of dw, float or 16-bit
+// Kernel conv_c3: grid (any number of blocks, best two per multiprocessor; K / 64), block 256, dynamic shared memory
+//   max(40 * kPitch, 40 * kPairPitch, 8448) bytes, 31 KB for W = 224. Without pool it takes a Body, defined before this
+//   file, that holds x, w (const u16*) and what conv_fprop_sm90.cuh says; with pool a Memory. The pool compares rounded
+//   values: results equal the unfused ones bit for bit.
+// Kernel conv_c3_wgrad(memory): dy is the gradient of y as the forward kernel wrote it, already gated by y > 0 where
+//   there is a ReLU; parts float[BLOCKS][K / 64][64 * 32]; the same grid, block and shared memory.
+// Kernel conv_c3_wgrad_reduce(memory): grid (64, K / 64), block 256; dw [K][27], db float[K].
 #pragma once
 #include "ptx.cuh"
 
@@ -40,12 +42,28 @@ constexpr int kBands = (kP + kBandRows - 1) / kBandRows;
 constexpr int kOutP = CONV_POOL ? kP / 2 : kP, kOutQ = CONV_POOL ? kQ / 2 : kQ;
 constexpr u32 kOnes = NIXIE_BF16 ? 0x3f803f80u : 0x3c003c00u;
 
+struct Memory {
+#if CONV_GRAD
+  const u16 *x, *dy;
+  const u8* index;
+  float* parts;
+  void* dw;
+  float* db;
+#else
+  const u16 *x, *w;
+  const float* bias;
+  u16* y;
+  u8* index;
+#endif
+};
+
 // Element i of padded row `row` (of the image, from -CONV_PAD on); zero outside.
 NIXIE_DEVICE u32 element(const u16* image, int row, int i) {
   int at = i - 3 * CONV_PAD;
   return row >= 0 && row < CONV_H && at >= 0 && at < 3 * CONV_W ? image[row * (3 * CONV_W) + at] : 0;
 }
 
+#if !CONV_GRAD
 // ---- forward ----
 
 // Weights of one warp's products in registers: [half of 32 filters][block of 8][step of 16][register].
@@ -73,45 +91,47 @@ NIXIE_DEVICE void load_band(u32* shared, const u16* image, int first_row) {
   }
 }
 
-// Writes 8 filters of 2 x 2 pixels, whose packed values are word[position][pair of filters]; (p, q) is the first.
-NIXIE_DEVICE void write_windows(const u32 (&word)[4][4], u16* y, u8* index, int image, int p, int q, int filter) {
-  if (CONV_POOL) {
-    if (p / 2 >= kOutP || q / 2 >= kOutQ) return;
-    u32 best[4], at[4];
+// Eight filters of 2 x 2 pixels, [position][filter]; (p, q) is the first pixel.
+#if CONV_POOL
+NIXIE_DEVICE void finish_windows(const Memory& memory, const float (&sum)[4][8], int image, int p, int q, int filter) {
+  if (p / 2 >= kOutP || q / 2 >= kOutQ) return;
+  u32 best[4], at[4];
 #pragma unroll
-    for (int i = 0; i < 4; i++) {
-      best[i] = word[0][i], at[i] = 0;
+  for (int i = 0; i < 4; i++) {
 #pragma unroll
-      for (u32 position = 1; position < 4; position++) {
-        u32 wins = beats(word[position][i], best[i]);
-        best[i] = select(wins, word[position][i], best[i]);
-        at[i] = select(wins, position * 0x10001u, at[i]);
-      }
-    }
-    u64 out = (static_cast<u64>(image * kOutP + p / 2) * kOutQ + q / 2) * CONV_K + filter;
-    *reinterpret_cast<uint4*>(y + out) = make_uint4(best[0], best[1], best[2], best[3]);
-    *reinterpret_cast<uint2*>(index + out) = make_uint2(bytes(at[0], at[1]), bytes(at[2], at[3]));
-  } else {
-#pragma unroll
-    for (int position = 0; position < 4; position++) {
-      int row = p + position / 2, column = q + position % 2;
-      if (row >= kP || column >= kQ) continue;
-      u64 out = (static_cast<u64>(image * kOutP + row) * kOutQ + column) * CONV_K + filter;
-      *reinterpret_cast<uint4*>(y + out) =
-          make_uint4(word[position][0], word[position][1], word[position][2], word[position][3]);
+    for (u32 position = 0; position < 4; position++) {
+      const float low = sum[position][2 * i], high = sum[position][2 * i + 1];
+      const u32 word = CONV_RELU ? pack_relu(low, high) : pack(low, high);
+      const u32 wins = position == 0 ? ~0u : beats(word, best[i]);
+      best[i] = position == 0 ? word : select(wins, word, best[i]);
+      at[i] = position == 0 ? 0 : select(wins, position * 0x10001u, at[i]);
     }
   }
+  u64 out = (static_cast<u64>(image * kOutP + p / 2) * kOutQ + q / 2) * CONV_K + filter;
+  *reinterpret_cast<uint4*>(memory.y + out) = make_uint4(best[0], best[1], best[2], best[3]);
+  *reinterpret_cast<uint2*>(memory.index + out) = make_uint2(bytes(at[0], at[1]), bytes(at[2], at[3]));
 }
+using Given = Memory;
+#else
+NIXIE_DEVICE void finish_windows(const Body& body, const float (&sum)[4][8], int image, int p, int q, int filter) {
+#pragma unroll
+  for (int position = 0; position < 4; position++) {
+    const int row = p + position / 2, column = q + position % 2, pixel = (image * kP + row) * kQ + column;
+    if (row >= kP || column >= kQ) continue;
+    Body::Loads loads;
+    body.load(pixel, filter, loads);
+    body.run(pixel, filter, loads, sum[position]);
+  }
+}
+using Given = Body;
+#endif
 
-extern "C" __global__ void __launch_bounds__(256, 2)
-    conv_c3(const u16* x, const u16* w, const float* bias, u16* y, u8* index, int images) {
+extern "C" __global__ void __launch_bounds__(256, 2) conv_c3(const __grid_constant__ Given given) {
   extern __shared__ u32 band[];
-  wait_previous_kernel();
-  allow_next_kernel();
   const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, group = blockIdx.y * 64;
   u32 b[2][4][2][2], mask[4];
   int offset[4];
-  load_weights(b, w + group * 27, lane);
+  load_weights(b, given.w + group * 27, lane);
 #pragma unroll
   for (int i = 0; i < 4; i++) {  // the pair of elements of operand register i (and of i + row)
     int k = i * 8 + t * 2;
@@ -119,12 +139,16 @@ extern "C" __global__ void __launch_bounds__(256, 2)
     mask[i] = k >= 30 ? 0 : k % 10 == 8 ? 0xffffu : ~0u;
   }
   __shared__ float start[64];
-  if (threadIdx.x < 64) start[threadIdx.x] = CONV_BIAS ? bias[group + threadIdx.x] : 0.f;
+#if CONV_POOL
+  if (threadIdx.x < 64) start[threadIdx.x] = CONV_BIAS ? given.bias[group + threadIdx.x] : 0.f;
+#else
+  if (threadIdx.x < 64) start[threadIdx.x] = 0.f;
+#endif
   constexpr int kTilesQ = (kQ + 15) / 16, kCopy = (kBandRows + 2) * kPitch / 2;
-  for (int unit = blockIdx.x; unit < images * kBands; unit += gridDim.x) {
+  for (int unit = blockIdx.x; unit < CONV_IMAGES * kBands; unit += gridDim.x) {
     int image = unit / kBands, first = (unit - image * kBands) * kBandRows;
     __syncthreads();
-    load_band(band, x + static_cast<u64>(image) * (CONV_H * CONV_W * 3), first);
+    load_band(band, given.x + static_cast<u64>(image) * (CONV_H * CONV_W * 3), first);
     __syncthreads();
     for (int tile = threadIdx.x / 32; tile < kBandRows / 2 * kTilesQ; tile += kWarps) {
       int pair = tile / kTilesQ, q = (tile - pair * kTilesQ) * 16 + 2 * g, p = first + pair * 2;
@@ -139,7 +163,7 @@ extern "C" __global__ void __launch_bounds__(256, 2)
 #pragma unroll
       for (int half = 0; half < 2; half++) {
         int filter = group + half * 32 + t * 8;
-        u32 word[4][4];
+        float value[4][8];
 #pragma unroll
         for (int block = 0; block < 4; block++) {
 #pragma unroll
@@ -148,16 +172,17 @@ extern "C" __global__ void __launch_bounds__(256, 2)
             float sum[4] = {add.x, add.y, add.x, add.y};
             mma(sum, a[row][0], b[half][block][0][0], b[half][block][0][1]);
             mma(sum, a[row][1], b[half][block][1][0], b[half][block][1][1]);
-            word[row * 2][block] = CONV_RELU ? pack_relu(sum[0], sum[1]) : pack(sum[0], sum[1]);
-            word[row * 2 + 1][block] = CONV_RELU ? pack_relu(sum[2], sum[3]) : pack(sum[2], sum[3]);
+            value[row * 2][block * 2] = sum[0], value[row * 2][block * 2 + 1] = sum[1];
+            value[row * 2 + 1][block * 2] = sum[2], value[row * 2 + 1][block * 2 + 1] = sum[3];
           }
         }
-        write_windows(word, y, index, image, p, q, filter);
+        finish_windows(given, value, image, p, q, filter);
       }
     }
   }
 }
 
+#else
 // ---- filter gradient ----
 
 // Word i of a row: elements i and i + 3, which are the same channel of two neighbouring pixels.
@@ -234,9 +259,8 @@ NIXIE_DEVICE void write_parts(const float (&sum)[4][4][4], float* shared, float*
 }
 
 extern "C" __global__ void __launch_bounds__(256, CONV_POOL ? 2 : 1)
-    conv_c3_wgrad(const u16* x, const u16* dy, const u8* index, float* parts, int images) {
+    conv_c3_wgrad(const __grid_constant__ Memory memory) {
   extern __shared__ u32 band[];
-  wait_previous_kernel();
   const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, filter = blockIdx.y * 64 + g * 8;
   constexpr int kSteps = (kQ + 7) / 8, kUnitSteps = kBandRows / 2 * kSteps;  // a step is four windows in a row
   int offset[4];
@@ -246,16 +270,17 @@ extern "C" __global__ void __launch_bounds__(256, CONV_POOL ? 2 : 1)
     offset[n] = tap < 27 ? tap / 9 * kPairPitch + tap % 9 : 0;
   }
   float sum[4][4][4] = {};
-  for (int unit = blockIdx.x; unit < images * kBands; unit += gridDim.x) {
+  for (int unit = blockIdx.x; unit < CONV_IMAGES * kBands; unit += gridDim.x) {
     int image = unit / kBands, first = (unit - image * kBands) * kBandRows;
     auto at = [&](int step) {
       if (step >= kUnitSteps) return Gradients{};
-      return load_gradients(dy, index, image, first + step / kSteps * 2, step % kSteps * 8 + t * 2, filter);
+      return load_gradients(memory.dy, memory.index, image, first + step / kSteps * 2, step % kSteps * 8 + t * 2,
+                            filter);
     };
     int step = threadIdx.x / 32;
     Gradients ahead[2] = {at(step), at(step + kWarps)};
     __syncthreads();
-    load_pairs(band, x + static_cast<u64>(image) * (CONV_H * CONV_W * 3), first);
+    load_pairs(band, memory.x + static_cast<u64>(image) * (CONV_H * CONV_W * 3), first);
     __syncthreads();
     for (; step < kUnitSteps; step += kWarps) {
       Gradients now = ahead[0];
@@ -277,28 +302,27 @@ extern "C" __global__ void __launch_bounds__(256, CONV_POOL ? 2 : 1)
       }
     }
   }
-  write_parts(sum, reinterpret_cast<float*>(band), parts + (blockIdx.x * gridDim.y + blockIdx.y) * (64 * 32));
+  write_parts(sum, reinterpret_cast<float*>(band), memory.parts + (blockIdx.x * gridDim.y + blockIdx.y) * (64 * 32));
 }
 
-extern "C" __global__ void __launch_bounds__(256)
-    conv_c3_wgrad_reduce(const float* parts, void* dw, float* db, int blocks) {
+extern "C" __global__ void __launch_bounds__(256) conv_c3_wgrad_reduce(const __grid_constant__ Memory memory) {
   __shared__ float sums[8][32];
-  wait_previous_kernel();
   int column = threadIdx.x % 32, share = threadIdx.x / 32, filter = blockIdx.x;
-  const float* from = parts + blockIdx.y * (64 * 32) + filter * 32 + column;
+  const float* from = memory.parts + blockIdx.y * (64 * 32) + filter * 32 + column;
   float sum = 0;
 #pragma unroll 8
-  for (int i = share; i < blocks; i += 8) sum += from[static_cast<u64>(i) * gridDim.y * (64 * 32)];
+  for (int i = share; i < CONV_BLOCKS; i += 8) sum += from[static_cast<u64>(i) * gridDim.y * (64 * 32)];
   sums[share][column] = sum;
   __syncthreads();
   if (share != 0) return;
   for (int i = 1; i < 8; i++) sum += sums[i][column];
   int out = blockIdx.y * 64 + filter;
-  if (column == 31) db[out] = sum;
+  if (column == 31) memory.db[out] = sum;
   if (column >= 27) return;
 #if CONV_OUT_FLOAT
-  static_cast<float*>(dw)[out * 27 + column] = sum;
+  static_cast<float*>(memory.dw)[out * 27 + column] = sum;
 #else
-  static_cast<u16*>(dw)[out * 27 + column] = static_cast<u16>(pack(sum, 0.f));
+  static_cast<u16*>(memory.dw)[out * 27 + column] = static_cast<u16>(pack(sum, 0.f));
 #endif
 }
+#endif

@@ -1,11 +1,12 @@
 // First layers of three channels and stride 4 (AlexNet, Overfeat: 11x11) on Hopper's tensor cores, by space-to-depth:
 // blocks of 4x4 pixels become points of 48 channels, and the layer a dense 3x3 convolution of stride 1.
 //
-// Layout   x [N][H][W][3], y [N][P][Q][K], w [K][R][S][3], 16-bit. conv_s2d_pack makes a padded copy of x in 6 planes
-//          of 8 channels, [N][plane][row][column][8]; whoever prepares images can write it directly, and forward and
-//          gradient share it. In shared memory 8 neighbouring points of a plane are one core matrix of an unswizzled
-//          operand, so every tap is the same data at a start address shifted by whole points: a band is loaded once.
-//          Plane d < 4 holds the first 8 of the 12 values of pixel row d of a point, planes 4 and 5 the last 4s.
+// Layout   x [N][3][H][W] with any strides, of any type that converts to the storage type; w [K][R][S][3], y and dy
+//          channels-last, 16-bit. conv_s2d_pack makes a padded copy of x in 6 planes of 8 channels, [N][plane][row]
+//          [column][8], which forward and gradient share. In shared memory 8 neighbouring points of a plane are one
+//          core matrix of an unswizzled operand, so every tap is the same data at a start address shifted by whole
+//          points: a band is loaded once. Plane d < 4 holds the first 8 of the 12 values of pixel row d of a point,
+//          planes 4 and 5 the last 4s.
 // Rows     M runs over the band's points row after row, all of the pitch: the last columns of a row are junk that is
 //          computed and not stored (4 %). Filters are permuted so that a thread's eight are neighbours.
 // Roles    one thread copies bands; three warpgroups multiply tiles of 64 points in turn. In the gradient dy comes by
@@ -19,38 +20,45 @@
 // What the ideas bought: packing inside the kernel cost 60 and 75 us (4 warps issue too slowly) against 22 + 54 and
 // 51; packing the weights once instead of in every block 6 us.
 //
-// Compile-time, all required: CONV_H CONV_W CONV_PAD CONV_K CONV_R CONV_S CONV_BAND (output rows of a band)
-//   CONV_BUFFERS CONV_BIAS CONV_RELU CONV_OUT_FLOAT NIXIE_BF16
+// Compile-time, all required: CONV_IMAGES CONV_H CONV_W CONV_PAD_H CONV_PAD_W CONV_K CONV_R CONV_S CONV_P CONV_Q
+//   CONV_BAND (output rows of a band) CONV_BUFFERS NIXIE_BF16
+//   CONV_X_N CONV_X_C CONV_X_H CONV_X_W    strides of x, in elements
+//   CONV_GRAD CONV_BLOCKS CONV_OUT_FLOAT   1: the filter gradient; its blocks; its type: float or 16-bit
+// Body, defined before this file, holds x and packed (uint4*), and
+//   forward: w (const u16*), packed_weights (uint4*) and what conv_fprop_sm90.cuh says;
+//   gradient: parts float[blocks][ceil(K / 64)][kTaps * 48 + 8][64], dw [K][R][S][3] (void*), db float[K].
 // With TR = ceil(R / 4), TS = ceil(S / 4), kTaps = TR * TS, kPitch = Q + TS - 1, kBandBytes = 96 * (BAND + TR - 1) *
 // kPitch rounded up to 1024, kDyBytes = 128 * BAND * kPitch rounded up to 2048:
-// Kernel conv_s2d_pack(x, packed, images): a thread per 16 bytes of packed [images][6][P + TR - 1][kPitch][8];
-//   block 256.
-// Kernel conv_s2d_pack_weights(w, packed_weights): a thread per 16 bytes of [kTaps * 6][K][8]; block 256.
-// Kernel conv_s2d(packed, packed_weights, bias, y, images): grid up to one block per multiprocessor, block 512,
-//   dynamic shared memory 1024 + BUFFERS * kBandBytes + kTaps * 96 * K.
-// Kernel conv_s2d_wgrad(dy_map, packed, parts, images): grid (blocks, ceil(K / 64)), block 512, dynamic shared memory
-//   1024 + BUFFERS * (kBandBytes + kDyBytes); dy_map tiled {K, Q, P, N}, box {64, kPitch, BAND, 1}, swizzle 128 bytes;
-//   parts float[blocks][grid.y][kTaps * 48 + 8][64].
-// Kernel conv_s2d_wgrad_reduce(parts, dw, db, blocks): grid (kTaps * 48 + 8, grid.y of the gradient), block 256;
-//   dw [K][R][S][3] float or 16-bit, db float[K].
+// Kernel conv_s2d_pack(body): a thread per 16 bytes of packed [images][6][P + TR - 1][kPitch][8]; block 256.
+// Kernel conv_s2d_pack_weights(body): a thread per 16 bytes of packed_weights [kTaps * 6][K][8]; block 256.
+// Kernel conv_s2d(body): grid up to one block per multiprocessor, block 512, dynamic shared memory 1024 + BUFFERS *
+//   kBandBytes + kTaps * 96 * K.
+// Kernel conv_s2d_wgrad(dy_map, body): grid (blocks, ceil(K / 64)), block 512, dynamic shared memory 1024 + BUFFERS *
+//   (kBandBytes + kDyBytes); dy_map tiled {K, Q, P, N}, box {64, kPitch, BAND, 1}, swizzle 128 bytes.
+// Kernel conv_s2d_wgrad_reduce(body): grid (kTaps * 48 + 8, grid.y of the gradient), block 256.
 #pragma once
 #include "ptx.cuh"
+#include "types.cuh"
 
-constexpr int kP = (CONV_H + 2 * CONV_PAD - CONV_R) / 4 + 1, kQ = (CONV_W + 2 * CONV_PAD - CONV_S) / 4 + 1;
+#if NIXIE_BF16
+using Half = bf16;
+#else
+using Half = f16;
+#endif
+
+constexpr int kP = CONV_P, kQ = CONV_Q;
 constexpr int kTapsR = (CONV_R + 3) / 4, kTapsS = (CONV_S + 3) / 4, kTaps = kTapsR * kTapsS;
 constexpr int kPitch = kQ + kTapsS - 1, kBand = CONV_BAND, kRows = kBand + kTapsR - 1,
               kBands = (kP + kBand - 1) / kBand;
 constexpr int kPlaneBytes = kRows * kPitch * 16, kBandBytes = (6 * kPlaneBytes + 1023) / 1024 * 1024;
 constexpr int kPackedRows = kP + kTapsR - 1, kConsumers = 3, kThreads = (kConsumers + 1) * 128, kBuffers = CONV_BUFFERS;
-constexpr bool kEven = CONV_W % 2 == 0 && CONV_PAD % 2 == 0;  // then values pair up as aligned words
 
-// Values `at` and `at` + 1 of pixel row `h` in one word; zero outside the image.
-NIXIE_DEVICE u32 load_pair(const u16* image, int h, int at) {
-  if (h < 0 || h >= CONV_H) return 0;
-  const u16* from = image + h * (CONV_W * 3) + at;
-  if (kEven) return at >= 0 && at < 3 * CONV_W ? *reinterpret_cast<const u32*>(from) : 0;
-  u32 low = at >= 0 && at < 3 * CONV_W ? from[0] : 0, high = at + 1 >= 0 && at + 1 < 3 * CONV_W ? from[1] : 0;
-  return low | high << 16;
+// Value `value` (pixel value / 3, channel value % 3) of the pixel row `h` of a point, in bits; zero outside the image.
+template <class T>
+NIXIE_DEVICE u32 load_value(const T* image, int h, int w, int value) {
+  w += value / 3;
+  if (h < 0 || h >= CONV_H || w < 0 || w >= CONV_W) return 0;
+  return convert<Half>(read<1>(image + (h * CONV_X_H + w * CONV_X_W + value % 3 * CONV_X_C)).lane[0]).bits;
 }
 
 // The filter element of channel `channel` (0 to 47) of tap `tap`, or -1 where the padded window has none.
@@ -62,12 +70,13 @@ NIXIE_DEVICE int filter_element(int tap, int channel) {
 }
 
 // Eight channels of one point: plane d < 4 is values 0 to 7 of pixel row d, planes 4 and 5 values 8 to 11 of two rows.
-NIXIE_DEVICE uint4 pack_point(const u16* image, int plane, int row, int j) {
-  u32 word[4];
+template <class T>
+NIXIE_DEVICE uint4 pack_point(const T* image, int plane, int row, int j) {
+  u32 word[4] = {};
 #pragma unroll
-  for (int k = 0; k < 4; k++) {
-    int d = plane < 4 ? plane : (plane - 4) * 2 + k / 2, value = plane < 4 ? 2 * k : 8 + k % 2 * 2;
-    word[k] = load_pair(image, 4 * row + d - CONV_PAD, (4 * j - CONV_PAD) * 3 + value);
+  for (int e = 0; e < 8; e++) {
+    int d = plane < 4 ? plane : (plane - 4) * 2 + e / 4, value = plane < 4 ? e : 8 + e % 4;
+    word[e / 2] |= load_value(image, 4 * row + d - CONV_PAD_H, 4 * j - CONV_PAD_W, value) << (e % 2 * 16);
   }
   return make_uint4(word[0], word[1], word[2], word[3]);
 }
@@ -86,17 +95,11 @@ NIXIE_DEVICE uint4 pack_filter(const u16* w, int chunk, int column) {
   return make_uint4(word[0], word[1], word[2], word[3]);
 }
 
-extern "C" __global__ void __launch_bounds__(256) conv_s2d_pack(const u16* x, uint4* packed, int images) {
-  wait_previous_kernel();
+extern "C" __global__ void __launch_bounds__(256) conv_s2d_pack(const __grid_constant__ Body body) {
   int i = blockIdx.x * 256 + threadIdx.x, line = i / kPitch, plane = line / kPackedRows;
-  if (plane >= images * 6) return;
-  packed[i] = pack_point(x + static_cast<u64>(plane / 6) * (CONV_H * CONV_W * 3), plane % 6, line - plane * kPackedRows,
-                         i - line * kPitch);
-}
-extern "C" __global__ void __launch_bounds__(256) conv_s2d_pack_weights(const u16* w, uint4* packed) {
-  wait_previous_kernel();
-  int i = blockIdx.x * 256 + threadIdx.x;
-  if (i < kTaps * 6 * CONV_K) packed[i] = pack_filter(w, i / CONV_K, i % CONV_K);
+  if (plane >= CONV_IMAGES * 6) return;
+  body.packed[i] = pack_point(body.x + static_cast<u64>(plane / 6) * CONV_X_N, plane % 6, line - plane * kPackedRows,
+                              i - line * kPitch);
 }
 
 // Copies a band (output rows from `p` on) to shared memory; one thread. Rows past the image keep what was there: they
@@ -126,31 +129,34 @@ NIXIE_DEVICE Barriers init_barriers(u64* full, u64* empty) {
 
 // ---- forward ----
 
-#if CONV_K % 32 == 0 && CONV_K <= 96
-// Stores the sums of the 64 points from `point` on.
-NIXIE_DEVICE void write_points(const float (&sum)[CONV_K / 2], const float* bias, u16* y, int image, int p, int point) {
+#if !CONV_GRAD
+extern "C" __global__ void __launch_bounds__(256) conv_s2d_pack_weights(const __grid_constant__ Body body) {
+  int i = blockIdx.x * 256 + threadIdx.x;
+  if (i < kTaps * 6 * CONV_K) body.packed_weights[i] = pack_filter(body.w, i / CONV_K, i % CONV_K);
+}
+
+// Runs Body over the sums of the 64 points from `point` on.
+NIXIE_DEVICE void finish_points(const Body& body, const float (&sum)[CONV_K / 2], int image, int p, int point) {
   int lane = threadIdx.x % 128, t = lane % 4;
 #pragma unroll
   for (int side = 0; side < 2; side++) {
     int at = point + lane / 32 * 16 + lane % 32 / 4 + side * 8, row = at / kPitch, q = at - row * kPitch;
     if (row >= kBand || p + row >= kP || q >= kQ) continue;
-    u16* to = y + (static_cast<u64>(image * kP + p + row) * kQ + q) * CONV_K + t * 8;
+    const int pixel = (image * kP + p + row) * kQ + q;
+    Body::Loads loads[CONV_K / 32];
+#pragma unroll
+    for (int group = 0; group < CONV_K / 32; group++) body.load(pixel, group * 32 + t * 8, loads[group]);
 #pragma unroll
     for (int group = 0; group < CONV_K / 32; group++) {
-      u32 word[4];
+      float v[8];
 #pragma unroll
-      for (int i = 0; i < 4; i++) {
-        const float* v = &sum[(group * 4 + i) * 4 + side * 2];
-        float2 add = CONV_BIAS ? *reinterpret_cast<const float2*>(bias + group * 32 + t * 8 + i * 2) : float2{};
-        word[i] = CONV_RELU ? pack_relu(v[0] + add.x, v[1] + add.y) : pack(v[0] + add.x, v[1] + add.y);
-      }
-      *reinterpret_cast<uint4*>(to + group * 32) = make_uint4(word[0], word[1], word[2], word[3]);
+      for (int i = 0; i < 8; i++) v[i] = sum[(group * 4 + i / 2) * 4 + side * 2 + i % 2];
+      body.run(pixel, group * 32 + t * 8, loads[group], v);
     }
   }
 }
 
-extern "C" __global__ void __launch_bounds__(kThreads, 1)
-    conv_s2d(const uint4* packed, const uint4* packed_weights, const float* bias, u16* y, int images) {
+extern "C" __global__ void __launch_bounds__(kThreads, 1) conv_s2d(const __grid_constant__ Body body) {
   extern __shared__ u8 dynamic[];
   __shared__ alignas(8) u64 full[kBuffers], empty[kBuffers], weights_here;
   constexpr u32 kWeightBytes = kTaps * 96 * CONV_K;
@@ -158,25 +164,24 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   const Barriers bars = init_barriers(full, empty);
   if (threadIdx.x == 0) barrier_init(shared_address(&weights_here), 1), barrier_init_done();
   __syncthreads();
-  wait_previous_kernel();
   const int role = __shfl_sync(~0u, threadIdx.x / 128, 0);
   if (threadIdx.x == 0) {
     barrier_expect(shared_address(&weights_here), kWeightBytes);
-    copy_bulk(weights, packed_weights, kWeightBytes, shared_address(&weights_here));
+    copy_bulk(weights, body.packed_weights, kWeightBytes, shared_address(&weights_here));
   } else if (role > 0) {
     barrier_wait(shared_address(&weights_here), 0);
   }
   Ring<kBuffers> ring;
   constexpr int kTiles = (kBand * kPitch - kTapsS + 1 + 63) / 64;
   int turn = 0;  // tiles so far, dealt to the warpgroups in turn
-  for (int unit = blockIdx.x; unit < images * kBands; unit += gridDim.x, ring.next()) {
+  for (int unit = blockIdx.x; unit < CONV_IMAGES * kBands; unit += gridDim.x, ring.next()) {
     int image = unit / kBands, p = (unit - image * kBands) * kBand;
     u32 band = shared + ring.stage * kBandBytes;
     if (role == 0) {
       if (threadIdx.x != 0) continue;
       barrier_wait(bars.empty + 8 * ring.stage, ring.parity ^ 1);
       barrier_expect(bars.full + 8 * ring.stage, band_bytes(p));
-      load_band(band, packed, image, p, bars.full + 8 * ring.stage);
+      load_band(band, body.packed, image, p, bars.full + 8 * ring.stage);
       continue;
     }
     barrier_wait(bars.full + 8 * ring.stage, ring.parity);
@@ -195,21 +200,21 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
       wgmma_commit();
       wgmma_wait<0>();
       pin(sum);
-      write_points(sum, bias, y, image, p, tile * 64);
+      finish_points(body, sum, image, p, tile * 64);
     }
     if (threadIdx.x % 128 == 0) barrier_arrive(bars.empty + 8 * ring.stage);
   }
 }
-#endif
+#else
 
 // ---- filter gradient ----
 
 constexpr int kDyPoints = (kBand * kPitch + 15) / 16 * 16, kDyBytes = kDyPoints * 128;
 constexpr int kColumns = kTaps * 48 + 8;  // of the partial sums: taps x channels, then a block of ones for the bias
 
-NIXIE_DEVICE void produce_gradient(const TensorMap* dy, const uint4* packed, u32 shared, Barriers bars, int images) {
+NIXIE_DEVICE void produce_gradient(const TensorMap* dy, const uint4* packed, u32 shared, Barriers bars) {
   Ring<kBuffers> ring;
-  for (int unit = blockIdx.x; unit < images * kBands; unit += gridDim.x, ring.next()) {
+  for (int unit = blockIdx.x; unit < CONV_IMAGES * kBands; unit += gridDim.x, ring.next()) {
     int image = unit / kBands, p = (unit - image * kBands) * kBand;
     u32 buffer = shared + ring.stage * (kBandBytes + kDyBytes), full = bars.full + 8 * ring.stage;
     barrier_wait(bars.empty + 8 * ring.stage, ring.parity ^ 1);
@@ -220,10 +225,10 @@ NIXIE_DEVICE void produce_gradient(const TensorMap* dy, const uint4* packed, u32
 }
 
 // Sums of tap row `tap_row` (and of the bias, by tap row 0) over all bands of the block.
-NIXIE_DEVICE void consume_gradient(float* parts, u32 shared, u32 ones, Barriers bars, int tap_row, int images) {
+NIXIE_DEVICE void consume_gradient(float* parts, u32 shared, u32 ones, Barriers bars, int tap_row) {
   float sum[kTapsS][24] = {}, bias[4] = {};
   Ring<kBuffers> ring;
-  for (int unit = blockIdx.x; unit < images * kBands; unit += gridDim.x, ring.next()) {
+  for (int unit = blockIdx.x; unit < CONV_IMAGES * kBands; unit += gridDim.x, ring.next()) {
     u32 buffer = shared + ring.stage * (kBandBytes + kDyBytes), band = buffer + kDyBytes + tap_row * kPitch * 16;
     barrier_wait(bars.full + 8 * ring.stage, ring.parity);
 #pragma unroll
@@ -256,7 +261,7 @@ NIXIE_DEVICE void consume_gradient(float* parts, u32 shared, u32 ones, Barriers 
 }
 
 extern "C" __global__ void __launch_bounds__(kThreads, 1)
-    conv_s2d_wgrad(const __grid_constant__ TensorMap dy, const uint4* packed, float* parts, int images) {
+    conv_s2d_wgrad(const __grid_constant__ TensorMap dy, const __grid_constant__ Body body) {
   extern __shared__ u8 dynamic[];
   __shared__ alignas(8) u64 full[kBuffers], empty[kBuffers];
   __shared__ alignas(128) u32 ones[64];
@@ -267,41 +272,39 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   if (threadIdx.x < 64) ones[threadIdx.x] = pack(1.f, 1.f);
   fence_async_proxy();
   __syncthreads();  // the points that round a band up to whole products stay zero
-  wait_previous_kernel();
   const int role = __shfl_sync(~0u, threadIdx.x / 128, 0);
-  parts += static_cast<u64>(blockIdx.x * gridDim.y + blockIdx.y) * (kColumns * 64);
+  float* parts = body.parts + static_cast<u64>(blockIdx.x * gridDim.y + blockIdx.y) * (kColumns * 64);
   static_assert(kTapsR == kConsumers, "one warpgroup per row of taps");
   if (role == 0) {
-    if (threadIdx.x == 0) produce_gradient(&dy, packed, shared, bars, images);
+    if (threadIdx.x == 0) produce_gradient(&dy, body.packed, shared, bars);
   } else {
-    consume_gradient(parts, shared, shared_address(ones), bars, role - 1, images);
+    consume_gradient(parts, shared, shared_address(ones), bars, role - 1);
   }
 }
 
-extern "C" __global__ void __launch_bounds__(256)
-    conv_s2d_wgrad_reduce(const float* parts, void* dw, float* db, int blocks) {
+extern "C" __global__ void __launch_bounds__(256) conv_s2d_wgrad_reduce(const __grid_constant__ Body body) {
   __shared__ float sums[4][64];
-  wait_previous_kernel();
   int column = blockIdx.x, row = threadIdx.x % 64, share = threadIdx.x / 64, filter = blockIdx.y * 64 + row;
   if (column > kTaps * 48 || (column < kTaps * 48 && filter_element(column / 48, column % 48) < 0)) return;
   float sum = 0;
   for (int j = 0; j < (column < kTaps * 48 ? 1 : kTapsR); j++) {
-    const float* from = parts + static_cast<u64>(blockIdx.y) * (kColumns * 64) + (column + j) * 64 + row;
+    const float* from = body.parts + static_cast<u64>(blockIdx.y) * (kColumns * 64) + (column + j) * 64 + row;
 #pragma unroll 8
-    for (int i = share; i < blocks; i += 4) sum += from[static_cast<u64>(i) * gridDim.y * (kColumns * 64)];
+    for (int i = share; i < CONV_BLOCKS; i += 4) sum += from[static_cast<u64>(i) * gridDim.y * (kColumns * 64)];
   }
   sums[share][row] = sum;
   __syncthreads();
   if (share != 0 || filter >= CONV_K) return;
   for (int i = 1; i < 4; i++) sum += sums[i][row];
   if (column == kTaps * 48) {
-    db[filter] = sum;
+    body.db[filter] = sum;
     return;
   }
   int at = filter * (CONV_R * CONV_S * 3) + filter_element(column / 48, column % 48);
 #if CONV_OUT_FLOAT
-  static_cast<float*>(dw)[at] = sum;
+  static_cast<float*>(body.dw)[at] = sum;
 #else
-  static_cast<u16*>(dw)[at] = static_cast<u16>(pack(sum, 0.f));
+  static_cast<u16*>(body.dw)[at] = static_cast<u16>(pack(sum, 0.f));
 #endif
 }
+#endif

@@ -1,0 +1,320 @@
+// Programs of first layers: bands, packed images, shared memory.
+#include "backends/cuda/first_layer.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "backends/cuda/print.h"
+
+namespace nixie::cuda {
+namespace {
+
+constexpr int kMultiprocessors = 132;
+constexpr std::int64_t kSharedBytes = 232448 - 1024;
+
+std::size_t at(int i) { return static_cast<std::size_t>(i); }
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+std::int64_t round_up(std::int64_t a, std::int64_t b) { return ceil_div(a, b) * b; }
+
+const Operand& images_of(const Kernel& kernel, ConvRole role) {
+  return kernel.head->operands[role == ConvRole::output ? 0 : 1];
+}
+
+std::int64_t element_bytes(const Plan& plan, int slot) { return size_of(plan.slots[at(slot)].dtype); }
+
+// Whether the last store is one that no stage writes.
+bool has_extra_store(const Kernel& kernel) {
+  const int last = static_cast<int>(kernel.stores.size()) - 1;
+  for (const Stage& stage : kernel.stages)
+    for (const Store& store : stage.stores)
+      if (store.access == last) return false;
+  return true;
+}
+
+// ---- Stride 4 ----
+struct Band {
+  int rows = 0, buffers = 0;
+  std::int64_t shared_bytes = 0;
+};
+
+struct Stride4 {
+  explicit Stride4(const HopperConv& conv)
+      : tap_rows((conv.r + 3) / 4),
+        taps(tap_rows * ((conv.s + 3) / 4)),
+        pitch(conv.q + (conv.s + 3) / 4 - 1),
+        out_rows(conv.p) {}
+  int tap_rows, taps, pitch, out_rows;
+
+  // The bands that cover the image with the fewest rows read and computed.
+  Band best(std::int64_t filter_bytes, bool with_gradient) const {
+    Band best;
+    double least = std::numeric_limits<double>::max();
+    for (int buffers : {3, 2})
+      for (int rows = std::min(out_rows, 64); rows >= 1; --rows) {
+        std::int64_t band = round_up(std::int64_t{96} * (rows + tap_rows - 1) * pitch, 1024);
+        if (with_gradient) band += round_up(std::int64_t{128} * rows * pitch, 2048);
+        const std::int64_t shared = 1024 + buffers * band + filter_bytes;
+        if (shared > kSharedBytes) continue;
+        const double cost = static_cast<double>(ceil_div(out_rows, rows)) * (rows + 0.5 * (tap_rows - 1)) *
+                            (buffers == 2 && with_gradient ? 1.05 : 1);
+        if (cost < least) least = cost, best = {rows, buffers, shared};
+      }
+    return best;
+  }
+  Band forward(const HopperConv& conv) const { return best(std::int64_t{96} * taps * conv.filters, false); }
+  Band gradient() const { return best(0, true); }
+};
+
+std::vector<std::pair<const char*, std::int64_t>> stride4_defines(const Kernel& kernel, const HopperConv& conv,
+                                                                  const Band& band) {
+  const Strides& x = images_of(kernel, conv.role).strides;
+  return {{"CONV_IMAGES", conv.images},
+          {"CONV_H", conv.height},
+          {"CONV_W", conv.width},
+          {"CONV_PAD_H", conv.pad[0]},
+          {"CONV_PAD_W", conv.pad[1]},
+          {"CONV_K", conv.filters},
+          {"CONV_R", conv.r},
+          {"CONV_S", conv.s},
+          {"CONV_P", conv.p},
+          {"CONV_Q", conv.q},
+          {"CONV_X_N", x[0]},
+          {"CONV_X_C", x[1]},
+          {"CONV_X_H", x[2]},
+          {"CONV_X_W", x[3]},
+          {"CONV_BAND", band.rows},
+          {"CONV_BUFFERS", band.buffers},
+          {"NIXIE_BF16", conv.dtype == Dtype::bf16}};
+}
+
+Pointer images_pointer(const Plan& plan, const Kernel& kernel, ConvRole role) {
+  const Operand& x = images_of(kernel, role);
+  return {fmt::format("const {}*", type_name(plan.slots[at(x.slot)].dtype)),
+          "x",
+          {x.slot, x.offset * element_bytes(plan, x.slot)}};
+}
+
+Launch threads_of(const char* entry, std::int64_t threads) {
+  return {.entry = entry, .blocks = ceil_div(threads, 256), .threads = 256};
+}
+
+KernelCode generate_stride4(const Plan& plan, const Kernel& kernel, const FirstLayer& layer) {
+  const HopperConv& conv = layer.conv;
+  const Stride4 shape(conv);
+  const Band band = shape.forward(conv);
+  const Operand& w = kernel.head->operands[1];
+  KernelCode code;
+  const std::int64_t packed_filter_bytes = std::int64_t{96} * shape.taps * conv.filters;
+  code.scratch_bytes = packed_filter_bytes + (layer.extra ? 0 : packed_elements(conv) * 2);
+  const Argument packed =
+      layer.extra ? Argument{kernel.stores.back().slot, 0} : Argument{Argument::kScratch, packed_filter_bytes};
+  PixelBody body = pixel_body(plan, kernel,
+                              {images_pointer(plan, kernel, conv.role),
+                               {"uint4*", "packed", packed},
+                               {"const unsigned short*", "w", {w.slot, w.offset * 2}},
+                               {"uint4*", "packed_weights", {Argument::kScratch, 0}}});
+  code.source = defines(stride4_defines(kernel, conv, band)) + defines({{"CONV_GRAD", 0}}) + body.text +
+                "#include \"conv_s2d_sm90.cuh\"\n";
+  code.arguments = std::move(body.arguments);
+  code.variant = fmt::format("conv_s2d_sm90 band {}", band.rows);
+  code.launches = {threads_of("conv_s2d_pack", packed_elements(conv) / 8),
+                   threads_of("conv_s2d_pack_weights", packed_filter_bytes / 16),
+                   {.entry = "conv_s2d",
+                    .blocks = std::min<std::int64_t>(kMultiprocessors, conv.images * ceil_div(conv.p, band.rows)),
+                    .threads = 512,
+                    .shared_bytes = band.shared_bytes}};
+  return code;
+}
+
+KernelCode generate_stride4_grad(const Plan& plan, const Kernel& kernel, const FirstLayer& layer) {
+  const HopperConv& conv = layer.conv;
+  const Stride4 shape(conv);
+  const Band band = shape.gradient();
+  const Operand& dy = kernel.head->operands[0];
+  const Access& dw = kernel.stores[0];
+  const std::int64_t columns = ceil_div(conv.filters, 64), rows = shape.taps * 48 + 8;
+  const std::int64_t blocks =
+      std::min<std::int64_t>(kMultiprocessors / columns, conv.images * ceil_div(conv.p, band.rows));
+  const std::int64_t part_bytes = blocks * columns * rows * 64 * 4, bias_bytes = round_up(conv.filters * 4, 256);
+  KernelCode code;
+  code.scratch_bytes = part_bytes + bias_bytes + (layer.extra ? 0 : packed_elements(conv) * 2);
+  const std::vector<Pointer> pointers{
+      images_pointer(plan, kernel, conv.role),
+      {"uint4*", "packed",
+       layer.extra ? Argument{kernel.head->operands[2].slot, kernel.head->operands[2].offset * 2}
+                   : Argument{Argument::kScratch, part_bytes + bias_bytes}},
+      {"float*", "parts", {Argument::kScratch, 0}},
+      {"void*", "dw", {dw.slot, dw.offset * element_bytes(plan, dw.slot)}},
+      {"float*", "db",
+       conv.bias_grad ? Argument{kernel.stores[1].slot, kernel.stores[1].offset * 4}
+                      : Argument{Argument::kScratch, part_bytes}}};
+  std::string members;
+  for (const Pointer& pointer : pointers) {
+    members += fmt::format("  {} {};\n", pointer.type, pointer.name);
+    code.arguments.push_back(pointer.argument);
+  }
+  code.source = defines(stride4_defines(kernel, conv, band)) +
+                defines({{"CONV_GRAD", 1},
+                         {"CONV_BLOCKS", blocks},
+                         {"CONV_OUT_FLOAT", plan.slots[at(dw.slot)].dtype == Dtype::f32}}) +
+                "#include \"types.cuh\"\nstruct Body {\n" + members + "};\n#include \"conv_s2d_sm90.cuh\"\n";
+  code.variant = fmt::format("conv_s2d_sm90 gradient, band {}", band.rows);
+  const auto u64 = [](std::int64_t value) { return static_cast<std::uint64_t>(value); };
+  code.maps.push_back({.slot = dy.slot,
+                       .offset_bytes = dy.offset * 2,
+                       .dtype = conv.dtype,
+                       .sizes = {u64(conv.filters), u64(conv.q), u64(conv.p), u64(conv.images)},
+                       .box = {64, static_cast<std::uint32_t>(shape.pitch), static_cast<std::uint32_t>(band.rows), 1}});
+  if (!layer.extra) code.launches.push_back(threads_of("conv_s2d_pack", packed_elements(conv) / 8));
+  code.launches.push_back({.entry = "conv_s2d_wgrad",
+                           .blocks = blocks,
+                           .threads = 512,
+                           .blocks_y = columns,
+                           .shared_bytes = band.shared_bytes,
+                           .maps = {0}});
+  code.launches.push_back({.entry = "conv_s2d_wgrad_reduce", .blocks = rows, .threads = 256, .blocks_y = columns});
+  return code;
+}
+
+// ---- 3x3 ----
+std::int64_t window3_shared_bytes(const HopperConv& conv) {
+  const std::int64_t reach = (conv.width + 2 * conv.pad[1] + 15) * 3, pitch = 2 * ((reach / 2 - 4 + 31) / 32 * 32 + 5),
+                     pair_pitch = (reach - 9 + 31) / 32 * 32 + 9;
+  return std::max<std::int64_t>({40 * pitch, 40 * pair_pitch, 8448});
+}
+
+KernelCode generate_window3(const Plan& plan, const Kernel& kernel, const FirstLayer& layer) {
+  const HopperConv& conv = layer.conv;
+  const bool grad = conv.role == ConvRole::filter_grad;
+  const std::int64_t blocks = std::min<std::int64_t>(2 * kMultiprocessors, conv.images * ceil_div(conv.p, 8)),
+                     columns = conv.filters / 64, part_bytes = blocks * columns * 64 * 32 * 4;
+  const std::vector<Operand>& operands = kernel.head->operands;
+  const auto address = [&](const auto& place) {  // an Operand or an Access
+    return Argument{place.slot, place.offset * element_bytes(plan, place.slot)};
+  };
+  KernelCode code;
+  code.source = defines({{"CONV_IMAGES", conv.images},
+                         {"CONV_H", conv.height},
+                         {"CONV_W", conv.width},
+                         {"CONV_PAD", conv.pad[0]},
+                         {"CONV_K", conv.filters},
+                         {"CONV_POOL", layer.extra},
+                         {"CONV_GRAD", grad},
+                         {"NIXIE_BF16", conv.dtype == Dtype::bf16}});
+  code.variant = fmt::format("conv_c3{}{}", grad ? " gradient" : "", layer.extra ? " with pool" : "");
+  const auto launch = [&](const char* entry) {
+    code.launches.push_back({.entry = entry,
+                             .blocks = blocks,
+                             .threads = 256,
+                             .blocks_y = columns,
+                             .shared_bytes = window3_shared_bytes(conv)});
+  };
+  if (grad) {
+    const Access& dw = kernel.stores[0];
+    code.source += defines({{"CONV_BLOCKS", blocks}, {"CONV_OUT_FLOAT", plan.slots[at(dw.slot)].dtype == Dtype::f32}});
+    code.scratch_bytes = part_bytes + conv.filters * 4;
+    code.arguments = {address(operands[1]),
+                      address(operands[0]),
+                      address(layer.extra ? operands[2] : operands[0]),
+                      {Argument::kScratch, 0},
+                      address(dw),
+                      conv.bias_grad ? address(kernel.stores[1]) : Argument{Argument::kScratch, part_bytes}};
+    launch("conv_c3_wgrad");
+    code.launches.push_back({.entry = "conv_c3_wgrad_reduce", .blocks = 64, .threads = 256, .blocks_y = columns});
+  } else if (layer.extra) {
+    const BiasRelu epilogue = *bias_relu_of(kernel);
+    code.source += defines({{"CONV_BIAS", epilogue.bias >= 0}, {"CONV_RELU", epilogue.relu}});
+    code.arguments = {address(operands[0]), address(operands[1]),
+                      epilogue.bias >= 0 ? address(kernel.loads[at(epilogue.bias)]) : address(operands[1]),
+                      address(kernel.stores[0]), address(kernel.stores[1])};
+    launch("conv_c3");
+  } else {
+    const Argument w = address(operands[1]);
+    PixelBody body = pixel_body(
+        plan, kernel, {{"const unsigned short*", "x", address(operands[0])}, {"const unsigned short*", "w", w}});
+    code.source += body.text;
+    code.arguments = std::move(body.arguments);
+    launch("conv_c3");
+  }
+  code.source += "#include \"conv_c3.cuh\"\n";
+  return code;
+}
+
+}  // namespace
+
+std::int64_t packed_elements(const HopperConv& conv) {
+  const Stride4 shape(conv);
+  return std::int64_t{8} * conv.images * 6 * (conv.p + shape.tap_rows - 1) * shape.pitch;
+}
+
+std::optional<BiasRelu> bias_relu_of(const Kernel& kernel) {
+  if (kernel.stages.size() != 1 || kernel.stages[0].stores.size() != 1) return {};
+  const std::vector<Instruction>& body = kernel.stages[0].body;
+  BiasRelu result;
+  int value = kernel.stages[0].stores[0].value;
+  std::size_t used = 1;
+  // The operand of a commutative instruction that is of this kind, and the other one.
+  const auto split = [&](const Instruction& in, Primitive kind) -> std::optional<std::pair<int, int>> {
+    for (int i : {0, 1})
+      if (body[at(in.args[at(i)])].primitive == kind) return std::pair(in.args[at(i)], in.args[at(1 - i)]);
+    return {};
+  };
+  if (body[at(value)].primitive == Primitive::max) {
+    const auto parts = split(body[at(value)], Primitive::constant);
+    if (!parts || body[at(parts->first)].value != 0) return {};
+    result.relu = true, value = parts->second, used += 2;
+  }
+  if (body[at(value)].primitive == Primitive::add) {
+    const auto parts = split(body[at(value)], Primitive::load);
+    if (!parts) return {};
+    result.bias = body[at(parts->first)].index, value = parts->second, used += 2;
+  }
+  if (body[at(value)].primitive != Primitive::head || body.size() != used) return {};
+  return result;
+}
+
+std::optional<FirstLayer> first_layer_sizes(const Plan& plan, const Kernel& kernel) {
+  const std::optional<HopperConv> conv = conv_sizes(plan, kernel);
+  if (!conv || conv->channels != 3 || conv->dilation != std::array{1, 1} || conv->role == ConvRole::input_grad)
+    return {};
+  const bool grad = conv->role == ConvRole::filter_grad;
+  FirstLayer layer{.conv = *conv};
+  if (conv->stride == std::array{4, 4} && conv->r <= 12 && conv->s <= 12) {
+    layer.kind = FirstLayer::Kind::stride4;
+    const bool filters = grad ? conv->filters % 8 == 0 && conv->r > 8 : conv->filters % 32 == 0 && conv->filters <= 96;
+    const Stride4 shape(*conv);
+    const Band band = grad ? shape.gradient() : shape.forward(*conv);
+    if (!filters || band.rows == 0 || shape.pitch > 256) return {};
+    layer.extra = grad ? kernel.head->operands.size() == 3 : has_extra_store(kernel);
+    return layer;
+  }
+  const bool window3 = conv->stride == std::array{1, 1} && conv->r == 3 && conv->s == 3 && conv->pad[0] <= 1 &&
+                       conv->pad[0] == conv->pad[1] && conv->filters % 64 == 0 &&
+                       window3_shared_bytes(*conv) <= 100 * 1024;
+  if (!window3) return {};
+  layer.kind = FirstLayer::Kind::window3;
+  layer.extra = grad ? kernel.head->operands.size() == 3 : has_extra_store(kernel);
+  return layer;
+}
+
+std::optional<FirstLayer> as_first_layer(const Plan& plan, const Kernel& kernel) {
+  const std::optional<FirstLayer> layer = first_layer_sizes(plan, kernel);
+  if (!layer) return {};
+  const bool grad = layer->conv.role == ConvRole::filter_grad, packs = layer->kind == FirstLayer::Kind::stride4;
+  for (const Operand& operand : kernel.head->operands) {
+    const bool images = &operand == &images_of(kernel, layer->conv.role);
+    if ((images && packs) || operand.shape.rank() != 4) continue;
+    if (images && plan.slots[at(operand.slot)].dtype != layer->conv.dtype) return {};
+    if (!is_channels_last(operand.shape, operand.strides, images ? 0 : operand.offset)) return {};
+  }
+  if (grad && !only_stores(plan, kernel)) return {};
+  return layer;
+}
+
+KernelCode generate_first_layer(const Plan& plan, const Kernel& kernel, const FirstLayer& layer) {
+  if (layer.kind == FirstLayer::Kind::window3) return generate_window3(plan, kernel, layer);
+  return layer.conv.role == ConvRole::output ? generate_stride4(plan, kernel, layer)
+                                             : generate_stride4_grad(plan, kernel, layer);
+}
+
+}  // namespace nixie::cuda

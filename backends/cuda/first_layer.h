@@ -1,0 +1,36 @@
+// First layers, of three channels, for kernels of their own: conv_s2d_sm90.cuh (stride 4) and conv_c3.cuh (3x3).
+#pragma once
+
+#include "backends/cuda/hopper_conv.h"
+
+namespace nixie::cuda {
+
+/// conv.bias_grad: as in HopperConv.
+/// Stride 4: x is packed first. The forward kernel's last store, if no stage writes it, takes the packed images; the
+/// gradient's third operand, if there is one, is them.
+/// 3x3 with a 2x2 max pooling fused: the forward kernel's stages are not run, only bias and ReLU; its stores take the
+/// pooled output and the index. The gradient's operands are the pooled output's gradient, x and the index.
+struct FirstLayer {
+  enum class Kind { stride4, window3 } kind = Kind::stride4;
+  HopperConv conv;
+  bool extra = false;  ///< stride 4: that store or operand; 3x3: pooled
+};
+
+/// As hopper_conv_sizes and as_hopper_conv.
+std::optional<FirstLayer> first_layer_sizes(const Plan& plan, const Kernel& kernel);
+std::optional<FirstLayer> as_first_layer(const Plan& plan, const Kernel& kernel);
+
+KernelCode generate_first_layer(const Plan& plan, const Kernel& kernel, const FirstLayer& layer);
+
+/// How many 16-bit elements the packed images of a stride-4 layer are.
+std::int64_t packed_elements(const HopperConv& conv);
+
+/// max(head + b, 0) as one stage with one store, or part of that: which load is b (-1: none) and whether there is a
+/// maximum.
+struct BiasRelu {
+  int bias = -1;
+  bool relu = false;
+};
+std::optional<BiasRelu> bias_relu_of(const Kernel& kernel);
+
+}  // namespace nixie::cuda
