@@ -239,16 +239,8 @@ std::string defines(const std::vector<std::pair<const char*, std::int64_t>>& val
   return text;
 }
 
-Strides channels_last(const Shape& shape) {
-  Strides strides(at(shape.rank()), 1);
-  std::int64_t stride = shape[1];
-  for (int axis = shape.rank() - 1; axis > 1; stride *= shape[axis--]) strides[at(axis)] = stride;
-  strides[0] = stride;
-  return strides;
-}
-
 bool is_channels_last(const Shape& shape, const Strides& strides, std::int64_t offset) {
-  const Strides expected = channels_last(shape);
+  const Strides expected = shape.channels_last();
   for (int axis = 0; axis < shape.rank(); ++axis)
     if (shape[axis] > 1 && strides[at(axis)] != expected[at(axis)]) return false;
   return offset % 8 == 0;

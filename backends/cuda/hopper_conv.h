@@ -29,9 +29,7 @@ std::optional<HopperConv> as_hopper_conv(const Plan& plan, const Kernel& kernel)
 /// Whether the kernel stores what its head computes, channels-last in f32 or the type of its operands, and does nothing
 /// else. A store that no stage writes may follow.
 bool only_stores(const Plan& plan, const Kernel& kernel);
-/// Strides with the channels innermost and the other axes in order.
-Strides channels_last(const Shape& shape);
-/// Whether strides are those, axes of one element aside, and offsets allow pieces of 16 bytes.
+/// Whether strides are those of Shape::channels_last, axes of one element aside, and offsets allow pieces of 16 bytes.
 bool is_channels_last(const Shape& shape, const Strides& strides, std::int64_t offset);
 
 KernelCode generate_hopper_conv(const Plan& plan, const Kernel& kernel, const HopperConv& conv);

@@ -32,7 +32,7 @@ class Packer {
         return;
       }
     const Operand original = operand;
-    kernels.push_back(pack(plan_, operand, channels_last(operand.shape), dtype, "operand, channels last"));
+    kernels.push_back(pack(plan_, operand, operand.shape.channels_last(), dtype, "operand, channels last"));
     copies_.emplace_back(original, operand);
   }
   void wrote(const Kernel& kernel) {
@@ -143,7 +143,7 @@ void lower_for_hopper(Plan& plan) {
     packer.wrote(kernel);
     const bool ready = layer ? as_first_layer(plan, kernel).has_value() : as_hopper_conv(plan, kernel).has_value();
     if (conv && conv->role == ConvRole::filter_grad && !ready) {
-      auto [alone, rest] = split_head(plan, kernel, channels_last(kernel.domain), "conv_filter_grad");
+      auto [alone, rest] = split_head(plan, kernel, kernel.domain.channels_last(), "conv_filter_grad");
       kernels.push_back(std::move(alone));
       kernels.push_back(std::move(rest));
     } else {

@@ -59,7 +59,7 @@ std::optional<Kernel> pack_filter(Plan& plan, Kernel& kernel) {
   if (images.strides[1] != 1 || filter.strides[1] == 1 || shape[1] == 1 || shape.size() == shape[0] * shape[1])
     return {};
   const Dtype dtype = plan.slots[static_cast<std::size_t>(filter.slot)].dtype;
-  return pack(plan, filter, channels_last(shape), dtype, "filter, channels last");
+  return pack(plan, filter, shape.channels_last(), dtype, "filter, channels last");
 }
 
 }  // namespace

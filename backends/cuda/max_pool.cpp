@@ -97,7 +97,7 @@ void gate_by_output(Plan& plan, Kernel& gradient) {
         !reads_whole(forward.head->operands[0], gradient.loads[at(*load)]))
       continue;
     const Kernel before = gradient;
-    gradient.head->operands.push_back({y.slot, y.offset, forward.domain, channels_last(forward.domain)});
+    gradient.head->operands.push_back({y.slot, y.offset, forward.domain, forward.domain.channels_last()});
     gradient.loads.clear();
     gradient.stages[0].body = {{.primitive = Primitive::head, .type = before.stages[0].body[0].type}};
     gradient.stages[0].stores[0].value = 0;

@@ -42,7 +42,7 @@ struct Layer {
 
 inline int image(Draft& d, Dtype dtype, const Shape& shape, bool row_major = false) {
   const int slot = d.slot(dtype, shape);
-  if (!row_major) d.plan.slots[static_cast<std::size_t>(slot)].strides = cuda::channels_last(shape);
+  if (!row_major) d.plan.slots[static_cast<std::size_t>(slot)].strides = shape.channels_last();
   return slot;
 }
 inline int image_output(Draft& d, Dtype dtype, const Shape& shape, bool row_major = false) {
@@ -212,7 +212,7 @@ inline Draft first_layer(const std::string& name, const Layer& layer, First what
   const Shape y_shape = layer.y(), p_shape{layer.n, layer.k, y_shape[2] / 2, y_shape[3] / 2};
   const int source = d.slot(Dtype::f32, layer.x()), x = internal(d, layer.dtype, layer.x(), layer.x().row_major()),
             w = image(d, layer.dtype, layer.filter()), bias = d.slot(Dtype::f32, Shape{1, layer.k, 1, 1});
-  const int y = what == First::pooled ? internal(d, layer.dtype, y_shape, cuda::channels_last(y_shape))
+  const int y = what == First::pooled ? internal(d, layer.dtype, y_shape, y_shape.channels_last())
                                       : image_output(d, layer.dtype, y_shape);
   Kernel k{.label = "conv", .domain = y_shape};
   k.head = Head{layer.conv(ConvRole::output), {operand(d, x), operand(d, w)}, layer.dtype};
@@ -229,9 +229,9 @@ inline Draft first_layer(const std::string& name, const Layer& layer, First what
     Pool pool{.window = {1, 2, 2}, .stride = {1, 2, 2}, .pad = {0, 0, 0}};
     const int given = image(d, layer.dtype, p_shape);
     const int pooled = image_output(d, layer.dtype, p_shape),
-              index = internal(d, Dtype::u8, p_shape, cuda::channels_last(p_shape)),
-              back = internal(d, layer.dtype, p_shape, cuda::channels_last(p_shape));
-    dy = internal(d, layer.dtype, y_shape, cuda::channels_last(y_shape));
+              index = internal(d, Dtype::u8, p_shape, p_shape.channels_last()),
+              back = internal(d, layer.dtype, p_shape, p_shape.channels_last());
+    dy = internal(d, layer.dtype, y_shape, y_shape.channels_last());
     const auto add = [&](PoolRole role, const Shape& domain, const std::vector<int>& operands, int store, Dtype dtype) {
       Kernel kernel{.label = "max_pool", .domain = domain};
       pool.role = role;
