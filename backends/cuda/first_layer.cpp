@@ -22,15 +22,6 @@ const Operand& images_of(const Kernel& kernel, ConvRole role) {
 
 std::int64_t element_bytes(const Plan& plan, int slot) { return size_of(plan.slots[at(slot)].dtype); }
 
-// Whether the last store is one that no stage writes.
-bool has_extra_store(const Kernel& kernel) {
-  const int last = static_cast<int>(kernel.stores.size()) - 1;
-  for (const Stage& stage : kernel.stages)
-    for (const Store& store : stage.stores)
-      if (store.access == last) return false;
-  return true;
-}
-
 // ---- Stride 4 ----
 struct Band {
   int rows = 0, buffers = 0;

@@ -34,10 +34,10 @@ struct Tile {
 };
 
 // Clocks of one stage of 64 along the reduction: products of 64 x n take n / 2 clocks each of 16, but no less than
-// shared memory gives their operands; and the L2 cache gives a multiprocessor 56 bytes a clock.
+// shared memory gives their operands; and the L2 cache gives a multiprocessor 50 bytes a clock.
 std::int64_t stage_clocks(const Tile& tile) {
   const std::int64_t products = tile.consumers * tile.mma_m * 4 * std::max(tile.n / 2, 16 + tile.n / 4);
-  return std::max<std::int64_t>(products, (tile.rows() + tile.n) * 128 / 56);
+  return std::max<std::int64_t>(products, (tile.rows() + tile.n) * 128 / 50);
 }
 
 // The tile whose last wave ends first. An epilogue hides better behind the products of two other warpgroups.
@@ -79,9 +79,11 @@ Tile gradient_tile(std::int64_t filters, std::int64_t columns, int slice) {
 // ---- Tensor maps ----
 TensorMap images_map(const Operand& operand, Dtype dtype, const HopperConv& conv, std::array<int, 2> pad,
                      std::array<int, 2> stride, int slice, int pixels) {
-  const Shape& shape = operand.shape;
   TensorMap map{.slot = operand.slot, .offset_bytes = operand.offset * 2, .dtype = dtype, .im2col = true};
-  for (int axis : {1, 3, 2, 0}) map.sizes.push_back(static_cast<std::uint64_t>(shape[axis]));
+  const bool of_y = conv.role == ConvRole::input_grad;
+  for (int size :
+       {of_y ? conv.filters : conv.channels, of_y ? conv.q : conv.width, of_y ? conv.p : conv.height, conv.images})
+    map.sizes.push_back(static_cast<std::uint64_t>(size));
   map.box = {static_cast<std::uint32_t>(slice), static_cast<std::uint32_t>(pixels)};
   map.swizzle_bytes = slice * 2;
   map.lower = {-pad[1], -pad[0]};
@@ -172,10 +174,20 @@ KernelCode generate_filter_grad(const Plan& plan, const Kernel& kernel, const Ho
   const int rows = static_cast<int>(ceil_div(conv.filters, tile.rows()));
   const WgradSchedule schedule =
       schedule_wgrad(rows, static_cast<int>(ceil_div(columns, tile.n)), static_cast<int>(stages), kMultiprocessors);
-  const Access& dw = kernel.stores[0];
   const auto items = static_cast<std::int64_t>(schedule.items.size()),
              splits = static_cast<std::int64_t>(schedule.splits.size());
 
+  const std::int64_t part_bytes = std::int64_t{4} * schedule.slots * tile.rows() * tile.n;
+  const Access& last = kernel.stores.back();
+  PixelBody body = pixel_body(
+      plan, kernel,
+      {{"float*", "db", conv.bias_grad ? Argument{last.slot, last.offset * 4} : Argument{Argument::kScratch, 0}},
+       {"const int4*", "items", {Argument::kTable, 0}},
+       {"const int4*", "splits", {Argument::kTable, items * 16}},
+       {"const int*", "first_items", {Argument::kTable, (items + splits) * 16}},
+       {"float*", "parts", {Argument::kScratch, 0}},
+       {"float*", "bias_parts", {Argument::kScratch, part_bytes}}},
+      2);
   KernelCode code;
   code.source = defines({{"CONV_C", conv.channels},
                          {"CONV_K", conv.filters},
@@ -197,23 +209,14 @@ KernelCode generate_filter_grad(const Plan& plan, const Kernel& kernel, const Ho
                          {"CONV_ITEMS", items},
                          {"CONV_SPLITS", splits},
                          {"CONV_BIAS_GRAD", conv.bias_grad},
-                         {"CONV_OUT_FLOAT", dtype_of(plan, dw.slot) == Dtype::f32},
                          {"NIXIE_BF16", conv.dtype == Dtype::bf16}}) +
-                "#include \"conv_wgrad_sm90.cuh\"\n";
+                body.text + "#include \"conv_wgrad_sm90.cuh\"\n";
   code.variant = fmt::format("conv_wgrad_sm90 {}x{}{}", tile.rows(), tile.n, conv.bias_grad ? " with bias" : "");
   append(code.table, schedule.items);
   append(code.table, schedule.splits);
   append(code.table, schedule.first_items);
-  const std::int64_t part_bytes = std::int64_t{4} * schedule.slots * tile.rows() * tile.n;
+  code.arguments = std::move(body.arguments);
   code.scratch_bytes = part_bytes + (conv.bias_grad ? items * tile.rows() * 4 : 0);
-  code.arguments = {
-      {dw.slot, dw.offset * size_of(dtype_of(plan, dw.slot))},
-      conv.bias_grad ? Argument{kernel.stores[1].slot, kernel.stores[1].offset * 4} : Argument{Argument::kScratch, 0},
-      {Argument::kTable, 0},
-      {Argument::kTable, items * 16},
-      {Argument::kTable, (items + splits) * 16},
-      {Argument::kScratch, 0},
-      {Argument::kScratch, part_bytes}};
   const Operand &dy = kernel.head->operands[0], &x = kernel.head->operands[1];
   code.maps.push_back(images_map(x, conv.dtype, conv, conv.pad, conv.stride, slice, 64));
   code.maps.push_back(tiled_map(dy, conv.dtype, {u64(conv.filters), u64(pixels)}, {64, 64}, 128));
@@ -231,6 +234,34 @@ KernelCode generate_filter_grad(const Plan& plan, const Kernel& kernel, const Ho
   return code;
 }
 
+// A^T B of 16-bit matrices whose result is worked on at once, as an update does: with few enough terms that blocks make
+// whole tiles, and so many tiles that all blocks have some.
+std::optional<HopperConv> matrix_filter_grad(const Plan& plan, const Kernel& kernel) {
+  if (!kernel.head || !std::holds_alternative<Matmul>(kernel.head->op) || kernel.domain.rank() != 2) return {};
+  const Operand &a = kernel.head->operands[0], &b = kernel.head->operands[1];
+  const Dtype dtype = dtype_of(plan, a.slot);
+  const std::int64_t rows = kernel.domain[0], columns = kernel.domain[1], terms = a.shape[1];
+  if ((dtype != Dtype::f16 && dtype != Dtype::bf16) || dtype_of(plan, b.slot) != dtype || kernel.loads.empty() ||
+      rows % 8 != 0 || columns % 64 != 0 || terms > 512 || rows * columns < std::int64_t{1} << 22 ||
+      rows * columns > std::numeric_limits<std::int32_t>::max() || a.strides != Strides{1, rows} ||
+      b.strides != Strides{columns, 1} || a.offset % 8 != 0 || b.offset % 8 != 0)
+    return {};
+  return HopperConv{.role = ConvRole::filter_grad,
+                    .images = static_cast<int>(terms),
+                    .channels = static_cast<int>(columns),
+                    .height = 1,
+                    .width = 1,
+                    .filters = static_cast<int>(rows),
+                    .r = 1,
+                    .s = 1,
+                    .p = 1,
+                    .q = 1,
+                    .stride = {1, 1},
+                    .pad = {0, 0},
+                    .dilation = {1, 1},
+                    .dtype = dtype};
+}
+
 }  // namespace
 
 std::string defines(const std::vector<std::pair<const char*, std::int64_t>>& values) {
@@ -244,6 +275,14 @@ bool is_channels_last(const Shape& shape, const Strides& strides, std::int64_t o
   for (int axis = 0; axis < shape.rank(); ++axis)
     if (shape[axis] > 1 && strides[at(axis)] != expected[at(axis)]) return false;
   return offset % 8 == 0;
+}
+
+bool has_extra_store(const Kernel& kernel) {
+  const int last = static_cast<int>(kernel.stores.size()) - 1;
+  for (const Stage& stage : kernel.stages)
+    for (const Store& store : stage.stores)
+      if (store.access == last) return false;
+  return true;
 }
 
 bool only_stores(const Plan& plan, const Kernel& kernel) {
@@ -279,8 +318,7 @@ std::optional<HopperConv> conv_sizes(const Plan& plan, const Kernel& kernel) {
     conv.stride[at(i)] = op->stride[at(i)], conv.pad[at(i)] = op->pad[at(i)];
     conv.dilation[at(i)] = op->dilation[at(i)];
   }
-  conv.bias_grad = op->role == ConvRole::filter_grad && kernel.stores.size() == 2 && kernel.stages.size() == 1 &&
-                   kernel.stages[0].stores.size() == 1;
+  conv.bias_grad = op->role == ConvRole::filter_grad && has_extra_store(kernel);
   return conv;
 }
 
@@ -300,19 +338,19 @@ std::optional<HopperConv> hopper_conv_sizes(const Plan& plan, const Kernel& kern
 }
 
 std::optional<HopperConv> as_hopper_conv(const Plan& plan, const Kernel& kernel) {
-  std::optional<HopperConv> conv = hopper_conv_sizes(plan, kernel);
+  if (const auto product = matrix_filter_grad(plan, kernel)) return product;
+  const std::optional<HopperConv> conv = hopper_conv_sizes(plan, kernel);
   if (!conv) return {};
   for (const Operand& operand : kernel.head->operands)
     if (!is_channels_last(operand.shape, operand.strides, operand.offset)) return {};
-  if (conv->role == ConvRole::filter_grad && !only_stores(plan, kernel)) return {};
   return conv;
 }
 
-PixelBody pixel_body(const Plan& plan, const Kernel& kernel, const std::vector<Pointer>& more) {
+PixelBody pixel_body(const Plan& plan, const Kernel& kernel, const std::vector<Pointer>& more, int lanes) {
   BodyWriter body(plan, kernel, false, Order::pixels);
   for (const Pointer& pointer : more) body.pointer(pointer.type, pointer.name, pointer.argument);
   const int channel = body.walk().rank() - 1;
-  const Frame frame{.lane_axis = channel, .lanes = 8, .carried_is_local = true, .head = "sum[lane]"};
+  const Frame frame{.lane_axis = channel, .lanes = lanes, .carried_is_local = true, .head = "sum[lane]"};
   std::vector<int> all(kernel.stages.size());
   std::iota(all.begin(), all.end(), 0);
   const BodyWriter::Code code = body.stages(all, frame);
@@ -325,8 +363,9 @@ PixelBody pixel_body(const Plan& plan, const Kernel& kernel, const std::vector<P
   if (!kernel.carried.empty()) text += "  struct Carried {\n" + body.carried_members() + "  };\n";
   text += "  struct Loads {\n" + code.members + "  };\n";
   text += "  void load(Index pixel, Index channel, Loads& loads) const {\n" + positions + code.load + "  }\n";
-  text += "  void run(Index pixel, Index channel, const Loads& loads, const float (&sum)[8]) const {\n" + positions +
-          code.run + "  }\n};\n";
+  text += fmt::format("  void run(Index pixel, Index channel, const Loads& loads, const float (&sum)[{}]) const {{\n",
+                      lanes) +
+          positions + code.run + "  }\n};\n";
   result.arguments = body.arguments();
   return result;
 }

@@ -16,7 +16,8 @@ struct HopperConv {
   int images = 0, channels = 0, height = 0, width = 0, filters = 0, r = 0, s = 0, p = 0, q = 0;
   std::array<int, 2> stride{}, pad{}, dilation{};
   Dtype dtype = Dtype::f16;
-  bool bias_grad = false;  ///< filter gradient: the kernel's second store takes dy summed over images and pixels
+  bool bias_grad = false;  ///< filter gradient: the kernel's last store, which no stage writes, takes dy summed over
+                           ///< images and pixels
 };
 
 /// The convolution of a kernel with one group, 2-D, whose filter and result (or their gradients) are 16-bit.
@@ -24,8 +25,11 @@ std::optional<HopperConv> conv_sizes(const Plan& plan, const Kernel& kernel);
 /// The convolution of a kernel, if its sizes and types fit conv_fprop_sm90 or conv_wgrad_sm90; its operands may lie in
 /// memory as they like, and what its stages do is not looked at.
 std::optional<HopperConv> hopper_conv_sizes(const Plan& plan, const Kernel& kernel);
-/// The same, if the kernel can run as it is: channels-last operands, and a filter gradient that is only stored.
+/// The same, if the kernel can run as it is, with channels-last operands. Also a matrix product A^T B of 16-bit
+/// matrices whose result is updated on the spot: it is the filter gradient of images of one pixel.
 std::optional<HopperConv> as_hopper_conv(const Plan& plan, const Kernel& kernel);
+/// Whether the kernel's last store is one that no stage writes.
+bool has_extra_store(const Kernel& kernel);
 /// Whether the kernel stores what its head computes, channels-last in f32 or the type of its operands, and does nothing
 /// else. A store that no stage writes may follow.
 bool only_stores(const Plan& plan, const Kernel& kernel);
@@ -34,7 +38,7 @@ bool is_channels_last(const Shape& shape, const Strides& strides, std::int64_t o
 
 KernelCode generate_hopper_conv(const Plan& plan, const Kernel& kernel, const HopperConv& conv);
 
-/// The text of `struct Body` for kernels that make 8 neighbouring channels of a pixel at a time (conv_fprop_sm90.cuh
+/// The text of `struct Body` for kernels that make some neighbouring channels of a pixel at a time (conv_fprop_sm90.cuh
 /// says how they call it), and what it points to.
 struct PixelBody {
   std::string text;
@@ -45,7 +49,7 @@ struct Pointer {
   Argument argument;
 };
 /// `more`: further members.
-PixelBody pixel_body(const Plan& plan, const Kernel& kernel, const std::vector<Pointer>& more = {});
+PixelBody pixel_body(const Plan& plan, const Kernel& kernel, const std::vector<Pointer>& more = {}, int lanes = 8);
 
 /// `#define NAME value` for each pair.
 std::string defines(const std::vector<std::pair<const char*, std::int64_t>>& values);

@@ -65,14 +65,16 @@ std::optional<Kernel> pack_filter(Plan& plan, Kernel& kernel) {
 }  // namespace
 
 void lower(Plan& plan, bool hopper) {
-  lower_max_pools(plan);
-  if (hopper) lower_for_hopper(plan);
+  if (hopper)
+    lower_for_hopper(plan);
+  else
+    lower_max_pools(plan);
   std::vector<Kernel> kernels;
   for (Kernel& kernel : plan.kernels) {
     if (kernel.head)
       if (std::optional<Kernel> copy = pack_filter(plan, kernel)) kernels.push_back(*std::move(copy));
     const bool product = kernel.head && std::holds_alternative<Matmul>(kernel.head->op);
-    if (!product || as_blas(plan, kernel)) {
+    if (!product || as_blas(plan, kernel) || (hopper && as_hopper_conv(plan, kernel))) {
       kernels.push_back(std::move(kernel));
       continue;
     }

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "backends/cuda/hopper_conv.h"
+#include "backends/cuda/lowering.h"
 #include "core/memory.h"
 
 namespace nixie::cuda {
@@ -106,6 +107,39 @@ void gate_by_output(Plan& plan, Kernel& gradient) {
   }
 }
 
+// Makes a pooling fit whose result or gradient lies otherwise in memory: by a copy, which is smaller than the images.
+void lay_out(Plan& plan) {
+  std::vector<Kernel> kernels;
+  for (Kernel& kernel : plan.kernels) {
+    const bool output = pool_of(kernel, PoolRole::output), gradient = pool_of(kernel, PoolRole::input_grad);
+    if ((output || gradient) && kernel.domain.rank() == 4 && !as_max_pool(plan, kernel)) {
+      const std::size_t slots = plan.slots.size();
+      if (output) {
+        auto [alone, rest] = split_head(plan, kernel, kernel.domain.channels_last(), "max_pool");
+        plan.slots.back().dtype = plan.slots[at(kernel.head->operands[0].slot)].dtype;
+        if (as_max_pool(plan, alone)) {
+          kernels.push_back(std::move(alone));
+          kernel = std::move(rest);
+        } else {
+          plan.slots.resize(slots);
+        }
+      } else {
+        const Kernel before = kernel;
+        Operand& dy = kernel.head->operands[0];
+        Kernel copy = pack(plan, dy, dy.shape.channels_last(), plan.slots[at(dy.slot)].dtype, "gradient");
+        if (as_max_pool(plan, kernel)) {
+          kernels.push_back(std::move(copy));
+        } else {
+          plan.slots.resize(slots);
+          kernel = before;
+        }
+      }
+    }
+    kernels.push_back(std::move(kernel));
+  }
+  plan.kernels = std::move(kernels);
+}
+
 }  // namespace
 
 std::optional<MaxPool> as_max_pool(const Plan& plan, const Kernel& kernel) {
@@ -176,6 +210,7 @@ KernelCode generate_max_pool(const Plan& plan, const Kernel& kernel, const MaxPo
 }
 
 void lower_max_pools(Plan& plan) {
+  lay_out(plan);
   for (std::size_t p = 0; p < plan.kernels.size(); ++p) {
     Kernel& kernel = plan.kernels[p];
     if (!pool_of(kernel, PoolRole::output) || kernel.stores.size() != 1 || !as_max_pool(plan, kernel)) continue;

@@ -6,8 +6,9 @@
 // Roles    one producer thread fills a ring of stages by TMA (im2col for x); CONV_CONSUMERS warpgroups multiply, each
 //          its own 64 * CONV_MMA_M filters, and store by themselves.
 // Split    there are few tiles and many pixels: a host-made schedule cuts the pixels of a tile into items (see
-//          conv_wgrad_schedule.h). An item that is a whole tile writes dw; a part writes fp32 sums to the workspace in
-//          register order, and conv_wgrad_reduce adds the parts in a fixed order: no result depends on timing.
+//          conv_wgrad_schedule.h). An item that is a whole tile runs Body; a part writes fp32 sums to the workspace in
+//          register order, and conv_wgrad_reduce adds the parts in a fixed order and runs Body: no result depends on
+//          timing. Body may be the update of the weights: then dw itself is never written.
 // Bias     some stages multiply dy by a column of ones too; which, goes round the columns of tiles, so that workers
 //          share this work alike (when one column of tiles did it all, its workers finished last: 5 to 10 % slower).
 // Limits   as im2col TMA; C a multiple of CONV_SLICE, K of 8; one group.
@@ -23,17 +24,19 @@
 //   CONV_TILE_N                    a multiple of CONV_SLICE: 64, 96, 128, 160, 192, 256; at most 8 slices
 //   CONV_STAGES                    ring depth
 //   CONV_ITEMS CONV_SPLITS         how many there are in the schedule
-//   CONV_BIAS_GRAD CONV_OUT_FLOAT NIXIE_BF16    0 or 1
-// Kernel conv_wgrad(x_map, dy_map, memory):
+//   CONV_BIAS_GRAD NIXIE_BF16    0 or 1
+// Body, defined before this file, takes the sums: void load(int position, int channel, Loads&) const and
+//   void run(int position, int channel, const Loads&, const float (&sum)[2]) const, where position counts filters and
+//   taps. It holds items {tile row | tile column << 16, first stage, stages, slot or -1}, of which block b runs
+//   [first_items[b], first_items[b + 1]); splits {tile row | tile column << 16, first slot, slots, 0}; db float[K];
+//   parts float[slots][tile rows * TILE_N]; bias_parts float[items][tile rows].
+// Kernel conv_wgrad(x_map, dy_map, body):
 //   x_map   im2col {C, W, H, N}, corners {-pad, pad - (S-1) dilation}, box {SLICE, 64 pixels}, element strides
 //           {1, stride, stride, 1}, swizzle of SLICE * 2 bytes
 //   dy_map  tiled {K, pixels}, box {64, 64}, swizzle 128 bytes
-//   memory  dw; db; items {tile row | tile column << 16, first stage, stages, slot or -1}, of which block b runs
-//           [first_items[b], first_items[b + 1]); splits {tile row | tile column << 16, first slot, slots, 0}; parts
-//           float[slots][tile rows * TILE_N]; bias_parts float[items][tile rows]
 //   grid    one block per worker of the schedule; block (CONSUMERS + 1) * 128; dynamic shared memory
 //           1024 + STAGES * (tile rows + TILE_N) * 128
-// Kernel conv_wgrad_reduce(memory):
+// Kernel conv_wgrad_reduce(body):
 //   grid    (SPLITS + (BIAS_GRAD ? rows of tiles * tile rows / 32 : 0), MMA_M * TILE_N / 8), block CONSUMERS * 128; not
 //           launched when the grid is empty
 #pragma once
@@ -47,14 +50,6 @@ constexpr int kBytesA = kTileM * 128, kStageBytes = kBytesA + kTileN * 128, kQua
 constexpr int kTilesN = (kSlices + kSlicesPerTile - 1) / kSlicesPerTile;
 constexpr Swizzle kSwizzle = kSlice == 64 ? Swizzle::b128 : kSlice == 32 ? Swizzle::b64 : Swizzle::b32;
 static_assert(CONV_C % kSlice == 0 && kTileN % kSlice == 0);
-
-struct Memory {
-  void* dw;
-  float* db;
-  const int4 *items, *splits;
-  const int* first_items;
-  float *parts, *bias_parts;
-};
 
 struct Item {
   int m, n, first, count, slot;
@@ -94,41 +89,49 @@ NIXIE_DEVICE void produce(const TensorMap* x, const TensorMap* dy, u32 shared, u
   }
 }
 
-// Writes four sums: rows `row` and `row + 8`, columns `column` and `column + 1`.
-NIXIE_DEVICE void put(void* dw, float4 v, int row, int column) {
-  if (kColumns % kTileN != 0 && column >= kColumns) return;
-#pragma unroll
-  for (int i = 0; i < 2; i++) {
-    if (CONV_K % kTileM != 0 && row + 8 * i >= CONV_K) return;
-    u64 at = static_cast<u64>(row + 8 * i) * kColumns + column;
-    float low = i ? v.z : v.x, high = i ? v.w : v.y;
-#if CONV_OUT_FLOAT
-    *reinterpret_cast<float2*>(static_cast<float*>(dw) + at) = make_float2(low, high);
-#else
-    *reinterpret_cast<u32*>(static_cast<u16*>(dw) + at) = pack(low, high);
-#endif
-  }
-}
-
 // Where the four sums `quad` of consumer thread `thread` lie in the tile.
 NIXIE_DEVICE int row_of(int quad, int thread) {
   return thread / 128 * kMmaM * 64 + quad / (kTileN / 8) * 64 + thread % 128 / 32 * 16 + thread % 32 / 4;
 }
 NIXIE_DEVICE int column_of(int quad, int thread) { return quad % (kTileN / 8) * 8 + thread % 4 * 2; }
 
-NIXIE_DEVICE void finish(const Sums& sums, const Item& item, void* dw, float* all_parts, float* bias_parts,
-                         int thread) {
-  float4* parts =
-      reinterpret_cast<float4*>(all_parts) + static_cast<u64>(item.slot) * kQuads * kConsumers * 128 + thread;
+// Runs Body over kCount neighbouring quads, `quad` the first: four sums each, of rows r and r + 8, columns c and c + 1.
+template <int kCount>
+NIXIE_DEVICE void run_body(const Body& body, const float4 (&v)[kCount], const Item& item, int quad, int thread) {
+  Body::Loads loads[kCount][2];  // all on their way before the first use
+  auto each = [&](auto&& act) {
 #pragma unroll
-  for (int quad = 0; quad < kQuads; quad++) {
-    const float* v = &sums.tile[quad / (kTileN / 8)][quad % (kTileN / 8) * 4];
-    float4 four = make_float4(v[0], v[1], v[2], v[3]);
-    if (item.slot >= 0) {
-      parts[quad * kConsumers * 128] = four;
-    } else {
-      put(dw, four, item.m * kTileM + row_of(quad, thread), item.n * kTileN + column_of(quad, thread));
+    for (int j = 0; j < kCount; j++) {
+      const int column = item.n * kTileN + column_of(quad + j, thread),
+                row = item.m * kTileM + row_of(quad + j, thread);
+      const int tap = column / CONV_C, c = column - tap * CONV_C;
+      if (kColumns % kTileN != 0 && column >= kColumns) continue;
+#pragma unroll
+      for (int i = 0; i < 2; i++)
+        if (CONV_K % kTileM == 0 || row + 8 * i < CONV_K) act(j, i, (row + 8 * i) * (CONV_R * CONV_S) + tap, c);
     }
+  };
+  each([&](int j, int i, int position, int c) { body.load(position, c, loads[j][i]); });
+  each([&](int j, int i, int position, int c) {
+    const float sum[2] = {i ? v[j].z : v[j].x, i ? v[j].w : v[j].y};
+    body.run(position, c, loads[j][i], sum);
+  });
+}
+
+NIXIE_DEVICE void finish(const Body& body, const Sums& sums, const Item& item, float* bias_parts, int thread) {
+  constexpr int kAtOnce = 2;
+  float4* parts =
+      reinterpret_cast<float4*>(body.parts) + static_cast<u64>(item.slot) * kQuads * kConsumers * 128 + thread;
+#pragma unroll
+  for (int quad = 0; quad < kQuads; quad += kAtOnce) {
+    float4 four[kAtOnce];
+#pragma unroll
+    for (int j = 0; j < kAtOnce; j++) {
+      const float* v = &sums.tile[(quad + j) / (kTileN / 8)][(quad + j) % (kTileN / 8) * 4];
+      four[j] = make_float4(v[0], v[1], v[2], v[3]);
+      if (item.slot >= 0) parts[(quad + j) * kConsumers * 128] = four[j];
+    }
+    if (item.slot < 0) run_body(body, four, item, quad, thread);
   }
   if (CONV_BIAS_GRAD &&
       thread % 4 == 0) {  // every column of the product with ones is the same: one lane of four writes
@@ -178,14 +181,14 @@ NIXIE_DEVICE void accumulate(Sums& sums, Ring<kStages>& ring, const Item& item, 
 
 extern "C" __global__ void __launch_bounds__((kConsumers + 1) * 128, 1)
     conv_wgrad(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap dy,
-               const __grid_constant__ Memory memory) {
+               const __grid_constant__ Body body) {
   extern __shared__ u8 dynamic[];
   __shared__ alignas(8) u64 full_barriers[kStages], empty_barriers[kStages];
   __shared__ alignas(128) u32 ones[64];
   u32 shared = (shared_address(dynamic) + 1023) & ~1023u, full = shared_address(full_barriers),
       empty = shared_address(empty_barriers);
-  const int first = memory.first_items[blockIdx.x], count = memory.first_items[blockIdx.x + 1] - first;
-  const int4* items = memory.items + first;
+  const int first = body.first_items[blockIdx.x], count = body.first_items[blockIdx.x + 1] - first;
+  const int4* items = body.items + first;
   if (threadIdx.x < 64) ones[threadIdx.x] = pack(1.f, 1.f);
   fence_async_proxy();
   if (threadIdx.x == 0) {
@@ -208,39 +211,38 @@ extern "C" __global__ void __launch_bounds__((kConsumers + 1) * 128, 1)
     for (int i = 0; i < count; i++) {
       Item item(items[i]);
       accumulate(sums, ring, item, shared, full, empty, shared_address(ones), role - 1);
-      finish(sums, item, memory.dw, memory.parts, memory.bias_parts + (first + i) * kTileM, threadIdx.x - 128);
+      finish(body, sums, item, body.bias_parts + (first + i) * kTileM, threadIdx.x - 128);
     }
   }
 }
 
 // The bias gradients of 32 filters: warps share the items, whose sums are added in a fixed order.
-NIXIE_DEVICE void reduce_bias(const Memory& memory, int block) {
+NIXIE_DEVICE void reduce_bias(const Body& body, int block) {
   __shared__ float sums[kConsumers * 4][32];
   int lane = threadIdx.x % 32, warp = threadIdx.x / 32, tile = block / (kTileM / 32),
       row = block % (kTileM / 32) * 32 + lane;
   float sum = 0;
 #pragma unroll 8
   for (int i = warp; i < CONV_ITEMS; i += kConsumers * 4) {
-    float v = memory.bias_parts[i * kTileM + row];
-    if ((memory.items[i].x & 0xffff) == tile) sum += v;
+    float v = body.bias_parts[i * kTileM + row];
+    if ((body.items[i].x & 0xffff) == tile) sum += v;
   }
   sums[warp][lane] = sum;
   __syncthreads();
   if (warp != 0 || tile * kTileM + row >= CONV_K) return;
   for (int i = 1; i < kConsumers * 4; i++) sum += sums[i][lane];
-  memory.db[tile * kTileM + row] = sum;
+  body.db[tile * kTileM + row] = sum;
 }
 
-extern "C" __global__ void __launch_bounds__(kConsumers * 128)
-    conv_wgrad_reduce(const __grid_constant__ Memory memory) {
+extern "C" __global__ void __launch_bounds__(kConsumers * 128) conv_wgrad_reduce(const __grid_constant__ Body body) {
   const int block = blockIdx.x;
   if (CONV_BIAS_GRAD && block >= CONV_SPLITS) {
-    if (blockIdx.y == 0) reduce_bias(memory, block - CONV_SPLITS);
+    if (blockIdx.y == 0) reduce_bias(body, block - CONV_SPLITS);
     return;
   }
-  Item tile(memory.splits[block]);
+  Item tile(body.splits[block]);
   const int quad = blockIdx.y, first = tile.first, slots = tile.count;
-  const float4* from = reinterpret_cast<const float4*>(memory.parts) +
+  const float4* from = reinterpret_cast<const float4*>(body.parts) +
                        (static_cast<u64>(first) * kQuads + quad) * (kConsumers * 128) + threadIdx.x;
   float4 sum = from[0];
 #pragma unroll 4
@@ -248,5 +250,6 @@ extern "C" __global__ void __launch_bounds__(kConsumers * 128)
     float4 v = from[static_cast<u64>(i) * kQuads * kConsumers * 128];
     sum.x += v.x, sum.y += v.y, sum.z += v.z, sum.w += v.w;
   }
-  put(memory.dw, sum, tile.m * kTileM + row_of(quad, threadIdx.x), tile.n * kTileN + column_of(quad, threadIdx.x));
+  const float4 sums[1] = {sum};
+  run_body(body, sums, tile, quad, threadIdx.x);
 }
