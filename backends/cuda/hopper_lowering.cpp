@@ -220,9 +220,9 @@ void move_to_heads(Plan& plan) {
 
 }  // namespace
 
-void lower_for_hopper(Plan& plan) {
+void lower_for_hopper(Plan& plan, bool joins) {
   move_to_heads(plan);
-  lower_max_pools(plan);
+  lower_max_pools(plan, joins);
   std::vector<Kernel> kernels;
   Packer packer(plan);
   for (Kernel& kernel : plan.kernels)
@@ -250,6 +250,7 @@ void lower_for_hopper(Plan& plan) {
     }
   }
   plan.kernels = std::move(kernels);
+  if (!joins) return;
   join_bias_gradients(plan);
   lower_first_layers(plan);
 }

@@ -64,11 +64,11 @@ std::optional<Kernel> pack_filter(Plan& plan, Kernel& kernel) {
 
 }  // namespace
 
-void lower(Plan& plan, bool hopper) {
+void lower(Plan& plan, bool hopper, bool joins) {
   if (hopper)
-    lower_for_hopper(plan);
+    lower_for_hopper(plan, joins);
   else
-    lower_max_pools(plan);
+    lower_max_pools(plan, joins);
   std::vector<Kernel> kernels;
   for (Kernel& kernel : plan.kernels) {
     if (kernel.head)

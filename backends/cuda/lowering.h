@@ -8,8 +8,9 @@
 namespace nixie::cuda {
 
 /// Splits kernels whose matrix product a library computes into the product and the stages that follow it, and copies
-/// filters to channels-last where the images are. `hopper`: also makes plans fit Hopper's own kernels.
-void lower(Plan& plan, bool hopper = false);
+/// filters to channels-last where the images are. `hopper`: also makes plans fit Hopper's own kernels. `joins`: one
+/// kernel may do the work of several in ways that only this backend runs; without, any backend can run the plan.
+void lower(Plan& plan, bool hopper = false, bool joins = true);
 
 /// The head of a kernel alone, into a new slot of these strides and the type it is accumulated in; and the kernel's
 /// stages, reading it from there.
@@ -19,9 +20,9 @@ std::pair<Kernel, Kernel> split_head(Plan& plan, const Kernel& kernel, const Str
 /// A kernel that copies an operand into a new slot of these strides and this type; the operand becomes the copy.
 Kernel pack(Plan& plan, Operand& operand, const Strides& strides, Dtype dtype, const std::string& name);
 
-/// Copies operands of 16-bit convolutions to channels-last, lets a filter gradient leave its update to a kernel of its
-/// own, and has it sum the bias gradient on the way.
-void lower_for_hopper(Plan& plan);
+/// Moves what follows a head into the head's kernel, copies operands of 16-bit convolutions to channels-last, and has
+/// filter gradients sum the bias gradient on the way.
+void lower_for_hopper(Plan& plan, bool joins);
 
 /// First layers: shares packed images between the forward pass and the gradient; fuses a 3x3 layer with the max pooling
 /// after it, so that the un-pooled output and its gradient are never written.

@@ -209,8 +209,9 @@ KernelCode generate_max_pool(const Plan& plan, const Kernel& kernel, const MaxPo
   return code;
 }
 
-void lower_max_pools(Plan& plan) {
+void lower_max_pools(Plan& plan, bool joins) {
   lay_out(plan);
+  if (!joins) return;
   for (std::size_t p = 0; p < plan.kernels.size(); ++p) {
     Kernel& kernel = plan.kernels[p];
     if (!pool_of(kernel, PoolRole::output) || kernel.stores.size() != 1 || !as_max_pool(plan, kernel)) continue;

@@ -22,8 +22,8 @@ struct MaxPool {
 std::optional<MaxPool> as_max_pool(const Plan& plan, const Kernel& kernel);
 KernelCode generate_max_pool(const Plan& plan, const Kernel& kernel, const MaxPool& pool);
 
-/// Lets one kernel make a pooling's output and index, and has the gradient through a ReLU before a pooling look at the
-/// pooling's output instead of the ReLU's, which is larger.
-void lower_max_pools(Plan& plan);
+/// Copies what lies otherwise to channels-last. `joins`: lets one kernel make a pooling's output and index, and has the
+/// gradient through a ReLU before a pooling look at the pooling's output instead of the ReLU's, which is larger.
+void lower_max_pools(Plan& plan, bool joins);
 
 }  // namespace nixie::cuda
