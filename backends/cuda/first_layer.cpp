@@ -243,7 +243,6 @@ std::optional<BiasRelu> bias_relu_of(const Kernel& kernel) {
   const std::vector<Instruction>& body = kernel.stages[0].body;
   BiasRelu result;
   int value = kernel.stages[0].stores[0].value;
-  std::size_t used = 1;
   // The operand of a commutative instruction that is of this kind, and the other one.
   const auto split = [&](const Instruction& in, Primitive kind) -> std::optional<std::pair<int, int>> {
     for (int i : {0, 1})
@@ -253,14 +252,14 @@ std::optional<BiasRelu> bias_relu_of(const Kernel& kernel) {
   if (body[at(value)].primitive == Primitive::max) {
     const auto parts = split(body[at(value)], Primitive::constant);
     if (!parts || body[at(parts->first)].value != 0) return {};
-    result.relu = true, value = parts->second, used += 2;
+    result.relu = true, value = parts->second;
   }
   if (body[at(value)].primitive == Primitive::add) {
     const auto parts = split(body[at(value)], Primitive::load);
     if (!parts) return {};
-    result.bias = body[at(parts->first)].index, value = parts->second, used += 2;
+    result.bias = body[at(parts->first)].index, value = parts->second;
   }
-  if (body[at(value)].primitive != Primitive::head || body.size() != used) return {};
+  if (body[at(value)].primitive != Primitive::head) return {};
   return result;
 }
 

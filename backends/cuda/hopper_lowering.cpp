@@ -1,5 +1,6 @@
 // Makes plans fit Hopper's kernels: layouts of operands, filter gradients on their own, bias gradients on the way.
 #include <algorithm>
+#include <optional>
 
 #include "backends/cuda/first_layer.h"
 #include "backends/cuda/lowering.h"
@@ -100,6 +101,33 @@ const Access* stored_channel_sum(const Plan& plan, const Kernel& kernel, const O
   return reads && sums && stores ? &store : nullptr;
 }
 
+// Whether two kernels may run in either order.
+bool independent(const Kernel& a, const Kernel& b) {
+  const std::vector<int> from_a = slots_written(a), from_b = slots_written(b);
+  return std::none_of(from_a.begin(), from_a.end(), [&](int slot) { return touches(b, slot); }) &&
+         std::none_of(from_b.begin(), from_b.end(), [&](int slot) { return touches(a, slot); });
+}
+
+// Moves the kernels in (r, f) that touch a slot behind kernel f, if that changes nothing; gives back where f is then.
+std::optional<std::size_t> move_behind(std::vector<Kernel>& kernels, std::size_t r, std::size_t f, int slot) {
+  std::vector<std::size_t> order;
+  std::vector<std::size_t> moved;
+  for (std::size_t i = r + 1; i <= f; ++i) {
+    if (i < f && touches(kernels[i], slot)) {
+      moved.push_back(i);
+      continue;
+    }
+    for (std::size_t before : moved)
+      if (!independent(kernels[before], kernels[i])) return {};
+    order.push_back(i);
+  }
+  order.insert(order.end(), moved.begin(), moved.end());
+  std::vector<Kernel> reordered;
+  for (std::size_t i : order) reordered.push_back(kernels[i]);
+  std::move(reordered.begin(), reordered.end(), kernels.begin() + static_cast<std::ptrdiff_t>(r) + 1);
+  return f - moved.size();
+}
+
 // Lets filter gradients sum the bias gradients that other kernels would read dy for.
 void join_bias_gradients(Plan& plan) {
   std::vector<Kernel>& kernels = plan.kernels;
@@ -110,11 +138,17 @@ void join_bias_gradients(Plan& plan) {
     for (std::size_t r = 0; r < kernels.size(); ++r) {
       const Access* store = stored_channel_sum(plan, kernels[r], kernels[f].head->operands[0]);
       if (!store) continue;
-      const int slot = store->slot;
-      const auto first = kernels.begin() + static_cast<std::ptrdiff_t>(std::min(f, r)) + 1,
-                 last = kernels.begin() + static_cast<std::ptrdiff_t>(std::max(f, r));
-      if (std::any_of(first, last, [&](const Kernel& between) { return touches(between, slot); })) continue;
-      kernels[f].stores.push_back({.slot = slot, .offset = store->offset, .strides = {0, 0, 0, 0}});
+      const Access sum = *store;
+      if (r < f) {
+        const auto now = move_behind(kernels, r, f, sum.slot);
+        if (!now) continue;
+        f = *now;
+      } else if (std::any_of(kernels.begin() + static_cast<std::ptrdiff_t>(f) + 1,
+                             kernels.begin() + static_cast<std::ptrdiff_t>(r),
+                             [&](const Kernel& between) { return touches(between, sum.slot); })) {
+        continue;
+      }
+      kernels[f].stores.push_back({.slot = sum.slot, .offset = sum.offset, .strides = {0, 0, 0, 0}});
       kernels[f].label += " + bias_grad";
       kernels.erase(kernels.begin() + static_cast<std::ptrdiff_t>(r));
       f -= r < f;

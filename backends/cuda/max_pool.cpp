@@ -69,12 +69,16 @@ std::optional<std::size_t> index_kernel(const Plan& plan, std::size_t p) {
 std::optional<int> gate_of(const Kernel& kernel) {
   if (kernel.loads.size() != 1 || kernel.stages.size() != 1 || kernel.stages[0].stores.size() != 1) return {};
   const std::vector<Instruction>& body = kernel.stages[0].body;
-  const Instruction& product = body[at(kernel.stages[0].stores[0].value)];
-  if (body.size() != 5 || product.primitive != Primitive::mul) return {};
+  const auto uncast = [&](int i) {
+    while (body[at(i)].primitive == Primitive::cast) i = body[at(i)].args[0];
+    return i;
+  };
+  const Instruction& product = body[at(uncast(kernel.stages[0].stores[0].value))];
+  if (product.primitive != Primitive::mul || !kernel.stages[0].reductions.empty()) return {};
   for (const auto& [g, mask] : {std::pair(product.args[0], product.args[1]), {product.args[1], product.args[0]}}) {
-    const Instruction& less = body[at(mask)];
-    if (body[at(g)].primitive != Primitive::head || less.primitive != Primitive::less) continue;
-    const Instruction &low = body[at(less.args[0])], &high = body[at(less.args[1])];
+    const Instruction& less = body[at(uncast(mask))];
+    if (body[at(uncast(g))].primitive != Primitive::head || less.primitive != Primitive::less) continue;
+    const Instruction &low = body[at(uncast(less.args[0]))], &high = body[at(uncast(less.args[1]))];
     if (low.primitive == Primitive::constant && low.value == 0 && high.primitive == Primitive::load) return high.index;
   }
   return {};
@@ -100,7 +104,7 @@ void gate_by_output(Plan& plan, Kernel& gradient) {
     const Kernel before = gradient;
     gradient.head->operands.push_back({y.slot, y.offset, forward.domain, forward.domain.channels_last()});
     gradient.loads.clear();
-    gradient.stages[0].body = {{.primitive = Primitive::head, .type = before.stages[0].body[0].type}};
+    gradient.stages[0].body = {{.primitive = Primitive::head, .type = compute_dtype(before.head->dtype)}};
     gradient.stages[0].stores[0].value = 0;
     if (!as_max_pool(plan, gradient)) gradient = before;
     return;

@@ -129,6 +129,15 @@ TEST_P(CudaHopper, CompilesWithoutSpills) {
   }
 }
 
+// What lowering joins must not come apart unseen: how many kernels are left.
+TEST_P(CudaHopper, JoinsWhatBelongsTogether) {
+  Plan joined = GetParam().draft().plan, apart = joined;
+  cuda::lower(joined, true);
+  cuda::lower(apart, true, false);
+  EXPECT_EQ(apart.kernels.size() - joined.kernels.size(), static_cast<std::size_t>(GetParam().joined))
+      << to_string(joined);
+}
+
 TEST_P(CudaHopper, AgreesWithDoubles) {
   std::shared_ptr<Backend> cuda;
   try {

@@ -20,8 +20,9 @@ using cuda_plans::number;
 
 struct Case {
   std::string name;
-  int kernels;  ///< that Hopper's own code runs after lowering
+  int kernels;  ///< that run code written for 16-bit layers after lowering
   std::function<Draft()> draft;
+  int joined = 0;  ///< kernels that others do the work of
 };
 
 /// A layer of images [n, c, h, w] and k filters of r x s.
@@ -267,10 +268,33 @@ inline Draft first_layer(const std::string& name, const Layer& layer, First what
   return d;
 }
 
+/// A linear layer's weights updated by momentum with the gradient dy^T x; dy [n, k], x [n, c].
+inline Draft matrix_update(const std::string& name, std::int64_t n, std::int64_t c, std::int64_t k, Dtype dtype) {
+  Draft d(name);
+  const int dy = d.slot(dtype, {n, k}), x = d.slot(dtype, {n, c});
+  const Shape shape{k, c};
+  const int master = d.output(Dtype::f32, shape), momentum = d.output(Dtype::f32, shape),
+            shadow = d.output(dtype, shape);
+  Kernel kernel{.label = "matmul", .domain = shape};
+  kernel.head = Head{Matmul{}, {{dy, 0, {k, n}, {1, k}}, {x, 0, {n, c}, {c, 1}}}, Dtype::f32};
+  kernel.loads = {d.dense(master), d.dense(momentum)};
+  kernel.stores = {d.dense(master), d.dense(momentum), d.dense(shadow)};
+  kernel.stages = {{.body = {load(1), number(0.9), apply(Primitive::mul, {0, 1}), head(), apply(Primitive::add, {2, 3}),
+                             number(0.01), apply(Primitive::mul, {4, 5}), load(0), apply(Primitive::sub, {7, 6})},
+                    .stores = {{8, 0}, {4, 1}, {8, 2}}}};
+  d.plan.kernels = {kernel};
+  return d;
+}
+
+inline int joined_by(Forward) { return 0; }
+inline int joined_by(bool) { return 0; }
+inline int joined_by(Gradient what) { return what == Gradient::with_bias || what == Gradient::updated; }
+inline int joined_by(First what) { return what == First::forward ? 0 : what == First::trained ? 1 : 4; }
+
 inline std::vector<Case> cases() {
   std::vector<Case> all;
   const auto add = [&](const std::string& name, int kernels, auto make, const Layer& layer, auto what) {
-    all.push_back({name, kernels, [=] { return make(name, layer, what); }});
+    all.push_back({name, kernels, [=] { return make(name, layer, what); }, joined_by(what)});
   };
   const Dtype bf16 = Dtype::bf16;
   add("forward_one_pixel", 1, forward, {1, 128, 1, 1, 256, 1, 1}, Forward::plain);
@@ -310,7 +334,7 @@ inline std::vector<Case> cases() {
   add("filter_grad_c8_falls_back", 0, filter_grad, {2, 8, 9, 9, 16, 3, 3}, Gradient::stored);
 
   const auto add_pool = [&](const std::string& name, int kernels, const Pooling& pooling, Pooled what) {
-    all.push_back({name, kernels, [=] { return max_pool(name, pooling, what); }});
+    all.push_back({name, kernels, [=] { return max_pool(name, pooling, what); }, kernels == 2});
   };
   add_pool("pool_3x3_output", 1, {2, 8, 5, 5, 2, 2, {3, 3}, {2, 2}}, Pooled::output);
   add_pool("pool_3x3", 2, {3, 64, 55, 55, 27, 27, {3, 3}, {2, 2}, {0, 0}, bf16}, Pooled::gated);
@@ -320,6 +344,9 @@ inline std::vector<Case> cases() {
   add_pool("pool_sparse", 2, {2, 32, 9, 9, 3, 3, {2, 2}, {3, 3}}, Pooled::scaled);
   add_pool("pool_ceil_mode", 2, {2, 8, 6, 6, 3, 3, {3, 3}, {2, 2}}, Pooled::gated);
   add_pool("pool_c12_falls_back", 0, {2, 12, 6, 6, 3, 3, {2, 2}, {2, 2}}, Pooled::gated);
+
+  all.push_back({"matrix_update", 1, [] { return matrix_update("matrix_update", 100, 2112, 2056, Dtype::f16); }});
+  all.push_back({"matrix_update_bf16", 1, [] { return matrix_update("matrix_update", 64, 4096, 1024, Dtype::bf16); }});
 
   add("first_stride_4", 1, first_layer, {2, 3, 47, 47, 64, 11, 11, {4, 4}, {2, 2}}, First::forward);
   add("first_stride_4_k96", 2, first_layer, {3, 3, 51, 47, 96, 11, 9, {4, 4}, {0, 0}, {1, 1}, bf16}, First::trained);
