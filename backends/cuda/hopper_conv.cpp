@@ -170,7 +170,9 @@ KernelCode generate_filter_grad(const Plan& plan, const Kernel& kernel, const Ho
   const std::int64_t pixels = std::int64_t{1} * conv.images * conv.p * conv.q, stages = ceil_div(pixels, 64);
   const int slice = slice_of(conv.channels);
   const std::int64_t columns = std::int64_t{1} * conv.r * conv.s * conv.channels;
-  const Tile tile = gradient_tile(conv.filters, columns, slice);
+  // Few terms: memory is the limit, and a small tile leaves registers for loads on their way.
+  const bool streams = stages <= 8 && columns % 128 == 0;
+  const Tile tile = streams ? Tile{2, 1, 128, 3} : gradient_tile(conv.filters, columns, slice);
   const int rows = static_cast<int>(ceil_div(conv.filters, tile.rows()));
   const WgradSchedule schedule =
       schedule_wgrad(rows, static_cast<int>(ceil_div(columns, tile.n)), static_cast<int>(stages), kMultiprocessors);
@@ -206,6 +208,7 @@ KernelCode generate_filter_grad(const Plan& plan, const Kernel& kernel, const Ho
                          {"CONV_MMA_M", tile.mma_m},
                          {"CONV_TILE_N", tile.n},
                          {"CONV_STAGES", tile.stages},
+                         {"CONV_AT_ONCE", streams ? 8 : 2},
                          {"CONV_ITEMS", items},
                          {"CONV_SPLITS", splits},
                          {"CONV_BIAS_GRAD", conv.bias_grad},
