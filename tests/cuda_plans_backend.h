@@ -1,7 +1,10 @@
-// CUDA without a GPU: plans are lowered and their kernels compiled as on an H200, and the lowered plans run on the CPU.
+// CUDA without a GPU: plans are lowered and their kernels compiled as for a device, and the lowered plans run on the
+// CPU.
 #pragma once
 
 #ifdef NIXIE_WITH_CUDA
+#include <map>
+#include <string>
 #include <vector>
 
 #include "backends/cpu/backend.h"
@@ -14,6 +17,7 @@ namespace nixie {
 
 class CudaPlansBackend final : public Backend {
  public:
+  explicit CudaPlansBackend(std::string architecture = "sm_90a") : architecture_(std::move(architecture)) {}
   std::string name() const override { return "cpu"; }
   Target target() const override { return {.channels_last = true}; }
   void lower(Plan& plan) override { cuda::lower(plan); }
@@ -21,14 +25,22 @@ class CudaPlansBackend final : public Backend {
   void upload(const void* from, Buffer& to, std::int64_t size_bytes) override { cpu_->upload(from, to, size_bytes); }
   void download(Buffer& from, void* to, std::int64_t size_bytes) override { cpu_->download(from, to, size_bytes); }
   std::unique_ptr<Executable> compile(const Plan& plan) override {
-    std::vector<std::string> sources;
-    for (const Kernel& kernel : plan.kernels)
-      if (!cuda::as_blas(plan, kernel)) sources.push_back(cuda::generate(plan, kernel).source);
-    cuda::compile_sources(sources, "sm_90a");
+    std::vector<std::string> texts;
+    for (const auto& [text, label] : sources(plan)) texts.push_back(text);
+    cuda::compile_sources(texts, architecture_);
     return cpu_->compile(plan);
   }
 
+  /// The distinct programs of a lowered plan, and the label of one of their kernels.
+  static std::map<std::string, std::string> sources(const Plan& plan) {
+    std::map<std::string, std::string> found;
+    for (const Kernel& kernel : plan.kernels)
+      if (!cuda::as_blas(plan, kernel)) found.emplace(cuda::generate(plan, kernel).source, kernel.label);
+    return found;
+  }
+
  private:
+  std::string architecture_;
   std::shared_ptr<Backend> cpu_ = make_cpu_backend(2);
 };
 

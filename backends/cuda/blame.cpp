@@ -32,15 +32,18 @@ void Suspects::add(const std::shared_ptr<const Plan>& plan) {
 
 void Suspects::find(const StickyError& error, int ordinal) const {
   device_lost = true;
+  std::string why = "no kernel fails alone";
   try {
     CUDA_CHECK(cudaDeviceReset());
     const std::shared_ptr<Device> fresh = Device::open(ordinal);
     for (const auto& plan : plans_) replay(*plan, fresh);
   } catch (const KernelFailure& failure) {
     fail(Fault::device, failure.what());
-  } catch (const Error&) {  // the device does not come back: what failed first counts
+  } catch (const Error& other) {  // the device does not come back: what failed first counts
+    why = other.what();
   }
-  fail(Fault::device, error.what(), " in one of the last steps; run again with NIXIE_SYNC=1 to learn in which kernel");
+  fail(Fault::device, error.what(), " in one of the last steps (", why,
+       "); run again with NIXIE_SYNC=1 to learn in which kernel");
 }
 
 }  // namespace nixie::cuda

@@ -70,7 +70,16 @@ void Device::synchronize() {
   suspects_.clear();
 }
 
-std::int64_t Device::free_bytes() const {
+// Memory that freed buffers of other sizes left in the pool.
+void Device::trim() {
+  cudaMemPool_t pool;
+  CUDA_CHECK(cudaStreamSynchronize(stream_));
+  CUDA_CHECK(cudaDeviceGetDefaultMemPool(&pool, ordinal_));
+  CUDA_CHECK(cudaMemPoolTrimTo(pool, 0));
+}
+
+std::int64_t Device::free_bytes() {
+  trim();
   std::size_t free = 0, total = 0;
   CUDA_CHECK(cudaMemGetInfo(&free, &total));
   return static_cast<std::int64_t>(free);
@@ -81,12 +90,9 @@ std::shared_ptr<Buffer> Device::allocate(std::int64_t size_bytes) {
   void* memory = nullptr;
   const auto bytes = static_cast<std::size_t>(std::max<std::int64_t>(size_bytes, 1));
   cudaError_t error = cudaMallocAsync(&memory, bytes, stream_);
-  if (error == cudaErrorMemoryAllocation) {  // what other sizes left in the pool may do
+  if (error == cudaErrorMemoryAllocation) {
     cudaGetLastError();
-    cudaMemPool_t pool;
-    CUDA_CHECK(cudaStreamSynchronize(stream_));
-    CUDA_CHECK(cudaDeviceGetDefaultMemPool(&pool, ordinal_));
-    CUDA_CHECK(cudaMemPoolTrimTo(pool, 0));
+    trim();
     error = cudaMallocAsync(&memory, bytes, stream_);
   }
   if (error == cudaErrorMemoryAllocation) {

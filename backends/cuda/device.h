@@ -43,10 +43,12 @@ class Device : public std::enable_shared_from_this<Device> {
   Staging& staging() { return staging_; }
   /// Memory ordered on the stream; throws Fault::memory with what is free.
   std::shared_ptr<Buffer> allocate(std::int64_t size_bytes);
-  std::int64_t free_bytes() const;
+  /// What can be allocated; waits for the device.
+  std::int64_t free_bytes();
 
  private:
   explicit Device(int ordinal);
+  void trim();
 
   int ordinal_ = 0;
   bool lost_ = false;

@@ -85,6 +85,7 @@ class CudaExecutable final : public Executable {
       scratch_ = device_->allocate(scratch);
     } catch (const Error& error) {
       if (error.fault() != Fault::memory) throw;
+      arena_.reset();
       fail(Fault::memory, memory_report(plan_, scratch, device_->free_bytes()));
     }
     scalars_ = device_->allocate(static_cast<std::int64_t>(plan_.scalars.size() * sizeof(double)));
