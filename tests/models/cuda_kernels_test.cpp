@@ -32,7 +32,7 @@ void add_programs(Programs& programs, const AnyModel& net, const Policies& polic
   CudaPlansBackend backend(architecture);
   const Shape input = input_of(net);
   for (PrecisionPolicy policy : policies) {
-    const Model model(net, input);
+    const Model model(net, input, 0, policy == PrecisionPolicy::fp16_pure ? Dtype::f16 : Dtype::f32);
     const Optimizer optimizer(model.parameters(),
                               {.rule = Sgd{.momentum = 0.9, .weight_decay = 1e-4}, .schedule = ConstantRate{}});
     Trace trace;
