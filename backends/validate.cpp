@@ -28,8 +28,9 @@ class Part final : public Buffer {
 struct Piece {
   Plan plan;
   std::string label;
-  std::vector<int> written;      // of plan.externals
-  bool rounds_operands = false;  // of products, to tf32, which the reference does not
+  std::vector<int> written;        // of plan.externals
+  bool rounds_operands = false;    // of products, to tf32, which the reference does not
+  bool computes_in_float = false;  // whatever the type of the result
   std::unique_ptr<Executable> device, reference;
 };
 
@@ -55,6 +56,8 @@ Piece cut(const Plan& plan, const std::vector<int>& kernels, const Group* group)
     for (int slot : slots_written(kernel)) written[at(slot)] = 1;
     piece.plan.kernels.push_back(kernel);
     piece.rounds_operands |= kernel.head && multiplies_tf32(*kernel.head);
+    for (const Stage& stage : kernel.stages)
+      for (const Instruction& in : stage.body) piece.computes_in_float |= in.type == Dtype::f32;
     piece.label += (piece.label.empty() ? "" : " and ") + kernel.label;
   }
   if (group) {
@@ -90,12 +93,13 @@ std::vector<Piece> cut(const Plan& plan) {
 }
 
 // Of a sum's terms in another order, relative to the largest values of the result.
-double tolerance(Dtype dtype, bool rounds_operands) {
+double tolerance(Dtype dtype, const Piece& piece) {
   switch (dtype) {
     case Dtype::f64:
-      return 1e-12;
+      if (!piece.computes_in_float) return 1e-12;
+      [[fallthrough]];
     case Dtype::f32:
-      return rounds_operands ? 0x1p-9 : 2e-5;
+      return piece.rounds_operands ? 0x1p-9 : 2e-5;
     case Dtype::f16:
       return 0x1p-9;
     case Dtype::bf16:
@@ -113,7 +117,7 @@ Shape position(const Slot& slot, std::size_t place) {
   return Shape(std::move(indices));
 }
 
-void compare(const Slot& slot, const Array& found, const Array& expected, bool rounds_operands,
+void compare(const Slot& slot, const Array& found, const Array& expected, const Piece& piece,
              const std::string& where) {
   const std::vector<double> x = found.to_vector<double>(), y = expected.to_vector<double>();
   double largest = 0;
@@ -122,7 +126,7 @@ void compare(const Slot& slot, const Array& found, const Array& expected, bool r
   std::size_t wrong = 0, first = 0;
   for (std::size_t i = x.size(); i-- > 0;) {
     if (x[i] == y[i] || (std::isnan(x[i]) && std::isnan(y[i]))) continue;
-    if (std::abs(x[i] - y[i]) <= tolerance(slot.dtype, rounds_operands) * (std::abs(y[i]) + largest)) continue;
+    if (std::abs(x[i] - y[i]) <= tolerance(slot.dtype, piece) * (std::abs(y[i]) + largest)) continue;
     ++wrong;
     first = i;
   }
@@ -176,8 +180,8 @@ class ValidatingExecutable final : public Executable {
     for (std::size_t i = 0; i < bound.size(); ++i) {
       const int slot = piece.plan.externals[i];
       if (!std::count(piece.written.begin(), piece.written.end(), slot)) continue;
-      compare(plan_.slots[at(slot)], read(*device_, *bound[i], slot), read(*reference_, *copies[i], slot),
-              piece.rounds_operands, where);
+      compare(plan_.slots[at(slot)], read(*device_, *bound[i], slot), read(*reference_, *copies[i], slot), piece,
+              where);
     }
   }
 

@@ -24,16 +24,19 @@ class CudaBackend final : public Backend {
   }
   std::shared_ptr<Buffer> allocate(std::int64_t size_bytes) override { return device_->allocate(size_bytes); }
   void upload(const void* from, Buffer& to, std::int64_t size_bytes) override {
-    device_->guard([&] { device_->staging().copy(from, to.address(), size_bytes, device_->stream()); });
+    device_->use();
+    device_->staging().copy(from, to.address(), size_bytes, device_->stream());
   }
   void download(Buffer& from, void* to, std::int64_t size_bytes) override {
-    device_->guard([&] {
-      CUDA_CHECK(cudaMemcpyAsync(to, from.address(), static_cast<std::size_t>(size_bytes), cudaMemcpyDeviceToHost,
-                                 device_->stream()));
-    });
-    device_->synchronize();
+    device_->use();
+    CUDA_CHECK(cudaMemcpyAsync(to, from.address(), static_cast<std::size_t>(size_bytes), cudaMemcpyDeviceToHost,
+                               device_->stream()));
+    CUDA_CHECK(cudaStreamSynchronize(device_->stream()));
   }
-  void synchronize() override { device_->synchronize(); }
+  void synchronize() override {
+    device_->use();
+    CUDA_CHECK(cudaStreamSynchronize(device_->stream()));
+  }
   MemoryPlace memory_place() const override {
     return {.device_type = 2, .device_index = device_->ordinal(), .alignment = 256};
   }

@@ -15,7 +15,7 @@ class DeviceBuffer final : public Buffer {
   DeviceBuffer(std::shared_ptr<Device> device, void* memory, std::int64_t size_bytes)
       : Buffer(size_bytes), device_(std::move(device)), memory_(memory) {}
   ~DeviceBuffer() override {
-    if (memory_ && !device_lost) cudaFreeAsync(memory_, device_->stream());  // after all work ordered so far
+    if (memory_) cudaFreeAsync(memory_, device_->stream());  // after all work ordered so far
   }
   void* address() override { return memory_; }
 
@@ -63,11 +63,6 @@ Device::Device(int ordinal) : ordinal_(ordinal) {
   CUDA_CHECK(cudaDeviceGetDefaultMemPool(&pool, ordinal));
   std::uint64_t keep = ~std::uint64_t{0};  // freed memory stays with us: allocation does not wait for the device
   CUDA_CHECK(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &keep));
-}
-
-void Device::synchronize() {
-  guard([&] { CUDA_CHECK(cudaStreamSynchronize(stream_)); });
-  suspects_.clear();
 }
 
 // Memory that freed buffers of other sizes left in the pool.

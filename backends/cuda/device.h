@@ -4,7 +4,6 @@
 #include <memory>
 #include <string>
 
-#include "backends/cuda/blame.h"
 #include "backends/cuda/staging.h"
 #include "core/backend.h"
 
@@ -15,26 +14,8 @@ class Device : public std::enable_shared_from_this<Device> {
   /// Throws Fault::device with cause and remedy where there is no usable GPU.
   static std::shared_ptr<Device> open(int ordinal);
 
-  /// Makes the device current for the calling thread. Throws when it was lost.
-  void use() const {
-    if (lost_) fail(Fault::device, "cuda: the device was lost in an earlier failure; start the program again");
-    CUDA_CHECK(cudaSetDevice(ordinal_));
-  }
-  /// Does something on the device; traces a StickyError to the kernel it came from.
-  template <class Body>
-  void guard(Body&& body) {
-    use();
-    try {
-      body();
-    } catch (const StickyError& error) {
-      lost_ = true;
-      suspects_.find(error, ordinal_);
-    }
-  }
-  /// Waits for all work so far.
-  void synchronize();
-  /// What was put on the stream and may still fail.
-  Suspects& suspects() { return suspects_; }
+  /// Makes the device current for the calling thread.
+  void use() const { CUDA_CHECK(cudaSetDevice(ordinal_)); }
   cudaStream_t stream() const { return stream_; }
   int ordinal() const { return ordinal_; }
   const std::string& architecture() const { return architecture_; }
@@ -51,8 +32,6 @@ class Device : public std::enable_shared_from_this<Device> {
   void trim();
 
   int ordinal_ = 0;
-  bool lost_ = false;
-  Suspects suspects_;
   std::string architecture_, name_;
   Stream stream_;
   Staging staging_;

@@ -19,24 +19,18 @@ std::int64_t aligned(std::int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
 class CudaExecutable final : public Executable {
  public:
-  CudaExecutable(std::shared_ptr<Device> device, const Plan& plan, Waiting waiting)
-      : device_(std::move(device)), shared_plan_(std::make_shared<Plan>(plan)) {
+  CudaExecutable(std::shared_ptr<Device> device, const Plan& plan) : device_(std::move(device)), plan_(plan) {
     device_->use();
     make_work();
     allocate();
     const char* sync = std::getenv("NIXIE_SYNC");
     const char* trace = std::getenv("NIXIE_TRACE");
-    name_failures_ = waiting == Waiting::after_every_kernel || (sync && *sync == '1');
+    always_waits_ = sync && *sync == '1';
     traces_time_ = trace && std::string_view(trace).find("time") != std::string_view::npos;
   }
 
   void run(std::span<const std::shared_ptr<Buffer>> externals, std::span<const double> scalars) override {
-    device_->guard([&] { start(externals, scalars); });
-    device_->suspects().add(shared_plan_);
-  }
-
- private:
-  void start(std::span<const std::shared_ptr<Buffer>> externals, std::span<const double> scalars) {
+    device_->use();
     bind(externals);
     set_scalars(scalars);
     auto known = find_graph();
@@ -44,7 +38,7 @@ class CudaExecutable final : public Executable {
     last_bound_ = addresses_.slots;
     // Buffers seen for the first time may be new every time, and the first launch loads code, which no capture allows.
     if (traces_time_) return run_timed();
-    if (name_failures_ || (known == graphs_.end() && !again)) return run_directly();
+    if (always_waits_ || (known == graphs_.end() && !again)) return run_directly();
     if (known == graphs_.end()) {
       graphs_.push_front({addresses_.slots, capture()});
       known = graphs_.begin();
@@ -53,6 +47,7 @@ class CudaExecutable final : public Executable {
     CUDA_CHECK(cudaGraphLaunch(known->exec, device_->stream()));
   }
 
+ private:
   struct Captured {
     std::vector<char*> slots;
     GraphExec exec;
@@ -111,21 +106,26 @@ class CudaExecutable final : public Executable {
                             static_cast<std::int64_t>(values.size() * sizeof(double)), device_->stream());
   }
 
-  void enqueue(std::size_t k) {
+  void enqueue(std::size_t k, bool waits = false) {
     addresses_.scratch = static_cast<char*>(scratch_->address()) + scratch_offsets_[k];
+    const std::string& label = plan_.kernels[k].label;
     try {
       work_[k]->enqueue(addresses_, device_->stream());
-      if (name_failures_) CUDA_CHECK(cudaStreamSynchronize(device_->stream()));
+      if (waits) CUDA_CHECK(cudaStreamSynchronize(device_->stream()));
     } catch (const StickyError& error) {
-      if (!name_failures_) throw;
-      throw KernelFailure(Fault::device, fmt::format("kernel \"{}\": {}", plan_.kernels[k].label, error.what()));
+      if (!waits) throw;  // of another kernel
+      fail(error.fault(), "kernel \"", label, "\": ", error.cause());
     } catch (const Error& error) {
-      fail(error.fault(), "kernel \"", plan_.kernels[k].label, "\": ", error.what());
+      fail(error.fault(), "kernel \"", label, "\": ", error.what());
     }
   }
 
+  // What a kernel does wrong it mostly does at once: the first run finds out which one it is.
   void run_directly() {
-    for (std::size_t k = 0; k < work_.size(); ++k) enqueue(k);
+    const bool waits = first_ || always_waits_;
+    if (waits) CUDA_CHECK(cudaStreamSynchronize(device_->stream()));
+    for (std::size_t k = 0; k < work_.size(); ++k) enqueue(k, waits);
+    first_ = false;
   }
 
   // Prints how long each kernel takes by itself, in microseconds.
@@ -186,8 +186,7 @@ class CudaExecutable final : public Executable {
   }
 
   std::shared_ptr<Device> device_;
-  std::shared_ptr<const Plan> shared_plan_;
-  const Plan& plan_ = *shared_plan_;
+  Plan plan_;
   std::vector<std::unique_ptr<Work>> work_;
   std::vector<std::int64_t> scratch_offsets_;
   std::shared_ptr<Buffer> arena_, scratch_, scalars_;
@@ -195,13 +194,13 @@ class CudaExecutable final : public Executable {
   std::vector<char*> last_bound_;
   std::vector<double> uploaded_;
   std::list<Captured> graphs_;
-  bool name_failures_ = false, traces_time_ = false;
+  bool first_ = true, always_waits_ = false, traces_time_ = false;
 };
 
 }  // namespace
 
-std::unique_ptr<Executable> make_executable(std::shared_ptr<Device> device, const Plan& plan, Waiting waiting) {
-  return std::make_unique<CudaExecutable>(std::move(device), plan, waiting);
+std::unique_ptr<Executable> make_executable(std::shared_ptr<Device> device, const Plan& plan) {
+  return std::make_unique<CudaExecutable>(std::move(device), plan);
 }
 
 }  // namespace nixie::cuda

@@ -3,16 +3,11 @@
 
 #include <cuda_runtime_api.h>
 
-#include <atomic>
 #include <utility>
 
 #include "core/error.h"
 
 namespace nixie::cuda {
-
-/// Set when the device is given up after a failure that nothing on it survives: what lived there is gone, and is not
-/// destroyed one by one.
-inline std::atomic<bool> device_lost{false};
 
 /// Owns a handle of type T and gives it to `destroy` at the end. Movable.
 template <class T, auto destroy>
@@ -26,7 +21,7 @@ class Handle {
     return *this;
   }
   ~Handle() {
-    if (value_ && !device_lost) destroy(value_);
+    if (value_) destroy(value_);
   }
   T get() const { return value_; }
   operator T() const { return value_; }
@@ -46,10 +41,17 @@ using Graph = Handle<cudaGraph_t, cudaGraphDestroy>;
 using GraphExec = Handle<cudaGraphExec_t, cudaGraphExecDestroy>;
 using Library = Handle<cudaLibrary_t, cudaLibraryUnload>;
 
-/// An error after which every call fails: a kernel did what it must not, say at an illegal address.
+/// A kernel did what it must not, say at an illegal address; every call after it fails. Seen when somebody waits.
 class StickyError : public Error {
  public:
-  using Error::Error;
+  explicit StickyError(const std::string& cause)
+      : Error(Fault::device,
+              cause + ": in a kernel that was not waited for; run again with NIXIE_SYNC=1 to learn in which"),
+        cause_(cause) {}
+  const std::string& cause() const { return cause_; }
+
+ private:
+  std::string cause_;
 };
 
 /// Throws: Fault::memory for exhausted memory, a StickyError, else Fault::device.
