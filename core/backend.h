@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "core/plan.h"
 
@@ -45,6 +46,16 @@ class Executable {
   virtual void run(std::span<const std::shared_ptr<Buffer>> externals, std::span<const double> scalars) = 0;
 };
 
+/// Times work by the backend's own clock.
+class Stopwatch {
+ public:
+  virtual ~Stopwatch() = default;
+  /// Notes the time at which all work ordered so far is done; need not wait for it.
+  virtual void mark() = 0;
+  /// Milliseconds from each mark to the next. Waits for the last mark, and forgets them all.
+  virtual std::vector<double> intervals_ms() = 0;
+};
+
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -63,6 +74,8 @@ class Backend {
   virtual void wait_for(void* /*stream*/) {}
   /// Orders what `stream` is given from now on after what was ordered here so far.
   virtual void be_awaited_by(void* /*stream*/) {}
+  /// By default the host's clock, read when the work is done. The backend must outlive it.
+  virtual std::unique_ptr<Stopwatch> stopwatch();
   virtual std::unique_ptr<Executable> compile(const Plan& plan) = 0;
 
   /// What `evaluate` compiled, by the structure of the expression.

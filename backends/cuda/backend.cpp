@@ -7,6 +7,7 @@
 #include "backends/cuda/executable.h"
 #include "backends/cuda/libraries.h"
 #include "backends/cuda/lowering.h"
+#include "backends/cuda/stopwatch.h"
 
 namespace nixie {
 namespace cuda {
@@ -42,6 +43,7 @@ class CudaBackend final : public Backend {
   }
   void wait_for(void* stream) override { order(static_cast<cudaStream_t>(stream), device_->stream()); }
   void be_awaited_by(void* stream) override { order(device_->stream(), static_cast<cudaStream_t>(stream)); }
+  std::unique_ptr<Stopwatch> stopwatch() override { return make_stopwatch(device_); }
   std::unique_ptr<Executable> compile(const Plan& plan) override { return make_executable(device_, plan); }
 
  private:
