@@ -1,9 +1,10 @@
-// The nets whose training step is timed, each with the batch it is timed at.
+// The nets that are timed: small ones whole, convnet-benchmarks' by fprop and bprop, and that of any configuration.
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "configs/config.h"
 #include "models/model.h"
 
 namespace nixie::benchmark {
@@ -14,9 +15,20 @@ struct Net {
   Shape sample;  ///< [C, H, W]
   int classes;
   int batch;
+  int cpu_batch;  ///< what a CPU gets through in seconds
+  AnyLoss loss = CrossEntropy{};
+  OptimizerOptions training = {};
 };
 
 /// apps/peers/torch_steps.py holds the same list.
 std::vector<Net> step_nets();
+
+/// AlexNet, OverFeat (fast), VGG-A, VGG-E and GoogLeNet v1 of convnet-benchmarks: biases, no dropout, ReLU everywhere
+/// but after the last layer; trained by SGD with momentum 0.9 and weight decay 5e-4. `nervana`: nervanagpu's variant,
+/// without biases, with ReLU after the last layer and hidden linear layers of 3072. apps/peers/ holds the same list.
+std::vector<Net> conv_nets(bool nervana);
+
+/// What a configuration trains, its dropout left out; called `name`. Opens the data for its shapes.
+Net config_net(const TrainConfig& config, const std::string& name);
 
 }  // namespace nixie::benchmark

@@ -1,27 +1,36 @@
-// The file that a table is written to, with what makes figures comparable: machine, program and date.
+// The files that a table is written to, with what makes its figures comparable.
 #pragma once
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 namespace nixie::benchmark {
 
 class Report {
  public:
-  /// Throws Fault::storage where the file cannot be written (empty: there is none): before the work, not after it.
-  Report(const std::string& command, const std::filesystem::path& file);
+  /// Throws Fault::storage where a file cannot be written (empty: there is none): before the work, not after it.
+  Report(const std::string& command, std::filesystem::path json, std::filesystem::path csv = {});
   void set(const std::string& key, const nlohmann::json& value) { content_[key] = value; }
+  /// Adds the facts of an object.
+  void set_all(const nlohmann::json& facts) { content_.update(facts); }
   void add_row(const nlohmann::json& row) { content_["rows"].push_back(row); }
-  /// Replaces the file's content.
+  const nlohmann::json& content() const { return content_; }
+  /// Replaces the files' content. Throws Fault::storage.
   void write() const;
 
  private:
-  std::filesystem::path file_;
+  std::filesystem::path json_, csv_;
   nlohmann::json content_;
 };
 
-/// `Intel(R) Xeon(R) Processor, 2 cores`
-std::string processor_text();
+/// Rows as CSV: the columns are the keys of all rows, those of objects inside with a dot between (`fprop.median`).
+std::string csv_text(const nlohmann::json& rows);
+
+/// Throws Fault::storage unless `file` can be written; does nothing for an empty one.
+void check_writable(const std::filesystem::path& file);
+/// Replaces a file's content; does nothing for an empty one. Throws Fault::storage.
+void write_file(const std::filesystem::path& file, const std::string& text);
 
 }  // namespace nixie::benchmark

@@ -7,8 +7,10 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/benchmark/apart.h"
+#include "apps/benchmark/facts.h"
 #include "apps/benchmark/nets.h"
 #include "apps/benchmark/report.h"
+#include "apps/benchmark/timing.h"
 #include "apps/trainer/machine.h"
 #include "core/random.h"
 #include "core/step.h"
@@ -71,11 +73,6 @@ class Training {
 /// As many as fill two seconds: quick steps vary more.
 int runs_for(double step_ms) { return std::clamp(static_cast<int>(2000 / step_ms), 20, 200); }
 
-double median(std::vector<double> sorted) {
-  const std::size_t half = sorted.size() / 2;
-  return sorted.size() % 2 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;
-}
-
 StepTiming time_net(const Net& net, const StepsCommand& command) {
   constexpr double kMegabyte = 1e6;
   const int batch = command.batch > 0 ? command.batch : net.batch;
@@ -92,12 +89,12 @@ StepTiming time_net(const Net& net, const StepsCommand& command) {
     time = training.timed_step();
     row.lowest_loss = std::min(row.lowest_loss, training.loss());
   }
-  std::sort(times.begin(), times.end());
+  const Timing timing = summarize(times);
   row.parameters = training.parameters();
-  row.runs = static_cast<std::int64_t>(times.size());
-  row.median_ms = median(times);
-  row.min_ms = times.front();
-  row.max_ms = times.back();
+  row.runs = timing.runs;
+  row.median_ms = timing.median;
+  row.min_ms = timing.min;
+  row.max_ms = timing.max;
   row.images_per_second = batch / row.median_ms * 1e3;
   row.peak_mb = static_cast<double>(peak_memory_bytes()) / kMegabyte;
   // Not the last: at a rate that jumps about, it depends on how many steps the time allowed.

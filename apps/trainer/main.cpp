@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <csignal>
 
+#include "apps/benchmark/command_line.h"
 #include "apps/trainer/command.h"
 #include "core/error.h"
 
@@ -36,9 +37,12 @@ int run(const nixie::Command& command) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc > 1 && std::string_view(argv[1]) == "benchmark")  // the other door to `benchmark nets --config`
+    return nixie::benchmark::run_program("trainer benchmark", {argv + 2, argv + argc});
   nixie::Command command;
   bool lists = false;
   CLI::App app("Trains the network that a YAML file describes. configs/ holds files to copy from.", "trainer");
+  app.footer("trainer benchmark --config FILE times its net: see trainer benchmark --help.");
   app.add_option("--config", command.config, "the YAML file");
   app.add_option("--set", command.assignments, "key.path=value: changes the configuration; may be repeated")
       ->take_all()

@@ -56,12 +56,12 @@ TEST_F(BenchmarkProgram, TimesEveryNetOfPyTorchsScript) {
   // Weights, their momentum; and a later net does not see an earlier one's memory.
   EXPECT_GT(table.at("alexnet")["peak_mb"], 2 * 4 * 61.1);
   EXPECT_LT(table.at("alexnet")["peak_mb"], 3 * 4 * 61.1);  // no second copy of either on the host
-  EXPECT_LT(rows("--net alexnet,mlp --batch 2 --runs 1 --rate 0.001").at("mlp")["peak_mb"], 100);
+  EXPECT_LT(rows("steps --net alexnet,mlp --batch 2 --runs 1 --rate 0.001").at("mlp")["peak_mb"], 100);
 #endif
 }
 
-TEST_F(BenchmarkProgram, StepsIsWhatItDoesByDefaultAndTheFileSaysWhere) {
-  const auto table = rows("--net mlp --runs 20 --threads 2");
+TEST_F(BenchmarkProgram, TheFileOfStepsSaysWhere) {
+  const auto table = rows("steps --net mlp --runs 20 --threads 2");
   ASSERT_EQ(table.size(), 1u);
   EXPECT_EQ(table.at("mlp")["batch"], 128);
   EXPECT_EQ(table_["command"], "steps");
@@ -78,17 +78,24 @@ TEST_F(BenchmarkProgram, OneLineAndAnExitCode) {
   } kCases[] = {
       {"unknown", 2, "unknown"},
       {"--nett mlp", 2, "--nett"},
-      {"--net mpl", 2, "--net: mpl not in {mlp,lenet,cifar_bn,alexnet}"},
+      {"steps --net mpl", 2, "--net: mpl not in {mlp,lenet,cifar_bn,alexnet}"},
+      {"--net alexnot", 2, "--net: alexnot not in {alexnet,overfeat,vgg_a,vgg_e,googlenet}"},
+      {"nets --precision fp8", 2, "--precision: fp8 not in"},
+      {"nets --set seed=1", 2, "--set requires --config"},
+      {"nets --nervana --config configs/mnist.yaml", 2, "excludes"},
+      {"nets --config /no/such.yaml", 2, "/no/such.yaml"},
+      {"nets --csv /no/such/folder/table.csv", 8, "/no/such/folder/table.csv: cannot be written"},
       {"--backend gpu", 2, "--backend: gpu not in"},
       {"--threads 0", 2, "--threads"},
       {"--threads two", 2, "--threads"},
       {"steps --batch -1", 2, "--batch"},
       {"--runs 0", 2, "--runs"},
       {"--json", 2, "--json"},
-      {"--net mlp --json /no/such/folder/table.json", 8, "/no/such/folder/table.json: cannot be written"},
+      {"steps --net mlp --json /no/such/folder/table.json", 8, "/no/such/folder/table.json: cannot be written"},
       // What was timed did not train, and that is an error.
-      {"--backend cpu --net mlp --batch 4 --runs 2 --rate 0", 7, "mlp: the loss never fell below its first value, "},
-      {"--backend cpu --net mlp --batch 4 --runs 9 --rate 1e20", 7, "mlp: the loss of a timed step is "},
+      {"steps --backend cpu --net mlp --batch 4 --runs 2 --rate 0", 7,
+       "mlp: the loss never fell below its first value, "},
+      {"steps --backend cpu --net mlp --batch 4 --runs 9 --rate 1e20", 7, "mlp: the loss of a timed step is "},
   };
   for (const auto& [arguments, code, expected] : kCases) {
     const Ran ran = run_program("benchmark " + arguments);
@@ -101,17 +108,65 @@ TEST_F(BenchmarkProgram, OneLineAndAnExitCode) {
 }
 
 TEST_F(BenchmarkProgram, WritingToAFullDiskIsSaid) {
-  const Ran ran = run_program("benchmark --backend cpu --net mlp --batch 4 --runs 5 --json /dev/full");
+  const Ran ran = run_program("benchmark steps --backend cpu --net mlp --batch 4 --runs 5 --json /dev/full");
   EXPECT_EQ(ran.code, 8);
   EXPECT_THAT(ran.output, HasSubstr("/dev/full: writing failed"));
+}
+
+TEST_F(BenchmarkProgram, BothDoorsPrintTheRowsOfAConfiguration) {
+  const std::string config = (folder_ / "small.yaml").string();
+  std::ofstream(config)
+      << "model: [{conv2d: {out: 8, kernel: 3}}, relu, {dropout: {rate: 0.5}}, flatten, {linear: {out: 10}}]\n"
+         "data: {generated: {height: 12, width: 12, train: 64, test: 8, batch: 8}}\n"
+         "schedule: {constant: {rate: 0.001}}\nepochs: 1\nbackend: cpu\n";
+  const std::string csv = (folder_ / "table.csv").string(), svg = (folder_ / "chart.svg").string();
+  const auto first = rows("nets --config " + config + " --runs 11 --csv " + csv + " --plot " + svg);
+  ASSERT_EQ(first.size(), 1u);
+  const nlohmann::json& row = first.at("small");
+  EXPECT_EQ(row["batch"], 8);
+  EXPECT_EQ(row["precision"], "fp32");
+  EXPECT_EQ(row["fprop_ms"]["runs"], 11);
+  EXPECT_NEAR(row["fprop_gflop"], 2e-9 * 8 * (8 * 100 * 27 + 800 * 10), 1e-15);
+  EXPECT_NEAR(row["executed_gflop"], 3 * row["fprop_gflop"].get<double>() - 2e-9 * 8 * 8 * 100 * 27, 1e-15);
+  EXPECT_EQ(row["check"]["fprop"]["contractions"], 2);
+  EXPECT_EQ(row["check"]["bprop"]["contractions"], 1) << "the first layer's is skipped";
+  EXPECT_EQ(row["check"]["update"]["contractions"], 2);
+  for (const char* role : {"fprop", "bprop", "update"}) EXPECT_LE(row["check"][role]["error"], 5e-5) << role;
+  EXPECT_LT(row["last_loss"], row["first_loss"]);
+  for (const char* time : {"fprop_ms", "total_ms", "train_ms"}) {
+    EXPECT_GT(row[time]["min"], 0);
+    EXPECT_LE(row[time]["min"], row[time]["median"]);
+    EXPECT_LE(row[time]["median"], row[time]["max"]);
+  }
+  EXPECT_THAT(ran_.output,
+              testing::ContainsRegex("Small \\(dtype=float32, N=8\\) Results:\nAvg\\(11\\) fprop: +[0-9.]+ msecs "
+                                     "[0-9.]+ gflops\nAvg\\(11\\) bprop: +[-0-9.]+ msecs"));
+  EXPECT_THAT(text_of(csv), HasSubstr("fprop_ms.median"));
+  EXPECT_EQ(text_of(svg).rfind("<svg ", 0), 0u);
+  for (const char* fact : {"commit", "date", "processor", "compiler", "program"})
+    EXPECT_TRUE(table_.contains(fact)) << fact;
+
+  const Ran other =
+      run_program("trainer benchmark --config " + config + " --json " + (folder_ / "other.json").string());
+  EXPECT_EQ(other.code, 0) << other.output;
+  const auto second = nlohmann::json::parse(text_of(folder_ / "other.json"))["rows"][0];
+  for (const char* same : {"net", "batch", "precision", "parameters", "executed_gflop", "check", "first_loss"})
+    EXPECT_EQ(second[same], row[same]) << same;
+  const Ran wrong = run_program("trainer benchmark --config " + config + " --backend gpu");
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_THAT(wrong.output, HasSubstr("trainer benchmark: --backend: gpu not in"));
 }
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // those need terabytes of addresses
 TEST_F(BenchmarkProgram, TooLittleMemoryIsSaid) {
   const Ran ran = run_program("benchmark --help > /dev/null; ulimit -v 600000; " NIXIE_BINARY_DIR
-                              "/benchmark --backend cpu --threads 1 --net alexnet --batch 1 --runs 1");
+                              "/benchmark steps --backend cpu --threads 1 --net alexnet --batch 1 --runs 1");
   EXPECT_EQ(ran.code, 4) << ran.output;
   EXPECT_THAT(ran.output, HasSubstr("benchmark: alexnet: "));
+  const Ran nets = run_program("benchmark --help > /dev/null; ulimit -v 600000; " NIXIE_BINARY_DIR
+                               "/benchmark nets --backend cpu --threads 1 --net alexnet --batch 1 --runs 1");
+  EXPECT_EQ(nets.code, 4) << nets.output;
+  EXPECT_THAT(nets.output, HasSubstr("benchmark: "));
 }
 #endif
 

@@ -1,0 +1,13 @@
+// The benchmark's command line: the program `benchmark`, and `trainer benchmark`.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace nixie::benchmark {
+
+/// Runs what the arguments say and returns the exit code (see Fault in core/error.h). Errors are one line on stderr,
+/// after `PROGRAM: `.
+int run_program(const std::string& program, std::vector<std::string> arguments);
+
+}  // namespace nixie::benchmark

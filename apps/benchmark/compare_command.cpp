@@ -1,0 +1,131 @@
+// Half of the own runs come before the peers', half after, so that neither side alone has the warmer or the cooler
+// chip.
+#include "apps/benchmark/compare_command.h"
+
+#include <algorithm>
+
+#include "apps/benchmark/ceiling.h"
+#include "apps/benchmark/facts.h"
+#include "apps/benchmark/json_rows.h"
+#include "apps/benchmark/peer_process.h"
+#include "apps/benchmark/plot.h"
+#include "apps/benchmark/report.h"
+#include "apps/trainer/machine.h"
+
+namespace nixie::benchmark {
+namespace {
+
+using Peers = std::vector<std::unique_ptr<PeerProcess>>;
+
+Peers start_peers(const CompareCommand& command, bool on_cpu) {
+  Peers peers;
+  for (const char* script : {"torch_convnets.py", "jax_convnets.py"}) {
+    const std::filesystem::path file = command.peers / script;
+    if (!std::filesystem::exists(file))
+      fail(Fault::usage, file.string(), " is not there; name its folder with --peers");
+    peers.push_back(std::make_unique<PeerProcess>(command.python, file, on_cpu));
+    fmt::print("{}: {}{}\n", peers.back()->name(), peers.back()->works() ? "" : "left out: ", peers.back()->program());
+    if (!peers.back()->works()) peers.pop_back();
+  }
+  return peers;
+}
+
+bool is_wanted(const CompareCommand& command, const std::string& engine) {
+  if (command.engines.empty()) return engine.find("max-autotune") == std::string::npos;
+  const std::string kind = engine.substr(0, engine.find(' '));  // `graph` of `graph nchw`
+  return std::count(command.engines.begin(), command.engines.end(), kind) != 0;
+}
+
+/// Rows of all peers and engines for one net; one that fails is said and left out.
+nlohmann::json ask_all(const CompareCommand& command, Peers& peers, const NetRow& own, int runs) {
+  nlohmann::json rows = nlohmann::json::array();
+  for (const auto& peer : peers)
+    for (const std::string& engine : peer->engines(own.precision)) {
+      if (!is_wanted(command, engine)) continue;
+      nlohmann::json row = peer->ask(
+          {{"net", own.net}, {"precision", own.precision}, {"batch", own.batch}, {"runs", runs}, {"engine", engine}});
+      const std::string name = peer->name() + " " + engine;
+      if (row.contains("error")) {
+        fmt::print("  {}: {}\n", name, row["error"].get<std::string>());
+      } else {
+        row["peer"] = name;
+        fmt::print("  {:<22} fprop {:8.3f}  total {:8.3f}  training step {:8.3f} ms\n", name,
+                   row["fprop_ms"]["median"].get<double>(), row["total_ms"]["median"].get<double>(),
+                   row["train_ms"]["median"].get<double>());
+        rows.push_back(std::move(row));
+      }
+      std::fflush(stdout);
+    }
+  return rows;
+}
+
+void print_ratios(const nlohmann::json& rows) {
+  fmt::print("\n{:<10} {:<9} {:>5}   {:<13} {:>10} {:>10}   {:<22} {:>6}\n", "net", "precision", "batch",
+             "median ms of", "nixie", "best peer", "", "ratio");
+  for (const auto& row : rows)
+    for (const auto& [metric, label] :
+         {std::pair{"fprop_ms", "fprop"}, {"total_ms", "fprop+bprop"}, {"train_ms", "train step"}}) {
+      if (!row["best_peer"].contains(metric)) continue;
+      const auto& best = row["best_peer"][metric];
+      fmt::print("{:<10} {:<9} {:>5}   {:<13} {:>10.3f} {:>10.3f}   {:<22} {:>5.2f}x\n", row["net"].get<std::string>(),
+                 row["precision"].get<std::string>(), row["batch"].get<int>(), label,
+                 row[metric]["median"].get<double>(), best["median"].get<double>(), best["peer"].get<std::string>(),
+                 best["ratio"].get<double>());
+    }
+  fmt::print("ratio: the best peer's time over nixie's; above 1 nixie is faster\n");
+}
+
+/// Of each metric the fastest peer, and how many times nixie's time it took.
+nlohmann::json best_peers(const nlohmann::json& own, const nlohmann::json& peers) {
+  nlohmann::json best = nlohmann::json::object();
+  for (const char* metric : {"fprop_ms", "total_ms", "train_ms"})
+    for (const auto& row : peers) {
+      const double median = row[metric]["median"];
+      if (best.contains(metric) && best[metric]["median"].get<double>() <= median) continue;
+      best[metric] = {
+          {"peer", row["peer"]}, {"median", median}, {"ratio", median / own[metric]["median"].get<double>()}};
+    }
+  return best;
+}
+
+}  // namespace
+
+void run_compare(const CompareCommand& command) {
+  Report report("compare", command.json, command.csv);
+  check_writable(command.plot);
+  const std::vector<Net> nets = wanted_nets(command);
+  const std::shared_ptr<Backend> backend = open_backend(command.backend, command.threads);
+  const std::vector<PrecisionTraits> precisions = wanted_precisions(command, *backend);
+  report.set_all(device_facts(*backend, machine_text(*backend, command.threads)));
+  fmt::print("{}", facts_text(report.content()));
+  Peers peers = start_peers(command, backend->name() == "cpu");
+  for (const auto& peer : peers) report.set("program_" + peer->name(), peer->program());
+  std::vector<NetRow> own_rows;
+  for (const PrecisionTraits& precision : precisions) {
+    const double ceiling = measure_matmul_ceiling(*backend, precision);
+    for (const Net& net : nets) {
+      nlohmann::json others;
+      const auto between = [&](const NetRow& row) {
+        fmt::print("\n{}", nervana_text(row));
+        others = ask_all(command, peers, row, command.runs);
+      };
+      own_rows.push_back(
+          time_net(*backend, net, batch_of(command, net, *backend), precision, command.runs, ceiling, between));
+      nlohmann::json row = own_rows.back();
+      row["peers"] = others;
+      row["best_peer"] = best_peers(row, others);
+      report.add_row(row);
+    }
+  }
+  fmt::print("\n{}", nets_header());
+  for (const NetRow& row : own_rows) fmt::print("{}", nets_line(row));
+  if (peers.empty())
+    fmt::print("\nno peer runs here: install PyTorch or JAX for {} to compare\n", command.python);
+  else
+    print_ratios(report.content()["rows"]);
+  report.set("clocks_after", device_facts(*backend, ""));
+  report.write();
+  write_file(command.plot, compare_chart(report.content()));
+}
+
+}  // namespace nixie::benchmark

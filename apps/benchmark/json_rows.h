@@ -1,0 +1,55 @@
+// How the rows of the tables are written to JSON.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "apps/benchmark/nets_command.h"
+
+namespace nixie::benchmark {
+
+inline void to_json(nlohmann::json& json, const Timing& timing) {
+  json = {{"mean", timing.mean},
+          {"median", timing.median},
+          {"min", timing.min},
+          {"max", timing.max},
+          {"runs", timing.runs}};
+}
+
+inline void to_json(nlohmann::json& json, const RoleError& error) {
+  json = {{"error", error.error}, {"layer", error.layer}, {"contractions", error.contractions}};
+}
+
+inline void to_json(nlohmann::json& json, const NetCheck& check) {
+  json = {{"fprop", check.fprop},
+          {"bprop", check.input_grad},
+          {"update", check.filter_grad},
+          {"bound", check.element_bound},
+          {"distance", check.distance},
+          {"distance_of", check.result},
+          {"distance_bound", check.distance_bound}};
+}
+
+inline void to_json(nlohmann::json& json, const NetRow& row) {
+  json = {{"net", row.net},
+          {"precision", row.precision},
+          {"backend", row.backend},
+          {"batch", row.batch},
+          {"parameters", row.parameters},
+          {"fprop_ms", row.fprop},
+          {"bprop_ms", row.bprop},
+          {"total_ms", row.total},
+          {"train_ms", row.train},
+          {"images_per_second", row.batch / row.train.median * 1e3},
+          {"fprop_gflop", row.flop.fprop / 1e9},
+          {"counted_gflop", row.flop.counted() / 1e9},
+          {"executed_gflop", row.flop.executed / 1e9},
+          {"counted_tflops", row.counted_tflops()},
+          {"executed_tflops", row.executed_tflops()},
+          {"ceiling_tflops", row.ceiling_tflops},
+          {"percent_of_ceiling", 100 * row.executed_tflops() / row.ceiling_tflops},
+          {"check", row.check},
+          {"first_loss", row.first_loss},
+          {"last_loss", row.last_loss}};
+}
+
+}  // namespace nixie::benchmark

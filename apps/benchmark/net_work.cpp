@@ -1,0 +1,105 @@
+// The steps of a net: fprop, fprop with bprop, training, and the probe that checks them.
+#include "apps/benchmark/net_work.h"
+
+#include "core/random.h"
+
+namespace nixie::benchmark {
+namespace {
+
+constexpr std::uint64_t kSeed = 1;
+
+Shape with_batch(const Shape& sample, int batch) {
+  std::vector<std::int64_t> sizes{batch};
+  sizes.insert(sizes.end(), sample.begin(), sample.end());
+  return Shape(std::move(sizes));
+}
+
+Tensor noise(const Shape& shape, const char* purpose) { return uniform(shape, random_stream(kSeed, purpose)); }
+
+}  // namespace
+
+NetWork::NetWork(Backend& backend, const Net& net, int batch, const PrecisionTraits& precision)
+    : backend_(backend),
+      precision_(precision),
+      loss_(net.loss),
+      model_(net.model, with_batch(net.sample, batch), kSeed),
+      optimizer_(model_.parameters(), net.training),
+      fprop_(backend,
+             [this](const Inputs& in) {
+               Pass pass;
+               return Outputs{{"output", cast(model_(in["images"], pass), precision_.data)}};
+             }),
+      total_(backend, [this](const Inputs& in) { return outputs_of(passes(in)); }),
+      train_(backend, [this](const Inputs& in) { return train_body(in); }) {
+  const Tensor images = cast(noise(with_batch(net.sample, batch), "images"), precision.data);
+  const Tensor gradient = cast(noise(with_batch(model_.output_shape(), batch), "gradient"), precision.data);
+  const Tensor labels = cast(noise({batch}, "labels") * net.classes, Dtype::i32);
+  const std::vector<Tensor> stored = evaluate({images, gradient, labels}, backend);
+  data_ = {{"images", stored[0]}, {"gradient", stored[1]}};
+  labelled_ = {{"images", stored[0]}, {"labels", stored[2]}};
+}
+
+Outputs NetWork::fprop() { return fprop_({{"images", data_.at("images")}}); }
+Outputs NetWork::total() { return total_(data_); }
+Outputs NetWork::train() { return train_(labelled_); }
+
+NetWork::Passes NetWork::passes(const Inputs& in) const {
+  Pass pass;
+  Passes result{.output = model_(in["images"], pass)};
+  // The gradient of this sum with respect to the output is the random one; the sum itself is never computed.
+  result.gradients = gradients(sum(result.output * in["gradient"]), model_.parameters());
+  return result;
+}
+
+Outputs NetWork::outputs_of(const Passes& passes) const {
+  Outputs outputs{{"output", cast(passes.output, precision_.data)}};
+  for (const Gradient& gradient : passes.gradients)
+    outputs["d." + gradient.parameter.name()] = cast(gradient.value, precision_.data);
+  return outputs;
+}
+
+Outputs NetWork::train_body(const Inputs& in) const {
+  Pass pass;
+  const Tensor loss = loss_(model_(in["images"], pass), in["labels"]);
+  optimizer_.update(gradients(loss, model_.parameters()));
+  return {{"loss", loss}};
+}
+
+Outputs NetWork::probe(const std::function<void(const Probed&)>& visit) {
+  std::vector<Contraction> contractions;
+  const auto name = [](std::size_t i, const char* part) { return fmt::format("{} {}", i, part); };
+  Step step(backend_, [&](const Inputs& in) {
+    const Passes all = passes(in);
+    Outputs outputs = outputs_of(all);
+    contractions = contractions_of(all.output, all.gradients);
+    for (std::size_t i = 0; i < contractions.size(); ++i) {
+      const Tensor& node = contractions[i].node;
+      outputs[name(i, "a")] = cast(node.inputs()[0], precision_.data);
+      outputs[name(i, "b")] = cast(node.inputs()[1], precision_.data);
+      outputs[name(i, "result")] = cast(node, precision_.data);
+    }
+    return outputs;
+  });
+  Outputs outputs = step(data_);
+  for (std::size_t i = 0; i < contractions.size(); ++i) {
+    Probed probed{.contraction = contractions[i]};
+    for (const auto& [part, array] : {std::pair{"a", &probed.a}, {"b", &probed.b}, {"result", &probed.result}}) {
+      *array = outputs.at(name(i, part)).array();
+      outputs.erase(name(i, part));
+    }
+    const auto bias = outputs.find("d." + probed.contraction.layer + ".bias");
+    if (probed.contraction.role == Role::filter_grad && bias != outputs.end()) probed.bias_grad = bias->second.array();
+    visit(probed);
+  }
+  return outputs;
+}
+
+FlopCount NetWork::flop() const {
+  Trace trace;
+  std::map<std::string, Tensor> inputs;
+  for (const auto& [name, value] : data_) inputs[name] = placeholder(value.shape(), value.dtype());
+  const Passes all = passes(Inputs(inputs));
+  return count_flop(contractions_of(all.output, all.gradients));
+}
+
+}  // namespace nixie::benchmark

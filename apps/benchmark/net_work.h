@@ -1,0 +1,54 @@
+// NetWork: a net with its data in a backend's memory, and the three pieces of work on it that are timed.
+#pragma once
+
+#include "apps/benchmark/contractions.h"
+#include "apps/benchmark/nets.h"
+#include "apps/benchmark/precision.h"
+#include "core/step.h"
+
+namespace nixie::benchmark {
+
+class NetWork {
+ public:
+  /// Random images in [0, 1), a random output gradient in [0, 1), random labels, weights that keep activations near 1.
+  NetWork(Backend& backend, const Net& net, int batch, const PrecisionTraits& precision);
+
+  /// The output alone; what a backward pass would need is not kept.
+  Outputs fprop();
+  /// The output and the gradients of all parameters (as `d.NAME`) for the random output gradient. The images' gradient
+  /// is not computed.
+  Outputs total();
+  /// One training step: forward, loss, backward, update. Gives `loss`.
+  Outputs train();
+
+  /// One of the contractions of `total`, computed by a graph that hands out operands and results.
+  struct Probed {
+    Contraction contraction;
+    Array a = {}, b = {}, result = {};
+    Array bias_grad = {};  ///< with a filter gradient, where the layer has a bias; else empty
+  };
+  /// Runs `total` so, shows each contraction to `visit`, and gives what `total` gives.
+  Outputs probe(const std::function<void(const Probed&)>& visit);
+
+  FlopCount flop() const;
+  std::int64_t parameters() const { return model_.parameters().count(); }
+
+ private:
+  struct Passes {
+    Tensor output;
+    std::vector<Gradient> gradients = {};
+  };
+  Passes passes(const Inputs& in) const;
+  Outputs outputs_of(const Passes& passes) const;
+  Outputs train_body(const Inputs& in) const;
+
+  Backend& backend_;
+  PrecisionTraits precision_;
+  AnyLoss loss_;
+  Model model_;
+  Optimizer optimizer_;
+  Step fprop_, total_, train_;
+  std::map<std::string, Tensor> data_, labelled_;  // inputs of total, and of train
+};
+
+}  // namespace nixie::benchmark

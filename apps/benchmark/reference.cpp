@@ -1,0 +1,233 @@
+// Plain loops over what one element is made of. Convolutions with fewer than three spatial axes get axes of size 1.
+#include "apps/benchmark/reference.h"
+
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "core/random.h"
+
+namespace nixie::benchmark {
+namespace {
+
+using Sizes = std::array<std::int64_t, 5>;  // N, C, depth, height, width
+
+struct Geometry {
+  Sizes x, w, y;
+  std::array<std::int64_t, 3> stride{1, 1, 1}, pad{0, 0, 0}, dilation{1, 1, 1};
+  std::int64_t groups = 1;
+};
+
+Sizes five(const Shape& shape) {
+  Sizes sizes{shape[0], shape[1], 1, 1, 1};
+  for (int i = 2; i < shape.rank(); ++i) sizes[static_cast<std::size_t>(i + 5 - shape.rank())] = shape[i];
+  return sizes;
+}
+
+std::int64_t at(const Sizes& sizes, std::int64_t n, std::int64_t c, const std::array<std::int64_t, 3>& p) {
+  return (((n * sizes[1] + c) * sizes[2] + p[0]) * sizes[3] + p[1]) * sizes[4] + p[2];
+}
+
+Sizes split(const Sizes& sizes, std::int64_t position) {
+  Sizes index{};
+  for (std::size_t i = 5; i-- > 0; position /= sizes[i]) index[i] = position % sizes[i];
+  return index;
+}
+
+template <class Visit>
+void for_each_position(const Sizes& sizes, Visit&& visit) {
+  std::array<std::int64_t, 3> p{};
+  for (p[0] = 0; p[0] < sizes[2]; ++p[0])
+    for (p[1] = 0; p[1] < sizes[3]; ++p[1])
+      for (p[2] = 0; p[2] < sizes[4]; ++p[2]) visit(p);
+}
+
+/// Where filter tap t of output position p reads the input; false outside.
+bool input_position(const Geometry& g, const std::array<std::int64_t, 3>& p, const std::array<std::int64_t, 3>& t,
+                    std::array<std::int64_t, 3>& in) {
+  for (std::size_t i = 0; i < 3; ++i) {
+    in[i] = p[i] * g.stride[i] - g.pad[i] + t[i] * g.dilation[i];
+    if (in[i] < 0 || in[i] >= g.x[i + 2]) return false;
+  }
+  return true;
+}
+
+/// Which output position reads input position `in` with filter tap t; false where none does.
+bool output_position(const Geometry& g, const std::array<std::int64_t, 3>& in, const std::array<std::int64_t, 3>& t,
+                     std::array<std::int64_t, 3>& p) {
+  for (std::size_t i = 0; i < 3; ++i) {
+    const std::int64_t from = in[i] + g.pad[i] - t[i] * g.dilation[i];
+    if (from < 0 || from % g.stride[i] != 0) return false;
+    p[i] = from / g.stride[i];
+    if (p[i] >= g.y[i + 2]) return false;
+  }
+  return true;
+}
+
+double product(std::span<const float> a, std::int64_t i, std::span<const float> b, std::int64_t j) {
+  return static_cast<double>(a[static_cast<std::size_t>(i)]) * static_cast<double>(b[static_cast<std::size_t>(j)]);
+}
+
+double output_element(const Geometry& g, std::span<const float> x, std::span<const float> w, const Sizes& e) {
+  const std::int64_t first = e[1] / (g.w[0] / g.groups) * g.w[1];  // channel of the group
+  double sum = 0;
+  std::array<std::int64_t, 3> in;
+  for_each_position(g.w, [&](const auto& t) {
+    if (!input_position(g, {e[2], e[3], e[4]}, t, in)) return;
+    for (std::int64_t c = 0; c < g.w[1]; ++c) sum += product(x, at(g.x, e[0], first + c, in), w, at(g.w, e[1], c, t));
+  });
+  return sum;
+}
+
+double input_grad_element(const Geometry& g, std::span<const float> dy, std::span<const float> w, const Sizes& e) {
+  const std::int64_t per_group = g.w[0] / g.groups, first = e[1] / g.w[1] * per_group;  // filter of the group
+  double sum = 0;
+  std::array<std::int64_t, 3> p;
+  for_each_position(g.w, [&](const auto& t) {
+    if (!output_position(g, {e[2], e[3], e[4]}, t, p)) return;
+    for (std::int64_t k = first; k < first + per_group; ++k)
+      sum += product(dy, at(g.y, e[0], k, p), w, at(g.w, k, e[1] % g.w[1], t));
+  });
+  return sum;
+}
+
+double filter_grad_element(const Geometry& g, std::span<const float> dy, std::span<const float> x, const Sizes& e) {
+  const std::int64_t channel = e[0] / (g.w[0] / g.groups) * g.w[1] + e[1];
+  double sum = 0;
+  std::array<std::int64_t, 3> in;
+  for_each_position(g.y, [&](const auto& p) {
+    if (!input_position(g, p, {e[2], e[3], e[4]}, in)) return;
+    for (std::int64_t n = 0; n < g.x[0]; ++n) sum += product(dy, at(g.y, n, e[0], p), x, at(g.x, n, channel, in));
+  });
+  return sum;
+}
+
+Geometry geometry(const Conv& conv, const Shape& x, const Shape& w, const Shape& y) {
+  Geometry g{.x = five(x), .w = five(w), .y = five(y), .groups = conv.groups};
+  const std::size_t axes = conv.stride.size(), skipped = 3 - axes;
+  for (std::size_t i = 0; i < axes; ++i) {
+    g.stride[skipped + i] = conv.stride[i];
+    g.pad[skipped + i] = conv.pad[i];
+    g.dilation[skipped + i] = conv.dilation[i];
+  }
+  return g;
+}
+
+double conv_element(const Conv& conv, const Tensor& node, std::span<const float> a, std::span<const float> b,
+                    std::int64_t position) {
+  const Shape &own = node.shape(), &first = node.inputs()[0].shape(), &second = node.inputs()[1].shape();
+  switch (conv.role) {
+    case ConvRole::output: {
+      const Geometry g = geometry(conv, first, second, own);
+      return output_element(g, a, b, split(g.y, position));
+    }
+    case ConvRole::input_grad: {
+      const Geometry g = geometry(conv, own, second, first);
+      return input_grad_element(g, a, b, split(g.x, position));
+    }
+    case ConvRole::filter_grad:
+      break;
+  }
+  const Geometry g = geometry(conv, second, own, first);
+  return filter_grad_element(g, a, b, split(g.w, position));
+}
+
+double matmul_element(const Tensor& node, std::span<const float> a, std::span<const float> b, std::int64_t position) {
+  const std::int64_t m = node.shape()[-2], n = node.shape()[-1], k = node.inputs()[0].shape()[-1];
+  const std::int64_t batch = position / (m * n), row = position / n % m, column = position % n;
+  double sum = 0;
+  for (std::int64_t i = 0; i < k; ++i) sum += product(a, (batch * m + row) * k + i, b, (batch * k + i) * n + column);
+  return sum;
+}
+
+/// As float, which holds every half exactly.
+Array rounded(const Array& array, Dtype dtype) { return array.to(dtype).to(Dtype::f32); }
+
+bool is_finite(std::span<const float> values) {
+  for (float value : values)
+    if (!std::isfinite(value)) return false;
+  return true;
+}
+
+}  // namespace
+
+double reference_element(const Tensor& node, std::span<const float> a, std::span<const float> b,
+                         std::int64_t position) {
+  if (const auto* conv = std::get_if<Conv>(&node.node().op)) return conv_element(*conv, node, a, b, position);
+  check(std::holds_alternative<Matmul>(node.node().op), "there is a reference for products and convolutions only");
+  return matmul_element(node, a, b, position);
+}
+
+double reference_bias_grad(const Tensor& filter_grad, std::span<const float> output_grad, std::int64_t channel) {
+  const Shape& shape = filter_grad.inputs()[0].shape();  // [N, K, spatial...], or of a product [..., K, N]
+  const int axis = std::holds_alternative<Conv>(filter_grad.node().op) ? 1 : shape.rank() - 2;
+  const std::int64_t inner = shape.row_major()[static_cast<std::size_t>(axis)], block = inner * shape[axis];
+  double sum = 0;
+  for (std::int64_t start = channel * inner; start < shape.size(); start += block)
+    for (std::int64_t i = start; i < start + inner; ++i)
+      sum += static_cast<double>(output_grad[static_cast<std::size_t>(i)]);
+  return sum;
+}
+
+void Deviation::add(double found, double expected) {
+  max_difference = std::max(max_difference, std::abs(found - expected));
+  sum_reference += std::abs(expected);
+  ++samples;
+}
+
+double Deviation::error() const {
+  if (!is_finite || !std::isfinite(max_difference)) return std::numeric_limits<double>::infinity();
+  return max_difference == 0 ? 0 : max_difference * static_cast<double>(samples) / sum_reference;
+}
+
+Deviation compare_with_reference(const Tensor& node, const Array& a, const Array& b, const Array& result,
+                                 Dtype operand_dtype, std::int64_t samples) {
+  const Array left = rounded(a, operand_dtype), right = rounded(b, operand_dtype), values = result.to(Dtype::f32);
+  Deviation deviation{.is_finite = is_finite(values.data<float>())};
+  for (const std::int64_t position : sampled_positions(result.size(), samples))
+    deviation.add(static_cast<double>(values.data<float>()[static_cast<std::size_t>(position)]),
+                  reference_element(node, left.data<float>(), right.data<float>(), position));
+  return deviation;
+}
+
+Deviation compare_bias_grad(const Tensor& filter_grad, const Array& output_grad, const Array& result,
+                            std::int64_t samples) {
+  const Array terms = output_grad.to(Dtype::f32), values = result.to(Dtype::f32);
+  Deviation deviation{.is_finite = is_finite(values.data<float>())};
+  for (const std::int64_t channel : sampled_positions(result.size(), samples))
+    deviation.add(static_cast<double>(values.data<float>()[static_cast<std::size_t>(channel)]),
+                  reference_bias_grad(filter_grad, terms.data<float>(), channel));
+  return deviation;
+}
+
+double relative_distance(const Array& a, const Array& b) {
+  check(a.shape() == b.shape(), "arrays of ", a.shape(), " and ", b.shape(), " are compared");
+  const Array left = a.to(Dtype::f32), right = b.to(Dtype::f32);
+  const auto x = left.data<float>(), y = right.data<float>();
+  double difference = 0, size = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double expected = static_cast<double>(y[i]), off = static_cast<double>(x[i]) - expected;
+    difference += off * off;
+    size += expected * expected;
+  }
+  if (!std::isfinite(difference) || !std::isfinite(size)) return std::numeric_limits<double>::infinity();
+  return difference == 0 ? 0 : std::sqrt(difference / size);
+}
+
+std::vector<std::int64_t> sampled_positions(std::int64_t size, std::int64_t samples) {
+  std::vector<std::int64_t> positions;
+  if (size <= samples) {
+    for (std::int64_t i = 0; i < size; ++i) positions.push_back(i);
+    return positions;
+  }
+  positions = {0, size - 1};
+  const std::uint64_t stream = random_stream(1, "sampled positions");
+  for (std::uint32_t i = 0; static_cast<std::int64_t>(positions.size()) < samples; ++i) {
+    const auto words = philox({i, 0, 0, 0}, stream);
+    const std::uint64_t draw = (std::uint64_t{words[0]} << 32) | words[1];
+    positions.push_back(static_cast<std::int64_t>(draw % static_cast<std::uint64_t>(size)));
+  }
+  return positions;
+}
+
+}  // namespace nixie::benchmark

@@ -1,0 +1,44 @@
+// The independent reference: single elements of products and convolutions, recomputed in double on the host.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "core/tensor.h"
+
+namespace nixie::benchmark {
+
+/// The element at a row-major position of a Conv (any role) or Matmul node, from its operands' elements.
+double reference_element(const Tensor& node, std::span<const float> a, std::span<const float> b, std::int64_t position);
+
+/// The sum of the output gradient over all but one channel (one output, of a product): the bias gradient that goes with
+/// a filter gradient node, from its first operand's elements.
+double reference_bias_grad(const Tensor& filter_grad, std::span<const float> output_grad, std::int64_t channel);
+
+/// How far a result is from its reference.
+struct Deviation {
+  double max_difference = 0, sum_reference = 0;  ///< over the sampled elements, of absolute values
+  std::int64_t samples = 0;
+  bool is_finite = true;  ///< of all elements, the unsampled ones too
+  void add(double found, double expected);
+  /// max|diff| / mean|ref|; infinite where an element is not finite.
+  double error() const;
+};
+
+/// Compares elements spread over the whole result (the first and the last among them) with the reference. Operands are
+/// rounded to `operand_dtype` first, the type that the backend multiplies in.
+Deviation compare_with_reference(const Tensor& node, const Array& a, const Array& b, const Array& result,
+                                 Dtype operand_dtype, std::int64_t samples);
+
+/// The same for the bias gradient of the layer whose filter gradient this node is.
+Deviation compare_bias_grad(const Tensor& filter_grad, const Array& output_grad, const Array& result,
+                            std::int64_t samples);
+
+/// |a - b| / |b| over whole arrays of equal shape (Euclidean norms); infinite where an element is not finite.
+double relative_distance(const Array& a, const Array& b);
+
+/// Positions spread over [0, size) without a pattern: 0, size - 1, and draws; at most `size` of them.
+std::vector<std::int64_t> sampled_positions(std::int64_t size, std::int64_t samples);
+
+}  // namespace nixie::benchmark

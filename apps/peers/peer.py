@@ -1,0 +1,90 @@
+"""What the peers' programs share: the nets as data, the figures of a timing, and answering requests line by line.
+
+With --serve a program answers JSON lines: first `{"program": ..., "engines": {precision: [...]}}`, then for each request
+`{"net": ..., "precision": ..., "batch": ..., "runs": ..., "engine": ...}` one object with fprop_ms, total_ms and
+train_ms (each mean, median, min, max, runs), or {"error": ...}. So `benchmark compare` runs both sides in turn.
+Without it the program prints a table.
+"""
+import argparse, json, os, statistics, sys
+
+
+def vgg(*stages):
+    layers, channels = [], 64
+    for count in stages:
+        layers += [("conv", channels, 3, 1, 1)] * count + [("pool", 2)]
+        channels = min(2 * channels, 512)
+    return layers
+
+
+# conv: channels, window, stride, pad (with ReLU); pool: window (stride 2); fc: outputs (with ReLU but for the last).
+FC = [("fc", 4096), ("fc", 4096), ("fc", 1000)]
+NETS = {
+    "alexnet": ((3, 224, 224), [("conv", 64, 11, 4, 2), ("pool", 3), ("conv", 192, 5, 1, 2), ("pool", 3),
+                                ("conv", 384, 3, 1, 1), ("conv", 256, 3, 1, 1), ("conv", 256, 3, 1, 1), ("pool", 3), *FC]),
+    "overfeat": ((3, 231, 231), [("conv", 96, 11, 4, 0), ("pool", 2), ("conv", 256, 5, 1, 0), ("pool", 2),
+                                 ("conv", 512, 3, 1, 1), ("conv", 1024, 3, 1, 1), ("conv", 1024, 3, 1, 1), ("pool", 2),
+                                 ("fc", 3072), ("fc", 4096), ("fc", 1000)]),
+    "vgg_a": ((3, 224, 224), [*vgg(1, 1, 2, 2, 2), *FC]),
+    "vgg_e": ((3, 224, 224), [*vgg(2, 2, 4, 4, 4), *FC]),
+}
+BATCHES = {"alexnet": 128, "overfeat": 128, "vgg_a": 64, "vgg_e": 64}
+CLASSES = 1000
+
+
+def out_size(size, window, stride, pad):
+    return (size + 2 * pad - window) // stride + 1
+
+
+def summary(times):
+    return dict(mean=statistics.mean(times), median=statistics.median(times), min=min(times), max=max(times),
+                runs=len(times))
+
+
+def answer(time_net, request):
+    try:
+        if request["net"] not in NETS:
+            return dict(error=f"{request['net']} is not one of {', '.join(NETS)}")
+        return time_net(request["net"], request["precision"], request["batch"], request["runs"], request["engine"])
+    except Exception as error:  # a peer that cannot run a row says so; the others go on
+        return dict(error=f"{type(error).__name__}: {str(error).splitlines()[0][:200] if str(error) else ''}")
+
+
+def serve(program, engines, time_net):
+    """Answers go to the stdout that the program started with; what libraries print goes to stderr."""
+    out = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    print(json.dumps(dict(program=program, engines=engines)), file=out, flush=True)
+    for line in sys.stdin:
+        print(json.dumps(answer(time_net, json.loads(line))), file=out, flush=True)
+
+
+def table(options, program, engines, time_net):
+    print(program, flush=True)
+    for net in options.net:
+        for precision in options.precision:
+            for engine in options.engine or engines.get(precision, []):
+                row = answer(time_net, dict(net=net, precision=precision, batch=options.batch or BATCHES[net],
+                                            runs=options.runs, engine=engine))
+                name = f"{net:9s} {precision:5s} {engine:14s}"
+                if "error" in row:
+                    print(name, row["error"], flush=True)
+                    continue
+                train = f"  training step {row['train_ms']['median']:8.3f} ms" if row.get("train_ms") else ""
+                print(f"{name} fprop {row['fprop_ms']['median']:8.3f}  total {row['total_ms']['median']:8.3f} ms "
+                      f"({row['total_ms']['min']:.3f} - {row['total_ms']['max']:.3f}){train}", flush=True)
+
+
+def main(doc, program, engines, time_net):
+    parser = argparse.ArgumentParser(description=doc)
+    parser.add_argument("--serve", action="store_true", help="answer requests on stdin (see peer.py)")
+    names = lambda text: text.split(",")
+    parser.add_argument("--net", type=names, default=["alexnet", "overfeat", "vgg_a"], help="separated by commas")
+    parser.add_argument("--precision", type=names, default=["fp16", "fp32"])
+    parser.add_argument("--engine", type=names, help="all by default")
+    parser.add_argument("--batch", type=int)
+    parser.add_argument("--runs", type=int, default=10)
+    options = parser.parse_args()
+    if options.serve:
+        serve(program, engines, time_net)
+    else:
+        table(options, program, engines, time_net)
