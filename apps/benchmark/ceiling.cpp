@@ -17,9 +17,12 @@ double measure_matmul_ceiling(Backend& backend, const PrecisionTraits& precision
       return cast(uniform({size, size}, random_stream(1, purpose)) - 0.5, precision.data);
     };
     const std::vector<Tensor> stored = evaluate({draw("a"), draw("b")}, backend);
-    Step step(backend, [&](const Inputs& in) {
-      return Outputs{{"c", cast(matmul(in["a"], in["b"]), precision.data)}};
-    });
+    Step step(
+        backend,
+        [&](const Inputs& in) {
+          return Outputs{{"c", cast(matmul(in["a"], in["b"]), precision.data)}};
+        },
+        precision.policy);
     const std::map<std::string, Tensor> inputs{{"a", stored[0]}, {"b", stored[1]}};
     const Timing timing = time_work(
         backend, [&] { step(inputs); }, 10);

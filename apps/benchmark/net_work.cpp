@@ -7,6 +7,7 @@ namespace nixie::benchmark {
 namespace {
 
 constexpr std::uint64_t kSeed = 1;
+constexpr double kLossScale = 1024;
 
 Shape with_batch(const Shape& sample, int batch) {
   std::vector<std::int64_t> sizes{batch};
@@ -61,25 +62,32 @@ Outputs NetWork::outputs_of(const Passes& passes) const {
 Outputs NetWork::train_body(const Inputs& in) const {
   Pass pass;
   const Tensor loss = loss_(model_(in["images"], pass), in["labels"]);
-  optimizer_.update(gradients(loss, model_.parameters()));
+  // Halves would lose small gradients: they are made larger on their way back, and as they were for the update.
+  const double scale = precision_.data == Dtype::f16 ? kLossScale : 1;
+  std::vector<Gradient> scaled = gradients(loss * scale, model_.parameters());
+  for (Gradient& gradient : scaled) gradient.value = gradient.value / scale;
+  optimizer_.update(scaled);
   return {{"loss", loss}};
 }
 
 Outputs NetWork::probe(const std::function<void(const Probed&)>& visit) {
   std::vector<Contraction> contractions;
   const auto name = [](std::size_t i, const char* part) { return fmt::format("{} {}", i, part); };
-  Step step(backend_, [&](const Inputs& in) {
-    const Passes all = passes(in);
-    Outputs outputs = outputs_of(all);
-    contractions = contractions_of(all.output, all.gradients);
-    for (std::size_t i = 0; i < contractions.size(); ++i) {
-      const Tensor& node = contractions[i].node;
-      outputs[name(i, "a")] = cast(node.inputs()[0], precision_.data);
-      outputs[name(i, "b")] = cast(node.inputs()[1], precision_.data);
-      outputs[name(i, "result")] = cast(node, precision_.data);
-    }
-    return outputs;
-  });
+  Step step(
+      backend_,
+      [&](const Inputs& in) {
+        const Passes all = passes(in);
+        Outputs outputs = outputs_of(all);
+        contractions = contractions_of(all.output, all.gradients);
+        for (std::size_t i = 0; i < contractions.size(); ++i) {
+          const Tensor& node = contractions[i].node;
+          outputs[name(i, "a")] = cast(node.inputs()[0], precision_.data);
+          outputs[name(i, "b")] = cast(node.inputs()[1], precision_.data);
+          outputs[name(i, "result")] = cast(node, precision_.data);
+        }
+        return outputs;
+      },
+      precision_.policy);
   Outputs outputs = step(data_);
   for (std::size_t i = 0; i < contractions.size(); ++i) {
     Probed probed{.contraction = contractions[i]};

@@ -8,9 +8,12 @@ namespace {
 // fp16, bf16 three fewer.
 const std::vector<PrecisionTraits>& all_precisions() {
   static const std::vector<PrecisionTraits> traits = {
-      {"fp16", "float16", Dtype::f16, Dtype::f16, 7e-3},  {"bf16", "bfloat16", Dtype::bf16, Dtype::bf16, 5.6e-2},
-      {"tf32", "tfloat32", Dtype::f32, Dtype::f32, 7e-3}, {"fp32", "float32", Dtype::f32, Dtype::f32, 5e-5},
-      {"ieee", "float32", Dtype::f32, Dtype::f32, 5e-5},  {"fp16_pure", "float16", Dtype::f16, Dtype::f16, 7e-3},
+      {"fp16", PrecisionPolicy::fp16, "float16", Dtype::f16, Dtype::f16, 7e-3},
+      {"bf16", PrecisionPolicy::bf16, "bfloat16", Dtype::bf16, Dtype::bf16, 5.6e-2},
+      {"tf32", PrecisionPolicy::tf32, "tfloat32", Dtype::f32, Dtype::f32, 7e-3},
+      {"fp32", PrecisionPolicy::fp32, "float32", Dtype::f32, Dtype::f32, 5e-5},
+      {"ieee", PrecisionPolicy::ieee, "float32", Dtype::f32, Dtype::f32, 5e-5},
+      {"fp16_pure", PrecisionPolicy::fp16_pure, "float16", Dtype::f16, Dtype::f16, 7e-3},
   };
   return traits;
 }
@@ -24,7 +27,6 @@ std::vector<std::string> precision_names() {
 }
 
 PrecisionTraits precision_named(const std::string& name) {
-  check(name == "fp32" || name == "ieee", "precision ", name, " is not built in yet, only fp32 and ieee");
   for (const PrecisionTraits& traits : all_precisions())
     if (traits.name == name) return traits;
   fail(Fault::usage, "precision ", name, " is unknown");

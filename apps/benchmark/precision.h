@@ -1,4 +1,4 @@
-// The precisions that can be asked for, by name, with what they mean for operands, data and bounds.
+// What a precision means for the benchmark: the types of data and operands, and the bounds of its results.
 #pragma once
 
 #include <string>
@@ -9,7 +9,8 @@
 namespace nixie::benchmark {
 
 struct PrecisionTraits {
-  std::string name;           ///< `fp16`
+  std::string name;  ///< `fp16`
+  PrecisionPolicy policy;
   std::string nervana_dtype;  ///< `float16`
   Dtype data;                 ///< what random data, output gradients and gradients are stored in
   Dtype operands;             ///< what products multiply
@@ -17,7 +18,7 @@ struct PrecisionTraits {
 };
 
 std::vector<std::string> precision_names();
-/// Throws a usage Error for an unknown name, and for one that this build cannot run.
+/// Throws a usage Error for an unknown name.
 PrecisionTraits precision_named(const std::string& name);
 
 }  // namespace nixie::benchmark
