@@ -1,4 +1,4 @@
-// Times square products of random numbers.
+// Times square products of random numbers, and -x of a large array.
 #include "apps/benchmark/ceiling.h"
 
 #include <algorithm>
@@ -30,6 +30,19 @@ double measure_matmul_ceiling(Backend& backend, const PrecisionTraits& precision
     best = std::max(best, 2 * side * side * side / timing.median / 1e9);
   }
   return best;
+}
+
+double measure_copy_rate(Backend& backend) {
+  const std::int64_t size = backend.name() == "cpu" ? 20'000'000 : 500'000'000;
+  const Tensor x = evaluate(uniform({size}, random_stream(1, "x")), backend);
+  Step step(backend, [](const Inputs& in) { return Outputs{{"copy", -in["x"]}}; });
+  const Timing timing = time_work(
+      backend,
+      [&] {
+        step({{"x", x}});
+      },
+      10);
+  return 8 * static_cast<double>(size) / timing.median / 1e6;
 }
 
 }  // namespace nixie::benchmark

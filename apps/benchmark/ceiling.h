@@ -1,4 +1,4 @@
-// The fastest matrix product of a backend: what a net's speed is a percentage of.
+// The limits of a backend, measured: its fastest matrix product and its fastest copy.
 #pragma once
 
 #include "apps/benchmark/precision.h"
@@ -7,5 +7,8 @@ namespace nixie::benchmark {
 
 /// TFLOP/s of a large square product in this precision, measured now; the best of a few sizes.
 double measure_matmul_ceiling(Backend& backend, const PrecisionTraits& precision);
+
+/// GB/s of copying a large array, bytes read and bytes written.
+double measure_copy_rate(Backend& backend);
 
 }  // namespace nixie::benchmark

@@ -5,7 +5,11 @@
 #include <algorithm>
 #include <functional>
 
+#include "apps/benchmark/arrays_command.h"
 #include "apps/benchmark/compare_command.h"
+#include "apps/benchmark/data_command.h"
+#include "apps/benchmark/gemm_command.h"
+#include "apps/benchmark/layers_command.h"
 #include "apps/benchmark/nets.h"
 #include "apps/benchmark/nets_command.h"
 #include "apps/benchmark/steps.h"
@@ -91,6 +95,71 @@ void add_compare(CLI::App& app, CompareCommand& command, std::function<void()>& 
   compare->callback([&] { chosen = [&] { run_compare(command); }; });
 }
 
+void add_arrays(CLI::App& app, ArraysCommand& command, std::function<void()>& chosen) {
+  CLI::App* arrays = app.add_subcommand("arrays", "nervanagpu's array workloads, on a GPU beside the CPU");
+  add_machine(*arrays, command);
+  arrays->add_option("--runs", command.runs, "timed measurements, 10 by default")->check(CLI::Range(1, kMost));
+  arrays
+      ->add_option("--largest", command.largest, "elements of the largest array; 1e9 on a GPU, 1e7 on a CPU by default")
+      ->check(CLI::Range(1000.0, 1e11));
+  add_files(*arrays, command);
+  arrays->callback([&] { chosen = [&] { run_arrays(command); }; });
+}
+
+void add_gemm(CLI::App& app, GemmCommand& command, std::function<void()>& chosen) {
+  CLI::App* gemm = app.add_subcommand("gemm", "matrix products of many shapes and layouts");
+  add_machine(*gemm, command);
+  add_names(*gemm, "--precision", command.precisions, precision_names(),
+            "by default fp16,fp32 on a GPU, fp32 on a CPU");
+  gemm->add_option("--size", command.size, "m,n,k; a grid of sizes by default")
+      ->delimiter(',')
+      ->expected(3)
+      ->check(CLI::Range(1, kMost));
+  gemm->add_option("--runs", command.runs, "timed measurements, 10 by default")->check(CLI::Range(1, kMost));
+  add_files(*gemm, command);
+  gemm->callback([&] { chosen = [&] { run_gemm(command); }; });
+}
+
+void add_layers(CLI::App& app, LayersCommand& command, std::function<void()>& chosen) {
+  CLI::App* layers = app.add_subcommand("layers", "every layer of a net alone, in each role, against the roofline");
+  add_names(*layers, "--net", command.nets, names_of(conv_nets(false)), "alexnet by default");
+  add_names(*layers, "--precision", command.precisions, precision_names(),
+            "by default fp16,fp32 on a GPU, fp32 on a CPU");
+  add_machine(*layers, command);
+  layers->add_option("--batch", command.batch, "images; each net's own by default")->check(CLI::Range(1, kMost));
+  layers->add_option("--runs", command.runs, "timed measurements, 10 by default")->check(CLI::Range(1, kMost));
+  add_files(*layers, command);
+  layers->callback([&] { chosen = [&] { run_layers(command); }; });
+}
+
+void add_data(CLI::App& app, DataCommand& command, std::function<void()>& chosen) {
+  CLI::App* data = app.add_subcommand("data", "images per second of the loader");
+  CLI::Option* config = data->add_option("--config", command.config, "the data of a configuration; else drawn images");
+  data->add_option("--set", command.assignments, "key.path=value: changes the configuration; may be repeated")
+      ->take_all()
+      ->allow_extra_args(false)
+      ->needs(config);
+  data->add_option("--threads", command.threads, "that decode; one per core by default")->check(CLI::Range(1, 1024));
+  data->add_option("--seconds", command.seconds, "of each row, 1 by default")->check(CLI::Range(0.01, 3600.0));
+  data->add_option("--json", command.json, "a file that the table is written to as well");
+  data->add_option("--csv", command.csv, "the same as comma-separated values");
+  data->callback([&] { chosen = [&] { run_data(command); }; });
+}
+
+/// Everything once, in its default size: three minutes on two cores.
+void add_all(CLI::App& app, std::function<void()>& chosen) {
+  app.add_subcommand("all", "all of these once")->callback([&] {
+    chosen = [] {
+      run_steps({});  // first: it forks, which no open backend may survive
+      run_nets({});
+      run_layers({});
+      run_gemm({});
+      run_arrays({});
+      run_data({});
+    };
+  });
+}
+
 int fail_with(const std::string& program, Fault fault, const char* line) {
   std::fprintf(stderr, "%s: %s\n", program.c_str(), line);
   return static_cast<int>(fault);
@@ -102,14 +171,25 @@ int run_program(const std::string& program, std::vector<std::string> arguments) 
   StepsCommand steps;
   NetsCommand nets;
   CompareCommand compare;
+  ArraysCommand arrays;
+  GemmCommand gemm;
+  LayersCommand layers;
+  DataCommand data;
   std::function<void()> chosen;
   CLI::App app("Times what nixie does and checks every result that it times.", program);
-  app.footer("Options without a subcommand are those of `nets`.");
+  app.footer("Options without a subcommand are those of `nets`; no arguments at all run `all`.");
   add_nets(app, nets, chosen);
   add_compare(app, compare, chosen);
+  add_arrays(app, arrays, chosen);
+  add_gemm(app, gemm, chosen);
+  add_layers(app, layers, chosen);
+  add_data(app, data, chosen);
   add_steps(app, steps, chosen);
+  add_all(app, chosen);
   const bool asks_for_help = !arguments.empty() && (arguments[0] == "-h" || arguments[0] == "--help");
-  if ((arguments.empty() || arguments[0].rfind('-', 0) == 0) && !asks_for_help)
+  if (arguments.empty())
+    arguments = {"all"};
+  else if (arguments[0].rfind('-', 0) == 0 && !asks_for_help)
     arguments.insert(arguments.begin(), "nets");
   std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them
   try {

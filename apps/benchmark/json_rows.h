@@ -3,6 +3,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include "apps/benchmark/arrays_command.h"
+#include "apps/benchmark/data_command.h"
+#include "apps/benchmark/gemm_command.h"
+#include "apps/benchmark/layers_command.h"
 #include "apps/benchmark/nets_command.h"
 
 namespace nixie::benchmark {
@@ -50,6 +54,58 @@ inline void to_json(nlohmann::json& json, const NetRow& row) {
           {"check", row.check},
           {"first_loss", row.first_loss},
           {"last_loss", row.last_loss}};
+}
+
+inline void to_json(nlohmann::json& json, const ArrayRow& row) {
+  json = {{"workload", row.workload},
+          {"precision", row.precision},
+          {"elements", row.elements},
+          {"ms", row.time},
+          {"gigabytes_per_second", row.gigabytes_per_second()},
+          {"tflops", row.tflops()},
+          {"error", row.error},
+          {"bound", row.bound},
+          {"cpu_ms", row.cpu_ms}};
+}
+
+inline void to_json(nlohmann::json& json, const GemmRow& row) {
+  json = {{"precision", row.precision},
+          {"layout", row.layout},
+          {"m", row.m},
+          {"n", row.n},
+          {"k", row.k},
+          {"alpha", row.alpha},
+          {"beta", row.beta},
+          {"ms", row.time},
+          {"tflops", row.tflops()},
+          {"error", row.error},
+          {"bound", row.bound}};
+}
+
+inline void to_json(nlohmann::json& json, const LayerRow& row) {
+  json = {{"net", row.net},
+          {"precision", row.precision},
+          {"layer", row.layer},
+          {"role", row.role},
+          {"shape", row.shape},
+          {"ms", row.time},
+          {"gflop", row.flop / 1e9},
+          {"megabytes", row.bytes / 1e6},
+          {"tflops", row.tflops()},
+          {"gigabytes_per_second", row.gigabytes_per_second()},
+          {"roofline_ms", row.roofline_ms},
+          {"error", row.error},
+          {"bound", row.bound}};
+}
+
+inline void to_json(nlohmann::json& json, const DataRow& row) {
+  json = {{"data", row.data},
+          {"sample", row.sample},
+          {"threads", row.threads},
+          {"batch", row.batch},
+          {"images", row.images},
+          {"seconds", row.seconds},
+          {"images_per_second", row.images_per_second()}};
 }
 
 }  // namespace nixie::benchmark

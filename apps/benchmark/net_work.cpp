@@ -19,6 +19,22 @@ Tensor noise(const Shape& shape, const char* purpose) { return uniform(shape, ra
 
 }  // namespace
 
+Passes passes_of(const Model& model, const Tensor& images, const Tensor& output_gradient) {
+  Pass pass;
+  Passes result{.output = model(images, pass)};
+  // The gradient of this sum with respect to the output is the given one; the sum itself is never computed.
+  result.gradients = gradients(sum(result.output * output_gradient), model.parameters());
+  return result;
+}
+
+std::vector<Contraction> contractions_of_net(const Net& net, int batch) {
+  const Model model(net.model, with_batch(net.sample, batch), kSeed);
+  Trace trace;
+  const Passes passes = passes_of(model, placeholder(with_batch(net.sample, batch)),
+                                  placeholder(with_batch(model.output_shape(), batch)));
+  return contractions_of(passes.output, passes.gradients);
+}
+
 NetWork::NetWork(Backend& backend, const Net& net, int batch, const PrecisionTraits& precision)
     : backend_(backend),
       precision_(precision),
@@ -30,7 +46,7 @@ NetWork::NetWork(Backend& backend, const Net& net, int batch, const PrecisionTra
                Pass pass;
                return Outputs{{"output", cast(model_(in["images"], pass), precision_.data)}};
              }),
-      total_(backend, [this](const Inputs& in) { return outputs_of(passes(in)); }),
+      total_(backend, [this](const Inputs& in) { return outputs_of(passes_of(model_, in["images"], in["gradient"])); }),
       train_(backend, [this](const Inputs& in) { return train_body(in); }) {
   const Tensor images = cast(noise(with_batch(net.sample, batch), "images"), precision.data);
   const Tensor gradient = cast(noise(with_batch(model_.output_shape(), batch), "gradient"), precision.data);
@@ -43,14 +59,6 @@ NetWork::NetWork(Backend& backend, const Net& net, int batch, const PrecisionTra
 Outputs NetWork::fprop() { return fprop_({{"images", data_.at("images")}}); }
 Outputs NetWork::total() { return total_(data_); }
 Outputs NetWork::train() { return train_(labelled_); }
-
-NetWork::Passes NetWork::passes(const Inputs& in) const {
-  Pass pass;
-  Passes result{.output = model_(in["images"], pass)};
-  // The gradient of this sum with respect to the output is the random one; the sum itself is never computed.
-  result.gradients = gradients(sum(result.output * in["gradient"]), model_.parameters());
-  return result;
-}
 
 Outputs NetWork::outputs_of(const Passes& passes) const {
   Outputs outputs{{"output", cast(passes.output, precision_.data)}};
@@ -76,7 +84,7 @@ Outputs NetWork::probe(const std::function<void(const Probed&)>& visit) {
   Step step(
       backend_,
       [&](const Inputs& in) {
-        const Passes all = passes(in);
+        const Passes all = passes_of(model_, in["images"], in["gradient"]);
         Outputs outputs = outputs_of(all);
         contractions = contractions_of(all.output, all.gradients);
         for (std::size_t i = 0; i < contractions.size(); ++i) {
@@ -100,14 +108,6 @@ Outputs NetWork::probe(const std::function<void(const Probed&)>& visit) {
     visit(probed);
   }
   return outputs;
-}
-
-FlopCount NetWork::flop() const {
-  Trace trace;
-  std::map<std::string, Tensor> inputs;
-  for (const auto& [name, value] : data_) inputs[name] = placeholder(value.shape(), value.dtype());
-  const Passes all = passes(Inputs(inputs));
-  return count_flop(contractions_of(all.output, all.gradients));
 }
 
 }  // namespace nixie::benchmark

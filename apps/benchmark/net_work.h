@@ -8,6 +8,16 @@
 
 namespace nixie::benchmark {
 
+/// A net's output for images, and the gradients of its parameters for an output gradient; nodes of a graph.
+struct Passes {
+  Tensor output;
+  std::vector<Gradient> gradients = {};
+};
+Passes passes_of(const Model& model, const Tensor& images, const Tensor& output_gradient);
+
+/// The contractions of a net's passes; nothing is computed.
+std::vector<Contraction> contractions_of_net(const Net& net, int batch);
+
 class NetWork {
  public:
   /// Random images in [0, 1), a random output gradient in [0, 1), random labels, weights that keep activations near 1.
@@ -30,15 +40,9 @@ class NetWork {
   /// Runs `total` so, shows each contraction to `visit`, and gives what `total` gives.
   Outputs probe(const std::function<void(const Probed&)>& visit);
 
-  FlopCount flop() const;
   std::int64_t parameters() const { return model_.parameters().count(); }
 
  private:
-  struct Passes {
-    Tensor output;
-    std::vector<Gradient> gradients = {};
-  };
-  Passes passes(const Inputs& in) const;
   Outputs outputs_of(const Passes& passes) const;
   Outputs train_body(const Inputs& in) const;
 

@@ -100,7 +100,7 @@ NetRow time_net(Backend& backend, const Net& net, int batch, const PrecisionTrai
              .backend = backend.name(),
              .batch = batch,
              .parameters = work.parameters(),
-             .flop = work.flop(),
+             .flop = count_flop(contractions_of_net(net, batch)),
              .ceiling_tflops = ceiling_tflops};
   Times times;
   time_passes(backend, work, runs, times);

@@ -29,6 +29,13 @@ double& bar(BarChart& chart, const std::string& group, const std::string& series
   return s->values[static_cast<std::size_t>(g - chart.groups.begin())];
 }
 
+/// The points of the series with this name, made where it is new.
+std::vector<std::pair<double, double>>& points(LineChart& chart, const std::string& name, bool is_line = true) {
+  for (auto& series : chart.series)
+    if (series.name == name) return series.points;
+  return chart.series.emplace_back(LineChart::Series{name, {}, is_line}).points;
+}
+
 }  // namespace
 
 std::string nets_chart(const nlohmann::json& report) {
@@ -51,6 +58,51 @@ std::string compare_chart(const nlohmann::json& report) {
     bar(chart, group, "nixie") = row["total_ms"]["median"];
     for (const auto& peer : row["peers"])
       bar(chart, group, peer["peer"].get<std::string>()) = peer["total_ms"]["median"];
+  }
+  return svg_text(chart);
+}
+
+std::string arrays_chart(const nlohmann::json& report) {
+  LineChart chart{.title = "Bandwidth over array size",
+                  .subtitle = subtitle(report),
+                  .x_label = "elements (fp32)",
+                  .y_label = "GB/s"};
+  for (const auto& row : report["rows"]) {
+    const std::string name = row["workload"];
+    if (name.find("*=") == std::string::npos) continue;
+    points(chart, name).emplace_back(row["elements"].get<double>(), row["gigabytes_per_second"].get<double>());
+  }
+  return svg_text(chart);
+}
+
+std::string gemm_chart(const nlohmann::json& report) {
+  LineChart chart{
+      .title = "Matrix products", .subtitle = subtitle(report), .x_label = "FLOP of the product", .y_label = "TFLOP/s"};
+  for (const auto& row : report["rows"])
+    points(chart, fmt::format("{} {}", row["precision"].get<std::string>(), row["layout"].get<std::string>()), false)
+        .emplace_back(2 * row["m"].get<double>() * row["n"].get<double>() * row["k"].get<double>(),
+                      row["tflops"].get<double>());
+  return svg_text(chart);
+}
+
+std::string layers_chart(const nlohmann::json& report) {
+  LineChart chart{.title = "Layers under the roofline",
+                  .subtitle = subtitle(report),
+                  .x_label = "FLOP per byte that must be moved",
+                  .y_label = "TFLOP/s"};
+  const double copy_rate = report["copy_gigabytes_per_second"];
+  double low = 1e9, high = 1;
+  for (const auto& row : report["rows"]) {
+    const double intensity = 1e3 * row["gflop"].get<double>() / row["megabytes"].get<double>();
+    low = std::min(low, intensity), high = std::max(high, intensity);
+    points(chart, fmt::format("{} {}", row["precision"].get<std::string>(), row["role"].get<std::string>()), false)
+        .emplace_back(intensity, row["tflops"].get<double>());
+  }
+  for (const auto& [key, value] : report.items()) {
+    if (key.rfind("ceiling_tflops_", 0) != 0) continue;
+    const double ceiling = value, corner = 1e3 * ceiling / copy_rate;
+    auto& roof = points(chart, key.substr(15) + " roofline");
+    roof = {{low, low * copy_rate / 1e3}, {corner, ceiling}, {std::max(high, corner), ceiling}};
   }
   return svg_text(chart);
 }
