@@ -157,6 +157,64 @@ TEST_F(BenchmarkProgram, BothDoorsPrintTheRowsOfAConfiguration) {
   EXPECT_THAT(wrong.output, HasSubstr("trainer benchmark: --backend: gpu not in"));
 }
 
+TEST_F(BenchmarkProgram, ComparesWithThePeersThatRun) {
+  // A peer that is always a million times slower in one way and fails in another, and one that cannot start.
+  std::ofstream(folder_ / "torch_convnets.py") << R"(
+echo '{"program": "Torch of the test", "engines": {"fp32": ["eager", "graph", "max-autotune"]}}'
+while read -r request; do
+  case $request in
+    *graph*) echo '{"error": "no graphs here"}' ;;
+    *) echo '{"fprop_ms": {"median": 1e6}, "total_ms": {"median": 3e6}, "train_ms": {"median": 4e6}}' ;;
+  esac
+done)";
+  std::ofstream(folder_ / "jax_convnets.py") << "echo 'No module named jax' >&2\nexit 1\n";
+  const std::string svg = (folder_ / "chart.svg").string();
+  const auto table = rows("compare --net alexnet --batch 1 --runs 1 --python sh --plot " + svg + " --peers " +
+                          folder_.path().string());
+  ASSERT_EQ(table.size(), 1u);
+  const nlohmann::json& row = table.at("alexnet");
+  EXPECT_EQ(row["fprop_ms"]["runs"], 2) << "half before the peers, half after";
+  ASSERT_EQ(row["peers"].size(), 1u) << "max-autotune runs when asked for, graph failed";
+  EXPECT_EQ(row["peers"][0]["peer"], "torch eager");
+  const double own = row["total_ms"]["median"];
+  EXPECT_NEAR(row["best_peer"]["total_ms"]["ratio"].get<double>() * own, 3e6, 1);
+  EXPECT_THAT(ran_.output, HasSubstr("torch: Torch of the test"));
+  EXPECT_THAT(ran_.output, HasSubstr("jax: left out: No module named jax"));
+  EXPECT_THAT(ran_.output, HasSubstr("torch graph: no graphs here"));
+  EXPECT_THAT(ran_.output,
+              testing::ContainsRegex("alexnet +fp32 +1 +fprop.bprop +[0-9.]+ 3000000.000 +torch eager +[0-9.]+x"));
+  EXPECT_THAT(text_of(svg), HasSubstr("torch eager"));
+  const Ran nowhere = run_program("benchmark compare --backend cpu --peers /no/such/folder");
+  EXPECT_EQ(nowhere.code, 2);
+  EXPECT_THAT(nowhere.output, HasSubstr("torch_convnets.py is not there; name its folder with --peers"));
+}
+
+TEST_F(BenchmarkProgram, EveryTableHasItsRowsWithinTheirBounds) {
+  const struct {
+    std::string command;
+    std::size_t rows;
+  } kCases[] = {
+      {"gemm --size 7,9,5 --runs 1", 4},                              // nn, tn, nt, and alpha and beta
+      {"gemm --size 1,1,1 --runs 1 --precision fp16,bf16,ieee", 12},  //
+      {"layers --net alexnet --batch 1 --runs 1", 23},                // three roles of eight layers, but one
+      {"arrays --largest 3000 --runs 1", 9},                          //
+      {"data --seconds 0.01 --threads 2", 6},
+  };
+  for (const auto& [command, count] : kCases) {
+    const std::string json = (folder_ / "table.json").string(), csv = (folder_ / "table.csv").string();
+    const bool is_data = command.rfind("data", 0) == 0;
+    const Ran ran = run_program("benchmark " + command + (is_data ? "" : " --backend cpu --threads 2") + " --json " +
+                                json + " --csv " + csv);
+    ASSERT_EQ(ran.code, 0) << ran.output;
+    const auto rows = nlohmann::json::parse(text_of(json))["rows"];
+    EXPECT_EQ(rows.size(), count) << ran.output;
+    for (const auto& row : rows)
+      if (!is_data) EXPECT_LE(row["error"], row["bound"]) << row;
+    const std::string table = text_of(csv);
+    EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), static_cast<std::ptrdiff_t>(count + 1));
+  }
+}
+
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // those need terabytes of addresses
 TEST_F(BenchmarkProgram, TooLittleMemoryIsSaid) {
   const Ran ran = run_program("benchmark --help > /dev/null; ulimit -v 600000; " NIXIE_BINARY_DIR
