@@ -54,6 +54,7 @@ inline void to_json(nlohmann::json& json, const NetRow& row) {
           {"check", row.check},
           {"first_loss", row.first_loss},
           {"last_loss", row.last_loss}};
+  if (row.train_dynamic.runs > 0) json["train_dynamic_ms"] = row.train_dynamic;
 }
 
 inline void to_json(nlohmann::json& json, const ArrayRow& row) {

@@ -15,6 +15,11 @@ Shape with_batch(const Shape& sample, int batch) {
   return Shape(std::move(sizes));
 }
 
+OptimizerOptions with_scale(OptimizerOptions options, double scale) {
+  options.loss_scale.scale = scale;
+  return options;
+}
+
 Tensor noise(const Shape& shape, const char* purpose) { return uniform(shape, random_stream(kSeed, purpose)); }
 
 }  // namespace
@@ -39,15 +44,23 @@ NetWork::NetWork(Backend& backend, const Net& net, int batch, const PrecisionTra
     : backend_(backend),
       precision_(precision),
       loss_(net.loss),
-      model_(net.model, with_batch(net.sample, batch), kSeed),
-      optimizer_(model_.parameters(), net.training),
-      fprop_(backend,
-             [this](const Inputs& in) {
-               Pass pass;
-               return Outputs{{"output", cast(model_(in["images"], pass), precision_.data)}};
-             }),
-      total_(backend, [this](const Inputs& in) { return outputs_of(passes_of(model_, in["images"], in["gradient"])); }),
-      train_(backend, [this](const Inputs& in) { return train_body(in); }) {
+      model_(net.model, with_batch(net.sample, batch), kSeed, parameter_dtype(precision.policy)),
+      optimizer_(model_.parameters(), with_scale(net.training, precision.data == Dtype::f16 ? kLossScale : 1)),
+      fprop_(
+          backend,
+          [this](const Inputs& in) {
+            Pass pass;
+            return Outputs{{"output", cast(model_(in["images"], pass), precision_.data)}};
+          },
+          precision.policy),
+      total_(
+          backend, [this](const Inputs& in) { return outputs_of(passes_of(model_, in["images"], in["gradient"])); },
+          precision.policy),
+      train_(
+          backend, [this](const Inputs& in) { return train_body(in, optimizer_); }, precision.policy),
+      train_dynamic_(
+          backend, [this](const Inputs& in) { return train_body(in, *dynamic_); }, precision.policy) {
+  if (precision.data == Dtype::f16) dynamic_.emplace(model_.parameters(), with_scale(net.training, 0));
   const Tensor images = cast(noise(with_batch(net.sample, batch), "images"), precision.data);
   const Tensor gradient = cast(noise(with_batch(model_.output_shape(), batch), "gradient"), precision.data);
   const Tensor labels = cast(noise({batch}, "labels") * net.classes, Dtype::i32);
@@ -59,6 +72,7 @@ NetWork::NetWork(Backend& backend, const Net& net, int batch, const PrecisionTra
 Outputs NetWork::fprop() { return fprop_({{"images", data_.at("images")}}); }
 Outputs NetWork::total() { return total_(data_); }
 Outputs NetWork::train() { return train_(labelled_); }
+Outputs NetWork::train_dynamic() { return train_dynamic_(labelled_); }
 
 Outputs NetWork::outputs_of(const Passes& passes) const {
   Outputs outputs{{"output", cast(passes.output, precision_.data)}};
@@ -67,14 +81,10 @@ Outputs NetWork::outputs_of(const Passes& passes) const {
   return outputs;
 }
 
-Outputs NetWork::train_body(const Inputs& in) const {
+Outputs NetWork::train_body(const Inputs& in, const Optimizer& optimizer) const {
   Pass pass;
   const Tensor loss = loss_(model_(in["images"], pass), in["labels"]);
-  // Halves would lose small gradients: they are made larger on their way back, and as they were for the update.
-  const double scale = precision_.data == Dtype::f16 ? kLossScale : 1;
-  std::vector<Gradient> scaled = gradients(loss * scale, model_.parameters());
-  for (Gradient& gradient : scaled) gradient.value = gradient.value / scale;
-  optimizer_.update(scaled);
+  optimizer.update(gradients(optimizer.scaled(loss), model_.parameters()));
   return {{"loss", loss}};
 }
 

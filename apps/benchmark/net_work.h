@@ -28,8 +28,11 @@ class NetWork {
   /// The output and the gradients of all parameters (as `d.NAME`) for the random output gradient. The images' gradient
   /// is not computed.
   Outputs total();
-  /// One training step: forward, loss, backward, update. Gives `loss`.
+  /// One training step: forward, loss, backward, update; in f16 with a fixed loss scale. Gives `loss`.
   Outputs train();
+  /// The same with a dynamic loss scale, which f16 alone has a use for.
+  Outputs train_dynamic();
+  bool has_dynamic() const { return dynamic_.has_value(); }
 
   /// One of the contractions of `total`, computed by a graph that hands out operands and results.
   struct Probed {
@@ -44,14 +47,15 @@ class NetWork {
 
  private:
   Outputs outputs_of(const Passes& passes) const;
-  Outputs train_body(const Inputs& in) const;
+  Outputs train_body(const Inputs& in, const Optimizer& optimizer) const;
 
   Backend& backend_;
   PrecisionTraits precision_;
   AnyLoss loss_;
   Model model_;
   Optimizer optimizer_;
-  Step fprop_, total_, train_;
+  std::optional<Optimizer> dynamic_;
+  Step fprop_, total_, train_, train_dynamic_;
   std::map<std::string, Tensor> data_, labelled_;  // inputs of total, and of train
 };
 

@@ -89,11 +89,11 @@ std::vector<Net> conv_nets(bool nervana) {
   const Shape image{3, 224, 224};
   const OptimizerOptions training = sgd(5e-4, 1e-3);
   std::vector<Net> nets = {
-      {"alexnet", Alexnet{.dropout = 0}, image, 1000, 128, 16, CrossEntropy{}, training},
-      {"overfeat", Overfeat{.dropout = 0}, {3, 231, 231}, 1000, 128, 4, CrossEntropy{}, training},
-      {"vgg_a", Vgg<11>{.dropout = 0}, image, 1000, 64, 2, CrossEntropy{}, training},
+      {"alexnet", Alexnet{.dropout = 0}, image, 1000, 128, 8, CrossEntropy{}, training},
+      {"overfeat", Overfeat{.dropout = 0}, {3, 231, 231}, 1000, 128, 2, CrossEntropy{}, training},
+      {"vgg_a", Vgg<11>{.dropout = 0}, image, 1000, 64, 1, CrossEntropy{}, training},
       {"vgg_e", Vgg<19>{.dropout = 0}, image, 1000, 64, 1, CrossEntropy{}, training},
-      {"googlenet", Googlenet{.dropout = 0}, image, 1000, 128, 4, CrossEntropy{}, training},
+      {"googlenet", Googlenet{.dropout = 0}, image, 1000, 128, 2, CrossEntropy{}, training},
   };
   if (nervana)
     for (Net& net : nets) net.model = edited(net.model, make_nervanas);

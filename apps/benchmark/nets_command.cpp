@@ -22,7 +22,7 @@ std::string capitalized(std::string name) {
 
 /// Milliseconds of each piece of work, run by run.
 struct Times {
-  std::vector<double> fprop = {}, bprop = {}, total = {}, train = {};
+  std::vector<double> fprop = {}, bprop = {}, total = {}, train = {}, train_dynamic = {};
 };
 
 void add(std::vector<double>& times, const std::vector<double>& more) {
@@ -41,6 +41,9 @@ void time_passes(Backend& backend, NetWork& work, int runs, Times& times) {
 void time_training(Backend& backend, NetWork& work, int runs, Times& times) {
   warm_up(backend, [&] { work.train(); });
   add(times.train, time_in_turn(backend, {[&] { work.train(); }}, runs)[0]);
+  if (!work.has_dynamic()) return;
+  warm_up(backend, [&] { work.train_dynamic(); });
+  add(times.train_dynamic, time_in_turn(backend, {[&] { work.train_dynamic(); }}, runs)[0]);
 }
 
 void summarize_into(NetRow& row, const Times& times) {
@@ -48,6 +51,7 @@ void summarize_into(NetRow& row, const Times& times) {
   row.bprop = summarize(times.bprop);
   row.total = summarize(times.total);
   row.train = summarize(times.train);
+  if (!times.train_dynamic.empty()) row.train_dynamic = summarize(times.train_dynamic);
 }
 
 void check_training(const NetRow& row) {
@@ -79,6 +83,7 @@ std::vector<Net> wanted_nets(const NetsCommand& command) {
 
 std::vector<PrecisionTraits> wanted_precisions(const NetsCommand& command, const Backend& backend) {
   std::vector<std::string> names = command.precisions;
+  if (names.empty() && !command.config.empty()) names = {load_config(command.config, command.assignments).precision};
   if (names.empty())
     names = backend.name() == "cpu" ? std::vector<std::string>{"fp32"} : std::vector<std::string>{"fp16", "fp32"};
   std::vector<PrecisionTraits> precisions;
@@ -132,19 +137,20 @@ std::string nervana_text(const NetRow& row) {
 
 std::string nets_header() {
   return fmt::format(
-      "{:<10} {:<9} {:>5} | {:^27} | {:^27} | {:^27} | {:>7} {:>8} {:>6} | {:^27} | {:>9} {:>9} {:>9} {:>9}\n", "net",
-      "precision", "batch", "fprop ms (min - max)", "bprop ms (min - max)", "total ms (min - max)", "TFLOP/s",
-      "executed", "% peak", "training step ms", "err fprop", "err bprop", "err updat", "vs check");
+      "{:<10} {:<9} {:>5} | {:^27} | {:^27} | {:^27} | {:>7} {:>8} {:>6} | {:^27} {:>9} | {:>9} {:>9} {:>9} {:>9}\n",
+      "net", "precision", "batch", "fprop ms (min - max)", "bprop ms (min - max)", "total ms (min - max)", "TFLOP/s",
+      "executed", "% peak", "training step ms", "dynamic", "err fprop", "err bprop", "err updat", "vs check");
 }
 
 std::string nets_line(const NetRow& row) {
   const auto cell = [](const Timing& t) { return fmt::format("{:9.3f} ({:.3f} - {:.3f})", t.median, t.min, t.max); };
   return fmt::format(
-      "{:<10} {:<9} {:>5} | {:>27} | {:>27} | {:>27} | {:>7.2f} {:>8.2f} {:>6.1f} | {:>27} | {:>9.1e} {:>9.1e} "
+      "{:<10} {:<9} {:>5} | {:>27} | {:>27} | {:>27} | {:>7.2f} {:>8.2f} {:>6.1f} | {:>27} {:>9} | {:>9.1e} {:>9.1e} "
       "{:>9.1e} "
       "{:>9.1e}\n",
       row.net, row.precision, row.batch, cell(row.fprop), cell(row.bprop), cell(row.total), row.counted_tflops(),
-      row.executed_tflops(), 100 * row.executed_tflops() / row.ceiling_tflops, cell(row.train), row.check.fprop.error,
+      row.executed_tflops(), 100 * row.executed_tflops() / row.ceiling_tflops, cell(row.train),
+      row.train_dynamic.runs > 0 ? fmt::format("{:.3f}", row.train_dynamic.median) : "", row.check.fprop.error,
       row.check.input_grad.error, row.check.filter_grad.error, row.check.distance);
 }
 

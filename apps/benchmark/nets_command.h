@@ -11,7 +11,7 @@ namespace nixie::benchmark {
 
 struct NetsCommand {
   std::vector<std::string> nets = {};         ///< of conv_nets(); empty: alexnet, overfeat and vgg_a
-  std::vector<std::string> precisions = {};   ///< empty: fp16 and fp32 on a GPU, fp32 on a CPU
+  std::vector<std::string> precisions = {};   ///< empty: the configuration's, or fp16 and fp32 on a GPU, fp32 on a CPU
   std::filesystem::path config = {};          ///< this configuration's net in place of the list
   std::vector<std::string> assignments = {};  ///< of --set
   bool nervana = false;
@@ -28,6 +28,7 @@ struct NetRow {
   int batch = 0;
   std::int64_t parameters = 0;
   Timing fprop = {}, bprop = {}, total = {}, train = {};
+  Timing train_dynamic = {};  ///< with a dynamic loss scale; no runs where there is none
   FlopCount flop = {};
   double ceiling_tflops = 0;
   NetCheck check = {};
