@@ -16,19 +16,25 @@ constexpr std::int64_t kSamples = 64;
 
 Tensor noise(const Shape& shape, const char* purpose) { return uniform(shape, random_stream(1, purpose)) - 0.5; }
 
-double element(const Array& array, std::int64_t position) {
-  return visit_dtype(array.dtype(), [&](auto type) {
-    return static_cast<double>(convert<float>(array.data<decltype(type)>()[static_cast<std::size_t>(position)]));
-  });
+double element(const Array& floats, std::int64_t position) {
+  return static_cast<double>(floats.data<float>()[static_cast<std::size_t>(position)]);
 }
 
-/// The error of sampled elements against a function of their position.
-double sampled_error(const Array& result, const std::function<double(std::int64_t)>& expected) {
+Array host(const std::map<std::string, Tensor>& inputs, const char* name) {
+  return inputs.at(name).array().to(Dtype::f32);
+}
+
+/// The error of sampled elements against a function of their position. Only those leave the backend.
+double sampled_error(const Tensor& result, Backend& backend, const std::function<double(std::int64_t)>& expected) {
+  const std::vector<std::int64_t> positions = sampled_positions(result.shape().size(), kSamples);
+  const std::vector<std::int32_t> indices(positions.begin(), positions.end());
+  const Tensor at = Array::from<std::int32_t>(indices, {static_cast<std::int64_t>(indices.size())});
+  const Array found = evaluate(take(reshape(result, {-1}), at), backend).array().to(Dtype::f32);
   Deviation deviation;
-  for (const std::int64_t position : sampled_positions(result.size(), kSamples)) {
-    const double found = element(result, position);
-    deviation.is_finite = deviation.is_finite && std::isfinite(found);
-    deviation.add(found, expected(position));
+  for (std::size_t i = 0; i < positions.size(); ++i) {
+    const double value = element(found, static_cast<std::int64_t>(i));
+    deviation.is_finite = deviation.is_finite && std::isfinite(value);
+    deviation.add(value, expected(positions[i]));
   }
   return deviation.error();
 }
@@ -52,9 +58,9 @@ ArrayWork product(std::int64_t size) {
                 return Outputs{{"c", matmul(in["a"], in["b"])}};
               },
           .error =
-              [size](const Outputs& out, const auto& in) {
-                const Array a = in.at("a").array(), b = in.at("b").array();
-                return sampled_error(out.at("c").array(),
+              [size](const Outputs& out, const auto& in, Backend& backend) {
+                const Array a = host(in, "a"), b = host(in, "b");
+                return sampled_error(out.at("c"), backend,
                                      [&](std::int64_t p) { return dot(a, p / size, b, p % size); });
               },
           .bound = kFloatBound,
@@ -71,9 +77,9 @@ ArrayWork exponential(std::int64_t size) {
                 return Outputs{{"y", exp(in["x"])}};
               },
           .error =
-              [](const Outputs& out, const auto& in) {
-                const Array x = in.at("x").array();
-                return sampled_error(out.at("y").array(), [&](std::int64_t p) { return std::exp(element(x, p)); });
+              [](const Outputs& out, const auto& in, Backend& backend) {
+                const Array x = host(in, "x");
+                return sampled_error(out.at("y"), backend, [&](std::int64_t p) { return std::exp(element(x, p)); });
               },
           .bound = kFloatBound,
           .also_on_cpu = true};
@@ -96,8 +102,8 @@ ArrayWork boltzmann(std::int64_t outputs, std::int64_t inputs, std::int64_t batc
                 return Outputs{{"h", h}, {"sample", cast(draw < h, Dtype::f32)}};
               },
           .error =
-              [=](const Outputs& out, const auto& in) {
-                const Array w = in.at("w").array(), x = in.at("x").array(), b = in.at("b").array();
+              [=](const Outputs& out, const auto& in, Backend& backend) {
+                const Array w = host(in, "w"), x = host(in, "x"), b = host(in, "b");
                 const auto expected = [&](std::int64_t p) {
                   return 1 / (1 + std::exp(-(dot(w, p / batch, x, p % batch) + element(b, p / batch))));
                 };
@@ -110,41 +116,45 @@ ArrayWork boltzmann(std::int64_t outputs, std::int64_t inputs, std::int64_t batc
                 // A sample that is not one of h: six deviations of a sum of coins.
                 const double allowed = 3 * std::sqrt(static_cast<double>(h.size()));
                 if (std::abs(ones - mean) > allowed) return HUGE_VAL;
-                return sampled_error(h, expected);
+                return sampled_error(out.at("h"), backend, expected);
               },
           .bound = kFloatBound,
           .also_on_cpu = true};
 }
 
 ArrayWork fill(std::int64_t size) {
-  return {.name = "ones",
-          .elements = size,
-          .bytes = 4 * static_cast<double>(size),
-          .body =
-              [size](const Inputs&) {
-                return Outputs{{"x", ones({size})}};
-              },
-          .error = [](const Outputs& out,
-                      const auto&) { return sampled_error(out.at("x").array(), [](std::int64_t) { return 1.0; }); }};
+  return {
+      .name = "ones",
+      .elements = size,
+      .bytes = 4 * static_cast<double>(size),
+      .body =
+          [size](const Inputs&) {
+            return Outputs{{"x", ones({size})}};
+          },
+      .error = [](const Outputs& out, const auto&,
+                  Backend& backend) { return sampled_error(out.at("x"), backend, [](std::int64_t) { return 1.0; }); }};
 }
 
 /// In place: the runs make the numbers overflow, which costs no time; the checked run begins with ones.
 ArrayWork in_place(const std::string& name, std::int64_t size, const std::function<Tensor(Tensor)>& formula,
                    double expected) {
-  const Variable x("x", Array(Dtype::f32, {size}));
-  return {
-      .name = name,
-      .elements = size,
-      .bytes = 8 * static_cast<double>(size),
-      .state = {x},
-      .body =
-          [x, formula](const Inputs&) {
-            x.set(formula(x));
-            return Outputs{};
-          },
-      .error = [x, expected](const Outputs&,
-                             const auto&) { return sampled_error(x.array(), [&](std::int64_t) { return expected; }); },
-      .also_on_cpu = size <= 10'000'000};
+  const auto state = std::make_shared<VariableState>();
+  state->shape = {size};
+  state->init = [size] { return Array(Dtype::f32, {size}); };
+  const Variable x(state);
+  return {.name = name,
+          .elements = size,
+          .bytes = 8 * static_cast<double>(size),
+          .state = {x},
+          .body =
+              [x, formula](const Inputs&) {
+                x.set(formula(x));
+                return Outputs{};
+              },
+          .error = [x, expected](
+                       const Outputs&, const auto&,
+                       Backend& backend) { return sampled_error(x, backend, [&](std::int64_t) { return expected; }); },
+          .also_on_cpu = size <= 10'000'000};
 }
 
 Array column_mean_and_variance(const Array& x) {
@@ -176,9 +186,9 @@ ArrayWork statistics(std::int64_t rows, std::int64_t columns, bool normalizes) {
                 return Outputs{{"y", (x - mean(x, {0})) * rsqrt(variance(x, {0}) + kEpsilon)}};
               },
           .error =
-              [=](const Outputs& out, const auto& in) {
-                const Array x = in.at("x").array(), sums = column_mean_and_variance(x);
-                return sampled_error(out.at("y").array(), [&](std::int64_t p) {
+              [=](const Outputs& out, const auto& in, Backend& backend) {
+                const Array x = host(in, "x"), sums = column_mean_and_variance(x);
+                return sampled_error(out.at("y"), backend, [&](std::int64_t p) {
                   const auto column = static_cast<std::size_t>(p % columns);
                   const double mean = sums.data<double>()[column];
                   const double variance = sums.data<double>()[column + static_cast<std::size_t>(columns)];

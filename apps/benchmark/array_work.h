@@ -17,7 +17,8 @@ struct ArrayWork {
   std::vector<Variable> state = {};           ///< what the body changes
   Step::Body body = {};
   /// max|diff| / mean|ref| of one run's outputs (and state) against double, given the inputs in host memory.
-  std::function<double(const Outputs& outputs, const std::map<std::string, Tensor>& inputs)> error = {};
+  std::function<double(const Outputs& outputs, const std::map<std::string, Tensor>& inputs, Backend& backend)> error =
+      {};
   double bound = 0;
   bool also_on_cpu = false;  ///< quick enough to be timed there beside a GPU
 };

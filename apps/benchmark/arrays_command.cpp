@@ -42,7 +42,7 @@ ArrayRow time_array(const ArrayWork& work, Backend& backend, int runs) {
                .bytes = work.bytes,
                .flop = work.flop,
                .bound = work.bound};
-  row.error = work.error(step(inputs), inputs);
+  row.error = work.error(step(inputs), inputs, backend);
   if (!(row.error <= work.bound))
     fail(Fault::non_finite, "the result is wrong: max|diff| / mean|ref| is ", row.error, ", at most ", work.bound,
          " is right");

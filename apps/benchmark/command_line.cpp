@@ -12,6 +12,7 @@
 #include "apps/benchmark/layers_command.h"
 #include "apps/benchmark/nets.h"
 #include "apps/benchmark/nets_command.h"
+#include "apps/benchmark/scaling_command.h"
 #include "apps/benchmark/steps.h"
 #include "core/error.h"
 
@@ -146,6 +147,15 @@ void add_data(CLI::App& app, DataCommand& command, std::function<void()>& chosen
   data->callback([&] { chosen = [&] { run_data(command); }; });
 }
 
+void add_scaling(CLI::App& app, ScalingCommand& command, std::function<void()>& chosen) {
+  CLI::App* scaling = app.add_subcommand("scaling", "the cost of a net over its batch, depth and image size");
+  add_names(*scaling, "--precision", command.precisions, precision_names(), "fp16 on a GPU, fp32 on a CPU by default");
+  add_machine(*scaling, command);
+  scaling->add_option("--runs", command.runs, "timed runs, 10 by default")->check(CLI::Range(1, kMost));
+  add_files(*scaling, command);
+  scaling->callback([&] { chosen = [&] { run_scaling(command); }; });
+}
+
 /// Everything once, in its default size: three minutes on two cores.
 void add_all(CLI::App& app, std::function<void()>& chosen) {
   app.add_subcommand("all", "all of these once")->callback([&] {
@@ -156,6 +166,7 @@ void add_all(CLI::App& app, std::function<void()>& chosen) {
       run_gemm({});
       run_arrays({});
       run_data({});
+      run_scaling({});
     };
   });
 }
@@ -175,6 +186,7 @@ int run_program(const std::string& program, std::vector<std::string> arguments) 
   GemmCommand gemm;
   LayersCommand layers;
   DataCommand data;
+  ScalingCommand scaling;
   std::function<void()> chosen;
   CLI::App app("Times what nixie does and checks every result that it times.", program);
   app.footer("Options without a subcommand are those of `nets`; no arguments at all run `all`.");
@@ -184,6 +196,7 @@ int run_program(const std::string& program, std::vector<std::string> arguments) 
   add_gemm(app, gemm, chosen);
   add_layers(app, layers, chosen);
   add_data(app, data, chosen);
+  add_scaling(app, scaling, chosen);
   add_steps(app, steps, chosen);
   add_all(app, chosen);
   const bool asks_for_help = !arguments.empty() && (arguments[0] == "-h" || arguments[0] == "--help");

@@ -107,4 +107,15 @@ std::string layers_chart(const nlohmann::json& report) {
   return svg_text(chart);
 }
 
+std::string scaling_chart(const nlohmann::json& report) {
+  LineChart chart{.title = "Cost as a net grows",
+                  .subtitle = subtitle(report),
+                  .x_label = "times the smallest",
+                  .y_label = "fprop + bprop, ms"};
+  for (const auto& row : report["rows"])
+    points(chart, row["grows"].get<std::string>())
+        .emplace_back(row["factor"].get<double>(), row["total_ms"]["median"].get<double>());
+  return svg_text(chart);
+}
+
 }  // namespace nixie::benchmark

@@ -12,6 +12,8 @@ std::string nets_chart(const nlohmann::json& report);
 std::string compare_chart(const nlohmann::json& report);
 /// Bandwidth of the in-place workloads over the size of the array.
 std::string arrays_chart(const nlohmann::json& report);
+/// Time of fprop + bprop as batch, depth and image side grow.
+std::string scaling_chart(const nlohmann::json& report);
 /// Speed of the products over their size, a line per precision.
 std::string gemm_chart(const nlohmann::json& report);
 /// Every layer and role under the roofline: speed over FLOP per byte.
