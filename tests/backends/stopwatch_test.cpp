@@ -15,7 +15,7 @@ TEST(Stopwatch, GivesTheTimeBetweenMarksAndForgetsThem) {
   EXPECT_TRUE(stopwatch->intervals_ms().empty());
   stopwatch->mark();
   EXPECT_TRUE(stopwatch->intervals_ms().empty()) << "one mark, no interval";
-  stopwatch->mark();
+  for (int i = 0; i < 2; ++i) stopwatch->mark();
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   stopwatch->mark();
   const std::vector<double> intervals = stopwatch->intervals_ms();
