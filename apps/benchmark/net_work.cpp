@@ -45,7 +45,7 @@ NetWork::NetWork(Backend& backend, const Net& net, int batch, const PrecisionTra
       precision_(precision),
       loss_(net.loss),
       model_(net.model, with_batch(net.sample, batch), kSeed, parameter_dtype(precision.policy)),
-      optimizer_(model_.parameters(), with_scale(net.training, precision.data == Dtype::f16 ? kLossScale : 1)),
+      optimizer_(model_.parameters(), with_scale(net.training, precision.data == Dtype::f16 ? kLossScale : 1), net.run),
       fprop_(
           backend,
           [this](const Inputs& in) {
@@ -60,7 +60,7 @@ NetWork::NetWork(Backend& backend, const Net& net, int batch, const PrecisionTra
           backend, [this](const Inputs& in) { return train_body(in, optimizer_); }, precision.policy),
       train_dynamic_(
           backend, [this](const Inputs& in) { return train_body(in, *dynamic_); }, precision.policy) {
-  if (precision.data == Dtype::f16) dynamic_.emplace(model_.parameters(), with_scale(net.training, 0));
+  if (precision.data == Dtype::f16) dynamic_.emplace(model_.parameters(), with_scale(net.training, 0), net.run);
   const Tensor images = cast(noise(with_batch(net.sample, batch), "images"), precision.data);
   const Tensor gradient = cast(noise(with_batch(model_.output_shape(), batch), "gradient"), precision.data);
   const Tensor labels = cast(noise({batch}, "labels") * net.classes, Dtype::i32);

@@ -41,7 +41,13 @@ void for_each_layer(Tree& tree, const std::function<void(const std::string& kind
 }
 
 void set(Tree& fields, const std::string& key, const std::string& value) {
-  if (Tree* field = fields.find(key)) *field = Tree{.kind = Tree::Kind::scalar, .place = field->place, .text = value};
+  Tree* field = fields.find(key);
+  if (!field) return;
+  Tree scalar;
+  scalar.kind = Tree::Kind::scalar;
+  scalar.place = field->place;
+  scalar.text = value;
+  *field = scalar;
 }
 
 AnyModel edited(const AnyModel& model, const std::function<void(Tree& layers)>& edit) {
@@ -103,18 +109,22 @@ std::vector<Net> conv_nets(bool nervana) {
 Net config_net(const TrainConfig& config, const std::string& name) {
   const Splits data = config.data.open();
   const int batch = static_cast<int>(config.data.batch());
-  return {.name = name,
-          .model = edited(config.model, drop_dropout),
-          .sample = data.train->sample_shape(),
-          .classes = static_cast<int>(data.train->classes()),
-          .batch = batch,
-          .cpu_batch = batch,
-          .loss = config.loss,
-          .training = {.rule = config.optimizer,
-                       .schedule = config.schedule,
-                       .groups = config.parameter_groups,
-                       .clip_value = config.clip_value,
-                       .clip_norm = config.clip_norm}};
+  const std::int64_t steps_per_epoch = std::max<std::int64_t>(1, data.train->size() / batch);
+  const double epoch = static_cast<double>(steps_per_epoch);
+  return {
+      .name = name,
+      .model = edited(config.model, drop_dropout),
+      .sample = data.train->sample_shape(),
+      .classes = static_cast<int>(data.train->classes()),
+      .batch = batch,
+      .cpu_batch = batch,
+      .loss = config.loss,
+      .training = {.rule = config.optimizer,
+                   .schedule = config.schedule,
+                   .groups = config.parameter_groups,
+                   .clip_value = config.clip_value,
+                   .clip_norm = config.clip_norm},
+      .run = {.steps_per_epoch = epoch, .epochs = static_cast<double>(config.total_steps(steps_per_epoch)) / epoch}};
 }
 
 }  // namespace nixie::benchmark

@@ -18,6 +18,7 @@ struct Net {
   int cpu_batch;  ///< what a CPU gets through in seconds
   AnyLoss loss = CrossEntropy{};
   OptimizerOptions training = {};
+  RunLength run = {};  ///< what the schedule of the training goes by
 };
 
 /// apps/peers/torch_steps.py holds the same list.

@@ -118,7 +118,7 @@ TEST_F(BenchmarkProgram, BothDoorsPrintTheRowsOfAConfiguration) {
   std::ofstream(config)
       << "model: [{conv2d: {out: 8, kernel: 3}}, relu, {dropout: {rate: 0.5}}, flatten, {linear: {out: 10}}]\n"
          "data: {generated: {height: 12, width: 12, train: 64, test: 8, batch: 8}}\n"
-         "schedule: {constant: {rate: 0.001}}\nepochs: 1\nbackend: cpu\n";
+         "schedule: {cosine: {rate: 0.001}}\nepochs: 1\nbackend: cpu\n";
   const std::string csv = (folder_ / "table.csv").string(), svg = (folder_ / "chart.svg").string();
   const auto first = rows("nets --config " + config + " --runs 11 --csv " + csv + " --plot " + svg);
   ASSERT_EQ(first.size(), 1u);
