@@ -30,22 +30,6 @@ NIXIE_DEVICE u32 shared_address(const void* p) { return static_cast<u32>(__cvta_
 // barrier.
 NIXIE_DEVICE void fence_async_proxy() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
-NIXIE_DEVICE void named_barrier(u32 id, u32 threads) {
-  asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
-}
-
-// Four 8x8 matrices of 16-bit elements, each lane giving the address of one row of 16 bytes.
-NIXIE_DEVICE void store_matrix_x4(u32 address, u32 a, u32 b, u32 c, u32 d) {
-  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1,%2,%3,%4};" ::"r"(address), "r"(a), "r"(b), "r"(c),
-               "r"(d)
-               : "memory");
-}
-NIXIE_DEVICE void load_matrix_x4(u32 address, u32 (&v)[4]) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
-               : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3])
-               : "r"(address)
-               : "memory");
-}
 NIXIE_DEVICE void store_shared(u32 address, uint4 v) {
   asm volatile("st.shared.v4.b32 [%0], {%1,%2,%3,%4};" ::"r"(address), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
                : "memory");
@@ -110,9 +94,6 @@ struct Ring {
 
 // ---- tensor copies; one thread issues each ----
 
-// 64-bit policies of createpolicy.fractional: data read once, data read by every block.
-constexpr u64 kEvictFirst = 0x12F0000000000000ull, kEvictLast = 0x14F0000000000000ull;
-
 NIXIE_DEVICE void copy_box_2d(u32 to, const TensorMap* map, u32 bar, int x, int y) {
   asm volatile(
       "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3,%4}], [%2];" ::"r"(
@@ -148,24 +129,9 @@ NIXIE_DEVICE void copy_bulk(u32 to, const void* from, u32 bytes, u32 bar) {
                "l"(from), "r"(bytes), "r"(bar)
                : "memory");
 }
-NIXIE_DEVICE void store_box_2d(const TensorMap* map, u32 from, int x, int y) {
-  asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%2,%3}], [%1];" ::"l"(map), "r"(from),
-               "r"(x), "r"(y)
-               : "memory");
-}
-NIXIE_DEVICE void store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
-// Waits until at most kPending of this thread's stores still read shared memory.
-template <int kPending>
-NIXIE_DEVICE void store_wait_read() {
-  asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kPending) : "memory");
-}
-template <int kPending>
-NIXIE_DEVICE void store_wait() {
-  asm volatile("cp.async.bulk.wait_group %0;" ::"n"(kPending) : "memory");
-}
 NIXIE_DEVICE void prefetch_map(const TensorMap* map) { asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory"); }
 
-// ---- registers and programmatic launches ----
+// ---- registers ----
 
 template <int kRegisters>
 NIXIE_DEVICE void registers_down() {
@@ -174,17 +140,6 @@ NIXIE_DEVICE void registers_down() {
 template <int kRegisters>
 NIXIE_DEVICE void registers_up() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
-}
-// With the programmatic-launch attribute: wait for the kernel before, and let the one after start its prologue.
-NIXIE_DEVICE void wait_previous_kernel() {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
-}
-NIXIE_DEVICE void allow_next_kernel() {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-#endif
 }
 
 // ---- wgmma ----
