@@ -42,7 +42,8 @@ struct Stride4 {
     double least = std::numeric_limits<double>::max();
     for (int buffers : {3, 2})
       for (int rows = std::min(out_rows, 64); rows >= 1; --rows) {
-        std::int64_t band = round_up(std::int64_t{96} * (rows + tap_rows - 1) * pitch, 1024);
+        std::int64_t band =
+            round_up(std::int64_t{96} * (rows + tap_rows - 1) * pitch + 16 * (taps / tap_rows + 14), 1024);
         if (with_gradient) band += round_up(std::int64_t{128} * rows * pitch, 2048);
         const std::int64_t shared = 1024 + buffers * band + filter_bytes;
         if (shared > kSharedBytes) continue;

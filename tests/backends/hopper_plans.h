@@ -350,6 +350,7 @@ inline std::vector<Case> cases() {
 
   add("first_stride_4", 1, first_layer, {2, 3, 47, 47, 64, 11, 11, {4, 4}, {2, 2}}, First::forward);
   add("first_stride_4_k96", 2, first_layer, {3, 3, 51, 47, 96, 11, 9, {4, 4}, {0, 0}, {1, 1}, bf16}, First::trained);
+  add("first_stride_4_overfeat", 2, first_layer, {2, 3, 231, 231, 96, 11, 11, {4, 4}, {0, 0}}, First::trained);
   add("first_stride_4_wide", 2, first_layer, {1, 3, 31, 95, 32, 10, 12, {4, 4}, {2, 2}}, First::trained);
   add("first_3x3", 2, first_layer, {2, 3, 32, 32, 64, 3, 3, {1, 1}, {1, 1}}, First::trained);
   add("first_3x3_unpadded", 2, first_layer, {1, 3, 6, 5, 128, 3, 3, {1, 1}, {0, 0}, {1, 1}, bf16}, First::trained);

@@ -59,7 +59,7 @@ std::map<std::string, Tensor> batch(unsigned seed) {
   return {{"x", x}, {"labels", Array::from(labels, {16})}};
 }
 
-const Slot& slot_named(const Plan& plan, const std::string& name, int nth = 0) {
+Slot slot_named(const Plan& plan, const std::string& name, int nth = 0) {
   for (const Slot& slot : plan.slots)
     if (slot.name == name && nth-- == 0) return slot;
   fail(Fault::usage, "the plan has no slot ", name, "\n", to_string(plan));
@@ -83,7 +83,7 @@ TEST(Precision, ActivationsAreHalvesAndStateIsNot) {
     for (const char* name : {"w", "b", "gamma", "fc", "running", "momentum", "output"})
       EXPECT_EQ(slot_named(plan, name).dtype, Dtype::f32) << name;
     for (const char* name : {"w", "fc"}) {
-      const Slot& shadow = slot_named(plan, fmt::format("{} ({})", name, half));
+      const Slot shadow = slot_named(plan, fmt::format("{} ({})", name, half));
       EXPECT_EQ(shadow.dtype, half);
       EXPECT_TRUE(shadow.external);
     }
@@ -103,13 +103,16 @@ TEST(Precision, ActivationsAreHalvesAndStateIsNot) {
 }
 
 TEST(Precision, UpdatesOfMasterAndShadowAreOneKernel) {
-  Net net;
-  Step half(
-      cpu(), [&](const Inputs& in) { return net.step(in); }, PrecisionPolicy::fp16);
-  Step full(cpu(), [&](const Inputs& in) { return net.step(in); });
+  // Counted before a backend lowers the plan: it may split a product from its update.
+  const auto kernels = [](PrecisionPolicy precision) {
+    Net net;
+    const std::shared_ptr<Backend> backend = make_backend("cpu");
+    Step step(
+        *backend, [&](const Inputs& in) { return net.step(in); }, precision);
+    return step.plan(batch(1)).kernels.size();
+  };
   // The one kernel more makes the batch half.
-  EXPECT_EQ(half.plan(batch(1)).kernels.size(), full.plan(batch(1)).kernels.size() + 1)
-      << to_string(half.plan(batch(1))) << to_string(full.plan(batch(1)));
+  EXPECT_EQ(kernels(PrecisionPolicy::fp16), kernels(PrecisionPolicy::fp32) + 1);
 }
 
 TEST(Precision, OtherPoliciesAndTypesAreLeftAlone) {

@@ -28,7 +28,7 @@
 //   forward: w (const u16*), packed_weights (uint4*) and what conv_fprop_sm90.cuh says;
 //   gradient: parts float[blocks][ceil(K / 64)][kTaps * 48 + 8][64], dw [K][R][S][3] (void*), db float[K].
 // With TR = ceil(R / 4), TS = ceil(S / 4), kTaps = TR * TS, kPitch = Q + TS - 1, kBandBytes = 96 * (BAND + TR - 1) *
-// kPitch rounded up to 1024, kDyBytes = 128 * BAND * kPitch rounded up to 2048:
+// kPitch + 16 * (TS + 14) rounded up to 1024, kDyBytes = 128 * BAND * kPitch rounded up to 2048:
 // Kernel conv_s2d_pack(body): a thread per 16 bytes of packed [images][6][P + TR - 1][kPitch][8]; block 256.
 // Kernel conv_s2d_pack_weights(body): a thread per 16 bytes of packed_weights [kTaps * 6][K][8]; block 256.
 // Kernel conv_s2d(body): grid up to one block per multiprocessor, block 512, dynamic shared memory 1024 + BUFFERS *
@@ -50,7 +50,9 @@ constexpr int kP = CONV_P, kQ = CONV_Q;
 constexpr int kTapsR = (CONV_R + 3) / 4, kTapsS = (CONV_S + 3) / 4, kTaps = kTapsR * kTapsS;
 constexpr int kPitch = kQ + kTapsS - 1, kBand = CONV_BAND, kRows = kBand + kTapsR - 1,
               kBands = (kP + kBand - 1) / kBand;
-constexpr int kPlaneBytes = kRows * kPitch * 16, kBandBytes = (6 * kPlaneBytes + 1023) / 1024 * 1024;
+// The last product of a gradient reads past the last plane: zeros times dy's zeros, which what else lies there may not be.
+constexpr int kPlaneBytes = kRows * kPitch * 16,
+              kBandBytes = (6 * kPlaneBytes + (kTapsS + 14) * 16 + 1023) / 1024 * 1024;
 constexpr int kPackedRows = kP + kTapsR - 1, kConsumers = 3, kThreads = (kConsumers + 1) * 128, kBuffers = CONV_BUFFERS;
 
 // Value `value` (pixel value / 3, channel value % 3) of the pixel row `h` of a point, in bits; zero outside the image.
