@@ -142,8 +142,9 @@ class BlasWork final : public Work {
     cudaDeviceProp properties;
     CUDA_CHECK(cudaGetDevice(&device));
     CUDA_CHECK(cudaGetDeviceProperties(&properties, device));
-    std::string key = fmt::format("cuBLASLt {} {} {} x {} x {} x {}{}{}", cublas_lt().version(), properties.name,
-                                  p_.batches, p_.rows, p_.columns, p_.inner, p_.bias ? " bias" : "", p_.tf32 ? " tf32" : "");
+    std::string key =
+        fmt::format("cuBLASLt {} {} {} x {} x {} x {}{}{}", cublas_lt().version(), properties.name, p_.batches, p_.rows,
+                    p_.columns, p_.inner, p_.bias ? " bias" : "", p_.tf32 ? " tf32" : "");
     for (const auto* m : {&p_.a, &p_.b, &p_.d})
       key += fmt::format(" {}{} {} {} {}", m->dtype, m->transposed ? "T" : "", m->leading, m->batch_stride,
                          alignment_of(*m));

@@ -189,8 +189,7 @@ Tiling tiling_of(const Product& p, bool tensor_cores, bool wide_numbers) {
   // Where even so most of a device would stand idle, adding the parts takes less time than waiting for long ones.
   const std::int64_t steps = (p.k + chosen.k - 1) / chosen.k, tiles = std::max<std::int64_t>(chosen.tiles, 1);
   const std::int64_t most = std::max(most_splits(p, chosen), std::min(steps / 8, kSplitGroup * kSplitGroup / tiles));
-  chosen.splits =
-      static_cast<int>(std::clamp<std::int64_t>(kEnoughThreads / chosen.threads / tiles, 1, most));
+  chosen.splits = static_cast<int>(std::clamp<std::int64_t>(kEnoughThreads / chosen.threads / tiles, 1, most));
   return chosen;
 }
 

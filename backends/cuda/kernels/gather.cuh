@@ -1,5 +1,5 @@
-// Heads computed position by position: pooling, gather and scatter. Nothing here is atomic: every position looks up what
-// belongs to it, in a fixed order.
+// Heads computed position by position: pooling, gather and scatter. Nothing here is atomic: every position looks up
+// what belongs to it, in a fixed order.
 #pragma once
 
 #include "math.cuh"

@@ -3,7 +3,8 @@
 // Problem (operands.cuh) says where things are: row(group, m) and column(group, n) keep what does not depend on k;
 // find_a(row, k, index) and find_b(column, k, index) find one element, or say that it lies outside and reads 0;
 // finish(group, m, n, value) runs the rest of the kernel. A block computes a kTileM x kTileN tile, a thread kThreadM x
-// kThreadN of it. Where tiles are few, kSplits blocks share the sum over k and the last to arrive adds the parts in order.
+// kThreadN of it. Where tiles are few, kSplits blocks share the sum over k and the last to arrive adds the parts in
+// order.
 #pragma once
 
 #include "math.cuh"
@@ -86,7 +87,8 @@ __device__ bool add_parts(const Problem& problem, const Tile<Problem>& tile, T (
       for (int i = 0; i < count; ++i) parts[part * pitch + i * threads] = values[i];
     };
     keep(tile.split);
-    const int mine = tile.split / group, first = mine * group, members = splits - first < group ? splits - first : group;
+    const int mine = tile.split / group, first = mine * group,
+              members = splits - first < group ? splits - first : group;
     if (!arrives_last(arrived + mine, members)) return false;
     sum_parts(parts + first * pitch, members, pitch, threads, values);
     if constexpr (groups > 1) {
@@ -137,16 +139,16 @@ struct Feeder {
       const Index k = k0 + MoveA::k(i);
       Index index = 0;
       const bool inside = k < end && problem.find_a(rows[Problem::kAlongKA ? i : 0], k, index);
-      a[i] = inside ? read<Problem::kVectorA>(problem.first() + index)
-                    : filled<Problem::kVectorA>(typename Problem::A());
+      a[i] =
+          inside ? read<Problem::kVectorA>(problem.first() + index) : filled<Problem::kVectorA>(typename Problem::A());
     }
 #pragma unroll
     for (int i = 0; i < MoveB::count; ++i) {
       const Index k = k0 + MoveB::k(i);
       Index index = 0;
       const bool inside = k < end && problem.find_b(columns[Problem::kAlongKB ? i : 0], k, index);
-      b[i] = inside ? read<Problem::kVectorB>(problem.second() + index)
-                    : filled<Problem::kVectorB>(typename Problem::B());
+      b[i] =
+          inside ? read<Problem::kVectorB>(problem.second() + index) : filled<Problem::kVectorB>(typename Problem::B());
     }
   }
 };

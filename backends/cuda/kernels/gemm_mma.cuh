@@ -1,7 +1,7 @@
 // The same products on tensor cores by mma.sync: A and B both f16 or both bf16, sums in float. From sm_80 on.
 //
-// Warps stand kWarpsM x kWarpsN over the tile; each makes products of 16 x 8 x 16. An operand keeps in shared memory the
-// direction it has in memory, [line][k] or [k][line]; ldmatrix turns the second round.
+// Warps stand kWarpsM x kWarpsN over the tile; each makes products of 16 x 8 x 16. An operand keeps in shared memory
+// the direction it has in memory, [line][k] or [k][line]; ldmatrix turns the second round.
 #pragma once
 
 #include "gemm.cuh"
@@ -22,15 +22,17 @@ __device__ inline void load_matrices(u32 (&registers)[4], const void* row) {
 template <class T>
 __device__ inline void multiply_add_16x8x16(float* sum, const u32 (&a)[4], u32 b0, u32 b1) {
   if constexpr (kSame<T, f16>)
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-                 "{%0, %1, %2, %3};"
-                 : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%0, %1, %2, %3};"
+        : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
   else
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-                 "{%0, %1, %2, %3};"
-                 : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%0, %1, %2, %3};"
+        : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
 // A tile of one operand. The padding of 16 bytes keeps the rows of a matrix in different banks.

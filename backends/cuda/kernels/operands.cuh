@@ -12,7 +12,7 @@ struct ProblemBase {
   using Accumulate = typename Body::Accumulate;
   static constexpr int kTileM = Body::kTileM, kTileN = Body::kTileN, kTileK = Body::kTileK;
   static constexpr int kThreadM = Body::kThreadM, kThreadN = Body::kThreadN, kThreads = Body::kThreads;  // of gemm
-  static constexpr int kWarpsN = Body::kWarpsN;                                                           // of gemm_mma
+  static constexpr int kWarpsN = Body::kWarpsN;                                                          // of gemm_mma
   static constexpr int kSplits = Body::kSplits, kSplitGroup = Body::kSplitGroup;
   static constexpr bool kAlongKA = Body::kAlongKA, kAlongKB = Body::kAlongKB;
   static constexpr int kVectorA = Body::kVectorA, kVectorB = Body::kVectorB;
@@ -143,9 +143,9 @@ struct ConvBase : ProblemBase<Body> {
 template <class Body>
 struct ConvOutput : ConvBase<Body> {
   using Base = ConvBase<Body>;
-  using typename Base::Index;
   using Base::Base;
   using Base::body;
+  using typename Base::Index;
   static constexpr int spatial = Base::spatial;
   static constexpr Index kM = Body::kImages * Base::pixels(false), kN = Body::kFilters;
   static constexpr Index kK = static_cast<Index>(Body::kChannels) * Base::window_size();
@@ -201,9 +201,9 @@ struct ConvOutput : ConvBase<Body> {
 template <class Body>
 struct ConvInputGrad : ConvBase<Body> {
   using Base = ConvBase<Body>;
-  using typename Base::Index;
   using Base::Base;
   using Base::body;
+  using typename Base::Index;
   static constexpr int spatial = Base::spatial;
   static constexpr Index kM = Body::kImages * Base::pixels(true), kN = Body::kChannels;
   static constexpr Index kK = static_cast<Index>(Body::kFilters) * Base::window_size();
@@ -261,9 +261,9 @@ struct ConvInputGrad : ConvBase<Body> {
 template <class Body>
 struct ConvFilterGrad : ConvBase<Body> {
   using Base = ConvBase<Body>;
-  using typename Base::Index;
   using Base::Base;
   using Base::body;
+  using typename Base::Index;
   static constexpr int spatial = Base::spatial;
   static constexpr Index kM = Body::kFilters, kN = static_cast<Index>(Body::kChannels) * Base::window_size();
   static constexpr Index kK = Body::kImages * Base::pixels(false);

@@ -2,8 +2,8 @@
 //
 // A block is kKeptThreads x kReducedThreads threads: each row of threads shares kept positions and walks the reduced
 // ones together, then merges what it accumulated in a fixed order. Where kept positions are too few to fill the device,
-// kSplits blocks share them; the last of them to arrive merges the parts, again in a fixed order, and the full stage that
-// needs the result is a launch of its own, spread over the device. So results never depend on timing.
+// kSplits blocks share them; the last of them to arrive merges the parts, again in a fixed order, and the full stage
+// that needs the result is a launch of its own, spread over the device. So results never depend on timing.
 #pragma once
 
 #include "math.cuh"
@@ -317,6 +317,5 @@ __device__ void spread(const Body& body) {
     if (first + i * along < size) body.load(Stage<s>{}, team.kept, first + i * along, loads[i]);
 #pragma unroll
   for (int i = 0; i < unroll; ++i)
-    if (first + i * along < size)
-      body.run(Stage<s>{}, team.kept, first + i * along, fixed, loads[i], carried, none, 0);
+    if (first + i * along < size) body.run(Stage<s>{}, team.kept, first + i * along, fixed, loads[i], carried, none, 0);
 }
