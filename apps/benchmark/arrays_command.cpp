@@ -46,13 +46,8 @@ ArrayRow time_array(const ArrayWork& work, Backend& backend, int runs) {
   if (!(row.error <= work.bound))
     fail(Fault::non_finite, "the result is wrong: max|diff| / mean|ref| is ", row.error, ", at most ", work.bound,
          " is right");
-  constexpr double kLeastMs = 1;
-  const double once = time_work(
-                          backend, [&] { step(inputs); }, 1)
-                          .median;
-  const int inner = static_cast<int>(std::clamp(kLeastMs / std::max(once, 1e-6), 1.0, 100.0));
-  row.time = time_work(
-      backend, [&] { step(inputs); }, runs, inner);
+  row.time = time_for(
+      backend, [&] { step(inputs); }, runs);
   return row;
 }
 

@@ -1,8 +1,8 @@
 // The grid: nervanagpu's small, odd and large sizes, and the skinny products of linear layers.
 #include "apps/benchmark/gemm_command.h"
 
-#include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "apps/benchmark/facts.h"
 #include "apps/benchmark/json_rows.h"
@@ -94,12 +94,7 @@ GemmRow time_gemm(Backend& backend, const PrecisionTraits& precision, GemmRow ro
   if (!(row.error <= row.bound))
     fail(Fault::non_finite, "gemm ", row.m, " x ", row.n, " x ", row.k, " ", row.layout, " ", row.precision,
          " is wrong: max|diff| / mean|ref| is ", row.error, ", at most ", row.bound, " is right");
-  const double once = time_work(
-                          backend, [&] { step(inputs); }, 1, 1, 0.01)
-                          .median;
-  const int inner = static_cast<int>(std::clamp(0.3 / std::max(once, 1e-6), 1.0, 50.0));
-  row.time = time_work(
-      backend, [&] { step(inputs); }, runs, inner, 0.01);
+  row.time = time_for(backend, [&] { step(inputs); }, runs, {.least_ms = 0.3, .most = 50, .warm_seconds = 0.02});
   return row;
 }
 

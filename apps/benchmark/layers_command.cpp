@@ -80,12 +80,7 @@ LayerRow time_layer(Backend& backend, const Contraction& contraction, const Prec
   if (!(row.error <= row.bound))
     fail(Fault::non_finite, row.layer, " ", row.role, " is wrong: max|diff| / mean|ref| is ", row.error, ", at most ",
          row.bound, " is right for ", precision.name);
-  const double once = time_work(
-                          backend, [&] { step(inputs); }, 1, 1, 0.01)
-                          .median;
-  const int inner = static_cast<int>(std::clamp(0.5 / std::max(once, 1e-6), 1.0, 20.0));
-  row.time = time_work(
-      backend, [&] { step(inputs); }, runs, inner, 0.02);
+  row.time = time_for(backend, [&] { step(inputs); }, runs, {.least_ms = 0.5, .most = 20, .warm_seconds = 0.03});
   return row;
 }
 

@@ -44,8 +44,15 @@ std::vector<std::vector<double>> time_in_turn(Backend& backend, const std::vecto
   return times;
 }
 
-Timing time_work(Backend& backend, const std::function<void()>& work, int runs, int inner, double warm_seconds) {
-  warm_up(backend, work, warm_seconds);
+Timing time_work(Backend& backend, const std::function<void()>& work, int runs) {
+  warm_up(backend, work);
+  return summarize(time_in_turn(backend, {work}, runs)[0]);
+}
+
+Timing time_for(Backend& backend, const std::function<void()>& work, int runs, const Filling& filling) {
+  warm_up(backend, work, filling.warm_seconds);
+  const double once = std::max(time_in_turn(backend, {work}, 1)[0][0], 1e-6);
+  const int inner = static_cast<int>(std::clamp(filling.least_ms / once, 1.0, static_cast<double>(filling.most)));
   const auto piece = [&] {
     for (int i = 0; i < inner; ++i) work();
   };

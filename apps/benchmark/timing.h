@@ -26,9 +26,18 @@ void warm_up(Backend& backend, const std::function<void()>& work, double least_s
 std::vector<std::vector<double>> time_in_turn(Backend& backend, const std::vector<std::function<void()>>& work,
                                               int rounds);
 
-/// warm_up, then one piece of work timed: the usual way to one figure. `inner` runs make one measurement, and the
-/// result is per run: for work that is shorter than the clock is fine.
-Timing time_work(Backend& backend, const std::function<void()>& work, int runs, int inner = 1,
-                 double warm_seconds = 0.05);
+/// warm_up, then one piece of work timed: the usual way to one figure.
+Timing time_work(Backend& backend, const std::function<void()>& work, int runs);
+
+/// How short work is timed.
+struct Filling {
+  double least_ms = 1;         ///< what one measurement takes at least, so that the clock is fine enough
+  int most = 100;              ///< runs that make one measurement
+  double warm_seconds = 0.05;  ///< of warm_up
+};
+
+/// The same for work that may be shorter than the clock is fine: one measurement is as many runs as fill
+/// `filling.least_ms`, and the result is per run.
+Timing time_for(Backend& backend, const std::function<void()>& work, int runs, const Filling& filling = {});
 
 }  // namespace nixie::benchmark
