@@ -25,12 +25,13 @@ bool is_head(const Tensor& x) {
 }
 
 // What must stay f32: all that is computed from the last product (or pool, ...) on for an output, and from the last
-// product or reduction on for a Variable.
+// product or reduction on for a Variable. An output that sums samples is like a Variable, unless it is one number: a
+// bias's gradient adds up gradients of activations, which are halves; a loss does not.
 class Kept {
  public:
   explicit Kept(const Graph& graph) {
-    for (const Tensor& output : graph.outputs) reach(output, true);
-    for (const Trace::Set& set : graph.sets) reach(set.value, is_scalar(set.value));
+    for (const Tensor& output : graph.outputs) reach(output, false);
+    for (const Trace::Set& set : graph.sets) reach(set.value, true);
     // A product read only by what stays f32 has no reason to round; one that others read too does.
     std::unordered_set<const Node*> read_by_others;
     for (const Tensor& x : topological(graph))
@@ -42,10 +43,12 @@ class Kept {
   bool operator()(const Tensor& x) const { return kept_.count(x.id()) != 0; }
 
  private:
-  // Sums of losses and metrics are outputs in all but name.
-  static bool is_scalar(const Tensor& x) { return x.shape().size() == 1; }
+  static bool sums_samples(const Reduce& reduce) {
+    return std::find(reduce.axes.begin(), reduce.axes.end(), 0) != reduce.axes.end();
+  }
 
-  void reach(const Tensor& root, bool through_reductions) {
+  void reach(const Tensor& root, bool for_variable) {
+    const bool is_number = root.shape().size() == 1;  // of losses and metrics, also as a Variable
     std::vector<Tensor> stack{root};
     std::unordered_set<const Node*> visited;
     while (!stack.empty()) {
@@ -54,11 +57,13 @@ class Kept {
       if (!visited.insert(x.id()).second) continue;
       kept_.insert(x.id());
       if (is_head(x)) {
-        heads_.emplace(x.id(), false).first->second |= x.id() == root.id() || !through_reductions;
+        heads_.emplace(x.id(), false).first->second |= x.id() == root.id() || (for_variable && !is_number);
         continue;
       }
-      const bool sums = through_reductions && x.dtype() == Dtype::f32;  // a flag that all is finite sums nothing
-      if (std::holds_alternative<Reduce>(x.node().op) && !sums) continue;
+      if (const auto* reduce = std::get_if<Reduce>(&x.node().op)) {
+        const bool ends = !is_number && (for_variable || sums_samples(*reduce));
+        if (ends || x.dtype() != Dtype::f32) continue;  // a flag that all is finite sums nothing
+      }
       for (const Tensor& input : x.inputs()) stack.push_back(input);
     }
   }

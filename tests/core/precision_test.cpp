@@ -209,5 +209,27 @@ TEST(Precision, MapsOfHalvesStayWhereTheyFeedTheLoss) {
   }
 }
 
+// What a benchmark of gradients asks for: the same halves as a step that updates with them.
+TEST(Precision, GradientsAsOutputsLeaveActivationsHalves) {
+  Net net;
+  Step step(
+      cpu(),
+      [&](const Inputs& in) {
+        Outputs outputs;
+        for (const Gradient& g : gradients(net.loss(in["x"], in["labels"]), net.p))
+          outputs["d." + g.parameter.name()] = g.value;
+        return outputs;
+      },
+      PrecisionPolicy::fp16);
+  const Plan& plan = step.plan(batch(1));
+  for (const Slot& slot : plan.slots)
+    if (is_floating(slot.dtype) && !slot.external) {
+      const bool as_large_as_an_image = slot.shape.size() >= 16 * 8 * 4 * 4;
+      EXPECT_EQ(slot.dtype, as_large_as_an_image ? Dtype::f16 : slot.dtype) << slot.name << "\n" << to_string(plan);
+    }
+  const Outputs found = step(batch(1));
+  for (const auto& [name, gradient] : found) EXPECT_EQ(gradient.dtype(), Dtype::f32) << name;
+}
+
 }  // namespace
 }  // namespace nixie
