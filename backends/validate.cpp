@@ -32,6 +32,7 @@ struct Piece {
   bool rounds_operands = false;    // of products, to tf32, which the reference does not
   bool computes_in_float = false;  // whatever the type of the result
   std::unique_ptr<Executable> device, reference;
+  std::unique_ptr<Executable> magnitudes;  // made when a difference may be that of cancelled terms
 };
 
 bool multiplies_tf32(const Head& head) {
@@ -92,7 +93,35 @@ std::vector<Piece> cut(const Plan& plan) {
   return pieces;
 }
 
-// Of a sum's terms in another order, relative to the largest values of the result.
+// The plan with every sum a sum of absolute values. Terms that cancel leave roundings of their own size, however small
+// the sum: this says how large the terms are.
+Plan of_magnitudes(Plan plan) {
+  for (Kernel& kernel : plan.kernels)
+    for (Stage& stage : kernel.stages)
+      for (Reduction& reduction : stage.reductions) {
+        if (reduction.kind != ReduceKind::sum && reduction.kind != ReduceKind::mean) continue;
+        const Dtype type = stage.body[at(reduction.value)].type;
+        stage.body.push_back({.primitive = Primitive::abs, .type = type, .args = {reduction.value, -1, -1}});
+        reduction.value = static_cast<int>(stage.body.size()) - 1;
+      }
+  return plan;
+}
+
+// A plan whose groups run kernel by kernel; what a group keeps to itself gets a place.
+Plan ungrouped(Plan plan) {
+  plan.groups.clear();
+  plan_memory(plan);
+  return plan;
+}
+
+double largest_of(const std::vector<double>& values) {
+  double largest = 0;
+  for (double value : values)
+    if (std::isfinite(value)) largest = std::max(largest, std::abs(value));
+  return largest;
+}
+
+// Of a sum's terms in another order, relative to the largest values of the result, or of those terms.
 double tolerance(Dtype dtype, const Piece& piece) {
   switch (dtype) {
     case Dtype::f64:
@@ -117,22 +146,19 @@ Shape position(const Slot& slot, std::size_t place) {
   return Shape(std::move(indices));
 }
 
-void compare(const Slot& slot, const Array& found, const Array& expected, const Piece& piece,
-             const std::string& where) {
-  const std::vector<double> x = found.to_vector<double>(), y = expected.to_vector<double>();
-  double largest = 0;
-  for (double value : y)
-    if (std::isfinite(value)) largest = std::max(largest, std::abs(value));
+// Elements further apart than roundings of values as large as `scale` and their own; empty when there are none.
+std::string difference(const Slot& slot, const std::vector<double>& x, const std::vector<double>& y, double tolerance,
+                       double scale) {
   std::size_t wrong = 0, first = 0;
   for (std::size_t i = x.size(); i-- > 0;) {
     if (x[i] == y[i] || (std::isnan(x[i]) && std::isnan(y[i]))) continue;
-    if (std::abs(x[i] - y[i]) <= tolerance(slot.dtype, piece) * (std::abs(y[i]) + largest)) continue;
+    if (std::abs(x[i] - y[i]) <= tolerance * (std::abs(y[i]) + scale)) continue;
     ++wrong;
     first = i;
   }
-  if (wrong == 0) return;
-  fail(Fault::device, where, ": element ", position(slot, first), " of ", slot.name, " (", slot.dtype, " ", slot.shape,
-       ") is ", x[first], ", expected ", y[first], "; ", wrong, " of ", x.size(), " elements differ");
+  if (wrong == 0) return "";
+  return fmt::format("element {} of {} ({} {}) is {}, expected {}; {} of {} elements differ", position(slot, first),
+                     slot.name, slot.dtype, slot.shape, x[first], y[first], wrong, x.size());
 }
 
 class ValidatingExecutable final : public Executable {
@@ -142,10 +168,7 @@ class ValidatingExecutable final : public Executable {
     device_->compile(plan);  // all at once, in parallel where it can; the pieces then find their code in its cache
     for (Piece& piece : pieces_) {
       piece.device = device_->compile(piece.plan);
-      Plan apart = piece.plan;  // what a group keeps to itself needs a place here
-      apart.groups.clear();
-      plan_memory(apart);
-      piece.reference = reference_->compile(apart);
+      piece.reference = reference_->compile(ungrouped(piece.plan));
     }
     const std::shared_ptr<Buffer> arena = device_->allocate(plan_.arena_bytes);
     for (const Slot& slot : plan_.slots)
@@ -163,12 +186,11 @@ class ValidatingExecutable final : public Executable {
   void run_piece(std::size_t index, std::span<const double> scalars) {
     Piece& piece = pieces_[index];
     const std::string where = fmt::format("{}: kernel {} \"{}\"", device_->name(), index, piece.label);
-    std::vector<std::shared_ptr<Buffer>> bound, copies;
+    std::vector<std::shared_ptr<Buffer>> bound;
+    std::vector<Array> before;
     for (int slot : piece.plan.externals) {
       bound.push_back(buffers_[at(slot)]);
-      const Array before = read(*device_, *bound.back(), slot);
-      copies.push_back(reference_->allocate(before.size_bytes()));
-      reference_->upload(before.bytes(), *copies.back(), before.size_bytes());
+      before.push_back(read(*device_, *bound.back(), slot));
     }
     try {
       piece.device->run(bound, scalars);
@@ -176,13 +198,34 @@ class ValidatingExecutable final : public Executable {
     } catch (const Error& error) {
       fail(error.fault(), where, ": ", error.what());
     }
-    piece.reference->run(copies, scalars);
+    const std::vector<Array> expected = replay(*piece.reference, piece, before, scalars);
     for (std::size_t i = 0; i < bound.size(); ++i) {
       const int slot = piece.plan.externals[i];
       if (!std::count(piece.written.begin(), piece.written.end(), slot)) continue;
-      compare(plan_.slots[at(slot)], read(*device_, *bound[i], slot), read(*reference_, *copies[i], slot), piece,
-              where);
+      const auto x = read(*device_, *bound[i], slot).to_vector<double>(), y = expected[i].to_vector<double>();
+      const Slot& what = plan_.slots[at(slot)];
+      const double allowed = tolerance(what.dtype, piece);
+      if (difference(what, x, y, allowed, largest_of(y)).empty()) continue;
+      if (!piece.magnitudes) piece.magnitudes = reference_->compile(ungrouped(of_magnitudes(piece.plan)));
+      const Array terms = replay(*piece.magnitudes, piece, before, scalars)[i];
+      const std::string found = difference(what, x, y, allowed, largest_of(terms.to_vector<double>()));
+      if (!found.empty()) fail(Fault::device, where, ": ", found);
     }
+  }
+
+  // What stands in a piece's externals after it ran on the reference from `before`.
+  std::vector<Array> replay(Executable& executable, const Piece& piece, const std::vector<Array>& before,
+                            std::span<const double> scalars) {
+    std::vector<std::shared_ptr<Buffer>> copies;
+    for (const Array& array : before) {
+      copies.push_back(reference_->allocate(array.size_bytes()));
+      reference_->upload(array.bytes(), *copies.back(), array.size_bytes());
+    }
+    executable.run(copies, scalars);
+    std::vector<Array> after;
+    for (std::size_t i = 0; i < copies.size(); ++i)
+      after.push_back(read(*reference_, *copies[i], piece.plan.externals[i]));
+    return after;
   }
 
   Array read(Backend& from, Buffer& buffer, int slot) const {

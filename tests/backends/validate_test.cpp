@@ -111,6 +111,51 @@ TEST_P(Validation, SeesAnUpdateOfAVariableInPlace) {
   EXPECT_NE(found.find(" of weight (f32 [2, 3]) is "), std::string::npos) << found;
 }
 
+// A backend that takes every scalar of a plan for another, one larger, the next smaller.
+class OtherScalars final : public Backend {
+ public:
+  explicit OtherScalars(double relative) : relative_(relative) {}
+  std::string name() const override { return inner_->name(); }
+  std::shared_ptr<Buffer> allocate(std::int64_t size_bytes) override { return inner_->allocate(size_bytes); }
+  void upload(const void* from, Buffer& to, std::int64_t size_bytes) override { inner_->upload(from, to, size_bytes); }
+  void download(Buffer& from, void* to, std::int64_t size_bytes) override { inner_->download(from, to, size_bytes); }
+  void synchronize() override { inner_->synchronize(); }
+  std::unique_ptr<Executable> compile(const Plan& plan) override {
+    return std::make_unique<Runs>(inner_->compile(plan), relative_);
+  }
+
+ private:
+  struct Runs final : Executable {
+    Runs(std::unique_ptr<Executable> inner, double relative) : inner(std::move(inner)), relative(relative) {}
+    void run(std::span<const std::shared_ptr<Buffer>> externals, std::span<const double> scalars) override {
+      std::vector<double> other(scalars.begin(), scalars.end());
+      for (std::size_t i = 0; i < other.size(); ++i) other[i] *= 1 + (i % 2 ? -relative : relative);
+      inner->run(externals, other);
+    }
+    std::unique_ptr<Executable> inner;
+    double relative;
+  };
+  std::shared_ptr<Backend> inner_ = make_cpu_backend(1);
+  double relative_;
+};
+
+// 15 and -15 in turn add up to nothing: what is left are the roundings of either side.
+TEST(ValidationOfSums, MeasuresADifferenceByTheTermsThatCancel) {
+  std::vector<float> values(3 * 64);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = i % 2 ? 5 : -3;
+  const Tensor x = Array::from(values, {3, 64});
+  for (const auto& [relative, sound] : {std::pair(0x1p-22, true), std::pair(0x1p-7, false)}) {
+    const auto backend = make_validating_backend(std::make_shared<OtherScalars>(relative), make_cpu_backend(1));
+    std::string found;
+    try {
+      evaluate(sum(where(x > 0, x * 3, x * 5), {1}), *backend);
+    } catch (const Error& error) {
+      found = error.what();
+    }
+    EXPECT_EQ(found.empty(), sound) << found;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(On, Validation, testing::Values("cpu", "cuda"), [](const auto& name) { return name.param; });
 
 // A device that runs the first two kernels as a group and keeps what lies between them to itself.
