@@ -348,7 +348,7 @@ std::vector<BodyWriter::Accumulator> BodyWriter::accumulator_list(const Stage& s
     if (reduction.kind == ReduceKind::mean || reduction.kind == ReduceKind::m2) {
       const auto [known, added] = welford.emplace(reduction.value, members);
       list.push_back({added ? fmt::format("Moments<{}>", type) : "", std::string(to_string(reduction.kind)),
-                      known->second, 3 * size, size / 2});
+                      known->second, 3 * size, size / 2, size == 8});
       members += added;
     } else {
       const bool position = reduction.kind == ReduceKind::argmax || reduction.kind == ReduceKind::argmin;
@@ -364,11 +364,12 @@ std::vector<BodyWriter::Accumulator> BodyWriter::accumulator_list(const Stage& s
 BodyWriter::Accumulators BodyWriter::accumulators(const Stage& stage) const {
   Accumulators code;
   const std::vector<Accumulator> list = accumulator_list(stage);
+  const bool doubles = std::any_of(list.begin(), list.end(), [](const Accumulator& a) { return a.doubles; });
   for (std::size_t i = 0; i < list.size(); ++i) {
     if (!list[i].type.empty()) {
       code.members += fmt::format("    {} m{};\n", list[i].type, list[i].member);
       code.merge += fmt::format("      m{0}.merge(next.m{0});\n", list[i].member);
-      code.bytes += (list[i].bytes + 7) / 8 * 8;  // doubles among them are aligned
+      code.bytes += doubles ? (list[i].bytes + 7) / 8 * 8 : list[i].bytes;  // doubles are aligned
       code.words += list[i].words;
     }
     code.finish += fmt::format("    carried.c{} = accumulators.m{}.{};\n", stage.reductions[i].carried, list[i].member,

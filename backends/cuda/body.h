@@ -87,6 +87,7 @@ class BodyWriter {
     std::string type, result;
     int member;
     int bytes = 0, words = 0;
+    bool doubles = false;
   };
   std::vector<Accumulator> accumulator_list(const Stage& stage) const;
   int add_path(Strides strides);

@@ -10,7 +10,7 @@ namespace {
 // Results must not depend on the device, so neither may the shape of the work: two blocks on each of 128
 // multiprocessors.
 constexpr std::int64_t kEnoughBlocks = 256;
-constexpr int kSharedBytes = 40 * 1024;
+constexpr int kSharedBytes = 24 * 1024;  // half of what a block has: parts of other blocks meet in the rest
 
 struct Geometry {
   int kept_threads = 1, reduced_threads = 256;
@@ -168,18 +168,21 @@ KernelCode generate_reduce(const Plan& plan, const Kernel& kernel) {
   const int stages = static_cast<int>(kernel.stages.size());
   std::string members, unrolls;
   std::vector<int> unroll(kernel.stages.size());
-  int held = 0, carried = 0;  // words in the registers of a thread that reduces
+  int held = 0, loaded = 0, carried = 0;  // words in the registers of a thread that reduces
   for (int s = 0; s < stages; ++s) {
     Loads loads;
     members += stage_members(body, kernel, s, frames, loads);
     const std::size_t i = static_cast<std::size_t>(s);
     unroll[i] = unroll_of(loads.moving);
-    if (!kernel.stages[i].reductions.empty())
+    if (!kernel.stages[i].reductions.empty()) {
+      loaded = std::max(loaded, 4 * loads.moving * unroll[i]);
       held = std::max(held, lanes * (words + loads.fixed + carried) + 4 * loads.moving * unroll[i]);
+    }
     carried += static_cast<int>(kernel.stages[i].carries.size() + kernel.stages[i].reductions.size());
   }
   // A thousand threads on a multiprocessor hide memory's latency, where what each holds fits 64 registers.
   const int threads = columns && held <= 24 ? 512 : 256;
+  const bool ahead = columns && threads == 256 && held + loaded <= 48;  // loads of the next positions, too
   const std::int64_t kept_groups = body.groups(frames.kept, 0, walk.kept);
   const std::int64_t reduced_groups = body.groups(frames.full, walk.kept, walk.rank());
   const Geometry g = geometry(kept_groups, reduced_groups, columns, bytes * lanes, threads);
@@ -211,7 +214,7 @@ KernelCode generate_reduce(const Plan& plan, const Kernel& kernel) {
                       lanes, g.splits, pieces);
   text += fmt::format("  static constexpr int kKeptThreads = {}, kReducedThreads = {};\n", g.kept_threads,
                       g.reduced_threads);
-  text += fmt::format("  static constexpr bool kKeptFirst = {};\n", g.kept_first);
+  text += fmt::format("  static constexpr bool kKeptFirst = {}, kAhead = {};\n", g.kept_first, ahead);
   text += fmt::format("  static constexpr int unroll(int stage) {{ return {}1; }}\n", unrolls);
   text += list_of(kernel, "is_full", [](const Stage& stage) { return stage.full; });
   text += list_of(kernel, "reduces", [](const Stage& stage) { return !stage.reductions.empty(); });

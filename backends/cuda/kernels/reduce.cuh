@@ -176,6 +176,48 @@ __device__ void combine(const Team<Body, shares>& team, Accumulators (&mine)[lan
   }
 }
 
+// The merged result of all blocks' parts for every thread. Part after part lies there with a column for each lane of each
+// thread across. Where columns are many, a thread takes one of them and neighbouring parts, several on their way at
+// once; else it takes what falls to its place along, and all merge as in a block.
+template <class Body, class Accumulators, int lanes, int shares>
+__device__ void merge_parts(const Team<Body, shares>& team, const Accumulators* parts, Accumulators (&mine)[lanes]) {
+  constexpr int across = Body::kKeptThreads, along = Body::kReducedThreads;
+  constexpr int columns = lanes * across, threads = across * along;
+  if constexpr (columns >= 32 && columns <= threads && sizeof(Accumulators) * threads <= 20 * 1024) {
+    constexpr int chunks = threads / columns, length = (shares + chunks - 1) / chunks;
+    constexpr int room = 96 / sizeof(Accumulators), ahead = room < 1 ? 1 : room;
+    __shared__ u64 memory[(sizeof(Accumulators) * chunks * columns + 7) / 8];
+    Accumulators* shared = reinterpret_cast<Accumulators*>(memory);
+    const int column = threadIdx.x % columns, chunk = threadIdx.x / columns;
+    const int end = (chunk + 1) * length < shares ? (chunk + 1) * length : shares;
+    Accumulators all;
+    for (int first = chunk * length; first < end; first += ahead) {
+      Accumulators next[ahead];
+#pragma unroll
+      for (int i = 0; i < ahead; ++i)
+        if (first + i < end) next[i] = parts[static_cast<u64>(first + i) * columns + column];
+#pragma unroll
+      for (int i = 0; i < ahead; ++i) all.merge(next[i]);
+    }
+    shared[threadIdx.x] = all;
+    __syncthreads();
+#pragma unroll
+    for (int lane = 0; lane < lanes; ++lane) {
+      mine[lane] = shared[lane * across + team.x];
+      for (int other = 1; other < chunks; ++other) mine[lane].merge(shared[other * columns + lane * across + team.x]);
+    }
+    __syncthreads();
+  } else {
+#pragma unroll
+    for (int lane = 0; lane < lanes; ++lane) mine[lane] = Accumulators();
+    for (int share = team.y; share < shares; share += along)
+#pragma unroll
+      for (int lane = 0; lane < lanes; ++lane)
+        mine[lane].merge(parts[(static_cast<u64>(share) * lanes + lane) * across + team.x]);
+    combine(team, mine);
+  }
+}
+
 // Leaves this block's part in memory; the last block of the kept positions goes on with the merged result.
 template <class Body, class Accumulators, int lanes, int shares>
 __device__ bool finish_last(const Body& body, const Team<Body, shares>& team, Accumulators (&mine)[lanes]) {
@@ -193,20 +235,7 @@ __device__ bool finish_last(const Body& body, const Team<Body, shares>& team, Ac
   __syncthreads();
   if (!last) return false;
   __threadfence();
-#pragma unroll
-  for (int lane = 0; lane < lanes; ++lane) mine[lane] = Accumulators();
-  constexpr int ahead = lanes < 4 ? lanes : 4;  // on their way at once
-  for (int share = team.y; share < shares; share += along)
-#pragma unroll
-    for (int first = 0; first < lanes; first += ahead) {
-      const Accumulators* from = parts + ((static_cast<u64>(tile) * shares + share) * lanes + first) * across + team.x;
-      Accumulators next[ahead];
-#pragma unroll
-      for (int i = 0; i < ahead; ++i) next[i] = from[i * across];
-#pragma unroll
-      for (int i = 0; i < ahead; ++i) mine[first + i].merge(next[i]);
-    }
-  combine(team, mine);
+  merge_parts(team, parts + static_cast<u64>(tile) * shares * lanes * across, mine);
   if (threadIdx.x == 0) body.arrived[tile] = 0;  // ready for the next run
   return true;
 }
@@ -221,17 +250,31 @@ __device__ void run_full(const Body& body, const Team<Body, shares>& team, Carri
   if (!team.active) return;
   decltype(Body::fixed_of(Stage<s>{})) fixed;
   body.load(Stage<s>{}, team.kept, fixed);
-  int seen = 0;
-  for (Index first = static_cast<Index>(team.share) * Body::kReducedThreads + team.y; first < size;
-       first += step * unroll) {
-    decltype(Body::loads_of(Stage<s>{})) loads[unroll];
+  using Loads = decltype(Body::loads_of(Stage<s>{}));
+  const auto fetch = [&](Index first, Loads(&loads)[unroll]) {
 #pragma unroll
     for (int i = 0; i < unroll; ++i)
       if (first + i * step < size) body.load(Stage<s>{}, team.kept, first + i * step, loads[i]);
+  };
+  int seen = 0;
+  Loads loads[unroll];
+  Index first = static_cast<Index>(team.share) * Body::kReducedThreads + team.y;
+  fetch(first, loads);
+  while (first < size) {
+    const Index second = first + step * unroll;
+    Loads next[unroll];
+    if constexpr (Body::kAhead) fetch(second, next);  // on their way while the others are used
 #pragma unroll
     for (int i = 0; i < unroll; ++i)
       if (first + i * step < size)
         body.run(Stage<s>{}, team.kept, first + i * step, fixed, loads[i], carried, accumulators, ++seen);
+    first = second;
+    if constexpr (Body::kAhead) {
+#pragma unroll
+      for (int i = 0; i < unroll; ++i) loads[i] = next[i];
+    } else {
+      fetch(first, loads);
+    }
   }
 }
 
