@@ -100,7 +100,7 @@ dlpack::Managed* to_dlpack(const Tensor& value, Backend& backend, void* stream) 
   out->value = value;
   out->buffer = input->storage->on(backend);
   out->shape = value.shape().sizes();
-  out->strides = value.shape().row_major();
+  out->strides = input->storage->strides(backend);
   const MemoryPlace place = backend.memory_place();
   out->managed = {
       .version = {dlpack::kMajor, dlpack::kMinor},

@@ -61,8 +61,11 @@ KernelBuilder::KernelBuilder(const Graph& graph, const Layout& layout, Units& un
   for (const Tensor& x : topological(graph))
     if (const auto* constant = std::get_if<Constant>(&x.node().op); constant && !is_plain_number(constant->value))
       scalar_of_[x.id()] = scalars++;
-  for (const Tensor& output : graph.outputs)
-    claim(output, add_slot(output, output.shape().row_major(), true, "output"));
+  for (const Tensor& output : graph.outputs) {
+    const Shape& shape = output.shape();
+    const Strides strides = lies_as_variable(output) ? layout_.variable(shape) : shape.row_major();
+    claim(output, add_slot(output, strides, true, "output"));
+  }
   for (const Trace::Set& set : graph.sets) {
     const auto leaf = leaf_of.find(set.variable.get());
     const bool read = leaf != leaf_of.end();

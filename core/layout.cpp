@@ -5,6 +5,13 @@
 
 namespace nixie {
 
+bool lies_as_variable(const Tensor& output) {
+  if (std::holds_alternative<Map>(output.node().op) && output.inputs().size() == 1)
+    return lies_as_variable(output.inputs()[0]);
+  const auto* conv = std::get_if<Conv>(&output.node().op);
+  return conv && conv->role == ConvRole::filter_grad;
+}
+
 Layout choose_layout(const Graph& graph, const Target& target) {
   Layout layout(target);
   if (!target.channels_last) return layout;

@@ -26,7 +26,10 @@ class Layout {
   std::unordered_set<const Node*> channels_last_;
 };
 
-/// Picks the layouts a target wants. Inputs and outputs stay row-major.
+/// Whether an output is the gradient of a filter: it lies as a Variable of its shape does.
+bool lies_as_variable(const Tensor& output);
+
+/// Picks the layouts a target wants. Inputs stay row-major, and outputs but for those that lie as Variables.
 Layout choose_layout(const Graph& graph, const Target& target);
 
 }  // namespace nixie

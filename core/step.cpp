@@ -2,6 +2,7 @@
 #include "core/step.h"
 
 #include "core/fuse.h"
+#include "core/layout.h"
 #include "core/memory.h"
 #include "core/simplify.h"
 
@@ -31,7 +32,8 @@ class Results {
 
   const std::shared_ptr<Storage>& fresh(std::size_t i, Backend& backend) {
     if (!storage_[i] || storage_[i].use_count() > 1)
-      storage_[i] = std::make_shared<Storage>(values_[i].dtype(), values_[i].shape(), backend);
+      storage_[i] =
+          std::make_shared<Storage>(values_[i].dtype(), values_[i].shape(), backend, lies_as_variable(values_[i]));
     return storage_[i];
   }
   Tensor tensor(std::size_t i) const {
@@ -148,7 +150,7 @@ std::vector<Tensor> evaluate(const std::vector<Tensor>& values, Backend& backend
   if (!executable) executable = backend.compile(make_plan(graph, backend));
   std::vector<std::shared_ptr<Buffer>> externals;
   for (const Tensor& leaf : leaves) externals.push_back(stored_leaf(leaf)->on(backend));
-  Results results(values);
+  Results results(graph.outputs);
   for (std::size_t i = 0; i < values.size(); ++i) externals.push_back(results.fresh(i, backend)->on(backend));
   executable->run(externals, scalars_of(graph));
   std::vector<Tensor> stored;

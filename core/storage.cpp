@@ -30,8 +30,10 @@ Array swapped(const Array& array, bool back) {
 
 Storage::Storage(Array host) : dtype_(host.dtype()), shape_(host.shape()), host_(std::move(host)) {}
 
-Storage::Storage(Dtype dtype, Shape shape, Backend& backend)
-    : Storage(dtype, shape, backend, backend.allocate(shape.size() * size_of(dtype))) {}
+Storage::Storage(Dtype dtype, Shape shape, Backend& backend, bool as_variable)
+    : Storage(dtype, shape, backend, backend.allocate(shape.size() * size_of(dtype))) {
+  of_variable_ = as_variable;
+}
 
 Storage::Storage(Dtype dtype, Shape shape, Backend& backend, std::shared_ptr<Buffer> buffer)
     : dtype_(dtype),

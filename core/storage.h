@@ -16,14 +16,18 @@ class Storage {
   explicit Storage(Array host);
   /// What a Variable holds: it lies channels-last in the memory of a backend that wants it (Layout::variable).
   static std::shared_ptr<Storage> for_variable(Array host);
-  /// Uninitialised memory of a backend.
-  Storage(Dtype dtype, Shape shape, Backend& backend);
+  /// Uninitialised memory of a backend, perhaps as a Variable's.
+  Storage(Dtype dtype, Shape shape, Backend& backend, bool as_variable = false);
   /// Elements that are in a backend's memory already.
   Storage(Dtype dtype, Shape shape, Backend& backend, std::shared_ptr<Buffer> buffer);
 
   Dtype dtype() const { return dtype_; }
   const Shape& shape() const { return shape_; }
   bool of_variable() const { return of_variable_; }
+  /// How the elements lie in this backend's memory.
+  Strides strides(const Backend& backend) const {
+    return reordered(backend) ? shape_.channels_last() : shape_.row_major();
+  }
   /// The elements in host memory; waits for the backend where it holds the newest.
   Array read() const;
   /// Replaces the elements; the array's shape and type must match.

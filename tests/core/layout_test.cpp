@@ -96,5 +96,34 @@ TEST(Layout, ValuesAreTheSame) {
   expect_near(channels.m, rows.m);
 }
 
+// As outputs they are written as they are made, by whole lines; whoever reads them sees the logical order.
+TEST(Layout, GradientsOfFiltersAsOutputsLieAsTheFiltersDo) {
+  const auto gradient_of = [](Backend& backend, bool half) {
+    Variable w("w", filters(1));
+    Step step(backend, [&](const Inputs& in) {
+      const Tensor g = gradients(sum(square(conv(in["x"], w, {.pad = {1}}))), std::vector<Variable>{w})[0].value;
+      return Outputs{{"g", half ? cast(g, Dtype::f16) : g}};
+    });
+    const std::map<std::string, Tensor> inputs{{"x", random_array({2, 3, 6, 6}, -1, 1, 3).to(Dtype::f32)}};
+    const Tensor g = step(inputs).at("g");
+    for (const Slot& slot : step.plan(inputs).slots)
+      if (slot.name == "output") {
+        const Shape shape{4, 3, 3, 2};
+        EXPECT_EQ(slot.strides, backend.target().channels_last ? shape.channels_last() : shape.row_major());
+      }
+    Step other(backend, [&](const Inputs& in) { return Outputs{{"y", in["g"] * 1}}; });
+    EXPECT_EQ(other({{"g", g}}).at("y").to_vector<double>(), g.to_vector<double>());
+    EXPECT_EQ(evaluate(reshape(g, {72}) * 1, backend).to_vector<double>(), g.to_vector<double>());
+    return g.to_vector<double>();
+  };
+  for (bool half : {false, true}) {
+    ChannelsLast last;
+    const std::vector<double> rows = gradient_of(cpu(), half), channels = gradient_of(last, half);
+    ASSERT_EQ(rows.size(), channels.size());
+    for (std::size_t i = 0; i < rows.size(); ++i)
+      EXPECT_NEAR(rows[i], channels[i], (half ? 0x1p-9 : 1e-5) * std::max(1.0, std::abs(rows[i]))) << i;
+  }
+}
+
 }  // namespace
 }  // namespace nixie
