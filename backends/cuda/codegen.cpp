@@ -6,6 +6,7 @@
 
 #include "backends/cuda/first_layer.h"
 #include "backends/cuda/max_pool.h"
+#include "backends/cuda/outer_product.h"
 #include "backends/cuda/print.h"
 
 namespace nixie::cuda {
@@ -66,6 +67,7 @@ KernelCode generate(const Plan& plan, const Kernel& kernel, bool hopper) {
     if (const auto layer = as_first_layer(plan, kernel)) return generate_first_layer(plan, kernel, *layer);
     if (const auto conv = as_hopper_conv(plan, kernel)) return generate_hopper_conv(plan, kernel, *conv);
   }
+  if (const auto product = as_outer_product(plan, kernel)) return generate_outer_product(plan, kernel, *product);
   if (const auto pool = as_max_pool(plan, kernel)) return generate_max_pool(plan, kernel, *pool);
   if (!kernel.reduced.empty()) return generate_reduce(plan, kernel);
   const bool product =

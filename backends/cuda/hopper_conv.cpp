@@ -170,9 +170,7 @@ KernelCode generate_filter_grad(const Plan& plan, const Kernel& kernel, const Ho
   const std::int64_t pixels = std::int64_t{1} * conv.images * conv.p * conv.q, stages = ceil_div(pixels, 64);
   const int slice = slice_of(conv.channels);
   const std::int64_t columns = std::int64_t{1} * conv.r * conv.s * conv.channels;
-  // Few terms: memory is the limit, and a small tile leaves registers for loads on their way.
-  const bool streams = stages <= 8 && columns % 128 == 0;
-  const Tile tile = streams ? Tile{2, 1, 128, 3} : gradient_tile(conv.filters, columns, slice);
+  const Tile tile = gradient_tile(conv.filters, columns, slice);
   const int rows = static_cast<int>(ceil_div(conv.filters, tile.rows()));
   const WgradSchedule schedule =
       schedule_wgrad(rows, static_cast<int>(ceil_div(columns, tile.n)), static_cast<int>(stages), kMultiprocessors);
@@ -208,7 +206,6 @@ KernelCode generate_filter_grad(const Plan& plan, const Kernel& kernel, const Ho
                          {"CONV_MMA_M", tile.mma_m},
                          {"CONV_TILE_N", tile.n},
                          {"CONV_STAGES", tile.stages},
-                         {"CONV_AT_ONCE", streams ? 8 : 2},
                          {"CONV_ITEMS", items},
                          {"CONV_SPLITS", splits},
                          {"CONV_BIAS_GRAD", conv.bias_grad},
@@ -235,34 +232,6 @@ KernelCode generate_filter_grad(const Plan& plan, const Kernel& kernel, const Ho
                              .threads = tile.consumers * 128,
                              .blocks_y = tile.mma_m * tile.n / 8});
   return code;
-}
-
-// A^T B of 16-bit matrices whose result is worked on at once, as an update does: with few enough terms that blocks make
-// whole tiles, and so many tiles that all blocks have some.
-std::optional<HopperConv> matrix_filter_grad(const Plan& plan, const Kernel& kernel) {
-  if (!kernel.head || !std::holds_alternative<Matmul>(kernel.head->op) || kernel.domain.rank() != 2) return {};
-  const Operand &a = kernel.head->operands[0], &b = kernel.head->operands[1];
-  const Dtype dtype = dtype_of(plan, a.slot);
-  const std::int64_t rows = kernel.domain[0], columns = kernel.domain[1], terms = a.shape[1];
-  if ((dtype != Dtype::f16 && dtype != Dtype::bf16) || dtype_of(plan, b.slot) != dtype || kernel.loads.empty() ||
-      rows % 8 != 0 || columns % 64 != 0 || terms > 512 || rows * columns < std::int64_t{1} << 22 ||
-      rows * columns > std::numeric_limits<std::int32_t>::max() || a.strides != Strides{1, rows} ||
-      b.strides != Strides{columns, 1} || a.offset % 8 != 0 || b.offset % 8 != 0)
-    return {};
-  return HopperConv{.role = ConvRole::filter_grad,
-                    .images = static_cast<int>(terms),
-                    .channels = static_cast<int>(columns),
-                    .height = 1,
-                    .width = 1,
-                    .filters = static_cast<int>(rows),
-                    .r = 1,
-                    .s = 1,
-                    .p = 1,
-                    .q = 1,
-                    .stride = {1, 1},
-                    .pad = {0, 0},
-                    .dilation = {1, 1},
-                    .dtype = dtype};
 }
 
 }  // namespace
@@ -341,7 +310,6 @@ std::optional<HopperConv> hopper_conv_sizes(const Plan& plan, const Kernel& kern
 }
 
 std::optional<HopperConv> as_hopper_conv(const Plan& plan, const Kernel& kernel) {
-  if (const auto product = matrix_filter_grad(plan, kernel)) return product;
   const std::optional<HopperConv> conv = hopper_conv_sizes(plan, kernel);
   if (!conv) return {};
   for (const Operand& operand : kernel.head->operands)

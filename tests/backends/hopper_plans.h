@@ -347,6 +347,12 @@ inline std::vector<Case> cases() {
 
   all.push_back({"matrix_update", 1, [] { return matrix_update("matrix_update", 100, 2112, 2056, Dtype::f16); }});
   all.push_back({"matrix_update_bf16", 1, [] { return matrix_update("matrix_update", 64, 4096, 1024, Dtype::bf16); }});
+  all.push_back(
+      {"matrix_update_300_terms", 1, [] { return matrix_update("matrix_update", 300, 136, 2056, Dtype::f16); }});
+  all.push_back(
+      {"matrix_update_3_terms", 1, [] { return matrix_update("matrix_update", 3, 1032, 1000, Dtype::bf16); }});
+  all.push_back(
+      {"matrix_update_falls_back", 0, [] { return matrix_update("matrix_update", 600, 1024, 512, Dtype::f16); }});
 
   add("first_stride_4", 1, first_layer, {2, 3, 47, 47, 64, 11, 11, {4, 4}, {2, 2}}, First::forward);
   add("first_stride_4_k96", 2, first_layer, {3, 3, 51, 47, 96, 11, 9, {4, 4}, {0, 0}, {1, 1}, bf16}, First::trained);

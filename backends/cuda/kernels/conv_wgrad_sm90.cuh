@@ -24,7 +24,6 @@
 //   CONV_TILE_N                    a multiple of CONV_SLICE: 64, 96, 128, 160, 192, 256; at most 8 slices
 //   CONV_STAGES                    ring depth
 //   CONV_ITEMS CONV_SPLITS         how many there are in the schedule
-//   CONV_AT_ONCE                   quads of sums whose loads are on their way together: a divisor of TILE_N / 8
 //   CONV_BIAS_GRAD NIXIE_BF16    0 or 1
 // Body, defined before this file, takes the sums: void load(int position, int channel, Loads&) const and
 //   void run(int position, int channel, const Loads&, const float (&sum)[2]) const, where position counts filters and
@@ -120,7 +119,7 @@ NIXIE_DEVICE void run_body(const Body& body, const float4 (&v)[kCount], const It
 }
 
 NIXIE_DEVICE void finish(const Body& body, const Sums& sums, const Item& item, float* bias_parts, int thread) {
-  constexpr int kAtOnce = CONV_AT_ONCE;
+  constexpr int kAtOnce = 2;  // quads of sums whose loads are on their way together
   float4* parts =
       reinterpret_cast<float4*>(body.parts) + static_cast<u64>(item.slot) * kQuads * kConsumers * 128 + thread;
 #pragma unroll

@@ -51,6 +51,20 @@ NIXIE_DEVICE float4 load_shared(u32 address) {
   return v;
 }
 
+// 16 bytes from memory to shared memory behind the thread's back, or zeros. From sm_80 on.
+NIXIE_DEVICE void copy_piece(u32 to, const void* from, bool there) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(there ? 16 : 0) : "memory");
+}
+NIXIE_DEVICE void copies_wait() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+
+// Four 8x8 matrices of 16-bit values, turned round: lane l names row l % 8 of matrix l / 8.
+NIXIE_DEVICE void load_transposed(u32 (&registers)[4], u32 row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(registers[0]), "=r"(registers[1]), "=r"(registers[2]), "=r"(registers[3])
+               : "r"(row)
+               : "memory");
+}
+
 // ---- mbarriers ----
 
 NIXIE_DEVICE void barrier_init(u32 bar, u32 arrivals) {

@@ -1,0 +1,110 @@
+// A sum of few outer products, worked on at once: out[row, column] = Body of sum over terms of a[term, row] * b[term,
+// column]. That is the weight gradient of a linear layer (terms: the batch, at most some hundreds), and Body is
+// usually the update of the weights: the gradient is never written.
+//
+// Layout   a [TERMS][ROWS], b [TERMS][COLUMNS], 16-bit, rows of 16-byte pieces. A block makes 64 x 128 sums: warps
+//          stand 2 x 4 over the tile, each with 32 x 32 sums by mma.sync. From sm_80 on.
+// Order    memory is all that counts: an update moves 18 bytes a weight for 2 * TERMS operations. A block asks for its
+//          operands, then for all that Body reads of its 32 weights a thread, and multiplies while that is on its
+//          way; two blocks a multiprocessor keep 128 KB asked for.
+// Result   the sums pass through shared memory, where the operands lay, so that a warp reads and writes 128 neighbours
+//          of a row: 16 bytes a lane of f32.
+// Limits   ROWS and COLUMNS multiples of 8.
+//
+// Compile-time, all required: OUTER_ROWS, OUTER_COLUMNS, OUTER_TERMS; NIXIE_BF16 0 or 1.
+// Body, defined before this file: const u16 *a, *b; void load(int row, int column, Loads&) const and void run(int row,
+// int column, const Loads&, const float (&sum)[4]) const for 4 neighbouring columns.
+// Kernel outer_product(body): grid tiles, columns first; block 256; dynamic shared memory 192 * 2 bytes
+// for each of min(TERMS rounded up to 16, 128) terms, at least 64 * 132 * 4.
+#pragma once
+#include "ptx.cuh"
+
+constexpr int kRows = OUTER_ROWS, kColumns = OUTER_COLUMNS, kTerms = OUTER_TERMS;
+constexpr int kTileM = 64, kTileN = 128, kThreads = 256;
+constexpr int kChunk = kTerms > 128 ? 128 : (kTerms + 15) / 16 * 16;  // terms that lie in shared memory together
+constexpr int kBytesA = kTileM * 2, kBytesB = kTileN * 2;             // of a term
+constexpr int kPitch = kTileN + 4;                                    // floats of a row of sums
+constexpr int kGroups = kTileM * kTileN / 4 / kThreads;               // of four neighbours, per thread
+
+// Pieces of 16 bytes trade places with the term, so that 8 terms of one piece lie in different banks.
+template <int kBytes>
+NIXIE_DEVICE u32 piece(u32 base, int term, int index) {
+  return base + term * kBytes + ((index ^ term % 8) << 4);
+}
+
+// Terms [first, first + kChunk) of one operand into shared memory; zeros past the last term and past the extent.
+template <int kBytes, int kExtent>
+NIXIE_DEVICE void fetch(u32 base, const u16* from, int origin, int first) {
+  constexpr int kPieces = kBytes / 16;
+#pragma unroll 4
+  for (int i = threadIdx.x; i < kChunk * kPieces; i += kThreads) {
+    const int term = i / kPieces, index = i % kPieces, at = origin + index * 8;
+    const bool there = (kTerms % kChunk == 0 || first + term < kTerms) && (kExtent * 2 % kBytes == 0 || at < kExtent);
+    copy_piece(piece<kBytes>(base, term, index), there ? from + static_cast<u64>(first + term) * kExtent + at : from,
+               there);
+  }
+}
+
+// The products of one chunk: warp (wm, wn) adds to its 32 x 32 sums.
+NIXIE_DEVICE void multiply(float (&sums)[2][4][4], u32 a, u32 b, int wm, int wn) {
+  const int lane = threadIdx.x % 32, low = lane % 8, middle = lane / 8 % 2, high = lane / 16;
+#pragma unroll 1  // registers are Body's
+  for (int k = 0; k < kChunk; k += 16) {
+    u32 x[2][4], y[2][4];
+#pragma unroll
+    for (int i = 0; i < 2; i++) load_transposed(x[i], piece<kBytesA>(a, k + high * 8 + low, wm * 4 + i * 2 + middle));
+#pragma unroll
+    for (int j = 0; j < 2; j++) load_transposed(y[j], piece<kBytesB>(b, k + middle * 8 + low, wn * 4 + j * 2 + high));
+#pragma unroll
+    for (int i = 0; i < 2; i++)
+#pragma unroll
+      for (int j = 0; j < 4; j++) mma(sums[i][j], x[i], y[j / 2][j % 2 * 2], y[j / 2][j % 2 * 2 + 1]);
+  }
+}
+
+// Sums that are kept from chunk to chunk leave registers for one block only.
+extern "C" __global__ void __launch_bounds__(kThreads, kTerms > kChunk ? 1 : 2)
+    outer_product(const __grid_constant__ Body body) {
+  extern __shared__ uint4 dynamic[];
+  const u32 a = shared_address(dynamic), b = a + kChunk * kBytesA;
+  constexpr int kTilesN = (kColumns + kTileN - 1) / kTileN;
+  const int row = blockIdx.x / kTilesN * kTileM, column = blockIdx.x % kTilesN * kTileN;
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, wm = warp / 4, wn = warp % 4;
+  // What this thread works on: rows warp, warp + 8, ..., four columns of each.
+  const int mine = column + lane * 4;
+  auto inside = [&](int i) {
+    return (kRows % kTileM == 0 || row + warp + i * 8 < kRows) && (kColumns % kTileN == 0 || mine < kColumns);
+  };
+
+  Body::Loads loads[kGroups];
+  float sums[2][4][4] = {};
+#pragma unroll 1
+  for (int first = 0; first < kTerms; first += kChunk) {
+    if (first > 0) __syncthreads();  // all are done with the chunk before
+    fetch<kBytesA, kRows>(a, body.a, row, first);
+    fetch<kBytesB, kColumns>(b, body.b, column, first);
+    if (first + kChunk >= kTerms)
+#pragma unroll
+      for (int i = 0; i < kGroups; i++)
+        if (inside(i)) body.load(row + warp + i * 8, mine, loads[i]);
+    copies_wait();
+    __syncthreads();
+    multiply(sums, a, b, wm, wn);
+  }
+  __syncthreads();
+#pragma unroll
+  for (int i = 0; i < 2; i++)
+#pragma unroll
+    for (int j = 0; j < 4; j++)
+#pragma unroll
+      for (int half = 0; half < 2; half++)
+        store_shared(a + ((wm * 32 + i * 16 + half * 8 + lane / 4) * kPitch + wn * 32 + j * 8 + lane % 4 * 2) * 4,
+                     make_float2(sums[i][j][half * 2], sums[i][j][half * 2 + 1]));
+  __syncthreads();
+#pragma unroll
+  for (int i = 0; i < kGroups; i++) {
+    const float4 v = load_shared(a + ((warp + i * 8) * kPitch + lane * 4) * 4);
+    const float sum[4] = {v.x, v.y, v.z, v.w};
+    if (inside(i)) body.run(row + warp + i * 8, mine, loads[i], sum);
+  }
+}
