@@ -17,10 +17,12 @@ namespace nixie {
 
 class CudaPlansBackend final : public Backend {
  public:
-  explicit CudaPlansBackend(std::string architecture = "sm_90a") : architecture_(std::move(architecture)) {}
+  /// `joins`: kernels that only CUDA can run are made too; plans are then for looking at.
+  explicit CudaPlansBackend(std::string architecture = "sm_90a", bool joins = false)
+      : architecture_(std::move(architecture)), joins_(joins) {}
   std::string name() const override { return "cpu"; }
-  Target target() const override { return {.channels_last = true}; }
-  void lower(Plan& plan) override { cuda::lower(plan); }
+  Target target() const override { return {.channels_last = true, .overlaps = true}; }
+  void lower(Plan& plan) override { cuda::lower(plan, is_hopper(), joins_); }
   std::shared_ptr<Buffer> allocate(std::int64_t size_bytes) override { return cpu_->allocate(size_bytes); }
   void upload(const void* from, Buffer& to, std::int64_t size_bytes) override { cpu_->upload(from, to, size_bytes); }
   void download(Buffer& from, void* to, std::int64_t size_bytes) override { cpu_->download(from, to, size_bytes); }
@@ -32,15 +34,18 @@ class CudaPlansBackend final : public Backend {
   }
 
   /// The distinct programs of a lowered plan, and the label of one of their kernels.
-  static std::map<std::string, std::string> sources(const Plan& plan) {
+  std::map<std::string, std::string> sources(const Plan& plan) const {
     std::map<std::string, std::string> found;
     for (const Kernel& kernel : plan.kernels)
-      if (!cuda::as_blas(plan, kernel)) found.emplace(cuda::generate(plan, kernel).source, kernel.label);
+      if (!cuda::as_blas(plan, kernel)) found.emplace(cuda::generate(plan, kernel, is_hopper()).source, kernel.label);
     return found;
   }
 
  private:
+  bool is_hopper() const { return architecture_ == "sm_90a"; }
+
   std::string architecture_;
+  bool joins_;
   std::shared_ptr<Backend> cpu_ = make_cpu_backend(2);
 };
 

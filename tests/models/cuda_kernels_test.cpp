@@ -29,7 +29,7 @@ Shape input_of(const AnyModel& net) {
 using Programs = std::map<std::string, std::string>;
 
 void add_programs(Programs& programs, const AnyModel& net, const Policies& policies, const std::string& architecture) {
-  CudaPlansBackend backend(architecture);
+  CudaPlansBackend backend(architecture, true);
   const Shape input = input_of(net);
   for (PrecisionPolicy policy : policies) {
     const Model model(net, input, 0, policy == PrecisionPolicy::fp16_pure ? Dtype::f16 : Dtype::f32);
@@ -42,7 +42,7 @@ void add_programs(Programs& programs, const AnyModel& net, const Policies& polic
     const Tensor loss = CrossEntropy{}(model(images, pass), labels);
     optimizer.update(gradients(loss, model.parameters().trainable()));
     const Graph graph = apply_precision(simplify({.outputs = {loss}, .sets = trace.sets()}), policy);
-    for (const auto& [text, label] : CudaPlansBackend::sources(make_plan(graph, backend)))
+    for (const auto& [text, label] : backend.sources(make_plan(graph, backend)))
       programs.emplace(text, fmt::format("{} {} {}: {}", architecture, net.kind(), to_string(policy), label));
   }
 }
