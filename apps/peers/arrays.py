@@ -26,111 +26,95 @@ def workloads(largest):
         size *= 10
 
 
-def torch_pieces(kind, *sizes):
-    """Name and function of each way to do it."""
-    import torch
-    torch.backends.cuda.matmul.allow_tf32 = False
-    rand = lambda *shape, dtype=torch.float32: torch.rand(*shape, device="cuda").sub_(0.5).to(dtype)
-    if kind == "matmul":
-        a, b = rand(sizes[0], sizes[0]), rand(sizes[0], sizes[0])
-        c = torch.empty_like(a)
-        return [("torch", lambda: torch.mm(a, b, out=c))]
-    if kind == "exp":
-        x = rand(sizes[0])
-        y = torch.empty_like(x)
-        return [("torch", lambda: torch.exp(x, out=y))]
-    if kind == "boltzmann":
-        m, k, n = sizes
-        w, x, b = rand(m, k), rand(k, n), rand(m, 1)
-
-        def layer():
-            h = torch.sigmoid(w @ x + b)
-            return h, (torch.rand_like(h) < h).float()
-        return [("torch", layer), ("torch compile", torch.compile(layer))]
-    if kind in ("variance", "batch norm"):
-        x = rand(*sizes, dtype=torch.float16)
-
-        def statistics():
-            wide = x.float()
-            mean = wide.mean(0)
-            variance = (wide - mean).square().mean(0)
-            return variance.half() if kind == "variance" else ((wide - mean) * torch.rsqrt(variance + 1e-3)).half()
-        return [("torch", statistics), ("torch compile", torch.compile(statistics))]
-    x = torch.ones(sizes[0], device="cuda")
-    if kind == "ones":
-        return [("torch", lambda: x.fill_(1))]
-    if kind == "scale":
-        return [("torch", lambda: x.mul_(5))]
-
-    def chain():
-        x.mul_(5)
-        x.mul_(x)
-        x.add_(x)
-    return [("torch", chain), ("torch compile", torch.compile(chain))]
-
-
-def cupy_pieces(kind, *sizes):
-    import cupy
-    rand = lambda *shape: cupy.random.rand(*shape, dtype=cupy.float32) - cupy.float32(0.5)
-    if kind == "matmul":
-        a, b = rand(sizes[0], sizes[0]), rand(sizes[0], sizes[0])
-        return [("cupy", lambda: cupy.matmul(a, b))]
-    if kind == "exp":
-        x = rand(sizes[0])
-        y = cupy.empty_like(x)
-        return [("cupy", lambda: cupy.exp(x, out=y))]
-    if kind == "boltzmann":
-        m, k, n = sizes
-        w, x, b = rand(m, k), rand(k, n), rand(m, 1)
-
-        def layer():
-            h = 1 / (1 + cupy.exp(-(w @ x + b)))
-            return h, (cupy.random.rand(*h.shape, dtype=cupy.float32) < h).astype(cupy.float32)
-        return [("cupy", layer)]
-    if kind in ("variance", "batch norm"):
-        x = rand(*sizes).astype(cupy.float16)
-
-        def statistics():
-            wide = x.astype(cupy.float32)
-            mean = wide.mean(0)
-            variance = cupy.square(wide - mean).mean(0)
-            return (variance if kind == "variance" else (wide - mean) / cupy.sqrt(variance + 1e-3)).astype(cupy.float16)
-        return [("cupy", statistics)]
-    x = cupy.ones(sizes[0], dtype=cupy.float32)
-    if kind == "ones":
-        return [("cupy", lambda: x.fill(1))]
-    if kind == "scale":
-        return [("cupy", lambda: cupy.multiply(x, cupy.float32(5), out=x))]
-    fused = cupy.ElementwiseKernel("float32 x", "float32 y", "float a = x * 5; y = a * a * 2", "fused_chain")
-
-    def chain():
-        cupy.multiply(x, cupy.float32(5), out=x)
-        cupy.multiply(x, x, out=x)
-        cupy.add(x, x, out=x)
-    return [("cupy", chain), ("cupy kernel by hand", lambda: fused(x, x))]
-
-
-def time_piece(library, piece, runs):
-    if library == "torch":
+class Torch:
+    def __init__(self, device="cuda"):
         import torch
-        event, synchronize = lambda: torch.cuda.Event(enable_timing=True), torch.cuda.synchronize
-        between = lambda a, b: a.elapsed_time(b)
-    else:
-        import cupy
-        event, synchronize = cupy.cuda.Event, cupy.cuda.Device().synchronize
-        between = cupy.cuda.get_elapsed_time
+        torch.backends.cuda.matmul.allow_tf32 = False
+        self.torch, self.device = torch, device
+        self.synchronize = torch.cuda.synchronize
+        self.event = lambda: torch.cuda.Event(enable_timing=True)
+        self.milliseconds = lambda a, b: a.elapsed_time(b)
+        self.single, self.half = torch.Tensor.float, torch.Tensor.half
+        self.matmul, self.exp, self.sigmoid, self.rsqrt = torch.mm, torch.exp, torch.sigmoid, torch.rsqrt
+        self.fill = torch.Tensor.fill_
 
+    def uniform(self, *shape):
+        return self.torch.rand(*shape, device=self.device)
+
+    def other_ways(self, kind, work):
+        """Of work that several kernels do."""
+        return [] if kind in ("matmul", "exp", "ones", "scale") else [("torch compile", self.torch.compile(work))]
+
+
+class Cupy:
+    def __init__(self):
+        import cupy
+        self.cupy = cupy
+        self.synchronize = cupy.cuda.Device().synchronize
+        self.event, self.milliseconds = cupy.cuda.Event, cupy.cuda.get_elapsed_time
+        self.single, self.half = (lambda x: x.astype(cupy.float32)), (lambda x: x.astype(cupy.float16))
+        self.matmul, self.exp = cupy.matmul, cupy.exp
+        self.sigmoid, self.rsqrt = (lambda x: 1 / (1 + cupy.exp(-x))), (lambda x: 1 / cupy.sqrt(x))
+        self.fill = lambda x, value: x.fill(value)
+
+    def uniform(self, *shape):
+        return self.cupy.random.rand(*shape, dtype=self.cupy.float32)
+
+    def other_ways(self, kind, work):
+        if kind != "chain":
+            return []
+        fused = self.cupy.ElementwiseKernel("float32 x", "float32 y", "float a = x * 5; y = a * a * 2", "fused_chain")
+        return [("cupy kernel by hand", lambda x: fused(x, x))]
+
+
+def work_of(library, kind, sizes):
+    """The function that is timed, and what it is called with."""
+    noise = lambda *shape: library.uniform(*shape) - 0.5
+    if kind == "matmul":
+        a, b, c = (noise(sizes[0], sizes[0]) for _ in range(3))
+        return lambda a, b, c: library.matmul(a, b, out=c), (a, b, c)
+    if kind == "exp":
+        return lambda x, y: library.exp(x, out=y), (noise(sizes[0]), noise(sizes[0]))
+    if kind == "boltzmann":
+        m, k, n = sizes
+
+        def layer(w, x, b):
+            h = library.sigmoid(w @ x + b)
+            return h, library.single(library.uniform(*h.shape) < h)
+        return layer, (noise(m, k), noise(k, n), noise(m, 1))
+    if kind in ("variance", "batch norm"):
+        def statistics(x):
+            wide = library.single(x)
+            away = wide - wide.mean(0)
+            variance = (away * away).mean(0)
+            return library.half(variance if kind == "variance" else away * library.rsqrt(variance + 1e-3))
+        return statistics, (library.half(noise(*sizes)),)
+    x = noise(sizes[0])
+    if kind == "ones":
+        return lambda x: library.fill(x, 1), (x,)
+
+    def scale(x):
+        x *= 5
+
+    def chain(x):
+        x *= 5
+        x *= x
+        x += x
+    return scale if kind == "scale" else chain, (x,)
+
+
+def time_work(library, work, operands, runs):
     def measure(inner):
-        a, b = event(), event()
+        a, b = library.event(), library.event()
         a.record()
         for _ in range(inner):
-            piece()
+            work(*operands)
         b.record()
-        synchronize()
-        return between(a, b) / inner
+        library.synchronize()
+        return library.milliseconds(a, b) / inner
     for _ in range(5):
-        piece()
-    synchronize()
+        work(*operands)
+    library.synchronize()
     inner = max(1, min(100, math.ceil(1 / max(measure(3), 1e-3))))
     return summary([measure(inner) for _ in range(runs)])
 
@@ -142,17 +126,19 @@ def main():
     parser.add_argument("--json", help="a file to write to as well")
     options = parser.parse_args()
     rows = []
-    for library, pieces in (("torch", torch_pieces), ("cupy", cupy_pieces)):
+    for name, open_library in (("torch", Torch), ("cupy", Cupy)):
         try:
-            __import__(library)
+            library = open_library()
         except ImportError as error:
-            print(f"{library} is left out: {error}")
+            print(f"{name} is left out: {error}")
             continue
-        for name, (kind, *sizes), elements in workloads(options.largest):
-            for way, piece in pieces(kind, *sizes):
-                rows.append(dict(workload=name, elements=elements, peer=way, ms=time_piece(library, piece, options.runs)))
-                print(f"{name:44s} {elements:>11} {way:20s} {rows[-1]['ms']['median']:10.4f} ms", flush=True)
-            del piece
+        for workload, (kind, *sizes), elements in workloads(options.largest):
+            work, operands = work_of(library, kind, sizes)
+            for way, function in [(name, work), *library.other_ways(kind, work)]:
+                ms = time_work(library, function, operands, options.runs)
+                rows.append(dict(workload=workload, elements=elements, peer=way, ms=ms))
+                print(f"{workload:44s} {elements:>11} {way:20s} {ms['median']:10.4f} ms", flush=True)
+            del operands
     if options.json:
         with open(options.json, "w") as file:
             json.dump(dict(command="arrays", rows=rows), file, indent=2)
