@@ -34,9 +34,7 @@ class Problems {
   /// Adds a line made of the parts, each printed as fmt prints it.
   template <class... Parts>
   void add(const Place& place, const Parts&... parts) {
-    std::string line;
-    (fmt::format_to(std::back_inserter(line), "{}", parts), ...);
-    lines_.push_back({place, std::move(line)});
+    lines_.push_back({place, line_of(parts...)});
   }
   /// Adds `PATH is VALUE, expected WHAT`; the path is that of the open Scopes.
   void add_unexpected(const Tree& tree, const std::string& expected);

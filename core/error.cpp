@@ -42,4 +42,10 @@ std::string Scope::prefix() {
 
 void fail_line(Fault fault, std::string line) { throw Error(fault, Scope::prefix() + line); }
 
+std::string line_of_parts(std::size_t count, fmt::format_args parts) {
+  std::string format;
+  for (std::size_t i = 0; i < count; ++i) format += "{}";
+  return fmt::vformat(format, parts);
+}
+
 }  // namespace nixie

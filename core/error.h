@@ -51,12 +51,19 @@ class Scope {
 /// Throws Error with the open scopes in front of the line.
 [[noreturn]] void fail_line(Fault fault, std::string line);
 
-/// Throws Error made of the parts, each printed as fmt prints it.
+/// `count` parts one after the other. Not a template: fmt's code for every kind of part is large.
+std::string line_of_parts(std::size_t count, fmt::format_args parts);
+
+/// The parts one after the other, each as fmt prints it.
+template <class... Parts>
+std::string line_of(const Parts&... parts) {
+  return line_of_parts(sizeof...(parts), fmt::make_format_args(parts...));
+}
+
+/// Throws Error made of the parts.
 template <class... Parts>
 [[noreturn]] void fail(Fault fault, const Parts&... parts) {
-  std::string line;
-  (fmt::format_to(std::back_inserter(line), "{}", parts), ...);
-  fail_line(fault, std::move(line));
+  fail_line(fault, line_of(parts...));
 }
 
 /// Throws a usage Error made of the parts unless the condition holds.
