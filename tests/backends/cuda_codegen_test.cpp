@@ -45,7 +45,8 @@ TEST_P(CudaCodegen, ProductsPoolingAndGatherCompile) {
   for (Dtype dtype : {Dtype::f32, Dtype::f16}) expect_compiles(sources_of(cuda_plans::all_lookups(dtype)), GetParam());
 }
 
-INSTANTIATE_TEST_SUITE_P(Architectures, CudaCodegen, testing::Values("sm_80", "sm_90a", "sm_100"));
+INSTANTIATE_TEST_SUITE_P(Hopper, CudaCodegen, testing::Values("sm_90a"));
+INSTANTIATE_TEST_SUITE_P(LongOthers, CudaCodegen, testing::Values("sm_80", "sm_100"));
 
 std::string source_of(const cuda_plans::Draft& draft) { return generate(draft.plan, draft.plan.kernels[0]).source; }
 

@@ -73,14 +73,22 @@ TEST(CudaModelKernels, EveryNetInHalvesForHopper) {
   expect_compiles(programs_of_all({PrecisionPolicy::fp16}, "sm_90a"), "sm_90a");
 }
 
-TEST(CudaModelKernels, AlexnetAndResnet18UnderEveryPolicyForAmpereAndBlackwell) {
-  for (const char* architecture : {"sm_80", "sm_100"}) {
-    Programs programs;
-    add_programs(programs, Alexnet{}, kAllPolicies, architecture);
-    add_programs(programs, Resnet<18>{}, kAllPolicies, architecture);
-    expect_compiles(programs, architecture);
-  }
+class CudaModelKernelsFor : public testing::TestWithParam<const char*> {};
+
+TEST_P(CudaModelKernelsFor, AlexnetUnderEveryPolicy) {
+  Programs programs;
+  add_programs(programs, Alexnet{}, kAllPolicies, GetParam());
+  expect_compiles(programs, GetParam());
 }
+
+TEST_P(CudaModelKernelsFor, Resnet18UnderEveryPolicy) {
+  Programs programs;
+  add_programs(programs, Resnet<18>{}, kAllPolicies, GetParam());
+  expect_compiles(programs, GetParam());
+}
+
+INSTANTIATE_TEST_SUITE_P(AmpereAndBlackwell, CudaModelKernelsFor, testing::Values("sm_80", "sm_100"),
+                         [](const auto& architecture) { return architecture.param; });
 
 TEST(CudaModelKernels, LongEveryNetUnderEveryPolicyOnEveryArchitecture) {
   for (const char* architecture : {"sm_80", "sm_90a", "sm_100"})
