@@ -39,7 +39,7 @@ TrainConfig read_config(const Tree& tree) {
   read(tree, config, problems);
   for (const char* key : {"model", "data"}) check_present(tree, key, problems);
   check_word(tree, "backend", config.backend, {"auto", "cpu", "cuda", "null"}, problems);
-  check_word(tree, "precision", config.precision, {"ieee", "fp32", "tf32", "fp16", "bf16", "fp16_pure"}, problems);
+  check_word(tree, "precision", config.precision, precision_names(), problems);
   if (!tree.find("epochs") && !tree.find("steps"))
     problems.add(tree.place, "the length of the run is missing, expected epochs or steps");
   else if (problems.empty() && config.epochs == 0 && config.steps == 0)

@@ -167,6 +167,8 @@ Graph with_tf32(const Graph& graph) {
 
 std::string_view to_string(PrecisionPolicy precision) { return kNames[static_cast<std::size_t>(precision)]; }
 
+std::vector<std::string> precision_names() { return {kNames.begin(), kNames.end()}; }
+
 PrecisionPolicy precision_named(std::string_view name) {
   const auto found = std::find(kNames.begin(), kNames.end(), name);
   check(found != kNames.end(), "precision is \"", name, "\", expected one of ",

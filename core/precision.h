@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/dtype.h"
 
@@ -20,6 +22,7 @@ enum class PrecisionPolicy : std::uint8_t {
 };
 
 std::string_view to_string(PrecisionPolicy precision);
+std::vector<std::string> precision_names();
 /// The policy of that name; throws with the names there are on any other word.
 PrecisionPolicy precision_named(std::string_view name);
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "core/step.h"
 
@@ -17,8 +16,7 @@ struct PrecisionTraits {
   double element_bound;       ///< largest max|diff| / mean|ref| of single elements: nervanagpu's, where it has one
 };
 
-std::vector<std::string> precision_names();
-/// Throws a usage Error for an unknown name.
+/// Throws a usage Error for an unknown name (core/precision.h).
 PrecisionTraits precision_named(const std::string& name);
 
 }  // namespace nixie::benchmark
