@@ -3,9 +3,6 @@
 #ifdef NIXIE_WITH_CUDA
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <cstring>
-#include <random>
 #include <set>
 
 #include "backends/cpu/backend.h"
@@ -13,8 +10,7 @@
 #include "backends/cuda/hopper_conv.h"
 #include "backends/cuda/jit.h"
 #include "backends/cuda/lowering.h"
-#include "core/array.h"
-#include "core/memory.h"
+#include "tests/backends/draft_runner.h"
 #include "tests/backends/hopper_plans.h"
 
 namespace nixie {
@@ -35,70 +31,17 @@ Draft in_doubles(Draft draft) {
   return draft;
 }
 
-// What a slot holds before the run. Values are multiples of a quarter, so that halves hold them, small sums of products
-// of them too, and equal maxima are equal in every precision.
-Array initial(const Slot& slot, bool poisoned, unsigned seed) {
-  Array array(slot.dtype, slot.shape);
-  std::mt19937 random(seed);
-  std::uniform_int_distribution<int> quarters(-4, 4), small(0, 3);
-  visit_dtype(slot.dtype, [&](auto type) {
-    using T = decltype(type);
-    for (T& x : array.data<T>())
-      x = convert<T>(is_floating(slot.dtype) ? quarters(random) * 0.25 : static_cast<double>(small(random)));
-  });
-  if (poisoned) std::memset(array.bytes(), 0xff, static_cast<std::size_t>(array.size_bytes()));
-  return array;
-}
-
-std::vector<Array> run(Backend& backend, const Draft& draft, int times) {
-  Plan plan = draft.plan;
-  backend.lower(plan);
-  plan_memory(plan);
-  const auto executable = backend.compile(plan);
-  std::set<int> read;
-  for (const Kernel& kernel : draft.plan.kernels)
-    for (int slot : slots_read(kernel)) read.insert(slot);
-  std::vector<std::shared_ptr<Buffer>> buffers, bound(plan.slots.size());
-  for (int slot : plan.externals) {
-    const auto s = static_cast<std::size_t>(slot);
-    buffers.push_back(bound[s] = backend.allocate(plan.slots[s].size_bytes()));
-  }
-  std::vector<Array> first;
-  for (int time = 0; time < times; ++time) {
-    for (int slot : plan.externals) {
-      const auto s = static_cast<std::size_t>(slot);
-      const Array array = initial(plan.slots[s], !read.count(slot), 17u + static_cast<unsigned>(slot));
-      backend.upload(array.bytes(), *bound[s], array.size_bytes());
-    }
-    executable->run(buffers, plan.scalars);
-    std::vector<Array> results;
-    for (int slot : draft.outputs) {
-      const auto s = static_cast<std::size_t>(slot);
-      results.emplace_back(plan.slots[s].dtype, plan.slots[s].shape);
-      backend.download(*bound[s], results.back().bytes(), results.back().size_bytes());
-    }
-    if (time == 0) first = results;
-    for (std::size_t i = 0; i < results.size(); ++i)
-      EXPECT_EQ(0, std::memcmp(first[i].bytes(), results[i].bytes(), static_cast<std::size_t>(first[i].size_bytes())))
-          << draft.name << ": run " << time << " differs from the first in output " << i;
-  }
-  return first;
+// Multiples of a quarter: halves hold them, small sums of products of them too, and equal maxima are equal in every
+// precision.
+double quarters(Dtype dtype, std::mt19937& random) {
+  return is_floating(dtype) ? std::uniform_int_distribution<int>(-4, 4)(random) * 0.25
+                            : std::uniform_int_distribution<int>(0, 3)(random);
 }
 
 // Halves are rounded once from sums in f32, whose error is far below half a unit of theirs.
-double tolerance(Dtype dtype) { return dtype == Dtype::f16 ? 0x1p-10 : dtype == Dtype::bf16 ? 0x1p-8 : 3e-6; }
-
-void expect_close(const Array& found, const Array& expected, const std::string& what) {
-  const std::vector<double> x = found.to_vector<double>(), y = expected.to_vector<double>();
-  double scale = 0;
-  for (double value : y) scale = std::max(scale, std::abs(value));
-  int wrong = 0;
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    const double allowed = is_floating(found.dtype()) ? tolerance(found.dtype()) * std::abs(y[i]) + 3e-6 * scale : 0.0;
-    if (std::abs(x[i] - y[i]) <= allowed) continue;
-    if (++wrong <= 3) ADD_FAILURE() << what << ": element " << i << " is " << x[i] << ", expected " << y[i];
-  }
-  EXPECT_EQ(wrong, 0) << what << ": wrong elements of " << x.size();
+cuda_plans::Bound bound(Dtype dtype) {
+  if (!is_floating(dtype)) return {};
+  return {.of_itself = dtype == Dtype::f16 ? 0x1p-10 : dtype == Dtype::bf16 ? 0x1p-8 : 3e-6, .of_largest = 3e-6};
 }
 
 // Kernels that run code written for 16-bit layers, not the portable templates.
@@ -146,9 +89,11 @@ TEST_P(CudaHopper, AgreesWithDoubles) {
     GTEST_SKIP() << "no GPU";
   }
   const Draft draft = GetParam().draft(), reference = in_doubles(draft);
-  const std::vector<Array> found = run(*cuda, draft, 3), expected = run(*make_cpu_backend(), reference, 1);
+  const std::vector<Array> found = cuda_plans::run(*cuda, draft, 3, quarters),
+                           expected = cuda_plans::run(*make_cpu_backend(), reference, 1, quarters);
   for (std::size_t i = 0; i < found.size(); ++i)
-    expect_close(found[i], expected[i], fmt::format("{} output {}", draft.name, i));
+    cuda_plans::expect_close(found[i], expected[i], bound(found[i].dtype()),
+                             fmt::format("{} output {}", draft.name, i));
 }
 
 INSTANTIATE_TEST_SUITE_P(Layers, CudaHopper, testing::ValuesIn(hopper_plans::cases()),

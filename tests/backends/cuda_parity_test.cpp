@@ -4,18 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <cmath>
-#include <cstring>
-#include <random>
-#include <set>
 
 #include "backends/cpu/backend.h"
 #include "backends/cuda/backend.h"
 #include "backends/cuda/noise.h"
 #include "backends/registry.h"
-#include "core/array.h"
-#include "core/memory.h"
-#include "tests/backends/cuda_plans.h"
+#include "tests/backends/draft_runner.h"
 
 namespace nixie {
 namespace {
@@ -33,53 +27,10 @@ std::shared_ptr<Backend> cuda_or_null() {
   return backend;
 }
 
-// What a slot holds before the run: random values, or bytes that no result leaves.
-Array initial(const Slot& slot, bool poisoned, unsigned seed) {
-  Array array(slot.dtype, slot.shape);
-  std::mt19937 random(seed);
-  visit_dtype(slot.dtype, [&](auto type) {
-    using T = decltype(type);
-    const bool floating = is_floating(slot.dtype);
-    std::uniform_real_distribution<double> real(-2, 2);
-    std::uniform_int_distribution<int> whole(slot.dtype == Dtype::u8 ? 0 : -1, slot.dtype == Dtype::u8 ? 3 : 8);
-    for (T& x : array.data<T>()) x = convert<T>(floating ? real(random) : static_cast<double>(whole(random)));
-  });
-  if (poisoned) std::memset(array.bytes(), 0xab, static_cast<std::size_t>(array.size_bytes()));
-  return array;
-}
-
-std::vector<Array> run(Backend& backend, const Draft& draft, int times) {
-  Plan plan = draft.plan;
-  backend.lower(plan);
-  plan_memory(plan);
-  const auto executable = backend.compile(plan);
-  std::set<int> read;
-  for (const Kernel& kernel : draft.plan.kernels)
-    for (int slot : slots_read(kernel)) read.insert(slot);
-  std::vector<std::shared_ptr<Buffer>> buffers;
-  for (int slot : plan.externals)
-    buffers.push_back(backend.allocate(plan.slots[static_cast<std::size_t>(slot)].size_bytes()));
-  std::vector<Array> first;
-  for (int time = 0; time < times; ++time) {
-    for (std::size_t i = 0; i < buffers.size(); ++i) {
-      const int slot = plan.externals[i];
-      const Array array =
-          initial(plan.slots[static_cast<std::size_t>(slot)], !read.count(slot), 17u + static_cast<unsigned>(slot));
-      backend.upload(array.bytes(), *buffers[i], array.size_bytes());
-    }
-    executable->run(buffers, plan.scalars);
-    std::vector<Array> results;
-    for (int slot : draft.outputs) {
-      const Slot& s = plan.slots[static_cast<std::size_t>(slot)];
-      results.emplace_back(s.dtype, s.shape);
-      backend.download(*buffers[static_cast<std::size_t>(slot)], results.back().bytes(), results.back().size_bytes());
-    }
-    if (time == 0) first = results;
-    for (std::size_t i = 0; i < results.size(); ++i)
-      EXPECT_EQ(0, std::memcmp(first[i].bytes(), results[i].bytes(), static_cast<std::size_t>(first[i].size_bytes())))
-          << draft.name << ": run " << time << " differs from the first";
-  }
-  return first;
+double drawn(Dtype dtype, std::mt19937& random) {
+  if (is_floating(dtype)) return std::uniform_real_distribution<double>(-2, 2)(random);
+  return dtype == Dtype::u8 ? std::uniform_int_distribution<int>(0, 3)(random)
+                            : std::uniform_int_distribution<int>(-1, 8)(random);
 }
 
 double tolerance(Dtype dtype) {
@@ -97,20 +48,6 @@ double tolerance(Dtype dtype) {
   }
 }
 
-void expect_close(const Array& found, const Array& expected, double tolerance, const std::string& what) {
-  const std::vector<double> x = found.to_vector<double>(), y = expected.to_vector<double>();
-  double scale = 0;
-  for (double value : y)
-    if (std::isfinite(value)) scale = std::max(scale, std::abs(value));
-  int wrong = 0;
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    if (x[i] == y[i] || (std::isnan(x[i]) && std::isnan(y[i]))) continue;
-    if (std::abs(x[i] - y[i]) <= tolerance * (std::abs(y[i]) + std::min(scale, 100.0))) continue;
-    if (++wrong <= 3) ADD_FAILURE() << what << ": element " << i << " is " << x[i] << ", expected " << y[i];
-  }
-  EXPECT_EQ(wrong, 0) << what << ": wrong elements of " << x.size();
-}
-
 void compare(const std::vector<Draft>& drafts, bool exactly = false) {
   const auto cuda = cuda_or_null();
   if (!cuda) GTEST_SKIP() << "no GPU";
@@ -120,10 +57,13 @@ void compare(const std::vector<Draft>& drafts, bool exactly = false) {
         fmt::format("{} {} {}", draft.name, draft.plan.slots[0].dtype, draft.plan.kernels[0].domain);
     SCOPED_TRACE(where);
     try {
-      const std::vector<Array> found = run(*cuda, draft, 3), expected = run(*cpu, draft, 1);
-      for (std::size_t i = 0; i < found.size(); ++i)
-        expect_close(found[i], expected[i], exactly ? 0 : tolerance(found[i].dtype()),
-                     fmt::format("{} output {}", where, i));
+      const std::vector<Array> found = cuda_plans::run(*cuda, draft, 3, drawn),
+                               expected = cuda_plans::run(*cpu, draft, 1, drawn);
+      for (std::size_t i = 0; i < found.size(); ++i) {
+        const double part = exactly ? 0 : tolerance(found[i].dtype());
+        cuda_plans::expect_close(found[i], expected[i], {.of_itself = part, .of_largest = part, .most = 100},
+                                 fmt::format("{} output {}", where, i));
+      }
     } catch (const Error& error) {
       ADD_FAILURE() << where << ": " << error.what();
     }
