@@ -23,15 +23,18 @@ T value_of(const Checkpoint::Values& values, const std::string& name) {
 
 /// The value of an optimizer's Variable; throws where there is none of its shape.
 Tensor saved_value(const Checkpoint& checkpoint, const Variable& variable) {
-  if (is_shared(variable))  // an array: a bare number would be rounded to f32
-    return Array::from(std::vector<double>{value_of<double>(checkpoint.state, variable.name())}, {});
   const auto [parameter, buffer] = split_name(variable.name());
   const auto buffers = checkpoint.optimizer.find(parameter);
-  const bool is_there = buffers != checkpoint.optimizer.end() && buffers->second.contains(buffer);
-  if (!is_there || buffers->second.at(buffer).shape() != variable.shape())
+  const bool is_there = is_shared(variable)
+                            ? checkpoint.state.contains(variable.name())
+                            : buffers != checkpoint.optimizer.end() && buffers->second.contains(buffer) &&
+                                  buffers->second.at(buffer).shape() == variable.shape();
+  if (!is_there)
     fail(Fault::checkpoint, "the checkpoint has no optimizer state ", variable.name(), " of shape ", variable.shape(),
          "; resume with the configuration it was made with");
-  return buffers->second.at(buffer);
+  if (!is_shared(variable)) return buffers->second.at(buffer);
+  // an array: a bare number would be rounded to f32
+  return Array::from(std::vector<double>{value_of<double>(checkpoint.state, variable.name())}, {});
 }
 
 template <class T>

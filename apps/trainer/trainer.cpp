@@ -127,15 +127,15 @@ void Trainer::resume() {
 }
 
 void Trainer::restore(const Checkpoint& checkpoint) {
+  if (!checkpoint.config.empty())  // before anything is refused: it may say why
+    for (const std::string& change : config_changes(checkpoint.config, config_text(config_)))
+      progress_.line("changed since the checkpoint: " + change);
   state_ = restore_snapshot(checkpoint, config_, model_, optimizer_, state_.steps_per_epoch);
   step_.set(static_cast<std::int32_t>(state_.step));
   loss_sum_.set(state_.loss_sum);
   accuracy_sum_.set(state_.accuracy_sum);
   evaluation_.reset();
   progress_.line(fmt::format("resumed after step {}", state_.step));
-  if (checkpoint.config.empty()) return;
-  for (const std::string& change : config_changes(checkpoint.config, config_text(config_)))
-    progress_.line("changed since the checkpoint: " + change);
 }
 
 void Trainer::open_tables() {

@@ -142,6 +142,32 @@ TEST(Trainer, RefusesTheCheckpointOfAnotherRun) {
   config = small_config();
   config.model = Mlp{.hidden = {16}};
   EXPECT_THAT(refusal(config), HasSubstr("last.h5"));
+  config = small_config();
+  config.precision = "fp16";
+  EXPECT_THAT(refusal(config), HasSubstr("no optimizer state shared.loss_scale of shape []; resume with the conf"));
+}
+
+TEST(Trainer, AResumedRunSaysWhatChanged) {
+  const TempFolder folder;
+  TrainConfig config = small_config();
+  config.steps = 3;
+  train_all(folder.path(), config);
+  const auto printed = [&](const TrainConfig& other) {
+    const std::filesystem::path log = folder / "log";
+    const std::unique_ptr<std::FILE, int (*)(std::FILE*)> out(std::fopen(log.c_str(), "w"), &std::fclose);
+    try {
+      Trainer(other, {.out = out.get()}).resume(folder / "last.h5");
+    } catch (const Error&) {
+      EXPECT_EQ(other.precision, "fp16");
+    }
+    std::fflush(out.get());
+    return text_of(log);
+  };
+  EXPECT_THAT(printed(config), testing::Not(HasSubstr("changed")));
+  config.clip_norm = 2;
+  EXPECT_EQ(printed(config), "changed since the checkpoint: clip_norm: 5 -> 2\nresumed after step 3\n");
+  config.precision = "fp16";
+  EXPECT_THAT(printed(config), HasSubstr("changed since the checkpoint: precision: fp32 -> fp16\n"));
 }
 
 TEST(Trainer, StopsAtALossThatIsNoNumberAndKeepsWhatWasSaved) {
