@@ -12,7 +12,7 @@
 
 namespace nixie {
 
-// ---- elementwise (elementwise_ops.cpp) ----
+// ---- elementwise (elementwise_ops.cpp; tests/core/ops_test.cpp) ----
 Tensor operator+(const Tensor& a, const Tensor& b);
 Tensor operator-(const Tensor& a, const Tensor& b);
 Tensor operator*(const Tensor& a, const Tensor& b);
@@ -83,7 +83,7 @@ Tensor gelu(const Tensor& x);  ///< x * Phi(x), by erf
 Tensor softplus(const Tensor& x);
 Tensor stop_gradient(const Tensor& x);  ///< x, with a zero gradient
 
-// ---- leaves and views (views.cpp) ----
+// ---- leaves and views (views.cpp; tests/core/views_test.cpp) ----
 Tensor full(const Shape& shape, const Tensor& value, Dtype dtype = Dtype::f32);
 Tensor zeros(const Shape& shape, Dtype dtype = Dtype::f32);
 Tensor ones(const Shape& shape, Dtype dtype = Dtype::f32);
@@ -140,7 +140,7 @@ Tensor scatter_add(const Shape& shape, const Tensor& indices, const Tensor& upda
 /// 1 where the class is the index, along a new axis (last by default).
 Tensor one_hot(const Tensor& indices, std::int64_t classes, Dtype dtype = Dtype::f32, int axis = -1);
 
-// ---- reductions (reductions.cpp): over the axes; without axes over all, giving a scalar ----
+// ---- reductions (reductions.cpp; tests/core/reductions_test.cpp): over the axes; without axes over all ----
 Tensor sum(const Tensor& x);
 Tensor sum(const Tensor& x, const Axes& axes, bool keepdims = true);  ///< u8 and i8 sum to i32
 Tensor prod(const Tensor& x);
@@ -160,7 +160,7 @@ Tensor argmin(const Tensor& x, const Axes& axes, bool keepdims = true);
 /// Sums axes so that the result has a shape that broadcasts to x's.
 Tensor sum_to(const Tensor& x, const Shape& shape);
 
-// ---- contractions (contractions.cpp) ----
+// ---- contractions (contractions.cpp; tests/core/contractions_test.cpp) ----
 struct MatmulOptions {
   bool trans_a = false, trans_b = false;  ///< swap the last two axes first
 };
@@ -197,7 +197,7 @@ Tensor normal(const Shape& shape, std::uint64_t stream, const Tensor& step = 0);
 /// 1 with probability p, else 0, u8.
 Tensor bernoulli(const Shape& shape, const Tensor& p, std::uint64_t stream, const Tensor& step = 0);
 
-// ---- composites (composites.cpp) ----
+// ---- composites (composites.cpp; tests/core/reductions_test.cpp) ----
 Tensor softmax(const Tensor& x, const Axes& axes);
 Tensor log_softmax(const Tensor& x, const Axes& axes);
 Tensor logsumexp(const Tensor& x, const Axes& axes, bool keepdims = true);

@@ -27,6 +27,12 @@ double mean_of(const std::vector<double>& v) {
   return total / static_cast<double>(v.size());
 }
 
+double variance_of(const std::vector<double>& v) {
+  double total = 0;
+  for (double e : v) total += (e - mean_of(v)) * (e - mean_of(v));
+  return total / static_cast<double>(v.size());
+}
+
 const std::vector<Kind>& kinds() {
   static const std::vector<Kind> table{
       {"sum", [](T x, A a, bool k) { return sum(x, a, k); },
@@ -40,12 +46,8 @@ const std::vector<Kind>& kinds() {
       {"max", [](T x, A a, bool k) { return max(x, a, k); }, [](V v) { return *std::max_element(v.begin(), v.end()); }},
       {"min", [](T x, A a, bool k) { return min(x, a, k); }, [](V v) { return *std::min_element(v.begin(), v.end()); }},
       {"mean", [](T x, A a, bool k) { return mean(x, a, k); }, mean_of},
-      {"variance", [](T x, A a, bool k) { return variance(x, a, k); },
-       [](V v) {
-         double total = 0;
-         for (double e : v) total += (e - mean_of(v)) * (e - mean_of(v));
-         return total / static_cast<double>(v.size());
-       }},
+      {"variance", [](T x, A a, bool k) { return variance(x, a, k); }, variance_of},
+      {"stddev", [](T x, A a, bool k) { return stddev(x, a, k); }, [](V v) { return std::sqrt(variance_of(v)); }},
       {"argmax", [](T x, A a, bool k) { return argmax(x, a, k); },
        [](V v) { return static_cast<double>(std::max_element(v.begin(), v.end()) - v.begin()); }},
       {"argmin", [](T x, A a, bool k) { return argmin(x, a, k); },
@@ -104,6 +106,14 @@ TEST(Reductions, Gradients) {
     }
   const Array with_zero = Array::from(std::vector<double>{2, 0, 3, 4, 0, 0}, {2, 3});
   expect_gradients([](const std::vector<Tensor>& v) { return prod(v[0], {1}); }, {with_zero});
+}
+
+TEST(Reductions, SumToUndoesBroadcasting) {
+  const Tensor x = Array::from(std::vector<double>{0, 1, 2, 3, 4, 5}, {2, 3});
+  expect_values(sum_to(x, {2, 3}), {0, 1, 2, 3, 4, 5}, 0);
+  expect_values(sum_to(x, {3}), {3, 5, 7}, 0);
+  expect_values(sum_to(x, {2, 1}), {3, 12}, 0);
+  expect_values(sum_to(x, {}), {15}, 0);
 }
 
 TEST(Reductions, OfNothing) {

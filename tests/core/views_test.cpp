@@ -105,6 +105,16 @@ TEST(Views, ReshapePermutePad) {
   for (const auto& f : chains) expect_gradients(f, {random_array({2, 3, 2}, -1, 1, 4)});
 }
 
+TEST(Views, Leaves) {
+  expect_values(arange(4), {0, 1, 2, 3}, 0);
+  expect_values(coordinate({2, 3}, 0), {0, 0, 0, 1, 1, 1}, 0);
+  expect_values(coordinate({2, 3}, -1) * 2 + 1, {1, 3, 5, 1, 3, 5}, 0);
+  expect_values(full({2, 1}, 3, Dtype::i32), {3, 3}, 0);
+  expect_values(zeros_like(counted({2})) - ones_like(counted({2})), {-1, -1}, 0);
+  EXPECT_EQ(arange(4).dtype(), Dtype::i32);
+  EXPECT_EQ(ones_like(counted({2})).dtype(), Dtype::f64);
+}
+
 TEST(Views, ConcatStackGather) {
   const Tensor a = counted({2, 2}), b = counted({2, 1}) + 10;
   expect_values(concat({a, b}, 1), {0, 1, 10, 2, 3, 11}, 0);
