@@ -6,6 +6,7 @@
 
 #include "apps/benchmark/ceiling.h"
 #include "apps/benchmark/facts.h"
+#include "apps/benchmark/first_error.h"
 #include "apps/benchmark/json_rows.h"
 #include "apps/benchmark/peer_process.h"
 #include "apps/benchmark/plot.h"
@@ -17,15 +18,18 @@ namespace {
 
 using Peers = std::vector<std::unique_ptr<PeerProcess>>;
 
+/// Started side by side, as that takes seconds.
 Peers start_peers(const CompareCommand& command, bool on_cpu) {
   Peers peers;
   for (const char* script : {"torch_convnets.py", "jax_convnets.py"}) {
     const std::filesystem::path file = command.peers / script;
     if (!std::filesystem::exists(file))
       fail(Fault::usage, file.string(), " is not there; name its folder with --peers");
-    peers.push_back(std::make_unique<PeerProcess>(command.python, file, on_cpu));
-    fmt::print("{}: {}{}\n", peers.back()->name(), peers.back()->works() ? "" : "left out: ", peers.back()->program());
-    if (!peers.back()->works()) peers.pop_back();
+    peers.push_back(std::make_unique<PeerProcess>(command.python, file, on_cpu, command.peer_seconds));
+  }
+  for (const auto& peer : peers) {
+    peer->wait_until_ready();
+    fmt::print("{}: {}{}\n", peer->name(), peer->works() ? "" : "left out: ", peer->program());
   }
   return peers;
 }
@@ -36,27 +40,39 @@ bool is_wanted(const CompareCommand& command, const std::string& engine) {
   return std::count(command.engines.begin(), command.engines.end(), kind) != 0;
 }
 
-/// Rows of all peers and engines for one net; one that fails is said and left out.
-nlohmann::json ask_all(const CompareCommand& command, Peers& peers, const NetRow& own, int runs) {
-  nlohmann::json rows = nlohmann::json::array();
-  for (const auto& peer : peers)
-    for (const std::string& engine : peer->engines(own.precision)) {
-      if (!is_wanted(command, engine)) continue;
-      nlohmann::json row = peer->ask(
-          {{"net", own.net}, {"precision", own.precision}, {"batch", own.batch}, {"runs", runs}, {"engine", engine}});
-      const std::string name = peer->name() + " " + engine;
-      if (row.contains("error")) {
-        fmt::print("  {}: {}\n", name, row["error"].get<std::string>());
-      } else {
-        row["peer"] = name;
-        fmt::print("  {:<22} fprop {:8.3f}  total {:8.3f}  training step {:8.3f} ms\n", name,
-                   row["fprop_ms"]["median"].get<double>(), row["total_ms"]["median"].get<double>(),
-                   row["train_ms"]["median"].get<double>());
-        rows.push_back(std::move(row));
-      }
-      std::fflush(stdout);
+std::string text_of(const nlohmann::json& row, const std::string& name) {
+  if (row.contains("error"))
+    return fmt::format("  {:<22} {} ({:.0f} s)\n", name, row["error"].get<std::string>(), row["seconds"].get<double>());
+  return fmt::format("  {:<22} fprop {:8.3f}  total {:8.3f}  training step {:8.3f} ms ({:.0f} s)\n", name,
+                     row["fprop_ms"]["median"].get<double>(), row["total_ms"]["median"].get<double>(),
+                     row["train_ms"]["median"].get<double>(), row["seconds"].get<double>());
+}
+
+/// Adds the rows of all peers and engines for one net as `peers`, and those that there are not, with the reason, as
+/// `left_out`.
+void ask_all(const CompareCommand& command, Peers& peers, nlohmann::json& own) {
+  own["peers"] = own["left_out"] = nlohmann::json::array();
+  for (const auto& peer : peers) {
+    if (!peer->works()) {
+      own["left_out"].push_back({{"peer", peer->name()}, {"why", peer->program()}});
+      continue;
     }
-  return rows;
+    for (const std::string& engine : peer->engines(own["precision"])) {
+      if (!is_wanted(command, engine)) continue;
+      nlohmann::json row = peer->ask({{"net", own["net"]},
+                                      {"precision", own["precision"]},
+                                      {"batch", own["batch"]},
+                                      {"runs", command.runs},
+                                      {"engine", engine}});
+      row["peer"] = peer->name() + " " + engine;
+      fmt::print("{}", text_of(row, row["peer"]));
+      std::fflush(stdout);
+      if (row.contains("error"))
+        own["left_out"].push_back({{"peer", row["peer"]}, {"why", row["error"]}});
+      else
+        own["peers"].push_back(std::move(row));
+    }
+  }
 }
 
 void print_ratios(const nlohmann::json& rows) {
@@ -88,6 +104,31 @@ nlohmann::json best_peers(const nlohmann::json& own, const nlohmann::json& peers
   return best;
 }
 
+/// What is missing from the table, a line for each reason.
+void print_left_out(const nlohmann::json& rows) {
+  std::map<std::string, std::vector<std::string>> missing;
+  for (const auto& row : rows)
+    for (const auto& each : row["left_out"])
+      missing[fmt::format("{}: {}", each["peer"].get<std::string>(), each["why"].get<std::string>())].push_back(
+          fmt::format("{} {}", row["net"].get<std::string>(), row["precision"].get<std::string>()));
+  for (const auto& [what, where] : missing) fmt::print("left out: {} ({})\n", what, fmt::join(where, ", "));
+}
+
+nlohmann::json compare_net(const CompareCommand& command, Backend& backend, const Net& net,
+                           const PrecisionTraits& precision, double ceiling, Peers& peers, std::vector<NetRow>& done) {
+  nlohmann::json others;
+  const auto between = [&](const NetRow& row) {
+    fmt::print("\n{}", nervana_text(row));
+    others = row;
+    ask_all(command, peers, others);
+  };
+  done.push_back(time_net(backend, net, batch_of(command, net, backend), precision, command.runs, ceiling, between));
+  nlohmann::json row = done.back();
+  for (const char* key : {"peers", "left_out"}) row[key] = others[key];
+  row["best_peer"] = best_peers(row, row["peers"]);
+  return row;
+}
+
 }  // namespace
 
 void run_compare(const CompareCommand& command) {
@@ -99,33 +140,25 @@ void run_compare(const CompareCommand& command) {
   report.set_all(device_facts(*backend, machine_text(*backend, command.threads)));
   fmt::print("{}", facts_text(report.content()));
   Peers peers = start_peers(command, backend->name() == "cpu");
-  for (const auto& peer : peers) report.set("program_" + peer->name(), peer->program());
+  for (const auto& peer : peers)
+    if (peer->works()) report.set("program_" + peer->name(), peer->program());
   std::vector<NetRow> own_rows;
+  FirstError error;
   for (const PrecisionTraits& precision : precisions) {
     const double ceiling = measure_matmul_ceiling(*backend, precision);
-    for (const Net& net : nets) {
-      nlohmann::json others;
-      const auto between = [&](const NetRow& row) {
-        fmt::print("\n{}", nervana_text(row));
-        others = ask_all(command, peers, row, command.runs);
-      };
-      own_rows.push_back(
-          time_net(*backend, net, batch_of(command, net, *backend), precision, command.runs, ceiling, between));
-      nlohmann::json row = own_rows.back();
-      row["peers"] = others;
-      row["best_peer"] = best_peers(row, others);
-      report.add_row(row);
-    }
+    for (const Net& net : nets)
+      error.keep([&] {
+        report.add_row(compare_net(command, *backend, net, precision, ceiling, peers, own_rows));
+        report.set("clocks_after", device_facts(*backend, ""));
+        report.write();
+        write_file(command.plot, compare_chart(report.content()));
+      });
   }
   fmt::print("\n{}", nets_header());
   for (const NetRow& row : own_rows) fmt::print("{}", nets_line(row));
-  if (peers.empty())
-    fmt::print("\nno peer runs here: install PyTorch or JAX for {} to compare\n", command.python);
-  else
-    print_ratios(report.content()["rows"]);
-  report.set("clocks_after", device_facts(*backend, ""));
-  report.write();
-  write_file(command.plot, compare_chart(report.content()));
+  print_ratios(report.content()["rows"]);
+  print_left_out(report.content()["rows"]);
+  error.raise();
 }
 
 }  // namespace nixie::benchmark

@@ -53,7 +53,9 @@ inline void to_json(nlohmann::json& json, const NetRow& row) {
           {"percent_of_ceiling", 100 * row.executed_tflops() / row.ceiling_tflops},
           {"check", row.check},
           {"first_loss", row.first_loss},
-          {"last_loss", row.last_loss}};
+          {"last_loss", row.last_loss},
+          {"timing_seconds", row.timing_seconds},
+          {"check_seconds", row.check_seconds}};
   if (row.train_dynamic.runs > 0) json["train_dynamic_ms"] = row.train_dynamic;
 }
 

@@ -77,8 +77,7 @@ Outputs NetWork::train_dynamic() { return train_dynamic_(labelled_); }
 Outputs NetWork::outputs_of(const Passes& passes) const {
   Outputs outputs{{"output", cast(passes.output, precision_.data)}};
   for (const Gradient& gradient : passes.gradients)
-    outputs["d." + gradient.parameter.name()] =
-        gradient.value;  // f32 under masters: sums over images leave f16's range
+    outputs["d." + gradient.parameter.name()] = cast(gradient.value, precision_.data);
   return outputs;
 }
 
@@ -102,8 +101,7 @@ Outputs NetWork::probe(const std::function<void(const Probed&)>& visit) {
           const Tensor& node = contractions[i].node;
           outputs[name(i, "a")] = cast(node.inputs()[0], precision_.data);
           outputs[name(i, "b")] = cast(node.inputs()[1], precision_.data);
-          const bool update = contractions[i].role == Role::filter_grad;
-          outputs[name(i, "result")] = update ? node : cast(node, precision_.data);
+          outputs[name(i, "result")] = cast(node, precision_.data);
         }
         return outputs;
       },

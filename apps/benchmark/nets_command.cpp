@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <cctype>
+#include <chrono>
 #include <cmath>
 
 #include "apps/benchmark/ceiling.h"
 #include "apps/benchmark/facts.h"
+#include "apps/benchmark/first_error.h"
 #include "apps/benchmark/json_rows.h"
 #include "apps/benchmark/plot.h"
 #include "apps/benchmark/report.h"
@@ -108,11 +110,16 @@ NetRow time_net(Backend& backend, const Net& net, int batch, const PrecisionTrai
              .flop = count_flop(contractions_of_net(net, batch)),
              .ceiling_tflops = ceiling_tflops};
   Times times;
+  const auto start = std::chrono::steady_clock::now();
+  const auto seconds = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
   time_passes(backend, work, runs, times);
+  row.timing_seconds = seconds();
   row.check = check_net(work, precision, work.fprop(), work.total());
+  row.check_seconds = seconds() - row.timing_seconds;
   row.first_loss = work.train().at("loss").item();
   time_training(backend, work, runs, times);
   row.last_loss = work.train().at("loss").item();
+  row.timing_seconds = seconds() - row.check_seconds;
   check_training(row);
   summarize_into(row, times);
   if (!between) return row;
@@ -132,7 +139,8 @@ std::string nervana_text(const NetRow& row) {
   line("fprop", row.fprop, row.flop.fprop);
   line("bprop", row.bprop, 2 * row.flop.fprop);
   line("total", row.total, row.flop.counted());
-  return text;
+  return text +
+         fmt::format("(compiled and timed in {:.1f} s, checked in {:.1f} s)\n", row.timing_seconds, row.check_seconds);
 }
 
 std::string nets_header() {
@@ -163,21 +171,24 @@ std::vector<NetRow> run_nets(const NetsCommand& command) {
   report.set_all(device_facts(*backend, machine_text(*backend, command.threads)));
   fmt::print("{}", facts_text(report.content()));
   std::vector<NetRow> rows;
+  FirstError error;
   for (const PrecisionTraits& precision : precisions) {
     const double ceiling = measure_matmul_ceiling(*backend, precision);
     fmt::print("\n{}: the fastest matrix product of this device runs at {:.2f} TFLOP/s\n", precision.name, ceiling);
-    for (const Net& net : nets) {
-      rows.push_back(time_net(*backend, net, batch_of(command, net, *backend), precision, command.runs, ceiling));
-      report.add_row(rows.back());
-      fmt::print("{}", nervana_text(rows.back()));
-      std::fflush(stdout);
-    }
+    for (const Net& net : nets)
+      error.keep([&] {
+        rows.push_back(time_net(*backend, net, batch_of(command, net, *backend), precision, command.runs, ceiling));
+        report.add_row(rows.back());
+        fmt::print("{}", nervana_text(rows.back()));
+        std::fflush(stdout);
+      });
   }
   fmt::print("\n{}", nets_header());
   for (const NetRow& row : rows) fmt::print("{}", nets_line(row));
   report.set("clocks_after", device_facts(*backend, ""));
   report.write();
   write_file(command.plot, nets_chart(report.content()));
+  error.raise();
   return rows;
 }
 

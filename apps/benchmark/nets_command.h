@@ -33,6 +33,7 @@ struct NetRow {
   double ceiling_tflops = 0;
   NetCheck check = {};
   double first_loss = 0, last_loss = 0;
+  double timing_seconds = 0, check_seconds = 0;  ///< what it took to get the row
   double counted_tflops() const { return flop.counted() / total.median / 1e9; }
   double executed_tflops() const { return flop.executed / total.median / 1e9; }
 };

@@ -1,6 +1,7 @@
 // PeerProcess: a program in another framework that times a net when asked (apps/peers/peer.py says how they talk).
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -11,14 +12,16 @@ namespace nixie::benchmark {
 
 class PeerProcess {
  public:
-  /// Starts `python SCRIPT --serve`, on the CPU where `on_cpu`. Waits until it is ready or has ended; `works` says
-  /// which.
-  PeerProcess(const std::string& python, const std::filesystem::path& script, bool on_cpu);
+  /// Starts `python SCRIPT --serve`, on the CPU where `on_cpu`. All that it is ever waited for adds up to `seconds` at
+  /// most; then it is ended.
+  PeerProcess(const std::string& python, const std::filesystem::path& script, bool on_cpu, double seconds);
   /// Closes its input, which ends it, and waits.
   ~PeerProcess();
   PeerProcess(const PeerProcess&) = delete;
   PeerProcess& operator=(const PeerProcess&) = delete;
 
+  /// Waits until it is ready or has ended; `works` says which.
+  void wait_until_ready();
   bool works() const { return !program_.empty(); }
   /// `PyTorch 2.11.0, cuDNN ..., NVIDIA H200`; of one that does not work the last line it printed.
   const std::string& program() const { return works() ? program_ : error_; }
@@ -26,14 +29,22 @@ class PeerProcess {
   const std::string& name() const { return name_; }
   /// How it can run a net in this precision.
   std::vector<std::string> engines(const std::string& precision) const;
-  /// Sends one object and waits for the answer; {"error": ...} where it ended instead.
+  /// Sends one object and waits for the answer, which says in `seconds` how long that took; {"error": ...} where the
+  /// peer ended or its time did.
   nlohmann::json ask(const nlohmann::json& request);
 
  private:
+  using Clock = std::chrono::steady_clock;
+
+  nlohmann::json exchange(const std::string& text);
   std::optional<std::string> read_line();
+  bool wait_for_input();
+  void end_at_once();
   std::string last_complaint() const;
 
   std::string name_, program_, error_;
+  double seconds_left_, seconds_given_;
+  bool is_late_ = false;
   nlohmann::json engines_;
   std::filesystem::path complaints_;  // its stderr
   int to_ = -1, from_ = -1, child_ = -1;

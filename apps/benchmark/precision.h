@@ -11,7 +11,7 @@ struct PrecisionTraits {
   std::string name;  ///< `fp16`
   PrecisionPolicy policy;
   std::string nervana_dtype;  ///< `float16`
-  Dtype data;                 ///< what random data and output gradients are stored in
+  Dtype data;                 ///< what random data, output gradients and gradients are stored in
   Dtype operands;             ///< what products multiply
   double element_bound;       ///< largest max|diff| / mean|ref| of single elements: nervanagpu's, where it has one
 };

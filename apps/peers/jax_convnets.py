@@ -3,9 +3,9 @@
 import os
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 import time
+from peer import CLASSES, NETS, main, out_size, summary
 import jax, jax.numpy as jnp
 from jax import lax
-from peer import CLASSES, NETS, main, out_size, summary
 
 WARMUP, INNER, SECONDS = 3, 5, 0.2
 RATE, MOMENTUM, DECAY = 1e-3, 0.9, 5e-4

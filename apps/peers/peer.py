@@ -3,9 +3,14 @@
 With --serve a program answers JSON lines: first `{"program": ..., "engines": {precision: [...]}}`, then for each request
 `{"net": ..., "precision": ..., "batch": ..., "runs": ..., "engine": ...}` one object with fprop_ms, total_ms and
 train_ms (each mean, median, min, max, runs), or {"error": ...}. So `benchmark compare` runs both sides in turn.
-Without it the program prints a table.
+Without it the program prints a table. What the peers compile is kept, so that a second run starts sooner.
 """
 import argparse, json, os, statistics, sys
+
+CACHE = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "nixie-peers")
+os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", os.path.join(CACHE, "inductor"))
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", os.path.join(CACHE, "jax"))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 
 
 def vgg(*stages):

@@ -6,9 +6,9 @@ weight and bias, not to the images. A training step has cross entropy and the fu
 on fp32 weights, with autocast in halves. cudnn.benchmark is on; images are channels-last, in fp32 on a GPU also row-major.
 """
 import os, time
+from peer import CLASSES, NETS, main, out_size, summary
 import torch
 from torch import nn
-from peer import BATCHES, CLASSES, NETS, main, out_size, summary
 
 CUDA = torch.cuda.is_available() and os.environ.get("PEER_DEVICE") != "cpu"
 DEVICE = "cuda" if CUDA else "cpu"
@@ -117,7 +117,8 @@ def time_net(net, precision, batch, runs, engine):
 
 
 def passes(net, images, dtype, layout, engine, capture, runs):
-    model = build(net).to(DEVICE, dtype).to(memory_format=layout)
+    with torch.device(DEVICE):
+        model = build(net).to(dtype=dtype, memory_format=layout)
     parameters = list(model.parameters())
     forward = compiled(model, engine)
     with torch.no_grad():
@@ -128,7 +129,8 @@ def passes(net, images, dtype, layout, engine, capture, runs):
 
 
 def training(net, images, labels, dtype, layout, engine, capture, runs):
-    model = build(net).to(DEVICE).to(memory_format=layout)
+    with torch.device(DEVICE):
+        model = build(net).to(memory_format=layout)
     forward = compiled(model, engine)
     sgd = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9, weight_decay=5e-4, fused=True)
     losses = []
