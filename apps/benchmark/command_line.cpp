@@ -86,6 +86,17 @@ void add_nets(CLI::App& app, NetsCommand& command, std::function<void()>& chosen
   nets->callback([&] { chosen = [&] { run_nets(command); }; });
 }
 
+/// The peer beside single products and convolutions.
+void add_peer(CLI::App& app, PeerOptions& peer) {
+  app.add_option("--peers", peer.peers, "the folder of the peers' programs, apps/peers by default")
+      ->each([&](const std::string&) { peer.wanted = true; });
+  app.add_option("--python", peer.python, "what runs them, python3 by default");
+  app.add_option("--peer-seconds", peer.seconds, "that the peer may take for all rows, 120 by default")
+      ->check(CLI::Range(1.0, 86400.0));
+  app.add_flag_callback(
+      "--alone", [&] { peer.wanted = false; }, "no peer; on a CPU there is none unless --peers is given");
+}
+
 void add_compare(CLI::App& app, CompareCommand& command, std::function<void()>& chosen) {
   CLI::App* compare = app.add_subcommand("compare", "the nets here and in PyTorch and JAX, in turn, with the ratios");
   add_net_options(*compare, command);
@@ -111,7 +122,7 @@ void add_arrays(CLI::App& app, ArraysCommand& command, std::function<void()>& ch
 }
 
 void add_gemm(CLI::App& app, GemmCommand& command, std::function<void()>& chosen) {
-  CLI::App* gemm = app.add_subcommand("gemm", "matrix products of many shapes and layouts");
+  CLI::App* gemm = app.add_subcommand("gemm", "matrix products of many shapes and layouts, beside cuBLAS");
   add_machine(*gemm, command);
   add_names(*gemm, "--precision", command.precisions, precision_names(),
             "by default fp16,fp32 on a GPU, fp32 on a CPU");
@@ -120,18 +131,21 @@ void add_gemm(CLI::App& app, GemmCommand& command, std::function<void()>& chosen
       ->expected(3)
       ->check(CLI::Range(1, kMost));
   gemm->add_option("--runs", command.runs, "timed measurements, 10 by default")->check(CLI::Range(1, kMost));
+  add_peer(*gemm, command.peer);
   add_files(*gemm, command);
   gemm->callback([&] { chosen = [&] { run_gemm(command); }; });
 }
 
 void add_layers(CLI::App& app, LayersCommand& command, std::function<void()>& chosen) {
-  CLI::App* layers = app.add_subcommand("layers", "every layer of a net alone, in each role, against the roofline");
+  CLI::App* layers =
+      app.add_subcommand("layers", "every layer of a net alone, in each role, against the roofline and cuDNN");
   add_names(*layers, "--net", command.nets, names_of(conv_nets(false)), "alexnet by default");
   add_names(*layers, "--precision", command.precisions, precision_names(),
             "by default fp16,fp32 on a GPU, fp32 on a CPU");
   add_machine(*layers, command);
   layers->add_option("--batch", command.batch, "images; each net's own by default")->check(CLI::Range(1, kMost));
   layers->add_option("--runs", command.runs, "timed measurements, 10 by default")->check(CLI::Range(1, kMost));
+  add_peer(*layers, command.peer);
   add_files(*layers, command);
   layers->callback([&] { chosen = [&] { run_layers(command); }; });
 }

@@ -19,6 +19,13 @@ inline void to_json(nlohmann::json& json, const Timing& timing) {
           {"runs", timing.runs}};
 }
 
+inline void to_json(nlohmann::json& json, const PeerTiming& peer) {
+  if (peer.time.runs == 0)
+    json = {{"left_out", peer.left_out}};
+  else
+    json = {{"ms", peer.time}, {"error", peer.error}};
+}
+
 inline void to_json(nlohmann::json& json, const RoleError& error) {
   json = {{"error", error.error}, {"layer", error.layer}, {"contractions", error.contractions}};
 }
@@ -81,8 +88,10 @@ inline void to_json(nlohmann::json& json, const GemmRow& row) {
           {"beta", row.beta},
           {"ms", row.time},
           {"tflops", row.tflops()},
+          {"roofline_ms", row.roofline_ms},
           {"error", row.error},
-          {"bound", row.bound}};
+          {"bound", row.bound},
+          {"peer", row.peer}};
 }
 
 inline void to_json(nlohmann::json& json, const LayerRow& row) {
@@ -98,7 +107,8 @@ inline void to_json(nlohmann::json& json, const LayerRow& row) {
           {"gigabytes_per_second", row.gigabytes_per_second()},
           {"roofline_ms", row.roofline_ms},
           {"error", row.error},
-          {"bound", row.bound}};
+          {"bound", row.bound},
+          {"peer", row.peer}};
 }
 
 inline void to_json(nlohmann::json& json, const DataRow& row) {

@@ -5,6 +5,7 @@
 
 #include "apps/benchmark/ceiling.h"
 #include "apps/benchmark/facts.h"
+#include "apps/benchmark/host_noise.h"
 #include "apps/benchmark/json_rows.h"
 #include "apps/benchmark/net_work.h"
 #include "apps/benchmark/plot.h"
@@ -12,7 +13,6 @@
 #include "apps/benchmark/report.h"
 #include "apps/trainer/machine.h"
 #include "core/ops.h"
-#include "core/random.h"
 
 namespace nixie::benchmark {
 namespace {
@@ -22,52 +22,88 @@ constexpr std::int64_t kSamples = 32;
 /// What an operand is a view of lies in memory: a weight is stored once and read transposed.
 struct Operand {
   Shape stored;
-  Axes order = {};  ///< empty: as stored
+  bool transposed = false;
 
   explicit Operand(const Tensor& x) : stored(x.shape()) {
-    if (const auto* permute = std::get_if<Permute>(&x.node().op)) {
-      stored = x.inputs()[0].shape();
-      order = permute->order;
-    }
+    if (!std::holds_alternative<Permute>(x.node().op)) return;
+    stored = x.inputs()[0].shape();
+    transposed = true;
+    check(stored.rank() == 2, "an operand of shape ", stored, " is read in another order; only matrices are");
   }
-  Tensor read(const Tensor& x) const { return order.empty() ? x : permute(x, order); }
+  Tensor read(const Tensor& x) const { return transposed ? transpose(x, 0, 1) : x; }
+  /// As it is read.
+  Array read(const Array& x) const {
+    if (!transposed) return x;
+    const Array from = x.to(Dtype::f32);
+    const std::int64_t rows = stored[0], columns = stored[1];
+    Array to(Dtype::f32, {columns, rows});
+    for (std::int64_t i = 0; i < rows; ++i)
+      for (std::int64_t j = 0; j < columns; ++j)
+        to.data<float>()[static_cast<std::size_t>(j * rows + i)] =
+            from.data<float>()[static_cast<std::size_t>(i * columns + j)];
+    return to;
+  }
 };
 
 std::string shape_text(const Tensor& node) {
   return fmt::format("{} x {}", to_string(node.inputs()[0].shape()), to_string(node.inputs()[1].shape()));
 }
 
+void print_header() {
+  fmt::print("{:<9} {:<24} {:<6} {:>10} {:<19} {:>8} {:>8} {:>11} {:>6} {:>9} {}\n", "precision", "layer", "role",
+             "median us", "(min - max)", "TFLOP/s", "GB/s", "roofline us", "% of it", "error", peer_header());
+}
+
 void print_row(const LayerRow& row) {
-  fmt::print("{:<9} {:<24} {:<6} {:>10.1f} ({:.1f} - {:.1f}) {:>8.2f} {:>8.1f} {:>10.1f} {:>6.1f} {:>9.1e}\n",
-             row.precision, row.layer, row.role, 1e3 * row.time.median, 1e3 * row.time.min, 1e3 * row.time.max,
-             row.tflops(), row.gigabytes_per_second(), 1e3 * row.roofline_ms, 100 * row.roofline_ms / row.time.median,
-             row.error);
+  fmt::print("{:<9} {:<24} {:<6} {:>10.1f} {:<19} {:>8.2f} {:>8.1f} {:>11.1f} {:>6.1f} {:>9.1e} {}\n", row.precision,
+             row.layer, row.role, 1e3 * row.time.median,
+             fmt::format("({:.1f} - {:.1f})", 1e3 * row.time.min, 1e3 * row.time.max), row.tflops(),
+             row.gigabytes_per_second(), 1e3 * row.roofline_ms, 100 * row.roofline_ms / row.time.median, row.error,
+             peer_cells(row.peer, row.time.median));
   std::fflush(stdout);
+}
+
+/// What the peer has to compute.
+nlohmann::json request_of(const Tensor& node) {
+  const auto* conv = std::get_if<Conv>(&node.node().op);
+  if (!conv) return {{"op", "matmul"}};
+  const char* role = conv->role == ConvRole::output       ? "output"
+                     : conv->role == ConvRole::input_grad ? "input_grad"
+                                                          : "filter_grad";
+  return {{"op", "conv"},
+          {"role", role},
+          {"stride", conv->stride},
+          {"pad", conv->pad},
+          {"groups", conv->groups},
+          {"dilation", conv->dilation},
+          {"shape", node.shape().sizes()}};
 }
 
 }  // namespace
 
-LayerRow time_layer(Backend& backend, const Contraction& contraction, const PrecisionTraits& precision, int runs) {
+LayerRow time_layer(Backend& backend, const Contraction& contraction, const PrecisionTraits& precision, int runs,
+                    ContractionPeer& peer) {
   const Tensor& node = contraction.node;
   const Operand a(node.inputs()[0]), b(node.inputs()[1]);
-  const auto draw = [&](const Shape& shape, const char* purpose) {
-    return cast(uniform(shape, random_stream(1, purpose)) - 0.5, precision.data);
-  };
-  const std::vector<Tensor> stored = evaluate({draw(a.stored, "a"), draw(b.stored, "b")}, backend);
-  const std::map<std::string, Tensor> inputs{{"a", stored[0]}, {"b", stored[1]}};
-  // The views are outputs of another step: the reference wants the operands as the node sees them.
+  const Array left = host_noise(a.stored, precision.data, "a"), right = host_noise(b.stored, precision.data, "b");
+  // Variables, as they lie in memory the way activations and weights do inside a step.
+  const Variable x = operand_variable("a", left), y = operand_variable("b", right),
+                 result = operand_variable("result", Array(precision.data, node.shape()));
   Step step(
       backend,
-      [&](const Inputs& in) {
-        const auto operand = [](const Operand& of, const Tensor& x) { return cast(of.read(x), Dtype::f32); };
-        const Tensor result =
-            Tensor::make(node.node().op, {operand(a, in["a"]), operand(b, in["b"])}, node.shape(), Dtype::f32);
-        return Outputs{{"result", cast(result, precision.data)}};
+      [&](const Inputs&) {
+        const auto operand = [](const Operand& of, const Variable& value) {
+          return cast(of.read(value.value()), Dtype::f32);
+        };
+        result.set(cast(Tensor::make(node.node().op, {operand(a, x), operand(b, y)}, node.shape(), Dtype::f32),
+                        precision.data));
+        return Outputs{};
       },
       precision.policy);
-  const std::vector<Tensor> seen = evaluate({a.read(stored[0]) + 0.0, b.read(stored[1]) + 0.0}, backend);
-  const Deviation deviation = compare_with_reference(node, seen[0].array(), seen[1].array(),
-                                                     step(inputs).at("result").array(), precision.operands, kSamples);
+  step({});
+  const std::vector<std::int64_t> positions = sampled_positions(node.shape().size(), kSamples);
+  const std::vector<double> expected =
+      reference_elements(node, a.read(left), b.read(right), precision.operands, positions);
   const double element_bytes = static_cast<double>(size_of(precision.data));
   LayerRow row{.precision = precision.name,
                .layer = contraction.layer,
@@ -75,12 +111,14 @@ LayerRow time_layer(Backend& backend, const Contraction& contraction, const Prec
                .shape = shape_text(node),
                .flop = flop(node),
                .bytes = element_bytes * static_cast<double>(a.stored.size() + b.stored.size() + node.shape().size()),
-               .error = deviation.error(),
+               .error = deviation_at(result.array(), positions, expected).error(),
                .bound = precision.element_bound};
   if (!(row.error <= row.bound))
     fail(Fault::non_finite, row.layer, " ", row.role, " is wrong: max|diff| / mean|ref| is ", row.error, ", at most ",
          row.bound, " is right for ", precision.name);
-  row.time = time_for(backend, [&] { step(inputs); }, runs, {.least_ms = 0.5, .most = 20, .warm_seconds = 0.03});
+  row.time = time_for(backend, [&] { step({}); }, runs, {.least_ms = 0.5, .most = 50, .warm_seconds = 0.02});
+  row.peer =
+      peer.time(request_of(node), precision, {{left, a.transposed}, {right, b.transposed}}, positions, expected, runs);
   return row;
 }
 
@@ -92,7 +130,9 @@ std::vector<LayerRow> run_layers(const LayersCommand& command) {
   report.set_all(device_facts(*backend, machine_text(*backend, command.threads)));
   const double copy_rate = measure_copy_rate(*backend);
   report.set("copy_gigabytes_per_second", copy_rate);
-  fmt::print("{}copy {:.1f} GB/s\n", facts_text(report.content()), copy_rate);
+  ContractionPeer peer(command.peer, is_cpu);
+  report.set("peer", peer.program());
+  fmt::print("{}copy {:.1f} GB/s\npeer: {}\n", facts_text(report.content()), copy_rate, peer.program());
   std::vector<std::string> precisions = command.precisions, names = command.nets;
   if (precisions.empty())
     precisions = is_cpu ? std::vector<std::string>{"fp32"} : std::vector<std::string>{"fp16", "fp32"};
@@ -105,20 +145,18 @@ std::vector<LayerRow> run_layers(const LayersCommand& command) {
     for (const Net& net : conv_nets(false)) {
       if (!std::count(names.begin(), names.end(), net.name)) continue;
       const int batch = command.batch > 0 ? command.batch : is_cpu ? net.cpu_batch : net.batch;
-      fmt::print(
-          "\n{}, batch {}; {} ceiling {:.2f} TFLOP/s\n{:<9} {:<24} {:<6} {:>10} {:<15} {:>8} {:>8} {:>10} {:>6} "
-          "{:>9}\n",
-          net.name, batch, name, ceiling, "precision", "layer", "role", "median us", "(min - max)", "TFLOP/s", "GB/s",
-          "roofline us", "% of it", "error");
+      fmt::print("\n{}, batch {}; {} ceiling {:.2f} TFLOP/s\n", net.name, batch, name, ceiling);
+      print_header();
       Scope scope(net.name, name);
       for (const Contraction& contraction : contractions_of_net(net, batch)) {
-        LayerRow row = time_layer(*backend, contraction, precision, command.runs);
+        LayerRow row = time_layer(*backend, contraction, precision, command.runs, peer);
         row.net = net.name;
         row.roofline_ms = std::max(row.flop / ceiling / 1e9, row.bytes / copy_rate / 1e6);
         print_row(row);
         report.add_row(row);
         rows.push_back(std::move(row));
       }
+      report.write();
     }
   }
   report.write();

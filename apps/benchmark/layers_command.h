@@ -1,11 +1,11 @@
-// `benchmark layers`: every product and convolution of a net alone, in each role, against the device's roofline.
+// `benchmark layers`: every product and convolution of a net alone, in each role, against the device's roofline and
+// beside cuBLAS and cuDNN.
 #pragma once
 
 #include <filesystem>
 
+#include "apps/benchmark/contraction_peer.h"
 #include "apps/benchmark/contractions.h"
-#include "apps/benchmark/precision.h"
-#include "apps/benchmark/timing.h"
 
 namespace nixie::benchmark {
 
@@ -16,6 +16,7 @@ struct LayersCommand {
   int threads = 0;  ///< of the CPU, 0 = all
   int batch = 0;    ///< 0 = each net's own
   int runs = 10;
+  PeerOptions peer = {};                                 ///< who is timed beside it
   std::filesystem::path json = {}, csv = {}, plot = {};  ///< empty: not written
 };
 
@@ -25,12 +26,15 @@ struct LayerRow {
   double flop = 0, bytes = 0;   ///< bytes: operands read once and the result written once
   double roofline_ms = 0;       ///< max(flop / matmul ceiling, bytes / copy rate)
   double error = 0, bound = 0;  ///< max|diff| / mean|ref|
+  PeerTiming peer = {};
   double tflops() const { return flop / time.median / 1e9; }
   double gigabytes_per_second() const { return bytes / time.median / 1e6; }
 };
 
-/// Times and checks one contraction by itself, on random operands. Throws Fault::non_finite where it is wrong.
-LayerRow time_layer(Backend& backend, const Contraction& contraction, const PrecisionTraits& precision, int runs);
+/// Times and checks one contraction by itself, on random operands, here and at the peer. Throws Fault::non_finite where
+/// it is wrong.
+LayerRow time_layer(Backend& backend, const Contraction& contraction, const PrecisionTraits& precision, int runs,
+                    ContractionPeer& peer);
 
 /// Prints the table and writes the files. Throws Error.
 std::vector<LayerRow> run_layers(const LayersCommand& command);

@@ -54,13 +54,21 @@ NetWork::NetWork(Backend& backend, const Net& net, int batch, const PrecisionTra
           },
           precision.policy),
       total_(
-          backend, [this](const Inputs& in) { return outputs_of(passes_of(model_, in["images"], in["gradient"])); },
+          backend,
+          [this](const Inputs& in) {
+            const Passes passes = passes_of(model_, in["images"], in["gradient"]);
+            for (std::size_t i = 0; i < gradients_.size(); ++i)
+              gradients_[i].set(cast(passes.gradients[i].value, precision_.data));
+            return Outputs{{"output", cast(passes.output, precision_.data)}};
+          },
           precision.policy),
       train_(
           backend, [this](const Inputs& in) { return train_body(in, optimizer_); }, precision.policy),
       train_dynamic_(
           backend, [this](const Inputs& in) { return train_body(in, *dynamic_); }, precision.policy) {
   if (precision.data == Dtype::f16) dynamic_.emplace(model_.parameters(), with_scale(net.training, 0), net.run);
+  for (const Variable& parameter : model_.parameters().trainable())
+    gradients_.emplace_back("d." + parameter.name(), Array(precision.data, parameter.shape()), false);
   const Tensor images = cast(noise(with_batch(net.sample, batch), "images"), precision.data);
   const Tensor gradient = cast(noise(with_batch(model_.output_shape(), batch), "gradient"), precision.data);
   const Tensor labels = cast(noise({batch}, "labels") * net.classes, Dtype::i32);
@@ -70,7 +78,15 @@ NetWork::NetWork(Backend& backend, const Net& net, int batch, const PrecisionTra
 }
 
 Outputs NetWork::fprop() { return fprop_({{"images", data_.at("images")}}); }
-Outputs NetWork::total() { return total_(data_); }
+void NetWork::total() {
+  last_.clear();  // else its memory would be another one every time
+  last_ = total_(data_);
+}
+Outputs NetWork::results() const {
+  Outputs results{{"output", last_.at("output").array()}};
+  for (const Variable& gradient : gradients_) results.emplace(gradient.name(), gradient.array());
+  return results;
+}
 Outputs NetWork::train() { return train_(labelled_); }
 Outputs NetWork::train_dynamic() { return train_dynamic_(labelled_); }
 

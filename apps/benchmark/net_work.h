@@ -25,9 +25,11 @@ class NetWork {
 
   /// The output alone; what a backward pass would need is not kept.
   Outputs fprop();
-  /// The output and the gradients of all parameters (as `d.NAME`) for the random output gradient. The images' gradient
-  /// is not computed.
-  Outputs total();
+  /// The output and, into the memory kept for them, the gradients of all parameters for the random output gradient, in
+  /// the type and layout of what products read. The images' gradient is not computed.
+  void total();
+  /// What the last `total` made: the output, and the gradients as `d.NAME`, in host memory.
+  Outputs results() const;
   /// One training step: forward, loss, backward, update; in f16 with a fixed loss scale. Gives `loss`.
   Outputs train();
   /// The same with a dynamic loss scale, which f16 alone has a use for.
@@ -40,7 +42,7 @@ class NetWork {
     Array a = {}, b = {}, result = {};
     Array bias_grad = {};  ///< with a filter gradient, where the layer has a bias; else empty
   };
-  /// Runs `total` so, shows each contraction to `visit`, and gives what `total` gives.
+  /// Runs `total` so, shows each contraction to `visit`, and gives what `results` gives.
   Outputs probe(const std::function<void(const Probed&)>& visit);
 
   std::int64_t parameters() const { return model_.parameters().count(); }
@@ -55,6 +57,8 @@ class NetWork {
   Model model_;
   Optimizer optimizer_;
   std::optional<Optimizer> dynamic_;
+  std::vector<Variable> gradients_;  // of the parameters, in their order
+  Outputs last_;
   Step fprop_, total_, train_, train_dynamic_;
   std::map<std::string, Tensor> data_, labelled_;  // inputs of total, and of train
 };

@@ -114,7 +114,8 @@ NetRow time_net(Backend& backend, const Net& net, int batch, const PrecisionTrai
   const auto seconds = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
   time_passes(backend, work, runs, times);
   row.timing_seconds = seconds();
-  row.check = check_net(work, precision, work.fprop(), work.total());
+  work.total();
+  row.check = check_net(work, precision, work.fprop(), work.results());
   row.check_seconds = seconds() - row.timing_seconds;
   row.first_loss = work.train().at("loss").item();
   time_training(backend, work, runs, times);

@@ -180,14 +180,28 @@ double Deviation::error() const {
   return max_difference == 0 ? 0 : max_difference * static_cast<double>(samples) / sum_reference;
 }
 
+std::vector<double> reference_elements(const Tensor& node, const Array& a, const Array& b, Dtype operand_dtype,
+                                       const std::vector<std::int64_t>& positions) {
+  const Array left = rounded(a, operand_dtype), right = rounded(b, operand_dtype);
+  std::vector<double> elements;
+  for (const std::int64_t position : positions)
+    elements.push_back(reference_element(node, left.data<float>(), right.data<float>(), position));
+  return elements;
+}
+
+Deviation deviation_at(const Array& result, const std::vector<std::int64_t>& positions,
+                       const std::vector<double>& expected) {
+  const Array values = result.to(Dtype::f32);
+  Deviation deviation{.is_finite = is_finite(values.data<float>())};
+  for (std::size_t i = 0; i < positions.size(); ++i)
+    deviation.add(static_cast<double>(values.data<float>()[static_cast<std::size_t>(positions[i])]), expected[i]);
+  return deviation;
+}
+
 Deviation compare_with_reference(const Tensor& node, const Array& a, const Array& b, const Array& result,
                                  Dtype operand_dtype, std::int64_t samples) {
-  const Array left = rounded(a, operand_dtype), right = rounded(b, operand_dtype), values = result.to(Dtype::f32);
-  Deviation deviation{.is_finite = is_finite(values.data<float>())};
-  for (const std::int64_t position : sampled_positions(result.size(), samples))
-    deviation.add(static_cast<double>(values.data<float>()[static_cast<std::size_t>(position)]),
-                  reference_element(node, left.data<float>(), right.data<float>(), position));
-  return deviation;
+  const std::vector<std::int64_t> positions = sampled_positions(result.size(), samples);
+  return deviation_at(result, positions, reference_elements(node, a, b, operand_dtype, positions));
 }
 
 Deviation compare_bias_grad(const Tensor& filter_grad, const Array& output_grad, const Array& result,

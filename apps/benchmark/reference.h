@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "core/tensor.h"
 
@@ -25,6 +26,15 @@ struct Deviation {
   /// max|diff| / mean|ref|; infinite where an element is not finite.
   double error() const;
 };
+
+/// The reference at these positions; operands are rounded to `operand_dtype` first, the type that the backend
+/// multiplies in.
+std::vector<double> reference_elements(const Tensor& node, const Array& a, const Array& b, Dtype operand_dtype,
+                                       const std::vector<std::int64_t>& positions);
+
+/// How far a result is from what is expected at these positions.
+Deviation deviation_at(const Array& result, const std::vector<std::int64_t>& positions,
+                       const std::vector<double>& expected);
 
 /// Compares elements spread over the whole result (the first and the last among them) with the reference. Operands are
 /// rounded to `operand_dtype` first, the type that the backend multiplies in.

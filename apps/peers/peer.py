@@ -45,22 +45,29 @@ def summary(times):
                 runs=len(times))
 
 
-def answer(time_net, request):
-    try:
+def time_row(time_net):
+    """What answers a request for a net."""
+    def time_request(request):
         if request["net"] not in NETS:
-            return dict(error=f"{request['net']} is not one of {', '.join(NETS)}")
+            raise ValueError(f"{request['net']} is not one of {', '.join(NETS)}")
         return time_net(request["net"], request["precision"], request["batch"], request["runs"], request["engine"])
+    return time_request
+
+
+def answer(time_request, request):
+    try:
+        return time_request(request)
     except Exception as error:  # a peer that cannot run a row says so; the others go on
         return dict(error=f"{type(error).__name__}: {str(error).splitlines()[0][:200] if str(error) else ''}")
 
 
-def serve(program, engines, time_net):
+def serve(program, engines, time_request):
     """Answers go to the stdout that the program started with; what libraries print goes to stderr."""
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     print(json.dumps(dict(program=program, engines=engines)), file=out, flush=True)
     for line in sys.stdin:
-        print(json.dumps(answer(time_net, json.loads(line))), file=out, flush=True)
+        print(json.dumps(answer(time_request, json.loads(line))), file=out, flush=True)
 
 
 def table(options, program, engines, time_net):
@@ -68,7 +75,7 @@ def table(options, program, engines, time_net):
     for net in options.net:
         for precision in options.precision:
             for engine in options.engine or engines.get(precision, []):
-                row = answer(time_net, dict(net=net, precision=precision, batch=options.batch or BATCHES[net],
+                row = answer(time_row(time_net), dict(net=net, precision=precision, batch=options.batch or BATCHES[net],
                                             runs=options.runs, engine=engine))
                 name = f"{net:9s} {precision:5s} {engine:14s}"
                 if "error" in row:
@@ -90,6 +97,6 @@ def main(doc, program, engines, time_net):
     parser.add_argument("--runs", type=int, default=10)
     options = parser.parse_args()
     if options.serve:
-        serve(program, engines, time_net)
+        serve(program, engines, time_row(time_net))
     else:
         table(options, program, engines, time_net)

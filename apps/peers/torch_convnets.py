@@ -48,11 +48,11 @@ def synchronize():
         torch.cuda.synchronize()
 
 
-def time_in_turn(pieces, runs):
+def time_in_turn(pieces, runs, warm_seconds=SECONDS):
     """Milliseconds of each piece, round after round, without waiting in between (device events on a GPU)."""
     for piece in pieces:
         start, count = time.perf_counter(), 0
-        while count < WARMUP or time.perf_counter() - start < SECONDS:
+        while count < WARMUP or time.perf_counter() - start < warm_seconds:
             piece()
             synchronize()
             count += 1
@@ -149,7 +149,11 @@ def training(net, images, labels, dtype, layout, engine, capture, runs):
     return figures
 
 
-if __name__ == "__main__":
+def name_of_program():
     name = torch.cuda.get_device_name() if CUDA else f"{torch.get_num_threads()} threads"
     cudnn = f", cuDNN {torch.backends.cudnn.version()}" if CUDA else ""
-    main(__doc__, f"PyTorch {torch.__version__}{cudnn}, {name}", engines(), time_net)
+    return f"PyTorch {torch.__version__}{cudnn}, {name}"
+
+
+if __name__ == "__main__":
+    main(__doc__, name_of_program(), engines(), time_net)

@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+"""Single products and convolutions in PyTorch (cuBLAS, cuDNN) for `benchmark gemm` and `benchmark layers`.
+
+Answers JSON lines (see peer.py). A request holds op ("matmul" or "conv"), precision, runs, operands a and b (a product
+with beta: c too), each with a file of row-major floats, its shape and whether it is read transposed; alpha and beta; of
+a convolution role, stride, pad, dilation, groups and the result's shape. The answer has `ms`, of a CUDA graph that is
+launched back to back (the best of the layouts), and `values`, the result's elements at the row-major `positions`.
+"""
+import math
+from peer import serve, summary
+import numpy, torch
+from torch_convnets import CUDA, DEVICE, graphed, name_of_program, time_in_turn
+
+DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16, "fp16_pure": torch.float16}
+WARM_SECONDS, MEASUREMENT_MS = 0.01, 0.3
+
+
+def operand(given, dtype, layout):
+    values = torch.from_numpy(numpy.fromfile(given["file"], numpy.float32)).to(DEVICE, dtype).reshape(given["shape"])
+    if values.dim() == 4:
+        values = values.contiguous(memory_format=layout)
+    return values.mT if given.get("transposed") else values
+
+
+def matmul(request, a, b, c):
+    if request.get("beta", 0) == 0 and request.get("alpha", 1) == 1:
+        return lambda: torch.matmul(a, b)
+    return lambda: torch.addmm(c, a, b, beta=request["beta"], alpha=request["alpha"])
+
+
+def conv(request, a, b, dtype, layout):
+    options = [request[key] for key in ("stride", "pad", "dilation")]
+    if request["role"] == "output":
+        return lambda: torch.ops.aten.convolution(a, b, None, *options, False, [0, 0], request["groups"])
+    like = torch.empty(request["shape"], dtype=dtype, device=DEVICE).to(memory_format=layout)
+    of_input = request["role"] == "input_grad"
+    x, w = (like, b) if of_input else (b, like)
+    return lambda: torch.ops.aten.convolution_backward(a, x, w, None, *options, False, [0, 0], request["groups"],
+                                                       [of_input, not of_input, False])[0 if of_input else 1]
+
+
+def time_piece(piece, runs):
+    replay = graphed(piece) if CUDA else piece
+    once = time_in_turn([replay], 1, WARM_SECONDS)[0]["median"]
+    inner = max(1, min(50, math.ceil(MEASUREMENT_MS / once)))
+    figures = time_in_turn([lambda: [replay() for _ in range(inner)]], runs, WARM_SECONDS)[0]
+    return {key: value if key == "runs" else value / inner for key, value in figures.items()}
+
+
+def time_contraction(request):
+    precision = request["precision"]
+    dtype = DTYPES.get(precision, torch.float32)
+    torch.backends.cudnn.benchmark = True
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision == "tf32"
+    layouts = [torch.channels_last]
+    if request["op"] == "conv" and dtype == torch.float32:
+        layouts.append(torch.contiguous_format)
+    best = None
+    for layout in layouts:
+        a, b = operand(request["a"], dtype, layout), operand(request["b"], dtype, layout)
+        c = operand(request["c"], dtype, layout) if "c" in request else None
+        with torch.no_grad():
+            piece = matmul(request, a, b, c) if request["op"] == "matmul" else conv(request, a, b, dtype, layout)
+            found = piece().contiguous().flatten()[torch.tensor(request["positions"], device=DEVICE)].double().tolist()
+            figures = time_piece(piece, request["runs"])
+        if best is None or figures["median"] < best["ms"]["median"]:
+            best = dict(ms=figures, values=[value if math.isfinite(value) else None for value in found])
+    return best
+
+
+if __name__ == "__main__":
+    serve(name_of_program(), {}, time_contraction)
