@@ -162,11 +162,18 @@ Array column_mean_and_variance(const Array& x) {
   Array result(Dtype::f64, {2, columns});
   const auto sums = result.data<double>();
   const auto at = [](std::int64_t i) { return static_cast<std::size_t>(i); };
-  for (std::int64_t i = 0; i < rows * columns; ++i) sums[at(i % columns)] += element(x, i) / static_cast<double>(rows);
-  for (std::int64_t i = 0; i < rows * columns; ++i) {
-    const double off = element(x, i) - sums[at(i % columns)];
-    sums[at(columns + i % columns)] += off * off / static_cast<double>(rows);
-  }
+  const auto values = x.data<float>();
+  const auto value = [&](std::int64_t row, std::int64_t column) {
+    return static_cast<double>(values[at(row * columns + column)]);
+  };
+  for (std::int64_t row = 0; row < rows; ++row)
+    for (std::int64_t column = 0; column < columns; ++column)
+      sums[at(column)] += value(row, column) / static_cast<double>(rows);
+  for (std::int64_t row = 0; row < rows; ++row)
+    for (std::int64_t column = 0; column < columns; ++column) {
+      const double off = value(row, column) - sums[at(column)];
+      sums[at(columns + column)] += off * off / static_cast<double>(rows);
+    }
   return result;
 }
 

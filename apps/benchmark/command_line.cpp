@@ -13,6 +13,7 @@
 #include "apps/benchmark/nets.h"
 #include "apps/benchmark/nets_command.h"
 #include "apps/benchmark/scaling_command.h"
+#include "apps/benchmark/show_command.h"
 #include "apps/benchmark/steps.h"
 #include "core/error.h"
 
@@ -173,6 +174,16 @@ void add_scaling(CLI::App& app, ScalingCommand& command, std::function<void()>& 
   scaling->callback([&] { chosen = [&] { run_scaling(command); }; });
 }
 
+void add_show(CLI::App& app, ShowCommand& command, std::function<void()>& chosen) {
+  CLI::App* show = app.add_subcommand("show", "a table that --json wrote, as Markdown and as a chart");
+  show->add_option("file", command.file, "what --json wrote")->required();
+  show->add_option("--page", command.page,
+                   "a page; the table replaces what stands between its lines <!-- benchmark NAME --> and <!-- end -->");
+  show->add_option("--name", command.name, "NAME, by default the command that made the table");
+  show->add_option("--plot", command.plot, "a file for the chart, SVG");
+  show->callback([&] { chosen = [&] { run_show(command); }; });
+}
+
 /// Everything once, in its default size: three minutes on two cores.
 void add_all(CLI::App& app, std::function<void()>& chosen) {
   app.add_subcommand("all", "all of these once")->callback([&] {
@@ -204,6 +215,7 @@ int run_program(const std::string& program, std::vector<std::string> arguments) 
   LayersCommand layers;
   DataCommand data;
   ScalingCommand scaling;
+  ShowCommand show;
   std::function<void()> chosen;
   CLI::App app("Times what nixie does and checks every result that it times.", program);
   app.footer("Options without a subcommand are those of `nets`; no arguments at all run `all`.");
@@ -215,6 +227,7 @@ int run_program(const std::string& program, std::vector<std::string> arguments) 
   add_data(app, data, chosen);
   add_scaling(app, scaling, chosen);
   add_steps(app, steps, chosen);
+  add_show(app, show, chosen);
   add_all(app, chosen);
   const bool asks_for_help = !arguments.empty() && (arguments[0] == "-h" || arguments[0] == "--help");
   if (arguments.empty())

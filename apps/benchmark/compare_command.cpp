@@ -34,6 +34,19 @@ Peers start_peers(const CompareCommand& command, bool on_cpu) {
   return peers;
 }
 
+/// Has all peers compile what can be compiled ahead, side by side.
+void prepare_peers(const CompareCommand& command, const Peers& peers, const Backend& backend) {
+  nlohmann::json requests = nlohmann::json::array();
+  for (const PrecisionTraits& precision : wanted_precisions(command, backend))
+    for (const Net& net : wanted_nets(command))
+      requests.push_back(
+          {{"net", net.name}, {"precision", precision.name}, {"batch", batch_of(command, net, backend)}});
+  for (const auto& peer : peers)
+    if (peer->works()) peer->send({{"prepare", requests}});
+  for (const auto& peer : peers)
+    if (peer->works()) peer->receive();  // what fails fails again where it is timed
+}
+
 bool is_wanted(const CompareCommand& command, const std::string& engine) {
   if (command.engines.empty()) return engine.find("max-autotune") == std::string::npos;
   const std::string kind = engine.substr(0, engine.find(' '));  // `graph` of `graph nchw`
@@ -140,6 +153,7 @@ void run_compare(const CompareCommand& command) {
   report.set_all(device_facts(*backend, machine_text(*backend, command.threads)));
   fmt::print("{}", facts_text(report.content()));
   Peers peers = start_peers(command, backend->name() == "cpu");
+  prepare_peers(command, peers, *backend);
   for (const auto& peer : peers)
     if (peer->works()) report.set("program_" + peer->name(), peer->program());
   std::vector<NetRow> own_rows;

@@ -79,19 +79,23 @@ std::vector<std::string> PeerProcess::engines(const std::string& precision) cons
 
 nlohmann::json PeerProcess::ask(const nlohmann::json& request) {
   const auto start = Clock::now();
-  nlohmann::json answer = exchange(request.dump() + "\n");
+  send(request);
+  nlohmann::json answer = receive();
   answer["seconds"] = std::chrono::duration<double>(Clock::now() - start).count();
   return answer;
 }
 
-nlohmann::json PeerProcess::exchange(const std::string& text) {
-  if (is_late_) return {{"error", last_complaint()}};
+void PeerProcess::send(const nlohmann::json& request) {
+  const std::string text = request.dump() + "\n";
   for (std::size_t done = 0; done < text.size();) {
     const ssize_t wrote = ::write(to_, text.data() + done, text.size() - done);
-    if (wrote < 0 && errno != EINTR) return {{"error", last_complaint()}};
+    if (wrote < 0 && errno != EINTR) return;  // it has ended: receive says so
     if (wrote > 0) done += static_cast<std::size_t>(wrote);
   }
-  const auto answer = read_line();
+}
+
+nlohmann::json PeerProcess::receive() {
+  const auto answer = is_late_ ? std::nullopt : read_line();
   if (!answer) return {{"error", last_complaint()}};
   return nlohmann::json::parse(*answer);
 }

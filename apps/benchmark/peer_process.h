@@ -32,21 +32,23 @@ class PeerProcess {
   /// Sends one object and waits for the answer, which says in `seconds` how long that took; {"error": ...} where the
   /// peer ended or its time did.
   nlohmann::json ask(const nlohmann::json& request);
+  /// The two halves of `ask`, for several peers that work at a time; every `send` is followed by a `receive`.
+  void send(const nlohmann::json& request);
+  nlohmann::json receive();
 
  private:
   using Clock = std::chrono::steady_clock;
 
-  nlohmann::json exchange(const std::string& text);
   std::optional<std::string> read_line();
   bool wait_for_input();
   void end_at_once();
   std::string last_complaint() const;
 
   std::string name_, program_, error_;
-  double seconds_left_, seconds_given_;
-  bool is_late_ = false;
   nlohmann::json engines_;
   std::filesystem::path complaints_;  // its stderr
+  double seconds_left_, seconds_given_;
+  bool is_late_ = false;
   int to_ = -1, from_ = -1, child_ = -1;
   std::string unread_;
 };

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "apps/benchmark/svg.h"
+#include "core/error.h"
 
 namespace nixie::benchmark {
 namespace {
@@ -50,14 +51,30 @@ std::string nets_chart(const nlohmann::json& report) {
   return svg_text(chart);
 }
 
+std::string chart_of(const nlohmann::json& report) {
+  const std::string command = report.at("command");
+  if (command == "compare") return compare_chart(report);
+  if (command == "arrays") return arrays_chart(report);
+  if (command == "gemm") return gemm_chart(report);
+  if (command == "layers") return layers_chart(report);
+  if (command == "scaling") return scaling_chart(report);
+  if (command == "data" || command == "steps") fail(Fault::usage, "there is no chart of ", command);
+  return nets_chart(report);
+}
+
 std::string compare_chart(const nlohmann::json& report) {
-  BarChart chart{.title = "fprop + bprop of a batch, one run", .subtitle = subtitle(report), .unit = "ms, median"};
+  BarChart chart{.title = "Forward and backward of a batch, each framework at its best, in one run",
+                 .subtitle = subtitle(report),
+                 .unit = "TFLOP/s; higher is better"};
   for (const auto& row : report["rows"]) {
-    const std::string group = fmt::format("{} x{} {}", row["net"].get<std::string>(), row["batch"].get<int>(),
-                                          row["precision"].get<std::string>());
-    bar(chart, group, "nixie") = row["total_ms"]["median"];
-    for (const auto& peer : row["peers"])
-      bar(chart, group, peer["peer"].get<std::string>()) = peer["total_ms"]["median"];
+    const std::string group = fmt::format("{} {}", row["net"].get<std::string>(), row["precision"].get<std::string>());
+    const double gflop = row["counted_gflop"];
+    bar(chart, group, "nixie") = gflop / row["total_ms"]["median"].get<double>();
+    for (const auto& peer : row["peers"]) {
+      const std::string name = peer["peer"];
+      double& best = bar(chart, group, name.substr(0, name.find(' ')) == "torch" ? "PyTorch" : "JAX");
+      best = std::max(best, gflop / peer["total_ms"]["median"].get<double>());
+    }
   }
   return svg_text(chart);
 }

@@ -8,7 +8,10 @@ namespace nixie::benchmark {
 
 /// fprop, bprop and training step of every net and precision.
 std::string nets_chart(const nlohmann::json& report);
-/// fprop + bprop of every net and precision, here and at each of its peers.
+/// The chart of whatever command made the report. Throws a usage Error for one that has none.
+std::string chart_of(const nlohmann::json& report);
+
+/// Speed of fprop + bprop of every net and precision, here and the best of each peer.
 std::string compare_chart(const nlohmann::json& report);
 /// Bandwidth of the in-place workloads over the size of the array.
 std::string arrays_chart(const nlohmann::json& report);

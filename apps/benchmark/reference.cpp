@@ -1,9 +1,12 @@
 // Plain loops over what one element is made of. Convolutions with fewer than three spatial axes get axes of size 1.
 #include "apps/benchmark/reference.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
+#include <future>
 #include <limits>
+#include <thread>
 
 #include "core/random.h"
 
@@ -64,11 +67,9 @@ bool output_position(const Geometry& g, const std::array<std::int64_t, 3>& in, c
   return true;
 }
 
-double product(std::span<const float> a, std::int64_t i, std::span<const float> b, std::int64_t j) {
-  return static_cast<double>(a[static_cast<std::size_t>(i)]) * static_cast<double>(b[static_cast<std::size_t>(j)]);
-}
+double product(const Elements& a, std::int64_t i, const Elements& b, std::int64_t j) { return a[i] * b[j]; }
 
-double output_element(const Geometry& g, std::span<const float> x, std::span<const float> w, const Sizes& e) {
+double output_element(const Geometry& g, const Elements& x, const Elements& w, const Sizes& e) {
   const std::int64_t first = e[1] / (g.w[0] / g.groups) * g.w[1];  // channel of the group
   double sum = 0;
   std::array<std::int64_t, 3> in;
@@ -79,7 +80,7 @@ double output_element(const Geometry& g, std::span<const float> x, std::span<con
   return sum;
 }
 
-double input_grad_element(const Geometry& g, std::span<const float> dy, std::span<const float> w, const Sizes& e) {
+double input_grad_element(const Geometry& g, const Elements& dy, const Elements& w, const Sizes& e) {
   const std::int64_t per_group = g.w[0] / g.groups, first = e[1] / g.w[1] * per_group;  // filter of the group
   double sum = 0;
   std::array<std::int64_t, 3> p;
@@ -91,7 +92,7 @@ double input_grad_element(const Geometry& g, std::span<const float> dy, std::spa
   return sum;
 }
 
-double filter_grad_element(const Geometry& g, std::span<const float> dy, std::span<const float> x, const Sizes& e) {
+double filter_grad_element(const Geometry& g, const Elements& dy, const Elements& x, const Sizes& e) {
   const std::int64_t channel = e[0] / (g.w[0] / g.groups) * g.w[1] + e[1];
   double sum = 0;
   std::array<std::int64_t, 3> in;
@@ -113,8 +114,7 @@ Geometry geometry(const Conv& conv, const Shape& x, const Shape& w, const Shape&
   return g;
 }
 
-double conv_element(const Conv& conv, const Tensor& node, std::span<const float> a, std::span<const float> b,
-                    std::int64_t position) {
+double conv_element(const Conv& conv, const Tensor& node, const Elements& a, const Elements& b, std::int64_t position) {
   const Shape &own = node.shape(), &first = node.inputs()[0].shape(), &second = node.inputs()[1].shape();
   switch (conv.role) {
     case ConvRole::output: {
@@ -132,7 +132,7 @@ double conv_element(const Conv& conv, const Tensor& node, std::span<const float>
   return filter_grad_element(g, a, b, split(g.w, position));
 }
 
-double matmul_element(const Tensor& node, std::span<const float> a, std::span<const float> b, std::int64_t position) {
+double matmul_element(const Tensor& node, const Elements& a, const Elements& b, std::int64_t position) {
   const std::int64_t m = node.shape()[-2], n = node.shape()[-1], k = node.inputs()[0].shape()[-1];
   const std::int64_t batch = position / (m * n), row = position / n % m, column = position % n;
   double sum = 0;
@@ -140,32 +140,51 @@ double matmul_element(const Tensor& node, std::span<const float> a, std::span<co
   return sum;
 }
 
-/// As float, which holds every half exactly.
-Array rounded(const Array& array, Dtype dtype) { return array.to(dtype).to(Dtype::f32); }
+/// What the backend multiplies, where it does not multiply the elements as they are.
+Elements rounded(const Array& array, Dtype dtype) {
+  return Elements(array.dtype() == dtype ? array : array.to(dtype).to(Dtype::f32));
+}
 
-bool is_finite(std::span<const float> values) {
-  for (float value : values)
-    if (!std::isfinite(value)) return false;
-  return true;
+/// Calls `work(begin, end)` for parts of [0, size) on all cores and gives what the calls return, in no order.
+template <class Work>
+auto in_parts(std::int64_t size, const Work& work) {
+  constexpr std::int64_t kSmallest = 1 << 20;
+  const std::int64_t cores = std::max(1u, std::thread::hardware_concurrency()),
+                     parts = std::clamp<std::int64_t>(size / kSmallest, 1, cores);
+  std::vector<std::future<decltype(work(size, size))>> running;
+  for (std::int64_t i = 0; i < parts; ++i)
+    running.push_back(std::async(parts == 1 ? std::launch::deferred : std::launch::async, work, size * i / parts,
+                                 size * (i + 1) / parts));
+  std::vector<decltype(work(size, size))> results;
+  for (auto& each : running) results.push_back(each.get());
+  return results;
+}
+
+bool is_finite(const Array& array) {
+  const Elements elements(array);
+  const auto parts = in_parts(array.size(), [&](std::int64_t begin, std::int64_t end) {
+    bool finite = true;
+    for (std::int64_t i = begin; i < end; ++i) finite &= std::isfinite(elements[i]);
+    return finite ? 1 : 0;
+  });
+  return std::count(parts.begin(), parts.end(), 0) == 0;
 }
 
 }  // namespace
 
-double reference_element(const Tensor& node, std::span<const float> a, std::span<const float> b,
-                         std::int64_t position) {
+double reference_element(const Tensor& node, const Elements& a, const Elements& b, std::int64_t position) {
   if (const auto* conv = std::get_if<Conv>(&node.node().op)) return conv_element(*conv, node, a, b, position);
   check(std::holds_alternative<Matmul>(node.node().op), "there is a reference for products and convolutions only");
   return matmul_element(node, a, b, position);
 }
 
-double reference_bias_grad(const Tensor& filter_grad, std::span<const float> output_grad, std::int64_t channel) {
+double reference_bias_grad(const Tensor& filter_grad, const Elements& output_grad, std::int64_t channel) {
   const Shape& shape = filter_grad.inputs()[0].shape();  // [N, K, spatial...], or of a product [..., K, N]
   const int axis = std::holds_alternative<Conv>(filter_grad.node().op) ? 1 : shape.rank() - 2;
   const std::int64_t inner = shape.row_major()[static_cast<std::size_t>(axis)], block = inner * shape[axis];
   double sum = 0;
   for (std::int64_t start = channel * inner; start < shape.size(); start += block)
-    for (std::int64_t i = start; i < start + inner; ++i)
-      sum += static_cast<double>(output_grad[static_cast<std::size_t>(i)]);
+    for (std::int64_t i = start; i < start + inner; ++i) sum += output_grad[i];
   return sum;
 }
 
@@ -182,19 +201,17 @@ double Deviation::error() const {
 
 std::vector<double> reference_elements(const Tensor& node, const Array& a, const Array& b, Dtype operand_dtype,
                                        const std::vector<std::int64_t>& positions) {
-  const Array left = rounded(a, operand_dtype), right = rounded(b, operand_dtype);
+  const Elements left = rounded(a, operand_dtype), right = rounded(b, operand_dtype);
   std::vector<double> elements;
-  for (const std::int64_t position : positions)
-    elements.push_back(reference_element(node, left.data<float>(), right.data<float>(), position));
+  for (const std::int64_t position : positions) elements.push_back(reference_element(node, left, right, position));
   return elements;
 }
 
 Deviation deviation_at(const Array& result, const std::vector<std::int64_t>& positions,
                        const std::vector<double>& expected) {
-  const Array values = result.to(Dtype::f32);
-  Deviation deviation{.is_finite = is_finite(values.data<float>())};
-  for (std::size_t i = 0; i < positions.size(); ++i)
-    deviation.add(static_cast<double>(values.data<float>()[static_cast<std::size_t>(positions[i])]), expected[i]);
+  const Elements values(result);
+  Deviation deviation{.is_finite = is_finite(result)};
+  for (std::size_t i = 0; i < positions.size(); ++i) deviation.add(values[positions[i]], expected[i]);
   return deviation;
 }
 
@@ -206,23 +223,28 @@ Deviation compare_with_reference(const Tensor& node, const Array& a, const Array
 
 Deviation compare_bias_grad(const Tensor& filter_grad, const Array& output_grad, const Array& result,
                             std::int64_t samples) {
-  const Array terms = output_grad.to(Dtype::f32), values = result.to(Dtype::f32);
-  Deviation deviation{.is_finite = is_finite(values.data<float>())};
+  const Elements terms(output_grad), values(result);
+  Deviation deviation{.is_finite = is_finite(result)};
   for (const std::int64_t channel : sampled_positions(result.size(), samples))
-    deviation.add(static_cast<double>(values.data<float>()[static_cast<std::size_t>(channel)]),
-                  reference_bias_grad(filter_grad, terms.data<float>(), channel));
+    deviation.add(values[channel], reference_bias_grad(filter_grad, terms, channel));
   return deviation;
 }
 
 double relative_distance(const Array& a, const Array& b) {
   check(a.shape() == b.shape(), "arrays of ", a.shape(), " and ", b.shape(), " are compared");
-  const Array left = a.to(Dtype::f32), right = b.to(Dtype::f32);
-  const auto x = left.data<float>(), y = right.data<float>();
+  const Elements left(a), right(b);
   double difference = 0, size = 0;
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    const double expected = static_cast<double>(y[i]), off = static_cast<double>(x[i]) - expected;
-    difference += off * off;
-    size += expected * expected;
+  for (const auto& [part_difference, part_size] : in_parts(a.size(), [&](std::int64_t begin, std::int64_t end) {
+         std::pair<double, double> part{0, 0};
+         for (std::int64_t i = begin; i < end; ++i) {
+           const double expected = right[i], off = left[i] - expected;
+           part.first += off * off;
+           part.second += expected * expected;
+         }
+         return part;
+       })) {
+    difference += part_difference;
+    size += part_size;
   }
   if (!std::isfinite(difference) || !std::isfinite(size)) return std::numeric_limits<double>::infinity();
   return difference == 0 ? 0 : std::sqrt(difference / size);

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -10,12 +9,36 @@
 
 namespace nixie::benchmark {
 
+/// The elements of a floating array as doubles, converted one by one: few of many are looked at.
+class Elements {
+ public:
+  explicit Elements(const Array& array) : array_(array), dtype_(array.dtype()), bytes_(array_.bytes()) {}
+  double operator[](std::int64_t position) const {
+    switch (dtype_) {
+      case Dtype::f16:
+        return static_cast<double>(static_cast<float>(reinterpret_cast<const Half*>(bytes_)[position]));
+      case Dtype::bf16:
+        return static_cast<double>(static_cast<float>(reinterpret_cast<const Bfloat16*>(bytes_)[position]));
+      case Dtype::f32:
+        return static_cast<double>(reinterpret_cast<const float*>(bytes_)[position]);
+      default:
+        fail(Fault::usage, "there is no reference in ", dtype_);
+    }
+  }
+  std::int64_t size() const { return array_.size(); }
+
+ private:
+  Array array_;  // shares the elements
+  Dtype dtype_;
+  const std::byte* bytes_;
+};
+
 /// The element at a row-major position of a Conv (any role) or Matmul node, from its operands' elements.
-double reference_element(const Tensor& node, std::span<const float> a, std::span<const float> b, std::int64_t position);
+double reference_element(const Tensor& node, const Elements& a, const Elements& b, std::int64_t position);
 
 /// The sum of the output gradient over all but one channel (one output, of a product): the bias gradient that goes with
 /// a filter gradient node, from its first operand's elements.
-double reference_bias_grad(const Tensor& filter_grad, std::span<const float> output_grad, std::int64_t channel);
+double reference_bias_grad(const Tensor& filter_grad, const Elements& output_grad, std::int64_t channel);
 
 /// How far a result is from its reference.
 struct Deviation {

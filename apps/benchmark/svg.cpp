@@ -40,14 +40,16 @@ std::string head(const std::string& title, const std::string& subtitle) {
          text_at(kLeft, 44, subtitle, "fill=\"#57606a\"");
 }
 
+/// In two lines where one is too short.
 std::string legend(const std::vector<std::string>& names) {
   std::string text;
-  double x = kLeft;
+  double x = kLeft, y = kHeight - 32;
   for (std::size_t i = 0; i < names.size(); ++i) {
-    text += fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"11\" height=\"11\" fill=\"{}\"/>\n", x, kHeight - 24,
-                        color(i));
-    text += text_at(x + 16, kHeight - 14, names[i]);
-    x += 34 + 6.6 * static_cast<double>(names[i].size());
+    const double width = 34 + 6.6 * static_cast<double>(names[i].size());
+    if (x + width > kWidth) x = kLeft, y += 18;
+    text += fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"11\" height=\"11\" fill=\"{}\"/>\n", x, y, color(i));
+    text += text_at(x + 16, y + 10, names[i]);
+    x += width;
   }
   return text;
 }
@@ -62,7 +64,7 @@ double nice_step(double span) {
 
 std::string number_text(double value) {
   const double size = std::abs(value);
-  if (size >= 1e4 || (size > 0 && size < 1e-2)) return fmt::format("{:.0e}", value);
+  if (size >= 1e4 || (size > 0 && size < 1e-4)) return fmt::format("{:.0e}", value);
   return fmt::format("{:g}", value);
 }
 

@@ -161,6 +161,8 @@ TEST_F(BenchmarkProgram, ComparesWithThePeersThatRun) {
   // A peer that is always a million times slower in one way and fails in another, and one that cannot start.
   std::ofstream(folder_ / "torch_convnets.py") << R"(
 echo '{"program": "Torch of the test", "engines": {"fp32": ["eager", "graph", "max-autotune"]}}'
+read -r prepare
+echo '{}'
 while read -r request; do
   case $request in
     *graph*) echo '{"error": "no graphs here"}' ;;
@@ -180,13 +182,74 @@ done)";
   EXPECT_NEAR(row["best_peer"]["total_ms"]["ratio"].get<double>() * own, 3e6, 1);
   EXPECT_THAT(ran_.output, HasSubstr("torch: Torch of the test"));
   EXPECT_THAT(ran_.output, HasSubstr("jax: left out: No module named jax"));
-  EXPECT_THAT(ran_.output, HasSubstr("torch graph: no graphs here"));
+  EXPECT_THAT(ran_.output, HasSubstr("left out: torch graph: no graphs here (alexnet fp32)"));
+  EXPECT_EQ(row["left_out"].size(), 2u) << "graph, and jax";
   EXPECT_THAT(ran_.output,
               testing::ContainsRegex("alexnet +fp32 +1 +fprop.bprop +[0-9.]+ 3000000.000 +torch eager +[0-9.]+x"));
-  EXPECT_THAT(text_of(svg), HasSubstr("torch eager"));
+  EXPECT_THAT(text_of(svg), HasSubstr("PyTorch"));
   const Ran nowhere = run_program("benchmark compare --backend cpu --peers /no/such/folder");
   EXPECT_EQ(nowhere.code, 2);
   EXPECT_THAT(nowhere.output, HasSubstr("torch_convnets.py is not there; name its folder with --peers"));
+}
+
+TEST_F(BenchmarkProgram, APeerMayTakeSoMuchTimeAndNoMore) {
+  std::ofstream(folder_ / "torch_convnets.py") << R"(
+echo '{"program": "Torch of the test", "engines": {"fp32": ["eager", "graph"]}}'
+read -r prepare
+echo '{}'
+read -r request
+sleep 1000)";
+  std::ofstream(folder_ / "jax_convnets.py") << "sleep 1000\n";
+  const auto table =
+      rows("compare --net alexnet --batch 1 --runs 1 --python sh --peer-seconds 1 --peers " + folder_.path().string());
+  ASSERT_EQ(table.size(), 1u);
+  EXPECT_EQ(table.at("alexnet")["peers"].size(), 0u);
+  EXPECT_GT(table.at("alexnet")["total_ms"]["median"], 0);
+  for (const char* peer : {"jax", "torch eager", "torch graph"})
+    EXPECT_THAT(ran_.output, HasSubstr("left out: " + std::string(peer) + ": its 1 s are spent (alexnet fp32)"));
+}
+
+TEST_F(BenchmarkProgram, ProductsStandBesideThePeers) {
+  // Answers with the time it was asked for, and the value 0.
+  std::ofstream(folder_ / "torch_contractions.py") << R"(
+echo '{"program": "cuBLAS of the test", "engines": {}}'
+while read -r request; do
+  case $request in
+    *'"transposed":true'*) echo '{"error": "not transposed"}' ;;
+    *'"beta":0.5'*'"c":{'*|*'"beta":0.0'*)
+       echo '{"ms": {"mean": 1e6, "median": 1e6, "min": 1e6, "max": 1e6, "runs": 1}, "values": [0]}' ;;
+  esac
+done)";
+  const std::string json = (folder_ / "table.json").string();
+  const Ran ran = run_program("benchmark gemm --size 1,1,1 --runs 1 --backend cpu --python sh --peers " +
+                              folder_.path().string() + " --json " + json);
+  ASSERT_EQ(ran.code, 0) << ran.output;
+  const auto rows = nlohmann::json::parse(text_of(json))["rows"];
+  ASSERT_EQ(rows.size(), 4u);
+  EXPECT_EQ(rows[0]["peer"]["ms"]["median"], 1e6);
+  EXPECT_EQ(rows[0]["peer"]["error"], 1) << "the peer is held against the reference too";
+  EXPECT_EQ(rows[1]["peer"]["left_out"], "not transposed");
+  EXPECT_EQ(rows[3]["peer"]["ms"]["median"], 1e6) << "with the matrix that is added";
+  const Ran alone = run_program("benchmark gemm --size 1,1,1 --runs 1 --backend cpu --alone");
+  EXPECT_EQ(alone.code, 0);
+  EXPECT_THAT(alone.output, HasSubstr("peer: not asked for"));
+}
+
+TEST_F(BenchmarkProgram, AFileOfJsonBecomesAPageAndAChart) {
+  const std::string json = (folder_ / "table.json").string(), page = (folder_ / "page.md").string(),
+                    svg = (folder_ / "chart.svg").string();
+  ASSERT_EQ(run_program("benchmark gemm --size 7,9,5 --runs 1 --backend cpu --json " + json).code, 0);
+  std::ofstream(page) << "before\n<!-- benchmark gemm -->\nold\n<!-- end -->\nafter\n";
+  const Ran shown = run_program("benchmark show " + json);
+  EXPECT_THAT(shown.output, HasSubstr("| 7 x 9 x 5 | nn | 1, 0 | fp32 | "));
+  ASSERT_EQ(run_program("benchmark show " + json + " --page " + page + " --plot " + svg).code, 0);
+  EXPECT_EQ(text_of(page), "before\n<!-- benchmark gemm -->\n" + shown.output + "<!-- end -->\nafter\n");
+  EXPECT_THAT(text_of(svg), HasSubstr("Matrix products"));
+  const Ran elsewhere = run_program("benchmark show " + json + " --page " + page + " --name other");
+  EXPECT_EQ(elsewhere.code, 2);
+  EXPECT_THAT(elsewhere.output, HasSubstr("there is no <!-- benchmark other -->"));
+  for (const std::string& file : {page, (folder_ / "none.json").string()})
+    EXPECT_EQ(run_program("benchmark show " + file).code, 2) << file;
 }
 
 TEST_F(BenchmarkProgram, EveryTableHasItsRowsWithinTheirBounds) {
