@@ -61,11 +61,4 @@ Timing time_for(Backend& backend, const std::function<void()>& work, int runs, c
   return summarize(times);
 }
 
-Timing time_short_work(Backend& backend, const std::function<void()>& work, int runs, double measurement_ms) {
-  constexpr double kWarmSeconds = 0.01;
-  const double once = time_work(backend, work, 1, 1, kWarmSeconds).median;
-  const int inner = static_cast<int>(std::clamp(measurement_ms / std::max(once, 1e-6), 1.0, 50.0));
-  return time_work(backend, work, runs, inner, kWarmSeconds);
-}
-
 }  // namespace nixie::benchmark

@@ -40,7 +40,4 @@ struct Filling {
 /// `filling.least_ms`, and the result is per run.
 Timing time_for(Backend& backend, const std::function<void()>& work, int runs, const Filling& filling = {});
 
-/// The same for work that may be short: a measurement is of as many runs, fifty at most, as take `measurement_ms`.
-Timing time_short_work(Backend& backend, const std::function<void()>& work, int runs, double measurement_ms);
-
 }  // namespace nixie::benchmark
