@@ -180,6 +180,7 @@ void add_show(CLI::App& app, ShowCommand& command, std::function<void()>& chosen
   show->add_option("--page", command.page,
                    "a page; the table replaces what stands between its lines <!-- benchmark NAME --> and <!-- end -->");
   show->add_option("--name", command.name, "NAME, by default the command that made the table");
+  show->add_flag("--brief", command.brief, "of compare the ratios alone");
   show->add_option("--plot", command.plot, "a file for the chart, SVG");
   show->callback([&] { chosen = [&] { run_show(command); }; });
 }

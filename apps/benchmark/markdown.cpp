@@ -103,8 +103,9 @@ std::string peers_table(const Json& rows) {
   return text + "\n";
 }
 
-std::string compare_tables(const Json& report) {
+std::string compare_tables(const Json& report, bool is_brief) {
   const Json& rows = report["rows"];
+  if (is_brief) return ratio_table(rows);
   return ratio_table(rows) + "nixie:\n\n" + nets_table(rows) + "\nThe peers:\n\n" + peers_table(rows);
 }
 
@@ -182,9 +183,9 @@ std::string data_table(const Json& report) {
 
 }  // namespace
 
-std::string markdown_text(const Json& report) {
+std::string markdown_text(const Json& report, bool is_brief) {
   const std::string command = text_of(report, "command");
-  const std::string table = command == "compare"   ? compare_tables(report)
+  const std::string table = command == "compare"   ? compare_tables(report, is_brief)
                             : command == "layers"  ? layers_table(report)
                             : command == "gemm"    ? gemm_table(report)
                             : command == "arrays"  ? arrays_table(report)

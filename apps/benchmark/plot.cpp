@@ -87,7 +87,11 @@ std::string arrays_chart(const nlohmann::json& report) {
   for (const auto& row : report["rows"]) {
     const std::string name = row["workload"];
     if (name.find("*=") == std::string::npos) continue;
-    points(chart, name).emplace_back(row["elements"].get<double>(), row["gigabytes_per_second"].get<double>());
+    const double rate = row["gigabytes_per_second"], cpu_ms = row["cpu_ms"];
+    points(chart, name).emplace_back(row["elements"].get<double>(), rate);
+    if (cpu_ms > 0)
+      points(chart, name + " on the CPU")
+          .emplace_back(row["elements"].get<double>(), rate * row["ms"]["median"].get<double>() / cpu_ms);
   }
   return svg_text(chart);
 }
@@ -114,6 +118,9 @@ std::string layers_chart(const nlohmann::json& report) {
     low = std::min(low, intensity), high = std::max(high, intensity);
     points(chart, fmt::format("{} {}", row["precision"].get<std::string>(), row["role"].get<std::string>()), false)
         .emplace_back(intensity, row["tflops"].get<double>());
+    if (row["peer"].contains("ms"))
+      points(chart, row["precision"].get<std::string>() + " PyTorch, any role", false)
+          .emplace_back(intensity, row["gflop"].get<double>() / row["peer"]["ms"]["median"].get<double>());
   }
   for (const auto& [key, value] : report.items()) {
     if (key.rfind("ceiling_tflops_", 0) != 0) continue;

@@ -19,7 +19,7 @@ void run_show(const ShowCommand& command) {
   if (!file) fail(Fault::usage, command.file.string(), ": cannot be read; name a file that --json wrote");
   try {
     const auto report = nlohmann::json::parse(file);
-    const std::string made_by = report.at("command"), text = markdown_text(report);
+    const std::string made_by = report.at("command"), text = markdown_text(report, command.brief);
     if (command.page.empty())
       fmt::print("{}", text);
     else

@@ -10,6 +10,7 @@ struct ShowCommand {
   std::filesystem::path file = {};  ///< what --json wrote
   std::filesystem::path page = {};  ///< the page whose lines `<!-- benchmark NAME -->` take it; empty: it is printed
   std::string name = {};            ///< NAME; empty: the command that made it
+  bool brief = false;               ///< of `compare` the ratios alone
   std::filesystem::path plot = {};  ///< empty: no chart
 };
 
