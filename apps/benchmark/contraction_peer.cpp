@@ -62,8 +62,9 @@ PeerTiming ContractionPeer::time(nlohmann::json request, const PrecisionTraits& 
   static constexpr const char* kNames[] = {"a", "b", "c"};
   const TemporaryFile files[] = {TemporaryFile("a"), TemporaryFile("b"), TemporaryFile("c")};
   for (std::size_t i = 0; i < operands.size(); ++i) {
-    files[i].write(operands[i].values.to(Dtype::f32));
+    files[i].write(operands[i].values);
     request[kNames[i]] = {{"file", files[i].path().string()},
+                          {"dtype", to_string(operands[i].values.dtype())},
                           {"shape", operands[i].values.shape().sizes()},
                           {"transposed", operands[i].transposed}};
   }

@@ -87,18 +87,20 @@ def serve(program, engines, time_request):
 
 def table(options, program, engines, time_request):
     print(program, flush=True)
-    for net in options.net:
-        for precision in options.precision:
-            for engine in options.engine or engines.get(precision, []):
-                row = answer(time_request, dict(net=net, precision=precision, batch=options.batch or BATCHES[net],
-                                                runs=options.runs, engine=engine))
-                name = f"{net:9s} {precision:5s} {engine:14s}"
-                if "error" in row:
-                    print(name, row["error"], flush=True)
-                    continue
-                train = f"  training step {row['train_ms']['median']:8.3f} ms" if row.get("train_ms") else ""
-                print(f"{name} fprop {row['fprop_ms']['median']:8.3f}  total {row['total_ms']['median']:8.3f} ms "
-                      f"({row['total_ms']['min']:.3f} - {row['total_ms']['max']:.3f}){train}", flush=True)
+    rows = [dict(net=net, precision=precision, batch=options.batch or BATCHES[net], runs=options.runs)
+            for precision in options.precision for net in options.net]
+    answer(time_request, dict(prepare=rows))
+    for row in rows:
+        for engine in options.engine or engines.get(row["precision"], []):
+            found = answer(time_request, dict(row, engine=engine))
+            name = f"{row['net']:9s} {row['precision']:5s} {engine:14s}"
+            if "error" in found:
+                print(name, found["error"], flush=True)
+                continue
+            median = {piece: found[piece]["median"] for piece in ("fprop_ms", "total_ms", "train_ms")}
+            print(f"{name} fprop {median['fprop_ms']:8.3f}  total {median['total_ms']:8.3f} ms "
+                  f"({found['total_ms']['min']:.3f} - {found['total_ms']['max']:.3f})  "
+                  f"training step {median['train_ms']:8.3f} ms", flush=True)
 
 
 def main(doc, program, engines, time_net, prepare):

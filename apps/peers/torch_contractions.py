@@ -2,21 +2,24 @@
 """Single products and convolutions in PyTorch (cuBLAS, cuDNN) for `benchmark gemm` and `benchmark layers`.
 
 Answers JSON lines (see peer.py). A request holds op ("matmul" or "conv"), precision, runs, operands a and b (a product
-with beta: c too), each with a file of row-major floats, its shape and whether it is read transposed; alpha and beta; of
-a convolution role, stride, pad, dilation, groups and the result's shape. The answer has `ms`, of a CUDA graph that is
+with beta: c too), each with a file of row-major elements, their type and shape, and whether it is read transposed;
+alpha and beta; of a convolution role, stride, pad, dilation, groups and the result's shape. The answer has `ms`, of a CUDA graph that is
 launched back to back (the best of the layouts), and `values`, the result's elements at the row-major `positions`.
 """
 import math
-from peer import serve, summary
+from peer import serve
 import numpy, torch
 from torch_convnets import CUDA, DEVICE, graphed, name_of_program, time_in_turn
 
+STORED = {"f16": (numpy.int16, torch.float16), "bf16": (numpy.int16, torch.bfloat16), "f32": (numpy.int32, torch.float32)}
 DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16, "fp16_pure": torch.float16}
 WARM_SECONDS, MEASUREMENT_MS = 0.01, 0.3
 
 
 def operand(given, dtype, layout):
-    values = torch.from_numpy(numpy.fromfile(given["file"], numpy.float32)).to(DEVICE, dtype).reshape(given["shape"])
+    bits, stored = STORED[given["dtype"]]
+    values = torch.from_numpy(numpy.fromfile(given["file"], bits)).to(DEVICE).view(stored).to(dtype)
+    values = values.reshape(given["shape"])
     if values.dim() == 4:
         values = values.contiguous(memory_format=layout)
     return values.mT if given.get("transposed") else values

@@ -19,7 +19,7 @@ def engines():
     if not CUDA:
         return {"fp32": ["eager", "eager nchw"], "bf16": ["eager"]}
     halves = ["eager", "graph", "compile", "max-autotune"]
-    return {"fp16": halves, "bf16": halves, "tf32": ["graph", "compile"],
+    return {"fp16": halves, "bf16": halves, "tf32": ["eager", "graph", "compile"],
             "fp32": ["eager nchw", "graph nchw", "graph", "compile"]}
 
 
