@@ -88,11 +88,15 @@ struct Random {
   RandomKind kind = RandomKind::uniform;
   std::uint64_t stream = 0;
 };
-/// How a product of f32 multiplies: exactly, or 10-bit mantissas where the hardware is faster so (sums are f32).
-enum class Math : std::uint8_t { full, tf32 };
+/// How a product of f32 multiplies; sums are f32.
+enum class Math : std::uint8_t {
+  ieee,  ///< multiply-add of floats
+  fp32,  ///< in any way whose error is no larger than that
+  tf32   ///< at least 10-bit mantissas, where the hardware is faster so
+};
 /// [..., m, k] x [..., k, n] -> [..., m, n], batch axes equal. Transposes are Permutes of the inputs.
 struct Matmul {
-  Math math = Math::full;
+  Math math = Math::ieee;
 };
 
 enum class ConvRole : std::uint8_t {
@@ -106,7 +110,7 @@ struct Conv {
   ConvRole role = ConvRole::output;
   std::vector<int> stride = {}, pad = {}, dilation = {};  ///< per spatial axis; pad on both sides
   int groups = 1;
-  Math math = Math::full;
+  Math math = Math::ieee;
 };
 enum class PoolKind : std::uint8_t { max, average };
 enum class PoolRole : std::uint8_t {

@@ -145,15 +145,15 @@ class Halver {
   std::vector<Tensor> keep_;  // alive while their addresses are keys
 };
 
-Graph with_tf32(const Graph& graph) {
+Graph with_math(const Graph& graph, Math math) {
   std::unordered_map<const Node*, Tensor> done;
   for (const Tensor& x : topological(graph)) {
     std::vector<Tensor> inputs;
     for (const Tensor& input : x.inputs()) inputs.push_back(done.at(input.id()));
     Op op = x.node().op;
     if (x.dtype() == Dtype::f32) {
-      if (auto* conv = std::get_if<Conv>(&op)) conv->math = Math::tf32;
-      if (auto* matmul = std::get_if<Matmul>(&op)) matmul->math = Math::tf32;
+      if (auto* conv = std::get_if<Conv>(&op)) conv->math = math;
+      if (auto* matmul = std::get_if<Matmul>(&op)) matmul->math = math;
     }
     done.emplace(x.id(), inputs.empty() ? x : Tensor::make(std::move(op), std::move(inputs), x.shape(), x.dtype()));
   }
@@ -188,7 +188,9 @@ Graph apply_precision(const Graph& graph, PrecisionPolicy precision) {
     case PrecisionPolicy::bf16:
       return simplify(Halver(graph, Dtype::bf16).run(graph));
     case PrecisionPolicy::tf32:
-      return with_tf32(graph);
+      return with_math(graph, Math::tf32);
+    case PrecisionPolicy::fp32:
+      return with_math(graph, Math::fp32);
     default:
       return graph;
   }

@@ -264,27 +264,30 @@ std::optional<BiasRelu> bias_relu_of(const Kernel& kernel) {
   return result;
 }
 
-std::optional<FirstLayer> first_layer_sizes(const Plan& plan, const Kernel& kernel) {
-  const std::optional<HopperConv> conv = conv_sizes(plan, kernel);
-  if (!conv || conv->channels != 3 || conv->dilation != std::array{1, 1} || conv->role == ConvRole::input_grad)
-    return {};
-  const bool grad = conv->role == ConvRole::filter_grad;
-  FirstLayer layer{.conv = *conv};
-  if (conv->stride == std::array{4, 4} && conv->r <= 12 && conv->s <= 12) {
+std::optional<FirstLayer> fit_first_layer(const HopperConv& conv) {
+  if (conv.channels != 3 || conv.dilation != std::array{1, 1} || conv.role == ConvRole::input_grad) return {};
+  const bool grad = conv.role == ConvRole::filter_grad;
+  FirstLayer layer{.conv = conv};
+  if (conv.stride == std::array{4, 4} && conv.r <= 12 && conv.s <= 12) {
     layer.kind = FirstLayer::Kind::stride4;
-    const bool filters = grad ? conv->filters % 8 == 0 && conv->r > 8 : conv->filters % 32 == 0 && conv->filters <= 96;
-    const Stride4 shape(*conv);
-    const Band band = grad ? shape.gradient() : shape.forward(*conv);
+    const bool filters = grad ? conv.filters % 8 == 0 && conv.r > 8 : conv.filters % 32 == 0 && conv.filters <= 96;
+    const Stride4 shape(conv);
+    const Band band = grad ? shape.gradient() : shape.forward(conv);
     if (!filters || band.rows == 0 || shape.pitch > 256) return {};
-    layer.extra = grad ? kernel.head->operands.size() == 3 : has_extra_store(kernel);
     return layer;
   }
-  const bool window3 = conv->stride == std::array{1, 1} && conv->r == 3 && conv->s == 3 && conv->pad[0] <= 1 &&
-                       conv->pad[0] == conv->pad[1] && conv->filters % 64 == 0 &&
-                       window3_shared_bytes(*conv) <= 100 * 1024;
-  if (!window3) return {};
   layer.kind = FirstLayer::Kind::window3;
-  layer.extra = grad ? kernel.head->operands.size() == 3 : has_extra_store(kernel);
+  const bool window3 = conv.stride == std::array{1, 1} && conv.r == 3 && conv.s == 3 && conv.pad[0] <= 1 &&
+                       conv.pad[0] == conv.pad[1] && conv.filters % 64 == 0 && window3_shared_bytes(conv) <= 100 * 1024;
+  return window3 ? std::optional(layer) : std::nullopt;
+}
+
+std::optional<FirstLayer> first_layer_sizes(const Plan& plan, const Kernel& kernel) {
+  const std::optional<HopperConv> conv = conv_sizes(plan, kernel);
+  if (!conv || conv->products != 1) return {};
+  std::optional<FirstLayer> layer = fit_first_layer(*conv);
+  if (layer)
+    layer->extra = conv->role == ConvRole::filter_grad ? kernel.head->operands.size() == 3 : has_extra_store(kernel);
   return layer;
 }
 

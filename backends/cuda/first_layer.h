@@ -16,6 +16,8 @@ struct FirstLayer {
   bool extra = false;  ///< stride 4: that store or operand; 3x3: pooled
 };
 
+/// The layer, if its sizes suit these kernels.
+std::optional<FirstLayer> fit_first_layer(const HopperConv& conv);
 /// As hopper_conv_sizes and as_hopper_conv.
 std::optional<FirstLayer> first_layer_sizes(const Plan& plan, const Kernel& kernel);
 std::optional<FirstLayer> as_first_layer(const Plan& plan, const Kernel& kernel);

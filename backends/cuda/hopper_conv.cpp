@@ -31,46 +31,53 @@ struct Tile {
   int consumers, mma_m, n;
   int stages = 0;
   int rows() const { return 64 * consumers * mma_m; }
+  // Three products keep three times the sums in registers.
+  bool fits(int products) const { return products == 1 || (consumers < 3 && mma_m * n <= 128); }
 };
+
+int planes_of(int products) { return products == 3 ? 2 : 1; }
 
 // Clocks of one stage of 64 along the reduction: products of 64 x n take n / 2 clocks each of 16, but no less than
 // shared memory gives their operands; and the L2 cache gives a multiprocessor 50 bytes a clock.
-std::int64_t stage_clocks(const Tile& tile) {
-  const std::int64_t products = tile.consumers * tile.mma_m * 4 * std::max(tile.n / 2, 16 + tile.n / 4);
-  return std::max<std::int64_t>(products, (tile.rows() + tile.n) * 128 / 50);
+std::int64_t stage_clocks(const Tile& tile, int products) {
+  const std::int64_t clocks = tile.consumers * tile.mma_m * 4 * std::max(tile.n / 2, 16 + tile.n / 4);
+  return std::max<std::int64_t>(products * clocks, planes_of(products) * (tile.rows() + tile.n) * 128 / 50);
 }
 
 // The tile whose last wave ends first. An epilogue hides better behind the products of two other warpgroups.
-Tile forward_tile(std::int64_t pixels, std::int64_t filters, std::int64_t stages, bool transposed) {
+Tile forward_tile(std::int64_t pixels, std::int64_t filters, std::int64_t stages, bool transposed, int products) {
   static constexpr Tile kTiles[] = {{2, 1, 256}, {2, 2, 128}, {3, 1, 128}, {2, 1, 192}, {2, 1, 128}, {2, 2, 96},
                                     {2, 2, 64},  {2, 1, 96},  {2, 1, 64},  {1, 1, 64},  {2, 1, 48},  {2, 1, 32}};
   Tile best{};
   std::int64_t least = std::numeric_limits<std::int64_t>::max();
   for (Tile tile : kTiles) {
-    if (tile.n % 64 != 0 && filters > tile.n) continue;
+    if (!tile.fits(products) || (tile.n % 64 != 0 && filters > tile.n)) continue;
     const std::int64_t waves = ceil_div(ceil_div(pixels, tile.rows()) * ceil_div(filters, tile.n), kMultiprocessors);
     const std::int64_t epilogue = tile.rows() * tile.n / (tile.consumers == 3 ? 32 : 16);
-    const std::int64_t clocks = waves * (stages * stage_clocks(tile) + epilogue);
+    const std::int64_t clocks = waves * (stages * stage_clocks(tile, products) + epilogue);
     if (clocks >= least) continue;
     const std::int64_t rows_b = transposed ? ceil_div(tile.n, 64) * 64 : tile.n;
     const std::int64_t room = kSharedBytes - tile.consumers * 16384;
-    tile.stages = static_cast<int>(std::min<std::int64_t>(8, room / ((tile.rows() + rows_b) * 128)));
+    tile.stages =
+        static_cast<int>(std::min<std::int64_t>(8, room / (planes_of(products) * (tile.rows() + rows_b) * 128)));
     least = clocks, best = tile;
   }
   return best;
 }
 
 // The tile that covers filters x columns with the least work; the schedule evens out the rest.
-Tile gradient_tile(std::int64_t filters, std::int64_t columns, int slice) {
+Tile gradient_tile(std::int64_t filters, std::int64_t columns, int slice, int products) {
   static constexpr Tile kTiles[] = {{2, 1, 256}, {2, 2, 128}, {2, 1, 192}, {3, 1, 128}, {2, 1, 160}, {2, 2, 96},
                                     {2, 1, 128}, {2, 1, 96},  {1, 1, 192}, {2, 1, 64},  {1, 1, 96},  {1, 1, 64}};
   Tile best{};
   std::int64_t least = std::numeric_limits<std::int64_t>::max();
   for (Tile tile : kTiles) {
-    if (tile.n % slice != 0 || tile.n / slice > 8) continue;
-    const std::int64_t clocks = ceil_div(filters, tile.rows()) * ceil_div(columns, tile.n) * stage_clocks(tile);
+    if (!tile.fits(products) || tile.n % slice != 0 || tile.n / slice > 8) continue;
+    const std::int64_t clocks =
+        ceil_div(filters, tile.rows()) * ceil_div(columns, tile.n) * stage_clocks(tile, products);
     if (clocks >= least) continue;
-    tile.stages = static_cast<int>(std::min<std::int64_t>(8, kSharedBytes / ((tile.rows() + tile.n) * 128)));
+    tile.stages = static_cast<int>(
+        std::min<std::int64_t>(8, kSharedBytes / (planes_of(products) * (tile.rows() + tile.n) * 128)));
     least = clocks, best = tile;
   }
   return best;
@@ -105,6 +112,13 @@ TensorMap tiled_map(const Operand& operand, Dtype dtype, std::vector<std::uint64
 std::uint64_t u64(std::int64_t value) { return static_cast<std::uint64_t>(value); }
 std::uint32_t u32(std::int64_t value) { return static_cast<std::uint32_t>(value); }
 
+std::vector<int> all_maps(const KernelCode& code) {
+  std::vector<int> maps(code.maps.size());
+  std::iota(maps.begin(), maps.end(), 0);
+  return maps;
+}
+const char* of_products(const HopperConv& conv) { return conv.products == 3 ? ", 3 products" : ""; }
+
 // ---- Forward and input gradient ----
 KernelCode generate_forward(const Plan& plan, const Kernel& kernel, const HopperConv& conv) {
   const bool transposed = conv.role == ConvRole::input_grad;
@@ -115,7 +129,7 @@ KernelCode generate_forward(const Plan& plan, const Kernel& kernel, const Hopper
   if (transposed) pad = {(conv.r - 1) * conv.dilation[0] - pad[0], (conv.s - 1) * conv.dilation[1] - pad[1]};
   const int slice = transposed ? 64 : slice_of(channels);
   const std::int64_t slices = ceil_div(channels, slice) * conv.r * conv.s, stages = ceil_div(slices * slice, 64);
-  const Tile tile = forward_tile(pixels, filters, stages, transposed);
+  const Tile tile = forward_tile(pixels, filters, stages, transposed, conv.products);
   const std::int64_t rows_b = transposed ? ceil_div(tile.n, 64) * 64 : tile.n;
 
   PixelBody body = pixel_body(plan, kernel);
@@ -139,23 +153,27 @@ KernelCode generate_forward(const Plan& plan, const Kernel& kernel, const Hopper
                          {"CONV_TILE_N", tile.n},
                          {"CONV_STAGES", tile.stages},
                          {"CONV_TRANSPOSED_W", transposed},
+                         {"CONV_PRODUCTS", conv.products},
                          {"NIXIE_BF16", conv.dtype == Dtype::bf16}}) +
                 body.text + "#include \"conv_fprop_sm90.cuh\"\n";
   code.arguments = std::move(body.arguments);
-  code.variant = fmt::format("conv_fprop_sm90 {}x{}", tile.rows(), tile.n);
-  const Operand &x = kernel.head->operands[0], &w = kernel.head->operands[1];
-  code.maps.push_back(images_map(x, conv.dtype, conv, pad, conv.stride, slice, tile.rows()));
+  code.variant = fmt::format("conv_fprop_sm90 {}x{}{}", tile.rows(), tile.n, of_products(conv));
   const std::vector<std::uint64_t> w_sizes{u64(conv.channels), u64(conv.r * conv.s), u64(conv.filters)};
-  code.maps.push_back(tiled_map(
-      w, conv.dtype, w_sizes,
-      transposed ? std::vector<std::uint32_t>{64, 1, 64} : std::vector<std::uint32_t>{u32(slice), 1, u32(tile.n)},
-      slice * 2));
+  const std::vector<std::uint32_t> w_box =
+      transposed ? std::vector<std::uint32_t>{64, 1, 64} : std::vector<std::uint32_t>{u32(slice), 1, u32(tile.n)};
+  for (int plane = 0; plane < planes_of(conv.products); ++plane) {
+    const Operand &x = kernel.head->operands[at(2 * plane)], &w = kernel.head->operands[at(2 * plane + 1)];
+    code.maps.push_back(images_map(x, conv.dtype, conv, pad, conv.stride, slice, tile.rows()));
+    code.maps.push_back(tiled_map(w, conv.dtype, w_sizes, w_box, slice * 2));
+  }
   const std::int64_t tiles = ceil_div(pixels, tile.rows()) * ceil_div(filters, tile.n);
-  code.launches.push_back({.entry = "conv_fprop",
-                           .blocks = std::min<std::int64_t>(tiles, kMultiprocessors),
-                           .threads = (tile.consumers + 1) * 128,
-                           .shared_bytes = 1024 + tile.stages * (tile.rows() + rows_b) * 128 + tile.consumers * 16384,
-                           .maps = {0, 1}});
+  code.launches.push_back(
+      {.entry = "conv_fprop",
+       .blocks = std::min<std::int64_t>(tiles, kMultiprocessors),
+       .threads = (tile.consumers + 1) * 128,
+       .shared_bytes =
+           1024 + tile.stages * planes_of(conv.products) * (tile.rows() + rows_b) * 128 + tile.consumers * 16384,
+       .maps = all_maps(code)});
   return code;
 }
 
@@ -170,7 +188,7 @@ KernelCode generate_filter_grad(const Plan& plan, const Kernel& kernel, const Ho
   const std::int64_t pixels = std::int64_t{1} * conv.images * conv.p * conv.q, stages = ceil_div(pixels, 64);
   const int slice = slice_of(conv.channels);
   const std::int64_t columns = std::int64_t{1} * conv.r * conv.s * conv.channels;
-  const Tile tile = gradient_tile(conv.filters, columns, slice);
+  const Tile tile = gradient_tile(conv.filters, columns, slice, conv.products);
   const int rows = static_cast<int>(ceil_div(conv.filters, tile.rows()));
   const WgradSchedule schedule =
       schedule_wgrad(rows, static_cast<int>(ceil_div(columns, tile.n)), static_cast<int>(stages), kMultiprocessors);
@@ -187,7 +205,7 @@ KernelCode generate_filter_grad(const Plan& plan, const Kernel& kernel, const Ho
        {"const int*", "first_items", {Argument::kTable, (items + splits) * 16}},
        {"float*", "parts", {Argument::kScratch, 0}},
        {"float*", "bias_parts", {Argument::kScratch, part_bytes}}},
-      2);
+      conv.row_channels ? 1 : 2);
   KernelCode code;
   code.source = defines({{"CONV_C", conv.channels},
                          {"CONV_K", conv.filters},
@@ -209,22 +227,28 @@ KernelCode generate_filter_grad(const Plan& plan, const Kernel& kernel, const Ho
                          {"CONV_ITEMS", items},
                          {"CONV_SPLITS", splits},
                          {"CONV_BIAS_GRAD", conv.bias_grad},
+                         {"CONV_PRODUCTS", conv.products},
+                         {"CONV_ROW_CHANNELS", conv.row_channels},
+                         {"CONV_ROW_S", conv.row_s},
                          {"NIXIE_BF16", conv.dtype == Dtype::bf16}}) +
                 body.text + "#include \"conv_wgrad_sm90.cuh\"\n";
-  code.variant = fmt::format("conv_wgrad_sm90 {}x{}{}", tile.rows(), tile.n, conv.bias_grad ? " with bias" : "");
+  code.variant = fmt::format("conv_wgrad_sm90 {}x{}{}{}", tile.rows(), tile.n, conv.bias_grad ? " with bias" : "",
+                             of_products(conv));
   append(code.table, schedule.items);
   append(code.table, schedule.splits);
   append(code.table, schedule.first_items);
   code.arguments = std::move(body.arguments);
   code.scratch_bytes = part_bytes + (conv.bias_grad ? items * tile.rows() * 4 : 0);
-  const Operand &dy = kernel.head->operands[0], &x = kernel.head->operands[1];
-  code.maps.push_back(images_map(x, conv.dtype, conv, conv.pad, conv.stride, slice, 64));
-  code.maps.push_back(tiled_map(dy, conv.dtype, {u64(conv.filters), u64(pixels)}, {64, 64}, 128));
+  for (int plane = 0; plane < planes_of(conv.products); ++plane) {
+    const Operand &dy = kernel.head->operands[at(2 * plane)], &x = kernel.head->operands[at(2 * plane + 1)];
+    code.maps.push_back(images_map(x, conv.dtype, conv, conv.pad, conv.stride, slice, 64));
+    code.maps.push_back(tiled_map(dy, conv.dtype, {u64(conv.filters), u64(pixels)}, {64, 64}, 128));
+  }
   code.launches.push_back({.entry = "conv_wgrad",
                            .blocks = static_cast<std::int64_t>(schedule.first_items.size()) - 1,
                            .threads = (tile.consumers + 1) * 128,
-                           .shared_bytes = 1024 + tile.stages * (tile.rows() + tile.n) * 128,
-                           .maps = {0, 1}});
+                           .shared_bytes = 1024 + tile.stages * planes_of(conv.products) * (tile.rows() + tile.n) * 128,
+                           .maps = all_maps(code)});
   const std::int64_t reduced = splits + (conv.bias_grad ? rows * tile.rows() / 32 : 0);
   if (reduced > 0)
     code.launches.push_back({.entry = "conv_wgrad_reduce",
@@ -269,13 +293,27 @@ bool only_stores(const Plan& plan, const Kernel& kernel) {
          is_channels_last(kernel.domain, to.strides, to.offset);
 }
 
+bool fits_hopper(const HopperConv& conv) {
+  const bool input_grad = conv.role == ConvRole::input_grad;
+  for (std::size_t i : {0u, 1u}) {
+    const int window = i == 0 ? conv.r : conv.s, dilation = conv.dilation[i];
+    const int pad = input_grad ? (window - 1) * dilation - conv.pad[i] : conv.pad[i];
+    if (!fits_im2col(pad, window, conv.stride[i], dilation) || (input_grad && conv.stride[i] != 1)) return false;
+  }
+  return conv.channels % (conv.role == ConvRole::filter_grad ? 16 : 8) == 0 && conv.filters % 8 == 0;
+}
+
 std::optional<HopperConv> conv_sizes(const Plan& plan, const Kernel& kernel) {
+  const std::optional<HopperConv> conv = any_conv_sizes(plan, kernel);
+  return conv && (conv->dtype == Dtype::f16 || conv->dtype == Dtype::bf16) ? conv : std::nullopt;
+}
+
+std::optional<HopperConv> any_conv_sizes(const Plan& plan, const Kernel& kernel) {
   const auto* op = kernel.head ? std::get_if<Conv>(&kernel.head->op) : nullptr;
   if (!op || op->groups != 1 || kernel.domain.rank() != 4 || kernel.domain.size() == 0) return {};
   const Operand &first = kernel.head->operands[0], &second = kernel.head->operands[1];
   const int typed = op->role == ConvRole::output ? second.slot : first.slot;  // w or dy
   HopperConv conv{.role = op->role, .dtype = dtype_of(plan, typed)};
-  if (conv.dtype != Dtype::f16 && conv.dtype != Dtype::bf16) return {};
   if (first.shape.size() == 0 || second.shape.size() == 0) return {};
   const bool output = op->role == ConvRole::output, input_grad = op->role == ConvRole::input_grad;
   const Shape& x = output ? first.shape : input_grad ? kernel.domain : second.shape;
@@ -291,21 +329,16 @@ std::optional<HopperConv> conv_sizes(const Plan& plan, const Kernel& kernel) {
     conv.dilation[at(i)] = op->dilation[at(i)];
   }
   conv.bias_grad = op->role == ConvRole::filter_grad && has_extra_store(kernel);
+  conv.products = kernel.head->operands.size() == 4 ? 3 : 1;
+  if (w[1] != x[1]) conv.row_channels = size(w, 1), conv.row_s = conv.s, conv.s = 1;
   return conv;
 }
 
 std::optional<HopperConv> hopper_conv_sizes(const Plan& plan, const Kernel& kernel) {
   const std::optional<HopperConv> conv = conv_sizes(plan, kernel);
-  if (!conv) return {};
+  if (!conv || !fits_hopper(*conv)) return {};
   for (const Operand& operand : kernel.head->operands)
     if (dtype_of(plan, operand.slot) != conv->dtype) return {};
-  const bool input_grad = conv->role == ConvRole::input_grad;
-  for (std::size_t i : {0u, 1u}) {
-    const int window = i == 0 ? conv->r : conv->s, dilation = conv->dilation[i];
-    const int pad = input_grad ? (window - 1) * dilation - conv->pad[i] : conv->pad[i];
-    if (!fits_im2col(pad, window, conv->stride[i], dilation) || (input_grad && conv->stride[i] != 1)) return {};
-  }
-  if (conv->channels % (conv->role == ConvRole::filter_grad ? 16 : 8) != 0 || conv->filters % 8 != 0) return {};
   return conv;
 }
 
@@ -321,7 +354,8 @@ PixelBody pixel_body(const Plan& plan, const Kernel& kernel, const std::vector<P
   BodyWriter body(plan, kernel, false, Order::pixels);
   for (const Pointer& pointer : more) body.pointer(pointer.type, pointer.name, pointer.argument);
   const int channel = body.walk().rank() - 1;
-  const Frame frame{.lane_axis = channel, .lanes = lanes, .carried_is_local = true, .head = "sum[lane]"};
+  const Frame frame{
+      .lane_axis = channel, .lanes = lanes, .carried_is_local = true, .head = lanes > 1 ? "sum[lane]" : "sum[0]"};
   std::vector<int> all(kernel.stages.size());
   std::iota(all.begin(), all.end(), 0);
   const BodyWriter::Code code = body.stages(all, frame);

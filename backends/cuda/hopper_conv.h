@@ -16,12 +16,20 @@ struct HopperConv {
   int images = 0, channels = 0, height = 0, width = 0, filters = 0, r = 0, s = 0, p = 0, q = 0;
   std::array<int, 2> stride{}, pad{}, dilation{};
   Dtype dtype = Dtype::f16;
+  int products =
+      1;  ///< 3: operands 0 and 1 are the high planes of f32 values, 2 and 3 their low planes (half_planes.cpp)
+  /// Filter gradient of images whose channels are S * row_channels numbers of a window's row, padded; s is then 1.
+  int row_channels = 0, row_s = 0;
   bool bias_grad = false;  ///< filter gradient: the kernel's last store, which no stage writes, takes dy summed over
                            ///< images and pixels
 };
 
 /// The convolution of a kernel with one group, 2-D, whose filter and result (or their gradients) are 16-bit.
 std::optional<HopperConv> conv_sizes(const Plan& plan, const Kernel& kernel);
+/// The same whatever the types are.
+std::optional<HopperConv> any_conv_sizes(const Plan& plan, const Kernel& kernel);
+/// Whether sizes suit conv_fprop_sm90 or conv_wgrad_sm90.
+bool fits_hopper(const HopperConv& conv);
 /// The convolution of a kernel, if its sizes and types fit conv_fprop_sm90 or conv_wgrad_sm90; its operands may lie in
 /// memory as they like, and what its stages do is not looked at.
 std::optional<HopperConv> hopper_conv_sizes(const Plan& plan, const Kernel& kernel);

@@ -20,6 +20,10 @@ std::pair<Kernel, Kernel> split_head(Plan& plan, const Kernel& kernel, const Str
 /// A kernel that copies an operand into a new slot of these strides and this type; the operand becomes the copy.
 Kernel pack(Plan& plan, Operand& operand, const Strides& strides, Dtype dtype, const std::string& name);
 
+/// Makes f32 convolutions that may round (Math::tf32), or be sums of several products (Math::fp32), read 16-bit copies
+/// of their operands, so that Hopper's kernels take them.
+void lower_to_halves(Plan& plan);
+
 /// Moves what follows a head into the head's kernel, copies operands of 16-bit convolutions to channels-last, and has
 /// filter gradients sum the bias gradient on the way.
 void lower_for_hopper(Plan& plan, bool joins);

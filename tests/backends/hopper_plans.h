@@ -22,7 +22,8 @@ struct Case {
   std::string name;
   int kernels;  ///< that run code written for 16-bit layers after lowering
   std::function<Draft()> draft;
-  int joined = 0;  ///< kernels that others do the work of
+  int joined = 0;          ///< kernels that others do the work of, less those that lowering adds
+  Math math = Math::ieee;  ///< not ieee: f32 operands have all their bits
 };
 
 /// A layer of images [n, c, h, w] and k filters of r x s.
@@ -31,6 +32,7 @@ struct Layer {
   std::vector<int> stride = {1, 1}, pad = {0, 0}, dilation = {1, 1};
   Dtype dtype = Dtype::f16;
   bool row_major = false;  ///< operands need packing first
+  Math math = Math::ieee;
 
   Shape x() const { return {n, c, h, w}; }
   Shape filter() const { return {k, c, r, s}; }
@@ -38,7 +40,9 @@ struct Layer {
     return {n, k, (h + 2 * pad[0] - dilation[0] * (r - 1) - 1) / stride[0] + 1,
             (w + 2 * pad[1] - dilation[1] * (s - 1) - 1) / stride[1] + 1};
   }
-  Conv conv(ConvRole role) const { return {.role = role, .stride = stride, .pad = pad, .dilation = dilation}; }
+  Conv conv(ConvRole role) const {
+    return {.role = role, .stride = stride, .pad = pad, .dilation = dilation, .math = math};
+  }
 };
 
 inline int image(Draft& d, Dtype dtype, const Shape& shape, bool row_major = false) {
@@ -363,6 +367,41 @@ inline std::vector<Case> cases() {
   add("first_3x3_pooled", 2, first_layer, {3, 3, 33, 226, 64, 3, 3, {1, 1}, {1, 1}}, First::pooled);
   add("first_3x3_pooled_k128", 2, first_layer, {2, 3, 18, 20, 128, 3, 3, {1, 1}, {0, 0}}, First::pooled);
   add("first_7x7_falls_back", 0, first_layer, {2, 3, 21, 21, 64, 7, 7, {2, 2}, {3, 3}}, First::forward);
+
+  // f32 layers: a scale and a copy to halves of both operands, and of row-packed images one more, with their padding.
+  for (Math math : {Math::tf32, Math::fp32}) {
+    const auto add32 = [&](const std::string& name, int kernels, auto make, Layer layer, auto what, int added = 4) {
+      const std::string full = name + (math == Math::tf32 ? "_tf32" : "_fp32");
+      layer.dtype = Dtype::f32, layer.math = math;
+      all.push_back({full, kernels, [=] { return make(full, layer, what); }, -added, math});
+    };
+    add32("forward_tiny", 1, forward, {1, 8, 5, 7, 8, 3, 3, {1, 1}, {1, 1}}, Forward::bias_relu);
+    add32("forward_k96_5x5", 1, forward, {2, 96, 12, 12, 96, 5, 5, {1, 1}, {2, 2}}, Forward::residual);
+    add32("forward_k264", 1, forward, {2, 96, 12, 10, 264, 5, 5}, Forward::bias_relu);
+    add32("forward_stride_2", 1, forward, {4, 72, 15, 15, 136, 3, 3, {2, 2}, {1, 1}}, Forward::residual);
+    add32("forward_k64", 1, forward, {6, 128, 30, 30, 64, 3, 3, {1, 1}, {1, 1}}, Forward::two_stores);
+    add32("forward_13x13", 1, forward, {9, 128, 13, 13, 256, 3, 3, {1, 1}, {1, 1}}, Forward::row_major_store);
+    add32("forward_packed", 1, forward, {3, 64, 9, 11, 64, 3, 3, {1, 1}, {1, 1}, {1, 1}, Dtype::f32, true},
+          Forward::bias_relu);
+    add32("forward_falls_back_c12", 0, forward, {2, 12, 9, 9, 32, 3, 3}, Forward::bias_relu, 0);
+    add32("forward_rows_c1", 1, forward, {3, 1, 28, 28, 32, 5, 5, {1, 1}, {2, 2}}, Forward::bias_relu, 5);
+    add32("forward_rows_7x7", 1, forward, {2, 3, 31, 29, 64, 7, 7, {2, 2}, {3, 3}}, Forward::bias_relu, 5);
+    add32("input_grad_tiny", 1, input_grad, {1, 64, 5, 7, 8, 3, 3, {1, 1}, {1, 1}}, true);
+    add32("input_grad_c96", 1, input_grad, {2, 96, 12, 12, 256, 5, 5, {1, 1}, {0, 0}}, true);
+    add32("input_grad_c256", 1, input_grad, {5, 256, 13, 13, 384, 3, 3, {1, 1}, {1, 1}}, false);
+    add32("input_grad_stride_2_falls_back", 0, input_grad, {2, 32, 9, 9, 32, 3, 3, {2, 2}, {1, 1}}, true, 0);
+    add32("filter_grad_tiny", 1, filter_grad, {1, 64, 5, 7, 8, 3, 3, {1, 1}, {1, 1}}, Gradient::with_bias);
+    add32("filter_grad_c96", 1, filter_grad, {5, 96, 13, 6, 200, 3, 2, {1, 1}, {1, 0}}, Gradient::stored);
+    add32("filter_grad_stride_2", 1, filter_grad, {4, 64, 15, 15, 136, 3, 3, {2, 2}, {1, 1}}, Gradient::updated);
+    add32("filter_grad_5x5", 1, filter_grad, {2, 64, 27, 27, 192, 5, 5, {1, 1}, {2, 2}}, Gradient::updated);
+    add32("filter_grad_rows_c1", 1, filter_grad, {3, 1, 28, 28, 32, 5, 5, {1, 1}, {2, 2}}, Gradient::updated, 5);
+    add32("filter_grad_rows_7x7", 1, filter_grad, {2, 3, 31, 29, 64, 7, 7, {2, 2}, {3, 3}}, Gradient::stored, 5);
+    const bool rows = math == Math::fp32;  // tf32 takes the kernels for first layers, whose gradient stands alone
+    add32("forward_stride_4", 1, forward, {2, 3, 47, 47, 64, 11, 11, {4, 4}, {2, 2}}, Forward::bias_relu, rows ? 5 : 4);
+    add32("filter_grad_stride_4", 1, filter_grad, {2, 3, 47, 47, 64, 11, 11, {4, 4}, {2, 2}}, Gradient::updated, 5);
+    add32("forward_3x3", 1, forward, {2, 3, 32, 32, 64, 3, 3, {1, 1}, {1, 1}}, Forward::bias_relu, rows ? 5 : 4);
+    add32("filter_grad_3x3", 1, filter_grad, {2, 3, 32, 32, 64, 3, 3, {1, 1}, {1, 1}}, Gradient::with_bias, 5);
+  }
   return all;
 }
 

@@ -11,6 +11,9 @@
 //          (CONV_TRANSPOSED_W = 1: this kernel's C and K are then the layer's K and C): no copy of w is made.
 // Limits   strides, padding, dilation as im2col TMA has them (corners in [-128, 127], tap offsets < 256); C and K
 //          multiples of 8; one group; the input gradient only for stride 1.
+// Products with CONV_PRODUCTS = 3 both operands come as two 16-bit planes, high and 2^11 times the rest of an f32 value:
+//          sum = high * high + 2^-11 * (high * low + low * high). Tensor cores truncate sums, so the first term starts
+//          anew every stage and is added to a float that rounds; the others are small enough to run on.
 //
 // Measured: docs/performance-log.md. What the ideas bought: three consumers of 64 x 128 have better tile counts
 // (AlexNet conv4 75 -> 57 us); small N (64, 96) is bound by reading x from L2, 0.55 of the matrix rate.
@@ -27,13 +30,14 @@
 //   CONV_TILE_N                     32, 48, 64, 96, 128, 192, 256; no multiple of 64 only where K <= TILE_N
 //   CONV_STAGES                     ring depth
 //   CONV_TRANSPOSED_W NIXIE_BF16    0 or 1
-// Kernel conv_fprop(x_map, w_map, body):
+//   CONV_PRODUCTS                   1 or 3; 3: a third as many sums a thread
+// Kernel conv_fprop(x_map, w_map, [x_low_map, w_low_map,] body):
 //   x_map     im2col, 16-bit {C, W, H, N}, corners {-pad, pad - (S-1) dilation}, box {SLICE, tile rows}, element
 //             strides {1, stride, stride, 1}, swizzle of SLICE * 2 bytes
 //   w_map     tiled {C, R*S, K}, box {SLICE, 1, TILE_N}, the same swizzle; transposed: tiled over the layer's own w,
 //             that is {K, R*S, C} in this kernel's letters, box {64, 1, 64}, swizzle 128 bytes, SLICE = 64
 //   grid      at most one block per multiprocessor; block (CONSUMERS + 1) * 128; dynamic shared memory 1024 + STAGES *
-//             (tile rows + TILE_N, rounded up to 64 if transposed) * 128 + CONSUMERS * 16384
+//             planes * (tile rows + TILE_N, rounded up to 64 if transposed) * 128 + CONSUMERS * 16384
 #pragma once
 #include "ptx.cuh"
 
@@ -43,7 +47,8 @@ constexpr int kBlocks = (kSlices + kSlicesPerStage - 1) / kSlicesPerStage;  // s
 constexpr int kStages = CONV_STAGES, kConsumers = CONV_CONSUMERS, kMmaM = CONV_MMA_M, kTileN = CONV_TILE_N;
 constexpr int kTileM = 64 * kConsumers * kMmaM, kTilesN = (CONV_K + kTileN - 1) / kTileN;
 constexpr int kRowsB = CONV_TRANSPOSED_W ? (kTileN + 63) / 64 * 64 : kTileN;
-constexpr int kBytesA = kTileM * 128, kStageBytes = kBytesA + kRowsB * 128;
+constexpr int kPlanes = CONV_PRODUCTS == 3 ? 2 : 1;
+constexpr int kBytesA = kTileM * 128, kPlaneBytes = kBytesA + kRowsB * 128, kStageBytes = kPlanes * kPlaneBytes;
 constexpr int kChunksN = (kTileN + 63) / 64, kTiles = (CONV_PIXELS + kTileM - 1) / kTileM * kTilesN;
 constexpr Swizzle kSwizzle = kSlice == 64 ? Swizzle::b128 : kSlice == 32 ? Swizzle::b64 : Swizzle::b32;
 static_assert(!CONV_TRANSPOSED_W || kSlice == 64, "a transposed filter is read in boxes of 64 x 64");
@@ -70,7 +75,11 @@ NIXIE_DEVICE void load_slice(const TensorMap* x, const TensorMap* w, u32 a, u32 
   }
 }
 
-NIXIE_DEVICE void produce(const TensorMap* x, const TensorMap* w, u32 shared, Barriers bars) {
+struct Maps {
+  const TensorMap *x[kPlanes], *w[kPlanes];
+};
+
+NIXIE_DEVICE void produce(const Maps& maps, u32 shared, Barriers bars) {
   Ring<kStages> ring;
   for (int tile = blockIdx.x; tile < kTiles; tile += gridDim.x) {
     int n0 = tile % kTilesN * kTileN, pixel = tile / kTilesN * kTileM;
@@ -81,15 +90,25 @@ NIXIE_DEVICE void produce(const TensorMap* x, const TensorMap* w, u32 shared, Ba
       u32 a = shared + ring.stage * kStageBytes, b = a + kBytesA, bar = bars.full_at(ring.stage);
       barrier_wait(bars.empty_at(ring.stage), ring.parity ^ 1);
       barrier_expect(bar, kStageBytes);
-      for (int i = 0; i < kSlicesPerStage; i++)
-        load_slice(x, w, a + i * kTileM * kSliceBytes, b + i * kTileN * kSliceBytes, bar, block * kSlicesPerStage + i,
-                   n0, image, h, v);
+#pragma unroll
+      for (int plane = 0; plane < kPlanes; plane++, a += kPlaneBytes, b += kPlaneBytes)
+        for (int i = 0; i < kSlicesPerStage; i++)
+          load_slice(maps.x[plane], maps.w[plane], a + i * kTileM * kSliceBytes, b + i * kTileN * kSliceBytes, bar,
+                     block * kSlicesPerStage + i, n0, image, h, v);
     }
   }
 }
 
-// All products of one stage into the sums of one warpgroup, which owns kMmaM * 64 rows from `a` on.
-NIXIE_DEVICE void multiply_stage(float (&sum)[kMmaM][kTileN / 2], u32 a, u32 b, int block) {
+using Sums = float[kMmaM][kTileN / 2];
+
+NIXIE_DEVICE void pin_all(Sums& sum) {
+#pragma unroll
+  for (int m = 0; m < kMmaM; m++) pin(sum[m]);
+}
+
+// All products of two planes of a stage into the sums of one warpgroup, which owns kMmaM * 64 rows from `a` on. add =
+// false starts anew.
+NIXIE_DEVICE void multiply_stage(Sums& sum, u32 a, u32 b, bool add) {
 #pragma unroll
   for (int i = 0; i < kSlicesPerStage; i++) {
 #pragma unroll
@@ -101,7 +120,7 @@ NIXIE_DEVICE void multiply_stage(float (&sum)[kMmaM][kTileN / 2], u32 a, u32 b, 
         wgmma<0, CONV_TRANSPOSED_W>(
             sum[m],
             operand<kSwizzle>(a + i * kTileM * kSliceBytes + m * 64 * kSliceBytes + k * 32, 16, 8 * kSliceBytes), right,
-            (block | i | k) != 0);
+            add || (i | k) != 0);
     }
   }
 }
@@ -126,7 +145,7 @@ struct Epilogue {
     }
   }
 
-  NIXIE_DEVICE void operator()(const float (&sum)[kMmaM][kTileN / 2], int pixel, int n0) const {
+  NIXIE_DEVICE void operator()(const Sums& sum, int pixel, int n0) const {
     const int lane = threadIdx.x % 32, row = lane / 8, unit = lane % 8;
     const u32 from = staging + row * 256 + ((unit ^ row) * 2 + unit / 4) * 16;
     pixel += threadIdx.x % 128 / 32 * 16 + row;
@@ -152,32 +171,80 @@ struct Epilogue {
   }
 };
 
-NIXIE_DEVICE void consume(const Epilogue& epilogue, u32 shared, Barriers bars, int group) {
-  float sum[kMmaM][kTileN / 2];
-  Ring<kStages> ring;
-  const bool leader = threadIdx.x % 128 == 0;
-  for (int tile = blockIdx.x; tile < kTiles; tile += gridDim.x) {
+// The sums of one tile. Stages go back to the producer when what reads them is done.
+struct Multiplier {
+  u32 shared;
+  Barriers bars;
+  int group;
+
+  NIXIE_DEVICE void operator()(Sums& sum, Ring<kStages>& ring) const {
+    const bool leader = threadIdx.x % 128 == 0;
     for (int block = 0; block < kBlocks; block++, ring.next()) {
-      u32 stage = shared + ring.stage * kStageBytes;
+      const u32 a = shared + ring.stage * kStageBytes + group * kMmaM * 64 * kSliceBytes,
+                b = shared + ring.stage * kStageBytes + kBytesA;
       barrier_wait(bars.full_at(ring.stage), ring.parity);
-#pragma unroll
-      for (int m = 0; m < kMmaM; m++) pin(sum[m]);
+      pin_all(sum);
       wgmma_begin();
-      multiply_stage(sum, stage + group * kMmaM * 64 * kSliceBytes, stage + kBytesA, block);
+      multiply_stage(sum, a, b, block != 0);
       wgmma_commit();
       wgmma_wait<1>();  // the stage before is read: hand it back
       if (block > 0 && leader) barrier_arrive(bars.empty_at(ring.previous()));
     }
     wgmma_wait<0>();
     if (leader) barrier_arrive(bars.empty_at(ring.previous()));
+    pin_all(sum);
+  }
+
+  // The same of two planes.
+  NIXIE_DEVICE void in_planes(Sums& sum, Ring<kStages>& ring) const {
+    const bool leader = threadIdx.x % 128 == 0;
+    Sums high, cross;
 #pragma unroll
-    for (int m = 0; m < kMmaM; m++) pin(sum[m]);
-    epilogue(sum, tile / kTilesN * kTileM + group * kMmaM * 64, tile % kTilesN * kTileN);
+    for (int i = 0; i < kMmaM * kTileN / 2; i++) sum[i / (kTileN / 2)][i % (kTileN / 2)] = 0;
+    for (int block = 0; block < kBlocks; block++, ring.next()) {
+      const u32 a = shared + ring.stage * kStageBytes + group * kMmaM * 64 * kSliceBytes,
+                b = shared + ring.stage * kStageBytes + kBytesA;
+      barrier_wait(bars.full_at(ring.stage), ring.parity);
+      pin_all(high), pin_all(cross);
+      wgmma_begin();
+      multiply_stage(high, a, b, false);
+      wgmma_commit();
+      multiply_stage(cross, a, b + kPlaneBytes, block != 0);
+      multiply_stage(cross, a + kPlaneBytes, b, true);
+      wgmma_commit();
+      wgmma_wait<1>();  // high's products, and all of the stage before
+      pin_all(high);
+      if (block > 0 && leader) barrier_arrive(bars.empty_at(ring.previous()));
+#pragma unroll
+      for (int i = 0; i < kMmaM * kTileN / 2; i++)
+        sum[i / (kTileN / 2)][i % (kTileN / 2)] += high[i / (kTileN / 2)][i % (kTileN / 2)];
+    }
+    wgmma_wait<0>();
+    if (leader) barrier_arrive(bars.empty_at(ring.previous()));
+    pin_all(cross);
+#pragma unroll
+    for (int i = 0; i < kMmaM * kTileN / 2; i++)
+      sum[i / (kTileN / 2)][i % (kTileN / 2)] += 0x1p-11f * cross[i / (kTileN / 2)][i % (kTileN / 2)];
+  }
+};
+
+NIXIE_DEVICE void consume(const Epilogue& epilogue, const Multiplier& multiplier) {
+  Sums sum;
+  Ring<kStages> ring;
+  for (int tile = blockIdx.x; tile < kTiles; tile += gridDim.x) {
+    if (kPlanes == 2)
+      multiplier.in_planes(sum, ring);
+    else
+      multiplier(sum, ring);
+    epilogue(sum, tile / kTilesN * kTileM + multiplier.group * kMmaM * 64, tile % kTilesN * kTileN);
   }
 }
 
 extern "C" __global__ void __launch_bounds__((kConsumers + 1) * 128, 1)
     conv_fprop(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap w,
+#if CONV_PRODUCTS == 3
+               const __grid_constant__ TensorMap x_low, const __grid_constant__ TensorMap w_low,
+#endif
                const __grid_constant__ Body body) {
   extern __shared__ u8 dynamic[];
   __shared__ alignas(8) u64 full[kStages], empty[kStages];
@@ -192,13 +259,18 @@ extern "C" __global__ void __launch_bounds__((kConsumers + 1) * 128, 1)
     prefetch_map(&x), prefetch_map(&w);
   }
   __syncthreads();
+#if CONV_PRODUCTS == 3
+  const Maps maps{{&x, &x_low}, {&w, &w_low}};
+#else
+  const Maps maps{{&x}, {&w}};
+#endif
   int role = __shfl_sync(~0u, threadIdx.x / 128, 0);
   if (role == 0) {
     if (kConsumers > 1) registers_down<kConsumers == 2 ? 40 : 32>();
-    if (threadIdx.x == 0) produce(&x, &w, shared, bars);
+    if (threadIdx.x == 0) produce(maps, shared, bars);
   } else {
     if (kConsumers > 1) registers_up<kConsumers == 2 ? 232 : 160>();
     const int warp = threadIdx.x / 32 - 4;
-    consume({body, shared + kStages * kStageBytes + warp * 4096}, shared, bars, role - 1);
+    consume({body, shared + kStages * kStageBytes + warp * 4096}, {shared, bars, role - 1});
   }
 }

@@ -11,6 +11,9 @@
 //          timing. Body may be the update of the weights: then dw itself is never written.
 // Bias     some stages multiply dy by a column of ones too; which, goes round the columns of tiles, so that workers
 //          share this work alike (when one column of tiles did it all, its workers finished last: 5 to 10 % slower).
+// Products CONV_PRODUCTS = 3: two planes of each operand, as conv_fprop_sm90.cuh says; without a bias gradient.
+// Rows     CONV_ROW_CHANNELS > 0: a "channel" is one of the S * ROW_CHANNELS numbers of a filter's row side by side (x
+//          holds them so for every column of pixels, padded to C), and this kernel's S is 1.
 // Limits   as im2col TMA; C a multiple of CONV_SLICE, K of 8; one group.
 //
 // Measured on an H200 (docs/performance-log.md), reduction and bias gradient included: 0.85 to 0.97 of the matrix rate
@@ -24,18 +27,20 @@
 //   CONV_TILE_N                    a multiple of CONV_SLICE: 64, 96, 128, 160, 192, 256; at most 8 slices
 //   CONV_STAGES                    ring depth
 //   CONV_ITEMS CONV_SPLITS         how many there are in the schedule
-//   CONV_BIAS_GRAD NIXIE_BF16    0 or 1
+//   CONV_BIAS_GRAD NIXIE_BF16      0 or 1
+//   CONV_PRODUCTS                  1 or 3; 3: sums a thread at most 64
+//   CONV_ROW_CHANNELS CONV_ROW_S   channels of the layer and the width of its window, where rows are packed; else 0
 // Body, defined before this file, takes the sums: void load(int position, int channel, Loads&) const and
 //   void run(int position, int channel, const Loads&, const float (&sum)[2]) const, where position counts filters and
-//   taps. It holds items {tile row | tile column << 16, first stage, stages, slot or -1}, of which block b runs
+//   taps; with packed rows one sum at a time. It holds items {tile row | tile column << 16, first stage, stages, slot or -1}, of which block b runs
 //   [first_items[b], first_items[b + 1]); splits {tile row | tile column << 16, first slot, slots, 0}; db float[K];
 //   parts float[slots][tile rows * TILE_N]; bias_parts float[items][tile rows].
-// Kernel conv_wgrad(x_map, dy_map, body):
+// Kernel conv_wgrad(x_map, dy_map, [x_low_map, dy_low_map,] body):
 //   x_map   im2col {C, W, H, N}, corners {-pad, pad - (S-1) dilation}, box {SLICE, 64 pixels}, element strides
 //           {1, stride, stride, 1}, swizzle of SLICE * 2 bytes
 //   dy_map  tiled {K, pixels}, box {64, 64}, swizzle 128 bytes
 //   grid    one block per worker of the schedule; block (CONSUMERS + 1) * 128; dynamic shared memory
-//           1024 + STAGES * (tile rows + TILE_N) * 128
+//           1024 + STAGES * planes * (tile rows + TILE_N) * 128
 // Kernel conv_wgrad_reduce(body):
 //   grid    (SPLITS + (BIAS_GRAD ? rows of tiles * tile rows / 32 : 0), MMA_M * TILE_N / 8), block CONSUMERS * 128; not
 //           launched when the grid is empty
@@ -46,10 +51,11 @@ constexpr int kSlice = CONV_SLICE, kSliceBytes = kSlice * 2, kChannelSlices = CO
 constexpr int kSlices = CONV_R * CONV_S * kChannelSlices, kColumns = kSlices * kSlice;
 constexpr int kStages = CONV_STAGES, kConsumers = CONV_CONSUMERS, kMmaM = CONV_MMA_M, kTileN = CONV_TILE_N;
 constexpr int kTileM = 64 * kConsumers * kMmaM, kSlicesPerTile = kTileN / kSlice;
-constexpr int kBytesA = kTileM * 128, kStageBytes = kBytesA + kTileN * 128, kQuads = kMmaM * kTileN / 8;
+constexpr int kPlanes = CONV_PRODUCTS == 3 ? 2 : 1, kQuads = kMmaM * kTileN / 8;
+constexpr int kBytesA = kTileM * 128, kPlaneBytes = kBytesA + kTileN * 128, kStageBytes = kPlanes * kPlaneBytes;
 constexpr int kTilesN = (kSlices + kSlicesPerTile - 1) / kSlicesPerTile;
 constexpr Swizzle kSwizzle = kSlice == 64 ? Swizzle::b128 : kSlice == 32 ? Swizzle::b64 : Swizzle::b32;
-static_assert(CONV_C % kSlice == 0 && kTileN % kSlice == 0);
+static_assert(CONV_C % kSlice == 0 && kTileN % kSlice == 0 && (kPlanes == 1 || !CONV_BIAS_GRAD));
 
 struct Item {
   int m, n, first, count, slot;
@@ -61,8 +67,11 @@ struct Sums {
   float bias[kMmaM][4];
 };
 
-NIXIE_DEVICE void produce(const TensorMap* x, const TensorMap* dy, u32 shared, u32 full, u32 empty, const int4* items,
-                          int count) {
+struct Maps {
+  const TensorMap *x[kPlanes], *dy[kPlanes];
+};
+
+NIXIE_DEVICE void produce(const Maps& maps, u32 shared, u32 full, u32 empty, const int4* items, int count) {
   Ring<kStages> ring;
   for (int i = 0; i < count; i++) {
     Item item(items[i]);
@@ -80,11 +89,15 @@ NIXIE_DEVICE void produce(const TensorMap* x, const TensorMap* dy, u32 shared, u
       barrier_wait(empty + 8 * ring.stage, ring.parity ^ 1);
       barrier_expect(bar, kStageBytes);
 #pragma unroll
-      for (int j = 0; j < kTileM / 64; j++) copy_box_2d(a + j * 8192, dy, bar, item.m * kTileM + j * 64, pixel);
+      for (int plane = 0; plane < kPlanes; plane++, a += kPlaneBytes) {
 #pragma unroll
-      for (int j = 0; j < kSlicesPerTile; j++)
-        copy_im2col(a + kBytesA + j * 64 * kSliceBytes, x, bar, c[j], q * CONV_STRIDE_W - CONV_PAD_W,
-                    p * CONV_STRIDE_H - CONV_PAD_H, image, s[j] * CONV_DILATION_W, r[j] * CONV_DILATION_H);
+        for (int j = 0; j < kTileM / 64; j++)
+          copy_box_2d(a + j * 8192, maps.dy[plane], bar, item.m * kTileM + j * 64, pixel);
+#pragma unroll
+        for (int j = 0; j < kSlicesPerTile; j++)
+          copy_im2col(a + kBytesA + j * 64 * kSliceBytes, maps.x[plane], bar, c[j], q * CONV_STRIDE_W - CONV_PAD_W,
+                      p * CONV_STRIDE_H - CONV_PAD_H, image, s[j] * CONV_DILATION_W, r[j] * CONV_DILATION_H);
+      }
     }
   }
 }
@@ -98,23 +111,34 @@ NIXIE_DEVICE int column_of(int quad, int thread) { return quad % (kTileN / 8) * 
 // Runs Body over kCount neighbouring quads, `quad` the first: four sums each, of rows r and r + 8, columns c and c + 1.
 template <int kCount>
 NIXIE_DEVICE void run_body(const Body& body, const float4 (&v)[kCount], const Item& item, int quad, int thread) {
-  Body::Loads loads[kCount][2];  // all on their way before the first use
+  constexpr int kPieces = CONV_ROW_CHANNELS ? 4 : 2, kLanes = 4 / kPieces;
+  Body::Loads loads[kCount][kPieces];  // all on their way before the first use
   auto each = [&](auto&& act) {
 #pragma unroll
-    for (int j = 0; j < kCount; j++) {
-      const int column = item.n * kTileN + column_of(quad + j, thread),
-                row = item.m * kTileM + row_of(quad + j, thread);
-      const int tap = column / CONV_C, c = column - tap * CONV_C;
+    for (int i = 0; i < kCount * kPieces; i++) {
+      const int j = i / kPieces, lower = i % kPieces / (kPieces / 2), column_in = i % (kPieces / 2);
+      const int column = item.n * kTileN + column_of(quad + j, thread) + column_in,
+                row = item.m * kTileM + row_of(quad + j, thread) + 8 * lower;
+      int tap = column / CONV_C, c = column - tap * CONV_C;
       if (kColumns % kTileN != 0 && column >= kColumns) continue;
-#pragma unroll
-      for (int i = 0; i < 2; i++)
-        if (CONV_K % kTileM == 0 || row + 8 * i < CONV_K) act(j, i, (row + 8 * i) * (CONV_R * CONV_S) + tap, c);
+      if (CONV_K % kTileM != 0 && row >= CONV_K) continue;
+#if CONV_ROW_CHANNELS
+      const int s = c / CONV_ROW_CHANNELS;
+      if (s >= CONV_ROW_S) continue;
+      tap = tap * CONV_ROW_S + s, c -= s * CONV_ROW_CHANNELS;
+      act(i, j, row * (CONV_R * CONV_ROW_S) + tap, c);
+#else
+      act(i, j, row * (CONV_R * CONV_S) + tap, c);
+#endif
     }
   };
-  each([&](int j, int i, int position, int c) { body.load(position, c, loads[j][i]); });
-  each([&](int j, int i, int position, int c) {
-    const float sum[2] = {i ? v[j].z : v[j].x, i ? v[j].w : v[j].y};
-    body.run(position, c, loads[j][i], sum);
+  each([&](int i, int j, int position, int c) { body.load(position, c, loads[j][i % kPieces]); });
+  each([&](int i, int j, int position, int c) {
+    const float all[4] = {v[j].x, v[j].y, v[j].z, v[j].w};
+    float sum[kLanes];
+#pragma unroll
+    for (int lane = 0; lane < kLanes; lane++) sum[lane] = all[i % kPieces * kLanes + lane];
+    body.run(position, c, loads[j][i % kPieces], sum);
   });
 }
 
@@ -141,46 +165,95 @@ NIXIE_DEVICE void finish(const Body& body, const Sums& sums, const Item& item, f
   }
 }
 
+struct Operands {
+  u32 shared, full, empty, ones;
+  int group;
+  NIXIE_DEVICE u32 a(int stage) const { return shared + stage * kStageBytes + group * kMmaM * 8192; }
+  NIXIE_DEVICE u32 b(int stage) const { return shared + stage * kStageBytes + kBytesA; }
+};
+
+// All products of two planes of a stage; add = false starts anew.
+NIXIE_DEVICE void multiply_stage(float (&sum)[kMmaM][kTileN / 2], u32 a, u32 b, bool add) {
+#pragma unroll
+  for (int i = 0; i < 4; i++) {  // 16 pixels each
+#pragma unroll
+    for (int m = 0; m < kMmaM; m++)
+      wgmma<1, 1>(sum[m], operand<Swizzle::b128>(a + m * 8192 + i * 2048, 8192, 1024),
+                  operand<kSwizzle>(b + i * 16 * kSliceBytes, 64 * kSliceBytes, 8 * kSliceBytes), add || i != 0);
+  }
+}
+
 // All stages of one item into `sums`.
-NIXIE_DEVICE void accumulate(Sums& sums, Ring<kStages>& ring, const Item& item, u32 shared, u32 full, u32 empty,
-                             u32 ones, int group) {
+NIXIE_DEVICE void accumulate(Sums& sums, Ring<kStages>& ring, const Item& item, const Operands& at) {
   bool leader = threadIdx.x % 128 == 0;
 #pragma unroll
   for (int i = 0; i < kMmaM * 4; i++) sums.bias[i / 4][i % 4] = 0;
   for (int k = 0; k < item.count; k++) {
-    u32 a = shared + ring.stage * kStageBytes + group * kMmaM * 8192, b = shared + ring.stage * kStageBytes + kBytesA;
+    const u32 a = at.a(ring.stage), b = at.b(ring.stage);
     bool bias_turn = CONV_BIAS_GRAD && (item.first + k) % kTilesN == item.n;
-    barrier_wait(full + 8 * ring.stage, ring.parity);
+    barrier_wait(at.full + 8 * ring.stage, ring.parity);
 #pragma unroll
     for (int m = 0; m < kMmaM; m++) pin(sums.tile[m]), pin(sums.bias[m]);
     wgmma_begin();
-#pragma unroll
-    for (int i = 0; i < 4; i++) {  // 16 pixels each
-#pragma unroll
-      for (int m = 0; m < kMmaM; m++)
-        wgmma<1, 1>(sums.tile[m], operand<Swizzle::b128>(a + m * 8192 + i * 2048, 8192, 1024),
-                    operand<kSwizzle>(b + i * 16 * kSliceBytes, 64 * kSliceBytes, 8 * kSliceBytes), (k | i) != 0);
-    }
+    multiply_stage(sums.tile, a, b, k != 0);
     if (bias_turn) {
       wgmma_begin();
 #pragma unroll
       for (int i = 0; i < 4 * kMmaM; i++)
         wgmma<1, 0>(sums.bias[i / 4], operand<Swizzle::b128>(a + i / 4 * 8192 + i % 4 * 2048, 8192, 1024),
-                    operand<Swizzle::none>(ones, 128, 128), true);
+                    operand<Swizzle::none>(at.ones, 128, 128), true);
     }
     wgmma_commit();
     wgmma_wait<1>();  // the stage before is read: hand it back
-    if (k > 0 && leader) barrier_arrive(empty + 8 * ring.previous());
+    if (k > 0 && leader) barrier_arrive(at.empty + 8 * ring.previous());
     ring.next();
   }
   wgmma_wait<0>();
-  if (leader) barrier_arrive(empty + 8 * ring.previous());
+  if (leader) barrier_arrive(at.empty + 8 * ring.previous());
 #pragma unroll
   for (int m = 0; m < kMmaM; m++) pin(sums.tile[m]), pin(sums.bias[m]);
 }
 
+// The same of two planes.
+NIXIE_DEVICE void accumulate_planes(Sums& sums, Ring<kStages>& ring, const Item& item, const Operands& at) {
+  bool leader = threadIdx.x % 128 == 0;
+  float high[kMmaM][kTileN / 2], cross[kMmaM][kTileN / 2];
+#pragma unroll
+  for (int i = 0; i < kMmaM * kTileN / 2; i++) sums.tile[i / (kTileN / 2)][i % (kTileN / 2)] = 0;
+  for (int k = 0; k < item.count; k++) {
+    const u32 a = at.a(ring.stage), b = at.b(ring.stage);
+    barrier_wait(at.full + 8 * ring.stage, ring.parity);
+#pragma unroll
+    for (int m = 0; m < kMmaM; m++) pin(high[m]), pin(cross[m]);
+    wgmma_begin();
+    multiply_stage(high, a, b, false);
+    wgmma_commit();
+    multiply_stage(cross, a, b + kPlaneBytes, k != 0);
+    multiply_stage(cross, a + kPlaneBytes, b, true);
+    wgmma_commit();
+    wgmma_wait<1>();  // high's products, and all of the stage before
+#pragma unroll
+    for (int m = 0; m < kMmaM; m++) pin(high[m]);
+    if (k > 0 && leader) barrier_arrive(at.empty + 8 * ring.previous());
+    ring.next();
+#pragma unroll
+    for (int i = 0; i < kMmaM * kTileN / 2; i++)
+      sums.tile[i / (kTileN / 2)][i % (kTileN / 2)] += high[i / (kTileN / 2)][i % (kTileN / 2)];
+  }
+  wgmma_wait<0>();
+  if (leader) barrier_arrive(at.empty + 8 * ring.previous());
+#pragma unroll
+  for (int m = 0; m < kMmaM; m++) pin(cross[m]);
+#pragma unroll
+  for (int i = 0; i < kMmaM * kTileN / 2; i++)
+    sums.tile[i / (kTileN / 2)][i % (kTileN / 2)] += 0x1p-11f * cross[i / (kTileN / 2)][i % (kTileN / 2)];
+}
+
 extern "C" __global__ void __launch_bounds__((kConsumers + 1) * 128, 1)
     conv_wgrad(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap dy,
+#if CONV_PRODUCTS == 3
+               const __grid_constant__ TensorMap x_low, const __grid_constant__ TensorMap dy_low,
+#endif
                const __grid_constant__ Body body) {
   extern __shared__ u8 dynamic[];
   __shared__ alignas(8) u64 full_barriers[kStages], empty_barriers[kStages];
@@ -200,17 +273,26 @@ extern "C" __global__ void __launch_bounds__((kConsumers + 1) * 128, 1)
     prefetch_map(&x), prefetch_map(&dy);
   }
   __syncthreads();
+#if CONV_PRODUCTS == 3
+  const Maps maps{{&x, &x_low}, {&dy, &dy_low}};
+#else
+  const Maps maps{{&x}, {&dy}};
+#endif
   int role = __shfl_sync(~0u, threadIdx.x / 128, 0);
   if (role == 0) {
     if (kConsumers > 1) registers_down<kConsumers == 2 ? 40 : 32>();
-    if (threadIdx.x == 0) produce(&x, &dy, shared, full, empty, items, count);
+    if (threadIdx.x == 0) produce(maps, shared, full, empty, items, count);
   } else {
     if (kConsumers > 1) registers_up<kConsumers == 2 ? 232 : 160>();
     Sums sums;
     Ring<kStages> ring;
+    const Operands at{shared, full, empty, shared_address(ones), role - 1};
     for (int i = 0; i < count; i++) {
       Item item(items[i]);
-      accumulate(sums, ring, item, shared, full, empty, shared_address(ones), role - 1);
+      if (kPlanes == 2)
+        accumulate_planes(sums, ring, item, at);
+      else
+        accumulate(sums, ring, item, at);
       finish(body, sums, item, body.bias_parts + (first + i) * kTileM, threadIdx.x - 128);
     }
   }
