@@ -66,9 +66,9 @@ Kernel find_scale(const Operand& from, int scales) {
   Code kept;
   const int largest = kept.add({.primitive = Primitive::carried});
   const int binade = kept.apply(Primitive::floor, kept.apply(Primitive::log2, largest));
-  // Within 2^+-100, so that one over it is no subnormal; zeros have no binade and take the largest scale.
+  // So that neither it nor one over it is a subnormal; zeros have no binade and take the largest scale.
   const int bounded =
-      kept.apply(Primitive::max, kept.apply(Primitive::min, binade, kept.number(114)), kept.number(-86));
+      kept.apply(Primitive::max, kept.apply(Primitive::min, binade, kept.number(114)), kept.number(-112));
   const int scale = kept.apply(Primitive::exp2, kept.apply(Primitive::sub, kept.number(14), bounded));
   const int inverse = kept.apply(Primitive::exp2, kept.apply(Primitive::sub, bounded, kept.number(14)));
   kernel.stages = {{.body = std::move(all.body), .reductions = {{ReduceKind::max, size, 0}}},

@@ -154,7 +154,8 @@ std::optional<MaxPool> as_max_pool(const Plan& plan, const Kernel& kernel) {
   const std::vector<Operand>& operands = kernel.head->operands;
   const Shape &x = backward ? kernel.domain : operands[0].shape, &y = backward ? operands[0].shape : kernel.domain;
   MaxPool pool{.backward = backward, .dtype = plan.slots[at(operands[0].slot)].dtype};
-  if ((pool.dtype != Dtype::f16 && pool.dtype != Dtype::bf16) || x[1] % 8 != 0 || x.size() == 0 || y.size() == 0)
+  if ((pool.dtype != Dtype::f16 && pool.dtype != Dtype::bf16 && pool.dtype != Dtype::f32) || x[1] % 8 != 0 ||
+      x.size() == 0 || y.size() == 0)
     return {};
   if (std::max(x.size(), y.size()) > std::numeric_limits<std::int32_t>::max()) return {};
   for (const Operand& operand : operands)
@@ -187,14 +188,16 @@ KernelCode generate_max_pool(const Plan& plan, const Kernel& kernel, const MaxPo
                          {"POOL_PAD_H", pool.pad[0]},
                          {"POOL_PAD_W", pool.pad[1]},
                          {pool.backward ? "POOL_GATE" : "POOL_INDEX", pool.extra},
+                         {"POOL_F32", pool.dtype == Dtype::f32},
                          {"NIXIE_BF16", pool.dtype == Dtype::bf16}});
   const std::vector<Operand>& operands = kernel.head->operands;
+  const std::int64_t bytes = size_of(pool.dtype);
   code.variant = pool.backward ? pool.extra ? "pool_max gated by output" : "pool_max" : "pool_max";
   std::int64_t threads = std::int64_t{1} * pool.images * pool.channels / 8;
   if (pool.backward) {
-    std::vector<Pointer> pointers{{"const uint4*", "operand0", {operands[0].slot, operands[0].offset * 2}},
+    std::vector<Pointer> pointers{{"const void*", "operand0", {operands[0].slot, operands[0].offset * bytes}},
                                   {"const uint2*", "operand1", {operands[1].slot, operands[1].offset}}};
-    if (pool.extra) pointers.push_back({"const uint4*", "operand2", {operands[2].slot, operands[2].offset * 2}});
+    if (pool.extra) pointers.push_back({"const void*", "operand2", {operands[2].slot, operands[2].offset * bytes}});
     PixelBody body = pixel_body(plan, kernel, pointers);
     code.source += body.text;
     code.arguments = std::move(body.arguments);
@@ -204,7 +207,8 @@ KernelCode generate_max_pool(const Plan& plan, const Kernel& kernel, const MaxPo
     threads *= std::int64_t{1} * cells(pool.height, 0) * cells(pool.width, 1);
   } else {
     const Access &y = kernel.stores[0], &index = kernel.stores.back();  // of y again where there is no index
-    code.arguments = {{operands[0].slot, operands[0].offset * 2}, {y.slot, y.offset * 2}, {index.slot, index.offset}};
+    code.arguments = {
+        {operands[0].slot, operands[0].offset * bytes}, {y.slot, y.offset * bytes}, {index.slot, index.offset}};
     threads *= std::int64_t{1} * pool.p * pool.q;
   }
   code.source += "#include \"pool_max.cuh\"\n";

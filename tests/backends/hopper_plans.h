@@ -347,6 +347,9 @@ inline std::vector<Case> cases() {
   add_pool("pool_uneven", 2, {1, 8, 7, 9, 7, 10, {3, 2}, {1, 1}, {1, 1}, bf16}, Pooled::trained);
   add_pool("pool_sparse", 2, {2, 32, 9, 9, 3, 3, {2, 2}, {3, 3}}, Pooled::scaled);
   add_pool("pool_ceil_mode", 2, {2, 8, 6, 6, 3, 3, {3, 3}, {2, 2}}, Pooled::gated);
+  add_pool("pool_3x3_f32", 2, {3, 64, 27, 29, 13, 14, {3, 3}, {2, 2}, {0, 0}, Dtype::f32}, Pooled::gated);
+  add_pool("pool_2x2_f32", 2, {2, 16, 14, 12, 7, 6, {2, 2}, {2, 2}, {0, 0}, Dtype::f32}, Pooled::gated);
+  add_pool("pool_uneven_f32", 2, {1, 8, 7, 9, 7, 10, {3, 2}, {1, 1}, {1, 1}, Dtype::f32}, Pooled::trained);
   add_pool("pool_c12_falls_back", 0, {2, 12, 6, 6, 3, 3, {2, 2}, {2, 2}}, Pooled::gated);
 
   all.push_back({"matrix_update", 1, [] { return matrix_update("matrix_update", 100, 2112, 2056, Dtype::f16); }});

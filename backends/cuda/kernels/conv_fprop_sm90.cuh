@@ -11,9 +11,9 @@
 //          (CONV_TRANSPOSED_W = 1: this kernel's C and K are then the layer's K and C): no copy of w is made.
 // Limits   strides, padding, dilation as im2col TMA has them (corners in [-128, 127], tap offsets < 256); C and K
 //          multiples of 8; one group; the input gradient only for stride 1.
-// Products with CONV_PRODUCTS = 3 both operands come as two 16-bit planes, high and 2^11 times the rest of an f32 value:
-//          sum = high * high + 2^-11 * (high * low + low * high). Tensor cores truncate sums, so the first term starts
-//          anew every stage and is added to a float that rounds; the others are small enough to run on.
+// Products with CONV_PRODUCTS = 3 both operands come as two 16-bit planes, high and 2^11 times what it leaves of an f32
+//          value: sum = high * high + 2^-11 * (high * low + low * high). Tensor cores truncate sums, so the first term
+//          starts anew every stage and is added to a float that rounds; the others are small enough to run on.
 //
 // Measured: docs/performance-log.md. What the ideas bought: three consumers of 64 x 128 have better tile counts
 // (AlexNet conv4 75 -> 57 us); small N (64, 96) is bound by reading x from L2, 0.55 of the matrix rate.

@@ -1,8 +1,8 @@
 // Max pooling of channels-last images with a one-byte index, forward and backward, each in one pass over memory.
 //
-// Layout   x [N][H][W][C], y and index [N][P][Q][C]; 16-bit values, index = row-major position in the window of the
-//          first maximum (NaN wins; padding never does). A thread holds 8 channels: 16-byte loads.
-// Forward  a thread makes one output pixel; comparisons run on packed pairs.
+// Layout   x [N][H][W][C], y and index [N][P][Q][C]; 16-bit values or floats, index = row-major position in the window
+//          of the first maximum (NaN wins; padding never does). A thread holds 8 channels: 16-byte loads.
+// Forward  a thread makes one output pixel; comparisons of halves run on packed pairs.
 // Backward a thread makes one STRIDE x STRIDE cell of dx from the windows that touch it, each read once: no atomics,
 //          no zeroing, the same result every time; the generated Body takes the gradients, 8 channels of a pixel at a
 //          time. POOL_GATE also drops the windows whose maximum y is not above zero: the gradient through a ReLU before
@@ -13,7 +13,7 @@
 // forward 1.0, backward 0.95. PyTorch on the same work: 5 to 12 times as long.
 //
 // Compile-time, all required: POOL_IMAGES POOL_C POOL_H POOL_W POOL_P POOL_Q POOL_R POOL_S (window) POOL_STRIDE_H/_W
-//   POOL_PAD_H/_W NIXIE_BF16, and
+//   POOL_PAD_H/_W POOL_F32 NIXIE_BF16, and
 //   POOL_INDEX  forward: 1 to store the index. Kernel pool_max(memory): IMAGES * P * Q * C / 8 threads, blocks of 256.
 //   POOL_GATE   backward, whose Body holds operand0 (dy), operand1 (index), operand2 (y, if POOL_GATE) and what
 //               conv_fprop_sm90.cuh says. Kernel pool_max_grad(body): IMAGES * kCellsH * kCellsW * C / 8 threads,
@@ -31,10 +31,31 @@ constexpr int kBackH = (POOL_R - 1) / POOL_STRIDE_H,
               kBackW = (POOL_S - 1) / POOL_STRIDE_W;  // windows before a cell's own
 static_assert(POOL_C % 8 == 0 && POOL_R * POOL_S < 256);
 
+// What a thread holds of a pixel: 8 floats, or 4 pairs of halves.
+constexpr int kWords = POOL_F32 ? 8 : 4;
+struct alignas(16) Pixel {
+  u32 word[kWords];
+};
+NIXIE_DEVICE Pixel load_pixel(const Pixel* from) {
+  Pixel pixel;
+#pragma unroll
+  for (int i = 0; i < kWords / 4; i++) {
+    const uint4 four = reinterpret_cast<const uint4*>(from)[i];
+    pixel.word[4 * i] = four.x, pixel.word[4 * i + 1] = four.y;
+    pixel.word[4 * i + 2] = four.z, pixel.word[4 * i + 3] = four.w;
+  }
+  return pixel;
+}
+NIXIE_DEVICE u32 wins_over(u32 v, u32 best) {
+  if (!POOL_F32) return beats(v, best);
+  const float a = __uint_as_float(v), b = __uint_as_float(best);
+  return !(a <= b) && b == b ? ~0u : 0;
+}
+
 #ifdef POOL_INDEX
 struct Memory {
-  const uint4* x;
-  uint4* y;
+  const Pixel* x;
+  Pixel* y;
   uint2* index;
 };
 
@@ -43,7 +64,8 @@ extern "C" __global__ void __launch_bounds__(256) pool_max(const __grid_constant
   if (i >= POOL_IMAGES * (POOL_P * POOL_Q * kGroups)) return;
   int pixel = i / kGroups, c = i - pixel * kGroups, row = pixel / POOL_Q, q = pixel - row * POOL_Q;
   int n = row / POOL_P, p = row - n * POOL_P, h0 = p * POOL_STRIDE_H - POOL_PAD_H, w0 = q * POOL_STRIDE_W - POOL_PAD_W;
-  u32 best[4] = {}, at[4] = {};
+  Pixel best{};
+  u32 at[kWords] = {};
   bool found = false;
 #pragma unroll
   for (int r = 0; r < POOL_R; r++) {
@@ -51,19 +73,27 @@ extern "C" __global__ void __launch_bounds__(256) pool_max(const __grid_constant
     for (int s = 0; s < POOL_S; s++) {
       int h = h0 + r, w = w0 + s;
       if (kOutside && (h < 0 || h >= POOL_H || w < 0 || w >= POOL_W)) continue;
-      uint4 four = memory.x[((n * POOL_H + h) * POOL_W + w) * kGroups + c];
-      u32 v[4] = {four.x, four.y, four.z, four.w}, position = (r * POOL_S + s) * 0x10001u;
+      const Pixel v = load_pixel(memory.x + ((n * POOL_H + h) * POOL_W + w) * kGroups + c);
+      const u32 position = (r * POOL_S + s) * (POOL_F32 ? 1u : 0x10001u);
 #pragma unroll
-      for (int k = 0; k < 4; k++) {
-        u32 wins = found ? beats(v[k], best[k]) : ~0u;
-        best[k] = select(wins, v[k], best[k]);
+      for (int k = 0; k < kWords; k++) {
+        u32 wins = found ? wins_over(v.word[k], best.word[k]) : ~0u;
+        best.word[k] = select(wins, v.word[k], best.word[k]);
         at[k] = select(wins, position, at[k]);
       }
       found = true;
     }
   }
-  memory.y[i] = make_uint4(best[0], best[1], best[2], best[3]);
-  if (POOL_INDEX) memory.index[i] = make_uint2(bytes(at[0], at[1]), bytes(at[2], at[3]));
+#pragma unroll
+  for (int k = 0; k < kWords; k += 4)
+    reinterpret_cast<uint4*>(memory.y + i)[k / 4] =
+        make_uint4(best.word[k], best.word[k + 1], best.word[k + 2], best.word[k + 3]);
+  if (!POOL_INDEX) return;
+  if (POOL_F32) {
+#pragma unroll
+    for (int k = 0; k < kWords / 2; k++) at[k] = at[2 * k] | at[2 * k + 1] << 16;
+  }
+  memory.index[i] = make_uint2(bytes(at[0], at[1]), bytes(at[2], at[3]));
 }
 #else
 
@@ -73,20 +103,22 @@ struct Window {
   uint2 index;
 };
 NIXIE_DEVICE Window load_window(const Body& body, int at) {
-  uint4 four = body.operand0[at];
-  u32 v[4] = {four.x, four.y, four.z, four.w};
+  Pixel v = load_pixel(static_cast<const Pixel*>(body.operand0) + at);
 #if POOL_GATE
-  {
-    uint4 gate = body.operand2[at];
-    v[0] = where_positive(gate.x, v[0]), v[1] = where_positive(gate.y, v[1]);
-    v[2] = where_positive(gate.z, v[2]), v[3] = where_positive(gate.w, v[3]);
+  const Pixel gate = load_pixel(static_cast<const Pixel*>(body.operand2) + at);
+#pragma unroll
+  for (int k = 0; k < kWords; k++) {
+    if (POOL_F32)
+      v.word[k] = __uint_as_float(gate.word[k]) > 0 ? v.word[k] : 0;
+    else
+      v.word[k] = where_positive(gate.word[k], v.word[k]);
   }
 #endif
   Window window;
 #pragma unroll
-  for (int k = 0; k < 4; k++) {
-    window.dy[2 * k] = unpack(static_cast<u16>(v[k])), window.dy[2 * k + 1] = unpack(static_cast<u16>(v[k] >> 16));
-  }
+  for (int k = 0; k < 8; k++)
+    window.dy[k] =
+        POOL_F32 ? __uint_as_float(v.word[k % kWords]) : unpack(static_cast<u16>(v.word[k / 2] >> (k % 2 * 16)));
   window.index = body.operand1[at];
   return window;
 }
