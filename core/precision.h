@@ -14,8 +14,8 @@ struct Graph;
 
 enum class PrecisionPolicy : std::uint8_t {
   ieee,      ///< f32 throughout, every product by multiply-add
-  fp32,      ///< the same; faster ways of equal accuracy may be taken
-  tf32,      ///< products may multiply 10-bit mantissas and add in float; backends that are not faster so stay exact
+  fp32,      ///< f32 throughout; products in any way whose error is no larger than that of multiply-add
+  tf32,      ///< products may round operands to 10-bit mantissas and add in float; else as fp32
   fp16,      ///< half storage and products; f32 Variables with half shadows
   bf16,      ///< the same with bfloat16
   fp16_pure  ///< fp16, and the model's Variables are f16 themselves (parameter_dtype)
@@ -29,7 +29,8 @@ PrecisionPolicy precision_named(std::string_view name);
 /// The type a model's parameters are made in: f16 under fp16_pure, f32 else.
 Dtype parameter_dtype(PrecisionPolicy precision);
 
-/// The same graph under a policy. Only f32 values change; whatever is f64, half or an integer already stays.
+/// The same graph under a policy. Only f32 values change; whatever is f64, half or an integer already stays. Under fp32
+/// and tf32 that is only a mark on products (Math): what a backend makes of it, it says itself.
 ///
 /// Under fp16 and bf16, convolutions and matrix products multiply halves and add in float, and what lies between them
 /// (activations and their gradients) is stored in halves. These stay f32: Variables, gradients of parameters and

@@ -129,6 +129,8 @@ NIXIE_DEVICE void multiply_stage(Sums& sum, u32 a, u32 b, bool add) {
 // pass through 4 KB of shared memory of its own, so that a lane holds 8 neighbouring channels. Pieces of 16 bytes are
 // stored where neither the writes (rows of pairs) nor the reads (rows of eights) meet in a bank.
 struct Epilogue {
+  // Rows of a lane whose loads are on their way together, as registers allow.
+  static constexpr int kAhead = sizeof(Body::Loads) <= (kPlanes == 1 ? 48 : 32) ? 4 : sizeof(Body::Loads) <= 96 ? 2 : 1;
   const Body& body;
   u32 staging;  // of the warp
 
@@ -156,16 +158,18 @@ struct Epilogue {
       __syncwarp();
       write(sum[m], j);
       __syncwarp();
-      Body::Loads loads[4];  // all on their way before the first use
-#pragma unroll
-      for (int i = 0; i < 4; i++)
-        if (inside && at + i * 4 < CONV_PIXELS) body.load(at + i * 4, channel, loads[i]);
+      Body::Loads loads[kAhead];  // all on their way before the first use
 #pragma unroll
       for (int i = 0; i < 4; i++) {
+        if (i % kAhead == 0) {
+#pragma unroll
+          for (int j = 0; j < kAhead; j++)
+            if (inside && at + (i + j) * 4 < CONV_PIXELS) body.load(at + (i + j) * 4, channel, loads[j]);
+        }
         if (!inside || at + i * 4 >= CONV_PIXELS) continue;
         const float4 low = load_shared(from + i * 1024), high = load_shared((from + i * 1024) ^ 16);
         const float v[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
-        body.run(at + i * 4, channel, loads[i], v);
+        body.run(at + i * 4, channel, loads[i % kAhead], v);
       }
     }
   }
