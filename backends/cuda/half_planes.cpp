@@ -138,7 +138,8 @@ class RowPacker {
  public:
   RowPacker(Plan& plan, const HopperConv& conv) : plan_(plan), conv_(conv) {}
   static bool fits(const HopperConv& conv) {
-    return conv.channels < 8 && conv.role != ConvRole::input_grad && conv.dilation[1] == 1;
+    const bool one = conv.channels == 1 && conv.role == ConvRole::filter_grad;  // Body wants an axis of channels
+    return conv.channels < 8 && !one && conv.role != ConvRole::input_grad && conv.dilation[1] == 1;
   }
   HopperConv packed() const {
     HopperConv conv = conv_;

@@ -1,4 +1,4 @@
-// Max pooling of channels-last images of halves or floats by pool_max.cuh: which kernels of a plan it runs, and their programs.
+// Max pooling of channels-last halves or floats by pool_max.cuh: which kernels of a plan it runs, and their programs.
 #pragma once
 
 #include <array>

@@ -397,7 +397,9 @@ inline std::vector<Case> cases() {
     add32("filter_grad_c96", 1, filter_grad, {5, 96, 13, 6, 200, 3, 2, {1, 1}, {1, 0}}, Gradient::stored);
     add32("filter_grad_stride_2", 1, filter_grad, {4, 64, 15, 15, 136, 3, 3, {2, 2}, {1, 1}}, Gradient::updated);
     add32("filter_grad_5x5", 1, filter_grad, {2, 64, 27, 27, 192, 5, 5, {1, 1}, {2, 2}}, Gradient::updated);
-    add32("filter_grad_rows_c1", 1, filter_grad, {3, 1, 28, 28, 32, 5, 5, {1, 1}, {2, 2}}, Gradient::updated, 5);
+    add32("filter_grad_rows_c1_falls_back", 0, filter_grad, {3, 1, 28, 28, 32, 5, 5, {1, 1}, {2, 2}}, Gradient::updated,
+          0);
+    add32("filter_grad_rows_c2", 1, filter_grad, {3, 2, 28, 28, 32, 5, 5, {1, 1}, {2, 2}}, Gradient::updated, 5);
     add32("filter_grad_rows_7x7", 1, filter_grad, {2, 3, 31, 29, 64, 7, 7, {2, 2}, {3, 3}}, Gradient::stored, 5);
     const bool rows = math == Math::fp32;  // tf32 takes the kernels for first layers, whose gradient stands alone
     add32("forward_stride_4", 1, forward, {2, 3, 47, 47, 64, 11, 11, {4, 4}, {2, 2}}, Forward::bias_relu, rows ? 5 : 4);

@@ -87,7 +87,7 @@ TEST_P(CudaModelKernelsFor, Resnet18UnderEveryPolicy) {
   expect_compiles(programs, GetParam());
 }
 
-INSTANTIATE_TEST_SUITE_P(AmpereAndBlackwell, CudaModelKernelsFor, testing::Values("sm_80", "sm_100"),
+INSTANTIATE_TEST_SUITE_P(Architectures, CudaModelKernelsFor, testing::Values("sm_80", "sm_90a", "sm_100"),
                          [](const auto& architecture) { return architecture.param; });
 
 TEST(CudaModelKernels, LongEveryNetUnderEveryPolicyOnEveryArchitecture) {

@@ -32,9 +32,9 @@
 //   CONV_ROW_CHANNELS CONV_ROW_S   channels of the layer and the width of its window, where rows are packed; else 0
 // Body, defined before this file, takes the sums: void load(int position, int channel, Loads&) const and
 //   void run(int position, int channel, const Loads&, const float (&sum)[2]) const, where position counts filters and
-//   taps; with packed rows one sum at a time. It holds items {tile row | tile column << 16, first stage, stages, slot or
-//   -1}, of which block b runs [first_items[b], first_items[b + 1]); splits {tile row | tile column << 16, first slot,
-//   slots, 0}; db float[K];
+//   taps; with packed rows one sum at a time. It holds items {tile row | tile column << 16, first stage, stages, slot
+//   or -1}, of which block b runs [first_items[b], first_items[b + 1]); splits {tile row | tile column << 16, first
+//   slot, slots, 0}; db float[K];
 //   parts float[slots][tile rows * TILE_N]; bias_parts float[items][tile rows].
 // Kernel conv_wgrad(x_map, dy_map, [x_low_map, dy_low_map,] body):
 //   x_map   im2col {C, W, H, N}, corners {-pad, pad - (S-1) dilation}, box {SLICE, 64 pixels}, element strides
