@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <chrono>
 #include <functional>
 
 #include "apps/benchmark/arrays_command.h"
@@ -189,6 +190,7 @@ void add_show(CLI::App& app, ShowCommand& command, std::function<void()>& chosen
 void add_all(CLI::App& app, std::function<void()>& chosen) {
   app.add_subcommand("all", "all of these once")->callback([&] {
     chosen = [] {
+      const auto start = std::chrono::steady_clock::now();
       run_steps({});  // first: it forks, which no open backend may survive
       run_nets({});
       run_layers({});
@@ -196,6 +198,8 @@ void add_all(CLI::App& app, std::function<void()>& chosen) {
       run_arrays({});
       run_data({});
       run_scaling({});
+      const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+      fmt::print("\nall of it took {:.0f} s\n", took.count());
     };
   });
 }

@@ -170,7 +170,12 @@ void run_compare(const CompareCommand& command) {
   }
   fmt::print("\n{}", nets_header());
   for (const NetRow& row : own_rows) fmt::print("{}", nets_line(row));
-  print_ratios(report.content()["rows"]);
+  const auto has_peer = [](const nlohmann::json& row) { return !row["peers"].empty(); };
+  const nlohmann::json& rows = report.content()["rows"];
+  if (std::any_of(rows.begin(), rows.end(), has_peer))
+    print_ratios(rows);
+  else
+    fmt::print("\nno peer ran here: install PyTorch or JAX for {} to compare\n", command.python);
   print_left_out(report.content()["rows"]);
   error.raise();
 }
