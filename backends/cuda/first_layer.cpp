@@ -57,9 +57,13 @@ struct Stride4 {
   Band gradient() const { return best(0, true); }
 };
 
-std::vector<std::pair<const char*, std::int64_t>> stride4_defines(const Kernel& kernel, const HopperConv& conv,
-                                                                  const Band& band) {
-  const Strides& x = images_of(kernel, conv.role).strides;
+// The strides of the images.
+std::string stride_defines(const Kernel& kernel, ConvRole role) {
+  const Strides& x = images_of(kernel, role).strides;
+  return defines({{"CONV_X_N", x[0]}, {"CONV_X_C", x[1]}, {"CONV_X_H", x[2]}, {"CONV_X_W", x[3]}});
+}
+
+std::vector<std::pair<const char*, std::int64_t>> stride4_defines(const HopperConv& conv, const Band& band) {
   return {{"CONV_IMAGES", conv.images},
           {"CONV_H", conv.height},
           {"CONV_W", conv.width},
@@ -70,10 +74,6 @@ std::vector<std::pair<const char*, std::int64_t>> stride4_defines(const Kernel& 
           {"CONV_S", conv.s},
           {"CONV_P", conv.p},
           {"CONV_Q", conv.q},
-          {"CONV_X_N", x[0]},
-          {"CONV_X_C", x[1]},
-          {"CONV_X_H", x[2]},
-          {"CONV_X_W", x[3]},
           {"CONV_BAND", band.rows},
           {"CONV_BUFFERS", band.buffers},
           {"NIXIE_BF16", conv.dtype == Dtype::bf16}};
@@ -105,8 +105,8 @@ KernelCode generate_stride4(const Plan& plan, const Kernel& kernel, const FirstL
                                {"uint4*", "packed", packed},
                                {"const unsigned short*", "w", {w.slot, w.offset * 2}},
                                {"uint4*", "packed_weights", {Argument::kScratch, 0}}});
-  code.source = defines(stride4_defines(kernel, conv, band)) + defines({{"CONV_GRAD", 0}}) + body.text +
-                "#include \"conv_s2d_sm90.cuh\"\n";
+  code.source = defines(stride4_defines(conv, band)) + stride_defines(kernel, conv.role) + defines({{"CONV_GRAD", 0}}) +
+                body.text + "#include \"conv_s2d_sm90.cuh\"\n";
   code.arguments = std::move(body.arguments);
   code.variant = fmt::format("conv_s2d_sm90 band {}", band.rows);
   code.launches = {threads_of("conv_s2d_pack", packed_elements(conv) / 8),
@@ -145,7 +145,7 @@ KernelCode generate_stride4_grad(const Plan& plan, const Kernel& kernel, const F
     members += fmt::format("  {} {};\n", pointer.type, pointer.name);
     code.arguments.push_back(pointer.argument);
   }
-  code.source = defines(stride4_defines(kernel, conv, band)) +
+  code.source = defines(stride4_defines(conv, band)) + stride_defines(kernel, conv.role) +
                 defines({{"CONV_GRAD", 1},
                          {"CONV_BLOCKS", blocks},
                          {"CONV_OUT_FLOAT", plan.slots[at(dw.slot)].dtype == Dtype::f32}}) +
@@ -192,7 +192,8 @@ KernelCode generate_window3(const Plan& plan, const Kernel& kernel, const FirstL
                          {"CONV_K", conv.filters},
                          {"CONV_POOL", layer.extra},
                          {"CONV_GRAD", grad},
-                         {"NIXIE_BF16", conv.dtype == Dtype::bf16}});
+                         {"NIXIE_BF16", conv.dtype == Dtype::bf16}}) +
+                stride_defines(kernel, conv.role);
   code.variant = fmt::format("conv_c3{}{}", grad ? " gradient" : "", layer.extra ? " with pool" : "");
   const auto launch = [&](const char* entry) {
     code.launches.push_back({.entry = entry,
@@ -291,15 +292,21 @@ std::optional<FirstLayer> first_layer_sizes(const Plan& plan, const Kernel& kern
   return layer;
 }
 
+bool reads_images(const Plan& plan, const FirstLayer& layer, const Operand& images) {
+  return layer.kind == FirstLayer::Kind::stride4 || plan.slots[at(images.slot)].dtype == layer.conv.dtype;
+}
+
 std::optional<FirstLayer> as_first_layer(const Plan& plan, const Kernel& kernel) {
   const std::optional<FirstLayer> layer = first_layer_sizes(plan, kernel);
   if (!layer) return {};
-  const bool grad = layer->conv.role == ConvRole::filter_grad, packs = layer->kind == FirstLayer::Kind::stride4;
+  const bool grad = layer->conv.role == ConvRole::filter_grad;
   for (const Operand& operand : kernel.head->operands) {
-    const bool images = &operand == &images_of(kernel, layer->conv.role);
-    if ((images && packs) || operand.shape.rank() != 4) continue;
-    if (images && plan.slots[at(operand.slot)].dtype != layer->conv.dtype) return {};
-    if (!is_channels_last(operand.shape, operand.strides, images ? 0 : operand.offset)) return {};
+    if (operand.shape.rank() != 4) continue;
+    if (&operand == &images_of(kernel, layer->conv.role)) {
+      if (!reads_images(plan, *layer, operand)) return {};
+    } else if (!is_channels_last(operand.shape, operand.strides, operand.offset)) {
+      return {};
+    }
   }
   if (grad && !only_stores(plan, kernel)) return {};
   return layer;

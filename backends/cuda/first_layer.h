@@ -21,6 +21,8 @@ std::optional<FirstLayer> fit_first_layer(const HopperConv& conv);
 /// As hopper_conv_sizes and as_hopper_conv.
 std::optional<FirstLayer> first_layer_sizes(const Plan& plan, const Kernel& kernel);
 std::optional<FirstLayer> as_first_layer(const Plan& plan, const Kernel& kernel);
+/// Whether the layer's kernels take images of this type; they may lie in memory as they like.
+bool reads_images(const Plan& plan, const FirstLayer& layer, const Operand& images);
 
 KernelCode generate_first_layer(const Plan& plan, const Kernel& kernel, const FirstLayer& layer);
 

@@ -5,6 +5,7 @@
 #include <limits>
 #include <numeric>
 
+#include "backends/cuda/hopper_rows.h"
 #include "backends/cuda/kernels/conv_wgrad_schedule.h"
 
 namespace nixie::cuda {
@@ -76,8 +77,8 @@ Tile gradient_tile(std::int64_t filters, std::int64_t columns, int slice, int pr
     const std::int64_t clocks =
         ceil_div(filters, tile.rows()) * ceil_div(columns, tile.n) * stage_clocks(tile, products);
     if (clocks >= least) continue;
-    tile.stages = static_cast<int>(
-        std::min<std::int64_t>(8, kSharedBytes / (planes_of(products) * (tile.rows() + tile.n) * 128)));
+    tile.stages = static_cast<int>(std::min<std::int64_t>(
+        8, (kSharedBytes - tile.consumers * 8192) / (planes_of(products) * (tile.rows() + tile.n) * 128)));
     least = clocks, best = tile;
   }
   return best;
@@ -205,7 +206,7 @@ KernelCode generate_filter_grad(const Plan& plan, const Kernel& kernel, const Ho
        {"const int*", "first_items", {Argument::kTable, (items + splits) * 16}},
        {"float*", "parts", {Argument::kScratch, 0}},
        {"float*", "bias_parts", {Argument::kScratch, part_bytes}}},
-      conv.row_channels ? 1 : 2);
+      conv.row_channels ? 1 : 4);
   KernelCode code;
   code.source = defines({{"CONV_C", conv.channels},
                          {"CONV_K", conv.filters},
@@ -244,11 +245,13 @@ KernelCode generate_filter_grad(const Plan& plan, const Kernel& kernel, const Ho
     code.maps.push_back(images_map(x, conv.dtype, conv, conv.pad, conv.stride, slice, 64));
     code.maps.push_back(tiled_map(dy, conv.dtype, {u64(conv.filters), u64(pixels)}, {64, 64}, 128));
   }
-  code.launches.push_back({.entry = "conv_wgrad",
-                           .blocks = static_cast<std::int64_t>(schedule.first_items.size()) - 1,
-                           .threads = (tile.consumers + 1) * 128,
-                           .shared_bytes = 1024 + tile.stages * planes_of(conv.products) * (tile.rows() + tile.n) * 128,
-                           .maps = all_maps(code)});
+  code.launches.push_back(
+      {.entry = "conv_wgrad",
+       .blocks = static_cast<std::int64_t>(schedule.first_items.size()) - 1,
+       .threads = (tile.consumers + 1) * 128,
+       .shared_bytes =
+           1024 + tile.stages * planes_of(conv.products) * (tile.rows() + tile.n) * 128 + tile.consumers * 8192,
+       .maps = all_maps(code)});
   const std::int64_t reduced = splits + (conv.bias_grad ? rows * tile.rows() / 32 : 0);
   if (reduced > 0)
     code.launches.push_back({.entry = "conv_wgrad_reduce",
@@ -376,8 +379,9 @@ PixelBody pixel_body(const Plan& plan, const Kernel& kernel, const std::vector<P
 }
 
 KernelCode generate_hopper_conv(const Plan& plan, const Kernel& kernel, const HopperConv& conv) {
-  return conv.role == ConvRole::filter_grad ? generate_filter_grad(plan, kernel, conv)
-                                            : generate_forward(plan, kernel, conv);
+  if (conv.role == ConvRole::filter_grad) return generate_filter_grad(plan, kernel, conv);
+  if (fits_rows(conv)) return generate_hopper_rows(plan, kernel, conv);
+  return generate_forward(plan, kernel, conv);
 }
 
 }  // namespace nixie::cuda

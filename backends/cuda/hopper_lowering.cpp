@@ -271,8 +271,8 @@ void lower_for_hopper(Plan& plan, bool joins) {
     if (conv)
       for (std::size_t i : {0u, 1u}) {
         const bool images = i == (conv->role == ConvRole::output ? 0 : 1);
-        const bool packs_itself = layer && layer->kind == FirstLayer::Kind::stride4;
-        if (!images || !packs_itself) packer(kernel.head->operands[i], conv->dtype, kernels);
+        Operand& operand = kernel.head->operands[i];
+        if (!images || !layer || !reads_images(plan, *layer, operand)) packer(operand, conv->dtype, kernels);
       }
     packer.wrote(kernel);
     if (layer && conv->role == ConvRole::filter_grad && !as_first_layer(plan, kernel)) {

@@ -210,13 +210,15 @@ inline Kernel copy_of(const Draft& d, int from, int to) {
 
 enum class First { forward, trained, pooled };
 
-/// A first layer that reads row-major f32 images through a cast, with bias and ReLU; trained: its filter and bias
+/// A first layer that reads row-major f32 images through a cast (`row_major`: a copy of row-major images of the layer's
+/// type), with bias and ReLU; trained: its filter and bias
 /// gradients too; pooled: through a 2x2 max pooling after the ReLU.
 inline Draft first_layer(const std::string& name, const Layer& layer, First what) {
   Draft d(name);
   const Shape y_shape = layer.y(), p_shape{layer.n, layer.k, y_shape[2] / 2, y_shape[3] / 2};
-  const int source = d.slot(Dtype::f32, layer.x()), x = internal(d, layer.dtype, layer.x(), layer.x().row_major()),
-            w = image(d, layer.dtype, layer.filter()), bias = d.slot(Dtype::f32, Shape{1, layer.k, 1, 1});
+  const int source = d.slot(layer.row_major ? layer.dtype : Dtype::f32, layer.x()),
+            x = internal(d, layer.dtype, layer.x(), layer.x().row_major()), w = image(d, layer.dtype, layer.filter()),
+            bias = d.slot(Dtype::f32, Shape{1, layer.k, 1, 1});
   const int y = what == First::pooled ? internal(d, layer.dtype, y_shape, y_shape.channels_last())
                                       : image_output(d, layer.dtype, y_shape);
   Kernel k{.label = "conv", .domain = y_shape};
@@ -322,6 +324,12 @@ inline std::vector<Case> cases() {
   add("input_grad_tiny", 1, input_grad, {1, 64, 5, 7, 8, 3, 3, {1, 1}, {1, 1}}, true);
   add("input_grad_c64", 1, input_grad, {2, 64, 27, 27, 192, 5, 5, {1, 1}, {2, 2}}, true);
   add("input_grad_c96", 1, input_grad, {2, 96, 12, 12, 256, 5, 5, {1, 1}, {0, 0}, {1, 1}, bf16}, true);
+  add("input_grad_c64_3x3", 1, input_grad, {3, 64, 17, 30, 72, 3, 3, {1, 1}, {1, 1}}, true);
+  add("input_grad_c64_unpadded", 1, input_grad, {2, 64, 9, 8, 136, 5, 3, {1, 1}, {2, 0}, {1, 1}, bf16}, true);
+  add("input_grad_c32_5x5", 1, input_grad, {5, 32, 31, 7, 64, 3, 5, {1, 1}, {0, 1}}, false);
+  add("input_grad_c96_3x3", 1, input_grad, {1, 96, 40, 41, 24, 3, 3, {1, 1}, {2, 2}}, true);
+  add("input_grad_one_column", 1, input_grad, {7, 64, 5, 5, 64, 5, 5}, true);
+  add("input_grad_few_positions", 1, input_grad, {1, 32, 2, 3, 16, 1, 3, {1, 1}, {0, 1}}, true);
   add("input_grad_c200", 1, input_grad, {3, 200, 13, 6, 128, 3, 2, {1, 1}, {1, 0}}, false);
   add("input_grad_c256", 1, input_grad, {5, 256, 13, 13, 384, 3, 3, {1, 1}, {1, 1}}, true);
   add("input_grad_dilated", 1, input_grad, {4, 192, 14, 15, 64, 3, 3, {1, 1}, {2, 1}, {2, 1}}, true);
@@ -369,6 +377,10 @@ inline std::vector<Case> cases() {
   add("first_3x3_unpadded", 2, first_layer, {1, 3, 6, 5, 128, 3, 3, {1, 1}, {0, 0}, {1, 1}, bf16}, First::trained);
   add("first_3x3_pooled", 2, first_layer, {3, 3, 33, 226, 64, 3, 3, {1, 1}, {1, 1}}, First::pooled);
   add("first_3x3_pooled_k128", 2, first_layer, {2, 3, 18, 20, 128, 3, 3, {1, 1}, {0, 0}}, First::pooled);
+  add("first_3x3_as_it_lies", 2, first_layer, {2, 3, 20, 37, 64, 3, 3, {1, 1}, {1, 1}, {1, 1}, Dtype::f16, true},
+      First::trained);
+  add("first_3x3_pooled_as_it_lies", 2, first_layer, {3, 3, 17, 50, 64, 3, 3, {1, 1}, {1, 1}, {1, 1}, bf16, true},
+      First::pooled);
   add("first_7x7_falls_back", 0, first_layer, {2, 3, 21, 21, 64, 7, 7, {2, 2}, {3, 3}}, First::forward);
 
   // f32 layers: a scale and a copy to halves of both operands, and of row-packed images one more, with their padding.

@@ -3,7 +3,9 @@
 //
 // Why      27 products a filter are far too few for the general kernel, and memory is the floor: the un-pooled output,
 //          its gradient and any mask are never written.
-// Layout   x [N][H][W][3], y [N][P][Q][K] (pooled: [N][P/2][Q/2][K] and an index byte each), w [K][3][3][3]; 16-bit.
+// Layout   x as it lies (any strides), y [N][P][Q][K] (pooled: [N][P/2][Q/2][K] and an index byte each), w
+// [K][3][3][3];
+//          16-bit.
 // Forward  a block holds a band of rows of x in shared memory, twice: the second copy is shifted by one element so
 //          that pairs of neighbours are aligned words for odd pixels too. A warp makes 2 rows x 16 pixels x 64 filters
 //          with mma.m16n8k16: the reduction is 3 rows of 9, each padded to 10, so that an operand register is one
@@ -20,7 +22,9 @@
 // What the ideas bought: bias from shared memory instead of global loads in the inner loop and pitches without bank
 // conflicts 5 %; two steps of gradients in flight 5 %; prefetching the next band's gradients into L2 lost 8 %.
 //
-// Compile-time, all required: CONV_IMAGES CONV_H CONV_W CONV_PAD CONV_K CONV_POOL CONV_GRAD NIXIE_BF16, and
+// Compile-time, all required: CONV_IMAGES CONV_H CONV_W CONV_PAD CONV_K CONV_POOL CONV_GRAD NIXIE_BF16, the strides of
+// x
+//   CONV_X_N CONV_X_C CONV_X_H CONV_X_W in elements, and
 //   CONV_BIAS CONV_RELU         forward with pool
 //   CONV_BLOCKS CONV_OUT_FLOAT  gradient: grid.x; the type of dw, float or 16-bit
 // Kernel conv_c3: grid (any number of blocks, best two per multiprocessor; K / 64), block 256, dynamic shared memory
@@ -57,11 +61,13 @@ struct Memory {
 #endif
 };
 
-// Element i of padded row `row` (of the image, from -CONV_PAD on); zero outside.
-NIXIE_DEVICE u32 element(const u16* image, int row, int i) {
-  int at = i - 3 * CONV_PAD;
-  return row >= 0 && row < CONV_H && at >= 0 && at < 3 * CONV_W ? image[row * (3 * CONV_W) + at] : 0;
+// Channel c of the pixel at a padded row and column (from -CONV_PAD on); zero outside.
+NIXIE_DEVICE u32 pixel(const u16* image, int row, int column, int c) {
+  if (row < 0 || row >= CONV_H || column < 0 || column >= CONV_W) return 0;
+  return image[row * CONV_X_H + column * CONV_X_W + c * CONV_X_C];
 }
+// Element i, channels innermost, of a padded row.
+NIXIE_DEVICE u32 element(const u16* image, int row, int i) { return pixel(image, row, i / 3 - CONV_PAD, i % 3); }
 
 #if !CONV_GRAD
 // ---- forward ----
@@ -148,7 +154,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) conv_c3(const __grid_consta
   for (int unit = blockIdx.x; unit < CONV_IMAGES * kBands; unit += gridDim.x) {
     int image = unit / kBands, first = (unit - image * kBands) * kBandRows;
     __syncthreads();
-    load_band(band, given.x + static_cast<u64>(image) * (CONV_H * CONV_W * 3), first);
+    load_band(band, given.x + static_cast<u64>(image) * CONV_X_N, first);
     __syncthreads();
     for (int tile = threadIdx.x / 32; tile < kBandRows / 2 * kTilesQ; tile += kWarps) {
       int pair = tile / kTilesQ, q = (tile - pair * kTilesQ) * 16 + 2 * g, p = first + pair * 2;
@@ -187,10 +193,10 @@ extern "C" __global__ void __launch_bounds__(256, 2) conv_c3(const __grid_consta
 
 // Word i of a row: elements i and i + 3, which are the same channel of two neighbouring pixels.
 NIXIE_DEVICE void load_pairs(u32* shared, const u16* image, int first_row) {
-#pragma unroll 8
+#pragma unroll 2
   for (int i = threadIdx.x; i < (kBandRows + 2) * kPairPitch; i += kWarps * 32) {
-    int r = i / kPairPitch, at = i - r * kPairPitch, row = first_row + r - CONV_PAD;
-    shared[i] = element(image, row, at) | element(image, row, at + 3) << 16;
+    const int r = i / kPairPitch, at = i - r * kPairPitch, row = first_row + r - CONV_PAD, column = at / 3 - CONV_PAD;
+    shared[i] = pixel(image, row, column, at % 3) | pixel(image, row, column + 1, at % 3) << 16;
   }
 }
 
@@ -280,7 +286,7 @@ extern "C" __global__ void __launch_bounds__(256, CONV_POOL ? 2 : 1)
     int step = threadIdx.x / 32;
     Gradients ahead[2] = {at(step), at(step + kWarps)};
     __syncthreads();
-    load_pairs(band, memory.x + static_cast<u64>(image) * (CONV_H * CONV_W * 3), first);
+    load_pairs(band, memory.x + static_cast<u64>(image) * CONV_X_N, first);
     __syncthreads();
     for (; step < kUnitSteps; step += kWarps) {
       Gradients now = ahead[0];

@@ -7,13 +7,16 @@
 //          its own 64 * CONV_MMA_M filters, and store by themselves.
 // Split    there are few tiles and many pixels: a host-made schedule cuts the pixels of a tile into items (see
 //          conv_wgrad_schedule.h). An item that is a whole tile runs Body; a part writes fp32 sums to the workspace in
-//          register order, and conv_wgrad_reduce adds the parts in a fixed order and runs Body: no result depends on
-//          timing. Body may be the update of the weights: then dw itself is never written.
+//          order of its pieces, and conv_wgrad_reduce adds the parts in a fixed order and runs Body: no result depends
+//          on timing. Body may be the update of the weights: then dw itself is never written.
 // Bias     some stages multiply dy by a column of ones too; which, goes round the columns of tiles, so that workers
 //          share this work alike (when one column of tiles did it all, its workers finished last: 5 to 10 % slower).
 // Products CONV_PRODUCTS = 3: two planes of each operand, as conv_fprop_sm90.cuh says; without a bias gradient.
 // Rows     CONV_ROW_CHANNELS > 0: a "channel" is one of the S * ROW_CHANNELS numbers of a filter's row side by side (x
 //          holds them so for every column of pixels, padded to C), and this kernel's S is 1.
+// Stores   sums pass through shared memory, so that eight lanes hold 32 neighbouring columns of a row: Body's loads and
+//          stores are whole lines of 128 bytes. With pieces of 32 bytes, as the products leave them, an update cost
+//          150 us more than its product on Overfeat conv5, now 40, which is its floor.
 // Limits   as im2col TMA; C a multiple of CONV_SLICE, K of 8; one group.
 //
 // Measured on an H200 (docs/performance-log.md), reduction and bias gradient included: 0.85 to 0.97 of the matrix rate
@@ -31,7 +34,7 @@
 //   CONV_PRODUCTS                  1 or 3; 3: sums a thread at most 64
 //   CONV_ROW_CHANNELS CONV_ROW_S   channels of the layer and the width of its window, where rows are packed; else 0
 // Body, defined before this file, takes the sums: void load(int position, int channel, Loads&) const and
-//   void run(int position, int channel, const Loads&, const float (&sum)[2]) const, where position counts filters and
+//   void run(int position, int channel, const Loads&, const float (&sum)[4]) const, where position counts filters and
 //   taps; with packed rows one sum at a time. It holds items {tile row | tile column << 16, first stage, stages, slot
 //   or -1}, of which block b runs [first_items[b], first_items[b + 1]); splits {tile row | tile column << 16, first
 //   slot, slots, 0}; db float[K];
@@ -41,7 +44,7 @@
 //           {1, stride, stride, 1}, swizzle of SLICE * 2 bytes
 //   dy_map  tiled {K, pixels}, box {64, 64}, swizzle 128 bytes
 //   grid    one block per worker of the schedule; block (CONSUMERS + 1) * 128; dynamic shared memory
-//           1024 + STAGES * planes * (tile rows + TILE_N) * 128
+//           1024 + STAGES * planes * (tile rows + TILE_N) * 128 + CONSUMERS * 8192
 // Kernel conv_wgrad_reduce(body):
 //   grid    (SPLITS + (BIAS_GRAD ? rows of tiles * tile rows / 32 : 0), MMA_M * TILE_N / 8), block CONSUMERS * 128; not
 //           launched when the grid is empty
@@ -52,7 +55,7 @@ constexpr int kSlice = CONV_SLICE, kSliceBytes = kSlice * 2, kChannelSlices = CO
 constexpr int kSlices = CONV_R * CONV_S * kChannelSlices, kColumns = kSlices * kSlice;
 constexpr int kStages = CONV_STAGES, kConsumers = CONV_CONSUMERS, kMmaM = CONV_MMA_M, kTileN = CONV_TILE_N;
 constexpr int kTileM = 64 * kConsumers * kMmaM, kSlicesPerTile = kTileN / kSlice;
-constexpr int kPlanes = CONV_PRODUCTS == 3 ? 2 : 1, kQuads = kMmaM * kTileN / 8;
+constexpr int kPlanes = CONV_PRODUCTS == 3 ? 2 : 1, kPieces = kMmaM * kTileN / 8;
 constexpr int kBytesA = kTileM * 128, kPlaneBytes = kBytesA + kTileN * 128, kStageBytes = kPlanes * kPlaneBytes;
 constexpr int kTilesN = (kSlices + kSlicesPerTile - 1) / kSlicesPerTile;
 constexpr Swizzle kSwizzle = kSlice == 64 ? Swizzle::b128 : kSlice == 32 ? Swizzle::b64 : Swizzle::b32;
@@ -103,66 +106,95 @@ NIXIE_DEVICE void produce(const Maps& maps, u32 shared, u32 full, u32 empty, con
   }
 }
 
-// Where the four sums `quad` of consumer thread `thread` lie in the tile.
-NIXIE_DEVICE int row_of(int quad, int thread) {
-  return thread / 128 * kMmaM * 64 + quad / (kTileN / 8) * 64 + thread % 128 / 32 * 16 + thread % 32 / 4;
+// Sums leave in pieces of four columns of a row, a thread's kPieces: a warp's 16 rows x 32 columns are four pieces of
+// each lane, eight lanes to a row, so that Body reads and writes whole lines.
+NIXIE_DEVICE int first_row_of(int m, int thread) { return thread / 128 * kMmaM * 64 + m * 64 + thread % 128 / 32 * 16; }
+NIXIE_DEVICE int row_of(int piece, int thread) {
+  return first_row_of(piece / (kTileN / 8), thread) + piece % 4 * 4 + thread % 32 / 8;
 }
-NIXIE_DEVICE int column_of(int quad, int thread) { return quad % (kTileN / 8) * 8 + thread % 4 * 2; }
+NIXIE_DEVICE int column_of(int piece, int thread) { return piece % (kTileN / 8) / 4 * 32 + thread % 8 * 4; }
 
-// Runs Body over kCount neighbouring quads, `quad` the first: four sums each, of rows r and r + 8, columns c and c + 1.
-template <int kCount>
-NIXIE_DEVICE void run_body(const Body& body, const float4 (&v)[kCount], const Item& item, int quad, int thread) {
-  constexpr int kPieces = CONV_ROW_CHANNELS ? 4 : 2, kLanes = 4 / kPieces;
-  Body::Loads loads[kCount][kPieces];  // all on their way before the first use
-  auto each = [&](auto&& act) {
+// Body takes a piece at once, or column by column where rows are packed.
+constexpr int kCalls = CONV_ROW_CHANNELS ? 4 : 1, kLanes = 4 / kCalls;
+
+// Calls act(call, position, channel) for what of a piece of a tile lies inside.
+template <class Act>
+NIXIE_DEVICE void at_piece(const Item& item, int piece, int thread, Act act) {
+  const int row = item.m * kTileM + row_of(piece, thread);
+  if (CONV_K % kTileM != 0 && row >= CONV_K) return;
 #pragma unroll
-    for (int i = 0; i < kCount * kPieces; i++) {
-      const int j = i / kPieces, lower = i % kPieces / (kPieces / 2), column_in = i % (kPieces / 2);
-      const int column = item.n * kTileN + column_of(quad + j, thread) + column_in,
-                row = item.m * kTileM + row_of(quad + j, thread) + 8 * lower;
-      int tap = column / CONV_C, c = column - tap * CONV_C;
-      if (kColumns % kTileN != 0 && column >= kColumns) continue;
-      if (CONV_K % kTileM != 0 && row >= CONV_K) continue;
+  for (int call = 0; call < kCalls; call++) {
+    const int column = item.n * kTileN + column_of(piece, thread) + call;
+    int tap = column / CONV_C, c = column - tap * CONV_C;
+    if (kColumns % kTileN != 0 && column >= kColumns) continue;
 #if CONV_ROW_CHANNELS
-      const int s = c / CONV_ROW_CHANNELS;
-      if (s >= CONV_ROW_S) continue;
-      tap = tap * CONV_ROW_S + s, c -= s * CONV_ROW_CHANNELS;
-      act(i, j, row * (CONV_R * CONV_ROW_S) + tap, c);
+    const int s = c / CONV_ROW_CHANNELS;
+    if (s >= CONV_ROW_S) continue;
+    tap = tap * CONV_ROW_S + s, c -= s * CONV_ROW_CHANNELS;
+    act(call, row * (CONV_R * CONV_ROW_S) + tap, c);
 #else
-      act(i, j, row * (CONV_R * CONV_S) + tap, c);
+    act(call, row * (CONV_R * CONV_S) + tap, c);
 #endif
-    }
-  };
-  each([&](int i, int j, int position, int c) { body.load(position, c, loads[j][i % kPieces]); });
-  each([&](int i, int j, int position, int c) {
-    const float all[4] = {v[j].x, v[j].y, v[j].z, v[j].w};
-    float sum[kLanes];
-#pragma unroll
-    for (int lane = 0; lane < kLanes; lane++) sum[lane] = all[i % kPieces * kLanes + lane];
-    body.run(position, c, loads[j][i % kPieces], sum);
-  });
+  }
 }
 
-NIXIE_DEVICE void finish(const Body& body, const Sums& sums, const Item& item, float* bias_parts, int thread) {
-  constexpr int kAtOnce = 2;  // quads of sums whose loads are on their way together
+// Runs Body over neighbouring pieces, `first` the first.
+template <int kCount>
+NIXIE_DEVICE void run_body(const Body& body, const float4 (&v)[kCount], const Item& item, int first, int thread) {
+  Body::Loads loads[kCount][kCalls];  // all on their way before the first use
+#pragma unroll
+  for (int i = 0; i < kCount; i++)
+    at_piece(item, first + i, thread, [&](int call, int position, int c) { body.load(position, c, loads[i][call]); });
+#pragma unroll
+  for (int i = 0; i < kCount; i++) {
+    const float all[4] = {v[i].x, v[i].y, v[i].z, v[i].w};
+    at_piece(item, first + i, thread, [&](int call, int position, int c) {
+      float sum[kLanes];
+#pragma unroll
+      for (int lane = 0; lane < kLanes; lane++) sum[lane] = all[call * kLanes + lane];
+      body.run(position, c, loads[i][call], sum);
+    });
+  }
+}
+
+// A warp's 16 x 32 sums from the order of products to that of pieces, through 2 KB of its own. Units of 16 bytes are
+// stored where neither writes nor reads meet in a bank.
+NIXIE_DEVICE void to_pieces(const float* sums, u32 staging, float4 (&pieces)[4]) {
+  const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+  __syncwarp();
+#pragma unroll
+  for (int i = 0; i < 4; i++) {
+    const u32 to = staging + g * 128 + ((i * 2 + t / 2) ^ (g % 4 * 2)) * 16 + t % 2 * 8;
+    store_shared(to, make_float2(sums[i * 4], sums[i * 4 + 1]));
+    store_shared(to + 1024, make_float2(sums[i * 4 + 2], sums[i * 4 + 3]));
+  }
+  __syncwarp();
+#pragma unroll
+  for (int i = 0; i < 4; i++)
+    pieces[i] = load_shared(staging + (i * 4 + lane / 8) * 128 + ((lane % 8) ^ (lane / 8 * 2)) * 16);
+}
+
+// Stores a part, or runs Body over a whole tile.
+NIXIE_DEVICE void finish(const Body& body, const Sums& sums, const Item& item, float* bias_parts, u32 staging,
+                         int thread) {
   float4* parts =
-      reinterpret_cast<float4*>(body.parts) + static_cast<u64>(item.slot) * kQuads * kConsumers * 128 + thread;
+      reinterpret_cast<float4*>(body.parts) + static_cast<u64>(item.slot) * kPieces * kConsumers * 128 + thread;
 #pragma unroll
-  for (int quad = 0; quad < kQuads; quad += kAtOnce) {
-    float4 four[kAtOnce];
+  for (int first = 0; first < kPieces; first += 4) {
+    float4 v[4];
+    to_pieces(&sums.tile[first / (kTileN / 8)][first % (kTileN / 8) * 4], staging, v);
+    if (item.slot < 0) {
+      run_body(body, v, item, first, thread);
+    } else {
 #pragma unroll
-    for (int j = 0; j < kAtOnce; j++) {
-      const float* v = &sums.tile[(quad + j) / (kTileN / 8)][(quad + j) % (kTileN / 8) * 4];
-      four[j] = make_float4(v[0], v[1], v[2], v[3]);
-      if (item.slot >= 0) parts[(quad + j) * kConsumers * 128] = four[j];
+      for (int i = 0; i < 4; i++) parts[(first + i) * kConsumers * 128] = v[i];
     }
-    if (item.slot < 0) run_body(body, four, item, quad, thread);
   }
   if (CONV_BIAS_GRAD &&
       thread % 4 == 0) {  // every column of the product with ones is the same: one lane of four writes
 #pragma unroll
     for (int i = 0; i < 2 * kMmaM; i++)
-      bias_parts[row_of(i / 2 * (kTileN / 8), thread) + i % 2 * 8] = sums.bias[i / 2][i % 2 * 2];
+      bias_parts[first_row_of(i / 2, thread) + thread % 32 / 4 + i % 2 * 8] = sums.bias[i / 2][i % 2 * 2];
   }
 }
 
@@ -285,6 +317,8 @@ extern "C" __global__ void __launch_bounds__((kConsumers + 1) * 128, 1)
     if (threadIdx.x == 0) produce(maps, shared, full, empty, items, count);
   } else {
     if (kConsumers > 1) registers_up<kConsumers == 2 ? 232 : 160>();
+    const int thread = threadIdx.x - 128;
+    const u32 staging = shared + kStages * kStageBytes + thread / 32 * 2048;
     Sums sums;
     Ring<kStages> ring;
     const Operands at{shared, full, empty, shared_address(ones), role - 1};
@@ -294,7 +328,7 @@ extern "C" __global__ void __launch_bounds__((kConsumers + 1) * 128, 1)
         accumulate_planes(sums, ring, item, at);
       else
         accumulate(sums, ring, item, at);
-      finish(body, sums, item, body.bias_parts + (first + i) * kTileM, threadIdx.x - 128);
+      finish(body, sums, item, body.bias_parts + (first + i) * kTileM, staging, thread);
     }
   }
 }
@@ -324,15 +358,15 @@ extern "C" __global__ void __launch_bounds__(kConsumers * 128) conv_wgrad_reduce
     return;
   }
   Item tile(body.splits[block]);
-  const int quad = blockIdx.y, first = tile.first, slots = tile.count;
+  const int piece = blockIdx.y, first = tile.first, slots = tile.count;
   const float4* from = reinterpret_cast<const float4*>(body.parts) +
-                       (static_cast<u64>(first) * kQuads + quad) * (kConsumers * 128) + threadIdx.x;
+                       (static_cast<u64>(first) * kPieces + piece) * (kConsumers * 128) + threadIdx.x;
   float4 sum = from[0];
 #pragma unroll 4
   for (int i = 1; i < slots; i++) {
-    float4 v = from[static_cast<u64>(i) * kQuads * kConsumers * 128];
+    float4 v = from[static_cast<u64>(i) * kPieces * kConsumers * 128];
     sum.x += v.x, sum.y += v.y, sum.z += v.z, sum.w += v.w;
   }
   const float4 sums[1] = {sum};
-  run_body(body, sums, tile, quad, threadIdx.x);
+  run_body(body, sums, tile, piece, threadIdx.x);
 }
