@@ -325,11 +325,11 @@ inline std::vector<Case> cases() {
   add("input_grad_c64", 1, input_grad, {2, 64, 27, 27, 192, 5, 5, {1, 1}, {2, 2}}, true);
   add("input_grad_c96", 1, input_grad, {2, 96, 12, 12, 256, 5, 5, {1, 1}, {0, 0}, {1, 1}, bf16}, true);
   add("input_grad_c64_3x3", 1, input_grad, {3, 64, 17, 30, 72, 3, 3, {1, 1}, {1, 1}}, true);
-  add("input_grad_c64_unpadded", 1, input_grad, {2, 64, 9, 8, 136, 5, 3, {1, 1}, {2, 0}, {1, 1}, bf16}, true);
+  add("input_grad_c64_unpadded", 1, input_grad, {2, 64, 9, 8, 136, 3, 5, {1, 1}, {2, 0}, {1, 1}, bf16}, true);
   add("input_grad_c32_5x5", 1, input_grad, {5, 32, 31, 7, 64, 3, 5, {1, 1}, {0, 1}}, false);
-  add("input_grad_c96_3x3", 1, input_grad, {1, 96, 40, 41, 24, 3, 3, {1, 1}, {2, 2}}, true);
+  add("input_grad_c96_padded", 1, input_grad, {1, 96, 40, 41, 24, 3, 5, {1, 1}, {2, 4}}, true);
   add("input_grad_one_column", 1, input_grad, {7, 64, 5, 5, 64, 5, 5}, true);
-  add("input_grad_few_positions", 1, input_grad, {1, 32, 2, 3, 16, 1, 3, {1, 1}, {0, 1}}, true);
+  add("input_grad_few_positions", 1, input_grad, {1, 32, 2, 5, 16, 1, 5, {1, 1}, {0, 2}}, true);
   add("input_grad_c200", 1, input_grad, {3, 200, 13, 6, 128, 3, 2, {1, 1}, {1, 0}}, false);
   add("input_grad_c256", 1, input_grad, {5, 256, 13, 13, 384, 3, 3, {1, 1}, {1, 1}}, true);
   add("input_grad_dilated", 1, input_grad, {4, 192, 14, 15, 64, 3, 3, {1, 1}, {2, 1}, {2, 1}}, true);

@@ -88,7 +88,7 @@ NIXIE_DEVICE void load_weights(u32 (&b)[2][4][2][2], const u16* w, int lane) {
 // Both copies of a band: word i of the first is elements 2i, 2i + 1, of the second 2i + 1, 2i + 2.
 NIXIE_DEVICE void load_band(u32* shared, const u16* image, int first_row) {
   constexpr int kWords = kPitch / 2;
-#pragma unroll 4
+#pragma unroll(CONV_POOL ? 4 : 2)  // as registers allow
   for (int i = threadIdx.x; i < (kBandRows + 2) * kWords; i += kWarps * 32) {
     int r = i / kWords, at = (i - r * kWords) * 2, row = first_row + r - CONV_PAD;
     u32 a = element(image, row, at), b = element(image, row, at + 1), c = element(image, row, at + 2);
@@ -193,7 +193,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) conv_c3(const __grid_consta
 
 // Word i of a row: elements i and i + 3, which are the same channel of two neighbouring pixels.
 NIXIE_DEVICE void load_pairs(u32* shared, const u16* image, int first_row) {
-#pragma unroll 2
+#pragma unroll 4
   for (int i = threadIdx.x; i < (kBandRows + 2) * kPairPitch; i += kWarps * 32) {
     const int r = i / kPairPitch, at = i - r * kPairPitch, row = first_row + r - CONV_PAD, column = at / 3 - CONV_PAD;
     shared[i] = pixel(image, row, column, at % 3) | pixel(image, row, column + 1, at % 3) << 16;

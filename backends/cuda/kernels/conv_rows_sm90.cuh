@@ -1,23 +1,23 @@
 // Input gradient of layers with few channels on Hopper's tensor cores: dx[h, w, c] = sum over taps (r, s) and filters k
 // of dy[h + pad - r, w + pad - s, k] * w[k, r, s, c], then whatever Body does with it.
 //
-// Idea     With few columns a product reads its rows from L2 too often: conv_fprop reads dy once for each tap and is
-// bound
-//          by that. Here the columns are the taps of a filter row times a group of channels, z[h, q, (s, c)] = sum over
-//          r and k of dy[h + pad - r, q, k] * w[k, r, s, c], so dy is read once a filter row; then dx[h, w] adds up the
-//          S neighbours z[h, w + pad - s, s].
+// Idea     With few columns a product reads its rows from L2 too often: conv_fprop reads dy once for each tap and waits
+//          for that. Here the columns are the taps of a filter row times a group of channels, z[h, q, (s, c)] = sum
+//          over r and k of dy[h + pad - r, q, k] * w[k, r, s, c], so dy is read once a filter row; then dx[h, w] adds
+//          up the S neighbours z[h, w + pad - s, s].
 // Layout   dy, dx channels-last, w [K][R][S][C], 16-bit storage, fp32 sums. An implicit matrix product: M = positions
 //          (image, h, q) in order, q a column of dy; N = S x CONV_GROUP; reduction = R x K, 64 to a stage.
 // Roles    persistent blocks; one producer thread fills a ring of stages by TMA (im2col over dy: rows outside the image
 //          read zero); CONV_CONSUMERS warpgroups multiply, each 64 * CONV_MMA_M positions of its own, and run the
 //          epilogue by themselves, one's under the other's products. Neighbouring warpgroups overlap by S - 1
 //          positions, so that each finds all neighbours of its outputs in its own sums.
-// Epilogue 8 * CONV_UNITS channels at a time: sums to shared memory, then for each output S pieces of 8 channels are
-// added
-//          and the generated Body runs.
-// Limits   stride and dilation 1, padding below the window, S 3 or 5; C a multiple of CONV_GROUP, K of 8; one group.
+// Epilogue 8 channels at a time: sums to shared memory, then for each output S pieces of 8 channels are added and the
+//          generated Body runs.
+// Limits   stride and dilation 1, padding below the window; C a multiple of CONV_GROUP, K of 8; one group.
 //
-// Measured: docs/performance-log.md.
+// Measured on an H200 (docs/performance-log.md), 5x5: AlexNet conv2 (64 channels) 127 -> 92 us; Overfeat conv2 (96)
+// 220 -> 163 us, where the 24 columns of dy are also fewer than dx's 28. 3x3 (VGG conv2) gained nothing, 288 us against
+// 275: a tile has six stages there, too few to hide its epilogue behind.
 //
 // Body     as for conv_fprop_sm90.cuh, `pixel` a pixel of dx.
 // Compile-time, all required:
@@ -25,15 +25,14 @@
 //   CONV_H CONV_W CONV_Q            height and width of x, width of y
 //   CONV_POSITIONS                  images * H * Q
 //   CONV_PAD_H CONV_PAD_W           the layer's
-//   CONV_GROUP                      channels of a tile: 64 or 32
+//   CONV_GROUP                      channels of a tile: 64 or 32; S * GROUP is 160 or 192
 //   CONV_CONSUMERS CONV_MMA_M       positions of a warpgroup = 64 * MMA_M
-//   CONV_UNITS                      divides CONV_GROUP / 8
 //   CONV_STAGES NIXIE_BF16          ring depth; 0 or 1
 // Kernel conv_rows(dy_map, w_map, body):
-//   dy_map    im2col, 16-bit {K, Q, P, N}, corners {0, PAD_H - (R - 1)} to {0, -PAD_H}, box {64, 64 * MMA_M}, swizzle
-//   128 w_map     tiled {C, R*S, K}, box {GROUP, 1, 64}, swizzle of GROUP * 2 bytes grid      at most one block per
-//   multiprocessor; block (CONSUMERS + 1) * 128; dynamic shared memory 1024 + STAGES *
-//             (64 * MMA_M * CONSUMERS + S * GROUP) * 128 + CONSUMERS * MMA_M * 64 * S * UNITS * 32
+//   dy_map  im2col, 16-bit {K, Q, P, N}, corners {0, PAD_H - (R - 1)} to {0, -PAD_H}, box {64, 64 * MMA_M}, swizzle 128
+//   w_map   tiled {C, R*S, K}, box {GROUP, 1, 64}, swizzle of GROUP * 2 bytes
+//   grid    at most one block per multiprocessor; block (CONSUMERS + 1) * 128; dynamic shared memory 1024 + STAGES *
+//           (64 * MMA_M * CONSUMERS + S * GROUP) * 128 + CONSUMERS * MMA_M * 64 * S * 32
 #pragma once
 #include "ptx.cuh"
 
@@ -44,9 +43,9 @@ constexpr int kBytesA = kConsumers * kRows * 128, kStageBytes = kBytesA + CONV_S
 constexpr int kSlabs = (CONV_K + 63) / 64, kBlocks = CONV_R * kSlabs;  // stages that one tile consumes
 constexpr int kGroups = CONV_C / kGroup, kShares = (CONV_POSITIONS - (CONV_S - 1) + kOwn - 1) / kOwn;
 constexpr int kTiles = (kShares + kConsumers - 1) / kConsumers * kGroups;
-constexpr int kUnits = CONV_UNITS, kTapBytes = kRows * 32;  // of one tap's sums of 8 channels
+constexpr int kTapBytes = kRows * 32;  // of one tap's sums of 8 channels
 constexpr Swizzle kSwizzle = kGroup == 64 ? Swizzle::b128 : Swizzle::b64;
-static_assert(CONV_C % kGroup == 0 && kGroup / 8 % kUnits == 0);
+static_assert(CONV_C % kGroup == 0);
 
 // The first position of a warpgroup's share.
 NIXIE_DEVICE int base_of(int tile, int group) { return (tile / kGroups * kConsumers + group) * kOwn; }
@@ -101,8 +100,8 @@ struct Epilogue {
 
   // Where four of the eight sums of a tap at a position lie: the halves change places every four positions, so that
   // threads that read neighbouring positions meet in no bank.
-  NIXIE_DEVICE u32 place(int unit, int s, int row, int half) const {
-    return staging + (unit * CONV_S + s) * kTapBytes + row * 32 + (half ^ (row / 4 & 1)) * 16;
+  NIXIE_DEVICE u32 place(int s, int row, int half) const {
+    return staging + s * kTapBytes + row * 32 + (half ^ (row / 4 & 1)) * 16;
   }
 
   NIXIE_DEVICE void write(const float (&sum)[kMmaM][kColumns / 2], int chunk) const {
@@ -110,16 +109,14 @@ struct Epilogue {
 #pragma unroll
     for (int m = 0; m < kMmaM; m++)
 #pragma unroll
-      for (int unit = 0; unit < kUnits; unit++)
-#pragma unroll
-        for (int s = 0; s < CONV_S; s++) {
-          const float* v = &sum[m][(s * kGroup / 8 + chunk * kUnits + unit) * 4];
-          store_shared(place(unit, s, m * 64 + g, t / 2) + t % 2 * 8, make_float2(v[0], v[1]));
-          store_shared(place(unit, s, m * 64 + g + 8, t / 2) + t % 2 * 8, make_float2(v[2], v[3]));
-        }
+      for (int s = 0; s < CONV_S; s++) {
+        const float* v = &sum[m][(s * kGroup / 8 + chunk) * 4];
+        store_shared(place(s, m * 64 + g, t / 2) + t % 2 * 8, make_float2(v[0], v[1]));
+        store_shared(place(s, m * 64 + g + 8, t / 2) + t % 2 * 8, make_float2(v[2], v[3]));
+      }
   }
 
-  NIXIE_DEVICE void add_up(int pixel, int base, int unit, float (&v)[8]) const {
+  NIXIE_DEVICE void add_up(int pixel, int base, float (&v)[8]) const {
     const int row = pixel / CONV_W, right = pixel % CONV_W + CONV_PAD_W;
 #pragma unroll
     for (int i = 0; i < 8; i++) v[i] = 0;
@@ -127,7 +124,7 @@ struct Epilogue {
     for (int s = 0; s < CONV_S; s++) {
       const int q = right - s, local = row * CONV_Q + q - base;
       if (q < 0 || q >= CONV_Q) continue;
-      const float4 low = load_shared(place(unit, s, local, 0)), high = load_shared(place(unit, s, local, 1));
+      const float4 low = load_shared(place(s, local, 0)), high = load_shared(place(s, local, 1));
       v[0] += low.x, v[1] += low.y, v[2] += low.z, v[3] += low.w;
       v[4] += high.x, v[5] += high.y, v[6] += high.z, v[7] += high.w;
     }
@@ -141,16 +138,16 @@ struct Epilogue {
             ? 0
             : (last < CONV_POSITIONS ? output_from(last) : CONV_POSITIONS / CONV_Q * CONV_W) - first_output;
 #pragma unroll
-    for (int chunk = 0; chunk < kGroup / 8 / kUnits; chunk++) {
+    for (int chunk = 0; chunk < kGroup / 8; chunk++) {
       meet();
       write(sum, chunk);
       meet();
-      for (int i = threadIdx.x % 128; i < outputs * kUnits; i += 128) {
-        const int unit = i % kUnits, pixel = first_output + i / kUnits, channel = c + (chunk * kUnits + unit) * 8;
+      for (int i = threadIdx.x % 128; i < outputs; i += 128) {
+        const int pixel = first_output + i, channel = c + chunk * 8;
         Body::Loads loads;
         body.load(pixel, channel, loads);
         float v[8];
-        add_up(pixel, base, unit, v);
+        add_up(pixel, base, v);
         body.run(pixel, channel, loads, v);
       }
     }
@@ -203,7 +200,7 @@ extern "C" __global__ void __launch_bounds__((kConsumers + 1) * 128, 1)
     if (threadIdx.x == 0) produce(&dy, &w, shared, full, empty);
   } else {
     if (kConsumers > 1) registers_up<kConsumers == 2 ? 232 : 160>();
-    const u32 staging = shared + kStages * kStageBytes + (role - 1) * CONV_S * kUnits * kTapBytes;
+    const u32 staging = shared + kStages * kStageBytes + (role - 1) * CONV_S * kTapBytes;
     consume({body, staging, role}, shared, full, empty, role - 1);
   }
 }
