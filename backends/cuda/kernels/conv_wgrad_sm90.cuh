@@ -177,6 +177,7 @@ NIXIE_DEVICE void to_pieces(const float* sums, u32 staging, float4 (&pieces)[4])
 // Stores a part, or runs Body over a whole tile.
 NIXIE_DEVICE void finish(const Body& body, const Sums& sums, const Item& item, float* bias_parts, u32 staging,
                          int thread) {
+  constexpr int kAtOnce = kPlanes == 2 ? 2 : 4;  // pieces whose loads are on their way together, as registers allow
   float4* parts =
       reinterpret_cast<float4*>(body.parts) + static_cast<u64>(item.slot) * kPieces * kConsumers * 128 + thread;
 #pragma unroll
@@ -184,7 +185,13 @@ NIXIE_DEVICE void finish(const Body& body, const Sums& sums, const Item& item, f
     float4 v[4];
     to_pieces(&sums.tile[first / (kTileN / 8)][first % (kTileN / 8) * 4], staging, v);
     if (item.slot < 0) {
-      run_body(body, v, item, first, thread);
+#pragma unroll
+      for (int i = 0; i < 4; i += kAtOnce) {
+        float4 some[kAtOnce];
+#pragma unroll
+        for (int j = 0; j < kAtOnce; j++) some[j] = v[i + j];
+        run_body(body, some, item, first + i, thread);
+      }
     } else {
 #pragma unroll
       for (int i = 0; i < 4; i++) parts[(first + i) * kConsumers * 128] = v[i];
