@@ -1,4 +1,4 @@
-// The seeds' workloads: products, exp, a layer of a Boltzmann machine, fills and chains, variance and batch norm.
+// nervanagpu's workloads: products, exp, a layer of a Boltzmann machine, fills and chains, variance and batch norm.
 #include "apps/benchmark/array_work.h"
 
 #include <algorithm>
