@@ -13,6 +13,7 @@ constexpr int kMultiprocessors = 132;
 constexpr std::int64_t kSharedBytes = 232448 - 1024;
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
+// NOLINTNEXTLINE(clang-analyzer-core.DivideZero): layers of which no band fits are not taken
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 std::int64_t round_up(std::int64_t a, std::int64_t b) { return ceil_div(a, b) * b; }
 

@@ -176,9 +176,9 @@ __device__ void combine(const Team<Body, shares>& team, Accumulators (&mine)[lan
   }
 }
 
-// The merged result of all blocks' parts for every thread. Part after part lies there with a column for each lane of each
-// thread across. Where columns are many, a thread takes one of them and neighbouring parts, several on their way at
-// once; else it takes what falls to its place along, and all merge as in a block.
+// The merged result of all blocks' parts for every thread. Part after part lies there with a column for each lane of
+// each thread across. Where columns are many, a thread takes one of them and neighbouring parts, several on their way
+// at once; else it takes what falls to its place along, and all merge as in a block.
 template <class Body, class Accumulators, int lanes, int shares>
 __device__ void merge_parts(const Team<Body, shares>& team, const Accumulators* parts, Accumulators (&mine)[lanes]) {
   constexpr int across = Body::kKeptThreads, along = Body::kReducedThreads;
