@@ -123,8 +123,8 @@ const char* of_products(const HopperConv& conv) { return conv.products == 3 ? ",
 // ---- Forward and input gradient ----
 KernelCode generate_forward(const Plan& plan, const Kernel& kernel, const HopperConv& conv) {
   const bool transposed = conv.role == ConvRole::input_grad;
-  const Shape& y = kernel.domain;
-  const std::int64_t pixels = y[0] * y[2] * y[3];
+  const int p = transposed ? conv.height : conv.p, q = transposed ? conv.width : conv.q;
+  const std::int64_t pixels = std::int64_t{1} * conv.images * p * q;
   const int channels = transposed ? conv.filters : conv.channels, filters = transposed ? conv.channels : conv.filters;
   std::array<int, 2> pad = conv.pad;
   if (transposed) pad = {(conv.r - 1) * conv.dilation[0] - pad[0], (conv.s - 1) * conv.dilation[1] - pad[1]};
@@ -139,8 +139,8 @@ KernelCode generate_forward(const Plan& plan, const Kernel& kernel, const Hopper
                          {"CONV_K", filters},
                          {"CONV_R", conv.r},
                          {"CONV_S", conv.s},
-                         {"CONV_P", y[2]},
-                         {"CONV_Q", y[3]},
+                         {"CONV_P", p},
+                         {"CONV_Q", q},
                          {"CONV_PIXELS", pixels},
                          {"CONV_STRIDE_H", conv.stride[0]},
                          {"CONV_STRIDE_W", conv.stride[1]},
@@ -345,7 +345,43 @@ std::optional<HopperConv> hopper_conv_sizes(const Plan& plan, const Kernel& kern
   return conv;
 }
 
+namespace {
+
+// A B of 16-bit matrices whose result is worked on: a layer of one pixel an image, or with rows of B the input gradient
+// of one. The library is faster where tiles are too few to go round.
+std::optional<HopperConv> matrix_product(const Plan& plan, const Kernel& kernel) {
+  if (!kernel.head || !std::holds_alternative<Matmul>(kernel.head->op) || kernel.domain.rank() != 2) return {};
+  const Operand &a = kernel.head->operands[0], &b = kernel.head->operands[1];
+  const Dtype dtype = dtype_of(plan, a.slot);
+  const std::int64_t rows = kernel.domain[0], columns = kernel.domain[1], terms = a.shape[1];
+  constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
+  const bool rows_of_b = b.strides == Strides{columns, 1};
+  if ((dtype != Dtype::f16 && dtype != Dtype::bf16) || dtype_of(plan, b.slot) != dtype ||
+      a.strides != Strides{terms, 1} || (!rows_of_b && b.strides != Strides{1, terms}) || terms % 8 != 0 ||
+      columns % 8 != 0 || a.offset % 8 != 0 || b.offset % 8 != 0 ||
+      ceil_div(rows, 128) * ceil_div(columns, 128) < kMultiprocessors / 3 ||
+      std::max({rows * columns, rows * terms, terms * columns}) > most)
+    return {};
+  return HopperConv{.role = rows_of_b ? ConvRole::input_grad : ConvRole::output,
+                    .images = static_cast<int>(rows),
+                    .channels = static_cast<int>(rows_of_b ? columns : terms),
+                    .height = 1,
+                    .width = 1,
+                    .filters = static_cast<int>(rows_of_b ? terms : columns),
+                    .r = 1,
+                    .s = 1,
+                    .p = 1,
+                    .q = 1,
+                    .stride = {1, 1},
+                    .pad = {0, 0},
+                    .dilation = {1, 1},
+                    .dtype = dtype};
+}
+
+}  // namespace
+
 std::optional<HopperConv> as_hopper_conv(const Plan& plan, const Kernel& kernel) {
+  if (const auto product = matrix_product(plan, kernel)) return product;
   const std::optional<HopperConv> conv = hopper_conv_sizes(plan, kernel);
   if (!conv) return {};
   for (const Operand& operand : kernel.head->operands)

@@ -33,7 +33,8 @@ bool fits_hopper(const HopperConv& conv);
 /// The convolution of a kernel, if its sizes and types fit conv_fprop_sm90 or conv_wgrad_sm90; its operands may lie in
 /// memory as they like, and what its stages do is not looked at.
 std::optional<HopperConv> hopper_conv_sizes(const Plan& plan, const Kernel& kernel);
-/// The same, if the kernel can run as it is, with channels-last operands.
+/// The same, if the kernel can run as it is, with channels-last operands. Also a large product of 16-bit matrices with
+/// work on its result: a layer of images of one pixel.
 std::optional<HopperConv> as_hopper_conv(const Plan& plan, const Kernel& kernel);
 /// Whether the kernel's last store is one that no stage writes.
 bool has_extra_store(const Kernel& kernel);

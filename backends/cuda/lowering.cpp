@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "backends/cuda/hopper_conv.h"
 #include "backends/cuda/matmul.h"
 #include "backends/cuda/max_pool.h"
 #include "backends/cuda/outer_product.h"
@@ -75,7 +76,8 @@ void lower(Plan& plan, bool hopper, bool joins) {
     if (kernel.head)
       if (std::optional<Kernel> copy = pack_filter(plan, kernel)) kernels.push_back(*std::move(copy));
     const bool product = kernel.head && std::holds_alternative<Matmul>(kernel.head->op);
-    if (!product || as_blas(plan, kernel) || as_outer_product(plan, kernel)) {
+    if (!product || as_blas(plan, kernel) || as_outer_product(plan, kernel) ||
+        (hopper && as_hopper_conv(plan, kernel))) {
       kernels.push_back(std::move(kernel));
       continue;
     }

@@ -292,6 +292,23 @@ inline Draft matrix_update(const std::string& name, std::int64_t n, std::int64_t
   return d;
 }
 
+/// relu(a b + bias of a row), as a large linear layer computes it; a [m, k], b [k, n] in rows or in columns.
+inline Draft matrix_product(const std::string& name, std::int64_t m, std::int64_t n, std::int64_t k, Dtype dtype,
+                            bool rows_of_b) {
+  Draft d(name);
+  const int a = d.slot(dtype, {m, k}), b = d.slot(dtype, rows_of_b ? Shape{k, n} : Shape{n, k}),
+            bias = d.slot(Dtype::f32, {m, 1});
+  Kernel kernel{.label = "matmul", .domain = {m, n}};
+  const Strides of_b = rows_of_b ? Strides{n, 1} : Strides{1, k};
+  kernel.head = Head{Matmul{}, {{a, 0, {m, k}, {k, 1}}, {b, 0, {k, n}, of_b}}, dtype};
+  kernel.loads = {{.slot = bias, .strides = {1, 0}}};
+  kernel.stores = {d.dense(d.output(dtype, kernel.domain)), d.dense(d.output(Dtype::f32, kernel.domain))};
+  kernel.stages = {{.body = {head(), load(0), apply(Primitive::add, {0, 1}), number(0), apply(Primitive::max, {2, 3})},
+                    .stores = {{4, 0}, {2, 1}}}};
+  d.plan.kernels = {kernel};
+  return d;
+}
+
 inline int joined_by(Forward) { return 0; }
 inline int joined_by(bool) { return 0; }
 inline int joined_by(Gradient what) { return what == Gradient::with_bias || what == Gradient::updated; }
@@ -368,6 +385,15 @@ inline std::vector<Case> cases() {
       {"matrix_update_3_terms", 1, [] { return matrix_update("matrix_update", 3, 1032, 1000, Dtype::bf16); }});
   all.push_back(
       {"matrix_update_falls_back", 0, [] { return matrix_update("matrix_update", 600, 1024, 512, Dtype::f16); }});
+
+  const auto add_product = [&](const std::string& name, int kernels, std::int64_t m, std::int64_t n, std::int64_t k,
+                               Dtype dtype, bool rows_of_b) {
+    all.push_back({name, kernels, [=] { return matrix_product(name, m, n, k, dtype, rows_of_b); }});
+  };
+  add_product("matrix_product", 1, 1000, 776, 200, Dtype::f16, true);
+  add_product("matrix_product_bf16", 1, 4096, 256, 72, bf16, true);
+  add_product("matrix_product_columns", 1, 776, 1000, 136, Dtype::f16, false);
+  add_product("matrix_product_small_falls_back", 0, 512, 256, 64, Dtype::f16, true);
 
   add("first_stride_4", 1, first_layer, {2, 3, 47, 47, 64, 11, 11, {4, 4}, {2, 2}}, First::forward);
   add("first_stride_4_k96", 2, first_layer, {3, 3, 51, 47, 96, 11, 9, {4, 4}, {0, 0}, {1, 1}, bf16}, First::trained);
