@@ -32,7 +32,7 @@ TEST(CsvFile, IsCutBackToAStep) {
     CsvFile(folder / "t.csv", header, c.step).append("9,9,9");
     EXPECT_EQ(text_of(folder / "t.csv"), c.after + "9,9,9\n") << c.before;
   }
-  CsvFile(folder / "new.csv", header, 0);
+  const CsvFile made(folder / "new.csv", header, 0);
   EXPECT_EQ(text_of(folder / "new.csv"), header + "\n");
   EXPECT_THAT(line_of(Fault::storage, [&] { CsvFile(folder / "no" / "t.csv", header, 0); }), HasSubstr("t.csv"));
 }
