@@ -105,7 +105,7 @@ std::shared_ptr<Backend> cuda_or_null() {
   }
 }
 
-TEST(CudaFaults, AStepThatDoesNotFitNamesTheBatchThatDoesAndFreesAll) {
+TEST(CudaFaultsAlone, AStepThatDoesNotFitNamesTheBatchThatDoesAndFreesAll) {
   const auto cuda = cuda_or_null();
   if (!cuda) GTEST_SKIP() << "no GPU";
   const std::int64_t features = 1 << 18;  // 1 MiB a sample

@@ -121,8 +121,23 @@ TEST(Precision, OtherPoliciesAndTypesAreLeftAlone) {
   EXPECT_EQ(signature(apply_precision(doubles, PrecisionPolicy::fp16)), signature(doubles));
   const Tensor a = Array(Dtype::f32, {4, 3}), b = Array(Dtype::f32, {3, 2});
   const Graph floats = simplify({.outputs = {matmul(relu(a), b)}});
-  for (PrecisionPolicy precision : {PrecisionPolicy::ieee, PrecisionPolicy::fp32})
-    EXPECT_EQ(signature(apply_precision(floats, precision)), signature(floats));
+  EXPECT_EQ(signature(apply_precision(floats, PrecisionPolicy::ieee)), signature(floats));
+}
+
+TEST(Precision, PoliciesOfFloatsMarkProductsAndChangeNothingElse) {
+  const Tensor a = Array(Dtype::f32, {4, 3}), b = Array(Dtype::f32, {3, 2});
+  const Graph floats = simplify({.outputs = {matmul(relu(a), b)}});
+  for (const auto& [precision, math] :
+       {std::pair(PrecisionPolicy::fp32, Math::fp32), std::pair(PrecisionPolicy::tf32, Math::tf32)}) {
+    const Graph graph = apply_precision(floats, precision);
+    const Node &marked = graph.outputs[0].node(), &before = floats.outputs[0].node();
+    ASSERT_TRUE(std::holds_alternative<Matmul>(marked.op));
+    EXPECT_EQ(std::get<Matmul>(marked.op).math, math);
+    EXPECT_EQ(std::get<Matmul>(before.op).math, Math::ieee);
+    EXPECT_EQ(marked.dtype, before.dtype);
+    for (std::size_t i : {0u, 1u})
+      EXPECT_EQ(signature({.outputs = {marked.inputs[i]}}), signature({.outputs = {before.inputs[i]}}));
+  }
 }
 
 TEST(Precision, OneStepIsThatOfF32WithinTheRoundingOfHalves) {
