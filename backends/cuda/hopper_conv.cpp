@@ -120,6 +120,28 @@ std::vector<int> all_maps(const KernelCode& code) {
 }
 const char* of_products(const HopperConv& conv) { return conv.products == 3 ? ", 3 products" : ""; }
 
+// ---- What both kernels are told ----
+std::string window_defines(const HopperConv& conv, std::array<int, 2> pad) {
+  return defines({{"CONV_R", conv.r},
+                  {"CONV_S", conv.s},
+                  {"CONV_STRIDE_H", conv.stride[0]},
+                  {"CONV_STRIDE_W", conv.stride[1]},
+                  {"CONV_PAD_H", pad[0]},
+                  {"CONV_PAD_W", pad[1]},
+                  {"CONV_DILATION_H", conv.dilation[0]},
+                  {"CONV_DILATION_W", conv.dilation[1]}});
+}
+
+std::string tile_defines(const HopperConv& conv, const Tile& tile, int slice) {
+  return defines({{"CONV_SLICE", slice},
+                  {"CONV_CONSUMERS", tile.consumers},
+                  {"CONV_MMA_M", tile.mma_m},
+                  {"CONV_TILE_N", tile.n},
+                  {"CONV_STAGES", tile.stages},
+                  {"CONV_PRODUCTS", conv.products},
+                  {"NIXIE_BF16", conv.dtype == Dtype::bf16}});
+}
+
 // ---- Forward and input gradient ----
 KernelCode generate_forward(const Plan& plan, const Kernel& kernel, const HopperConv& conv) {
   const bool transposed = conv.role == ConvRole::input_grad;
@@ -135,27 +157,13 @@ KernelCode generate_forward(const Plan& plan, const Kernel& kernel, const Hopper
 
   PixelBody body = pixel_body(plan, kernel);
   KernelCode code;
-  code.source = defines({{"CONV_C", channels},
+  code.source = window_defines(conv, pad) + tile_defines(conv, tile, slice) +
+                defines({{"CONV_C", channels},
                          {"CONV_K", filters},
-                         {"CONV_R", conv.r},
-                         {"CONV_S", conv.s},
                          {"CONV_P", p},
                          {"CONV_Q", q},
                          {"CONV_PIXELS", pixels},
-                         {"CONV_STRIDE_H", conv.stride[0]},
-                         {"CONV_STRIDE_W", conv.stride[1]},
-                         {"CONV_PAD_H", pad[0]},
-                         {"CONV_PAD_W", pad[1]},
-                         {"CONV_DILATION_H", conv.dilation[0]},
-                         {"CONV_DILATION_W", conv.dilation[1]},
-                         {"CONV_SLICE", slice},
-                         {"CONV_CONSUMERS", tile.consumers},
-                         {"CONV_MMA_M", tile.mma_m},
-                         {"CONV_TILE_N", tile.n},
-                         {"CONV_STAGES", tile.stages},
-                         {"CONV_TRANSPOSED_W", transposed},
-                         {"CONV_PRODUCTS", conv.products},
-                         {"NIXIE_BF16", conv.dtype == Dtype::bf16}}) +
+                         {"CONV_TRANSPOSED_W", transposed}}) +
                 body.text + "#include \"conv_fprop_sm90.cuh\"\n";
   code.arguments = std::move(body.arguments);
   code.variant = fmt::format("conv_fprop_sm90 {}x{}{}", tile.rows(), tile.n, of_products(conv));
@@ -208,30 +216,16 @@ KernelCode generate_filter_grad(const Plan& plan, const Kernel& kernel, const Ho
        {"float*", "bias_parts", {Argument::kScratch, part_bytes}}},
       conv.row_channels ? 1 : 4);
   KernelCode code;
-  code.source = defines({{"CONV_C", conv.channels},
+  code.source = window_defines(conv, conv.pad) + tile_defines(conv, tile, slice) +
+                defines({{"CONV_C", conv.channels},
                          {"CONV_K", conv.filters},
-                         {"CONV_R", conv.r},
-                         {"CONV_S", conv.s},
                          {"CONV_P", conv.p},
                          {"CONV_Q", conv.q},
-                         {"CONV_STRIDE_H", conv.stride[0]},
-                         {"CONV_STRIDE_W", conv.stride[1]},
-                         {"CONV_PAD_H", conv.pad[0]},
-                         {"CONV_PAD_W", conv.pad[1]},
-                         {"CONV_DILATION_H", conv.dilation[0]},
-                         {"CONV_DILATION_W", conv.dilation[1]},
-                         {"CONV_SLICE", slice},
-                         {"CONV_CONSUMERS", tile.consumers},
-                         {"CONV_MMA_M", tile.mma_m},
-                         {"CONV_TILE_N", tile.n},
-                         {"CONV_STAGES", tile.stages},
                          {"CONV_ITEMS", items},
                          {"CONV_SPLITS", splits},
                          {"CONV_BIAS_GRAD", conv.bias_grad},
-                         {"CONV_PRODUCTS", conv.products},
                          {"CONV_ROW_CHANNELS", conv.row_channels},
-                         {"CONV_ROW_S", conv.row_s},
-                         {"NIXIE_BF16", conv.dtype == Dtype::bf16}}) +
+                         {"CONV_ROW_S", conv.row_s}}) +
                 body.text + "#include \"conv_wgrad_sm90.cuh\"\n";
   code.variant = fmt::format("conv_wgrad_sm90 {}x{}{}{}", tile.rows(), tile.n, conv.bias_grad ? " with bias" : "",
                              of_products(conv));
