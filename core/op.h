@@ -91,7 +91,7 @@ struct Random {
 /// How a product of f32 multiplies; sums are f32.
 enum class Math : std::uint8_t {
   ieee,  ///< multiply-add of floats
-  fp32,  ///< in any way whose error is no larger than that
+  fp32,  ///< in any way that errs no more than that for operands of like magnitudes
   tf32   ///< at least 10-bit mantissas, where the hardware is faster so
 };
 /// [..., m, k] x [..., k, n] -> [..., m, n], batch axes equal. Transposes are Permutes of the inputs.
