@@ -9,7 +9,6 @@
 namespace nixie::cuda {
 namespace {
 
-constexpr int kMultiprocessors = 132;
 constexpr std::int64_t kSharedBytes = 232448 - 1024;
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }

@@ -2,8 +2,9 @@
 //
 // The scale is a power of two that brings the largest element of an operand to 2^14. One plane holds 11 bits of every
 // element above 2^-28 of the largest, which is tf32's precision. Two planes, the second 2^11 times what the first
-// leaves, hold 22 bits and more of them; three products of planes (conv_fprop_sm90.cuh) then err less than a sum of
-// floats. An element that is not finite gives NaN or itself, and does not count for the scale.
+// leaves, hold 22 bits and more of them; three products of planes (conv_fprop_sm90.cuh) then err about as a sum of
+// floats does (docs/cuda.md has the figures). An element that is not finite gives NaN or itself, and does not count for
+// the scale.
 #include <algorithm>
 #include <optional>
 

@@ -11,7 +11,6 @@
 namespace nixie::cuda {
 namespace {
 
-constexpr int kMultiprocessors = 132;  // of every H100 SXM and H200; others run the same work in more waves
 constexpr std::int64_t kSharedBytes = 232448 - 2048;  // what a block may have, less what the kernels keep themselves
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
@@ -257,12 +256,6 @@ KernelCode generate_filter_grad(const Plan& plan, const Kernel& kernel, const Ho
 
 }  // namespace
 
-std::string defines(const std::vector<std::pair<const char*, std::int64_t>>& values) {
-  std::string text;
-  for (const auto& [name, value] : values) text += fmt::format("#define {} {}\n", name, value);
-  return text;
-}
-
 bool is_channels_last(const Shape& shape, const Strides& strides, std::int64_t offset) {
   const Strides expected = shape.channels_last();
   for (int axis = 0; axis < shape.rank(); ++axis)
@@ -381,31 +374,6 @@ std::optional<HopperConv> as_hopper_conv(const Plan& plan, const Kernel& kernel)
   for (const Operand& operand : kernel.head->operands)
     if (!is_channels_last(operand.shape, operand.strides, operand.offset)) return {};
   return conv;
-}
-
-PixelBody pixel_body(const Plan& plan, const Kernel& kernel, const std::vector<Pointer>& more, int lanes) {
-  BodyWriter body(plan, kernel, false, Order::pixels);
-  for (const Pointer& pointer : more) body.pointer(pointer.type, pointer.name, pointer.argument);
-  const int channel = body.walk().rank() - 1;
-  const Frame frame{
-      .lane_axis = channel, .lanes = lanes, .carried_is_local = true, .head = lanes > 1 ? "sum[lane]" : "sum[0]"};
-  std::vector<int> all(kernel.stages.size());
-  std::iota(all.begin(), all.end(), 0);
-  const BodyWriter::Code code = body.stages(all, frame);
-  const std::string positions =
-      body.positions(frame, "pixel", 0, channel) + fmt::format("    const Index a{} = channel;\n", channel);
-  PixelBody result;
-  std::string& text = result.text;
-  text = "#include \"math.cuh\"\n#include \"philox.cuh\"\nstruct Body {\n";
-  text += fmt::format("  using Index = {};\n", body.wide() ? "long long" : "int") + body.pointers();
-  if (!kernel.carried.empty()) text += "  struct Carried {\n" + body.carried_members() + "  };\n";
-  text += "  struct Loads {\n" + code.members + "  };\n";
-  text += "  void load(Index pixel, Index channel, Loads& loads) const {\n" + positions + code.load + "  }\n";
-  text += fmt::format("  void run(Index pixel, Index channel, const Loads& loads, const float (&sum)[{}]) const {{\n",
-                      lanes) +
-          positions + code.run + "  }\n};\n";
-  result.arguments = body.arguments();
-  return result;
 }
 
 KernelCode generate_hopper_conv(const Plan& plan, const Kernel& kernel, const HopperConv& conv) {

@@ -4,10 +4,13 @@
 #include <array>
 #include <optional>
 
-#include "backends/cuda/codegen.h"
+#include "backends/cuda/pixel_body.h"
 #include "core/plan.h"
 
 namespace nixie::cuda {
+
+/// Of every H100 SXM and H200; others run the same work in more waves.
+constexpr int kMultiprocessors = 132;
 
 /// A 2-D convolution of 16-bit images, in the words of the layer: x [images, channels, height, width], w [filters,
 /// channels, r, s], y [images, filters, p, q].
@@ -16,8 +19,8 @@ struct HopperConv {
   int images = 0, channels = 0, height = 0, width = 0, filters = 0, r = 0, s = 0, p = 0, q = 0;
   std::array<int, 2> stride{}, pad{}, dilation{};
   Dtype dtype = Dtype::f16;
-  int products =
-      1;  ///< 3: operands 0 and 1 are the high planes of f32 values, 2 and 3 their low planes (half_planes.cpp)
+  /// 3: operands 0 and 1 are the high planes of f32 values, 2 and 3 their low planes (half_planes.cpp).
+  int products = 1;
   /// Filter gradient of images whose channels are S * row_channels numbers of a window's row, padded; s is then 1.
   int row_channels = 0, row_s = 0;
   bool bias_grad = false;  ///< filter gradient: the kernel's last store, which no stage writes, takes dy summed over
@@ -45,21 +48,5 @@ bool only_stores(const Plan& plan, const Kernel& kernel);
 bool is_channels_last(const Shape& shape, const Strides& strides, std::int64_t offset);
 
 KernelCode generate_hopper_conv(const Plan& plan, const Kernel& kernel, const HopperConv& conv);
-
-/// The text of `struct Body` for kernels that make some neighbouring channels of a pixel at a time (conv_fprop_sm90.cuh
-/// says how they call it), and what it points to.
-struct PixelBody {
-  std::string text;
-  std::vector<Argument> arguments;
-};
-struct Pointer {
-  std::string type, name;
-  Argument argument;
-};
-/// `more`: further members.
-PixelBody pixel_body(const Plan& plan, const Kernel& kernel, const std::vector<Pointer>& more = {}, int lanes = 8);
-
-/// `#define NAME value` for each pair.
-std::string defines(const std::vector<std::pair<const char*, std::int64_t>>& values);
 
 }  // namespace nixie::cuda

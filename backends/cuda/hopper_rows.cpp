@@ -6,7 +6,6 @@
 namespace nixie::cuda {
 namespace {
 
-constexpr int kMultiprocessors = 132;
 constexpr int kMostChannels = 96;                      // with more, conv_fprop's tiles are wide enough
 constexpr int kConsumers = 2, kMmaM = 2, kGroup = 32;  // 256 positions x 5 taps of 32 channels
 constexpr int kRows = 64 * kMmaM, kStages = 3;

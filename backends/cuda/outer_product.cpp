@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "backends/cuda/hopper_conv.h"
+#include "backends/cuda/pixel_body.h"
 
 namespace nixie::cuda {
 namespace {

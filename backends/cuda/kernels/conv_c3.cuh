@@ -4,8 +4,7 @@
 // Why      27 products a filter are far too few for the general kernel, and memory is the floor: the un-pooled output,
 //          its gradient and any mask are never written.
 // Layout   x as it lies (any strides), y [N][P][Q][K] (pooled: [N][P/2][Q/2][K] and an index byte each), w
-// [K][3][3][3];
-//          16-bit.
+//          [K][3][3][3]; 16-bit.
 // Forward  a block holds a band of rows of x in shared memory, twice: the second copy is shifted by one element so
 //          that pairs of neighbours are aligned words for odd pixels too. A warp makes 2 rows x 16 pixels x 64 filters
 //          with mma.m16n8k16: the reduction is 3 rows of 9, each padded to 10, so that an operand register is one
@@ -22,9 +21,8 @@
 // What the ideas bought: bias from shared memory instead of global loads in the inner loop and pitches without bank
 // conflicts 5 %; two steps of gradients in flight 5 %; prefetching the next band's gradients into L2 lost 8 %.
 //
-// Compile-time, all required: CONV_IMAGES CONV_H CONV_W CONV_PAD CONV_K CONV_POOL CONV_GRAD NIXIE_BF16, the strides of
-// x
-//   CONV_X_N CONV_X_C CONV_X_H CONV_X_W in elements, and
+// Compile-time, all required: CONV_IMAGES CONV_H CONV_W CONV_PAD CONV_K CONV_POOL CONV_GRAD NIXIE_BF16, and
+//   CONV_X_N CONV_X_C CONV_X_H CONV_X_W    the strides of x in elements
 //   CONV_BIAS CONV_RELU         forward with pool
 //   CONV_BLOCKS CONV_OUT_FLOAT  gradient: grid.x; the type of dw, float or 16-bit
 // Kernel conv_c3: grid (any number of blocks, best two per multiprocessor; K / 64), block 256, dynamic shared memory

@@ -50,8 +50,8 @@ constexpr int kP = CONV_P, kQ = CONV_Q;
 constexpr int kTapsR = (CONV_R + 3) / 4, kTapsS = (CONV_S + 3) / 4, kTaps = kTapsR * kTapsS;
 constexpr int kPitch = kQ + kTapsS - 1, kBand = CONV_BAND, kRows = kBand + kTapsR - 1,
               kBands = (kP + kBand - 1) / kBand;
-// The last product of a gradient reads past the last plane: zeros times dy's zeros, which what else lies there may not
-// be.
+// The last product of a gradient reads past the last plane, where zeros must stand: dy is zero there, but zero times
+// what else may lie there can be NaN.
 constexpr int kPlaneBytes = kRows * kPitch * 16,
               kBandBytes = (6 * kPlaneBytes + (kTapsS + 14) * 16 + 1023) / 1024 * 1024;
 constexpr int kPackedRows = kP + kTapsR - 1, kConsumers = 3, kThreads = (kConsumers + 1) * 128, kBuffers = CONV_BUFFERS;
