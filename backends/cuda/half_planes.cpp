@@ -268,4 +268,10 @@ class HalfLowering {
 
 void lower_to_halves(Plan& plan) { HalfLowering{plan}(); }
 
+bool is_half_scale(const Kernel& kernel) {
+  return !kernel.head && kernel.reduced.size() == 4 && kernel.stores.size() == 2 &&
+         kernel.stores[0].slot == kernel.stores[1].slot && kernel.stores[1].offset == 1 && kernel.stages.size() == 2 &&
+         kernel.stages[0].reductions.size() == 1 && kernel.stages[0].reductions[0].kind == ReduceKind::max;
+}
+
 }  // namespace nixie::cuda

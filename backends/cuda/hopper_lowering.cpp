@@ -83,24 +83,6 @@ void drop_unread(Plan& plan) {
   });
 }
 
-// A sum over images and pixels of a 4-D value, stored as it is: where the sums go, if the kernel is one.
-const Access* stored_channel_sum(const Plan& plan, const Kernel& kernel, const Operand& of) {
-  if (kernel.head || kernel.reduced != Axes{0, 2, 3} || kernel.domain != of.shape || kernel.loads.size() != 1 ||
-      kernel.stores.size() != 1 || kernel.stages.size() != 2)
-    return nullptr;
-  const Access &load = kernel.loads[0], &store = kernel.stores[0];
-  const Stage &full = kernel.stages[0], &kept = kernel.stages[1];
-  const bool reads = load.slot == of.slot && load.offset == of.offset && load.inside.empty() &&
-                     is_channels_last(of.shape, load.strides, load.offset);
-  const bool sums = full.full && full.body.size() == 1 && full.body[0].primitive == Primitive::load &&
-                    full.stores.empty() && full.reductions.size() == 1 && full.carries.empty() &&
-                    full.reductions[0].kind == ReduceKind::sum;
-  const bool stores = !kept.full && kept.body.size() == 1 && kept.body[0].primitive == Primitive::carried &&
-                      kept.stores.size() == 1 && kept.carries.empty() && store.inside.empty() &&
-                      store.strides[1] == 1 && plan.slots[static_cast<std::size_t>(store.slot)].dtype == Dtype::f32;
-  return reads && sums && stores ? &store : nullptr;
-}
-
 // Whether two kernels may run in either order.
 bool independent(const Kernel& a, const Kernel& b) {
   const std::vector<int> from_a = slots_written(a), from_b = slots_written(b);
@@ -254,9 +236,30 @@ void move_to_heads(Plan& plan) {
 
 }  // namespace
 
+const Access* stored_channel_sum(const Plan& plan, const Kernel& kernel, const Operand& of) {
+  if (kernel.head || kernel.reduced != Axes{0, 2, 3} || kernel.domain != of.shape || kernel.loads.size() != 1 ||
+      kernel.stores.size() != 1 || kernel.stages.size() != 2)
+    return nullptr;
+  const Access &load = kernel.loads[0], &store = kernel.stores[0];
+  const Stage &full = kernel.stages[0], &kept = kernel.stages[1];
+  const bool reads = load.slot == of.slot && load.offset == of.offset && load.inside.empty() &&
+                     is_channels_last(of.shape, load.strides, load.offset);
+  const bool sums = full.full && full.body.size() == 1 && full.body[0].primitive == Primitive::load &&
+                    full.stores.empty() && full.reductions.size() == 1 && full.carries.empty() &&
+                    full.reductions[0].kind == ReduceKind::sum;
+  const bool stores = !kept.full && kept.body.size() == 1 && kept.body[0].primitive == Primitive::carried &&
+                      kept.stores.size() == 1 && kept.carries.empty() && store.inside.empty() &&
+                      store.strides[1] == 1 && plan.slots[static_cast<std::size_t>(store.slot)].dtype == Dtype::f32;
+  return reads && sums && stores ? &store : nullptr;
+}
+
 void lower_for_hopper(Plan& plan, bool joins) {
   move_to_heads(plan);
   lower_max_pools(plan, joins);
+  if (joins) {
+    lower_to_halves(plan);
+    lower_half_pools(plan);
+  }
   std::vector<Kernel> kernels;
   Packer packer(plan);
   for (Kernel& kernel : plan.kernels)

@@ -66,7 +66,6 @@ std::optional<Kernel> pack_filter(Plan& plan, Kernel& kernel) {
 }  // namespace
 
 void lower(Plan& plan, bool hopper, bool joins) {
-  if (hopper && joins) lower_to_halves(plan);
   if (hopper)
     lower_for_hopper(plan, joins);
   else

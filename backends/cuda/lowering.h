@@ -23,6 +23,14 @@ Kernel pack(Plan& plan, Operand& operand, const Strides& strides, Dtype dtype, c
 /// Makes f32 convolutions that may round (Math::tf32), or be sums of several products (Math::fp32), read 16-bit copies
 /// of their operands, so that Hopper's kernels take them.
 void lower_to_halves(Plan& plan);
+/// Whether the kernel finds the scale of such copies.
+bool is_half_scale(const Kernel& kernel);
+
+/// Has kernels of max pooling gradients write those copies themselves, where nobody else reads the gradient.
+void lower_half_pools(Plan& plan);
+
+/// A sum over images and pixels of a 4-D value, stored as it is: where the sums go, if the kernel is one.
+const Access* stored_channel_sum(const Plan& plan, const Kernel& kernel, const Operand& of);
 
 /// Moves what follows a head into the head's kernel, copies operands of 16-bit convolutions to channels-last, and has
 /// filter gradients sum the bias gradient on the way.
