@@ -179,6 +179,33 @@ TEST(CudaHalves, OnePlaneAgreesWithTheLayer) {
   }
 }
 
+// A pooling's gradient leaves its kernel in halves: no kernel fills them, and the gradient itself is not stored.
+TEST(CudaHalves, PoolingsMakeThem) {
+  const Layer layer{
+      .n = 2, .c = 8, .h = 9, .w = 12, .k = 16, .r = 3, .s = 3, .pad = {1, 1}, .dtype = Dtype::f32, .math = Math::tf32};
+  for (const std::vector<int>& window : {std::vector{2, 2}, {3, 3}}) {
+    const cuda_plans::Draft draft = hopper_plans::pooled_gradient("pooled", layer, {window, false});
+    Plan plan = draft.plan;
+    cuda::lower_to_halves(plan);
+    const std::size_t kernels = plan.kernels.size();
+    cuda::lower_half_pools(plan);
+    EXPECT_EQ(plan.kernels.size(), kernels - 1);
+    for (const Kernel& kernel : plan.kernels)
+      for (int slot : slots_written(kernel))
+        EXPECT_FALSE(plan.slots[static_cast<std::size_t>(slot)].dtype == Dtype::f32 &&
+                     plan.slots[static_cast<std::size_t>(slot)].shape == layer.y());
+    const std::vector<Array> inputs = draw_inputs(draft.plan, 1, 0.01);
+    const std::vector<Array> found = run(plan, inputs, draft.outputs),
+                             expected = run(draft.plan, inputs, draft.outputs);
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      const auto a = found[i].to_vector<double>(), b = expected[i].to_vector<double>();
+      double error = 0, size = 0;
+      for (std::size_t j = 0; j < a.size(); ++j) error += (a[j] - b[j]) * (a[j] - b[j]), size += b[j] * b[j];
+      EXPECT_LT(std::sqrt(error / size), 0x1p-10) << "window " << window[0] << " output " << i;
+    }
+  }
+}
+
 // What stays as it was: strict products, halves, sizes that the kernels do not take.
 TEST(CudaHalves, LeaveOtherLayersAlone) {
   const Layer strict{.n = 1, .c = 8, .h = 4, .w = 4, .k = 8, .r = 3, .s = 3, .dtype = Dtype::f32};

@@ -194,8 +194,13 @@ inline Draft max_pool(const std::string& name, const Pooling& pooling, Pooled wh
   return d;
 }
 
-/// A layer's input gradient and bias gradient from the gradient of a ReLU and a pooling after it.
-inline Draft pooled_gradient(const std::string& name, const Layer& layer, const std::vector<int>& window) {
+/// A layer's input gradient and bias gradient from the gradient of a pooling after it, and of a ReLU between if wanted.
+struct PooledBy {
+  std::vector<int> window;
+  bool gated = true;
+};
+inline Draft pooled_gradient(const std::string& name, const Layer& layer, const PooledBy& by) {
+  const std::vector<int>& window = by.window;
   Draft d(name);
   const Shape y_shape = layer.y(),
               p_shape{layer.n, layer.k, (y_shape[2] - window[0]) / 2 + 1, (y_shape[3] - window[1]) / 2 + 1};
@@ -221,10 +226,12 @@ inline Draft pooled_gradient(const std::string& name, const Layer& layer, const 
   add(PoolRole::output, p_shape, {y}, pooled, layer.dtype);
   add(PoolRole::index, p_shape, {y}, index, Dtype::u8);
   add(PoolRole::input_grad, y_shape, {given, index}, dy, layer.dtype);
-  d.plan.kernels.back().loads = {d.dense(y)};
-  d.plan.kernels.back().stages = {
-      {.body = {head(), load(0), number(0), apply(Primitive::less, {2, 1}), apply(Primitive::mul, {0, 3})},
-       .stores = {{4, 0}}}};
+  if (by.gated) {
+    d.plan.kernels.back().loads = {d.dense(y)};
+    d.plan.kernels.back().stages = {
+        {.body = {head(), load(0), number(0), apply(Primitive::less, {2, 1}), apply(Primitive::mul, {0, 3})},
+         .stores = {{4, 0}}}};
+  }
   Kernel k{.label = "conv_input_grad", .domain = layer.x()};
   k.head = Head{layer.conv(ConvRole::input_grad), {operand(d, dy), operand(d, w)}, layer.dtype};
   k.stores = {d.dense(image_output(d, layer.dtype, layer.x()))};
@@ -478,8 +485,8 @@ inline std::vector<Case> cases() {
     add32("input_grad_c256", 1, input_grad, {5, 256, 13, 13, 384, 3, 3, {1, 1}, {1, 1}}, false);
     add32("input_grad_stride_2_falls_back", 0, input_grad, {2, 32, 9, 9, 32, 3, 3, {2, 2}, {1, 1}}, true, 0);
     // The index is made with the output (one kernel less), and dy is made in halves (no filling).
-    add32("pooled_2x2", 3, pooled_gradient, {3, 24, 14, 16, 64, 3, 3, {1, 1}, {1, 1}}, std::vector{2, 2}, 2);
-    add32("pooled_3x3", 3, pooled_gradient, {2, 64, 27, 27, 64, 3, 3, {1, 1}, {1, 1}}, std::vector{3, 3}, 2);
+    add32("pooled_2x2", 3, pooled_gradient, {3, 24, 14, 16, 64, 3, 3, {1, 1}, {1, 1}}, PooledBy{{2, 2}}, 2);
+    add32("pooled_3x3", 3, pooled_gradient, {2, 64, 27, 27, 64, 3, 3, {1, 1}, {1, 1}}, PooledBy{{3, 3}}, 2);
     add32("filter_grad_tiny", 1, filter_grad, {1, 64, 5, 7, 8, 3, 3, {1, 1}, {1, 1}}, Gradient::with_bias);
     add32("filter_grad_c96", 1, filter_grad, {5, 96, 13, 6, 200, 3, 2, {1, 1}, {1, 0}}, Gradient::stored);
     add32("filter_grad_stride_2", 1, filter_grad, {4, 64, 15, 15, 136, 3, 3, {2, 2}, {1, 1}}, Gradient::updated);
