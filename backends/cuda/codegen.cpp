@@ -62,10 +62,25 @@ KernelCode generate_map(const Plan& plan, const Kernel& kernel) {
   return result;
 }
 
-KernelCode generate(const Plan& plan, const Kernel& kernel, bool hopper) {
+namespace {
+
+// What stages read and write is part of what an operation costs.
+std::string with_memory(std::string operation, const Plan& plan, const Kernel& kernel) {
+  const auto list = [&](const char* word, const std::vector<Access>& accesses) {
+    std::string types;
+    for (const Access& access : accesses)
+      types += fmt::format(" {}", plan.slots[static_cast<std::size_t>(access.slot)].dtype);
+    if (!types.empty()) operation += word + types;
+  };
+  list(", reads", kernel.loads);
+  list(", writes", kernel.stores);
+  return operation;
+}
+
+KernelCode generate_kind(const Plan& plan, const Kernel& kernel, bool hopper, const std::string& way) {
   if (hopper) {
     if (const auto layer = as_first_layer(plan, kernel)) return generate_first_layer(plan, kernel, *layer);
-    if (const auto conv = as_hopper_conv(plan, kernel)) return generate_hopper_conv(plan, kernel, *conv);
+    if (const auto conv = as_hopper_conv(plan, kernel)) return generate_hopper_conv(plan, kernel, *conv, way);
   }
   if (const auto product = as_outer_product(plan, kernel)) return generate_outer_product(plan, kernel, *product);
   if (const auto pool = as_max_pool(plan, kernel)) return generate_max_pool(plan, kernel, *pool);
@@ -73,6 +88,19 @@ KernelCode generate(const Plan& plan, const Kernel& kernel, bool hopper) {
   const bool product =
       kernel.head && (std::holds_alternative<Matmul>(kernel.head->op) || std::holds_alternative<Conv>(kernel.head->op));
   return product ? generate_product(plan, kernel) : generate_map(plan, kernel);
+}
+
+}  // namespace
+
+KernelCode generate(const Plan& plan, const Kernel& kernel, bool hopper, const std::string& way) {
+  KernelCode code = generate_kind(plan, kernel, hopper, way);
+  check(way.empty() || has_way(code, way), "there is no way ", way, " to compute \"", kernel.label, "\"");
+  if (!code.operation.empty()) code.operation = with_memory(std::move(code.operation), plan, kernel);
+  return code;
+}
+
+bool has_way(const KernelCode& code, const std::string& name) {
+  return std::any_of(code.ways.begin(), code.ways.end(), [&](const Way& way) { return way.name == name; });
 }
 
 }  // namespace nixie::cuda

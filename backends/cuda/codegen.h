@@ -20,6 +20,12 @@ struct Launch {
   std::vector<int> maps = {};     ///< which of the code's tensor maps it takes, before the pointers
 };
 
+/// One of several ways to compute a kernel that differ in speed, and perhaps in the order of sums.
+struct Way {
+  std::string name;     ///< "256x128"
+  double estimate = 0;  ///< of its time, in a unit that the ways of a kernel share
+};
+
 struct KernelCode {
   std::string source;
   std::vector<Argument> arguments;
@@ -28,11 +34,16 @@ struct KernelCode {
   std::vector<TensorMap> maps = {};      ///< for the copy engine
   std::vector<std::int32_t> table = {};  ///< constants in device memory: Argument::kTable
   std::string variant = {};              ///< which template with which tile, for traces
+  std::string operation = {};            ///< in words, with its sizes; empty where there is one way only
+  std::vector<Way> ways = {};            ///< the one taken where none is named first
 };
 
 /// The code of a kernel, its head included; on Hopper chips (sm_90a) with their own kernels where they fit.
-/// The text does not depend on where slots lie, so equal kernels compile once.
-KernelCode generate(const Plan& plan, const Kernel& kernel, bool hopper = false);
+/// The text does not depend on where slots lie, so equal kernels compile once. `way`: one of the code's by name; the
+/// first where it is empty. Throws Fault::usage where the kernel has no such way.
+KernelCode generate(const Plan& plan, const Kernel& kernel, bool hopper = false, const std::string& way = {});
+
+bool has_way(const KernelCode& code, const std::string& name);
 
 /// What every generated program ends with: an entry point that passes Body on.
 /// `bounds`: of the launch: the threads of a block, perhaps the blocks that must fit a multiprocessor.

@@ -6,12 +6,11 @@
 #include <numeric>
 
 #include "backends/cuda/hopper_rows.h"
+#include "backends/cuda/hopper_tiles.h"
 #include "backends/cuda/kernels/conv_wgrad_schedule.h"
 
 namespace nixie::cuda {
 namespace {
-
-constexpr std::int64_t kSharedBytes = 232448 - 2048;  // what a block may have, less what the kernels keep themselves
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
@@ -21,66 +20,6 @@ Dtype dtype_of(const Plan& plan, int slot) { return plan.slots[at(slot)].dtype; 
 bool fits_im2col(int pad, int window, int stride, int dilation) {
   const int reach = (window - 1) * dilation;
   return pad <= 128 && pad - reach >= -128 && pad - reach <= 127 && reach < 256 && stride <= 8;
-}
-
-// How many channels one box of the copy engine holds.
-int slice_of(std::int64_t channels) { return channels % 64 == 0 || channels % 16 != 0 ? 64 : channels % 32 ? 16 : 32; }
-
-// ---- Tiles ----
-struct Tile {
-  int consumers, mma_m, n;
-  int stages = 0;
-  int rows() const { return 64 * consumers * mma_m; }
-  // Three products keep three times the sums in registers.
-  bool fits(int products) const { return products == 1 || (consumers < 3 && mma_m * n <= 128); }
-};
-
-int planes_of(int products) { return products == 3 ? 2 : 1; }
-
-// Clocks of one stage of 64 along the reduction: products of 64 x n take n / 2 clocks each of 16, but no less than
-// shared memory gives their operands; and the L2 cache gives a multiprocessor 50 bytes a clock.
-std::int64_t stage_clocks(const Tile& tile, int products) {
-  const std::int64_t clocks = tile.consumers * tile.mma_m * 4 * std::max(tile.n / 2, 16 + tile.n / 4);
-  return std::max<std::int64_t>(products * clocks, planes_of(products) * (tile.rows() + tile.n) * 128 / 50);
-}
-
-// The tile whose last wave ends first. An epilogue hides better behind the products of two other warpgroups.
-Tile forward_tile(std::int64_t pixels, std::int64_t filters, std::int64_t stages, bool transposed, int products) {
-  static constexpr Tile kTiles[] = {{2, 1, 256}, {2, 2, 128}, {3, 1, 128}, {2, 1, 192}, {2, 1, 128}, {2, 2, 96},
-                                    {2, 2, 64},  {2, 1, 96},  {2, 1, 64},  {1, 1, 64},  {2, 1, 48},  {2, 1, 32}};
-  Tile best{};
-  std::int64_t least = std::numeric_limits<std::int64_t>::max();
-  for (Tile tile : kTiles) {
-    if (!tile.fits(products) || (tile.n % 64 != 0 && filters > tile.n)) continue;
-    const std::int64_t waves = ceil_div(ceil_div(pixels, tile.rows()) * ceil_div(filters, tile.n), kMultiprocessors);
-    const std::int64_t epilogue = tile.rows() * tile.n / (tile.consumers == 3 ? 32 : 16);
-    const std::int64_t clocks = waves * (stages * stage_clocks(tile, products) + epilogue);
-    if (clocks >= least) continue;
-    const std::int64_t rows_b = transposed ? ceil_div(tile.n, 64) * 64 : tile.n;
-    const std::int64_t room = kSharedBytes - tile.consumers * 16384;
-    tile.stages =
-        static_cast<int>(std::min<std::int64_t>(8, room / (planes_of(products) * (tile.rows() + rows_b) * 128)));
-    least = clocks, best = tile;
-  }
-  return best;
-}
-
-// The tile that covers filters x columns with the least work; the schedule evens out the rest.
-Tile gradient_tile(std::int64_t filters, std::int64_t columns, int slice, int products) {
-  static constexpr Tile kTiles[] = {{2, 1, 256}, {2, 2, 128}, {2, 1, 192}, {3, 1, 128}, {2, 1, 160}, {2, 2, 96},
-                                    {2, 1, 128}, {2, 1, 96},  {1, 1, 192}, {2, 1, 64},  {1, 1, 96},  {1, 1, 64}};
-  Tile best{};
-  std::int64_t least = std::numeric_limits<std::int64_t>::max();
-  for (Tile tile : kTiles) {
-    if (!tile.fits(products) || tile.n % slice != 0 || tile.n / slice > 8) continue;
-    const std::int64_t clocks =
-        ceil_div(filters, tile.rows()) * ceil_div(columns, tile.n) * stage_clocks(tile, products);
-    if (clocks >= least) continue;
-    tile.stages = static_cast<int>(std::min<std::int64_t>(
-        8, (kSharedBytes - tile.consumers * 8192) / (planes_of(products) * (tile.rows() + tile.n) * 128)));
-    least = clocks, best = tile;
-  }
-  return best;
 }
 
 // ---- Tensor maps ----
@@ -142,39 +81,32 @@ std::string tile_defines(const HopperConv& conv, const Tile& tile, int slice) {
 }
 
 // ---- Forward and input gradient ----
-KernelCode generate_forward(const Plan& plan, const Kernel& kernel, const HopperConv& conv) {
-  const bool transposed = conv.role == ConvRole::input_grad;
-  const int p = transposed ? conv.height : conv.p, q = transposed ? conv.width : conv.q;
-  const std::int64_t pixels = std::int64_t{1} * conv.images * p * q;
-  const int channels = transposed ? conv.filters : conv.channels, filters = transposed ? conv.channels : conv.filters;
-  std::array<int, 2> pad = conv.pad;
-  if (transposed) pad = {(conv.r - 1) * conv.dilation[0] - pad[0], (conv.s - 1) * conv.dilation[1] - pad[1]};
-  const int slice = transposed ? 64 : slice_of(channels);
-  const std::int64_t slices = ceil_div(channels, slice) * conv.r * conv.s, stages = ceil_div(slices * slice, 64);
-  const Tile tile = forward_tile(pixels, filters, stages, transposed, conv.products);
-  const std::int64_t rows_b = transposed ? ceil_div(tile.n, 64) * 64 : tile.n;
+KernelCode generate_forward(const Plan& plan, const Kernel& kernel, const HopperConv& conv, const Tile& tile) {
+  const ForwardLayer layer = forward_layer(conv);
+  const int slice = layer.slice;
+  const std::int64_t rows_b = layer.transposed ? ceil_div(tile.n, 64) * 64 : tile.n;
 
   PixelBody body = pixel_body(plan, kernel);
   KernelCode code;
-  code.source = window_defines(conv, pad) + tile_defines(conv, tile, slice) +
-                defines({{"CONV_C", channels},
-                         {"CONV_K", filters},
-                         {"CONV_P", p},
-                         {"CONV_Q", q},
-                         {"CONV_PIXELS", pixels},
-                         {"CONV_TRANSPOSED_W", transposed}}) +
+  code.source = window_defines(conv, layer.pad) + tile_defines(conv, tile, slice) +
+                defines({{"CONV_C", layer.channels},
+                         {"CONV_K", layer.filters},
+                         {"CONV_P", layer.p},
+                         {"CONV_Q", layer.q},
+                         {"CONV_PIXELS", layer.pixels},
+                         {"CONV_TRANSPOSED_W", layer.transposed}}) +
                 body.text + "#include \"conv_fprop_sm90.cuh\"\n";
   code.arguments = std::move(body.arguments);
   code.variant = fmt::format("conv_fprop_sm90 {}x{}{}", tile.rows(), tile.n, of_products(conv));
   const std::vector<std::uint64_t> w_sizes{u64(conv.channels), u64(conv.r * conv.s), u64(conv.filters)};
   const std::vector<std::uint32_t> w_box =
-      transposed ? std::vector<std::uint32_t>{64, 1, 64} : std::vector<std::uint32_t>{u32(slice), 1, u32(tile.n)};
+      layer.transposed ? std::vector<std::uint32_t>{64, 1, 64} : std::vector<std::uint32_t>{u32(slice), 1, u32(tile.n)};
   for (int plane = 0; plane < planes_of(conv.products); ++plane) {
     const Operand &x = kernel.head->operands[at(2 * plane)], &w = kernel.head->operands[at(2 * plane + 1)];
-    code.maps.push_back(images_map(x, conv.dtype, conv, pad, conv.stride, slice, tile.rows()));
+    code.maps.push_back(images_map(x, conv.dtype, conv, layer.pad, conv.stride, slice, tile.rows()));
     code.maps.push_back(tiled_map(w, conv.dtype, w_sizes, w_box, slice * 2));
   }
-  const std::int64_t tiles = ceil_div(pixels, tile.rows()) * ceil_div(filters, tile.n);
+  const std::int64_t tiles = ceil_div(layer.pixels, tile.rows()) * ceil_div(layer.filters, tile.n);
   code.launches.push_back(
       {.entry = "conv_fprop",
        .blocks = std::min<std::int64_t>(tiles, kMultiprocessors),
@@ -192,11 +124,10 @@ void append(std::vector<std::int32_t>& table, const std::vector<T>& rows) {
   table.insert(table.end(), words, words + rows.size() * sizeof(T) / sizeof(std::int32_t));
 }
 
-KernelCode generate_filter_grad(const Plan& plan, const Kernel& kernel, const HopperConv& conv) {
+KernelCode generate_filter_grad(const Plan& plan, const Kernel& kernel, const HopperConv& conv, const Tile& tile) {
   const std::int64_t pixels = std::int64_t{1} * conv.images * conv.p * conv.q, stages = ceil_div(pixels, 64);
   const int slice = slice_of(conv.channels);
   const std::int64_t columns = std::int64_t{1} * conv.r * conv.s * conv.channels;
-  const Tile tile = gradient_tile(conv.filters, columns, slice, conv.products);
   const int rows = static_cast<int>(ceil_div(conv.filters, tile.rows()));
   const WgradSchedule schedule =
       schedule_wgrad(rows, static_cast<int>(ceil_div(columns, tile.n)), static_cast<int>(stages), kMultiprocessors);
@@ -376,10 +307,21 @@ std::optional<HopperConv> as_hopper_conv(const Plan& plan, const Kernel& kernel)
   return conv;
 }
 
-KernelCode generate_hopper_conv(const Plan& plan, const Kernel& kernel, const HopperConv& conv) {
-  if (conv.role == ConvRole::filter_grad) return generate_filter_grad(plan, kernel, conv);
-  if (fits_rows(conv)) return generate_hopper_rows(plan, kernel, conv);
-  return generate_forward(plan, kernel, conv);
+KernelCode generate_hopper_conv(const Plan& plan, const Kernel& kernel, const HopperConv& conv,
+                                const std::string& way) {
+  const bool grad = conv.role == ConvRole::filter_grad, by_rows = fits_rows(conv);
+  const std::vector<Tile> tiles = grad ? gradient_tiles(conv) : forward_tiles(conv);
+  KernelCode code;
+  if (by_rows && (way.empty() || way == kRowsWay))
+    code = generate_hopper_rows(plan, kernel, conv);
+  else if (grad)
+    code = generate_filter_grad(plan, kernel, conv, tile_named(tiles, way));
+  else
+    code = generate_forward(plan, kernel, conv, tile_named(tiles, way));
+  code.operation = operation_text(conv);
+  code.ways = ways_of(tiles);
+  if (by_rows) code.ways.insert(code.ways.begin(), {kRowsWay, code.ways.front().estimate});
+  return code;
 }
 
 }  // namespace nixie::cuda

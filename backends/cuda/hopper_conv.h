@@ -47,6 +47,8 @@ bool only_stores(const Plan& plan, const Kernel& kernel);
 /// Whether strides are those of Shape::channels_last, axes of one element aside, and offsets allow pieces of 16 bytes.
 bool is_channels_last(const Shape& shape, const Strides& strides, std::int64_t offset);
 
-KernelCode generate_hopper_conv(const Plan& plan, const Kernel& kernel, const HopperConv& conv);
+/// `way`: the name of a tile (hopper_tiles.h), or "rows" for conv_rows_sm90; as in generate.
+KernelCode generate_hopper_conv(const Plan& plan, const Kernel& kernel, const HopperConv& conv,
+                                const std::string& way = {});
 
 }  // namespace nixie::cuda

@@ -5,6 +5,8 @@
 
 namespace nixie::cuda {
 
+constexpr const char* kRowsWay = "rows";  ///< what this way to compute an input gradient is called
+
 /// Whether the layer is an input gradient that conv_rows computes, and faster than conv_fprop.
 bool fits_rows(const HopperConv& conv);
 

@@ -1,0 +1,76 @@
+// The ways to compute a kernel: each has a name and an estimate, fits the chip, and is what its name says.
+#ifdef NIXIE_WITH_CUDA
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "backends/cuda/lowering.h"
+#include "core/memory.h"
+#include "tests/backends/hopper_plans.h"
+#include "tests/compiler_log.h"
+
+namespace nixie::cuda {
+namespace {
+
+constexpr std::int64_t kSharedBytes = 227 << 10;  // that a block may have on sm_90
+
+class CudaWays : public testing::TestWithParam<hopper_plans::Case> {
+ protected:
+  CudaWays() : plan_(GetParam().draft().plan) {
+    lower(plan_, true);
+    plan_memory(plan_);
+  }
+  Plan plan_;
+};
+
+TEST_P(CudaWays, FitTheChipAndAreWhatTheirNamesSay) {
+  for (const Kernel& kernel : plan_.kernels) {
+    const KernelCode first = generate(plan_, kernel, true);
+    EXPECT_EQ(first.operation.empty(), first.ways.empty());
+    std::set<std::string> sources, names;
+    double last = 0;
+    for (const Way& way : first.ways) {
+      const KernelCode code = generate(plan_, kernel, true, way.name);
+      EXPECT_NE(code.variant.find(way.name), std::string::npos) << code.variant;
+      EXPECT_EQ(code.operation, first.operation);
+      EXPECT_GE(way.estimate, last) << way.name;
+      last = way.estimate;
+      sources.insert(code.source);
+      names.insert(way.name);
+      for (const Launch& launch : code.launches) EXPECT_LE(launch.shared_bytes, kSharedBytes) << way.name;
+    }
+    EXPECT_EQ(sources.size(), first.ways.size());
+    EXPECT_EQ(names.size(), first.ways.size());
+    if (!first.ways.empty()) {
+      EXPECT_EQ(generate(plan_, kernel, true, first.ways[0].name).source, first.source);
+    }
+    EXPECT_THROW(generate(plan_, kernel, true, "7x7"), Error);
+  }
+}
+
+TEST_P(CudaWays, LongCompileWithoutSpills) {
+  std::vector<std::string> sources;
+  for (const Kernel& kernel : plan_.kernels)
+    for (const Way& way : generate(plan_, kernel, true).ways)
+      sources.push_back(generate(plan_, kernel, true, way.name).source);
+  const std::vector<Cubin> cubins = compile_sources(sources, "sm_90a");
+  for (std::size_t i = 0; i < cubins.size(); ++i) EXPECT_EQ(complaints(cubins[i].log), "") << sources[i];
+}
+
+INSTANTIATE_TEST_SUITE_P(Layers, CudaWays, testing::ValuesIn(hopper_plans::cases()),
+                         [](const auto& info) { return info.param.name; });
+
+TEST(CudaWaysOfALayer, AreToldInWords) {
+  const Plan plan =
+      hopper_plans::forward("layer", {.n = 128, .c = 64, .h = 27, .w = 27, .k = 192, .r = 5, .s = 5, .pad = {2, 2}},
+                            hopper_plans::Forward::bias_relu)
+          .plan;
+  const KernelCode code = generate(plan, plan.kernels[0], true);
+  EXPECT_EQ(code.operation, "f16 convolution of 128x64x27x27 by 192x5x5 pad 2x2, reads f32, writes f16");
+  ASSERT_GT(code.ways.size(), 3u);
+  EXPECT_EQ(code.variant, "conv_fprop_sm90 " + code.ways[0].name);
+}
+
+}  // namespace
+}  // namespace nixie::cuda
+#endif
