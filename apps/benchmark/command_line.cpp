@@ -16,6 +16,7 @@
 #include "apps/benchmark/scaling_command.h"
 #include "apps/benchmark/show_command.h"
 #include "apps/benchmark/steps.h"
+#include "apps/benchmark/tune_command.h"
 #include "core/error.h"
 
 namespace nixie::benchmark {
@@ -175,6 +176,22 @@ void add_scaling(CLI::App& app, ScalingCommand& command, std::function<void()>& 
   scaling->callback([&] { chosen = [&] { run_scaling(command); }; });
 }
 
+void add_tune(CLI::App& app, TuneCommand& command, std::function<void()>& chosen) {
+  CLI::App* tune =
+      app.add_subcommand("tune", "measures which way of each kernel of the nets is the fastest, for later runs");
+  add_names(*tune, "--net", command.nets, names_of(conv_nets(false)), "alexnet, overfeat and vgg_a by default");
+  add_names(*tune, "--precision", command.precisions, precision_names(), "by default fp16,fp32");
+  tune->add_option("--batch", command.batch, "images; each net's own by default")->check(CLI::Range(1, kMost));
+  tune->add_option("--runs", command.runs, "timed runs, 10 by default")->check(CLI::Range(1, kMost));
+  CLI::Option* config = tune->add_option("--config", command.config, "the net and batch of a configuration")
+                            ->excludes(tune->get_option("--net"));
+  tune->add_option("--set", command.assignments, "key.path=value: changes the configuration; may be repeated")
+      ->take_all()
+      ->allow_extra_args(false)
+      ->needs(config);
+  tune->callback([&] { chosen = [&] { run_tune(command); }; });
+}
+
 void add_show(CLI::App& app, ShowCommand& command, std::function<void()>& chosen) {
   CLI::App* show = app.add_subcommand("show", "a table that --json wrote, as Markdown and as a chart");
   show->add_option("file", command.file, "what --json wrote")->required();
@@ -220,6 +237,7 @@ int run_program(const std::string& program, std::vector<std::string> arguments) 
   LayersCommand layers;
   DataCommand data;
   ScalingCommand scaling;
+  TuneCommand tune;
   ShowCommand show;
   std::function<void()> chosen;
   CLI::App app("Times what nixie does and checks every result that it times.", program);
@@ -232,6 +250,7 @@ int run_program(const std::string& program, std::vector<std::string> arguments) 
   add_data(app, data, chosen);
   add_scaling(app, scaling, chosen);
   add_steps(app, steps, chosen);
+  add_tune(app, tune, chosen);
   add_show(app, show, chosen);
   add_all(app, chosen);
   const bool asks_for_help = !arguments.empty() && (arguments[0] == "-h" || arguments[0] == "--help");

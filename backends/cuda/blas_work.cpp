@@ -7,6 +7,7 @@
 #include "backends/cuda/cubin_cache.h"
 #include "backends/cuda/libraries.h"
 #include "backends/cuda/matmul.h"
+#include "backends/cuda/tuning.h"
 
 namespace nixie::cuda {
 namespace {
@@ -118,16 +119,18 @@ class BlasWork final : public Work {
            "batch stride");
   }
   // The algorithm that the library's heuristics and a measurement find best, remembered on disk: an algorithm decides
-  // the order of sums, so a later run must take the same.
+  // the order of sums, so a later run must take the same. Without tuning the library's first proposal.
   void choose() {
     const std::string key = key_of();
-    if (const auto known = cubin_cache().find(key); known && known->code.size() == sizeof choice_) {
+    const bool measures = tuning() != Tuning::off;
+    if (const auto known = cubin_cache().find(key); measures && known && known->code.size() == sizeof choice_) {
       std::memcpy(&choice_, known->code.data(), sizeof choice_);
       return;
     }
     const std::vector<cublasLtMatmulHeuristicResult_t> candidates = ask();
     if (candidates.empty()) fail(Fault::device, "cuBLASLt: no algorithm for ", key);
     choice_ = candidates[0];
+    if (!measures) return;
     try {
       if (candidates.size() > 1) choice_ = fastest(candidates);
     } catch (const Error& error) {

@@ -14,6 +14,8 @@ class CubinCache {
   /// Uses the folder if it is ours alone (made when missing, mode 0700); otherwise caches nothing.
   explicit CubinCache(const std::filesystem::path& folder);
   bool enabled() const { return !folder_.empty(); }
+  /// Empty where nothing is cached.
+  const std::filesystem::path& folder() const { return folder_; }
   /// What was kept under this key; nothing when it is missing or damaged.
   std::optional<Cubin> find(const std::string& key) const;
   /// Keeps a cubin; a full or unwritable disk is no error.

@@ -5,10 +5,10 @@
 #include <cstdlib>
 #include <list>
 
-#include "backends/cuda/codegen.h"
 #include "backends/cuda/jit_work.h"
 #include "backends/cuda/matmul.h"
 #include "backends/cuda/memory_report.h"
+#include "backends/cuda/tuning.h"
 
 namespace nixie::cuda {
 namespace {
@@ -54,18 +54,15 @@ class CudaExecutable final : public Executable {
   };
 
   void make_work() {
-    std::vector<KernelCode> codes;
     std::vector<std::size_t> generated;
     work_.resize(plan_.kernels.size());
     for (std::size_t k = 0; k < plan_.kernels.size(); ++k) {
-      if (const auto problem = as_blas(plan_, plan_.kernels[k])) {
+      if (const auto problem = as_blas(plan_, plan_.kernels[k]))
         work_[k] = make_blas_work(plan_, *problem);
-      } else {
+      else
         generated.push_back(k);
-        codes.push_back(generate(plan_, plan_.kernels[k], device_->is_hopper()));
-      }
     }
-    std::vector<std::unique_ptr<Work>> made = make_jit_work(*device_, codes);
+    std::vector<std::unique_ptr<Work>> made = make_jit_work(*device_, generate_tuned(*device_, plan_, generated));
     for (std::size_t i = 0; i < made.size(); ++i) work_[generated[i]] = std::move(made[i]);
   }
 

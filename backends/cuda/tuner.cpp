@@ -1,0 +1,210 @@
+// Runs the ways to compute a kernel, each in a graph of its own.
+#include "backends/cuda/tuner.h"
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <random>
+#include <set>
+
+#include "backends/cuda/jit_work.h"
+#include "core/array.h"
+#include "core/memory.h"
+
+namespace nixie::cuda {
+namespace {
+
+constexpr std::size_t kMostWays = 6;
+constexpr double kWorthTiming = 1.3, kClearlyFaster = 0.98;
+constexpr int kRounds = 5;
+constexpr std::int64_t kFewestSets = 4, kMostSets = 64;
+
+std::size_t at(int i) { return static_cast<std::size_t>(i); }
+
+// Numbers of a type as a net holds them, and small indices.
+Array random_numbers(Dtype dtype) {
+  Array array(dtype, {1 << 20});
+  std::mt19937 random(1);
+  visit_dtype(dtype, [&](auto type) {
+    using T = decltype(type);
+    for (T& x : array.data<T>())
+      x = is_floating(dtype) ? convert<T>(std::uniform_real_distribution<float>(-1, 1)(random))
+                             : convert<T>(static_cast<float>(random() % 4));
+  });
+  return array;
+}
+
+/// Device memory full of random numbers of a type, again and again.
+class Noise {
+ public:
+  explicit Noise(Device& device) : device_(device) {}
+  std::shared_ptr<Buffer> buffer(Dtype dtype, std::int64_t bytes) {
+    std::shared_ptr<Buffer>& block = blocks_[dtype];
+    if (!block) {
+      const Array numbers = random_numbers(dtype);
+      block = device_.allocate(numbers.size_bytes());
+      device_.staging().copy(numbers.bytes(), block->address(), numbers.size_bytes(), device_.stream());
+    }
+    std::shared_ptr<Buffer> buffer = device_.allocate(bytes);
+    for (std::int64_t done = 0; done < bytes; done += block->size_bytes())
+      CUDA_CHECK(cudaMemcpyAsync(static_cast<char*>(buffer->address()) + done, block->address(),
+                                 static_cast<std::size_t>(std::min(bytes - done, block->size_bytes())),
+                                 cudaMemcpyDeviceToDevice, device_.stream()));
+    return buffer;
+  }
+
+ private:
+  Device& device_;
+  std::map<Dtype, std::shared_ptr<Buffer>> blocks_;
+};
+
+std::set<int> slots_of(const Kernel& kernel) {
+  const auto read = slots_read(kernel);
+  std::set<int> slots(read.begin(), read.end());
+  for (const Access& store : kernel.stores) slots.insert(store.slot);
+  return slots;
+}
+
+std::int64_t l2_bytes(const Device& device) {
+  int bytes = 0;
+  CUDA_CHECK(cudaDeviceGetAttribute(&bytes, cudaDevAttrL2CacheSize, device.ordinal()));
+  return bytes;
+}
+
+/// One kernel in all its ways, over sets of memory that take turns.
+class Race {
+ public:
+  Race(Device& device, const Plan& plan, const Kernel& kernel, Noise& noise,
+       std::span<const std::unique_ptr<Work>> works)
+      : device_(device), works_(works) {
+    const std::set<int> slots = slots_of(kernel);
+    std::int64_t bytes = 0, scratch = 0;
+    for (int slot : slots) bytes += plan.slots[at(slot)].size_bytes();
+    const std::int64_t sets =
+        std::clamp(2 * l2_bytes(device) / std::max<std::int64_t>(bytes, 1), kFewestSets, kMostSets);
+    for (const auto& work : works) scratch = std::max(scratch, work->scratch_bytes());
+    scalars_ = device.allocate(static_cast<std::int64_t>(plan.scalars.size() * sizeof(double)));
+    if (!plan.scalars.empty())
+      device.staging().copy(plan.scalars.data(), scalars_->address(), scalars_->size_bytes(), device.stream());
+    scratch_ = device.allocate(scratch);
+    for (std::int64_t set = 0; set < sets; ++set) {
+      Addresses& addresses = sets_.emplace_back();
+      addresses.slots.resize(plan.slots.size());
+      for (int slot : slots) {
+        memory_.push_back(noise.buffer(plan.slots[at(slot)].dtype, plan.slots[at(slot)].size_bytes()));
+        addresses.slots[at(slot)] = static_cast<char*>(memory_.back()->address());
+      }
+      addresses.scalars = static_cast<char*>(scalars_->address());
+      addresses.scratch = static_cast<char*>(scratch_->address());
+    }
+    CUDA_CHECK(cudaEventCreate(start_.out()));
+    CUDA_CHECK(cudaEventCreate(end_.out()));
+    for (const auto& work : works_) {
+      clear_scratch();
+      work->enqueue(sets_[0], device_.stream());  // the first launch loads code, which no capture allows
+      graphs_.push_back(capture(*work));
+    }
+  }
+
+  double microseconds(std::size_t way) {
+    clear_scratch();  // as the plan's first run finds it: another way may have left something
+    CUDA_CHECK(cudaEventRecord(start_, device_.stream()));
+    CUDA_CHECK(cudaGraphLaunch(graphs_[way], device_.stream()));
+    CUDA_CHECK(cudaEventRecord(end_, device_.stream()));
+    CUDA_CHECK(cudaEventSynchronize(end_));
+    float milliseconds = 0;
+    CUDA_CHECK(cudaEventElapsedTime(&milliseconds, start_, end_));
+    return 1e3 * milliseconds / static_cast<double>(sets_.size());
+  }
+
+ private:
+  void clear_scratch() {
+    CUDA_CHECK(
+        cudaMemsetAsync(scratch_->address(), 0, static_cast<std::size_t>(scratch_->size_bytes()), device_.stream()));
+  }
+  GraphExec capture(const Work& work) {
+    Graph graph;
+    CUDA_CHECK(cudaStreamBeginCapture(device_.stream(), cudaStreamCaptureModeThreadLocal));
+    try {
+      for (const Addresses& set : sets_) work.enqueue(set, device_.stream());
+    } catch (...) {
+      cudaStreamEndCapture(device_.stream(), graph.out());
+      throw;
+    }
+    CUDA_CHECK(cudaStreamEndCapture(device_.stream(), graph.out()));
+    GraphExec exec;
+    CUDA_CHECK(cudaGraphInstantiate(exec.out(), graph, 0));
+    return exec;
+  }
+
+  Device& device_;
+  std::span<const std::unique_ptr<Work>> works_;
+  std::shared_ptr<Buffer> scalars_, scratch_;
+  std::vector<std::shared_ptr<Buffer>> memory_;
+  std::vector<Addresses> sets_;
+  std::vector<GraphExec> graphs_;
+  Event start_, end_;
+};
+
+std::string today() {
+  const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+  std::tm utc;
+  gmtime_r(&now, &utc);
+  return fmt::format("{}-{:02}-{:02}", utc.tm_year + 1900, utc.tm_mon + 1, utc.tm_mday);
+}
+
+}  // namespace
+
+std::vector<Way> worth_timing(std::vector<Way> ways) {
+  const auto end = std::find_if(ways.begin(), ways.end(),
+                                [&](const Way& way) { return way.estimate > kWorthTiming * ways[0].estimate; });
+  ways.erase(end, ways.end());
+  if (ways.size() > kMostWays) ways.resize(kMostWays);
+  return ways;
+}
+
+Fastest fastest_of(std::size_t ways, const std::function<double(std::size_t)>& time) {
+  std::vector<std::vector<double>> times(ways);
+  for (int round = 0; round < kRounds; ++round)
+    for (std::size_t way = 0; way < ways; ++way) times[way].push_back(time(way));
+  Fastest fastest;
+  for (std::vector<double>& of_way : times) {
+    std::nth_element(of_way.begin(), of_way.begin() + kRounds / 2, of_way.end());
+    fastest.microseconds.push_back(of_way[kRounds / 2]);
+  }
+  const auto least = std::min_element(fastest.microseconds.begin(), fastest.microseconds.end());
+  if (*least < kClearlyFaster * fastest.microseconds[0])
+    fastest.index = static_cast<std::size_t>(least - fastest.microseconds.begin());
+  return fastest;
+}
+
+std::vector<Tuned> time_ways(Device& device, const Plan& plan, std::span<const std::size_t> kernels) {
+  std::vector<KernelCode> codes;
+  std::vector<std::size_t> first{0};  // code of each kernel
+  for (std::size_t k : kernels) {
+    const Kernel& kernel = plan.kernels[k];
+    for (const Way& way : worth_timing(generate(plan, kernel, device.is_hopper()).ways))
+      codes.push_back(generate(plan, kernel, device.is_hopper(), way.name));
+    first.push_back(codes.size());
+  }
+  std::vector<std::unique_ptr<Work>> works = make_jit_work(device, codes);  // compiles all of them in parallel
+  Noise noise(device);
+  std::vector<Tuned> lines;
+  for (std::size_t i = 0; i < kernels.size(); ++i) {
+    const std::size_t count = first[i + 1] - first[i];
+    const std::vector<Way>& ways = codes[first[i]].ways;
+    Race race(device, plan, plan.kernels[kernels[i]], noise, std::span(works).subspan(first[i], count));
+    const Fastest fastest = fastest_of(count, [&](std::size_t way) { return race.microseconds(way); });
+    lines.push_back({.device = device.name(),
+                     .operation = codes[first[i]].operation,
+                     .way = ways[fastest.index].name,
+                     .microseconds = fastest.microseconds[fastest.index],
+                     .estimated_way = ways[0].name,
+                     .estimated_microseconds = fastest.microseconds[0],
+                     .date = today(),
+                     .version = NIXIE_VERSION});
+  }
+  return lines;
+}
+
+}  // namespace nixie::cuda
