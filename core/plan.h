@@ -29,7 +29,7 @@ struct Access {
   std::int64_t offset = 0;  ///< in elements
   Strides strides = {};     ///< in elements, per domain axis
   /// Per domain axis the positions [low, high) that lie inside the slot; empty: all of them. A load outside gives
-  /// `fill`.
+  /// `fill`, a store outside is left out.
   std::vector<std::pair<std::int64_t, std::int64_t>> inside = {};
   double fill = 0;
   bool operator==(const Access&) const = default;

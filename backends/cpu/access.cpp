@@ -95,6 +95,26 @@ void load_bounded(const std::byte* memory, const Walk& walk, To fill, const Box&
   std::fill_n(to + high * each, (extent - high) * each, fill);
 }
 
+// The same the other way: lanes outside go nowhere.
+template <class From, class To>
+void store_bounded(const From* from, std::byte* memory, const Walk& walk, const Box& box, int axis,
+                   std::int64_t element, std::int64_t lanes) {
+  if (axis == box.rank) {
+    reinterpret_cast<To*>(memory)[element] = convert<To>(*from);
+    return;
+  }
+  const std::int64_t origin = box.origin[at(axis)], extent = box.extent[at(axis)], stride = walk.strides[at(axis)];
+  const std::int64_t low = std::clamp<std::int64_t>(walk.inside[at(axis)].first - origin, 0, extent);
+  const std::int64_t high = std::clamp<std::int64_t>(walk.inside[at(axis)].second - origin, low, extent);
+  const std::int64_t each = lanes / extent;
+  if (axis == box.rank - 1) {
+    if (high > low) store_row<From, To>(from + low, memory, element + (origin + low) * stride, stride, high - low);
+  } else {
+    for (std::int64_t i = low; i < high; ++i)
+      store_bounded<From, To>(from + i * each, memory, walk, box, axis + 1, element + (origin + i) * stride, each);
+  }
+}
+
 }  // namespace
 
 std::int64_t start_of(const Walk& walk, const Box& box) {
@@ -149,6 +169,7 @@ void store_lanes(const void* from, Dtype from_type, const Walk& walk, const Box&
     using To = decltype(to);
     using From = decltype(lane_type);
     const From* lanes = static_cast<const From*>(from);
+    if (walk.bounded) return store_bounded<From, To>(lanes, memory, walk, box, 0, walk.offset, box.lanes());
     for_each_row(walk, box, [&](std::int64_t lane, std::int64_t start, std::int64_t stride, std::int64_t count) {
       store_row<From, To>(lanes + lane, memory, start, stride, count);
     });

@@ -22,7 +22,7 @@ std::int64_t start_of(const Walk& walk, const Box& box);
 /// Reads the box's elements into lanes of type `to_type` (f32, f64 or i32); where the walk lies outside it, `fill`.
 void load_lanes(const std::byte* memory, Dtype from_type, const Walk& walk, double fill, const Box& box, void* to,
                 Dtype to_type);
-/// Writes lanes of type `from_type` to the box's elements.
+/// Writes lanes of type `from_type` to the box's elements; where the walk lies outside it, nothing.
 void store_lanes(const void* from, Dtype from_type, const Walk& walk, const Box& box, std::byte* memory, Dtype to_type);
 
 /// Calls row(lane, start, stride, count) for the runs of lanes of a walk that stays inside: from element `start` on,

@@ -21,7 +21,8 @@ class CudaBackend final : public Backend {
   Target target() const override { return {.channels_last = true, .overlaps = true}; }
   void lower(Plan& plan) override {
     const char* validate = std::getenv("NIXIE_VALIDATE");  // another backend will run the kernels too
-    cuda::lower(plan, device_->is_hopper(), !(validate && *validate == '1'));
+    const char* winograd = std::getenv("NIXIE_WINOGRAD");
+    cuda::lower(plan, device_->is_hopper(), !(validate && *validate == '1'), !(winograd && *winograd == '0'));
   }
   std::shared_ptr<Buffer> allocate(std::int64_t size_bytes) override { return device_->allocate(size_bytes); }
   void upload(const void* from, Buffer& to, std::int64_t size_bytes) override {

@@ -10,31 +10,13 @@
 
 #include "backends/cuda/first_layer.h"
 #include "backends/cuda/lowering.h"
+#include "backends/cuda/straight_code.h"
 #include "core/memory.h"
 
 namespace nixie::cuda {
 namespace {
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
-
-// Straight-line code of f32, one register after the other.
-struct Code {
-  std::vector<Instruction> body = {};
-  int add(Instruction in) {
-    body.push_back(in);
-    return static_cast<int>(body.size()) - 1;
-  }
-  int load(int index) { return add({.primitive = Primitive::load, .index = index}); }
-  int number(double value) { return add({.primitive = Primitive::constant, .value = value}); }
-  int apply(Primitive primitive, int a, int b = -1, int c = -1) {
-    return add({.primitive = primitive, .args = {a, b, c}});
-  }
-};
-
-int add_slot(Plan& plan, const std::string& name, Dtype dtype, const Shape& shape, const Strides& strides) {
-  plan.slots.push_back({.name = name, .dtype = dtype, .shape = shape, .strides = strides});
-  return static_cast<int>(plan.slots.size()) - 1;
-}
 
 // What to read at each position of a 4-D array of planes; outside reads zero.
 struct Reading {
@@ -60,11 +42,11 @@ Kernel find_scale(const Operand& from, int scales) {
   const Strides repeated(at(from.shape.rank()), 0);
   kernel.stores = {{.slot = scales, .strides = repeated}, {.slot = scales, .offset = 1, .strides = repeated}};
   kernel.carried = {Dtype::f32};
-  Code all;
+  StraightCode all;
   const int x = all.load(0);
   const int size =
       all.apply(Primitive::select, all.apply(Primitive::is_finite, x), all.apply(Primitive::abs, x), all.number(0));
-  Code kept;
+  StraightCode kept;
   const int largest = kept.add({.primitive = Primitive::carried});
   const int binade = kept.apply(Primitive::floor, kept.apply(Primitive::log2, largest));
   // So that neither it nor one over it is a subnormal; zeros have no binade and take the largest scale.
@@ -87,7 +69,7 @@ Kernel fill_planes(Plan& plan, const Reading& from, bool two, Planes& planes) {
     kernel.stores.push_back({.slot = slot, .strides = strides});
     return Operand{slot, 0, from.shape, strides};
   };
-  Code code;
+  StraightCode code;
   const int x = code.apply(Primitive::mul, code.load(0), code.load(1));
   planes.high = plane("high half");
   Stage stage;
@@ -117,7 +99,7 @@ void unscale_head(Kernel& kernel, int first_scales, int second_scales) {
   for (int scales : {first_scales, second_scales})
     kernel.loads.push_back({.slot = scales, .offset = 1, .strides = repeated});
   for (Stage& stage : kernel.stages) {
-    Code code;
+    StraightCode code;
     std::vector<int> moved;  // where each register went
     for (Instruction in : stage.body) {
       for (int& arg : in.args)

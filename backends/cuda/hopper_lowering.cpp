@@ -253,8 +253,9 @@ const Access* stored_channel_sum(const Plan& plan, const Kernel& kernel, const O
   return reads && sums && stores ? &store : nullptr;
 }
 
-void lower_for_hopper(Plan& plan, bool joins) {
+void lower_for_hopper(Plan& plan, bool joins, bool winograd) {
   move_to_heads(plan);
+  if (winograd) lower_to_winograd(plan);
   lower_max_pools(plan, joins);
   if (joins) {
     lower_to_halves(plan);

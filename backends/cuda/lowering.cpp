@@ -10,12 +10,17 @@
 
 namespace nixie::cuda {
 
+int add_slot(Plan& plan, const std::string& name, Dtype dtype, const Shape& shape, const Strides& strides) {
+  plan.slots.push_back({.name = name, .dtype = dtype, .shape = shape, .strides = strides});
+  return static_cast<int>(plan.slots.size()) - 1;
+}
+
 std::pair<Kernel, Kernel> split_head(Plan& plan, const Kernel& kernel, const Strides& strides,
                                      const std::string& label) {
   const Dtype dtype = compute_dtype(kernel.head->dtype);
-  plan.slots.push_back({.name = label, .dtype = dtype, .shape = kernel.domain, .strides = strides});
+  const int slot = add_slot(plan, label, dtype, kernel.domain, strides);
   Kernel alone{.label = label, .domain = kernel.domain, .head = kernel.head};
-  alone.stores.push_back({.slot = static_cast<int>(plan.slots.size()) - 1, .strides = strides});
+  alone.stores.push_back({.slot = slot, .strides = strides});
   Stage stage;
   stage.body.push_back({.primitive = Primitive::head, .type = dtype});
   stage.stores.push_back({});
@@ -35,10 +40,10 @@ std::pair<Kernel, Kernel> split_head(Plan& plan, const Kernel& kernel, const Str
 
 Kernel pack(Plan& plan, Operand& operand, const Strides& strides, Dtype dtype, const std::string& name) {
   const Dtype from = plan.slots[static_cast<std::size_t>(operand.slot)].dtype;
-  plan.slots.push_back({.name = name, .dtype = dtype, .shape = operand.shape, .strides = strides});
+  const int slot = add_slot(plan, name, dtype, operand.shape, strides);
   Kernel copy{.label = "pack " + name, .domain = operand.shape};
   copy.loads.push_back({.slot = operand.slot, .offset = operand.offset, .strides = operand.strides});
-  copy.stores.push_back({.slot = static_cast<int>(plan.slots.size()) - 1, .strides = strides});
+  copy.stores.push_back({.slot = slot, .strides = strides});
   Stage stage;
   stage.body.push_back({.primitive = Primitive::load, .type = compute_dtype(from)});
   stage.stores.push_back({});
@@ -65,11 +70,13 @@ std::optional<Kernel> pack_filter(Plan& plan, Kernel& kernel) {
 
 }  // namespace
 
-void lower(Plan& plan, bool hopper, bool joins) {
-  if (hopper)
-    lower_for_hopper(plan, joins);
-  else
+void lower(Plan& plan, bool hopper, bool joins, bool winograd) {
+  if (hopper) {
+    lower_for_hopper(plan, joins, winograd);
+  } else {
     lower_max_pools(plan, joins);
+    if (winograd) lower_to_winograd(plan);
+  }
   std::vector<Kernel> kernels;
   for (Kernel& kernel : plan.kernels) {
     if (kernel.head)

@@ -1,6 +1,7 @@
 // Lowering: what the CUDA backend changes in a plan before memory is laid out.
 #pragma once
 
+#include <string>
 #include <utility>
 
 #include "core/plan.h"
@@ -10,7 +11,11 @@ namespace nixie::cuda {
 /// Splits kernels whose matrix product a library computes into the product and the stages that follow it, and copies
 /// filters to channels-last where the images are. `hopper`: also makes plans fit Hopper's own kernels. `joins`: one
 /// kernel may do the work of several in ways that only this backend runs; without, any backend can run the plan.
-void lower(Plan& plan, bool hopper = false, bool joins = true);
+/// `winograd`: 3x3 convolutions of multiply-adds may be sums of fewer products (winograd.cpp).
+void lower(Plan& plan, bool hopper = false, bool joins = true, bool winograd = true);
+
+/// Adds a slot in the arena and gives back its number.
+int add_slot(Plan& plan, const std::string& name, Dtype dtype, const Shape& shape, const Strides& strides);
 
 /// The head of a kernel alone, into a new slot of these strides and the type it is accumulated in; and the kernel's
 /// stages, reading it from there.
@@ -26,6 +31,10 @@ void lower_to_halves(Plan& plan);
 /// Whether the kernel finds the scale of such copies.
 bool is_half_scale(const Kernel& kernel);
 
+/// Computes f32 convolutions of 3x3, stride 1 and Math::ieee by Winograd's F(2x2, 3x3) where an estimate says that this
+/// is faster, or `wherever_possible`. What it makes are kernels that any backend runs.
+void lower_to_winograd(Plan& plan, bool wherever_possible = false);
+
 /// Has kernels of max pooling gradients write those copies themselves, where nobody else reads the gradient.
 void lower_half_pools(Plan& plan);
 
@@ -34,7 +43,7 @@ const Access* stored_channel_sum(const Plan& plan, const Kernel& kernel, const O
 
 /// Moves what follows a head into the head's kernel, copies operands of 16-bit convolutions to channels-last, and has
 /// filter gradients sum the bias gradient on the way.
-void lower_for_hopper(Plan& plan, bool joins);
+void lower_for_hopper(Plan& plan, bool joins, bool winograd);
 
 /// First layers: shares packed images between the forward pass and the gradient; fuses a 3x3 layer with the max pooling
 /// after it, so that the un-pooled output and its gradient are never written.

@@ -221,16 +221,18 @@ PlanCase random_map(std::mt19937& random) {
     }
     return Shape{std::max<std::int64_t>(stride, 1)};
   };
+  const auto bound = [&](Access& access) {
+    if (pick(0, 3) > 0) return;
+    access.fill = 0.5;
+    for (std::int64_t size : sizes)
+      access.inside.push_back({pick(0, 1) ? 0 : size / 3, pick(0, 1) ? size : size - size / 4});
+  };
   Stage stage;
   const int loads = pick(1, 4);
   for (int i = 0; i < loads; ++i) {
     Access access;
     const Shape shape = permuted(true, access);
-    if (pick(0, 3) == 0) {
-      access.fill = 0.5;
-      for (std::int64_t size : sizes)
-        access.inside.push_back({pick(0, 1) ? 0 : size / 3, pick(0, 1) ? size : size - size / 4});
-    }
+    bound(access);
     access.slot = c.slot(pick(0, 2) ? type : pick(0, 1) ? Dtype::f16 : Dtype::u8, shape, random);
     kernel.loads.push_back(access);
     stage.body.push_back(load(i, type));
@@ -245,6 +247,7 @@ PlanCase random_map(std::mt19937& random) {
   for (int store = pick(1, 2); store > 0; --store) {
     Access access;
     const Shape shape = permuted(false, access);
+    bound(access);
     access.slot = c.slot(type, shape, random);
     stage.stores.push_back({.value = last - (store == 2 ? 1 : 0), .access = static_cast<int>(kernel.stores.size())});
     kernel.stores.push_back(access);

@@ -23,19 +23,6 @@ namespace {
 
 using cuda_plans::Draft;
 
-// The same plan over the same values with every number a double.
-Draft in_doubles(Draft draft) {
-  const auto widen = [](Dtype& dtype) { dtype = is_floating(dtype) ? Dtype::f64 : dtype; };
-  for (Slot& slot : draft.plan.slots) widen(slot.dtype);
-  for (Kernel& kernel : draft.plan.kernels) {
-    if (kernel.head) widen(kernel.head->dtype);
-    for (Dtype& dtype : kernel.carried) widen(dtype);
-    for (Stage& stage : kernel.stages)
-      for (Instruction& in : stage.body) widen(in.type);
-  }
-  return draft;
-}
-
 // Multiples of a quarter: halves hold them, small sums of products of them too, and equal maxima are equal in every
 // precision.
 double quarters(Dtype dtype, std::mt19937& random) {
@@ -133,7 +120,7 @@ void expect_doubles(const hopper_plans::Case& of, bool all_ways) {
   } catch (const Error&) {
     GTEST_SKIP() << "no GPU";
   }
-  const Draft draft = of.draft(), reference = in_doubles(draft);
+  const Draft draft = of.draft(), reference = cuda_plans::in_doubles(draft);
   const auto draw = of.math == Math::ieee ? quarters : all_bits;
   const std::vector<Array> expected = cuda_plans::run(*make_cpu_backend(), reference, 1, draw);
   std::map<std::string, cuda::TuningDatabase> tables = tables_of(draft.plan, device);

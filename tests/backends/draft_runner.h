@@ -70,6 +70,19 @@ inline std::vector<Array> run(Backend& backend, const Draft& draft, int times, D
   return first;
 }
 
+/// The same plan over the same values with every number a double.
+inline Draft in_doubles(Draft draft) {
+  const auto widen = [](Dtype& dtype) { dtype = is_floating(dtype) ? Dtype::f64 : dtype; };
+  for (Slot& slot : draft.plan.slots) widen(slot.dtype);
+  for (Kernel& kernel : draft.plan.kernels) {
+    if (kernel.head) widen(kernel.head->dtype);
+    for (Dtype& dtype : kernel.carried) widen(dtype);
+    for (Stage& stage : kernel.stages)
+      for (Instruction& in : stage.body) widen(in.type);
+  }
+  return draft;
+}
+
 /// How far an element may be off: a part of itself, and a part of the largest, which counts up to `most`.
 struct Bound {
   double of_itself = 0, of_largest = 0, most = std::numeric_limits<double>::infinity();

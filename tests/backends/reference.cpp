@@ -292,6 +292,7 @@ class KernelRun {
               std::vector<double>& carried) {
     for (const Store& store : stage.stores) {
       const Access& access = kernel_.stores[at(store.access)];
+      if (!is_inside(access, position)) continue;
       set_element(slots_[at(access.slot)], plan_.slots[at(access.slot)].dtype, index(access, position),
                   registers[at(store.value)]);
     }

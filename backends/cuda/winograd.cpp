@@ -1,0 +1,304 @@
+// 3x3 convolutions of f32 by Winograd's F(2x2, 3x3): 16 multiplications for four results in place of 36.
+//
+// A tile of 2x2 results y of one filter g needs the window d of 4x4 positions: y = A^T [(G g G^T) * (B^T d B)] A, where
+// * is element by element and the brackets are summed over channels (Lavin and Gray, 2015). So each of 16 elements is a
+// product of matrices, [tiles, channels] by [channels, filters], between kernels that transform tiles; all of them are
+// kernels that any backend runs. The gradient of the images is the same with the filter turned round; that of the
+// filter is G^T [(A dy A^T) * (B^T d B)] G, summed over tiles.
+#include <algorithm>
+#include <array>
+
+#include "backends/cuda/hopper_conv.h"
+#include "backends/cuda/lowering.h"
+#include "backends/cuda/winograd_tiles.h"
+#include "core/memory.h"
+
+namespace nixie::cuda {
+namespace {
+
+constexpr std::int64_t kTile = 2, kWindow = 4, kElements = kWindow * kWindow;
+// Where matrices would take more than this, equal shares of the images make and use them one after the other.
+constexpr std::int64_t kMostBytes = std::int64_t{1} << 30;
+
+std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+// ---- Layers ----
+// A convolution as tiles: `from` is what windows are cut of, `to` where tiles lie: x and y, or dy and dx.
+struct Layer {
+  ConvRole role = ConvRole::output;
+  std::int64_t images = 0, from_channels = 0, to_channels = 0, from_pixels = 0, to_pixels = 0;
+  std::array<std::int64_t, 2> pad{};
+  std::int64_t rows = 0, columns = 0;                    // of tiles
+  std::int64_t tiles() const { return rows * columns; }  // of an image
+};
+
+std::optional<Layer> layer_of(const Plan& plan, const Kernel& kernel) {
+  const auto* op = kernel.head ? std::get_if<Conv>(&kernel.head->op) : nullptr;
+  const auto conv = any_conv_sizes(plan, kernel);
+  if (!op || !conv || op->math != Math::ieee || conv->bias_grad || kernel.head->dtype != Dtype::f32) return {};
+  for (const Operand& operand : kernel.head->operands)
+    if (plan.slots[at(operand.slot)].dtype != Dtype::f32) return {};
+  const std::array one{1, 1};
+  if (conv->r != 3 || conv->s != 3 || conv->stride != one || conv->dilation != one) return {};
+  Layer layer{.role = op->role, .images = conv->images};
+  const bool back = op->role == ConvRole::input_grad;
+  layer.from_channels = back ? conv->filters : conv->channels;
+  layer.to_channels = back ? conv->channels : conv->filters;
+  const std::int64_t x_pixels = std::int64_t{conv->height} * conv->width, y_pixels = std::int64_t{conv->p} * conv->q;
+  layer.from_pixels = back ? y_pixels : x_pixels;
+  layer.to_pixels = back ? x_pixels : y_pixels;
+  for (std::size_t i : {0u, 1u}) layer.pad[i] = back ? 2 - conv->pad[i] : conv->pad[i];
+  layer.rows = ceil_div(back ? conv->height : conv->p, kTile);
+  layer.columns = ceil_div(back ? conv->width : conv->q, kTile);
+  return layer;
+}
+
+// Whether transforms take less than they save, by what an H200 does. Others have these rates in about the same
+// proportion, and the order of sums is to be no function of the device.
+bool pays(const Layer& layer) {
+  constexpr double kDirectRate = 55e12, kProductRate = 52e12, kBytesRate = 3.5e12;
+  const auto count = [](auto... sizes) { return (static_cast<double>(sizes) * ... * 1.0); };
+  const double images = count(layer.images, layer.from_pixels, layer.from_channels),
+               results = count(layer.images, layer.to_pixels, layer.to_channels),
+               windows = count(layer.images, layer.tiles(), kElements),
+               filters = count(layer.from_channels, layer.to_channels);
+  const double direct = std::max(2 * 9 * filters * count(layer.images, layer.to_pixels) / kDirectRate,
+                                 4 * (images + results + 9 * filters) / kBytesRate);
+  const double matrices = 4 * (windows * (count(layer.from_channels) + count(layer.to_channels)) + 16 * filters);
+  const double products = std::max(2 * windows * filters / kProductRate, matrices / kBytesRate);
+  const double transforms = (matrices + 4 * (images + results + 9 * filters)) / kBytesRate;
+  constexpr double kLaunches = 10e-6;
+  return products + transforms + kLaunches < direct;
+}
+
+// ---- The lowering ----
+// Turned round, a filter has its transform's outer rows and columns in each other's place.
+std::int64_t element(std::int64_t i, std::int64_t j, bool turned) {
+  const auto other = [&](std::int64_t k) { return turned && k % 3 == 0 ? 3 - k : k; };
+  return other(i) * kWindow + other(j);
+}
+
+// Images that are worked on together, in `parts` whose tiles are matrices of their own.
+struct Share {
+  std::int64_t first = 0, images = 0, parts = 1;
+};
+
+class WinogradLowering {
+ public:
+  WinogradLowering(Plan& plan, bool wherever_possible) : plan_(plan), wherever_possible_(wherever_possible) {}
+
+  void operator()() {
+    for (Kernel& kernel : plan_.kernels) {
+      const auto layer = layer_of(plan_, kernel);
+      const std::vector<int> written = slots_written(kernel);
+      if (layer && (wherever_possible_ || pays(*layer)))
+        compute(*layer, std::move(kernel));
+      else
+        kernels_.push_back(std::move(kernel));
+      std::erase_if(filters_, [&](const auto& known) {
+        return std::count(written.begin(), written.end(), known.first.slot) > 0;
+      });
+    }
+    plan_.kernels = std::move(kernels_);
+  }
+
+ private:
+  void compute(const Layer& layer, Kernel kernel) {
+    const bool filter_grad = layer.role == ConvRole::filter_grad;
+    std::optional<Kernel> rest;
+    if (!may_follow(kernel, filter_grad ? 9 : 4)) {
+      auto [alone, after] = split_head(plan_, kernel, kernel.domain.channels_last(), kernel.label);
+      kernel = std::move(alone), rest = std::move(after);
+    }
+    if (filter_grad)
+      filter_gradient(layer, kernel);
+    else
+      result(layer, kernel);
+    if (rest) kernels_.push_back(*std::move(rest));
+  }
+
+  // Forward pass and gradient of the images.
+  void result(const Layer& layer, const Kernel& kernel) {
+    const Operand &images = kernel.head->operands[0], &filter = kernel.head->operands[1];
+    const bool turned = layer.role == ConvRole::input_grad;
+    const std::int64_t c = layer.from_channels, k = layer.to_channels, together = images_together(layer);
+    const int u = filter_elements(filter);
+    for (std::int64_t first = 0; first < layer.images; first += together) {
+      const Share share{first, together};
+      const std::int64_t tiles = together * layer.tiles();
+      const int v = tiles_of(images, layer, share, kWindow, {-layer.pad[0], -layer.pad[1]}, images_line, turned);
+      // U lies as filters and channels of the layer.
+      const Strides u_strides = turned ? Strides{c * k, k, 1} : Strides{c * k, 1, c};
+      const int m = product({v, 0, {kElements, tiles, c}, Shape{kElements, tiles, c}.row_major()},
+                            {u, 0, {kElements, c, k}, u_strides});
+      Kernel made{.label = kernel.label + " from tiles", .domain = {together, k, layer.rows, layer.columns}};
+      StraightCode code;
+      Grid elements(at(kWindow));
+      for (std::int64_t i = 0; i < kWindow; ++i)
+        for (std::int64_t j = 0; j < kWindow; ++j)
+          elements[at(i)].push_back(load(made, code,
+                                         {.slot = m,
+                                          .offset = element(i, j, turned) * tiles * k,
+                                          .strides = {layer.tiles() * k, 1, layer.columns * k, k}}));
+      const Grid results = both_ways(code, elements, result_line);
+      follow(made, std::move(code), kernel, results, first);
+      kernels_.push_back(std::move(made));
+    }
+  }
+
+  void filter_gradient(const Layer& layer, const Kernel& kernel) {
+    const Operand &dy = kernel.head->operands[0], &x = kernel.head->operands[1];
+    const std::int64_t c = layer.from_channels, k = layer.to_channels, together = images_together(layer),
+                       parts = parts_of(layer, together), all_parts = parts * (layer.images / together);
+    const Shape shape{all_parts * kElements, k, c};
+    const int m = add_slot(plan_, "winograd sums", Dtype::f32, shape, shape.row_major());
+    for (std::int64_t first = 0; first < layer.images; first += together) {
+      const Share share{first, together, parts};
+      const std::int64_t tiles = together / parts * layer.tiles(), batches = parts * kElements;
+      const int v = tiles_of(x, layer, share, kWindow, {-layer.pad[0], -layer.pad[1]}, images_line, false);
+      const int w = tiles_of(dy, layer, share, kTile, {0, 0}, gradient_line, false);
+      multiply({w, 0, {batches, k, tiles}, {k * tiles, 1, k}},
+               {v, 0, {batches, tiles, c}, Shape{batches, tiles, c}.row_major()},
+               {.slot = m, .offset = first / together * batches * k * c, .strides = Shape{batches, k, c}.row_major()});
+    }
+    const int sums = all_parts > 1 ? sum_parts(m, all_parts, kElements * k * c) : m;
+    Kernel made{.label = kernel.label + " from tiles", .domain = {k, c, 1, 1}};
+    StraightCode code;
+    Grid elements(at(kWindow));
+    for (std::int64_t i = 0; i < kElements; ++i)
+      elements[at(i / kWindow)].push_back(
+          load(made, code, {.slot = sums, .offset = i * k * c, .strides = {c, 1, 0, 0}}));
+    const Grid results = both_ways(code, elements, filter_gradient_line);
+    follow(made, std::move(code), kernel, results, 0);
+    kernels_.push_back(std::move(made));
+  }
+
+  static int load(Kernel& kernel, StraightCode& code, Access access) {
+    kernel.loads.push_back(std::move(access));
+    return code.load(static_cast<int>(kernel.loads.size()) - 1);
+  }
+
+  // Transformed windows of images: for each part 16 matrices [tiles, channels].
+  int tiles_of(const Operand& from, const Layer& layer, const Share& share, std::int64_t window,
+               std::array<std::int64_t, 2> origin, Transform transform, bool turned) {
+    const std::int64_t channels = from.shape[1], images = share.images / share.parts, tiles = images * layer.tiles();
+    Kernel kernel{.label = "tiles", .domain = {share.parts, images, channels, layer.rows, layer.columns}};
+    const Access whole = from_image({.slot = from.slot, .offset = from.offset, .strides = from.strides}, share.first);
+    StraightCode code;
+    Grid grid(at(window));
+    for (std::int64_t i = 0; i < window; ++i)
+      for (std::int64_t j = 0; j < window; ++j) {
+        Access access = in_tiles(whole, from.shape, {origin[0] + i, origin[1] + j}, kTile,
+                                 {share.images, channels, layer.rows, layer.columns});
+        if (!access.inside.empty()) {
+          access.inside[0] = {0, images};
+          access.inside.insert(access.inside.begin(), {0, share.parts});
+        }
+        access.strides.insert(access.strides.begin(), images * access.strides[0]);
+        grid[at(i)].push_back(load(kernel, code, std::move(access)));
+      }
+    grid = both_ways(code, grid, transform);
+    const Shape shape{share.parts * kElements, tiles, channels};
+    const int slot = add_slot(plan_, "winograd tiles", Dtype::f32, shape, shape.row_major());
+    Stage stage;
+    for (std::int64_t i = 0; i < kWindow; ++i)
+      for (std::int64_t j = 0; j < kWindow; ++j) {
+        stage.stores.push_back({grid[at(i)][at(j)], static_cast<int>(kernel.stores.size())});
+        kernel.stores.push_back({.slot = slot,
+                                 .offset = element(i, j, turned) * tiles * channels,
+                                 .strides = {kElements * tiles * channels, layer.tiles() * channels, 1,
+                                             layer.columns * channels, channels}});
+      }
+    stage.body = std::move(code.body);
+    kernel.stages = {std::move(stage)};
+    kernels_.push_back(std::move(kernel));
+    return slot;
+  }
+
+  // G g G^T of a filter: 16 matrices [filters, channels], the same for the forward pass and the gradient.
+  int filter_elements(const Operand& filter) {
+    for (const auto& [from, slot] : filters_)
+      if (from.slot == filter.slot && from.offset == filter.offset && from.shape == filter.shape &&
+          from.strides == filter.strides)
+        return slot;
+    const std::int64_t k = filter.shape[0], c = filter.shape[1];
+    Kernel kernel{.label = "filter elements", .domain = {k, c}};
+    StraightCode code;
+    Grid grid(3);
+    for (std::int64_t r = 0; r < 3; ++r)
+      for (std::int64_t s = 0; s < 3; ++s)
+        grid[at(r)].push_back(load(kernel, code,
+                                   {.slot = filter.slot,
+                                    .offset = filter.offset + r * filter.strides[2] + s * filter.strides[3],
+                                    .strides = {filter.strides[0], filter.strides[1]}}));
+    grid = both_ways(code, grid, filter_line);
+    const Shape shape{kElements, k, c};
+    const int slot = add_slot(plan_, "winograd filter", Dtype::f32, shape, shape.row_major());
+    Stage stage;
+    for (std::int64_t i = 0; i < kElements; ++i) {
+      stage.stores.push_back({grid[at(i / kWindow)][at(i % kWindow)], static_cast<int>(i)});
+      kernel.stores.push_back({.slot = slot, .offset = i * k * c, .strides = {c, 1}});
+    }
+    stage.body = std::move(code.body);
+    kernel.stages = {std::move(stage)};
+    kernels_.push_back(std::move(kernel));
+    filters_.emplace_back(filter, slot);
+    return slot;
+  }
+
+  void multiply(Operand left, Operand right, Access to) {
+    Kernel kernel{.label = "products of elements", .domain = {left.shape[0], left.shape[1], right.shape[2]}};
+    kernel.head = Head{Matmul{}, {std::move(left), std::move(right)}, Dtype::f32};
+    kernel.stores = {std::move(to)};
+    kernel.stages = {{.body = {{.primitive = Primitive::head}}, .stores = {{0, 0}}}};
+    kernels_.push_back(std::move(kernel));
+  }
+  int product(Operand left, Operand right) {
+    const Shape shape{left.shape[0], left.shape[1], right.shape[2]};
+    const int slot = add_slot(plan_, "winograd products", Dtype::f32, shape, shape.row_major());
+    multiply(std::move(left), std::move(right), {.slot = slot, .strides = shape.row_major()});
+    return slot;
+  }
+
+  int sum_parts(int from, std::int64_t parts, std::int64_t size) {
+    const int slot = add_slot(plan_, "winograd sum", Dtype::f32, {1, size}, {size, 1});
+    Kernel kernel{.label = "sum of parts", .domain = {parts, size}, .reduced = {0}};
+    kernel.loads = {{.slot = from, .strides = {size, 1}}};
+    kernel.stores = {{.slot = slot, .strides = {0, 1}}};
+    kernel.carried = {Dtype::f32};
+    kernel.stages = {{.body = {{.primitive = Primitive::load}}, .reductions = {{ReduceKind::sum, 0, 0}}},
+                     {.full = false, .body = {{.primitive = Primitive::carried}}, .stores = {{0, 0}}}};
+    kernels_.push_back(std::move(kernel));
+    return slot;
+  }
+
+  // The largest share of the images, all shares being equal, whose matrices keep to kMostBytes.
+  static std::int64_t images_together(const Layer& layer) {
+    const std::int64_t bytes = 4 * kElements * layer.tiles() * (layer.from_channels + layer.to_channels);
+    std::int64_t images = layer.images;
+    while (images > 1 && (layer.images % images != 0 || images * bytes > kMostBytes)) --images;
+    return images;
+  }
+
+  // Filter gradients of few channels have few results for long sums: parts of the images have sums of their own until
+  // the library has some 256 tiles of 128 x 128 to compute.
+  static std::int64_t parts_of(const Layer& layer, std::int64_t images) {
+    const std::int64_t blocks = kElements * ceil_div(layer.from_channels, 128) * ceil_div(layer.to_channels, 128);
+    std::int64_t parts = 1;
+    while (parts < images && (images % parts != 0 || (parts * blocks < 256 && images / parts * layer.tiles() > 512)))
+      ++parts;
+    return parts;
+  }
+
+  Plan& plan_;
+  const bool wherever_possible_;
+  std::vector<Kernel> kernels_;
+  std::vector<std::pair<Operand, int>> filters_;  // transformed so far, and where
+};
+
+}  // namespace
+
+void lower_to_winograd(Plan& plan, bool wherever_possible) { WinogradLowering{plan, wherever_possible}(); }
+
+}  // namespace nixie::cuda

@@ -1,0 +1,202 @@
+// Winograd's form of 3x3 convolutions: lowered plans on the CPU, compiled, and on a device, against the layers as they
+// were in doubles; its error beside that of multiply-adds in place.
+#ifdef NIXIE_WITH_CUDA
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+
+#include "backends/cpu/backend.h"
+#include "backends/cuda/backend.h"
+#include "backends/cuda/codegen.h"
+#include "backends/cuda/jit.h"
+#include "backends/cuda/lowering.h"
+#include "backends/cuda/matmul.h"
+#include "tests/backends/draft_runner.h"
+#include "tests/backends/hopper_plans.h"
+#include "tests/compiler_log.h"
+
+namespace nixie {
+namespace {
+
+using cuda_plans::Draft;
+using hopper_plans::Forward;
+using hopper_plans::Gradient;
+using hopper_plans::Layer;
+
+struct Case {
+  std::string name;
+  std::function<Draft(const std::string&, const Layer&)> draft;
+  Layer layer;
+};
+
+// Every role and epilogue over sizes that tiles of 2x2 and pieces of four channels fit, and sizes that they do not.
+std::vector<Case> cases() {
+  const std::vector<std::pair<std::string, std::function<Draft(const std::string&, const Layer&)>>> kinds{
+      {"forward", [](auto& name, auto& layer) { return hopper_plans::forward(name, layer, Forward::bias_relu); }},
+      {"residual", [](auto& name, auto& layer) { return hopper_plans::forward(name, layer, Forward::residual); }},
+      {"two_stores", [](auto& name, auto& layer) { return hopper_plans::forward(name, layer, Forward::two_stores); }},
+      {"row_major",
+       [](auto& name, auto& layer) { return hopper_plans::forward(name, layer, Forward::row_major_store); }},
+      {"input_grad", [](auto& name, auto& layer) { return hopper_plans::input_grad(name, layer, false); }},
+      {"gated", [](auto& name, auto& layer) { return hopper_plans::input_grad(name, layer, true); }},
+      {"filter_grad",
+       [](auto& name, auto& layer) { return hopper_plans::filter_grad(name, layer, Gradient::with_bias); }},
+      {"updated", [](auto& name, auto& layer) { return hopper_plans::filter_grad(name, layer, Gradient::updated); }}};
+  const auto layer = [](std::int64_t n, std::int64_t c, std::int64_t size, std::int64_t k, int pad) {
+    return Layer{.n = n, .c = c, .h = size, .w = size, .k = k, .r = 3, .s = 3, .pad = {pad, pad}, .dtype = Dtype::f32};
+  };
+  Layer wide = layer(3, 8, 5, 24, 1), bare = layer(2, 24, 6, 8, 0), rows = layer(2, 12, 7, 20, 1);
+  wide.w = 12, wide.pad = {2, 0};
+  bare.h = 3, bare.w = 4;
+  rows.row_major = true;
+  const std::vector<std::pair<std::string, Layer>> layers{{"even", layer(4, 16, 8, 32, 1)},
+                                                          {"odd", layer(3, 12, 9, 20, 1)},
+                                                          {"one_image", layer(1, 96, 13, 64, 1)},
+                                                          {"tails", layer(2, 5, 7, 7, 2)},
+                                                          {"wide", wide},
+                                                          {"bare", bare},
+                                                          {"rows", rows}};
+  std::vector<Case> all;
+  for (const auto& [kind, draft] : kinds)
+    for (const auto& [name, sizes] : layers) all.push_back({kind + "_" + name, draft, sizes});
+  return all;
+}
+
+double any_number(Dtype dtype, std::mt19937& random) {
+  return is_floating(dtype) ? std::uniform_real_distribution<float>(-1, 1)(random) : 0;
+}
+
+Draft lowered(Draft draft) {
+  cuda::lower_to_winograd(draft.plan, true);
+  return draft;
+}
+
+// Root mean square of the difference over that of the reference.
+double error_of(const Array& found, const Array& expected) {
+  const auto a = found.to_vector<double>(), b = expected.to_vector<double>();
+  double error = 0, size = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) error += (a[i] - b[i]) * (a[i] - b[i]), size += b[i] * b[i];
+  return std::sqrt(error / size);
+}
+
+class CudaWinograd : public testing::TestWithParam<Case> {
+ protected:
+  Draft draft() const { return GetParam().draft(GetParam().name, GetParam().layer); }
+  void expect_right(Backend& backend, int times) const {
+    const Draft plain = draft();
+    const std::vector<Array> found = cuda_plans::run(backend, lowered(plain), times, any_number),
+                             expected =
+                                 cuda_plans::run(*make_cpu_backend(), cuda_plans::in_doubles(plain), 1, any_number);
+    for (std::size_t i = 0; i < found.size(); ++i)
+      cuda_plans::expect_close(found[i], expected[i], {.of_itself = 2e-6, .of_largest = 2e-6},
+                               fmt::format("{} output {}", plain.name, i));
+  }
+};
+
+TEST_P(CudaWinograd, AgreesWithDoublesOnTheCpu) {
+  const Draft plan = lowered(draft());
+  for (const Kernel& kernel : plan.plan.kernels)
+    EXPECT_FALSE(kernel.head && std::holds_alternative<Conv>(kernel.head->op));
+  expect_right(*make_cpu_backend(), 1);
+}
+
+TEST_P(CudaWinograd, AgreesWithDoublesOnADevice) {
+  std::shared_ptr<Backend> cuda;
+  try {
+    cuda = make_cuda_backend();
+  } catch (const Error&) {
+    GTEST_SKIP() << "no GPU";
+  }
+  expect_right(*cuda, 3);
+}
+
+TEST_P(CudaWinograd, CompilesWithoutSpills) {
+  Plan plan = lowered(draft()).plan;
+  cuda::lower(plan);
+  plan_memory(plan);
+  std::vector<std::string> sources;
+  for (const Kernel& kernel : plan.kernels)
+    if (!cuda::as_blas(plan, kernel)) sources.push_back(cuda::generate(plan, kernel).source);
+  EXPECT_LT(sources.size(), plan.kernels.size()) << "the library multiplies";
+  for (const char* architecture : {"sm_80", "sm_90a", "sm_100"}) {
+    const std::vector<cuda::Cubin> cubins = cuda::compile_sources(sources, architecture);
+    for (std::size_t i = 0; i < cubins.size(); ++i) EXPECT_EQ(cuda::complaints(cubins[i].log), "") << sources[i];
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Layers, CudaWinograd, testing::ValuesIn(cases()),
+                         [](const auto& info) { return info.param.name; });
+
+// Transforms add and halve, so results of small integers are exact.
+TEST(CudaWinograd, SmallIntegersAreExact) {
+  const auto integers = [](Dtype, std::mt19937& random) {
+    return static_cast<double>(std::uniform_int_distribution<int>(-8, 8)(random));
+  };
+  for (const Case& c : cases()) {
+    const Draft plain = c.draft(c.name, c.layer);
+    if (c.name.starts_with("updated")) continue;  // multiplies by what is none
+    const std::vector<Array> found = cuda_plans::run(*make_cpu_backend(), lowered(plain), 1, integers),
+                             expected = cuda_plans::run(*make_cpu_backend(), plain, 1, integers);
+    for (std::size_t i = 0; i < found.size(); ++i)
+      cuda_plans::expect_close(found[i], expected[i], {}, fmt::format("{} output {}", c.name, i));
+  }
+}
+
+TEST(CudaWinograd, ErrsLittleMoreThanMultiplyAdds) {
+  const Layer layer{.n = 2, .c = 128, .h = 14, .w = 14, .k = 64, .r = 3, .s = 3, .pad = {1, 1}, .dtype = Dtype::f32};
+  for (const Draft& plain :
+       {hopper_plans::forward("forward", layer, Forward::plain), hopper_plans::input_grad("input_grad", layer, false),
+        hopper_plans::filter_grad("filter_grad", layer, Gradient::stored)}) {
+    const auto cpu = make_cpu_backend();
+    const Array expected = cuda_plans::run(*cpu, cuda_plans::in_doubles(plain), 1, any_number)[0];
+    const double direct = error_of(cuda_plans::run(*cpu, plain, 1, any_number)[0], expected),
+                 winograd = error_of(cuda_plans::run(*cpu, lowered(plain), 1, any_number)[0], expected);
+    RecordProperty(plain.name + "_direct", fmt::format("{:.2e}", direct));
+    RecordProperty(plain.name + "_winograd", fmt::format("{:.2e}", winograd));
+    EXPECT_LT(winograd, 4 * direct) << plain.name << ": direct " << direct;
+    EXPECT_LT(winograd, 1e-6) << plain.name;
+  }
+}
+
+// Large layers of many channels pay; what is small, strided, of halves or allowed to round stays as it was.
+TEST(CudaWinograd, IsForLayersItPaysFor) {
+  const Layer deep{.n = 64, .c = 256, .h = 28, .w = 28, .k = 512, .r = 3, .s = 3, .pad = {1, 1}, .dtype = Dtype::f32};
+  const auto kernels = [](const Layer& layer) {
+    Plan plan = hopper_plans::forward("layer", layer, Forward::bias_relu).plan;
+    cuda::lower_to_winograd(plan);
+    return plan.kernels.size();
+  };
+  EXPECT_EQ(kernels(deep), 4u);
+  Layer small = deep, shallow = deep, strided = deep, wide = deep, half = deep, rounded = deep;
+  small.n = 1, small.h = small.w = 4;
+  shallow.c = 3;
+  strided.stride = {2, 2};
+  wide.r = 5;
+  half.dtype = Dtype::f16;
+  rounded.math = Math::fp32;
+  for (const Layer& layer : {small, shallow, strided, wide, half, rounded}) EXPECT_EQ(kernels(layer), 1u);
+}
+
+// The matrices of a large layer are made in shares, its filter's once; and once for the forward pass and the gradient.
+TEST(CudaWinograd, KeepsMemorySmall) {
+  const Layer large{.n = 64, .c = 64, .h = 112, .w = 112, .k = 128, .r = 3, .s = 3, .pad = {1, 1}, .dtype = Dtype::f32};
+  for (const Draft& draft :
+       {hopper_plans::forward("forward", large, Forward::plain), hopper_plans::input_grad("input_grad", large, true),
+        hopper_plans::filter_grad("filter_grad", large, Gradient::stored)}) {
+    Plan plan = lowered(draft).plan;
+    plan_memory(plan);
+    EXPECT_LT(plan.arena_bytes, (std::int64_t{1} << 30) + (std::int64_t{64} << 20)) << draft.name;
+  }
+  Draft both = hopper_plans::forward("both", large, Forward::plain);
+  Kernel again = both.plan.kernels[0];
+  again.stores = {both.dense(hopper_plans::image_output(both, Dtype::f32, large.y()))};
+  both.plan.kernels.push_back(again);
+  int filters = 0;
+  for (const Kernel& kernel : lowered(both).plan.kernels) filters += kernel.label == "filter elements";
+  EXPECT_EQ(filters, 1);
+}
+
+}  // namespace
+}  // namespace nixie
+#endif
