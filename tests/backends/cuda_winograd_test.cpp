@@ -12,6 +12,7 @@
 #include "backends/cuda/jit.h"
 #include "backends/cuda/lowering.h"
 #include "backends/cuda/matmul.h"
+#include "backends/validate.h"
 #include "tests/backends/draft_runner.h"
 #include "tests/backends/hopper_plans.h"
 #include "tests/compiler_log.h"
@@ -109,6 +110,7 @@ TEST_P(CudaWinograd, AgreesWithDoublesOnADevice) {
     GTEST_SKIP() << "no GPU";
   }
   expect_right(*cuda, 3);
+  expect_right(*make_validating_backend(cuda, make_cpu_backend()), 1);
 }
 
 TEST_P(CudaWinograd, CompilesWithoutSpills) {
