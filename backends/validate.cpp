@@ -35,12 +35,6 @@ struct Piece {
   std::unique_ptr<Executable> magnitudes;  // made when a difference may be that of cancelled terms
 };
 
-bool multiplies_tf32(const Head& head) {
-  const auto* matmul = std::get_if<Matmul>(&head.op);
-  const auto* conv = std::get_if<Conv>(&head.op);
-  return (matmul && matmul->math == Math::tf32) || (conv && conv->math == Math::tf32);
-}
-
 Piece cut(const Plan& plan, const std::vector<int>& kernels, const Group* group) {
   Piece piece;
   piece.plan.slots = plan.slots;

@@ -118,6 +118,12 @@ void print(std::string& out, int index, const Kernel& kernel) {
 
 }  // namespace
 
+bool multiplies_tf32(const Head& head) {
+  const auto* matmul = std::get_if<Matmul>(&head.op);
+  const auto* conv = std::get_if<Conv>(&head.op);
+  return (matmul && matmul->math == Math::tf32) || (conv && conv->math == Math::tf32);
+}
+
 Shape kept_shape(const Kernel& kernel) {
   Shape shape = kernel.domain;
   for (int axis : kernel.reduced) shape = shape.with(axis, 1);

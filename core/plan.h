@@ -75,6 +75,9 @@ struct Head {
   Dtype dtype = Dtype::f32;  ///< of the result; halves accumulate in float
 };
 
+/// Whether the head is a product of f32 that may round its operands to tf32.
+bool multiplies_tf32(const Head& head);
+
 /// A head (perhaps) and stages in order; a later stage sees everything an earlier one carried.
 /// Kernels with a head have no reduced axes.
 struct Kernel {

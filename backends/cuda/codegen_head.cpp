@@ -170,17 +170,16 @@ std::int64_t most_splits(const Product& p, const Tiling& t) {
 
 // The largest tile that gives the device enough blocks, parts of the sum counted; no function of the device, so that
 // results are none either.
-Tiling tiling_of(const Product& p, bool tensor_cores, bool wide_numbers) {
+Tiling tiling_of(const Product& p, bool tensor_cores, Dtype compute, std::int64_t element_bytes) {
   static const std::vector<Tiling> kFloat{{128, 128, 8, 8, 8, 1, 256}, {64, 128, 16, 8, 8, 1, 128},
                                           {128, 64, 16, 8, 8, 1, 128}, {128, 32, 16, 8, 4, 1, 128},
                                           {64, 64, 16, 8, 4, 1, 128},  {32, 32, 16, 4, 4, 1, 64}};
-  static const std::vector<Tiling> kTensor{{128, 128, 32, 4, 4, 4, 256},
-                                           {128, 64, 32, 4, 4, 2, 256},
-                                           {64, 64, 32, 4, 4, 2, 128},
-                                           {64, 32, 32, 4, 4, 2, 128}};
+  static const std::vector<Tiling> kTensor{
+      {128, 128, 0, 4, 4, 4, 256}, {128, 64, 0, 4, 4, 2, 256}, {64, 64, 0, 4, 4, 2, 128}, {64, 32, 0, 4, 4, 2, 128}};
   Tiling chosen{};
   for (Tiling t : tensor_cores ? kTensor : kFloat) {
-    if (wide_numbers && t.thread_m * t.thread_n > 32) continue;  // doubles fill two registers
+    if (tensor_cores) t.k = static_cast<int>(64 / element_bytes);
+    if (compute == Dtype::f64 && t.thread_m * t.thread_n > 32) continue;  // doubles fill two registers
     t.tiles = p.groups * ((p.m + t.m - 1) / t.m) * ((p.n + t.n - 1) / t.n);
     chosen = t;
     // A tile twice as wide as the matrix works for nothing.
@@ -199,9 +198,9 @@ KernelCode generate_product(const Plan& plan, const Kernel& kernel, const Produc
   const Dtype compute = compute_dtype(head.dtype);
   const int rank = kernel.domain.rank();
   const Dtype a = plan.slots[at(head.operands[0].slot)].dtype, b = plan.slots[at(head.operands[1].slot)].dtype;
-  const bool tensor_cores = a == b && (a == Dtype::f16 || a == Dtype::bf16);
-  const Tiling t = tiling_of(p, tensor_cores, compute == Dtype::f64);
-  const int widest = tensor_cores ? 8 : 4;
+  const bool tensor_cores = a == b && (size_of(a) == 2 || (a == Dtype::f32 && multiplies_tf32(head)));
+  const Tiling t = tiling_of(p, tensor_cores, compute, size_of(a));
+  const int widest = tensor_cores && size_of(a) == 2 ? 8 : 4;
   const Frame frame{.carried_is_local = true, .head = "value"};
   std::vector<int> all(kernel.stages.size());
   for (std::size_t s = 0; s < all.size(); ++s) all[s] = static_cast<int>(s);

@@ -36,6 +36,7 @@ TEST_P(CudaCodegen, ElementwiseAndReductionsCompile) {
 TEST_P(CudaCodegen, ConvolutionsCompile) {
   for (Dtype dtype : {Dtype::f32, Dtype::f16})
     expect_compiles(sources_of(cuda_plans::all_convolutions(dtype)), GetParam());
+  expect_compiles(sources_of(cuda_plans::in_tf32(cuda_plans::all_convolutions(Dtype::f32))), GetParam());
 }
 
 TEST_P(CudaCodegen, ProductsPoolingAndGatherCompile) {

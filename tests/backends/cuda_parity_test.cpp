@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <optional>
 
 #include "backends/cpu/backend.h"
 #include "backends/cuda/backend.h"
@@ -48,7 +49,8 @@ double tolerance(Dtype dtype) {
   }
 }
 
-void compare(const std::vector<Draft>& drafts, bool exactly = false) {
+// `part` of each element and of the largest may be off; by default what the type's rounding makes of sums.
+void compare(const std::vector<Draft>& drafts, std::optional<double> wanted = {}) {
   const auto cuda = cuda_or_null();
   if (!cuda) GTEST_SKIP() << "no GPU";
   const auto cpu = make_cpu_backend();
@@ -60,7 +62,7 @@ void compare(const std::vector<Draft>& drafts, bool exactly = false) {
       const std::vector<Array> found = cuda_plans::run(*cuda, draft, 3, drawn),
                                expected = cuda_plans::run(*cpu, draft, 1, drawn);
       for (std::size_t i = 0; i < found.size(); ++i) {
-        const double part = exactly ? 0 : tolerance(found[i].dtype());
+        const double part = wanted.value_or(tolerance(found[i].dtype()));
         cuda_plans::expect_close(found[i], expected[i], {.of_itself = part, .of_largest = part, .most = 100},
                                  fmt::format("{} output {}", where, i));
       }
@@ -73,7 +75,7 @@ void compare(const std::vector<Draft>& drafts, bool exactly = false) {
 TEST(CudaParity, ElementwiseAndReductions) { compare(cuda_plans::elementwise_and_reductions()); }
 
 TEST(CudaParity, RandomNumbersHaveTheSameBits) {
-  compare({cuda_plans::random({16, 24}), cuda_plans::random({7, 3}), cuda_plans::random({100, 1000})}, true);
+  compare({cuda_plans::random({16, 24}), cuda_plans::random({7, 3}), cuda_plans::random({100, 1000})}, 0.0);
 }
 
 class CudaParityOf : public testing::TestWithParam<Dtype> {};
@@ -81,6 +83,12 @@ class CudaParityOf : public testing::TestWithParam<Dtype> {};
 TEST_P(CudaParityOf, Convolutions) { compare(cuda_plans::all_convolutions(GetParam())); }
 TEST_P(CudaParityOf, Products) { compare(cuda_plans::all_products(GetParam())); }
 TEST_P(CudaParityOf, PoolingAndGather) { compare(cuda_plans::all_lookups(GetParam())); }
+
+// f32 whose operands may be rounded to 10 bits of mantissa: sums of tens to thousands of such products.
+TEST(CudaParity, ProductsInTf32) {
+  compare(cuda_plans::in_tf32(cuda_plans::all_convolutions(Dtype::f32)), 0x1p-9);
+  compare(cuda_plans::in_tf32(cuda_plans::all_products(Dtype::f32)), 0x1p-9);
+}
 
 INSTANTIATE_TEST_SUITE_P(Types, CudaParityOf, testing::Values(Dtype::f32, Dtype::f16, Dtype::bf16, Dtype::f64),
                          [](const auto& type) { return std::string(to_string(type.param)); });

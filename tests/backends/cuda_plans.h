@@ -349,6 +349,16 @@ inline std::vector<Draft> all_products(Dtype dtype) {
   return all;
 }
 
+/// Their products of f32 may round operands to tf32.
+inline std::vector<Draft> in_tf32(std::vector<Draft> drafts) {
+  for (Draft& draft : drafts)
+    for (Kernel& kernel : draft.plan.kernels) {
+      if (auto* conv = std::get_if<Conv>(&kernel.head->op)) conv->math = Math::tf32;
+      if (auto* matmul = std::get_if<Matmul>(&kernel.head->op)) matmul->math = Math::tf32;
+    }
+  return drafts;
+}
+
 /// Pooling in every role, over channels too; gather and scatter.
 inline std::vector<Draft> all_lookups(Dtype dtype) {
   std::vector<Draft> all;

@@ -1,7 +1,9 @@
-// The same products on tensor cores by mma.sync: A and B both f16 or both bf16, sums in float. From sm_80 on.
+// The same products on tensor cores by mma.sync: A and B both f16, both bf16, or both f32 and rounded to tf32 on their
+// way; sums in float. From sm_80 on.
 //
-// Warps stand kWarpsM x kWarpsN over the tile; each makes products of 16 x 8 x 16. An operand keeps in shared memory
-// the direction it has in memory, [line][k] or [k][line]; ldmatrix turns the second round.
+// Warps stand kWarpsM x kWarpsN over the tile; each makes products of 16 x 8 x kStep, 32 bytes along k. An operand
+// keeps in shared memory the direction it has in memory, [line][k] or [k][line]; ldmatrix turns the second round for
+// halves, while floats are read from it one by one.
 #pragma once
 
 #include "gemm.cuh"
@@ -19,28 +21,69 @@ __device__ inline void load_matrices(u32 (&registers)[4], const void* row) {
                  : "r"(address));
 }
 
+// k of one product.
 template <class T>
-__device__ inline void multiply_add_16x8x16(float* sum, const u32 (&a)[4], u32 b0, u32 b1) {
+constexpr int kStep = 32 / sizeof(T);
+
+// sum += a b, 16 x 8 x kStep.
+template <class T>
+__device__ inline void multiply_add_16x8(float* sum, const u32 (&a)[4], u32 b0, u32 b1) {
+#define NIXIE_MMA(shape, type)                                                        \
+  asm volatile("mma.sync.aligned." shape ".row.col.f32." type "." type                \
+               ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};" \
+               : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])               \
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1))
   if constexpr (kSame<T, f16>)
-    asm volatile(
-        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-        "{%0, %1, %2, %3};"
-        : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+    NIXIE_MMA("m16n8k16", "f16");
+  else if constexpr (kSame<T, bf16>)
+    NIXIE_MMA("m16n8k16", "bf16");
   else
-    asm volatile(
-        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-        "{%0, %1, %2, %3};"
-        : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+    NIXIE_MMA("m16n8k8", "tf32");
+#undef NIXIE_MMA
 }
 
-// A tile of one operand. The padding of 16 bytes keeps the rows of a matrix in different banks.
+// Floats are rounded to tf32, to nearest; halves stay.
+template <class T, int n>
+__device__ inline Vector<T, n> as_multiplied(Vector<T, n> values) {
+  if constexpr (kSame<T, float>)
+#pragma unroll
+    for (int i = 0; i < n; ++i) {
+      u32 bits;
+      asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(values.lane[i]));
+      values.lane[i] = __uint_as_float(bits);
+    }
+  return values;
+}
+
+// A tile of one operand. The padding keeps what is read at once in different banks: 16 bytes the rows of a matrix, 8
+// floats four lines of k.
 template <class T, int extent, int depth, bool along_k>
 struct SharedTile {
-  static constexpr int pitch = (along_k ? depth : extent) + 8;
+  static constexpr int pitch = along_k ? depth + 16 / sizeof(T) : extent + 8;
   T memory[(along_k ? extent : depth) * pitch];
   T* at(int line, int k) { return memory + (along_k ? line * pitch + k : k * pitch + line); }
+
+  // The four matrices of 8 lines x 16 bytes of k from (line, k): the second is 8 lines, or half of kStep, on, as
+  // `lines_first` says; the third the other way; the fourth both.
+  template <bool lines_first>
+  __device__ void load(u32 (&registers)[4], int line, int k) {
+    constexpr int half_step = kStep<T> / 2;
+    const int lane = threadIdx.x % 32;
+    if constexpr (kSame<T, float> && !along_k) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int first = i % 2, second = i / 2;
+        registers[i] = __float_as_uint(*at(line + (lines_first ? first : second) * 8 + lane / 4,
+                                           k + (lines_first ? second : first) * half_step + lane % 4));
+      }
+    } else {
+      // The row of the matrices that this lane names to ldmatrix: of k where they are turned round.
+      const int low = lane % 8, first = lane / 8 % 2, second = lane / 16;
+      line += (lines_first ? first : second) * 8 + (along_k ? low : 0);
+      k += (lines_first ? second : first) * half_step + (along_k ? 0 : low);
+      load_matrices<!along_k>(registers, at(line, k));
+    }
+  }
 };
 
 template <class Problem>
@@ -51,7 +94,7 @@ __device__ void gemm_mma(const Problem& problem) {
   constexpr int tile_m = Problem::kTileM, tile_n = Problem::kTileN, tile_k = Problem::kTileK;
   constexpr int threads = Problem::kThreads, warps_n = Problem::kWarpsN, warps_m = threads / 32 / warps_n;
   constexpr int warp_m = tile_m / warps_m, warp_n = tile_n / warps_n, down = warp_m / 16, across = warp_n / 8;
-  static_assert(warp_m % 16 == 0 && warp_n % 16 == 0 && tile_k % 16 == 0);
+  static_assert(warp_m % 16 == 0 && warp_n % 16 == 0 && tile_k % kStep<T> == 0);
   using MoveA = typename Feeder<Problem>::MoveA;
   using MoveB = typename Feeder<Problem>::MoveB;
   // Two of each: one is filled while the other is used.
@@ -63,10 +106,6 @@ __device__ void gemm_mma(const Problem& problem) {
 
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const int m0 = warp / warps_n * warp_m, n0 = warp % warps_n * warp_n;
-  // Which row of the four 8 x 8 matrices this lane names to ldmatrix.
-  const int low = lane % 8, middle = lane / 8 % 2 * 8, high = lane / 16 * 8;
-  const int a_line = Problem::kAlongKA ? middle + low : middle, a_k = Problem::kAlongKA ? high : high + low;
-  const int b_line = Problem::kAlongKB ? high + low : high, b_k = Problem::kAlongKB ? middle : middle + low;
 
   float sum[down * across * 4];
 #pragma unroll
@@ -74,9 +113,11 @@ __device__ void gemm_mma(const Problem& problem) {
 
   const auto fill = [&](int half) {
 #pragma unroll
-    for (int i = 0; i < MoveA::count; ++i) write(shared_a[half].at(MoveA::line(i), MoveA::k(i)), next.a[i]);
+    for (int i = 0; i < MoveA::count; ++i)
+      write(shared_a[half].at(MoveA::line(i), MoveA::k(i)), as_multiplied(next.a[i]));
 #pragma unroll
-    for (int i = 0; i < MoveB::count; ++i) write(shared_b[half].at(MoveB::line(i), MoveB::k(i)), next.b[i]);
+    for (int i = 0; i < MoveB::count; ++i)
+      write(shared_b[half].at(MoveB::line(i), MoveB::k(i)), as_multiplied(next.b[i]));
     __syncthreads();
   };
 
@@ -87,19 +128,17 @@ __device__ void gemm_mma(const Problem& problem) {
     const bool more = k0 + tile_k < tile.end;
     if (more) next.fetch(k0 + tile_k);  // on its way while the products are made
 #pragma unroll
-    for (int k = 0; k < tile_k; k += 16) {
+    for (int k = 0; k < tile_k; k += kStep<T>) {
       u32 a[down][4], b[across / 2][4];
 #pragma unroll
-      for (int i = 0; i < down; ++i)
-        load_matrices<!Problem::kAlongKA>(a[i], shared_a[half].at(m0 + i * 16 + a_line, k + a_k));
+      for (int i = 0; i < down; ++i) shared_a[half].template load<true>(a[i], m0 + i * 16, k);
 #pragma unroll
-      for (int j = 0; j < across / 2; ++j)
-        load_matrices<!Problem::kAlongKB>(b[j], shared_b[half].at(n0 + j * 16 + b_line, k + b_k));
+      for (int j = 0; j < across / 2; ++j) shared_b[half].template load<false>(b[j], n0 + j * 16, k);
 #pragma unroll
       for (int i = 0; i < down; ++i)
 #pragma unroll
         for (int j = 0; j < across; ++j)
-          multiply_add_16x8x16<T>(sum + (i * across + j) * 4, a[i], b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]);
+          multiply_add_16x8<T>(sum + (i * across + j) * 4, a[i], b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]);
     }
     if (more) fill(half ^ 1);
   }
