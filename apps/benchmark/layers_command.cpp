@@ -31,18 +31,6 @@ struct Operand {
     check(stored.rank() == 2, "an operand of shape ", stored, " is read in another order; only matrices are");
   }
   Tensor read(const Tensor& x) const { return transposed ? transpose(x, 0, 1) : x; }
-  /// As it is read.
-  Array read(const Array& x) const {
-    if (!transposed) return x;
-    const Array from = x.to(Dtype::f32);
-    const std::int64_t rows = stored[0], columns = stored[1];
-    Array to(Dtype::f32, {columns, rows});
-    for (std::int64_t i = 0; i < rows; ++i)
-      for (std::int64_t j = 0; j < columns; ++j)
-        to.data<float>()[static_cast<std::size_t>(j * rows + i)] =
-            from.data<float>()[static_cast<std::size_t>(i * columns + j)];
-    return to;
-  }
 };
 
 std::string shape_text(const Tensor& node) {
@@ -102,8 +90,8 @@ LayerRow time_layer(Backend& backend, const Contraction& contraction, const Prec
       precision.policy);
   step({});
   const std::vector<std::int64_t> positions = sampled_positions(node.shape().size(), kSamples);
-  const std::vector<double> expected =
-      reference_elements(node, a.read(left), b.read(right), precision.operands, positions);
+  const std::vector<double> expected = reference_elements(node, rounded(left, precision.operands, a.transposed),
+                                                          rounded(right, precision.operands, b.transposed), positions);
   const double element_bytes = static_cast<double>(size_of(precision.data));
   LayerRow row{.precision = precision.name,
                .layer = contraction.layer,

@@ -140,11 +140,6 @@ double matmul_element(const Tensor& node, const Elements& a, const Elements& b, 
   return sum;
 }
 
-/// What the backend multiplies, where it does not multiply the elements as they are.
-Elements rounded(const Array& array, Dtype dtype) {
-  return Elements(array.dtype() == dtype ? array : array.to(dtype).to(Dtype::f32));
-}
-
 /// Calls `work(begin, end)` for parts of [0, size) on all cores and gives what the calls return, in no order.
 template <class Work>
 auto in_parts(std::int64_t size, const Work& work) {
@@ -199,11 +194,14 @@ double Deviation::error() const {
   return max_difference == 0 ? 0 : max_difference * static_cast<double>(samples) / sum_reference;
 }
 
-std::vector<double> reference_elements(const Tensor& node, const Array& a, const Array& b, Dtype operand_dtype,
+Elements rounded(const Array& operand, Dtype dtype, bool transposed) {
+  return Elements(operand.dtype() == dtype ? operand : operand.to(dtype).to(Dtype::f32), transposed);
+}
+
+std::vector<double> reference_elements(const Tensor& node, const Elements& a, const Elements& b,
                                        const std::vector<std::int64_t>& positions) {
-  const Elements left = rounded(a, operand_dtype), right = rounded(b, operand_dtype);
   std::vector<double> elements;
-  for (const std::int64_t position : positions) elements.push_back(reference_element(node, left, right, position));
+  for (const std::int64_t position : positions) elements.push_back(reference_element(node, a, b, position));
   return elements;
 }
 
@@ -218,7 +216,8 @@ Deviation deviation_at(const Array& result, const std::vector<std::int64_t>& pos
 Deviation compare_with_reference(const Tensor& node, const Array& a, const Array& b, const Array& result,
                                  Dtype operand_dtype, std::int64_t samples) {
   const std::vector<std::int64_t> positions = sampled_positions(result.size(), samples);
-  return deviation_at(result, positions, reference_elements(node, a, b, operand_dtype, positions));
+  return deviation_at(result, positions,
+                      reference_elements(node, rounded(a, operand_dtype), rounded(b, operand_dtype), positions));
 }
 
 Deviation compare_bias_grad(const Tensor& filter_grad, const Array& output_grad, const Array& result,

@@ -9,11 +9,18 @@
 
 namespace nixie::benchmark {
 
-/// The elements of a floating array as doubles, converted one by one: few of many are looked at.
+/// The elements of a floating array as doubles, converted one by one: few of many are looked at. A matrix can be read
+/// transposed.
 class Elements {
  public:
-  explicit Elements(const Array& array) : array_(array), dtype_(array.dtype()), bytes_(array_.bytes()) {}
+  explicit Elements(const Array& array, bool transposed = false)
+      : array_(array),
+        dtype_(array.dtype()),
+        bytes_(array_.bytes()),
+        rows_(transposed ? array.shape()[0] : 1),
+        columns_(transposed ? array.shape()[1] : array.size()) {}
   double operator[](std::int64_t position) const {
+    if (rows_ > 1) position = position % rows_ * columns_ + position / rows_;
     switch (dtype_) {
       case Dtype::f16:
         return static_cast<double>(static_cast<float>(reinterpret_cast<const Half*>(bytes_)[position]));
@@ -31,6 +38,7 @@ class Elements {
   Array array_;  // shares the elements
   Dtype dtype_;
   const std::byte* bytes_;
+  std::int64_t rows_, columns_;  // as stored, of what is read transposed
 };
 
 /// The element at a row-major position of a Conv (any role) or Matmul node, from its operands' elements.
@@ -50,9 +58,11 @@ struct Deviation {
   double error() const;
 };
 
-/// The reference at these positions; operands are rounded to `operand_dtype` first, the type that the backend
-/// multiplies in.
-std::vector<double> reference_elements(const Tensor& node, const Array& a, const Array& b, Dtype operand_dtype,
+/// An operand rounded to the type that the backend multiplies in.
+Elements rounded(const Array& operand, Dtype dtype, bool transposed = false);
+
+/// The reference at these positions.
+std::vector<double> reference_elements(const Tensor& node, const Elements& a, const Elements& b,
                                        const std::vector<std::int64_t>& positions);
 
 /// How far a result is from what is expected at these positions.
