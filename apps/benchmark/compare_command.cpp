@@ -3,6 +3,7 @@
 #include "apps/benchmark/compare_command.h"
 
 #include <algorithm>
+#include <map>
 
 #include "apps/benchmark/ceiling.h"
 #include "apps/benchmark/facts.h"
@@ -17,6 +18,11 @@ namespace nixie::benchmark {
 namespace {
 
 using Peers = std::vector<std::unique_ptr<PeerProcess>>;
+/// What each peer answered to which request.
+using Answers = std::map<std::pair<std::string, nlohmann::json>, nlohmann::json>;
+
+/// The peers' name for it: their fp32 is multiply-adds of floats, too.
+std::string peer_precision(const std::string& precision) { return precision == "ieee" ? "fp32" : precision; }
 
 /// Started side by side, as that takes seconds.
 Peers start_peers(const CompareCommand& command, bool on_cpu) {
@@ -39,8 +45,9 @@ void prepare_peers(const CompareCommand& command, const Peers& peers, const Back
   nlohmann::json requests = nlohmann::json::array();
   for (const PrecisionTraits& precision : wanted_precisions(command, backend))
     for (const Net& net : wanted_nets(command))
-      requests.push_back(
-          {{"net", net.name}, {"precision", precision.name}, {"batch", batch_of(command, net, backend)}});
+      requests.push_back({{"net", net.name},
+                          {"precision", peer_precision(precision.name)},
+                          {"batch", batch_of(command, net, backend)}});
   for (const auto& peer : peers)
     if (peer->works()) peer->send({{"prepare", requests}});
   for (const auto& peer : peers)
@@ -62,21 +69,25 @@ std::string text_of(const nlohmann::json& row, const std::string& name) {
 }
 
 /// Adds the rows of all peers and engines for one net as `peers`, and those that there are not, with the reason, as
-/// `left_out`.
-void ask_all(const CompareCommand& command, Peers& peers, nlohmann::json& own) {
+/// `left_out`. What a peer has timed before it does not time again.
+void ask_all(const CompareCommand& command, Peers& peers, Answers& answers, nlohmann::json& own) {
   own["peers"] = own["left_out"] = nlohmann::json::array();
+  const std::string precision = peer_precision(own["precision"]);
   for (const auto& peer : peers) {
     if (!peer->works()) {
       own["left_out"].push_back({{"peer", peer->name()}, {"why", peer->program()}});
       continue;
     }
-    for (const std::string& engine : peer->engines(own["precision"])) {
+    for (const std::string& engine : peer->engines(precision)) {
       if (!is_wanted(command, engine)) continue;
-      nlohmann::json row = peer->ask({{"net", own["net"]},
-                                      {"precision", own["precision"]},
-                                      {"batch", own["batch"]},
-                                      {"runs", command.runs},
-                                      {"engine", engine}});
+      const nlohmann::json request{{"net", own["net"]},
+                                   {"precision", precision},
+                                   {"batch", own["batch"]},
+                                   {"runs", command.runs},
+                                   {"engine", engine}};
+      const auto [answer, is_new] = answers.try_emplace({peer->name(), request});
+      if (is_new) answer->second = peer->ask(request);
+      nlohmann::json row = answer->second;
       row["peer"] = peer->name() + " " + engine;
       fmt::print("{}", text_of(row, row["peer"]));
       std::fflush(stdout);
@@ -128,12 +139,13 @@ void print_left_out(const nlohmann::json& rows) {
 }
 
 nlohmann::json compare_net(const CompareCommand& command, Backend& backend, const Net& net,
-                           const PrecisionTraits& precision, double ceiling, Peers& peers, std::vector<NetRow>& done) {
+                           const PrecisionTraits& precision, double ceiling, Peers& peers, Answers& answers,
+                           std::vector<NetRow>& done) {
   nlohmann::json others;
   const auto between = [&](const NetRow& row) {
     fmt::print("\n{}", nervana_text(row));
     others = row;
-    ask_all(command, peers, others);
+    ask_all(command, peers, answers, others);
   };
   done.push_back(time_net(backend, net, batch_of(command, net, backend), precision, command.runs, ceiling, between));
   nlohmann::json row = done.back();
@@ -157,12 +169,13 @@ void run_compare(const CompareCommand& command) {
   for (const auto& peer : peers)
     if (peer->works()) report.set("program_" + peer->name(), peer->program());
   std::vector<NetRow> own_rows;
+  Answers answers;
   FirstError error;
   for (const PrecisionTraits& precision : precisions) {
     const double ceiling = measure_matmul_ceiling(*backend, precision);
     for (const Net& net : nets)
       error.keep([&] {
-        report.add_row(compare_net(command, *backend, net, precision, ceiling, peers, own_rows));
+        report.add_row(compare_net(command, *backend, net, precision, ceiling, peers, answers, own_rows));
         report.set("clocks_after", device_facts(*backend, ""));
         report.write();
         write_file(command.plot, compare_chart(report.content()));

@@ -209,6 +209,21 @@ sleep 1000)";
     EXPECT_THAT(ran_.output, HasSubstr("left out: " + std::string(peer) + ": its 1 s are spent (alexnet fp32)"));
 }
 
+TEST_F(BenchmarkProgram, StrictF32StandsBesideThePeersFp32TimedOnce) {
+  // Ends after one answer.
+  std::ofstream(folder_ / "torch_convnets.py") << R"(
+echo '{"program": "Torch of the test", "engines": {"fp32": ["eager"]}}'
+read -r prepare
+echo '{}'
+read -r request
+echo '{"fprop_ms": {"median": 1e6}, "total_ms": {"median": 3e6}, "train_ms": {"median": 4e6}}')";
+  std::ofstream(folder_ / "jax_convnets.py") << "exit 1\n";
+  rows("compare --net alexnet --batch 1 --runs 1 --precision fp32,ieee --python sh --peers " + folder_.path().string());
+  ASSERT_EQ(table_["rows"].size(), 2u);
+  EXPECT_EQ(table_["rows"][1]["precision"], "ieee");
+  for (const auto& row : table_["rows"]) EXPECT_EQ(row["best_peer"]["total_ms"]["median"], 3e6) << row;
+}
+
 TEST_F(BenchmarkProgram, ProductsStandBesideThePeers) {
   // Answers with the time it was asked for, and the value 0.
   std::ofstream(folder_ / "torch_contractions.py") << R"(
