@@ -108,7 +108,7 @@ void add_compare(CLI::App& app, CompareCommand& command, std::function<void()>& 
   add_names(*compare, "--engine", command.engines, {"eager", "graph", "compile", "max-autotune", "jit"},
             "the peers' ways to run a net; all but max-autotune by default");
   compare
-      ->add_option("--peer-seconds", command.peer_seconds, "that each peer may take for all its rows, 240 by default")
+      ->add_option("--peer-seconds", command.peer_seconds, "that each peer may take for all its rows, 600 by default")
       ->check(CLI::Range(1.0, 86400.0));
   compare->callback([&] { chosen = [&] { run_compare(command); }; });
 }

@@ -9,7 +9,7 @@ struct CompareCommand : NetsCommand {
   std::filesystem::path peers = "apps/peers";  ///< the folder of the peers' programs
   std::string python = "python3";
   std::vector<std::string> engines = {};  ///< of the peers; empty: all but max-autotune, which compiles for minutes
-  double peer_seconds = 240;              ///< that each peer may take for all its rows
+  double peer_seconds = 600;              ///< that each peer may take for all its rows
 };
 
 /// Prints the ratio table and writes the files, both after every net as far as they go. A peer that is missing, fails
