@@ -1,10 +1,12 @@
-// 3x3 convolutions of f32 by Winograd's F(2x2, 3x3): 16 multiplications for four results in place of 36.
+// Convolutions of f32 by Winograd's tiles: F(2x2, 3x3) takes 16 multiplications for four results in place of 36, and
+// F(2x2, 5x5), put together of F(2, 3) and F(2, 2) along each axis, 49 in place of 100.
 //
-// A tile of 2x2 results y of one filter g needs the window d of 4x4 positions: y = A^T [(G g G^T) * (B^T d B)] A, where
-// * is element by element and the brackets are summed over channels (Lavin and Gray, 2015). So each of 16 elements is a
-// product of matrices, [tiles, channels] by [channels, filters], between kernels that transform tiles; all of them are
-// kernels that any backend runs. The gradient of the images is the same with the filter turned round; that of the
-// filter is G^T [(A dy A^T) * (B^T d B)] G, summed over tiles.
+// A tile of 2x2 results y of one filter g needs a window d of 4x4 positions (6x6): y = A^T [(G g G^T) * (B^T d B)] A,
+// where * is element by element and the brackets are summed over channels (Lavin and Gray, 2015). So each of 16 (49)
+// elements is a product of matrices, [tiles, channels] by [channels, filters], between kernels that transform tiles;
+// all of them are kernels that any backend runs. The gradient of the images is the same with everything turned round;
+// that of the filter is G^T [(A dy A^T) * (B^T d B)] G, summed over tiles. Transforms add and halve, no more: tiles of
+// more results would multiply less and err more.
 #include <algorithm>
 #include <array>
 
@@ -16,7 +18,7 @@
 namespace nixie::cuda {
 namespace {
 
-constexpr std::int64_t kTile = 2, kWindow = 4, kElements = kWindow * kWindow;
+constexpr std::int64_t kTile = 2;  // results of a tile, either way
 // Where matrices would take more than this, equal shares of the images make and use them one after the other.
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 30;
 
@@ -29,8 +31,12 @@ struct Layer {
   ConvRole role = ConvRole::output;
   std::int64_t images = 0, from_channels = 0, to_channels = 0, from_pixels = 0, to_pixels = 0;
   std::array<std::int64_t, 2> pad{};
-  std::int64_t rows = 0, columns = 0;                    // of tiles
-  std::int64_t tiles() const { return rows * columns; }  // of an image
+  std::int64_t taps = 0;                                       // of the filter, either way
+  std::int64_t rows = 0, columns = 0;                          // of tiles
+  std::int64_t tiles() const { return rows * columns; }        // of an image
+  std::int64_t window() const { return taps + kTile - 1; }     // either way
+  std::int64_t lines() const { return taps == 3 ? 4 : 7; }     // of elements
+  std::int64_t elements() const { return lines() * lines(); }  // of a window
 };
 
 std::optional<Layer> layer_of(const Plan& plan, const Kernel& kernel) {
@@ -40,15 +46,16 @@ std::optional<Layer> layer_of(const Plan& plan, const Kernel& kernel) {
   for (const Operand& operand : kernel.head->operands)
     if (plan.slots[at(operand.slot)].dtype != Dtype::f32) return {};
   const std::array one{1, 1};
-  if (conv->r != 3 || conv->s != 3 || conv->stride != one || conv->dilation != one) return {};
-  Layer layer{.role = op->role, .images = conv->images};
+  const bool square = conv->r == conv->s && (conv->r == 3 || conv->r == 5);
+  if (!square || conv->stride != one || conv->dilation != one) return {};
+  Layer layer{.role = op->role, .images = conv->images, .taps = conv->r};
   const bool back = op->role == ConvRole::input_grad;
   layer.from_channels = back ? conv->filters : conv->channels;
   layer.to_channels = back ? conv->channels : conv->filters;
   const std::int64_t x_pixels = std::int64_t{conv->height} * conv->width, y_pixels = std::int64_t{conv->p} * conv->q;
   layer.from_pixels = back ? y_pixels : x_pixels;
   layer.to_pixels = back ? x_pixels : y_pixels;
-  for (std::size_t i : {0u, 1u}) layer.pad[i] = back ? 2 - conv->pad[i] : conv->pad[i];
+  for (std::size_t i : {0u, 1u}) layer.pad[i] = back ? conv->r - 1 - conv->pad[i] : conv->pad[i];
   layer.rows = ceil_div(back ? conv->height : conv->p, kTile);
   layer.columns = ceil_div(back ? conv->width : conv->q, kTile);
   return layer;
@@ -63,11 +70,13 @@ bool pays(const Layer& layer) {
   const auto count = [](auto... sizes) { return (static_cast<double>(sizes) * ... * 1.0); };
   const double images = count(layer.images, layer.from_pixels, layer.from_channels),
                results = count(layer.images, layer.to_pixels, layer.to_channels),
-               windows = count(layer.images, layer.tiles(), kElements),
+               windows = count(layer.images, layer.tiles(), layer.elements()),
                filters = count(layer.from_channels, layer.to_channels);
-  const double in_place = 4 * (images + results + 9 * filters);  // bytes
-  const double matrices = 4 * (windows * count(layer.from_channels + layer.to_channels) + kElements * filters);
-  const double multiplied = 2 * 9 * filters * count(layer.images, layer.to_pixels);
+  const double weights = filters * count(layer.taps, layer.taps);
+  const double in_place = 4 * (images + results + weights);  // bytes
+  const double matrices =
+      4 * (windows * count(layer.from_channels + layer.to_channels) + count(layer.elements()) * filters);
+  const double multiplied = 2 * weights * count(layer.images, layer.to_pixels);
   const double direct = std::max(multiplied / kDirectRate, in_place / kBytesRate);
   const double terms =
       layer.role == ConvRole::filter_grad ? count(layer.images, layer.tiles()) : count(layer.from_channels);
@@ -77,10 +86,11 @@ bool pays(const Layer& layer) {
 }
 
 // ---- The lowering ----
-// Turned round, a filter has its transform's outer rows and columns in each other's place.
-std::int64_t element(std::int64_t i, std::int64_t j, bool turned) {
-  const auto other = [&](std::int64_t k) { return turned && k % 3 == 0 ? 3 - k : k; };
-  return other(i) * kWindow + other(j);
+// Rows and columns from the last to the first.
+Grid turned_round(Grid grid) {
+  std::reverse(grid.begin(), grid.end());
+  for (Line& line : grid) std::reverse(line.begin(), line.end());
+  return grid;
 }
 
 // Images that are worked on together, in `parts` whose tiles are matrices of their own.
@@ -111,7 +121,7 @@ class WinogradLowering {
   void compute(const Layer& layer, Kernel kernel) {
     const bool filter_grad = layer.role == ConvRole::filter_grad;
     std::optional<Kernel> rest;
-    if (!may_follow(kernel, filter_grad ? 9 : 4)) {
+    if (!may_follow(kernel, static_cast<int>(filter_grad ? layer.taps * layer.taps : kTile * kTile))) {
       auto [alone, after] = split_head(plan_, kernel, kernel.domain.channels_last(), kernel.label);
       kernel = std::move(alone), rest = std::move(after);
     }
@@ -127,25 +137,24 @@ class WinogradLowering {
     const Operand &images = kernel.head->operands[0], &filter = kernel.head->operands[1];
     const bool turned = layer.role == ConvRole::input_grad;
     const std::int64_t c = layer.from_channels, k = layer.to_channels, together = images_together(layer);
-    const int u = filter_elements(filter);
+    const std::int64_t lines = layer.lines(), elements = layer.elements();
+    const int u = filter_elements(layer, filter);
     for (std::int64_t first = 0; first < layer.images; first += together) {
       const Share share{first, together};
       const std::int64_t tiles = together * layer.tiles();
-      const int v = tiles_of(images, layer, share, kWindow, {-layer.pad[0], -layer.pad[1]}, images_line, turned);
+      const int v = windows_of(images, layer, share);
       // U lies as filters and channels of the layer.
       const Strides u_strides = turned ? Strides{c * k, k, 1} : Strides{c * k, 1, c};
-      const int m = product({v, 0, {kElements, tiles, c}, Shape{kElements, tiles, c}.row_major()},
-                            {u, 0, {kElements, c, k}, u_strides});
+      const int m = product({v, 0, {elements, tiles, c}, Shape{elements, tiles, c}.row_major()},
+                            {u, 0, {elements, c, k}, u_strides});
       Kernel made{.label = kernel.label + " from tiles", .domain = {together, k, layer.rows, layer.columns}};
       StraightCode code;
-      Grid elements(at(kWindow));
-      for (std::int64_t i = 0; i < kWindow; ++i)
-        for (std::int64_t j = 0; j < kWindow; ++j)
-          elements[at(i)].push_back(load(made, code,
-                                         {.slot = m,
-                                          .offset = element(i, j, turned) * tiles * k,
-                                          .strides = {layer.tiles() * k, 1, layer.columns * k, k}}));
-      const Grid results = both_ways(code, elements, result_line);
+      Grid sums(at(lines));
+      for (std::int64_t i = 0; i < elements; ++i)
+        sums[at(i / lines)].push_back(load(
+            made, code, {.slot = m, .offset = i * tiles * k, .strides = {layer.tiles() * k, 1, layer.columns * k, k}}));
+      Grid results = both_ways(code, sums, result_line);
+      if (turned) results = turned_round(std::move(results));
       follow(made, std::move(code), kernel, results, first);
       kernels_.push_back(std::move(made));
     }
@@ -154,26 +163,25 @@ class WinogradLowering {
   void filter_gradient(const Layer& layer, const Kernel& kernel) {
     const Operand &dy = kernel.head->operands[0], &x = kernel.head->operands[1];
     const std::int64_t c = layer.from_channels, k = layer.to_channels, together = images_together(layer),
-                       parts = parts_of(layer, together), all_parts = parts * (layer.images / together);
-    const Shape shape{all_parts * kElements, k, c};
+                       parts = parts_of(layer, together), all_parts = parts * (layer.images / together),
+                       lines = layer.lines(), elements = layer.elements();
+    const Shape shape{all_parts * elements, k, c};
     const int m = add_slot(plan_, "winograd sums", Dtype::f32, shape, shape.row_major());
     for (std::int64_t first = 0; first < layer.images; first += together) {
       const Share share{first, together, parts};
-      const std::int64_t tiles = together / parts * layer.tiles(), batches = parts * kElements;
-      const int v = tiles_of(x, layer, share, kWindow, {-layer.pad[0], -layer.pad[1]}, images_line, false);
-      const int w = tiles_of(dy, layer, share, kTile, {0, 0}, gradient_line, false);
+      const std::int64_t tiles = together / parts * layer.tiles(), batches = parts * elements;
+      const int v = windows_of(x, layer, share), w = gradients_of(dy, layer, share);
       multiply({w, 0, {batches, k, tiles}, {k * tiles, 1, k}},
                {v, 0, {batches, tiles, c}, Shape{batches, tiles, c}.row_major()},
                {.slot = m, .offset = first / together * batches * k * c, .strides = Shape{batches, k, c}.row_major()});
     }
-    const int sums = all_parts > 1 ? sum_parts(m, all_parts, kElements * k * c) : m;
+    const int summed = all_parts > 1 ? sum_parts(m, all_parts, elements * k * c) : m;
     Kernel made{.label = kernel.label + " from tiles", .domain = {k, c, 1, 1}};
     StraightCode code;
-    Grid elements(at(kWindow));
-    for (std::int64_t i = 0; i < kElements; ++i)
-      elements[at(i / kWindow)].push_back(
-          load(made, code, {.slot = sums, .offset = i * k * c, .strides = {c, 1, 0, 0}}));
-    const Grid results = both_ways(code, elements, filter_gradient_line);
+    Grid sums(at(lines));
+    for (std::int64_t i = 0; i < elements; ++i)
+      sums[at(i / lines)].push_back(load(made, code, {.slot = summed, .offset = i * k * c, .strides = {c, 1, 0, 0}}));
+    const Grid results = both_ways(code, sums, filter_gradient_line);
     follow(made, std::move(code), kernel, results, 0);
     kernels_.push_back(std::move(made));
   }
@@ -183,16 +191,34 @@ class WinogradLowering {
     return code.load(static_cast<int>(kernel.loads.size()) - 1);
   }
 
-  // Transformed windows of images: for each part 16 matrices [tiles, channels].
-  int tiles_of(const Operand& from, const Layer& layer, const Share& share, std::int64_t window,
-               std::array<std::int64_t, 2> origin, Transform transform, bool turned) {
-    const std::int64_t channels = from.shape[1], images = share.images / share.parts, tiles = images * layer.tiles();
-    Kernel kernel{.label = "tiles", .domain = {share.parts, images, channels, layer.rows, layer.columns}};
-    const Access whole = from_image({.slot = from.slot, .offset = from.offset, .strides = from.strides}, share.first);
+  // Transformed windows of images, turned round for their gradient.
+  int windows_of(const Operand& images, const Layer& layer, const Share& share) {
+    Kernel kernel;
     StraightCode code;
-    Grid grid(at(window));
-    for (std::int64_t i = 0; i < window; ++i)
-      for (std::int64_t j = 0; j < window; ++j) {
+    Grid window = read_tiles(kernel, code, images, layer, share, layer.window(), {-layer.pad[0], -layer.pad[1]});
+    if (layer.role == ConvRole::input_grad) window = turned_round(std::move(window));
+    const Grid elements = both_ways(code, window, images_line);
+    return write_tiles(std::move(kernel), std::move(code), elements, layer);
+  }
+  // Transformed gradients of tiles of results.
+  int gradients_of(const Operand& results, const Layer& layer, const Share& share) {
+    Kernel kernel;
+    StraightCode code;
+    const Grid tile = read_tiles(kernel, code, results, layer, share, kTile, {0, 0});
+    const Grid elements = both_ways(code, tile, layer.taps == 3 ? gradient_line_of_3 : gradient_line_of_5);
+    return write_tiles(std::move(kernel), std::move(code), elements, layer);
+  }
+
+  // Makes `kernel` read squares of `size` positions, a tile apart, the first at `origin`.
+  static Grid read_tiles(Kernel& kernel, StraightCode& code, const Operand& from, const Layer& layer,
+                         const Share& share, std::int64_t size, std::array<std::int64_t, 2> origin) {
+    const std::int64_t channels = from.shape[1], images = share.images / share.parts;
+    kernel.label = "tiles";
+    kernel.domain = {share.parts, images, channels, layer.rows, layer.columns};
+    const Access whole = from_image({.slot = from.slot, .offset = from.offset, .strides = from.strides}, share.first);
+    Grid grid(at(size));
+    for (std::int64_t i = 0; i < size; ++i)
+      for (std::int64_t j = 0; j < size; ++j) {
         Access access = in_tiles(whole, from.shape, {origin[0] + i, origin[1] + j}, kTile,
                                  {share.images, channels, layer.rows, layer.columns});
         if (!access.inside.empty()) {
@@ -202,16 +228,22 @@ class WinogradLowering {
         access.strides.insert(access.strides.begin(), images * access.strides[0]);
         grid[at(i)].push_back(load(kernel, code, std::move(access)));
       }
-    grid = both_ways(code, grid, transform);
-    const Shape shape{share.parts * kElements, tiles, channels};
+    return grid;
+  }
+  // Lets it write their elements: for each part a matrix [tiles, channels] of each.
+  int write_tiles(Kernel kernel, StraightCode code, const Grid& grid, const Layer& layer) {
+    const std::int64_t parts = kernel.domain[0], channels = kernel.domain[2], elements = layer.elements(),
+                       tiles = kernel.domain[1] * layer.tiles();
+    const Shape shape{parts * elements, tiles, channels};
     const int slot = add_slot(plan_, "winograd tiles", Dtype::f32, shape, shape.row_major());
     Stage stage;
-    for (std::int64_t i = 0; i < kWindow; ++i)
-      for (std::int64_t j = 0; j < kWindow; ++j) {
-        stage.stores.push_back({grid[at(i)][at(j)], static_cast<int>(kernel.stores.size())});
+    for (const Line& line : grid)
+      for (int element : line) {
+        const auto i = static_cast<std::int64_t>(kernel.stores.size());
+        stage.stores.push_back({element, static_cast<int>(i)});
         kernel.stores.push_back({.slot = slot,
-                                 .offset = element(i, j, turned) * tiles * channels,
-                                 .strides = {kElements * tiles * channels, layer.tiles() * channels, 1,
+                                 .offset = i * tiles * channels,
+                                 .strides = {elements * tiles * channels, layer.tiles() * channels, 1,
                                              layer.columns * channels, channels}});
       }
     stage.body = std::move(code.body);
@@ -220,8 +252,8 @@ class WinogradLowering {
     return slot;
   }
 
-  // G g G^T of a filter: 16 matrices [filters, channels], the same for the forward pass and the gradient.
-  int filter_elements(const Operand& filter) {
+  // G g G^T of a filter: a matrix [filters, channels] of each element, the same for the forward pass and the gradient.
+  int filter_elements(const Layer& layer, const Operand& filter) {
     for (const auto& [from, slot] : filters_)
       if (from.slot == filter.slot && from.offset == filter.offset && from.shape == filter.shape &&
           from.strides == filter.strides)
@@ -229,21 +261,23 @@ class WinogradLowering {
     const std::int64_t k = filter.shape[0], c = filter.shape[1];
     Kernel kernel{.label = "filter elements", .domain = {k, c}};
     StraightCode code;
-    Grid grid(3);
-    for (std::int64_t r = 0; r < 3; ++r)
-      for (std::int64_t s = 0; s < 3; ++s)
+    Grid grid(at(layer.taps));
+    for (std::int64_t r = 0; r < layer.taps; ++r)
+      for (std::int64_t s = 0; s < layer.taps; ++s)
         grid[at(r)].push_back(load(kernel, code,
                                    {.slot = filter.slot,
                                     .offset = filter.offset + r * filter.strides[2] + s * filter.strides[3],
                                     .strides = {filter.strides[0], filter.strides[1]}}));
     grid = both_ways(code, grid, filter_line);
-    const Shape shape{kElements, k, c};
+    const Shape shape{layer.elements(), k, c};
     const int slot = add_slot(plan_, "winograd filter", Dtype::f32, shape, shape.row_major());
     Stage stage;
-    for (std::int64_t i = 0; i < kElements; ++i) {
-      stage.stores.push_back({grid[at(i / kWindow)][at(i % kWindow)], static_cast<int>(i)});
-      kernel.stores.push_back({.slot = slot, .offset = i * k * c, .strides = {c, 1}});
-    }
+    for (const Line& line : grid)
+      for (int element : line) {
+        const auto i = static_cast<std::int64_t>(kernel.stores.size());
+        stage.stores.push_back({element, static_cast<int>(i)});
+        kernel.stores.push_back({.slot = slot, .offset = i * k * c, .strides = {c, 1}});
+      }
     stage.body = std::move(code.body);
     kernel.stages = {std::move(stage)};
     kernels_.push_back(std::move(kernel));
@@ -279,7 +313,7 @@ class WinogradLowering {
 
   // The largest share of the images, all shares being equal, whose matrices keep to kMostBytes.
   static std::int64_t images_together(const Layer& layer) {
-    const std::int64_t bytes = 4 * kElements * layer.tiles() * (layer.from_channels + layer.to_channels);
+    const std::int64_t bytes = 4 * layer.elements() * layer.tiles() * (layer.from_channels + layer.to_channels);
     std::int64_t images = layer.images;
     while (images > 1 && (layer.images % images != 0 || images * bytes > kMostBytes)) --images;
     return images;
@@ -288,7 +322,8 @@ class WinogradLowering {
   // Filter gradients of few channels have few results for long sums: parts of the images have sums of their own until
   // the library has some 256 tiles of 128 x 128 to compute.
   static std::int64_t parts_of(const Layer& layer, std::int64_t images) {
-    const std::int64_t blocks = kElements * ceil_div(layer.from_channels, 128) * ceil_div(layer.to_channels, 128);
+    const std::int64_t blocks =
+        layer.elements() * ceil_div(layer.from_channels, 128) * ceil_div(layer.to_channels, 128);
     std::int64_t parts = 1;
     while (parts < images && (images % parts != 0 || (parts * blocks < 256 && images / parts * layer.tiles() > 512)))
       ++parts;

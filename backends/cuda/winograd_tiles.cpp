@@ -19,28 +19,43 @@ Grid transposed(const Grid& grid) {
 }  // namespace
 
 Line images_line(StraightCode& code, const Line& d) {
-  return {code.apply(Primitive::sub, d[0], d[2]), code.apply(Primitive::add, d[1], d[2]),
-          code.apply(Primitive::sub, d[2], d[1]), code.apply(Primitive::sub, d[1], d[3])};
+  Line line{code.apply(Primitive::sub, d[0], d[2]), code.apply(Primitive::add, d[1], d[2]),
+            code.apply(Primitive::sub, d[2], d[1]), code.apply(Primitive::sub, d[1], d[3])};
+  if (d.size() == 6)
+    line.insert(line.end(), {code.apply(Primitive::sub, d[3], d[4]), d[4], code.apply(Primitive::sub, d[4], d[5])});
+  return line;
 }
 Line filter_line(StraightCode& code, const Line& g) {
   const int half = code.number(0.5), outer = code.apply(Primitive::add, g[0], g[2]);
-  return {g[0], code.apply(Primitive::mul, half, code.apply(Primitive::add, outer, g[1])),
-          code.apply(Primitive::mul, half, code.apply(Primitive::sub, outer, g[1])), g[2]};
+  Line line{g[0], code.apply(Primitive::mul, half, code.apply(Primitive::add, outer, g[1])),
+            code.apply(Primitive::mul, half, code.apply(Primitive::sub, outer, g[1])), g[2]};
+  if (g.size() == 5) line.insert(line.end(), {g[3], code.apply(Primitive::add, g[3], g[4]), g[4]});
+  return line;
 }
 Line result_line(StraightCode& code, const Line& m) {
   const int sum = code.apply(Primitive::add, m[1], m[2]), difference = code.apply(Primitive::sub, m[1], m[2]);
-  return {code.apply(Primitive::add, m[0], sum), code.apply(Primitive::sub, difference, m[3])};
+  const int first = code.apply(Primitive::add, m[0], sum), second = code.apply(Primitive::sub, difference, m[3]);
+  if (m.size() == 4) return {first, second};
+  return {code.apply(Primitive::add, first, code.apply(Primitive::add, m[4], m[5])),
+          code.apply(Primitive::add, second, code.apply(Primitive::sub, m[5], m[6]))};
 }
-Line gradient_line(StraightCode& code, const Line& y) {
+Line gradient_line_of_3(StraightCode& code, const Line& y) {
   return {y[0], code.apply(Primitive::add, y[0], y[1]), code.apply(Primitive::sub, y[0], y[1]),
           code.apply(Primitive::neg, y[1])};
+}
+Line gradient_line_of_5(StraightCode& code, const Line& y) {
+  const Line line = gradient_line_of_3(code, y);
+  return {line[0], line[1], line[2], line[3], line[0], line[1], line[3]};
 }
 Line filter_gradient_line(StraightCode& code, const Line& m) {
   const int half = code.number(0.5);
   const int sum = code.apply(Primitive::mul, half, code.apply(Primitive::add, m[1], m[2]));
-  return {code.apply(Primitive::add, m[0], sum),
-          code.apply(Primitive::mul, half, code.apply(Primitive::sub, m[1], m[2])),
-          code.apply(Primitive::add, sum, m[3])};
+  Line line{code.apply(Primitive::add, m[0], sum),
+            code.apply(Primitive::mul, half, code.apply(Primitive::sub, m[1], m[2])),
+            code.apply(Primitive::add, sum, m[3])};
+  if (m.size() == 7)
+    line.insert(line.end(), {code.apply(Primitive::add, m[4], m[5]), code.apply(Primitive::add, m[5], m[6])});
+  return line;
 }
 
 Grid both_ways(StraightCode& code, const Grid& grid, Transform transform) {
@@ -90,7 +105,8 @@ bool may_follow(const Kernel& kernel, int results) {
         return in.primitive == Primitive::coordinate || in.primitive == Primitive::uniform ||
                in.primitive == Primitive::normal;
       });
-  return !by_position && results * static_cast<int>(kernel.loads.size() + kernel.stores.size()) <= 16;
+  const bool only_stores = kernel.loads.empty() && kernel.stores.size() == 1;
+  return !by_position && (only_stores || results * static_cast<int>(kernel.loads.size() + kernel.stores.size()) <= 16);
 }
 
 void follow(Kernel& made, StraightCode code, const Kernel& kernel, const Grid& results, std::int64_t image) {

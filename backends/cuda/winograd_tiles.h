@@ -15,12 +15,14 @@ using Grid = std::vector<Line>;
 /// Code that transforms a line.
 using Transform = Line (*)(StraightCode&, const Line&);
 
-// The matrices of F(2x2, 3x3) times a line.
-Line images_line(StraightCode& code, const Line& d);           ///< B^T: 4 to 4
-Line filter_line(StraightCode& code, const Line& g);           ///< G: 3 to 4
-Line result_line(StraightCode& code, const Line& m);           ///< A^T: 4 to 2
-Line gradient_line(StraightCode& code, const Line& y);         ///< A: 2 to 4
-Line filter_gradient_line(StraightCode& code, const Line& m);  ///< G^T: 4 to 3
+// The matrices of F(2, 3) times a line. F(2, 5) is F(2, 3) of the first taps and F(2, 2) of the others, one after the
+// other in each line: 7 elements.
+Line images_line(StraightCode& code, const Line& d);           ///< B^T: 4 to 4, or 6 to 7
+Line filter_line(StraightCode& code, const Line& g);           ///< G: 3 to 4, or 5 to 7
+Line result_line(StraightCode& code, const Line& m);           ///< A^T: 4 or 7 to 2
+Line gradient_line_of_3(StraightCode& code, const Line& y);    ///< A: 2 to 4
+Line gradient_line_of_5(StraightCode& code, const Line& y);    ///< A: 2 to 7
+Line filter_gradient_line(StraightCode& code, const Line& m);  ///< G^T: 4 to 3, or 7 to 5
 
 /// T grid T^T.
 Grid both_ways(StraightCode& code, const Grid& grid, Transform transform);

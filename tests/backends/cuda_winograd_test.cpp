@@ -47,7 +47,10 @@ std::vector<Case> cases() {
   const auto layer = [](std::int64_t n, std::int64_t c, std::int64_t size, std::int64_t k, int pad) {
     return Layer{.n = n, .c = c, .h = size, .w = size, .k = k, .r = 3, .s = 3, .pad = {pad, pad}, .dtype = Dtype::f32};
   };
-  Layer wide = layer(3, 8, 5, 24, 1), bare = layer(2, 24, 6, 8, 0), rows = layer(2, 12, 7, 20, 1);
+  Layer wide = layer(3, 8, 5, 24, 1), bare = layer(2, 24, 6, 8, 0), rows = layer(2, 12, 7, 20, 1),
+        five = layer(3, 16, 9, 12, 2), five_bare = layer(2, 7, 12, 5, 0);
+  five.r = five.s = five_bare.r = five_bare.s = 5;
+  five.pad = {2, 1};
   wide.w = 12, wide.pad = {2, 0};
   bare.h = 3, bare.w = 4;
   rows.row_major = true;
@@ -57,7 +60,9 @@ std::vector<Case> cases() {
                                                           {"tails", layer(2, 5, 7, 7, 2)},
                                                           {"wide", wide},
                                                           {"bare", bare},
-                                                          {"rows", rows}};
+                                                          {"rows", rows},
+                                                          {"five", five},
+                                                          {"five_bare", five_bare}};
   std::vector<Case> all;
   for (const auto& [kind, draft] : kinds)
     for (const auto& [name, sizes] : layers) all.push_back({kind + "_" + name, draft, sizes});
@@ -174,7 +179,7 @@ TEST(CudaWinograd, IsForLayersItPaysFor) {
   small.n = 1, small.h = small.w = 4;
   shallow.c = 3;
   strided.stride = {2, 2};
-  wide.r = 5;
+  wide.r = 2;
   half.dtype = Dtype::f16;
   rounded.math = Math::fp32;
   for (const Layer& layer : {small, shallow, strided, wide, half, rounded}) EXPECT_EQ(kernels(layer), 1u);
