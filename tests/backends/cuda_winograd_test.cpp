@@ -151,19 +151,23 @@ TEST(CudaWinograd, SmallIntegersAreExact) {
 }
 
 TEST(CudaWinograd, ErrsLittleMoreThanMultiplyAdds) {
-  const Layer layer{.n = 2, .c = 128, .h = 14, .w = 14, .k = 64, .r = 3, .s = 3, .pad = {1, 1}, .dtype = Dtype::f32};
-  for (const Draft& plain :
-       {hopper_plans::forward("forward", layer, Forward::plain), hopper_plans::input_grad("input_grad", layer, false),
-        hopper_plans::filter_grad("filter_grad", layer, Gradient::stored)}) {
-    const auto cpu = make_cpu_backend();
-    const Array expected = cuda_plans::run(*cpu, cuda_plans::in_doubles(plain), 1, any_number)[0];
-    const double direct = error_of(cuda_plans::run(*cpu, plain, 1, any_number)[0], expected),
-                 winograd = error_of(cuda_plans::run(*cpu, lowered(plain), 1, any_number)[0], expected);
-    RecordProperty(plain.name + "_direct", fmt::format("{:.2e}", direct));
-    RecordProperty(plain.name + "_winograd", fmt::format("{:.2e}", winograd));
-    EXPECT_LT(winograd, 4 * direct) << plain.name << ": direct " << direct;
-    EXPECT_LT(winograd, 1e-6) << plain.name;
-  }
+  Layer three{.n = 2, .c = 128, .h = 14, .w = 14, .k = 64, .r = 3, .s = 3, .pad = {1, 1}, .dtype = Dtype::f32};
+  Layer five = three;
+  five.r = five.s = 5, five.pad = {2, 2};
+  for (const Layer& layer : {three, five})
+    for (const Draft& plain :
+         {hopper_plans::forward("forward", layer, Forward::plain), hopper_plans::input_grad("input_grad", layer, false),
+          hopper_plans::filter_grad("filter_grad", layer, Gradient::stored)}) {
+      const auto cpu = make_cpu_backend();
+      const Array expected = cuda_plans::run(*cpu, cuda_plans::in_doubles(plain), 1, any_number)[0];
+      const double direct = error_of(cuda_plans::run(*cpu, plain, 1, any_number)[0], expected),
+                   winograd = error_of(cuda_plans::run(*cpu, lowered(plain), 1, any_number)[0], expected);
+      const std::string name = fmt::format("{}_{}x{}", plain.name, layer.r, layer.s);
+      RecordProperty(name + "_direct", fmt::format("{:.2e}", direct));
+      RecordProperty(name + "_winograd", fmt::format("{:.2e}", winograd));
+      EXPECT_LT(winograd, 4 * direct) << name << ": direct " << direct;
+      EXPECT_LT(winograd, 1e-6) << name;
+    }
 }
 
 // Large layers of many channels pay; what is small, strided, of halves or allowed to round stays as it was.
