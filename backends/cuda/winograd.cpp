@@ -61,11 +61,11 @@ std::optional<Layer> layer_of(const Plan& plan, const Kernel& kernel) {
   return layer;
 }
 
-// Whether transforms take less than they save, by what an H200 does: direct sums of products at 46 TFLOP/s; the
+// Whether transforms take less than they save, by what an H200 does: direct sums of products at 45 TFLOP/s; the
 // library's at 51, less a start of some 32 terms; memory at 3.8 TB/s. Others have these rates in about the same
 // proportion, and the order of sums is to be no function of the device.
 bool pays(const Layer& layer) {
-  constexpr double kDirectRate = 46e12, kProductRate = 51e12, kStartTerms = 32, kBytesRate = 3.8e12;
+  constexpr double kDirectRate = 45e12, kProductRate = 51e12, kStartTerms = 32, kBytesRate = 3.8e12;
   constexpr double kLaunches = 10e-6;
   const auto count = [](auto... sizes) { return (static_cast<double>(sizes) * ... * 1.0); };
   const double images = count(layer.images, layer.from_pixels, layer.from_channels),
