@@ -87,7 +87,7 @@ KernelCode generate_kind(const Plan& plan, const Kernel& kernel, bool hopper, co
   if (!kernel.reduced.empty()) return generate_reduce(plan, kernel);
   const bool product =
       kernel.head && (std::holds_alternative<Matmul>(kernel.head->op) || std::holds_alternative<Conv>(kernel.head->op));
-  return product ? generate_product(plan, kernel) : generate_map(plan, kernel);
+  return product ? generate_product(plan, kernel, way) : generate_map(plan, kernel);
 }
 
 }  // namespace

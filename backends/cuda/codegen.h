@@ -52,7 +52,8 @@ std::string entry_point(const std::string& name, const std::string& bounds, cons
 // One per template in kernels/; generate() picks.
 KernelCode generate_map(const Plan& plan, const Kernel& kernel);
 KernelCode generate_reduce(const Plan& plan, const Kernel& kernel);
-KernelCode generate_product(const Plan& plan, const Kernel& kernel);  ///< heads Matmul and Conv
+/// Heads Matmul and Conv; `way`: a tile, "128x64", as in generate.
+KernelCode generate_product(const Plan& plan, const Kernel& kernel, const std::string& way = {});
 
 /// A head that is looked up position by position: members of Body, and the call that gives its value.
 struct HeadCode {

@@ -62,6 +62,7 @@ std::string operand_types(const Plan& plan, const Head& head) {
 // ---- Products and convolutions ----
 struct Product {
   std::string problem{};    // "ConvOutput"
+  std::string words{};      // "convolution of"
   std::string constants{};  // of Body
   std::int64_t m = 0, n = 0, k = 0, groups = 1;
   bool along_k_a = false, along_k_b = false;  // neighbouring threads read along k
@@ -89,7 +90,11 @@ std::int64_t operand_bytes(const Plan& plan, const Operand& operand) {
 Product matmul_of(const Plan& plan, const Kernel& kernel) {
   const Operand &a = kernel.head->operands[0], &b = kernel.head->operands[1];
   const int axes = kernel.domain.rank() - 2;
-  Product p{.problem = "MatmulProblem", .m = kernel.domain[-2], .n = kernel.domain[-1], .k = a.shape[-1]};
+  Product p{.problem = "MatmulProblem",
+            .words = "product of",
+            .m = kernel.domain[-2],
+            .n = kernel.domain[-1],
+            .k = a.shape[-1]};
   std::vector<std::int64_t> batch;
   for (int axis = 0; axis < axes; ++axis) batch.push_back(kernel.domain[axis]), p.groups *= kernel.domain[axis];
   batch.push_back(1);  // the axis before which the last batch axis counts
@@ -126,19 +131,19 @@ Product conv_of(const Plan& plan, const Kernel& kernel, const Conv& conv) {
   const bool channels_inner = (conv.role == ConvRole::filter_grad ? x_strides : walked)[1] == 1;
   const std::int64_t first_bytes = operand_bytes(plan, first), second_bytes = operand_bytes(plan, second);
   if (output) {
-    p.problem = "ConvOutput";
+    p.problem = "ConvOutput", p.words = "convolution of";
     p.m = x[0] * y_pixels, p.n = filters, p.k = channels * window;
     p.along_k_a = channels_inner, p.along_k_b = true;
     if (channels_inner) p.vector_a = vector_width(first, 1, channels, first_bytes);
     if (channels_inner) p.vector_b = vector_width(second, 1, channels, second_bytes);
   } else if (input_grad) {
-    p.problem = "ConvInputGrad";
+    p.problem = "ConvInputGrad", p.words = "input gradient from";
     p.m = x[0] * x_pixels, p.n = channels, p.k = filters * window;
     p.along_k_a = channels_inner;
     if (channels_inner) p.vector_a = vector_width(first, 1, filters, first_bytes);
     p.vector_b = vector_width(second, 1, channels, second_bytes);
   } else {
-    p.problem = "ConvFilterGrad";
+    p.problem = "ConvFilterGrad", p.words = "filter gradient from";
     p.m = filters, p.n = channels * window, p.k = x[0] * y_pixels;
     p.along_k_a = y_strides[1] != 1, p.along_k_b = x_strides[1] != 1;
     if (!p.along_k_a) p.vector_a = vector_width(first, 1, filters, first_bytes);
@@ -156,6 +161,7 @@ Product conv_of(const Plan& plan, const Kernel& kernel, const Conv& conv) {
 struct Tiling {
   int m, n, k, thread_m, thread_n, warps_n, threads, splits = 1;
   std::int64_t tiles = 1;
+  std::string name() const { return fmt::format("{}x{}", m, n); }
 };
 
 constexpr std::int64_t kEnoughThreads = 256 * 256;
@@ -168,38 +174,67 @@ std::int64_t most_splits(const Product& p, const Tiling& t) {
                                   1, 128);
 }
 
-// The largest tile that gives the device enough blocks, parts of the sum counted; no function of the device, so that
-// results are none either.
-Tiling tiling_of(const Product& p, bool tensor_cores, Dtype compute, std::int64_t element_bytes) {
+// Where even with parts most of a device would stand idle, adding more of them takes less time than waiting for long
+// ones.
+int splits_of(const Product& p, const Tiling& t) {
+  const std::int64_t steps = (p.k + t.k - 1) / t.k, tiles = std::max<std::int64_t>(t.tiles, 1);
+  const std::int64_t most = std::max(most_splits(p, t), std::min(steps / 8, kSplitGroup * kSplitGroup / tiles));
+  return static_cast<int>(std::clamp<std::int64_t>(kEnoughThreads / t.threads / tiles, 1, most));
+}
+
+// The first is the largest tile that gives the device enough blocks, parts of the sum counted; no function of the
+// device, so that results are none either. The others follow by size.
+std::vector<Tiling> tilings_of(const Product& p, bool tensor_cores, Dtype compute, std::int64_t element_bytes) {
   static const std::vector<Tiling> kFloat{{128, 128, 8, 8, 8, 1, 256}, {64, 128, 16, 8, 8, 1, 128},
                                           {128, 64, 16, 8, 8, 1, 128}, {128, 32, 16, 8, 4, 1, 128},
                                           {64, 64, 16, 8, 4, 1, 128},  {32, 32, 16, 4, 4, 1, 64}};
   static const std::vector<Tiling> kTensor{
       {128, 128, 0, 4, 4, 4, 256}, {128, 64, 0, 4, 4, 2, 256}, {64, 64, 0, 4, 4, 2, 128}, {64, 32, 0, 4, 4, 2, 128}};
-  Tiling chosen{};
+  std::vector<Tiling> all;
+  std::optional<std::size_t> first;
   for (Tiling t : tensor_cores ? kTensor : kFloat) {
     if (tensor_cores) t.k = static_cast<int>(64 / element_bytes);
     if (compute == Dtype::f64 && t.thread_m * t.thread_n > 32) continue;  // doubles fill two registers
     t.tiles = p.groups * ((p.m + t.m - 1) / t.m) * ((p.n + t.n - 1) / t.n);
-    chosen = t;
+    t.splits = splits_of(p, t);
     // A tile twice as wide as the matrix works for nothing.
-    if (t.tiles * most_splits(p, t) * t.threads >= kEnoughThreads / 2 && p.m * 2 > t.m && p.n * 2 > t.n) break;
+    if (!first && t.tiles * most_splits(p, t) * t.threads >= kEnoughThreads / 2 && p.m * 2 > t.m && p.n * 2 > t.n)
+      first = all.size();
+    all.push_back(t);
   }
-  // Where even so most of a device would stand idle, adding the parts takes less time than waiting for long ones.
-  const std::int64_t steps = (p.k + chosen.k - 1) / chosen.k, tiles = std::max<std::int64_t>(chosen.tiles, 1);
-  const std::int64_t most = std::max(most_splits(p, chosen), std::min(steps / 8, kSplitGroup * kSplitGroup / tiles));
-  chosen.splits = static_cast<int>(std::clamp<std::int64_t>(kEnoughThreads / chosen.threads / tiles, 1, most));
-  return chosen;
+  const auto chosen = all.begin() + static_cast<std::ptrdiff_t>(first.value_or(all.size() - 1));
+  std::rotate(all.begin(), chosen, chosen + 1);
+  return all;
 }
 
-KernelCode generate_product(const Plan& plan, const Kernel& kernel, const Product& p) {
+const Tiling& tiling_named(const std::vector<Tiling>& tilings, const std::string& name) {
+  for (const Tiling& tiling : tilings)
+    if (name.empty() || tiling.name() == name) return tiling;
+  fail(Fault::usage, "there is no tile ", name, " for this product");
+}
+
+// The product in words, with what decides its speed; its tiles have no estimates, so any may be the fastest.
+void add_ways(KernelCode& code, const Kernel& kernel, const Product& p, const std::string& dtypes,
+              const std::vector<Tiling>& tilings) {
+  const Head& head = *kernel.head;
+  code.operation = fmt::format("{} {} {} by {} to {}", dtypes, p.words, head.operands[0].shape, head.operands[1].shape,
+                               kernel.domain);
+  if (const auto* conv = std::get_if<Conv>(&head.op))
+    code.operation += fmt::format(" stride {} pad {} dilation {} groups {}", fmt::join(conv->stride, "x"),
+                                  fmt::join(conv->pad, "x"), fmt::join(conv->dilation, "x"), conv->groups);
+  code.operation += fmt::format(", {} by {} at once", p.vector_a, p.vector_b);
+  for (const Tiling& tiling : tilings) code.ways.push_back({tiling.name(), 1});
+}
+
+KernelCode generate_product(const Plan& plan, const Kernel& kernel, const Product& p, const std::string& way) {
   BodyWriter body(plan, kernel, false, Order::domain);
   const Head& head = *kernel.head;
   const Dtype compute = compute_dtype(head.dtype);
   const int rank = kernel.domain.rank();
   const Dtype a = plan.slots[at(head.operands[0].slot)].dtype, b = plan.slots[at(head.operands[1].slot)].dtype;
   const bool tensor_cores = a == b && (size_of(a) == 2 || (a == Dtype::f32 && multiplies_tf32(head)));
-  const Tiling t = tiling_of(p, tensor_cores, compute, size_of(a));
+  const std::vector<Tiling> tilings = tilings_of(p, tensor_cores, compute, size_of(a));
+  const Tiling& t = tiling_named(tilings, way);
   const int widest = tensor_cores && size_of(a) == 2 ? 8 : 4;
   const Frame frame{.carried_is_local = true, .head = "value"};
   std::vector<int> all(kernel.stages.size());
@@ -245,8 +280,10 @@ KernelCode generate_product(const Plan& plan, const Kernel& kernel, const Produc
   text += entry_point("kernel0", fmt::format("{}, {}", t.threads, blocks),
                       fmt::format("{}({}<Body>(body))", tensor_cores ? "gemm_mma" : "gemm", p.problem));
   result.arguments = body.arguments();
-  result.variant = tensor_cores ? "gemm_mma" : "gemm";
-  if (kernel.domain.size() > 0) result.launches.push_back({"kernel0", t.tiles * t.splits, t.threads});
+  result.variant = fmt::format("{} {}", tensor_cores ? "gemm_mma" : "gemm", t.name());
+  if (kernel.domain.size() == 0) return result;
+  result.launches.push_back({"kernel0", t.tiles * t.splits, t.threads});
+  add_ways(result, kernel, p, fmt::format("{}{}", a, tensor_cores && a == Dtype::f32 ? " as tf32" : ""), tilings);
   return result;
 }
 
@@ -309,9 +346,9 @@ HeadCode lookup_head(const Plan& plan, const Kernel& kernel, BodyWriter& body, c
   return code;
 }
 
-KernelCode generate_product(const Plan& plan, const Kernel& kernel) {
+KernelCode generate_product(const Plan& plan, const Kernel& kernel, const std::string& way) {
   const auto* conv = std::get_if<Conv>(&kernel.head->op);
-  return generate_product(plan, kernel, conv ? conv_of(plan, kernel, *conv) : matmul_of(plan, kernel));
+  return generate_product(plan, kernel, conv ? conv_of(plan, kernel, *conv) : matmul_of(plan, kernel), way);
 }
 
 }  // namespace nixie::cuda

@@ -155,6 +155,14 @@ std::string today() {
   return fmt::format("{}-{:02}-{:02}", utc.tm_year + 1900, utc.tm_mon + 1, utc.tm_mday);
 }
 
+void print_times(const KernelCode& code, const Fastest& fastest) {
+  std::string times;
+  for (std::size_t i = 0; i < fastest.microseconds.size(); ++i)
+    times += fmt::format("{} {} {:.1f}{}", i ? "," : "", code.ways[i].name, fastest.microseconds[i],
+                         i == fastest.index ? " (taken)" : "");
+  fmt::print(stderr, "tuned: {}:{} us\n", code.operation, times);
+}
+
 }  // namespace
 
 std::vector<Way> worth_timing(std::vector<Way> ways) {
@@ -197,6 +205,7 @@ std::vector<Tuned> time_ways(Device& device, const Plan& plan, std::span<const s
     const std::vector<Way>& ways = codes[first[i]].ways;
     Race race(device, plan, plan.kernels[kernels[i]], noise, std::span(works).subspan(first[i], count));
     const Fastest fastest = fastest_of(count, [&](std::size_t way) { return race.microseconds(way); });
+    print_times(codes[first[i]], fastest);
     lines.push_back({.device = device.name(),
                      .operation = codes[first[i]].operation,
                      .way = ways[fastest.index].name,

@@ -22,8 +22,8 @@ struct Fastest {
 /// `time` gives microseconds of a way. Every way is timed in turn, several times over; its median counts.
 Fastest fastest_of(std::size_t ways, const std::function<double(std::size_t)>& time);
 
-/// Times the ways of these kernels of a plan, which all have some, and says of each what was found. Every launch of a
-/// CUDA graph has other memory, more than the L2 cache holds, of random numbers. Throws Fault::memory.
+/// Times the ways of these kernels of a plan, which all have some, and prints to stderr what was found for each. Every
+/// launch of a CUDA graph has other memory, more than the L2 cache holds, of random numbers. Throws Fault::memory.
 std::vector<Tuned> time_ways(Device& device, const Plan& plan, std::span<const std::size_t> kernels);
 
 }  // namespace nixie::cuda

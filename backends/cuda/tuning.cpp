@@ -44,11 +44,7 @@ void measure(Device& device, const Plan& plan, std::span<const std::size_t> kern
     fail(Fault::storage,
          "there is no folder to keep what is measured in: set NIXIE_CACHE to one of your own, mode 0700");
   const std::vector<Tuned> lines = time_ways(device, plan, kernels);
-  for (const Tuned& line : lines) {
-    fmt::print(stderr, "tuned: {} by {}: {:.1f} us, by {} as estimated: {:.1f} us\n", line.operation, line.way,
-               line.microseconds, line.estimated_way, line.estimated_microseconds);
-    known_tuning().keep(line);
-  }
+  for (const Tuned& line : lines) known_tuning().keep(line);
   add_to_file(user_file(), lines);
   fmt::print(stderr, "tuned: {} more lines in {}\n", lines.size(), user_file().string());
 }

@@ -50,7 +50,10 @@ cuda_plans::Bound bound(Dtype dtype, Math math) {
 int own_kernels(const Plan& plan) {
   const std::set<std::string> portable{"map", "reduce", "gather", "gemm", "gemm_mma"};
   int count = 0;
-  for (const Kernel& kernel : plan.kernels) count += !portable.count(cuda::generate(plan, kernel, true).variant);
+  for (const Kernel& kernel : plan.kernels) {
+    const std::string variant = cuda::generate(plan, kernel, true).variant;
+    count += !portable.count(variant.substr(0, variant.find(' ')));
+  }
   return count;
 }
 
