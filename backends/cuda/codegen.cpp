@@ -79,7 +79,7 @@ std::string with_memory(std::string operation, const Plan& plan, const Kernel& k
 
 KernelCode generate_kind(const Plan& plan, const Kernel& kernel, bool hopper, const std::string& way) {
   if (hopper) {
-    if (const auto layer = as_first_layer(plan, kernel)) return generate_first_layer(plan, kernel, *layer, way);
+    if (const auto layer = as_first_layer(plan, kernel)) return generate_first_layer(plan, kernel, *layer);
     if (const auto conv = as_hopper_conv(plan, kernel)) return generate_hopper_conv(plan, kernel, *conv, way);
   }
   if (const auto product = as_outer_product(plan, kernel)) return generate_outer_product(plan, kernel, *product);

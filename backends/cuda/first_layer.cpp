@@ -2,8 +2,8 @@
 #include "backends/cuda/first_layer.h"
 
 #include <algorithm>
+#include <limits>
 
-#include "backends/cuda/hopper_tiles.h"
 #include "backends/cuda/print.h"
 
 namespace nixie::cuda {
@@ -23,21 +23,10 @@ const Operand& images_of(const Kernel& kernel, ConvRole role) {
 std::int64_t element_bytes(const Plan& plan, int slot) { return size_of(plan.slots[at(slot)].dtype); }
 
 // ---- Stride 4 ----
-constexpr std::size_t kMostBands = 8;
-
-// Rows of the result that a block computes from images in one of its buffers.
 struct Band {
   int rows = 0, buffers = 0;
   std::int64_t shared_bytes = 0;
-  double cost = 0;
-  std::string name() const { return fmt::format("{}x{}", rows, buffers); }
 };
-
-const Band& band_named(const std::vector<Band>& bands, const std::string& name) {
-  for (const Band& band : bands)
-    if (name.empty() || band.name() == name) return band;
-  fail(Fault::usage, "there is no band ", name, " for this first layer");
-}
 
 struct Stride4 {
   explicit Stride4(const HopperConv& conv)
@@ -47,9 +36,10 @@ struct Stride4 {
         out_rows(conv.p) {}
   int tap_rows, taps, pitch, out_rows;
 
-  // The bands that fit, those that cover the image with the fewest rows read and computed first.
-  std::vector<Band> bands(std::int64_t filter_bytes, bool with_gradient) const {
-    std::vector<Band> all;
+  // The bands that cover the image with the fewest rows read and computed.
+  Band best(std::int64_t filter_bytes, bool with_gradient) const {
+    Band best;
+    double least = std::numeric_limits<double>::max();
     for (int buffers : {3, 2})
       for (int rows = std::min(out_rows, 64); rows >= 1; --rows) {
         std::int64_t band =
@@ -59,16 +49,12 @@ struct Stride4 {
         if (shared > kSharedBytes) continue;
         const double cost = static_cast<double>(ceil_div(out_rows, rows)) * (rows + 0.5 * (tap_rows - 1)) *
                             (buffers == 2 && with_gradient ? 1.05 : 1);
-        all.push_back({rows, buffers, shared, cost});
+        if (cost < least) least = cost, best = {rows, buffers, shared};
       }
-    std::stable_sort(all.begin(), all.end(), [](const Band& a, const Band& b) { return a.cost < b.cost; });
-    if (all.size() > kMostBands) all.resize(kMostBands);
-    return all;
+    return best;
   }
-  std::vector<Band> forward(const HopperConv& conv) const {
-    return bands(std::int64_t{96} * taps * conv.filters, false);
-  }
-  std::vector<Band> gradient() const { return bands(0, true); }
+  Band forward(const HopperConv& conv) const { return best(std::int64_t{96} * taps * conv.filters, false); }
+  Band gradient() const { return best(0, true); }
 };
 
 // The strides of the images.
@@ -104,17 +90,10 @@ Launch threads_of(const char* entry, std::int64_t threads) {
   return {.entry = entry, .blocks = ceil_div(threads, 256), .threads = 256};
 }
 
-void add_ways(KernelCode& code, const FirstLayer& layer, const std::vector<Band>& bands) {
-  code.operation = operation_text(layer.conv);
-  if (layer.extra && layer.conv.role == ConvRole::filter_grad) code.operation += ", from packed images";
-  for (const Band& band : bands) code.ways.push_back({band.name(), band.cost});
-}
-
-KernelCode generate_stride4(const Plan& plan, const Kernel& kernel, const FirstLayer& layer, const std::string& way) {
+KernelCode generate_stride4(const Plan& plan, const Kernel& kernel, const FirstLayer& layer) {
   const HopperConv& conv = layer.conv;
   const Stride4 shape(conv);
-  const std::vector<Band> bands = shape.forward(conv);
-  const Band& band = band_named(bands, way);
+  const Band band = shape.forward(conv);
   const Operand& w = kernel.head->operands[1];
   KernelCode code;
   const std::int64_t packed_filter_bytes = std::int64_t{96} * shape.taps * conv.filters;
@@ -129,8 +108,7 @@ KernelCode generate_stride4(const Plan& plan, const Kernel& kernel, const FirstL
   code.source = defines(stride4_defines(conv, band)) + stride_defines(kernel, conv.role) + defines({{"CONV_GRAD", 0}}) +
                 body.text + "#include \"conv_s2d_sm90.cuh\"\n";
   code.arguments = std::move(body.arguments);
-  code.variant = fmt::format("conv_s2d_sm90 band {}", band.name());
-  add_ways(code, layer, bands);
+  code.variant = fmt::format("conv_s2d_sm90 band {}", band.rows);
   code.launches = {threads_of("conv_s2d_pack", packed_elements(conv) / 8),
                    threads_of("conv_s2d_pack_weights", packed_filter_bytes / 16),
                    {.entry = "conv_s2d",
@@ -140,12 +118,10 @@ KernelCode generate_stride4(const Plan& plan, const Kernel& kernel, const FirstL
   return code;
 }
 
-KernelCode generate_stride4_grad(const Plan& plan, const Kernel& kernel, const FirstLayer& layer,
-                                 const std::string& way) {
+KernelCode generate_stride4_grad(const Plan& plan, const Kernel& kernel, const FirstLayer& layer) {
   const HopperConv& conv = layer.conv;
   const Stride4 shape(conv);
-  const std::vector<Band> bands = shape.gradient();
-  const Band& band = band_named(bands, way);
+  const Band band = shape.gradient();
   const Operand& dy = kernel.head->operands[0];
   const Access& dw = kernel.stores[0];
   const std::int64_t columns = ceil_div(conv.filters, 64), rows = shape.taps * 48 + 8;
@@ -174,8 +150,7 @@ KernelCode generate_stride4_grad(const Plan& plan, const Kernel& kernel, const F
                          {"CONV_BLOCKS", blocks},
                          {"CONV_OUT_FLOAT", plan.slots[at(dw.slot)].dtype == Dtype::f32}}) +
                 "#include \"types.cuh\"\nstruct Body {\n" + members + "};\n#include \"conv_s2d_sm90.cuh\"\n";
-  code.variant = fmt::format("conv_s2d_sm90 gradient, band {}", band.name());
-  add_ways(code, layer, bands);
+  code.variant = fmt::format("conv_s2d_sm90 gradient, band {}", band.rows);
   const auto u64 = [](std::int64_t value) { return static_cast<std::uint64_t>(value); };
   code.maps.push_back({.slot = dy.slot,
                        .offset_bytes = dy.offset * 2,
@@ -298,8 +273,8 @@ std::optional<FirstLayer> fit_first_layer(const HopperConv& conv) {
     layer.kind = FirstLayer::Kind::stride4;
     const bool filters = grad ? conv.filters % 8 == 0 && conv.r > 8 : conv.filters % 32 == 0 && conv.filters <= 96;
     const Stride4 shape(conv);
-    const bool fits = !(grad ? shape.gradient() : shape.forward(conv)).empty();
-    if (!filters || !fits || shape.pitch > 256) return {};
+    const Band band = grad ? shape.gradient() : shape.forward(conv);
+    if (!filters || band.rows == 0 || shape.pitch > 256) return {};
     return layer;
   }
   layer.kind = FirstLayer::Kind::window3;
@@ -337,11 +312,10 @@ std::optional<FirstLayer> as_first_layer(const Plan& plan, const Kernel& kernel)
   return layer;
 }
 
-KernelCode generate_first_layer(const Plan& plan, const Kernel& kernel, const FirstLayer& layer,
-                                const std::string& way) {
+KernelCode generate_first_layer(const Plan& plan, const Kernel& kernel, const FirstLayer& layer) {
   if (layer.kind == FirstLayer::Kind::window3) return generate_window3(plan, kernel, layer);
-  return layer.conv.role == ConvRole::output ? generate_stride4(plan, kernel, layer, way)
-                                             : generate_stride4_grad(plan, kernel, layer, way);
+  return layer.conv.role == ConvRole::output ? generate_stride4(plan, kernel, layer)
+                                             : generate_stride4_grad(plan, kernel, layer);
 }
 
 }  // namespace nixie::cuda

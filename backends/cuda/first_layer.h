@@ -24,9 +24,7 @@ std::optional<FirstLayer> as_first_layer(const Plan& plan, const Kernel& kernel)
 /// Whether the layer's kernels take images of this type; they may lie in memory as they like.
 bool reads_images(const Plan& plan, const FirstLayer& layer, const Operand& images);
 
-/// `way`: of a stride-4 layer the rows of a band by the buffers for them, "14x3"; as in generate.
-KernelCode generate_first_layer(const Plan& plan, const Kernel& kernel, const FirstLayer& layer,
-                                const std::string& way = {});
+KernelCode generate_first_layer(const Plan& plan, const Kernel& kernel, const FirstLayer& layer);
 
 /// How many 16-bit elements the packed images of a stride-4 layer are.
 std::int64_t packed_elements(const HopperConv& conv);

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "backends/cuda/kernels/conv_wgrad_schedule.h"
+
 namespace nixie::cuda {
 namespace {
 
@@ -20,11 +22,30 @@ bool fits(const Tile& tile, int products) {
   return products == 1 || (tile.consumers < 3 && tile.mma_m * tile.n <= 128);
 }
 
+constexpr std::int64_t kL2Bytes = 50;  // that the L2 cache gives a multiprocessor in a clock
+
 // Clocks of one stage of 64 along the reduction: products of 64 x n take n / 2 clocks each of 16, but no less than
-// shared memory gives their operands; and the L2 cache gives a multiprocessor 50 bytes a clock.
-std::int64_t stage_clocks(const Tile& tile, int products) {
+// shared memory gives their operands, nor than the L2 cache does.
+std::int64_t stage_clocks(const Tile& tile, std::int64_t rows_b, int products) {
   const std::int64_t clocks = tile.consumers * tile.mma_m * 4 * std::max(tile.n / 2, 16 + tile.n / 4);
-  return std::max<std::int64_t>(products * clocks, planes_of(products) * (tile.rows() + tile.n) * 128 / 50);
+  return std::max<std::int64_t>(products * clocks, planes_of(products) * (tile.rows() + rows_b) * 128 / kL2Bytes);
+}
+
+// Of the block that multiplies most, and the parts of tiles that go through L2 and back.
+std::int64_t gradient_clocks(const Tile& tile, std::int64_t filters, std::int64_t columns, std::int64_t stages,
+                             int products) {
+  const WgradSchedule schedule =
+      schedule_wgrad(static_cast<int>(ceil_div(filters, tile.rows())), static_cast<int>(ceil_div(columns, tile.n)),
+                     static_cast<int>(stages), kMultiprocessors);
+  std::int64_t longest = 0;
+  for (std::size_t block = 0; block + 1 < schedule.first_items.size(); ++block) {
+    std::int64_t own = 0;
+    for (std::int32_t i = schedule.first_items[block]; i < schedule.first_items[block + 1]; ++i)
+      own += schedule.items[static_cast<std::size_t>(i)].count;
+    longest = std::max(longest, own);
+  }
+  const std::int64_t part_bytes = std::int64_t{4} * schedule.slots * tile.rows() * tile.n;
+  return longest * stage_clocks(tile, tile.n, products) + 2 * part_bytes / (kL2Bytes * kMultiprocessors);
 }
 
 int stages_in(std::int64_t room, const Tile& tile, std::int64_t rows_b, int products) {
@@ -56,7 +77,8 @@ ForwardLayer forward_layer(const HopperConv& conv) {
   return layer;
 }
 
-// The tile whose last wave ends first. An epilogue hides better behind the products of two other warpgroups.
+// The tile whose last wave ends first. Turned filters come in boxes of 64. An epilogue hides better behind the products
+// of two other warpgroups.
 std::vector<Tile> forward_tiles(const HopperConv& conv) {
   const ForwardLayer layer = forward_layer(conv);
   std::vector<Tile> tiles;
@@ -64,23 +86,23 @@ std::vector<Tile> forward_tiles(const HopperConv& conv) {
     if (!fits(tile, conv.products) || (tile.n % 64 != 0 && layer.filters > tile.n)) continue;
     const std::int64_t waves =
         ceil_div(ceil_div(layer.pixels, tile.rows()) * ceil_div(layer.filters, tile.n), kMultiprocessors);
-    const std::int64_t epilogue = tile.rows() * tile.n / (tile.consumers == 3 ? 32 : 16);
-    tile.clocks = waves * (layer.stages * stage_clocks(tile, conv.products) + epilogue);
+    const std::int64_t epilogue = tile.rows() * tile.n / (tile.consumers == 3 ? 16 : 12);
     const std::int64_t rows_b = layer.transposed ? ceil_div(tile.n, 64) * 64 : tile.n;
+    tile.clocks = waves * (layer.stages * stage_clocks(tile, rows_b, conv.products) + epilogue);
     tile.stages = stages_in(kSharedBytes - tile.consumers * 16384, tile, rows_b, conv.products);
     tiles.push_back(tile);
   }
   return sorted(std::move(tiles));
 }
 
-// The tile that covers filters x columns with the least work; the schedule evens out the rest.
 std::vector<Tile> gradient_tiles(const HopperConv& conv) {
   const int slice = slice_of(conv.channels);
-  const std::int64_t columns = std::int64_t{1} * conv.r * conv.s * conv.channels;
+  const std::int64_t columns = std::int64_t{1} * conv.r * conv.s * conv.channels,
+                     stages = ceil_div(std::int64_t{1} * conv.images * conv.p * conv.q, 64);
   std::vector<Tile> tiles;
   for (Tile tile : kGradientTiles) {
     if (!fits(tile, conv.products) || tile.n % slice != 0 || tile.n / slice > 8) continue;
-    tile.clocks = ceil_div(conv.filters, tile.rows()) * ceil_div(columns, tile.n) * stage_clocks(tile, conv.products);
+    tile.clocks = gradient_clocks(tile, conv.filters, columns, stages, conv.products);
     tile.stages = stages_in(kSharedBytes - tile.consumers * 8192, tile, tile.n, conv.products);
     tiles.push_back(tile);
   }

@@ -13,7 +13,7 @@ struct Tile {
   int consumers = 0;        ///< warpgroups that multiply
   int mma_m = 0, n = 0;     ///< of each: products of 64 rows by n columns
   int stages = 0;           ///< of 64 terms that shared memory holds at once
-  std::int64_t clocks = 0;  ///< estimated, up to a factor that all tiles of a kernel share
+  std::int64_t clocks = 0;  ///< of the whole kernel, estimated
   int rows() const { return 64 * consumers * mma_m; }
   /// Rows by columns: "256x128". No two tiles of a kernel share a name.
   std::string name() const { return fmt::format("{}x{}", rows(), n); }

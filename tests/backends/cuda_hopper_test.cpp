@@ -3,17 +3,14 @@
 #ifdef NIXIE_WITH_CUDA
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <map>
 #include <set>
-#include <utility>
 
 #include "backends/cpu/backend.h"
 #include "backends/cuda/backend.h"
 #include "backends/cuda/hopper_conv.h"
 #include "backends/cuda/jit.h"
 #include "backends/cuda/lowering.h"
-#include "backends/cuda/tuning.h"
+#include "tests/backends/compiled_by.h"
 #include "tests/backends/draft_runner.h"
 #include "tests/backends/hopper_plans.h"
 #include "tests/compiler_log.h"
@@ -57,36 +54,6 @@ int own_kernels(const Plan& plan) {
   return count;
 }
 
-// A table for each way that kernels of the plan have.
-std::map<std::string, cuda::TuningDatabase> tables_of(Plan plan, const std::string& device) {
-  cuda::lower(plan, true);
-  plan_memory(plan);
-  std::map<std::string, cuda::TuningDatabase> tables;
-  for (const Kernel& kernel : plan.kernels) {
-    const cuda::KernelCode code = cuda::generate(plan, kernel, true);
-    for (const cuda::Way& way : code.ways)
-      tables[way.name].keep({.device = device, .operation = code.operation, .way = way.name});
-  }
-  return tables;
-}
-
-/// Plans are compiled by this table while it lives.
-class CompiledBy {
- public:
-  explicit CompiledBy(const cuda::TuningDatabase& table) : before_(std::exchange(cuda::known_tuning(), table)) {
-    setenv("NIXIE_TUNING", "known", 1);
-  }
-  ~CompiledBy() {
-    setenv("NIXIE_TUNING", "off", 1);
-    cuda::known_tuning() = before_;
-  }
-  CompiledBy(const CompiledBy&) = delete;
-  CompiledBy& operator=(const CompiledBy&) = delete;
-
- private:
-  cuda::TuningDatabase before_;
-};
-
 class CudaHopper : public testing::TestWithParam<hopper_plans::Case> {};
 
 TEST_P(CudaHopper, CompilesWithoutSpills) {
@@ -116,20 +83,15 @@ TEST_P(CudaHopper, JoinsWhatBelongsTogether) {
 // By the estimates, and by the ways of the kernels: all of them, or one.
 void expect_doubles(const hopper_plans::Case& of, bool all_ways) {
   std::shared_ptr<Backend> cuda;
-  std::string device;
   try {
     cuda = make_cuda_backend();
-    device = cuda::Device::open(0)->name();
   } catch (const Error&) {
     GTEST_SKIP() << "no GPU";
   }
-  const Draft draft = of.draft(), reference = cuda_plans::in_doubles(draft);
+  const Draft draft = of.draft(), reference = in_doubles(draft);
   const auto draw = of.math == Math::ieee ? quarters : all_bits;
   const std::vector<Array> expected = cuda_plans::run(*make_cpu_backend(), reference, 1, draw);
-  std::map<std::string, cuda::TuningDatabase> tables = tables_of(draft.plan, device);
-  if (!all_ways && !tables.empty()) tables.erase(tables.begin(), std::prev(tables.end()));
-  tables["estimate"];
-  for (const auto& [name, table] : tables) {
+  for (const auto& [name, table] : all_ways ? tables_of(draft.plan) : two_tables_of(draft.plan)) {
     const CompiledBy compiled_by(table);
     const std::vector<Array> found = cuda_plans::run(*cuda, draft, 3, draw);
     for (std::size_t i = 0; i < found.size(); ++i)

@@ -1,5 +1,5 @@
-// Every hand-made plan on the GPU against the CPU backend: outputs poisoned before each run, the graph's replay equal
-// to the first run bit for bit. Skipped where there is no GPU.
+// Every hand-made plan on the GPU against the CPU backend, in two ways where there are some: outputs poisoned before
+// each run, the graph's replay equal to the first run bit for bit. Skipped where there is no GPU.
 #ifdef NIXIE_WITH_CUDA
 #include <gtest/gtest.h>
 
@@ -10,6 +10,7 @@
 #include "backends/cuda/backend.h"
 #include "backends/cuda/noise.h"
 #include "backends/registry.h"
+#include "tests/backends/compiled_by.h"
 #include "tests/backends/draft_runner.h"
 
 namespace nixie {
@@ -59,12 +60,15 @@ void compare(const std::vector<Draft>& drafts, std::optional<double> wanted = {}
         fmt::format("{} {} {}", draft.name, draft.plan.slots[0].dtype, draft.plan.kernels[0].domain);
     SCOPED_TRACE(where);
     try {
-      const std::vector<Array> found = cuda_plans::run(*cuda, draft, 3, drawn),
-                               expected = cuda_plans::run(*cpu, draft, 1, drawn);
-      for (std::size_t i = 0; i < found.size(); ++i) {
-        const double part = wanted.value_or(tolerance(found[i].dtype()));
-        cuda_plans::expect_close(found[i], expected[i], {.of_itself = part, .of_largest = part, .most = 100},
-                                 fmt::format("{} output {}", where, i));
+      const std::vector<Array> expected = cuda_plans::run(*cpu, draft, 1, drawn);
+      for (const auto& [name, table] : two_tables_of(draft.plan)) {
+        const CompiledBy compiled_by(table);
+        const std::vector<Array> found = cuda_plans::run(*cuda, draft, 3, drawn);
+        for (std::size_t i = 0; i < found.size(); ++i) {
+          const double part = wanted.value_or(tolerance(found[i].dtype()));
+          cuda_plans::expect_close(found[i], expected[i], {.of_itself = part, .of_largest = part, .most = 100},
+                                   fmt::format("{} output {} by {}", where, i, name));
+        }
       }
     } catch (const Error& error) {
       ADD_FAILURE() << where << ": " << error.what();
