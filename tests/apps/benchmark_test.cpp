@@ -81,6 +81,8 @@ TEST_F(BenchmarkProgram, OneLineAndAnExitCode) {
       {"steps --net mpl", 2, "--net: mpl not in {mlp,lenet,cifar_bn,alexnet}"},
       {"--net alexnot", 2, "--net: alexnot not in {alexnet,overfeat,vgg_a,vgg_e,googlenet}"},
       {"nets --precision fp8", 2, "--precision: fp8 not in"},
+      {"tune --net mlp", 2, "--net: mlp not in {alexnet,overfeat,vgg_a,vgg_e,googlenet}"},
+      {"tune --net alexnet --config configs/mnist.yaml", 2, "excludes"},
       {"nets --set seed=1", 2, "--set requires --config"},
       {"nets --nervana --config configs/mnist.yaml", 2, "excludes"},
       {"nets --config /no/such.yaml", 2, "/no/such.yaml"},
