@@ -172,7 +172,13 @@ KernelCode generate_stride4_grad(const Plan& plan, const Kernel& kernel, const F
 std::int64_t window3_shared_bytes(const HopperConv& conv) {
   const std::int64_t reach = (conv.width + 2 * conv.pad[1] + 15) * 3, pitch = 2 * ((reach / 2 - 4 + 31) / 32 * 32 + 5),
                      pair_pitch = (reach - 9 + 31) / 32 * 32 + 9;
-  return std::max<std::int64_t>({40 * pitch, 40 * pair_pitch, 8448});
+  return std::max<std::int64_t>({40 * pitch, 40 * pair_pitch, 8448}) + 60 * conv.width + 16;
+}
+
+// Whether rows of images can be copied in pieces of 16 bytes.
+bool lies_in_rows(const Operand& x) {
+  return x.strides[3] == 1 && x.strides[0] % 8 == 0 && x.strides[1] % 8 == 0 && x.strides[2] % 8 == 0 &&
+         x.shape[3] % 8 == 0 && x.offset % 8 == 0;
 }
 
 KernelCode generate_window3(const Plan& plan, const Kernel& kernel, const FirstLayer& layer) {
@@ -192,6 +198,7 @@ KernelCode generate_window3(const Plan& plan, const Kernel& kernel, const FirstL
                          {"CONV_K", conv.filters},
                          {"CONV_POOL", layer.extra},
                          {"CONV_GRAD", grad},
+                         {"CONV_ROWS", lies_in_rows(images_of(kernel, conv.role))},
                          {"NIXIE_BF16", conv.dtype == Dtype::bf16}}) +
                 stride_defines(kernel, conv.role);
   code.variant = fmt::format("conv_c3{}{}", grad ? " gradient" : "", layer.extra ? " with pool" : "");

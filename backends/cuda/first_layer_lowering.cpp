@@ -15,24 +15,6 @@ bool same(const Operand& a, const Operand& b) {
   return a.slot == b.slot && a.offset == b.offset && a.shape == b.shape && a.strides == b.strides;
 }
 
-// The kernels that read or write a slot.
-std::vector<std::size_t> readers_of(const Plan& plan, int slot) {
-  std::vector<std::size_t> found;
-  for (std::size_t k = 0; k < plan.kernels.size(); ++k) {
-    const std::vector<int> slots = slots_read(plan.kernels[k]);
-    if (std::count(slots.begin(), slots.end(), slot)) found.push_back(k);
-  }
-  return found;
-}
-std::vector<std::size_t> writers_of(const Plan& plan, int slot) {
-  std::vector<std::size_t> found;
-  for (std::size_t k = 0; k < plan.kernels.size(); ++k) {
-    const std::vector<int> slots = slots_written(plan.kernels[k]);
-    if (std::count(slots.begin(), slots.end(), slot)) found.push_back(k);
-  }
-  return found;
-}
-
 void share_packed_images(Plan& plan) {
   for (std::size_t f = 0; f < plan.kernels.size(); ++f) {
     const auto forward = as_first_layer(plan, plan.kernels[f]);

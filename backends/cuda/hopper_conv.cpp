@@ -5,6 +5,7 @@
 #include <limits>
 #include <numeric>
 
+#include "backends/cuda/hopper_halo.h"
 #include "backends/cuda/hopper_rows.h"
 #include "backends/cuda/hopper_tiles.h"
 #include "backends/cuda/kernels/conv_wgrad_schedule.h"
@@ -250,6 +251,8 @@ std::optional<HopperConv> any_conv_sizes(const Plan& plan, const Kernel& kernel)
     conv.dilation[at(i)] = op->dilation[at(i)];
   }
   conv.bias_grad = op->role == ConvRole::filter_grad && has_extra_store(kernel);
+  conv.pooled = output && kernel.stores.size() >= 2 && has_extra_store(kernel) &&
+                dtype_of(plan, kernel.stores[1].slot) == Dtype::u8;
   conv.products = kernel.head->operands.size() == 4 ? 3 : 1;
   if (w[1] != x[1]) conv.row_channels = size(w, 1), conv.row_s = conv.s, conv.s = 1;
   return conv;
@@ -309,18 +312,27 @@ std::optional<HopperConv> as_hopper_conv(const Plan& plan, const Kernel& kernel)
 
 KernelCode generate_hopper_conv(const Plan& plan, const Kernel& kernel, const HopperConv& conv,
                                 const std::string& way) {
-  const bool grad = conv.role == ConvRole::filter_grad, by_rows = fits_rows(conv);
+  const bool grad = conv.role == ConvRole::filter_grad, by_rows = fits_rows(conv), by_halo = fits_halo(conv);
   const std::vector<Tile> tiles = grad ? gradient_tiles(conv) : forward_tiles(conv);
+  std::vector<Way> ways = conv.pooled ? std::vector<Way>{} : ways_of(tiles);
+  if (by_halo) {
+    const Way halo{kHaloWay, halo_clocks(conv)};
+    ways.insert(
+        std::find_if(ways.begin(), ways.end(), [&](const Way& other) { return other.estimate > halo.estimate; }), halo);
+  }
+  if (by_rows) ways.insert(ways.begin(), {kRowsWay, ways.front().estimate});
+  const std::string& taken = way.empty() ? ways.front().name : way;
   KernelCode code;
-  if (by_rows && (way.empty() || way == kRowsWay))
+  if (by_rows && taken == kRowsWay)
     code = generate_hopper_rows(plan, kernel, conv);
+  else if (by_halo && taken == kHaloWay)
+    code = generate_hopper_halo(plan, kernel, conv);
   else if (grad)
-    code = generate_filter_grad(plan, kernel, conv, tile_named(tiles, way));
+    code = generate_filter_grad(plan, kernel, conv, tile_named(tiles, taken));
   else
-    code = generate_forward(plan, kernel, conv, tile_named(tiles, way));
+    code = generate_forward(plan, kernel, conv, tile_named(tiles, taken));
   code.operation = operation_text(conv);
-  code.ways = ways_of(tiles);
-  if (by_rows) code.ways.insert(code.ways.begin(), {kRowsWay, code.ways.front().estimate});
+  code.ways = std::move(ways);
   return code;
 }
 

@@ -25,6 +25,8 @@ struct HopperConv {
   int row_channels = 0, row_s = 0;
   bool bias_grad = false;  ///< filter gradient: the kernel's last store, which no stage writes, takes dy summed over
                            ///< images and pixels
+  bool pooled = false;     ///< forward pass: the stages are not run, only bias and ReLU (bias_relu_of); the stores take
+                           ///< the output of a 2x2 max pooling after it and the index
 };
 
 /// The convolution of a kernel with one group, 2-D, whose filter and result (or their gradients) are 16-bit.
@@ -47,7 +49,7 @@ bool only_stores(const Plan& plan, const Kernel& kernel);
 /// Whether strides are those of Shape::channels_last, axes of one element aside, and offsets allow pieces of 16 bytes.
 bool is_channels_last(const Shape& shape, const Strides& strides, std::int64_t offset);
 
-/// `way`: the name of a tile (hopper_tiles.h), or "rows" for conv_rows_sm90; as in generate.
+/// `way`: the name of a tile (hopper_tiles.h), "rows" for conv_rows_sm90 or "halo" for conv_halo_sm90; as in generate.
 KernelCode generate_hopper_conv(const Plan& plan, const Kernel& kernel, const HopperConv& conv,
                                 const std::string& way = {});
 

@@ -236,6 +236,23 @@ void move_to_heads(Plan& plan) {
 
 }  // namespace
 
+std::vector<std::size_t> readers_of(const Plan& plan, int slot) {
+  std::vector<std::size_t> found;
+  for (std::size_t k = 0; k < plan.kernels.size(); ++k) {
+    const std::vector<int> slots = slots_read(plan.kernels[k]);
+    if (std::count(slots.begin(), slots.end(), slot)) found.push_back(k);
+  }
+  return found;
+}
+std::vector<std::size_t> writers_of(const Plan& plan, int slot) {
+  std::vector<std::size_t> found;
+  for (std::size_t k = 0; k < plan.kernels.size(); ++k) {
+    const std::vector<int> slots = slots_written(plan.kernels[k]);
+    if (std::count(slots.begin(), slots.end(), slot)) found.push_back(k);
+  }
+  return found;
+}
+
 const Access* stored_channel_sum(const Plan& plan, const Kernel& kernel, const Operand& of) {
   if (kernel.head || kernel.reduced != Axes{0, 2, 3} || kernel.domain != of.shape || kernel.loads.size() != 1 ||
       kernel.stores.size() != 1 || kernel.stages.size() != 2)
@@ -291,6 +308,7 @@ void lower_for_hopper(Plan& plan, bool joins, bool winograd) {
   if (!joins) return;
   join_bias_gradients(plan);
   lower_first_layers(plan);
+  lower_pooled_convs(plan);
 }
 
 }  // namespace nixie::cuda

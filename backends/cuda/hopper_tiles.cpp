@@ -131,6 +131,7 @@ std::string operation_text(const HopperConv& conv) {
   pair("stride", conv.stride, 1);
   pair("pad", conv.pad, 0);
   pair("dilation", conv.dilation, 1);
+  if (conv.pooled) text += " pooled";
   if (conv.products > 1) text += fmt::format(" in {} products", conv.products);
   if (conv.row_channels > 0) text += fmt::format(" packed from {}x{}", conv.row_channels, conv.row_s);
   return text;

@@ -3,6 +3,7 @@
 
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "core/plan.h"
 
@@ -41,6 +42,10 @@ void lower_half_pools(Plan& plan);
 /// A sum over images and pixels of a 4-D value, stored as it is: where the sums go, if the kernel is one.
 const Access* stored_channel_sum(const Plan& plan, const Kernel& kernel, const Operand& of);
 
+/// The kernels that read or write a slot.
+std::vector<std::size_t> readers_of(const Plan& plan, int slot);
+std::vector<std::size_t> writers_of(const Plan& plan, int slot);
+
 /// Moves what follows a head into the head's kernel, copies operands of 16-bit convolutions to channels-last, and has
 /// filter gradients sum the bias gradient on the way.
 void lower_for_hopper(Plan& plan, bool joins, bool winograd);
@@ -48,5 +53,9 @@ void lower_for_hopper(Plan& plan, bool joins, bool winograd);
 /// First layers: shares packed images between the forward pass and the gradient; fuses a 3x3 layer with the max pooling
 /// after it, so that the un-pooled output and its gradient are never written.
 void lower_first_layers(Plan& plan);
+
+/// Fuses max poolings over 2x2 into the convolutions before them that conv_halo_sm90.cuh computes: the un-pooled output
+/// is never written.
+void lower_pooled_convs(Plan& plan);
 
 }  // namespace nixie::cuda

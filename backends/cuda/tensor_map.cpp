@@ -35,7 +35,8 @@ EncodedMap encode(const TensorMap& map, void* address) {
       map.dtype == Dtype::f16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
   std::vector<cuuint64_t> sizes(map.sizes.begin(), map.sizes.end()), pitches;  // bytes, of every axis but the first
   cuuint64_t pitch = 2;
-  for (std::uint32_t axis = 0; axis + 1 < rank; ++axis) pitches.push_back(pitch *= sizes[axis]);
+  for (std::uint32_t axis = 0; axis + 1 < rank; ++axis)
+    pitches.push_back(map.strides.empty() ? pitch *= sizes[axis] : map.strides[axis] * 2);
   std::vector<cuuint32_t> steps(rank, 1), box(map.box.begin(), map.box.end());
   CUtensorMap encoded;
   CUresult result;

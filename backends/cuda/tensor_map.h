@@ -15,6 +15,7 @@ struct TensorMap {
   std::int64_t offset_bytes = 0;
   Dtype dtype = Dtype::f16;                      ///< f16 or bf16
   std::vector<std::uint64_t> sizes = {};         ///< in elements
+  std::vector<std::uint64_t> strides = {};       ///< in elements, of every axis but the first; none: packed
   std::vector<std::uint32_t> box = {};           ///< tiled: elements along each axis; im2col: channels, pixels
   int swizzle_bytes = 128;                       ///< 32, 64 or 128
   bool im2col = false;                           ///< of images {C, W, H, N}

@@ -387,6 +387,12 @@ inline std::vector<Case> cases() {
   add("forward_k384", 1, forward, {7, 64, 13, 13, 384, 3, 3, {1, 1}, {1, 1}}, Forward::residual);
   add("forward_packed", 1, forward, {3, 64, 9, 11, 64, 3, 3, {1, 1}, {1, 1}, {1, 1}, Dtype::f16, true},
       Forward::bias_relu);
+  add("forward_patches", 1, forward, {3, 64, 28, 24, 128, 3, 3, {1, 1}, {1, 1}}, Forward::residual);
+  add("forward_patches_c128", 1, forward, {6, 128, 56, 56, 256, 3, 3, {1, 1}, {1, 1}}, Forward::bias_relu);
+  add("forward_patches_of_pairs", 1, forward, {15, 72, 28, 28, 128, 3, 3, {1, 1}, {1, 1}}, Forward::two_stores);
+  add("forward_patches_5x5", 1, forward, {2, 96, 28, 28, 256, 5, 5, {1, 1}, {0, 0}, {1, 1}, bf16}, Forward::bias_relu);
+  add("forward_patches_k64", 1, forward, {1, 80, 28, 23, 64, 3, 3, {1, 1}, {1, 1}, {1, 1}, bf16}, Forward::bias_relu);
+  add("forward_patches_k192", 1, forward, {2, 64, 27, 32, 192, 3, 3, {1, 1}, {1, 1}}, Forward::row_major_store);
   add("forward_falls_back_c12", 0, forward, {2, 12, 9, 9, 32, 3, 3}, Forward::bias_relu);
   add("forward_falls_back_f32", 0, forward, {1, 16, 6, 6, 16, 3, 3, {1, 1}, {1, 1}, {1, 1}, Dtype::f32},
       Forward::bias_relu);
@@ -403,6 +409,10 @@ inline std::vector<Case> cases() {
   add("input_grad_c200", 1, input_grad, {3, 200, 13, 6, 128, 3, 2, {1, 1}, {1, 0}}, false);
   add("input_grad_c256", 1, input_grad, {5, 256, 13, 13, 384, 3, 3, {1, 1}, {1, 1}}, true);
   add("input_grad_dilated", 1, input_grad, {4, 192, 14, 15, 64, 3, 3, {1, 1}, {2, 1}, {2, 1}}, true);
+  add("input_grad_patches_c64", 1, input_grad, {2, 64, 27, 47, 136, 3, 3, {1, 1}, {1, 1}}, true);
+  add("input_grad_patches", 1, input_grad, {5, 64, 112, 112, 128, 3, 3, {1, 1}, {1, 1}}, true);
+  add("input_grad_patches_c256", 1, input_grad, {1, 256, 56, 56, 128, 3, 3, {1, 1}, {1, 1}, {1, 1}, bf16}, true);
+  add("input_grad_patches_padded", 1, input_grad, {3, 128, 28, 32, 72, 3, 5, {1, 1}, {0, 4}}, false);
   add("input_grad_stride_2_falls_back", 0, input_grad, {2, 32, 9, 9, 32, 3, 3, {2, 2}, {1, 1}}, true);
 
   add("filter_grad_tiny", 1, filter_grad, {1, 64, 5, 7, 8, 3, 3, {1, 1}, {1, 1}}, Gradient::with_bias);
@@ -459,6 +469,18 @@ inline std::vector<Case> cases() {
   add("first_3x3_as_it_lies", 2, first_layer, {2, 3, 20, 37, 64, 3, 3, {1, 1}, {1, 1}, {1, 1}, Dtype::f16, true},
       First::trained);
   add("first_3x3_pooled_as_it_lies", 2, first_layer, {3, 3, 17, 50, 64, 3, 3, {1, 1}, {1, 1}, {1, 1}, bf16, true},
+      First::pooled);
+  const auto add_pooled = [&](const std::string& name, const Layer& layer) {
+    all.push_back({name, 3, [=] { return first_layer(name, layer, First::pooled); }, 3});
+  };
+  add_pooled("pooled_patches", {9, 64, 28, 56, 256, 3, 3, {1, 1}, {1, 1}});
+  add_pooled("pooled_patches_of_pairs", {18, 64, 27, 28, 256, 3, 3, {1, 1}, {1, 1}, {1, 1}, bf16});
+  add_pooled("pooled_patches_5x5", {22, 32, 28, 28, 256, 5, 5, {1, 1}, {0, 0}});
+  add("first_3x3_in_rows", 2, first_layer, {2, 3, 20, 40, 64, 3, 3, {1, 1}, {1, 1}, {1, 1}, Dtype::f16, true},
+      First::trained);
+  add("first_3x3_pooled_in_rows", 2, first_layer, {3, 3, 33, 224, 64, 3, 3, {1, 1}, {1, 1}, {1, 1}, bf16, true},
+      First::pooled);
+  add("first_3x3_unpadded_in_rows", 2, first_layer, {70, 3, 31, 16, 64, 3, 3, {1, 1}, {0, 0}, {1, 1}, Dtype::f16, true},
       First::pooled);
   add("first_7x7_falls_back", 0, first_layer, {2, 3, 21, 21, 64, 7, 7, {2, 2}, {3, 3}}, First::forward);
 

@@ -15,20 +15,25 @@
 //          neighbouring pixels. Blocks write fp32 partials, conv_c3_wgrad_reduce adds them in a fixed order.
 // Limits   K a multiple of 64, pad 0 or 1. Any architecture from sm_80.
 //
-// Measured on an H200, VGG conv1 with pool, batch 64: forward 100 us (floor 41; apart, cuDNN takes 400 and PyTorch's
-// pool 617), filter gradient 107 us (floor 41; apart 312 and 1233). Instruction issue is at half its peak and the
-// loads of a band are not hidden: that is what is left. Without the pool the forward takes 4 times its floor.
+// Rows     CONV_ROWS: the next band's rows come to shared memory as they lie while a band is worked on, and become
+//          words from there, a pair of pixels a thread.
+//
+// Measured on an H200, VGG conv1 with pool, batch 64: forward 91 us (floor 41; apart, cuDNN takes 400 and PyTorch's
+// pool 617), filter gradient 95 us (floor 41; apart 312 and 1233). Without the pool the forward takes 1.4 times its
+// floor.
 // What the ideas bought: bias from shared memory instead of global loads in the inner loop and pitches without bank
-// conflicts 5 %; two steps of gradients in flight 5 %; prefetching the next band's gradients into L2 lost 8 %.
+// conflicts 5 %; rows ahead of a band 113 -> 91 and 120 -> 95 us; two steps of gradients in flight 5 %; prefetching the
+// next band's gradients into L2 lost 8 %.
 //
 // Compile-time, all required: CONV_IMAGES CONV_H CONV_W CONV_PAD CONV_K CONV_POOL CONV_GRAD NIXIE_BF16, and
 //   CONV_X_N CONV_X_C CONV_X_H CONV_X_W    the strides of x in elements
+//   CONV_ROWS                   1: rows of x are packed, of a multiple of 8 elements, and lie at multiples of 16 bytes
 //   CONV_BIAS CONV_RELU         forward with pool
 //   CONV_BLOCKS CONV_OUT_FLOAT  gradient: grid.x; the type of dw, float or 16-bit
 // Kernel conv_c3: grid (any number of blocks, best two per multiprocessor; K / 64), block 256, dynamic shared memory
-//   max(40 * kPitch, 40 * kPairPitch, 8448) bytes, 31 KB for W = 224. Without pool it takes a Body, defined before this
-//   file, that holds x, w (const u16*) and what conv_fprop_sm90.cuh says; with pool a Memory. The pool compares rounded
-//   values: results equal the unfused ones bit for bit.
+//   max(40 * kPitch, 40 * kPairPitch, 8448) bytes, 31 KB for W = 224, and with ROWS 60 * W + 16 more. Without pool it
+//   takes a Body, defined before this file, that holds x, w (const u16*) and what conv_fprop_sm90.cuh says; with pool a
+//   Memory. The pool compares rounded values: results equal the unfused ones bit for bit.
 // Kernel conv_c3_wgrad(memory): dy is the gradient of y as the forward kernel wrote it, already gated by y > 0 where
 //   there is a ReLU; parts float[BLOCKS][K / 64][64 * 32]; the same grid, block and shared memory.
 // Kernel conv_c3_wgrad_reduce(memory): grid (64, K / 64), block 256; dw [K][27], db float[K].
@@ -42,6 +47,9 @@ constexpr int kReach = (kQ + 2 + 15) * 3;
 constexpr int kPitch = 2 * ((kReach / 2 - 4 + 31) / 32 * 32 + 5), kPairPitch = (kReach - 9 + 31) / 32 * 32 + 9;
 constexpr int kBands = (kP + kBandRows - 1) / kBandRows;
 constexpr int kOutP = CONV_POOL ? kP / 2 : kP, kOutQ = CONV_POOL ? kQ / 2 : kQ;
+// Bytes of a band in shared memory; where rows lie behind it.
+constexpr int kFormBytes = CONV_GRAD ? 40 * kPairPitch : 40 * kPitch;
+constexpr int kRowsAt = ((kFormBytes > 8448 ? kFormBytes : 8448) + 15) / 16 * 16;
 constexpr u32 kOnes = NIXIE_BF16 ? 0x3f803f80u : 0x3c003c00u;
 
 struct Memory {
@@ -67,6 +75,61 @@ NIXIE_DEVICE u32 pixel(const u16* image, int row, int column, int c) {
 // Element i, channels innermost, of a padded row.
 NIXIE_DEVICE u32 element(const u16* image, int row, int i) { return pixel(image, row, i / 3 - CONV_PAD, i % 3); }
 
+// Fills shared memory with a band, from the images or from its rows.
+NIXIE_DEVICE void load_band(u32* shared, const u16* from, int first_row);
+
+#if CONV_ROWS
+constexpr int kLoadedRows = kBandRows + 2;
+NIXIE_DEVICE u16* rows_of(u32* shared) { return reinterpret_cast<u16*>(shared) + kRowsAt / 2; }
+
+// Asks for the rows of a unit's band as they lie, [channel][row][W], zero outside.
+NIXIE_DEVICE void fetch_rows(u32* shared, const u16* x, int unit) {
+  constexpr int kPieces = CONV_W / 8;
+  const int image = unit / kBands, first_row = (unit - image * kBands) * kBandRows;
+  if (image >= CONV_IMAGES) return;
+  const u32 to = shared_address(rows_of(shared));
+  x += static_cast<u64>(image) * CONV_X_N;
+#pragma unroll 1  // as registers allow
+  for (int i = threadIdx.x; i < 3 * kLoadedRows * kPieces; i += kWarps * 32) {
+    const int line = i / kPieces, c = line / kLoadedRows, row = first_row + line % kLoadedRows - CONV_PAD;
+    const bool there = row >= 0 && row < CONV_H;
+    copy_piece(to + i * 16, x + c * CONV_X_C + (there ? row : 0) * CONV_X_H + i % kPieces * 8, there);
+  }
+}
+
+// Calls act(row, pixel, elements) for pairs of pixels: their elements and those of the pixel after them.
+template <int kPairs, class Act>
+NIXIE_DEVICE void at_pairs(const u16* rows, Act act) {
+#pragma unroll 1
+  for (int i = threadIdx.x; i < kLoadedRows * kPairs; i += kWarps * 32) {
+    const int row = i / kPairs, pixel = (i - row * kPairs) * 2;
+    u32 e[9];
+#pragma unroll
+    for (int j = 0; j < 9; j++) {
+      const int column = pixel + j / 3 - CONV_PAD;
+      e[j] = column >= 0 && column < CONV_W ? rows[(j % 3 * kLoadedRows + row) * CONV_W + column] : 0;
+    }
+    act(row, pixel, e);
+  }
+}
+#endif
+
+// Makes the band of a unit, all threads together. The rows of the next one come while this one is worked on.
+NIXIE_DEVICE void make_band(u32* shared, const u16* x, int unit) {
+#if CONV_ROWS
+  copies_wait();
+  __syncthreads();
+  load_band(shared, rows_of(shared), 0);
+  __syncthreads();
+  fetch_rows(shared, x, unit + gridDim.x);
+#else
+  const int image = unit / kBands;
+  __syncthreads();
+  load_band(shared, x + static_cast<u64>(image) * CONV_X_N, (unit - image * kBands) * kBandRows);
+  __syncthreads();
+#endif
+}
+
 #if !CONV_GRAD
 // ---- forward ----
 
@@ -84,6 +147,20 @@ NIXIE_DEVICE void load_weights(u32 (&b)[2][4][2][2], const u16* w, int lane) {
 }
 
 // Both copies of a band: word i of the first is elements 2i, 2i + 1, of the second 2i + 1, 2i + 2.
+#if CONV_ROWS
+NIXIE_DEVICE void load_band(u32* shared, const u16* rows, int) {
+  constexpr int kWords = kPitch / 2;
+  at_pairs<(kWords + 2) / 3>(rows, [&](int row, int pixel, const u32(&e)[9]) {
+#pragma unroll
+    for (int i = 0; i < 3; i++) {
+      const int at = pixel / 2 * 3 + i;
+      if (kWords % 3 != 0 && at >= kWords) continue;
+      shared[row * kWords + at] = e[2 * i] | e[2 * i + 1] << 16;
+      shared[(kLoadedRows + row) * kWords + at] = e[2 * i + 1] | e[2 * i + 2] << 16;
+    }
+  });
+}
+#else
 NIXIE_DEVICE void load_band(u32* shared, const u16* image, int first_row) {
   constexpr int kWords = kPitch / 2;
 #pragma unroll(CONV_POOL ? 4 : 2)  // as registers allow
@@ -94,6 +171,7 @@ NIXIE_DEVICE void load_band(u32* shared, const u16* image, int first_row) {
     shared[(kBandRows + 2) * kWords + i] = b | c << 16;
   }
 }
+#endif
 
 // Eight filters of 2 x 2 pixels, [position][filter]; (p, q) is the first pixel.
 #if CONV_POOL
@@ -148,12 +226,13 @@ extern "C" __global__ void __launch_bounds__(256, 2) conv_c3(const __grid_consta
 #else
   if (threadIdx.x < 64) start[threadIdx.x] = 0.f;
 #endif
+#if CONV_ROWS
+  fetch_rows(band, given.x, blockIdx.x);
+#endif
   constexpr int kTilesQ = (kQ + 15) / 16, kCopy = (kBandRows + 2) * kPitch / 2;
   for (int unit = blockIdx.x; unit < CONV_IMAGES * kBands; unit += gridDim.x) {
     int image = unit / kBands, first = (unit - image * kBands) * kBandRows;
-    __syncthreads();
-    load_band(band, given.x + static_cast<u64>(image) * CONV_X_N, first);
-    __syncthreads();
+    make_band(band, given.x, unit);
     for (int tile = threadIdx.x / 32; tile < kBandRows / 2 * kTilesQ; tile += kWarps) {
       int pair = tile / kTilesQ, q = (tile - pair * kTilesQ) * 16 + 2 * g, p = first + pair * 2;
       if (p >= kP) break;
@@ -190,13 +269,23 @@ extern "C" __global__ void __launch_bounds__(256, 2) conv_c3(const __grid_consta
 // ---- filter gradient ----
 
 // Word i of a row: elements i and i + 3, which are the same channel of two neighbouring pixels.
-NIXIE_DEVICE void load_pairs(u32* shared, const u16* image, int first_row) {
+#if CONV_ROWS
+NIXIE_DEVICE void load_band(u32* shared, const u16* rows, int) {
+  at_pairs<(kPairPitch + 5) / 6>(rows, [&](int row, int pixel, const u32(&e)[9]) {
+#pragma unroll
+    for (int i = 0; i < 6; i++)
+      if (pixel * 3 + i < kPairPitch) shared[row * kPairPitch + pixel * 3 + i] = e[i] | e[i + 3] << 16;
+  });
+}
+#else
+NIXIE_DEVICE void load_band(u32* shared, const u16* image, int first_row) {
 #pragma unroll 4
   for (int i = threadIdx.x; i < (kBandRows + 2) * kPairPitch; i += kWarps * 32) {
     const int r = i / kPairPitch, at = i - r * kPairPitch, row = first_row + r - CONV_PAD, column = at / 3 - CONV_PAD;
     shared[i] = pixel(image, row, column, at % 3) | pixel(image, row, column + 1, at % 3) << 16;
   }
 }
+#endif
 
 // Gradients of 8 filters in one window, as the forward kernel wrote y: one packed quadruple and its index, or the four
 // pixels.
@@ -274,6 +363,9 @@ extern "C" __global__ void __launch_bounds__(256, CONV_POOL ? 2 : 1)
     offset[n] = tap < 27 ? tap / 9 * kPairPitch + tap % 9 : 0;
   }
   float sum[4][4][4] = {};
+#if CONV_ROWS
+  fetch_rows(band, memory.x, blockIdx.x);
+#endif
   for (int unit = blockIdx.x; unit < CONV_IMAGES * kBands; unit += gridDim.x) {
     int image = unit / kBands, first = (unit - image * kBands) * kBandRows;
     auto at = [&](int step) {
@@ -283,9 +375,7 @@ extern "C" __global__ void __launch_bounds__(256, CONV_POOL ? 2 : 1)
     };
     int step = threadIdx.x / 32;
     Gradients ahead[2] = {at(step), at(step + kWarps)};
-    __syncthreads();
-    load_pairs(band, memory.x + static_cast<u64>(image) * CONV_X_N, first);
-    __syncthreads();
+    make_band(band, memory.x, unit);
     for (; step < kUnitSteps; step += kWarps) {
       Gradients now = ahead[0];
       ahead[0] = ahead[1];

@@ -42,6 +42,9 @@ NIXIE_DEVICE void store_shared(u32 address, uint2 v) {
 NIXIE_DEVICE void store_shared(u32 address, float2 v) {
   asm volatile("st.shared.v2.f32 [%0], {%1,%2};" ::"r"(address), "f"(v.x), "f"(v.y) : "memory");
 }
+NIXIE_DEVICE void store_shared(u32 address, float v) {
+  asm volatile("st.shared.f32 [%0], %1;" ::"r"(address), "f"(v) : "memory");
+}
 NIXIE_DEVICE float4 load_shared(u32 address) {
   float4 v;
   asm volatile("ld.shared.v4.f32 {%0,%1,%2,%3}, [%4];"
@@ -238,14 +241,18 @@ NIXIE_DEVICE void pin(float (&d)[kCount]) {
   NIXIE_SUMS_80, "+f"(d[80]), "+f"(d[81]), "+f"(d[82]), "+f"(d[83]), "+f"(d[84]), "+f"(d[85]), "+f"(d[86]),   \
       "+f"(d[87]), "+f"(d[88]), "+f"(d[89]), "+f"(d[90]), "+f"(d[91]), "+f"(d[92]), "+f"(d[93]), "+f"(d[94]), \
       "+f"(d[95])
-#define NIXIE_REGS_128                                                                               \
-  NIXIE_REGS_96                                                                                      \
-  ",%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111,%112,%113,%114,%115" \
-  ",%116,%117,%118,%119,%120,%121,%122,%123,%124,%125,%126,%127"
-#define NIXIE_SUMS_128                                                                                                \
+#define NIXIE_REGS_112 \
+  NIXIE_REGS_96        \
+  ",%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111"
+#define NIXIE_SUMS_112                                                                                                \
   NIXIE_SUMS_96, "+f"(d[96]), "+f"(d[97]), "+f"(d[98]), "+f"(d[99]), "+f"(d[100]), "+f"(d[101]), "+f"(d[102]),        \
       "+f"(d[103]), "+f"(d[104]), "+f"(d[105]), "+f"(d[106]), "+f"(d[107]), "+f"(d[108]), "+f"(d[109]), "+f"(d[110]), \
-      "+f"(d[111]), "+f"(d[112]), "+f"(d[113]), "+f"(d[114]), "+f"(d[115]), "+f"(d[116]), "+f"(d[117]), "+f"(d[118]), \
+      "+f"(d[111])
+#define NIXIE_REGS_128 \
+  NIXIE_REGS_112       \
+  ",%112,%113,%114,%115,%116,%117,%118,%119,%120,%121,%122,%123,%124,%125,%126,%127"
+#define NIXIE_SUMS_128                                                                                                \
+  NIXIE_SUMS_112, "+f"(d[112]), "+f"(d[113]), "+f"(d[114]), "+f"(d[115]), "+f"(d[116]), "+f"(d[117]), "+f"(d[118]),   \
       "+f"(d[119]), "+f"(d[120]), "+f"(d[121]), "+f"(d[122]), "+f"(d[123]), "+f"(d[124]), "+f"(d[125]), "+f"(d[126]), \
       "+f"(d[127])
 
@@ -257,6 +264,7 @@ NIXIE_WGMMA(96, 48, "%48", "%49", "%50", "%51", "%52")
 NIXIE_WGMMA(128, 64, "%64", "%65", "%66", "%67", "%68")
 NIXIE_WGMMA(160, 80, "%80", "%81", "%82", "%83", "%84")
 NIXIE_WGMMA(192, 96, "%96", "%97", "%98", "%99", "%100")
+NIXIE_WGMMA(224, 112, "%112", "%113", "%114", "%115", "%116")
 NIXIE_WGMMA(256, 128, "%128", "%129", "%130", "%131", "%132")
 
 // d[16 x 8] += a[16 x 16] * b[16 x 8], one warp. With g = lane / 4 and t = lane % 4: a = {rows g, g + 8} x {columns 2t,

@@ -1,0 +1,345 @@
+// Convolution on Hopper's tensor cores from patches of pixels that all taps share: the sums of conv_fprop_sm90.cuh, in
+// both roles, for windows of several taps of stride 1.
+//
+// Idea     conv_fprop reads x from L2 once for each tap. Here a patch of pixels with its halo comes to shared memory
+//          once for 64 channels, and a tap is a shifted address: the swizzle follows address bits, and wgmma takes an
+//          operand that starts at any pixel.
+// Layout   x channels-last, w [K][R][S][C], 16-bit storage, fp32 sums. M = 64 filters, N = the pixels of a patch: 8 in
+//          a row (CONV_TOGETHER images of 8 / TOGETHER pixels), CONV_HIGH rows, which is one wgmma that reads shared
+//          memory least; reduction = channels in slabs of 64, x taps.
+// Roles    persistent blocks; two consumers, each 64 filters of a patch by itself, the second a slab behind the first,
+//          so that one's epilogue is under the other's products. CONV_SHARED: both take one patch, other filters; else
+//          patches of their own. One thread copies each ring: of patches, of each consumer's filters.
+// Epilogue sums go through shared memory, 16 pixels at a time; then the generated Body, 8 channels of a pixel.
+// Pool     CONV_POOL: bias and ReLU only, then 2x2 max pooling: the un-pooled output is never written.
+// Gradient as in conv_fprop: CONV_TRANSPOSED_W = 1, C and K the layer's K and C, PAD what the flipped window needs.
+// Limits   stride and dilation 1, one group, C and K multiples of 8. Pays where patches tile the images.
+//
+// Measured on an H200 (docs/performance-log.md), us, conv_fprop then this: VGG conv2 forward 226 and pooling 70, here
+// 158 together; its input gradient 270, 180 (0.88 of the matrix rate); conv4 forward 303 and 37, 276; conv3 to conv6 2
+// to 7 % faster, as a patch takes half the traffic from L2. Where tiles do not fill the last wave it loses (VGG conv5's
+// input gradient: 143, 157), which the estimate knows.
+//
+// Body     as for conv_fprop_sm90.cuh.
+// Compile-time, all required:
+//   CONV_C CONV_K CONV_R CONV_S      channels, filters, window
+//   CONV_IMAGES CONV_P CONV_Q        images, output height and width
+//   CONV_PAD_H CONV_PAD_W            padding before the first row and column
+//   CONV_TOGETHER CONV_HIGH          1, 2, 4 or 8; rows of a patch, even, 8 * HIGH as wgmma has columns
+//   CONV_SHARED                      0 or 1; 1: the number of 64s in K, rounded up, is even
+//   CONV_PATCHES CONV_STAGES         depth of a ring of patches, of filters
+//   CONV_TRANSPOSED_W NIXIE_BF16     0 or 1
+//   CONV_POOL CONV_BIAS CONV_RELU    0 or 1; 1: instead of Body a Memory; y [N][P/2][Q/2][K], index a byte each
+// Kernel conv_halo(x_map, w_map, body):
+//   x_map   tiled, 16-bit {C, N, W, H} of channels-last images, box {64, TOGETHER, 8 / TOGETHER + S - 1, HIGH + R - 1},
+//           swizzle 128
+//   w_map   tiled {C, R*S, K}, box {64, 1, 64}, swizzle 128; transposed: over the layer's own w, {K, R*S, C} in this
+//           kernel's letters
+//   grid    at most one block per multiprocessor; block 384; dynamic shared memory 1024 + rings (1 if SHARED, else 2) *
+//           PATCHES * bytes of a patch, rounded up to 1024, + 2 * STAGES * 8192 + 4 * 4608
+#pragma once
+#include "ptx.cuh"
+
+constexpr int kTogether = CONV_TOGETHER, kWide = 8 / kTogether, kHigh = CONV_HIGH, kPatches = CONV_PATCHES;
+constexpr int kPitch = (kWide + CONV_S - 1) * kTogether;  // places of 128 bytes from one row of a patch to the next
+constexpr int kPatchBytes = kPitch * (kHigh + CONV_R - 1) * 128, kPatchRoom = (kPatchBytes + 1023) / 1024 * 1024;
+constexpr int kRings = CONV_SHARED ? 1 : 2, kStages = CONV_STAGES, kStageBytes = 8192, kTaps = CONV_R * CONV_S;
+constexpr int kSlabs = (CONV_C + 63) / 64, kLastSteps = (CONV_C - (kSlabs - 1) * 64 + 15) / 16;
+constexpr int kAcross = (CONV_Q + kWide - 1) / kWide, kDown = (CONV_P + kHigh - 1) / kHigh;
+constexpr int kPlaces = (CONV_IMAGES + kTogether - 1) / kTogether * kDown * kAcross;  // of patches
+constexpr int kColumns = (CONV_K + 63) / 64 / (CONV_SHARED ? 2 : 1);  // tiles that a patch takes part in
+constexpr int kTiles = (CONV_SHARED ? kPlaces : (kPlaces + 1) / 2) * kColumns;
+constexpr int kChunkBytes = 16 * 288;  // of what passes from products to Body at a time
+
+// What a consumer makes in a tile: filters from n0 on of the patch at (image, h, w).
+struct Share {
+  int n0, image, h, w;
+  NIXIE_DEVICE Share(int tile, int group) {
+    const int column = tile % kColumns, place = CONV_SHARED ? tile / kColumns : tile / kColumns * 2 + group;
+    const int row = place / kAcross;
+    n0 = (CONV_SHARED ? column * 2 + group : column) * 64;
+    image = row / kDown * kTogether, h = row % kDown * kHigh, w = place % kAcross * kWide;
+  }
+};
+
+// A ring in shared memory: what it holds and its barriers.
+struct Buffers {
+  u32 data, full, empty;
+};
+
+NIXIE_DEVICE void produce_patches(const TensorMap* x, Buffers to, int group) {
+  Ring<kPatches> ring;
+  for (int tile = blockIdx.x; tile < kTiles; tile += gridDim.x) {
+    const Share share(tile, group);
+    for (int slab = 0; slab < kSlabs; slab++, ring.next()) {
+      barrier_wait(to.empty + 8 * ring.stage, ring.parity ^ 1);
+      barrier_expect(to.full + 8 * ring.stage, kPatchBytes);
+      copy_box_4d(to.data + ring.stage * kPatchRoom, x, to.full + 8 * ring.stage, slab * 64, share.image,
+                  share.w - CONV_PAD_W, share.h - CONV_PAD_H);
+    }
+  }
+}
+
+NIXIE_DEVICE void produce_filters(const TensorMap* w, Buffers to, int group) {
+  Ring<kStages> ring;
+  for (int tile = blockIdx.x; tile < kTiles; tile += gridDim.x) {
+    const int n0 = Share(tile, group).n0;
+    for (int slab = 0; slab < kSlabs; slab++)
+      for (int tap = 0; tap < kTaps; tap++, ring.next()) {
+        const u32 at = to.data + ring.stage * kStageBytes, bar = to.full + 8 * ring.stage;
+        barrier_wait(to.empty + 8 * ring.stage, ring.parity ^ 1);
+        barrier_expect(bar, kStageBytes);
+        if (CONV_TRANSPOSED_W)
+          copy_box_3d(at, w, bar, n0, kTaps - 1 - tap, slab * 64);
+        else
+          copy_box_3d(at, w, bar, slab * 64, tap, n0);
+      }
+  }
+}
+
+using Sums = float[kHigh * 4];
+
+// The products of one tap: filters at `a`, pixels from `b` on.
+NIXIE_DEVICE void multiply_tap(Sums& sum, u32 a, u32 b, bool add, bool last_slab) {
+#pragma unroll
+  for (int k = 0; k < 4; k++) {
+    if (k >= kLastSteps && last_slab) break;
+    const u64 left = CONV_TRANSPOSED_W ? operand<Swizzle::b128>(a + k * 2048, 8192, 1024)
+                                       : operand<Swizzle::b128>(a + k * 32, 16, 1024);
+    wgmma<CONV_TRANSPOSED_W, 0>(sum, left, operand<Swizzle::b128>(b + k * 32, 16, kPitch * 128), add || k != 0);
+  }
+}
+
+// The sums of one share. Buffers go back to their producers when what reads them is done.
+struct Multiplier {
+  Buffers patches, filters;
+  u32 lead;  // barrier that the first consumer passes the second a slab later
+  Ring<kPatches> patch;
+  Ring<kStages> stage;
+
+  NIXIE_DEVICE void operator()(Sums& sum, bool leads) {
+    const bool leader = threadIdx.x % 128 == 0;
+    for (int slab = 0; slab < kSlabs; slab++, patch.next()) {
+      barrier_wait(patches.full + 8 * patch.stage, patch.parity);
+      u32 b = patches.data + patch.stage * kPatchRoom;
+      for (int r = 0; r < CONV_R; r++, b += (kPitch - CONV_S * kTogether) * 128)
+        for (int s = 0; s < CONV_S; s++, b += kTogether * 128, stage.next()) {
+          barrier_wait(filters.full + 8 * stage.stage, stage.parity);
+          const bool first = (slab | r | s) == 0;
+          pin(sum);
+          wgmma_begin();
+          multiply_tap(sum, filters.data + stage.stage * kStageBytes, b, !first, slab == kSlabs - 1);
+          wgmma_commit();
+          wgmma_wait<1>();  // the tap before is done: hand back what it read
+          if (!leader || first) continue;
+          barrier_arrive(filters.empty + 8 * stage.previous());
+          if ((r | s) == 0) barrier_arrive(patches.empty + 8 * patch.previous());
+        }
+      if (leads && leader && slab == 0) barrier_arrive(lead);
+    }
+    wgmma_wait<0>();
+    if (leader) {
+      barrier_arrive(filters.empty + 8 * stage.previous());
+      barrier_arrive(patches.empty + 8 * patch.previous());
+    }
+    pin(sum);
+  }
+};
+
+// A consumer's passage through shared memory, from the order of products to 8 neighbouring channels a thread.
+struct Passage {
+  u32 staging;  // of the consumer, two chunks
+  int barrier;  // of the consumer, 1 to 15
+
+  NIXIE_DEVICE void meet() const { asm volatile("bar.sync %0, 128;" ::"r"(barrier) : "memory"); }
+  NIXIE_DEVICE u32 chunk(int i) const { return staging + i % 2 * kChunkBytes; }
+  // The filter of a thread's first sum; that of its third is 8 more.
+  static NIXIE_DEVICE int filter() { return threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4; }
+  // Eight words of a row of a chunk; halves change places so that lanes meet in no bank.
+  static NIXIE_DEVICE void read(u32 row, int unit, float4& low, float4& high) {
+    const u32 swap = unit / 4 * 16;
+    const float4 first = load_shared(row + unit * 32 + swap), second = load_shared(row + unit * 32 + 16 - swap);
+    low = swap ? second : first, high = swap ? first : second;
+  }
+};
+
+#if !CONV_POOL
+// Runs Body over the sums of one share, 16 pixels x 64 filters at a time. A pixel's pitch of 68 words keeps writes
+// apart.
+struct Epilogue {
+  static constexpr int kAhead = sizeof(Body::Loads) <= 16 ? 4 : sizeof(Body::Loads) <= 48 ? 2 : 1;  // chunks
+  static constexpr int kChunks = kHigh / 2, kPixelPitch = 272;
+  const Body& body;
+  Passage passage;
+
+  NIXIE_DEVICE void write(const Sums& sum, int chunk) const {
+    const u32 to = passage.chunk(chunk) + threadIdx.x % 4 * 2 * kPixelPitch + Passage::filter() * 4;
+#pragma unroll
+    for (int row = 0; row < 2; row++)
+#pragma unroll
+      for (int i = 0; i < 4; i++)
+        store_shared(to + (row * 8 + i % 2) * kPixelPitch + i / 2 * 32, sum[(chunk * 2 + row) * 4 + i]);
+  }
+
+  NIXIE_DEVICE void operator()(const Sums& sum, const Share& share) const {
+    const int thread = threadIdx.x % 128, unit = thread % 8, channel = share.n0 + unit * 8;
+    const int inside = thread / 8 % 8, image = share.image + inside % kTogether, w = share.w + inside / kTogether,
+              row = thread / 64;
+    const int pixel = (image * CONV_P + share.h + row) * CONV_Q + w;
+    const int rows = image < CONV_IMAGES && w < CONV_Q && channel < CONV_K ? CONV_P - share.h - row : 0;
+    Body::Loads loads[kAhead];
+    passage.meet();  // all have read what the tile before left
+#pragma unroll
+    for (int chunk = 0; chunk < kChunks; chunk++) {
+      if (chunk % kAhead == 0) {
+#pragma unroll
+        for (int i = 0; i < kAhead; i++)
+          if ((chunk + i) * 2 < rows && chunk + i < kChunks)
+            body.load(pixel + (chunk + i) * 2 * CONV_Q, channel, loads[i]);
+      }
+      write(sum, chunk);
+      passage.meet();
+      if (chunk * 2 >= rows) continue;
+      float4 low, high;
+      Passage::read(passage.chunk(chunk) + thread / 8 * kPixelPitch, unit, low, high);
+      const float v[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
+      body.run(pixel + chunk * 2 * CONV_Q, channel, loads[chunk % kAhead], v);
+    }
+  }
+};
+using Given = Body;
+
+#else
+struct Memory {
+  const float* bias;
+  u16* y;
+  u8* index;
+};
+
+// Bias, ReLU, max over windows of 2x2 and its index. A window's sums meet in a thread (of two images: in two that
+// change one); a word then holds the maximum of a filter and its position, 16 windows x 64 filters pass at a time.
+struct Epilogue {
+  static constexpr int kPairs = kHigh / 2, kOutP = CONV_P / 2, kOutQ = CONV_Q / 2, kWindowPitch = 288;
+  static_assert(kTogether <= 2);
+  const Memory& body;
+  Passage passage;
+
+  // Two neighbours in a row, filters f and f + 8 in a word each: the thread's window's.
+  static NIXIE_DEVICE void neighbours(const float* v, float bias, float bias8, u32& left, u32& right) {
+    const auto word = [&](int i) {
+      const float a = v[i] + bias, b = v[i + 2] + bias8;
+      return CONV_RELU ? pack_relu(a, b) : pack(a, b);
+    };
+    left = word(0), right = word(1);
+    if (kTogether == 2) {  // these are one pixel of two images; the other pixel is in the thread beside
+      const bool odd = threadIdx.x % 2;
+      const u32 other = __shfl_xor_sync(~0u, odd ? left : right, 1);
+      if (odd)
+        left = other;
+      else
+        right = other;
+    }
+  }
+
+  NIXIE_DEVICE void write(const Sums& sum, int pair, float bias, float bias8) const {
+    u32 word[4], best, at = 0;
+    neighbours(&sum[pair * 8], bias, bias8, word[0], word[1]);
+    neighbours(&sum[pair * 8 + 4], bias, bias8, word[2], word[3]);
+    best = word[0];
+#pragma unroll
+    for (u32 position = 1; position < 4; position++) {
+      const u32 wins = beats(word[position], best);
+      best = select(wins, word[position], best), at = select(wins, position * 0x10001u, at);
+    }
+    const u32 to = passage.chunk(pair / 4) + (pair % 4 * 4 + threadIdx.x % 4) * kWindowPitch + Passage::filter() * 4;
+    store_shared(to, __uint_as_float(__byte_perm(best, at, 0x5410)));
+    store_shared(to + 32, __uint_as_float(__byte_perm(best, at, 0x7632)));
+  }
+
+  NIXIE_DEVICE void operator()(const Sums& sum, const Share& share) const {
+    const int thread = threadIdx.x % 128, unit = thread % 8, channel = share.n0 + unit * 8;
+    const int inside = thread / 8 % 4, image = share.image + inside % kTogether, q = share.w / 2 + inside / kTogether,
+              p = share.h / 2 + thread / 32;
+    const bool there = image < CONV_IMAGES && q < kOutQ && channel < CONV_K;
+    const auto bias_of = [&](int filter) { return CONV_BIAS && filter < CONV_K ? body.bias[filter] : 0.f; };
+    const float bias = bias_of(share.n0 + Passage::filter()), bias8 = bias_of(share.n0 + Passage::filter() + 8);
+    passage.meet();  // all have read what the tile before left
+#pragma unroll
+    for (int chunk = 0; chunk < (kPairs + 3) / 4; chunk++) {
+#pragma unroll
+      for (int pair = chunk * 4; pair < chunk * 4 + 4; pair++)
+        if (pair < kPairs) write(sum, pair, bias, bias8);
+      passage.meet();
+      if (!there || p + chunk * 4 >= kOutP || chunk * 4 + thread / 32 >= kPairs) continue;
+      float4 low, high;
+      Passage::read(passage.chunk(chunk) + thread / 8 * kWindowPitch, unit, low, high);
+      const auto word = [](float a, float b, u32 which) {
+        return __byte_perm(__float_as_uint(a), __float_as_uint(b), which);
+      };
+      const u64 out = (static_cast<u64>(image * kOutP + p + chunk * 4) * kOutQ + q) * CONV_K + channel;
+      *reinterpret_cast<uint4*>(body.y + out) = make_uint4(word(low.x, low.y, 0x5410), word(low.z, low.w, 0x5410),
+                                                           word(high.x, high.y, 0x5410), word(high.z, high.w, 0x5410));
+      *reinterpret_cast<uint2*>(body.index + out) =
+          make_uint2(bytes(word(low.x, low.y, 0x7632), word(low.z, low.w, 0x7632)),
+                     bytes(word(high.x, high.y, 0x7632), word(high.z, high.w, 0x7632)));
+    }
+  }
+};
+using Given = Memory;
+#endif
+
+NIXIE_DEVICE void consume(const Epilogue& epilogue, Multiplier multiplier, int group) {
+  Sums sum;
+  if (group == 1) barrier_wait(multiplier.lead, 0);
+  for (int tile = blockIdx.x; tile < kTiles; tile += gridDim.x) {
+    multiplier(sum, group == 0 && tile == blockIdx.x);
+    epilogue(sum, Share(tile, group));
+  }
+}
+
+extern "C" __global__ void __launch_bounds__(384, 1)
+    conv_halo(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap w,
+              const __grid_constant__ Given given) {
+  extern __shared__ u8 dynamic[];
+  __shared__ alignas(8) u64 patch_full[2][kPatches], patch_empty[2][kPatches], full[2][kStages], empty[2][kStages],
+      lead;
+  const u32 shared = (shared_address(dynamic) + 1023) & ~1023u, filters = shared + kRings * kPatches * kPatchRoom;
+  if (threadIdx.x == 0) {
+    for (int group = 0; group < 2; group++) {
+      for (int i = 0; i < kPatches; i++) {
+        barrier_init(shared_address(&patch_full[group][i]), 1);
+        barrier_init(shared_address(&patch_empty[group][i]), CONV_SHARED ? 2 : 1);
+      }
+      for (int i = 0; i < kStages; i++) {
+        barrier_init(shared_address(&full[group][i]), 1);
+        barrier_init(shared_address(&empty[group][i]), 1);
+      }
+    }
+    barrier_init(shared_address(&lead), 1);
+    barrier_init_done();
+    prefetch_map(&x), prefetch_map(&w);
+  }
+  __syncthreads();
+  const auto patches_of = [&](int group) {
+    const int ring = CONV_SHARED ? 0 : group;
+    return Buffers{shared + ring * kPatches * kPatchRoom, shared_address(patch_full[ring]),
+                   shared_address(patch_empty[ring])};
+  };
+  const auto filters_of = [&](int group) {
+    return Buffers{filters + group * kStages * kStageBytes, shared_address(full[group]), shared_address(empty[group])};
+  };
+  const int role = __shfl_sync(~0u, threadIdx.x / 128, 0);
+  if (role == 0) {
+    registers_down<40>();
+    const int warp = __shfl_sync(~0u, threadIdx.x / 32, 0);
+    if (threadIdx.x % 32 == 0) {
+      if (warp < 2) produce_filters(&w, filters_of(warp), warp);
+      if (warp >= 2 && warp - 2 < kRings) produce_patches(&x, patches_of(warp - 2), warp - 2);
+    }
+  } else {
+    registers_up<232>();
+    const int group = role - 1;
+    const u32 staging = filters + 2 * kStages * kStageBytes + group * 2 * kChunkBytes;
+    consume({given, {staging, role}}, {patches_of(group), filters_of(group), shared_address(&lead), {}, {}}, group);
+  }
+}
