@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "backends/cuda/first_layer.h"
+#include "backends/cuda/float_conv.h"
 #include "backends/cuda/max_pool.h"
 #include "backends/cuda/outer_product.h"
 #include "backends/cuda/print.h"
@@ -81,6 +82,7 @@ KernelCode generate_kind(const Plan& plan, const Kernel& kernel, bool hopper, co
   if (hopper) {
     if (const auto layer = as_first_layer(plan, kernel)) return generate_first_layer(plan, kernel, *layer);
     if (const auto conv = as_hopper_conv(plan, kernel)) return generate_hopper_conv(plan, kernel, *conv, way);
+    if (const auto conv = as_float_conv(plan, kernel)) return generate_float_conv(plan, kernel, *conv, way);
   }
   if (const auto product = as_outer_product(plan, kernel)) return generate_outer_product(plan, kernel, *product);
   if (const auto pool = as_max_pool(plan, kernel)) return generate_max_pool(plan, kernel, *pool);

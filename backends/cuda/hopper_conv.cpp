@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "backends/cuda/hopper_halo.h"
+#include "backends/cuda/hopper_maps.h"
 #include "backends/cuda/hopper_rows.h"
 #include "backends/cuda/hopper_tiles.h"
 #include "backends/cuda/kernels/conv_wgrad_schedule.h"
@@ -18,37 +19,6 @@ std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; 
 
 Dtype dtype_of(const Plan& plan, int slot) { return plan.slots[at(slot)].dtype; }
 
-bool fits_im2col(int pad, int window, int stride, int dilation) {
-  const int reach = (window - 1) * dilation;
-  return pad <= 128 && pad - reach >= -128 && pad - reach <= 127 && reach < 256 && stride <= 8;
-}
-
-// ---- Tensor maps ----
-TensorMap images_map(const Operand& operand, Dtype dtype, const HopperConv& conv, std::array<int, 2> pad,
-                     std::array<int, 2> stride, int slice, int pixels) {
-  TensorMap map{.slot = operand.slot, .offset_bytes = operand.offset * 2, .dtype = dtype, .im2col = true};
-  const bool of_y = conv.role == ConvRole::input_grad;
-  for (int size :
-       {of_y ? conv.filters : conv.channels, of_y ? conv.q : conv.width, of_y ? conv.p : conv.height, conv.images})
-    map.sizes.push_back(static_cast<std::uint64_t>(size));
-  map.box = {static_cast<std::uint32_t>(slice), static_cast<std::uint32_t>(pixels)};
-  map.swizzle_bytes = slice * 2;
-  map.lower = {-pad[1], -pad[0]};
-  map.upper = {pad[1] - (conv.s - 1) * conv.dilation[1], pad[0] - (conv.r - 1) * conv.dilation[0]};
-  map.stride = {static_cast<std::uint32_t>(stride[1]), static_cast<std::uint32_t>(stride[0])};
-  return map;
-}
-
-TensorMap tiled_map(const Operand& operand, Dtype dtype, std::vector<std::uint64_t> sizes,
-                    std::vector<std::uint32_t> box, int swizzle_bytes) {
-  return {.slot = operand.slot,
-          .offset_bytes = operand.offset * 2,
-          .dtype = dtype,
-          .sizes = std::move(sizes),
-          .box = std::move(box),
-          .swizzle_bytes = swizzle_bytes};
-}
-
 std::uint64_t u64(std::int64_t value) { return static_cast<std::uint64_t>(value); }
 std::uint32_t u32(std::int64_t value) { return static_cast<std::uint32_t>(value); }
 
@@ -58,18 +28,6 @@ std::vector<int> all_maps(const KernelCode& code) {
   return maps;
 }
 const char* of_products(const HopperConv& conv) { return conv.products == 3 ? ", 3 products" : ""; }
-
-// ---- What both kernels are told ----
-std::string window_defines(const HopperConv& conv, std::array<int, 2> pad) {
-  return defines({{"CONV_R", conv.r},
-                  {"CONV_S", conv.s},
-                  {"CONV_STRIDE_H", conv.stride[0]},
-                  {"CONV_STRIDE_W", conv.stride[1]},
-                  {"CONV_PAD_H", pad[0]},
-                  {"CONV_PAD_W", pad[1]},
-                  {"CONV_DILATION_H", conv.dilation[0]},
-                  {"CONV_DILATION_W", conv.dilation[1]}});
-}
 
 std::string tile_defines(const HopperConv& conv, const Tile& tile, int slice) {
   return defines({{"CONV_SLICE", slice},
@@ -119,12 +77,6 @@ KernelCode generate_forward(const Plan& plan, const Kernel& kernel, const Hopper
 }
 
 // ---- Filter gradient ----
-template <class T>
-void append(std::vector<std::int32_t>& table, const std::vector<T>& rows) {
-  const auto* words = reinterpret_cast<const std::int32_t*>(rows.data());
-  table.insert(table.end(), words, words + rows.size() * sizeof(T) / sizeof(std::int32_t));
-}
-
 KernelCode generate_filter_grad(const Plan& plan, const Kernel& kernel, const HopperConv& conv, const Tile& tile) {
   const std::int64_t pixels = std::int64_t{1} * conv.images * conv.p * conv.q, stages = ceil_div(pixels, 64);
   const int slice = slice_of(conv.channels);
@@ -160,9 +112,9 @@ KernelCode generate_filter_grad(const Plan& plan, const Kernel& kernel, const Ho
                 body.text + "#include \"conv_wgrad_sm90.cuh\"\n";
   code.variant = fmt::format("conv_wgrad_sm90 {}x{}{}{}", tile.rows(), tile.n, conv.bias_grad ? " with bias" : "",
                              of_products(conv));
-  append(code.table, schedule.items);
-  append(code.table, schedule.splits);
-  append(code.table, schedule.first_items);
+  append_words(code.table, schedule.items);
+  append_words(code.table, schedule.splits);
+  append_words(code.table, schedule.first_items);
   code.arguments = std::move(body.arguments);
   code.scratch_bytes = part_bytes + (conv.bias_grad ? items * tile.rows() * 4 : 0);
   for (int plane = 0; plane < planes_of(conv.products); ++plane) {

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "backends/cuda/first_layer.h"
+#include "backends/cuda/float_conv.h"
 #include "backends/cuda/lowering.h"
 #include "backends/cuda/max_pool.h"
 #include "core/memory.h"
@@ -278,6 +279,7 @@ void lower_for_hopper(Plan& plan, bool joins, bool winograd) {
     lower_to_halves(plan);
     lower_half_pools(plan);
   }
+  lower_float_rows(plan);
   std::vector<Kernel> kernels;
   Packer packer(plan);
   for (Kernel& kernel : plan.kernels)
@@ -288,11 +290,16 @@ void lower_for_hopper(Plan& plan, bool joins, bool winograd) {
   drop_unread(plan);
   for (Kernel& kernel : plan.kernels) {
     const auto layer = first_layer_sizes(plan, kernel);
-    const auto conv = layer ? std::optional(layer->conv) : hopper_conv_sizes(plan, kernel);
+    auto conv = layer ? std::optional(layer->conv) : hopper_conv_sizes(plan, kernel);
+    if (!conv) conv = float_conv_sizes(plan, kernel);
     if (conv)
       for (std::size_t i : {0u, 1u}) {
         const bool images = i == (conv->role == ConvRole::output ? 0 : 1);
         Operand& operand = kernel.head->operands[i];
+        const bool floats = conv->dtype == Dtype::f32;
+        if (floats && (conv->channels % 4 != 0 ||
+                       reads_floats(*conv, operand, i == (conv->role == ConvRole::filter_grad ? 1 : 0))))
+          continue;
         if (!images || !layer || !reads_images(plan, *layer, operand)) packer(operand, conv->dtype, kernels);
       }
     packer.wrote(kernel);

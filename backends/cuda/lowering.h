@@ -39,6 +39,9 @@ void lower_to_winograd(Plan& plan, bool wherever_possible = false);
 /// Has kernels of max pooling gradients write those copies themselves, where nobody else reads the gradient.
 void lower_half_pools(Plan& plan);
 
+/// Makes first layers of floats, whose channels are no multiple of four, layers of rows of their windows.
+void lower_float_rows(Plan& plan);
+
 /// A sum over images and pixels of a 4-D value, stored as it is: where the sums go, if the kernel is one.
 const Access* stored_channel_sum(const Plan& plan, const Kernel& kernel, const Operand& of);
 

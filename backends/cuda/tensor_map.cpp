@@ -22,7 +22,8 @@ Function* driver_function(const char* name) {
 CUtensorMapSwizzle swizzle_of(int bytes) {
   return bytes == 128  ? CU_TENSOR_MAP_SWIZZLE_128B
          : bytes == 64 ? CU_TENSOR_MAP_SWIZZLE_64B
-                       : CU_TENSOR_MAP_SWIZZLE_32B;
+         : bytes == 32 ? CU_TENSOR_MAP_SWIZZLE_32B
+                       : CU_TENSOR_MAP_SWIZZLE_NONE;
 }
 
 }  // namespace
@@ -31,12 +32,14 @@ EncodedMap encode(const TensorMap& map, void* address) {
   static const auto tiled = driver_function<decltype(cuTensorMapEncodeTiled)>("cuTensorMapEncodeTiled");
   static const auto im2col = driver_function<decltype(cuTensorMapEncodeIm2col)>("cuTensorMapEncodeIm2col");
   const auto rank = static_cast<std::uint32_t>(map.sizes.size());
-  const CUtensorMapDataType type =
-      map.dtype == Dtype::f16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+  const CUtensorMapDataType type = map.dtype == Dtype::f32   ? CU_TENSOR_MAP_DATA_TYPE_FLOAT32
+                                   : map.dtype == Dtype::f16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
+                                                             : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
   std::vector<cuuint64_t> sizes(map.sizes.begin(), map.sizes.end()), pitches;  // bytes, of every axis but the first
-  cuuint64_t pitch = 2;
+  const auto bytes = static_cast<cuuint64_t>(size_of(map.dtype));
+  cuuint64_t pitch = bytes;
   for (std::uint32_t axis = 0; axis + 1 < rank; ++axis)
-    pitches.push_back(map.strides.empty() ? pitch *= sizes[axis] : map.strides[axis] * 2);
+    pitches.push_back(map.strides.empty() ? pitch *= sizes[axis] : map.strides[axis] * bytes);
   std::vector<cuuint32_t> steps(rank, 1), box(map.box.begin(), map.box.end());
   CUtensorMap encoded;
   CUresult result;

@@ -13,11 +13,11 @@ namespace nixie::cuda {
 struct TensorMap {
   int slot = 0;
   std::int64_t offset_bytes = 0;
-  Dtype dtype = Dtype::f16;                      ///< f16 or bf16
+  Dtype dtype = Dtype::f16;                      ///< f16, bf16 or f32
   std::vector<std::uint64_t> sizes = {};         ///< in elements
   std::vector<std::uint64_t> strides = {};       ///< in elements, of every axis but the first; none: packed
   std::vector<std::uint32_t> box = {};           ///< tiled: elements along each axis; im2col: channels, pixels
-  int swizzle_bytes = 128;                       ///< 32, 64 or 128
+  int swizzle_bytes = 128;                       ///< 32, 64 or 128; 0: as it comes
   bool im2col = false;                           ///< of images {C, W, H, N}
   std::array<int, 2> lower{}, upper{};           ///< im2col: corners of the window's walk, {w, h}
   std::array<std::uint32_t, 2> stride = {1, 1};  ///< im2col: {w, h}

@@ -1,0 +1,163 @@
+// First layers of floats: the numbers of a row of the window become the channels of every column of outputs, so that
+// pieces of 16 bytes can be read.
+//
+// Images are copied once with their padding, and with a fourth channel of zeros where a step of the window would not be
+// a multiple of 16 bytes; the rows overlap in that copy. Filters are copied to rows; the filter gradient is made in
+// rows and then read as filters.
+#include <algorithm>
+#include <optional>
+
+#include "backends/cuda/float_conv.h"
+#include "backends/cuda/lowering.h"
+#include "core/memory.h"
+
+namespace nixie::cuda {
+namespace {
+
+std::int64_t round_up(std::int64_t value, std::int64_t to) { return (value + to - 1) / to * to; }
+
+// How a layer's rows lie.
+struct Rows {
+  explicit Rows(const HopperConv& conv) : conv(conv) {
+    channels = conv.stride[1] * conv.channels % 4 == 0 ? conv.channels : round_up(conv.channels, 4);
+    row = conv.s * channels, padded_row = round_up(row, 4), step = conv.stride[1] * channels;
+    const std::int64_t read = (conv.q - 1) * conv.stride[1] + (padded_row + channels - 1) / channels;
+    width = round_up(std::max<std::int64_t>(read, conv.width + 2 * conv.pad[1]), channels % 4 == 0 ? 1 : 4);
+  }
+  HopperConv conv;
+  std::int64_t channels, row, padded_row, step, width;  // of images in memory; of a window's row; of the padded images
+
+  // Below some 5 us of multiply-adds by the portable kernel two more kernels are no gain.
+  bool pay() const {
+    return std::int64_t{1} * conv.images * conv.p * conv.q * conv.filters * conv.r * conv.s * conv.channels >=
+           100000000;
+  }
+  bool fit() const {
+    return conv.channels % 4 != 0 && conv.role != ConvRole::input_grad && conv.dilation[1] == 1 &&
+           conv.filters % 4 == 0 && 2 * conv.s * conv.channels > padded_row && padded_row <= 64;
+  }
+  Shape images() const { return {conv.images, channels, conv.height, width}; }
+  // Rows of `length` numbers of the window as channels.
+  Operand view(int slot, std::int64_t length) const {
+    const Strides memory = images().channels_last();
+    return {slot, 0, {conv.images, length, conv.height, conv.q}, {memory[0], 1, memory[2], step}};
+  }
+  // Filters [filters, channels, r, s] that lie as rows.
+  Shape filters() const { return {conv.filters, padded_row, conv.r, 1}; }
+  Strides filter_strides() const { return {conv.r * padded_row, 1, padded_row, channels}; }
+};
+
+class RowLowering {
+ public:
+  explicit RowLowering(Plan& plan) : plan_(plan) {}
+
+  void operator()() {
+    for (Kernel& kernel : plan_.kernels) {
+      const std::optional<Rows> rows = wanted(kernel);
+      if (!rows)
+        kernels_.push_back(std::move(kernel));
+      else if (rows->conv.role == ConvRole::output)
+        forward(kernel, *rows);
+      else
+        gradient(kernel, *rows);
+      const std::vector<int> written = slots_written(kernels_.back());
+      std::erase_if(copies_,
+                    [&](const Copy& copy) { return std::count(written.begin(), written.end(), copy.from.slot) > 0; });
+    }
+    plan_.kernels = std::move(kernels_);
+  }
+
+ private:
+  struct Copy {
+    Operand from;
+    Shape shape;
+    int pad, slot;
+  };
+
+  std::optional<Rows> wanted(const Kernel& kernel) const {
+    const auto conv = any_conv_sizes(plan_, kernel);
+    if (!conv || has_extra_store(kernel) || conv->row_channels > 0 ||
+        std::get<Conv>(kernel.head->op).math == Math::tf32)
+      return {};
+    const Rows rows(*conv);
+    if (!rows.fit() || !rows.pay() || !fits_float_conv(packed(rows))) return {};
+    for (const Operand& operand : kernel.head->operands)
+      if (plan_.slots[static_cast<std::size_t>(operand.slot)].dtype != Dtype::f32) return {};
+    return rows;
+  }
+
+  static HopperConv packed(const Rows& rows) {
+    HopperConv conv = rows.conv;
+    conv.channels = static_cast<int>(conv.role == ConvRole::output ? rows.row : rows.padded_row);
+    conv.width = conv.q, conv.s = 1, conv.stride[1] = 1, conv.pad[1] = 0;
+    return conv;
+  }
+
+  int add_slot(const std::string& name, const Shape& shape) {
+    plan_.slots.push_back({.name = name, .dtype = Dtype::f32, .shape = shape, .strides = shape.channels_last()});
+    return static_cast<int>(plan_.slots.size()) - 1;
+  }
+
+  // A kernel that copies what it reads.
+  static Kernel copy(const std::string& label, const Shape& domain, Access from, Access to) {
+    Kernel kernel{.label = label, .domain = domain, .loads = {std::move(from)}, .stores = {std::move(to)}};
+    kernel.stages = {{.body = {{.primitive = Primitive::load}}, .stores = {{0, 0}}}};
+    return kernel;
+  }
+
+  int padded_images(const Operand& x, const Rows& rows) {
+    const int pad = rows.conv.pad[1];
+    const Shape shape = rows.images();
+    for (const Copy& copy : copies_)
+      if (copy.from.slot == x.slot && copy.from.offset == x.offset && copy.from.strides == x.strides &&
+          copy.shape == shape && copy.pad == pad)
+        return copy.slot;
+    Access from{.slot = x.slot, .offset = x.offset - pad * x.strides[3], .strides = x.strides};
+    from.inside = {{0, shape[0]}, {0, rows.conv.channels}, {0, shape[2]}, {pad, pad + rows.conv.width}};
+    const int slot = add_slot("padded images", shape);
+    kernels_.push_back(copy("pad images", shape, from, {.slot = slot, .strides = shape.channels_last()}));
+    copies_.push_back({x, shape, pad, slot});
+    return slot;
+  }
+
+  void forward(Kernel& kernel, const Rows& rows) {
+    Operand &x = kernel.head->operands[0], &w = kernel.head->operands[1];
+    const HopperConv& conv = rows.conv;
+    const int images = padded_images(x, rows), filters = add_slot("filter rows", rows.filters());
+    const Shape shape{conv.filters, rows.channels, conv.r, conv.s};
+    Access from{.slot = w.slot, .offset = w.offset, .strides = w.strides};
+    from.inside = {{0, shape[0]}, {0, conv.channels}, {0, shape[2]}, {0, shape[3]}};
+    kernels_.push_back(copy("pack filter rows", shape, from, {.slot = filters, .strides = rows.filter_strides()}));
+    x = rows.view(images, rows.row);
+    w = {filters, 0, {conv.filters, rows.row, conv.r, 1}, rows.filters().channels_last()};
+    one_column(kernel);
+    kernels_.push_back(std::move(kernel));
+  }
+
+  void gradient(const Kernel& kernel, const Rows& rows) {
+    const int images = padded_images(kernel.head->operands[1], rows);
+    auto [alone, rest] = split_head(plan_, kernel, rows.filter_strides(), "conv_filter_grad in rows");
+    Slot& made = plan_.slots.back();
+    made.shape = rows.filters(), made.strides = made.shape.channels_last();
+    alone.domain = made.shape, alone.stores[0].strides = made.strides;
+    alone.head->operands[1] = rows.view(images, rows.padded_row);
+    one_column(alone);
+    kernels_.push_back(std::move(alone));
+    kernels_.push_back(std::move(rest));
+  }
+
+  static void one_column(Kernel& kernel) {
+    auto& op = std::get<Conv>(kernel.head->op);
+    op.stride[1] = 1, op.pad[1] = 0;
+  }
+
+  Plan& plan_;
+  std::vector<Kernel> kernels_;
+  std::vector<Copy> copies_;
+};
+
+}  // namespace
+
+void lower_float_rows(Plan& plan) { RowLowering{plan}(); }
+
+}  // namespace nixie::cuda
