@@ -12,7 +12,7 @@ namespace nixie::cuda {
 /// Splits kernels whose matrix product a library computes into the product and the stages that follow it, and copies
 /// filters to channels-last where the images are. `hopper`: also makes plans fit Hopper's own kernels. `joins`: one
 /// kernel may do the work of several in ways that only this backend runs; without, any backend can run the plan.
-/// `winograd`: 3x3 convolutions of multiply-adds may be sums of fewer products (winograd.cpp).
+/// `winograd`: 3x3 and 5x5 convolutions of multiply-adds may be sums of fewer products (winograd.cpp).
 void lower(Plan& plan, bool hopper = false, bool joins = true, bool winograd = true);
 
 /// Adds a slot in the arena and gives back its number.
@@ -32,8 +32,8 @@ void lower_to_halves(Plan& plan);
 /// Whether the kernel finds the scale of such copies.
 bool is_half_scale(const Kernel& kernel);
 
-/// Computes f32 convolutions of 3x3, stride 1 and Math::ieee by Winograd's F(2x2, 3x3) where an estimate says that this
-/// is faster, or `wherever_possible`. What it makes are kernels that any backend runs.
+/// Computes f32 convolutions of 3x3 or 5x5, stride 1 and Math::ieee by Winograd's tiles where an estimate says that
+/// this is faster, or `wherever_possible`. What it makes are kernels that any backend runs.
 void lower_to_winograd(Plan& plan, bool wherever_possible = false);
 
 /// Has kernels of max pooling gradients write those copies themselves, where nobody else reads the gradient.

@@ -1,5 +1,5 @@
-// Winograd's form of 3x3 convolutions: lowered plans on the CPU, compiled, and on a device, against the layers as they
-// were in doubles; its error beside that of multiply-adds in place.
+// Winograd's form of 3x3 and 5x5 convolutions: lowered plans on the CPU, compiled, and on a device, against the layers
+// as they were in doubles; its error beside that of multiply-adds in place.
 #ifdef NIXIE_WITH_CUDA
 #include <gtest/gtest.h>
 
