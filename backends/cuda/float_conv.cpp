@@ -172,6 +172,8 @@ std::vector<FloatTile> float_tiles(const HopperConv& conv) {
       tile.clocks = (stages * product.depth + 64) * tile.rows() * tile.columns() / share(thread_n);
       tile.stages =
           static_cast<int>(std::min<std::int64_t>(8, (kSharedBytes - 1024) / stage_bytes(conv, product, tile)));
+      // AlexNet's first layer: 64x512 in two stages 0.83 ms, 64x256 in five 0.71.
+      if (is_gradient(conv) && tile.stages < 3) tile.clocks += tile.clocks / 6;
       tiles.push_back(tile);
     }
   std::stable_sort(tiles.begin(), tiles.end(),

@@ -29,6 +29,8 @@ struct Rows {
 
   // Below some 5 us of multiply-adds by the portable kernel two more kernels are no gain.
   bool pay() const {
+    // Tiles of filter gradients are wide; a 3x3 window of three channels has 36 columns.
+    if (conv.role == ConvRole::filter_grad && conv.r * padded_row < 96) return false;
     return std::int64_t{1} * conv.images * conv.p * conv.q * conv.filters * conv.r * conv.s * conv.channels >=
            100000000;
   }
