@@ -297,20 +297,20 @@ NIXIE_DEVICE void run_body(const Body& body, const float (&v)[kCount][4], const 
     at_piece(item, first + i, thread, [&](int position, int c) { body.run(position, c, loads[i], v[i]); });
 }
 
-// Stores a part, or runs Body over a whole tile.
+// Stores a part, or runs Body over a whole tile; as many pieces at once as registers allow beside the sums.
 NIXIE_DEVICE void finish(const Body& body, const Sums& sum, const Item& item, int thread) {
+  constexpr int kAtOnce = sizeof(Body::Loads) <= 16 ? kThreadN / 4 : 1;
   float4* parts = reinterpret_cast<float4*>(body.parts) + static_cast<u64>(item.slot) * kPieces * 256 + thread;
 #pragma unroll
-  for (int j = 0; j < 8; j++) {
-    float v[kThreadN / 4][4];
+  for (int piece = 0; piece < kPieces; piece += kAtOnce) {
+    float v[kAtOnce][4];
 #pragma unroll
-    for (int i = 0; i < kThreadN; i++) v[i / 4][i % 4] = sum[j][i];
+    for (int i = 0; i < kAtOnce * 4; i++) v[i / 4][i % 4] = sum[piece / (kThreadN / 4)][piece % (kThreadN / 4) * 4 + i];
     if (item.slot < 0) {
-      run_body(body, v, item, j * (kThreadN / 4), thread);
+      run_body(body, v, item, piece, thread);
     } else {
 #pragma unroll
-      for (int p = 0; p < kThreadN / 4; p++)
-        parts[(j * (kThreadN / 4) + p) * 256] = make_float4(v[p][0], v[p][1], v[p][2], v[p][3]);
+      for (int i = 0; i < kAtOnce; i++) parts[(piece + i) * 256] = make_float4(v[i][0], v[i][1], v[i][2], v[i][3]);
     }
   }
 }
