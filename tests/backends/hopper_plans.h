@@ -469,11 +469,12 @@ inline std::vector<Case> cases() {
       First::trained);
   add("first_3x3_pooled_as_it_lies", 2, first_layer, {3, 3, 17, 50, 64, 3, 3, {1, 1}, {1, 1}, {1, 1}, bf16, true},
       First::pooled);
+  // In f16, which holds every sum: where rounding makes two of a window equal, the first wins, unlike in doubles.
   const auto add_pooled = [&](const std::string& name, const Layer& layer) {
     all.push_back({name, 3, [=] { return first_layer(name, layer, First::pooled); }, 3});
   };
   add_pooled("pooled_patches", {9, 64, 28, 56, 256, 3, 3, {1, 1}, {1, 1}});
-  add_pooled("pooled_patches_of_pairs", {18, 64, 27, 28, 256, 3, 3, {1, 1}, {1, 1}, {1, 1}, bf16});
+  add_pooled("pooled_patches_of_pairs", {18, 64, 27, 28, 256, 3, 3, {1, 1}, {1, 1}});
   add_pooled("pooled_patches_5x5", {22, 32, 28, 28, 256, 5, 5, {1, 1}, {0, 0}});
   add("first_3x3_in_rows", 2, first_layer, {2, 3, 20, 40, 64, 3, 3, {1, 1}, {1, 1}, {1, 1}, Dtype::f16, true},
       First::trained);
