@@ -1,8 +1,10 @@
 // Calls cuBLASLt, with the algorithm that measured fastest.
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <limits>
 #include <numeric>
+#include <span>
 
 #include "backends/cuda/cubin_cache.h"
 #include "backends/cuda/libraries.h"
@@ -38,6 +40,7 @@ void destroy_layout(cublasLtMatrixLayout_t layout) { cublas_lt().layout_destroy(
 void destroy_preference(cublasLtMatmulPreference_t preference) { cublas_lt().preference_destroy(preference); }
 using Desc = Handle<cublasLtMatmulDesc_t, destroy_desc>;
 using Layout = Handle<cublasLtMatrixLayout_t, destroy_layout>;
+using Algorithm = cublasLtMatmulHeuristicResult_t;
 using Preference = Handle<cublasLtMatmulPreference_t, destroy_preference>;
 
 cublasLtHandle_t library_handle() {
@@ -63,8 +66,8 @@ class BlasWork final : public Work {
     expect(cublas_lt().desc_create(desc_.out(), compute, double_ ? CUDA_R_64F : CUDA_R_32F), "desc_create");
     set(CUBLASLT_MATMUL_DESC_TRANSA, p_.a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
     set(CUBLASLT_MATMUL_DESC_TRANSB, p_.b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
+    set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue());
     if (p_.bias) {
-      set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
       const Dtype bias = plan.slots[at(p_.bias->slot)].dtype;
       set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, data_type(bias));
       bias_bytes_ = p_.bias->offset * size_of(bias);
@@ -91,7 +94,12 @@ class BlasWork final : public Work {
     char *a, *b, *d, *bias, *scratch;
   };
 
-  void call(const Buffers& memory, const cublasLtMatmulHeuristicResult_t& algorithm, cudaStream_t stream) const {
+  cublasLtEpilogue_t epilogue() const {
+    if (p_.bias) return p_.relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS;
+    return p_.relu ? CUBLASLT_EPILOGUE_RELU : CUBLASLT_EPILOGUE_DEFAULT;
+  }
+
+  void call(const Buffers& memory, const Algorithm& algorithm, cudaStream_t stream) const {
     if (p_.bias) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, memory.bias);
     const float one = 1, zero = 0;
     const double one64 = 1, zero64 = 0;
@@ -127,8 +135,10 @@ class BlasWork final : public Work {
       std::memcpy(&choice_, known->code.data(), sizeof choice_);
       return;
     }
-    const std::vector<cublasLtMatmulHeuristicResult_t> candidates = ask();
+    std::vector<Algorithm> candidates = ask();
     if (candidates.empty()) fail(Fault::device, "cuBLASLt: no algorithm for ", key);
+    if (p_.relu) drop_those_that_lose_nan(candidates);
+    if (candidates.empty()) fail(Fault::device, "cuBLASLt: no algorithm passes NaN on in ", key);
     choice_ = candidates[0];
     if (!measures) return;
     try {
@@ -145,16 +155,16 @@ class BlasWork final : public Work {
     cudaDeviceProp properties;
     CUDA_CHECK(cudaGetDevice(&device));
     CUDA_CHECK(cudaGetDeviceProperties(&properties, device));
-    std::string key =
-        fmt::format("cuBLASLt {} {} {} x {} x {} x {}{}{}", cublas_lt().version(), properties.name, p_.batches, p_.rows,
-                    p_.columns, p_.inner, p_.bias ? " bias" : "", p_.tf32 ? " tf32" : "");
+    std::string key = fmt::format("cuBLASLt {} {} {} x {} x {} x {}{}{}{}", cublas_lt().version(), properties.name,
+                                  p_.batches, p_.rows, p_.columns, p_.inner, p_.bias ? " bias" : "",
+                                  p_.relu ? " relu" : "", p_.tf32 ? " tf32" : "");
     for (const auto* m : {&p_.a, &p_.b, &p_.d})
       key += fmt::format(" {}{} {} {} {}", m->dtype, m->transposed ? "T" : "", m->leading, m->batch_stride,
                          alignment_of(*m));
     return key;
   }
 
-  std::vector<cublasLtMatmulHeuristicResult_t> ask() const {
+  std::vector<Algorithm> ask() const {
     Preference preference;
     expect(cublas_lt().preference_create(preference.out()), "preference_create");
     const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
@@ -166,7 +176,7 @@ class BlasWork final : public Work {
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(p_.b));
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(p_.d));
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(p_.d));
-    std::vector<cublasLtMatmulHeuristicResult_t> found(8);
+    std::vector<Algorithm> found(8);
     int count = 0;
     expect(cublas_lt().heuristic(library_handle(), desc_, a_, b_, d_, d_, preference, static_cast<int>(found.size()),
                                  found.data(), &count),
@@ -175,33 +185,57 @@ class BlasWork final : public Work {
     return found;
   }
 
-  // Runs each on memory of its own; values do not matter, as long as they are not zeros.
-  cublasLtMatmulHeuristicResult_t fastest(const std::vector<cublasLtMatmulHeuristicResult_t>& candidates) {
-    constexpr int kRuns = 5;
+  // Memory of its own to run algorithms on, full of one byte.
+  struct Trial {
     Stream stream;
+    Handle<void*, cudaFree> blocks[5];
+    Buffers memory{};
+  };
+  void prepare(Trial& trial, std::span<const Algorithm> candidates, int byte) const {
+    CUDA_CHECK(cudaStreamCreateWithFlags(trial.stream.out(), cudaStreamNonBlocking));
+    std::size_t workspace = 0;
+    for (const Algorithm& candidate : candidates) workspace = std::max(workspace, candidate.workspaceSize);
+    const auto filled = [&](int block, std::int64_t bytes) {
+      const auto size = static_cast<std::size_t>(std::max<std::int64_t>(bytes, 256));
+      CUDA_CHECK(cudaMalloc(trial.blocks[block].out(), size));
+      CUDA_CHECK(cudaMemsetAsync(trial.blocks[block], byte, size, trial.stream));
+      return static_cast<char*>(trial.blocks[block].get());
+    };
+    trial.memory = {filled(0, extent(p_.a, p_.rows, p_.inner)), filled(1, extent(p_.b, p_.inner, p_.columns)),
+                    filled(2, extent(p_.d, p_.rows, p_.columns)), filled(3, p_.rows * 8),
+                    filled(4, static_cast<std::int64_t>(workspace))};
+  }
+
+  // Some of the library's ReLUs make zero of NaN, which would hide that a net has diverged.
+  void drop_those_that_lose_nan(std::vector<Algorithm>& candidates) const {
+    Trial trial;
+    prepare(trial, candidates, 0xff);  // NaN in every type
+    const auto size = static_cast<std::size_t>(size_of(p_.d.dtype));
+    std::erase_if(candidates, [&](const Algorithm& candidate) {
+      std::array<char, 8> found{};
+      CUDA_CHECK(cudaMemsetAsync(trial.memory.d, 0, size, trial.stream));
+      call(trial.memory, candidate, trial.stream);
+      CUDA_CHECK(cudaMemcpyAsync(found.data(), trial.memory.d, size, cudaMemcpyDeviceToHost, trial.stream));
+      CUDA_CHECK(cudaStreamSynchronize(trial.stream));
+      return found == std::array<char, 8>{};
+    });
+  }
+
+  // Values do not matter, as long as they are not zeros.
+  Algorithm fastest(std::span<const Algorithm> candidates) const {
+    constexpr int kRuns = 5;
+    Trial trial;
+    prepare(trial, candidates, 0x3c);
     Event start, end;
-    CUDA_CHECK(cudaStreamCreateWithFlags(stream.out(), cudaStreamNonBlocking));
     CUDA_CHECK(cudaEventCreate(start.out()));
     CUDA_CHECK(cudaEventCreate(end.out()));
-    std::size_t workspace = 0;
-    for (const auto& candidate : candidates) workspace = std::max(workspace, candidate.workspaceSize);
-    Handle<void*, cudaFree> a, b, d, bias, scratch;
-    const auto filled = [&](Handle<void*, cudaFree>& memory, std::int64_t bytes) {
-      const auto size = static_cast<std::size_t>(std::max<std::int64_t>(bytes, 256));
-      CUDA_CHECK(cudaMalloc(memory.out(), size));
-      CUDA_CHECK(cudaMemsetAsync(memory, 0x3c, size, stream));
-      return static_cast<char*>(memory.get());
-    };
-    Buffers memory{filled(a, extent(p_.a, p_.rows, p_.inner)), filled(b, extent(p_.b, p_.inner, p_.columns)),
-                   filled(d, extent(p_.d, p_.rows, p_.columns)), filled(bias, p_.rows * 8),
-                   filled(scratch, static_cast<std::int64_t>(workspace))};
     std::size_t best = 0;
     float least = std::numeric_limits<float>::max();
     for (std::size_t i = 0; i < candidates.size(); ++i) {
-      call(memory, candidates[i], stream);
-      CUDA_CHECK(cudaEventRecord(start, stream));
-      for (int run = 0; run < kRuns; ++run) call(memory, candidates[i], stream);
-      CUDA_CHECK(cudaEventRecord(end, stream));
+      call(trial.memory, candidates[i], trial.stream);
+      CUDA_CHECK(cudaEventRecord(start, trial.stream));
+      for (int run = 0; run < kRuns; ++run) call(trial.memory, candidates[i], trial.stream);
+      CUDA_CHECK(cudaEventRecord(end, trial.stream));
       CUDA_CHECK(cudaEventSynchronize(end));
       float milliseconds = 0;
       CUDA_CHECK(cudaEventElapsedTime(&milliseconds, start, end));
@@ -219,7 +253,7 @@ class BlasWork final : public Work {
   BlasProblem p_;
   Desc desc_;
   Layout a_, b_, d_;
-  cublasLtMatmulHeuristicResult_t choice_{};
+  Algorithm choice_{};
   std::int64_t bias_bytes_ = 0;
   bool double_ = false;
 };

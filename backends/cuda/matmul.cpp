@@ -47,26 +47,47 @@ std::optional<BlasProblem::Matrix> column_major(const Strided& m) {
 
 bool is_full(const Access& access) { return access.inside.empty(); }
 
-// What the stage does to the product: nothing (-1), or adds load i; anything else is not the library's.
-std::optional<int> added_load(const Kernel& kernel) {
+// What the stage does to the product before it stores it: adds load i, then drops what is below zero.
+struct After {
+  std::optional<int> added;
+  bool relu = false;
+};
+
+// Nothing where it does anything else.
+std::optional<After> after_product(const Kernel& kernel) {
   if (kernel.stages.size() != 1 || kernel.stages[0].stores.size() != 1) return {};
-  const Stage& stage = kernel.stages[0];
-  const auto& body = stage.body;
-  if (stage.stores[0].value != static_cast<int>(body.size()) - 1) return {};
+  const auto& body = kernel.stages[0].body;
   const auto is = [&](int reg, Primitive primitive) { return body[at(reg)].primitive == primitive; };
-  if (body.size() == 1 && is(0, Primitive::head)) return -1;
-  if (body.size() == 3 && is(2, Primitive::add) && body[2].args[0] + body[2].args[1] == 1)
-    for (int head : {0, 1})
-      if (is(head, Primitive::head) && is(1 - head, Primitive::load)) return body[at(1 - head)].index;
-  return {};
+  After after;
+  std::size_t seen = 1;  // instructions that are accounted for
+  int reg = kernel.stages[0].stores[0].value;
+  // Takes off an operation with a second argument that `other` accepts; true if there is one.
+  const auto strip = [&](Primitive primitive, auto other) {
+    if (!is(reg, primitive)) return false;
+    for (std::size_t i : {0u, 1u})
+      if (const int second = body[at(reg)].args[1 - i]; other(second)) {
+        reg = body[at(reg)].args[i];
+        seen += 2;
+        return true;
+      }
+    return false;
+  };
+  after.relu =
+      strip(Primitive::max, [&](int second) { return is(second, Primitive::constant) && body[at(second)].value == 0; });
+  strip(Primitive::add, [&](int second) {
+    if (is(second, Primitive::load)) after.added = body[at(second)].index;
+    return after.added.has_value();
+  });
+  if (!is(reg, Primitive::head) || seen != body.size()) return {};
+  return after;
 }
 
 }  // namespace
 
 std::optional<BlasProblem> as_blas(const Plan& plan, const Kernel& kernel) {
   if (!kernel.head || !std::holds_alternative<Matmul>(kernel.head->op)) return {};
-  const std::optional<int> added = added_load(kernel);
-  if (!added) return {};
+  const std::optional<After> after = after_product(kernel);
+  if (!after) return {};
   const Operand &left = kernel.head->operands[0], &right = kernel.head->operands[1];
   const Access& store = kernel.stores[at(kernel.stages[0].stores[0].access)];
   const auto dtype_of_slot = [&](int slot) { return plan.slots[at(slot)].dtype; };
@@ -88,8 +109,11 @@ std::optional<BlasProblem> as_blas(const Plan& plan, const Kernel& kernel) {
   p.a.slot = right.slot, p.a.offset = right.offset, p.a.dtype = dtype;
   p.b.slot = left.slot, p.b.offset = left.offset, p.b.dtype = dtype;
   p.d.slot = store.slot, p.d.offset = store.offset, p.d.dtype = result;
-  if (*added >= 0) {
-    const Access& bias = kernel.loads[at(*added)];
+  // In f64 the library is twice as slow with anything after the product.
+  if (dtype == Dtype::f64 && (after->relu || after->added)) return {};
+  p.relu = after->relu;
+  if (after->added) {
+    const Access& bias = kernel.loads[at(*after->added)];
     const int rank = kernel.domain.rank();
     for (int axis = 0; axis + 1 < rank; ++axis)
       if (bias.strides[at(axis)] != 0) return {};

@@ -23,6 +23,7 @@ struct BlasProblem {
   Matrix a{}, b{}, d{};
   bool tf32 = false;             // f32 may be multiplied with 10-bit mantissas
   std::optional<Access> bias{};  // one element per row
+  bool relu = false;             // what is below zero becomes zero, after the bias
 };
 
 /// The kernel as one call of the library, if it is one: a product of f64, f32, f16 or bf16 matrices stored plainly or

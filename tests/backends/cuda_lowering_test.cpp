@@ -52,16 +52,34 @@ TEST(CudaLowering, ChangesNoResult) {
   EXPECT_GT(changed, 5);
 }
 
-TEST(CudaLowering, LeavesProductsToTheLibraryAndTheirStagesToAKernel) {
-  Plan plan = cuda_plans::headed("product", Matmul{}, Dtype::f32, {{8, 4}, {4, 16}}, {8, 16}).plan;
-  EXPECT_FALSE(cuda::as_blas(plan, plan.kernels[0]));  // a bias and a ReLU follow
+Plan product_with_bias_and_relu() {
+  return cuda_plans::headed("product", Matmul{}, Dtype::f32, {{8, 4}, {4, 16}}, {8, 16}).plan;
+}
+
+TEST(CudaLowering, LeavesAProductWithItsBiasAndReluToTheLibrary) {
+  Plan plan = product_with_bias_and_relu();
   cuda::lower(plan);
-  ASSERT_EQ(plan.kernels.size(), 2u);
+  ASSERT_EQ(plan.kernels.size(), 1u);
   const auto problem = cuda::as_blas(plan, plan.kernels[0]);
   ASSERT_TRUE(problem);
   EXPECT_EQ(problem->rows, 16);  // column-major: the transpose
   EXPECT_EQ(problem->columns, 8);
   EXPECT_EQ(problem->inner, 4);
+  EXPECT_TRUE(problem->bias);
+  EXPECT_TRUE(problem->relu);
+}
+
+TEST(CudaLowering, LeavesProductsToTheLibraryAndOtherStagesToAKernel) {
+  Plan plan = product_with_bias_and_relu();
+  for (Instruction& in : plan.kernels[0].stages[0].body)
+    if (in.primitive == Primitive::constant) in.value = 0.5;  // max(., 1/2) is no ReLU
+  EXPECT_FALSE(cuda::as_blas(plan, plan.kernels[0]));
+  cuda::lower(plan);
+  ASSERT_EQ(plan.kernels.size(), 2u);
+  const auto problem = cuda::as_blas(plan, plan.kernels[0]);
+  ASSERT_TRUE(problem);
+  EXPECT_FALSE(problem->bias);
+  EXPECT_FALSE(problem->relu);
   EXPECT_FALSE(plan.kernels[1].head);
 }
 

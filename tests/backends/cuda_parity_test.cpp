@@ -97,6 +97,27 @@ TEST(CudaParity, ProductsInTf32) {
 INSTANTIATE_TEST_SUITE_P(Types, CudaParityOf, testing::Values(Dtype::f32, Dtype::f16, Dtype::bf16, Dtype::f64),
                          [](const auto& type) { return std::string(to_string(type.param)); });
 
+// A product with bias and ReLU, of which some numbers are NaN: whoever computes it, they must not become zeros.
+double with_nan(Dtype, std::mt19937& random) {
+  return random() % 97 == 0 ? std::numeric_limits<double>::quiet_NaN()
+                            : std::uniform_int_distribution<int>(-4, 4)(random) * 0.25;
+}
+
+TEST(CudaRelu, PassesNanOn) {
+  const auto cuda = cuda_or_null();
+  if (!cuda) GTEST_SKIP() << "no GPU";
+  for (Dtype dtype : {Dtype::f32, Dtype::f16, Dtype::f64})
+    for (Math math : {Math::ieee, Math::tf32})
+      for (const auto& [m, n, k] : {std::array{64, 520, 8}, std::array{1000, 1000, 16}, std::array{7, 45, 3}}) {
+        const cuda_plans::Draft draft =
+            cuda_plans::headed("relu", Matmul{.math = math}, dtype, {{m, k}, {k, n}}, {m, n});
+        const std::vector<Array> found = cuda_plans::run(*cuda, draft, 2, with_nan),
+                                 expected = cuda_plans::run(*make_cpu_backend(), draft, 1, with_nan);
+        cuda_plans::expect_close(found[0], expected[0], {.of_itself = 0x1p-10, .of_largest = 0x1p-10},
+                                 fmt::format("{} {}x{}x{}", dtype, m, n, k));
+      }
+}
+
 TEST(CudaBackend, WithoutADeviceTheErrorSaysWhyAndWhatToDo) {
   if (cuda_or_null()) GTEST_SKIP() << "there is a GPU";
   const auto start = std::chrono::steady_clock::now();
