@@ -37,11 +37,11 @@ struct Stride4 {
   int tap_rows, taps, pitch, out_rows;
 
   // The bands that cover the image with the fewest rows read and computed.
-  Band best(std::int64_t filter_bytes, bool with_gradient) const {
+  Band best(std::int64_t filter_bytes, bool with_gradient, int multiple = 1) const {
     Band best;
     double least = std::numeric_limits<double>::max();
     for (int buffers : {3, 2})
-      for (int rows = std::min(out_rows, 64); rows >= 1; --rows) {
+      for (int rows = std::min<int>(round_up(out_rows, multiple), 64); rows >= multiple; rows -= multiple) {
         std::int64_t band =
             round_up(std::int64_t{96} * (rows + tap_rows - 1) * pitch + 16 * (taps / tap_rows + 14), 1024);
         if (with_gradient) band += round_up(std::int64_t{128} * rows * pitch, 2048);
@@ -53,7 +53,9 @@ struct Stride4 {
       }
     return best;
   }
-  Band forward(const HopperConv& conv) const { return best(std::int64_t{96} * taps * conv.filters, false); }
+  Band forward(const HopperConv& conv) const {
+    return best(std::int64_t{96} * taps * conv.filters, false, conv.pooled ? 8 : 1);
+  }
   Band gradient() const { return best(0, true); }
 };
 
@@ -90,6 +92,16 @@ Launch threads_of(const char* entry, std::int64_t threads) {
   return {.entry = entry, .blocks = ceil_div(threads, 256), .threads = 256};
 }
 
+// `struct Body` of these pointers, which become the code's arguments.
+std::string body_of(const std::vector<Pointer>& pointers, KernelCode& code) {
+  std::string members;
+  for (const Pointer& pointer : pointers) {
+    members += fmt::format("  {} {};\n", pointer.type, pointer.name);
+    code.arguments.push_back(pointer.argument);
+  }
+  return "#include \"types.cuh\"\nstruct Body {\n" + members + "};\n";
+}
+
 KernelCode generate_stride4(const Plan& plan, const Kernel& kernel, const FirstLayer& layer) {
   const HopperConv& conv = layer.conv;
   const Stride4 shape(conv);
@@ -100,15 +112,27 @@ KernelCode generate_stride4(const Plan& plan, const Kernel& kernel, const FirstL
   code.scratch_bytes = packed_filter_bytes + (layer.extra ? 0 : packed_elements(conv) * 2);
   const Argument packed =
       layer.extra ? Argument{kernel.stores.back().slot, 0} : Argument{Argument::kScratch, packed_filter_bytes};
-  PixelBody body = pixel_body(plan, kernel,
-                              {images_pointer(plan, kernel, conv.role),
-                               {"uint4*", "packed", packed},
-                               {"const unsigned short*", "w", {w.slot, w.offset * 2}},
-                               {"uint4*", "packed_weights", {Argument::kScratch, 0}}});
-  code.source = defines(stride4_defines(conv, band)) + stride_defines(kernel, conv.role) + defines({{"CONV_GRAD", 0}}) +
-                body.text + "#include \"conv_s2d_sm90.cuh\"\n";
-  code.arguments = std::move(body.arguments);
-  code.variant = fmt::format("conv_s2d_sm90 band {}", band.rows);
+  std::vector<Pointer> pointers{images_pointer(plan, kernel, conv.role),
+                                {"uint4*", "packed", packed},
+                                {"const unsigned short*", "w", {w.slot, w.offset * 2}},
+                                {"uint4*", "packed_weights", {Argument::kScratch, 0}}};
+  code.source = defines(stride4_defines(conv, band)) + stride_defines(kernel, conv.role) +
+                defines({{"CONV_GRAD", 0}, {"CONV_POOL", conv.pooled}});
+  if (conv.pooled) {
+    const BiasRelu epilogue = *bias_relu_of(kernel);
+    const Access &y = kernel.stores[0], &index = kernel.stores[1];
+    const Access& bias = epilogue.bias >= 0 ? kernel.loads[at(epilogue.bias)] : y;
+    pointers.push_back({"const float*", "bias", {bias.slot, bias.offset * element_bytes(plan, bias.slot)}});
+    pointers.push_back({"unsigned short*", "y", {y.slot, y.offset * 2}});
+    pointers.push_back({"unsigned char*", "index", {index.slot, index.offset}});
+    code.source += defines({{"CONV_BIAS", epilogue.bias >= 0}, {"CONV_RELU", epilogue.relu}}) + body_of(pointers, code);
+  } else {
+    PixelBody body = pixel_body(plan, kernel, pointers);
+    code.source += body.text;
+    code.arguments = std::move(body.arguments);
+  }
+  code.source += "#include \"conv_s2d_sm90.cuh\"\n";
+  code.variant = fmt::format("conv_s2d_sm90 band {}{}", band.rows, conv.pooled ? " with pool" : "");
   code.launches = {threads_of("conv_s2d_pack", packed_elements(conv) / 8),
                    threads_of("conv_s2d_pack_weights", packed_filter_bytes / 16),
                    {.entry = "conv_s2d",
@@ -140,16 +164,11 @@ KernelCode generate_stride4_grad(const Plan& plan, const Kernel& kernel, const F
       {"float*", "db",
        conv.bias_grad ? Argument{kernel.stores[1].slot, kernel.stores[1].offset * 4}
                       : Argument{Argument::kScratch, part_bytes}}};
-  std::string members;
-  for (const Pointer& pointer : pointers) {
-    members += fmt::format("  {} {};\n", pointer.type, pointer.name);
-    code.arguments.push_back(pointer.argument);
-  }
   code.source = defines(stride4_defines(conv, band)) + stride_defines(kernel, conv.role) +
                 defines({{"CONV_GRAD", 1},
                          {"CONV_BLOCKS", blocks},
                          {"CONV_OUT_FLOAT", plan.slots[at(dw.slot)].dtype == Dtype::f32}}) +
-                "#include \"types.cuh\"\nstruct Body {\n" + members + "};\n#include \"conv_s2d_sm90.cuh\"\n";
+                body_of(pointers, code) + "#include \"conv_s2d_sm90.cuh\"\n";
   code.variant = fmt::format("conv_s2d_sm90 gradient, band {}", band.rows);
   const auto u64 = [](std::int64_t value) { return static_cast<std::uint64_t>(value); };
   code.maps.push_back({.slot = dy.slot,
@@ -294,8 +313,9 @@ std::optional<FirstLayer> first_layer_sizes(const Plan& plan, const Kernel& kern
   const std::optional<HopperConv> conv = conv_sizes(plan, kernel);
   if (!conv || conv->products != 1) return {};
   std::optional<FirstLayer> layer = fit_first_layer(*conv);
-  if (layer)
-    layer->extra = conv->role == ConvRole::filter_grad ? kernel.head->operands.size() == 3 : has_extra_store(kernel);
+  if (!layer) return {};
+  layer->extra = conv->role == ConvRole::filter_grad ? kernel.head->operands.size() == 3 : has_extra_store(kernel);
+  if (layer->kind == FirstLayer::Kind::stride4 && conv->pooled) layer->extra = kernel.stores.size() == 3;
   return layer;
 }
 
@@ -317,6 +337,14 @@ std::optional<FirstLayer> as_first_layer(const Plan& plan, const Kernel& kernel)
   }
   if (grad && !only_stores(plan, kernel)) return {};
   return layer;
+}
+
+bool pools_first_layer(const FirstLayer& layer) {
+  if (layer.kind != FirstLayer::Kind::stride4 || layer.conv.role != ConvRole::output) return false;
+  HopperConv pooled = layer.conv;
+  pooled.pooled = true;
+  const int rows = Stride4(pooled).forward(pooled).rows, p = pooled.p;
+  return rows > 0 && ceil_div(p, rows) * rows <= p + p / 8;
 }
 
 KernelCode generate_first_layer(const Plan& plan, const Kernel& kernel, const FirstLayer& layer) {

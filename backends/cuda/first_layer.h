@@ -8,6 +8,7 @@ namespace nixie::cuda {
 /// conv.bias_grad: as in HopperConv.
 /// Stride 4: x is packed first. The forward kernel's last store, if no stage writes it, takes the packed images; the
 /// gradient's third operand, if there is one, is them.
+/// Stride 4 with a 2x2 max pooling fused, forward: as HopperConv::pooled says; conv.pooled is set.
 /// 3x3 with a 2x2 max pooling fused: the forward kernel's stages are not run, only bias and ReLU; its stores take the
 /// pooled output and the index. The gradient's operands are the pooled output's gradient, x and the index.
 struct FirstLayer {
@@ -21,6 +22,8 @@ std::optional<FirstLayer> fit_first_layer(const HopperConv& conv);
 /// As hopper_conv_sizes and as_hopper_conv.
 std::optional<FirstLayer> first_layer_sizes(const Plan& plan, const Kernel& kernel);
 std::optional<FirstLayer> as_first_layer(const Plan& plan, const Kernel& kernel);
+/// Whether such a forward pass of stride 4 can be pooled over windows of 2x2 on the way.
+bool pools_first_layer(const FirstLayer& layer);
 /// Whether the layer's kernels take images of this type; they may lie in memory as they like.
 bool reads_images(const Plan& plan, const FirstLayer& layer, const Operand& images);
 

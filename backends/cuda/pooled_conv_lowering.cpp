@@ -20,7 +20,8 @@ bool touches(const Kernel& kernel, int slot) {
 
 // The layer, where its kernel can be pooled on the way.
 std::optional<HopperConv> pooling_conv(const Plan& plan, const Kernel& kernel) {
-  if (as_first_layer(plan, kernel)) return {};
+  if (const auto layer = as_first_layer(plan, kernel))
+    return pools_first_layer(*layer) ? std::optional(layer->conv) : std::nullopt;
   const auto conv = as_hopper_conv(plan, kernel);
   return conv && std::holds_alternative<Conv>(kernel.head->op) && pools_halo(*conv) ? conv : std::nullopt;
 }

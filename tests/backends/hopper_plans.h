@@ -473,6 +473,9 @@ inline std::vector<Case> cases() {
   const auto add_pooled = [&](const std::string& name, const Layer& layer) {
     all.push_back({name, 3, [=] { return first_layer(name, layer, First::pooled); }, 3});
   };
+  add_pooled("first_stride_4_pooled", {2, 3, 231, 231, 96, 11, 11, {4, 4}, {0, 0}});
+  add_pooled("first_stride_4_pooled_k32", {3, 3, 99, 87, 32, 11, 11, {4, 4}, {0, 0}});
+  add_pooled("first_stride_4_pooled_k64", {1, 3, 66, 63, 64, 10, 9, {4, 4}, {2, 1}});
   add_pooled("pooled_patches", {9, 64, 28, 56, 256, 3, 3, {1, 1}, {1, 1}});
   add_pooled("pooled_patches_of_pairs", {18, 64, 27, 28, 256, 3, 3, {1, 1}, {1, 1}});
   add_pooled("pooled_patches_5x5", {22, 32, 28, 28, 256, 5, 5, {1, 1}, {0, 0}});

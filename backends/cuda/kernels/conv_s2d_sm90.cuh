@@ -9,6 +9,8 @@
 //          planes 4 and 5 the last 4s.
 // Rows     M runs over the band's points row after row, all of the pitch: the last columns of a row are junk that is
 //          computed and not stored (4 %). Filters are permuted so that a thread's eight are neighbours.
+// Pool     tiles are 8 x 8 points, whose windows of 2 x 2 meet in neighbouring lanes: the un-pooled output is never
+//          written.
 // Roles    one thread copies bands; three warpgroups multiply tiles of 64 points in turn. In the gradient dy comes by
 //          TMA, whose columns past Q read zero, and warpgroup i holds the sums of tap row i over all bands of a block.
 // Limits   stride 4; R and S at most 12, in the gradient R from 9 to 12; K 32, 64 or 96 forward, a multiple of 8 in
@@ -17,15 +19,18 @@
 // Measured on an H200, batch 128: AlexNet conv1 forward 48 us, gradient 51, pack 22 (floor 23 each; cuDNN 437 and
 // 356); Overfeat 61, 82 and 24 us (floor 35; cuDNN 678 and 488). The tensor cores are busy 60 % of the time: products
 // of 64 x 64 and 64 x 48 read shared memory as long as they multiply; filters as M, points as N = 128 would help.
+// Overfeat's 2x2 pooling fused, packing included: 102 us where 93 and the pooling's 31 were.
 // What the ideas bought: packing inside the kernel cost 60 and 75 us (4 warps issue too slowly) against 22 + 54 and
 // 51; packing the weights once instead of in every block 6 us.
 //
 // Compile-time, all required: CONV_IMAGES CONV_H CONV_W CONV_PAD_H CONV_PAD_W CONV_K CONV_R CONV_S CONV_P CONV_Q
 //   CONV_BAND (output rows of a band) CONV_BUFFERS NIXIE_BF16
 //   CONV_X_N CONV_X_C CONV_X_H CONV_X_W    strides of x, in elements
+//   CONV_POOL CONV_BIAS CONV_RELU          forward: 1: 2x2 max pooling fused, BAND a multiple of 8
 //   CONV_GRAD CONV_BLOCKS CONV_OUT_FLOAT   1: the filter gradient; its blocks; its type: float or 16-bit
 // Body, defined before this file, holds x and packed (uint4*), and
-//   forward: w (const u16*), packed_weights (uint4*) and what conv_fprop_sm90.cuh says;
+//   forward: w (const u16*), packed_weights (uint4*) and what conv_fprop_sm90.cuh says, or with POOL bias (const
+//   float*), y (u16*) [N][P/2][Q/2][K] and index (u8*);
 //   gradient: parts float[blocks][ceil(K / 64)][kTaps * 48 + 8][64], dw [K][R][S][3] (void*), db float[K].
 // With TR = ceil(R / 4), TS = ceil(S / 4), kTaps = TR * TS, kPitch = Q + TS - 1, kBandBytes = 96 * (BAND + TR - 1) *
 // kPitch + 16 * (TS + 14) rounded up to 1024, kDyBytes = 128 * BAND * kPitch rounded up to 2048:
@@ -138,12 +143,60 @@ extern "C" __global__ void __launch_bounds__(256) conv_s2d_pack_weights(const __
   if (i < kTaps * 6 * CONV_K) body.packed_weights[i] = pack_filter(body.w, i / CONV_K, i % CONV_K);
 }
 
-// Runs Body over the sums of the 64 points from `point` on.
-NIXIE_DEVICE void finish_points(const Body& body, const float (&sum)[CONV_K / 2], int image, int p, int point) {
+#if CONV_POOL
+// A tile is 8 rows x 8 columns of points.
+constexpr int kTilesQ = (kQ + 7) / 8, kTiles = kBand / 8 * kTilesQ, kStep = kPitch * 16;
+static_assert(kBand % 8 == 0);
+NIXIE_DEVICE int first_point(int tile) { return tile / kTilesQ * 8 * kPitch + tile % kTilesQ * 8; }
+
+// Bias, ReLU, max over windows of 2x2 and its index. Both rows of a window are in one thread, its columns in two, of
+// which each finishes one half of the filters.
+NIXIE_DEVICE void finish_tile(const Body& body, const float (&sum)[CONV_K / 2], int image, int p, int tile) {
+  constexpr int kFours = CONV_K / 16, kOutP = kP / 2, kOutQ = kQ / 2;  // fours: of filters, a thread's
+  const int lane = threadIdx.x % 32, t = lane % 4;
+  const bool odd = lane / 4 % 2;
+  p = (p + tile / kTilesQ * 8) / 2 + threadIdx.x % 128 / 32;
+  const int q = tile % kTilesQ * 4 + lane / 8;
+  const u64 out = (static_cast<u64>(image * kOutP + p) * kOutQ + q) * CONV_K;
+#pragma unroll
+  for (int k = 0; k < kFours / 2; k++) {
+    u32 best[2], at[2] = {};
+    const int four = odd ? k + kFours / 2 : k, filter = four / 2 * 32 + t * 8 + four % 2 * 4;
+#pragma unroll
+    for (int j = 0; j < 2; j++) {
+#pragma unroll
+      for (u32 side = 0; side < 2; side++) {
+        const auto word = [&](int i) {
+          const float* v = &sum[(i * 2 + j) * 4 + side * 2];
+          const float* b = body.bias + i / 2 * 32 + t * 8 + i % 2 * 4 + j * 2;
+          const float low = v[0] + (CONV_BIAS ? b[0] : 0.f), high = v[1] + (CONV_BIAS ? b[1] : 0.f);
+          return CONV_RELU ? pack_relu(low, high) : pack(low, high);
+        };
+        const u32 first = word(k), second = word(k + kFours / 2);
+        const u32 own = odd ? second : first, other = __shfl_xor_sync(~0u, odd ? first : second, 4);
+        const u32 left = odd ? other : own, right = odd ? own : other;
+        const u32 wins = side == 0 ? ~0u : beats(left, best[j]);
+        best[j] = side == 0 ? left : select(wins, left, best[j]);
+        at[j] = side == 0 ? 0 : select(wins, 0x20002u, at[j]);
+        const u32 right_wins = beats(right, best[j]);
+        best[j] = select(right_wins, right, best[j]), at[j] = select(right_wins, (side * 2 + 1) * 0x10001u, at[j]);
+      }
+    }
+    if (p >= kOutP || q >= kOutQ) continue;
+    *reinterpret_cast<uint2*>(body.y + out + filter) = make_uint2(best[0], best[1]);
+    *reinterpret_cast<u32*>(body.index + out + filter) = bytes(at[0], at[1]);
+  }
+}
+#else
+constexpr int kTiles = (kBand * kPitch - kTapsS + 1 + 63) / 64, kStep = 128;
+NIXIE_DEVICE int first_point(int tile) { return tile * 64; }
+
+// Runs Body over the sums of the 64 points of a tile.
+NIXIE_DEVICE void finish_tile(const Body& body, const float (&sum)[CONV_K / 2], int image, int p, int tile) {
   int lane = threadIdx.x % 128, t = lane % 4;
 #pragma unroll
   for (int side = 0; side < 2; side++) {
-    int at = point + lane / 32 * 16 + lane % 32 / 4 + side * 8, row = at / kPitch, q = at - row * kPitch;
+    int at = first_point(tile) + lane / 32 * 16 + lane % 32 / 4 + side * 8, row = at / kPitch, q = at - row * kPitch;
     if (row >= kBand || p + row >= kP || q >= kQ) continue;
     const int pixel = (image * kP + p + row) * kQ + q;
     Body::Loads loads[CONV_K / 32];
@@ -158,6 +211,7 @@ NIXIE_DEVICE void finish_points(const Body& body, const float (&sum)[CONV_K / 2]
     }
   }
 }
+#endif
 
 extern "C" __global__ void __launch_bounds__(kThreads, 1) conv_s2d(const __grid_constant__ Body body) {
   extern __shared__ u8 dynamic[];
@@ -175,7 +229,6 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1) conv_s2d(const __grid_
     barrier_wait(shared_address(&weights_here), 0);
   }
   Ring<kBuffers> ring;
-  constexpr int kTiles = (kBand * kPitch - kTapsS + 1 + 63) / 64;
   int turn = 0;  // tiles so far, dealt to the warpgroups in turn
   for (int unit = blockIdx.x; unit < CONV_IMAGES * kBands; unit += gridDim.x, ring.next()) {
     int image = unit / kBands, p = (unit - image * kBands) * kBand;
@@ -197,13 +250,14 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1) conv_s2d(const __grid_
       for (int i = 0; i < kTaps * 3; i++) {
         int tap = i / 3, shift = tap / kTapsS * kPitch + tap % kTapsS;
         wgmma<0, 0>(sum,
-                    operand<Swizzle::none>(band + i % 3 * 2 * kPlaneBytes + (tile * 64 + shift) * 16, kPlaneBytes, 128),
+                    operand<Swizzle::none>(band + i % 3 * 2 * kPlaneBytes + (first_point(tile) + shift) * 16,
+                                           kPlaneBytes, kStep),
                     operand<Swizzle::none>(weights + i * 2 * CONV_K * 16, CONV_K * 16, 128), i != 0);
       }
       wgmma_commit();
       wgmma_wait<0>();
       pin(sum);
-      finish_points(body, sum, image, p, tile * 64);
+      finish_tile(body, sum, image, p, tile);
     }
     if (threadIdx.x % 128 == 0) barrier_arrive(bars.empty + 8 * ring.stage);
   }
