@@ -43,8 +43,9 @@ void measure(Device& device, const Plan& plan, std::span<const std::size_t> kern
   if (!cubin_cache().enabled())
     fail(Fault::storage,
          "there is no folder to keep what is measured in: set NIXIE_CACHE to one of your own, mode 0700");
+  TuningDatabase& known = known_tuning();  // refuses a damaged table before anything is measured in vain
   const std::vector<Tuned> lines = time_ways(device, plan, kernels);
-  for (const Tuned& line : lines) known_tuning().keep(line);
+  for (const Tuned& line : lines) known.keep(line);
   add_to_file(user_file(), lines);
   fmt::print(stderr, "tuned: {} more lines in {}\n", lines.size(), user_file().string());
 }
@@ -74,7 +75,7 @@ KernelCode generate_known(const Plan& plan, const Kernel& kernel, bool hopper, c
   if (!has_way(code, line->way)) {
     std::string ways;
     for (const Way& way : code.ways) ways += (ways.empty() ? "" : ", ") + way.name;
-    fail(Fault::data, line->place, ": ", line->operation, " cannot be computed by ", line->way, ", only by ", ways,
+    fail(Fault::usage, line->place, ": ", line->operation, " cannot be computed by ", line->way, ", only by ", ways,
          "; remove the line, or measure again with NIXIE_TUNING=again");
   }
   return generate(plan, kernel, hopper, line->way);

@@ -23,7 +23,7 @@ Tuning tuning();
 /// cubin cache. Not for two threads at once.
 TuningDatabase& known_tuning();
 
-/// The code of a kernel in the way that the table has for it, else in the first. Throws Fault::data where the kernel
+/// The code of a kernel in the way that the table has for it, else in the first. Throws Fault::usage where the kernel
 /// cannot be computed in the way that a line names.
 KernelCode generate_known(const Plan& plan, const Kernel& kernel, bool hopper, const std::string& device,
                           const TuningDatabase& known);

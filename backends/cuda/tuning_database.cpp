@@ -27,16 +27,16 @@ double microseconds_of(const std::string& column, const std::string& place) {
   const char* end = column.data() + column.size();
   const auto result = std::from_chars(column.data(), end, value);
   if (result.ec != std::errc() || result.ptr != end || !(value > 0))
-    fail(Fault::data, place, ": \"", column, "\" is no time in microseconds");
+    fail(Fault::usage, place, ": \"", column, "\" is no time in microseconds");
   return value;
 }
 
 Tuned line_from(const std::string& text, const std::string& place) {
   std::vector<std::string> columns = split(text, '\t');
   if (columns.size() != kColumns)
-    fail(Fault::data, place, ": ", columns.size(), " columns, expected ", kColumns, " between tabs: ", kHeading + 2);
+    fail(Fault::usage, place, ": ", columns.size(), " columns, expected ", kColumns, " between tabs: ", kHeading + 2);
   for (const std::string& column : columns)
-    if (column.empty()) fail(Fault::data, place, ": a column is empty");
+    if (column.empty()) fail(Fault::usage, place, ": a column is empty");
   return {.device = columns[0],
           .operation = columns[1],
           .way = columns[2],
@@ -59,7 +59,11 @@ void TuningDatabase::read(std::string_view text, const std::string& file) {
 }
 
 void TuningDatabase::read_file(const std::filesystem::path& file) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(file, ignored)) return;
   std::ifstream in(file, std::ios::binary);
+  if (!in || std::filesystem::is_directory(file, ignored))
+    fail(Fault::usage, file.string(), ": this table cannot be read; make it a readable file, or remove it");
   read(std::string{std::istreambuf_iterator<char>(in), {}}, file.string());
 }
 

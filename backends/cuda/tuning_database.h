@@ -25,12 +25,12 @@ struct Tuned {
 class TuningDatabase {
  public:
   /// Adds a table's lines; one of a device and operation that is known takes the place of the former.
-  /// Throws Fault::data for a line that is not one, naming `file` and the line.
+  /// Throws Fault::usage for a line that is not one, naming `file` and the line.
   void read(std::string_view text, const std::string& file);
   /// Nullptr where nothing is known.
   const Tuned* find(const std::string& device, const std::string& operation) const;
   void keep(Tuned line);
-  /// Adds a file's lines; none where there is no file.
+  /// Adds a file's lines; none where there is no file. Throws Fault::usage also for one that cannot be read.
   void read_file(const std::filesystem::path& file);
   /// The table, sorted, under a line that names the columns.
   std::string text() const;
@@ -40,7 +40,8 @@ class TuningDatabase {
   std::map<std::pair<std::string, std::string>, Tuned> lines_;
 };
 
-/// Adds lines to those the file has by now, and writes it whole or not at all. Throws Fault::storage.
+/// Adds lines to those the file has by now, and writes it whole or not at all; comments are not kept. Throws
+/// Fault::storage, and Fault::usage for a file that is no table, which is left as it is.
 void add_to_file(const std::filesystem::path& file, const std::vector<Tuned>& lines);
 
 }  // namespace nixie::cuda

@@ -38,11 +38,12 @@ inline std::map<std::string, cuda::TuningDatabase> two_tables_of(const Plan& pla
 /// Plans are compiled by this table while it lives.
 class CompiledBy {
  public:
-  explicit CompiledBy(const cuda::TuningDatabase& table) : before_(std::exchange(cuda::known_tuning(), table)) {
+  explicit CompiledBy(const cuda::TuningDatabase& table)
+      : before_(std::exchange(cuda::known_tuning(), table)), mode_before_(std::getenv("NIXIE_TUNING")) {
     setenv("NIXIE_TUNING", "known", 1);
   }
   ~CompiledBy() {
-    setenv("NIXIE_TUNING", "off", 1);
+    setenv("NIXIE_TUNING", mode_before_.c_str(), 1);
     cuda::known_tuning() = before_;
   }
   CompiledBy(const CompiledBy&) = delete;
@@ -50,6 +51,7 @@ class CompiledBy {
 
  private:
   cuda::TuningDatabase before_;
+  std::string mode_before_;  // set by tests/tuning_off.cpp, where by nobody else
 };
 
 }  // namespace nixie

@@ -81,7 +81,7 @@ TEST(TuningDatabase, RefusesWhatIsNoLine) {
   for (const auto& [text, message] : cases) {
     TuningDatabase table;
     const auto read = [&] { table.read(std::string("# heading\n") + text, "table"); };
-    EXPECT_THAT(message_of(read, Fault::data), HasSubstr(message)) << text;
+    EXPECT_THAT(message_of(read, Fault::usage), HasSubstr(message)) << text;
   }
 }
 
@@ -116,7 +116,13 @@ TEST_F(TuningFile, SaysWhatCannotBeWrittenOrRead) {
   EXPECT_THAT(message_of(write, Fault::storage), HasSubstr("none/tuning.tsv: what was measured cannot be written"));
   std::ofstream(folder_ / "tuning.tsv") << "damaged";
   const auto add = [&] { add_to_file(folder_ / "tuning.tsv", {line("GPU", "a", "64x64")}); };
-  EXPECT_THAT(message_of(add, Fault::data), HasSubstr("tuning.tsv:1: 1 columns"));
+  EXPECT_THAT(message_of(add, Fault::usage), HasSubstr("tuning.tsv:1: 1 columns"));
+  std::string text;
+  std::getline(std::ifstream(folder_ / "tuning.tsv"), text);
+  EXPECT_EQ(text, "damaged");  // left as it was
+  std::filesystem::create_directory(folder_ / "folder.tsv");
+  const auto read = [&] { TuningDatabase().read_file(folder_ / "folder.tsv"); };
+  EXPECT_THAT(message_of(read, Fault::usage), HasSubstr("folder.tsv: this table cannot be read"));
 }
 
 class TunedKernel : public testing::Test {
@@ -153,7 +159,7 @@ TEST_F(TunedKernel, GoesByTheEstimateWithoutOne) {
 TEST_F(TunedKernel, RefusesALineThatNamesNoWay) {
   TuningDatabase table;
   table.read("\nGPU\t" + estimated_.operation + "\t250x128\t1\t64x64\t1\t2026-11-21\t0.1.0", "mine.tsv");
-  const std::string message = message_of([&] { with(table); }, Fault::data);
+  const std::string message = message_of([&] { with(table); }, Fault::usage);
   EXPECT_THAT(message, HasSubstr("mine.tsv:2: f16 convolution of 64x64x27x27 by 192x5x5 pad 2x2, reads f32, writes f16 "
                                  "cannot be computed by 250x128, only by "));
   EXPECT_THAT(message, HasSubstr(estimated_.ways.back().name));
