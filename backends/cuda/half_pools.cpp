@@ -75,13 +75,13 @@ Access whole(const Operand& operand) {
 void bound_by_pooled(Kernel& scale, const Kernel& pool) {
   const Operand& dy = pool.head->operands[0];
   const auto& op = std::get<Pool>(pool.head->op);
-  double overlap = 1;
+  std::int64_t overlap = 1;  // windows that hold an element, at most
   for (int i : {1, 2}) overlap *= (op.window[at(i)] + op.stride[at(i)] - 1) / op.stride[at(i)];
   scale.domain = dy.shape;
   scale.loads = {whole(dy)};
   Stage& stage = scale.stages[0];
   const int value = stage.reductions[0].value, next = static_cast<int>(stage.body.size());
-  stage.body.push_back({.primitive = Primitive::constant, .value = overlap});
+  stage.body.push_back({.primitive = Primitive::constant, .value = static_cast<double>(overlap)});
   stage.body.push_back({.primitive = Primitive::mul, .args = {value, next, -1}});
   stage.reductions[0].value = next + 1;
 }

@@ -84,6 +84,7 @@ bool pools_halo(const HopperConv& conv) {
 KernelCode generate_hopper_halo(const Plan& plan, const Kernel& kernel, const HopperConv& conv) {
   const Sides sides = sides_of(conv);
   const Patches patches = patches_of(conv);
+  check(patches.together > 0, "no patch of this convolution fits shared memory; fits_halo says which do");
   const bool transposed = conv.role == ConvRole::input_grad;
   KernelCode code;
   code.source = defines({{"CONV_C", sides.channels},
