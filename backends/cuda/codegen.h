@@ -45,6 +45,14 @@ KernelCode generate(const Plan& plan, const Kernel& kernel, bool hopper = false,
 
 bool has_way(const KernelCode& code, const std::string& name);
 
+/// The tile of this name, the first where it is empty. Throws Fault::usage where there is none.
+template <class Tile>
+const Tile& tile_named(const std::vector<Tile>& tiles, const std::string& name) {
+  for (const Tile& tile : tiles)
+    if (name.empty() || tile.name() == name) return tile;
+  fail(Fault::usage, "there is no tile ", name, " for this product or convolution");
+}
+
 /// What every generated program ends with: an entry point that passes Body on.
 /// `bounds`: of the launch: the threads of a block, perhaps the blocks that must fit a multiprocessor.
 std::string entry_point(const std::string& name, const std::string& bounds, const std::string& call);

@@ -207,12 +207,6 @@ std::vector<Tiling> tilings_of(const Product& p, bool tensor_cores, Dtype comput
   return all;
 }
 
-const Tiling& tiling_named(const std::vector<Tiling>& tilings, const std::string& name) {
-  for (const Tiling& tiling : tilings)
-    if (name.empty() || tiling.name() == name) return tiling;
-  fail(Fault::usage, "there is no tile ", name, " for this product");
-}
-
 // The product in words, with what decides its speed; its tiles have no estimates, so any may be the fastest.
 void add_ways(KernelCode& code, const Kernel& kernel, const Product& p, const std::string& dtypes,
               const std::vector<Tiling>& tilings) {
@@ -234,7 +228,7 @@ KernelCode generate_product(const Plan& plan, const Kernel& kernel, const Produc
   const Dtype a = plan.slots[at(head.operands[0].slot)].dtype, b = plan.slots[at(head.operands[1].slot)].dtype;
   const bool tensor_cores = a == b && (size_of(a) == 2 || (a == Dtype::f32 && multiplies_tf32(head)));
   const std::vector<Tiling> tilings = tilings_of(p, tensor_cores, compute, size_of(a));
-  const Tiling& t = tiling_named(tilings, way);
+  const Tiling& t = tile_named(tilings, way);
   const int widest = tensor_cores && size_of(a) == 2 ? 8 : 4;
   const Frame frame{.carried_is_local = true, .head = "value"};
   std::vector<int> all(kernel.stages.size());

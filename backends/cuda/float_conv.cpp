@@ -6,12 +6,12 @@
 #include "backends/cuda/hopper_maps.h"
 #include "backends/cuda/hopper_tiles.h"
 #include "backends/cuda/kernels/conv_wgrad_schedule.h"
+#include "backends/cuda/lowering.h"
 
 namespace nixie::cuda {
 namespace {
 
-constexpr std::int64_t kSharedBytes = 232448 - 2048;  // what a block may have, less what the kernel keeps itself
-constexpr std::int64_t kMostRows = 65535;             // of tiles: what an item's name holds
+constexpr std::int64_t kMostRows = 65535;  // of tiles: what an item's name holds
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
@@ -73,12 +73,6 @@ std::int64_t stage_bytes(const HopperConv& conv, const Product& product, const F
 
 // In hundreds: multiply-adds for each clock of a scheduler with 8, 12 or 16 columns a thread.
 std::int64_t share(int thread_n) { return thread_n == 16 ? 94 : thread_n == 12 ? 92 : 90; }
-
-const FloatTile& tile_named(const std::vector<FloatTile>& tiles, const std::string& name) {
-  for (const FloatTile& tile : tiles)
-    if (name.empty() || tile.name() == name) return tile;
-  fail(Fault::usage, "there is no tile ", name, " for this convolution");
-}
 
 // Of images, and of the filter or dy of a filter gradient.
 TensorMap first_map(const Kernel& kernel, const HopperConv& conv, const Product& product, const FloatTile& tile) {
@@ -171,7 +165,7 @@ std::vector<FloatTile> float_tiles(const HopperConv& conv) {
       const std::int64_t stages = ceil_div(tiles_m * tiles_n * product.stages, kMultiprocessors);
       tile.clocks = (stages * product.depth + 64) * tile.rows() * tile.columns() / share(thread_n);
       tile.stages =
-          static_cast<int>(std::min<std::int64_t>(8, (kSharedBytes - 1024) / stage_bytes(conv, product, tile)));
+          static_cast<int>(std::min<std::int64_t>(8, (kBlockSharedBytes - 1024) / stage_bytes(conv, product, tile)));
       // AlexNet's first layer: 64x512 in two stages 0.83 ms, 64x256 in five 0.71.
       if (is_gradient(conv) && tile.stages < 3) tile.clocks += tile.clocks / 6;
       tiles.push_back(tile);
@@ -202,12 +196,8 @@ bool reads_floats(const HopperConv& conv, const Operand& operand, bool images) {
 std::optional<HopperConv> float_conv_sizes(const Plan& plan, const Kernel& kernel) {
   const std::optional<HopperConv> conv = any_conv_sizes(plan, kernel);
   // Under tf32 what is not made of halves runs on tensor cores in portable kernels.
-  if (!conv || kernel.head->dtype != Dtype::f32 || std::get<Conv>(kernel.head->op).math == Math::tf32 ||
-      !fits_float_conv(*conv))
-    return {};
-  for (const Operand& operand : kernel.head->operands)
-    if (plan.slots[static_cast<std::size_t>(operand.slot)].dtype != Dtype::f32) return {};
-  return conv;
+  const bool taken = conv && all_f32(plan, *kernel.head) && !multiplies_tf32(*kernel.head) && fits_float_conv(*conv);
+  return taken ? conv : std::nullopt;
 }
 
 std::optional<HopperConv> as_float_conv(const Plan& plan, const Kernel& kernel) {
@@ -222,7 +212,7 @@ KernelCode generate_float_conv(const Plan& plan, const Kernel& kernel, const Hop
   const std::vector<FloatTile> tiles = float_tiles(conv);
   KernelCode code = generate_tile(plan, kernel, conv, tile_named(tiles, way));
   code.operation = operation_text(conv);
-  for (const FloatTile& tile : tiles) code.ways.push_back({tile.name(), static_cast<double>(tile.clocks)});
+  code.ways = ways_of(tiles);
   return code;
 }
 

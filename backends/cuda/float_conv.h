@@ -23,7 +23,7 @@ bool fits_float_conv(const HopperConv& conv);
 /// Whether conv_ffma_sm90 reads an operand as it lies: channels side by side, all else in steps of 16 bytes; of what is
 /// not `images` (x, or dy of an input gradient), taps of filters and pixels of dy in even steps.
 bool reads_floats(const HopperConv& conv, const Operand& operand, bool images);
-/// The convolution of a kernel whose operands are f32, if its sizes fit; operands may lie in
+/// The convolution of a kernel whose operands are f32 and not rounded to tf32, if its sizes fit; operands may lie in
 /// memory as they like.
 std::optional<HopperConv> float_conv_sizes(const Plan& plan, const Kernel& kernel);
 /// The same, if the kernel can run as it is, reading its operands so.

@@ -78,13 +78,11 @@ class RowLowering {
 
   std::optional<Rows> wanted(const Kernel& kernel) const {
     const auto conv = any_conv_sizes(plan_, kernel);
-    if (!conv || has_extra_store(kernel) || conv->row_channels > 0 ||
-        std::get<Conv>(kernel.head->op).math == Math::tf32)
+    if (!conv || has_extra_store(kernel) || conv->row_channels > 0 || multiplies_tf32(*kernel.head) ||
+        !all_f32(plan_, *kernel.head))
       return {};
     const Rows rows(*conv);
     if (!rows.fit() || !rows.pay() || !fits_float_conv(packed(rows))) return {};
-    for (const Operand& operand : kernel.head->operands)
-      if (plan_.slots[static_cast<std::size_t>(operand.slot)].dtype != Dtype::f32) return {};
     return rows;
   }
 
@@ -95,9 +93,8 @@ class RowLowering {
     return conv;
   }
 
-  int add_slot(const std::string& name, const Shape& shape) {
-    plan_.slots.push_back({.name = name, .dtype = Dtype::f32, .shape = shape, .strides = shape.channels_last()});
-    return static_cast<int>(plan_.slots.size()) - 1;
+  int image_slot(const std::string& name, const Shape& shape) {
+    return add_slot(plan_, name, Dtype::f32, shape, shape.channels_last());
   }
 
   // A kernel that copies what it reads.
@@ -116,7 +113,7 @@ class RowLowering {
         return copy.slot;
     Access from{.slot = x.slot, .offset = x.offset - pad * x.strides[3], .strides = x.strides};
     from.inside = {{0, shape[0]}, {0, rows.conv.channels}, {0, shape[2]}, {pad, pad + rows.conv.width}};
-    const int slot = add_slot("padded images", shape);
+    const int slot = image_slot("padded images", shape);
     kernels_.push_back(copy("pad images", shape, from, {.slot = slot, .strides = shape.channels_last()}));
     copies_.push_back({x, shape, pad, slot});
     return slot;
@@ -125,7 +122,7 @@ class RowLowering {
   void forward(Kernel& kernel, const Rows& rows) {
     Operand &x = kernel.head->operands[0], &w = kernel.head->operands[1];
     const HopperConv& conv = rows.conv;
-    const int images = padded_images(x, rows), filters = add_slot("filter rows", rows.filters());
+    const int images = padded_images(x, rows), filters = image_slot("filter rows", rows.filters());
     const Shape shape{conv.filters, rows.channels, conv.r, conv.s};
     Access from{.slot = w.slot, .offset = w.offset, .strides = w.strides};
     from.inside = {{0, shape[0]}, {0, conv.channels}, {0, shape[2]}, {0, shape[3]}};

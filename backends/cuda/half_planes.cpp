@@ -198,9 +198,7 @@ class HalfLowering {
     const auto* op = kernel.head ? std::get_if<Conv>(&kernel.head->op) : nullptr;
     if (!op || op->math == Math::ieee) return {};
     const auto conv = any_conv_sizes(plan_, kernel);
-    if (!conv) return {};
-    for (const Operand& operand : kernel.head->operands)
-      if (plan_.slots[at(operand.slot)].dtype != Dtype::f32) return {};
+    if (!conv || !all_f32(plan_, *kernel.head)) return {};
     const bool two = op->math == Math::fp32;
     if (fits_hopper(*conv) || (!two && fit_first_layer(*conv))) return Wanted{*conv, two, How::as_is};
     if (RowPacker::fits(*conv) && fits_hopper(RowPacker(plan_, *conv).packed())) return Wanted{*conv, two, How::rows};

@@ -13,15 +13,6 @@ namespace {
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
-bool reads(const Kernel& kernel, int slot) {
-  const std::vector<int> slots = slots_read(kernel);
-  return std::count(slots.begin(), slots.end(), slot) > 0;
-}
-bool writes(const Kernel& kernel, int slot) {
-  const std::vector<int> slots = slots_written(kernel);
-  return std::count(slots.begin(), slots.end(), slot) > 0;
-}
-
 // The kernels that read a pooling's gradient, by what they do with it.
 struct Readers {
   std::size_t scale = 0, fill = 0;
@@ -29,7 +20,7 @@ struct Readers {
 };
 
 // All readers, if they are one scale, one filling of planes by it, and sums over images and pixels.
-std::optional<Readers> readers_of(const Plan& plan, std::size_t pool, const Operand& gradient) {
+std::optional<Readers> gradient_readers(const Plan& plan, std::size_t pool, const Operand& gradient) {
   Readers found;
   for (std::size_t k = pool + 1; k < plan.kernels.size(); ++k) {
     const Kernel& kernel = plan.kernels[k];
@@ -123,7 +114,7 @@ void store_planes(Kernel& pool, const Kernel& fill) {
 void lower_half_pools(Plan& plan) {
   for (std::size_t p = 0; p < plan.kernels.size(); ++p) {
     const std::optional<Operand> gradient = only_gradient(plan, p);
-    const std::optional<Readers> readers = gradient ? readers_of(plan, p, *gradient) : std::nullopt;
+    const std::optional<Readers> readers = gradient ? gradient_readers(plan, p, *gradient) : std::nullopt;
     if (!readers) continue;
     std::vector<Kernel>& kernels = plan.kernels;
     Kernel &pool = kernels[p], scale = std::move(kernels[readers->scale]);

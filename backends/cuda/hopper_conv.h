@@ -11,9 +11,11 @@ namespace nixie::cuda {
 
 /// Of every H100 SXM and H200; others run the same work in more waves.
 constexpr int kMultiprocessors = 132;
+/// Of shared memory: what a block may have, less what a kernel declares itself and aligning takes.
+constexpr int kBlockSharedBytes = 232448 - 2048;
 
-/// A 2-D convolution of 16-bit images, in the words of the layer: x [images, channels, height, width], w [filters,
-/// channels, r, s], y [images, filters, p, q].
+/// A 2-D convolution of 16-bit images, or of floats (float_conv.h), in the words of the layer: x [images, channels,
+/// height, width], w [filters, channels, r, s], y [images, filters, p, q].
 struct HopperConv {
   ConvRole role = ConvRole::output;
   int images = 0, channels = 0, height = 0, width = 0, filters = 0, r = 0, s = 0, p = 0, q = 0;

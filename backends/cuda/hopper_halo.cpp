@@ -9,8 +9,8 @@
 namespace nixie::cuda {
 namespace {
 
-constexpr int kChunkBytes = 4 * 4608;                      // through which sums pass, of both consumers
-constexpr int kSharedBytes = 232448 - 2048 - kChunkBytes;  // for the rings
+constexpr int kChunkBytes = 4 * 4608;  // through which sums pass, of both consumers
+constexpr int kRingBytes = kBlockSharedBytes - kChunkBytes;
 constexpr int kStageBytes = 8192;
 constexpr double kLeastUse = 0.9;  // of the products that are computed
 
@@ -45,8 +45,8 @@ Patches patches_of(const HopperConv& conv) {
       const int bytes = (8 / together + conv.s - 1) * together * (high + conv.r - 1) * 128;
       const bool shared = ceil_div(sides.filters, 64) % 2 == 0;
       const int ring = shared ? 3 : 2, room = ceil_div(bytes, 1024) * 1024 * ring * (shared ? 1 : 2);
-      const int stages = std::min(8, (kSharedBytes - room) / (2 * kStageBytes));
-      if (use <= best.use || room > kSharedBytes || stages < 2) continue;
+      const int stages = std::min(8, (kRingBytes - room) / (2 * kStageBytes));
+      if (use <= best.use || room > kRingBytes || stages < 2) continue;
       best = {together, high, use, places, shared, ring, room, stages};
     }
   best.use *= static_cast<double>(sides.filters) / (ceil_div(sides.filters, 64) * 64) * sides.channels /

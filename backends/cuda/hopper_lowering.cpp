@@ -13,16 +13,6 @@ namespace {
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
-bool touches(const Kernel& kernel, int slot) {
-  const std::vector<int> reads = slots_read(kernel), writes = slots_written(kernel);
-  return std::count(reads.begin(), reads.end(), slot) + std::count(writes.begin(), writes.end(), slot) > 0;
-}
-
-bool writes(const Kernel& kernel, int slot) {
-  const std::vector<int> slots = slots_written(kernel);
-  return std::count(slots.begin(), slots.end(), slot) > 0;
-}
-
 // Copies of operands, shared by the kernels that read them until the original is written again.
 class Packer {
  public:
@@ -164,8 +154,7 @@ Kernel* maker_of(Plan& plan, std::size_t k, int load) {
       if (maker != k || i > k) return nullptr;
       maker = i;
     }
-    const std::vector<int> reads = slots_read(kernels[i]);
-    if (i != k && std::count(reads.begin(), reads.end(), read.slot)) return nullptr;
+    if (i != k && reads(kernels[i], read.slot)) return nullptr;
   }
   if (maker == k || !kernels[maker].head || kernels[maker].domain != kernels[k].domain) return nullptr;
   const Store* store = store_of(kernels[maker], read.slot);
@@ -236,23 +225,6 @@ void move_to_heads(Plan& plan) {
 }
 
 }  // namespace
-
-std::vector<std::size_t> readers_of(const Plan& plan, int slot) {
-  std::vector<std::size_t> found;
-  for (std::size_t k = 0; k < plan.kernels.size(); ++k) {
-    const std::vector<int> slots = slots_read(plan.kernels[k]);
-    if (std::count(slots.begin(), slots.end(), slot)) found.push_back(k);
-  }
-  return found;
-}
-std::vector<std::size_t> writers_of(const Plan& plan, int slot) {
-  std::vector<std::size_t> found;
-  for (std::size_t k = 0; k < plan.kernels.size(); ++k) {
-    const std::vector<int> slots = slots_written(plan.kernels[k]);
-    if (std::count(slots.begin(), slots.end(), slot)) found.push_back(k);
-  }
-  return found;
-}
 
 const Access* stored_channel_sum(const Plan& plan, const Kernel& kernel, const Operand& of) {
   if (kernel.head || kernel.reduced != Axes{0, 2, 3} || kernel.domain != of.shape || kernel.loads.size() != 1 ||

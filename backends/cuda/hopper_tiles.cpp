@@ -8,8 +8,6 @@
 namespace nixie::cuda {
 namespace {
 
-constexpr std::int64_t kSharedBytes = 232448 - 2048;  // what a block may have, less what the kernels keep themselves
-
 constexpr Tile kForwardTiles[] = {{2, 1, 256}, {2, 2, 128}, {3, 1, 128}, {2, 1, 192}, {2, 1, 128}, {2, 2, 96},
                                   {2, 2, 64},  {2, 1, 96},  {2, 1, 64},  {1, 1, 64},  {2, 1, 48},  {2, 1, 32}};
 constexpr Tile kGradientTiles[] = {{2, 1, 256}, {2, 2, 128}, {2, 1, 192}, {3, 1, 128}, {2, 1, 160}, {2, 2, 96},
@@ -89,7 +87,7 @@ std::vector<Tile> forward_tiles(const HopperConv& conv) {
     const std::int64_t epilogue = tile.rows() * tile.n / (tile.consumers == 3 ? 16 : 12);
     const std::int64_t rows_b = layer.transposed ? ceil_div(tile.n, 64) * 64 : tile.n;
     tile.clocks = waves * (layer.stages * stage_clocks(tile, rows_b, conv.products) + epilogue);
-    tile.stages = stages_in(kSharedBytes - tile.consumers * 16384, tile, rows_b, conv.products);
+    tile.stages = stages_in(kBlockSharedBytes - tile.consumers * 16384, tile, rows_b, conv.products);
     tiles.push_back(tile);
   }
   return sorted(std::move(tiles));
@@ -103,22 +101,10 @@ std::vector<Tile> gradient_tiles(const HopperConv& conv) {
   for (Tile tile : kGradientTiles) {
     if (!fits(tile, conv.products) || tile.n % slice != 0 || tile.n / slice > 8) continue;
     tile.clocks = gradient_clocks(tile, conv.filters, columns, stages, conv.products);
-    tile.stages = stages_in(kSharedBytes - tile.consumers * 8192, tile, tile.n, conv.products);
+    tile.stages = stages_in(kBlockSharedBytes - tile.consumers * 8192, tile, tile.n, conv.products);
     tiles.push_back(tile);
   }
   return sorted(std::move(tiles));
-}
-
-const Tile& tile_named(const std::vector<Tile>& tiles, const std::string& name) {
-  for (const Tile& tile : tiles)
-    if (name.empty() || tile.name() == name) return tile;
-  fail(Fault::usage, "there is no tile ", name, " for this convolution");
-}
-
-std::vector<Way> ways_of(const std::vector<Tile>& tiles) {
-  std::vector<Way> ways;
-  for (const Tile& tile : tiles) ways.push_back({tile.name(), static_cast<double>(tile.clocks)});
-  return ways;
 }
 
 std::string operation_text(const HopperConv& conv) {

@@ -39,10 +39,13 @@ int planes_of(int products);
 std::vector<Tile> forward_tiles(const HopperConv& conv);
 std::vector<Tile> gradient_tiles(const HopperConv& conv);
 
-/// The tile of this name, the first where it is empty. Throws Fault::usage where there is none.
-const Tile& tile_named(const std::vector<Tile>& tiles, const std::string& name);
-/// The tiles as ways to compute a kernel.
-std::vector<Way> ways_of(const std::vector<Tile>& tiles);
+/// Tiles, of whichever kind, as ways to compute a kernel.
+template <class AnyTile>
+std::vector<Way> ways_of(const std::vector<AnyTile>& tiles) {
+  std::vector<Way> ways;
+  for (const AnyTile& tile : tiles) ways.push_back({tile.name(), static_cast<double>(tile.clocks)});
+  return ways;
+}
 
 /// The convolution in words, with its sizes.
 std::string operation_text(const HopperConv& conv);

@@ -1,18 +1,50 @@
-// Splits products from their stages; packs filters.
+// Splits products from their stages, packs filters; what lowerings ask of kernels.
 #include "backends/cuda/lowering.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "backends/cuda/hopper_conv.h"
 #include "backends/cuda/matmul.h"
 #include "backends/cuda/max_pool.h"
 #include "backends/cuda/outer_product.h"
+#include "core/memory.h"
 
 namespace nixie::cuda {
 
 int add_slot(Plan& plan, const std::string& name, Dtype dtype, const Shape& shape, const Strides& strides) {
   plan.slots.push_back({.name = name, .dtype = dtype, .shape = shape, .strides = strides});
   return static_cast<int>(plan.slots.size()) - 1;
+}
+
+bool reads(const Kernel& kernel, int slot) {
+  const std::vector<int> slots = slots_read(kernel);
+  return std::count(slots.begin(), slots.end(), slot) > 0;
+}
+bool writes(const Kernel& kernel, int slot) {
+  const std::vector<int> slots = slots_written(kernel);
+  return std::count(slots.begin(), slots.end(), slot) > 0;
+}
+bool touches(const Kernel& kernel, int slot) { return reads(kernel, slot) || writes(kernel, slot); }
+
+std::vector<std::size_t> readers_of(const Plan& plan, int slot) {
+  std::vector<std::size_t> found;
+  for (std::size_t k = 0; k < plan.kernels.size(); ++k)
+    if (reads(plan.kernels[k], slot)) found.push_back(k);
+  return found;
+}
+std::vector<std::size_t> writers_of(const Plan& plan, int slot) {
+  std::vector<std::size_t> found;
+  for (std::size_t k = 0; k < plan.kernels.size(); ++k)
+    if (writes(plan.kernels[k], slot)) found.push_back(k);
+  return found;
+}
+
+bool all_f32(const Plan& plan, const Head& head) {
+  return head.dtype == Dtype::f32 &&
+         std::all_of(head.operands.begin(), head.operands.end(), [&](const Operand& operand) {
+           return plan.slots[static_cast<std::size_t>(operand.slot)].dtype == Dtype::f32;
+         });
 }
 
 std::pair<Kernel, Kernel> split_head(Plan& plan, const Kernel& kernel, const Strides& strides,

@@ -45,9 +45,15 @@ void lower_float_rows(Plan& plan);
 /// A sum over images and pixels of a 4-D value, stored as it is: where the sums go, if the kernel is one.
 const Access* stored_channel_sum(const Plan& plan, const Kernel& kernel, const Operand& of);
 
+/// Whether a kernel reads a slot, writes it, does either.
+bool reads(const Kernel& kernel, int slot);
+bool writes(const Kernel& kernel, int slot);
+bool touches(const Kernel& kernel, int slot);
 /// The kernels that read or write a slot.
 std::vector<std::size_t> readers_of(const Plan& plan, int slot);
 std::vector<std::size_t> writers_of(const Plan& plan, int slot);
+/// Whether the result of a head and all that it reads are f32.
+bool all_f32(const Plan& plan, const Head& head);
 
 /// Moves what follows a head into the head's kernel, copies operands of 16-bit convolutions to channels-last, and has
 /// filter gradients sum the bias gradient on the way.
@@ -57,8 +63,8 @@ void lower_for_hopper(Plan& plan, bool joins, bool winograd);
 /// after it, so that the un-pooled output and its gradient are never written.
 void lower_first_layers(Plan& plan);
 
-/// Fuses max poolings over 2x2 into the convolutions before them that conv_halo_sm90.cuh computes: the un-pooled output
-/// is never written.
+/// Fuses max poolings over 2x2 into the convolutions before them that conv_halo_sm90.cuh computes, and into first
+/// layers of stride 4: the un-pooled output is never written.
 void lower_pooled_convs(Plan& plan);
 
 }  // namespace nixie::cuda

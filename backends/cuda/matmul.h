@@ -9,7 +9,8 @@
 
 namespace nixie::cuda {
 
-/// A product as BLAS sees it, column-major: D [rows, columns] = op(A) op(B), possibly + a bias for each row, batched.
+/// A product as BLAS sees it, column-major: D [rows, columns] = op(A) op(B), possibly + a bias for each row and
+/// without what is below zero, batched.
 struct BlasProblem {
   struct Matrix {
     int slot = 0;
@@ -26,8 +27,8 @@ struct BlasProblem {
   bool relu = false;             // what is below zero becomes zero, after the bias
 };
 
-/// The kernel as one call of the library, if it is one: a product of f64, f32, f16 or bf16 matrices stored plainly or
-/// after adding a bias along its last axis.
+/// The kernel as one call of the library, if it is one: a product of f64, f32, f16 or bf16 matrices stored plainly or,
+/// but for f64, after adding a bias along its last axis, after a ReLU, or after both.
 std::optional<BlasProblem> as_blas(const Plan& plan, const Kernel& kernel);
 
 /// Asks the library for an algorithm. Needs a current device.

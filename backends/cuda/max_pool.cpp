@@ -38,11 +38,6 @@ bool reads_whole(const Operand& operand, const Access& access) {
          is_channels_last(operand.shape, operand.strides, operand.offset);
 }
 
-bool touches(const Kernel& kernel, int slot) {
-  const std::vector<int> reads = slots_read(kernel), writes = slots_written(kernel);
-  return std::count(reads.begin(), reads.end(), slot) + std::count(writes.begin(), writes.end(), slot) > 0;
-}
-
 // The kernel that makes the index of the pooling whose output `kernels[p]` makes, if no one needs it in between.
 std::optional<std::size_t> index_kernel(const Plan& plan, std::size_t p) {
   const std::vector<Kernel>& kernels = plan.kernels;
@@ -55,10 +50,8 @@ std::optional<std::size_t> index_kernel(const Plan& plan, std::size_t p) {
       const int slot = kernels[i].stores[0].slot, x = kernels[p].head->operands[0].slot;
       const auto first = kernels.begin() + static_cast<std::ptrdiff_t>(p) + 1,
                  last = kernels.begin() + static_cast<std::ptrdiff_t>(i);
-      const bool free = std::none_of(first, last, [&](const Kernel& between) {
-        const std::vector<int> writes = slots_written(between);
-        return touches(between, slot) || std::count(writes.begin(), writes.end(), x) > 0;
-      });
+      const bool free = std::none_of(
+          first, last, [&](const Kernel& between) { return touches(between, slot) || writes(between, x); });
       if (free) return i;
     }
   }
@@ -95,8 +88,7 @@ void gate_by_output(Plan& plan, Kernel& gradient) {
     if (!output || forward.stores.size() != 2 || !same_windows(*pool, *output) || !as_max_pool(plan, forward)) continue;
     const Access& y = forward.stores[0];
     const bool overwritten = std::any_of(plan.kernels.begin(), plan.kernels.end(), [&](const Kernel& other) {
-      const std::vector<int> writes = slots_written(other);
-      return &other != &forward && std::count(writes.begin(), writes.end(), y.slot) > 0;
+      return &other != &forward && writes(other, y.slot);
     });
     if (forward.stores[1].slot != gradient.head->operands[1].slot || overwritten ||
         !reads_whole(forward.head->operands[0], gradient.loads[at(*load)]))

@@ -1,22 +1,15 @@
 // Joins convolutions with the 2x2 max pooling after them.
-#include <algorithm>
 #include <optional>
 
 #include "backends/cuda/first_layer.h"
 #include "backends/cuda/hopper_halo.h"
 #include "backends/cuda/lowering.h"
 #include "backends/cuda/max_pool.h"
-#include "core/memory.h"
 
 namespace nixie::cuda {
 namespace {
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
-
-bool touches(const Kernel& kernel, int slot) {
-  const std::vector<int> reads = slots_read(kernel), writes = slots_written(kernel);
-  return std::count(reads.begin(), reads.end(), slot) + std::count(writes.begin(), writes.end(), slot) > 0;
-}
 
 // The layer, where its kernel can be pooled on the way.
 std::optional<HopperConv> pooling_conv(const Plan& plan, const Kernel& kernel) {

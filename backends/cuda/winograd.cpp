@@ -42,9 +42,7 @@ struct Layer {
 std::optional<Layer> layer_of(const Plan& plan, const Kernel& kernel) {
   const auto* op = kernel.head ? std::get_if<Conv>(&kernel.head->op) : nullptr;
   const auto conv = any_conv_sizes(plan, kernel);
-  if (!op || !conv || op->math != Math::ieee || conv->bias_grad || kernel.head->dtype != Dtype::f32) return {};
-  for (const Operand& operand : kernel.head->operands)
-    if (plan.slots[at(operand.slot)].dtype != Dtype::f32) return {};
+  if (!op || !conv || op->math != Math::ieee || conv->bias_grad || !all_f32(plan, *kernel.head)) return {};
   const std::array one{1, 1};
   const bool square = conv->r == conv->s && (conv->r == 3 || conv->r == 5);
   if (!square || conv->stride != one || conv->dilation != one) return {};
@@ -230,25 +228,27 @@ class WinogradLowering {
       }
     return grid;
   }
+  // Lets a kernel that computes a grid of elements end by storing them, each a matrix of `size` numbers.
+  void store_elements(Kernel kernel, StraightCode code, const Grid& grid, int slot, std::int64_t size,
+                      const Strides& strides) {
+    Stage stage{.body = std::move(code.body)};
+    for (const Line& line : grid)
+      for (int element : line) {
+        const auto i = static_cast<std::int64_t>(kernel.stores.size());
+        stage.stores.push_back({element, static_cast<int>(i)});
+        kernel.stores.push_back({.slot = slot, .offset = i * size, .strides = strides});
+      }
+    kernel.stages = {std::move(stage)};
+    kernels_.push_back(std::move(kernel));
+  }
   // Lets it write their elements: for each part a matrix [tiles, channels] of each.
   int write_tiles(Kernel kernel, StraightCode code, const Grid& grid, const Layer& layer) {
     const std::int64_t parts = kernel.domain[0], channels = kernel.domain[2], elements = layer.elements(),
                        tiles = kernel.domain[1] * layer.tiles();
     const Shape shape{parts * elements, tiles, channels};
     const int slot = add_slot(plan_, "winograd tiles", Dtype::f32, shape, shape.row_major());
-    Stage stage;
-    for (const Line& line : grid)
-      for (int element : line) {
-        const auto i = static_cast<std::int64_t>(kernel.stores.size());
-        stage.stores.push_back({element, static_cast<int>(i)});
-        kernel.stores.push_back({.slot = slot,
-                                 .offset = i * tiles * channels,
-                                 .strides = {elements * tiles * channels, layer.tiles() * channels, 1,
-                                             layer.columns * channels, channels}});
-      }
-    stage.body = std::move(code.body);
-    kernel.stages = {std::move(stage)};
-    kernels_.push_back(std::move(kernel));
+    store_elements(std::move(kernel), std::move(code), grid, slot, tiles * channels,
+                   {elements * tiles * channels, layer.tiles() * channels, 1, layer.columns * channels, channels});
     return slot;
   }
 
@@ -271,16 +271,7 @@ class WinogradLowering {
     grid = both_ways(code, grid, filter_line);
     const Shape shape{layer.elements(), k, c};
     const int slot = add_slot(plan_, "winograd filter", Dtype::f32, shape, shape.row_major());
-    Stage stage;
-    for (const Line& line : grid)
-      for (int element : line) {
-        const auto i = static_cast<std::int64_t>(kernel.stores.size());
-        stage.stores.push_back({element, static_cast<int>(i)});
-        kernel.stores.push_back({.slot = slot, .offset = i * k * c, .strides = {c, 1}});
-      }
-    stage.body = std::move(code.body);
-    kernel.stages = {std::move(stage)};
-    kernels_.push_back(std::move(kernel));
+    store_elements(std::move(kernel), std::move(code), grid, slot, k * c, {c, 1});
     filters_.emplace_back(filter, slot);
     return slot;
   }

@@ -68,6 +68,20 @@ TEST(CudaWgradSchedule, CoversRandomShapesExactlyOnce) {
     expect_covers(c);
 }
 
+// 25 million stages of 131 tiles are more than an int counts.
+TEST(CudaWgradSchedule, CoversTilesOfVeryManyStages) {
+  constexpr int kStages = 25'000'000, kTiles = 131;
+  const WgradSchedule s = schedule_wgrad(1, kTiles, kStages, 132);
+  std::map<int, std::int64_t> stages;
+  for (const WgradItem& item : s.items) {
+    EXPECT_GE(item.first, 0);
+    EXPECT_GT(item.count, 0);
+    stages[item.tile] += item.count;
+  }
+  EXPECT_EQ(stages.size(), std::size_t{kTiles});
+  for (const auto& [tile, count] : stages) EXPECT_EQ(count, kStages) << "tile " << tile;
+}
+
 TEST(CudaWgradSchedule, BlocksEndTogether) {
   // Tiles of 128 x 256 of layers of VGG-A and Overfeat on 132 multiprocessors: at most an eighth above an even share.
   for (const Case& c :

@@ -51,7 +51,7 @@ inline WgradSchedule schedule_wgrad(int rows, int columns, int stages, int worke
       }
       return shares;
     };
-    int length = std::max(1, stages * rest / workers);
+    int length = static_cast<int>(std::max<std::int64_t>(1, std::int64_t{stages} * rest / workers));
     auto shares = deal(length);
     while (chunks * length<stages&& static_cast<int>(shares.size())> spare) shares = deal(++length);
     for (int j = 0; j < chunks; ++j)
