@@ -100,6 +100,7 @@ std::vector<Tile> gradient_tiles(const HopperConv& conv) {
   std::vector<Tile> tiles;
   for (Tile tile : kGradientTiles) {
     if (!fits(tile, conv.products) || tile.n % slice != 0 || tile.n / slice > 8) continue;
+    if (conv.row_channels > 0 && tile.consumers == 3) continue;  // where a window's row lies takes registers, too
     tile.clocks = gradient_clocks(tile, conv.filters, columns, stages, conv.products);
     tile.stages = stages_in(kBlockSharedBytes - tile.consumers * 8192, tile, tile.n, conv.products);
     tiles.push_back(tile);

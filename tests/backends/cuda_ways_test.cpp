@@ -49,18 +49,15 @@ TEST_P(CudaWays, FitTheChipAndAreWhatTheirNamesSay) {
 }
 
 TEST_P(CudaWays, LongCompileWithoutSpills) {
-  // The widest portable products may keep a few words in memory; more so a way that only a measurement would take.
-  constexpr int kBytes = 64, kOthersBytes = 192;
-  std::vector<std::string> sources;
-  std::vector<int> may_spill;
+  std::vector<std::string> sources, names;
   for (const Kernel& kernel : plan_.kernels)
     for (const Way& way : generate(plan_, kernel, true).ways) {
-      const KernelCode code = generate(plan_, kernel, true, way.name);
-      sources.push_back(code.source);
-      may_spill.push_back(way.name == code.ways[0].name ? kBytes : kOthersBytes);
+      sources.push_back(generate(plan_, kernel, true, way.name).source);
+      names.push_back(kernel.label + " by " + way.name);
     }
   const std::vector<Cubin> cubins = compile_sources(sources, "sm_90a");
-  for (std::size_t i = 0; i < cubins.size(); ++i) EXPECT_EQ(complaints(cubins[i].log, may_spill[i]), "") << sources[i];
+  // The widest portable products may keep a few words in memory, as in the nets.
+  for (std::size_t i = 0; i < cubins.size(); ++i) EXPECT_EQ(complaints(cubins[i].log, 64), "") << names[i];
 }
 
 INSTANTIATE_TEST_SUITE_P(Layers, CudaWays, testing::ValuesIn(hopper_plans::cases()),
