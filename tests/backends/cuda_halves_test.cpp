@@ -68,6 +68,14 @@ std::pair<Kernel, Plan> lowered(const cuda_plans::Draft& draft) {
   return {product, plan};
 }
 
+// |found - expected| / |expected|, of all elements together.
+double relative_error(const Array& found, const Array& expected) {
+  const auto a = found.to_vector<double>(), b = expected.to_vector<double>();
+  double error = 0, size = 0;
+  for (std::size_t j = 0; j < a.size(); ++j) error += (a[j] - b[j]) * (a[j] - b[j]), size += b[j] * b[j];
+  return std::sqrt(error / size);
+}
+
 // high + low / 2^11 is the value times the scale to 22 bits, or, far below the largest, to a constant part of that.
 TEST(CudaHalves, TwoPlanesHoldTheValue) {
   for (double size : {1.0, 1e-30, 1e20})
@@ -170,12 +178,8 @@ TEST(CudaHalves, OnePlaneAgreesWithTheLayer) {
     const std::vector<Array> inputs = draw_inputs(draft.plan, 1, 100);
     const std::vector<Array> found = run(plan, inputs, draft.outputs),
                              expected = run(draft.plan, inputs, draft.outputs);
-    for (std::size_t i = 0; i < found.size(); ++i) {
-      const auto a = found[i].to_vector<double>(), b = expected[i].to_vector<double>();
-      double error = 0, size = 0;
-      for (std::size_t j = 0; j < a.size(); ++j) error += (a[j] - b[j]) * (a[j] - b[j]), size += b[j] * b[j];
-      EXPECT_LT(std::sqrt(error / size), 0x1p-10) << draft.name << " output " << i;
-    }
+    for (std::size_t i = 0; i < found.size(); ++i)
+      EXPECT_LT(relative_error(found[i], expected[i]), 0x1p-10) << draft.name << " output " << i;
   }
 }
 
@@ -197,12 +201,8 @@ TEST(CudaHalves, PoolingsMakeThem) {
     const std::vector<Array> inputs = draw_inputs(draft.plan, 1, 0.01);
     const std::vector<Array> found = run(plan, inputs, draft.outputs),
                              expected = run(draft.plan, inputs, draft.outputs);
-    for (std::size_t i = 0; i < found.size(); ++i) {
-      const auto a = found[i].to_vector<double>(), b = expected[i].to_vector<double>();
-      double error = 0, size = 0;
-      for (std::size_t j = 0; j < a.size(); ++j) error += (a[j] - b[j]) * (a[j] - b[j]), size += b[j] * b[j];
-      EXPECT_LT(std::sqrt(error / size), 0x1p-10) << "window " << window[0] << " output " << i;
-    }
+    for (std::size_t i = 0; i < found.size(); ++i)
+      EXPECT_LT(relative_error(found[i], expected[i]), 0x1p-10) << "window " << window[0] << " output " << i;
   }
 }
 

@@ -113,6 +113,17 @@ inline Draft input_grad(const std::string& name, const Layer& layer, bool gate) 
   return d;
 }
 
+/// A bias gradient: images of shape [n, k, h, w] in a slot summed over all but k, in f32, an output.
+inline Kernel channel_sums(Draft& d, int slot, const Shape& shape) {
+  Kernel sum{.label = "sum", .domain = shape, .reduced = {0, 2, 3}};
+  sum.loads = {d.dense(slot)};
+  sum.stores = {d.dense(d.output(Dtype::f32, kept_shape(sum)))};
+  sum.carried = {Dtype::f32};
+  sum.stages = {{.body = {load(0)}, .reductions = {{ReduceKind::sum, 0, 0}}},
+                {.full = false, .body = {carried(0)}, .stores = {{0, 0}}}};
+  return sum;
+}
+
 enum class Gradient { stored, half, with_bias, updated };
 
 /// The filter gradient: stored in f32 or 16 bits, with the bias gradient beside it, or both and an update of the
@@ -146,13 +157,7 @@ inline Draft filter_grad(const std::string& name, const Layer& layer, Gradient w
   k.stages = {stage};
   d.plan.kernels = {k};
   if (what == Gradient::with_bias || what == Gradient::updated) {
-    Kernel sum{.label = "sum", .domain = layer.y(), .reduced = {0, 2, 3}};
-    sum.loads = {d.dense(dy)};
-    sum.stores = {d.dense(d.output(Dtype::f32, kept_shape(sum)))};
-    sum.carried = {Dtype::f32};
-    sum.stages = {{.body = {load(0)}, .reductions = {{ReduceKind::sum, 0, 0}}},
-                  {.full = false, .body = {carried(0)}, .stores = {{0, 0}}}};
-    d.plan.kernels.push_back(sum);
+    d.plan.kernels.push_back(channel_sums(d, dy, layer.y()));
   }
   return d;
 }
@@ -237,12 +242,7 @@ inline Draft pooled_gradient(const std::string& name, const Layer& layer, const 
   k.head = Head{layer.conv(ConvRole::input_grad), {operand(d, dy), operand(d, w)}, layer.dtype};
   k.stores = {d.dense(image_output(d, layer.dtype, layer.x()))};
   k.stages = {{.body = {head()}, .stores = {{0, 0}}}};
-  Kernel sum{.label = "sum", .domain = y_shape, .reduced = {0, 2, 3}};
-  sum.loads = {d.dense(dy)};
-  sum.stores = {d.dense(d.output(Dtype::f32, kept_shape(sum)))};
-  sum.carried = {Dtype::f32};
-  sum.stages = {{.body = {load(0)}, .reductions = {{ReduceKind::sum, 0, 0}}},
-                {.full = false, .body = {carried(0)}, .stores = {{0, 0}}}};
+  const Kernel sum = channel_sums(d, dy, y_shape);
   d.plan.kernels.push_back(k);
   d.plan.kernels.push_back(sum);
   return d;
@@ -317,12 +317,7 @@ inline Draft first_layer(const std::string& name, const Layer& layer, First what
   g.loads = {d.dense(master)};
   g.stores = {d.dense(master)};
   g.stages = {{.body = {load(0), head(), apply(Primitive::sub, {0, 1})}, .stores = {{2, 0}}}};
-  Kernel sum{.label = "sum", .domain = y_shape, .reduced = {0, 2, 3}};
-  sum.loads = {d.dense(dy)};
-  sum.stores = {d.dense(d.output(Dtype::f32, kept_shape(sum)))};
-  sum.carried = {Dtype::f32};
-  sum.stages = {{.body = {load(0)}, .reductions = {{ReduceKind::sum, 0, 0}}},
-                {.full = false, .body = {carried(0)}, .stores = {{0, 0}}}};
+  const Kernel sum = channel_sums(d, dy, y_shape);
   d.plan.kernels.push_back(g);
   d.plan.kernels.push_back(sum);
   return d;
