@@ -140,6 +140,18 @@ __device__ inline T shuffled(const T& value, int offset) {
   return other;
 }
 
+// Word by word: a choice between whole structs is one between addresses, which puts both into local memory.
+template <class T>
+__device__ inline T chosen(bool first, const T& a, const T& b) {
+  static_assert(sizeof(T) % 4 == 0);
+  T result;
+#pragma unroll
+  for (int i = 0; i < static_cast<int>(sizeof(T) / 4); ++i)
+    reinterpret_cast<int*>(&result)[i] =
+        first ? reinterpret_cast<const int*>(&a)[i] : reinterpret_cast<const int*>(&b)[i];
+  return result;
+}
+
 // Merges the accumulators of the threads that share kept positions; all of them get the result.
 template <class Body, class Accumulators, int lanes, int shares>
 __device__ void combine(const Team<Body, shares>& team, Accumulators (&mine)[lanes]) {
@@ -152,8 +164,8 @@ __device__ void combine(const Team<Body, shares>& team, Accumulators (&mine)[lan
     for (int lane = 0; lane < lanes; ++lane) {
       const Accumulators other = shuffled(mine[lane], offset * pitch);
       const bool upper = team.y & offset;  // the lower thread's part comes first, on both sides alike
-      Accumulators both = upper ? other : mine[lane];
-      both.merge(upper ? mine[lane] : other);
+      Accumulators both = chosen(upper, other, mine[lane]);
+      both.merge(chosen(upper, mine[lane], other));
       mine[lane] = both;
     }
   constexpr int parts = along / near, columns = lanes * across;
