@@ -11,8 +11,6 @@
 namespace nixie::cuda {
 namespace {
 
-constexpr std::int64_t kMostRows = 65535;  // of tiles: what an item's name holds
-
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 std::uint64_t u64(std::int64_t value) { return static_cast<std::uint64_t>(value); }
@@ -161,7 +159,7 @@ std::vector<FloatTile> float_tiles(const HopperConv& conv) {
     for (int thread_n : {16, 12, 8}) {
       FloatTile tile{.warps_n = warps_n, .thread_n = thread_n};
       const std::int64_t tiles_m = product.tiles_m(tile), tiles_n = product.tiles_n(tile);
-      if (tiles_m > kMostRows || tiles_n > kMostRows / 2) continue;
+      if (tiles_m > kMostTileRows || tiles_n > kMostTileColumns) continue;
       const std::int64_t stages = ceil_div(tiles_m * tiles_n * product.stages, kMultiprocessors);
       tile.clocks = (stages * product.depth + 64) * tile.rows() * tile.columns() / share(thread_n);
       tile.stages =

@@ -197,9 +197,10 @@ class HalfLowering {
   std::optional<Wanted> wanted(const Kernel& kernel) const {
     const auto* op = kernel.head ? std::get_if<Conv>(&kernel.head->op) : nullptr;
     if (!op || op->math == Math::ieee) return {};
-    const auto conv = any_conv_sizes(plan_, kernel);
+    auto conv = any_conv_sizes(plan_, kernel);
     if (!conv || !all_f32(plan_, *kernel.head)) return {};
     const bool two = op->math == Math::fp32;
+    conv->products = two ? 3 : 1;
     if (fits_hopper(*conv) || (!two && fit_first_layer(*conv))) return Wanted{*conv, two, How::as_is};
     if (RowPacker::fits(*conv) && fits_hopper(RowPacker(plan_, *conv).packed())) return Wanted{*conv, two, How::rows};
     return {};

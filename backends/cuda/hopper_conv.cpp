@@ -174,7 +174,9 @@ bool fits_hopper(const HopperConv& conv) {
     const int pad = input_grad ? (window - 1) * dilation - conv.pad[i] : conv.pad[i];
     if (!fits_im2col(pad, window, conv.stride[i], dilation) || (input_grad && conv.stride[i] != 1)) return false;
   }
-  return conv.channels % (conv.role == ConvRole::filter_grad ? 16 : 8) == 0 && conv.filters % 8 == 0;
+  const bool filter_grad = conv.role == ConvRole::filter_grad;
+  return conv.channels % (filter_grad ? 16 : 8) == 0 && conv.filters % 8 == 0 &&
+         (!filter_grad || has_gradient_tiles(conv));
 }
 
 std::optional<HopperConv> conv_sizes(const Plan& plan, const Kernel& kernel) {

@@ -50,6 +50,16 @@ int stages_in(std::int64_t room, const Tile& tile, std::int64_t rows_b, int prod
   return static_cast<int>(std::min<std::int64_t>(8, room / (planes_of(products) * (tile.rows() + rows_b) * 128)));
 }
 
+// Numbers of a filter: what a gradient's columns are.
+std::int64_t columns_of(const HopperConv& conv) { return std::int64_t{1} * conv.r * conv.s * conv.channels; }
+
+bool fits_gradient(const Tile& tile, const HopperConv& conv) {
+  const int slice = slice_of(conv.channels);
+  if (!fits(tile, conv.products) || tile.n % slice != 0 || tile.n / slice > 8) return false;
+  if (conv.row_channels > 0 && tile.consumers == 3) return false;  // where a window's row lies takes registers, too
+  return ceil_div(conv.filters, tile.rows()) <= kMostTileRows && ceil_div(columns_of(conv), tile.n) <= kMostTileColumns;
+}
+
 std::vector<Tile> sorted(std::vector<Tile> tiles) {
   std::stable_sort(tiles.begin(), tiles.end(), [](const Tile& a, const Tile& b) { return a.clocks < b.clocks; });
   return tiles;
@@ -94,18 +104,20 @@ std::vector<Tile> forward_tiles(const HopperConv& conv) {
 }
 
 std::vector<Tile> gradient_tiles(const HopperConv& conv) {
-  const int slice = slice_of(conv.channels);
-  const std::int64_t columns = std::int64_t{1} * conv.r * conv.s * conv.channels,
-                     stages = ceil_div(std::int64_t{1} * conv.images * conv.p * conv.q, 64);
+  const std::int64_t stages = ceil_div(std::int64_t{1} * conv.images * conv.p * conv.q, 64);
   std::vector<Tile> tiles;
   for (Tile tile : kGradientTiles) {
-    if (!fits(tile, conv.products) || tile.n % slice != 0 || tile.n / slice > 8) continue;
-    if (conv.row_channels > 0 && tile.consumers == 3) continue;  // where a window's row lies takes registers, too
-    tile.clocks = gradient_clocks(tile, conv.filters, columns, stages, conv.products);
+    if (!fits_gradient(tile, conv)) continue;
+    tile.clocks = gradient_clocks(tile, conv.filters, columns_of(conv), stages, conv.products);
     tile.stages = stages_in(kBlockSharedBytes - tile.consumers * 8192, tile, tile.n, conv.products);
     tiles.push_back(tile);
   }
   return sorted(std::move(tiles));
+}
+
+bool has_gradient_tiles(const HopperConv& conv) {
+  return std::any_of(std::begin(kGradientTiles), std::end(kGradientTiles),
+                     [&](const Tile& tile) { return fits_gradient(tile, conv); });
 }
 
 std::string operation_text(const HopperConv& conv) {

@@ -38,6 +38,8 @@ int planes_of(int products);
 /// them gives the bits of any other in conv_fprop; in conv_wgrad the order of sums is the tile's.
 std::vector<Tile> forward_tiles(const HopperConv& conv);
 std::vector<Tile> gradient_tiles(const HopperConv& conv);
+/// Whether there are any of the latter: not for gradients of more tiles than their schedule can name.
+bool has_gradient_tiles(const HopperConv& conv);
 
 /// Tiles, of whichever kind, as ways to compute a kernel.
 template <class AnyTile>

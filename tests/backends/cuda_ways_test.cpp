@@ -74,6 +74,49 @@ TEST(CudaWaysOfALayer, AreToldInWords) {
   EXPECT_EQ(code.variant, "conv_fprop_sm90 " + code.ways[0].name);
 }
 
+// The tiles that a filter gradient's schedule names.
+std::set<std::pair<int, int>> tiles_in(const KernelCode& code) {
+  const std::string before = "#define CONV_ITEMS ";
+  const std::size_t items = std::stoul(code.source.substr(code.source.find(before) + before.size()));
+  std::set<std::pair<int, int>> tiles;  // as the kernel reads them
+  for (std::size_t i = 0; i < items; ++i) tiles.emplace(code.table[4 * i] & 0xffff, code.table[4 * i] >> 16);
+  return tiles;
+}
+
+// A gradient [8, 49 c] whose columns are more tiles than a schedule can name, in some ways or in all.
+TEST(CudaWaysOfALayer, WithVeryManyChannelsNameEveryTile) {
+  using hopper_plans::Gradient;
+  const auto plan_of = [](std::int64_t channels, Dtype dtype, Math math) {
+    hopper_plans::Layer layer{.n = 1, .c = channels, .h = 7, .w = 7, .k = 8, .r = 7, .s = 7, .dtype = dtype};
+    layer.math = math;
+    Plan plan = hopper_plans::filter_grad("layer", layer, Gradient::stored).plan;
+    lower(plan, true);
+    return plan;
+  };
+  const Plan wide = plan_of(1 << 16, Dtype::f16, Math::ieee);
+  int refused = 0;
+  for (const char* name : {"64x96", "64x64", "128x64", "128x256", "64x192", "128x128"}) {
+    const KernelCode first = generate(wide, wide.kernels.back(), true);
+    refused += !has_way(first, name);
+    if (!has_way(first, name)) continue;
+    const std::set<std::pair<int, int>> tiles = tiles_in(generate(wide, wide.kernels.back(), true, name));
+    const int n = std::atoi(std::string(name).substr(std::string(name).find('x') + 1).c_str());
+    EXPECT_EQ(tiles.size(), static_cast<std::size_t>(((49 << 16) + n - 1) / n)) << name;
+    EXPECT_EQ(*tiles.begin(), std::pair(0, 0)) << name;
+  }
+  EXPECT_EQ(refused, 3);  // 64 columns, and 96, of which no whole number is a slice of 64
+
+  const auto variant = [](const Plan& plan) { return generate(plan, plan.kernels.back(), true).variant; };
+  const std::string own = "conv_wgrad_sm90";
+  EXPECT_TRUE(variant(wide).starts_with(own)) << variant(wide);
+  const Plan wider = plan_of(1 << 18, Dtype::f16, Math::ieee);
+  EXPECT_TRUE(variant(wider).starts_with("gemm_mma")) << variant(wider);
+  // Three products have no tiles of 256 columns.
+  const Plan one = plan_of(3 << 15, Dtype::f32, Math::tf32), three = plan_of(3 << 15, Dtype::f32, Math::fp32);
+  EXPECT_TRUE(variant(one).starts_with(own)) << variant(one);
+  EXPECT_TRUE(variant(three).starts_with("conv_ffma_sm90")) << variant(three);
+}
+
 }  // namespace
 }  // namespace nixie::cuda
 #endif

@@ -7,6 +7,9 @@
 
 namespace nixie::cuda {
 
+/// Rows and columns of tiles that an item's name has room for.
+constexpr std::int64_t kMostTileRows = 65535, kMostTileColumns = 32767;
+
 /// Stages [first, first + count) of a tile; slot -1: all of the tile. The layout is the kernel's.
 struct WgradItem {
   std::int32_t tile = 0;  ///< row | column << 16
