@@ -19,8 +19,6 @@ namespace nixie::cuda {
 namespace {
 
 constexpr std::int64_t kTile = 2;  // results of a tile, either way
-// Where matrices would take more than this, equal shares of the images make and use them one after the other.
-constexpr std::int64_t kMostBytes = std::int64_t{1} << 30;
 
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
@@ -98,7 +96,8 @@ struct Share {
 
 class WinogradLowering {
  public:
-  WinogradLowering(Plan& plan, bool wherever_possible) : plan_(plan), wherever_possible_(wherever_possible) {}
+  WinogradLowering(Plan& plan, bool wherever_possible, std::int64_t most_bytes)
+      : plan_(plan), wherever_possible_(wherever_possible), most_bytes_(most_bytes) {}
 
   void operator()() {
     for (Kernel& kernel : plan_.kernels) {
@@ -134,18 +133,17 @@ class WinogradLowering {
   void result(const Layer& layer, const Kernel& kernel) {
     const Operand &images = kernel.head->operands[0], &filter = kernel.head->operands[1];
     const bool turned = layer.role == ConvRole::input_grad;
-    const std::int64_t c = layer.from_channels, k = layer.to_channels, together = images_together(layer);
+    const std::int64_t c = layer.from_channels, k = layer.to_channels;
     const std::int64_t lines = layer.lines(), elements = layer.elements();
     const int u = filter_elements(layer, filter);
-    for (std::int64_t first = 0; first < layer.images; first += together) {
-      const Share share{first, together};
-      const std::int64_t tiles = together * layer.tiles();
+    for (const Share& share : shares_of(layer)) {
+      const std::int64_t tiles = share.images * layer.tiles();
       const int v = windows_of(images, layer, share);
       // U lies as filters and channels of the layer.
       const Strides u_strides = turned ? Strides{c * k, k, 1} : Strides{c * k, 1, c};
       const int m = product({v, 0, {elements, tiles, c}, Shape{elements, tiles, c}.row_major()},
                             {u, 0, {elements, c, k}, u_strides});
-      Kernel made{.label = kernel.label + " from tiles", .domain = {together, k, layer.rows, layer.columns}};
+      Kernel made{.label = kernel.label + " from tiles", .domain = {share.images, k, layer.rows, layer.columns}};
       StraightCode code;
       Grid sums(at(lines));
       for (std::int64_t i = 0; i < elements; ++i)
@@ -153,25 +151,28 @@ class WinogradLowering {
             made, code, {.slot = m, .offset = i * tiles * k, .strides = {layer.tiles() * k, 1, layer.columns * k, k}}));
       Grid results = both_ways(code, sums, result_line);
       if (turned) results = turned_round(std::move(results));
-      follow(made, std::move(code), kernel, results, first);
+      follow(made, std::move(code), kernel, results, share.first);
       kernels_.push_back(std::move(made));
     }
   }
 
   void filter_gradient(const Layer& layer, const Kernel& kernel) {
     const Operand &dy = kernel.head->operands[0], &x = kernel.head->operands[1];
-    const std::int64_t c = layer.from_channels, k = layer.to_channels, together = images_together(layer),
-                       parts = parts_of(layer, together), all_parts = parts * (layer.images / together),
-                       lines = layer.lines(), elements = layer.elements();
+    const std::int64_t c = layer.from_channels, k = layer.to_channels, lines = layer.lines(),
+                       elements = layer.elements();
+    std::vector<Share> shares = shares_of(layer);
+    std::int64_t all_parts = 0;
+    for (Share& share : shares) all_parts += share.parts = parts_of(layer, share.images);
     const Shape shape{all_parts * elements, k, c};
     const int m = add_slot(plan_, "winograd sums", Dtype::f32, shape, shape.row_major());
-    for (std::int64_t first = 0; first < layer.images; first += together) {
-      const Share share{first, together, parts};
-      const std::int64_t tiles = together / parts * layer.tiles(), batches = parts * elements;
+    std::int64_t offset = 0;
+    for (const Share& share : shares) {
+      const std::int64_t tiles = share.images / share.parts * layer.tiles(), batches = share.parts * elements;
       const int v = windows_of(x, layer, share), w = gradients_of(dy, layer, share);
       multiply({w, 0, {batches, k, tiles}, {k * tiles, 1, k}},
                {v, 0, {batches, tiles, c}, Shape{batches, tiles, c}.row_major()},
-               {.slot = m, .offset = first / together * batches * k * c, .strides = Shape{batches, k, c}.row_major()});
+               {.slot = m, .offset = offset, .strides = Shape{batches, k, c}.row_major()});
+      offset += batches * k * c;
     }
     const int summed = all_parts > 1 ? sum_parts(m, all_parts, elements * k * c) : m;
     Kernel made{.label = kernel.label + " from tiles", .domain = {k, c, 1, 1}};
@@ -302,12 +303,20 @@ class WinogradLowering {
     return slot;
   }
 
-  // The largest share of the images, all shares being equal, whose matrices keep to kMostBytes.
-  static std::int64_t images_together(const Layer& layer) {
-    const std::int64_t bytes = 4 * layer.elements() * layer.tiles() * (layer.from_channels + layer.to_channels);
-    std::int64_t images = layer.images;
-    while (images > 1 && (layer.images % images != 0 || images * bytes > kMostBytes)) --images;
-    return images;
+  // The fewest shares of the images whose matrices keep to most_bytes_, if they can; or up to twice as many, where
+  // these are equal: equal shares run the same kernels.
+  std::vector<Share> shares_of(const Layer& layer) const {
+    const std::int64_t bytes = 4 * layer.elements() * layer.tiles() * (layer.from_channels + layer.to_channels),
+                       fewest = ceil_div(layer.images, std::clamp<std::int64_t>(most_bytes_ / bytes, 1, layer.images));
+    std::int64_t count = fewest;
+    while (layer.images % count != 0 && count < 2 * fewest) ++count;
+    if (layer.images % count != 0) count = fewest;
+    std::vector<Share> shares;
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::int64_t first = layer.images * i / count;
+      shares.push_back({first, layer.images * (i + 1) / count - first});
+    }
+    return shares;
   }
 
   // Filter gradients of few channels have few results for long sums: parts of the images have sums of their own until
@@ -323,12 +332,15 @@ class WinogradLowering {
 
   Plan& plan_;
   const bool wherever_possible_;
+  const std::int64_t most_bytes_;
   std::vector<Kernel> kernels_;
   std::vector<std::pair<Operand, int>> filters_;  // transformed so far, and where
 };
 
 }  // namespace
 
-void lower_to_winograd(Plan& plan, bool wherever_possible) { WinogradLowering{plan, wherever_possible}(); }
+void lower_to_winograd(Plan& plan, bool wherever_possible, std::int64_t most_bytes) {
+  WinogradLowering{plan, wherever_possible, most_bytes}();
+}
 
 }  // namespace nixie::cuda

@@ -73,9 +73,18 @@ double any_number(Dtype dtype, std::mt19937& random) {
   return is_floating(dtype) ? std::uniform_real_distribution<float>(-1, 1)(random) : 0;
 }
 
-Draft lowered(Draft draft) {
-  cuda::lower_to_winograd(draft.plan, true);
+constexpr std::int64_t kGibibyte = std::int64_t{1} << 30;
+
+Draft lowered(Draft draft, std::int64_t most_bytes = kGibibyte) {
+  cuda::lower_to_winograd(draft.plan, true, most_bytes);
   return draft;
+}
+
+// What the matrices of two images take: of three, shares are unequal.
+std::int64_t two_images(const Layer& layer) {
+  const std::int64_t elements = layer.r == 3 ? 16 : 49, both = layer.c + layer.k;
+  const auto tiles = [](const Shape& shape) { return (shape[2] + 1) / 2 * ((shape[3] + 1) / 2); };
+  return 2 * 4 * elements * std::max(tiles(layer.x()), tiles(layer.y())) * both;
 }
 
 // Root mean square of the difference over that of the reference.
@@ -89,9 +98,9 @@ double error_of(const Array& found, const Array& expected) {
 class CudaWinograd : public testing::TestWithParam<Case> {
  protected:
   Draft draft() const { return GetParam().draft(GetParam().name, GetParam().layer); }
-  void expect_right(Backend& backend, int times) const {
+  void expect_right(Backend& backend, int times, std::int64_t most_bytes = kGibibyte) const {
     const Draft plain = draft();
-    const std::vector<Array> found = cuda_plans::run(backend, lowered(plain), times, any_number),
+    const std::vector<Array> found = cuda_plans::run(backend, lowered(plain, most_bytes), times, any_number),
                              expected =
                                  cuda_plans::run(*make_cpu_backend(), cuda_plans::in_doubles(plain), 1, any_number);
     for (std::size_t i = 0; i < found.size(); ++i)
@@ -118,6 +127,16 @@ TEST_P(CudaWinograd, AgreesWithDoublesOnTheCpu) {
   expect_right(*make_cpu_backend(), 1);
 }
 
+TEST_P(CudaWinograd, AgreesWithDoublesInSharesOfImages) {
+  const Layer& layer = GetParam().layer;
+  const std::size_t whole = lowered(draft()).plan.kernels.size();
+  for (std::int64_t most_bytes : {std::int64_t{1}, two_images(layer)}) {
+    const std::size_t shared = lowered(draft(), most_bytes).plan.kernels.size();
+    EXPECT_EQ(shared > whole, layer.n > (most_bytes == 1 ? 1 : 2));
+    expect_right(*make_cpu_backend(), 1, most_bytes);
+  }
+}
+
 TEST_P(CudaWinograd, AgreesWithDoublesOnADevice) {
   std::shared_ptr<Backend> cuda;
   try {
@@ -126,6 +145,7 @@ TEST_P(CudaWinograd, AgreesWithDoublesOnADevice) {
     GTEST_SKIP() << "no GPU";
   }
   expect_right(*cuda, 3);
+  expect_right(*cuda, 1, two_images(GetParam().layer));
   expect_right(*make_validating_backend(cuda, make_cpu_backend()), 1);
 }
 
@@ -193,15 +213,22 @@ TEST(CudaWinograd, IsForLayersItPaysFor) {
   for (const Layer& layer : {small, shallow, strided, wide, half, rounded}) EXPECT_EQ(kernels(layer), 1u);
 }
 
-// The matrices of a large layer are made in shares, its filter's once; and once for the forward pass and the gradient.
+// The matrices of a large layer are made in shares: four equal ones of 64 images, three of 61, which is prime; its
+// filter's once, and once for the forward pass and the gradient.
 TEST(CudaWinograd, KeepsMemorySmall) {
-  const Layer large{.n = 64, .c = 64, .h = 112, .w = 112, .k = 128, .r = 3, .s = 3, .pad = {1, 1}, .dtype = Dtype::f32};
-  for (const Draft& draft :
-       {hopper_plans::forward("forward", large, Forward::plain), hopper_plans::input_grad("input_grad", large, true),
-        hopper_plans::filter_grad("filter_grad", large, Gradient::stored)}) {
-    Plan plan = lowered(draft).plan;
-    plan_memory(plan);
-    EXPECT_LT(plan.arena_bytes, (std::int64_t{1} << 30) + (std::int64_t{64} << 20)) << draft.name;
+  Layer large{.n = 64, .c = 64, .h = 112, .w = 112, .k = 128, .r = 3, .s = 3, .pad = {1, 1}, .dtype = Dtype::f32};
+  for (const auto& [images, shares] : {std::pair(64, 4), {61, 3}}) {
+    large.n = images;
+    for (const Draft& draft :
+         {hopper_plans::forward("forward", large, Forward::plain), hopper_plans::input_grad("input_grad", large, true),
+          hopper_plans::filter_grad("filter_grad", large, Gradient::stored)}) {
+      Plan plan = lowered(draft).plan;
+      plan_memory(plan);
+      EXPECT_LT(plan.arena_bytes, kGibibyte + (std::int64_t{64} << 20)) << draft.name;
+      int products = 0;
+      for (const Kernel& kernel : plan.kernels) products += kernel.head.has_value();
+      EXPECT_EQ(products, shares) << draft.name << " of " << images;
+    }
   }
   Draft both = hopper_plans::forward("both", large, Forward::plain);
   Kernel again = both.plan.kernels[0];
