@@ -75,8 +75,29 @@ class BlasWork final : public Work {
     layout(a_, p_.a, p_.rows, p_.inner);
     layout(b_, p_.b, p_.inner, p_.columns);
     layout(d_, p_.d, p_.rows, p_.columns);
-    choose();
   }
+
+  // Takes the algorithm that the library's heuristics and a measurement find best, remembered on disk: an algorithm
+  // decides the order of sums, so a later run must take the same. Without tuning the library's first proposal. False
+  // where no algorithm is known to pass NaN on through a ReLU.
+  bool choose() {
+    const std::string key = key_of();
+    const bool measures = tuning() != Tuning::off;
+    if (const auto known = cubin_cache().find(key); measures && known && known->code.size() == sizeof choice_) {
+      std::memcpy(&choice_, known->code.data(), sizeof choice_);
+      return true;
+    }
+    std::vector<Algorithm> candidates = ask();
+    if (p_.relu && !with_room([&] { drop_those_that_lose_nan(candidates); })) return false;
+    if (p_.relu && candidates.empty()) return false;
+    if (candidates.empty()) fail(Fault::device, "cuBLASLt: no algorithm for ", key);
+    choice_ = candidates[0];
+    const auto measure = [&] { choice_ = candidates.size() > 1 ? fastest(candidates) : candidates[0]; };
+    if (measures && with_room(measure))  // the library's own order is not remembered
+      cubin_cache().keep(key, {std::string(reinterpret_cast<const char*>(&choice_), sizeof choice_), ""});
+    return true;
+  }
+
   std::int64_t scratch_bytes() const override { return static_cast<std::int64_t>(choice_.workspaceSize); }
   std::string variant() const override { return "cuBLASLt"; }
 
@@ -126,28 +147,16 @@ class BlasWork final : public Work {
                                   sizeof matrix.batch_stride),
            "batch stride");
   }
-  // The algorithm that the library's heuristics and a measurement find best, remembered on disk: an algorithm decides
-  // the order of sums, so a later run must take the same. Without tuning the library's first proposal.
-  void choose() {
-    const std::string key = key_of();
-    const bool measures = tuning() != Tuning::off;
-    if (const auto known = cubin_cache().find(key); measures && known && known->code.size() == sizeof choice_) {
-      std::memcpy(&choice_, known->code.data(), sizeof choice_);
-      return;
-    }
-    std::vector<Algorithm> candidates = ask();
-    if (candidates.empty()) fail(Fault::device, "cuBLASLt: no algorithm for ", key);
-    if (p_.relu) drop_those_that_lose_nan(candidates);
-    if (candidates.empty()) fail(Fault::device, "cuBLASLt: no algorithm passes NaN on in ", key);
-    choice_ = candidates[0];
-    if (!measures) return;
+  // Runs a trial; false where the memory that it asks for is not there.
+  template <class Trying>
+  static bool with_room(Trying trying) {
     try {
-      if (candidates.size() > 1) choice_ = fastest(candidates);
+      trying();
+      return true;
     } catch (const Error& error) {
       if (error.fault() != Fault::memory) throw;
-      return;  // no room to measure in: the library's own order, which is not remembered
+      return false;
     }
-    cubin_cache().keep(key, {std::string(reinterpret_cast<const char*>(&choice_), sizeof choice_), ""});
   }
 
   std::string key_of() const {
@@ -261,7 +270,8 @@ class BlasWork final : public Work {
 }  // namespace
 
 std::unique_ptr<Work> make_blas_work(const Plan& plan, const BlasProblem& problem) {
-  return std::make_unique<BlasWork>(plan, problem);
+  auto work = std::make_unique<BlasWork>(plan, problem);
+  return work->choose() ? std::move(work) : nullptr;
 }
 
 }  // namespace nixie::cuda

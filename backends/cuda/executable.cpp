@@ -55,12 +55,18 @@ class CudaExecutable final : public Executable {
 
   void make_work() {
     std::vector<std::size_t> generated;
-    work_.resize(plan_.kernels.size());
-    for (std::size_t k = 0; k < plan_.kernels.size(); ++k) {
-      if (const auto problem = as_blas(plan_, plan_.kernels[k]))
-        work_[k] = make_blas_work(plan_, *problem);
-      else
+    for (std::size_t k = 0; k < plan_.kernels.size(); ++k) {  // as many as there are by then
+      std::unique_ptr<Work> product;
+      if (const auto problem = as_blas(plan_, plan_.kernels[k])) {
+        product = make_blas_work(plan_, *problem);
+        if (!product) {
+          split_relu(plan_, k);
+          product = make_blas_work(plan_, *as_blas(plan_, plan_.kernels[k]));
+        }
+      } else {
         generated.push_back(k);
+      }
+      work_.push_back(std::move(product));
     }
     std::vector<std::unique_ptr<Work>> made = make_jit_work(*device_, generate_tuned(*device_, plan_, generated));
     for (std::size_t i = 0; i < made.size(); ++i) work_[generated[i]] = std::move(made[i]);

@@ -123,4 +123,28 @@ std::optional<BlasProblem> as_blas(const Plan& plan, const Kernel& kernel) {
   return p;
 }
 
+void split_relu(Plan& plan, std::size_t k) {
+  Kernel& product = plan.kernels[k];
+  const std::optional<After> after = after_product(product);
+  Stage& stage = product.stages[0];
+  const Dtype type = stage.body[at(stage.stores[0].value)].type;
+  const Access result = product.stores[at(stage.stores[0].access)];
+  stage.body = {{.primitive = Primitive::head, .type = type}};
+  if (after->added) {
+    stage.body.push_back({.primitive = Primitive::load, .type = type, .index = *after->added});
+    stage.body.push_back({.primitive = Primitive::add, .type = type, .args = {0, 1, -1}});
+  }
+  stage.stores[0].value = static_cast<int>(stage.body.size()) - 1;
+
+  Kernel relu{.label = "relu after " + product.label, .domain = product.domain, .loads = {result}, .stores = {result}};
+  relu.stages = {{.body = {{.primitive = Primitive::load, .type = type},
+                           {.primitive = Primitive::constant, .type = type},
+                           {.primitive = Primitive::max, .type = type, .args = {0, 1, -1}}},
+                  .stores = {{2, 0}}}};
+  relu.waits_for = {static_cast<int>(k)};
+  for (Kernel& kernel : plan.kernels)
+    for (int& before : kernel.waits_for) before += before >= static_cast<int>(k);
+  plan.kernels.insert(plan.kernels.begin() + static_cast<std::ptrdiff_t>(k) + 1, std::move(relu));
+}
+
 }  // namespace nixie::cuda

@@ -31,7 +31,12 @@ struct BlasProblem {
 /// but for f64, after adding a bias along its last axis, after a ReLU, or after both.
 std::optional<BlasProblem> as_blas(const Plan& plan, const Kernel& kernel);
 
-/// Asks the library for an algorithm. Needs a current device.
+/// Kernel k of a plan whose memory is laid out, one that as_blas takes with a ReLU, becomes two: the call without the
+/// ReLU, and the ReLU in place. Those that waited for kernel k wait for the latter.
+void split_relu(Plan& plan, std::size_t k);
+
+/// Asks the library for an algorithm; null for a problem with a ReLU where none is known to pass NaN on: all make zero
+/// of it, or memory is too short to try them. Needs a current device.
 std::unique_ptr<Work> make_blas_work(const Plan& plan, const BlasProblem& problem);
 
 }  // namespace nixie::cuda

@@ -3,9 +3,14 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <filesystem>
+#include <limits>
 
 #include "backends/cuda/backend.h"
+#include "backends/cuda/device.h"
+#include "backends/cuda/matmul.h"
 #include "backends/cuda/memory_report.h"
 #include "backends/cuda/shared_library.h"
 #include "backends/null/backend.h"
@@ -121,6 +126,46 @@ TEST(CudaFaultsAlone, AStepThatDoesNotFitNamesTheBatchThatDoesAndFreesAll) {
   const std::int64_t batch = std::atoll(report.c_str() + found + before.size());
   EXPECT_GT(batch, 1000);
   EXPECT_NEAR(run(batch - batch / 50), 0.5, 1e-3);  // nothing of the failed attempt is left
+}
+
+// Memory is taken until the trial of the library's ReLUs, which needs as much as the product, does not fit.
+TEST(CudaFaultsAlone, AReluThatCannotBeTriedIsAKernelOfItsOwn) {
+  const auto cuda = cuda_or_null();
+  if (!cuda) GTEST_SKIP() << "no GPU";
+  const std::int64_t size = 16384;  // 1 GiB a matrix
+  Plan plan =
+      cuda_plans::headed("layer", Matmul{}, Dtype::f32, {{size, size}, {size, size}}, {size, size}, false, false).plan;
+  plan.kernels[0].stages = {
+      {.body = {cuda_plans::head(), cuda_plans::number(0), cuda_plans::apply(Primitive::max, {0, 1})},
+       .stores = {{2, 0}}}};
+  ASSERT_TRUE(cuda::as_blas(plan, plan.kernels[0])->relu);
+  plan_memory(plan);
+  // Rows of 1, -1 and NaN in turn, times ones.
+  const double numbers[] = {1, -1, std::numeric_limits<double>::quiet_NaN()};
+  Array left(Dtype::f32, {size, size}), right(Dtype::f32, {size, size}), result(Dtype::f32, {size, size});
+  const auto row = [&](Array& array, std::int64_t i) {
+    return array.data<float>().subspan(static_cast<std::size_t>(i * size), static_cast<std::size_t>(size));
+  };
+  for (std::int64_t i = 0; i < size; ++i) {
+    std::ranges::fill(row(left, i), static_cast<float>(numbers[i % 3]));
+    std::ranges::fill(row(right, i), 1.0f);
+  }
+  std::vector<std::shared_ptr<Buffer>> buffers, taken;
+  for (const Array* array : {&left, &right, &result}) {
+    buffers.push_back(cuda->allocate(array->size_bytes()));
+    cuda->upload(array->bytes(), *buffers.back(), array->size_bytes());
+  }
+  const auto device = cuda::Device::open(0);
+  constexpr std::int64_t kRoom = std::int64_t{3} << 29;
+  while (device->free_bytes() > kRoom) taken.push_back(cuda->allocate(device->free_bytes() - kRoom));
+  const auto executable = cuda->compile(plan);
+  for (int run = 0; run < 3; ++run) executable->run(buffers, plan.scalars);
+  cuda->download(*buffers[2], result.bytes(), result.size_bytes());
+  for (std::int64_t i : {std::int64_t{0}, std::int64_t{1}, std::int64_t{2}, size - 2, size - 1})
+    for (float x : row(result, i)) {
+      const double expected = std::max(0.0, numbers[i % 3] * static_cast<double>(size));
+      ASSERT_TRUE(i % 3 == 2 ? std::isnan(x) : x == static_cast<float>(expected)) << "row " << i << " has " << x;
+    }
 }
 
 // Three updates, the second of which reads far outside its slot once `wrong` says so.

@@ -103,6 +103,13 @@ void expect_doubles(const hopper_plans::Case& of, bool all_ways) {
 TEST_P(CudaHopper, AgreesWithDoubles) { expect_doubles(GetParam(), false); }
 TEST_P(CudaHopper, LongAgreesWithDoublesInEveryWay) { expect_doubles(GetParam(), true); }
 
+// 2.4 million columns: some tiles would be more than their schedule can name.
+TEST(CudaHopper, LongVeryManyChannelsAgreeWithDoublesInEveryWay) {
+  const hopper_plans::Layer layer{.n = 1, .c = 65536, .h = 6, .w = 6, .k = 8, .r = 6, .s = 6};
+  const auto draft = [&] { return hopper_plans::filter_grad("many channels", layer, hopper_plans::Gradient::stored); };
+  expect_doubles({"many channels", 1, draft}, true);
+}
+
 INSTANTIATE_TEST_SUITE_P(Layers, CudaHopper, testing::ValuesIn(hopper_plans::cases()),
                          [](const auto& info) { return info.param.name; });
 
