@@ -6,6 +6,7 @@
 #include "apps/trainer/machine.h"
 #include "apps/trainer/run_folder.h"
 #include "configs/changes.h"
+#include "models/durable_file.h"
 
 namespace nixie {
 namespace {
@@ -140,6 +141,7 @@ void Trainer::restore(const Checkpoint& checkpoint) {
 
 void Trainer::open_tables() {
   if (!writes()) return;
+  remove_stale_temporaries(options_.run);  // of a process that was killed while it saved
   write_text(path("config.yaml"), config_text(config_));
   metrics_.emplace(path("metrics.csv"), kMetricsHeader, state_.step);
   timing_.emplace(path("timing.csv"), kTimingHeader, state_.step);

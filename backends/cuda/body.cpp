@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "backends/cuda/accumulators.h"
 #include "backends/cuda/print.h"
 
 namespace nixie::cuda {
@@ -337,47 +338,6 @@ void BodyWriter::add_store(const Store& store, const Frame& frame, std::string& 
   }
 }
 
-std::vector<BodyWriter::Accumulator> BodyWriter::accumulator_list(const Stage& stage) const {
-  std::vector<Accumulator> list;
-  std::map<int, int> welford;  // register -> member
-  int members = 0;
-  for (const Reduction& reduction : stage.reductions) {
-    const Dtype dtype = stage.body[at(reduction.value)].type;
-    const std::string type = type_name(dtype);
-    const int size = static_cast<int>(size_of(dtype));
-    if (reduction.kind == ReduceKind::mean || reduction.kind == ReduceKind::m2) {
-      const auto [known, added] = welford.emplace(reduction.value, members);
-      list.push_back({added ? fmt::format("Moments<{}>", type) : "", std::string(to_string(reduction.kind)),
-                      known->second, 3 * size, size / 2, size == 8});
-      members += added;
-    } else {
-      const bool position = reduction.kind == ReduceKind::argmax || reduction.kind == ReduceKind::argmin;
-      std::string name(to_string(reduction.kind));
-      name[0] = static_cast<char>(name[0] - 'a' + 'A');
-      list.push_back(
-          {fmt::format("{}<{}>", name, type), "value", members++, position ? 2 * size : size, size / 4 + position});
-    }
-  }
-  return list;
-}
-
-BodyWriter::Accumulators BodyWriter::accumulators(const Stage& stage) const {
-  Accumulators code;
-  const std::vector<Accumulator> list = accumulator_list(stage);
-  const bool doubles = std::any_of(list.begin(), list.end(), [](const Accumulator& a) { return a.doubles; });
-  for (std::size_t i = 0; i < list.size(); ++i) {
-    if (!list[i].type.empty()) {
-      code.members += fmt::format("    {} m{};\n", list[i].type, list[i].member);
-      code.merge += fmt::format("      m{0}.merge(next.m{0});\n", list[i].member);
-      code.bytes += doubles ? (list[i].bytes + 7) / 8 * 8 : list[i].bytes;  // doubles are aligned
-      code.words += list[i].words;
-    }
-    code.finish += fmt::format("    carried.c{} = accumulators.m{}.{};\n", stage.reductions[i].carried, list[i].member,
-                               list[i].result);
-  }
-  return code;
-}
-
 std::string BodyWriter::carried_members() const {
   std::string text;
   for (std::size_t i = 0; i < kernel_.carried.size(); ++i)
@@ -391,7 +351,7 @@ std::string BodyWriter::lane_code(const Stage& stage, const Frame& frame) const 
     text +=
         fmt::format("      const {} r{} = {};\n", type_name(stage.body[i].type), i, instruction(stage.body[i], frame));
   const std::string which = frame.carried_is_local ? "" : frame.carried_per_lane ? "[lane]" : "[0]";
-  const std::vector<Accumulator> list = accumulator_list(stage);
+  const std::vector<Accumulator> list = accumulators_of(stage);
   for (std::size_t i = 0; i < list.size(); ++i) {
     if (list[i].type.empty()) continue;
     const Reduction& reduction = stage.reductions[i];

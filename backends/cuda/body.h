@@ -1,7 +1,6 @@
 // BodyWriter prints a kernel's stages as the members of the generated `struct Body`.
 #pragma once
 
-#include <map>
 #include <string>
 #include <vector>
 
@@ -72,24 +71,9 @@ class BodyWriter {
   /// The position along one of the domain's axes (only with `coordinates`).
   std::string coordinate(int axis, const Frame& frame, const std::string& lane) const;
 
-  struct Accumulators {
-    std::string members;  ///< of a stage's struct Accumulators
-    std::string merge;    ///< of its merge(next)
-    std::string finish;   ///< sets `carried` from `accumulators`
-    int bytes = 0;        ///< at most, in memory
-    int words = 0;        ///< registers while values are added
-  };
-  Accumulators accumulators(const Stage& stage) const;
   std::string carried_members() const;
 
  private:
-  struct Accumulator {
-    std::string type, result;
-    int member;
-    int bytes = 0, words = 0;
-    bool doubles = false;
-  };
-  std::vector<Accumulator> accumulator_list(const Stage& stage) const;
   int add_path(Strides strides);
   std::string index(const Path& path, const Frame& frame, const std::string& lane) const;
   std::string condition(const Path& path, const Frame& frame, const std::string& lane) const;

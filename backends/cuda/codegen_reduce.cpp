@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "backends/cuda/accumulators.h"
 #include "backends/cuda/codegen.h"
 
 namespace nixie::cuda {
@@ -103,7 +104,7 @@ std::string stage_members(BodyWriter& body, const Kernel& kernel, int s, const F
            fmt::format("  void run(Stage<{}>, Index kept, {}, bool leads) const {{\n    Loads{} loads;\n{}{}{}  }}\n",
                        s, carried, s, kept, code.load, code.run);
   const std::string positions = kept + body.positions(frame, "reduced", walk.kept, walk.rank());
-  const BodyWriter::Accumulators accumulators = body.accumulators(stage);
+  const AccumulatorCode accumulators = accumulator_code(stage);
   text += fmt::format("  struct Fixed{} {{\n{}  }};\n", s, code.fixed_members);
   text +=
       fmt::format("  struct Accumulators{0} {{\n{1}    void merge(const Accumulators{0}& next) {{\n{2}    }}\n  }};\n",
@@ -160,7 +161,7 @@ KernelCode generate_reduce(const Plan& plan, const Kernel& kernel) {
   const bool columns = is_columns(body);
   int words = 1, bytes = 4;
   for (const Stage& stage : kernel.stages) {
-    const BodyWriter::Accumulators accumulators = body.accumulators(stage);
+    const AccumulatorCode accumulators = accumulator_code(stage);
     words = std::max(words, accumulators.words), bytes = std::max(bytes, accumulators.bytes);
   }
   const Frames frames = frames_of(body, columns, words);

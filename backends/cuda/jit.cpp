@@ -17,8 +17,6 @@
 namespace nixie::cuda {
 namespace {
 
-std::atomic<int> compiled{0};
-
 // No contraction of a*b+c: the generated code then computes what the CPU does; the matrix kernels say fmaf themselves.
 const char* const kOptions[] = {"--std=c++17", "--fmad=false", "--ptxas-options=-v", "-default-device",
                                 "-diag-suppress=177"};  // 177: a position that no access needs
@@ -90,7 +88,6 @@ Cubin compile_one(const std::string& source, const std::string& architecture) {
   const std::string key = key_text(source, architecture);
   if (std::optional<Cubin> found = cache.find(key)) return *std::move(found);
   Cubin cubin = Program(source).compile(architecture);
-  ++compiled;
   cache.keep(key, cubin);
   return cubin;
 }
@@ -137,8 +134,6 @@ std::vector<Cubin> compile_sources(std::span<const std::string> sources, const s
     if (const std::size_t same = first.at(sources[i]); same != i) cubins[i] = cubins[same];
   return cubins;
 }
-
-int compiled_count() { return compiled; }
 
 ResourceUse resource_use(std::string_view log) {
   ResourceUse use;

@@ -23,9 +23,6 @@ std::string architecture_of(int major, int minor);
 /// (owner and mode 0700) nothing is cached. NIXIE_TRACE=source prints every source to stderr.
 std::vector<Cubin> compile_sources(std::span<const std::string> sources, const std::string& architecture);
 
-/// How many sources this process gave to the compiler (the cache had the others).
-int compiled_count();
-
 /// Bytes of registers spilled to memory and registers per thread, the worst of a log's kernels.
 struct ResourceUse {
   int spilled_bytes = 0;

@@ -85,11 +85,14 @@ TEST(Trainer, RowsBehindTheCheckpointAreCutOff) {
   }
   EXPECT_THAT(text_of(broken / "metrics.csv"), HasSubstr("2,16,train"));
   std::ofstream(broken / "metrics.csv", std::ios::app) << "2,17,tra";  // torn
+  const std::filesystem::path half = broken / ".last.h5.tmp.1234";     // of a checkpoint
+  std::ofstream(half) << "half";
   Trainer trainer(config, {.run = broken.path()});
   trainer.resume();
   EXPECT_EQ(trainer.step(), 15);
   EXPECT_TRUE(trainer.train());
   expect_same_files(whole.path(), broken.path());
+  EXPECT_FALSE(std::filesystem::exists(half));
 }
 
 TEST(Trainer, ThreadsDoNotChangeTheRun) {
