@@ -70,7 +70,8 @@ NetWork::NetWork(Backend& backend, const Net& net, int batch, const PrecisionTra
   for (const Variable& parameter : model_.parameters().trainable())
     gradients_.emplace_back("d." + parameter.name(), Array(precision.data, parameter.shape()), false);
   const Tensor images = cast(noise(with_batch(net.sample, batch), "images"), precision.data);
-  const Tensor gradient = cast(noise(with_batch(model_.output_shape(), batch), "gradient"), precision.data);
+  const Tensor gradient =
+      cast(noise(with_batch(model_.output_shape(), batch), "gradient") * net.output_gradient, precision.data);
   const Tensor labels = cast(noise({batch}, "labels") * net.classes, Dtype::i32);
   const std::vector<Tensor> stored = evaluate({images, gradient, labels}, backend);
   data_ = {{"images", stored[0]}, {"gradient", stored[1]}};

@@ -106,6 +106,20 @@ std::vector<Net> conv_nets(bool nervana) {
   return nets;
 }
 
+Net scaling_net(int batch, int depth, int side) {
+  Sequential layers;
+  for (int i = 0; i < depth; ++i) layers.add(Conv2d{.out = 64, .kernel = 3, .pad = 1}).add(Relu{});
+  layers.add(GlobalAvgPool{}).add(Flatten{}).add(Linear{.out = 10});
+  return {.name = fmt::format("conv{}", depth),
+          .model = layers,
+          .sample = {3, side, side},
+          .classes = 10,
+          .batch = batch,
+          .cpu_batch = batch,
+          .training = {.rule = Sgd{}, .schedule = ConstantRate{.rate = 1e-3}},
+          .output_gradient = static_cast<double>(side)};
+}
+
 Net config_net(const TrainConfig& config, const std::string& name) {
   const Splits data = config.data.open();
   const int batch = static_cast<int>(config.data.batch());

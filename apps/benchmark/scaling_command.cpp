@@ -15,19 +15,6 @@ struct Sizes {
   int batch, depth, side;
 };
 
-Net net_of(const Sizes& sizes) {
-  Sequential layers;
-  for (int i = 0; i < sizes.depth; ++i) layers.add(Conv2d{.out = 64, .kernel = 3, .pad = 1}).add(Relu{});
-  layers.add(GlobalAvgPool{}).add(Flatten{}).add(Linear{.out = 10});
-  return {.name = fmt::format("conv{}", sizes.depth),
-          .model = layers,
-          .sample = {3, sizes.side, sizes.side},
-          .classes = 10,
-          .batch = sizes.batch,
-          .cpu_batch = sizes.batch,
-          .training = {.rule = Sgd{}, .schedule = ConstantRate{.rate = 1e-3}}};
-}
-
 }  // namespace
 
 void run_scaling(const ScalingCommand& command) {
@@ -47,7 +34,8 @@ void run_scaling(const ScalingCommand& command) {
       Sizes sizes = base;
       const std::string grows = what;
       (grows == "batch" ? sizes.batch : grows == "depth" ? sizes.depth : sizes.side) *= factor;
-      const NetRow row = time_net(*backend, net_of(sizes), sizes.batch, precision, command.runs, ceiling);
+      const NetRow row = time_net(*backend, scaling_net(sizes.batch, sizes.depth, sizes.side), sizes.batch, precision,
+                                  command.runs, ceiling);
       fmt::print("{:<12} {:>6} {:>6} {:>6} {:>6} {:>11.4f} {:>11.4f} {:>11.4f} {:>9.3f}\n", grows, factor, sizes.batch,
                  sizes.depth, sizes.side, row.fprop.median, row.total.median, row.train.median, row.counted_tflops());
       std::fflush(stdout);

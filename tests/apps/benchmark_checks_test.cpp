@@ -196,6 +196,16 @@ TEST(BenchmarkNets, AWrongResultFailsWhereverItIs) {
   }
 }
 
+// A mean over 256 x 256 positions leaves gradients that halves can hardly tell from zero.
+TEST(BenchmarkNets, GradientsOfLargeImagesLieWithinHalves) {
+  const auto backend = make_backend("cpu");
+  const PrecisionTraits precision = precision_named("fp16");
+  NetWork work(*backend, scaling_net(1, 2, 256), 1, precision);
+  const Outputs fprop = work.fprop();
+  work.total();
+  EXPECT_LT(check_net(work, precision, fprop, work.results()).input_grad.error, precision.element_bound / 2);
+}
+
 TEST(BenchmarkReport, CsvHasTheColumnsOfAllRows) {
   const auto rows =
       nlohmann::json::parse(R"([{"net": "a,b", "ms": {"min": 1, "max": 2.5}}, {"net": "c", "gflop": 3}])");
