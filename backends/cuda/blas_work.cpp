@@ -2,17 +2,21 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <limits>
 #include <numeric>
 #include <span>
 
 #include "backends/cuda/cubin_cache.h"
 #include "backends/cuda/libraries.h"
 #include "backends/cuda/matmul.h"
+#include "backends/cuda/race.h"
 #include "backends/cuda/tuning.h"
 
 namespace nixie::cuda {
 namespace {
+
+constexpr std::size_t kProposals = 16;
+// Goes up with a change to how algorithms are chosen: what was remembered before is forgotten.
+constexpr int kChoice = 2;
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
@@ -164,9 +168,9 @@ class BlasWork final : public Work {
     cudaDeviceProp properties;
     CUDA_CHECK(cudaGetDevice(&device));
     CUDA_CHECK(cudaGetDeviceProperties(&properties, device));
-    std::string key = fmt::format("cuBLASLt {} {} {} x {} x {} x {}{}{}{}", cublas_lt().version(), properties.name,
-                                  p_.batches, p_.rows, p_.columns, p_.inner, p_.bias ? " bias" : "",
-                                  p_.relu ? " relu" : "", p_.tf32 ? " tf32" : "");
+    std::string key = fmt::format("cuBLASLt {} {}, choice {}: {} x {} x {} x {}{}{}{}", cublas_lt().version(),
+                                  properties.name, kChoice, p_.batches, p_.rows, p_.columns, p_.inner,
+                                  p_.bias ? " bias" : "", p_.relu ? " relu" : "", p_.tf32 ? " tf32" : "");
     for (const auto* m : {&p_.a, &p_.b, &p_.d})
       key += fmt::format(" {}{} {} {} {}", m->dtype, m->transposed ? "T" : "", m->leading, m->batch_stride,
                          alignment_of(*m));
@@ -185,7 +189,7 @@ class BlasWork final : public Work {
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(p_.b));
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(p_.d));
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(p_.d));
-    std::vector<Algorithm> found(8);
+    std::vector<Algorithm> found(kProposals);
     int count = 0;
     expect(cublas_lt().heuristic(library_handle(), desc_, a_, b_, d_, d_, preference, static_cast<int>(found.size()),
                                  found.data(), &count),
@@ -194,37 +198,40 @@ class BlasWork final : public Work {
     return found;
   }
 
-  // Memory of its own to run algorithms on, full of one byte.
+  // Memory of its own to run algorithms on, full of one byte; sets of operands take turns.
   struct Trial {
     Stream stream;
-    Handle<void*, cudaFree> blocks[5];
-    Buffers memory{};
+    std::vector<Handle<void*, cudaFree>> blocks;
+    std::vector<Buffers> sets;
   };
-  void prepare(Trial& trial, std::span<const Algorithm> candidates, int byte) const {
+  void prepare(Trial& trial, std::span<const Algorithm> candidates, std::size_t sets, int byte) const {
     CUDA_CHECK(cudaStreamCreateWithFlags(trial.stream.out(), cudaStreamNonBlocking));
     std::size_t workspace = 0;
     for (const Algorithm& candidate : candidates) workspace = std::max(workspace, candidate.workspaceSize);
-    const auto filled = [&](int block, std::int64_t bytes) {
+    const auto filled = [&](std::int64_t bytes) {
       const auto size = static_cast<std::size_t>(std::max<std::int64_t>(bytes, 256));
-      CUDA_CHECK(cudaMalloc(trial.blocks[block].out(), size));
-      CUDA_CHECK(cudaMemsetAsync(trial.blocks[block], byte, size, trial.stream));
-      return static_cast<char*>(trial.blocks[block].get());
+      auto& block = trial.blocks.emplace_back();
+      CUDA_CHECK(cudaMalloc(block.out(), size));
+      CUDA_CHECK(cudaMemsetAsync(block, byte, size, trial.stream));
+      return static_cast<char*>(block.get());
     };
-    trial.memory = {filled(0, extent(p_.a, p_.rows, p_.inner)), filled(1, extent(p_.b, p_.inner, p_.columns)),
-                    filled(2, extent(p_.d, p_.rows, p_.columns)), filled(3, p_.rows * 8),
-                    filled(4, static_cast<std::int64_t>(workspace))};
+    char *bias = filled(p_.rows * 8), *scratch = filled(static_cast<std::int64_t>(workspace));
+    for (std::size_t i = 0; i < sets; ++i)
+      trial.sets.push_back({filled(extent(p_.a, p_.rows, p_.inner)), filled(extent(p_.b, p_.inner, p_.columns)),
+                            filled(extent(p_.d, p_.rows, p_.columns)), bias, scratch});
   }
 
   // Some of the library's ReLUs make zero of NaN, which would hide that a net has diverged.
   void drop_those_that_lose_nan(std::vector<Algorithm>& candidates) const {
     Trial trial;
-    prepare(trial, candidates, 0xff);  // NaN in every type
+    prepare(trial, candidates, 1, 0xff);  // NaN in every type
+    const Buffers& memory = trial.sets[0];
     const auto size = static_cast<std::size_t>(size_of(p_.d.dtype));
     std::erase_if(candidates, [&](const Algorithm& candidate) {
       std::array<char, 8> found{};
-      CUDA_CHECK(cudaMemsetAsync(trial.memory.d, 0, size, trial.stream));
-      call(trial.memory, candidate, trial.stream);
-      CUDA_CHECK(cudaMemcpyAsync(found.data(), trial.memory.d, size, cudaMemcpyDeviceToHost, trial.stream));
+      CUDA_CHECK(cudaMemsetAsync(memory.d, 0, size, trial.stream));
+      call(memory, candidate, trial.stream);
+      CUDA_CHECK(cudaMemcpyAsync(found.data(), memory.d, size, cudaMemcpyDeviceToHost, trial.stream));
       CUDA_CHECK(cudaStreamSynchronize(trial.stream));
       return found == std::array<char, 8>{};
     });
@@ -232,25 +239,16 @@ class BlasWork final : public Work {
 
   // Values do not matter, as long as they are not zeros.
   Algorithm fastest(std::span<const Algorithm> candidates) const {
-    constexpr int kRuns = 5;
+    constexpr std::size_t kFewestLaunches = 8;
     Trial trial;
-    prepare(trial, candidates, 0x3c);
-    Event start, end;
-    CUDA_CHECK(cudaEventCreate(start.out()));
-    CUDA_CHECK(cudaEventCreate(end.out()));
-    std::size_t best = 0;
-    float least = std::numeric_limits<float>::max();
-    for (std::size_t i = 0; i < candidates.size(); ++i) {
-      call(trial.memory, candidates[i], trial.stream);
-      CUDA_CHECK(cudaEventRecord(start, trial.stream));
-      for (int run = 0; run < kRuns; ++run) call(trial.memory, candidates[i], trial.stream);
-      CUDA_CHECK(cudaEventRecord(end, trial.stream));
-      CUDA_CHECK(cudaEventSynchronize(end));
-      float milliseconds = 0;
-      CUDA_CHECK(cudaEventElapsedTime(&milliseconds, start, end));
-      if (milliseconds < least * 0.98f) least = milliseconds, best = i;  // a tie goes to the library's own order
-    }
-    return candidates[best];
+    const std::size_t sets = sets_beyond_l2(extent(p_.a, p_.rows, p_.inner) + extent(p_.b, p_.inner, p_.columns) +
+                                            extent(p_.d, p_.rows, p_.columns));
+    prepare(trial, candidates, sets, 0x3c);
+    Race race(trial.stream);
+    for (const Algorithm& candidate : candidates)
+      race.add(std::max(sets, kFewestLaunches),
+               [&](std::size_t launch) { call(trial.sets[launch % sets], candidate, trial.stream); });
+    return candidates[fastest_of(candidates.size(), [&](std::size_t way) { return race.microseconds(way); }).index];
   }
 
   // Bytes from the first element to the end of the last.

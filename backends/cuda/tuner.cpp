@@ -9,6 +9,7 @@
 #include <set>
 
 #include "backends/cuda/jit_work.h"
+#include "backends/cuda/race.h"
 #include "core/array.h"
 #include "core/memory.h"
 
@@ -16,9 +17,7 @@ namespace nixie::cuda {
 namespace {
 
 constexpr std::size_t kMostWays = 6;
-constexpr double kWorthTiming = 1.3, kClearlyFaster = 0.98;
-constexpr int kRounds = 5;
-constexpr std::int64_t kFewestSets = 2, kMostSets = 64;
+constexpr double kWorthTiming = 1.3;
 constexpr std::size_t kFewestLaunches = 4;  // of a graph
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
@@ -67,30 +66,22 @@ std::set<int> slots_of(const Kernel& kernel) {
   return slots;
 }
 
-std::int64_t l2_bytes(const Device& device) {
-  int bytes = 0;
-  CUDA_CHECK(cudaDeviceGetAttribute(&bytes, cudaDevAttrL2CacheSize, device.ordinal()));
-  return bytes;
-}
-
-/// One kernel in all its ways, over sets of memory that take turns.
-class Race {
+/// What a kernel reads and writes: sets of memory that take turns, and scratch for any of its ways.
+class Arena {
  public:
-  Race(Device& device, const Plan& plan, const Kernel& kernel, Noise& noise,
-       std::span<const std::unique_ptr<Work>> works)
-      : device_(device), works_(works) {
+  Arena(Device& device, const Plan& plan, const Kernel& kernel, Noise& noise,
+        std::span<const std::unique_ptr<Work>> works)
+      : device_(device) {
     const std::set<int> slots = slots_of(kernel);
     std::int64_t bytes = 0, scratch = 0;
     for (int slot : slots) bytes += plan.slots[at(slot)].size_bytes();
-    const std::int64_t sets =
-        std::clamp(2 * l2_bytes(device) / std::max<std::int64_t>(bytes, 1), kFewestSets, kMostSets);
     for (const auto& work : works) scratch = std::max(scratch, work->scratch_bytes());
     scalars_ = device.allocate(static_cast<std::int64_t>(plan.scalars.size() * sizeof(double)));
     if (!plan.scalars.empty())
       device.staging().copy(plan.scalars.data(), scalars_->address(), scalars_->size_bytes(), device.stream());
     scratch_ = device.allocate(scratch);
-    for (std::int64_t set = 0; set < sets; ++set) {
-      Addresses& addresses = sets_.emplace_back();
+    sets_.resize(sets_beyond_l2(bytes));
+    for (Addresses& addresses : sets_) {
       addresses.slots.resize(plan.slots.size());
       for (int slot : slots) {
         memory_.push_back(noise.buffer(plan.slots[at(slot)].dtype, plan.slots[at(slot)].size_bytes()));
@@ -99,55 +90,37 @@ class Race {
       addresses.scalars = static_cast<char*>(scalars_->address());
       addresses.scratch = static_cast<char*>(scratch_->address());
     }
-    CUDA_CHECK(cudaEventCreate(start_.out()));
-    CUDA_CHECK(cudaEventCreate(end_.out()));
-    for (const auto& work : works_) {
-      clear_scratch();
-      work->enqueue(sets_[0], device_.stream());  // the first launch loads code, which no capture allows
-      graphs_.push_back(capture(*work));
-    }
   }
-
-  double microseconds(std::size_t way) {
-    clear_scratch();  // as the plan's first run finds it: another way may have left something
-    CUDA_CHECK(cudaEventRecord(start_, device_.stream()));
-    CUDA_CHECK(cudaGraphLaunch(graphs_[way], device_.stream()));
-    CUDA_CHECK(cudaEventRecord(end_, device_.stream()));
-    CUDA_CHECK(cudaEventSynchronize(end_));
-    float milliseconds = 0;
-    CUDA_CHECK(cudaEventElapsedTime(&milliseconds, start_, end_));
-    return 1e3 * milliseconds / static_cast<double>(launches());
-  }
-
- private:
-  std::size_t launches() const { return std::max(sets_.size(), kFewestLaunches); }
+  std::size_t sets() const { return sets_.size(); }
+  const Addresses& set(std::size_t i) const { return sets_[i % sets_.size()]; }
+  /// As the first run of a plan finds it: another way may have left something.
   void clear_scratch() {
     CUDA_CHECK(
         cudaMemsetAsync(scratch_->address(), 0, static_cast<std::size_t>(scratch_->size_bytes()), device_.stream()));
   }
-  GraphExec capture(const Work& work) {
-    Graph graph;
-    CUDA_CHECK(cudaStreamBeginCapture(device_.stream(), cudaStreamCaptureModeThreadLocal));
-    try {
-      for (std::size_t i = 0; i < launches(); ++i) work.enqueue(sets_[i % sets_.size()], device_.stream());
-    } catch (...) {
-      cudaStreamEndCapture(device_.stream(), graph.out());
-      throw;
-    }
-    CUDA_CHECK(cudaStreamEndCapture(device_.stream(), graph.out()));
-    GraphExec exec;
-    CUDA_CHECK(cudaGraphInstantiate(exec.out(), graph, 0));
-    return exec;
-  }
 
+ private:
   Device& device_;
-  std::span<const std::unique_ptr<Work>> works_;
   std::shared_ptr<Buffer> scalars_, scratch_;
   std::vector<std::shared_ptr<Buffer>> memory_;
   std::vector<Addresses> sets_;
-  std::vector<GraphExec> graphs_;
-  Event start_, end_;
 };
+
+/// `works` are ways of this kernel.
+Fastest fastest_work(Device& device, const Plan& plan, const Kernel& kernel, Noise& noise,
+                     std::span<const std::unique_ptr<Work>> works) {
+  Arena arena(device, plan, kernel, noise, works);
+  Race race(device.stream());
+  for (const auto& work : works) {
+    arena.clear_scratch();
+    race.add(std::max(arena.sets(), kFewestLaunches),
+             [&](std::size_t launch) { work->enqueue(arena.set(launch), device.stream()); });
+  }
+  return fastest_of(works.size(), [&](std::size_t way) {
+    arena.clear_scratch();
+    return race.microseconds(way);
+  });
+}
 
 std::string today() {
   const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
@@ -174,21 +147,6 @@ std::vector<Way> worth_timing(std::vector<Way> ways) {
   return ways;
 }
 
-Fastest fastest_of(std::size_t ways, const std::function<double(std::size_t)>& time) {
-  std::vector<std::vector<double>> times(ways);
-  for (int round = 0; round < kRounds; ++round)
-    for (std::size_t way = 0; way < ways; ++way) times[way].push_back(time(way));
-  Fastest fastest;
-  for (std::vector<double>& of_way : times) {
-    std::nth_element(of_way.begin(), of_way.begin() + kRounds / 2, of_way.end());
-    fastest.microseconds.push_back(of_way[kRounds / 2]);
-  }
-  const auto least = std::min_element(fastest.microseconds.begin(), fastest.microseconds.end());
-  if (*least < kClearlyFaster * fastest.microseconds[0])
-    fastest.index = static_cast<std::size_t>(least - fastest.microseconds.begin());
-  return fastest;
-}
-
 std::vector<Tuned> time_ways(Device& device, const Plan& plan, std::span<const std::size_t> kernels) {
   std::vector<KernelCode> codes;
   std::vector<std::size_t> first{0};  // code of each kernel
@@ -204,8 +162,8 @@ std::vector<Tuned> time_ways(Device& device, const Plan& plan, std::span<const s
   for (std::size_t i = 0; i < kernels.size(); ++i) {
     const std::size_t count = first[i + 1] - first[i];
     const std::vector<Way>& ways = codes[first[i]].ways;
-    Race race(device, plan, plan.kernels[kernels[i]], noise, std::span(works).subspan(first[i], count));
-    const Fastest fastest = fastest_of(count, [&](std::size_t way) { return race.microseconds(way); });
+    const Fastest fastest =
+        fastest_work(device, plan, plan.kernels[kernels[i]], noise, std::span(works).subspan(first[i], count));
     print_times(codes[first[i]], fastest);
     lines.push_back({.device = device.name(),
                      .operation = codes[first[i]].operation,

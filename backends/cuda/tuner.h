@@ -1,7 +1,6 @@
 // Times the ways to compute a kernel and picks the fastest.
 #pragma once
 
-#include <functional>
 #include <span>
 
 #include "backends/cuda/codegen.h"
@@ -13,14 +12,6 @@ namespace nixie::cuda {
 
 /// The ways that the estimate leaves, best first: at most six, none above 1.3 times the best.
 std::vector<Way> worth_timing(std::vector<Way> ways);
-
-/// Times by way, and which is the fastest; the first where none is faster by more than 2 %.
-struct Fastest {
-  std::vector<double> microseconds;
-  std::size_t index = 0;
-};
-/// `time` gives microseconds of a way. Every way is timed in turn, several times over; its median counts.
-Fastest fastest_of(std::size_t ways, const std::function<double(std::size_t)>& time);
 
 /// Times the ways of these kernels of a plan, which all have some, and prints to stderr what was found for each. Every
 /// launch of a CUDA graph has other memory, more than the L2 cache holds, of random numbers. Throws Fault::memory.

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "backends/cuda/race.h"
 #include "backends/cuda/tuner.h"
 #include "backends/cuda/tuning.h"
 #include "core/error.h"
