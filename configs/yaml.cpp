@@ -306,7 +306,8 @@ Tree load_yaml(const std::filesystem::path& file) {
 }
 
 void override_yaml(Tree& tree, const std::string& assignment, const std::vector<std::string>& choices) {
-  const std::string flag_text = "--set " + assignment;
+  std::string flag_text = "--set ";
+  for (const char c : assignment) flag_text += c == '\n' ? "\\n" : std::string(1, c);  // errors are one line
   const Place flag{std::make_shared<const std::string>(flag_text), 0, 0};
   const std::size_t equals = assignment.find('=');
   if (equals == std::string::npos) fail_at(flag, "no `=` in it, expected key.path=value");

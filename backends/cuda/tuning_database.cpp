@@ -12,7 +12,7 @@ namespace nixie::cuda {
 namespace {
 
 constexpr std::size_t kColumns = 8;
-constexpr const char* kHeading = "# device\toperation\tway\tus\testimated way\tits us\tdate\tnixie\n";
+constexpr const char* kHeading = "# device\toperation\tway\tus\testimated way\tits us\tdate\tnixie";
 
 std::vector<std::string> split(std::string_view text, char at) {
   std::vector<std::string> parts;
@@ -78,7 +78,7 @@ void TuningDatabase::keep(Tuned line) {
 }
 
 std::string TuningDatabase::text() const {
-  std::string text = kHeading;
+  std::string text = std::string(kHeading) + "\n";
   for (const auto& [key, line] : lines_)
     text += fmt::format("{}\t{}\t{}\t{:.1f}\t{}\t{:.1f}\t{}\t{}\n", line.device, line.operation, line.way,
                         line.microseconds, line.estimated_way, line.estimated_microseconds, line.date, line.version);

@@ -9,6 +9,7 @@
 #include "backends/registry.h"
 #include "core/ops.h"
 #include "core/random.h"
+#include "tests/errors.h"
 
 namespace nixie::benchmark {
 namespace {
@@ -155,14 +156,8 @@ Net small_net() {
           .training = {.rule = Sgd{}, .schedule = ConstantRate{.rate = 0.01}}};
 }
 
-std::string error_of(Backend& backend) {
-  try {
-    time_net(backend, small_net(), 4, precision_named("fp32"), 3, 1);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.fault(), Fault::non_finite);
-    return error.what();
-  }
-  return "";
+std::string net_error(Backend& backend) {
+  return error_of(Fault::non_finite, [&] { time_net(backend, small_net(), 4, precision_named("fp32"), 3, 1); });
 }
 
 TEST(BenchmarkNets, AWrongResultFailsWhereverItIs) {
@@ -173,7 +168,7 @@ TEST(BenchmarkNets, AWrongResultFailsWhereverItIs) {
   const auto probe = [](const Plan& plan) { return plan.externals.size() == 6 + 3 * 5 + 5; };
   const auto none = [](const Plan&) { return false; };
   BrokenBackend whole(none, 0, 0);
-  EXPECT_EQ(error_of(whole), "");
+  EXPECT_EQ(net_error(whole), "no error");
   const struct {
     std::function<bool(const Plan&)> broken;
     std::size_t external;
@@ -192,7 +187,7 @@ TEST(BenchmarkNets, AWrongResultFailsWhereverItIs) {
   };
   for (const auto& [broken, external, wrong, expected] : kCases) {
     BrokenBackend backend(broken, external, wrong);
-    EXPECT_THAT(error_of(backend), HasSubstr(expected));
+    EXPECT_THAT(net_error(backend), HasSubstr(expected));
   }
 }
 

@@ -34,7 +34,7 @@ TEST(CsvFile, IsCutBackToAStep) {
   }
   const CsvFile made(folder / "new.csv", header, 0);
   EXPECT_EQ(text_of(folder / "new.csv"), header + "\n");
-  EXPECT_THAT(line_of(Fault::storage, [&] { CsvFile(folder / "no" / "t.csv", header, 0); }), HasSubstr("t.csv"));
+  EXPECT_THAT(error_of(Fault::storage, [&] { CsvFile(folder / "no" / "t.csv", header, 0); }), HasSubstr("t.csv"));
 }
 
 TEST(CsvFile, ARowIsThereAtOnce) {
@@ -52,7 +52,7 @@ TEST(RunFolder, NumbersGoUpAndNothingIsOverwritten) {
   std::filesystem::create_directories(root.path() / "net" / "99x");
   EXPECT_EQ(make_run_folder(root.path(), "net"), root.path() / "net" / "11");
   EXPECT_EQ(newest_run_folder(root.path(), "net"), root.path() / "net" / "11");
-  EXPECT_THAT(line_of(Fault::usage, [&] { newest_run_folder(root.path(), "other"); }), HasSubstr("other"));
+  EXPECT_THAT(error_of(Fault::usage, [&] { newest_run_folder(root.path(), "other"); }), HasSubstr("other"));
 }
 
 TEST(RunFolder, IsClaimedOnce) {
@@ -61,10 +61,10 @@ TEST(RunFolder, IsClaimedOnce) {
   EXPECT_TRUE(std::filesystem::is_directory(root.path() / "a" / "b"));
   claim_run_folder(root.path() / "a" / "b");  // still empty
   write_text(root.path() / "a" / "b" / "config.yaml", "x: 1\n");
-  EXPECT_THAT(line_of(Fault::usage, [&] { claim_run_folder(root.path() / "a" / "b"); }), HasSubstr("--resume"));
-  EXPECT_THAT(line_of(Fault::storage, [&] { claim_run_folder("/proc/nixie/run"); }), HasSubstr("/proc/nixie/run"));
+  EXPECT_THAT(error_of(Fault::usage, [&] { claim_run_folder(root.path() / "a" / "b"); }), HasSubstr("--resume"));
+  EXPECT_THAT(error_of(Fault::storage, [&] { claim_run_folder("/proc/nixie/run"); }), HasSubstr("/proc/nixie/run"));
   std::ofstream(root / "file") << "x";
-  EXPECT_THAT(line_of(Fault::storage, [&] { claim_run_folder(root / "file"); }), HasSubstr("File exists"));
+  EXPECT_THAT(error_of(Fault::storage, [&] { claim_run_folder(root / "file"); }), HasSubstr("File exists"));
 }
 
 TEST(Progress, TimesAreReadable) {

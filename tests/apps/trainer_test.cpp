@@ -122,7 +122,7 @@ TEST(Trainer, ADamagedCheckpointFallsBackToTheBestOne) {
 
   std::ofstream(folder / "best.h5", std::ios::binary) << "no checkpoint";
   const std::string line =
-      line_of(Fault::checkpoint, [&] { Trainer(small_config(), {.run = folder.path()}).resume(); });
+      error_of(Fault::checkpoint, [&] { Trainer(small_config(), {.run = folder.path()}).resume(); });
   EXPECT_THAT(line, HasSubstr("best.h5"));
 }
 
@@ -132,7 +132,7 @@ TEST(Trainer, RefusesTheCheckpointOfAnotherRun) {
   config.steps = 3;
   train_all(folder.path(), config);
   const auto refusal = [&](const TrainConfig& other) {
-    return line_of(Fault::checkpoint, [&] { Trainer(other).resume(folder / "last.h5"); });
+    return error_of(Fault::checkpoint, [&] { Trainer(other).resume(folder / "last.h5"); });
   };
   config.seed = 8;
   EXPECT_THAT(refusal(config), HasSubstr("seed 7, this one has 8"));
@@ -179,7 +179,7 @@ TEST(Trainer, StopsAtALossThatIsNoNumberAndKeepsWhatWasSaved) {
   config.optimizer = Sgd{.momentum = 0};
   config.clip_norm = 0;
   config.schedule = MultistepRate{.rate = 0.01, .factor = 1e30, .milestones = {1.15}};  // good up to step 11
-  const std::string line = line_of(Fault::non_finite, [&] { Trainer(config, {.run = folder.path()}).train(); });
+  const std::string line = error_of(Fault::non_finite, [&] { Trainer(config, {.run = folder.path()}).train(); });
   EXPECT_THAT(line, HasSubstr("at step 16"));
   EXPECT_THAT(line, HasSubstr("last.h5"));
   const Checkpoint saved = load_checkpoint(folder / "last.h5");
@@ -191,15 +191,15 @@ TEST(Trainer, StopsAtALossThatIsNoNumberAndKeepsWhatWasSaved) {
 TEST(Trainer, RefusesWhatDoesNotFit) {
   TrainConfig config = small_config();
   config.model = Mlp{.classes = 9};
-  EXPECT_THAT(line_of(Fault::usage, [&] { Trainer trainer(config); }), HasSubstr("9 outputs, the data 10 classes"));
+  EXPECT_THAT(error_of(Fault::usage, [&] { Trainer trainer(config); }), HasSubstr("9 outputs, the data 10 classes"));
   config.model = AnyModel(Sequential{Conv2d{.out = 4}});
-  EXPECT_THAT(line_of(Fault::usage, [&] { Trainer trainer(config); }), HasSubstr("expected one number per class"));
+  EXPECT_THAT(error_of(Fault::usage, [&] { Trainer trainer(config); }), HasSubstr("expected one number per class"));
   config = small_config();
   config.data = Glyphs{.train = 10, .test = 10, .batch = 20};
-  line_of(Fault::data, [&] { Trainer trainer(config); });
+  EXPECT_THAT(error_of(Fault::data, [&] { Trainer trainer(config); }), HasSubstr("too few for a batch of 20"));
   config = small_config();
   config.data = Mnist{.path = "/nonexistent"};
-  EXPECT_THAT(line_of(Fault::data, [&] { Trainer trainer(config); }), HasSubstr("/nonexistent"));
+  EXPECT_THAT(error_of(Fault::data, [&] { Trainer trainer(config); }), HasSubstr("/nonexistent"));
 }
 
 // 50 samples in batches of 20: the last batch is half padding, which must not count.

@@ -20,28 +20,16 @@
 #include "core/ops.h"
 #include "core/step.h"
 #include "tests/backends/cuda_plans.h"
+#include "tests/errors.h"
 
 namespace nixie {
 namespace {
 
-template <class Body>
-std::string error_of(Body&& body, Fault fault) {
-  try {
-    body();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.fault(), fault);
-    EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos);
-    return error.what();
-  }
-  return "no error";
-}
-
 TEST(CudaFaults, AMissingLibraryIsNamedWithWhatToInstall) {
-  EXPECT_EQ(error_of(
-                [] {
-                  cuda::SharedLibrary("libnixie-none.so", {".13", ".12"}, "CUDA's NVRTC 12 or newer");
-                },
-                Fault::device),
+  EXPECT_EQ(error_of(Fault::device,
+                     [] {
+                       cuda::SharedLibrary("libnixie-none.so", {".13", ".12"}, "CUDA's NVRTC 12 or newer");
+                     }),
             "cuda: cannot open libnixie-none.so.13: install CUDA's NVRTC 12 or newer or set CUDA_HOME to the toolkit's "
             "folder");
 }
@@ -51,7 +39,7 @@ TEST(CudaFaults, ALibraryThatIsTooOldIsNamedWithWhatItLacks) {
   double (*cosine)(double) = nullptr;
   math.find(cosine, "cos");
   EXPECT_EQ(cosine(0), 1);
-  EXPECT_EQ(error_of([&] { math.find(cosine, "cublasLtCreate"); }, Fault::device),
+  EXPECT_EQ(error_of(Fault::device, [&] { math.find(cosine, "cublasLtCreate"); }),
             "cuda: libm.so is too old: it lacks cublasLtCreate; install cuBLAS 12 or newer");
 }
 
@@ -118,7 +106,7 @@ TEST(CudaFaultsAlone, AStepThatDoesNotFitNamesTheBatchThatDoesAndFreesAll) {
     const Tensor x = uniform({batch, features}, 7);
     return evaluate(sum(matmul(x, full({features, 1}, 1))), *cuda).item() / static_cast<double>(batch * features);
   };
-  const std::string report = error_of([&] { run(1 << 22); }, Fault::memory);
+  const std::string report = error_of(Fault::memory, [&] { run(1 << 22); });
   EXPECT_NE(report.find("largest:"), std::string::npos) << report;
   const std::string before = "the largest batch that fits is ";
   const std::size_t found = report.find(before);

@@ -12,6 +12,7 @@
 #include "backends/cuda/tuning.h"
 #include "core/error.h"
 #include "tests/backends/hopper_plans.h"
+#include "tests/errors.h"
 
 namespace nixie::cuda {
 namespace {
@@ -58,17 +59,6 @@ TEST(TuningDatabase, KnowsNothingOfOtherDevicesAndOperations) {
   EXPECT_FALSE(table.find("GPU", "op 2"));
 }
 
-std::string message_of(const std::function<void()>& action, Fault fault) {
-  try {
-    action();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.fault(), fault);
-    return error.what();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return "";
-}
-
 TEST(TuningDatabase, RefusesWhatIsNoLine) {
   const std::pair<const char*, const char*> cases[] = {
       {"GPU op 64x64", "table:2: 1 columns, expected 8"},
@@ -82,7 +72,7 @@ TEST(TuningDatabase, RefusesWhatIsNoLine) {
   for (const auto& [text, message] : cases) {
     TuningDatabase table;
     const auto read = [&] { table.read(std::string("# heading\n") + text, "table"); };
-    EXPECT_THAT(message_of(read, Fault::usage), HasSubstr(message)) << text;
+    EXPECT_THAT(error_of(Fault::usage, read), HasSubstr(message)) << text;
   }
 }
 
@@ -114,16 +104,16 @@ TEST_F(TuningFile, GrowsAndKeepsWhatOthersWrote) {
 
 TEST_F(TuningFile, SaysWhatCannotBeWrittenOrRead) {
   const auto write = [&] { add_to_file(folder_ / "none" / "tuning.tsv", {line("GPU", "a", "64x64")}); };
-  EXPECT_THAT(message_of(write, Fault::storage), HasSubstr("none/tuning.tsv: what was measured cannot be written"));
+  EXPECT_THAT(error_of(Fault::storage, write), HasSubstr("none/tuning.tsv: what was measured cannot be written"));
   std::ofstream(folder_ / "tuning.tsv") << "damaged";
   const auto add = [&] { add_to_file(folder_ / "tuning.tsv", {line("GPU", "a", "64x64")}); };
-  EXPECT_THAT(message_of(add, Fault::usage), HasSubstr("tuning.tsv:1: 1 columns"));
+  EXPECT_THAT(error_of(Fault::usage, add), HasSubstr("tuning.tsv:1: 1 columns"));
   std::string text;
   std::getline(std::ifstream(folder_ / "tuning.tsv"), text);
   EXPECT_EQ(text, "damaged");  // left as it was
   std::filesystem::create_directory(folder_ / "folder.tsv");
   const auto read = [&] { TuningDatabase().read_file(folder_ / "folder.tsv"); };
-  EXPECT_THAT(message_of(read, Fault::usage), HasSubstr("folder.tsv: this table cannot be read"));
+  EXPECT_THAT(error_of(Fault::usage, read), HasSubstr("folder.tsv: this table cannot be read"));
 }
 
 class TunedKernel : public testing::Test {
@@ -160,7 +150,7 @@ TEST_F(TunedKernel, GoesByTheEstimateWithoutOne) {
 TEST_F(TunedKernel, RefusesALineThatNamesNoWay) {
   TuningDatabase table;
   table.read("\nGPU\t" + estimated_.operation + "\t250x128\t1\t64x64\t1\t2026-11-21\t0.1.0", "mine.tsv");
-  const std::string message = message_of([&] { with(table); }, Fault::usage);
+  const std::string message = error_of([&] { with(table); });
   EXPECT_THAT(message, HasSubstr("mine.tsv:2: f16 convolution of 64x64x27x27 by 192x5x5 pad 2x2, reads f32, writes f16 "
                                  "cannot be computed by 250x128, only by "));
   EXPECT_THAT(message, HasSubstr(estimated_.ways.back().name));
@@ -211,7 +201,7 @@ TEST(TuningMode, IsWhatTheVariableSays) {
     EXPECT_EQ(tuning(), mode) << word;
   }
   setenv("NIXIE_TUNING", "fast", 1);
-  EXPECT_THAT(message_of([] { tuning(); }, Fault::usage), HasSubstr("NIXIE_TUNING is fast, expected off, known"));
+  EXPECT_THAT(error_of([] { tuning(); }), HasSubstr("NIXIE_TUNING is fast, expected off, known"));
   setenv("NIXIE_TUNING", before.c_str(), 1);
 }
 

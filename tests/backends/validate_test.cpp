@@ -11,6 +11,7 @@
 #include "core/memory.h"
 #include "core/ops.h"
 #include "core/step.h"
+#include "tests/errors.h"
 
 namespace nixie {
 namespace {
@@ -64,14 +65,8 @@ float last_of_step(std::shared_ptr<Backend> device) {
   return y.to_vector<float>().back();
 }
 
-std::string error_of(std::shared_ptr<Backend> device) {
-  try {
-    last_of_step(std::move(device));
-  } catch (const Error& error) {
-    EXPECT_EQ(error.fault(), Fault::device);
-    return error.what();
-  }
-  return "no error";
+std::string step_error(const std::shared_ptr<Backend>& device) {
+  return error_of(Fault::device, [&] { last_of_step(device); });
 }
 
 class Validation : public testing::TestWithParam<const char*> {
@@ -95,7 +90,7 @@ TEST_P(Validation, LetsASoundBackendPass) {
 TEST_P(Validation, NamesTheKernelThatComputesSomethingElse) {
   const auto sound = device();
   if (!sound) GTEST_SKIP() << "no GPU";
-  const std::string found = error_of(std::make_shared<Changed>(sound, replace(Primitive::tanh, Primitive::sin)));
+  const std::string found = step_error(std::make_shared<Changed>(sound, replace(Primitive::tanh, Primitive::sin)));
   EXPECT_EQ(found.find(GetParam() + std::string(": kernel ")), 0u) << found;
   EXPECT_NE(found.find(" \"mean + add + tanh\": "), std::string::npos) << found;
   EXPECT_NE(found.find("element [0, 0] of "), std::string::npos) << found;
@@ -107,7 +102,7 @@ TEST_P(Validation, NamesTheKernelThatComputesSomethingElse) {
 TEST_P(Validation, SeesAnUpdateOfAVariableInPlace) {
   const auto sound = device();
   if (!sound) GTEST_SKIP() << "no GPU";
-  const std::string found = error_of(std::make_shared<Changed>(sound, replace(Primitive::sub, Primitive::add)));
+  const std::string found = step_error(std::make_shared<Changed>(sound, replace(Primitive::sub, Primitive::add)));
   EXPECT_NE(found.find(" of weight (f32 [2, 3]) is "), std::string::npos) << found;
 }
 
@@ -176,7 +171,7 @@ TEST(ValidationOfGroups, RunsAGroupAsOneAndNamesIt) {
     apart(plan);
     replace(Primitive::tanh, Primitive::sin)(plan);
   };
-  const std::string found = error_of(std::make_shared<Changed>(cpu, wrong, group));
+  const std::string found = step_error(std::make_shared<Changed>(cpu, wrong, group));
   EXPECT_NE(found.find("cpu: kernel 0 \"both\": element [0, 0] of "), std::string::npos) << found;
 }
 

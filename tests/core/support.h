@@ -11,6 +11,7 @@
 #include "core/ops.h"
 #include "core/random.h"
 #include "core/step.h"
+#include "tests/errors.h"
 #include "tests/test_backend.h"
 
 namespace nixie::testing {
@@ -75,16 +76,11 @@ inline void expect_gradients(const Function& f, const std::vector<Array>& inputs
   }
 }
 
-/// Expects an Error whose line contains the text.
+/// Expects a usage Error whose line contains the text.
 template <class Body>
 void expect_error(Body&& body, const std::string& text) {
-  try {
-    body();
-    ADD_FAILURE() << "no error, expected: " << text;
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find(text), std::string::npos) << error.what();
-    EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos) << "more than one line: " << error.what();
-  }
+  const std::string line = error_of(body);
+  EXPECT_NE(line.find(text), std::string::npos) << line;
 }
 
 }  // namespace nixie::testing

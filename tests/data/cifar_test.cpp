@@ -13,7 +13,6 @@ namespace nixie {
 namespace {
 
 using test::Bytes;
-using test::line_of;
 using test::TempFolder;
 using test::write_file;
 
@@ -62,7 +61,7 @@ TEST(Cifar10, TakesTheNamesThatComeWithIt) {
   EXPECT_EQ(Cifar10{.path = folder.path().string()}.open().test->class_names()[3], "cat");
   write_file(folder / "batches.meta.txt", {'o', 'n', 'e'});
   EXPECT_NE(
-      line_of(Fault::data, [&] { Cifar10{.path = folder.path().string()}.open(); }).find("1 class names, expected 10"),
+      error_of(Fault::data, [&] { Cifar10{.path = folder.path().string()}.open(); }).find("1 class names, expected 10"),
       std::string::npos);
 }
 
@@ -134,11 +133,11 @@ TEST(Cifar10, RefusesBadFilesInOneLine) {
     TempFolder folder;
     write_cifar10(folder);
     write_file(folder / "data_batch_3.bin", each.content);
-    const std::string line = line_of(Fault::data, [&] { Cifar10{.path = folder.path().string()}.open(); });
+    const std::string line = error_of(Fault::data, [&] { Cifar10{.path = folder.path().string()}.open(); });
     EXPECT_NE(line.find(each.expected), std::string::npos) << line;
   }
   TempFolder folder;
-  const std::string line = line_of(Fault::data, [&] { Cifar10{.path = folder.path().string()}.open(); });
+  const std::string line = error_of(Fault::data, [&] { Cifar10{.path = folder.path().string()}.open(); });
   EXPECT_NE(line.find("data_batch_1.bin: no such file"), std::string::npos) << line;
 }
 

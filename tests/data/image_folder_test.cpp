@@ -13,7 +13,6 @@ namespace nixie {
 namespace {
 
 using test::Bytes;
-using test::line_of;
 using test::picture;
 using test::TempFolder;
 using test::write_file;
@@ -80,7 +79,7 @@ TEST(ImageFolder, TakesTrainAndValOrTest) {
     EXPECT_EQ(splits.train->size(), 10);
     EXPECT_EQ(splits.test->size(), 6);
     write_class(folder / (std::string(other) + "/c2"), 2, 1);
-    EXPECT_NE(line_of(Fault::data, [&] { options(folder).open(); }).find("class folders are not those of"),
+    EXPECT_NE(error_of(Fault::data, [&] { options(folder).open(); }).find("class folders are not those of"),
               std::string::npos);
   }
 }
@@ -177,7 +176,7 @@ TEST(ImageFolder, NormalizesAndTurnsGrey) {
     if (change == "channels") bad.channels = 2;
     if (change == "resize") bad.resize = 7;
     if (change == "mean") bad.mean = {0.5f};
-    EXPECT_NE(line_of(Fault::usage, [&] { bad.open(); }).find(expected), std::string::npos) << change;
+    EXPECT_NE(error_of(Fault::usage, [&] { bad.open(); }).find(expected), std::string::npos) << change;
   }
   ImageFolder by_default{.path = folder.path().string()};
   EXPECT_EQ(by_default.open().train->sample_shape(), (Shape{3, 224, 224}));
@@ -190,7 +189,7 @@ TEST(ImageFolder, NamesTheDamagedFile) {
   bytes.resize(bytes.size() / 2);
   for (int i = 0; i < 6; ++i) write_file(folder / ("b/bad" + std::to_string(i) + ".jpg"), bytes);
   Loader loader(options(folder).open().train, {.batch = 4, .threads = 2}, 0, true);
-  const std::string line = line_of(Fault::data, [&] {
+  const std::string line = error_of(Fault::data, [&] {
     while (loader.next()) continue;
   });
   EXPECT_EQ(line.find((folder / "b/bad").string()), 0u) << line;
@@ -199,13 +198,13 @@ TEST(ImageFolder, NamesTheDamagedFile) {
 
 TEST(ImageFolder, RefusesFoldersWithNothingInThem) {
   TempFolder folder;
-  const auto line = [&] { return line_of(Fault::data, [&] { options(folder).open(); }); };
+  const auto line = [&] { return error_of(Fault::data, [&] { options(folder).open(); }); };
   EXPECT_NE(line().find("no class folders"), std::string::npos);
   std::filesystem::create_directory(folder / "a");
   EXPECT_NE(line().find("/a: no .jpg, .jpeg or .png file"), std::string::npos);
   write_class(folder / "a", 0, 1);
   EXPECT_NE(line().find("nothing left to test on"), std::string::npos);
-  const std::string missing = line_of(Fault::data, [] { ImageFolder{.path = "/nowhere/at all"}.open(); });
+  const std::string missing = error_of(Fault::data, [] { ImageFolder{.path = "/nowhere/at all"}.open(); });
   EXPECT_EQ(missing, "/nowhere/at all: no such folder; set path to a folder of class folders");
 }
 

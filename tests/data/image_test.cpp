@@ -13,7 +13,6 @@ namespace {
 
 using test::big_endian;
 using test::Bytes;
-using test::line_of;
 using test::picture;
 using test::operator+;
 
@@ -181,7 +180,7 @@ TEST(Image, RefusesHostileFilesInOneLine) {
   for (const auto& each : cases) {
     SCOPED_TRACE(each.title);
     const auto begin = std::chrono::steady_clock::now();
-    const std::string line = line_of(Fault::data, [&] { decode_image(each.bytes, "folder/file", 1); });
+    const std::string line = error_of(Fault::data, [&] { decode_image(each.bytes, "folder/file", 1); });
     EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(1));
     EXPECT_EQ(line.find("folder/file: "), 0u) << line;
     EXPECT_NE(line.find(each.expected), std::string::npos) << line;

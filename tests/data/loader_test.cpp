@@ -168,10 +168,11 @@ TEST(Loader, ADatasetSmallerThanTheBatchIsPaddedOrRefused) {
   EXPECT_EQ(batch->count, 3);
   EXPECT_EQ(batch->labels.to_vector<std::int32_t>(), (std::vector<std::int32_t>{0, 1, 2, 0, 1, 2, 0, 1}));
   EXPECT_EQ(loader.next(), nullptr);
-  const auto line = test::line_of(Fault::data, [] { Loader(numbers(3), {.batch = 8}, 0, true); });
+  const auto line = error_of(Fault::data, [] { Loader(numbers(3), {.batch = 8}, 0, true); });
   EXPECT_EQ(line, "the dataset has 3 samples, too few for a batch of 8; set a smaller batch");
-  test::line_of(Fault::usage, [] { Loader(numbers(3), {.batch = 0}, 0, true); });
-  test::line_of(Fault::usage, [] { Loader(numbers(3), {.batch = 1, .prefetch = 0}, 0, true); });
+  EXPECT_NE(error_of([] { Loader(numbers(3), {.batch = 0}, 0, true); }).find("batch is 0 and"), std::string::npos);
+  EXPECT_NE(error_of([] { Loader(numbers(3), {.batch = 1, .prefetch = 0}, 0, true); }).find("prefetch 0,"),
+            std::string::npos);
 }
 
 TEST(Loader, AnErrorComesOutOfNextInItsPlace) {
@@ -181,7 +182,7 @@ TEST(Loader, AnErrorComesOutOfNextInItsPlace) {
     EXPECT_NE(loader.next(), nullptr);
     EXPECT_NE(loader.next(), nullptr);
     for (int again = 0; again < 2; ++again)
-      EXPECT_EQ(test::line_of(Fault::data, [&] { loader.next(); }), "sample 25 is broken");
+      EXPECT_EQ(error_of(Fault::data, [&] { loader.next(); }), "sample 25 is broken");
     loader.start({0, 3});
     EXPECT_NE(loader.next(), nullptr) << "and the loader lives on";
     EXPECT_EQ(loader.next(), nullptr);

@@ -15,7 +15,6 @@ namespace {
 using test::big_endian;
 using test::Bytes;
 using test::gzip;
-using test::line_of;
 using test::TempFolder;
 using test::write_file;
 using test::operator+;
@@ -187,7 +186,7 @@ TEST(Mnist, RefusesBadFilesInOneLine) {
     write_set(folder, false);
     write_file(folder / bad.file, bad.content());
     const auto begin = std::chrono::steady_clock::now();
-    const std::string line = line_of(Fault::data, [&] { Mnist{.path = folder.path().string()}.open(); });
+    const std::string line = error_of(Fault::data, [&] { Mnist{.path = folder.path().string()}.open(); });
     EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(1));
     EXPECT_NE(line.find(bad.expected), std::string::npos) << line;
     EXPECT_NE(line.find(folder.path().string()), std::string::npos) << line;
@@ -196,16 +195,16 @@ TEST(Mnist, RefusesBadFilesInOneLine) {
 
 TEST(Mnist, SaysWhichFileIsMissing) {
   TempFolder folder;
-  EXPECT_NE(line_of(Fault::data, [&] { Mnist{.path = folder.path().string()}.open(); })
+  EXPECT_NE(error_of(Fault::data, [&] { Mnist{.path = folder.path().string()}.open(); })
                 .find("train-images-idx3-ubyte[.gz]: no such file"),
             std::string::npos);
   write_set(folder, true);
   std::filesystem::remove(folder / "t10k-labels-idx1-ubyte.gz");
-  EXPECT_NE(line_of(Fault::data, [&] { Mnist{.path = folder.path().string()}.open(); })
+  EXPECT_NE(error_of(Fault::data, [&] { Mnist{.path = folder.path().string()}.open(); })
                 .find("t10k-labels-idx1-ubyte[.gz]: no such file"),
             std::string::npos);
   std::filesystem::create_directory(folder / "t10k-labels-idx1-ubyte");
-  EXPECT_NE(line_of(Fault::data, [&] { Mnist{.path = folder.path().string()}.open(); }).find("not a regular file"),
+  EXPECT_NE(error_of(Fault::data, [&] { Mnist{.path = folder.path().string()}.open(); }).find("not a regular file"),
             std::string::npos);
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "tests/errors.h"
 
 namespace nixie::test {
 
@@ -64,20 +65,6 @@ inline Bytes big_endian(std::initializer_list<std::uint32_t> words) {
   for (const std::uint32_t word : words)
     for (int shift = 24; shift >= 0; shift -= 8) bytes.push_back(static_cast<std::uint8_t>(word >> shift));
   return bytes;
-}
-
-/// The line of the nixie::Error of that fault that `function` throws; "" and a test failure for anything else.
-template <class Function>
-std::string line_of(Fault fault, Function&& function) {
-  try {
-    function();
-  } catch (const Error& error) {
-    EXPECT_EQ(static_cast<int>(error.fault()), static_cast<int>(fault)) << error.what();
-    EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos) << error.what();
-    return error.what();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return {};
 }
 
 /// Where real data lies, or "" where the machine has none.

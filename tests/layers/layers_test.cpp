@@ -2,6 +2,7 @@
 // that do not fit.
 #include <set>
 
+#include "tests/errors.h"
 #include "tests/layers/layer_check.h"
 
 namespace nixie {
@@ -383,15 +384,6 @@ TEST(Layers, DropoutsGradientHasTheSameMask) {
   const Tensor y = forward(x, pass);
   const std::vector<Tensor> both = evaluate({y, gradients(sum(y), {x})[0] * x}, test_backend());
   EXPECT_EQ(both[0].to_vector<float>(), both[1].to_vector<float>());
-}
-
-std::string error_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 std::string build_error(const AnyLayer& layer, const Shape& in) {

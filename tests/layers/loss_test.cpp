@@ -4,6 +4,7 @@
 #include <set>
 
 #include "layers/metric.h"
+#include "tests/errors.h"
 #include "tests/layers/layer_check.h"
 
 namespace nixie {
@@ -167,15 +168,6 @@ TEST(Losses, StayFiniteForLargeLogits) {
       evaluate({cross_entropy(x, labels), binary_cross_entropy(x, labels)}, test_backend());
   EXPECT_NEAR(found[0].item(), 1e4, 1e-2);  // (2e4 + 0) / 2
   EXPECT_NEAR(found[1].item(), (2e4 + std::log(2.0) + std::log1p(std::exp(3.0))) / 6, 1e-2);
-}
-
-std::string error_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 TEST(Losses, SayWhatDoesNotFit) {

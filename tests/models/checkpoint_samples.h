@@ -11,6 +11,7 @@
 #include <string>
 
 #include "models/checkpoint.h"
+#include "tests/errors.h"
 
 namespace nixie {
 
@@ -63,17 +64,6 @@ inline void write_bytes(const fs::path& file, const std::string& bytes) {
   std::ofstream(file, std::ios::binary) << bytes;
 }
 
-/// The line of the Error with that fault, or what happened instead.
-inline std::string error_of(Fault fault, const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.fault(), fault) << error.what();
-    EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos) << error.what();
-    return error.what();
-  }
-  return "no error";
-}
 inline std::string load_error(const fs::path& file, const LoadOptions& options = {}) {
   return error_of(Fault::checkpoint, [&] { load_checkpoint(file, options); });
 }

@@ -17,6 +17,7 @@
 #include <thread>
 
 #include "models/checkpoint.h"
+#include "tests/errors.h"
 
 namespace nixie {
 namespace {
@@ -58,13 +59,7 @@ bool is_whole(const Checkpoint& c) {
 
 /// Saves, expects Fault::storage, and returns the line.
 std::string save_error(const Checkpoint& c, const fs::path& file) {
-  try {
-    save_checkpoint(c, file);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.fault(), Fault::storage) << error.what();
-    return error.what();
-  }
-  return "no error";
+  return error_of(Fault::storage, [&] { save_checkpoint(c, file); });
 }
 
 TEST_F(DurableFile, AppearsOnlyWhenPublished) {

@@ -9,6 +9,7 @@
 #include "core/step.h"
 #include "models/registry.h"
 #include "optimizers/registry.h"
+#include "tests/errors.h"
 #include "tests/test_backend.h"
 
 namespace nixie {
@@ -129,15 +130,6 @@ TEST(Nets, GooglenetHasTorchvisionsNamesWhereItHasTheLayer) {
       testing::IsSupersetOf({"conv1.conv.weight", "conv3.conv.weight", "inception3a.branch1.conv.weight",
                              "inception3a.branch2.0.conv.weight", "inception3a.branch2.1.conv.weight",
                              "inception5b.branch3.1.conv.weight", "inception5b.branch4.1.conv.weight", "fc.weight"}));
-}
-
-std::string error_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 TEST(Nets, WrongInputsNameTheLayer) {

@@ -6,19 +6,11 @@
 #include <cmath>
 
 #include "core/step.h"
+#include "tests/errors.h"
 #include "tests/test_backend.h"
 
 namespace nixie {
 namespace {
-
-std::string error_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 // Two parameters whose gradients are given numbers.
 struct Toy {

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "core/step.h"
+#include "tests/errors.h"
 #include "tests/test_backend.h"
 
 namespace nixie {
@@ -197,16 +198,9 @@ TEST(Rules, UpdateAParameterInOneKernel) {
 TEST(Rules, OptionsOutOfRangeAreNamed) {
   Parameters parameters, state;
   const Variable w = parameters.make("w", {2});
-  const auto error_of = [&](const AnyOptimizer& rule) {
-    try {
-      rule.build(w, state);
-    } catch (const Error& error) {
-      return std::string(error.what());
-    }
-    return std::string("no error");
-  };
-  EXPECT_EQ(error_of(Sgd{.momentum = 1.5}), "momentum is 1.5, expected a number from 0 to 1");
-  EXPECT_EQ(error_of(Adam{.eps = -1}), "eps is -1, expected a number from 0 up");
+  const auto build_error = [&](const AnyOptimizer& rule) { return error_of([&] { rule.build(w, state); }); };
+  EXPECT_EQ(build_error(Sgd{.momentum = 1.5}), "momentum is 1.5, expected a number from 0 to 1");
+  EXPECT_EQ(build_error(Adam{.eps = -1}), "eps is -1, expected a number from 0 up");
 }
 
 TEST(Rules, PrintAsAConfigurationWouldSay) {

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "core/step.h"
+#include "tests/errors.h"
 #include "tests/test_backend.h"
 
 namespace nixie {
@@ -147,24 +148,19 @@ TEST(Schedules, APlateauGoesOnFromItsState) {
   EXPECT_EQ(a.rate(std::int64_t{0}), b.rate(std::int64_t{0}));
 }
 
-std::string error_of(const AnySchedule& schedule, const RunLength& run = {}) {
-  try {
-    Schedule(schedule, run, Parameters());
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
+std::string schedule_error(const AnySchedule& schedule, const RunLength& run = {}) {
+  return error_of([&] { Schedule(schedule, run, Parameters()); });
 }
 
 TEST(Schedules, SayWhatDoesNotFit) {
-  EXPECT_EQ(error_of(CosineRate{}),
+  EXPECT_EQ(schedule_error(CosineRate{}),
             "schedule (cosine): cosine: epochs is 0 and the run's length is not known; set epochs");
-  EXPECT_EQ(error_of(ConstantRate{.rate = -1}), "schedule (constant): rate is -1, expected a number from 0 up");
-  EXPECT_EQ(error_of(MultistepRate{.milestones = {3, -2}}),
+  EXPECT_EQ(schedule_error(ConstantRate{.rate = -1}), "schedule (constant): rate is -1, expected a number from 0 up");
+  EXPECT_EQ(schedule_error(MultistepRate{.milestones = {3, -2}}),
             "schedule (multistep): milestones is -2, expected a number from 0 up");
-  EXPECT_EQ(error_of(ConstantRate{.warmup = {.start = 2}}),
+  EXPECT_EQ(schedule_error(ConstantRate{.warmup = {.start = 2}}),
             "schedule (constant): start is 2, expected a number from 0 to 1");
-  EXPECT_EQ(error_of(ConstantRate{}, {.steps_per_epoch = 0}), "schedule (constant): an epoch has 0 steps");
+  EXPECT_EQ(schedule_error(ConstantRate{}, {.steps_per_epoch = 0}), "schedule (constant): an epoch has 0 steps");
 }
 
 TEST(Schedules, PrintAsAConfigurationWouldSay) {

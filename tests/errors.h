@@ -1,0 +1,31 @@
+// What tests ask of errors: the fault, that they are one line, and what it says.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "core/error.h"
+
+namespace nixie {
+
+/// The line of the Error of this fault that an action throws; "no error" where it throws none.
+template <class Action>
+[[nodiscard]] std::string error_of(Fault fault, Action&& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    EXPECT_EQ(static_cast<int>(error.fault()), static_cast<int>(fault)) << error.what();
+    EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos) << "more than one line: " << error.what();
+    return error.what();
+  }
+  return "no error";
+}
+
+/// Of Fault::usage.
+template <class Action>
+[[nodiscard]] std::string error_of(Action&& action) {
+  return error_of(Fault::usage, action);
+}
+
+}  // namespace nixie
