@@ -1,87 +1,26 @@
-// Convolutions of f32 by Winograd's tiles: F(2x2, 3x3) takes 16 multiplications for four results in place of 36, and
-// F(2x2, 5x5), put together of F(2, 3) and F(2, 2) along each axis, 49 in place of 100.
+// Convolutions of f32 by Winograd's tiles: F(4x4, 3x3) takes 36 multiplications for 16 results in place of 144, and
+// F(4x4, 5x5), put together of F(4, 3) and F(4, 2) along each axis, 121 in place of 400. Where tiles of 4x4 reach too
+// far over the edges, tiles of 2x2 take 16 in place of 36, and 49 in place of 100.
 //
-// A tile of 2x2 results y of one filter g needs a window d of 4x4 positions (6x6): y = A^T [(G g G^T) * (B^T d B)] A,
-// where * is element by element and the brackets are summed over channels (Lavin and Gray, 2015). So each of 16 (49)
-// elements is a product of matrices, [tiles, channels] by [channels, filters], between kernels that transform tiles;
+// A tile of results y of one filter g needs a window d of it and what the filter reaches: y = A^T [(G g G^T) * (B^T d
+// B)] A, where * is element by element and the brackets are summed over channels (Lavin and Gray, 2015). So each
+// element is a product of matrices, [tiles, channels] by [channels, filters], between kernels that transform tiles;
 // all of them are kernels that any backend runs. The gradient of the images is the same with everything turned round;
-// that of the filter is G^T [(A dy A^T) * (B^T d B)] G, summed over tiles. Transforms add and halve, no more: tiles of
-// more results would multiply less and err more.
+// that of the filter is G^T [(A dy A^T) * (B^T d B)] G, summed over tiles. Tiles of 6x6 would multiply a quarter less
+// again and err several times as much.
 #include <algorithm>
 #include <array>
 
-#include "backends/cuda/hopper_conv.h"
 #include "backends/cuda/lowering.h"
-#include "backends/cuda/winograd_tiles.h"
+#include "backends/cuda/winograd_layers.h"
 #include "core/memory.h"
 
 namespace nixie::cuda {
 namespace {
 
-constexpr std::int64_t kTile = 2;  // results of a tile, either way
-
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-// ---- Layers ----
-// A convolution as tiles: `from` is what windows are cut of, `to` where tiles lie: x and y, or dy and dx.
-struct Layer {
-  ConvRole role = ConvRole::output;
-  std::int64_t images = 0, from_channels = 0, to_channels = 0, from_pixels = 0, to_pixels = 0;
-  std::array<std::int64_t, 2> pad{};
-  std::int64_t taps = 0;                                       // of the filter, either way
-  std::int64_t rows = 0, columns = 0;                          // of tiles
-  std::int64_t tiles() const { return rows * columns; }        // of an image
-  std::int64_t window() const { return taps + kTile - 1; }     // either way
-  std::int64_t lines() const { return taps == 3 ? 4 : 7; }     // of elements
-  std::int64_t elements() const { return lines() * lines(); }  // of a window
-};
-
-std::optional<Layer> layer_of(const Plan& plan, const Kernel& kernel) {
-  const auto* op = kernel.head ? std::get_if<Conv>(&kernel.head->op) : nullptr;
-  const auto conv = any_conv_sizes(plan, kernel);
-  if (!op || !conv || op->math != Math::ieee || conv->bias_grad || !all_f32(plan, *kernel.head)) return {};
-  const std::array one{1, 1};
-  const bool square = conv->r == conv->s && (conv->r == 3 || conv->r == 5);
-  if (!square || conv->stride != one || conv->dilation != one) return {};
-  Layer layer{.role = op->role, .images = conv->images, .taps = conv->r};
-  const bool back = op->role == ConvRole::input_grad;
-  layer.from_channels = back ? conv->filters : conv->channels;
-  layer.to_channels = back ? conv->channels : conv->filters;
-  const std::int64_t x_pixels = std::int64_t{conv->height} * conv->width, y_pixels = std::int64_t{conv->p} * conv->q;
-  layer.from_pixels = back ? y_pixels : x_pixels;
-  layer.to_pixels = back ? x_pixels : y_pixels;
-  for (std::size_t i : {0u, 1u}) layer.pad[i] = back ? conv->r - 1 - conv->pad[i] : conv->pad[i];
-  layer.rows = ceil_div(back ? conv->height : conv->p, kTile);
-  layer.columns = ceil_div(back ? conv->width : conv->q, kTile);
-  return layer;
-}
-
-// Whether transforms take less than they save, by what an H200 does: direct sums of products at 45 TFLOP/s; the
-// library's at 51, less a start of some 32 terms; memory at 3.8 TB/s. Others have these rates in about the same
-// proportion, and the order of sums is to be no function of the device.
-bool pays(const Layer& layer) {
-  constexpr double kDirectRate = 45e12, kProductRate = 51e12, kStartTerms = 32, kBytesRate = 3.8e12;
-  constexpr double kLaunches = 10e-6;
-  const auto count = [](auto... sizes) { return (static_cast<double>(sizes) * ... * 1.0); };
-  const double images = count(layer.images, layer.from_pixels, layer.from_channels),
-               results = count(layer.images, layer.to_pixels, layer.to_channels),
-               windows = count(layer.images, layer.tiles(), layer.elements()),
-               filters = count(layer.from_channels, layer.to_channels);
-  const double weights = filters * count(layer.taps, layer.taps);
-  const double in_place = 4 * (images + results + weights);  // bytes
-  const double matrices =
-      4 * (windows * count(layer.from_channels + layer.to_channels) + count(layer.elements()) * filters);
-  const double multiplied = 2 * weights * count(layer.images, layer.to_pixels);
-  const double direct = std::max(multiplied / kDirectRate, in_place / kBytesRate);
-  const double terms =
-      layer.role == ConvRole::filter_grad ? count(layer.images, layer.tiles()) : count(layer.from_channels);
-  const double started = 2 * windows * filters * (1 + kStartTerms / terms);
-  const double products = std::max(started / kProductRate, matrices / kBytesRate);
-  return products + (matrices + in_place) / kBytesRate + kLaunches < direct;
-}
-
-// ---- The lowering ----
 // Rows and columns from the last to the first.
 Grid turned_round(Grid grid) {
   std::reverse(grid.begin(), grid.end());
@@ -96,29 +35,34 @@ struct Share {
 
 class WinogradLowering {
  public:
-  WinogradLowering(Plan& plan, bool wherever_possible, std::int64_t most_bytes)
-      : plan_(plan), wherever_possible_(wherever_possible), most_bytes_(most_bytes) {}
+  WinogradLowering(Plan& plan, int tile, std::int64_t most_bytes) : plan_(plan), tile_(tile), most_bytes_(most_bytes) {}
 
   void operator()() {
     for (Kernel& kernel : plan_.kernels) {
-      const auto layer = layer_of(plan_, kernel);
       const std::vector<int> written = slots_written(kernel);
-      if (layer && (wherever_possible_ || pays(*layer)))
+      const auto layer = tiled(kernel);
+      if (layer)
         compute(*layer, std::move(kernel));
       else
         kernels_.push_back(std::move(kernel));
-      std::erase_if(filters_, [&](const auto& known) {
-        return std::count(written.begin(), written.end(), known.first.slot) > 0;
+      std::erase_if(filters_, [&](const Filter& known) {
+        return std::count(written.begin(), written.end(), known.from.slot) > 0;
       });
     }
     plan_.kernels = std::move(kernels_);
   }
 
  private:
-  void compute(const Layer& layer, Kernel kernel) {
+  std::optional<TiledLayer> tiled(const Kernel& kernel) const {
+    const auto conv = multiply_add_conv(plan_, kernel);
+    if (!conv || !can_be_tiled(*conv)) return {};
+    return tile_ > 0 ? TiledLayer(*conv, tile_) : fastest_tiles(*conv);
+  }
+
+  void compute(const TiledLayer& layer, Kernel kernel) {
     const bool filter_grad = layer.role == ConvRole::filter_grad;
     std::optional<Kernel> rest;
-    if (!may_follow(kernel, static_cast<int>(filter_grad ? layer.taps * layer.taps : kTile * kTile))) {
+    if (!may_follow(kernel, static_cast<int>(filter_grad ? layer.taps * layer.taps : layer.tile * layer.tile))) {
       auto [alone, after] = split_head(plan_, kernel, kernel.domain.channels_last(), kernel.label);
       kernel = std::move(alone), rest = std::move(after);
     }
@@ -130,7 +74,7 @@ class WinogradLowering {
   }
 
   // Forward pass and gradient of the images.
-  void result(const Layer& layer, const Kernel& kernel) {
+  void result(const TiledLayer& layer, const Kernel& kernel) {
     const Operand &images = kernel.head->operands[0], &filter = kernel.head->operands[1];
     const bool turned = layer.role == ConvRole::input_grad;
     const std::int64_t c = layer.from_channels, k = layer.to_channels;
@@ -149,14 +93,14 @@ class WinogradLowering {
       for (std::int64_t i = 0; i < elements; ++i)
         sums[at(i / lines)].push_back(load(
             made, code, {.slot = m, .offset = i * tiles * k, .strides = {layer.tiles() * k, 1, layer.columns * k, k}}));
-      Grid results = both_ways(code, sums, result_line);
+      Grid results = both_ways(code, sums, layer.line.result);
       if (turned) results = turned_round(std::move(results));
       follow(made, std::move(code), kernel, results, share.first);
       kernels_.push_back(std::move(made));
     }
   }
 
-  void filter_gradient(const Layer& layer, const Kernel& kernel) {
+  void filter_gradient(const TiledLayer& layer, const Kernel& kernel) {
     const Operand &dy = kernel.head->operands[0], &x = kernel.head->operands[1];
     const std::int64_t c = layer.from_channels, k = layer.to_channels, lines = layer.lines(),
                        elements = layer.elements();
@@ -180,7 +124,7 @@ class WinogradLowering {
     Grid sums(at(lines));
     for (std::int64_t i = 0; i < elements; ++i)
       sums[at(i / lines)].push_back(load(made, code, {.slot = summed, .offset = i * k * c, .strides = {c, 1, 0, 0}}));
-    const Grid results = both_ways(code, sums, filter_gradient_line);
+    const Grid results = both_ways(code, sums, transposed(layer.line.filter));
     follow(made, std::move(code), kernel, results, 0);
     kernels_.push_back(std::move(made));
   }
@@ -191,25 +135,25 @@ class WinogradLowering {
   }
 
   // Transformed windows of images, turned round for their gradient.
-  int windows_of(const Operand& images, const Layer& layer, const Share& share) {
+  int windows_of(const Operand& images, const TiledLayer& layer, const Share& share) {
     Kernel kernel;
     StraightCode code;
     Grid window = read_tiles(kernel, code, images, layer, share, layer.window(), {-layer.pad[0], -layer.pad[1]});
     if (layer.role == ConvRole::input_grad) window = turned_round(std::move(window));
-    const Grid elements = both_ways(code, window, images_line);
+    const Grid elements = both_ways(code, window, layer.line.images);
     return write_tiles(std::move(kernel), std::move(code), elements, layer);
   }
   // Transformed gradients of tiles of results.
-  int gradients_of(const Operand& results, const Layer& layer, const Share& share) {
+  int gradients_of(const Operand& results, const TiledLayer& layer, const Share& share) {
     Kernel kernel;
     StraightCode code;
-    const Grid tile = read_tiles(kernel, code, results, layer, share, kTile, {0, 0});
-    const Grid elements = both_ways(code, tile, layer.taps == 3 ? gradient_line_of_3 : gradient_line_of_5);
+    const Grid tile = read_tiles(kernel, code, results, layer, share, layer.tile, {0, 0});
+    const Grid elements = both_ways(code, tile, transposed(layer.line.result));
     return write_tiles(std::move(kernel), std::move(code), elements, layer);
   }
 
   // Makes `kernel` read squares of `size` positions, a tile apart, the first at `origin`.
-  static Grid read_tiles(Kernel& kernel, StraightCode& code, const Operand& from, const Layer& layer,
+  static Grid read_tiles(Kernel& kernel, StraightCode& code, const Operand& from, const TiledLayer& layer,
                          const Share& share, std::int64_t size, std::array<std::int64_t, 2> origin) {
     const std::int64_t channels = from.shape[1], images = share.images / share.parts;
     kernel.label = "tiles";
@@ -218,7 +162,7 @@ class WinogradLowering {
     Grid grid(at(size));
     for (std::int64_t i = 0; i < size; ++i)
       for (std::int64_t j = 0; j < size; ++j) {
-        Access access = in_tiles(whole, from.shape, {origin[0] + i, origin[1] + j}, kTile,
+        Access access = in_tiles(whole, from.shape, {origin[0] + i, origin[1] + j}, layer.tile,
                                  {share.images, channels, layer.rows, layer.columns});
         if (!access.inside.empty()) {
           access.inside[0] = {0, images};
@@ -243,7 +187,7 @@ class WinogradLowering {
     kernels_.push_back(std::move(kernel));
   }
   // Lets it write their elements: for each part a matrix [tiles, channels] of each.
-  int write_tiles(Kernel kernel, StraightCode code, const Grid& grid, const Layer& layer) {
+  int write_tiles(Kernel kernel, StraightCode code, const Grid& grid, const TiledLayer& layer) {
     const std::int64_t parts = kernel.domain[0], channels = kernel.domain[2], elements = layer.elements(),
                        tiles = kernel.domain[1] * layer.tiles();
     const Shape shape{parts * elements, tiles, channels};
@@ -254,10 +198,10 @@ class WinogradLowering {
   }
 
   // G g G^T of a filter: a matrix [filters, channels] of each element, the same for the forward pass and the gradient.
-  int filter_elements(const Layer& layer, const Operand& filter) {
-    for (const auto& [from, slot] : filters_)
-      if (from.slot == filter.slot && from.offset == filter.offset && from.shape == filter.shape &&
-          from.strides == filter.strides)
+  int filter_elements(const TiledLayer& layer, const Operand& filter) {
+    for (const auto& [from, tile, slot] : filters_)
+      if (tile == layer.tile && from.slot == filter.slot && from.offset == filter.offset &&
+          from.shape == filter.shape && from.strides == filter.strides)
         return slot;
     const std::int64_t k = filter.shape[0], c = filter.shape[1];
     Kernel kernel{.label = "filter elements", .domain = {k, c}};
@@ -269,11 +213,11 @@ class WinogradLowering {
                                    {.slot = filter.slot,
                                     .offset = filter.offset + r * filter.strides[2] + s * filter.strides[3],
                                     .strides = {filter.strides[0], filter.strides[1]}}));
-    grid = both_ways(code, grid, filter_line);
+    grid = both_ways(code, grid, layer.line.filter);
     const Shape shape{layer.elements(), k, c};
     const int slot = add_slot(plan_, "winograd filter", Dtype::f32, shape, shape.row_major());
     store_elements(std::move(kernel), std::move(code), grid, slot, k * c, {c, 1});
-    filters_.emplace_back(filter, slot);
+    filters_.push_back({filter, layer.tile, slot});
     return slot;
   }
 
@@ -305,7 +249,7 @@ class WinogradLowering {
 
   // The fewest shares of the images whose matrices keep to most_bytes_, if they can; or up to twice as many, where
   // these are equal: equal shares run the same kernels.
-  std::vector<Share> shares_of(const Layer& layer) const {
+  std::vector<Share> shares_of(const TiledLayer& layer) const {
     const std::int64_t bytes = 4 * layer.elements() * layer.tiles() * (layer.from_channels + layer.to_channels),
                        fewest = ceil_div(layer.images, std::clamp<std::int64_t>(most_bytes_ / bytes, 1, layer.images));
     std::int64_t count = fewest;
@@ -321,7 +265,7 @@ class WinogradLowering {
 
   // Filter gradients of few channels have few results for long sums: parts of the images have sums of their own until
   // the library has some 256 tiles of 128 x 128 to compute.
-  static std::int64_t parts_of(const Layer& layer, std::int64_t images) {
+  static std::int64_t parts_of(const TiledLayer& layer, std::int64_t images) {
     const std::int64_t blocks =
         layer.elements() * ceil_div(layer.from_channels, 128) * ceil_div(layer.to_channels, 128);
     std::int64_t parts = 1;
@@ -331,16 +275,22 @@ class WinogradLowering {
   }
 
   Plan& plan_;
-  const bool wherever_possible_;
+  const int tile_;  // of every layer that can be computed so; 0: what the estimate says
   const std::int64_t most_bytes_;
   std::vector<Kernel> kernels_;
-  std::vector<std::pair<Operand, int>> filters_;  // transformed so far, and where
+  struct Filter {
+    Operand from;
+    std::int64_t tile;
+    int slot;
+  };
+  std::vector<Filter> filters_;  // transformed so far, and where
 };
 
 }  // namespace
 
-void lower_to_winograd(Plan& plan, bool wherever_possible, std::int64_t most_bytes) {
-  WinogradLowering{plan, wherever_possible, most_bytes}();
+void lower_to_winograd(Plan& plan, int tile, std::int64_t most_bytes) {
+  lower_strided_convs(plan, tile > 0);
+  WinogradLowering{plan, tile, most_bytes}();
 }
 
 }  // namespace nixie::cuda

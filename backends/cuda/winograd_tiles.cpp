@@ -2,6 +2,8 @@
 #include "backends/cuda/winograd_tiles.h"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 
 namespace nixie::cuda {
 namespace {
@@ -9,60 +11,102 @@ namespace {
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return a >= 0 ? (a + b - 1) / b : -(-a / b); }
 
-Grid transposed(const Grid& grid) {
-  Grid result(grid[0].size());
-  for (const Line& line : grid)
-    for (std::size_t i = 0; i < line.size(); ++i) result[i].push_back(line[i]);
+template <class T>
+std::vector<std::vector<T>> turned_over(const std::vector<std::vector<T>>& rows) {
+  std::vector<std::vector<T>> result(rows[0].size());
+  for (const std::vector<T>& row : rows)
+    for (std::size_t i = 0; i < row.size(); ++i) result[i].push_back(row[i]);
+  return result;
+}
+
+// Where polynomials are multiplied by their values, beside infinity. Of the sets of small fractions these err least:
+// with 2 and -2, or 1/2 and -1/2, tiles of four err half as much again.
+constexpr std::array kPoints{0.0, 1.0, -1.0, 2.0, -0.5};
+
+// The product of (x - p) over `count` points but one: its coefficients, the lowest first.
+std::vector<double> product_without(int skipped, int count) {
+  std::vector<double> product{1};
+  for (int k = 0; k < count; ++k) {
+    if (k == skipped) continue;
+    product.push_back(0);
+    for (std::size_t i = product.size() - 1; i > 0; --i) product[i] = product[i - 1] - kPoints[at(k)] * product[i];
+    product[0] *= -kPoints[at(k)];
+  }
+  return product;
+}
+
+double value_at(const std::vector<double>& polynomial, double x) {
+  double value = 0;
+  for (std::size_t i = polynomial.size(); i-- > 0;) value = value * x + polynomial[i];
+  return value;
+}
+
+// Toom and Cook's F(tile, taps). What is no sum of powers of two stands in the filter's matrix alone.
+LineMatrices toom_cook(int tile, int taps) {
+  const int points = tile + taps - 2;
+  LineMatrices line;
+  line.result.resize(at(tile));
+  for (int k = 0; k <= points; ++k) {
+    const bool finite = k < points;
+    std::vector<double> images = product_without(finite ? k : -1, points), filter;
+    const double product = finite ? value_at(images, kPoints[at(k)]) : 1;
+    images.resize(at(points + 1));
+    if (product < 0)
+      for (double& x : images) x = -x;
+    const auto power = [&](int i, int highest) { return finite ? std::pow(kPoints[at(k)], i) : i == highest; };
+    for (int i = 0; i < taps; ++i) filter.push_back(power(i, taps - 1) / std::abs(product));
+    for (int i = 0; i < tile; ++i) line.result[at(i)].push_back(power(i, tile - 1));
+    line.images.push_back(std::move(images));
+    line.filter.push_back(std::move(filter));
+  }
+  return line;
+}
+
+Line times(StraightCode& code, const Matrix& matrix, const Line& line) {
+  Line result;
+  for (const std::vector<double>& row : matrix) {
+    int sum = -1;
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      if (row[i] == 0) continue;
+      const bool plain = std::abs(row[i]) == 1;
+      const int term = plain ? line[i] : code.apply(Primitive::mul, code.number(std::abs(row[i])), line[i]);
+      if (sum < 0)
+        sum = row[i] < 0 ? code.apply(Primitive::neg, term) : term;
+      else
+        sum = code.apply(row[i] < 0 ? Primitive::sub : Primitive::add, sum, term);
+    }
+    result.push_back(sum);
+  }
   return result;
 }
 
 }  // namespace
 
-Line images_line(StraightCode& code, const Line& d) {
-  Line line{code.apply(Primitive::sub, d[0], d[2]), code.apply(Primitive::add, d[1], d[2]),
-            code.apply(Primitive::sub, d[2], d[1]), code.apply(Primitive::sub, d[1], d[3])};
-  if (d.size() == 6)
-    line.insert(line.end(), {code.apply(Primitive::sub, d[3], d[4]), d[4], code.apply(Primitive::sub, d[4], d[5])});
-  return line;
-}
-Line filter_line(StraightCode& code, const Line& g) {
-  const int half = code.number(0.5), outer = code.apply(Primitive::add, g[0], g[2]);
-  Line line{g[0], code.apply(Primitive::mul, half, code.apply(Primitive::add, outer, g[1])),
-            code.apply(Primitive::mul, half, code.apply(Primitive::sub, outer, g[1])), g[2]};
-  if (g.size() == 5) line.insert(line.end(), {g[3], code.apply(Primitive::add, g[3], g[4]), g[4]});
-  return line;
-}
-Line result_line(StraightCode& code, const Line& m) {
-  const int sum = code.apply(Primitive::add, m[1], m[2]), difference = code.apply(Primitive::sub, m[1], m[2]);
-  const int first = code.apply(Primitive::add, m[0], sum), second = code.apply(Primitive::sub, difference, m[3]);
-  if (m.size() == 4) return {first, second};
-  return {code.apply(Primitive::add, first, code.apply(Primitive::add, m[4], m[5])),
-          code.apply(Primitive::add, second, code.apply(Primitive::sub, m[5], m[6]))};
-}
-Line gradient_line_of_3(StraightCode& code, const Line& y) {
-  return {y[0], code.apply(Primitive::add, y[0], y[1]), code.apply(Primitive::sub, y[0], y[1]),
-          code.apply(Primitive::neg, y[1])};
-}
-Line gradient_line_of_5(StraightCode& code, const Line& y) {
-  const Line line = gradient_line_of_3(code, y);
-  return {line[0], line[1], line[2], line[3], line[0], line[1], line[3]};
-}
-Line filter_gradient_line(StraightCode& code, const Line& m) {
-  const int half = code.number(0.5);
-  const int sum = code.apply(Primitive::mul, half, code.apply(Primitive::add, m[1], m[2]));
-  Line line{code.apply(Primitive::add, m[0], sum),
-            code.apply(Primitive::mul, half, code.apply(Primitive::sub, m[1], m[2])),
-            code.apply(Primitive::add, sum, m[3])};
-  if (m.size() == 7)
-    line.insert(line.end(), {code.apply(Primitive::add, m[4], m[5]), code.apply(Primitive::add, m[5], m[6])});
+Matrix transposed(const Matrix& matrix) { return turned_over(matrix); }
+
+LineMatrices line_matrices(int tile, int taps) {
+  if (taps == 3) return toom_cook(tile, 3);
+  LineMatrices line = toom_cook(tile, 3);
+  const LineMatrices rest = toom_cook(tile, taps - 3);
+  for (auto& row : line.images) row.resize(at(tile + taps - 1));
+  for (auto& row : line.filter) row.resize(at(taps));
+  for (std::size_t i = 0; i < rest.images.size(); ++i) {
+    std::vector<double> images(3), filter(3);  // the first three
+    images.insert(images.end(), rest.images[i].begin(), rest.images[i].end());
+    filter.insert(filter.end(), rest.filter[i].begin(), rest.filter[i].end());
+    line.images.push_back(std::move(images));
+    line.filter.push_back(std::move(filter));
+  }
+  for (std::size_t i = 0; i < line.result.size(); ++i)
+    line.result[i].insert(line.result[i].end(), rest.result[i].begin(), rest.result[i].end());
   return line;
 }
 
-Grid both_ways(StraightCode& code, const Grid& grid, Transform transform) {
-  Grid columns = transposed(grid);
-  for (Line& column : columns) column = transform(code, column);
-  Grid rows = transposed(columns);
-  for (Line& row : rows) row = transform(code, row);
+Grid both_ways(StraightCode& code, const Grid& grid, const Matrix& matrix) {
+  Grid columns = turned_over(grid);
+  for (Line& column : columns) column = times(code, matrix, column);
+  Grid rows = turned_over(columns);
+  for (Line& row : rows) row = times(code, matrix, row);
   return rows;
 }
 
@@ -105,8 +149,10 @@ bool may_follow(const Kernel& kernel, int results) {
         return in.primitive == Primitive::coordinate || in.primitive == Primitive::uniform ||
                in.primitive == Primitive::normal;
       });
-  const bool only_stores = kernel.loads.empty() && kernel.stores.size() == 1;
-  return !by_position && (only_stores || results * static_cast<int>(kernel.loads.size() + kernel.stores.size()) <= 16);
+  int moving = 0;  // accesses that every result has of its own
+  for (const auto* accesses : {&kernel.loads, &kernel.stores})
+    for (const Access& access : *accesses) moving += access.strides[2] != 0 || access.strides[3] != 0;
+  return !by_position && results * moving <= 64;
 }
 
 void follow(Kernel& made, StraightCode code, const Kernel& kernel, const Grid& results, std::int64_t image) {

@@ -12,20 +12,24 @@ namespace nixie::cuda {
 /// Registers in a row, and rows of them.
 using Line = std::vector<int>;
 using Grid = std::vector<Line>;
-/// Code that transforms a line.
-using Transform = Line (*)(StraightCode&, const Line&);
+/// Numbers that multiply a line from the left, by rows.
+using Matrix = std::vector<std::vector<double>>;
 
-// The matrices of F(2, 3) times a line. F(2, 5) is F(2, 3) of the first taps and F(2, 2) of the others, one after the
-// other in each line: 7 elements.
-Line images_line(StraightCode& code, const Line& d);           ///< B^T: 4 to 4, or 6 to 7
-Line filter_line(StraightCode& code, const Line& g);           ///< G: 3 to 4, or 5 to 7
-Line result_line(StraightCode& code, const Line& m);           ///< A^T: 4 or 7 to 2
-Line gradient_line_of_3(StraightCode& code, const Line& y);    ///< A: 2 to 4
-Line gradient_line_of_5(StraightCode& code, const Line& y);    ///< A: 2 to 7
-Line filter_gradient_line(StraightCode& code, const Line& m);  ///< G^T: 4 to 3, or 7 to 5
+/// What makes `tile` results of a window's line, and a filter's, in place of tile * taps multiplications:
+/// y = result [(filter g) * (images d)], * element by element.
+struct LineMatrices {
+  Matrix images;  ///< B^T: elements x (tile + taps - 1)
+  Matrix filter;  ///< G: elements x taps
+  Matrix result;  ///< A^T: tile x elements
+};
+/// F(tile, 3), tile + 2 elements; or F(tile, 5): F(tile, 3) of the first taps, then F(tile, 2) of the others, 2 tile
+/// + 3.
+LineMatrices line_matrices(int tile, int taps);
+/// A matrix turned over.
+Matrix transposed(const Matrix& matrix);
 
 /// T grid T^T.
-Grid both_ways(StraightCode& code, const Grid& grid, Transform transform);
+Grid both_ways(StraightCode& code, const Grid& grid, const Matrix& matrix);
 
 /// What an access to a 4-D `shape` is at row first[0] + `step` * t and column first[1] + `step` * u for positions
 /// [image, channel, t, u] of `domain`; bounded where that lies outside the shape.
