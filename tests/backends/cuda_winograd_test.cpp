@@ -51,7 +51,7 @@ std::vector<Case> cases() {
   Layer wide = layer(3, 8, 5, 24, 1), bare = layer(2, 24, 6, 8, 0), rows = layer(2, 12, 7, 20, 1),
         five = layer(3, 16, 9, 12, 2), five_bare = layer(2, 7, 12, 5, 0);
   five.r = five.s = five_bare.r = five_bare.s = 5;
-  five.pad = {2, 1};
+  five.w = 8, five.pad = {2, 1};
   wide.w = 12, wide.pad = {2, 0};
   bare.h = 3, bare.w = 4;
   rows.row_major = true;
