@@ -127,9 +127,9 @@ int BodyWriter::lanes_along(int axis) const {
       smallest = std::min(smallest, size_of(plan_.slots[at(access.slot)].dtype));
   }
   int lanes = static_cast<int>(std::min<std::int64_t>(8, 16 / smallest));
-  // All that a thread reads and writes is in registers at once: some 176, so that two blocks of 256 threads go beside.
+  // All that a thread reads and writes is in registers at once, up to some 200.
   const std::size_t accesses = kernel_.loads.size() + kernel_.stores.size();
-  while (lanes > 1 && accesses > 40 && at(lanes) * accesses > 176) lanes /= 2;
+  while (lanes > 1 && accesses > 48 && at(lanes) * accesses > 200) lanes /= 2;
   while (walk_.sizes[at(axis)] % lanes != 0) lanes /= 2;
   return lanes;
 }
