@@ -1,16 +1,23 @@
-// Tuning without a GPU: tables of measured choices, what they do to a kernel, and the tuner with a clock of our own.
+// Tuning: tables of measured choices, what they do to a kernel, the tuner with a clock of our own; with a GPU all of
+// it.
 #ifdef NIXIE_WITH_CUDA
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 
+#include "backends/cpu/backend.h"
+#include "backends/cuda/backend.h"
 #include "backends/cuda/race.h"
 #include "backends/cuda/tuner.h"
 #include "backends/cuda/tuning.h"
 #include "core/error.h"
+#include "core/ops.h"
+#include "core/random.h"
+#include "core/step.h"
 #include "tests/backends/hopper_plans.h"
 #include "tests/errors.h"
 
@@ -203,6 +210,48 @@ TEST(TuningMode, IsWhatTheVariableSays) {
   setenv("NIXIE_TUNING", "fast", 1);
   EXPECT_THAT(error_of([] { tuning(); }), HasSubstr("NIXIE_TUNING is fast, expected off, known"));
   setenv("NIXIE_TUNING", before.c_str(), 1);
+}
+
+// Quarters of small numbers: halves hold them, f32 the sums of their products, so that any order of sums has one
+// result.
+Tensor quarters(const Shape& shape, std::uint64_t seed) {
+  return cast(floor(uniform(shape, seed) * 9) * 0.25 - 1, Dtype::f16);
+}
+
+std::vector<Array> computed_by(Backend& backend) {
+  const Tensor y = conv(quarters({16, 64, 14, 14}, 1), quarters({128, 64, 3, 3}, 2), {.pad = {1, 1}});
+  const Tensor z = matmul(quarters({96, 256}, 3), quarters({256, 512}, 4));
+  std::vector<Array> results;
+  for (const Tensor& result : evaluate({cast(relu(y), Dtype::f32), cast(z, Dtype::f32)}, backend))
+    results.push_back(result.array());
+  return results;
+}
+
+/// Measures everything, then computes by what it has found; ends the process, with 0 if all went well.
+[[noreturn]] void measure_and_use(const std::filesystem::path& folder) {
+  setenv("NIXIE_CACHE", folder.c_str(), 1);
+  const auto cuda = make_cuda_backend(), cpu = make_cpu_backend(2);
+  const std::vector<Array> expected = computed_by(*cpu);
+  for (const char* mode : {"again", "known"}) {
+    setenv("NIXIE_TUNING", mode, 1);
+    std::fprintf(stderr, "%s\n", mode);
+    const std::vector<Array> found = computed_by(*cuda);
+    for (std::size_t i = 0; i < found.size(); ++i)
+      if (!std::ranges::equal(found[i].data<float>(), expected[i].data<float>())) std::exit(1);
+  }
+  const bool kept = std::filesystem::exists(folder / "tuning.tsv");
+  std::filesystem::remove_all(folder);
+  std::exit(kept ? 0 : 2);
+}
+
+TEST_F(TuningFile, OfADeviceIsMeasuredOnceAndUsed) {
+  try {
+    make_cuda_backend();
+  } catch (const Error&) {
+    GTEST_SKIP() << "no GPU";
+  }
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  EXPECT_EXIT(measure_and_use(folder_), testing::ExitedWithCode(0), "again\n(tuned: .*\n)+known\n$");
 }
 
 }  // namespace
