@@ -130,7 +130,10 @@ std::vector<int> slots_read(const Kernel& kernel) {
   std::vector<int> slots;
   for (const Access& load : kernel.loads) slots.push_back(load.slot);
   if (kernel.head)
-    for (const Operand& operand : kernel.head->operands) slots.push_back(operand.slot);
+    for (const Operand& operand : kernel.head->operands) {
+      slots.push_back(operand.slot);
+      for (const Access& access : operand.more) slots.push_back(access.slot);
+    }
   return slots;
 }
 

@@ -110,6 +110,13 @@ void print(std::string& out, int index, const Kernel& kernel) {
     for (const Operand& operand : kernel.head->operands)
       fmt::format_to(std::back_inserter(out), "    of slot {} shape {} strides [{}] offset {}\n", operand.slot,
                      operand.shape, fmt::join(operand.strides, ", "), operand.offset);
+    for (const Operand& operand : kernel.head->operands) {
+      if (operand.body.empty()) continue;
+      for (std::size_t i = 0; i < operand.more.size(); ++i)
+        print(out, "  load", static_cast<int>(i) + 1, operand.more[i]);
+      fmt::format_to(std::back_inserter(out), "    of slot {} is made, load0 being what lies there\n", operand.slot);
+      print(out, {.body = operand.body, .stores = {{static_cast<int>(operand.body.size()) - 1, 0}}});
+    }
   }
   for (std::size_t i = 0; i < kernel.loads.size(); ++i) print(out, "load", static_cast<int>(i), kernel.loads[i]);
   for (std::size_t i = 0; i < kernel.stores.size(); ++i) print(out, "store", static_cast<int>(i), kernel.stores[i]);

@@ -59,12 +59,18 @@ struct Stage {
   std::vector<Carry> carries = {};
 };
 
-/// An operand of a head: a strided view of a slot.
+/// An operand of a head: a strided view of a slot, or what is made of one position by position.
 struct Operand {
   int slot = 0;
   std::int64_t offset = 0;  ///< in elements
   Shape shape = {};
   Strides strides = {};
+  /// Empty: the view is the operand. Else an element is the last register; load 0 is the view, load i is more[i - 1],
+  /// which walks over the operand's shape. A padding of the op is zero all the same. Only a backend's lowering makes
+  /// such operands, for kernels of its own.
+  std::vector<Instruction> body = {};
+  std::vector<Access> more = {};
+  bool operator==(const Operand&) const = default;
 };
 
 /// What a kernel computes before its stages: one value per domain position, read by Primitive::head.

@@ -81,11 +81,48 @@ std::vector<std::pair<const char*, std::int64_t>> stride4_defines(const HopperCo
           {"NIXIE_BF16", conv.dtype == Dtype::bf16}};
 }
 
-Pointer images_pointer(const Plan& plan, const Kernel& kernel, ConvRole role) {
+Pointer read_pointer(const Plan& plan, const std::string& name, int slot, std::int64_t offset) {
+  const std::string type = type_name(plan.slots[at(slot)].dtype);
+  return {"const " + type + "*", name, {slot, offset * element_bytes(plan, slot)}};
+}
+
+// What images are read from: members of Body, and the code that makes elements of the first.
+struct Images {
+  std::vector<Pointer> pointers = {};
+  std::string code = {};
+};
+Images read_images(const Plan& plan, const Kernel& kernel, ConvRole role) {
   const Operand& x = images_of(kernel, role);
-  return {fmt::format("const {}*", type_name(plan.slots[at(x.slot)].dtype)),
-          "x",
-          {x.slot, x.offset * element_bytes(plan, x.slot)}};
+  Images images{.pointers = {read_pointer(plan, "x", x.slot, x.offset)}};
+  std::string text, result = "stored";
+  bool scalars = false;
+  for (const Instruction& in : x.body) {
+    const std::string type = type_name(in.type);
+    std::string value;
+    if (in.primitive == Primitive::scalar) {
+      value = fmt::format("convert<{}>(body.scalars[{}])", type, in.index);
+      scalars = true;
+    } else if (in.primitive != Primitive::load) {
+      value = expression(in);
+    } else if (in.index == 0) {
+      value = fmt::format("convert<{}>(stored)", type);
+    } else {
+      const Access& from = x.more[at(in.index - 1)];
+      const Pointer pointer = read_pointer(plan, fmt::format("image{}", in.index), from.slot, from.offset);
+      images.pointers.push_back(pointer);
+      value = fmt::format("convert<{}>(read<1>(body.{} + (n * ({}) + c * ({}) + h * ({}) + w * ({}))).lane[0])", type,
+                          pointer.name, from.strides[0], from.strides[1], from.strides[2], from.strides[3]);
+    }
+    result = fmt::format("r{}", &in - x.body.data());
+    text += fmt::format("  const {} {} = {};\n", type, result, value);
+  }
+  if (scalars) images.pointers.push_back({"const f64*", "scalars", {Argument::kScalars, 0}});
+  images.code = fmt::format(
+      "#include \"math.cuh\"\nusing Stored = {};\n"
+      "__device__ inline auto element(const Body& body, Stored stored, int n, int c, int h, int w) {{\n{}  return "
+      "{};\n}}\n",
+      type_name(plan.slots[at(x.slot)].dtype), text, result);
+  return images;
 }
 
 Launch threads_of(const char* entry, std::int64_t threads) {
@@ -112,10 +149,11 @@ KernelCode generate_stride4(const Plan& plan, const Kernel& kernel, const FirstL
   code.scratch_bytes = packed_filter_bytes + (layer.extra ? 0 : packed_elements(conv) * 2);
   const Argument packed =
       layer.extra ? Argument{kernel.stores.back().slot, 0} : Argument{Argument::kScratch, packed_filter_bytes};
-  std::vector<Pointer> pointers{images_pointer(plan, kernel, conv.role),
-                                {"uint4*", "packed", packed},
-                                {"const unsigned short*", "w", {w.slot, w.offset * 2}},
-                                {"uint4*", "packed_weights", {Argument::kScratch, 0}}};
+  const Images images = read_images(plan, kernel, conv.role);
+  std::vector<Pointer> pointers = images.pointers;
+  pointers.insert(pointers.end(), {{"uint4*", "packed", packed},
+                                   {"const unsigned short*", "w", {w.slot, w.offset * 2}},
+                                   {"uint4*", "packed_weights", {Argument::kScratch, 0}}});
   code.source = defines(stride4_defines(conv, band)) + stride_defines(kernel, conv.role) +
                 defines({{"CONV_GRAD", 0}, {"CONV_POOL", conv.pooled}});
   if (conv.pooled) {
@@ -131,7 +169,7 @@ KernelCode generate_stride4(const Plan& plan, const Kernel& kernel, const FirstL
     code.source += body.text;
     code.arguments = std::move(body.arguments);
   }
-  code.source += "#include \"conv_s2d_sm90.cuh\"\n";
+  code.source += images.code + "#include \"conv_s2d_sm90.cuh\"\n";
   code.variant = fmt::format("conv_s2d_sm90 band {}{}", band.rows, conv.pooled ? " with pool" : "");
   code.launches = {threads_of("conv_s2d_pack", packed_elements(conv) / 8),
                    threads_of("conv_s2d_pack_weights", packed_filter_bytes / 16),
@@ -154,21 +192,22 @@ KernelCode generate_stride4_grad(const Plan& plan, const Kernel& kernel, const F
   const std::int64_t part_bytes = blocks * columns * rows * 64 * 4, bias_bytes = round_up(conv.filters * 4, 256);
   KernelCode code;
   code.scratch_bytes = part_bytes + bias_bytes + (layer.extra ? 0 : packed_elements(conv) * 2);
-  const std::vector<Pointer> pointers{
-      images_pointer(plan, kernel, conv.role),
-      {"uint4*", "packed",
-       layer.extra ? Argument{kernel.head->operands[2].slot, kernel.head->operands[2].offset * 2}
-                   : Argument{Argument::kScratch, part_bytes + bias_bytes}},
-      {"float*", "parts", {Argument::kScratch, 0}},
-      {"void*", "dw", {dw.slot, dw.offset * element_bytes(plan, dw.slot)}},
-      {"float*", "db",
-       conv.bias_grad ? Argument{kernel.stores[1].slot, kernel.stores[1].offset * 4}
-                      : Argument{Argument::kScratch, part_bytes}}};
+  const Images images = read_images(plan, kernel, conv.role);
+  std::vector<Pointer> pointers = images.pointers;
+  pointers.insert(pointers.end(),
+                  {{"uint4*", "packed",
+                    layer.extra ? Argument{kernel.head->operands[2].slot, kernel.head->operands[2].offset * 2}
+                                : Argument{Argument::kScratch, part_bytes + bias_bytes}},
+                   {"float*", "parts", {Argument::kScratch, 0}},
+                   {"void*", "dw", {dw.slot, dw.offset * element_bytes(plan, dw.slot)}},
+                   {"float*", "db",
+                    conv.bias_grad ? Argument{kernel.stores[1].slot, kernel.stores[1].offset * 4}
+                                   : Argument{Argument::kScratch, part_bytes}}});
   code.source = defines(stride4_defines(conv, band)) + stride_defines(kernel, conv.role) +
                 defines({{"CONV_GRAD", 1},
                          {"CONV_BLOCKS", blocks},
                          {"CONV_OUT_FLOAT", plan.slots[at(dw.slot)].dtype == Dtype::f32}}) +
-                body_of(pointers, code) + "#include \"conv_s2d_sm90.cuh\"\n";
+                body_of(pointers, code) + images.code + "#include \"conv_s2d_sm90.cuh\"\n";
   code.variant = fmt::format("conv_s2d_sm90 gradient, band {}", band.rows);
   const auto u64 = [](std::int64_t value) { return static_cast<std::uint64_t>(value); };
   code.maps.push_back({.slot = dy.slot,
@@ -188,16 +227,17 @@ KernelCode generate_stride4_grad(const Plan& plan, const Kernel& kernel, const F
 }
 
 // ---- 3x3 ----
-std::int64_t window3_shared_bytes(const HopperConv& conv) {
+std::int64_t window3_shared_bytes(const HopperConv& conv, std::int64_t stored_bytes = 2) {
   const std::int64_t reach = (conv.width + 2 * conv.pad[1] + 15) * 3, pitch = 2 * ((reach / 2 - 4 + 31) / 32 * 32 + 5),
                      pair_pitch = (reach - 9 + 31) / 32 * 32 + 9;
-  return std::max<std::int64_t>({40 * pitch, 40 * pair_pitch, 8448}) + 60 * conv.width + 16;
+  return std::max<std::int64_t>({40 * pitch, 40 * pair_pitch, 8448}) + 30 * stored_bytes * conv.width + 16;
 }
 
 // Whether rows of images can be copied in pieces of 16 bytes.
-bool lies_in_rows(const Operand& x) {
-  return x.strides[3] == 1 && x.strides[0] % 8 == 0 && x.strides[1] % 8 == 0 && x.strides[2] % 8 == 0 &&
-         x.shape[3] % 8 == 0 && x.offset % 8 == 0;
+bool lies_in_rows(const Operand& x, std::int64_t stored_bytes) {
+  const std::int64_t piece = 16 / stored_bytes;
+  return x.strides[3] == 1 && x.strides[0] % piece == 0 && x.strides[1] % piece == 0 && x.strides[2] % piece == 0 &&
+         x.shape[3] % piece == 0 && x.offset % piece == 0;
 }
 
 KernelCode generate_window3(const Plan& plan, const Kernel& kernel, const FirstLayer& layer) {
@@ -206,6 +246,7 @@ KernelCode generate_window3(const Plan& plan, const Kernel& kernel, const FirstL
   const std::int64_t blocks = std::min<std::int64_t>(2 * kMultiprocessors, conv.images * ceil_div(conv.p, 8)),
                      columns = conv.filters / 64, part_bytes = blocks * columns * 64 * 32 * 4;
   const std::vector<Operand>& operands = kernel.head->operands;
+  const std::int64_t stored_bytes = element_bytes(plan, images_of(kernel, conv.role).slot);
   const auto address = [&](const auto& place) {  // an Operand or an Access
     return Argument{place.slot, place.offset * element_bytes(plan, place.slot)};
   };
@@ -217,7 +258,7 @@ KernelCode generate_window3(const Plan& plan, const Kernel& kernel, const FirstL
                          {"CONV_K", conv.filters},
                          {"CONV_POOL", layer.extra},
                          {"CONV_GRAD", grad},
-                         {"CONV_ROWS", lies_in_rows(images_of(kernel, conv.role))},
+                         {"CONV_ROWS", lies_in_rows(images_of(kernel, conv.role), stored_bytes)},
                          {"NIXIE_BF16", conv.dtype == Dtype::bf16}}) +
                 stride_defines(kernel, conv.role);
   code.variant = fmt::format("conv_c3{}{}", grad ? " gradient" : "", layer.extra ? " with pool" : "");
@@ -226,36 +267,42 @@ KernelCode generate_window3(const Plan& plan, const Kernel& kernel, const FirstL
                              .blocks = blocks,
                              .threads = 256,
                              .blocks_y = columns,
-                             .shared_bytes = window3_shared_bytes(conv)});
+                             .shared_bytes = window3_shared_bytes(conv, stored_bytes)});
+  };
+  const Images images = read_images(plan, kernel, conv.role);
+  std::vector<Pointer> pointers = images.pointers;
+  const auto add = [&](const std::string& type, const char* name, Argument argument) {
+    pointers.push_back({type, name, argument});
   };
   if (grad) {
     const Access& dw = kernel.stores[0];
     code.source += defines({{"CONV_BLOCKS", blocks}, {"CONV_OUT_FLOAT", plan.slots[at(dw.slot)].dtype == Dtype::f32}});
     code.scratch_bytes = part_bytes + conv.filters * 4;
-    code.arguments = {address(operands[1]),
-                      address(operands[0]),
-                      address(layer.extra ? operands[2] : operands[0]),
-                      {Argument::kScratch, 0},
-                      address(dw),
-                      conv.bias_grad ? address(kernel.stores[1]) : Argument{Argument::kScratch, part_bytes}};
+    add("const unsigned short*", "dy", address(operands[0]));
+    add("const unsigned char*", "index", address(layer.extra ? operands[2] : operands[0]));
+    add("float*", "parts", {Argument::kScratch, 0});
+    add("void*", "dw", address(dw));
+    add("float*", "db", conv.bias_grad ? address(kernel.stores[1]) : Argument{Argument::kScratch, part_bytes});
+    code.source += body_of(pointers, code);
     launch("conv_c3_wgrad");
     code.launches.push_back({.entry = "conv_c3_wgrad_reduce", .blocks = 64, .threads = 256, .blocks_y = columns});
   } else if (layer.extra) {
     const BiasRelu epilogue = *bias_relu_of(kernel);
     code.source += defines({{"CONV_BIAS", epilogue.bias >= 0}, {"CONV_RELU", epilogue.relu}});
-    code.arguments = {address(operands[0]), address(operands[1]),
-                      epilogue.bias >= 0 ? address(kernel.loads[at(epilogue.bias)]) : address(operands[1]),
-                      address(kernel.stores[0]), address(kernel.stores[1])};
+    add("const unsigned short*", "w", address(operands[1]));
+    add("const float*", "bias", epilogue.bias >= 0 ? address(kernel.loads[at(epilogue.bias)]) : address(operands[1]));
+    add("unsigned short*", "y", address(kernel.stores[0]));
+    add("unsigned char*", "index", address(kernel.stores[1]));
+    code.source += body_of(pointers, code);
     launch("conv_c3");
   } else {
-    const Argument w = address(operands[1]);
-    PixelBody body = pixel_body(
-        plan, kernel, {{"const unsigned short*", "x", address(operands[0])}, {"const unsigned short*", "w", w}});
+    add("const unsigned short*", "w", address(operands[1]));
+    PixelBody body = pixel_body(plan, kernel, pointers);
     code.source += body.text;
     code.arguments = std::move(body.arguments);
     launch("conv_c3");
   }
-  code.source += "#include \"conv_c3.cuh\"\n";
+  code.source += images.code + "#include \"conv_c3.cuh\"\n";
   return code;
 }
 
@@ -320,7 +367,8 @@ std::optional<FirstLayer> first_layer_sizes(const Plan& plan, const Kernel& kern
 }
 
 bool reads_images(const Plan& plan, const FirstLayer& layer, const Operand& images) {
-  return layer.kind == FirstLayer::Kind::stride4 || plan.slots[at(images.slot)].dtype == layer.conv.dtype;
+  const Dtype stored = plan.slots[at(images.slot)].dtype;
+  return layer.kind == FirstLayer::Kind::stride4 || stored == layer.conv.dtype || size_of(stored) == 1;
 }
 
 std::optional<FirstLayer> as_first_layer(const Plan& plan, const Kernel& kernel) {

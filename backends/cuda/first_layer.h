@@ -5,7 +5,7 @@
 
 namespace nixie::cuda {
 
-/// conv.bias_grad: as in HopperConv.
+/// Images may be an operand that is made of what is stored. conv.bias_grad: as in HopperConv.
 /// Stride 4: x is packed first. The forward kernel's last store, if no stage writes it, takes the packed images; the
 /// gradient's third operand, if there is one, is them.
 /// Stride 4 with a 2x2 max pooling fused, forward: as HopperConv::pooled says; conv.pooled is set.
@@ -24,7 +24,8 @@ std::optional<FirstLayer> first_layer_sizes(const Plan& plan, const Kernel& kern
 std::optional<FirstLayer> as_first_layer(const Plan& plan, const Kernel& kernel);
 /// Whether such a forward pass of stride 4 can be pooled over windows of 2x2 on the way.
 bool pools_first_layer(const FirstLayer& layer);
-/// Whether the layer's kernels take images of this type; they may lie in memory as they like.
+/// Whether the layer's kernels take images stored in this type, perhaps as an operand with code; they may lie in memory
+/// as they like.
 bool reads_images(const Plan& plan, const FirstLayer& layer, const Operand& images);
 
 KernelCode generate_first_layer(const Plan& plan, const Kernel& kernel, const FirstLayer& layer);

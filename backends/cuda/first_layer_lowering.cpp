@@ -11,10 +11,6 @@ namespace {
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
-bool same(const Operand& a, const Operand& b) {
-  return a.slot == b.slot && a.offset == b.offset && a.shape == b.shape && a.strides == b.strides;
-}
-
 void share_packed_images(Plan& plan) {
   for (std::size_t f = 0; f < plan.kernels.size(); ++f) {
     const auto forward = as_first_layer(plan, plan.kernels[f]);
@@ -25,7 +21,7 @@ void share_packed_images(Plan& plan) {
       const auto gradient = as_first_layer(plan, plan.kernels[g]);
       if (!gradient || gradient->kind != forward->kind || gradient->extra ||
           gradient->conv.role != ConvRole::filter_grad || gradient->conv.pad != forward->conv.pad ||
-          !same(plan.kernels[f].head->operands[0], plan.kernels[g].head->operands[1]))
+          plan.kernels[f].head->operands[0] != plan.kernels[g].head->operands[1])
         continue;
       const Shape shape{packed_elements(forward->conv)};
       plan.slots.push_back(
@@ -96,7 +92,7 @@ std::optional<Chain> pooled_chain(const Plan& plan, std::size_t f) {
   if (plan.slots[at(dy)].external || gradients.size() != 1) return {};
   const auto gradient = as_first_layer(plan, kernels[gradients[0]]);
   if (!gradient || gradient->kind != FirstLayer::Kind::window3 || gradient->conv.role != ConvRole::filter_grad ||
-      !same(kernels[gradients[0]].head->operands[1], kernels[f].head->operands[0]))
+      kernels[gradients[0]].head->operands[1] != kernels[f].head->operands[0])
     return {};
   return Chain{f, pools[0], unpools[0], gradients[0]};
 }

@@ -39,26 +39,52 @@ class Packer {
   std::vector<std::pair<Operand, Operand>> copies_;
 };
 
-// What an operand is a converted copy of, where the kernel that copies is the only one to write either.
-Operand before_conversion(const std::vector<Kernel>& kernels, const Operand& operand) {
-  const Kernel* copy = nullptr;
+// Whether a formula may be computed again wherever its result is read.
+bool is_arithmetic(Primitive primitive) {
+  return arity(primitive) > 0 ? primitive != Primitive::uniform && primitive != Primitive::normal
+                              : primitive == Primitive::constant || primitive == Primitive::scalar;
+}
+
+// The images that an operand is made of, as an operand with the code that makes it (none where that only converts); the
+// operand itself where more than that was done, or what it is made of changes.
+Operand before_map(const std::vector<Kernel>& kernels, const Operand& operand) {
+  const Kernel* map = nullptr;
   for (const Kernel& kernel : kernels) {
     if (!writes(kernel, operand.slot)) continue;
-    if (copy) return operand;
-    copy = &kernel;
+    if (map) return operand;
+    map = &kernel;
   }
-  if (!copy || copy->head || !copy->reduced.empty() || copy->loads.size() != 1 || copy->stores.size() != 1 ||
-      copy->stages.size() != 1 || copy->stages[0].body.size() != 1 || !copy->loads[0].inside.empty() ||
-      copy->domain != operand.shape || operand.offset != 0 || copy->stores[0].offset != 0)
+  if (!map || map->head || !map->reduced.empty() || map->loads.empty() || map->stores.size() != 1 ||
+      map->stages.size() != 1 || map->domain != operand.shape || operand.offset != 0 || map->stores[0].offset != 0 ||
+      !map->stores[0].inside.empty())
     return operand;
   for (int axis = 0; axis < operand.shape.rank(); ++axis)
-    if (const auto i = static_cast<std::size_t>(axis);
-        operand.shape[axis] > 1 && operand.strides[i] != copy->stores[0].strides[i])
+    if (operand.shape[axis] > 1 && operand.strides[at(axis)] != map->stores[0].strides[at(axis)]) return operand;
+  int images = map->loads.size() == 1 ? 0 : -1;  // the load that moves from pixel to pixel, if there is one only
+  for (int i = 0; i < static_cast<int>(map->loads.size()); ++i) {
+    const Access& load = map->loads[at(i)];
+    const bool written =
+        std::any_of(kernels.begin(), kernels.end(), [&](const Kernel& kernel) { return writes(kernel, load.slot); });
+    const bool moves =
+        std::any_of(load.strides.begin() + 2, load.strides.end(), [](auto stride) { return stride != 0; });
+    if (written || !load.inside.empty() || (moves && images >= 0 && images != i)) return operand;
+    if (moves) images = i;
+  }
+  if (images < 0) return operand;
+  const Access& from = map->loads[at(images)];
+  Operand made{from.slot, from.offset, operand.shape, from.strides};
+  const Stage& stage = map->stages[0];
+  made.body.assign(stage.body.begin(), stage.body.begin() + stage.stores[0].value + 1);
+  for (Instruction& in : made.body) {
+    if (in.primitive == Primitive::load)
+      in.index = in.index == images ? 0 : in.index + (in.index < images);
+    else if (!is_arithmetic(in.primitive))
       return operand;
-  const Access& from = copy->loads[0];
-  for (const Kernel& kernel : kernels)
-    if (writes(kernel, from.slot)) return operand;
-  return {from.slot, from.offset, operand.shape, from.strides};
+  }
+  for (int i = 0; i < static_cast<int>(map->loads.size()); ++i)
+    if (i != images) made.more.push_back(map->loads[at(i)]);
+  if (made.body.size() == 1) made.body.clear();
+  return made;
 }
 
 // Drops kernels that make nothing anyone reads.
@@ -257,7 +283,10 @@ void lower_for_hopper(Plan& plan, bool joins, bool winograd) {
   for (Kernel& kernel : plan.kernels)
     if (const auto layer = first_layer_sizes(plan, kernel)) {
       Operand& images = kernel.head->operands[layer->conv.role == ConvRole::output ? 0 : 1];
-      images = before_conversion(plan.kernels, images);
+      const Operand made = before_map(plan.kernels, images);
+      const bool reads =
+          joins && reads_images(plan, *layer, made) && plan.slots[at(images.slot)].dtype == layer->conv.dtype;
+      if (made.body.empty() || reads) images = made;
     }
   drop_unread(plan);
   for (Kernel& kernel : plan.kernels) {

@@ -34,6 +34,7 @@ struct Layer {
   Dtype dtype = Dtype::f16;
   bool row_major = false;  ///< operands need packing first
   Math math = Math::ieee;
+  bool bytes = false;  ///< first layers: images are u8, which a scale and a shift per channel normalise
 
   Shape x() const { return {n, c, h, w}; }
   Shape filter() const { return {k, c, r, s}; }
@@ -262,15 +263,29 @@ inline Kernel copy_of(const Draft& d, int from, int to) {
   return k;
 }
 
+/// x * scale + shift of bytes, with a scale and a shift for each channel.
+inline Kernel normalised(Draft& d, int bytes, int to) {
+  Kernel k = copy_of(d, bytes, to);
+  const Shape channels{1, k.domain[1], 1, 1};
+  for (int i = 0; i < 2; ++i) k.loads.push_back(d.dense(d.slot(Dtype::f32, channels)));
+  k.stages[0].body = {load(1), load(0, Dtype::i32),          apply(Primitive::cast, {1}), apply(Primitive::mul, {2, 0}),
+                      load(2), apply(Primitive::add, {3, 4})};
+  k.stages[0].stores = {{5, 0}};
+  return k;
+}
+
 enum class First { forward, trained, pooled };
 
 /// A first layer that reads row-major f32 images through a cast (`row_major`: a copy of row-major images of the layer's
-/// type), with bias and ReLU; trained: its filter and bias
-/// gradients too; pooled: through a 2x2 max pooling after the ReLU.
+/// type; `bytes`: normalised bytes), with bias and ReLU; trained: its filter and bias gradients too; pooled: through a
+/// 2x2 max pooling after the ReLU.
 inline Draft first_layer(const std::string& name, const Layer& layer, First what) {
   Draft d(name);
   const Shape y_shape = layer.y(), p_shape{layer.n, layer.k, y_shape[2] / 2, y_shape[3] / 2};
-  const int source = d.slot(layer.row_major ? layer.dtype : Dtype::f32, layer.x()),
+  const int source = d.slot(layer.bytes       ? Dtype::u8
+                            : layer.row_major ? layer.dtype
+                                              : Dtype::f32,
+                            layer.x()),
             x = internal(d, layer.dtype, layer.x(), layer.x().row_major()), w = image(d, layer.dtype, layer.filter()),
             bias = d.slot(Dtype::f32, Shape{1, layer.k, 1, 1});
   const int y = what == First::pooled ? internal(d, layer.dtype, y_shape, y_shape.channels_last())
@@ -281,7 +296,7 @@ inline Draft first_layer(const std::string& name, const Layer& layer, First what
   k.stores = {d.dense(y)};
   k.stages = {{.body = {head(), load(0), apply(Primitive::add, {0, 1}), number(0), apply(Primitive::max, {2, 3})},
                .stores = {{4, 0}}}};
-  d.plan.kernels = {copy_of(d, source, x), k};
+  d.plan.kernels = {layer.bytes ? normalised(d, source, x) : copy_of(d, source, x), k};
   if (what == First::forward) return d;
   int dy = 0;
   if (what == First::trained) {
@@ -366,7 +381,7 @@ inline int joined_by(First what) { return what == First::forward ? 0 : what == F
 inline std::vector<Case> cases() {
   std::vector<Case> all;
   const auto add = [&](const std::string& name, int kernels, auto make, const Layer& layer, auto what) {
-    all.push_back({name, kernels, [=] { return make(name, layer, what); }, joined_by(what)});
+    all.push_back({name, kernels, [=] { return make(name, layer, what); }, joined_by(what) + layer.bytes});
   };
   const Dtype bf16 = Dtype::bf16;
   add("forward_one_pixel", 1, forward, {1, 128, 1, 1, 256, 1, 1}, Forward::plain);
@@ -471,6 +486,13 @@ inline std::vector<Case> cases() {
   add_pooled("first_stride_4_pooled", {2, 3, 231, 231, 96, 11, 11, {4, 4}, {0, 0}});
   add_pooled("first_stride_4_pooled_k32", {3, 3, 99, 87, 32, 11, 11, {4, 4}, {0, 0}});
   add_pooled("first_stride_4_pooled_k64", {1, 3, 66, 63, 64, 10, 9, {4, 4}, {2, 1}});
+  all.push_back({"first_bytes_stride_4_pooled", 3,
+                 [] {
+                   Layer layer{1, 3, 66, 63, 64, 10, 9, {4, 4}, {2, 1}};
+                   layer.bytes = true;
+                   return first_layer("first_bytes_stride_4_pooled", layer, First::pooled);
+                 },
+                 4});
   add_pooled("pooled_patches", {9, 64, 28, 56, 256, 3, 3, {1, 1}, {1, 1}});
   add_pooled("pooled_patches_of_pairs", {18, 64, 27, 28, 256, 3, 3, {1, 1}, {1, 1}});
   add_pooled("pooled_patches_5x5", {22, 32, 28, 28, 256, 5, 5, {1, 1}, {0, 0}});
@@ -481,6 +503,26 @@ inline std::vector<Case> cases() {
   add("first_3x3_unpadded_in_rows", 2, first_layer, {70, 3, 31, 16, 64, 3, 3, {1, 1}, {0, 0}, {1, 1}, Dtype::f16, true},
       First::pooled);
   add("first_7x7_falls_back", 0, first_layer, {2, 3, 21, 21, 64, 7, 7, {2, 2}, {3, 3}}, First::forward);
+  // Bytes, normalised where they are read: one kernel less. Padding is zero afterwards, whatever the shift.
+  const auto add_bytes = [&](const std::string& name, Layer layer, First what, int kernels = 2) {
+    layer.bytes = true;
+    add("first_bytes_" + name, kernels, first_layer, layer, what);
+  };
+  add_bytes("stride_4", {2, 3, 47, 47, 64, 11, 11, {4, 4}, {2, 2}}, First::trained);
+  add_bytes("stride_4_k96", {3, 3, 51, 47, 96, 11, 9, {4, 4}, {3, 0}, {1, 1}, bf16}, First::trained);
+  add_bytes("stride_4_forward", {2, 3, 30, 41, 32, 11, 11, {4, 4}, {5, 4}}, First::forward, 1);
+  add_bytes("3x3", {2, 3, 20, 37, 64, 3, 3, {1, 1}, {1, 1}}, First::trained);
+  add_bytes("3x3_unpadded", {1, 3, 6, 5, 128, 3, 3, {1, 1}, {0, 0}, {1, 1}, bf16}, First::trained);
+  add_bytes("3x3_pooled", {3, 3, 17, 50, 64, 3, 3, {1, 1}, {1, 1}}, First::pooled);
+  add_bytes("3x3_in_rows", {2, 3, 20, 48, 64, 3, 3, {1, 1}, {1, 1}, {1, 1}, bf16}, First::trained);
+  add_bytes("3x3_pooled_in_rows", {3, 3, 33, 224, 64, 3, 3, {1, 1}, {1, 1}}, First::pooled);
+  add_bytes("3x3_unpadded_in_rows", {70, 3, 31, 16, 64, 3, 3, {1, 1}, {0, 0}}, First::pooled);
+  // What no such kernel takes is normalised by a kernel of its own.
+  all.push_back({"first_bytes_7x7_falls_back", 0, [] {
+                   Layer layer{2, 3, 21, 21, 64, 7, 7, {2, 2}, {3, 3}};
+                   layer.bytes = true;
+                   return first_layer("first_bytes_7x7_falls_back", layer, First::forward);
+                 }});
 
   // f32 layers by multiply-adds; those of 3x3 and 5x5 are too small for Winograd's tiles to pay.
   const auto add_float = [&](const std::string& name, auto make, Layer layer, auto what, int kernels = 1) {

@@ -29,23 +29,31 @@ Shape input_of(const AnyModel& net) {
 // Programs by text, with what they are of.
 using Programs = std::map<std::string, std::string>;
 
+// A training step whose images are of this type; bytes become x * scale + shift with a scale and a shift per channel.
+Plan step_of(const AnyModel& net, PrecisionPolicy policy, Dtype stored, Backend& backend) {
+  const Shape input = input_of(net);
+  const Model model(net, input, 0, policy == PrecisionPolicy::fp16_pure ? Dtype::f16 : Dtype::f32);
+  const Optimizer optimizer(model.parameters(),
+                            {.rule = Sgd{.momentum = 0.9, .weight_decay = 1e-4}, .schedule = ConstantRate{}});
+  Trace trace;
+  Pass pass{.step = Tensor::make(Input{.name = "step"}, {}, {}, Dtype::i32)};
+  Tensor images = Tensor::make(Input{.name = "images"}, {}, input, stored);
+  const Tensor labels = Tensor::make(Input{.name = "labels"}, {}, {input[0]}, Dtype::i32);
+  if (stored == Dtype::u8) {
+    const Shape channels{1, input[1], 1, 1};
+    images = cast(images, Dtype::f32) * Tensor::make(Input{.name = "scale"}, {}, channels, Dtype::f32) +
+             Tensor::make(Input{.name = "shift"}, {}, channels, Dtype::f32);
+  }
+  const Tensor loss = CrossEntropy{}(model(images, pass), labels);
+  optimizer.update(gradients(loss, model.parameters().trainable()));
+  return make_plan(apply_precision(simplify({.outputs = {loss}, .sets = trace.sets()}), policy), backend);
+}
+
 void add_programs(Programs& programs, const AnyModel& net, const Policies& policies, const std::string& architecture) {
   CudaPlansBackend backend(architecture, true);
-  const Shape input = input_of(net);
-  for (PrecisionPolicy policy : policies) {
-    const Model model(net, input, 0, policy == PrecisionPolicy::fp16_pure ? Dtype::f16 : Dtype::f32);
-    const Optimizer optimizer(model.parameters(),
-                              {.rule = Sgd{.momentum = 0.9, .weight_decay = 1e-4}, .schedule = ConstantRate{}});
-    Trace trace;
-    Pass pass{.step = Tensor::make(Input{.name = "step"}, {}, {}, Dtype::i32)};
-    const Tensor images = Tensor::make(Input{.name = "images"}, {}, input, Dtype::f32),
-                 labels = Tensor::make(Input{.name = "labels"}, {}, {input[0]}, Dtype::i32);
-    const Tensor loss = CrossEntropy{}(model(images, pass), labels);
-    optimizer.update(gradients(loss, model.parameters().trainable()));
-    const Graph graph = apply_precision(simplify({.outputs = {loss}, .sets = trace.sets()}), policy);
-    for (const auto& [text, label] : backend.sources(make_plan(graph, backend)))
+  for (PrecisionPolicy policy : policies)
+    for (const auto& [text, label] : backend.sources(step_of(net, policy, Dtype::f32, backend)))
       programs.emplace(text, fmt::format("{} {} {}: {}", architecture, net.kind(), to_string(policy), label));
-  }
 }
 
 void expect_compiles(const Programs& programs, const std::string& architecture) {
@@ -64,6 +72,31 @@ Programs programs_of_all(const Policies& policies, const std::string& architectu
   Programs programs;
   AllModels::for_each([&]<class Net>() { add_programs(programs, Net{}, policies, architecture); });
   return programs;
+}
+
+// Nothing but the first layer's forward pass and filter gradient reads images of bytes.
+TEST(CudaModelKernels, FirstLayersReadBytes) {
+  CudaPlansBackend backend("sm_90a", true);
+  for (const AnyModel& net : {AnyModel(Alexnet{}), AnyModel(Overfeat{}), AnyModel(Vgg<11>{})})
+    for (const PrecisionPolicy policy : {PrecisionPolicy::fp16, PrecisionPolicy::bf16, PrecisionPolicy::fp16_pure}) {
+      SCOPED_TRACE(fmt::format("{} {}", net.kind(), to_string(policy)));
+      const Plan plan = step_of(net, policy, Dtype::u8, backend);
+      int readers = 0;
+      for (const Kernel& kernel : plan.kernels) {
+        const std::vector<int> slots = slots_read(kernel);
+        if (std::none_of(slots.begin(), slots.end(),
+                         [&](int slot) { return plan.slots[static_cast<std::size_t>(slot)].name == "images"; }))
+          continue;
+        ++readers;
+        EXPECT_TRUE(kernel.head && std::holds_alternative<Conv>(kernel.head->op)) << kernel.label;
+      }
+      EXPECT_EQ(readers, 2);
+      Programs programs;
+      for (const auto& [text, label] : backend.sources(plan))
+        if (text.find("element(const Body") != std::string::npos) programs.emplace(text, label);
+      EXPECT_EQ(programs.size(), 2u);
+      expect_compiles(programs, "sm_90a");
+    }
 }
 
 TEST(CudaModelKernels, EveryNetInHalvesForHopper) {

@@ -3,8 +3,8 @@
 //
 // Why      27 products a filter are far too few for the general kernel, and memory is the floor: the un-pooled output,
 //          its gradient and any mask are never written.
-// Layout   x as it lies (any strides), y [N][P][Q][K] (pooled: [N][P/2][Q/2][K] and an index byte each), w
-//          [K][3][3][3]; 16-bit.
+// Layout   x as it lies (any strides), 16-bit, or elements made of what lies there; y [N][P][Q][K] (pooled:
+//          [N][P/2][Q/2][K] and an index byte each), w [K][3][3][3]; 16-bit.
 // Forward  a block holds a band of rows of x in shared memory, twice: the second copy is shifted by one element so
 //          that pairs of neighbours are aligned words for odd pixels too. A warp makes 2 rows x 16 pixels x 64 filters
 //          with mma.m16n8k16: the reduction is 3 rows of 9, each padded to 10, so that an operand register is one
@@ -27,18 +27,28 @@
 //
 // Compile-time, all required: CONV_IMAGES CONV_H CONV_W CONV_PAD CONV_K CONV_POOL CONV_GRAD NIXIE_BF16, and
 //   CONV_X_N CONV_X_C CONV_X_H CONV_X_W    the strides of x in elements
-//   CONV_ROWS                   1: rows of x are packed, of a multiple of 8 elements, and lie at multiples of 16 bytes
+//   CONV_ROWS                   1: rows of x are packed, of a multiple of 16 bytes, and lie at multiples of 16 bytes
 //   CONV_BIAS CONV_RELU         forward with pool
 //   CONV_BLOCKS CONV_OUT_FLOAT  gradient: grid.x; the type of dw, float or 16-bit
 // Kernel conv_c3: grid (any number of blocks, best two per multiprocessor; K / 64), block 256, dynamic shared memory
-//   max(40 * kPitch, 40 * kPairPitch, 8448) bytes, 31 KB for W = 224, and with ROWS 60 * W + 16 more. Without pool it
-//   takes a Body, defined before this file, that holds x, w (const u16*) and what conv_fprop_sm90.cuh says; with pool a
-//   Memory. The pool compares rounded values: results equal the unfused ones bit for bit.
-// Kernel conv_c3_wgrad(memory): dy is the gradient of y as the forward kernel wrote it, already gated by y > 0 where
+//   max(40 * kPitch, 40 * kPairPitch, 8448) bytes, 31 KB for W = 224, and with ROWS 30 * W elements as stored and 16
+//   bytes more. The pool compares rounded values: results equal the unfused ones bit for bit.
+// Kernel conv_c3_wgrad(body): dy is the gradient of y as the forward kernel wrote it, already gated by y > 0 where
 //   there is a ReLU; parts float[BLOCKS][K / 64][64 * 32]; the same grid, block and shared memory.
-// Kernel conv_c3_wgrad_reduce(memory): grid (64, K / 64), block 256; dw [K][27], db float[K].
+// Kernel conv_c3_wgrad_reduce(body): grid (64, K / 64), block 256; dw [K][27], db float[K].
+// Before this file: Stored, the type of what x holds, of at most 2 bytes; element(body, stored, n, c, h, w), which makes
+// an element of the image of what is stored at its place; and Body, which holds x (const Stored*), and
+//   forward: w (const u16*) and what conv_fprop_sm90.cuh says, or with POOL w, bias (const float*), y (u16*), index (u8*);
+//   gradient: dy (const u16*), index (const u8*), parts (float*), dw (void*), db (float*).
 #pragma once
 #include "ptx.cuh"
+#include "types.cuh"
+
+#if NIXIE_BF16
+using Half = bf16;
+#else
+using Half = f16;
+#endif
 
 constexpr int kP = CONV_H + 2 * CONV_PAD - 2, kQ = CONV_W + 2 * CONV_PAD - 2, kBandRows = 8, kWarps = 8;
 // Pitches of a padded row, in 4-byte words, with room for the last tile's reach. Their remainders by 32 make the
@@ -52,39 +62,22 @@ constexpr int kFormBytes = CONV_GRAD ? 40 * kPairPitch : 40 * kPitch;
 constexpr int kRowsAt = ((kFormBytes > 8448 ? kFormBytes : 8448) + 15) / 16 * 16;
 constexpr u32 kOnes = NIXIE_BF16 ? 0x3f803f80u : 0x3c003c00u;
 
-struct Memory {
-#if CONV_GRAD
-  const u16 *x, *dy;
-  const u8* index;
-  float* parts;
-  void* dw;
-  float* db;
-#else
-  const u16 *x, *w;
-  const float* bias;
-  u16* y;
-  u8* index;
-#endif
-};
-
-// Channel c of the pixel at a padded row and column (from -CONV_PAD on); zero outside.
-NIXIE_DEVICE u32 pixel(const u16* image, int row, int column, int c) {
+// Bits of channel c of the pixel at a row and column, made of what is stored there; zero outside the image.
+NIXIE_DEVICE u32 made(const Body& body, const Stored* stored, int n, int c, int row, int column) {
   if (row < 0 || row >= CONV_H || column < 0 || column >= CONV_W) return 0;
-  return image[row * CONV_X_H + column * CONV_X_W + c * CONV_X_C];
+  return convert<Half>(element(body, *stored, n, c, row, column)).bits;
 }
-// Element i, channels innermost, of a padded row.
-NIXIE_DEVICE u32 element(const u16* image, int row, int i) { return pixel(image, row, i / 3 - CONV_PAD, i % 3); }
 
 // Fills shared memory with a band, from the images or from its rows.
-NIXIE_DEVICE void load_band(u32* shared, const u16* from, int first_row);
+NIXIE_DEVICE void load_band(u32* shared, const Body& body, int n, int first_row);
 
 #if CONV_ROWS
 constexpr int kLoadedRows = kBandRows + 2;
-NIXIE_DEVICE u16* rows_of(u32* shared) { return reinterpret_cast<u16*>(shared) + kRowsAt / 2; }
+NIXIE_DEVICE Stored* rows_of(u32* shared) { return reinterpret_cast<Stored*>(shared + kRowsAt / 4); }
 
-// Asks for the rows of a unit's band as they lie, [channel][row][W], zero outside.
-NIXIE_DEVICE void fetch_rows(u32* shared, const u16* x, int unit) {
-  constexpr int kPieces = CONV_W / 8;
+// Asks for the rows of a unit's band as they lie, [channel][row][W].
+NIXIE_DEVICE void fetch_rows(u32* shared, const Stored* x, int unit) {
+  constexpr int kPiece = 16 / sizeof(Stored), kPieces = CONV_W / kPiece;
   const int image = unit / kBands, first_row = (unit - image * kBands) * kBandRows;
   if (image >= CONV_IMAGES) return;
   const u32 to = shared_address(rows_of(shared));
@@ -93,13 +86,13 @@ NIXIE_DEVICE void fetch_rows(u32* shared, const u16* x, int unit) {
   for (int i = threadIdx.x; i < 3 * kLoadedRows * kPieces; i += kWarps * 32) {
     const int line = i / kPieces, c = line / kLoadedRows, row = first_row + line % kLoadedRows - CONV_PAD;
     const bool there = row >= 0 && row < CONV_H;
-    copy_piece(to + i * 16, x + c * CONV_X_C + (there ? row : 0) * CONV_X_H + i % kPieces * 8, there);
+    copy_piece(to + i * 16, x + c * CONV_X_C + (there ? row : 0) * CONV_X_H + i % kPieces * kPiece, there);
   }
 }
 
 // Calls act(row, pixel, elements) for pairs of pixels: their elements and those of the pixel after them.
 template <int kPairs, class Act>
-NIXIE_DEVICE void at_pairs(const u16* rows, Act act) {
+NIXIE_DEVICE void at_pairs(const Stored* rows, const Body& body, int n, int first_row, Act act) {
 #pragma unroll 1
   for (int i = threadIdx.x; i < kLoadedRows * kPairs; i += kWarps * 32) {
     const int row = i / kPairs, pixel = (i - row * kPairs) * 2;
@@ -107,25 +100,32 @@ NIXIE_DEVICE void at_pairs(const u16* rows, Act act) {
 #pragma unroll
     for (int j = 0; j < 9; j++) {
       const int column = pixel + j / 3 - CONV_PAD;
-      e[j] = column >= 0 && column < CONV_W ? rows[(j % 3 * kLoadedRows + row) * CONV_W + column] : 0;
+      e[j] = made(body, rows + (j % 3 * kLoadedRows + row) * CONV_W + column, n, j % 3, first_row + row - CONV_PAD,
+                  column);
     }
     act(row, pixel, e);
   }
 }
+#else
+// The same of the pixel at a padded column (from -CONV_PAD on).
+NIXIE_DEVICE u32 pixel(const Body& body, int n, int row, int column, int c) {
+  const Stored* image = body.x + static_cast<u64>(n) * CONV_X_N;
+  return made(body, image + (row * CONV_X_H + column * CONV_X_W + c * CONV_X_C), n, c, row, column);
+}
 #endif
 
 // Makes the band of a unit, all threads together. The rows of the next one come while this one is worked on.
-NIXIE_DEVICE void make_band(u32* shared, const u16* x, int unit) {
+NIXIE_DEVICE void make_band(u32* shared, const Body& body, int unit) {
+  const int image = unit / kBands, first_row = (unit - image * kBands) * kBandRows;
 #if CONV_ROWS
   copies_wait();
   __syncthreads();
-  load_band(shared, rows_of(shared), 0);
+  load_band(shared, body, image, first_row);
   __syncthreads();
-  fetch_rows(shared, x, unit + gridDim.x);
+  fetch_rows(shared, body.x, unit + gridDim.x);
 #else
-  const int image = unit / kBands;
   __syncthreads();
-  load_band(shared, x + static_cast<u64>(image) * CONV_X_N, (unit - image * kBands) * kBandRows);
+  load_band(shared, body, image, first_row);
   __syncthreads();
 #endif
 }
@@ -148,9 +148,9 @@ NIXIE_DEVICE void load_weights(u32 (&b)[2][4][2][2], const u16* w, int lane) {
 
 // Both copies of a band: word i of the first is elements 2i, 2i + 1, of the second 2i + 1, 2i + 2.
 #if CONV_ROWS
-NIXIE_DEVICE void load_band(u32* shared, const u16* rows, int) {
+NIXIE_DEVICE void load_band(u32* shared, const Body& body, int n, int first_row) {
   constexpr int kWords = kPitch / 2;
-  at_pairs<(kWords + 2) / 3>(rows, [&](int row, int pixel, const u32(&e)[9]) {
+  at_pairs<(kWords + 2) / 3>(rows_of(shared), body, n, first_row, [&](int row, int pixel, const u32(&e)[9]) {
 #pragma unroll
     for (int i = 0; i < 3; i++) {
       const int at = pixel / 2 * 3 + i;
@@ -161,12 +161,14 @@ NIXIE_DEVICE void load_band(u32* shared, const u16* rows, int) {
   });
 }
 #else
-NIXIE_DEVICE void load_band(u32* shared, const u16* image, int first_row) {
+NIXIE_DEVICE void load_band(u32* shared, const Body& body, int n, int first_row) {
   constexpr int kWords = kPitch / 2;
+  // Element i, channels innermost, of a padded row.
+  const auto at_element = [&](int row, int i) { return pixel(body, n, row, i / 3 - CONV_PAD, i % 3); };
 #pragma unroll(CONV_POOL ? 4 : 2)  // as registers allow
   for (int i = threadIdx.x; i < (kBandRows + 2) * kWords; i += kWarps * 32) {
     int r = i / kWords, at = (i - r * kWords) * 2, row = first_row + r - CONV_PAD;
-    u32 a = element(image, row, at), b = element(image, row, at + 1), c = element(image, row, at + 2);
+    u32 a = at_element(row, at), b = at_element(row, at + 1), c = at_element(row, at + 2);
     shared[i] = a | b << 16;
     shared[(kBandRows + 2) * kWords + i] = b | c << 16;
   }
@@ -175,7 +177,7 @@ NIXIE_DEVICE void load_band(u32* shared, const u16* image, int first_row) {
 
 // Eight filters of 2 x 2 pixels, [position][filter]; (p, q) is the first pixel.
 #if CONV_POOL
-NIXIE_DEVICE void finish_windows(const Memory& memory, const float (&sum)[4][8], int image, int p, int q, int filter) {
+NIXIE_DEVICE void finish_windows(const Body& body, const float (&sum)[4][8], int image, int p, int q, int filter) {
   if (p / 2 >= kOutP || q / 2 >= kOutQ) return;
   u32 best[4], at[4];
 #pragma unroll
@@ -190,10 +192,9 @@ NIXIE_DEVICE void finish_windows(const Memory& memory, const float (&sum)[4][8],
     }
   }
   u64 out = (static_cast<u64>(image * kOutP + p / 2) * kOutQ + q / 2) * CONV_K + filter;
-  *reinterpret_cast<uint4*>(memory.y + out) = make_uint4(best[0], best[1], best[2], best[3]);
-  *reinterpret_cast<uint2*>(memory.index + out) = make_uint2(bytes(at[0], at[1]), bytes(at[2], at[3]));
+  *reinterpret_cast<uint4*>(body.y + out) = make_uint4(best[0], best[1], best[2], best[3]);
+  *reinterpret_cast<uint2*>(body.index + out) = make_uint2(bytes(at[0], at[1]), bytes(at[2], at[3]));
 }
-using Given = Memory;
 #else
 NIXIE_DEVICE void finish_windows(const Body& body, const float (&sum)[4][8], int image, int p, int q, int filter) {
 #pragma unroll
@@ -205,15 +206,14 @@ NIXIE_DEVICE void finish_windows(const Body& body, const float (&sum)[4][8], int
     body.run(pixel, filter, loads, sum[position]);
   }
 }
-using Given = Body;
 #endif
 
-extern "C" __global__ void __launch_bounds__(256, 2) conv_c3(const __grid_constant__ Given given) {
+extern "C" __global__ void __launch_bounds__(256, 2) conv_c3(const __grid_constant__ Body body) {
   extern __shared__ u32 band[];
   const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, group = blockIdx.y * 64;
   u32 b[2][4][2][2], mask[4];
   int offset[4];
-  load_weights(b, given.w + group * 27, lane);
+  load_weights(b, body.w + group * 27, lane);
 #pragma unroll
   for (int i = 0; i < 4; i++) {  // the pair of elements of operand register i (and of i + row)
     int k = i * 8 + t * 2;
@@ -222,17 +222,17 @@ extern "C" __global__ void __launch_bounds__(256, 2) conv_c3(const __grid_consta
   }
   __shared__ float start[64];
 #if CONV_POOL
-  if (threadIdx.x < 64) start[threadIdx.x] = CONV_BIAS ? given.bias[group + threadIdx.x] : 0.f;
+  if (threadIdx.x < 64) start[threadIdx.x] = CONV_BIAS ? body.bias[group + threadIdx.x] : 0.f;
 #else
   if (threadIdx.x < 64) start[threadIdx.x] = 0.f;
 #endif
 #if CONV_ROWS
-  fetch_rows(band, given.x, blockIdx.x);
+  fetch_rows(band, body.x, blockIdx.x);
 #endif
   constexpr int kTilesQ = (kQ + 15) / 16, kCopy = (kBandRows + 2) * kPitch / 2;
   for (int unit = blockIdx.x; unit < CONV_IMAGES * kBands; unit += gridDim.x) {
     int image = unit / kBands, first = (unit - image * kBands) * kBandRows;
-    make_band(band, given.x, unit);
+    make_band(band, body, unit);
     for (int tile = threadIdx.x / 32; tile < kBandRows / 2 * kTilesQ; tile += kWarps) {
       int pair = tile / kTilesQ, q = (tile - pair * kTilesQ) * 16 + 2 * g, p = first + pair * 2;
       if (p >= kP) break;
@@ -259,7 +259,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) conv_c3(const __grid_consta
             value[row * 2 + 1][block * 2] = sum[2], value[row * 2 + 1][block * 2 + 1] = sum[3];
           }
         }
-        finish_windows(given, value, image, p, q, filter);
+        finish_windows(body, value, image, p, q, filter);
       }
     }
   }
@@ -270,19 +270,19 @@ extern "C" __global__ void __launch_bounds__(256, 2) conv_c3(const __grid_consta
 
 // Word i of a row: elements i and i + 3, which are the same channel of two neighbouring pixels.
 #if CONV_ROWS
-NIXIE_DEVICE void load_band(u32* shared, const u16* rows, int) {
-  at_pairs<(kPairPitch + 5) / 6>(rows, [&](int row, int pixel, const u32(&e)[9]) {
+NIXIE_DEVICE void load_band(u32* shared, const Body& body, int n, int first_row) {
+  at_pairs<(kPairPitch + 5) / 6>(rows_of(shared), body, n, first_row, [&](int row, int pixel, const u32(&e)[9]) {
 #pragma unroll
     for (int i = 0; i < 6; i++)
       if (pixel * 3 + i < kPairPitch) shared[row * kPairPitch + pixel * 3 + i] = e[i] | e[i + 3] << 16;
   });
 }
 #else
-NIXIE_DEVICE void load_band(u32* shared, const u16* image, int first_row) {
+NIXIE_DEVICE void load_band(u32* shared, const Body& body, int n, int first_row) {
 #pragma unroll 4
   for (int i = threadIdx.x; i < (kBandRows + 2) * kPairPitch; i += kWarps * 32) {
     const int r = i / kPairPitch, at = i - r * kPairPitch, row = first_row + r - CONV_PAD, column = at / 3 - CONV_PAD;
-    shared[i] = pixel(image, row, column, at % 3) | pixel(image, row, column + 1, at % 3) << 16;
+    shared[i] = pixel(body, n, row, column, at % 3) | pixel(body, n, row, column + 1, at % 3) << 16;
   }
 }
 #endif
@@ -352,7 +352,7 @@ NIXIE_DEVICE void write_parts(const float (&sum)[4][4][4], float* shared, float*
 }
 
 extern "C" __global__ void __launch_bounds__(256, CONV_POOL ? 2 : 1)
-    conv_c3_wgrad(const __grid_constant__ Memory memory) {
+    conv_c3_wgrad(const __grid_constant__ Body body) {
   extern __shared__ u32 band[];
   const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, filter = blockIdx.y * 64 + g * 8;
   constexpr int kSteps = (kQ + 7) / 8, kUnitSteps = kBandRows / 2 * kSteps;  // a step is four windows in a row
@@ -364,18 +364,18 @@ extern "C" __global__ void __launch_bounds__(256, CONV_POOL ? 2 : 1)
   }
   float sum[4][4][4] = {};
 #if CONV_ROWS
-  fetch_rows(band, memory.x, blockIdx.x);
+  fetch_rows(band, body.x, blockIdx.x);
 #endif
   for (int unit = blockIdx.x; unit < CONV_IMAGES * kBands; unit += gridDim.x) {
     int image = unit / kBands, first = (unit - image * kBands) * kBandRows;
     auto at = [&](int step) {
       if (step >= kUnitSteps) return Gradients{};
-      return load_gradients(memory.dy, memory.index, image, first + step / kSteps * 2, step % kSteps * 8 + t * 2,
+      return load_gradients(body.dy, body.index, image, first + step / kSteps * 2, step % kSteps * 8 + t * 2,
                             filter);
     };
     int step = threadIdx.x / 32;
     Gradients ahead[2] = {at(step), at(step + kWarps)};
-    make_band(band, memory.x, unit);
+    make_band(band, body, unit);
     for (; step < kUnitSteps; step += kWarps) {
       Gradients now = ahead[0];
       ahead[0] = ahead[1];
@@ -396,13 +396,13 @@ extern "C" __global__ void __launch_bounds__(256, CONV_POOL ? 2 : 1)
       }
     }
   }
-  write_parts(sum, reinterpret_cast<float*>(band), memory.parts + (blockIdx.x * gridDim.y + blockIdx.y) * (64 * 32));
+  write_parts(sum, reinterpret_cast<float*>(band), body.parts + (blockIdx.x * gridDim.y + blockIdx.y) * (64 * 32));
 }
 
-extern "C" __global__ void __launch_bounds__(256) conv_c3_wgrad_reduce(const __grid_constant__ Memory memory) {
+extern "C" __global__ void __launch_bounds__(256) conv_c3_wgrad_reduce(const __grid_constant__ Body body) {
   __shared__ float sums[8][32];
   int column = threadIdx.x % 32, share = threadIdx.x / 32, filter = blockIdx.x;
-  const float* from = memory.parts + blockIdx.y * (64 * 32) + filter * 32 + column;
+  const float* from = body.parts + blockIdx.y * (64 * 32) + filter * 32 + column;
   float sum = 0;
 #pragma unroll 8
   for (int i = share; i < CONV_BLOCKS; i += 8) sum += from[static_cast<u64>(i) * gridDim.y * (64 * 32)];
@@ -411,12 +411,12 @@ extern "C" __global__ void __launch_bounds__(256) conv_c3_wgrad_reduce(const __g
   if (share != 0) return;
   for (int i = 1; i < 8; i++) sum += sums[i][column];
   int out = blockIdx.y * 64 + filter;
-  if (column == 31) memory.db[out] = sum;
+  if (column == 31) body.db[out] = sum;
   if (column >= 27) return;
 #if CONV_OUT_FLOAT
-  static_cast<float*>(memory.dw)[out * 27 + column] = sum;
+  static_cast<float*>(body.dw)[out * 27 + column] = sum;
 #else
-  static_cast<u16*>(memory.dw)[out * 27 + column] = static_cast<u16>(pack(sum, 0.f));
+  static_cast<u16*>(body.dw)[out * 27 + column] = static_cast<u16>(pack(sum, 0.f));
 #endif
 }
 #endif

@@ -1,9 +1,9 @@
 // First layers of three channels and stride 4 (AlexNet, Overfeat: 11x11) on Hopper's tensor cores, by space-to-depth:
 // blocks of 4x4 pixels become points of 48 channels, and the layer a dense 3x3 convolution of stride 1.
 //
-// Layout   x [N][3][H][W] with any strides, of any type that converts to the storage type; w [K][R][S][3], y and dy
-//          channels-last, 16-bit. conv_s2d_pack makes a padded copy of x in 6 planes of 8 channels, [N][plane][row]
-//          [column][8], which forward and gradient share. In shared memory 8 neighbouring points of a plane are one
+// Layout   x [N][3][H][W] with any strides, of any type, or elements made of such; w [K][R][S][3], y and dy channels-
+//          last, 16-bit. conv_s2d_pack makes a padded copy of x in 6 planes of 8 channels, [N][plane][row][column][8],
+//          which forward and gradient share. In shared memory 8 neighbouring points of a plane are one
 //          core matrix of an unswizzled operand, so every tap is the same data at a start address shifted by whole
 //          points: a band is loaded once. Plane d < 4 holds the first 8 of the 12 values of pixel row d of a point,
 //          planes 4 and 5 the last 4s.
@@ -28,7 +28,8 @@
 //   CONV_X_N CONV_X_C CONV_X_H CONV_X_W    strides of x, in elements
 //   CONV_POOL CONV_BIAS CONV_RELU          forward: 1: 2x2 max pooling fused, BAND a multiple of 8
 //   CONV_GRAD CONV_BLOCKS CONV_OUT_FLOAT   1: the filter gradient; its blocks; its type: float or 16-bit
-// Body, defined before this file, holds x and packed (uint4*), and
+// Before this file: Stored, the type of what x holds; element(body, stored, n, c, h, w), which makes an element of the
+// image of what is stored at its place; and Body, which holds x (const Stored*) and packed (uint4*), and
 //   forward: w (const u16*), packed_weights (uint4*) and what conv_fprop_sm90.cuh says, or with POOL bias (const
 //   float*), y (u16*) [N][P/2][Q/2][K] and index (u8*);
 //   gradient: parts float[blocks][ceil(K / 64)][kTaps * 48 + 8][64], dw [K][R][S][3] (void*), db float[K].
@@ -62,11 +63,13 @@ constexpr int kPlaneBytes = kRows * kPitch * 16,
 constexpr int kPackedRows = kP + kTapsR - 1, kConsumers = 3, kThreads = (kConsumers + 1) * 128, kBuffers = CONV_BUFFERS;
 
 // Value `value` (pixel value / 3, channel value % 3) of the pixel row `h` of a point, in bits; zero outside the image.
-template <class T>
-NIXIE_DEVICE u32 load_value(const T* image, int h, int w, int value) {
+NIXIE_DEVICE u32 load_value(const Body& body, int n, int h, int w, int value) {
+  const int c = value % 3;
   w += value / 3;
   if (h < 0 || h >= CONV_H || w < 0 || w >= CONV_W) return 0;
-  return convert<Half>(read<1>(image + (h * CONV_X_H + w * CONV_X_W + value % 3 * CONV_X_C)).lane[0]).bits;
+  const Stored* image = body.x + static_cast<u64>(n) * CONV_X_N;
+  const Stored stored = read<1>(image + (h * CONV_X_H + w * CONV_X_W + c * CONV_X_C)).lane[0];
+  return convert<Half>(element(body, stored, n, c, h, w)).bits;
 }
 
 // The filter element of channel `channel` (0 to 47) of tap `tap`, or -1 where the padded window has none.
@@ -78,13 +81,12 @@ NIXIE_DEVICE int filter_element(int tap, int channel) {
 }
 
 // Eight channels of one point: plane d < 4 is values 0 to 7 of pixel row d, planes 4 and 5 values 8 to 11 of two rows.
-template <class T>
-NIXIE_DEVICE uint4 pack_point(const T* image, int plane, int row, int j) {
+NIXIE_DEVICE uint4 pack_point(const Body& body, int n, int plane, int row, int j) {
   u32 word[4] = {};
 #pragma unroll
   for (int e = 0; e < 8; e++) {
     int d = plane < 4 ? plane : (plane - 4) * 2 + e / 4, value = plane < 4 ? e : 8 + e % 4;
-    word[e / 2] |= load_value(image, 4 * row + d - CONV_PAD_H, 4 * j - CONV_PAD_W, value) << (e % 2 * 16);
+    word[e / 2] |= load_value(body, n, 4 * row + d - CONV_PAD_H, 4 * j - CONV_PAD_W, value) << (e % 2 * 16);
   }
   return make_uint4(word[0], word[1], word[2], word[3]);
 }
@@ -106,8 +108,7 @@ NIXIE_DEVICE uint4 pack_filter(const u16* w, int chunk, int column) {
 extern "C" __global__ void __launch_bounds__(256) conv_s2d_pack(const __grid_constant__ Body body) {
   int i = blockIdx.x * 256 + threadIdx.x, line = i / kPitch, plane = line / kPackedRows;
   if (plane >= CONV_IMAGES * 6) return;
-  body.packed[i] = pack_point(body.x + static_cast<u64>(plane / 6) * CONV_X_N, plane % 6, line - plane * kPackedRows,
-                              i - line * kPitch);
+  body.packed[i] = pack_point(body, plane / 6, plane % 6, line - plane * kPackedRows, i - line * kPitch);
 }
 
 // Copies a band (output rows from `p` on) to shared memory; one thread. Rows past the image keep what was there: they
