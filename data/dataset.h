@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/shape.h"
+#include "data/normalization.h"
 
 namespace nixie {
 
@@ -19,6 +20,8 @@ struct AugmentKey {
   std::int64_t epoch = 0;
   bool training = false;  ///< false: no random choice at all
 };
+
+class ByteDataset;
 
 class Dataset {
  public:
@@ -33,7 +36,36 @@ class Dataset {
   /// Writes one sample in C, H, W order and returns its label in [0, classes). `pixels` has sample_shape().size()
   /// elements. Thread safe. Throws Fault::data naming the file when it is damaged.
   virtual std::int32_t load(std::int64_t index, const AugmentKey& key, std::span<float> pixels) const = 0;
+  /// Itself, where samples are bytes; batches are then bytes too.
+  virtual const ByteDataset* bytes() const { return nullptr; }
+  /// What a model reads of a loader's images.
+  Tensor pixels(const Tensor& images) const;
 };
+
+/// A dataset whose samples are bytes, which stay bytes until a graph normalises them.
+class ByteDataset : public Dataset {
+ public:
+  explicit ByteDataset(Normalization normalization) : normalization_(std::move(normalization)) {}
+  const Normalization& normalization() const { return normalization_; }
+  /// As `load`, but for what the numbers mean.
+  virtual std::int32_t load_bytes(std::int64_t index, const AugmentKey& key, std::span<std::uint8_t> bytes) const = 0;
+  std::int32_t load(std::int64_t index, const AugmentKey& key, std::span<float> pixels) const final {
+    std::vector<std::uint8_t> bytes(pixels.size());
+    const std::int32_t label = load_bytes(index, key, bytes);
+    const std::size_t plane = bytes.size() / static_cast<std::size_t>(sample_shape()[0]);
+    for (std::size_t i = 0; i < bytes.size(); ++i)
+      pixels[i] = normalization_(bytes[i], static_cast<std::int64_t>(i / plane));
+    return label;
+  }
+  const ByteDataset* bytes() const final { return this; }
+
+ private:
+  Normalization normalization_;
+};
+
+inline Tensor Dataset::pixels(const Tensor& images) const {
+  return bytes() ? bytes()->normalization()(images) : images;
+}
 
 /// The training and the test half of a dataset, of equal sample shape and classes.
 struct Splits {

@@ -75,10 +75,14 @@ std::vector<Files> hold_out(std::vector<Files>& classes, float share) {
   return held;
 }
 
-class FolderImages : public Dataset {
+class FolderImages : public ByteDataset {
  public:
   FolderImages(const ImageFolder& options, fs::path folder, std::vector<std::string> names, std::vector<Files> classes)
-      : options_(options), folder_(std::move(folder)), names_(std::move(names)) {
+      : ByteDataset(options.normalize ? Normalization(options.channels, options.mean, options.deviation)
+                                      : Normalization(options.channels)),
+        options_(options),
+        folder_(std::move(folder)),
+        names_(std::move(names)) {
     std::size_t most = 0;
     for (const Files& files : classes) most = std::max(most, files.size());
     for (std::size_t rank = 0; rank < most; ++rank)
@@ -92,7 +96,7 @@ class FolderImages : public Dataset {
   Shape sample_shape() const override { return {options_.channels, options_.crop, options_.crop}; }
   const std::vector<std::string>& class_names() const override { return names_; }
 
-  std::int32_t load(std::int64_t index, const AugmentKey& key, std::span<float> pixels) const override {
+  std::int32_t load_bytes(std::int64_t index, const AugmentKey& key, std::span<std::uint8_t> bytes) const override {
     const Sample& sample = samples_[static_cast<std::size_t>(index)];
     const fs::path file = folder_ / sample.file;
     const Image image = decode_image(read_file(file, kMaxFile), file, options_.resize);
@@ -104,7 +108,7 @@ class FolderImages : public Dataset {
       window.top = draws.below(height - options_.crop + 1);
       window.mirrored = options_.flip && draws.below(2) == 1;
     }
-    normalize(cut_window(image, window), pixels);
+    round(cut_window(image, window), bytes);
     return sample.label;
   }
 
@@ -114,18 +118,11 @@ class FolderImages : public Dataset {
     std::int32_t label;
   };
 
-  void normalize(const std::vector<float>& rgb, std::span<float> pixels) const {
+  void round(const std::vector<float>& rgb, std::span<std::uint8_t> bytes) const {
     const std::size_t plane = rgb.size() / 3;
-    for (std::size_t c = 0; c < static_cast<std::size_t>(options_.channels); ++c) {
-      const float mean = options_.normalize ? options_.mean[c] : 0,
-                  scale = 1 / (options_.normalize ? options_.deviation[c] : 1);
-      for (std::size_t i = 0; i < plane; ++i) {
-        const float value = options_.channels == 3
-                                ? rgb[c * plane + i]
-                                : 0.299f * rgb[i] + 0.587f * rgb[plane + i] + 0.114f * rgb[2 * plane + i];
-        pixels[c * plane + i] = (value / 255 - mean) * scale;
-      }
-    }
+    for (std::size_t i = 0; i < bytes.size(); ++i)
+      bytes[i] = convert<std::uint8_t>(
+          options_.channels == 3 ? rgb[i] : 0.299f * rgb[i] + 0.587f * rgb[plane + i] + 0.114f * rgb[2 * plane + i]);
   }
 
   ImageFolder options_;

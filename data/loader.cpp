@@ -37,7 +37,7 @@ LoaderPosition Loader::position() const {
 void Loader::allocate() {
   const Shape sample = dataset_->sample_shape();
   for (Slot& slot : slots_) {
-    slot.batch.images = Array(Dtype::f32, {batch_, sample[0], sample[1], sample[2]});
+    slot.batch.images = Array(dataset_->bytes() ? Dtype::u8 : Dtype::f32, {batch_, sample[0], sample[1], sample[2]});
     slot.batch.labels = Array(Dtype::i32, {batch_});
     slot.batch.weights = Array(Dtype::f32, {batch_});
     slot.indices.resize(static_cast<std::size_t>(batch_));
@@ -123,11 +123,16 @@ void Loader::open_slot() {
 
 void Loader::decode(Slot& slot, std::int64_t first, std::int64_t last) {
   const AugmentKey key{seed_, slot.epoch, training_};
-  const auto pixels = slot.batch.images.data<float>();
   const auto labels = slot.batch.labels.data<std::int32_t>();
-  const std::size_t stride = pixels.size() / labels.size();
+  const std::size_t stride = static_cast<std::size_t>(slot.batch.images.size()) / labels.size();
+  const auto load = [&](std::size_t i) {
+    const auto part = [&](auto images) { return images.subspan(i * stride, stride); };
+    return dataset_->bytes()
+               ? dataset_->bytes()->load_bytes(slot.indices[i], key, part(slot.batch.images.data<std::uint8_t>()))
+               : dataset_->load(slot.indices[i], key, part(slot.batch.images.data<float>()));
+  };
   for (auto i = static_cast<std::size_t>(first); i < static_cast<std::size_t>(last); ++i) try {
-      labels[i] = dataset_->load(slot.indices[i], key, pixels.subspan(i * stride, stride));
+      labels[i] = load(i);
     } catch (...) {
       std::lock_guard lock(mutex_);
       if (slot.error && slot.error_at < static_cast<std::int64_t>(i)) return;

@@ -26,7 +26,7 @@ struct LoaderOptions {
 };
 
 struct Batch {
-  Array images;            ///< f32 [N, C, H, W]
+  Array images;            ///< [N, C, H, W], u8 where the dataset's samples are bytes, else f32; see Dataset::pixels
   Array labels;            ///< i32 [N]
   Array weights;           ///< f32 [N]: 1, or 0 for padding
   std::int64_t count = 0;  ///< samples that are not padding; they come first

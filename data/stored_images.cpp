@@ -1,4 +1,4 @@
-// StoredImages: bytes to normalised floats through a table.
+// StoredImages: copies samples, shifted and mirrored.
 #include "data/stored_images.h"
 
 #include <algorithm>
@@ -10,16 +10,14 @@ namespace nixie {
 
 StoredImages::StoredImages(Content content, std::vector<std::string> class_names, const Transform& transform,
                            std::int64_t limit)
-    : content_(std::move(content)), class_names_(std::move(class_names)), pad_(transform.pad), flip_(transform.flip) {
-  size_ = limited(static_cast<std::int64_t>(content_.labels.size()), limit);
-  for (std::size_t c = 0; c < static_cast<std::size_t>(content_.sample_shape[0]); ++c)
-    for (int byte = 0; byte < 256; ++byte) {
-      const float value = static_cast<float>(byte) / 255.0f;
-      values_.push_back(transform.mean.empty() ? value : (value - transform.mean[c]) / transform.deviation[c]);
-    }
-}
+    : ByteDataset(Normalization(content.sample_shape[0], transform.mean, transform.deviation)),
+      content_(std::move(content)),
+      class_names_(std::move(class_names)),
+      pad_(transform.pad),
+      flip_(transform.flip),
+      size_(limited(static_cast<std::int64_t>(content_.labels.size()), limit)) {}
 
-std::int32_t StoredImages::load(std::int64_t index, const AugmentKey& key, std::span<float> pixels) const {
+std::int32_t StoredImages::load_bytes(std::int64_t index, const AugmentKey& key, std::span<std::uint8_t> bytes) const {
   const std::int64_t channels = content_.sample_shape[0], height = content_.sample_shape[1],
                      width = content_.sample_shape[2];
   const std::uint8_t* from = content_.pixels.data() + index * channels * height * width;
@@ -31,24 +29,22 @@ std::int32_t StoredImages::load(std::int64_t index, const AugmentKey& key, std::
     right = draws.below(2 * pad_ + 1) - pad_;
     mirrored = flip_ && draws.below(2) == 1;
   }
-  float* to = pixels.data();
-  for (std::int64_t c = 0; c < channels; ++c) {
-    const float* value = values_.data() + c * 256;
+  std::uint8_t* to = bytes.data();
+  for (std::int64_t c = 0; c < channels; ++c)
     for (std::int64_t y = 0; y < height; ++y, to += width) {
       const std::int64_t row = y + down;
       if (row < 0 || row >= height) {
-        std::fill(to, to + width, value[0]);
+        std::fill_n(to, width, std::uint8_t{0});
         continue;
       }
       const std::uint8_t* line = from + (c * height + row) * width;
       const std::int64_t first = std::clamp<std::int64_t>(-right, 0, width),
                          last = std::clamp<std::int64_t>(width - right, 0, width);
-      std::fill(to, to + first, value[0]);
-      for (std::int64_t x = first; x < last; ++x) to[x] = value[line[x + right]];
-      std::fill(to + last, to + width, value[0]);
+      std::fill(to, to + first, std::uint8_t{0});
+      std::copy(line + first + right, line + last + right, to + first);
+      std::fill(to + last, to + width, std::uint8_t{0});
       if (mirrored) std::reverse(to, to + width);
     }
-  }
   return content_.labels[static_cast<std::size_t>(index)];
 }
 

@@ -8,7 +8,7 @@
 
 namespace nixie {
 
-class StoredImages : public Dataset {
+class StoredImages : public ByteDataset {
  public:
   struct Content {
     Shape sample_shape;                ///< [C, H, W]
@@ -27,7 +27,7 @@ class StoredImages : public Dataset {
   std::int64_t size() const override { return size_; }
   Shape sample_shape() const override { return content_.sample_shape; }
   const std::vector<std::string>& class_names() const override { return class_names_; }
-  std::int32_t load(std::int64_t index, const AugmentKey& key, std::span<float> pixels) const override;
+  std::int32_t load_bytes(std::int64_t index, const AugmentKey& key, std::span<std::uint8_t> bytes) const override;
 
  private:
   Content content_;
@@ -35,7 +35,6 @@ class StoredImages : public Dataset {
   int pad_;
   bool flip_;
   std::int64_t size_;
-  std::vector<float> values_;  // what each of the 256 byte values becomes, per channel
 };
 
 /// Refuses labels outside [0, classes); the offset of the first label and the bytes between two place the message.

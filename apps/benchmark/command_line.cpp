@@ -86,6 +86,7 @@ void add_nets(CLI::App& app, NetsCommand& command, std::function<void()>& chosen
   nets->add_flag("--nervana", command.nervana,
                  "nervanagpu's variant: no biases, ReLU at the end, hidden layers of 3072")
       ->excludes(config);
+  nets->add_flag("--bytes", command.bytes, "images are stored as bytes and normalised where the net reads them");
   nets->callback([&] { chosen = [&] { run_nets(command); }; });
 }
 

@@ -34,7 +34,7 @@ void check_batches(const AnyDataset& data, int threads) {
   const auto one = training_loader(data, 1), many = training_loader(data, threads);
   for (int i = 0; i < 2; ++i) {
     const Batch &a = next_batch(*one), &b = next_batch(*many);
-    for (const float pixel : a.images.data<float>())
+    for (const double pixel : a.images.to_vector<double>())
       if (!std::isfinite(pixel)) fail(Fault::non_finite, data.kind(), ": a pixel is not finite");
     const auto bytes = static_cast<std::size_t>(a.images.size_bytes());
     if (std::memcmp(a.images.bytes(), b.images.bytes(), bytes) != 0)
@@ -76,7 +76,8 @@ std::vector<DataRow> run_data(const DataCommand& command) {
     for (const int threads : all > 1 ? std::vector<int>{1, all} : std::vector<int>{1}) {
       rows.push_back(time_data(data, threads, command.seconds));
       const DataRow& row = rows.back();
-      const double image_bytes = 4 * static_cast<double>(data.open().train->sample_shape().size());
+      const auto dataset = data.open().train;
+      const double image_bytes = (dataset->bytes() ? 1 : 4) * static_cast<double>(dataset->sample_shape().size());
       fmt::print("{:<14} {:<16} {:>7} {:>6} {:>12.0f} {:>10.1f}\n", row.data, row.sample, row.threads, row.batch,
                  row.images_per_second(), row.images_per_second() * image_bytes / 1e6);
       std::fflush(stdout);

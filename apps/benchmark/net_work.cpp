@@ -20,6 +20,12 @@ OptimizerOptions with_scale(OptimizerOptions options, double scale) {
   return options;
 }
 
+std::optional<Normalization> normalization_of(const Net& net) {
+  if (!net.bytes) return {};
+  check(net.sample[0] == 3, net.name, ": images are ", net.sample, ", only those of three channels are made of bytes");
+  return Normalization(3, {0.485f, 0.456f, 0.406f}, {0.229f, 0.224f, 0.225f});
+}
+
 Tensor noise(const Shape& shape, const char* purpose) { return uniform(shape, random_stream(kSeed, purpose)); }
 
 }  // namespace
@@ -43,6 +49,7 @@ std::vector<Contraction> contractions_of_net(const Net& net, int batch) {
 NetWork::NetWork(Backend& backend, const Net& net, int batch, const PrecisionTraits& precision)
     : backend_(backend),
       precision_(precision),
+      normalization_(normalization_of(net)),
       loss_(net.loss),
       model_(net.model, with_batch(net.sample, batch), kSeed, parameter_dtype(precision.policy)),
       optimizer_(model_.parameters(), with_scale(net.training, precision.data == Dtype::f16 ? kLossScale : 1), net.run),
@@ -50,13 +57,13 @@ NetWork::NetWork(Backend& backend, const Net& net, int batch, const PrecisionTra
           backend,
           [this](const Inputs& in) {
             Pass pass;
-            return Outputs{{"output", cast(model_(in["images"], pass), precision_.data)}};
+            return Outputs{{"output", cast(model_(images_of(in), pass), precision_.data)}};
           },
           precision.policy),
       total_(
           backend,
           [this](const Inputs& in) {
-            const Passes passes = passes_of(model_, in["images"], in["gradient"]);
+            const Passes passes = passes_of(model_, images_of(in), in["gradient"]);
             for (std::size_t i = 0; i < gradients_.size(); ++i)
               gradients_[i].set(cast(passes.gradients[i].value, precision_.data));
             return Outputs{{"output", cast(passes.output, precision_.data)}};
@@ -69,7 +76,8 @@ NetWork::NetWork(Backend& backend, const Net& net, int batch, const PrecisionTra
   if (precision.data == Dtype::f16) dynamic_.emplace(model_.parameters(), with_scale(net.training, 0), net.run);
   for (const Variable& parameter : model_.parameters().trainable())
     gradients_.emplace_back("d." + parameter.name(), Array(precision.data, parameter.shape()), false);
-  const Tensor images = cast(noise(with_batch(net.sample, batch), "images"), precision.data);
+  const Tensor pixels = noise(with_batch(net.sample, batch), "images"),
+               images = net.bytes ? cast(pixels * 256, Dtype::u8) : cast(pixels, precision.data);
   const Tensor gradient =
       cast(noise(with_batch(model_.output_shape(), batch), "gradient") * net.output_gradient, precision.data);
   const Tensor labels = cast(noise({batch}, "labels") * net.classes, Dtype::i32);
@@ -91,6 +99,10 @@ Outputs NetWork::results() const {
 Outputs NetWork::train() { return train_(labelled_); }
 Outputs NetWork::train_dynamic() { return train_dynamic_(labelled_); }
 
+Tensor NetWork::images_of(const Inputs& in) const {
+  return normalization_ ? (*normalization_)(in["images"]) : in["images"];
+}
+
 Outputs NetWork::outputs_of(const Passes& passes) const {
   Outputs outputs{{"output", cast(passes.output, precision_.data)}};
   for (const Gradient& gradient : passes.gradients)
@@ -100,7 +112,7 @@ Outputs NetWork::outputs_of(const Passes& passes) const {
 
 Outputs NetWork::train_body(const Inputs& in, const Optimizer& optimizer) const {
   Pass pass;
-  const Tensor loss = loss_(model_(in["images"], pass), in["labels"]);
+  const Tensor loss = loss_(model_(images_of(in), pass), in["labels"]);
   optimizer.update(gradients(optimizer.scaled(loss), model_.parameters()));
   return {{"loss", loss}};
 }
@@ -111,7 +123,7 @@ Outputs NetWork::probe(const std::function<void(const Probed&)>& visit) {
   Step step(
       backend_,
       [&](const Inputs& in) {
-        const Passes all = passes_of(model_, in["images"], in["gradient"]);
+        const Passes all = passes_of(model_, images_of(in), in["gradient"]);
         Outputs outputs = outputs_of(all);
         contractions = contractions_of(all.output, all.gradients);
         for (std::size_t i = 0; i < contractions.size(); ++i) {

@@ -5,6 +5,7 @@
 #include "apps/benchmark/nets.h"
 #include "apps/benchmark/precision.h"
 #include "core/step.h"
+#include "data/normalization.h"
 
 namespace nixie::benchmark {
 
@@ -20,7 +21,8 @@ std::vector<Contraction> contractions_of_net(const Net& net, int batch);
 
 class NetWork {
  public:
-  /// Random images in [0, 1), a random output gradient in [0, 1), random labels, weights that keep activations near 1.
+  /// Random images in [0, 1) or of bytes, which ImageNet's mean and deviation normalise, a random output gradient in
+  /// [0, 1), random labels, weights that keep activations near 1.
   NetWork(Backend& backend, const Net& net, int batch, const PrecisionTraits& precision);
 
   /// The output alone; what a backward pass would need is not kept.
@@ -48,11 +50,14 @@ class NetWork {
   std::int64_t parameters() const { return model_.parameters().count(); }
 
  private:
+  /// What the net reads.
+  Tensor images_of(const Inputs& in) const;
   Outputs outputs_of(const Passes& passes) const;
   Outputs train_body(const Inputs& in, const Optimizer& optimizer) const;
 
   Backend& backend_;
   PrecisionTraits precision_;
+  std::optional<Normalization> normalization_;  // of bytes
   AnyLoss loss_;
   Model model_;
   Optimizer optimizer_;

@@ -20,6 +20,7 @@ struct Net {
   OptimizerOptions training = {};
   RunLength run = {};  ///< what the schedule of the training goes by
   double output_gradient = 1;  ///< what bprop starts from is uniform in [0, output_gradient)
+  bool bytes = false;  ///< images are stored as bytes and normalised where the net reads them
 };
 
 /// apps/peers/torch_steps.py holds the same list.

@@ -73,13 +73,17 @@ std::shared_ptr<Backend> open_backend_of(const NetsCommand& command) {
 }  // namespace
 
 std::vector<Net> wanted_nets(const NetsCommand& command) {
+  const auto stored = [&](Net net) {
+    if (command.bytes) net.bytes = true, net.name += " of bytes";
+    return net;
+  };
   if (!command.config.empty())
-    return {config_net(load_config(command.config, command.assignments), command.config.stem())};
+    return {stored(config_net(load_config(command.config, command.assignments), command.config.stem()))};
   const std::vector<std::string> names =
       command.nets.empty() ? std::vector<std::string>{"alexnet", "overfeat", "vgg_a"} : command.nets;
   std::vector<Net> nets;
   for (const Net& net : conv_nets(command.nervana))
-    if (std::count(names.begin(), names.end(), net.name)) nets.push_back(net);
+    if (std::count(names.begin(), names.end(), net.name)) nets.push_back(stored(net));
   return nets;
 }
 

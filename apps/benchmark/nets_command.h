@@ -15,6 +15,7 @@ struct NetsCommand {
   std::filesystem::path config = {};          ///< this configuration's net in place of the list
   std::vector<std::string> assignments = {};  ///< of --set
   bool nervana = false;
+  bool bytes = false;  ///< images are stored as bytes
   std::string backend = "auto";
   int threads = 0;  ///< of the CPU, 0 = all
   int batch = 0;    ///< 0 = each net's own

@@ -33,7 +33,7 @@ Evaluator::Evaluator(Backend& backend, const Model& model, const AnyLoss& loss, 
 Outputs Evaluator::sums(const Inputs& in) const {
   Pass pass{.training = false};
   const Tensor &labels = in["labels"], &weights = in["weights"];
-  const Tensor output = model_(in["images"], pass);
+  const Tensor output = model_(loader_.dataset().pixels(in["images"]), pass);
   Outputs outputs{{"loss", loss_(output, labels, weights) * sum(weights)}};
   for (std::size_t i = 0; i < metrics_.size(); ++i)
     outputs.emplace(output_name(i), metrics_[i].sums(output, labels, weights));

@@ -80,7 +80,7 @@ Trainer::Trainer(const TrainConfig& config, const TrainerOptions& options)
 Outputs Trainer::train_body(const Inputs& in) {
   const Tensor now = step_;
   Pass pass{.training = true, .step = now, .seed = config_.seed};
-  const Tensor output = model_(in["images"], pass);
+  const Tensor output = model_(data_.train->pixels(in["images"]), pass);
   const Tensor loss = config_.loss(output, in["labels"]);
   optimizer_.update(gradients(optimizer_.scaled(loss), model_.parameters()), now);
   loss_sum_.set(loss_sum_ + loss);
@@ -91,7 +91,9 @@ Outputs Trainer::train_body(const Inputs& in) {
 
 std::map<std::string, Tensor> Trainer::placeholders() const {
   const std::int64_t batch = config_.data.batch();
-  return {{"images", placeholder(input_shape(*data_.train, batch))}, {"labels", placeholder({batch}, Dtype::i32)}};
+  const Dtype stored = data_.train->bytes() ? Dtype::u8 : Dtype::f32;
+  return {{"images", placeholder(input_shape(*data_.train, batch), stored)},
+          {"labels", placeholder({batch}, Dtype::i32)}};
 }
 
 Graph Trainer::graph() {

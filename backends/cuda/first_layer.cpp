@@ -65,6 +65,12 @@ std::string stride_defines(const Kernel& kernel, ConvRole role) {
   return defines({{"CONV_X_N", x[0]}, {"CONV_X_C", x[1]}, {"CONV_X_H", x[2]}, {"CONV_X_W", x[3]}});
 }
 
+// How many images each thread packs: what it knows of a place serves all of them.
+constexpr std::int64_t kImagesAtOnce = 4;
+std::int64_t packing_threads(const HopperConv& conv) {
+  return packed_elements(conv) / 8 / conv.images * ceil_div(conv.images, kImagesAtOnce);
+}
+
 std::vector<std::pair<const char*, std::int64_t>> stride4_defines(const HopperConv& conv, const Band& band) {
   return {{"CONV_IMAGES", conv.images},
           {"CONV_H", conv.height},
@@ -78,6 +84,7 @@ std::vector<std::pair<const char*, std::int64_t>> stride4_defines(const HopperCo
           {"CONV_Q", conv.q},
           {"CONV_BAND", band.rows},
           {"CONV_BUFFERS", band.buffers},
+          {"CONV_AT_ONCE", kImagesAtOnce},
           {"NIXIE_BF16", conv.dtype == Dtype::bf16}};
 }
 
@@ -171,7 +178,7 @@ KernelCode generate_stride4(const Plan& plan, const Kernel& kernel, const FirstL
   }
   code.source += images.code + "#include \"conv_s2d_sm90.cuh\"\n";
   code.variant = fmt::format("conv_s2d_sm90 band {}{}", band.rows, conv.pooled ? " with pool" : "");
-  code.launches = {threads_of("conv_s2d_pack", packed_elements(conv) / 8),
+  code.launches = {threads_of("conv_s2d_pack", packing_threads(conv)),
                    threads_of("conv_s2d_pack_weights", packed_filter_bytes / 16),
                    {.entry = "conv_s2d",
                     .blocks = std::min<std::int64_t>(kMultiprocessors, conv.images * ceil_div(conv.p, band.rows)),
@@ -215,7 +222,7 @@ KernelCode generate_stride4_grad(const Plan& plan, const Kernel& kernel, const F
                        .dtype = conv.dtype,
                        .sizes = {u64(conv.filters), u64(conv.q), u64(conv.p), u64(conv.images)},
                        .box = {64, static_cast<std::uint32_t>(shape.pitch), static_cast<std::uint32_t>(band.rows), 1}});
-  if (!layer.extra) code.launches.push_back(threads_of("conv_s2d_pack", packed_elements(conv) / 8));
+  if (!layer.extra) code.launches.push_back(threads_of("conv_s2d_pack", packing_threads(conv)));
   code.launches.push_back({.entry = "conv_s2d_wgrad",
                            .blocks = blocks,
                            .threads = 512,

@@ -109,6 +109,36 @@ TEST(Trainer, ThreadsDoNotChangeTheRun) {
         << name;
 }
 
+// Images of a byte a pixel are bytes on their way to the step, which normalises them; dark and bright ones are learnt.
+TEST(Trainer, BytesStayBytesUntilTheStep) {
+  const TempFolder folder;
+  const auto write = [&](const std::string& half, std::uint32_t count) {
+    Bytes images = big_endian({0x803, count, 4, 4}), labels = big_endian({0x801, count});
+    for (std::uint32_t i = 0; i < count; ++i) {
+      images.insert(images.end(), 16, static_cast<std::uint8_t>(i % 2 == 0 ? i % 50 : 255 - i % 50));
+      labels.push_back(static_cast<std::uint8_t>(i % 2));
+    }
+    write_file(folder / (half + "-images-idx3-ubyte"), images);
+    write_file(folder / (half + "-labels-idx1-ubyte"), labels);
+  };
+  write("train", 200);
+  write("t10k", 30);
+  TrainConfig config = small_config();
+  config.data = Mnist{.path = folder.path().string(), .batch = 20};
+  config.schedule = ConstantRate{.rate = 0.01};
+  Trainer trainer(config);
+  const Plan& plan = trainer.plan();
+  const auto images = std::find_if(plan.slots.begin(), plan.slots.end(), [](const Slot& slot) {
+    return slot.shape == Shape{20, 1, 4, 4} && slot.external;
+  });
+  ASSERT_NE(images, plan.slots.end());
+  EXPECT_EQ(images->dtype, Dtype::u8);
+  EXPECT_TRUE(trainer.train());
+  const Evaluation after = trainer.evaluate();
+  EXPECT_EQ(after.samples, 30);
+  EXPECT_EQ(after.accuracy, 1);
+}
+
 TEST(Trainer, ADamagedCheckpointFallsBackToTheBestOne) {
   const TempFolder folder;
   train_all(folder.path(), small_config());

@@ -75,6 +75,50 @@ TEST(Conv, DeconvIsTheTranspose) {
   expect_gradients([&](const std::vector<Tensor>& v) { return square(deconv(v[0], v[1], options, {1, 0})); }, {x, w});
 }
 
+// Black bytes that stand for -2: what a window reads outside the image is 0 all the same, forward and in the filter
+// gradient. A filter of ones counts the pixels in a window, an output gradient of ones the windows that see a pixel.
+TEST(Conv, PadsBytesAfterTheirNormalisation) {
+  struct Layer {
+    int size, window, stride, pad;
+  };
+  for (const Layer& layer : {Layer{32, 3, 1, 1}, {21, 3, 1, 1}, {47, 11, 4, 2}, {40, 11, 4, 5}, {21, 7, 2, 3}})
+    for (const std::string& policy : precision_names()) {
+      SCOPED_TRACE(fmt::format("{}x{} of {} in {}", layer.window, layer.window, layer.size, policy));
+      const int out = (layer.size + 2 * layer.pad - layer.window) / layer.stride + 1;
+      const Variable w("w", evaluate(ones({64, 3, layer.window, layer.window}), testing::cpu()).array());
+      const Tensor scale(Array::from(std::vector<float>{0.5f, 0.25f, 1}, {1, 3, 1, 1})),
+          shift(Array::from(std::vector<float>{-2, -2, -2}, {1, 3, 1, 1}));
+      Step step(
+          testing::cpu(),
+          [&](const Inputs& in) {
+            const Tensor y = conv(cast(in["images"], Dtype::f32) * scale + shift, w.value(),
+                                  {.stride = {layer.stride}, .pad = {layer.pad}});
+            return Outputs{{"y", y}, {"dw", gradients(sum(y), {w.value()})[0]}};
+          },
+          precision_named(policy));
+      Array black(Dtype::u8, {2, 3, layer.size, layer.size});
+      std::memset(black.bytes(), 0, static_cast<std::size_t>(black.size_bytes()));
+      const Outputs outputs = step({{"images", black}});
+      const std::vector<double> y = outputs.at("y").to_vector<double>(), dw = outputs.at("dw").to_vector<double>();
+      const auto inside = [&](int position, int tap) {
+        const int at = position * layer.stride + tap - layer.pad;
+        return at >= 0 && at < layer.size;
+      };
+      std::vector<int> taps(static_cast<std::size_t>(out)), windows(static_cast<std::size_t>(layer.window));
+      for (std::size_t p = 0; p < taps.size(); ++p)
+        for (std::size_t r = 0; r < windows.size(); ++r)
+          if (inside(static_cast<int>(p), static_cast<int>(r))) ++taps[p], ++windows[r];
+      for (std::size_t i = 0; i < y.size(); ++i) {
+        const double expected = -6.0 * taps[i / taps.size() % taps.size()] * taps[i % taps.size()];
+        ASSERT_NEAR(y[i], expected, 0x1p-8 * std::abs(expected)) << "output " << i;
+      }
+      for (std::size_t i = 0; i < dw.size(); ++i) {
+        const double expected = -4.0 * windows[i / windows.size() % windows.size()] * windows[i % windows.size()];
+        ASSERT_NEAR(dw[i], expected, 0x1p-8 * std::abs(expected)) << "filter gradient " << i;
+      }
+    }
+}
+
 TEST(Conv, BadInput) {
   expect_error([] { conv(zeros({2, 3}), zeros({4, 3})); }, "conv: input is [2, 3], expected [N, C, spatial...]");
   expect_error(

@@ -48,8 +48,8 @@ TEST(Cifar10, ReadsAllRecordsInOrder) {
   for (int i = 0; i < 15; ++i) {
     EXPECT_EQ(splits.train->load(i, {}, image), i % 10);
     for (std::size_t k = 0; k < kPixels; ++k)
-      ASSERT_EQ(image[k],
-                static_cast<float>(static_cast<std::uint8_t>(17 * static_cast<std::size_t>(i) + k / 5)) / 255.0f);
+      ASSERT_FLOAT_EQ(image[k],
+                      static_cast<float>(static_cast<std::uint8_t>(17 * static_cast<std::size_t>(i) + k / 5)) / 255.0f);
   }
 }
 

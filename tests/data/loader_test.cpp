@@ -124,6 +124,37 @@ TEST(Loader, StartsAnywhere) {
   }
 }
 
+/// The same as bytes: the sample's index, three times.
+class Bytes final : public ByteDataset {
+ public:
+  Bytes() : ByteDataset(Normalization(3, {0.5f, 0.25f, 0}, {0.5f, 0.25f, 1})) {}
+  std::int64_t size() const override { return 20; }
+  Shape sample_shape() const override { return {3, 1, 1}; }
+  const std::vector<std::string>& class_names() const override { return names_; }
+  std::int32_t load_bytes(std::int64_t index, const AugmentKey&, std::span<std::uint8_t> bytes) const override {
+    std::fill(bytes.begin(), bytes.end(), static_cast<std::uint8_t>(index));
+    return 0;
+  }
+
+ private:
+  std::vector<std::string> names_{"a"};
+};
+
+TEST(Loader, BytesStayBytes) {
+  const auto dataset = std::make_shared<Bytes>();
+  Loader loader(dataset, {.batch = 10, .threads = 2}, 5, false);
+  loader.next();
+  const Array images = loader.next()->images;
+  EXPECT_EQ(images.dtype(), Dtype::u8);
+  EXPECT_EQ(images.shape(), (Shape{10, 3, 1, 1}));
+  for (std::size_t i = 0; i < 30; ++i) EXPECT_EQ(images.data<std::uint8_t>()[i], 10 + i / 3);
+  std::vector<float> pixels(3);
+  dataset->load(10, {}, pixels);  // what the bytes stand for
+  EXPECT_NEAR(pixels[0], (10 / 255.0 - 0.5) / 0.5, 1e-6);
+  EXPECT_NEAR(pixels[1], (10 / 255.0 - 0.25) / 0.25, 1e-6);
+  EXPECT_NEAR(pixels[2], 10 / 255.0, 1e-6);
+}
+
 TEST(Loader, StartsAtTheEndOfAnEpoch) {
   Loader loader(numbers(20), {.batch = 10, .threads = 1}, 1, true);
   loader.start({4, 2});

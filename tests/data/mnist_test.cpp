@@ -59,7 +59,7 @@ TEST(Mnist, ReadsPlainAndGzipFiles) {
       for (std::int64_t i = 0; i < 12; ++i) {
         EXPECT_EQ(splits.train->load(i, {}, image), i % 10);
         for (std::size_t k = 0; k < 12; ++k)
-          EXPECT_EQ(image[k], static_cast<float>(expected[static_cast<std::size_t>(i) * 12 + k]) / 255.0f);
+          EXPECT_FLOAT_EQ(image[k], static_cast<float>(expected[static_cast<std::size_t>(i) * 12 + k]) / 255.0f);
       }
     }
 }

@@ -62,10 +62,12 @@ constexpr int kFormBytes = CONV_GRAD ? 40 * kPairPitch : 40 * kPitch;
 constexpr int kRowsAt = ((kFormBytes > 8448 ? kFormBytes : 8448) + 15) / 16 * 16;
 constexpr u32 kOnes = NIXIE_BF16 ? 0x3f803f80u : 0x3c003c00u;
 
-// Bits of channel c of the pixel at a row and column, made of what is stored there; zero outside the image.
-NIXIE_DEVICE u32 made(const Body& body, const Stored* stored, int n, int c, int row, int column) {
-  if (row < 0 || row >= CONV_H || column < 0 || column >= CONV_W) return 0;
-  return convert<Half>(element(body, *stored, n, c, row, column)).bits;
+NIXIE_DEVICE bool is_inside(int row, int column) {
+  return row >= 0 && row < CONV_H && column >= 0 && column < CONV_W;
+}
+// Bits of channel c of the pixel at a row and column.
+NIXIE_DEVICE u32 bits_of(const Body& body, Stored stored, int n, int c, int row, int column) {
+  return convert<Half>(element(body, stored, n, c, row, column)).bits;
 }
 
 // Fills shared memory with a band, from the images or from its rows.
@@ -99,18 +101,22 @@ NIXIE_DEVICE void at_pairs(const Stored* rows, const Body& body, int n, int firs
     u32 e[9];
 #pragma unroll
     for (int j = 0; j < 9; j++) {
-      const int column = pixel + j / 3 - CONV_PAD;
-      e[j] = made(body, rows + (j % 3 * kLoadedRows + row) * CONV_W + column, n, j % 3, first_row + row - CONV_PAD,
-                  column);
+      const int h = first_row + row - CONV_PAD, column = pixel + j / 3 - CONV_PAD;
+      const bool inside = is_inside(h, column);
+      const Stored stored = inside ? rows[(j % 3 * kLoadedRows + row) * CONV_W + column] : Stored{};
+      // Outside too, so that what belongs to a channel is read once for all pixels.
+      const u32 bits = bits_of(body, stored, n, j % 3, h, column);
+      e[j] = inside ? bits : 0;
     }
     act(row, pixel, e);
   }
 }
 #else
-// The same of the pixel at a padded column (from -CONV_PAD on).
+// The same; zero outside.
 NIXIE_DEVICE u32 pixel(const Body& body, int n, int row, int column, int c) {
+  if (!is_inside(row, column)) return 0;
   const Stored* image = body.x + static_cast<u64>(n) * CONV_X_N;
-  return made(body, image + (row * CONV_X_H + column * CONV_X_W + c * CONV_X_C), n, c, row, column);
+  return bits_of(body, image[row * CONV_X_H + column * CONV_X_W + c * CONV_X_C], n, c, row, column);
 }
 #endif
 

@@ -24,7 +24,7 @@
 // 51; packing the weights once instead of in every block 6 us.
 //
 // Compile-time, all required: CONV_IMAGES CONV_H CONV_W CONV_PAD_H CONV_PAD_W CONV_K CONV_R CONV_S CONV_P CONV_Q
-//   CONV_BAND (output rows of a band) CONV_BUFFERS NIXIE_BF16
+//   CONV_BAND (output rows of a band) CONV_BUFFERS CONV_AT_ONCE (images that a thread packs) NIXIE_BF16
 //   CONV_X_N CONV_X_C CONV_X_H CONV_X_W    strides of x, in elements
 //   CONV_POOL CONV_BIAS CONV_RELU          forward: 1: 2x2 max pooling fused, BAND a multiple of 8
 //   CONV_GRAD CONV_BLOCKS CONV_OUT_FLOAT   1: the filter gradient; its blocks; its type: float or 16-bit
@@ -35,7 +35,8 @@
 //   gradient: parts float[blocks][ceil(K / 64)][kTaps * 48 + 8][64], dw [K][R][S][3] (void*), db float[K].
 // With TR = ceil(R / 4), TS = ceil(S / 4), kTaps = TR * TS, kPitch = Q + TS - 1, kBandBytes = 96 * (BAND + TR - 1) *
 // kPitch + 16 * (TS + 14) rounded up to 1024, kDyBytes = 128 * BAND * kPitch rounded up to 2048:
-// Kernel conv_s2d_pack(body): a thread per 16 bytes of packed [images][6][P + TR - 1][kPitch][8]; block 256.
+// Kernel conv_s2d_pack(body): a thread per 16 bytes of packed [images][6][P + TR - 1][kPitch][8] for each AT_ONCE images;
+//   block 256.
 // Kernel conv_s2d_pack_weights(body): a thread per 16 bytes of packed_weights [kTaps * 6][K][8]; block 256.
 // Kernel conv_s2d(body): grid up to one block per multiprocessor, block 512, dynamic shared memory 1024 + BUFFERS *
 //   kBandBytes + kTaps * 96 * K.
@@ -62,14 +63,18 @@ constexpr int kPlaneBytes = kRows * kPitch * 16,
               kBandBytes = (6 * kPlaneBytes + (kTapsS + 14) * 16 + 1023) / 1024 * 1024;
 constexpr int kPackedRows = kP + kTapsR - 1, kConsumers = 3, kThreads = (kConsumers + 1) * 128, kBuffers = CONV_BUFFERS;
 
+constexpr int kImagesAtOnce = CONV_AT_ONCE;
+
 // Value `value` (pixel value / 3, channel value % 3) of the pixel row `h` of a point, in bits; zero outside the image.
 NIXIE_DEVICE u32 load_value(const Body& body, int n, int h, int w, int value) {
   const int c = value % 3;
   w += value / 3;
-  if (h < 0 || h >= CONV_H || w < 0 || w >= CONV_W) return 0;
+  const bool inside = h >= 0 && h < CONV_H && w >= 0 && w < CONV_W;
   const Stored* image = body.x + static_cast<u64>(n) * CONV_X_N;
-  const Stored stored = read<1>(image + (h * CONV_X_H + w * CONV_X_W + c * CONV_X_C)).lane[0];
-  return convert<Half>(element(body, stored, n, c, h, w)).bits;
+  const Stored stored = inside ? read<1>(image + (h * CONV_X_H + w * CONV_X_W + c * CONV_X_C)).lane[0] : Stored{};
+  // Outside too, so that what belongs to a channel is read once for all values.
+  const u32 bits = convert<Half>(element(body, stored, n, c, h, w)).bits;
+  return inside ? bits : 0;
 }
 
 // The filter element of channel `channel` (0 to 47) of tap `tap`, or -1 where the padded window has none.
@@ -81,11 +86,12 @@ NIXIE_DEVICE int filter_element(int tap, int channel) {
 }
 
 // Eight channels of one point: plane d < 4 is values 0 to 7 of pixel row d, planes 4 and 5 values 8 to 11 of two rows.
+template <bool first_values>
 NIXIE_DEVICE uint4 pack_point(const Body& body, int n, int plane, int row, int j) {
   u32 word[4] = {};
 #pragma unroll
   for (int e = 0; e < 8; e++) {
-    int d = plane < 4 ? plane : (plane - 4) * 2 + e / 4, value = plane < 4 ? e : 8 + e % 4;
+    int d = first_values ? plane : (plane - 4) * 2 + e / 4, value = first_values ? e : 8 + e % 4;
     word[e / 2] |= load_value(body, n, 4 * row + d - CONV_PAD_H, 4 * j - CONV_PAD_W, value) << (e % 2 * 16);
   }
   return make_uint4(word[0], word[1], word[2], word[3]);
@@ -106,9 +112,14 @@ NIXIE_DEVICE uint4 pack_filter(const u16* w, int chunk, int column) {
 }
 
 extern "C" __global__ void __launch_bounds__(256) conv_s2d_pack(const __grid_constant__ Body body) {
-  int i = blockIdx.x * 256 + threadIdx.x, line = i / kPitch, plane = line / kPackedRows;
-  if (plane >= CONV_IMAGES * 6) return;
-  body.packed[i] = pack_point(body, plane / 6, plane % 6, line - plane * kPackedRows, i - line * kPitch);
+  constexpr int kPlane = kPackedRows * kPitch;
+  const int i = blockIdx.x * 256 + threadIdx.x, n = i / (6 * kPlane) * kImagesAtOnce, at = i % (6 * kPlane),
+            plane = at / kPlane, row = at % kPlane / kPitch, j = at % kPitch;
+#pragma unroll
+  for (int k = 0; k < kImagesAtOnce; k++)
+    if (n + k < CONV_IMAGES)
+      body.packed[(n + k) * (6 * kPlane) + at] =
+          plane < 4 ? pack_point<true>(body, n + k, plane, row, j) : pack_point<false>(body, n + k, plane, row, j);
 }
 
 // Copies a band (output rows from `p` on) to shared memory; one thread. Rows past the image keep what was there: they

@@ -1,0 +1,38 @@
+// Normalization: a scale and a shift for each channel.
+#include "data/normalization.h"
+
+#include "core/array.h"
+#include "core/ops.h"
+
+namespace nixie {
+
+Normalization::Normalization(std::int64_t channels, const std::vector<float>& mean,
+                             const std::vector<float>& deviation) {
+  const auto count = static_cast<std::size_t>(channels);
+  for (const auto& [name, values] : {std::pair{"mean", &mean}, {"deviation", &deviation}})
+    check(values->empty() || values->size() == count, "normalization: ", name, " has ", values->size(),
+          " numbers, expected one for each of ", channels, " channels");
+  for (std::size_t c = 0; c < count; ++c) {
+    const double from = mean.empty() ? 0 : mean[c], unit = deviation.empty() ? 1 : deviation[c];
+    check(unit > 0, "normalization: the deviation of channel ", c, " is ", unit, ", expected a positive number");
+    scale_.push_back(static_cast<float>(1 / (255 * unit)));
+    shift_.push_back(static_cast<float>(-from / unit));
+  }
+}
+
+float Normalization::operator()(std::uint8_t byte, std::int64_t channel) const {
+  const auto c = static_cast<std::size_t>(channel);
+  return static_cast<float>(byte) * scale_[c] + shift_[c];
+}
+
+Tensor Normalization::operator()(const Tensor& images) const {
+  const auto channels = static_cast<std::int64_t>(scale_.size());
+  check(images.rank() >= 2 && images.shape()[1] == channels, "normalization: images are ", images.shape(),
+        ", expected [N, ", channels, ", ...]");
+  std::vector<std::int64_t> sizes(static_cast<std::size_t>(images.rank()), 1);
+  sizes[1] = channels;
+  const auto per_channel = [&](const std::vector<float>& values) { return Tensor(Array::from(values, Shape(sizes))); };
+  return cast(images, Dtype::f32) * per_channel(scale_) + per_channel(shift_);
+}
+
+}  // namespace nixie

@@ -1,0 +1,27 @@
+// Normalization: what the bytes of images mean to a model, said once for the host and for graphs.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/tensor.h"
+
+namespace nixie {
+
+/// A byte x of channel c stands for (x / 255 - mean[c]) / deviation[c], computed as x * scale[c] + shift[c] in f32.
+class Normalization {
+ public:
+  /// One mean and one deviation for each channel, of pixels in [0, 1]; without them bytes stand for [0, 1].
+  explicit Normalization(std::int64_t channels, const std::vector<float>& mean = {},
+                         const std::vector<float>& deviation = {});
+
+  float operator()(std::uint8_t byte, std::int64_t channel) const;
+  /// Of images [N, C, spatial...] of any type, f32; throws where they have other channels. A first layer reads bytes
+  /// through this formula.
+  Tensor operator()(const Tensor& images) const;
+
+ private:
+  std::vector<float> scale_, shift_;
+};
+
+}  // namespace nixie
