@@ -130,6 +130,12 @@ struct Pool {
 using Op = std::variant<Constant, Input, Map, Coordinate, Reduce, Expand, Reshape, Permute, Slice, Pad, Concat, Gather,
                         Scatter, Random, Matmul, Conv, Pool>;
 
+/// Whether a kernel computes the op as its head (plan.h).
+inline bool is_head(const Op& op) {
+  return std::holds_alternative<Matmul>(op) || std::holds_alternative<Conv>(op) || std::holds_alternative<Pool>(op) ||
+         std::holds_alternative<Gather>(op) || std::holds_alternative<Scatter>(op);
+}
+
 template <class... F>
 struct overloaded : F... {
   using F::operator()...;

@@ -18,11 +18,6 @@ constexpr std::array kNames{"ieee", "fp32", "tf32", "fp16", "bf16", "fp16_pure"}
 bool is_product(const Tensor& x) {
   return std::holds_alternative<Conv>(x.node().op) || std::holds_alternative<Matmul>(x.node().op);
 }
-bool is_head(const Tensor& x) {
-  const Op& op = x.node().op;
-  return is_product(x) || std::holds_alternative<Pool>(op) || std::holds_alternative<Gather>(op) ||
-         std::holds_alternative<Scatter>(op);
-}
 
 // What must stay f32: all that is computed from the last product (or pool, ...) on for an output, and from the last
 // product or reduction on for a Variable. An output that sums samples is like a Variable, unless it is one number: a
@@ -56,7 +51,7 @@ class Kept {
       stack.pop_back();
       if (!visited.insert(x.id()).second) continue;
       kept_.insert(x.id());
-      if (is_head(x)) {
+      if (is_head(x.node().op)) {
         heads_.emplace(x.id(), false).first->second |= x.id() == root.id() || (for_variable && !is_number);
         continue;
       }
@@ -103,7 +98,7 @@ class Halver {
       if (!kept_(x)) dtype = half_;
     } else if (std::holds_alternative<Map>(op)) {
       if (dtype == Dtype::f32 && any_half && !kept_(x)) dtype = half_;
-    } else if (is_head(x) || std::holds_alternative<Concat>(op)) {
+    } else if (is_head(op) || std::holds_alternative<Concat>(op)) {
       if (dtype == Dtype::f32 && any_half && !kept_(x)) dtype = half_;
       if (is_floating(dtype))
         for (Tensor& input : inputs)

@@ -8,11 +8,6 @@
 namespace nixie {
 namespace {
 
-bool is_head(const Op& op) {
-  return std::holds_alternative<Matmul>(op) || std::holds_alternative<Conv>(op) || std::holds_alternative<Pool>(op) ||
-         std::holds_alternative<Gather>(op) || std::holds_alternative<Scatter>(op);
-}
-
 Unit copy_of(const Tensor& x, std::int64_t order) {
   return {.kind = Unit::Kind::copy, .value = x, .domain = x.shape(), .order = order, .copied = {x}};
 }

@@ -24,9 +24,7 @@ void share_packed_images(Plan& plan) {
           plan.kernels[f].head->operands[0] != plan.kernels[g].head->operands[1])
         continue;
       const Shape shape{packed_elements(forward->conv)};
-      plan.slots.push_back(
-          {.name = "packed images", .dtype = forward->conv.dtype, .shape = shape, .strides = shape.row_major()});
-      const int slot = static_cast<int>(plan.slots.size()) - 1;
+      const int slot = add_slot(plan, "packed images", forward->conv.dtype, shape, shape.row_major());
       plan.kernels[f].stores.push_back({.slot = slot, .strides = {0, 0, 0, 0}});
       plan.kernels[g].head->operands.push_back({slot, 0, shape, shape.row_major()});
       break;

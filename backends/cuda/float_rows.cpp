@@ -108,9 +108,7 @@ class RowLowering {
     const int pad = rows.conv.pad[1];
     const Shape shape = rows.images();
     for (const Copy& copy : copies_)
-      if (copy.from.slot == x.slot && copy.from.offset == x.offset && copy.from.strides == x.strides &&
-          copy.shape == shape && copy.pad == pad)
-        return copy.slot;
+      if (copy.from == x && copy.shape == shape && copy.pad == pad) return copy.slot;
     Access from{.slot = x.slot, .offset = x.offset - pad * x.strides[3], .strides = x.strides};
     from.inside = {{0, shape[0]}, {0, rows.conv.channels}, {0, shape[2]}, {pad, pad + rows.conv.width}};
     const int slot = image_slot("padded images", shape);

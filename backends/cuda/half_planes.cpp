@@ -223,8 +223,7 @@ class HalfLowering {
     const bool filters = !images && wanted.conv.role != ConvRole::filter_grad;
     const How how = images || filters ? wanted.how : How::as_is;
     for (const Copy& copy : copies_)
-      if (copy.from.slot == from.slot && copy.from.offset == from.offset && copy.from.shape == from.shape &&
-          copy.from.strides == from.strides && copy.two == wanted.two && copy.how == how &&
+      if (copy.from == from && copy.two == wanted.two && copy.how == how &&
           (how == How::as_is || (copy.stride == wanted.conv.stride && copy.pad == wanted.conv.pad)))
         return copy.planes;
     Planes planes;

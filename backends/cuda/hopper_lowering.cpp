@@ -21,8 +21,7 @@ class Packer {
     const bool as_it_is = plan_.slots[static_cast<std::size_t>(operand.slot)].dtype == dtype;
     if (as_it_is && is_channels_last(operand.shape, operand.strides, operand.offset)) return;
     for (const auto& [original, copy] : copies_)
-      if (original.slot == operand.slot && original.offset == operand.offset && original.shape == operand.shape &&
-          original.strides == operand.strides) {
+      if (original == operand) {
         operand = copy;
         return;
       }

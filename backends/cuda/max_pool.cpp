@@ -184,7 +184,7 @@ KernelCode generate_max_pool(const Plan& plan, const Kernel& kernel, const MaxPo
                          {"NIXIE_BF16", pool.dtype == Dtype::bf16}});
   const std::vector<Operand>& operands = kernel.head->operands;
   const std::int64_t bytes = size_of(pool.dtype);
-  code.variant = pool.backward ? pool.extra ? "pool_max gated by output" : "pool_max" : "pool_max";
+  code.variant = pool.backward && pool.extra ? "pool_max gated by output" : "pool_max";
   std::int64_t threads = std::int64_t{1} * pool.images * pool.channels / 8;
   if (pool.backward) {
     std::vector<Pointer> pointers{{"const void*", "operand0", {operands[0].slot, operands[0].offset * bytes}},

@@ -92,8 +92,7 @@ class StridedLowering {
   Operand image_blocks(const Operand& x, const HopperConv& conv, const HopperConv& blocks) {
     const Shape shape{blocks.images, blocks.channels, blocks.height, blocks.width};
     for (const Copy& copy : copies_)
-      if (copy.from.slot == x.slot && copy.from.offset == x.offset && copy.from.strides == x.strides &&
-          copy.conv.stride == conv.stride && copy.conv.pad == conv.pad && copy.blocks.shape == shape)
+      if (copy.from == x && copy.conv.stride == conv.stride && copy.conv.pad == conv.pad && copy.blocks.shape == shape)
         return copy.blocks;
     copies_.push_back({x, conv, blocks_of("blocks of images", x, shape, conv, {conv.pad[0], conv.pad[1]})});
     return copies_.back().blocks;

@@ -200,9 +200,7 @@ class WinogradLowering {
   // G g G^T of a filter: a matrix [filters, channels] of each element, the same for the forward pass and the gradient.
   int filter_elements(const TiledLayer& layer, const Operand& filter) {
     for (const auto& [from, tile, slot] : filters_)
-      if (tile == layer.tile && from.slot == filter.slot && from.offset == filter.offset &&
-          from.shape == filter.shape && from.strides == filter.strides)
-        return slot;
+      if (tile == layer.tile && from == filter) return slot;
     const std::int64_t k = filter.shape[0], c = filter.shape[1];
     Kernel kernel{.label = "filter elements", .domain = {k, c}};
     StraightCode code;
