@@ -270,7 +270,7 @@ const Access* stored_channel_sum(const Plan& plan, const Kernel& kernel, const O
 
 void lower_for_hopper(Plan& plan, bool joins, bool winograd) {
   move_to_heads(plan);
-  if (winograd) lower_to_winograd(plan);
+  if (winograd) lower_to_winograd(plan, true);
   lower_max_pools(plan, joins);
   if (joins) {
     lower_to_halves(plan);

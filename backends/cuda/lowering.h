@@ -33,10 +33,10 @@ void lower_to_halves(Plan& plan);
 bool is_half_scale(const Kernel& kernel);
 
 /// Computes f32 convolutions of 3x3 or 5x5, stride 1 and Math::ieee by Winograd's tiles where an estimate says that
-/// this is faster, or wherever it can in tiles of `tile` x `tile` results, 2 or 4. What it makes are kernels that any
-/// backend runs. Where the tiles' matrices would take more than `most_bytes`, shares of the images make and use them
-/// one after the other.
-void lower_to_winograd(Plan& plan, int tile = 0, std::int64_t most_bytes = std::int64_t{1} << 30);
+/// this is faster, or wherever it can in tiles of `tile` x `tile` results, 2 or 4; with `halves` 16-bit ones of 3x3,
+/// too, by estimate in tiles of 2x2. What it makes are kernels that any backend runs. Where the tiles' matrices would
+/// take more than `most_bytes`, shares of the images make and use them one after the other.
+void lower_to_winograd(Plan& plan, bool halves = false, int tile = 0, std::int64_t most_bytes = std::int64_t{1} << 30);
 /// Before it: forward passes and filter gradients of strided convolutions become such ones where that is faster then,
 /// or `wherever_possible`.
 void lower_strided_convs(Plan& plan, bool wherever_possible = false);

@@ -6,27 +6,38 @@
 namespace nixie::cuda {
 namespace {
 
-// What an H200 does: direct sums of products at 45 TFLOP/s; the library's at 51, less a start of some 32 terms; memory
-// at 3.8 TB/s. Others have these rates in about the same proportion, and the order of sums is to be no function of the
-// device.
-constexpr double kDirectRate = 45e12, kProductRate = 51e12, kStartTerms = 32, kBytesRate = 3.8e12, kLaunches = 10e-6;
+// What an H200 does: direct sums of products of floats at 45 TFLOP/s, the library's at 51, of halves at 800 and 730,
+// the library's less a start of some 32 terms; transforms at 3.8 and 3.6 TB/s. Others have the rates for floats in
+// about the same proportion, and the order of sums is to be no function of the device; halves in tiles are Hopper's
+// alone.
+struct Rates {
+  double direct, product, bytes;
+};
+Rates rates_of(Dtype dtype) {
+  return dtype == Dtype::f32 ? Rates{45e12, 51e12, 3.8e12} : Rates{800e12, 730e12, 3.6e12};
+}
+constexpr double kStartTerms = 32, kLaunches = 10e-6;
 
 double count(auto... sizes) { return (static_cast<double>(sizes) * ... * 1.0); }
 double images(const HopperConv& conv) { return count(conv.images, conv.channels, conv.height, conv.width); }
 double results(const HopperConv& conv) { return count(conv.images, conv.filters, conv.p, conv.q); }
 double weights(const HopperConv& conv) { return count(conv.filters, conv.channels, conv.r, conv.s); }
-double bytes_in_place(const HopperConv& conv) { return 4 * (images(conv) + results(conv) + weights(conv)); }
+double element_bytes(const HopperConv& conv) { return static_cast<double>(size_of(conv.dtype)); }
+double bytes_in_place(const HopperConv& conv) {
+  return element_bytes(conv) * (images(conv) + results(conv) + weights(conv));
+}
 
 double time_in_tiles(const HopperConv& conv, const TiledLayer& layer) {
   const double windows = count(layer.images, layer.tiles(), layer.elements()),
                filters = count(layer.from_channels, layer.to_channels);
-  const double matrices =
-      4 * (windows * count(layer.from_channels + layer.to_channels) + count(layer.elements()) * filters);
+  const double matrices = element_bytes(conv) * (windows * count(layer.from_channels + layer.to_channels) +
+                                                 count(layer.elements()) * filters);
   const double terms =
       layer.role == ConvRole::filter_grad ? count(layer.images, layer.tiles()) : count(layer.from_channels);
   const double started = 2 * windows * filters * (1 + kStartTerms / terms);
-  const double products = std::max(started / kProductRate, matrices / kBytesRate);
-  return products + (matrices + bytes_in_place(conv)) / kBytesRate + kLaunches;
+  const Rates rates = rates_of(conv.dtype);
+  const double products = std::max(started / rates.product, matrices / rates.bytes);
+  return products + (matrices + bytes_in_place(conv)) / rates.bytes + kLaunches;
 }
 
 }  // namespace
@@ -39,10 +50,18 @@ std::optional<HopperConv> multiply_add_conv(const Plan& plan, const Kernel& kern
   return plain ? conv : std::nullopt;
 }
 
+std::optional<HopperConv> half_conv(const Plan& plan, const Kernel& kernel) {
+  const auto conv = hopper_conv_sizes(plan, kernel);
+  const bool plain = conv && conv->products == 1 && conv->row_channels == 0 && !conv->bias_grad && !conv->pooled &&
+                     conv->r == 3 && conv->s == 3 && conv->dilation == std::array{1, 1};
+  return plain ? conv : std::nullopt;
+}
+
 bool can_be_tiled(const HopperConv& conv) { return (conv.r == 3 || conv.r == 5) && conv.stride == std::array{1, 1}; }
 
 TiledLayer::TiledLayer(const HopperConv& conv, int tile)
     : role(conv.role),
+      dtype(conv.dtype),
       images(conv.images),
       from_channels(conv.channels),
       to_channels(conv.filters),
@@ -61,13 +80,15 @@ TiledLayer::TiledLayer(const HopperConv& conv, int tile)
 double time_in_place(const HopperConv& conv) {
   const double pixels = conv.role == ConvRole::input_grad ? count(conv.images, conv.height, conv.width)
                                                           : count(conv.images, conv.p, conv.q);
-  return std::max(2 * weights(conv) * pixels / kDirectRate, bytes_in_place(conv) / kBytesRate);
+  const Rates rates = rates_of(conv.dtype);
+  return std::max(2 * weights(conv) * pixels / rates.direct, bytes_in_place(conv) / rates.bytes);
 }
 
 std::optional<TiledLayer> fastest_tiles(const HopperConv& conv, std::optional<double> most) {
   std::optional<TiledLayer> best;
   double least = most.value_or(time_in_place(conv));
   for (int tile : {4, 2}) {
+    if (tile == 4 && conv.dtype != Dtype::f32) continue;  // errs twelve times as much as rounding once
     TiledLayer layer(conv, tile);
     const double time = time_in_tiles(conv, layer);
     if (time >= least) continue;

@@ -10,6 +10,8 @@ namespace nixie::cuda {
 
 /// A square filter over f32 images by multiply-adds alone (Math::ieee), without dilation, if the kernel is that.
 std::optional<HopperConv> multiply_add_conv(const Plan& plan, const Kernel& kernel);
+/// A filter of 3x3 over 16-bit images without dilation, if the kernel is that and no more than a Hopper kernel needs.
+std::optional<HopperConv> half_conv(const Plan& plan, const Kernel& kernel);
 /// Whether such a one has stride 1 and 3 or 5 taps.
 bool can_be_tiled(const HopperConv& conv);
 
@@ -17,6 +19,7 @@ bool can_be_tiled(const HopperConv& conv);
 struct TiledLayer {
   TiledLayer(const HopperConv& conv, int tile);
   ConvRole role;
+  Dtype dtype;  ///< of images and filters, and of what becomes of them
   std::int64_t images, from_channels, to_channels;
   std::array<std::int64_t, 2> pad;
   std::int64_t taps, tile;                                 ///< of the filter; results of a tile, either way

@@ -78,6 +78,11 @@ std::vector<Case> cases() {
         // Input gradients of strided layers stay as they are.
         if (sizes.stride[0] == 1 || (kind != "input_grad" && kind != "gated"))
           all.push_back({fmt::format("{}_{}_tiles_of_{}", kind, name, tile), draft, sizes, tile});
+  Layer even = layer(4, 16, 8, 32, 1), odd = layer(3, 16, 9, 24, 1), unpadded = layer(2, 32, 7, 16, 0);
+  even.dtype = unpadded.dtype = Dtype::f16, odd.dtype = Dtype::bf16;
+  for (const auto& [kind, draft] : kinds)
+    for (const auto& [name, sizes] : {std::pair{"even", even}, {"odd", odd}, {"unpadded", unpadded}})
+      all.push_back({fmt::format("{}_{}_in_halves", kind, name), draft, sizes, 2});
   return all;
 }
 
@@ -88,7 +93,7 @@ double any_number(Dtype dtype, std::mt19937& random) {
 constexpr std::int64_t kGibibyte = std::int64_t{1} << 30;
 
 Draft lowered(Draft draft, int tile, std::int64_t most_bytes = kGibibyte) {
-  cuda::lower_to_winograd(draft.plan, tile, most_bytes);
+  cuda::lower_to_winograd(draft.plan, true, tile, most_bytes);
   return draft;
 }
 
@@ -97,7 +102,8 @@ std::int64_t two_images(const Layer& layer, int tile) {
   const std::int64_t stride = layer.stride[0], taps = (layer.r + stride - 1) / stride,
                      lines = taps == 3 ? tile + 2 : 2 * tile + 3, both = layer.c * stride * stride + layer.k;
   const auto tiles = [&](const Shape& shape) { return (shape[2] + tile - 1) / tile * ((shape[3] + tile - 1) / tile); };
-  return 2 * 4 * lines * lines * std::max(stride == 1 ? tiles(layer.x()) : 0, tiles(layer.y())) * both;
+  return 2 * static_cast<std::int64_t>(size_of(layer.dtype)) * lines * lines *
+         std::max(stride == 1 ? tiles(layer.x()) : 0, tiles(layer.y())) * both;
 }
 
 // Root mean square of the difference over that of the reference.
@@ -117,7 +123,11 @@ class CudaWinograd : public testing::TestWithParam<Case> {
                                                      any_number),
                              expected =
                                  cuda_plans::run(*make_cpu_backend(), cuda_plans::in_doubles(plain), 1, any_number);
-    const double bound = GetParam().tile == 2 ? 2e-6 : 5e-6;
+    const Dtype dtype = GetParam().layer.dtype;
+    const double bound = dtype == Dtype::f16    ? 0x1p-9
+                         : dtype == Dtype::bf16 ? 0x1p-6
+                         : GetParam().tile == 2 ? 2e-6
+                                                : 5e-6;
     for (std::size_t i = 0; i < found.size(); ++i)
       cuda_plans::expect_close(found[i], expected[i], {.of_itself = bound, .of_largest = bound},
                                fmt::format("{} output {}", plain.name, i));
@@ -184,7 +194,7 @@ TEST(CudaWinograd, SmallIntegersAreExact) {
   };
   for (const Case& c : cases()) {
     const Draft plain = c.draft(c.name, c.layer);
-    if (c.tile != 2 || c.name.starts_with("updated")) continue;  // multiplies by what is none
+    if (c.tile != 2 || c.layer.dtype != Dtype::f32 || c.name.starts_with("updated")) continue;  // by what is none
     const std::vector<Array> found = cuda_plans::run(*make_cpu_backend(), lowered(plain, c.tile), 1, integers),
                              expected = cuda_plans::run(*make_cpu_backend(), plain, 1, integers);
     for (std::size_t i = 0; i < found.size(); ++i)
@@ -212,6 +222,24 @@ TEST(CudaWinograd, ErrsLittleMoreThanMultiplyAdds) {
         EXPECT_LT(winograd, tile == 2 ? 1e-6 : 2e-6) << name;
       }
     }
+}
+
+// Rounding windows, filters and products to halves errs about three times what rounding a result once does.
+TEST(CudaWinograd, ErrsLittleMoreThanHalvesDo) {
+  const auto normal_halves = [](Dtype dtype, std::mt19937& random) {
+    return is_floating(dtype) ? convert<double>(convert<Half>(std::normal_distribution<float>()(random))) : 0.;
+  };
+  const Layer layer{.n = 1, .c = 128, .h = 12, .w = 12, .k = 128, .r = 3, .s = 3, .pad = {1, 1}, .dtype = Dtype::f16};
+  for (const Draft& plain :
+       {hopper_plans::forward("forward", layer, Forward::plain), hopper_plans::input_grad("input_grad", layer, false),
+        hopper_plans::filter_grad("filter_grad", layer, Gradient::half)}) {
+    const auto cpu = make_cpu_backend();
+    const Array expected = cuda_plans::run(*cpu, cuda_plans::in_doubles(plain), 1, normal_halves)[0];
+    const double direct = error_of(cuda_plans::run(*cpu, plain, 1, normal_halves)[0], expected),
+                 winograd = error_of(cuda_plans::run(*cpu, lowered(plain, 2), 1, normal_halves)[0], expected);
+    EXPECT_GT(winograd, direct) << plain.name;
+    EXPECT_LT(winograd, 4 * direct) << plain.name;
+  }
 }
 
 // Large layers of many channels pay; what is small, strided, of halves or allowed to round stays as it was.
@@ -242,6 +270,36 @@ TEST(CudaWinograd, IsForLayersItPaysFor) {
   half.dtype = Dtype::f16;
   rounded.math = Math::fp32;
   for (const Layer& layer : {small, shallow, strided, wide, half, rounded}) EXPECT_EQ(kernels(layer), 1u);
+}
+
+// On Hopper chips, whose direct kernels are twenty times as fast in halves, very many channels pay: Overfeat's last two
+// layers; not those of VGG and AlexNet.
+TEST(CudaWinograd, IsForVeryManyChannelsInHalves) {
+  struct Expected {
+    Layer layer;
+    bool tiled;
+  };
+  const auto layer = [](int n, int c, int size, int k, Dtype dtype = Dtype::f16) {
+    return Layer{.n = n, .c = c, .h = size, .w = size, .k = k, .r = 3, .s = 3, .pad = {1, 1}, .dtype = dtype};
+  };
+  for (const Expected& of : {Expected{layer(128, 1024, 12, 1024), true},
+                             {layer(128, 512, 12, 1024), true},
+                             {layer(128, 1024, 12, 1024, Dtype::bf16), true},
+                             {layer(128, 256, 12, 512), false},
+                             {layer(64, 512, 28, 512), false},
+                             {layer(64, 512, 14, 512), false},
+                             {layer(64, 256, 28, 512), false},
+                             {layer(64, 256, 56, 256), false},
+                             {layer(128, 384, 13, 256), false}})
+    for (const Draft& draft : {hopper_plans::forward("forward", of.layer, Forward::bias_relu),
+                               hopper_plans::input_grad("input_grad", of.layer, true),
+                               hopper_plans::filter_grad("filter_grad", of.layer, Gradient::half)}) {
+      Plan tiled = draft.plan, stays = draft.plan;
+      cuda::lower_to_winograd(tiled, true);
+      cuda::lower_to_winograd(stays);
+      EXPECT_EQ(tiled.kernels.size() > draft.plan.kernels.size(), of.tiled) << to_string(draft.plan);
+      EXPECT_EQ(stays.kernels.size(), draft.plan.kernels.size()) << "other chips multiply in place";
+    }
 }
 
 // The matrices of a large layer are made in shares: four equal ones of 64 images, three of 61, which is prime; its
