@@ -129,8 +129,9 @@ NIXIE_DEVICE void multiply_stage(Sums& sum, u32 a, u32 b, bool add) {
 // pass through 4 KB of shared memory of its own, so that a lane holds 8 neighbouring channels. Pieces of 16 bytes are
 // stored where neither the writes (rows of pairs) nor the reads (rows of eights) meet in a bank.
 struct Epilogue {
-  // Rows of a lane whose loads are on their way together, as registers allow.
-  static constexpr int kAhead = sizeof(Body::Loads) <= (kPlanes == 1 ? 48 : 32) ? 4 : sizeof(Body::Loads) <= 96 ? 2 : 1;
+  // Rows of a lane whose loads are on their way together, as registers allow: bfloat16 is turned into floats at once.
+  static constexpr int kBytesOf4 = kPlanes == 1 && !NIXIE_BF16 ? 48 : 32, kBytesOf2 = kPlanes == 1 ? 96 : 64;
+  static constexpr int kAhead = sizeof(Body::Loads) <= kBytesOf4 ? 4 : sizeof(Body::Loads) <= kBytesOf2 ? 2 : 1;
   const Body& body;
   u32 staging;  // of the warp
 
