@@ -66,7 +66,7 @@ std::string stride_defines(const Kernel& kernel, ConvRole role) {
 }
 
 // How many images each thread packs: what it knows of a place serves all of them.
-constexpr std::int64_t kImagesAtOnce = 4;
+constexpr std::int64_t kImagesAtOnce = 2;
 std::int64_t packing_threads(const HopperConv& conv) {
   return packed_elements(conv) / 8 / conv.images * ceil_div(conv.images, kImagesAtOnce);
 }

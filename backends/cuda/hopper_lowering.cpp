@@ -38,54 +38,6 @@ class Packer {
   std::vector<std::pair<Operand, Operand>> copies_;
 };
 
-// Whether a formula may be computed again wherever its result is read.
-bool is_arithmetic(Primitive primitive) {
-  return arity(primitive) > 0 ? primitive != Primitive::uniform && primitive != Primitive::normal
-                              : primitive == Primitive::constant || primitive == Primitive::scalar;
-}
-
-// The images that an operand is made of, as an operand with the code that makes it (none where that only converts); the
-// operand itself where more than that was done, or what it is made of changes.
-Operand before_map(const std::vector<Kernel>& kernels, const Operand& operand) {
-  const Kernel* map = nullptr;
-  for (const Kernel& kernel : kernels) {
-    if (!writes(kernel, operand.slot)) continue;
-    if (map) return operand;
-    map = &kernel;
-  }
-  if (!map || map->head || !map->reduced.empty() || map->loads.empty() || map->stores.size() != 1 ||
-      map->stages.size() != 1 || map->domain != operand.shape || operand.offset != 0 || map->stores[0].offset != 0 ||
-      !map->stores[0].inside.empty())
-    return operand;
-  for (int axis = 0; axis < operand.shape.rank(); ++axis)
-    if (operand.shape[axis] > 1 && operand.strides[at(axis)] != map->stores[0].strides[at(axis)]) return operand;
-  int images = map->loads.size() == 1 ? 0 : -1;  // the load that moves from pixel to pixel, if there is one only
-  for (int i = 0; i < static_cast<int>(map->loads.size()); ++i) {
-    const Access& load = map->loads[at(i)];
-    const bool written =
-        std::any_of(kernels.begin(), kernels.end(), [&](const Kernel& kernel) { return writes(kernel, load.slot); });
-    const bool moves =
-        std::any_of(load.strides.begin() + 2, load.strides.end(), [](auto stride) { return stride != 0; });
-    if (written || !load.inside.empty() || (moves && images >= 0 && images != i)) return operand;
-    if (moves) images = i;
-  }
-  if (images < 0) return operand;
-  const Access& from = map->loads[at(images)];
-  Operand made{from.slot, from.offset, operand.shape, from.strides};
-  const Stage& stage = map->stages[0];
-  made.body.assign(stage.body.begin(), stage.body.begin() + stage.stores[0].value + 1);
-  for (Instruction& in : made.body) {
-    if (in.primitive == Primitive::load)
-      in.index = in.index == images ? 0 : in.index + (in.index < images);
-    else if (!is_arithmetic(in.primitive))
-      return operand;
-  }
-  for (int i = 0; i < static_cast<int>(map->loads.size()); ++i)
-    if (i != images) made.more.push_back(map->loads[at(i)]);
-  if (made.body.size() == 1) made.body.clear();
-  return made;
-}
-
 // Drops kernels that make nothing anyone reads.
 void drop_unread(Plan& plan) {
   std::vector<int> readers(plan.slots.size(), 0);

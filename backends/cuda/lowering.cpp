@@ -109,6 +109,7 @@ void lower(Plan& plan, bool hopper, bool joins, bool winograd) {
     lower_max_pools(plan, joins);
     if (winograd) lower_to_winograd(plan);
   }
+  compute_bytes_where_read(plan);
   std::vector<Kernel> kernels;
   for (Kernel& kernel : plan.kernels) {
     if (kernel.head)

@@ -13,7 +13,8 @@
 #include "backends/cuda/matmul.h"
 #include "core/array.h"
 #include "core/memory.h"
-#include "tests/backends/cuda_plans.h"
+#include "tests/backends/draft_runner.h"
+#include "tests/backends/hopper_plans.h"
 
 namespace nixie {
 namespace {
@@ -58,6 +59,102 @@ TEST(CudaLowering, ChangesNoResult) {
       ASSERT_NEAR(found[i], expected[i], 1e-4 * (1 + std::abs(expected[i]))) << draft.name << " element " << i;
   }
   EXPECT_GT(changed, 5);
+}
+
+// A reader of images that a map makes of bytes: all of them, shifted with padding and a fourth channel, every second
+// block of pixels, summed; or what goes on from channel to channel, which must leave the map alone.
+enum class Reader { whole, padded, blocks, sum, flat };
+
+Draft reads_bytes(Reader what) {
+  Draft d("reads bytes");
+  const Shape shape{2, 3, 6, 8};
+  const int bytes = d.slot(Dtype::u8, shape);
+  const int x = hopper_plans::internal(d, Dtype::f32, shape, shape.row_major());
+  d.plan.kernels = {hopper_plans::normalised(d, bytes, x)};
+  Kernel k{.label = "reader", .domain = shape};
+  k.loads = {d.dense(x)};
+  if (what == Reader::padded) {
+    k.domain = {2, 4, 6, 11};
+    k.loads[0].offset = -2;
+    k.loads[0].inside = {{0, 2}, {0, 3}, {0, 6}, {2, 10}};
+  } else if (what == Reader::blocks) {
+    k.domain = {2, 3, 4, 4};
+    k.loads[0] = {x, -8 - 1, {144, 48, 16, 2}, {{0, 2}, {0, 3}, {1, 4}, {1, 4}}, 0};
+    k.loads.push_back({x, 0, {144, 48, 16, 2}, {{0, 2}, {0, 3}, {0, 3}, {0, 4}}, 0});
+  } else if (what == Reader::flat) {
+    k.domain = {2, 144};
+    k.loads[0].strides = {144, 1};
+  }
+  Stage stage{.body = {cuda_plans::load(0)}};
+  for (std::size_t i = 1; i < k.loads.size(); ++i) {
+    stage.body.push_back(cuda_plans::load(static_cast<int>(i)));
+    stage.body.push_back(cuda_plans::apply(Primitive::sub, {static_cast<int>(2 * i - 2), static_cast<int>(2 * i - 1)}));
+  }
+  const int last = static_cast<int>(stage.body.size()) - 1;
+  if (what == Reader::sum) {
+    k.reduced = {0, 2, 3};
+    k.carried = {Dtype::f32};
+    stage.reductions = {{ReduceKind::sum, last, 0}};
+    k.stages = {stage, {.full = false, .body = {cuda_plans::carried(0)}, .stores = {{0, 0}}}};
+    k.stores = {d.dense(d.output(Dtype::f32, kept_shape(k)))};
+  } else {
+    stage.stores = {{last, 0}};
+    k.stages = {stage};
+    k.stores = {d.dense(d.output(Dtype::f32, k.domain))};
+  }
+  d.plan.kernels.push_back(k);
+  return d;
+}
+
+double eighths(Dtype dtype, std::mt19937& random) {
+  return dtype == Dtype::u8 ? std::uniform_int_distribution<int>(0, 255)(random)
+                            : std::uniform_int_distribution<int>(1, 16)(random) * 0.125;
+}
+
+void expect_bytes_read(const Draft& draft, int kernels, double tolerance) {
+  Draft lowered = draft;
+  cuda::lower(lowered.plan, true, false);
+  EXPECT_EQ(std::count_if(lowered.plan.kernels.begin(), lowered.plan.kernels.end(),
+                          [](const Kernel& kernel) { return kernel.label == "cast"; }),
+            kernels)
+      << draft.name << to_string(lowered.plan);
+  const auto cpu = make_cpu_backend(2);
+  const std::vector<Array> expected = cuda_plans::run(*cpu, draft, 1, eighths),
+                           found = cuda_plans::run(*cpu, lowered, 1, eighths);
+  for (std::size_t i = 0; i < found.size(); ++i)
+    cuda_plans::expect_close(found[i], expected[i], {.of_largest = tolerance}, draft.name);
+}
+
+TEST(CudaLowering, ComputesImagesOfBytesWhereTheyAreRead) {
+  for (const Reader what : {Reader::whole, Reader::padded, Reader::blocks, Reader::sum, Reader::flat})
+    expect_bytes_read(reads_bytes(what), what == Reader::flat, 0);
+}
+
+// What is made of bytes and used elsewhere too, or of what changes, stays.
+TEST(CudaLowering, LeavesMapsThatOthersNeed) {
+  Draft kept = reads_bytes(Reader::whole);
+  kept.plan.slots[1].external = true;
+  kept.plan.externals.push_back(1);
+  kept.outputs.push_back(1);
+  expect_bytes_read(kept, 1, 0);
+  Draft changing = reads_bytes(Reader::whole);
+  Kernel update{.label = "update", .domain = {1, 3, 1, 1}};
+  update.loads = update.stores = {changing.plan.kernels[0].loads[1]};
+  update.stages = {{.body = {cuda_plans::load(0), cuda_plans::number(2), cuda_plans::apply(Primitive::mul, {0, 1})},
+                    .stores = {{2, 0}}}};
+  changing.plan.kernels.push_back(update);
+  expect_bytes_read(changing, 1, 0);
+}
+
+TEST(CudaLowering, FirstLayersOfFloatsReadBytes) {
+  using hopper_plans::First;
+  for (hopper_plans::Layer layer : {hopper_plans::Layer{32, 3, 64, 64, 64, 3, 3, {1, 1}, {1, 1}},
+                                    {16, 3, 95, 95, 64, 11, 11, {4, 4}, {2, 2}},
+                                    {16, 3, 64, 60, 64, 7, 7, {2, 2}, {3, 3}}}) {
+    layer.dtype = Dtype::f32, layer.bytes = true;
+    const std::string name = fmt::format("{}x{}", layer.r, layer.s);
+    expect_bytes_read(hopper_plans::first_layer(name, layer, First::forward), 0, 1e-5);
+  }
 }
 
 Plan product_with_bias_and_relu() {

@@ -74,7 +74,30 @@ Programs programs_of_all(const Policies& policies, const std::string& architectu
   return programs;
 }
 
-// Nothing but the first layer's forward pass and filter gradient reads images of bytes.
+// Under the policies that compute in f32 bytes are read by the kernels that copy images for a layer, and by the search
+// for a scale.
+TEST(CudaModelKernels, CopiesOfImagesReadBytes) {
+  CudaPlansBackend backend("sm_90a", true);
+  for (const AnyModel& net : {AnyModel(Alexnet{}), AnyModel(Overfeat{}), AnyModel(Vgg<11>{})})
+    for (const PrecisionPolicy policy : {PrecisionPolicy::ieee, PrecisionPolicy::fp32, PrecisionPolicy::tf32}) {
+      SCOPED_TRACE(fmt::format("{} {}", net.kind(), to_string(policy)));
+      const Plan plan = step_of(net, policy, Dtype::u8, backend);
+      Programs programs;
+      for (const Kernel& kernel : plan.kernels) {
+        const std::vector<int> slots = slots_read(kernel);
+        if (std::none_of(slots.begin(), slots.end(),
+                         [&](int slot) { return plan.slots[static_cast<std::size_t>(slot)].name == "images"; }))
+          continue;
+        // VGG's filter gradient by multiply-adds is the portable kernel, which reads an element many times.
+        const bool apart = net.kind() == Vgg<11>::name && policy == PrecisionPolicy::ieee;
+        EXPECT_EQ(kernel.label.starts_with("cast"), apart) << kernel.label;
+        programs.emplace(cuda::generate(plan, kernel, true).source, kernel.label);
+      }
+      expect_compiles(programs, "sm_90a");
+    }
+}
+
+// Under 16-bit policies nothing but the first layer's forward pass and filter gradient reads images of bytes.
 TEST(CudaModelKernels, FirstLayersReadBytes) {
   CudaPlansBackend backend("sm_90a", true);
   for (const AnyModel& net : {AnyModel(Alexnet{}), AnyModel(Overfeat{}), AnyModel(Vgg<11>{})})
