@@ -5,13 +5,16 @@
 #include <charconv>
 #include <numeric>
 
+#include "core/check_fields.h"
+
 namespace nixie {
 namespace {
 
 constexpr std::size_t kShown = 60;  // bytes of a value that a message repeats
 
+// On one line, whatever is in it.
 std::string shown(const std::string& text) {
-  return '"' + (text.size() <= kShown ? text : text.substr(0, kShown) + "...") + '"';
+  return field_text(text.size() <= kShown ? text : text.substr(0, kShown) + "...");
 }
 
 std::string describe(const Tree& tree) {
@@ -163,11 +166,7 @@ void add_unknown(const Place& place, const char* what, const std::string& word, 
 }
 
 void check_number(const Tree& tree, double value, const Range& range, Problems& problems) {
-  if (value >= range.low && value <= range.high) return;
-  const std::string expected = std::isinf(range.high)  ? fmt::format("a number from {} up", range.low)
-                               : std::isinf(range.low) ? fmt::format("a number up to {}", range.high)
-                                                       : fmt::format("a number from {} to {}", range.low, range.high);
-  problems.add(tree.place, Scope::path(), " is ", tree.text, ", expected ", expected);
+  if (!holds(range, value)) problems.add(tree.place, Scope::path(), " is ", tree.text, ", expected ", text_of(range));
 }
 
 void read_value(const Tree& tree, bool& value, Problems& problems) {

@@ -7,13 +7,19 @@
 
 namespace nixie {
 
-/// Throws `KEY is VALUE, expected a number from LOW up` unless the range holds the value (ends included).
+/// Whether the range holds the value, ends included.
+inline bool holds(const Range& range, double value) { return value >= range.low && value <= range.high; }
+
+/// `a number from LOW up`, `a number from LOW to HIGH`
+inline std::string text_of(const Range& range) {
+  return std::isinf(range.high)  ? fmt::format("a number from {} up", range.low)
+         : std::isinf(range.low) ? fmt::format("a number up to {}", range.high)
+                                 : fmt::format("a number from {} to {}", range.low, range.high);
+}
+
+/// Throws `KEY is VALUE, expected a number from LOW up` unless the range holds the value.
 inline void check_in_range(const char* key, double value, const Range& range) {
-  if (value >= range.low && value <= range.high) return;
-  const std::string expected = std::isinf(range.high)  ? fmt::format("a number from {} up", range.low)
-                               : std::isinf(range.low) ? fmt::format("a number up to {}", range.high)
-                                                       : fmt::format("a number from {} to {}", range.low, range.high);
-  check(false, key, " is ", value, ", expected ", expected);
+  if (!holds(range, value)) fail(Fault::usage, key, " is ", value, ", expected ", text_of(range));
 }
 
 /// Throws a usage Error for the first number of the struct, or of a list in it, that is out of its field's range.

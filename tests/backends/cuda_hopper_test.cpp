@@ -12,7 +12,7 @@
 #include "backends/cuda/lowering.h"
 #include "tests/backends/compiled_by.h"
 #include "tests/backends/draft_runner.h"
-#include "tests/backends/hopper_plans.h"
+#include "tests/backends/hopper_cases.h"
 #include "tests/compiler_log.h"
 
 namespace nixie {

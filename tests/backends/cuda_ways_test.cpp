@@ -6,7 +6,7 @@
 
 #include "backends/cuda/lowering.h"
 #include "core/memory.h"
-#include "tests/backends/hopper_plans.h"
+#include "tests/backends/hopper_cases.h"
 #include "tests/compiler_log.h"
 
 namespace nixie::cuda {

@@ -140,6 +140,7 @@ TEST(Reader, NamesEachBadValue) {
       {"rate: 00.5", "f.yaml:1:7: rate is \"00.5\", expected a finite number"},
       {"rate: 5e", "f.yaml:1:7: rate is \"5e\", expected a finite number"},
       {"rate: .", "f.yaml:1:7: rate is \".\", expected a finite number"},
+      {"rate: \"1\\n2\"", "f.yaml:1:7: rate is \"1\\n2\" (the quotes make it a string), expected a finite number"},
       {"rate: 1 2", "f.yaml:1:7: rate is \"1 2\", expected a finite number"},
       {"exact: 1e400", "f.yaml:1:8: exact is \"1e400\", expected a number up to 1.7976931348623157e+308"},
       {"on: yes", "f.yaml:1:5: on is \"yes\", expected true or false"},
