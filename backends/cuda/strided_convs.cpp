@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "backends/cuda/lowering.h"
+#include "backends/cuda/straight_code.h"
 #include "backends/cuda/winograd_layers.h"
 #include "core/memory.h"
 
@@ -77,16 +78,62 @@ class StridedLowering {
     return kernel;
   }
 
+  // The same of images whose pixels lie side by side: so do the numbers of a block's line, in both. Of the first and
+  // the last block a part may be outside and read zero; these have loads of their own, all of which are added.
+  static Kernel copy_lines(const std::string& label, const Operand& x, const HopperConv& conv, const Shape& shape,
+                           const Access& blocks) {
+    const std::int64_t stride = conv.stride[0], line = stride * conv.channels;
+    struct Part {
+      std::pair<std::int64_t, std::int64_t> numbers, columns;
+    };
+    std::vector<Part> parts;
+    for (std::int64_t column = 0; column < shape[3]; ++column) {
+      const auto pixel = [&](std::int64_t edge) {
+        return std::clamp<std::int64_t>(edge + conv.pad[1] - stride * column, 0, stride) * conv.channels;
+      };
+      const std::pair numbers{pixel(0), pixel(conv.width)};
+      if (numbers.first == numbers.second) continue;
+      if (!parts.empty() && parts.back().numbers == numbers)
+        parts.back().columns.second = column + 1;
+      else
+        parts.push_back({numbers, {column, column + 1}});
+    }
+    Kernel kernel{.label = label, .domain = {shape[0], line, shape[2], shape[3]}};
+    StraightCode code;
+    Stage stage;
+    for (std::int64_t i = 0; i < stride; ++i) {
+      const auto row = [&](std::int64_t edge) {
+        return std::clamp<std::int64_t>((edge + conv.pad[0] - i + stride - 1) / stride, 0, shape[2]);
+      };
+      int sum = -1;
+      for (const Part& part : parts) {
+        const int number = code.load(static_cast<int>(kernel.loads.size()));
+        kernel.loads.push_back({.slot = x.slot,
+                                .offset = x.offset + (i - conv.pad[0]) * x.strides[2] - conv.pad[1] * x.strides[3],
+                                .strides = {x.strides[0], 1, stride * x.strides[2], stride * x.strides[3]},
+                                .inside = {{0, shape[0]}, part.numbers, {row(0), row(conv.height)}, part.columns}});
+        sum = sum < 0 ? number : code.apply(Primitive::add, sum, number);
+      }
+      stage.stores.push_back({sum, static_cast<int>(i)});
+      kernel.stores.push_back({.slot = blocks.slot, .offset = i * line, .strides = blocks.strides});
+    }
+    stage.body = std::move(code.body);
+    kernel.stages = {std::move(stage)};
+    return kernel;
+  }
+
   // Where blocks of [first, channels, rows, columns] lie, by a block's first channel.
   static Access whole(int slot, const Shape& blocks) { return {.slot = slot, .strides = blocks.channels_last()}; }
 
-  Operand blocks_of(const std::string& name, const Operand& pixels, const Shape& blocks, const HopperConv& conv,
-                    std::array<std::int64_t, 2> pad) {
-    const int slot = add_slot(plan_, name, Dtype::f32, blocks, blocks.channels_last());
-    const Shape domain{blocks[0], conv.channels, blocks[2], blocks[3]};
-    kernels_.push_back(copy(name, domain, {.slot = pixels.slot, .offset = pixels.offset, .strides = pixels.strides},
-                            pixels.shape, pad, whole(slot, blocks), conv.stride[0], false));
-    return {slot, 0, blocks, blocks.channels_last()};
+  Operand blocks_of(const std::string& name, const Operand& pixels, const Shape& shape, const HopperConv& conv) {
+    const int slot = add_slot(plan_, name, Dtype::f32, shape, shape.channels_last());
+    const Access from{.slot = pixels.slot, .offset = pixels.offset, .strides = pixels.strides};
+    const Shape domain{shape[0], conv.channels, shape[2], shape[3]};
+    const bool lines = pixels.strides[1] == 1 && pixels.strides[3] == conv.channels;
+    kernels_.push_back(lines ? copy_lines(name, pixels, conv, shape, whole(slot, shape))
+                             : copy(name, domain, from, pixels.shape, {conv.pad[0], conv.pad[1]}, whole(slot, shape),
+                                    conv.stride[0], false));
+    return {slot, 0, shape, shape.channels_last()};
   }
 
   Operand image_blocks(const Operand& x, const HopperConv& conv, const HopperConv& blocks) {
@@ -94,7 +141,7 @@ class StridedLowering {
     for (const Copy& copy : copies_)
       if (copy.from == x && copy.conv.stride == conv.stride && copy.conv.pad == conv.pad && copy.blocks.shape == shape)
         return copy.blocks;
-    copies_.push_back({x, conv, blocks_of("blocks of images", x, shape, conv, {conv.pad[0], conv.pad[1]})});
+    copies_.push_back({x, conv, blocks_of("blocks of images", x, shape, conv)});
     return copies_.back().blocks;
   }
 
@@ -102,7 +149,9 @@ class StridedLowering {
     const HopperConv blocks = in_blocks(conv);
     Operand &x = kernel.head->operands[0], &w = kernel.head->operands[1];
     x = image_blocks(x, conv, blocks);
-    w = blocks_of("blocks of filters", w, {blocks.filters, blocks.channels, blocks.r, blocks.s}, conv, {0, 0});
+    HopperConv filter = conv;  // as images that need no padding
+    filter.pad = {0, 0}, filter.height = conv.r, filter.width = conv.s;
+    w = blocks_of("blocks of filters", w, {blocks.filters, blocks.channels, blocks.r, blocks.s}, filter);
     make_plain(kernel);
     kernels_.push_back(std::move(kernel));
   }
