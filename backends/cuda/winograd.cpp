@@ -32,9 +32,9 @@ Grid turned_round(Grid grid) {
   return grid;
 }
 
-// Images that are worked on together, in `parts` whose tiles are matrices of their own.
+// Images that are worked on together.
 struct Share {
-  std::int64_t first = 0, images = 0, parts = 1;
+  std::int64_t first = 0, images = 0;
 };
 
 class WinogradLowering {
@@ -50,9 +50,9 @@ class WinogradLowering {
         compute(*layer, std::move(kernel));
       else
         kernels_.push_back(std::move(kernel));
-      std::erase_if(filters_, [&](const Filter& known) {
-        return std::count(written.begin(), written.end(), known.from.slot) > 0;
-      });
+      for (auto* known : {&filters_, &windows_})
+        std::erase_if(*known,
+                      [&](const Known& one) { return std::count(written.begin(), written.end(), one.from.slot) > 0; });
     }
     plan_.kernels = std::move(kernels_);
   }
@@ -110,21 +110,20 @@ class WinogradLowering {
     const Operand &dy = kernel.head->operands[0], &x = kernel.head->operands[1];
     const std::int64_t c = layer.from_channels, k = layer.to_channels, lines = layer.lines(),
                        elements = layer.elements();
-    std::vector<Share> shares = shares_of(layer);
-    std::int64_t all_parts = 0;
-    for (Share& share : shares) all_parts += share.parts = parts_of(layer, share.images);
-    const Shape shape{all_parts * elements, k, c};
+    const std::vector<Share> shares = shares_of(layer);
+    const std::int64_t parts = parts_of(layer, shares), batches = elements * parts;
+    const Shape shape{std::ssize(shares), elements, parts, k * c};
     const int m = add_slot(plan_, "winograd sums", Dtype::f32, shape, shape.row_major());
-    std::int64_t offset = 0;
     for (const Share& share : shares) {
-      const std::int64_t tiles = share.images / share.parts * layer.tiles(), batches = share.parts * elements;
+      const std::int64_t tiles = share.images / parts * layer.tiles();
       const int v = windows_of(x, layer, share), w = gradients_of(dy, layer, share);
       multiply({w, 0, {batches, k, tiles}, {k * tiles, 1, k}},
                {v, 0, {batches, tiles, c}, Shape{batches, tiles, c}.row_major()},
-               {.slot = m, .offset = offset, .strides = Shape{batches, k, c}.row_major()});
-      offset += batches * k * c;
+               {.slot = m,
+                .offset = (&share - shares.data()) * batches * k * c,
+                .strides = Shape{batches, k, c}.row_major()});
     }
-    const int summed = all_parts > 1 ? sum_parts(m, all_parts, elements * k * c) : m;
+    const int summed = std::ssize(shares) * parts > 1 ? sum_parts(m, shape) : m;
     Kernel made{.label = kernel.label + " from tiles", .domain = {k, c, 1, 1}};
     StraightCode code;
     Grid sums(at(lines));
@@ -140,14 +139,26 @@ class WinogradLowering {
     return code.load(static_cast<int>(kernel.loads.size()) - 1);
   }
 
-  // Transformed windows of images, turned round for their gradient.
+  // Transformed windows of images, turned round for their gradient. Those of a forward pass are kept for the filter
+  // gradient, up to most_bytes_ of them.
   int windows_of(const Operand& images, const TiledLayer& layer, const Share& share) {
+    const auto known = std::find_if(windows_.begin(), windows_.end(), [&](const Known& one) {
+      return one.from == images && one.tile == layer.tile && one.taps == layer.taps && one.pad == layer.pad;
+    });
+    const bool whole = share.images == layer.images;
+    if (layer.role == ConvRole::filter_grad && whole && known != windows_.end()) return known->slot;
     Kernel kernel;
     StraightCode code;
     Grid window = read_tiles(kernel, code, images, layer, share, layer.window(), {-layer.pad[0], -layer.pad[1]});
     if (layer.role == ConvRole::input_grad) window = turned_round(std::move(window));
     const Grid elements = both_ways(code, window, layer.line.images);
-    return write_tiles(std::move(kernel), std::move(code), elements, layer);
+    const int slot = write_tiles(std::move(kernel), std::move(code), elements, layer);
+    const std::int64_t bytes = plan_.slots[at(slot)].size_bytes();
+    if (layer.role == ConvRole::output && whole && kept_bytes_ + bytes <= most_bytes_) {
+      kept_bytes_ += bytes;
+      windows_.push_back({images, layer.tile, layer.taps, layer.pad, slot});
+    }
+    return slot;
   }
   // Transformed gradients of tiles of results.
   int gradients_of(const Operand& results, const TiledLayer& layer, const Share& share) {
@@ -161,22 +172,14 @@ class WinogradLowering {
   // Makes `kernel` read squares of `size` positions, a tile apart, the first at `origin`.
   static Grid read_tiles(Kernel& kernel, StraightCode& code, const Operand& from, const TiledLayer& layer,
                          const Share& share, std::int64_t size, std::array<std::int64_t, 2> origin) {
-    const std::int64_t channels = from.shape[1], images = share.images / share.parts;
     kernel.label = "tiles";
-    kernel.domain = {share.parts, images, channels, layer.rows, layer.columns};
+    kernel.domain = {share.images, from.shape[1], layer.rows, layer.columns};
     const Access whole = from_image({.slot = from.slot, .offset = from.offset, .strides = from.strides}, share.first);
     Grid grid(at(size));
     for (std::int64_t i = 0; i < size; ++i)
-      for (std::int64_t j = 0; j < size; ++j) {
-        Access access = in_tiles(whole, from.shape, {origin[0] + i, origin[1] + j}, layer.tile,
-                                 {share.images, channels, layer.rows, layer.columns});
-        if (!access.inside.empty()) {
-          access.inside[0] = {0, images};
-          access.inside.insert(access.inside.begin(), {0, share.parts});
-        }
-        access.strides.insert(access.strides.begin(), images * access.strides[0]);
-        grid[at(i)].push_back(load(kernel, code, std::move(access)));
-      }
+      for (std::int64_t j = 0; j < size; ++j)
+        grid[at(i)].push_back(
+            load(kernel, code, in_tiles(whole, from.shape, {origin[0] + i, origin[1] + j}, layer.tile, kernel.domain)));
     return grid;
   }
   // Lets a kernel that computes a grid of elements end by storing them, each a matrix of `size` numbers.
@@ -192,21 +195,20 @@ class WinogradLowering {
     kernel.stages = {std::move(stage)};
     kernels_.push_back(std::move(kernel));
   }
-  // Lets it write their elements: for each part a matrix [tiles, channels] of each.
+  // Lets it write their elements: a matrix [tiles, channels] of each.
   int write_tiles(Kernel kernel, StraightCode code, const Grid& grid, const TiledLayer& layer) {
-    const std::int64_t parts = kernel.domain[0], channels = kernel.domain[2], elements = layer.elements(),
-                       tiles = kernel.domain[1] * layer.tiles();
-    const Shape shape{parts * elements, tiles, channels};
+    const std::int64_t channels = kernel.domain[1], tiles = kernel.domain[0] * layer.tiles();
+    const Shape shape{layer.elements(), tiles, channels};
     const int slot = add_slot(plan_, "winograd tiles", layer.dtype, shape, shape.row_major());
     store_elements(std::move(kernel), std::move(code), grid, slot, tiles * channels,
-                   {elements * tiles * channels, layer.tiles() * channels, 1, layer.columns * channels, channels});
+                   {layer.tiles() * channels, 1, layer.columns * channels, channels});
     return slot;
   }
 
   // G g G^T of a filter: a matrix [filters, channels] of each element, the same for the forward pass and the gradient.
   int filter_elements(const TiledLayer& layer, const Operand& filter) {
-    for (const auto& [from, tile, slot] : filters_)
-      if (tile == layer.tile && from == filter) return slot;
+    for (const Known& known : filters_)
+      if (known.tile == layer.tile && known.from == filter) return known.slot;
     const std::int64_t k = filter.shape[0], c = filter.shape[1];
     Kernel kernel{.label = "filter elements", .domain = {k, c}};
     StraightCode code;
@@ -221,7 +223,7 @@ class WinogradLowering {
     const Shape shape{layer.elements(), k, c};
     const int slot = add_slot(plan_, "winograd filter", layer.dtype, shape, shape.row_major());
     store_elements(std::move(kernel), std::move(code), grid, slot, k * c, {c, 1});
-    filters_.push_back({filter, layer.tile, slot});
+    filters_.push_back({filter, layer.tile, layer.taps, {}, slot});
     return slot;
   }
 
@@ -239,11 +241,12 @@ class WinogradLowering {
     return slot;
   }
 
-  int sum_parts(int from, std::int64_t parts, std::int64_t size) {
-    const int slot = add_slot(plan_, "winograd sum", Dtype::f32, {1, size}, {size, 1});
-    Kernel kernel{.label = "sum of parts", .domain = {parts, size}, .reduced = {0}};
-    kernel.loads = {{.slot = from, .strides = {size, 1}}};
-    kernel.stores = {{.slot = slot, .strides = {0, 1}}};
+  // Of [shares, elements, parts, numbers], over shares and parts.
+  int sum_parts(int from, const Shape& shape) {
+    const int slot = add_slot(plan_, "winograd sum", Dtype::f32, {shape[1], shape[3]}, {shape[3], 1});
+    Kernel kernel{.label = "sum of parts", .domain = shape, .reduced = {0, 2}};
+    kernel.loads = {{.slot = from, .strides = shape.row_major()}};
+    kernel.stores = {{.slot = slot, .strides = {0, shape[3], 0, 1}}};
     kernel.carried = {Dtype::f32};
     kernel.stages = {{.body = {{.primitive = Primitive::load}}, .reductions = {{ReduceKind::sum, 0, 0}}},
                      {.full = false, .body = {{.primitive = Primitive::carried}}, .stores = {{0, 0}}}};
@@ -270,9 +273,10 @@ class WinogradLowering {
 
   // Filter gradients of few channels have few results for long sums: parts of the images have sums of their own until
   // the library has some 256 tiles of 128 x 128 to compute.
-  static std::int64_t parts_of(const TiledLayer& layer, std::int64_t images) {
-    const std::int64_t blocks =
-        layer.elements() * ceil_div(layer.from_channels, 128) * ceil_div(layer.to_channels, 128);
+  static std::int64_t parts_of(const TiledLayer& layer, const std::vector<Share>& shares) {
+    const std::int64_t images = shares[0].images, blocks = layer.elements() * ceil_div(layer.from_channels, 128) *
+                                                           ceil_div(layer.to_channels, 128);
+    if (images * std::ssize(shares) != layer.images) return 1;  // shares are unequal
     std::int64_t parts = 1;
     while (parts < images && (images % parts != 0 || (parts * blocks < 256 && images / parts * layer.tiles() > 512)))
       ++parts;
@@ -284,12 +288,14 @@ class WinogradLowering {
   const int tile_;     // of every layer that can be computed so; 0: what the estimate says
   const std::int64_t most_bytes_;
   std::vector<Kernel> kernels_;
-  struct Filter {
+  struct Known {  // what is transformed so far, and where
     Operand from;
-    std::int64_t tile;
+    std::int64_t tile, taps;
+    std::array<std::int64_t, 2> pad;
     int slot;
   };
-  std::vector<Filter> filters_;  // transformed so far, and where
+  std::vector<Known> filters_, windows_;
+  std::int64_t kept_bytes_ = 0;  // of windows_
 };
 
 }  // namespace

@@ -332,6 +332,34 @@ TEST(CudaWinograd, KeepsMemorySmall) {
   EXPECT_EQ(filters, 1);
 }
 
+// The filter gradient reads the windows that the forward pass transformed, unless x was written in between.
+TEST(CudaWinograd, WindowsAreTransformedOnce) {
+  const Layer layer{.n = 8, .c = 12, .h = 9, .w = 9, .k = 8, .r = 3, .s = 3, .pad = {1, 1}, .dtype = Dtype::f32};
+  Draft both = hopper_plans::forward("both", layer, Forward::plain);
+  Kernel gradient = hopper_plans::filter_grad("", layer, Gradient::stored).plan.kernels[0];
+  const int dy = hopper_plans::image(both, Dtype::f32, layer.y()), dw = both.slot(Dtype::f32, layer.filter());
+  const Operand x = both.plan.kernels[0].head->operands[0];
+  gradient.head->operands = {hopper_plans::operand(both, dy), x};
+  gradient.stores = {both.dense(dw)};
+  both.outputs.push_back(dw);
+  both.plan.kernels.push_back(gradient);
+  const auto transforms = [](const Draft& draft) {
+    const auto& kernels = lowered(draft, 4).plan.kernels;
+    return std::count_if(kernels.begin(), kernels.end(), [](const Kernel& kernel) { return kernel.label == "tiles"; });
+  };
+  EXPECT_EQ(transforms(both), 2);
+  const auto cpu = make_cpu_backend();
+  const std::vector<Array> found = cuda_plans::run(*cpu, lowered(both, 4), 1, any_number),
+                           expected = cuda_plans::run(*cpu, cuda_plans::in_doubles(both), 1, any_number);
+  for (std::size_t i = 0; i < found.size(); ++i)
+    cuda_plans::expect_close(found[i], expected[i], {.of_itself = 5e-6, .of_largest = 5e-6}, fmt::format("{}", i));
+  Kernel write{.label = "write", .domain = x.shape};
+  write.stores = {{.slot = x.slot, .offset = x.offset, .strides = x.strides}};
+  write.stages = {{.body = {{.primitive = Primitive::constant}}, .stores = {{0, 0}}}};
+  both.plan.kernels.insert(both.plan.kernels.begin() + 1, write);
+  EXPECT_EQ(transforms(both), 3);
+}
+
 }  // namespace
 }  // namespace nixie
 #endif
