@@ -67,6 +67,7 @@ std::vector<Case> cases() {
                                                           {"bare", bare},
                                                           {"rows", rows},
                                                           {"five", five},
+                                                          {"in_parts", layer(8, 4, 48, 4, 1)},  // of sums
                                                           {"five_bare", five_bare},
                                                           {"first", first},
                                                           {"strided", strided},
