@@ -49,23 +49,12 @@ class ByteDataset : public Dataset {
   const Normalization& normalization() const { return normalization_; }
   /// As `load`, but for what the numbers mean.
   virtual std::int32_t load_bytes(std::int64_t index, const AugmentKey& key, std::span<std::uint8_t> bytes) const = 0;
-  std::int32_t load(std::int64_t index, const AugmentKey& key, std::span<float> pixels) const final {
-    std::vector<std::uint8_t> bytes(pixels.size());
-    const std::int32_t label = load_bytes(index, key, bytes);
-    const std::size_t plane = bytes.size() / static_cast<std::size_t>(sample_shape()[0]);
-    for (std::size_t i = 0; i < bytes.size(); ++i)
-      pixels[i] = normalization_(bytes[i], static_cast<std::int64_t>(i / plane));
-    return label;
-  }
+  std::int32_t load(std::int64_t index, const AugmentKey& key, std::span<float> pixels) const final;
   const ByteDataset* bytes() const final { return this; }
 
  private:
   Normalization normalization_;
 };
-
-inline Tensor Dataset::pixels(const Tensor& images) const {
-  return bytes() ? bytes()->normalization()(images) : images;
-}
 
 /// The training and the test half of a dataset, of equal sample shape and classes.
 struct Splits {

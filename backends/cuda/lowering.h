@@ -47,8 +47,8 @@ void lower_half_pools(Plan& plan);
 /// Makes first layers of floats, whose channels are no multiple of four, layers of rows of their windows.
 void lower_float_rows(Plan& plan);
 
-/// The images that an operand is made of, as an operand with the code that makes it (none where that only converts); the
-/// operand itself where more than that was done, or where what it is made of changes.
+/// The images that an operand is made of, as an operand with the code that makes it (none where that only converts);
+/// the operand itself where more than that was done, or where what it is made of changes.
 Operand before_map(const std::vector<Kernel>& kernels, const Operand& operand);
 /// Has kernels that read what a map makes of images of bytes compute it, where all of them can; any backend runs them.
 void compute_bytes_where_read(Plan& plan);

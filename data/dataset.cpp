@@ -1,0 +1,17 @@
+// Dataset: what the bytes of samples stand for, on the host and in a graph.
+#include "data/dataset.h"
+
+namespace nixie {
+
+Tensor Dataset::pixels(const Tensor& images) const { return bytes() ? bytes()->normalization()(images) : images; }
+
+std::int32_t ByteDataset::load(std::int64_t index, const AugmentKey& key, std::span<float> pixels) const {
+  std::vector<std::uint8_t> bytes(pixels.size());
+  const std::int32_t label = load_bytes(index, key, bytes);
+  const std::size_t plane = bytes.size() / static_cast<std::size_t>(sample_shape()[0]);
+  for (std::size_t i = 0; i < bytes.size(); ++i)
+    pixels[i] = normalization_(bytes[i], static_cast<std::int64_t>(i / plane));
+  return label;
+}
+
+}  // namespace nixie
