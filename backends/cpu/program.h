@@ -47,7 +47,6 @@ class Program {
   const Geometry& geometry() const { return geometry_; }
   const std::vector<StageProgram>& stages() const { return stages_; }
   int view_of_store(int store) const { return static_cast<int>(kernel_.loads.size()) + store; }
-  int row_major_view() const { return row_major_view_; }
   int reduced_position_view() const { return reduced_position_view_; }
   int buffers() const { return buffers_; }
   int cells() const { return cells_; }
