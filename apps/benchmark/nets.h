@@ -18,9 +18,9 @@ struct Net {
   int cpu_batch;  ///< what a CPU gets through in seconds
   AnyLoss loss = CrossEntropy{};
   OptimizerOptions training = {};
-  RunLength run = {};  ///< what the schedule of the training goes by
+  RunLength run = {};          ///< what the schedule of the training goes by
   double output_gradient = 1;  ///< what bprop starts from is uniform in [0, output_gradient)
-  bool bytes = false;  ///< images are stored as bytes and normalised where the net reads them
+  bool bytes = false;          ///< images are stored as bytes and normalised where the net reads them
 };
 
 /// apps/peers/torch_steps.py holds the same list.
@@ -31,8 +31,8 @@ std::vector<Net> step_nets();
 /// without biases, with ReLU after the last layer and hidden linear layers of 3072. apps/peers/ holds the same list.
 std::vector<Net> conv_nets(bool nervana);
 
-/// `depth` convolutions of 3x3 and 64 channels over images of side x side, then the mean over each image, which shares a
-/// gradient out over side^2 positions: it starts larger, or halves would hold little of it.
+/// `depth` convolutions of 3x3 and 64 channels over images of side x side, then the mean over each image, which shares
+/// a gradient out over side^2 positions: it starts larger, or halves would hold little of it.
 Net scaling_net(int batch, int depth, int side);
 
 /// What a configuration trains, its dropout left out; called `name`. Opens the data for its shapes.

@@ -37,9 +37,10 @@
 // Kernel conv_c3_wgrad(body): dy is the gradient of y as the forward kernel wrote it, already gated by y > 0 where
 //   there is a ReLU; parts float[BLOCKS][K / 64][64 * 32]; the same grid, block and shared memory.
 // Kernel conv_c3_wgrad_reduce(body): grid (64, K / 64), block 256; dw [K][27], db float[K].
-// Before this file: Stored, the type of what x holds, of at most 2 bytes; element(body, stored, n, c, h, w), which makes
-// an element of the image of what is stored at its place; and Body, which holds x (const Stored*), and
-//   forward: w (const u16*) and what conv_fprop_sm90.cuh says, or with POOL w, bias (const float*), y (u16*), index (u8*);
+// Before this file: Stored, the type of what x holds, of at most 2 bytes; element(body, stored, n, c, h, w), which
+// makes an element of the image of what is stored at its place; and Body, which holds x (const Stored*), and
+//   forward: w (const u16*) and what conv_fprop_sm90.cuh says, or with POOL w, bias (const float*), y (u16*),
+//            index (u8*);
 //   gradient: dy (const u16*), index (const u8*), parts (float*), dw (void*), db (float*).
 #pragma once
 #include "ptx.cuh"
@@ -63,9 +64,7 @@ constexpr int kFormBytes = CONV_GRAD ? 40 * kPairPitch : 40 * kPitch;
 constexpr int kRowsAt = ((kFormBytes > 8448 ? kFormBytes : 8448) + 15) / 16 * 16;
 constexpr u32 kOnes = NIXIE_BF16 ? 0x3f803f80u : 0x3c003c00u;
 
-NIXIE_DEVICE bool is_inside(int row, int column) {
-  return row >= 0 && row < CONV_H && column >= 0 && column < CONV_W;
-}
+NIXIE_DEVICE bool is_inside(int row, int column) { return row >= 0 && row < CONV_H && column >= 0 && column < CONV_W; }
 // Bits of channel c of the pixel at a row and column.
 NIXIE_DEVICE u32 bits_of(const Body& body, Stored stored, int n, int c, int row, int column) {
   return convert<Half>(element(body, stored, n, c, row, column)).bits;
@@ -358,8 +357,7 @@ NIXIE_DEVICE void write_parts(const float (&sum)[4][4][4], float* shared, float*
   for (int i = threadIdx.x; i < 64 * 32; i += kWarps * 32) parts[i] = shared[i / 32 * 33 + i % 32];
 }
 
-extern "C" __global__ void __launch_bounds__(256, CONV_POOL ? 2 : 1)
-    conv_c3_wgrad(const __grid_constant__ Body body) {
+extern "C" __global__ void __launch_bounds__(256, CONV_POOL ? 2 : 1) conv_c3_wgrad(const __grid_constant__ Body body) {
   extern __shared__ u32 band[];
   const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, filter = blockIdx.y * 64 + g * 8;
   constexpr int kSteps = (kQ + 7) / 8, kUnitSteps = kBandRows / 2 * kSteps;  // a step is four windows in a row
@@ -377,8 +375,7 @@ extern "C" __global__ void __launch_bounds__(256, CONV_POOL ? 2 : 1)
     int image = unit / kBands, first = (unit - image * kBands) * kBandRows;
     auto at = [&](int step) {
       if (step >= kUnitSteps) return Gradients{};
-      return load_gradients(body.dy, body.index, image, first + step / kSteps * 2, step % kSteps * 8 + t * 2,
-                            filter);
+      return load_gradients(body.dy, body.index, image, first + step / kSteps * 2, step % kSteps * 8 + t * 2, filter);
     };
     int step = threadIdx.x / 32;
     Gradients ahead[2] = {at(step), at(step + kWarps)};

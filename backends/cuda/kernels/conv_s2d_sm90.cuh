@@ -36,8 +36,8 @@
 //   gradient: parts float[blocks][ceil(K / 64)][kTaps * 48 + 8][64], dw [K][R][S][3] (void*), db float[K].
 // With TR = ceil(R / 4), TS = ceil(S / 4), kTaps = TR * TS, kPitch = Q + TS - 1, kBandBytes = 96 * (BAND + TR - 1) *
 // kPitch + 16 * (TS + 14) rounded up to 1024, kDyBytes = 128 * BAND * kPitch rounded up to 2048:
-// Kernel conv_s2d_pack(body): a thread per 16 bytes of packed [images][6][P + TR - 1][kPitch][8] for each AT_ONCE images;
-//   block 256.
+// Kernel conv_s2d_pack(body): a thread per 16 bytes of packed [images][6][P + TR - 1][kPitch][8] for each
+//   AT_ONCE images; block 256.
 // Kernel conv_s2d_pack_weights(body): a thread per 16 bytes of packed_weights [kTaps * 6][K][8]; block 256.
 // Kernel conv_s2d(body): grid up to one block per multiprocessor, block 512, dynamic shared memory 1024 + BUFFERS *
 //   kBandBytes + kTaps * 96 * K.
