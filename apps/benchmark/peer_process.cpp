@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -28,13 +29,16 @@ PeerProcess::PeerProcess(const std::string& python, const std::filesystem::path&
   if (::pipe2(down, O_CLOEXEC) != 0 || ::pipe2(up, O_CLOEXEC) != 0) fail(Fault::memory, "no pipe to ", script.string());
   std::signal(SIGPIPE, SIG_IGN);  // a peer that has ended is noticed where it is read
   std::fflush(nullptr);
+  const pid_t parent = ::getpid();
   child_ = ::fork();
   if (child_ < 0) fail(Fault::memory, "no process for ", script.string());
   if (child_ == 0) {
     std::FILE* complaints = std::fopen(complaints_.c_str(), "w");
     if (!complaints || ::dup2(down[0], 0) < 0 || ::dup2(up[1], 1) < 0 || ::dup2(::fileno(complaints), 2) < 0)
       ::_exit(1);
-    ::setpgid(0, 0);  // its own children end with it
+    ::setpgid(0, 0);                     // its own children end with it
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // and it with us, however we end: a keyboard's signal reaches our group alone
+    if (::getppid() != parent) ::_exit(1);
     if (on_cpu) {
       ::setenv("PEER_DEVICE", "cpu", 1);
       ::setenv("JAX_PLATFORMS", "cpu", 1);

@@ -1,10 +1,16 @@
 // The benchmark as a program: what it prints and writes, the checks on what it timed, exit codes.
 #include <gmock/gmock.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmath>
+#include <csignal>
+#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <thread>
 
+#include "apps/benchmark/peer_process.h"
 #include "tests/apps/support.h"
 
 namespace nixie {
@@ -310,6 +316,36 @@ TEST_F(BenchmarkProgram, TooLittleMemoryIsSaid) {
   EXPECT_THAT(nets.output, HasSubstr("benchmark: "));
 }
 #endif
+
+/// The letter that Linux gives a process's state, Z for one that ended; 0 where there is none of that number.
+char state_of(const std::string& process) {
+  std::string word, state;
+  std::ifstream("/proc/" + process + "/stat") >> word >> word >> state;
+  return state.empty() ? 0 : state[0];
+}
+
+TEST_F(BenchmarkProgram, PeersEndWithIt) {
+  const auto file = folder_.path() / "process", script = folder_.path() / "torch_contractions.py";
+  std::ofstream(script) << "echo $$ > " << file.string() << "; exec sleep 60";
+  const pid_t asking = fork();
+  if (asking == 0) {
+    benchmark::PeerProcess peer("sh", script, true, 60);
+    peer.wait_until_ready();
+    _exit(0);
+  }
+  const auto wait_for = [](const auto& condition) {
+    for (int i = 0; i < 1000 && !condition(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  };
+  std::string peer;
+  wait_for([&] { return static_cast<bool>(std::ifstream(file) >> peer); });
+  EXPECT_EQ(state_of(peer), 'S') << "process " << peer;
+  kill(asking, SIGINT);  // as from a keyboard, whose signals the peer's own group does not get
+  int status = 0;
+  EXPECT_EQ(waitpid(asking, &status, 0), asking);
+  EXPECT_TRUE(WIFSIGNALED(status));
+  wait_for([&] { return state_of(peer) == 0 || state_of(peer) == 'Z'; });
+  EXPECT_THAT(state_of(peer), testing::AnyOf(0, 'Z'));
+}
 
 }  // namespace
 }  // namespace nixie

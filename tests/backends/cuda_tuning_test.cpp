@@ -219,7 +219,7 @@ Tensor quarters(const Shape& shape, std::uint64_t seed) {
 }
 
 std::vector<Array> computed_by(Backend& backend) {
-  const Tensor y = conv(quarters({16, 64, 14, 14}, 1), quarters({128, 64, 3, 3}, 2), {.pad = {1, 1}});
+  const Tensor y = conv(quarters({32, 128, 28, 28}, 1), quarters({128, 128, 3, 3}, 2), {.pad = {1, 1}});
   const Tensor z = matmul(quarters({96, 256}, 3), quarters({256, 512}, 4));
   std::vector<Array> results;
   for (const Tensor& result : evaluate({cast(relu(y), Dtype::f32), cast(z, Dtype::f32)}, backend))
