@@ -9,7 +9,6 @@
 
 #include "backends/cuda/float_conv.h"
 #include "backends/cuda/lowering.h"
-#include "core/memory.h"
 
 namespace nixie::cuda {
 namespace {
@@ -62,9 +61,7 @@ class RowLowering {
         forward(kernel, *rows);
       else
         gradient(kernel, *rows);
-      const std::vector<int> written = slots_written(kernels_.back());
-      std::erase_if(copies_,
-                    [&](const Copy& copy) { return std::count(written.begin(), written.end(), copy.from.slot) > 0; });
+      std::erase_if(copies_, [&](const Copy& copy) { return writes(kernels_.back(), copy.from.slot); });
     }
     plan_.kernels = std::move(kernels_);
   }
@@ -93,40 +90,31 @@ class RowLowering {
     return conv;
   }
 
-  int image_slot(const std::string& name, const Shape& shape) {
-    return add_slot(plan_, name, Dtype::f32, shape, shape.channels_last());
-  }
-
-  // A kernel that copies what it reads.
-  static Kernel copy(const std::string& label, const Shape& domain, Access from, Access to) {
-    Kernel kernel{.label = label, .domain = domain, .loads = {std::move(from)}, .stores = {std::move(to)}};
-    kernel.stages = {{.body = {{.primitive = Primitive::load}}, .stores = {{0, 0}}}};
-    return kernel;
-  }
-
   int padded_images(const Operand& x, const Rows& rows) {
     const int pad = rows.conv.pad[1];
     const Shape shape = rows.images();
     for (const Copy& copy : copies_)
       if (copy.from == x && copy.shape == shape && copy.pad == pad) return copy.slot;
-    Access from{.slot = x.slot, .offset = x.offset - pad * x.strides[3], .strides = x.strides};
-    from.inside = {{0, shape[0]}, {0, rows.conv.channels}, {0, shape[2]}, {pad, pad + rows.conv.width}};
-    const int slot = image_slot("padded images", shape);
-    kernels_.push_back(copy("pad images", shape, from, {.slot = slot, .strides = shape.channels_last()}));
-    copies_.push_back({x, shape, pad, slot});
-    return slot;
+    kernels_.push_back(pad_images(plan_, x, shape, pad));
+    copies_.push_back({x, shape, pad, kernels_.back().stores[0].slot});
+    return copies_.back().slot;
   }
 
   void forward(Kernel& kernel, const Rows& rows) {
     Operand &x = kernel.head->operands[0], &w = kernel.head->operands[1];
     const HopperConv& conv = rows.conv;
-    const int images = padded_images(x, rows), filters = image_slot("filter rows", rows.filters());
+    const Strides memory = rows.filters().channels_last();
+    const int images = padded_images(x, rows),
+              filters = add_slot(plan_, "filter rows", Dtype::f32, rows.filters(), memory);
     const Shape shape{conv.filters, rows.channels, conv.r, conv.s};
     Access from{.slot = w.slot, .offset = w.offset, .strides = w.strides};
     from.inside = {{0, shape[0]}, {0, conv.channels}, {0, shape[2]}, {0, shape[3]}};
-    kernels_.push_back(copy("pack filter rows", shape, from, {.slot = filters, .strides = rows.filter_strides()}));
+    Kernel pack{.label = "pack filter rows", .domain = shape, .loads = {std::move(from)}};
+    pack.stores = {{.slot = filters, .strides = rows.filter_strides()}};
+    pack.stages = {{.body = {{.primitive = Primitive::load}}, .stores = {{0, 0}}}};
+    kernels_.push_back(std::move(pack));
     x = rows.view(images, rows.row);
-    w = {filters, 0, {conv.filters, rows.row, conv.r, 1}, rows.filters().channels_last()};
+    w = {filters, 0, {conv.filters, rows.row, conv.r, 1}, memory};
     one_column(kernel);
     kernels_.push_back(std::move(kernel));
   }

@@ -11,7 +11,6 @@
 #include "backends/cuda/first_layer.h"
 #include "backends/cuda/lowering.h"
 #include "backends/cuda/straight_code.h"
-#include "core/memory.h"
 
 namespace nixie::cuda {
 namespace {
@@ -134,14 +133,8 @@ class RowPacker {
     const std::int64_t c = conv_.channels, width = conv_.width + 2 * conv_.pad[1];
     const Shape padded{conv_.images, c, conv_.height, width};
     const Strides strides = padded.channels_last();
-    Kernel copy{.label = "pad images", .domain = padded};
-    Access access{.slot = x.slot, .offset = x.offset - conv_.pad[1] * x.strides[3], .strides = x.strides};
-    access.inside = {{0, padded[0]}, {0, c}, {0, padded[2]}, {conv_.pad[1], conv_.pad[1] + conv_.width}};
-    copy.loads = {access};
-    copy.stores = {{.slot = add_slot(plan_, "padded images", Dtype::f32, padded, strides), .strides = strides}};
-    copy.stages = {{.body = {{.primitive = Primitive::load}}, .stores = {{0, 0}}}};
-    const int slot = copy.stores[0].slot;
-    kernels.push_back(std::move(copy));
+    kernels.push_back(pad_images(plan_, x, padded, conv_.pad[1]));
+    const int slot = kernels.back().stores[0].slot;
     const Shape shape{conv_.images, channels(), conv_.height, conv_.q};
     return row({.slot = slot, .strides = {strides[0], 1, strides[2], conv_.stride[1] * c}}, shape);
   }
@@ -169,10 +162,7 @@ class HalfLowering {
   void operator()() {
     for (Kernel& kernel : plan_.kernels) {
       if (const auto conv = wanted(kernel)) rewire(kernel, *conv);
-      std::erase_if(copies_, [&](const Copy& copy) {
-        const std::vector<int> slots = slots_written(kernel);
-        return std::count(slots.begin(), slots.end(), copy.from.slot) > 0;
-      });
+      std::erase_if(copies_, [&](const Copy& copy) { return writes(kernel, copy.from.slot); });
       kernels_.push_back(std::move(kernel));
     }
     plan_.kernels = std::move(kernels_);

@@ -84,6 +84,17 @@ Kernel pack(Plan& plan, Operand& operand, const Strides& strides, Dtype dtype, c
   return copy;
 }
 
+Kernel pad_images(Plan& plan, const Operand& images, const Shape& padded, std::int64_t pad) {
+  const Shape& shape = images.shape;
+  Access from{.slot = images.slot, .offset = images.offset - pad * images.strides[3], .strides = images.strides};
+  from.inside = {{0, shape[0]}, {0, shape[1]}, {0, shape[2]}, {pad, pad + shape[3]}};
+  const Strides strides = padded.channels_last();
+  Kernel copy{.label = "pad images", .domain = padded, .loads = {std::move(from)}};
+  copy.stores = {{.slot = add_slot(plan, "padded images", Dtype::f32, padded, strides), .strides = strides}};
+  copy.stages = {{.body = {{.primitive = Primitive::load}}, .stores = {{0, 0}}}};
+  return copy;
+}
+
 namespace {
 
 // Where a convolution walks channels-last images, it wants the channels of its filter innermost too; a Variable's are

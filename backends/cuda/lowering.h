@@ -12,7 +12,8 @@ namespace nixie::cuda {
 /// Splits kernels whose matrix product a library computes into the product and the stages that follow it, and copies
 /// filters to channels-last where the images are. `hopper`: also makes plans fit Hopper's own kernels. `joins`: one
 /// kernel may do the work of several in ways that only this backend runs; without, any backend can run the plan.
-/// `winograd`: 3x3 and 5x5 convolutions of multiply-adds may be sums of fewer products (winograd.cpp).
+/// `winograd`: convolutions of f32 by multiply-adds, on Hopper of halves too, may be sums of fewer products
+/// (winograd.cpp).
 void lower(Plan& plan, bool hopper = false, bool joins = true, bool winograd = true);
 
 /// Adds a slot in the arena and gives back its number.
@@ -25,6 +26,10 @@ std::pair<Kernel, Kernel> split_head(Plan& plan, const Kernel& kernel, const Str
 
 /// A kernel that copies an operand into a new slot of these strides and this type; the operand becomes the copy.
 Kernel pack(Plan& plan, Operand& operand, const Strides& strides, Dtype dtype, const std::string& name);
+
+/// A kernel that copies f32 images [N, C, H, W] into a new slot, channels-last and of shape `padded`: from column `pad`
+/// on, zeros before and after them and in further channels.
+Kernel pad_images(Plan& plan, const Operand& images, const Shape& padded, std::int64_t pad);
 
 /// Makes f32 convolutions that may round (Math::tf32), or be sums of several products (Math::fp32), read 16-bit copies
 /// of their operands, so that Hopper's kernels take them.
@@ -39,7 +44,7 @@ bool is_half_scale(const Kernel& kernel);
 void lower_to_winograd(Plan& plan, bool halves = false, int tile = 0, std::int64_t most_bytes = std::int64_t{1} << 30);
 /// Before it: forward passes and filter gradients of strided convolutions become such ones where that is faster then,
 /// or `wherever_possible`.
-void lower_strided_convs(Plan& plan, bool wherever_possible = false);
+void lower_strided_convs(Plan& plan, bool wherever_possible);
 
 /// Has kernels of max pooling gradients write those copies themselves, where nobody else reads the gradient.
 void lower_half_pools(Plan& plan);

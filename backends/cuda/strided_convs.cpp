@@ -9,7 +9,6 @@
 #include "backends/cuda/lowering.h"
 #include "backends/cuda/straight_code.h"
 #include "backends/cuda/winograd_layers.h"
-#include "core/memory.h"
 
 namespace nixie::cuda {
 namespace {
@@ -30,13 +29,11 @@ class StridedLowering {
 
   void operator()() {
     for (Kernel& kernel : plan_.kernels) {
-      const std::vector<int> written = slots_written(kernel);
       if (const auto conv = wanted(kernel))
         conv->role == ConvRole::output ? forward(kernel, *conv) : gradient(kernel, *conv);
       else
         kernels_.push_back(std::move(kernel));
-      std::erase_if(copies_,
-                    [&](const Copy& copy) { return std::count(written.begin(), written.end(), copy.from.slot) > 0; });
+      std::erase_if(copies_, [&](const Copy& copy) { return writes(kernels_.back(), copy.from.slot); });
     }
     plan_.kernels = std::move(kernels_);
   }

@@ -17,7 +17,6 @@
 
 #include "backends/cuda/lowering.h"
 #include "backends/cuda/winograd_layers.h"
-#include "core/memory.h"
 
 namespace nixie::cuda {
 namespace {
@@ -44,15 +43,13 @@ class WinogradLowering {
 
   void operator()() {
     for (Kernel& kernel : plan_.kernels) {
-      const std::vector<int> written = slots_written(kernel);
       const auto layer = tiled(kernel);
       if (layer)
         compute(*layer, std::move(kernel));
       else
         kernels_.push_back(std::move(kernel));
       for (auto* known : {&filters_, &windows_})
-        std::erase_if(*known,
-                      [&](const Known& one) { return std::count(written.begin(), written.end(), one.from.slot) > 0; });
+        std::erase_if(*known, [&](const Known& one) { return writes(kernels_.back(), one.from.slot); });
     }
     plan_.kernels = std::move(kernels_);
   }
