@@ -4,6 +4,8 @@
 #ifdef NIXIE_WITH_CUDA
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "core/autograd.h"
 #include "core/memory.h"
 #include "core/simplify.h"
@@ -74,6 +76,16 @@ Programs programs_of_all(const Policies& policies, const std::string& architectu
   return programs;
 }
 
+// The kernels that read what a step is given as images.
+std::vector<Kernel> image_readers(const Plan& plan) {
+  const auto images =
+      std::find_if(plan.slots.begin(), plan.slots.end(), [](const Slot& slot) { return slot.name == "images"; });
+  std::vector<Kernel> found;
+  for (const Kernel& kernel : plan.kernels)
+    if (cuda::reads(kernel, static_cast<int>(images - plan.slots.begin()))) found.push_back(kernel);
+  return found;
+}
+
 // Under the policies that compute in f32 bytes are read by the kernels that copy images for a layer, and by the search
 // for a scale.
 TEST(CudaModelKernels, CopiesOfImagesReadBytes) {
@@ -83,11 +95,7 @@ TEST(CudaModelKernels, CopiesOfImagesReadBytes) {
       SCOPED_TRACE(fmt::format("{} {}", net.kind(), to_string(policy)));
       const Plan plan = step_of(net, policy, Dtype::u8, backend);
       Programs programs;
-      for (const Kernel& kernel : plan.kernels) {
-        const std::vector<int> slots = slots_read(kernel);
-        if (std::none_of(slots.begin(), slots.end(),
-                         [&](int slot) { return plan.slots[static_cast<std::size_t>(slot)].name == "images"; }))
-          continue;
+      for (const Kernel& kernel : image_readers(plan)) {
         // VGG's filter gradient by multiply-adds is the portable kernel, which reads an element many times.
         const bool apart = net.kind() == Vgg<11>::name && policy == PrecisionPolicy::ieee;
         EXPECT_EQ(kernel.label.starts_with("cast"), apart) << kernel.label;
@@ -104,16 +112,11 @@ TEST(CudaModelKernels, FirstLayersReadBytes) {
     for (const PrecisionPolicy policy : {PrecisionPolicy::fp16, PrecisionPolicy::bf16, PrecisionPolicy::fp16_pure}) {
       SCOPED_TRACE(fmt::format("{} {}", net.kind(), to_string(policy)));
       const Plan plan = step_of(net, policy, Dtype::u8, backend);
-      int readers = 0;
-      for (const Kernel& kernel : plan.kernels) {
-        const std::vector<int> slots = slots_read(kernel);
-        if (std::none_of(slots.begin(), slots.end(),
-                         [&](int slot) { return plan.slots[static_cast<std::size_t>(slot)].name == "images"; }))
-          continue;
-        ++readers;
+      const std::vector<Kernel> readers = image_readers(plan);
+      EXPECT_EQ(readers.size(), 2u);
+      for (const Kernel& kernel : readers) {
         EXPECT_TRUE(kernel.head && std::holds_alternative<Conv>(kernel.head->op)) << kernel.label;
       }
-      EXPECT_EQ(readers, 2);
       Programs programs;
       for (const auto& [text, label] : backend.sources(plan))
         if (text.find("element(const Body") != std::string::npos) programs.emplace(text, label);
