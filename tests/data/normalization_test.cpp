@@ -1,15 +1,17 @@
 // Normalization: on the host, in graphs of every precision, and what it refuses.
 #include "data/normalization.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include "backends/cpu/backend.h"
 #include "core/ops.h"
 #include "core/step.h"
-#include "tests/data/support.h"
+#include "tests/errors.h"
 
 namespace nixie {
 namespace {
+
+using testing::HasSubstr;
 
 struct Row {
   std::int64_t channels;
@@ -61,19 +63,15 @@ TEST(Normalization, PaddingIsZeroAfterwards) {
 }
 
 TEST(Normalization, BadInput) {
-  const auto expect_line = [](auto body, const std::string& text) {
-    try {
-      body();
-      ADD_FAILURE() << "no error, expected: " << text;
-    } catch (const Error& error) {
-      EXPECT_NE(std::string(error.what()).find(text), std::string::npos) << error.what();
-    }
+  const auto made = [](const Row& row) {
+    return error_of([&] { Normalization(row.channels, row.mean, row.deviation); });
   };
-  expect_line([] { Normalization(3, {0.5f}, {1, 1, 1}); }, "mean has 1 numbers, expected one for each of 3 channels");
-  expect_line([] { Normalization(2, {}, {1, 1, 1}); }, "deviation has 3 numbers, expected one for each of 2 channels");
-  expect_line([] { Normalization(2, {}, {1, 0}); }, "the deviation of channel 1 is 0, expected a positive number");
-  expect_line([] { Normalization(3)(zeros({2, 1, 4, 4})); }, "images are [2, 1, 4, 4], expected [N, 3, ...]");
-  expect_line([] { Normalization(3)(zeros({3})); }, "images are [3], expected [N, 3, ...]");
+  EXPECT_THAT(made({3, {0.5f}, {1, 1, 1}}), HasSubstr("mean has 1 numbers, expected one for each of 3 channels"));
+  EXPECT_THAT(made({2, {}, {1, 1, 1}}), HasSubstr("deviation has 3 numbers, expected one for each of 2 channels"));
+  EXPECT_THAT(made({2, {}, {1, 0}}), HasSubstr("the deviation of channel 1 is 0, expected a positive number"));
+  const auto used = [](const Shape& images) { return error_of([&] { Normalization(3)(zeros(images)); }); };
+  EXPECT_THAT(used({2, 1, 4, 4}), HasSubstr("images are [2, 1, 4, 4], expected [N, 3, ...]"));
+  EXPECT_THAT(used({3}), HasSubstr("images are [3], expected [N, 3, ...]"));
 }
 
 }  // namespace
