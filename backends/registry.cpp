@@ -1,13 +1,13 @@
 // The list of backends.
-#include "backends/registry.h"
+#include "nixie/backends/registry.h"
 
 #include <cstdlib>
 
-#include "backends/cpu/backend.h"
-#include "backends/null/backend.h"
-#include "backends/validate.h"
+#include "nixie/backends/cpu/backend.h"
+#include "nixie/backends/null/backend.h"
+#include "nixie/backends/validate.h"
 #ifdef NIXIE_WITH_CUDA
-#include "backends/cuda/backend.h"
+#include "nixie/backends/cuda/backend.h"
 #endif
 
 namespace nixie {

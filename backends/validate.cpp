@@ -1,11 +1,11 @@
 // Cuts a plan into plans of one kernel, and runs each on two backends.
-#include "backends/validate.h"
+#include "nixie/backends/validate.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "core/array.h"
-#include "core/memory.h"
+#include "nixie/core/base/array.h"
+#include "nixie/core/passes/memory.h"
 
 namespace nixie {
 namespace {

@@ -1,10 +1,11 @@
 // Step: traces a body, sends the graph through the passes, and replays the plan.
-#include "core/step.h"
+#include "nixie/core/step.h"
 
-#include "core/fuse.h"
-#include "core/layout.h"
-#include "core/memory.h"
-#include "core/simplify.h"
+#include "nixie/core/passes/fuse.h"
+#include "nixie/core/passes/layout.h"
+#include "nixie/core/passes/memory.h"
+#include "nixie/core/passes/precision.h"
+#include "nixie/core/passes/simplify.h"
 
 namespace nixie {
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "core/precision.h"
-#include "core/variable.h"
+#include "nixie/core/graph/precision_policy.h"
+#include "nixie/core/state/graph.h"
 
 namespace nixie {
 
@@ -25,12 +25,6 @@ class Inputs {
 
  private:
   std::map<std::string, Tensor> values_;
-};
-
-/// The roots of a graph: values to hand out and Variables to change.
-struct Graph {
-  std::vector<Tensor> outputs = {};
-  std::vector<Trace::Set> sets = {};
 };
 
 /// Runs the passes after `simplify` on a simplified graph and gives the plan, laid out in memory. Externals, in order:

@@ -1,10 +1,10 @@
 // Cifar10 and Cifar100: reads files of fixed-size records.
-#include "data/cifar.h"
+#include "nixie/data/cifar.h"
 
 #include <sstream>
 
-#include "data/input_file.h"
-#include "data/stored_images.h"
+#include "nixie/data/input_file.h"
+#include "nixie/data/stored_images.h"
 
 namespace nixie {
 namespace {

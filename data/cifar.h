@@ -3,8 +3,8 @@
 
 #include <type_traits>
 
-#include "core/fields.h"
-#include "data/dataset.h"
+#include "nixie/core/base/fields.h"
+#include "nixie/data/dataset.h"
 
 namespace nixie {
 

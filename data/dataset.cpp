@@ -1,5 +1,5 @@
 // Dataset: what the bytes of samples stand for, on the host and in a graph.
-#include "data/dataset.h"
+#include "nixie/data/dataset.h"
 
 namespace nixie {
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "core/shape.h"
-#include "data/normalization.h"
+#include "nixie/core/base/shape.h"
+#include "nixie/data/normalization.h"
 
 namespace nixie {
 

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/random.h"
+#include "nixie/core/base/random.h"
 
 namespace nixie {
 

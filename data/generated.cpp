@@ -1,10 +1,10 @@
 // Generated: a coarse random grid per class, enlarged, plus hashed noise.
-#include "data/generated.h"
+#include "nixie/data/generated.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "data/draws.h"
+#include "nixie/data/draws.h"
 
 namespace nixie {
 namespace {

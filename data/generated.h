@@ -1,8 +1,8 @@
 // Generated: images of any size and class count, made faster than a network eats them, on which a loss can fall.
 #pragma once
 
-#include "core/fields.h"
-#include "data/dataset.h"
+#include "nixie/core/base/fields.h"
+#include "nixie/data/dataset.h"
 
 namespace nixie {
 

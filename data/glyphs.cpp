@@ -1,10 +1,10 @@
 // Glyphs: the strokes of the ten digits and how they are drawn.
-#include "data/glyphs.h"
+#include "nixie/data/glyphs.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "data/draws.h"
+#include "nixie/data/draws.h"
 
 namespace nixie {
 namespace {

@@ -1,8 +1,8 @@
 // Glyphs: handwriting-like digits drawn by the program, so that something can be learnt with nothing downloaded.
 #pragma once
 
-#include "core/fields.h"
-#include "data/dataset.h"
+#include "nixie/core/base/fields.h"
+#include "nixie/data/dataset.h"
 
 namespace nixie {
 

@@ -1,5 +1,5 @@
 // Image: libjpeg-turbo, libpng and a separable triangle filter.
-#include "data/image.h"
+#include "nixie/data/image.h"
 
 #include <png.h>
 #include <turbojpeg.h>
@@ -10,7 +10,7 @@
 #include <memory>
 #include <string_view>
 
-#include "core/error.h"
+#include "nixie/core/base/error.h"
 
 namespace nixie {
 namespace {

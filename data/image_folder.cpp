@@ -1,14 +1,14 @@
 // ImageFolder: finds the files, splits them, and turns one into a sample.
-#include "data/image_folder.h"
+#include "nixie/data/image_folder.h"
 
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <numeric>
 
-#include "data/draws.h"
-#include "data/image.h"
-#include "data/input_file.h"
+#include "nixie/data/draws.h"
+#include "nixie/data/image.h"
+#include "nixie/data/input_file.h"
 
 namespace nixie {
 namespace {

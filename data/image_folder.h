@@ -1,8 +1,8 @@
 // ImageFolder: JPEG and PNG files in a folder per class, of any size, decoded as they are needed.
 #pragma once
 
-#include "core/fields.h"
-#include "data/dataset.h"
+#include "nixie/core/base/fields.h"
+#include "nixie/data/dataset.h"
 
 namespace nixie {
 

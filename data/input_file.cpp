@@ -1,11 +1,11 @@
 // InputFile: plain and gzip reading with every length checked before memory is taken.
-#include "data/input_file.h"
+#include "nixie/data/input_file.h"
 
 #include <zlib.h>
 
 #include <algorithm>
 
-#include "core/error.h"
+#include "nixie/core/base/error.h"
 
 namespace nixie {
 namespace {

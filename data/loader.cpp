@@ -1,10 +1,10 @@
 // Loader: a ring of batches filled by worker threads and handed out in order.
-#include "data/loader.h"
+#include "nixie/data/loader.h"
 
 #include <algorithm>
 #include <numeric>
 
-#include "data/draws.h"
+#include "nixie/data/draws.h"
 
 namespace nixie {
 

@@ -7,9 +7,9 @@
 #include <thread>
 #include <vector>
 
-#include "core/array.h"
-#include "core/fields.h"
-#include "data/dataset.h"
+#include "nixie/core/base/array.h"
+#include "nixie/core/base/fields.h"
+#include "nixie/data/dataset.h"
 
 namespace nixie {
 

@@ -1,10 +1,10 @@
 // Mnist: reads IDX files.
-#include "data/mnist.h"
+#include "nixie/data/mnist.h"
 
 #include <filesystem>
 
-#include "data/input_file.h"
-#include "data/stored_images.h"
+#include "nixie/data/input_file.h"
+#include "nixie/data/stored_images.h"
 
 namespace nixie {
 namespace {

@@ -1,8 +1,8 @@
 // Mnist: the MNIST digits, or any ten-class set in the same four IDX files (Fashion-MNIST).
 #pragma once
 
-#include "core/fields.h"
-#include "data/dataset.h"
+#include "nixie/core/base/fields.h"
+#include "nixie/data/dataset.h"
 
 namespace nixie {
 

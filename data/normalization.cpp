@@ -1,8 +1,8 @@
 // Normalization: a scale and a shift for each channel.
-#include "data/normalization.h"
+#include "nixie/data/normalization.h"
 
-#include "core/array.h"
-#include "core/ops.h"
+#include "nixie/core/base/array.h"
+#include "nixie/core/ops/ops.h"
 
 namespace nixie {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/tensor.h"
+#include "nixie/core/graph/tensor.h"
 
 namespace nixie {
 

@@ -1,11 +1,11 @@
 // The datasets that a configuration can name.
 #pragma once
 
-#include "data/cifar.h"
-#include "data/generated.h"
-#include "data/glyphs.h"
-#include "data/image_folder.h"
-#include "data/mnist.h"
+#include "nixie/data/cifar.h"
+#include "nixie/data/generated.h"
+#include "nixie/data/glyphs.h"
+#include "nixie/data/image_folder.h"
+#include "nixie/data/mnist.h"
 
 namespace nixie {
 

@@ -1,10 +1,10 @@
 // StoredImages: copies samples, shifted and mirrored.
-#include "data/stored_images.h"
+#include "nixie/data/stored_images.h"
 
 #include <algorithm>
 
-#include "core/error.h"
-#include "data/draws.h"
+#include "nixie/core/base/error.h"
+#include "nixie/data/draws.h"
 
 namespace nixie {
 

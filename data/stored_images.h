@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "data/dataset.h"
+#include "nixie/data/dataset.h"
 
 namespace nixie {
 

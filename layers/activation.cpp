@@ -1,5 +1,5 @@
 // What activation layers build: nothing but the function.
-#include "layers/activation.h"
+#include "nixie/layers/activation.h"
 
 namespace nixie {
 

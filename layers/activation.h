@@ -1,7 +1,7 @@
 // Activation layers: elementwise functions, and softmax.
 #pragma once
 
-#include "layers/layer.h"
+#include "nixie/layers/layer.h"
 
 namespace nixie {
 

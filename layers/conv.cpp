@@ -1,5 +1,5 @@
 // What convolution layers build: a filter, perhaps a bias, and the op.
-#include "layers/conv.h"
+#include "nixie/layers/conv.h"
 
 namespace nixie {
 namespace {

@@ -1,7 +1,7 @@
 // Convolution and transposed convolution layers with one, two or three spatial axes.
 #pragma once
 
-#include "layers/layer.h"
+#include "nixie/layers/layer.h"
 
 namespace nixie {
 

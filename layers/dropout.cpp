@@ -1,7 +1,7 @@
 // Dropout's mask and its random stream.
-#include "layers/dropout.h"
+#include "nixie/layers/dropout.h"
 
-#include "core/random.h"
+#include "nixie/core/base/random.h"
 
 namespace nixie {
 

@@ -1,7 +1,7 @@
 // Dropout: sets a random share of the inputs to zero in training.
 #pragma once
 
-#include "layers/layer.h"
+#include "nixie/layers/layer.h"
 
 namespace nixie {
 

@@ -1,5 +1,5 @@
 // AnyLayer's default, shape inference and the check of inputs.
-#include "layers/layer.h"
+#include "nixie/layers/layer.h"
 
 namespace nixie {
 

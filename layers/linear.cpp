@@ -1,5 +1,5 @@
 // Linear and Embedding: their parameters and formulas.
-#include "layers/linear.h"
+#include "nixie/layers/linear.h"
 
 namespace nixie {
 

@@ -1,7 +1,7 @@
 // Linear: a matrix product and a bias.
 #pragma once
 
-#include "layers/layer.h"
+#include "nixie/layers/layer.h"
 
 namespace nixie {
 

@@ -1,5 +1,5 @@
 // The losses' formulas. Everything keeps its dimensions until the last mean, so that it fuses.
-#include "layers/loss.h"
+#include "nixie/layers/loss.h"
 
 namespace nixie {
 namespace {

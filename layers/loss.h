@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "core/check_fields.h"
-#include "core/ops.h"
+#include "nixie/core/base/check_fields.h"
+#include "nixie/core/ops/ops.h"
 
 namespace nixie {
 

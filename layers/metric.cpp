@@ -1,7 +1,7 @@
 // The metrics' formulas.
-#include "layers/metric.h"
+#include "nixie/layers/metric.h"
 
-#include "layers/loss.h"
+#include "nixie/layers/loss.h"
 
 namespace nixie {
 namespace {

@@ -1,5 +1,5 @@
 // Batch normalisation and its running statistics; local response normalisation.
-#include "layers/norm.h"
+#include "nixie/layers/norm.h"
 
 namespace nixie {
 namespace {

@@ -1,7 +1,7 @@
 // Normalisation layers: batch normalisation and local response normalisation.
 #pragma once
 
-#include "layers/layer.h"
+#include "nixie/layers/layer.h"
 
 namespace nixie {
 

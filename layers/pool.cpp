@@ -1,5 +1,5 @@
 // What pooling layers build.
-#include "layers/pool.h"
+#include "nixie/layers/pool.h"
 
 namespace nixie {
 namespace {

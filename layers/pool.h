@@ -1,7 +1,7 @@
 // Pooling layers: over windows of the spatial axes, over all of them, and over channels.
 #pragma once
 
-#include "layers/layer.h"
+#include "nixie/layers/layer.h"
 
 namespace nixie {
 

@@ -1,16 +1,16 @@
 // Every layer, loss and metric that a configuration can name.
 #pragma once
 
-#include "layers/activation.h"
-#include "layers/conv.h"
-#include "layers/dropout.h"
-#include "layers/linear.h"
-#include "layers/loss.h"
-#include "layers/metric.h"
-#include "layers/norm.h"
-#include "layers/pool.h"
-#include "layers/sequential.h"
-#include "layers/shape_layers.h"
+#include "nixie/layers/activation.h"
+#include "nixie/layers/conv.h"
+#include "nixie/layers/dropout.h"
+#include "nixie/layers/linear.h"
+#include "nixie/layers/loss.h"
+#include "nixie/layers/metric.h"
+#include "nixie/layers/norm.h"
+#include "nixie/layers/pool.h"
+#include "nixie/layers/sequential.h"
+#include "nixie/layers/shape_layers.h"
 
 namespace nixie {
 

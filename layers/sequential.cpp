@@ -1,5 +1,5 @@
 // How containers name, build and run their layers.
-#include "layers/sequential.h"
+#include "nixie/layers/sequential.h"
 
 namespace nixie {
 namespace {

@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "layers/layer.h"
+#include "nixie/layers/layer.h"
 
 namespace nixie {
 

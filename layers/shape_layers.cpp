@@ -1,5 +1,5 @@
 // What the shape layers build.
-#include "layers/shape_layers.h"
+#include "nixie/layers/shape_layers.h"
 
 namespace nixie {
 

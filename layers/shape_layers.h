@@ -1,7 +1,7 @@
 // Layers that change the shape and nothing else.
 #pragma once
 
-#include "layers/layer.h"
+#include "nixie/layers/layer.h"
 
 namespace nixie {
 

@@ -1,5 +1,5 @@
 // How a net becomes a model.
-#include "models/model.h"
+#include "nixie/models/model.h"
 
 namespace nixie {
 namespace {

@@ -1,7 +1,7 @@
 // Model: a net built for an input shape, with its parameters; and AnyModel, what a configuration names or lists.
 #pragma once
 
-#include "layers/sequential.h"
+#include "nixie/layers/sequential.h"
 
 namespace nixie {
 

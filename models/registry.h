@@ -1,8 +1,8 @@
 // Every net that a configuration can name.
 #pragma once
 
-#include "models/model.h"
-#include "models/nets.h"
+#include "nixie/models/model.h"
+#include "nixie/models/nets/nets.h"
 
 namespace nixie {
 

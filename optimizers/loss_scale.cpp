@@ -1,7 +1,7 @@
 // The scale's arithmetic is part of the step's graph: nothing waits for the host.
-#include "optimizers/loss_scale.h"
+#include "nixie/optimizers/loss_scale.h"
 
-#include "core/ops.h"
+#include "nixie/core/ops/ops.h"
 
 namespace nixie {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "core/autograd.h"
+#include "nixie/core/state/autograd.h"
 
 namespace nixie {
 

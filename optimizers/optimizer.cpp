@@ -1,5 +1,5 @@
 // Groups, clipping, and the order of things in an update.
-#include "optimizers/optimizer.h"
+#include "nixie/optimizers/optimizer.h"
 
 namespace nixie {
 namespace {

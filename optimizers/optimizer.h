@@ -7,10 +7,10 @@
 
 #include <map>
 
-#include "core/autograd.h"
-#include "optimizers/loss_scale.h"
-#include "optimizers/rules.h"
-#include "optimizers/schedule.h"
+#include "nixie/core/state/autograd.h"
+#include "nixie/optimizers/loss_scale.h"
+#include "nixie/optimizers/rules.h"
+#include "nixie/optimizers/schedule.h"
 
 namespace nixie {
 

@@ -1,4 +1,4 @@
 // Every update rule (AllOptimizers) and schedule (AllSchedules) that a configuration can name.
 #pragma once
 
-#include "optimizers/optimizer.h"
+#include "nixie/optimizers/optimizer.h"

@@ -1,5 +1,5 @@
 // The update rules' formulas.
-#include "optimizers/rules.h"
+#include "nixie/optimizers/rules.h"
 
 namespace nixie {
 namespace {

@@ -3,7 +3,7 @@
 // at zero.
 #pragma once
 
-#include "optimizers/update.h"
+#include "nixie/optimizers/update.h"
 
 namespace nixie {
 

@@ -1,5 +1,5 @@
 // The schedules' formulas, each written once for numbers and for expressions.
-#include "optimizers/schedule.h"
+#include "nixie/optimizers/schedule.h"
 
 #include <cmath>
 #include <limits>

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "core/check_fields.h"
-#include "core/ops.h"
-#include "core/variable.h"
+#include "nixie/core/base/check_fields.h"
+#include "nixie/core/ops/ops.h"
+#include "nixie/core/state/variable.h"
 
 namespace nixie {
 

@@ -5,7 +5,7 @@
 #include <sstream>
 #include <string>
 
-#include "backends/cuda/jit.h"
+#include "nixie/backends/cuda/compile/jit.h"
 
 namespace nixie::cuda {
 

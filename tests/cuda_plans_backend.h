@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "backends/cpu/backend.h"
-#include "backends/cuda/codegen.h"
-#include "backends/cuda/jit.h"
-#include "backends/cuda/lowering.h"
-#include "backends/cuda/matmul.h"
+#include "nixie/backends/cpu/backend.h"
+#include "nixie/backends/cuda/compile/jit.h"
+#include "nixie/backends/cuda/families/matmul.h"
+#include "nixie/backends/cuda/generate/codegen.h"
+#include "nixie/backends/cuda/rewrite/lowering.h"
 
 namespace nixie {
 

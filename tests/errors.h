@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "core/error.h"
+#include "nixie/core/base/error.h"
 
 namespace nixie {
 

@@ -7,10 +7,10 @@
 #include <set>
 #include <vector>
 
-#include "backends/cpu/backend.h"
-#include "backends/registry.h"
-#include "core/memory.h"
-#include "tests/cuda_plans_backend.h"
+#include "nixie/backends/cpu/backend.h"
+#include "nixie/backends/registry.h"
+#include "nixie/core/passes/memory.h"
+#include "nixie/tests/cuda_plans_backend.h"
 
 namespace nixie {
 

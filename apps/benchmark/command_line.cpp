@@ -1,23 +1,23 @@
 // One function per subcommand declares its options and gives what runs it.
-#include "apps/benchmark/command_line.h"
+#include "nixie/apps/benchmark/command_line.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <functional>
 
-#include "apps/benchmark/arrays_command.h"
-#include "apps/benchmark/compare_command.h"
-#include "apps/benchmark/data_command.h"
-#include "apps/benchmark/gemm_command.h"
-#include "apps/benchmark/layers_command.h"
-#include "apps/benchmark/nets.h"
-#include "apps/benchmark/nets_command.h"
-#include "apps/benchmark/scaling_command.h"
-#include "apps/benchmark/show_command.h"
-#include "apps/benchmark/steps.h"
-#include "apps/benchmark/tune_command.h"
-#include "core/error.h"
+#include "nixie/apps/benchmark/commands/arrays_command.h"
+#include "nixie/apps/benchmark/commands/compare_command.h"
+#include "nixie/apps/benchmark/commands/data_command.h"
+#include "nixie/apps/benchmark/commands/gemm_command.h"
+#include "nixie/apps/benchmark/commands/layers_command.h"
+#include "nixie/apps/benchmark/commands/nets_command.h"
+#include "nixie/apps/benchmark/commands/scaling_command.h"
+#include "nixie/apps/benchmark/commands/show_command.h"
+#include "nixie/apps/benchmark/commands/steps.h"
+#include "nixie/apps/benchmark/commands/tune_command.h"
+#include "nixie/apps/benchmark/work/nets.h"
+#include "nixie/core/base/error.h"
 
 namespace nixie::benchmark {
 namespace {

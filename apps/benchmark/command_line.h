@@ -6,8 +6,8 @@
 
 namespace nixie::benchmark {
 
-/// Runs what the arguments say and returns the exit code (see Fault in core/error.h). Errors are one line on stderr,
-/// after `PROGRAM: `.
+/// Runs what the arguments say and returns the exit code (see Fault in core/base/error.h). Errors are one line on
+/// stderr, after `PROGRAM: `.
 int run_program(const std::string& program, std::vector<std::string> arguments);
 
 }  // namespace nixie::benchmark

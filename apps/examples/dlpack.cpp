@@ -5,10 +5,10 @@
 #include <cstdio>
 #include <string>
 
-#include "backends/registry.h"
-#include "core/exchange.h"
-#include "core/ops.h"
-#include "core/step.h"
+#include "nixie/backends/registry.h"
+#include "nixie/core/graph/exchange.h"
+#include "nixie/core/ops/ops.h"
+#include "nixie/core/step.h"
 
 using namespace nixie;
 

@@ -2,11 +2,11 @@
 // which it is fused with what stands around it.
 #include <fmt/core.h>
 
-#include "backends/registry.h"
-#include "core/autograd.h"
-#include "core/elementwise.h"
-#include "core/ops.h"
-#include "core/step.h"
+#include "nixie/backends/registry.h"
+#include "nixie/core/ops/elementwise.h"
+#include "nixie/core/ops/ops.h"
+#include "nixie/core/state/autograd.h"
+#include "nixie/core/step.h"
 
 using namespace nixie;
 

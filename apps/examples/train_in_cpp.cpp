@@ -1,12 +1,12 @@
 // train_in_cpp: a net, its training step and the loop in C++, without a configuration: what the trainer does, in small.
 #include <fmt/core.h>
 
-#include "backends/registry.h"
-#include "core/step.h"
-#include "data/loader.h"
-#include "data/registry.h"
-#include "models/registry.h"
-#include "optimizers/registry.h"
+#include "nixie/backends/registry.h"
+#include "nixie/core/step.h"
+#include "nixie/data/loader.h"
+#include "nixie/data/registry.h"
+#include "nixie/models/registry.h"
+#include "nixie/optimizers/registry.h"
 
 using namespace nixie;
 

@@ -1,10 +1,10 @@
 // What each kind of node is called.
-#include "apps/explain/graph_text.h"
+#include "nixie/apps/explain/graph_text.h"
 
 #include <unordered_map>
 
-#include "core/elementwise.h"
-#include "core/simplify.h"
+#include "nixie/core/ops/elementwise.h"
+#include "nixie/core/passes/simplify.h"
 
 namespace nixie {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "core/step.h"
+#include "nixie/core/step.h"
 
 namespace nixie {
 

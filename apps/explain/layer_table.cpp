@@ -1,7 +1,7 @@
 // Walks the net's own description, and builds each layer for the shape that reaches it.
-#include "apps/explain/layer_table.h"
+#include "nixie/apps/explain/layer_table.h"
 
-#include "configs/values.h"
+#include "nixie/configs/parse/values.h"
 
 namespace nixie {
 namespace {

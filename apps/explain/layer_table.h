@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "models/model.h"
+#include "nixie/models/model.h"
 
 namespace nixie {
 

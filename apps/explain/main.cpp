@@ -2,10 +2,11 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
-#include "apps/explain/graph_text.h"
-#include "apps/explain/layer_table.h"
-#include "apps/trainer/trainer.h"
-#include "backends/registry.h"
+#include "nixie/apps/explain/graph_text.h"
+#include "nixie/apps/explain/layer_table.h"
+#include "nixie/apps/trainer/trainer.h"
+#include "nixie/backends/registry.h"
+#include "nixie/core/passes/simplify.h"
 
 namespace {
 

@@ -1,8 +1,8 @@
 // From a command to a Trainer in its run folder.
-#include "apps/trainer/command.h"
+#include "nixie/apps/trainer/command.h"
 
-#include "apps/trainer/run_folder.h"
-#include "apps/trainer/trainer.h"
+#include "nixie/apps/trainer/run_folder.h"
+#include "nixie/apps/trainer/trainer.h"
 
 namespace nixie {
 namespace {

@@ -1,11 +1,11 @@
 // Cutting goes through a temporary and a rename, so that a kill leaves either the old table or the new one.
-#include "apps/trainer/csv_file.h"
+#include "nixie/apps/trainer/csv_file.h"
 
 #include <charconv>
 #include <fstream>
 
-#include "apps/trainer/run_folder.h"
-#include "core/error.h"
+#include "nixie/apps/trainer/run_folder.h"
+#include "nixie/core/base/error.h"
 
 namespace nixie {
 namespace {

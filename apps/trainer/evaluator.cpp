@@ -1,5 +1,5 @@
 // Sums of every batch are added up in double on the host.
-#include "apps/trainer/evaluator.h"
+#include "nixie/apps/trainer/evaluator.h"
 
 namespace nixie {
 namespace {

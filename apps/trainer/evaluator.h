@@ -1,10 +1,10 @@
 // Evaluator: a model's loss, accuracy and further metrics on a whole dataset.
 #pragma once
 
-#include "core/step.h"
-#include "data/loader.h"
-#include "layers/registry.h"
-#include "models/model.h"
+#include "nixie/core/step.h"
+#include "nixie/data/loader.h"
+#include "nixie/layers/registry.h"
+#include "nixie/models/model.h"
 
 namespace nixie {
 

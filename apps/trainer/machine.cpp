@@ -1,11 +1,11 @@
 // Picks the backend, and names what the compiler was told about the processor.
-#include "apps/trainer/machine.h"
+#include "nixie/apps/trainer/machine.h"
 
 #include <thread>
 
-#include "backends/cpu/backend.h"
-#include "backends/registry.h"
-#include "core/error.h"
+#include "nixie/backends/cpu/backend.h"
+#include "nixie/backends/registry.h"
+#include "nixie/core/base/error.h"
 
 namespace nixie {
 namespace {

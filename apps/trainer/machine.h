@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "core/backend.h"
+#include "nixie/core/graph/backend.h"
 
 namespace nixie {
 

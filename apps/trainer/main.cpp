@@ -1,10 +1,10 @@
-// trainer: trains what a YAML file describes. The exit code says what went wrong, see Fault in core/error.h.
+// trainer: trains what a YAML file describes. The exit code says what went wrong, see Fault in core/base/error.h.
 #include <CLI/CLI.hpp>
 #include <csignal>
 
-#include "apps/benchmark/command_line.h"
-#include "apps/trainer/command.h"
-#include "core/error.h"
+#include "nixie/apps/benchmark/command_line.h"
+#include "nixie/apps/trainer/command.h"
+#include "nixie/core/base/error.h"
 
 namespace {
 

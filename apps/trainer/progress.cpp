@@ -1,5 +1,5 @@
 // The moving line is drawn again at most ten times a second.
-#include "apps/trainer/progress.h"
+#include "nixie/apps/trainer/progress.h"
 
 #include <fmt/format.h>
 #include <unistd.h>

@@ -1,13 +1,13 @@
 // Numbers of run folders, and claiming one so that no run is overwritten.
-#include "apps/trainer/run_folder.h"
+#include "nixie/apps/trainer/run_folder.h"
 
 #include <algorithm>
 #include <charconv>
 #include <span>
 #include <system_error>
 
-#include "core/error.h"
-#include "models/durable_file.h"
+#include "nixie/core/base/error.h"
+#include "nixie/models/io/durable_file.h"
 
 namespace nixie {
 namespace {

@@ -1,5 +1,5 @@
 // Variables by name, and the run's numbers under /state and /rng.
-#include "apps/trainer/snapshot.h"
+#include "nixie/apps/trainer/snapshot.h"
 
 namespace nixie {
 namespace {

@@ -1,10 +1,10 @@
 // Snapshot: everything a run needs to go on exactly, to and from a Checkpoint.
 #pragma once
 
-#include "configs/config.h"
-#include "models/checkpoint.h"
-#include "models/model.h"
-#include "optimizers/optimizer.h"
+#include "nixie/configs/parse/config.h"
+#include "nixie/models/io/checkpoint.h"
+#include "nixie/models/model.h"
+#include "nixie/optimizers/optimizer.h"
 
 namespace nixie {
 

@@ -1,12 +1,14 @@
 // The training loop. All that changes on the device is a Variable; all else follows from the number of steps done.
-#include "apps/trainer/trainer.h"
+#include "nixie/apps/trainer/trainer.h"
 
 #include <cmath>
 
-#include "apps/trainer/machine.h"
-#include "apps/trainer/run_folder.h"
-#include "configs/changes.h"
-#include "models/durable_file.h"
+#include "nixie/apps/trainer/machine.h"
+#include "nixie/apps/trainer/run_folder.h"
+#include "nixie/configs/parse/changes.h"
+#include "nixie/core/passes/precision.h"
+#include "nixie/core/passes/simplify.h"
+#include "nixie/models/io/durable_file.h"
 
 namespace nixie {
 namespace {

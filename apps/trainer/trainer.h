@@ -5,11 +5,11 @@
 //   Evaluation result = trainer.evaluate();
 #pragma once
 
-#include "apps/trainer/csv_file.h"
-#include "apps/trainer/evaluator.h"
-#include "apps/trainer/progress.h"
-#include "apps/trainer/snapshot.h"
-#include "core/simplify.h"
+#include "nixie/apps/trainer/csv_file.h"
+#include "nixie/apps/trainer/evaluator.h"
+#include "nixie/apps/trainer/progress.h"
+#include "nixie/apps/trainer/snapshot.h"
+#include "nixie/core/state/graph.h"
 
 namespace nixie {
 

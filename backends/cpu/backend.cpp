@@ -1,9 +1,9 @@
 // The CPU backend.
-#include "backends/cpu/backend.h"
+#include "nixie/backends/cpu/backend.h"
 
 #include <cstring>
 
-#include "backends/cpu/executor.h"
+#include "nixie/backends/cpu/stages/executor.h"
 
 namespace nixie {
 namespace {

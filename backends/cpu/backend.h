@@ -1,7 +1,7 @@
 // The CPU backend: the reference that runs any plan, on all cores.
 #pragma once
 
-#include "core/backend.h"
+#include "nixie/core/graph/backend.h"
 
 namespace nixie {
 

@@ -1,13 +1,13 @@
 // The CUDA backend's doors.
-#include "backends/cuda/backend.h"
+#include "nixie/backends/cuda/backend.h"
 
 #include <cstdlib>
 
-#include "backends/cuda/device.h"
-#include "backends/cuda/executable.h"
-#include "backends/cuda/libraries.h"
-#include "backends/cuda/lowering.h"
-#include "backends/cuda/stopwatch.h"
+#include "nixie/backends/cuda/device/device.h"
+#include "nixie/backends/cuda/device/libraries.h"
+#include "nixie/backends/cuda/device/stopwatch.h"
+#include "nixie/backends/cuda/rewrite/lowering.h"
+#include "nixie/backends/cuda/run/executable.h"
 
 namespace nixie {
 namespace cuda {

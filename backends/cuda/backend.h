@@ -1,7 +1,7 @@
 // The CUDA backend: compiles plans with NVRTC and replays each as one CUDA graph.
 #pragma once
 
-#include "core/backend.h"
+#include "nixie/core/graph/backend.h"
 
 namespace nixie {
 

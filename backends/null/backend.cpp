@@ -1,5 +1,5 @@
 // The null backend.
-#include "backends/null/backend.h"
+#include "nixie/backends/null/backend.h"
 
 #include <cstring>
 

@@ -3,7 +3,7 @@
 
 #include <functional>
 
-#include "core/backend.h"
+#include "nixie/core/graph/backend.h"
 
 namespace nixie {
 

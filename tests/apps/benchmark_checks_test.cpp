@@ -4,12 +4,12 @@
 
 #include <cmath>
 
-#include "apps/benchmark/nets_command.h"
-#include "apps/benchmark/report.h"
-#include "backends/registry.h"
-#include "core/ops.h"
-#include "core/random.h"
-#include "tests/errors.h"
+#include "nixie/apps/benchmark/commands/nets_command.h"
+#include "nixie/apps/benchmark/report/report.h"
+#include "nixie/backends/registry.h"
+#include "nixie/core/base/random.h"
+#include "nixie/core/ops/ops.h"
+#include "nixie/tests/errors.h"
 
 namespace nixie::benchmark {
 namespace {

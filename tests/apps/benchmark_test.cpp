@@ -10,8 +10,8 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "apps/benchmark/peer_process.h"
-#include "tests/apps/support.h"
+#include "nixie/apps/benchmark/measure/peer_process.h"
+#include "nixie/tests/apps/support.h"
 
 namespace nixie {
 namespace {

@@ -1,7 +1,7 @@
 // The explain program and the examples, by what they print.
 #include <gmock/gmock.h>
 
-#include "tests/apps/support.h"
+#include "nixie/tests/apps/support.h"
 
 namespace nixie {
 namespace {

@@ -1,9 +1,9 @@
 // Tables that are cut back, run folders that are never overwritten, and times as people read them.
 #include <gmock/gmock.h>
 
-#include "apps/trainer/progress.h"
-#include "apps/trainer/run_folder.h"
-#include "tests/apps/support.h"
+#include "nixie/apps/trainer/progress.h"
+#include "nixie/apps/trainer/run_folder.h"
+#include "nixie/tests/apps/support.h"
 
 namespace nixie {
 namespace {

@@ -7,8 +7,8 @@
 #include <fstream>
 #include <sstream>
 
-#include "apps/trainer/trainer.h"
-#include "tests/data/support.h"
+#include "nixie/apps/trainer/trainer.h"
+#include "nixie/tests/data/support.h"
 
 namespace nixie::test {
 

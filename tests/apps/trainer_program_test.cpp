@@ -6,7 +6,7 @@
 #include <random>
 #include <thread>
 
-#include "tests/apps/support.h"
+#include "nixie/tests/apps/support.h"
 
 namespace nixie {
 namespace {

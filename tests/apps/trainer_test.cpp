@@ -1,12 +1,12 @@
 // The training loop: what it leaves, that stopping changes nothing, and what it refuses.
-#include "apps/trainer/trainer.h"
+#include "nixie/apps/trainer/trainer.h"
 
 #include <gmock/gmock.h>
 
 #include <cmath>
 #include <cstring>
 
-#include "tests/apps/support.h"
+#include "nixie/tests/apps/support.h"
 
 namespace nixie {
 namespace {

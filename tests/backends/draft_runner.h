@@ -9,10 +9,10 @@
 #include <random>
 #include <set>
 
-#include "core/array.h"
-#include "core/backend.h"
-#include "core/memory.h"
-#include "tests/backends/cuda_plans.h"
+#include "nixie/core/base/array.h"
+#include "nixie/core/graph/backend.h"
+#include "nixie/core/passes/memory.h"
+#include "nixie/tests/backends/cuda/plans.h"
 
 namespace nixie::cuda_plans {
 

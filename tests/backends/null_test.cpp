@@ -1,11 +1,11 @@
 // The null backend and the registry.
-#include "backends/null/backend.h"
+#include "nixie/backends/null/backend.h"
 
 #include <gtest/gtest.h>
 
 #include <vector>
 
-#include "backends/registry.h"
+#include "nixie/backends/registry.h"
 
 namespace nixie {
 namespace {

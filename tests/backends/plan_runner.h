@@ -8,8 +8,8 @@
 #include <random>
 #include <span>
 
-#include "backends/cpu/backend.h"
-#include "tests/backends/reference.h"
+#include "nixie/backends/cpu/backend.h"
+#include "nixie/tests/backends/reference.h"
 
 namespace nixie::testing {
 

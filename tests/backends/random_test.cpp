@@ -1,5 +1,5 @@
 // Random numbers: published Philox vectors, independence of streams, and normals against double precision.
-#include "core/random.h"
+#include "nixie/core/base/random.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <set>
 #include <vector>
 
-#include "core/box_muller.h"
+#include "nixie/core/base/box_muller.h"
 
 namespace nixie {
 namespace {

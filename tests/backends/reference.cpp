@@ -1,12 +1,12 @@
 // The reference interpreter.
-#include "tests/backends/reference.h"
+#include "nixie/tests/backends/reference.h"
 
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <map>
 
-#include "core/random.h"
+#include "nixie/core/base/random.h"
 
 namespace nixie::testing {
 namespace {

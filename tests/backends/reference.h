@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "core/plan.h"
+#include "nixie/core/graph/plan.h"
 
 namespace nixie::testing {
 

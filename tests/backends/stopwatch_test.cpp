@@ -4,7 +4,7 @@
 #include <chrono>
 #include <thread>
 
-#include "backends/registry.h"
+#include "nixie/backends/registry.h"
 
 namespace nixie {
 namespace {

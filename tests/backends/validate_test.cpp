@@ -1,17 +1,17 @@
 // Validation finds a kernel that computes something else, names it, and lets sound ones pass.
-#include "backends/validate.h"
+#include "nixie/backends/validate.h"
 
 #include <gtest/gtest.h>
 
 #include <functional>
 
-#include "backends/cpu/backend.h"
-#include "backends/registry.h"
-#include "core/autograd.h"
-#include "core/memory.h"
-#include "core/ops.h"
-#include "core/step.h"
-#include "tests/errors.h"
+#include "nixie/backends/cpu/backend.h"
+#include "nixie/backends/registry.h"
+#include "nixie/core/ops/ops.h"
+#include "nixie/core/passes/memory.h"
+#include "nixie/core/state/autograd.h"
+#include "nixie/core/step.h"
+#include "nixie/tests/errors.h"
 
 namespace nixie {
 namespace {

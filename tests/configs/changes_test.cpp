@@ -1,9 +1,9 @@
 // What two configurations differ in.
-#include "configs/changes.h"
+#include "nixie/configs/parse/changes.h"
 
 #include <gmock/gmock.h>
 
-#include "configs/config.h"
+#include "nixie/configs/parse/config.h"
 
 namespace nixie {
 namespace {

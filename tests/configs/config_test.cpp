@@ -1,5 +1,5 @@
 // Whole configurations: what they say, that they print back, their problems, and the files that are shipped.
-#include "configs/config.h"
+#include "nixie/configs/parse/config.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Reading option structs: scalars by form, ranges, nesting, choices, and every problem of a file in one error.
-#include "configs/reader.h"
+#include "nixie/configs/parse/reader.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Strict YAML: what is kept, what is refused and where, --set, printing, and hostile or mangled text.
-#include "configs/yaml.h"
+#include "nixie/configs/parse/yaml.h"
 
 #include <gtest/gtest.h>
 #include <yaml-cpp/yaml.h>
@@ -9,8 +9,8 @@
 #include <functional>
 #include <random>
 
-#include "core/fields.h"
-#include "tests/errors.h"
+#include "nixie/core/base/fields.h"
+#include "nixie/tests/errors.h"
 
 namespace nixie {
 namespace {

@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "backends/registry.h"
-#include "core/autograd.h"
-#include "core/elementwise.h"
-#include "core/ops.h"
-#include "core/step.h"
+#include "nixie/backends/registry.h"
+#include "nixie/core/ops/elementwise.h"
+#include "nixie/core/ops/ops.h"
+#include "nixie/core/state/autograd.h"
+#include "nixie/core/step.h"
 
 using namespace nixie;
 

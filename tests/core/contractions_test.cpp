@@ -1,7 +1,7 @@
 // Matrix products, convolution, pooling: gradients of every role in f64, shapes, bad input. Values: tests/backends.
 #include <numeric>
 
-#include "tests/core/support.h"
+#include "nixie/tests/core/support.h"
 
 namespace nixie {
 namespace {

@@ -1,8 +1,8 @@
 // Memory of other programs as Tensors and back: no copies, released once, and nothing odd is taken.
-#include "core/exchange.h"
+#include "nixie/core/graph/exchange.h"
 
-#include "backends/registry.h"
-#include "tests/core/support.h"
+#include "nixie/backends/registry.h"
+#include "nixie/tests/core/support.h"
 
 namespace nixie {
 namespace {

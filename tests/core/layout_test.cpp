@@ -1,8 +1,8 @@
 // Layout: a backend that wants channels last gets them, and nobody outside it can tell.
-#include "core/layout.h"
+#include "nixie/core/passes/layout.h"
 
-#include "core/simplify.h"
-#include "tests/core/support.h"
+#include "nixie/core/passes/simplify.h"
+#include "nixie/tests/core/support.h"
 
 namespace nixie {
 namespace {

@@ -2,8 +2,8 @@
 // types.
 #include <map>
 
-#include "core/elementwise.h"
-#include "tests/core/support.h"
+#include "nixie/core/ops/elementwise.h"
+#include "nixie/tests/core/support.h"
 
 namespace nixie {
 namespace {

@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <numeric>
 
-#include "backends/cpu/executor.h"
-#include "core/memory.h"
-#include "core/simplify.h"
-#include "tests/core/support.h"
+#include "nixie/backends/cpu/stages/executor.h"
+#include "nixie/core/passes/memory.h"
+#include "nixie/core/passes/simplify.h"
+#include "nixie/tests/core/support.h"
 
 namespace nixie {
 namespace {

@@ -1,8 +1,8 @@
 // The precision pass: which values are halves, and that training in them works.
-#include "core/precision.h"
+#include "nixie/core/passes/precision.h"
 
-#include "core/simplify.h"
-#include "tests/core/support.h"
+#include "nixie/core/passes/simplify.h"
+#include "nixie/tests/core/support.h"
 
 namespace nixie {
 namespace {

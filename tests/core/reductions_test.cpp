@@ -1,7 +1,7 @@
 // Reductions: every kind over every set of axes against plain loops, gradients, and the odd cases.
 #include <algorithm>
 
-#include "tests/core/support.h"
+#include "nixie/tests/core/support.h"
 
 namespace nixie {
 namespace {

@@ -1,5 +1,5 @@
 // Variables, traces and Steps: who changes when, and what an error leaves behind.
-#include "tests/core/support.h"
+#include "nixie/tests/core/support.h"
 
 namespace nixie {
 namespace {

@@ -7,12 +7,12 @@
 #include <functional>
 #include <random>
 
-#include "core/autograd.h"
-#include "core/ops.h"
-#include "core/random.h"
-#include "core/step.h"
-#include "tests/errors.h"
-#include "tests/test_backend.h"
+#include "nixie/core/base/random.h"
+#include "nixie/core/ops/ops.h"
+#include "nixie/core/state/autograd.h"
+#include "nixie/core/step.h"
+#include "nixie/tests/errors.h"
+#include "nixie/tests/test_backend.h"
 
 namespace nixie::testing {
 

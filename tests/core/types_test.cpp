@@ -1,5 +1,5 @@
 // Element types: promotion, conversion, saturation and weak numbers.
-#include "tests/core/support.h"
+#include "nixie/tests/core/support.h"
 
 namespace nixie {
 namespace {

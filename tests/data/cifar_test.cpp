@@ -1,5 +1,5 @@
 // Cifar10 and Cifar100: records, names, augmentation, and files that do not hold what they should.
-#include "data/cifar.h"
+#include "nixie/data/cifar.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <random>
 #include <set>
 
-#include "tests/data/support.h"
+#include "nixie/tests/data/support.h"
 
 namespace nixie {
 namespace {

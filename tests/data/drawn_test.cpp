@@ -4,8 +4,8 @@
 #include <chrono>
 #include <cmath>
 
-#include "data/generated.h"
-#include "data/glyphs.h"
+#include "nixie/data/generated.h"
+#include "nixie/data/glyphs.h"
 
 namespace nixie {
 namespace {

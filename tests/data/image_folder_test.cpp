@@ -1,5 +1,5 @@
 // ImageFolder: which files make which half, what a sample is made of, and folders that are not what they should be.
-#include "data/image_folder.h"
+#include "nixie/data/image_folder.h"
 
 #include <gtest/gtest.h>
 
@@ -8,8 +8,8 @@
 #include <map>
 #include <set>
 
-#include "data/loader.h"
-#include "tests/data/pictures.h"
+#include "nixie/data/loader.h"
+#include "nixie/tests/data/pictures.h"
 
 namespace nixie {
 namespace {

@@ -1,12 +1,12 @@
 // Decoding against what was encoded, resampling against its definition in doubles, and hostile files.
-#include "data/image.h"
+#include "nixie/data/image.h"
 
 #include <gtest/gtest.h>
 
 #include <chrono>
 #include <random>
 
-#include "tests/data/pictures.h"
+#include "nixie/tests/data/pictures.h"
 
 namespace nixie {
 namespace {

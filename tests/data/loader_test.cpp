@@ -1,5 +1,5 @@
 // Loader: order, pixels, padding, resuming, errors and shutdown, for several numbers of threads.
-#include "data/loader.h"
+#include "nixie/data/loader.h"
 
 #include <gtest/gtest.h>
 
@@ -8,8 +8,8 @@
 #include <chrono>
 #include <set>
 
-#include "data/glyphs.h"
-#include "tests/data/support.h"
+#include "nixie/data/glyphs.h"
+#include "nixie/tests/data/support.h"
 
 namespace nixie {
 namespace {

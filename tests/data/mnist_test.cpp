@@ -1,5 +1,5 @@
 // Mnist: good files in every spelling, and every way in which IDX files can be bad.
-#include "data/mnist.h"
+#include "nixie/data/mnist.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <functional>
 #include <random>
 
-#include "tests/data/support.h"
+#include "nixie/tests/data/support.h"
 
 namespace nixie {
 namespace {

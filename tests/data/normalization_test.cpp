@@ -1,12 +1,12 @@
 // Normalization: on the host, in graphs of every precision, and what it refuses.
-#include "data/normalization.h"
+#include "nixie/data/normalization.h"
 
 #include <gmock/gmock.h>
 
-#include "backends/cpu/backend.h"
-#include "core/ops.h"
-#include "core/step.h"
-#include "tests/errors.h"
+#include "nixie/backends/cpu/backend.h"
+#include "nixie/core/ops/ops.h"
+#include "nixie/core/step.h"
+#include "nixie/tests/errors.h"
 
 namespace nixie {
 namespace {

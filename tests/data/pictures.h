@@ -6,8 +6,8 @@
 
 #include <cmath>
 
-#include "data/image.h"
-#include "tests/data/support.h"
+#include "nixie/data/image.h"
+#include "nixie/tests/data/support.h"
 
 namespace nixie::test {
 

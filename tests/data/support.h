@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "core/error.h"
-#include "tests/errors.h"
+#include "nixie/core/base/error.h"
+#include "nixie/tests/errors.h"
 
 namespace nixie::test {
 

@@ -1,5 +1,5 @@
 // What the composites of layers and losses become: few kernels, counted on the plan.
-#include "tests/layers/layer_check.h"
+#include "nixie/tests/layers/layer_check.h"
 
 namespace nixie {
 namespace {

@@ -4,11 +4,11 @@
 
 #include <gtest/gtest.h>
 
-#include "core/autograd.h"
-#include "core/step.h"
-#include "layers/registry.h"
-#include "tests/layers/reference.h"
-#include "tests/test_backend.h"
+#include "nixie/core/state/autograd.h"
+#include "nixie/core/step.h"
+#include "nixie/layers/registry.h"
+#include "nixie/tests/layers/reference.h"
+#include "nixie/tests/test_backend.h"
 
 namespace nixie {
 

@@ -2,8 +2,8 @@
 // that do not fit.
 #include <set>
 
-#include "tests/errors.h"
-#include "tests/layers/layer_check.h"
+#include "nixie/tests/errors.h"
+#include "nixie/tests/layers/layer_check.h"
 
 namespace nixie {
 namespace {

@@ -1,11 +1,11 @@
 // Losses and metrics against plain loops in double: values, gradients, padding weights, and exact messages.
-#include "layers/loss.h"
+#include "nixie/layers/loss.h"
 
 #include <set>
 
-#include "layers/metric.h"
-#include "tests/errors.h"
-#include "tests/layers/layer_check.h"
+#include "nixie/layers/metric.h"
+#include "nixie/tests/errors.h"
+#include "nixie/tests/layers/layer_check.h"
 
 namespace nixie {
 namespace {

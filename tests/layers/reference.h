@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "core/array.h"
+#include "nixie/core/base/array.h"
 
 namespace nixie::reference {
 

@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 #include <hdf5.h>
 
-#include "models/checkpoint.h"
-#include "tests/models/checkpoint_samples.h"
+#include "nixie/models/io/checkpoint.h"
+#include "nixie/tests/models/checkpoint_samples.h"
 
 namespace nixie {
 namespace {

@@ -10,8 +10,8 @@
 #include <random>
 #include <string>
 
-#include "models/checkpoint.h"
-#include "tests/errors.h"
+#include "nixie/models/io/checkpoint.h"
+#include "nixie/tests/errors.h"
 
 namespace nixie {
 

@@ -1,5 +1,5 @@
 // Checkpoints: exact round trips, files that other tools read, and refusal of damaged and foreign files.
-#include "models/checkpoint.h"
+#include "nixie/models/io/checkpoint.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include <random>
 #include <thread>
 
-#include "tests/models/checkpoint_samples.h"
+#include "nixie/tests/models/checkpoint_samples.h"
 
 namespace nixie {
 namespace {

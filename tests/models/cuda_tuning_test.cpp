@@ -4,16 +4,17 @@
 
 #include <set>
 
-#include "backends/cuda/kernels.h"
-#include "backends/cuda/tuning.h"
-#include "core/autograd.h"
-#include "core/simplify.h"
-#include "core/step.h"
-#include "layers/loss.h"
-#include "models/registry.h"
-#include "optimizers/optimizer.h"
-#include "tests/compiler_log.h"
-#include "tests/cuda_plans_backend.h"
+#include "nixie/backends/cuda/compile/kernels.h"
+#include "nixie/backends/cuda/tune/tuning.h"
+#include "nixie/core/passes/precision.h"
+#include "nixie/core/passes/simplify.h"
+#include "nixie/core/state/autograd.h"
+#include "nixie/core/step.h"
+#include "nixie/layers/loss.h"
+#include "nixie/models/registry.h"
+#include "nixie/optimizers/optimizer.h"
+#include "nixie/tests/compiler_log.h"
+#include "nixie/tests/cuda_plans_backend.h"
 
 namespace nixie {
 namespace {

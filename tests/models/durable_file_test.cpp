@@ -1,5 +1,5 @@
 // Saving under fire: kill -9, full disks and file size limits leave the old checkpoint or the new one, nothing between.
-#include "models/durable_file.h"
+#include "nixie/models/io/durable_file.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -16,8 +16,8 @@
 #include <random>
 #include <thread>
 
-#include "models/checkpoint.h"
-#include "tests/errors.h"
+#include "nixie/models/io/checkpoint.h"
+#include "nixie/tests/errors.h"
 
 namespace nixie {
 namespace {

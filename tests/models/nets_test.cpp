@@ -6,11 +6,11 @@
 #include <random>
 #include <set>
 
-#include "core/step.h"
-#include "models/registry.h"
-#include "optimizers/registry.h"
-#include "tests/errors.h"
-#include "tests/test_backend.h"
+#include "nixie/core/step.h"
+#include "nixie/models/registry.h"
+#include "nixie/optimizers/registry.h"
+#include "nixie/tests/errors.h"
+#include "nixie/tests/test_backend.h"
 
 namespace nixie {
 namespace {

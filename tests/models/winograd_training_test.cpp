@@ -3,15 +3,15 @@
 #ifdef NIXIE_WITH_CUDA
 #include <gtest/gtest.h>
 
-#include "backends/cpu/backend.h"
-#include "backends/cuda/lowering.h"
-#include "core/ops.h"
-#include "core/random.h"
-#include "core/step.h"
-#include "layers/loss.h"
-#include "models/model.h"
-#include "models/registry.h"
-#include "optimizers/optimizer.h"
+#include "nixie/backends/cpu/backend.h"
+#include "nixie/backends/cuda/rewrite/lowering.h"
+#include "nixie/core/base/random.h"
+#include "nixie/core/ops/ops.h"
+#include "nixie/core/step.h"
+#include "nixie/layers/loss.h"
+#include "nixie/models/model.h"
+#include "nixie/models/registry.h"
+#include "nixie/optimizers/optimizer.h"
 
 namespace nixie {
 namespace {

@@ -1,12 +1,12 @@
 // The loss scale: gradients are those of the loss, steps that overflow change nothing, and the scale follows.
-#include "optimizers/loss_scale.h"
+#include "nixie/optimizers/loss_scale.h"
 
 #include <gtest/gtest.h>
 
-#include "core/ops.h"
-#include "core/step.h"
-#include "optimizers/optimizer.h"
-#include "tests/test_backend.h"
+#include "nixie/core/ops/ops.h"
+#include "nixie/core/step.h"
+#include "nixie/optimizers/optimizer.h"
+#include "nixie/tests/test_backend.h"
 
 namespace nixie {
 namespace {

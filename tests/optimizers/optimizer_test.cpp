@@ -1,13 +1,13 @@
 // Optimizer: groups, clipping, the counter and the state, through whole steps of a small net.
-#include "optimizers/optimizer.h"
+#include "nixie/optimizers/optimizer.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "core/step.h"
-#include "tests/errors.h"
-#include "tests/test_backend.h"
+#include "nixie/core/step.h"
+#include "nixie/tests/errors.h"
+#include "nixie/tests/test_backend.h"
 
 namespace nixie {
 namespace {

@@ -1,6 +1,6 @@
 // The update rules against PyTorch's published formulas, written out for one number at a time: twenty steps in double,
 // with the buffers and their names; and one kernel per parameter.
-#include "optimizers/rules.h"
+#include "nixie/optimizers/rules.h"
 
 #include <gtest/gtest.h>
 
@@ -8,9 +8,9 @@
 #include <random>
 #include <set>
 
-#include "core/step.h"
-#include "tests/errors.h"
-#include "tests/test_backend.h"
+#include "nixie/core/step.h"
+#include "nixie/tests/errors.h"
+#include "nixie/tests/test_backend.h"
 
 namespace nixie {
 namespace {

@@ -1,5 +1,5 @@
 // The schedules against PyTorch's formulas, on the host and on the device; warm-up; the plateau's decisions.
-#include "optimizers/schedule.h"
+#include "nixie/optimizers/schedule.h"
 
 #include <gtest/gtest.h>
 
@@ -8,9 +8,9 @@
 #include <numbers>
 #include <set>
 
-#include "core/step.h"
-#include "tests/errors.h"
-#include "tests/test_backend.h"
+#include "nixie/core/step.h"
+#include "nixie/tests/errors.h"
+#include "nixie/tests/test_backend.h"
 
 namespace nixie {
 namespace {

@@ -1,0 +1,29 @@
+// Checks what a net computes: contraction by contraction against the reference, and the timed results as a whole.
+#pragma once
+
+#include "nixie/apps/benchmark/checks/reference.h"
+#include "nixie/apps/benchmark/work/net_work.h"
+
+namespace nixie::benchmark {
+
+/// The largest error of a role's contractions, and where it was.
+struct RoleError {
+  double error = 0;  ///< max|diff| / mean|ref| of sampled elements
+  std::string layer = {};
+  int contractions = 0;
+};
+
+struct NetCheck {
+  RoleError fprop = {}, input_grad = {}, filter_grad = {};
+  double distance = 0;      ///< largest relative distance of a timed result from the checked one
+  std::string result = {};  ///< which result that was
+  double element_bound = 0, distance_bound = 0;
+};
+
+/// Probes the net's `total`: recomputes sampled elements of every contraction and of every bias gradient in double from
+/// the operands that the backend had, then compares every timed result as a whole with the probe's: those of `total`,
+/// and the output of `fprop`. Throws Fault::non_finite naming layer, role and error where a bound does not hold or a
+/// value is not finite.
+NetCheck check_net(NetWork& work, const PrecisionTraits& precision, const Outputs& fprop, const Outputs& total);
+
+}  // namespace nixie::benchmark

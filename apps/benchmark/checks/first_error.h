@@ -1,0 +1,33 @@
+// FirstError: lets the other rows of a table go on after one that failed.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <exception>
+
+#include "nixie/core/base/error.h"
+
+namespace nixie::benchmark {
+
+class FirstError {
+ public:
+  /// Calls `work`; an Error it throws is printed, and the first of them kept.
+  template <class Work>
+  void keep(Work&& work) {
+    try {
+      work();
+    } catch (const Error& error) {
+      fmt::print("\nleft out: {}\n", error.what());
+      if (!first_) first_ = std::current_exception();
+    }
+  }
+  /// Throws the first Error, if there was one.
+  void raise() const {
+    if (first_) std::rethrow_exception(first_);
+  }
+
+ private:
+  std::exception_ptr first_;
+};
+
+}  // namespace nixie::benchmark

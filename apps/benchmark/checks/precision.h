@@ -1,0 +1,22 @@
+// What a precision means for the benchmark: the types of data and operands, and the bounds of its results.
+#pragma once
+
+#include <string>
+
+#include "nixie/core/step.h"
+
+namespace nixie::benchmark {
+
+struct PrecisionTraits {
+  std::string name;  ///< `fp16`
+  PrecisionPolicy policy;
+  std::string nervana_dtype;  ///< `float16`
+  Dtype data;                 ///< what random data, output gradients and gradients are stored in
+  Dtype operands;             ///< what products multiply
+  double element_bound;       ///< largest max|diff| / mean|ref| of single elements: nervanagpu's, where it has one
+};
+
+/// Throws a usage Error for an unknown name (core/passes/precision.h).
+PrecisionTraits precision_named(const std::string& name);
+
+}  // namespace nixie::benchmark

@@ -1,0 +1,87 @@
+// The independent reference: single elements of products and convolutions, recomputed in double on the host.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "nixie/core/graph/tensor.h"
+
+namespace nixie::benchmark {
+
+/// The elements of a floating array as doubles, converted one by one: few of many are looked at. A matrix can be read
+/// transposed.
+class Elements {
+ public:
+  explicit Elements(const Array& array, bool transposed = false)
+      : array_(array),
+        dtype_(array.dtype()),
+        bytes_(array_.bytes()),
+        rows_(transposed ? array.shape()[0] : 1),
+        columns_(transposed ? array.shape()[1] : array.size()) {}
+  double operator[](std::int64_t position) const {
+    if (rows_ > 1) position = position % rows_ * columns_ + position / rows_;
+    switch (dtype_) {
+      case Dtype::f16:
+        return static_cast<double>(static_cast<float>(reinterpret_cast<const Half*>(bytes_)[position]));
+      case Dtype::bf16:
+        return static_cast<double>(static_cast<float>(reinterpret_cast<const Bfloat16*>(bytes_)[position]));
+      case Dtype::f32:
+        return static_cast<double>(reinterpret_cast<const float*>(bytes_)[position]);
+      default:
+        fail(Fault::usage, "there is no reference in ", dtype_);
+    }
+  }
+  std::int64_t size() const { return array_.size(); }
+
+ private:
+  Array array_;  // shares the elements
+  Dtype dtype_;
+  const std::byte* bytes_;
+  std::int64_t rows_, columns_;  // as stored, of what is read transposed
+};
+
+/// The element at a row-major position of a Conv (any role) or Matmul node, from its operands' elements.
+double reference_element(const Tensor& node, const Elements& a, const Elements& b, std::int64_t position);
+
+/// The sum of the output gradient over all but one channel (one output, of a product): the bias gradient that goes with
+/// a filter gradient node, from its first operand's elements.
+double reference_bias_grad(const Tensor& filter_grad, const Elements& output_grad, std::int64_t channel);
+
+/// How far a result is from its reference.
+struct Deviation {
+  double max_difference = 0, sum_reference = 0;  ///< over the sampled elements, of absolute values
+  std::int64_t samples = 0;
+  bool is_finite = true;  ///< of all elements, the unsampled ones too
+  void add(double found, double expected);
+  /// max|diff| / mean|ref|; infinite where an element is not finite.
+  double error() const;
+};
+
+/// An operand rounded to the type that the backend multiplies in.
+Elements rounded(const Array& operand, Dtype dtype, bool transposed = false);
+
+/// The reference at these positions.
+std::vector<double> reference_elements(const Tensor& node, const Elements& a, const Elements& b,
+                                       const std::vector<std::int64_t>& positions);
+
+/// How far a result is from what is expected at these positions.
+Deviation deviation_at(const Array& result, const std::vector<std::int64_t>& positions,
+                       const std::vector<double>& expected);
+
+/// Compares elements spread over the whole result (the first and the last among them) with the reference. Operands are
+/// rounded to `operand_dtype` first, the type that the backend multiplies in.
+Deviation compare_with_reference(const Tensor& node, const Array& a, const Array& b, const Array& result,
+                                 Dtype operand_dtype, std::int64_t samples);
+
+/// The same for the bias gradient of the layer whose filter gradient this node is.
+Deviation compare_bias_grad(const Tensor& filter_grad, const Array& output_grad, const Array& result,
+                            std::int64_t samples);
+
+/// |a - b| / |b| over whole arrays of equal shape (Euclidean norms); infinite where an element is not finite.
+double relative_distance(const Array& a, const Array& b);
+
+/// Positions spread over [0, size) without a pattern: 0, size - 1, and draws; at most `size` of them.
+std::vector<std::int64_t> sampled_positions(std::int64_t size, std::int64_t samples);
+
+}  // namespace nixie::benchmark

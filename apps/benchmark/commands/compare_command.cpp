@@ -1,0 +1,196 @@
+// Half of the own runs come before the peers', half after, so that neither side alone has the warmer or the cooler
+// chip.
+#include "nixie/apps/benchmark/commands/compare_command.h"
+
+#include <algorithm>
+#include <map>
+
+#include "nixie/apps/benchmark/checks/first_error.h"
+#include "nixie/apps/benchmark/measure/ceiling.h"
+#include "nixie/apps/benchmark/measure/peer_process.h"
+#include "nixie/apps/benchmark/report/facts.h"
+#include "nixie/apps/benchmark/report/json_rows.h"
+#include "nixie/apps/benchmark/report/plot.h"
+#include "nixie/apps/benchmark/report/report.h"
+#include "nixie/apps/trainer/machine.h"
+
+namespace nixie::benchmark {
+namespace {
+
+using Peers = std::vector<std::unique_ptr<PeerProcess>>;
+/// What each peer answered to which request.
+using Answers = std::map<std::pair<std::string, nlohmann::json>, nlohmann::json>;
+
+/// The peers' name for it: their fp32 is multiply-adds of floats, too.
+std::string peer_precision(const std::string& precision) { return precision == "ieee" ? "fp32" : precision; }
+
+/// Started side by side, as that takes seconds.
+Peers start_peers(const CompareCommand& command, bool on_cpu) {
+  Peers peers;
+  for (const char* script : {"torch_convnets.py", "jax_convnets.py"}) {
+    const std::filesystem::path file = command.peers / script;
+    if (!std::filesystem::exists(file))
+      fail(Fault::usage, file.string(), " is not there; name its folder with --peers");
+    peers.push_back(std::make_unique<PeerProcess>(command.python, file, on_cpu, command.peer_seconds));
+  }
+  for (const auto& peer : peers) {
+    peer->wait_until_ready();
+    fmt::print("{}: {}{}\n", peer->name(), peer->works() ? "" : "left out: ", peer->program());
+  }
+  return peers;
+}
+
+/// Has all peers compile what can be compiled ahead, side by side.
+void prepare_peers(const CompareCommand& command, const Peers& peers, const Backend& backend) {
+  nlohmann::json requests = nlohmann::json::array();
+  for (const PrecisionTraits& precision : wanted_precisions(command, backend))
+    for (const Net& net : wanted_nets(command))
+      requests.push_back({{"net", net.name},
+                          {"precision", peer_precision(precision.name)},
+                          {"batch", batch_of(command, net, backend)}});
+  for (const auto& peer : peers)
+    if (peer->works()) peer->send({{"prepare", requests}});
+  for (const auto& peer : peers)
+    if (peer->works()) peer->receive();  // what fails fails again where it is timed
+}
+
+bool is_wanted(const CompareCommand& command, const std::string& engine) {
+  if (command.engines.empty()) return engine.find("max-autotune") == std::string::npos;
+  const std::string kind = engine.substr(0, engine.find(' '));  // `graph` of `graph nchw`
+  return std::count(command.engines.begin(), command.engines.end(), kind) != 0;
+}
+
+std::string text_of(const nlohmann::json& row, const std::string& name) {
+  if (row.contains("error"))
+    return fmt::format("  {:<22} {} ({:.0f} s)\n", name, row["error"].get<std::string>(), row["seconds"].get<double>());
+  return fmt::format("  {:<22} fprop {:8.3f}  total {:8.3f}  training step {:8.3f} ms ({:.0f} s)\n", name,
+                     row["fprop_ms"]["median"].get<double>(), row["total_ms"]["median"].get<double>(),
+                     row["train_ms"]["median"].get<double>(), row["seconds"].get<double>());
+}
+
+/// Adds the rows of all peers and engines for one net as `peers`, and those that there are not, with the reason, as
+/// `left_out`. What a peer has timed before it does not time again.
+void ask_all(const CompareCommand& command, Peers& peers, Answers& answers, nlohmann::json& own) {
+  own["peers"] = own["left_out"] = nlohmann::json::array();
+  const std::string precision = peer_precision(own["precision"]);
+  for (const auto& peer : peers) {
+    if (!peer->works()) {
+      own["left_out"].push_back({{"peer", peer->name()}, {"why", peer->program()}});
+      continue;
+    }
+    for (const std::string& engine : peer->engines(precision)) {
+      if (!is_wanted(command, engine)) continue;
+      const nlohmann::json request{{"net", own["net"]},
+                                   {"precision", precision},
+                                   {"batch", own["batch"]},
+                                   {"runs", command.runs},
+                                   {"engine", engine}};
+      const auto [answer, is_new] = answers.try_emplace({peer->name(), request});
+      if (is_new) answer->second = peer->ask(request);
+      nlohmann::json row = answer->second;
+      row["peer"] = peer->name() + " " + engine;
+      fmt::print("{}", text_of(row, row["peer"]));
+      std::fflush(stdout);
+      if (row.contains("error"))
+        own["left_out"].push_back({{"peer", row["peer"]}, {"why", row["error"]}});
+      else
+        own["peers"].push_back(std::move(row));
+    }
+  }
+}
+
+void print_ratios(const nlohmann::json& rows) {
+  fmt::print("\n{:<10} {:<9} {:>5}   {:<13} {:>10} {:>10}   {:<22} {:>6}\n", "net", "precision", "batch",
+             "median ms of", "nixie", "best peer", "", "ratio");
+  for (const auto& row : rows)
+    for (const auto& [metric, label] :
+         {std::pair{"fprop_ms", "fprop"}, {"total_ms", "fprop+bprop"}, {"train_ms", "train step"}}) {
+      if (!row["best_peer"].contains(metric)) continue;
+      const auto& best = row["best_peer"][metric];
+      fmt::print("{:<10} {:<9} {:>5}   {:<13} {:>10.3f} {:>10.3f}   {:<22} {:>5.2f}x\n", row["net"].get<std::string>(),
+                 row["precision"].get<std::string>(), row["batch"].get<int>(), label,
+                 row[metric]["median"].get<double>(), best["median"].get<double>(), best["peer"].get<std::string>(),
+                 best["ratio"].get<double>());
+    }
+  fmt::print("ratio: the best peer's time over nixie's; above 1 nixie is faster\n");
+}
+
+/// Of each metric the fastest peer, and how many times nixie's time it took.
+nlohmann::json best_peers(const nlohmann::json& own, const nlohmann::json& peers) {
+  nlohmann::json best = nlohmann::json::object();
+  for (const char* metric : {"fprop_ms", "total_ms", "train_ms"})
+    for (const auto& row : peers) {
+      const double median = row[metric]["median"];
+      if (best.contains(metric) && best[metric]["median"].get<double>() <= median) continue;
+      best[metric] = {
+          {"peer", row["peer"]}, {"median", median}, {"ratio", median / own[metric]["median"].get<double>()}};
+    }
+  return best;
+}
+
+/// What is missing from the table, a line for each reason.
+void print_left_out(const nlohmann::json& rows) {
+  std::map<std::string, std::vector<std::string>> missing;
+  for (const auto& row : rows)
+    for (const auto& each : row["left_out"])
+      missing[fmt::format("{}: {}", each["peer"].get<std::string>(), each["why"].get<std::string>())].push_back(
+          fmt::format("{} {}", row["net"].get<std::string>(), row["precision"].get<std::string>()));
+  for (const auto& [what, where] : missing) fmt::print("left out: {} ({})\n", what, fmt::join(where, ", "));
+}
+
+nlohmann::json compare_net(const CompareCommand& command, Backend& backend, const Net& net,
+                           const PrecisionTraits& precision, double ceiling, Peers& peers, Answers& answers,
+                           std::vector<NetRow>& done) {
+  nlohmann::json others;
+  const auto between = [&](const NetRow& row) {
+    fmt::print("\n{}", nervana_text(row));
+    others = row;
+    ask_all(command, peers, answers, others);
+  };
+  done.push_back(time_net(backend, net, batch_of(command, net, backend), precision, command.runs, ceiling, between));
+  nlohmann::json row = done.back();
+  for (const char* key : {"peers", "left_out"}) row[key] = others[key];
+  row["best_peer"] = best_peers(row, row["peers"]);
+  return row;
+}
+
+}  // namespace
+
+void run_compare(const CompareCommand& command) {
+  Report report("compare", command.json, command.csv);
+  check_writable(command.plot);
+  const std::vector<Net> nets = wanted_nets(command);
+  const std::shared_ptr<Backend> backend = open_backend(command.backend, command.threads);
+  const std::vector<PrecisionTraits> precisions = wanted_precisions(command, *backend);
+  report.set_all(device_facts(*backend, machine_text(*backend, command.threads)));
+  fmt::print("{}", facts_text(report.content()));
+  Peers peers = start_peers(command, backend->name() == "cpu");
+  prepare_peers(command, peers, *backend);
+  for (const auto& peer : peers)
+    if (peer->works()) report.set("program_" + peer->name(), peer->program());
+  std::vector<NetRow> own_rows;
+  Answers answers;
+  FirstError error;
+  for (const PrecisionTraits& precision : precisions) {
+    const double ceiling = measure_matmul_ceiling(*backend, precision);
+    for (const Net& net : nets)
+      error.keep([&] {
+        report.add_row(compare_net(command, *backend, net, precision, ceiling, peers, answers, own_rows));
+        report.set("clocks_after", device_facts(*backend, ""));
+        report.write();
+        write_file(command.plot, compare_chart(report.content()));
+      });
+  }
+  fmt::print("\n{}", nets_header());
+  for (const NetRow& row : own_rows) fmt::print("{}", nets_line(row));
+  const auto has_peer = [](const nlohmann::json& row) { return !row["peers"].empty(); };
+  const nlohmann::json& rows = report.content()["rows"];
+  if (std::any_of(rows.begin(), rows.end(), has_peer))
+    print_ratios(rows);
+  else
+    fmt::print("\nno peer ran here: install PyTorch or JAX for {} to compare\n", command.python);
+  print_left_out(report.content()["rows"]);
+  error.raise();
+}
+
+}  // namespace nixie::benchmark

@@ -1,0 +1,42 @@
+// `benchmark layers`: every product and convolution of a net alone, in each role, against the device's roofline and
+// beside cuBLAS and cuDNN.
+#pragma once
+
+#include <filesystem>
+
+#include "nixie/apps/benchmark/work/contraction_peer.h"
+#include "nixie/apps/benchmark/work/contractions.h"
+
+namespace nixie::benchmark {
+
+struct LayersCommand {
+  std::vector<std::string> nets = {};        ///< of conv_nets(); empty: alexnet
+  std::vector<std::string> precisions = {};  ///< empty: fp16 and fp32 on a GPU, fp32 on a CPU
+  std::string backend = "auto";
+  int threads = 0;  ///< of the CPU, 0 = all
+  int batch = 0;    ///< 0 = each net's own
+  int runs = 10;
+  PeerOptions peer = {};                                 ///< who is timed beside it
+  std::filesystem::path json = {}, csv = {}, plot = {};  ///< empty: not written
+};
+
+struct LayerRow {
+  std::string net = {}, precision = {}, layer = {}, role = {}, shape = {};
+  Timing time = {};
+  double flop = 0, bytes = 0;   ///< bytes: operands read once and the result written once
+  double roofline_ms = 0;       ///< max(flop / matmul ceiling, bytes / copy rate)
+  double error = 0, bound = 0;  ///< max|diff| / mean|ref|
+  PeerTiming peer = {};
+  double tflops() const { return flop / time.median / 1e9; }
+  double gigabytes_per_second() const { return bytes / time.median / 1e6; }
+};
+
+/// Times and checks one contraction by itself, on random operands, here and at the peer. Throws Fault::non_finite where
+/// it is wrong.
+LayerRow time_layer(Backend& backend, const Contraction& contraction, const PrecisionTraits& precision, int runs,
+                    ContractionPeer& peer);
+
+/// Prints the table and writes the files. Throws Error.
+std::vector<LayerRow> run_layers(const LayersCommand& command);
+
+}  // namespace nixie::benchmark

@@ -1,0 +1,55 @@
+// Compiles each net twice, first by estimates, and times both in turn.
+#include "nixie/apps/benchmark/commands/tune_command.h"
+
+#include <cstdlib>
+
+#include "nixie/apps/benchmark/work/net_work.h"
+#include "nixie/apps/trainer/machine.h"
+
+namespace nixie::benchmark {
+namespace {
+
+/// A net whose plans were all compiled under a value of NIXIE_TUNING.
+class TunedWork {
+ public:
+  TunedWork(const char* tuning, Backend& backend, const Net& net, int batch, const PrecisionTraits& precision)
+      : work_(backend, net, batch, precision) {
+    setenv("NIXIE_TUNING", tuning, 1);
+    work_.fprop();
+    total();
+    train();
+    if (work_.has_dynamic()) work_.train_dynamic();
+    backend.synchronize();
+  }
+  void total() { work_.total(); }
+  void train() { work_.train(); }
+
+ private:
+  NetWork work_;
+};
+
+std::string medians(Backend& backend, const std::vector<std::function<void()>>& works, int runs) {
+  for (const auto& work : works) warm_up(backend, work);
+  const auto times = time_in_turn(backend, works, runs);
+  return fmt::format("{:.3f} -> {:.3f} ms", summarize(times[0]).median, summarize(times[1]).median);
+}
+
+}  // namespace
+
+void run_tune(const TuneCommand& command) {
+  const std::shared_ptr<Backend> backend = open_backend("cuda", 0);
+  fmt::print("medians of {} runs, by estimates -> by what was measured\n", command.runs);
+  for (const PrecisionTraits& precision : wanted_precisions(command, *backend))
+    for (const Net& net : wanted_nets(command)) {
+      Scope scope(net.name, precision.name);
+      const int batch = batch_of(command, net, *backend);
+      TunedWork before("off", *backend, net, batch, precision), after("again", *backend, net, batch, precision);
+      const std::string total = medians(*backend, {[&] { before.total(); }, [&] { after.total(); }}, command.runs),
+                        train = medians(*backend, {[&] { before.train(); }, [&] { after.train(); }}, command.runs);
+      fmt::print("{:<10} {:<5} batch {:>4}: fprop + bprop {}, training step {}\n", net.name, precision.name, batch,
+                 total, train);
+      std::fflush(stdout);
+    }
+}
+
+}  // namespace nixie::benchmark

@@ -1,0 +1,173 @@
+// Draws with rectangles, lines and text alone; white ground, so that it reads on dark pages too.
+#include "nixie/apps/benchmark/report/svg.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace nixie::benchmark {
+namespace {
+
+constexpr double kWidth = 880, kHeight = 440, kLeft = 70, kRight = 20, kTop = 64, kBottom = 78;
+constexpr const char* kColors[] = {"#1f6feb", "#8c959f", "#d29922", "#2da44e",
+                                   "#cf222e", "#8250df", "#bf3989", "#57606a"};
+
+const char* color(std::size_t i) { return kColors[i % std::size(kColors)]; }
+
+std::string escaped(const std::string& text) {
+  std::string result;
+  for (const char letter : text)
+    result += letter == '<' ? "&lt;" : letter == '>' ? "&gt;" : letter == '&' ? "&amp;" : std::string(1, letter);
+  return result;
+}
+
+std::string text_at(double x, double y, const std::string& text, const std::string& style = "") {
+  return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" {}>{}</text>\n", x, y, style, escaped(text));
+}
+
+std::string line_between(double x1, double y1, double x2, double y2, const std::string& style) {
+  return fmt::format("<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" {}/>\n", x1, y1, x2, y2, style);
+}
+
+std::string head(const std::string& title, const std::string& subtitle) {
+  return fmt::format(
+             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" height=\"{1}\" "
+             "font-family=\"sans-serif\" font-size=\"12\" fill=\"#24292f\">\n"
+             "<rect width=\"{0}\" height=\"{1}\" fill=\"#ffffff\"/>\n",
+             kWidth, kHeight) +
+         text_at(kLeft, 24, title, "font-size=\"17\" font-weight=\"bold\"") +
+         text_at(kLeft, 44, subtitle, "fill=\"#57606a\"");
+}
+
+/// In two lines where one is too short.
+std::string legend(const std::vector<std::string>& names) {
+  std::string text;
+  double x = kLeft, y = kHeight - 32;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const double width = 34 + 6.6 * static_cast<double>(names[i].size());
+    if (x + width > kWidth) x = kLeft, y += 18;
+    text += fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"11\" height=\"11\" fill=\"{}\"/>\n", x, y, color(i));
+    text += text_at(x + 16, y + 10, names[i]);
+    x += width;
+  }
+  return text;
+}
+
+/// One of 1, 2 or 5 times a power of ten, so that about five of them make `span`.
+double nice_step(double span) {
+  const double power = std::pow(10, std::floor(std::log10(span / 5)));
+  for (const double factor : {1.0, 2.0, 5.0})
+    if (span / (factor * power) <= 6) return factor * power;
+  return 10 * power;
+}
+
+std::string number_text(double value) {
+  const double size = std::abs(value);
+  if (size >= 1e4 || (size > 0 && size < 1e-4)) return fmt::format("{:.0e}", value);
+  return fmt::format("{:g}", value);
+}
+
+/// An axis: values to positions between two pixels, and where its marks are.
+class Axis {
+ public:
+  Axis(double low, double high, double from, double to, bool is_log)
+      : from_(from), to_(to), is_log_(is_log && low > 0) {
+    if (is_log_) {
+      low_ = std::floor(std::log10(low));
+      high_ = std::max(std::ceil(std::log10(high)), low_ + 1);
+      for (double mark = low_; mark <= high_; ++mark) marks_.push_back(std::pow(10, mark));
+    } else {
+      low_ = std::min(0.0, low);
+      const double step = nice_step(std::max(high - low_, 1e-12));
+      high_ = low_ + step * std::ceil((high - low_) / step - 1e-9);
+      for (double mark = low_; mark <= high_ + step / 2; mark += step) marks_.push_back(mark);
+    }
+  }
+  double operator()(double value) const {
+    return from_ + (to_ - from_) * ((is_log_ ? std::log10(value) : value) - low_) / (high_ - low_);
+  }
+  const std::vector<double>& marks() const { return marks_; }
+
+ private:
+  double low_ = 0, high_ = 1, from_, to_;
+  bool is_log_;
+  std::vector<double> marks_;
+};
+
+std::string y_marks(const Axis& axis, const std::string& label) {
+  std::string text;
+  for (const double mark : axis.marks()) {
+    text += line_between(kLeft, axis(mark), kWidth - kRight, axis(mark), "stroke=\"#d0d7de\"");
+    text += text_at(kLeft - 6, axis(mark) + 4, number_text(mark), "text-anchor=\"end\"");
+  }
+  return text + text_at(14, (kTop + kHeight - kBottom) / 2, label,
+                        fmt::format("transform=\"rotate(-90 14 {:.1f})\" text-anchor=\"middle\"",
+                                    (kTop + kHeight - kBottom) / 2));
+}
+
+}  // namespace
+
+std::string svg_text(const BarChart& chart) {
+  double most = 0;
+  for (const auto& series : chart.series)
+    for (const double value : series.values) most = std::max(most, value);
+  const Axis y(0, most > 0 ? most : 1, kHeight - kBottom, kTop, false);
+  std::string text = head(chart.title, chart.subtitle) + y_marks(y, chart.unit);
+  const double group_width =
+      (kWidth - kLeft - kRight) / static_cast<double>(std::max<std::size_t>(1, chart.groups.size()));
+  const double bar = 0.8 * group_width / static_cast<double>(std::max<std::size_t>(1, chart.series.size()));
+  for (std::size_t g = 0; g < chart.groups.size(); ++g) {
+    const double start = kLeft + group_width * (static_cast<double>(g) + 0.1);
+    for (std::size_t s = 0; s < chart.series.size(); ++s) {
+      const double value = chart.series[s].values[g], x = start + bar * static_cast<double>(s);
+      if (!(value > 0)) continue;
+      text += fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"{}\"/>\n", x,
+                          y(value), bar - 1, y(0) - y(value), color(s));
+      text +=
+          text_at(x + bar / 2, y(value) - 4, fmt::format("{:.3g}", value), "text-anchor=\"middle\" font-size=\"10\"");
+    }
+    text += text_at(start + 0.4 * group_width, kHeight - kBottom + 18, chart.groups[g], "text-anchor=\"middle\"");
+  }
+  std::vector<std::string> names;
+  for (const auto& series : chart.series) names.push_back(series.name);
+  return text + legend(names) + "</svg>\n";
+}
+
+std::string svg_text(const LineChart& chart) {
+  double low_x = HUGE_VAL, high_x = -HUGE_VAL, low_y = HUGE_VAL, high_y = -HUGE_VAL;
+  const auto is_shown = [&](double x, double y) {
+    return std::isfinite(x) && std::isfinite(y) && (!chart.log_x || x > 0) && (!chart.log_y || y > 0);
+  };
+  for (const auto& series : chart.series)
+    for (const auto& [px, py] : series.points) {
+      if (!is_shown(px, py)) continue;
+      low_x = std::min(low_x, px), high_x = std::max(high_x, px);
+      low_y = std::min(low_y, py), high_y = std::max(high_y, py);
+    }
+  if (low_x > high_x) low_x = low_y = 1, high_x = high_y = 10;
+  const Axis x(low_x, high_x, kLeft, kWidth - kRight, chart.log_x),
+      y(low_y, high_y, kHeight - kBottom, kTop, chart.log_y);
+  std::string text = head(chart.title, chart.subtitle) + y_marks(y, chart.y_label);
+  for (const double mark : x.marks()) {
+    text += line_between(x(mark), kTop, x(mark), kHeight - kBottom, "stroke=\"#eaeef2\"");
+    text += text_at(x(mark), kHeight - kBottom + 16, number_text(mark), "text-anchor=\"middle\"");
+  }
+  text += text_at((kLeft + kWidth - kRight) / 2, kHeight - kBottom + 34, chart.x_label, "text-anchor=\"middle\"");
+  std::vector<std::string> names;
+  for (std::size_t s = 0; s < chart.series.size(); ++s) {
+    names.push_back(chart.series[s].name);
+    std::string points;
+    for (const auto& [px, py] : chart.series[s].points) {
+      if (!is_shown(px, py)) continue;
+      points += fmt::format("{:.1f},{:.1f} ", x(px), y(py));
+      text += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3\" fill=\"{}\"/>\n", x(px), y(py), color(s));
+    }
+    if (chart.series[s].is_line)
+      text +=
+          fmt::format("<polyline points=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"2\"/>\n", points, color(s));
+  }
+  return text + legend(names) + "</svg>\n";
+}
+
+}  // namespace nixie::benchmark

@@ -1,0 +1,90 @@
+// Operands go by files, so that both sides multiply the same numbers.
+#include "nixie/apps/benchmark/work/contraction_peer.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <fstream>
+
+#include "nixie/apps/benchmark/checks/reference.h"
+
+namespace nixie::benchmark {
+namespace {
+
+/// A file of the temporary folder that goes with its owner.
+class TemporaryFile {
+ public:
+  explicit TemporaryFile(const char* name)
+      : path_(std::filesystem::temp_directory_path() / fmt::format("nixie-{}-{}", ::getpid(), name)) {}
+  ~TemporaryFile() {
+    std::error_code ignored;
+    std::filesystem::remove(path_, ignored);
+  }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+  void write(const Array& values) const {
+    std::ofstream out(path_, std::ios::binary);
+    out.write(reinterpret_cast<const char*>(values.bytes()), values.size_bytes());
+    if (!out.flush()) fail(Fault::storage, path_.string(), ": writing failed; free space or set TMPDIR");
+  }
+
+ private:
+  std::filesystem::path path_;
+};
+
+Timing timing_of(const nlohmann::json& figures) {
+  return {.mean = figures.at("mean"),
+          .median = figures.at("median"),
+          .min = figures.at("min"),
+          .max = figures.at("max"),
+          .runs = figures.at("runs")};
+}
+
+}  // namespace
+
+ContractionPeer::ContractionPeer(const PeerOptions& options, bool on_cpu) : reason_("not asked for") {
+  if (!options.wanted.value_or(!on_cpu)) return;
+  const std::filesystem::path script = options.peers / "torch_contractions.py";
+  reason_ = script.string() + " is not there; name its folder with --peers";
+  if (!std::filesystem::exists(script)) return;
+  process_ = std::make_unique<PeerProcess>(options.python, script, on_cpu, options.seconds);
+  process_->wait_until_ready();
+}
+
+PeerTiming ContractionPeer::time(nlohmann::json request, const PrecisionTraits& precision,
+                                 const std::vector<Operand>& operands, const std::vector<std::int64_t>& positions,
+                                 const std::vector<double>& expected, int runs) {
+  if (!works()) return {.left_out = program()};
+  request.update({{"precision", precision.name}, {"positions", positions}, {"runs", runs}});
+  static constexpr const char* kNames[] = {"a", "b", "c"};
+  const TemporaryFile files[] = {TemporaryFile("a"), TemporaryFile("b"), TemporaryFile("c")};
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    files[i].write(operands[i].values);
+    request[kNames[i]] = {{"file", files[i].path().string()},
+                          {"dtype", to_string(operands[i].values.dtype())},
+                          {"shape", operands[i].values.shape().sizes()},
+                          {"transposed", operands[i].transposed}};
+  }
+  const nlohmann::json answer = process_->ask(request);
+  if (answer.contains("error")) return {.left_out = answer["error"]};
+  Deviation deviation;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const auto& value = answer.at("values").at(i);
+    const double found = value.is_number() ? value.get<double>() : NAN;
+    deviation.is_finite = deviation.is_finite && std::isfinite(found);
+    deviation.add(found, expected[i]);
+  }
+  return {.time = timing_of(answer.at("ms")), .error = deviation.error()};
+}
+
+std::string peer_header() { return fmt::format("{:>9} {:>6} {:>9}", "peer us", "ratio", "its error"); }
+
+std::string peer_cells(const PeerTiming& peer, double own_ms) {
+  if (peer.time.runs == 0) return fmt::format("{:>9} {:>6} {:>9}", "-", "-", "-");
+  return fmt::format("{:>9.2f} {:>5.2f}x {:>9.1e}", 1e3 * peer.time.median, peer.time.median / own_ms, peer.error);
+}
+
+}  // namespace nixie::benchmark

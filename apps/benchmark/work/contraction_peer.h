@@ -1,0 +1,53 @@
+// ContractionPeer: cuBLAS and cuDNN beside single products and convolutions, by way of PyTorch where it is installed.
+#pragma once
+
+#include "nixie/apps/benchmark/checks/precision.h"
+#include "nixie/apps/benchmark/measure/peer_process.h"
+#include "nixie/apps/benchmark/measure/timing.h"
+#include "nixie/core/base/array.h"
+
+namespace nixie::benchmark {
+
+/// Where the peer's program is, and for how long it may be waited for.
+struct PeerOptions {
+  std::filesystem::path peers = "apps/peers";  ///< the folder of the peers' programs
+  std::string python = "python3";
+  double seconds = 120;
+  std::optional<bool> wanted = {};  ///< empty: on a GPU only
+};
+
+/// A peer's figure for one row.
+struct PeerTiming {
+  Timing time = {};           ///< no runs where there is none
+  double error = 0;           ///< max|diff| / mean|ref| of its own result
+  std::string left_out = {};  ///< why there is none
+};
+
+class ContractionPeer {
+ public:
+  struct Operand {
+    Array values = {};        ///< as stored
+    bool transposed = false;  ///< read so
+  };
+
+  /// Starts it, unless it is not wanted. One that is missing is said by `program`, and leaves out every row.
+  ContractionPeer(const PeerOptions& options, bool on_cpu);
+
+  bool works() const { return process_ && process_->works(); }
+  /// What it is, or why there is none.
+  std::string program() const { return process_ ? process_->program() : reason_; }
+  /// Times a product or convolution: `request` says what (apps/peers/torch_contractions.py), `expected` are the
+  /// result's elements at `positions` in double.
+  PeerTiming time(nlohmann::json request, const PrecisionTraits& precision, const std::vector<Operand>& operands,
+                  const std::vector<std::int64_t>& positions, const std::vector<double>& expected, int runs);
+
+ private:
+  std::unique_ptr<PeerProcess> process_;
+  std::string reason_;
+};
+
+/// A row's cells: the peer's median in microseconds, its time over the own one, and its error.
+std::string peer_cells(const PeerTiming& peer, double own_ms);
+std::string peer_header();
+
+}  // namespace nixie::benchmark

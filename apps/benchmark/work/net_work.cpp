@@ -1,0 +1,152 @@
+// The steps of a net: fprop, fprop with bprop, training, and the probe that checks them.
+#include "nixie/apps/benchmark/work/net_work.h"
+
+#include "nixie/core/base/random.h"
+
+namespace nixie::benchmark {
+namespace {
+
+constexpr std::uint64_t kSeed = 1;
+constexpr double kLossScale = 1024;
+
+Shape with_batch(const Shape& sample, int batch) {
+  std::vector<std::int64_t> sizes{batch};
+  sizes.insert(sizes.end(), sample.begin(), sample.end());
+  return Shape(std::move(sizes));
+}
+
+OptimizerOptions with_scale(OptimizerOptions options, double scale) {
+  options.loss_scale.scale = scale;
+  return options;
+}
+
+std::optional<Normalization> normalization_of(const Net& net) {
+  if (!net.bytes) return {};
+  check(net.sample[0] == 3, net.name, ": images are ", net.sample, ", only those of three channels are made of bytes");
+  return Normalization(3, {0.485f, 0.456f, 0.406f}, {0.229f, 0.224f, 0.225f});
+}
+
+Tensor noise(const Shape& shape, const char* purpose) { return uniform(shape, random_stream(kSeed, purpose)); }
+
+}  // namespace
+
+Passes passes_of(const Model& model, const Tensor& images, const Tensor& output_gradient) {
+  Pass pass;
+  Passes result{.output = model(images, pass)};
+  // The gradient of this sum with respect to the output is the given one; the sum itself is never computed.
+  result.gradients = gradients(sum(result.output * output_gradient), model.parameters());
+  return result;
+}
+
+std::vector<Contraction> contractions_of_net(const Net& net, int batch) {
+  const Model model(net.model, with_batch(net.sample, batch), kSeed);
+  Trace trace;
+  const Passes passes = passes_of(model, placeholder(with_batch(net.sample, batch)),
+                                  placeholder(with_batch(model.output_shape(), batch)));
+  return contractions_of(passes.output, passes.gradients);
+}
+
+NetWork::NetWork(Backend& backend, const Net& net, int batch, const PrecisionTraits& precision)
+    : backend_(backend),
+      precision_(precision),
+      normalization_(normalization_of(net)),
+      loss_(net.loss),
+      model_(net.model, with_batch(net.sample, batch), kSeed, parameter_dtype(precision.policy)),
+      optimizer_(model_.parameters(), with_scale(net.training, precision.data == Dtype::f16 ? kLossScale : 1), net.run),
+      fprop_(
+          backend,
+          [this](const Inputs& in) {
+            Pass pass;
+            return Outputs{{"output", cast(model_(images_of(in), pass), precision_.data)}};
+          },
+          precision.policy),
+      total_(
+          backend,
+          [this](const Inputs& in) {
+            const Passes passes = passes_of(model_, images_of(in), in["gradient"]);
+            for (std::size_t i = 0; i < gradients_.size(); ++i)
+              gradients_[i].set(cast(passes.gradients[i].value, precision_.data));
+            return Outputs{{"output", cast(passes.output, precision_.data)}};
+          },
+          precision.policy),
+      train_(
+          backend, [this](const Inputs& in) { return train_body(in, optimizer_); }, precision.policy),
+      train_dynamic_(
+          backend, [this](const Inputs& in) { return train_body(in, *dynamic_); }, precision.policy) {
+  if (precision.data == Dtype::f16) dynamic_.emplace(model_.parameters(), with_scale(net.training, 0), net.run);
+  for (const Variable& parameter : model_.parameters().trainable())
+    gradients_.emplace_back("d." + parameter.name(), Array(precision.data, parameter.shape()), false);
+  const Tensor pixels = noise(with_batch(net.sample, batch), "images"),
+               images = net.bytes ? cast(pixels * 256, Dtype::u8) : cast(pixels, precision.data);
+  const Tensor gradient =
+      cast(noise(with_batch(model_.output_shape(), batch), "gradient") * net.output_gradient, precision.data);
+  const Tensor labels = cast(noise({batch}, "labels") * net.classes, Dtype::i32);
+  const std::vector<Tensor> stored = evaluate({images, gradient, labels}, backend);
+  data_ = {{"images", stored[0]}, {"gradient", stored[1]}};
+  labelled_ = {{"images", stored[0]}, {"labels", stored[2]}};
+}
+
+Outputs NetWork::fprop() { return fprop_({{"images", data_.at("images")}}); }
+void NetWork::total() {
+  last_.clear();  // else its memory would be another one every time
+  last_ = total_(data_);
+}
+Outputs NetWork::results() const {
+  Outputs results{{"output", last_.at("output").array()}};
+  for (const Variable& gradient : gradients_) results.emplace(gradient.name(), gradient.array());
+  return results;
+}
+Outputs NetWork::train() { return train_(labelled_); }
+Outputs NetWork::train_dynamic() { return train_dynamic_(labelled_); }
+
+Tensor NetWork::images_of(const Inputs& in) const {
+  return normalization_ ? (*normalization_)(in["images"]) : in["images"];
+}
+
+Outputs NetWork::outputs_of(const Passes& passes) const {
+  Outputs outputs{{"output", cast(passes.output, precision_.data)}};
+  for (const Gradient& gradient : passes.gradients)
+    outputs["d." + gradient.parameter.name()] = cast(gradient.value, precision_.data);
+  return outputs;
+}
+
+Outputs NetWork::train_body(const Inputs& in, const Optimizer& optimizer) const {
+  Pass pass;
+  const Tensor loss = loss_(model_(images_of(in), pass), in["labels"]);
+  optimizer.update(gradients(optimizer.scaled(loss), model_.parameters()));
+  return {{"loss", loss}};
+}
+
+Outputs NetWork::probe(const std::function<void(const Probed&)>& visit) {
+  std::vector<Contraction> contractions;
+  const auto name = [](std::size_t i, const char* part) { return fmt::format("{} {}", i, part); };
+  Step step(
+      backend_,
+      [&](const Inputs& in) {
+        const Passes all = passes_of(model_, images_of(in), in["gradient"]);
+        Outputs outputs = outputs_of(all);
+        contractions = contractions_of(all.output, all.gradients);
+        for (std::size_t i = 0; i < contractions.size(); ++i) {
+          const Tensor& node = contractions[i].node;
+          outputs[name(i, "a")] = cast(node.inputs()[0], precision_.data);
+          outputs[name(i, "b")] = cast(node.inputs()[1], precision_.data);
+          outputs[name(i, "result")] = cast(node, precision_.data);
+        }
+        return outputs;
+      },
+      precision_.policy);
+  Outputs outputs = step(data_);
+  for (std::size_t i = 0; i < contractions.size(); ++i) {
+    Probed probed{.contraction = contractions[i]};
+    for (const auto& [part, array] : {std::pair{"a", &probed.a}, {"b", &probed.b}, {"result", &probed.result}}) {
+      *array = outputs.at(name(i, part)).array();
+      outputs.erase(name(i, part));
+    }
+    const auto bias = outputs.find("d." + probed.contraction.layer + ".bias");
+    if (probed.contraction.role == Role::filter_grad && bias != outputs.end()) probed.bias_grad = bias->second.array();
+    visit(probed);
+  }
+  return outputs;
+}
+
+}  // namespace nixie::benchmark

@@ -1,0 +1,71 @@
+// NetWork: a net with its data in a backend's memory, and the three pieces of work on it that are timed.
+#pragma once
+
+#include "nixie/apps/benchmark/checks/precision.h"
+#include "nixie/apps/benchmark/work/contractions.h"
+#include "nixie/apps/benchmark/work/nets.h"
+#include "nixie/core/step.h"
+#include "nixie/data/normalization.h"
+
+namespace nixie::benchmark {
+
+/// A net's output for images, and the gradients of its parameters for an output gradient; nodes of a graph.
+struct Passes {
+  Tensor output;
+  std::vector<Gradient> gradients = {};
+};
+Passes passes_of(const Model& model, const Tensor& images, const Tensor& output_gradient);
+
+/// The contractions of a net's passes; nothing is computed.
+std::vector<Contraction> contractions_of_net(const Net& net, int batch);
+
+class NetWork {
+ public:
+  /// Random images in [0, 1) or of bytes, which ImageNet's mean and deviation normalise, a random output gradient in
+  /// [0, 1), random labels, weights that keep activations near 1.
+  NetWork(Backend& backend, const Net& net, int batch, const PrecisionTraits& precision);
+
+  /// The output alone; what a backward pass would need is not kept.
+  Outputs fprop();
+  /// The output and, into the memory kept for them, the gradients of all parameters for the random output gradient, in
+  /// the type and layout of what products read. The images' gradient is not computed.
+  void total();
+  /// What the last `total` made: the output, and the gradients as `d.NAME`, in host memory.
+  Outputs results() const;
+  /// One training step: forward, loss, backward, update; in f16 with a fixed loss scale. Gives `loss`.
+  Outputs train();
+  /// The same with a dynamic loss scale, which f16 alone has a use for.
+  Outputs train_dynamic();
+  bool has_dynamic() const { return dynamic_.has_value(); }
+
+  /// One of the contractions of `total`, computed by a graph that hands out operands and results.
+  struct Probed {
+    Contraction contraction;
+    Array a = {}, b = {}, result = {};
+    Array bias_grad = {};  ///< with a filter gradient, where the layer has a bias; else empty
+  };
+  /// Runs `total` so, shows each contraction to `visit`, and gives what `results` gives.
+  Outputs probe(const std::function<void(const Probed&)>& visit);
+
+  std::int64_t parameters() const { return model_.parameters().count(); }
+
+ private:
+  /// What the net reads.
+  Tensor images_of(const Inputs& in) const;
+  Outputs outputs_of(const Passes& passes) const;
+  Outputs train_body(const Inputs& in, const Optimizer& optimizer) const;
+
+  Backend& backend_;
+  PrecisionTraits precision_;
+  std::optional<Normalization> normalization_;  // of bytes
+  AnyLoss loss_;
+  Model model_;
+  Optimizer optimizer_;
+  std::optional<Optimizer> dynamic_;
+  std::vector<Variable> gradients_;  // of the parameters, in their order
+  Outputs last_;
+  Step fprop_, total_, train_, train_dynamic_;
+  std::map<std::string, Tensor> data_, labelled_;  // inputs of total, and of train
+};
+
+}  // namespace nixie::benchmark

@@ -1,0 +1,144 @@
+// The lists of nets. What differs from models/ is written into the net's own description, the text of a configuration.
+#include "nixie/apps/benchmark/work/nets.h"
+
+#include <functional>
+
+#include "nixie/models/nets/nets.h"
+
+namespace nixie::benchmark {
+namespace {
+
+/// Convolutions, each with batch norm and ReLU: two of 32 channels, one of 64.
+Sequential cifar_bn() {
+  return {
+      Conv2d{.out = 32, .kernel = 3, .pad = 1},
+      BatchNorm{},
+      Relu{},
+      Conv2d{.out = 32, .kernel = 3, .pad = 1},
+      BatchNorm{},
+      Relu{},
+      MaxPool2d{.window = 2},  // 16
+      Conv2d{.out = 64, .kernel = 3, .pad = 1},
+      BatchNorm{},
+      Relu{},
+      MaxPool2d{.window = 2},  // 8
+      Flatten{},
+      Linear{.out = 10},
+  };
+}
+
+OptimizerOptions sgd(double weight_decay, double rate) {
+  return {.rule = Sgd{.momentum = 0.9, .weight_decay = weight_decay}, .schedule = ConstantRate{.rate = rate}};
+}
+
+/// Calls `edit` with the kind and the fields of every layer, those inside containers too.
+void for_each_layer(Tree& tree, const std::function<void(const std::string& kind, Tree& fields)>& edit) {
+  for (Tree& item : tree.items) for_each_layer(item, edit);
+  for (Tree::Entry& entry : tree.entries) {
+    if (entry.value.is_map()) edit(entry.key, entry.value);
+    for_each_layer(entry.value, edit);
+  }
+}
+
+void set(Tree& fields, const std::string& key, const std::string& value) {
+  Tree* field = fields.find(key);
+  if (!field) return;
+  Tree scalar;
+  scalar.kind = Tree::Kind::scalar;
+  scalar.place = field->place;
+  scalar.text = value;
+  *field = scalar;
+}
+
+AnyModel edited(const AnyModel& model, const std::function<void(Tree& layers)>& edit) {
+  Tree tree = parse_yaml("model: " + model.layers().text(), model.kind());
+  edit(*tree.find("model"));
+  AnyModel result;
+  Problems problems;
+  read_value(*tree.find("model"), result, problems);
+  problems.raise();
+  return result;
+}
+
+void drop_dropout(Tree& layers) {
+  for_each_layer(layers, [](const std::string& kind, Tree& fields) {
+    if (kind == Dropout::name) set(fields, "rate", "0");
+  });
+}
+
+void make_nervanas(Tree& layers) {
+  Tree* last = nullptr;
+  for_each_layer(layers, [&](const std::string& kind, Tree& fields) {
+    if (kind != Conv2d::name && kind != Linear::name) return;
+    set(fields, "bias", "false");
+    if (kind != Linear::name) return;
+    if (last) set(*last, "out", "3072");
+    last = &fields;
+  });
+  const Tree relu = parse_yaml("layer: relu", "relu");
+  layers.items.push_back(*relu.find("layer"));
+}
+
+}  // namespace
+
+std::vector<Net> step_nets() {
+  const OptimizerOptions training = sgd(0, 0.01);
+  return {
+      {"mlp", Mlp{}, {1, 28, 28}, 10, 128, 128, CrossEntropy{}, training},
+      {"lenet", Lenet{}, {1, 28, 28}, 10, 64, 64, CrossEntropy{}, training},
+      {"cifar_bn", cifar_bn(), {3, 32, 32}, 10, 64, 64, CrossEntropy{}, training},
+      {"alexnet", Alexnet{.dropout = 0}, {3, 224, 224}, 1000, 16, 16, CrossEntropy{}, training},
+  };
+}
+
+std::vector<Net> conv_nets(bool nervana) {
+  const Shape image{3, 224, 224};
+  const OptimizerOptions training = sgd(5e-4, 1e-3);
+  std::vector<Net> nets = {
+      {"alexnet", Alexnet{.dropout = 0}, image, 1000, 128, 8, CrossEntropy{}, training},
+      {"overfeat", Overfeat{.dropout = 0}, {3, 231, 231}, 1000, 128, 2, CrossEntropy{}, training},
+      {"vgg_a", Vgg<11>{.dropout = 0}, image, 1000, 64, 1, CrossEntropy{}, training},
+      {"vgg_e", Vgg<19>{.dropout = 0}, image, 1000, 64, 1, CrossEntropy{}, training},
+      {"googlenet", Googlenet{.dropout = 0}, image, 1000, 128, 2, CrossEntropy{}, training},
+  };
+  if (nervana)
+    for (Net& net : nets) net.model = edited(net.model, make_nervanas);
+  return nets;
+}
+
+Net scaling_net(int batch, int depth, int side) {
+  Sequential layers;
+  for (int i = 0; i < depth; ++i) layers.add(Conv2d{.out = 64, .kernel = 3, .pad = 1}).add(Relu{});
+  layers.add(GlobalAvgPool{}).add(Flatten{}).add(Linear{.out = 10});
+  return {.name = fmt::format("conv{}", depth),
+          .model = layers,
+          .sample = {3, side, side},
+          .classes = 10,
+          .batch = batch,
+          .cpu_batch = batch,
+          .training = {.rule = Sgd{}, .schedule = ConstantRate{.rate = 1e-3}},
+          .output_gradient = static_cast<double>(side)};
+}
+
+Net config_net(const TrainConfig& config, const std::string& name) {
+  const Splits data = config.data.open();
+  const int batch = static_cast<int>(config.data.batch());
+  const std::int64_t steps_per_epoch = std::max<std::int64_t>(1, data.train->size() / batch);
+  const double epoch = static_cast<double>(steps_per_epoch);
+  return {
+      .name = name,
+      .model = edited(config.model, drop_dropout),
+      .sample = data.train->sample_shape(),
+      .classes = static_cast<int>(data.train->classes()),
+      .batch = batch,
+      .cpu_batch = batch,
+      .loss = config.loss,
+      .training = {.rule = config.optimizer,
+                   .schedule = config.schedule,
+                   .groups = config.parameter_groups,
+                   .clip_value = config.clip_value,
+                   .clip_norm = config.clip_norm},
+      .run = {.steps_per_epoch = epoch, .epochs = static_cast<double>(config.total_steps(steps_per_epoch)) / epoch}};
+}
+
+}  // namespace nixie::benchmark

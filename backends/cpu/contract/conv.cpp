@@ -1,0 +1,330 @@
+// Convolution's output and input_grad, image by image over a frame of it. Where there are filters enough they are the
+// lanes and pixels are broadcast from the frame; else pixels are the lanes, packed panel by panel.
+#include "nixie/backends/cpu/contract/conv_phase.h"
+#include "nixie/backends/cpu/contract/pack.h"
+
+namespace nixie::cpu {
+namespace {
+
+constexpr std::int64_t kDepthChunk = 128;  // (channel, tap) pairs of a panel that stay in the first-level cache
+constexpr std::int64_t kPixelBlock = 512;  // pixels whose sums stay in the second-level cache
+constexpr std::int64_t kUnits = 16;        // parts wanted where there are few images
+
+/// How one vector of pixels is read from a frame: one load where they are neighbours, blended loads where a row ends.
+template <class T>
+struct PixelVector {
+  using Mask = decltype(Vector<T>{} == Vector<T>{});
+  struct Segment {
+    std::int64_t offset;
+    Mask mask;
+  };
+  std::int64_t offset = 0;
+  std::vector<Segment> more;
+};
+
+/// The pixels of a phase in order, cut into vectors.
+template <class T>
+std::vector<PixelVector<T>> pixel_vectors(const Phase& phase) {
+  constexpr std::int64_t kWidth = kLanes<T>;
+  std::vector<PixelVector<T>> vectors;
+  std::int64_t pixel = 0;
+  for_each_in(phase.count, [&](std::int64_t d, std::int64_t h, std::int64_t w) {
+    const std::int64_t lane = pixel++ % kWidth;
+    const std::int64_t offset = phase.pixel_offset(d, h) + w - lane;
+    if (lane == 0) vectors.push_back({offset, {}});
+    PixelVector<T>& vector = vectors.back();
+    const std::int64_t last = vector.more.empty() ? vector.offset : vector.more.back().offset;
+    using Segment = typename PixelVector<T>::Segment;
+    if (offset != last) vector.more.push_back(Segment{offset, typename PixelVector<T>::Mask{}});
+    if (!vector.more.empty()) vector.more.back().mask[lane] = -1;
+  });
+  return vectors;
+}
+
+/// to[k * width] = the vector at from + offsets[k], for k < depth.
+template <class T>
+void pack_pixels(const PixelVector<T>& pixels, const T* frame, const std::int64_t* offsets, std::int64_t depth, T* to,
+                 std::int64_t width) {
+  const T* from = frame + pixels.offset;
+  if (pixels.more.empty()) {
+    for (std::int64_t k = 0; k < depth; ++k) store(to + k * width, load(from + offsets[k]));
+  } else if (pixels.more.size() == 1) {
+    const auto [offset, mask] = pixels.more[0];
+    for (std::int64_t k = 0; k < depth; ++k)
+      store(to + k * width, mask ? load(frame + offset + offsets[k]) : load(from + offsets[k]));
+  } else {
+    for (std::int64_t k = 0; k < depth; ++k) {
+      Vector<T> value = load(from + offsets[k]);
+      for (const auto& segment : pixels.more) value = segment.mask ? load(frame + segment.offset + offsets[k]) : value;
+      store(to + k * width, value);
+    }
+  }
+}
+
+/// A phase made ready to run: where to read, and the weights packed for tiles.
+template <class T>
+struct Sweep {
+  Phase phase;
+  std::vector<std::int64_t> offsets;    ///< in the frame, per (channel, tap)
+  std::vector<PixelVector<T>> vectors;  ///< pixels as lanes
+  std::vector<std::int64_t> pixels;     ///< pixels as rows: offsets in the frame
+  std::int64_t weights = 0;             ///< start in the packed weights
+  std::int64_t depth() const { return static_cast<std::int64_t>(offsets.size()); }
+};
+
+/// A tile whose last lanes may lie outside the result.
+template <class T>
+void run_edge_tile(int rows, std::int64_t width, std::int64_t used, TileArgs<T> tile) {
+  const int vectors = static_cast<int>(width / kLanes<T>);
+  if (used == width) return run_tile(rows, vectors, tile);
+  T edge[kTileRows * kTileLanes<T>];
+  T* const out = tile.out;
+  const std::int64_t out_step = tile.out_step;
+  const bool add = tile.add;
+  tile.out = edge, tile.out_step = width, tile.add = false;
+  run_tile(rows, vectors, tile);
+  for (std::int64_t r = 0; r < rows; ++r)
+    for (std::int64_t i = 0; i < used; ++i)
+      out[r * out_step + i] = edge[r * width + i] + (add ? out[r * out_step + i] : T{});
+}
+
+/// Pixels as lanes: out[row][pixel] for the rows of one block after another, each packed as [depth][rows].
+template <class T>
+void sweep_pixel_lanes(const Sweep<T>& sweep, const std::vector<std::int64_t>& block_rows, const T* weights,
+                       const T* frame, T* out, std::int64_t out_step) {
+  const std::int64_t vectors = static_cast<std::int64_t>(sweep.vectors.size());
+  const std::int64_t panels = ceil_div(vectors, kTileVectors), chunks = ceil_div(sweep.depth(), kDepthChunk);
+  Scratch<T> lanes(ceil_div(sweep.depth(), chunks) * kTileLanes<T>);
+  TileArgs<T> tile;
+  tile.out_step = out_step;
+  tile.lanes = lanes.data();
+  for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
+    const std::int64_t k = cut(sweep.depth(), chunks, chunk), depth = cut(sweep.depth(), chunks, chunk + 1) - k;
+    tile.length = depth;
+    tile.add = chunk > 0;
+    for (std::int64_t panel = 0; panel < panels; ++panel) {
+      const std::int64_t v0 = cut(vectors, panels, panel), pixel = v0 * kLanes<T>;
+      const std::int64_t width = (cut(vectors, panels, panel + 1) - v0) * kLanes<T>;
+      for (std::int64_t v = 0; v * kLanes<T> < width; ++v)
+        pack_pixels(sweep.vectors[static_cast<std::size_t>(v0 + v)], frame, sweep.offsets.data() + k, depth,
+                    lanes.data() + v * kLanes<T>, width);
+      tile.lanes_step = width;
+      std::int64_t row = 0;
+      for (const std::int64_t rows : block_rows) {
+        for (std::int64_t r = 0; r < rows; ++r) tile.rows[r] = weights + row * sweep.depth() + k * rows + r;
+        tile.step = rows;
+        tile.out = out + row * out_step + pixel;
+        run_edge_tile(static_cast<int>(rows), width, std::min(width, sweep.phase.pixels() - pixel), tile);
+        row += rows;
+      }
+    }
+  }
+}
+
+/// Filters as lanes: out[lane][pixel] for `used` of a panel's lanes, packed as [depth][width].
+template <class T>
+void sweep_filter_lanes(const Sweep<T>& sweep, std::int64_t width, std::int64_t used, const T* weights, const T* frame,
+                        T* out, std::int64_t out_step) {
+  const std::int64_t pixels = sweep.phase.pixels(), chunks = ceil_div(sweep.depth(), kDepthChunk);
+  const std::int64_t blocks = ceil_div(pixels, kPixelBlock);
+  Scratch<T> sums(ceil_div(pixels, blocks) * width);
+  TileArgs<T> tile;
+  tile.lanes_step = tile.out_step = width;
+  for (std::int64_t block = 0; block < blocks; ++block) {
+    const std::int64_t first = cut(pixels, blocks, block), count = cut(pixels, blocks, block + 1) - first;
+    const std::int64_t tiles = ceil_div(count, kTileRows);
+    for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
+      const std::int64_t k = cut(sweep.depth(), chunks, chunk);
+      tile.length = cut(sweep.depth(), chunks, chunk + 1) - k;
+      tile.offsets = sweep.offsets.data() + k;
+      tile.lanes = weights + k * width;
+      tile.add = chunk > 0;
+      for (std::int64_t t = 0; t < tiles; ++t) {
+        const std::int64_t pixel = cut(count, tiles, t), rows = cut(count, tiles, t + 1) - pixel;
+        for (std::int64_t r = 0; r < rows; ++r)
+          tile.rows[r] = frame + sweep.pixels[static_cast<std::size_t>(first + pixel + r)];
+        tile.out = sums.data() + pixel * width;
+        run_tile(static_cast<int>(rows), static_cast<int>(width / kLanes<T>), tile);
+      }
+    }
+    transpose(sums.data(), width, count, used, out + first, out_step);
+  }
+}
+
+/// The output and input_grad roles alike: `rows` channels of the result are sums over (channels, taps) of the source.
+/// Rows come in blocks: tiles where pixels are lanes, panels where filters are.
+template <class T>
+class DataConv {
+ public:
+  DataConv(const Conv& conv, const ConvShape& shape, const Strided<T>& source, const Strided<T>& weight,
+           const HeadSink& sink, ThreadPool& pool)
+      : s_(shape), source_(source), weight_(weight), sink_(sink), pool_(pool) {
+    forward_ = conv.role == ConvRole::output;
+    rows_ = forward_ ? s_.filters : s_.channels;
+    channels_ = forward_ ? s_.channels : s_.filters;
+    source_size_ = forward_ ? s_.in : s_.out;
+    result_size_ = forward_ ? s_.out : s_.in;
+    area_ = result_size_[0] * result_size_[1] * result_size_[2];
+    vectors_ = ceil_div(rows_, kLanes<T>);
+    filter_lanes_ = filters_as_lanes();
+    blocks_ = filter_lanes_ ? ceil_div(vectors_, kTileVectors) : ceil_div(rows_, kTileRows);
+  }
+
+  void run() {
+    build_sweeps();
+    Scratch<T> packed(packed_size_ * s_.groups);
+    pack_weights(packed.data());
+    const std::int64_t images = s_.batch * s_.groups;
+    const std::int64_t splits = std::clamp<std::int64_t>(kUnits / images, 1, blocks_);
+    const std::int64_t units = images * splits, parts = std::min<std::int64_t>(units, 8 * kUnits);
+    pool_.parallel_for(parts, [&](std::int64_t part) {
+      Pieces pieces(sink_);
+      for (std::int64_t unit = cut(units, parts, part); unit < cut(units, parts, part + 1); ++unit) {
+        const std::int64_t image = unit / splits, split = unit % splits;
+        const std::int64_t first = cut(blocks_, splits, split), last = cut(blocks_, splits, split + 1);
+        run_image(image / s_.groups, image % s_.groups, first, last, packed.data());
+        pieces.add((image * rows_ + first_row(first)) * area_, rows_of(first, last) * area_);
+      }
+      pieces.flush();
+    });
+  }
+
+ private:
+  /// Weighs cycles per vector of the result: multiply-adds at half a cycle each and what surrounds them.
+  bool filters_as_lanes() const {
+    constexpr double kPack = 6, kTurn = 24;  // to pack a vector of pixels; to sum aside and transpose a vector
+    const auto whole = [](std::int64_t count) { return static_cast<double>(ceil_div(count, kLanes<T>) * kLanes<T>); };
+    const double rows = static_cast<double>(rows_), area = static_cast<double>(area_);
+    const double phases = static_cast<double>(forward_ ? 1 : s_.stride[0] * s_.stride[1] * s_.stride[2]);
+    const double depth = static_cast<double>(channels_ * s_.taps()) / phases;
+    return whole(rows_) / rows * (0.5 * depth + kTurn) <= whole(area_) / area * depth * (0.5 + kPack / rows);
+  }
+
+  /// Where a block starts among the packed rows, those that only fill a vector included.
+  std::int64_t packed_row(std::int64_t block) const {
+    return filter_lanes_ ? cut(vectors_, blocks_, block) * kLanes<T> : cut(rows_, blocks_, block);
+  }
+  std::int64_t first_row(std::int64_t block) const { return std::min(rows_, packed_row(block)); }
+  std::int64_t rows_of(std::int64_t first, std::int64_t last) const { return first_row(last) - first_row(first); }
+
+  void build_sweeps() {
+    if (forward_) {
+      add_sweep(output_phase(s_, weight_.axis));
+    } else {
+      for_each_in(s_.stride, [&](std::int64_t d, std::int64_t h, std::int64_t w) {
+        Phase phase = input_grad_phase(s_, weight_.axis, {d, h, w});
+        if (phase.pixels() > 0) add_sweep(std::move(phase));
+      });
+    }
+  }
+
+  void add_sweep(Phase phase) {
+    Sweep<T> sweep;
+    sweep.weights = packed_size_;
+    for (std::int64_t c = 0; c < channels_; ++c)
+      for (const Tap& tap : phase.taps) sweep.offsets.push_back(c * phase.frame.channel() + tap.frame);
+    if (!filter_lanes_)
+      sweep.vectors = pixel_vectors<T>(phase);
+    else
+      for_each_in(phase.count, [&](std::int64_t d, std::int64_t h, std::int64_t w) {
+        sweep.pixels.push_back(phase.pixel_offset(d, h) + w);
+      });
+    sweep.phase = std::move(phase);
+    packed_size_ += packed_row(blocks_) * sweep.depth();
+    sweeps_.push_back(std::move(sweep));
+  }
+
+  /// [group][sweep][block][depth][rows of the block]
+  void pack_weights(T* packed) const {
+    pool_.parallel_for(s_.groups * blocks_, [&](std::int64_t part) {
+      const std::int64_t group = part / blocks_, block = part % blocks_;
+      const std::int64_t rows = rows_of(block, block + 1), width = packed_row(block + 1) - packed_row(block);
+      const std::int64_t row_stride = forward_ ? weight_.outer : weight_.inner;
+      const std::int64_t channel_stride = forward_ ? weight_.inner : weight_.outer;
+      const T* from = weight_.data + group * s_.filters * weight_.outer + first_row(block) * row_stride;
+      for (const Sweep<T>& sweep : sweeps_) {
+        T* to = packed + group * packed_size_ + sweep.weights + packed_row(block) * sweep.depth();
+        for (std::int64_t c = 0; c < channels_; ++c)
+          for (const Tap& tap : sweep.phase.taps) {
+            for (std::int64_t r = 0; r < rows; ++r) to[r] = from[r * row_stride + c * channel_stride + tap.weight];
+            std::fill(to + rows, to + width, T{});
+            to += width;
+          }
+      }
+    });
+  }
+
+  void run_image(std::int64_t n, std::int64_t group, std::int64_t first, std::int64_t last, const T* packed) const {
+    const T* image = source_.data + n * source_.outer + group * channels_ * source_.inner;
+    const std::int64_t rows = rows_of(first, last);
+    T* result = reinterpret_cast<T*>(sink_.result) + ((n * s_.groups + group) * rows_ + first_row(first)) * area_;
+    for (const Sweep<T>& sweep : sweeps_) {
+      const Phase& phase = sweep.phase;
+      const bool direct = phase.step == Sizes{1, 1, 1} && phase.pixels() == area_;
+      if (sweep.depth() == 0) {
+        scatter(phase, nullptr, result, rows);
+        continue;
+      }
+      const std::int64_t frame_size = phase.frame.channel() * channels_;
+      Scratch<T> frame(frame_size), pixels(direct ? 0 : rows * phase.pixels());
+      std::fill_n(frame.data(), frame_size + kLanes<T>, T{});
+      fill_frame(phase.frame, image, source_.inner, source_.axis, source_size_, channels_, frame.data());
+      run_frame(sweep, first, last, packed + group * packed_size_ + sweep.weights, frame.data(),
+                direct ? result : pixels.data());
+      if (!direct) scatter(phase, pixels.data(), result, rows);
+    }
+  }
+
+  /// out[row][pixel] for the rows of blocks [first, last).
+  void run_frame(const Sweep<T>& sweep, std::int64_t first, std::int64_t last, const T* weights, const T* frame,
+                 T* out) const {
+    const std::int64_t pixels = sweep.phase.pixels();
+    if (filter_lanes_) {
+      for (std::int64_t b = first; b < last; ++b)
+        sweep_filter_lanes(sweep, packed_row(b + 1) - packed_row(b), rows_of(b, b + 1),
+                           weights + packed_row(b) * sweep.depth(), frame, out + rows_of(first, b) * pixels, pixels);
+      return;
+    }
+    std::vector<std::int64_t> block_rows;
+    for (std::int64_t b = first; b < last; ++b) block_rows.push_back(rows_of(b, b + 1));
+    sweep_pixel_lanes(sweep, block_rows, weights + packed_row(first) * sweep.depth(), frame, out, pixels);
+  }
+
+  /// Puts a phase's pixels (zeros for null) where they stand in the result.
+  void scatter(const Phase& phase, const T* pixels, T* result, std::int64_t rows) const {
+    for (std::int64_t r = 0; r < rows; ++r, result += area_)
+      for (std::int64_t d = 0; d < phase.count[0]; ++d)
+        for (std::int64_t h = 0; h < phase.count[1]; ++h) {
+          T* to = result + (phase.first[0] + d * phase.step[0]) * result_size_[1] * result_size_[2] +
+                  (phase.first[1] + h * phase.step[1]) * result_size_[2] + phase.first[2];
+          for (std::int64_t w = 0; w < phase.count[2]; ++w) to[w * phase.step[2]] = pixels ? *pixels++ : T{};
+        }
+  }
+
+  const ConvShape& s_;
+  const ImageView<T> source_, weight_;
+  const HeadSink& sink_;
+  ThreadPool& pool_;
+  bool forward_, filter_lanes_;
+  std::int64_t rows_, channels_, area_, vectors_, blocks_, packed_size_ = 0;
+  Sizes source_size_, result_size_;
+  std::vector<Sweep<T>> sweeps_;
+};
+
+}  // namespace
+
+template <class T>
+void run_conv(const Conv& conv, std::span<const BoundOperand> operands, const Shape& domain, const HeadSink& sink,
+              ThreadPool& pool) {
+  if (conv.role == ConvRole::filter_grad) return run_filter_grad<T>(conv, operands, domain, sink, pool);
+  const Strided<T> source(operands[0], pool), weight(operands[1], pool);
+  const bool forward = conv.role == ConvRole::output;
+  const ConvShape shape(conv, forward ? source.shape() : domain, weight.shape(), forward ? domain : source.shape());
+  DataConv<T>(conv, shape, source, weight, sink, pool).run();
+}
+
+template void run_conv<float>(const Conv&, std::span<const BoundOperand>, const Shape&, const HeadSink&, ThreadPool&);
+template void run_conv<double>(const Conv&, std::span<const BoundOperand>, const Shape&, const HeadSink&, ThreadPool&);
+template void run_conv<Bits>(const Conv&, std::span<const BoundOperand>, const Shape&, const HeadSink&, ThreadPool&);
+
+}  // namespace nixie::cpu

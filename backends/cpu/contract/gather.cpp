@@ -1,0 +1,128 @@
+// Gather copies rows named by indices, scatter adds them back; an index out of range reads 0 and adds nothing.
+#include <vector>
+
+#include "nixie/backends/cpu/contract/operand.h"
+
+namespace nixie::cpu {
+namespace {
+
+/// A strided operand walked as [outer, index position, inner], each of the three a run of axes.
+class Blocks {
+ public:
+  template <class T>
+  Blocks(const Strided<T>& operand, int axis, int axes)
+      : outer_(offsets(operand, 0, axis)),
+        middle_(offsets(operand, axis, axis + axes)),
+        inner_(offsets(operand, axis + axes, operand.shape().rank())) {
+    for (std::size_t i = 0; i < inner_.size(); ++i) dense_ &= inner_[i] == static_cast<std::int64_t>(i);
+  }
+  std::int64_t outer() const { return static_cast<std::int64_t>(outer_.size()); }
+  std::int64_t middle() const { return static_cast<std::int64_t>(middle_.size()); }
+  std::int64_t inner() const { return static_cast<std::int64_t>(inner_.size()); }
+  std::int64_t start(std::int64_t outer, std::int64_t middle) const {
+    return outer_[static_cast<std::size_t>(outer)] + middle_[static_cast<std::size_t>(middle)];
+  }
+  std::int64_t offset(std::int64_t inner) const { return dense_ ? inner : inner_[static_cast<std::size_t>(inner)]; }
+  bool dense() const { return dense_; }
+
+ private:
+  /// Offsets of the positions of axes [first, last) in row-major order.
+  template <class T>
+  static std::vector<std::int64_t> offsets(const Strided<T>& operand, int first, int last) {
+    std::vector<std::int64_t> result{0};
+    for (int axis = first; axis < last; ++axis) {
+      std::vector<std::int64_t> longer;
+      const std::int64_t size = operand.size(axis), stride = operand.stride(axis);
+      for (const std::int64_t offset : result)
+        for (std::int64_t i = 0; i < size; ++i) longer.push_back(offset + i * stride);
+      result = std::move(longer);
+    }
+    return result;
+  }
+
+  std::vector<std::int64_t> outer_, middle_, inner_;
+  bool dense_ = true;
+};
+
+/// The indices in row-major order.
+std::vector<std::int64_t> read_indices(const BoundOperand& operand, ThreadPool& pool) {
+  const Strided<std::int32_t> indices(operand, pool);
+  const Blocks walk(indices, 0, 0);
+  std::vector<std::int64_t> values;
+  for (std::int64_t i = 0; i < walk.inner(); ++i) values.push_back(indices.data()[walk.offset(i)]);
+  return values;
+}
+
+constexpr std::int64_t kPartElements = 16384;
+
+}  // namespace
+
+template <class T>
+void run_gather(const Gather& gather, std::span<const BoundOperand> operands, const Shape& domain, const HeadSink& sink,
+                ThreadPool& pool) {
+  const Strided<T> x(operands[0], pool);
+  const Blocks from(x, gather.axis, 1);
+  const std::vector<std::int64_t> indices = read_indices(operands[1], pool);
+  const std::int64_t count = static_cast<std::int64_t>(indices.size()), inner = from.inner();
+  const std::int64_t rows = from.outer() * count;
+  const std::int64_t parts = std::clamp<std::int64_t>(domain.size() / kPartElements, 1, rows);
+  pool.parallel_for(parts, [&](std::int64_t part) {
+    Pieces pieces(sink);
+    for (std::int64_t row = cut(rows, parts, part); row < cut(rows, parts, part + 1); ++row) {
+      T* out = reinterpret_cast<T*>(sink.result) + row * inner;
+      const std::int64_t index = indices[static_cast<std::size_t>(row % count)];
+      if (index < 0 || index >= from.middle()) {
+        std::fill(out, out + inner, T{});
+      } else {
+        const T* source = x.data() + from.start(row / count, index);
+        if (from.dense())
+          std::copy_n(source, inner, out);
+        else
+          for (std::int64_t i = 0; i < inner; ++i) out[i] = source[from.offset(i)];
+      }
+      pieces.add(row * inner, inner);
+    }
+    pieces.flush();
+  });
+}
+
+template <class T>
+void run_scatter(const Scatter& scatter, std::span<const BoundOperand> operands, const Shape& domain,
+                 const HeadSink& sink, ThreadPool& pool) {
+  const Strided<T> updates(operands[0], pool);
+  const std::vector<std::int64_t> indices = read_indices(operands[1], pool);
+  const Blocks from(updates, scatter.axis, operands[1].shape.rank());
+  const std::int64_t targets = domain[scatter.axis], inner = from.inner(), rows = from.outer() * targets;
+  // A part owns target rows and reads every index, so each sum is in the order of the updates.
+  const std::int64_t parts =
+      std::clamp<std::int64_t>(domain.size() / kPartElements, 1, std::min<std::int64_t>(rows, 32));
+  pool.parallel_for(parts, [&](std::int64_t part) {
+    const std::int64_t first = cut(rows, parts, part), last = cut(rows, parts, part + 1);
+    T* const out = reinterpret_cast<T*>(sink.result);
+    std::fill(out + first * inner, out + last * inner, T{});
+    for (std::int64_t outer = first / targets; outer * targets < last; ++outer) {
+      for (std::size_t i = 0; i < indices.size(); ++i) {
+        const std::int64_t row = outer * targets + indices[i];
+        if (indices[i] < 0 || indices[i] >= targets || row < first || row >= last) continue;
+        const T* source = updates.data() + from.start(outer, static_cast<std::int64_t>(i));
+        for (std::int64_t j = 0; j < inner; ++j) out[row * inner + j] += source[from.offset(j)];
+      }
+    }
+    if (sink.finished) sink.finished(first * inner, (last - first) * inner);
+  });
+}
+
+template void run_gather<float>(const Gather&, std::span<const BoundOperand>, const Shape&, const HeadSink&,
+                                ThreadPool&);
+template void run_gather<double>(const Gather&, std::span<const BoundOperand>, const Shape&, const HeadSink&,
+                                 ThreadPool&);
+template void run_gather<Bits>(const Gather&, std::span<const BoundOperand>, const Shape&, const HeadSink&,
+                               ThreadPool&);
+template void run_scatter<float>(const Scatter&, std::span<const BoundOperand>, const Shape&, const HeadSink&,
+                                 ThreadPool&);
+template void run_scatter<double>(const Scatter&, std::span<const BoundOperand>, const Shape&, const HeadSink&,
+                                  ThreadPool&);
+template void run_scatter<Bits>(const Scatter&, std::span<const BoundOperand>, const Shape&, const HeadSink&,
+                                ThreadPool&);
+
+}  // namespace nixie::cpu

@@ -1,0 +1,26 @@
+// Host memory of the CPU backend.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "nixie/core/graph/backend.h"
+
+namespace nixie::cpu {
+
+/// Memory aligned to cache lines, in huge pages where it is large; uninitialised.
+class HostBuffer final : public Buffer {
+ public:
+  /// Throws Fault::memory when there is not enough.
+  explicit HostBuffer(std::int64_t size_bytes);
+  ~HostBuffer() override;
+  HostBuffer(const HostBuffer&) = delete;
+  HostBuffer& operator=(const HostBuffer&) = delete;
+  void* address() override { return data_; }
+  std::byte* data() const { return data_; }
+
+ private:
+  std::byte* data_ = nullptr;
+};
+
+}  // namespace nixie::cpu

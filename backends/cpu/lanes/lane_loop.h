@@ -1,0 +1,62 @@
+// Wraps a scalar function, or one on blocks of lanes, into a LaneFunction.
+#pragma once
+
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // g++ 12 says both of its own AVX-512 header
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#endif
+#include <Eigen/Core>
+
+#include "nixie/backends/cpu/lanes/lanes.h"
+
+namespace nixie::cpu {
+
+template <class T>
+using Block = Eigen::Array<T, kLaneBlock, 1>;
+
+template <class T>
+Eigen::Map<const Block<T>> block(const T* lanes) {
+  return Eigen::Map<const Block<T>>(lanes);
+}
+
+// Plain loops, which the compiler turns into vector code. `Function` has no state, so its type is all that is needed.
+template <class T, class Function>
+LaneFunction unary(Function) {
+  return [](const void* a, const void*, const void*, void* out, std::int64_t n) {
+    const T* __restrict x = static_cast<const T*>(a);
+    T* __restrict y = static_cast<T*>(out);
+    n = n / kLaneBlock * kLaneBlock;
+    for (std::int64_t i = 0; i < n; ++i) y[i] = Function{}(x[i]);
+  };
+}
+
+template <class T, class Function>
+LaneFunction binary(Function) {
+  return [](const void* a, const void* b, const void*, void* out, std::int64_t n) {
+    const T* __restrict x = static_cast<const T*>(a);
+    const T* __restrict y = static_cast<const T*>(b);
+    T* __restrict z = static_cast<T*>(out);
+    n = n / kLaneBlock * kLaneBlock;
+    for (std::int64_t i = 0; i < n; ++i) z[i] = Function{}(x[i], y[i]);
+  };
+}
+
+// A function on Eigen arrays of one block.
+template <class T, class Function>
+LaneFunction block_unary(Function) {
+  return [](const void* a, const void*, const void*, void* out, std::int64_t n) {
+    for (std::int64_t i = 0; i < n; i += kLaneBlock)
+      Eigen::Map<Block<T>>(static_cast<T*>(out) + i) = Function{}(block(static_cast<const T*>(a) + i));
+  };
+}
+
+template <class T, class Function>
+LaneFunction block_binary(Function) {
+  return [](const void* a, const void* b, const void*, void* out, std::int64_t n) {
+    for (std::int64_t i = 0; i < n; i += kLaneBlock)
+      Eigen::Map<Block<T>>(static_cast<T*>(out) + i) =
+          Function{}(block(static_cast<const T*>(a) + i), block(static_cast<const T*>(b) + i));
+  };
+}
+
+}  // namespace nixie::cpu

@@ -1,0 +1,199 @@
+// Arithmetic, comparisons, logic, bits and casts on lanes.
+#include "nixie/backends/cpu/lanes/lanes.h"
+
+#include <cmath>
+#include <limits>
+
+#include "nixie/backends/cpu/lanes/lane_loop.h"
+
+namespace nixie::cpu {
+namespace {
+
+// Signed overflow wraps, as on a GPU.
+constexpr std::uint32_t bits(std::int32_t x) { return static_cast<std::uint32_t>(x); }
+constexpr std::int32_t wrap(std::uint32_t x) { return static_cast<std::int32_t>(x); }
+
+std::int32_t integer_power(std::int32_t base, std::int32_t exponent) {
+  if (exponent < 0) return base == 1 ? 1 : base == -1 ? (exponent % 2 ? -1 : 1) : 0;
+  std::uint32_t result = 1, square = bits(base);
+  for (; exponent > 0; exponent >>= 1, square *= square)
+    if (exponent & 1) result *= square;
+  return wrap(result);
+}
+
+LaneFunction integer_arithmetic(Primitive primitive) {
+  using T = std::int32_t;
+  switch (primitive) {
+    case Primitive::neg:
+      return unary<T>([](T x) { return wrap(0u - bits(x)); });
+    case Primitive::abs:
+      return unary<T>([](T x) { return x < 0 ? wrap(0u - bits(x)) : x; });
+    case Primitive::add:
+      return binary<T>([](T x, T y) { return wrap(bits(x) + bits(y)); });
+    case Primitive::sub:
+      return binary<T>([](T x, T y) { return wrap(bits(x) - bits(y)); });
+    case Primitive::mul:
+      return binary<T>([](T x, T y) { return wrap(bits(x) * bits(y)); });
+    case Primitive::div:  // in 64 bits the lowest number by -1 does not trap
+      return binary<T>([](T x, T y) { return y == 0 ? 0 : static_cast<T>(std::int64_t{x} / y); });
+    case Primitive::mod:
+      return binary<T>([](T x, T y) { return y == 0 ? 0 : static_cast<T>(std::int64_t{x} % y); });
+    case Primitive::pow:
+      return binary<T>([](T x, T y) { return integer_power(x, y); });
+    case Primitive::min:
+      return binary<T>([](T x, T y) { return x < y ? x : y; });
+    case Primitive::max:
+      return binary<T>([](T x, T y) { return x > y ? x : y; });
+    case Primitive::is_finite:
+      return unary<T>([](T) { return 1; });
+    case Primitive::is_nan:
+      return unary<T>([](T) { return 0; });
+    case Primitive::floor:
+    case Primitive::ceil:
+    case Primitive::round:
+    case Primitive::trunc:
+      return unary<T>([](T x) { return x; });
+    case Primitive::bit_and:
+      return binary<T>([](T x, T y) { return x & y; });
+    case Primitive::bit_or:
+      return binary<T>([](T x, T y) { return x | y; });
+    case Primitive::bit_xor:
+      return binary<T>([](T x, T y) { return x ^ y; });
+    case Primitive::bit_not:
+      return unary<T>([](T x) { return ~x; });
+    case Primitive::shift_left:  // shifts of 32 and more push every bit out
+      return binary<T>([](T x, T y) { return bits(y) < 32u ? wrap(bits(x) << (bits(y) & 31u)) : 0; });
+    case Primitive::shift_right:
+      return binary<T>([](T x, T y) { return x >> (bits(y) < 32u ? bits(y) : 31u); });
+    default:
+      return nullptr;
+  }
+}
+
+template <class T>
+LaneFunction floating_arithmetic(Primitive primitive) {
+  switch (primitive) {
+    case Primitive::neg:
+      return unary<T>([](T x) { return -x; });
+    case Primitive::abs:
+      return unary<T>([](T x) { return std::abs(x); });
+    case Primitive::add:
+      return binary<T>([](T x, T y) { return x + y; });
+    case Primitive::sub:
+      return binary<T>([](T x, T y) { return x - y; });
+    case Primitive::mul:
+      return binary<T>([](T x, T y) { return x * y; });
+    case Primitive::div:
+      return binary<T>([](T x, T y) { return x / y; });
+    case Primitive::mod:
+      return binary<T>([](T x, T y) { return std::fmod(x, y); });
+    case Primitive::min:
+      return binary<T>([](T x, T y) { return ((x < y) | (x != x)) ? x : y; });
+    case Primitive::max:
+      return binary<T>([](T x, T y) { return ((x > y) | (x != x)) ? x : y; });
+    case Primitive::is_finite:
+      return unary<T>([](T x) { return std::abs(x) <= std::numeric_limits<T>::max() ? T{1} : T{0}; });
+    case Primitive::is_nan:
+      return unary<T>([](T x) { return x != x ? T{1} : T{0}; });
+    default:
+      return nullptr;
+  }
+}
+
+template <class T>
+LaneFunction comparison(Primitive primitive) {
+  switch (primitive) {
+    case Primitive::equal:
+      return binary<T>([](T x, T y) { return x == y ? T{1} : T{0}; });
+    case Primitive::not_equal:
+      return binary<T>([](T x, T y) { return x != y ? T{1} : T{0}; });
+    case Primitive::less:
+      return binary<T>([](T x, T y) { return x < y ? T{1} : T{0}; });
+    case Primitive::less_equal:
+      return binary<T>([](T x, T y) { return x <= y ? T{1} : T{0}; });
+    case Primitive::logical_and:
+      return binary<T>([](T x, T y) { return ((x != T{0}) & (y != T{0})) ? T{1} : T{0}; });
+    case Primitive::logical_or:
+      return binary<T>([](T x, T y) { return ((x != T{0}) | (y != T{0})) ? T{1} : T{0}; });
+    case Primitive::logical_not:
+      return unary<T>([](T x) { return x == T{0} ? T{1} : T{0}; });
+    case Primitive::select:
+      return [](const void* a, const void* b, const void* c, void* out, std::int64_t n) {
+        const T* __restrict condition = static_cast<const T*>(a);
+        const T* __restrict yes = static_cast<const T*>(b);
+        const T* __restrict no = static_cast<const T*>(c);
+        T* __restrict result = static_cast<T*>(out);
+        n = n / kLaneBlock * kLaneBlock;
+        for (std::int64_t i = 0; i < n; ++i) {
+          const T x = yes[i], y = no[i];  // read both, so that the choice is a blend
+          result[i] = condition[i] != T{0} ? x : y;
+        }
+      };
+    default:
+      return nullptr;
+  }
+}
+
+template <class From, class To>
+To cast_lane(From x) {
+  if constexpr (std::is_same_v<To, std::int32_t> && !std::is_same_v<From, std::int32_t>) {
+    const double wide = x != x ? 0.0 : static_cast<double>(x);
+    const double low = wide < -2147483648.0 ? -2147483648.0 : wide;
+    return static_cast<To>(low > 2147483647.0 ? 2147483647.0 : low);  // a C++ conversion truncates
+  } else {
+    return static_cast<To>(x);
+  }
+}
+
+template <class From, class To>
+void cast_lanes(const void* a, const void*, const void*, void* out, std::int64_t n) {
+  const From* __restrict x = static_cast<const From*>(a);
+  To* __restrict y = static_cast<To*>(out);
+  n = n / kLaneBlock * kLaneBlock;
+  for (std::int64_t i = 0; i < n; ++i) y[i] = cast_lane<From, To>(x[i]);
+}
+
+template <class To>
+LaneFunction cast_function(Dtype from) {
+  switch (from) {
+    case Dtype::f64:
+      return cast_lanes<double, To>;
+    case Dtype::f32:
+      return cast_lanes<float, To>;
+    default:
+      return cast_lanes<std::int32_t, To>;
+  }
+}
+
+}  // namespace
+
+LaneFunction arithmetic_function(Primitive primitive, Dtype type) {
+  const bool compares = primitive >= Primitive::equal && primitive <= Primitive::select;
+  switch (type) {
+    case Dtype::f64:
+      return compares ? comparison<double>(primitive) : floating_arithmetic<double>(primitive);
+    case Dtype::f32:
+      return compares ? comparison<float>(primitive) : floating_arithmetic<float>(primitive);
+    case Dtype::i32:
+      return compares ? comparison<std::int32_t>(primitive) : integer_arithmetic(primitive);
+    default:
+      return nullptr;
+  }
+}
+
+LaneFunction lane_function(Primitive primitive, Dtype type, Dtype from) {
+  if (primitive == Primitive::cast) {
+    switch (type) {
+      case Dtype::f64:
+        return cast_function<double>(from);
+      case Dtype::f32:
+        return cast_function<float>(from);
+      default:
+        return cast_function<std::int32_t>(from);
+    }
+  }
+  const LaneFunction arithmetic = arithmetic_function(primitive, type);
+  return arithmetic ? arithmetic : math_function(primitive, type);
+}
+
+}  // namespace nixie::cpu

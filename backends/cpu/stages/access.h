@@ -1,0 +1,57 @@
+// Moving lanes between memory and registers.
+#pragma once
+
+#include <cstddef>
+
+#include "nixie/backends/cpu/stages/geometry.h"
+#include "nixie/core/base/dtype.h"
+
+namespace nixie::cpu {
+
+/// Converts lanes that lie side by side, as kernels store them: saturating, to nearest even. `from` and `to` do not
+/// overlap.
+void convert_lanes(const void* from, Dtype from_type, void* to, Dtype to_type, std::int64_t count);
+
+/// Where a box is one contiguous run for a walk that stays inside: the element it starts at, else -1.
+std::int64_t contiguous_start(const Walk& walk, const Box& box);
+/// Whether the walk stays on one element over the whole box.
+bool repeats_one_element(const Walk& walk, const Box& box);
+/// The element of the box's origin.
+std::int64_t start_of(const Walk& walk, const Box& box);
+
+/// Reads the box's elements into lanes of type `to_type` (f32, f64 or i32); where the walk lies outside it, `fill`.
+void load_lanes(const std::byte* memory, Dtype from_type, const Walk& walk, double fill, const Box& box, void* to,
+                Dtype to_type);
+/// Writes lanes of type `from_type` to the box's elements; where the walk lies outside it, nothing.
+void store_lanes(const void* from, Dtype from_type, const Walk& walk, const Box& box, std::byte* memory, Dtype to_type);
+
+/// Calls row(lane, start, stride, count) for the runs of lanes of a walk that stays inside: from element `start` on,
+/// `stride` apart.
+template <class Row>
+void for_each_row(const Walk& walk, const Box& box, Row&& row) {
+  const auto at = [](int axis) { return static_cast<std::size_t>(axis); };
+  std::int64_t start = start_of(walk, box), count = 1, stride = 0, lane = 0;
+  int outer = box.rank - 1;
+  for (; outer >= 0; --outer) {  // axes that go on where the run ends belong to it
+    const std::int64_t extent = box.extent[at(outer)];
+    if (extent == 1) continue;
+    if (count > 1 && walk.strides[at(outer)] != stride * count) break;
+    if (count == 1) stride = walk.strides[at(outer)];
+    count *= extent;
+  }
+  std::array<std::int64_t, kMaxAxes> position{};
+  while (true) {
+    row(lane, start, stride, count);
+    lane += count;
+    int axis = outer;
+    for (; axis >= 0; --axis) {
+      start += walk.strides[at(axis)];
+      if (++position[at(axis)] < box.extent[at(axis)]) break;
+      start -= walk.strides[at(axis)] * box.extent[at(axis)];
+      position[at(axis)] = 0;
+    }
+    if (axis < 0) return;
+  }
+}
+
+}  // namespace nixie::cpu

@@ -1,0 +1,81 @@
+// Conversions of neighbouring lanes between any two element types, as vector code.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#if defined(__F16C__)
+#include <immintrin.h>
+#endif
+
+#include "nixie/backends/cpu/stages/access.h"
+
+namespace nixie::cpu {
+namespace {
+
+// core's convert<> without its branches; halves go through float.
+template <class To, class From>
+To convert_lane(From x) {
+  if constexpr (std::is_same_v<To, Bfloat16>) {
+    const std::uint32_t f = std::bit_cast<std::uint32_t>(static_cast<float>(x));
+    const std::uint32_t rounded = (f + 0x7fffu + ((f >> 16) & 1u)) >> 16, quiet = (f >> 16) | 0x40u;
+    Bfloat16 result;
+    result.bits = static_cast<std::uint16_t>((f & 0x7fffffffu) > 0x7f800000u ? quiet : rounded);
+    return result;
+  } else if constexpr (std::is_same_v<To, Half>) {
+    return Half(static_cast<float>(x));
+  } else if constexpr (std::is_floating_point_v<To> || std::is_same_v<To, From>) {
+    return static_cast<To>(x);
+  } else if constexpr (std::is_floating_point_v<From>) {
+    constexpr double kLow = std::numeric_limits<To>::min(), kHigh = std::numeric_limits<To>::max();
+    const double rounded = x != x ? 0.0 : std::nearbyint(static_cast<double>(x));
+    const double low = rounded < kLow ? kLow : rounded;
+    return static_cast<To>(static_cast<std::int32_t>(low > kHigh ? kHigh : low));
+  } else {
+    constexpr std::int32_t kLow = std::numeric_limits<To>::min(), kHigh = std::numeric_limits<To>::max();
+    const std::int32_t low = x < kLow ? kLow : static_cast<std::int32_t>(x);
+    return static_cast<To>(low > kHigh ? kHigh : low);
+  }
+}
+
+template <class From, class To>
+void convert_run(const From* __restrict from, To* __restrict to, std::int64_t count) {
+  if constexpr (std::is_same_v<From, To>) {
+    std::memcpy(to, from, static_cast<std::size_t>(count) * sizeof(To));
+  } else if constexpr (std::is_same_v<From, Half> || std::is_same_v<From, Bfloat16>) {
+    for (std::int64_t i = 0; i < count; ++i) to[i] = convert_lane<To>(static_cast<float>(from[i]));
+  } else {
+    for (std::int64_t i = 0; i < count; ++i) to[i] = convert_lane<To>(from[i]);
+  }
+}
+
+#if defined(__F16C__)
+template <>
+void convert_run(const Half* __restrict from, float* __restrict to, std::int64_t count) {
+  std::int64_t i = 0;
+  for (; i + 8 <= count; i += 8)
+    _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i))));
+  for (; i < count; ++i) to[i] = static_cast<float>(from[i]);
+}
+
+template <>
+void convert_run(const float* __restrict from, Half* __restrict to, std::int64_t count) {
+  std::int64_t i = 0;
+  for (; i + 8 <= count; i += 8)
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i),
+                     _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT));
+  for (; i < count; ++i) to[i] = Half(from[i]);
+}
+#endif
+
+}  // namespace
+
+void convert_lanes(const void* from, Dtype from_type, void* to, Dtype to_type, std::int64_t count) {
+  visit_dtype(from_type, [&](auto f) {
+    visit_dtype(to_type, [&](auto t) {
+      convert_run(static_cast<const decltype(f)*>(from), static_cast<decltype(t)*>(to), count);
+    });
+  });
+}
+
+}  // namespace nixie::cpu

@@ -1,0 +1,136 @@
+// CpuExecutable: binds memory and runs kernels in order.
+#include "nixie/backends/cpu/stages/executor.h"
+
+#include <atomic>
+#include <numeric>
+
+#include "nixie/backends/cpu/contract/contract.h"
+
+namespace nixie::cpu {
+namespace {
+
+std::size_t at(int index) { return static_cast<std::size_t>(index); }
+
+struct Range {
+  const std::byte *begin, *end;
+  bool overlaps(const Range& other) const { return begin < other.end && other.begin < end; }
+};
+
+std::uint64_t next_run() {
+  static std::atomic<std::uint64_t> run{0};
+  return ++run;
+}
+
+}  // namespace
+
+void Shared::reserve(std::unique_ptr<HostBuffer>& memory, std::int64_t bytes) const {
+  if (memory && memory->size_bytes() >= bytes) return;
+  memory.reset();  // first, so that both are never there at once
+  memory = std::make_unique<HostBuffer>(bytes);
+}
+
+CpuExecutable::CpuExecutable(const Plan& plan, std::shared_ptr<Shared> shared)
+    : plan_(plan), shared_(std::move(shared)) {
+  std::int64_t head_bytes = 0;
+  for (const Kernel& kernel : plan_.kernels) {
+    programs_.emplace_back(kernel, plan_.slots);
+    if (kernel.head)
+      head_bytes = std::max(head_bytes, kernel.domain.size() * size_of(compute_dtype(kernel.head->dtype)));
+  }
+  const std::lock_guard lock(shared_->running);
+  shared_->reserve(shared_->arena, plan_.arena_bytes);
+  shared_->reserve(shared_->head, head_bytes);
+}
+
+void CpuExecutable::run(std::span<const std::shared_ptr<Buffer>> externals, std::span<const double> scalars) {
+  std::vector<int> order(plan_.kernels.size());
+  std::iota(order.begin(), order.end(), 0);
+  run_in_order(order, externals, scalars);
+}
+
+void CpuExecutable::run_in_order(std::span<const int> order, std::span<const std::shared_ptr<Buffer>> externals,
+                                 std::span<const double> scalars) {
+  check(scalars.size() == plan_.scalars.size(), "cpu: ", scalars.size(), " scalars for a plan of ",
+        plan_.scalars.size());
+  const std::lock_guard lock(shared_->running);
+  const std::vector<std::byte*> slots = addresses(externals);
+  for (int kernel : order) run_kernel(programs_[at(kernel)], slots, scalars);
+}
+
+std::vector<std::byte*> CpuExecutable::addresses(std::span<const std::shared_ptr<Buffer>> externals) const {
+  check(externals.size() == plan_.externals.size(), "cpu: ", externals.size(), " buffers for ", plan_.externals.size(),
+        " external slots");
+  std::vector<std::byte*> result;
+  for (const Slot& slot : plan_.slots) result.push_back(slot.external ? nullptr : shared_->arena->data() + slot.offset);
+  for (std::size_t i = 0; i < externals.size(); ++i) {
+    const Slot& slot = plan_.slots[at(plan_.externals[i])];
+    check(externals[i]->size_bytes() >= slot.size_bytes(), "cpu: slot ", slot.name, " is bound to ",
+          externals[i]->size_bytes(), " bytes, expected ", slot.size_bytes());
+    result[at(plan_.externals[i])] = static_cast<std::byte*>(externals[i]->address());
+  }
+  return result;
+}
+
+Bound CpuExecutable::bind(const Program& program, std::span<std::byte* const> slots,
+                          std::span<const double> scalars) const {
+  Bound bound{.program = program, .scalars = scalars, .run = next_run()};
+  const Kernel& kernel = program.kernel();
+  for (const auto* accesses : {&kernel.loads, &kernel.stores})
+    for (const Access& access : *accesses) {
+      bound.memory.push_back(slots[at(access.slot)]);
+      bound.types.push_back(plan_.slots[at(access.slot)].dtype);
+    }
+  const auto range = [&](int slot) {
+    return Range{slots[at(slot)], slots[at(slot)] + plan_.slots[at(slot)].size_bytes()};
+  };
+  for (const Access& load : kernel.loads) {
+    bool changes = false;
+    for (const Access& store : kernel.stores) changes |= range(store.slot).overlaps(range(load.slot));
+    bound.readable.push_back(changes ? 0 : plan_.slots[at(load.slot)].shape.size());
+  }
+  for (const Access& store : kernel.stores) {
+    bool direct = true;
+    for (const Access& load : kernel.loads) direct &= !range(store.slot).overlaps(range(load.slot));
+    if (kernel.head)
+      for (const Operand& operand : kernel.head->operands) direct &= !range(store.slot).overlaps(range(operand.slot));
+    bound.direct.push_back(direct);
+  }
+  return bound;
+}
+
+void CpuExecutable::run_kernel(const Program& program, std::span<std::byte* const> slots,
+                               std::span<const double> scalars) {
+  Bound bound = bind(program, slots, scalars);
+  if (program.kernel().head)
+    run_with_head(program, bound, slots);
+  else
+    run_stages(bound, shared_->pool);
+}
+
+void CpuExecutable::run_with_head(const Program& program, Bound& bound, std::span<std::byte* const> slots) {
+  const Kernel& kernel = program.kernel();
+  std::vector<BoundOperand> operands;
+  for (const Operand& operand : kernel.head->operands) {
+    const Dtype dtype = plan_.slots[at(operand.slot)].dtype;
+    operands.push_back(
+        {slots[at(operand.slot)] + operand.offset * size_of(dtype), dtype, operand.shape, operand.strides});
+  }
+  // A slot that takes all of the result and is not read can hold the head's values too.
+  const int store = program.head_store();
+  bound.head = shared_->head->data();
+  bool done = false;
+  if (store >= 0 && bound.direct[at(store)]) {
+    const Access& access = kernel.stores[at(store)];
+    bound.head = slots[at(access.slot)] + access.offset * size_of(plan_.slots[at(access.slot)].dtype);
+    if (program.head_store_is_final()) {
+      bound.skipped_store = store;
+      done = kernel.stages.size() == 1 && kernel.stages[0].stores.size() == 1;
+    }
+    bound.direct[at(store)] = false;
+  }
+  HeadSink sink{bound.head, {}};
+  if (!done) sink.finished = [&](std::int64_t first, std::int64_t count) { run_stages_on(bound, first, count); };
+  run_head(*kernel.head, kernel.domain, operands, sink, shared_->pool);
+}
+
+}  // namespace nixie::cpu

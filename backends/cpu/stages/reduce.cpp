@@ -1,0 +1,285 @@
+// Folding lanes: vector partial results inside a tile, doubles across tiles.
+#include "nixie/backends/cpu/stages/reduce.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "nixie/backends/cpu/lanes/lane_loop.h"
+
+namespace nixie::cpu {
+namespace {
+
+// The binary operation of a fold, on scalars and on Eigen blocks.
+template <class T>
+struct Sum {
+  static T scalar(T a, T b) {
+    if constexpr (std::is_integral_v<T>)
+      return static_cast<T>(static_cast<std::uint32_t>(a) + static_cast<std::uint32_t>(b));
+    else
+      return a + b;
+  }
+  template <class B>
+  static void apply(Block<T>& a, const B& b) {
+    a += b;
+  }
+};
+template <class T>
+struct Prod {
+  static T scalar(T a, T b) {
+    if constexpr (std::is_integral_v<T>)
+      return static_cast<T>(static_cast<std::uint32_t>(a) * static_cast<std::uint32_t>(b));
+    else
+      return a * b;
+  }
+  template <class B>
+  static void apply(Block<T>& a, const B& b) {
+    a *= b;
+  }
+};
+template <class T>
+struct Max {
+  static T scalar(T a, T b) { return ((a > b) | (a != a)) ? a : b; }
+  template <class B>
+  static void apply(Block<T>& a, const B& b) {
+    a = a.binaryExpr(b, Eigen::internal::scalar_max_op<T, T, Eigen::PropagateNaN>()).eval();
+  }
+};
+template <class T>
+struct Min {
+  static T scalar(T a, T b) { return ((a < b) | (a != a)) ? a : b; }
+  template <class B>
+  static void apply(Block<T>& a, const B& b) {
+    a = a.binaryExpr(b, Eigen::internal::scalar_min_op<T, T, Eigen::PropagateNaN>()).eval();
+  }
+};
+
+// Two blocks in flight hide the latency of an operation.
+template <class T, class Op>
+T fold_row(const T* x, std::int64_t n) {
+  std::int64_t i = 0;
+  T result;
+  if (n >= 2 * kLaneBlock) {
+    Block<T> a = block(x), b = block(x + kLaneBlock);
+    for (i = 2 * kLaneBlock; i + 2 * kLaneBlock <= n; i += 2 * kLaneBlock) {
+      Op::apply(a, block(x + i));
+      Op::apply(b, block(x + i + kLaneBlock));
+    }
+    Op::apply(a, b);
+    for (std::int64_t half = kLaneBlock / 2; half > 0; half /= 2)
+      for (std::int64_t lane = 0; lane < half; ++lane) a[lane] = Op::scalar(a[lane], a[lane + half]);
+    result = a[0];
+  } else {
+    result = x[i++];
+  }
+  for (; i < n; ++i) result = Op::scalar(result, x[i]);
+  return result;
+}
+
+template <class T, class Op>
+void fold_columns(const T* __restrict x, const TileShape& shape, T* __restrict result) {
+  std::copy_n(x, shape.kept, result);
+  for (std::int64_t row = 1; row < shape.reduced; ++row) {
+    const T* __restrict lanes = x + row * shape.kept;
+    for (std::int64_t k = 0; k < shape.kept; ++k) result[k] = Op::scalar(result[k], lanes[k]);
+  }
+}
+
+template <class T, class Op>
+void fold_values(const T* x, const TileShape& shape, Cells cells) {
+  if (shape.columns) {
+    T result[kTileLanes];
+    fold_columns<T, Op>(x, shape, result);
+    std::copy_n(result, shape.kept, cells[0]);
+  } else {
+    for (std::int64_t k = 0; k < shape.kept; ++k)
+      cells[0][k] = static_cast<double>(fold_row<T, Op>(x + k * shape.reduced, shape.reduced));
+  }
+}
+
+// Squares around the tile's own mean: exact enough in T, since the tile is short.
+template <class T>
+void fold_moments(const T* __restrict x, const TileShape& shape, Cells cells) {
+  fold_values<T, Sum<T>>(x, shape, cells);
+  T mean[kTileLanes], squares[kTileLanes];
+  for (std::int64_t k = 0; k < shape.kept; ++k) {
+    cells[0][k] /= static_cast<double>(shape.reduced);
+    mean[k] = static_cast<T>(cells[0][k]);
+    squares[k] = 0;
+  }
+  if (shape.columns) {
+    for (std::int64_t row = 0; row < shape.reduced; ++row)
+      for (std::int64_t k = 0; k < shape.kept; ++k) {
+        const T distance = x[row * shape.kept + k] - mean[k];
+        squares[k] += distance * distance;
+      }
+  } else {
+    for (std::int64_t k = 0; k < shape.kept; ++k) {
+      const T* row = x + k * shape.reduced;
+      Block<T> sum = Block<T>::Zero();
+      std::int64_t i = 0;
+      for (; i + kLaneBlock <= shape.reduced; i += kLaneBlock) sum += (block(row + i) - mean[k]).square();
+      for (std::int64_t half = kLaneBlock / 2; half > 0; half /= 2)
+        for (std::int64_t lane = 0; lane < half; ++lane) sum[lane] += sum[lane + half];
+      squares[k] = sum[0];
+      for (; i < shape.reduced; ++i) squares[k] += (row[i] - mean[k]) * (row[i] - mean[k]);
+    }
+  }
+  std::copy_n(squares, shape.kept, cells[1]);
+}
+
+// The first lane that holds the extreme (which is NaN when there is one).
+template <class T, class Op>
+void fold_arg(const T* __restrict x, const TileShape& shape, const std::int32_t* __restrict positions, Cells cells) {
+  if (shape.columns) {
+    T best[kTileLanes];
+    std::int32_t where[kTileLanes];
+    std::copy_n(x, shape.kept, best);
+    std::fill_n(where, shape.kept, positions[0]);
+    for (std::int64_t row = 1; row < shape.reduced; ++row) {
+      const T* __restrict lanes = x + row * shape.kept;
+      for (std::int64_t k = 0; k < shape.kept; ++k) {
+        const T old = best[k], now = Op::scalar(old, lanes[k]);
+        const bool changed = (now != old) & (old == old);
+        where[k] = changed ? positions[row] : where[k];
+        best[k] = now;
+      }
+    }
+    std::copy_n(best, shape.kept, cells[0]);
+    std::copy_n(where, shape.kept, cells[1]);
+    return;
+  }
+  for (std::int64_t k = 0; k < shape.kept; ++k) {
+    const T* row = x + k * shape.reduced;
+    const T best = fold_row<T, Op>(row, shape.reduced);
+    std::int64_t first = 0;
+    while (row[first] != best && row[first] == row[first]) ++first;
+    cells[0][k] = static_cast<double>(best);
+    cells[1][k] = positions[first];
+  }
+}
+
+template <class T>
+void fold_typed(Fold fold, const T* x, const TileShape& shape, const std::int32_t* positions, Cells cells) {
+  switch (fold) {
+    case Fold::sum:
+      return fold_values<T, Sum<T>>(x, shape, cells);
+    case Fold::prod:
+      return fold_values<T, Prod<T>>(x, shape, cells);
+    case Fold::max:
+      return fold_values<T, Max<T>>(x, shape, cells);
+    case Fold::min:
+      return fold_values<T, Min<T>>(x, shape, cells);
+    case Fold::argmax:
+      return fold_arg<T, Max<T>>(x, shape, positions, cells);
+    case Fold::argmin:
+      return fold_arg<T, Min<T>>(x, shape, positions, cells);
+    case Fold::moments:
+      return fold_moments<T>(x, shape, cells);
+  }
+}
+
+template <class Op>
+void join_values(std::int64_t kept, double* __restrict a, const double* __restrict b) {
+  for (std::int64_t k = 0; k < kept; ++k) a[k] = Op::scalar(a[k], b[k]);
+}
+
+std::int32_t wrapped(double x) { return static_cast<std::int32_t>(static_cast<std::int64_t>(x)); }
+
+// Products of integers wrap at each join, so that they stay whole numbers a double holds.
+void join_integer_products(std::int64_t kept, double* a, const double* b) {
+  for (std::int64_t k = 0; k < kept; ++k) a[k] = Prod<std::int32_t>::scalar(wrapped(a[k]), wrapped(b[k]));
+}
+
+void join_args(bool max, std::int64_t kept, Cells cells, Cells other) {
+  for (std::int64_t k = 0; k < kept; ++k) {
+    const double a = cells[0][k], b = other[0][k];
+    const bool nan_a = a != a, nan_b = b != b;
+    const bool same = a == b || (nan_a && nan_b), better = nan_b ? !nan_a : !nan_a && (max ? b > a : b < a);
+    const bool earlier = same && other[1][k] >= 0 && (cells[1][k] < 0 || other[1][k] < cells[1][k]);
+    if (better || earlier || cells[1][k] < 0) {
+      cells[0][k] = b;
+      cells[1][k] = other[1][k];
+    }
+  }
+}
+
+// Chan, Golub and LeVeque's pairwise update.
+void join_moments(std::int64_t kept, Cells cells, double count, Cells other, double other_count) {
+  double* __restrict mean = cells[0];
+  double* __restrict squares = cells[1];
+  const double* __restrict other_mean = other[0], * __restrict other_squares = other[1];
+  const double share = other_count / (count + other_count), weight = count * share;
+  for (std::int64_t k = 0; k < kept; ++k) {
+    const double distance = other_mean[k] - mean[k];
+    mean[k] += distance * share;
+    squares[k] += other_squares[k] + distance * distance * weight;
+  }
+}
+
+}  // namespace
+
+int cells_of(Fold fold) { return fold >= Fold::argmax ? 2 : 1; }
+
+void start_fold(Fold fold, Dtype type, std::int64_t kept, Cells cells) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const bool integer = type == Dtype::i32;
+  const double lowest = integer ? std::numeric_limits<std::int32_t>::min() : -kInfinity;
+  const double highest = integer ? std::numeric_limits<std::int32_t>::max() : kInfinity;
+  const bool max = fold == Fold::max || fold == Fold::argmax, min = fold == Fold::min || fold == Fold::argmin;
+  std::fill_n(cells[0], kept, max ? lowest : min ? highest : fold == Fold::prod ? 1.0 : 0.0);
+  if (cells_of(fold) == 2) std::fill_n(cells[1], kept, fold == Fold::moments ? 0.0 : -1.0);
+}
+
+void fold_tile(Fold fold, Dtype type, const void* lanes, const TileShape& shape, const std::int32_t* positions,
+               Cells cells) {
+  if (type == Dtype::f32)
+    fold_typed(fold, static_cast<const float*>(lanes), shape, positions, cells);
+  else if (type == Dtype::f64)
+    fold_typed(fold, static_cast<const double*>(lanes), shape, positions, cells);
+  else
+    fold_typed(fold, static_cast<const std::int32_t*>(lanes), shape, positions, cells);
+}
+
+void join_folds(Fold fold, Dtype type, std::int64_t kept, Cells cells, std::int64_t count, Cells other,
+                std::int64_t other_count) {
+  if (other_count == 0) return;
+  switch (fold) {
+    case Fold::sum:
+      return join_values<Sum<double>>(kept, cells[0], other[0]);
+    case Fold::prod:
+      if (type == Dtype::i32) return join_integer_products(kept, cells[0], other[0]);
+      return join_values<Prod<double>>(kept, cells[0], other[0]);
+    case Fold::max:
+      return join_values<Max<double>>(kept, cells[0], other[0]);
+    case Fold::min:
+      return join_values<Min<double>>(kept, cells[0], other[0]);
+    case Fold::argmax:
+    case Fold::argmin:
+      return join_args(fold == Fold::argmax, kept, cells, other);
+    case Fold::moments:
+      return join_moments(kept, cells, static_cast<double>(count), other, static_cast<double>(other_count));
+  }
+}
+
+void finish_fold(Fold fold, ReduceKind kind, Cells cells, std::int64_t count, std::int64_t kept, void* lanes,
+                 Dtype type) {
+  const bool second = kind == ReduceKind::argmax || kind == ReduceKind::argmin || kind == ReduceKind::m2;
+  const double* from = cells[second ? 1 : 0];
+  const double total = static_cast<double>(count);
+  // A mean without its m2 was folded as a sum. The mean of nothing is NaN, its argmax position 0.
+  const bool divides = kind == ReduceKind::mean && (fold == Fold::sum || count == 0);
+  for (std::int64_t k = 0; k < kept; ++k) {
+    const double value = divides                                        ? from[k] / total
+                         : fold == Fold::argmax || fold == Fold::argmin ? std::max(from[k], 0.0)
+                                                                        : from[k];
+    if (type == Dtype::f32)
+      static_cast<float*>(lanes)[k] = static_cast<float>(value);
+    else if (type == Dtype::f64)
+      static_cast<double*>(lanes)[k] = value;
+    else
+      static_cast<std::int32_t*>(lanes)[k] = wrapped(value);
+  }
+}
+
+}  // namespace nixie::cpu

@@ -1,0 +1,86 @@
+// TileMachine: runs a program's stages on one tile after another; one per thread.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "nixie/backends/cpu/stages/access.h"
+#include "nixie/backends/cpu/stages/program.h"
+
+namespace nixie::cpu {
+
+/// A program on memory: one run of a kernel.
+struct Bound {
+  const Program& program;
+  std::vector<std::byte*> memory{};  ///< per view that is in memory: loads, stores
+  std::vector<Dtype> types{};        ///< of their slots
+  /// Per load: how many elements of its slot stay as they are during the run, so that a tile's last block may be read
+  /// in place although it goes on past the tile's end.
+  std::vector<std::int64_t> readable{};
+  std::vector<bool> direct{};  ///< per store: its slot overlaps nothing this kernel reads
+  std::byte* head = nullptr;   ///< the head's values, dense row-major over the domain
+  int skipped_store = -1;      ///< the head left its values there already
+  std::span<const double> scalars;
+  std::uint64_t run = 0;  ///< differs from every other run of this process
+};
+
+/// Where the carried values of one kept tile are: kTileLanes cells of 8 bytes for each value.
+struct Carried {
+  std::byte* data = nullptr;
+  std::byte* operator[](int index) const { return data + index * kTileLanes * 8; }
+};
+
+class TileMachine {
+ public:
+  /// The machine of this thread, made ready for a run.
+  static TileMachine& of_this_thread(const Bound& bound);
+
+  /// Carried values that belong to this machine, for programs that run all stages on a kept tile.
+  Carried own_carried() const { return {carried_.get()}; }
+  /// Names the stage and the carried values it reads and writes; to be called for each kept tile anew.
+  void start(const StageProgram& stage, Carried carried);
+  /// Runs the stage's instructions, stores and carries on a box.
+  void run(const Box& box, const TileShape& shape);
+  /// The lanes of a register after `run`.
+  const void* lanes(int reg) const { return registers_[static_cast<std::size_t>(reg)]; }
+  /// Positions of a box along the domain, as a view counts them.
+  const std::int32_t* positions(int view, const Box& box);
+
+ private:
+  // What a pinned buffer holds.
+  struct Content {
+    std::uint64_t start_id = 0;  ///< of carried values; 0: nothing yet
+    std::int64_t element = 0;
+    std::array<std::int64_t, kMaxAxes> extent{};
+  };
+  struct Free {
+    void operator()(std::byte* memory) const;
+  };
+  using Memory = std::unique_ptr<std::byte[], Free>;
+  static Memory make_memory(std::int64_t bytes);
+
+  void prepare(const Bound& bound);
+  std::byte* buffer(const Step& step) const;
+  bool holds(const Step& step, std::size_t number, std::uint64_t start_id, std::int64_t element, const Box& box);
+  const void* value(const Step& step, std::size_t number, const Box& box, const TileShape& shape);
+  const void* load(const Step& step, std::size_t number, const Box& box);
+  const void* carried(const Step& step, std::size_t number, const Box& box, const TileShape& shape);
+  const void* coordinates(const Step& step, const Box& box) const;
+  const void* random(const Step& step, const Box& box) const;
+  void* result(const Step& step, const Box& box);
+
+  const Bound* bound_ = nullptr;
+  const StageProgram* stage_ = nullptr;
+  Carried carries_;
+  std::uint64_t run_ = 0, start_id_ = 0;
+  std::int64_t lanes_ = 0;   ///< of the current box
+  std::int64_t padded_ = 0;  ///< the same up to whole blocks
+  std::vector<const void*> registers_;
+  std::vector<Content> contents_;  ///< per step of all stages
+  std::vector<bool> stored_;       ///< per store: written where it was computed
+  Memory buffers_, carried_, positions_;
+  std::int64_t buffers_bytes_ = 0, carried_bytes_ = 0;
+};
+
+}  // namespace nixie::cpu

@@ -1,0 +1,31 @@
+// Cubins on disk, and what else was found out at a price: one file per key, written whole or not at all.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "nixie/backends/cuda/compile/jit.h"
+
+namespace nixie::cuda {
+
+class CubinCache {
+ public:
+  /// Uses the folder if it is ours alone (made when missing, mode 0700); otherwise caches nothing.
+  explicit CubinCache(const std::filesystem::path& folder);
+  bool enabled() const { return !folder_.empty(); }
+  /// Empty where nothing is cached.
+  const std::filesystem::path& folder() const { return folder_; }
+  /// What was kept under this key; nothing when it is missing or damaged.
+  std::optional<Cubin> find(const std::string& key) const;
+  /// Keeps a cubin; a full or unwritable disk is no error.
+  void keep(const std::string& key, const Cubin& cubin) const;
+
+ private:
+  std::filesystem::path folder_;
+};
+
+/// The cache of this user, see compile_sources.
+const CubinCache& cubin_cache();
+
+}  // namespace nixie::cuda

@@ -1,0 +1,152 @@
+// Runs NVRTC over sources, several at a time.
+#include "nixie/backends/cuda/compile/jit.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "nixie/backends/cuda/compile/cubin_cache.h"
+#include "nixie/backends/cuda/compile/kernels.h"
+#include "nixie/backends/cuda/device/libraries.h"
+#include "nixie/core/base/error.h"
+
+namespace nixie::cuda {
+namespace {
+
+// No contraction of a*b+c: the generated code then computes what the CPU does; the matrix kernels say fmaf themselves.
+const char* const kOptions[] = {"--std=c++17", "--fmad=false", "--ptxas-options=-v", "-default-device",
+                                "-diag-suppress=177"};  // 177: a position that no access needs
+
+class Program {
+ public:
+  explicit Program(const std::string& source) {
+    std::vector<const char*> names, texts;
+    for (const EmbeddedFile& file : embedded_kernels()) {
+      names.push_back(file.name);
+      texts.push_back(file.text.data());
+    }
+    expect(nvrtc().create(&program_, source.c_str(), "kernel.cu", static_cast<int>(names.size()), texts.data(),
+                          names.data()),
+           "");
+  }
+  ~Program() { nvrtc().destroy(&program_); }
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+
+  Cubin compile(const std::string& architecture) {
+    const std::string gpu = "--gpu-architecture=" + architecture;
+    std::vector<const char*> options(std::begin(kOptions), std::end(kOptions));
+    options.push_back(gpu.c_str());
+    const nvrtcResult result = nvrtc().compile(program_, static_cast<int>(options.size()), options.data());
+    Cubin cubin;
+    std::size_t size = 0;
+    expect(nvrtc().log_size(program_, &size), "");
+    cubin.log.resize(size);
+    expect(nvrtc().log(program_, cubin.log.data()), "");
+    while (!cubin.log.empty() && cubin.log.back() == '\0') cubin.log.pop_back();
+    expect(result, cubin.log);
+    expect(nvrtc().cubin_size(program_, &size), "");
+    cubin.code.resize(size);
+    expect(nvrtc().cubin(program_, cubin.code.data()), "");
+    return cubin;
+  }
+
+ private:
+  static void expect(nvrtcResult result, const std::string& log) {
+    if (result != NVRTC_SUCCESS)
+      fail(Fault::device, "nvrtc: ", nvrtc().error_string(result), log.empty() ? "" : ": ", log);
+  }
+  nvrtcProgram program_ = nullptr;
+};
+
+// Everything the machine code depends on: the source with the files it includes, options, architecture, compiler.
+std::string key_text(const std::string& source, const std::string& architecture) {
+  int major = 0, minor = 0;
+  nvrtc().version(&major, &minor);
+  std::string key = fmt::format("{} nvrtc {}.{}\n", architecture, major, minor);
+  for (const char* option : kOptions) key += option + std::string("\n");
+  std::vector<std::string_view> texts{source};
+  std::vector<std::string_view> seen;
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    key += texts[i];
+    for (const EmbeddedFile& file : embedded_kernels()) {
+      const bool included = texts[i].find(fmt::format("#include \"{}\"", file.name)) != std::string_view::npos;
+      if (!included || std::find(seen.begin(), seen.end(), file.name) != seen.end()) continue;
+      seen.emplace_back(file.name);
+      texts.push_back(file.text);
+    }
+  }
+  return key;
+}
+
+Cubin compile_one(const std::string& source, const std::string& architecture) {
+  const CubinCache& cache = cubin_cache();
+  const std::string key = key_text(source, architecture);
+  if (std::optional<Cubin> found = cache.find(key)) return *std::move(found);
+  Cubin cubin = Program(source).compile(architecture);
+  cache.keep(key, cubin);
+  return cubin;
+}
+
+bool traces_source() {
+  const char* trace = std::getenv("NIXIE_TRACE");
+  return trace && std::string_view(trace).find("source") != std::string_view::npos;
+}
+
+}  // namespace
+
+std::string architecture_of(int major, int minor) {
+  return fmt::format("sm_{}{}{}", major, minor, major == 9 ? "a" : "");
+}
+
+std::vector<Cubin> compile_sources(std::span<const std::string> sources, const std::string& architecture) {
+  nvrtc();  // a missing library is reported from here
+  std::vector<Cubin> cubins(sources.size());
+  std::map<std::string_view, std::size_t> first;  // equal sources compile once
+  std::vector<std::size_t> work;
+  for (std::size_t i = 0; i < sources.size(); ++i)
+    if (first.emplace(sources[i], i).second) work.push_back(i);
+  if (traces_source())
+    for (std::size_t i : work) fmt::print(stderr, "{}\n", sources[i]);
+
+  std::atomic<std::size_t> next{0};
+  std::mutex mutex;
+  std::exception_ptr error;
+  const auto run = [&] {
+    for (std::size_t i; (i = next++) < work.size();) try {
+        cubins[work[i]] = compile_one(sources[work[i]], architecture);
+      } catch (...) {
+        const std::lock_guard lock(mutex);
+        error = std::current_exception();
+      }
+  };
+  std::vector<std::jthread> threads;
+  const std::size_t wanted = std::min<std::size_t>(std::max(1u, std::thread::hardware_concurrency()), work.size());
+  for (std::size_t i = 1; i < wanted; ++i) threads.emplace_back(run);
+  run();
+  threads.clear();
+  if (error) std::rethrow_exception(error);
+  for (std::size_t i = 0; i < sources.size(); ++i)
+    if (const std::size_t same = first.at(sources[i]); same != i) cubins[i] = cubins[same];
+  return cubins;
+}
+
+ResourceUse resource_use(std::string_view log) {
+  ResourceUse use;
+  const auto number_before = [&](std::size_t at) {
+    std::size_t begin = at;
+    while (begin > 0 && log[begin - 1] >= '0' && log[begin - 1] <= '9') --begin;
+    return std::atoi(std::string(log.substr(begin, at - begin)).c_str());
+  };
+  for (std::size_t at = 0; (at = log.find(" bytes spill stores", at)) != std::string_view::npos; ++at)
+    use.spilled_bytes = std::max(use.spilled_bytes, number_before(at));
+  for (std::size_t at = 0; (at = log.find(" registers", at)) != std::string_view::npos; ++at)
+    use.registers = std::max(use.registers, number_before(at));
+  return use;
+}
+
+}  // namespace nixie::cuda

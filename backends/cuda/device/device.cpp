@@ -1,0 +1,102 @@
+// Opens a GPU; allocates and stages memory.
+#include "nixie/backends/cuda/device/device.h"
+
+#include <algorithm>
+
+#include "nixie/backends/cuda/compile/jit.h"
+
+namespace nixie::cuda {
+namespace {
+
+constexpr int kOldestMajor = 8;
+
+class DeviceBuffer final : public Buffer {
+ public:
+  DeviceBuffer(std::shared_ptr<Device> device, void* memory, std::int64_t size_bytes)
+      : Buffer(size_bytes), device_(std::move(device)), memory_(memory) {}
+  ~DeviceBuffer() override {
+    if (memory_) cudaFreeAsync(memory_, device_->stream());  // after all work ordered so far
+  }
+  void* address() override { return memory_; }
+
+ private:
+  std::shared_ptr<Device> device_;
+  void* memory_;
+};
+
+std::string version_text(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }
+
+[[noreturn]] void fail_without_driver() {
+  int driver = 0;  // stays 0 where there is none
+  cudaDriverGetVersion(&driver);
+  const std::string found = driver == 0 ? "no NVIDIA driver was found"
+                                        : "the NVIDIA driver is too old: it supports CUDA " + version_text(driver);
+  fail(Fault::device, "cuda: ", found, ", this program needs one for CUDA ", version_text(CUDART_VERSION),
+       " or newer: install it (nvidia-smi shows the present one), or use backend: cpu");
+}
+
+}  // namespace
+
+std::shared_ptr<Device> Device::open(int ordinal) {
+  int count = 0;
+  const cudaError_t error = cudaGetDeviceCount(&count);
+  if (error == cudaErrorInsufficientDriver || error == cudaErrorStubLibrary) fail_without_driver();
+  if (error == cudaErrorNoDevice || (error == cudaSuccess && count == 0))
+    fail(Fault::device, "cuda: no NVIDIA GPU found: check nvidia-smi and CUDA_VISIBLE_DEVICES, or use backend: cpu");
+  if (error != cudaSuccess) cuda_failed(error, "cudaGetDeviceCount");
+  if (ordinal < 0 || ordinal >= count)
+    fail(Fault::device, "cuda: there is no device ", ordinal, ", only 0 to ", count - 1);
+  return std::shared_ptr<Device>(new Device(ordinal));
+}
+
+Device::Device(int ordinal) : ordinal_(ordinal) {
+  use();
+  cudaDeviceProp properties;
+  CUDA_CHECK(cudaGetDeviceProperties(&properties, ordinal));
+  name_ = properties.name;
+  if (properties.major < kOldestMajor)
+    fail(Fault::device, "cuda: ", name_, " has compute capability ", properties.major, ".", properties.minor,
+         ", expected 8.0 or newer; use backend: cpu");
+  architecture_ = architecture_of(properties.major, properties.minor);
+  CUDA_CHECK(cudaStreamCreateWithFlags(stream_.out(), cudaStreamNonBlocking));
+  cudaMemPool_t pool;
+  CUDA_CHECK(cudaDeviceGetDefaultMemPool(&pool, ordinal));
+  std::uint64_t keep = ~std::uint64_t{0};  // freed memory stays with us: allocation does not wait for the device
+  CUDA_CHECK(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &keep));
+}
+
+// Memory that freed buffers of other sizes left in the pool.
+void Device::trim() {
+  cudaMemPool_t pool;
+  CUDA_CHECK(cudaStreamSynchronize(stream_));
+  CUDA_CHECK(cudaDeviceGetDefaultMemPool(&pool, ordinal_));
+  CUDA_CHECK(cudaMemPoolTrimTo(pool, 0));
+}
+
+std::int64_t Device::free_bytes() {
+  trim();
+  std::size_t free = 0, total = 0;
+  CUDA_CHECK(cudaMemGetInfo(&free, &total));
+  return static_cast<std::int64_t>(free);
+}
+
+std::shared_ptr<Buffer> Device::allocate(std::int64_t size_bytes) {
+  use();
+  void* memory = nullptr;
+  const auto bytes = static_cast<std::size_t>(std::max<std::int64_t>(size_bytes, 1));
+  cudaError_t error = cudaMallocAsync(&memory, bytes, stream_);
+  if (error == cudaErrorMemoryAllocation) {
+    cudaGetLastError();
+    trim();
+    error = cudaMallocAsync(&memory, bytes, stream_);
+  }
+  if (error == cudaErrorMemoryAllocation) {
+    cudaGetLastError();
+    fail(Fault::memory, "cuda: out of memory: ", size_bytes >> 20, " MiB asked for, ", free_bytes() >> 20,
+         " MiB free on ", name_, "; use a smaller batch");
+  }
+  CUDA_CHECK(error);
+  return std::make_shared<DeviceBuffer>(shared_from_this(), memory, size_bytes);
+}
+
+}  // namespace nixie::cuda

@@ -1,0 +1,40 @@
+// Device: one GPU with its stream, memory and staging; shared by a backend, its buffers and executables.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "nixie/backends/cuda/device/staging.h"
+#include "nixie/core/graph/backend.h"
+
+namespace nixie::cuda {
+
+class Device : public std::enable_shared_from_this<Device> {
+ public:
+  /// Throws Fault::device with cause and remedy where there is no usable GPU.
+  static std::shared_ptr<Device> open(int ordinal);
+
+  /// Makes the device current for the calling thread.
+  void use() const { CUDA_CHECK(cudaSetDevice(ordinal_)); }
+  cudaStream_t stream() const { return stream_; }
+  int ordinal() const { return ordinal_; }
+  const std::string& architecture() const { return architecture_; }
+  bool is_hopper() const { return architecture_ == "sm_90a"; }
+  const std::string& name() const { return name_; }
+  Staging& staging() { return staging_; }
+  /// Memory ordered on the stream; throws Fault::memory with what is free.
+  std::shared_ptr<Buffer> allocate(std::int64_t size_bytes);
+  /// What can be allocated; waits for the device.
+  std::int64_t free_bytes();
+
+ private:
+  explicit Device(int ordinal);
+  void trim();
+
+  int ordinal_ = 0;
+  std::string architecture_, name_;
+  Stream stream_;
+  Staging staging_;
+};
+
+}  // namespace nixie::cuda

@@ -1,0 +1,66 @@
+// Handle owns one C handle; CUDA_CHECK turns a failed CUDA call into an Error that names it.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <utility>
+
+#include "nixie/core/base/error.h"
+
+namespace nixie::cuda {
+
+/// Owns a handle of type T and gives it to `destroy` at the end. Movable.
+template <class T, auto destroy>
+class Handle {
+ public:
+  Handle() = default;
+  explicit Handle(T value) : value_(value) {}
+  Handle(Handle&& other) noexcept : value_(std::exchange(other.value_, T{})) {}
+  Handle& operator=(Handle&& other) noexcept {
+    std::swap(value_, other.value_);
+    return *this;
+  }
+  ~Handle() {
+    if (value_) destroy(value_);
+  }
+  T get() const { return value_; }
+  operator T() const { return value_; }
+  /// Where a C function writes a new handle; the old one is destroyed.
+  T* out() {
+    if (value_) destroy(std::exchange(value_, T{}));
+    return &value_;
+  }
+
+ private:
+  T value_{};
+};
+
+using Stream = Handle<cudaStream_t, cudaStreamDestroy>;
+using Event = Handle<cudaEvent_t, cudaEventDestroy>;
+using Graph = Handle<cudaGraph_t, cudaGraphDestroy>;
+using GraphExec = Handle<cudaGraphExec_t, cudaGraphExecDestroy>;
+using Library = Handle<cudaLibrary_t, cudaLibraryUnload>;
+
+/// A kernel did what it must not, say at an illegal address; every call after it fails. Seen when somebody waits.
+class StickyError : public Error {
+ public:
+  explicit StickyError(const std::string& cause)
+      : Error(Fault::device,
+              cause + ": in a kernel that was not waited for; run again with NIXIE_SYNC=1 to learn in which"),
+        cause_(cause) {}
+  const std::string& cause() const { return cause_; }
+
+ private:
+  std::string cause_;
+};
+
+/// Throws: Fault::memory for exhausted memory, a StickyError, else Fault::device.
+[[noreturn]] void cuda_failed(cudaError_t error, const char* expression);
+
+}  // namespace nixie::cuda
+
+#define CUDA_CHECK(expression)                                                       \
+  do {                                                                               \
+    if (const cudaError_t error_ = (expression); error_ != cudaSuccess) [[unlikely]] \
+      ::nixie::cuda::cuda_failed(error_, #expression);                               \
+  } while (false)

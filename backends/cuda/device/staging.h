@@ -1,0 +1,34 @@
+// Staging: how host arrays reach the device while it computes.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "nixie/backends/cuda/device/handle.h"
+
+namespace nixie::cuda {
+
+/// Pieces of page-locked host memory, each with as much device memory. A copy crosses the bus on a stream of its own,
+/// under whatever runs, and moves to its place in order with the other work.
+class Staging {
+ public:
+  /// Returns when `from` is free again; `to` holds the bytes for all work put on `stream` afterwards.
+  void copy(const void* from, void* to, std::int64_t size_bytes, cudaStream_t stream);
+
+ private:
+  static constexpr std::int64_t kPieceBytes = 8 << 20;
+  static constexpr std::size_t kMostPieces = 16;
+  struct Piece {
+    Handle<void*, cudaFreeHost> host;
+    Handle<void*, cudaFree> device;
+    Event crossed;  // the bus
+    Event placed;   // where it belongs
+  };
+  Piece& free_piece();
+
+  Stream bus_;
+  std::vector<Piece> pieces_;
+  std::size_t oldest_ = 0;
+};
+
+}  // namespace nixie::cuda

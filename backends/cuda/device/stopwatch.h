@@ -1,0 +1,10 @@
+// The stopwatch of a device: events on its stream, so that the host's pace does not count.
+#pragma once
+
+#include "nixie/backends/cuda/device/device.h"
+
+namespace nixie::cuda {
+
+std::unique_ptr<Stopwatch> make_stopwatch(std::shared_ptr<Device> device);
+
+}  // namespace nixie::cuda

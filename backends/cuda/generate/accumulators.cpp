@@ -1,0 +1,57 @@
+// Picks the accumulators of reductions and prints what a stage does with them.
+#include "nixie/backends/cuda/generate/accumulators.h"
+
+#include <algorithm>
+#include <map>
+
+#include "nixie/backends/cuda/generate/print.h"
+
+namespace nixie::cuda {
+namespace {
+
+std::size_t at(int i) { return static_cast<std::size_t>(i); }
+
+}  // namespace
+
+std::vector<Accumulator> accumulators_of(const Stage& stage) {
+  std::vector<Accumulator> list;
+  std::map<int, int> welford;  // register -> member
+  int members = 0;
+  for (const Reduction& reduction : stage.reductions) {
+    const Dtype dtype = stage.body[at(reduction.value)].type;
+    const std::string type = type_name(dtype);
+    const int size = static_cast<int>(size_of(dtype));
+    if (reduction.kind == ReduceKind::mean || reduction.kind == ReduceKind::m2) {
+      const auto [known, added] = welford.emplace(reduction.value, members);
+      list.push_back({added ? fmt::format("Moments<{}>", type) : "", std::string(to_string(reduction.kind)),
+                      known->second, 3 * size, size / 2, size == 8});
+      members += added;
+    } else {
+      const bool position = reduction.kind == ReduceKind::argmax || reduction.kind == ReduceKind::argmin;
+      std::string name(to_string(reduction.kind));
+      name[0] = static_cast<char>(name[0] - 'a' + 'A');
+      list.push_back(
+          {fmt::format("{}<{}>", name, type), "value", members++, position ? 2 * size : size, size / 4 + position});
+    }
+  }
+  return list;
+}
+
+AccumulatorCode accumulator_code(const Stage& stage) {
+  AccumulatorCode code;
+  const std::vector<Accumulator> list = accumulators_of(stage);
+  const bool doubles = std::any_of(list.begin(), list.end(), [](const Accumulator& a) { return a.doubles; });
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    if (!list[i].type.empty()) {
+      code.members += fmt::format("    {} m{};\n", list[i].type, list[i].member);
+      code.merge += fmt::format("      m{0}.merge(next.m{0});\n", list[i].member);
+      code.bytes += doubles ? (list[i].bytes + 7) / 8 * 8 : list[i].bytes;  // doubles are aligned
+      code.words += list[i].words;
+    }
+    code.finish += fmt::format("    carried.c{} = accumulators.m{}.{};\n", stage.reductions[i].carried, list[i].member,
+                               list[i].result);
+  }
+  return code;
+}
+
+}  // namespace nixie::cuda

@@ -1,0 +1,31 @@
+// What the reductions of a stage gather in, as text: the accumulators of reduce.cuh.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "nixie/core/graph/plan.h"
+
+namespace nixie::cuda {
+
+/// Of one reduction. Mean and m2 of one register share one.
+struct Accumulator {
+  std::string type;          ///< "Sum<f32>"; empty: an earlier reduction has declared it
+  std::string result;        ///< the member that holds the result
+  int member = 0;            ///< its number
+  int bytes = 0, words = 0;  ///< in memory; registers while values are added
+  bool doubles = false;      ///< moments of doubles: bytes then come in eights
+};
+/// One for each reduction of the stage.
+std::vector<Accumulator> accumulators_of(const Stage& stage);
+
+struct AccumulatorCode {
+  std::string members;  ///< of a stage's struct Accumulators
+  std::string merge;    ///< of its merge(next)
+  std::string finish;   ///< sets `carried` from `accumulators`
+  int bytes = 0;        ///< at most, in memory
+  int words = 0;        ///< registers while values are added
+};
+AccumulatorCode accumulator_code(const Stage& stage);
+
+}  // namespace nixie::cuda

@@ -1,0 +1,38 @@
+// Walk: a kernel's domain with its axes reordered and merged, so that neighbouring threads touch neighbouring memory.
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "nixie/core/base/shape.h"
+
+namespace nixie::cuda {
+
+/// An integer function of the position, offset + sum(position[axis] * strides[axis]), and where it holds.
+struct Path {
+  std::int64_t offset = 0;
+  Strides strides;
+  /// Per axis the positions [low, high) it holds for; empty: all of them.
+  std::vector<std::pair<std::int64_t, std::int64_t>> inside;
+
+  bool bounded(int axis, std::int64_t size) const;
+};
+
+/// Axes without bounds that every path crosses evenly are one axis; axes of size 1 are gone.
+struct Walk {
+  std::vector<std::int64_t> sizes;  ///< outermost first; kept axes, then reduced ones
+  int kept = 0;                     ///< how many are kept
+  std::vector<Path> paths;
+
+  int rank() const { return static_cast<int>(sizes.size()); }
+  std::int64_t kept_size() const;
+  std::int64_t reduced_size() const;
+};
+
+/// `priority` names paths, the most important first: its largest strides become the outermost axes.
+Walk make_walk(const Shape& domain, const Axes& reduced, const std::vector<Path>& paths,
+               const std::vector<int>& priority);
+/// The domain as it is, nothing reordered or merged.
+Walk plain_walk(const Shape& domain, const std::vector<Path>& paths);
+
+}  // namespace nixie::cuda

@@ -1,0 +1,39 @@
+// Prints the stages of a kernel for hand-written loops over pixels and channels.
+#include "nixie/backends/cuda/generate/nhwc_functor.h"
+
+#include <numeric>
+
+namespace nixie::cuda {
+
+std::string defines(const std::vector<std::pair<const char*, std::int64_t>>& values) {
+  std::string text;
+  for (const auto& [name, value] : values) text += fmt::format("#define {} {}\n", name, value);
+  return text;
+}
+
+PixelBody pixel_body(const Plan& plan, const Kernel& kernel, const std::vector<Pointer>& more, int lanes) {
+  BodyWriter body(plan, kernel, false, Order::pixels);
+  for (const Pointer& pointer : more) body.pointer(pointer.type, pointer.name, pointer.argument);
+  const int channel = body.walk().rank() - 1;
+  const Frame frame{
+      .lane_axis = channel, .lanes = lanes, .carried_is_local = true, .head = lanes > 1 ? "sum[lane]" : "sum[0]"};
+  std::vector<int> all(kernel.stages.size());
+  std::iota(all.begin(), all.end(), 0);
+  const BodyWriter::Code code = body.stages(all, frame);
+  const std::string positions =
+      body.positions(frame, "pixel", 0, channel) + fmt::format("    const Index a{} = channel;\n", channel);
+  PixelBody result;
+  std::string& text = result.text;
+  text = "#include \"math.cuh\"\n#include \"philox.cuh\"\nstruct Body {\n";
+  text += fmt::format("  using Index = {};\n", body.wide() ? "long long" : "int") + body.pointers();
+  if (!kernel.carried.empty()) text += "  struct Carried {\n" + body.carried_members() + "  };\n";
+  text += "  struct Loads {\n" + code.members + "  };\n";
+  text += "  void load(Index pixel, Index channel, Loads& loads) const {\n" + positions + code.load + "  }\n";
+  text += fmt::format("  void run(Index pixel, Index channel, const Loads& loads, const float (&sum)[{}]) const {{\n",
+                      lanes) +
+          positions + code.run + "  }\n};\n";
+  result.arguments = body.arguments();
+  return result;
+}
+
+}  // namespace nixie::cuda

@@ -1,0 +1,29 @@
+// `struct Body` for kernels written by hand, and what they are told at compile time.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "nixie/backends/cuda/generate/codegen.h"
+#include "nixie/core/graph/plan.h"
+
+namespace nixie::cuda {
+
+/// The text of `struct Body` for kernels that make some neighbouring channels of a pixel at a time (conv_fprop_sm90.cuh
+/// says how they call it), and what it points to.
+struct PixelBody {
+  std::string text;
+  std::vector<Argument> arguments;
+};
+struct Pointer {
+  std::string type, name;
+  Argument argument;
+};
+/// `more`: further members.
+PixelBody pixel_body(const Plan& plan, const Kernel& kernel, const std::vector<Pointer>& more = {}, int lanes = 8);
+
+/// `#define NAME value` for each pair.
+std::string defines(const std::vector<std::pair<const char*, std::int64_t>>& values);
+
+}  // namespace nixie::cuda

@@ -1,0 +1,89 @@
+// The scalar functions of generated code, one overload per computing type, with the meanings core/graph/instruction.h gives.
+#pragma once
+
+#include "types.cuh"
+
+namespace op {
+
+// Integers wrap around and divide by zero to 0.
+__device__ inline int neg(int a) { return static_cast<int>(0u - static_cast<u32>(a)); }
+__device__ inline int add(int a, int b) { return static_cast<int>(static_cast<u32>(a) + static_cast<u32>(b)); }
+__device__ inline int sub(int a, int b) { return static_cast<int>(static_cast<u32>(a) - static_cast<u32>(b)); }
+__device__ inline int mul(int a, int b) { return static_cast<int>(static_cast<u32>(a) * static_cast<u32>(b)); }
+__device__ inline int div(int a, int b) { return b == 0 ? 0 : b == -1 ? neg(a) : a / b; }
+__device__ inline int mod(int a, int b) { return b == 0 || b == -1 ? 0 : a % b; }
+__device__ inline int abs(int a) { return a < 0 ? neg(a) : a; }
+__device__ inline int min(int a, int b) { return a < b ? a : b; }
+__device__ inline int max(int a, int b) { return a > b ? a : b; }
+__device__ inline int pow(int a, int b) {
+  if (b < 0) return a == 1 ? 1 : a == -1 ? (b & 1 ? -1 : 1) : 0;
+  int y = 1;
+  for (; b > 0; b >>= 1, a = mul(a, a))
+    if (b & 1) y = mul(y, a);
+  return y;
+}
+__device__ inline int shift_left(int a, int b) {
+  return b < 0 || b > 31 ? 0 : static_cast<int>(static_cast<u32>(a) << b);
+}
+__device__ inline int shift_right(int a, int b) { return a >> (b < 0 || b > 31 ? 31 : b); }
+
+__device__ inline bool is_nan(int) { return false; }
+__device__ inline bool is_nan(float a) { return a != a; }
+__device__ inline bool is_nan(double a) { return a != a; }
+__device__ inline bool is_finite(int) { return true; }
+__device__ inline bool is_finite(float a) { return fabsf(a) < __int_as_float(0x7f800000); }
+__device__ inline bool is_finite(double a) { return fabs(a) < __longlong_as_double(0x7ff0000000000000); }
+
+// A NaN on either side is the result.
+template <class T>
+__device__ inline T min(T a, T b) {
+  return a < b || a != a ? a : b;
+}
+template <class T>
+__device__ inline T max(T a, T b) {
+  return a > b || a != a ? a : b;
+}
+
+__device__ inline int floor(int a) { return a; }
+__device__ inline int ceil(int a) { return a; }
+__device__ inline int round(int a) { return a; }
+__device__ inline int trunc(int a) { return a; }
+
+__device__ inline float rsqrt(float a) { return 1.0f / sqrtf(a); }
+__device__ inline double rsqrt(double a) { return 1.0 / ::sqrt(a); }
+
+#define NIXIE_FUNCTION(name, single, twice)                   \
+  __device__ inline float name(float a) { return single(a); } \
+  __device__ inline double name(double a) { return twice(a); }
+NIXIE_FUNCTION(abs, fabsf, ::fabs)
+NIXIE_FUNCTION(sqrt, sqrtf, ::sqrt)
+NIXIE_FUNCTION(exp, expf, ::exp)
+NIXIE_FUNCTION(exp2, exp2f, ::exp2)
+NIXIE_FUNCTION(expm1, expm1f, ::expm1)
+NIXIE_FUNCTION(log, logf, ::log)
+NIXIE_FUNCTION(log2, log2f, ::log2)
+NIXIE_FUNCTION(log1p, log1pf, ::log1p)
+NIXIE_FUNCTION(sin, sinf, ::sin)
+NIXIE_FUNCTION(cos, cosf, ::cos)
+NIXIE_FUNCTION(tan, tanf, ::tan)
+NIXIE_FUNCTION(asin, asinf, ::asin)
+NIXIE_FUNCTION(acos, acosf, ::acos)
+NIXIE_FUNCTION(atan, atanf, ::atan)
+NIXIE_FUNCTION(sinh, sinhf, ::sinh)
+NIXIE_FUNCTION(cosh, coshf, ::cosh)
+NIXIE_FUNCTION(tanh, tanhf, ::tanh)
+NIXIE_FUNCTION(erf, erff, ::erf)
+NIXIE_FUNCTION(floor, floorf, ::floor)
+NIXIE_FUNCTION(ceil, ceilf, ::ceil)
+NIXIE_FUNCTION(round, rintf, ::rint)
+NIXIE_FUNCTION(trunc, truncf, ::trunc)
+#undef NIXIE_FUNCTION
+
+__device__ inline float pow(float a, float b) { return powf(a, b); }
+__device__ inline double pow(double a, double b) { return ::pow(a, b); }
+__device__ inline float mod(float a, float b) { return fmodf(a, b); }
+__device__ inline double mod(double a, double b) { return ::fmod(a, b); }
+__device__ inline float atan2(float a, float b) { return atan2f(a, b); }
+__device__ inline double atan2(double a, double b) { return ::atan2(a, b); }
+
+}  // namespace op

@@ -1,0 +1,40 @@
+// Which convolutions Winograd's tiles can compute, how a layer divides into them, and what either way takes.
+#pragma once
+
+#include <optional>
+
+#include "nixie/backends/cuda/families/hopper_conv.h"
+#include "nixie/backends/cuda/rewrite/winograd/winograd_tiles.h"
+
+namespace nixie::cuda {
+
+/// A square filter over f32 images by multiply-adds alone (Math::ieee), without dilation, if the kernel is that.
+std::optional<HopperConv> multiply_add_conv(const Plan& plan, const Kernel& kernel);
+/// A filter of 3x3 over 16-bit images without dilation, if the kernel is that and no more than a Hopper kernel needs.
+std::optional<HopperConv> half_conv(const Plan& plan, const Kernel& kernel);
+/// Whether such a one has stride 1 and 3 or 5 taps.
+bool can_be_tiled(const HopperConv& conv);
+
+/// A convolution as tiles: `from` is what windows are cut of, `to` where tiles lie: x and y, or dy and dx.
+struct TiledLayer {
+  TiledLayer(const HopperConv& conv, int tile);
+  ConvRole role;
+  Dtype dtype;  ///< of images and filters, and of what becomes of them
+  std::int64_t images, from_channels, to_channels;
+  std::array<std::int64_t, 2> pad;
+  std::int64_t taps, tile;                                 ///< of the filter; results of a tile, either way
+  std::int64_t rows, columns;                              ///< of tiles
+  LineMatrices line;                                       ///< for tiles and filter
+  std::int64_t tiles() const { return rows * columns; }    ///< of an image
+  std::int64_t window() const { return taps + tile - 1; }  ///< either way
+  std::int64_t lines() const { return std::ssize(line.images); }
+  std::int64_t elements() const { return lines() * lines(); }  ///< of a window
+};
+
+/// In the tiles that take least by an estimate, if that is less than direct sums of products take, or than `most`
+/// seconds.
+std::optional<TiledLayer> fastest_tiles(const HopperConv& conv, std::optional<double> most = {});
+/// Seconds of direct sums of products.
+double time_in_place(const HopperConv& conv);
+
+}  // namespace nixie::cuda

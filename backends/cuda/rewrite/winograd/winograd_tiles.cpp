@@ -1,0 +1,194 @@
+// Winograd's transforms as straight-line code (Lavin and Gray, 2015), and accesses to tiles.
+#include "nixie/backends/cuda/rewrite/winograd/winograd_tiles.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace nixie::cuda {
+namespace {
+
+std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return a >= 0 ? (a + b - 1) / b : -(-a / b); }
+
+template <class T>
+std::vector<std::vector<T>> turned_over(const std::vector<std::vector<T>>& rows) {
+  std::vector<std::vector<T>> result(rows[0].size());
+  for (const std::vector<T>& row : rows)
+    for (std::size_t i = 0; i < row.size(); ++i) result[i].push_back(row[i]);
+  return result;
+}
+
+// Where polynomials are multiplied by their values, beside infinity. Of the sets of small fractions these err least:
+// with 2 and -2, or 1/2 and -1/2, tiles of four err half as much again.
+constexpr std::array kPoints{0.0, 1.0, -1.0, 2.0, -0.5};
+
+// The product of (x - p) over `count` points but one: its coefficients, the lowest first.
+std::vector<double> product_without(int skipped, int count) {
+  std::vector<double> product{1};
+  for (int k = 0; k < count; ++k) {
+    if (k == skipped) continue;
+    product.push_back(0);
+    for (std::size_t i = product.size() - 1; i > 0; --i) product[i] = product[i - 1] - kPoints[at(k)] * product[i];
+    product[0] *= -kPoints[at(k)];
+  }
+  return product;
+}
+
+double value_at(const std::vector<double>& polynomial, double x) {
+  double value = 0;
+  for (std::size_t i = polynomial.size(); i-- > 0;) value = value * x + polynomial[i];
+  return value;
+}
+
+// Toom and Cook's F(tile, taps). What is no sum of powers of two stands in the filter's matrix alone.
+LineMatrices toom_cook(int tile, int taps) {
+  const int points = tile + taps - 2;
+  LineMatrices line;
+  line.result.resize(at(tile));
+  for (int k = 0; k <= points; ++k) {
+    const bool finite = k < points;
+    std::vector<double> images = product_without(finite ? k : -1, points), filter;
+    const double product = finite ? value_at(images, kPoints[at(k)]) : 1;
+    images.resize(at(points + 1));
+    if (product < 0)
+      for (double& x : images) x = -x;
+    const auto power = [&](int i, int highest) { return finite ? std::pow(kPoints[at(k)], i) : i == highest; };
+    for (int i = 0; i < taps; ++i) filter.push_back(power(i, taps - 1) / std::abs(product));
+    for (int i = 0; i < tile; ++i) line.result[at(i)].push_back(power(i, tile - 1));
+    line.images.push_back(std::move(images));
+    line.filter.push_back(std::move(filter));
+  }
+  return line;
+}
+
+Line times(StraightCode& code, const Matrix& matrix, const Line& line) {
+  Line result;
+  for (const std::vector<double>& row : matrix) {
+    int sum = -1;
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      if (row[i] == 0) continue;
+      const bool plain = std::abs(row[i]) == 1;
+      const int term = plain ? line[i] : code.apply(Primitive::mul, code.number(std::abs(row[i])), line[i]);
+      if (sum < 0)
+        sum = row[i] < 0 ? code.apply(Primitive::neg, term) : term;
+      else
+        sum = code.apply(row[i] < 0 ? Primitive::sub : Primitive::add, sum, term);
+    }
+    result.push_back(sum);
+  }
+  return result;
+}
+
+}  // namespace
+
+Matrix transposed(const Matrix& matrix) { return turned_over(matrix); }
+
+LineMatrices line_matrices(int tile, int taps) {
+  if (taps == 3) return toom_cook(tile, 3);
+  LineMatrices line = toom_cook(tile, 3);
+  const LineMatrices rest = toom_cook(tile, taps - 3);
+  for (auto& row : line.images) row.resize(at(tile + taps - 1));
+  for (auto& row : line.filter) row.resize(at(taps));
+  for (std::size_t i = 0; i < rest.images.size(); ++i) {
+    std::vector<double> images(3), filter(3);  // the first three
+    images.insert(images.end(), rest.images[i].begin(), rest.images[i].end());
+    filter.insert(filter.end(), rest.filter[i].begin(), rest.filter[i].end());
+    line.images.push_back(std::move(images));
+    line.filter.push_back(std::move(filter));
+  }
+  for (std::size_t i = 0; i < line.result.size(); ++i)
+    line.result[i].insert(line.result[i].end(), rest.result[i].begin(), rest.result[i].end());
+  return line;
+}
+
+Grid both_ways(StraightCode& code, const Grid& grid, const Matrix& matrix) {
+  Grid columns = turned_over(grid);
+  for (Line& column : columns) column = times(code, matrix, column);
+  Grid rows = turned_over(columns);
+  for (Line& row : rows) row = times(code, matrix, row);
+  return rows;
+}
+
+Access in_tiles(const Access& whole, const Shape& shape, std::array<std::int64_t, 2> first, std::int64_t step,
+                const Shape& domain) {
+  Access access = whole;
+  access.inside.clear();
+  bool all = true;
+  for (int axis = 0; axis < 4; ++axis) {
+    std::int64_t low = 0, high = shape[axis];
+    if (!whole.inside.empty()) {
+      low = std::max(low, whole.inside[at(axis)].first);
+      high = std::min(high, whole.inside[at(axis)].second);
+    }
+    if (axis >= 2) {
+      const std::int64_t start = first[at(axis - 2)], stride = whole.strides[at(axis)];
+      access.offset += start * stride;
+      access.strides[at(axis)] = stride * step;
+      low = ceil_div(low - start, step), high = ceil_div(high - start, step);
+    }
+    low = std::clamp<std::int64_t>(low, 0, domain[axis]);
+    high = std::clamp<std::int64_t>(high, low, domain[axis]);
+    all &= low == 0 && high == domain[axis];
+    access.inside.emplace_back(low, high);
+  }
+  if (all) access.inside.clear();
+  return access;
+}
+
+Access from_image(Access access, std::int64_t image) {
+  access.offset += image * access.strides[0];
+  if (!access.inside.empty()) access.inside[0].first -= image, access.inside[0].second -= image;
+  return access;
+}
+
+bool may_follow(const Kernel& kernel, int results) {
+  if (kernel.stages.size() != 1 || !kernel.stages[0].full || !kernel.stages[0].carries.empty()) return false;
+  const bool by_position =
+      std::any_of(kernel.stages[0].body.begin(), kernel.stages[0].body.end(), [](const Instruction& in) {
+        return in.primitive == Primitive::coordinate || in.primitive == Primitive::uniform ||
+               in.primitive == Primitive::normal;
+      });
+  int moving = 0;  // accesses that every result has of its own
+  for (const auto* accesses : {&kernel.loads, &kernel.stores})
+    for (const Access& access : *accesses) moving += access.strides[2] != 0 || access.strides[3] != 0;
+  return !by_position && results * moving <= 64;
+}
+
+void follow(Kernel& made, StraightCode code, const Kernel& kernel, const Grid& results, std::int64_t image) {
+  const auto step = static_cast<std::int64_t>(results.size());
+  Stage stage;
+  for (std::int64_t i = 0; i < step; ++i)
+    for (std::int64_t j = 0; j < step; ++j) {
+      const auto access_here = [&](const Access& whole) {
+        return in_tiles(from_image(whole, image), kernel.domain, {i, j}, step, made.domain);
+      };
+      const auto load_here = [&](const Access& whole) {
+        const bool repeats = whole.inside.empty() && whole.strides[2] == 0 && whole.strides[3] == 0;
+        const Access here = repeats ? from_image(whole, image) : access_here(whole);
+        const auto known = std::find(made.loads.begin(), made.loads.end(), here);
+        if (known != made.loads.end()) return static_cast<int>(known - made.loads.begin());
+        made.loads.push_back(here);
+        return static_cast<int>(made.loads.size()) - 1;
+      };
+      std::vector<int> moved;  // where each register went
+      for (Instruction in : kernel.stages[0].body) {
+        if (in.primitive == Primitive::head) {
+          moved.push_back(results[at(i)][at(j)]);
+          continue;
+        }
+        if (in.primitive == Primitive::load) in.index = load_here(kernel.loads[at(in.index)]);
+        for (int& arg : in.args)
+          if (arg >= 0) arg = moved[at(arg)];
+        moved.push_back(code.add(in));
+      }
+      for (const Store& store : kernel.stages[0].stores) {
+        stage.stores.push_back({moved[at(store.value)], static_cast<int>(made.stores.size())});
+        made.stores.push_back(access_here(kernel.stores[at(store.access)]));
+      }
+    }
+  stage.body = std::move(code.body);
+  made.stages = {std::move(stage)};
+}
+
+}  // namespace nixie::cuda

@@ -1,0 +1,209 @@
+// Runs a plan: kernel by kernel the first time, afterwards as a graph.
+#include "nixie/backends/cuda/run/executable.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <list>
+
+#include "nixie/backends/cuda/families/matmul.h"
+#include "nixie/backends/cuda/run/jit_work.h"
+#include "nixie/backends/cuda/run/memory_report.h"
+#include "nixie/backends/cuda/tune/tuning.h"
+
+namespace nixie::cuda {
+namespace {
+
+constexpr std::size_t kMostGraphs = 4;  // for as many sets of external buffers
+
+std::int64_t aligned(std::int64_t bytes) { return (bytes + 255) / 256 * 256; }
+
+class CudaExecutable final : public Executable {
+ public:
+  CudaExecutable(std::shared_ptr<Device> device, const Plan& plan) : device_(std::move(device)), plan_(plan) {
+    device_->use();
+    make_work();
+    allocate();
+    const char* sync = std::getenv("NIXIE_SYNC");
+    const char* trace = std::getenv("NIXIE_TRACE");
+    always_waits_ = sync && *sync == '1';
+    traces_time_ = trace && std::string_view(trace).find("time") != std::string_view::npos;
+  }
+
+  void run(std::span<const std::shared_ptr<Buffer>> externals, std::span<const double> scalars) override {
+    device_->use();
+    bind(externals);
+    set_scalars(scalars);
+    auto known = find_graph();
+    const bool again = addresses_.slots == last_bound_;
+    last_bound_ = addresses_.slots;
+    // Buffers seen for the first time may be new every time, and the first launch loads code, which no capture allows.
+    if (traces_time_) return run_timed();
+    if (always_waits_ || (known == graphs_.end() && !again)) return run_directly();
+    if (known == graphs_.end()) {
+      graphs_.push_front({addresses_.slots, capture()});
+      known = graphs_.begin();
+      if (graphs_.size() > kMostGraphs) graphs_.pop_back();
+    }
+    CUDA_CHECK(cudaGraphLaunch(known->exec, device_->stream()));
+  }
+
+ private:
+  struct Captured {
+    std::vector<char*> slots;
+    GraphExec exec;
+  };
+
+  void make_work() {
+    std::vector<std::size_t> generated;
+    for (std::size_t k = 0; k < plan_.kernels.size(); ++k) {  // as many as there are by then
+      std::unique_ptr<Work> product;
+      if (const auto problem = as_blas(plan_, plan_.kernels[k])) {
+        product = make_blas_work(plan_, *problem);
+        if (!product) {
+          split_relu(plan_, k);
+          product = make_blas_work(plan_, *as_blas(plan_, plan_.kernels[k]));
+        }
+      } else {
+        generated.push_back(k);
+      }
+      work_.push_back(std::move(product));
+    }
+    std::vector<std::unique_ptr<Work>> made = make_jit_work(*device_, generate_tuned(*device_, plan_, generated));
+    for (std::size_t i = 0; i < made.size(); ++i) work_[generated[i]] = std::move(made[i]);
+  }
+
+  void allocate() {
+    std::int64_t scratch = 0;
+    for (const auto& work : work_) {
+      scratch_offsets_.push_back(scratch);
+      scratch += aligned(work->scratch_bytes());
+    }
+    try {
+      arena_ = device_->allocate(plan_.arena_bytes);
+      scratch_ = device_->allocate(scratch);
+    } catch (const Error& error) {
+      if (error.fault() != Fault::memory) throw;
+      arena_.reset();
+      fail(Fault::memory, memory_report(plan_, scratch, device_->free_bytes()));
+    }
+    scalars_ = device_->allocate(static_cast<std::int64_t>(plan_.scalars.size() * sizeof(double)));
+    CUDA_CHECK(cudaMemsetAsync(scratch_->address(), 0, static_cast<std::size_t>(scratch), device_->stream()));
+    addresses_.scalars = static_cast<char*>(scalars_->address());
+    addresses_.slots.assign(plan_.slots.size(), nullptr);
+    for (std::size_t s = 0; s < plan_.slots.size(); ++s)
+      if (!plan_.slots[s].external) addresses_.slots[s] = static_cast<char*>(arena_->address()) + plan_.slots[s].offset;
+  }
+
+  void bind(std::span<const std::shared_ptr<Buffer>> externals) {
+    check(externals.size() == plan_.externals.size(), "cuda: the plan has ", plan_.externals.size(),
+          " external slots, given ", externals.size());
+    for (std::size_t i = 0; i < externals.size(); ++i)
+      addresses_.slots[static_cast<std::size_t>(plan_.externals[i])] = static_cast<char*>(externals[i]->address());
+  }
+
+  void set_scalars(std::span<const double> scalars) {
+    const std::vector<double> values(scalars.begin(), scalars.end());
+    if (values.empty() || values == uploaded_) return;
+    uploaded_ = values;
+    device_->staging().copy(uploaded_.data(), addresses_.scalars,
+                            static_cast<std::int64_t>(values.size() * sizeof(double)), device_->stream());
+  }
+
+  void enqueue(std::size_t k, bool waits = false) {
+    addresses_.scratch = static_cast<char*>(scratch_->address()) + scratch_offsets_[k];
+    const std::string& label = plan_.kernels[k].label;
+    try {
+      work_[k]->enqueue(addresses_, device_->stream());
+      if (waits) CUDA_CHECK(cudaStreamSynchronize(device_->stream()));
+    } catch (const StickyError& error) {
+      if (!waits) throw;  // of another kernel
+      fail(error.fault(), "kernel \"", label, "\": ", error.cause());
+    } catch (const Error& error) {
+      fail(error.fault(), "kernel \"", label, "\": ", error.what());
+    }
+  }
+
+  // What a kernel does wrong it mostly does at once: the first run finds out which one it is.
+  void run_directly() {
+    const bool waits = first_ || always_waits_;
+    if (waits) CUDA_CHECK(cudaStreamSynchronize(device_->stream()));
+    for (std::size_t k = 0; k < work_.size(); ++k) enqueue(k, waits);
+    first_ = false;
+  }
+
+  // Prints how long each kernel takes by itself, in microseconds.
+  void run_timed() {
+    std::vector<Event> events(work_.size() + 1);
+    for (std::size_t k = 0; k < events.size(); ++k) {
+      CUDA_CHECK(cudaEventCreate(events[k].out()));
+      CUDA_CHECK(cudaEventRecord(events[k], device_->stream()));
+      if (k < work_.size()) enqueue(k);
+    }
+    CUDA_CHECK(cudaStreamSynchronize(device_->stream()));
+    for (std::size_t k = 0; k < work_.size(); ++k) {
+      float milliseconds = 0;
+      CUDA_CHECK(cudaEventElapsedTime(&milliseconds, events[k], events[k + 1]));
+      fmt::print(stderr, "{:9.1f} us  {} {} by {}\n", 1e3 * milliseconds, plan_.kernels[k].label,
+                 plan_.kernels[k].domain, work_[k]->variant());
+    }
+  }
+
+  std::list<Captured>::iterator find_graph() {
+    return std::find_if(graphs_.begin(), graphs_.end(),
+                        [&](const Captured& captured) { return captured.slots == addresses_.slots; });
+  }
+
+  // One graph whose edges are the plan's partial order and no more, so that independent kernels overlap.
+  GraphExec capture() {
+    Graph graph;
+    CUDA_CHECK(cudaGraphCreate(graph.out(), 0));
+    std::vector<std::vector<cudaGraphNode_t>> last(work_.size());  // of each kernel
+    for (std::size_t k = 0; k < work_.size(); ++k) {
+      std::vector<cudaGraphNode_t> before;
+      for (int w : plan_.kernels[k].waits_for) {
+        const auto& nodes = last[static_cast<std::size_t>(w)];
+        before.insert(before.end(), nodes.begin(), nodes.end());
+      }
+      std::sort(before.begin(), before.end());
+      before.erase(std::unique(before.begin(), before.end()), before.end());
+      CUDA_CHECK(cudaStreamBeginCaptureToGraph(device_->stream(), graph, before.data(), nullptr, before.size(),
+                                               cudaStreamCaptureModeThreadLocal));
+      try {
+        enqueue(k);
+      } catch (...) {
+        cudaGraph_t ended = nullptr;
+        cudaStreamEndCapture(device_->stream(), &ended);
+        throw;
+      }
+      cudaStreamCaptureStatus status;
+      const cudaGraphNode_t* nodes = nullptr;
+      std::size_t count = 0;
+      CUDA_CHECK(cudaStreamGetCaptureInfo(device_->stream(), &status, nullptr, nullptr, &nodes, nullptr, &count));
+      last[k].assign(nodes, nodes + count);
+      cudaGraph_t ended = nullptr;
+      CUDA_CHECK(cudaStreamEndCapture(device_->stream(), &ended));
+    }
+    GraphExec exec;
+    CUDA_CHECK(cudaGraphInstantiate(exec.out(), graph, 0));
+    return exec;
+  }
+
+  std::shared_ptr<Device> device_;
+  Plan plan_;
+  std::vector<std::unique_ptr<Work>> work_;
+  std::vector<std::int64_t> scratch_offsets_;
+  std::shared_ptr<Buffer> arena_, scratch_, scalars_;
+  Addresses addresses_;
+  std::vector<char*> last_bound_;
+  std::vector<double> uploaded_;
+  std::list<Captured> graphs_;
+  bool first_ = true, always_waits_ = false, traces_time_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Executable> make_executable(std::shared_ptr<Device> device, const Plan& plan) {
+  return std::make_unique<CudaExecutable>(std::move(device), plan);
+}
+
+}  // namespace nixie::cuda

@@ -1,0 +1,16 @@
+// The executable of a plan: its work in one arena, replayed as one CUDA graph.
+#pragma once
+
+#include <memory>
+
+#include "nixie/backends/cuda/device/device.h"
+#include "nixie/core/graph/backend.h"
+
+namespace nixie::cuda {
+
+/// Compiles every kernel of a plan (in parallel, through the cache) and allocates its arena. Throws Fault::memory with
+/// the largest slots when that does not fit. The first run, and every one with NIXIE_SYNC=1, waits for each kernel, so
+/// that a failure names its kernel; NIXIE_TRACE=time prints how long each takes.
+std::unique_ptr<Executable> make_executable(std::shared_ptr<Device> device, const Plan& plan);
+
+}  // namespace nixie::cuda

@@ -1,0 +1,17 @@
+// Work of generated kernels: loads machine code and launches it.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "nixie/backends/cuda/device/device.h"
+#include "nixie/backends/cuda/generate/codegen.h"
+#include "nixie/backends/cuda/run/work.h"
+
+namespace nixie::cuda {
+
+/// Compiles the programs and makes one Work of each; equal programs share their code.
+std::vector<std::unique_ptr<Work>> make_jit_work(const Device& device, std::span<const KernelCode> codes);
+
+}  // namespace nixie::cuda

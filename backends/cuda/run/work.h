@@ -1,0 +1,27 @@
+// Work: one kernel of a plan made ready to be put on a stream.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "nixie/backends/cuda/device/handle.h"
+
+namespace nixie::cuda {
+
+/// Where things are in device memory when work is enqueued.
+struct Addresses {
+  std::vector<char*> slots;
+  char* scalars = nullptr;
+  char* scratch = nullptr;  ///< of this work
+};
+
+class Work {
+ public:
+  virtual ~Work() = default;
+  virtual std::int64_t scratch_bytes() const = 0;
+  virtual std::string variant() const = 0;  ///< what runs it, for traces
+  virtual void enqueue(const Addresses& addresses, cudaStream_t stream) const = 0;
+};
+
+}  // namespace nixie::cuda

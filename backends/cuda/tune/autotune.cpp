@@ -1,0 +1,68 @@
+// Rounds go through all ways in turn: the clock of a warm card sinks within a second.
+#include "nixie/backends/cuda/tune/autotune.h"
+
+#include <algorithm>
+
+namespace nixie::cuda {
+namespace {
+
+constexpr double kClearlyFaster = 0.98;
+constexpr int kRounds = 5;
+constexpr std::int64_t kMostSets = 64;
+
+}  // namespace
+
+std::size_t sets_beyond_l2(std::int64_t bytes) {
+  int device = 0, l2_bytes = 0;
+  CUDA_CHECK(cudaGetDevice(&device));
+  CUDA_CHECK(cudaDeviceGetAttribute(&l2_bytes, cudaDevAttrL2CacheSize, device));
+  return static_cast<std::size_t>(
+      std::min(1 + 2 * std::int64_t{l2_bytes} / std::max<std::int64_t>(bytes, 1), kMostSets));
+}
+
+Race::Race(cudaStream_t stream) : stream_(stream) {
+  CUDA_CHECK(cudaEventCreate(start_.out()));
+  CUDA_CHECK(cudaEventCreate(end_.out()));
+}
+
+void Race::add(std::size_t launches, const std::function<void(std::size_t)>& enqueue) {
+  enqueue(0);
+  Graph graph;
+  CUDA_CHECK(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal));
+  try {
+    for (std::size_t i = 0; i < launches; ++i) enqueue(i);
+  } catch (...) {
+    cudaStreamEndCapture(stream_, graph.out());
+    throw;
+  }
+  CUDA_CHECK(cudaStreamEndCapture(stream_, graph.out()));
+  Runner& runner = runners_.emplace_back(Runner{.graph = {}, .launches = launches});
+  CUDA_CHECK(cudaGraphInstantiate(runner.graph.out(), graph, 0));
+}
+
+double Race::microseconds(std::size_t way) {
+  CUDA_CHECK(cudaEventRecord(start_, stream_));
+  CUDA_CHECK(cudaGraphLaunch(runners_[way].graph, stream_));
+  CUDA_CHECK(cudaEventRecord(end_, stream_));
+  CUDA_CHECK(cudaEventSynchronize(end_));
+  float milliseconds = 0;
+  CUDA_CHECK(cudaEventElapsedTime(&milliseconds, start_, end_));
+  return 1e3 * static_cast<double>(milliseconds) / static_cast<double>(runners_[way].launches);
+}
+
+Fastest fastest_of(std::size_t ways, const std::function<double(std::size_t)>& time) {
+  std::vector<std::vector<double>> times(ways);
+  for (int round = 0; round < kRounds; ++round)
+    for (std::size_t way = 0; way < ways; ++way) times[way].push_back(time(way));
+  Fastest fastest;
+  for (std::vector<double>& of_way : times) {
+    std::nth_element(of_way.begin(), of_way.begin() + kRounds / 2, of_way.end());
+    fastest.microseconds.push_back(of_way[kRounds / 2]);
+  }
+  const auto least = std::min_element(fastest.microseconds.begin(), fastest.microseconds.end());
+  if (*least < kClearlyFaster * fastest.microseconds[0])
+    fastest.index = static_cast<std::size_t>(least - fastest.microseconds.begin());
+  return fastest;
+}
+
+}  // namespace nixie::cuda

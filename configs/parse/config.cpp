@@ -1,0 +1,59 @@
+// From YAML to TrainConfig and back.
+#include "nixie/configs/parse/config.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace nixie {
+namespace {
+
+// The keys that hold one name out of a list: `--set data.mnist.path=x` replaces another dataset.
+const std::vector<std::string> kChoices = {"model", "loss", "optimizer", "schedule", "data"};
+
+void check_word(const Tree& tree, const char* key, const std::string& word, const std::vector<std::string>& known,
+                Problems& problems) {
+  if (std::find(known.begin(), known.end(), word) != known.end()) return;
+  const Tree* found = tree.find(key);
+  add_unknown(found ? found->place : tree.place, key, word, known, problems);
+}
+
+void check_present(const Tree& tree, const char* key, Problems& problems) {
+  const Tree* found = tree.find(key);
+  if (!found || found->is_null()) problems.add(tree.place, "the key ", key, " is missing");
+}
+
+}  // namespace
+
+std::int64_t TrainConfig::total_steps(std::int64_t steps_per_epoch) const {
+  const std::int64_t by_epochs = epochs > 0 ? epochs * steps_per_epoch : std::numeric_limits<std::int64_t>::max();
+  const std::int64_t total = steps > 0 ? std::min(steps, by_epochs) : by_epochs;
+  check(epochs > 0 || steps > 0, "neither epochs nor steps says how long the run is");
+  check(total <= std::numeric_limits<std::int32_t>::max(), "the run has ", total, " steps, expected at most ",
+        std::numeric_limits<std::int32_t>::max());
+  return total;
+}
+
+TrainConfig read_config(const Tree& tree) {
+  TrainConfig config;
+  Problems problems;
+  read(tree, config, problems);
+  for (const char* key : {"model", "data"}) check_present(tree, key, problems);
+  check_word(tree, "backend", config.backend, {"auto", "cpu", "cuda", "null"}, problems);
+  check_word(tree, "precision", config.precision, precision_names(), problems);
+  if (!tree.find("epochs") && !tree.find("steps"))
+    problems.add(tree.place, "the length of the run is missing, expected epochs or steps");
+  else if (problems.empty() && config.epochs == 0 && config.steps == 0)
+    problems.add(tree.place, "epochs and steps are both 0, expected one of them to say how long the run is");
+  problems.raise();
+  return config;
+}
+
+TrainConfig load_config(const std::filesystem::path& file, const std::vector<std::string>& assignments) {
+  Tree tree = load_yaml(file);
+  for (const std::string& assignment : assignments) override_yaml(tree, assignment, kChoices);
+  return read_config(tree);
+}
+
+std::string config_text(const TrainConfig& config) { return print_yaml(parse_yaml(fields_text(config), "config")); }
+
+}  // namespace nixie

@@ -1,0 +1,75 @@
+// TrainConfig: a whole training run as one struct, and the YAML files that say it.
+//
+//   model: {lenet: {}}
+//   optimizer: {sgd: {momentum: 0.9}}
+//   schedule: {cosine: {rate: 0.05}}
+//   data: {glyphs: {batch: 128}}
+//   epochs: 3
+#pragma once
+
+#include <filesystem>
+
+#include "nixie/configs/parse/values.h"
+#include "nixie/core/graph/precision_policy.h"
+#include "nixie/data/loader.h"
+
+namespace nixie {
+
+inline std::string field_text(const LoaderOptions& loader) { return fields_text(loader); }
+
+struct TrainConfig {
+  AnyModel model = {};
+  AnyLoss loss = {};
+  AnyOptimizer optimizer = {};
+  AnySchedule schedule = {};
+  std::vector<ParameterGroup> parameter_groups = {};
+  double clip_value = 0, clip_norm = 0, loss_scale = 0;
+  AnyDataset data = {};
+  LoaderOptions loader = {};
+  std::vector<AnyMetric> metrics = {};
+  std::int64_t epochs = 0, steps = 0;
+  std::uint64_t seed = 0;
+  std::string backend = "auto";
+  int threads = 0;
+  std::string precision = "fp32";
+  std::int64_t log_every = 50, save_every = 0;
+
+  static constexpr const char* name = "config";
+  static constexpr auto fields() {
+    using C = TrainConfig;
+    return std::tuple{
+        field("model", &C::model, "a net by name, or a list of layers"),
+        field("loss", &C::loss, "what is made small"),
+        field("optimizer", &C::optimizer, "the update rule"),
+        field("schedule", &C::schedule, "the learning rate over the run"),
+        field("parameter_groups", &C::parameter_groups, "parameters with their own rate and weight decay"),
+        field("clip_value", &C::clip_value, "largest gradient element, 0 = no limit; applied first", {0}),
+        field("clip_norm", &C::clip_norm, "largest norm of all gradients together, 0 = no limit", {0}),
+        field("data", &C::data, "the dataset and its batch"),
+        field("loader", &C::loader, "decoding in the background"),
+        field("metrics", &C::metrics, "what an evaluation prints besides accuracy and loss"),
+        field("epochs", &C::epochs, "length of the run; 0 = steps decide", {0, 1e9}),
+        field("steps", &C::steps, "the run ends after so many steps; 0 = epochs decide", {0, 2147483647}),
+        field("seed", &C::seed, "of weights, order, augmentation and dropout"),
+        field("backend", &C::backend, "auto, cpu, cuda or null; auto takes a GPU where there is one"),
+        field("threads", &C::threads, "of the CPU backend, 0 = all", {0, 4096}),
+        field("precision", &C::precision,
+              "ieee, fp32, tf32, fp16, bf16 or fp16_pure: how values are stored and multiplied"),
+        field("loss_scale", &C::loss_scale, "of fp16 and fp16_pure; 0 = dynamic", {0}),
+        field("log_every", &C::log_every, "steps between two log lines", {1, 1e9}),
+        field("save_every", &C::save_every, "steps between two checkpoints inside an epoch, 0 = none", {0, 1e9})};
+  }
+
+  PrecisionPolicy policy() const { return precision_named(precision); }
+  /// Steps of the whole run, given those of an epoch.
+  std::int64_t total_steps(std::int64_t steps_per_epoch) const;
+};
+
+/// Reads a whole configuration. Throws a usage Error with every problem of the tree.
+TrainConfig read_config(const Tree& tree);
+/// Reads a file, with `--set` assignments (key.path=value) applied in order.
+TrainConfig load_config(const std::filesystem::path& file, const std::vector<std::string>& assignments = {});
+/// The configuration as YAML with every field; reads back to the same.
+std::string config_text(const TrainConfig& config);
+
+}  // namespace nixie

@@ -1,0 +1,217 @@
+// The strict scalar parser and the texts of problems.
+#include "nixie/configs/parse/reader.h"
+
+#include <algorithm>
+#include <charconv>
+#include <numeric>
+
+#include "nixie/core/base/check_fields.h"
+
+namespace nixie {
+namespace {
+
+constexpr std::size_t kShown = 60;  // bytes of a value that a message repeats
+
+// On one line, whatever is in it.
+std::string shown(const std::string& text) {
+  return field_text(text.size() <= kShown ? text : text.substr(0, kShown) + "...");
+}
+
+std::string describe(const Tree& tree) {
+  switch (tree.kind) {
+    case Tree::Kind::null:
+      return "empty";
+    case Tree::Kind::list:
+      return "a list";
+    case Tree::Kind::map:
+      return "a map";
+    case Tree::Kind::scalar:
+      break;
+  }
+  return shown(tree.text) + (tree.quoted ? " (the quotes make it a string)" : "");
+}
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+std::size_t skip_digits(std::string_view text, std::size_t at) {
+  while (at < text.size() && is_digit(text[at])) ++at;
+  return at;
+}
+
+/// The end of an optional sign and an integer part without leading zeros; npos where there is a leading zero.
+std::size_t skip_integer(std::string_view text) {
+  const std::size_t start = !text.empty() && (text[0] == '-' || text[0] == '+') ? 1 : 0;
+  const std::size_t end = skip_digits(text, start);
+  return end - start > 1 && text[start] == '0' ? std::string_view::npos : end;
+}
+
+bool is_integer(std::string_view text) {
+  return !text.empty() && skip_integer(text) == text.size() && is_digit(text.back());
+}
+
+/// `-1`, `0.5`, `.5`, `5.`, `5e-4`
+bool is_number(std::string_view text) {
+  std::size_t at = skip_integer(text);
+  if (at == std::string_view::npos) return false;
+  bool has_digits = at > 0 && is_digit(text[at - 1]);
+  if (at < text.size() && text[at] == '.') {
+    const std::size_t end = skip_digits(text, at + 1);
+    has_digits = has_digits || end > at + 1;
+    at = end;
+  }
+  if (!has_digits) return false;
+  if (at < text.size() && (text[at] == 'e' || text[at] == 'E')) {
+    ++at;
+    if (at < text.size() && (text[at] == '-' || text[at] == '+')) ++at;
+    const std::size_t end = skip_digits(text, at);
+    if (end == at) return false;
+    at = end;
+  }
+  return at == text.size();
+}
+
+/// from_chars of all the text, which has the form of a number; false where T cannot hold it.
+template <class T>
+bool parse(std::string_view text, T& value) {
+  if (text.starts_with('+')) text.remove_prefix(1);
+  T parsed{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), parsed);
+  if (error != std::errc{} || end != text.data() + text.size()) return false;
+  value = parsed;
+  return true;
+}
+
+template <class T>
+void read_integer(const Tree& tree, T& value, Problems& problems) {
+  if (!tree.is_scalar() || tree.quoted || !is_integer(tree.text)) {
+    problems.add_unexpected(tree, "an integer");
+  } else if (!parse(tree.text, value)) {
+    problems.add_unexpected(
+        tree, fmt::format("an integer from {} to {}", std::numeric_limits<T>::min(), std::numeric_limits<T>::max()));
+  }
+}
+
+/// Too small for T becomes 0 or the nearest subnormal; too large is a problem.
+template <class T>
+void read_floating(const Tree& tree, T& value, Problems& problems) {
+  if (!tree.is_scalar() || tree.quoted || !is_number(tree.text))
+    return problems.add_unexpected(tree, "a finite number");
+  const double parsed = std::strtod(tree.text.c_str(), nullptr);
+  const T rounded = static_cast<T>(parsed);
+  if (std::isfinite(rounded))
+    value = rounded;
+  else
+    problems.add_unexpected(tree, fmt::format("a number up to {}", std::numeric_limits<T>::max()));
+}
+
+/// Levenshtein's edit distance, a swap of neighbours counted as one edit.
+std::size_t edit_distance(const std::string& a, const std::string& b) {
+  std::vector<std::size_t> before_last, last(b.size() + 1), row(b.size() + 1);
+  std::iota(last.begin(), last.end(), std::size_t{0});
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      row[j] = std::min({last[j] + 1, row[j - 1] + 1, last[j - 1] + (a[i - 1] != b[j - 1])});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        row[j] = std::min(row[j], before_last[j - 2] + 1);
+    }
+    before_last = last;
+    last = row;
+  }
+  return last.back();
+}
+
+}  // namespace
+
+void Problems::add_unexpected(const Tree& tree, const std::string& expected) {
+  const std::string path = Scope::path();
+  add(tree.place, path.empty() ? "the value" : path, " is ", describe(tree), ", expected ", expected);
+}
+
+std::string Problems::text() const {
+  std::vector<Line> sorted = lines_;
+  std::stable_sort(sorted.begin(), sorted.end(), [](const Line& a, const Line& b) {
+    return a.place.line != b.place.line ? a.place.line < b.place.line : a.place.column < b.place.column;
+  });
+  std::string text;
+  for (const Line& line : sorted) text += (text.empty() ? "" : "\n") + to_string(line.place) + ": " + line.text;
+  return text;
+}
+
+void Problems::raise() const {
+  if (!empty()) throw Error(Fault::usage, text());
+}
+
+std::string did_you_mean(const std::string& word, const std::vector<std::string>& known) {
+  if (word.size() > kShown) return {};
+  std::size_t nearest = std::max<std::size_t>(1, word.size() / 3) + 1;
+  std::string suggestion;
+  for (const std::string& candidate : known) {
+    const std::size_t distance = edit_distance(word, candidate);
+    if (distance >= nearest) continue;
+    nearest = distance;
+    suggestion = candidate;
+  }
+  return suggestion.empty() ? std::string{} : "; did you mean \"" + suggestion + "\"?";
+}
+
+void add_unknown(const Place& place, const char* what, const std::string& word, const std::vector<std::string>& known,
+                 Problems& problems) {
+  const std::string path = Scope::path();
+  const std::string of = known.empty()       ? "none"
+                         : known.size() == 1 ? known[0]
+                                             : fmt::format("one of {}", fmt::join(known, ", "));
+  problems.add(place, "unknown ", what, " ", shown(word), path.empty() ? "" : " in " + path, ", expected ", of,
+               did_you_mean(word, known));
+}
+
+void check_number(const Tree& tree, double value, const Range& range, Problems& problems) {
+  if (!holds(range, value)) problems.add(tree.place, Scope::path(), " is ", tree.text, ", expected ", text_of(range));
+}
+
+void read_value(const Tree& tree, bool& value, Problems& problems) {
+  const bool is_bool = tree.is_scalar() && !tree.quoted && (tree.text == "true" || tree.text == "false");
+  if (is_bool)
+    value = tree.text == "true";
+  else
+    problems.add_unexpected(tree, "true or false");
+}
+
+void read_value(const Tree& tree, int& value, Problems& problems) { read_integer(tree, value, problems); }
+void read_value(const Tree& tree, std::int64_t& value, Problems& problems) { read_integer(tree, value, problems); }
+void read_value(const Tree& tree, std::uint64_t& value, Problems& problems) { read_integer(tree, value, problems); }
+void read_value(const Tree& tree, float& value, Problems& problems) { read_floating(tree, value, problems); }
+void read_value(const Tree& tree, double& value, Problems& problems) { read_floating(tree, value, problems); }
+
+void read_value(const Tree& tree, std::string& value, Problems& problems) {
+  if (tree.is_scalar())
+    value = tree.text;
+  else
+    problems.add_unexpected(tree, "a word or \"text\"");
+}
+
+void read_value(const Tree& tree, PerAxis& value, Problems& problems) {
+  if (tree.is_list() && !tree.items.empty()) return read_value(tree, value.values, problems);
+  if (!tree.is_scalar()) return problems.add_unexpected(tree, "an integer or a list of them");
+  int number = 0;
+  const std::size_t before = problems.size();
+  read_value(tree, number, problems);
+  if (problems.size() == before) value = PerAxis(number);
+}
+
+std::optional<Choice> split_choice(const Tree& tree, Problems& problems) {
+  if (tree.is_scalar()) return Choice{tree.text, make_tree(tree.place)};
+  if (tree.is_map() && tree.entries.size() == 1) return Choice{tree.entries[0].key, tree.entries[0].value};
+  if (tree.is_map() && tree.entries.size() > 1) {
+    std::vector<std::string> names;
+    for (const Tree::Entry& entry : tree.entries) names.push_back(entry.key);
+    const std::string path = Scope::path();
+    problems.add(tree.entries[1].place, path.empty() ? "the value" : path, " names ",
+                 fmt::format("{}", fmt::join(names, " and ")), ", expected one {name: {fields}}");
+  } else {
+    problems.add_unexpected(tree, "a name or {name: {fields}}");
+  }
+  return std::nullopt;
+}
+
+}  // namespace nixie

@@ -1,0 +1,57 @@
+// Readers of what nets are made of: initialisers, layers, models, losses, metrics, update rules, schedules, datasets.
+//
+// Everywhere `{name: {fields}}`, or the name alone. A layer may have a second key, the name of its parameters:
+// `{conv2d: {out: 64}, name: conv1}`. A model is one of models/registry.h, or a list of layers.
+#pragma once
+
+#include "nixie/configs/parse/reader.h"
+#include "nixie/data/registry.h"
+#include "nixie/models/registry.h"
+#include "nixie/optimizers/registry.h"
+
+namespace nixie {
+
+/// Options with a batch size whose `open` gives the data.
+template <class T>
+concept DataSource = Options<T> && requires(const T& source) {
+  { source.open() } -> std::convertible_to<Splits>;
+  { source.batch } -> std::convertible_to<std::int64_t>;
+};
+
+/// Any dataset's options, as a value; by default the drawn digits.
+class AnyDataset {
+ public:
+  AnyDataset() : AnyDataset(Glyphs{}) {}
+  template <DataSource T>
+  AnyDataset(const T& source)
+      : kind_(T::name), text_(fields_text(source)), batch_(source.batch), open_([source] {
+          check_fields(source);
+          return source.open();
+        }) {}
+
+  /// `mnist`
+  const std::string& kind() const { return kind_; }
+  /// `mnist: {path: "mnist", ...}`
+  std::string text() const { return kind_ + ": " + text_; }
+  std::int64_t batch() const { return batch_; }
+  /// Throws Fault::data where there is nothing to read.
+  Splits open() const { return open_(); }
+
+ private:
+  std::string kind_, text_;
+  std::int64_t batch_;
+  std::function<Splits()> open_;
+};
+std::string field_text(const AnyDataset& dataset);
+
+void read_value(const Tree& tree, Init& init, Problems& problems);
+void read_value(const Tree& tree, NamedLayer& layer, Problems& problems);
+void read_value(const Tree& tree, Sequential& layers, Problems& problems);
+void read_value(const Tree& tree, AnyModel& model, Problems& problems);
+void read_value(const Tree& tree, AnyLoss& loss, Problems& problems);
+void read_value(const Tree& tree, AnyMetric& metric, Problems& problems);
+void read_value(const Tree& tree, AnyOptimizer& rule, Problems& problems);
+void read_value(const Tree& tree, AnySchedule& schedule, Problems& problems);
+void read_value(const Tree& tree, AnyDataset& dataset, Problems& problems);
+
+}  // namespace nixie

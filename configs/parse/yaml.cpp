@@ -1,0 +1,334 @@
+// Builds the Tree from yaml-cpp's parser events, applies --set, and prints.
+#include "nixie/configs/parse/yaml.h"
+
+#include <yaml-cpp/eventhandler.h>
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+#include <map>
+#include <sstream>
+
+#include "nixie/core/base/fields.h"
+
+namespace nixie {
+namespace {
+
+constexpr std::size_t kMaxBytes = 1 << 20;
+constexpr std::size_t kMaxDepth = 64;
+constexpr std::size_t kMaxNodes = 100'000;
+constexpr std::size_t kMaxText = 16 << 20;  // of all scalars, aliases counted where they are used
+
+using Source = std::shared_ptr<const std::string>;
+
+[[noreturn]] void fail_at(const Place& place, const std::string& line) {
+  throw Error(Fault::usage, to_string(place) + ": " + line);
+}
+
+/// Receives the parser's events and grows one Tree. Working on events rather than on YAML::Node keeps aliases,
+/// repeated keys and what follows the document visible.
+class Builder : public YAML::EventHandler {
+ public:
+  Builder(Source source, bool is_flag) : source_(std::move(source)), is_flag_(is_flag) {}
+
+  Tree take() { return std::move(root_); }
+
+  void OnDocumentStart(const YAML::Mark&) override {}
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    close({make(Tree::Kind::null, mark), anchor, {}, {}, {}});
+  }
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    const auto target = anchors_.find(anchor);
+    if (target == anchors_.end())
+      fail_at(at(mark), "the alias stands inside the value it repeats, expected a finite one");
+    count(target->second, at(mark), stack_.size());
+    attach(target->second, at(mark));
+  }
+  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                const std::string& text) override {
+    refuse_tag(mark, tag);
+    Tree tree = make(Tree::Kind::scalar, mark);
+    tree.quoted = tag == "!";
+    tree.text = text;
+    close({std::move(tree), anchor, {}, {}, {}});
+  }
+  void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                       YAML::EmitterStyle::value) override {
+    open(Tree::Kind::list, mark, tag, anchor);
+  }
+  void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                  YAML::EmitterStyle::value) override {
+    open(Tree::Kind::map, mark, tag, anchor);
+  }
+  void OnSequenceEnd() override { close_open(); }
+  void OnMapEnd() override { close_open(); }
+
+ private:
+  struct Frame {
+    Tree tree;
+    YAML::anchor_t anchor = YAML::NullAnchor;
+    bool has_key = false;                 // of a map: the key came, its value is next
+    Tree::Entry entry{};                  // that key
+    std::map<std::string, Place> keys{};  // all keys so far
+  };
+
+  Place at(const YAML::Mark& mark) const {
+    return is_flag_ ? Place{source_, 0, 0} : Place{source_, mark.line + 1, mark.column + 1};
+  }
+  Tree make(Tree::Kind kind, const YAML::Mark& mark) const {
+    Tree tree;
+    tree.kind = kind;
+    tree.place = at(mark);
+    return tree;
+  }
+  void refuse_tag(const YAML::Mark& mark, const std::string& tag) const {
+    if (tag != "?" && tag != "!" && !tag.empty())
+      fail_at(at(mark), fmt::format("tag {}, expected a value without one", tag));
+  }
+  void open(Tree::Kind kind, const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {
+    refuse_tag(mark, tag);
+    stack_.push_back({make(kind, mark), anchor, {}, {}, {}});
+    if (stack_.size() > kMaxDepth) fail_at(at(mark), fmt::format("more than {} levels, expected fewer", kMaxDepth));
+  }
+  void close_open() {
+    Frame frame = std::move(stack_.back());
+    stack_.pop_back();
+    close(std::move(frame));
+  }
+  void close(Frame frame) {
+    const Place place = frame.tree.place;
+    add(1, frame.tree.text.size(), place);
+    if (frame.anchor != YAML::NullAnchor) {
+      count(frame.tree, place, 0);  // the copy kept for aliases
+      anchors_[frame.anchor] = frame.tree;
+    }
+    attach(std::move(frame.tree), place);
+  }
+  void attach(Tree tree, const Place& place) {
+    if (stack_.empty()) {
+      root_ = std::move(tree);
+    } else if (Frame& top = stack_.back(); top.tree.is_list()) {
+      top.tree.items.push_back(std::move(tree));
+    } else if (!top.has_key) {
+      start_entry(top, tree, place);
+    } else {
+      top.has_key = false;
+      top.entry.value = std::move(tree);
+      const bool anchors_only = stack_.size() == 1 && top.entry.key.starts_with('.');
+      if (!anchors_only) top.tree.entries.push_back(std::move(top.entry));
+    }
+  }
+  void start_entry(Frame& map, const Tree& key, const Place& place) {
+    if (!key.is_scalar()) fail_at(place, "the key is no word, expected `key: value`");
+    if (key.text == "<<" && !key.quoted) fail_at(place, "merge key <<, expected the fields themselves");
+    const auto [first, is_new] = map.keys.emplace(key.text, place);
+    if (!is_new)
+      fail_at(place, fmt::format("key \"{}\" again, expected once (first at {})", key.text, to_string(first->second)));
+    map.entry = {key.text, place, {}};
+    map.has_key = true;
+  }
+  void add(std::size_t nodes, std::size_t text, const Place& place) {
+    nodes_ += nodes;
+    text_ += text;
+    if (nodes_ > kMaxNodes)
+      fail_at(place, fmt::format("more than {} values (aliases included), expected fewer", kMaxNodes));
+    if (text_ > kMaxText)
+      fail_at(place, fmt::format("more than {} bytes of text (aliases included), expected fewer", kMaxText));
+  }
+  void count(const Tree& tree, const Place& place, std::size_t depth) {
+    if (depth > kMaxDepth) fail_at(place, fmt::format("more than {} levels, expected fewer", kMaxDepth));
+    add(1, tree.text.size(), place);
+    for (const Tree& item : tree.items) count(item, place, depth + 1);
+    for (const Tree::Entry& entry : tree.entries) {
+      add(0, entry.key.size(), place);
+      count(entry.value, place, depth + 1);
+    }
+  }
+
+  Source source_;
+  bool is_flag_;
+  Tree root_;
+  std::vector<Frame> stack_;
+  std::map<YAML::anchor_t, Tree> anchors_;  // of finished values only, so an alias to an open one is a cycle
+  std::size_t nodes_ = 0, text_ = 0;
+};
+
+/// Swallows the events of what follows the document.
+class Ignore : public YAML::EventHandler {
+  void OnDocumentStart(const YAML::Mark&) override {}
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t, const std::string&) override {}
+  void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {}
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {}
+  void OnMapEnd() override {}
+};
+
+/// Parses one document of any kind. `is_flag`: places are the flag `source` names, without lines.
+Tree parse_document(std::string_view text, const std::string& source, bool is_flag) {
+  const auto name = std::make_shared<const std::string>(source);
+  const Place start{name, is_flag ? 0 : 1, 1};
+  if (text.size() > kMaxBytes)
+    fail_at(start, fmt::format("more than {} bytes, expected a smaller document", kMaxBytes));
+  std::istringstream stream{std::string(text)};
+  Builder builder(name, is_flag);
+  try {
+    YAML::Parser parser(stream);
+    if (!parser.HandleNextDocument(builder)) return make_tree(start);
+    // Called once more, never in a loop: on some malformed input yaml-cpp 0.7 finds documents for ever.
+    Ignore rest;
+    if (parser.HandleNextDocument(rest))
+      fail_at(start, "something follows the document, expected one document and its end");
+  } catch (const YAML::Exception& error) {
+    const bool placed = !is_flag && !error.mark.is_null();
+    fail_at(placed ? Place{name, error.mark.line + 1, error.mark.column + 1} : start, error.msg);
+  }
+  return builder.take();
+}
+
+std::vector<std::string> split_path(std::string_view path) {
+  std::vector<std::string> keys(1);
+  for (const char c : path) {
+    if (c == '.')
+      keys.emplace_back();
+    else
+      keys.back() += c;
+  }
+  return keys;
+}
+
+/// Gives `tree`, the value at `path`, room for a key: empty values and bare names (`lenet` is `{lenet: }`) become maps.
+void become_map(Tree& tree, const std::string& path, const std::string& key, const Place& flag, bool is_choice) {
+  const bool replace = is_choice && (tree.is_scalar() ? tree.text != key : tree.is_map() && !tree.find(key));
+  if (tree.is_null() || replace) {
+    tree = make_tree(flag, Tree::Kind::map);
+  } else if (tree.is_scalar() && tree.text == key) {
+    Tree map = make_tree(tree.place, Tree::Kind::map);
+    map.entries.push_back({key, tree.place, make_tree(tree.place)});
+    tree = std::move(map);
+  } else if (!tree.is_map()) {
+    fail_at(flag, fmt::format("{} is {}, expected a map", path,
+                              tree.is_list() ? fmt::format("a list of {}", tree.items.size()) : '"' + tree.text + '"'));
+  }
+}
+
+Tree& step_into(Tree& tree, const std::string& path, const std::string& key, const Place& flag, bool is_choice) {
+  if (tree.is_list()) {
+    std::size_t index = 0;
+    const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), index);
+    const bool is_index = error == std::errc{} && end == key.data() + key.size() && index < tree.items.size();
+    if (!is_index)
+      fail_at(flag, fmt::format("{} has no \"{}\", expected an index below {}", path, key, tree.items.size()));
+    return tree.items[index];
+  }
+  become_map(tree, path, key, flag, is_choice);
+  if (Tree* found = tree.find(key)) return *found;
+  tree.entries.push_back({key, flag, make_tree(flag)});
+  return tree.entries.back().value;
+}
+
+bool is_plain(const std::string& text) {
+  const auto is_word = [](unsigned char c) { return std::isalnum(c) || c == '_' || c == '.' || c == '/'; };
+  if (text.empty()) return false;
+  const bool is_signed = (text[0] == '-' || text[0] == '+') && text.size() > 1;
+  if (!is_word(static_cast<unsigned char>(text[is_signed ? 1 : 0])) || text.starts_with("...")) return false;
+  return std::all_of(text.begin() + 1, text.end(), [&](unsigned char c) { return is_word(c) || c == '-' || c == '+'; });
+}
+
+bool is_null_word(const std::string& text) { return text == "null" || text == "Null" || text == "NULL"; }
+
+std::string scalar_text(const std::string& text, bool quoted) {
+  if (!quoted && is_plain(text) && !is_null_word(text)) return text;
+  return field_text(text);
+}
+
+std::string print_value(const Tree& tree, std::size_t indent);
+
+/// The value after `key:` or `-`: on the same line where it is a scalar or empty.
+std::string print_after(const Tree& tree, std::size_t indent, bool in_list) {
+  if (tree.is_null()) return "\n";
+  if (tree.is_scalar()) return " " + scalar_text(tree.text, tree.quoted) + "\n";
+  if (tree.items.empty() && tree.entries.empty()) return tree.is_list() ? " []\n" : " {}\n";
+  const std::string block = print_value(tree, indent + 2);
+  return in_list ? " " + block.substr(indent + 2) : "\n" + block;  // `- key: value`, the rest below it
+}
+
+std::string print_value(const Tree& tree, std::size_t indent) {
+  const std::string space(indent, ' ');
+  std::string out;
+  for (const Tree& item : tree.items) out += space + "-" + print_after(item, indent, true);
+  for (const Tree::Entry& entry : tree.entries)
+    out += space + scalar_text(entry.key, false) + ":" + print_after(entry.value, indent, false);
+  return out;
+}
+
+}  // namespace
+
+std::string to_string(const Place& place) {
+  const std::string source = place.source ? *place.source : std::string{};
+  return place.line > 0 ? fmt::format("{}:{}:{}", source, place.line, place.column) : source;
+}
+
+const Tree* Tree::find(std::string_view key) const {
+  const auto found = std::find_if(entries.begin(), entries.end(), [&](const Entry& entry) { return entry.key == key; });
+  return found == entries.end() ? nullptr : &found->value;
+}
+
+Tree* Tree::find(std::string_view key) { return const_cast<Tree*>(std::as_const(*this).find(key)); }
+
+Tree make_tree(Place place, Tree::Kind kind) {
+  Tree tree;
+  tree.kind = kind;
+  tree.place = std::move(place);
+  return tree;
+}
+
+Tree parse_yaml(std::string_view text, const std::string& file) {
+  Tree tree = parse_document(text, file, false);
+  if (!tree.is_map()) fail_at(tree.place, "the document is no map, expected `key: value` lines");
+  return tree;
+}
+
+Tree load_yaml(const std::filesystem::path& file) {
+  std::error_code error;
+  check(!std::filesystem::is_directory(file, error), file.string(), " is a folder, expected a YAML file");
+  std::ifstream stream(file, std::ios::binary);
+  check(stream.good(), file.string(), " cannot be read, expected a YAML file");
+  std::string text(kMaxBytes + 1, '\0');  // one byte more tells too long from long enough
+  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
+  check(!stream.bad(), file.string(), " cannot be read to its end");
+  text.resize(static_cast<std::size_t>(stream.gcount()));
+  return parse_yaml(text, file.string());
+}
+
+void override_yaml(Tree& tree, const std::string& assignment, const std::vector<std::string>& choices) {
+  std::string flag_text = "--set ";
+  for (const char c : assignment) flag_text += c == '\n' ? "\\n" : std::string(1, c);  // errors are one line
+  const Place flag{std::make_shared<const std::string>(flag_text), 0, 0};
+  const std::size_t equals = assignment.find('=');
+  if (equals == std::string::npos) fail_at(flag, "no `=` in it, expected key.path=value");
+  const std::vector<std::string> keys = split_path(std::string_view(assignment).substr(0, equals));
+  if (std::find(keys.begin(), keys.end(), "") != keys.end())
+    fail_at(flag, "an empty key in it, expected key.path=value");
+  if (keys.size() >= kMaxDepth) fail_at(flag, fmt::format("more than {} levels, expected fewer", kMaxDepth));
+
+  Tree value = parse_document(std::string_view(assignment).substr(equals + 1), flag_text, true);
+  Tree* target = &tree;
+  std::string path;
+  for (const std::string& key : keys) {
+    const bool is_choice = std::find(choices.begin(), choices.end(), path) != choices.end();
+    target = &step_into(*target, path.empty() ? "the file" : path, key, flag, is_choice);
+    path += (path.empty() ? "" : ".") + key;
+  }
+  *target = std::move(value);
+}
+
+std::string print_yaml(const Tree& tree) {
+  return tree.is_map() && tree.entries.empty() ? "{}\n" : print_value(tree, 0);
+}
+
+}  // namespace nixie

@@ -1,0 +1,74 @@
+// Strict YAML: text becomes a Tree of maps, lists and scalars that remembers where each value stood.
+//
+// Stricter than YAML itself, so that no file means something else than it says: one document whose root is a map, at
+// most 1 MiB, 64 levels and 100,000 values (aliases counted where they are used), no repeated keys, no tags, no merge
+// keys, no cycles. Scalars stay text here; configs/parse/reader.h gives them types. Root keys that begin with a dot
+// only hold anchors and are dropped.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "nixie/core/base/error.h"
+
+namespace nixie {
+
+/// Where a value stood: a line and column (from 1) of a file, or a command-line flag (line 0).
+struct Place {
+  std::shared_ptr<const std::string> source;
+  int line = 0, column = 0;
+};
+
+/// `alexnet.yaml:37:9`, or the flag.
+std::string to_string(const Place& place);
+
+/// One value of a YAML document.
+struct Tree {
+  enum class Kind : std::uint8_t { null, scalar, list, map };
+  struct Entry;
+
+  Kind kind = Kind::null;
+  bool quoted = false;  ///< The scalar stood in quotes (or was a block scalar), so it is a string.
+  Place place{};
+  std::string text{};          ///< of a scalar
+  std::vector<Tree> items{};   ///< of a list
+  std::vector<Entry> entries;  ///< of a map, in the file's order
+
+  bool is_null() const { return kind == Kind::null; }
+  bool is_scalar() const { return kind == Kind::scalar; }
+  bool is_list() const { return kind == Kind::list; }
+  bool is_map() const { return kind == Kind::map; }
+
+  /// The value of a key, or nullptr where there is none.
+  const Tree* find(std::string_view key) const;
+  Tree* find(std::string_view key);
+};
+
+/// A value of that kind without content.
+Tree make_tree(Place place, Tree::Kind kind = Tree::Kind::null);
+
+struct Tree::Entry {
+  std::string key;
+  Place place;
+  Tree value;
+};
+
+/// Parses one document. `file` names it in messages. Throws a usage Error `file:line:column: ...` on the first fault.
+Tree parse_yaml(std::string_view text, const std::string& file);
+
+/// Reads and parses a file.
+Tree load_yaml(const std::filesystem::path& file);
+
+/// Applies `--set key.path=value`: the value is YAML, missing keys are created, a number indexes a list.
+/// `choices` are the paths of maps that hold one name (`model`, `optimizer`): setting another name there replaces it,
+/// so
+/// `--set data.mnist.path=x` turns `data: {glyphs: {}}` into `data: {mnist: {path: x}}`. Errors name the flag.
+void override_yaml(Tree& tree, const std::string& assignment, const std::vector<std::string>& choices = {});
+
+/// The tree as YAML text that parses back to the same values.
+std::string print_yaml(const Tree& tree);
+
+}  // namespace nixie

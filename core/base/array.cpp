@@ -1,0 +1,55 @@
+// Array: allocation and conversion of host arrays.
+#include "nixie/core/base/array.h"
+
+#include <cstring>
+#include <new>
+
+namespace nixie {
+namespace {
+
+constexpr std::align_val_t kAlignment{64};
+
+std::shared_ptr<std::byte[]> allocate(std::int64_t bytes) {
+  void* memory = ::operator new(static_cast<std::size_t>(bytes), kAlignment, std::nothrow);
+  if (!memory) fail(Fault::memory, "no ", bytes, " bytes of host memory for an array");
+  return {static_cast<std::byte*>(memory), [](std::byte* p) { ::operator delete(p, kAlignment); }};
+}
+
+}  // namespace
+
+Array::Array(Dtype dtype, Shape shape) : dtype_(dtype), shape_(std::move(shape)), bytes_(allocate(size_bytes())) {
+  std::memset(bytes_.get(), 0, static_cast<std::size_t>(size_bytes()));
+}
+
+double Array::item() const {
+  check(size() == 1, "item() of an array of shape ", shape_, ", expected one element");
+  return to(Dtype::f64).data<double>()[0];
+}
+
+Array Array::to(Dtype dtype) const {
+  if (dtype == dtype_) return *this;
+  Array result(dtype, shape_);
+  visit_dtype(dtype_, [&](auto from) {
+    visit_dtype(dtype, [&](auto to) {
+      auto source = data<decltype(from)>();
+      auto target = result.data<decltype(to)>();
+      for (std::size_t i = 0; i < source.size(); ++i) target[i] = convert<decltype(to)>(source[i]);
+    });
+  });
+  return result;
+}
+
+Array Array::reshaped(Shape shape) const {
+  check(shape.size() == size(), "array of shape ", shape_, " does not reshape to ", shape);
+  Array result = *this;
+  result.shape_ = std::move(shape);
+  return result;
+}
+
+Array Array::clone() const {
+  Array result(dtype_, shape_);
+  std::memcpy(result.bytes(), bytes(), static_cast<std::size_t>(size_bytes()));
+  return result;
+}
+
+}  // namespace nixie

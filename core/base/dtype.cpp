@@ -1,0 +1,78 @@
+// The element types: names, promotion table and half-precision rounding.
+#include "nixie/core/base/dtype.h"
+
+#include <array>
+
+namespace nixie {
+namespace {
+
+struct Row {
+  std::string_view name;
+  std::int64_t bytes;
+};
+constexpr std::array<Row, kDtypeCount> kRows{
+    {{"f64", 8}, {"f32", 4}, {"f16", 2}, {"bf16", 2}, {"i32", 4}, {"u8", 1}, {"i8", 1}}};
+
+const Row& row(Dtype dtype) { return kRows[static_cast<std::size_t>(dtype)]; }
+
+}  // namespace
+
+std::int64_t size_of(Dtype dtype) { return row(dtype).bytes; }
+std::string_view to_string(Dtype dtype) { return row(dtype).name; }
+
+Dtype dtype_named(std::string_view name) {
+  for (int i = 0; i < kDtypeCount; ++i)
+    if (kRows[static_cast<std::size_t>(i)].name == name) return static_cast<Dtype>(i);
+  fail(Fault::usage, "dtype \"", name, "\" is unknown, expected one of f64, f32, f16, bf16, i32, u8, i8");
+}
+
+bool is_floating(Dtype dtype) { return dtype <= Dtype::bf16; }
+
+Dtype compute_dtype(Dtype dtype) {
+  if (dtype == Dtype::f64) return Dtype::f64;
+  return is_floating(dtype) ? Dtype::f32 : Dtype::i32;
+}
+
+Dtype promote(Dtype a, Dtype b) {
+  if (a == b) return a;
+  if (a > b) std::swap(a, b);
+  if (a == Dtype::f16 && b == Dtype::bf16) return Dtype::f32;
+  return is_floating(a) ? a : Dtype::i32;
+}
+
+Half::Half(float value) {
+  const std::uint32_t f = std::bit_cast<std::uint32_t>(value);
+  const std::uint32_t sign = (f >> 16) & 0x8000u, magnitude = f & 0x7fffffffu;
+  if (magnitude > 0x7f800000u) {  // NaN stays NaN
+    bits = static_cast<std::uint16_t>(sign | 0x7e00u);
+  } else if (magnitude >= 0x477ff000u) {  // rounds to 65536 or more
+    bits = static_cast<std::uint16_t>(sign | 0x7c00u);
+  } else if (magnitude < 0x38800000u) {  // subnormal: let float addition round to a multiple of 2^-24
+    const float shifted = std::bit_cast<float>(magnitude) + 0.5f;
+    bits = static_cast<std::uint16_t>(sign | (std::bit_cast<std::uint32_t>(shifted) - 0x3f000000u));
+  } else {
+    const std::uint32_t rounded = magnitude + 0xfffu + ((magnitude >> 13) & 1u);
+    bits = static_cast<std::uint16_t>(sign | ((rounded - 0x38000000u) >> 13));
+  }
+}
+
+Half::operator float() const {
+  const std::uint32_t sign = static_cast<std::uint32_t>(bits & 0x8000u) << 16, magnitude = bits & 0x7fffu;
+  if (magnitude >= 0x7c00u) return std::bit_cast<float>(sign | 0x7f800000u | ((magnitude & 0x3ffu) << 13));
+  if (magnitude < 0x400u) {
+    const float value = static_cast<float>(magnitude) * 0x1p-24f;
+    return sign ? -value : value;
+  }
+  return std::bit_cast<float>(sign | ((magnitude << 13) + 0x38000000u));
+}
+
+Bfloat16::Bfloat16(float value) {
+  const std::uint32_t f = std::bit_cast<std::uint32_t>(value);
+  if ((f & 0x7fffffffu) > 0x7f800000u) {
+    bits = static_cast<std::uint16_t>((f >> 16) | 0x40u);
+  } else {
+    bits = static_cast<std::uint16_t>((f + 0x7fffu + ((f >> 16) & 1u)) >> 16);
+  }
+}
+
+}  // namespace nixie

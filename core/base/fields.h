@@ -1,0 +1,107 @@
+// The field list of an options struct: one list gives YAML keys, printing and the reference manual.
+//
+// An options struct is an aggregate with defaults, a name and a list:
+//   struct Dropout {
+//     float rate = 0.5f;
+//     static constexpr const char* name = "dropout";
+//     static constexpr auto fields() { return std::tuple{field("rate", &Dropout::rate, "share of inputs set to zero",
+//     {0, 1})}; }
+//   };
+#pragma once
+
+#include <concepts>
+#include <initializer_list>
+#include <limits>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <vector>
+
+#include "nixie/core/base/error.h"
+
+namespace nixie {
+
+/// The numbers a field may hold, ends included.
+struct Range {
+  double low = -std::numeric_limits<double>::infinity(), high = std::numeric_limits<double>::infinity();
+};
+
+/// One field: its key, where it lives, what it means, and its allowed range (for numbers; for each number of a list).
+template <class Struct, class Value>
+struct Field {
+  const char* key;
+  Value Struct::*member;
+  const char* doc;
+  Range range;
+};
+
+template <class Struct, class Value>
+constexpr Field<Struct, Value> field(const char* key, Value Struct::*member, const char* doc, Range range = {}) {
+  return {key, member, doc, range};
+}
+
+/// A struct with a name and a field list.
+template <class T>
+concept Options = requires {
+  { T::name } -> std::convertible_to<std::string>;
+  T::fields();
+};
+
+/// Calls `function(field)` for each field of an options struct.
+template <Options T, class Function>
+void for_each_field(Function&& function) {
+  std::apply([&](const auto&... each) { (function(each), ...); }, T::fields());
+}
+
+/// A list of types, for the registries: `using AllLayers = Types<Linear, Conv2d, ...>;`
+template <class... T>
+struct Types {
+  /// Calls `function.template operator()<T>()` for each type.
+  template <class Function>
+  static void for_each(Function&& function) {
+    (function.template operator()<T>(), ...);
+  }
+};
+
+/// One number for all spatial axes, or one for each: `.kernel = 3` or `.kernel = {3, 5}`.
+struct PerAxis {
+  std::vector<int> values;
+  PerAxis(int value) : values{value} {}
+  PerAxis(std::initializer_list<int> each) : values(each) {}
+  explicit PerAxis(std::vector<int> each) : values(std::move(each)) {}
+
+  /// One value for each of `axes` axes; throws when the list has another length.
+  std::vector<int> expand(int axes, const char* what) const {
+    if (values.size() == 1) return std::vector<int>(static_cast<std::size_t>(axes), values[0]);
+    check(static_cast<int>(values.size()) == axes, what, " has ", values.size(), " numbers, expected 1 or ", axes);
+    return values;
+  }
+  bool operator==(const PerAxis&) const = default;
+};
+
+/// The YAML text of a field's value. Further types add an overload beside their definition.
+template <class T>
+requires std::is_arithmetic_v<T> std::string field_text(T value) { return fmt::format("{}", value); }
+std::string field_text(const std::string& value);  ///< in double quotes, as YAML reads it back
+inline std::string field_text(const PerAxis& value) {
+  return value.values.size() == 1 ? fmt::format("{}", value.values[0])
+                                  : fmt::format("[{}]", fmt::join(value.values, ", "));
+}
+template <class T>
+std::string field_text(const std::vector<T>& values) {
+  std::string text = "[";
+  for (const T& value : values) text += (text.size() > 1 ? ", " : "") + field_text(value);
+  return text + "]";
+}
+
+/// `{out: 64, kernel: 11}` with every field.
+template <Options T>
+std::string fields_text(const T& options) {
+  std::string text = "{";
+  for_each_field<T>([&](const auto& each) {
+    text += (text.size() > 1 ? ", " : "") + std::string(each.key) + ": " + field_text(options.*each.member);
+  });
+  return text + "}";
+}
+
+}  // namespace nixie

@@ -1,0 +1,81 @@
+// Sizes, strides and broadcasting of N-dimensional arrays.
+#include "nixie/core/base/shape.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+namespace nixie {
+
+Shape::Shape(std::vector<std::int64_t> sizes) : sizes_(std::move(sizes)) {
+  for (std::int64_t size : sizes_) check(size >= 0, "shape ", to_string(*this), " has a negative size");
+}
+
+std::int64_t Shape::size() const {
+  std::int64_t total = 1;
+  for (std::int64_t size : sizes_)
+    check(!__builtin_mul_overflow(total, size, &total), "shape ", to_string(*this),
+          " has more elements than 63 bits count");
+  return total;
+}
+
+int Shape::normal_axis(int axis) const {
+  if (axis < -rank() || axis >= rank())  // the text is made only when it is needed: this runs everywhere
+    fail(Fault::usage, "axis ", axis, " is out of range for shape ", to_string(*this));
+  return axis < 0 ? axis + rank() : axis;
+}
+
+Axes Shape::normal_axes(const Axes& axes) const {
+  Axes normal;
+  for (int axis : axes) normal.push_back(normal_axis(axis));
+  std::sort(normal.begin(), normal.end());
+  check(std::adjacent_find(normal.begin(), normal.end()) == normal.end(), "an axis is named twice for shape ",
+        to_string(*this));
+  return normal;
+}
+
+Shape Shape::with(int axis, std::int64_t size) const {
+  std::vector<std::int64_t> sizes = sizes_;
+  sizes[static_cast<std::size_t>(normal_axis(axis))] = size;
+  return Shape(std::move(sizes));
+}
+
+Strides Shape::row_major() const {
+  Strides strides(sizes_.size());
+  std::int64_t stride = 1;
+  for (int axis = rank() - 1; axis >= 0; --axis) {
+    strides[static_cast<std::size_t>(axis)] = stride;
+    stride *= sizes_[static_cast<std::size_t>(axis)];
+  }
+  return strides;
+}
+
+Strides Shape::channels_last() const {
+  if (rank() < 3) return row_major();
+  Strides strides(sizes_.size(), 1);
+  std::int64_t stride = sizes_[1];
+  for (std::size_t axis = sizes_.size(); axis-- > 2; stride *= sizes_[axis]) strides[axis] = stride;
+  strides[0] = stride;
+  return strides;
+}
+
+std::string to_string(const Shape& shape) { return fmt::format("[{}]", fmt::join(shape.sizes(), ", ")); }
+
+Shape broadcast(const Shape& a, const Shape& b) {
+  const int rank = std::max(a.rank(), b.rank());
+  std::vector<std::int64_t> sizes(static_cast<std::size_t>(rank));
+  for (int i = 1; i <= rank; ++i) {
+    const std::int64_t x = i <= a.rank() ? a[-i] : 1, y = i <= b.rank() ? b[-i] : 1;
+    check(x == y || x == 1 || y == 1, "shapes ", to_string(a), " and ", to_string(b), " do not broadcast together");
+    sizes[static_cast<std::size_t>(rank - i)] = x == 1 ? y : x;
+  }
+  return Shape(std::move(sizes));
+}
+
+Axes all_axes(const Shape& shape) {
+  Axes axes(static_cast<std::size_t>(shape.rank()));
+  std::iota(axes.begin(), axes.end(), 0);
+  return axes;
+}
+
+}  // namespace nixie

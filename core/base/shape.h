@@ -1,0 +1,69 @@
+// Sizes, strides and broadcasting of N-dimensional arrays.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+#include "nixie/core/base/error.h"
+
+namespace nixie {
+
+/// Indices of dimensions; negative ones count from the end, as in numpy.
+using Axes = std::vector<int>;
+/// Distance in elements between neighbours along each dimension; 0 repeats one element.
+using Strides = std::vector<std::int64_t>;
+
+/// The sizes of an array's dimensions, outermost first. Rank 0 is a scalar; sizes may be 0.
+class Shape {
+ public:
+  Shape() = default;
+  Shape(std::initializer_list<std::int64_t> sizes) : Shape(std::vector<std::int64_t>(sizes)) {}
+  /// Throws on a negative size.
+  explicit Shape(std::vector<std::int64_t> sizes);
+
+  int rank() const { return static_cast<int>(sizes_.size()); }
+  /// Number of elements; throws where it would not fit 63 bits.
+  std::int64_t size() const;
+  /// Size along an axis; negative axes count from the end. Throws when out of range.
+  std::int64_t operator[](int axis) const { return sizes_[static_cast<std::size_t>(normal_axis(axis))]; }
+  const std::vector<std::int64_t>& sizes() const { return sizes_; }
+  auto begin() const { return sizes_.begin(); }
+  auto end() const { return sizes_.end(); }
+
+  /// The axis as a number in [0, rank). Throws when out of range.
+  int normal_axis(int axis) const;
+  /// Sorted, distinct, non-negative axes. Throws on a repeated or out-of-range axis.
+  Axes normal_axes(const Axes& axes) const;
+  /// This shape with one size replaced.
+  Shape with(int axis, std::int64_t size) const;
+  /// Strides of a dense row-major array of this shape.
+  Strides row_major() const;
+  /// Strides of a dense array whose axis 1 is innermost: images and filters as convolutions like them. Below rank 3
+  /// they are the row-major ones.
+  Strides channels_last() const;
+
+  bool operator==(const Shape&) const = default;
+
+ private:
+  std::vector<std::int64_t> sizes_;
+};
+
+/// `[2, 3]`
+std::string to_string(const Shape& shape);
+
+/// numpy's broadcasting: sizes are aligned at the end and must be equal or 1. Throws when they do not match.
+Shape broadcast(const Shape& a, const Shape& b);
+
+/// All axes of a shape: 0, 1, ..., rank - 1.
+Axes all_axes(const Shape& shape);
+
+}  // namespace nixie
+
+template <>
+struct fmt::formatter<nixie::Shape> : fmt::formatter<std::string> {
+  auto format(const nixie::Shape& shape, format_context& context) const {
+    return fmt::formatter<std::string>::format(nixie::to_string(shape), context);
+  }
+};

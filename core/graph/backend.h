@@ -1,0 +1,94 @@
+// Backend: what runs a Plan. The boundary is compiled Plans and plain buffers, nothing smaller.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "nixie/core/graph/plan.h"
+
+namespace nixie {
+
+/// Memory of a backend.
+class Buffer {
+ public:
+  explicit Buffer(std::int64_t size_bytes) : size_bytes_(size_bytes) {}
+  virtual ~Buffer() = default;
+  std::int64_t size_bytes() const { return size_bytes_; }
+  /// The address as the backend's kernels see it.
+  virtual void* address() = 0;
+
+ private:
+  std::int64_t size_bytes_;
+};
+
+/// What the passes need to know of a backend.
+struct Target {
+  bool channels_last = false;  ///< physical layout of images and filters
+  bool overlaps = false;       ///< kernels that do not wait for each other run side by side
+};
+
+/// Where a backend's memory is.
+struct MemoryPlace {
+  std::int32_t device_type = 1, device_index = 0;  ///< in DLPack's numbers (core/graph/dlpack.h): the CPU
+  std::int64_t alignment = 1;  ///< what kernels expect the addresses of external memory to be multiples of
+};
+
+/// A Plan ready to run.
+class Executable {
+ public:
+  virtual ~Executable() = default;
+  /// Runs the plan once. `externals` are bound to plan.externals in order; `scalars` replace plan.scalars.
+  /// Returns when the work is ordered on the backend, not necessarily done.
+  virtual void run(std::span<const std::shared_ptr<Buffer>> externals, std::span<const double> scalars) = 0;
+};
+
+/// Times work by the backend's own clock.
+class Stopwatch {
+ public:
+  virtual ~Stopwatch() = default;
+  /// Notes the time at which all work ordered so far is done; need not wait for it.
+  virtual void mark() = 0;
+  /// Milliseconds from each mark to the next. Waits for the last mark, and forgets them all.
+  virtual std::vector<double> intervals_ms() = 0;
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual std::string name() const = 0;
+  virtual Target target() const { return {}; }
+  /// Picks algorithms, adds workspace slots, joins kernels into groups. Runs before memory is laid out.
+  virtual void lower(Plan&) {}
+  /// Throws Fault::memory when there is not enough.
+  virtual std::shared_ptr<Buffer> allocate(std::int64_t size_bytes) = 0;
+  virtual void upload(const void* from, Buffer& to, std::int64_t size_bytes) = 0;
+  virtual void download(Buffer& from, void* to, std::int64_t size_bytes) = 0;
+  /// Waits for all work ordered so far.
+  virtual void synchronize() {}
+  virtual MemoryPlace memory_place() const { return {}; }
+  /// Orders what comes here from now on after what `stream`, another one of the device, was given so far.
+  virtual void wait_for(void* /*stream*/) {}
+  /// Orders what `stream` is given from now on after what was ordered here so far.
+  virtual void be_awaited_by(void* /*stream*/) {}
+  /// By default the host's clock, read when the work is done. The backend must outlive it.
+  virtual std::unique_ptr<Stopwatch> stopwatch();
+  virtual std::unique_ptr<Executable> compile(const Plan& plan) = 0;
+
+  /// What `evaluate` compiled, by the structure of the expression.
+  std::unordered_map<std::string, std::shared_ptr<Executable>> compiled;
+  /// Expires when the backend is destroyed.
+  std::weak_ptr<const void> life() const { return life_; }
+
+ private:
+  std::shared_ptr<const int> life_ = std::make_shared<const int>(0);
+};
+
+/// The backend that `evaluate` and host reads use where none is named; throws until one is set.
+Backend& default_backend();
+void set_default_backend(std::shared_ptr<Backend> backend);
+
+}  // namespace nixie

@@ -1,0 +1,122 @@
+// Buffers around foreign memory, and the structs that hand ours out.
+#include "nixie/core/graph/exchange.h"
+
+#include <cstdint>
+
+#include "nixie/core/graph/storage.h"
+
+namespace nixie {
+namespace {
+
+class Foreign final : public Buffer {
+ public:
+  Foreign(void* memory, std::int64_t size_bytes, Backend& backend, void* stream, std::function<void()> release)
+      : Buffer(size_bytes), memory_(memory), backend_(backend), stream_(stream), release_(std::move(release)) {}
+  ~Foreign() override {
+    try {
+      backend_.be_awaited_by(stream_);
+    } catch (const Error&) {  // a lost device does nothing with the memory any more
+    }
+    if (release_) release_();
+  }
+  void* address() override { return memory_; }
+
+ private:
+  void* memory_;
+  Backend& backend_;
+  void* stream_;
+  std::function<void()> release_;
+};
+
+dlpack::Type type_of(Dtype dtype) {
+  const auto bits = static_cast<std::uint8_t>(8 * size_of(dtype));
+  const std::uint8_t code = dtype == Dtype::bf16 ? dlpack::kBfloat
+                            : is_floating(dtype) ? dlpack::kFloat
+                            : dtype == Dtype::u8 ? dlpack::kUint
+                                                 : dlpack::kInt;
+  return {code, bits, 1};
+}
+
+Dtype dtype_of(dlpack::Type type) {
+  if (type.code == dlpack::kBool) type.code = dlpack::kUint;
+  for (int i = 0; i < kDtypeCount; ++i) {
+    const dlpack::Type ours = type_of(static_cast<Dtype>(i));
+    if (ours.code == type.code && ours.bits == type.bits && type.lanes == 1) return static_cast<Dtype>(i);
+  }
+  fail(Fault::usage, "dlpack: an array of type code ", type.code, ", ", type.bits, " bits, ", type.lanes,
+       " lanes; expected f64, f32, f16, bf16, i32, i8, u8 or bool");
+}
+
+bool is_dense(const dlpack::Tensor& array, const Shape& shape) {
+  if (!array.strides || shape.size() == 0) return true;
+  const Strides dense = shape.row_major();
+  for (int axis = 0; axis < shape.rank(); ++axis)
+    if (shape[axis] != 1 && array.strides[axis] != dense[static_cast<std::size_t>(axis)]) return false;
+  return true;
+}
+
+// What an array handed out needs until it is released.
+struct HandedOut {
+  Tensor value;  // keeps a Variable's Steps off the memory
+  std::shared_ptr<Buffer> buffer;
+  std::vector<std::int64_t> shape, strides;
+  dlpack::Managed managed;
+};
+
+}  // namespace
+
+Tensor wrap(void* memory, const Shape& shape, Dtype dtype, Backend& backend, void* stream,
+            std::function<void()> release) {
+  const auto alignment = static_cast<std::uintptr_t>(std::max(backend.memory_place().alignment, size_of(dtype)));
+  check(reinterpret_cast<std::uintptr_t>(memory) % alignment == 0, "wrap: the address is no multiple of ", alignment,
+        " bytes, which ", backend.name(), " needs; copy the array first");
+  backend.wait_for(stream);
+  const std::int64_t bytes = shape.size() * size_of(dtype);
+  auto buffer = std::make_shared<Foreign>(memory, bytes, backend, stream, std::move(release));
+  auto storage = std::make_shared<Storage>(dtype, shape, backend, std::move(buffer));
+  return Tensor::make(Input{.storage = std::move(storage)}, {}, shape, dtype);
+}
+
+Tensor from_dlpack(dlpack::Managed* managed, Backend& backend, void* stream) {
+  check(managed->version.major == dlpack::kMajor, "dlpack: an array of version ", managed->version.major, ".",
+        managed->version.minor, ", expected ", dlpack::kMajor, ".x");
+  const dlpack::Tensor& array = managed->array;
+  const MemoryPlace place = backend.memory_place();
+  check(array.device.type == place.device_type && array.device.index == place.device_index,
+        "dlpack: an array on device ", static_cast<int>(array.device.type), ":", array.device.index, ", the backend ",
+        backend.name(), " is on ", place.device_type, ":", place.device_index, "; move it there first");
+  const Shape shape(std::vector<std::int64_t>(array.shape, array.shape + array.rank));
+  const Dtype dtype = dtype_of(array.type);
+  check(is_dense(array, shape), "dlpack: an array of shape ", shape, " with gaps or permuted axes; make it contiguous");
+  return wrap(static_cast<char*>(array.data) + array.byte_offset, shape, dtype, backend, stream, [managed] {
+    if (managed->release) managed->release(managed);
+  });
+}
+
+dlpack::Managed* to_dlpack(const Tensor& value, Backend& backend, void* stream) {
+  const auto* input = std::get_if<Input>(&value.node().op);
+  check(input && input->storage, "to_dlpack: the value is not computed; evaluate it first");
+  auto out = std::make_unique<HandedOut>();
+  out->value = value;
+  out->buffer = input->storage->on(backend);
+  out->shape = value.shape().sizes();
+  out->strides = input->storage->strides(backend);
+  const MemoryPlace place = backend.memory_place();
+  out->managed = {
+      .version = {dlpack::kMajor, dlpack::kMinor},
+      .context = out.get(),
+      .release = [](dlpack::Managed* self) { delete static_cast<HandedOut*>(self->context); },
+      .flags = dlpack::kReadOnly,
+      .array = {.data = out->buffer->address(),
+                .device = {place.device_type, place.device_index},
+                .rank = value.rank(),
+                .type = type_of(value.dtype()),
+                .shape = out->shape.data(),
+                .strides = out->strides.data(),
+                .byte_offset = 0},
+  };
+  backend.be_awaited_by(stream);
+  return &out.release()->managed;
+}
+
+}  // namespace nixie

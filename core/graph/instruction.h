@@ -1,0 +1,106 @@
+// Instruction: the closed vocabulary of scalar code, read by every backend.
+//
+// A formula written with Symbols becomes a list of Instructions. The CPU runs each over a tile of lanes, CUDA prints
+// each as one line of a kernel. A register is the position of the instruction that wrote it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "nixie/core/base/dtype.h"
+
+namespace nixie {
+
+/// What one instruction computes from registers a, b, c (`args`). `T` is the instruction's type: f32, f64 or i32.
+enum class Primitive : std::uint8_t {
+  // Where values come from
+  parameter,   ///< input `index` of a formula; replaced by a register before a backend sees it
+  constant,    ///< `value`
+  scalar,      ///< number `index` of the plan's scalars
+  load,        ///< the kernel's load `index`, converted to T
+  carried,     ///< the kernel's carried value `index`, of an earlier stage
+  head,        ///< the value the kernel's head computed
+  coordinate,  ///< position along domain axis `index`, T = i32
+  uniform,     ///< in [0, 1): 24 bits of Philox stream `stream`; register a is the i32 step, see random.h
+  normal,      ///< standard normal from the same stream
+  cast,        ///< a, of another type, converted to T; to i32 truncates toward zero and saturates, NaN gives 0
+  // Arithmetic on T
+  neg,
+  abs,
+  add,
+  sub,
+  mul,
+  div,
+  mod,
+  pow,
+  min,
+  max,  ///< min and max pass NaN on; i32 div truncates, by zero gives 0
+  // Comparisons give 1 or 0 as T; logic reads non-zero as true
+  equal,
+  not_equal,
+  less,
+  less_equal,
+  logical_and,
+  logical_or,
+  logical_not,
+  select,  ///< select: a ? b : c
+  is_finite,
+  is_nan,
+  // Functions, T floating
+  sqrt,
+  rsqrt,
+  exp,
+  exp2,
+  expm1,
+  log,
+  log2,
+  log1p,
+  sin,
+  cos,
+  tan,
+  asin,
+  acos,
+  atan,
+  atan2,
+  sinh,
+  cosh,
+  tanh,
+  erf,
+  floor,
+  ceil,
+  round,
+  trunc,  ///< round: to nearest, ties to even
+  // Bits, T = i32
+  bit_and,
+  bit_or,
+  bit_xor,
+  bit_not,
+  shift_left,
+  shift_right,
+};
+
+/// One step of scalar code. Unused fields keep their defaults, so instructions compare as values.
+struct Instruction {
+  Primitive primitive = Primitive::constant;
+  Dtype type = Dtype::f32;              ///< f32, f64 or i32: the type of the result
+  std::array<int, 3> args{-1, -1, -1};  ///< registers
+  int index = 0;
+  double value = 0;
+  std::uint64_t stream = 0;  ///< of uniform and normal
+  bool operator==(const Instruction&) const = default;
+};
+
+/// Registers a primitive reads: 0 to 3.
+int arity(Primitive primitive);
+/// Its name as it stands in the enum.
+std::string_view to_string(Primitive primitive);
+
+/// A traced scalar function of `arity` parameters; its result is the last register.
+struct Formula {
+  int arity = 0;
+  std::vector<Instruction> body = {};
+};
+
+}  // namespace nixie

@@ -1,0 +1,148 @@
+// Op: the closed set of node kinds a graph is made of. Every backend and pass visits all of them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "nixie/core/base/dtype.h"
+#include "nixie/core/base/shape.h"
+
+namespace nixie {
+
+struct ElementwiseInfo;  // core/ops/elementwise.h
+class Storage;           // core/graph/storage.h
+struct VariableState;    // core/state/variable.h
+
+/// A number. `weak` ones (C++ literals) take the type of what they meet.
+struct Constant {
+  double value = 0;
+  bool weak = true;
+};
+/// A value from outside the graph: a named input of a Step, stored elements (a result, a host array), or what a
+/// Variable holds when its Step begins.
+struct Input {
+  std::string name = {};
+  std::shared_ptr<Storage> storage = {};
+  std::shared_ptr<VariableState> variable = {};
+};
+/// An elementwise op. Its inputs have the node's shape, or are Constants.
+struct Map {
+  std::shared_ptr<const ElementwiseInfo> op = {};
+};
+/// Position along an axis, i32.
+struct Coordinate {
+  int axis = 0;
+};
+enum class ReduceKind : std::uint8_t {
+  sum,
+  prod,
+  max,
+  min,  ///< of nothing: 0, 1, -inf, +inf (integers: the lowest and highest)
+  argmax,
+  argmin,  ///< i32 row-major position over the reduced axes; ties: the first; NaN wins
+  mean,
+  m2,  ///< m2: sum of squared distances from the mean (Welford-Chan); variance is m2 / n
+};
+/// A reduction that keeps the reduced axes with size 1.
+struct Reduce {
+  ReduceKind kind = ReduceKind::sum;
+  Axes axes = {};  ///< sorted, distinct, each of size other than 1
+};
+/// Repeats axes of size 1; the rank stays.
+struct Expand {};
+/// The same elements in row-major order under another shape.
+struct Reshape {};
+/// Output axis i is input axis order[i].
+struct Permute {
+  Axes order = {};
+};
+/// Output position i reads input position start + i * step, on each axis; steps may be negative.
+struct Slice {
+  std::vector<std::int64_t> start = {}, step = {};
+};
+/// Adds `low` and `high` elements of `value` before and after each axis.
+struct Pad {
+  std::vector<std::int64_t> low = {}, high = {};
+  double value = 0;
+};
+/// Inputs side by side along an axis.
+struct Concat {
+  int axis = 0;
+};
+/// out[.., i.., ..] = x[.., indices[i..], ..] along an axis; an index out of range reads 0. Inputs: x, indices (i32).
+struct Gather {
+  int axis = 0;
+};
+/// Gather's transpose: adds updates into zeros of the node's shape; an index out of range is dropped. Inputs: updates,
+/// indices.
+struct Scatter {
+  int axis = 0;
+};
+enum class RandomKind : std::uint8_t { uniform, normal };
+/// Numbers of a counter-based stream (core/base/random.h), a function of the stream, the step and the element's
+/// row-major position. Input: the step, one i32 number repeated over the shape.
+struct Random {
+  RandomKind kind = RandomKind::uniform;
+  std::uint64_t stream = 0;
+};
+/// How a product of f32 multiplies; sums are f32.
+enum class Math : std::uint8_t {
+  ieee,  ///< multiply-add of floats
+  fp32,  ///< in any way that errs no more than that for operands of like magnitudes
+  tf32   ///< at least 10-bit mantissas, where the hardware is faster so
+};
+/// [..., m, k] x [..., k, n] -> [..., m, n], batch axes equal. Transposes are Permutes of the inputs.
+struct Matmul {
+  Math math = Math::ieee;
+};
+
+enum class ConvRole : std::uint8_t {
+  output,       ///< inputs x, w
+  input_grad,   ///< inputs dy, w; the node has x's shape
+  filter_grad,  ///< inputs dy, x; the node has w's shape
+};
+/// Cross-correlation of x [N, C, spatial...] with w [K, C / groups, window...], 1 to 3 spatial axes, giving [N, K,
+/// spatial...].
+struct Conv {
+  ConvRole role = ConvRole::output;
+  std::vector<int> stride = {}, pad = {}, dilation = {};  ///< per spatial axis; pad on both sides
+  int groups = 1;
+  Math math = Math::ieee;
+};
+enum class PoolKind : std::uint8_t { max, average };
+enum class PoolRole : std::uint8_t {
+  output,  ///< input x [N, C, spatial...]
+  index,   ///< max: row-major position inside the window of the first maximum (NaN wins); u8, i32 above 256 positions
+  input_grad,  ///< max: dy, index; average: dy; the node has x's shape
+  gather,      ///< max: v (of x's shape), index: v at each maximum
+};
+/// Windows over channels and spatial axes (every axis but the first), overlapping or not. Padding never wins a maximum.
+struct Pool {
+  PoolKind kind = PoolKind::max;
+  PoolRole role = PoolRole::output;
+  std::vector<int> window = {}, stride = {}, pad = {};  ///< per axis after the first: channels, then spatial
+  bool count_pad = false;  ///< average: divide by the window's size, not by the positions inside the input
+};
+
+using Op = std::variant<Constant, Input, Map, Coordinate, Reduce, Expand, Reshape, Permute, Slice, Pad, Concat, Gather,
+                        Scatter, Random, Matmul, Conv, Pool>;
+
+/// Whether a kernel computes the op as its head (plan.h).
+inline bool is_head(const Op& op) {
+  return std::holds_alternative<Matmul>(op) || std::holds_alternative<Conv>(op) || std::holds_alternative<Pool>(op) ||
+         std::holds_alternative<Gather>(op) || std::holds_alternative<Scatter>(op);
+}
+
+template <class... F>
+struct overloaded : F... {
+  using F::operator()...;
+};
+template <class... F>
+overloaded(F...) -> overloaded<F...>;
+
+std::string_view to_string(ReduceKind kind);
+
+}  // namespace nixie

@@ -1,0 +1,121 @@
+// Plan: a step as a partial order of kernels over slots of memory; the boundary between the graph and the backends.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "nixie/core/graph/instruction.h"
+#include "nixie/core/graph/op.h"
+
+namespace nixie {
+
+/// A piece of memory. External slots are bound when the plan runs (inputs, variables, results); the others lie in the
+/// arena.
+struct Slot {
+  std::string name = {};
+  Dtype dtype = Dtype::f32;
+  Shape shape = {};      ///< logical
+  Strides strides = {};  ///< physical, dense, in elements
+  bool external = false;
+  std::int64_t offset = 0;  ///< bytes into the arena, a multiple of 256
+  std::int64_t size_bytes() const { return shape.size() * size_of(dtype); }
+};
+
+/// How a kernel's domain walks over a slot: element offset + sum(position * stride). A stride of 0 repeats.
+struct Access {
+  int slot = 0;
+  std::int64_t offset = 0;  ///< in elements
+  Strides strides = {};     ///< in elements, per domain axis
+  /// Per domain axis the positions [low, high) that lie inside the slot; empty: all of them. A load outside gives
+  /// `fill`, a store outside is left out.
+  std::vector<std::pair<std::int64_t, std::int64_t>> inside = {};
+  double fill = 0;
+  bool operator==(const Access&) const = default;
+};
+
+/// A reduction over the kernel's reduced axes of a register, left in a carried value.
+struct Reduction {
+  ReduceKind kind = ReduceKind::sum;
+  int value = 0;    ///< register of the stage
+  int carried = 0;  ///< where the result goes
+};
+struct Carry {
+  int value = 0, carried = 0;
+};
+struct Store {
+  int value = 0;   ///< register of the stage
+  int access = 0;  ///< index into the kernel's stores; the register's type is converted to the slot's (saturating)
+};
+
+/// Straight-line code run for each position of the domain (`full`), or for each kept position: the domain without its
+/// reduced axes. Full stages may reduce; kept stages may carry. Registers are local to a stage.
+struct Stage {
+  bool full = true;
+  std::vector<Instruction> body = {};
+  std::vector<Store> stores = {};
+  std::vector<Reduction> reductions = {};  ///< mean and m2 of one register are one Welford accumulator
+  std::vector<Carry> carries = {};
+};
+
+/// An operand of a head: a strided view of a slot, or what is made of one position by position.
+struct Operand {
+  int slot = 0;
+  std::int64_t offset = 0;  ///< in elements
+  Shape shape = {};
+  Strides strides = {};
+  /// Empty: the view is the operand. Else an element is the last register; load 0 is the view, load i is more[i - 1],
+  /// which walks over the operand's shape. A padding of the op is zero all the same. Only a backend's lowering makes
+  /// such operands, for kernels of its own.
+  std::vector<Instruction> body = {};
+  std::vector<Access> more = {};
+  bool operator==(const Operand&) const = default;
+};
+
+/// What a kernel computes before its stages: one value per domain position, read by Primitive::head.
+/// Operands are the op's inputs in order; the head's result has the kernel's domain as its shape.
+struct Head {
+  std::variant<Matmul, Conv, Pool, Gather, Scatter> op = {};
+  std::vector<Operand> operands = {};
+  Dtype dtype = Dtype::f32;  ///< of the result; halves accumulate in float
+};
+
+/// Whether the head is a product of f32 that may round its operands to tf32.
+bool multiplies_tf32(const Head& head);
+
+/// A head (perhaps) and stages in order; a later stage sees everything an earlier one carried.
+/// Kernels with a head have no reduced axes.
+struct Kernel {
+  std::string label = {};
+  Shape domain = {};
+  Axes reduced = {};
+  std::optional<Head> head = {};
+  std::vector<Access> loads = {}, stores = {};
+  std::vector<Dtype> carried = {};  ///< types of the carried values: f32, f64 or i32
+  std::vector<Stage> stages = {};
+  std::vector<int> waits_for = {};  ///< kernels that must finish first, ascending
+};
+
+/// Kernels a backend runs as one.
+struct Group {
+  std::string label = {};
+  std::vector<int> kernels = {};
+};
+
+struct Plan {
+  std::vector<Kernel> kernels = {};  ///< in an order that respects waits_for
+  std::vector<Group> groups = {};
+  std::vector<Slot> slots = {};
+  std::vector<int> externals = {};   ///< the external slots, in the order they are bound
+  std::vector<double> scalars = {};  ///< the values when the plan was made; a run may bring others
+  std::int64_t arena_bytes = 0;
+};
+
+/// The shape a kernel's kept positions have: its domain with 1 for the reduced axes.
+Shape kept_shape(const Kernel& kernel);
+
+/// The plan as text: one line per slot, and per kernel its domain, accesses and formulas.
+std::string to_string(const Plan& plan);
+
+}  // namespace nixie

@@ -1,0 +1,29 @@
+// The policies by name.
+#include "nixie/core/graph/precision_policy.h"
+
+#include <algorithm>
+#include <array>
+
+namespace nixie {
+namespace {
+
+constexpr std::array kNames{"ieee", "fp32", "tf32", "fp16", "bf16", "fp16_pure"};
+
+}  // namespace
+
+std::string_view to_string(PrecisionPolicy precision) { return kNames[static_cast<std::size_t>(precision)]; }
+
+std::vector<std::string> precision_names() { return {kNames.begin(), kNames.end()}; }
+
+PrecisionPolicy precision_named(std::string_view name) {
+  const auto found = std::find(kNames.begin(), kNames.end(), name);
+  check(found != kNames.end(), "precision is \"", name, "\", expected one of ",
+        fmt::format("{}", fmt::join(kNames, ", ")));
+  return static_cast<PrecisionPolicy>(found - kNames.begin());
+}
+
+Dtype parameter_dtype(PrecisionPolicy precision) {
+  return precision == PrecisionPolicy::fp16_pure ? Dtype::f16 : Dtype::f32;
+}
+
+}  // namespace nixie

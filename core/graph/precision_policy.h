@@ -1,0 +1,30 @@
+// PrecisionPolicy: in which type a step stores its values and multiplies its products.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "nixie/core/base/dtype.h"
+
+namespace nixie {
+
+enum class PrecisionPolicy : std::uint8_t {
+  ieee,      ///< f32 throughout, every product by multiply-add
+  fp32,      ///< f32 throughout; products in any way that errs no more than multiply-add on values of like size
+  tf32,      ///< products may round operands to 10-bit mantissas and add in float; else as fp32
+  fp16,      ///< half storage and products; f32 Variables with half shadows
+  bf16,      ///< the same with bfloat16
+  fp16_pure  ///< fp16, and the model's Variables are f16 themselves (parameter_dtype)
+};
+
+std::string_view to_string(PrecisionPolicy precision);
+std::vector<std::string> precision_names();
+/// The policy of that name; throws with the names there are on any other word.
+PrecisionPolicy precision_named(std::string_view name);
+
+/// The type a model's parameters are made in: f16 under fp16_pure, f32 else.
+Dtype parameter_dtype(PrecisionPolicy precision);
+
+}  // namespace nixie

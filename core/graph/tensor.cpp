@@ -1,0 +1,33 @@
+// Tensor: leaves of the graph and access to stored elements.
+#include "nixie/core/graph/tensor.h"
+
+#include <atomic>
+
+#include "nixie/core/graph/storage.h"
+
+namespace nixie {
+
+Tensor Tensor::make(Op op, std::vector<Tensor> inputs, Shape shape, Dtype dtype) {
+  static std::atomic<std::int64_t> count{0};
+  return Tensor(std::make_shared<const Node>(Node{std::move(op), std::move(inputs), std::move(shape), dtype, ++count}));
+}
+
+Tensor::Tensor(double value, bool fraction) {
+  *this = make(Constant{value, true}, {}, {}, fraction ? Dtype::f32 : Dtype::i32);
+}
+
+Tensor::Tensor(const Array& array) {
+  *this = make(Input{"", std::make_shared<Storage>(array)}, {}, array.shape(), array.dtype());
+}
+
+Array Tensor::array() const {
+  if (const auto* constant = std::get_if<Constant>(&node().op)) {
+    return Array::from(std::vector<double>(static_cast<std::size_t>(shape().size()), constant->value), shape())
+        .to(dtype());
+  }
+  const auto* input = std::get_if<Input>(&node().op);
+  check(input && input->storage, "the elements of a value that is not computed are read; evaluate it first");
+  return input->storage->read();
+}
+
+}  // namespace nixie

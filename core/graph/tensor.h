@@ -1,0 +1,78 @@
+// Tensor: an immutable handle to a node of the lazy graph; and Node, what it points to.
+#pragma once
+
+#include <memory>
+#include <type_traits>
+#include <vector>
+
+#include "nixie/core/base/array.h"
+#include "nixie/core/graph/op.h"
+
+namespace nixie {
+
+struct Node;
+
+/// A value that is not computed yet (or a stored one). Copying is cheap; nothing about a Tensor ever changes.
+/// Building one checks shapes and types and throws Fault::usage at the line that caused the error.
+class Tensor {
+ public:
+  Tensor() = default;  ///< no value; as a gradient: zero
+  /// A number; it takes the type and shape of what it meets.
+  template <class Number>
+  requires std::is_arithmetic_v<Number> Tensor(Number value)
+      : Tensor(static_cast<double>(value), std::is_floating_point_v<Number>) {}
+  /// The elements of a host array; they must not change afterwards.
+  Tensor(const Array& array);
+  explicit Tensor(std::shared_ptr<const Node> node) : node_(std::move(node)) {}
+  /// A node of the graph. The caller has checked shape and dtype.
+  static Tensor make(Op op, std::vector<Tensor> inputs, Shape shape, Dtype dtype);
+
+  bool has_value() const { return node_ != nullptr; }
+  const Node& node() const;
+  const Node* id() const { return node_.get(); }
+  const std::shared_ptr<const Node>& handle() const { return node_; }
+  const Shape& shape() const;
+  Dtype dtype() const;
+  int rank() const { return shape().rank(); }
+  const std::vector<Tensor>& inputs() const;
+
+  Tensor& operator+=(const Tensor& other);
+  Tensor& operator-=(const Tensor& other);
+  Tensor& operator*=(const Tensor& other);
+  Tensor& operator/=(const Tensor& other);
+
+  /// The elements in host memory. Only for stored values (of `evaluate`, a Step's outputs, an Array); throws for
+  /// others.
+  Array array() const;
+  template <class T>
+  std::vector<T> to_vector() const {
+    return array().template to_vector<T>();
+  }
+  /// The one element of a stored one-element value.
+  double item() const { return array().item(); }
+
+ private:
+  Tensor(double value, bool fraction);
+  std::shared_ptr<const Node> node_;
+};
+
+struct Node {
+  Op op;
+  std::vector<Tensor> inputs;
+  Shape shape;
+  Dtype dtype = Dtype::f32;
+  std::int64_t number = 0;  ///< order of creation in the process; inputs have smaller ones
+};
+
+/// Gradients of an op's inputs, in order; an empty Tensor is zero.
+using Gradients = std::vector<Tensor>;
+
+inline const Node& Tensor::node() const {
+  check(node_ != nullptr, "an empty Tensor is used as a value");
+  return *node_;
+}
+inline const Shape& Tensor::shape() const { return node().shape; }
+inline Dtype Tensor::dtype() const { return node().dtype; }
+inline const std::vector<Tensor>& Tensor::inputs() const { return node().inputs; }
+
+}  // namespace nixie

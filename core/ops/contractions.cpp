@@ -1,0 +1,221 @@
+// Matrix products, convolution and pooling: shape rules and gradients.
+#include <algorithm>
+
+#include "nixie/core/ops/gradient_rules.h"
+#include "nixie/core/ops/ops.h"
+
+namespace nixie {
+namespace {
+
+std::vector<int> per_axis(const std::vector<int>& values, int axes, const char* op, const char* what, int least) {
+  check(values.size() == 1 || static_cast<int>(values.size()) == axes, op, ": ", what, " has ", values.size(),
+        " numbers, expected 1 or ", axes);
+  std::vector<int> result = values.size() == 1 ? std::vector<int>(static_cast<std::size_t>(axes), values[0]) : values;
+  for (int value : result) check(value >= least, op, ": ", what, " is ", value, ", expected at least ", least);
+  return result;
+}
+
+// Positions of a window along an axis.
+std::int64_t window_count(std::int64_t in, std::int64_t window, int stride, int pad, int dilation) {
+  const std::int64_t span = dilation * (window - 1) + 1;
+  return in + 2 * pad < span ? 0 : (in + 2 * pad - span) / stride + 1;
+}
+
+Conv conv_op(ConvRole role, const ConvOptions& options, int axes, const char* name) {
+  check(options.groups >= 1, name, ": groups is ", options.groups, ", expected at least 1");
+  return {.role = role,
+          .stride = per_axis(options.stride, axes, name, "stride", 1),
+          .pad = per_axis(options.pad, axes, name, "pad", 0),
+          .dilation = per_axis(options.dilation, axes, name, "dilation", 1),
+          .groups = options.groups};
+}
+
+int spatial_axes(const Tensor& x, const Tensor& w, const char* name) {
+  check(x.rank() >= 3 && x.rank() <= 5, name, ": input is ", x.shape(),
+        ", expected [N, C, spatial...] with 1 to 3 spatial axes");
+  check(w.rank() == x.rank(), name, ": filter is ", w.shape(), " for an input of ", x.shape(),
+        ", expected the same rank");
+  return x.rank() - 2;
+}
+
+Tensor conv_node(const Conv& op, ConvRole role, const Tensor& a, const Tensor& b, const Shape& shape) {
+  Conv with_role = op;
+  with_role.role = role;
+  const Dtype dtype = promote(a.dtype(), b.dtype());
+  return Tensor::make(std::move(with_role), {cast(a, dtype), cast(b, dtype)}, shape, dtype);
+}
+
+}  // namespace
+
+Tensor matmul(const Tensor& left, const Tensor& right, MatmulOptions options) {
+  check(left.rank() >= 1 && right.rank() >= 1, "matmul: ", left.shape(), " x ", right.shape(),
+        ": a scalar has no rows");
+  Tensor a = left.rank() == 1 ? expand_dims(left, {0}) : left, b = right.rank() == 1 ? expand_dims(right, {1}) : right;
+  if (options.trans_a) a = transpose(a, -1, -2);
+  if (options.trans_b) b = transpose(b, -1, -2);
+  check(a.shape()[-1] == b.shape()[-2], "matmul: ", a.shape(), " x ", b.shape(), ": inner sizes ", a.shape()[-1],
+        " and ", b.shape()[-2], " differ");
+  auto batch_of = [](const Tensor& x) {
+    return Shape(std::vector<std::int64_t>(x.shape().begin(), x.shape().end() - 2));
+  };
+  const Shape batch = broadcast(batch_of(a), batch_of(b));
+  auto with_batch = [&](const Tensor& x) {
+    std::vector<std::int64_t> sizes = batch.sizes();
+    sizes.insert(sizes.end(), {x.shape()[-2], x.shape()[-1]});
+    return broadcast_to(x, Shape(std::move(sizes)));
+  };
+  const Dtype dtype = promote(a.dtype(), b.dtype());
+  std::vector<std::int64_t> sizes = batch.sizes();
+  sizes.insert(sizes.end(), {a.shape()[-2], b.shape()[-1]});
+  Tensor y =
+      Tensor::make(Matmul{}, {cast(with_batch(a), dtype), cast(with_batch(b), dtype)}, Shape(std::move(sizes)), dtype);
+  if (left.rank() == 1) y = squeeze(y, {-2});
+  if (right.rank() == 1) y = squeeze(y, {-1});
+  return y;
+}
+Gradients gradient(const Matmul&, const Tensor& g, const Tensor&, const std::vector<Tensor>& x) {
+  // An operand read transposed gets its gradient as a transpose too: the views cancel, and what was transposed (a
+  // weight) finds its gradient in its own order, where the update fuses with the product.
+  const auto is_transposed = [](const Tensor& operand) { return std::holds_alternative<Permute>(operand.node().op); };
+  const Tensor a =
+      is_transposed(x[0]) ? transpose(matmul(x[1], g, {.trans_b = true}), -1, -2) : matmul(g, x[1], {.trans_b = true});
+  const Tensor b =
+      is_transposed(x[1]) ? transpose(matmul(g, x[0], {.trans_a = true}), -1, -2) : matmul(x[0], g, {.trans_a = true});
+  return {a, b};
+}
+
+Tensor conv(const Tensor& x, const Tensor& w, const ConvOptions& options) {
+  const int axes = spatial_axes(x, w, "conv");
+  const Conv op = conv_op(ConvRole::output, options, axes, "conv");
+  check(x.shape()[1] == w.shape()[1] * op.groups && w.shape()[0] % op.groups == 0, "conv: input is ", x.shape(),
+        ", filter is ", w.shape(), " with groups ", op.groups, ", expected [K, ", x.shape()[1],
+        " / groups, ...] and K divisible by groups");
+  std::vector<std::int64_t> sizes{x.shape()[0], w.shape()[0]};
+  for (int i = 0; i < axes; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    sizes.push_back(window_count(x.shape()[i + 2], w.shape()[i + 2], op.stride[at], op.pad[at], op.dilation[at]));
+    check(sizes.back() > 0, "conv: a window of ", w.shape()[i + 2], " does not fit input ", x.shape(), " with pad ",
+          op.pad[at]);
+  }
+  return conv_node(op, ConvRole::output, x, w, Shape(std::move(sizes)));
+}
+
+Tensor deconv(const Tensor& x, const Tensor& w, const ConvOptions& options, const std::vector<int>& output_pad) {
+  const int axes = spatial_axes(x, w, "deconv");
+  const Conv op = conv_op(ConvRole::input_grad, options, axes, "deconv");
+  const std::vector<int> extra = per_axis(output_pad, axes, "deconv", "output_pad", 0);
+  check(x.shape()[1] == w.shape()[0] && w.shape()[0] % op.groups == 0, "deconv: input is ", x.shape(), ", filter is ",
+        w.shape(), " with groups ", op.groups, ", expected [", x.shape()[1], ", C / groups, ...]");
+  std::vector<std::int64_t> sizes{x.shape()[0], w.shape()[1] * op.groups};
+  for (int i = 0; i < axes; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    check(extra[at] < op.stride[at] || extra[at] < op.dilation[at], "deconv: output_pad ", extra[at],
+          " is not below stride or dilation");
+    sizes.push_back((x.shape()[i + 2] - 1) * op.stride[at] - 2 * op.pad[at] + op.dilation[at] * (w.shape()[i + 2] - 1) +
+                    1 + extra[at]);
+    check(sizes.back() > 0, "deconv: pad ", op.pad[at], " leaves no output for input ", x.shape());
+  }
+  return conv_node(op, ConvRole::input_grad, x, w, Shape(std::move(sizes)));
+}
+
+// The three roles are closed under differentiation: each is linear in both of its inputs.
+Gradients gradient(const Conv& op, const Tensor& g, const Tensor&, const std::vector<Tensor>& x) {
+  const Tensor &a = x[0], &b = x[1];
+  switch (op.role) {
+    case ConvRole::output:
+      return {conv_node(op, ConvRole::input_grad, g, b, a.shape()),
+              conv_node(op, ConvRole::filter_grad, g, a, b.shape())};
+    case ConvRole::input_grad:
+      return {conv_node(op, ConvRole::output, g, b, a.shape()), conv_node(op, ConvRole::filter_grad, a, g, b.shape())};
+    case ConvRole::filter_grad:
+      break;
+  }
+  return {conv_node(op, ConvRole::output, b, g, a.shape()), conv_node(op, ConvRole::input_grad, a, g, b.shape())};
+}
+
+namespace {
+
+Tensor pool_node(const Pool& op, PoolRole role, std::vector<Tensor> inputs, const Shape& shape) {
+  Pool with_role = op;
+  with_role.role = role;
+  std::int64_t positions = 1;
+  for (int size : op.window) positions *= size;
+  const Dtype dtype = role != PoolRole::index ? inputs[0].dtype() : positions <= 256 ? Dtype::u8 : Dtype::i32;
+  return Tensor::make(std::move(with_role), std::move(inputs), shape, dtype);
+}
+
+Tensor pool(PoolKind kind, const Tensor& x, const PoolOptions& options, const char* name) {
+  check(x.rank() >= 2 && x.rank() <= 5, name, ": input is ", x.shape(),
+        ", expected [N, C, spatial...] with up to 3 spatial axes");
+  const int axes = x.rank() - 2;
+  Pool op{.kind = kind, .count_pad = options.count_pad};
+  op.window = per_axis(options.window, axes, name, "window", 1);
+  op.stride = options.stride.empty() ? op.window : per_axis(options.stride, axes, name, "stride", 1);
+  op.pad = per_axis(options.pad, axes, name, "pad", 0);
+  op.window.insert(op.window.begin(), options.channels);
+  op.stride.insert(op.stride.begin(), options.channel_stride ? options.channel_stride : options.channels);
+  op.pad.insert(op.pad.begin(), options.channel_pad);
+  std::vector<std::int64_t> sizes{x.shape()[0]};
+  for (int i = 0; i <= axes; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    const int window = op.window[at], stride = op.stride[at], pad = op.pad[at];
+    check(window >= 1 && stride >= 1 && pad >= 0 && pad <= window / 2, name, ": window ", window, ", stride ", stride,
+          " and pad ", pad, " do not go together; pad is at most half the window");
+    const std::int64_t in = x.shape()[i + 1];
+    std::int64_t count = window_count(in, window, stride, pad, 1);
+    const bool rest = options.ceil_mode && in + 2 * pad >= window && (in + 2 * pad - window) % stride != 0;
+    if (rest && count * stride < in + pad) ++count;
+    check(count > 0, name, ": a window of ", window, " does not fit input ", x.shape());
+    sizes.push_back(count);
+  }
+  return pool_node(op, PoolRole::output, {x}, Shape(std::move(sizes)));
+}
+
+}  // namespace
+
+Tensor max_pool(const Tensor& x, const PoolOptions& options) { return pool(PoolKind::max, x, options, "max_pool"); }
+Tensor average_pool(const Tensor& x, const PoolOptions& options) {
+  Tensor y = pool(PoolKind::average, x, options, "average_pool");
+  if (!options.ceil_mode || !options.count_pad) return y;
+  // A last window counts no further than the padding reaches.
+  const Pool& op = std::get<Pool>(y.node().op);
+  const Shape sizes = y.shape();
+  for (int axis = 2; axis < y.rank(); ++axis) {
+    const auto at = static_cast<std::size_t>(axis - 1);
+    const std::int64_t end = x.shape()[axis] + op.pad[at], stride = op.stride[at], window = op.window[at];
+    if ((sizes[axis] - 1) * stride - op.pad[at] + window <= end) continue;
+    const Tensor start = coordinate(sizes, axis) * stride - op.pad[at];
+    y = y * (window / cast(minimum(end - start, window), y.dtype()));
+  }
+  return y;
+}
+Tensor l2_pool(const Tensor& x, const PoolOptions& options) {
+  PoolOptions whole = options;
+  whole.count_pad = true;  // then average * positions is the sum
+  double positions = options.channels;
+  for (int size : per_axis(options.window, x.rank() - 2, "l2_pool", "window", 1)) positions *= size;
+  const Tensor sums = pool(PoolKind::average, square(x), whole, "l2_pool") * positions;
+  // A norm's slope at zero is any number up to 1; the root's would be infinite, and times x NaN. It is taken to be 0.
+  const Tensor some = sums > 0;
+  return where(some, sqrt(where(some, sums, 1)), sums);
+}
+
+Gradients gradient(const Pool& op, const Tensor& g, const Tensor& y, const std::vector<Tensor>& x) {
+  const Shape& shape = x[0].shape();
+  const bool max = op.kind == PoolKind::max;
+  switch (op.role) {
+    case PoolRole::output:
+      if (!max) return {pool_node(op, PoolRole::input_grad, {g}, shape)};
+      return {pool_node(op, PoolRole::input_grad, {g, pool_node(op, PoolRole::index, {x[0]}, y.shape())}, shape)};
+    case PoolRole::input_grad:
+      if (!max) return {pool_node(op, PoolRole::output, {g}, shape)};
+      return {pool_node(op, PoolRole::gather, {g, x[1]}, shape), {}};
+    case PoolRole::gather:
+      return {pool_node(op, PoolRole::input_grad, {g, x[1]}, shape), {}};
+    case PoolRole::index:
+      break;
+  }
+  return {{}};
+}
+
+}  // namespace nixie

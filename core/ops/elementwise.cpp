@@ -1,0 +1,109 @@
+// Elementwise: traces formulas, types and broadcasts calls.
+#include "nixie/core/ops/elementwise.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "nixie/core/ops/ops.h"
+
+namespace nixie {
+namespace {
+
+thread_local Formula* tracing = nullptr;
+
+std::vector<std::shared_ptr<const ElementwiseInfo>>& declared() {
+  static std::vector<std::shared_ptr<const ElementwiseInfo>> ops;
+  return ops;
+}
+
+bool is_weak(const Tensor& x) {
+  const auto* constant = std::get_if<Constant>(&x.node().op);
+  return constant && constant->weak;
+}
+
+// numpy's rule for literals: they take the arrays' type; a fraction lifts integers to f32.
+Dtype promoted(const std::vector<Tensor>& inputs, std::size_t first) {
+  bool any = false, fraction = false;
+  Dtype dtype = Dtype::i8;
+  for (std::size_t i = first; i < inputs.size(); ++i) {
+    if (is_weak(inputs[i])) {
+      fraction |= inputs[i].dtype() == Dtype::f32;
+    } else {
+      dtype = any ? promote(dtype, inputs[i].dtype()) : inputs[i].dtype();
+      any = true;
+    }
+  }
+  if (!any) return fraction ? Dtype::f32 : Dtype::i32;
+  return fraction && !is_floating(dtype) ? Dtype::f32 : dtype;
+}
+
+Dtype result_dtype(const ElementwiseInfo& op, const std::vector<Tensor>& inputs, Dtype cast) {
+  const Dtype dtype = promoted(inputs, op.traits.result == ResultType::selected ? 1 : 0);
+  switch (op.traits.result) {
+    case ResultType::floating:
+      return is_floating(dtype) ? dtype : Dtype::f32;
+    case ResultType::boolean:
+      return Dtype::u8;
+    case ResultType::integer:
+      check(!is_floating(dtype), op.name, ": input is ", dtype, ", expected an integer type");
+      return dtype;
+    case ResultType::cast:
+      return cast;
+    default:
+      return dtype;
+  }
+}
+
+}  // namespace
+
+Symbol::Symbol(const Instruction& instruction) {
+  check(tracing != nullptr, "a Symbol lives only while a formula is declared");
+  tracing->body.push_back(instruction);
+  register_ = static_cast<int>(tracing->body.size()) - 1;
+}
+
+Symbol apply(Primitive primitive, std::initializer_list<Symbol> args) {
+  Instruction instruction{.primitive = primitive};
+  std::size_t i = 0;
+  for (const Symbol& arg : args) instruction.args[i++] = arg.reg();
+  return Symbol(instruction);
+}
+
+std::vector<std::shared_ptr<const ElementwiseInfo>> all_elementwise() { return declared(); }
+
+Dtype map_compute_dtype(const Node& node) {
+  const ElementwiseInfo& op = *std::get<Map>(node.op).op;
+  const Dtype dtype = compute_dtype(promoted(node.inputs, op.traits.result == ResultType::selected ? 1 : 0));
+  return op.traits.result == ResultType::floating && dtype == Dtype::i32 ? Dtype::f32 : dtype;
+}
+
+Formula Elementwise::trace(int arity, const std::function<Symbol(std::span<const Symbol>)>& body) {
+  Formula formula{.arity = arity};
+  Formula* outer = std::exchange(tracing, &formula);
+  std::vector<Symbol> in;
+  for (int i = 0; i < arity; ++i) in.emplace_back(Instruction{.primitive = Primitive::parameter, .index = i});
+  const Symbol result = body(in);
+  tracing = outer;
+  // The result is the last register by definition.
+  formula.body.resize(static_cast<std::size_t>(result.reg()) + 1);
+  return formula;
+}
+
+void Elementwise::declare(std::shared_ptr<ElementwiseInfo> info) {
+  info_ = std::move(info);
+  declared().push_back(info_);
+}
+
+Tensor Elementwise::call(std::vector<Tensor> inputs, Dtype result) const {
+  const ElementwiseInfo& op = *info_;
+  check(static_cast<int>(inputs.size()) == op.formula.arity, op.name, ": ", inputs.size(), " inputs, expected ",
+        op.formula.arity);
+  const Dtype dtype = result_dtype(op, inputs, result);
+  Shape shape;
+  for (const Tensor& x : inputs) shape = broadcast(shape, x.shape());
+  for (Tensor& x : inputs)
+    if (!std::holds_alternative<Constant>(x.node().op)) x = broadcast_to(x, shape);
+  return Tensor::make(Map{info_}, std::move(inputs), std::move(shape), dtype);
+}
+
+}  // namespace nixie

@@ -1,0 +1,25 @@
+// Gradient rules of the structural ops; each is defined beside the op it belongs to. Elementwise ops carry their own.
+#pragma once
+
+#include "nixie/core/graph/tensor.h"
+
+namespace nixie {
+
+// Gradients of a node's inputs x, given g, the gradient of the node y. An empty Tensor is zero.
+// views.cpp
+Gradients gradient(const Expand&, const Tensor& g, const Tensor& y, const std::vector<Tensor>& x);
+Gradients gradient(const Reshape&, const Tensor& g, const Tensor& y, const std::vector<Tensor>& x);
+Gradients gradient(const Permute&, const Tensor& g, const Tensor& y, const std::vector<Tensor>& x);
+Gradients gradient(const Slice&, const Tensor& g, const Tensor& y, const std::vector<Tensor>& x);
+Gradients gradient(const Pad&, const Tensor& g, const Tensor& y, const std::vector<Tensor>& x);
+Gradients gradient(const Concat&, const Tensor& g, const Tensor& y, const std::vector<Tensor>& x);
+Gradients gradient(const Gather&, const Tensor& g, const Tensor& y, const std::vector<Tensor>& x);
+Gradients gradient(const Scatter&, const Tensor& g, const Tensor& y, const std::vector<Tensor>& x);
+// reductions.cpp
+Gradients gradient(const Reduce&, const Tensor& g, const Tensor& y, const std::vector<Tensor>& x);
+// contractions.cpp
+Gradients gradient(const Matmul&, const Tensor& g, const Tensor& y, const std::vector<Tensor>& x);
+Gradients gradient(const Conv&, const Tensor& g, const Tensor& y, const std::vector<Tensor>& x);
+Gradients gradient(const Pool&, const Tensor& g, const Tensor& y, const std::vector<Tensor>& x);
+
+}  // namespace nixie

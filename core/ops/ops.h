@@ -1,0 +1,209 @@
+// The public math: every op on Tensors, found by argument. Formulas and gradients: elementwise_ops.cpp, views.cpp,
+// reductions.cpp, contractions.cpp, composites.cpp.
+//
+// All of it broadcasts as numpy does, infers shapes at the call, and throws Fault::usage there when shapes, axes or
+// types do not fit. Reductions keep the reduced axes with size 1 unless told otherwise, so results broadcast back.
+#pragma once
+
+#include <initializer_list>
+#include <optional>
+
+#include "nixie/core/graph/tensor.h"
+
+namespace nixie {
+
+// ---- elementwise (elementwise_ops.cpp; tests/core/ops_test.cpp) ----
+Tensor operator+(const Tensor& a, const Tensor& b);
+Tensor operator-(const Tensor& a, const Tensor& b);
+Tensor operator*(const Tensor& a, const Tensor& b);
+Tensor operator/(const Tensor& a, const Tensor& b);  ///< true division: integers give f32
+Tensor operator-(const Tensor& x);
+Tensor operator==(const Tensor& a, const Tensor& b);  ///< comparisons give u8: 1 or 0
+Tensor operator!=(const Tensor& a, const Tensor& b);
+Tensor operator<(const Tensor& a, const Tensor& b);
+Tensor operator<=(const Tensor& a, const Tensor& b);
+Tensor operator>(const Tensor& a, const Tensor& b);
+Tensor operator>=(const Tensor& a, const Tensor& b);
+Tensor operator&&(const Tensor& a, const Tensor& b);  ///< logical_and; both sides are always computed
+Tensor operator||(const Tensor& a, const Tensor& b);
+Tensor operator!(const Tensor& x);
+Tensor logical_and(const Tensor& a, const Tensor& b);  ///< u8 as well
+Tensor logical_or(const Tensor& a, const Tensor& b);
+Tensor logical_not(const Tensor& x);
+Tensor operator&(const Tensor& a, const Tensor& b);  ///< bits of integers
+Tensor operator|(const Tensor& a, const Tensor& b);
+Tensor operator^(const Tensor& a, const Tensor& b);
+Tensor operator~(const Tensor& x);
+Tensor operator<<(const Tensor& a, const Tensor& b);
+Tensor operator>>(const Tensor& a, const Tensor& b);
+Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
+Tensor cast(const Tensor& x, Dtype dtype);  ///< to integers: toward zero, saturating
+Tensor pow(const Tensor& a, const Tensor& b);
+Tensor fmod(const Tensor& a, const Tensor& b);  ///< C's remainder: the sign of a
+Tensor atan2(const Tensor& y, const Tensor& x);
+Tensor maximum(const Tensor& a, const Tensor& b);  ///< NaN wins
+Tensor minimum(const Tensor& a, const Tensor& b);
+Tensor clip(const Tensor& x, const Tensor& low, const Tensor& high);
+Tensor abs(const Tensor& x);
+Tensor sign(const Tensor& x);  ///< -1, 0 or 1
+Tensor sqrt(const Tensor& x);
+Tensor rsqrt(const Tensor& x);
+Tensor square(const Tensor& x);
+Tensor reciprocal(const Tensor& x);
+Tensor exp(const Tensor& x);
+Tensor exp2(const Tensor& x);
+Tensor expm1(const Tensor& x);
+Tensor log(const Tensor& x);
+Tensor log2(const Tensor& x);
+Tensor log1p(const Tensor& x);
+Tensor safe_log(const Tensor& x);  ///< log x, and -50 for x <= 0
+Tensor sin(const Tensor& x);
+Tensor cos(const Tensor& x);
+Tensor tan(const Tensor& x);
+Tensor asin(const Tensor& x);
+Tensor acos(const Tensor& x);
+Tensor atan(const Tensor& x);
+Tensor sinh(const Tensor& x);
+Tensor cosh(const Tensor& x);
+Tensor tanh(const Tensor& x);
+Tensor tanh2(const Tensor& x);     ///< tanh with base 2: (4^x - 1) / (4^x + 1)
+Tensor sigmoid(const Tensor& x);   ///< 1 / (1 + e^-x)
+Tensor sigmoid2(const Tensor& x);  ///< 1 / (1 + 2^-x)
+Tensor erf(const Tensor& x);
+Tensor floor(const Tensor& x);
+Tensor ceil(const Tensor& x);
+Tensor round(const Tensor& x);  ///< to nearest, ties to even
+Tensor trunc(const Tensor& x);
+Tensor is_finite(const Tensor& x);
+Tensor is_nan(const Tensor& x);
+Tensor binarize(const Tensor& x);                         ///< 1 for x >= 0, else -1
+Tensor relu(const Tensor& x, const Tensor& slope = 0.0);  ///< x for x > 0, else slope * x
+Tensor elu(const Tensor& x, const Tensor& alpha = 1.0);
+Tensor gelu(const Tensor& x);  ///< x * Phi(x), by erf
+Tensor softplus(const Tensor& x);
+Tensor stop_gradient(const Tensor& x);  ///< x, with a zero gradient
+
+// ---- leaves and views (views.cpp; tests/core/shape_ops_test.cpp) ----
+Tensor full(const Shape& shape, const Tensor& value, Dtype dtype = Dtype::f32);
+Tensor zeros(const Shape& shape, Dtype dtype = Dtype::f32);
+Tensor ones(const Shape& shape, Dtype dtype = Dtype::f32);
+Tensor zeros_like(const Tensor& x);
+Tensor ones_like(const Tensor& x);
+/// 0, 1, ..., size - 1 along an axis of `shape`, i32.
+Tensor coordinate(const Shape& shape, int axis);
+Tensor arange(std::int64_t size);
+Tensor broadcast_to(const Tensor& x, const Shape& shape);
+/// One size may be -1: what is left.
+Tensor reshape(const Tensor& x, const std::vector<std::int64_t>& sizes);
+inline Tensor reshape(const Tensor& x, const Shape& shape) { return reshape(x, shape.sizes()); }
+inline Tensor reshape(const Tensor& x, std::initializer_list<std::int64_t> sizes) {
+  return reshape(x, std::vector<std::int64_t>(sizes));
+}
+Tensor expand_dims(const Tensor& x, const Axes& axes);  ///< new axes of size 1 at these positions of the result
+Tensor squeeze(const Tensor& x, const Axes& axes);      ///< drops axes of size 1
+Tensor flatten(const Tensor& x, int first = 1);         ///< axes from `first` on become one
+Tensor permute(const Tensor& x, const Axes& order);
+/// Reverses the axes, or swaps two.
+Tensor transpose(const Tensor& x);
+Tensor transpose(const Tensor& x, int a, int b);
+Tensor flip(const Tensor& x, const Axes& axes);
+
+/// One axis of an indexing: a position (drops the axis), or start:stop:step as in numpy.
+class Index {
+ public:
+  Index(std::int64_t position) : start_(position), position_(true) {}
+  static Index range(std::optional<std::int64_t> start, std::optional<std::int64_t> stop = {}, std::int64_t step = 1);
+  static Index all() { return range({}); }
+  /// First position and number of positions along an axis of this size. Throws on a position out of range.
+  std::pair<std::int64_t, std::int64_t> resolve(std::int64_t size) const;
+  bool is_position() const { return position_; }
+  std::int64_t step() const { return step_; }
+
+ private:
+  std::optional<std::int64_t> start_, stop_;
+  std::int64_t step_ = 1;
+  bool position_ = false;
+};
+/// x[indices...]; missing trailing axes are taken whole.
+Tensor slice(const Tensor& x, const std::vector<Index>& indices);
+/// x with x[indices...] replaced by value (broadcast).
+Tensor update(const Tensor& x, const std::vector<Index>& indices, const Tensor& value);
+/// `low` and `high` elements of value before and after each axis.
+Tensor pad(const Tensor& x, const std::vector<std::int64_t>& low, const std::vector<std::int64_t>& high,
+           double value = 0);
+Tensor concat(const std::vector<Tensor>& parts, int axis);
+Tensor stack(const std::vector<Tensor>& parts, int axis = 0);
+/// x[.., indices, ..] along an axis; an index out of range reads 0.
+Tensor take(const Tensor& x, const Tensor& indices, int axis = 0);
+/// Adds updates into zeros of `shape` at indices along an axis; an index out of range is dropped.
+Tensor scatter_add(const Shape& shape, const Tensor& indices, const Tensor& updates, int axis = 0);
+/// 1 where the class is the index, along a new axis (last by default).
+Tensor one_hot(const Tensor& indices, std::int64_t classes, Dtype dtype = Dtype::f32, int axis = -1);
+
+// ---- reductions (reductions.cpp; tests/core/reductions_test.cpp): over the axes; without axes over all ----
+Tensor sum(const Tensor& x);
+Tensor sum(const Tensor& x, const Axes& axes, bool keepdims = true);  ///< u8 and i8 sum to i32
+Tensor prod(const Tensor& x);
+Tensor prod(const Tensor& x, const Axes& axes, bool keepdims = true);
+Tensor max(const Tensor& x);
+Tensor max(const Tensor& x, const Axes& axes, bool keepdims = true);
+Tensor min(const Tensor& x);
+Tensor min(const Tensor& x, const Axes& axes, bool keepdims = true);
+Tensor mean(const Tensor& x);
+Tensor mean(const Tensor& x, const Axes& axes, bool keepdims = true);  ///< integers give f32
+Tensor variance(const Tensor& x);
+Tensor variance(const Tensor& x, const Axes& axes, bool keepdims = true);  ///< biased: divided by n
+Tensor stddev(const Tensor& x);
+Tensor stddev(const Tensor& x, const Axes& axes, bool keepdims = true);
+Tensor argmax(const Tensor& x, const Axes& axes, bool keepdims = true);  ///< i32 row-major position over the axes
+Tensor argmin(const Tensor& x, const Axes& axes, bool keepdims = true);
+/// Sums axes so that the result has a shape that broadcasts to x's.
+Tensor sum_to(const Tensor& x, const Shape& shape);
+
+// ---- contractions (contractions.cpp; tests/core/contractions_test.cpp) ----
+struct MatmulOptions {
+  bool trans_a = false, trans_b = false;  ///< swap the last two axes first
+};
+/// numpy's matmul: [..., m, k] x [..., k, n]; leading axes broadcast; a vector is a row on the left, a column on the
+/// right.
+Tensor matmul(const Tensor& a, const Tensor& b, MatmulOptions options = {});
+struct ConvOptions {
+  std::vector<int> stride = {1}, pad = {0}, dilation = {1};  ///< one number, or one per spatial axis
+  int groups = 1;
+};
+/// x [N, C, spatial...], w [K, C / groups, window...] -> [N, K, out...], out = (in + 2 pad - dilation (window - 1) - 1)
+/// / stride + 1.
+Tensor conv(const Tensor& x, const Tensor& w, const ConvOptions& options = {});
+/// Transposed convolution: x [N, K, spatial...], w [K, C / groups, window...] -> [N, C, (in - 1) stride - 2 pad +
+/// dilation (window - 1) + 1 + output_pad].
+Tensor deconv(const Tensor& x, const Tensor& w, const ConvOptions& options = {},
+              const std::vector<int>& output_pad = {0});
+struct PoolOptions {
+  std::vector<int> window = {2};
+  std::vector<int> stride = {};                           ///< empty: the window
+  std::vector<int> pad = {0};                             ///< at most half the window
+  int channels = 1, channel_stride = 0, channel_pad = 0;  ///< the window along channels; stride 0: the window
+  bool ceil_mode = false;                                 ///< a last window may start inside and end outside
+  bool count_pad = false;                                 ///< average: padding counts as zeros (PyTorch's default)
+};
+Tensor max_pool(const Tensor& x, const PoolOptions& options);
+Tensor average_pool(const Tensor& x, const PoolOptions& options);
+Tensor l2_pool(const Tensor& x, const PoolOptions& options);  ///< sqrt of the window's sum of squares
+
+// ---- random numbers (views.cpp): functions of the stream, the step and the element alone ----
+/// [0, 1), f32. `stream` from random_stream(seed, purpose); `step` an i32 scalar.
+Tensor uniform(const Shape& shape, std::uint64_t stream, const Tensor& step = 0);
+Tensor normal(const Shape& shape, std::uint64_t stream, const Tensor& step = 0);
+/// 1 with probability p, else 0, u8.
+Tensor bernoulli(const Shape& shape, const Tensor& p, std::uint64_t stream, const Tensor& step = 0);
+
+// ---- composites (composites.cpp; tests/core/reductions_test.cpp) ----
+Tensor softmax(const Tensor& x, const Axes& axes);
+Tensor log_softmax(const Tensor& x, const Axes& axes);
+Tensor logsumexp(const Tensor& x, const Axes& axes, bool keepdims = true);
+/// (x - mean) / sqrt(variance + eps) over the axes.
+Tensor standardize(const Tensor& x, const Axes& axes, float eps);
+/// x / (bias + alpha / size * sum of squares over `size` neighbouring channels) ^ beta (PyTorch's local_response_norm).
+Tensor local_response_norm(const Tensor& x, int size, float alpha, float beta, float bias);
+
+}  // namespace nixie

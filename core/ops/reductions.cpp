@@ -1,0 +1,136 @@
+// Reductions over any set of axes: shape rules and gradients.
+#include <algorithm>
+
+#include "nixie/core/ops/gradient_rules.h"
+#include "nixie/core/ops/ops.h"
+
+namespace nixie {
+namespace {
+
+// Node-level reduction: axes of size 1 are left out, so that a reduced shape never equals the input's.
+Tensor reduce(ReduceKind kind, const Tensor& x, const Axes& axes, bool keepdims, Dtype dtype) {
+  const Axes named = x.shape().normal_axes(axes);
+  Reduce op{.kind = kind};
+  Shape kept = x.shape();
+  for (int axis : named) {
+    if (x.shape()[axis] != 1) op.axes.push_back(axis);
+    kept = kept.with(axis, 1);
+  }
+  const bool picks = kind == ReduceKind::argmax || kind == ReduceKind::argmin;
+  check(!picks || x.shape().size() > 0 || kept.size() == 0, to_string(kind), ": there is nothing to choose from in ",
+        x.shape());
+  Tensor y;
+  if (!op.axes.empty()) {
+    y = Tensor::make(std::move(op), {x}, kept, dtype);
+  } else {
+    y = picks || kind == ReduceKind::m2 ? zeros(kept, dtype) : cast(x, dtype);
+  }
+  return keepdims ? y : squeeze(y, named);
+}
+
+Dtype sum_dtype(Dtype dtype) { return is_floating(dtype) ? dtype : Dtype::i32; }
+Dtype mean_dtype(Dtype dtype) { return is_floating(dtype) ? dtype : Dtype::f32; }
+
+std::int64_t count_over(const Shape& shape, const Axes& axes) {
+  std::int64_t count = 1;
+  for (int axis : axes) count *= shape[axis];
+  return count;
+}
+
+}  // namespace
+
+std::string_view to_string(ReduceKind kind) {
+  switch (kind) {
+    case ReduceKind::sum:
+      return "sum";
+    case ReduceKind::prod:
+      return "prod";
+    case ReduceKind::max:
+      return "max";
+    case ReduceKind::min:
+      return "min";
+    case ReduceKind::argmax:
+      return "argmax";
+    case ReduceKind::argmin:
+      return "argmin";
+    case ReduceKind::mean:
+      return "mean";
+    case ReduceKind::m2:
+      break;
+  }
+  return "m2";
+}
+
+Tensor sum(const Tensor& x, const Axes& axes, bool keepdims) {
+  return reduce(ReduceKind::sum, x, axes, keepdims, sum_dtype(x.dtype()));
+}
+Tensor prod(const Tensor& x, const Axes& axes, bool keepdims) {
+  return reduce(ReduceKind::prod, x, axes, keepdims, sum_dtype(x.dtype()));
+}
+Tensor max(const Tensor& x, const Axes& axes, bool keepdims) {
+  return reduce(ReduceKind::max, x, axes, keepdims, x.dtype());
+}
+Tensor min(const Tensor& x, const Axes& axes, bool keepdims) {
+  return reduce(ReduceKind::min, x, axes, keepdims, x.dtype());
+}
+Tensor mean(const Tensor& x, const Axes& axes, bool keepdims) {
+  return reduce(ReduceKind::mean, cast(x, mean_dtype(x.dtype())), axes, keepdims, mean_dtype(x.dtype()));
+}
+Tensor variance(const Tensor& x, const Axes& axes, bool keepdims) {
+  const Dtype dtype = mean_dtype(x.dtype());
+  const double n = static_cast<double>(count_over(x.shape(), x.shape().normal_axes(axes)));
+  return reduce(ReduceKind::m2, cast(x, dtype), axes, keepdims, dtype) / n;
+}
+Tensor stddev(const Tensor& x, const Axes& axes, bool keepdims) { return sqrt(variance(x, axes, keepdims)); }
+Tensor argmax(const Tensor& x, const Axes& axes, bool keepdims) {
+  return reduce(ReduceKind::argmax, x, axes, keepdims, Dtype::i32);
+}
+Tensor argmin(const Tensor& x, const Axes& axes, bool keepdims) {
+  return reduce(ReduceKind::argmin, x, axes, keepdims, Dtype::i32);
+}
+
+Tensor sum(const Tensor& x) { return sum(x, all_axes(x.shape()), false); }
+Tensor prod(const Tensor& x) { return prod(x, all_axes(x.shape()), false); }
+Tensor max(const Tensor& x) { return max(x, all_axes(x.shape()), false); }
+Tensor min(const Tensor& x) { return min(x, all_axes(x.shape()), false); }
+Tensor mean(const Tensor& x) { return mean(x, all_axes(x.shape()), false); }
+Tensor variance(const Tensor& x) { return variance(x, all_axes(x.shape()), false); }
+Tensor stddev(const Tensor& x) { return stddev(x, all_axes(x.shape()), false); }
+
+Tensor sum_to(const Tensor& x, const Shape& shape) {
+  if (x.shape() == shape) return x;
+  check(broadcast(shape, x.shape()) == x.shape(), "sum_to: ", shape, " does not broadcast to ", x.shape());
+  Axes axes;
+  const int extra = x.rank() - shape.rank();
+  for (int axis = 0; axis < x.rank(); ++axis)
+    if (axis < extra || shape[axis - extra] == 1) axes.push_back(axis);
+  return reshape(sum(x, axes), shape);
+}
+
+Gradients gradient(const Reduce& op, const Tensor& g, const Tensor& y, const std::vector<Tensor>& inputs) {
+  const Tensor& x = inputs[0];
+  switch (op.kind) {
+    case ReduceKind::sum:
+      return {broadcast_to(g, x.shape())};
+    case ReduceKind::mean:
+      return {broadcast_to(g / static_cast<double>(count_over(x.shape(), op.axes)), x.shape())};
+    case ReduceKind::m2:
+      return {2 * (x - mean(x, op.axes)) * g};
+    case ReduceKind::max:
+    case ReduceKind::min: {  // shared evenly among equals
+      const Tensor hit = x == y;
+      return {hit * (g / sum(cast(hit, x.dtype()), op.axes))};
+    }
+    case ReduceKind::prod: {  // with a zero among the factors only that factor has a gradient
+      const Tensor zero = x == 0, zeros = sum(cast(zero, x.dtype()), op.axes);
+      const Tensor others = prod(where(zero, 1, x), op.axes);
+      return {g * where(zeros == 0, y / where(zero, 1, x), where(logical_and(zero, zeros == 1), others, 0))};
+    }
+    case ReduceKind::argmax:
+    case ReduceKind::argmin:
+      break;
+  }
+  return {{}};
+}
+
+}  // namespace nixie

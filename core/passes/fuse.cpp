@@ -1,0 +1,313 @@
+// Fuse: decides which computations share a kernel.
+//
+// Users first: a computation joins the kernel of one of its users, so that values are made where they are needed. Then
+// kernels that walk the same domain and read each other or the same memory merge. No step may close a cycle of kernels.
+#include "nixie/core/passes/fuse.h"
+
+#include <algorithm>
+#include <queue>
+#include <set>
+
+#include "nixie/core/passes/fusion_graph.h"
+#include "nixie/core/passes/kernel_builder.h"
+#include "nixie/core/passes/reachability.h"
+#include "nixie/core/passes/simplify.h"
+
+namespace nixie {
+namespace {
+
+constexpr std::size_t kMostUnits = 64;  // keeps kernels compilable and their arguments few
+
+Shape without(const Shape& domain, const Axes& axes) {
+  Shape kept = domain;
+  for (int axis : axes) kept = kept.with(axis, 1);
+  return kept;
+}
+
+}  // namespace
+
+class Fuser {
+ public:
+  Fuser(Units& units)
+      : units_(units),
+        group_of_(units.all().size(), -1),
+        follows_head_(units.all().size()),
+        out_(units.all().size()),
+        in_(units.all().size()) {
+    for (const Edge& edge : units.edges()) {
+      out_[static_cast<std::size_t>(edge.from)].push_back(edge);
+      in_[static_cast<std::size_t>(edge.to)].push_back(edge);
+    }
+  }
+
+  std::vector<FusedGroup> run() {
+    std::vector<int> order(units_.all().size());
+    for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int>(i);
+    std::sort(order.begin(), order.end(),
+              [&](int a, int b) { return unit(a).order != unit(b).order ? unit(a).order > unit(b).order : a > b; });
+    for (int u : order) place(u);
+    while (merge_pass()) {
+    }
+    std::vector<FusedGroup> result;
+    for (FusedGroup& group : groups_) {
+      if (group.units.empty()) continue;
+      std::sort(group.units.begin(), group.units.end(),
+                [&](int a, int b) { return unit(a).order != unit(b).order ? unit(a).order < unit(b).order : a < b; });
+      result.push_back(std::move(group));
+    }
+    return result;
+  }
+
+ private:
+  enum class Role { none, full, kept };
+
+  const Unit& unit(int u) const { return units_.all()[static_cast<std::size_t>(u)]; }
+  int group_of(int u) const { return group_of_[static_cast<std::size_t>(u)]; }
+  FusedGroup& group(int g) { return groups_[static_cast<std::size_t>(g)]; }
+
+  // What a unit is inside a kernel over this domain; none when it cannot be there.
+  Role role(const Unit& u, const Shape& domain, const Axes& reduced) const {
+    if (u.kind == Unit::Kind::reduce) return u.domain == domain && u.axes == reduced ? Role::kept : Role::none;
+    if (u.domain == domain) return Role::full;
+    const bool random = std::holds_alternative<Random>(u.value.node().op);
+    const bool kept = u.kind == Unit::Kind::map && !random && !reduced.empty() && u.domain == without(domain, reduced);
+    return kept ? Role::kept : Role::none;
+  }
+
+  // The axes over which u's shape is the domain's reduced, if it is.
+  static std::optional<Axes> reduced_axes(const Shape& domain, const Shape& shape) {
+    if (domain.rank() != shape.rank()) return {};
+    Axes axes;
+    for (int axis = 0; axis < domain.rank(); ++axis) {
+      if (domain[axis] == shape[axis]) continue;
+      if (shape[axis] != 1) return {};
+      axes.push_back(axis);
+    }
+    return axes;
+  }
+
+  // Whether a value of kept shape comes from a reduction of the whole domain, so that it belongs inside its kernel.
+  bool from_reduction(int u, const Shape& domain, const Axes& axes) const {
+    if (unit(u).kind == Unit::Kind::reduce) return unit(u).domain == domain && unit(u).axes == axes;
+    if (unit(u).kind != Unit::Kind::map) return false;
+    for (const Edge& edge : in_[static_cast<std::size_t>(u)])
+      if (edge.kind == EdgeKind::direct && from_reduction(edge.from, domain, axes)) return true;
+    return false;
+  }
+
+  // Whether a value is made of a head's, position by position, before any reduction.
+  bool follows_head(int u) {
+    if (unit(u).kind != Unit::Kind::map) return unit(u).kind == Unit::Kind::head;
+    std::optional<bool>& known = follows_head_[static_cast<std::size_t>(u)];
+    if (known) return *known;
+    bool any = false, late = false;
+    for (const Edge& edge : in_[static_cast<std::size_t>(u)]) {
+      late |= edge.kind == EdgeKind::expand;
+      any |= edge.kind == EdgeKind::direct && follows_head(edge.from);
+    }
+    known = any && !late;
+    return *known;
+  }
+
+  // Whether u should rather be the epilogue of a head than join g: it goes to memory anyway, and a kernel that reduces
+  // has no head, which would have to go there too.
+  bool leave_to_head(int u, int g) {
+    if (group(g).reduced.empty() || unit(u).kind != Unit::Kind::map || !follows_head(u)) return false;
+    const auto& users = out_[static_cast<std::size_t>(u)];
+    return std::any_of(users.begin(), users.end(), [&](const Edge& edge) { return group_of(edge.to) != g; });
+  }
+
+  bool can_join(int u, int g) {
+    const FusedGroup& target = group(g);
+    const Unit& joining = unit(u);
+    if (target.units.size() >= kMostUnits) return false;
+    Axes reduced = target.reduced;
+    if (joining.kind == Unit::Kind::head && (target.head || !reduced.empty())) return false;
+    if (joining.domain != target.domain || joining.kind == Unit::Kind::reduce) {  // brings or needs reduced axes
+      const auto axes = joining.kind == Unit::Kind::reduce && joining.domain == target.domain
+                            ? std::optional(joining.axes)
+                            : reduced_axes(target.domain, joining.domain);
+      if (!axes || axes->empty() || target.head || !(reduced.empty() || reduced == *axes)) return false;
+      if (reduced.empty() && !from_reduction(u, target.domain, *axes)) return false;
+      reduced = *axes;
+    }
+    if (role(joining, target.domain, reduced) == Role::none) return false;
+    std::set<int> others;
+    for (const Edge& edge : out_[static_cast<std::size_t>(u)]) {
+      const int user = group_of(edge.to);
+      if (user == g && edge.kind == EdgeKind::load) return false;
+      if (user != g) others.insert(user);
+    }
+    for (int other : others)
+      if (reaches(after_, other, g)) return false;
+    return true;
+  }
+
+  void place(int u) {
+    std::vector<int> candidates;
+    for (const Edge& edge : out_[static_cast<std::size_t>(u)])
+      if (edge.kind != EdgeKind::load) candidates.push_back(group_of(edge.to));
+    std::sort(candidates.rbegin(), candidates.rend());
+    candidates.erase(std::unique(candidates.begin(), candidates.end()), candidates.end());
+    int home = -1;
+    for (int g : candidates)
+      if (home < 0 && !leave_to_head(u, g) && can_join(u, g)) home = g;
+    const Unit& placed = unit(u);
+    if (home < 0) {
+      home = static_cast<int>(groups_.size());
+      groups_.push_back({.domain = placed.domain});
+      after_.emplace_back();
+    }
+    FusedGroup& target = group(home);
+    target.units.push_back(u);
+    target.head |= placed.kind == Unit::Kind::head;
+    if (target.reduced.empty()) {
+      if (placed.kind == Unit::Kind::reduce)
+        target.reduced = placed.axes;
+      else if (placed.domain != target.domain)
+        target.reduced = *reduced_axes(target.domain, placed.domain);
+    }
+    group_of_[static_cast<std::size_t>(u)] = home;
+    for (const Edge& edge : out_[static_cast<std::size_t>(u)])
+      if (group_of(edge.to) != home) after_[static_cast<std::size_t>(home)].insert(group_of(edge.to));
+  }
+
+  // Large values a group reads from memory.
+  std::set<const Node*> read_by(int g) {
+    std::set<const Node*> bases;
+    for (int u : group(g).units) {
+      if (unit(u).kind == Unit::Kind::head) continue;
+      for (const Tensor& x : unit(u).inputs()) {
+        if (x.shape() != group(g).domain || std::holds_alternative<Constant>(x.node().op)) continue;
+        if (units_.of(x) >= 0) {
+          if (group_of(units_.of(x)) != g) bases.insert(x.id());
+        } else if (!std::holds_alternative<Expand>(x.node().op)) {
+          bases.insert(units_.source(x).base.id());
+        }
+      }
+    }
+    return bases;
+  }
+
+  bool can_merge(int p, int c, bool related) {
+    FusedGroup &first = group(p), &second = group(c);
+    if (first.units.size() + second.units.size() > kMostUnits || (first.head && second.head)) return false;
+    Shape domain = first.domain;
+    Axes reduced = first.reduced;
+    if (second.domain == domain) {
+      if (!reduced.empty() && !second.reduced.empty() && reduced != second.reduced) return false;
+      if (reduced.empty()) reduced = second.reduced;
+    } else if (reduced.empty() || second.head || !second.reduced.empty() || second.domain != without(domain, reduced)) {
+      return false;
+    }
+    if ((first.head || second.head) && (!reduced.empty() || !related)) return false;
+    for (int g : {p, c})
+      for (int u : group(g).units)
+        if (role(unit(u), domain, reduced) == Role::none) return false;
+    for (int u : first.units)
+      for (const Edge& edge : out_[static_cast<std::size_t>(u)])
+        if (group_of(edge.to) == c && edge.kind == EdgeKind::load) return false;
+    return !reaches(after_, p, c, c) && !reaches(after_, c, p);
+  }
+
+  void merge(int p, int c) {
+    FusedGroup &first = group(p), &second = group(c);
+    if (first.reduced.empty() && second.domain == first.domain) first.reduced = second.reduced;
+    first.head |= second.head;
+    for (int u : second.units) group_of_[static_cast<std::size_t>(u)] = p;
+    first.units.insert(first.units.end(), second.units.begin(), second.units.end());
+    second.units.clear();
+    auto& successors = after_[static_cast<std::size_t>(p)];
+    successors.insert(after_[static_cast<std::size_t>(c)].begin(), after_[static_cast<std::size_t>(c)].end());
+    after_[static_cast<std::size_t>(c)].clear();
+    for (auto& set : after_)
+      if (set.erase(c)) set.insert(p);
+    successors.erase(p);
+  }
+
+  bool merge_pass() {
+    bool any = false;
+    for (int p = static_cast<int>(groups_.size()) - 1; p >= 0; --p) {
+      const std::vector<int> users(after_[static_cast<std::size_t>(p)].begin(),
+                                   after_[static_cast<std::size_t>(p)].end());
+      for (int c : users)
+        if (!group(p).units.empty() && !group(c).units.empty() && after_[static_cast<std::size_t>(p)].count(c) &&
+            can_merge(p, c, true)) {
+          merge(p, c);
+          any = true;
+        }
+    }
+    return merge_siblings() || any;
+  }
+
+  bool merge_siblings() {
+    bool any = false;
+    std::unordered_map<const Node*, std::vector<int>> readers;
+    for (int g = 0; g < static_cast<int>(groups_.size()); ++g)
+      if (!group(g).units.empty() && !group(g).head)
+        for (const Node* base : read_by(g)) readers[base].push_back(g);
+    std::vector<std::pair<std::int64_t, std::vector<int>>> lists;
+    for (auto& [base, list] : readers) lists.emplace_back(base->number, list);
+    std::sort(lists.begin(), lists.end());
+    for (auto& [number, list] : lists)
+      for (std::size_t i = 0; i + 1 < list.size(); ++i)
+        for (std::size_t j = i + 1; j < list.size(); ++j) {
+          const int p = list[i], c = list[j];
+          if (group(p).units.empty() || group(c).units.empty() || group(p).domain != group(c).domain ||
+              !can_merge(p, c, false))
+            continue;
+          merge(p, c);
+          any = true;
+        }
+    return any;
+  }
+
+  Units& units_;
+  std::vector<FusedGroup> groups_;
+  std::vector<std::set<int>> after_;  // groups that read what a group writes
+  std::vector<int> group_of_;
+  std::vector<std::optional<bool>> follows_head_;
+  std::vector<std::vector<Edge>> out_, in_;
+};
+
+namespace {
+
+// Orders groups so that inputs come first; what only ends in Variables runs as soon as it can, to free its inputs.
+std::vector<int> schedule(const std::vector<std::set<int>>& after, const std::vector<char>& sink) {
+  std::vector<int> waiting(after.size(), 0), order;
+  for (const auto& users : after)
+    for (int user : users) ++waiting[static_cast<std::size_t>(user)];
+  using Entry = std::pair<int, int>;  // sinks first, then the order of the graph
+  std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready;
+  auto offer = [&](int g) { ready.push({sink[static_cast<std::size_t>(g)] ? 0 : 1, g}); };
+  for (std::size_t g = 0; g < after.size(); ++g)
+    if (waiting[g] == 0) offer(static_cast<int>(g));
+  while (!ready.empty()) {
+    const int g = ready.top().second;
+    ready.pop();
+    order.push_back(g);
+    for (int user : after[static_cast<std::size_t>(g)])
+      if (--waiting[static_cast<std::size_t>(user)] == 0) offer(user);
+  }
+  check(order.size() == after.size(), "fuse: the kernels wait for each other in a circle; this is a bug in nixie");
+  return order;
+}
+
+}  // namespace
+
+Plan fuse(const Graph& graph, const Layout& layout) {
+  Units units(graph, layout);
+  KernelBuilder builder(graph, layout, units);  // claims root units, adds copies for the others
+  units.connect();
+  std::vector<FusedGroup> groups = Fuser(units).run();
+  std::sort(groups.begin(), groups.end(), [&](const FusedGroup& a, const FusedGroup& b) {
+    const auto first = [&](const FusedGroup& g) {
+      return units.all()[static_cast<std::size_t>(g.units.front())].order;
+    };
+    return first(a) != first(b) ? first(a) < first(b) : a.units.front() < b.units.front();
+  });
+  std::vector<std::set<int>> after = builder.place(groups);
+  return builder.build(groups, schedule(after, builder.sinks()));
+}
+
+}  // namespace nixie

@@ -1,0 +1,21 @@
+// Fuse: groups the computations of a graph into kernels of stages; the pass that makes a Plan.
+#pragma once
+
+#include "nixie/core/graph/plan.h"
+#include "nixie/core/passes/layout.h"
+
+namespace nixie {
+
+/// What one kernel computes: units that walk over one domain. Reductions are over `reduced`, all the same axes.
+struct FusedGroup {
+  Shape domain = {};
+  Axes reduced = {};
+  bool head = false;
+  std::vector<int> units = {};
+};
+
+/// The kernels of a graph in an order they can run in, over slots that are not placed in memory yet, without waits.
+/// Externals: leaves_of(graph), then the outputs, then Variables that are set and never read.
+Plan fuse(const Graph& graph, const Layout& layout);
+
+}  // namespace nixie

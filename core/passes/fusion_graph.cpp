@@ -1,0 +1,120 @@
+// Units: finds the computations of a graph, the copies it needs, and the edges between them.
+#include "nixie/core/passes/fusion_graph.h"
+
+#include <algorithm>
+
+#include "nixie/core/passes/simplify.h"
+
+namespace nixie {
+namespace {
+
+Unit copy_of(const Tensor& x, std::int64_t order) {
+  return {.kind = Unit::Kind::copy, .value = x, .domain = x.shape(), .order = order, .copied = {x}};
+}
+
+}  // namespace
+
+Units::Units(const Graph& graph, const Layout& layout) : layout_(layout) {
+  for (const Tensor& x : topological(graph)) {
+    const Op& op = x.node().op;
+    // Odd orders are left for copies, which follow what they copy.
+    const std::int64_t order = 2 * x.node().number;
+    if (is_view(op) || std::holds_alternative<Constant>(op) || std::holds_alternative<Input>(op)) continue;
+    if (const auto* concat = std::get_if<Concat>(&op)) {
+      std::int64_t start = 0;
+      for (const Tensor& input : x.inputs()) {
+        const int unit = static_cast<int>(units_.size());
+        parts_of_[x.id()].push_back(unit);
+        part_.emplace(unit, Part{x, start});
+        units_.push_back(copy_of(input, order));
+        start += input.shape()[concat->axis];
+      }
+      continue;
+    }
+    unit_of_.emplace(x.id(), static_cast<int>(units_.size()));
+    Unit unit{.value = x, .domain = x.shape(), .order = order};
+    if (const auto* reduce = std::get_if<Reduce>(&op)) {
+      unit.kind = Unit::Kind::reduce;
+      unit.domain = x.inputs()[0].shape();
+      unit.axes = reduce->axes;
+    } else if (is_head(op)) {
+      unit.kind = Unit::Kind::head;
+    }
+    units_.push_back(std::move(unit));
+  }
+}
+
+int Units::of(const Tensor& x) const {
+  const auto found = unit_of_.find(x.id());
+  return found == unit_of_.end() ? -1 : found->second;
+}
+
+int Units::copy(const Tensor& x) {
+  units_.push_back(copy_of(x, 2 * x.node().number + 1));
+  return static_cast<int>(units_.size()) - 1;
+}
+
+std::optional<Units::Part> Units::part(int unit) const {
+  const auto found = part_.find(unit);
+  return found == part_.end() ? std::nullopt : std::optional(found->second);
+}
+
+std::vector<int> Units::writers(const Source& source) const {
+  if (source.copy >= 0) return {source.copy};
+  if (const int unit = of(source.base); unit >= 0) return {unit};
+  const auto parts = parts_of_.find(source.base.id());
+  return parts == parts_of_.end() ? std::vector<int>{} : parts->second;
+}
+
+Source Units::source(const Tensor& x, bool dense) {
+  auto from_copy = [&] {
+    const auto [found, fresh] = copy_of_.try_emplace(x.id(), 0);
+    if (fresh) found->second = copy(x);
+    return Source{x, found->second, whole(x.shape(), x.shape().row_major())};
+  };
+  if (std::holds_alternative<Constant>(x.node().op)) return from_copy();
+  if (!is_view(x.node().op)) return {x, -1, whole(x.shape(), layout_.strides(x))};
+  Source inner = source(x.inputs()[0]);
+  std::optional<View> view = compose(inner.view, x.node().op, x.shape());
+  if (!view) {  // strides cannot say it: copy what stands below
+    const Tensor& below = x.inputs()[0];
+    const auto [found, fresh] = copy_of_.try_emplace(below.id(), 0);
+    if (fresh) found->second = copy(below);
+    inner = {below, found->second, whole(below.shape(), below.shape().row_major())};
+    view = compose(inner.view, x.node().op, x.shape());
+  }
+  if (dense && !view->inside.empty()) return from_copy();
+  return {inner.base, inner.copy, *view};
+}
+
+std::optional<Tensor> Units::claimable(const Tensor& root, const Strides& strides) const {
+  Tensor x = root;
+  while (std::holds_alternative<Reshape>(x.node().op)) x = x.inputs()[0];
+  const bool computed = unit_of_.count(x.id()) || parts_of_.count(x.id());
+  const bool reshaped = x.id() != root.id();
+  const bool fits = layout_.strides(x) == (reshaped ? x.shape().row_major() : strides) &&
+                    (!reshaped || strides == root.shape().row_major());
+  return computed && fits ? std::optional(x) : std::nullopt;
+}
+
+void Units::connect() {
+  // Asking for sources may add copies, which have inputs of their own.
+  for (std::size_t to = 0; to < units_.size(); ++to) {
+    const bool head = units_[to].kind == Unit::Kind::head;
+    const std::vector<Tensor> inputs = units_[to].inputs();
+    for (const Tensor& x : inputs) {
+      if (std::holds_alternative<Constant>(x.node().op) && !head) continue;
+      const auto edge = [&](int from, EdgeKind kind) { edges_.push_back({from, static_cast<int>(to), kind}); };
+      const bool expands = std::holds_alternative<Expand>(x.node().op);
+      if (!head && of(x) >= 0) {
+        edge(of(x), EdgeKind::direct);
+      } else if (!head && expands && of(x.inputs()[0]) >= 0) {
+        edge(of(x.inputs()[0]), EdgeKind::expand);
+      } else {
+        for (int from : writers(source(x, head))) edge(from, EdgeKind::load);
+      }
+    }
+  }
+}
+
+}  // namespace nixie

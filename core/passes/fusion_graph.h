@@ -1,0 +1,75 @@
+// Units: the computations of a graph and how they read each other, the ground that fusion builds groups on.
+#pragma once
+
+#include <deque>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "nixie/core/passes/layout.h"
+#include "nixie/core/passes/view.h"
+
+namespace nixie {
+
+/// One computation: a node that is no view, a copy of a view that strides cannot say, or one input of a concat.
+struct Unit {
+  enum class Kind : std::uint8_t { map, reduce, head, copy };
+  Kind kind = Kind::map;
+  Tensor value = {};       ///< what it computes; of a copy: what it copies
+  Shape domain = {};       ///< what it walks over: of a reduction the input's shape
+  Axes axes = {};          ///< reduced axes
+  std::int64_t order = 0;  ///< later ones may read earlier ones
+  const std::vector<Tensor>& inputs() const { return kind == Kind::copy ? copied : value.inputs(); }
+  std::vector<Tensor> copied = {};
+};
+
+/// Where a tensor's elements stand: in the slot of a base, seen through a view.
+struct Source {
+  Tensor base = {};
+  int copy = -1;  ///< the unit of the copy that holds the elements; -1: the base's own slot
+  View view = {};
+};
+
+/// How a unit reads another: its register, its carried value, or memory.
+enum class EdgeKind : std::uint8_t { direct, expand, load };
+struct Edge {
+  int from = 0, to = 0;
+  EdgeKind kind = EdgeKind::load;
+};
+
+class Units {
+ public:
+  Units(const Graph& graph, const Layout& layout);
+
+  const std::deque<Unit>& all() const { return units_; }
+  const std::vector<Edge>& edges() const { return edges_; }
+  /// The unit of a node that is no view, leaf or concat; -1 for others.
+  int of(const Tensor& x) const;
+  /// The units that write a base: one, or a concat's parts; none for leaves.
+  std::vector<int> writers(const Source& source) const;
+  /// For a part of a concat: the concat, and where the part starts along its axis.
+  struct Part {
+    Tensor whole;
+    std::int64_t start = 0;
+  };
+  std::optional<Part> part(int unit) const;
+  /// Where x is read from. `dense` asks for a view without bounds, as heads need.
+  Source source(const Tensor& x, bool dense = false);
+  /// The unit or concat that can compute a root straight into a slot of its shape with these strides; none if a copy is
+  /// needed.
+  std::optional<Tensor> claimable(const Tensor& root, const Strides& strides) const;
+  /// Makes a copy of x that is written to a slot of its own.
+  int copy(const Tensor& x);
+  /// Finds all edges. Call it once, after the copies that roots need are made.
+  void connect();
+
+ private:
+  const Layout& layout_;
+  std::deque<Unit> units_;
+  std::vector<Edge> edges_;
+  std::unordered_map<const Node*, int> unit_of_, copy_of_;
+  std::unordered_map<const Node*, std::vector<int>> parts_of_;
+  std::unordered_map<int, Part> part_;
+};
+
+}  // namespace nixie

@@ -1,0 +1,280 @@
+// KernelBuilder: slots, heads, the order that writes in place demand, and the kernels around the stages.
+#include "nixie/core/passes/kernel_builder.h"
+
+#include <algorithm>
+
+#include "nixie/core/ops/elementwise.h"
+#include "nixie/core/passes/reachability.h"
+#include "nixie/core/passes/simplify.h"
+#include "nixie/core/passes/stage_builder.h"
+#include "nixie/core/state/variable.h"
+
+namespace nixie {
+namespace {
+
+std::string leaf_name(const Input& input) { return input.name.empty() ? "data" : input.name; }
+
+std::string op_name(const Unit& unit) {
+  if (unit.kind == Unit::Kind::copy) return "copy";
+  return std::visit(overloaded{
+                        [](const Map& map) { return map.op->name; },
+                        [](const Reduce& reduce) { return std::string(to_string(reduce.kind)); },
+                        [](const Random&) { return std::string("random"); },
+                        [](const Coordinate&) { return std::string("coordinate"); },
+                        [](const Matmul&) { return std::string("matmul"); },
+                        [](const Conv& conv) {
+                          const char* roles[] = {"conv", "conv_input_grad", "conv_filter_grad"};
+                          return std::string(roles[static_cast<int>(conv.role)]);
+                        },
+                        [](const Pool& pool) {
+                          const char* roles[] = {"", "_index", "_input_grad", "_gather"};
+                          return std::string(pool.kind == PoolKind::max ? "max_pool" : "average_pool") +
+                                 roles[static_cast<int>(pool.role)];
+                        },
+                        [](const Gather&) { return std::string("gather"); },
+                        [](const Scatter&) { return std::string("scatter"); },
+                        [](const auto&) { return std::string("value"); },
+                    },
+                    unit.value.node().op);
+}
+
+}  // namespace
+
+int KernelBuilder::add_slot(const Tensor& x, const Strides& strides, bool external, const std::string& name) {
+  plan_.slots.push_back(
+      {.name = name, .dtype = x.dtype(), .shape = x.shape(), .strides = strides, .external = external});
+  const int slot = static_cast<int>(plan_.slots.size()) - 1;
+  if (external) plan_.externals.push_back(slot);
+  return slot;
+}
+
+KernelBuilder::KernelBuilder(const Graph& graph, const Layout& layout, Units& units) : layout_(layout), units_(units) {
+  plan_.scalars = scalars_of(graph);
+  std::map<VariableState*, int> leaf_of;
+  for (const Tensor& leaf : leaves_of(graph)) {
+    const auto& input = std::get<Input>(leaf.node().op);
+    const int slot = add_slot(leaf, layout_.strides(leaf), true, leaf_name(input));
+    slot_of_base_[leaf.id()] = slot;
+    if (input.variable) leaf_of[input.variable.get()] = slot;
+  }
+  int scalars = 0;
+  for (const Tensor& x : topological(graph))
+    if (const auto* constant = std::get_if<Constant>(&x.node().op); constant && !is_plain_number(constant->value))
+      scalar_of_[x.id()] = scalars++;
+  for (const Tensor& output : graph.outputs) {
+    const Shape& shape = output.shape();
+    const Strides strides = lies_as_variable(output) ? layout_.variable(shape) : shape.row_major();
+    claim(output, add_slot(output, strides, true, "output"));
+  }
+  for (const Trace::Set& set : graph.sets) {
+    const auto leaf = leaf_of.find(set.variable.get());
+    const bool read = leaf != leaf_of.end();
+    const int slot =
+        read ? leaf->second : add_slot(set.value, layout_.variable(set.value.shape()), true, set.variable->name);
+    if (const auto base = slot_of_base_.find(set.value.id());
+        read && base != slot_of_base_.end() && base->second == slot)
+      continue;
+    claim(set.value, slot);
+  }
+}
+
+// Lets the unit that computes a root write its slot, or a copy where there is none.
+void KernelBuilder::claim(const Tensor& root, int slot) {
+  int writer = -1;
+  if (const auto base = units_.claimable(root, plan_.slots[static_cast<std::size_t>(slot)].strides)) {
+    const int u = units_.of(*base);
+    if (slot_of_base_.emplace(base->id(), slot).second)
+      writer = u;  // -1 for a concat: its parts write
+    else if (u >= 0 && base->shape() == root.shape())
+      extra_[writer = u].push_back(slot);
+    if (writer < 0 && u < 0 && slot_of_base_[base->id()] == slot) return;
+  }
+  if (writer < 0) {
+    writer = units_.copy(root);
+    slot_of_copy_[writer] = slot;
+  }
+  writer_of_leaf_[slot] = writer;
+}
+
+int KernelBuilder::slot_of(const Source& source) {
+  if (source.copy >= 0) {
+    const auto [found, fresh] = slot_of_copy_.try_emplace(source.copy, 0);
+    if (fresh) found->second = add_slot(source.base, source.base.shape().row_major(), false, "copy");
+    return found->second;
+  }
+  const auto [found, fresh] = slot_of_base_.try_emplace(source.base.id(), 0);
+  if (fresh) {
+    const int u = units_.of(source.base);
+    found->second = add_slot(source.base, layout_.strides(source.base), false, u < 0 ? "concat" : op_name(unit(u)));
+  }
+  return found->second;
+}
+
+// How a value of this shape lies in a slot that was made for it, or for a reshape of it.
+Strides KernelBuilder::strides_in(int slot, const Shape& shape) const {
+  const Slot& target = plan_.slots[static_cast<std::size_t>(slot)];
+  return target.shape == shape ? target.strides : shape.row_major();
+}
+
+KernelBuilder::Written KernelBuilder::written(int u) {
+  const Unit& writer = unit(u);
+  if (const auto part = units_.part(u)) {
+    const Tensor& whole_value = part->whole;
+    View view = whole(writer.value.shape(), layout_.strides(whole_value));
+    view.offset = part->start * view.strides[static_cast<std::size_t>(std::get<Concat>(whole_value.node().op).axis)];
+    return {slot_of({whole_value, -1, {}}), view};
+  }
+  const int slot = slot_of({writer.value, writer.kind == Unit::Kind::copy ? u : -1, {}});
+  return {slot, whole(writer.value.shape(), strides_in(slot, writer.value.shape()))};
+}
+
+Access KernelBuilder::access(const Written& target, const Kernel& kernel) const {
+  Access access{.slot = target.slot,
+                .offset = target.view.offset,
+                .strides = target.view.strides,
+                .inside = target.view.inside,
+                .fill = target.view.fill};
+  for (int axis = 0; axis < kernel.domain.rank(); ++axis) {
+    const auto at = static_cast<std::size_t>(axis);
+    if (target.view.shape[axis] != kernel.domain[axis]) access.strides[at] = 0;  // a kept value under a reduced axis
+    if (target.view.shape[axis] == 1) access.strides[at] = 0;
+  }
+  return access;
+}
+
+std::vector<std::set<int>> KernelBuilder::place(const std::vector<FusedGroup>& groups) {
+  group_of_.assign(units_.all().size(), -1);
+  for (std::size_t g = 0; g < groups.size(); ++g)
+    for (int u : groups[g].units) group_of_[static_cast<std::size_t>(u)] = static_cast<int>(g);
+  std::vector<std::set<int>> after(groups.size());
+  stored_.assign(units_.all().size(), 0);
+  auto group = [&](int u) { return group_of_[static_cast<std::size_t>(u)]; };
+  for (const Edge& edge : units_.edges()) {
+    if (group(edge.from) == group(edge.to)) continue;
+    stored_[static_cast<std::size_t>(edge.from)] = 1;
+    after[static_cast<std::size_t>(group(edge.from))].insert(group(edge.to));
+  }
+  for (std::size_t u = 0; u < stored_.size(); ++u) {
+    const bool copy = unit(static_cast<int>(u)).kind == Unit::Kind::copy;
+    if (copy || slot_of_base_.count(unit(static_cast<int>(u)).value.id()) || extra_.count(static_cast<int>(u)))
+      stored_[u] = 1;
+  }
+  // Who reads a Variable's old value runs before who writes the new one.
+  std::map<int, std::set<int>> readers;
+  for (std::size_t u = 0; u < units_.all().size(); ++u)
+    for (const Tensor& x : unit(static_cast<int>(u)).inputs()) {
+      if (std::holds_alternative<Constant>(x.node().op) || units_.of(x) >= 0) continue;
+      const Source source = units_.source(x, unit(static_cast<int>(u)).kind == Unit::Kind::head);
+      const auto slot = slot_of_base_.find(source.base.id());
+      if (source.copy < 0 && slot != slot_of_base_.end() && writer_of_leaf_.count(slot->second))
+        readers[slot->second].insert(group(static_cast<int>(u)));
+    }
+  for (auto& [slot, writer] : writer_of_leaf_) {
+    const int home = group(writer);
+    std::set<int> before = readers[slot];
+    before.erase(home);
+    bool circle = false;
+    for (int reader : before) circle |= reaches(after, home, reader);
+    if (circle) {
+      divert(slot, writer);
+      continue;
+    }
+    for (int reader : before) after[static_cast<std::size_t>(reader)].insert(home);
+  }
+  sinks_.assign(groups.size(), 1);
+  for (const Edge& edge : units_.edges())
+    if (group(edge.from) != group(edge.to)) sinks_[static_cast<std::size_t>(group(edge.from))] = 0;
+  return after;
+}
+
+// Writes a Variable's new value to a slot of its own first, and copies it over when everybody has read the old one.
+void KernelBuilder::divert(int slot, int writer) {
+  const Slot target = plan_.slots[static_cast<std::size_t>(slot)];
+  plan_.slots.push_back(
+      {.name = target.name + " (new)", .dtype = target.dtype, .shape = target.shape, .strides = target.strides});
+  const int fresh = static_cast<int>(plan_.slots.size()) - 1;
+  if (unit(writer).kind == Unit::Kind::copy) {
+    slot_of_copy_[writer] = fresh;
+  } else if (auto extra = extra_.find(writer);
+             extra != extra_.end() && std::count(extra->second.begin(), extra->second.end(), slot)) {
+    std::replace(extra->second.begin(), extra->second.end(), slot, fresh);
+  } else {
+    slot_of_base_[unit(writer).value.id()] = fresh;
+  }
+  add_last_copy(fresh, slot);
+}
+
+void KernelBuilder::add_last_copy(int from, int to) {
+  const Slot& slot = plan_.slots[static_cast<std::size_t>(to)];
+  Kernel kernel{.label = "copy " + slot.name, .domain = slot.shape};
+  kernel.loads.push_back({.slot = from, .strides = slot.strides});
+  kernel.stores.push_back({.slot = to, .strides = slot.strides});
+  Stage stage;
+  stage.body.push_back({.primitive = Primitive::load, .type = compute_dtype(slot.dtype)});
+  stage.stores.push_back({});
+  kernel.stages.push_back(std::move(stage));
+  last_.push_back(std::move(kernel));
+}
+
+// A Variable may be written by a kernel that reads it only at the same positions and in no later stage.
+void KernelBuilder::protect_variables(Kernel& kernel) {
+  for (std::size_t at = 0; at < kernel.stages.size(); ++at)
+    for (const Store& store : kernel.stages[at].stores) {
+      Access& target = kernel.stores[static_cast<std::size_t>(store.access)];
+      bool safe = true;
+      for (std::size_t load = 0; load < kernel.loads.size(); ++load) {
+        const Access& read = kernel.loads[load];
+        if (read.slot != target.slot) continue;
+        safe &= read.strides == target.strides && read.offset == target.offset && read.inside.empty();
+        for (std::size_t later = at + 1; later < kernel.stages.size(); ++later)
+          for (const Instruction& step : kernel.stages[later].body)
+            safe &= !(step.primitive == Primitive::load && step.index == static_cast<int>(load));
+      }
+      if (kernel.head)
+        for (const Operand& operand : kernel.head->operands) safe &= operand.slot != target.slot;
+      if (safe) continue;
+      const Slot slot = plan_.slots[static_cast<std::size_t>(target.slot)];
+      plan_.slots.push_back(
+          {.name = slot.name + " (new)", .dtype = slot.dtype, .shape = slot.shape, .strides = slot.strides});
+      const int fresh = static_cast<int>(plan_.slots.size()) - 1;
+      add_last_copy(fresh, std::exchange(target.slot, fresh));
+    }
+}
+
+Kernel KernelBuilder::kernel_of(const FusedGroup& group) {
+  Kernel kernel{.domain = group.domain, .reduced = group.reduced};
+  for (int u : group.units) {
+    const Unit& member = unit(u);
+    if (member.kind == Unit::Kind::head) {
+      Head head{.dtype = member.value.dtype()};
+      std::visit(overloaded{[&](const Matmul& op) { head.op = op; }, [&](const Conv& op) { head.op = op; },
+                            [&](const Pool& op) { head.op = op; }, [&](const Gather& op) { head.op = op; },
+                            [&](const Scatter& op) { head.op = op; }, [](const auto&) {}},
+                 member.value.node().op);
+      for (const Tensor& x : member.value.inputs()) {
+        const Source source = units_.source(x, true);
+        head.operands.push_back({slot_of(source), source.view.offset, x.shape(), source.view.strides});
+      }
+      kernel.head = std::move(head);
+    }
+  }
+  std::vector<std::string> names;
+  for (int u : group.units)
+    if (names.empty() || names.back() != op_name(unit(u))) names.push_back(op_name(unit(u)));
+  if (names.size() > 6) names = {names[0], names[1], names[2], "...", names[names.size() - 2], names.back()};
+  kernel.label = fmt::format("{}", fmt::join(names, " + "));
+  StageBuilder(*this, group, kernel).run();
+  protect_variables(kernel);
+  return kernel;
+}
+
+Plan KernelBuilder::build(const std::vector<FusedGroup>& groups, const std::vector<int>& order) {
+  for (int g : order) {
+    Kernel kernel = kernel_of(groups[static_cast<std::size_t>(g)]);
+    if (!kernel.stages.empty()) plan_.kernels.push_back(std::move(kernel));
+  }
+  for (Kernel& copy : last_) plan_.kernels.push_back(std::move(copy));
+  return std::move(plan_);
+}
+
+}  // namespace nixie

@@ -1,0 +1,55 @@
+// KernelBuilder: turns groups of computations into kernels: slots, accesses and stages of instructions.
+#pragma once
+
+#include <map>
+#include <set>
+#include <unordered_map>
+
+#include "nixie/core/passes/fuse.h"
+#include "nixie/core/passes/fusion_graph.h"
+
+namespace nixie {
+
+class KernelBuilder {
+ public:
+  /// Gives roots their external slots, and copies (in `units`) where no unit can write there.
+  KernelBuilder(const Graph& graph, const Layout& layout, Units& units);
+  /// Gives every value that leaves its group a slot; returns for each group those that must come after it.
+  std::vector<std::set<int>> place(const std::vector<FusedGroup>& groups);
+  /// Per group: whether it writes external slots only.
+  const std::vector<char>& sinks() const { return sinks_; }
+  Plan build(const std::vector<FusedGroup>& groups, const std::vector<int>& order);
+
+ private:
+  friend class StageBuilder;
+  struct Written {  // where a unit's values go
+    int slot = 0;
+    View view = {};
+  };
+  const Unit& unit(int u) const { return units_.all()[static_cast<std::size_t>(u)]; }
+  int add_slot(const Tensor& x, const Strides& strides, bool external, const std::string& name);
+  void claim(const Tensor& root, int slot);
+  int slot_of(const Source& source);
+  Written written(int u);
+  Strides strides_in(int slot, const Shape& shape) const;
+  Access access(const Written& target, const Kernel& kernel) const;
+  Kernel kernel_of(const FusedGroup& group);
+  void protect_variables(Kernel& kernel);
+  void divert(int slot, int writer);
+  void add_last_copy(int from, int to);
+
+  const Layout& layout_;
+  Units& units_;
+  Plan plan_;
+  std::unordered_map<const Node*, int> slot_of_base_;
+  std::unordered_map<const Node*, int> scalar_of_;
+  std::map<int, int> slot_of_copy_;
+  std::map<int, std::vector<int>> extra_;  // external slots a unit writes besides its own
+  std::vector<char> stored_;               // per unit: whether its value has a slot
+  std::vector<int> group_of_;
+  std::vector<char> sinks_;
+  std::map<int, int> writer_of_leaf_;  // leaf slot of a Variable -> unit that sets it
+  std::vector<Kernel> last_;           // copies into Variables that could not be written in place
+};
+
+}  // namespace nixie

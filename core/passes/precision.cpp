@@ -1,0 +1,176 @@
+// Precision: finds what must stay f32, gives the rest its type, and reads weights through their shadows.
+#include "nixie/core/passes/precision.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "nixie/core/ops/ops.h"
+#include "nixie/core/passes/simplify.h"
+#include "nixie/core/passes/view.h"
+
+namespace nixie {
+namespace {
+
+bool is_product(const Tensor& x) {
+  return std::holds_alternative<Conv>(x.node().op) || std::holds_alternative<Matmul>(x.node().op);
+}
+
+// What must stay f32: all that is computed from the last product (or pool, ...) on for an output, and from the last
+// product or reduction on for a Variable. An output that sums samples is like a Variable, unless it is one number: a
+// bias's gradient adds up gradients of activations, which are halves; a loss does not.
+class Kept {
+ public:
+  explicit Kept(const Graph& graph) {
+    for (const Tensor& output : graph.outputs) reach(output, false);
+    for (const Trace::Set& set : graph.sets) reach(set.value, true);
+    // A product read only by what stays f32 has no reason to round; one that others read too does.
+    std::unordered_set<const Node*> read_by_others;
+    for (const Tensor& x : topological(graph))
+      if (!kept_.count(x.id()))
+        for (const Tensor& input : x.inputs()) read_by_others.insert(input.id());
+    for (const auto& [head, root] : heads_)
+      if (!root && read_by_others.count(head)) kept_.erase(head);
+  }
+  bool operator()(const Tensor& x) const { return kept_.count(x.id()) != 0; }
+
+ private:
+  static bool sums_samples(const Reduce& reduce) {
+    return std::find(reduce.axes.begin(), reduce.axes.end(), 0) != reduce.axes.end();
+  }
+
+  void reach(const Tensor& root, bool for_variable) {
+    const bool is_number = root.shape().size() == 1;  // of losses and metrics, also as a Variable
+    std::vector<Tensor> stack{root};
+    std::unordered_set<const Node*> visited;
+    while (!stack.empty()) {
+      const Tensor x = stack.back();
+      stack.pop_back();
+      if (!visited.insert(x.id()).second) continue;
+      kept_.insert(x.id());
+      if (is_head(x.node().op)) {
+        heads_.emplace(x.id(), false).first->second |= x.id() == root.id() || (for_variable && !is_number);
+        continue;
+      }
+      if (const auto* reduce = std::get_if<Reduce>(&x.node().op)) {
+        const bool ends = !is_number && (for_variable || sums_samples(*reduce));
+        if (ends || x.dtype() != Dtype::f32) continue;  // a flag that all is finite sums nothing
+      }
+      for (const Tensor& input : x.inputs()) stack.push_back(input);
+    }
+  }
+
+  std::unordered_set<const Node*> kept_;
+  std::unordered_map<const Node*, bool> heads_;  // whether it must stay f32 whoever else reads it
+};
+
+class Halver {
+ public:
+  Halver(const Graph& graph, Dtype half) : kept_(graph), half_(half) {}
+
+  Graph run(const Graph& graph) {
+    for (const Tensor& x : topological(graph)) done_.emplace(x.id(), rebuild(x));
+    Graph result;
+    for (const Tensor& output : graph.outputs) result.outputs.push_back(as(done_.at(output.id()), output.dtype()));
+    for (const Trace::Set& set : graph.sets) {
+      const Tensor value = as(done_.at(set.value.id()), set.value.dtype());
+      result.sets.push_back({set.variable, value});
+      // The shadow is written where it is read: another step's shadow is brought up to date when that step runs.
+      if (const auto shadow = shadows_.find(set.variable.get()); shadow != shadows_.end())
+        result.sets.push_back({shadow->second, as(value, half_)});
+    }
+    return result;
+  }
+
+ private:
+  Tensor rebuild(const Tensor& x) {
+    std::vector<Tensor> inputs;
+    for (const Tensor& input : x.inputs()) inputs.push_back(done_.at(input.id()));
+    const Op& op = x.node().op;
+    Dtype dtype = x.dtype();
+    bool any_half = false;
+    for (const Tensor& input : inputs) any_half |= input.dtype() == half_;
+    if (is_product(x) && dtype == Dtype::f32) {
+      for (Tensor& input : inputs) input = as(input, half_);
+      if (!kept_(x)) dtype = half_;
+    } else if (std::holds_alternative<Map>(op)) {
+      if (dtype == Dtype::f32 && any_half && !kept_(x)) dtype = half_;
+    } else if (is_head(op) || std::holds_alternative<Concat>(op)) {
+      if (dtype == Dtype::f32 && any_half && !kept_(x)) dtype = half_;
+      if (is_floating(dtype))
+        for (Tensor& input : inputs)
+          if (is_floating(input.dtype())) input = as(input, dtype);
+    } else if (is_view(op)) {
+      dtype = inputs[0].dtype();
+    }
+    if (inputs.empty()) return x;
+    return Tensor::make(op, std::move(inputs), x.shape(), dtype);
+  }
+
+  // The value in another type, converted below its views, so that one conversion serves all of them.
+  Tensor as(const Tensor& x, Dtype dtype) {
+    if (x.dtype() == dtype) return x;
+    const auto [slot, fresh] = converted_.try_emplace({x.id(), dtype});
+    if (!fresh) return slot->second;
+    Tensor result;
+    if (const auto* input = std::get_if<Input>(&x.node().op); input && input->variable && dtype == half_)
+      result = shadow(input->variable);
+    else if (is_view(x.node().op))
+      result = Tensor::make(x.node().op, {as(x.inputs()[0], dtype)}, x.shape(), dtype);
+    else
+      result = cast(x, dtype);
+    keep_.push_back(x);
+    return converted_[{x.id(), dtype}] = result;
+  }
+
+  Tensor shadow(const std::shared_ptr<VariableState>& variable) {
+    const auto state = shadow_of(variable, half_);
+    shadows_[variable.get()] = state;
+    return Tensor::make(Input{.name = state->name, .variable = state}, {}, state->shape, half_);
+  }
+
+  Kept kept_;
+  Dtype half_;
+  std::unordered_map<const Node*, Tensor> done_;
+  std::map<std::pair<const Node*, Dtype>, Tensor> converted_;
+  std::map<const VariableState*, std::shared_ptr<VariableState>> shadows_;
+  std::vector<Tensor> keep_;  // alive while their addresses are keys
+};
+
+Graph with_math(const Graph& graph, Math math) {
+  std::unordered_map<const Node*, Tensor> done;
+  for (const Tensor& x : topological(graph)) {
+    std::vector<Tensor> inputs;
+    for (const Tensor& input : x.inputs()) inputs.push_back(done.at(input.id()));
+    Op op = x.node().op;
+    if (x.dtype() == Dtype::f32) {
+      if (auto* conv = std::get_if<Conv>(&op)) conv->math = math;
+      if (auto* matmul = std::get_if<Matmul>(&op)) matmul->math = math;
+    }
+    done.emplace(x.id(), inputs.empty() ? x : Tensor::make(std::move(op), std::move(inputs), x.shape(), x.dtype()));
+  }
+  Graph result;
+  for (const Tensor& output : graph.outputs) result.outputs.push_back(done.at(output.id()));
+  for (const Trace::Set& set : graph.sets) result.sets.push_back({set.variable, done.at(set.value.id())});
+  return result;
+}
+
+}  // namespace
+
+Graph apply_precision(const Graph& graph, PrecisionPolicy precision) {
+  switch (precision) {
+    case PrecisionPolicy::fp16:
+    case PrecisionPolicy::fp16_pure:
+      return simplify(Halver(graph, Dtype::f16).run(graph));
+    case PrecisionPolicy::bf16:
+      return simplify(Halver(graph, Dtype::bf16).run(graph));
+    case PrecisionPolicy::tf32:
+      return with_math(graph, Math::tf32);
+    case PrecisionPolicy::fp32:
+      return with_math(graph, Math::fp32);
+    default:
+      return graph;
+  }
+}
+
+}  // namespace nixie

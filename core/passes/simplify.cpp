@@ -1,0 +1,263 @@
+// Simplify: rebuilds a graph with hash-consing and local rules.
+#include "nixie/core/passes/simplify.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "nixie/core/ops/elementwise.h"
+
+namespace nixie {
+namespace {
+
+template <class... Parts>
+std::string key(const Parts&... parts) {
+  std::string text;
+  (fmt::format_to(std::back_inserter(text), "{},", parts), ...);
+  return text;
+}
+template <class T>
+std::string list(const std::vector<T>& values) {
+  return fmt::format("{}", fmt::join(values, " "));
+}
+
+// The node's own part of its identity; inputs, shape and dtype are added by the caller.
+std::string op_key(const Op& op) {
+  return std::visit(
+      overloaded{
+          [](const Constant& c) { return key(c.value, c.weak); },
+          [](const Input& i) { return key(i.name, fmt::ptr(i.storage.get()), fmt::ptr(i.variable.get())); },
+          [](const Map& m) { return key(fmt::ptr(m.op.get())); },
+          [](const Coordinate& c) { return key(c.axis); },
+          [](const Reduce& r) { return key(static_cast<int>(r.kind), list(r.axes)); },
+          [](const Expand&) { return std::string("expand"); },
+          [](const Reshape&) { return std::string("reshape"); },
+          [](const Permute& p) { return key(list(p.order)); },
+          [](const Slice& s) { return key(list(s.start), list(s.step)); },
+          [](const Pad& p) { return key(list(p.low), list(p.high), p.value); },
+          [](const Concat& c) { return key(c.axis); },
+          [](const Gather& g) { return key(g.axis); },
+          [](const Scatter& s) { return key(s.axis); },
+          [](const Random& r) { return key(static_cast<int>(r.kind), r.stream); },
+          [](const Matmul& m) { return key(static_cast<int>(m.math)); },
+          [](const Conv& c) {
+            return key(static_cast<int>(c.role), list(c.stride), list(c.pad), list(c.dilation), c.groups,
+                       static_cast<int>(c.math));
+          },
+          [](const Pool& p) {
+            return key(static_cast<int>(p.kind), static_cast<int>(p.role), list(p.window), list(p.stride), list(p.pad),
+                       p.count_pad);
+          },
+      },
+      op);
+}
+
+template <class T>
+const T* as(const Tensor& x) {
+  return std::get_if<T>(&x.node().op);
+}
+
+// Whether a formula is one primitive of its parameters in order.
+bool is_primitive(const ElementwiseInfo& op, Primitive primitive) {
+  const auto& body = op.formula.body;
+  return static_cast<int>(body.size()) == op.formula.arity + 1 && body.back().primitive == primitive &&
+         body.back().args[0] == 0 && (op.formula.arity < 2 || body.back().args[1] == 1);
+}
+
+bool is_number(const Tensor& x, double value) {
+  const auto* constant = as<Constant>(x);
+  return constant && constant->value == value;
+}
+
+class Simplifier {
+ public:
+  Tensor operator()(const Tensor& root) {
+    std::vector<std::pair<Tensor, std::size_t>> stack{{root, 0}};
+    while (!stack.empty()) {
+      auto& [tensor, next] = stack.back();
+      if (done_.count(tensor.id())) {
+        stack.pop_back();
+      } else if (next < tensor.inputs().size()) {
+        const Tensor input = tensor.inputs()[next++];
+        if (!done_.count(input.id())) stack.emplace_back(input, 0);
+      } else {
+        const Tensor finished = tensor;
+        done_.emplace(finished.id(), rebuild(finished));
+        keep_.push_back(finished);
+        stack.pop_back();
+      }
+    }
+    return done_.at(root.id());
+  }
+
+ private:
+  Tensor rebuild(const Tensor& x) {
+    std::vector<Tensor> inputs;
+    for (const Tensor& input : x.inputs()) inputs.push_back(done_.at(input.id()));
+    return rewrite(x.node().op, std::move(inputs), x.shape(), x.dtype());
+  }
+
+  Tensor rewrite(const Op& op, std::vector<Tensor> inputs, const Shape& shape, Dtype dtype) {
+    const Tensor* x = inputs.empty() ? nullptr : &inputs[0];
+    const bool is_view = std::holds_alternative<Expand>(op) || std::holds_alternative<Reshape>(op) ||
+                         std::holds_alternative<Permute>(op) || std::holds_alternative<Slice>(op);
+    if (is_view && as<Constant>(*x)) return unique(*as<Constant>(*x), {}, shape, dtype);
+    if (is_view && !std::holds_alternative<Slice>(op) && !std::holds_alternative<Permute>(op) && x->shape() == shape)
+      return *x;
+    if (std::holds_alternative<Expand>(op) && as<Expand>(*x)) return rewrite(op, x->inputs(), shape, dtype);
+    if (std::holds_alternative<Reshape>(op) && as<Reshape>(*x)) return rewrite(op, x->inputs(), shape, dtype);
+    if (const auto* outer = std::get_if<Permute>(&op)) {
+      if (const auto* inner = as<Permute>(*x)) {
+        Permute both;
+        for (int axis : outer->order) both.order.push_back(inner->order[static_cast<std::size_t>(axis)]);
+        if (std::is_sorted(both.order.begin(), both.order.end())) return x->inputs()[0];
+        return rewrite(both, x->inputs(), shape, dtype);
+      }
+    }
+    if (const auto* map = std::get_if<Map>(&op)) {
+      if (Tensor same = neutral(*map->op, inputs, shape, dtype); same.id()) return same;
+      if (const auto number = folded(*map->op, inputs, dtype))
+        return unique(Constant{*number, false}, {}, shape, dtype);
+    }
+    return unique(op, std::move(inputs), shape, dtype);
+  }
+
+  // x + 0, 0 + x, x - 0, x * 1, 1 * x, x / 1 and casts that change nothing are x.
+  static Tensor neutral(const ElementwiseInfo& op, const std::vector<Tensor>& inputs, const Shape& shape, Dtype dtype) {
+    auto same = [&](const Tensor& x) { return x.shape() == shape && x.dtype() == dtype && !as<Constant>(x); };
+    if (op.traits.result == ResultType::cast && same(inputs[0])) return inputs[0];
+    if (inputs.size() != 2) return {};
+    const bool add = is_primitive(op, Primitive::add), mul = is_primitive(op, Primitive::mul);
+    const double right = add || is_primitive(op, Primitive::sub)   ? 0
+                         : mul || is_primitive(op, Primitive::div) ? 1
+                                                                   : NAN;
+    if (is_number(inputs[1], right) && same(inputs[0])) return inputs[0];
+    if ((add || mul) && is_number(inputs[0], right) && same(inputs[1])) return inputs[1];
+    return {};
+  }
+
+  // The number that arithmetic on numbers gives. Integer arithmetic has rules of its own and stays.
+  static std::optional<double> folded(const ElementwiseInfo& op, const std::vector<Tensor>& inputs, Dtype dtype) {
+    std::vector<double> values;
+    for (const Tensor& x : inputs)
+      if (!as<Constant>(x)) return {};
+    if (!is_floating(dtype)) {
+      if (op.traits.result != ResultType::cast) return {};
+      return visit_dtype(dtype, [&](auto type) {
+        return convert<double>(convert<decltype(type)>(std::trunc(as<Constant>(inputs[0])->value)));
+      });
+    }
+    for (const Instruction& step : op.formula.body) {
+      auto arg = [&](std::size_t i) { return values[static_cast<std::size_t>(step.args[i])]; };
+      switch (step.primitive) {
+        case Primitive::parameter:
+          values.push_back(as<Constant>(inputs[static_cast<std::size_t>(step.index)])->value);
+          break;
+        case Primitive::constant:
+          values.push_back(step.value);
+          break;
+        case Primitive::neg:
+          values.push_back(-arg(0));
+          break;
+        case Primitive::add:
+          values.push_back(arg(0) + arg(1));
+          break;
+        case Primitive::sub:
+          values.push_back(arg(0) - arg(1));
+          break;
+        case Primitive::mul:
+          values.push_back(arg(0) * arg(1));
+          break;
+        case Primitive::div:
+          values.push_back(arg(0) / arg(1));
+          break;
+        default:
+          return {};
+      }
+    }
+    return values.back();
+  }
+
+  Tensor unique(const Op& op, std::vector<Tensor> inputs, const Shape& shape, Dtype dtype) {
+    std::string text = key(op.index(), op_key(op), to_string(shape), to_string(dtype));
+    for (const Tensor& input : inputs) text += key(input.node().number);
+    const auto [slot, fresh] = unique_.try_emplace(std::move(text));
+    if (fresh) slot->second = Tensor::make(op, std::move(inputs), shape, dtype);
+    return slot->second;
+  }
+
+  std::unordered_map<const Node*, Tensor> done_;
+  std::unordered_map<std::string, Tensor> unique_;
+  std::vector<Tensor> keep_;  // old nodes stay alive while their addresses are keys
+};
+
+}  // namespace
+
+Graph simplify(const Graph& graph) {
+  Simplifier simplified;
+  Graph result;
+  for (const Tensor& output : graph.outputs) result.outputs.push_back(simplified(output));
+  for (const Trace::Set& set : graph.sets) result.sets.push_back({set.variable, simplified(set.value)});
+  return result;
+}
+
+std::vector<Tensor> topological(const Graph& graph) {
+  std::vector<Tensor> order;
+  std::unordered_set<const Node*> visited;
+  std::vector<std::pair<Tensor, std::size_t>> stack;
+  auto visit = [&](const Tensor& root) {
+    if (visited.insert(root.id()).second) stack.emplace_back(root, 0);
+    while (!stack.empty()) {
+      auto& [tensor, next] = stack.back();
+      if (next < tensor.inputs().size()) {
+        const Tensor input = tensor.inputs()[next++];
+        if (visited.insert(input.id()).second) stack.emplace_back(input, 0);
+      } else {
+        order.push_back(tensor);
+        stack.pop_back();
+      }
+    }
+  };
+  for (const Tensor& output : graph.outputs) visit(output);
+  for (const Trace::Set& set : graph.sets) visit(set.value);
+  return order;
+}
+
+bool is_plain_number(double value) { return std::abs(value) <= 16 && value == std::floor(value); }
+
+std::vector<double> scalars_of(const Graph& graph) {
+  std::vector<double> scalars;
+  for (const Tensor& x : topological(graph))
+    if (const auto* constant = as<Constant>(x); constant && !is_plain_number(constant->value))
+      scalars.push_back(constant->value);
+  return scalars;
+}
+
+std::vector<Tensor> leaves_of(const Graph& graph) {
+  std::vector<Tensor> leaves;
+  for (const Tensor& x : topological(graph))
+    if (as<Input>(x)) leaves.push_back(x);
+  return leaves;
+}
+
+std::string signature(const Graph& graph) {
+  std::unordered_map<const Node*, std::size_t> number;
+  std::string text;
+  for (const Tensor& x : topological(graph)) {
+    const auto* constant = as<Constant>(x);
+    const auto* input = as<Input>(x);
+    const bool of_variable = input && input->storage && input->storage->of_variable();  // it may lie differently
+    const bool leaf = input || (constant && !is_plain_number(constant->value));
+    text += key(x.node().op.index(), leaf ? "" : op_key(x.node().op), of_variable, to_string(x.shape()),
+                to_string(x.dtype()));
+    for (const Tensor& input : x.inputs()) text += key(number.at(input.id()));
+    text += '\n';
+    number.emplace(x.id(), number.size());
+  }
+  for (const Tensor& output : graph.outputs) text += key(number.at(output.id()));
+  return text;
+}
+
+}  // namespace nixie

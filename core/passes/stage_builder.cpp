@@ -1,0 +1,219 @@
+// StageBuilder: writes the instructions of a kernel's stages.
+#include "nixie/core/passes/stage_builder.h"
+
+#include <algorithm>
+
+#include "nixie/core/ops/elementwise.h"
+#include "nixie/core/passes/simplify.h"
+
+namespace nixie {
+namespace {
+
+Dtype natural_type(const Tensor& x) { return compute_dtype(x.dtype()); }
+
+}  // namespace
+
+StageBuilder::StageBuilder(KernelBuilder& builder, const FusedGroup& group, Kernel& kernel)
+    : builder_(builder), group_(group), kernel_(kernel), members_(group.units.begin(), group.units.end()) {}
+
+bool StageBuilder::kept(int u) const {
+  const Unit& unit = builder_.unit(u);
+  return unit.kind == Unit::Kind::reduce || unit.domain != group_.domain;
+}
+
+// How many reductions must be finished before a unit's value can be computed.
+int StageBuilder::level(int u) {
+  if (const auto found = levels_.find(u); found != levels_.end()) return found->second;
+  int deepest = 0;
+  const Unit& unit = builder_.unit(u);
+  if (unit.kind != Unit::Kind::head)
+    for (const Tensor& x : unit.inputs()) {
+      const bool expands = std::holds_alternative<Expand>(x.node().op);
+      const int input = builder_.units_.of(expands ? x.inputs()[0] : x);
+      if (inside(input)) deepest = std::max(deepest, level(input));
+    }
+  return levels_[u] = deepest + (unit.kind == Unit::Kind::reduce ? 1 : 0);
+}
+
+// Whether a kept value is read by a full stage or by a later kept one.
+bool StageBuilder::needed_later(int u) {
+  for (int user : group_.units) {
+    if (user == u || (kept(user) && level(user) == level(u))) continue;
+    for (const Tensor& x : builder_.unit(user).inputs()) {
+      const bool expands = std::holds_alternative<Expand>(x.node().op);
+      if (builder_.units_.of(expands ? x.inputs()[0] : x) == u) return true;
+    }
+  }
+  return false;
+}
+
+void StageBuilder::run() {
+  int last = 0;
+  for (int u : group_.units) last = std::max(last, level(u));
+  for (int at = 0; at <= last; ++at) {
+    stage(at, false);
+    stage(at, true);
+  }
+}
+
+void StageBuilder::stage(int at, bool full) {
+  Stage stage{.full = full};
+  stage_ = &stage;
+  registers_.clear();
+  for (int u : group_.units) {
+    const Unit& unit = builder_.unit(u);
+    const bool stored = builder_.stored_[static_cast<std::size_t>(u)];
+    if (full && unit.kind == Unit::Kind::reduce && level(u) == at + 1) {
+      const Tensor& x = unit.value.inputs()[0];
+      const auto kind = std::get<Reduce>(unit.value.node().op).kind;
+      const bool picks = kind == ReduceKind::argmax || kind == ReduceKind::argmin;
+      const int reg = value(x, picks ? natural_type(x) : natural_type(unit.value));
+      carried_[u] = static_cast<int>(kernel_.carried.size());
+      kernel_.carried.push_back(natural_type(unit.value));
+      stage.reductions.push_back({kind, reg, carried_[u]});
+    }
+    if (kept(u) == full || level(u) != at) continue;
+    if (!full && unit.kind == Unit::Kind::map && needed_later(u)) {
+      const int reg = unit_value(u);
+      carried_[u] = static_cast<int>(kernel_.carried.size());
+      kernel_.carried.push_back(natural_type(unit.value));
+      stage.carries.push_back({reg, carried_[u]});
+    }
+    if (!stored) continue;
+    const int reg = unit_value(u);
+    auto store = [&](const KernelBuilder::Written& target) {
+      stage.stores.push_back({reg, static_cast<int>(kernel_.stores.size())});
+      kernel_.stores.push_back(builder_.access(target, kernel_));
+    };
+    store(builder_.written(u));
+    if (const auto extra = builder_.extra_.find(u); extra != builder_.extra_.end())
+      for (int slot : extra->second)
+        store({slot, whole(unit.value.shape(), builder_.strides_in(slot, unit.value.shape()))});
+  }
+  if (!stage.stores.empty() || !stage.reductions.empty() || !stage.carries.empty())
+    kernel_.stages.push_back(std::move(stage));
+  stage_ = nullptr;
+}
+
+int StageBuilder::emit(Instruction instruction) {
+  auto& body = stage_->body;
+  const auto same = std::find(body.begin(), body.end(), instruction);
+  if (same != body.end()) return static_cast<int>(same - body.begin());
+  body.push_back(instruction);
+  return static_cast<int>(body.size()) - 1;
+}
+
+bool StageBuilder::is_boolean(const Instruction& instruction) const {
+  switch (instruction.primitive) {
+    case Primitive::equal:
+    case Primitive::not_equal:
+    case Primitive::less:
+    case Primitive::less_equal:
+    case Primitive::logical_and:
+    case Primitive::logical_or:
+    case Primitive::logical_not:
+    case Primitive::is_finite:
+    case Primitive::is_nan:
+      return true;
+    default:
+      return false;
+  }
+}
+
+int StageBuilder::convert(int reg, Dtype type) {
+  const Instruction& from = stage_->body[static_cast<std::size_t>(reg)];
+  if (from.type == type) return reg;
+  if (from.primitive == Primitive::cast) {  // 1 and 0 survive a trip through integers: take what was there before
+    const Instruction& before = stage_->body[static_cast<std::size_t>(from.args[0])];
+    if (is_boolean(before)) return convert(from.args[0], type);
+  }
+  return emit({.primitive = Primitive::cast, .type = type, .args = {reg, -1, -1}});
+}
+
+int StageBuilder::value(const Tensor& x, Dtype type) { return convert(natural(x, type), type); }
+
+int StageBuilder::natural(const Tensor& x, Dtype wanted) {
+  if (const auto* constant = std::get_if<Constant>(&x.node().op)) {
+    const auto scalar = builder_.scalar_of_.find(x.id());
+    if (scalar != builder_.scalar_of_.end())
+      return emit({.primitive = Primitive::scalar, .type = wanted, .index = scalar->second});
+    return emit({.primitive = Primitive::constant, .type = wanted, .value = constant->value});
+  }
+  const int u = builder_.units_.of(x);
+  if (inside(u)) return unit_value(u);
+  if (std::holds_alternative<Expand>(x.node().op)) {
+    const int below = builder_.units_.of(x.inputs()[0]);
+    if (inside(below)) return carried(below);
+  }
+  return load(x);
+}
+
+int StageBuilder::carried(int u) {
+  return emit({.primitive = Primitive::carried, .type = natural_type(builder_.unit(u).value), .index = carried_.at(u)});
+}
+
+int StageBuilder::unit_value(int u) {
+  if (const auto found = registers_.find(u); found != registers_.end()) return found->second;
+  const Unit& unit = builder_.unit(u);
+  // Reductions, and kept values of earlier stages, are carried; full values are computed again where they are needed.
+  if (unit.kind == Unit::Kind::reduce || (!stage_->full && carried_.count(u))) return carried(u);
+  int reg = 0;
+  switch (unit.kind) {
+    case Unit::Kind::head:
+      reg = emit({.primitive = Primitive::head, .type = natural_type(unit.value)});
+      break;
+    case Unit::Kind::copy:
+      reg = value(unit.value, natural_type(unit.value));
+      break;
+    default:
+      reg = map_value(unit.value);
+      break;
+  }
+  registers_[u] = reg;
+  return reg;
+}
+
+int StageBuilder::load(const Tensor& x) {
+  const Source source = builder_.units_.source(x);
+  Access access = builder_.access({builder_.slot_of(source), source.view}, kernel_);
+  auto& loads = kernel_.loads;
+  auto found = std::find(loads.begin(), loads.end(), access);
+  if (found == loads.end()) found = loads.insert(loads.end(), std::move(access));
+  return emit(
+      {.primitive = Primitive::load, .type = natural_type(x), .index = static_cast<int>(found - loads.begin())});
+}
+
+int StageBuilder::map_value(const Tensor& x) {
+  const Op& op = x.node().op;
+  if (const auto* coordinate = std::get_if<Coordinate>(&op))
+    return emit({.primitive = Primitive::coordinate, .type = Dtype::i32, .index = coordinate->axis});
+  if (const auto* random = std::get_if<Random>(&op)) {
+    const Primitive primitive = random->kind == RandomKind::uniform ? Primitive::uniform : Primitive::normal;
+    const int step = value(x.inputs()[0], Dtype::i32);
+    return emit({.primitive = primitive, .type = Dtype::f32, .args = {step, -1, -1}, .stream = random->stream});
+  }
+  const ElementwiseInfo& info = *std::get<Map>(op).op;
+  const Dtype type = map_compute_dtype(x.node());
+  std::vector<int> registers;
+  for (const Instruction& step : info.formula.body) {
+    Instruction instruction = step;
+    instruction.type = type;
+    for (int& arg : instruction.args)
+      if (arg >= 0) arg = registers[static_cast<std::size_t>(arg)];
+    registers.push_back(step.primitive == Primitive::parameter
+                            ? value(x.inputs()[static_cast<std::size_t>(step.index)], type)
+                            : emit(instruction));
+  }
+  int reg = convert(registers.back(), natural_type(x));
+  const bool narrow = x.dtype() == Dtype::u8 || x.dtype() == Dtype::i8;
+  if (narrow && info.traits.result != ResultType::boolean) {  // the same bits whether or not it passes through memory
+    const double low = x.dtype() == Dtype::u8 ? 0 : -128, high = x.dtype() == Dtype::u8 ? 255 : 127;
+    for (const auto& [primitive, bound] : {std::pair{Primitive::max, low}, std::pair{Primitive::min, high}}) {
+      const int limit = emit({.primitive = Primitive::constant, .type = Dtype::i32, .value = bound});
+      reg = emit({.primitive = primitive, .type = Dtype::i32, .args = {reg, limit, -1}});
+    }
+  }
+  return reg;
+}
+
+}  // namespace nixie

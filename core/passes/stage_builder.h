@@ -1,0 +1,40 @@
+// StageBuilder: writes the instructions of a kernel's stages.
+#pragma once
+
+#include "nixie/core/passes/kernel_builder.h"
+
+namespace nixie {
+
+class StageBuilder {
+ public:
+  StageBuilder(KernelBuilder& builder, const FusedGroup& group, Kernel& kernel);
+  /// Fills kernel.stages, loads and carried; `stored` units are stored.
+  void run();
+
+ private:
+  bool inside(int u) const { return u >= 0 && members_.count(u) != 0; }
+  bool kept(int u) const;
+  bool needed_later(int u);
+  int level(int u);
+  void stage(int level, bool full);
+  int value(const Tensor& x, Dtype type);
+  int natural(const Tensor& x, Dtype wanted);
+  int unit_value(int u);
+  int map_value(const Tensor& x);
+  int load(const Tensor& x);
+  int carried(int u);
+  int emit(Instruction instruction);
+  int convert(int reg, Dtype type);
+  bool is_boolean(const Instruction& instruction) const;
+
+  KernelBuilder& builder_;
+  const FusedGroup& group_;
+  Kernel& kernel_;
+  std::set<int> members_;
+  std::map<int, int> levels_;
+  std::map<int, int> carried_;
+  Stage* stage_ = nullptr;
+  std::map<int, int> registers_;  // of units in the present stage
+};
+
+}  // namespace nixie

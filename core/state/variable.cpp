@@ -1,0 +1,171 @@
+// Variable, Parameters and Trace: who may change, under which name, and when.
+#include "nixie/core/state/variable.h"
+
+#include <algorithm>
+
+#include "nixie/core/base/random.h"
+#include "nixie/core/ops/ops.h"
+
+namespace nixie {
+namespace {
+
+thread_local Trace* current_trace = nullptr;
+
+std::shared_ptr<const Node> leaf_node(Input input, const VariableState& state) {
+  return Tensor::make(std::move(input), {}, state.shape, state.dtype).handle();
+}
+
+}  // namespace
+
+const std::shared_ptr<Storage>& VariableState::stored() {
+  if (!master) {
+    if (!storage) storage = Storage::for_variable(init());
+  } else if (const std::uint64_t version = master->stored()->version(); made_from != version) {
+    const Array values = master->stored()->read().to(dtype);
+    if (storage)
+      storage->write(values);
+    else
+      storage = Storage::for_variable(values);
+    made_from = version;
+  }
+  return storage;
+}
+
+std::shared_ptr<VariableState> shadow_of(const std::shared_ptr<VariableState>& master, Dtype dtype) {
+  std::weak_ptr<VariableState>& known = master->shadows[dtype];
+  std::shared_ptr<VariableState> shadow = known.lock();
+  if (!shadow) {
+    shadow = std::make_shared<VariableState>(VariableState{.name = fmt::format("{} ({})", master->name, dtype),
+                                                           .shape = master->shape,
+                                                           .dtype = dtype,
+                                                           .trainable = false,
+                                                           .master = master});
+    known = shadow;
+  }
+  return shadow;
+}
+
+Variable::Variable(std::string name, const Array& value, bool trainable)
+    : state_(std::make_shared<VariableState>(VariableState{.name = std::move(name),
+                                                           .shape = value.shape(),
+                                                           .dtype = value.dtype(),
+                                                           .trainable = trainable,
+                                                           .init = {},
+                                                           .storage = Storage::for_variable(value.clone()),
+                                                           .leaf = {}})) {}
+
+Variable::operator Tensor() const {
+  if (current_trace) return current_trace->read(state_);
+  // One node for all reads between two sets, so that gradients can be asked for it.
+  std::shared_ptr<const Node> node = state_->leaf.lock();
+  if (!node) {
+    node = leaf_node(Input{.name = state_->name, .storage = state_->stored()}, *state_);
+    state_->leaf = node;
+  }
+  return Tensor(node);
+}
+
+void Variable::set(const Tensor& value) const {
+  check(value.shape() == shape() || std::holds_alternative<Constant>(value.node().op), "variable ", name(),
+        " of shape ", shape(), " is set to a value of shape ", value.shape());
+  const Tensor whole = cast(broadcast_to(value, shape()), dtype());
+  if (current_trace) return current_trace->record(state_, whole);
+  const auto* number = std::get_if<Constant>(&value.node().op);  // as it was given, not as its own type rounds it
+  const Array full =
+      number ? Array::from(std::vector<double>(static_cast<std::size_t>(shape().size()), number->value), shape())
+                   .to(dtype())
+             : value.array().to(dtype());
+  // Tensors that read the old value keep it: they hold the old storage.
+  if (state_->leaf.lock()) {
+    state_->storage = Storage::for_variable(full.clone());
+    state_->leaf.reset();
+  } else {
+    state_->stored()->write(full);
+  }
+}
+
+struct Parameters::Collection {
+  std::uint64_t seed = 0;
+  Dtype floating = Dtype::f32;
+  std::vector<Variable> variables;
+  std::map<std::string, std::size_t> by_name;
+};
+
+Parameters::Parameters(std::uint64_t seed, Dtype floating) : collection_(std::make_shared<Collection>()) {
+  collection_->seed = seed;
+  collection_->floating = floating;
+}
+
+Variable Parameters::add(const std::string& name, const Shape& shape, Init init, Dtype dtype, bool trainable) const {
+  check(!name.empty() && name.find('/') == std::string::npos, "parameter name \"", name, "\" is empty or has a slash");
+  const std::string full = prefix_ + name;
+  check(collection_->by_name.emplace(full, collection_->variables.size()).second, "parameter name ", full,
+        " is taken; give one of the two layers another .name");
+  const std::uint64_t stream = random_stream(collection_->seed, full + "/init");
+  auto state = std::make_shared<VariableState>();
+  state->name = full;
+  state->shape = shape;
+  state->dtype = dtype;
+  state->trainable = trainable;
+  state->init = [=] { return init.make(shape, stream).to(dtype); };
+  return collection_->variables.emplace_back(std::move(state));
+}
+
+Variable Parameters::make(const std::string& name, const Shape& shape, Init init, Dtype dtype) const {
+  return add(name, shape, init, dtype == Dtype::f32 ? collection_->floating : dtype, true);
+}
+Variable Parameters::state(const std::string& name, const Shape& shape, Init init, Dtype dtype) const {
+  return add(name, shape, init, dtype, false);
+}
+Parameters Parameters::scope(const std::string& name) const {
+  Parameters inner = *this;
+  inner.prefix_ += name + ".";
+  return inner;
+}
+const std::vector<Variable>& Parameters::all() const { return collection_->variables; }
+std::vector<Variable> Parameters::trainable() const {
+  std::vector<Variable> result;
+  std::copy_if(all().begin(), all().end(), std::back_inserter(result), [](const Variable& v) { return v.trainable(); });
+  return result;
+}
+std::optional<Variable> Parameters::find(const std::string& name) const {
+  const auto found = collection_->by_name.find(name);
+  if (found == collection_->by_name.end()) return {};
+  return all()[found->second];
+}
+std::int64_t Parameters::count() const {
+  std::int64_t total = 0;
+  for (const Variable& v : all()) total += v.trainable() ? v.shape().size() : 0;
+  return total;
+}
+std::uint64_t Parameters::seed() const { return collection_->seed; }
+
+Trace::Trace() : outer_(std::exchange(current_trace, this)) {}
+Trace::~Trace() { current_trace = outer_; }
+
+Tensor Trace::read(const std::shared_ptr<VariableState>& state) {
+  const auto found = values_.find(state.get());
+  if (found != values_.end()) return found->second;
+  Tensor value =
+      outer_ ? outer_->read(state) : Tensor(leaf_node(Input{.name = state->name, .variable = state}, *state));
+  values_.emplace(state.get(), value);
+  return value;
+}
+
+void Trace::keep_where_not(const Tensor& ok) {
+  check(current_trace != nullptr, "keep_where_not: there is no trace; use it in a Step's body");
+  for (Set& set : current_trace->sets_) {
+    const Tensor old(leaf_node(Input{.name = set.variable->name, .variable = set.variable}, *set.variable));
+    set.value = where(ok, set.value, old);
+    current_trace->values_.insert_or_assign(set.variable.get(), set.value);
+  }
+}
+
+void Trace::record(const std::shared_ptr<VariableState>& state, const Tensor& value) {
+  values_.insert_or_assign(state.get(), value);
+  for (Set& set : sets_)
+    if (set.variable == state) return void(set.value = value);
+  sets_.push_back({state, value});
+}
+
+}  // namespace nixie

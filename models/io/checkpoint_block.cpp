@@ -1,0 +1,133 @@
+// Reads and writes the block, field by field in little endian.
+#include "nixie/models/io/checkpoint_block.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <system_error>
+#include <vector>
+
+#include "nixie/core/base/error.h"
+
+namespace nixie {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "checkpoints are written as memory holds them");
+
+constexpr std::array<char, 8> kMagic{'N', 'I', 'X', 'I', 'E', 'C', 'K', '1'};
+
+struct Block {
+  std::array<char, 8> magic;
+  std::uint32_t format;
+  std::uint32_t min_reader;  // programs that know this format can read the file
+  std::uint64_t payload_bytes;
+  XXH128_canonical_t checksum;
+  std::array<char, 472> zeros;
+};
+static_assert(sizeof(Block) == kBlockBytes);
+
+/// Reads a file from its start.
+class Source {
+ public:
+  explicit Source(const std::filesystem::path& path)
+      : Source(path, ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
+    struct stat info {};
+    const bool is_open = file_ >= 0 && ::fstat(file_, &info) == 0;
+    if (!is_open)
+      refuse("cannot be opened: " + std::generic_category().message(errno), "give the path of a checkpoint");
+    if (!S_ISREG(info.st_mode)) refuse("is no file", "give the path of a checkpoint");
+    bytes_ = info.st_size;
+  }
+  ~Source() {
+    if (file_ >= 0) ::close(file_);
+  }
+  Source(const Source&) = delete;
+  Source& operator=(const Source&) = delete;
+
+  std::int64_t bytes() const { return bytes_; }
+  /// Fills as much of the buffer as the file holds.
+  std::size_t read(void* buffer, std::size_t bytes) {
+    std::size_t done = 0;
+    while (done < bytes) {
+      const ssize_t count = ::read(file_, static_cast<char*>(buffer) + done, bytes - done);
+      if (count < 0 && errno == EINTR) continue;
+      if (count < 0) refuse("cannot be read: " + std::generic_category().message(errno), "check the disk");
+      if (count == 0) break;
+      done += static_cast<std::size_t>(count);
+    }
+    return done;
+  }
+  [[noreturn]] void refuse(const std::string& what, const char* remedy = "use another or an older checkpoint") const {
+    fail(Fault::checkpoint, path_.string(), " ", what, "; ", remedy);
+  }
+
+ private:
+  Source(const std::filesystem::path& path, int file) : path_(path), file_(file) {}  // owns it from here on
+
+  const std::filesystem::path& path_;
+  int file_;
+  std::int64_t bytes_ = 0;
+};
+
+XXH128_canonical_t canonical(XXH128_hash_t hash) {
+  XXH128_canonical_t result;
+  XXH128_canonicalFromHash(&result, hash);
+  return result;
+}
+
+XXH128_canonical_t checksum_of_rest(Source& source) {
+  const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(), XXH3_freeState);
+  if (!state) fail(Fault::memory, "checkpoint: no memory for a checksum");
+  XXH3_128bits_reset(state.get());
+  std::vector<char> buffer(std::size_t{4} << 20);
+  while (const std::size_t count = source.read(buffer.data(), buffer.size()))
+    XXH3_128bits_update(state.get(), buffer.data(), count);
+  return canonical(XXH3_128bits_digest(state.get()));
+}
+
+}  // namespace
+
+void write_block(std::span<std::byte> file) {
+  const auto payload = file.subspan(kBlockBytes);
+  const Block block{kMagic,
+                    kCheckpointFormat,
+                    kCheckpointFormat,
+                    payload.size(),
+                    canonical(XXH3_128bits(payload.data(), payload.size())),
+                    {}};
+  std::memcpy(file.data(), &block, sizeof block);
+}
+
+void check_block(const std::filesystem::path& path, bool unchecked) {
+  Source source(path);
+  Block block{};
+  const std::size_t got = source.read(&block, sizeof block);
+  const bool has_block = got == sizeof block && block.magic == kMagic;
+  if (has_block && block.min_reader > kCheckpointFormat)
+    source.refuse(fmt::format("has format {}, this program reads up to {}", block.format, kCheckpointFormat),
+                  "use a newer nixie");
+  if (unchecked) return;
+
+  if (!has_block)
+    source.refuse("is no nixie checkpoint (its first bytes are not NIXIECK1)",
+                  "give another file, or allow unchecked ones");
+  const std::int64_t payload = source.bytes() - kBlockBytes;
+  if (block.payload_bytes != static_cast<std::uint64_t>(payload))
+    source.refuse(fmt::format("is {} bytes long, expected {}", source.bytes(), block.payload_bytes + kBlockBytes));
+  const bool is_sound = block.format >= 1 && block.min_reader >= 1 && block.min_reader <= block.format &&
+                        std::all_of(block.zeros.begin(), block.zeros.end(), [](char c) { return c == 0; });
+  if (!is_sound) source.refuse("has a damaged first block");
+  const XXH128_canonical_t checksum = checksum_of_rest(source);
+  if (std::memcmp(&checksum, &block.checksum, sizeof checksum) != 0)
+    source.refuse("is damaged: its checksum does not match");
+}
+
+}  // namespace nixie

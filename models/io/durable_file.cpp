@@ -1,0 +1,112 @@
+// Temporary, reserve, write, sync, rename, sync the folder; every return value is looked at.
+#include "nixie/models/io/durable_file.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <system_error>
+#include <utility>
+
+#include "nixie/core/base/error.h"
+
+namespace nixie {
+namespace {
+
+constexpr std::size_t kMaxWrite = 1 << 30;  // Linux writes at most 2 GiB - 4 KiB at once
+
+std::filesystem::path folder_of(const std::filesystem::path& path) {
+  return path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
+}
+
+std::string message(int error) { return std::generic_category().message(error); }
+
+/// `.last.h5.tmp.1234`
+bool is_temporary(const std::string& name) {
+  const std::size_t at = name.rfind(".tmp.");
+  return name.starts_with('.') && at != std::string::npos && at > 0 && at + 5 < name.size() &&
+         std::all_of(name.begin() + static_cast<std::ptrdiff_t>(at) + 5, name.end(),
+                     [](char c) { return c >= '0' && c <= '9'; });
+}
+
+}  // namespace
+
+PendingFile::PendingFile(std::filesystem::path path, std::int64_t bytes)
+    : path_(std::move(path)),
+      temporary_(folder_of(path_) / ("." + path_.filename().string() + ".tmp." + std::to_string(::getpid()))),
+      bytes_(bytes) {
+  ::unlink(temporary_.c_str());  // left by a killed process of the same number
+  file_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
+  if (file_ < 0) fail_writing("cannot be created", errno);
+  try {
+    ::flock(file_, LOCK_EX | LOCK_NB);  // tells remove_stale_temporaries that this one is in use
+    int error = 0;
+    do error = ::posix_fallocate(file_, 0, std::max<std::int64_t>(bytes, 1));
+    while (error == EINTR);
+    const bool cannot_reserve = error == EINVAL || error == EOPNOTSUPP;  // this file system has to find out by writing
+    if (error && !cannot_reserve) fail_writing("cannot be written", error);
+    if (!error && bytes == 0 && ::ftruncate(file_, 0) != 0) fail_writing("cannot be written", errno);
+  } catch (...) {
+    ::close(file_);
+    ::unlink(temporary_.c_str());
+    throw;
+  }
+}
+
+PendingFile::~PendingFile() {
+  if (file_ >= 0) ::close(file_);
+  if (!is_published_) ::unlink(temporary_.c_str());
+}
+
+void PendingFile::fail_writing(const char* what, int error) const {
+  struct statvfs disk {};
+  const bool is_known = ::statvfs(folder_of(path_).c_str(), &disk) == 0;
+  const std::uint64_t free = static_cast<std::uint64_t>(disk.f_bavail) * disk.f_frsize;
+  fail(Fault::storage, path_.string(), " ", what, ": ", message(error), "; it needs ", bytes_, " bytes",
+       is_known ? ", " + std::to_string(free) + " are free" : "", "; what stood there before is untouched");
+}
+
+void PendingFile::write(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(file_, bytes.data(), std::min(bytes.size(), kMaxWrite));
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) fail_writing("cannot be written", written < 0 ? errno : ENOSPC);
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+  }
+}
+
+void PendingFile::sync() {
+  if (::fsync(file_) != 0) fail_writing("cannot be written", errno);
+}
+
+void PendingFile::publish() {
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail_writing("cannot be replaced", errno);
+  is_published_ = true;
+  const int folder = ::open(folder_of(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder < 0) fail_writing("is written, but its folder cannot be opened", errno);
+  const int error = ::fsync(folder) == 0 ? 0 : errno;
+  ::close(folder);
+  const bool has_no_sync = error == EINVAL;  // some network file systems do not sync folders
+  if (error && !has_no_sync) fail_writing("is written, but its name may not survive a power failure", error);
+}
+
+int remove_stale_temporaries(const std::filesystem::path& folder) {
+  int removed = 0;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    if (!is_temporary(entry.path().filename().string())) continue;
+    const int file = ::open(entry.path().c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (file < 0) continue;
+    const bool is_in_use = ::flock(file, LOCK_EX | LOCK_NB) != 0;
+    if (!is_in_use && ::unlink(entry.path().c_str()) == 0) ++removed;
+    ::close(file);
+  }
+  return removed;
+}
+
+}  // namespace nixie

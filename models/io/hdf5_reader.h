@@ -1,0 +1,61 @@
+// Reads arrays, texts and attributes out of an HDF5 file that may be damaged or hostile.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "nixie/core/base/array.h"
+#include "nixie/models/io/hdf5_writer.h"
+
+namespace nixie::hdf5 {
+
+/// Opens a file read-only and refuses whatever could lead out of it or into exhaustion: soft, external and user links,
+/// external storage, virtual datasets, filters other than fletcher32, shuffle and deflate, sizes that the stored bytes
+/// cannot fill, more than 100,000 objects, texts above 1 MiB. Every function throws Fault::checkpoint with one line
+/// that names the file, the object and the remedy. Not safe for use by several threads.
+class Reader {
+ public:
+  explicit Reader(std::filesystem::path path);
+
+  /// Whether there is an object at an absolute path; a refused link on the way throws.
+  bool has(const std::string& path);
+  /// The names in a group, in order.
+  std::vector<std::string> names(const std::string& group);
+  /// The shape of an array, without reading it.
+  Shape shape(const std::string& path);
+  Array array(const std::string& path);
+  /// A list of fixed-length texts.
+  std::vector<std::string> strings(const std::string& path);
+  /// All integer, number and text attributes of the object at `path`.
+  std::map<std::string, Value> attributes(const std::string& path);
+  /// A list of numbers; empty where there is no such attribute.
+  std::vector<double> numbers(const std::string& path, const std::string& attribute);
+
+  /// Throws Fault::checkpoint: `FILE: OBJECT WHAT; use another or an older checkpoint`.
+  [[noreturn]] void refuse(const std::string& object, const std::string& what) const;
+
+ private:
+  /// A dataset that passed every check but that of its element type.
+  struct Dataset {
+    Handle id, type;
+    Shape shape;
+  };
+  Dataset open(const std::string& path);
+  void check_storage(const std::string& path, const Dataset& dataset, bool is_compressed);
+  bool check_filters(const std::string& path, Id creation) const;
+  void read(const std::string& path, const Dataset& dataset, void* bytes);
+  Value read_attribute(Id attribute, const std::string& where) const;
+  [[noreturn]] void fail_reading(const std::string& object) const;
+
+  Quiet quiet_;
+  std::filesystem::path path_;
+  std::int64_t file_bytes_ = 0;
+  std::int64_t stored_bytes_ = 0;  // of all arrays opened so far; links that repeat one would exceed the file
+  std::int64_t objects_ = 0;
+  Handle file_;
+};
+
+}  // namespace nixie::hdf5

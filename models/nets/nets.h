@@ -1,0 +1,99 @@
+// Nets: the models by name. Each is an options struct whose `layers` is the whole definition; parameters have the names
+// that torchvision gives them, where it has the net.
+#pragma once
+
+#include "nixie/layers/registry.h"
+
+namespace nixie {
+
+/// A net's last layer: starts with small weights, so that the first loss is near that of guessing, log(classes).
+inline Linear output_layer(int classes) { return {.out = classes, .init = Init::normal(0.01f)}; }
+
+/// Flatten, then linear layers with ReLU between them. Names: 1.weight, 3.weight, ...
+struct Mlp {
+  int classes = 10;
+  std::vector<int> hidden = {512, 256};
+
+  static constexpr const char* name = "mlp";
+  static constexpr auto fields() {
+    return std::tuple{field("classes", &Mlp::classes, "number of outputs", {1}),
+                      field("hidden", &Mlp::hidden, "sizes of the hidden layers", {1})};
+  }
+  Sequential layers() const;
+};
+
+/// Two 5x5 convolutions (32, 64 channels) with pooling, a hidden layer of 512: for 28x28 images.
+struct Lenet {
+  int classes = 10;
+
+  static constexpr const char* name = "lenet";
+  static constexpr auto fields() { return std::tuple{field("classes", &Lenet::classes, "number of outputs", {1})}; }
+  Sequential layers() const;
+};
+
+/// AlexNet in its single-column form ("One weird trick", Krizhevsky 2014), for 3x224x224 images.
+struct Alexnet {
+  int classes = 1000;
+  double dropout = 0.5;
+
+  static constexpr const char* name = "alexnet";
+  static constexpr auto fields() {
+    return std::tuple{field("classes", &Alexnet::classes, "number of outputs", {1}),
+                      field("dropout", &Alexnet::dropout, "dropout in front of the hidden linear layers", {0, 1})};
+  }
+  Sequential layers() const;
+};
+
+/// OverFeat, the fast model (Sermanet et al. 2013), for 3x231x231 images.
+struct Overfeat {
+  int classes = 1000;
+  double dropout = 0.5;
+
+  static constexpr const char* name = "overfeat";
+  static constexpr auto fields() {
+    return std::tuple{field("classes", &Overfeat::classes, "number of outputs", {1}),
+                      field("dropout", &Overfeat::dropout, "dropout in front of the hidden linear layers", {0, 1})};
+  }
+  Sequential layers() const;
+};
+
+/// VGG with 11 (A), 13 (B), 16 (D) or 19 (E) layers (Simonyan and Zisserman 2014), for 3x224x224 images.
+template <int depth>
+struct Vgg {
+  static_assert(depth == 11 || depth == 13 || depth == 16 || depth == 19);
+  int classes = 1000;
+  double dropout = 0.5;
+
+  static constexpr const char* name = depth == 11 ? "vgg11" : depth == 13 ? "vgg13" : depth == 16 ? "vgg16" : "vgg19";
+  static constexpr auto fields() {
+    return std::tuple{field("classes", &Vgg::classes, "number of outputs", {1}),
+                      field("dropout", &Vgg::dropout, "dropout after the hidden linear layers", {0, 1})};
+  }
+  Sequential layers() const;
+};
+
+/// GoogLeNet v1 with biases, without batch norm, LRN and auxiliary heads (Szegedy et al. 2014), for 3x224x224 images.
+struct Googlenet {
+  int classes = 1000;
+  double dropout = 0;
+
+  static constexpr const char* name = "googlenet";
+  static constexpr auto fields() {
+    return std::tuple{field("classes", &Googlenet::classes, "number of outputs", {1}),
+                      field("dropout", &Googlenet::dropout, "dropout in front of the last layer", {0, 1})};
+  }
+  Sequential layers() const;
+};
+
+/// Residual net with 18, 34 or 50 layers (He et al. 2015; the 50 with its stride in the 3x3), for 3x224x224 images.
+template <int depth>
+struct Resnet {
+  static_assert(depth == 18 || depth == 34 || depth == 50);
+  int classes = 1000;
+
+  static constexpr const char* name = depth == 18 ? "resnet18" : depth == 34 ? "resnet34" : "resnet50";
+  static constexpr auto fields() { return std::tuple{field("classes", &Resnet::classes, "number of outputs", {1})}; }
+  Sequential layers() const;
+};
+
+}  // namespace nixie

@@ -1,0 +1,127 @@
+// The CPU's convolution in its three roles against plain loops: spatial ranks, strides, pads, dilations, groups.
+#include <cmath>
+
+#include "nixie/tests/backends/cpu/head.h"
+
+namespace nixie::cpu_test {
+namespace {
+
+struct Case {
+  std::int64_t batch, channels, filters;
+  std::vector<std::int64_t> in, window;
+  std::vector<int> stride, pad, dilation;
+  int groups;
+
+  std::int64_t out(std::size_t a) const {
+    return (in[a] + 2 * pad[a] - dilation[a] * (window[a] - 1) - 1) / stride[a] + 1;
+  }
+  Shape shape(std::int64_t first, std::int64_t second, std::vector<std::int64_t> sizes) const {
+    sizes.insert(sizes.begin(), {first, second});
+    return Shape(sizes);
+  }
+  Shape x() const { return shape(batch, channels, in); }
+  Shape w() const { return shape(filters, channels / groups, window); }
+  Shape y() const {
+    std::vector<std::int64_t> sizes;
+    for (std::size_t a = 0; a < in.size(); ++a) sizes.push_back(out(a));
+    return shape(batch, filters, sizes);
+  }
+};
+
+const Case kCases[] = {
+    {2, 3, 4, {9, 8}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 1},
+    {1, 1, 1, {1, 1}, {1, 1}, {1, 1}, {0, 0}, {1, 1}, 1},
+    {1, 1, 32, {28, 28}, {5, 5}, {1, 1}, {2, 2}, {1, 1}, 1},
+    {1, 20, 36, {9, 9}, {5, 5}, {1, 1}, {2, 2}, {1, 1}, 1},
+    {2, 3, 17, {35, 39}, {11, 11}, {4, 4}, {2, 2}, {1, 1}, 1},
+    {1, 5, 6, {13, 11}, {3, 2}, {2, 3}, {1, 0}, {2, 1}, 1},
+    {2, 6, 9, {10, 7}, {3, 3}, {1, 2}, {2, 1}, {1, 2}, 3},
+    {2, 8, 8, {12, 12}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 8},   // depthwise
+    {2, 4, 12, {12, 12}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, 4},  // depthwise, 3 filters a channel
+    {2, 16, 24, {7, 7}, {1, 1}, {2, 2}, {0, 0}, {1, 1}, 1},   // the stride passes inputs over
+    {2, 5, 7, {4, 5}, {2, 2}, {3, 3}, {0, 0}, {1, 1}, 1},
+    {2, 3, 5, {4, 4}, {2, 2}, {1, 1}, {3, 3}, {1, 1}, 1},  // pad beyond the window
+    {20, 4, 5, {6}, {3}, {1}, {1}, {1}, 1},
+    {2, 4, 6, {50}, {4}, {3}, {2}, {2}, 2},
+    {2, 3, 5, {5, 6, 7}, {3, 2, 3}, {1, 2, 1}, {1, 0, 1}, {1, 1, 2}, 1},
+    {1, 4, 4, {6, 5, 9}, {2, 3, 3}, {2, 1, 3}, {1, 1, 2}, {1, 2, 1}, 2},
+    {2, 3, 4, {3, 3}, {3, 3}, {1, 1}, {0, 0}, {1, 1}, 1},    // one output pixel
+    {1, 90, 20, {5, 5}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 1},  // several chunks of depth
+    {2, 2, 100, {6, 6}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 1},
+    {0, 2, 3, {4, 4}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 1},
+};
+
+std::size_t flat(const Shape& shape, const std::vector<std::int64_t>& at) {
+  std::int64_t offset = 0;
+  for (std::size_t a = 0; a < at.size(); ++a) offset = offset * shape.sizes()[a] + at[a];
+  return static_cast<std::size_t>(offset);
+}
+
+/// Calls `visit(x element, w element, y element)`, all row-major, for each product of the convolution.
+template <class Visit>
+void for_each_product(const Case& c, const Visit& visit) {
+  const Shape x_shape = c.x(), w_shape = c.w(), y_shape = c.y(), one_filter = w_shape.with(0, 1);
+  std::vector<std::int64_t> x(c.in.size() + 2), w;
+  for_each_position(y_shape, [&](const std::vector<std::int64_t>& y) {
+    const std::int64_t group = y[1] / (c.filters / c.groups), channels = c.channels / c.groups;
+    const std::size_t at_y = flat(y_shape, y);
+    for_each_position(one_filter, [&](const std::vector<std::int64_t>& tap) {
+      x[0] = y[0];
+      x[1] = group * channels + tap[1];
+      for (std::size_t a = 0; a < c.in.size(); ++a) {
+        x[a + 2] = y[a + 2] * c.stride[a] - c.pad[a] + tap[a + 2] * c.dilation[a];
+        if (x[a + 2] < 0 || x[a + 2] >= c.in[a]) return;
+      }
+      w = tap;
+      w[0] = y[1];
+      visit(flat(x_shape, x), flat(w_shape, w), at_y);
+    });
+  });
+}
+
+void expect_roles(const Case& c, Dtype type, Layout layout, int threads) {
+  const Array x(type, c.x(), layout, 1), w(type, c.w(), layout, 2), dy(type, c.y(), layout, 3);
+  std::vector<double> y(static_cast<std::size_t>(c.y().size())), dx(static_cast<std::size_t>(c.x().size())),
+      dw(static_cast<std::size_t>(c.w().size()));
+  const std::vector<double> xs = x.values(), ws = w.values(), dys = dy.values();
+  for_each_product(c, [&](std::size_t at_x, std::size_t at_w, std::size_t at_y) {
+    y[at_y] += xs[at_x] * ws[at_w];
+    dx[at_x] += dys[at_y] * ws[at_w];
+    dw[at_w] += dys[at_y] * xs[at_x];
+  });
+  const auto conv = [&](ConvRole role) { return Head{Conv{role, c.stride, c.pad, c.dilation, c.groups}, {}, type}; };
+  const std::string what = to_string(c.x()) + " " + to_string(c.w());
+  expect_same(run_head(conv(ConvRole::output), c.y(), {&x, &w}, threads), y, "output " + what);
+  expect_same(run_head(conv(ConvRole::input_grad), c.x(), {&dy, &w}, threads), dx, "input_grad " + what);
+  expect_same(run_head(conv(ConvRole::filter_grad), c.w(), {&dy, &x}, threads), dw, "filter_grad " + what);
+}
+
+class CpuConvLayouts : public testing::TestWithParam<Layout> {};
+TEST_P(CpuConvLayouts, RolesEqualPlainLoops) {
+  for (const Case& c : kCases) expect_roles(c, Dtype::f32, GetParam(), 2);
+}
+INSTANTIATE_TEST_SUITE_P(Every, CpuConvLayouts, testing::ValuesIn(kLayouts));
+
+TEST(CpuConv, EveryType) {
+  for (const Dtype type : {Dtype::f64, Dtype::f16, Dtype::bf16, Dtype::i32, Dtype::u8, Dtype::i8})
+    for (const Case& c : {kCases[0], kCases[5], kCases[6], kCases[14]}) expect_roles(c, type, Layout::gaps, 2);
+}
+
+TEST(CpuConv, SameBitsForAnyNumberOfThreads) {
+  const Case c{5, 20, 40, {15, 15}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 1};
+  Array x(Dtype::f32, c.x(), Layout::dense, 1), w(Dtype::f32, c.w(), Layout::dense, 2);
+  Array dy(Dtype::f32, c.y(), Layout::dense, 3);
+  for (std::int64_t i = 0; i < w.shape.size(); ++i) w.set(w.origin + i, std::sin(static_cast<double>(i)));
+  for (std::int64_t i = 0; i < x.shape.size(); ++i) x.set(x.origin + i, std::cos(static_cast<double>(i)));
+  const std::tuple<ConvRole, Shape, const Array*, const Array*> roles[] = {{ConvRole::output, c.y(), &x, &w},
+                                                                           {ConvRole::input_grad, c.x(), &dy, &w},
+                                                                           {ConvRole::filter_grad, c.w(), &dy, &x}};
+  for (const auto& [role, domain, first, second] : roles) {
+    const Head head{Conv{role, c.stride, c.pad, c.dilation, c.groups}, {}, Dtype::f32};
+    const std::vector<double> one = run_head(head, domain, {first, second}, 1);
+    for (const int threads : {2, 5, 16}) expect_same(run_head(head, domain, {first, second}, threads), one, "threads");
+  }
+}
+
+}  // namespace
+}  // namespace nixie::cpu_test

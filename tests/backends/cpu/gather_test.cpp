@@ -1,0 +1,64 @@
+// The CPU's gather and scatter against plain loops, indices out of range included.
+#include "nixie/tests/backends/cpu/head.h"
+
+namespace nixie::cpu_test {
+namespace {
+
+struct Case {
+  Shape x;
+  int axis;
+  Shape indices;
+};
+const Case kCases[] = {{{5, 3}, 0, {7}},      {{4, 6, 5}, 1, {2, 3}}, {{4, 6, 5}, 2, {9}}, {{8}, 0, {}},
+                       {{300, 40}, 0, {500}}, {{3, 0, 2}, 1, {4}},    {{3, 4, 2}, 1, {0}}, {{2, 50, 500}, 1, {64}}};
+
+Shape gathered(const Case& c) {
+  std::vector<std::int64_t> sizes(c.x.begin(), c.x.begin() + c.axis);
+  sizes.insert(sizes.end(), c.indices.begin(), c.indices.end());
+  sizes.insert(sizes.end(), c.x.begin() + c.axis + 1, c.x.end());
+  return Shape(sizes);
+}
+
+/// Calls `visit(position in the gathered array, position in x or nothing)`.
+template <class Visit>
+void for_each_pair(const Case& c, const Array& indices, const Visit& visit) {
+  const std::ptrdiff_t rank = c.indices.rank();
+  for_each_position(gathered(c), [&](const std::vector<std::int64_t>& at) {
+    const std::vector<std::int64_t> index_at(at.begin() + c.axis, at.begin() + c.axis + rank);
+    const std::int64_t index = static_cast<std::int64_t>(indices(index_at));
+    std::vector<std::int64_t> from(at.begin(), at.begin() + c.axis);
+    from.push_back(index);
+    from.insert(from.end(), at.begin() + c.axis + rank, at.end());
+    visit(at, index < 0 || index >= c.x[c.axis] ? std::vector<std::int64_t>{} : from);
+  });
+}
+
+class CpuGatherLayouts : public testing::TestWithParam<Layout> {};
+
+TEST_P(CpuGatherLayouts, EqualPlainLoops) {
+  for (const Dtype type : {Dtype::f32, Dtype::f64, Dtype::f16, Dtype::i32, Dtype::u8})
+    for (const Case& c : kCases) {
+      const Array x(type, c.x, GetParam(), 1);
+      const Array indices(Dtype::i32, c.indices, GetParam(), 2, -2, static_cast<int>(c.x[c.axis]) + 1);
+      const Shape y = gathered(c);
+      std::vector<double> expected;
+      for_each_pair(c, indices, [&](const auto&, const auto& from) { expected.push_back(from.empty() ? 0 : x(from)); });
+      expect_same(run_head({Gather{c.axis}, {}, type}, y, {&x, &indices}), expected, "gather " + to_string(c.x));
+
+      const Array updates(type, y, GetParam(), 3);
+      std::vector<double> sums(static_cast<std::size_t>(c.x.size()));
+      for_each_pair(c, indices, [&](const auto& at, const auto& to) {
+        if (to.empty()) return;
+        std::int64_t offset = 0;
+        for (std::size_t a = 0; a < to.size(); ++a) offset = offset * c.x[static_cast<int>(a)] + to[a];
+        sums[static_cast<std::size_t>(offset)] += updates(at);
+      });
+      for (const int threads : {1, 2, 7})
+        expect_same(run_head({Scatter{c.axis}, {}, type}, c.x, {&updates, &indices}, threads), sums,
+                    "scatter " + to_string(c.x));
+    }
+}
+INSTANTIATE_TEST_SUITE_P(Every, CpuGatherLayouts, testing::ValuesIn(kLayouts));
+
+}  // namespace
+}  // namespace nixie::cpu_test

@@ -1,0 +1,127 @@
+// The CUDA code generator without a GPU: what it writes compiles for every architecture, without spills.
+#ifdef NIXIE_WITH_CUDA
+#include <gtest/gtest.h>
+
+#include "nixie/backends/cuda/compile/jit.h"
+#include "nixie/backends/cuda/generate/codegen.h"
+#include "nixie/tests/backends/cuda/plans.h"
+#include "nixie/tests/compiler_log.h"
+
+namespace nixie::cuda {
+namespace {
+
+std::vector<std::string> sources_of(const std::vector<cuda_plans::Draft>& drafts) {
+  std::vector<std::string> sources;
+  for (const cuda_plans::Draft& draft : drafts)
+    for (const Kernel& kernel : draft.plan.kernels) sources.push_back(generate(draft.plan, kernel).source);
+  return sources;
+}
+
+void expect_compiles(const std::vector<std::string>& sources, const std::string& architecture) {
+  const std::vector<Cubin> cubins = compile_sources(sources, architecture);
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    EXPECT_FALSE(cubins[i].code.empty());
+    // Division of doubles is a call; what lives across it is spilled.
+    const bool may_spill = sources[i].find("f64") != std::string::npos;
+    EXPECT_EQ(complaints(cubins[i].log, may_spill ? 1 << 20 : 0), "") << sources[i];
+  }
+}
+
+class CudaCodegen : public testing::TestWithParam<std::string> {};
+
+TEST_P(CudaCodegen, ElementwiseAndReductionsCompile) {
+  expect_compiles(sources_of(cuda_plans::elementwise_and_reductions()), GetParam());
+}
+
+TEST_P(CudaCodegen, ConvolutionsCompile) {
+  for (Dtype dtype : {Dtype::f32, Dtype::f16})
+    expect_compiles(sources_of(cuda_plans::all_convolutions(dtype)), GetParam());
+  expect_compiles(sources_of(cuda_plans::in_tf32(cuda_plans::all_convolutions(Dtype::f32))), GetParam());
+}
+
+TEST_P(CudaCodegen, ProductsPoolingAndGatherCompile) {
+  for (Dtype dtype : {Dtype::f32, Dtype::bf16, Dtype::i32})
+    expect_compiles(sources_of(cuda_plans::all_products(dtype)), GetParam());
+  for (Dtype dtype : {Dtype::f32, Dtype::f16}) expect_compiles(sources_of(cuda_plans::all_lookups(dtype)), GetParam());
+}
+
+INSTANTIATE_TEST_SUITE_P(Hopper, CudaCodegen, testing::Values("sm_90a"));
+INSTANTIATE_TEST_SUITE_P(LongOthers, CudaCodegen, testing::Values("sm_80", "sm_100"));
+
+TEST(CudaCodegenText, WhatTheCompilerComplainsOfIsSeen) {
+  const char* const kWaits = R"(#include "ptx.cuh"
+extern "C" __global__ void sums_touched_too_early(float* out, unsigned long long a) {
+  float sum[4] = {};
+  for (int i = 0; i < 8; ++i) {
+    wgmma_begin();
+    wgmma<0, 0>(sum, a + i, a, true);
+    wgmma_commit();
+    sum[0] += 1;
+    wgmma_wait<0>();
+  }
+  for (int i = 0; i < 4; ++i) out[i * 128 + threadIdx.x] = sum[i];
+})";
+  const char* const kSpills =
+      R"(extern "C" __global__ void __launch_bounds__(1024) too_many(float* out, const float* in) {
+  float sum[128];
+  for (int i = 0; i < 128; ++i) sum[i] = in[i * 1024 + threadIdx.x];
+  __syncthreads();
+  for (int i = 0; i < 128; ++i) out[i * 1024 + threadIdx.x] = sum[i] * sum[127 - i];
+})";
+  const std::vector<Cubin> cubins = compile_sources(std::vector<std::string>{kWaits, kSpills}, "sm_90a");
+  EXPECT_NE(complaints(cubins[0].log).find("warpgroup.wait is injected"), std::string::npos) << cubins[0].log;
+  EXPECT_NE(complaints(cubins[0].log).find("serialized"), std::string::npos) << cubins[0].log;
+  EXPECT_NE(complaints(cubins[1].log).find("spilled"), std::string::npos) << cubins[1].log;
+  EXPECT_EQ(complaints(cubins[1].log, 1 << 20), "");
+}
+
+std::string source_of(const cuda_plans::Draft& draft) { return generate(draft.plan, draft.plan.kernels[0]).source; }
+
+TEST(CudaCodegenText, ContiguousAccessesAre16Bytes) {
+  EXPECT_NE(source_of(cuda_plans::bias_relu(Dtype::f32, {96, 64})).find("read<4>(load0"), std::string::npos);
+  EXPECT_NE(source_of(cuda_plans::bias_relu(Dtype::f16, {96, 64})).find("read<8>(load0"), std::string::npos);
+  EXPECT_NE(source_of(cuda_plans::bias_relu(Dtype::f16, {96, 64})).find("Vector<f16, 8> out0"), std::string::npos);
+  EXPECT_EQ(source_of(cuda_plans::bias_relu(Dtype::f32, {7, 5})).find("Vector"), std::string::npos);
+}
+
+TEST(CudaCodegenText, WhatAKernelWritesIsNotReadThroughTheReadOnlyPath) {
+  const std::string source = source_of(cuda_plans::sgd(1000));
+  EXPECT_NE(source.find("read_written<4>(load0"), std::string::npos);
+  EXPECT_NE(source.find("read_written<4>(load1"), std::string::npos);
+  EXPECT_NE(source.find(" read<4>(load2"), std::string::npos);
+}
+
+TEST(CudaCodegenText, EveryPieceOfAnUpdateHasAThreadOfItsOwn) {
+  const auto draft = cuda_plans::sgd(1 << 26);
+  const Launch launch = generate(draft.plan, draft.plan.kernels[0]).launches.at(0);
+  EXPECT_EQ(launch.blocks * launch.threads * 4, 1 << 26);
+}
+
+TEST(CudaCodegenText, ChannelsLastStatisticsGiveThreadsChannels) {
+  const auto draft = cuda_plans::normalise(Dtype::f16, {64, 24, 30, 30}, {0, 2, 3}, true);
+  EXPECT_NE(source_of(draft).find("kKeptFirst = true"), std::string::npos);
+  const KernelCode code = generate(draft.plan, draft.plan.kernels[0]);
+  EXPECT_EQ(code.launches.size(), 2u);  // statistics, then the normalised values
+  EXPECT_GT(code.scratch_bytes, 0);
+}
+
+TEST(CudaCodegenText, TheTextDoesNotDependOnWhereSlotsLie) {
+  cuda_plans::Draft a = cuda_plans::softmax(Dtype::f32, 64, 1000), b = a;
+  for (Slot& slot : a.plan.slots) slot.external = false, slot.offset = 4096;
+  a.plan.slots[1].offset = 4096 * 1024;
+  EXPECT_EQ(source_of(a), source_of(b));
+}
+
+TEST(CudaCodegenText, IndicesGrowTo64BitsOnlyWhereTheyMust) {
+  EXPECT_NE(source_of(cuda_plans::sgd(1 << 20)).find("using Index = int;"), std::string::npos);
+  EXPECT_NE(source_of(cuda_plans::sgd(std::int64_t{1} << 31)).find("using Index = long long;"), std::string::npos);
+}
+
+TEST(CudaCodegenText, AnEmptyDomainLaunchesNothing) {
+  const auto draft = cuda_plans::sgd(0);
+  EXPECT_TRUE(generate(draft.plan, draft.plan.kernels[0]).launches.empty());
+}
+
+}  // namespace
+}  // namespace nixie::cuda
+#endif

@@ -1,0 +1,58 @@
+// Plans compiled by tables of our own, so that kernels are tested in every way they can be computed.
+#pragma once
+
+#ifdef NIXIE_WITH_CUDA
+#include <cstdlib>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "nixie/backends/cuda/rewrite/lowering.h"
+#include "nixie/backends/cuda/tune/tuning.h"
+#include "nixie/core/passes/memory.h"
+
+namespace nixie {
+
+/// A table for each way that kernels of the plan have on the first device.
+inline std::map<std::string, cuda::TuningDatabase> tables_of(Plan plan) {
+  const auto device = cuda::Device::open(0);
+  cuda::lower(plan, device->is_hopper());
+  plan_memory(plan);
+  std::map<std::string, cuda::TuningDatabase> tables;
+  for (const Kernel& kernel : plan.kernels) {
+    const cuda::KernelCode code = cuda::generate(plan, kernel, device->is_hopper());
+    for (const cuda::Way& way : code.ways)
+      tables[way.name].keep({.device = device->name(), .operation = code.operation, .way = way.name});
+  }
+  return tables;
+}
+
+/// One of them, and the empty one: the estimates' ways.
+inline std::map<std::string, cuda::TuningDatabase> two_tables_of(const Plan& plan) {
+  std::map<std::string, cuda::TuningDatabase> tables = tables_of(plan);
+  if (!tables.empty()) tables.erase(tables.begin(), std::prev(tables.end()));
+  tables["estimate"];
+  return tables;
+}
+
+/// Plans are compiled by this table while it lives.
+class CompiledBy {
+ public:
+  explicit CompiledBy(const cuda::TuningDatabase& table)
+      : before_(std::exchange(cuda::known_tuning(), table)), mode_before_(std::getenv("NIXIE_TUNING")) {
+    setenv("NIXIE_TUNING", "known", 1);
+  }
+  ~CompiledBy() {
+    setenv("NIXIE_TUNING", mode_before_.c_str(), 1);
+    cuda::known_tuning() = before_;
+  }
+  CompiledBy(const CompiledBy&) = delete;
+  CompiledBy& operator=(const CompiledBy&) = delete;
+
+ private:
+  cuda::TuningDatabase before_;
+  std::string mode_before_;  // set by tests/tuning_off.cpp, where by nobody else
+};
+
+}  // namespace nixie
+#endif

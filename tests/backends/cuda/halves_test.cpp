@@ -1,0 +1,224 @@
+// Halves for f32 convolutions: planes and scales as lowering makes them, and a tf32 layer from end to end, on the CPU.
+#ifdef NIXIE_WITH_CUDA
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <random>
+
+#include "nixie/backends/cpu/backend.h"
+#include "nixie/backends/cuda/rewrite/lowering.h"
+#include "nixie/core/base/array.h"
+#include "nixie/core/passes/memory.h"
+#include "nixie/tests/backends/cuda/hopper_plans.h"
+
+namespace nixie {
+namespace {
+
+using hopper_plans::Layer;
+
+// Values of any magnitude a spread allows, zeros among them; in storage order.
+Array spread_values(const Slot& slot, double spread, double size, unsigned seed) {
+  Array array(slot.dtype, slot.shape);
+  std::mt19937 random(seed);
+  std::normal_distribution<double> normal;
+  for (float& x : array.data<float>())
+    x = random() % 16 == 0 ? 0.0F : static_cast<float>(size * normal(random) * std::exp(spread * normal(random)));
+  return array;
+}
+
+// What slots hold after a plan ran on the CPU; external slots hold `inputs` before.
+std::vector<Array> run(Plan plan, const std::vector<Array>& inputs, const std::vector<int>& wanted) {
+  for (int slot : wanted)
+    if (Slot& s = plan.slots[static_cast<std::size_t>(slot)]; !s.external)
+      s.external = true, plan.externals.push_back(slot);
+  plan_memory(plan);
+  const auto cpu = make_cpu_backend(1);
+  std::vector<std::shared_ptr<Buffer>> buffers, of_slot(plan.slots.size());
+  for (std::size_t i = 0; i < plan.externals.size(); ++i) {
+    const auto slot = static_cast<std::size_t>(plan.externals[i]);
+    buffers.push_back(of_slot[slot] = cpu->allocate(plan.slots[slot].size_bytes()));
+    if (i < inputs.size()) cpu->upload(inputs[i].bytes(), *buffers.back(), inputs[i].size_bytes());
+  }
+  cpu->compile(plan)->run(buffers, plan.scalars);
+  std::vector<Array> results;
+  for (int slot : wanted) {
+    const Slot& s = plan.slots[static_cast<std::size_t>(slot)];
+    results.emplace_back(s.dtype, Shape{s.shape.size()});  // as it lies
+    cpu->download(*of_slot[static_cast<std::size_t>(slot)], results.back().bytes(), results.back().size_bytes());
+  }
+  return results;
+}
+
+std::vector<Array> draw_inputs(const Plan& plan, double spread, double size) {
+  std::vector<Array> inputs;
+  for (int slot : plan.externals)
+    inputs.push_back(
+        spread_values(plan.slots[static_cast<std::size_t>(slot)], spread, size, 3u + static_cast<unsigned>(slot)));
+  return inputs;
+}
+
+// The lowered kernel with a head, and the plan without it.
+std::pair<Kernel, Plan> lowered(const cuda_plans::Draft& draft) {
+  Plan plan = draft.plan;
+  cuda::lower_to_halves(plan);
+  const Kernel product = plan.kernels.back();
+  EXPECT_TRUE(product.head);
+  plan.kernels.pop_back();
+  return {product, plan};
+}
+
+// |found - expected| / |expected|, of all elements together.
+double relative_error(const Array& found, const Array& expected) {
+  const auto a = found.to_vector<double>(), b = expected.to_vector<double>();
+  double error = 0, size = 0;
+  for (std::size_t j = 0; j < a.size(); ++j) error += (a[j] - b[j]) * (a[j] - b[j]), size += b[j] * b[j];
+  return std::sqrt(error / size);
+}
+
+// high + low / 2^11 is the value times the scale to 22 bits, or, far below the largest, to a constant part of that.
+TEST(CudaHalves, TwoPlanesHoldTheValue) {
+  for (double size : {1.0, 1e-30, 1e20})
+    for (double spread : {0.0, 2.0, 6.0}) {
+      const Layer layer{
+          .n = 2, .c = 8, .h = 6, .w = 5, .k = 16, .r = 3, .s = 3, .dtype = Dtype::f32, .math = Math::fp32};
+      const auto [product, plan] = lowered(hopper_plans::forward("planes", layer, hopper_plans::Forward::plain));
+      ASSERT_EQ(product.head->operands.size(), 4u);
+      const std::vector<Array> inputs = draw_inputs(plan, spread, size);
+      const std::vector<Array> found =
+          run(plan, inputs, {product.head->operands[0].slot, product.head->operands[2].slot, product.loads[0].slot});
+      const auto x = inputs[0].to_vector<double>(), high = found[0].to_vector<double>(),
+                 low = found[1].to_vector<double>(), scale = found[2].to_vector<double>();
+      int exponent = 0;
+      EXPECT_EQ(std::frexp(scale[0], &exponent), 0.5) << "a scale is a power of two";
+      EXPECT_EQ(scale[0] * scale[1], 1.0);
+      double largest = 0;
+      for (double v : x) largest = std::max(largest, std::abs(v));
+      EXPECT_LT(largest * scale[0], 40000);
+      EXPECT_GE(largest * scale[0], 8000);
+      ASSERT_EQ(x.size(), high.size());
+      for (std::size_t i = 0; i < x.size(); ++i)
+        ASSERT_NEAR((high[i] + low[i] / 2048) * scale[1], x[i], 0x1p-22 * std::abs(x[i]) + 0x1p-48 * largest)
+            << "spread " << spread << ", size " << size << ", element " << i;
+    }
+}
+
+// What is not finite gives what is not finite, and leaves the scale alone; nothing but zeros stays so.
+TEST(CudaHalves, LiveWithInfinityNanAndZeros) {
+  const Layer layer{.n = 1, .c = 8, .h = 4, .w = 4, .k = 8, .r = 3, .s = 3, .dtype = Dtype::f32, .math = Math::fp32};
+  const auto [product, plan] = lowered(hopper_plans::forward("planes", layer, hopper_plans::Forward::plain));
+  std::vector<Array> inputs = draw_inputs(plan, 1, 1);
+  inputs[0].data<float>()[5] = std::numeric_limits<float>::infinity();
+  inputs[0].data<float>()[9] = std::numeric_limits<float>::quiet_NaN();
+  for (float& w : inputs[1].data<float>()) w = 0;
+  const std::vector<Operand>& planes = product.head->operands;
+  const std::vector<Array> found =
+      run(plan, inputs, {planes[0].slot, planes[2].slot, planes[1].slot, planes[3].slot, product.loads[0].slot});
+  const auto high = found[0].to_vector<double>(), low = found[1].to_vector<double>();
+  for (std::size_t i = 0; i < high.size(); ++i) EXPECT_EQ(std::isfinite(high[i] + low[i]), i != 5 && i != 9) << i;
+  EXPECT_TRUE(std::isfinite(found[4].to_vector<double>()[0]));
+  for (int plane : {2, 3})
+    for (double w : found[static_cast<std::size_t>(plane)].to_vector<double>()) EXPECT_EQ(w, 0);
+}
+
+// Rows of a first layer: channel s * C + c of column q is what tap s of column q reads.
+TEST(CudaHalves, PackRowsOfAFirstLayer) {
+  const Layer layer{.n = 2,
+                    .c = 3,
+                    .h = 9,
+                    .w = 11,
+                    .k = 16,
+                    .r = 5,
+                    .s = 7,
+                    .stride = {2, 3},
+                    .pad = {1, 2},
+                    .dtype = Dtype::f32,
+                    .math = Math::fp32};
+  const auto [product, plan] = lowered(hopper_plans::forward("rows", layer, hopper_plans::Forward::plain));
+  const std::vector<Array> inputs = draw_inputs(plan, 0, 1);
+  const Operand &x = product.head->operands[0], &w = product.head->operands[1];
+  const std::vector<Array> found = run(plan, inputs, {x.slot, w.slot, product.loads[0].slot, product.loads[1].slot});
+  EXPECT_EQ(x.shape, (Shape{2, 32, 9, layer.y()[3]}));
+  EXPECT_EQ(w.shape, (Shape{16, 32, 5, 1}));
+  const auto images = inputs[0].to_vector<double>(), filters = inputs[1].to_vector<double>(),  // channels last
+      packed_x = found[0].to_vector<double>(), packed_w = found[1].to_vector<double>();
+  const double one_x = found[2].to_vector<double>()[1], one_w = found[3].to_vector<double>()[1];
+  std::size_t i = 0;
+  for (int n = 0; n < 2; ++n)
+    for (int h = 0; h < 9; ++h)
+      for (int q = 0; q < x.shape[3]; ++q)
+        for (int channel = 0; channel < 32; ++channel, ++i) {
+          const int s = channel / 3, c = channel % 3, column = q * 3 + s - 2;
+          const bool inside = s < 7 && column >= 0 && column < 11;
+          const double expected = inside ? images[static_cast<std::size_t>(((n * 9 + h) * 11 + column) * 3 + c)] : 0;
+          ASSERT_NEAR(packed_x[i] * one_x, expected, 0x1p-11 * std::abs(expected) + 1e-9) << n << h << q << channel;
+        }
+  for (i = 0; i < packed_w.size(); ++i) {
+    const std::size_t row = i / 32, channel = i % 32;
+    const double expected = channel < 21 ? filters[row * 21 + channel] : 0;
+    ASSERT_NEAR(packed_w[i] * one_w, expected, 0x1p-11 * std::abs(expected) + 1e-9) << i;
+  }
+}
+
+// The other backends can run a plan of one plane: the result is that of the f32 plan to 11 bits of its operands.
+TEST(CudaHalves, OnePlaneAgreesWithTheLayer) {
+  const Layer base{
+      .n = 2, .c = 16, .h = 7, .w = 6, .k = 8, .r = 3, .s = 2, .pad = {1, 0}, .dtype = Dtype::f32, .math = Math::tf32};
+  Layer rows = base;
+  rows.c = 2;
+  const std::vector<cuda_plans::Draft> drafts{
+      hopper_plans::forward("forward", base, hopper_plans::Forward::residual),
+      hopper_plans::forward("rows", rows, hopper_plans::Forward::bias_relu),
+      hopper_plans::input_grad("input_grad", base, true),
+      hopper_plans::filter_grad("filter_grad", base, hopper_plans::Gradient::updated)};
+  for (const cuda_plans::Draft& draft : drafts) {
+    Plan plan = draft.plan;
+    cuda::lower_to_halves(plan);
+    EXPECT_GT(plan.kernels.size(), draft.plan.kernels.size()) << draft.name;
+    const std::vector<Array> inputs = draw_inputs(draft.plan, 1, 100);
+    const std::vector<Array> found = run(plan, inputs, draft.outputs),
+                             expected = run(draft.plan, inputs, draft.outputs);
+    for (std::size_t i = 0; i < found.size(); ++i)
+      EXPECT_LT(relative_error(found[i], expected[i]), 0x1p-10) << draft.name << " output " << i;
+  }
+}
+
+// A pooling's gradient leaves its kernel in halves: no kernel fills them, and the gradient itself is not stored.
+TEST(CudaHalves, PoolingsMakeThem) {
+  const Layer layer{
+      .n = 2, .c = 8, .h = 9, .w = 12, .k = 16, .r = 3, .s = 3, .pad = {1, 1}, .dtype = Dtype::f32, .math = Math::tf32};
+  for (const std::vector<int>& window : {std::vector{2, 2}, {3, 3}}) {
+    const cuda_plans::Draft draft = hopper_plans::pooled_gradient("pooled", layer, {window, false});
+    Plan plan = draft.plan;
+    cuda::lower_to_halves(plan);
+    const std::size_t kernels = plan.kernels.size();
+    cuda::lower_half_pools(plan);
+    EXPECT_EQ(plan.kernels.size(), kernels - 1);
+    for (const Kernel& kernel : plan.kernels)
+      for (int slot : slots_written(kernel))
+        EXPECT_FALSE(plan.slots[static_cast<std::size_t>(slot)].dtype == Dtype::f32 &&
+                     plan.slots[static_cast<std::size_t>(slot)].shape == layer.y());
+    const std::vector<Array> inputs = draw_inputs(draft.plan, 1, 0.01);
+    const std::vector<Array> found = run(plan, inputs, draft.outputs),
+                             expected = run(draft.plan, inputs, draft.outputs);
+    for (std::size_t i = 0; i < found.size(); ++i)
+      EXPECT_LT(relative_error(found[i], expected[i]), 0x1p-10) << "window " << window[0] << " output " << i;
+  }
+}
+
+// What stays as it was: strict products, halves, sizes that the kernels do not take.
+TEST(CudaHalves, LeaveOtherLayersAlone) {
+  const Layer strict{.n = 1, .c = 8, .h = 4, .w = 4, .k = 8, .r = 3, .s = 3, .dtype = Dtype::f32};
+  Layer half = strict, odd = strict;
+  half.dtype = Dtype::f16, half.math = Math::tf32;
+  odd.k = 12, odd.math = Math::tf32;
+  for (const Layer& layer : {strict, half, odd}) {
+    Plan plan = hopper_plans::forward("alone", layer, hopper_plans::Forward::plain).plan;
+    cuda::lower_to_halves(plan);
+    EXPECT_EQ(plan.kernels.size(), 1u);
+  }
+}
+
+}  // namespace
+}  // namespace nixie
+#endif

@@ -1,0 +1,271 @@
+// The layers that Hopper's kernels are tested over: every role, strides, paddings, odd sizes, epilogues, and what falls
+// back.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "nixie/tests/backends/cuda/hopper_plans.h"
+
+namespace nixie::hopper_plans {
+
+struct Case {
+  std::string name;
+  int kernels;  ///< that run code written for 16-bit layers after lowering
+  std::function<Draft()> draft;
+  int joined = 0;  ///< kernels that others do the work of, less those that lowering adds
+  Math math = Math::ieee;
+  bool all_bits = false;  ///< f32 operands have all their bits, not a few
+};
+
+inline int joined_by(Forward) { return 0; }
+inline int joined_by(bool) { return 0; }
+inline int joined_by(Gradient what) { return what == Gradient::with_bias || what == Gradient::updated; }
+inline int joined_by(First what) { return what == First::forward ? 0 : what == First::trained ? 1 : 4; }
+
+inline std::vector<Case> cases() {
+  std::vector<Case> all;
+  const auto add = [&](const std::string& name, int kernels, auto make, const Layer& layer, auto what) {
+    all.push_back({name, kernels, [=] { return make(name, layer, what); }, joined_by(what) + layer.bytes});
+  };
+  const Dtype bf16 = Dtype::bf16;
+  add("forward_one_pixel", 1, forward, {1, 128, 1, 1, 256, 1, 1}, Forward::plain);
+  add("forward_tiny", 1, forward, {1, 8, 5, 7, 8, 3, 3, {1, 1}, {1, 1}}, Forward::bias_relu);
+  add("forward_k24", 1, forward, {2, 24, 13, 6, 24, 3, 2, {1, 1}, {1, 0}, {1, 1}, bf16}, Forward::bias_relu);
+  add("forward_k96_5x5", 1, forward, {2, 96, 12, 12, 96, 5, 5, {1, 1}, {2, 2}}, Forward::residual);
+  add("forward_k264", 1, forward, {2, 96, 12, 10, 264, 5, 5}, Forward::bias_relu);
+  add("forward_stride_2", 1, forward, {4, 72, 15, 15, 136, 3, 3, {2, 2}, {1, 1}}, Forward::residual);
+  add("forward_stride_2x1", 1, forward, {5, 16, 9, 9, 32, 1, 1, {2, 1}, {0, 0}, {1, 1}, bf16}, Forward::plain);
+  add("forward_dilated", 1, forward, {2, 64, 20, 22, 192, 3, 3, {1, 1}, {2, 2}, {2, 2}}, Forward::two_stores);
+  add("forward_7x7", 1, forward, {2, 32, 30, 30, 128, 7, 7, {4, 3}, {3, 2}}, Forward::bias_relu);
+  add("forward_13x13", 1, forward, {9, 128, 13, 13, 256, 3, 3, {1, 1}, {1, 1}}, Forward::row_major_store);
+  add("forward_27x27", 1, forward, {3, 64, 27, 27, 192, 5, 5, {1, 1}, {2, 2}, {1, 1}, bf16}, Forward::bias_relu);
+  add("forward_k384", 1, forward, {7, 64, 13, 13, 384, 3, 3, {1, 1}, {1, 1}}, Forward::residual);
+  add("forward_packed", 1, forward, {3, 64, 9, 11, 64, 3, 3, {1, 1}, {1, 1}, {1, 1}, Dtype::f16, true},
+      Forward::bias_relu);
+  add("forward_patches", 1, forward, {3, 64, 28, 24, 128, 3, 3, {1, 1}, {1, 1}}, Forward::residual);
+  add("forward_patches_c128", 1, forward, {6, 128, 56, 56, 256, 3, 3, {1, 1}, {1, 1}}, Forward::bias_relu);
+  add("forward_patches_of_pairs", 1, forward, {15, 72, 28, 28, 128, 3, 3, {1, 1}, {1, 1}}, Forward::two_stores);
+  add("forward_patches_5x5", 1, forward, {2, 96, 28, 28, 256, 5, 5, {1, 1}, {0, 0}, {1, 1}, bf16}, Forward::bias_relu);
+  add("forward_patches_k64", 1, forward, {1, 80, 28, 23, 64, 3, 3, {1, 1}, {1, 1}, {1, 1}, bf16}, Forward::bias_relu);
+  add("forward_patches_k192", 1, forward, {2, 64, 27, 32, 192, 3, 3, {1, 1}, {1, 1}}, Forward::row_major_store);
+  add("forward_falls_back_c12", 0, forward, {2, 12, 9, 9, 32, 3, 3}, Forward::bias_relu);
+
+  add("input_grad_tiny", 1, input_grad, {1, 64, 5, 7, 8, 3, 3, {1, 1}, {1, 1}}, true);
+  add("input_grad_c64", 1, input_grad, {2, 64, 27, 27, 192, 5, 5, {1, 1}, {2, 2}}, true);
+  add("input_grad_c96", 1, input_grad, {2, 96, 12, 12, 256, 5, 5, {1, 1}, {0, 0}, {1, 1}, bf16}, true);
+  add("input_grad_c64_3x3", 1, input_grad, {3, 64, 17, 30, 72, 3, 3, {1, 1}, {1, 1}}, true);
+  add("input_grad_c64_unpadded", 1, input_grad, {2, 64, 9, 8, 136, 3, 5, {1, 1}, {2, 0}, {1, 1}, bf16}, true);
+  add("input_grad_c32_5x5", 1, input_grad, {5, 32, 31, 7, 64, 3, 5, {1, 1}, {0, 1}}, false);
+  add("input_grad_c96_padded", 1, input_grad, {1, 96, 40, 41, 24, 3, 5, {1, 1}, {2, 4}}, true);
+  add("input_grad_one_column", 1, input_grad, {7, 64, 5, 5, 64, 5, 5}, true);
+  add("input_grad_few_positions", 1, input_grad, {1, 32, 2, 5, 16, 1, 5, {1, 1}, {0, 2}}, true);
+  add("input_grad_c200", 1, input_grad, {3, 200, 13, 6, 128, 3, 2, {1, 1}, {1, 0}}, false);
+  add("input_grad_c256", 1, input_grad, {5, 256, 13, 13, 384, 3, 3, {1, 1}, {1, 1}}, true);
+  add("input_grad_dilated", 1, input_grad, {4, 192, 14, 15, 64, 3, 3, {1, 1}, {2, 1}, {2, 1}}, true);
+  add("input_grad_patches_c64", 1, input_grad, {2, 64, 27, 47, 136, 3, 3, {1, 1}, {1, 1}}, true);
+  add("input_grad_patches", 1, input_grad, {5, 64, 112, 112, 128, 3, 3, {1, 1}, {1, 1}}, true);
+  add("input_grad_patches_c256", 1, input_grad, {1, 256, 56, 56, 128, 3, 3, {1, 1}, {1, 1}, {1, 1}, bf16}, true);
+  add("input_grad_patches_padded", 1, input_grad, {3, 128, 28, 32, 72, 3, 5, {1, 1}, {0, 4}}, false);
+  add("input_grad_stride_2_falls_back", 0, input_grad, {2, 32, 9, 9, 32, 3, 3, {2, 2}, {1, 1}}, true);
+
+  add("filter_grad_tiny", 1, filter_grad, {1, 64, 5, 7, 8, 3, 3, {1, 1}, {1, 1}}, Gradient::with_bias);
+  add("filter_grad_c96", 1, filter_grad, {5, 96, 13, 6, 200, 3, 2, {1, 1}, {1, 0}}, Gradient::stored);
+  add("filter_grad_c48", 1, filter_grad, {3, 48, 19, 19, 64, 3, 3, {1, 1}, {0, 0}, {1, 1}, bf16}, Gradient::half);
+  add("filter_grad_stride_2", 1, filter_grad, {4, 64, 15, 15, 136, 3, 3, {2, 2}, {1, 1}}, Gradient::updated);
+  add("filter_grad_5x5", 1, filter_grad, {2, 64, 27, 27, 192, 5, 5, {1, 1}, {2, 2}}, Gradient::updated);
+  add("filter_grad_13x13", 1, filter_grad, {9, 128, 13, 13, 256, 3, 3, {1, 1}, {1, 1}, {1, 1}, bf16},
+      Gradient::with_bias);
+  add("filter_grad_1x1", 1, filter_grad, {1, 32, 6, 6, 1024, 1, 1}, Gradient::updated);
+  add("filter_grad_c8_falls_back", 0, filter_grad, {2, 8, 9, 9, 16, 3, 3}, Gradient::stored);
+
+  const auto add_pool = [&](const std::string& name, int kernels, const Pooling& pooling, Pooled what) {
+    all.push_back({name, kernels, [=] { return max_pool(name, pooling, what); }, kernels == 2});
+  };
+  add_pool("pool_3x3_output", 1, {2, 8, 5, 5, 2, 2, {3, 3}, {2, 2}}, Pooled::output);
+  add_pool("pool_3x3", 2, {3, 64, 55, 55, 27, 27, {3, 3}, {2, 2}, {0, 0}, bf16}, Pooled::gated);
+  add_pool("pool_2x2", 2, {2, 16, 14, 12, 7, 6, {2, 2}, {2, 2}}, Pooled::gated);
+  add_pool("pool_padded", 2, {2, 24, 13, 17, 7, 9, {3, 3}, {2, 2}, {1, 1}}, Pooled::gated);
+  add_pool("pool_uneven", 2, {1, 8, 7, 9, 7, 10, {3, 2}, {1, 1}, {1, 1}, bf16}, Pooled::trained);
+  add_pool("pool_sparse", 2, {2, 32, 9, 9, 3, 3, {2, 2}, {3, 3}}, Pooled::scaled);
+  add_pool("pool_ceil_mode", 2, {2, 8, 6, 6, 3, 3, {3, 3}, {2, 2}}, Pooled::gated);
+  add_pool("pool_3x3_f32", 2, {3, 64, 27, 29, 13, 14, {3, 3}, {2, 2}, {0, 0}, Dtype::f32}, Pooled::gated);
+  add_pool("pool_2x2_f32", 2, {2, 16, 14, 12, 7, 6, {2, 2}, {2, 2}, {0, 0}, Dtype::f32}, Pooled::gated);
+  add_pool("pool_uneven_f32", 2, {1, 8, 7, 9, 7, 10, {3, 2}, {1, 1}, {1, 1}, Dtype::f32}, Pooled::trained);
+  add_pool("pool_c12_falls_back", 0, {2, 12, 6, 6, 3, 3, {2, 2}, {2, 2}}, Pooled::gated);
+
+  all.push_back({"matrix_update", 1, [] { return matrix_update("matrix_update", 100, 2112, 2056, Dtype::f16); }});
+  all.push_back({"matrix_update_bf16", 1, [] { return matrix_update("matrix_update", 64, 4096, 1024, Dtype::bf16); }});
+  all.push_back(
+      {"matrix_update_300_terms", 1, [] { return matrix_update("matrix_update", 300, 136, 2056, Dtype::f16); }});
+  all.push_back(
+      {"matrix_update_3_terms", 1, [] { return matrix_update("matrix_update", 3, 1032, 1000, Dtype::bf16); }});
+  all.push_back(
+      {"matrix_update_falls_back", 0, [] { return matrix_update("matrix_update", 600, 1024, 512, Dtype::f16); }});
+
+  const auto add_product = [&](const std::string& name, int kernels, std::int64_t m, std::int64_t n, std::int64_t k,
+                               Dtype dtype, bool rows_of_b) {
+    all.push_back({name, kernels, [=] { return matrix_product(name, m, n, k, dtype, rows_of_b); }});
+  };
+  add_product("matrix_product", 1, 1000, 776, 200, Dtype::f16, true);
+  add_product("matrix_product_bf16", 1, 4096, 256, 72, bf16, true);
+  add_product("matrix_product_columns", 1, 776, 1000, 136, Dtype::f16, false);
+  add_product("matrix_product_small_falls_back", 0, 512, 256, 64, Dtype::f16, true);
+
+  add("first_stride_4", 1, first_layer, {2, 3, 47, 47, 64, 11, 11, {4, 4}, {2, 2}}, First::forward);
+  add("first_stride_4_k96", 2, first_layer, {3, 3, 51, 47, 96, 11, 9, {4, 4}, {0, 0}, {1, 1}, bf16}, First::trained);
+  add("first_stride_4_overfeat", 2, first_layer, {2, 3, 231, 231, 96, 11, 11, {4, 4}, {0, 0}}, First::trained);
+  add("first_stride_4_wide", 2, first_layer, {1, 3, 31, 95, 32, 10, 12, {4, 4}, {2, 2}}, First::trained);
+  add("first_3x3", 2, first_layer, {2, 3, 32, 32, 64, 3, 3, {1, 1}, {1, 1}}, First::trained);
+  add("first_3x3_unpadded", 2, first_layer, {1, 3, 6, 5, 128, 3, 3, {1, 1}, {0, 0}, {1, 1}, bf16}, First::trained);
+  add("first_3x3_pooled", 2, first_layer, {3, 3, 33, 226, 64, 3, 3, {1, 1}, {1, 1}}, First::pooled);
+  add("first_3x3_pooled_k128", 2, first_layer, {2, 3, 18, 20, 128, 3, 3, {1, 1}, {0, 0}}, First::pooled);
+  add("first_3x3_as_it_lies", 2, first_layer, {2, 3, 20, 37, 64, 3, 3, {1, 1}, {1, 1}, {1, 1}, Dtype::f16, true},
+      First::trained);
+  add("first_3x3_pooled_as_it_lies", 2, first_layer, {3, 3, 17, 50, 64, 3, 3, {1, 1}, {1, 1}, {1, 1}, bf16, true},
+      First::pooled);
+  // In f16, which holds every sum: where rounding makes two of a window equal, the first wins, unlike in doubles.
+  const auto add_pooled = [&](const std::string& name, const Layer& layer) {
+    all.push_back({name, 3, [=] { return first_layer(name, layer, First::pooled); }, 3});
+  };
+  add_pooled("first_stride_4_pooled", {2, 3, 231, 231, 96, 11, 11, {4, 4}, {0, 0}});
+  add_pooled("first_stride_4_pooled_k32", {3, 3, 99, 87, 32, 11, 11, {4, 4}, {0, 0}});
+  add_pooled("first_stride_4_pooled_k64", {1, 3, 66, 63, 64, 10, 9, {4, 4}, {2, 1}});
+  all.push_back({"first_bytes_stride_4_pooled", 3,
+                 [] {
+                   Layer layer{1, 3, 66, 63, 64, 10, 9, {4, 4}, {2, 1}};
+                   layer.bytes = true;
+                   return first_layer("first_bytes_stride_4_pooled", layer, First::pooled);
+                 },
+                 4});
+  add_pooled("pooled_patches", {9, 64, 28, 56, 256, 3, 3, {1, 1}, {1, 1}});
+  add_pooled("pooled_patches_of_pairs", {18, 64, 27, 28, 256, 3, 3, {1, 1}, {1, 1}});
+  add_pooled("pooled_patches_5x5", {22, 32, 28, 28, 256, 5, 5, {1, 1}, {0, 0}});
+  add("first_3x3_in_rows", 2, first_layer, {2, 3, 20, 40, 64, 3, 3, {1, 1}, {1, 1}, {1, 1}, Dtype::f16, true},
+      First::trained);
+  add("first_3x3_pooled_in_rows", 2, first_layer, {3, 3, 33, 224, 64, 3, 3, {1, 1}, {1, 1}, {1, 1}, bf16, true},
+      First::pooled);
+  add("first_3x3_unpadded_in_rows", 2, first_layer, {70, 3, 31, 16, 64, 3, 3, {1, 1}, {0, 0}, {1, 1}, Dtype::f16, true},
+      First::pooled);
+  add("first_7x7_falls_back", 0, first_layer, {2, 3, 21, 21, 64, 7, 7, {2, 2}, {3, 3}}, First::forward);
+  // Bytes, normalised where they are read: one kernel less. Padding is zero afterwards, whatever the shift.
+  const auto add_bytes = [&](const std::string& name, Layer layer, First what, int kernels = 2) {
+    layer.bytes = true;
+    add("first_bytes_" + name, kernels, first_layer, layer, what);
+  };
+  add_bytes("stride_4", {2, 3, 47, 47, 64, 11, 11, {4, 4}, {2, 2}}, First::trained);
+  add_bytes("stride_4_k96", {3, 3, 51, 47, 96, 11, 9, {4, 4}, {3, 0}, {1, 1}, bf16}, First::trained);
+  add_bytes("stride_4_forward", {2, 3, 30, 41, 32, 11, 11, {4, 4}, {5, 4}}, First::forward, 1);
+  add_bytes("3x3", {2, 3, 20, 37, 64, 3, 3, {1, 1}, {1, 1}}, First::trained);
+  add_bytes("3x3_unpadded", {1, 3, 6, 5, 128, 3, 3, {1, 1}, {0, 0}, {1, 1}, bf16}, First::trained);
+  add_bytes("3x3_pooled", {3, 3, 17, 50, 64, 3, 3, {1, 1}, {1, 1}}, First::pooled);
+  add_bytes("3x3_in_rows", {2, 3, 20, 48, 64, 3, 3, {1, 1}, {1, 1}, {1, 1}, bf16}, First::trained);
+  add_bytes("3x3_pooled_in_rows", {3, 3, 33, 224, 64, 3, 3, {1, 1}, {1, 1}}, First::pooled);
+  add_bytes("3x3_unpadded_in_rows", {70, 3, 31, 16, 64, 3, 3, {1, 1}, {0, 0}}, First::pooled);
+  // What no such kernel takes is normalised by a kernel of its own.
+  all.push_back({"first_bytes_7x7_falls_back", 0, [] {
+                   Layer layer{2, 3, 21, 21, 64, 7, 7, {2, 2}, {3, 3}};
+                   layer.bytes = true;
+                   return first_layer("first_bytes_7x7_falls_back", layer, First::forward);
+                 }});
+
+  // f32 layers by multiply-adds; those of 3x3 and 5x5 are too small for Winograd's tiles to pay.
+  const auto add_float = [&](const std::string& name, auto make, Layer layer, auto what, int kernels = 1) {
+    const std::string full = name + "_ieee";
+    layer.dtype = Dtype::f32;
+    all.push_back({full, kernels, [=] { return make(full, layer, what); }, 0, Math::ieee, true});
+  };
+  add_float("forward_one_pixel", forward, {1, 128, 1, 1, 256, 1, 1}, Forward::plain);
+  add_float("forward_c4", forward, {1, 4, 5, 7, 4, 3, 3, {1, 1}, {1, 1}}, Forward::bias_relu);
+  add_float("forward_tiny", forward, {1, 8, 5, 7, 8, 3, 3, {1, 1}, {1, 1}}, Forward::bias_relu);
+  add_float("forward_c24", forward, {2, 24, 13, 6, 24, 3, 2, {1, 1}, {1, 0}}, Forward::bias_relu);
+  add_float("forward_c36", forward, {2, 36, 13, 6, 100, 3, 2, {1, 1}, {0, 1}}, Forward::two_stores);
+  add_float("forward_c40", forward, {3, 40, 14, 14, 48, 3, 3, {1, 1}, {1, 1}}, Forward::plain);
+  add_float("forward_k96_5x5", forward, {2, 96, 12, 12, 96, 5, 5, {1, 1}, {2, 2}}, Forward::residual);
+  add_float("forward_k264", forward, {2, 96, 12, 10, 264, 5, 5}, Forward::bias_relu);
+  add_float("forward_stride_2", forward, {4, 72, 15, 15, 136, 3, 3, {2, 2}, {1, 1}}, Forward::residual);
+  add_float("forward_stride_2x1", forward, {5, 16, 9, 9, 32, 1, 1, {2, 1}}, Forward::plain);
+  add_float("forward_dilated", forward, {2, 64, 20, 22, 192, 3, 3, {1, 1}, {2, 2}, {2, 2}}, Forward::two_stores);
+  add_float("forward_7x7", forward, {2, 32, 30, 30, 128, 7, 7, {4, 3}, {3, 2}}, Forward::bias_relu);
+  add_float("forward_13x13", forward, {9, 128, 13, 13, 256, 3, 3, {1, 1}, {1, 1}}, Forward::row_major_store);
+  add_float("forward_many_tiles", forward, {40, 32, 33, 31, 128, 3, 4, {1, 1}, {1, 2}}, Forward::bias_relu);
+  add_float("forward_packed", forward, {3, 64, 9, 11, 64, 3, 3, {1, 1}, {1, 1}, {1, 1}, Dtype::f32, true},
+            Forward::bias_relu);
+  add_float("forward_rows_3x3", forward, {32, 3, 64, 64, 64, 3, 3, {1, 1}, {1, 1}}, Forward::bias_relu);
+  add_float("forward_rows_c6", forward, {64, 6, 40, 40, 32, 3, 3}, Forward::residual);
+  add_float("forward_rows_7x7", forward, {4, 3, 112, 114, 64, 7, 7, {2, 2}, {3, 3}}, Forward::bias_relu);
+  add_float("forward_rows_11x11", forward, {3, 3, 131, 127, 96, 11, 11, {4, 4}, {2, 2}, {1, 1}, Dtype::f32, true},
+            Forward::bias_relu);
+  add_float("forward_rows_small_fall_back", forward, {2, 3, 32, 32, 64, 3, 3, {1, 1}, {1, 1}}, Forward::bias_relu, 0);
+  add_float("forward_falls_back_c1", forward, {3, 1, 28, 28, 32, 5, 5, {1, 1}, {2, 2}}, Forward::bias_relu, 0);
+  add_float("input_grad_tiny", input_grad, {1, 64, 5, 7, 8, 3, 3, {1, 1}, {1, 1}}, true);
+  add_float("input_grad_c12", input_grad, {2, 12, 9, 9, 20, 3, 2, {1, 1}, {1, 0}}, false);
+  add_float("input_grad_c64", input_grad, {2, 64, 27, 27, 192, 5, 5, {1, 1}, {2, 2}}, true);
+  add_float("input_grad_c96", input_grad, {2, 96, 12, 12, 256, 5, 5}, true);
+  add_float("input_grad_unpadded", input_grad, {2, 64, 9, 8, 136, 3, 5, {1, 1}, {2, 0}}, true);
+  add_float("input_grad_c200", input_grad, {3, 200, 13, 6, 128, 3, 2, {1, 1}, {1, 0}}, false);
+  add_float("input_grad_c256", input_grad, {5, 256, 13, 13, 384, 3, 4, {1, 1}, {1, 1}}, true);
+  add_float("input_grad_dilated", input_grad, {4, 192, 14, 15, 64, 3, 3, {1, 1}, {2, 1}, {2, 1}}, true);
+  add_float("input_grad_stride_2_falls_back", input_grad, {2, 32, 9, 9, 32, 3, 3, {2, 2}, {1, 1}}, true, 0);
+  add_float("filter_grad_tiny", filter_grad, {1, 64, 5, 7, 8, 3, 3, {1, 1}, {1, 1}}, Gradient::stored);
+  add_float("filter_grad_c4", filter_grad, {3, 4, 9, 9, 4, 3, 3, {1, 1}, {1, 1}}, Gradient::stored);
+  add_float("filter_grad_c20", filter_grad, {3, 20, 19, 19, 36, 3, 5, {1, 1}, {0, 2}}, Gradient::updated);
+  add_float("filter_grad_c100", filter_grad, {2, 100, 9, 12, 64, 3, 3, {1, 1}, {1, 1}}, Gradient::stored);
+  add_float("filter_grad_c96", filter_grad, {5, 96, 13, 6, 200, 3, 2, {1, 1}, {1, 0}}, Gradient::stored);
+  add_float("filter_grad_stride_2", filter_grad, {4, 64, 15, 15, 136, 3, 3, {2, 2}, {1, 1}}, Gradient::updated);
+  add_float("filter_grad_5x5", filter_grad, {2, 64, 27, 27, 192, 5, 5, {1, 1}, {2, 2}}, Gradient::updated);
+  add_float("filter_grad_13x13", filter_grad, {9, 128, 13, 13, 256, 3, 3, {1, 1}, {1, 1}}, Gradient::stored);
+  add_float("filter_grad_1x1", filter_grad, {1, 32, 6, 6, 1024, 1, 1}, Gradient::updated);
+
+  add_float("filter_grad_rows_few_fall_back", filter_grad, {32, 3, 64, 64, 64, 3, 3, {1, 1}, {1, 1}}, Gradient::updated,
+            0);
+  add_float("filter_grad_rows_7x7", filter_grad, {4, 3, 112, 114, 64, 7, 7, {2, 2}, {3, 3}}, Gradient::stored);
+  add_float("filter_grad_rows_11x11", filter_grad, {3, 3, 131, 127, 96, 11, 11, {4, 4}, {2, 2}}, Gradient::updated);
+
+  // f32 layers in halves: a scale and a copy to halves of both operands, and of row-packed images one more, with their
+  // padding.
+  for (Math math : {Math::tf32, Math::fp32}) {
+    // Apart from halves, layers under fp32 run multiply-adds, whose operands are packed as well.
+    const int apart = math == Math::fp32 ? 2 : 0;
+    const auto add32 = [&](const std::string& name, int kernels, auto make, Layer layer, auto what, int added = 4) {
+      const std::string full = name + (math == Math::tf32 ? "_tf32" : "_fp32");
+      layer.dtype = Dtype::f32, layer.math = math;
+      all.push_back({full, kernels, [=] { return make(full, layer, what); }, -added, math, true});
+    };
+    add32("forward_tiny", 1, forward, {1, 8, 5, 7, 8, 3, 3, {1, 1}, {1, 1}}, Forward::bias_relu);
+    add32("forward_k96_5x5", 1, forward, {2, 96, 12, 12, 96, 5, 5, {1, 1}, {2, 2}}, Forward::residual);
+    add32("forward_k264", 1, forward, {2, 96, 12, 10, 264, 5, 5}, Forward::bias_relu);
+    add32("forward_stride_2", 1, forward, {4, 72, 15, 15, 136, 3, 3, {2, 2}, {1, 1}}, Forward::residual);
+    add32("forward_k64", 1, forward, {6, 128, 30, 30, 64, 3, 3, {1, 1}, {1, 1}}, Forward::two_stores);
+    add32("forward_13x13", 1, forward, {9, 128, 13, 13, 256, 3, 3, {1, 1}, {1, 1}}, Forward::row_major_store);
+    add32("forward_packed", 1, forward, {3, 64, 9, 11, 64, 3, 3, {1, 1}, {1, 1}, {1, 1}, Dtype::f32, true},
+          Forward::bias_relu, 4 - apart);
+    add32("forward_other_c12", math == Math::fp32, forward, {2, 12, 9, 9, 32, 3, 3}, Forward::bias_relu, 0);
+    add32("forward_rows_c1", 1, forward, {3, 1, 28, 28, 32, 5, 5, {1, 1}, {2, 2}}, Forward::bias_relu, 5);
+    add32("forward_rows_7x7", 1, forward, {2, 3, 31, 29, 64, 7, 7, {2, 2}, {3, 3}}, Forward::bias_relu, 5);
+    add32("input_grad_tiny", 1, input_grad, {1, 64, 5, 7, 8, 3, 3, {1, 1}, {1, 1}}, true);
+    add32("input_grad_c96", 1, input_grad, {2, 96, 12, 12, 256, 5, 5, {1, 1}, {0, 0}}, true);
+    add32("input_grad_c256", 1, input_grad, {5, 256, 13, 13, 384, 3, 3, {1, 1}, {1, 1}}, false);
+    add32("input_grad_stride_2_falls_back", 0, input_grad, {2, 32, 9, 9, 32, 3, 3, {2, 2}, {1, 1}}, true, 0);
+    // The index is made with the output (one kernel less), and dy is made in halves (no filling).
+    add32("pooled_2x2", 3, pooled_gradient, {3, 24, 14, 16, 64, 3, 3, {1, 1}, {1, 1}}, PooledBy{{2, 2}}, 2);
+    add32("pooled_3x3", 3, pooled_gradient, {2, 64, 27, 27, 64, 3, 3, {1, 1}, {1, 1}}, PooledBy{{3, 3}}, 2);
+    add32("filter_grad_tiny", 1, filter_grad, {1, 64, 5, 7, 8, 3, 3, {1, 1}, {1, 1}}, Gradient::with_bias);
+    add32("filter_grad_c96", 1, filter_grad, {5, 96, 13, 6, 200, 3, 2, {1, 1}, {1, 0}}, Gradient::stored);
+    add32("filter_grad_stride_2", 1, filter_grad, {4, 64, 15, 15, 136, 3, 3, {2, 2}, {1, 1}}, Gradient::updated);
+    add32("filter_grad_5x5", 1, filter_grad, {2, 64, 27, 27, 192, 5, 5, {1, 1}, {2, 2}}, Gradient::updated);
+    add32("filter_grad_rows_c1_falls_back", 0, filter_grad, {3, 1, 28, 28, 32, 5, 5, {1, 1}, {2, 2}}, Gradient::updated,
+          0);
+    add32("filter_grad_rows_c2", 1, filter_grad, {3, 2, 28, 28, 32, 5, 5, {1, 1}, {2, 2}}, Gradient::updated, 5);
+    add32("filter_grad_rows_7x7", 1, filter_grad, {2, 3, 31, 29, 64, 7, 7, {2, 2}, {3, 3}}, Gradient::stored, 5);
+    const bool rows = math == Math::fp32;  // tf32 takes the kernels for first layers, whose gradient stands alone
+    add32("forward_stride_4", 1, forward, {2, 3, 47, 47, 64, 11, 11, {4, 4}, {2, 2}}, Forward::bias_relu, rows ? 5 : 4);
+    add32("filter_grad_stride_4", 1, filter_grad, {2, 3, 47, 47, 64, 11, 11, {4, 4}, {2, 2}}, Gradient::updated, 5);
+    add32("forward_3x3", 1, forward, {2, 3, 32, 32, 64, 3, 3, {1, 1}, {1, 1}}, Forward::bias_relu, rows ? 5 : 4);
+    add32("filter_grad_3x3", 1, filter_grad, {2, 3, 32, 32, 64, 3, 3, {1, 1}, {1, 1}}, Gradient::with_bias, 5);
+  }
+  return all;
+}
+
+}  // namespace nixie::hopper_plans

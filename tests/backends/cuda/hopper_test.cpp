@@ -1,0 +1,118 @@
+// Hopper's own kernels: over a table of layers they compile without spills and with the tensor cores' instructions as
+// written; with a device, their results are held against the same plan in doubles on the CPU, outputs poisoned before.
+#ifdef NIXIE_WITH_CUDA
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "nixie/backends/cpu/backend.h"
+#include "nixie/backends/cuda/backend.h"
+#include "nixie/backends/cuda/compile/jit.h"
+#include "nixie/backends/cuda/families/hopper_conv.h"
+#include "nixie/backends/cuda/rewrite/lowering.h"
+#include "nixie/tests/backends/cuda/compiled_by.h"
+#include "nixie/tests/backends/cuda/hopper_cases.h"
+#include "nixie/tests/backends/draft_runner.h"
+#include "nixie/tests/compiler_log.h"
+
+namespace nixie {
+namespace {
+
+using cuda_plans::Draft;
+
+// Multiples of a quarter: halves hold them, small sums of products of them too, and equal maxima are equal in every
+// precision.
+double quarters(Dtype dtype, std::mt19937& random) {
+  return is_floating(dtype) ? std::uniform_int_distribution<int>(-4, 4)(random) * 0.25
+                            : std::uniform_int_distribution<int>(0, 3)(random);
+}
+
+// Numbers that use all bits of f32, small ones more often.
+double all_bits(Dtype dtype, std::mt19937& random) {
+  if (!is_floating(dtype)) return quarters(dtype, random);
+  const float x = std::uniform_real_distribution<float>(-1, 1)(random);
+  return x * std::abs(x) * std::abs(x);
+}
+
+// Halves are rounded once from sums in f32, whose error is far below half a unit of theirs.
+cuda_plans::Bound bound(Dtype dtype, Math math) {
+  if (!is_floating(dtype)) return {};
+  return {.of_itself = dtype == Dtype::f16    ? 0x1p-10
+                       : dtype == Dtype::bf16 ? 0x1p-8
+                                              : 3e-6,
+          .of_largest = math == Math::tf32 ? 0x1p-10 : 3e-6};
+}
+
+// Kernels that run code written for 16-bit layers, not the portable templates.
+int own_kernels(const Plan& plan) {
+  const std::set<std::string> portable{"map", "reduce", "gather", "gemm", "gemm_mma"};
+  int count = 0;
+  for (const Kernel& kernel : plan.kernels) {
+    const std::string variant = cuda::generate(plan, kernel, true).variant;
+    count += !portable.count(variant.substr(0, variant.find(' ')));
+  }
+  return count;
+}
+
+class CudaHopper : public testing::TestWithParam<hopper_plans::Case> {};
+
+TEST_P(CudaHopper, CompilesWithoutSpills) {
+  const Draft draft = GetParam().draft();
+  Plan plan = draft.plan;
+  cuda::lower(plan, true);
+  plan_memory(plan);
+  EXPECT_EQ(own_kernels(plan), GetParam().kernels);
+  std::vector<std::string> sources;
+  for (const Kernel& kernel : plan.kernels) sources.push_back(cuda::generate(plan, kernel, true).source);
+  const std::vector<cuda::Cubin> cubins = cuda::compile_sources(sources, "sm_90a");
+  for (std::size_t i = 0; i < cubins.size(); ++i) {
+    EXPECT_FALSE(cubins[i].code.empty());
+    EXPECT_EQ(cuda::complaints(cubins[i].log), "") << sources[i];
+  }
+}
+
+// What lowering joins must not come apart unseen: how many kernels are left.
+TEST_P(CudaHopper, JoinsWhatBelongsTogether) {
+  Plan joined = GetParam().draft().plan, apart = joined;
+  cuda::lower(joined, true);
+  cuda::lower(apart, true, false);
+  EXPECT_EQ(apart.kernels.size() - joined.kernels.size(), static_cast<std::size_t>(GetParam().joined))
+      << to_string(joined);
+}
+
+// By the estimates, and by the ways of the kernels: all of them, or one.
+void expect_doubles(const hopper_plans::Case& of, bool all_ways) {
+  std::shared_ptr<Backend> cuda;
+  try {
+    cuda = make_cuda_backend();
+  } catch (const Error&) {
+    GTEST_SKIP() << "no GPU";
+  }
+  const Draft draft = of.draft(), reference = in_doubles(draft);
+  const auto draw = of.all_bits ? all_bits : quarters;
+  const std::vector<Array> expected = cuda_plans::run(*make_cpu_backend(), reference, 1, draw);
+  for (const auto& [name, table] : all_ways ? tables_of(draft.plan) : two_tables_of(draft.plan)) {
+    const CompiledBy compiled_by(table);
+    const std::vector<Array> found = cuda_plans::run(*cuda, draft, 3, draw);
+    for (std::size_t i = 0; i < found.size(); ++i)
+      cuda_plans::expect_close(found[i], expected[i], bound(found[i].dtype(), of.math),
+                               fmt::format("{} output {} by {}", draft.name, i, name));
+  }
+}
+
+TEST_P(CudaHopper, AgreesWithDoubles) { expect_doubles(GetParam(), false); }
+TEST_P(CudaHopper, LongAgreesWithDoublesInEveryWay) { expect_doubles(GetParam(), true); }
+
+// 2.4 million columns: some tiles would be more than their schedule can name.
+TEST(CudaHopper, LongVeryManyChannelsAgreeWithDoublesInEveryWay) {
+  const hopper_plans::Layer layer{.n = 1, .c = 65536, .h = 6, .w = 6, .k = 8, .r = 6, .s = 6};
+  const auto draft = [&] { return hopper_plans::filter_grad("many channels", layer, hopper_plans::Gradient::stored); };
+  expect_doubles({"many channels", 1, draft}, true);
+}
+
+INSTANTIATE_TEST_SUITE_P(Layers, CudaHopper, testing::ValuesIn(hopper_plans::cases()),
+                         [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace nixie
+#endif

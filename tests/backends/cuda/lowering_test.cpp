@@ -1,0 +1,249 @@
+// What the CUDA backend changes in a plan changes no result: lowered plans on the CPU against plans as they were.
+#ifdef NIXIE_WITH_CUDA
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <random>
+
+#include "nixie/backends/cpu/backend.h"
+#include "nixie/backends/cuda/families/matmul.h"
+#include "nixie/backends/cuda/rewrite/lowering.h"
+#include "nixie/core/base/array.h"
+#include "nixie/core/passes/memory.h"
+#include "nixie/tests/backends/cuda/hopper_plans.h"
+#include "nixie/tests/backends/draft_runner.h"
+
+namespace nixie {
+namespace {
+
+using cuda_plans::Draft;
+
+// One number of what the plan reads.
+using Draw = std::function<float(std::mt19937&)>;
+float any_number(std::mt19937& random) { return std::uniform_real_distribution<float>(-1, 1)(random); }
+
+// Of a plan whose memory is laid out.
+std::vector<float> run_on_cpu(const Plan& plan, int output, const Draw& draw = any_number) {
+  const auto cpu = make_cpu_backend(1);
+  std::vector<std::shared_ptr<Buffer>> buffers;
+  std::mt19937 random(5);
+  for (int slot : plan.externals) {
+    const Slot& s = plan.slots[static_cast<std::size_t>(slot)];
+    Array array(s.dtype, s.shape);
+    for (float& x : array.data<float>()) x = draw(random);
+    buffers.push_back(cpu->allocate(array.size_bytes()));
+    cpu->upload(array.bytes(), *buffers.back(), array.size_bytes());
+  }
+  cpu->compile(plan)->run(buffers, plan.scalars);
+  Array result(Dtype::f32, plan.slots[static_cast<std::size_t>(output)].shape);
+  cpu->download(*buffers[static_cast<std::size_t>(output)], result.bytes(), result.size_bytes());
+  return result.to_vector<float>();
+}
+
+TEST(CudaLowering, ChangesNoResult) {
+  std::vector<Draft> drafts = cuda_plans::all_products(Dtype::f32);
+  for (Draft& draft : cuda_plans::all_convolutions(Dtype::f32)) drafts.push_back(std::move(draft));
+  int changed = 0;
+  for (const Draft& draft : drafts) {
+    Plan plain = draft.plan, lowered = draft.plan;
+    cuda::lower(lowered);
+    for (Plan* plan : {&plain, &lowered}) plan_memory(*plan);
+    changed += lowered.kernels.size() > draft.plan.kernels.size();
+    const std::vector<float> expected = run_on_cpu(plain, draft.outputs[0]),
+                             found = run_on_cpu(lowered, draft.outputs[0]);
+    ASSERT_EQ(found.size(), expected.size());
+    for (std::size_t i = 0; i < found.size(); ++i)
+      ASSERT_NEAR(found[i], expected[i], 1e-4 * (1 + std::abs(expected[i]))) << draft.name << " element " << i;
+  }
+  EXPECT_GT(changed, 5);
+}
+
+// A reader of images that a map makes of bytes: all of them, shifted with padding and a fourth channel, every second
+// block of pixels, summed; or what goes on from channel to channel, which must leave the map alone.
+enum class Reader { whole, padded, blocks, sum, flat };
+
+Draft reads_bytes(Reader what) {
+  Draft d("reads bytes");
+  const Shape shape{2, 3, 6, 8};
+  const int bytes = d.slot(Dtype::u8, shape);
+  const int x = hopper_plans::internal(d, Dtype::f32, shape, shape.row_major());
+  d.plan.kernels = {hopper_plans::normalised(d, bytes, x)};
+  Kernel k{.label = "reader", .domain = shape};
+  k.loads = {d.dense(x)};
+  if (what == Reader::padded) {
+    k.domain = {2, 4, 6, 11};
+    k.loads[0].offset = -2;
+    k.loads[0].inside = {{0, 2}, {0, 3}, {0, 6}, {2, 10}};
+  } else if (what == Reader::blocks) {
+    k.domain = {2, 3, 4, 4};
+    k.loads[0] = {x, -8 - 1, {144, 48, 16, 2}, {{0, 2}, {0, 3}, {1, 4}, {1, 4}}, 0};
+    k.loads.push_back({x, 0, {144, 48, 16, 2}, {{0, 2}, {0, 3}, {0, 3}, {0, 4}}, 0});
+  } else if (what == Reader::flat) {
+    k.domain = {2, 144};
+    k.loads[0].strides = {144, 1};
+  }
+  Stage stage{.body = {cuda_plans::load(0)}};
+  for (std::size_t i = 1; i < k.loads.size(); ++i) {
+    stage.body.push_back(cuda_plans::load(static_cast<int>(i)));
+    stage.body.push_back(cuda_plans::apply(Primitive::sub, {static_cast<int>(2 * i - 2), static_cast<int>(2 * i - 1)}));
+  }
+  const int last = static_cast<int>(stage.body.size()) - 1;
+  if (what == Reader::sum) {
+    k.reduced = {0, 2, 3};
+    k.carried = {Dtype::f32};
+    stage.reductions = {{ReduceKind::sum, last, 0}};
+    k.stages = {stage, {.full = false, .body = {cuda_plans::carried(0)}, .stores = {{0, 0}}}};
+    k.stores = {d.dense(d.output(Dtype::f32, kept_shape(k)))};
+  } else {
+    stage.stores = {{last, 0}};
+    k.stages = {stage};
+    k.stores = {d.dense(d.output(Dtype::f32, k.domain))};
+  }
+  d.plan.kernels.push_back(k);
+  return d;
+}
+
+double eighths(Dtype dtype, std::mt19937& random) {
+  return dtype == Dtype::u8 ? std::uniform_int_distribution<int>(0, 255)(random)
+                            : std::uniform_int_distribution<int>(1, 16)(random) * 0.125;
+}
+
+void expect_bytes_read(const Draft& draft, int kernels, double tolerance) {
+  Draft lowered = draft;
+  cuda::lower(lowered.plan, true, false);
+  EXPECT_EQ(std::count_if(lowered.plan.kernels.begin(), lowered.plan.kernels.end(),
+                          [](const Kernel& kernel) { return kernel.label == "cast"; }),
+            kernels)
+      << draft.name << to_string(lowered.plan);
+  const auto cpu = make_cpu_backend(2);
+  const std::vector<Array> expected = cuda_plans::run(*cpu, draft, 1, eighths),
+                           found = cuda_plans::run(*cpu, lowered, 1, eighths);
+  for (std::size_t i = 0; i < found.size(); ++i)
+    cuda_plans::expect_close(found[i], expected[i], {.of_largest = tolerance}, draft.name);
+}
+
+TEST(CudaLowering, ComputesImagesOfBytesWhereTheyAreRead) {
+  for (const Reader what : {Reader::whole, Reader::padded, Reader::blocks, Reader::sum, Reader::flat})
+    expect_bytes_read(reads_bytes(what), what == Reader::flat, 0);
+}
+
+// What is made of bytes and used elsewhere too, or of what changes, stays.
+TEST(CudaLowering, LeavesMapsThatOthersNeed) {
+  Draft kept = reads_bytes(Reader::whole);
+  kept.plan.slots[1].external = true;
+  kept.plan.externals.push_back(1);
+  kept.outputs.push_back(1);
+  expect_bytes_read(kept, 1, 0);
+  Draft changing = reads_bytes(Reader::whole);
+  Kernel update{.label = "update", .domain = {1, 3, 1, 1}};
+  update.loads = update.stores = {changing.plan.kernels[0].loads[1]};
+  update.stages = {{.body = {cuda_plans::load(0), cuda_plans::number(2), cuda_plans::apply(Primitive::mul, {0, 1})},
+                    .stores = {{2, 0}}}};
+  changing.plan.kernels.push_back(update);
+  expect_bytes_read(changing, 1, 0);
+}
+
+TEST(CudaLowering, FirstLayersOfFloatsReadBytes) {
+  using hopper_plans::First;
+  for (hopper_plans::Layer layer : {hopper_plans::Layer{32, 3, 64, 64, 64, 3, 3, {1, 1}, {1, 1}},
+                                    {16, 3, 95, 95, 64, 11, 11, {4, 4}, {2, 2}},
+                                    {16, 3, 64, 60, 64, 7, 7, {2, 2}, {3, 3}}}) {
+    layer.dtype = Dtype::f32, layer.bytes = true;
+    const std::string name = fmt::format("{}x{}", layer.r, layer.s);
+    expect_bytes_read(hopper_plans::first_layer(name, layer, First::forward), 0, 1e-5);
+  }
+}
+
+Plan product_with_bias_and_relu() {
+  return cuda_plans::headed("product", Matmul{}, Dtype::f32, {{8, 4}, {4, 16}}, {8, 16}).plan;
+}
+
+TEST(CudaLowering, LeavesAProductWithItsBiasAndReluToTheLibrary) {
+  Plan plan = product_with_bias_and_relu();
+  cuda::lower(plan);
+  ASSERT_EQ(plan.kernels.size(), 1u);
+  const auto problem = cuda::as_blas(plan, plan.kernels[0]);
+  ASSERT_TRUE(problem);
+  EXPECT_EQ(problem->rows, 16);  // column-major: the transpose
+  EXPECT_EQ(problem->columns, 8);
+  EXPECT_EQ(problem->inner, 4);
+  EXPECT_TRUE(problem->bias);
+  EXPECT_TRUE(problem->relu);
+}
+
+// A net of two layers: what waited for a layer's product waits for its ReLU.
+TEST(CudaLowering, AReluThatTheLibraryLosesNanInIsAKernelOfItsOwn) {
+  for (bool biased : {false, true}) {
+    Draft draft = cuda_plans::headed("first", Matmul{}, Dtype::f32, {{8, 4}, {4, 16}}, {8, 16});
+    const int w = draft.slot(Dtype::f32, {16, 12}), y = draft.output(Dtype::f32, {8, 12});
+    Kernel second = draft.plan.kernels[0];
+    second.domain = {8, 12};
+    const Slot& hidden = draft.plan.slots[static_cast<std::size_t>(draft.outputs[0])];
+    second.head->operands = {{draft.outputs[0], 0, hidden.shape, hidden.strides}, {w, 0, {16, 12}, {12, 1}}};
+    second.loads[0].slot = draft.slot(Dtype::f32, {1, 12});
+    second.stores = {draft.dense(y)};
+    draft.plan.kernels.push_back(second);
+    if (!biased)
+      for (Kernel& kernel : draft.plan.kernels) {
+        kernel.loads.clear();
+        kernel.stages[0].body = {cuda_plans::head(), cuda_plans::number(0), cuda_plans::apply(Primitive::max, {1, 0})};
+        kernel.stages[0].stores = {{2, 0}};
+      }
+    Plan plan = draft.plan;
+    plan_memory(plan);
+    const auto one_nan = [] {  // in the second row of the first operand
+      return [count = 0](std::mt19937& random) mutable {
+        return ++count == 6 ? std::numeric_limits<float>::quiet_NaN() : any_number(random);
+      };
+    };
+    const std::vector<float> expected = run_on_cpu(plan, y, one_nan());
+    cuda::split_relu(plan, 0);
+    cuda::split_relu(plan, 2);
+    ASSERT_EQ(plan.kernels.size(), 4u);
+    for (std::size_t k : {0u, 2u}) {
+      const auto problem = cuda::as_blas(plan, plan.kernels[k]);
+      ASSERT_TRUE(problem);
+      EXPECT_FALSE(problem->relu);
+      EXPECT_EQ(problem->bias.has_value(), biased);
+    }
+    EXPECT_EQ(plan.kernels[1].waits_for, std::vector{0});
+    EXPECT_EQ(plan.kernels[2].waits_for, std::vector{1});
+    EXPECT_EQ(plan.kernels[3].waits_for, std::vector{2});
+    const std::vector<float> found = run_on_cpu(plan, y, one_nan());
+    int zeros = 0, lost = 0, numbers = 0;
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      zeros += found[i] == 0, lost += std::isnan(found[i]), numbers += found[i] > 0;
+      EXPECT_TRUE(found[i] == expected[i] || (std::isnan(found[i]) && std::isnan(expected[i]))) << "element " << i;
+    }
+    EXPECT_GT(std::min({zeros, lost, numbers}), 0) << zeros << " zeros, " << lost << " NaN, " << numbers << " numbers";
+  }
+}
+
+TEST(CudaLowering, LeavesProductsToTheLibraryAndOtherStagesToAKernel) {
+  Plan plan = product_with_bias_and_relu();
+  for (Instruction& in : plan.kernels[0].stages[0].body)
+    if (in.primitive == Primitive::constant) in.value = 0.5;  // max(., 1/2) is no ReLU
+  EXPECT_FALSE(cuda::as_blas(plan, plan.kernels[0]));
+  cuda::lower(plan);
+  ASSERT_EQ(plan.kernels.size(), 2u);
+  const auto problem = cuda::as_blas(plan, plan.kernels[0]);
+  ASSERT_TRUE(problem);
+  EXPECT_FALSE(problem->bias);
+  EXPECT_FALSE(problem->relu);
+  EXPECT_FALSE(plan.kernels[1].head);
+}
+
+TEST(CudaLowering, AnIntegerProductStaysOneKernel) {
+  Plan plan = cuda_plans::headed("product", Matmul{}, Dtype::i32, {{8, 4}, {4, 16}}, {8, 16}).plan;
+  cuda::lower(plan);
+  ASSERT_EQ(plan.kernels.size(), 1u);
+  EXPECT_FALSE(cuda::as_blas(plan, plan.kernels[0]));
+  EXPECT_EQ(plan.slots.size(), 4u);  // and no slot is left over
+}
+
+}  // namespace
+}  // namespace nixie
+#endif
