@@ -1,6 +1,8 @@
 // The scope stack behind error messages.
 #include "nixie/core/base/error.h"
 
+#include "nixie/core/base/one_line.h"
+
 #include <vector>
 
 namespace nixie {
@@ -40,7 +42,24 @@ std::string Scope::prefix() {
   return kind.empty() ? path + ": " : path + " (" + kind + "): ";
 }
 
-void fail_line(Fault fault, std::string line) { throw Error(fault, Scope::prefix() + line); }
+std::string one_line(std::string_view text) {
+  std::string line;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '\n')
+      line += "\\n";
+    else if (c == '\t')
+      line += "\\t";
+    else if (byte < 0x20 || byte == 0x7f)
+      line += fmt::format("\\x{:02x}", byte);
+    else
+      line += c;
+  }
+  return line;
+}
+
+// Names that come from files and command lines may hold anything.
+void fail_line(Fault fault, std::string line) { throw Error(fault, one_line(Scope::prefix() + line)); }
 
 std::string line_of_parts(std::size_t count, fmt::format_args parts) {
   std::string format;

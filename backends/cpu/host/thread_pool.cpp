@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "nixie/core/base/error.h"
+#include "nixie/core/base/threads.h"
 
 namespace nixie::cpu {
 namespace {
@@ -26,12 +27,13 @@ std::uint32_t unclaimed(std::uint64_t ticket) { return static_cast<std::uint32_t
 
 }  // namespace
 
-ThreadPool::ThreadPool(int threads) {
+// Once the delegated constructor is through, the destructor ends whatever threads were started before one failed.
+ThreadPool::ThreadPool(int threads) : ThreadPool() {
   const int machine = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   check(threads >= 0 && threads <= 4096, "cpu: ", threads, " threads asked for, expected 0 (all) to 4096");
   const int count = threads == 0 ? machine : threads;
   spins_ = count <= machine ? kSpins : 0;  // spinning threads would hold up those that work
-  for (int i = 1; i < count; ++i) workers_.emplace_back([this] { work(); });
+  start_threads(workers_, "cpu", count - 1, [this](const std::stop_token&) { work(); });
 }
 
 ThreadPool::~ThreadPool() {
@@ -40,7 +42,7 @@ ThreadPool::~ThreadPool() {
     stopping_ = true;
   }
   wake_.notify_all();
-  for (std::thread& worker : workers_) worker.join();
+  workers_.clear();
 }
 
 void ThreadPool::parallel_for(std::int64_t parts, const std::function<void(std::int64_t)>& function) {

@@ -17,7 +17,8 @@ namespace nixie::cpu {
 class ThreadPool {
  public:
   /// The calling thread counts as one; 0 takes all the machine has.
-  explicit ThreadPool(int threads = 0);
+  /// Throws Fault::memory where a thread cannot be started.
+  explicit ThreadPool(int threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
@@ -33,7 +34,8 @@ class ThreadPool {
   void run_part(std::int64_t part);
   void wait_until_done();
 
-  std::vector<std::thread> workers_;
+  ThreadPool() = default;
+
   int spins_ = 0;
   std::mutex submit_;  // one piece of work at a time
 
@@ -49,6 +51,7 @@ class ThreadPool {
   std::mutex mutex_;  // guards the sleeping and `error_`
   std::condition_variable wake_, done_;
   std::exception_ptr error_;
+  std::vector<std::jthread> workers_;
 };
 
 }  // namespace nixie::cpu

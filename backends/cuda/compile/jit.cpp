@@ -13,6 +13,7 @@
 #include "nixie/backends/cuda/compile/kernels.h"
 #include "nixie/backends/cuda/device/libraries.h"
 #include "nixie/core/base/error.h"
+#include "nixie/core/base/threads.h"
 
 namespace nixie::cuda {
 namespace {
@@ -126,7 +127,7 @@ std::vector<Cubin> compile_sources(std::span<const std::string> sources, const s
   };
   std::vector<std::jthread> threads;
   const std::size_t wanted = std::min<std::size_t>(std::max(1u, std::thread::hardware_concurrency()), work.size());
-  for (std::size_t i = 1; i < wanted; ++i) threads.emplace_back(run);
+  start_threads(threads, "nvrtc", static_cast<int>(wanted) - 1, [&](const std::stop_token&) { run(); });
   run();
   threads.clear();
   if (error) std::rethrow_exception(error);

@@ -2,8 +2,11 @@
 #include "nixie/backends/cpu/host/thread_pool.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <fstream>
 #include <numeric>
 #include <stdexcept>
 
@@ -80,6 +83,29 @@ TEST(ThreadPool, SeveralCallersAtOnce) {
   for (std::thread& caller : callers) caller.join();
   EXPECT_EQ(runs, 4 * 200 * 5);
 }
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which need all the address space there is
+TEST(ThreadPool, AThreadThatCannotStartIsAnError) {
+  const auto start_many = [] {
+    ::alarm(20);  // in place of hanging for ever
+    long pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
+    const rlim_t bytes =
+        static_cast<rlim_t>(pages) * static_cast<rlim_t>(::sysconf(_SC_PAGESIZE)) + (rlim_t{256} << 20);
+    const rlimit limit{bytes, bytes};
+    ::setrlimit(RLIMIT_AS, &limit);
+    try {
+      const ThreadPool pool(4000);
+    } catch (const Error& error) {
+      std::fprintf(stderr, "%s", error.what());
+      ::_exit(error.exit_code());
+    }
+    ::_exit(0);
+  };
+  EXPECT_EXIT(start_many(), testing::ExitedWithCode(4),
+              "cpu: thread [0-9]+ of 3999 cannot be started: .*; ask for fewer threads");
+}
+#endif
 
 TEST(ThreadPool, RefusesNonsense) {
   EXPECT_THROW(ThreadPool(-1), Error);
