@@ -2,7 +2,9 @@
 #include "nixie/models/io/checkpoint.h"
 
 #include <algorithm>
+#include <cmath>
 
+#include "nixie/core/base/fields.h"
 #include "nixie/models/io/checkpoint_block.h"
 #include "nixie/models/io/durable_file.h"
 #include "nixie/models/io/hdf5_reader.h"
@@ -19,6 +21,8 @@ constexpr std::size_t kMaxShown = 100;         // bytes of a refused name that t
 constexpr std::size_t kMaxAttribute = 60'000;  // larger ones would leave the checksummed object header
 constexpr std::size_t kMaxText = 1 << 20;
 constexpr const char* kFormat = "nixie-checkpoint";
+const std::vector<std::string> kObjects = {"class_names", "config", "ema", "model", "optimizer", "rng", "state"};
+const std::vector<std::string> kAttributes = {"deviation", "format", "format_version", "layout", "mean", "writer"};
 
 /// What is wrong with a name, or "".
 std::string fault_of(const std::string& name) {
@@ -62,6 +66,22 @@ void check_sound(const Checkpoint& c) {
   check(std::max(c.mean.size(), c.deviation.size()) * sizeof(double) <= kMaxAttribute,
         "checkpoint: mean and deviation have ", c.mean.size(), " and ", c.deviation.size(),
         " channels, expected fewer");
+}
+
+bool is_finite(const Array& array) {
+  return visit_dtype(array.dtype(), [&](auto type) {
+    using T = decltype(type);
+    if constexpr (std::is_integral_v<T>) return true;
+    using Real = std::conditional_t<std::is_same_v<T, double>, double, float>;
+    const std::span<const T> values = array.data<T>();
+    return std::all_of(values.begin(), values.end(), [](T value) { return std::isfinite(static_cast<Real>(value)); });
+  });
+}
+
+std::string non_finite_array(const std::string& group, const Checkpoint::Arrays& arrays) {
+  for (const auto& [name, array] : arrays)
+    if (!is_finite(array)) return group + "/" + name;
+  return {};
 }
 
 std::int64_t bytes_of(const Checkpoint::Arrays& arrays) {
@@ -122,49 +142,66 @@ Checkpoint::Arrays read_arrays(Reader& file, const std::string& group) {
   return arrays;
 }
 
-/// Refuses names and shapes that the model does not have, before any array is read.
-void check_model(Reader& file, const std::string& file_name, const std::map<std::string, Shape>& expected) {
-  const std::vector<std::string> names = checked_names(file, "/model");
+std::string text_of(const ArrayForm& form) { return fmt::format("{} {}", to_string(form.dtype), form.shape); }
+
+/// Refuses names and forms other than those expected, before any array is read. `owner` is who expects them.
+void check_arrays(Reader& file, const std::string& file_name, const std::string& group, const ArrayForms& expected,
+                  const char* owner, bool is_complete = true) {
+  const std::vector<std::string> names = checked_names(file, group);
   std::vector<std::string> differences;
   for (const std::string& name : names) {
     const auto known = expected.find(name);
-    const Shape shape = file.shape("/model/" + name);
+    const ArrayForm form = file.form(group + "/" + name);
     if (known == expected.end())
-      differences.push_back(fmt::format("{} {} is unknown to the model", name, shape));
-    else if (shape != known->second)
-      differences.push_back(fmt::format("{} is {}, the model has {}", name, shape, known->second));
+      differences.push_back(fmt::format("{} ({}) is unknown to the {}", name, text_of(form), owner));
+    else if (form != known->second)
+      differences.push_back(fmt::format("{} is {}, the {} has {}", name, text_of(form), owner, text_of(known->second)));
+    else
+      file.allow(form);
   }
-  for (const auto& [name, shape] : expected)
-    if (std::find(names.begin(), names.end(), name) == names.end())
-      differences.push_back(fmt::format("{} {} is missing", name, shape));
+  for (const auto& [name, form] : expected)
+    if (is_complete && std::find(names.begin(), names.end(), name) == names.end())
+      differences.push_back(fmt::format("{} ({}) is missing", name, text_of(form)));
   if (differences.empty()) return;
   constexpr std::size_t kShown = 4;
   const std::size_t shown = std::min(differences.size(), kShown);
   fail(
-      Fault::checkpoint, file_name, ": /model: ",
+      Fault::checkpoint, file_name, ": ", group, ": ",
       fmt::format("{}", fmt::join(differences.begin(), differences.begin() + static_cast<std::ptrdiff_t>(shown), "; ")),
       differences.size() > shown ? fmt::format("; and {} more differences", differences.size() - shown) : "",
-      "; load it with the model it was saved from");
+      "; load it with the ", owner, " it was saved from");
 }
 
-/// EMA and optimizer state may only name what the model has.
-void check_parameters(Reader& file, const std::string& group, const std::map<std::string, Shape>& expected) {
-  for (const std::string& name : checked_names(file, group))
-    if (!expected.contains(name)) file.refuse(group + "/" + name, "belongs to no parameter of the model");
+/// Optimizer state may only name what the model has.
+void check_parameters(Reader& file, const ArrayForms& model) {
+  for (const std::string& name : checked_names(file, "/optimizer"))
+    if (!model.contains(name)) file.refuse("/optimizer/" + name, "belongs to no parameter of the model");
+}
+
+void check_forms(Reader& file, const std::string& file_name, const LoadOptions& options) {
+  if (options.model) {
+    check_arrays(file, file_name, "/model", *options.model, "model");
+    check_arrays(file, file_name, "/ema", *options.model, "model", false);
+    check_parameters(file, *options.model);
+  }
+  if (!options.optimizer) return;
+  for (const std::string& name : checked_names(file, "/optimizer"))
+    if (!options.optimizer->contains(name)) file.refuse("/optimizer/" + name, "is unknown to the optimizer");
+  for (const auto& [parameter, buffers] : *options.optimizer)
+    check_arrays(file, file_name, "/optimizer/" + parameter, buffers, "optimizer");
+}
+
+void check_known(const Reader& file, const std::string& what, const std::vector<std::string>& names,
+                 const std::vector<std::string>& known) {
+  for (const std::string& name : names)
+    if (std::find(known.begin(), known.end(), name) == known.end())
+      file.refuse("/", fmt::format("holds the unknown {} {}", what, field_text(name)));
 }
 
 std::string text_of(const Checkpoint::Values& values, const std::string& name) {
   const auto found = values.find(name);
   const auto* text = found == values.end() ? nullptr : std::get_if<std::string>(&found->second);
   return text ? *text : std::string{};
-}
-
-void read_optimizer(Reader& file, Checkpoint& c) {
-  c.optimizer_options = file.attributes("/optimizer");
-  c.optimizer_type = text_of(c.optimizer_options, "type");
-  c.optimizer_options.erase("type");
-  for (const std::string& parameter : checked_names(file, "/optimizer"))
-    c.optimizer[parameter] = read_arrays(file, "/optimizer/" + parameter);
 }
 
 void read_texts(Reader& file, Checkpoint& c) {
@@ -178,10 +215,31 @@ void read_texts(Reader& file, Checkpoint& c) {
   c.deviation = file.numbers("/", "deviation");
 }
 
+/// All but the arrays.
+void read_header(Reader& file, Checkpoint& c) {
+  c.optimizer_options = file.attributes("/optimizer");
+  c.optimizer_type = text_of(c.optimizer_options, "type");
+  c.optimizer_options.erase("type");
+  c.state = file.attributes("/state");
+  c.rng = file.attributes("/rng");
+  read_texts(file, c);
+}
+
 }  // namespace
+
+std::string non_finite_array(const Checkpoint& c) {
+  std::string found = non_finite_array("/model", c.model);
+  if (found.empty()) found = non_finite_array("/ema", c.ema);
+  for (const auto& [parameter, buffers] : c.optimizer)
+    if (found.empty()) found = non_finite_array("/optimizer/" + parameter, buffers);
+  return found;
+}
 
 void save_checkpoint(const Checkpoint& checkpoint, const std::filesystem::path& path) {
   check_sound(checkpoint);
+  if (const std::string name = non_finite_array(checkpoint); !name.empty())
+    fail(Fault::non_finite, path.string(), ": ", name,
+         " is not finite, so the checkpoint is not written; go back to an older one");
   const hdf5::Image image = build(checkpoint);
   write_block(image.span());
   PendingFile file(path, image.size);
@@ -203,19 +261,17 @@ Checkpoint load_checkpoint(const std::filesystem::path& path, const LoadOptions&
   const bool is_ours = text_of(root, "format") == kFormat;
   if (!is_ours && !options.unchecked) file.refuse("/", "is of another format, expected " + std::string(kFormat));
 
-  if (options.model) {
-    check_model(file, path.string(), *options.model);
-    check_parameters(file, "/ema", *options.model);
-    check_parameters(file, "/optimizer", *options.model);
-  }
+  check_known(file, "object", file.names("/"), kObjects);
+  check_known(file, "attribute", file.attribute_names("/"), kAttributes);
   Checkpoint c;
   c.writer = text_of(root, "writer");
+  read_header(file, c);
+  if (options.accept) options.accept(c);
+  check_forms(file, path.string(), options);
   c.model = read_arrays(file, "/model");
   c.ema = read_arrays(file, "/ema");
-  read_optimizer(file, c);
-  c.state = file.attributes("/state");
-  c.rng = file.attributes("/rng");
-  read_texts(file, c);
+  for (const std::string& parameter : checked_names(file, "/optimizer"))
+    c.optimizer[parameter] = read_arrays(file, "/optimizer/" + parameter);
   return c;
 }
 

@@ -4,17 +4,22 @@
 //   bytes 0..511          HDF5 user block: magic NIXIECK1, u32 format version, u32 oldest format whose readers
 //                         understand it, u64 bytes that follow the block, their XXH3-128 (canonical), zeros
 //   / attributes          format, format_version, writer, layout, mean, deviation
-//   /model/<name>         arrays in logical layout under PyTorch's names: convolutions (out, in, h, w), linear (out,
-//   in) /ema/<name>           the averaged parameters, where there are any /optimizer            attributes: type and
-//   its options; /optimizer/<parameter>/<buffer> arrays /state, /rng          attributes: counters, seeds, best metric
+//   /model/<name>         arrays in logical layout under PyTorch's names: convolutions (out, in, h, w),
+//                         linear (out, in)
+//   /ema/<name>           the averaged parameters, where there are any
+//   /optimizer            attributes: type and its options
+//   /optimizer/<parameter>/<buffer>   arrays
+//   /state, /rng          attributes: counters, seeds, best metric
 //   /config, /class_names texts
 // In Python: {name: torch.from_numpy(d[()]) for name, d in h5py.File("last.h5")["model"].items()} is a state_dict.
 //
-// Readers take every format up to their own, for ever. None of this may be used by several threads at once.
+// Readers take every format up to their own, for ever, and refuse what they do not know. Several
+// threads may save and load at once where HDF5 was built for threads, as Debian's is.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -22,6 +27,7 @@
 #include <vector>
 
 #include "nixie/core/base/array.h"
+#include "nixie/models/io/array_form.h"
 
 namespace nixie {
 
@@ -43,21 +49,31 @@ struct Checkpoint {
   std::string writer;                   ///< program version and commit
 };
 
+/// `/optimizer/fc.weight/exp_avg_sq` for the first floating array of the checkpoint with an element that is infinite or
+/// no number; "" where all are finite.
+std::string non_finite_array(const Checkpoint& checkpoint);
+
 /// Writes the whole file or leaves what stood at `path`: built in memory, written beside it, synced, read back,
 /// renamed. Names are printable ASCII without `/` and not only dots; texts hold no zero bytes. Throws Fault::usage for
-/// a name or text that is not so, Fault::storage (bytes needed and free) where the disk refuses, Fault::memory.
+/// a name or text that is not so, Fault::non_finite for an array that is not finite, Fault::storage (bytes needed and
+/// free) where the disk refuses, Fault::memory.
 void save_checkpoint(const Checkpoint& checkpoint, const std::filesystem::path& path);
 
 struct LoadOptions {
-  /// Name and shape of everything the model has: a checkpoint with other names or shapes is refused before any array
-  /// is read. Without it the file decides.
-  std::optional<std::map<std::string, Shape>> model;
-  /// Reads files whose checksum does not match and plain HDF5 files without one.
+  /// Everything the model has: a checkpoint with other names, shapes or types is refused before any array is read; its
+  /// averaged parameters must be of these names and forms too. Without it the file decides, as far as its bytes allow.
+  std::optional<ArrayForms> model = {};
+  /// Every buffer of the optimizer, by parameter; others are refused, too.
+  std::optional<std::map<std::string, ArrayForms>> optimizer = {};
+  /// Called before any array is looked at, with all that is no array; what it throws ends the loading.
+  std::function<void(const Checkpoint& header)> accept = {};
+  /// Reads files whose checksum does not match and plain HDF5 files without one. HDF5's own checksums then stand guard;
+  /// they do not see a chunk (1 MiB) whose bytes are all zero.
   bool unchecked = false;
 };
 
 /// Throws Fault::checkpoint, one line with the file, the object and the remedy, for a file that is damaged, hostile,
-/// newer than this reader, or of another model.
+/// newer than this reader, of another model, or with an object that this reader does not know.
 Checkpoint load_checkpoint(const std::filesystem::path& path, const LoadOptions& options = {});
 
 /// Checks the whole file against its checksum. Throws Fault::checkpoint.

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <system_error>
@@ -26,19 +27,21 @@ std::filesystem::path folder_of(const std::filesystem::path& path) {
 
 std::string message(int error) { return std::generic_category().message(error); }
 
-/// `.last.h5.tmp.1234`
+/// `.last.h5.tmp.1234.0`
 bool is_temporary(const std::string& name) {
   const std::size_t at = name.rfind(".tmp.");
   return name.starts_with('.') && at != std::string::npos && at > 0 && at + 5 < name.size() &&
          std::all_of(name.begin() + static_cast<std::ptrdiff_t>(at) + 5, name.end(),
-                     [](char c) { return c >= '0' && c <= '9'; });
+                     [](char c) { return c == '.' || (c >= '0' && c <= '9'); });
 }
 
 }  // namespace
 
+static std::atomic<std::uint64_t> number = 0;  // threads may write the same file at once
+
 PendingFile::PendingFile(std::filesystem::path path, std::int64_t bytes)
     : path_(std::move(path)),
-      temporary_(folder_of(path_) / ("." + path_.filename().string() + ".tmp." + std::to_string(::getpid()))),
+      temporary_(folder_of(path_) / fmt::format(".{}.tmp.{}.{}", path_.filename().string(), ::getpid(), number++)),
       bytes_(bytes) {
   ::unlink(temporary_.c_str());  // left by a killed process of the same number
   file_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
@@ -68,7 +71,8 @@ void PendingFile::fail_writing(const char* what, int error) const {
   const bool is_known = ::statvfs(folder_of(path_).c_str(), &disk) == 0;
   const std::uint64_t free = static_cast<std::uint64_t>(disk.f_bavail) * disk.f_frsize;
   fail(Fault::storage, path_.string(), " ", what, ": ", message(error), "; it needs ", bytes_, " bytes",
-       is_known ? ", " + std::to_string(free) + " are free" : "", "; what stood there before is untouched");
+       is_known ? ", " + std::to_string(free) + " are free" : "",
+       is_published_ ? "; the new file is in its place" : "; what stood there before is untouched");
 }
 
 void PendingFile::write(std::span<const std::byte> bytes) {

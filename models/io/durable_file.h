@@ -11,7 +11,7 @@ namespace nixie {
 /// destroyed unpublished leaves nothing. A killed process leaves only a hidden temporary, see remove_stale_temporaries.
 class PendingFile {
  public:
-  /// Creates the temporary `.NAME.tmp.PID` beside `path` and reserves `bytes`. Throws Fault::storage with the bytes
+  /// Creates the temporary `.NAME.tmp.PID.N` beside `path` and reserves `bytes`. Throws Fault::storage with the bytes
   /// needed and free where the disk has no room, before anything is written.
   PendingFile(std::filesystem::path path, std::int64_t bytes);
   ~PendingFile();

@@ -4,6 +4,8 @@
 #include <hdf5.h>
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
 #include <system_error>
 
 namespace nixie::hdf5 {
@@ -11,7 +13,8 @@ namespace {
 
 constexpr std::int64_t kMaxObjects = 100'000;
 constexpr std::int64_t kMaxTextBytes = 1 << 20;
-constexpr std::int64_t kMaxExpansion = 1000;  // elements over stored bytes, for compressed arrays
+// What compressed elements may unpack to: so many bytes, and so many for each of the file's.
+constexpr double kFreeBytes = 64 << 20, kMaxExpansion = 20;
 constexpr int kMaxRank = 32;
 
 struct Listing {
@@ -43,6 +46,7 @@ Reader::Reader(std::filesystem::path path) : path_(std::move(path)) {
   const std::uintmax_t bytes = std::filesystem::file_size(path_, error);
   if (error) refuse("the file", "cannot be read: " + error.message());
   file_bytes_ = static_cast<std::int64_t>(bytes);
+  room_ = kFreeBytes + kMaxExpansion * static_cast<double>(bytes);
   const Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
   H5Pset_fclose_degree(access, H5F_CLOSE_STRONG);
   H5Pset_file_locking(access, false, true);  // some file systems have no locks, and a published file does not change
@@ -60,6 +64,7 @@ void Reader::fail_reading(const std::string& object) const {
 }
 
 bool Reader::has(const std::string& path) {
+  if (path == "/") return true;
   for (std::size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
     const std::string part = path.substr(0, end);
     const htri_t exists = H5Lexists(file_, part.c_str(), H5P_DEFAULT);
@@ -100,10 +105,11 @@ Reader::Dataset Reader::open(const std::string& path) {
   if (rank < 0 || rank > kMaxRank) fail_reading(path);
   hsize_t extent[kMaxRank], limit[kMaxRank];
   if (H5Sget_simple_extent_dims(space, extent, limit) < 0) fail_reading(path);
+  const double elements = std::accumulate(extent, extent + rank, 1.0, std::multiplies<>());  // integers overflow
+  if (elements > 0x1p48) refuse(path, "has an impossible size");
   if (!std::equal(extent, extent + rank, limit)) refuse(path, "can grow, expected an array of fixed size");
   std::vector<std::int64_t> sizes;
   for (int axis = 0; axis < rank; ++axis) {
-    if (extent[axis] > hsize_t{1} << 62) refuse(path, "has an impossible size");
     sizes.push_back(static_cast<std::int64_t>(extent[axis]));
   }
   dataset.shape = Shape(std::move(sizes));
@@ -137,17 +143,23 @@ bool Reader::check_filters(const std::string& path, Id creation) const {
   return is_compressed;
 }
 
-void Reader::check_storage(const std::string& path, const Dataset& dataset, bool is_compressed) {
+void Reader::check_storage(const std::string& path, Dataset& dataset, bool is_compressed) {
   // In double: hostile sizes overflow integers.
   double declared = static_cast<double>(H5Tget_size(dataset.type));
   for (const std::int64_t size : dataset.shape) declared *= static_cast<double>(size);
   const auto stored = static_cast<double>(H5Dget_storage_size(dataset.id));
-  const double most = stored * static_cast<double>(is_compressed ? kMaxExpansion : 1);
-  if (declared > most)
+  if (declared > stored && !is_compressed)
     refuse(path, fmt::format("declares {:.0f} bytes of elements, but the file stores {:.0f}", declared, stored));
+  dataset.excess = std::max(0.0, declared - stored);
   if (static_cast<double>(stored_bytes_) + stored > static_cast<double>(file_bytes_))
     refuse(path, fmt::format("claims {:.0f} stored bytes, more than are left of the file's {}", stored, file_bytes_));
   stored_bytes_ += static_cast<std::int64_t>(stored);
+}
+
+void Reader::take_room(const std::string& path, const Dataset& dataset) {
+  if (dataset.excess > room_)
+    refuse(path, fmt::format("unpacks to {:.0f} bytes more than the file stores, expected fewer", dataset.excess));
+  room_ -= dataset.excess;
 }
 
 void Reader::read(const std::string& path, const Dataset& dataset, void* bytes) {
@@ -155,18 +167,27 @@ void Reader::read(const std::string& path, const Dataset& dataset, void* bytes) 
   if (H5Dread(dataset.id, dataset.type, H5S_ALL, H5S_ALL, H5P_DEFAULT, bytes) < 0) fail_reading(path);
 }
 
-Shape Reader::shape(const std::string& path) {
+Dtype Reader::dtype_of(const std::string& path, const Dataset& dataset) const {
+  const std::optional<Dtype> dtype = dtype_of_type(dataset.type);
+  if (!dtype) refuse(path, "has another element type, expected f64, f32, f16, bf16, i32, u8 or i8, little endian");
+  return *dtype;
+}
+
+ArrayForm Reader::form(const std::string& path) {
   const std::int64_t before = stored_bytes_;
-  Shape shape = open(path).shape;
+  const Dataset dataset = open(path);
   stored_bytes_ = before;  // looked at, not read
-  return shape;
+  return {dtype_of(path, dataset), dataset.shape};
+}
+
+void Reader::allow(const ArrayForm& form) {
+  room_ += static_cast<double>(form.shape.size()) * static_cast<double>(size_of(form.dtype));
 }
 
 Array Reader::array(const std::string& path) {
   const Dataset dataset = open(path);
-  const std::optional<Dtype> dtype = dtype_of_type(dataset.type);
-  if (!dtype) refuse(path, "has another element type, expected f64, f32, f16, bf16, i32, u8 or i8, little endian");
-  Array array(*dtype, dataset.shape);
+  take_room(path, dataset);
+  Array array(dtype_of(path, dataset), dataset.shape);
   read(path, dataset, array.bytes());
   return array;
 }
@@ -177,9 +198,10 @@ std::vector<std::string> Reader::strings(const std::string& path) {
   if (!is_text || dataset.shape.rank() != 1) refuse(path, "is no list of fixed-length texts");
   const std::size_t length = H5Tget_size(dataset.type);
   const std::int64_t count = dataset.shape[0];
-  if (static_cast<std::int64_t>(length) > kMaxTextBytes || count > kMaxObjects)
+  if (length == 0 || static_cast<std::int64_t>(length) > kMaxTextBytes || count > kMaxObjects)
     refuse(path, fmt::format("holds {} texts of {} bytes, expected at most {} of {}", count, length, kMaxObjects,
                              kMaxTextBytes));
+  take_room(path, dataset);
   std::vector<char> bytes(static_cast<std::size_t>(count) * length);
   read(path, dataset, bytes.data());
   std::vector<std::string> texts;
@@ -211,9 +233,8 @@ Value Reader::read_attribute(Id attribute, const std::string& where) const {
   return without_padding(text.data(), length);
 }
 
-std::map<std::string, Value> Reader::attributes(const std::string& path) {
-  const bool is_root = path == "/";
-  if (!is_root && !has(path)) return {};
+std::vector<std::string> Reader::attribute_names(const std::string& path) {
+  if (!has(path)) return {};
   const Handle object(H5Oopen(file_, path.c_str(), H5P_DEFAULT), H5Oclose);
   if (!object) fail_reading(path);
   Listing listing{{}, kMaxObjects - objects_};
@@ -222,9 +243,13 @@ std::map<std::string, Value> Reader::attributes(const std::string& path) {
   if (listing.room < 0) refuse(path, fmt::format("brings more than {} objects, expected fewer", kMaxObjects));
   if (status < 0) fail_reading(path);
   objects_ += static_cast<std::int64_t>(listing.names.size());
+  return std::move(listing.names);
+}
+
+std::map<std::string, Value> Reader::attributes(const std::string& path) {
   std::map<std::string, Value> values;
-  for (const std::string& name : listing.names) {
-    const Handle attribute(H5Aopen(object, name.c_str(), H5P_DEFAULT), H5Aclose);
+  for (const std::string& name : attribute_names(path)) {
+    const Handle attribute(H5Aopen_by_name(file_, path.c_str(), name.c_str(), H5P_DEFAULT, H5P_DEFAULT), H5Aclose);
     if (!attribute) fail_reading(path + " @" + name);
     const Handle space(H5Aget_space(attribute), H5Sclose);
     const bool is_list = space && H5Sget_simple_extent_type(space) == H5S_SIMPLE;

@@ -8,14 +8,16 @@
 #include <vector>
 
 #include "nixie/core/base/array.h"
+#include "nixie/models/io/array_form.h"
 #include "nixie/models/io/hdf5_writer.h"
 
 namespace nixie::hdf5 {
 
 /// Opens a file read-only and refuses whatever could lead out of it or into exhaustion: soft, external and user links,
 /// external storage, virtual datasets, filters other than fletcher32, shuffle and deflate, sizes that the stored bytes
-/// cannot fill, more than 100,000 objects, texts above 1 MiB. Every function throws Fault::checkpoint with one line
-/// that names the file, the object and the remedy. Not safe for use by several threads.
+/// cannot fill, arrays that unpack to far more than the file holds, more than 100,000 objects, texts above 1 MiB. Every
+/// function throws Fault::checkpoint with one line that names the file, the object and the remedy. One thread at a time
+/// may use a Reader.
 class Reader {
  public:
   explicit Reader(std::filesystem::path path);
@@ -24,11 +26,15 @@ class Reader {
   bool has(const std::string& path);
   /// The names in a group, in order.
   std::vector<std::string> names(const std::string& group);
-  /// The shape of an array, without reading it.
-  Shape shape(const std::string& path);
+  /// The type and shape of an array, without reading it.
+  ArrayForm form(const std::string& path);
+  /// Lets an array of this form unpack to its size, however little of it the file holds.
+  void allow(const ArrayForm& form);
   Array array(const std::string& path);
   /// A list of fixed-length texts.
   std::vector<std::string> strings(const std::string& path);
+  /// The names of all attributes of the object at `path`.
+  std::vector<std::string> attribute_names(const std::string& path);
   /// All integer, number and text attributes of the object at `path`.
   std::map<std::string, Value> attributes(const std::string& path);
   /// A list of numbers; empty where there is no such attribute.
@@ -42,9 +48,12 @@ class Reader {
   struct Dataset {
     Handle id, type;
     Shape shape;
+    double excess = 0;  // bytes of its elements beyond those stored
   };
   Dataset open(const std::string& path);
-  void check_storage(const std::string& path, const Dataset& dataset, bool is_compressed);
+  Dtype dtype_of(const std::string& path, const Dataset& dataset) const;
+  void check_storage(const std::string& path, Dataset& dataset, bool is_compressed);
+  void take_room(const std::string& path, const Dataset& dataset);
   bool check_filters(const std::string& path, Id creation) const;
   void read(const std::string& path, const Dataset& dataset, void* bytes);
   Value read_attribute(Id attribute, const std::string& where) const;
@@ -54,6 +63,7 @@ class Reader {
   std::filesystem::path path_;
   std::int64_t file_bytes_ = 0;
   std::int64_t stored_bytes_ = 0;  // of all arrays opened so far; links that repeat one would exceed the file
+  double room_ = 0;                // bytes that compressed elements may still unpack to
   std::int64_t objects_ = 0;
   Handle file_;
 };

@@ -4,6 +4,7 @@
 #include <hdf5.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
 namespace nixie::hdf5 {
@@ -70,7 +71,10 @@ Writer::Writer(std::int64_t user_block, std::int64_t expected_bytes)
                          H5Pset_libver_bounds(access, H5F_LIBVER_LATEST, H5F_LIBVER_LATEST) >= 0 &&
                          H5Pset_userblock(creation, static_cast<hsize_t>(user_block)) >= 0 &&
                          H5Pset_obj_track_times(creation, false) >= 0;
-  if (is_set_up) file_ = Handle(H5Fcreate("checkpoint.h5", H5F_ACC_TRUNC, creation, access), H5Fclose);
+  // HDF5 looks on disk for a file of this name first, and knows open files by their names.
+  static std::atomic<std::uint64_t> count = 0;
+  const std::string name = "/dev/null/nixie-checkpoint-" + std::to_string(count++);
+  if (is_set_up) file_ = Handle(H5Fcreate(name.c_str(), H5F_ACC_TRUNC, creation, access), H5Fclose);
   if (!file_) fail_building("/");
 }
 

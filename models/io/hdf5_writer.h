@@ -25,7 +25,8 @@ struct Image {
 };
 
 /// An HDF5 file under construction, in the newest format of HDF5 1.10: all metadata is checksummed, and arrays are
-/// chunked with fletcher32. The same calls give the same bytes. Not safe for use by several threads.
+/// chunked with fletcher32. The same calls give the same bytes. One thread at a time
+/// may use a Writer.
 class Writer {
  public:
   /// `user_block` zero bytes come first (0, or a power of two from 512). `expected_bytes` of arrays will follow; it

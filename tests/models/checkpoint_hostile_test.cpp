@@ -97,17 +97,17 @@ TEST_F(CheckpointRefuses, SizesThatAreNotStored) {
           .find("/model/evil declares 4400000000000 bytes of elements, but the file stores 0"),
       std::string::npos);
   EXPECT_NE(hostile_error(file(),
-                          [](hid_t, hid_t model) {  // 64 MB of zeros in some kilobytes
+                          [](hid_t, hid_t model) {  // 80 MB of zeros in some kilobytes
                             const hid_t creation = H5Pcreate(H5P_DATASET_CREATE);
                             const hsize_t chunk = 1 << 20;
                             H5Pset_chunk(creation, 1, &chunk);
                             H5Pset_shuffle(creation);
                             H5Pset_deflate(creation, 9);
-                            const hid_t evil = add_dataset(model, "evil", H5T_NATIVE_UINT8, {64 << 20}, creation);
-                            const std::vector<char> zeros(64 << 20);
+                            const hid_t evil = add_dataset(model, "evil", H5T_NATIVE_UINT8, {80 << 20}, creation);
+                            const std::vector<char> zeros(80 << 20);
                             ASSERT_GE(H5Dwrite(evil, H5T_NATIVE_UINT8, H5S_ALL, H5S_ALL, H5P_DEFAULT, zeros.data()), 0);
                           })
-                .find("/model/evil declares 67108864 bytes"),
+                .find("/model/evil unpacks to 67043"),
             std::string::npos);
   EXPECT_NE(hostile_error(file(),
                           [](hid_t, hid_t model) {  // one array under many names
@@ -206,6 +206,19 @@ TEST_F(CheckpointRefuses, StrangeAttributes) {
                           })
                 .find("/state @evil is no 64-bit integer"),
             std::string::npos);
+}
+
+TEST_F(CheckpointRefuses, UnknownObjects) {
+  EXPECT_NE(hostile_error(file(), [](hid_t id, hid_t) { add_dataset(id, "evil", H5T_NATIVE_FLOAT, {1}); })
+                .find("/ holds the unknown object \"evil\""),
+            std::string::npos);
+  EXPECT_NE(
+      hostile_error(file(),
+                    [](hid_t id, hid_t) {
+                      H5Aclose(H5Acreate2(id, "evil", H5T_STD_I64LE, H5Screate(H5S_SCALAR), H5P_DEFAULT, H5P_DEFAULT));
+                    })
+          .find("/ holds the unknown attribute \"evil\""),
+      std::string::npos);
 }
 
 TEST_F(CheckpointRefuses, TooManyObjects) {

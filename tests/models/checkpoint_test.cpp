@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -146,20 +147,23 @@ TEST_F(CheckpointTest, NamesAndTextsAreChecked) {
 
 TEST_F(CheckpointTest, OtherModelsAreRefusedWithTheDifferences) {
   save_checkpoint(small_sample(), file());
-  std::map<std::string, Shape> model;
-  for (const auto& [name, array] : small_sample().model) model[name] = array.shape();
+  ArrayForms model;
+  for (const auto& [name, array] : small_sample().model) model[name] = {array.dtype(), array.shape()};
   EXPECT_TRUE(equal(load_checkpoint(file(), {.model = model}), small_sample()));
 
   auto other = model;
-  other["layer0.weight"] = {9, 3, 2};
-  EXPECT_NE(load_error(file(), {.model = other}).find("layer0.weight is [8, 3, 2], the model has [9, 3, 2]"),
+  other["layer0.weight"].shape = {9, 3, 2};
+  EXPECT_NE(load_error(file(), {.model = other}).find("layer0.weight is f32 [8, 3, 2], the model has f32 [9, 3, 2]"),
             std::string::npos);
   other = model;
-  other.erase("half");
-  EXPECT_NE(load_error(file(), {.model = other}).find("half [33] is unknown to the model"), std::string::npos);
+  other["half"].dtype = Dtype::f32;
+  EXPECT_NE(load_error(file(), {.model = other}).find("half is f16 [33], the model has f32 [33]"), std::string::npos);
   other = model;
-  other["new.bias"] = {4};
-  EXPECT_NE(load_error(file(), {.model = other}).find("new.bias [4] is missing"), std::string::npos);
+  other.erase("half");
+  EXPECT_NE(load_error(file(), {.model = other}).find("half (f16 [33]) is unknown to the model"), std::string::npos);
+  other = model;
+  other["new.bias"] = {Dtype::f32, {4}};
+  EXPECT_NE(load_error(file(), {.model = other}).find("new.bias (f32 [4]) is missing"), std::string::npos);
   other.clear();
   EXPECT_NE(load_error(file(), {.model = other}).find("and 1 more difference"), std::string::npos);
 
@@ -168,6 +172,105 @@ TEST_F(CheckpointTest, OtherModelsAreRefusedWithTheDifferences) {
   save_checkpoint(stray, file());
   EXPECT_NE(load_error(file(), {.model = model}).find("/optimizer/gone.weight belongs to no parameter"),
             std::string::npos);
+
+  Checkpoint averaged = small_sample();
+  averaged.ema["layer0.weight"] = Array(Dtype::f32, {8, 3, 2});
+  save_checkpoint(averaged, file());
+  EXPECT_TRUE(equal(load_checkpoint(file(), {.model = model}), averaged));
+  averaged.ema["layer0.weight"] = Array(Dtype::f32, {8, 6});
+  save_checkpoint(averaged, file());
+  EXPECT_NE(load_error(file(), {.model = model}).find("/ema: layer0.weight is f32 [8, 6], the model has f32 [8, 3, 2]"),
+            std::string::npos);
+}
+
+TEST_F(CheckpointTest, OtherOptimizersAreRefusedWithTheDifferences) {
+  save_checkpoint(small_sample(), file());
+  const std::map<std::string, ArrayForms> optimizer = {
+      {"layer0.weight", {{"momentum_buffer", {Dtype::f32, {8, 3, 2}}}}}};
+  EXPECT_TRUE(equal(load_checkpoint(file(), {.optimizer = optimizer}), small_sample()));
+  const auto refusal = [&](const std::function<void(std::map<std::string, ArrayForms>&)>& change) {
+    std::map<std::string, ArrayForms> other = optimizer;
+    change(other);
+    return load_error(file(), {.optimizer = other});
+  };
+  EXPECT_NE(refusal([](auto& o) {
+              o["layer0.weight"]["exp_avg"] = {Dtype::f32, {8, 3, 2}};
+            }).find("/optimizer/layer0.weight: exp_avg (f32 [8, 3, 2]) is missing"),
+            std::string::npos);
+  EXPECT_NE(refusal([](auto& o) { o["layer0.weight"] = {}; }).find("momentum_buffer (f32 [8, 3, 2]) is unknown to the"),
+            std::string::npos);
+  EXPECT_NE(refusal([](auto& o) {
+              o["layer0.weight"]["momentum_buffer"].dtype = Dtype::f16;
+            }).find("momentum_buffer is f32 [8, 3, 2], the optimizer has f16 [8, 3, 2]"),
+            std::string::npos);
+  EXPECT_NE(refusal([](auto& o) { o.clear(); }).find("/optimizer/layer0.weight is unknown to the optimizer"),
+            std::string::npos);
+}
+
+TEST_F(CheckpointTest, TheHeaderIsOfferedBeforeAnyArray) {
+  save_checkpoint(small_sample(), file());
+  struct Declined {};
+  const auto decline = [](const Checkpoint& header) {
+    EXPECT_TRUE(header.model.empty() && header.optimizer.empty());
+    EXPECT_EQ(header.state, small_sample().state);
+    EXPECT_EQ(header.config, small_sample().config);
+    throw Declined{};
+  };
+  EXPECT_THROW(load_checkpoint(file(), {.model = ArrayForms{}, .accept = decline}), Declined);
+}
+
+// Whatever a caller forgets to look at, a value that is no number never replaces a good file.
+TEST_F(CheckpointTest, ArraysThatAreNotFiniteAreNotWritten) {
+  save_checkpoint(small_sample(), file());
+  const std::string before = bytes_of(file());
+  const auto bad = [](Dtype dtype, double value) {
+    Array array = Array::from(std::vector<double>(100, 1.0), {100}).clone();
+    array.data<double>()[99] = value;
+    return array.to(dtype);
+  };
+  for (const double value : {std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity(),
+                             std::numeric_limits<double>::quiet_NaN()})
+    for (const Dtype dtype : {Dtype::f64, Dtype::f32, Dtype::f16, Dtype::bf16}) {
+      Checkpoint model = small_sample(), ema = model, optimizer = model;
+      model.model["half"] = ema.ema["half"] = optimizer.optimizer["layer0.weight"]["exp_avg_sq"] = bad(dtype, value);
+      for (const auto& [checkpoint, name] :
+           {std::pair{model, "/model/half"}, {ema, "/ema/half"}, {optimizer, "/optimizer/layer0.weight/exp_avg_sq"}}) {
+        EXPECT_EQ(non_finite_array(checkpoint), name);
+        EXPECT_NE(error_of(Fault::non_finite, [&, &c = checkpoint] { save_checkpoint(c, file()); }).find(name),
+                  std::string::npos);
+      }
+    }
+  EXPECT_EQ(bytes_of(file()), before);
+  EXPECT_EQ(non_finite_array(small_sample()), "");
+}
+
+// HDF5 builds the file in memory, under a name: no file of that name, and no other save, may matter.
+TEST_F(CheckpointTest, SavingLooksAtNoOtherFile) {
+  const fs::path old = fs::current_path();
+  fs::current_path(folder_);
+  std::ofstream(folder_ / "checkpoint.h5") << "x";
+  fs::resize_file(folder_ / "checkpoint.h5", std::uintmax_t{1} << 42);  // sparse: nobody can read it into memory
+  save_checkpoint(small_sample(), file());
+  fs::current_path(old);
+  EXPECT_TRUE(equal(load_checkpoint(file()), small_sample()));
+}
+
+TEST_F(CheckpointTest, ThreadsSaveAtOnce) {
+  std::atomic<int> failed = 0;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; ++i)
+    threads.emplace_back([&, i] {
+      for (int round = 0; round < 30; ++round) try {
+          const fs::path path = file(fmt::format("{}.h5", round % 2 ? i : 0));  // own files, and all the same one
+          save_checkpoint(small_sample(), path);
+          if (!equal(load_checkpoint(path), small_sample())) ++failed;
+        } catch (const Error& error) {
+          ++failed;
+          ADD_FAILURE() << error.what();
+        }
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(failed, 0);
 }
 
 // ---- Other tools

@@ -83,7 +83,7 @@ TEST_F(DurableFile, AppearsOnlyWhenPublished) {
 TEST_F(DurableFile, RemovesTheTemporariesOfTheDeadOnly) {
   const auto touch = [&](const std::string& name) { std::ofstream(folder_ / name) << "x"; };
   for (const char* name :
-       {".last.h5.tmp.123", ".best.h5.tmp.9", "last.h5", ".last.h5.tmp.", ".last.h5.tmp.12x", "a.tmp.1", ".tmp.5"})
+       {".last.h5.tmp.123", ".best.h5.tmp.9.4", "last.h5", ".last.h5.tmp.", ".last.h5.tmp.12x", "a.tmp.1", ".tmp.5"})
     touch(name);
   PendingFile running(folder_ / "last.h5", 10);
   EXPECT_EQ(remove_stale_temporaries(folder_), 2);
