@@ -3,7 +3,7 @@
 
 #include <type_traits>
 
-#include "nixie/core/base/fields.h"
+#include "nixie/core/base/path.h"
 #include "nixie/data/dataset.h"
 
 namespace nixie {
@@ -13,7 +13,7 @@ namespace nixie {
 template <int kClasses>
 struct Cifar {
   static_assert(kClasses == 10 || kClasses == 100);
-  std::string path = kClasses == 10 ? "cifar-10-batches-bin" : "cifar-100-binary";
+  Path path = kClasses == 10 ? "cifar-10-batches-bin" : "cifar-100-binary";
   std::int64_t batch = 128;
   std::int64_t limit = 0;
   bool normalize = true;

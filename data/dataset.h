@@ -59,6 +59,7 @@ class ByteDataset : public Dataset {
 /// The training and the test half of a dataset, of equal sample shape and classes.
 struct Splits {
   std::shared_ptr<const Dataset> train, test;
+  std::vector<std::string> notes = {};  ///< lines that say what of the files was left out
 };
 
 /// The size that the field `limit` of every dataset leaves: its first n samples, 0 = all.

@@ -39,7 +39,8 @@ Image decode_jpeg(std::span<const std::uint8_t> bytes, const std::filesystem::pa
   struct Destroy {
     void operator()(void* jpeg) const { tjDestroy(jpeg); }
   };
-  thread_local const std::unique_ptr<void, Destroy> decoder(tjInitDecompress());
+  // One for each image (0.2 us): a decoder keeps tables of the last one, and of a damaged one a state.
+  const std::unique_ptr<void, Destroy> decoder(tjInitDecompress());
   const tjhandle jpeg = decoder.get();
   if (!jpeg) fail(Fault::memory, "no memory for a JPEG decoder");
   int width = 0, height = 0, subsampling = 0, colorspace = 0;

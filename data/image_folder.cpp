@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "nixie/data/draws.h"
+#include "nixie/data/folder_scan.h"
 #include "nixie/data/image.h"
 #include "nixie/data/input_file.h"
 
@@ -19,42 +20,6 @@ constexpr std::uint64_t kMaxFile = 256 << 20;
 
 /// The files of one class, sorted, relative to the folder that holds the class folders.
 using Files = std::vector<std::string>;
-
-bool is_image_name(const fs::path& file) {
-  std::string suffix = file.extension().string();
-  std::transform(suffix.begin(), suffix.end(), suffix.begin(), [](unsigned char c) { return std::tolower(c); });
-  return suffix == ".jpg" || suffix == ".jpeg" || suffix == ".jpe" || suffix == ".png";
-}
-
-bool is_hidden(const fs::path& path) { return path.filename().string().starts_with('.'); }
-
-std::vector<std::string> find_classes(const fs::path& folder) {
-  std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(folder))
-    if (entry.is_directory() && !is_hidden(entry.path())) names.push_back(entry.path().filename().string());
-  if (names.empty())
-    fail(Fault::data, folder.string(), ": no class folders; give each class a folder of JPEG or PNG files");
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
-Files find_images(const fs::path& folder, const std::string& class_name) {
-  Files files;
-  for (const auto& entry : fs::recursive_directory_iterator(folder / class_name))
-    if (entry.is_regular_file() && is_image_name(entry.path()) && !is_hidden(entry.path()))
-      files.push_back(entry.path().lexically_relative(folder).string());
-  if (files.empty())
-    fail(Fault::data, (folder / class_name).string(), ": no .jpg, .jpeg or .png file; remove the folder");
-  std::sort(files.begin(), files.end());
-  return files;
-}
-
-std::vector<Files> find_all_images(const fs::path& folder, const std::vector<std::string>& classes) {
-  std::vector<Files> files;
-  files.reserve(classes.size());
-  for (const std::string& name : classes) files.push_back(find_images(folder, name));
-  return files;
-}
 
 /// Moves a share of each class, the same on every machine, to the result.
 std::vector<Files> hold_out(std::vector<Files>& classes, float share) {
@@ -99,7 +64,7 @@ class FolderImages : public ByteDataset {
   std::int32_t load_bytes(std::int64_t index, const AugmentKey& key, std::span<std::uint8_t> bytes) const override {
     const Sample& sample = samples_[static_cast<std::size_t>(index)];
     const fs::path file = folder_ / sample.file;
-    const Image image = decode_image(read_file(file, kMaxFile), file, options_.resize);
+    const Image image = decoded(file);
     const auto [width, height] = scaled_size(image, options_.resize);
     Window window{options_.resize, options_.crop, (width - options_.crop) / 2, (height - options_.crop) / 2, false};
     if (key.training) {
@@ -113,6 +78,13 @@ class FolderImages : public ByteDataset {
   }
 
  private:
+  Image decoded(const fs::path& file) const try {
+    return decode_image(read_file(file, kMaxFile), file, options_.resize);
+  } catch (const Error& error) {
+    throw Error(error.fault(),
+                error.what() + std::string("; `damaged: check` finds all such files first, `skip` leaves them out"));
+  }
+
   struct Sample {
     std::string file;
     std::int32_t label;
@@ -130,6 +102,36 @@ class FolderImages : public ByteDataset {
   std::vector<std::string> names_;
   std::vector<Sample> samples_;
 };
+
+/// The folder in `root` that has one of these names in any case; empty where there is none.
+fs::path find_folder(const fs::path& root, const std::vector<std::string>& names) {
+  for (const std::string& name : names)
+    for (const auto& entry : fs::directory_iterator(root)) {
+      std::string lower = entry.path().filename().string();
+      std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return std::tolower(c); });
+      if (lower == name && entry.is_directory()) return entry.path();
+    }
+  return {};
+}
+
+FolderScan checked_scan(const fs::path& folder, Damage damage, std::vector<std::string>& notes) {
+  FolderScan scan = scan_folder(folder);
+  check_pictures(scan, damage);
+  std::size_t count = 0;
+  for (const Files& files : scan.pictures) count += files.size();
+  const std::string left_out = left_out_text(scan);
+  if (!left_out.empty()) notes.push_back(fmt::format("{}: took {} pictures, {}", folder.string(), count, left_out));
+  return scan;
+}
+
+/// What stands beside the folders that are used.
+void note_others(const fs::path& root, const fs::path& train, const fs::path& test, std::vector<std::string>& notes) {
+  for (const auto& entry : fs::directory_iterator(root))
+    if (entry.path() != train && entry.path() != test && !entry.path().filename().string().starts_with('.'))
+      notes.push_back(fmt::format("{} is left out: training reads {}, evaluation {}", entry.path().string(),
+                                  train.filename().string(),
+                                  test.empty() ? "a share held out of it" : test.filename().string()));
+}
 
 /// Fills in what is left to defaults and checks that the fields go together.
 ImageFolder resolved(ImageFolder options) {
@@ -151,22 +153,31 @@ ImageFolder resolved(ImageFolder options) {
 
 Splits ImageFolder::open() const try {
   const ImageFolder options = resolved(*this);
-  const fs::path root = path;
-  if (!fs::is_directory(root)) fail(Fault::data, path, ": no such folder; set path to a folder of class folders");
-  const bool has_train = fs::is_directory(root / "train");
-  const fs::path train = has_train ? root / "train" : root;
-  const auto names = find_classes(train);
-  std::vector<Files> classes = find_all_images(train, names);
-  for (const char* name : {"val", "test"})
-    if (const fs::path test = root / name; has_train && fs::is_directory(test)) {
-      if (find_classes(test) != names)
-        fail(Fault::data, test.string(), ": its class folders are not those of ", train.string(), "; make them equal");
-      return {std::make_shared<FolderImages>(options, train, names, std::move(classes)),
-              std::make_shared<FolderImages>(options, test, names, find_all_images(test, names))};
-    }
-  std::vector<Files> held = hold_out(classes, holdout);
-  return {std::make_shared<FolderImages>(options, train, names, std::move(classes)),
-          std::make_shared<FolderImages>(options, train, names, std::move(held))};
+  const Damage damage = damage_named(options.damaged);
+  if (!fs::is_directory(path))
+    fail(Fault::data, path.string(), ": no such folder; set path to a folder of class folders");
+  const fs::path train_folder = find_folder(path, {"train", "training"});
+  std::vector<std::string> notes;
+  if (train_folder.empty()) {
+    FolderScan all = checked_scan(path, damage, notes);
+    std::vector<Files> held = hold_out(all.pictures, holdout);
+    return {std::make_shared<FolderImages>(options, path, all.classes, std::move(all.pictures)),
+            std::make_shared<FolderImages>(options, path, all.classes, std::move(held)), notes};
+  }
+  const fs::path test_folder = find_folder(path, {"val", "valid", "validation", "test", "testing"});
+  FolderScan train = checked_scan(train_folder, damage, notes);
+  note_others(path, train_folder, test_folder, notes);
+  if (test_folder.empty()) {
+    std::vector<Files> held = hold_out(train.pictures, holdout);
+    return {std::make_shared<FolderImages>(options, train_folder, train.classes, std::move(train.pictures)),
+            std::make_shared<FolderImages>(options, train_folder, train.classes, std::move(held)), notes};
+  }
+  FolderScan test = checked_scan(test_folder, damage, notes);
+  if (test.classes != train.classes)
+    fail(Fault::data, test_folder.string(), ": its class folders are not those of ", train_folder.string(),
+         "; make them equal");
+  return {std::make_shared<FolderImages>(options, train_folder, train.classes, std::move(train.pictures)),
+          std::make_shared<FolderImages>(options, test_folder, test.classes, std::move(test.pictures)), notes};
 } catch (const fs::filesystem_error& error) {
   fail(Fault::data, error.path1().string(), ": ", error.code().message(), "; check the folder and its permissions");
 }

@@ -1,16 +1,17 @@
 // ImageFolder: JPEG and PNG files in a folder per class, of any size, decoded as they are needed.
 #pragma once
 
-#include "nixie/core/base/fields.h"
+#include "nixie/core/base/path.h"
 #include "nixie/data/dataset.h"
 
 namespace nixie {
 
 /// Images [channels, crop, crop]. `path` holds either one folder per class, of which a fixed share is held out as the
-/// test half, or the folders train and val (or test), each with one folder per class. Classes are numbered in the
-/// order of their folders' names. Samples go round the classes: the first of each class, the second of each, ...
+/// test half, or the folders train (training) and val (valid, validation, test, testing), in any case, each with one
+/// folder per class. What is left out is noted. Classes are numbered in the order of their folders' names. Samples go
+/// round the classes: the first of each class, the second of each, ...
 struct ImageFolder {
-  std::string path = "images";
+  Path path = "images";
   std::int64_t batch = 128;
   std::int64_t limit = 0;
   int crop = 224;
@@ -21,6 +22,7 @@ struct ImageFolder {
   std::vector<float> mean = {};
   std::vector<float> deviation = {};
   float holdout = 0.1f;
+  std::string damaged = "error";
 
   static constexpr const char* name = "image_folder";
   static constexpr auto fields() {
@@ -37,7 +39,10 @@ struct ImageFolder {
         field("mean", &ImageFolder::mean, "one number per channel, [] = ImageNet's", {0, 1}),
         field("deviation", &ImageFolder::deviation, "one number per channel, [] = ImageNet's", {1e-6, 1e6}),
         field("holdout", &ImageFolder::holdout, "share of each class for the test half where path has no val or test",
-              {0, 0.9})};
+              {0, 0.9}),
+        field("damaged", &ImageFolder::damaged,
+              "pictures that cannot be decoded: error ends the run there; check and skip decode all pictures first, "
+              "and refuse or leave out the damaged ones")};
   }
   /// Throws Fault::data when there is nothing to read, and later, from load, naming a damaged file.
   Splits open() const;

@@ -4,6 +4,8 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 
 #include "nixie/core/base/error.h"
 
@@ -26,7 +28,7 @@ std::uint64_t size_on_disk(const std::filesystem::path& path) {
 
 InputFile::InputFile(std::filesystem::path path) : path_(std::move(path)), stored_bytes_(size_on_disk(path_)) {
   file_.open(path_, std::ios::binary);
-  if (!file_) fail(Fault::data, path_.string(), ": cannot be opened; check its permissions");
+  if (!file_) fail(Fault::data, path_.string(), ": cannot be opened: ", std::strerror(errno));
   std::array<char, 2> magic{};
   file_.read(magic.data(), 2);
   file_.clear();
@@ -46,7 +48,7 @@ void InputFile::fail_here(const std::string& message) const {
 
 bool InputFile::fill() {
   file_.read(reinterpret_cast<char*>(chunk_.data()), chunk_.size());
-  if (file_.bad()) fail_here("read error; check the disk");
+  if (file_.bad()) fail_here(fmt::format("cannot be read ({}); check the disk", std::strerror(errno)));
   zlib_->next_in = chunk_.data();
   zlib_->avail_in = static_cast<uInt>(file_.gcount());
   return zlib_->avail_in > 0;
@@ -76,7 +78,7 @@ std::size_t InputFile::inflate_some(std::uint8_t* to, std::size_t count) {
 std::size_t InputFile::read_some(std::uint8_t* to, std::size_t count) {
   if (zlib_) return inflate_some(to, count);
   file_.read(reinterpret_cast<char*>(to), static_cast<std::streamsize>(count));
-  if (file_.bad()) fail_here("read error; check the disk");
+  if (file_.bad()) fail_here(fmt::format("cannot be read ({}); check the disk", std::strerror(errno)));
   return static_cast<std::size_t>(file_.gcount());
 }
 
@@ -114,8 +116,9 @@ std::vector<std::uint8_t> read_file(const std::filesystem::path& path, std::uint
   if (bytes > limit) fail(Fault::data, path.string(), ": ", bytes, " bytes, at most ", limit, " are read");
   std::ifstream file(path, std::ios::binary);
   std::vector<std::uint8_t> content(bytes);
-  file.read(reinterpret_cast<char*>(content.data()), static_cast<std::streamsize>(bytes));
-  if (!file) fail(Fault::data, path.string(), ": cannot be read; check its permissions");
+  errno = 0;
+  if (file) file.read(reinterpret_cast<char*>(content.data()), static_cast<std::streamsize>(bytes));
+  if (!file) fail(Fault::data, path.string(), ": cannot be read: ", errno ? std::strerror(errno) : "it ends early");
   return content;
 }
 

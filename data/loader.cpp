@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "nixie/core/base/threads.h"
 #include "nixie/data/draws.h"
 
 namespace nixie {
@@ -21,7 +22,7 @@ Loader::Loader(std::shared_ptr<const Dataset> dataset, const LoaderOptions& opti
   chunk_ = std::clamp<std::int64_t>(batch_ / 4 / threads, 1, 32);
   if (training) order_.resize(static_cast<std::size_t>(size));
   slots_.resize(static_cast<std::size_t>(options.prefetch) + 1);
-  for (int i = 0; i < threads; ++i) workers_.emplace_back([this](std::stop_token stop) { work(stop); });
+  start_threads(workers_, "loader", threads, [this](const std::stop_token& stop) { work(stop); });
 }
 
 Loader::~Loader() {
@@ -87,7 +88,7 @@ bool Loader::can_claim() const {
   return claimed_ < (training_ ? ahead : std::min(ahead, epoch_end));  // another evaluation may never come
 }
 
-void Loader::work(std::stop_token stop) {
+void Loader::work(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
   while (wanted_.wait(lock, stop, [this] { return can_claim(); }) && !stop.stop_requested()) {
     Slot& slot = slot_of(claimed_);
@@ -123,6 +124,7 @@ void Loader::open_slot() {
 
 void Loader::decode(Slot& slot, std::int64_t first, std::int64_t last) {
   const AugmentKey key{seed_, slot.epoch, training_};
+  const std::int64_t classes = dataset_->classes();
   const auto labels = slot.batch.labels.data<std::int32_t>();
   const std::size_t stride = static_cast<std::size_t>(slot.batch.images.size()) / labels.size();
   const auto load = [&](std::size_t i) {
@@ -133,6 +135,9 @@ void Loader::decode(Slot& slot, std::int64_t first, std::int64_t last) {
   };
   for (auto i = static_cast<std::size_t>(first); i < static_cast<std::size_t>(last); ++i) try {
       labels[i] = load(i);
+      if (labels[i] < 0 || labels[i] >= classes)
+        fail(Fault::data, "sample ", slot.indices[i], " has label ", labels[i], ", expected 0 to ", classes - 1,
+             "; mend the dataset, or its class names");
     } catch (...) {
       std::lock_guard lock(mutex_);
       if (slot.error && slot.error_at < static_cast<std::int64_t>(i)) return;

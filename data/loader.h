@@ -74,7 +74,7 @@ class Loader {
   Slot& slot_of(std::int64_t ticket) { return slots_[static_cast<std::size_t>(ticket) % slots_.size()]; }
   void allocate();
   bool can_claim() const;
-  void work(std::stop_token stop);
+  void work(const std::stop_token& stop);
   void open_slot();
   void decode(Slot& slot, std::int64_t first, std::int64_t last);
   void make_order(std::int64_t epoch);

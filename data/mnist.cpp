@@ -69,7 +69,7 @@ Splits Mnist::open() const {
   };
   Splits splits{half("train"), half("t10k")};
   if (splits.train->sample_shape() != splits.test->sample_shape())
-    fail(Fault::data, path, ": training images are ", splits.train->sample_shape(), ", test images ",
+    fail(Fault::data, path.string(), ": training images are ", splits.train->sample_shape(), ", test images ",
          splits.test->sample_shape(), "; the files do not belong together");
   return splits;
 }

@@ -1,14 +1,14 @@
 // Mnist: the MNIST digits, or any ten-class set in the same four IDX files (Fashion-MNIST).
 #pragma once
 
-#include "nixie/core/base/fields.h"
+#include "nixie/core/base/path.h"
 #include "nixie/data/dataset.h"
 
 namespace nixie {
 
 /// Images [1, H, W]. The format: http://yann.lecun.com/exdb/mnist (big-endian magic 0x803 / 0x801, sizes, bytes).
 struct Mnist {
-  std::string path = "mnist";
+  Path path = "mnist";
   std::int64_t batch = 128;
   std::int64_t limit = 0;
   bool normalize = true;

@@ -86,6 +86,51 @@ TEST(ImageFolder, TakesTrainAndValOrTest) {
   }
 }
 
+/// The notes of an opened folder, one after the other.
+std::string notes_of(const ImageFolder& folder) {
+  std::string all;
+  for (const std::string& note : folder.open().notes) all += note + "\n";
+  return all;
+}
+
+TEST(ImageFolder, TakesTheHalvesByTheirUsualNamesAndTellsWhatItLeavesOut) {
+  for (const char* other : {"validation", "Valid", "TEST", "val"}) {
+    TempFolder folder;
+    write_class(folder / "Train/a", 0, 5);
+    write_class(folder / (std::string(other) + "/a"), 0, 3);
+    EXPECT_EQ(notes_of(options(folder)), "");
+    write_class(folder / "testing/a", 0, 2);
+    write_class(folder / "extra/a", 0, 2);
+    const Splits splits = options(folder).open();
+    EXPECT_EQ(splits.train->size(), 5);
+    EXPECT_EQ(splits.test->size(), 3);
+    EXPECT_NE(
+        notes_of(options(folder)).find("testing is left out: training reads Train, evaluation " + std::string(other)),
+        std::string::npos);
+    EXPECT_NE(notes_of(options(folder)).find("extra is left out"), std::string::npos);
+  }
+  TempFolder folder;
+  write_class(folder / "train/a", 0, 8);
+  write_class(folder / "held/a", 0, 3);
+  EXPECT_NE(notes_of(options(folder)).find("held is left out: training reads train, evaluation a share held out of it"),
+            std::string::npos);
+}
+
+TEST(ImageFolder, CountsTheFilesItDoesNotTake) {
+  TempFolder folder;
+  write_class(folder / "a", 0, 6);
+  write_class(folder / "b", 1, 6);
+  for (const char* name : {"a/1.gif", "a/2.GIF", "b/3.webp", "b/README", "loose.png", "b/.hidden"})
+    write_file(folder / name, {'x'});
+  EXPECT_EQ(notes_of(options(folder)), folder.path().string() +
+                                           ": took 12 pictures, left out 2 .gif files, 1 .webp files, "
+                                           "1 files outside the class folders, 1 files without a suffix\n");
+  write_file(folder / "c/1.gif", {'x'});
+  EXPECT_NE(
+      error_of(Fault::data, [&] { options(folder).open(); }).find("/c: no .jpg, .jpeg or .png file (left out 3 .gif"),
+      std::string::npos);
+}
+
 TEST(ImageFolder, LimitsGoRoundTheClasses) {
   TempFolder folder;
   for (int label = 0; label < 3; ++label) write_class(folder / fmt::format("c{}", label), label, 12);
@@ -196,6 +241,21 @@ TEST(ImageFolder, NamesTheDamagedFile) {
   });
   EXPECT_EQ(line.find((folder / "b/bad").string()), 0u) << line;
   EXPECT_NE(line.find("Premature end"), std::string::npos) << line;
+  EXPECT_NE(line.find("`damaged: check` finds all such files first"), std::string::npos) << line;
+
+  ImageFolder policy = options(folder);
+  policy.damaged = "check";
+  const std::string all = error_of(Fault::data, [&] { policy.open(); });
+  EXPECT_EQ(all.find("6 of 12 pictures are damaged, the first: " + (folder / "b/bad0.jpg").string()), 0u) << all;
+  policy.damaged = "skip";
+  EXPECT_NE(error_of(Fault::data, [&] { policy.open(); }).find("/b: no .jpg"), std::string::npos);
+  write_class(folder / "b", 1, 4);
+  const Splits kept = policy.open();
+  EXPECT_EQ(kept.train->size() + kept.test->size(), 10);
+  EXPECT_EQ(files_of(*kept.train)[1].size() + files_of(*kept.test)[1].size(), 4u);
+  EXPECT_NE(notes_of(policy).find("took 10 pictures, left out 6 damaged pictures (the first: "), std::string::npos);
+  policy.damaged = "ignore";
+  EXPECT_EQ(error_of([&] { policy.open(); }), "image_folder: damaged is ignore, expected error, check or skip");
 }
 
 TEST(ImageFolder, RefusesFoldersWithNothingInThem) {

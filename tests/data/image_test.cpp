@@ -188,6 +188,35 @@ TEST(Image, RefusesHostileFilesInOneLine) {
   }
 }
 
+// A decoder that goes from file to file keeps what the last one left: tables, or the state after an error.
+TEST(Image, NoFileChangesHowTheNextIsRead) {
+  const Bytes good = test::jpeg(picture(40, 30));
+  const std::vector<std::uint8_t> expected = decode_image(good, "good", 1).rgb;
+  Bytes tables(good.begin(), good.end());  // the same without its quantization tables: it cannot be read on its own
+  for (std::size_t i = 2; i + 3 < tables.size() && tables[i + 1] != 0xda;) {
+    const std::size_t length = 2 + std::size_t{tables[i + 2]} * 256 + tables[i + 3];
+    if (tables[i + 1] == 0xdb)
+      tables.erase(tables.begin() + static_cast<std::ptrdiff_t>(i),
+                   tables.begin() + static_cast<std::ptrdiff_t>(i + length));
+    else
+      i += length;
+  }
+  const auto outcome = [](const Bytes& bytes) {
+    return error_of(Fault::data, [&] { decode_image(bytes, "file", 1); });
+  };
+  const std::string alone = outcome(tables);
+  EXPECT_NE(alone, "no error");
+  std::mt19937 random(5);
+  for (int round = 0; round < 300; ++round) {
+    Bytes bad = good;
+    bad[20 + random() % (bad.size() - 20)] = static_cast<std::uint8_t>(random());
+    bad.resize(20 + random() % (bad.size() - 20));
+    static_cast<void>(outcome(bad));
+    ASSERT_EQ(decode_image(good, "good", 1).rgb, expected) << "round " << round;
+    ASSERT_EQ(outcome(tables), alone) << "round " << round;
+  }
+}
+
 void try_mutants(int count) {
   std::mt19937 random(4);
   const Image image = picture(40, 30);

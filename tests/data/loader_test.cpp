@@ -220,6 +220,30 @@ TEST(Loader, AnErrorComesOutOfNextInItsPlace) {
   }
 }
 
+/// Labels that a dataset must not give.
+class Labels final : public Dataset {
+ public:
+  explicit Labels(std::int32_t label) : label_(label) {}
+  std::int64_t size() const override { return 12; }
+  Shape sample_shape() const override { return {1, 1, 1}; }
+  const std::vector<std::string>& class_names() const override { return names_; }
+  std::int32_t load(std::int64_t index, const AugmentKey&, std::span<float>) const override {
+    return index == 9 ? label_ : 2;
+  }
+
+ private:
+  std::int32_t label_;
+  std::vector<std::string> names_{"a", "b", "c"};
+};
+
+TEST(Loader, RefusesLabelsThatNameNoClass) {
+  for (const std::int32_t label : {3, 7, -1, std::numeric_limits<std::int32_t>::min()}) {
+    Loader loader(std::make_shared<Labels>(label), {.batch = 12, .threads = 2}, 0, false);
+    EXPECT_EQ(error_of(Fault::data, [&] { loader.next(); }),
+              fmt::format("sample 9 has label {}, expected 0 to 2; mend the dataset, or its class names", label));
+  }
+}
+
 TEST(Loader, StopsAtAnyMoment) {
   const auto slow = std::make_shared<Numbers>(1000, std::set<std::int64_t>{}, 1);
   const auto begin = std::chrono::steady_clock::now();
