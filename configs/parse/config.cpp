@@ -22,6 +22,21 @@ void check_present(const Tree& tree, const char* key, Problems& problems) {
   if (!found || found->is_null()) problems.add(tree.place, "the key ", key, " is missing");
 }
 
+/// Layers are named as containers name them: by `name`, or else by number.
+void add_layer_places(const Tree& layers, const std::string& path, std::map<std::string, Place>& places) {
+  for (std::size_t i = 0; i < layers.items.size(); ++i) {
+    const Tree& layer = layers.items[i];
+    const Tree* name = layer.find("name");
+    const std::string inner = path + (path.empty() ? "" : ".") + (name ? name->text : std::to_string(i));
+    places.emplace(inner, layer.place);
+    for (const Tree::Entry& kind : layer.entries) {
+      if (kind.value.is_list()) add_layer_places(kind.value, inner, places);
+      for (const Tree::Entry& field : kind.value.entries)
+        if (field.value.is_list()) add_layer_places(field.value, inner, places);
+    }
+  }
+}
+
 }  // namespace
 
 std::int64_t TrainConfig::total_steps(std::int64_t steps_per_epoch) const {
@@ -40,6 +55,8 @@ TrainConfig read_config(const Tree& tree) {
   for (const char* key : {"model", "data"}) check_present(tree, key, problems);
   check_word(tree, "backend", config.backend, {"auto", "cpu", "cuda", "null"}, problems);
   check_word(tree, "precision", config.precision, precision_names(), problems);
+  check_word(tree, "non_finite", config.non_finite, {"stop", "skip"}, problems);
+  if (const Tree* model = tree.find("model")) add_layer_places(*model, "", config.layer_places);
   if (!tree.find("epochs") && !tree.find("steps"))
     problems.add(tree.place, "the length of the run is missing, expected epochs or steps");
   else if (problems.empty() && config.epochs == 0 && config.steps == 0)

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 
 #include "nixie/configs/parse/values.h"
 #include "nixie/core/graph/precision_policy.h"
@@ -32,7 +33,9 @@ struct TrainConfig {
   std::string backend = "auto";
   int threads = 0;
   std::string precision = "fp32";
+  std::string non_finite = "stop";
   std::int64_t log_every = 50, save_every = 0;
+  std::map<std::string, Place> layer_places = {};  ///< no field: where the layers of a list stand, by path
 
   static constexpr const char* name = "config";
   static constexpr auto fields() {
@@ -56,6 +59,8 @@ struct TrainConfig {
         field("precision", &C::precision,
               "ieee, fp32, tf32, fp16, bf16 or fp16_pure: how values are stored and multiplied"),
         field("loss_scale", &C::loss_scale, "of fp16 and fp16_pure; 0 = dynamic", {0}),
+        field("non_finite", &C::non_finite,
+              "stop or skip: whether a step whose loss or gradients are not finite ends the run or changes nothing"),
         field("log_every", &C::log_every, "steps between two log lines", {1, 1e9}),
         field("save_every", &C::save_every, "steps between two checkpoints inside an epoch, 0 = none", {0, 1e9})};
   }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdlib>
 #include <numeric>
 
 #include "nixie/core/base/check_fields.h"
@@ -121,6 +122,79 @@ std::size_t edit_distance(const std::string& a, const std::string& b) {
   return last.back();
 }
 
+std::string lower(std::string word) {
+  std::transform(word.begin(), word.end(), word.begin(), [](unsigned char c) { return std::tolower(c); });
+  return word;
+}
+
+/// What other frameworks call a thing, and what it is here: a known word, or a sentence.
+struct OtherName {
+  const char* word;
+  const char* here;
+};
+constexpr OtherName kOtherNames[] = {
+    {"gpu", "cuda"},
+    {"lr", "rate"},
+    {"learning_rate", "rate"},
+    {"base_lr", "rate"},
+    {"gamma", "factor"},
+    {"betas", "beta1"},
+    {"eps", "epsilon"},
+    {"filters", "out"},
+    {"out_channels", "out"},
+    {"out_features", "out"},
+    {"units", "out"},
+    {"kernel_size", "kernel"},
+    {"strides", "stride"},
+    {"padding", "pad"},
+    {"pool_size", "window"},
+    {"p", "rate"},
+    {"batch_size", "batch"},
+    {"dense", "linear"},
+    {"fully_connected", "linear"},
+    {"fc", "linear"},
+    {"conv", "conv2d"},
+    {"convolution2d", "conv2d"},
+    {"maxpool", "max_pool2d"},
+    {"max_pooling2d", "max_pool2d"},
+    {"batchnorm", "batch_norm"},
+    {"batch_norm2d", "batch_norm"},
+    {"mse", "mean_squared"},
+    {"mean_squared_error", "mean_squared"},
+    {"nll", "cross_entropy"},
+    {"softmax_cross_entropy", "cross_entropy"},
+    {"bce", "binary_cross_entropy"},
+    {"huber", "smooth_l1"},
+    {"momentum", "sgd"},
+    {"nesterov", "sgd"},
+    {"cosine_annealing", "cosine"},
+    {"reduce_on_plateau", "plateau"},
+    {"float32", "fp32"},
+    {"float16", "fp16"},
+    {"half", "fp16"},
+    {"mixed", "fp16"},
+    {"amp", "fp16"},
+    {"bfloat16", "bf16"},
+    {"imagenet", "image_folder"},
+    {"lr", "the learning rate stands under schedule, as {constant: {rate: 0.01}}"},
+    {"learning_rate", "the learning rate stands under schedule, as {constant: {rate: 0.01}}"},
+    {"batch_size", "the batch stands with the dataset, as data: {glyphs: {batch: 128}}"},
+    {"silu", "there is no silu; gelu is the nearest layer, apps/examples/own_op.cpp shows how to add one"},
+    {"swish", "there is no swish; gelu is the nearest layer, apps/examples/own_op.cpp shows how to add one"},
+    {"leaky_relu", "there is no leaky_relu; relu with a slope is"},
+};
+
+/// By another framework's name; "" where that has none here.
+std::string other_name(const std::string& word, const std::vector<std::string>& known) {
+  const std::string plain = lower(word);
+  for (const auto& [other, here] : kOtherNames) {
+    if (plain != other) continue;
+    if (std::find(known.begin(), known.end(), here) != known.end()) return fmt::format("; did you mean \"{}\"?", here);
+    if (std::string_view(here).find(' ') != std::string_view::npos) return fmt::format("; {}", here);
+  }
+  return {};
+}
+
 }  // namespace
 
 void Problems::add_unexpected(const Tree& tree, const std::string& expected) {
@@ -144,10 +218,12 @@ void Problems::raise() const {
 
 std::string did_you_mean(const std::string& word, const std::vector<std::string>& known) {
   if (word.size() > kShown) return {};
+  if (std::find(known.begin(), known.end(), lower(word)) == known.end())
+    if (const std::string other = other_name(word, known); !other.empty()) return other;
   std::size_t nearest = std::max<std::size_t>(1, word.size() / 3) + 1;
   std::string suggestion;
   for (const std::string& candidate : known) {
-    const std::size_t distance = edit_distance(word, candidate);
+    const std::size_t distance = std::min(edit_distance(word, candidate), edit_distance(lower(word), candidate));
     if (distance >= nearest) continue;
     nearest = distance;
     suggestion = candidate;
@@ -188,6 +264,25 @@ void read_value(const Tree& tree, std::string& value, Problems& problems) {
     value = tree.text;
   else
     problems.add_unexpected(tree, "a word or \"text\"");
+}
+
+Path resolved_path(const std::filesystem::path& path, const Place& place) {
+  const std::string text = path.string();
+  const char* const home = std::getenv("HOME");
+  if (home && (text == "~" || text.starts_with("~/")))
+    return std::filesystem::absolute(home + text.substr(1)).lexically_normal();
+  const bool is_in_file = place.source && place.line > 0;
+  const std::filesystem::path folder =
+      is_in_file ? std::filesystem::path(*place.source).parent_path() : std::filesystem::path();
+  return std::filesystem::absolute(folder / path).lexically_normal();
+}
+
+void read_value(const Tree& tree, Path& value, Problems& problems) {
+  const bool is_path = tree.is_scalar() && !tree.text.empty() && tree.text.find('\0') == std::string::npos;
+  if (is_path)
+    value = resolved_path(tree.text, tree.place);
+  else
+    problems.add_unexpected(tree, "a path");
 }
 
 void read_value(const Tree& tree, PerAxis& value, Problems& problems) {

@@ -24,7 +24,8 @@
 #include <vector>
 
 #include "nixie/configs/parse/yaml.h"
-#include "nixie/core/base/fields.h"
+#include "nixie/core/base/one_line.h"
+#include "nixie/core/base/path.h"
 
 namespace nixie {
 
@@ -34,7 +35,7 @@ class Problems {
   /// Adds a line made of the parts, each printed as fmt prints it.
   template <class... Parts>
   void add(const Place& place, const Parts&... parts) {
-    lines_.push_back({place, line_of(parts...)});
+    lines_.push_back({place, one_line(line_of(parts...))});
   }
   /// Adds `PATH is VALUE, expected WHAT`; the path is that of the open Scopes.
   void add_unexpected(const Tree& tree, const std::string& expected);
@@ -73,6 +74,11 @@ void read_value(const Tree& tree, float& value, Problems& problems);
 void read_value(const Tree& tree, double& value, Problems& problems);
 /// Any scalar, as it is written.
 void read_value(const Tree& tree, std::string& value, Problems& problems);
+/// An absolute path: what is relative stands relative to the file it is written in (a flag's to the working directory),
+/// and a leading ~ is the home folder.
+void read_value(const Tree& tree, Path& value, Problems& problems);
+/// `path` as read from `place`.
+Path resolved_path(const std::filesystem::path& path, const Place& place);
 /// An integer or a list of them.
 void read_value(const Tree& tree, PerAxis& value, Problems& problems);
 

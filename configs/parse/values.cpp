@@ -94,7 +94,14 @@ void read_value(const Tree& tree, AnySchedule& schedule, Problems& problems) {
   read_any<AllSchedules>(tree, schedule, problems);
 }
 void read_value(const Tree& tree, AnyDataset& dataset, Problems& problems) {
-  read_any<AllDatasets>(tree, dataset, problems);
+  read_choice<AllDatasets>(tree, problems, [&]<class T>(T chosen) {
+    for_each_field<T>([&](const auto& field) {  // those that stand at their defaults
+      if constexpr (std::is_same_v<std::remove_cvref_t<decltype(chosen.*field.member)>, Path>)
+        if ((chosen.*field.member).is_relative())
+          chosen.*field.member = resolved_path(chosen.*field.member, tree.place);
+    });
+    dataset = AnyDataset(chosen);
+  });
 }
 
 }  // namespace nixie

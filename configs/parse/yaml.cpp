@@ -5,12 +5,16 @@
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
+#include <cstring>
 #include <fstream>
 #include <map>
 #include <sstream>
 
+#include "nixie/configs/parse/mistake.h"
 #include "nixie/core/base/fields.h"
+#include "nixie/core/base/one_line.h"
 
 namespace nixie {
 namespace {
@@ -23,7 +27,7 @@ constexpr std::size_t kMaxText = 16 << 20;  // of all scalars, aliases counted w
 using Source = std::shared_ptr<const std::string>;
 
 [[noreturn]] void fail_at(const Place& place, const std::string& line) {
-  throw Error(Fault::usage, to_string(place) + ": " + line);
+  throw Error(Fault::usage, one_line(to_string(place) + ": " + line));
 }
 
 /// Receives the parser's events and grows one Tree. Working on events rather than on YAML::Node keeps aliases,
@@ -184,6 +188,8 @@ Tree parse_document(std::string_view text, const std::string& source, bool is_fl
     if (parser.HandleNextDocument(rest))
       fail_at(start, "something follows the document, expected one document and its end");
   } catch (const YAML::Exception& error) {
+    if (const std::optional<Mistake> mistake = find_mistake(text))
+      fail_at(is_flag ? start : Place{name, mistake->line, mistake->column}, mistake->what);
     const bool placed = !is_flag && !error.mark.is_null();
     fail_at(placed ? Place{name, error.mark.line + 1, error.mark.column + 1} : start, error.msg);
   }
@@ -297,7 +303,7 @@ Tree load_yaml(const std::filesystem::path& file) {
   std::error_code error;
   check(!std::filesystem::is_directory(file, error), file.string(), " is a folder, expected a YAML file");
   std::ifstream stream(file, std::ios::binary);
-  check(stream.good(), file.string(), " cannot be read, expected a YAML file");
+  check(stream.good(), file.string(), " cannot be read (", std::strerror(errno), "), expected a YAML file");
   std::string text(kMaxBytes + 1, '\0');  // one byte more tells too long from long enough
   stream.read(text.data(), static_cast<std::streamsize>(text.size()));
   check(!stream.bad(), file.string(), " cannot be read to its end");
@@ -306,8 +312,7 @@ Tree load_yaml(const std::filesystem::path& file) {
 }
 
 void override_yaml(Tree& tree, const std::string& assignment, const std::vector<std::string>& choices) {
-  std::string flag_text = "--set ";
-  for (const char c : assignment) flag_text += c == '\n' ? "\\n" : std::string(1, c);  // errors are one line
+  const std::string flag_text = "--set " + one_line(assignment);
   const Place flag{std::make_shared<const std::string>(flag_text), 0, 0};
   const std::size_t equals = assignment.find('=');
   if (equals == std::string::npos) fail_at(flag, "no `=` in it, expected key.path=value");

@@ -4,12 +4,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <fstream>
+
+#include "nixie/tests/errors.h"
 
 namespace nixie {
 namespace {
 
 using testing::HasSubstr;
+using testing::StartsWith;
 
 const std::string kSmall = "model: mlp\ndata: glyphs\nepochs: 1\n";
 
@@ -123,6 +127,41 @@ TEST(Config, AllProblemsAreReportedAtOnce) {
     EXPECT_THAT(text, HasSubstr(place));
 }
 
+// A file means the same wherever it is used from: its paths are its own.
+TEST(Config, PathsAreRelativeToTheFile) {
+  const std::string net = "model: lenet\nepochs: 1\ndata: ";
+  const auto path_in = [&](const std::string& data, const std::string& file, const std::string& flag = "") {
+    Tree tree = parse_yaml(net + data, file);
+    if (!flag.empty()) override_yaml(tree, flag, {"data"});
+    const std::string text = read_config(tree).data.text(), start = "mnist: {path: \"";
+    EXPECT_THAT(text, StartsWith(start));
+    return text.substr(start.size(), text.find('"', start.size()) - start.size());
+  };
+  const std::string here = std::filesystem::current_path().string();
+  ::setenv("HOME", "/home/someone", 1);
+  const struct {
+    std::string data, file, flag, expected;
+  } kCases[] = {
+      {"{mnist: {path: digits}}", "/etc/nets/a.yaml", "", "/etc/nets/digits"},
+      {"{mnist: {path: ../digits/}}", "/etc/nets/a.yaml", "", "/etc/digits/"},
+      {"{mnist: {path: digits}}", "nets/a.yaml", "", here + "/nets/digits"},
+      {"{mnist: {path: digits}}", "a.yaml", "", here + "/digits"},
+      {"{mnist: {path: /data/x}}", "nets/a.yaml", "", "/data/x"},
+      {"{mnist: {path: ~/digits}}", "/etc/a.yaml", "", "/home/someone/digits"},
+      {"{mnist: {path: \"~\"}}", "/etc/a.yaml", "", "/home/someone"},
+      {"{mnist: {path: ~other}}", "/etc/a.yaml", "", "/etc/~other"},
+      {"mnist", "/etc/a.yaml", "", "/etc/mnist"},  // the default
+      {"{mnist: {path: x}}", "/etc/a.yaml", "data.mnist.path=digits", here + "/digits"},
+      {"glyphs", "/etc/a.yaml", "data.mnist.path=~/digits", "/home/someone/digits"},
+  };
+  for (const auto& c : kCases) EXPECT_EQ(path_in(c.data, c.file, c.flag), c.expected) << c.data << " " << c.flag;
+  EXPECT_THAT(error_of([&] { path_in("{mnist: {path: [x]}}", "a.yaml"); }), HasSubstr("data.mnist.path is a list"));
+  EXPECT_THAT(error_of([&] { path_in("{mnist: {path: \"\"}}", "a.yaml"); }), HasSubstr("expected a path"));
+  // And what a run folder keeps reads back to the same from there.
+  const TrainConfig config = read_config(parse_yaml(net + "{mnist: {path: digits}}", "/etc/nets/a.yaml"));
+  EXPECT_EQ(config_text(read_config(parse_yaml(config_text(config), "/runs/1/config.yaml"))), config_text(config));
+}
+
 std::vector<std::filesystem::path> shipped_configs() {
   std::vector<std::filesystem::path> files;
   for (const auto& entry : std::filesystem::directory_iterator(std::filesystem::path(NIXIE_SOURCE_DIR) / "configs"))
@@ -148,10 +187,11 @@ TEST(Config, ShippedFilesLoadAndPrintBack) {
 
 TEST(Config, OneKeySwitchesToRealFiles) {
   const std::filesystem::path configs = std::filesystem::path(NIXIE_SOURCE_DIR) / "configs";
-  EXPECT_EQ(load_config(configs / "mnist.yaml", {"data.mnist.path=digits"}).data.text().substr(0, 23),
-            "mnist: {path: \"digits\",");
-  EXPECT_EQ(load_config(configs / "alexnet.yaml", {"data.image_folder.path=a b"}).data.text().substr(0, 27),
-            "image_folder: {path: \"a b\",");
+  const std::string here = std::filesystem::current_path().string();
+  EXPECT_THAT(load_config(configs / "mnist.yaml", {"data.mnist.path=digits"}).data.text(),
+              StartsWith("mnist: {path: \"" + here + "/digits\","));
+  EXPECT_THAT(load_config(configs / "alexnet.yaml", {"data.image_folder.path=a b"}).data.text(),
+              StartsWith("image_folder: {path: \"" + here + "/a b\","));
   EXPECT_EQ(load_config(configs / "mnist.yaml", {"optimizer.adam.beta1=0.8", "steps=7"}).optimizer.kind(), "adam");
   EXPECT_THROW(load_config(configs / "mnist.yaml", {"data.mnist.pth=digits"}), Error);
   EXPECT_THROW(load_config(configs / "none.yaml"), Error);

@@ -232,6 +232,17 @@ TEST(DidYouMean, FindsNearWordsOnly) {
   EXPECT_EQ(did_you_mean("raet", known), "; did you mean \"rate\"?");
   EXPECT_EQ(did_you_mean("weightdecay", known), "; did you mean \"weight_decay\"?");
   EXPECT_EQ(did_you_mean("epochs", known), "");
+  EXPECT_EQ(did_you_mean("lr", known), "; did you mean \"rate\"?");
+  EXPECT_EQ(did_you_mean("LR", {"adam", "sgd"}),
+            "; the learning rate stands under schedule, as {constant: {rate: 0.01}}");
+  EXPECT_EQ(did_you_mean("SGD", {"adam", "sgd"}), "; did you mean \"sgd\"?");
+  EXPECT_EQ(did_you_mean("gpu", {"cpu", "cuda"}), "; did you mean \"cuda\"?");
+  EXPECT_EQ(did_you_mean("dense", {"conv2d", "linear"}), "; did you mean \"linear\"?");
+  EXPECT_EQ(did_you_mean("filters", {"out", "kernel"}), "; did you mean \"out\"?");
+  EXPECT_EQ(did_you_mean("MSE", {"cross_entropy", "mean_squared"}), "; did you mean \"mean_squared\"?");
+  EXPECT_EQ(did_you_mean("silu", {"relu", "gelu"}).substr(0, 18), "; there is no silu");
+  EXPECT_EQ(did_you_mean("silu", {"relu", "silu"}), "; did you mean \"silu\"?");
+  EXPECT_EQ(did_you_mean("leaky_relu", {"relu"}), "; there is no leaky_relu; relu with a slope is");
   EXPECT_EQ(did_you_mean("", known), "");
   EXPECT_EQ(did_you_mean(std::string(100'000, 'm'), known), "");
 }

@@ -1,0 +1,77 @@
+// One pass for tabs, one that pairs brackets and quotes; both as loosely as YAML reads them.
+#include "nixie/configs/parse/mistake.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+namespace nixie {
+namespace {
+
+Mistake mistake_at(std::string_view text, std::size_t at, std::string what) {
+  const std::string_view before = text.substr(0, at);
+  const std::size_t line_end = before.rfind('\n');
+  const std::size_t line_start = line_end == std::string_view::npos ? 0 : line_end + 1;
+  return {static_cast<int>(std::count(before.begin(), before.end(), '\n')) + 1, static_cast<int>(at - line_start) + 1,
+          std::move(what)};
+}
+
+std::optional<Mistake> tab_in_indentation(std::string_view text) {
+  for (std::size_t start = 0; start < text.size();) {
+    std::size_t at = start;
+    while (at < text.size() && text[at] == ' ') ++at;
+    if (at < text.size() && text[at] == '\t') return mistake_at(text, at, "a tab in the indentation, expected spaces");
+    const std::size_t end = text.find('\n', start);
+    start = end == std::string_view::npos ? text.size() : end + 1;
+  }
+  return std::nullopt;
+}
+
+/// The end of a quoted text that begins at `at`; npos where it has none.
+std::size_t closing_quote(std::string_view text, std::size_t at) {
+  const char quote = text[at];
+  for (std::size_t i = at + 1; i < text.size(); ++i) {
+    const bool is_escape = quote == '"' ? text[i] == '\\' : text.substr(i, 2) == "''";
+    if (is_escape)
+      ++i;
+    else if (text[i] == quote)
+      return i;
+  }
+  return std::string_view::npos;
+}
+
+char closing(char bracket) { return bracket == '{' ? '}' : ']'; }
+
+std::optional<Mistake> unpaired(std::string_view text) {
+  std::vector<std::size_t> open;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    const bool starts_word = i == 0 || std::string_view(" \t\n,[{:").find(text[i - 1]) != std::string_view::npos;
+    if ((c == '"' || c == '\'') && starts_word) {
+      const std::size_t end = closing_quote(text, i);
+      if (end == std::string_view::npos) return mistake_at(text, i, fmt::format("this {} is never closed", c));
+      i = end;
+    } else if (c == '#' && (i == 0 || text[i - 1] == ' ' || text[i - 1] == '\n')) {
+      i = std::min(text.find('\n', i), text.size());
+    } else if ((c == '{' || c == '[') && (starts_word || !open.empty())) {
+      open.push_back(i);
+    } else if ((c == '}' || c == ']') && !open.empty()) {
+      const char wanted = closing(text[open.back()]);
+      if (c != wanted) return mistake_at(text, i, fmt::format("{} where {} is expected", c, wanted));
+      open.pop_back();
+    }
+  }
+  if (open.empty()) return std::nullopt;
+  const char bracket = text[open.back()];
+  return mistake_at(text, open.back(), fmt::format("this {} is never closed, expected {}", bracket, closing(bracket)));
+}
+
+}  // namespace
+
+std::optional<Mistake> find_mistake(std::string_view text) {
+  const std::optional<Mistake> tab = tab_in_indentation(text);
+  return tab ? tab : unpaired(text);
+}
+
+}  // namespace nixie
