@@ -4,16 +4,12 @@
 #include "nixie/core/ops/ops.h"
 
 namespace nixie {
-namespace {
-
 Tensor all_finite(const std::vector<Gradient>& gradients) {
   Tensor ok = 1;
   for (const Gradient& gradient : gradients)
     ok = logical_and(ok, min(cast(is_finite(gradient.value), Dtype::u8), all_axes(gradient.value.shape())));
   return reshape(ok, {});
 }
-
-}  // namespace
 
 LossScale::LossScale(const LossScaleOptions& options, const Parameters& state) : options_(options) {
   check(options.scale >= 0 && options.initial > 0 && options.growth_interval > 0, "loss_scale is ", options.scale,

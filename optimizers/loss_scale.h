@@ -15,6 +15,9 @@ struct LossScaleOptions {
   int growth_interval = 2000;
 };
 
+/// A u8 scalar: 1 where every element of every gradient is finite.
+Tensor all_finite(const std::vector<Gradient>& gradients);
+
 class LossScale {
  public:
   /// A dynamic scale keeps `loss_scale`, `good_steps` and `skipped_steps` in `state`. Throws where options are out of

@@ -4,6 +4,7 @@
 
 #include "nixie/apps/explain/graph_text.h"
 #include "nixie/apps/explain/layer_table.h"
+#include "nixie/apps/trainer/signals.h"
 #include "nixie/apps/trainer/trainer.h"
 #include "nixie/backends/registry.h"
 #include "nixie/core/passes/simplify.h"
@@ -67,6 +68,7 @@ void explain(const Request& request) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  nixie::reserve_standard_descriptors();
   Request request;
   CLI::App app("Shows a net's layers, the graph of one training step, and the plan a backend makes of it.", "explain");
   app.add_option("MODEL", request.model, "a model's name (alexnet), or a configuration (configs/alexnet.yaml)")
@@ -85,6 +87,9 @@ int main(int argc, char** argv) {
   } catch (const Error& error) {
     fmt::print(stderr, "{}\n", error.what());
     return error.exit_code();
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    return static_cast<int>(dynamic_cast<const std::bad_alloc*>(&error) ? Fault::memory : Fault::usage);
   }
   return 0;
 }

@@ -1,8 +1,14 @@
 // From a command to a Trainer in its run folder.
 #include "nixie/apps/trainer/command.h"
 
+#include <algorithm>
+#include <cctype>
+#include <cstring>
+
 #include "nixie/apps/trainer/run_folder.h"
+#include "nixie/apps/trainer/signals.h"
 #include "nixie/apps/trainer/trainer.h"
+#include "nixie/configs/parse/changes.h"
 
 namespace nixie {
 namespace {
@@ -25,12 +31,36 @@ fs::path new_folder(const Command& command) {
   return command.run;
 }
 
-void resume(Trainer& trainer, const Command& command, const fs::path& folder) {
-  check(fs::is_directory(folder), folder.string(), " is no folder, so there is no run to resume");
-  if (command.checkpoint.empty())
-    trainer.resume();
-  else
-    trainer.resume(command.checkpoint);
+/// What to run: the file's configuration or, where a run is resumed, that run's own; with what --set changes.
+TrainConfig chosen_config(const Command& command, const fs::path& folder) {
+  const fs::path own = folder / "config.yaml";
+  if (!command.resume || (!fs::exists(own) && !command.config.empty()))
+    return load_config(command.config, command.assignments);
+  check(fs::exists(own), own.string(), " is missing; add --config FILE");
+  if (!command.config.empty()) {
+    const auto changes = config_changes(config_text(load_config(own)), config_text(load_config(command.config)));
+    if (!changes.empty())
+      fmt::print("{} differs from the run's own configuration, which is used ({}); change it with --set\n",
+                 command.config.string(), fmt::join(changes, "; "));
+  }
+  return load_config(own, command.assignments);
+}
+
+/// The top-level keys that --set names.
+std::vector<std::string> named_keys(const std::vector<std::string>& assignments) {
+  std::vector<std::string> keys;
+  for (const std::string& assignment : assignments)
+    keys.push_back(assignment.substr(0, assignment.find_first_of(".=")));
+  return keys;
+}
+
+/// A word as a shell reads it back.
+std::string shell_word(const std::string& text) {
+  const auto is_plain = [](unsigned char c) { return std::isalnum(c) || std::strchr("_./+-:,@%", c); };
+  if (!text.empty() && std::all_of(text.begin(), text.end(), is_plain)) return text;
+  std::string word = "'";
+  for (const char c : text) word += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return word + "'";
 }
 
 void print_result(const Evaluation& result, const fs::path& folder) {
@@ -62,25 +92,71 @@ std::string described_list(const char* title) {
 
 }  // namespace
 
-bool run_command(const Command& command, const std::function<bool()>& stop) {
-  const bool resumes = command.resume;
-  fs::path folder = resumes ? resumed_folder(command) : fs::path{};
-  check(resumes || !command.config.empty(), "nothing says what to train; add --config FILE");
-  const fs::path file = command.config.empty() ? folder / "config.yaml" : command.config;
-  const TrainConfig config = load_config(file, command.assignments);
-  // The folder is known, and made, only when everything else has been found good.
+namespace {
+
+/// What to do about memory, behind what was said about it.
+[[noreturn]] void fail_memory(const std::string& what, const TrainConfig& config) {
+  const std::int64_t batch = config.data.batch();
+  fail(
+      Fault::memory, what, "; the batch is ", batch,
+      batch > 1 ? fmt::format(", try --set data.{}.batch={}", config.data.kind(), batch / 2) : ", try a smaller model");
+}
+
+bool run(const Command& command, const TrainConfig& config, fs::path folder) {
+  // The folder is made only when everything else has been found good.
   Trainer trainer(config, {.out = stdout});
   fmt::print("{}\n", trainer.summary());
-  if (!resumes) folder = new_folder(command);
+  if (!command.resume) folder = new_folder(command);
   trainer.use_folder(folder);
-  if (resumes) resume(trainer, command, folder);
-  const bool is_done = trainer.train(stop);
+  if (!command.resume) check_holds_no_run(folder);  // again, now that nobody else can write there
+  const std::vector<std::string> changes = named_keys(command.assignments);
+  if (command.resume && command.checkpoint.empty())
+    trainer.resume_last(changes);
+  else if (command.resume)
+    trainer.resume(command.checkpoint, changes);
+  listen_to_signals();
+  const bool is_done = trainer.train(stop_is_requested, take_save_request);
   if (is_done)
     print_result(trainer.evaluate(), folder);
   else
-    fmt::print("stopped after step {}; go on with: trainer --config {} --run {} --resume\n", trainer.step(),
-               file.string(), folder.string());
+    fmt::print("stopped after step {}; go on with: {} --run {} --resume\n", trainer.step(), shell_word(command.program),
+               shell_word(folder.string()));
   return is_done;
+}
+
+}  // namespace
+
+bool run_command(const Command& command) {
+  check(command.resume || !command.config.empty(), "nothing says what to train; add --config FILE");
+  const fs::path folder = command.resume ? resumed_folder(command) : fs::path{};
+  if (command.resume)
+    check(fs::is_directory(folder), folder.string(), " is no folder, so there is no run to resume");
+  else if (!command.run.empty())
+    check_holds_no_run(command.run);
+  const TrainConfig config = chosen_config(command, folder);
+  try {
+    return run(command, config, folder);
+  } catch (const std::bad_alloc&) {
+    fail_memory("out of memory", config);
+  } catch (const Error& error) {
+    if (error.fault() != Fault::memory) throw;
+    fail_memory(error.what(), config);
+  }
+}
+
+std::string set_hint(const std::vector<std::string>& arguments) {
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& word = arguments[i];
+    if (!word.starts_with("--")) continue;
+    const std::size_t equals = word.find('=');
+    const std::string key = word.substr(2, equals - 2), top = key.substr(0, key.find('.'));
+    std::string value = i + 1 < arguments.size() ? arguments[i + 1] : "VALUE";
+    if (equals != std::string::npos) value = word.substr(equals + 1);
+    bool is_key = false;
+    for_each_field<TrainConfig>([&](const auto& field) { is_key = is_key || top == field.key; });
+    if (is_key && top != "config") return fmt::format("to change the configuration write --set {}={}\n", key, value);
+  }
+  return {};
 }
 
 std::string list_text() {

@@ -40,15 +40,16 @@ Outputs Evaluator::sums(const Inputs& in) const {
   return outputs;
 }
 
-Evaluation Evaluator::run() {
+std::optional<Evaluation> Evaluator::run(const std::function<bool()>& stop) {
   Evaluation result;
   std::vector<std::vector<double>> totals(metrics_.size());
   loader_.start({});
-  while (const Batch* batch = loader_.next()) {
+  for (std::int64_t done = 0; const Batch* batch = loader_.next();) {
     const Outputs outputs = step_({{"images", batch->images}, {"labels", batch->labels}, {"weights", batch->weights}});
     result.loss += outputs.at("loss").item();
     result.samples += batch->count;
     for (std::size_t i = 0; i < metrics_.size(); ++i) add(totals[i], outputs.at(output_name(i)));
+    if (++done < loader_.batches() && stop && stop()) return std::nullopt;
   }
   result.loss /= static_cast<double>(result.samples);
   result.accuracy = metrics_[0].value(totals[0]);

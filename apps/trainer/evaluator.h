@@ -23,8 +23,9 @@ class Evaluator {
             std::shared_ptr<const Dataset> dataset, const LoaderOptions& options,
             PrecisionPolicy precision = PrecisionPolicy::fp32);
 
-  /// Runs the model in evaluation over every sample once; padding weighs nothing.
-  Evaluation run();
+  /// Runs the model in evaluation over every sample once; padding weighs nothing. Nothing where `stop` was true after
+  /// a batch that is not the last.
+  std::optional<Evaluation> run(const std::function<bool()>& stop = {});
 
  private:
   Outputs sums(const Inputs& in) const;

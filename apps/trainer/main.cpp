@@ -4,17 +4,10 @@
 
 #include "nixie/apps/benchmark/command_line.h"
 #include "nixie/apps/trainer/command.h"
+#include "nixie/apps/trainer/signals.h"
 #include "nixie/core/base/error.h"
 
 namespace {
-
-volatile std::sig_atomic_t stop_requested = 0;
-
-// The first signal asks the run to save and end; the second ends the program at once.
-void request_stop(int signal) {
-  stop_requested = 1;
-  std::signal(signal, SIG_DFL);
-}
 
 int fail(nixie::Fault fault, const char* line) {
   std::fprintf(stderr, "%s\n", line);
@@ -24,7 +17,7 @@ int fail(nixie::Fault fault, const char* line) {
 int run(const nixie::Command& command) {
   try {
     constexpr int kInterrupted = 130;
-    return nixie::run_command(command, [] { return stop_requested != 0; }) ? 0 : kInterrupted;
+    return nixie::run_command(command) ? 0 : kInterrupted;
   } catch (const nixie::Error& error) {
     return fail(error.fault(), error.what());
   } catch (const std::bad_alloc&) {
@@ -37,9 +30,11 @@ int run(const nixie::Command& command) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  nixie::reserve_standard_descriptors();
   if (argc > 1 && std::string_view(argv[1]) == "benchmark")  // the other door to `benchmark nets --config`
     return nixie::benchmark::run_program("trainer benchmark", {argv + 2, argv + argc});
   nixie::Command command;
+  command.program = argv[0];
   bool lists = false;
   CLI::App app("Trains the network that a YAML file describes. configs/ holds files to copy from.", "trainer");
   app.footer("trainer benchmark --config FILE times its net: see trainer benchmark --help.");
@@ -55,15 +50,15 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : static_cast<int>(nixie::Fault::usage);
+    const int code = app.exit(error);
+    if (code != 0) std::fputs(nixie::set_hint({argv + 1, argv + argc}).c_str(), stderr);
+    return code == 0 ? 0 : static_cast<int>(nixie::Fault::usage);
   }
   if (lists) {
     std::fputs(nixie::list_text().c_str(), stdout);
     return 0;
   }
   command.resume = resume->count() > 0;
-  std::signal(SIGINT, request_stop);
-  std::signal(SIGTERM, request_stop);
   std::signal(SIGXFSZ, SIG_IGN);  // writes past a file size limit then fail with a message
   std::signal(SIGPIPE, SIG_IGN);  // a closed terminal does not end a run
   return run(command);

@@ -1,7 +1,13 @@
 // Numbers of run folders, and claiming one so that no run is overwritten.
 #include "nixie/apps/trainer/run_folder.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
+#include <cerrno>
 #include <charconv>
 #include <span>
 #include <system_error>
@@ -27,6 +33,13 @@ int largest_number(const fs::path& folder) {
   return largest;
 }
 
+/// On one line, whatever is in it.
+std::string printable(std::string text) {
+  for (char& c : text)
+    if (c < ' ' || c > '~') c = '?';
+  return text;
+}
+
 /// Makes the folders above and the folder itself; false where it was there.
 bool make_folder(const fs::path& folder) {
   std::error_code error;
@@ -48,7 +61,10 @@ fs::path make_run_folder(const fs::path& root, const std::string& name) {
 }
 
 void claim_run_folder(const fs::path& folder) {
-  if (make_folder(folder)) return;
+  if (!make_folder(folder)) check_holds_no_run(folder);
+}
+
+void check_holds_no_run(const fs::path& folder) {
   for (const char* file : {"config.yaml", "metrics.csv", "last.h5", "best.h5"})
     check(!fs::exists(folder / file), folder.string(), " already holds a run (", file,
           "); go on with it by --resume, or choose another folder with --run");
@@ -59,6 +75,33 @@ fs::path newest_run_folder(const fs::path& root, const std::string& name) {
   check(number > 0, "there is no run in ", (root / name).string(), " to resume; name its folder with --run");
   return root / name / std::to_string(number);
 }
+
+RunLock::RunLock(const fs::path& folder) {
+  const fs::path path = folder / ".lock";
+  const auto fail_locking = [&](int error) {
+    fail(Fault::storage, path.string(), ": cannot be locked: ", std::generic_category().message(error),
+         "; choose another folder with --run");
+  };
+  file_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+  if (file_ < 0) fail_locking(errno);
+  if (::flock(file_, LOCK_EX | LOCK_NB) != 0) {
+    const int error = errno;
+    std::array<char, 300> holder{};
+    const bool is_known = ::read(file_, holder.data(), holder.size() - 1) > 0;
+    ::close(file_);
+    if (error != EWOULDBLOCK) fail_locking(error);
+    fail(Fault::usage, folder.string(), " is in use by another trainer (",
+         is_known ? printable(holder.data()) : "which has just started",
+         "); wait until it ends, or choose another folder with --run");
+  }
+  std::array<char, 256> host{};
+  ::gethostname(host.data(), host.size() - 1);
+  const std::string holder = fmt::format("pid {} on {}", ::getpid(), host.data());
+  // Who cannot be named is locked out all the same.
+  if (::ftruncate(file_, 0) == 0 && ::pwrite(file_, holder.data(), holder.size(), 0) < 0) return;
+}
+
+RunLock::~RunLock() { ::close(file_); }
 
 void write_text(const fs::path& path, const std::string& text) {
   PendingFile file(path, static_cast<std::int64_t>(text.size()));

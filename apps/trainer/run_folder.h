@@ -10,8 +10,24 @@ namespace nixie {
 std::filesystem::path make_run_folder(const std::filesystem::path& root, const std::string& name);
 /// Makes a folder for a new run. Throws a usage Error where it holds one already, Fault::storage where it cannot be.
 void claim_run_folder(const std::filesystem::path& folder);
+/// Throws a usage Error where the folder holds a run.
+void check_holds_no_run(const std::filesystem::path& folder);
 /// The folder of `root/name` with the largest number. Throws a usage Error where there is none.
 std::filesystem::path newest_run_folder(const std::filesystem::path& root, const std::string& name);
+
+/// Keeps a run folder to itself for as long as it lives, also against other programs: two writers would double rows. A
+/// killed process holds no lock.
+class RunLock {
+ public:
+  /// Throws a usage Error that names the process and host of another holder, Fault::storage.
+  explicit RunLock(const std::filesystem::path& folder);
+  ~RunLock();
+  RunLock(const RunLock&) = delete;
+  RunLock& operator=(const RunLock&) = delete;
+
+ private:
+  int file_;
+};
 
 /// Writes a small text whole or not at all. Throws Fault::storage.
 void write_text(const std::filesystem::path& path, const std::string& text);

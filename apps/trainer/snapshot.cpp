@@ -1,6 +1,10 @@
 // Variables by name, and the run's numbers under /state and /rng.
 #include "nixie/apps/trainer/snapshot.h"
 
+#include <algorithm>
+
+#include "nixie/configs/parse/changes.h"
+
 namespace nixie {
 namespace {
 
@@ -21,20 +25,9 @@ T value_of(const Checkpoint::Values& values, const std::string& name) {
   return *value;
 }
 
-/// The value of an optimizer's Variable; throws where there is none of its shape.
-Tensor saved_value(const Checkpoint& checkpoint, const Variable& variable) {
-  const auto [parameter, buffer] = split_name(variable.name());
-  const auto buffers = checkpoint.optimizer.find(parameter);
-  const bool is_there = is_shared(variable)
-                            ? checkpoint.state.contains(variable.name())
-                            : buffers != checkpoint.optimizer.end() && buffers->second.contains(buffer) &&
-                                  buffers->second.at(buffer).shape() == variable.shape();
-  if (!is_there)
-    fail(Fault::checkpoint, "the checkpoint has no optimizer state ", variable.name(), " of shape ", variable.shape(),
-         "; resume with the configuration it was made with");
-  if (!is_shared(variable)) return buffers->second.at(buffer);
-  // an array: a bare number would be rounded to f32
-  return Array::from(std::vector<double>{value_of<double>(checkpoint.state, variable.name())}, {});
+/// A number that older programs did not write.
+std::int64_t value_or(const Checkpoint::Values& values, const std::string& name, std::int64_t otherwise) {
+  return values.contains(name) ? value_of<std::int64_t>(values, name) : otherwise;
 }
 
 template <class T>
@@ -44,10 +37,57 @@ void check_same(const char* what, const T& saved, const T& wanted) {
          "; resume with the same, or start a new run");
 }
 
+/// Refuses a configuration that differs in what a run is of; tells about all other differences.
+void check_changes(const std::filesystem::path& file, const Checkpoint& header, const SnapshotTarget& target) {
+  if (header.config.empty()) return;
+  std::string refused, keys;
+  for (const std::string& change : config_changes(header.config, config_text(target.config))) {
+    const std::string key = change.substr(0, change.find_first_of(".:"));
+    const bool is_kept = key == "model" || key == "data" || key == "optimizer";
+    const bool is_wanted = std::find(target.changes.begin(), target.changes.end(), key) != target.changes.end();
+    if (!is_kept || is_wanted) {
+      if (target.note) target.note("changed since the checkpoint: " + change);
+      continue;
+    }
+    refused += (refused.empty() ? "" : "; ") + change;
+    if (keys.find(key) == std::string::npos) keys += (keys.empty() ? "" : " and ") + key;
+  }
+  check(refused.empty(), file.string(), " is of a run with another ", keys, ": ", refused,
+        "; resume with the run's own configuration, or name what is to change with --set");
+}
+
+/// The optimizer's numbers that belong to no parameter must all be there, and no others.
+void check_shared(const Checkpoint& header, const SnapshotTarget& target) {
+  std::vector<std::string> known;
+  for (const Variable& variable : target.optimizer.state().all())
+    if (is_shared(variable)) known.push_back(variable.name());
+  for (const std::string& name : known)
+    if (!header.state.contains(name))
+      fail(Fault::checkpoint, "the checkpoint has no optimizer state ", name,
+           "; resume with the configuration it was made with");
+  for (const auto& [name, value] : header.state)
+    if (name.starts_with("shared.") && std::find(known.begin(), known.end(), name) == known.end())
+      fail(Fault::checkpoint, "the checkpoint has the optimizer state ", name,
+           ", which this run does not know; resume with the configuration it was made with");
+}
+
+void check_header(const std::filesystem::path& file, const Checkpoint& header, const SnapshotTarget& target) {
+  check_changes(file, header, target);
+  check_same("optimizer", header.optimizer_type, target.optimizer.options().rule.kind());
+  check_same("seed", value_of<std::string>(header.rng, "seed"), std::to_string(target.config.seed));
+  check_same("steps per epoch", value_of<std::int64_t>(header.state, "steps_per_epoch"), target.steps_per_epoch);
+  const std::int64_t train = target.data.train->size(), test = target.data.test->size();
+  check_same("training samples", value_or(header.state, "train_samples", train), train);
+  check_same("test samples", value_or(header.state, "test_samples", test), test);
+  check_shared(header, target);
+}
+
+ArrayForm form_of(const Variable& variable) { return {variable.dtype(), variable.shape()}; }
+
 }  // namespace
 
 Checkpoint take_snapshot(const TrainConfig& config, const Model& model, const Optimizer& optimizer,
-                         const RunState& state, const Dataset& dataset) {
+                         const RunState& state, const Splits& data) {
   Checkpoint checkpoint;
   for (const Variable& variable : model.parameters().all()) checkpoint.model[variable.name()] = variable.array();
   checkpoint.optimizer_type = optimizer.options().rule.kind();
@@ -56,6 +96,11 @@ Checkpoint take_snapshot(const TrainConfig& config, const Model& model, const Op
                       {"epoch", state.step / state.steps_per_epoch},
                       {"batch", state.step % state.steps_per_epoch},
                       {"steps_per_epoch", state.steps_per_epoch},
+                      {"train_samples", data.train->size()},
+                      {"test_samples", data.test->size()},
+                      {"skipped", state.skipped},
+                      {"evaluated", state.evaluated},
+                      {"metrics_bytes", state.metrics_bytes},
                       {"logged", state.logged},
                       {"loss_sum", state.loss_sum},
                       {"accuracy_sum", state.accuracy_sum},
@@ -69,46 +114,56 @@ Checkpoint take_snapshot(const TrainConfig& config, const Model& model, const Op
   }
   checkpoint.rng["seed"] = std::to_string(config.seed);  // text: a u64 has no other place
   checkpoint.config = config_text(config);
-  checkpoint.class_names = dataset.class_names();
+  checkpoint.class_names = data.train->class_names();
   checkpoint.writer = "nixie 0.1.0";
   return checkpoint;
 }
 
-Checkpoint load_snapshot(const std::filesystem::path& file, const Model& model) {
-  std::map<std::string, Shape> shapes;
-  for (const Variable& variable : model.parameters().all()) shapes[variable.name()] = variable.shape();
-  return load_checkpoint(file, {.model = std::move(shapes)});
+Checkpoint load_snapshot(const std::filesystem::path& file, const SnapshotTarget& target) {
+  ArrayForms model;
+  std::map<std::string, ArrayForms> optimizer;
+  for (const Variable& variable : target.model.parameters().all()) model[variable.name()] = form_of(variable);
+  for (const Variable& variable : target.optimizer.state().all()) {
+    const auto [parameter, buffer] = split_name(variable.name());
+    if (!is_shared(variable)) optimizer[parameter][buffer] = form_of(variable);
+  }
+  return load_checkpoint(file, {.model = std::move(model),
+                                .optimizer = std::move(optimizer),
+                                .accept = [&](const Checkpoint& header) { check_header(file, header, target); }});
 }
 
-RunState restore_snapshot(const Checkpoint& checkpoint, const TrainConfig& config, const Model& model,
-                          const Optimizer& optimizer, std::int64_t steps_per_epoch) {
-  check_same("optimizer", checkpoint.optimizer_type, optimizer.options().rule.kind());
-  check_same("seed", value_of<std::string>(checkpoint.rng, "seed"), std::to_string(config.seed));
-  check_same("steps per epoch", value_of<std::int64_t>(checkpoint.state, "steps_per_epoch"), steps_per_epoch);
-  const RunState state{.step = value_of<std::int64_t>(checkpoint.state, "step"),
-                       .logged = value_of<std::int64_t>(checkpoint.state, "logged"),
-                       .loss_sum = value_of<double>(checkpoint.state, "loss_sum"),
-                       .accuracy_sum = value_of<double>(checkpoint.state, "accuracy_sum"),
-                       .best_accuracy = value_of<double>(checkpoint.state, "best_accuracy"),
-                       .steps_per_epoch = steps_per_epoch};
-  std::vector<Tensor> values;
-  for (const Variable& variable : optimizer.state().all()) values.push_back(saved_value(checkpoint, variable));
-  for (std::size_t i = 0; i < values.size(); ++i) optimizer.state().all()[i].set(values[i]);
-  for (const Variable& variable : model.parameters().all()) variable.set(checkpoint.model.at(variable.name()));
+RunState restore_snapshot(const Checkpoint& checkpoint, const SnapshotTarget& target) {
+  const Checkpoint::Values& saved = checkpoint.state;
+  RunState state{.step = value_of<std::int64_t>(saved, "step"),
+                 .logged = value_of<std::int64_t>(saved, "logged"),
+                 .loss_sum = value_of<double>(saved, "loss_sum"),
+                 .accuracy_sum = value_of<double>(saved, "accuracy_sum"),
+                 .best_accuracy = value_of<double>(saved, "best_accuracy"),
+                 .steps_per_epoch = target.steps_per_epoch};
+  state.skipped = value_or(saved, "skipped", 0);
+  state.evaluated = value_or(saved, "evaluated", state.step);
+  state.metrics_bytes = value_or(saved, "metrics_bytes", -1);
+  for (const Variable& variable : target.optimizer.state().all()) {
+    const auto [parameter, buffer] = split_name(variable.name());
+    if (is_shared(variable))  // an array: a bare number would be rounded to f32
+      variable.set(Array::from(std::vector<double>{value_of<double>(saved, variable.name())}, {}));
+    else
+      variable.set(checkpoint.optimizer.at(parameter).at(buffer));
+  }
+  for (const Variable& variable : target.model.parameters().all()) variable.set(checkpoint.model.at(variable.name()));
   return state;
 }
 
-std::optional<Checkpoint> load_first(const std::vector<std::filesystem::path>& files, const Model& model,
-                                     const std::function<void(const std::string&)>& note) {
+std::optional<Checkpoint> load_first(const std::vector<std::filesystem::path>& files, const SnapshotTarget& target) {
   std::string last;
   for (const std::filesystem::path& file : files) {
     if (!std::filesystem::exists(file)) continue;
     try {
-      return load_snapshot(file, model);
+      return load_snapshot(file, target);
     } catch (const Error& error) {
       if (error.fault() != Fault::checkpoint) throw;
       last = error.what();
-      note(last);
+      if (target.note) target.note(last);
     }
   }
   if (last.empty()) return std::nullopt;

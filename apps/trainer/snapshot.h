@@ -10,28 +10,43 @@ namespace nixie {
 
 /// What of a run is neither in the model nor in the optimizer. Where the loader stands follows from the step.
 struct RunState {
-  std::int64_t step = 0;      ///< steps done
-  std::int64_t logged = 0;    ///< the step of the last log row
-  double loss_sum = 0;        ///< of the steps since then
-  double accuracy_sum = 0;    ///< the same
-  double best_accuracy = -1;  ///< of the evaluations so far; -1: none
+  std::int64_t step = 0;       ///< steps done
+  std::int64_t logged = 0;     ///< the step of the last log row
+  double loss_sum = 0;         ///< of the steps since then
+  double accuracy_sum = 0;     ///< the same
+  double best_accuracy = -1;   ///< of the evaluations so far; -1: none
+  std::int64_t skipped = 0;    ///< steps since then that changed nothing
+  std::int64_t evaluated = 0;  ///< the step of the last evaluation
   std::int64_t steps_per_epoch = 0;
+  std::int64_t metrics_bytes = -1;  ///< the size of metrics.csv; -1: not known
 };
 
 Checkpoint take_snapshot(const TrainConfig& config, const Model& model, const Optimizer& optimizer,
-                         const RunState& state, const Dataset& dataset);
+                         const RunState& state, const Splits& data);
 
-/// Loads a checkpoint of this model. Throws Fault::checkpoint.
-Checkpoint load_snapshot(const std::filesystem::path& file, const Model& model);
+/// What a checkpoint is resumed by.
+struct SnapshotTarget {
+  const TrainConfig& config;
+  const Model& model;
+  const Optimizer& optimizer;
+  const Splits& data;
+  std::int64_t steps_per_epoch;
+  /// The parts of the configuration (`model`, `data`, `optimizer`) that may differ from the checkpoint's.
+  std::vector<std::string> changes;
+  /// Is told what differs.
+  std::function<void(const std::string&)> note;
+};
 
-/// Sets the model and the optimizer, and gives the rest. Throws Fault::checkpoint, before anything is changed, where
-/// the checkpoint has another optimizer, seed or number of steps per epoch than the run.
-RunState restore_snapshot(const Checkpoint& checkpoint, const TrainConfig& config, const Model& model,
-                          const Optimizer& optimizer, std::int64_t steps_per_epoch);
+/// Loads a checkpoint for the target. Refuses, before any array is read, one of another model, dataset or optimizer (a
+/// usage Error with the differences, unless they are among its `changes`), seed or number of steps per epoch
+/// (Fault::checkpoint), and one whose arrays are not those of the target.
+Checkpoint load_snapshot(const std::filesystem::path& file, const SnapshotTarget& target);
+
+/// Sets the model and the optimizer, and gives the rest.
+RunState restore_snapshot(const Checkpoint& checkpoint, const SnapshotTarget& target);
 
 /// Loads the first of these files that is there and valid; `note` is told about the damaged ones. Nothing where none
 /// is there; throws Fault::checkpoint where all that are there are damaged.
-std::optional<Checkpoint> load_first(const std::vector<std::filesystem::path>& files, const Model& model,
-                                     const std::function<void(const std::string&)>& note);
+std::optional<Checkpoint> load_first(const std::vector<std::filesystem::path>& files, const SnapshotTarget& target);
 
 }  // namespace nixie

@@ -5,7 +5,7 @@
 
 #include "nixie/apps/trainer/machine.h"
 #include "nixie/apps/trainer/run_folder.h"
-#include "nixie/configs/parse/changes.h"
+#include "nixie/apps/trainer/watchdog.h"
 #include "nixie/core/passes/precision.h"
 #include "nixie/core/passes/simplify.h"
 #include "nixie/models/io/durable_file.h"
@@ -41,10 +41,31 @@ LossScaleOptions loss_scale(const TrainConfig& config) {
   return {.scale = narrow ? config.loss_scale : 1};
 }
 
-bool is_finite(const Array& array) {
-  if (array.dtype() != Dtype::f32) return true;
-  const std::span<const float> values = array.data<float>();
-  return std::all_of(values.begin(), values.end(), [](float value) { return std::isfinite(value); });
+/// Names the line of the file where a layer that does not fit stands.
+Model built_model(const TrainConfig& config, const Shape& input) try {
+  return Model(config.model, input, config.seed, parameter_dtype(config.policy()));
+} catch (const Error& error) {
+  const std::string line = error.what();
+  const auto place = config.layer_places.find(line.substr(0, line.find(" (")));  // `1.conv (conv2d): input is ...`
+  if (place == config.layer_places.end()) throw;
+  throw Error(error.fault(), to_string(place->second) + ": " + line);
+}
+
+/// The header of metrics.csv: a column for each further metric, told apart by number where two are of a kind.
+std::string metrics_header(const std::vector<AnyMetric>& metrics) {
+  std::string header = kMetricsHeader;
+  std::map<std::string, int> seen;
+  for (const AnyMetric& metric : metrics) {
+    const int number = ++seen[metric.kind()];
+    header += "," + metric.kind() + (number > 1 ? "_" + std::to_string(number) : "");
+  }
+  return header;
+}
+
+/// The seconds in the last row of timing.csv.
+double seconds_in(const std::string& row) {
+  const std::size_t at = row.find(',', row.find(',') + 1);
+  return at == std::string::npos ? 0 : std::strtod(row.c_str() + at + 1, nullptr);
 }
 
 }  // namespace
@@ -56,8 +77,7 @@ Trainer::Trainer(const TrainConfig& config, const TrainerOptions& options)
       data_(config.data.open()),
       loader_options_(with_batch(config.loader, config.data.batch())),
       loader_(data_.train, loader_options_, config.seed, true),
-      model_(config.model, input_shape(*data_.train, config.data.batch()), config.seed,
-             parameter_dtype(config.policy())),
+      model_(built_model(config, input_shape(*data_.train, config.data.batch()))),
       total_steps_(config.total_steps(loader_.batches())),
       optimizer_(model_.parameters(),
                  {.rule = config.optimizer,
@@ -72,10 +92,13 @@ Trainer::Trainer(const TrainConfig& config, const TrainerOptions& options)
       step_("step", Array(Dtype::i32, Shape{}), false),
       loss_sum_("loss_sum", Array(Dtype::f32, Shape{}), false),
       accuracy_sum_("accuracy_sum", Array(Dtype::f32, Shape{}), false),
+      non_finite_("non_finite", Array(Dtype::i32, Shape{}), false),
+      skipped_("skipped", Array(Dtype::i32, Shape{}), false),
       train_step_(
           *backend_, [this](const Inputs& in) { return train_body(in); }, config.policy()),
       evaluator_(*backend_, model_, config.loss, config.metrics, data_.test, loader_options_, config.policy()),
       progress_(options.out) {
+  if (!options.run.empty()) use_folder(options.run);
   check_classes(model_, *data_.train);
 }
 
@@ -84,11 +107,27 @@ Outputs Trainer::train_body(const Inputs& in) {
   Pass pass{.training = true, .step = now, .seed = config_.seed};
   const Tensor output = model_(data_.train->pixels(in["images"]), pass);
   const Tensor loss = config_.loss(output, in["labels"]);
-  optimizer_.update(gradients(optimizer_.scaled(loss), model_.parameters()), now);
-  loss_sum_.set(loss_sum_ + loss);
-  accuracy_sum_.set(accuracy_sum_ + accuracy(output, in["labels"]));
-  step_.set(now + 1);
+  const std::vector<Gradient> slopes = gradients(optimizer_.scaled(loss), model_.parameters());
+  optimizer_.update(slopes, now);
+  if (config_.non_finite == "skip") {
+    // A dynamic loss scale looks at the gradients itself.
+    const Tensor good = is_finite(loss),
+                 ok = optimizer_.loss_scale().is_dynamic() ? good : logical_and(good, all_finite(slopes));
+    Trace::keep_where_not(ok);
+    count_step(now, where(ok, loss, 0), where(ok, accuracy(output, in["labels"]), 0));
+    skipped_.set(skipped_ + (1 - cast(ok, Dtype::i32)));
+  } else {
+    count_step(now, loss, accuracy(output, in["labels"]));
+  }
   return {};
+}
+
+void Trainer::count_step(const Tensor& now, const Tensor& loss, const Tensor& accuracy) {
+  loss_sum_.set(loss_sum_ + loss);
+  accuracy_sum_.set(accuracy_sum_ + accuracy);
+  // The step of the first loss that is no number, found on the device: the host reads it with the sums.
+  non_finite_.set(where(logical_and(non_finite_ == 0, logical_not(is_finite(loss))), now + 1, non_finite_));
+  step_.set(now + 1);
 }
 
 std::map<std::string, Tensor> Trainer::placeholders() const {
@@ -110,35 +149,49 @@ const Plan& Trainer::plan() { return train_step_.plan(placeholders()); }
 
 std::string Trainer::summary() const {
   const Parameters& parameters = model_.parameters();
+  std::string notes;
+  for (const std::string& note : data_.notes) notes += "\ndata: " + note;
   return fmt::format(
-      "{}\nmodel {}: {} parameters in {} arrays, input {}, output {}\n"
-      "data {}: {} training and {} test samples of {} classes, {} steps of {} per epoch, {} steps in all",
-      machine_text(*backend_, config_.threads), config_.model.kind(), parameters.count(), parameters.trainable().size(),
-      model_.input_shape(), model_.output_shape(), config_.data.kind(), data_.train->size(), data_.test->size(),
-      data_.train->classes(), state_.steps_per_epoch, config_.data.batch(), total_steps_);
+             "{}\nmodel {}: {} parameters in {} arrays, input {}, output {}\n"
+             "data {}: {} training and {} test samples of {} classes, {} steps of {} per epoch, {} steps in all",
+             machine_text(*backend_, config_.threads), config_.model.kind(), parameters.count(),
+             parameters.trainable().size(), model_.input_shape(), model_.output_shape(), config_.data.kind(),
+             data_.train->size(), data_.test->size(), data_.train->classes(), state_.steps_per_epoch,
+             config_.data.batch(), total_steps_) +
+         notes;
 }
 
-void Trainer::resume(const std::filesystem::path& file) {
-  restore(load_snapshot(file, model_));
+void Trainer::use_folder(const std::filesystem::path& run) {
+  lock_.emplace(run);
+  options_.run = run;
+}
+
+SnapshotTarget Trainer::target(const std::vector<std::string>& changes) {
+  return {config_, model_, optimizer_, data_, state_.steps_per_epoch, changes, [this](const std::string& note) {
+            progress_.line(note);
+          }};
+}
+
+void Trainer::resume(const std::filesystem::path& file, const std::vector<std::string>& changes) {
+  const SnapshotTarget mine = target(changes);
+  restore(load_snapshot(file, mine), mine);
   saved_ = file.string();
 }
 
-void Trainer::resume() {
-  const auto checkpoint =
-      load_first({path("last.h5"), path("best.h5")}, model_, [&](const std::string& note) { progress_.line(note); });
+void Trainer::resume_last(const std::vector<std::string>& changes) {
+  const SnapshotTarget mine = target(changes);
+  const auto checkpoint = load_first({path("last.h5"), path("best.h5")}, mine);
   if (!checkpoint) return progress_.line("the run was not saved yet; it begins again");
-  restore(*checkpoint);
+  restore(*checkpoint, mine);
   saved_ = options_.run.string();
 }
 
-void Trainer::restore(const Checkpoint& checkpoint) {
-  if (!checkpoint.config.empty())  // before anything is refused: it may say why
-    for (const std::string& change : config_changes(checkpoint.config, config_text(config_)))
-      progress_.line("changed since the checkpoint: " + change);
-  state_ = restore_snapshot(checkpoint, config_, model_, optimizer_, state_.steps_per_epoch);
+void Trainer::restore(const Checkpoint& checkpoint, const SnapshotTarget& target) {
+  state_ = restore_snapshot(checkpoint, target);
   step_.set(static_cast<std::int32_t>(state_.step));
   loss_sum_.set(state_.loss_sum);
   accuracy_sum_.set(state_.accuracy_sum);
+  skipped_.set(static_cast<std::int32_t>(state_.skipped));
   evaluation_.reset();
   progress_.line(fmt::format("resumed after step {}", state_.step));
 }
@@ -147,25 +200,48 @@ void Trainer::open_tables() {
   if (!writes()) return;
   remove_stale_temporaries(options_.run);  // of a process that was killed while it saved
   write_text(path("config.yaml"), config_text(config_));
-  metrics_.emplace(path("metrics.csv"), kMetricsHeader, state_.step);
+  metrics_.emplace(path("metrics.csv"), metrics_header(config_.metrics), state_.step);
   timing_.emplace(path("timing.csv"), kTimingHeader, state_.step);
+  seconds_before_ = seconds_in(timing_->last_row());
+  if (state_.metrics_bytes >= 0 && state_.metrics_bytes != metrics_->bytes())
+    progress_.line(
+        fmt::format("{} has {} bytes up to step {}, but had {} when the checkpoint was written: rows are "
+                    "missing or were changed",
+                    path("metrics.csv").string(), metrics_->bytes(), state_.step, state_.metrics_bytes));
 }
 
-bool Trainer::train(const std::function<bool()>& stop) {
+bool Trainer::train(const std::function<bool()>& stop, const std::function<bool()>& save_now) {
   open_tables();
   progress_.start(state_.step, total_steps_, state_.steps_per_epoch, config_.data.batch());
   loader_.start({.epoch = state_.step / state_.steps_per_epoch, .batch = state_.step % state_.steps_per_epoch});
+  std::optional<Watchdog> watchdog;
+  if (options_.out) watchdog.emplace([](const std::string& text) { fmt::print(stderr, "{}\n", text); });
+  const auto enter = [&](const char* activity) {
+    if (watchdog) watchdog->enter(activity);
+  };
+  const auto evaluated = [&] {
+    if (watchdog) watchdog->mark();
+    return stop && stop();
+  };
+  enter("evaluates");
+  const bool is_evaluation_due = state_.step > 0 && is_epoch_end() && state_.evaluated < state_.step;
+  if (is_evaluation_due && !end_epoch(evaluated)) return false;
   while (state_.step < total_steps_) {
+    enter("waits for a batch of the loader");
     const Batch* batch = loader_.next();
     if (!batch) continue;  // between two epochs
+    enter("trains");
     train_on(*batch);
-    const bool is_epoch_end = state_.step % state_.steps_per_epoch == 0 || state_.step == total_steps_;
-    if (is_epoch_end || state_.step % config_.log_every == 0) log_interval();
-    if (is_epoch_end) end_epoch();
-    const bool is_stopped = stop && stop() && state_.step < total_steps_;
+    enter("logs, evaluates or saves");
+    const bool is_end = is_epoch_end();
+    if (is_end || state_.step % config_.log_every == 0) log_interval();
+    if (is_end && !end_epoch(evaluated)) return false;
+    const bool is_stopped = stop && stop() && state_.step < total_steps_, is_wanted = save_now && save_now();
     const bool is_due = config_.save_every > 0 && state_.step % config_.save_every == 0;
-    if (!is_epoch_end && (is_stopped || is_due)) save("last.h5");
+    if (!is_end && (is_stopped || is_wanted || is_due)) save("last.h5");
+    if (is_wanted && writes()) progress_.line(fmt::format("saved after step {}", state_.step));
     if (is_stopped) return false;
+    if (watchdog) watchdog->mark();
   }
   return true;
 }
@@ -180,18 +256,29 @@ void Trainer::train_on(const Batch& batch) {
 void Trainer::read_sums() {
   state_.loss_sum = loss_sum_.array().item();
   state_.accuracy_sum = accuracy_sum_.array().item();
-  if (!std::isfinite(state_.loss_sum)) fail_non_finite("the loss");
+  state_.skipped = static_cast<std::int64_t>(skipped_.array().item());
+  const auto first = static_cast<std::int64_t>(non_finite_.array().item());
+  if (first > 0) fail_non_finite("the loss", first);
+  if (!std::isfinite(state_.loss_sum)) fail_non_finite("the sum of the losses", state_.step);
 }
 
-void Trainer::fail_non_finite(const std::string& what) const {
-  fail(Fault::non_finite, what, " is not finite at step ", state_.step, " (the last good log row is of step ",
-       state_.logged, ", the last good checkpoint ", saved_.empty() ? "none" : saved_,
+void Trainer::fail_non_finite(const std::string& what, std::int64_t step) const {
+  const Checkpoint now = take_snapshot(config_, model_, optimizer_, state_, data_);
+  const std::string array = non_finite_array(now);
+  fail(Fault::non_finite, what, " is not finite at step ", step,
+       array.empty() || array == what ? "" : ", nor is " + array, " (the last good log row is of step ", state_.logged,
+       ", the last good checkpoint ", saved_.empty() ? "none" : saved_,
        "); try a smaller rate, a warm-up or clip_norm");
 }
 
 void Trainer::log_interval() {
   read_sums();
-  const double steps = static_cast<double>(state_.step - state_.logged);
+  const double steps = static_cast<double>(state_.step - state_.logged - state_.skipped);
+  if (steps < 1) fail_non_finite(fmt::format("every loss since step {}", state_.logged + 1), state_.step);
+  if (state_.skipped > 0)
+    progress_.line(
+        fmt::format("{} of the steps {} to {} had a loss or a gradient that is not finite and changed nothing",
+                    state_.skipped, state_.logged + 1, state_.step));
   const std::int64_t epoch = (state_.step - 1) / state_.steps_per_epoch;
   Interval interval{.epoch = epoch,
                     .step = state_.step,
@@ -203,35 +290,47 @@ void Trainer::log_interval() {
     interval.skipped_steps = static_cast<std::int64_t>(scale.skipped().array().item());
   }
   if (metrics_) {
-    metrics_->append(
-        fmt::format("{},{},train,{},{},{}", epoch + 1, state_.step, interval.loss, interval.accuracy, interval.rate));
-    timing_->append(
-        fmt::format("{},{},{:.3f},{:.1f}", epoch + 1, state_.step, progress_.seconds(), progress_.images_per_second()));
+    metrics_->append(fmt::format("{},{},train,{},{},{}{}", epoch + 1, state_.step, interval.loss, interval.accuracy,
+                                 interval.rate, std::string(config_.metrics.size(), ',')));
+    timing_->append(fmt::format("{},{},{:.3f},{:.1f}", epoch + 1, state_.step, seconds_before_ + progress_.seconds(),
+                                progress_.images_per_second()));
   }
   progress_.interval(interval);
   state_.logged = state_.step;
   state_.loss_sum = state_.accuracy_sum = 0;
+  state_.skipped = 0;
+  skipped_.set(0);
   loss_sum_.set(0.0);
   accuracy_sum_.set(0.0);
 }
 
-void Trainer::end_epoch() {
+bool Trainer::end_epoch(const std::function<bool()>& stop) {
   progress_.pause();
-  const Evaluation result = evaluate();
-  if (!std::isfinite(result.loss)) fail_non_finite("the test loss");
+  if (!evaluation_) evaluation_ = evaluator_.run(stop);
+  if (!evaluation_) {  // stopped inside it: a resume begins with it
+    save("last.h5");
+    return false;
+  }
+  const Evaluation& result = *evaluation_;
+  if (!std::isfinite(result.loss)) fail_non_finite("the test loss", state_.step);
   const std::int64_t epoch = (state_.step - 1) / state_.steps_per_epoch + 1;
+  std::string line = fmt::format("epoch {} {}", epoch, to_string(result)), columns;
+  for (const auto& [name, value] : result.metrics) {
+    line += fmt::format(" {} {:.4f}", name, value);
+    columns += fmt::format(",{}", value);
+  }
   if (metrics_)
-    metrics_->append(fmt::format("{},{},test,{},{},{}", epoch, state_.step, result.loss, result.accuracy,
-                                 optimizer_.schedule().rate(state_.step - 1)));
-  std::string line = fmt::format("epoch {} {}", epoch, to_string(result));
-  for (const auto& [name, value] : result.metrics) line += fmt::format(" {} {:.4f}", name, value);
+    metrics_->append(fmt::format("{},{},test,{},{},{}{}", epoch, state_.step, result.loss, result.accuracy,
+                                 optimizer_.schedule().rate(state_.step - 1), columns));
   progress_.line(line);
   optimizer_.schedule().observe(config_.schedule.maximizes() ? result.accuracy : result.loss);
+  state_.evaluated = state_.step;
   const bool is_best = result.accuracy > state_.best_accuracy;
   if (is_best) state_.best_accuracy = result.accuracy;
   if (is_best) save("best.h5");  // before last.h5, which says that it is there
   save("last.h5");
   progress_.resume();
+  return true;
 }
 
 Evaluation Trainer::evaluate() {
@@ -242,9 +341,12 @@ Evaluation Trainer::evaluate() {
 void Trainer::save(const char* file) {
   if (!writes()) return;
   read_sums();
-  const Checkpoint checkpoint = take_snapshot(config_, model_, optimizer_, state_, *data_.train);
-  for (const auto& [name, array] : checkpoint.model)
-    if (!is_finite(array)) fail_non_finite(name);
+  // Rows that a checkpoint counts are durable before it is.
+  metrics_->sync();
+  timing_->sync();
+  state_.metrics_bytes = metrics_->bytes();
+  const Checkpoint checkpoint = take_snapshot(config_, model_, optimizer_, state_, data_);
+  if (const std::string array = non_finite_array(checkpoint); !array.empty()) fail_non_finite(array, state_.step);
   save_checkpoint(checkpoint, path(file));
   saved_ = path(file).string();
 }

@@ -8,6 +8,7 @@
 #include "nixie/apps/trainer/csv_file.h"
 #include "nixie/apps/trainer/evaluator.h"
 #include "nixie/apps/trainer/progress.h"
+#include "nixie/apps/trainer/run_folder.h"
 #include "nixie/apps/trainer/snapshot.h"
 #include "nixie/core/state/graph.h"
 
@@ -27,16 +28,21 @@ class Trainer {
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
-  /// An existing folder for the run's files, in place of TrainerOptions::run.
-  void use_folder(const std::filesystem::path& run) { options_.run = run; }
-  /// Goes on where a checkpoint was written. Throws Fault::checkpoint.
-  void resume(const std::filesystem::path& file);
+  /// An existing folder for the run's files, in place of TrainerOptions::run. Throws where another trainer holds it.
+  void use_folder(const std::filesystem::path& run);
+  /// Goes on where a checkpoint was written. `changes` are the parts of the configuration (`model`, `data`,
+  /// `optimizer`) that may differ from the checkpoint's. Throws Fault::checkpoint, a usage Error for another
+  /// difference.
+  void resume(const std::filesystem::path& file, const std::vector<std::string>& changes = {});
   /// The same with the run folder's last.h5, or best.h5 where that is damaged. A run that was never saved begins again.
-  void resume();
+  void resume_last(const std::vector<std::string>& changes = {});
+  void resume() { resume_last(); }
 
-  /// Trains to the end, or until `stop` is true after a step: the state is then saved, and the result is false. Throws
-  /// Fault::non_finite where the loss is no number, Fault::storage where the run folder cannot be written.
-  bool train(const std::function<bool()>& stop = {});
+  /// Trains to the end, or until `stop` is true after a step or inside an evaluation: the state is then saved, and the
+  /// result is false. Where `save` is true after a step, the state is saved and training goes on. Throws
+  /// Fault::non_finite where the loss or a value to save is no number, Fault::storage where the run folder cannot be
+  /// written.
+  bool train(const std::function<bool()>& stop = {}, const std::function<bool()>& save = {});
 
   /// Over the whole test half.
   Evaluation evaluate();
@@ -56,14 +62,17 @@ class Trainer {
 
  private:
   Outputs train_body(const Inputs& in);
+  void count_step(const Tensor& now, const Tensor& loss, const Tensor& accuracy);
   std::map<std::string, Tensor> placeholders() const;
-  void restore(const Checkpoint& checkpoint);
+  SnapshotTarget target(const std::vector<std::string>& changes);
+  void restore(const Checkpoint& checkpoint, const SnapshotTarget& target);
   void open_tables();
   void train_on(const Batch& batch);
   void read_sums();
   void log_interval();
-  void end_epoch();
-  [[noreturn]] void fail_non_finite(const std::string& what) const;
+  bool is_epoch_end() const { return state_.step % state_.steps_per_epoch == 0 || state_.step == total_steps_; }
+  bool end_epoch(const std::function<bool()>& stop);
+  [[noreturn]] void fail_non_finite(const std::string& what, std::int64_t step) const;
   void save(const char* file);
   std::filesystem::path path(const char* file) const { return options_.run / file; }
   bool writes() const { return !options_.run.empty(); }
@@ -78,13 +87,15 @@ class Trainer {
   std::int64_t total_steps_;
   Optimizer optimizer_;
   RunState state_;
-  Variable step_, loss_sum_, accuracy_sum_;
+  Variable step_, loss_sum_, accuracy_sum_, non_finite_, skipped_;
   Step train_step_;
   Evaluator evaluator_;
   Progress progress_;
   std::string saved_;                     // the last checkpoint written or read, for messages
   std::optional<Evaluation> evaluation_;  // of the present weights
+  std::optional<RunLock> lock_;
   std::optional<CsvFile> metrics_, timing_;
+  double seconds_before_ = 0;  // of the run's earlier processes
 };
 
 }  // namespace nixie

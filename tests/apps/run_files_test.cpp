@@ -1,8 +1,12 @@
 // Tables that are cut back, run folders that are never overwritten, and times as people read them.
 #include <gmock/gmock.h>
+#include <unistd.h>
+
+#include <mutex>
 
 #include "nixie/apps/trainer/progress.h"
 #include "nixie/apps/trainer/run_folder.h"
+#include "nixie/apps/trainer/watchdog.h"
 #include "nixie/tests/apps/support.h"
 
 namespace nixie {
@@ -23,7 +27,6 @@ TEST(CsvFile, IsCutBackToAStep) {
       {header + "\n" + rows, 99, header + "\n" + rows},
       {header + "\n1,5,0.5\n1,10,0.", 99, header + "\n1,5,0.5\n"},  // torn by a kill
       {header + "\n1,5,0.5\njunk\n1,x,2\n", 99, header + "\n1,5,0.5\n"},
-      {"step,other\n1,5\n", 99, header + "\n"},
       {"", 99, header + "\n"},
   };
   const TempFolder folder;
@@ -32,6 +35,9 @@ TEST(CsvFile, IsCutBackToAStep) {
     CsvFile(folder / "t.csv", header, c.step).append("9,9,9");
     EXPECT_EQ(text_of(folder / "t.csv"), c.after + "9,9,9\n") << c.before;
   }
+  std::ofstream(folder / "t.csv", std::ios::binary) << "step,other\n1,5\n";
+  EXPECT_THAT(error_of([&] { CsvFile(folder / "t.csv", header, 99); }), HasSubstr("has the columns \"step,other\""));
+  EXPECT_EQ(text_of(folder / "t.csv"), "step,other\n1,5\n");
   const CsvFile made(folder / "new.csv", header, 0);
   EXPECT_EQ(text_of(folder / "new.csv"), header + "\n");
   EXPECT_THAT(error_of(Fault::storage, [&] { CsvFile(folder / "no" / "t.csv", header, 0); }), HasSubstr("t.csv"));
@@ -42,6 +48,9 @@ TEST(CsvFile, ARowIsThereAtOnce) {
   CsvFile file(folder / "t.csv", "a,step", 0);
   file.append("1,2");
   EXPECT_EQ(text_of(folder / "t.csv"), "a,step\n1,2\n");
+  EXPECT_EQ(file.bytes(), 11);
+  EXPECT_EQ(file.last_row(), "1,2");
+  EXPECT_EQ(CsvFile(folder / "t.csv", "a,step", 9).last_row(), "1,2");
 }
 
 TEST(RunFolder, NumbersGoUpAndNothingIsOverwritten) {
@@ -65,6 +74,47 @@ TEST(RunFolder, IsClaimedOnce) {
   EXPECT_THAT(error_of(Fault::storage, [&] { claim_run_folder("/proc/nixie/run"); }), HasSubstr("/proc/nixie/run"));
   std::ofstream(root / "file") << "x";
   EXPECT_THAT(error_of(Fault::storage, [&] { claim_run_folder(root / "file"); }), HasSubstr("File exists"));
+}
+
+TEST(RunFolder, IsLockedByOne) {
+  const TempFolder root;
+  {
+    const RunLock lock(root.path());
+    const std::string line = error_of([&] { RunLock{root.path()}; });
+    EXPECT_THAT(line, HasSubstr(fmt::format("is in use by another trainer (pid {} on ", ::getpid())));
+    EXPECT_THAT(error_of([&] { Trainer(small_config(), {.run = root.path()}); }), HasSubstr("is in use"));
+  }
+  const RunLock again(root.path());
+  EXPECT_THAT(error_of(Fault::storage, [&] { RunLock{root / "none"}; }), HasSubstr("No such file"));
+}
+
+TEST(Watchdog, TellsOncePerPauseWhatTheThreadsDo) {
+  using namespace std::chrono_literals;
+  std::mutex mutex;
+  std::vector<std::string> told;
+  Watchdog watchdog(
+      [&](const std::string& text) {
+        const std::lock_guard lock(mutex);
+        told.push_back(text);
+      },
+      100ms);
+  const auto count = [&] {
+    const std::lock_guard lock(mutex);
+    return told.size();
+  };
+  std::this_thread::sleep_for(300ms);
+  EXPECT_EQ(count(), 0u) << "nothing is known of the usual time before the first step";
+  watchdog.enter("waits for a batch of the loader");
+  for (int i = 0; i < 5; ++i) watchdog.mark();
+  for (int wait = 0; wait < 200 && count() == 0; ++wait) std::this_thread::sleep_for(20ms);
+  std::this_thread::sleep_for(200ms);
+  ASSERT_EQ(count(), 1u);
+  EXPECT_THAT(told[0], testing::ContainsRegex("^no step for .*: the run waits for a batch of the loader\n  thread "));
+  EXPECT_THAT(told[0], HasSubstr("(watchdog 0) runs"));
+  EXPECT_THAT(told[0], HasSubstr(fmt::format("thread {} (", ::getpid())));
+  watchdog.mark();
+  for (int wait = 0; wait < 200 && count() == 1; ++wait) std::this_thread::sleep_for(20ms);
+  EXPECT_EQ(count(), 2u);
 }
 
 TEST(Progress, TimesAreReadable) {

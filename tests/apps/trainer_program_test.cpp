@@ -1,11 +1,9 @@
 // The trainer as a program: exit codes, what it prints, and runs that are killed.
 #include <gmock/gmock.h>
-#include <signal.h>
-#include <unistd.h>
-
 #include <random>
 #include <thread>
 
+#include "nixie/tests/apps/child.h"
 #include "nixie/tests/apps/support.h"
 
 namespace nixie {
@@ -58,6 +56,9 @@ TEST_F(TrainerProgram, ExitCodesSayWhatWentWrong) {
   } kCases[] = {
       {"--set optimizer.adam.beta=1", 2, "--set optimizer.adam.beta=1: unknown key"},
       {"--sett x", 2, "--sett"},
+      {"--epochs 3", 2, "to change the configuration write --set epochs=3"},
+      {"--optimizer.sgd.momentum=0.5", 2, "write --set optimizer.sgd.momentum=0.5"},
+      {"--set data.generated.height=60000 --set data.generated.width=60000", 4, "; the batch is 128, try --set data."},
       {"--set model=mlpp", 2, "did you mean \"mlp\"?"},
       {"--set backend=cuda --set threads=-1", 2, "threads is -1"},
       {"--set data.mnist.path=/nonexistent", 5, "/nonexistent"},
@@ -94,24 +95,146 @@ TEST_F(TrainerProgram, AFileThatCannotGrowIsAStorageFault) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "run" / "last.h5"));
 }
 
-/// Starts the trainer on its own, sends a signal after a while and gives its wait status.
+/// Starts the trainer, sends a signal after a while and gives its wait status.
 int run_with_signal(const std::vector<std::string>& arguments, int signal, int after_ms) {
-  std::vector<char*> argv;
-  std::vector<std::string> words = {std::string(NIXIE_BINARY_DIR) + "/trainer"};
-  words.insert(words.end(), arguments.begin(), arguments.end());
-  for (std::string& word : words) argv.push_back(word.data());
-  argv.push_back(nullptr);
-  const pid_t child = ::fork();
-  if (child == 0) {
-    if (!std::freopen("/dev/null", "w", stdout)) ::_exit(1);
-    ::execv(argv[0], argv.data());
-    ::_exit(127);
+  Child child(arguments);
+  sleep_ms(after_ms);
+  child.send(signal);
+  return child.wait();
+}
+
+std::int64_t saved_step(const std::filesystem::path& folder) {
+  return std::get<std::int64_t>(load_checkpoint(folder / "last.h5").state.at("step"));
+}
+
+TEST_F(TrainerProgram, EverySignalThatEndsProgramsSavesAndThePrintedLineGoesOn) {
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) {
+    const std::filesystem::path run = folder_ / ("it's run " + std::to_string(signal)), log = folder_ / "log";
+    Child child({"--config", path("net.yaml"), "--run", run.string(), "--set", "steps=0", "--set", "epochs=2000",
+                 "--set", "data.glyphs.train=405"},
+                log.string());
+    ASSERT_TRUE(wait_for([&] { return std::filesystem::exists(run / "last.h5"); })) << signal;
+    child.send(signal);
+    child.send(signal);  // as a process group and a shell do: the save goes on
+    const int status = child.wait();
+    ASSERT_TRUE(WIFEXITED(status)) << signal;
+    EXPECT_EQ(WEXITSTATUS(status), 130);
+    const std::int64_t step = saved_step(run);
+    const std::string text = text_of(log), start = "go on with: ";
+    ASSERT_THAT(text, HasSubstr(start));
+    const std::string line = text.substr(text.find(start) + start.size());
+    // Pasted into a shell, with an end: the run's own data and options are used though nothing names them.
+    const std::string command = line.substr(0, line.find('\n')) +
+                                " --set epochs=0 --set steps=" + std::to_string(step + 5) + " > '" + log.string() +
+                                "' 2>&1";
+    EXPECT_EQ(std::system(command.c_str()), 0) << command << text_of(log);
+    EXPECT_THAT(text_of(log), HasSubstr("resumed after step " + std::to_string(step)));
+    EXPECT_THAT(text_of(log), HasSubstr("data glyphs: 405 training"));
+    EXPECT_EQ(saved_step(run), step + 5);
   }
-  std::this_thread::sleep_for(std::chrono::milliseconds(after_ms));
-  ::kill(child, signal);
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  return status;
+}
+
+TEST_F(TrainerProgram, ASecondSignalEndsAtOnceButNotWithinASecond) {
+  // Evaluation dominates and steps are long, so that the first signal alone would take long.
+  Child child({"--config", path("net.yaml"), "--run", path("run"), "--set", "epochs=1", "--set", "steps=0", "--set",
+               "data.glyphs.train=60000", "--set", "data.glyphs.batch=60000", "--set", "model.1.linear.out=2000"});
+  ASSERT_TRUE(wait_for([&] { return std::filesystem::exists(folder_ / "run" / "timing.csv"); }));
+  child.send(SIGTERM);
+  sleep_ms(100);
+  child.send(SIGTERM);
+  sleep_ms(1200);
+  child.send(SIGTERM);
+  const auto begin = std::chrono::steady_clock::now();
+  const int status = child.wait();
+  const bool was_killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM;
+  const bool had_ended = WIFEXITED(status) && WEXITSTATUS(status) == 130;  // a fast machine
+  EXPECT_TRUE(was_killed || had_ended) << status;
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(2));
+}
+
+TEST_F(TrainerProgram, Usr1SavesAndTheRunGoesOn) {
+  const std::filesystem::path run = folder_ / "run", log = folder_ / "log";
+  Child child({"--config", path("net.yaml"), "--run", run.string(), "--set", "steps=0", "--set", "epochs=100000"},
+              log.string());
+  ASSERT_TRUE(wait_for([&] { return std::filesystem::exists(run / "last.h5"); }));
+  child.send(SIGUSR1);
+  ASSERT_TRUE(wait_for([&] { return text_of(log).find("saved after step ") != std::string::npos; }));
+  child.send(SIGTERM);
+  const int status = child.wait();
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 130) << status;
+}
+
+TEST_F(TrainerProgram, ASecondTrainerInAFolderIsRefused) {
+  Child child({"--config", path("net.yaml"), "--run", path("run"), "--set", "steps=0", "--set", "epochs=100000"});
+  ASSERT_TRUE(wait_for([&] { return std::filesystem::exists(folder_ / "run" / "last.h5"); }));
+  const Ran second = run_program("trainer --resume --run " + path("run"));
+  EXPECT_EQ(second.code, 2);
+  EXPECT_THAT(second.output, MatchesRegex("(.*\n)*.*run is in use by another trainer .pid [0-9]+ on .*"));
+  child.send(SIGKILL);
+  child.wait();
+  EXPECT_EQ(run_program("trainer --resume --run " + path("run") + " --set epochs=1").code, 0);  // the dead hold nothing
+}
+
+// Descriptors that the caller closed must not be given to the run's files.
+TEST_F(TrainerProgram, ClosedStandardStreamsHarmNothing) {
+  ASSERT_EQ(run("--run " + path("whole")).code, 0);
+  for (const char* closed : {"1>&-", "0<&- 1>&- 2>&-"}) {
+    std::filesystem::remove_all(folder_ / "run");
+    const std::string command = std::string(NIXIE_BINARY_DIR) + "/trainer --config " + path("net.yaml") + " --run " +
+                                path("run") + " " + closed;
+    EXPECT_EQ(std::system(command.c_str()), 0) << closed;
+    expect_same_files(folder_ / "whole", folder_ / "run", closed);
+  }
+}
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+TEST_F(TrainerProgram, ThreadsThatCannotStartEndTheRun) {
+  const std::string limited = "ulimit -v 1500000; timeout 60 ";
+  for (const char* threads : {"--set threads=3000", "--set loader.threads=1000 --set threads=1"}) {
+    const Ran ran =
+        run_program("trainer --config " + path("net.yaml") + " --run " + path("run") + " " + threads, limited);
+    EXPECT_EQ(ran.code, 4) << ran.output;
+    EXPECT_THAT(ran.output, HasSubstr(" cannot be started: "));
+  }
+}
+#endif
+
+TEST_F(TrainerProgram, AResumedRunKeepsItsOwnConfiguration) {
+  ASSERT_EQ(run("--run " + path("run") + " --set data.glyphs.train=105 --set epochs=1").code, 0);
+  const std::string own = text_of(folder_ / "run" / "config.yaml");
+  // The file that began it says other data; the run's own are used, and that is told.
+  const Ran resumed = run("--resume --run " + path("run"));
+  EXPECT_EQ(resumed.code, 0) << resumed.output;
+  EXPECT_THAT(resumed.output, HasSubstr("data.glyphs.train: 105 -> 205"));
+  EXPECT_THAT(resumed.output, HasSubstr("data glyphs: 105 training"));
+  EXPECT_EQ(text_of(folder_ / "run" / "config.yaml"), own);
+  // What --set names may change, where the checkpoint still fits.
+  const Ran longer = run_program("trainer --resume --run " + path("run") + " --set epochs=2 --set data.glyphs.test=60");
+  EXPECT_EQ(longer.code, 6) << longer.output;
+  EXPECT_THAT(longer.output, HasSubstr("test samples 50, this one has 60"));
+  EXPECT_EQ(text_of(folder_ / "run" / "config.yaml"), own);
+  const Ran further = run_program("trainer --resume --run " + path("run") + " --set epochs=2");
+  EXPECT_EQ(further.code, 0) << further.output;
+  EXPECT_THAT(further.output, HasSubstr("changed since the checkpoint: epochs: 1 -> 2"));
+}
+
+// As the README has it: the newest run of a configuration goes on, with the data it was begun with.
+TEST_F(TrainerProgram, TheNewestRunOfAConfigurationGoesOn) {
+  const std::string here = "cd '" + folder_.path().string() + "'; ";
+  ASSERT_EQ(run_program("trainer --config net.yaml --set data.glyphs.train=105 --set epochs=1", here).code, 0);
+  ASSERT_EQ(run_program("trainer --config net.yaml --set data.glyphs.train=125 --set epochs=1", here).code, 0);
+  const Ran resumed = run_program("trainer --config net.yaml --resume", here);
+  EXPECT_EQ(resumed.code, 0) << resumed.output;
+  EXPECT_THAT(resumed.output, HasSubstr("data glyphs: 125 training"));
+  EXPECT_THAT(resumed.output, HasSubstr("the run is in runs/net/2"));
+}
+
+// What can be refused at once is refused before an hour of reading pictures.
+TEST_F(TrainerProgram, AFolderThatHoldsARunIsRefusedBeforeDataIsLoaded) {
+  ASSERT_EQ(run("--run " + path("run") + " --set epochs=1").code, 0);
+  const Ran again = run("--run " + path("run") + " --set data.mnist.path=/nonexistent");
+  EXPECT_EQ(again.code, 2);
+  EXPECT_THAT(again.output, HasSubstr("already holds a run"));
 }
 
 TEST_F(TrainerProgram, ASignalSavesAndAResumeGoesOn) {

@@ -146,10 +146,11 @@ TEST(Trainer, ADamagedCheckpointFallsBackToTheBestOne) {
   std::string bytes = text_of(folder / "last.h5");
   bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
   std::ofstream(folder / "last.h5", std::ios::binary) << bytes;
-  Trainer trainer(small_config(), {.run = folder.path()});
-  trainer.resume();
-  EXPECT_EQ(trainer.step(), best);
-
+  {
+    Trainer trainer(small_config(), {.run = folder.path()});
+    trainer.resume();
+    EXPECT_EQ(trainer.step(), best);
+  }
   std::ofstream(folder / "best.h5", std::ios::binary) << "no checkpoint";
   const std::string line =
       error_of(Fault::checkpoint, [&] { Trainer(small_config(), {.run = folder.path()}).resume(); });
@@ -161,23 +162,115 @@ TEST(Trainer, RefusesTheCheckpointOfAnotherRun) {
   TrainConfig config = small_config();
   config.steps = 3;
   train_all(folder.path(), config);
-  const auto refusal = [&](const TrainConfig& other) {
-    return error_of(Fault::checkpoint, [&] { Trainer(other).resume(folder / "last.h5"); });
+  // What a run is of may not change unasked, and what is asked for must fit what was saved.
+  const auto refusal = [&](Fault fault, const TrainConfig& other, const std::vector<std::string>& changes = {}) {
+    return error_of(fault, [&] { Trainer(other).resume(folder / "last.h5", changes); });
   };
   config.seed = 8;
-  EXPECT_THAT(refusal(config), HasSubstr("seed 7, this one has 8"));
+  EXPECT_THAT(refusal(Fault::checkpoint, config), HasSubstr("seed 7, this one has 8"));
   config = small_config();
   config.optimizer = Sgd{};
-  EXPECT_THAT(refusal(config), HasSubstr("optimizer adam, this one has sgd"));
+  EXPECT_THAT(refusal(Fault::usage, config), HasSubstr("another optimizer: optimizer.adam.beta1: 0.9 -> nothing; "));
+  EXPECT_THAT(refusal(Fault::checkpoint, config, {"optimizer"}), HasSubstr("optimizer adam, this one has sgd"));
   config = small_config();
   config.data = Glyphs{.train = 100, .test = 50, .batch = 20};
-  EXPECT_THAT(refusal(config), HasSubstr("steps per epoch 10, this one has 5"));
+  EXPECT_THAT(refusal(Fault::usage, config, {"optimizer"}), HasSubstr("another data: data.glyphs.train: 205 -> 100; "));
+  EXPECT_THAT(refusal(Fault::checkpoint, config, {"data"}), HasSubstr("steps per epoch 10, this one has 5"));
+  config.data = Glyphs{.train = 206, .test = 50, .batch = 20};
+  EXPECT_THAT(refusal(Fault::checkpoint, config, {"data"}), HasSubstr("training samples 205, this one has 206"));
   config = small_config();
   config.model = Mlp{.hidden = {16}};
-  EXPECT_THAT(refusal(config), HasSubstr("last.h5"));
+  EXPECT_THAT(refusal(Fault::usage, config), HasSubstr("another model: "));
+  EXPECT_THAT(refusal(Fault::checkpoint, config, {"model"}), HasSubstr("last.h5: /model: "));
   config = small_config();
   config.precision = "fp16";
-  EXPECT_THAT(refusal(config), HasSubstr("no optimizer state shared.loss_scale of shape []; resume with the conf"));
+  EXPECT_THAT(refusal(Fault::checkpoint, config),
+              HasSubstr("no optimizer state shared.loss_scale; resume with the conf"));
+  config = small_config();
+  config.schedule = ConstantRate{};
+  EXPECT_THAT(refusal(Fault::checkpoint, config), HasSubstr("has the optimizer state shared.plateau_best, which"));
+  config = small_config();
+  config.optimizer = Adam{.weight_decay = 0.5};
+  Trainer trainer(config);
+  trainer.resume(folder / "last.h5", {"optimizer"});
+  EXPECT_EQ(trainer.step(), 3);
+}
+
+// Rows that the checkpoint counts and the table lacks (a power failure, an editor) are told.
+TEST(Trainer, ATableThatDisagreesWithTheCheckpointIsTold) {
+  const TempFolder folder;
+  TrainConfig config = small_config();
+  config.epochs = 1;
+  train_all(folder.path(), config);
+  const auto printed = [&] {
+    const std::filesystem::path log = folder / "log";
+    const std::unique_ptr<std::FILE, int (*)(std::FILE*)> out(std::fopen(log.c_str(), "w"), &std::fclose);
+    Trainer trainer(config, {.run = folder.path(), .out = out.get()});
+    trainer.resume();
+    trainer.train();
+    std::fflush(out.get());
+    return text_of(log);
+  };
+  EXPECT_THAT(printed(), testing::Not(HasSubstr("metrics.csv")));
+  const std::string table = text_of(folder / "metrics.csv");
+  std::ofstream(folder / "metrics.csv", std::ios::binary) << table.substr(0, table.rfind('\n', table.size() - 2) + 1);
+  EXPECT_THAT(printed(), HasSubstr("metrics.csv has "));
+}
+
+TEST(Trainer, FurtherMetricsHaveColumnsAndTimeGoesOn) {
+  const TempFolder folder;
+  TrainConfig config = small_config();
+  config.metrics = {AnyMetric(Recall{}), AnyMetric(TopK{.k = 2}), AnyMetric(TopK{.k = 10})};
+  {
+    Trainer trainer(config, {.run = folder.path()});
+    EXPECT_FALSE(trainer.train([&] { return trainer.step() == 13; }));
+  }
+  std::vector<std::string> rows = lines_of(folder / "timing.csv");
+  std::ofstream(folder / "timing.csv") << rows[0] << "\n" << rows[1] << "\n2,12,1000.5,3\n";
+  Trainer trainer(config, {.run = folder.path()});
+  trainer.resume();
+  EXPECT_TRUE(trainer.train());
+  rows = lines_of(folder / "metrics.csv");
+  EXPECT_EQ(rows[0], "epoch,step,split,loss,accuracy,learning_rate,recall,top_k,top_k_2");
+  for (const std::string& row : rows) EXPECT_EQ(std::count(row.begin(), row.end(), ','), 8) << row;
+  EXPECT_THAT(rows[1], testing::EndsWith(",,,"));
+  EXPECT_THAT(rows.back(), testing::ContainsRegex(",0?[0-9.]+,[0-9.]+,1$"));  // all ten classes hold every label
+  EXPECT_THAT(lines_of(folder / "timing.csv").back(), testing::StartsWith("3,23,100"));
+}
+
+// Told to stop while it evaluates, a run does not finish the evaluation first, and the resumed one begins with it.
+TEST(Trainer, AnEvaluationIsInterrupted) {
+  const TempFolder whole, broken;
+  TrainConfig config = small_config();
+  config.data = Glyphs{.train = 205, .test = 500, .batch = 20};
+  config.epochs = 2;
+  config.steps = 0;
+  train_all(whole.path(), config);
+  for (const std::int64_t stop_at : {10, 20}) {  // the second evaluation is also the run's end
+    Trainer trainer(config, {.run = broken.path()});
+    if (stop_at == 20) trainer.resume();
+    int asked = 0;
+    EXPECT_FALSE(trainer.train([&] { return trainer.step() == stop_at && ++asked == 3; }));
+    EXPECT_EQ(trainer.step(), stop_at);
+  }
+  Trainer trainer(config, {.run = broken.path()});
+  trainer.resume();
+  EXPECT_TRUE(trainer.train());
+  expect_same_files(whole.path(), broken.path());
+}
+
+TEST(Trainer, SavesOnRequestAndGoesOn) {
+  const TempFolder folder;
+  std::int64_t saved_at = 0;
+  Trainer trainer(small_config(), {.run = folder.path()});
+  EXPECT_TRUE(trainer.train(
+      [&] {
+        if (trainer.step() == 14)
+          saved_at = std::get<std::int64_t>(load_checkpoint(folder / "last.h5").state.at("step"));
+        return false;
+      },
+      [&] { return trainer.step() == 13; }));
+  EXPECT_EQ(saved_at, 13);
 }
 
 TEST(Trainer, AResumedRunSaysWhatChanged) {
@@ -210,12 +303,95 @@ TEST(Trainer, StopsAtALossThatIsNoNumberAndKeepsWhatWasSaved) {
   config.clip_norm = 0;
   config.schedule = MultistepRate{.rate = 0.01, .factor = 1e30, .milestones = {1.15}};  // good up to step 11
   const std::string line = error_of(Fault::non_finite, [&] { Trainer(config, {.run = folder.path()}).train(); });
-  EXPECT_THAT(line, HasSubstr("at step 16"));
+  EXPECT_THAT(line, HasSubstr("the loss is not finite at step 14, nor is /model/1."));  // though read after step 16
   EXPECT_THAT(line, HasSubstr("last.h5"));
   const Checkpoint saved = load_checkpoint(folder / "last.h5");
   EXPECT_EQ(std::get<std::int64_t>(saved.state.at("step")), 10);
   for (const auto& [name, array] : saved.model)
     for (const double value : array.to_vector<double>()) ASSERT_TRUE(std::isfinite(value)) << name;
+}
+
+/// Samples of which one is no number.
+struct Poisoned {
+  std::int64_t batch = 10;
+  static constexpr const char* name = "poisoned";
+  static constexpr auto fields() { return std::tuple{field("batch", &Poisoned::batch, "samples per step")}; }
+  Splits open() const {
+    class Samples final : public Dataset {
+     public:
+      explicit Samples(std::int64_t bad) : bad_(bad) {}
+      std::int64_t size() const override { return 50; }
+      Shape sample_shape() const override { return {1, 2, 2}; }
+      const std::vector<std::string>& class_names() const override { return names_; }
+      std::int32_t load(std::int64_t index, const AugmentKey&, std::span<float> pixels) const override {
+        std::fill(pixels.begin(), pixels.end(), index == bad_ ? NAN : static_cast<float>(index % 3));
+        return static_cast<std::int32_t>(index % 3);
+      }
+
+     private:
+      std::int64_t bad_;
+      std::vector<std::string> names_{"a", "b", "c"};
+    };
+    return {std::make_shared<Samples>(17), std::make_shared<Samples>(-1)};
+  }
+};
+
+TEST(Trainer, AStepThatIsNotFiniteStopsTheRunOrIsSkipped) {
+  TrainConfig config = small_config();
+  config.model = AnyModel(Sequential{Flatten{}, BatchNorm{}, Linear{.out = 3}});
+  config.data = Poisoned{};
+  config.schedule = ConstantRate{.rate = 0.01};
+  config.epochs = 3;
+  config.steps = 0;
+  config.log_every = 50;
+  const TempFolder stopped, skipped;
+  const std::string line = error_of(Fault::non_finite, [&] { Trainer(config, {.run = stopped.path()}).train(); });
+  EXPECT_THAT(line, testing::ContainsRegex("the loss is not finite at step [1-5], nor is /model/"));
+  EXPECT_FALSE(std::filesystem::exists(stopped / "last.h5"));
+
+  config.non_finite = "skip";
+  const std::filesystem::path log = skipped / "log";
+  {
+    const std::unique_ptr<std::FILE, int (*)(std::FILE*)> out(std::fopen(log.c_str(), "w"), &std::fclose);
+    Trainer trainer(config, {.run = skipped.path(), .out = out.get()});
+    EXPECT_TRUE(trainer.train());
+  }
+  const std::string text = text_of(log);
+  for (const char* steps : {"1 of the steps 1 to 5 had", "1 of the steps 6 to 10 had", "1 of the steps 11 to 15 had"})
+    EXPECT_THAT(text, HasSubstr(steps));
+  const Checkpoint saved = load_checkpoint(skipped / "last.h5");
+  EXPECT_EQ(std::get<std::int64_t>(saved.state.at("step")), 15);
+  EXPECT_EQ(std::get<double>(saved.state.at("shared.step")), 12);  // updates that were made
+  EXPECT_THAT(text_of(skipped / "metrics.csv"), testing::Not(HasSubstr("nan")));
+}
+
+// The last update of a run has no later loss that would tell.
+TEST(Trainer, AValueThatIsNoNumberAfterTheLastStepIsNotSaved) {
+  const TempFolder folder;
+  TrainConfig config = small_config();
+  config.optimizer = Sgd{.momentum = 0};
+  config.clip_norm = 0;
+  config.epochs = 2;
+  config.steps = 0;
+  config.schedule = MultistepRate{.rate = 0.01, .factor = 1e45, .milestones = {1.85}};  // good up to step 19
+  EXPECT_THAT(error_of(Fault::non_finite, [&] { Trainer(config, {.run = folder.path()}).train(); }),
+              HasSubstr("at step 20"));
+  EXPECT_EQ(std::get<std::int64_t>(load_checkpoint(folder / "last.h5").state.at("step")), 10);
+}
+
+// A weight whose gradients are finite and whose second moment is not: the loss stays good.
+TEST(Trainer, OptimizerStateThatIsNotFiniteIsNotSaved) {
+  const TempFolder folder;
+  TrainConfig config = small_config();
+  config.model = AnyModel(Sequential{Flatten{}, Linear{.out = 10}});
+  config.clip_norm = 0;
+  config.steps = 5;
+  Trainer trainer(config, {.run = folder.path()});
+  for (const Variable& variable : trainer.optimizer().state().all())
+    if (variable.name() == "1.bias.exp_avg_sq")
+      variable.set(Array::from(std::vector<double>(10, std::numeric_limits<double>::infinity()), {10}));
+  EXPECT_THAT(error_of(Fault::non_finite, [&] { trainer.train(); }), HasSubstr("/optimizer/1.bias/exp_avg_sq"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "last.h5"));
 }
 
 TEST(Trainer, RefusesWhatDoesNotFit) {
@@ -224,6 +400,10 @@ TEST(Trainer, RefusesWhatDoesNotFit) {
   EXPECT_THAT(error_of(Fault::usage, [&] { Trainer trainer(config); }), HasSubstr("9 outputs, the data 10 classes"));
   config.model = AnyModel(Sequential{Conv2d{.out = 4}});
   EXPECT_THAT(error_of(Fault::usage, [&] { Trainer trainer(config); }), HasSubstr("expected one number per class"));
+  const std::string net =
+      "data: glyphs\nepochs: 1\nmodel:\n- flatten\n- sequential:\n  - relu\n  - {conv2d: {out: 4}, name: c}\n";
+  EXPECT_THAT(error_of([&] { Trainer trainer(read_config(parse_yaml(net, "net.yaml"))); }),
+              testing::StartsWith("net.yaml:7:5: 1.c (conv2d): "));
   config = small_config();
   config.data = Glyphs{.train = 10, .test = 10, .batch = 20};
   EXPECT_THAT(error_of(Fault::data, [&] { Trainer trainer(config); }), HasSubstr("too few for a batch of 20"));

@@ -1,0 +1,19 @@
+// Signals: how a running trainer is told to end or to save.
+#pragma once
+
+namespace nixie {
+
+/// From here on SIGINT, SIGTERM and SIGHUP ask the run to save and end, and SIGUSR1 asks it to save and go on. Another
+/// one of the former ends the program at once, but not within a second of the first: process groups, shells and
+/// containers often send the same signal twice. A signal that is ignored already (nohup) stays so.
+void listen_to_signals();
+
+bool stop_is_requested();
+/// Whether SIGUSR1 came since the last call.
+bool take_save_request();
+
+/// Opens /dev/null as those of the descriptors 0, 1 and 2 that are closed, so that no file of the run becomes standard
+/// output. To be called before any file is opened.
+void reserve_standard_descriptors();
+
+}  // namespace nixie
