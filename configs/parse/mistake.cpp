@@ -69,6 +69,19 @@ std::optional<Mistake> unpaired(std::string_view text) {
 
 }  // namespace
 
+bool is_quote_closed(std::string_view text, std::size_t character) {
+  std::size_t at = 0;
+  const auto is_inside_character = [&] {
+    return at < text.size() && (static_cast<unsigned char>(text[at]) & 0xc0) == 0x80;
+  };
+  for (; character > 0 && at < text.size(); --character) {
+    ++at;
+    while (is_inside_character()) ++at;
+  }
+  const bool is_quote = at < text.size() && (text[at] == '"' || text[at] == '\'');
+  return !is_quote || closing_quote(text, at) != std::string_view::npos;
+}
+
 std::optional<Mistake> find_mistake(std::string_view text) {
   const std::optional<Mistake> tab = tab_in_indentation(text);
   return tab ? tab : unpaired(text);

@@ -16,4 +16,8 @@ struct Mistake {
 /// the text. Nothing where it is something else.
 std::optional<Mistake> find_mistake(std::string_view text);
 
+/// Whether the quoted text whose quote is the `character`-th of a UTF-8 text ends; true where no quote stands there.
+/// yaml-cpp takes the end of the text for its end.
+bool is_quote_closed(std::string_view text, std::size_t character);
+
 }  // namespace nixie

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <fstream>
 #include <map>
+#include <optional>
 #include <sstream>
 
 #include "nixie/configs/parse/mistake.h"
@@ -37,6 +38,11 @@ class Builder : public YAML::EventHandler {
   Builder(Source source, bool is_flag) : source_(std::move(source)), is_flag_(is_flag) {}
 
   Tree take() { return std::move(root_); }
+  /// Throws where the document ends inside quotes.
+  void check_closed(std::string_view text) const {
+    if (last_quoted_ && !is_quote_closed(text, static_cast<std::size_t>(last_quoted_->pos)))
+      fail_at(at(*last_quoted_), "this quote is never closed");
+  }
 
   void OnDocumentStart(const YAML::Mark&) override {}
   void OnDocumentEnd() override {}
@@ -55,6 +61,7 @@ class Builder : public YAML::EventHandler {
     refuse_tag(mark, tag);
     Tree tree = make(Tree::Kind::scalar, mark);
     tree.quoted = tag == "!";
+    if (tree.quoted) last_quoted_ = mark;
     tree.text = text;
     close({std::move(tree), anchor, {}, {}, {}});
   }
@@ -154,6 +161,7 @@ class Builder : public YAML::EventHandler {
   Source source_;
   bool is_flag_;
   Tree root_;
+  std::optional<YAML::Mark> last_quoted_;
   std::vector<Frame> stack_;
   std::map<YAML::anchor_t, Tree> anchors_;  // of finished values only, so an alias to an open one is a cycle
   std::size_t nodes_ = 0, text_ = 0;
@@ -183,6 +191,7 @@ Tree parse_document(std::string_view text, const std::string& source, bool is_fl
   try {
     YAML::Parser parser(stream);
     if (!parser.HandleNextDocument(builder)) return make_tree(start);
+    builder.check_closed(text);
     // Called once more, never in a loop: on some malformed input yaml-cpp 0.7 finds documents for ever.
     Ignore rest;
     if (parser.HandleNextDocument(rest))

@@ -68,13 +68,13 @@ TEST(Yaml, RefusesWithPlaceAndRemedy) {
       {"{a: 1} b\n", "f.yaml:1:", "follows the document"},
       {"a: [1, 2\n", "f.yaml:1:4", "this [ is never closed, expected ]"},
       {"a: 1\nmodel: {mlp: {hidden: 5}\ndata: glyphs\n", "f.yaml:2:8", "this { is never closed, expected }"},
-      {"a: {b: [1, {c: 2], d: 1}}\n", "f.yaml:1:18", "] where } is expected"},
+      {"a: {b: [1, {c: 2], d: 1}}\n", "f.yaml:1:17", "] where } is expected"},
       {"a: {b: 'it''s }', c: \"}\\\"\", d: 1 # }\n", "f.yaml:1:4", "this { is never closed"},
       {"a:\n  b: 1\n\tc: 2\n", "f.yaml:3:1", "a tab in the indentation, expected spaces"},
       {"a: 'x", "f.yaml:1:4", "this ' is never closed"},
       {"\"a\\nb\": 1\n\"a\\nb\": 2\n", "f.yaml:2:1", "key \"a\\nb\" again"},
       {"\"a\\0b\": 1\n\"a\\0b\": 2\n", "f.yaml:2:1", "key \"a\\x00b\" again"},
-      {"b: 1\na: \"x\nc: 1\n", "f.yaml:2:4", "this \" is never closed"},
+      {"b: 1\na: \"x\nc: 1\n", "f.yaml:2:4", "this quote is never closed"},
       {"a:\tb: 1\n", "f.yaml:1:", ""},
   };
   for (const Row& row : rows) {

@@ -116,7 +116,7 @@ TEST_F(DurableFile, KillLeavesAWholeCheckpoint) {
     if (child == 0) {
       for (std::int64_t step = first;; ++step) save_checkpoint(filled(step, kElements), path);
     }
-    std::this_thread::sleep_for(one_save * std::uniform_real_distribution<>(0, 5)(random));
+    std::this_thread::sleep_for(one_save * std::uniform_real_distribution<>(0, 12)(random));
     ::kill(child, SIGKILL);
     ::waitpid(child, nullptr, 0);
     Checkpoint loaded;
