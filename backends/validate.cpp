@@ -1,16 +1,16 @@
-// Cuts a plan into plans of one kernel, and runs each on two backends.
+// Cuts a plan into plans of one group, and runs each on two backends.
 #include "nixie/backends/validate.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "nixie/core/base/array.h"
+#include "nixie/core/base/integer_math.h"
+#include "nixie/core/graph/plan_query.h"
 #include "nixie/core/passes/memory.h"
 
 namespace nixie {
 namespace {
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 // A slot's place in an arena.
 class Part final : public Buffer {
@@ -24,66 +24,69 @@ class Part final : public Buffer {
   std::int64_t offset_;
 };
 
-// Kernels that run as one, as a plan whose externals are all that others see of them.
+// A group as a plan whose externals are all that others see of it.
 struct Piece {
   Plan plan;
-  std::string label;
-  std::vector<int> written;        // of plan.externals
+  std::string name;                // its place among the groups, its members, what runs it
+  std::vector<int> compared;       // slots that the group and its members write
+  std::vector<int> only_members;   // slots that its members alone write, and others may read
   bool rounds_operands = false;    // of products, to tf32, which the reference does not
   bool computes_in_float = false;  // whatever the type of the result
   std::unique_ptr<Executable> device, reference;
   std::unique_ptr<Executable> magnitudes;  // made when a difference may be that of cancelled terms
 };
 
-Piece cut(const Plan& plan, const std::vector<int>& kernels, const Group* group) {
+// For each slot, how many groups touch it, as they run or in their members.
+std::vector<int> uses_of(const Plan& plan, const std::vector<Group>& groups) {
+  std::vector<int> uses(plan.slots.size(), 0);
+  for (const Group& group : groups) {
+    std::vector<bool> touched(plan.slots.size());
+    const auto touch = [&](const std::vector<int>& slots) {
+      for (int slot : slots) touched[at(slot)] = true;
+    };
+    touch(group.reads), touch(group.writes);
+    for (int k : group.members) touch(slots_read(plan.kernels[at(k)])), touch(slots_written(plan.kernels[at(k)]));
+    for (std::size_t s = 0; s < uses.size(); ++s) uses[s] += touched[s];
+  }
+  return uses;
+}
+
+Piece cut(const Plan& plan, std::size_t index, const std::vector<int>& uses) {
+  const Group& group = plan.groups[index];
   Piece piece;
+  piece.name = fmt::format("group {} \"{}\"", index, label_of(plan, group));
+  if (group.implementation) piece.name += " by " + group.implementation->name();
   piece.plan.slots = plan.slots;
   piece.plan.scalars = plan.scalars;
-  std::vector<int> uses(plan.slots.size(), 0), inside(plan.slots.size(), 0), written(plan.slots.size(), 0);
-  const auto count = [](const Kernel& kernel, std::vector<int>& of) {
-    for (const auto& slots : {slots_read(kernel), slots_written(kernel)})
-      for (int slot : slots) ++of[at(slot)];
-  };
-  for (const Kernel& kernel : plan.kernels) count(kernel, uses);
-  for (int k : kernels) {
+  piece.plan.groups = {group};
+  piece.plan.groups[0].members.clear();
+  std::vector<bool> by_group(plan.slots.size()), by_members(plan.slots.size());  // written
+  for (int slot : group.writes) by_group[at(slot)] = true;
+  for (int k : group.members) {
     const Kernel& kernel = plan.kernels[at(k)];
-    count(kernel, inside);
-    for (int slot : slots_written(kernel)) written[at(slot)] = 1;
+    for (int slot : slots_written(kernel)) by_members[at(slot)] = true;
+    piece.plan.groups[0].members.push_back(static_cast<int>(piece.plan.kernels.size()));
     piece.plan.kernels.push_back(kernel);
     piece.rounds_operands |= kernel.head && multiplies_tf32(*kernel.head);
     for (const Stage& stage : kernel.stages)
       for (const Instruction& in : stage.body) piece.computes_in_float |= in.type == Dtype::f32;
-    piece.label += (piece.label.empty() ? "" : " and ") + kernel.label;
   }
-  if (group) {
-    piece.label = group->label;
-    Group& whole = piece.plan.groups.emplace_back(Group{.label = group->label});
-    for (std::size_t k = 0; k < kernels.size(); ++k) whole.kernels.push_back(static_cast<int>(k));
-  }
+  const std::vector<int> own_uses = uses_of(plan, {group});
   for (std::size_t s = 0; s < plan.slots.size(); ++s) {
     Slot& slot = piece.plan.slots[s];
-    const bool own = group && !slot.external && inside[s] == uses[s];  // nobody else sees it
-    slot.external = inside[s] > 0 && !own;
+    slot.external = own_uses[s] > 0 && (slot.external || uses[s] > 1 || by_group[s]);
     if (!slot.external) continue;
     piece.plan.externals.push_back(static_cast<int>(s));
-    if (written[s]) piece.written.push_back(static_cast<int>(s));
+    if (by_members[s]) (by_group[s] ? piece.compared : piece.only_members).push_back(static_cast<int>(s));
   }
-  plan_memory(piece.plan);
+  plan_memory(piece.plan, {.replays_members = true});
   return piece;
 }
 
 std::vector<Piece> cut(const Plan& plan) {
-  std::vector<const Group*> group_of(plan.kernels.size(), nullptr);
-  for (const Group& group : plan.groups)
-    for (int k : group.kernels) group_of[at(k)] = &group;
+  const std::vector<int> uses = uses_of(plan, plan.groups);
   std::vector<Piece> pieces;
-  for (std::size_t k = 0; k < plan.kernels.size(); ++k) {
-    const Group* group = group_of[k];
-    if (!group)
-      pieces.push_back(cut(plan, {static_cast<int>(k)}, nullptr));
-    else if (*std::max_element(group->kernels.begin(), group->kernels.end()) == static_cast<int>(k))
-      pieces.push_back(cut(plan, group->kernels, group));  // where its last kernel stands
-  }
+  for (std::size_t g = 0; g < plan.groups.size(); ++g) pieces.push_back(cut(plan, g, uses));
   return pieces;
 }
 
@@ -126,13 +129,6 @@ Plan of_magnitudes(Plan plan) {
   return plan;
 }
 
-// A plan whose groups run kernel by kernel; what a group keeps to itself gets a place.
-Plan ungrouped(Plan plan) {
-  plan.groups.clear();
-  plan_memory(plan);
-  return plan;
-}
-
 double largest_of(const std::vector<double>& values) {
   double largest = 0;
   for (double value : values)
@@ -165,6 +161,8 @@ Shape position(const Slot& slot, std::size_t place) {
   return Shape(std::move(indices));
 }
 
+bool contains(const std::vector<int>& slots, int slot) { return std::count(slots.begin(), slots.end(), slot) > 0; }
+
 // Elements further apart than roundings of values as large as `scale` and their own; empty when there are none.
 std::string difference(const Slot& slot, const std::vector<double>& x, const std::vector<double>& y, double tolerance,
                        double scale) {
@@ -187,7 +185,7 @@ class ValidatingExecutable final : public Executable {
     device_->compile(plan);  // all at once, in parallel where it can; the pieces then find their code in its cache
     for (Piece& piece : pieces_) {
       piece.device = device_->compile(piece.plan);
-      piece.reference = reference_->compile(ungrouped(piece.plan));
+      piece.reference = reference_->compile(piece.plan);
     }
     const std::shared_ptr<Buffer> arena = device_->allocate(plan_.arena_bytes);
     for (const Slot& slot : plan_.slots)
@@ -198,13 +196,12 @@ class ValidatingExecutable final : public Executable {
     check(externals.size() == plan_.externals.size(), "validate: ", externals.size(), " buffers for ",
           plan_.externals.size(), " external slots");
     for (std::size_t i = 0; i < externals.size(); ++i) buffers_[at(plan_.externals[i])] = externals[i];
-    for (std::size_t i = 0; i < pieces_.size(); ++i) run_piece(i, scalars);
+    for (Piece& piece : pieces_) run_piece(piece, scalars);
   }
 
  private:
-  void run_piece(std::size_t index, std::span<const double> scalars) {
-    Piece& piece = pieces_[index];
-    const std::string where = fmt::format("{}: kernel {} \"{}\"", device_->name(), index, piece.label);
+  void run_piece(Piece& piece, std::span<const double> scalars) {
+    const std::string where = device_->name() + ": " + piece.name;
     std::vector<std::shared_ptr<Buffer>> bound;
     std::vector<Array> before;
     for (int slot : piece.plan.externals) {
@@ -220,19 +217,20 @@ class ValidatingExecutable final : public Executable {
     const std::vector<Array> expected = replay(*piece.reference, piece, before, scalars);
     for (std::size_t i = 0; i < bound.size(); ++i) {
       const int slot = piece.plan.externals[i];
-      if (!std::count(piece.written.begin(), piece.written.end(), slot)) continue;
+      if (contains(piece.only_members, slot)) device_->upload(expected[i].bytes(), *bound[i], expected[i].size_bytes());
+      if (!contains(piece.compared, slot)) continue;
       const auto x = read(*device_, *bound[i], slot).to_vector<double>(), y = expected[i].to_vector<double>();
       const Slot& what = plan_.slots[at(slot)];
       const double allowed = tolerance(what.dtype, piece);
       if (difference(what, x, y, allowed, largest_of(y)).empty()) continue;
-      if (!piece.magnitudes) piece.magnitudes = reference_->compile(ungrouped(of_magnitudes(piece.plan)));
+      if (!piece.magnitudes) piece.magnitudes = reference_->compile(of_magnitudes(piece.plan));
       const Array terms = replay(*piece.magnitudes, piece, before, scalars)[i];
       const std::string found = difference(what, x, y, allowed, largest_of(terms.to_vector<double>()));
       if (!found.empty()) fail(Fault::device, where, ": ", found);
     }
   }
 
-  // What stands in a piece's externals after it ran on the reference from `before`.
+  // What a piece's externals hold after its members ran on the reference from `before`.
   std::vector<Array> replay(Executable& executable, const Piece& piece, const std::vector<Array>& before,
                             std::span<const double> scalars) {
     std::vector<std::shared_ptr<Buffer>> copies;
@@ -264,7 +262,11 @@ class ValidatingBackend final : public Backend {
   ValidatingBackend(std::shared_ptr<Backend> device, std::shared_ptr<Backend> reference)
       : device_(std::move(device)), reference_(std::move(reference)) {}
   std::string name() const override { return device_->name(); }
-  Target target() const override { return device_->target(); }
+  Target target() const override {
+    Target target = device_->target();
+    target.replays_members = true;
+    return target;
+  }
   void lower(Plan& plan) override { device_->lower(plan); }
   std::shared_ptr<Buffer> allocate(std::int64_t size_bytes) override { return device_->allocate(size_bytes); }
   void upload(const void* from, Buffer& to, std::int64_t size_bytes) override { device_->upload(from, to, size_bytes); }

@@ -20,7 +20,7 @@ const Tensor& Inputs::operator[](const std::string& name) const {
 Plan make_plan(const Graph& graph, Backend& backend) {
   Plan plan = fuse(graph, choose_layout(graph, backend.target()));
   backend.lower(plan);
-  plan_memory(plan, backend.target().overlaps);
+  plan_memory(plan, backend.target());
   return plan;
 }
 

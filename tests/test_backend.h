@@ -9,7 +9,7 @@
 
 #include "nixie/backends/cpu/backend.h"
 #include "nixie/backends/registry.h"
-#include "nixie/core/passes/memory.h"
+#include "nixie/core/graph/plan_query.h"
 #include "nixie/tests/cuda_plans_backend.h"
 
 namespace nixie {

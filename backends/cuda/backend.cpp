@@ -6,8 +6,9 @@
 #include "nixie/backends/cuda/device/device.h"
 #include "nixie/backends/cuda/device/libraries.h"
 #include "nixie/backends/cuda/device/stopwatch.h"
-#include "nixie/backends/cuda/rewrite/lowering.h"
+#include "nixie/backends/cuda/rewrite/lower.h"
 #include "nixie/backends/cuda/run/executable.h"
+#include "nixie/core/base/integer_math.h"
 
 namespace nixie {
 namespace cuda {
@@ -20,9 +21,8 @@ class CudaBackend final : public Backend {
   std::string name() const override { return "cuda"; }
   Target target() const override { return {.channels_last = true, .overlaps = true}; }
   void lower(Plan& plan) override {
-    const char* validate = std::getenv("NIXIE_VALIDATE");  // another backend will run the kernels too
     const char* winograd = std::getenv("NIXIE_WINOGRAD");
-    cuda::lower(plan, device_->is_hopper(), !(validate && *validate == '1'), !(winograd && *winograd == '0'));
+    cuda::lower(plan, chip_to_choose_for(device_->chip()), !(winograd && *winograd == '0'));
   }
   std::shared_ptr<Buffer> allocate(std::int64_t size_bytes) override { return device_->allocate(size_bytes); }
   void upload(const void* from, Buffer& to, std::int64_t size_bytes) override {
@@ -31,8 +31,7 @@ class CudaBackend final : public Backend {
   }
   void download(Buffer& from, void* to, std::int64_t size_bytes) override {
     device_->use();
-    CUDA_CHECK(cudaMemcpyAsync(to, from.address(), static_cast<std::size_t>(size_bytes), cudaMemcpyDeviceToHost,
-                               device_->stream()));
+    CUDA_CHECK(cudaMemcpyAsync(to, from.address(), at(size_bytes), cudaMemcpyDeviceToHost, device_->stream()));
     CUDA_CHECK(cudaStreamSynchronize(device_->stream()));
   }
   void synchronize() override {

@@ -27,8 +27,9 @@ class Buffer {
 
 /// What the passes need to know of a backend.
 struct Target {
-  bool channels_last = false;  ///< physical layout of images and filters
-  bool overlaps = false;       ///< kernels that do not wait for each other run side by side
+  bool channels_last = false;    ///< physical layout of images and filters
+  bool overlaps = false;         ///< groups that do not wait for each other run side by side
+  bool replays_members = false;  ///< members of groups run, too, so that memory is for them as well
 };
 
 /// Where a backend's memory is.

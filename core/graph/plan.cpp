@@ -103,24 +103,25 @@ std::string describe(const Head& head) {
 void print(std::string& out, int index, const Kernel& kernel) {
   fmt::format_to(std::back_inserter(out), "kernel {} {}: domain {}", index, kernel.label, kernel.domain);
   if (!kernel.reduced.empty()) fmt::format_to(std::back_inserter(out), " reduces {}", numbers(kernel.reduced));
-  if (!kernel.waits_for.empty()) fmt::format_to(std::back_inserter(out), " after {}", numbers(kernel.waits_for));
   out += '\n';
   if (kernel.head) {
     fmt::format_to(std::back_inserter(out), "  head = {} -> {}\n", describe(*kernel.head), kernel.head->dtype);
     for (const Operand& operand : kernel.head->operands)
       fmt::format_to(std::back_inserter(out), "    of slot {} shape {} strides [{}] offset {}\n", operand.slot,
                      operand.shape, fmt::join(operand.strides, ", "), operand.offset);
-    for (const Operand& operand : kernel.head->operands) {
-      if (operand.body.empty()) continue;
-      for (std::size_t i = 0; i < operand.more.size(); ++i)
-        print(out, "  load", static_cast<int>(i) + 1, operand.more[i]);
-      fmt::format_to(std::back_inserter(out), "    of slot {} is made, load0 being what lies there\n", operand.slot);
-      print(out, {.body = operand.body, .stores = {{static_cast<int>(operand.body.size()) - 1, 0}}});
-    }
   }
   for (std::size_t i = 0; i < kernel.loads.size(); ++i) print(out, "load", static_cast<int>(i), kernel.loads[i]);
   for (std::size_t i = 0; i < kernel.stores.size(); ++i) print(out, "store", static_cast<int>(i), kernel.stores[i]);
   for (const Stage& stage : kernel.stages) print(out, stage);
+}
+
+void print(std::string& out, std::size_t index, const Group& group) {
+  const bool plain = !group.implementation && group.members.size() == 1;
+  if (plain && group.waits_for.empty()) return;
+  fmt::format_to(std::back_inserter(out), "group {} of kernels {}", index, numbers(group.members));
+  if (!group.waits_for.empty()) fmt::format_to(std::back_inserter(out), " after groups {}", numbers(group.waits_for));
+  if (group.implementation) fmt::format_to(std::back_inserter(out), " by {}", group.implementation->name());
+  out += '\n';
 }
 
 }  // namespace
@@ -150,8 +151,7 @@ std::string to_string(const Plan& plan) {
   }
   if (!plan.scalars.empty()) fmt::format_to(std::back_inserter(out), "scalars [{}]\n", fmt::join(plan.scalars, ", "));
   for (std::size_t i = 0; i < plan.kernels.size(); ++i) print(out, static_cast<int>(i), plan.kernels[i]);
-  for (const Group& group : plan.groups)
-    fmt::format_to(std::back_inserter(out), "group {} {}\n", group.label, numbers(group.kernels));
+  for (std::size_t g = 0; g < plan.groups.size(); ++g) print(out, g, plan.groups[g]);
   return out;
 }
 

@@ -1,6 +1,7 @@
 // Plan: a step as a partial order of kernels over slots of memory; the boundary between the graph and the backends.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <variant>
@@ -23,7 +24,7 @@ struct Slot {
   std::int64_t size_bytes() const { return shape.size() * size_of(dtype); }
 };
 
-/// How a kernel's domain walks over a slot: element offset + sum(position * stride). A stride of 0 repeats.
+/// How a kernel's domain maps to a slot: element offset + sum(position * stride). A stride of 0 repeats.
 struct Access {
   int slot = 0;
   std::int64_t offset = 0;  ///< in elements
@@ -59,17 +60,12 @@ struct Stage {
   std::vector<Carry> carries = {};
 };
 
-/// An operand of a head: a strided view of a slot, or what is made of one position by position.
+/// An operand of a head: a strided view of a slot.
 struct Operand {
   int slot = 0;
   std::int64_t offset = 0;  ///< in elements
   Shape shape = {};
   Strides strides = {};
-  /// Empty: the view is the operand. Else an element is the last register; load 0 is the view, load i is more[i - 1],
-  /// which walks over the operand's shape. A padding of the op is zero all the same. Only a backend's lowering makes
-  /// such operands, for kernels of its own.
-  std::vector<Instruction> body = {};
-  std::vector<Access> more = {};
   bool operator==(const Operand&) const = default;
 };
 
@@ -94,18 +90,28 @@ struct Kernel {
   std::vector<Access> loads = {}, stores = {};
   std::vector<Dtype> carried = {};  ///< types of the carried values: f32, f64 or i32
   std::vector<Stage> stages = {};
-  std::vector<int> waits_for = {};  ///< kernels that must finish first, ascending
 };
 
-/// Kernels a backend runs as one.
+/// What a backend runs in place of a group's members: its own value, which core passes on without a look inside.
+struct Implementation {
+  virtual ~Implementation() = default;
+  virtual std::string name() const = 0;  ///< for texts and errors
+};
+
+/// Kernels that run as one. Its members stay true: any backend can run them one after the other, with the same results.
 struct Group {
-  std::string label = {};
-  std::vector<int> kernels = {};
+  std::vector<int> members = {};  ///< kernels, ascending
+  /// What running the group touches: with an implementation, slots that this reads and writes, perhaps fewer than its
+  /// members do, perhaps others; without, what its members do.
+  std::vector<int> reads = {}, writes = {};
+  std::shared_ptr<const Implementation> implementation = {};
+  std::vector<int> waits_for = {};  ///< groups that must finish first, ascending
 };
 
+/// Kernels in an order that gives the right results, and groups of them, in an order that does, too.
 struct Plan {
-  std::vector<Kernel> kernels = {};  ///< in an order that respects waits_for
-  std::vector<Group> groups = {};
+  std::vector<Kernel> kernels = {};
+  std::vector<Group> groups = {};  ///< none before plan_memory; then each kernel is in one
   std::vector<Slot> slots = {};
   std::vector<int> externals = {};   ///< the external slots, in the order they are bound
   std::vector<double> scalars = {};  ///< the values when the plan was made; a run may bring others

@@ -11,6 +11,7 @@
 
 #include "nixie/core/base/array.h"
 #include "nixie/core/graph/backend.h"
+#include "nixie/core/graph/plan_query.h"
 #include "nixie/core/passes/memory.h"
 #include "nixie/tests/backends/cuda/plans.h"
 
@@ -38,7 +39,7 @@ inline Array initial(const Slot& slot, bool poisoned, Draw draw, unsigned seed) 
 inline std::vector<Array> run(Backend& backend, const Draft& draft, int times, Draw draw) {
   Plan plan = draft.plan;
   backend.lower(plan);
-  plan_memory(plan);
+  plan_memory(plan, backend.target());
   const auto executable = backend.compile(plan);
   std::set<int> read;
   for (const Kernel& kernel : draft.plan.kernels)

@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "nixie/backends/cpu/stages/executor.h"
+#include "nixie/core/graph/plan_query.h"
 #include "nixie/core/passes/memory.h"
 #include "nixie/core/passes/simplify.h"
 #include "nixie/tests/core/support.h"
@@ -123,9 +124,10 @@ TEST(Memory, NoTwoLiveValuesOverlapAndWaitsAreTopological) {
   // Reachability from waits alone; any two kernels that touch the same bytes, one writing, must be ordered.
   const std::size_t count = plan.kernels.size();
   ASSERT_GT(count, 5u);
+  ASSERT_EQ(plan.groups.size(), count);
   std::vector<std::vector<char>> before(count, std::vector<char>(count, 0));
   for (std::size_t j = 0; j < count; ++j)
-    for (int i : plan.kernels[j].waits_for) {
+    for (int i : plan.groups[j].waits_for) {
       ASSERT_LT(static_cast<std::size_t>(i), j);
       before[j][static_cast<std::size_t>(i)] = 1;
       for (std::size_t k = 0; k < count; ++k) before[j][k] |= before[static_cast<std::size_t>(i)][k];
@@ -197,7 +199,7 @@ TEST(Memory, RandomTopologicalOrdersGiveIdenticalBits) {
     while (shuffled.size() < order.size()) {
       std::vector<int> ready;
       for (int k : order) {
-        const auto& waits = plan.kernels[static_cast<std::size_t>(k)].waits_for;
+        const auto& waits = plan.groups[static_cast<std::size_t>(k)].waits_for;
         if (!done[static_cast<std::size_t>(k)] &&
             std::all_of(waits.begin(), waits.end(), [&](int i) { return done[static_cast<std::size_t>(i)]; }))
           ready.push_back(k);

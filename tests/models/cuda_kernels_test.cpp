@@ -6,7 +6,6 @@
 
 #include <algorithm>
 
-#include "nixie/core/passes/memory.h"
 #include "nixie/core/passes/precision.h"
 #include "nixie/core/passes/simplify.h"
 #include "nixie/core/state/autograd.h"
@@ -53,7 +52,7 @@ Plan step_of(const AnyModel& net, PrecisionPolicy policy, Dtype stored, Backend&
 }
 
 void add_programs(Programs& programs, const AnyModel& net, const Policies& policies, const std::string& architecture) {
-  CudaPlansBackend backend(architecture, true);
+  CudaPlansBackend backend(architecture);
   for (PrecisionPolicy policy : policies)
     for (const auto& [text, label] : backend.sources(step_of(net, policy, Dtype::f32, backend)))
       programs.emplace(text, fmt::format("{} {} {}: {}", architecture, net.kind(), to_string(policy), label));
@@ -77,30 +76,31 @@ Programs programs_of_all(const Policies& policies, const std::string& architectu
   return programs;
 }
 
-// The kernels that read what a step is given as images.
-std::vector<Kernel> image_readers(const Plan& plan) {
+// The groups that read what a step is given as images.
+std::vector<Group> image_readers(const Plan& plan) {
   const auto images =
       std::find_if(plan.slots.begin(), plan.slots.end(), [](const Slot& slot) { return slot.name == "images"; });
-  std::vector<Kernel> found;
-  for (const Kernel& kernel : plan.kernels)
-    if (cuda::reads(kernel, static_cast<int>(images - plan.slots.begin()))) found.push_back(kernel);
+  std::vector<Group> found;
+  for (const Group& group : plan.groups)
+    if (std::count(group.reads.begin(), group.reads.end(), images - plan.slots.begin())) found.push_back(group);
   return found;
 }
 
 // Under the policies that compute in f32 bytes are read by the kernels that copy images for a layer, and by the search
 // for a scale.
 TEST(CudaModelKernels, CopiesOfImagesReadBytes) {
-  CudaPlansBackend backend("sm_90a", true);
+  CudaPlansBackend backend("sm_90a");
   for (const AnyModel& net : {AnyModel(Alexnet{}), AnyModel(Overfeat{}), AnyModel(Vgg<11>{})})
     for (const PrecisionPolicy policy : {PrecisionPolicy::ieee, PrecisionPolicy::fp32, PrecisionPolicy::tf32}) {
       SCOPED_TRACE(fmt::format("{} {}", net.kind(), to_string(policy)));
       const Plan plan = step_of(net, policy, Dtype::u8, backend);
       Programs programs;
-      for (const Kernel& kernel : image_readers(plan)) {
+      for (const Group& group : image_readers(plan)) {
+        const Kernel& kernel = plan.kernels[static_cast<std::size_t>(group.members.front())];
         // VGG's filter gradient by multiply-adds is the portable kernel, which reads an element many times.
         const bool apart = net.kind() == Vgg<11>::name && policy == PrecisionPolicy::ieee;
         EXPECT_EQ(kernel.label.starts_with("cast"), apart) << kernel.label;
-        programs.emplace(cuda::generate(plan, kernel, true).source, kernel.label);
+        programs.emplace(cuda::generate(plan, group, backend.chip()).source, kernel.label);
       }
       expect_compiles(programs, "sm_90a");
     }
@@ -108,15 +108,16 @@ TEST(CudaModelKernels, CopiesOfImagesReadBytes) {
 
 // Under 16-bit policies nothing but the first layer's forward pass and filter gradient reads images of bytes.
 TEST(CudaModelKernels, FirstLayersReadBytes) {
-  CudaPlansBackend backend("sm_90a", true);
+  CudaPlansBackend backend("sm_90a");
   for (const AnyModel& net : {AnyModel(Alexnet{}), AnyModel(Overfeat{}), AnyModel(Vgg<11>{})})
     for (const PrecisionPolicy policy : {PrecisionPolicy::fp16, PrecisionPolicy::bf16, PrecisionPolicy::fp16_pure}) {
       SCOPED_TRACE(fmt::format("{} {}", net.kind(), to_string(policy)));
       const Plan plan = step_of(net, policy, Dtype::u8, backend);
-      const std::vector<Kernel> readers = image_readers(plan);
+      const std::vector<Group> readers = image_readers(plan);
       EXPECT_EQ(readers.size(), 2u);
-      for (const Kernel& kernel : readers) {
-        EXPECT_TRUE(kernel.head && std::holds_alternative<Conv>(kernel.head->op)) << kernel.label;
+      for (const Group& group : readers) {
+        const std::string family = group.implementation->name();
+        EXPECT_TRUE(family == "conv_s2d_sm90" || family == "conv_c3") << family;
       }
       Programs programs;
       for (const auto& [text, label] : backend.sources(plan))

@@ -1,4 +1,4 @@
-// The tables that are built in: their lines are of kernels that nets have, and name ways that compile.
+// The tables that are built in: their lines are of kernels that nets have, and name algorithms that compile.
 #ifdef NIXIE_WITH_CUDA
 #include <gtest/gtest.h>
 
@@ -41,15 +41,15 @@ Plan training_step(Backend& backend) {
   return make_plan(graph, backend);
 }
 
-TEST(ShippedTuning, KnowsTheConvolutionsOfAlexnetAndNamesWaysThatCompile) {
-  CudaPlansBackend backend("sm_90a", true);
+TEST(ShippedTuning, KnowsTheConvolutionsOfAlexnetAndNamesAlgorithmsThatCompile) {
+  CudaPlansBackend backend("sm_90a");
   const Plan plan = training_step(backend);
   const cuda::TuningDatabase table = shipped();
   std::set<std::string> known;
   std::vector<std::string> sources;
-  for (const Kernel& kernel : plan.kernels) {
-    if (cuda::as_blas(plan, kernel)) continue;
-    const cuda::KernelCode code = cuda::generate_known(plan, kernel, true, "NVIDIA H200", table);
+  for (const Group& group : plan.groups) {
+    if (cuda::blas_problem(group)) continue;
+    const cuda::KernelCode code = cuda::generate_known(plan, group, backend.chip(), "NVIDIA H200", table);
     if (code.operation.empty() || !table.find("NVIDIA H200", code.operation)) continue;
     known.insert(code.operation);
     sources.push_back(code.source);
@@ -69,7 +69,7 @@ TEST(ShippedTuning, NamesTheTimeOfTheEstimateBesideAFasterOne) {
     const std::size_t first = text.find('\t'), second = text.find('\t', first + 1);
     const cuda::Tuned* line = one.find(text.substr(0, first), text.substr(first + 1, second - first - 1));
     ASSERT_TRUE(line) << text;
-    if (line->way == line->estimated_way)
+    if (line->algorithm == line->estimated_algorithm)
       EXPECT_EQ(line->microseconds, line->estimated_microseconds) << text;
     else
       EXPECT_LT(line->microseconds, line->estimated_microseconds) << text;

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "nixie/backends/cpu/backend.h"
-#include "nixie/backends/cuda/rewrite/lowering.h"
+#include "nixie/backends/cuda/rewrite/lower.h"
 #include "nixie/core/base/random.h"
 #include "nixie/core/ops/ops.h"
 #include "nixie/core/step.h"
@@ -23,7 +23,7 @@ class InTiles final : public Backend {
   Target target() const override { return {.channels_last = true}; }
   void lower(Plan& plan) override {
     for (const Kernel& kernel : plan.kernels) convolutions_ += is_convolution(kernel);
-    cuda::lower_to_winograd(plan, true, 2);
+    cuda::lower_to_winograd(plan, cuda::chip_named("sm_90a"), true, 2);
     for (const Kernel& kernel : plan.kernels) direct_ += is_convolution(kernel);
   }
   std::shared_ptr<Buffer> allocate(std::int64_t size_bytes) override { return cpu_->allocate(size_bytes); }

@@ -13,6 +13,7 @@
 #include "nixie/backends/cuda/compile/kernels.h"
 #include "nixie/backends/cuda/device/libraries.h"
 #include "nixie/core/base/error.h"
+#include "nixie/core/base/integer_math.h"
 #include "nixie/core/base/threads.h"
 
 namespace nixie::cuda {
@@ -99,10 +100,6 @@ bool traces_source() {
 }
 
 }  // namespace
-
-std::string architecture_of(int major, int minor) {
-  return fmt::format("sm_{}{}{}", major, minor, major == 9 ? "a" : "");
-}
 
 std::vector<Cubin> compile_sources(std::span<const std::string> sources, const std::string& architecture) {
   nvrtc();  // a missing library is reported from here

@@ -14,13 +14,10 @@ struct Cubin {
   std::string log;
 };
 
-/// What `--gpu-architecture` is called for a device: "sm_80", "sm_90a", "sm_100".
-std::string architecture_of(int major, int minor);
-
-/// Compiles sources for one architecture, taking what the cache has. A source may `#include` the embedded kernels.
-/// Throws Fault::device with the compiler's message and the line it points at.
-/// The cache is $NIXIE_CACHE, else $XDG_CACHE_HOME/nixie, else ~/.cache/nixie; without a folder that is ours alone
-/// (owner and mode 0700) nothing is cached. NIXIE_TRACE=source prints every source to stderr.
+/// Compiles sources for one architecture (Chip::architecture), taking what the cache has. A source may `#include` the
+/// embedded kernels. Throws Fault::device with the compiler's message and the line it points at. The cache is
+/// $NIXIE_CACHE, else $XDG_CACHE_HOME/nixie, else ~/.cache/nixie; without a folder that is ours alone (owner and mode
+/// 0700) nothing is cached. NIXIE_TRACE=source prints every source to stderr.
 std::vector<Cubin> compile_sources(std::span<const std::string> sources, const std::string& architecture);
 
 /// Bytes of registers spilled to memory and registers per thread, the worst of a log's kernels.

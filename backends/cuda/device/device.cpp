@@ -3,8 +3,6 @@
 
 #include <algorithm>
 
-#include "nixie/backends/cuda/compile/jit.h"
-
 namespace nixie::cuda {
 namespace {
 
@@ -57,7 +55,10 @@ Device::Device(int ordinal) : ordinal_(ordinal) {
   if (properties.major < kOldestMajor)
     fail(Fault::device, "cuda: ", name_, " has compute capability ", properties.major, ".", properties.minor,
          ", expected 8.0 or newer; use backend: cpu");
-  architecture_ = architecture_of(properties.major, properties.minor);
+  chip_ = {.architecture = architecture_of(properties.major, properties.minor),
+           .sms = properties.multiProcessorCount,
+           .block_shared_bytes = static_cast<std::int64_t>(properties.sharedMemPerBlockOptin),
+           .l2_bytes = properties.l2CacheSize};
   CUDA_CHECK(cudaStreamCreateWithFlags(stream_.out(), cudaStreamNonBlocking));
   cudaMemPool_t pool;
   CUDA_CHECK(cudaDeviceGetDefaultMemPool(&pool, ordinal));

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "nixie/backends/cuda/device/chip.h"
 #include "nixie/backends/cuda/device/staging.h"
 #include "nixie/core/graph/backend.h"
 
@@ -18,8 +19,8 @@ class Device : public std::enable_shared_from_this<Device> {
   void use() const { CUDA_CHECK(cudaSetDevice(ordinal_)); }
   cudaStream_t stream() const { return stream_; }
   int ordinal() const { return ordinal_; }
-  const std::string& architecture() const { return architecture_; }
-  bool is_hopper() const { return architecture_ == "sm_90a"; }
+  /// What the device is; kernels are compiled for its architecture.
+  const Chip& chip() const { return chip_; }
   const std::string& name() const { return name_; }
   Staging& staging() { return staging_; }
   /// Memory ordered on the stream; throws Fault::memory with what is free.
@@ -32,7 +33,8 @@ class Device : public std::enable_shared_from_this<Device> {
   void trim();
 
   int ordinal_ = 0;
-  std::string architecture_, name_;
+  Chip chip_;
+  std::string name_;
   Stream stream_;
   Staging staging_;
 };

@@ -5,13 +5,10 @@
 #include <map>
 
 #include "nixie/backends/cuda/generate/print.h"
+#include "nixie/core/base/integer_math.h"
 
 namespace nixie::cuda {
-namespace {
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
-
-}  // namespace
+namespace {}  // namespace
 
 std::vector<Accumulator> accumulators_of(const Stage& stage) {
   std::vector<Accumulator> list;

@@ -6,11 +6,10 @@
 
 #include "nixie/backends/cuda/generate/accumulators.h"
 #include "nixie/backends/cuda/generate/print.h"
+#include "nixie/core/base/integer_math.h"
 
 namespace nixie::cuda {
 namespace {
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 bool draws(const Kernel& kernel) {
   for (const Stage& stage : kernel.stages)
@@ -64,12 +63,12 @@ std::vector<int> by_importance(const Kernel& kernel, const std::vector<Path>& pa
   return order;
 }
 
-bool needs_64_bits(const Walk& walk) {
+bool needs_64_bits(const IterationSpace& space) {
   constexpr std::int64_t limit = std::numeric_limits<std::int32_t>::max() / 2;
-  if (walk.kept_size() > limit || walk.reduced_size() > limit) return true;
-  for (const Path& path : walk.paths) {
+  if (space.kept_size() > limit || space.reduced_size() > limit) return true;
+  for (const Path& path : space.paths) {
     std::int64_t reach = std::abs(path.offset);
-    for (int axis = 0; axis < walk.rank(); ++axis) reach += std::abs(path.strides[at(axis)]) * walk.sizes[at(axis)];
+    for (int axis = 0; axis < space.rank(); ++axis) reach += std::abs(path.strides[at(axis)]) * space.sizes[at(axis)];
     if (reach > limit) return true;
   }
   return false;
@@ -101,10 +100,10 @@ BodyWriter::BodyWriter(const Plan& plan, const Kernel& kernel, bool coordinates,
     strides[at(axis)] = 1;
     if (wanted[at(axis)]) coordinates_[at(axis)] = add_path(std::move(strides));
   }
-  walk_ = order == Order::domain   ? plain_walk(domain, paths_)
-          : order == Order::pixels ? make_walk(domain, {1}, paths_, {})
-                                   : make_walk(domain, kernel.reduced, paths_, priority);
-  wide_ = needs_64_bits(walk_);
+  space_ = order == Order::domain ? plain_iteration_space(domain, paths_)
+           : order == Order::nhwc ? make_iteration_space(domain, {1}, paths_, {})
+                                  : make_iteration_space(domain, kernel.reduced, paths_, priority);
+  wide_ = needs_64_bits(space_);
 }
 
 int BodyWriter::add_path(Strides strides) {
@@ -114,7 +113,7 @@ int BodyWriter::add_path(Strides strides) {
 
 std::int64_t BodyWriter::groups(const Frame& frame, int first, int last) const {
   std::int64_t total = 1;
-  for (int axis = first; axis < last; ++axis) total *= walk_.sizes[at(axis)];
+  for (int axis = first; axis < last; ++axis) total *= space_.sizes[at(axis)];
   return frame.lane_axis >= first && frame.lane_axis < last ? total / frame.lanes : total;
 }
 
@@ -123,19 +122,19 @@ int BodyWriter::lanes_along(int axis) const {
   std::int64_t smallest = 16;
   for (std::size_t p = 0; p < kernel_.loads.size() + kernel_.stores.size(); ++p) {
     const Access& access = p < kernel_.loads.size() ? kernel_.loads[p] : kernel_.stores[p - kernel_.loads.size()];
-    if (walk_.paths[p].strides[at(axis)] == 1)
+    if (space_.paths[p].strides[at(axis)] == 1)
       smallest = std::min(smallest, size_of(plan_.slots[at(access.slot)].dtype));
   }
   int lanes = static_cast<int>(std::min<std::int64_t>(8, 16 / smallest));
   // All that a thread reads and writes is in registers at once, up to some 200.
   const std::size_t accesses = kernel_.loads.size() + kernel_.stores.size();
   while (lanes > 1 && accesses > 48 && at(lanes) * accesses > 200) lanes /= 2;
-  while (walk_.sizes[at(axis)] % lanes != 0) lanes /= 2;
+  while (space_.sizes[at(axis)] % lanes != 0) lanes /= 2;
   return lanes;
 }
 
 bool BodyWriter::contiguous_along(int axis) const {
-  return axis >= 0 && main_path_ >= 0 && std::abs(walk_.paths[at(main_path_)].strides[at(axis)]) == 1;
+  return axis >= 0 && main_path_ >= 0 && std::abs(space_.paths[at(main_path_)].strides[at(axis)]) == 1;
 }
 
 std::string BodyWriter::pointer(const std::string& type, const std::string& name, Argument argument) {
@@ -169,7 +168,7 @@ std::string BodyWriter::positions(const Frame& frame, const std::string& group, 
   std::int64_t inner = 1;
   for (int axis = last - 1; axis >= first; --axis) {
     const int step = axis == frame.lane_axis ? frame.lanes : 1;
-    const std::int64_t size = walk_.sizes[at(axis)] / step;
+    const std::int64_t size = space_.sizes[at(axis)] / step;
     std::string value = group;
     if (inner > 1) value += fmt::format(" / {}", inner);
     if (axis > first) value += fmt::format(" % {}", size);
@@ -187,7 +186,7 @@ std::int64_t BodyWriter::lane_stride(const Path& path, const Frame& frame) const
 // The path's value without its offset, which is in the pointer.
 std::string BodyWriter::index(const Path& path, const Frame& frame, const std::string& lane) const {
   std::string text;
-  for (int axis = 0; axis < (frame.kept_only ? walk_.kept : walk_.rank()); ++axis) {
+  for (int axis = 0; axis < (frame.kept_only ? space_.kept : space_.rank()); ++axis) {
     const std::int64_t stride = path.strides[at(axis)];
     if (stride == 0) continue;
     text += (text.empty() ? "" : " + ") + fmt::format("a{}", axis);
@@ -203,8 +202,8 @@ std::string BodyWriter::index(const Path& path, const Frame& frame, const std::s
 
 std::string BodyWriter::condition(const Path& path, const Frame& frame, const std::string& lane) const {
   std::string text;
-  for (int axis = 0; axis < (frame.kept_only ? walk_.kept : walk_.rank()); ++axis) {
-    const std::int64_t size = walk_.sizes[at(axis)];
+  for (int axis = 0; axis < (frame.kept_only ? space_.kept : space_.rank()); ++axis) {
+    const std::int64_t size = space_.sizes[at(axis)];
     if (!path.bounded(axis, size)) continue;
     const auto [low, high] = path.inside[at(axis)];
     const std::string a =
@@ -216,14 +215,14 @@ std::string BodyWriter::condition(const Path& path, const Frame& frame, const st
 }
 
 std::string BodyWriter::coordinate(int axis, const Frame& frame, const std::string& lane) const {
-  return index(walk_.paths[at(coordinates_[at(axis)])], frame, lane);
+  return index(space_.paths[at(coordinates_[at(axis)])], frame, lane);
 }
 
 // Whether a group's lanes are one aligned piece of memory, all inside or all outside.
 bool BodyWriter::vector_access(const Path& path, const Frame& frame) const {
   if (frame.lanes == 1 || lane_stride(path, frame) != 1 || path.offset % frame.lanes != 0) return false;
-  if (path.bounded(frame.lane_axis, walk_.sizes[at(frame.lane_axis)])) return false;
-  for (int axis = 0; axis < walk_.rank(); ++axis)
+  if (path.bounded(frame.lane_axis, space_.sizes[at(frame.lane_axis)])) return false;
+  for (int axis = 0; axis < space_.rank(); ++axis)
     if (axis != frame.lane_axis && path.strides[at(axis)] % frame.lanes != 0) return false;
   return true;
 }
@@ -231,21 +230,21 @@ bool BodyWriter::vector_access(const Path& path, const Frame& frame) const {
 // Whether all lanes of a group read the same element.
 bool BodyWriter::loads_once(const Path& path, const Frame& frame) const {
   return frame.lanes == 1 ||
-         (lane_stride(path, frame) == 0 && !path.bounded(frame.lane_axis, walk_.sizes[at(frame.lane_axis)]));
+         (lane_stride(path, frame) == 0 && !path.bounded(frame.lane_axis, space_.sizes[at(frame.lane_axis)]));
 }
 
 // Whether a load gives the same at every reduced position, from memory that this kernel leaves alone.
 bool BodyWriter::is_fixed(int load, const Frame& frame) const {
   if (!frame.hoists || written(kernel_.loads[at(load)].slot)) return false;
-  const Path& path = walk_.paths[at(load)];
-  for (int axis = walk_.kept; axis < walk_.rank(); ++axis)
-    if (path.strides[at(axis)] != 0 || path.bounded(axis, walk_.sizes[at(axis)])) return false;
+  const Path& path = space_.paths[at(load)];
+  for (int axis = space_.kept; axis < space_.rank(); ++axis)
+    if (path.strides[at(axis)] != 0 || path.bounded(axis, space_.sizes[at(axis)])) return false;
   return true;
 }
 
 void BodyWriter::add_load(int load, const Frame& frame, Code& code) {
   const Access& access = kernel_.loads[at(load)];
-  const Path& path = walk_.paths[at(load)];
+  const Path& path = space_.paths[at(load)];
   const Slot& slot = plan_.slots[at(access.slot)];
   const std::string type = type_name(slot.dtype), name = fmt::format("load{}", load);
   const bool fixed = is_fixed(load, frame);
@@ -279,11 +278,12 @@ void BodyWriter::add_load(int load, const Frame& frame, Code& code) {
 }
 
 std::string BodyWriter::random(const Instruction& in, const Frame& frame) const {
-  const Path& path = walk_.paths[at(row_major_)];
+  const Path& path = space_.paths[at(row_major_)];
   const std::string lane = frame.lanes > 1 ? "lane" : "";
   // Where four lanes are one block of the generator, saying so lets the compiler draw it once.
   bool aligned = frame.lanes % 4 == 0 && lane_stride(path, frame) == 1;
-  for (int axis = 0; axis < walk_.rank(); ++axis) aligned &= axis == frame.lane_axis || path.strides[at(axis)] % 4 == 0;
+  for (int axis = 0; axis < space_.rank(); ++axis)
+    aligned &= axis == frame.lane_axis || path.strides[at(axis)] % 4 == 0;
   const std::string element = fmt::format("static_cast<u64>({})", index(path, frame, aligned ? "" : lane));
   const std::string block = aligned ? fmt::format("{} / 4 + lane / 4", element) : fmt::format("{} / 4", element);
   const std::string word = aligned ? "lane % 4" : fmt::format("static_cast<u32>({} % 4)", element);
@@ -296,7 +296,7 @@ std::string BodyWriter::instruction(const Instruction& in, const Frame& frame) c
   switch (in.primitive) {
     case Primitive::load: {
       return fmt::format("convert<{}>({}.load{}{})", type, is_fixed(in.index, frame) ? "fixed" : "loads", in.index,
-                         loads_once(walk_.paths[at(in.index)], frame) ? "" : ".lane[lane]");
+                         loads_once(space_.paths[at(in.index)], frame) ? "" : ".lane[lane]");
     }
     case Primitive::scalar:
       return fmt::format("convert<{}>(scalars[{}])", type, in.index);
@@ -321,7 +321,7 @@ std::string BodyWriter::instruction(const Instruction& in, const Frame& frame) c
 void BodyWriter::add_store(const Store& store, const Frame& frame, std::string& before, std::string& lane,
                            std::string& after) {
   const Access& access = kernel_.stores[at(store.access)];
-  const Path& path = walk_.paths[kernel_.loads.size() + at(store.access)];
+  const Path& path = space_.paths[kernel_.loads.size() + at(store.access)];
   const Slot& slot = plan_.slots[at(access.slot)];
   const std::string type = type_name(slot.dtype), name = fmt::format("store{}", store.access);
   pointer(type + "*", name, {access.slot, access.offset * size_of(slot.dtype)});
@@ -363,7 +363,7 @@ std::string BodyWriter::lane_code(const Stage& stage, const Frame& frame) const 
     std::string more;
     if (position)
       more = fmt::format(", static_cast<i32>({})",
-                         index(walk_.paths[at(reduced_row_major_)], frame, frame.lanes > 1 ? "lane" : ""));
+                         index(space_.paths[at(reduced_row_major_)], frame, frame.lanes > 1 ? "lane" : ""));
     if (moments && (frame.carried_per_lane || frame.lanes == 1)) more = ", seen";  // each lane has its own accumulator
     text += fmt::format("      accumulators{}.m{}.add(r{}{});\n", which, list[i].member, reduction.value, more);
   }

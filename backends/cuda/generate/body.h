@@ -17,7 +17,7 @@ struct Argument {
   std::int64_t offset_bytes = 0;
 };
 
-/// How the positions of one function are laid out: `lanes` neighbours along walk axis `lane_axis` per group.
+/// How the positions of one function are laid out: `lanes` neighbours along axis `lane_axis` per group.
 struct Frame {
   int lane_axis = -1;
   int lanes = 1;
@@ -29,11 +29,11 @@ struct Frame {
   std::string head{};             ///< the expression of Primitive::head, evaluated once per lane
 };
 
-/// What a walk over a kernel's domain looks like.
+/// How the iteration space of a kernel is ordered.
 enum class Order {
   memory,  ///< neighbours in memory are neighbours
   domain,  ///< the domain itself
-  pixels,  ///< images: every axis but the channels in the domain's order, then the channels
+  nhwc,    ///< images: every axis but the channels in the domain's order, then the channels
 };
 
 class BodyWriter {
@@ -41,7 +41,7 @@ class BodyWriter {
   /// `coordinates`: the head reads positions along the domain's own axes.
   BodyWriter(const Plan& plan, const Kernel& kernel, bool coordinates = false, Order order = Order::memory);
 
-  const Walk& walk() const { return walk_; }
+  const IterationSpace& space() const { return space_; }
   bool wide() const { return wide_; }  ///< indices need 64 bits
   std::int64_t groups(const Frame& frame, int first, int last) const;
   /// Neighbours along an axis that make accesses of up to 16 bytes: 8, 4, 2 or 1.
@@ -89,7 +89,7 @@ class BodyWriter {
 
   const Plan& plan_;
   const Kernel& kernel_;
-  Walk walk_;
+  IterationSpace space_;
   std::vector<Path> paths_;
   std::vector<int> coordinates_;                 // path of each domain axis, or -1
   int row_major_ = -1, reduced_row_major_ = -1;  // paths of positions: in the domain, over the reduced axes

@@ -3,11 +3,10 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include "nixie/core/base/integer_math.h"
 
 namespace nixie::cuda {
 namespace {
-
-std::size_t at(int axis) { return static_cast<std::size_t>(axis); }
 
 // Whether axis a belongs outside axis b: the first path that moves along both differently decides.
 bool outside(int a, int b, const std::vector<Path>& paths, const std::vector<int>& priority) {
@@ -32,28 +31,28 @@ std::int64_t product(const std::vector<std::int64_t>& sizes, int from, int to) {
   return total;
 }
 
-void append(Walk& walk, int axis, const Shape& domain, const std::vector<Path>& paths) {
-  walk.sizes.push_back(domain[axis]);
+void append(IterationSpace& space, int axis, const Shape& domain, const std::vector<Path>& paths) {
+  space.sizes.push_back(domain[axis]);
   for (std::size_t p = 0; p < paths.size(); ++p) {
-    walk.paths[p].strides.push_back(paths[p].strides[at(axis)]);
-    walk.paths[p].inside.push_back(paths[p].inside.empty() ? std::pair(std::int64_t{0}, domain[axis])
-                                                           : paths[p].inside[at(axis)]);
+    space.paths[p].strides.push_back(paths[p].strides[at(axis)]);
+    space.paths[p].inside.push_back(paths[p].inside.empty() ? std::pair(std::int64_t{0}, domain[axis])
+                                                            : paths[p].inside[at(axis)]);
   }
 }
 
-// Whether the last axis of the walk can absorb one more inside it.
-bool merges(const Walk& walk, int axis, const Shape& domain, const std::vector<Path>& paths) {
+// Whether the last axis of the space can absorb one more inside it.
+bool merges(const IterationSpace& space, int axis, const Shape& domain, const std::vector<Path>& paths) {
   for (std::size_t p = 0; p < paths.size(); ++p)
-    if (walk.paths[p].bounded(walk.rank() - 1, walk.sizes.back()) || paths[p].bounded(axis, domain[axis]) ||
-        walk.paths[p].strides.back() != paths[p].strides[at(axis)] * domain[axis])
+    if (space.paths[p].bounded(space.rank() - 1, space.sizes.back()) || paths[p].bounded(axis, domain[axis]) ||
+        space.paths[p].strides.back() != paths[p].strides[at(axis)] * domain[axis])
       return false;
   return true;
 }
 
-Walk empty_walk(const std::vector<Path>& paths) {
-  Walk walk;
-  for (const Path& path : paths) walk.paths.push_back({path.offset, {}, {}});
-  return walk;
+IterationSpace empty_space(const std::vector<Path>& paths) {
+  IterationSpace space;
+  for (const Path& path : paths) space.paths.push_back({path.offset, {}, {}});
+  return space;
 }
 
 }  // namespace
@@ -62,12 +61,12 @@ bool Path::bounded(int axis, std::int64_t size) const {
   return !inside.empty() && (inside[at(axis)].first > 0 || inside[at(axis)].second < size);
 }
 
-std::int64_t Walk::kept_size() const { return product(sizes, 0, kept); }
-std::int64_t Walk::reduced_size() const { return product(sizes, kept, rank()); }
+std::int64_t IterationSpace::kept_size() const { return product(sizes, 0, kept); }
+std::int64_t IterationSpace::reduced_size() const { return product(sizes, kept, rank()); }
 
-Walk make_walk(const Shape& domain, const Axes& reduced, const std::vector<Path>& paths,
-               const std::vector<int>& priority) {
-  Walk walk = empty_walk(paths);
+IterationSpace make_iteration_space(const Shape& domain, const Axes& reduced, const std::vector<Path>& paths,
+                                    const std::vector<int>& priority) {
+  IterationSpace space = empty_space(paths);
   for (const bool reduce : {false, true}) {
     std::vector<int> axes;
     for (int axis = 0; axis < domain.rank(); ++axis) {
@@ -76,28 +75,28 @@ Walk make_walk(const Shape& domain, const Axes& reduced, const std::vector<Path>
       const bool is_reduced = std::find(reduced.begin(), reduced.end(), axis) != reduced.end();
       if (is_reduced == reduce && (domain[axis] != 1 || bounded)) axes.push_back(axis);
     }
-    const int first = walk.rank();
+    const int first = space.rank();
     for (int axis : ordered(std::move(axes), paths, priority)) {
-      if (walk.rank() == first || !merges(walk, axis, domain, paths)) {
-        append(walk, axis, domain, paths);
+      if (space.rank() == first || !merges(space, axis, domain, paths)) {
+        append(space, axis, domain, paths);
         continue;
       }
-      walk.sizes.back() *= domain[axis];
+      space.sizes.back() *= domain[axis];
       for (std::size_t p = 0; p < paths.size(); ++p) {
-        walk.paths[p].strides.back() = paths[p].strides[at(axis)];
-        walk.paths[p].inside.back() = {0, walk.sizes.back()};
+        space.paths[p].strides.back() = paths[p].strides[at(axis)];
+        space.paths[p].inside.back() = {0, space.sizes.back()};
       }
     }
-    if (!reduce) walk.kept = walk.rank();
+    if (!reduce) space.kept = space.rank();
   }
-  return walk;
+  return space;
 }
 
-Walk plain_walk(const Shape& domain, const std::vector<Path>& paths) {
-  Walk walk = empty_walk(paths);
-  for (int axis = 0; axis < domain.rank(); ++axis) append(walk, axis, domain, paths);
-  walk.kept = walk.rank();
-  return walk;
+IterationSpace plain_iteration_space(const Shape& domain, const std::vector<Path>& paths) {
+  IterationSpace space = empty_space(paths);
+  for (int axis = 0; axis < domain.rank(); ++axis) append(space, axis, domain, paths);
+  space.kept = space.rank();
+  return space;
 }
 
 }  // namespace nixie::cuda

@@ -1,4 +1,5 @@
-// Walk: a kernel's domain with its axes reordered and merged, so that neighbouring threads touch neighbouring memory.
+// IterationSpace: a kernel's domain with its axes reordered and merged, so that neighbouring threads touch neighbouring
+// memory.
 #pragma once
 
 #include <utility>
@@ -19,7 +20,7 @@ struct Path {
 };
 
 /// Axes without bounds that every path crosses evenly are one axis; axes of size 1 are gone.
-struct Walk {
+struct IterationSpace {
   std::vector<std::int64_t> sizes;  ///< outermost first; kept axes, then reduced ones
   int kept = 0;                     ///< how many are kept
   std::vector<Path> paths;
@@ -30,9 +31,9 @@ struct Walk {
 };
 
 /// `priority` names paths, the most important first: its largest strides become the outermost axes.
-Walk make_walk(const Shape& domain, const Axes& reduced, const std::vector<Path>& paths,
-               const std::vector<int>& priority);
+IterationSpace make_iteration_space(const Shape& domain, const Axes& reduced, const std::vector<Path>& paths,
+                                    const std::vector<int>& priority);
 /// The domain as it is, nothing reordered or merged.
-Walk plain_walk(const Shape& domain, const std::vector<Path>& paths);
+IterationSpace plain_iteration_space(const Shape& domain, const std::vector<Path>& paths);
 
 }  // namespace nixie::cuda

@@ -5,16 +5,10 @@
 
 namespace nixie::cuda {
 
-std::string defines(const std::vector<std::pair<const char*, std::int64_t>>& values) {
-  std::string text;
-  for (const auto& [name, value] : values) text += fmt::format("#define {} {}\n", name, value);
-  return text;
-}
-
-PixelBody pixel_body(const Plan& plan, const Kernel& kernel, const std::vector<Pointer>& more, int lanes) {
-  BodyWriter body(plan, kernel, false, Order::pixels);
+NhwcFunctor nhwc_functor(const Plan& plan, const Kernel& kernel, const std::vector<Pointer>& more, int lanes) {
+  BodyWriter body(plan, kernel, false, Order::nhwc);
   for (const Pointer& pointer : more) body.pointer(pointer.type, pointer.name, pointer.argument);
-  const int channel = body.walk().rank() - 1;
+  const int channel = body.space().rank() - 1;
   const Frame frame{
       .lane_axis = channel, .lanes = lanes, .carried_is_local = true, .head = lanes > 1 ? "sum[lane]" : "sum[0]"};
   std::vector<int> all(kernel.stages.size());
@@ -22,7 +16,7 @@ PixelBody pixel_body(const Plan& plan, const Kernel& kernel, const std::vector<P
   const BodyWriter::Code code = body.stages(all, frame);
   const std::string positions =
       body.positions(frame, "pixel", 0, channel) + fmt::format("    const Index a{} = channel;\n", channel);
-  PixelBody result;
+  NhwcFunctor result;
   std::string& text = result.text;
   text = "#include \"math.cuh\"\n#include \"philox.cuh\"\nstruct Body {\n";
   text += fmt::format("  using Index = {};\n", body.wide() ? "long long" : "int") + body.pointers();

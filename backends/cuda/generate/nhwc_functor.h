@@ -5,14 +5,14 @@
 #include <utility>
 #include <vector>
 
-#include "nixie/backends/cuda/generate/codegen.h"
+#include "nixie/backends/cuda/generate/program.h"
 #include "nixie/core/graph/plan.h"
 
 namespace nixie::cuda {
 
 /// The text of `struct Body` for kernels that make some neighbouring channels of a pixel at a time (conv_fprop_sm90.cuh
 /// says how they call it), and what it points to.
-struct PixelBody {
+struct NhwcFunctor {
   std::string text;
   std::vector<Argument> arguments;
 };
@@ -21,9 +21,6 @@ struct Pointer {
   Argument argument;
 };
 /// `more`: further members.
-PixelBody pixel_body(const Plan& plan, const Kernel& kernel, const std::vector<Pointer>& more = {}, int lanes = 8);
-
-/// `#define NAME value` for each pair.
-std::string defines(const std::vector<std::pair<const char*, std::int64_t>>& values);
+NhwcFunctor nhwc_functor(const Plan& plan, const Kernel& kernel, const std::vector<Pointer>& more = {}, int lanes = 8);
 
 }  // namespace nixie::cuda

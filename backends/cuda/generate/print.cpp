@@ -3,6 +3,7 @@
 
 #include <bit>
 #include <cmath>
+#include "nixie/core/base/integer_math.h"
 
 namespace nixie::cuda {
 namespace {
@@ -64,7 +65,7 @@ std::string literal(double value, Dtype type) {
 
 std::string expression(const Instruction& in) {
   const std::string type = type_name(in.type);
-  const auto reg = [&](int i) { return fmt::format("r{}", in.args[static_cast<std::size_t>(i)]); };
+  const auto reg = [&](int i) { return fmt::format("r{}", in.args[at(i)]); };
   switch (in.primitive) {
     case Primitive::constant:
       return literal(in.value, in.type);

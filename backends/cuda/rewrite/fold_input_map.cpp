@@ -1,65 +1,17 @@
-// Images that arithmetic makes of stored ones, position by position: has whoever reads them compute them.
-//
-// A first layer's 16-bit kernels take the formula as part of their operand. Kernels that copy images for other layers
-// get it into their stages, where what is stored are bytes: reading four times as much again would cost more.
+// Fuses elementwise preprocessing into the kernels that read images of bytes: reading four times as much again would
+// cost more. First layers in 16 bits absorb it on their own (families/conv/first_images.h).
 #include <algorithm>
 #include <optional>
 
-#include "nixie/backends/cuda/rewrite/instruction_builder.h"
-#include "nixie/backends/cuda/rewrite/lowering.h"
-#include "nixie/core/passes/memory.h"
+#include "nixie/backends/cuda/families/conv/image_map.h"
+#include "nixie/backends/cuda/generate/instruction_builder.h"
+#include "nixie/backends/cuda/rewrite/absorb.h"
+#include "nixie/backends/cuda/rewrite/lower.h"
+#include "nixie/core/base/integer_math.h"
+#include "nixie/core/graph/plan_query.h"
 
 namespace nixie::cuda {
 namespace {
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
-
-// Whether a formula may be computed again wherever its result is read.
-bool is_arithmetic(Primitive primitive) {
-  return arity(primitive) > 0 ? primitive != Primitive::uniform && primitive != Primitive::normal
-                              : primitive == Primitive::constant || primitive == Primitive::scalar;
-}
-
-// A kernel that makes images of what its load `images` reads, the only one that moves from pixel to pixel.
-struct ImageMap {
-  std::size_t kernel = 0;
-  int images = 0;
-  std::vector<Instruction> body = {};  // its last register is the element
-};
-
-// The kernel that writes a slot, if it is the only one to do so and such a map of what stays as it is.
-std::optional<ImageMap> map_to(const std::vector<Kernel>& kernels, int slot) {
-  const auto writes_slot = [&](const Kernel& kernel) { return writes(kernel, slot); };
-  const auto found = std::find_if(kernels.begin(), kernels.end(), writes_slot);
-  if (found == kernels.end() || std::any_of(found + 1, kernels.end(), writes_slot)) return {};
-  if (found->head || !found->reduced.empty() || found->domain.rank() != 4 || found->loads.empty() ||
-      found->stores.size() != 1 || found->stages.size() != 1 || found->stores[0].offset != 0 ||
-      !found->stores[0].inside.empty())
-    return {};
-  ImageMap map{.kernel = static_cast<std::size_t>(found - kernels.begin()),
-               .images = found->loads.size() == 1 ? 0 : -1};
-  for (int i = 0; i < static_cast<int>(found->loads.size()); ++i) {
-    const Access& load = found->loads[at(i)];
-    const bool changes =
-        std::any_of(kernels.begin(), kernels.end(), [&](const Kernel& kernel) { return writes(kernel, load.slot); });
-    const bool moves = load.strides[2] != 0 || load.strides[3] != 0;
-    if (changes || !load.inside.empty() || (moves && map.images >= 0 && map.images != i)) return {};
-    if (moves) map.images = i;
-  }
-  const Stage& stage = found->stages[0];
-  map.body.assign(stage.body.begin(), stage.body.begin() + stage.stores[0].value + 1);
-  const bool pure = std::all_of(map.body.begin(), map.body.end(), [](const Instruction& in) {
-    return in.primitive == Primitive::load || is_arithmetic(in.primitive);
-  });
-  return pure && map.images >= 0 ? std::optional(map) : std::nullopt;
-}
-
-// Whether strides are the same where a shape has more than one element.
-bool lie_alike(const Shape& shape, const Strides& a, const Strides& b) {
-  for (int axis = 0; axis < shape.rank(); ++axis)
-    if (shape[axis] > 1 && a[at(axis)] != b[at(axis)]) return false;
-  return true;
-}
 
 // What a map reads for a channel or an image (`from`), where its result, row-major images, is read through `read`; none
 // where the reader goes on from channel to channel, or from image to image, along an axis of pixels.
@@ -99,7 +51,7 @@ int find_or_add(std::vector<Access>& accesses, const Access& access) {
 }
 
 // Whether a position lies where a load reads, as f32; -1 where all do.
-int is_inside(StraightCode& code, const Access& read, const Shape& domain) {
+int is_inside(InstructionBuilder& code, const Access& read, const Shape& domain) {
   int result = -1;
   const auto add = [&](int axis, Primitive comparison, std::int64_t bound, bool bound_first) {
     const int position = code.add({.primitive = Primitive::coordinate, .type = Dtype::i32, .index = axis});
@@ -138,7 +90,7 @@ std::optional<Kernel> computing(const Kernel& reader, const Kernel& map, const I
     }
   }
   for (Stage& stage : kernel.stages) {
-    StraightCode code;
+    InstructionBuilder code;
     std::vector<int> moved;  // where each register went
     const auto add = [&](Instruction in, const std::vector<int>& registers) {
       for (int& arg : in.args)
@@ -169,44 +121,43 @@ std::optional<Kernel> computing(const Kernel& reader, const Kernel& map, const I
 
 }  // namespace
 
-Operand before_map(const std::vector<Kernel>& kernels, const Operand& operand) {
-  const std::optional<ImageMap> map = map_to(kernels, operand.slot);
-  if (!map || operand.offset != 0) return operand;
-  const Kernel& kernel = kernels[map->kernel];
-  if (kernel.domain != operand.shape || !lie_alike(operand.shape, operand.strides, kernel.stores[0].strides))
-    return operand;
-  const Access& from = kernel.loads[at(map->images)];
-  Operand made{from.slot, from.offset, operand.shape, from.strides};
-  if (map->body.size() == 1) return made;
-  made.body = map->body;
-  for (Instruction& in : made.body)
-    if (in.primitive == Primitive::load) in.index = in.index == map->images ? 0 : in.index + (in.index < map->images);
-  for (int i = 0; i < static_cast<int>(kernel.loads.size()); ++i)
-    if (i != map->images) made.more.push_back(kernel.loads[at(i)]);
-  return made;
-}
-
-void compute_bytes_where_read(Plan& plan) {
-  std::vector<Kernel>& kernels = plan.kernels;
-  for (std::size_t k = 0; k < kernels.size(); ++k) {
-    if (kernels[k].head || kernels[k].stores.size() != 1) continue;
-    const int slot = kernels[k].stores[0].slot;
+void fold_input_maps(Grouping& grouping) {
+  const Plan& plan = grouping.plan;
+  const auto is_byte = [&](const Access& load) { return size_of(dtype_of(plan, load.slot)) == 1; };
+  for (std::size_t g = 0; g < grouping.groups.size(); ++g) {
+    const Grouping::Group& group = grouping.groups[g];
+    const Kernel made = group.members.front();
+    if (group.by || made.head || made.stores.size() != 1 || std::none_of(made.loads.begin(), made.loads.end(), is_byte))
+      continue;
+    std::vector<Kernel> kernels;  // all of them
+    for (const Grouping::Group& other : grouping.groups)
+      kernels.insert(kernels.end(), other.members.begin(), other.members.end());
+    const int slot = made.stores[0].slot;
     const std::optional<ImageMap> map = plan.slots[at(slot)].external ? std::nullopt : map_to(kernels, slot);
-    if (!map || plan.slots[at(slot)].dtype != Dtype::f32 || map->body.back().type != Dtype::f32) continue;
-    const Kernel& made = kernels[k];
+    if (!map || dtype_of(plan, slot) != Dtype::f32 || map->body.back().type != Dtype::f32) continue;
     const Access& images = made.loads[at(map->images)];
-    if (size_of(plan.slots[at(images.slot)].dtype) != 1 ||
-        !lie_alike(made.domain, images.strides, made.domain.row_major()) ||
-        !lie_alike(made.domain, made.stores[0].strides, made.domain.row_major()))
+    if (!is_byte(images) || !same_strides(made.domain, images.strides, made.domain.row_major()) ||
+        !same_strides(made.domain, made.stores[0].strides, made.domain.row_major()))
       continue;
     std::vector<std::pair<std::size_t, Kernel>> computed;
-    const std::vector<std::size_t> readers = readers_of(plan, slot);
-    for (std::size_t reader : readers)
-      if (auto kernel = computing(kernels[reader], made, *map)) computed.emplace_back(reader, *std::move(kernel));
-    if (computed.size() != readers.size()) continue;
-    for (auto& [reader, kernel] : computed) kernels[reader] = std::move(kernel);
-    kernels.erase(kernels.begin() + static_cast<std::ptrdiff_t>(k));
-    --k;
+    std::vector<std::size_t> replayed;  // whose members alone read the images
+    bool all = true;
+    for (std::size_t other = 0; other < grouping.groups.size() && all; ++other) {
+      const Grouping::Group& reader = grouping.groups[other];
+      const bool in_members = !readers_of(reader.members, slot).empty();
+      if (!in_members || (reader.by && !grouping.reads(other, slot))) {
+        if (in_members) replayed.push_back(other);
+        continue;
+      }
+      auto kernel = reader.by ? std::nullopt : computing(reader.members.front(), made, *map);
+      all = kernel.has_value();
+      if (all) computed.emplace_back(other, *std::move(kernel));
+    }
+    if (!all || computed.empty()) continue;
+    for (auto& [reader, kernel] : computed) grouping.groups[reader].members.front() = std::move(kernel);
+    for (std::size_t reader : replayed) clone_into(grouping, reader, made);
+    grouping.groups.erase(grouping.groups.begin() + static_cast<std::ptrdiff_t>(g));
+    --g;
   }
 }
 

@@ -1,60 +1,57 @@
-// Has the gradients of max poolings leave their kernels as halves, where f32 convolutions are all that reads them.
+// Fuses the fp16 split into max-pool backward, where f32 convolutions are all that reads the gradient.
 //
 // A pooling's gradient is as large as the images and made of a smaller one's numbers. No position gets more of them
 // than windows overlap there, so the smaller one bounds the scale; and their sum is that of what the windows pass on.
 #include <algorithm>
 
-#include "nixie/backends/cuda/families/max_pool.h"
-#include "nixie/backends/cuda/rewrite/lowering.h"
-#include "nixie/core/passes/memory.h"
+#include "nixie/backends/cuda/families/channel_sum.h"
+#include "nixie/backends/cuda/families/pool_max.h"
+#include "nixie/backends/cuda/rewrite/lower.h"
+#include "nixie/core/base/integer_math.h"
 
 namespace nixie::cuda {
 namespace {
 
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
-
-// The kernels that read a pooling's gradient, by what they do with it.
+// The groups that read a pooling's gradient, by what they do with it.
 struct Readers {
   std::size_t scale = 0, fill = 0;
   std::vector<std::size_t> sums = {};
 };
 
-// All readers, if they are one scale, one filling of planes by it, and sums over images and pixels.
-std::optional<Readers> gradient_readers(const Plan& plan, std::size_t pool, const Operand& gradient) {
+// All readers, if they are one split, that is a scale and the planes filled by it, and sums over images and pixels.
+std::optional<Readers> gradient_readers(const Grouping& grouping, const Operand& gradient) {
+  const auto split = std::find_if(grouping.splits.begin(), grouping.splits.end(),
+                                  [&](const Grouping::Split& one) { return one.from == gradient; });
+  if (split == grouping.splits.end()) return {};
   Readers found;
-  for (std::size_t k = pool + 1; k < plan.kernels.size(); ++k) {
-    const Kernel& kernel = plan.kernels[k];
-    if (!reads(kernel, gradient.slot)) continue;
-    const bool whole = !kernel.head && !kernel.loads.empty() && kernel.domain == gradient.shape &&
-                       kernel.loads[0].slot == gradient.slot && kernel.loads[0].offset == gradient.offset &&
-                       kernel.loads[0].strides == gradient.strides && kernel.loads[0].inside.empty();
-    if (whole && is_half_scale(kernel) && !found.scale)
-      found.scale = k;
-    else if (whole && found.scale && !found.fill && kernel.reduced.empty() && kernel.loads.size() == 2 &&
-             kernel.loads[1].slot == plan.kernels[found.scale].stores[0].slot)
-      found.fill = k;
-    else if (stored_channel_sum(plan, kernel, gradient))
-      found.sums.push_back(k);
+  int scales = 0, fills = 0;
+  for (std::size_t reader : grouping.readers_of(gradient.slot)) {
+    const Grouping::Group& group = grouping.groups[reader];
+    if (grouping.writes(reader, split->scales))
+      found.scale = reader, ++scales;
+    else if (grouping.writes(reader, split->high.slot))
+      found.fill = reader, ++fills;
+    else if (!group.by && stored_channel_sum(grouping.plan, group.members.front(), gradient))
+      found.sums.push_back(reader);
     else
       return {};
   }
-  return found.fill ? std::optional(found) : std::nullopt;
+  return scales == 1 && fills == 1 ? std::optional(found) : std::nullopt;
 }
 
-// The gradient of a pooling that nothing but its one store follows; its operands lie still from then on.
-std::optional<Operand> only_gradient(const Plan& plan, std::size_t pool) {
-  const Kernel& kernel = plan.kernels[pool];
-  const auto sizes = as_max_pool(plan, kernel);
-  if (!sizes || !sizes->backward || sizes->dtype != Dtype::f32 || kernel.stages.size() != 1 ||
-      kernel.stages[0].body.size() != 1 || kernel.stores.size() != 1)
-    return {};
+// The gradient of a pooling that nothing but its one store follows, and whose operands stay as they are.
+std::optional<Operand> only_gradient(const Grouping& grouping, std::size_t pool) {
+  const Choice* choice = grouping.choice(pool, "pool_max");
+  if (!choice || !pool_problem_of(*choice).backward || pool_problem_of(*choice).dtype != Dtype::f32) return {};
+  const Kernel& kernel = choice->kernel;
+  if (kernel.stages.size() != 1 || kernel.stages[0].body.size() != 1 || kernel.stores.size() != 1) return {};
   const Access& store = kernel.stores[0];
-  if (plan.slots[at(store.slot)].external || !store.inside.empty()) return {};
-  for (std::size_t k = 0; k < plan.kernels.size(); ++k) {
-    if (k != pool && writes(plan.kernels[k], store.slot)) return {};
+  if (grouping.plan.slots[at(store.slot)].external || !store.inside.empty() ||
+      grouping.writers_of(store.slot).size() != 1)
+    return {};
+  for (std::size_t g = pool; g < grouping.groups.size(); ++g)
     for (const Operand& operand : kernel.head->operands)
-      if (k >= pool && writes(plan.kernels[k], operand.slot)) return {};
-  }
+      if (grouping.writes(g, operand.slot)) return {};
   return Operand{store.slot, store.offset, kernel.domain, store.strides};
 }
 
@@ -78,12 +75,12 @@ void bound_by_pooled(Kernel& scale, const Kernel& pool) {
 }
 
 // The sum over what the windows pass on: dy, or dy where the pooling's output is above zero.
-void sum_pooled(Kernel& sum, const Kernel& pool) {
-  const std::vector<Operand>& operands = pool.head->operands;
+void sum_pooled(Kernel& sum, const Choice& pool) {
+  const std::vector<Operand>& operands = pool.kernel.head->operands;
   sum.domain = operands[0].shape;
   sum.loads = {whole(operands[0])};
-  if (operands.size() < 3) return;
-  sum.loads.push_back(whole(operands[2]));
+  if (!pool.gate) return;
+  sum.loads.push_back(whole(*pool.gate));
   Stage& stage = sum.stages[0];
   stage.body = {{.primitive = Primitive::load},
                 {.primitive = Primitive::load, .index = 1},
@@ -111,19 +108,22 @@ void store_planes(Kernel& pool, const Kernel& fill) {
 
 }  // namespace
 
-void lower_half_pools(Plan& plan) {
-  for (std::size_t p = 0; p < plan.kernels.size(); ++p) {
-    const std::optional<Operand> gradient = only_gradient(plan, p);
-    const std::optional<Readers> readers = gradient ? gradient_readers(plan, p, *gradient) : std::nullopt;
+void fuse_splits_into_pool_grads(Grouping& grouping) {
+  for (std::size_t p = 0; p < grouping.groups.size(); ++p) {
+    const std::optional<Operand> gradient = only_gradient(grouping, p);
+    const std::optional<Readers> readers = gradient ? gradient_readers(grouping, *gradient) : std::nullopt;
     if (!readers) continue;
-    std::vector<Kernel>& kernels = plan.kernels;
-    Kernel &pool = kernels[p], scale = std::move(kernels[readers->scale]);
-    bound_by_pooled(scale, pool);
-    for (std::size_t sum : readers->sums) sum_pooled(kernels[sum], pool);
-    store_planes(pool, kernels[readers->fill]);
-    kernels.erase(kernels.begin() + static_cast<std::ptrdiff_t>(readers->fill));
-    kernels.erase(kernels.begin() + static_cast<std::ptrdiff_t>(readers->scale));
-    kernels.insert(kernels.begin() + static_cast<std::ptrdiff_t>(p), std::move(scale));
+    std::vector<Grouping::Group>& groups = grouping.groups;
+    groups[p].by = std::make_shared<Implementers>(*groups[p].by);
+    Choice& pool = groups[p].by->choices.front();
+    Grouping::Group scale = std::move(groups[readers->scale]);
+    bound_by_pooled(scale.members.front(), pool.kernel);
+    for (std::size_t sum : readers->sums) sum_pooled(groups[sum].members.front(), pool);
+    store_planes(pool.kernel, groups[readers->fill].members.front());
+    groups[p].members.push_back(std::move(groups[readers->fill].members.front()));
+    groups.erase(groups.begin() + static_cast<std::ptrdiff_t>(std::max(readers->fill, readers->scale)));
+    groups.erase(groups.begin() + static_cast<std::ptrdiff_t>(std::min(readers->fill, readers->scale)));
+    groups.insert(groups.begin() + static_cast<std::ptrdiff_t>(p), std::move(scale));
     ++p;
   }
 }

@@ -7,23 +7,25 @@
 #include <algorithm>
 #include <optional>
 
-#include "nixie/backends/cuda/families/conv_fp32.h"
-#include "nixie/backends/cuda/rewrite/lowering.h"
+#include "nixie/backends/cuda/families/conv/conv_ffma.h"
+#include "nixie/backends/cuda/families/conv/conv_fprop.h"
+#include "nixie/backends/cuda/rewrite/kernels.h"
+#include "nixie/backends/cuda/rewrite/lower.h"
+#include "nixie/core/base/integer_math.h"
+#include "nixie/core/graph/plan_query.h"
 
 namespace nixie::cuda {
 namespace {
 
-std::int64_t round_up(std::int64_t value, std::int64_t to) { return (value + to - 1) / to * to; }
-
 // How a layer's rows lie.
 struct Rows {
-  explicit Rows(const HopperConv& conv) : conv(conv) {
+  explicit Rows(const ConvProblem& conv) : conv(conv) {
     channels = conv.stride[1] * conv.channels % 4 == 0 ? conv.channels : round_up(conv.channels, 4);
     row = conv.s * channels, padded_row = round_up(row, 4), step = conv.stride[1] * channels;
     const std::int64_t read = (conv.q - 1) * conv.stride[1] + (padded_row + channels - 1) / channels;
     width = round_up(std::max<std::int64_t>(read, conv.width + 2 * conv.pad[1]), channels % 4 == 0 ? 1 : 4);
   }
-  HopperConv conv;
+  ConvProblem conv;
   std::int64_t channels, row, padded_row, step, width;  // of images in memory; of a window's row; of the padded images
 
   // Below some 5 us of multiply-adds by the portable kernel two more kernels are no gain.
@@ -50,7 +52,7 @@ struct Rows {
 
 class RowLowering {
  public:
-  explicit RowLowering(Plan& plan) : plan_(plan) {}
+  RowLowering(Plan& plan, const Chip& chip) : plan_(plan), chip_(chip) {}
 
   void operator()() {
     for (Kernel& kernel : plan_.kernels) {
@@ -74,17 +76,17 @@ class RowLowering {
   };
 
   std::optional<Rows> wanted(const Kernel& kernel) const {
-    const auto conv = any_conv_sizes(plan_, kernel);
-    if (!conv || has_extra_store(kernel) || conv->row_channels > 0 || multiplies_tf32(*kernel.head) ||
-        !all_f32(plan_, *kernel.head))
-      return {};
+    const ConvMatch found = conv_problem(plan_, kernel);
+    const auto* conv = std::get_if<ConvProblem>(&found);
+    if (!conv || multiplies_tf32(*kernel.head) || !all_f32(plan_, *kernel.head)) return {};
+    if (std::holds_alternative<ConvProblem>(conv_in_16_bits(plan_, kernel, tensor_core_limits))) return {};
     const Rows rows(*conv);
-    if (!rows.fit() || !rows.pay() || !fits_float_conv(packed(rows))) return {};
+    if (!rows.fit() || !rows.pay() || !ffma_limits(packed(rows), chip_).empty()) return {};
     return rows;
   }
 
-  static HopperConv packed(const Rows& rows) {
-    HopperConv conv = rows.conv;
+  static ConvProblem packed(const Rows& rows) {
+    ConvProblem conv = rows.conv;
     conv.channels = static_cast<int>(conv.role == ConvRole::output ? rows.row : rows.padded_row);
     conv.width = conv.q, conv.s = 1, conv.stride[1] = 1, conv.pad[1] = 0;
     return conv;
@@ -102,7 +104,7 @@ class RowLowering {
 
   void forward(Kernel& kernel, const Rows& rows) {
     Operand &x = kernel.head->operands[0], &w = kernel.head->operands[1];
-    const HopperConv& conv = rows.conv;
+    const ConvProblem& conv = rows.conv;
     const Strides memory = rows.filters().channels_last();
     const int images = padded_images(x, rows),
               filters = add_slot(plan_, "filter rows", Dtype::f32, rows.filters(), memory);
@@ -137,12 +139,13 @@ class RowLowering {
   }
 
   Plan& plan_;
+  const Chip& chip_;
   std::vector<Kernel> kernels_;
   std::vector<Copy> copies_;
 };
 
 }  // namespace
 
-void lower_float_rows(Plan& plan) { RowLowering{plan}(); }
+void pack_rows_fp32(Plan& plan, const Chip& chip) { RowLowering{plan, chip}(); }
 
 }  // namespace nixie::cuda

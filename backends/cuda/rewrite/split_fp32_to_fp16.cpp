@@ -1,21 +1,21 @@
-// Convolutions of f32 as products of halves: copies operands to 16-bit planes with a scale, and rewires the kernels.
+// Convolutions of f32 as products of halves: operands are copied to planes of halves with a scale.
 //
 // The scale is a power of two that brings the largest element of an operand to 2^14. One plane holds 11 bits of every
 // element above 2^-28 of the largest, which is tf32's precision. Two planes, the second 2^11 times what the first
 // leaves, hold 22 bits and more of them; three products of planes (conv_fprop_sm90.cuh) then err about as a sum of
 // floats does (docs/cuda.md has the figures). An element that is not finite gives NaN or itself, and does not count for
 // the scale.
-#include <algorithm>
-#include <optional>
+#include "nixie/backends/cuda/rewrite/split_fp32_to_fp16.h"
 
-#include "nixie/backends/cuda/families/first_layer.h"
-#include "nixie/backends/cuda/rewrite/instruction_builder.h"
-#include "nixie/backends/cuda/rewrite/lowering.h"
+#include <algorithm>
+
+#include "nixie/backends/cuda/generate/instruction_builder.h"
+#include "nixie/backends/cuda/rewrite/kernels.h"
+#include "nixie/core/base/integer_math.h"
+#include "nixie/core/graph/plan_query.h"
 
 namespace nixie::cuda {
 namespace {
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 // What to read at each position of a 4-D array of planes; outside reads zero.
 struct Reading {
@@ -26,13 +26,6 @@ Reading reading(const Operand& operand) {
   return {operand.shape, {.slot = operand.slot, .offset = operand.offset, .strides = operand.strides}};
 }
 
-// The copies of one value.
-struct Planes {
-  Operand high = {};
-  std::optional<Operand> low = {};
-  int scales = 0;  // a slot: the scale, and one over it
-};
-
 // kernel: scales = {s, 1 / s}, where s brings the largest magnitude to [2^14, 2^15).
 Kernel find_scale(const Operand& from, int scales) {
   Kernel kernel{.label = "scale to halves", .domain = from.shape};
@@ -41,11 +34,11 @@ Kernel find_scale(const Operand& from, int scales) {
   const Strides repeated(at(from.shape.rank()), 0);
   kernel.stores = {{.slot = scales, .strides = repeated}, {.slot = scales, .offset = 1, .strides = repeated}};
   kernel.carried = {Dtype::f32};
-  StraightCode all;
+  InstructionBuilder all;
   const int x = all.load(0);
   const int size =
       all.apply(Primitive::select, all.apply(Primitive::is_finite, x), all.apply(Primitive::abs, x), all.number(0));
-  StraightCode kept;
+  InstructionBuilder kept;
   const int largest = kept.add({.primitive = Primitive::carried});
   const int binade = kept.apply(Primitive::floor, kept.apply(Primitive::log2, largest));
   // So that neither it nor one over it is a subnormal; zeros have no binade and take the largest scale.
@@ -68,7 +61,7 @@ Kernel fill_planes(Plan& plan, const Reading& from, bool two, Planes& planes) {
     kernel.stores.push_back({.slot = slot, .strides = strides});
     return Operand{slot, 0, from.shape, strides};
   };
-  StraightCode code;
+  InstructionBuilder code;
   const int x = code.apply(Primitive::mul, code.load(0), code.load(1));
   planes.high = plane("high half");
   Stage stage;
@@ -91,44 +84,11 @@ Kernel fill_planes(Plan& plan, const Reading& from, bool two, Planes& planes) {
   return kernel;
 }
 
-// Multiplies what the head gives by one over both scales.
-void unscale_head(Kernel& kernel, int first_scales, int second_scales) {
-  const Strides repeated(at(kernel.domain.rank()), 0);
-  const int loads = static_cast<int>(kernel.loads.size());
-  for (int scales : {first_scales, second_scales})
-    kernel.loads.push_back({.slot = scales, .offset = 1, .strides = repeated});
-  for (Stage& stage : kernel.stages) {
-    StraightCode code;
-    std::vector<int> moved;  // where each register went
-    for (Instruction in : stage.body) {
-      for (int& arg : in.args)
-        if (arg >= 0) arg = moved[at(arg)];
-      int now = code.add(in);
-      if (in.primitive == Primitive::head)
-        for (int i : {0, 1}) now = code.apply(Primitive::mul, now, code.load(loads + i));
-      moved.push_back(now);
-    }
-    stage.body = std::move(code.body);
-    for (Store& store : stage.stores) store.value = moved[at(store.value)];
-    for (Carry& carry : stage.carries) carry.value = moved[at(carry.value)];
-  }
-}
-
 // A first layer's few channels: the numbers of a row of its window become the channels of every column of outputs, S *
 // C of them and zeros to a multiple of 16. Images are copied once with their padding, filters as they lie.
 class RowPacker {
  public:
-  RowPacker(Plan& plan, const HopperConv& conv) : plan_(plan), conv_(conv) {}
-  static bool fits(const HopperConv& conv) {
-    const bool one = conv.channels == 1 && conv.role == ConvRole::filter_grad;  // Body wants an axis of channels
-    return conv.channels < 8 && !one && conv.role != ConvRole::input_grad && conv.dilation[1] == 1;
-  }
-  HopperConv packed() const {
-    HopperConv conv = conv_;
-    conv.channels = static_cast<int>(channels()), conv.width = conv.q, conv.s = 1;
-    conv.stride[1] = 1, conv.pad[1] = 0;
-    return conv;
-  }
+  RowPacker(Plan& plan, const ConvProblem& conv) : plan_(plan), conv_(conv) {}
   Reading images(const Operand& x, std::vector<Kernel>& kernels) const {
     const std::int64_t c = conv_.channels, width = conv_.width + 2 * conv_.pad[1];
     const Shape padded{conv_.images, c, conv_.height, width};
@@ -152,96 +112,56 @@ class RowPacker {
     return {shape, access};
   }
   Plan& plan_;
-  const HopperConv conv_;
-};
-
-class HalfLowering {
- public:
-  explicit HalfLowering(Plan& plan) : plan_(plan) {}
-
-  void operator()() {
-    for (Kernel& kernel : plan_.kernels) {
-      if (const auto conv = wanted(kernel)) rewire(kernel, *conv);
-      std::erase_if(copies_, [&](const Copy& copy) { return writes(kernel, copy.from.slot); });
-      kernels_.push_back(std::move(kernel));
-    }
-    plan_.kernels = std::move(kernels_);
-  }
-
- private:
-  enum class How { as_is, rows };
-  struct Wanted {
-    HopperConv conv;
-    bool two;
-    How how;
-  };
-  struct Copy {
-    Operand from;
-    bool two;
-    How how;
-    std::array<int, 2> stride, pad;  // that rows are packed for
-    Planes planes;
-  };
-
-  // f32 convolutions that may be computed so, and that the kernels take.
-  std::optional<Wanted> wanted(const Kernel& kernel) const {
-    const auto* op = kernel.head ? std::get_if<Conv>(&kernel.head->op) : nullptr;
-    if (!op || op->math == Math::ieee) return {};
-    auto conv = any_conv_sizes(plan_, kernel);
-    if (!conv || !all_f32(plan_, *kernel.head)) return {};
-    const bool two = op->math == Math::fp32;
-    conv->products = two ? 3 : 1;
-    if (fits_hopper(*conv) || (!two && fit_first_layer(*conv))) return Wanted{*conv, two, How::as_is};
-    if (RowPacker::fits(*conv) && fits_hopper(RowPacker(plan_, *conv).packed())) return Wanted{*conv, two, How::rows};
-    return {};
-  }
-
-  void rewire(Kernel& kernel, const Wanted& wanted) {
-    std::vector<Operand>& operands = kernel.head->operands;
-    const bool filter_grad = wanted.conv.role == ConvRole::filter_grad;
-    const Planes first = planes_of(operands[0], wanted, !filter_grad),
-                 second = planes_of(operands[1], wanted, filter_grad);
-    operands = {first.high, second.high};
-    if (wanted.two) operands.insert(operands.end(), {*first.low, *second.low});
-    unscale_head(kernel, first.scales, second.scales);
-    auto& op = std::get<Conv>(kernel.head->op);
-    if (wanted.how == How::rows) op.stride[1] = 1, op.pad[1] = 0;
-  }
-
-  // `images`: of x; else of w or dy. Gradients of rows read dy as it is.
-  Planes planes_of(const Operand& from, const Wanted& wanted, bool images) {
-    const bool filters = !images && wanted.conv.role != ConvRole::filter_grad;
-    const How how = images || filters ? wanted.how : How::as_is;
-    for (const Copy& copy : copies_)
-      if (copy.from == from && copy.two == wanted.two && copy.how == how &&
-          (how == How::as_is || (copy.stride == wanted.conv.stride && copy.pad == wanted.conv.pad)))
-        return copy.planes;
-    Planes planes;
-    planes.scales = add_slot(plan_, "scale to halves", Dtype::f32, Shape{2}, {1});
-    kernels_.push_back(find_scale(from, planes.scales));
-    const RowPacker rows(plan_, wanted.conv);
-    const Reading source = how == How::as_is ? reading(from)
-                           : images          ? rows.images(from, kernels_)
-                                             : rows.filters(from, kernels_);
-    Kernel fill = fill_planes(plan_, source, wanted.two, planes);
-    kernels_.push_back(std::move(fill));
-    copies_.push_back({from, wanted.two, how, wanted.conv.stride, wanted.conv.pad, planes});
-    return planes;
-  }
-
-  Plan& plan_;
-  std::vector<Kernel> kernels_;
-  std::vector<Copy> copies_;
+  const ConvProblem conv_;
 };
 
 }  // namespace
 
-void lower_to_halves(Plan& plan) { HalfLowering{plan}(); }
+void unscale_head(Kernel& kernel, const Planes& first, const Planes& second) {
+  const Strides repeated(at(kernel.domain.rank()), 0);
+  const int loads = static_cast<int>(kernel.loads.size());
+  for (int scales : {first.scales, second.scales})
+    kernel.loads.push_back({.slot = scales, .offset = 1, .strides = repeated});
+  for (Stage& stage : kernel.stages) {
+    InstructionBuilder code;
+    std::vector<int> moved;  // where each register went
+    for (Instruction in : stage.body) {
+      for (int& arg : in.args)
+        if (arg >= 0) arg = moved[at(arg)];
+      int now = code.add(in);
+      if (in.primitive == Primitive::head)
+        for (int i : {0, 1}) now = code.apply(Primitive::mul, now, code.load(loads + i));
+      moved.push_back(now);
+    }
+    stage.body = std::move(code.body);
+    for (Store& store : stage.stores) store.value = moved[at(store.value)];
+    for (Carry& carry : stage.carries) carry.value = moved[at(carry.value)];
+  }
+}
 
-bool is_half_scale(const Kernel& kernel) {
-  return !kernel.head && kernel.reduced.size() == 4 && kernel.stores.size() == 2 &&
-         kernel.stores[0].slot == kernel.stores[1].slot && kernel.stores[1].offset == 1 && kernel.stages.size() == 2 &&
-         kernel.stages[0].reductions.size() == 1 && kernel.stages[0].reductions[0].kind == ReduceKind::max;
+Planes Splitter::planes_of(const Kernel& kernel, int operand, const ConvProblem& conv, std::vector<Kernel>& added) {
+  const Operand& from = kernel.head->operands[at(operand)];
+  const bool images = operand == images_operand(conv.role);
+  const bool rows = conv.by_rows && (images || conv.role != ConvRole::filter_grad);  // gradients read dy as it is
+  const auto layer = std::get<ConvProblem>(conv_problem(grouping_.plan, kernel));
+  for (const Copy& copy : copies_)
+    if (copy.from == from && copy.planes == conv.planes && copy.by_rows == rows &&
+        (!rows || (copy.stride == layer.stride && copy.pad == layer.pad)))
+      return copy.made;
+  Planes planes;
+  planes.scales = add_slot(grouping_.plan, "scale to halves", Dtype::f32, Shape{2}, {1});
+  added.push_back(find_scale(from, planes.scales));
+  const RowPacker packer(grouping_.plan, layer);
+  const Reading source = !rows ? reading(from) : images ? packer.images(from, added) : packer.filters(from, added);
+  Kernel fill = fill_planes(grouping_.plan, source, conv.planes == 2, planes);
+  added.push_back(std::move(fill));
+  copies_.push_back({from, conv.planes, rows, layer.stride, layer.pad, planes});
+  grouping_.splits.push_back({from, planes.high, planes.scales});
+  return planes;
+}
+
+void Splitter::forget_copies_of_what_is_written(const Kernel& kernel) {
+  std::erase_if(copies_, [&](const Copy& copy) { return writes(kernel, copy.from.slot); });
 }
 
 }  // namespace nixie::cuda

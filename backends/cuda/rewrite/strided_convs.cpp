@@ -6,16 +6,18 @@
 // made in blocks and then copied to where filters lie.
 #include <algorithm>
 
-#include "nixie/backends/cuda/rewrite/instruction_builder.h"
-#include "nixie/backends/cuda/rewrite/lowering.h"
+#include "nixie/backends/cuda/generate/instruction_builder.h"
+#include "nixie/backends/cuda/rewrite/kernels.h"
+#include "nixie/backends/cuda/rewrite/lower.h"
 #include "nixie/backends/cuda/rewrite/winograd/winograd_layers.h"
+#include "nixie/core/graph/plan_query.h"
 
 namespace nixie::cuda {
 namespace {
 
 // A layer as one of blocks.
-HopperConv in_blocks(const HopperConv& conv) {
-  HopperConv blocks = conv;
+ConvProblem in_blocks(const ConvProblem& conv) {
+  ConvProblem blocks = conv;
   const int stride = conv.stride[0], taps = (conv.r + stride - 1) / stride;
   blocks.channels = conv.channels * stride * stride;
   blocks.r = blocks.s = taps, blocks.height = conv.p + taps - 1, blocks.width = conv.q + taps - 1;
@@ -25,7 +27,8 @@ HopperConv in_blocks(const HopperConv& conv) {
 
 class StridedLowering {
  public:
-  StridedLowering(Plan& plan, bool wherever_possible) : plan_(plan), wherever_possible_(wherever_possible) {}
+  StridedLowering(Plan& plan, const Chip& chip, bool wherever_possible)
+      : plan_(plan), chip_(chip), wherever_possible_(wherever_possible) {}
 
   void operator()() {
     for (Kernel& kernel : plan_.kernels) {
@@ -41,18 +44,18 @@ class StridedLowering {
  private:
   struct Copy {
     Operand from;
-    HopperConv conv;
+    ConvProblem conv;
     Operand blocks;
   };
 
-  std::optional<HopperConv> wanted(const Kernel& kernel) const {
+  std::optional<ConvProblem> wanted(const Kernel& kernel) const {
     const auto conv = multiply_add_conv(plan_, kernel);
     if (!conv || conv->role == ConvRole::input_grad || conv->stride[0] < 2 || conv->stride[0] != conv->stride[1])
       return {};
-    const HopperConv blocks = in_blocks(*conv);
+    const ConvProblem blocks = in_blocks(*conv);
     if (!can_be_tiled(blocks)) return {};
     // Images are copied either way: float_rows.cpp.
-    return wherever_possible_ || fastest_tiles(blocks, time_in_place(*conv)) ? conv : std::nullopt;
+    return wherever_possible_ || fastest_tiles(blocks, chip_, time_in_place(*conv, chip_)) ? conv : std::nullopt;
   }
 
   // A kernel that copies positions [first, channel, row, column] to blocks, channels of blocks innermost, or back: of
@@ -77,7 +80,7 @@ class StridedLowering {
 
   // The same of images whose pixels lie side by side: so do the numbers of a block's line, in both. Of the first and
   // the last block a part may be outside and read zero; these have loads of their own, all of which are added.
-  static Kernel copy_lines(const std::string& label, const Operand& x, const HopperConv& conv, const Shape& shape,
+  static Kernel copy_lines(const std::string& label, const Operand& x, const ConvProblem& conv, const Shape& shape,
                            const Access& blocks) {
     const std::int64_t stride = conv.stride[0], line = stride * conv.channels;
     struct Part {
@@ -96,7 +99,7 @@ class StridedLowering {
         parts.push_back({numbers, {column, column + 1}});
     }
     Kernel kernel{.label = label, .domain = {shape[0], line, shape[2], shape[3]}};
-    StraightCode code;
+    InstructionBuilder code;
     Stage stage;
     for (std::int64_t i = 0; i < stride; ++i) {
       const auto row = [&](std::int64_t edge) {
@@ -122,7 +125,7 @@ class StridedLowering {
   // Where blocks of [first, channels, rows, columns] lie, by a block's first channel.
   static Access whole(int slot, const Shape& blocks) { return {.slot = slot, .strides = blocks.channels_last()}; }
 
-  Operand blocks_of(const std::string& name, const Operand& pixels, const Shape& shape, const HopperConv& conv) {
+  Operand blocks_of(const std::string& name, const Operand& pixels, const Shape& shape, const ConvProblem& conv) {
     const int slot = add_slot(plan_, name, Dtype::f32, shape, shape.channels_last());
     const Access from{.slot = pixels.slot, .offset = pixels.offset, .strides = pixels.strides};
     const Shape domain{shape[0], conv.channels, shape[2], shape[3]};
@@ -133,7 +136,7 @@ class StridedLowering {
     return {slot, 0, shape, shape.channels_last()};
   }
 
-  Operand image_blocks(const Operand& x, const HopperConv& conv, const HopperConv& blocks) {
+  Operand image_blocks(const Operand& x, const ConvProblem& conv, const ConvProblem& blocks) {
     const Shape shape{blocks.images, blocks.channels, blocks.height, blocks.width};
     for (const Copy& copy : copies_)
       if (copy.from == x && copy.conv.stride == conv.stride && copy.conv.pad == conv.pad && copy.blocks.shape == shape)
@@ -142,19 +145,19 @@ class StridedLowering {
     return copies_.back().blocks;
   }
 
-  void forward(Kernel& kernel, const HopperConv& conv) {
-    const HopperConv blocks = in_blocks(conv);
+  void forward(Kernel& kernel, const ConvProblem& conv) {
+    const ConvProblem blocks = in_blocks(conv);
     Operand &x = kernel.head->operands[0], &w = kernel.head->operands[1];
     x = image_blocks(x, conv, blocks);
-    HopperConv filter = conv;  // as images that need no padding
+    ConvProblem filter = conv;  // as images that need no padding
     filter.pad = {0, 0}, filter.height = conv.r, filter.width = conv.s;
     w = blocks_of("blocks of filters", w, {blocks.filters, blocks.channels, blocks.r, blocks.s}, filter);
     make_plain(kernel);
     kernels_.push_back(std::move(kernel));
   }
 
-  void gradient(const Kernel& kernel, const HopperConv& conv) {
-    const HopperConv blocks = in_blocks(conv);
+  void gradient(const Kernel& kernel, const ConvProblem& conv) {
+    const ConvProblem blocks = in_blocks(conv);
     const Operand x = image_blocks(kernel.head->operands[1], conv, blocks);
     auto [alone, rest] = split_head(plan_, kernel, kernel.domain.channels_last(), kernel.label);
     const Access filter = alone.stores[0];
@@ -176,6 +179,7 @@ class StridedLowering {
   }
 
   Plan& plan_;
+  const Chip& chip_;
   const bool wherever_possible_;
   std::vector<Kernel> kernels_;
   std::vector<Copy> copies_;
@@ -183,6 +187,8 @@ class StridedLowering {
 
 }  // namespace
 
-void lower_strided_convs(Plan& plan, bool wherever_possible) { StridedLowering{plan, wherever_possible}(); }
+void lower_strided_convs(Plan& plan, const Chip& chip, bool wherever_possible) {
+  StridedLowering{plan, chip, wherever_possible}();
+}
 
 }  // namespace nixie::cuda

@@ -1,4 +1,4 @@
-// Calls cuBLASLt, with the algorithm that measured fastest.
+// Asks cuBLASLt for algorithms, measures them, and calls the fastest.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -9,9 +9,10 @@
 
 #include "nixie/backends/cuda/compile/cubin_cache.h"
 #include "nixie/backends/cuda/device/libraries.h"
-#include "nixie/backends/cuda/families/matmul.h"
+#include "nixie/backends/cuda/run/blas_work.h"
 #include "nixie/backends/cuda/tune/autotune.h"
 #include "nixie/backends/cuda/tune/tuning.h"
+#include "nixie/core/base/integer_math.h"
 
 namespace nixie::cuda {
 namespace {
@@ -19,8 +20,6 @@ namespace {
 constexpr std::size_t kProposals = 16;
 // Goes up with a change to how algorithms are chosen: what was remembered before is forgotten.
 constexpr int kChoice = 2;
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 cudaDataType_t data_type(Dtype dtype) {
   switch (dtype) {
@@ -255,11 +254,13 @@ class BlasWork final : public Work {
     const std::size_t sets = sets_beyond_l2(extent(p_.a, p_.rows, p_.inner) + extent(p_.b, p_.inner, p_.columns) +
                                             extent(p_.d, p_.rows, p_.columns));
     prepare(trial, candidates, sets, 0x3c);
-    Race race(trial.stream);
+    CandidateTimer timer(trial.stream);
     for (const Algorithm& candidate : candidates)
-      race.add(std::max(sets, kFewestLaunches),
-               [&](std::size_t launch) { call(trial.sets[launch % sets], candidate, trial.stream); });
-    return candidates[fastest_of(candidates.size(), [&](std::size_t way) { return race.microseconds(way); }).index];
+      timer.add(std::max(sets, kFewestLaunches),
+                [&](std::size_t launch) { call(trial.sets[launch % sets], candidate, trial.stream); });
+    return candidates[fastest_of(candidates.size(), [&](std::size_t candidate) {
+                        return timer.microseconds(candidate);
+                      }).index];
   }
 
   // Bytes from the first element to the end of the last.

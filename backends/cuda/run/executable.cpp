@@ -1,21 +1,38 @@
-// Runs a plan: kernel by kernel the first time, afterwards as a graph.
+// Runs a plan: group by group the first time, afterwards as a graph.
 #include "nixie/backends/cuda/run/executable.h"
 
 #include <algorithm>
 #include <cstdlib>
 #include <list>
 
-#include "nixie/backends/cuda/families/matmul.h"
+#include "nixie/backends/cuda/run/blas_work.h"
 #include "nixie/backends/cuda/run/jit_work.h"
 #include "nixie/backends/cuda/run/memory_report.h"
-#include "nixie/backends/cuda/tune/tuning.h"
+#include "nixie/backends/cuda/run/tuner.h"
+#include "nixie/core/base/integer_math.h"
+#include "nixie/core/graph/plan_query.h"
 
 namespace nixie::cuda {
 namespace {
 
 constexpr std::size_t kMostGraphs = 4;  // for as many sets of external buffers
 
-std::int64_t aligned(std::int64_t bytes) { return (bytes + 255) / 256 * 256; }
+// One work after another, with the scratch memory of the first.
+class TwoWorks final : public Work {
+ public:
+  TwoWorks(std::unique_ptr<Work> first, std::unique_ptr<Work> then) : first_(std::move(first)), then_(std::move(then)) {
+    check(then_->scratch_bytes() == 0, "cuda: a kernel after a call has no scratch memory");
+  }
+  std::int64_t scratch_bytes() const override { return first_->scratch_bytes(); }
+  std::string variant() const override { return first_->variant() + ", then " + then_->variant(); }
+  void enqueue(const Addresses& addresses, cudaStream_t stream) const override {
+    first_->enqueue(addresses, stream);
+    then_->enqueue(addresses, stream);
+  }
+
+ private:
+  std::unique_ptr<Work> first_, then_;
+};
 
 class CudaExecutable final : public Executable {
  public:
@@ -55,28 +72,30 @@ class CudaExecutable final : public Executable {
 
   void make_work() {
     std::vector<std::size_t> generated;
-    for (std::size_t k = 0; k < plan_.kernels.size(); ++k) {  // as many as there are by then
-      std::unique_ptr<Work> product;
-      if (const auto problem = as_blas(plan_, plan_.kernels[k])) {
-        product = make_blas_work(plan_, *problem);
-        if (!product) {
-          split_relu(plan_, k);
-          product = make_blas_work(plan_, *as_blas(plan_, plan_.kernels[k]));
-        }
-      } else {
-        generated.push_back(k);
-      }
-      work_.push_back(std::move(product));
+    for (std::size_t g = 0; g < plan_.groups.size(); ++g) {
+      const BlasProblem* problem = blas_problem(plan_.groups[g]);
+      if (!problem) generated.push_back(g);
+      work_.push_back(problem ? blas_work(*problem, plan_.kernels[at(plan_.groups[g].members.back())]) : nullptr);
     }
-    std::vector<std::unique_ptr<Work>> made = make_jit_work(*device_, generate_tuned(*device_, plan_, generated));
+    std::vector<std::unique_ptr<Work>> made =
+        make_jit_work(*device_, generate_tuned(*device_, chip_to_choose_for(device_->chip()), plan_, generated));
     for (std::size_t i = 0; i < made.size(); ++i) work_[generated[i]] = std::move(made[i]);
+  }
+
+  // A ReLU in which the library loses NaN is a kernel after the call.
+  std::unique_ptr<Work> blas_work(const BlasProblem& problem, const Kernel& product) {
+    if (auto work = make_blas_work(plan_, problem)) return work;
+    BlasProblem plain = problem;
+    plain.relu = false;
+    const KernelCode relu = generate(plan_, relu_after(product), device_->chip());
+    return std::make_unique<TwoWorks>(make_blas_work(plan_, plain), std::move(make_jit_work(*device_, {{relu}})[0]));
   }
 
   void allocate() {
     std::int64_t scratch = 0;
     for (const auto& work : work_) {
       scratch_offsets_.push_back(scratch);
-      scratch += aligned(work->scratch_bytes());
+      scratch += round_up(work->scratch_bytes(), 256);
     }
     try {
       arena_ = device_->allocate(plan_.arena_bytes);
@@ -87,7 +106,7 @@ class CudaExecutable final : public Executable {
       fail(Fault::memory, memory_report(plan_, scratch, device_->free_bytes()));
     }
     scalars_ = device_->allocate(static_cast<std::int64_t>(plan_.scalars.size() * sizeof(double)));
-    CUDA_CHECK(cudaMemsetAsync(scratch_->address(), 0, static_cast<std::size_t>(scratch), device_->stream()));
+    CUDA_CHECK(cudaMemsetAsync(scratch_->address(), 0, at(scratch), device_->stream()));
     addresses_.scalars = static_cast<char*>(scalars_->address());
     addresses_.slots.assign(plan_.slots.size(), nullptr);
     for (std::size_t s = 0; s < plan_.slots.size(); ++s)
@@ -111,7 +130,7 @@ class CudaExecutable final : public Executable {
 
   void enqueue(std::size_t k, bool waits = false) {
     addresses_.scratch = static_cast<char*>(scratch_->address()) + scratch_offsets_[k];
-    const std::string& label = plan_.kernels[k].label;
+    const std::string label = label_of(plan_, plan_.groups[k]);
     try {
       work_[k]->enqueue(addresses_, device_->stream());
       if (waits) CUDA_CHECK(cudaStreamSynchronize(device_->stream()));
@@ -143,8 +162,8 @@ class CudaExecutable final : public Executable {
     for (std::size_t k = 0; k < work_.size(); ++k) {
       float milliseconds = 0;
       CUDA_CHECK(cudaEventElapsedTime(&milliseconds, events[k], events[k + 1]));
-      fmt::print(stderr, "{:9.1f} us  {} {} by {}\n", 1e3 * milliseconds, plan_.kernels[k].label,
-                 plan_.kernels[k].domain, work_[k]->variant());
+      fmt::print(stderr, "{:9.1f} us  {} {} by {}\n", 1e3 * milliseconds, label_of(plan_, plan_.groups[k]),
+                 plan_.kernels[at(plan_.groups[k].members.back())].domain, work_[k]->variant());
     }
   }
 
@@ -157,11 +176,11 @@ class CudaExecutable final : public Executable {
   GraphExec capture() {
     Graph graph;
     CUDA_CHECK(cudaGraphCreate(graph.out(), 0));
-    std::vector<std::vector<cudaGraphNode_t>> last(work_.size());  // of each kernel
+    std::vector<std::vector<cudaGraphNode_t>> last(work_.size());  // of each group
     for (std::size_t k = 0; k < work_.size(); ++k) {
       std::vector<cudaGraphNode_t> before;
-      for (int w : plan_.kernels[k].waits_for) {
-        const auto& nodes = last[static_cast<std::size_t>(w)];
+      for (int w : plan_.groups[k].waits_for) {
+        const auto& nodes = last[at(w)];
         before.insert(before.end(), nodes.begin(), nodes.end());
       }
       std::sort(before.begin(), before.end());

@@ -8,9 +8,9 @@
 
 namespace nixie::cuda {
 
-/// Compiles every kernel of a plan (in parallel, through the cache) and allocates its arena. Throws Fault::memory with
-/// the largest slots when that does not fit. The first run, and every one with NIXIE_SYNC=1, waits for each kernel, so
-/// that a failure names its kernel; NIXIE_TRACE=time prints how long each takes.
+/// Compiles every group of a lowered plan (in parallel, through the cache) and allocates its arena. Throws
+/// Fault::memory with the largest slots when that does not fit. The first run, and every one with NIXIE_SYNC=1, waits
+/// for each group, so that a failure names its kernels; NIXIE_TRACE=time prints how long each takes.
 std::unique_ptr<Executable> make_executable(std::shared_ptr<Device> device, const Plan& plan);
 
 }  // namespace nixie::cuda

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "nixie/backends/cuda/compile/jit.h"
+#include "nixie/core/base/integer_math.h"
 
 namespace nixie::cuda {
 namespace {
@@ -25,7 +26,7 @@ class JitWork final : public Work {
       CUDA_CHECK(cudaLibraryGetKernel(&entry.kernel, *library_, launch.entry.c_str()));
       entry.grid = dim3(static_cast<unsigned>(launch.blocks), static_cast<unsigned>(launch.blocks_y));
       entry.threads = dim3(static_cast<unsigned>(launch.threads));
-      entry.shared_bytes = static_cast<std::size_t>(launch.shared_bytes);
+      entry.shared_bytes = at(launch.shared_bytes);
       entry.maps = launch.maps;
       if (launch.shared_bytes > 0)
         CUDA_CHECK(cudaFuncSetAttribute(reinterpret_cast<const void*>(entry.kernel),
@@ -41,11 +42,10 @@ class JitWork final : public Work {
     std::vector<char*> body;
     for (const Argument& argument : arguments_) body.push_back(base(argument, addresses) + argument.offset_bytes);
     std::vector<EncodedMap> maps;
-    for (const TensorMap& map : maps_)
-      maps.push_back(encode(map, addresses.slots[static_cast<std::size_t>(map.slot)] + map.offset_bytes));
+    for (const TensorMap& map : maps_) maps.push_back(encode(map, addresses.slots[at(map.slot)] + map.offset_bytes));
     for (const Entry& entry : entries_) {
       std::vector<void*> parameters;
-      for (int map : entry.maps) parameters.push_back(&maps[static_cast<std::size_t>(map)]);
+      for (int map : entry.maps) parameters.push_back(&maps[at(map)]);
       parameters.push_back(body.data());
       CUDA_CHECK(cudaLaunchKernel(reinterpret_cast<const void*>(entry.kernel), entry.grid, entry.threads,
                                   parameters.data(), entry.shared_bytes, stream));
@@ -69,7 +69,7 @@ class JitWork final : public Work {
       case Argument::kTable:
         return static_cast<char*>(table_.get());
       default:
-        return addresses.slots[static_cast<std::size_t>(argument.slot)];
+        return addresses.slots[at(argument.slot)];
     }
   }
 
@@ -87,7 +87,7 @@ class JitWork final : public Work {
 std::vector<std::unique_ptr<Work>> make_jit_work(const Device& device, std::span<const KernelCode> codes) {
   std::vector<std::string> sources;
   for (const KernelCode& code : codes) sources.push_back(code.source);
-  const std::vector<Cubin> cubins = compile_sources(sources, device.architecture());
+  const std::vector<Cubin> cubins = compile_sources(sources, device.chip().architecture);
   std::map<std::string_view, std::shared_ptr<Library>> libraries;
   std::vector<std::unique_ptr<Work>> works;
   for (std::size_t i = 0; i < codes.size(); ++i) {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "nixie/backends/cuda/device/device.h"
-#include "nixie/backends/cuda/generate/codegen.h"
+#include "nixie/backends/cuda/generate/program.h"
 #include "nixie/backends/cuda/run/work.h"
 
 namespace nixie::cuda {

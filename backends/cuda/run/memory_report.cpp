@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
+#include "nixie/core/base/integer_math.h"
 #include "nixie/core/passes/memory.h"
 
 namespace nixie::cuda {
@@ -39,9 +41,12 @@ std::int64_t largest_batch(const Plan& plan, std::int64_t scratch_bytes, std::in
 }
 
 std::string memory_report(const Plan& plan, std::int64_t scratch_bytes, std::int64_t free_bytes) {
+  std::set<int> touched;  // others take no bytes
+  for (const Group& group : plan.groups)
+    for (const auto* slots : {&group.reads, &group.writes}) touched.insert(slots->begin(), slots->end());
   std::vector<const Slot*> largest;
-  for (const Slot& slot : plan.slots)
-    if (!slot.external) largest.push_back(&slot);
+  for (int slot : touched)
+    if (!plan.slots[at(slot)].external) largest.push_back(&plan.slots[at(slot)]);
   std::sort(largest.begin(), largest.end(),
             [](const Slot* a, const Slot* b) { return a->size_bytes() > b->size_bytes(); });
   std::string text = fmt::format("cuda: out of memory: the step needs {} MiB, {} MiB are free; largest:",

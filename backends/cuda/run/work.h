@@ -1,4 +1,4 @@
-// Work: one kernel of a plan made ready to be put on a stream.
+// Work: one group of a plan made ready to be put on a stream.
 #pragma once
 
 #include <cstdint>

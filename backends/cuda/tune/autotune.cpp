@@ -1,4 +1,4 @@
-// Rounds go through all ways in turn: the clock of a warm card sinks within a second.
+// Times candidates round-robin, because clocks drop under load.
 #include "nixie/backends/cuda/tune/autotune.h"
 
 #include <algorithm>
@@ -20,12 +20,12 @@ std::size_t sets_beyond_l2(std::int64_t bytes) {
       std::min(1 + 2 * std::int64_t{l2_bytes} / std::max<std::int64_t>(bytes, 1), kMostSets));
 }
 
-Race::Race(cudaStream_t stream) : stream_(stream) {
+CandidateTimer::CandidateTimer(cudaStream_t stream) : stream_(stream) {
   CUDA_CHECK(cudaEventCreate(start_.out()));
   CUDA_CHECK(cudaEventCreate(end_.out()));
 }
 
-void Race::add(std::size_t launches, const std::function<void(std::size_t)>& enqueue) {
+void CandidateTimer::add(std::size_t launches, const std::function<void(std::size_t)>& enqueue) {
   enqueue(0);
   Graph graph;
   CUDA_CHECK(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal));
@@ -40,24 +40,24 @@ void Race::add(std::size_t launches, const std::function<void(std::size_t)>& enq
   CUDA_CHECK(cudaGraphInstantiate(runner.graph.out(), graph, 0));
 }
 
-double Race::microseconds(std::size_t way) {
+double CandidateTimer::microseconds(std::size_t candidate) {
   CUDA_CHECK(cudaEventRecord(start_, stream_));
-  CUDA_CHECK(cudaGraphLaunch(runners_[way].graph, stream_));
+  CUDA_CHECK(cudaGraphLaunch(runners_[candidate].graph, stream_));
   CUDA_CHECK(cudaEventRecord(end_, stream_));
   CUDA_CHECK(cudaEventSynchronize(end_));
   float milliseconds = 0;
   CUDA_CHECK(cudaEventElapsedTime(&milliseconds, start_, end_));
-  return 1e3 * static_cast<double>(milliseconds) / static_cast<double>(runners_[way].launches);
+  return 1e3 * static_cast<double>(milliseconds) / static_cast<double>(runners_[candidate].launches);
 }
 
-Fastest fastest_of(std::size_t ways, const std::function<double(std::size_t)>& time) {
-  std::vector<std::vector<double>> times(ways);
+Fastest fastest_of(std::size_t candidates, const std::function<double(std::size_t)>& time) {
+  std::vector<std::vector<double>> times(candidates);
   for (int round = 0; round < kRounds; ++round)
-    for (std::size_t way = 0; way < ways; ++way) times[way].push_back(time(way));
+    for (std::size_t i = 0; i < candidates; ++i) times[i].push_back(time(i));
   Fastest fastest;
-  for (std::vector<double>& of_way : times) {
-    std::nth_element(of_way.begin(), of_way.begin() + kRounds / 2, of_way.end());
-    fastest.microseconds.push_back(of_way[kRounds / 2]);
+  for (std::vector<double>& of_one : times) {
+    std::nth_element(of_one.begin(), of_one.begin() + kRounds / 2, of_one.end());
+    fastest.microseconds.push_back(of_one[kRounds / 2]);
   }
   const auto least = std::min_element(fastest.microseconds.begin(), fastest.microseconds.end());
   if (*least < kClearlyFaster * fastest.microseconds[0])

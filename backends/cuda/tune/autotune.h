@@ -1,4 +1,4 @@
-// Times several ways of doing one thing against each other.
+// Autotuning: times candidates for the same work against each other.
 #pragma once
 
 #include <cstdint>
@@ -13,15 +13,15 @@ namespace nixie::cuda {
 /// when its turn comes: 1 to 64.
 std::size_t sets_beyond_l2(std::int64_t bytes);
 
-/// Ways on a stream, each captured in a CUDA graph, so that the pace of the host does not count.
-class Race {
+/// Candidates on a stream, each captured in a CUDA graph, so that the host's pace does not count.
+class CandidateTimer {
  public:
-  explicit Race(cudaStream_t stream);
-  /// A way of `launches` launches; `enqueue` puts one of them on the stream. Runs the first once before it captures
-  /// all, for a first launch loads code, which no capture allows.
+  explicit CandidateTimer(cudaStream_t stream);
+  /// A candidate of `launches` launches; `enqueue` puts one of them on the stream. Runs the first once before it
+  /// captures all, for a first launch loads code, which no capture allows.
   void add(std::size_t launches, const std::function<void(std::size_t launch)>& enqueue);
-  /// Of a launch, over all of a way's launches; waits for them.
-  double microseconds(std::size_t way);
+  /// Of a launch, over all of a candidate's launches; waits for them.
+  double microseconds(std::size_t candidate);
 
  private:
   struct Runner {
@@ -33,12 +33,12 @@ class Race {
   Event start_, end_;
 };
 
-/// Times by way, and which is the fastest; the first where none is faster by more than 2 %.
+/// Times by candidate, and which is the fastest; the first where none is faster by more than 2 %.
 struct Fastest {
   std::vector<double> microseconds;
   std::size_t index = 0;
 };
-/// `time` gives microseconds of a way. Every way is timed in turn, several times over; its median counts.
-Fastest fastest_of(std::size_t ways, const std::function<double(std::size_t)>& time);
+/// `time` gives microseconds of a candidate. All are timed in turn, several times over; the median of each counts.
+Fastest fastest_of(std::size_t candidates, const std::function<double(std::size_t)>& time);
 
 }  // namespace nixie::cuda

@@ -1,10 +1,7 @@
-// Which way each kernel of a plan is computed: by what was measured before, by measuring now, or by estimates alone.
+// Tables of measured algorithms, and what is looked up in them.
 #pragma once
 
-#include <span>
-
-#include "nixie/backends/cuda/device/device.h"
-#include "nixie/backends/cuda/generate/codegen.h"
+#include "nixie/backends/cuda/families/registry.h"
 #include "nixie/backends/cuda/tune/tuning_database.h"
 
 namespace nixie::cuda {
@@ -19,16 +16,15 @@ enum class Tuning {
 /// Throws a usage Error for another word.
 Tuning tuning();
 
-/// What this process knows: nixie's own table, and in place of its lines those of `tuning.tsv` in the folder of the
-/// cubin cache. Not for two threads at once.
+/// The user's table: `tuning.tsv` in the folder of the cubin cache.
+std::filesystem::path user_table();
+/// What this process knows: nixie's own table, and in place of its lines those of the user's. Not for two threads at
+/// once.
 TuningDatabase& known_tuning();
 
-/// The code of a kernel in the way that the table has for it, else in the first. Throws Fault::usage where the kernel
-/// cannot be computed in the way that a line names.
-KernelCode generate_known(const Plan& plan, const Kernel& kernel, bool hopper, const std::string& device,
+/// The code of a group by the algorithm that the table has for it, else by the first. Throws Fault::usage where the
+/// group has no algorithm of the name in its line.
+KernelCode generate_known(const Plan& plan, const Group& group, const Chip& chip, const std::string& device,
                           const TuningDatabase& known);
-
-/// The code of these kernels of the plan. What is measured is printed to stderr and added to the user's table.
-std::vector<KernelCode> generate_tuned(Device& device, const Plan& plan, std::span<const std::size_t> kernels);
 
 }  // namespace nixie::cuda

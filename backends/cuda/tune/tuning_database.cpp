@@ -12,7 +12,7 @@ namespace nixie::cuda {
 namespace {
 
 constexpr std::size_t kColumns = 8;
-constexpr const char* kHeading = "# device\toperation\tway\tus\testimated way\tits us\tdate\tnixie";
+constexpr const char* kHeading = "# device\toperation\talgorithm\tus\testimated algorithm\tits us\tdate\tnixie";
 
 std::vector<std::string> split(std::string_view text, char at) {
   std::vector<std::string> parts;
@@ -39,9 +39,9 @@ Tuned line_from(const std::string& text, const std::string& place) {
     if (column.empty()) fail(Fault::usage, place, ": a column is empty");
   return {.device = columns[0],
           .operation = columns[1],
-          .way = columns[2],
+          .algorithm = columns[2],
           .microseconds = microseconds_of(columns[3], place),
-          .estimated_way = columns[4],
+          .estimated_algorithm = columns[4],
           .estimated_microseconds = microseconds_of(columns[5], place),
           .date = columns[6],
           .version = columns[7],
@@ -80,8 +80,9 @@ void TuningDatabase::keep(Tuned line) {
 std::string TuningDatabase::text() const {
   std::string text = std::string(kHeading) + "\n";
   for (const auto& [key, line] : lines_)
-    text += fmt::format("{}\t{}\t{}\t{:.1f}\t{}\t{:.1f}\t{}\t{}\n", line.device, line.operation, line.way,
-                        line.microseconds, line.estimated_way, line.estimated_microseconds, line.date, line.version);
+    text +=
+        fmt::format("{}\t{}\t{}\t{:.1f}\t{}\t{:.1f}\t{}\t{}\n", line.device, line.operation, line.algorithm,
+                    line.microseconds, line.estimated_algorithm, line.estimated_microseconds, line.date, line.version);
   return text;
 }
 

@@ -1,4 +1,4 @@
-// Which way of a kernel measured fastest, by device and operation: a readable table, a line for each.
+// Which algorithm of a kernel measured fastest, by device and operation: a readable table, a line for each.
 #pragma once
 
 #include <filesystem>
@@ -13,9 +13,9 @@ namespace nixie::cuda {
 struct Tuned {
   std::string device = {};     ///< as the driver names it: "NVIDIA H200"
   std::string operation = {};  ///< as KernelCode has it
-  std::string way = {};        ///< the fastest, or the estimated one where none was clearly faster
+  std::string algorithm = {};  ///< the fastest, or the estimated one where none was clearly faster
   double microseconds = 0;
-  std::string estimated_way = {};  ///< what the estimate took
+  std::string estimated_algorithm = {};  ///< what the estimate took
   double estimated_microseconds = 0;
   std::string date = {}, version = {};  ///< of the measurement, of nixie: "2026-11-21", "0.1.0"
   std::string place = {};               ///< where the line stands, for errors: "tuning.tsv:7"; not written

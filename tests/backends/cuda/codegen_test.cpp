@@ -3,12 +3,17 @@
 #include <gtest/gtest.h>
 
 #include "nixie/backends/cuda/compile/jit.h"
-#include "nixie/backends/cuda/generate/codegen.h"
+#include "nixie/backends/cuda/families/registry.h"
 #include "nixie/tests/backends/cuda/plans.h"
 #include "nixie/tests/compiler_log.h"
 
 namespace nixie::cuda {
 namespace {
+
+// Without copies for a family: kernels as they are drafted.
+KernelCode generate(const Plan& plan, const Kernel& kernel) {
+  return cuda::generate(plan, kernel, chip_named("sm_80"));
+}
 
 std::vector<std::string> sources_of(const std::vector<cuda_plans::Draft>& drafts) {
   std::vector<std::string> sources;

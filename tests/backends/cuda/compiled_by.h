@@ -1,4 +1,4 @@
-// Plans compiled by tables of our own, so that kernels are tested in every way they can be computed.
+// Plans compiled by tables of our own, so that kernels are tested by each of their algorithms.
 #pragma once
 
 #ifdef NIXIE_WITH_CUDA
@@ -7,27 +7,31 @@
 #include <string>
 #include <utility>
 
-#include "nixie/backends/cuda/rewrite/lowering.h"
+#include "nixie/backends/cuda/device/device.h"
+#include "nixie/backends/cuda/families/blas.h"
+#include "nixie/backends/cuda/rewrite/lower.h"
 #include "nixie/backends/cuda/tune/tuning.h"
 #include "nixie/core/passes/memory.h"
 
 namespace nixie {
 
-/// A table for each way that kernels of the plan have on the first device.
+/// A table for each algorithm that groups of the plan have on the first device.
 inline std::map<std::string, cuda::TuningDatabase> tables_of(Plan plan) {
   const auto device = cuda::Device::open(0);
-  cuda::lower(plan, device->is_hopper());
+  const cuda::Chip chip = chip_to_choose_for(device->chip());
+  cuda::lower(plan, chip);
   plan_memory(plan);
   std::map<std::string, cuda::TuningDatabase> tables;
-  for (const Kernel& kernel : plan.kernels) {
-    const cuda::KernelCode code = cuda::generate(plan, kernel, device->is_hopper());
-    for (const cuda::Way& way : code.ways)
-      tables[way.name].keep({.device = device->name(), .operation = code.operation, .way = way.name});
+  for (const Group& group : plan.groups) {
+    if (cuda::blas_problem(group)) continue;
+    const cuda::KernelCode code = cuda::generate(plan, group, chip);
+    for (const cuda::Algorithm& algorithm : code.algorithms)
+      tables[algorithm.name].keep({.device = device->name(), .operation = code.operation, .algorithm = algorithm.name});
   }
   return tables;
 }
 
-/// One of them, and the empty one: the estimates' ways.
+/// One of them, and the empty one: the estimates' algorithms.
 inline std::map<std::string, cuda::TuningDatabase> two_tables_of(const Plan& plan) {
   std::map<std::string, cuda::TuningDatabase> tables = tables_of(plan);
   if (!tables.empty()) tables.erase(tables.begin(), std::prev(tables.end()));

@@ -11,7 +11,8 @@
 #include "nixie/backends/cuda/backend.h"
 #include "nixie/backends/cuda/device/device.h"
 #include "nixie/backends/cuda/device/shared_library.h"
-#include "nixie/backends/cuda/families/matmul.h"
+#include "nixie/backends/cuda/families/blas.h"
+#include "nixie/backends/cuda/rewrite/lower.h"
 #include "nixie/backends/cuda/run/memory_report.h"
 #include "nixie/backends/null/backend.h"
 #include "nixie/core/base/array.h"
@@ -126,8 +127,10 @@ TEST(CudaFaultsAlone, AReluThatCannotBeTriedIsAKernelOfItsOwn) {
   plan.kernels[0].stages = {
       {.body = {cuda_plans::head(), cuda_plans::number(0), cuda_plans::apply(Primitive::max, {0, 1})},
        .stores = {{2, 0}}}};
-  ASSERT_TRUE(cuda::as_blas(plan, plan.kernels[0])->relu);
+  cuda->lower(plan);
   plan_memory(plan);
+  ASSERT_EQ(plan.groups.size(), 1u);
+  ASSERT_TRUE(cuda::blas_problem(plan.groups[0])->relu);
   // Rows of 1, -1 and NaN in turn, times ones.
   const double numbers[] = {1, -1, std::numeric_limits<double>::quiet_NaN()};
   Array left(Dtype::f32, {size, size}), right(Dtype::f32, {size, size}), result(Dtype::f32, {size, size});
@@ -164,6 +167,7 @@ Plan updates(bool wrong) {
   plan.kernels[1].label = "second";
   plan.kernels[2].label = "third";
   if (wrong) plan.kernels[1].loads[0].offset = std::int64_t{1} << 42;
+  cuda::lower(plan, cuda::chip_named("sm_80"));
   plan_memory(plan);
   return plan;
 }

@@ -2,13 +2,16 @@
 #ifdef NIXIE_WITH_CUDA
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <random>
 
 #include "nixie/backends/cpu/backend.h"
-#include "nixie/backends/cuda/rewrite/lowering.h"
+#include "nixie/backends/cuda/families/registry.h"
+#include "nixie/backends/cuda/rewrite/lower.h"
 #include "nixie/core/base/array.h"
+#include "nixie/core/graph/plan_query.h"
 #include "nixie/core/passes/memory.h"
 #include "nixie/tests/backends/cuda/hopper_plans.h"
 
@@ -58,14 +61,39 @@ std::vector<Array> draw_inputs(const Plan& plan, double spread, double size) {
   return inputs;
 }
 
-// The lowered kernel with a head, and the plan without it.
-std::pair<Kernel, Plan> lowered(const cuda_plans::Draft& draft) {
+const cuda::Choice& choice_of(const Group& group) {
+  return dynamic_cast<const cuda::Implementers&>(*group.implementation).choices.front();
+}
+
+Plan lowered_plan(const cuda_plans::Draft& draft) {
   Plan plan = draft.plan;
-  cuda::lower_to_halves(plan);
-  const Kernel product = plan.kernels.back();
-  EXPECT_TRUE(product.head);
+  cuda::lower(plan, cuda::chip_named("sm_90a"));
+  return plan;
+}
+
+// What runs the convolution, and the plan without it.
+std::pair<cuda::Choice, Plan> lowered(const cuda_plans::Draft& draft) {
+  Plan plan = lowered_plan(draft);
+  const cuda::Choice product = choice_of(plan.groups.back());
+  EXPECT_TRUE(product.kernel.head);
   plan.kernels.pop_back();
+  plan.groups.clear();
   return {product, plan};
+}
+
+// The kernels that programs compute of planes in place of members, where any backend runs those, too.
+Plan of_planes(const Plan& lowered) {
+  Plan plan = lowered;
+  plan.kernels.clear(), plan.groups.clear();
+  for (const Group& group : lowered.groups) {
+    const cuda::Choice& choice = choice_of(group);
+    const auto* pool = choice.kernel.head ? std::get_if<Pool>(&choice.kernel.head->op) : nullptr;
+    const bool runs = choice.kernel.head && (!pool || pool->role == PoolRole::input_grad);
+    if (runs) plan.kernels.push_back(choice.kernel);
+    if (!runs)
+      for (int k : group.members) plan.kernels.push_back(lowered.kernels[static_cast<std::size_t>(k)]);
+  }
+  return plan;
 }
 
 // |found - expected| / |expected|, of all elements together.
@@ -83,10 +111,11 @@ TEST(CudaHalves, TwoPlanesHoldTheValue) {
       const Layer layer{
           .n = 2, .c = 8, .h = 6, .w = 5, .k = 16, .r = 3, .s = 3, .dtype = Dtype::f32, .math = Math::fp32};
       const auto [product, plan] = lowered(hopper_plans::forward("planes", layer, hopper_plans::Forward::plain));
-      ASSERT_EQ(product.head->operands.size(), 4u);
+      ASSERT_EQ(product.low_planes.size(), 2u);
       const std::vector<Array> inputs = draw_inputs(plan, spread, size);
       const std::vector<Array> found =
-          run(plan, inputs, {product.head->operands[0].slot, product.head->operands[2].slot, product.loads[0].slot});
+          run(plan, inputs,
+              {product.kernel.head->operands[0].slot, product.low_planes[0].slot, product.kernel.loads[0].slot});
       const auto x = inputs[0].to_vector<double>(), high = found[0].to_vector<double>(),
                  low = found[1].to_vector<double>(), scale = found[2].to_vector<double>();
       int exponent = 0;
@@ -111,9 +140,10 @@ TEST(CudaHalves, LiveWithInfinityNanAndZeros) {
   inputs[0].data<float>()[5] = std::numeric_limits<float>::infinity();
   inputs[0].data<float>()[9] = std::numeric_limits<float>::quiet_NaN();
   for (float& w : inputs[1].data<float>()) w = 0;
-  const std::vector<Operand>& planes = product.head->operands;
-  const std::vector<Array> found =
-      run(plan, inputs, {planes[0].slot, planes[2].slot, planes[1].slot, planes[3].slot, product.loads[0].slot});
+  const std::vector<Operand>&high_planes = product.kernel.head->operands, &low_planes = product.low_planes;
+  const std::vector<Array> found = run(
+      plan, inputs,
+      {high_planes[0].slot, low_planes[0].slot, high_planes[1].slot, low_planes[1].slot, product.kernel.loads[0].slot});
   const auto high = found[0].to_vector<double>(), low = found[1].to_vector<double>();
   for (std::size_t i = 0; i < high.size(); ++i) EXPECT_EQ(std::isfinite(high[i] + low[i]), i != 5 && i != 9) << i;
   EXPECT_TRUE(std::isfinite(found[4].to_vector<double>()[0]));
@@ -136,8 +166,9 @@ TEST(CudaHalves, PackRowsOfAFirstLayer) {
                     .math = Math::fp32};
   const auto [product, plan] = lowered(hopper_plans::forward("rows", layer, hopper_plans::Forward::plain));
   const std::vector<Array> inputs = draw_inputs(plan, 0, 1);
-  const Operand &x = product.head->operands[0], &w = product.head->operands[1];
-  const std::vector<Array> found = run(plan, inputs, {x.slot, w.slot, product.loads[0].slot, product.loads[1].slot});
+  const Operand &x = product.kernel.head->operands[0], &w = product.kernel.head->operands[1];
+  const std::vector<Array> found =
+      run(plan, inputs, {x.slot, w.slot, product.kernel.loads[0].slot, product.kernel.loads[1].slot});
   EXPECT_EQ(x.shape, (Shape{2, 32, 9, layer.y()[3]}));
   EXPECT_EQ(w.shape, (Shape{16, 32, 5, 1}));
   const auto images = inputs[0].to_vector<double>(), filters = inputs[1].to_vector<double>(),  // channels last
@@ -172,8 +203,7 @@ TEST(CudaHalves, OnePlaneAgreesWithTheLayer) {
       hopper_plans::input_grad("input_grad", base, true),
       hopper_plans::filter_grad("filter_grad", base, hopper_plans::Gradient::updated)};
   for (const cuda_plans::Draft& draft : drafts) {
-    Plan plan = draft.plan;
-    cuda::lower_to_halves(plan);
+    const Plan plan = of_planes(lowered_plan(draft));
     EXPECT_GT(plan.kernels.size(), draft.plan.kernels.size()) << draft.name;
     const std::vector<Array> inputs = draw_inputs(draft.plan, 1, 100);
     const std::vector<Array> found = run(plan, inputs, draft.outputs),
@@ -189,13 +219,11 @@ TEST(CudaHalves, PoolingsMakeThem) {
       .n = 2, .c = 8, .h = 9, .w = 12, .k = 16, .r = 3, .s = 3, .pad = {1, 1}, .dtype = Dtype::f32, .math = Math::tf32};
   for (const std::vector<int>& window : {std::vector{2, 2}, {3, 3}}) {
     const cuda_plans::Draft draft = hopper_plans::pooled_gradient("pooled", layer, {window, false});
-    Plan plan = draft.plan;
-    cuda::lower_to_halves(plan);
-    const std::size_t kernels = plan.kernels.size();
-    cuda::lower_half_pools(plan);
-    EXPECT_EQ(plan.kernels.size(), kernels - 1);
-    for (const Kernel& kernel : plan.kernels)
-      for (int slot : slots_written(kernel))
+    const Plan whole = lowered_plan(draft), plan = of_planes(whole);
+    const auto fills = [](const Group& group) { return group.members.size() == 2; };
+    EXPECT_EQ(std::count_if(whole.groups.begin(), whole.groups.end(), fills), 2);  // the index, the planes
+    for (const Group& group : whole.groups)
+      for (int slot : group.writes)
         EXPECT_FALSE(plan.slots[static_cast<std::size_t>(slot)].dtype == Dtype::f32 &&
                      plan.slots[static_cast<std::size_t>(slot)].shape == layer.y());
     const std::vector<Array> inputs = draw_inputs(draft.plan, 1, 0.01);
@@ -213,8 +241,7 @@ TEST(CudaHalves, LeaveOtherLayersAlone) {
   half.dtype = Dtype::f16, half.math = Math::tf32;
   odd.k = 12, odd.math = Math::tf32;
   for (const Layer& layer : {strict, half, odd}) {
-    Plan plan = hopper_plans::forward("alone", layer, hopper_plans::Forward::plain).plan;
-    cuda::lower_to_halves(plan);
+    const Plan plan = lowered_plan(hopper_plans::forward("alone", layer, hopper_plans::Forward::plain));
     EXPECT_EQ(plan.kernels.size(), 1u);
   }
 }

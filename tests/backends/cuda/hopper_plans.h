@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "nixie/backends/cuda/families/hopper_conv.h"
 #include "nixie/tests/backends/cuda/plans.h"
 
 namespace nixie::hopper_plans {

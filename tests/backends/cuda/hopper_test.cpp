@@ -8,8 +8,9 @@
 #include "nixie/backends/cpu/backend.h"
 #include "nixie/backends/cuda/backend.h"
 #include "nixie/backends/cuda/compile/jit.h"
-#include "nixie/backends/cuda/families/hopper_conv.h"
-#include "nixie/backends/cuda/rewrite/lowering.h"
+#include "nixie/backends/cuda/families/blas.h"
+#include "nixie/backends/cuda/families/registry.h"
+#include "nixie/backends/cuda/rewrite/lower.h"
 #include "nixie/tests/backends/cuda/compiled_by.h"
 #include "nixie/tests/backends/cuda/hopper_cases.h"
 #include "nixie/tests/backends/draft_runner.h"
@@ -43,27 +44,49 @@ cuda_plans::Bound bound(Dtype dtype, Math math) {
           .of_largest = math == Math::tf32 ? 0x1p-10 : 3e-6};
 }
 
-// Kernels that run code written for 16-bit layers, not the portable templates.
+const cuda::Chip& hopper() {
+  static const cuda::Chip chip = cuda::chip_named("sm_90a");
+  return chip;
+}
+
+// Groups that run code written for 16-bit layers, not the portable templates.
 int own_kernels(const Plan& plan) {
   const std::set<std::string> portable{"map", "reduce", "gather", "gemm", "gemm_mma"};
   int count = 0;
-  for (const Kernel& kernel : plan.kernels) {
-    const std::string variant = cuda::generate(plan, kernel, true).variant;
+  for (const Group& group : plan.groups) {
+    if (cuda::blas_problem(group)) continue;
+    const std::string variant = cuda::generate(plan, group, hopper()).variant;
     count += !portable.count(variant.substr(0, variant.find(' ')));
   }
   return count;
 }
+
+// The CPU, which runs the members of groups that were formed for the GPU.
+class Replaying final : public Backend {
+ public:
+  std::string name() const override { return "cpu"; }
+  Target target() const override { return {.channels_last = true, .replays_members = true}; }
+  void lower(Plan& plan) override { cuda::lower(plan, hopper()); }
+  std::shared_ptr<Buffer> allocate(std::int64_t size_bytes) override { return cpu_->allocate(size_bytes); }
+  void upload(const void* from, Buffer& to, std::int64_t size_bytes) override { cpu_->upload(from, to, size_bytes); }
+  void download(Buffer& from, void* to, std::int64_t size_bytes) override { cpu_->download(from, to, size_bytes); }
+  std::unique_ptr<Executable> compile(const Plan& plan) override { return cpu_->compile(plan); }
+
+ private:
+  std::shared_ptr<Backend> cpu_ = make_cpu_backend(2);
+};
 
 class CudaHopper : public testing::TestWithParam<hopper_plans::Case> {};
 
 TEST_P(CudaHopper, CompilesWithoutSpills) {
   const Draft draft = GetParam().draft();
   Plan plan = draft.plan;
-  cuda::lower(plan, true);
+  cuda::lower(plan, hopper());
   plan_memory(plan);
   EXPECT_EQ(own_kernels(plan), GetParam().kernels);
   std::vector<std::string> sources;
-  for (const Kernel& kernel : plan.kernels) sources.push_back(cuda::generate(plan, kernel, true).source);
+  for (const Group& group : plan.groups)
+    if (!cuda::blas_problem(group)) sources.push_back(cuda::generate(plan, group, hopper()).source);
   const std::vector<cuda::Cubin> cubins = cuda::compile_sources(sources, "sm_90a");
   for (std::size_t i = 0; i < cubins.size(); ++i) {
     EXPECT_FALSE(cubins[i].code.empty());
@@ -71,17 +94,34 @@ TEST_P(CudaHopper, CompilesWithoutSpills) {
   }
 }
 
-// What lowering joins must not come apart unseen: how many kernels are left.
-TEST_P(CudaHopper, JoinsWhatBelongsTogether) {
-  Plan joined = GetParam().draft().plan, apart = joined;
-  cuda::lower(joined, true);
-  cuda::lower(apart, true, false);
-  EXPECT_EQ(apart.kernels.size() - joined.kernels.size(), static_cast<std::size_t>(GetParam().joined))
-      << to_string(joined);
+// What groups absorb must not come apart unseen, and every kernel is in one group.
+TEST_P(CudaHopper, AbsorbsWhatBelongsTogether) {
+  const Plan draft = GetParam().draft().plan;
+  Plan plan = draft;
+  cuda::lower(plan, hopper());
+  EXPECT_EQ(std::ssize(draft.kernels) - std::ssize(plan.groups), GetParam().fewer) << to_string(plan);
+  std::vector<int> members;
+  for (const Group& group : plan.groups) members.insert(members.end(), group.members.begin(), group.members.end());
+  for (int k = 0; k < std::ssize(plan.kernels); ++k) EXPECT_EQ(members.at(static_cast<std::size_t>(k)), k);
+  EXPECT_EQ(members.size(), plan.kernels.size());
 }
 
-// By the estimates, and by the ways of the kernels: all of them, or one.
-void expect_doubles(const hopper_plans::Case& of, bool all_ways) {
+// Members are kernels that any backend runs: one after the other they compute what the plan did.
+TEST_P(CudaHopper, MembersAgreeWithDoublesOnTheCpu) {
+  const Draft draft = GetParam().draft();
+  std::int64_t work = 0;
+  for (const Kernel& kernel : draft.plan.kernels) work = std::max(work, kernel.domain.size());
+  if (work > 1 << 20) GTEST_SKIP() << "too large for the CPU";
+  const auto draw = GetParam().all_bits ? all_bits : quarters;
+  const std::vector<Array> expected = cuda_plans::run(*make_cpu_backend(), in_doubles(draft), 1, draw);
+  const std::vector<Array> found = cuda_plans::run(*std::make_shared<Replaying>(), draft, 1, draw);
+  for (std::size_t i = 0; i < found.size(); ++i)
+    cuda_plans::expect_close(found[i], expected[i], bound(found[i].dtype(), GetParam().math),
+                             fmt::format("{} output {}", draft.name, i));
+}
+
+// By the estimates, and by the algorithms of the groups: all of them, or one.
+void expect_doubles(const hopper_plans::Case& of, bool every_algorithm) {
   std::shared_ptr<Backend> cuda;
   try {
     cuda = make_cuda_backend();
@@ -91,7 +131,7 @@ void expect_doubles(const hopper_plans::Case& of, bool all_ways) {
   const Draft draft = of.draft(), reference = in_doubles(draft);
   const auto draw = of.all_bits ? all_bits : quarters;
   const std::vector<Array> expected = cuda_plans::run(*make_cpu_backend(), reference, 1, draw);
-  for (const auto& [name, table] : all_ways ? tables_of(draft.plan) : two_tables_of(draft.plan)) {
+  for (const auto& [name, table] : every_algorithm ? tables_of(draft.plan) : two_tables_of(draft.plan)) {
     const CompiledBy compiled_by(table);
     const std::vector<Array> found = cuda_plans::run(*cuda, draft, 3, draw);
     for (std::size_t i = 0; i < found.size(); ++i)
@@ -101,10 +141,10 @@ void expect_doubles(const hopper_plans::Case& of, bool all_ways) {
 }
 
 TEST_P(CudaHopper, AgreesWithDoubles) { expect_doubles(GetParam(), false); }
-TEST_P(CudaHopper, LongAgreesWithDoublesInEveryWay) { expect_doubles(GetParam(), true); }
+TEST_P(CudaHopper, LongAgreesWithDoublesByEveryAlgorithm) { expect_doubles(GetParam(), true); }
 
 // 2.4 million columns: some tiles would be more than their schedule can name.
-TEST(CudaHopper, LongVeryManyChannelsAgreeWithDoublesInEveryWay) {
+TEST(CudaHopper, LongVeryManyChannelsAgreeWithDoublesByEveryAlgorithm) {
   const hopper_plans::Layer layer{.n = 1, .c = 65536, .h = 6, .w = 6, .k = 8, .r = 6, .s = 6};
   const auto draft = [&] { return hopper_plans::filter_grad("many channels", layer, hopper_plans::Gradient::stored); };
   expect_doubles({"many channels", 1, draft}, true);

@@ -9,8 +9,9 @@
 #include <random>
 
 #include "nixie/backends/cpu/backend.h"
-#include "nixie/backends/cuda/families/matmul.h"
-#include "nixie/backends/cuda/rewrite/lowering.h"
+#include "nixie/backends/cuda/families/blas.h"
+#include "nixie/backends/cuda/families/registry.h"
+#include "nixie/backends/cuda/rewrite/lower.h"
 #include "nixie/core/base/array.h"
 #include "nixie/core/passes/memory.h"
 #include "nixie/tests/backends/cuda/hopper_plans.h"
@@ -20,6 +21,9 @@ namespace nixie {
 namespace {
 
 using cuda_plans::Draft;
+
+cuda::Chip ampere() { return cuda::chip_named("sm_80"); }
+cuda::Chip hopper() { return cuda::chip_named("sm_90a"); }
 
 // One number of what the plan reads.
 using Draw = std::function<float(std::mt19937&)>;
@@ -49,8 +53,8 @@ TEST(CudaLowering, ChangesNoResult) {
   int changed = 0;
   for (const Draft& draft : drafts) {
     Plan plain = draft.plan, lowered = draft.plan;
-    cuda::lower(lowered);
-    for (Plan* plan : {&plain, &lowered}) plan_memory(*plan);
+    cuda::lower(lowered, ampere());
+    for (Plan* plan : {&plain, &lowered}) plan_memory(*plan, {.replays_members = true});
     changed += lowered.kernels.size() > draft.plan.kernels.size();
     const std::vector<float> expected = run_on_cpu(plain, draft.outputs[0]),
                              found = run_on_cpu(lowered, draft.outputs[0]);
@@ -111,16 +115,23 @@ double eighths(Dtype dtype, std::mt19937& random) {
                             : std::uniform_int_distribution<int>(1, 16)(random) * 0.125;
 }
 
+// Members one by one.
+Draft ungrouped(Draft draft) {
+  draft.plan.groups.clear();
+  return draft;
+}
+
 void expect_bytes_read(const Draft& draft, int kernels, double tolerance) {
   Draft lowered = draft;
-  cuda::lower(lowered.plan, true, false);
-  EXPECT_EQ(std::count_if(lowered.plan.kernels.begin(), lowered.plan.kernels.end(),
-                          [](const Kernel& kernel) { return kernel.label == "cast"; }),
-            kernels)
+  cuda::lower(lowered.plan, hopper());
+  const auto is_map = [&](const Group& group) {
+    return lowered.plan.kernels[static_cast<std::size_t>(group.members.back())].label == "cast";
+  };
+  EXPECT_EQ(std::count_if(lowered.plan.groups.begin(), lowered.plan.groups.end(), is_map), kernels)
       << draft.name << to_string(lowered.plan);
   const auto cpu = make_cpu_backend(2);
   const std::vector<Array> expected = cuda_plans::run(*cpu, draft, 1, eighths),
-                           found = cuda_plans::run(*cpu, lowered, 1, eighths);
+                           found = cuda_plans::run(*cpu, ungrouped(lowered), 1, eighths);
   for (std::size_t i = 0; i < found.size(); ++i)
     cuda_plans::expect_close(found[i], expected[i], {.of_largest = tolerance}, draft.name);
 }
@@ -163,9 +174,9 @@ Plan product_with_bias_and_relu() {
 
 TEST(CudaLowering, LeavesAProductWithItsBiasAndReluToTheLibrary) {
   Plan plan = product_with_bias_and_relu();
-  cuda::lower(plan);
-  ASSERT_EQ(plan.kernels.size(), 1u);
-  const auto problem = cuda::as_blas(plan, plan.kernels[0]);
+  cuda::lower(plan, ampere());
+  ASSERT_EQ(plan.groups.size(), 1u);
+  const auto* problem = cuda::blas_problem(plan.groups[0]);
   ASSERT_TRUE(problem);
   EXPECT_EQ(problem->rows, 16);  // column-major: the transpose
   EXPECT_EQ(problem->columns, 8);
@@ -174,45 +185,27 @@ TEST(CudaLowering, LeavesAProductWithItsBiasAndReluToTheLibrary) {
   EXPECT_TRUE(problem->relu);
 }
 
-// A net of two layers: what waited for a layer's product waits for its ReLU.
-TEST(CudaLowering, AReluThatTheLibraryLosesNanInIsAKernelOfItsOwn) {
+// The call without its ReLU, then the ReLU in place, are the product with it: numbers, zeros and NaN.
+TEST(CudaLowering, AReluThatTheLibraryLosesNanInIsAKernelAfterTheCall) {
   for (bool biased : {false, true}) {
-    Draft draft = cuda_plans::headed("first", Matmul{}, Dtype::f32, {{8, 4}, {4, 16}}, {8, 16});
-    const int w = draft.slot(Dtype::f32, {16, 12}), y = draft.output(Dtype::f32, {8, 12});
-    Kernel second = draft.plan.kernels[0];
-    second.domain = {8, 12};
-    const Slot& hidden = draft.plan.slots[static_cast<std::size_t>(draft.outputs[0])];
-    second.head->operands = {{draft.outputs[0], 0, hidden.shape, hidden.strides}, {w, 0, {16, 12}, {12, 1}}};
-    second.loads[0].slot = draft.slot(Dtype::f32, {1, 12});
-    second.stores = {draft.dense(y)};
-    draft.plan.kernels.push_back(second);
-    if (!biased)
-      for (Kernel& kernel : draft.plan.kernels) {
-        kernel.loads.clear();
-        kernel.stages[0].body = {cuda_plans::head(), cuda_plans::number(0), cuda_plans::apply(Primitive::max, {1, 0})};
-        kernel.stages[0].stores = {{2, 0}};
-      }
-    Plan plan = draft.plan;
-    plan_memory(plan);
-    const auto one_nan = [] {  // in the second row of the first operand
+    Draft draft = cuda_plans::headed("layer", Matmul{}, Dtype::f32, {{8, 4}, {4, 16}}, {8, 16});
+    Kernel& product = draft.plan.kernels[0];
+    if (!biased) {
+      product.loads.clear();
+      product.stages[0].body = {cuda_plans::head(), cuda_plans::number(0), cuda_plans::apply(Primitive::max, {1, 0})};
+      product.stages[0].stores = {{2, 0}};
+    }
+    Plan apart = draft.plan;
+    apart.kernels.push_back(cuda::relu_after(product));
+    apart.kernels[0].stages[0].stores[0].value = biased ? 2 : 0;  // before the maximum
+    const auto one_nan = [] {                                     // in the second row of the first operand
       return [count = 0](std::mt19937& random) mutable {
         return ++count == 6 ? std::numeric_limits<float>::quiet_NaN() : any_number(random);
       };
     };
-    const std::vector<float> expected = run_on_cpu(plan, y, one_nan());
-    cuda::split_relu(plan, 0);
-    cuda::split_relu(plan, 2);
-    ASSERT_EQ(plan.kernels.size(), 4u);
-    for (std::size_t k : {0u, 2u}) {
-      const auto problem = cuda::as_blas(plan, plan.kernels[k]);
-      ASSERT_TRUE(problem);
-      EXPECT_FALSE(problem->relu);
-      EXPECT_EQ(problem->bias.has_value(), biased);
-    }
-    EXPECT_EQ(plan.kernels[1].waits_for, std::vector{0});
-    EXPECT_EQ(plan.kernels[2].waits_for, std::vector{1});
-    EXPECT_EQ(plan.kernels[3].waits_for, std::vector{2});
-    const std::vector<float> found = run_on_cpu(plan, y, one_nan());
+    for (Plan* plan : {&draft.plan, &apart}) plan_memory(*plan);
+    const std::vector<float> expected = run_on_cpu(draft.plan, draft.outputs[0], one_nan()),
+                             found = run_on_cpu(apart, draft.outputs[0], one_nan());
     int zeros = 0, lost = 0, numbers = 0;
     for (std::size_t i = 0; i < found.size(); ++i) {
       zeros += found[i] == 0, lost += std::isnan(found[i]), numbers += found[i] > 0;
@@ -226,21 +219,35 @@ TEST(CudaLowering, LeavesProductsToTheLibraryAndOtherStagesToAKernel) {
   Plan plan = product_with_bias_and_relu();
   for (Instruction& in : plan.kernels[0].stages[0].body)
     if (in.primitive == Primitive::constant) in.value = 0.5;  // max(., 1/2) is no ReLU
-  EXPECT_FALSE(cuda::as_blas(plan, plan.kernels[0]));
-  cuda::lower(plan);
-  ASSERT_EQ(plan.kernels.size(), 2u);
-  const auto problem = cuda::as_blas(plan, plan.kernels[0]);
+  cuda::lower(plan, ampere());
+  ASSERT_EQ(plan.groups.size(), 2u);
+  const auto* problem = cuda::blas_problem(plan.groups[0]);
   ASSERT_TRUE(problem);
   EXPECT_FALSE(problem->bias);
   EXPECT_FALSE(problem->relu);
   EXPECT_FALSE(plan.kernels[1].head);
 }
 
+// What each family is limited to is said where it refuses.
+TEST(CudaLowering, SaysWhyFamiliesRefuseAKernel) {
+  Draft draft = cuda_plans::headed("grouped", Conv{.stride = {1, 1}, .pad = {1, 1}, .dilation = {1, 1}, .groups = 32},
+                                   Dtype::f16, {{2, 64, 9, 9}, {64, 2, 3, 3}}, {2, 64, 9, 9}, true);
+  cuda::lower(draft.plan, hopper());
+  const std::string why = cuda::explain(draft.plan, draft.plan.groups.back());
+  EXPECT_NE(why.find("not conv_fprop_sm90: groups 32;"), std::string::npos) << why;
+  EXPECT_TRUE(why.ends_with("taken: gemm")) << why;
+  Plan elsewhere = draft.plan;
+  elsewhere.groups.clear();
+  cuda::lower(elsewhere, ampere());
+  EXPECT_NE(cuda::explain(elsewhere, elsewhere.groups.back()).find("not conv_fprop_sm90: needs sm_90a;"),
+            std::string::npos);
+}
+
 TEST(CudaLowering, AnIntegerProductStaysOneKernel) {
   Plan plan = cuda_plans::headed("product", Matmul{}, Dtype::i32, {{8, 4}, {4, 16}}, {8, 16}).plan;
-  cuda::lower(plan);
-  ASSERT_EQ(plan.kernels.size(), 1u);
-  EXPECT_FALSE(cuda::as_blas(plan, plan.kernels[0]));
+  cuda::lower(plan, ampere());
+  ASSERT_EQ(plan.groups.size(), 1u);
+  EXPECT_FALSE(cuda::blas_problem(plan.groups[0]));
   EXPECT_EQ(plan.slots.size(), 4u);  // and no slot is left over
 }
 

@@ -11,8 +11,9 @@
 
 #include "nixie/backends/cpu/backend.h"
 #include "nixie/backends/cuda/backend.h"
+#include "nixie/backends/cuda/rewrite/lower.h"
+#include "nixie/backends/cuda/run/tuner.h"
 #include "nixie/backends/cuda/tune/autotune.h"
-#include "nixie/backends/cuda/tune/tuner.h"
 #include "nixie/backends/cuda/tune/tuning.h"
 #include "nixie/core/base/error.h"
 #include "nixie/core/base/random.h"
@@ -26,12 +27,12 @@ namespace {
 
 using testing::HasSubstr;
 
-Tuned line(const std::string& device, const std::string& operation, const std::string& way) {
+Tuned line(const std::string& device, const std::string& operation, const std::string& algorithm) {
   return {.device = device,
           .operation = operation,
-          .way = way,
+          .algorithm = algorithm,
           .microseconds = 12.5,
-          .estimated_way = "128x256",
+          .estimated_algorithm = "128x256",
           .estimated_microseconds = 14,
           .date = "2026-11-21",
           .version = "0.1.0"};
@@ -48,9 +49,9 @@ TEST(TuningDatabase, ComesBackAsItWasWritten) {
   ASSERT_EQ(again.size(), 2u);
   const Tuned* found = again.find("NVIDIA H200", "f16 convolution");
   ASSERT_TRUE(found);
-  EXPECT_EQ(found->way, "128x192");
+  EXPECT_EQ(found->algorithm, "128x192");
   EXPECT_EQ(found->microseconds, 12.5);
-  EXPECT_EQ(found->estimated_way, "128x256");
+  EXPECT_EQ(found->estimated_algorithm, "128x256");
   EXPECT_EQ(found->estimated_microseconds, 14);
   EXPECT_EQ(found->date, "2026-11-21");
   EXPECT_EQ(found->version, "0.1.0");
@@ -104,8 +105,8 @@ TEST_F(TuningFile, GrowsAndKeepsWhatOthersWrote) {
   TuningDatabase table;
   table.read_file(file);
   ASSERT_EQ(table.size(), 2u);
-  EXPECT_EQ(table.find("GPU", "a")->way, "64x64");
-  EXPECT_EQ(table.find("GPU", "b")->way, "128x64");
+  EXPECT_EQ(table.find("GPU", "a")->algorithm, "64x64");
+  EXPECT_EQ(table.find("GPU", "b")->algorithm, "128x64");
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 1);  // no temporary is left
 }
 
@@ -130,45 +131,50 @@ class TunedKernel : public testing::Test {
                                     {.n = 64, .c = 64, .h = 27, .w = 27, .k = 192, .r = 5, .s = 5, .pad = {2, 2}},
                                     hopper_plans::Forward::bias_relu)
                   .plan),
-        estimated_(generate(plan_, plan_.kernels[0], true)) {}
-  KernelCode with(const TuningDatabase& table) { return generate_known(plan_, plan_.kernels[0], true, "GPU", table); }
+        estimated_(generate(lowered(plan_), plan_.groups[0], chip())) {}
+  static Chip chip() { return chip_named("sm_90a"); }
+  static const Plan& lowered(Plan& plan) {
+    lower(plan, chip());
+    return plan;
+  }
+  KernelCode with(const TuningDatabase& table) { return generate_known(plan_, plan_.groups[0], chip(), "GPU", table); }
 
   Plan plan_;
   KernelCode estimated_;
 };
 
-TEST_F(TunedKernel, TakesTheWayOfItsLine) {
-  for (const Way& way : estimated_.ways) {
+TEST_F(TunedKernel, TakesTheAlgorithmOfItsLine) {
+  for (const Algorithm& algorithm : estimated_.algorithms) {
     TuningDatabase table;
-    table.keep(line("GPU", estimated_.operation, way.name));
-    EXPECT_EQ(with(table).variant, "conv_fprop_sm90 " + way.name);
-    EXPECT_EQ(with(table).source, generate(plan_, plan_.kernels[0], true, way.name).source);
+    table.keep(line("GPU", estimated_.operation, algorithm.name));
+    EXPECT_EQ(with(table).variant, "conv_fprop_sm90 " + algorithm.name);
+    EXPECT_EQ(with(table).source, generate(plan_, plan_.groups[0], chip(), algorithm.name).source);
   }
 }
 
 TEST_F(TunedKernel, GoesByTheEstimateWithoutOne) {
   TuningDatabase table;
   EXPECT_EQ(with(table).source, estimated_.source);
-  table.keep(line("another GPU", estimated_.operation, estimated_.ways.back().name));
-  table.keep(line("GPU", estimated_.operation + ", writes f16", estimated_.ways.back().name));
+  table.keep(line("another GPU", estimated_.operation, estimated_.algorithms.back().name));
+  table.keep(line("GPU", estimated_.operation + ", writes f16", estimated_.algorithms.back().name));
   EXPECT_EQ(with(table).source, estimated_.source);
 }
 
-TEST_F(TunedKernel, RefusesALineThatNamesNoWay) {
+TEST_F(TunedKernel, RefusesALineThatNamesNoAlgorithm) {
   TuningDatabase table;
   table.read("\nGPU\t" + estimated_.operation + "\t250x128\t1\t64x64\t1\t2026-11-21\t0.1.0", "mine.tsv");
   const std::string message = error_of([&] { with(table); });
   EXPECT_THAT(message, HasSubstr("mine.tsv:2: f16 convolution of 64x64x27x27 by 192x5x5 pad 2x2, reads f32, writes f16 "
                                  "cannot be computed by 250x128, only by "));
-  EXPECT_THAT(message, HasSubstr(estimated_.ways.back().name));
+  EXPECT_THAT(message, HasSubstr(estimated_.algorithms.back().name));
 }
 
 TEST(Tuner, TimesTheFewThatTheEstimateLeaves) {
   const auto names = [](std::vector<double> estimates) {
-    std::vector<Way> ways;
-    for (double estimate : estimates) ways.push_back({std::to_string(ways.size()), estimate});
+    std::vector<Algorithm> algorithms;
+    for (double estimate : estimates) algorithms.push_back({std::to_string(algorithms.size()), estimate});
     std::string found;
-    for (const Way& way : worth_timing(ways)) found += way.name;
+    for (const Algorithm& algorithm : worth_timing(algorithms)) found += algorithm.name;
     return found;
   };
   EXPECT_EQ(names({}), "");

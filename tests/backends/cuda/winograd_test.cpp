@@ -9,9 +9,9 @@
 #include "nixie/backends/cpu/backend.h"
 #include "nixie/backends/cuda/backend.h"
 #include "nixie/backends/cuda/compile/jit.h"
-#include "nixie/backends/cuda/families/matmul.h"
-#include "nixie/backends/cuda/generate/codegen.h"
-#include "nixie/backends/cuda/rewrite/lowering.h"
+#include "nixie/backends/cuda/families/blas.h"
+#include "nixie/backends/cuda/families/registry.h"
+#include "nixie/backends/cuda/rewrite/lower.h"
 #include "nixie/backends/validate.h"
 #include "nixie/tests/backends/cuda/hopper_plans.h"
 #include "nixie/tests/backends/draft_runner.h"
@@ -94,7 +94,7 @@ double any_number(Dtype dtype, std::mt19937& random) {
 constexpr std::int64_t kGibibyte = std::int64_t{1} << 30;
 
 Draft lowered(Draft draft, int tile, std::int64_t most_bytes = kGibibyte) {
-  cuda::lower_to_winograd(draft.plan, true, tile, most_bytes);
+  cuda::lower_to_winograd(draft.plan, cuda::chip_named("sm_90a"), true, tile, most_bytes);
   return draft;
 }
 
@@ -135,12 +135,12 @@ class CudaWinograd : public testing::TestWithParam<Case> {
   }
   void expect_compiles(const char* architecture, int spilled_bytes = 0) const {
     Plan plan = lowered(draft(), GetParam().tile).plan;
-    cuda::lower(plan);
+    cuda::lower(plan, cuda::chip_named("sm_80"));
     plan_memory(plan);
     std::vector<std::string> sources;
-    for (const Kernel& kernel : plan.kernels)
-      if (!cuda::as_blas(plan, kernel)) sources.push_back(cuda::generate(plan, kernel).source);
-    EXPECT_LT(sources.size(), plan.kernels.size()) << "the library multiplies";
+    for (const Group& group : plan.groups)
+      if (!cuda::blas_problem(group)) sources.push_back(cuda::generate(plan, group, cuda::chip_named("sm_80")).source);
+    EXPECT_LT(sources.size(), plan.groups.size()) << "the library multiplies";
     const std::vector<cuda::Cubin> cubins = cuda::compile_sources(sources, architecture);
     for (std::size_t i = 0; i < cubins.size(); ++i)
       EXPECT_EQ(cuda::complaints(cubins[i].log, spilled_bytes), "") << sources[i];
@@ -248,7 +248,7 @@ TEST(CudaWinograd, IsForLayersItPaysFor) {
   const Layer deep{.n = 64, .c = 256, .h = 28, .w = 28, .k = 512, .r = 3, .s = 3, .pad = {1, 1}, .dtype = Dtype::f32};
   const auto kernels = [](const Layer& layer) {
     Plan plan = hopper_plans::forward("layer", layer, Forward::bias_relu).plan;
-    cuda::lower_to_winograd(plan);
+    cuda::lower_to_winograd(plan, cuda::chip_named("sm_90a"));
     return plan.kernels.size();
   };
   EXPECT_EQ(kernels(deep), 4u);
@@ -296,8 +296,8 @@ TEST(CudaWinograd, IsForVeryManyChannelsInHalves) {
                                hopper_plans::input_grad("input_grad", of.layer, true),
                                hopper_plans::filter_grad("filter_grad", of.layer, Gradient::half)}) {
       Plan tiled = draft.plan, stays = draft.plan;
-      cuda::lower_to_winograd(tiled, true);
-      cuda::lower_to_winograd(stays);
+      cuda::lower_to_winograd(tiled, cuda::chip_named("sm_90a"), true);
+      cuda::lower_to_winograd(stays, cuda::chip_named("sm_90a"));
       EXPECT_EQ(tiled.kernels.size() > draft.plan.kernels.size(), of.tiled) << to_string(draft.plan);
       EXPECT_EQ(stays.kernels.size(), draft.plan.kernels.size()) << "other chips multiply in place";
     }

@@ -15,14 +15,14 @@
 #include <algorithm>
 #include <array>
 
-#include "nixie/backends/cuda/rewrite/lowering.h"
+#include "nixie/backends/cuda/rewrite/kernels.h"
+#include "nixie/backends/cuda/rewrite/lower.h"
 #include "nixie/backends/cuda/rewrite/winograd/winograd_layers.h"
+#include "nixie/core/base/integer_math.h"
+#include "nixie/core/graph/plan_query.h"
 
 namespace nixie::cuda {
 namespace {
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 // Rows and columns from the last to the first.
 Grid turned_round(Grid grid) {
@@ -38,8 +38,8 @@ struct Share {
 
 class WinogradLowering {
  public:
-  WinogradLowering(Plan& plan, bool halves, int tile, std::int64_t most_bytes)
-      : plan_(plan), halves_(halves), tile_(tile), most_bytes_(most_bytes) {}
+  WinogradLowering(Plan& plan, const Chip& chip, bool halves, int tile, std::int64_t most_bytes)
+      : plan_(plan), chip_(chip), halves_(halves), tile_(tile), most_bytes_(most_bytes) {}
 
   void operator()() {
     for (Kernel& kernel : plan_.kernels) {
@@ -59,7 +59,7 @@ class WinogradLowering {
     auto conv = multiply_add_conv(plan_, kernel);
     if (!conv && halves_) conv = half_conv(plan_, kernel);
     if (!conv || !can_be_tiled(*conv)) return {};
-    return tile_ > 0 ? TiledLayer(*conv, tile_) : fastest_tiles(*conv);
+    return tile_ > 0 ? TiledLayer(*conv, tile_) : fastest_tiles(*conv, chip_);
   }
 
   void compute(const TiledLayer& layer, Kernel kernel) {
@@ -91,7 +91,7 @@ class WinogradLowering {
       const int m = product({v, 0, {elements, tiles, c}, Shape{elements, tiles, c}.row_major()},
                             {u, 0, {elements, c, k}, u_strides}, layer.dtype);
       Kernel made{.label = kernel.label + " from tiles", .domain = {share.images, k, layer.rows, layer.columns}};
-      StraightCode code;
+      InstructionBuilder code;
       Grid sums(at(lines));
       for (std::int64_t i = 0; i < elements; ++i)
         sums[at(i / lines)].push_back(load(
@@ -122,7 +122,7 @@ class WinogradLowering {
     }
     const int summed = std::ssize(shares) * parts > 1 ? sum_parts(m, shape) : m;
     Kernel made{.label = kernel.label + " from tiles", .domain = {k, c, 1, 1}};
-    StraightCode code;
+    InstructionBuilder code;
     Grid sums(at(lines));
     for (std::int64_t i = 0; i < elements; ++i)
       sums[at(i / lines)].push_back(load(made, code, {.slot = summed, .offset = i * k * c, .strides = {c, 1, 0, 0}}));
@@ -131,7 +131,7 @@ class WinogradLowering {
     kernels_.push_back(std::move(made));
   }
 
-  static int load(Kernel& kernel, StraightCode& code, Access access) {
+  static int load(Kernel& kernel, InstructionBuilder& code, Access access) {
     kernel.loads.push_back(std::move(access));
     return code.load(static_cast<int>(kernel.loads.size()) - 1);
   }
@@ -145,7 +145,7 @@ class WinogradLowering {
     const bool whole = share.images == layer.images;
     if (layer.role == ConvRole::filter_grad && whole && known != windows_.end()) return known->slot;
     Kernel kernel;
-    StraightCode code;
+    InstructionBuilder code;
     Grid window = read_tiles(kernel, code, images, layer, share, layer.window(), {-layer.pad[0], -layer.pad[1]});
     if (layer.role == ConvRole::input_grad) window = turned_round(std::move(window));
     const Grid elements = both_ways(code, window, layer.line.images);
@@ -160,14 +160,14 @@ class WinogradLowering {
   // Transformed gradients of tiles of results.
   int gradients_of(const Operand& results, const TiledLayer& layer, const Share& share) {
     Kernel kernel;
-    StraightCode code;
+    InstructionBuilder code;
     const Grid tile = read_tiles(kernel, code, results, layer, share, layer.tile, {0, 0});
     const Grid elements = both_ways(code, tile, transposed(layer.line.result));
     return write_tiles(std::move(kernel), std::move(code), elements, layer);
   }
 
   // Makes `kernel` read squares of `size` positions, a tile apart, the first at `origin`.
-  static Grid read_tiles(Kernel& kernel, StraightCode& code, const Operand& from, const TiledLayer& layer,
+  static Grid read_tiles(Kernel& kernel, InstructionBuilder& code, const Operand& from, const TiledLayer& layer,
                          const Share& share, std::int64_t size, std::array<std::int64_t, 2> origin) {
     kernel.label = "tiles";
     kernel.domain = {share.images, from.shape[1], layer.rows, layer.columns};
@@ -180,7 +180,7 @@ class WinogradLowering {
     return grid;
   }
   // Lets a kernel that computes a grid of elements end by storing them, each a matrix of `size` numbers.
-  void store_elements(Kernel kernel, StraightCode code, const Grid& grid, int slot, std::int64_t size,
+  void store_elements(Kernel kernel, InstructionBuilder code, const Grid& grid, int slot, std::int64_t size,
                       const Strides& strides) {
     Stage stage{.body = std::move(code.body)};
     for (const Line& line : grid)
@@ -193,7 +193,7 @@ class WinogradLowering {
     kernels_.push_back(std::move(kernel));
   }
   // Lets it write their elements: a matrix [tiles, channels] of each.
-  int write_tiles(Kernel kernel, StraightCode code, const Grid& grid, const TiledLayer& layer) {
+  int write_tiles(Kernel kernel, InstructionBuilder code, const Grid& grid, const TiledLayer& layer) {
     const std::int64_t channels = kernel.domain[1], tiles = kernel.domain[0] * layer.tiles();
     const Shape shape{layer.elements(), tiles, channels};
     const int slot = add_slot(plan_, "winograd tiles", layer.dtype, shape, shape.row_major());
@@ -208,7 +208,7 @@ class WinogradLowering {
       if (known.tile == layer.tile && known.from == filter) return known.slot;
     const std::int64_t k = filter.shape[0], c = filter.shape[1];
     Kernel kernel{.label = "filter elements", .domain = {k, c}};
-    StraightCode code;
+    InstructionBuilder code;
     Grid grid(at(layer.taps));
     for (std::int64_t r = 0; r < layer.taps; ++r)
       for (std::int64_t s = 0; s < layer.taps; ++s)
@@ -281,6 +281,7 @@ class WinogradLowering {
   }
 
   Plan& plan_;
+  const Chip& chip_;
   const bool halves_;  // are computed so, too
   const int tile_;     // of every layer that can be computed so; 0: what the estimate says
   const std::int64_t most_bytes_;
@@ -297,9 +298,9 @@ class WinogradLowering {
 
 }  // namespace
 
-void lower_to_winograd(Plan& plan, bool halves, int tile, std::int64_t most_bytes) {
-  lower_strided_convs(plan, tile > 0);
-  WinogradLowering{plan, halves, tile, most_bytes}();
+void lower_to_winograd(Plan& plan, const Chip& chip, bool halves, int tile, std::int64_t most_bytes) {
+  lower_strided_convs(plan, chip, tile > 0);
+  WinogradLowering{plan, chip, halves, tile, most_bytes}();
 }
 
 }  // namespace nixie::cuda

@@ -3,21 +3,21 @@
 
 #include <optional>
 
-#include "nixie/backends/cuda/families/hopper_conv.h"
+#include "nixie/backends/cuda/families/conv/conv_problem.h"
 #include "nixie/backends/cuda/rewrite/winograd/winograd_tiles.h"
 
 namespace nixie::cuda {
 
 /// A square filter over f32 images by multiply-adds alone (Math::ieee), without dilation, if the kernel is that.
-std::optional<HopperConv> multiply_add_conv(const Plan& plan, const Kernel& kernel);
+std::optional<ConvProblem> multiply_add_conv(const Plan& plan, const Kernel& kernel);
 /// A filter of 3x3 over 16-bit images without dilation, if the kernel is that and no more than a Hopper kernel needs.
-std::optional<HopperConv> half_conv(const Plan& plan, const Kernel& kernel);
-/// Whether such a one has stride 1 and 3 or 5 taps.
-bool can_be_tiled(const HopperConv& conv);
+std::optional<ConvProblem> half_conv(const Plan& plan, const Kernel& kernel);
+/// True for stride-1 3x3 or 5x5.
+bool can_be_tiled(const ConvProblem& conv);
 
 /// A convolution as tiles: `from` is what windows are cut of, `to` where tiles lie: x and y, or dy and dx.
 struct TiledLayer {
-  TiledLayer(const HopperConv& conv, int tile);
+  TiledLayer(const ConvProblem& conv, int tile);
   ConvRole role;
   Dtype dtype;  ///< of images and filters, and of what becomes of them
   std::int64_t images, from_channels, to_channels;
@@ -31,10 +31,9 @@ struct TiledLayer {
   std::int64_t elements() const { return lines() * lines(); }  ///< of a window
 };
 
-/// In the tiles that take least by an estimate, if that is less than direct sums of products take, or than `most`
-/// seconds.
-std::optional<TiledLayer> fastest_tiles(const HopperConv& conv, std::optional<double> most = {});
+/// The fastest Winograd tiling, if it beats direct convolution, or `most` seconds.
+std::optional<TiledLayer> fastest_tiles(const ConvProblem& conv, const Chip& chip, std::optional<double> most = {});
 /// Seconds of direct sums of products.
-double time_in_place(const HopperConv& conv);
+double time_in_place(const ConvProblem& conv, const Chip& chip);
 
 }  // namespace nixie::cuda

@@ -4,12 +4,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include "nixie/core/base/integer_math.h"
 
 namespace nixie::cuda {
 namespace {
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return a >= 0 ? (a + b - 1) / b : -(-a / b); }
 
 template <class T>
 std::vector<std::vector<T>> turned_over(const std::vector<std::vector<T>>& rows) {
@@ -62,7 +60,7 @@ LineMatrices toom_cook(int tile, int taps) {
   return line;
 }
 
-Line times(StraightCode& code, const Matrix& matrix, const Line& line) {
+Line times(InstructionBuilder& code, const Matrix& matrix, const Line& line) {
   Line result;
   for (const std::vector<double>& row : matrix) {
     int sum = -1;
@@ -102,7 +100,7 @@ LineMatrices line_matrices(int tile, int taps) {
   return line;
 }
 
-Grid both_ways(StraightCode& code, const Grid& grid, const Matrix& matrix) {
+Grid both_ways(InstructionBuilder& code, const Grid& grid, const Matrix& matrix) {
   Grid columns = turned_over(grid);
   for (Line& column : columns) column = times(code, matrix, column);
   Grid rows = turned_over(columns);
@@ -155,7 +153,7 @@ bool may_follow(const Kernel& kernel, int results) {
   return !by_position && results * moving <= 64;
 }
 
-void follow(Kernel& made, StraightCode code, const Kernel& kernel, const Grid& results, std::int64_t image) {
+void follow(Kernel& made, InstructionBuilder code, const Kernel& kernel, const Grid& results, std::int64_t image) {
   const auto step = static_cast<std::int64_t>(results.size());
   Stage stage;
   for (std::int64_t i = 0; i < step; ++i)

@@ -4,7 +4,7 @@
 #include <array>
 #include <vector>
 
-#include "nixie/backends/cuda/rewrite/instruction_builder.h"
+#include "nixie/backends/cuda/generate/instruction_builder.h"
 #include "nixie/core/graph/plan.h"
 
 namespace nixie::cuda {
@@ -29,7 +29,7 @@ LineMatrices line_matrices(int tile, int taps);
 Matrix transposed(const Matrix& matrix);
 
 /// T grid T^T.
-Grid both_ways(StraightCode& code, const Grid& grid, const Matrix& matrix);
+Grid both_ways(InstructionBuilder& code, const Grid& grid, const Matrix& matrix);
 
 /// What an access to a 4-D `shape` is at row first[0] + `step` * t and column first[1] + `step` * u for positions
 /// [image, channel, t, u] of `domain`; bounded where that lies outside the shape.
@@ -43,6 +43,6 @@ Access from_image(Access access, std::int64_t image);
 bool may_follow(const Kernel& kernel, int results);
 /// Makes `made`, whose loads and code so far are given, do with results what `kernel` does with its head: results[i][j]
 /// is the head at row n * t + i and column n * u + j, for n x n results, of images from `image` on.
-void follow(Kernel& made, StraightCode code, const Kernel& kernel, const Grid& results, std::int64_t image);
+void follow(Kernel& made, InstructionBuilder code, const Kernel& kernel, const Grid& results, std::int64_t image);
 
 }  // namespace nixie::cuda

@@ -1,0 +1,14 @@
+// Sums over images and pixels that a filter gradient takes on its way through dy: bias gradients.
+#pragma once
+
+#include "nixie/backends/cuda/families/family.h"
+
+namespace nixie::cuda {
+
+/// Where the sum over images and pixels of a 4-D operand goes, if a kernel computes and stores that, in f32.
+const Access* stored_channel_sum(const Plan& plan, const Kernel& kernel, const Operand& of);
+
+/// A filter gradient's choice together with another group that sums its operand 0 so.
+std::optional<Absorption> with_channel_sum(const Grouping& grouping, const Choice& choice, std::size_t other);
+
+}  // namespace nixie::cuda

@@ -1,0 +1,142 @@
+// Forward convolutions, input gradients and large matrix products in 16 bits on sm_90a, in tiles (implicit GEMM).
+#include <algorithm>
+#include <limits>
+
+#include "nixie/backends/cuda/families/conv/conv_fprop.h"
+#include "nixie/backends/cuda/families/conv/conv_tiles.h"
+#include "nixie/backends/cuda/families/conv/conv_tma.h"
+#include "nixie/backends/cuda/families/conv/conv_wgrad.h"
+#include "nixie/backends/cuda/families/conv/families.h"
+#include "nixie/backends/cuda/generate/portable.h"
+#include "nixie/core/base/integer_math.h"
+#include "nixie/core/graph/plan_query.h"
+
+namespace nixie::cuda {
+namespace {
+
+std::string limits(const ConvProblem& conv) {
+  if (conv.role == ConvRole::filter_grad) return "filter gradient";
+  const bool input_grad = conv.role == ConvRole::input_grad;
+  for (std::size_t i : {0u, 1u}) {
+    const int window = i == 0 ? conv.r : conv.s, dilation = conv.dilation[i];
+    const int pad = input_grad ? (window - 1) * dilation - conv.pad[i] : conv.pad[i];
+    if (input_grad && conv.stride[i] != 1) return fmt::format("input gradient of stride {}", conv.stride[i]);
+    if (!fits_im2col(pad, window, conv.stride[i], dilation)) return "window too large for the copy engine";
+  }
+  if (conv.channels % 8 != 0) return fmt::format("{} channels", conv.channels);
+  if (conv.filters % 8 != 0) return fmt::format("{} filters", conv.filters);
+  return {};
+}
+
+// A B of 16-bit matrices whose result is worked on: a layer of one pixel an image, or with rows of B the input gradient
+// of one. The library is faster where tiles are too few to go round.
+ConvMatch matrix_product(const Plan& plan, const Kernel& kernel, const Chip& chip) {
+  if (kernel.domain.rank() != 2) return Refusal{"batched matrix product"};
+  const Operand &a = kernel.head->operands[0], &b = kernel.head->operands[1];
+  const Dtype dtype = dtype_of(plan, a);
+  const std::int64_t rows = kernel.domain[0], columns = kernel.domain[1], terms = a.shape[1];
+  constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
+  const bool rows_of_b = b.strides == Strides{columns, 1};
+  if (ceil_div(rows, 128) * ceil_div(columns, 128) < chip.sms / 3) return Refusal{"matrix product of few tiles"};
+  if ((dtype != Dtype::f16 && dtype != Dtype::bf16) || dtype_of(plan, b) != dtype || a.strides != Strides{terms, 1} ||
+      (!rows_of_b && b.strides != Strides{1, terms}) || terms % 8 != 0 || columns % 8 != 0 || a.offset % 8 != 0 ||
+      b.offset % 8 != 0 || std::max({rows * columns, rows * terms, terms * columns}) > most)
+    return Refusal{"matrix product of other types, strides or sizes"};
+  return ConvProblem{.role = rows_of_b ? ConvRole::input_grad : ConvRole::output,
+                     .images = static_cast<int>(rows),
+                     .channels = static_cast<int>(rows_of_b ? columns : terms),
+                     .height = 1,
+                     .width = 1,
+                     .filters = static_cast<int>(rows_of_b ? terms : columns),
+                     .r = 1,
+                     .s = 1,
+                     .p = 1,
+                     .q = 1,
+                     .stride = {1, 1},
+                     .pad = {0, 0},
+                     .dilation = {1, 1},
+                     .dtype = dtype};
+}
+
+KernelCode generate_tile(const Plan& plan, const Choice& choice, const Tile& tile, const Chip& chip) {
+  const ConvProblem& conv = problem_of(choice);
+  const ForwardLayer layer = forward_layer(conv);
+  const int slice = layer.slice;
+  const std::int64_t rows_b = layer.transposed ? ceil_div(tile.n, 64) * 64 : tile.n;
+
+  NhwcFunctor body = nhwc_functor(plan, choice.kernel);
+  KernelCode code;
+  code.source = window_defines(conv, layer.pad) + tile_defines(conv, tile, slice) +
+                defines({{"CONV_C", layer.channels},
+                         {"CONV_K", layer.filters},
+                         {"CONV_P", layer.p},
+                         {"CONV_Q", layer.q},
+                         {"CONV_PIXELS", layer.pixels},
+                         {"CONV_TRANSPOSED_W", layer.transposed}}) +
+                body.text + "#include \"conv_fprop_sm90.cuh\"\n";
+  code.arguments = std::move(body.arguments);
+  code.variant = fmt::format("conv_fprop_sm90 {}x{}{}", tile.rows(), tile.n, of_products(conv));
+  const std::vector<std::uint64_t> w_sizes{u64(conv.channels), u64(conv.r * conv.s), u64(conv.filters)};
+  const std::vector<std::uint32_t> w_box =
+      layer.transposed ? std::vector<std::uint32_t>{64, 1, 64} : std::vector<std::uint32_t>{u32(slice), 1, u32(tile.n)};
+  for (int plane = 0; plane < planes_of(conv.products()); ++plane) {
+    const Operand &x = plane_of(choice, 0, plane), &w = plane_of(choice, 1, plane);
+    code.maps.push_back(images_map(x, conv.dtype, conv, layer.pad, conv.stride, slice, tile.rows()));
+    code.maps.push_back(tiled_map(w, conv.dtype, w_sizes, w_box, slice * 2));
+  }
+  const std::int64_t tiles = ceil_div(layer.pixels, tile.rows()) * ceil_div(layer.filters, tile.n);
+  code.launches.push_back(
+      {.entry = "conv_fprop",
+       .blocks = std::min<std::int64_t>(tiles, chip.sms),
+       .threads = (tile.consumers + 1) * 128,
+       .shared_bytes =
+           1024 + tile.stages * planes_of(conv.products()) * (tile.rows() + rows_b) * 128 + tile.consumers * 16384,
+       .maps = all_maps(code)});
+  return code;
+}
+
+class ConvFprop final : public Family {
+ public:
+  std::string_view name() const override { return "conv_fprop_sm90"; }
+  std::string_view unit() const override { return kForwardClocks; }
+  Match match(const Plan& plan, const Kernel& kernel, const Chip& chip) const override {
+    return match_forward(plan, kernel, chip);
+  }
+  std::vector<Algorithm> algorithms(const Plan&, const Choice& choice, const Chip& chip) const override {
+    return algorithms_of(forward_tiles(problem_of(choice), chip));
+  }
+  std::string operation(const Plan&, const Choice& choice) const override { return operation_text(problem_of(choice)); }
+  KernelCode generate(const Plan& plan, const Choice& choice, const Chip& chip,
+                      const std::string& tile) const override {
+    return generate_tile(plan, choice, tile_named(forward_tiles(problem_of(choice), chip), tile), chip);
+  }
+};
+
+}  // namespace
+
+Match match_forward(const Plan& plan, const Kernel& kernel, const Chip& chip, const Limits& further) {
+  if (!kernel.head || !is_product(*kernel.head)) return Refusal{"no convolution or matrix product"};
+  if (!chip.has_wgmma()) return Refusal{"needs sm_90a"};
+  const ConvMatch found = std::holds_alternative<Matmul>(kernel.head->op) ? matrix_product(plan, kernel, chip)
+                                                                          : conv_in_16_bits(plan, kernel, limits);
+  if (const auto* refusal = std::get_if<Refusal>(&found)) return *refusal;
+  const auto& conv = std::get<ConvProblem>(found);
+  if (std::holds_alternative<Conv>(kernel.head->op) && conv.planes == 0)
+    for (const Operand& operand : kernel.head->operands)
+      if (dtype_of(plan, operand) != conv.dtype) return Refusal{"operands of two types"};
+  if (const std::string why = further ? further(conv) : ""; !why.empty()) return Refusal{why};
+  Choice choice{.kernel = kernel, .sizes = conv};
+  if (std::holds_alternative<Conv>(kernel.head->op)) choice.layouts = {Layout::channels_last, Layout::channels_last};
+  return choice;
+}
+
+std::string tensor_core_limits(const ConvProblem& conv) {
+  return conv.role == ConvRole::filter_grad ? wgrad_limits(conv) : limits(conv);
+}
+
+const Family& conv_fprop() {
+  static const ConvFprop family;
+  return family;
+}
+
+}  // namespace nixie::cuda

@@ -1,0 +1,179 @@
+// Forward convolutions and input gradients of stride 1 on sm_90a whose taps share a patch of pixels with its halo; if
+// wanted with bias, ReLU and the 2x2 max pooling after them.
+#include "nixie/backends/cuda/families/conv/conv_halo.h"
+
+#include <algorithm>
+
+#include "nixie/backends/cuda/families/conv/conv_fprop.h"
+#include "nixie/backends/cuda/families/conv/conv_tiles.h"
+#include "nixie/backends/cuda/families/conv/conv_tma.h"
+#include "nixie/backends/cuda/families/conv/families.h"
+#include "nixie/backends/cuda/families/pooled_result.h"
+#include "nixie/core/base/integer_math.h"
+
+namespace nixie::cuda {
+namespace {
+
+constexpr int kChunkBytes = 4 * 4608;  // through which sums pass, of both consumers
+constexpr int kStageBytes = 8192;
+constexpr double kLeastUse = 0.9;  // of the products that are computed
+
+// The sum as the kernel sees it: of the output's pixels over the input's channels.
+struct Sides {
+  int channels, filters, p, q, pad_h, pad_w;
+};
+Sides sides_of(const ConvProblem& conv) {
+  if (conv.role == ConvRole::output) return {conv.channels, conv.filters, conv.p, conv.q, conv.pad[0], conv.pad[1]};
+  return {conv.filters, conv.channels, conv.height, conv.width, conv.r - 1 - conv.pad[0], conv.s - 1 - conv.pad[1]};
+}
+
+struct Patches {
+  int together = 0, high = 0;  // images side by side, rows
+  double use = 0;              // of the pixels that are computed
+  int places = 0;
+  bool shared = false;
+  int ring = 0, bytes = 0;  // patches and filters that rings hold
+  int stages = 0;
+};
+
+// The patches that waste least, the larger ones if equal.
+Patches patches_of(const ConvProblem& conv, const Chip& chip) {
+  const int ring_bytes = static_cast<int>(dynamic_shared_bytes(chip)) - kChunkBytes;
+  const Sides sides = sides_of(conv);
+  Patches best;
+  for (int together : {1, 2, 4, 8})
+    for (int high : {28, 24}) {
+      const int places =
+          static_cast<int>(ceil_div(conv.images, together) * ceil_div(sides.p, high) * ceil_div(sides.q, 8 / together));
+      const double use = static_cast<double>(conv.images) * sides.p * sides.q / (8.0 * high * places);
+      const int bytes = (8 / together + conv.s - 1) * together * (high + conv.r - 1) * 128;
+      const bool shared = ceil_div(sides.filters, 64) % 2 == 0;
+      const int ring = shared ? 3 : 2, room = static_cast<int>(round_up(bytes, 1024)) * ring * (shared ? 1 : 2);
+      const int stages = std::min(8, (ring_bytes - room) / (2 * kStageBytes));
+      if (use <= best.use || room > ring_bytes || stages < 2) continue;
+      best = {together, high, use, places, shared, ring, room, stages};
+    }
+  best.use *= static_cast<double>(sides.filters) / static_cast<double>(round_up(sides.filters, 64)) * sides.channels /
+              static_cast<double>(round_up(sides.channels, 16));
+  return best;
+}
+
+std::int64_t tiles_of(const Sides& sides, const Patches& patches) {
+  const std::int64_t columns = ceil_div(sides.filters, 64);
+  return patches.shared ? patches.places * columns / 2 : ceil_div(patches.places, 2) * columns;
+}
+
+KernelCode generate_halo(const Plan& plan, const Choice& choice, const Chip& chip) {
+  const ConvProblem& conv = problem_of(choice);
+  const Sides sides = sides_of(conv);
+  const Patches patches = patches_of(conv, chip);
+  check(patches.together > 0, "no patch of this convolution fits shared memory; fits_halo says which do");
+  const bool transposed = conv.role == ConvRole::input_grad;
+  KernelCode code;
+  code.source = defines({{"CONV_C", sides.channels},
+                         {"CONV_K", sides.filters},
+                         {"CONV_R", conv.r},
+                         {"CONV_S", conv.s},
+                         {"CONV_IMAGES", conv.images},
+                         {"CONV_P", sides.p},
+                         {"CONV_Q", sides.q},
+                         {"CONV_PAD_H", sides.pad_h},
+                         {"CONV_PAD_W", sides.pad_w},
+                         {"CONV_TOGETHER", patches.together},
+                         {"CONV_HIGH", patches.high},
+                         {"CONV_SHARED", patches.shared},
+                         {"CONV_PATCHES", patches.ring},
+                         {"CONV_STAGES", patches.stages},
+                         {"CONV_TRANSPOSED_W", transposed},
+                         {"CONV_POOL", choice.pooled.has_value()},
+                         {"NIXIE_BF16", conv.dtype == Dtype::bf16}});
+  if (choice.pooled) {
+    const PooledResult& pooled = *choice.pooled;
+    code.source += defines({{"CONV_BIAS", pooled.bias.has_value()}, {"CONV_RELU", pooled.relu}});
+    const auto address = [&](const Access& access, int bytes) { return Argument{access.slot, access.offset * bytes}; };
+    code.arguments = {pooled.bias ? address(*pooled.bias, 4) : address(pooled.output, 2), address(pooled.output, 2),
+                      address(pooled.index, 1)};
+  } else {
+    NhwcFunctor body = nhwc_functor(plan, choice.kernel);
+    code.source += body.text;
+    code.arguments = std::move(body.arguments);
+  }
+  code.source += "#include \"conv_halo_sm90.cuh\"\n";
+  code.variant = fmt::format("conv_halo_sm90 {}x{}x{}{}{}", patches.together, 8 / patches.together, patches.high,
+                             patches.shared ? ", shared" : "", choice.pooled ? " with pool" : "");
+  const Operand &x = choice.kernel.head->operands[0], &w = choice.kernel.head->operands[1];
+  const int height = transposed ? conv.p : conv.height, width = transposed ? conv.q : conv.width;
+  code.maps.push_back(
+      {.slot = x.slot,
+       .offset_bytes = x.offset * 2,
+       .dtype = conv.dtype,
+       .sizes = {u64(sides.channels), u64(conv.images), u64(width), u64(height)},
+       .strides = {u64(height) * u64(width) * u64(sides.channels), u64(sides.channels),
+                   u64(width) * u64(sides.channels)},
+       .box = {64, u32(patches.together), u32(8 / patches.together + conv.s - 1), u32(patches.high + conv.r - 1)}});
+  code.maps.push_back({.slot = w.slot,
+                       .offset_bytes = w.offset * 2,
+                       .dtype = conv.dtype,
+                       .sizes = {u64(conv.channels), u64(conv.r * conv.s), u64(conv.filters)},
+                       .box = {64, 1, 64}});
+  code.launches.push_back({.entry = "conv_halo",
+                           .blocks = std::min<std::int64_t>(tiles_of(sides, patches), chip.sms),
+                           .threads = 384,
+                           .shared_bytes = 1024 + patches.bytes + 2 * patches.stages * kStageBytes + kChunkBytes,
+                           .maps = {0, 1}});
+  return code;
+}
+
+std::string limits(const ConvProblem& conv, const Chip& chip) {
+  const Sides sides = sides_of(conv);
+  if (conv.products() != 1) return "three products";
+  if (conv.role == ConvRole::filter_grad) return "filter gradient";
+  if (conv.stride != std::array{1, 1} || conv.dilation != std::array{1, 1}) return "stride or dilation";
+  if (conv.r * conv.s < 9 || conv.r > 16 || conv.s > 16) return fmt::format("window {}x{}", conv.r, conv.s);
+  if (sides.pad_h < 0 || sides.pad_w < 0) return "padding larger than the window";
+  const double use = patches_of(conv, chip).use;
+  if (use < kLeastUse) return fmt::format("patches fill {:.0f} % of their tiles", 100 * use);
+  return {};
+}
+
+class ConvHalo final : public Family {
+ public:
+  std::string_view name() const override { return "conv_halo_sm90"; }
+  std::string_view unit() const override { return kForwardClocks; }
+  Match match(const Plan& plan, const Kernel& kernel, const Chip& chip) const override {
+    return match_forward(plan, kernel, chip, [&](const ConvProblem& conv) { return limits(conv, chip); });
+  }
+  std::vector<Algorithm> algorithms(const Plan&, const Choice& choice, const Chip& chip) const override {
+    return {{"halo", halo_clocks(problem_of(choice), chip)}};
+  }
+  std::string operation(const Plan&, const Choice& choice) const override {
+    return operation_text(problem_of(choice), choice.pooled.has_value());
+  }
+  std::optional<Absorption> absorb(const Grouping& grouping, const Choice& choice, std::size_t other) const override {
+    const ConvProblem& conv = problem_of(choice);
+    if (conv.role != ConvRole::output || patches_of(conv, grouping.chip).together > 2) return {};
+    return with_pooling(grouping, choice, other, conv);
+  }
+  KernelCode generate(const Plan& plan, const Choice& choice, const Chip& chip, const std::string&) const override {
+    return generate_halo(plan, choice, chip);
+  }
+};
+
+}  // namespace
+
+bool fits_halo(const ConvProblem& conv, const Chip& chip) { return limits(conv, chip).empty(); }
+
+// Products alone: one consumer's epilogue is hidden behind the other's products, and L2 is read too little to matter.
+double halo_clocks(const ConvProblem& conv, const Chip& chip) {
+  const Sides sides = sides_of(conv);
+  const Patches patches = patches_of(conv, chip);
+  const auto steps = static_cast<double>(ceil_div(sides.channels, 16) * conv.r * conv.s);
+  return static_cast<double>(ceil_div(tiles_of(sides, patches), chip.sms)) * 2 * steps * 4 * patches.high;
+}
+
+const Family& conv_halo() {
+  static const ConvHalo family;
+  return family;
+}
+
+}  // namespace nixie::cuda

@@ -1,0 +1,13 @@
+// The estimate of conv_halo, for families that compete with it.
+#pragma once
+
+#include "nixie/backends/cuda/families/conv/conv_problem.h"
+
+namespace nixie::cuda {
+
+/// Whether conv_halo computes a convolution that conv_fprop can, too.
+bool fits_halo(const ConvProblem& conv, const Chip& chip);
+/// How long it takes, in the unit of Tile::clocks.
+double halo_clocks(const ConvProblem& conv, const Chip& chip);
+
+}  // namespace nixie::cuda

@@ -1,0 +1,113 @@
+// Finds the convolution that a kernel is.
+#include "nixie/backends/cuda/families/conv/conv_problem.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "nixie/core/base/integer_math.h"
+#include "nixie/core/graph/plan_query.h"
+
+namespace nixie::cuda {
+namespace {
+
+// A window of one column whose channels are the numbers of a row, S * C of them and zeros to a multiple of 16.
+ConvMatch by_rows(const ConvProblem& conv) {
+  if (conv.channels >= 8) return Refusal{"8 channels or more to pack by rows"};
+  if (conv.role == ConvRole::input_grad) return Refusal{"input gradient to pack by rows"};
+  if (conv.role == ConvRole::filter_grad && conv.channels == 1) return Refusal{"one channel to pack by rows"};
+  if (conv.dilation[1] != 1) return Refusal{"dilation to pack by rows"};
+  ConvProblem packed = conv;
+  packed.by_rows = true;
+  packed.channels = static_cast<int>(round_up(std::int64_t{conv.s} * conv.channels, 16));
+  packed.width = conv.q, packed.s = 1, packed.stride[1] = 1, packed.pad[1] = 0;
+  if (conv.role == ConvRole::filter_grad) packed.row_channels = conv.channels, packed.row_s = conv.s;
+  return packed;
+}
+
+}  // namespace
+
+ConvMatch conv_problem(const Plan& plan, const Kernel& kernel) {
+  const auto* op = kernel.head ? std::get_if<Conv>(&kernel.head->op) : nullptr;
+  if (!op) return Refusal{"no convolution"};
+  if (kernel.domain.rank() != 4) return Refusal{fmt::format("{} spatial axes", kernel.domain.rank() - 2)};
+  if (op->groups != 1) return Refusal{fmt::format("groups {}", op->groups)};
+  const Operand &first = kernel.head->operands[0], &second = kernel.head->operands[1];
+  if (kernel.domain.size() == 0 || first.shape.size() == 0 || second.shape.size() == 0) return Refusal{"no elements"};
+  const bool output = op->role == ConvRole::output, input_grad = op->role == ConvRole::input_grad;
+  const Shape& x = output ? first.shape : input_grad ? kernel.domain : second.shape;
+  const Shape& w = output || input_grad ? second.shape : kernel.domain;
+  const Shape& y = output ? kernel.domain : first.shape;
+  if (std::max({x.size(), y.size(), w.size()}) > std::numeric_limits<std::int32_t>::max())
+    return Refusal{"2^31 elements or more"};
+  ConvProblem conv{.role = op->role, .dtype = dtype_of(plan, output ? second : first)};  // of w, or of dy
+  const auto size = [](const Shape& shape, int axis) { return static_cast<int>(shape[axis]); };
+  conv.images = size(x, 0), conv.channels = size(x, 1), conv.height = size(x, 2), conv.width = size(x, 3);
+  conv.filters = size(w, 0), conv.r = size(w, 2), conv.s = size(w, 3), conv.p = size(y, 2), conv.q = size(y, 3);
+  for (std::size_t i : {0u, 1u})
+    conv.stride[i] = op->stride[i], conv.pad[i] = op->pad[i], conv.dilation[i] = op->dilation[i];
+  return conv;
+}
+
+ConvMatch conv_in_16_bits(const Plan& plan, const Kernel& kernel, const Limits& refuses) {
+  const ConvMatch found = conv_problem(plan, kernel);
+  const auto* conv = std::get_if<ConvProblem>(&found);
+  if (!conv) return found;
+  std::string why;
+  if (conv->is_16_bit()) {
+    why = refuses(*conv);
+    return why.empty() ? found : Refusal{why};
+  }
+  const Math math = std::get<Conv>(kernel.head->op).math;
+  if (!all_f32(plan, *kernel.head)) return Refusal{fmt::format("{} operands", conv->dtype)};
+  if (math == Math::ieee) return Refusal{"f32 by multiply-adds (ieee)"};
+  ConvProblem split = *conv;
+  split.dtype = Dtype::f16, split.planes = math == Math::fp32 ? 2 : 1;
+  why = refuses(split);
+  if (why.empty()) return split;
+  const ConvMatch rows = by_rows(split);
+  const auto* packed = std::get_if<ConvProblem>(&rows);
+  if (packed && refuses(*packed).empty()) return *packed;
+  return Refusal{why};
+}
+
+bool is_channels_last(const Shape& shape, const Strides& strides, std::int64_t offset) {
+  const Strides expected = shape.channels_last();
+  for (int axis = 0; axis < shape.rank(); ++axis)
+    if (shape[axis] > 1 && strides[at(axis)] != expected[at(axis)]) return false;
+  return offset % 8 == 0;
+}
+
+bool only_stores(const Plan& plan, const Kernel& kernel) {
+  if (!kernel.loads.empty() || kernel.stages.size() != 1 || kernel.stores.size() != 1) return false;
+  const Stage& stage = kernel.stages[0];
+  const Access& to = kernel.stores[0];
+  const Dtype dtype = dtype_of(plan, to.slot);
+  return stage.body.size() == 1 && stage.body[0].primitive == Primitive::head && stage.stores.size() == 1 &&
+         stage.reductions.empty() && to.inside.empty() &&
+         (dtype == Dtype::f32 || dtype == dtype_of(plan, kernel.head->operands[0])) &&
+         is_channels_last(kernel.domain, to.strides, to.offset);
+}
+
+bool all_f32(const Plan& plan, const Head& head) {
+  return head.dtype == Dtype::f32 &&
+         std::all_of(head.operands.begin(), head.operands.end(),
+                     [&](const Operand& operand) { return dtype_of(plan, operand) == Dtype::f32; });
+}
+
+std::string operation_text(const ConvProblem& conv, bool pooled) {
+  static constexpr const char* kRoles[] = {"convolution", "input gradient", "filter gradient"};
+  std::string text = fmt::format("{} {} of {}x{}x{}x{} by {}x{}x{}", conv.dtype, kRoles[static_cast<int>(conv.role)],
+                                 conv.images, conv.channels, conv.height, conv.width, conv.filters, conv.r, conv.s);
+  const auto pair = [&](const char* word, std::array<int, 2> values, int usual) {
+    if (values != std::array{usual, usual}) text += fmt::format(" {} {}x{}", word, values[0], values[1]);
+  };
+  pair("stride", conv.stride, 1);
+  pair("pad", conv.pad, 0);
+  pair("dilation", conv.dilation, 1);
+  if (pooled) text += " pooled";
+  if (conv.products() > 1) text += fmt::format(" in {} products", conv.products());
+  if (conv.row_channels > 0) text += fmt::format(" packed from {}x{}", conv.row_channels, conv.row_s);
+  return text;
+}
+
+}  // namespace nixie::cuda

@@ -1,0 +1,73 @@
+// Tensor maps of images, filters and gradients.
+#include "nixie/backends/cuda/families/conv/conv_tma.h"
+
+#include <numeric>
+
+#include "nixie/core/base/integer_math.h"
+
+namespace nixie::cuda {
+
+bool fits_im2col(int pad, int window, int stride, int dilation) {
+  const int reach = (window - 1) * dilation;
+  return pad <= 128 && pad - reach >= -128 && pad - reach <= 127 && reach < 256 && stride <= 8;
+}
+
+TensorMap images_map(const Operand& operand, Dtype dtype, const ConvProblem& conv, std::array<int, 2> pad,
+                     std::array<int, 2> stride, int slice, int pixels) {
+  const int bytes = static_cast<int>(size_of(dtype));
+  TensorMap map{.slot = operand.slot, .offset_bytes = operand.offset * bytes, .dtype = dtype, .im2col = true};
+  const bool of_y = conv.role == ConvRole::input_grad;
+  for (int size :
+       {of_y ? conv.filters : conv.channels, of_y ? conv.q : conv.width, of_y ? conv.p : conv.height, conv.images})
+    map.sizes.push_back(static_cast<std::uint64_t>(size));
+  map.box = {static_cast<std::uint32_t>(slice), static_cast<std::uint32_t>(pixels)};
+  map.swizzle_bytes = slice * bytes;
+  map.lower = {-pad[1], -pad[0]};
+  map.upper = {pad[1] - (conv.s - 1) * conv.dilation[1], pad[0] - (conv.r - 1) * conv.dilation[0]};
+  map.stride = {static_cast<std::uint32_t>(stride[1]), static_cast<std::uint32_t>(stride[0])};
+  return map;
+}
+
+TensorMap tiled_map(const Operand& operand, Dtype dtype, std::vector<std::uint64_t> sizes,
+                    std::vector<std::uint32_t> box, int swizzle_bytes) {
+  return {.slot = operand.slot,
+          .offset_bytes = operand.offset * size_of(dtype),
+          .dtype = dtype,
+          .sizes = std::move(sizes),
+          .box = std::move(box),
+          .swizzle_bytes = swizzle_bytes};
+}
+
+const Operand& plane_of(const Choice& choice, int operand, int plane) {
+  return plane == 0 ? choice.kernel.head->operands[at(operand)] : choice.low_planes[at(operand)];
+}
+
+std::vector<int> all_maps(const KernelCode& code) {
+  std::vector<int> maps(code.maps.size());
+  std::iota(maps.begin(), maps.end(), 0);
+  return maps;
+}
+const char* of_products(const ConvProblem& conv) { return conv.products() == 3 ? ", 3 products" : ""; }
+
+std::string tile_defines(const ConvProblem& conv, const Tile& tile, int slice) {
+  return defines({{"CONV_SLICE", slice},
+                  {"CONV_CONSUMERS", tile.consumers},
+                  {"CONV_MMA_M", tile.mma_m},
+                  {"CONV_TILE_N", tile.n},
+                  {"CONV_STAGES", tile.stages},
+                  {"CONV_PRODUCTS", conv.products()},
+                  {"NIXIE_BF16", conv.dtype == Dtype::bf16}});
+}
+
+std::string window_defines(const ConvProblem& conv, std::array<int, 2> pad) {
+  return defines({{"CONV_R", conv.r},
+                  {"CONV_S", conv.s},
+                  {"CONV_STRIDE_H", conv.stride[0]},
+                  {"CONV_STRIDE_W", conv.stride[1]},
+                  {"CONV_PAD_H", pad[0]},
+                  {"CONV_PAD_W", pad[1]},
+                  {"CONV_DILATION_H", conv.dilation[0]},
+                  {"CONV_DILATION_W", conv.dilation[1]}});
+}
+
+}  // namespace nixie::cuda

@@ -1,0 +1,41 @@
+// What the convolutions of sm_90a share: tensor maps of their operands, the window as constants.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "nixie/backends/cuda/families/conv/conv_problem.h"
+#include "nixie/backends/cuda/families/conv/conv_tiles.h"
+#include "nixie/backends/cuda/generate/nhwc_functor.h"
+
+namespace nixie::cuda {
+
+/// Whether im2col maps can step through an axis so.
+bool fits_im2col(int pad, int window, int stride, int dilation);
+
+/// x, or dy of an input gradient, as im2col boxes of `slice` channels of `pixels` outputs. Rows of boxes are swizzled
+/// over their own length; see TensorMap.
+TensorMap images_map(const Operand& operand, Dtype dtype, const ConvProblem& conv, std::array<int, 2> pad,
+                     std::array<int, 2> stride, int slice, int pixels);
+/// Boxes of a packed array.
+TensorMap tiled_map(const Operand& operand, Dtype dtype, std::vector<std::uint64_t> sizes,
+                    std::vector<std::uint32_t> box, int swizzle_bytes);
+
+/// Operand 0 or 1 of a head, or its low plane (plane 1).
+const Operand& plane_of(const Choice& choice, int operand, int plane);
+/// All of a program's maps; how a variant tells of several products.
+std::vector<int> all_maps(const KernelCode& code);
+const char* of_products(const ConvProblem& conv);
+
+std::string tile_defines(const ConvProblem& conv, const Tile& tile, int slice);
+/// CONV_R, CONV_S, and strides, pads, dilations.
+std::string window_defines(const ConvProblem& conv, std::array<int, 2> pad);
+
+/// Appends rows to a table of constants, word by word.
+template <class T>
+void append_words(std::vector<std::int32_t>& table, const std::vector<T>& rows) {
+  const auto* words = reinterpret_cast<const std::int32_t*>(rows.data());
+  table.insert(table.end(), words, words + rows.size() * sizeof(T) / sizeof(std::int32_t));
+}
+
+}  // namespace nixie::cuda

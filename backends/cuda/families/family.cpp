@@ -1,0 +1,88 @@
+// What choices touch, and questions about groups while they are formed.
+#include "nixie/backends/cuda/families/family.h"
+
+#include <algorithm>
+
+#include "nixie/core/base/integer_math.h"
+#include "nixie/core/graph/plan_query.h"
+
+namespace nixie::cuda {
+namespace {
+
+bool contains(const std::vector<int>& slots, int slot) { return std::count(slots.begin(), slots.end(), slot) > 0; }
+
+template <class Touches>
+std::vector<std::size_t> groups_that(const Grouping& grouping, Touches touches) {
+  std::vector<std::size_t> found;
+  for (std::size_t g = 0; g < grouping.groups.size(); ++g)
+    if (touches(g)) found.push_back(g);
+  return found;
+}
+
+}  // namespace
+
+std::vector<Access> stores_of(const Choice& choice) {
+  std::vector<Access> stores = choice.kernel.stores;
+  if (choice.pooled) stores = {choice.pooled->output, choice.pooled->index};
+  if (choice.index) stores.push_back(*choice.index);
+  if (choice.channel_sum) stores.push_back(*choice.channel_sum);
+  return stores;
+}
+
+std::vector<int> slots_read(const Choice& choice) {
+  Kernel kernel = choice.kernel;
+  std::vector<int> slots;
+  if (choice.images) {
+    const bool forward = std::get<Conv>(kernel.head->op).role == ConvRole::output;
+    kernel.head->operands[forward ? 0 : 1] = choice.images->view;
+    for (const Access& access : choice.images->more) slots.push_back(access.slot);
+  }
+  for (int slot : nixie::slots_read(kernel)) slots.push_back(slot);
+  for (const Operand& plane : choice.low_planes) slots.push_back(plane.slot);
+  for (const auto& operand : {choice.pooled_by, choice.gate})
+    if (operand) slots.push_back(operand->slot);
+  // Both sides list packed images as read; the forward pass also writes them.
+  if (choice.packed_images) slots.push_back(*choice.packed_images);
+  return slots;
+}
+
+std::vector<int> slots_written(const Choice& choice) {
+  std::vector<int> slots;
+  for (const Access& store : stores_of(choice)) slots.push_back(store.slot);
+  const auto* conv = choice.kernel.head ? std::get_if<Conv>(&choice.kernel.head->op) : nullptr;
+  if (choice.packed_images && conv && conv->role == ConvRole::output) slots.push_back(*choice.packed_images);
+  return slots;
+}
+
+std::string Implementers::name() const { return std::string(choices.front().family->name()); }
+
+bool Grouping::reads(std::size_t group, int slot) const {
+  const Group& g = groups[group];
+  if (g.by) return contains(slots_read(g.by->choices.front()), slot);
+  return std::any_of(g.members.begin(), g.members.end(), [&](const Kernel& k) { return nixie::reads(k, slot); });
+}
+bool Grouping::writes(std::size_t group, int slot) const {
+  const Group& g = groups[group];
+  if (g.by) return contains(slots_written(g.by->choices.front()), slot);
+  return std::any_of(g.members.begin(), g.members.end(), [&](const Kernel& k) { return nixie::writes(k, slot); });
+}
+
+std::vector<std::size_t> Grouping::readers_of(int slot) const {
+  return groups_that(*this, [&](std::size_t g) { return reads(g, slot); });
+}
+std::vector<std::size_t> Grouping::writers_of(int slot) const {
+  return groups_that(*this, [&](std::size_t g) { return writes(g, slot); });
+}
+
+const Choice* Grouping::choice(std::size_t group, std::string_view family) const {
+  const auto& by = groups[group].by;
+  return by && by->choices.size() == 1 && by->choices[0].family->name() == family ? &by->choices[0] : nullptr;
+}
+
+std::optional<std::size_t> Grouping::only_reader(int slot) const {
+  const std::vector<std::size_t> readers = readers_of(slot);
+  const bool one = !plan.slots[at(slot)].external && readers.size() == 1 && writers_of(slot).size() == 1;
+  return one ? std::optional(readers[0]) : std::nullopt;
+}
+
+}  // namespace nixie::cuda

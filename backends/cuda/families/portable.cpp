@@ -1,0 +1,63 @@
+// Reductions, products and convolutions in tiles, and everything else position by position.
+#include "nixie/backends/cuda/families/portable.h"
+
+#include "nixie/backends/cuda/generate/portable.h"
+
+namespace nixie::cuda {
+namespace {
+
+class Reduce final : public Family {
+ public:
+  std::string_view name() const override { return "reduce"; }
+  Match match(const Plan&, const Kernel& kernel, const Chip&) const override {
+    if (kernel.reduced.empty()) return Refusal{"no reduction"};
+    return Choice{.kernel = kernel};
+  }
+  KernelCode generate(const Plan& plan, const Choice& choice, const Chip&, const std::string&) const override {
+    return generate_reduce(plan, choice.kernel);
+  }
+};
+
+class Gemm final : public Family {
+ public:
+  std::string_view name() const override { return "gemm"; }
+  Match match(const Plan&, const Kernel& kernel, const Chip&) const override {
+    if (!kernel.head || !is_product(*kernel.head)) return Refusal{"no product"};
+    return Choice{.kernel = kernel};
+  }
+  std::vector<Algorithm> algorithms(const Plan& plan, const Choice& choice, const Chip&) const override {
+    return product_algorithms(plan, choice.kernel);
+  }
+  std::string operation(const Plan& plan, const Choice& choice) const override {
+    return product_operation(plan, choice.kernel);
+  }
+  KernelCode generate(const Plan& plan, const Choice& choice, const Chip&, const std::string& tile) const override {
+    return generate_product(plan, choice.kernel, tile);
+  }
+};
+
+class Map final : public Family {
+ public:
+  std::string_view name() const override { return "map"; }
+  Match match(const Plan&, const Kernel& kernel, const Chip&) const override { return Choice{.kernel = kernel}; }
+  KernelCode generate(const Plan& plan, const Choice& choice, const Chip&, const std::string&) const override {
+    return generate_map(plan, choice.kernel);
+  }
+};
+
+}  // namespace
+
+const Family& reduce() {
+  static const Reduce family;
+  return family;
+}
+const Family& gemm() {
+  static const Gemm family;
+  return family;
+}
+const Family& map() {
+  static const Map family;
+  return family;
+}
+
+}  // namespace nixie::cuda

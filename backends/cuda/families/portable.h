@@ -1,0 +1,12 @@
+// The portable families: templates that take any kernel of their kind on every chip.
+#pragma once
+
+#include "nixie/backends/cuda/families/family.h"
+
+namespace nixie::cuda {
+
+const Family& reduce();
+const Family& gemm();
+const Family& map();
+
+}  // namespace nixie::cuda

@@ -1,0 +1,109 @@
+// Asks the families in turn.
+#include "nixie/backends/cuda/families/registry.h"
+
+#include <algorithm>
+
+#include "nixie/backends/cuda/families/blas.h"
+#include "nixie/backends/cuda/families/conv/families.h"
+#include "nixie/backends/cuda/families/outer_product.h"
+#include "nixie/backends/cuda/families/pool_max.h"
+#include "nixie/backends/cuda/families/portable.h"
+#include "nixie/core/graph/plan_query.h"
+
+namespace nixie::cuda {
+namespace {
+
+double fastest(const Plan& plan, const Choice& choice, const Chip& chip) {
+  const std::vector<Algorithm> algorithms = choice.family->algorithms(plan, choice, chip);
+  return algorithms.empty() ? 0 : algorithms.front().estimate;
+}
+
+// What stages read and write is part of what an operation costs.
+std::string with_memory(std::string operation, const Plan& plan, const Choice& choice) {
+  const auto list = [&](const char* word, const std::vector<Access>& accesses) {
+    std::string types;
+    for (const Access& access : accesses) types += fmt::format(" {}", dtype_of(plan, access.slot));
+    if (!types.empty()) operation += word + types;
+  };
+  list(", reads", choice.kernel.loads);
+  list(", writes", stores_of(choice));
+  return operation;
+}
+
+KernelCode generate(const Plan& plan, const Implementers& by, const Chip& chip, const std::string& name,
+                    const std::string& label) {
+  struct Candidate {
+    const Choice* choice;
+    Algorithm algorithm;
+  };
+  std::vector<Candidate> candidates;
+  for (const Choice& choice : by.choices)
+    for (const Algorithm& algorithm : choice.family->algorithms(plan, choice, chip))
+      candidates.push_back({&choice, algorithm});
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [](const Candidate& a, const Candidate& b) { return a.algorithm.estimate < b.algorithm.estimate; });
+  const auto taken = name.empty() ? candidates.begin()
+                                  : std::find_if(candidates.begin(), candidates.end(),
+                                                 [&](const Candidate& c) { return c.algorithm.name == name; });
+  check(name.empty() || taken != candidates.end(), "there is no algorithm ", name, " for \"", label, "\"");
+  const Choice& choice = candidates.empty() ? by.choices.front() : *taken->choice;
+  KernelCode code =
+      choice.family->generate(plan, choice, chip, candidates.empty() ? std::string() : taken->algorithm.name);
+  for (const Candidate& candidate : candidates) code.algorithms.push_back(candidate.algorithm);
+  if (!candidates.empty()) code.operation = with_memory(choice.family->operation(plan, choice), plan, choice);
+  return code;
+}
+
+}  // namespace
+
+std::span<const Family* const> families() {
+  static const Family* const all[] = {
+      &blas(),      &conv_s2d(),      &conv_c3(),  &conv_rows(), &conv_fprop(), &conv_halo(), &conv_wgrad(),
+      &conv_ffma(), &outer_product(), &pool_max(), &reduce(),    &gemm(),       &map(),
+  };
+  return all;
+}
+
+std::shared_ptr<Implementers> take(const Plan& plan, const Kernel& kernel, const Chip& chip) {
+  auto by = std::make_shared<Implementers>();
+  for (const Family* family : families()) {
+    if (!by->choices.empty() && (family->unit().empty() || family->unit() != by->choices[0].family->unit())) continue;
+    auto match = family->match(plan, kernel, chip);
+    if (const auto* refusal = std::get_if<Refusal>(&match)) {
+      by->refused.push_back(fmt::format("{}: {}", family->name(), refusal->why));
+    } else {
+      by->choices.push_back(std::get<Choice>(std::move(match)));
+      by->choices.back().family = family;
+    }
+  }
+  sort_by_estimate(plan, by->choices, chip);
+  return by;
+}
+
+void sort_by_estimate(const Plan& plan, std::vector<Choice>& choices, const Chip& chip) {
+  if (choices.size() < 2) return;
+  std::stable_sort(choices.begin(), choices.end(),
+                   [&](const Choice& a, const Choice& b) { return fastest(plan, a, chip) < fastest(plan, b, chip); });
+}
+
+KernelCode generate(const Plan& plan, const Group& group, const Chip& chip, const std::string& algorithm) {
+  const auto* by = dynamic_cast<const Implementers*>(group.implementation.get());
+  check(by != nullptr, "cuda: \"", label_of(plan, group), "\" was not lowered for CUDA; call Backend::lower first");
+  return generate(plan, *by, chip, algorithm, label_of(plan, group));
+}
+
+KernelCode generate(const Plan& plan, const Kernel& kernel, const Chip& chip, const std::string& algorithm) {
+  return generate(plan, *take(plan, kernel, chip), chip, algorithm, kernel.label);
+}
+
+std::string explain(const Plan& plan, const Group& group) {
+  std::string text = fmt::format("\"{}\":", label_of(plan, group));
+  const auto* by = dynamic_cast<const Implementers*>(group.implementation.get());
+  if (!by) return text + " not lowered for CUDA";
+  for (const std::string& refused : by->refused) text += " not " + refused + ";";
+  text += " taken:";
+  for (const Choice& choice : by->choices) text += fmt::format(" {}", choice.family->name());
+  return text;
+}
+
+}  // namespace nixie::cuda

@@ -1,0 +1,55 @@
+// Writes programs around map.cuh.
+
+#include <algorithm>
+#include <numeric>
+
+#include "nixie/backends/cuda/generate/portable.h"
+
+namespace nixie::cuda {
+
+namespace {
+
+constexpr int kThreads = 256;
+
+}  // namespace
+
+KernelCode generate_map(const Plan& plan, const Kernel& kernel) {
+  BodyWriter body(plan, kernel, kernel.head.has_value());
+  const int rank = body.space().rank();
+  Frame frame{.lane_axis = rank - 1, .carried_is_local = true};
+  HeadCode head;
+  if (kernel.head) {
+    frame.lane_axis = -1;
+    head = lookup_head(plan, kernel, body, frame);
+    frame.head = head.call;
+  } else {
+    frame.lanes = body.lanes_along(frame.lane_axis);
+  }
+  const std::int64_t groups = body.groups(frame, 0, rank);
+
+  std::vector<int> all(kernel.stages.size());
+  std::iota(all.begin(), all.end(), 0);
+  const BodyWriter::Code code = body.stages(all, frame);
+  const std::string positions = body.positions(frame, "group", 0, rank);
+
+  KernelCode result;
+  std::string& text = result.source;
+  text = "#include \"map.cuh\"\n#include \"philox.cuh\"\n";
+  if (kernel.head) text += "#include \"gather.cuh\"\n";
+  text += "\nstruct Body {\n";
+  text += fmt::format("  using Index = {};\n  static constexpr Index kGroups = {};\n",
+                      body.wide() || head.wide ? "long long" : "int", groups);
+  text += fmt::format("  static constexpr int kThreads = {};\n", kThreads);
+  text += body.pointers() + head.members;
+  if (!kernel.carried.empty()) text += "  struct Carried {\n" + body.carried_members() + "  };\n";
+  text += "  struct Loads {\n" + code.members + "  };\n";
+  text += "  void load(Index group, Loads& loads) const {\n" + positions + code.load + "  }\n";
+  text += "  void run(Index group, const Loads& loads) const {\n" + positions + code.run + "  }\n};\n";
+  text += entry_point("kernel0", std::to_string(kThreads), "map(body)");
+  result.arguments = body.arguments();
+  result.variant = kernel.head ? "gather" : "map";
+  if (groups > 0) result.launches.push_back({"kernel0", (groups + kThreads - 1) / kThreads, kThreads});
+  return result;
+}
+
+}  // namespace nixie::cuda

@@ -1,0 +1,240 @@
+// Writes programs around reduce.cuh: how threads, blocks and launches share a reduction.
+#include <algorithm>
+#include <bit>
+
+#include "nixie/backends/cuda/generate/accumulators.h"
+#include "nixie/backends/cuda/generate/portable.h"
+#include "nixie/core/base/integer_math.h"
+
+namespace nixie::cuda {
+namespace {
+
+// Results must not depend on the device, so neither may the shape of the work: two blocks on each of 128
+// multiprocessors.
+constexpr std::int64_t kEnoughBlocks = 256;
+constexpr int kSharedBytes = 24 * 1024;  // half of what a block has: parts of other blocks meet in the rest
+
+struct Geometry {
+  int kept_threads = 1, reduced_threads = 256;
+  bool kept_first = false;  // neighbouring threads take neighbouring kept positions
+  std::int64_t tiles = 1;
+  int splits = 1;  // blocks that share a tile
+  int threads() const { return kept_threads * reduced_threads; }
+};
+
+int power_of_two_at_least(std::int64_t n, int most) {
+  return n >= most ? most : static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(n, 1))));
+}
+
+// Parts that share one kept position's work: enough to fill the device, few to merge, each with several steps to do.
+int splits_for(std::int64_t tiles, std::int64_t steps) {
+  const std::int64_t wanted = std::min(kEnoughBlocks / std::max<std::int64_t>(tiles, 1), steps / 4);
+  return static_cast<int>(std::clamp<std::int64_t>(wanted, 1, kEnoughBlocks));
+}
+
+// `bytes`: what the lanes of a thread accumulate; `threads`: of a block, at most.
+Geometry geometry(std::int64_t kept, std::int64_t reduced, bool kept_first, int bytes, int threads) {
+  Geometry g;
+  g.kept_first = kept_first;
+  if (kept_first) {
+    g.kept_threads = power_of_two_at_least(kept, 32);
+    g.reduced_threads = std::min(threads / g.kept_threads, power_of_two_at_least(reduced, threads));
+    // What the warps of a block accumulated meets in shared memory.
+    while (g.reduced_threads > 1 && std::max(1, g.threads() / 32) * g.kept_threads * bytes > kSharedBytes)
+      g.reduced_threads /= 2;
+  } else {
+    // A thread has about four steps; more threads where rows are few.
+    const std::int64_t per_thread = kept >= 4096 ? 4 : 1;
+    g.reduced_threads = power_of_two_at_least((reduced + per_thread - 1) / per_thread, 256);
+    g.kept_threads = std::max(1, 128 / g.reduced_threads);
+    g.kept_threads = std::min(g.kept_threads, power_of_two_at_least(kept, 128));
+  }
+  while (g.threads() < 32) g.kept_threads *= 2;
+  g.tiles = (kept + g.kept_threads - 1) / g.kept_threads;
+  g.splits = splits_for(g.tiles, (reduced + g.reduced_threads - 1) / g.reduced_threads);
+  return g;
+}
+
+// Positions a thread loads before it uses the first: about six pieces of 16 bytes in flight.
+int unroll_of(int loads) { return loads <= 1 ? 4 : loads <= 3 ? 2 : 1; }
+
+// Where launches begin: before a full stage that needs what a shared reduction left.
+std::vector<int> launch_starts(const Kernel& kernel, int splits) {
+  std::vector<int> starts{0};
+  bool reduced = false;
+  for (std::size_t s = 0; s < kernel.stages.size(); ++s) {
+    if (splits > 1 && kernel.stages[s].full && reduced) {
+      starts.push_back(static_cast<int>(s));
+      reduced = false;
+    }
+    reduced |= !kernel.stages[s].reductions.empty();
+  }
+  return starts;
+}
+
+std::string list_of(const Kernel& kernel, const char* name, bool (*holds)(const Stage&)) {
+  std::string text = fmt::format("  static constexpr bool {}(int stage) {{ return", name);
+  std::string any;
+  for (std::size_t s = 0; s < kernel.stages.size(); ++s)
+    if (holds(kernel.stages[s])) any += fmt::format("{}stage == {}", any.empty() ? " " : " || ", s);
+  return text + (any.empty() ? " false" : any) + "; }\n";
+}
+
+// What the stages are written with.
+struct Frames {
+  Frame full, kept;
+};
+
+// How many a stage makes: at each position, and once.
+struct Loads {
+  int moving = 0, fixed = 0;
+};
+
+// The members of one stage, and its loads.
+std::string stage_members(BodyWriter& body, const Kernel& kernel, int s, const Frames& frames, Loads& loads) {
+  const Stage& stage = kernel.stages[at(s)];
+  const IterationSpace& space = body.space();
+  const Frame& frame = stage.full ? frames.full : frames.kept;
+  const BodyWriter::Code code = body.stages({s}, frame);
+  loads = {code.loads, code.fixed};
+  const std::string kept = body.positions(frame, "kept", 0, space.kept);
+  const std::string carried = fmt::format("Carried (&carried)[{}]", frames.kept.lanes);
+  std::string text = fmt::format("\n  struct Loads{} {{\n{}  }};\n", s, code.members);
+  if (!stage.full)
+    return text +
+           fmt::format("  void run(Stage<{}>, Index kept, {}, bool leads) const {{\n    Loads{} loads;\n{}{}{}  }}\n",
+                       s, carried, s, kept, code.load, code.run);
+  const std::string positions = kept + body.positions(frame, "reduced", space.kept, space.rank());
+  const AccumulatorCode accumulators = accumulator_code(stage);
+  text += fmt::format("  struct Fixed{} {{\n{}  }};\n", s, code.fixed_members);
+  text +=
+      fmt::format("  struct Accumulators{0} {{\n{1}    void merge(const Accumulators{0}& next) {{\n{2}    }}\n  }};\n",
+                  s, accumulators.members, accumulators.merge);
+  text += fmt::format(
+      "  static Loads{0} loads_of(Stage<{0}>);\n  static Fixed{0} fixed_of(Stage<{0}>);\n  static Accumulators{0} "
+      "accumulators_of(Stage<{0}>);\n",
+      s);
+  text += fmt::format("  void load(Stage<{}>, Index kept, Fixed{}& fixed) const {{\n{}{}  }}\n", s, s, kept,
+                      code.fixed_load);
+  text += fmt::format("  void load(Stage<{}>, Index kept, Index reduced, Loads{}& loads) const {{\n{}{}  }}\n", s, s,
+                      positions, code.load);
+  text += fmt::format(
+      "  void run(Stage<{0}>, Index kept, Index reduced, const Fixed{0}& fixed, const Loads{0}& loads,\n           "
+      "{1}, Accumulators{0} (&accumulators)[{2}], int seen) const {{\n{3}{4}  }}\n",
+      s, carried, frames.kept.lanes, positions, code.run);
+  if (!stage.reductions.empty())
+    text +=
+        fmt::format("  void finish(Stage<{}>, const Accumulators{}& accumulators, Carried& carried) const {{\n{}  }}\n",
+                    s, s, accumulators.finish);
+  return text;
+}
+
+// Rows where memory runs along a reduced axis, columns where it runs along a kept one.
+bool is_columns(const BodyWriter& body) {
+  const IterationSpace& space = body.space();
+  return space.kept > 0 && !(space.rank() > space.kept && body.contiguous_along(space.rank() - 1)) &&
+         (space.rank() == space.kept || body.contiguous_along(space.kept - 1));
+}
+
+constexpr int kMostWords = 24;  // that the lanes of a thread accumulate in registers
+
+Frames frames_of(const BodyWriter& body, bool columns, int words) {
+  const IterationSpace& space = body.space();
+  Frames frames{.full = {.lane_axis = columns ? space.kept - 1 : space.rank() - 1, .carried_per_lane = columns},
+                .kept = {.kept_only = true, .leader = "leads"}};
+  Frame &full = frames.full, &kept = frames.kept;
+  full.hoists = true;
+  if (space.rank() == 0 || (!columns && space.rank() == space.kept)) full.lane_axis = -1;
+  full.lanes = body.lanes_along(full.lane_axis);
+  while (columns && full.lanes > 1 && full.lanes * words > kMostWords) full.lanes /= 2;
+  if (full.lanes == 1) full.lane_axis = -1, full.carried_per_lane = false;
+  if (columns && full.lanes > 1) kept.lane_axis = full.lane_axis, kept.lanes = full.lanes, kept.carried_per_lane = true;
+  return frames;
+}
+
+bool only_stores(const Stage& stage) { return stage.full && stage.reductions.empty() && stage.carries.empty(); }
+
+}  // namespace
+
+KernelCode generate_reduce(const Plan& plan, const Kernel& kernel) {
+  BodyWriter body(plan, kernel);
+  const IterationSpace& space = body.space();
+  const bool columns = is_columns(body);
+  int words = 1, bytes = 4;
+  for (const Stage& stage : kernel.stages) {
+    const AccumulatorCode accumulators = accumulator_code(stage);
+    words = std::max(words, accumulators.words), bytes = std::max(bytes, accumulators.bytes);
+  }
+  const Frames frames = frames_of(body, columns, words);
+  const int lanes = frames.kept.lanes;
+  const int stages = static_cast<int>(kernel.stages.size());
+  std::string members, unrolls;
+  std::vector<int> unroll(kernel.stages.size());
+  int held = 0, loaded = 0, carried = 0;  // words in the registers of a thread that reduces
+  for (int s = 0; s < stages; ++s) {
+    Loads loads;
+    members += stage_members(body, kernel, s, frames, loads);
+    const std::size_t i = at(s);
+    unroll[i] = unroll_of(loads.moving);
+    if (!kernel.stages[i].reductions.empty()) {
+      loaded = std::max(loaded, 4 * loads.moving * unroll[i]);
+      held = std::max(held, lanes * (words + loads.fixed + carried) + 4 * loads.moving * unroll[i]);
+    }
+    carried += static_cast<int>(kernel.stages[i].carries.size() + kernel.stages[i].reductions.size());
+  }
+  // A thousand threads on a multiprocessor hide memory's latency, where what each holds fits 64 registers.
+  const int threads = columns && held <= 24 ? 512 : 256;
+  const bool ahead = columns && threads == 256 && held + loaded <= 48;  // loads of the next positions, too
+  const std::int64_t kept_groups = body.groups(frames.kept, 0, space.kept);
+  const std::int64_t reduced_groups = body.groups(frames.full, space.kept, space.rank());
+  const Geometry g = geometry(kept_groups, reduced_groups, columns, bytes * lanes, threads);
+  for (int s = 0; s < stages; ++s) {
+    int& steps = unroll[at(s)];
+    if (reduced_groups <= std::int64_t{steps} * g.reduced_threads * g.splits) steps = 1;
+    unrolls += fmt::format("stage == {} ? {} : ", s, steps);
+  }
+  // Where a full stage that only stores is a launch of its own, no thread goes round twice.
+  const std::int64_t piece = std::int64_t{g.reduced_threads} * unroll.back();
+  const std::int64_t pieces = (reduced_groups + piece - 1) / piece;
+
+  KernelCode result;
+  const auto scratch = [&](const std::string& type, const char* name, std::int64_t size) {
+    body.pointer(type, name, {Argument::kScratch, result.scratch_bytes});
+    result.scratch_bytes += (size + 255) / 256 * 256;
+  };
+  if (g.splits > 1) {
+    scratch("u32*", "arrived", g.tiles * 4);
+    scratch("u32*", "kept_values", kept_groups * lanes * 8 * static_cast<std::int64_t>(kernel.carried.size()));
+    scratch("char*", "parts", g.tiles * g.kept_threads * g.splits * lanes * bytes);
+  }
+
+  std::string& text = result.source;
+  text = "#include \"reduce.cuh\"\n#include \"philox.cuh\"\n\nstruct Body {\n";
+  text += fmt::format("  using Index = {};\n", body.wide() ? "long long" : "int");
+  text += fmt::format("  static constexpr Index kKept = {}, kReduced = {};\n", kept_groups, reduced_groups);
+  text += fmt::format("  static constexpr int kStages = {}, kKeptLanes = {}, kSplits = {}, kPieces = {};\n", stages,
+                      lanes, g.splits, pieces);
+  text += fmt::format("  static constexpr int kKeptThreads = {}, kReducedThreads = {};\n", g.kept_threads,
+                      g.reduced_threads);
+  text += fmt::format("  static constexpr bool kKeptFirst = {}, kAhead = {};\n", g.kept_first, ahead);
+  text += fmt::format("  static constexpr int unroll(int stage) {{ return {}1; }}\n", unrolls);
+  text += list_of(kernel, "is_full", [](const Stage& stage) { return stage.full; });
+  text += list_of(kernel, "reduces", [](const Stage& stage) { return !stage.reductions.empty(); });
+  text += "  struct Carried {\n" + body.carried_members() + "  };\n" + body.pointers() + members + "};\n";
+
+  const std::vector<int> starts = launch_starts(kernel, g.splits);
+  for (std::size_t i = 0; i < starts.size(); ++i) {
+    const int first = starts[i], last = i + 1 < starts.size() ? starts[i + 1] : stages;
+    const std::string name = fmt::format("kernel{}", i);
+    const bool spreads = first > 0 && last == stages && last == first + 1 && only_stores(kernel.stages.back());
+    text += entry_point(
+        name, fmt::format("{}, {}", g.threads(), held <= 64 ? 2 : 1),
+        spreads ? fmt::format("spread<{}>(body)", first) : fmt::format("reduce<{}, {}>(body)", first, last));
+    if (kept_groups > 0) result.launches.push_back({name, g.tiles * (spreads ? pieces : g.splits), g.threads()});
+  }
+  result.arguments = body.arguments();
+  result.variant = "reduce";
+  return result;
+}
+
+}  // namespace nixie::cuda

@@ -1,0 +1,215 @@
+// Merges groups along the partial order.
+#include "nixie/backends/cuda/rewrite/absorb.h"
+
+#include <algorithm>
+
+#include "nixie/backends/cuda/families/registry.h"
+#include "nixie/core/base/integer_math.h"
+#include "nixie/core/graph/plan_query.h"
+
+namespace nixie::cuda {
+namespace {
+
+using GroupIndices = std::vector<std::size_t>;
+
+// All slots that a group touches, as it runs or in its members.
+struct Touched {
+  explicit Touched(const Grouping::Group& group) {
+    if (group.by) add(slots_read(group.by->choices.front()), slots_written(group.by->choices.front()));
+    for (const Kernel& member : group.members) add(nixie::slots_read(member), nixie::slots_written(member));
+  }
+  void add(const std::vector<int>& read, const std::vector<int>& written) {
+    reads.insert(reads.end(), read.begin(), read.end());
+    writes.insert(writes.end(), written.begin(), written.end());
+  }
+  std::vector<int> reads, writes;
+};
+
+bool depend(const Touched& a, const Touched& b) {
+  const auto meet = [](const std::vector<int>& x, const std::vector<int>& y) {
+    return std::any_of(x.begin(), x.end(), [&](int slot) { return std::count(y.begin(), y.end(), slot) > 0; });
+  };
+  return meet(a.writes, b.reads) || meet(a.writes, b.writes) || meet(a.reads, b.writes);
+}
+
+// The groups in an order that has `other` beside `group`, which keeps its place as far as it can; none where a group
+// that depends on one of them is one that the other depends on.
+std::optional<GroupIndices> order_beside(const Grouping& grouping, std::size_t group, std::size_t other) {
+  const std::size_t first = std::min(group, other), last = std::max(group, other);
+  const bool moves_up = other == last;  // `other` goes to where `group` is; else down to it
+  std::vector<Touched> touched;
+  for (std::size_t i = first; i <= last; ++i) touched.emplace_back(grouping.groups[i]);
+  // The groups between that depend on `other`, perhaps by way of others of them.
+  std::vector<bool> bound(touched.size());
+  const auto bind = [&](std::size_t i, std::size_t from, std::size_t to) {
+    for (std::size_t j = from; j < to; ++j)
+      if (bound[j] && depend(touched[j], touched[i])) bound[i] = true;
+  };
+  bound[other - first] = true;
+  if (moves_up)
+    for (std::size_t i = touched.size() - 1; --i > 0;) bind(i, i + 1, touched.size());
+  else
+    for (std::size_t i = 1; i + 1 < touched.size(); ++i) bind(i, 0, i);
+  for (std::size_t i = 1; i + 1 < touched.size(); ++i)
+    if (bound[i] && depend(touched[i], touched[group - first])) return {};
+
+  GroupIndices order;
+  const auto add = [&](bool which) {
+    for (std::size_t i = first + 1; i < last; ++i)
+      if (bound[i - first] == which) order.push_back(i);
+  };
+  for (std::size_t i = 0; i < first; ++i) order.push_back(i);
+  add(moves_up);
+  order.insert(order.end(), {first, last});
+  add(!moves_up);
+  for (std::size_t i = last + 1; i < grouping.groups.size(); ++i) order.push_back(i);
+  return order;
+}
+
+// Puts groups in an order and makes `other` a part of `group`; gives back where that is.
+std::size_t merge(Grouping& grouping, std::size_t group, std::size_t other, const GroupIndices& order) {
+  std::vector<Grouping::Group> ordered;
+  std::size_t place = 0;
+  for (std::size_t i : order) {
+    const bool second = (i == group || i == other) && !ordered.empty() && place > 0;
+    if (!second) ordered.push_back(std::move(grouping.groups[i]));
+    if (i != group && i != other) continue;
+    if (!second) {
+      place = ordered.size();
+      continue;
+    }
+    Grouping::Group& whole = ordered.back();
+    Grouping::Group& part = grouping.groups[i];
+    whole.members.insert(whole.members.end(), part.members.begin(), part.members.end());
+    if (i == group) whole.by = part.by;
+  }
+  grouping.groups = std::move(ordered);
+  return place - 1;
+}
+
+// Multiplies what a kernel stores in a slot by 0 < y, where y is read as the kernel's domain is.
+bool gate_store(Kernel& kernel, int slot, const Operand& y) {
+  if (kernel.domain != y.shape || !kernel.reduced.empty()) return false;
+  for (Stage& stage : kernel.stages)
+    for (Store& store : stage.stores) {
+      const Access& access = kernel.stores[at(store.access)];
+      if (access.slot != slot || !access.inside.empty()) continue;
+      const Dtype type = stage.body[at(store.value)].type;
+      kernel.loads.push_back({.slot = y.slot, .offset = y.offset, .strides = y.strides});
+      const int next = static_cast<int>(stage.body.size());
+      stage.body.push_back(
+          {.primitive = Primitive::load, .type = type, .index = static_cast<int>(kernel.loads.size()) - 1});
+      stage.body.push_back({.primitive = Primitive::constant, .type = type});
+      stage.body.push_back({.primitive = Primitive::less, .type = type, .args = {next + 1, next, -1}});
+      stage.body.push_back({.primitive = Primitive::mul, .type = type, .args = {store.value, next + 2, -1}});
+      store.value = next + 3;
+      kernel.label += " + gate";
+      return true;
+    }
+  return false;
+}
+
+// The same of the one group that writes the slot, once y is there.
+bool gate_maker(Grouping& grouping, int slot, const Operand& y) {
+  const GroupIndices makers = grouping.writers_of(slot), made = grouping.writers_of(y.slot);
+  if (makers.size() != 1 || made.size() != 1 || made[0] >= makers[0] || !grouping.only_reader(slot)) return false;
+  const Grouping::Group before = grouping.groups[makers[0]];
+  Grouping::Group& group = grouping.groups[makers[0]];
+  bool gated = group.members.size() == 1 && gate_store(group.members[0], slot, y);
+  if (gated && group.by) {
+    group.by = std::make_shared<Implementers>(*group.by);
+    for (Choice& choice : group.by->choices) gated = gated && gate_store(choice.kernel, slot, y);
+  }
+  if (!gated) group = before;
+  return gated;
+}
+
+void pack_for_both(Grouping& grouping, std::size_t group, std::size_t other, const Slot& slot) {
+  grouping.plan.slots.push_back(slot);
+  for (std::size_t i : {group, other}) {
+    grouping.groups[i].by = std::make_shared<Implementers>(*grouping.groups[i].by);
+    for (Choice& choice : grouping.groups[i].by->choices)
+      choice.packed_images = static_cast<int>(grouping.plan.slots.size()) - 1;
+  }
+}
+
+// Where the group is after it absorbed the other; none where it did not. Of families that compete for the group the
+// fastest decides; those that cannot follow drop out.
+std::optional<std::size_t> absorb(Grouping& grouping, std::size_t group, std::size_t other) {
+  std::optional<Absorption> first;
+  auto by = std::make_shared<Implementers>();
+  for (const Choice& choice : grouping.groups[group].by->choices) {
+    std::optional<Absorption> with = choice.family->absorb(grouping, choice, other);
+    if (!with && !first) return {};
+    if (!with) {
+      by->refused.push_back(
+          fmt::format("{}: cannot absorb \"{}\"", choice.family->name(), grouping.groups[other].members.front().label));
+      continue;
+    }
+    by->choices.push_back(with->choice);
+    if (!first) first = std::move(with);
+  }
+  const auto joins = first->other == Absorption::Other::joins;
+  const std::optional<GroupIndices> order = joins ? order_beside(grouping, group, other) : std::nullopt;
+  if (joins && !order) return {};
+  if (first->gate_maker && !gate_maker(grouping, first->choice.kernel.head->operands[0].slot, *first->gate_maker))
+    return {};
+  std::vector<std::string>& refused = grouping.groups[group].by->refused;
+  by->refused.insert(by->refused.begin(), refused.begin(), refused.end());
+  grouping.groups[group].by = by;
+  if (joins) return merge(grouping, group, other, *order);
+  if (first->other == Absorption::Other::is_cloned)
+    clone_into(grouping, group, Kernel(grouping.groups[other].members.front()));
+  if (first->packed) pack_for_both(grouping, group, other, *first->packed);
+  return group;
+}
+
+// Drops groups that make nothing anyone reads.
+void drop_unread(Grouping& grouping) {
+  std::vector<int> readers(grouping.plan.slots.size(), 0);
+  for (const Grouping::Group& group : grouping.groups)
+    for (int slot : Touched(group).reads) ++readers[at(slot)];
+  std::erase_if(grouping.groups, [&](const Grouping::Group& group) {
+    const std::vector<int> written = Touched(group).writes;
+    return std::all_of(written.begin(), written.end(),
+                       [&](int slot) { return !grouping.plan.slots[at(slot)].external && readers[at(slot)] == 0; });
+  });
+}
+
+}  // namespace
+
+void clone_into(Grouping& grouping, std::size_t group, const Kernel& maker) {
+  const int from = maker.stores[0].slot, to = static_cast<int>(grouping.plan.slots.size());
+  grouping.plan.slots.push_back(Slot(grouping.plan.slots[at(from)]));
+  grouping.plan.slots.back().external = false;
+  Grouping::Group& into = grouping.groups[group];
+  into.by = std::make_shared<Implementers>(*into.by);
+  const auto redirect = [&](Kernel& kernel) {
+    for (Access& load : kernel.loads)
+      if (load.slot == from) load.slot = to;
+    if (kernel.head)
+      for (Operand& operand : kernel.head->operands)
+        if (operand.slot == from) operand.slot = to;
+  };
+  for (Kernel& member : into.members) redirect(member);
+  for (Choice& choice : into.by->choices) redirect(choice.kernel);
+  Kernel clone = maker;
+  clone.stores[0].slot = to;
+  into.members.insert(into.members.begin(), std::move(clone));
+}
+
+void absorb(Grouping& grouping) {
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (std::size_t g = 0; g < grouping.groups.size(); ++g)
+      for (std::size_t other = 0; other < grouping.groups.size(); ++other) {
+        if (other == g || !grouping.groups[g].by) continue;
+        const auto now = absorb(grouping, g, other);
+        if (!now) continue;
+        g = *now, other = static_cast<std::size_t>(-1), changed = true;  // from the first again
+      }
+  }
+  drop_unread(grouping);
+}
+
+}  // namespace nixie::cuda

@@ -1,0 +1,61 @@
+// Writes copies.
+#include "nixie/backends/cuda/rewrite/kernels.h"
+
+#include "nixie/core/graph/plan_query.h"
+
+namespace nixie::cuda {
+
+int add_slot(Plan& plan, const std::string& name, Dtype dtype, const Shape& shape, const Strides& strides) {
+  plan.slots.push_back({.name = name, .dtype = dtype, .shape = shape, .strides = strides});
+  return static_cast<int>(plan.slots.size()) - 1;
+}
+
+std::pair<Kernel, Kernel> split_head(Plan& plan, const Kernel& kernel, const Strides& strides,
+                                     const std::string& label) {
+  const Dtype dtype = compute_dtype(kernel.head->dtype);
+  const int slot = add_slot(plan, label, dtype, kernel.domain, strides);
+  Kernel alone{.label = label, .domain = kernel.domain, .head = kernel.head};
+  alone.stores.push_back({.slot = slot, .strides = strides});
+  Stage stage;
+  stage.body.push_back({.primitive = Primitive::head, .type = dtype});
+  stage.stores.push_back({});
+  alone.stages.push_back(std::move(stage));
+
+  Kernel rest = kernel;
+  rest.head.reset();
+  rest.loads.push_back(alone.stores[0]);
+  for (Stage& part : rest.stages)
+    for (Instruction& in : part.body)
+      if (in.primitive == Primitive::head) {
+        in.primitive = Primitive::load;
+        in.index = static_cast<int>(rest.loads.size()) - 1;
+      }
+  return {std::move(alone), std::move(rest)};
+}
+
+Kernel pack(Plan& plan, Operand& operand, const Strides& strides, Dtype dtype, const std::string& name) {
+  const Dtype from = dtype_of(plan, operand.slot);
+  const int slot = add_slot(plan, name, dtype, operand.shape, strides);
+  Kernel copy{.label = "pack " + name, .domain = operand.shape};
+  copy.loads.push_back({.slot = operand.slot, .offset = operand.offset, .strides = operand.strides});
+  copy.stores.push_back({.slot = slot, .strides = strides});
+  Stage stage;
+  stage.body.push_back({.primitive = Primitive::load, .type = compute_dtype(from)});
+  stage.stores.push_back({});
+  copy.stages.push_back(std::move(stage));
+  operand = {copy.stores[0].slot, 0, operand.shape, strides};
+  return copy;
+}
+
+Kernel pad_images(Plan& plan, const Operand& images, const Shape& padded, std::int64_t pad) {
+  const Shape& shape = images.shape;
+  Access from{.slot = images.slot, .offset = images.offset - pad * images.strides[3], .strides = images.strides};
+  from.inside = {{0, shape[0]}, {0, shape[1]}, {0, shape[2]}, {pad, pad + shape[3]}};
+  const Strides strides = padded.channels_last();
+  Kernel copy{.label = "pad images", .domain = padded, .loads = {std::move(from)}};
+  copy.stores = {{.slot = add_slot(plan, "padded images", Dtype::f32, padded, strides), .strides = strides}};
+  copy.stages = {{.body = {{.primitive = Primitive::load}}, .stores = {{0, 0}}}};
+  return copy;
+}
+
+}  // namespace nixie::cuda

@@ -1,0 +1,61 @@
+// The steps of lowering, in order.
+#include "nixie/backends/cuda/rewrite/lower.h"
+
+#include <cstdlib>
+
+#include "nixie/backends/cuda/families/registry.h"
+#include "nixie/backends/cuda/rewrite/absorb.h"
+#include "nixie/core/base/integer_math.h"
+#include "nixie/core/graph/plan_query.h"
+
+namespace nixie::cuda {
+namespace {
+
+void match_heads(Grouping& grouping) {
+  for (const Kernel& kernel : grouping.plan.kernels)
+    grouping.groups.push_back(
+        {.members = {kernel}, .by = kernel.head ? take(grouping.plan, kernel, grouping.chip) : nullptr});
+}
+
+void match_others(Grouping& grouping) {
+  for (Grouping::Group& group : grouping.groups)
+    if (!group.by) group.by = take(grouping.plan, group.members.front(), grouping.chip);
+}
+
+void write_groups(const Grouping& grouping, Plan& plan) {
+  plan.kernels.clear();
+  plan.groups.clear();
+  for (const Grouping::Group& from : grouping.groups) {
+    const Choice& choice = from.by->choices.front();
+    Group group{.reads = slots_read(choice), .writes = slots_written(choice), .implementation = from.by};
+    for (const Kernel& member : from.members) {
+      group.members.push_back(static_cast<int>(plan.kernels.size()));
+      plan.kernels.push_back(member);
+    }
+    plan.groups.push_back(std::move(group));
+  }
+}
+
+}  // namespace
+
+void lower(Plan& plan, const Chip& chip, bool winograd) {
+  if (chip.has_wgmma()) move_gates_to_heads(plan);
+  if (winograd) lower_to_winograd(plan, chip, chip.has_wgmma());
+  lay_out_pools(plan);
+  if (chip.has_wgmma()) pack_rows_fp32(plan, chip);
+
+  Grouping grouping(plan, chip);
+  match_heads(grouping);
+  prepare_operands(grouping);
+  absorb(grouping);
+  fuse_splits_into_pool_grads(grouping);
+  fold_input_maps(grouping);
+  match_others(grouping);
+  write_groups(grouping, plan);
+
+  const char* trace = std::getenv("NIXIE_TRACE");
+  if (trace && std::string_view(trace).find("families") != std::string_view::npos)
+    for (const Group& group : plan.groups) fmt::print(stderr, "{}\n", explain(plan, group));
+}
+
+}  // namespace nixie::cuda

@@ -1,0 +1,41 @@
+// Lowering: forms the groups of a plan and says what runs each, before memory is laid out.
+//
+// Rewrites come first: they change a plan into another one that any backend runs. Then each head asks the families, its
+// operands are copied to where the family reads them, groups absorb their neighbours' work, and all other kernels get a
+// family, too.
+#pragma once
+
+#include "nixie/backends/cuda/families/family.h"
+
+namespace nixie::cuda {
+
+/// Lowers a plan for a chip. `winograd`: convolutions of f32 by multiply-adds, and 16-bit ones on sm_90a, may be sums
+/// of fewer products. NIXIE_TRACE=families prints which families refused each group and why.
+void lower(Plan& plan, const Chip& chip, bool winograd = true);
+
+// ---- Rewrites ----
+/// Moves what follows a head into the head's kernel, where a sum of the result kept it apart.
+void move_gates_to_heads(Plan& plan);
+/// Copies results and gradients of max poolings to channels-last.
+void lay_out_pools(Plan& plan);
+/// Makes first layers of f32, whose channels are no multiple of four, layers of rows of their windows.
+void pack_rows_fp32(Plan& plan, const Chip& chip);
+/// Computes f32 convolutions of 3x3 or 5x5, stride 1 and Math::ieee by Winograd's tiles where an estimate says that
+/// this is faster, or wherever it can in tiles of `tile` x `tile` results, 2 or 4; with `halves` 16-bit ones of 3x3,
+/// too, by estimate in tiles of 2x2. Where the tiles' matrices would take more than `most_bytes`, shares of the images
+/// make and use them one after the other.
+void lower_to_winograd(Plan& plan, const Chip& chip, bool halves = false, int tile = 0,
+                       std::int64_t most_bytes = std::int64_t{1} << 30);
+/// Before it: forward passes and filter gradients of strided convolutions become ones of stride 1 where that is faster
+/// then, or `wherever_possible`.
+void lower_strided_convs(Plan& plan, const Chip& chip, bool wherever_possible);
+
+// ---- Groups ----
+/// Copies operands to the layouts and types in which the chosen families read them.
+void prepare_operands(Grouping& grouping);
+/// Lets max poolings' gradients write planes of halves, where those are all that is read of them.
+void fuse_splits_into_pool_grads(Grouping& grouping);
+/// Lets kernels that read what a map makes of images of bytes compute it, where all of them can.
+void fold_input_maps(Grouping& grouping);
+
+}  // namespace nixie::cuda

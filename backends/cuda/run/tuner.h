@@ -1,0 +1,19 @@
+// Autotunes the groups of a plan: picks each group's algorithm by table, by measurement, or by estimate.
+#pragma once
+
+#include <span>
+
+#include "nixie/backends/cuda/device/device.h"
+#include "nixie/backends/cuda/tune/tuning.h"
+
+namespace nixie::cuda {
+
+/// The algorithms that the estimate leaves, best first: at most six, none above 1.3 times the best.
+std::vector<Algorithm> worth_timing(std::vector<Algorithm> algorithms);
+
+/// The code of these groups of the plan, lowered for a chip. What is measured is printed to stderr and added to the
+/// user's table. Throws Fault::memory.
+std::vector<KernelCode> generate_tuned(Device& device, const Chip& chip, const Plan& plan,
+                                       std::span<const std::size_t> groups);
+
+}  // namespace nixie::cuda

@@ -1,0 +1,74 @@
+// Lists the slots that kernels and groups touch.
+#include "nixie/core/graph/plan_query.h"
+
+#include <algorithm>
+
+#include "nixie/core/base/integer_math.h"
+
+namespace nixie {
+namespace {
+
+bool contains(const std::vector<int>& slots, int slot) { return std::count(slots.begin(), slots.end(), slot) > 0; }
+
+template <class Touches>
+std::vector<std::size_t> kernels_that(const std::vector<Kernel>& kernels, Touches touches) {
+  std::vector<std::size_t> found;
+  for (std::size_t k = 0; k < kernels.size(); ++k)
+    if (touches(kernels[k])) found.push_back(k);
+  return found;
+}
+
+}  // namespace
+
+std::vector<int> slots_read(const Kernel& kernel) {
+  std::vector<int> slots;
+  for (const Access& load : kernel.loads) slots.push_back(load.slot);
+  if (kernel.head)
+    for (const Operand& operand : kernel.head->operands) slots.push_back(operand.slot);
+  return slots;
+}
+
+std::vector<int> slots_written(const Kernel& kernel) {
+  std::vector<int> slots;
+  for (const Access& store : kernel.stores) slots.push_back(store.slot);
+  return slots;
+}
+
+bool reads(const Kernel& kernel, int slot) { return contains(slots_read(kernel), slot); }
+bool writes(const Kernel& kernel, int slot) { return contains(slots_written(kernel), slot); }
+
+std::vector<std::size_t> readers_of(const std::vector<Kernel>& kernels, int slot) {
+  return kernels_that(kernels, [&](const Kernel& kernel) { return reads(kernel, slot); });
+}
+std::vector<std::size_t> writers_of(const std::vector<Kernel>& kernels, int slot) {
+  return kernels_that(kernels, [&](const Kernel& kernel) { return writes(kernel, slot); });
+}
+
+Dtype dtype_of(const Plan& plan, int slot) { return plan.slots[at(slot)].dtype; }
+
+void complete_groups(Plan& plan) {
+  std::vector<bool> grouped(plan.kernels.size());
+  for (const Group& group : plan.groups)
+    for (int k : group.members) grouped[at(k)] = true;
+  for (int k = 0; k < std::ssize(plan.kernels); ++k)
+    if (!grouped[at(k)]) plan.groups.push_back({.members = {k}});
+  std::stable_sort(plan.groups.begin(), plan.groups.end(),
+                   [](const Group& a, const Group& b) { return a.members.front() < b.members.front(); });
+  for (Group& group : plan.groups) {
+    if (group.implementation) continue;
+    group.reads.clear(), group.writes.clear();
+    for (int k : group.members) {
+      const std::vector<int> read = slots_read(plan.kernels[at(k)]), written = slots_written(plan.kernels[at(k)]);
+      group.reads.insert(group.reads.end(), read.begin(), read.end());
+      group.writes.insert(group.writes.end(), written.begin(), written.end());
+    }
+  }
+}
+
+std::string label_of(const Plan& plan, const Group& group) {
+  std::string label;
+  for (int k : group.members) label += (label.empty() ? "" : " + ") + plan.kernels[at(k)].label;
+  return label;
+}
+
+}  // namespace nixie

@@ -1,0 +1,31 @@
+// Questions about a plan: which kernels and groups read and write which slots.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "nixie/core/graph/plan.h"
+
+namespace nixie {
+
+/// The slots a kernel reads (loads and operands), and those it stores to.
+std::vector<int> slots_read(const Kernel& kernel);
+std::vector<int> slots_written(const Kernel& kernel);
+bool reads(const Kernel& kernel, int slot);
+bool writes(const Kernel& kernel, int slot);
+
+/// The kernels that read or write a slot, in order.
+std::vector<std::size_t> readers_of(const std::vector<Kernel>& kernels, int slot);
+std::vector<std::size_t> writers_of(const std::vector<Kernel>& kernels, int slot);
+
+Dtype dtype_of(const Plan& plan, int slot);
+inline Dtype dtype_of(const Plan& plan, const Operand& operand) { return dtype_of(plan, operand.slot); }
+
+/// Gives each kernel that is in no group one of its own, puts groups in the order of their first members, and lists
+/// what those without an implementation read and write: what their members do.
+void complete_groups(Plan& plan);
+
+/// The labels of a group's members.
+std::string label_of(const Plan& plan, const Group& group);
+
+}  // namespace nixie

@@ -1,0 +1,133 @@
+// The algorithms of a group: each has a name and an estimate, fits the chip, and is what its name says.
+#ifdef NIXIE_WITH_CUDA
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "nixie/backends/cuda/families/blas.h"
+#include "nixie/backends/cuda/families/registry.h"
+#include "nixie/backends/cuda/rewrite/lower.h"
+#include "nixie/core/graph/plan_query.h"
+#include "nixie/core/passes/memory.h"
+#include "nixie/tests/backends/cuda/hopper_cases.h"
+#include "nixie/tests/compiler_log.h"
+
+namespace nixie::cuda {
+namespace {
+
+const Chip& hopper() {
+  static const Chip chip = chip_named("sm_90a");
+  return chip;
+}
+
+class CudaAlgorithms : public testing::TestWithParam<hopper_plans::Case> {
+ protected:
+  CudaAlgorithms() : plan_(GetParam().draft().plan) {
+    lower(plan_, hopper());
+    plan_memory(plan_);
+  }
+  Plan plan_;
+};
+
+TEST_P(CudaAlgorithms, FitTheChipAndAreWhatTheirNamesSay) {
+  for (const Group& group : plan_.groups) {
+    if (blas_problem(group)) continue;
+    const KernelCode first = generate(plan_, group, hopper());
+    EXPECT_EQ(first.operation.empty(), first.algorithms.empty());
+    std::set<std::string> sources, names;
+    double last = 0;
+    for (const Algorithm& algorithm : first.algorithms) {
+      const KernelCode code = generate(plan_, group, hopper(), algorithm.name);
+      EXPECT_NE(code.variant.find(algorithm.name), std::string::npos) << code.variant;
+      EXPECT_EQ(code.operation, first.operation);
+      EXPECT_GE(algorithm.estimate, last) << algorithm.name;
+      last = algorithm.estimate;
+      sources.insert(code.source);
+      names.insert(algorithm.name);
+      for (const Launch& launch : code.launches)
+        EXPECT_LE(launch.shared_bytes, hopper().block_shared_bytes) << algorithm.name;
+    }
+    EXPECT_EQ(sources.size(), first.algorithms.size());
+    EXPECT_EQ(names.size(), first.algorithms.size());
+    if (!first.algorithms.empty()) {
+      EXPECT_EQ(generate(plan_, group, hopper(), first.algorithms[0].name).source, first.source);
+    }
+    EXPECT_THROW(generate(plan_, group, hopper(), "7x7"), Error);
+  }
+}
+
+TEST_P(CudaAlgorithms, LongCompileWithoutSpills) {
+  std::vector<std::string> sources, names;
+  for (const Group& group : plan_.groups) {
+    if (blas_problem(group)) continue;
+    for (const Algorithm& algorithm : generate(plan_, group, hopper()).algorithms) {
+      sources.push_back(generate(plan_, group, hopper(), algorithm.name).source);
+      names.push_back(label_of(plan_, group) + " by " + algorithm.name);
+    }
+  }
+  const std::vector<Cubin> cubins = compile_sources(sources, "sm_90a");
+  // The widest portable products and filter gradients may keep a few words in memory, as in the nets.
+  for (std::size_t i = 0; i < cubins.size(); ++i) EXPECT_EQ(complaints(cubins[i].log, 64), "") << names[i];
+}
+
+INSTANTIATE_TEST_SUITE_P(Layers, CudaAlgorithms, testing::ValuesIn(hopper_plans::cases()),
+                         [](const auto& info) { return info.param.name; });
+
+TEST(CudaAlgorithmsOfALayer, AreToldInWords) {
+  Plan plan =
+      hopper_plans::forward("layer", {.n = 128, .c = 64, .h = 27, .w = 27, .k = 192, .r = 5, .s = 5, .pad = {2, 2}},
+                            hopper_plans::Forward::bias_relu)
+          .plan;
+  lower(plan, hopper());
+  const KernelCode code = generate(plan, plan.groups[0], hopper());
+  EXPECT_EQ(code.operation, "f16 convolution of 128x64x27x27 by 192x5x5 pad 2x2, reads f32, writes f16");
+  ASSERT_GT(code.algorithms.size(), 3u);
+  EXPECT_EQ(code.variant, "conv_fprop_sm90 " + code.algorithms[0].name);
+}
+
+// The tiles that a filter gradient's schedule names.
+std::set<std::pair<int, int>> tiles_in(const KernelCode& code) {
+  const std::string before = "#define CONV_ITEMS ";
+  const std::size_t items = std::stoul(code.source.substr(code.source.find(before) + before.size()));
+  std::set<std::pair<int, int>> tiles;  // as the kernel reads them
+  for (std::size_t i = 0; i < items; ++i) tiles.emplace(code.table[4 * i] & 0xffff, code.table[4 * i] >> 16);
+  return tiles;
+}
+
+// A gradient [8, 49 c] whose columns are more tiles than a schedule can name, by some algorithms or by all.
+TEST(CudaAlgorithmsOfALayer, WithVeryManyChannelsNameEveryTile) {
+  using hopper_plans::Gradient;
+  const auto plan_of = [](std::int64_t channels, Dtype dtype, Math math) {
+    hopper_plans::Layer layer{.n = 1, .c = channels, .h = 7, .w = 7, .k = 8, .r = 7, .s = 7, .dtype = dtype};
+    layer.math = math;
+    Plan plan = hopper_plans::filter_grad("layer", layer, Gradient::stored).plan;
+    lower(plan, hopper());
+    return plan;
+  };
+  const Plan wide = plan_of(1 << 16, Dtype::f16, Math::ieee);
+  int refused = 0;
+  for (const char* name : {"64x96", "64x64", "128x64", "128x256", "64x192", "128x128"}) {
+    const KernelCode first = generate(wide, wide.groups.back(), hopper());
+    refused += !has_algorithm(first, name);
+    if (!has_algorithm(first, name)) continue;
+    const std::set<std::pair<int, int>> tiles = tiles_in(generate(wide, wide.groups.back(), hopper(), name));
+    const int n = std::atoi(std::string(name).substr(std::string(name).find('x') + 1).c_str());
+    EXPECT_EQ(tiles.size(), static_cast<std::size_t>(((49 << 16) + n - 1) / n)) << name;
+    EXPECT_EQ(*tiles.begin(), std::pair(0, 0)) << name;
+  }
+  EXPECT_EQ(refused, 3);  // 64 columns, and 96, of which no whole number is a slice of 64
+
+  const auto variant = [](const Plan& plan) { return generate(plan, plan.groups.back(), hopper()).variant; };
+  const std::string own = "conv_wgrad_sm90";
+  EXPECT_TRUE(variant(wide).starts_with(own)) << variant(wide);
+  const Plan wider = plan_of(1 << 18, Dtype::f16, Math::ieee);
+  EXPECT_TRUE(variant(wider).starts_with("gemm_mma")) << variant(wider);
+  // Three products have no tiles of 256 columns.
+  const Plan one = plan_of(3 << 15, Dtype::f32, Math::tf32), three = plan_of(3 << 15, Dtype::f32, Math::fp32);
+  EXPECT_TRUE(variant(one).starts_with(own)) << variant(one);
+  EXPECT_TRUE(variant(three).starts_with("conv_ffma_sm90")) << variant(three);
+}
+
+}  // namespace
+}  // namespace nixie::cuda
+#endif
