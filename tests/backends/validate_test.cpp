@@ -20,11 +20,11 @@ namespace {
 // Another backend that is given a changed plan for the kernels it is asked to run.
 class Changed final : public Backend {
  public:
-  Changed(std::shared_ptr<Backend> inner, std::function<void(Plan&)> change, std::function<void(Plan&)> lower = {})
-      : inner_(std::move(inner)), change_(std::move(change)), lower_(std::move(lower)) {}
+  Changed(std::shared_ptr<Backend> inner, std::function<void(Plan&)> change)
+      : inner_(std::move(inner)), change_(std::move(change)) {}
   std::string name() const override { return inner_->name(); }
   Target target() const override { return inner_->target(); }
-  void lower(Plan& plan) override { lower_ ? lower_(plan) : inner_->lower(plan); }
+  void lower(Plan& plan) override { inner_->lower(plan); }
   std::shared_ptr<Buffer> allocate(std::int64_t size_bytes) override { return inner_->allocate(size_bytes); }
   void upload(const void* from, Buffer& to, std::int64_t size_bytes) override { inner_->upload(from, to, size_bytes); }
   void download(Buffer& from, void* to, std::int64_t size_bytes) override { inner_->download(from, to, size_bytes); }
@@ -32,12 +32,15 @@ class Changed final : public Backend {
   std::unique_ptr<Executable> compile(const Plan& plan) override {
     Plan changed = plan;
     change_(changed);
+    changed.groups.clear();  // what was chosen for the kernels as they were
+    inner_->lower(changed);
+    plan_memory(changed, inner_->target());
     return inner_->compile(changed);
   }
 
  private:
   std::shared_ptr<Backend> inner_;
-  std::function<void(Plan&)> change_, lower_;
+  std::function<void(Plan&)> change_;
 };
 
 // In every kernel that has one: the first instruction of this kind becomes the other.

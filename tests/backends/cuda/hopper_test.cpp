@@ -11,10 +11,12 @@
 #include "nixie/backends/cuda/families/blas.h"
 #include "nixie/backends/cuda/families/registry.h"
 #include "nixie/backends/cuda/rewrite/lower.h"
+#include "nixie/backends/validate.h"
 #include "nixie/tests/backends/cuda/compiled_by.h"
 #include "nixie/tests/backends/cuda/hopper_cases.h"
 #include "nixie/tests/backends/draft_runner.h"
 #include "nixie/tests/compiler_log.h"
+#include "nixie/tests/errors.h"
 
 namespace nixie {
 namespace {
@@ -111,7 +113,7 @@ TEST_P(CudaHopper, MembersAgreeWithDoublesOnTheCpu) {
   const Draft draft = GetParam().draft();
   std::int64_t work = 0;
   for (const Kernel& kernel : draft.plan.kernels) work = std::max(work, kernel.domain.size());
-  if (work > 1 << 20) GTEST_SKIP() << "too large for the CPU";
+  if (work > 1 << 17) GTEST_SKIP() << "too large for the CPU";
   const auto draw = GetParam().all_bits ? all_bits : quarters;
   const std::vector<Array> expected = cuda_plans::run(*make_cpu_backend(), in_doubles(draft), 1, draw);
   const std::vector<Array> found = cuda_plans::run(*std::make_shared<Replaying>(), draft, 1, draw);
@@ -142,6 +144,57 @@ void expect_doubles(const hopper_plans::Case& of, bool every_algorithm) {
 
 TEST_P(CudaHopper, AgreesWithDoubles) { expect_doubles(GetParam(), false); }
 TEST_P(CudaHopper, LongAgreesWithDoublesByEveryAlgorithm) { expect_doubles(GetParam(), true); }
+
+// Every group on the GPU against its members on the CPU, fused kernels included.
+TEST_P(CudaHopper, GroupsAgreeWithTheirMembers) {
+  std::shared_ptr<Backend> cuda;
+  try {
+    cuda = make_cuda_backend();
+  } catch (const Error&) {
+    GTEST_SKIP() << "no GPU";
+  }
+  cuda_plans::run(*make_validating_backend(cuda, make_cpu_backend()), GetParam().draft(), 1,
+                  GetParam().all_bits ? all_bits : quarters);
+}
+
+/// A device whose fused poolings forget the ReLU before them.
+class WithoutRelu final : public Backend {
+ public:
+  explicit WithoutRelu(std::shared_ptr<Backend> inner) : inner_(std::move(inner)) {}
+  std::string name() const override { return inner_->name(); }
+  Target target() const override { return inner_->target(); }
+  void lower(Plan& plan) override {
+    inner_->lower(plan);
+    for (Group& group : plan.groups) {
+      auto by = std::make_shared<cuda::Implementers>(dynamic_cast<const cuda::Implementers&>(*group.implementation));
+      for (cuda::Choice& choice : by->choices)
+        if (choice.pooled) choice.pooled->relu = false;
+      group.implementation = by;
+    }
+  }
+  std::shared_ptr<Buffer> allocate(std::int64_t size_bytes) override { return inner_->allocate(size_bytes); }
+  void upload(const void* from, Buffer& to, std::int64_t size_bytes) override { inner_->upload(from, to, size_bytes); }
+  void download(Buffer& from, void* to, std::int64_t size_bytes) override { inner_->download(from, to, size_bytes); }
+  void synchronize() override { inner_->synchronize(); }
+  std::unique_ptr<Executable> compile(const Plan& plan) override { return inner_->compile(plan); }
+
+ private:
+  std::shared_ptr<Backend> inner_;
+};
+
+TEST(CudaHopper, AFusedKernelThatIsWrongIsNamed) {
+  std::shared_ptr<Backend> cuda;
+  try {
+    cuda = make_cuda_backend();
+  } catch (const Error&) {
+    GTEST_SKIP() << "no GPU";
+  }
+  const hopper_plans::Layer layer{3, 3, 33, 226, 64, 3, 3, {1, 1}, {1, 1}};
+  const Draft draft = hopper_plans::first_layer("pooled", layer, hopper_plans::First::pooled);
+  const auto broken = make_validating_backend(std::make_shared<WithoutRelu>(cuda), make_cpu_backend());
+  const std::string found = error_of(Fault::device, [&] { cuda_plans::run(*broken, draft, 1, quarters); });
+  EXPECT_NE(found.find("conv + max_pool + max_pool\" by conv_c3: element "), std::string::npos) << found;
+}
 
 // 2.4 million columns: some tiles would be more than their schedule can name.
 TEST(CudaHopper, LongVeryManyChannelsAgreeWithDoublesByEveryAlgorithm) {

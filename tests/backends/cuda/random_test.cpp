@@ -12,6 +12,7 @@
 #include "nixie/backends/cpu/backend.h"
 #include "nixie/backends/cuda/backend.h"
 #include "nixie/backends/cuda/compile/jit.h"
+#include "nixie/backends/cuda/device/chip.h"
 #include "nixie/backends/cuda/device/handle.h"
 #include "nixie/backends/cuda/device/libraries.h"
 #include "nixie/core/base/random.h"
