@@ -23,7 +23,7 @@ class Device : public std::enable_shared_from_this<Device> {
   const Chip& chip() const { return chip_; }
   const std::string& name() const { return name_; }
   Staging& staging() { return staging_; }
-  /// Memory ordered on the stream; throws Fault::memory with what is free.
+  /// Memory ordered on the stream; throws Fault::memory with the free bytes.
   std::shared_ptr<Buffer> allocate(std::int64_t size_bytes);
   /// What can be allocated; waits for the device.
   std::int64_t free_bytes();

@@ -24,7 +24,7 @@ bool is_sticky(cudaError_t error) {
 }  // namespace
 
 void cuda_failed(cudaError_t error, const char* expression) {
-  cudaGetLastError();  // what is not sticky is reported once
+  cudaGetLastError();  // an error that is not sticky is reported once
   if (is_sticky(error))
     throw StickyError(fmt::format("cuda: {} ({})", cudaGetErrorString(error), cudaGetErrorName(error)));
   fail(error == cudaErrorMemoryAllocation ? Fault::memory : Fault::device, "cuda: ", cudaGetErrorString(error), " (",

@@ -41,7 +41,8 @@ using Graph = Handle<cudaGraph_t, cudaGraphDestroy>;
 using GraphExec = Handle<cudaGraphExec_t, cudaGraphExecDestroy>;
 using Library = Handle<cudaLibrary_t, cudaLibraryUnload>;
 
-/// A kernel did what it must not, say at an illegal address; every call after it fails. Seen when somebody waits.
+/// A kernel did what it must not, say at an illegal address; every call after it fails. Reported by the next call that
+/// waits.
 class StickyError : public Error {
  public:
   explicit StickyError(const std::string& cause)

@@ -1,4 +1,4 @@
-// A shared library opened while the program runs, and what is said when it cannot be.
+// A shared library opened at run time, and the error where it cannot be.
 #pragma once
 
 #include <string>

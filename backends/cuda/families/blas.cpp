@@ -47,7 +47,7 @@ std::optional<BlasProblem::Matrix> column_major(const Strided& m) {
 
 bool is_full(const Access& access) { return access.inside.empty(); }
 
-// What the stage does to the product before it stores it: adds load i, then drops what is below zero.
+// The epilogue of the product: adds load i, then ReLU.
 struct After {
   std::optional<int> added;
   bool relu = false;

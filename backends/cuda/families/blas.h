@@ -8,7 +8,7 @@
 namespace nixie::cuda {
 
 /// A product as BLAS sees it, column-major: D [rows, columns] = op(A) op(B), possibly + a bias for each row and
-/// without what is below zero, batched.
+/// with a ReLU, batched.
 struct BlasProblem {
   struct Matrix {
     int slot = 0;
@@ -22,7 +22,7 @@ struct BlasProblem {
   Matrix a{}, b{}, d{};
   bool tf32 = false;             // f32 may be multiplied with 10-bit mantissas
   std::optional<Access> bias{};  // one element per row
-  bool relu = false;             // what is below zero becomes zero, after the bias
+  bool relu = false;             // after the bias
 };
 
 /// Products of f64, f32, f16 or bf16 matrices stored plainly or, but for f64, after adding a bias along the last axis,

@@ -1,4 +1,4 @@
-// Sums over images and pixels that a filter gradient takes on its way through dy: bias gradients.
+// Bias gradients: sums of dy over images and pixels, which a filter gradient computes from the dy that it loads.
 #pragma once
 
 #include "nixie/backends/cuda/families/family.h"

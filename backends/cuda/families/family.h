@@ -41,7 +41,7 @@ struct PooledResult {
   bool relu = false;
 };
 
-/// What a family runs for a group: its program computes `kernel`, and of the members' other work what is named here.
+/// What a family runs for a group: its program computes `kernel` and the members' further work named here.
 struct Choice {
   const Family* family = nullptr;
   Kernel kernel = {};                ///< operands, loads, stages and stores as the program has them
@@ -85,7 +85,7 @@ struct Absorption {
   };
   Choice choice = {};
   Other other = Other::joins;
-  std::optional<Operand> gate_maker = {};  ///< whoever stores operand 0 multiplies it by 0 < this
+  std::optional<Operand> gate_maker = {};  ///< the group that stores operand 0 multiplies it by 0 < this
   std::optional<Slot> packed = {};         ///< a slot that the other group packs images into, for both
 };
 

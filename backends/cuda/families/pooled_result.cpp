@@ -1,4 +1,4 @@
-// Finds what a pooled convolution does to its sums.
+// Finds bias and ReLU between a convolution and its pooling.
 #include "nixie/backends/cuda/families/pooled_result.h"
 
 #include "nixie/backends/cuda/families/pool_max.h"

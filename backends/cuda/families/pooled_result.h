@@ -1,4 +1,4 @@
-// Forward convolutions that make the 2x2 max pooling after them on their way.
+// Forward convolutions with the 2x2 max pooling after them in their epilogue.
 #pragma once
 
 #include "nixie/backends/cuda/families/conv/conv_problem.h"

@@ -1,4 +1,4 @@
-// The list of families, and what is asked of all of them.
+// The list of families: which takes a kernel, and the program of a group.
 #pragma once
 
 #include <span>

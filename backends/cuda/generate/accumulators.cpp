@@ -1,4 +1,4 @@
-// Picks the accumulators of reductions and prints what a stage does with them.
+// Picks the accumulators of reductions and prints their updates.
 #include "nixie/backends/cuda/generate/accumulators.h"
 
 #include <algorithm>

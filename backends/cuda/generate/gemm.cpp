@@ -171,7 +171,7 @@ std::int64_t most_splits(const Product& p, const Tiling& t) {
                                   1, 128);
 }
 
-// Where even with parts most of a device would stand idle, adding more of them takes less time than waiting for long
+// Where most of a device would be idle even with parts, adding up more parts takes less time than waiting for long
 // ones.
 int splits_of(const Product& p, const Tiling& t) {
   const std::int64_t steps = (p.k + t.k - 1) / t.k, tiles = std::max<std::int64_t>(t.tiles, 1);

@@ -1,4 +1,4 @@
-// `struct Body` for kernels written by hand, and what they are told at compile time.
+// `struct Body` for hand-written kernels over channels-last images.
 #pragma once
 
 #include <string>

@@ -87,7 +87,7 @@ std::size_t merge(Grouping& grouping, std::size_t group, std::size_t other, cons
   return place - 1;
 }
 
-// Multiplies what a kernel stores in a slot by 0 < y, where y is read as the kernel's domain is.
+// Multiplies a kernel's result in a slot by 0 < y, element by element of the kernel's domain.
 bool gate_store(Kernel& kernel, int slot, const Operand& y) {
   if (kernel.domain != y.shape || !kernel.reduced.empty()) return false;
   for (Stage& stage : kernel.stages)

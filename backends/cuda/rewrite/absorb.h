@@ -1,4 +1,4 @@
-// Absorb: groups take over the work of others that their families' programs can do on their way.
+// Absorb: groups take over the work of neighbours that their families' programs can do, too.
 #pragma once
 
 #include "nixie/backends/cuda/families/family.h"
@@ -9,7 +9,7 @@ namespace nixie::cuda {
 /// one reads. The one place that checks whether the order of kernels allows two groups to become one.
 void absorb(Grouping& grouping);
 
-/// Computes what a group with one member makes in another group, too: that reads a slot of its own from then on.
+/// Adds a copy of `maker` to a group's members, which read the copy's result in a new slot.
 void clone_into(Grouping& grouping, std::size_t group, const Kernel& maker);
 
 }  // namespace nixie::cuda

@@ -50,7 +50,7 @@ int find_or_add(std::vector<Access>& accesses, const Access& access) {
   return index;
 }
 
-// Whether a position lies where a load reads, as f32; -1 where all do.
+// Whether a position is inside the bounds of a load, as f32; -1 where all are.
 int is_inside(InstructionBuilder& code, const Access& read, const Shape& domain) {
   int result = -1;
   const auto add = [&](int axis, Primitive comparison, std::int64_t bound, bool bound_first) {
@@ -72,7 +72,7 @@ int is_inside(InstructionBuilder& code, const Access& read, const Shape& domain)
   return result < 0 ? -1 : code.apply(Primitive::cast, result);
 }
 
-// A kernel that computes what it read of a map's result; none where it cannot.
+// A reader of a map's result that computes the map itself; none where it cannot.
 std::optional<Kernel> computing(const Kernel& reader, const Kernel& map, const ImageMap& what) {
   const Access &made = map.stores[0], &images = map.loads[at(what.images)];
   if (reader.head) return {};

@@ -12,7 +12,7 @@
 namespace nixie::cuda {
 namespace {
 
-// The groups that read a pooling's gradient, by what they do with it.
+// The groups that read a pooling's gradient, by their work.
 struct Readers {
   std::size_t scale = 0, fill = 0;
   std::vector<std::size_t> sums = {};
@@ -59,7 +59,7 @@ Access whole(const Operand& operand) {
   return {.slot = operand.slot, .offset = operand.offset, .strides = operand.strides};
 }
 
-// The scale from what is pooled.
+// Finds the scale from the pooled gradient, which is smaller.
 void bound_by_pooled(Kernel& scale, const Kernel& pool) {
   const Operand& dy = pool.head->operands[0];
   const auto& op = std::get<Pool>(pool.head->op);

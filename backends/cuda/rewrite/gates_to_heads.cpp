@@ -22,8 +22,8 @@ Store* store_of(Kernel& kernel, int slot) {
   return found;
 }
 
-// The kernel before `k` whose head makes what load `load` of kernel `k` reads, if nobody else reads it and everything
-// else that kernel `k` reads is there by then.
+// The kernel before `k` whose head makes what load `load` of kernel `k` reads, if no other kernel reads it and
+// everything else that kernel `k` reads is there by then.
 Kernel* maker_of(Plan& plan, std::size_t k, int load) {
   std::vector<Kernel>& kernels = plan.kernels;
   const Access& read = kernels[k].loads[at(load)];

@@ -35,7 +35,7 @@ void lower_strided_convs(Plan& plan, const Chip& chip, bool wherever_possible);
 void prepare_operands(Grouping& grouping);
 /// Lets max poolings' gradients write planes of halves, where those are all that is read of them.
 void fuse_splits_into_pool_grads(Grouping& grouping);
-/// Lets kernels that read what a map makes of images of bytes compute it, where all of them can.
+/// Fuses elementwise preprocessing of byte images into the kernels that read it, where all of them can.
 void fold_input_maps(Grouping& grouping);
 
 }  // namespace nixie::cuda

@@ -17,7 +17,7 @@
 namespace nixie::cuda {
 namespace {
 
-// How a layer's rows lie.
+// The layout of a layer's rows.
 struct Rows {
   explicit Rows(const ConvProblem& conv) : conv(conv) {
     channels = conv.stride[1] * conv.channels % 4 == 0 ? conv.channels : round_up(conv.channels, 4);
@@ -45,7 +45,7 @@ struct Rows {
     const Strides memory = images().channels_last();
     return {slot, 0, {conv.images, length, conv.height, conv.q}, {memory[0], 1, memory[2], step}};
   }
-  // Filters [filters, channels, r, s] that lie as rows.
+  // Filters [filters, channels, r, s] in the layout of rows.
   Shape filters() const { return {conv.filters, padded_row, conv.r, 1}; }
   Strides filter_strides() const { return {conv.r * padded_row, 1, padded_row, channels}; }
 };

@@ -86,7 +86,7 @@ class Preparation {
 
   // Copies are shared by the kernels that read them until the original is written again.
   void copy_operand(Operand& operand, Dtype dtype) {
-    // What a conversion alone made is copied from what was converted.
+    // A mere conversion of another slot: copy from that slot.
     if (const auto map = before_map(plan_.kernels, operand); map && map->body.empty()) operand = map->view;
     if (dtype_of(plan_, operand) == dtype && is_channels_last(operand.shape, operand.strides, operand.offset)) return;
     for (const Copy& copy : copies_)

@@ -51,7 +51,7 @@ Kernel find_scale(const Operand& from, int scales) {
   return kernel;
 }
 
-// kernel: the planes of what is read, channels-last.
+// kernel: the planes of the values read, channels-last.
 Kernel fill_planes(Plan& plan, const Reading& from, bool two, Planes& planes) {
   Kernel kernel{.label = two ? "two half planes" : "half plane", .domain = from.shape};
   const Strides strides = from.shape.channels_last();
@@ -85,7 +85,7 @@ Kernel fill_planes(Plan& plan, const Reading& from, bool two, Planes& planes) {
 }
 
 // A first layer's few channels: the numbers of a row of its window become the channels of every column of outputs, S *
-// C of them and zeros to a multiple of 16. Images are copied once with their padding, filters as they lie.
+// C of them and zeros to a multiple of 16. Images are copied once with their padding, filters in place.
 class RowPacker {
  public:
   RowPacker(Plan& plan, const ConvProblem& conv) : plan_(plan), conv_(conv) {}

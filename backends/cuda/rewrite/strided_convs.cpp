@@ -3,7 +3,7 @@
 //
 // An 11x11 filter of 3 channels and stride 4 is a 3x3 one of 48: 432 multiplications in place of 363, of which tiles of
 // 4x4 take a quarter. Images are copied once with their padding, for the forward pass and the filter gradient, which is
-// made in blocks and then copied to where filters lie.
+// made in blocks and then copied to the filters' layout.
 #include <algorithm>
 
 #include "nixie/backends/cuda/generate/instruction_builder.h"
@@ -78,7 +78,7 @@ class StridedLowering {
     return kernel;
   }
 
-  // The same of images whose pixels lie side by side: so do the numbers of a block's line, in both. Of the first and
+  // The same of channels-last images: the numbers of a block's line are contiguous in both. Of the first and
   // the last block a part may be outside and read zero; these have loads of their own, all of which are added.
   static Kernel copy_lines(const std::string& label, const Operand& x, const ConvProblem& conv, const Shape& shape,
                            const Access& blocks) {
@@ -122,7 +122,7 @@ class StridedLowering {
     return kernel;
   }
 
-  // Where blocks of [first, channels, rows, columns] lie, by a block's first channel.
+  // The access to blocks [first, channels, rows, columns], by a block's first channel.
   static Access whole(int slot, const Shape& blocks) { return {.slot = slot, .strides = blocks.channels_last()}; }
 
   Operand blocks_of(const std::string& name, const Operand& pixels, const Shape& shape, const ConvProblem& conv) {

@@ -18,7 +18,7 @@ namespace nixie::cuda {
 namespace {
 
 constexpr std::size_t kProposals = 16;
-// Goes up with a change to how algorithms are chosen: what was remembered before is forgotten.
+// Raise it when algorithms are chosen otherwise: remembered choices then no longer apply.
 constexpr int kChoice = 2;
 
 cudaDataType_t data_type(Dtype dtype) {

@@ -1,4 +1,4 @@
-// Tables of measured algorithms, and what is looked up in them.
+// Looks up measured algorithms in tables.
 #pragma once
 
 #include "nixie/backends/cuda/families/registry.h"

@@ -12,13 +12,13 @@ namespace nixie::cuda {
 /// A line of the table.
 struct Tuned {
   std::string device = {};     ///< as the driver names it: "NVIDIA H200"
-  std::string operation = {};  ///< as KernelCode has it
+  std::string operation = {};  ///< KernelCode::operation
   std::string algorithm = {};  ///< the fastest, or the estimated one where none was clearly faster
   double microseconds = 0;
   std::string estimated_algorithm = {};  ///< what the estimate took
   double estimated_microseconds = 0;
   std::string date = {}, version = {};  ///< of the measurement, of nixie: "2026-11-21", "0.1.0"
-  std::string place = {};               ///< where the line stands, for errors: "tuning.tsv:7"; not written
+  std::string place = {};               ///< the line, for errors: "tuning.tsv:7"; not written
 };
 
 /// Lines of tab-separated columns in the order above; empty ones and those that start with # are left out.

@@ -131,7 +131,7 @@ class ConvC3 final : public Family {
 
  private:
   // The gradient reads the pooled output's gradient and the index in place of what the pooling's gradient makes of
-  // them; a gate is left to whoever makes the former.
+  // them; a gate moves to the kernel that makes the former.
   static std::optional<Absorption> through_pooling(const Grouping& grouping, const Choice& choice, std::size_t other) {
     const ConvProblem& conv = problem_of(choice);
     const Choice* pooling = grouping.choice(other, "pool_max");

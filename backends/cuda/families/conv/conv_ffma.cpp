@@ -1,4 +1,4 @@
-// Convolutions of f32 by multiply-adds on sm_90a, in all roles, in tiles whose sums blocks share.
+// Convolutions of f32 by multiply-adds on sm_90a, in all roles, in tiles that may be split along their sums.
 #include "nixie/backends/cuda/families/conv/conv_ffma.h"
 
 #include <algorithm>
@@ -24,10 +24,9 @@ struct FfmaTile {
 
 bool is_gradient(const ConvProblem& conv) { return conv.role == ConvRole::filter_grad; }
 
-int images_of(const ConvProblem& conv) { return is_gradient(conv) ? 1 : 0; }  // which operand is walked by windows
+int images_of(const ConvProblem& conv) { return is_gradient(conv) ? 1 : 0; }  // the operand that windows slide over
 
-// The step in memory of axes, the innermost first, if it is one: that of the axes merged. Axes of one element lie as
-// they like.
+// The stride of axes merged into one, the innermost first, if they can be. Axes of one element do not matter.
 std::optional<std::int64_t> common_step(const Operand& operand, const std::vector<int>& axes) {
   std::int64_t step = 0, count = 1;
   for (int axis : axes) {
@@ -40,7 +39,7 @@ std::optional<std::int64_t> common_step(const Operand& operand, const std::vecto
 }
 
 // Channels of one box of images. Along depth, rows of 32 are swizzled and shorter ones an odd number of fours long, so
-// that eight rows meet in no bank; across, neighbours lie side by side anyway.
+// that eight rows have no bank conflict; across, neighbours are contiguous anyway.
 int float_slice(const ConvProblem& conv) {
   const int channels = conv.role == ConvRole::input_grad ? conv.filters : conv.channels;
   if (is_gradient(conv)) return channels % 16 == 0 || channels > 64 ? 16 : channels;

@@ -57,7 +57,7 @@ std::int64_t packed_elements(const ConvProblem& conv, const Chip& chip) {
   return std::int64_t{8} * conv.images * 6 * (conv.p + shape.tap_rows - 1) * shape.pitch;
 }
 
-// How many images each thread packs: what it knows of a place serves all of them.
+// How many images each thread packs: they share index arithmetic.
 constexpr std::int64_t kImagesAtOnce = 2;
 std::int64_t packing_threads(const ConvProblem& conv, const Chip& chip) {
   return packed_elements(conv, chip) / 8 / conv.images * ceil_div(conv.images, kImagesAtOnce);

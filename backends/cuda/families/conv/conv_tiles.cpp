@@ -49,13 +49,13 @@ int stages_in(std::int64_t room, const Tile& tile, std::int64_t rows_b, int prod
   return static_cast<int>(std::min<std::int64_t>(8, room / (planes_of(products) * (tile.rows() + rows_b) * 128)));
 }
 
-// Numbers of a filter: what a gradient's columns are.
+// Columns of a filter gradient: the elements of one filter.
 std::int64_t columns_of(const ConvProblem& conv) { return std::int64_t{1} * conv.r * conv.s * conv.channels; }
 
 bool fits_gradient(const Tile& tile, const ConvProblem& conv) {
   const int slice = slice_of(conv.channels);
   if (!fits(tile, conv.products()) || tile.n % slice != 0 || tile.n / slice > 8) return false;
-  if (conv.row_channels > 0 && tile.consumers == 3) return false;  // where a window's row lies takes registers, too
+  if (conv.row_channels > 0 && tile.consumers == 3) return false;  // addresses of packed rows need the registers
   return ceil_div(conv.filters, tile.rows()) <= kMostTileRows && ceil_div(columns_of(conv), tile.n) <= kMostTileColumns;
 }
 

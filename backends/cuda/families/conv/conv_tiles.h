@@ -41,7 +41,7 @@ std::vector<Tile> gradient_tiles(const ConvProblem& conv, const Chip& chip);
 /// Whether there are any of the latter: not for gradients of more tiles than their schedule can name.
 bool has_gradient_tiles(const ConvProblem& conv);
 
-/// Dynamic shared memory that a block may have, less what a kernel declares itself and aligning takes.
+/// Maximum dynamic shared memory per block, less room for static arrays and alignment.
 std::int64_t dynamic_shared_bytes(const Chip& chip);
 
 /// Tiles, of whichever kind, as algorithms for a kernel.

@@ -1,4 +1,4 @@
-// Filter gradients in 16 bits on sm_90a, in tiles whose sums blocks share; sums the bias gradient on the way.
+// Filter gradients in 16 bits on sm_90a, with the bias gradient, in tiles that may be split along their sums.
 #include "nixie/backends/cuda/families/conv/conv_wgrad.h"
 
 #include "nixie/backends/cuda/families/channel_sum.h"

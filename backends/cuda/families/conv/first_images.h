@@ -26,11 +26,11 @@ std::string stride_defines(const Choice& choice);
 /// `struct Body` of these pointers, which become the code's arguments.
 std::string body_of(const std::vector<Pointer>& pointers, KernelCode& code);
 
-/// A first layer's choice whose program computes its images from what a map in another group reads, where it can read
-/// that: in a copy of the map.
+/// A first layer's choice whose program computes the map of another group that makes its images, if it can read the
+/// map's input.
 std::optional<Absorption> with_mapped_images(const Grouping& grouping, const Choice& choice, std::size_t other,
                                              bool any_type);
-/// The same for the choice's match: the images that it reads after a conversion, where that is all the map does.
+/// Whether a program of this type reads images as they are stored: in its type or bytes, or in any type.
 bool reads_images(const Plan& plan, const Operand& images, Dtype dtype, bool any_type);
 
 }  // namespace nixie::cuda

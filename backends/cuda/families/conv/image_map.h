@@ -21,8 +21,8 @@ std::optional<ImageMap> map_to(const std::vector<Kernel>& kernels, int slot);
 /// Whether strides are the same where a shape has more than one element.
 bool same_strides(const Shape& shape, const Strides& a, const Strides& b);
 
-/// An operand as the map of what is stored that makes it (a view where that only converts); none where more than that
-/// was done, or what it is made of changes.
+/// The map that makes an operand (a view where it only converts); none where it is not made by such a map, or where the
+/// map's inputs change.
 std::optional<MappedOperand> before_map(const std::vector<Kernel>& kernels, const Operand& operand);
 
 }  // namespace nixie::cuda

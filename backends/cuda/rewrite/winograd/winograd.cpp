@@ -86,7 +86,7 @@ class WinogradLowering {
     for (const Share& share : shares_of(layer)) {
       const std::int64_t tiles = share.images * layer.tiles();
       const int v = windows_of(images, layer, share);
-      // U lies as filters and channels of the layer.
+      // U has the layout [filters, channels] of the layer.
       const Strides u_strides = turned ? Strides{c * k, k, 1} : Strides{c * k, 1, c};
       const int m = product({v, 0, {elements, tiles, c}, Shape{elements, tiles, c}.row_major()},
                             {u, 0, {elements, c, k}, u_strides}, layer.dtype);

@@ -1,4 +1,4 @@
-// Layers of Winograd's tiles, and estimates of what they take.
+// Estimates the time of Winograd's tiles and of direct convolutions.
 #include "nixie/backends/cuda/rewrite/winograd/winograd_layers.h"
 
 #include "nixie/backends/cuda/families/conv/conv_fprop.h"

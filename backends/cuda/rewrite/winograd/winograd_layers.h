@@ -1,4 +1,5 @@
-// Which convolutions Winograd's tiles can compute, how a layer divides into them, and what either way takes.
+// Which convolutions Winograd's tiles can compute, how a layer divides into them, and the time of tiles and of direct
+// sums.
 #pragma once
 
 #include <optional>
@@ -15,7 +16,7 @@ std::optional<ConvProblem> half_conv(const Plan& plan, const Kernel& kernel);
 /// True for stride-1 3x3 or 5x5.
 bool can_be_tiled(const ConvProblem& conv);
 
-/// A convolution as tiles: `from` is what windows are cut of, `to` where tiles lie: x and y, or dy and dx.
+/// A convolution as tiles: windows are cut from `from`, tiles written to `to`: x and y, or dy and dx.
 struct TiledLayer {
   TiledLayer(const ConvProblem& conv, int tile);
   ConvRole role;

@@ -1,4 +1,4 @@
-// Tiles of images in kernels that lowering writes: Winograd's transforms, where tiles lie, and what follows them.
+// Winograd's transforms as instructions, accesses to tiles of images, and the epilogue of tiles.
 #pragma once
 
 #include <array>
@@ -32,7 +32,7 @@ Matrix transposed(const Matrix& matrix);
 Grid both_ways(InstructionBuilder& code, const Grid& grid, const Matrix& matrix);
 
 /// What an access to a 4-D `shape` is at row first[0] + `step` * t and column first[1] + `step` * u for positions
-/// [image, channel, t, u] of `domain`; bounded where that lies outside the shape.
+/// [image, channel, t, u] of `domain`; bounded where that is outside the shape.
 Access in_tiles(const Access& whole, const Shape& shape, std::array<std::int64_t, 2> first, std::int64_t step,
                 const Shape& domain);
 /// The access for images from `image` on.
