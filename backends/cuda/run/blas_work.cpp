@@ -62,7 +62,7 @@ std::uint32_t alignment_of(const BlasProblem::Matrix& matrix) {
 
 class BlasWork final : public Work {
  public:
-  BlasWork(const Plan& plan, const BlasProblem& problem) : p_(problem) {
+  BlasWork(const Plan& plan, const BlasProblem& problem, std::int64_t l2_bytes) : p_(problem), l2_bytes_(l2_bytes) {
     const Dtype dtype = p_.a.dtype;
     double_ = dtype == Dtype::f64;
     const cublasComputeType_t compute = double_   ? CUBLAS_COMPUTE_64F
@@ -251,8 +251,9 @@ class BlasWork final : public Work {
   Algorithm fastest(std::span<const Algorithm> candidates) const {
     constexpr std::size_t kFewestLaunches = 8;
     Trial trial;
-    const std::size_t sets = sets_beyond_l2(extent(p_.a, p_.rows, p_.inner) + extent(p_.b, p_.inner, p_.columns) +
-                                            extent(p_.d, p_.rows, p_.columns));
+    const std::size_t sets = sets_beyond_l2(
+        extent(p_.a, p_.rows, p_.inner) + extent(p_.b, p_.inner, p_.columns) + extent(p_.d, p_.rows, p_.columns),
+        l2_bytes_);
     prepare(trial, candidates, sets, 0x3c);
     CandidateTimer timer(trial.stream);
     for (const Algorithm& candidate : candidates)
@@ -270,6 +271,7 @@ class BlasWork final : public Work {
   }
 
   BlasProblem p_;
+  std::int64_t l2_bytes_;
   Desc desc_;
   Layout a_, b_, d_;
   Algorithm choice_{};
@@ -279,8 +281,8 @@ class BlasWork final : public Work {
 
 }  // namespace
 
-std::unique_ptr<Work> make_blas_work(const Plan& plan, const BlasProblem& problem) {
-  auto work = std::make_unique<BlasWork>(plan, problem);
+std::unique_ptr<Work> make_blas_work(const Plan& plan, const BlasProblem& problem, const Chip& device) {
+  auto work = std::make_unique<BlasWork>(plan, problem, device.l2_bytes);
   return work->choose() ? std::move(work) : nullptr;
 }
 

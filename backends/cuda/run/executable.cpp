@@ -84,11 +84,12 @@ class CudaExecutable final : public Executable {
 
   // A ReLU in which the library loses NaN is a kernel after the call.
   std::unique_ptr<Work> blas_work(const BlasProblem& problem, const Kernel& product) {
-    if (auto work = make_blas_work(plan_, problem)) return work;
+    if (auto work = make_blas_work(plan_, problem, device_->chip())) return work;
     BlasProblem plain = problem;
     plain.relu = false;
     const KernelCode relu = generate(plan_, relu_after(product), device_->chip());
-    return std::make_unique<TwoWorks>(make_blas_work(plan_, plain), std::move(make_jit_work(*device_, {{relu}})[0]));
+    return std::make_unique<TwoWorks>(make_blas_work(plan_, plain, device_->chip()),
+                                      std::move(make_jit_work(*device_, {{relu}})[0]));
   }
 
   void allocate() {

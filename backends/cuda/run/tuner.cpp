@@ -75,7 +75,7 @@ class Arena {
     if (!plan.scalars.empty())
       device.staging().copy(plan.scalars.data(), scalars_->address(), scalars_->size_bytes(), device.stream());
     scratch_ = device.allocate(scratch);
-    sets_.resize(sets_beyond_l2(bytes));
+    sets_.resize(sets_beyond_l2(bytes, device.chip().l2_bytes));
     for (Addresses& addresses : sets_) {
       addresses.slots.resize(plan.slots.size());
       for (int slot : slots) {

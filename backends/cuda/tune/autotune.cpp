@@ -12,12 +12,8 @@ constexpr std::int64_t kMostSets = 64;
 
 }  // namespace
 
-std::size_t sets_beyond_l2(std::int64_t bytes) {
-  int device = 0, l2_bytes = 0;
-  CUDA_CHECK(cudaGetDevice(&device));
-  CUDA_CHECK(cudaDeviceGetAttribute(&l2_bytes, cudaDevAttrL2CacheSize, device));
-  return static_cast<std::size_t>(
-      std::min(1 + 2 * std::int64_t{l2_bytes} / std::max<std::int64_t>(bytes, 1), kMostSets));
+std::size_t sets_beyond_l2(std::int64_t bytes, std::int64_t l2_bytes) {
+  return static_cast<std::size_t>(std::min(1 + 2 * l2_bytes / std::max<std::int64_t>(bytes, 1), kMostSets));
 }
 
 CandidateTimer::CandidateTimer(cudaStream_t stream) : stream_(stream) {

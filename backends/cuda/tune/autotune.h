@@ -9,9 +9,9 @@
 
 namespace nixie::cuda {
 
-/// How many sets of memory of so many bytes should take turns, so that none is still in the current device's L2 cache
-/// when its turn comes: 1 to 64.
-std::size_t sets_beyond_l2(std::int64_t bytes);
+/// How many sets of memory of so many bytes should take turns, so that none is still in an L2 cache when its turn
+/// comes: 1 to 64.
+std::size_t sets_beyond_l2(std::int64_t bytes, std::int64_t l2_bytes);
 
 /// Candidates on a stream, each captured in a CUDA graph, so that the host's pace does not count.
 class CandidateTimer {
