@@ -29,9 +29,14 @@ cudaDataType_t data_type(Dtype dtype) {
       return CUDA_R_16F;
     case Dtype::bf16:
       return CUDA_R_16BF;
-    default:
+    case Dtype::f32:
       return CUDA_R_32F;
+    case Dtype::i32:
+    case Dtype::u8:
+    case Dtype::i8:
+      break;
   }
+  fail(Fault::usage, "cuBLASLt multiplies floating-point numbers, not ", to_string(dtype));
 }
 
 void expect(cublasStatus_t status, const char* what) {
