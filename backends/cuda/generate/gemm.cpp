@@ -293,7 +293,7 @@ KernelCode generate_product(const Plan& plan, const Kernel& kernel, const std::s
   text +=
       fmt::format("  void epilogue(const Index (&position)[{}], Accumulate value) const {{\n    Loads loads;\n", rank) +
       positions + code.load + code.run + "  }\n};\n";
-  // At least 12 warps share a multiprocessor and hide each other's waits, where registers allow: not where loads are
+  // At least 12 warps share an SM and hide each other's waits, where registers allow: not where loads are
   // many and small, nor for doubles.
   const bool lean = compute == Dtype::f32 && !tensor_cores && std::min(p.vector_a, p.vector_b) >= 4;
   const int blocks = !lean ? 1 : t.threads == 256 ? 2 : 384 / t.threads;

@@ -182,7 +182,7 @@ KernelCode generate_reduce(const Plan& plan, const Kernel& kernel) {
     }
     carried += static_cast<int>(kernel.stages[i].carries.size() + kernel.stages[i].reductions.size());
   }
-  // A thousand threads on a multiprocessor hide memory's latency, where what each holds fits 64 registers.
+  // A thousand threads on an SM hide memory's latency, where what each holds fits 64 registers.
   const int threads = columns && held <= 24 ? 512 : 256;
   const bool ahead = columns && threads == 256 && held + loaded <= 48;  // loads of the next positions, too
   const std::int64_t kept_groups = body.groups(frames.kept, 0, space.kept);

@@ -54,7 +54,7 @@ class StridedLowering {
       return {};
     const ConvProblem blocks = in_blocks(*conv);
     if (!can_be_tiled(blocks)) return {};
-    // Images are copied either way: float_rows.cpp.
+    // Images are copied either way: pack_rows_fp32.cpp.
     return wherever_possible_ || fastest_tiles(blocks, chip_, time_in_place(*conv, chip_)) ? conv : std::nullopt;
   }
 
