@@ -1,6 +1,10 @@
 // Step: traces a body, sends the graph through the passes, and replays the plan.
 #include "nixie/core/step.h"
 
+#include <algorithm>
+#include <ostream>
+#include <unordered_map>
+
 #include "nixie/core/passes/fuse.h"
 #include "nixie/core/passes/layout.h"
 #include "nixie/core/passes/memory.h"
@@ -17,8 +21,10 @@ const Tensor& Inputs::operator[](const std::string& name) const {
   fail(Fault::usage, "the step has no input \"", name, "\", only: ", names);
 }
 
-Plan make_plan(const Graph& graph, Backend& backend) {
-  Plan plan = fuse(graph, choose_layout(graph, backend.target()));
+Graph prepare(const Graph& graph, PrecisionPolicy precision) { return apply_precision(simplify(graph), precision); }
+
+Plan make_plan(const Graph& prepared, Backend& backend) {
+  Plan plan = fuse(prepared, choose_layout(prepared, backend.target()));
   backend.lower(plan);
   plan_memory(plan, backend.target());
   return plan;
@@ -29,12 +35,12 @@ namespace {
 // Stored values a plan writes: reused by the next run unless somebody still holds what the last one gave.
 class Results {
  public:
-  Results(const std::vector<Tensor>& values) : values_(values), storage_(values.size()) {}
+  explicit Results(const std::vector<Tensor>& values) : values_(values), storage_(values.size()) {}
 
   const std::shared_ptr<Storage>& fresh(std::size_t i, Backend& backend) {
     if (!storage_[i] || storage_[i].use_count() > 1)
       storage_[i] =
-          std::make_shared<Storage>(values_[i].dtype(), values_[i].shape(), backend, lies_as_variable(values_[i]));
+          std::make_shared<Storage>(values_[i].dtype(), values_[i].shape(), backend, has_variable_layout(values_[i]));
     return storage_[i];
   }
   Tensor tensor(std::size_t i) const {
@@ -47,22 +53,75 @@ class Results {
   std::vector<std::shared_ptr<Storage>> storage_;
 };
 
-std::shared_ptr<Storage> stored_leaf(const Tensor& x) {
-  const auto* input = std::get_if<Input>(&x.node().op);
-  return input ? input->storage : nullptr;
-}
+const Input& input_of(const Tensor& leaf) { return std::get<Input>(leaf.node().op); }
+
+// A value given for an input of a Step, apart: what is stored, and what is computed from that.
+class Given {
+ public:
+  Given(const std::string& name, const Tensor& value) : name_(name), value_(value) {
+    if (std::holds_alternative<Constant>(value.node().op)) value_ = value.array();  // a number is stored like the rest
+    leaves_ = leaves_of({.outputs = {value_}});
+  }
+
+  /// Equal for values that differ only in what they store.
+  std::string key() const {
+    const Graph graph{.outputs = {value_}};
+    std::string text = is_plain() ? fmt::format("{}{}", value_.dtype(), value_.shape())
+                                  : signature(graph) + fmt::format("{}", fmt::join(scalars_of(graph), ","));
+    for (const Tensor& leaf : leaves_) text += has_variable_layout(leaf) ? 'v' : ' ';
+    return fmt::format("{}:{} ", name_, text);
+  }
+  /// The value with an input of the Step in place of everything stored.
+  Tensor symbol() const {
+    std::unordered_map<const Node*, Tensor> done;
+    for (std::size_t i = 0; i < leaves_.size(); ++i)
+      done.emplace(leaves_[i].id(),
+                   Tensor::make(Input{.name = name_of(i), .has_variable_layout = has_variable_layout(leaves_[i])}, {},
+                                leaves_[i].shape(), leaves_[i].dtype()));
+    for (const Tensor& x : topological({.outputs = {value_}})) {
+      std::vector<Tensor> inputs;
+      for (const Tensor& input : x.inputs()) inputs.push_back(done.at(input.id()));
+      if (!done.count(x.id()))
+        done.emplace(x.id(), inputs.empty() ? x : Tensor::make(x.node().op, std::move(inputs), x.shape(), x.dtype()));
+    }
+    return done.at(value_.id());
+  }
+  void bind(std::map<std::string, std::shared_ptr<Storage>>& stored) const {
+    for (std::size_t i = 0; i < leaves_.size(); ++i) {
+      stored[name_of(i)] = input_of(leaves_[i]).storage;
+      check(input_of(leaves_[i]).storage != nullptr, "the step's input \"", name_, "\" depends on \"",
+            input_of(leaves_[i]).name, "\", which only has a value inside its own Step");
+    }
+  }
+
+ private:
+  static bool has_variable_layout(const Tensor& leaf) {
+    const auto& storage = input_of(leaf).storage;
+    return storage && storage->of_variable();
+  }
+  bool is_plain() const { return leaves_.size() == 1 && leaves_[0].id() == value_.id(); }
+  std::string name_of(std::size_t i) const { return is_plain() ? name_ : fmt::format("{}.{}", name_, i); }
+
+  std::string name_;
+  Tensor value_;
+  std::vector<Tensor> leaves_;
+};
 
 }  // namespace
 
-struct Step::Compiled {
-  Plan plan;
-  std::unique_ptr<Executable> executable;
+struct Step::Traced {
+  struct Leaf {
+    Tensor tensor;
+    bool is_set = false;  ///< a Variable that the step sets
+  };
   std::vector<std::string> output_names;
+  Graph graph;
+  std::vector<Leaf> leaves;
+  std::vector<std::shared_ptr<VariableState>> set, set_unread;  ///< those never read come after the outputs
   Results results;
-  std::vector<Tensor> leaves;                               // of the simplified graph
-  std::map<std::string, std::shared_ptr<Storage>> staging;  // inputs that came from the host
-  std::vector<std::shared_ptr<VariableState>> written,
-      unread;  // set Variables; those never read come after the outputs
+  std::map<std::string, std::shared_ptr<Storage>> staging;  ///< inputs that came from the host
+  Plan plan;
+  std::unique_ptr<Executable> executable;  ///< null until the step is compiled
 };
 
 Step::Step(Backend& backend, Body body, PrecisionPolicy precision)
@@ -70,49 +129,69 @@ Step::Step(Backend& backend, Body body, PrecisionPolicy precision)
 Step::~Step() = default;
 Step::Step(Step&&) noexcept = default;
 
-Step::Compiled& Step::compiled(const std::map<std::string, Tensor>& inputs) {
+Step::Traced& Step::traced(const std::map<std::string, Tensor>& inputs) {
   std::string key;
-  for (const auto& [name, value] : inputs) key += fmt::format("{}:{}{} ", name, value.dtype(), value.shape());
+  for (const auto& [name, value] : inputs) key += Given(name, value).key();
   const auto found = cache_.find(key);
   if (found != cache_.end()) return *found->second;
 
   Trace trace;
   std::map<std::string, Tensor> symbols;
-  for (const auto& [name, value] : inputs)
-    symbols[name] = Tensor::make(Input{.name = name}, {}, value.shape(), value.dtype());
-  const Outputs outputs = body_(Inputs(symbols));
-  Graph graph{.sets = trace.sets()};
+  for (const auto& [name, value] : inputs) symbols[name] = Given(name, value).symbol();
   std::vector<std::string> names;
-  for (const auto& [name, value] : outputs) {
+  Graph graph;
+  for (const auto& [name, value] : body_(Inputs(symbols))) {
     names.push_back(name);
     graph.outputs.push_back(value);
   }
-  graph = apply_precision(simplify(graph), precision_);
-  Plan plan = make_plan(graph, backend_);
-  auto executable = backend_.compile(plan);
-  auto made = std::make_unique<Compiled>(Compiled{
-      std::move(plan), std::move(executable), std::move(names), Results(graph.outputs), leaves_of(graph), {}, {}, {}});
+  graph.sets = trace.sets();
+  graph = prepare(graph, precision_);
+  auto made = std::make_unique<Traced>(Traced{.output_names = std::move(names),
+                                              .graph = graph,
+                                              .leaves = {},
+                                              .set = {},
+                                              .set_unread = {},
+                                              .results = Results(graph.outputs),
+                                              .staging = {},
+                                              .plan = {},
+                                              .executable = {}});
+  std::map<const VariableState*, bool> is_read;
+  for (const Trace::Set& set : graph.sets) is_read[set.variable.get()] = false;
+  for (const Tensor& leaf : leaves_of(graph)) {
+    const auto set = is_read.find(input_of(leaf).variable.get());
+    if (set != is_read.end()) set->second = true;
+    made->leaves.push_back({leaf, set != is_read.end()});
+  }
   for (const Trace::Set& set : graph.sets) {
-    bool read = false;
-    for (const Tensor& leaf : made->leaves) read |= std::get<Input>(leaf.node().op).variable == set.variable;
-    made->written.push_back(set.variable);
-    if (!read) made->unread.push_back(set.variable);
+    made->set.push_back(set.variable);
+    if (!is_read.at(set.variable.get())) made->set_unread.push_back(set.variable);
   }
   return *cache_.emplace(key, std::move(made)).first->second;
 }
 
+Step::Traced& Step::compiled(const std::map<std::string, Tensor>& inputs) {
+  Traced& step = traced(inputs);
+  if (!step.executable) {
+    step.plan = make_plan(step.graph, backend_);
+    step.executable = backend_.compile(step.plan);
+  }
+  return step;
+}
+
+const Graph& Step::graph(const std::map<std::string, Tensor>& inputs) { return traced(inputs).graph; }
 const Plan& Step::plan(const std::map<std::string, Tensor>& inputs) { return compiled(inputs).plan; }
 
 Outputs Step::operator()(const std::map<std::string, Tensor>& inputs) {
-  Compiled& step = compiled(inputs);
+  Traced& step = compiled(inputs);
+  std::map<std::string, std::shared_ptr<Storage>> given;
+  for (const auto& [name, value] : inputs) Given(name, value).bind(given);
   std::vector<std::shared_ptr<Buffer>> externals;
-  for (const Tensor& leaf : step.leaves) {
-    const auto& input = std::get<Input>(leaf.node().op);
+  for (const auto& [leaf, is_set] : step.leaves) {
+    const Input& input = input_of(leaf);
     if (input.variable) {
       VariableState& variable = *input.variable;
       // Somebody outside holds the old value: leave it to them.
-      const bool written = std::count(step.written.begin(), step.written.end(), input.variable) != 0;
-      if (written && variable.leaf.lock()) {
+      if (is_set && variable.leaf.lock()) {
         variable.storage = Storage::for_variable(variable.stored()->read().clone());
         variable.leaf.reset();
       }
@@ -120,18 +199,16 @@ Outputs Step::operator()(const std::map<std::string, Tensor>& inputs) {
     } else if (input.storage) {
       externals.push_back(input.storage->on(backend_));
     } else {
-      const auto given = stored_leaf(inputs.at(input.name));
-      check(given != nullptr, "the step's input \"", input.name, "\" is an expression; evaluate it first");
-      externals.push_back(given->staged(backend_, step.staging[input.name]));
+      externals.push_back(given.at(input.name)->staged(backend_, step.staging[input.name]));
     }
   }
   for (std::size_t i = 0; i < step.results.size(); ++i)
     externals.push_back(step.results.fresh(i, backend_)->on(backend_));
-  for (const auto& variable : step.unread) externals.push_back(variable->stored()->on(backend_));
+  for (const auto& variable : step.set_unread) externals.push_back(variable->stored()->on(backend_));
 
   step.executable->run(externals, step.plan.scalars);
-  for (const auto& variable : step.written) variable->storage->backend_wrote();
-  for (const auto& variable : step.written)
+  for (const auto& variable : step.set) variable->storage->backend_wrote();
+  for (const auto& variable : step.set)
     if (variable->master) variable->made_from = variable->master->stored()->version();
   Outputs outputs;
   for (std::size_t i = 0; i < step.results.size(); ++i) {
@@ -142,15 +219,14 @@ Outputs Step::operator()(const std::map<std::string, Tensor>& inputs) {
 }
 
 std::vector<Tensor> evaluate(const std::vector<Tensor>& values, Backend& backend) {
-  const Graph graph = simplify({.outputs = values});
+  const Graph graph = prepare({.outputs = values}, PrecisionPolicy::ieee);
   const std::vector<Tensor> leaves = leaves_of(graph);
   for (const Tensor& leaf : leaves)
-    check(stored_leaf(leaf) != nullptr, "evaluate: the value depends on \"", std::get<Input>(leaf.node().op).name,
+    check(input_of(leaf).storage != nullptr, "evaluate: the value depends on \"", input_of(leaf).name,
           "\", which only has a value inside its Step");
-  std::shared_ptr<Executable>& executable = backend.compiled[signature(graph)];
-  if (!executable) executable = backend.compile(make_plan(graph, backend));
+  const auto executable = backend.reused(signature(graph), [&] { return backend.compile(make_plan(graph, backend)); });
   std::vector<std::shared_ptr<Buffer>> externals;
-  for (const Tensor& leaf : leaves) externals.push_back(stored_leaf(leaf)->on(backend));
+  for (const Tensor& leaf : leaves) externals.push_back(input_of(leaf).storage->on(backend));
   Results results(graph.outputs);
   for (std::size_t i = 0; i < values.size(); ++i) externals.push_back(results.fresh(i, backend)->on(backend));
   executable->run(externals, scalars_of(graph));
@@ -161,5 +237,14 @@ std::vector<Tensor> evaluate(const std::vector<Tensor>& values, Backend& backend
 
 Tensor evaluate(const Tensor& value, Backend& backend) { return evaluate(std::vector<Tensor>{value}, backend)[0]; }
 Tensor evaluate(const Tensor& value) { return evaluate(value, default_backend()); }
+
+std::string to_string(const Tensor& value) {
+  const std::vector<Tensor> leaves = leaves_of({.outputs = {value}});
+  const bool is_stored = leaves.size() == 1 && leaves[0].id() == value.id();
+  for (const Tensor& leaf : leaves)
+    if (!input_of(leaf).storage) return fmt::format("{} {}, known inside its Step", value.dtype(), value.shape());
+  return to_string(is_stored ? value.array() : evaluate(value).array());
+}
+std::ostream& operator<<(std::ostream& out, const Tensor& value) { return out << to_string(value); }
 
 }  // namespace nixie

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <functional>
+#include <iosfwd>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "nixie/core/base/print.h"
 #include "nixie/core/graph/precision_policy.h"
 #include "nixie/core/state/graph.h"
 
@@ -27,37 +29,48 @@ class Inputs {
   std::map<std::string, Tensor> values_;
 };
 
-/// Runs the passes after `simplify` on a simplified graph and gives the plan, laid out in memory. Externals, in order:
-/// the graph's leaves as they are first reached from its roots (see `leaves`), then the outputs. Variables are written
-/// in place.
-Plan make_plan(const Graph& graph, Backend& backend);
+/// The first half of the one path from code to a plan: simplified, and in the types of a precision.
+Graph prepare(const Graph& graph, PrecisionPolicy precision);
+/// The second half: fused, lowered for the backend, and laid out in memory. Externals, in order: the graph's leaves as
+/// they are first reached from its roots (leaves_of), then the outputs, then the Variables that are set and never read.
+/// Variables are written in place.
+Plan make_plan(const Graph& prepared, Backend& backend);
 
 /// A body of Tensor code that reads named inputs and may set Variables. Traced, planned and compiled once for each
 /// combination of input shapes and types, then replayed. The body's numbers are frozen; what changes is a Variable.
 class Step {
  public:
   using Body = std::function<Outputs(const Inputs&)>;
-  Step(Backend& backend, Body body, PrecisionPolicy precision = PrecisionPolicy::fp32);
+  Step(Backend& backend, Body body, PrecisionPolicy precision = default_precision());
   ~Step();
   Step(Step&&) noexcept;
 
-  /// Runs once. Inputs are host arrays or stored Tensors; outputs are stored Tensors.
+  /// Runs once. Inputs are host arrays, stored Tensors, numbers, or expressions of these, which become part of the
+  /// step; outputs are stored Tensors.
   Outputs operator()(const std::map<std::string, Tensor>& inputs);
-  /// The plan for these inputs (only their shapes and types matter), traced and compiled if it was not.
+  /// What the body computes for these inputs, prepared; only their shapes and types matter. Nothing is compiled.
+  const Graph& graph(const std::map<std::string, Tensor>& inputs);
+  /// The plan for these inputs, compiled if it was not.
   const Plan& plan(const std::map<std::string, Tensor>& inputs);
 
  private:
-  struct Compiled;
-  Compiled& compiled(const std::map<std::string, Tensor>& inputs);
+  struct Traced;
+  Traced& traced(const std::map<std::string, Tensor>& inputs);
+  Traced& compiled(const std::map<std::string, Tensor>& inputs);
   Backend& backend_;
   Body body_;
   PrecisionPolicy precision_;
-  std::map<std::string, std::unique_ptr<Compiled>> cache_;
+  std::map<std::string, std::unique_ptr<Traced>> cache_;
 };
 
 /// Computes expressions and gives them back stored. The same structure compiles once.
 std::vector<Tensor> evaluate(const std::vector<Tensor>& values, Backend& backend);
 Tensor evaluate(const Tensor& value, Backend& backend);
 Tensor evaluate(const Tensor& value);  ///< on the default backend
+
+/// The elements as numpy prints them. An expression is computed on the default backend; a value that only exists inside
+/// a Step gives its type and shape.
+std::string to_string(const Tensor& value);
+std::ostream& operator<<(std::ostream& out, const Tensor& value);
 
 }  // namespace nixie

@@ -39,6 +39,7 @@ void Loader::allocate() {
   const Shape sample = dataset_->sample_shape();
   for (Slot& slot : slots_) {
     slot.batch.images = Array(dataset_->bytes() ? Dtype::u8 : Dtype::f32, {batch_, sample[0], sample[1], sample[2]});
+    slot.batch.normalization = dataset_->bytes() ? &dataset_->bytes()->normalization() : nullptr;
     slot.batch.labels = Array(Dtype::i32, {batch_});
     slot.batch.weights = Array(Dtype::f32, {batch_});
     slot.indices.resize(static_cast<std::size_t>(batch_));

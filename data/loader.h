@@ -3,7 +3,9 @@
 
 #include <condition_variable>
 #include <exception>
+#include <map>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -26,10 +28,19 @@ struct LoaderOptions {
 };
 
 struct Batch {
-  Array images;            ///< [N, C, H, W], u8 where the dataset's samples are bytes, else f32; see Dataset::pixels
-  Array labels;            ///< i32 [N]
-  Array weights;           ///< f32 [N]: 1, or 0 for padding
-  std::int64_t count = 0;  ///< samples that are not padding; they come first
+  Array images;                                  ///< [N, C, H, W], u8 where the dataset's samples are bytes, else f32
+  Array labels;                                  ///< i32 [N]
+  Array weights;                                 ///< f32 [N]: 1, or 0 for padding
+  std::int64_t count = 0;                        ///< samples that are not padding; they come first
+  const Normalization* normalization = nullptr;  ///< of bytes: what they stand for; the dataset's
+
+  /// What a model reads, f32: the images, or what their bytes stand for.
+  Tensor pixels() const { return normalization ? (*normalization)(images) : Tensor(images); }
+  /// The inputs of a Step: `train(*batch)`. `images` are the pixels; bytes go to the device as bytes and are normalised
+  /// inside the step.
+  operator std::map<std::string, Tensor>() const {
+    return {{"images", pixels()}, {"labels", labels}, {"weights", weights}};
+  }
 };
 
 /// The position of a loader.

@@ -15,9 +15,13 @@ Normalization::Normalization(std::int64_t channels, const std::vector<float>& me
   for (std::size_t c = 0; c < count; ++c) {
     const double from = mean.empty() ? 0 : mean[c], unit = deviation.empty() ? 1 : deviation[c];
     check(unit > 0, "normalization: the deviation of channel ", c, " is ", unit, ", expected a positive number");
+    mean_.push_back(from);
+    deviation_.push_back(unit);
     scale_.push_back(static_cast<float>(1 / (255 * unit)));
     shift_.push_back(static_cast<float>(-from / unit));
   }
+  scale_tensor_ = Array::from(scale_, {channels});
+  shift_tensor_ = Array::from(shift_, {channels});
 }
 
 float Normalization::operator()(std::uint8_t byte, std::int64_t channel) const {
@@ -31,8 +35,7 @@ Tensor Normalization::operator()(const Tensor& images) const {
         ", expected [N, ", channels, ", ...]");
   std::vector<std::int64_t> sizes(static_cast<std::size_t>(images.rank()), 1);
   sizes[1] = channels;
-  const auto per_channel = [&](const std::vector<float>& values) { return Tensor(Array::from(values, Shape(sizes))); };
-  return cast(images, Dtype::f32) * per_channel(scale_) + per_channel(shift_);
+  return cast(images, Dtype::f32) * reshape(scale_tensor_, sizes) + reshape(shift_tensor_, sizes);
 }
 
 }  // namespace nixie

@@ -15,13 +15,18 @@ class Normalization {
   explicit Normalization(std::int64_t channels, const std::vector<float>& mean = {},
                          const std::vector<float>& deviation = {});
 
+  /// One number per channel, also where none were given: 0 and 1.
+  const std::vector<double>& mean() const { return mean_; }
+  const std::vector<double>& deviation() const { return deviation_; }
   float operator()(std::uint8_t byte, std::int64_t channel) const;
   /// Of images [N, C, spatial...] of any type, f32; throws where they have other channels. A first layer reads bytes
   /// through this formula.
   Tensor operator()(const Tensor& images) const;
 
  private:
+  std::vector<double> mean_, deviation_;
   std::vector<float> scale_, shift_;
+  Tensor scale_tensor_, shift_tensor_;  // made once, so that a Step uploads them once
 };
 
 }  // namespace nixie

@@ -1,8 +1,17 @@
 // The losses' formulas. Everything keeps its dimensions until the last mean, so that it fuses.
 #include "nixie/layers/loss.h"
 
+#include <limits>
+
 namespace nixie {
 namespace {
+
+// Whether labels, of any shape, name classes of the output.
+Tensor is_class(const Tensor& output, const Tensor& labels) {
+  return logical_and(labels >= 0, labels < output.shape()[1]);
+}
+
+constexpr double kNoNumber = std::numeric_limits<double>::quiet_NaN();
 
 Shape without_classes(const Shape& shape) {
   std::vector<std::int64_t> sizes = shape.sizes();
@@ -16,7 +25,8 @@ Tensor full_target(const Tensor& output, const Tensor& target, double low = 0) {
   check(output.rank() >= 2 && !is_floating(target.dtype()) && target.shape() == without_classes(output.shape()),
         "target is ", target.dtype(), " ", target.shape(), ", output is ", output.shape(),
         ", expected the output's shape or integer labels ", without_classes(output.shape()));
-  return where(label_mask(output, target), 1.0, low);
+  const Tensor labels = broadcast_to(expand_dims(target, {1}), output.shape());
+  return where(is_class(output, labels), where(label_mask(output, target), 1.0, low), kNoNumber);
 }
 
 }  // namespace
@@ -43,7 +53,8 @@ Tensor CrossEntropy::operator()(const Tensor& output, const Tensor& target, cons
   const Tensor of_label = sum(where(label_mask(output, target), output, 0.0), {1});
   Tensor expected = of_label;
   if (label_smoothing != 0) expected = (1 - label_smoothing) * of_label + label_smoothing * mean(output, {1});
-  return weighted_mean(logsumexp(output, {1}) - expected, weights);
+  const Tensor losses = logsumexp(output, {1}) - expected;
+  return weighted_mean(where(is_class(output, expand_dims(target, {1})), losses, kNoNumber), weights);
 }
 
 Tensor BinaryCrossEntropy::operator()(const Tensor& output, const Tensor& target, const Tensor& weights) const {

@@ -2,7 +2,8 @@
 //
 // Outputs are [N, ...]; the result is a scalar (rank 0), the mean over samples. `weights` [N] makes it the weighted
 // mean, sum(w loss) / sum(w): padding of an evaluation batch gets weight 0. Targets are of the output's shape, or class
-// labels (integers, the output's shape without axis 1), which stand for one-hot rows.
+// labels (integers, the output's shape without axis 1), which stand for one-hot rows. A label that is no class, below 0
+// or too large, makes the loss NaN: it is never counted as something else.
 #pragma once
 
 #include <functional>

@@ -1,6 +1,7 @@
 // Model: a net built for an input shape, with its parameters; and AnyModel, what a configuration names or lists.
 #pragma once
 
+#include "nixie/core/graph/precision_policy.h"
 #include "nixie/layers/sequential.h"
 
 namespace nixie {
@@ -42,7 +43,8 @@ class Model {
   /// Makes the parameters for inputs [N, ...]; the batch size of a call may differ from N. Initial values are drawn
   /// from the seed when they are first needed and stored as `floating`. Throws where the shape does not fit, naming the
   /// layer.
-  Model(const AnyModel& net, const Shape& input, std::uint64_t seed = 0, Dtype floating = Dtype::f32);
+  Model(const AnyModel& net, const Shape& input, std::uint64_t seed = 0,
+        Dtype floating = parameter_dtype(default_precision()));
 
   Tensor operator()(const Tensor& x, Pass& pass) const;
   const Parameters& parameters() const { return parameters_; }

@@ -37,7 +37,7 @@ std::vector<Gradient> LossScale::unscaled(const std::vector<Gradient>& gradients
 void LossScale::finish(const std::vector<Gradient>& gradients) const {
   if (!scale_) return;
   const Tensor ok = all_finite(gradients), grown = *good_ + 1 >= options_.growth_interval;
-  Trace::keep_where_not(ok);
+  Trace::rollback_unless(ok);
   // Below 2^-14 and above 2^24 no scale helps.
   scale_->set(clip(where(ok, where(grown, *scale_ * 2, *scale_), *scale_ * 0.5), 0x1p-14, 0x1p24));
   good_->set(where(logical_and(ok, logical_not(grown)), *good_ + 1, 0));

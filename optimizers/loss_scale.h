@@ -3,14 +3,20 @@
 
 #include <optional>
 
+#include "nixie/core/graph/precision_policy.h"
 #include "nixie/core/state/autograd.h"
 
 namespace nixie {
 
+/// What a precision needs: a dynamic scale (0) where gradients are f16, 1 elsewhere.
+constexpr double loss_scale_of(PrecisionPolicy precision) {
+  return precision == PrecisionPolicy::fp16 || precision == PrecisionPolicy::fp16_pure ? 0 : 1;
+}
+
 struct LossScaleOptions {
   /// What the loss is multiplied by; 0: dynamic. A dynamic scale halves after a step whose gradients are not all finite
   /// (that step changes nothing) and doubles after `growth_interval` good ones, as PyTorch's GradScaler.
-  double scale = 1;
+  double scale = loss_scale_of(default_precision());
   double initial = 65536;
   int growth_interval = 2000;
 };

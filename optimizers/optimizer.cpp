@@ -24,6 +24,7 @@ std::string field_text(const ParameterGroup& group) { return fields_text(group);
 
 Optimizer::Optimizer(const Parameters& parameters, const OptimizerOptions& options, const RunLength& run)
     : options_(options),
+      parameters_(parameters),
       state_(parameters.seed()),
       schedule_(options.schedule, run, state_.scope("shared")),
       loss_scale_(options.loss_scale, state_.scope("shared")),
@@ -51,6 +52,7 @@ Optimizer::Optimizer(const Parameters& parameters, const OptimizerOptions& optio
     check(held[i] > 0, "group ", i, " (", options.groups[i].match, ") holds no parameter");
 }
 
+void Optimizer::minimize(const Tensor& loss) const { update(gradients(scaled(loss), parameters_)); }
 void Optimizer::update(const std::vector<Gradient>& gradients) const { update(gradients, count_); }
 
 void Optimizer::update(const std::vector<Gradient>& gradients, const Tensor& step) const {

@@ -2,7 +2,7 @@
 //
 //   Optimizer optimizer(model.parameters(), {.rule = Sgd{.momentum = 0.9}, .schedule = CosineRate{.rate = 0.1}},
 //                       {.steps_per_epoch = 469, .epochs = 5});
-//   optimizer.update(gradients(loss, model.parameters()));      // in a Step's body
+//   optimizer.minimize(loss);      // in a Step's body
 #pragma once
 
 #include <map>
@@ -46,6 +46,11 @@ class Optimizer {
   /// For the trainable parameters of a collection. Throws where options are out of range or a group holds nothing.
   Optimizer(const Parameters& parameters, const OptimizerOptions& options, const RunLength& run = {});
 
+  /// One update that lowers the loss: its gradients, at the scale that the precision needs, and `update`. In a Step's
+  /// body.
+  void minimize(const Tensor& loss) const;
+
+  // The same in parts, for gradients that are changed or added up on their way.
   /// The loss to give to `gradients`; `update` takes its scale out again.
   Tensor scaled(const Tensor& loss) const { return loss_scale_.scaled(loss); }
   /// Clips the gradients and sets the parameters, the buffers and the counter. `step` (i32 scalar, from 0) is what the
@@ -69,6 +74,7 @@ class Optimizer {
     double rate_factor;
   };
   OptimizerOptions options_;
+  Parameters parameters_;
   Parameters state_;
   Schedule schedule_;
   LossScale loss_scale_;

@@ -9,8 +9,8 @@ Tensor decayed(const Tensor& grad, double weight_decay, const Variable& w) {
 }
 
 // Adam's step with the averages m and v of g.
-void adam_step(const Variable& w, const Variable& m, const Variable& v, const Tensor& g, const Now& now, double beta1,
-               double beta2, double eps, const Tensor& shrunk) {
+void adam_step(const Variable& w, const Variable& m, const Variable& v, const Tensor& g, const UpdateContext& now,
+               double beta1, double beta2, double eps, const Tensor& shrunk) {
   const Tensor step_size = now.rate / (1 - pow(beta1, now.count));
   const Tensor scale = rsqrt(1 - pow(beta2, now.count));
   m.set(beta1 * m + (1 - beta1) * g);
@@ -26,7 +26,7 @@ std::string field_text(const AnyOptimizer& optimizer) { return "{" + optimizer.t
 Update Sgd::build(const Variable& w, Parameters& state) const {
   std::optional<Variable> v;
   if (momentum != 0) v = make_buffer(state, "momentum_buffer", w);
-  return [=, *this](const Tensor& grad, const Now& now) {
+  return [=, *this](const Tensor& grad, const UpdateContext& now) {
     Tensor g = decayed(grad, weight_decay, w);
     if (v) {
       v->set(momentum * *v + g);
@@ -38,14 +38,14 @@ Update Sgd::build(const Variable& w, Parameters& state) const {
 
 Update Adam::build(const Variable& w, Parameters& state) const {
   const Variable m = make_buffer(state, "exp_avg", w), v = make_buffer(state, "exp_avg_sq", w);
-  return [=, *this](const Tensor& grad, const Now& now) {
+  return [=, *this](const Tensor& grad, const UpdateContext& now) {
     adam_step(w, m, v, decayed(grad, weight_decay, w), now, beta1, beta2, eps, w);
   };
 }
 
 Update AdamW::build(const Variable& w, Parameters& state) const {
   const Variable m = make_buffer(state, "exp_avg", w), v = make_buffer(state, "exp_avg_sq", w);
-  return [=, *this](const Tensor& grad, const Now& now) {
+  return [=, *this](const Tensor& grad, const UpdateContext& now) {
     const Tensor shrunk = weight_decay == 0 ? w.value() : w * (1 - now.rate * weight_decay);
     adam_step(w, m, v, grad, now, beta1, beta2, eps, shrunk);
   };
@@ -56,7 +56,7 @@ Update RmsProp::build(const Variable& w, Parameters& state) const {
   std::optional<Variable> a, b;
   if (centered) a = make_buffer(state, "grad_avg", w);
   if (momentum != 0) b = make_buffer(state, "momentum_buffer", w);
-  return [=, *this](const Tensor& grad, const Now& now) {
+  return [=, *this](const Tensor& grad, const UpdateContext& now) {
     const Tensor g = decayed(grad, weight_decay, w);
     s.set(alpha * s + (1 - alpha) * square(g));
     Tensor spread = s;
@@ -75,7 +75,7 @@ Update RmsProp::build(const Variable& w, Parameters& state) const {
 
 Update Adagrad::build(const Variable& w, Parameters& state) const {
   const Variable s = make_buffer(state, "sum", w, Init::constant(static_cast<float>(initial_sum)));
-  return [=, *this](const Tensor& grad, const Now& now) {
+  return [=, *this](const Tensor& grad, const UpdateContext& now) {
     const Tensor g = decayed(grad, weight_decay, w);
     const Tensor rate = rate_decay == 0 ? now.rate : now.rate / (1 + (now.count - 1) * rate_decay);
     s.set(s + square(g));
@@ -85,7 +85,7 @@ Update Adagrad::build(const Variable& w, Parameters& state) const {
 
 Update Adadelta::build(const Variable& w, Parameters& state) const {
   const Variable s = make_buffer(state, "square_avg", w), a = make_buffer(state, "acc_delta", w);
-  return [=, *this](const Tensor& grad, const Now& now) {
+  return [=, *this](const Tensor& grad, const UpdateContext& now) {
     const Tensor g = decayed(grad, weight_decay, w);
     s.set(rho * s + (1 - rho) * square(g));
     const Tensor d = sqrt(a + eps) / sqrt(s + eps) * g;

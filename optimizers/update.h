@@ -5,7 +5,7 @@
 //     static constexpr const char* name = "plain_descent";
 //     static constexpr auto fields() { return std::tuple{field("weight_decay", &PlainDescent::weight_decay, "..")}; }
 //     Update build(const Variable& w, Parameters&) const {
-//       return [=, *this](const Tensor& grad, const Now& now) { w.set(w - now.rate * (grad + weight_decay * w)); };
+//       return [=, *this](const Tensor& g, const UpdateContext& now) { w.set(w - now.rate * (g + weight_decay * w)); };
 //     }
 //   };
 #pragma once
@@ -20,14 +20,14 @@
 namespace nixie {
 
 /// The scalars of an update, the same for all parameters of a group; f32, rank 0.
-struct Now {
+struct UpdateContext {
   Tensor rate;   ///< learning rate
   Tensor count;  ///< updates so far, this one included: Adam's t
 };
 
 /// Sets a parameter and its buffers. All its formulas are on tensors of the parameter's shape and scalars, so that a
 /// backend runs it as one kernel.
-using Update = std::function<void(const Tensor& grad, const Now& now)>;
+using Update = std::function<void(const Tensor& grad, const UpdateContext& now)>;
 
 /// A buffer of the parameter's shape and type. `state` is scoped to the parameter: the buffer's name is
 /// `<parameter>.<name>`.

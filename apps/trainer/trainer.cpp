@@ -137,13 +137,7 @@ std::map<std::string, Tensor> Trainer::placeholders() const {
           {"labels", placeholder({batch}, Dtype::i32)}};
 }
 
-Graph Trainer::graph() {
-  Trace trace;
-  const Outputs outputs = train_body(Inputs(placeholders()));
-  Graph graph{.sets = trace.sets()};
-  for (const auto& [name, value] : outputs) graph.outputs.push_back(value);
-  return apply_precision(simplify(graph), config_.policy());
-}
+const Graph& Trainer::graph() { return train_step_.graph(placeholders()); }
 
 const Plan& Trainer::plan() { return train_step_.plan(placeholders()); }
 

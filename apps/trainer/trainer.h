@@ -48,7 +48,7 @@ class Trainer {
   Evaluation evaluate();
 
   /// What a training step computes, simplified; and how the backend would run it. Nothing is run.
-  Graph graph();
+  const Graph& graph();
   const Plan& plan();
 
   /// Lines that say what is about to run.

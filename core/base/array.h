@@ -11,10 +11,14 @@
 
 namespace nixie {
 
-/// A dense row-major host array. Copies share the elements; `clone` makes them its own.
+/// A dense row-major host array. Copies share the elements; `clone` makes them its own. There is no move: an array that
+/// another was made from keeps its elements, so none is ever left without.
 class Array {
  public:
+  /// Of shape [0].
   Array() = default;
+  Array(const Array&) = default;
+  Array& operator=(const Array&) = default;
   /// Zero-filled. The elements are 64-byte aligned.
   Array(Dtype dtype, Shape shape);
   /// Takes the values in row-major order; throws unless there are `shape.size()` of them.

@@ -8,14 +8,18 @@
 namespace nixie {
 
 Shape::Shape(std::vector<std::int64_t> sizes) : sizes_(std::move(sizes)) {
-  for (std::int64_t size : sizes_) check(size >= 0, "shape ", to_string(*this), " has a negative size");
+  std::int64_t total = 1;
+  for (std::int64_t size : sizes_) {
+    if (size < 0) fail(Fault::usage, "shape ", to_string(*this), " has a negative size");
+    if (size > kMostElements / total)
+      fail(Fault::usage, "shape ", to_string(*this), " has more than 2^48 elements, which no machine holds");
+    total *= std::max<std::int64_t>(size, 1);
+  }
 }
 
 std::int64_t Shape::size() const {
   std::int64_t total = 1;
-  for (std::int64_t size : sizes_)
-    check(!__builtin_mul_overflow(total, size, &total), "shape ", to_string(*this),
-          " has more elements than 63 bits count");
+  for (std::int64_t size : sizes_) total *= size;
   return total;
 }
 

@@ -16,15 +16,19 @@ using Axes = std::vector<int>;
 using Strides = std::vector<std::int64_t>;
 
 /// The sizes of an array's dimensions, outermost first. Rank 0 is a scalar; sizes may be 0.
+///
+/// Every size is checked here, once: no shape has more than kMostElements elements (sizes of 0 counted as 1), so
+/// elements times bytes, strides, offsets and sums of many arrays fit 63 bits everywhere else.
 class Shape {
  public:
+  static constexpr std::int64_t kMostElements = std::int64_t{1} << 48;
   Shape() = default;
   Shape(std::initializer_list<std::int64_t> sizes) : Shape(std::vector<std::int64_t>(sizes)) {}
-  /// Throws on a negative size.
+  /// Throws on a negative size, and on more than kMostElements elements.
   explicit Shape(std::vector<std::int64_t> sizes);
 
   int rank() const { return static_cast<int>(sizes_.size()); }
-  /// Number of elements; throws where it would not fit 63 bits.
+  /// Number of elements.
   std::int64_t size() const;
   /// Size along an axis; negative axes count from the end. Throws when out of range.
   std::int64_t operator[](int axis) const { return sizes_[static_cast<std::size_t>(normal_axis(axis))]; }

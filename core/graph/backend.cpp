@@ -36,6 +36,22 @@ std::shared_ptr<Backend>& chosen() {
 
 std::unique_ptr<Stopwatch> Backend::stopwatch() { return std::make_unique<HostStopwatch>(*this); }
 
+std::shared_ptr<Executable> Backend::reused(const std::string& structure,
+                                            const std::function<std::unique_ptr<Executable>()>& make) {
+  if (const auto found = kept_at_.find(structure); found != kept_at_.end()) {
+    kept_.splice(kept_.begin(), kept_, found->second);
+    return kept_.front().second;
+  }
+  std::shared_ptr<Executable> made = make();
+  kept_.emplace_front(structure, made);
+  kept_at_.emplace(kept_.front().first, kept_.begin());
+  if (kept_.size() > kMostKept) {
+    kept_at_.erase(kept_.back().first);
+    kept_.pop_back();
+  }
+  return made;
+}
+
 Backend& default_backend() {
   check(chosen() != nullptr, "no default backend: call set_default_backend(make_backend(\"cpu\")) first");
   return *chosen();

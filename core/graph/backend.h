@@ -2,10 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <list>
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "nixie/core/graph/plan.h"
@@ -79,12 +83,17 @@ class Backend {
   virtual std::unique_ptr<Stopwatch> stopwatch();
   virtual std::unique_ptr<Executable> compile(const Plan& plan) = 0;
 
-  /// What `evaluate` compiled, by the structure of the expression.
-  std::unordered_map<std::string, std::shared_ptr<Executable>> compiled;
+  /// The executable of an expression of this structure: one of the last kMostKept that `evaluate` used, or a new one.
+  std::shared_ptr<Executable> reused(const std::string& structure,
+                                     const std::function<std::unique_ptr<Executable>()>& make);
+  static constexpr std::size_t kMostKept = 256;
   /// Expires when the backend is destroyed.
   std::weak_ptr<const void> life() const { return life_; }
 
  private:
+  using Kept = std::list<std::pair<std::string, std::shared_ptr<Executable>>>;
+  Kept kept_;  // the last used first
+  std::unordered_map<std::string_view, Kept::iterator> kept_at_;
   std::shared_ptr<const int> life_ = std::make_shared<const int>(0);
 };
 

@@ -8,6 +8,8 @@
 namespace nixie {
 namespace {
 
+constexpr std::int32_t kMostAxes = 64;  // numpy's limit
+
 class Foreign final : public Buffer {
  public:
   Foreign(void* memory, std::int64_t size_bytes, Backend& backend, void* stream, std::function<void()> release)
@@ -67,6 +69,8 @@ struct HandedOut {
 
 Tensor wrap(void* memory, const Shape& shape, Dtype dtype, Backend& backend, void* stream,
             std::function<void()> release) {
+  check(memory != nullptr || shape.size() == 0, "wrap: the address is null, expected ", shape.size(), " elements of ",
+        dtype);
   const auto alignment = static_cast<std::uintptr_t>(std::max(backend.memory_place().alignment, size_of(dtype)));
   check(reinterpret_cast<std::uintptr_t>(memory) % alignment == 0, "wrap: the address is no multiple of ", alignment,
         " bytes, which ", backend.name(), " needs; copy the array first");
@@ -78,6 +82,7 @@ Tensor wrap(void* memory, const Shape& shape, Dtype dtype, Backend& backend, voi
 }
 
 Tensor from_dlpack(dlpack::Managed* managed, Backend& backend, void* stream) {
+  check(managed != nullptr, "dlpack: the array is a null pointer");
   check(managed->version.major == dlpack::kMajor, "dlpack: an array of version ", managed->version.major, ".",
         managed->version.minor, ", expected ", dlpack::kMajor, ".x");
   const dlpack::Tensor& array = managed->array;
@@ -85,10 +90,15 @@ Tensor from_dlpack(dlpack::Managed* managed, Backend& backend, void* stream) {
   check(array.device.type == place.device_type && array.device.index == place.device_index,
         "dlpack: an array on device ", static_cast<int>(array.device.type), ":", array.device.index, ", the backend ",
         backend.name(), " is on ", place.device_type, ":", place.device_index, "; move it there first");
+  check(array.rank >= 0 && array.rank <= kMostAxes && (array.shape != nullptr || array.rank == 0),
+        "dlpack: an array of rank ", array.rank, array.shape ? "" : " without a shape", ", expected 0 to ", kMostAxes,
+        " axes");
   const Shape shape(std::vector<std::int64_t>(array.shape, array.shape + array.rank));
   const Dtype dtype = dtype_of(array.type);
   check(is_dense(array, shape), "dlpack: an array of shape ", shape, " with gaps or permuted axes; make it contiguous");
-  return wrap(static_cast<char*>(array.data) + array.byte_offset, shape, dtype, backend, stream, [managed] {
+  check(array.data != nullptr || shape.size() == 0, "dlpack: the address of an array of shape ", shape, " is null");
+  void* const memory = array.data ? static_cast<char*>(array.data) + array.byte_offset : nullptr;
+  return wrap(memory, shape, dtype, backend, stream, [managed] {
     if (managed->release) managed->release(managed);
   });
 }

@@ -71,7 +71,9 @@ enum class Primitive : std::uint8_t {
   floor,
   ceil,
   round,
-  trunc,  ///< round: to nearest, ties to even
+  trunc,       ///< round: to nearest, ties to even
+  round_f16,   ///< the nearest f16, T = f32
+  round_bf16,  ///< the nearest bf16, T = f32
   // Bits, T = i32
   bit_and,
   bit_or,

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <variant>
 #include <vector>
 
@@ -27,6 +28,7 @@ struct Input {
   std::string name = {};
   std::shared_ptr<Storage> storage = {};
   std::shared_ptr<VariableState> variable = {};
+  bool has_variable_layout = false;  ///< of a Step's input: the storage given for it is Storage::of_variable
 };
 /// An elementwise op. Its inputs have the node's shape, or are Constants.
 struct Map {
@@ -72,12 +74,13 @@ struct Pad {
 struct Concat {
   int axis = 0;
 };
-/// out[.., i.., ..] = x[.., indices[i..], ..] along an axis; an index out of range reads 0. Inputs: x, indices (i32).
+/// out[.., i.., ..] = x[.., indices[i..], ..] along an axis of size n. Negative indices count from the end; one outside
+/// [-n, n) reads NaN, of integers the largest number. Inputs: x, indices (i32).
 struct Gather {
   int axis = 0;
 };
-/// Gather's transpose: adds updates into zeros of the node's shape; an index out of range is dropped. Inputs: updates,
-/// indices.
+/// Gather's transpose: adds updates into zeros of the node's shape. An index out of range makes the whole result NaN,
+/// of integers the largest number. Inputs: updates, indices.
 struct Scatter {
   int axis = 0;
 };
@@ -130,18 +133,40 @@ struct Pool {
 using Op = std::variant<Constant, Input, Map, Coordinate, Reduce, Expand, Reshape, Permute, Slice, Pad, Concat, Gather,
                         Scatter, Random, Matmul, Conv, Pool>;
 
-/// Whether a kernel computes the op as its head (plan.h).
-inline bool is_head(const Op& op) {
-  return std::holds_alternative<Matmul>(op) || std::holds_alternative<Conv>(op) || std::holds_alternative<Pool>(op) ||
-         std::holds_alternative<Gather>(op) || std::holds_alternative<Scatter>(op);
-}
-
 template <class... F>
 struct overloaded : F... {
   using F::operator()...;
 };
 template <class... F>
 overloaded(F...) -> overloaded<F...>;
+
+/// One of several kinds of node: what an arm of a visit takes that treats them alike. A visit lists all kinds, so that
+/// the compiler names every place that a new one concerns.
+template <class T, class... Kinds>
+concept OneOf = (std::is_same_v<T, Kinds> || ...);
+
+/// How a kernel comes to a node's elements.
+enum class OpRole : std::uint8_t {
+  leaf,         ///< they are there
+  elementwise,  ///< by straight-line code, position by position
+  reduction,
+  view,    ///< it reads another node's elements in another order
+  concat,  ///< each part is copied to its place
+  head     ///< by a loop of its own, before the kernel's stages (plan.h)
+};
+inline OpRole role_of(const Op& op) {
+  return std::visit(overloaded{
+                        []<OneOf<Constant, Input> T>(const T&) { return OpRole::leaf; },
+                        []<OneOf<Map, Coordinate, Random> T>(const T&) { return OpRole::elementwise; },
+                        [](const Reduce&) { return OpRole::reduction; },
+                        []<OneOf<Expand, Reshape, Permute, Slice, Pad> T>(const T&) { return OpRole::view; },
+                        [](const Concat&) { return OpRole::concat; },
+                        []<OneOf<Gather, Scatter, Matmul, Conv, Pool> T>(const T&) { return OpRole::head; },
+                    },
+                    op);
+}
+inline bool is_head(const Op& op) { return role_of(op) == OpRole::head; }
+inline bool is_view(const Op& op) { return role_of(op) == OpRole::view; }
 
 std::string_view to_string(ReduceKind kind);
 

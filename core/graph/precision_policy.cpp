@@ -3,11 +3,14 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 
 namespace nixie {
 namespace {
 
 constexpr std::array kNames{"ieee", "fp32", "tf32", "fp16", "bf16", "fp16_pure"};
+
+std::atomic<PrecisionPolicy> chosen = PrecisionPolicy::fp32;
 
 }  // namespace
 
@@ -21,6 +24,9 @@ PrecisionPolicy precision_named(std::string_view name) {
         fmt::format("{}", fmt::join(kNames, ", ")));
   return static_cast<PrecisionPolicy>(found - kNames.begin());
 }
+
+PrecisionPolicy default_precision() { return chosen; }
+void set_default_precision(PrecisionPolicy precision) { chosen = precision; }
 
 Dtype parameter_dtype(PrecisionPolicy precision) {
   return precision == PrecisionPolicy::fp16_pure ? Dtype::f16 : Dtype::f32;

@@ -24,6 +24,11 @@ std::vector<std::string> precision_names();
 /// The policy of that name; throws with the names there are on any other word.
 PrecisionPolicy precision_named(std::string_view name);
 
+/// The policy of Steps, models and loss scales that are made without naming one: fp32 until it is set. Set it once, at
+/// the start of a program.
+PrecisionPolicy default_precision();
+void set_default_precision(PrecisionPolicy precision);
+
 /// The type a model's parameters are made in: f16 under fp16_pure, f32 else.
 Dtype parameter_dtype(PrecisionPolicy precision);
 

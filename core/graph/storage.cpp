@@ -98,10 +98,10 @@ std::shared_ptr<Buffer> Storage::on(Backend& backend) {
 }
 
 std::shared_ptr<Buffer> Storage::staged(Backend& backend, std::shared_ptr<Storage>& staging) const {
-  if (is_on(backend) && !reordered(backend)) return buffer_;
-  if (!staging) staging = std::make_shared<Storage>(dtype_, shape_, backend);
-  const Array array = read();
-  staging->upload(array);
+  if (is_on(backend)) return buffer_;
+  if (!staging) staging = std::make_shared<Storage>(dtype_, shape_, backend, of_variable_);
+  if (staging->staged_version_ != version_) staging->upload(read());
+  staging->staged_version_ = version_;
   return staging->buffer_;
 }
 

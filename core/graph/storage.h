@@ -24,6 +24,8 @@ class Storage {
   Dtype dtype() const { return dtype_; }
   const Shape& shape() const { return shape_; }
   bool of_variable() const { return of_variable_; }
+  /// Whether reading the elements moves nothing.
+  bool is_on_host() const { return host_.has_value(); }
   /// How the elements lie in this backend's memory.
   Strides strides(const Backend& backend) const {
     return reordered(backend) ? shape_.channels_last() : shape_.row_major();
@@ -35,7 +37,7 @@ class Storage {
   /// The elements in this backend's memory, uploaded when they are not there yet.
   std::shared_ptr<Buffer> on(Backend& backend);
   /// The elements in this backend's memory without moving there for good: `staging` is (re)used when they live on the
-  /// host.
+  /// host, and left as it is when it holds them already. What a Variable holds comes as it lies.
   std::shared_ptr<Buffer> staged(Backend& backend, std::shared_ptr<Storage>& staging) const;
   /// Says that a run changed the backend's copy.
   void backend_wrote() {
@@ -54,6 +56,7 @@ class Storage {
   Shape shape_;
   bool of_variable_ = false;
   std::uint64_t version_ = next_version();
+  std::uint64_t staged_version_ = 0;   ///< of staging: the version of the elements it was given last
   mutable std::optional<Array> host_;  ///< none when only the backend holds the elements
   Backend* backend_ = nullptr;
   std::weak_ptr<const void> backend_life_;

@@ -1,7 +1,9 @@
 // Tensor: leaves of the graph and access to stored elements.
 #include "nixie/core/graph/tensor.h"
 
+#include <algorithm>
 #include <atomic>
+#include <iterator>
 
 #include "nixie/core/graph/storage.h"
 
@@ -9,7 +11,20 @@ namespace nixie {
 
 Tensor Tensor::make(Op op, std::vector<Tensor> inputs, Shape shape, Dtype dtype) {
   static std::atomic<std::int64_t> count{0};
-  return Tensor(std::make_shared<const Node>(Node{std::move(op), std::move(inputs), std::move(shape), dtype, ++count}));
+  return Tensor(std::make_shared<Node>(std::move(op), std::move(inputs), std::move(shape), dtype, ++count));
+}
+
+Node::~Node() {
+  std::vector<Tensor> last = std::move(inputs);
+  while (!last.empty()) {
+    const Tensor tensor = std::move(last.back());
+    last.pop_back();
+    if (!tensor.has_value() || tensor.handle().use_count() > 1) continue;
+    // The node goes with this handle; nodes are made by Tensor::make, none of them const.
+    std::vector<Tensor>& below = const_cast<Node&>(tensor.node()).inputs;
+    std::move(below.begin(), below.end(), std::back_inserter(last));
+    below.clear();
+  }
 }
 
 Tensor::Tensor(double value, bool fraction) {

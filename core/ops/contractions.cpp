@@ -15,10 +15,17 @@ std::vector<int> per_axis(const std::vector<int>& values, int axes, const char* 
   return result;
 }
 
-// Positions of a window along an axis.
+// Positions of a window along an axis. A size is at most 2^48 and an option below 2^31: their products fit 128 bits.
+using Wide = __int128;
 std::int64_t window_count(std::int64_t in, std::int64_t window, int stride, int pad, int dilation) {
-  const std::int64_t span = dilation * (window - 1) + 1;
-  return in + 2 * pad < span ? 0 : (in + 2 * pad - span) / stride + 1;
+  const Wide span = Wide{dilation} * (window - 1) + 1, room = in + Wide{2} * pad;
+  return room < span ? 0 : static_cast<std::int64_t>((room - span) / stride + 1);
+}
+
+// Integers narrower than i32 would overflow at once.
+Dtype product_dtype(const Tensor& a, const Tensor& b) {
+  const Dtype dtype = promote(a.dtype(), b.dtype());
+  return is_floating(dtype) ? dtype : Dtype::i32;
 }
 
 Conv conv_op(ConvRole role, const ConvOptions& options, int axes, const char* name) {
@@ -41,7 +48,7 @@ int spatial_axes(const Tensor& x, const Tensor& w, const char* name) {
 Tensor conv_node(const Conv& op, ConvRole role, const Tensor& a, const Tensor& b, const Shape& shape) {
   Conv with_role = op;
   with_role.role = role;
-  const Dtype dtype = promote(a.dtype(), b.dtype());
+  const Dtype dtype = product_dtype(a, b);
   return Tensor::make(std::move(with_role), {cast(a, dtype), cast(b, dtype)}, shape, dtype);
 }
 
@@ -64,7 +71,7 @@ Tensor matmul(const Tensor& left, const Tensor& right, MatmulOptions options) {
     sizes.insert(sizes.end(), {x.shape()[-2], x.shape()[-1]});
     return broadcast_to(x, Shape(std::move(sizes)));
   };
-  const Dtype dtype = promote(a.dtype(), b.dtype());
+  const Dtype dtype = product_dtype(a, b);
   std::vector<std::int64_t> sizes = batch.sizes();
   sizes.insert(sizes.end(), {a.shape()[-2], b.shape()[-1]});
   Tensor y =
@@ -111,8 +118,9 @@ Tensor deconv(const Tensor& x, const Tensor& w, const ConvOptions& options, cons
     const auto at = static_cast<std::size_t>(i);
     check(extra[at] < op.stride[at] || extra[at] < op.dilation[at], "deconv: output_pad ", extra[at],
           " is not below stride or dilation");
-    sizes.push_back((x.shape()[i + 2] - 1) * op.stride[at] - 2 * op.pad[at] + op.dilation[at] * (w.shape()[i + 2] - 1) +
-                    1 + extra[at]);
+    const Wide size = Wide{x.shape()[i + 2] - 1} * op.stride[at] - Wide{2} * op.pad[at] +
+                      Wide{op.dilation[at]} * (w.shape()[i + 2] - 1) + 1 + extra[at];
+    sizes.push_back(static_cast<std::int64_t>(std::clamp<Wide>(size, 0, Shape::kMostElements + 1)));
     check(sizes.back() > 0, "deconv: pad ", op.pad[at], " leaves no output for input ", x.shape());
   }
   return conv_node(op, ConvRole::input_grad, x, w, Shape(std::move(sizes)));
@@ -138,7 +146,7 @@ namespace {
 Tensor pool_node(const Pool& op, PoolRole role, std::vector<Tensor> inputs, const Shape& shape) {
   Pool with_role = op;
   with_role.role = role;
-  std::int64_t positions = 1;
+  double positions = 1;
   for (int size : op.window) positions *= size;
   const Dtype dtype = role != PoolRole::index ? inputs[0].dtype() : positions <= 256 ? Dtype::u8 : Dtype::i32;
   return Tensor::make(std::move(with_role), std::move(inputs), shape, dtype);
@@ -163,7 +171,8 @@ Tensor pool(PoolKind kind, const Tensor& x, const PoolOptions& options, const ch
           " and pad ", pad, " do not go together; pad is at most half the window");
     const std::int64_t in = x.shape()[i + 1];
     std::int64_t count = window_count(in, window, stride, pad, 1);
-    const bool rest = options.ceil_mode && in + 2 * pad >= window && (in + 2 * pad - window) % stride != 0;
+    const std::int64_t room = in + std::int64_t{2} * pad;
+    const bool rest = options.ceil_mode && room >= window && (room - window) % stride != 0;
     if (rest && count * stride < in + pad) ++count;
     check(count > 0, name, ": a window of ", window, " does not fit input ", x.shape());
     sizes.push_back(count);
@@ -174,7 +183,8 @@ Tensor pool(PoolKind kind, const Tensor& x, const PoolOptions& options, const ch
 }  // namespace
 
 Tensor max_pool(const Tensor& x, const PoolOptions& options) { return pool(PoolKind::max, x, options, "max_pool"); }
-Tensor average_pool(const Tensor& x, const PoolOptions& options) {
+Tensor average_pool(const Tensor& images, const PoolOptions& options) {
+  const Tensor x = floating(images);
   Tensor y = pool(PoolKind::average, x, options, "average_pool");
   if (!options.ceil_mode || !options.count_pad) return y;
   // A last window counts no further than the padding reaches.
@@ -189,7 +199,8 @@ Tensor average_pool(const Tensor& x, const PoolOptions& options) {
   }
   return y;
 }
-Tensor l2_pool(const Tensor& x, const PoolOptions& options) {
+Tensor l2_pool(const Tensor& images, const PoolOptions& options) {
+  const Tensor x = floating(images);
   PoolOptions whole = options;
   whole.count_pad = true;  // then average * positions is the sum
   double positions = options.channels;

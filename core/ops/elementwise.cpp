@@ -48,10 +48,13 @@ Dtype result_dtype(const ElementwiseInfo& op, const std::vector<Tensor>& inputs,
       check(!is_floating(dtype), op.name, ": input is ", dtype, ", expected an integer type");
       return dtype;
     case ResultType::cast:
+    case ResultType::retyped:
       return cast;
-    default:
-      return dtype;
+    case ResultType::promoted:
+    case ResultType::selected:
+      break;
   }
+  return dtype;
 }
 
 }  // namespace

@@ -105,7 +105,8 @@ enum class ResultType : std::uint8_t {
   boolean,   ///< u8: 1 or 0
   integer,   ///< the inputs', which must be integers
   selected,  ///< that of all inputs but the first, promoted
-  cast,      ///< chosen where the op is used
+  cast,      ///< chosen where the op is used; halves are rounded at once
+  retyped,   ///< chosen where the op is used; halves are rounded when they are stored, as all arithmetic's are
 };
 
 /// Where tests draw an op's inputs from: away from poles, kinks and ties.
@@ -160,28 +161,31 @@ class Elementwise {
   }
   /// The op on inputs of any broadcastable shapes; throws when shapes do not match or types do not fit.
   Tensor call(std::vector<Tensor> inputs) const { return call(std::move(inputs), Dtype::f32); }
-  /// The same with the result's type, for ops of ResultType::cast.
+  /// The same with the result's type, for ops of ResultType::cast and retyped.
   Tensor call(std::vector<Tensor> inputs, Dtype result) const;
   const ElementwiseInfo& info() const { return *info_; }
 
  private:
-  template <class Body>
+  static constexpr int kMostInputs = 16;
+
+  template <std::size_t>
+  using Parameter = Symbol;
+  template <class Body, std::size_t... i>
+  static constexpr bool takes(std::index_sequence<i...>) {
+    return std::is_invocable_v<Body, Parameter<i>...>;
+  }
+  template <class Body, int n = 1>
   static constexpr int arity_of() {
-    if constexpr (std::is_invocable_v<Body, Symbol>)
-      return 1;
-    else if constexpr (std::is_invocable_v<Body, Symbol, Symbol>)
-      return 2;
+    static_assert(n <= kMostInputs, "a formula takes 1 to 16 parameters");
+    if constexpr (takes<Body>(std::make_index_sequence<n>()))
+      return n;
     else
-      return 3;
+      return arity_of<Body, n + 1>();
   }
   template <int n, class T, class Function>
   static auto spread(std::span<const T> in, Function&& function) {
-    if constexpr (n == 1)
-      return function(in[0]);
-    else if constexpr (n == 2)
-      return function(in[0], in[1]);
-    else
-      return function(in[0], in[1], in[2]);
+    return [&]<std::size_t... i>(std::index_sequence<i...>) { return function(in[i]...); }
+    (std::make_index_sequence<n>());
   }
   static Formula trace(int arity, const std::function<Symbol(std::span<const Symbol>)>& body);
   void declare(std::shared_ptr<ElementwiseInfo> info);

@@ -45,6 +45,24 @@ const Elementwise fmod_op{"fmod",
                             return Gradients{g, -g * trunc(a / b)};
                           },
                           {.domain = kPositive}};
+// numpy's remainder and floor division. What is left of a C remainder with the other sign than b is a whole b more.
+const Elementwise remainder_op{"remainder",
+                               [](auto a, auto b) {
+                                 const auto rest = mod(a, b);
+                                 return select(rest != 0 && (rest < 0) != (b < 0), rest + b, rest);
+                               },
+                               [](T g, T, T a, T b) {
+                                 return Gradients{g, -g * floor(a / b)};
+                               },
+                               {.domain = kPositive}};
+const Elementwise floor_divide_op{"floor_divide",
+                                  [](auto a, auto b) {
+                                    const auto rest = mod(a, b), whole = round((a - rest) / b);
+                                    const auto floor = select(rest != 0 && (rest < 0) != (b < 0), whole - 1, whole);
+                                    return select(b == 0, a / b, floor);  // infinite, or of integers 0
+                                  },
+                                  NoGradient{},
+                                  {.domain = kPositive}};
 const Elementwise maximum_op{"maximum", [](auto a, auto b) { return max(a, b); },
                              [](T g, T, T a, T b) {
                                return Gradients{g * (a >= b), g * (a < b)};
@@ -149,6 +167,7 @@ const Elementwise logical_and_op{"logical_and", [](auto a, auto b) { return a &&
 const Elementwise logical_or_op{"logical_or", [](auto a, auto b) { return a || b; }, NoGradient{}, kBoolean};
 const Elementwise logical_not_op{"logical_not", [](auto x) { return !x; }, NoGradient{}, kBoolean};
 const Elementwise is_finite_op{"is_finite", [](auto x) { return is_finite(x); }, NoGradient{}, kBoolean};
+const Elementwise is_inf_op{"is_inf", [](auto x) { return !is_finite(x) && !is_nan(x); }, NoGradient{}, kBoolean};
 const Elementwise is_nan_op{"is_nan", [](auto x) { return is_nan(x); }, NoGradient{}, kBoolean};
 const Elementwise where_op{"where",
                            [](auto c, auto a, auto b) { return select(c, a, b); },
@@ -159,8 +178,13 @@ const Elementwise where_op{"where",
 const Elementwise cast_op{
     "cast",
     [](auto x) { return x; },
-    [](T g, T, T x) { return is_floating(x.dtype()) ? Gradients{cast(g, x.dtype())} : Gradients{{}}; },
+    [](T g, T, T x) { return is_floating(x.dtype()) ? Gradients{retype(g, x.dtype())} : Gradients{{}}; },
     {.result = ResultType::cast, .domain = {}}};
+const Elementwise retype_op{
+    "retype",
+    [](auto x) { return x; },
+    [](T g, T, T x) { return is_floating(x.dtype()) ? Gradients{retype(g, x.dtype())} : Gradients{{}}; },
+    {.result = ResultType::retyped, .domain = {}}};
 
 // ---- bits ----
 const Elementwise bit_and_op{"bit_and", [](auto a, auto b) { return a & b; }, NoGradient{}, kInteger};
@@ -197,8 +221,13 @@ Tensor operator<<(T a, T b) { return shift_left_op(a, b); }
 Tensor operator>>(T a, T b) { return shift_right_op(a, b); }
 Tensor where(T condition, T a, T b) { return where_op(condition, a, b); }
 Tensor cast(T x, Dtype dtype) { return x.dtype() == dtype ? x : cast_op.call({x}, dtype); }
+Tensor floating(T x) { return is_floating(x.dtype()) ? x : cast(x, Dtype::f32); }
+Tensor retype(T x, Dtype dtype) { return x.dtype() == dtype ? x : retype_op.call({x}, dtype); }
 Tensor pow(T a, T b) { return pow_op(a, b); }
 Tensor fmod(T a, T b) { return fmod_op(a, b); }
+Tensor remainder(T a, T b) { return remainder_op(a, b); }
+Tensor operator%(T a, T b) { return remainder_op(a, b); }
+Tensor floor_divide(T a, T b) { return floor_divide_op(a, b); }
 Tensor atan2(T y, T x) { return atan2_op(y, x); }
 Tensor maximum(T a, T b) { return maximum_op(a, b); }
 Tensor minimum(T a, T b) { return minimum_op(a, b); }
@@ -242,6 +271,7 @@ NIXIE_UNARY(ceil)
 NIXIE_UNARY(round)
 NIXIE_UNARY(trunc)
 NIXIE_UNARY(is_finite)
+NIXIE_UNARY(is_inf)
 NIXIE_UNARY(is_nan)
 NIXIE_UNARY(binarize)
 NIXIE_UNARY(gelu)

@@ -6,7 +6,7 @@
 namespace nixie {
 
 // Gradients of a node's inputs x, given g, the gradient of the node y. An empty Tensor is zero.
-// views.cpp
+// shape_ops.cpp and indexing.cpp
 Gradients gradient(const Expand&, const Tensor& g, const Tensor& y, const std::vector<Tensor>& x);
 Gradients gradient(const Reshape&, const Tensor& g, const Tensor& y, const std::vector<Tensor>& x);
 Gradients gradient(const Permute&, const Tensor& g, const Tensor& y, const std::vector<Tensor>& x);

@@ -1,5 +1,5 @@
-// The public math: every op on Tensors, found by argument. Formulas and gradients: elementwise_ops.cpp, views.cpp,
-// reductions.cpp, contractions.cpp, composites.cpp.
+// The public math: every op on Tensors, found by argument. Formulas and gradients: elementwise_ops.cpp,
+// shape_ops.cpp, indexing.cpp, sorting.cpp, reductions.cpp, contractions.cpp, einsum.cpp, composites.cpp.
 //
 // All of it broadcasts as numpy does, infers shapes at the call, and throws Fault::usage there when shapes, axes or
 // types do not fit. Reductions keep the reduced axes with size 1 unless told otherwise, so results broadcast back.
@@ -7,6 +7,7 @@
 
 #include <initializer_list>
 #include <optional>
+#include <string>
 
 #include "nixie/core/graph/tensor.h"
 
@@ -17,6 +18,7 @@ Tensor operator+(const Tensor& a, const Tensor& b);
 Tensor operator-(const Tensor& a, const Tensor& b);
 Tensor operator*(const Tensor& a, const Tensor& b);
 Tensor operator/(const Tensor& a, const Tensor& b);  ///< true division: integers give f32
+Tensor operator%(const Tensor& a, const Tensor& b);  ///< remainder
 Tensor operator-(const Tensor& x);
 Tensor operator==(const Tensor& a, const Tensor& b);  ///< comparisons give u8: 1 or 0
 Tensor operator!=(const Tensor& a, const Tensor& b);
@@ -37,9 +39,16 @@ Tensor operator~(const Tensor& x);
 Tensor operator<<(const Tensor& a, const Tensor& b);
 Tensor operator>>(const Tensor& a, const Tensor& b);
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
-Tensor cast(const Tensor& x, Dtype dtype);  ///< to integers: toward zero, saturating
+/// To integers: toward zero, saturating. To f16 and bf16: rounded here, whether or not the value is ever stored.
+Tensor cast(const Tensor& x, Dtype dtype);
+Tensor floating(const Tensor& x);  ///< integers as f32, floating types as they are
+/// A cast for what only chooses how a value is stored: a half is rounded when it reaches memory, as sums and products
+/// of halves are. Precision policies and gradients use it.
+Tensor retype(const Tensor& x, Dtype dtype);
 Tensor pow(const Tensor& a, const Tensor& b);
-Tensor fmod(const Tensor& a, const Tensor& b);  ///< C's remainder: the sign of a
+Tensor fmod(const Tensor& a, const Tensor& b);          ///< C's remainder: the sign of a
+Tensor remainder(const Tensor& a, const Tensor& b);     ///< a - floor(a / b) b: the sign of b, as in Python
+Tensor floor_divide(const Tensor& a, const Tensor& b);  ///< floor(a / b); of integers by 0: 0
 Tensor atan2(const Tensor& y, const Tensor& x);
 Tensor maximum(const Tensor& a, const Tensor& b);  ///< NaN wins
 Tensor minimum(const Tensor& a, const Tensor& b);
@@ -75,6 +84,7 @@ Tensor ceil(const Tensor& x);
 Tensor round(const Tensor& x);  ///< to nearest, ties to even
 Tensor trunc(const Tensor& x);
 Tensor is_finite(const Tensor& x);
+Tensor is_inf(const Tensor& x);
 Tensor is_nan(const Tensor& x);
 Tensor binarize(const Tensor& x);                         ///< 1 for x >= 0, else -1
 Tensor relu(const Tensor& x, const Tensor& slope = 0.0);  ///< x for x > 0, else slope * x
@@ -83,7 +93,7 @@ Tensor gelu(const Tensor& x);  ///< x * Phi(x), by erf
 Tensor softplus(const Tensor& x);
 Tensor stop_gradient(const Tensor& x);  ///< x, with a zero gradient
 
-// ---- leaves and views (views.cpp; tests/core/shape_ops_test.cpp) ----
+// ---- leaves, views and indexing (shape_ops.cpp, indexing.cpp; tests/core/shape_ops_test.cpp) ----
 Tensor full(const Shape& shape, const Tensor& value, Dtype dtype = Dtype::f32);
 Tensor zeros(const Shape& shape, Dtype dtype = Dtype::f32);
 Tensor ones(const Shape& shape, Dtype dtype = Dtype::f32);
@@ -92,6 +102,8 @@ Tensor ones_like(const Tensor& x);
 /// 0, 1, ..., size - 1 along an axis of `shape`, i32.
 Tensor coordinate(const Shape& shape, int axis);
 Tensor arange(std::int64_t size);
+/// `count` numbers from start to stop, both included.
+Tensor linspace(double start, double stop, std::int64_t count, Dtype dtype = Dtype::f32);
 Tensor broadcast_to(const Tensor& x, const Shape& shape);
 /// One size may be -1: what is left.
 Tensor reshape(const Tensor& x, const std::vector<std::int64_t>& sizes);
@@ -107,6 +119,13 @@ Tensor permute(const Tensor& x, const Axes& order);
 Tensor transpose(const Tensor& x);
 Tensor transpose(const Tensor& x, int a, int b);
 Tensor flip(const Tensor& x, const Axes& axes);
+/// The array side by side, repeats[i] times along axis i of the result; numpy's rule for ranks that differ.
+Tensor tile(const Tensor& x, const std::vector<std::int64_t>& repeats);
+/// Element i goes to place i + shift; what leaves at one end comes in at the other.
+Tensor roll(const Tensor& x, std::int64_t shift, int axis);
+/// Zeros above (below) a diagonal of the last two axes.
+Tensor tril(const Tensor& x, std::int64_t diagonal = 0);
+Tensor triu(const Tensor& x, std::int64_t diagonal = 0);
 
 /// One axis of an indexing: a position (drops the axis), or start:stop:step as in numpy.
 class Index {
@@ -128,17 +147,34 @@ class Index {
 Tensor slice(const Tensor& x, const std::vector<Index>& indices);
 /// x with x[indices...] replaced by value (broadcast).
 Tensor update(const Tensor& x, const std::vector<Index>& indices, const Tensor& value);
+/// x with value (broadcast) where the mask is not 0.
+Tensor update(const Tensor& x, const Tensor& mask, const Tensor& value);
 /// `low` and `high` elements of value before and after each axis.
 Tensor pad(const Tensor& x, const std::vector<std::int64_t>& low, const std::vector<std::int64_t>& high,
            double value = 0);
 Tensor concat(const std::vector<Tensor>& parts, int axis);
 Tensor stack(const std::vector<Tensor>& parts, int axis = 0);
-/// x[.., indices, ..] along an axis; an index out of range reads 0.
+// Arrays of indices: negative ones count from the end. One out of range throws where the host holds the indices;
+// where they are computed, what it names becomes NaN (of integers the type's largest number), never another element.
+/// x[.., indices, ..] along an axis.
 Tensor take(const Tensor& x, const Tensor& indices, int axis = 0);
-/// Adds updates into zeros of `shape` at indices along an axis; an index out of range is dropped.
+/// numpy's take_along_axis: result[i, j] = x[i, indices[i, j]] for axis 1 of 2.
+Tensor take_along_axis(const Tensor& x, const Tensor& indices, int axis);
+/// Adds updates into zeros of `shape` at indices along an axis; an index out of range spoils the whole result.
 Tensor scatter_add(const Shape& shape, const Tensor& indices, const Tensor& updates, int axis = 0);
+/// x with x[.., indices, ..] along an axis replaced by updates (broadcast); the last update of a position counts.
+Tensor scatter(const Tensor& x, const Tensor& indices, const Tensor& updates, int axis = 0);
 /// 1 where the class is the index, along a new axis (last by default).
 Tensor one_hot(const Tensor& indices, std::int64_t classes, Dtype dtype = Dtype::f32, int axis = -1);
+
+// ---- order (sorting.cpp; tests/core/sorting_test.cpp): stable; NaN is larger than every number, as in numpy ----
+/// i32 positions along the axis in the order of their values.
+Tensor argsort(const Tensor& x, int axis = -1, bool descending = false);
+Tensor sort(const Tensor& x, int axis = -1, bool descending = false);
+struct Sorted {
+  Tensor values, indices;  ///< the k largest, largest first; i32 positions along the axis
+};
+Sorted topk(const Tensor& x, std::int64_t k, int axis = -1);
 
 // ---- reductions (reductions.cpp; tests/core/reductions_test.cpp): over the axes; without axes over all ----
 Tensor sum(const Tensor& x);
@@ -157,6 +193,13 @@ Tensor stddev(const Tensor& x);
 Tensor stddev(const Tensor& x, const Axes& axes, bool keepdims = true);
 Tensor argmax(const Tensor& x, const Axes& axes, bool keepdims = true);  ///< i32 row-major position over the axes
 Tensor argmin(const Tensor& x, const Axes& axes, bool keepdims = true);
+Tensor any(const Tensor& x);
+Tensor any(const Tensor& x, const Axes& axes, bool keepdims = true);  ///< u8
+Tensor all(const Tensor& x);
+Tensor all(const Tensor& x, const Axes& axes, bool keepdims = true);
+Tensor norm(const Tensor& x);
+Tensor norm(const Tensor& x, const Axes& axes, bool keepdims = true);  ///< sqrt of the sum of squares; gradient 0 at 0
+Tensor cumsum(const Tensor& x, int axis);                              ///< sums of the elements so far
 /// Sums axes so that the result has a shape that broadcasts to x's.
 Tensor sum_to(const Tensor& x, const Shape& shape);
 
@@ -165,8 +208,12 @@ struct MatmulOptions {
   bool trans_a = false, trans_b = false;  ///< swap the last two axes first
 };
 /// numpy's matmul: [..., m, k] x [..., k, n]; leading axes broadcast; a vector is a row on the left, a column on the
-/// right.
+/// right. Products of u8 and i8 are i32, as their sums are.
 Tensor matmul(const Tensor& a, const Tensor& b, MatmulOptions options = {});
+/// Sums of products over axes_a of a and axes_b of b, pair by pair; the result has a's other axes, then b's.
+Tensor tensordot(const Tensor& a, const Tensor& b, const Axes& axes_a, const Axes& axes_b);
+/// numpy's einsum with letters, without `...`: einsum("bij,bjk->bik", {x, y}). Operands are combined left to right.
+Tensor einsum(const std::string& subscripts, const std::vector<Tensor>& operands);
 struct ConvOptions {
   std::vector<int> stride = {1}, pad = {0}, dilation = {1};  ///< one number, or one per spatial axis
   int groups = 1;
@@ -190,7 +237,7 @@ Tensor max_pool(const Tensor& x, const PoolOptions& options);
 Tensor average_pool(const Tensor& x, const PoolOptions& options);
 Tensor l2_pool(const Tensor& x, const PoolOptions& options);  ///< sqrt of the window's sum of squares
 
-// ---- random numbers (views.cpp): functions of the stream, the step and the element alone ----
+// ---- random numbers (shape_ops.cpp): functions of the stream, the step and the element alone ----
 /// [0, 1), f32. `stream` from random_stream(seed, purpose); `step` an i32 scalar.
 Tensor uniform(const Shape& shape, std::uint64_t stream, const Tensor& step = 0);
 Tensor normal(const Shape& shape, std::uint64_t stream, const Tensor& step = 0);

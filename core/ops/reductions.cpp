@@ -1,11 +1,18 @@
 // Reductions over any set of axes: shape rules and gradients.
 #include <algorithm>
+#include <limits>
 
 #include "nixie/core/ops/gradient_rules.h"
 #include "nixie/core/ops/ops.h"
 
 namespace nixie {
 namespace {
+
+std::int64_t count_over(const Shape& shape, const Axes& axes) {
+  std::int64_t count = 1;
+  for (int axis : axes) count *= shape[axis];
+  return count;
+}
 
 // Node-level reduction: axes of size 1 are left out, so that a reduced shape never equals the input's.
 Tensor reduce(ReduceKind kind, const Tensor& x, const Axes& axes, bool keepdims, Dtype dtype) {
@@ -17,10 +24,19 @@ Tensor reduce(ReduceKind kind, const Tensor& x, const Axes& axes, bool keepdims,
     kept = kept.with(axis, 1);
   }
   const bool picks = kind == ReduceKind::argmax || kind == ReduceKind::argmin;
+  check(!picks || count_over(x.shape(), named) <= std::int64_t{1} << 31, to_string(kind), ": positions in ", x.shape(),
+        " are more than i32 counts");
   check(!picks || x.shape().size() > 0 || kept.size() == 0, to_string(kind), ": there is nothing to choose from in ",
         x.shape());
   Tensor y;
-  if (!op.axes.empty()) {
+  const bool bounds = kind == ReduceKind::max || kind == ReduceKind::min;
+  if (bounds && !is_floating(dtype) && count_over(x.shape(), named) == 0) {
+    // Of no integers: the bound of their own type, not of the one that kernels compute in.
+    y = visit_dtype(dtype, [&](auto type) {
+      using Limits = std::numeric_limits<decltype(type)>;
+      return full(kept, convert<std::int32_t>(kind == ReduceKind::max ? Limits::lowest() : Limits::max()), dtype);
+    });
+  } else if (!op.axes.empty()) {
     y = Tensor::make(std::move(op), {x}, kept, dtype);
   } else {
     y = picks || kind == ReduceKind::m2 ? zeros(kept, dtype) : cast(x, dtype);
@@ -29,13 +45,6 @@ Tensor reduce(ReduceKind kind, const Tensor& x, const Axes& axes, bool keepdims,
 }
 
 Dtype sum_dtype(Dtype dtype) { return is_floating(dtype) ? dtype : Dtype::i32; }
-Dtype mean_dtype(Dtype dtype) { return is_floating(dtype) ? dtype : Dtype::f32; }
-
-std::int64_t count_over(const Shape& shape, const Axes& axes) {
-  std::int64_t count = 1;
-  for (int axis : axes) count *= shape[axis];
-  return count;
-}
 
 }  // namespace
 
@@ -74,12 +83,13 @@ Tensor min(const Tensor& x, const Axes& axes, bool keepdims) {
   return reduce(ReduceKind::min, x, axes, keepdims, x.dtype());
 }
 Tensor mean(const Tensor& x, const Axes& axes, bool keepdims) {
-  return reduce(ReduceKind::mean, cast(x, mean_dtype(x.dtype())), axes, keepdims, mean_dtype(x.dtype()));
+  const Tensor values = floating(x);
+  return reduce(ReduceKind::mean, values, axes, keepdims, values.dtype());
 }
 Tensor variance(const Tensor& x, const Axes& axes, bool keepdims) {
-  const Dtype dtype = mean_dtype(x.dtype());
+  const Tensor values = floating(x);
   const double n = static_cast<double>(count_over(x.shape(), x.shape().normal_axes(axes)));
-  return reduce(ReduceKind::m2, cast(x, dtype), axes, keepdims, dtype) / n;
+  return reduce(ReduceKind::m2, values, axes, keepdims, values.dtype()) / n;
 }
 Tensor stddev(const Tensor& x, const Axes& axes, bool keepdims) { return sqrt(variance(x, axes, keepdims)); }
 Tensor argmax(const Tensor& x, const Axes& axes, bool keepdims) {
@@ -96,6 +106,32 @@ Tensor min(const Tensor& x) { return min(x, all_axes(x.shape()), false); }
 Tensor mean(const Tensor& x) { return mean(x, all_axes(x.shape()), false); }
 Tensor variance(const Tensor& x) { return variance(x, all_axes(x.shape()), false); }
 Tensor stddev(const Tensor& x) { return stddev(x, all_axes(x.shape()), false); }
+
+Tensor any(const Tensor& x, const Axes& axes, bool keepdims) { return max(x != 0, axes, keepdims); }
+Tensor all(const Tensor& x, const Axes& axes, bool keepdims) { return min(x != 0, axes, keepdims) != 0; }
+Tensor norm(const Tensor& x, const Axes& axes, bool keepdims) {
+  const Tensor squares = sum(square(floating(x)), axes, keepdims), some = squares > 0;
+  // The root's slope at 0 is infinite, and times 0 NaN; it is taken to be 0.
+  return where(some, sqrt(where(some, squares, 1)), squares);
+}
+Tensor any(const Tensor& x) { return any(x, all_axes(x.shape()), false); }
+Tensor all(const Tensor& x) { return all(x, all_axes(x.shape()), false); }
+Tensor norm(const Tensor& x) { return norm(x, all_axes(x.shape()), false); }
+
+Tensor cumsum(const Tensor& x, int axis) {
+  const auto at = static_cast<std::size_t>(x.shape().normal_axis(axis));
+  const std::int64_t size = x.shape()[axis];
+  Tensor y = cast(x, sum_dtype(x.dtype()));
+  // After each round an element holds the sum of twice as many that end with it.
+  for (std::int64_t step = 1; step < size; step *= 2) {
+    std::vector<Index> before(static_cast<std::size_t>(x.rank()), Index::all());
+    before[at] = Index::range(0, size - step);
+    std::vector<std::int64_t> low(static_cast<std::size_t>(x.rank()), 0), high = low;
+    low[at] = step;
+    y = y + pad(slice(y, before), low, high);
+  }
+  return y;
+}
 
 Tensor sum_to(const Tensor& x, const Shape& shape) {
   if (x.shape() == shape) return x;

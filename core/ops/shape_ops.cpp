@@ -1,4 +1,4 @@
-// Leaves, views and indexing: shape rules and gradients.
+// Leaves and views: shape rules and gradients.
 #include <algorithm>
 #include <numeric>
 
@@ -18,9 +18,16 @@ Tensor zeros_like(const Tensor& x) { return zeros(x.shape(), x.dtype()); }
 Tensor ones_like(const Tensor& x) { return ones(x.shape(), x.dtype()); }
 
 Tensor coordinate(const Shape& shape, int axis) {
+  check(shape[axis] <= std::int64_t{1} << 31, "coordinate: axis ", axis, " of ", shape, " is longer than i32 counts");
   return Tensor::make(Coordinate{shape.normal_axis(axis)}, {}, shape, Dtype::i32);
 }
 Tensor arange(std::int64_t size) { return coordinate({size}, 0); }
+Tensor linspace(double start, double stop, std::int64_t count, Dtype dtype) {
+  check(count >= 0 && is_floating(dtype), "linspace: ", count, " numbers of ", dtype, ", expected a floating type");
+  const double step = count > 1 ? (stop - start) / static_cast<double>(count - 1) : 0;
+  const Tensor i = arange(count), at = cast(i, dtype) * full({}, step, dtype) + full({}, start, dtype);
+  return count > 1 ? where(i == count - 1, full({}, stop, dtype), at) : at;  // the end is exact
+}
 
 Tensor broadcast_to(const Tensor& x, const Shape& shape) {
   if (x.shape() == shape) return x;
@@ -111,129 +118,43 @@ Tensor transpose(const Tensor& x, int a, int b) {
             order[static_cast<std::size_t>(x.shape().normal_axis(b))]);
   return permute(x, order);
 }
+Tensor tile(const Tensor& x, const std::vector<std::int64_t>& repeats) {
+  const auto rank = std::max(static_cast<std::size_t>(x.rank()), repeats.size());
+  std::vector<std::int64_t> sizes(rank, 1), counts(rank, 1), apart, repeated, joined;
+  std::copy_backward(x.shape().begin(), x.shape().end(), sizes.end());
+  std::copy_backward(repeats.begin(), repeats.end(), counts.end());
+  for (std::size_t i = 0; i < rank; ++i) {
+    check(counts[i] >= 0, "tile: ", counts[i], " repeats, expected a number from 0 up");
+    apart.insert(apart.end(), {1, sizes[i]});
+    repeated.insert(repeated.end(), {counts[i], sizes[i]});
+    joined.push_back(Shape{counts[i], sizes[i]}.size());
+  }
+  return reshape(broadcast_to(reshape(x, apart), Shape(repeated)), joined);
+}
+Tensor roll(const Tensor& x, std::int64_t shift, int axis) {
+  const int at = x.shape().normal_axis(axis);
+  const std::int64_t size = x.shape()[at];
+  if (size == 0 || shift % size == 0) return x;
+  const std::int64_t cut = shift % size > 0 ? size - shift % size : -(shift % size);
+  std::vector<Index> head(static_cast<std::size_t>(x.rank()), Index::all()), tail = head;
+  head[static_cast<std::size_t>(at)] = Index::range(0, cut);
+  tail[static_cast<std::size_t>(at)] = Index::range(cut);
+  return concat({slice(x, tail), slice(x, head)}, at);
+}
+namespace {
+
+Tensor diagonal_of(const Tensor& x, const char* op) {
+  check(x.rank() >= 2, op, ": the array is ", x.shape(), ", expected at least two axes");
+  return coordinate(x.shape(), -1) - coordinate(x.shape(), -2);
+}
+
+}  // namespace
+Tensor tril(const Tensor& x, std::int64_t diagonal) { return where(diagonal_of(x, "tril") <= diagonal, x, 0); }
+Tensor triu(const Tensor& x, std::int64_t diagonal) { return where(diagonal_of(x, "triu") >= diagonal, x, 0); }
 Tensor flip(const Tensor& x, const Axes& axes) {
   std::vector<Index> indices(static_cast<std::size_t>(x.rank()), Index::all());
   for (int axis : x.shape().normal_axes(axes)) indices[static_cast<std::size_t>(axis)] = Index::range({}, {}, -1);
   return slice(x, indices);
-}
-
-Index Index::range(std::optional<std::int64_t> start, std::optional<std::int64_t> stop, std::int64_t step) {
-  check(step != 0, "slice: the step is 0");
-  Index index(0);
-  index.start_ = start;
-  index.stop_ = stop;
-  index.step_ = step;
-  index.position_ = false;
-  return index;
-}
-
-std::pair<std::int64_t, std::int64_t> Index::resolve(std::int64_t size) const {
-  if (position_) {
-    check(*start_ >= -size && *start_ < size, "slice: position ", *start_, " is out of range for size ", size);
-    return {*start_ < 0 ? *start_ + size : *start_, 1};
-  }
-  const std::int64_t low = step_ > 0 ? 0 : -1, high = step_ > 0 ? size : size - 1;
-  auto bound = [&](const std::optional<std::int64_t>& value, std::int64_t missing) {
-    return value ? std::clamp(*value < 0 ? *value + size : *value, low, high) : missing;
-  };
-  const std::int64_t first = bound(start_, step_ > 0 ? low : high), last = bound(stop_, step_ > 0 ? high : low);
-  const std::int64_t span = step_ > 0 ? last - first : first - last, step = std::abs(step_);
-  return {first, span <= 0 ? 0 : (span + step - 1) / step};
-}
-
-namespace {
-
-// A slicing split in two: the strided part, and the axes that positions drop.
-struct Slicing {
-  Slice op;
-  Shape shape;
-  Axes dropped;
-};
-
-Slicing resolve(const Tensor& x, const std::vector<Index>& indices) {
-  check(indices.size() <= static_cast<std::size_t>(x.rank()), "slice: ", indices.size(), " indices for shape ",
-        x.shape());
-  Slicing result;
-  std::vector<std::int64_t> sizes;
-  for (int axis = 0; axis < x.rank(); ++axis) {
-    const Index index =
-        axis < static_cast<int>(indices.size()) ? indices[static_cast<std::size_t>(axis)] : Index::all();
-    const auto [first, count] = index.resolve(x.shape()[axis]);
-    result.op.start.push_back(count == 0 ? 0 : first);
-    result.op.step.push_back(index.step());
-    sizes.push_back(count);
-    if (index.is_position()) result.dropped.push_back(axis);
-  }
-  result.shape = Shape(std::move(sizes));
-  return result;
-}
-
-// Puts the elements of x at start + i * step of a zero array of `shape`: Slice's transpose.
-Tensor unslice(const Tensor& x, const Slice& op, const Shape& shape) {
-  Tensor y = x;
-  Axes reversed;
-  std::vector<std::int64_t> low, high;
-  for (int axis = 0; axis < shape.rank(); ++axis) {
-    const auto at = static_cast<std::size_t>(axis);
-    const std::int64_t step = std::abs(op.step[at]), count = y.shape()[axis];
-    std::int64_t first = op.start[at];
-    if (op.step[at] < 0 && count > 0) {
-      reversed.push_back(axis);
-      first += (count - 1) * op.step[at];
-    }
-    if (step > 1 && count > 0) {  // spread by padding a new axis after this one
-      std::vector<std::int64_t> zero(static_cast<std::size_t>(shape.rank()) + 1, 0), after = zero;
-      after[at + 1] = step - 1;
-      std::vector<std::int64_t> spread(y.shape().begin(), y.shape().end());
-      spread[at] = count * step;
-      y = reshape(pad(expand_dims(y, {axis + 1}), zero, after), spread);
-      y = slice(y, [&] {
-        std::vector<Index> keep(static_cast<std::size_t>(shape.rank()), Index::all());
-        keep[at] = Index::range(0, (count - 1) * step + 1);
-        return keep;
-      }());
-    }
-    low.push_back(count == 0 ? 0 : first);
-    high.push_back(shape[axis] - low.back() - y.shape()[axis]);
-  }
-  if (!reversed.empty()) y = flip(y, reversed);
-  return pad(y, low, high);
-}
-
-}  // namespace
-
-Tensor slice(const Tensor& x, const std::vector<Index>& indices) {
-  const Slicing s = resolve(x, indices);
-  const bool whole =
-      s.shape == x.shape() && std::all_of(s.op.step.begin(), s.op.step.end(), [](auto step) { return step == 1; });
-  return squeeze(whole ? x : Tensor::make(s.op, {x}, s.shape, x.dtype()), s.dropped);
-}
-Gradients gradient(const Slice& op, const Tensor& g, const Tensor&, const std::vector<Tensor>& x) {
-  return {unslice(g, op, x[0].shape())};
-}
-
-Tensor update(const Tensor& x, const std::vector<Index>& indices, const Tensor& value) {
-  const Slicing s = resolve(x, indices);
-  std::vector<std::int64_t> seen;
-  for (int axis = 0; axis < s.shape.rank(); ++axis)
-    if (!std::binary_search(s.dropped.begin(), s.dropped.end(), axis)) seen.push_back(s.shape[axis]);
-  const Tensor part = reshape(broadcast_to(cast(value, x.dtype()), Shape(seen)), s.shape);
-  // The mask is made of coordinates, so it costs no memory.
-  Tensor inside = ones(x.shape(), Dtype::u8);
-  for (int axis = 0; axis < x.rank(); ++axis) {
-    const auto at = static_cast<std::size_t>(axis);
-    const std::int64_t count = s.shape[axis], step = s.op.step[at];
-    if (count == x.shape()[axis]) continue;
-    if (count == 0) return x;
-    const std::int64_t first = std::min(s.op.start[at], s.op.start[at] + (count - 1) * step);
-    const std::int64_t last = std::max(s.op.start[at], s.op.start[at] + (count - 1) * step);
-    const Tensor position = coordinate(x.shape(), axis);
-    Tensor hit = logical_and(position >= first, position <= last);
-    if (std::abs(step) > 1) hit = logical_and(hit, fmod(position - first, std::abs(step)) == 0);
-    inside = logical_and(inside, hit);
-  }
-  if (value.shape().size() == 1) return where(inside, reshape(cast(value, x.dtype()), Shape{}), x);
-  return where(inside, unslice(part, s.op, x.shape()), x);
 }
 
 Tensor pad(const Tensor& x, const std::vector<std::int64_t>& low, const std::vector<std::int64_t>& high, double value) {
@@ -243,6 +164,8 @@ Tensor pad(const Tensor& x, const std::vector<std::int64_t>& low, const std::vec
   std::vector<std::int64_t> sizes;
   for (std::size_t i = 0; i < rank; ++i) {
     check(low[i] >= 0 && high[i] >= 0, "pad: a negative number of elements");
+    check(std::max(low[i], high[i]) <= Shape::kMostElements, "pad: ", low[i], " and ", high[i],
+          " elements are more than an array can have");
     sizes.push_back(x.shape().sizes()[i] + low[i] + high[i]);
   }
   Shape shape(std::move(sizes));
@@ -292,35 +215,6 @@ Tensor stack(const std::vector<Tensor>& parts, int axis) {
   std::vector<Tensor> expanded;
   for (const Tensor& part : parts) expanded.push_back(expand_dims(part, {at}));
   return concat(expanded, at);
-}
-
-Tensor take(const Tensor& x, const Tensor& indices, int axis) {
-  check(!is_floating(indices.dtype()), "take: indices are ", indices.dtype(), ", expected an integer type");
-  const int at = x.shape().normal_axis(axis);
-  std::vector<std::int64_t> sizes(x.shape().begin(), x.shape().begin() + at);
-  sizes.insert(sizes.end(), indices.shape().begin(), indices.shape().end());
-  sizes.insert(sizes.end(), x.shape().begin() + at + 1, x.shape().end());
-  return Tensor::make(Gather{at}, {x, cast(indices, Dtype::i32)}, Shape(std::move(sizes)), x.dtype());
-}
-Gradients gradient(const Gather& op, const Tensor& g, const Tensor&, const std::vector<Tensor>& x) {
-  return {scatter_add(x[0].shape(), x[1], g, op.axis), {}};
-}
-Tensor scatter_add(const Shape& shape, const Tensor& indices, const Tensor& updates, int axis) {
-  check(!is_floating(indices.dtype()), "scatter_add: indices are ", indices.dtype(), ", expected an integer type");
-  const int at = shape.normal_axis(axis);
-  std::vector<std::int64_t> sizes(shape.begin(), shape.begin() + at);
-  sizes.insert(sizes.end(), indices.shape().begin(), indices.shape().end());
-  sizes.insert(sizes.end(), shape.begin() + at + 1, shape.end());
-  check(updates.shape() == Shape(sizes), "scatter_add: updates are ", updates.shape(), ", expected ", Shape(sizes));
-  return Tensor::make(Scatter{at}, {updates, cast(indices, Dtype::i32)}, shape, updates.dtype());
-}
-Gradients gradient(const Scatter& op, const Tensor& g, const Tensor&, const std::vector<Tensor>& x) {
-  return {take(g, x[1], op.axis), {}};
-}
-Tensor one_hot(const Tensor& indices, std::int64_t classes, Dtype dtype, int axis) {
-  const int at = axis < 0 ? axis + indices.rank() + 1 : axis;
-  const Tensor wide = expand_dims(indices, {at});
-  return cast(wide == coordinate(wide.shape().with(at, classes), at), dtype);
 }
 
 namespace {

@@ -16,7 +16,7 @@
 namespace nixie {
 namespace {
 
-constexpr std::size_t kMostUnits = 64;  // keeps kernels compilable and their arguments few
+constexpr std::size_t kMostNodes = 64;  // keeps kernels compilable and their arguments few
 
 Shape without(const Shape& domain, const Axes& axes) {
   Shape kept = domain;
@@ -28,7 +28,7 @@ Shape without(const Shape& domain, const Axes& axes) {
 
 class Fuser {
  public:
-  Fuser(Units& units)
+  Fuser(FusionGraph& units)
       : units_(units),
         group_of_(units.all().size(), -1),
         follows_head_(units.all().size()),
@@ -61,16 +61,17 @@ class Fuser {
  private:
   enum class Role { none, full, kept };
 
-  const Unit& unit(int u) const { return units_.all()[static_cast<std::size_t>(u)]; }
+  const FusionNode& unit(int u) const { return units_.all()[static_cast<std::size_t>(u)]; }
   int group_of(int u) const { return group_of_[static_cast<std::size_t>(u)]; }
   FusedGroup& group(int g) { return groups_[static_cast<std::size_t>(g)]; }
 
   // What a unit is inside a kernel over this domain; none when it cannot be there.
-  Role role(const Unit& u, const Shape& domain, const Axes& reduced) const {
-    if (u.kind == Unit::Kind::reduce) return u.domain == domain && u.axes == reduced ? Role::kept : Role::none;
+  Role role(const FusionNode& u, const Shape& domain, const Axes& reduced) const {
+    if (u.kind == FusionNode::Kind::reduce) return u.domain == domain && u.axes == reduced ? Role::kept : Role::none;
     if (u.domain == domain) return Role::full;
     const bool random = std::holds_alternative<Random>(u.value.node().op);
-    const bool kept = u.kind == Unit::Kind::map && !random && !reduced.empty() && u.domain == without(domain, reduced);
+    const bool kept =
+        u.kind == FusionNode::Kind::map && !random && !reduced.empty() && u.domain == without(domain, reduced);
     return kept ? Role::kept : Role::none;
   }
 
@@ -88,43 +89,65 @@ class Fuser {
 
   // Whether a value of kept shape comes from a reduction of the whole domain, so that it belongs inside its kernel.
   bool from_reduction(int u, const Shape& domain, const Axes& axes) const {
-    if (unit(u).kind == Unit::Kind::reduce) return unit(u).domain == domain && unit(u).axes == axes;
-    if (unit(u).kind != Unit::Kind::map) return false;
-    for (const Edge& edge : in_[static_cast<std::size_t>(u)])
-      if (edge.kind == EdgeKind::direct && from_reduction(edge.from, domain, axes)) return true;
+    std::vector<int> stack{u};
+    std::set<int> seen{u};
+    while (!stack.empty()) {
+      const int at = stack.back();
+      stack.pop_back();
+      const FusionNode& found = unit(at);
+      if (found.kind == FusionNode::Kind::reduce && found.domain == domain && found.axes == axes) return true;
+      if (found.kind != FusionNode::Kind::map) continue;
+      for (const Edge& edge : in_[static_cast<std::size_t>(at)])
+        if (edge.kind == EdgeKind::direct && seen.insert(edge.from).second) stack.push_back(edge.from);
+    }
     return false;
   }
 
   // Whether a value is made of a head's, position by position, before any reduction.
   bool follows_head(int u) {
-    if (unit(u).kind != Unit::Kind::map) return unit(u).kind == Unit::Kind::head;
-    std::optional<bool>& known = follows_head_[static_cast<std::size_t>(u)];
-    if (known) return *known;
-    bool any = false, late = false;
-    for (const Edge& edge : in_[static_cast<std::size_t>(u)]) {
-      late |= edge.kind == EdgeKind::expand;
-      any |= edge.kind == EdgeKind::direct && follows_head(edge.from);
+    const auto known = [&](int v) -> std::optional<bool>& { return follows_head_[static_cast<std::size_t>(v)]; };
+    std::vector<int> stack;
+    if (!known(u)) stack.push_back(u);
+    while (!stack.empty()) {
+      const int at = stack.back();
+      bool any = unit(at).kind == FusionNode::Kind::head, waits = false;
+      if (unit(at).kind == FusionNode::Kind::map)
+        for (const Edge& edge : in_[static_cast<std::size_t>(at)]) {
+          if (edge.kind != EdgeKind::direct) continue;
+          if (!known(edge.from)) {
+            stack.push_back(edge.from);
+            waits = true;
+          } else {
+            any |= *known(edge.from);
+          }
+        }
+      if (waits) continue;
+      const auto& edges = in_[static_cast<std::size_t>(at)];
+      const bool late =
+          unit(at).kind == FusionNode::Kind::map &&
+          std::any_of(edges.begin(), edges.end(), [](const Edge& edge) { return edge.kind == EdgeKind::expand; });
+      known(at) = any && !late;
+      stack.pop_back();
     }
-    known = any && !late;
-    return *known;
+    return *known(u);
   }
 
   // Whether u should rather be the epilogue of a head than join g: it goes to memory anyway, and a kernel that reduces
   // has no head, which would have to go there too.
   bool leave_to_head(int u, int g) {
-    if (group(g).reduced.empty() || unit(u).kind != Unit::Kind::map || !follows_head(u)) return false;
+    if (group(g).reduced.empty() || unit(u).kind != FusionNode::Kind::map || !follows_head(u)) return false;
     const auto& users = out_[static_cast<std::size_t>(u)];
     return std::any_of(users.begin(), users.end(), [&](const Edge& edge) { return group_of(edge.to) != g; });
   }
 
   bool can_join(int u, int g) {
     const FusedGroup& target = group(g);
-    const Unit& joining = unit(u);
-    if (target.units.size() >= kMostUnits) return false;
+    const FusionNode& joining = unit(u);
+    if (target.units.size() >= kMostNodes) return false;
     Axes reduced = target.reduced;
-    if (joining.kind == Unit::Kind::head && (target.head || !reduced.empty())) return false;
-    if (joining.domain != target.domain || joining.kind == Unit::Kind::reduce) {  // brings or needs reduced axes
-      const auto axes = joining.kind == Unit::Kind::reduce && joining.domain == target.domain
+    if (joining.kind == FusionNode::Kind::head && (target.head || !reduced.empty())) return false;
+    if (joining.domain != target.domain || joining.kind == FusionNode::Kind::reduce) {  // brings or needs reduced axes
+      const auto axes = joining.kind == FusionNode::Kind::reduce && joining.domain == target.domain
                             ? std::optional(joining.axes)
                             : reduced_axes(target.domain, joining.domain);
       if (!axes || axes->empty() || target.head || !(reduced.empty() || reduced == *axes)) return false;
@@ -152,7 +175,7 @@ class Fuser {
     int home = -1;
     for (int g : candidates)
       if (home < 0 && !leave_to_head(u, g) && can_join(u, g)) home = g;
-    const Unit& placed = unit(u);
+    const FusionNode& placed = unit(u);
     if (home < 0) {
       home = static_cast<int>(groups_.size());
       groups_.push_back({.domain = placed.domain});
@@ -160,9 +183,9 @@ class Fuser {
     }
     FusedGroup& target = group(home);
     target.units.push_back(u);
-    target.head |= placed.kind == Unit::Kind::head;
+    target.head |= placed.kind == FusionNode::Kind::head;
     if (target.reduced.empty()) {
-      if (placed.kind == Unit::Kind::reduce)
+      if (placed.kind == FusionNode::Kind::reduce)
         target.reduced = placed.axes;
       else if (placed.domain != target.domain)
         target.reduced = *reduced_axes(target.domain, placed.domain);
@@ -176,7 +199,7 @@ class Fuser {
   std::set<const Node*> read_by(int g) {
     std::set<const Node*> bases;
     for (int u : group(g).units) {
-      if (unit(u).kind == Unit::Kind::head) continue;
+      if (unit(u).kind == FusionNode::Kind::head) continue;
       for (const Tensor& x : unit(u).inputs()) {
         if (x.shape() != group(g).domain || std::holds_alternative<Constant>(x.node().op)) continue;
         if (units_.of(x) >= 0) {
@@ -191,7 +214,7 @@ class Fuser {
 
   bool can_merge(int p, int c, bool related) {
     FusedGroup &first = group(p), &second = group(c);
-    if (first.units.size() + second.units.size() > kMostUnits || (first.head && second.head)) return false;
+    if (first.units.size() + second.units.size() > kMostNodes || (first.head && second.head)) return false;
     Shape domain = first.domain;
     Axes reduced = first.reduced;
     if (second.domain == domain) {
@@ -262,7 +285,7 @@ class Fuser {
     return any;
   }
 
-  Units& units_;
+  FusionGraph& units_;
   std::vector<FusedGroup> groups_;
   std::vector<std::set<int>> after_;  // groups that read what a group writes
   std::vector<int> group_of_;
@@ -296,7 +319,7 @@ std::vector<int> schedule(const std::vector<std::set<int>>& after, const std::ve
 }  // namespace
 
 Plan fuse(const Graph& graph, const Layout& layout) {
-  Units units(graph, layout);
+  FusionGraph units(graph, layout);
   KernelBuilder builder(graph, layout, units);  // claims root units, adds copies for the others
   units.connect();
   std::vector<FusedGroup> groups = Fuser(units).run();

@@ -1,4 +1,4 @@
-// Units: finds the computations of a graph, the copies it needs, and the edges between them.
+// FusionGraph: finds the computations of a graph, the copies it needs, and the edges between them.
 #include "nixie/core/passes/fusion_graph.h"
 
 #include <algorithm>
@@ -8,13 +8,13 @@
 namespace nixie {
 namespace {
 
-Unit copy_of(const Tensor& x, std::int64_t order) {
-  return {.kind = Unit::Kind::copy, .value = x, .domain = x.shape(), .order = order, .copied = {x}};
+FusionNode copy_of(const Tensor& x, std::int64_t order) {
+  return {.kind = FusionNode::Kind::copy, .value = x, .domain = x.shape(), .order = order, .copied = {x}};
 }
 
 }  // namespace
 
-Units::Units(const Graph& graph, const Layout& layout) : layout_(layout) {
+FusionGraph::FusionGraph(const Graph& graph, const Layout& layout) : layout_(layout) {
   for (const Tensor& x : topological(graph)) {
     const Op& op = x.node().op;
     // Odd orders are left for copies, which follow what they copy.
@@ -32,62 +32,65 @@ Units::Units(const Graph& graph, const Layout& layout) : layout_(layout) {
       continue;
     }
     unit_of_.emplace(x.id(), static_cast<int>(units_.size()));
-    Unit unit{.value = x, .domain = x.shape(), .order = order};
+    FusionNode unit{.value = x, .domain = x.shape(), .order = order};
     if (const auto* reduce = std::get_if<Reduce>(&op)) {
-      unit.kind = Unit::Kind::reduce;
+      unit.kind = FusionNode::Kind::reduce;
       unit.domain = x.inputs()[0].shape();
       unit.axes = reduce->axes;
     } else if (is_head(op)) {
-      unit.kind = Unit::Kind::head;
+      unit.kind = FusionNode::Kind::head;
     }
     units_.push_back(std::move(unit));
   }
 }
 
-int Units::of(const Tensor& x) const {
+int FusionGraph::of(const Tensor& x) const {
   const auto found = unit_of_.find(x.id());
   return found == unit_of_.end() ? -1 : found->second;
 }
 
-int Units::copy(const Tensor& x) {
+int FusionGraph::copy(const Tensor& x) {
   units_.push_back(copy_of(x, 2 * x.node().number + 1));
   return static_cast<int>(units_.size()) - 1;
 }
 
-std::optional<Units::Part> Units::part(int unit) const {
+std::optional<FusionGraph::Part> FusionGraph::part(int unit) const {
   const auto found = part_.find(unit);
   return found == part_.end() ? std::nullopt : std::optional(found->second);
 }
 
-std::vector<int> Units::writers(const Source& source) const {
+std::vector<int> FusionGraph::writers(const Source& source) const {
   if (source.copy >= 0) return {source.copy};
   if (const int unit = of(source.base); unit >= 0) return {unit};
   const auto parts = parts_of_.find(source.base.id());
   return parts == parts_of_.end() ? std::vector<int>{} : parts->second;
 }
 
-Source Units::source(const Tensor& x, bool dense) {
-  auto from_copy = [&] {
-    const auto [found, fresh] = copy_of_.try_emplace(x.id(), 0);
-    if (fresh) found->second = copy(x);
-    return Source{x, found->second, whole(x.shape(), x.shape().row_major())};
-  };
-  if (std::holds_alternative<Constant>(x.node().op)) return from_copy();
-  if (!is_view(x.node().op)) return {x, -1, whole(x.shape(), layout_.strides(x))};
-  Source inner = source(x.inputs()[0]);
-  std::optional<View> view = compose(inner.view, x.node().op, x.shape());
-  if (!view) {  // strides cannot say it: copy what stands below
-    const Tensor& below = x.inputs()[0];
-    const auto [found, fresh] = copy_of_.try_emplace(below.id(), 0);
-    if (fresh) found->second = copy(below);
-    inner = {below, found->second, whole(below.shape(), below.shape().row_major())};
-    view = compose(inner.view, x.node().op, x.shape());
-  }
-  if (dense && !view->inside.empty()) return from_copy();
-  return {inner.base, inner.copy, *view};
+Source FusionGraph::copied(const Tensor& x) {
+  const auto [found, fresh] = copy_of_.try_emplace(x.id(), 0);
+  if (fresh) found->second = copy(x);
+  return {x, found->second, whole(x.shape(), x.shape().row_major())};
 }
 
-std::optional<Tensor> Units::claimable(const Tensor& root, const Strides& strides) const {
+Source FusionGraph::source(const Tensor& x, bool dense) {
+  std::vector<Tensor> views;  // from x down to what is stored
+  Tensor base = x;
+  for (; is_view(base.node().op); base = base.inputs()[0]) views.push_back(base);
+  Source source = std::holds_alternative<Constant>(base.node().op)
+                      ? copied(base)
+                      : Source{base, -1, whole(base.shape(), layout_.strides(base))};
+  for (auto at = views.rbegin(); at != views.rend(); ++at) {
+    std::optional<View> view = compose(source.view, at->node().op, at->shape());
+    if (!view) {  // strides cannot say it: copy what stands below
+      source = copied(at->inputs()[0]);
+      view = compose(source.view, at->node().op, at->shape());
+    }
+    source.view = *view;
+  }
+  return dense && !source.view.inside.empty() ? copied(x) : source;
+}
+
+std::optional<Tensor> FusionGraph::claimable(const Tensor& root, const Strides& strides) const {
   Tensor x = root;
   while (std::holds_alternative<Reshape>(x.node().op)) x = x.inputs()[0];
   const bool computed = unit_of_.count(x.id()) || parts_of_.count(x.id());
@@ -97,10 +100,10 @@ std::optional<Tensor> Units::claimable(const Tensor& root, const Strides& stride
   return computed && fits ? std::optional(x) : std::nullopt;
 }
 
-void Units::connect() {
+void FusionGraph::connect() {
   // Asking for sources may add copies, which have inputs of their own.
   for (std::size_t to = 0; to < units_.size(); ++to) {
-    const bool head = units_[to].kind == Unit::Kind::head;
+    const bool head = units_[to].kind == FusionNode::Kind::head;
     const std::vector<Tensor> inputs = units_[to].inputs();
     for (const Tensor& x : inputs) {
       if (std::holds_alternative<Constant>(x.node().op) && !head) continue;

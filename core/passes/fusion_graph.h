@@ -1,4 +1,4 @@
-// Units: the computations of a graph and how they read each other, the ground that fusion builds groups on.
+// FusionGraph: the computations of a graph and how they read each other, the ground that fusion builds groups on.
 #pragma once
 
 #include <deque>
@@ -12,7 +12,7 @@
 namespace nixie {
 
 /// One computation: a node that is no view, a copy of a view that strides cannot say, or one input of a concat.
-struct Unit {
+struct FusionNode {
   enum class Kind : std::uint8_t { map, reduce, head, copy };
   Kind kind = Kind::map;
   Tensor value = {};       ///< what it computes; of a copy: what it copies
@@ -37,11 +37,11 @@ struct Edge {
   EdgeKind kind = EdgeKind::load;
 };
 
-class Units {
+class FusionGraph {
  public:
-  Units(const Graph& graph, const Layout& layout);
+  FusionGraph(const Graph& graph, const Layout& layout);
 
-  const std::deque<Unit>& all() const { return units_; }
+  const std::deque<FusionNode>& all() const { return units_; }
   const std::vector<Edge>& edges() const { return edges_; }
   /// The unit of a node that is no view, leaf or concat; -1 for others.
   int of(const Tensor& x) const;
@@ -64,8 +64,9 @@ class Units {
   void connect();
 
  private:
+  Source copied(const Tensor& x);
   const Layout& layout_;
-  std::deque<Unit> units_;
+  std::deque<FusionNode> units_;
   std::vector<Edge> edges_;
   std::unordered_map<const Node*, int> unit_of_, copy_of_;
   std::unordered_map<const Node*, std::vector<int>> parts_of_;

@@ -14,8 +14,8 @@ namespace {
 
 std::string leaf_name(const Input& input) { return input.name.empty() ? "data" : input.name; }
 
-std::string op_name(const Unit& unit) {
-  if (unit.kind == Unit::Kind::copy) return "copy";
+std::string op_name(const FusionNode& unit) {
+  if (unit.kind == FusionNode::Kind::copy) return "copy";
   return std::visit(overloaded{
                         [](const Map& map) { return map.op->name; },
                         [](const Reduce& reduce) { return std::string(to_string(reduce.kind)); },
@@ -33,7 +33,9 @@ std::string op_name(const Unit& unit) {
                         },
                         [](const Gather&) { return std::string("gather"); },
                         [](const Scatter&) { return std::string("scatter"); },
-                        [](const auto&) { return std::string("value"); },
+                        []<OneOf<Constant, Input, Expand, Reshape, Permute, Slice, Pad, Concat> T>(const T&) {
+                          return std::string("value");  // no unit of its own
+                        },
                     },
                     unit.value.node().op);
 }
@@ -48,7 +50,8 @@ int KernelBuilder::add_slot(const Tensor& x, const Strides& strides, bool extern
   return slot;
 }
 
-KernelBuilder::KernelBuilder(const Graph& graph, const Layout& layout, Units& units) : layout_(layout), units_(units) {
+KernelBuilder::KernelBuilder(const Graph& graph, const Layout& layout, FusionGraph& units)
+    : layout_(layout), units_(units) {
   plan_.scalars = scalars_of(graph);
   std::map<VariableState*, int> leaf_of;
   for (const Tensor& leaf : leaves_of(graph)) {
@@ -63,7 +66,7 @@ KernelBuilder::KernelBuilder(const Graph& graph, const Layout& layout, Units& un
       scalar_of_[x.id()] = scalars++;
   for (const Tensor& output : graph.outputs) {
     const Shape& shape = output.shape();
-    const Strides strides = lies_as_variable(output) ? layout_.variable(shape) : shape.row_major();
+    const Strides strides = has_variable_layout(output) ? layout_.variable(shape) : shape.row_major();
     claim(output, add_slot(output, strides, true, "output"));
   }
   for (const Trace::Set& set : graph.sets) {
@@ -117,14 +120,14 @@ Strides KernelBuilder::strides_in(int slot, const Shape& shape) const {
 }
 
 KernelBuilder::Written KernelBuilder::written(int u) {
-  const Unit& writer = unit(u);
+  const FusionNode& writer = unit(u);
   if (const auto part = units_.part(u)) {
     const Tensor& whole_value = part->whole;
     View view = whole(writer.value.shape(), layout_.strides(whole_value));
     view.offset = part->start * view.strides[static_cast<std::size_t>(std::get<Concat>(whole_value.node().op).axis)];
     return {slot_of({whole_value, -1, {}}), view};
   }
-  const int slot = slot_of({writer.value, writer.kind == Unit::Kind::copy ? u : -1, {}});
+  const int slot = slot_of({writer.value, writer.kind == FusionNode::Kind::copy ? u : -1, {}});
   return {slot, whole(writer.value.shape(), strides_in(slot, writer.value.shape()))};
 }
 
@@ -155,7 +158,7 @@ std::vector<std::set<int>> KernelBuilder::place(const std::vector<FusedGroup>& g
     after[static_cast<std::size_t>(group(edge.from))].insert(group(edge.to));
   }
   for (std::size_t u = 0; u < stored_.size(); ++u) {
-    const bool copy = unit(static_cast<int>(u)).kind == Unit::Kind::copy;
+    const bool copy = unit(static_cast<int>(u)).kind == FusionNode::Kind::copy;
     if (copy || slot_of_base_.count(unit(static_cast<int>(u)).value.id()) || extra_.count(static_cast<int>(u)))
       stored_[u] = 1;
   }
@@ -164,7 +167,7 @@ std::vector<std::set<int>> KernelBuilder::place(const std::vector<FusedGroup>& g
   for (std::size_t u = 0; u < units_.all().size(); ++u)
     for (const Tensor& x : unit(static_cast<int>(u)).inputs()) {
       if (std::holds_alternative<Constant>(x.node().op) || units_.of(x) >= 0) continue;
-      const Source source = units_.source(x, unit(static_cast<int>(u)).kind == Unit::Kind::head);
+      const Source source = units_.source(x, unit(static_cast<int>(u)).kind == FusionNode::Kind::head);
       const auto slot = slot_of_base_.find(source.base.id());
       if (source.copy < 0 && slot != slot_of_base_.end() && writer_of_leaf_.count(slot->second))
         readers[slot->second].insert(group(static_cast<int>(u)));
@@ -193,7 +196,7 @@ void KernelBuilder::divert(int slot, int writer) {
   plan_.slots.push_back(
       {.name = target.name + " (new)", .dtype = target.dtype, .shape = target.shape, .strides = target.strides});
   const int fresh = static_cast<int>(plan_.slots.size()) - 1;
-  if (unit(writer).kind == Unit::Kind::copy) {
+  if (unit(writer).kind == FusionNode::Kind::copy) {
     slot_of_copy_[writer] = fresh;
   } else if (auto extra = extra_.find(writer);
              extra != extra_.end() && std::count(extra->second.begin(), extra->second.end(), slot)) {
@@ -244,13 +247,15 @@ void KernelBuilder::protect_variables(Kernel& kernel) {
 Kernel KernelBuilder::kernel_of(const FusedGroup& group) {
   Kernel kernel{.domain = group.domain, .reduced = group.reduced};
   for (int u : group.units) {
-    const Unit& member = unit(u);
-    if (member.kind == Unit::Kind::head) {
+    const FusionNode& member = unit(u);
+    if (member.kind == FusionNode::Kind::head) {
       Head head{.dtype = member.value.dtype()};
-      std::visit(overloaded{[&](const Matmul& op) { head.op = op; }, [&](const Conv& op) { head.op = op; },
-                            [&](const Pool& op) { head.op = op; }, [&](const Gather& op) { head.op = op; },
-                            [&](const Scatter& op) { head.op = op; }, [](const auto&) {}},
-                 member.value.node().op);
+      std::visit(
+          overloaded{
+              [&]<OneOf<Matmul, Conv, Pool, Gather, Scatter> T>(const T& op) { head.op = op; },
+              []<OneOf<Constant, Input, Map, Coordinate, Reduce, Expand, Reshape, Permute, Slice, Pad, Concat, Random>
+                     T>(const T&) { fail(Fault::usage, "fuse: a head that is none; a bug in nixie"); }},
+          member.value.node().op);
       for (const Tensor& x : member.value.inputs()) {
         const Source source = units_.source(x, true);
         head.operands.push_back({slot_of(source), source.view.offset, x.shape(), source.view.strides});

@@ -13,7 +13,7 @@ namespace nixie {
 class KernelBuilder {
  public:
   /// Gives roots their external slots, and copies (in `units`) where no unit can write there.
-  KernelBuilder(const Graph& graph, const Layout& layout, Units& units);
+  KernelBuilder(const Graph& graph, const Layout& layout, FusionGraph& units);
   /// Gives every value that leaves its group a slot; returns for each group those that must come after it.
   std::vector<std::set<int>> place(const std::vector<FusedGroup>& groups);
   /// Per group: whether it writes external slots only.
@@ -26,7 +26,7 @@ class KernelBuilder {
     int slot = 0;
     View view = {};
   };
-  const Unit& unit(int u) const { return units_.all()[static_cast<std::size_t>(u)]; }
+  const FusionNode& unit(int u) const { return units_.all()[static_cast<std::size_t>(u)]; }
   int add_slot(const Tensor& x, const Strides& strides, bool external, const std::string& name);
   void claim(const Tensor& root, int slot);
   int slot_of(const Source& source);
@@ -39,7 +39,7 @@ class KernelBuilder {
   void add_last_copy(int from, int to);
 
   const Layout& layout_;
-  Units& units_;
+  FusionGraph& units_;
   Plan plan_;
   std::unordered_map<const Node*, int> slot_of_base_;
   std::unordered_map<const Node*, int> scalar_of_;

@@ -27,7 +27,7 @@ class Layout {
 };
 
 /// Whether an output is the gradient of a filter: it lies as a Variable of its shape does.
-bool lies_as_variable(const Tensor& output);
+bool has_variable_layout(const Tensor& output);
 
 /// Picks the layouts a target wants. Inputs stay row-major, and outputs but for those that lie as Variables.
 Layout choose_layout(const Graph& graph, const Target& target);

@@ -12,10 +12,6 @@
 namespace nixie {
 namespace {
 
-bool is_product(const Tensor& x) {
-  return std::holds_alternative<Conv>(x.node().op) || std::holds_alternative<Matmul>(x.node().op);
-}
-
 // What must stay f32: all that is computed from the last product (or pool, ...) on for an output, and from the last
 // product or reduction on for a Variable. An output that sums samples is like a Variable, unless it is one number: a
 // bias's gradient adds up gradients of activations, which are halves; a loss does not.
@@ -90,19 +86,29 @@ class Halver {
     Dtype dtype = x.dtype();
     bool any_half = false;
     for (const Tensor& input : inputs) any_half |= input.dtype() == half_;
-    if (is_product(x) && dtype == Dtype::f32) {
-      for (Tensor& input : inputs) input = as(input, half_);
-      if (!kept_(x)) dtype = half_;
-    } else if (std::holds_alternative<Map>(op)) {
+    const auto follow_inputs = [&] {
       if (dtype == Dtype::f32 && any_half && !kept_(x)) dtype = half_;
-    } else if (is_head(op) || std::holds_alternative<Concat>(op)) {
-      if (dtype == Dtype::f32 && any_half && !kept_(x)) dtype = half_;
-      if (is_floating(dtype))
-        for (Tensor& input : inputs)
-          if (is_floating(input.dtype())) input = as(input, dtype);
-    } else if (is_view(op)) {
-      dtype = inputs[0].dtype();
-    }
+    };
+    const auto convert_inputs = [&](Dtype type) {
+      for (Tensor& input : inputs)
+        if (is_floating(type) && is_floating(input.dtype())) input = as(input, type);
+    };
+    std::visit(overloaded{
+                   [&]<OneOf<Matmul, Conv> T>(const T&) {
+                     if (dtype != Dtype::f32) return convert_inputs(dtype);
+                     convert_inputs(half_);
+                     if (!kept_(x)) dtype = half_;
+                   },
+                   [&](const Map&) { follow_inputs(); },
+                   [&]<OneOf<Pool, Gather, Scatter, Concat> T>(const T&) {
+                     follow_inputs();
+                     convert_inputs(dtype);
+                   },
+                   [&]<OneOf<Expand, Reshape, Permute, Slice, Pad> T>(const T&) { dtype = inputs[0].dtype(); },
+                   // Sums are f32; leaves, positions and random numbers are what they are.
+                   []<OneOf<Constant, Input, Coordinate, Reduce, Random> T>(const T&) {},
+               },
+               op);
     if (inputs.empty()) return x;
     return Tensor::make(op, std::move(inputs), x.shape(), dtype);
   }
@@ -110,17 +116,30 @@ class Halver {
   // The value in another type, converted below its views, so that one conversion serves all of them.
   Tensor as(const Tensor& x, Dtype dtype) {
     if (x.dtype() == dtype) return x;
-    const auto [slot, fresh] = converted_.try_emplace({x.id(), dtype});
-    if (!fresh) return slot->second;
-    Tensor result;
-    if (const auto* input = std::get_if<Input>(&x.node().op); input && input->variable && dtype == half_)
-      result = shadow(input->variable);
-    else if (is_view(x.node().op))
-      result = Tensor::make(x.node().op, {as(x.inputs()[0], dtype)}, x.shape(), dtype);
-    else
-      result = cast(x, dtype);
+    std::vector<Tensor> chain{x};
+    while (is_view(chain.back().node().op) && !converted_.count({chain.back().id(), dtype}))
+      chain.push_back(chain.back().inputs()[0]);
+    Tensor result = converted(chain.back(), dtype);
+    for (chain.pop_back(); !chain.empty(); chain.pop_back()) {
+      const Tensor& view = chain.back();
+      result = Tensor::make(view.node().op, {result}, view.shape(), dtype);
+      remember(view, dtype, result);
+    }
+    return result;
+  }
+
+  Tensor converted(const Tensor& x, Dtype dtype) {
+    if (const auto found = converted_.find({x.id(), dtype}); found != converted_.end()) return found->second;
+    const auto* input = std::get_if<Input>(&x.node().op);
+    const bool has_shadow = input && input->variable && dtype == half_;
+    const Tensor result = has_shadow ? shadow(input->variable) : retype(x, dtype);
+    remember(x, dtype, result);
+    return result;
+  }
+
+  void remember(const Tensor& x, Dtype dtype, const Tensor& result) {
     keep_.push_back(x);
-    return converted_[{x.id(), dtype}] = result;
+    converted_[{x.id(), dtype}] = result;
   }
 
   Tensor shadow(const std::shared_ptr<VariableState>& variable) {

@@ -25,33 +25,35 @@ std::string list(const std::vector<T>& values) {
 
 // The node's own part of its identity; inputs, shape and dtype are added by the caller.
 std::string op_key(const Op& op) {
-  return std::visit(
-      overloaded{
-          [](const Constant& c) { return key(c.value, c.weak); },
-          [](const Input& i) { return key(i.name, fmt::ptr(i.storage.get()), fmt::ptr(i.variable.get())); },
-          [](const Map& m) { return key(fmt::ptr(m.op.get())); },
-          [](const Coordinate& c) { return key(c.axis); },
-          [](const Reduce& r) { return key(static_cast<int>(r.kind), list(r.axes)); },
-          [](const Expand&) { return std::string("expand"); },
-          [](const Reshape&) { return std::string("reshape"); },
-          [](const Permute& p) { return key(list(p.order)); },
-          [](const Slice& s) { return key(list(s.start), list(s.step)); },
-          [](const Pad& p) { return key(list(p.low), list(p.high), p.value); },
-          [](const Concat& c) { return key(c.axis); },
-          [](const Gather& g) { return key(g.axis); },
-          [](const Scatter& s) { return key(s.axis); },
-          [](const Random& r) { return key(static_cast<int>(r.kind), r.stream); },
-          [](const Matmul& m) { return key(static_cast<int>(m.math)); },
-          [](const Conv& c) {
-            return key(static_cast<int>(c.role), list(c.stride), list(c.pad), list(c.dilation), c.groups,
-                       static_cast<int>(c.math));
-          },
-          [](const Pool& p) {
-            return key(static_cast<int>(p.kind), static_cast<int>(p.role), list(p.window), list(p.stride), list(p.pad),
-                       p.count_pad);
-          },
-      },
-      op);
+  return std::visit(overloaded{
+                        [](const Constant& c) { return key(c.value, c.weak); },
+                        [](const Input& i) {
+                          return key(i.name, fmt::ptr(i.storage.get()), fmt::ptr(i.variable.get()),
+                                     i.has_variable_layout);
+                        },
+                        [](const Map& m) { return key(fmt::ptr(m.op.get())); },
+                        [](const Coordinate& c) { return key(c.axis); },
+                        [](const Reduce& r) { return key(static_cast<int>(r.kind), list(r.axes)); },
+                        [](const Expand&) { return std::string("expand"); },
+                        [](const Reshape&) { return std::string("reshape"); },
+                        [](const Permute& p) { return key(list(p.order)); },
+                        [](const Slice& s) { return key(list(s.start), list(s.step)); },
+                        [](const Pad& p) { return key(list(p.low), list(p.high), p.value); },
+                        [](const Concat& c) { return key(c.axis); },
+                        [](const Gather& g) { return key(g.axis); },
+                        [](const Scatter& s) { return key(s.axis); },
+                        [](const Random& r) { return key(static_cast<int>(r.kind), r.stream); },
+                        [](const Matmul& m) { return key(static_cast<int>(m.math)); },
+                        [](const Conv& c) {
+                          return key(static_cast<int>(c.role), list(c.stride), list(c.pad), list(c.dilation), c.groups,
+                                     static_cast<int>(c.math));
+                        },
+                        [](const Pool& p) {
+                          return key(static_cast<int>(p.kind), static_cast<int>(p.role), list(p.window), list(p.stride),
+                                     list(p.pad), p.count_pad);
+                        },
+                    },
+                    op);
 }
 
 template <class T>
@@ -127,7 +129,8 @@ class Simplifier {
   // x + 0, 0 + x, x - 0, x * 1, 1 * x, x / 1 and casts that change nothing are x.
   static Tensor neutral(const ElementwiseInfo& op, const std::vector<Tensor>& inputs, const Shape& shape, Dtype dtype) {
     auto same = [&](const Tensor& x) { return x.shape() == shape && x.dtype() == dtype && !as<Constant>(x); };
-    if (op.traits.result == ResultType::cast && same(inputs[0])) return inputs[0];
+    const bool converts = op.traits.result == ResultType::cast || op.traits.result == ResultType::retyped;
+    if (converts && same(inputs[0])) return inputs[0];
     if (inputs.size() != 2) return {};
     const bool add = is_primitive(op, Primitive::add), mul = is_primitive(op, Primitive::mul);
     const double right = add || is_primitive(op, Primitive::sub)   ? 0
@@ -143,12 +146,13 @@ class Simplifier {
     std::vector<double> values;
     for (const Tensor& x : inputs)
       if (!as<Constant>(x)) return {};
-    if (!is_floating(dtype)) {
-      if (op.traits.result != ResultType::cast) return {};
+    if (op.traits.result == ResultType::cast && dtype != Dtype::f64) {
+      const double value = as<Constant>(inputs[0])->value;
       return visit_dtype(dtype, [&](auto type) {
-        return convert<double>(convert<decltype(type)>(std::trunc(as<Constant>(inputs[0])->value)));
+        return convert<double>(convert<decltype(type)>(is_floating(dtype) ? value : std::trunc(value)));
       });
     }
+    if (!is_floating(dtype)) return {};
     for (const Instruction& step : op.formula.body) {
       auto arg = [&](std::size_t i) { return values[static_cast<std::size_t>(step.args[i])]; };
       switch (step.primitive) {

@@ -11,28 +11,35 @@ namespace {
 
 Dtype natural_type(const Tensor& x) { return compute_dtype(x.dtype()); }
 
+// Whether the unit is a cast to f16 or bf16, which rounds even what stays in a register.
+bool is_rounded_half(const FusionNode& unit) {
+  const auto* map = unit.kind == FusionNode::Kind::map ? std::get_if<Map>(&unit.value.node().op) : nullptr;
+  return map && map->op->traits.result == ResultType::cast &&
+         (unit.value.dtype() == Dtype::f16 || unit.value.dtype() == Dtype::bf16);
+}
+
 }  // namespace
 
 StageBuilder::StageBuilder(KernelBuilder& builder, const FusedGroup& group, Kernel& kernel)
     : builder_(builder), group_(group), kernel_(kernel), members_(group.units.begin(), group.units.end()) {}
 
 bool StageBuilder::kept(int u) const {
-  const Unit& unit = builder_.unit(u);
-  return unit.kind == Unit::Kind::reduce || unit.domain != group_.domain;
+  const FusionNode& unit = builder_.unit(u);
+  return unit.kind == FusionNode::Kind::reduce || unit.domain != group_.domain;
 }
 
 // How many reductions must be finished before a unit's value can be computed.
 int StageBuilder::level(int u) {
   if (const auto found = levels_.find(u); found != levels_.end()) return found->second;
   int deepest = 0;
-  const Unit& unit = builder_.unit(u);
-  if (unit.kind != Unit::Kind::head)
+  const FusionNode& unit = builder_.unit(u);
+  if (unit.kind != FusionNode::Kind::head)
     for (const Tensor& x : unit.inputs()) {
       const bool expands = std::holds_alternative<Expand>(x.node().op);
       const int input = builder_.units_.of(expands ? x.inputs()[0] : x);
       if (inside(input)) deepest = std::max(deepest, level(input));
     }
-  return levels_[u] = deepest + (unit.kind == Unit::Kind::reduce ? 1 : 0);
+  return levels_[u] = deepest + (unit.kind == FusionNode::Kind::reduce ? 1 : 0);
 }
 
 // Whether a kept value is read by a full stage or by a later kept one.
@@ -61,9 +68,9 @@ void StageBuilder::stage(int at, bool full) {
   stage_ = &stage;
   registers_.clear();
   for (int u : group_.units) {
-    const Unit& unit = builder_.unit(u);
+    const FusionNode& unit = builder_.unit(u);
     const bool stored = builder_.stored_[static_cast<std::size_t>(u)];
-    if (full && unit.kind == Unit::Kind::reduce && level(u) == at + 1) {
+    if (full && unit.kind == FusionNode::Kind::reduce && level(u) == at + 1) {
       const Tensor& x = unit.value.inputs()[0];
       const auto kind = std::get<Reduce>(unit.value.node().op).kind;
       const bool picks = kind == ReduceKind::argmax || kind == ReduceKind::argmin;
@@ -73,14 +80,16 @@ void StageBuilder::stage(int at, bool full) {
       stage.reductions.push_back({kind, reg, carried_[u]});
     }
     if (kept(u) == full || level(u) != at) continue;
-    if (!full && unit.kind == Unit::Kind::map && needed_later(u)) {
+    if (!full && unit.kind == FusionNode::Kind::map && needed_later(u)) {
       const int reg = unit_value(u);
       carried_[u] = static_cast<int>(kernel_.carried.size());
       kernel_.carried.push_back(natural_type(unit.value));
       stage.carries.push_back({reg, carried_[u]});
     }
     if (!stored) continue;
-    const int reg = unit_value(u);
+    // A store rounds to the slot's type by itself.
+    const bool rounds = is_rounded_half(unit) && !registers_.count(u);
+    const int reg = rounds ? map_value(unit.value) : unit_value(u);
     auto store = [&](const KernelBuilder::Written& target) {
       stage.stores.push_back({reg, static_cast<int>(kernel_.stores.size())});
       kernel_.stores.push_back(builder_.access(target, kernel_));
@@ -130,6 +139,36 @@ int StageBuilder::convert(int reg, Dtype type) {
   return emit({.primitive = Primitive::cast, .type = type, .args = {reg, -1, -1}});
 }
 
+// The number as u8 or i8 holds it, so that it is the same whether or not it passes through memory: casts saturate,
+// arithmetic wraps around, as in numpy.
+int StageBuilder::narrowed(int reg, Dtype dtype, ResultType result) {
+  const auto apply = [&](Primitive primitive, double operand) {
+    const int other = emit({.primitive = Primitive::constant, .type = Dtype::i32, .value = operand});
+    reg = emit({.primitive = primitive, .type = Dtype::i32, .args = {reg, other, -1}});
+  };
+  const bool is_unsigned = dtype == Dtype::u8;
+  switch (result) {
+    case ResultType::boolean:
+      break;
+    case ResultType::cast:
+    case ResultType::retyped:
+      apply(Primitive::max, is_unsigned ? 0 : -128);
+      apply(Primitive::min, is_unsigned ? 255 : 127);
+      break;
+    case ResultType::promoted:
+    case ResultType::floating:
+    case ResultType::integer:
+    case ResultType::selected:
+      if (is_unsigned) {
+        apply(Primitive::bit_and, 255);
+      } else {
+        apply(Primitive::shift_left, 24);
+        apply(Primitive::shift_right, 24);
+      }
+  }
+  return reg;
+}
+
 int StageBuilder::value(const Tensor& x, Dtype type) { return convert(natural(x, type), type); }
 
 int StageBuilder::natural(const Tensor& x, Dtype wanted) {
@@ -154,19 +193,24 @@ int StageBuilder::carried(int u) {
 
 int StageBuilder::unit_value(int u) {
   if (const auto found = registers_.find(u); found != registers_.end()) return found->second;
-  const Unit& unit = builder_.unit(u);
+  const FusionNode& unit = builder_.unit(u);
   // Reductions, and kept values of earlier stages, are carried; full values are computed again where they are needed.
-  if (unit.kind == Unit::Kind::reduce || (!stage_->full && carried_.count(u))) return carried(u);
+  if (unit.kind == FusionNode::Kind::reduce || (!stage_->full && carried_.count(u))) return carried(u);
   int reg = 0;
   switch (unit.kind) {
-    case Unit::Kind::head:
+    case FusionNode::Kind::head:
       reg = emit({.primitive = Primitive::head, .type = natural_type(unit.value)});
       break;
-    case Unit::Kind::copy:
+    case FusionNode::Kind::copy:
       reg = value(unit.value, natural_type(unit.value));
       break;
-    default:
+    case FusionNode::Kind::map:
+    case FusionNode::Kind::reduce:
       reg = map_value(unit.value);
+      if (is_rounded_half(unit)) {
+        const Primitive round = unit.value.dtype() == Dtype::f16 ? Primitive::round_f16 : Primitive::round_bf16;
+        reg = emit({.primitive = round, .type = Dtype::f32, .args = {reg, -1, -1}});
+      }
       break;
   }
   registers_[u] = reg;
@@ -204,16 +248,9 @@ int StageBuilder::map_value(const Tensor& x) {
                             ? value(x.inputs()[static_cast<std::size_t>(step.index)], type)
                             : emit(instruction));
   }
-  int reg = convert(registers.back(), natural_type(x));
+  const int reg = convert(registers.back(), natural_type(x));
   const bool narrow = x.dtype() == Dtype::u8 || x.dtype() == Dtype::i8;
-  if (narrow && info.traits.result != ResultType::boolean) {  // the same bits whether or not it passes through memory
-    const double low = x.dtype() == Dtype::u8 ? 0 : -128, high = x.dtype() == Dtype::u8 ? 255 : 127;
-    for (const auto& [primitive, bound] : {std::pair{Primitive::max, low}, std::pair{Primitive::min, high}}) {
-      const int limit = emit({.primitive = Primitive::constant, .type = Dtype::i32, .value = bound});
-      reg = emit({.primitive = primitive, .type = Dtype::i32, .args = {reg, limit, -1}});
-    }
-  }
-  return reg;
+  return narrow ? narrowed(reg, x.dtype(), info.traits.result) : reg;
 }
 
 }  // namespace nixie

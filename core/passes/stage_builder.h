@@ -1,6 +1,7 @@
 // StageBuilder: writes the instructions of a kernel's stages.
 #pragma once
 
+#include "nixie/core/ops/elementwise.h"
 #include "nixie/core/passes/kernel_builder.h"
 
 namespace nixie {
@@ -25,6 +26,7 @@ class StageBuilder {
   int carried(int u);
   int emit(Instruction instruction);
   int convert(int reg, Dtype type);
+  int narrowed(int reg, Dtype dtype, ResultType result);
   bool is_boolean(const Instruction& instruction) const;
 
   KernelBuilder& builder_;

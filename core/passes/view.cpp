@@ -141,21 +141,18 @@ std::optional<View> reshaped(const View& view, const Shape& shape) {
 
 View whole(const Shape& shape, const Strides& strides) { return {.shape = shape, .strides = strides}; }
 
-bool is_view(const Op& op) {
-  return std::holds_alternative<Expand>(op) || std::holds_alternative<Reshape>(op) ||
-         std::holds_alternative<Permute>(op) || std::holds_alternative<Slice>(op) || std::holds_alternative<Pad>(op);
-}
-
 std::optional<View> compose(const View& view, const Op& op, const Shape& shape) {
-  return std::visit(overloaded{
-                        [&](const Expand&) { return expanded(view, shape); },
-                        [&](const Reshape&) { return reshaped(view, shape); },
-                        [&](const Permute& permute) { return permuted(view, permute, shape); },
-                        [&](const Slice& slice) { return sliced(view, slice, shape); },
-                        [&](const Pad& pad) { return padded(view, pad, shape); },
-                        [](const auto&) { return std::optional<View>{}; },
-                    },
-                    op);
+  return std::visit(
+      overloaded{
+          [&](const Expand&) { return expanded(view, shape); },
+          [&](const Reshape&) { return reshaped(view, shape); },
+          [&](const Permute& permute) { return permuted(view, permute, shape); },
+          [&](const Slice& slice) { return sliced(view, slice, shape); },
+          [&](const Pad& pad) { return padded(view, pad, shape); },
+          []<OneOf<Constant, Input, Map, Coordinate, Reduce, Concat, Gather, Scatter, Random, Matmul, Conv, Pool> T>(
+              const T&) { return std::optional<View>{}; },
+      },
+      op);
 }
 
 }  // namespace nixie

@@ -20,8 +20,6 @@ struct View {
 /// Everything of a dense array with these strides.
 View whole(const Shape& shape, const Strides& strides);
 
-bool is_view(const Op& op);
-
 /// The view after one more view op, whose node has this shape; none when strides cannot say it (a reshape of a
 /// transposed array, two pads with different values, a strided slice of a pad).
 std::optional<View> compose(const View& view, const Op& op, const Shape& shape);

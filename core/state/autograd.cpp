@@ -69,7 +69,7 @@ std::vector<Tensor> gradients(const Tensor& loss, const std::vector<Tensor>& wrt
       const Tensor& x = y->inputs()[i];
       if (shares[i].id() == nullptr || !wanted.count(x.id()) || !is_floating(x.dtype())) continue;
       // A gradient has its value's type; the rules compute in the promoted one.
-      const Tensor share = cast(sum_to(shares[i], x.shape()), x.dtype());
+      const Tensor share = retype(sum_to(shares[i], x.shape()), x.dtype());
       const auto [slot, fresh] = grad.try_emplace(x.id(), share);
       if (!fresh) slot->second = slot->second + share;
     }

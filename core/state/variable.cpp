@@ -152,8 +152,8 @@ Tensor Trace::read(const std::shared_ptr<VariableState>& state) {
   return value;
 }
 
-void Trace::keep_where_not(const Tensor& ok) {
-  check(current_trace != nullptr, "keep_where_not: there is no trace; use it in a Step's body");
+void Trace::rollback_unless(const Tensor& ok) {
+  check(current_trace != nullptr, "rollback_unless: there is no trace; use it in a Step's body");
   for (Set& set : current_trace->sets_) {
     const Tensor old(leaf_node(Input{.name = set.variable->name, .variable = set.variable}, *set.variable));
     set.value = where(ok, set.value, old);

@@ -37,6 +37,8 @@ std::shared_ptr<VariableState> shadow_of(const std::shared_ptr<VariableState>& m
 /// old alone.
 class Variable {
  public:
+  Variable(const Variable&) = default;  // there is no move: a Variable is never left without its state
+  Variable& operator=(const Variable&) = default;
   Variable(std::string name, const Array& value, bool trainable = true);
   explicit Variable(std::shared_ptr<VariableState> state) : state_(std::move(state)) {}
 
@@ -105,7 +107,7 @@ class Trace {
   };
   /// Every Variable set so far in the trace of this thread keeps the value from before the trace where `ok`, one
   /// number, is 0: a step that failed changes nothing.
-  static void keep_where_not(const Tensor& ok);
+  static void rollback_unless(const Tensor& ok);
   /// What was set, in the order of the first set of each Variable.
   const std::vector<Set>& sets() const { return sets_; }
 

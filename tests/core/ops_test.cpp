@@ -12,6 +12,7 @@ using testing::cpu;
 using testing::expect_gradients;
 using testing::expect_values;
 using testing::random_array;
+using testing::values_of;
 
 using Reference = std::function<double(double, double, double)>;
 
@@ -27,6 +28,8 @@ const std::map<std::string, Reference>& references() {
       {"div", [](double a, double b, double) { return a / b; }},
       {"pow", [](double a, double b, double) { return std::pow(a, b); }},
       {"fmod", [](double a, double b, double) { return std::fmod(a, b); }},
+      {"remainder", [](double a, double b, double) { return a - std::floor(a / b) * b; }},
+      {"floor_divide", [](double a, double b, double) { return std::floor(a / b); }},
       {"maximum", [](double a, double b, double) { return std::fmax(a, b); }},
       {"minimum", [](double a, double b, double) { return std::fmin(a, b); }},
       {"abs", [](double a, double, double) { return std::fabs(a); }},
@@ -78,8 +81,10 @@ const std::map<std::string, Reference>& references() {
       {"logical_not", [](double a, double, double) { return a == 0; }},
       {"is_finite", [](double a, double, double) { return std::isfinite(a); }},
       {"is_nan", [](double a, double, double) { return std::isnan(a); }},
+      {"is_inf", [](double a, double, double) { return std::isinf(a); }},
       {"where", [](double a, double b, double c) { return a != 0 ? b : c; }},
       {"cast", [](double a, double, double) { return a; }},
+      {"retype", [](double a, double, double) { return a; }},
       {"bit_and",
        [](double a, double b, double) { return static_cast<double>(static_cast<int>(a) & static_cast<int>(b)); }},
       {"bit_or",
@@ -134,8 +139,17 @@ TEST_P(ElementwiseOp, GradientEqualsCentralDifferences) {
   if (!op().gradient) return;  // zero everywhere by declaration
   if (op().traits.result == ResultType::integer) return;
   // `where` and `cast` choose and convert; their own tests are in types_test.
-  if (op().name == "where" || op().name == "cast") return;
+  if (op().name == "where" || op().name == "cast" || op().name == "retype") return;
   expect_gradients([&](const std::vector<Tensor>& x) { return call(x); }, inputs({2, 5}, Dtype::f64));
+}
+
+// An op without a gradient must be one whose gradient is zero.
+TEST_P(ElementwiseOp, IsFlatWhereItHasNoGradient) {
+  if (op().gradient || integer() || op().name == "stop_gradient") return;  // which hides its slope on purpose
+  const std::vector<Array> x = inputs({2, 50}, Dtype::f64);
+  std::vector<Tensor> moved;
+  for (const Array& array : x) moved.push_back(evaluate(Tensor(array) + 1e-7, cpu()));
+  EXPECT_EQ(values_of(call(moved)), values_of(call({x.begin(), x.end()})));
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ElementwiseOp, ::testing::ValuesIn(all_elementwise()),

@@ -84,15 +84,47 @@ TEST(Fusion, BatchNormForwardIsOneKernelWithItsStatistics) {
   EXPECT_EQ(plan.kernels.size(), 1u) << to_string(plan);
 }
 
+// The CPU, which counts what it compiles.
+class CountingBackend final : public Backend {
+ public:
+  int compiled = 0;
+  std::string name() const override { return "counting"; }
+  std::shared_ptr<Buffer> allocate(std::int64_t size_bytes) override { return inner_->allocate(size_bytes); }
+  void upload(const void* from, Buffer& to, std::int64_t bytes) override { inner_->upload(from, to, bytes); }
+  void download(Buffer& from, void* to, std::int64_t bytes) override { inner_->download(from, to, bytes); }
+  std::unique_ptr<Executable> compile(const Plan& plan) override {
+    ++compiled;
+    return inner_->compile(plan);
+  }
+
+ private:
+  std::shared_ptr<Backend> inner_ = make_cpu_backend(1);
+};
+
 TEST(Fusion, EqualStructuresShareAPlanAndNumbersAreArguments) {
-  const std::size_t before = cpu().compiled.size();
+  CountingBackend backend;
   for (double c : {2.5, 3.25, 17.125}) {
     const Array x = random_array({5}, -1, 1, 1);
     std::vector<double> expected = x.to_vector<double>();
     for (double& e : expected) e = e * c + 1;
-    testing::expect_values(evaluate(Tensor(x) * c + 1, cpu()), expected, 1e-14);
+    testing::expect_values(evaluate(Tensor(x) * c + 1, backend), expected, 1e-14);
   }
-  EXPECT_LE(cpu().compiled.size(), before + 2);  // the expression, and reading a result as f64
+  EXPECT_EQ(backend.compiled, 1);
+}
+
+TEST(Fusion, OnlyTheLastPlansOfExpressionsAreKept) {
+  CountingBackend backend;
+  const auto evaluate_size = [&](std::int64_t size) { evaluate(zeros({size}) + coordinate({size}, 0), backend); };
+  const auto most = static_cast<std::int64_t>(Backend::kMostKept);
+  for (std::int64_t size = 1; size <= most + 1; ++size) evaluate_size(size);
+  EXPECT_EQ(backend.compiled, most + 1);
+  evaluate_size(2);  // still there
+  EXPECT_EQ(backend.compiled, most + 1);
+  evaluate_size(1);  // had to go, and now 3 does, the least recently used
+  evaluate_size(2);
+  EXPECT_EQ(backend.compiled, most + 2);
+  evaluate_size(3);
+  EXPECT_EQ(backend.compiled, most + 3);
 }
 
 // A small net with everything that makes orders matter: branches, reused memory, state written in place.

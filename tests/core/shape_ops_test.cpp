@@ -121,11 +121,11 @@ TEST(Views, ConcatStackGather) {
   expect_values(concat({a, b, a * 2}, -1), {0, 1, 10, 0, 2, 2, 3, 11, 4, 6}, 0);
   expect_values(square(concat({a, a}, 0)) + 1, {1, 2, 5, 10, 1, 2, 5, 10}, 0);
   expect_values(stack({counted({2}), counted({2}) + 5}, -1), {0, 5, 1, 6}, 0);
-  const Tensor rows = Array::from(std::vector<std::int32_t>{2, 0, 2, 7}, {4});
-  expect_values(take(counted({3, 2}), rows), {4, 5, 0, 1, 4, 5, 0, 0}, 0);
-  expect_values(take(counted({2, 3}), rows, 1), {2, 0, 2, 0, 5, 3, 5, 0}, 0);
-  expect_values(scatter_add({3, 1}, rows, reshape(counted({4}) + 1, {4, 1})), {2, 0, 4}, 0);
-  expect_values(one_hot(rows, 3), {0, 0, 1, 1, 0, 0, 0, 0, 1, 0, 0, 0}, 0);
+  const Tensor rows = Array::from(std::vector<std::int32_t>{2, 0, 2, -1}, {4});
+  expect_values(take(counted({3, 2}), rows), {4, 5, 0, 1, 4, 5, 4, 5}, 0);
+  expect_values(take(counted({2, 3}), rows, 1), {2, 0, 2, 2, 5, 3, 5, 5}, 0);
+  expect_values(scatter_add({3, 1}, rows, reshape(counted({4}) + 1, {4, 1})), {2, 0, 8}, 0);
+  expect_values(one_hot(rows, 3), {0, 0, 1, 1, 0, 0, 0, 0, 1, 0, 0, 1}, 0);
   expect_gradients(
       [](const std::vector<Tensor>& v) {
         return square(concat({v[0], sin(v[1]), v[0]}, 1));
@@ -165,11 +165,6 @@ TEST(Views, BadInput) {
   expect_error([&] { broadcast_to(x, {3, 3}); }, "do not broadcast");
   expect_error([&] { sum(x, {2}); }, "axis 2 is out of range for shape [2, 3]");
   expect_error([&] { Shape({-1}); }, "has a negative size");
-  expect_error(
-      [&] {
-        Shape({std::int64_t{1} << 40, std::int64_t{1} << 40}).size();
-      },
-      "more elements than 63 bits count");
   expect_error([&] { evaluate(Tensor::make(Input{.name = "x"}, {}, {}, Dtype::f32), testing::cpu()); },
                "depends on \"x\"");
 }

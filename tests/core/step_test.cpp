@@ -115,6 +115,83 @@ TEST(Variable, SwappedAndCrossedSetsReadOldValues) {
   expect_values(out.at("again"), {7, 5}, 0);
 }
 
+TEST(Step, InputsMayBeExpressionsAndNumbers) {
+  int traces = 0;
+  Step step(cpu(), [&](const Inputs& in) {
+    ++traces;
+    return Outputs{{"y", in["x"] * 2 + in["by"]}};
+  });
+  const Tensor scale = numbers({3, 4});
+  expect_values(step({{"x", Tensor(numbers({1, 2})) * scale + 1.5}, {"by", 10}}).at("y"), {19, 29}, 0);
+  expect_values(step({{"x", Tensor(numbers({5, 6})) * scale + 1.5}, {"by", 20}}).at("y"), {53, 71}, 0);
+  EXPECT_EQ(traces, 1);
+  expect_values(step({{"x", Tensor(numbers({5, 6})) * scale + 2.5}, {"by", 20}}).at("y"), {55, 73}, 0);
+  EXPECT_EQ(traces, 2);  // another number is another expression
+  expect_values(step({{"x", numbers({1, 2})}, {"by", 0}}).at("y"), {2, 4}, 0);
+  Trace trace;
+  const Variable v("v", numbers({1, 2}));
+  expect_error([&] { step({{"x", v.value() * 1.5}, {"by", 1}}); }, "the step's input \"x\" depends on \"v\"");
+}
+
+// The CPU, which wants channels last and counts what comes back to the host.
+class ChannelsLast final : public Backend {
+ public:
+  int downloads = 0;
+  std::string name() const override { return "channels last"; }
+  Target target() const override { return {.channels_last = true}; }
+  std::shared_ptr<Buffer> allocate(std::int64_t size_bytes) override { return inner_->allocate(size_bytes); }
+  void upload(const void* from, Buffer& to, std::int64_t bytes) override { inner_->upload(from, to, bytes); }
+  void download(Buffer& from, void* to, std::int64_t bytes) override {
+    ++downloads;
+    inner_->download(from, to, bytes);
+  }
+  std::unique_ptr<Executable> compile(const Plan& plan) override { return inner_->compile(plan); }
+
+ private:
+  std::shared_ptr<Backend> inner_ = make_cpu_backend(1);
+};
+
+TEST(Step, AFilterGradientGoesToAnotherStepAsItLies) {
+  ChannelsLast backend;
+  const Array images = testing::random_array({2, 3, 5, 5}, -1, 1, 1).to(Dtype::f32);
+  const Variable filter("filter", testing::random_array({4, 3, 3, 3}, -1, 1, 2).to(Dtype::f32));
+  Step backward(backend, [&](const Inputs& in) {
+    return Outputs{{"grad", gradients(sum(square(conv(in["x"], filter))), std::vector<Variable>{filter})[0].value}};
+  });
+  Step apply(backend, [&](const Inputs& in) { return Outputs{{"y", in["grad"] * 2}}; });
+  const Tensor gradient = backward({{"x", images}}).at("grad");
+  const Tensor doubled = apply({{"grad", gradient}}).at("y");
+  EXPECT_EQ(backend.downloads, 0);
+  std::vector<double> expected = gradient.to_vector<double>();
+  for (double& e : expected) e *= 2;
+  EXPECT_EQ(doubled.to_vector<double>(), expected);
+}
+
+TEST(Step, UnchangedInputsAreUploadedOnce) {
+  class Uploads final : public Backend {
+   public:
+    int uploads = 0;
+    std::string name() const override { return "uploads"; }
+    std::shared_ptr<Buffer> allocate(std::int64_t size_bytes) override { return inner_->allocate(size_bytes); }
+    void upload(const void* from, Buffer& to, std::int64_t bytes) override {
+      ++uploads;
+      inner_->upload(from, to, bytes);
+    }
+    void download(Buffer& from, void* to, std::int64_t bytes) override { inner_->download(from, to, bytes); }
+    std::unique_ptr<Executable> compile(const Plan& plan) override { return inner_->compile(plan); }
+
+   private:
+    std::shared_ptr<Backend> inner_ = make_cpu_backend(1);
+  } backend;
+  Step step(backend, [](const Inputs& in) { return Outputs{{"y", in["x"] + 1}}; });
+  const Tensor a = numbers({1, 2}), b = numbers({3, 4});
+  for (const Tensor& x : {a, a, b, b, a}) {
+    const std::vector<float> expected = (x.id() == a.id()) ? std::vector<float>{2, 3} : std::vector<float>{4, 5};
+    EXPECT_EQ(step({{"x", x}}).at("y").to_vector<float>(), expected);
+  }
+  EXPECT_EQ(backend.uploads, 3);
+}
+
 TEST(Step, ATraceThatThrowsChangesNothing) {
   Variable v("v", numbers({1, 2}));
   Step step(cpu(), [&](const Inputs& in) {

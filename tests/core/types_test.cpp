@@ -1,4 +1,5 @@
 // Element types: promotion, conversion, saturation and weak numbers.
+#include "nixie/core/ops/elementwise.h"
 #include "nixie/tests/core/support.h"
 
 namespace nixie {
@@ -34,11 +35,33 @@ TEST(Types, NumbersAreWeak) {
   EXPECT_EQ(mean(integers).dtype(), Dtype::f32);
 }
 
-TEST(Types, IntegersSaturateWhetherFusedOrStored) {
+// numpy's arithmetic modulo 256; recorded from numpy 2.4.
+TEST(Types, NarrowIntegersWrapWhetherFusedOrStored) {
   const Tensor x = Array::from(std::vector<std::uint8_t>{250, 3, 0}, {3});
-  expect_values(x + 10, {255, 13, 10}, 0);
-  expect_values((x + 10) - 10, {245, 3, 0}, 0);  // 255 - 10, in one kernel
-  expect_values(x - 5, {245, 0, 0}, 0);
+  const Tensor y = Array::from(std::vector<std::int8_t>{127, -128, 3}, {3});
+  expect_values(x + 10, {4, 13, 10}, 0);
+  expect_values((x + 10) / 2.0, {2, 6.5, 5}, 0);  // in one kernel
+  expect_values(x * x, {36, 9, 0}, 0);
+  expect_values(evaluate(x * x, cpu()) + 0.0, {36, 9, 0}, 0);
+  expect_values(x - 5, {245, 254, 251}, 0);
+  expect_values(-x, {6, 253, 0}, 0);
+  expect_values(~x, {5, 252, 255}, 0);
+  expect_values(y + y, {-2, 0, 6}, 0);
+  expect_values(y * 3, {125, -128, 9}, 0);
+  expect_values(-y, {-127, -128, -3}, 0);
+  EXPECT_EQ((x * x).dtype(), Dtype::u8);
+}
+
+TEST(Types, ProductsOfNarrowIntegersAreWide) {
+  const Tensor row = full({1, 4}, 200, Dtype::u8), column = full({4, 1}, 200, Dtype::u8);
+  EXPECT_EQ(matmul(row, column).dtype(), Dtype::i32);
+  expect_values(matmul(row, column), {160000}, 0);
+  expect_values(conv(full({1, 1, 3, 3}, 200, Dtype::u8), full({1, 1, 3, 3}, 2, Dtype::u8)), {3600}, 0);
+  expect_values(average_pool(full({1, 1, 2, 2}, 255, Dtype::u8), {}), {255}, 0);
+  expect_values(norm(full({4}, 100, Dtype::u8)), {200}, 0);
+}
+
+TEST(Types, CastsSaturateWhetherFusedOrStored) {
   const Tensor f = Array::from(std::vector<float>{-300, -1.7f, 2.7f, 1e20f, NAN}, {5});
   expect_values(cast(f, Dtype::i8), {-128, -1, 2, 127, 0}, 0);
   expect_values(cast(f, Dtype::u8), {0, 0, 2, 255, 0}, 0);
@@ -77,6 +100,38 @@ TEST(Types, HalvesComputeInFloat) {
   const Tensor half = cast(x, Dtype::f16);
   expect_values(evaluate(half, cpu()), {1, 2048, static_cast<double>(static_cast<float>(Half(0.1f)))}, 0);
   EXPECT_EQ((half * half).dtype(), Dtype::f16);
+}
+
+TEST(Types, ACastToHalvesRoundsWhetherFusedOrStored) {
+  const float third = 1.0f / 3, large = 3.0e38f;
+  const Tensor x = Array::from(std::vector<float>{third, 2049, 65520, -1e-8f, large, NAN}, {6});
+  for (const Dtype half : {Dtype::f16, Dtype::bf16}) {
+    const auto exact = [&](float value) {
+      return half == Dtype::f16 ? static_cast<double>(static_cast<float>(Half(value)))
+                                : static_cast<double>(static_cast<float>(Bfloat16(value)));
+    };
+    const std::vector<double> expected{exact(third), exact(2049), exact(65520), exact(-1e-8f), exact(large), NAN};
+    expect_values(cast(cast(x, half), Dtype::f32) + 0.0, expected, 0);
+    expect_values(evaluate(cast(x, half), cpu()), expected, 0);
+    const std::vector<Tensor> both = evaluate({cast(x, half), cast(cast(x, half), Dtype::f32)}, cpu());
+    expect_values(both[0], expected, 0);
+    expect_values(both[1], expected, 0);
+    expect_values(sum(cast(full({3}, third), half), {0}), {3 * exact(third)}, 0);
+    expect_values(cast(cast(Tensor(0.1), half), Dtype::f64), {exact(0.1f)}, 0);
+  }
+}
+
+TEST(Types, ElementwiseOpsOfManyInputs) {
+  const Elementwise blend{"blend_for_test", [](auto a, auto b, auto c, auto d, auto e) { return a * b + c * d + e; },
+                          [](const Tensor& g, const Tensor&, const Tensor& a, const Tensor& b, const Tensor& c,
+                             const Tensor& d, const Tensor&) {
+                            return Gradients{g * b, g * a, g * d, g * c, g};
+                          }};
+  std::vector<Array> x;
+  for (unsigned i = 0; i < 5; ++i) x.push_back(testing::random_array({2, 3}, -2, 2, i));
+  testing::expect_gradients([&](const std::vector<Tensor>& v) { return blend(v[0], v[1], v[2], v[3], v[4]); }, x);
+  expect_values(blend(2.0, 3.0, 4.0, 5.0, 6.0), {32}, 0);
+  testing::expect_error([&] { blend(1.0, 2.0); }, "blend_for_test: 2 inputs, expected 5");
 }
 
 TEST(Types, WhereAndCastHaveGradients) {

@@ -8,8 +8,11 @@
 #include <chrono>
 #include <set>
 
+#include "nixie/core/ops/ops.h"
+#include "nixie/core/step.h"
 #include "nixie/data/glyphs.h"
 #include "nixie/tests/data/support.h"
+#include "nixie/tests/test_backend.h"
 
 namespace nixie {
 namespace {
@@ -153,6 +156,31 @@ TEST(Loader, BytesStayBytes) {
   EXPECT_NEAR(pixels[0], (10 / 255.0 - 0.5) / 0.5, 1e-6);
   EXPECT_NEAR(pixels[1], (10 / 255.0 - 0.25) / 0.25, 1e-6);
   EXPECT_NEAR(pixels[2], 10 / 255.0, 1e-6);
+}
+
+// Nobody says "bytes" here: the step normalises them.
+TEST(Loader, ABatchIsTheInputsOfAStep) {
+  Step step(test_backend(), [](const Inputs& in) {
+    return Outputs{{"pixels", in["images"] + 0.0}, {"labels", in["labels"] + 0}, {"weights", in["weights"] * 1.0}};
+  });
+  const std::vector<std::shared_ptr<const Dataset>> datasets{std::make_shared<Bytes>(), numbers(20)};
+  for (const auto& dataset : datasets) {
+    Loader loader(dataset, {.batch = 10, .threads = 1}, 5, false);
+    loader.next();
+    const Batch* batch = loader.next();
+    EXPECT_EQ(batch->images.dtype(), dataset->bytes() ? Dtype::u8 : Dtype::f32);
+    const Outputs out = step(*batch);
+    EXPECT_EQ(out.at("pixels").dtype(), Dtype::f32);
+    const std::vector<float> pixels = out.at("pixels").to_vector<float>();
+    const auto size = static_cast<std::size_t>(dataset->sample_shape().size());
+    std::vector<float> sample(size);
+    for (std::size_t i = 0; i < 10; ++i) {
+      dataset->load(static_cast<std::int64_t>(10 + i), {.seed = 5}, sample);
+      for (std::size_t j = 0; j < size; ++j) EXPECT_NEAR(pixels[i * size + j], sample[j], 1e-6);
+    }
+    EXPECT_EQ(out.at("labels").to_vector<std::int32_t>(), batch->labels.to_vector<std::int32_t>());
+    EXPECT_EQ(out.at("weights").to_vector<float>(), std::vector<float>(10, 1.0f));
+  }
 }
 
 TEST(Loader, StartsAtTheEndOfAnEpoch) {

@@ -317,5 +317,19 @@ TEST(Metrics, SayWhatDoesNotFit) {
   EXPECT_EQ(AnyMetric(TopK{}).text(), "top_k: {k: 5}");
 }
 
+TEST(Loss, OfALabelThatIsNoClassIsNoNumber) {
+  const Tensor output = Array::from(std::vector<float>{1, 2, 3, 4, 5, 6}, {2, 3});
+  for (const std::int32_t label : {-1, 3, 7, 2147483647}) {
+    const Tensor labels = Array::from(std::vector<std::int32_t>{1, label}, {2});
+    const std::vector<AnyLoss> losses{CrossEntropy{},       CrossEntropy{.label_smoothing = 0.1},
+                                      BinaryCrossEntropy{}, MeanSquared{},
+                                      SmoothL1{},           SquaredHinge{}};
+    for (const AnyLoss& loss : losses)
+      EXPECT_TRUE(std::isnan(evaluate(loss(output, labels), test_backend()).item())) << loss.text() << " " << label;
+  }
+  const Tensor bytes = Array::from(std::vector<std::uint8_t>{1, 255}, {2});
+  EXPECT_TRUE(std::isnan(evaluate(cross_entropy(output, bytes), test_backend()).item()));
+}
+
 }  // namespace
 }  // namespace nixie

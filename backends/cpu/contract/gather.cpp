@@ -1,4 +1,6 @@
-// Gather copies rows named by indices, scatter adds them back; an index out of range reads 0 and adds nothing.
+// Gather copies the rows that indices name, scatter adds them back. Negative indices count from the end; what an index
+// out of range gives is no number.
+#include <limits>
 #include <vector>
 
 #include "nixie/backends/cpu/contract/operand.h"
@@ -44,13 +46,26 @@ class Blocks {
   bool dense_ = true;
 };
 
-/// The indices in row-major order.
-std::vector<std::int64_t> read_indices(const BoundOperand& operand, ThreadPool& pool) {
+/// The indices in row-major order, negative ones as positions; kOutside where one is out of range for `size`.
+constexpr std::int64_t kOutside = -1;
+std::vector<std::int64_t> read_indices(const BoundOperand& operand, std::int64_t size, ThreadPool& pool) {
   const Strided<std::int32_t> indices(operand, pool);
   const Blocks walk(indices, 0, 0);
   std::vector<std::int64_t> values;
-  for (std::int64_t i = 0; i < walk.inner(); ++i) values.push_back(indices.data()[walk.offset(i)]);
+  for (std::int64_t i = 0; i < walk.inner(); ++i) {
+    const std::int64_t index = indices.data()[walk.offset(i)], position = index < 0 ? index + size : index;
+    values.push_back(position >= 0 && position < size ? position : kOutside);
+  }
   return values;
+}
+
+/// What an index out of range gives: NaN, or the largest integer, which stores saturate to the largest of their type.
+template <class T>
+T no_number() {
+  if constexpr (std::is_floating_point_v<T>)
+    return std::numeric_limits<T>::quiet_NaN();
+  else
+    return static_cast<T>(std::numeric_limits<std::int32_t>::max());
 }
 
 constexpr std::int64_t kPartElements = 16384;
@@ -62,7 +77,7 @@ void run_gather(const Gather& gather, std::span<const BoundOperand> operands, co
                 ThreadPool& pool) {
   const Strided<T> x(operands[0], pool);
   const Blocks from(x, gather.axis, 1);
-  const std::vector<std::int64_t> indices = read_indices(operands[1], pool);
+  const std::vector<std::int64_t> indices = read_indices(operands[1], from.middle(), pool);
   const std::int64_t count = static_cast<std::int64_t>(indices.size()), inner = from.inner();
   const std::int64_t rows = from.outer() * count;
   const std::int64_t parts = std::clamp<std::int64_t>(domain.size() / kPartElements, 1, rows);
@@ -71,8 +86,8 @@ void run_gather(const Gather& gather, std::span<const BoundOperand> operands, co
     for (std::int64_t row = cut(rows, parts, part); row < cut(rows, parts, part + 1); ++row) {
       T* out = reinterpret_cast<T*>(sink.result) + row * inner;
       const std::int64_t index = indices[static_cast<std::size_t>(row % count)];
-      if (index < 0 || index >= from.middle()) {
-        std::fill(out, out + inner, T{});
+      if (index == kOutside) {
+        std::fill(out, out + inner, no_number<T>());
       } else {
         const T* source = x.data() + from.start(row / count, index);
         if (from.dense())
@@ -90,7 +105,8 @@ template <class T>
 void run_scatter(const Scatter& scatter, std::span<const BoundOperand> operands, const Shape& domain,
                  const HeadSink& sink, ThreadPool& pool) {
   const Strided<T> updates(operands[0], pool);
-  const std::vector<std::int64_t> indices = read_indices(operands[1], pool);
+  const std::vector<std::int64_t> indices = read_indices(operands[1], domain[scatter.axis], pool);
+  const bool all_inside = std::find(indices.begin(), indices.end(), kOutside) == indices.end();
   const Blocks from(updates, scatter.axis, operands[1].shape.rank());
   const std::int64_t targets = domain[scatter.axis], inner = from.inner(), rows = from.outer() * targets;
   // A part owns target rows and reads every index, so each sum is in the order of the updates.
@@ -99,11 +115,11 @@ void run_scatter(const Scatter& scatter, std::span<const BoundOperand> operands,
   pool.parallel_for(parts, [&](std::int64_t part) {
     const std::int64_t first = cut(rows, parts, part), last = cut(rows, parts, part + 1);
     T* const out = reinterpret_cast<T*>(sink.result);
-    std::fill(out + first * inner, out + last * inner, T{});
-    for (std::int64_t outer = first / targets; outer * targets < last; ++outer) {
+    std::fill(out + first * inner, out + last * inner, all_inside ? T{} : no_number<T>());
+    for (std::int64_t outer = first / targets; all_inside && outer * targets < last; ++outer) {
       for (std::size_t i = 0; i < indices.size(); ++i) {
         const std::int64_t row = outer * targets + indices[i];
-        if (indices[i] < 0 || indices[i] >= targets || row < first || row >= last) continue;
+        if (row < first || row >= last) continue;
         const T* source = updates.data() + from.start(outer, static_cast<std::int64_t>(i));
         for (std::int64_t j = 0; j < inner; ++j) out[row * inner + j] += source[from.offset(j)];
       }

@@ -42,15 +42,122 @@ void exp2_lanes(const void* a, const void*, const void*, void* out, std::int64_t
   }
 }
 
-// Eigen's exponential stops at about the smallest normal number, here as on every instruction set it goes on to 0. That
-// is a pass of its own over the tile: inside the first loop it keeps each block from staying in registers.
-template <class T>
-void exp_lanes(const void* a, const void*, const void*, void* out, std::int64_t n) {
-  constexpr T kLowest = sizeof(T) == 4 ? static_cast<T>(-87.33) : static_cast<T>(-708.3);
-  const T* __restrict x = static_cast<const T*>(a);
-  T* __restrict y = static_cast<T*>(out);
-  for (std::int64_t i = 0; i < n; i += kLaneBlock) Eigen::Map<Block<T>>(y + i) = block(x + i).exp();
-  for (std::int64_t i = 0; i < n; ++i) y[i] = x[i] < kLowest ? T{0} : y[i];
+// a b + c, in one rounding where the processor has an instruction for it.
+inline float multiply_add(float a, float b, float c) {
+#ifdef __FMA__
+  return std::fma(a, b, c);
+#else
+  return a * b + c;
+#endif
+}
+
+// x = n ln 2 + r with |r| <= ln 2 / 2, and e^r - 1 by Cephes' polynomial.
+struct ReducedExp {
+  float n, expm1;
+};
+inline ReducedExp reduced_exp(float x) {
+  const float rounded = std::nearbyint(x * 1.44269504f), n = rounded == rounded ? rounded : 0.0f;
+  const float r = multiply_add(n, 2.12194440e-4f, multiply_add(n, -0.693359375f, x));  // ln 2 in two parts
+  float p = 1.9875691500e-4f;
+  p = multiply_add(p, r, 1.3981999507e-3f);
+  p = multiply_add(p, r, 8.3334519073e-3f);
+  p = multiply_add(p, r, 4.1665795894e-2f);
+  p = multiply_add(p, r, 1.6666665459e-1f);
+  p = multiply_add(p, r, 5.0000001201e-1f);
+  return {n, multiply_add(p, r * r, r)};
+}
+
+inline float clamped(float x, float low, float high) {
+  const float above = x < low ? low : x;
+  return above > high ? high : above;
+}
+
+// e^x = 2^n e^r, 2^n in two steps since it alone may leave the range of floats.
+inline float exp_float(float x) {
+  const auto [n, expm1] = reduced_exp(clamped(x, -150.0f, 130.0f));
+  const float half = std::trunc(n * 0.5f);
+  return (expm1 + 1.0f) * power_of_two(half) * power_of_two(n - half);
+}
+
+// e^x - 1 = 2^n (e^r - 1) + (2^n - 1), taken at half the size: 2^127 is a float, 2^128 is none.
+inline float expm1_float(float x) {
+  const auto [n, expm1] = reduced_exp(clamped(x, -30.0f, 88.8f));
+  const float half = power_of_two(n - 1.0f);
+  return n == 0.0f ? expm1 : multiply_add(half, expm1, half - 0.5f) * 2.0f;
+}
+
+// Cephes' polynomial below 0.625, where the exponential would lose bits, and 1 - 2 / (e^2|x| + 1) above.
+inline float tanh_float(float x) {
+  const float z = x * x, size = std::abs(x);
+  float p = -5.70498872745e-3f;
+  p = multiply_add(p, z, 2.06390887954e-2f);
+  p = multiply_add(p, z, -5.37397155531e-2f);
+  p = multiply_add(p, z, 1.33314422036e-1f);
+  p = multiply_add(p, z, -3.33332819422e-1f);
+  const auto [n, expm1] = reduced_exp(clamped(size + size, 0.0f, 20.0f));
+  const float large = 1.0f - 2.0f / (multiply_add(expm1, power_of_two(n), power_of_two(n)) + 1.0f);
+  return size < 0.625f ? multiply_add(p * z, x, x) : std::copysign(large, x);
+}
+
+// Eigen's exponential of doubles stops at about the smallest normal number; below it libm goes on.
+void exp_double_lanes(const void* a, const void*, const void*, void* out, std::int64_t n) {
+  constexpr double kLow = -708.3;
+  const double* x = static_cast<const double*>(a);
+  double* y = static_cast<double*>(out);
+  for (std::int64_t i = 0; i < n; i += kLaneBlock) {
+    Eigen::Map<Block<double>>(y + i) = block(x + i).exp();
+    if (!(block(x + i) < kLow).any()) continue;
+    for (std::int64_t lane = i; lane < i + kLaneBlock; ++lane)
+      if (x[lane] < kLow) y[lane] = std::exp(x[lane]);
+  }
+}
+
+// Eigen's logarithms take subnormal numbers for the smallest normal one: they are scaled first.
+template <class Log>
+LaneFunction log_lanes(Log) {
+  return [](const void* a, const void*, const void*, void* out, std::int64_t n) {
+    const float* x = static_cast<const float*>(a);
+    for (std::int64_t i = 0; i < n; i += kLaneBlock) {
+      Block<float> scaled, shift;
+      for (std::int64_t lane = 0; lane < kLaneBlock; ++lane) {
+        const bool subnormal = x[i + lane] < std::numeric_limits<float>::min();
+        scaled[lane] = subnormal ? x[i + lane] * 0x1p23f : x[i + lane];
+        shift[lane] = subnormal ? Log::kOfScale : 0.0f;
+      }
+      Eigen::Map<Block<float>>(static_cast<float*>(out) + i) = Log{}(scaled)-shift;
+    }
+  };
+}
+struct NaturalLog {
+  static constexpr float kOfScale = 15.942385152878742f;
+  auto operator()(const Block<float>& x) const { return x.log(); }
+};
+struct BinaryLog {
+  static constexpr float kOfScale = 23.0f;
+  auto operator()(const Block<float>& x) const { return x.log2(); }
+};
+
+// log u for u = 1 + x as it is rounded, and what the rounding left out over u.
+void log1p_lanes(const void* a, const void*, const void*, void* out, std::int64_t n) {
+  const float* x = static_cast<const float*>(a);
+  for (std::int64_t i = 0; i < n; i += kLaneBlock) {
+    Block<float> u, rest;
+    for (std::int64_t lane = 0; lane < kLaneBlock; ++lane) {
+      const float v = x[i + lane], sum = 1.0f + v, back = sum - 1.0f;
+      const float error = ((1.0f - (sum - back)) + (v - back)) / sum;
+      u[lane] = sum;
+      rest[lane] = std::abs(error) <= 1.0f ? error : 0.0f;  // at -1 and infinity there is none
+    }
+    Eigen::Map<Block<float>>(static_cast<float*>(out) + i) = u.log() + rest;
+  }
+}
+
+// Eigen's rational function loses bits where its terms are subnormal; there erf is a line.
+void erf_lanes(const void* a, const void*, const void*, void* out, std::int64_t n) {
+  const float* __restrict x = static_cast<const float*>(a);
+  float* __restrict y = static_cast<float*>(out);
+  for (std::int64_t i = 0; i < n; i += kLaneBlock) Eigen::Map<Block<float>>(y + i) = block(x + i).erf();
+  for (std::int64_t i = 0; i < n; ++i) y[i] = std::abs(x[i]) < 1e-4f ? x[i] * 1.12837917f : y[i];
 }
 
 // Functions that exist once for both types: exactly rounded ones vectorise as plain loops, rare ones call libm.
@@ -69,10 +176,6 @@ LaneFunction common(Primitive primitive) {
       return unary<T>([](T x) { return std::nearbyint(x); });
     case Primitive::trunc:
       return unary<T>([](T x) { return std::trunc(x); });
-    case Primitive::exp:
-      return exp_lanes<T>;
-    case Primitive::log:
-      return block_unary<T>([](const auto& x) { return x.log(); });
     case Primitive::exp2:
       return exp2_lanes<T>;
     case Primitive::asin:
@@ -101,16 +204,24 @@ LaneFunction float_math(Primitive primitive) {
       return block_unary<T>([](const auto& x) { return x.sin(); });
     case Primitive::cos:
       return block_unary<T>([](const auto& x) { return x.cos(); });
-    case Primitive::tanh:
-      return block_unary<T>([](const auto& x) { return x.tanh(); });
-    case Primitive::log2:
-      return block_unary<T>([](const auto& x) { return x.log2(); });
-    case Primitive::log1p:
-      return block_unary<T>([](const auto& x) { return x.log1p(); });
+    case Primitive::exp:
+      return unary<T>([](T x) { return exp_float(x); });
     case Primitive::expm1:
-      return block_unary<T>([](const auto& x) { return x.expm1(); });
+      return unary<T>([](T x) { return expm1_float(x); });
+    case Primitive::tanh:
+      return unary<T>([](T x) { return tanh_float(x); });
+    case Primitive::log:
+      return log_lanes(NaturalLog{});
+    case Primitive::log2:
+      return log_lanes(BinaryLog{});
+    case Primitive::log1p:
+      return log1p_lanes;
     case Primitive::erf:
-      return block_unary<T>([](const auto& x) { return x.erf(); });
+      return erf_lanes;
+    case Primitive::round_f16:
+      return unary<T>([](T x) { return static_cast<T>(Half(x)); });
+    case Primitive::round_bf16:
+      return unary<T>([](T x) { return static_cast<T>(Bfloat16(x)); });
     case Primitive::pow:
       return block_binary<T>([](const auto& x, const auto& y) { return x.pow(y); });
     default:
@@ -127,6 +238,10 @@ LaneFunction double_math(Primitive primitive) {
       return unary<T>([](T x) { return std::sin(x); });
     case Primitive::cos:
       return unary<T>([](T x) { return std::cos(x); });
+    case Primitive::exp:
+      return exp_double_lanes;
+    case Primitive::log:
+      return block_unary<T>([](const auto& x) { return x.log(); });
     case Primitive::tanh:
       return unary<T>([](T x) { return std::tanh(x); });
     case Primitive::log2:

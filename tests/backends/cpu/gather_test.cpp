@@ -29,7 +29,9 @@ void for_each_pair(const Case& c, const Array& indices, const Visit& visit) {
     std::vector<std::int64_t> from(at.begin(), at.begin() + c.axis);
     from.push_back(index);
     from.insert(from.end(), at.begin() + c.axis + rank, at.end());
-    visit(at, index < 0 || index >= c.x[c.axis] ? std::vector<std::int64_t>{} : from);
+    const std::int64_t size = c.x[c.axis], position = index < 0 ? index + size : index;
+    from[static_cast<std::size_t>(c.axis)] = position;
+    visit(at, position < 0 || position >= size ? std::vector<std::int64_t>{} : from);
   });
 }
 
@@ -37,26 +39,34 @@ class CpuGatherLayouts : public testing::TestWithParam<Layout> {};
 
 TEST_P(CpuGatherLayouts, EqualPlainLoops) {
   for (const Dtype type : {Dtype::f32, Dtype::f64, Dtype::f16, Dtype::i32, Dtype::u8})
-    for (const Case& c : kCases) {
-      const Array x(type, c.x, GetParam(), 1);
-      const Array indices(Dtype::i32, c.indices, GetParam(), 2, -2, static_cast<int>(c.x[c.axis]) + 1);
-      const Shape y = gathered(c);
-      std::vector<double> expected;
-      for_each_pair(c, indices, [&](const auto&, const auto& from) { expected.push_back(from.empty() ? 0 : x(from)); });
-      expect_same(run_head({Gather{c.axis}, {}, type}, y, {&x, &indices}), expected, "gather " + to_string(c.x));
+    for (const Case& c : kCases)
+      for (const int beyond : {0, 2}) {  // indices out of range by this much
+        const Array x(type, c.x, GetParam(), 1);
+        const int size = static_cast<int>(c.x[c.axis]);
+        const Array indices(Dtype::i32, c.indices, GetParam(), 2, -size - beyond, std::max(-size, size - 1) + beyond);
+        const double no_number = type == Dtype::u8    ? 255
+                                 : type == Dtype::i32 ? 2147483647
+                                                      : std::numeric_limits<double>::quiet_NaN();
+        const Shape y = gathered(c);
+        std::vector<double> expected;
+        for_each_pair(c, indices,
+                      [&](const auto&, const auto& from) { expected.push_back(from.empty() ? no_number : x(from)); });
+        expect_same(run_head({Gather{c.axis}, {}, type}, y, {&x, &indices}), expected, "gather " + to_string(c.x));
 
-      const Array updates(type, y, GetParam(), 3);
-      std::vector<double> sums(static_cast<std::size_t>(c.x.size()));
-      for_each_pair(c, indices, [&](const auto& at, const auto& to) {
-        if (to.empty()) return;
-        std::int64_t offset = 0;
-        for (std::size_t a = 0; a < to.size(); ++a) offset = offset * c.x[static_cast<int>(a)] + to[a];
-        sums[static_cast<std::size_t>(offset)] += updates(at);
-      });
-      for (const int threads : {1, 2, 7})
-        expect_same(run_head({Scatter{c.axis}, {}, type}, c.x, {&updates, &indices}, threads), sums,
-                    "scatter " + to_string(c.x));
-    }
+        const Array updates(type, y, GetParam(), 3);
+        std::vector<double> sums(static_cast<std::size_t>(c.x.size()));
+        bool any_outside = false;
+        for_each_pair(c, indices, [&](const auto& at, const auto& to) {
+          if (to.empty()) return void(any_outside = true);
+          std::int64_t offset = 0;
+          for (std::size_t a = 0; a < to.size(); ++a) offset = offset * c.x[static_cast<int>(a)] + to[a];
+          sums[static_cast<std::size_t>(offset)] += updates(at);
+        });
+        if (any_outside) std::fill(sums.begin(), sums.end(), no_number);
+        for (const int threads : {1, 2, 7})
+          expect_same(run_head({Scatter{c.axis}, {}, type}, c.x, {&updates, &indices}, threads), sums,
+                      "scatter " + to_string(c.x));
+      }
 }
 INSTANTIATE_TEST_SUITE_P(Every, CpuGatherLayouts, testing::ValuesIn(kLayouts));
 

@@ -79,6 +79,10 @@ NIXIE_FUNCTION(round, rintf, ::rint)
 NIXIE_FUNCTION(trunc, truncf, ::trunc)
 #undef NIXIE_FUNCTION
 
+// The nearest number of a storage type.
+__device__ inline float round_f16(float a) { return widen(convert<f16>(a)); }
+__device__ inline float round_bf16(float a) { return widen(convert<bf16>(a)); }
+
 __device__ inline float pow(float a, float b) { return powf(a, b); }
 __device__ inline double pow(double a, double b) { return ::pow(a, b); }
 __device__ inline float mod(float a, float b) { return fmodf(a, b); }

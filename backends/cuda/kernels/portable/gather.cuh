@@ -155,20 +155,30 @@ __device__ T average_pool_input_grad(const Body& body, const Position& position)
   return sum;
 }
 
+// What an index out of range gives: NaN, or the largest integer.
+template <class T>
+__device__ inline T no_number() {
+  if constexpr (kSame<T, i32>)
+    return 2147483647;
+  else
+    return static_cast<T>(__int_as_float(0x7fc00000));
+}
+
 // Gather along kAxis: the domain has kIndexAxes axes of the indices in place of x's axis.
 template <class T, class Body, class Index, int rank>
 __device__ T gather(const Body& body, const Index (&position)[rank]) {
   Index where = 0, index = 0;
 #pragma unroll
   for (int i = 0; i < Body::kIndexAxes; ++i) where += position[Body::kAxis + i] * Body::operand1_stride(i);
-  const i32 wanted = convert<i32>(body.operand1[where]);
+  i32 wanted = convert<i32>(body.operand1[where]);
+  if (wanted < 0) wanted += Body::kAxisSize;
 #pragma unroll
   for (int axis = 0; axis < rank; ++axis) {
     if (axis < Body::kAxis) index += position[axis] * Body::operand0_stride(axis);
     if (axis >= Body::kAxis + Body::kIndexAxes)
       index += position[axis] * Body::operand0_stride(axis - Body::kIndexAxes + 1);
   }
-  if (wanted < 0 || wanted >= Body::kAxisSize) return 0;
+  if (wanted < 0 || wanted >= Body::kAxisSize) return no_number<T>();
   return convert<T>(body.operand0[index + wanted * Body::operand0_stride(Body::kAxis)]);
 }
 
@@ -191,7 +201,10 @@ __device__ T scatter(const Body& body, const Index (&position)[rank]) {
       where += at * Body::operand1_stride(axis);
       update += at * Body::operand0_stride(Body::kAxis + axis);
     }
-    if (convert<i32>(body.operand1[where]) == position[Body::kAxis]) sum += convert<T>(body.operand0[update]);
+    i32 target = convert<i32>(body.operand1[where]);
+    if (target < 0) target += Body::kAxisSize;
+    if (target < 0 || target >= Body::kAxisSize) return no_number<T>();
+    if (target == position[Body::kAxis]) sum += convert<T>(body.operand0[update]);
   }
   return sum;
 }

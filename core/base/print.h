@@ -1,0 +1,16 @@
+// Arrays as text, the way numpy prints them.
+#pragma once
+
+#include <iosfwd>
+#include <string>
+
+#include "nixie/core/base/array.h"
+
+namespace nixie {
+
+/// `[[1.   2.5]\n [3.   4. ]]`: eight digits, lines of 75 characters, and of more than 1000 elements the first and last
+/// three along each axis.
+std::string to_string(const Array& array);
+std::ostream& operator<<(std::ostream& out, const Array& array);
+
+}  // namespace nixie

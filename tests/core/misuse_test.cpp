@@ -1,0 +1,224 @@
+// Wrong use: every row is something a program may do by mistake, and the one line that says so.
+#include "nixie/core/graph/exchange.h"
+#include "nixie/tests/core/support.h"
+
+namespace nixie {
+namespace {
+
+using testing::cpu;
+
+constexpr std::int64_t kHuge = std::int64_t{1} << 62;
+
+dlpack::Managed foreign(std::int32_t rank, std::int64_t* shape, void* data) {
+  return {.version = {1, 0},
+          .context = nullptr,
+          .release = nullptr,
+          .flags = 0,
+          .array = {data, {dlpack::kCpu, 0}, rank, {dlpack::kFloat, 32, 1}, shape, nullptr, 0}};
+}
+
+struct Row {
+  const char* what;
+  std::function<void()> action;
+  const char* line;
+};
+
+const std::vector<Row>& rows() {
+  static float memory[4] = {};
+  static std::int64_t sizes[] = {2, 2}, negative[] = {2, -2}, huge[] = {kHuge, kHuge};
+  static const Tensor vector = Array(Dtype::f32, {3}), matrix = Array(Dtype::f32, {2, 3}),
+                      images = Array(Dtype::f32, {1, 3, 8, 8}), filter = Array(Dtype::f32, {4, 3, 3, 3}),
+                      two = Array::from(std::vector<std::int32_t>{0, 2}, {2}),
+                      five = Array::from(std::vector<std::int32_t>{0, 5}, {2});
+  static const std::vector<Row> table{
+      // sizes
+      {"2^62 elements", [] { Shape{kHuge}; }, "shape [4611686018427387904] has more than 2^48 elements"},
+      {"2^124 elements",
+       [] {
+         Shape({kHuge, kHuge});
+       },
+       "has more than 2^48 elements"},
+      {"2^62 elements and none",
+       [] {
+         Shape({0, kHuge, kHuge});
+       },
+       "has more than 2^48 elements"},
+      {"an array of them", [] { Array(Dtype::f64, Shape{kHuge}); }, "has more than 2^48 elements"},
+      {"broadcast to them",
+       [] {
+         broadcast_to(vector, Shape{kHuge, 3});
+       },
+       "has more than 2^48 elements"},
+      {"outer product",
+       [] {
+         zeros({1 << 30, 1}) * zeros({1, 1 << 30});
+       },
+       "has more than 2^48 elements"},
+      {"full",
+       [] {
+         full({1 << 24, 1 << 24, 2}, 1.0);
+       },
+       "has more than 2^48 elements"},
+      {"tile", [] { tile(vector, {kHuge}); }, "has more than 2^48 elements"},
+      {"pad", [] { pad(vector, {kHuge}, {kHuge}); }, "pad: 4611686018427387904 and 4611686018427387904 elements"},
+      {"arange", [] { arange(std::int64_t{1} << 40); }, "is longer than i32 counts"},
+      {"negative arange", [] { arange(-1); }, "shape [-1] has a negative size"},
+      {"reshape",
+       [] {
+         reshape(vector, {2, -1});
+       },
+       "reshape: [3] does not fill [2, -1]"},
+      {"reshape twice free",
+       [] {
+         reshape(matrix, {-1, -1});
+       },
+       "has a negative size"},
+      {"deconv",
+       [] {
+         deconv(images, Array(Dtype::f32, {3, 1, 3, 3}), {.stride = {2147483647}});
+       },
+       "2^48 elements"},
+      {"conv pad", [] { conv(images, filter, {.pad = {2147483647}}); }, "has more than 2^48 elements"},
+      {"conv dilation", [] { conv(images, filter, {.dilation = {2147483647}}); }, "a window of 3 does not fit"},
+      {"slice step", [] { Index::range(0, 1, std::numeric_limits<std::int64_t>::min()); }, "slice: the step is"},
+      // indices
+      {"take", [] { take(vector, five); }, "take: index 5 is out of range for size 3"},
+      {"take a number", [] { take(vector, -4); }, "take: index -4 is out of range for size 3"},
+      {"take_along_axis",
+       [] {
+         take_along_axis(matrix, Array::from(std::vector<std::int32_t>{0, 5}, {1, 2}), 1);
+       },
+       "index 5 is out of range"},
+      {"take_along_axis rank", [] { take_along_axis(matrix, two, 1); },
+       "indices are [2] for [2, 3], expected the same"},
+      {"take_along_axis shape",
+       [] {
+         take_along_axis(matrix, Array(Dtype::i32, {3, 1}), 1);
+       },
+       "do not broadcast"},
+      {"scatter_add", [] { scatter_add({3}, five, Array(Dtype::f32, {2})); }, "scatter_add: index 5 is out of range"},
+      {"scatter", [] { scatter(vector, five, 1.0); }, "scatter: index 5 is out of range for size 3"},
+      {"one_hot", [] { one_hot(five, 3); }, "one_hot: index 5 is out of range for size 3"},
+      {"slice", [] { slice(vector, {Index(3)}); }, "slice: position 3 is out of range for size 3"},
+      {"axis", [] { sum(matrix, {-3}); }, "axis -3 is out of range for shape [2, 3]"},
+      {"axis twice",
+       [] {
+         sum(matrix, {1, -1});
+       },
+       "an axis is named twice"},
+      {"topk", [] { topk(vector, 4); }, "topk: k is 4 for axis 0 of [3]"},
+      {"squeeze", [] { squeeze(vector, {0}); }, "squeeze: axis 0 of [3] has size 3, expected 1"},
+      // shapes and types
+      {"broadcast", [] { vector + Array(Dtype::f32, {4}); }, "shapes [3] and [4] do not broadcast together"},
+      {"matmul", [] { matmul(matrix, matrix); }, "inner sizes 3 and 2 differ"},
+      {"einsum count", [] { einsum("ij,jk", {matrix}); }, "einsum: \"ij,jk\" names 2 operands, there are 1"},
+      {"einsum rank", [] { einsum("ijk->k", {matrix}); }, "einsum: \"ijk\" names an operand of shape [2, 3]"},
+      {"einsum sizes", [] { einsum("ii", {matrix}); }, "einsum: axis i has sizes 2 and 3"},
+      {"einsum result", [] { einsum("ij->k", {matrix}); }, "has an axis 'k' that no operand has, or twice"},
+      {"einsum dots",
+       [] {
+         einsum("...", {Array(Dtype::f32, {1, 1, 1})});
+       },
+       "expected letters"},
+      {"tril", [] { tril(vector); }, "tril: the array is [3], expected at least two axes"},
+      {"linspace", [] { linspace(0, 1, 3, Dtype::i32); }, "linspace: 3 numbers of i32, expected a floating type"},
+      {"mask", [] { update(vector, matrix > 0, 1.0); }, "update: a mask of [2, 3] for [3]"},
+      {"concat", [] { concat({}, 0); }, "concat: no inputs"},
+      {"gradient of many", [] { gradients(vector, std::vector<Tensor>{vector}); }, "the loss has shape [3]"},
+      {"item", [] { Array(Dtype::f32, {2}).item(); }, "item() of an array of shape [2], expected one element"},
+      {"data", [] { Array(Dtype::f32, {2}).data<double>(); }, "array holds f32, read as f64"},
+      // values that are not there
+      {"an empty Tensor", [] { Tensor() + 1; }, "an empty Tensor is used as a value"},
+      {"an expression's elements", [] { (vector + 1).array(); }, "a value that is not computed are read"},
+      {"an input outside its step", [] { evaluate(Tensor::make(Input{.name = "x"}, {}, {}, Dtype::f32), cpu()); },
+       "evaluate: the value depends on \"x\", which only has a value inside its Step"},
+      // memory of others
+      {"wrap null", [] { wrap(nullptr, {2}, Dtype::f32, cpu()); }, "wrap: the address is null, expected 2 elements of"},
+      {"null array", [] { from_dlpack(nullptr, cpu()); }, "dlpack: the array is a null pointer"},
+      {"rank -1",
+       [] {
+         dlpack::Managed array = foreign(-1, sizes, memory);
+         from_dlpack(&array, cpu());
+       },
+       "dlpack: an array of rank -1, expected 0 to 64 axes"},
+      {"rank 1e9",
+       [] {
+         dlpack::Managed array = foreign(1000000000, sizes, memory);
+         from_dlpack(&array, cpu());
+       },
+       "dlpack: an array of rank 1000000000, expected 0 to 64 axes"},
+      {"no shape",
+       [] {
+         dlpack::Managed array = foreign(2, nullptr, memory);
+         from_dlpack(&array, cpu());
+       },
+       "dlpack: an array of rank 2 without a shape"},
+      {"no memory",
+       [] {
+         dlpack::Managed array = foreign(2, sizes, nullptr);
+         from_dlpack(&array, cpu());
+       },
+       "dlpack: the address of an array of shape [2, 2] is null"},
+      {"negative size",
+       [] {
+         dlpack::Managed array = foreign(2, negative, memory);
+         from_dlpack(&array, cpu());
+       },
+       "shape [2, -2] has a negative size"},
+      {"huge",
+       [] {
+         dlpack::Managed array = foreign(2, huge, memory);
+         from_dlpack(&array, cpu());
+       },
+       "has more than 2^48 elements"},
+  };
+  return table;
+}
+
+TEST(Misuse, IsOneLine) {
+  if (cpu().name() != "cpu") GTEST_SKIP() << "the rows do not depend on the backend";
+  for (const Row& row : rows()) {
+    SCOPED_TRACE(row.what);
+    testing::expect_error(row.action, row.line);
+  }
+}
+
+TEST(Misuse, WhatWasMovedFromKeepsItsElements) {
+  Array a = Array::from(std::vector<float>{1, 2}, {2});
+  const Array b = std::move(a);
+  EXPECT_EQ(a.to_vector<float>(), b.to_vector<float>());
+  Variable v("v", b);
+  const Variable w = std::move(v);
+  EXPECT_EQ(v.array().to_vector<float>(), w.array().to_vector<float>());
+  EXPECT_EQ(Array().to_vector<float>().size(), 0u);
+  EXPECT_EQ(Array().clone().size(), 0);
+}
+
+// A chain that recursion would not survive: compiled in several kernels, differentiated, freed.
+void run_chain(int length) {
+  const Array start = Array::from(std::vector<float>{1, 2}, {2});
+  {
+    Tensor x = start;
+    for (int i = 0; i < length; ++i) x = x + 1.0;
+    EXPECT_EQ(evaluate(x, cpu()).to_vector<float>(),
+              (std::vector<float>{static_cast<float>(length + 1), static_cast<float>(length + 2)}));
+    const Tensor total = sum(x);
+    EXPECT_EQ(evaluate(total, cpu()).item(), 2.0 * length + 3);
+  }
+  {
+    Tensor x = start;  // never evaluated
+    for (int i = 0; i < 10 * length; ++i) x = -x;
+  }
+  Tensor y = start;
+  for (int i = 0; i < length / 10; ++i) y = y * 1.0 + slice(pad(y, {1}, {0}), {Index::range(0, 2)}) * 0.0;
+  const Tensor leaf = start;
+  Tensor z = leaf;
+  for (int i = 0; i < length / 10; ++i) z = z * 0.5 + z * 0.5;
+  EXPECT_EQ(evaluate(gradients(sum(z), std::vector<Tensor>{leaf})[0], cpu()).to_vector<float>(),
+            (std::vector<float>{1, 1}));
+}
+TEST(Misuse, DeepChainsAreNoRecursion) { run_chain(20000); }
+TEST(Misuse, LongDeepChainsOfAMillion) { run_chain(1000000); }
+
+}  // namespace
+}  // namespace nixie

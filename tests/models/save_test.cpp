@@ -1,0 +1,101 @@
+// The short door to checkpoints: what is saved comes back bit by bit, and training goes on where it was.
+#include "nixie/models/io/save.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "nixie/core/step.h"
+#include "nixie/models/registry.h"
+#include "nixie/optimizers/registry.h"
+#include "nixie/tests/errors.h"
+#include "nixie/tests/test_backend.h"
+
+namespace nixie {
+namespace {
+
+Sequential net(int width) {
+  return {Flatten{}, Linear{.out = width}, Relu{}, Dropout{.rate = 0.25f}, Linear{.out = 3}};
+}
+
+struct Training {
+  Model model;
+  Optimizer optimizer;
+  Step step;
+  explicit Training(std::uint64_t seed, int width = 8)
+      : model(net(width), {4, 5}, seed),
+        optimizer(model.parameters(), {.rule = Adam{}, .schedule = ConstantRate{.rate = 0.01}}),
+        step(test_backend(), [this](const Inputs& in) {
+          Pass pass{.training = true, .step = optimizer.count(), .seed = 1};
+          const Tensor loss = cross_entropy(model(in["x"], pass), in["labels"]);
+          optimizer.minimize(loss);
+          return Outputs{{"loss", loss}};
+        }) {}
+  std::vector<double> run(int steps) {
+    std::vector<float> x(20);
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 7) - 3;
+    const Array images = Array::from(x, {4, 5}), labels = Array::from(std::vector<std::int32_t>{0, 1, 2, 1}, {4});
+    std::vector<double> losses;
+    for (int i = 0; i < steps; ++i) losses.push_back(step({{"x", images}, {"labels", labels}}).at("loss").item());
+    return losses;
+  }
+};
+
+struct Save : ::testing::Test {
+  std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / ("nixie_save_test_" + std::to_string(::getpid()));
+  Save() { std::filesystem::create_directories(folder); }
+  ~Save() override { std::filesystem::remove_all(folder); }
+  std::filesystem::path file() const { return folder / "run.h5"; }
+};
+
+TEST_F(Save, TrainingGoesOnWhereItWas) {
+  Training first(1);
+  first.run(5);
+  save(first.model, first.optimizer, file());
+  Training second(2);  // other initial values
+  load(second.model, second.optimizer, file());
+  EXPECT_EQ(second.optimizer.count().array().item(), 5);
+  EXPECT_EQ(second.run(3), first.run(3));  // dropout's masks included
+}
+
+TEST_F(Save, AModelAlone) {
+  Training first(1), second(2);
+  save(first.model, file());
+  load(second.model, file());
+  for (const Variable& variable : first.model.parameters().all())
+    EXPECT_EQ(variable.array().to_vector<float>(),
+              second.model.parameters().find(variable.name())->array().to_vector<float>());
+  EXPECT_NE(error_of(Fault::checkpoint, [&] { load(second.model, second.optimizer, file()); })
+                .find("is of no optimizer, expected adam"),
+            std::string::npos);
+}
+
+TEST_F(Save, OfAnotherModelChangesNothing) {
+  Training wide(1, 16), narrow(1, 8);
+  save(wide.model, wide.optimizer, file());
+  const auto before = narrow.model.parameters().all()[0].array().to_vector<float>();
+  const std::string line = error_of(Fault::checkpoint, [&] { load(narrow.model, file()); });
+  EXPECT_NE(line.find("run.h5 has 1.weight as f32 [16, 5], expected f32 [8, 5]"), std::string::npos) << line;
+  EXPECT_EQ(narrow.model.parameters().all()[0].array().to_vector<float>(), before);
+}
+
+TEST(Precision, NamedOnceReachesStepsModelsAndLossScales) {
+  struct Restored {
+    ~Restored() { set_default_precision(PrecisionPolicy::fp32); }
+  } restored;
+  Training single(1);
+  EXPECT_EQ(single.model.parameters().all()[0].dtype(), Dtype::f32);
+  EXPECT_FALSE(single.optimizer.loss_scale().is_dynamic());
+  const std::vector<double> expected = single.run(4);
+  set_default_precision(PrecisionPolicy::fp16_pure);
+  Training half(1);
+  EXPECT_EQ(half.model.parameters().all()[0].dtype(), Dtype::f16);
+  EXPECT_TRUE(half.optimizer.loss_scale().is_dynamic());
+  const std::vector<double> losses = half.run(4);
+  EXPECT_NE(losses, expected);  // products of halves
+  for (std::size_t i = 0; i < losses.size(); ++i) EXPECT_NEAR(losses[i], expected[i], 0.02);
+}
+
+}  // namespace
+}  // namespace nixie
