@@ -113,7 +113,7 @@ Outputs Trainer::train_body(const Inputs& in) {
     // A dynamic loss scale looks at the gradients itself.
     const Tensor good = is_finite(loss),
                  ok = optimizer_.loss_scale().is_dynamic() ? good : logical_and(good, all_finite(slopes));
-    Trace::keep_where_not(ok);
+    Trace::rollback_unless(ok);
     count_step(now, where(ok, loss, 0), where(ok, accuracy(output, in["labels"]), 0));
     skipped_.set(skipped_ + (1 - cast(ok, Dtype::i32)));
   } else {
