@@ -180,6 +180,9 @@ Step::Traced& Step::compiled(const std::map<std::string, Tensor>& inputs) {
 
 const Graph& Step::graph(const std::map<std::string, Tensor>& inputs) { return traced(inputs).graph; }
 const Plan& Step::plan(const std::map<std::string, Tensor>& inputs) { return compiled(inputs).plan; }
+std::vector<std::string> Step::algorithms(const std::map<std::string, Tensor>& inputs) {
+  return compiled(inputs).executable->algorithms();
+}
 
 Outputs Step::operator()(const std::map<std::string, Tensor>& inputs) {
   Traced& step = compiled(inputs);

@@ -52,6 +52,8 @@ class Step {
   const Graph& graph(const std::map<std::string, Tensor>& inputs);
   /// The plan for these inputs, compiled if it was not.
   const Plan& plan(const std::map<std::string, Tensor>& inputs);
+  /// What runs each kernel of that plan (Executable::algorithms).
+  std::vector<std::string> algorithms(const std::map<std::string, Tensor>& inputs);
 
  private:
   struct Traced;

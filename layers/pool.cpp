@@ -29,6 +29,25 @@ Axes spatial_axes(const Shape& shape) {
   return axes;
 }
 
+// Part by part where `out` does not divide the axis: the parts overlap or repeat.
+Tensor part_means(const Tensor& x, int axis, std::int64_t out) {
+  const std::int64_t size = x.shape()[axis];
+  if (size == out) return x;
+  if (size % out == 0) {
+    PoolOptions options{.window = {1, 1}, .stride = {1, 1}};
+    const auto spatial = static_cast<std::size_t>(axis - 2);
+    options.window[spatial] = options.stride[spatial] = static_cast<int>(size / out);
+    return average_pool(x, options);
+  }
+  std::vector<Tensor> parts;
+  for (std::int64_t i = 0; i < out; ++i) {
+    std::vector<Index> part(static_cast<std::size_t>(axis), Index::all());
+    part.push_back(Index::range(i * size / out, ((i + 1) * size + out - 1) / out));
+    parts.push_back(mean(slice(x, part), {axis}));
+  }
+  return concat(parts, axis);
+}
+
 }  // namespace
 
 template <int spatial>
@@ -57,6 +76,14 @@ Forward L2Pool2d::build(const Shape& in, Parameters&) const { return windows(in,
 
 Forward GlobalAvgPool::build(const Shape&, Parameters&) const {
   return [](const Tensor& x, Pass&) { return mean(x, spatial_axes(x.shape())); };
+}
+
+Forward AdaptiveAvgPool2d::build(const Shape& in, Parameters&) const {
+  check_input(in, 2);
+  return [sizes = out.expand(2, "out")](const Tensor& x, Pass&) {
+    check_input(x.shape(), 2);
+    return part_means(part_means(x, 2, sizes[0]), 3, sizes[1]);
+  };
 }
 
 Forward GlobalMaxPool::build(const Shape&, Parameters&) const {

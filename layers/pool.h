@@ -64,6 +64,18 @@ struct GlobalAvgPool {
   Forward build(const Shape& in, Parameters& parameters) const;
 };
 
+/// [N, C, H, W] -> [N, C, out...]: the means of `out` parts of each axis; part i of n elements begins at floor(i n /
+/// out) and ends at ceil((i + 1) n / out), as in PyTorch, so that any image size gives the same shape.
+struct AdaptiveAvgPool2d {
+  PerAxis out = 1;
+
+  static constexpr const char* name = "adaptive_avg_pool2d";
+  static constexpr auto fields() {
+    return std::tuple{field("out", &AdaptiveAvgPool2d::out, "size of the result", {1})};
+  }
+  Forward build(const Shape& in, Parameters& parameters) const;
+};
+
 /// [N, C, spatial...] -> [N, C, 1...]: the largest over all spatial axes.
 struct GlobalMaxPool {
   static constexpr const char* name = "global_max_pool";

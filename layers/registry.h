@@ -15,8 +15,8 @@
 namespace nixie {
 
 using AllLayers = Types<Linear, Embedding, Conv1d, Conv2d, Conv3d, Deconv1d, Deconv2d, Deconv3d, MaxPool1d, MaxPool2d,
-                        MaxPool3d, AvgPool1d, AvgPool2d, AvgPool3d, L2Pool2d, GlobalAvgPool, GlobalMaxPool, Maxout,
-                        BatchNorm, Lrn, Dropout, Flatten, ReshapeTo, Relu, ReluClipped, Sigmoid, Tanh, Softmax, Elu,
-                        Gelu, Identity, Sequential, ConcatBranches, SumBranches>;
+                        MaxPool3d, AvgPool1d, AvgPool2d, AvgPool3d, L2Pool2d, GlobalAvgPool, GlobalMaxPool,
+                        AdaptiveAvgPool2d, Maxout, BatchNorm, Lrn, Dropout, Flatten, ReshapeTo, Relu, ReluClipped,
+                        Sigmoid, Tanh, Softmax, Elu, Gelu, Identity, Sequential, ConcatBranches, SumBranches>;
 
 }  // namespace nixie

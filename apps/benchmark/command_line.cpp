@@ -15,6 +15,7 @@
 #include "nixie/apps/benchmark/commands/scaling_command.h"
 #include "nixie/apps/benchmark/commands/show_command.h"
 #include "nixie/apps/benchmark/commands/steps.h"
+#include "nixie/apps/benchmark/commands/sweep_command.h"
 #include "nixie/apps/benchmark/commands/tune_command.h"
 #include "nixie/apps/benchmark/work/nets.h"
 #include "nixie/core/base/error.h"
@@ -50,6 +51,17 @@ void add_files(CLI::App& app, Command& command) {
   app.add_option("--plot", command.plot, "the same as a chart, SVG");
 }
 
+/// A configuration in place of --net, which the app must have already.
+template <class Command>
+void add_config(CLI::App& app, Command& command) {
+  CLI::Option* config = app.add_option("--config", command.config, "the net and batch of a configuration")
+                            ->excludes(app.get_option("--net"));
+  app.add_option("--set", command.assignments, "key.path=value: changes the configuration; may be repeated")
+      ->take_all()
+      ->allow_extra_args(false)
+      ->needs(config);
+}
+
 void add_steps(CLI::App& app, StepsCommand& command, std::function<void()>& chosen) {
   CLI::App* steps = app.add_subcommand("steps", "whole training steps of small nets, each in a process of its own");
   add_names(*steps, "--net", command.nets, names_of(step_nets()), "which nets, separated by commas; all by default");
@@ -63,10 +75,9 @@ void add_steps(CLI::App& app, StepsCommand& command, std::function<void()>& chos
   steps->callback([&] { chosen = [&] { run_steps(command); }; });
 }
 
-void add_net_options(CLI::App& app, NetsCommand& command) {
-  app.add_option("--net", command.nets, "alexnet, overfeat and vgg_a by default; or vgg_e, googlenet")
-      ->delimiter(',')
-      ->check(CLI::IsMember(names_of(conv_nets(false))));
+void add_net_options(CLI::App& app, NetsCommand& command, const char* nets = "alexnet, overfeat and vgg_a by default") {
+  add_names(app, "--net", command.nets, names_of(conv_nets(false)), nets);
+  add_config(app, command);
   add_names(app, "--precision", command.precisions, precision_names(), "by default fp16,fp32 on a GPU, fp32 on a CPU");
   add_machine(app, command);
   app.add_option("--batch", command.batch, "images; each net's own by default")->check(CLI::Range(1, kMost));
@@ -77,15 +88,9 @@ void add_net_options(CLI::App& app, NetsCommand& command) {
 void add_nets(CLI::App& app, NetsCommand& command, std::function<void()>& chosen) {
   CLI::App* nets = app.add_subcommand("nets", "fprop, bprop and training step of convnet-benchmarks' nets, checked");
   add_net_options(*nets, command);
-  CLI::Option* config = nets->add_option("--config", command.config, "the net, batch and optimizer of a configuration")
-                            ->excludes(nets->get_option("--net"));
-  nets->add_option("--set", command.assignments, "key.path=value: changes the configuration; may be repeated")
-      ->take_all()
-      ->allow_extra_args(false)
-      ->needs(config);
   nets->add_flag("--nervana", command.nervana,
                  "nervanagpu's variant: no biases, ReLU at the end, hidden layers of 3072")
-      ->excludes(config);
+      ->excludes(nets->get_option("--config"));
   nets->add_flag("--bytes", command.bytes, "images are stored as bytes and normalised where the net reads them");
   nets->callback([&] { chosen = [&] { run_nets(command); }; });
 }
@@ -95,7 +100,7 @@ void add_peer(CLI::App& app, PeerOptions& peer) {
   app.add_option("--peers", peer.peers, "the folder of the peers' programs, apps/peers by default")
       ->each([&](const std::string&) { peer.wanted = true; });
   app.add_option("--python", peer.python, "what runs them, python3 by default");
-  app.add_option("--peer-seconds", peer.seconds, "that the peer may take for all rows, 120 by default")
+  app.add_option("--peer-seconds", peer.seconds, "that the peer may take for all rows")
       ->check(CLI::Range(1.0, 86400.0));
   app.add_flag_callback(
       "--alone", [&] { peer.wanted = false; }, "no peer; on a CPU there is none unless --peers is given");
@@ -143,15 +148,22 @@ void add_gemm(CLI::App& app, GemmCommand& command, std::function<void()>& chosen
 void add_layers(CLI::App& app, LayersCommand& command, std::function<void()>& chosen) {
   CLI::App* layers =
       app.add_subcommand("layers", "every layer of a net alone, in each role, against the roofline and cuDNN");
-  add_names(*layers, "--net", command.nets, names_of(conv_nets(false)), "alexnet by default");
-  add_names(*layers, "--precision", command.precisions, precision_names(),
-            "by default fp16,fp32 on a GPU, fp32 on a CPU");
-  add_machine(*layers, command);
-  layers->add_option("--batch", command.batch, "images; each net's own by default")->check(CLI::Range(1, kMost));
-  layers->add_option("--runs", command.runs, "timed measurements, 10 by default")->check(CLI::Range(1, kMost));
+  add_net_options(*layers, command, "alexnet by default");
   add_peer(*layers, command.peer);
-  add_files(*layers, command);
   layers->callback([&] { chosen = [&] { run_layers(command); }; });
+}
+
+void add_sweep(CLI::App& app, SweepCommand& command, std::function<void()>& chosen) {
+  CLI::App* sweep = app.add_subcommand("sweep", "random convolution layers in every role, checked, beside cuDNN");
+  sweep->add_option("--count", command.count, "layers, by default 300 on a GPU and 40 on a CPU")
+      ->check(CLI::Range(1, 100000));
+  sweep->add_option("--seed", command.seed, "which layers, 1 by default");
+  add_names(*sweep, "--precision", command.precisions, precision_names(), "by default fp16 on a GPU, fp32 on a CPU");
+  add_machine(*sweep, command);
+  sweep->add_option("--runs", command.runs, "timed measurements, 7 by default")->check(CLI::Range(1, kMost));
+  add_peer(*sweep, command.peer);
+  add_files(*sweep, command);
+  sweep->callback([&] { chosen = [&] { run_sweep(command); }; });
 }
 
 void add_data(CLI::App& app, DataCommand& command, std::function<void()>& chosen) {
@@ -184,12 +196,7 @@ void add_tune(CLI::App& app, TuneCommand& command, std::function<void()>& chosen
   add_names(*tune, "--precision", command.precisions, precision_names(), "by default fp16,fp32");
   tune->add_option("--batch", command.batch, "images; each net's own by default")->check(CLI::Range(1, kMost));
   tune->add_option("--runs", command.runs, "timed runs, 10 by default")->check(CLI::Range(1, kMost));
-  CLI::Option* config = tune->add_option("--config", command.config, "the net and batch of a configuration")
-                            ->excludes(tune->get_option("--net"));
-  tune->add_option("--set", command.assignments, "key.path=value: changes the configuration; may be repeated")
-      ->take_all()
-      ->allow_extra_args(false)
-      ->needs(config);
+  add_config(*tune, command);
   tune->callback([&] { chosen = [&] { run_tune(command); }; });
 }
 
@@ -213,6 +220,7 @@ void add_all(CLI::App& app, std::function<void()>& chosen) {
       run_nets({});
       run_layers({});
       run_gemm({});
+      run_sweep({});
       run_arrays({});
       run_data({});
       run_scaling({});
@@ -236,6 +244,7 @@ int run_program(const std::string& program, std::vector<std::string> arguments) 
   ArraysCommand arrays;
   GemmCommand gemm;
   LayersCommand layers;
+  SweepCommand sweep;
   DataCommand data;
   ScalingCommand scaling;
   TuneCommand tune;
@@ -248,6 +257,7 @@ int run_program(const std::string& program, std::vector<std::string> arguments) 
   add_arrays(app, arrays, chosen);
   add_gemm(app, gemm, chosen);
   add_layers(app, layers, chosen);
+  add_sweep(app, sweep, chosen);
   add_data(app, data, chosen);
   add_scaling(app, scaling, chosen);
   add_steps(app, steps, chosen);

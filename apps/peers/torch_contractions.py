@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
-"""Single products and convolutions in PyTorch (cuBLAS, cuDNN) for `benchmark gemm` and `benchmark layers`.
+"""Single products and convolutions in PyTorch (cuBLAS, cuDNN) for `benchmark gemm`, `layers` and `sweep`.
 
 Answers JSON lines (see peer.py). A request holds op ("matmul" or "conv"), precision, runs, operands a and b (a product
-with beta: c too), each with a file of row-major elements, their type and shape, and whether it is read transposed;
+with beta: c too), each with a file of row-major elements, their type and shape, and whether it is read transposed, or
+with a shape alone, for random values;
 alpha and beta; of a convolution role, stride, pad, dilation, groups and the result's shape. The answer has `ms`, of a CUDA graph that is
 launched back to back (the best of the layouts), and `values`, the result's elements at the row-major `positions`.
 """
 import math
 from peer import serve
 import numpy, torch
-from torch_convnets import CUDA, DEVICE, graphed, name_of_program, time_in_turn
+from torch_nets import CUDA, DEVICE, graphed, name_of_program, time_in_turn
 
 STORED = {"f16": (numpy.int16, torch.float16), "bf16": (numpy.int16, torch.bfloat16), "f32": (numpy.int32, torch.float32)}
 DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16, "fp16_pure": torch.float16}
@@ -17,6 +18,9 @@ WARM_SECONDS, MEASUREMENT_MS = 0.01, 0.3
 
 
 def operand(given, dtype, layout):
+    if "file" not in given:
+        values = torch.rand(given["shape"], device=DEVICE).sub_(0.5).to(dtype)
+        return values.contiguous(memory_format=layout) if values.dim() == 4 else values
     bits, stored = STORED[given["dtype"]]
     values = torch.from_numpy(numpy.fromfile(given["file"], bits)).to(DEVICE).view(stored).to(dtype)
     values = values.reshape(given["shape"])
@@ -55,16 +59,14 @@ def time_contraction(request):
     dtype = DTYPES.get(precision, torch.float32)
     torch.backends.cudnn.benchmark = True
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision == "tf32"
-    layouts = [torch.channels_last]
-    if request["op"] == "conv" and dtype == torch.float32:
-        layouts.append(torch.contiguous_format)
+    layouts = [torch.channels_last] + ([torch.contiguous_format] if request["op"] == "conv" else [])
     best = None
     for layout in layouts:
         a, b = operand(request["a"], dtype, layout), operand(request["b"], dtype, layout)
         c = operand(request["c"], dtype, layout) if "c" in request else None
         with torch.no_grad():
             piece = matmul(request, a, b, c) if request["op"] == "matmul" else conv(request, a, b, dtype, layout)
-            found = piece().contiguous().flatten()[torch.tensor(request["positions"], device=DEVICE)].double().tolist()
+            found = piece().contiguous().flatten()[torch.tensor(request["positions"], dtype=torch.long, device=DEVICE)].double().tolist()
             figures = time_piece(piece, request["runs"])
         if best is None or figures["median"] < best["ms"]["median"]:
             best = dict(ms=figures, values=[value if math.isfinite(value) else None for value in found])

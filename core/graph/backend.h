@@ -49,6 +49,8 @@ class Executable {
   /// Runs the plan once. `externals` are bound to plan.externals in order; `scalars` replace plan.scalars.
   /// Returns when the work is ordered on the backend, not necessarily done.
   virtual void run(std::span<const std::shared_ptr<Buffer>> externals, std::span<const double> scalars) = 0;
+  /// What runs each kernel of the plan, in order, in the backend's own words; empty where it has one way for all.
+  virtual std::vector<std::string> algorithms() const { return {}; }
 };
 
 /// Times work by the backend's own clock.

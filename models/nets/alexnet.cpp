@@ -23,7 +23,7 @@ Sequential Alexnet::layers() const {
       Dropout{.rate = dropout}, Linear{.out = 4096}, Relu{}, Dropout{.rate = dropout}, Linear{.out = 4096}, Relu{},
       output_layer(classes),
   };
-  return {{"features", features}, Flatten{}, {"classifier", classifier}};
+  return {{"features", features}, {"avgpool", AdaptiveAvgPool2d{.out = 6}}, Flatten{}, {"classifier", classifier}};
 }
 
 }  // namespace nixie

@@ -57,14 +57,22 @@ struct Overfeat {
   Sequential layers() const;
 };
 
-/// VGG with 11 (A), 13 (B), 16 (D) or 19 (E) layers (Simonyan and Zisserman 2014), for 3x224x224 images.
-template <int depth>
+/// VGG with 11 (A), 13 (B), 16 (D) or 19 (E) layers (Simonyan and Zisserman 2014), with batch norm after every
+/// convolution or without, for 3x224x224 images.
+template <int depth, bool batch_norm = false>
 struct Vgg {
   static_assert(depth == 11 || depth == 13 || depth == 16 || depth == 19);
   int classes = 1000;
   double dropout = 0.5;
 
-  static constexpr const char* name = depth == 11 ? "vgg11" : depth == 13 ? "vgg13" : depth == 16 ? "vgg16" : "vgg19";
+  static constexpr const char* name = batch_norm    ? depth == 11   ? "vgg11_bn"
+                                                      : depth == 13 ? "vgg13_bn"
+                                                      : depth == 16 ? "vgg16_bn"
+                                                                    : "vgg19_bn"
+                                      : depth == 11 ? "vgg11"
+                                      : depth == 13 ? "vgg13"
+                                      : depth == 16 ? "vgg16"
+                                                    : "vgg19";
   static constexpr auto fields() {
     return std::tuple{field("classes", &Vgg::classes, "number of outputs", {1}),
                       field("dropout", &Vgg::dropout, "dropout after the hidden linear layers", {0, 1})};
@@ -85,14 +93,94 @@ struct Googlenet {
   Sequential layers() const;
 };
 
-/// Residual net with 18, 34 or 50 layers (He et al. 2015; the 50 with its stride in the 3x3), for 3x224x224 images.
+/// GoogLeNet with batch norm as torchvision defines it, without auxiliary heads, for 3x224x224 images.
+struct GooglenetBn {
+  int classes = 1000;
+  double dropout = 0.2;
+
+  static constexpr const char* name = "googlenet_bn";
+  static constexpr auto fields() {
+    return std::tuple{field("classes", &GooglenetBn::classes, "number of outputs", {1}),
+                      field("dropout", &GooglenetBn::dropout, "dropout in front of the last layer", {0, 1})};
+  }
+  Sequential layers() const;
+};
+
+/// Inception v3 (Szegedy et al. 2015) without its auxiliary head, for 3x299x299 images.
+struct InceptionV3 {
+  int classes = 1000;
+  double dropout = 0.5;
+
+  static constexpr const char* name = "inception_v3";
+  static constexpr auto fields() {
+    return std::tuple{field("classes", &InceptionV3::classes, "number of outputs", {1}),
+                      field("dropout", &InceptionV3::dropout, "dropout in front of the last layer", {0, 1})};
+  }
+  Sequential layers() const;
+};
+
+/// Residual net with 18, 34, 50 or 101 layers (He et al. 2015; from 50 on with the stride in the 3x3), for 3x224x224
+/// images.
 template <int depth>
 struct Resnet {
-  static_assert(depth == 18 || depth == 34 || depth == 50);
+  static_assert(depth == 18 || depth == 34 || depth == 50 || depth == 101);
   int classes = 1000;
 
-  static constexpr const char* name = depth == 18 ? "resnet18" : depth == 34 ? "resnet34" : "resnet50";
+  static constexpr const char* name = depth == 18   ? "resnet18"
+                                      : depth == 34 ? "resnet34"
+                                      : depth == 50 ? "resnet50"
+                                                    : "resnet101";
   static constexpr auto fields() { return std::tuple{field("classes", &Resnet::classes, "number of outputs", {1})}; }
+  Sequential layers() const;
+};
+
+/// DenseNet with 121 layers and growth 32 (Huang et al. 2016), for 3x224x224 images.
+struct Densenet121 {
+  int classes = 1000;
+
+  static constexpr const char* name = "densenet121";
+  static constexpr auto fields() {
+    return std::tuple{field("classes", &Densenet121::classes, "number of outputs", {1})};
+  }
+  Sequential layers() const;
+};
+
+/// MobileNet v1 (Howard et al. 2017) of full width, for 3x224x224 images.
+struct MobilenetV1 {
+  int classes = 1000;
+  double dropout = 0;
+
+  static constexpr const char* name = "mobilenet_v1";
+  static constexpr auto fields() {
+    return std::tuple{field("classes", &MobilenetV1::classes, "number of outputs", {1}),
+                      field("dropout", &MobilenetV1::dropout, "dropout in front of the last layer", {0, 1})};
+  }
+  Sequential layers() const;
+};
+
+/// MobileNet v2 (Sandler et al. 2018) of full width, for 3x224x224 images.
+struct MobilenetV2 {
+  int classes = 1000;
+  double dropout = 0.2;
+
+  static constexpr const char* name = "mobilenet_v2";
+  static constexpr auto fields() {
+    return std::tuple{field("classes", &MobilenetV2::classes, "number of outputs", {1}),
+                      field("dropout", &MobilenetV2::dropout, "dropout in front of the last layer", {0, 1})};
+  }
+  Sequential layers() const;
+};
+
+/// SqueezeNet 1.1 (Iandola et al. 2016), for 3x224x224 images.
+struct Squeezenet {
+  int classes = 1000;
+  double dropout = 0.5;
+
+  static constexpr const char* name = "squeezenet1_1";
+  static constexpr auto fields() {
+    return std::tuple{field("classes", &Squeezenet::classes, "number of outputs", {1}),
+                      field("dropout", &Squeezenet::dropout, "dropout in front of the last layer", {0, 1})};
+  }
   Sequential layers() const;
 };
 

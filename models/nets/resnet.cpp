@@ -46,7 +46,9 @@ Sequential stage(int depth, int blocks, int channels, int stride) {
 
 template <int depth>
 Sequential Resnet<depth>::layers() const {
-  const auto blocks = depth == 18 ? std::array{2, 2, 2, 2} : std::array{3, 4, 6, 3};
+  const std::array<int, 4> blocks = depth == 18    ? std::array{2, 2, 2, 2}
+                                    : depth == 101 ? std::array{3, 4, 23, 3}
+                                                   : std::array{3, 4, 6, 3};
   return {
       {"conv1", conv(64, 7, 2)},
       {"bn1", BatchNorm{}},
@@ -65,5 +67,6 @@ Sequential Resnet<depth>::layers() const {
 template struct Resnet<18>;
 template struct Resnet<34>;
 template struct Resnet<50>;
+template struct Resnet<101>;
 
 }  // namespace nixie

@@ -1,4 +1,4 @@
-// The VGG nets: 3x3 convolutions in five stages.
+// The VGG nets: 3x3 convolutions in five stages, with or without batch norm.
 #include <array>
 
 #include "nixie/models/nets/nets.h"
@@ -22,12 +22,16 @@ std::array<int, 5> stages(int depth) {
 
 }  // namespace
 
-template <int depth>
-Sequential Vgg<depth>::layers() const {
+template <int depth, bool batch_norm>
+Sequential Vgg<depth, batch_norm>::layers() const {
   Sequential features;
   int channels = 64;
   for (int convolutions : stages(depth)) {
-    for (int i = 0; i < convolutions; ++i) features.add(Conv2d{.out = channels, .kernel = 3, .pad = 1}).add(Relu{});
+    for (int i = 0; i < convolutions; ++i) {
+      features.add(Conv2d{.out = channels, .kernel = 3, .pad = 1});
+      if (batch_norm) features.add(BatchNorm{});
+      features.add(Relu{});
+    }
     features.add(MaxPool2d{.window = 2});
     channels = std::min(2 * channels, 512);
   }
@@ -35,12 +39,16 @@ Sequential Vgg<depth>::layers() const {
       Linear{.out = 4096},   Relu{}, Dropout{.rate = dropout}, Linear{.out = 4096}, Relu{}, Dropout{.rate = dropout},
       output_layer(classes),
   };
-  return {{"features", features}, Flatten{}, {"classifier", classifier}};
+  return {{"features", features}, {"avgpool", AdaptiveAvgPool2d{.out = 7}}, Flatten{}, {"classifier", classifier}};
 }
 
 template struct Vgg<11>;
 template struct Vgg<13>;
 template struct Vgg<16>;
 template struct Vgg<19>;
+template struct Vgg<11, true>;
+template struct Vgg<13, true>;
+template struct Vgg<16, true>;
+template struct Vgg<19, true>;
 
 }  // namespace nixie

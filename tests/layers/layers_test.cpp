@@ -54,6 +54,25 @@ reference::Function global(Pooling kind) {
   };
 }
 
+// The mean of part (i, j) of rows x columns parts, as PyTorch's documentation has their ends.
+reference::Function adaptive(std::int64_t rows, std::int64_t columns) {
+  return [=](const Named&, const Values& x) {
+    const std::int64_t planes = x.shape[0] * x.shape[1], h = x.shape[2], w = x.shape[3];
+    Values y(Shape{x.shape[0], x.shape[1], rows, columns});
+    std::int64_t at = 0;
+    for (std::int64_t plane = 0; plane < planes; ++plane)
+      for (std::int64_t i = 0; i < rows; ++i)
+        for (std::int64_t j = 0; j < columns; ++j) {
+          double sum = 0, count = 0;
+          for (std::int64_t r = i * h / rows; r < ((i + 1) * h + rows - 1) / rows; ++r)
+            for (std::int64_t c = j * w / columns; c < ((j + 1) * w + columns - 1) / columns; ++c, ++count)
+              sum += x[(plane * h + r) * w + c];
+          y[at++] = sum / count;
+        }
+    return y;
+  };
+}
+
 reference::Function reshaped(Shape shape) {
   return [=](const Named&, const Values& x) {
     Values y = x;
@@ -210,6 +229,11 @@ std::vector<LayerCase> pool_cases() {
       {"", L2Pool2d{.window = 3, .stride = 2, .pad = 1}, {1, 2, 5, 5}, pool(Pooling::l2, {{3, 3}, {2, 2}, {1, 1}, {}})},
       {"", GlobalAvgPool{}, {2, 3, 4, 5}, global(Pooling::average)},
       {"", GlobalAvgPool{}, {2, 3, 1, 1}, global(Pooling::average)},
+      {"all", AdaptiveAvgPool2d{}, {2, 3, 4, 5}, adaptive(1, 1)},
+      {"of its own size", AdaptiveAvgPool2d{.out = {4, 5}}, {2, 3, 4, 5}, adaptive(4, 5)},
+      {"equal parts", AdaptiveAvgPool2d{.out = 2}, {2, 3, 4, 6}, adaptive(2, 2)},
+      {"parts that overlap", AdaptiveAvgPool2d{.out = {3, 2}}, {1, 2, 7, 5}, adaptive(3, 2)},
+      {"parts that repeat", AdaptiveAvgPool2d{.out = {5, 4}}, {1, 2, 2, 3}, adaptive(5, 4)},
       {"", GlobalMaxPool{}, {2, 3, 4, 5}, global(Pooling::max)},
       {"", GlobalMaxPool{}, {2, 3, 7}, global(Pooling::max)},
       {"", Maxout{}, {3, 6}, [](const Named&, const Values& x) { return maxout(x, 2, 2, 0); }},

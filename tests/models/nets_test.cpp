@@ -38,6 +38,17 @@ std::vector<Case> cases() {
       {Resnet<18>{}, imagenet, 11'689'512},
       {Resnet<34>{}, imagenet, 21'797'672},
       {Resnet<50>{}, imagenet, 25'557'032},
+      {Resnet<101>{}, imagenet, 44'549'160},
+      {Vgg<11, true>{}, imagenet, 132'868'840},
+      {Vgg<13, true>{}, imagenet, 133'053'736},
+      {Vgg<16, true>{}, imagenet, 138'365'992},
+      {Vgg<19, true>{}, imagenet, 143'678'248},
+      {GooglenetBn{}, imagenet, 6'624'904},
+      {InceptionV3{}, {2, 3, 299, 299}, 23'834'568},
+      {Densenet121{}, imagenet, 7'978'856},
+      {MobilenetV1{}, imagenet, 4'231'976},
+      {MobilenetV2{}, imagenet, 3'504'872},
+      {Squeezenet{}, imagenet, 1'235'496},
   };
 }
 

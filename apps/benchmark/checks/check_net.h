@@ -9,6 +9,7 @@ namespace nixie::benchmark {
 /// The largest error of a role's contractions, and where it was.
 struct RoleError {
   double error = 0;  ///< max|diff| / mean|ref| of sampled elements
+  double share = 0;  ///< of what rounding explains, at most 1
   std::string layer = {};
   int contractions = 0;
 };
@@ -17,13 +18,13 @@ struct NetCheck {
   RoleError fprop = {}, input_grad = {}, filter_grad = {};
   double distance = 0;      ///< largest relative distance of a timed result from the checked one
   std::string result = {};  ///< which result that was
-  double element_bound = 0, distance_bound = 0;
+  double distance_bound = 0;
 };
 
 /// Probes the net's `total`: recomputes sampled elements of every contraction and of every bias gradient in double from
-/// the operands that the backend had, then compares every timed result as a whole with the probe's: those of `total`,
-/// and the output of `fprop`. Throws Fault::non_finite naming layer, role and error where a bound does not hold or a
-/// value is not finite.
-NetCheck check_net(NetWork& work, const PrecisionTraits& precision, const Outputs& fprop, const Outputs& total);
+/// the operands that the backend had, then compares every result of the timed graphs as a whole with the probe's: those
+/// of `total`, and the output of `fprop`. Throws Fault::non_finite naming layer, role and error where rounding does not
+/// explain a difference or a value is not finite.
+NetCheck check_net(NetWork& work, const PrecisionTraits& precision);
 
 }  // namespace nixie::benchmark

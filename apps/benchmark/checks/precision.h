@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "nixie/apps/benchmark/checks/rounding.h"
 #include "nixie/core/step.h"
 
 namespace nixie::benchmark {
@@ -14,6 +15,7 @@ struct PrecisionTraits {
   Dtype data;                 ///< what random data, output gradients and gradients are stored in
   Dtype operands;             ///< what products multiply
   double element_bound;       ///< largest max|diff| / mean|ref| of single elements: nervanagpu's, where it has one
+  Rounding rounding;          ///< of sums of products
 };
 
 /// Throws a usage Error for an unknown name (core/passes/precision.h).

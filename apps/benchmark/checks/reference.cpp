@@ -69,36 +69,36 @@ bool output_position(const Geometry& g, const std::array<std::int64_t, 3>& in, c
 
 double product(const Elements& a, std::int64_t i, const Elements& b, std::int64_t j) { return a[i] * b[j]; }
 
-double output_element(const Geometry& g, const Elements& x, const Elements& w, const Sizes& e) {
+ExactSum output_element(const Geometry& g, const Elements& x, const Elements& w, const Sizes& e) {
   const std::int64_t first = e[1] / (g.w[0] / g.groups) * g.w[1];  // channel of the group
-  double sum = 0;
+  ExactSum sum;
   std::array<std::int64_t, 3> in;
   for_each_position(g.w, [&](const auto& t) {
     if (!input_position(g, {e[2], e[3], e[4]}, t, in)) return;
-    for (std::int64_t c = 0; c < g.w[1]; ++c) sum += product(x, at(g.x, e[0], first + c, in), w, at(g.w, e[1], c, t));
+    for (std::int64_t c = 0; c < g.w[1]; ++c) sum.add(product(x, at(g.x, e[0], first + c, in), w, at(g.w, e[1], c, t)));
   });
   return sum;
 }
 
-double input_grad_element(const Geometry& g, const Elements& dy, const Elements& w, const Sizes& e) {
+ExactSum input_grad_element(const Geometry& g, const Elements& dy, const Elements& w, const Sizes& e) {
   const std::int64_t per_group = g.w[0] / g.groups, first = e[1] / g.w[1] * per_group;  // filter of the group
-  double sum = 0;
+  ExactSum sum;
   std::array<std::int64_t, 3> p;
   for_each_position(g.w, [&](const auto& t) {
     if (!output_position(g, {e[2], e[3], e[4]}, t, p)) return;
     for (std::int64_t k = first; k < first + per_group; ++k)
-      sum += product(dy, at(g.y, e[0], k, p), w, at(g.w, k, e[1] % g.w[1], t));
+      sum.add(product(dy, at(g.y, e[0], k, p), w, at(g.w, k, e[1] % g.w[1], t)));
   });
   return sum;
 }
 
-double filter_grad_element(const Geometry& g, const Elements& dy, const Elements& x, const Sizes& e) {
+ExactSum filter_grad_element(const Geometry& g, const Elements& dy, const Elements& x, const Sizes& e) {
   const std::int64_t channel = e[0] / (g.w[0] / g.groups) * g.w[1] + e[1];
-  double sum = 0;
+  ExactSum sum;
   std::array<std::int64_t, 3> in;
   for_each_position(g.y, [&](const auto& p) {
     if (!input_position(g, p, {e[2], e[3], e[4]}, in)) return;
-    for (std::int64_t n = 0; n < g.x[0]; ++n) sum += product(dy, at(g.y, n, e[0], p), x, at(g.x, n, channel, in));
+    for (std::int64_t n = 0; n < g.x[0]; ++n) sum.add(product(dy, at(g.y, n, e[0], p), x, at(g.x, n, channel, in)));
   });
   return sum;
 }
@@ -114,7 +114,8 @@ Geometry geometry(const Conv& conv, const Shape& x, const Shape& w, const Shape&
   return g;
 }
 
-double conv_element(const Conv& conv, const Tensor& node, const Elements& a, const Elements& b, std::int64_t position) {
+ExactSum conv_element(const Conv& conv, const Tensor& node, const Elements& a, const Elements& b,
+                      std::int64_t position) {
   const Shape &own = node.shape(), &first = node.inputs()[0].shape(), &second = node.inputs()[1].shape();
   switch (conv.role) {
     case ConvRole::output: {
@@ -132,11 +133,11 @@ double conv_element(const Conv& conv, const Tensor& node, const Elements& a, con
   return filter_grad_element(g, a, b, split(g.w, position));
 }
 
-double matmul_element(const Tensor& node, const Elements& a, const Elements& b, std::int64_t position) {
+ExactSum matmul_element(const Tensor& node, const Elements& a, const Elements& b, std::int64_t position) {
   const std::int64_t m = node.shape()[-2], n = node.shape()[-1], k = node.inputs()[0].shape()[-1];
   const std::int64_t batch = position / (m * n), row = position / n % m, column = position % n;
-  double sum = 0;
-  for (std::int64_t i = 0; i < k; ++i) sum += product(a, (batch * m + row) * k + i, b, (batch * k + i) * n + column);
+  ExactSum sum;
+  for (std::int64_t i = 0; i < k; ++i) sum.add(product(a, (batch * m + row) * k + i, b, (batch * k + i) * n + column));
   return sum;
 }
 
@@ -167,26 +168,32 @@ bool is_finite(const Array& array) {
 
 }  // namespace
 
-double reference_element(const Tensor& node, const Elements& a, const Elements& b, std::int64_t position) {
+ExactSum reference_element(const Tensor& node, const Elements& a, const Elements& b, std::int64_t position) {
   if (const auto* conv = std::get_if<Conv>(&node.node().op)) return conv_element(*conv, node, a, b, position);
   check(std::holds_alternative<Matmul>(node.node().op), "there is a reference for products and convolutions only");
   return matmul_element(node, a, b, position);
 }
 
-double reference_bias_grad(const Tensor& filter_grad, const Elements& output_grad, std::int64_t channel) {
+ExactSum reference_bias_grad(const Tensor& filter_grad, const Elements& output_grad, std::int64_t channel) {
   const Shape& shape = filter_grad.inputs()[0].shape();  // [N, K, spatial...], or of a product [..., K, N]
   const int axis = std::holds_alternative<Conv>(filter_grad.node().op) ? 1 : shape.rank() - 2;
   const std::int64_t inner = shape.row_major()[static_cast<std::size_t>(axis)], block = inner * shape[axis];
-  double sum = 0;
+  ExactSum sum;
   for (std::int64_t start = channel * inner; start < shape.size(); start += block)
-    for (std::int64_t i = start; i < start + inner; ++i) sum += output_grad[i];
+    for (std::int64_t i = start; i < start + inner; ++i) sum.add(output_grad[i]);
   return sum;
 }
 
-void Deviation::add(double found, double expected) {
-  max_difference = std::max(max_difference, std::abs(found - expected));
-  sum_reference += std::abs(expected);
+void Deviation::add(double found, const ExactSum& expected, const Rounding& rounding) {
+  const double difference = std::abs(found - expected.value);
+  max_difference = std::max(max_difference, difference);
+  if (difference > 0) max_share = std::max(max_share, difference / rounding.allowed(expected));
+  sum_reference += std::abs(expected.value);
   ++samples;
+}
+
+double Deviation::share() const {
+  return is_finite && std::isfinite(max_difference) ? max_share : std::numeric_limits<double>::infinity();
 }
 
 double Deviation::error() const {
@@ -198,35 +205,39 @@ Elements rounded(const Array& operand, Dtype dtype, bool transposed) {
   return Elements(operand.dtype() == dtype ? operand : operand.to(dtype).to(Dtype::f32), transposed);
 }
 
-std::vector<double> reference_elements(const Tensor& node, const Elements& a, const Elements& b,
-                                       const std::vector<std::int64_t>& positions) {
-  std::vector<double> elements;
-  for (const std::int64_t position : positions) elements.push_back(reference_element(node, a, b, position));
+std::vector<ExactSum> reference_elements(const Tensor& node, const Elements& a, const Elements& b,
+                                         const std::vector<std::int64_t>& positions) {
+  std::vector<std::future<ExactSum>> running;
+  for (const std::int64_t position : positions)
+    running.push_back(std::async([&, position] { return reference_element(node, a, b, position); }));
+  std::vector<ExactSum> elements;
+  for (auto& each : running) elements.push_back(each.get());
   return elements;
 }
 
 Deviation deviation_at(const Array& result, const std::vector<std::int64_t>& positions,
-                       const std::vector<double>& expected) {
+                       const std::vector<ExactSum>& expected, const Rounding& rounding) {
   const Elements values(result);
   Deviation deviation{.is_finite = is_finite(result)};
-  for (std::size_t i = 0; i < positions.size(); ++i) deviation.add(values[positions[i]], expected[i]);
+  for (std::size_t i = 0; i < positions.size(); ++i) deviation.add(values[positions[i]], expected[i], rounding);
   return deviation;
 }
 
 Deviation compare_with_reference(const Tensor& node, const Array& a, const Array& b, const Array& result,
-                                 Dtype operand_dtype, std::int64_t samples) {
+                                 const PrecisionTraits& precision, std::int64_t samples) {
   const std::vector<std::int64_t> positions = sampled_positions(result.size(), samples);
-  return deviation_at(result, positions,
-                      reference_elements(node, rounded(a, operand_dtype), rounded(b, operand_dtype), positions));
+  const std::vector<ExactSum> expected =
+      reference_elements(node, rounded(a, precision.operands), rounded(b, precision.operands), positions);
+  return deviation_at(result, positions, expected, precision.rounding);
 }
 
 Deviation compare_bias_grad(const Tensor& filter_grad, const Array& output_grad, const Array& result,
-                            std::int64_t samples) {
-  const Elements terms(output_grad), values(result);
-  Deviation deviation{.is_finite = is_finite(result)};
-  for (const std::int64_t channel : sampled_positions(result.size(), samples))
-    deviation.add(values[channel], reference_bias_grad(filter_grad, terms, channel));
-  return deviation;
+                            const PrecisionTraits& precision, std::int64_t samples) {
+  const std::vector<std::int64_t> channels = sampled_positions(result.size(), samples);
+  const Elements terms(output_grad);
+  std::vector<ExactSum> expected;
+  for (const std::int64_t channel : channels) expected.push_back(reference_bias_grad(filter_grad, terms, channel));
+  return deviation_at(result, channels, expected, precision.rounding);
 }
 
 double relative_distance(const Array& a, const Array& b) {

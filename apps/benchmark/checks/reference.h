@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "nixie/apps/benchmark/checks/precision.h"
 #include "nixie/core/graph/tensor.h"
 
 namespace nixie::benchmark {
@@ -42,19 +43,22 @@ class Elements {
 };
 
 /// The element at a row-major position of a Conv (any role) or Matmul node, from its operands' elements.
-double reference_element(const Tensor& node, const Elements& a, const Elements& b, std::int64_t position);
+ExactSum reference_element(const Tensor& node, const Elements& a, const Elements& b, std::int64_t position);
 
 /// The sum of the output gradient over all but one channel (one output, of a product): the bias gradient that goes with
 /// a filter gradient node, from its first operand's elements.
-double reference_bias_grad(const Tensor& filter_grad, const Elements& output_grad, std::int64_t channel);
+ExactSum reference_bias_grad(const Tensor& filter_grad, const Elements& output_grad, std::int64_t channel);
 
 /// How far a result is from its reference.
 struct Deviation {
   double max_difference = 0, sum_reference = 0;  ///< over the sampled elements, of absolute values
+  double max_share = 0;                          ///< largest difference over what rounding may do to that element
   std::int64_t samples = 0;
   bool is_finite = true;  ///< of all elements, the unsampled ones too
-  void add(double found, double expected);
-  /// max|diff| / mean|ref|; infinite where an element is not finite.
+  void add(double found, const ExactSum& expected, const Rounding& rounding);
+  /// Of what rounding may do: at most 1 of a right result. Infinite where an element is not finite.
+  double share() const;
+  /// nervanagpu's measure, max|diff| / mean|ref|; infinite where an element is not finite.
   double error() const;
 };
 
@@ -62,21 +66,21 @@ struct Deviation {
 Elements rounded(const Array& operand, Dtype dtype, bool transposed = false);
 
 /// The reference at these positions.
-std::vector<double> reference_elements(const Tensor& node, const Elements& a, const Elements& b,
-                                       const std::vector<std::int64_t>& positions);
+std::vector<ExactSum> reference_elements(const Tensor& node, const Elements& a, const Elements& b,
+                                         const std::vector<std::int64_t>& positions);
 
 /// How far a result is from what is expected at these positions.
 Deviation deviation_at(const Array& result, const std::vector<std::int64_t>& positions,
-                       const std::vector<double>& expected);
+                       const std::vector<ExactSum>& expected, const Rounding& rounding);
 
-/// Compares elements spread over the whole result (the first and the last among them) with the reference. Operands are
-/// rounded to `operand_dtype` first, the type that the backend multiplies in.
+/// Compares elements spread over the whole result (the first and the last among them) with the reference, whose
+/// operands are rounded first to the type that the precision multiplies in.
 Deviation compare_with_reference(const Tensor& node, const Array& a, const Array& b, const Array& result,
-                                 Dtype operand_dtype, std::int64_t samples);
+                                 const PrecisionTraits& precision, std::int64_t samples);
 
 /// The same for the bias gradient of the layer whose filter gradient this node is.
 Deviation compare_bias_grad(const Tensor& filter_grad, const Array& output_grad, const Array& result,
-                            std::int64_t samples);
+                            const PrecisionTraits& precision, std::int64_t samples);
 
 /// |a - b| / |b| over whole arrays of equal shape (Euclidean norms); infinite where an element is not finite.
 double relative_distance(const Array& a, const Array& b);

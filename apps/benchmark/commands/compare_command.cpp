@@ -12,6 +12,7 @@
 #include "nixie/apps/benchmark/report/json_rows.h"
 #include "nixie/apps/benchmark/report/plot.h"
 #include "nixie/apps/benchmark/report/report.h"
+#include "nixie/apps/benchmark/work/peer_request.h"
 #include "nixie/apps/trainer/machine.h"
 
 namespace nixie::benchmark {
@@ -27,7 +28,7 @@ std::string peer_precision(const std::string& precision) { return precision == "
 /// Started side by side, as that takes seconds.
 Peers start_peers(const CompareCommand& command, bool on_cpu) {
   Peers peers;
-  for (const char* script : {"torch_convnets.py", "jax_convnets.py"}) {
+  for (const char* script : {"torch_nets.py", "jax_nets.py"}) {
     const std::filesystem::path file = command.peers / script;
     if (!std::filesystem::exists(file))
       fail(Fault::usage, file.string(), " is not there; name its folder with --peers");
@@ -40,24 +41,29 @@ Peers start_peers(const CompareCommand& command, bool on_cpu) {
   return peers;
 }
 
-/// Has all peers compile what can be compiled ahead, side by side.
-void prepare_peers(const CompareCommand& command, const Peers& peers, const Backend& backend) {
-  nlohmann::json requests = nlohmann::json::array();
-  for (const PrecisionTraits& precision : wanted_precisions(command, backend))
-    for (const Net& net : wanted_nets(command))
-      requests.push_back({{"net", net.name},
-                          {"precision", peer_precision(precision.name)},
-                          {"batch", batch_of(command, net, backend)}});
-  for (const auto& peer : peers)
-    if (peer->works()) peer->send({{"prepare", requests}});
-  for (const auto& peer : peers)
-    if (peer->works()) peer->receive();  // what fails fails again where it is timed
-}
-
 bool is_wanted(const CompareCommand& command, const std::string& engine) {
   if (command.engines.empty()) return engine.find("max-autotune") == std::string::npos;
   const std::string kind = engine.substr(0, engine.find(' '));  // `graph` of `graph nchw`
   return std::count(command.engines.begin(), command.engines.end(), kind) != 0;
+}
+
+/// Lets every peer that will be asked compile what can be compiled ahead, side by side.
+void prepare_peers(const CompareCommand& command, const std::vector<Net>& nets, const Peers& peers,
+                   const Backend& backend) {
+  nlohmann::json requests = nlohmann::json::array();
+  for (const PrecisionTraits& precision : wanted_precisions(command, backend))
+    for (const Net& net : nets)
+      requests.push_back(peer_request(net, peer_precision(precision.name), batch_of(command, net, backend)));
+  std::vector<PeerProcess*> asked;
+  for (const auto& peer : peers)
+    for (const PrecisionTraits& precision : wanted_precisions(command, backend)) {
+      const std::vector<std::string> engines = peer->engines(peer_precision(precision.name));
+      const bool is_asked = std::any_of(engines.begin(), engines.end(),
+                                        [&](const std::string& engine) { return is_wanted(command, engine); });
+      if (is_asked && (asked.empty() || asked.back() != peer.get())) asked.push_back(peer.get());
+    }
+  for (PeerProcess* peer : asked) peer->send({{"prepare", requests}});
+  for (PeerProcess* peer : asked) peer->receive();  // what fails fails again where it is timed
 }
 
 std::string text_of(const nlohmann::json& row, const std::string& name) {
@@ -70,9 +76,11 @@ std::string text_of(const nlohmann::json& row, const std::string& name) {
 
 /// Adds the rows of all peers and engines for one net as `peers`, and those that there are not, with the reason, as
 /// `left_out`. What a peer has timed before it does not time again.
-void ask_all(const CompareCommand& command, Peers& peers, Answers& answers, nlohmann::json& own) {
+void ask_all(const CompareCommand& command, const Net& net, Peers& peers, Answers& answers, nlohmann::json& own) {
   own["peers"] = own["left_out"] = nlohmann::json::array();
   const std::string precision = peer_precision(own["precision"]);
+  nlohmann::json request = peer_request(net, precision, own["batch"]);
+  request["runs"] = command.runs;
   for (const auto& peer : peers) {
     if (!peer->works()) {
       own["left_out"].push_back({{"peer", peer->name()}, {"why", peer->program()}});
@@ -80,11 +88,7 @@ void ask_all(const CompareCommand& command, Peers& peers, Answers& answers, nloh
     }
     for (const std::string& engine : peer->engines(precision)) {
       if (!is_wanted(command, engine)) continue;
-      const nlohmann::json request{{"net", own["net"]},
-                                   {"precision", precision},
-                                   {"batch", own["batch"]},
-                                   {"runs", command.runs},
-                                   {"engine", engine}};
+      request["engine"] = engine;
       const auto [answer, is_new] = answers.try_emplace({peer->name(), request});
       if (is_new) answer->second = peer->ask(request);
       nlohmann::json row = answer->second;
@@ -100,14 +104,14 @@ void ask_all(const CompareCommand& command, Peers& peers, Answers& answers, nloh
 }
 
 void print_ratios(const nlohmann::json& rows) {
-  fmt::print("\n{:<10} {:<9} {:>5}   {:<13} {:>10} {:>10}   {:<22} {:>6}\n", "net", "precision", "batch",
+  fmt::print("\n{:<12} {:<9} {:>5}   {:<13} {:>10} {:>10}   {:<22} {:>6}\n", "net", "precision", "batch",
              "median ms of", "nixie", "best peer", "", "ratio");
   for (const auto& row : rows)
     for (const auto& [metric, label] :
          {std::pair{"fprop_ms", "fprop"}, {"total_ms", "fprop+bprop"}, {"train_ms", "train step"}}) {
       if (!row["best_peer"].contains(metric)) continue;
       const auto& best = row["best_peer"][metric];
-      fmt::print("{:<10} {:<9} {:>5}   {:<13} {:>10.3f} {:>10.3f}   {:<22} {:>5.2f}x\n", row["net"].get<std::string>(),
+      fmt::print("{:<12} {:<9} {:>5}   {:<13} {:>10.3f} {:>10.3f}   {:<22} {:>5.2f}x\n", row["net"].get<std::string>(),
                  row["precision"].get<std::string>(), row["batch"].get<int>(), label,
                  row[metric]["median"].get<double>(), best["median"].get<double>(), best["peer"].get<std::string>(),
                  best["ratio"].get<double>());
@@ -145,7 +149,7 @@ nlohmann::json compare_net(const CompareCommand& command, Backend& backend, cons
   const auto between = [&](const NetRow& row) {
     fmt::print("\n{}", nervana_text(row));
     others = row;
-    ask_all(command, peers, answers, others);
+    ask_all(command, net, peers, answers, others);
   };
   done.push_back(time_net(backend, net, batch_of(command, net, backend), precision, command.runs, ceiling, between));
   nlohmann::json row = done.back();
@@ -159,13 +163,14 @@ nlohmann::json compare_net(const CompareCommand& command, Backend& backend, cons
 void run_compare(const CompareCommand& command) {
   Report report("compare", command.json, command.csv);
   check_writable(command.plot);
-  const std::vector<Net> nets = wanted_nets(command);
-  const std::shared_ptr<Backend> backend = open_backend(command.backend, command.threads);
+  std::vector<Net> nets = wanted_nets(command);
+  for (Net& net : nets) net.loss = CrossEntropy{}, net.training = common_training();  // a configuration's is its own
+  const std::shared_ptr<Backend> backend = open_backend_of(command);
   const std::vector<PrecisionTraits> precisions = wanted_precisions(command, *backend);
   report.set_all(device_facts(*backend, machine_text(*backend, command.threads)));
   fmt::print("{}", facts_text(report.content()));
   Peers peers = start_peers(command, backend->name() == "cpu");
-  prepare_peers(command, peers, *backend);
+  prepare_peers(command, nets, peers, *backend);
   for (const auto& peer : peers)
     if (peer->works()) report.set("program_" + peer->name(), peer->program());
   std::vector<NetRow> own_rows;

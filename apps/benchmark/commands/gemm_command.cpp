@@ -68,15 +68,15 @@ double element(const Array& array, std::int64_t row, std::int64_t column, bool i
 }
 
 /// Elements of the result in double; the arrays are f32.
-std::vector<double> expected_elements(const GemmRow& row, const Array& a, const Array& b, const Array& c,
-                                      const std::vector<std::int64_t>& positions) {
-  std::vector<double> elements;
+std::vector<ExactSum> expected_elements(const GemmRow& row, const Array& a, const Array& b, const Array& c,
+                                        const std::vector<std::int64_t>& positions) {
+  std::vector<ExactSum> elements;
   for (const std::int64_t position : positions) {
     const std::int64_t i = position / row.n, j = position % row.n;
-    double sum = 0;
+    ExactSum& sum = elements.emplace_back();
     for (std::int64_t k = 0; k < row.k; ++k)
-      sum += element(a, i, k, row.layout[0] == 't') * element(b, k, j, row.layout[1] == 't');
-    elements.push_back(row.alpha * sum + row.beta * element(c, i, j, false));
+      sum.add(row.alpha * element(a, i, k, row.layout[0] == 't') * element(b, k, j, row.layout[1] == 't'));
+    if (row.beta != 0) sum.add(row.beta * element(c, i, j, false));
   }
   return elements;
 }
@@ -91,7 +91,6 @@ double bytes_of(const GemmRow& row, const PrecisionTraits& precision) {
 
 GemmRow time_gemm(Backend& backend, const PrecisionTraits& precision, GemmRow row, int runs, ContractionPeer& peer) {
   row.precision = precision.name;
-  row.bound = precision.element_bound;
   const bool trans_a = row.layout[0] == 't', trans_b = row.layout[1] == 't';
   const Array a = host_noise(trans_a ? Shape{row.k, row.m} : Shape{row.m, row.k}, precision.data, "a"),
               b = host_noise(trans_b ? Shape{row.n, row.k} : Shape{row.k, row.n}, precision.data, "b"),
@@ -107,12 +106,13 @@ GemmRow time_gemm(Backend& backend, const PrecisionTraits& precision, GemmRow ro
       },
       precision.policy);
   const std::vector<std::int64_t> positions = sampled_positions(row.m * row.n, kSamples);
-  const std::vector<double> expected =
+  const std::vector<ExactSum> expected =
       expected_elements(row, a.to(Dtype::f32), b.to(Dtype::f32), c.to(Dtype::f32), positions);
-  row.error = deviation_at(step({}).at("result").array(), positions, expected).error();
-  if (!(row.error <= row.bound))
+  const Deviation deviation = deviation_at(step({}).at("result").array(), positions, expected, precision.rounding);
+  row.error = deviation.error(), row.share = deviation.share();
+  if (!(row.share <= 1))
     fail(Fault::non_finite, "gemm ", row.m, " x ", row.n, " x ", row.k, " ", row.layout, " ", row.precision,
-         " is wrong: max|diff| / mean|ref| is ", row.error, ", at most ", row.bound, " is right");
+         " is wrong: max|diff| / mean|ref| is ", row.error, ", ", row.share, " times what rounding explains");
   row.time = time_for(backend, [&] { step({}); }, runs, {.least_ms = 0.3, .most = 50, .warm_seconds = 0.02});
   std::vector<ContractionPeer::Operand> operands{{a, trans_a}, {b, trans_b}};
   if (row.beta != 0) operands.push_back({c});

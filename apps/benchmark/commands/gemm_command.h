@@ -1,4 +1,4 @@
-// `benchmark gemm`: matrix products of many shapes and layouts, each checked within nervanagpu's bounds, beside cuBLAS.
+// `benchmark gemm`: matrix products of many shapes and layouts, each checked, beside cuBLAS.
 #pragma once
 
 #include <filesystem>
@@ -23,7 +23,7 @@ struct GemmRow {
   std::int64_t m = 0, n = 0, k = 0;
   double alpha = 1, beta = 0;
   Timing time = {};
-  double error = 0, bound = 0;  ///< max|diff| / mean|ref|
+  double error = 0, share = 0;  ///< max|diff| / mean|ref|, and of what rounding explains
   double roofline_ms = 0;       ///< max(FLOP / matmul ceiling, bytes / copy rate)
   PeerTiming peer = {};
   double tflops() const {

@@ -4,20 +4,15 @@
 
 #include <filesystem>
 
+#include "nixie/apps/benchmark/commands/nets_command.h"
 #include "nixie/apps/benchmark/work/contraction_peer.h"
 #include "nixie/apps/benchmark/work/contractions.h"
 
 namespace nixie::benchmark {
 
-struct LayersCommand {
-  std::vector<std::string> nets = {};        ///< of conv_nets(); empty: alexnet
-  std::vector<std::string> precisions = {};  ///< empty: fp16 and fp32 on a GPU, fp32 on a CPU
-  std::string backend = "auto";
-  int threads = 0;  ///< of the CPU, 0 = all
-  int batch = 0;    ///< 0 = each net's own
-  int runs = 10;
-  PeerOptions peer = {};                                 ///< who is timed beside it
-  std::filesystem::path json = {}, csv = {}, plot = {};  ///< empty: not written
+struct LayersCommand : NetsCommand {
+  LayersCommand() { nets = {"alexnet"}; }
+  PeerOptions peer = {};  ///< who is timed beside it
 };
 
 struct LayerRow {
@@ -25,7 +20,7 @@ struct LayerRow {
   Timing time = {};
   double flop = 0, bytes = 0;   ///< bytes: operands read once and the result written once
   double roofline_ms = 0;       ///< max(flop / matmul ceiling, bytes / copy rate)
-  double error = 0, bound = 0;  ///< max|diff| / mean|ref|
+  double error = 0, share = 0;  ///< max|diff| / mean|ref|, and of what rounding explains
   PeerTiming peer = {};
   double tflops() const { return flop / time.median / 1e9; }
   double gigabytes_per_second() const { return bytes / time.median / 1e6; }

@@ -63,14 +63,13 @@ void check_training(const NetRow& row) {
          " in training on one batch, so the steps that were timed do not train");
 }
 
-/// The command's, or the configuration's where there is one.
+}  // namespace
+
 std::shared_ptr<Backend> open_backend_of(const NetsCommand& command) {
   if (command.config.empty() || command.backend != "auto") return open_backend(command.backend, command.threads);
   const TrainConfig config = load_config(command.config, command.assignments);
   return open_backend(config.backend, command.threads > 0 ? command.threads : config.threads);
 }
-
-}  // namespace
 
 std::vector<Net> wanted_nets(const NetsCommand& command) {
   const auto stored = [&](Net net) {
@@ -84,6 +83,9 @@ std::vector<Net> wanted_nets(const NetsCommand& command) {
   std::vector<Net> nets;
   for (const Net& net : conv_nets(command.nervana))
     if (std::count(names.begin(), names.end(), net.name)) nets.push_back(stored(net));
+  if (nets.size() < names.size() && command.nervana)
+    fail(Fault::usage, "--nervana has variants of alexnet, overfeat, vgg_a, vgg_e and googlenet only; leave out the ",
+         "other nets");
   return nets;
 }
 
@@ -118,8 +120,7 @@ NetRow time_net(Backend& backend, const Net& net, int batch, const PrecisionTrai
   const auto seconds = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
   time_passes(backend, work, runs, times);
   row.timing_seconds = seconds();
-  work.total();
-  row.check = check_net(work, precision, work.fprop(), work.results());
+  row.check = check_net(work, precision);
   row.check_seconds = seconds() - row.timing_seconds;
   row.first_loss = work.train().at("loss").item();
   time_training(backend, work, runs, times);

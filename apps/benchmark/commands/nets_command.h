@@ -39,6 +39,9 @@ struct NetRow {
   double executed_tflops() const { return flop.executed / total.median / 1e9; }
 };
 
+/// The command's backend, or the configuration's where there is one.
+std::shared_ptr<Backend> open_backend_of(const NetsCommand& command);
+
 /// What the command asks for. Throws a usage Error for what this build cannot run.
 std::vector<Net> wanted_nets(const NetsCommand& command);
 std::vector<PrecisionTraits> wanted_precisions(const NetsCommand& command, const Backend& backend);

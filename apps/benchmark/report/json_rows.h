@@ -27,17 +27,12 @@ inline void to_json(nlohmann::json& json, const PeerTiming& peer) {
 }
 
 inline void to_json(nlohmann::json& json, const RoleError& error) {
-  json = {{"error", error.error}, {"layer", error.layer}, {"contractions", error.contractions}};
+  json = {{"error", error.error}, {"share", error.share}, {"layer", error.layer}, {"contractions", error.contractions}};
 }
 
 inline void to_json(nlohmann::json& json, const NetCheck& check) {
-  json = {{"fprop", check.fprop},
-          {"bprop", check.input_grad},
-          {"update", check.filter_grad},
-          {"bound", check.element_bound},
-          {"distance", check.distance},
-          {"distance_of", check.result},
-          {"distance_bound", check.distance_bound}};
+  json = {{"fprop", check.fprop},       {"bprop", check.input_grad},   {"update", check.filter_grad},
+          {"distance", check.distance}, {"distance_of", check.result}, {"distance_bound", check.distance_bound}};
 }
 
 inline void to_json(nlohmann::json& json, const NetRow& row) {
@@ -90,7 +85,7 @@ inline void to_json(nlohmann::json& json, const GemmRow& row) {
           {"tflops", row.tflops()},
           {"roofline_ms", row.roofline_ms},
           {"error", row.error},
-          {"bound", row.bound},
+          {"share", row.share},
           {"peer", row.peer}};
 }
 
@@ -107,7 +102,7 @@ inline void to_json(nlohmann::json& json, const LayerRow& row) {
           {"gigabytes_per_second", row.gigabytes_per_second()},
           {"roofline_ms", row.roofline_ms},
           {"error", row.error},
-          {"bound", row.bound},
+          {"share", row.share},
           {"peer", row.peer}};
 }
 

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "nixie/apps/benchmark/report/report.h"
+#include "nixie/apps/benchmark/report/sweep_summary.h"
 #include "nixie/core/base/error.h"
 
 namespace nixie::benchmark {
@@ -189,6 +190,7 @@ std::string markdown_text(const Json& report, bool is_brief) {
                             : command == "layers"  ? layers_table(report)
                             : command == "gemm"    ? gemm_table(report)
                             : command == "arrays"  ? arrays_table(report)
+                            : command == "sweep"   ? sweep_text(report["rows"])
                             : command == "scaling" ? scaling_table(report)
                             : command == "data"    ? data_table(report)
                                                    : nets_table(report["rows"]);

@@ -57,6 +57,7 @@ std::string chart_of(const nlohmann::json& report) {
   if (command == "arrays") return arrays_chart(report);
   if (command == "gemm") return gemm_chart(report);
   if (command == "layers") return layers_chart(report);
+  if (command == "sweep") return sweep_chart(report);
   if (command == "scaling") return scaling_chart(report);
   if (command == "data" || command == "steps") fail(Fault::usage, "there is no chart of ", command);
   return nets_chart(report);
@@ -128,6 +129,25 @@ std::string layers_chart(const nlohmann::json& report) {
     auto& roof = points(chart, key.substr(15) + " roofline");
     roof = {{low, low * copy_rate / 1e3}, {corner, ceiling}, {std::max(high, corner), ceiling}};
   }
+  return svg_text(chart);
+}
+
+std::string sweep_chart(const nlohmann::json& report) {
+  const nlohmann::json& rows = report["rows"];
+  const bool has_peer = std::any_of(rows.begin(), rows.end(), [](const auto& row) { return row.contains("ratio"); });
+  LineChart chart{.title = "Random convolution layers",
+                  .subtitle = subtitle(report),
+                  .x_label = "FLOP of the layer",
+                  .y_label = has_peer ? "times as fast as cuDNN" : "TFLOP/s"};
+  double low = 1e30, high = 0;
+  for (const auto& row : rows) {
+    if (has_peer && !row.contains("ratio")) continue;
+    const double gflop = row["gflop"];
+    low = std::min(low, 1e9 * gflop), high = std::max(high, 1e9 * gflop);
+    points(chart, row["role"].get<std::string>() + " " + row["kind"].get<std::string>(), false)
+        .emplace_back(1e9 * gflop, has_peer ? row["ratio"].get<double>() : gflop / row["ms"]["median"].get<double>());
+  }
+  if (has_peer) points(chart, "as fast") = {{low, 1}, {high, 1}};
   return svg_text(chart);
 }
 

@@ -19,6 +19,8 @@ std::string arrays_chart(const nlohmann::json& report);
 std::string scaling_chart(const nlohmann::json& report);
 /// Speed of the products over their size, a line per precision.
 std::string gemm_chart(const nlohmann::json& report);
+/// The peer's time over the own one of every layer of a sweep, over its FLOP; without a peer its speed.
+std::string sweep_chart(const nlohmann::json& report);
 /// Every layer and role under the roofline: speed over FLOP per byte.
 std::string layers_chart(const nlohmann::json& report);
 

@@ -56,7 +56,7 @@ ContractionPeer::ContractionPeer(const PeerOptions& options, bool on_cpu) : reas
 
 PeerTiming ContractionPeer::time(nlohmann::json request, const PrecisionTraits& precision,
                                  const std::vector<Operand>& operands, const std::vector<std::int64_t>& positions,
-                                 const std::vector<double>& expected, int runs) {
+                                 const std::vector<ExactSum>& expected, int runs) {
   if (!works()) return {.left_out = program()};
   request.update({{"precision", precision.name}, {"positions", positions}, {"runs", runs}});
   static constexpr const char* kNames[] = {"a", "b", "c"};
@@ -75,9 +75,19 @@ PeerTiming ContractionPeer::time(nlohmann::json request, const PrecisionTraits& 
     const auto& value = answer.at("values").at(i);
     const double found = value.is_number() ? value.get<double>() : NAN;
     deviation.is_finite = deviation.is_finite && std::isfinite(found);
-    deviation.add(found, expected[i]);
+    deviation.add(found, expected[i], precision.rounding);
   }
   return {.time = timing_of(answer.at("ms")), .error = deviation.error()};
+}
+
+PeerTiming ContractionPeer::time_random(nlohmann::json request, const PrecisionTraits& precision, const Tensor& node,
+                                        int runs) {
+  if (!works()) return {.left_out = program()};
+  request.update({{"precision", precision.name}, {"positions", nlohmann::json::array()}, {"runs", runs}});
+  for (std::size_t i = 0; i < 2; ++i) request[i == 0 ? "a" : "b"] = {{"shape", node.inputs()[i].shape().sizes()}};
+  const nlohmann::json answer = process_->ask(request);
+  if (answer.contains("error")) return {.left_out = answer["error"]};
+  return {.time = timing_of(answer.at("ms"))};
 }
 
 std::string peer_header() { return fmt::format("{:>9} {:>6} {:>9}", "peer us", "ratio", "its error"); }

@@ -4,7 +4,7 @@
 #include "nixie/apps/benchmark/checks/precision.h"
 #include "nixie/apps/benchmark/measure/peer_process.h"
 #include "nixie/apps/benchmark/measure/timing.h"
-#include "nixie/core/base/array.h"
+#include "nixie/core/graph/tensor.h"
 
 namespace nixie::benchmark {
 
@@ -39,7 +39,9 @@ class ContractionPeer {
   /// Times a product or convolution: `request` says what (apps/peers/torch_contractions.py), `expected` are the
   /// result's elements at `positions` in double.
   PeerTiming time(nlohmann::json request, const PrecisionTraits& precision, const std::vector<Operand>& operands,
-                  const std::vector<std::int64_t>& positions, const std::vector<double>& expected, int runs);
+                  const std::vector<std::int64_t>& positions, const std::vector<ExactSum>& expected, int runs);
+  /// The same on the peer's own random operands of a contraction's shapes, unchecked: nothing is written to files.
+  PeerTiming time_random(nlohmann::json request, const PrecisionTraits& precision, const Tensor& node, int runs);
 
  private:
   std::unique_ptr<PeerProcess> process_;

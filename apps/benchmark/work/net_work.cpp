@@ -8,6 +8,7 @@ namespace {
 
 constexpr std::uint64_t kSeed = 1;
 constexpr double kLossScale = 1024;
+constexpr double kOpen = 2;  // standard deviations: 98 of 100 values are positive
 
 Shape with_batch(const Shape& sample, int batch) {
   std::vector<std::int64_t> sizes{batch};
@@ -98,6 +99,21 @@ Outputs NetWork::results() const {
 }
 Outputs NetWork::train() { return train_(labelled_); }
 Outputs NetWork::train_dynamic() { return train_dynamic_(labelled_); }
+
+void NetWork::while_well_conditioned(const std::function<void()>& work) {
+  static constexpr std::string_view kMean = "running_mean";
+  std::vector<std::pair<Variable, Array>> saved;
+  for (const Variable& state : model_.parameters().all()) {
+    if (!state.name().ends_with(kMean)) continue;
+    const auto bias = model_.parameters().find(state.name().substr(0, state.name().size() - kMean.size()) + "bias");
+    if (!bias) continue;
+    saved.emplace_back(*bias, bias->array().clone());
+    const std::vector<double> open(static_cast<std::size_t>(bias->shape().size()), kOpen);
+    bias->set(Array::from(open, bias->shape()).to(bias->dtype()));
+  }
+  work();
+  for (const auto& [bias, values] : saved) bias.set(values);
+}
 
 Tensor NetWork::images_of(const Inputs& in) const {
   return normalization_ ? (*normalization_)(in["images"]) : in["images"];

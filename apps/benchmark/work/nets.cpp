@@ -27,6 +27,19 @@ Sequential cifar_bn() {
   };
 }
 
+/// configs/cifar10.yaml without its dropout.
+Sequential cifar10() {
+  Sequential layers;
+  const auto add = [&](int out) {
+    layers.add(Conv2d{.out = out, .kernel = 3, .pad = 1, .bias = false}).add(BatchNorm{}).add(Relu{});
+  };
+  add(32), add(32);
+  layers.add(MaxPool2d{.window = 2});
+  add(64), add(64);
+  layers.add(MaxPool2d{.window = 2}).add(Flatten{}).add(Dropout{.rate = 0}).add(Linear{.out = 10});
+  return layers;
+}
+
 OptimizerOptions sgd(double weight_decay, double rate) {
   return {.rule = Sgd{.momentum = 0.9, .weight_decay = weight_decay}, .schedule = ConstantRate{.rate = rate}};
 }
@@ -91,18 +104,36 @@ std::vector<Net> step_nets() {
   };
 }
 
+OptimizerOptions common_training() { return sgd(5e-4, 1e-3); }
+
 std::vector<Net> conv_nets(bool nervana) {
-  const Shape image{3, 224, 224};
-  const OptimizerOptions training = sgd(5e-4, 1e-3);
+  const Shape image{3, 224, 224}, small_image{3, 32, 32};
+  const AnyLoss loss = CrossEntropy{};
+  const OptimizerOptions training = common_training();
   std::vector<Net> nets = {
-      {"alexnet", Alexnet{.dropout = 0}, image, 1000, 128, 8, CrossEntropy{}, training},
-      {"overfeat", Overfeat{.dropout = 0}, {3, 231, 231}, 1000, 128, 2, CrossEntropy{}, training},
-      {"vgg_a", Vgg<11>{.dropout = 0}, image, 1000, 64, 1, CrossEntropy{}, training},
-      {"vgg_e", Vgg<19>{.dropout = 0}, image, 1000, 64, 1, CrossEntropy{}, training},
-      {"googlenet", Googlenet{.dropout = 0}, image, 1000, 128, 2, CrossEntropy{}, training},
+      {"alexnet", Alexnet{.dropout = 0}, image, 1000, 128, 8, loss, training},
+      {"overfeat", Overfeat{.dropout = 0}, {3, 231, 231}, 1000, 128, 2, loss, training},
+      {"vgg_a", Vgg<11>{.dropout = 0}, image, 1000, 64, 1, loss, training},
+      {"vgg_e", Vgg<19>{.dropout = 0}, image, 1000, 64, 1, loss, training},
+      {"googlenet", Googlenet{.dropout = 0}, image, 1000, 128, 2, loss, training},
   };
-  if (nervana)
+  if (nervana) {
     for (Net& net : nets) net.model = edited(net.model, make_nervanas);
+    return nets;
+  }
+  const Net others[] = {
+      {"resnet18", Resnet<18>{}, image, 1000, 256, 4, loss, training},
+      {"resnet50", Resnet<50>{}, image, 1000, 128, 2, loss, training},
+      {"mobilenet_v1", MobilenetV1{.dropout = 0}, image, 1000, 128, 4, loss, training},
+      {"mobilenet_v2", MobilenetV2{.dropout = 0}, image, 1000, 128, 4, loss, training},
+      {"googlenet_bn", GooglenetBn{.dropout = 0}, image, 1000, 128, 4, loss, training},
+      {"vgg16", Vgg<16>{.dropout = 0}, image, 1000, 64, 1, loss, training},
+      {"densenet121", Densenet121{}, image, 1000, 128, 2, loss, training},
+      {"inception_v3", InceptionV3{.dropout = 0}, {3, 299, 299}, 1000, 128, 2, loss, training},
+      {"cifar10", cifar10(), small_image, 10, 512, 64, loss, training},
+      {"mlp", Mlp{.classes = 1000, .hidden = {4096, 4096, 4096, 4096}}, small_image, 1000, 1024, 64, loss, training},
+  };
+  nets.insert(nets.end(), std::begin(others), std::end(others));
   return nets;
 }
 

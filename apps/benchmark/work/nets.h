@@ -26,9 +26,13 @@ struct Net {
 /// apps/peers/torch_steps.py holds the same list.
 std::vector<Net> step_nets();
 
+/// SGD with rate 0.001, momentum 0.9 and weight decay 5e-4: what the nets below, and the peers', train with.
+OptimizerOptions common_training();
+
 /// AlexNet, OverFeat (fast), VGG-A, VGG-E and GoogLeNet v1 of convnet-benchmarks: biases, no dropout, ReLU everywhere
-/// but after the last layer; trained by SGD with momentum 0.9 and weight decay 5e-4. `nervana`: nervanagpu's variant,
-/// without biases, with ReLU after the last layer and hidden linear layers of 3072. apps/peers/ holds the same list.
+/// but after the last layer. Then the nets that people train today as torchvision defines them, MobileNet v1, the net
+/// of configs/cifar10.yaml and a wide multilayer perceptron; none has dropout. `nervana`: of the first five
+/// nervanagpu's variant, without biases, with ReLU after the last layer and hidden linear layers of 3072.
 std::vector<Net> conv_nets(bool nervana);
 
 /// `depth` convolutions of 3x3 and 64 channels over images of side x side, then the mean over each image, which shares

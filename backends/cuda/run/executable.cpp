@@ -64,6 +64,12 @@ class CudaExecutable final : public Executable {
     CUDA_CHECK(cudaGraphLaunch(known->exec, device_->stream()));
   }
 
+  std::vector<std::string> algorithms() const override {
+    std::vector<std::string> names;
+    for (const auto& work : work_) names.push_back(work->variant());
+    return names;
+  }
+
  private:
   struct Captured {
     std::vector<char*> slots;

@@ -1,0 +1,119 @@
+// Compiles all layers side by side, then times them one after the other.
+#include "nixie/apps/benchmark/commands/sweep_command.h"
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "nixie/apps/benchmark/checks/first_error.h"
+#include "nixie/apps/benchmark/report/facts.h"
+#include "nixie/apps/benchmark/report/json_rows.h"
+#include "nixie/apps/benchmark/report/plot.h"
+#include "nixie/apps/benchmark/report/report.h"
+#include "nixie/apps/benchmark/report/sweep_summary.h"
+#include "nixie/apps/benchmark/work/layer_work.h"
+#include "nixie/apps/benchmark/work/sweep_layers.h"
+#include "nixie/apps/trainer/machine.h"
+
+namespace nixie::benchmark {
+namespace {
+
+constexpr std::int64_t kSamples = 16;
+
+const char* role_text(ConvRole role) {
+  return role == ConvRole::output ? "output" : role == ConvRole::input_grad ? "input_grad" : "filter_grad";
+}
+
+/// The cache of compiled kernels has them all afterwards. What fails here fails again where it is timed.
+void compile_all(Backend& backend, const std::vector<SweepLayer>& layers, const PrecisionTraits& precision) {
+  std::atomic<std::size_t> next = 0;
+  const auto compile_some = [&] {
+    for (std::size_t i; (i = next++) < layers.size();) try {
+        LayerWork(backend, layers[i].node(), precision).compile();
+      } catch (const std::exception&) {
+      }
+  };
+  std::vector<std::jthread> threads;
+  for (unsigned i = 0; i < std::max(1u, std::thread::hardware_concurrency()); ++i) threads.emplace_back(compile_some);
+}
+
+nlohmann::json time_layer(Backend& backend, const SweepLayer& layer, const PrecisionTraits& precision, int runs,
+                          ContractionPeer& peer) {
+  const Tensor node = layer.node();
+  LayerWork work(backend, node, precision);
+  const LayerCheck check = work.compare(kSamples);
+  if (!(check.deviation.share() <= 1))
+    fail(Fault::non_finite, layer.text(), ", ", role_text(layer.role), " is wrong: max|diff| / mean|ref| is ",
+         check.deviation.error(), ", ", check.deviation.share(), " times what rounding explains in ", precision.name,
+         "; it ran ", fmt::format("{}", fmt::join(work.algorithms(), ", ")));
+  const Timing own = work.time(runs);
+  nlohmann::json row{{"layer", layer.text()},
+                     {"role", role_text(layer.role)},
+                     {"kind", layer.kind()},
+                     {"precision", precision.name},
+                     {"gflop", layer.flop() / 1e9},
+                     {"megabytes", work.bytes() / 1e6},
+                     {"ms", own},
+                     {"error", check.deviation.error()},
+                     {"share", check.deviation.share()},
+                     {"algorithm", fmt::format("{}", fmt::join(work.algorithms(), ", "))}};
+  const PeerTiming beside = peer.time_random(contraction_request(node), precision, node, runs);
+  row["peer"] = beside;
+  if (beside.time.runs > 0) row["ratio"] = beside.time.median / own.median;
+  return row;
+}
+
+void print_row(std::size_t number, const nlohmann::json& row) {
+  const bool has_peer = row.contains("ratio");
+  fmt::print("{:>4} {:<11} {:<78} {:>9.2f} us {:>8.2f} TFLOP/s {:>10} {:>6}  {}\n", number,
+             row["role"].get<std::string>(), row["layer"].get<std::string>(), 1e3 * row["ms"]["median"].get<double>(),
+             row["gflop"].get<double>() / row["ms"]["median"].get<double>(),
+             has_peer ? fmt::format("{:.2f}", 1e3 * row["peer"]["ms"]["median"].get<double>()) : "-",
+             has_peer ? fmt::format("{:.2f}x", row["ratio"].get<double>()) : "-", row["algorithm"].get<std::string>());
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+void run_sweep(const SweepCommand& command) {
+  Report report("sweep", command.json, command.csv);
+  check_writable(command.plot);
+  const std::shared_ptr<Backend> backend = open_backend(command.backend, command.threads);
+  const bool is_cpu = backend->name() == "cpu";
+  report.set_all(device_facts(*backend, machine_text(*backend, command.threads)));
+  ContractionPeer peer(command.peer, is_cpu);
+  report.set("peer", peer.program());
+  report.set("seed", command.seed);
+  fmt::print("{}peer: {}\n", facts_text(report.content()), peer.program());
+  const int count = command.count > 0 ? command.count : is_cpu ? 40 : 300;
+  const SweepLimits limits = is_cpu ? SweepLimits{1e4, 2e7, 3e5} : SweepLimits{};
+  const std::vector<SweepLayer> layers = draw_sweep(count, command.seed, limits);
+  std::vector<std::string> precisions = command.precisions;
+  if (precisions.empty()) precisions = {is_cpu ? "fp32" : "fp16"};
+  FirstError error;
+  for (const std::string& name : precisions) {
+    const PrecisionTraits precision = precision_named(name);
+    const auto start = std::chrono::steady_clock::now();
+    const auto seconds = [&] {
+      return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    };
+    if (!is_cpu) compile_all(*backend, layers, precision);
+    fmt::print("\n{}: {} layers of seed {}, compiled in {:.1f} s; median us, TFLOP/s, peer us, ratio\n", name, count,
+               command.seed, seconds());
+    for (std::size_t i = 0; i < layers.size(); ++i)
+      error.keep([&] {
+        report.add_row(time_layer(*backend, layers[i], precision, command.runs, peer));
+        report.write();
+        print_row(i, report.content()["rows"].back());
+      });
+    fmt::print("{:.1f} s in all\n", seconds());
+  }
+  report.set("summary", sweep_summary(report.content()["rows"]));
+  report.set("clocks_after", device_facts(*backend, ""));
+  fmt::print("\n{}", sweep_text(report.content()["rows"]));
+  report.write();
+  write_file(command.plot, sweep_chart(report.content()));
+  error.raise();
+}
+
+}  // namespace nixie::benchmark

@@ -1,0 +1,17 @@
+// What the rows of a sweep say together.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace nixie::benchmark {
+
+/// Of the rows that have a peer, ratios of the peer's time to the own one: `rows`, `geometric_mean`, `quantiles` (by
+/// name, 5% to 95% with the extremes), `share_above_0.9`, `least`, `groups` (rows and geometric_mean of each role and
+/// kind) and `worst` (positions of the ten smallest, the smallest first). `left_out` counts the rows without a peer.
+nlohmann::json sweep_summary(const nlohmann::json& rows);
+
+/// The summary and the ten worst rows as Markdown.
+std::string sweep_text(const nlohmann::json& rows);
+
+}  // namespace nixie::benchmark

@@ -1,0 +1,86 @@
+// A contraction of a net's graph is rebuilt on Variables.
+#include "nixie/apps/benchmark/work/layer_work.h"
+
+#include "nixie/apps/benchmark/work/host_noise.h"
+#include "nixie/core/ops/ops.h"
+
+namespace nixie::benchmark {
+
+LayerWork::LayerWork(Backend& backend, const Tensor& node, const PrecisionTraits& precision)
+    : backend_(backend),
+      node_(node),
+      precision_(precision),
+      a_(side(node.inputs()[0], "a")),
+      b_(side(node.inputs()[1], "b")),
+      result_(operand_variable("result", Array(precision.data, node.shape()))),
+      step_(
+          backend,
+          [this](const Inputs&) {
+            const auto read = [](const Side& side) {
+              const Tensor x = side.variable.value();
+              return cast(side.transposed ? transpose(x, 0, 1) : x, Dtype::f32);
+            };
+            const Tensor y = Tensor::make(node_.node().op, {read(a_), read(b_)}, node_.shape(), Dtype::f32);
+            result_.set(cast(y, precision_.data));
+            return Outputs{};
+          },
+          precision.policy) {}
+
+// A weight is stored once and read transposed.
+LayerWork::Side LayerWork::side(const Tensor& x, const char* name) const {
+  const bool transposed = std::holds_alternative<Permute>(x.node().op);
+  const Shape stored = transposed ? x.inputs()[0].shape() : x.shape();
+  check(!transposed || stored.rank() == 2, "an operand of shape ", stored,
+        " is read in another order; only matrices are");
+  return {stored, transposed, operand_variable(name, Array(precision_.data, stored))};
+}
+
+void LayerWork::fill() {
+  if (is_filled_) return;
+  for (Side* side : {&a_, &b_}) side->variable.set(host_noise(side->stored, precision_.data, side == &a_ ? "a" : "b"));
+  is_filled_ = true;
+}
+
+LayerCheck LayerWork::compare(std::int64_t samples) {
+  fill();
+  step_({});
+  const auto elements = [&](const Side& side) {
+    return rounded(side.variable.array(), precision_.operands, side.transposed);
+  };
+  LayerCheck check{.positions = sampled_positions(node_.shape().size(), samples)};
+  check.expected = reference_elements(node_, elements(a_), elements(b_), check.positions);
+  check.deviation = deviation_at(result_.array(), check.positions, check.expected, precision_.rounding);
+  return check;
+}
+
+Timing LayerWork::time(int runs) {
+  fill();
+  return time_for(backend_, [&] { step_({}); }, runs, {.least_ms = 0.5, .most = 50, .warm_seconds = 0.02});
+}
+
+std::vector<ContractionPeer::Operand> LayerWork::operands() {
+  fill();
+  return {{a_.variable.array(), a_.transposed}, {b_.variable.array(), b_.transposed}};
+}
+
+double LayerWork::bytes() const {
+  return static_cast<double>(size_of(precision_.data)) *
+         static_cast<double>(a_.stored.size() + b_.stored.size() + node_.shape().size());
+}
+
+nlohmann::json contraction_request(const Tensor& node) {
+  const auto* conv = std::get_if<Conv>(&node.node().op);
+  if (!conv) return {{"op", "matmul"}};
+  const char* role = conv->role == ConvRole::output       ? "output"
+                     : conv->role == ConvRole::input_grad ? "input_grad"
+                                                          : "filter_grad";
+  return {{"op", "conv"},
+          {"role", role},
+          {"stride", conv->stride},
+          {"pad", conv->pad},
+          {"groups", conv->groups},
+          {"dilation", conv->dilation},
+          {"shape", node.shape().sizes()}};
+}
+
+}  // namespace nixie::benchmark

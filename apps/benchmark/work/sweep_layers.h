@@ -1,0 +1,41 @@
+// Random convolution layers: what `benchmark sweep` times, drawn by a seed.
+#pragma once
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "nixie/core/graph/tensor.h"
+
+namespace nixie::benchmark {
+
+struct SweepLayer {
+  std::int64_t batch = 1, channels = 1, out = 1, groups = 1;
+  std::array<std::int64_t, 2> image{}, window{}, stride{}, pad{}, dilation{};
+  ConvRole role = ConvRole::output;
+
+  /// Of the convolution's result.
+  std::array<std::int64_t, 2> result() const;
+  /// Twice the multiplications.
+  double flop() const;
+  /// Elements of both operands and of the result.
+  double elements() const;
+  /// `depthwise`, `grouped` or `dense`.
+  std::string kind() const;
+  /// `32x64x56x57 to 128, window 3x5, stride 2, pad 1x2, dilation 1, groups 4`
+  std::string text() const;
+  /// The convolution in its role, of values without content.
+  Tensor node() const;
+};
+
+/// What a drawn layer may cost.
+struct SweepLimits {
+  double least_flop = 1e7, most_flop = 3e10, most_elements = 3e7;
+};
+
+/// Sizes are log-uniform: batches to 256, images to 256 on a side, channels to 1024 (half of them multiples of 8),
+/// windows to 15 on a side (a third not square), strides to 4, dilations to 3. A fifth is depthwise, a fifth has groups
+/// of 2 to 64 channels. The same seed gives the same layers.
+std::vector<SweepLayer> draw_sweep(int count, std::uint64_t seed, const SweepLimits& limits);
+
+}  // namespace nixie::benchmark
