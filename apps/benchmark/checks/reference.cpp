@@ -184,12 +184,16 @@ ExactSum reference_bias_grad(const Tensor& filter_grad, const Elements& output_g
   return sum;
 }
 
-void Deviation::add(double found, const ExactSum& expected, const Rounding& rounding) {
-  const double difference = std::abs(found - expected.value);
-  max_difference = std::max(max_difference, difference);
-  if (difference > 0) max_share = std::max(max_share, difference / rounding.allowed(expected));
-  sum_reference += std::abs(expected.value);
+void Deviation::add(double found, double expected) {
+  max_difference = std::max(max_difference, std::abs(found - expected));
+  sum_reference += std::abs(expected);
   ++samples;
+}
+
+void Deviation::add(double found, const ExactSum& expected, const Rounding& rounding) {
+  add(found, expected.value);
+  const double difference = std::abs(found - expected.value);
+  if (difference > 0) max_share = std::max(max_share, difference / rounding.allowed(expected));
 }
 
 double Deviation::share() const {

@@ -55,7 +55,8 @@ struct Deviation {
   double max_share = 0;                          ///< largest difference over what rounding may do to that element
   std::int64_t samples = 0;
   bool is_finite = true;  ///< of all elements, the unsampled ones too
-  void add(double found, const ExactSum& expected, const Rounding& rounding);
+  void add(double found, double expected);
+  void add(double found, const ExactSum& expected, const Rounding& rounding);  ///< counts for the share, too
   /// Of what rounding may do: at most 1 of a right result. Infinite where an element is not finite.
   double share() const;
   /// nervanagpu's measure, max|diff| / mean|ref|; infinite where an element is not finite.
