@@ -1,84 +1,19 @@
-// The benchmark's own measures: the reference in double, roles and FLOP of published nets, and that a wrong result is
-// caught.
+// The benchmark's nets: FLOP and parameters of published ones, and that a wrong result is caught.
 #include <gmock/gmock.h>
 
 #include <cmath>
 
 #include "nixie/apps/benchmark/commands/nets_command.h"
 #include "nixie/apps/benchmark/report/report.h"
+#include "nixie/apps/benchmark/work/peer_request.h"
 #include "nixie/backends/registry.h"
-#include "nixie/core/base/random.h"
-#include "nixie/core/ops/ops.h"
+#include "nixie/models/registry.h"
 #include "nixie/tests/errors.h"
 
 namespace nixie::benchmark {
 namespace {
 
 using testing::HasSubstr;
-
-Tensor noise(const Shape& shape, const char* purpose) { return uniform(shape, random_stream(7, purpose)) - 0.5; }
-
-/// All gradients of a product or convolution, whose backward pass has the other roles.
-std::vector<Contraction> contractions_with_gradients(const Tensor& y, const std::vector<Tensor>& operands) {
-  std::vector<Gradient> none;
-  std::vector<Contraction> all = contractions_of(y, none);
-  for (const Tensor& gradient : gradients(sum(y * noise(y.shape(), "dy")), operands))
-    for (const Contraction& contraction : contractions_of(gradient, none)) all.push_back(contraction);
-  return all;
-}
-
-TEST(BenchmarkReference, AgreesWithTheBackendInEveryRole) {
-  const auto backend = make_backend("cpu");
-  const Tensor x = noise({2, 6, 9, 8}, "x"), line = noise({3, 4, 11}, "line"), box = noise({2, 2, 5, 4, 6}, "box");
-  const Tensor w = noise({4, 3, 3, 2}, "w"), taps = noise({5, 4, 3}, "taps"), cube = noise({3, 2, 2, 3, 2}, "cube");
-  const Tensor a = noise({2, 5, 7}, "a"), b = noise({2, 7, 3}, "b");
-  const struct {
-    Tensor y;
-    std::vector<Tensor> operands;
-  } kCases[] = {
-      {conv(x, w, {.stride = {2, 1}, .pad = {1, 2}, .dilation = {1, 2}, .groups = 2}), {x, w}},
-      {conv(line, taps, {.stride = {3}, .pad = {2}}), {line, taps}},
-      {conv(box, cube, {.pad = {1}}), {box, cube}},
-      {matmul(a, b), {a, b}},
-  };
-  for (const auto& [y, operands] : kCases) {
-    const std::vector<Contraction> all = contractions_with_gradients(y, operands);
-    ASSERT_EQ(all.size(), 3u);
-    for (const Contraction& contraction : all) {
-      const Tensor& node = contraction.node;
-      const auto stored = evaluate({node.inputs()[0], node.inputs()[1], node}, *backend);
-      const auto deviation = [&](const Array& result) {
-        return compare_with_reference(node, stored[0].array(), stored[1].array(), result, precision_named("fp32"),
-                                      node.shape().size());
-      };
-      EXPECT_LT(deviation(stored[2].array()).error(), 2e-6) << to_string(node.shape());
-      EXPECT_LE(deviation(stored[2].array()).share(), 1) << to_string(node.shape());
-      Array wrong = stored[2].array().clone();
-      wrong.data<float>().back() += 0.05f;
-      EXPECT_GT(deviation(wrong).error(), 1e-3) << to_string(node.shape());
-      EXPECT_GT(deviation(wrong).share(), 1) << to_string(node.shape());
-      wrong.data<float>()[1] = std::nanf("");
-      EXPECT_TRUE(std::isinf(deviation(wrong).error()));
-      EXPECT_TRUE(std::isinf(deviation(wrong).share()));
-    }
-  }
-}
-
-TEST(BenchmarkReference, SamplesTheEndsAndNothingTwiceOfASmallArray) {
-  EXPECT_EQ(sampled_positions(3, 32), (std::vector<std::int64_t>{0, 1, 2}));
-  const auto many = sampled_positions(std::int64_t{1} << 33, 32);
-  ASSERT_EQ(many.size(), 32u);
-  EXPECT_EQ(many[0], 0);
-  EXPECT_EQ(many[1], (std::int64_t{1} << 33) - 1);
-  EXPECT_GT(*std::max_element(many.begin() + 2, many.end()), std::int64_t{1} << 32) << "far positions are drawn too";
-}
-
-TEST(BenchmarkReference, DistanceIsThatOfWholeArrays) {
-  const Array a = Array::from<float>({3, 4, 0}, {3}), b = Array::from<float>({3, 4, 0.5f}, {3});
-  EXPECT_EQ(relative_distance(a, a), 0);
-  EXPECT_NEAR(relative_distance(b, a), 0.1, 1e-12);
-  EXPECT_TRUE(std::isinf(relative_distance(Array::from<float>({3, 4, HUGE_VALF}, {3}), a)));
-}
 
 // Forward and executed backward GFLOP as convnet-benchmarks' and nervanagpu's tables give them.
 TEST(BenchmarkNets, HaveThePublishedFlop) {
@@ -110,17 +45,65 @@ TEST(BenchmarkNets, HaveThePublishedFlop) {
   }
 }
 
-/// The CPU, but every plan that `is_broken` names writes a wrong number into one of its external buffers.
-class BrokenBackend final : public Backend {
+// What torchvision says of its nets: thousand million multiplications for an image, and parameters.
+TEST(BenchmarkNets, HaveTorchvisionsFlopAndParameters) {
+  const std::map<std::string, std::pair<double, std::int64_t>> kPublished = {
+      {"resnet18", {1.814, 11689512}},     {"resnet50", {4.089, 25557032}},    {"mobilenet_v2", {0.301, 3504872}},
+      {"googlenet_bn", {1.498, 6624904}},  {"vgg16", {15.470, 138357544}},     {"densenet121", {2.834, 7978856}},
+      {"inception_v3", {5.713, 23834568}}, {"mobilenet_v1", {0.569, 4231976}},  // Howard et al. 2017
+  };
+  std::size_t found = 0;
+  for (const Net& net : conv_nets(false)) {
+    const auto published = kPublished.find(net.name);
+    if (published == kPublished.end()) continue;
+    ++found;
+    EXPECT_NEAR(count_flop(contractions_of_net(net, 1)).fprop / 2e9, published->second.first, 6e-4) << net.name;
+    EXPECT_EQ(peer_request(net, "fp16", 1)["parameters"], published->second.second) << net.name;
+  }
+  EXPECT_EQ(found, kPublished.size());
+}
+
+TEST(BenchmarkNets, Cifar10IsTheConfigurationsNet) {
+  const Net found = config_net(load_config(NIXIE_SOURCE_DIR "/configs/cifar10.yaml"), "cifar10");
+  for (const Net& net : conv_nets(false)) {
+    if (net.name != "cifar10") continue;
+    EXPECT_EQ(net.model.layers().text(), found.model.layers().text());
+    EXPECT_EQ(net.sample, found.sample);
+    EXPECT_EQ(net.classes, found.classes);
+  }
+}
+
+TEST(BenchmarkNets, APeerIsToldEveryFieldOfEveryLayer) {
+  const Sequential layers{Conv2d{.out = 4, .kernel = {1, 7}, .bias = false},
+                          {"b", ConcatBranches{.branches = {Identity{}, {"", Sequential{Relu{}}}}}}};
+  const nlohmann::json found = layers_json(layers);
+  EXPECT_EQ(found[0]["conv2d"]["out"], 4);
+  EXPECT_EQ(found[0]["conv2d"]["kernel"], nlohmann::json::parse("[1, 7]"));
+  EXPECT_EQ(found[0]["conv2d"]["bias"], false);
+  EXPECT_EQ(found[1]["name"], "b");
+  EXPECT_EQ(found[1]["concat"]["branches"][1]["sequential"][0]["relu"]["slope"], 0);
+}
+
+/// The CPU, whose plans a test changes or whose results it spoils.
+class ChangedCpu : public Backend {
  public:
-  /// `external` counts as plan.externals does.
-  BrokenBackend(std::function<bool(const Plan&)> is_broken, std::size_t external, float wrong)
-      : cpu_(make_backend("cpu")), is_broken_(std::move(is_broken)), external_(external), wrong_(wrong) {}
   std::string name() const override { return "cpu"; }
   void lower(Plan& plan) override { cpu_->lower(plan); }
   std::shared_ptr<Buffer> allocate(std::int64_t size_bytes) override { return cpu_->allocate(size_bytes); }
   void upload(const void* from, Buffer& to, std::int64_t bytes) override { cpu_->upload(from, to, bytes); }
   void download(Buffer& from, void* to, std::int64_t bytes) override { cpu_->download(from, to, bytes); }
+  std::unique_ptr<Executable> compile(const Plan& plan) override { return cpu_->compile(plan); }
+
+ protected:
+  std::shared_ptr<Backend> cpu_ = make_backend("cpu");
+};
+
+/// Every plan that `is_broken` names writes a wrong number into one of its external buffers.
+class BrokenBackend final : public ChangedCpu {
+ public:
+  /// `external` counts as plan.externals does.
+  BrokenBackend(std::function<bool(const Plan&)> is_broken, std::size_t external, float wrong)
+      : is_broken_(std::move(is_broken)), external_(external), wrong_(wrong) {}
   std::unique_ptr<Executable> compile(const Plan& plan) override {
     return std::make_unique<BrokenExecutable>(cpu_->compile(plan), is_broken_(plan), external_, wrong_);
   }
@@ -141,10 +124,38 @@ class BrokenBackend final : public Backend {
     std::size_t external_;
     float wrong_;
   };
-  std::shared_ptr<Backend> cpu_;
   std::function<bool(const Plan&)> is_broken_;
   std::size_t external_;
   float wrong_;
+};
+
+/// A kernel with a wrong index: in the first plan that has filter gradients, one convolution reads the rows of its
+/// second operand as columns.
+class SwappedBackend final : public ChangedCpu {
+ public:
+  /// `number` counts the convolutions whose second operand is square and not a point; it may pass their number.
+  explicit SwappedBackend(std::size_t number) : number_(number) {}
+  std::unique_ptr<Executable> compile(const Plan& plan) override {
+    Plan changed = plan;
+    std::vector<Operand*> square;
+    bool has_filter_grad = false;
+    for (Kernel& kernel : changed.kernels) {
+      const auto* conv = kernel.head ? std::get_if<Conv>(&kernel.head->op) : nullptr;
+      if (!conv) continue;
+      has_filter_grad |= conv->role == ConvRole::filter_grad;
+      Operand& second = kernel.head->operands[1];
+      if (second.shape[2] == second.shape[3] && second.shape[2] > 1) square.push_back(&second);
+    }
+    if (!has_filter_grad || is_done_) return cpu_->compile(plan);
+    is_done_ = true;
+    Strides& strides = square[number_ % square.size()]->strides;
+    std::swap(strides[2], strides[3]);
+    return cpu_->compile(changed);
+  }
+
+ private:
+  std::size_t number_;
+  bool is_done_ = false;
 };
 
 Net small_net() {
@@ -191,6 +202,65 @@ TEST(BenchmarkNets, AWrongResultFailsWhereverItIs) {
     BrokenBackend backend(broken, external, wrong);
     EXPECT_THAT(net_error(backend), HasSubstr(expected));
   }
+}
+
+Net small_resnet() {
+  return {.name = "resnet",
+          .model = Resnet<18>{.classes = 10},
+          .sample = {3, 64, 64},
+          .classes = 10,
+          .batch = 4,
+          .cpu_batch = 4,
+          .training = common_training()};
+}
+
+TEST(BenchmarkNets, AWrongKernelOfADeepNetIsCaughtInHalves) {
+  const PrecisionTraits precision = precision_named("fp16");
+  const auto checked = [&](Backend& backend) {
+    NetWork work(backend, small_resnet(), 4, precision);
+    return check_net(work, precision);
+  };
+  const NetCheck intact = checked(*make_backend("cpu"));
+  EXPECT_LT(intact.distance, intact.distance_bound);
+  for (const std::size_t number : {0, 9, 18, 27, 36, 45}) {
+    SwappedBackend backend(number);
+    EXPECT_THAT(error_of(Fault::non_finite, [&] { checked(backend); }), HasSubstr("the timed result ")) << number;
+  }
+}
+
+/// The largest distance of a result in halves from that in floats.
+double distance_of_halves(const Net& net, bool is_well_conditioned) {
+  const auto backend = make_backend("cpu");
+  const auto results = [&](const char* precision) {
+    NetWork work(*backend, net, net.batch, precision_named(precision));
+    Outputs results;
+    const auto run = [&] {
+      work.total();
+      results = work.results();
+    };
+    is_well_conditioned ? work.while_well_conditioned(run) : run();
+    return results;
+  };
+  const Outputs halves = results("fp16"), floats = results("fp32");
+  double largest = 0;
+  for (const auto& [name, value] : floats)
+    largest = std::max(largest, relative_distance(halves.at(name).array(), value.array()));
+  return largest;
+}
+
+TEST(BenchmarkNets, ChecksAreOfAWellConditionedNet) {
+  const double chaotic = distance_of_halves(small_resnet(), false), calm = distance_of_halves(small_resnet(), true);
+  EXPECT_LT(calm, 0.1);
+  EXPECT_GT(chaotic, 2 * calm);
+}
+
+TEST(BenchmarkNets, ParametersAreTheSameAfterTheCheck) {
+  const auto backend = make_backend("cpu");
+  const PrecisionTraits precision = precision_named("fp32");
+  NetWork work(*backend, small_resnet(), 2, precision);
+  const Array before = work.fprop().at("output").array().clone();
+  check_net(work, precision);
+  EXPECT_EQ(relative_distance(work.fprop().at("output").array(), before), 0);
 }
 
 // A mean over 256 x 256 positions leaves gradients that halves can hardly tell from zero.

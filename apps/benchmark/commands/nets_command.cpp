@@ -125,6 +125,7 @@ NetRow time_net(Backend& backend, const Net& net, int batch, const PrecisionTrai
   row.first_loss = work.train().at("loss").item();
   time_training(backend, work, runs, times);
   row.last_loss = work.train().at("loss").item();
+  row.train_bytes = work.train_bytes();
   row.timing_seconds = seconds() - row.check_seconds;
   check_training(row);
   summarize_into(row, times);

@@ -27,7 +27,7 @@ struct NetsCommand {
 struct NetRow {
   std::string net = {}, precision = {}, dtype = {}, backend = {};
   int batch = 0;
-  std::int64_t parameters = 0;
+  std::int64_t parameters = 0, train_bytes = 0;
   Timing fprop = {}, bprop = {}, total = {}, train = {};
   Timing train_dynamic = {};  ///< with a dynamic loss scale; no runs where there is none
   FlopCount flop = {};

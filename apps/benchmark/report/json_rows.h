@@ -41,6 +41,7 @@ inline void to_json(nlohmann::json& json, const NetRow& row) {
           {"backend", row.backend},
           {"batch", row.batch},
           {"parameters", row.parameters},
+          {"train_mb", static_cast<double>(row.train_bytes) / 1e6},
           {"fprop_ms", row.fprop},
           {"bprop_ms", row.bprop},
           {"total_ms", row.total},

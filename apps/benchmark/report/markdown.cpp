@@ -59,14 +59,15 @@ std::string facts(const Json& report) {
 std::string net_cells(const Json& row) { return fmt::format("{} {}", text_of(row, "net"), row["batch"].get<int>()); }
 
 std::string nets_table(const Json& rows) {
-  std::string text =
-      header({"net, batch", "precision", "fprop ms (min - max)", "bprop ms", "total ms", "TFLOP/s counted, executed",
-              "% of ceiling", "training step ms", "with dynamic scale", "errors: fprop, bprop, update; whole"});
+  std::string text = header({"net, batch", "precision", "fprop ms (min - max)", "bprop ms", "total ms",
+                             "TFLOP/s counted, executed", "% of ceiling", "training step ms", "with dynamic scale",
+                             "its MB", "errors: fprop, bprop, update; whole"});
   for (const Json& row : rows)
     text += line({net_cells(row), text_of(row, "precision"), spread(row["fprop_ms"]), spread(row["bprop_ms"]),
                   spread(row["total_ms"]), digits(row["counted_tflops"]) + ", " + digits(row["executed_tflops"]),
                   fmt::format("{:.0f}", row["percent_of_ceiling"].get<double>()), spread(row["train_ms"]),
                   row.contains("train_dynamic_ms") ? median(row["train_dynamic_ms"]) : "",
+                  row.contains("train_mb") ? digits(row["train_mb"]) : "",
                   fmt::format("{}, {}, {}; {}", error_text(row["check"]["fprop"]["error"]),
                               error_text(row["check"]["bprop"]["error"]), error_text(row["check"]["update"]["error"]),
                               error_text(row["check"]["distance"]))});
@@ -92,11 +93,13 @@ std::string ratio_table(const Json& rows) {
 }
 
 std::string peers_table(const Json& rows) {
-  std::string text = header({"net, batch", "precision", "peer", "fprop ms", "fprop + bprop ms", "training step ms"});
+  std::string text =
+      header({"net, batch", "precision", "peer", "fprop ms", "fprop + bprop ms", "training step ms", "its MB"});
   for (const Json& row : rows)
     for (const Json& peer : row["peers"])
       text += line({net_cells(row), text_of(row, "precision"), text_of(peer, "peer"), spread(peer["fprop_ms"]),
-                    spread(peer["total_ms"]), spread(peer["train_ms"])});
+                    spread(peer["total_ms"]), spread(peer["train_ms"]),
+                    peer.contains("peak_mb") && !peer["peak_mb"].is_null() ? digits(peer["peak_mb"]) : ""});
   for (const Json& row : rows)
     for (const Json& each : row["left_out"])
       text += fmt::format("\nLeft out: {} {}: {}: {}.", text_of(row, "net"), text_of(row, "precision"),

@@ -100,6 +100,13 @@ Outputs NetWork::results() const {
 Outputs NetWork::train() { return train_(labelled_); }
 Outputs NetWork::train_dynamic() { return train_dynamic_(labelled_); }
 
+std::int64_t NetWork::train_bytes() {
+  const Plan& plan = train_.plan(labelled_);
+  std::int64_t bytes = plan.arena_bytes;
+  for (const int slot : plan.externals) bytes += plan.slots[static_cast<std::size_t>(slot)].size_bytes();
+  return bytes;
+}
+
 void NetWork::while_well_conditioned(const std::function<void()>& work) {
   static constexpr std::string_view kMean = "running_mean";
   std::vector<std::pair<Variable, Array>> saved;

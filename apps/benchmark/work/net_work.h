@@ -54,6 +54,8 @@ class NetWork {
   Outputs probe(const std::function<void(const Probed&)>& visit);
 
   std::int64_t parameters() const { return model_.parameters().count(); }
+  /// Memory of the training step's plan: its arena, the parameters, the optimizer's state and the data.
+  std::int64_t train_bytes();
 
  private:
   /// What the net reads.
