@@ -2,12 +2,16 @@
 // probe, for parameters that make the net well-conditioned.
 #include "nixie/apps/benchmark/checks/check_net.h"
 
+#include <cmath>
+
 namespace nixie::benchmark {
 namespace {
 
 constexpr std::int64_t kSamples = 32;
 // Other kernels round other intermediate values; through a net that adds up, and a maximum may be won by another.
 constexpr double kDistancePerElementBound = 20;
+// Both are as far from the second opinion, in directions of their own.
+constexpr double kDistancePerNoise = 3;
 
 RoleError& of_role(NetCheck& check, Role role) {
   return role == Role::fprop ? check.fprop : role == Role::input_grad ? check.input_grad : check.filter_grad;
@@ -38,13 +42,43 @@ void check_contraction(const NetWork::Probed& probed, const PrecisionTraits& pre
           precision, check);
 }
 
-void compare_results(const Outputs& timed, const Outputs& probed, NetCheck& check) {
+/// The results of `total` in another precision, computed when they are first asked for.
+class SecondOpinion {
+ public:
+  SecondOpinion(const NetWork& work, const PrecisionTraits& precision)
+      : work_(work), precision_(precision_named(precision.policy == PrecisionPolicy::fp32 ? "ieee" : "fp32")) {}
+  const Tensor& of(const std::string& name) {
+    if (results_.empty()) {
+      const std::unique_ptr<NetWork> other = work_.in(precision_);
+      other->while_well_conditioned([&] {
+        other->total();
+        results_ = other->results();
+      });
+    }
+    return results_.at(name);
+  }
+
+ private:
+  const NetWork& work_;
+  PrecisionTraits precision_;
+  Outputs results_;
+};
+
+void compare_results(const Outputs& timed, const Outputs& probed, SecondOpinion& other, NetCheck& check) {
   for (const auto& [name, value] : timed) {
-    const double distance = relative_distance(value.array(), probed.at(name).array());
-    if (!(distance <= check.distance_bound))
+    const Array right = probed.at(name).array();
+    const double distance = relative_distance(value.array(), right);
+    // A gradient that is zero but for rounding, of a bias in front of batch norm, is as far from itself in any
+    // precision.
+    double allowed = check.distance_bound;
+    if (!(distance <= allowed) && std::isfinite(distance))
+      allowed = std::max(allowed, kDistancePerNoise * relative_distance(other.of(name).array(), right));
+    if (!(distance <= allowed))
       fail(Fault::non_finite, "the timed result ", name, " is wrong: it is ", distance,
-           " of its length away from the checked one, at most ", check.distance_bound, " is right");
-    if (distance < check.distance) continue;
+           " of its length away from the checked one, at most ", allowed, " is right");
+    check.excused += distance > check.distance_bound ? 1 : 0;
+    ++check.results;
+    if (distance > check.distance_bound || distance < check.distance) continue;
     check.distance = distance;
     check.result = name;
   }
@@ -60,8 +94,9 @@ NetCheck check_net(NetWork& work, const PrecisionTraits& precision) {
     const Outputs total = work.results();
     const Outputs probed =
         work.probe([&](const NetWork::Probed& contraction) { check_contraction(contraction, precision, check); });
-    compare_results(fprop, probed, check);
-    compare_results(total, probed, check);
+    SecondOpinion other(work, precision);
+    compare_results(fprop, probed, other, check);
+    compare_results(total, probed, other, check);
   });
   return check;
 }

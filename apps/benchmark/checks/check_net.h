@@ -16,15 +16,17 @@ struct RoleError {
 
 struct NetCheck {
   RoleError fprop = {}, input_grad = {}, filter_grad = {};
-  double distance = 0;      ///< largest relative distance of a timed result from the checked one
-  std::string result = {};  ///< which result that was
+  double distance = 0;           ///< largest relative distance of a timed result from the checked one
+  std::string result = {};       ///< which result that was
+  int results = 0, excused = 0;  ///< results compared, and those further away than the bound for which noise accounts
   double distance_bound = 0;
 };
 
 /// Probes the net's `total`: recomputes sampled elements of every contraction and of every bias gradient in double from
 /// the operands that the backend had, then compares every result of the timed graphs as a whole with the probe's: those
-/// of `total`, and the output of `fprop`. Throws Fault::non_finite naming layer, role and error where rounding does not
-/// explain a difference or a value is not finite.
+/// of `total`, and the output of `fprop`. A result further away than the bound is right where the same result in
+/// another precision (f32 for halves) is as far away. Throws Fault::non_finite naming layer, role and error where
+/// rounding does not explain a difference or a value is not finite.
 NetCheck check_net(NetWork& work, const PrecisionTraits& precision);
 
 }  // namespace nixie::benchmark

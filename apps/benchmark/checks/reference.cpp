@@ -96,10 +96,11 @@ ExactSum filter_grad_element(const Geometry& g, const Elements& dy, const Elemen
   const std::int64_t channel = e[0] / (g.w[0] / g.groups) * g.w[1] + e[1];
   ExactSum sum;
   std::array<std::int64_t, 3> in;
-  for_each_position(g.y, [&](const auto& p) {
-    if (!input_position(g, p, {e[2], e[3], e[4]}, in)) return;
-    for (std::int64_t n = 0; n < g.x[0]; ++n) sum.add(product(dy, at(g.y, n, e[0], p), x, at(g.x, n, channel, in)));
-  });
+  for (std::int64_t n = 0; n < g.x[0]; ++n)
+    for_each_position(g.y, [&](const auto& p) {
+      if (input_position(g, p, {e[2], e[3], e[4]}, in))
+        sum.add(product(dy, at(g.y, n, e[0], p), x, at(g.x, n, channel, in)));
+    });
   return sum;
 }
 

@@ -10,31 +10,35 @@ namespace nixie::benchmark {
 /// A sum in double, with what its rounding errors grow with.
 struct ExactSum {
   double value = 0, squares = 0;  ///< of the terms, and of their squares
+  double low = 0, high = 0;       ///< of the partial sums; the terms come in the order in which they lie in memory
   std::int64_t terms = 0;
   void add(double term) {
     value += term;
     squares += term * term;
+    low = std::min(low, value);
+    high = std::max(high, value);
     ++terms;
   }
 };
 
-/// Unit roundoffs (2^-p for p bits) of where a precision rounds. Rounding errors are as good as independent, so n of
-/// them add up like a random walk, to sqrt(n) times one (Higham and Mary 2019):
-///   result       |value|                            the result is stored
-///   operand      |value| + 4 norm                   each operand may be rounded once more: Winograd's transforms, tf32
-///   accumulator  4 sqrt(n) (|value| + norm)         n partial sums, which grow to |value| or wander about by norm
-/// where norm is the Euclidean norm of the terms and 4 leaves a chance of 1e-9 where errors are uniform. A kernel adds
-/// longer sums in parts, so that n is at most 65,536.
+/// Unit roundoffs (2^-p for p bits) of where a precision rounds, and what they may do to a sum. Errors of rounding to
+/// nearest are as good as independent, so n of them add up like a random walk, to sqrt(n) times one (Higham and Mary
+/// 2019); 4 of its deviations leave a chance of 1e-9. Tensor cores add 16 products at a time and cut off, so that their
+/// errors have one sign and add up.
+///   result       |value|                       the result is stored
+///   operand      |value| + 4 norm              each operand may be rounded once more: Winograd's transforms, tf32
+///   accumulator  max(4 sqrt(n), n / 16) range  the sum of any part of the terms is within the range of partial sums
+/// where norm is the Euclidean norm of the terms. A kernel adds longer sums in parts, so that n is at most 65,536.
 struct Rounding {
   double operand, accumulator, result;
   double smallest = 0;  ///< half the distance of subnormal results
 
   double allowed(const ExactSum& sum) const {
-    constexpr double kDeviations = 4, kLongest = 65536;
-    const double size = std::abs(sum.value), norm = std::sqrt(sum.squares),
-                 steps = std::sqrt(std::min(static_cast<double>(sum.terms), kLongest));
-    return result * size + operand * (size + kDeviations * norm) + accumulator * kDeviations * steps * (size + norm) +
-           smallest;
+    constexpr double kDeviations = 4, kAtATime = 16, kLongest = 65536;
+    const double size = std::abs(sum.value), norm = std::sqrt(sum.squares), range = sum.high - sum.low,
+                 n = std::min(static_cast<double>(sum.terms), kLongest);
+    return result * size + operand * (size + kDeviations * norm) +
+           accumulator * std::max(kDeviations * std::sqrt(n), n / kAtATime) * range + smallest;
   }
 };
 

@@ -49,6 +49,8 @@ std::vector<Contraction> contractions_of_net(const Net& net, int batch) {
 
 NetWork::NetWork(Backend& backend, const Net& net, int batch, const PrecisionTraits& precision)
     : backend_(backend),
+      net_(net),
+      batch_(batch),
       precision_(precision),
       normalization_(normalization_of(net)),
       loss_(net.loss),
@@ -85,6 +87,10 @@ NetWork::NetWork(Backend& backend, const Net& net, int batch, const PrecisionTra
   const std::vector<Tensor> stored = evaluate({images, gradient, labels}, backend);
   data_ = {{"images", stored[0]}, {"gradient", stored[1]}};
   labelled_ = {{"images", stored[0]}, {"labels", stored[2]}};
+}
+
+std::unique_ptr<NetWork> NetWork::in(const PrecisionTraits& precision) const {
+  return std::make_unique<NetWork>(backend_, net_, batch_, precision);
 }
 
 Outputs NetWork::fprop() { return fprop_({{"images", data_.at("images")}}); }

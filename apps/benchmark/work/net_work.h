@@ -25,6 +25,9 @@ class NetWork {
   /// [0, 1), random labels, weights that keep activations near 1.
   NetWork(Backend& backend, const Net& net, int batch, const PrecisionTraits& precision);
 
+  /// The same net, numbers and backend in another precision.
+  std::unique_ptr<NetWork> in(const PrecisionTraits& precision) const;
+
   /// The output alone; what a backward pass would need is not kept.
   Outputs fprop();
   /// The output and, into the memory kept for them, the gradients of all parameters for the random output gradient, in
@@ -64,6 +67,8 @@ class NetWork {
   Outputs train_body(const Inputs& in, const Optimizer& optimizer) const;
 
   Backend& backend_;
+  Net net_;
+  int batch_;
   PrecisionTraits precision_;
   std::optional<Normalization> normalization_;  // of bytes
   AnyLoss loss_;

@@ -1,0 +1,97 @@
+// Random layers of the sweep, and what its rows say together.
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "nixie/apps/benchmark/report/sweep_summary.h"
+#include "nixie/apps/benchmark/work/contractions.h"
+#include "nixie/apps/benchmark/work/sweep_layers.h"
+#include "nixie/tests/apps/support.h"
+
+namespace nixie::benchmark {
+namespace {
+
+using namespace nixie::test;
+using testing::HasSubstr;
+
+TEST(BenchmarkSweep, DrawsLayersOfEveryKindWithinItsLimits) {
+  const SweepLimits limits;
+  const std::vector<SweepLayer> layers = draw_sweep(300, 1, limits);
+  std::set<std::string> kinds;
+  std::set<std::int64_t> strides, dilations, windows;
+  int rectangular = 0, odd_channels = 0, odd_batches = 0;
+  for (const SweepLayer& layer : layers) {
+    EXPECT_LE(layer.flop(), limits.most_flop) << layer.text();
+    EXPECT_LE(layer.elements(), limits.most_elements) << layer.text();
+    EXPECT_EQ(flop(layer.node()), layer.flop()) << layer.text();
+    EXPECT_EQ(layer.channels % layer.groups + layer.out % layer.groups, 0) << layer.text();
+    kinds.insert(layer.kind() + std::to_string(static_cast<int>(layer.role)));
+    strides.insert(layer.stride[0]);
+    dilations.insert(layer.dilation[0]);
+    windows.insert(layer.window[0]);
+    rectangular += layer.window[0] != layer.window[1];
+    odd_channels += layer.channels % 8 != 0;
+    odd_batches += layer.batch % 2;
+  }
+  EXPECT_EQ(kinds.size(), 9u);
+  EXPECT_EQ(strides, (std::set<std::int64_t>{1, 2, 3, 4}));
+  EXPECT_EQ(dilations, (std::set<std::int64_t>{1, 2, 3}));
+  EXPECT_EQ(windows.size(), 15u);
+  for (const int count : {rectangular, odd_channels, odd_batches}) EXPECT_GT(count, 50);
+  EXPECT_EQ(draw_sweep(5, 1, limits)[4].text(), layers[4].text());
+  EXPECT_NE(draw_sweep(5, 2, limits)[4].text(), layers[4].text());
+}
+
+TEST(BenchmarkSweep, SummaryIsOfTheRowsWithAPeer) {
+  nlohmann::json rows;
+  for (const double ratio : {4.0, 0.5, 1.0, 2.0})
+    rows.push_back({{"ratio", ratio}, {"role", ratio < 1 ? "output" : "input_grad"}, {"kind", "dense"}});
+  rows.push_back({{"role", "output"}, {"kind", "dense"}});
+  const nlohmann::json summary = sweep_summary(rows);
+  EXPECT_NEAR(summary["geometric_mean"].get<double>(), std::sqrt(2.0), 1e-12);
+  EXPECT_EQ(summary["rows"], 4);
+  EXPECT_EQ(summary["left_out"], 1);
+  EXPECT_EQ(summary["share_above_0.9"], 0.75);
+  EXPECT_EQ(summary["quantiles"]["0%"], 0.5);
+  EXPECT_EQ(summary["worst"], nlohmann::json::parse("[1, 2, 3, 0]"));
+  EXPECT_NEAR(summary["groups"]["input_grad dense"]["geometric_mean"].get<double>(), 2, 1e-12);
+}
+
+TEST(BenchmarkSweep, RandomLayersStandBesideThePeer) {
+  const TempFolder folder;
+  // Answers with a time that is always a million times longer, but cannot do gradients of filters.
+  std::ofstream(folder / "torch_contractions.py") << R"(
+echo '{"program": "cuDNN of the test", "engines": {}}'
+while read -r request; do
+  case $request in
+    *filter_grad*) echo '{"error": "no filters"}' ;;
+    *) echo '{"ms": {"mean": 1e6, "median": 1e6, "min": 1e6, "max": 1e6, "runs": 1}, "values": []}' ;;
+  esac
+done)";
+  const std::string json = (folder / "table.json").string(), svg = (folder / "chart.svg").string();
+  const Ran ran = run_program("benchmark sweep --count 12 --seed 3 --runs 1 --backend cpu --python sh --peers " +
+                              folder.path().string() + " --json " + json + " --plot " + svg);
+  ASSERT_EQ(ran.code, 0) << ran.output;
+  const auto table = nlohmann::json::parse(text_of(json));
+  ASSERT_EQ(table["rows"].size(), 12u);
+  int left_out = 0;
+  for (const auto& row : table["rows"]) {
+    EXPECT_LE(row["share"], 1) << row;
+    EXPECT_GT(row["ms"]["median"], 0);
+    const bool has_peer = row["role"] != "filter_grad";
+    EXPECT_EQ(row.contains("ratio"), has_peer) << row;
+    left_out += has_peer ? 0 : 1;
+  }
+  EXPECT_EQ(table["seed"], 3);
+  EXPECT_EQ(table["summary"]["left_out"], left_out);
+  EXPECT_GT(table["summary"]["geometric_mean"], 1e3);
+  EXPECT_THAT(ran.output, HasSubstr("The ten worst"));
+  EXPECT_THAT(text_of(svg), HasSubstr("times as fast as cuDNN"));
+  EXPECT_THAT(run_program("benchmark show " + json).output, HasSubstr("geometric mean of the ratio"));
+}
+
+}  // namespace
+}  // namespace nixie::benchmark
