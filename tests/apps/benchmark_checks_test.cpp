@@ -222,7 +222,7 @@ TEST(BenchmarkNets, AWrongKernelOfADeepNetIsCaughtInHalves) {
   };
   const NetCheck intact = checked(*make_backend("cpu"));
   EXPECT_LT(intact.distance, intact.distance_bound);
-  for (const std::size_t number : {0, 9, 18, 27, 36, 45}) {
+  for (const std::size_t number : {0, 14, 28, 42}) {
     SwappedBackend backend(number);
     EXPECT_THAT(error_of(Fault::non_finite, [&] { checked(backend); }), HasSubstr("the timed result ")) << number;
   }
