@@ -1,0 +1,134 @@
+// A library to preload: counts a program's calls that change files below a folder, and fails or kills it at one of
+// them.
+//
+// NIXIE_FAULT_FOLDER  the folder whose files count
+// NIXIE_FAULT_AT      the number of the call, from 1; 0: none
+// NIXIE_FAULT_KIND    kill, short (a write of half), or a number: the errno
+// NIXIE_FAULT_COUNT   a file that gets the number of calls when the program ends
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+namespace {
+
+const char* text_of(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? value : "";
+}
+
+std::atomic<long> calls{0};
+
+template <class Function>
+Function* real(const char* name) {
+  return reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name));
+}
+
+bool counts(const char* path) {
+  const char* folder = text_of("NIXIE_FAULT_FOLDER");
+  return *folder && std::strncmp(path, folder, std::strlen(folder)) == 0;
+}
+
+bool counts(int file) {
+  char path[4096];
+  const std::string link = "/proc/self/fd/" + std::to_string(file);
+  const ssize_t length = ::readlink(link.c_str(), path, sizeof path - 1);
+  if (length < 0) return false;
+  path[length] = 0;
+  return counts(path);
+}
+
+enum class Fault { none, half, error };
+
+/// What this call is to do. An error stands in errno.
+template <class Target>
+Fault next_call(Target target) {
+  const int kept = errno;
+  if (!counts(target)) {
+    errno = kept;
+    return Fault::none;
+  }
+  const long number = ++calls;
+  if (number != std::atol(text_of("NIXIE_FAULT_AT"))) {
+    errno = kept;
+    return Fault::none;
+  }
+  const std::string kind = text_of("NIXIE_FAULT_KIND");
+  if (kind == "kill") ::kill(::getpid(), SIGKILL);
+  errno = kept;
+  if (kind == "short") return Fault::half;
+  errno = std::atoi(kind.c_str());
+  return Fault::error;
+}
+
+struct Report {
+  ~Report() {
+    const char* file = text_of("NIXIE_FAULT_COUNT");
+    if (!*file) return;
+    if (std::FILE* out = std::fopen(file, "w")) {
+      std::fprintf(out, "%ld\n", calls.load());
+      std::fclose(out);
+    }
+  }
+} report;
+
+}  // namespace
+
+extern "C" {
+
+int open(const char* path, int flags, ...) {
+  va_list arguments;
+  va_start(arguments, flags);
+  const mode_t mode = flags & O_CREAT ? va_arg(arguments, mode_t) : 0;
+  va_end(arguments);
+  const bool changes = (flags & (O_WRONLY | O_RDWR | O_CREAT)) != 0;
+  if (changes && next_call(path) == Fault::error) return -1;
+  return real<int(const char*, int, ...)>("open")(path, flags, mode);
+}
+
+ssize_t write(int file, const void* bytes, size_t count) {
+  const Fault fault = next_call(file);
+  if (fault == Fault::error) return -1;
+  return real<ssize_t(int, const void*, size_t)>("write")(file, bytes, fault == Fault::half ? (count + 1) / 2 : count);
+}
+
+int fsync(int file) {
+  if (next_call(file) == Fault::error) return -1;
+  return real<int(int)>("fsync")(file);
+}
+
+int ftruncate(int file, off_t size) {
+  if (next_call(file) == Fault::error) return -1;
+  return real<int(int, off_t)>("ftruncate")(file, size);
+}
+
+int posix_fallocate(int file, off_t offset, off_t size) {
+  const int kept = errno;
+  if (next_call(file) == Fault::error) {
+    const int error = errno;
+    errno = kept;
+    return error;
+  }
+  return real<int(int, off_t, off_t)>("posix_fallocate")(file, offset, size);
+}
+
+int rename(const char* from, const char* to) {
+  if (next_call(to) == Fault::error) return -1;
+  return real<int(const char*, const char*)>("rename")(from, to);
+}
+
+int mkdir(const char* path, mode_t mode) {
+  if (next_call(path) == Fault::error) return -1;
+  return real<int(const char*, mode_t)>("mkdir")(path, mode);
+}
+
+}  // extern "C"

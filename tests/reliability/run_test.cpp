@@ -1,0 +1,154 @@
+// A training run against kills, failing system calls and full disks: no checkpoint is lost, no run ends otherwise.
+#include <gmock/gmock.h>
+#include <sys/mount.h>
+
+#include <cerrno>
+#include <random>
+
+#include "nixie/tests/apps/child.h"
+#include "nixie/tests/apps/support.h"
+
+namespace nixie {
+namespace {
+
+using namespace nixie::test;
+
+class Reliability : public testing::Test {
+ protected:
+  Reliability() {
+    std::ofstream(file("net.yaml")) << kRun << "save_every: 7\n";
+    EXPECT_EQ(run(folder_ / "whole"), 0);
+  }
+
+  std::string file(const std::string& name) const { return (folder_ / name).string(); }
+
+  /// Trains in a folder from the start, or goes on with what it holds; the exit code.
+  int run(const std::filesystem::path& run, const std::map<std::string, std::string>& environment = {}) const {
+    std::vector<std::string> arguments = {"--config", file("net.yaml"),   "--set", "threads=1",
+                                          "--set",    "loader.threads=1", "--run", run.string()};
+    if (std::filesystem::exists(run)) arguments.push_back("--resume");
+    return exit_code(Child(arguments, file("log"), environment).wait());
+  }
+
+  std::map<std::string, std::string> fault(const std::filesystem::path& run, long at, const std::string& kind) const {
+    return {{"LD_PRELOAD", std::string(NIXIE_BINARY_DIR) + "/libnixie_faults.so"},
+            {"NIXIE_FAULT_FOLDER", run.string()},
+            {"NIXIE_FAULT_AT", std::to_string(at)},
+            {"NIXIE_FAULT_KIND", kind},
+            {"NIXIE_FAULT_COUNT", file("count")}};
+  }
+
+  /// How many calls of an undisturbed run change its folder.
+  long calls() const {
+    EXPECT_EQ(run(folder_ / "counted", fault(folder_ / "counted", 0, "none")), 0);
+    return std::stol(text_of(file("count")));
+  }
+
+  /// Whatever was done to the folder: its checkpoints are whole, and an undisturbed program ends the run as if nothing
+  /// had been.
+  void expect_recovery(const std::filesystem::path& run_folder, const std::string& what) const {
+    for (const char* name : {"last.h5", "best.h5"})
+      if (std::filesystem::exists(run_folder / name)) {
+        EXPECT_NO_THROW(verify_checkpoint(run_folder / name)) << name << " " << what;
+      }
+    ASSERT_EQ(run(run_folder), 0) << what << text_of(file("log"));
+    expect_same_files(folder_ / "whole", run_folder, what);
+    for (const auto& entry : std::filesystem::directory_iterator(run_folder))
+      EXPECT_EQ(entry.path().string().find(".tmp."), std::string::npos) << entry.path() << " " << what;
+    std::filesystem::remove_all(run_folder);
+  }
+
+  /// Kills or fails one call in each of about `points` runs.
+  void disturb(const std::vector<std::string>& kinds, long points) const {
+    const long all = calls(), step = std::max(1L, all * static_cast<long>(kinds.size()) / points);
+    std::map<int, int> codes;
+    long turn = 0;
+    for (const std::string& kind : kinds)
+      for (long at = 1 + turn++ % step; at <= all; at += step) {
+        const std::filesystem::path run_folder = folder_ / "broken";
+        const std::string what = fmt::format("{} at call {} of {}", kind, at, all);
+        const int code = run(run_folder, fault(run_folder, at, kind));
+        ++codes[code];
+        if (kind == "kill")
+          EXPECT_EQ(code, 128 + SIGKILL) << what;
+        else if (kind == "short")
+          EXPECT_EQ(code, 0) << what << text_of(file("log"));
+        else
+          EXPECT_TRUE(code == 8 || code == 0) << what << ": exit " << code << "\n" << text_of(file("log"));
+        if (code == 8) {
+          EXPECT_THAT(text_of(file("log")), testing::HasSubstr(std::strerror(std::stoi(kind)))) << what;
+        }
+        expect_recovery(run_folder, what);
+      }
+    std::string counted;
+    for (const auto& [code, count] : codes) counted += fmt::format(" {} runs ended with {};", count, code);
+    std::printf("%ld calls change a run's folder;%s all recovered\n", all, counted.c_str());
+  }
+
+  TempFolder folder_;
+};
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which must be preloaded first
+
+TEST_F(Reliability, KilledAtACallTheRunGoesOn) { disturb({"kill"}, 8); }
+TEST_F(Reliability, KilledAtEveryCallTheRunGoesOnLong) { disturb({"kill"}, 1'000'000); }
+
+const std::vector<std::string> kErrors = {std::to_string(ENOSPC), std::to_string(EIO), std::to_string(EMFILE), "short"};
+TEST_F(Reliability, AFailingCallEndsTheRunAndLosesNothing) { disturb(kErrors, 12); }
+TEST_F(Reliability, EveryFailingCallEndsTheRunAndLosesNothingLong) { disturb(kErrors, 1'000'000); }
+
+#endif
+
+TEST_F(Reliability, KilledAtRandomTheRunGoesOnLong) {
+  std::mt19937 random(std::random_device{}());
+  int kills = 0, runs = 0;
+  while (kills < 1000) {
+    const std::filesystem::path run_folder = folder_ / "broken";
+    for (bool done = false; !done && kills < 1000;) {
+      std::vector<std::string> arguments = {"--config", file("net.yaml"), "--run", run_folder.string()};
+      if (std::filesystem::exists(run_folder)) arguments.push_back("--resume");
+      Child child(arguments);
+      sleep_ms(std::uniform_int_distribution(5, 250)(random));
+      child.send(SIGKILL);
+      done = exit_code(child.wait()) == 0;
+      kills += !done;
+    }
+    ++runs;
+    expect_recovery(run_folder, fmt::format("after {} kills", kills));
+  }
+  std::printf("%d kills in %d runs, all recovered\n", kills, runs);
+}
+
+/// Trains on a disk of each size, which then gets room.
+void fill_disks(const std::function<int()>& run, const std::function<void(const std::string&)>& expect_recovery,
+                const std::filesystem::path& disk, int sizes) {
+  std::filesystem::create_directories(disk);
+  int full = 0;
+  for (int i = 0; i < sizes; ++i) {
+    const int kilobytes = 4 + i * 1024 / sizes;
+    const std::string size = fmt::format("size={}k", kilobytes);
+    if (::mount("none", disk.c_str(), "tmpfs", 0, size.c_str()) != 0) GTEST_SKIP() << "may not mount a small disk";
+    const int code = run();
+    EXPECT_TRUE(code == 8 || code == 0) << kilobytes << " KiB: exit " << code;
+    full += code == 8;
+    EXPECT_EQ(::mount("none", disk.c_str(), "tmpfs", MS_REMOUNT, "size=64m"), 0);
+    expect_recovery(fmt::format("on a disk of {} KiB", kilobytes));
+    ::umount(disk.c_str());
+  }
+  EXPECT_GT(full, 0);
+  std::printf("%d disks, %d of them too small; all recovered\n", sizes, full);
+}
+
+TEST_F(Reliability, AFullDiskEndsTheRunAndLosesNothing) {
+  const std::filesystem::path disk = folder_ / "disk";
+  fill_disks([&] { return run(disk / "run"); }, [&](const std::string& what) { expect_recovery(disk / "run", what); },
+             disk, 6);
+}
+TEST_F(Reliability, AFullDiskOfAnySizeEndsTheRunAndLosesNothingLong) {
+  const std::filesystem::path disk = folder_ / "disk";
+  fill_disks([&] { return run(disk / "run"); }, [&](const std::string& what) { expect_recovery(disk / "run", what); },
+             disk, 64);
+}
+
+}  // namespace
+}  // namespace nixie
