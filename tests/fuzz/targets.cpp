@@ -176,7 +176,8 @@ const std::vector<Target>& targets() {
                                           {"cifar", read_cifar},
                                           {"jpeg", read_picture},
                                           {"png", read_picture},
-                                          {"checkpoint", read_checkpoint} {"dlpack", read_dlpack}};
+                                          {"checkpoint", read_checkpoint},
+                                          {"dlpack", read_dlpack}};
   return all;
 }
 
