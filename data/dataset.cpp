@@ -5,6 +5,16 @@ namespace nixie {
 
 Tensor Dataset::pixels(const Tensor& images) const { return bytes() ? bytes()->normalization()(images) : images; }
 
+Preparation Dataset::preparation() const {
+  const Shape sample = sample_shape();
+  Preparation preparation{
+      .channels = sample[0], .height = sample[1], .width = sample[2], .short_side = std::min(sample[1], sample[2])};
+  if (!bytes()) return preparation;
+  preparation.mean = bytes()->normalization().mean();
+  preparation.deviation = bytes()->normalization().deviation();
+  return preparation;
+}
+
 std::int32_t ByteDataset::load(std::int64_t index, const AugmentKey& key, std::span<float> pixels) const {
   std::vector<std::uint8_t> bytes(pixels.size());
   const std::int32_t label = load_bytes(index, key, bytes);

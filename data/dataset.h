@@ -10,6 +10,7 @@
 
 #include "nixie/core/base/shape.h"
 #include "nixie/data/normalization.h"
+#include "nixie/data/preparation.h"
 
 namespace nixie {
 
@@ -38,6 +39,9 @@ class Dataset {
   virtual std::int32_t load(std::int64_t index, const AugmentKey& key, std::span<float> pixels) const = 0;
   /// Itself, where samples are bytes; batches are then bytes too.
   virtual const ByteDataset* bytes() const { return nullptr; }
+  /// How a picture becomes a sample as evaluation has it: what predictions repeat. By default scaled to the sample's
+  /// size and normalised as the bytes are.
+  virtual Preparation preparation() const;
   /// What a model reads of a loader's images.
   Tensor pixels(const Tensor& images) const;
 };

@@ -9,13 +9,12 @@
 #include "nixie/core/base/threads.h"
 #include "nixie/data/image.h"
 #include "nixie/data/input_file.h"
+#include "nixie/data/preparation.h"
 
 namespace nixie {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr std::uint64_t kMaxFile = 256 << 20;
 
 bool is_hidden(const fs::path& path) { return path.filename().string().starts_with('.'); }
 
@@ -23,11 +22,6 @@ std::string lower_suffix(const fs::path& file) {
   std::string suffix = file.extension().string();
   std::transform(suffix.begin(), suffix.end(), suffix.begin(), [](unsigned char c) { return std::tolower(c); });
   return suffix;
-}
-
-bool is_picture(const fs::path& file) {
-  const std::string suffix = lower_suffix(file);
-  return suffix == ".jpg" || suffix == ".jpeg" || suffix == ".jpe" || suffix == ".png";
 }
 
 std::string kind_of(const fs::path& file) {
@@ -39,7 +33,7 @@ std::vector<std::string> find_pictures(FolderScan& scan, const std::string& clas
   std::vector<std::string> found;
   for (const auto& entry : fs::recursive_directory_iterator(scan.folder / class_name)) {
     if (!entry.is_regular_file() || is_hidden(entry.path())) continue;
-    if (is_picture(entry.path()))
+    if (is_picture_name(entry.path()))
       found.push_back(entry.path().lexically_relative(scan.folder).string());
     else
       ++scan.left_out[kind_of(entry.path())];
@@ -65,7 +59,7 @@ std::vector<std::string> find_damage(const std::vector<fs::path>& files) {
   const int count = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   start_threads(threads, "check", count, [&](const std::stop_token& stop) {
     for (std::size_t i = next++; i < files.size() && !stop.stop_requested(); i = next++) try {
-        decode_image(read_file(files[i], kMaxFile), files[i], 1);
+        decode_image(read_file(files[i], kMaxImageFile), files[i], 1);
       } catch (const std::exception& error) {
         damage[i] = error.what();
       }

@@ -159,6 +159,12 @@ class DrawnDigits : public Dataset {
   Shape sample_shape() const override { return {1, kSide, kSide}; }
   const std::vector<std::string>& class_names() const override { return names_; }
 
+  Preparation preparation() const override {
+    Preparation preparation = Dataset::preparation();
+    if (normalize_) preparation.mean = {kMean}, preparation.deviation = {kDeviation};
+    return preparation;
+  }
+
   std::int32_t load(std::int64_t index, const AugmentKey&, std::span<float> pixels) const override {
     Draws draws(stream_, index);
     const auto digit = static_cast<std::size_t>(index % 10);

@@ -10,7 +10,7 @@
 #include <memory>
 #include <string_view>
 
-#include "nixie/core/base/error.h"
+#include "nixie/core/base/dtype.h"
 
 namespace nixie {
 namespace {
@@ -125,27 +125,40 @@ Image decode_image(std::span<const std::uint8_t> bytes, const std::filesystem::p
   fail_image(file, fmt::format("{} bytes", bytes.size()), "neither JPEG nor PNG");
 }
 
-std::array<std::int64_t, 2> scaled_size(const Image& image, std::int64_t short_side) {
-  const std::int64_t least = std::min(image.width, image.height);
-  const auto scaled = [&](std::int64_t side) { return (side * short_side + least / 2) / least; };
-  return {scaled(image.width), scaled(image.height)};
+std::array<std::int64_t, 2> covering_size(const Image& image, std::int64_t width, std::int64_t height) {
+  if (width * image.height >= height * image.width) return {width, width * image.height / image.width};
+  return {height * image.width / image.height, height};
+}
+
+Window centre_window(const Image& image, std::int64_t short_side, std::int64_t width, std::int64_t height) {
+  const std::int64_t least = std::min(width, height);
+  const auto [scaled_width, scaled_height] =
+      covering_size(image, width * short_side / least, height * short_side / least);
+  const auto middle = [](std::int64_t room) {  // halves go to the even number, as in torchvision
+    return static_cast<std::int64_t>(std::nearbyint(static_cast<double>(room) / 2));
+  };
+  return {.source = {0, 0, image.width, image.height},
+          .width = scaled_width,
+          .height = scaled_height,
+          .part = {middle(scaled_width - width), middle(scaled_height - height), width, height}};
 }
 
 std::vector<float> cut_window(const Image& image, const Window& window) {
-  const auto [width, height] = scaled_size(image, window.short_side);
-  const std::vector<Taps> rows = make_taps(image.height, height, window.top, window.crop);
-  std::vector<Taps> columns = make_taps(image.width, width, window.left, window.crop);
+  const auto& [source_box, width, height, part, mirrored] = window;
+  const std::vector<Taps> rows = make_taps(source_box.height, height, part.top, part.height);
+  std::vector<Taps> columns = make_taps(source_box.width, width, part.left, part.width);
   const std::int64_t first = columns.front().first,
                      last = columns.back().first + static_cast<std::int64_t>(columns.back().weights.size());
-  if (window.mirrored) std::reverse(columns.begin(), columns.end());
+  if (mirrored) std::reverse(columns.begin(), columns.end());
 
-  const auto plane = static_cast<std::size_t>(window.crop * window.crop);
+  const auto plane = static_cast<std::size_t>(part.width * part.height);
   std::vector<float> result(3 * plane), line(static_cast<std::size_t>(3 * (last - first)));
   float* to = result.data();
   for (const Taps& row : rows) {
     // First down, over whole lines of the source, then across.
     std::fill(line.begin(), line.end(), 0.0f);
-    const std::uint8_t* source = image.rgb.data() + (row.first * image.width + first) * 3;
+    const std::uint8_t* source =
+        image.rgb.data() + ((source_box.top + row.first) * image.width + source_box.left + first) * 3;
     for (const float weight : row.weights) {
       for (std::size_t i = 0; i < line.size(); ++i) line[i] += weight * static_cast<float>(source[i]);
       source += image.width * 3;
@@ -160,6 +173,13 @@ std::vector<float> cut_window(const Image& image, const Window& window) {
     }
   }
   return result;
+}
+
+void round_pixels(const std::vector<float>& rgb, std::int64_t channels, std::span<std::uint8_t> bytes) {
+  const std::size_t plane = rgb.size() / 3;
+  for (std::size_t i = 0; i < bytes.size(); ++i)
+    bytes[i] = convert<std::uint8_t>(
+        channels == 3 ? rgb[i] : 0.299f * rgb[i] + 0.587f * rgb[plane + i] + 0.114f * rgb[2 * plane + i]);
 }
 
 }  // namespace nixie

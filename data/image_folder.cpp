@@ -16,8 +16,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uint64_t kMaxFile = 256 << 20;
-
 /// The files of one class, sorted, relative to the folder that holds the class folders.
 using Files = std::vector<std::string>;
 
@@ -61,25 +59,31 @@ class FolderImages : public ByteDataset {
   Shape sample_shape() const override { return {options_.channels, options_.crop, options_.crop}; }
   const std::vector<std::string>& class_names() const override { return names_; }
 
+  Preparation preparation() const override {
+    Preparation preparation = Dataset::preparation();
+    preparation.short_side = options_.resize;
+    return preparation;
+  }
+
   std::int32_t load_bytes(std::int64_t index, const AugmentKey& key, std::span<std::uint8_t> bytes) const override {
     const Sample& sample = samples_[static_cast<std::size_t>(index)];
     const fs::path file = folder_ / sample.file;
-    const Image image = decoded(file);
-    const auto [width, height] = scaled_size(image, options_.resize);
-    Window window{options_.resize, options_.crop, (width - options_.crop) / 2, (height - options_.crop) / 2, false};
+    const Image image = decoded(file, key.training ? options_.resize : kFullSize);
+    Window window = centre_window(image, options_.resize, options_.crop, options_.crop);
     if (key.training) {
       Draws draws(random_stream(key.seed, "augment"), index, key.epoch);
-      window.left = draws.below(width - options_.crop + 1);
-      window.top = draws.below(height - options_.crop + 1);
+      window.part.left = draws.below(window.width - options_.crop + 1);
+      window.part.top = draws.below(window.height - options_.crop + 1);
       window.mirrored = options_.flip && draws.below(2) == 1;
     }
-    round(cut_window(image, window), bytes);
+    round_pixels(cut_window(image, window), options_.channels, bytes);
     return sample.label;
   }
 
  private:
-  Image decoded(const fs::path& file) const try {
-    return decode_image(read_file(file, kMaxFile), file, options_.resize);
+  /// Evaluation reads every pixel, as others do; training may read a JPEG at a reduced size.
+  Image decoded(const fs::path& file, std::int64_t least_side) const try {
+    return decode_image(read_file(file, kMaxImageFile), file, least_side);
   } catch (const Error& error) {
     throw Error(error.fault(),
                 error.what() + std::string("; `damaged: check` finds all such files first, `skip` leaves them out"));
@@ -89,13 +93,6 @@ class FolderImages : public ByteDataset {
     std::string file;
     std::int32_t label;
   };
-
-  void round(const std::vector<float>& rgb, std::span<std::uint8_t> bytes) const {
-    const std::size_t plane = rgb.size() / 3;
-    for (std::size_t i = 0; i < bytes.size(); ++i)
-      bytes[i] = convert<std::uint8_t>(
-          options_.channels == 3 ? rgb[i] : 0.299f * rgb[i] + 0.587f * rgb[plane + i] + 0.114f * rgb[2 * plane + i]);
-  }
 
   ImageFolder options_;
   fs::path folder_;

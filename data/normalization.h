@@ -18,6 +18,7 @@ class Normalization {
   /// One number per channel, also where none were given: 0 and 1.
   const std::vector<double>& mean() const { return mean_; }
   const std::vector<double>& deviation() const { return deviation_; }
+
   float operator()(std::uint8_t byte, std::int64_t channel) const;
   /// Of images [N, C, spatial...] of any type, f32; throws where they have other channels. A first layer reads bytes
   /// through this formula.

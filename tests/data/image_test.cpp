@@ -80,7 +80,7 @@ TEST(Image, DecodesEveryKindOfPng) {
 
 /// The definition: every output pixel is the mean of the input under a triangle around its centre.
 double reference_pixel(const Image& image, std::int64_t short_side, std::int64_t x, std::int64_t y, int channel) {
-  const auto [width, height] = scaled_size(image, short_side);
+  const auto [width, height] = covering_size(image, short_side, short_side);
   const double across = static_cast<double>(image.width) / static_cast<double>(width),
                down = static_cast<double>(image.height) / static_cast<double>(height);
   const double cx = (static_cast<double>(x) + 0.5) * across, cy = (static_cast<double>(y) + 0.5) * down;
@@ -106,7 +106,10 @@ TEST(Image, WindowsEqualTheDefinition) {
     for (const bool mirrored : {false, true}) {
       Image image{each.width, each.height, Bytes(static_cast<std::size_t>(3 * each.width * each.height))};
       for (auto& byte : image.rgb) byte = static_cast<std::uint8_t>(random());
-      const auto cut = cut_window(image, {each.short_side, each.crop, each.left, each.top, mirrored});
+      const auto [width, height] = covering_size(image, each.short_side, each.short_side);
+      const auto cut = cut_window(
+          image,
+          {{0, 0, each.width, each.height}, width, height, {each.left, each.top, each.crop, each.crop}, mirrored});
       ASSERT_EQ(static_cast<std::int64_t>(cut.size()), 3 * each.crop * each.crop);
       for (int c = 0; c < 3; ++c)
         for (std::int64_t y = 0; y < each.crop; ++y)
@@ -118,11 +121,37 @@ TEST(Image, WindowsEqualTheDefinition) {
     }
 }
 
-TEST(Image, ScalesTheShortSide) {
-  const auto size = [](std::int64_t width, std::int64_t height) { return scaled_size({width, height, {}}, 256); };
-  EXPECT_EQ(size(500, 375), (std::array<std::int64_t, 2>{341, 256}));
-  EXPECT_EQ(size(375, 500), (std::array<std::int64_t, 2>{256, 341}));
-  EXPECT_EQ(size(10, 10), (std::array<std::int64_t, 2>{256, 256}));
+// A box of an image gives what the box alone, as an image of its own, gives.
+TEST(Image, ABoxIsReadAsAnImageOfItsOwn) {
+  const Image whole = picture(40, 30);
+  const Box box{7, 5, 20, 14};
+  Image alone{box.width, box.height, {}};
+  for (std::int64_t y = 0; y < box.height; ++y)
+    for (std::int64_t i = 0; i < 3 * box.width; ++i)
+      alone.rgb.push_back(whole.rgb[static_cast<std::size_t>(((box.top + y) * 40 + box.left) * 3 + i)]);
+  const Box part{2, 1, 9, 8};
+  EXPECT_EQ(cut_window(whole, {box, 12, 11, part, true}), cut_window(alone, {{0, 0, 20, 14}, 12, 11, part, true}));
+}
+
+// Sizes and corners as torchvision 0.19 computes them: Resize(256), CenterCrop(224).
+TEST(Image, TheCentreIsWhereTorchvisionCutsIt) {
+  const struct {
+    std::int64_t width, height, scaled_width, scaled_height, left, top;
+  } cases[] = {{500, 375, 341, 256, 58, 16}, {375, 500, 256, 341, 16, 58}, {10, 10, 256, 256, 16, 16},
+               {501, 333, 385, 256, 80, 16}, {640, 427, 383, 256, 80, 16}, {300, 200, 384, 256, 80, 16}};
+  for (const auto& each : cases) {
+    const Window window = centre_window({each.width, each.height, {}}, 256, 224, 224);
+    EXPECT_EQ(window.width, each.scaled_width) << each.width;
+    EXPECT_EQ(window.height, each.scaled_height) << each.width;
+    EXPECT_EQ(window.part.left, each.left) << each.width;
+    EXPECT_EQ(window.part.top, each.top) << each.width;
+  }
+  // A sample that is no square: 40 x 20 of a picture scaled to cover 60 x 30.
+  const Window wide = centre_window({100, 100, {}}, 30, 40, 20);
+  EXPECT_EQ(wide.width, 60);
+  EXPECT_EQ(wide.height, 60);
+  EXPECT_EQ(wide.part.left, 10);
+  EXPECT_EQ(wide.part.top, 20);
 }
 
 /// A PNG that announces a size; the data behind it is one row of zeros.

@@ -1,0 +1,59 @@
+// Preparation: the same decoding, window and normalisation as a folder of images in evaluation.
+#include "nixie/data/preparation.h"
+
+#include <algorithm>
+
+#include "nixie/data/image.h"
+#include "nixie/data/input_file.h"
+#include "nixie/data/normalization.h"
+
+namespace nixie {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<float> in_floats(const std::vector<double>& values) { return {values.begin(), values.end()}; }
+
+}  // namespace
+
+Array prepare_picture(const fs::path& file, const Preparation& preparation) {
+  const auto& [channels, height, width, short_side, mean, deviation] = preparation;
+  const Image image = decode_image(read_file(file, kMaxImageFile), file, kFullSize);
+  std::vector<std::uint8_t> bytes(static_cast<std::size_t>(preparation.sample_shape().size()));
+  round_pixels(cut_window(image, centre_window(image, short_side, width, height)), channels, bytes);
+  const Normalization normalization(channels, in_floats(mean), in_floats(deviation));
+  Array sample(Dtype::f32, preparation.sample_shape());
+  const auto pixels = sample.data<float>();
+  for (std::size_t i = 0; i < pixels.size(); ++i)
+    pixels[i] = normalization(bytes[i], static_cast<std::int64_t>(i) / (height * width));
+  return sample;
+}
+
+bool is_picture_name(const fs::path& file) {
+  std::string suffix = file.extension().string();
+  std::transform(suffix.begin(), suffix.end(), suffix.begin(), [](unsigned char c) { return std::tolower(c); });
+  return suffix == ".jpg" || suffix == ".jpeg" || suffix == ".jpe" || suffix == ".png";
+}
+
+std::vector<fs::path> find_pictures(const std::vector<fs::path>& paths) try {
+  std::vector<fs::path> found;
+  for (const fs::path& path : paths) {
+    if (!fs::exists(path)) fail(Fault::data, path.string(), ": no such file or folder; name JPEG or PNG files");
+    if (!fs::is_directory(path)) {
+      found.push_back(path);
+      continue;
+    }
+    const std::size_t before = found.size();
+    for (const auto& entry : fs::recursive_directory_iterator(path))
+      if (entry.is_regular_file() && is_picture_name(entry.path()) &&
+          !entry.path().filename().string().starts_with('.'))
+        found.push_back(entry.path());
+    if (found.size() == before) fail(Fault::data, path.string(), ": no .jpg, .jpeg or .png file in it");
+    std::sort(found.begin() + static_cast<std::ptrdiff_t>(before), found.end());
+  }
+  return found;
+} catch (const fs::filesystem_error& error) {
+  fail(Fault::data, error.path1().string(), ": ", error.code().message(), "; check the path and its permissions");
+}
+
+}  // namespace nixie

@@ -1,0 +1,91 @@
+// Weights: the kind of a file from its first bytes, and matching by name and shape.
+#include "nixie/models/io/weights.h"
+
+#include <cmath>
+#include <fstream>
+
+#include "nixie/models/io/checkpoint.h"
+#include "nixie/models/io/safetensors.h"
+
+namespace nixie {
+namespace {
+
+constexpr std::size_t kShown = 6;  // names in a line of the report
+
+std::string first_bytes(const std::filesystem::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  std::string bytes(16, '\0');
+  stream.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  if (stream.gcount() == 0) fail(Fault::checkpoint, file.string(), ": cannot be read or is empty; name another file");
+  bytes.resize(static_cast<std::size_t>(stream.gcount()));
+  return bytes;
+}
+
+bool is_finite(const Array& array) {
+  if (!is_floating(array.dtype())) return true;
+  return visit_dtype(array.dtype(), [&](auto type) {
+    const auto values = array.data<decltype(type)>();
+    return std::all_of(values.begin(), values.end(), [](auto value) { return std::isfinite(convert<double>(value)); });
+  });
+}
+
+std::string listed(const char* title, const std::vector<std::string>& names) {
+  if (names.empty()) return {};
+  const std::size_t count = std::min(names.size(), kShown);
+  const auto last = names.begin() + static_cast<std::ptrdiff_t>(count);
+  return fmt::format("\n  {} ({}): {}{}", title, names.size(), fmt::join(names.begin(), last, ", "),
+                     count < names.size() ? ", ..." : "");
+}
+
+}  // namespace
+
+NamedArrays read_weights(const std::filesystem::path& file) {
+  const std::string magic = first_bytes(file);
+  if (magic.starts_with("NIXIECK1")) {
+    Checkpoint checkpoint = load_checkpoint(file);
+    for (auto& [name, average] : checkpoint.ema) checkpoint.model[name] = std::move(average);
+    return std::move(checkpoint.model);
+  }
+  if (magic.starts_with("PK\x03\x04") || magic.starts_with('\x80'))
+    fail(Fault::checkpoint, file.string(),
+         ": a file of torch.save, which runs code when it is opened; convert it in Python: import torch, "
+         "safetensors.torch as st; st.save_file({k: v.contiguous() for k, v in torch.load(\"",
+         file.filename().string(), "\", map_location=\"cpu\", weights_only=True).items()}, \"", file.stem().string(),
+         ".safetensors\")");
+  if (magic.starts_with("\x89HDF"))
+    fail(Fault::checkpoint, file.string(), ": an HDF5 file that is no nixie checkpoint; save it as safetensors");
+  if (magic.size() > 8 && magic[8] == '{') return load_safetensors(file).arrays;
+  fail(Fault::checkpoint, file.string(), ": neither a nixie checkpoint nor a safetensors file; name one of these");
+}
+
+std::string to_string(const WeightReport& report) {
+  const std::size_t all = report.taken.size() + report.reshaped.size() + report.missing.size();
+  return fmt::format("{} of {} arrays taken", report.taken.size(), all) +
+         listed("of another shape, left as they were", report.reshaped) +
+         listed("not in the file, left as they were", report.missing) + listed("in the file alone", report.unused);
+}
+
+WeightReport set_weights(const Parameters& parameters, const NamedArrays& arrays) {
+  WeightReport report;
+  std::vector<std::pair<Variable, Array>> fitting;
+  for (const Variable& variable : parameters.all()) {
+    const auto found = arrays.find(variable.name());
+    const std::string described = fmt::format("{} {}", variable.name(), variable.shape());
+    if (found == arrays.end()) {
+      report.missing.push_back(described);
+    } else if (found->second.shape() != variable.shape()) {
+      report.reshaped.push_back(fmt::format("{} (the file has {})", described, found->second.shape()));
+    } else {
+      if (!is_finite(found->second))
+        fail(Fault::checkpoint, variable.name(), " holds values that are not finite; use another file");
+      fitting.emplace_back(variable, found->second.to(variable.dtype()));
+      report.taken.push_back(variable.name());
+    }
+  }
+  for (const auto& [name, array] : arrays)
+    if (!parameters.find(name)) report.unused.push_back(name);
+  for (const auto& [variable, array] : fitting) variable.set(array);
+  return report;
+}
+
+}  // namespace nixie

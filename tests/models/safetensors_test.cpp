@@ -1,0 +1,180 @@
+// safetensors files: exact round trips, bytes as the format's own library writes them, and hostile headers.
+#include "nixie/models/io/safetensors.h"
+
+#include <gmock/gmock.h>
+
+#include "nixie/models/io/weights.h"
+#include "nixie/tests/models/checkpoint_samples.h"
+
+namespace nixie {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class SafetensorsTest : public CheckpointTest {};
+
+/// A file of a header and data.
+std::string file_of(const std::string& header, const std::string& data) {
+  std::string length(8, '\0');
+  for (std::size_t i = 0; i < 8; ++i) length[i] = static_cast<char>(header.size() >> (8 * i));
+  return length + header + data;
+}
+
+void write(const fs::path& path, const std::string& bytes) { std::ofstream(path, std::ios::binary) << bytes; }
+
+TEST_F(SafetensorsTest, EveryTypeAndShapeComesBack) {
+  std::mt19937 random(4);
+  Safetensors saved;
+  saved.metadata = {{"format", "pt"}, {"made by", "\"nixie\"\n"}};
+  for (int i = 0; i < kDtypeCount; ++i)
+    for (const Shape& shape : {Shape{3, 4}, Shape{}, Shape{0, 5}, Shape{1, 2, 3, 2, 1}}) {
+      const auto dtype = static_cast<Dtype>(i);
+      saved.arrays[fmt::format("{}.{}", to_string(dtype), to_string(shape))] = random_array(dtype, shape, random);
+    }
+  save_safetensors(saved, file());
+  const Safetensors loaded = load_safetensors(file());
+  EXPECT_EQ(loaded.metadata, saved.metadata);
+  ASSERT_EQ(loaded.arrays.size(), saved.arrays.size());
+  for (const auto& [name, array] : saved.arrays) {
+    const Array& same = loaded.arrays.at(name);
+    EXPECT_EQ(same.dtype(), array.dtype()) << name;
+    EXPECT_EQ(same.shape(), array.shape()) << name;
+    EXPECT_TRUE(std::equal(array.bytes(), array.bytes() + array.size_bytes(), same.bytes())) << name;
+  }
+}
+
+// What safetensors 0.5.3 for Python wrote for {"b": int64 [2], "a": float16 [[1, -2]], "w": float32 [0.5]}.
+TEST_F(SafetensorsTest, ReadsWhatPythonWrote) {
+  const std::string header =
+      R"({"b":{"dtype":"I64","shape":[2],"data_offsets":[0,16]},"w":{"dtype":"F32","shape":[1],"data_offsets":[16,20]},)"
+      R"("a":{"dtype":"F16","shape":[1,2],"data_offsets":[20,24]}})";
+  std::string data(16, '\1');
+  data += std::string("\0\0\0\x3f", 4) + std::string("\0\x3c\0\xc0", 4);
+  write(file(), file_of(header, data));
+  const Safetensors loaded = load_safetensors(file());
+  EXPECT_THAT(loaded.skipped, ElementsAre("b"));
+  EXPECT_THAT(loaded.arrays.at("w").to_vector<double>(), ElementsAre(0.5));
+  EXPECT_THAT(loaded.arrays.at("a").to_vector<double>(), ElementsAre(1, -2));
+}
+
+TEST_F(SafetensorsTest, HostileHeadersAreRefused) {
+  const std::string data(8, 'x');
+  const auto one = [](const std::string& entry) { return "{\"a\":" + entry + "}"; };
+  const struct {
+    std::string bytes, expected;
+  } cases[] = {
+      {"", "too short"},
+      {"1234567", "too short"},
+      {file_of("", ""), "no JSON object"},
+      {std::string(8, '\xff') + "{}", "announces a header of 18446744073709551615 bytes"},
+      {std::string("\x09\0\0\0\0\0\0\0{}", 10), "announces a header of 9 bytes in a file of 10"},
+      {file_of("[1]", ""), "no JSON object"},
+      {file_of("{\"a\"", ""), "no JSON"},
+      {file_of(one(R"({"dtype":"F32","shape":[2],"data_offsets":[0,8]})") + "{}", data), "no JSON"},
+      {file_of(one("[" + std::string(5, '[') + std::string(5, ']') + "]"), ""), "nested too deeply"},
+      {file_of("{" + std::string(100000, '['), ""), "JSON"},
+      {file_of(R"({"a":{},"a":{}})", ""), "stands twice"},
+      {file_of(one("3"), data), "is not {dtype"},
+      {file_of(one(R"({"dtype":3,"shape":[2],"data_offsets":[0,8]})"), data), "has no dtype"},
+      {file_of(one(R"({"dtype":"F12","shape":[2],"data_offsets":[0,8]})"), data), "unknown type \"F12\""},
+      {file_of(one(R"({"dtype":"F32","shape":[-2],"data_offsets":[0,8]})"), data), "no shape of whole numbers"},
+      {file_of(one(R"({"dtype":"F32","shape":[2.0],"data_offsets":[0,8]})"), data), "no shape of whole numbers"},
+      {file_of(one(R"({"dtype":"F32","shape":[2],"data_offsets":[0]})"), data), "no begin and end"},
+      {file_of(one(R"({"dtype":"F32","shape":[2],"data_offsets":[0,9]})"), data), "is at bytes 0 to 9 of 8"},
+      {file_of(one(R"({"dtype":"F32","shape":[2],"data_offsets":[8,0]})"), data), "is at bytes 8 to 0"},
+      {file_of(one(R"({"dtype":"F32","shape":[3],"data_offsets":[0,8]})"), data), "type and shape do not give"},
+      {file_of(one(R"({"dtype":"F32","shape":[9223372036854775807,9223372036854775807,4],"data_offsets":[0,8]})"),
+               data),
+       "type and shape do not give"},
+      {file_of(one(R"({"dtype":"F32","shape":[18446744073709551615],"data_offsets":[0,8]})"), data), "has a dimension"},
+      {file_of(one(R"({"dtype":"F32","shape":[1],"data_offsets":[0,4]})"), data), "4 bytes behind its last array"},
+      {file_of(one(R"({"dtype":"F32","shape":[1],"data_offsets":[4,8]})"), data), "leaves a gap"},
+      {file_of(
+           R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})",
+           data),
+       "\"b\" overlaps another"},
+      {file_of(R"({"__metadata__":{"a":3}})", ""), "metadata"},
+      {file_of(one(R"({"dtype":"F32","shape":[2],"data_offsets":[0,8],"more":1})"), data), "is not {dtype"},
+  };
+  for (const auto& each : cases) {
+    write(file(), each.bytes);
+    EXPECT_THAT(error_of(Fault::checkpoint, [&] { load_safetensors(file()); }), HasSubstr(each.expected))
+        << each.bytes.substr(0, 200);
+  }
+}
+
+// Whatever becomes of the bytes, reading gives arrays or an Error.
+TEST_F(SafetensorsTest, DamagedFilesAreReadOrRefused) {
+  std::mt19937 random(5);
+  Safetensors saved;
+  for (const char* name : {"a", "b", "c"}) saved.arrays[name] = random_array(Dtype::f32, {4, 2}, random);
+  save_safetensors(saved, file());
+  const std::string whole = bytes_of(file());
+  for (int i = 0; i < 600; ++i) {
+    std::string bytes = whole;
+    if (i % 3 == 0)
+      bytes.resize(random() % bytes.size());
+    else
+      for (int k = 0; k <= i % 2; ++k) bytes[random() % 250 % bytes.size()] = static_cast<char>(random());
+    write(file(), bytes);
+    try {
+      for (const auto& [name, array] : load_safetensors(file()).arrays) EXPECT_EQ(array.size() <= 8, true);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.fault(), Fault::checkpoint) << error.what();
+    }
+  }
+}
+
+class WeightsTest : public CheckpointTest {};
+
+TEST_F(WeightsTest, AreTakenByNameAndShape) {
+  Parameters parameters;
+  const Variable a = parameters.make("a", {2}), fc = parameters.make("fc", {3, 2}), own = parameters.make("own", {1});
+  const Array drawn = fc.array();
+  const NamedArrays arrays = {{"a", Array::from(std::vector<double>{1, 2}, {2})},
+                              {"fc", Array(Dtype::f32, {5, 2})},
+                              {"a.num_batches_tracked", Array(Dtype::i32, {})}};
+  const WeightReport report = set_weights(parameters, arrays);
+  EXPECT_THAT(a.array().to_vector<double>(), ElementsAre(1, 2));
+  EXPECT_EQ(fc.array().to_vector<double>(), drawn.to_vector<double>());
+  EXPECT_FALSE(report.is_complete());
+  EXPECT_EQ(to_string(report),
+            "1 of 3 arrays taken\n"
+            "  of another shape, left as they were (1): fc [3, 2] (the file has [5, 2])\n"
+            "  not in the file, left as they were (1): own [1]\n"
+            "  in the file alone (1): a.num_batches_tracked");
+  EXPECT_THAT(error_of(Fault::checkpoint,
+                       [&] {
+                         set_weights(parameters, {{"a", Array::from(std::vector<float>{0, NAN}, {2})}});
+                       }),
+              HasSubstr("a holds values that are not finite"));
+  EXPECT_THAT(a.array().to_vector<double>(), ElementsAre(1, 2));
+}
+
+TEST_F(WeightsTest, AreReadFromEveryFileThatHoldsThem) {
+  Checkpoint checkpoint = small_sample();
+  checkpoint.ema["half"] = Array::from(std::vector<float>(33, 2), {33});
+  save_checkpoint(checkpoint, file("a.h5"));
+  const NamedArrays from_checkpoint = read_weights(file("a.h5"));
+  EXPECT_EQ(from_checkpoint.size(), checkpoint.model.size());
+  EXPECT_EQ(from_checkpoint.at("half").to_vector<double>()[5], 2) << "the average wins";
+  save_safetensors({.arrays = checkpoint.model}, file("a.safetensors"));
+  EXPECT_EQ(read_weights(file("a.safetensors")).size(), checkpoint.model.size());
+
+  const struct {
+    std::string bytes, expected;
+  } cases[] = {{"PK\x03\x04 archive", "torch.load(\"x.bin\", map_location=\"cpu\", weights_only=True)"},
+               {"\x80\x02 pickle", "torch.load(\"x.bin\""},
+               {"\x89HDF\r\n\x1a\n plain", "no nixie checkpoint"},
+               {"", "cannot be read or is empty"},
+               {"some other file, a text", "neither a nixie checkpoint nor a safetensors file"}};
+  for (const auto& each : cases) {
+    write(file("x.bin"), each.bytes);
+    EXPECT_THAT(error_of(Fault::checkpoint, [&] { read_weights(file("x.bin")); }), HasSubstr(each.expected));
+  }
+  EXPECT_THAT(error_of(Fault::checkpoint, [&] { read_weights(file("none")); }), HasSubstr("cannot be read"));
+}
+
+}  // namespace
+}  // namespace nixie
