@@ -57,7 +57,7 @@ template <int kClasses>
 Splits Cifar<kClasses>::open() const {
   using Files = std::vector<std::string>;
   constexpr bool ten = kClasses == 10;
-  StoredImages::Transform transform{.pad = pad, .flip = flip};
+  StoredImages::Transform transform{.pad = pad, .flip = flip, .augment = augment};
   if (normalize) {
     transform.mean = ten ? std::vector{0.4914f, 0.4822f, 0.4465f} : std::vector{0.5071f, 0.4865f, 0.4409f};
     transform.deviation = ten ? std::vector{0.2470f, 0.2435f, 0.2616f} : std::vector{0.2673f, 0.2564f, 0.2762f};

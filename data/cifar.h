@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "nixie/core/base/path.h"
+#include "nixie/data/augment.h"
 #include "nixie/data/dataset.h"
 
 namespace nixie {
@@ -19,6 +20,7 @@ struct Cifar {
   bool normalize = true;
   int pad = 4;
   bool flip = true;
+  Augment augment = {};
 
   static constexpr const char* name = kClasses == 10 ? "cifar10" : "cifar100";
   static constexpr auto fields() {
@@ -29,7 +31,8 @@ struct Cifar {
                       field("limit", &Cifar::limit, "use only the first n samples of each half, 0 = all", {0, 1e12}),
                       field("normalize", &Cifar::normalize, "to mean 0, deviation 1 per channel; else [0, 1]"),
                       field("pad", &Cifar::pad, "training: random crop after padding by so many pixels", {0, 32}),
-                      field("flip", &Cifar::flip, "training: mirror every other image")};
+                      field("flip", &Cifar::flip, "training: mirror every other image"),
+                      field("augment", &Cifar::augment, "training: further random changes")};
   }
   /// Throws Fault::data naming the file and the byte.
   Splits open() const;

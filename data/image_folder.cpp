@@ -68,20 +68,38 @@ class FolderImages : public ByteDataset {
   std::int32_t load_bytes(std::int64_t index, const AugmentKey& key, std::span<std::uint8_t> bytes) const override {
     const Sample& sample = samples_[static_cast<std::size_t>(index)];
     const fs::path file = folder_ / sample.file;
-    const Image image = decoded(file, key.training ? options_.resize : kFullSize);
+    if (!key.training) {  // every pixel is read, as others do
+      const Image image = decoded(file, kFullSize);
+      round_pixels(cut_window(image, centre_window(image, options_.resize, options_.crop, options_.crop)),
+                   options_.channels, bytes);
+      return sample.label;
+    }
+    const Augment& augment = options_.augment;
+    // A JPEG may be read at a reduced size that still gives the smallest part its pixels.
+    const auto least_side =
+        augment.crops() ? std::llround(options_.crop / std::sqrt(augment.scale[0])) : options_.resize;
+    const Image image = decoded(file, least_side);
+    Draws draws(random_stream(key.seed, "augment"), index, key.epoch);
     Window window = centre_window(image, options_.resize, options_.crop, options_.crop);
-    if (key.training) {
-      Draws draws(random_stream(key.seed, "augment"), index, key.epoch);
+    if (augment.crops()) {
+      const std::int64_t side = options_.crop;
+      window = {draw_crop(augment, image.width, image.height, draws), side, side, {0, 0, side, side}, false};
+    } else {
       window.part.left = draws.below(window.width - options_.crop + 1);
       window.part.top = draws.below(window.height - options_.crop + 1);
-      window.mirrored = options_.flip && draws.below(2) == 1;
     }
-    round_pixels(cut_window(image, window), options_.channels, bytes);
+    window.mirrored = options_.flip && draws.below(2) == 1;
+    std::vector<float> pixels = cut_window(image, window);
+    if (augment.changes_pixels()) {
+      const std::vector<double>& mean = normalization().mean();
+      change_pixels(augment, options_.crop, options_.crop, mean.size() == 3 ? mean : std::vector(3, mean[0]), draws,
+                    pixels);
+    }
+    round_pixels(pixels, options_.channels, bytes);
     return sample.label;
   }
 
  private:
-  /// Evaluation reads every pixel, as others do; training may read a JPEG at a reduced size.
   Image decoded(const fs::path& file, std::int64_t least_side) const try {
     return decode_image(read_file(file, kMaxImageFile), file, least_side);
   } catch (const Error& error) {
@@ -134,6 +152,7 @@ void note_others(const fs::path& root, const fs::path& train, const fs::path& te
 ImageFolder resolved(ImageFolder options) {
   check(options.channels == 1 || options.channels == 3, "image_folder: channels is ", options.channels,
         ", expected 1 or 3");
+  check_augment(options.augment);
   if (options.resize == 0) options.resize = (options.crop * 8 + 3) / 7;
   check(options.resize >= options.crop, "image_folder: resize is ", options.resize, ", smaller than crop ",
         options.crop);

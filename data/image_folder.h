@@ -2,6 +2,7 @@
 #pragma once
 
 #include "nixie/core/base/path.h"
+#include "nixie/data/augment.h"
 #include "nixie/data/dataset.h"
 
 namespace nixie {
@@ -17,7 +18,8 @@ struct ImageFolder {
   int crop = 224;
   int resize = 0;
   int channels = 3;
-  bool flip = true;
+  bool flip = false;
+  Augment augment = {};
   bool normalize = true;
   std::vector<float> mean = {};
   std::vector<float> deviation = {};
@@ -35,6 +37,7 @@ struct ImageFolder {
         field("resize", &ImageFolder::resize, "short side before the crop, 0 = 8/7 of the crop", {0, 8192}),
         field("channels", &ImageFolder::channels, "3 for RGB, 1 for grey", {1, 3}),
         field("flip", &ImageFolder::flip, "training: mirror every other image"),
+        field("augment", &ImageFolder::augment, "training: further random changes"),
         field("normalize", &ImageFolder::normalize, "(x - mean) / deviation of pixels in [0, 1]; else [0, 1]"),
         field("mean", &ImageFolder::mean, "one number per channel, [] = ImageNet's", {0, 1}),
         field("deviation", &ImageFolder::deviation, "one number per channel, [] = ImageNet's", {1e-6, 1e6}),

@@ -61,7 +61,7 @@ StoredImages::Content read_half(const std::filesystem::path& folder, const std::
 }  // namespace
 
 Splits Mnist::open() const {
-  StoredImages::Transform transform;
+  StoredImages::Transform transform{.pad = pad, .augment = augment};
   if (normalize) transform.mean = {0.1307f}, transform.deviation = {0.3081f};
   const std::vector<std::string> digits{"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"};
   const auto half = [&](const char* stem) {

@@ -15,7 +15,11 @@ StoredImages::StoredImages(Content content, std::vector<std::string> class_names
       class_names_(std::move(class_names)),
       pad_(transform.pad),
       flip_(transform.flip),
-      size_(limited(static_cast<std::int64_t>(content_.labels.size()), limit)) {}
+      augment_(transform.augment),
+      size_(limited(static_cast<std::int64_t>(content_.labels.size()), limit)) {
+  check_augment(augment_);
+  check(!augment_.crops(), "augment: scale is for folders of pictures; set pad for small images");
+}
 
 std::int32_t StoredImages::load_bytes(std::int64_t index, const AugmentKey& key, std::span<std::uint8_t> bytes) const {
   const std::int64_t channels = content_.sample_shape[0], height = content_.sample_shape[1],
@@ -45,6 +49,12 @@ std::int32_t StoredImages::load_bytes(std::int64_t index, const AugmentKey& key,
       std::fill(to + last, to + width, std::uint8_t{0});
       if (mirrored) std::reverse(to, to + width);
     }
+  if (key.training && augment_.changes_pixels()) {
+    Draws draws(random_stream(key.seed, "augment/pixels"), index, key.epoch);
+    std::vector<float> pixels(bytes.begin(), bytes.end());
+    change_pixels(augment_, height, width, normalization().mean(), draws, pixels);
+    std::transform(pixels.begin(), pixels.end(), bytes.begin(), convert<std::uint8_t, float>);
+  }
   return content_.labels[static_cast<std::size_t>(index)];
 }
 

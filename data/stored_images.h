@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "nixie/data/augment.h"
 #include "nixie/data/dataset.h"
 
 namespace nixie {
@@ -17,8 +18,9 @@ class StoredImages : public ByteDataset {
   };
   struct Transform {
     std::vector<float> mean = {}, deviation = {};  ///< per channel, of pixels in [0, 1]; empty: pixels stay in [0, 1]
-    int pad = 0;        ///< training: random crop out of the image padded with black by this much
-    bool flip = false;  ///< training: mirror every other sample
+    int pad = 0;           ///< training: random crop out of the image padded with black by this much
+    bool flip = false;     ///< training: mirror every other sample
+    Augment augment = {};  ///< training: changes of pixels; its crops are not for small images
   };
 
   /// Keeps the first `limit` samples (0 = all).
@@ -34,6 +36,7 @@ class StoredImages : public ByteDataset {
   std::vector<std::string> class_names_;
   int pad_;
   bool flip_;
+  Augment augment_;
   std::int64_t size_;
 };
 

@@ -26,4 +26,26 @@ Forward Gelu::build(const Shape&, Parameters&) const {
   return [](const Tensor& x, Pass&) { return gelu(x); };
 }
 
+Forward LeakyRelu::build(const Shape&, Parameters&) const {
+  return [slope = slope](const Tensor& x, Pass&) { return relu(x, slope); };
+}
+Forward Prelu::build(const Shape& in, Parameters& parameters) const {
+  check(!per_channel || in.rank() >= 2, "input is ", in, ", expected [N, C, ...]");
+  const Variable weight = parameters.make("weight", {per_channel ? in[1] : 1}, init);
+  return [=](const Tensor& x, Pass&) {
+    std::vector<std::int64_t> sizes(static_cast<std::size_t>(x.rank()), 1);
+    if (x.rank() >= 2) sizes[1] = weight.shape()[0];
+    return relu(x, reshape(weight, sizes));
+  };
+}
+Forward Silu::build(const Shape&, Parameters&) const {
+  return [](const Tensor& x, Pass&) { return x * sigmoid(x); };
+}
+Forward HardSwish::build(const Shape&, Parameters&) const {
+  return [](const Tensor& x, Pass&) { return x * clip(x + 3, 0, 6) * (1.0 / 6); };
+}
+Forward Softplus::build(const Shape&, Parameters&) const {
+  return [beta = beta](const Tensor& x, Pass&) { return softplus(beta * x) * (1 / beta); };
+}
+
 }  // namespace nixie

@@ -61,4 +61,49 @@ struct Gelu {
   Forward build(const Shape& in, Parameters& parameters) const;
 };
 
+/// x for x > 0, else slope * x, with PyTorch's slope.
+struct LeakyRelu {
+  double slope = 0.01;
+
+  static constexpr const char* name = "leaky_relu";
+  static constexpr auto fields() { return std::tuple{field("slope", &LeakyRelu::slope, "factor of negative inputs")}; }
+  Forward build(const Shape& in, Parameters& parameters) const;
+};
+
+/// The same with a learnt slope, `weight` [1], or one for each channel, [C] (He et al. 2015).
+struct Prelu {
+  bool per_channel = false;
+  Init init = Init::constant(0.25f);
+
+  static constexpr const char* name = "prelu";
+  static constexpr auto fields() {
+    return std::tuple{field("per_channel", &Prelu::per_channel, "a slope for each channel, not one for all"),
+                      field("init", &Prelu::init, "first slopes")};
+  }
+  Forward build(const Shape& in, Parameters& parameters) const;
+};
+
+/// x sigmoid(x).
+struct Silu {
+  static constexpr const char* name = "silu";
+  static constexpr auto fields() { return std::tuple{}; }
+  Forward build(const Shape& in, Parameters& parameters) const;
+};
+
+/// x min(max(x + 3, 0), 6) / 6.
+struct HardSwish {
+  static constexpr const char* name = "hard_swish";
+  static constexpr auto fields() { return std::tuple{}; }
+  Forward build(const Shape& in, Parameters& parameters) const;
+};
+
+/// log(1 + e^(beta x)) / beta.
+struct Softplus {
+  double beta = 1;
+
+  static constexpr const char* name = "softplus";
+  static constexpr auto fields() { return std::tuple{field("beta", &Softplus::beta, "sharpness", {1e-6})}; }
+  Forward build(const Shape& in, Parameters& parameters) const;
+};
+
 }  // namespace nixie

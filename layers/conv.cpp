@@ -1,6 +1,8 @@
 // What convolution layers build: a filter, perhaps a bias, and the op.
 #include "nixie/layers/conv.h"
 
+#include <algorithm>
+
 namespace nixie {
 namespace {
 
@@ -47,12 +49,28 @@ template <int spatial>
 Forward ConvLayer<spatial>::build(const Shape& in, Parameters& parameters) const {
   check_input(in, spatial);
   check_groups(in, out, groups);
-  const Shape filter = filter_shape(out, in[1] / groups, kernel.expand(spatial, "kernel"));
-  const ConvOptions options = conv_options(*this, spatial);
+  const std::vector<int> sizes = kernel.expand(spatial, "kernel");
+  const Shape filter = filter_shape(out, in[1] / groups, sizes);
+  ConvLayer padded = *this;
+  std::vector<std::int64_t> more(static_cast<std::size_t>(spatial) + 2, 0);  // zeros behind the image alone
+  if (pad.is_same()) {
+    const std::vector<int> steps = stride.expand(spatial, "stride"), spread = dilation.expand(spatial, "dilation");
+    check(std::all_of(steps.begin(), steps.end(), [](int step) { return step == 1; }),
+          "pad is same, which needs stride 1");
+    padded.pad.values.clear();
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+      const int zeros = spread[i] * (sizes[i] - 1);
+      padded.pad.values.push_back(zeros / 2);
+      more[i + 2] = zeros % 2;
+    }
+  }
+  const ConvOptions options = conv_options(padded, spatial);
   const Variable w = parameters.make("weight", filter, init);
   std::optional<Variable> b;
   if (bias) b = parameters.make("bias", {out}, bias_init);
-  return convolution(in[1], spatial, w, b, [=](const Tensor& x, const Tensor& w) { return conv(x, w, options); });
+  return convolution(in[1], spatial, w, b, [=](const Tensor& x, const Tensor& w) {
+    return conv(nixie::pad(x, std::vector<std::int64_t>(more.size(), 0), more), w, options);
+  });
 }
 
 template <int spatial>

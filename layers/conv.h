@@ -6,7 +6,8 @@
 namespace nixie {
 
 /// [N, C, spatial...] -> [N, out, (in + 2 pad - dilation (kernel - 1) - 1) / stride + 1 ...]: cross-correlation with
-/// weight [out, C / groups, kernel...], plus bias [out].
+/// weight [out, C / groups, kernel...], plus bias [out]. `pad: same` keeps the size at stride 1; of an odd number of
+/// zeros one more comes last, as in PyTorch.
 template <int spatial>
 struct ConvLayer {
   int out = 0;
@@ -21,7 +22,7 @@ struct ConvLayer {
     return std::tuple{field("out", &ConvLayer::out, "output channels", {1}),
                       field("kernel", &ConvLayer::kernel, "size of the filter", {1}),
                       field("stride", &ConvLayer::stride, "distance between windows", {1}),
-                      field("pad", &ConvLayer::pad, "zeros on both sides", {0}),
+                      field("pad", &ConvLayer::pad, "zeros on both sides; same: as many as keep the size", {0}),
                       field("dilation", &ConvLayer::dilation, "distance between the filter's elements", {1}),
                       field("groups", &ConvLayer::groups, "parts that the channels are split in", {1}),
                       field("bias", &ConvLayer::bias, "adds a bias"),

@@ -5,13 +5,32 @@
 
 namespace nixie {
 
-Forward Dropout::build(const Shape&, Parameters& parameters) const {
-  return [rate = rate, purpose = parameters.prefix() + "dropout"](const Tensor& x, Pass& pass) {
+namespace {
+
+/// `mask_shape` gives the shape of the mask for an input's.
+Forward drop(double rate, const Parameters& parameters, Shape (*mask_shape)(const Shape&)) {
+  return [=, purpose = parameters.prefix() + "dropout"](const Tensor& x, Pass& pass) {
     if (!pass.training || rate == 0) return x;
     const double keep = 1 - rate;
     if (keep == 0) return zeros_like(x);
-    return x * bernoulli(x.shape(), keep, random_stream(pass.seed, purpose), pass.step) / keep;
+    return x * bernoulli(mask_shape(x.shape()), keep, random_stream(pass.seed, purpose), pass.step) / keep;
   };
+}
+
+}  // namespace
+
+Forward Dropout::build(const Shape&, Parameters& parameters) const {
+  return drop(rate, parameters, [](const Shape& in) { return in; });
+}
+
+Forward Dropout2d::build(const Shape& in, Parameters& parameters) const {
+  check(in.rank() >= 2, "input is ", in, ", expected [N, C, ...]");
+  return drop(rate, parameters, [](const Shape& in) {
+    std::vector<std::int64_t> sizes(static_cast<std::size_t>(in.rank()), 1);
+    sizes[0] = in[0];
+    sizes[1] = in[1];
+    return Shape(std::move(sizes));
+  });
 }
 
 }  // namespace nixie

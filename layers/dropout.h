@@ -17,4 +17,15 @@ struct Dropout {
   Forward build(const Shape& in, Parameters& parameters) const;
 };
 
+/// [N, C, ...]: the same with whole channels (Tompson et al. 2015).
+struct Dropout2d {
+  double rate = 0.5;
+
+  static constexpr const char* name = "dropout2d";
+  static constexpr auto fields() {
+    return std::tuple{field("rate", &Dropout2d::rate, "share of channels set to zero", {0, 1})};
+  }
+  Forward build(const Shape& in, Parameters& parameters) const;
+};
+
 }  // namespace nixie

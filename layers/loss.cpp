@@ -74,6 +74,39 @@ Tensor SquaredHinge::operator()(const Tensor& output, const Tensor& target, cons
   return weighted_mean(square(relu(margin - full_target(output, target, -1) * output)), weights);
 }
 
+Tensor Hinge::operator()(const Tensor& output, const Tensor& target, const Tensor& weights) const {
+  return weighted_mean(relu(margin - full_target(output, target, -1) * output), weights);
+}
+
+Tensor Huber::operator()(const Tensor& output, const Tensor& target, const Tensor& weights) const {
+  const Tensor d = abs(output - full_target(output, target));
+  return weighted_mean(where(d < delta, 0.5 * square(d), delta * (d - 0.5 * delta)), weights);
+}
+
+Tensor Focal::operator()(const Tensor& output, const Tensor& target, const Tensor& weights) const {
+  const Tensor of_label = sum(where(label_mask(output, target), output, 0.0), {1});
+  const Tensor log_p = of_label - logsumexp(output, {1});
+  if (gamma == 0) return weighted_mean(-log_p, weights);
+  const Tensor miss = maximum(-expm1(log_p), 1e-30);  // 1 - p; a power's slope at 0 may be infinite
+  return weighted_mean(-pow(miss, gamma) * log_p, weights);
+}
+
+Tensor Dice::operator()(const Tensor& output, const Tensor& target, const Tensor& weights) const {
+  check(output.rank() >= 2, "output is ", output.shape(), ", expected [N, classes, ...]");
+  const Tensor p = softmax(output, {1}), t = cast(full_target(output, target), Dtype::f32);
+  Axes positions = all_axes(output.shape());
+  positions.erase(positions.begin(), positions.begin() + 2);
+  const auto total = [&](const Tensor& x) { return positions.empty() ? x : sum(x, positions); };
+  return weighted_mean(1 - (2 * total(p * t) + smooth) / (total(p) + total(t) + smooth), weights);
+}
+
+Tensor KlDivergence::operator()(const Tensor& output, const Tensor& target, const Tensor& weights) const {
+  check(output.rank() >= 2, "output is ", output.shape(), ", expected [N, classes, ...]");
+  const Tensor t = cast(full_target(output, target), Dtype::f32), some = t > 0;
+  const Tensor own = where(some, t * log(where(some, t, 1.0)), 0.0);  // t log t is 0 at 0
+  return weighted_mean(sum(own - t * log_softmax(output, {1}), {1}), weights);
+}
+
 std::string field_text(const AnyLoss& loss) { return "{" + loss.text() + "}"; }
 std::string field_text(const WeightedLoss& loss) { return fields_text(loss); }
 

@@ -64,6 +64,56 @@ struct SquaredHinge {
   Tensor operator()(const Tensor& output, const Tensor& target, const Tensor& weights = {}) const;
 };
 
+/// max(0, margin - t x) with t = 1 or -1.
+struct Hinge {
+  double margin = 1;
+
+  static constexpr const char* name = "hinge";
+  static constexpr auto fields() { return std::tuple{field("margin", &Hinge::margin, "where the loss becomes zero")}; }
+  Tensor operator()(const Tensor& output, const Tensor& target, const Tensor& weights = {}) const;
+};
+
+/// With d = |x - t|: d^2 / 2 for d < delta, else delta (d - delta / 2) (Huber 1964).
+struct Huber {
+  double delta = 1;
+
+  static constexpr const char* name = "huber";
+  static constexpr auto fields() {
+    return std::tuple{field("delta", &Huber::delta, "where the parabola becomes a line", {1e-30})};
+  }
+  Tensor operator()(const Tensor& output, const Tensor& target, const Tensor& weights = {}) const;
+};
+
+/// -(1 - p)^gamma log p with p = softmax(output)[label] along axis 1 (Lin et al. 2017, for many classes): the cross
+/// entropy with less weight on what is right already. Outputs are logits [N, K, ...], targets labels [N, ...].
+struct Focal {
+  double gamma = 2;
+
+  static constexpr const char* name = "focal";
+  static constexpr auto fields() { return std::tuple{field("gamma", &Focal::gamma, "0 = the cross entropy", {0})}; }
+  Tensor operator()(const Tensor& output, const Tensor& target, const Tensor& weights = {}) const;
+};
+
+/// 1 - (2 sum(p t) + smooth) / (sum(p) + sum(t) + smooth) for each sample and class, the mean over classes, with p =
+/// softmax(output) along axis 1 (Milletari et al. 2016); sums are over positions.
+struct Dice {
+  double smooth = 1;
+
+  static constexpr const char* name = "dice";
+  static constexpr auto fields() {
+    return std::tuple{
+        field("smooth", &Dice::smooth, "added above and below, so that absent classes cost nothing", {0})};
+  }
+  Tensor operator()(const Tensor& output, const Tensor& target, const Tensor& weights = {}) const;
+};
+
+/// sum of t (log t - log p) over axis 1, with p = softmax(output): the divergence of a target distribution.
+struct KlDivergence {
+  static constexpr const char* name = "kl_divergence";
+  static constexpr auto fields() { return std::tuple{}; }
+  Tensor operator()(const Tensor& output, const Tensor& target, const Tensor& weights = {}) const;
+};
+
 // The same as functions: cross_entropy(logits, labels, {.label_smoothing = 0.1}, weights).
 inline Tensor cross_entropy(const Tensor& logits, const Tensor& labels, CrossEntropy options = {},
                             const Tensor& weights = {}) {
@@ -140,7 +190,8 @@ struct LossSum {
   Tensor operator()(const Tensor& output, const Tensor& target, const Tensor& weights = {}) const;
 };
 
-using AllLosses = Types<CrossEntropy, BinaryCrossEntropy, MeanSquared, SmoothL1, SquaredHinge, LossSum>;
+using AllLosses = Types<CrossEntropy, BinaryCrossEntropy, MeanSquared, SmoothL1, SquaredHinge, Hinge, Huber, Focal,
+                        Dice, KlDivergence, LossSum>;
 
 /// 1 where a class is the label, as u8 in the output's shape; labels are integers in its shape without axis 1.
 Tensor label_mask(const Tensor& output, const Tensor& labels);

@@ -31,15 +31,16 @@ Tensor class_sums(const Tensor& output, const Tensor& labels, const Tensor& weig
   return concat({counts.found, counts.given, counts.present}, 0);
 }
 
-// The mean over classes of found / part, where part is the `which`-th vector of class_sums.
-double class_mean(const std::vector<double>& sums, std::size_t which) {
+// The mean of figure(found, given, present) over the classes that are present or given.
+template <class Figure>
+double class_mean(const std::vector<double>& sums, const Figure& figure, bool counts_given = true) {
   const std::size_t classes = sums.size() / 3;
   double total = 0;
   int counted = 0;
   for (std::size_t c = 0; c < classes; ++c) {
     const double given = sums[classes + c], present = sums[2 * classes + c];
-    if (present == 0 && (which == 2 || given == 0)) continue;
-    total += ratio(sums[c], sums[which * classes + c]);
+    if (present == 0 && (!counts_given || given == 0)) continue;
+    total += figure(sums[c], given, present);
     ++counted;
   }
   return ratio(total, counted);
@@ -90,12 +91,51 @@ double LogLoss::value(const std::vector<double>& sums) const { return ratio(sums
 Tensor Precision::sums(const Tensor& output, const Tensor& labels, const Tensor& weights) const {
   return class_sums(output, labels, weights);
 }
-double Precision::value(const std::vector<double>& sums) const { return class_mean(sums, 1); }
+double Precision::value(const std::vector<double>& sums) const {
+  return class_mean(sums, [](double found, double given, double) { return ratio(found, given); });
+}
 
 Tensor Recall::sums(const Tensor& output, const Tensor& labels, const Tensor& weights) const {
   return class_sums(output, labels, weights);
 }
-double Recall::value(const std::vector<double>& sums) const { return class_mean(sums, 2); }
+double Recall::value(const std::vector<double>& sums) const {
+  return class_mean(
+      sums, [](double found, double, double present) { return ratio(found, present); }, false);
+}
+
+Tensor F1::sums(const Tensor& output, const Tensor& labels, const Tensor& weights) const {
+  return class_sums(output, labels, weights);
+}
+double F1::value(const std::vector<double>& sums) const {
+  return class_mean(sums, [](double found, double given, double present) { return ratio(2 * found, given + present); });
+}
+
+Tensor Iou::sums(const Tensor& output, const Tensor& labels, const Tensor& weights) const {
+  return class_sums(output, labels, weights);
+}
+double Iou::value(const std::vector<double>& sums) const {
+  return class_mean(sums,
+                    [](double found, double given, double present) { return ratio(found, given + present - found); });
+}
+
+Tensor MeanError::sums(const Tensor& output, const Tensor& target, const Tensor& weights) const {
+  const Tensor wanted = target.shape() == output.shape() ? target : cast(label_mask(output, target), Dtype::f32);
+  return sums_of(abs(output - wanted), weights);
+}
+double MeanError::value(const std::vector<double>& sums) const { return ratio(sums[0], sums[1]); }
+
+Tensor confusion_matrix(const Tensor& output, const Tensor& labels, const Tensor& weights) {
+  const std::int64_t classes = output.shape()[1];
+  Axes order = all_axes(output.shape());
+  order.erase(order.begin() + 1);
+  order.push_back(1);
+  const auto rows = [&](const Tensor& mask) { return reshape(permute(mask, order), {-1, classes}); };
+  std::vector<std::int64_t> column(static_cast<std::size_t>(output.rank()), 1);
+  column[0] = output.shape()[0];
+  const Tensor present = label_mask(output, labels), given = coordinate(output.shape(), 1) == argmax(output, {1});
+  const Tensor w = weights.has_value() ? reshape(weights, column) : ones({});
+  return matmul(rows(w * present), rows(cast(given, Dtype::f32)), {.trans_a = true});
+}
 
 std::string field_text(const AnyMetric& metric) { return "{" + metric.text() + "}"; }
 

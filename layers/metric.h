@@ -68,6 +68,35 @@ struct Recall {
   double value(const std::vector<double>& sums) const;
 };
 
+/// 2 found / (given + present), the harmonic mean of precision and recall; the mean over the classes that are present
+/// or given.
+struct F1 {
+  static constexpr const char* name = "f1";
+  static constexpr auto fields() { return std::tuple{}; }
+  Tensor sums(const Tensor& output, const Tensor& labels, const Tensor& weights) const;
+  double value(const std::vector<double>& sums) const;
+};
+
+/// found / (given + present - found), the intersection over the union of a class's positions; the mean over the classes
+/// that are present or given.
+struct Iou {
+  static constexpr const char* name = "iou";
+  static constexpr auto fields() { return std::tuple{}; }
+  Tensor sums(const Tensor& output, const Tensor& labels, const Tensor& weights) const;
+  double value(const std::vector<double>& sums) const;
+};
+
+/// The mean of |output - target|; labels stand for one-hot rows.
+struct MeanError {
+  static constexpr const char* name = "mean_error";
+  static constexpr auto fields() { return std::tuple{}; }
+  Tensor sums(const Tensor& output, const Tensor& target, const Tensor& weights) const;
+  double value(const std::vector<double>& sums) const;
+};
+
+/// [K, K]: the samples (positions) of class i, by row, that were given to class j, by column; sums of their weights.
+Tensor confusion_matrix(const Tensor& output, const Tensor& labels, const Tensor& weights = {});
+
 template <class T>
 concept Metric = Options<T> && requires(const T& metric, const Tensor& x, const std::vector<double>& sums) {
   { metric.sums(x, x, x) } -> std::convertible_to<Tensor>;
@@ -107,6 +136,6 @@ class AnyMetric {
 };
 std::string field_text(const AnyMetric& metric);
 
-using AllMetrics = Types<Accuracy, TopK, LogLoss, Precision, Recall>;
+using AllMetrics = Types<Accuracy, TopK, LogLoss, Precision, Recall, F1, Iou, MeanError>;
 
 }  // namespace nixie

@@ -65,14 +65,20 @@ Forward AvgPoolLayer<spatial>::build(const Shape& in, Parameters&) const {
   return windows(in, spatial, options, average_pool);
 }
 
+template <int spatial>
+Forward L2PoolLayer<spatial>::build(const Shape& in, Parameters&) const {
+  return windows(in, spatial, pool_options(*this, spatial), l2_pool);
+}
+
 template struct MaxPoolLayer<1>;
 template struct MaxPoolLayer<2>;
 template struct MaxPoolLayer<3>;
 template struct AvgPoolLayer<1>;
 template struct AvgPoolLayer<2>;
 template struct AvgPoolLayer<3>;
-
-Forward L2Pool2d::build(const Shape& in, Parameters&) const { return windows(in, 2, pool_options(*this, 2), l2_pool); }
+template struct L2PoolLayer<1>;
+template struct L2PoolLayer<2>;
+template struct L2PoolLayer<3>;
 
 Forward GlobalAvgPool::build(const Shape&, Parameters&) const {
   return [](const Tensor& x, Pass&) { return mean(x, spatial_axes(x.shape())); };

@@ -45,17 +45,21 @@ using AvgPool2d = AvgPoolLayer<2>;
 using AvgPool3d = AvgPoolLayer<3>;
 
 /// The same with the square root of each window's sum of squares.
-struct L2Pool2d {
+template <int spatial>
+struct L2PoolLayer {
   PerAxis window = 2, stride = 0, pad = 0;
 
-  static constexpr const char* name = "l2_pool2d";
+  static constexpr const char* name = spatial == 1 ? "l2_pool1d" : spatial == 2 ? "l2_pool2d" : "l2_pool3d";
   static constexpr auto fields() {
-    return std::tuple{field("window", &L2Pool2d::window, "size of the window", {1}),
-                      field("stride", &L2Pool2d::stride, "distance between windows, 0 = the window", {0}),
-                      field("pad", &L2Pool2d::pad, "padding on both sides, at most half the window", {0})};
+    return std::tuple{field("window", &L2PoolLayer::window, "size of the window", {1}),
+                      field("stride", &L2PoolLayer::stride, "distance between windows, 0 = the window", {0}),
+                      field("pad", &L2PoolLayer::pad, "padding on both sides, at most half the window", {0})};
   }
   Forward build(const Shape& in, Parameters& parameters) const;
 };
+using L2Pool1d = L2PoolLayer<1>;
+using L2Pool2d = L2PoolLayer<2>;
+using L2Pool3d = L2PoolLayer<3>;
 
 /// [N, C, spatial...] -> [N, C, 1...]: the mean over all spatial axes.
 struct GlobalAvgPool {

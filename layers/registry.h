@@ -4,6 +4,7 @@
 #include "nixie/layers/activation.h"
 #include "nixie/layers/conv.h"
 #include "nixie/layers/dropout.h"
+#include "nixie/layers/group_norm.h"
 #include "nixie/layers/linear.h"
 #include "nixie/layers/loss.h"
 #include "nixie/layers/metric.h"
@@ -11,12 +12,16 @@
 #include "nixie/layers/pool.h"
 #include "nixie/layers/sequential.h"
 #include "nixie/layers/shape_layers.h"
+#include "nixie/layers/squeeze_excite.h"
+#include "nixie/layers/upsample.h"
 
 namespace nixie {
 
-using AllLayers = Types<Linear, Embedding, Conv1d, Conv2d, Conv3d, Deconv1d, Deconv2d, Deconv3d, MaxPool1d, MaxPool2d,
-                        MaxPool3d, AvgPool1d, AvgPool2d, AvgPool3d, L2Pool2d, GlobalAvgPool, GlobalMaxPool,
-                        AdaptiveAvgPool2d, Maxout, BatchNorm, Lrn, Dropout, Flatten, ReshapeTo, Relu, ReluClipped,
-                        Sigmoid, Tanh, Softmax, Elu, Gelu, Identity, Sequential, ConcatBranches, SumBranches>;
+using AllLayers =
+    Types<Linear, Embedding, Conv1d, Conv2d, Conv3d, Deconv1d, Deconv2d, Deconv3d, MaxPool1d, MaxPool2d, MaxPool3d,
+          AvgPool1d, AvgPool2d, AvgPool3d, L2Pool1d, L2Pool2d, L2Pool3d, GlobalAvgPool, GlobalMaxPool,
+          AdaptiveAvgPool2d, Maxout, BatchNorm, LayerNorm, GroupNorm, Lrn, Dropout, Dropout2d, Flatten, ReshapeTo,
+          PadSides, Upsample, ChannelShuffle, SqueezeExcite, Relu, ReluClipped, Sigmoid, Tanh, Softmax, Elu, LeakyRelu,
+          Prelu, Silu, HardSwish, Softplus, Gelu, Identity, Sequential, ConcatBranches, SumBranches>;
 
 }  // namespace nixie

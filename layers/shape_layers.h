@@ -27,4 +27,29 @@ struct ReshapeTo {
   Forward build(const Shape& in, Parameters& parameters) const;
 };
 
+/// [N, C, spatial...] with `pad` more positions on both sides of each spatial axis: zeros, or the image mirrored at its
+/// edge pixels (`reflect`, PyTorch's ReflectionPad).
+struct PadSides {
+  PerAxis pad = 1;
+  std::string mode = "zero";
+
+  static constexpr const char* name = "pad";
+  static constexpr auto fields() {
+    return std::tuple{field("pad", &PadSides::pad, "positions on both sides", {0}),
+                      field("mode", &PadSides::mode, "zero or reflect")};
+  }
+  Forward build(const Shape& in, Parameters& parameters) const;
+};
+
+/// [N, C, ...]: channel k of group g becomes channel g of group k (Zhang et al. 2018).
+struct ChannelShuffle {
+  int groups = 2;
+
+  static constexpr const char* name = "channel_shuffle";
+  static constexpr auto fields() {
+    return std::tuple{field("groups", &ChannelShuffle::groups, "parts that the channels are split in", {1})};
+  }
+  Forward build(const Shape& in, Parameters& parameters) const;
+};
+
 }  // namespace nixie

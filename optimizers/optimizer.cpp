@@ -45,6 +45,7 @@ Optimizer::Optimizer(const Parameters& parameters, const OptimizerOptions& optio
       entries_[w.state().get()] = {};
       continue;
     }
+    parameters_.push_back(w);
     Parameters buffers = state_.scope(w.name());
     entries_[w.state().get()] = {options.rule.build(w, buffers, chosen.weight_decay), chosen.rate};
   }

@@ -58,6 +58,8 @@ class Optimizer {
   void update(const std::vector<Gradient>& gradients, const Tensor& step) const;
   void update(const std::vector<Gradient>& gradients) const;
 
+  /// The parameters that it changes: all trainable ones but those of a group with rate 0.
+  const std::vector<Variable>& parameters() const { return parameters_; }
   /// Updates so far, an i32 scalar: what `update` counts.
   const Variable& count() const { return count_; }
   const OptimizerOptions& options() const { return options_; }
@@ -80,6 +82,7 @@ class Optimizer {
   LossScale loss_scale_;
   Variable count_;
   std::map<const VariableState*, Entry> entries_;
+  std::vector<Variable> parameters_;
 };
 
 /// The square root of the sum of squares of all elements of all gradients, f32.

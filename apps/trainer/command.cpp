@@ -104,7 +104,7 @@ namespace {
 
 bool run(const Command& command, const TrainConfig& config, fs::path folder) {
   // The folder is made only when everything else has been found good.
-  Trainer trainer(config, {.out = stdout});
+  Trainer trainer(config, {.out = stdout, .reads_init_from = !command.resume});
   fmt::print("{}\n", trainer.summary());
   if (!command.resume) folder = new_folder(command);
   trainer.use_folder(folder);

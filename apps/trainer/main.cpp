@@ -4,6 +4,9 @@
 
 #include "nixie/apps/benchmark/command_line.h"
 #include "nixie/apps/trainer/command.h"
+#include "nixie/apps/trainer/commands/command_line.h"
+#include "nixie/apps/trainer/commands/data_folder.h"
+#include "nixie/apps/trainer/commands/summary_command.h"
 #include "nixie/apps/trainer/signals.h"
 #include "nixie/core/base/error.h"
 
@@ -14,10 +17,12 @@ int fail(nixie::Fault fault, const char* line) {
   return static_cast<int>(fault);
 }
 
-int run(const nixie::Command& command) {
+constexpr int kInterrupted = 130;
+
+/// The exit code of what is done, or of the Error that it throws.
+int run(const std::function<int()>& work) {
   try {
-    constexpr int kInterrupted = 130;
-    return nixie::run_command(command) ? 0 : kInterrupted;
+    return work();
   } catch (const nixie::Error& error) {
     return fail(error.fault(), error.what());
   } catch (const std::bad_alloc&) {
@@ -33,22 +38,29 @@ int main(int argc, char** argv) {
   nixie::reserve_standard_descriptors();
   if (argc > 1 && std::string_view(argv[1]) == "benchmark")  // the other door to `benchmark nets --config`
     return nixie::benchmark::run_program("trainer benchmark", {argv + 2, argv + argc});
+  std::vector<std::string> arguments(argv + 1, argv + argc);
+  if (nixie::names_subcommand(arguments)) return run([&] { return nixie::run_subcommand(arguments); });
+  if (!arguments.empty() && arguments[0] == "train") arguments.erase(arguments.begin());
   nixie::Command command;
   command.program = argv[0];
-  bool lists = false;
+  std::string data;
+  bool lists = false, is_dry = false;
   CLI::App app("Trains the network that a YAML file describes. configs/ holds files to copy from.", "trainer");
-  app.footer("trainer benchmark --config FILE times its net: see trainer benchmark --help.");
+  app.footer(nixie::commands_text());
+  app.set_version_flag("--version", "nixie " NIXIE_VERSION);
   app.add_option("--config", command.config, "the YAML file");
   app.add_option("--set", command.assignments, "key.path=value: changes the configuration; may be repeated")
       ->take_all()
       ->allow_extra_args(false);
+  app.add_option("--data", data, "folder of the data, in place of the file's: of MNIST, CIFAR or pictures per class");
   app.add_option("--run", command.run, "folder for the run's files; by default runs/<config name>/<n>");
   CLI::Option* resume =
       app.add_option("--resume", command.checkpoint, "go on from FILE, or from the run folder's newest checkpoint")
           ->expected(0, 1);
+  app.add_flag("--dry-run", is_dry, "print the summary, do one step and one evaluation, write nothing");
   app.add_flag("--list", lists, "print everything a configuration can name");
   try {
-    app.parse(argc, argv);
+    app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));  // CLI11 takes them from the back
   } catch (const CLI::ParseError& error) {
     const int code = app.exit(error);
     if (code != 0) std::fputs(nixie::set_hint({argv + 1, argv + argc}).c_str(), stderr);
@@ -61,5 +73,10 @@ int main(int argc, char** argv) {
   command.resume = resume->count() > 0;
   std::signal(SIGXFSZ, SIG_IGN);  // writes past a file size limit then fail with a message
   std::signal(SIGPIPE, SIG_IGN);  // a closed terminal does not end a run
-  return run(command);
+  return run([&] {
+    if (is_dry || !data.empty()) nixie::check(!command.config.empty(), "--dry-run and --data need --config FILE");
+    command.assignments = nixie::with_data(command.config, data, command.assignments);
+    if (is_dry) return nixie::run_dry(nixie::load_config(command.config, command.assignments)), 0;
+    return nixie::run_command(command) ? 0 : kInterrupted;
+  });
 }

@@ -45,17 +45,19 @@ void Progress::resume() { pauses_ += Clock::now() - paused_; }
 std::string Progress::text() const {
   const std::int64_t epochs = (total_ + steps_per_epoch_ - 1) / steps_per_epoch_;
   const double speed = images_per_second();
-  std::string scale;
+  std::string losses, scale;
+  if (!std::isnan(shown_.loss))  // before the first interval there are none
+    losses = fmt::format(" loss {:.4f} accuracy {:.4f} rate {:.3g}", shown_.loss, shown_.accuracy, shown_.rate);
   if (shown_.loss_scale > 0) scale = fmt::format(" scale {:g} ({} skipped)", shown_.loss_scale, shown_.skipped_steps);
-  return fmt::format("epoch {}/{} step {}/{} loss {:.4f} accuracy {:.4f} rate {:.3g}{} {:.0f} images/s ETA {}",
-                     (step_ - 1) / steps_per_epoch_ + 1, epochs, step_, total_, shown_.loss, shown_.accuracy,
-                     shown_.rate, scale, speed, clock_text(static_cast<double>((total_ - step_) * batch_) / speed));
+  return fmt::format("epoch {}/{} step {}/{}{}{} {:.0f} images/s ETA {}", (step_ - 1) / steps_per_epoch_ + 1, epochs,
+                     step_, total_, losses, scale, speed,
+                     clock_text(static_cast<double>((total_ - step_) * batch_) / speed));
 }
 
 void Progress::step(std::int64_t step) {
   step_ = step;
   const bool is_due = Clock::now() - drawn_ > std::chrono::milliseconds(100);
-  if (!is_terminal_ || !is_due || std::isnan(shown_.loss)) return;
+  if (!is_terminal_ || !is_due) return;
   fmt::print(out_, "\r\x1b[K{}", text());
   std::fflush(out_);
   drawn_ = Clock::now();

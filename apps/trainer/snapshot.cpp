@@ -25,9 +25,14 @@ T value_of(const Checkpoint::Values& values, const std::string& name) {
   return *value;
 }
 
-/// A number that older programs did not write.
-std::int64_t value_or(const Checkpoint::Values& values, const std::string& name, std::int64_t otherwise) {
-  return values.contains(name) ? value_of<std::int64_t>(values, name) : otherwise;
+template <class T>
+T value_or(const Checkpoint::Values& values, const std::string& name, T otherwise) {
+  return values.contains(name) ? value_of<T>(values, name) : otherwise;
+}
+
+/// Older checkpoints hold the best accuracy, which was the only score.
+double best_score(const Checkpoint::Values& state) {
+  return value_of<double>(state, state.contains("best_score") ? "best_score" : "best_accuracy");
 }
 
 template <class T>
@@ -104,7 +109,8 @@ Checkpoint take_snapshot(const TrainConfig& config, const Model& model, const Op
                       {"logged", state.logged},
                       {"loss_sum", state.loss_sum},
                       {"accuracy_sum", state.accuracy_sum},
-                      {"best_accuracy", state.best_accuracy}};
+                      {"best_score", state.best_score},
+                      {"evaluations_since_best", state.evaluations_since_best}};
   for (const Variable& variable : optimizer.state().all()) {
     const auto [parameter, buffer] = split_name(variable.name());
     if (is_shared(variable))
@@ -115,6 +121,12 @@ Checkpoint take_snapshot(const TrainConfig& config, const Model& model, const Op
   checkpoint.rng["seed"] = std::to_string(config.seed);  // text: a u64 has no other place
   checkpoint.config = config_text(config);
   checkpoint.class_names = data.train->class_names();
+  const Preparation preparation = data.train->preparation();
+  const Shape sample = preparation.sample_shape();
+  checkpoint.input_shape = {sample.begin(), sample.end()};
+  checkpoint.short_side = preparation.short_side;
+  checkpoint.mean = preparation.mean;
+  checkpoint.deviation = preparation.deviation;
   checkpoint.writer = "nixie 0.1.0";
   return checkpoint;
 }
@@ -138,11 +150,12 @@ RunState restore_snapshot(const Checkpoint& checkpoint, const SnapshotTarget& ta
                  .logged = value_of<std::int64_t>(saved, "logged"),
                  .loss_sum = value_of<double>(saved, "loss_sum"),
                  .accuracy_sum = value_of<double>(saved, "accuracy_sum"),
-                 .best_accuracy = value_of<double>(saved, "best_accuracy"),
+                 .best_score = best_score(saved),
                  .steps_per_epoch = target.steps_per_epoch};
-  state.skipped = value_or(saved, "skipped", 0);
+  state.skipped = value_or<std::int64_t>(saved, "skipped", 0);
+  state.evaluations_since_best = value_or<std::int64_t>(saved, "evaluations_since_best", 0);
   state.evaluated = value_or(saved, "evaluated", state.step);
-  state.metrics_bytes = value_or(saved, "metrics_bytes", -1);
+  state.metrics_bytes = value_or<std::int64_t>(saved, "metrics_bytes", -1);
   for (const Variable& variable : target.optimizer.state().all()) {
     const auto [parameter, buffer] = split_name(variable.name());
     if (is_shared(variable))  // an array: a bare number would be rounded to f32

@@ -14,7 +14,8 @@ struct RunState {
   std::int64_t logged = 0;     ///< the step of the last log row
   double loss_sum = 0;         ///< of the steps since then
   double accuracy_sum = 0;     ///< the same
-  double best_accuracy = -1;   ///< of the evaluations so far; -1: none
+  double best_score = -1e300;  ///< of the evaluations so far: a larger one is better
+  std::int64_t evaluations_since_best = 0;
   std::int64_t skipped = 0;    ///< steps since then that changed nothing
   std::int64_t evaluated = 0;  ///< the step of the last evaluation
   std::int64_t steps_per_epoch = 0;

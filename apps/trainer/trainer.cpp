@@ -9,6 +9,7 @@
 #include "nixie/core/passes/precision.h"
 #include "nixie/core/passes/simplify.h"
 #include "nixie/models/io/durable_file.h"
+#include "nixie/models/io/weights.h"
 
 namespace nixie {
 namespace {
@@ -51,6 +52,19 @@ Model built_model(const TrainConfig& config, const Shape& input) try {
   throw Error(error.fault(), to_string(place->second) + ": " + line);
 }
 
+// What is frozen comes first: the first group that holds a parameter counts.
+std::vector<ParameterGroup> parameter_groups(const TrainConfig& config) {
+  std::vector<ParameterGroup> groups;
+  for (const std::string& pattern : config.freeze) groups.push_back({.match = pattern, .rate = 0});
+  groups.insert(groups.end(), config.parameter_groups.begin(), config.parameter_groups.end());
+  return groups;
+}
+
+std::optional<Averages> averages_of(const TrainConfig& config, const Model& model, const Shape& input) {
+  if (config.ema == 0) return std::nullopt;
+  return Averages(model, built_model(config, input), config.ema);
+}
+
 /// The header of metrics.csv: a column for each further metric, told apart by number where two are of a kind.
 std::string metrics_header(const std::vector<AnyMetric>& metrics) {
   std::string header = kMetricsHeader;
@@ -82,13 +96,15 @@ Trainer::Trainer(const TrainConfig& config, const TrainerOptions& options)
       optimizer_(model_.parameters(),
                  {.rule = config.optimizer,
                   .schedule = config.schedule,
-                  .groups = config.parameter_groups,
+                  .groups = parameter_groups(config),
                   .clip_value = config.clip_value,
                   .clip_norm = config.clip_norm,
                   .loss_scale = loss_scale(config)},
                  {.steps_per_epoch = static_cast<double>(loader_.batches()),
                   .epochs = static_cast<double>(total_steps_) / static_cast<double>(loader_.batches())}),
       state_{.steps_per_epoch = loader_.batches()},
+      mixing_(config.mixing, config.seed),
+      averages_(averages_of(config, model_, input_shape(*data_.train, config.data.batch()))),
       step_("step", Array(Dtype::i32, Shape{}), false),
       loss_sum_("loss_sum", Array(Dtype::f32, Shape{}), false),
       accuracy_sum_("accuracy_sum", Array(Dtype::f32, Shape{}), false),
@@ -96,19 +112,34 @@ Trainer::Trainer(const TrainConfig& config, const TrainerOptions& options)
       skipped_("skipped", Array(Dtype::i32, Shape{}), false),
       train_step_(
           *backend_, [this](const Inputs& in) { return train_body(in); }, config.policy()),
-      evaluator_(*backend_, model_, config.loss, config.metrics, data_.test, loader_options_, config.policy()),
+      evaluator_(*backend_, averages_ ? averages_->model() : model_, config.loss, config.metrics, data_.test,
+                 loader_options_, config.policy()),
       progress_(options.out) {
   if (!options.run.empty()) use_folder(options.run);
   check_classes(model_, *data_.train);
+  check(!optimizer_.parameters().empty(), "freeze and parameter_groups leave no parameter to train; take one out");
+  if (!config.init_from.empty() && options.reads_init_from) initialize();
+}
+
+void Trainer::initialize() {
+  const WeightReport report = set_weights(model_.parameters(), read_weights(config_.init_from));
+  if (report.taken.empty())
+    fail(Fault::checkpoint, config_.init_from, ": no array has the name and shape of one of the model's; it has ",
+         report.unused.empty() ? "none" : report.unused[0], ", the model ", model_.parameters().all()[0].name());
+  if (averages_) averages_->restart();
+  progress_.line("init_from " + config_.init_from + ": " + to_string(report));
 }
 
 Outputs Trainer::train_body(const Inputs& in) {
   const Tensor now = step_;
   Pass pass{.training = true, .step = now, .seed = config_.seed};
-  const Tensor output = model_(data_.train->pixels(in["images"]), pass);
-  const Tensor loss = config_.loss(output, in["labels"]);
-  const std::vector<Gradient> slopes = gradients(optimizer_.scaled(loss), model_.parameters());
+  const Tensor images = data_.train->pixels(in["images"]);
+  const Tensor output = model_(mixing_.is_on() ? Mixing::images(images, in["mixing"]) : images, pass);
+  const Tensor loss = mixing_.is_on() ? Mixing::loss(config_.loss, output, in["labels"], in["mixing"])
+                                      : config_.loss(output, in["labels"]);
+  const std::vector<Gradient> slopes = gradients(optimizer_.scaled(loss), optimizer_.parameters());
   optimizer_.update(slopes, now);
+  if (averages_) averages_->update(now);
   if (config_.non_finite == "skip") {
     // A dynamic loss scale looks at the gradients itself.
     const Tensor good = is_finite(loss),
@@ -133,8 +164,10 @@ void Trainer::count_step(const Tensor& now, const Tensor& loss, const Tensor& ac
 std::map<std::string, Tensor> Trainer::placeholders() const {
   const std::int64_t batch = config_.data.batch();
   const Dtype stored = data_.train->bytes() ? Dtype::u8 : Dtype::f32;
-  return {{"images", placeholder(input_shape(*data_.train, batch), stored)},
-          {"labels", placeholder({batch}, Dtype::i32)}};
+  std::map<std::string, Tensor> inputs = {{"images", placeholder(input_shape(*data_.train, batch), stored)},
+                                          {"labels", placeholder({batch}, Dtype::i32)}};
+  if (mixing_.is_on()) inputs.emplace("mixing", placeholder({6}));
+  return inputs;
 }
 
 const Graph& Trainer::graph() { return train_step_.graph(placeholders()); }
@@ -181,6 +214,7 @@ void Trainer::resume_last(const std::vector<std::string>& changes) {
 }
 
 void Trainer::restore(const Checkpoint& checkpoint, const SnapshotTarget& target) {
+  if (averages_) averages_->set(checkpoint.ema);  // before anything else: it may be refused
   state_ = restore_snapshot(checkpoint, target);
   step_.set(static_cast<std::int32_t>(state_.step));
   loss_sum_.set(state_.loss_sum);
@@ -220,7 +254,7 @@ bool Trainer::train(const std::function<bool()>& stop, const std::function<bool(
   enter("evaluates");
   const bool is_evaluation_due = state_.step > 0 && is_epoch_end() && state_.evaluated < state_.step;
   if (is_evaluation_due && !end_epoch(evaluated)) return false;
-  while (state_.step < total_steps_) {
+  while (state_.step < total_steps_ && !is_out_of_patience()) {  // a run that ended early stays so when resumed
     enter("waits for a batch of the loader");
     const Batch* batch = loader_.next();
     if (!batch) continue;  // between two epochs
@@ -241,7 +275,10 @@ bool Trainer::train(const std::function<bool()>& stop, const std::function<bool(
 }
 
 void Trainer::train_on(const Batch& batch) {
-  train_step_({{"images", batch.images}, {"labels", batch.labels}});
+  std::map<std::string, Tensor> inputs = {{"images", batch.images}, {"labels", batch.labels}};
+  if (mixing_.is_on())
+    inputs.emplace("mixing", mixing_.draw(state_.step, model_.input_shape()[1], model_.input_shape()[2]));
+  train_step_(inputs);
   ++state_.step;
   evaluation_.reset();
   progress_.step(state_.step);
@@ -298,6 +335,20 @@ void Trainer::log_interval() {
   accuracy_sum_.set(0.0);
 }
 
+// Larger is better.
+double Trainer::score(const Evaluation& result) const {
+  if (config_.best_by == "accuracy") return result.accuracy;
+  if (config_.best_by == "loss") return -result.loss;
+  const auto found = std::find_if(result.metrics.begin(), result.metrics.end(),
+                                  [&](const auto& metric) { return metric.first == config_.best_by; });
+  const bool is_error = config_.best_by == LogLoss::name || config_.best_by == MeanError::name;
+  return is_error ? -found->second : found->second;
+}
+
+bool Trainer::is_out_of_patience() const {
+  return config_.patience > 0 && state_.evaluations_since_best >= config_.patience;
+}
+
 bool Trainer::end_epoch(const std::function<bool()>& stop) {
   progress_.pause();
   if (!evaluation_) evaluation_ = evaluator_.run(stop);
@@ -319,11 +370,14 @@ bool Trainer::end_epoch(const std::function<bool()>& stop) {
   progress_.line(line);
   optimizer_.schedule().observe(config_.schedule.maximizes() ? result.accuracy : result.loss);
   state_.evaluated = state_.step;
-  const bool is_best = result.accuracy > state_.best_accuracy;
-  if (is_best) state_.best_accuracy = result.accuracy;
+  const bool is_best = score(result) > state_.best_score;
+  if (is_best) state_.best_score = score(result);
+  state_.evaluations_since_best = is_best ? 0 : state_.evaluations_since_best + 1;
   if (is_best) save("best.h5");  // before last.h5, which says that it is there
   save("last.h5");
   progress_.resume();
+  if (is_out_of_patience())
+    progress_.line(fmt::format("no better {} in {} evaluations: the run ends", config_.best_by, config_.patience));
   return true;
 }
 
@@ -339,7 +393,8 @@ void Trainer::save(const char* file) {
   metrics_->sync();
   timing_->sync();
   state_.metrics_bytes = metrics_->bytes();
-  const Checkpoint checkpoint = take_snapshot(config_, model_, optimizer_, state_, data_);
+  Checkpoint checkpoint = take_snapshot(config_, model_, optimizer_, state_, data_);
+  if (averages_) checkpoint.ema = averages_->arrays();
   if (const std::string array = non_finite_array(checkpoint); !array.empty()) fail_non_finite(array, state_.step);
   save_checkpoint(checkpoint, path(file));
   saved_ = path(file).string();

@@ -5,8 +5,10 @@
 //   Evaluation result = trainer.evaluate();
 #pragma once
 
+#include "nixie/apps/trainer/averages.h"
 #include "nixie/apps/trainer/csv_file.h"
 #include "nixie/apps/trainer/evaluator.h"
+#include "nixie/apps/trainer/mixing.h"
 #include "nixie/apps/trainer/progress.h"
 #include "nixie/apps/trainer/run_folder.h"
 #include "nixie/apps/trainer/snapshot.h"
@@ -18,6 +20,7 @@ struct TrainerOptions {
   std::filesystem::path run = {};              ///< an existing folder for the run's files; empty: none are written
   std::FILE* out = nullptr;                    ///< where progress is printed; null: nowhere
   std::shared_ptr<Backend> backend = nullptr;  ///< null: the configuration's
+  bool reads_init_from = true;                 ///< false: a resume follows, which brings all weights
 };
 
 class Trainer {
@@ -61,6 +64,7 @@ class Trainer {
   std::int64_t steps_per_epoch() const { return state_.steps_per_epoch; }
 
  private:
+  void initialize();
   Outputs train_body(const Inputs& in);
   void count_step(const Tensor& now, const Tensor& loss, const Tensor& accuracy);
   std::map<std::string, Tensor> placeholders() const;
@@ -72,6 +76,8 @@ class Trainer {
   void log_interval();
   bool is_epoch_end() const { return state_.step % state_.steps_per_epoch == 0 || state_.step == total_steps_; }
   bool end_epoch(const std::function<bool()>& stop);
+  double score(const Evaluation& result) const;
+  bool is_out_of_patience() const;
   [[noreturn]] void fail_non_finite(const std::string& what, std::int64_t step) const;
   void save(const char* file);
   std::filesystem::path path(const char* file) const { return options_.run / file; }
@@ -87,6 +93,8 @@ class Trainer {
   std::int64_t total_steps_;
   Optimizer optimizer_;
   RunState state_;
+  Mixing mixing_;
+  std::optional<Averages> averages_;
   Variable step_, loss_sum_, accuracy_sum_, non_finite_, skipped_;
   Step train_step_;
   Evaluator evaluator_;

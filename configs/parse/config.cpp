@@ -37,6 +37,11 @@ void add_layer_places(const Tree& layers, const std::string& path, std::map<std:
   }
 }
 
+TrainConfig read_changed(Tree tree, const std::vector<std::string>& assignments) {
+  for (const std::string& assignment : assignments) override_yaml(tree, assignment, kChoices);
+  return read_config(tree);
+}
+
 }  // namespace
 
 std::int64_t TrainConfig::total_steps(std::int64_t steps_per_epoch) const {
@@ -57,18 +62,26 @@ TrainConfig read_config(const Tree& tree) {
   check_word(tree, "precision", config.precision, precision_names(), problems);
   check_word(tree, "non_finite", config.non_finite, {"stop", "skip"}, problems);
   if (const Tree* model = tree.find("model")) add_layer_places(*model, "", config.layer_places);
+  std::vector<std::string> figures = {"accuracy", "loss"};
+  for (const AnyMetric& metric : config.metrics) figures.push_back(metric.kind());
+  check_word(tree, "best_by", config.best_by, figures, problems);
   if (!tree.find("epochs") && !tree.find("steps"))
     problems.add(tree.place, "the length of the run is missing, expected epochs or steps");
   else if (problems.empty() && config.epochs == 0 && config.steps == 0)
     problems.add(tree.place, "epochs and steps are both 0, expected one of them to say how long the run is");
   problems.raise();
+  if (const Tree* file = tree.find("init_from"); file && !config.init_from.empty())
+    config.init_from = resolved_path(config.init_from, file->place).string();
   return config;
 }
 
 TrainConfig load_config(const std::filesystem::path& file, const std::vector<std::string>& assignments) {
-  Tree tree = load_yaml(file);
-  for (const std::string& assignment : assignments) override_yaml(tree, assignment, kChoices);
-  return read_config(tree);
+  return read_changed(load_yaml(file), assignments);
+}
+
+TrainConfig parse_config(const std::string& text, const std::string& name,
+                         const std::vector<std::string>& assignments) {
+  return read_changed(parse_yaml(text, name), assignments);
 }
 
 std::string config_text(const TrainConfig& config) { return print_yaml(parse_yaml(fields_text(config), "config")); }

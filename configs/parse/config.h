@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <map>
 
+#include "nixie/configs/parse/mixing_options.h"
 #include "nixie/configs/parse/values.h"
 #include "nixie/core/graph/precision_policy.h"
 #include "nixie/data/loader.h"
@@ -20,14 +21,20 @@ inline std::string field_text(const LoaderOptions& loader) { return fields_text(
 
 struct TrainConfig {
   AnyModel model = {};
+  std::string init_from = {};
+  std::vector<std::string> freeze = {};
   AnyLoss loss = {};
   AnyOptimizer optimizer = {};
   AnySchedule schedule = {};
   std::vector<ParameterGroup> parameter_groups = {};
   double clip_value = 0, clip_norm = 0, loss_scale = 0;
   AnyDataset data = {};
+  MixingOptions mixing = {};
   LoaderOptions loader = {};
   std::vector<AnyMetric> metrics = {};
+  double ema = 0;
+  std::string best_by = "accuracy";
+  int patience = 0;
   std::int64_t epochs = 0, steps = 0;
   std::uint64_t seed = 0;
   std::string backend = "auto";
@@ -42,6 +49,9 @@ struct TrainConfig {
     using C = TrainConfig;
     return std::tuple{
         field("model", &C::model, "a net by name, or a list of layers"),
+        field("init_from", &C::init_from,
+              "file of first weights: a checkpoint or safetensors; what fits by name and shape is taken"),
+        field("freeze", &C::freeze, "whole names of parameters that stay as they are; * is any text"),
         field("loss", &C::loss, "what is made small"),
         field("optimizer", &C::optimizer, "the update rule"),
         field("schedule", &C::schedule, "the learning rate over the run"),
@@ -49,8 +59,15 @@ struct TrainConfig {
         field("clip_value", &C::clip_value, "largest gradient element, 0 = no limit; applied first", {0}),
         field("clip_norm", &C::clip_norm, "largest norm of all gradients together, 0 = no limit", {0}),
         field("data", &C::data, "the dataset and its batch"),
+        field("mixing", &C::mixing, "mixup and cutmix of training batches"),
         field("loader", &C::loader, "decoding in the background"),
         field("metrics", &C::metrics, "what an evaluation prints besides accuracy and loss"),
+        field("ema", &C::ema,
+              "share of the averaged weights that a step keeps, as 0.999; evaluations use them; 0 = no average",
+              {0, 1}),
+        field("best_by", &C::best_by, "what best.h5 is the best of: accuracy, loss or the name of one of the metrics"),
+        field("patience", &C::patience, "evaluations in a row without a better one that end the run, 0 = any number",
+              {0}),
         field("epochs", &C::epochs, "length of the run; 0 = steps decide", {0, 1e9}),
         field("steps", &C::steps, "the run ends after so many steps; 0 = epochs decide", {0, 2147483647}),
         field("seed", &C::seed, "of weights, order, augmentation and dropout"),
@@ -74,6 +91,9 @@ struct TrainConfig {
 TrainConfig read_config(const Tree& tree);
 /// Reads a file, with `--set` assignments (key.path=value) applied in order.
 TrainConfig load_config(const std::filesystem::path& file, const std::vector<std::string>& assignments = {});
+/// Reads a text as a file of this name is read.
+TrainConfig parse_config(const std::string& text, const std::string& name,
+                         const std::vector<std::string>& assignments = {});
 /// The configuration as YAML with every field; reads back to the same.
 std::string config_text(const TrainConfig& config);
 

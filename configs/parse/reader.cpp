@@ -288,6 +288,7 @@ void read_value(const Tree& tree, Path& value, Problems& problems) {
 void read_value(const Tree& tree, PerAxis& value, Problems& problems) {
   if (tree.is_list() && !tree.items.empty()) return read_value(tree, value.values, problems);
   if (!tree.is_scalar()) return problems.add_unexpected(tree, "an integer or a list of them");
+  if (tree.text == "same" && !tree.quoted) return static_cast<void>(value = PerAxis::same());
   int number = 0;
   const std::size_t before = problems.size();
   read_value(tree, number, problems);

@@ -63,15 +63,20 @@ struct Types {
   }
 };
 
-/// One number for all spatial axes, or one for each: `.kernel = 3` or `.kernel = {3, 5}`.
+/// One number for all spatial axes, or one for each: `.kernel = 3` or `.kernel = {3, 5}`. A convolution's `.pad` may be
+/// PerAxis::same(): what keeps the image's size.
 struct PerAxis {
   std::vector<int> values;
   PerAxis(int value) : values{value} {}
   PerAxis(std::initializer_list<int> each) : values(each) {}
   explicit PerAxis(std::vector<int> each) : values(std::move(each)) {}
 
+  static PerAxis same() { return PerAxis(std::vector<int>{}); }
+  bool is_same() const { return values.empty(); }
+
   /// One value for each of `axes` axes; throws when the list has another length.
   std::vector<int> expand(int axes, const char* what) const {
+    check(!is_same(), what, " is same, expected numbers");
     if (values.size() == 1) return std::vector<int>(static_cast<std::size_t>(axes), values[0]);
     check(static_cast<int>(values.size()) == axes, what, " has ", values.size(), " numbers, expected 1 or ", axes);
     return values;
@@ -84,8 +89,9 @@ template <class T>
 requires std::is_arithmetic_v<T> std::string field_text(T value) { return fmt::format("{}", value); }
 std::string field_text(const std::string& value);  ///< in double quotes, as YAML reads it back
 inline std::string field_text(const PerAxis& value) {
-  return value.values.size() == 1 ? fmt::format("{}", value.values[0])
-                                  : fmt::format("[{}]", fmt::join(value.values, ", "));
+  return value.is_same()            ? "same"
+         : value.values.size() == 1 ? fmt::format("{}", value.values[0])
+                                    : fmt::format("[{}]", fmt::join(value.values, ", "));
 }
 template <class T>
 std::string field_text(const std::vector<T>& values) {

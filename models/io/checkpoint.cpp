@@ -22,7 +22,8 @@ constexpr std::size_t kMaxAttribute = 60'000;  // larger ones would leave the ch
 constexpr std::size_t kMaxText = 1 << 20;
 constexpr const char* kFormat = "nixie-checkpoint";
 const std::vector<std::string> kObjects = {"class_names", "config", "ema", "model", "optimizer", "rng", "state"};
-const std::vector<std::string> kAttributes = {"deviation", "format", "format_version", "layout", "mean", "writer"};
+const std::vector<std::string> kAttributes = {"deviation", "format", "format_version", "input_shape",
+                                              "layout",    "mean",   "short_side",     "writer"};
 
 /// What is wrong with a name, or "".
 std::string fault_of(const std::string& name) {
@@ -111,6 +112,8 @@ hdf5::Image build(const Checkpoint& c) {
   file.attribute("/", "format_version", std::int64_t{kCheckpointFormat});
   file.attribute("/", "writer", c.writer);
   file.attribute("/", "layout", "row-major, images NCHW, convolution weights OIHW, linear weights (out, in)");
+  if (!c.input_shape.empty()) file.attribute("/", "input_shape", c.input_shape);
+  if (c.short_side > 0) file.attribute("/", "short_side", c.short_side);
   if (!c.mean.empty()) file.attribute("/", "mean", c.mean);
   if (!c.deviation.empty()) file.attribute("/", "deviation", c.deviation);
   if (!c.config.empty()) file.strings("/config", {c.config});
@@ -211,6 +214,7 @@ void read_texts(Reader& file, Checkpoint& c) {
     c.config = config[0];
   }
   if (file.has("/class_names")) c.class_names = file.strings("/class_names");
+  c.input_shape = file.numbers("/", "input_shape");
   c.mean = file.numbers("/", "mean");
   c.deviation = file.numbers("/", "deviation");
 }
@@ -265,6 +269,8 @@ Checkpoint load_checkpoint(const std::filesystem::path& path, const LoadOptions&
   check_known(file, "attribute", file.attribute_names("/"), kAttributes);
   Checkpoint c;
   c.writer = text_of(root, "writer");
+  if (const auto side = root.find("short_side"); side != root.end())
+    if (const auto* number = std::get_if<std::int64_t>(&side->second)) c.short_side = *number;
   read_header(file, c);
   if (options.accept) options.accept(c);
   check_forms(file, path.string(), options);

@@ -3,7 +3,7 @@
 // The file, format 1:
 //   bytes 0..511          HDF5 user block: magic NIXIECK1, u32 format version, u32 oldest format whose readers
 //                         understand it, u64 bytes that follow the block, their XXH3-128 (canonical), zeros
-//   / attributes          format, format_version, writer, layout, mean, deviation
+//   / attributes          format, format_version, writer, layout, input_shape, short_side, mean, deviation
 //   /model/<name>         arrays in logical layout under PyTorch's names: convolutions (out, in, h, w),
 //                         linear (out, in)
 //   /ema/<name>           the averaged parameters, where there are any
@@ -45,6 +45,8 @@ struct Checkpoint {
   Values rng;                               ///< seed and counters
   std::string config;                       ///< the resolved configuration
   std::vector<std::string> class_names;
+  std::vector<double> input_shape;      ///< [C, H, W] of a sample
+  std::int64_t short_side = 0;          ///< a picture is scaled to it before the sample is cut out of its centre
   std::vector<double> mean, deviation;  ///< per channel, of the normalisation
   std::string writer;                   ///< program version and commit
 };

@@ -3,7 +3,7 @@
 #include <set>
 
 #include "nixie/tests/errors.h"
-#include "nixie/tests/layers/layer_check.h"
+#include "nixie/tests/layers/composite_cases.h"
 
 namespace nixie {
 namespace {
@@ -329,7 +329,8 @@ TEST(Layers, Containers) {
 
 TEST(Layers, EveryLayerOfTheRegistryHasACase) {
   std::set<std::string> seen{Embedding::name};  // below
-  for (const auto& cases : {contraction_cases(), pool_cases(), norm_cases(), simple_cases(), container_cases()})
+  for (const auto& cases :
+       {contraction_cases(), pool_cases(), norm_cases(), simple_cases(), container_cases(), composite_layer_cases()})
     for (const LayerCase& c : cases) seen.insert(c.layer.kind());
   AllLayers::for_each([&]<class T>() { EXPECT_TRUE(seen.count(T::name)) << T::name; });
 }

@@ -82,6 +82,48 @@ Expected cross_entropy_with(double smoothing) {
   };
 }
 
+/// A figure for each position from the probabilities of its classes and its label's.
+Expected of_labels(const std::function<double(const std::vector<double>& p, std::size_t label)>& f) {
+  return [=](const Values& x, const Values&, const std::vector<double>& weights) {
+    const Sizes s(x.shape);
+    const auto labels = some_labels(x.shape);
+    Values each(Shape{s.n, s.inner});
+    for (std::int64_t at = 0; at < s.n * s.inner; ++at) {
+      std::vector<double> p;
+      double total = 0;
+      for (std::int64_t k = 0; k < s.k; ++k) {
+        p.push_back(std::exp(x[(at / s.inner * s.k + k) * s.inner + at % s.inner]));
+        total += p.back();
+      }
+      for (double& value : p) value /= total;
+      each[at] = f(p, static_cast<std::size_t>(labels[static_cast<std::size_t>(at)]));
+    }
+    return average(each, weights);
+  };
+}
+
+/// With p the softmax of x: the divergence of t from p, or 1 - the overlap of the two for each class.
+Expected by_class(bool kl) {
+  return [=](const Values& x, const Values& t, const std::vector<double>& weights) {
+    const Sizes s(x.shape);
+    Values each(kl ? Shape{s.n, s.inner} : Shape{s.n, s.k});
+    for (std::int64_t n = 0; n < s.n; ++n)
+      for (std::int64_t k = 0; k < s.k; ++k) {
+        double both = 0, of_p = 0, of_t = 0;
+        for (std::int64_t i = 0; i < s.inner; ++i) {
+          double total = 0;
+          for (std::int64_t j = 0; j < s.k; ++j) total += std::exp(x[(n * s.k + j) * s.inner + i]);
+          const std::int64_t at = (n * s.k + k) * s.inner + i;
+          const double p = std::exp(x[at]) / total;
+          both += p * t[at], of_p += p, of_t += t[at];
+          if (kl && t[at] > 0) each[n * s.inner + i] += t[at] * (std::log(t[at]) - std::log(p));
+        }
+        if (!kl) each[n * s.k + k] = 1 - (2 * both + 1) / (of_p + of_t + 1);
+      }
+    return average(each, weights);
+  };
+}
+
 struct LossCase {
   AnyLoss loss;
   Expected expected;
@@ -107,6 +149,22 @@ std::vector<LossCase> loss_cases() {
          return d < 0.5 ? d * d : d - 0.25;
        })},
       {SquaredHinge{}, elementwise([](double x, double t) { return std::pow(std::max(0.0, 1 - t * x), 2); }), -1},
+      {Hinge{.margin = 1.5}, elementwise([](double x, double t) { return std::max(0.0, 1.5 - t * x); }), -1},
+      {Huber{.delta = 0.5}, elementwise([](double x, double t) {
+         const double d = std::abs(x - t);
+         return d < 0.5 ? d * d / 2 : 0.5 * (d - 0.25);
+       })},
+      {Focal{}, of_labels([](const std::vector<double>& p, std::size_t label) {
+         return -std::pow(1 - p[label], 2) * std::log(p[label]);
+       }),
+       0, true},
+      {Focal{.gamma = 0}, cross_entropy_with(0), 0, true},
+      {Focal{.gamma = 0.5}, of_labels([](const std::vector<double>& p, std::size_t label) {
+         return -std::sqrt(1 - p[label]) * std::log(p[label]);
+       }),
+       0, true},
+      {Dice{}, by_class(false)},
+      {KlDivergence{}, by_class(true)},
       {LossSum{{{MeanSquared{}, 0.5}, {SmoothL1{}, 2}}}, elementwise([](double x, double t) {
          const double d = std::abs(x - t);
          return 0.5 * d * d + 2 * (d < 1 ? d * d / 2 : d - 0.5);
@@ -286,8 +344,42 @@ TEST(Metrics, AddUpOverBatches) {
     if (given > 0) precision += found / given;
     if (there > 0) ++present, recall += found / there;
   }
+  double f1 = 0, iou = 0;
+  for (std::int64_t k = 0; k < 4; ++k) {
+    const double found = e.count(k, true, true), given = e.count(k, true, false), there = e.count(k, false, true);
+    if (given + there == 0) continue;
+    f1 += 2 * found / (given + there);
+    iou += found / (given + there - found);
+  }
+  EXPECT_NEAR(in_batches(F1{}, e), f1 / seen, 1e-6);
+  EXPECT_NEAR(in_batches(Iou{}, e), iou / seen, 1e-6);
+  double error = 0;
+  for (std::int64_t i = 0; i < 28; ++i) {
+    const auto n = static_cast<std::size_t>(i / 4);
+    error += e.weights[n] * std::abs(e.x[i] - (e.labels[n] == i % 4)) / 28;
+  }
+  EXPECT_NEAR(in_batches(MeanError{}, e), error, 1e-6);
   EXPECT_NEAR(in_batches(Precision{}, e), precision / seen, 1e-6);
   EXPECT_NEAR(in_batches(Recall{}, e), recall / present, 1e-6);
+}
+
+TEST(Metrics, AConfusionMatrixCountsEveryPair) {
+  const Evaluation e;
+  const Tensor matrix = evaluate(confusion_matrix(e.output(), e.targets(), e.sample_weights()), test_backend());
+  ASSERT_EQ(matrix.shape(), (Shape{4, 4}));
+  const std::vector<double> found = matrix.to_vector<double>();
+  std::vector<double> expected(16, 0.0);
+  for (std::int64_t n = 0; n < 7; ++n)
+    for (std::int64_t k = 0; k < 4; ++k)
+      if (e.rank(n, k) == 0)
+        expected[static_cast<std::size_t>(e.labels[static_cast<std::size_t>(n)] * 4 + k)] +=
+            e.weights[static_cast<std::size_t>(n)];
+  EXPECT_EQ(found, expected);
+  // Positions of a picture count one by one.
+  const Tensor pixels = Array::from(std::vector<float>{1, 0, 0, 0, 1, 1}, {1, 2, 3});
+  const Tensor labels = Array::from(std::vector<std::int32_t>{0, 0, 1}, {1, 3});
+  EXPECT_EQ(evaluate(confusion_matrix(pixels, labels), test_backend()).to_vector<double>(),
+            (std::vector<double>{1, 1, 0, 1}));
 }
 
 TEST(Metrics, TiesGoToTheFirstAndNaNIsWrong) {

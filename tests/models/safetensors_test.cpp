@@ -44,11 +44,11 @@ TEST_F(SafetensorsTest, EveryTypeAndShapeComesBack) {
   }
 }
 
-// What safetensors 0.5.3 for Python wrote for {"b": int64 [2], "a": float16 [[1, -2]], "w": float32 [0.5]}.
+// What safetensors 0.8.0 for Python wrote for {"b": int64 [2], "a": float16 [[1, -2]], "w": float32 [0.5]}.
 TEST_F(SafetensorsTest, ReadsWhatPythonWrote) {
   const std::string header =
       R"({"b":{"dtype":"I64","shape":[2],"data_offsets":[0,16]},"w":{"dtype":"F32","shape":[1],"data_offsets":[16,20]},)"
-      R"("a":{"dtype":"F16","shape":[1,2],"data_offsets":[20,24]}})";
+      R"("a":{"dtype":"F16","shape":[1,2],"data_offsets":[20,24]}} )";
   std::string data(16, '\1');
   data += std::string("\0\0\0\x3f", 4) + std::string("\0\x3c\0\xc0", 4);
   write(file(), file_of(header, data));

@@ -1,5 +1,5 @@
 // Walks the net's own description, and builds each layer for the shape that reaches it.
-#include "nixie/apps/explain/layer_table.h"
+#include "nixie/apps/trainer/commands/layer_table.h"
 
 #include "nixie/configs/parse/values.h"
 

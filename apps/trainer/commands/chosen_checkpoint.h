@@ -1,0 +1,16 @@
+// Which checkpoint a command is about: a file, a run folder's best, or that of the newest run.
+#pragma once
+
+#include <filesystem>
+
+namespace nixie {
+
+struct CheckpointChoice {
+  std::filesystem::path file = {};  ///< --checkpoint
+  std::filesystem::path run = {};   ///< --run; where neither is given, the newest run in runs/
+};
+
+/// The file. Throws a usage Error where there is none.
+std::filesystem::path chosen_checkpoint(const CheckpointChoice& choice);
+
+}  // namespace nixie

@@ -1,0 +1,171 @@
+// One function per command declares its options and gives what runs it.
+#include "nixie/apps/trainer/commands/command_line.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <functional>
+
+#include "nixie/apps/trainer/command.h"
+#include "nixie/apps/trainer/commands/checkpoint_command.h"
+#include "nixie/apps/trainer/commands/data_folder.h"
+#include "nixie/apps/trainer/commands/eval_command.h"
+#include "nixie/apps/trainer/commands/export_command.h"
+#include "nixie/apps/trainer/commands/predict_command.h"
+#include "nixie/apps/trainer/commands/reference.h"
+#include "nixie/apps/trainer/commands/summary_command.h"
+#include "nixie/models/io/checkpoint.h"
+
+namespace nixie {
+namespace {
+
+using Run = std::function<int()>;
+
+void add_checkpoint(CLI::App& app, CheckpointChoice& choice) {
+  app.add_option("--checkpoint", choice.file, "the model; by default that of the run saved last in runs/");
+  app.add_option("--run", choice.run, "a run folder, whose best checkpoint is taken");
+}
+
+void add_assignments(CLI::App& app, std::vector<std::string>& assignments) {
+  app.add_option("--set", assignments, "key.path=value: changes the configuration; may be repeated")
+      ->take_all()
+      ->allow_extra_args(false);
+}
+
+Run add_eval(CLI::App& app, EvalCommand& command) {
+  add_checkpoint(app, command.checkpoint);
+  app.add_option("--data", command.data, "folder of the data; by default the run's");
+  app.add_option("--split", command.split, "which half")
+      ->check(CLI::IsMember({"test", "train"}))
+      ->capture_default_str();
+  add_assignments(app, command.assignments);
+  return [&] { return run_eval(command), 0; };
+}
+
+Run add_predict(CLI::App& app, PredictCommand& command) {
+  app.add_option("PICTURES", command.pictures, "JPEG or PNG files, and folders of them")->required();
+  add_checkpoint(app, command.checkpoint);
+  app.add_option("--topk", command.top, "classes shown for each")->check(CLI::Range(1, 1000000))->capture_default_str();
+  app.add_flag("--csv", command.csv, "a table: file,rank,class,score");
+  add_assignments(app, command.assignments);
+  return [&] { return run_predict(command) ? 0 : static_cast<int>(Fault::data); };
+}
+
+Run add_export(CLI::App& app, ExportCommand& command) {
+  app.add_option("OUT", command.out, "the file; .onnx or .safetensors")->required();
+  app.add_flag("--fold", command.fold, "ONNX: batch norm goes into the convolution in front of it");
+  add_checkpoint(app, command.checkpoint);
+  return [&] { return run_export(command), 0; };
+}
+
+struct ConfigChoice {
+  std::string config, data;
+  bool is_printed = true;  // by --print, which other programs ask for
+  std::vector<std::string> assignments = {};
+
+  TrainConfig load() const { return load_config(config, with_data(config, data, assignments)); }
+};
+
+void add_config(CLI::App& app, ConfigChoice& choice) {
+  app.add_option("--config", choice.config, "the YAML file")->required();
+  app.add_option("--data", choice.data, "folder of the data, in place of the file's");
+  add_assignments(app, choice.assignments);
+}
+
+Run add_summary(CLI::App& app, ConfigChoice& choice) {
+  add_config(app, choice);
+  return [&] { return fmt::print("{}", summary_text(choice.load())), 0; };
+}
+
+Run add_config_print(CLI::App& app, ConfigChoice& choice) {
+  add_config(app, choice);
+  app.add_flag("--print", choice.is_printed, "what it does in any case");
+  return [&] { return fmt::print("{}", config_text(choice.load())), 0; };
+}
+
+struct CheckpointRequest {
+  std::string action;
+  std::filesystem::path file = {};
+};
+
+Run add_checkpoint_tools(CLI::App& app, CheckpointRequest& request) {
+  app.add_option("ACTION", request.action,
+                 "inspect: print what it holds; config: print its configuration; verify: check every byte")
+      ->required()
+      ->check(CLI::IsMember({"inspect", "config", "verify"}));
+  app.add_option("FILE", request.file, "a checkpoint; to inspect also a safetensors file")->required();
+  return [&] {
+    if (request.action == "inspect") {
+      fmt::print("{}", inspect_text(request.file));
+    } else if (request.action == "config") {
+      fmt::print("{}", config_of(request.file));
+    } else {
+      verify_checkpoint(request.file);
+      fmt::print("{}: whole\n", request.file.string());
+    }
+    return 0;
+  };
+}
+
+Run add_list(CLI::App& app, bool& markdown) {
+  app.add_flag("--markdown", markdown, "as tables, with types and ranges: docs/configuration.md");
+  return [&] { return fmt::print("{}", markdown ? reference_text() : list_text()), 0; };
+}
+
+/// Everything that a command line may fill in.
+struct Commands {
+  EvalCommand eval;
+  PredictCommand predict;
+  ExportCommand exported;
+  ConfigChoice summary, config;
+  CheckpointRequest checkpoint;
+  bool markdown = false;
+};
+
+struct Entry {
+  const char *name, *doc;
+  Run (*add)(CLI::App& app, Commands& commands);
+};
+
+constexpr Entry kEntries[] = {
+    {"eval", "evaluate a checkpoint", [](CLI::App& app, Commands& all) { return add_eval(app, all.eval); }},
+    {"predict", "classify pictures", [](CLI::App& app, Commands& all) { return add_predict(app, all.predict); }},
+    {"export", "write a model as ONNX or safetensors",
+     [](CLI::App& app, Commands& all) { return add_export(app, all.exported); }},
+    {"summary", "print layers, parameters and memory of a configuration",
+     [](CLI::App& app, Commands& all) { return add_summary(app, all.summary); }},
+    {"config", "print a configuration with every default",
+     [](CLI::App& app, Commands& all) { return add_config_print(app, all.config); }},
+    {"checkpoint", "look into a checkpoint",
+     [](CLI::App& app, Commands& all) { return add_checkpoint_tools(app, all.checkpoint); }},
+    {"list", "print everything a configuration can name",
+     [](CLI::App& app, Commands& all) { return add_list(app, all.markdown); }},
+};
+
+}  // namespace
+
+std::string commands_text() {
+  std::string text = "Commands (trainer COMMAND --help says more):\n";
+  for (const Entry& entry : kEntries) text += fmt::format("  {:28}{}\n", entry.name, entry.doc);
+  return text + fmt::format("  {:28}{}\n", "benchmark --config FILE", "time a configuration's net");
+}
+
+bool names_subcommand(const std::vector<std::string>& arguments) {
+  return !arguments.empty() &&
+         std::any_of(std::begin(kEntries), std::end(kEntries), [&](const Entry& e) { return arguments[0] == e.name; });
+}
+
+int run_subcommand(const std::vector<std::string>& arguments) {
+  const Entry& entry =
+      *std::find_if(std::begin(kEntries), std::end(kEntries), [&](const Entry& e) { return arguments[0] == e.name; });
+  CLI::App app(entry.doc, std::string("trainer ") + entry.name);
+  Commands commands;
+  const Run run = entry.add(app, commands);
+  try {
+    app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend() - 1));  // CLI11 takes them from the back
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : static_cast<int>(Fault::usage);
+  }
+  return run();
+}
+
+}  // namespace nixie

@@ -1,0 +1,68 @@
+// Looks at names alone; what is in the files is the dataset's to check.
+#include "nixie/apps/trainer/commands/data_folder.h"
+
+#include <algorithm>
+
+namespace nixie {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The kind of dataset whose files are there.
+std::string kind_of(const fs::path& folder) {
+  std::error_code error;
+  if (!fs::is_directory(folder, error)) fail(Fault::data, folder.string(), ": no such folder; name one with --data");
+  bool has_folders = false;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with("train-images")) return Mnist::name;
+    if (name == "data_batch_1.bin") return Cifar10::name;
+    if (name == "train.bin") return Cifar100::name;
+    has_folders |= entry.is_directory(error) && !name.starts_with('.');
+  }
+  if (error) fail(Fault::data, folder.string(), ": ", error.message(), "; check its permissions");
+  if (has_folders) return ImageFolder::name;
+  fail(Fault::data, folder.string(),
+       ": neither folders of pictures per class nor the files of MNIST or CIFAR; name another with --data");
+}
+
+struct ImageSize {
+  std::int64_t channels, side;
+};
+
+/// Of the dataset that the configuration names now; nothing where it has no size of its own.
+std::optional<ImageSize> size_of(const AnyDataset& data) {
+  if (data.kind() == Mnist::name || data.kind() == Glyphs::name) return ImageSize{1, 28};
+  if (data.kind() == Cifar10::name || data.kind() == Cifar100::name) return ImageSize{3, 32};
+  if (data.kind() != Generated::name) return std::nullopt;
+  const Shape shape = data.open().train->sample_shape();
+  return ImageSize{shape[0], std::min(shape[1], shape[2])};
+}
+
+}  // namespace
+
+std::vector<std::string> data_assignments(const TrainConfig& config, const fs::path& folder) {
+  const std::string kind = kind_of(folder), path = "data." + kind;
+  std::vector<std::string> assignments = {path + ".path=" + field_text(folder.string())};
+  if (config.data.kind() == kind) return assignments;
+  assignments.push_back(fmt::format("{}.batch={}", path, config.data.batch()));
+  const std::optional<ImageSize> size = size_of(config.data);
+  if (kind != ImageFolder::name || !size) return assignments;
+  // The margin that photographs are cropped by would cost small pictures their edges.
+  constexpr std::int64_t kSmall = 128;
+  if (size->channels == 1 || size->channels == 3)
+    assignments.push_back(fmt::format("{}.channels={}", path, size->channels));
+  assignments.push_back(fmt::format("{}.crop={}", path, size->side));
+  if (size->side < kSmall) assignments.push_back(fmt::format("{}.resize={}", path, size->side));
+  return assignments;
+}
+
+std::vector<std::string> with_data(const fs::path& file, const fs::path& folder,
+                                   const std::vector<std::string>& assignments) {
+  if (folder.empty()) return assignments;
+  std::vector<std::string> all = data_assignments(load_config(file), folder);
+  all.insert(all.end(), assignments.begin(), assignments.end());
+  return all;
+}
+
+}  // namespace nixie

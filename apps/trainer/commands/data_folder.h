@@ -1,0 +1,19 @@
+// The dataset that a folder holds, told from its contents: what --data FOLDER means.
+#pragma once
+
+#include <filesystem>
+
+#include "nixie/configs/parse/config.h"
+
+namespace nixie {
+
+/// The assignments (key.path=value) that make a configuration read this folder: MNIST's or CIFAR's files, or folders of
+/// pictures per class. A dataset of the same kind keeps its fields; another one takes over the batch and the size of
+/// the images. Throws Fault::data where the folder holds nothing that is known.
+std::vector<std::string> data_assignments(const TrainConfig& config, const std::filesystem::path& folder);
+
+/// `assignments` with those of `folder` for the configuration in `file` in front; just them where there is no folder.
+std::vector<std::string> with_data(const std::filesystem::path& file, const std::filesystem::path& folder,
+                                   const std::vector<std::string>& assignments);
+
+}  // namespace nixie

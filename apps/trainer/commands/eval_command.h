@@ -1,0 +1,21 @@
+// trainer eval: a trained model's loss, accuracy and metrics over one half of a dataset.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "nixie/apps/trainer/commands/chosen_checkpoint.h"
+
+namespace nixie {
+
+struct EvalCommand {
+  CheckpointChoice checkpoint = {};
+  std::filesystem::path data = {};            ///< empty: the data of the run
+  std::string split = "test";                 ///< or train
+  std::vector<std::string> assignments = {};  ///< of --set
+};
+
+/// Prints to stdout. Throws Error.
+void run_eval(const EvalCommand& command);
+
+}  // namespace nixie

@@ -1,0 +1,46 @@
+// The format from the file's suffix.
+#include "nixie/apps/trainer/commands/export_command.h"
+
+#include <nlohmann/json.hpp>
+
+#include "nixie/apps/trainer/trained_model.h"
+#include "nixie/models/io/onnx.h"
+#include "nixie/models/io/safetensors.h"
+#include "nixie/models/io/weights.h"
+
+namespace nixie {
+namespace {
+
+NamedArrays arrays_of(const Model& model) {
+  NamedArrays arrays;
+  for (const Variable& variable : model.parameters().all()) arrays[variable.name()] = variable.array();
+  return arrays;
+}
+
+/// What a program that reads the file needs besides the graph.
+std::map<std::string, std::string> metadata_of(const TrainedModel& trained) {
+  const Preparation& p = trained.preparation;
+  return {{"classes", nlohmann::json(trained.class_names).dump()},
+          {"short_side", std::to_string(p.short_side)},
+          {"mean", nlohmann::json(p.mean).dump()},
+          {"deviation", nlohmann::json(p.deviation).dump()}};
+}
+
+}  // namespace
+
+void run_export(const ExportCommand& command) {
+  const std::string suffix = command.out.extension().string();
+  check(suffix == ".safetensors" || suffix == ".onnx", command.out.string(), " ends in ",
+        suffix.empty() ? "nothing" : suffix, ", expected .onnx or .safetensors");
+  check(suffix == ".onnx" || !command.fold, "--fold is for .onnx: safetensors keep every parameter");
+  const std::filesystem::path file = chosen_checkpoint(command.checkpoint);
+  const TrainedModel trained = load_trained(file, {"precision=fp32"});
+  if (suffix == ".onnx")
+    save_onnx(trained.model, command.out, {.fold_batch_norm = command.fold, .metadata = metadata_of(trained)});
+  else
+    save_safetensors({.arrays = arrays_of(trained.model), .metadata = {{"format", "pt"}}}, command.out);
+  fmt::print("{}: model {} of {}, {} arrays\n", command.out.string(), trained.config.model.kind(), file.string(),
+             trained.model.parameters().all().size());
+}
+
+}  // namespace nixie

@@ -1,0 +1,23 @@
+// trainer predict: what a trained model says about pictures.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "nixie/apps/trainer/commands/chosen_checkpoint.h"
+
+namespace nixie {
+
+struct PredictCommand {
+  CheckpointChoice checkpoint = {};
+  std::vector<std::filesystem::path> pictures = {};  ///< files, and folders of them
+  int top = 5;                                       ///< classes shown for each
+  bool csv = false;
+  std::vector<std::string> assignments = {};  ///< of --set
+};
+
+/// Prints to stdout. A picture that cannot be read is named on stderr and left out; the result is then false. Throws
+/// Error.
+bool run_predict(const PredictCommand& command);
+
+}  // namespace nixie

@@ -1,0 +1,107 @@
+// Tables of Markdown; nothing here names a key.
+#include "nixie/apps/trainer/commands/reference.h"
+
+#include "nixie/configs/parse/config.h"
+
+namespace nixie {
+namespace {
+
+constexpr const char* kTitle = R"(# Configurations
+
+A configuration is a YAML file with the keys of the first table; `model`, `data` and `epochs` (or `steps`) have to be there. Where a value
+is chosen from a list it is written `{name: {keys}}`, or just the name where the defaults do. `trainer config --config FILE` prints a
+configuration with every default, `--set key.path=value` changes a value, and a wrong key or value is told with its line.
+
+A layer may have a name beside it, which its parameters then have: `{conv2d: {out: 64}, name: conv1}`. Initialisers are
+`constant: {value}`, `uniform: {low, high}`, `normal: {deviation, mean}`, `glorot: {gain}`, `kaiming: {gain}` and `orthonormal: {scale}`.
+
+`trainer list --markdown` prints this page from the program itself.
+)";
+
+template <class T>
+struct IsList : std::false_type {};
+template <class T>
+struct IsList<std::vector<T>> : std::true_type {
+  using Element = T;
+};
+
+template <class T>
+std::string type_text() {
+  if constexpr (std::is_same_v<T, bool>)
+    return "true or false";
+  else if constexpr (std::is_integral_v<T>)
+    return "integer";
+  else if constexpr (std::is_floating_point_v<T>)
+    return "number";
+  else if constexpr (std::is_same_v<T, std::string>)
+    return "text";
+  else if constexpr (std::is_same_v<T, Path>)
+    return "path";
+  else if constexpr (std::is_same_v<T, PerAxis>)
+    return "integer, or one per axis";
+  else if constexpr (std::is_same_v<T, Init>)
+    return "initialiser";
+  else if constexpr (std::is_same_v<T, AnyModel>)
+    return "model, or a list of layers";
+  else if constexpr (std::is_same_v<T, AnyLoss>)
+    return "loss";
+  else if constexpr (std::is_same_v<T, AnyMetric>)
+    return "metric";
+  else if constexpr (std::is_same_v<T, AnyOptimizer>)
+    return "optimizer";
+  else if constexpr (std::is_same_v<T, AnySchedule>)
+    return "schedule";
+  else if constexpr (std::is_same_v<T, AnyDataset>)
+    return "data";
+  else if constexpr (std::is_same_v<T, NamedLayer>)
+    return "layer";
+  else if constexpr (IsList<T>::value)
+    return "list: " + type_text<typename IsList<T>::Element>();
+  else
+    return fmt::format("[{}](#{})", T::name, T::name);  // a struct with a table of its own
+}
+
+std::string range_text(const Range& range) {
+  if (std::isinf(range.low) && std::isinf(range.high)) return {};
+  if (std::isinf(range.high)) return fmt::format("{} up", range.low);
+  if (std::isinf(range.low)) return fmt::format("up to {}", range.high);
+  return fmt::format("{} to {}", range.low, range.high);
+}
+
+template <Options T>
+std::string table() {
+  std::string rows;
+  for_each_field<T>([&](const auto& field) {
+    using Value = std::remove_cvref_t<decltype(std::declval<T>().*field.member)>;
+    rows += fmt::format("| {} | {} | `{}` | {} | {} |\n", field.key, type_text<Value>(), field_text(T{}.*field.member),
+                        range_text(field.range), field.doc);
+  });
+  return rows.empty() ? "No keys.\n" : "| key | type | default | range | meaning |\n|---|---|---|---|---|\n" + rows;
+}
+
+template <class T>
+std::string section() {
+  if constexpr (Options<T>)
+    return fmt::format("\n### {}\n{}", T::name, table<T>());
+  else
+    return fmt::format("\n### {}\nA list of layers.\n", T::name);
+}
+
+template <class List>
+std::string sections(const char* title) {
+  std::string text = fmt::format("\n## {}\n", title);
+  List::for_each([&]<class T>() { text += section<T>(); });
+  return text;
+}
+
+}  // namespace
+
+std::string reference_text() {
+  return kTitle + fmt::format("\n## The whole file\n{}", table<TrainConfig>()) +
+         sections<Types<ParameterGroup, MixingOptions, LoaderOptions, Augment, Warmup, WeightedLoss>>("Parts") +
+         sections<AllDatasets>("Data") + sections<AllModels>("Models") + sections<AllLayers>("Layers") +
+         sections<AllLosses>("Losses") + sections<AllMetrics>("Metrics") + sections<AllOptimizers>("Optimizers") +
+         sections<AllSchedules>("Schedules");
+}
+
+}  // namespace nixie

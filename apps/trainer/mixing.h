@@ -1,0 +1,28 @@
+// Mixing: mixup and cutmix, pairs of a batch's images as one, with the loss shared between their labels.
+#pragma once
+
+#include "nixie/configs/parse/mixing_options.h"
+#include "nixie/layers/loss.h"
+
+namespace nixie {
+
+/// Sample i is mixed with sample N - 1 - i; a batch is one draw, a function of the seed and the step.
+class Mixing {
+ public:
+  Mixing(const MixingOptions& options, std::uint64_t seed);
+
+  bool is_on() const { return options_.mixup > 0 || options_.cutmix > 0; }
+  /// What a step of images [H, W] reads, f32 [6]: the first image's weight outside the box, the box (top, bottom, left,
+  /// right), and the first label's share.
+  Array draw(std::int64_t step, std::int64_t height, std::int64_t width) const;
+  /// Images [N, C, H, W] with their partners mixed in.
+  static Tensor images(const Tensor& images, const Tensor& drawn);
+  /// The loss of both labels by their shares.
+  static Tensor loss(const AnyLoss& loss, const Tensor& output, const Tensor& labels, const Tensor& drawn);
+
+ private:
+  MixingOptions options_;
+  std::uint64_t stream_;
+};
+
+}  // namespace nixie

@@ -1,0 +1,104 @@
+// What a checkpoint says about its model, put together again.
+#include "nixie/apps/trainer/trained_model.h"
+
+#include <algorithm>
+
+#include "nixie/models/io/checkpoint.h"
+#include "nixie/models/io/weights.h"
+
+namespace nixie {
+namespace {
+
+Preparation preparation_of(const Checkpoint& checkpoint, const std::filesystem::path& file) {
+  const std::vector<double>& shape = checkpoint.input_shape;
+  if (shape.size() != 3 || checkpoint.short_side < 1)
+    fail(Fault::checkpoint, file.string(),
+         ": does not say how its inputs are prepared (an older nixie wrote it); resume its run, which saves it again");
+  const auto size = [&](std::size_t axis) {
+    const double value = shape[axis];
+    if (!(value >= 1 && value <= 65536))
+      fail(Fault::checkpoint, file.string(), ": its input_shape holds ", value, ", expected sizes");
+    return static_cast<std::int64_t>(value);
+  };
+  return {.channels = size(0),
+          .height = size(1),
+          .width = size(2),
+          .short_side = checkpoint.short_side,
+          .mean = checkpoint.mean,
+          .deviation = checkpoint.deviation};
+}
+
+template <class T>
+T state_value(const Checkpoint& checkpoint, const char* name, T otherwise) {
+  const auto found = checkpoint.state.find(name);
+  const T* value = found == checkpoint.state.end() ? nullptr : std::get_if<T>(&found->second);
+  return value ? *value : otherwise;
+}
+
+}  // namespace
+
+TrainedModel load_trained(const std::filesystem::path& file, const std::vector<std::string>& assignments) {
+  Checkpoint checkpoint = load_checkpoint(file);
+  if (checkpoint.config.empty())
+    fail(Fault::checkpoint, file.string(), ": has no configuration; it was not written by a training run");
+  const TrainConfig config = parse_config(checkpoint.config, file.string() + ": configuration", assignments);
+  const Preparation preparation = preparation_of(checkpoint, file);
+  const Model model(config.model, {1, preparation.channels, preparation.height, preparation.width}, config.seed,
+                    parameter_dtype(config.policy()));
+  NamedArrays weights = std::move(checkpoint.model);
+  for (auto& [name, average] : checkpoint.ema) weights[name] = std::move(average);
+  const WeightReport report = set_weights(model.parameters(), weights);
+  if (!report.is_complete())
+    fail(Fault::checkpoint, file.string(), ": does not hold the model of its configuration: ",
+         (report.missing.empty() ? report.reshaped : report.missing)[0]);
+  return {config, model, preparation, checkpoint.class_names, state_value<std::int64_t>(checkpoint, "step", 0)};
+}
+
+Predictor::Predictor(const TrainedModel& trained, Backend& backend, std::int64_t batch)
+    : model_(trained.model),
+      loss_(trained.config.loss.kind()),
+      class_names_(trained.class_names),
+      sample_shape_(trained.preparation.sample_shape()),
+      batch_(batch),
+      step_(
+          backend, [this](const Inputs& in) { return scores(in); }, trained.config.policy()) {
+  const Shape out = model_.output_shape();
+  check(out.rank() == 1, "the model's output is ", out, " for a sample, expected one number per class");
+  for (std::int64_t c = static_cast<std::int64_t>(class_names_.size()); c < out[0]; ++c)
+    class_names_.push_back(std::to_string(c));
+}
+
+Outputs Predictor::scores(const Inputs& in) const {
+  Pass pass{.training = false};
+  const Tensor output = model_(in["images"], pass);
+  if (loss_ == BinaryCrossEntropy::name) return {{"scores", sigmoid(output)}};
+  return {{"scores", loss_ == CrossEntropy::name ? softmax(output, {1}) : output}};
+}
+
+std::vector<std::vector<Score>> Predictor::operator()(const std::vector<Array>& samples) {
+  std::vector<std::vector<Score>> results;
+  std::vector<std::int64_t> sizes = {batch_};
+  sizes.insert(sizes.end(), sample_shape_.begin(), sample_shape_.end());
+  const auto stride = static_cast<std::size_t>(sample_shape_.size());
+  for (std::size_t first = 0; first < samples.size(); first += static_cast<std::size_t>(batch_)) {
+    const std::size_t count = std::min(samples.size() - first, static_cast<std::size_t>(batch_));
+    Array images(Dtype::f32, Shape(sizes));  // what is left of the last batch is zeros
+    for (std::size_t i = 0; i < count; ++i) {
+      const Array& sample = samples[first + i];
+      check(sample.shape() == sample_shape_, "sample ", first + i, " is ", sample.shape(), ", expected ",
+            sample_shape_);
+      std::ranges::copy(sample.data<float>(), images.data<float>().begin() + static_cast<std::ptrdiff_t>(i * stride));
+    }
+    const std::vector<double> values = step_({{"images", images}}).at("scores").to_vector<double>();
+    const std::size_t classes = values.size() / static_cast<std::size_t>(batch_);
+    for (std::size_t i = 0; i < count; ++i) {
+      std::vector<Score> scores;
+      for (std::size_t c = 0; c < classes; ++c) scores.push_back({class_names_[c], values[i * classes + c]});
+      std::ranges::stable_sort(scores, [](const Score& a, const Score& b) { return a.value > b.value; });
+      results.push_back(std::move(scores));
+    }
+  }
+  return results;
+}
+
+}  // namespace nixie

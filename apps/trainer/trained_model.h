@@ -1,0 +1,51 @@
+// TrainedModel: the model in a checkpoint, with all that a prediction needs; and Predictor, which runs it.
+//
+//   TrainedModel trained = load_trained("runs/cats/1/best.h5");
+//   Predictor predictor(trained, *open_backend("auto", 0));
+//   for (const Score& score : predictor({prepare_picture("cat.jpg", trained.preparation)})[0]) ...
+#pragma once
+
+#include "nixie/configs/parse/config.h"
+#include "nixie/core/step.h"
+#include "nixie/data/preparation.h"
+#include "nixie/models/model.h"
+
+namespace nixie {
+
+struct TrainedModel {
+  TrainConfig config;  ///< what it was trained with
+  Model model;
+  Preparation preparation;
+  std::vector<std::string> class_names;
+  std::int64_t step = 0;  ///< steps done
+};
+
+/// Throws Fault::checkpoint where the file is damaged, was not written by a training run, or does not hold its model.
+/// `assignments` (key.path=value) change the configuration.
+TrainedModel load_trained(const std::filesystem::path& file, const std::vector<std::string>& assignments = {});
+
+struct Score {
+  std::string class_name;
+  double value = 0;  ///< a probability where the loss makes it one, else the output
+};
+
+class Predictor {
+ public:
+  /// `batch` samples are computed at once.
+  Predictor(const TrainedModel& trained, Backend& backend, std::int64_t batch = 1);
+
+  /// For each prepared sample the scores of all classes, the highest first.
+  std::vector<std::vector<Score>> operator()(const std::vector<Array>& samples);
+
+ private:
+  Outputs scores(const Inputs& in) const;
+
+  Model model_;
+  std::string loss_;
+  std::vector<std::string> class_names_;
+  Shape sample_shape_;
+  std::int64_t batch_;
+  Step step_;
+};
+
+}  // namespace nixie

@@ -1,0 +1,48 @@
+// Normalisation within a sample: over all of its features, or over groups of channels.
+#pragma once
+
+#include "nixie/layers/layer.h"
+
+namespace nixie {
+
+/// (x - mean) / sqrt(variance + eps) * weight + bias over the axes from `first` on of each sample (Ba et al. 2016), as
+/// PyTorch has it; weight and bias have the sizes of these axes.
+struct LayerNorm {
+  int first = 1;
+  double eps = 1e-5;
+  bool affine = true;
+  Init init = Init::constant(1);
+  Init bias_init = Init::zeros();
+
+  static constexpr const char* name = "layer_norm";
+  static constexpr auto fields() {
+    return std::tuple{field("first", &LayerNorm::first, "first of the axes that are normalised together", {1}),
+                      field("eps", &LayerNorm::eps, "added to the variance", {0}),
+                      field("affine", &LayerNorm::affine, "has a weight and a bias"),
+                      field("init", &LayerNorm::init, "first weights"),
+                      field("bias_init", &LayerNorm::bias_init, "first biases")};
+  }
+  Forward build(const Shape& in, Parameters& parameters) const;
+};
+
+/// [N, C, spatial...]: the same over each of `groups` groups of neighbouring channels and all their positions (Wu and
+/// He 2018); weight and bias are per channel.
+struct GroupNorm {
+  int groups = 32;
+  double eps = 1e-5;
+  bool affine = true;
+  Init init = Init::constant(1);
+  Init bias_init = Init::zeros();
+
+  static constexpr const char* name = "group_norm";
+  static constexpr auto fields() {
+    return std::tuple{field("groups", &GroupNorm::groups, "parts that the channels are split in", {1}),
+                      field("eps", &GroupNorm::eps, "added to the variance", {0}),
+                      field("affine", &GroupNorm::affine, "has a weight and a bias"),
+                      field("init", &GroupNorm::init, "first weights"),
+                      field("bias_init", &GroupNorm::bias_init, "first biases")};
+  }
+  Forward build(const Shape& in, Parameters& parameters) const;
+};
+
+}  // namespace nixie

@@ -1,0 +1,12 @@
+// Elementwise formulas as ONNX nodes: one node for what ONNX has by name, else one per instruction.
+#pragma once
+
+#include "nixie/core/graph/tensor.h"
+#include "nixie/models/io/onnx_graph.h"
+
+namespace nixie {
+
+/// The result of a Map node whose inputs have these names. Throws Fault::usage for an instruction that ONNX lacks.
+std::string add_formula(OnnxGraph& graph, const Node& map, const std::vector<std::string>& inputs);
+
+}  // namespace nixie

@@ -1,0 +1,99 @@
+// Averaged weights, the choice of the best checkpoint, and runs that end early.
+#include <gmock/gmock.h>
+
+#include "nixie/apps/trainer/trained_model.h"
+#include "nixie/tests/apps/support.h"
+
+namespace nixie {
+namespace {
+
+using namespace nixie::test;
+using testing::HasSubstr;
+
+const std::string kPlain = R"(
+model: [flatten, {linear: {out: 10, bias: false}}, batch_norm]
+data: {glyphs: {train: 200, test: 50, batch: 20}}
+schedule: {constant: {rate: 0.05}}
+seed: 7
+backend: cpu
+)";
+
+TrainConfig plain(const std::string& more) { return read_config(parse_yaml(kPlain + more, "run.yaml")); }
+
+// The averages of every step, computed on the host beside the run.
+TEST(Averages, AreThoseOfEveryStep) {
+  const TempFolder folder;
+  std::vector<double> average;
+  for (std::int64_t steps = 0; steps <= 6; ++steps) {  // the same run, stopped one step later each time
+    const TempFolder part;
+    Trainer trainer(plain("steps: 20\nema: 0.5\n"), {.run = part.path()});
+    if (steps > 0) trainer.train([&] { return trainer.step() == steps; });
+    const std::vector<double> weights = trainer.model().parameters().find("1.weight")->array().to_vector<double>();
+    if (steps == 0) {
+      average = weights;
+      continue;
+    }
+    const double n = static_cast<double>(steps - 1), kept = std::min(0.5, (1 + n) / (10 + n));
+    for (std::size_t i = 0; i < weights.size(); ++i) average[i] = kept * average[i] + (1 - kept) * weights[i];
+    const Checkpoint checkpoint = load_checkpoint(part / "last.h5");
+    const std::vector<double> found = checkpoint.ema.at("1.weight").to_vector<double>();
+    for (std::size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], average[i], 1e-6) << steps;
+    EXPECT_EQ(checkpoint.ema.at("2.running_mean").to_vector<double>(),
+              checkpoint.model.at("2.running_mean").to_vector<double>());
+  }
+}
+
+TEST(Averages, AreEvaluatedPredictedAndResumed) {
+  const TempFolder whole, broken;
+  const std::string more = "epochs: 2\nema: 0.9\n";
+  Trainer first(plain(more), {.run = whole.path()});
+  first.train();
+  {
+    Trainer trainer(plain(more), {.run = broken.path()});
+    EXPECT_FALSE(trainer.train([&] { return trainer.step() == 7; }));
+  }
+  Trainer trainer(plain(more), {.run = broken.path()});
+  trainer.resume();
+  EXPECT_TRUE(trainer.train());
+  expect_same_files(whole.path(), broken.path());
+
+  const TrainedModel trained = load_trained(whole / "last.h5");
+  const Checkpoint checkpoint = load_checkpoint(whole / "last.h5");
+  const std::vector<double> used = trained.model.parameters().find("1.weight")->array().to_vector<double>();
+  EXPECT_EQ(used, checkpoint.ema.at("1.weight").to_vector<double>());
+  EXPECT_NE(used, checkpoint.model.at("1.weight").to_vector<double>());
+  Trainer without(plain("epochs: 2\n"), {});
+  EXPECT_NE(without.evaluate().loss, first.evaluate().loss);
+}
+
+TEST(Averages, AResumeWithoutThemSaysSo) {
+  const TempFolder folder;
+  Trainer(plain("epochs: 1\n"), {.run = folder.path()}).train();
+  Trainer trainer(plain("epochs: 1\nema: 0.9\n"), {.run = folder.path()});
+  EXPECT_THAT(error_of(Fault::checkpoint, [&] { trainer.resume(folder / "last.h5"); }),
+              HasSubstr("no average of every parameter"));
+}
+
+// A rate of 0 makes every evaluation the same: the first is the best, and patience counts the rest.
+TEST(Patience, EndsARunThatGetsNoBetter) {
+  const TempFolder folder;
+  const std::string more = "epochs: 9\npatience: 3\nbest_by: loss\nmodel: [flatten, {linear: {out: 10}}]\n";
+  TrainConfig config = read_config(parse_yaml(
+      "data: {glyphs: {train: 40, test: 20, batch: 20}}\nschedule: {constant: {rate: 0}}\nbackend: cpu\n" + more,
+      "run.yaml"));
+  Trainer trainer(config, {.run = folder.path()});
+  EXPECT_TRUE(trainer.train());
+  EXPECT_EQ(trainer.step(), 4 * 2);
+  const Checkpoint best = load_checkpoint(folder / "best.h5"), last = load_checkpoint(folder / "last.h5");
+  EXPECT_EQ(std::get<std::int64_t>(best.state.at("step")), 2);
+  EXPECT_EQ(std::get<std::int64_t>(last.state.at("evaluations_since_best")), 3);
+  EXPECT_EQ(std::get<double>(last.state.at("best_score")), -trainer.evaluate().loss);
+}
+
+TEST(Patience, BestByNamesAFigure) {
+  EXPECT_THAT(error_of([] { plain("epochs: 1\nbest_by: f1\n"); }), HasSubstr("unknown best_by \"f1\""));
+  EXPECT_EQ(plain("epochs: 1\nmetrics: [f1]\nbest_by: f1\n").best_by, "f1");
+}
+
+}  // namespace
+}  // namespace nixie

@@ -1,0 +1,252 @@
+// The trainer's commands after training: eval, predict, export, summary, inspection, and starting from other weights.
+#include <gmock/gmock.h>
+
+#include <random>
+
+#include "nixie/apps/trainer/commands/data_folder.h"
+#include "nixie/apps/trainer/trained_model.h"
+#include "nixie/backends/cpu/backend.h"
+#include "nixie/models/io/safetensors.h"
+#include "nixie/models/io/weights.h"
+#include "nixie/tests/apps/support.h"
+#include "nixie/tests/data/pictures.h"
+
+namespace nixie {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace nixie::test;
+using testing::ContainsRegex;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+/// Plain colours under noise: three classes that a small net tells apart.
+Bytes coloured(int colour, unsigned seed) {
+  std::mt19937 random(seed);
+  Bytes pixels;
+  for (int i = 0; i < 20 * 14; ++i)
+    for (int c = 0; c < 3; ++c) pixels.push_back(static_cast<std::uint8_t>((c == colour ? 180 : 40) + random() % 40));
+  return test::png(pixels, 20, 14);
+}
+
+const std::string kColours = R"(
+model: [{conv2d: {out: 4, kernel: 3}}, batch_norm, relu, global_avg_pool, flatten, {linear: {out: 3}, name: head}]
+data: {image_folder: {path: "FOLDER", crop: 8, resize: 10, batch: 8, flip: false, holdout: 0.2}}
+schedule: {constant: {rate: 0.2}}
+epochs: 8
+seed: 3
+backend: cpu
+)";
+
+/// A run on a folder of pictures, made once for all tests.
+class Commands : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder_ = new TempFolder;
+    const char* names[] = {"blue, or so", "green", "red"};
+    for (int c = 0; c < 3; ++c)
+      for (unsigned i = 0; i < 20; ++i)
+        write_file(*folder_ / fmt::format("colours/{}/{}.png", names[c], i),
+                   coloured(2 - c, 100 * static_cast<unsigned>(c) + i));
+    std::string text = kColours;
+    text.replace(text.find("FOLDER"), 6, path("colours"));
+    std::ofstream(*folder_ / "net.yaml") << text;
+    const Ran ran = run_program("trainer train --config " + path("net.yaml") + " --run " + path("run"));
+    ASSERT_EQ(ran.code, 0) << ran.output;
+    ASSERT_THAT(ran.output, HasSubstr("test accuracy 1.0000"));
+  }
+  static void TearDownTestSuite() { delete folder_; }
+  static std::string path(const std::string& name) { return (*folder_ / name).string(); }
+  static Ran trainer(const std::string& arguments) { return run_program("trainer " + arguments); }
+
+  static TempFolder* folder_;
+};
+TempFolder* Commands::folder_ = nullptr;
+
+TEST_F(Commands, EvalRepeatsTheRunsResult) {
+  const Ran ran = trainer("eval --run " + path("run") + " --set metrics='[f1]'");
+  EXPECT_EQ(ran.code, 0) << ran.output;
+  EXPECT_THAT(ran.output, HasSubstr("run/best.h5, after step "));
+  EXPECT_THAT(ran.output, HasSubstr("test f1 1.0000\ntest accuracy 1.0000 loss "));
+  EXPECT_THAT(trainer("eval --split train --checkpoint " + path("run/last.h5")).output, HasSubstr("(48 samples)"));
+}
+
+TEST_F(Commands, EvalWantsTheSameClasses) {
+  for (const char* name : {"green", "purple"})
+    write_file(*folder_ / fmt::format("other/{}/0.png", name), coloured(0, 1));
+  const Ran ran = trainer("eval --run " + path("run") + " --split train --data " + path("other"));
+  EXPECT_EQ(ran.code, 5) << ran.output;
+  EXPECT_THAT(ran.output, HasSubstr("class 0 of the data is green, the model was trained with blue, or so"));
+}
+
+TEST_F(Commands, PredictNamesTheClass) {
+  write_file(*folder_ / "new/a.png", coloured(0, 900));
+  write_file(*folder_ / "new/b.png", coloured(2, 901));
+  const Ran ran = trainer("predict --run " + path("run") + " --topk 2 " + path("new/a.png"));
+  EXPECT_EQ(ran.code, 0) << ran.output;
+  EXPECT_THAT(ran.output, ContainsRegex("new/a.png\n +[01]\\.[0-9]{4}  red\n +[01]\\.[0-9]{4}  "));
+
+  const Ran csv = trainer("predict --csv --topk 1 --run " + path("run") + " " + path("new"));
+  EXPECT_THAT(csv.output, ContainsRegex("^file,rank,class,score\n[^\n]*new/a.png,1,red,[01][.0-9e-]*\n"));
+  EXPECT_THAT(csv.output, ContainsRegex("new/b.png,1,\"blue, or so\",[01][.0-9e-]*\n$"));
+}
+
+// What cannot be read is named; the rest is predicted.
+TEST_F(Commands, PredictGoesOnAfterADamagedPicture) {
+  write_file(*folder_ / "mixed/a.png", coloured(1, 7));
+  std::ofstream(*folder_ / "mixed/b.png") << "no picture";
+  write_file(*folder_ / "mixed/c.png", coloured(0, 8));
+  const Ran ran = trainer("predict --csv --topk 1 --run " + path("run") + " " + path("mixed"));
+  EXPECT_EQ(ran.code, 5);
+  EXPECT_THAT(ran.output, HasSubstr("b.png: 10 bytes: neither JPEG nor PNG"));
+  EXPECT_THAT(ran.output, HasSubstr("mixed/a.png,1,green,"));
+  EXPECT_THAT(ran.output, HasSubstr("mixed/c.png,1,red,"));
+}
+
+TEST_F(Commands, SayWhatIsWrong) {
+  const struct {
+    std::string arguments;
+    int code;
+    std::string expected;
+  } kCases[] = {
+      {"predict", 2, "PICTURES is required"},
+      {"predict --run " + path("run") + " /nonexistent.jpg", 5, "/nonexistent.jpg: no such file or folder"},
+      {"predict --topk 0 x.png", 2, "--topk"},
+      {"predict --checkpoint /nonexistent.h5 x.png", 2, "/nonexistent.h5: no such checkpoint"},
+      {"eval --run " + path("nothing"), 2, "holds neither best.h5 nor last.h5"},
+      {"eval --run a --checkpoint b", 2, "both --checkpoint and --run"},
+      {"eval --run " + path("run") + " --data " + path("nothing"), 5, "no such folder"},
+      {"eval --run " + path("run") + " --set data.image_folder.crop=9", 2, "the model was trained with [3, 8, 8]"},
+      {"export --run " + path("run") + " " + path("x.pth"), 2, "expected .onnx or .safetensors"},
+      {"export --run " + path("run") + " /proc/x.onnx", 8, "/proc/x.onnx"},
+      {"export --fold --run " + path("run") + " " + path("x.safetensors"), 2, "--fold is for .onnx"},
+      {"checkpoint mend x.h5", 2, "inspect"},
+      {"checkpoint inspect " + path("net.yaml"), 6, "net.yaml"},
+      {"evaluate", 2, "evaluate"},
+      {"--data " + path("colours"), 2, "need --config"},
+  };
+  for (const auto& each : kCases) {
+    const Ran ran = trainer(each.arguments);
+    EXPECT_EQ(ran.code, each.code) << each.arguments << "\n" << ran.output;
+    EXPECT_THAT(ran.output, HasSubstr(each.expected)) << each.arguments;
+  }
+}
+
+TEST_F(Commands, ExportWritesWhatTheCheckpointHolds) {
+  ASSERT_EQ(trainer("export --run " + path("run") + " " + path("w.safetensors")).code, 0);
+  const Safetensors file = load_safetensors(*folder_ / "w.safetensors");
+  const NamedArrays weights = read_weights(*folder_ / "run/best.h5");
+  EXPECT_EQ(file.metadata.at("format"), "pt");
+  ASSERT_EQ(file.arrays.size(), weights.size());
+  for (const auto& [name, array] : weights)
+    EXPECT_EQ(file.arrays.at(name).to_vector<float>(), array.to_vector<float>()) << name;
+  const Ran ran = trainer("export --fold --run " + path("run") + " " + path("net.onnx"));
+  EXPECT_EQ(ran.code, 0) << ran.output;
+  EXPECT_THAT(text_of(*folder_ / "net.onnx"), HasSubstr("blue, or so"));
+}
+
+TEST_F(Commands, InspectionsPrint) {
+  const Ran inspected = trainer("checkpoint inspect " + path("run/best.h5"));
+  for (const char* text :
+       {"written by nixie", "step", "input [3, 8, 8] of a picture whose short side is 10, mean [0.485",
+        "3 classes: blue, or so, green, red", "head.weight", "f32   [3, 4]", "momentum_buffer"})
+    EXPECT_THAT(inspected.output, HasSubstr(text));
+  EXPECT_THAT(trainer("checkpoint verify " + path("run/best.h5")).output, HasSubstr("best.h5: whole"));
+  EXPECT_THAT(trainer("checkpoint config " + path("run/best.h5")).output, HasSubstr("image_folder:"));
+  const Ran summary = trainer("summary --config " + path("net.yaml"));
+  for (const char* text : {"conv2d", "[4, 6, 6]", "model sequential: 135 parameters", "memory: parameters 0.0 MiB"})
+    EXPECT_THAT(summary.output, HasSubstr(text));
+  EXPECT_THAT(trainer("config --config " + path("net.yaml") + " --set epochs=9").output, HasSubstr("epochs: 9\n"));
+  EXPECT_THAT(trainer("list").output, HasSubstr("hard_swish"));
+  EXPECT_THAT(trainer("--version").output, testing::MatchesRegex("nixie [0-9.]+\n"));
+  EXPECT_THAT(trainer("--help").output, HasSubstr("predict"));
+}
+
+TEST_F(Commands, ADryRunWritesNothing) {
+  const Ran ran = run_program("trainer --dry-run --config " + path("net.yaml") + " --run " + path("dry"));
+  EXPECT_EQ(ran.code, 0) << ran.output;
+  EXPECT_THAT(ran.output, HasSubstr("step 1/1"));
+  EXPECT_THAT(ran.output, HasSubstr("nothing was written"));
+  EXPECT_FALSE(fs::exists(*folder_ / "dry"));
+}
+
+TEST_F(Commands, LargeArraysAreWarnedOf) {
+  const Ran ran = trainer("summary --config " + path("net.yaml") +
+                          " --set model='[flatten, {linear: {out: 300000}}, {linear: {out: 3}}]'");
+  EXPECT_THAT(ran.output, HasSubstr("warning: 1.weight [300000, 192] has 57600000 parameters; is the input [3, 8, 8]"));
+}
+
+TEST_F(Commands, AFolderChoosesTheDataset) {
+  TrainConfig config = small_config();  // glyphs, batch 20
+  EXPECT_THAT(data_assignments(config, *folder_ / "colours"),
+              ElementsAre("data.image_folder.path=\"" + path("colours") + "\"", "data.image_folder.batch=20",
+                          "data.image_folder.channels=1", "data.image_folder.crop=28", "data.image_folder.resize=28"));
+  config.data = ImageFolder{};
+  EXPECT_THAT(data_assignments(config, *folder_ / "colours"),
+              ElementsAre("data.image_folder.path=\"" + path("colours") + "\""));
+  std::ofstream(*folder_ / "run/train-images-idx3-ubyte");
+  EXPECT_THAT(data_assignments(config, *folder_ / "run"),
+              ElementsAre("data.mnist.path=\"" + path("run") + "\"", "data.mnist.batch=128"));
+  fs::create_directory(*folder_ / "empty");
+  EXPECT_THAT(error_of(Fault::data, [&] { data_assignments(config, *folder_ / "empty"); }),
+              HasSubstr("neither folders of pictures per class nor"));
+}
+
+// Weights go on where another run stopped; a head for other classes begins anew; what is frozen stays.
+TEST_F(Commands, FineTuningTakesWhatFits) {
+  const NamedArrays before = read_weights(*folder_ / "run/best.h5");
+  const Ran ran =
+      trainer("--config " + path("net.yaml") + " --run " + path("tuned") + " --set init_from=" + path("run/best.h5") +
+              " --set freeze='[\"0.*\"]' --set epochs=1 --set model.5.linear.out=5");
+  ASSERT_EQ(ran.code, 0) << ran.output;
+  EXPECT_THAT(ran.output, HasSubstr("best.h5: 6 of 8 arrays taken\n  of another shape, left as they were (2): "
+                                    "head.weight [5, 4] (the file has [3, 4]), head.bias [5] (the file has [3])"));
+  const NamedArrays after = read_weights(*folder_ / "tuned/last.h5");
+  EXPECT_EQ(after.at("0.weight").to_vector<float>(), before.at("0.weight").to_vector<float>());
+  EXPECT_NE(after.at("1.weight").to_vector<float>(), before.at("1.weight").to_vector<float>());
+  EXPECT_EQ(after.at("head.weight").shape(), (Shape{5, 4}));
+
+  const std::string start = "--config " + path("net.yaml") + " --run " + path("none") + " ";
+  const Ran nothing = trainer(start + "--set freeze='[\"*\"]'");
+  EXPECT_EQ(nothing.code, 2);
+  EXPECT_THAT(nothing.output, HasSubstr("leave no parameter to train"));
+  const Ran misspelt = trainer(start + "--set freeze='[\"feature*\"]'");
+  EXPECT_EQ(misspelt.code, 2);
+  EXPECT_THAT(misspelt.output, HasSubstr("(feature*) holds no parameter"));
+  save_safetensors({.arrays = {{"other", Array(Dtype::f32, {1})}}}, *folder_ / "other.safetensors");
+  const Ran foreign = trainer(start + "--set init_from=" + path("other.safetensors"));
+  EXPECT_EQ(foreign.code, 6);
+  EXPECT_THAT(foreign.output, HasSubstr("it has other, the model 0.weight"));
+}
+
+// The page of every key is the program's own; `trainer list --markdown > docs/configuration.md` brings it up to date.
+TEST_F(Commands, TheReferenceIsUpToDate) {
+  const Ran printed = trainer("list --markdown");
+  EXPECT_EQ(printed.code, 0);
+  EXPECT_TRUE(printed.output == text_of(fs::path(NIXIE_SOURCE_DIR) / "docs/configuration.md"))
+      << "docs/configuration.md differs from what `trainer list --markdown` prints; write it anew";
+}
+
+// In C++: thirty lines of a program that classifies pictures.
+TEST_F(Commands, APredictorIsAFewLines) {
+  const TrainedModel trained = load_trained(*folder_ / "run/best.h5");
+  const auto backend = make_cpu_backend(1);
+  Predictor predictor(trained, *backend, 2);
+  std::vector<Array> samples;
+  for (const int colour : {0, 1, 2}) {
+    write_file(*folder_ / "one.png", coloured(colour, 77));
+    samples.push_back(prepare_picture(*folder_ / "one.png", trained.preparation));
+  }
+  const auto scores = predictor(samples);
+  ASSERT_EQ(scores.size(), 3u);
+  const char* expected[] = {"red", "green", "blue, or so"};
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(scores[i][0].class_name, expected[i]);
+    EXPECT_NEAR(scores[i][0].value + scores[i][1].value + scores[i][2].value, 1, 1e-6);
+    EXPECT_GE(scores[i][0].value, scores[i][1].value);
+  }
+  EXPECT_THAT(error_of([&] { predictor({Array(Dtype::f32, {3, 9, 8})}); }), HasSubstr("expected [3, 8, 8]"));
+}
+
+}  // namespace
+}  // namespace nixie

@@ -1,0 +1,10 @@
+// The cases of composite_layers_test.cpp, for the test that no layer goes without one.
+#pragma once
+
+#include "nixie/tests/layers/layer_check.h"
+
+namespace nixie {
+
+std::vector<LayerCase> composite_layer_cases();
+
+}  // namespace nixie

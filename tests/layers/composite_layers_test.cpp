@@ -1,0 +1,268 @@
+// Layers that are composites of ops against plain loops in double: normalisation within samples, gates, resampling.
+#include "nixie/tests/errors.h"
+#include "nixie/tests/layers/composite_cases.h"
+
+namespace nixie {
+namespace {
+
+using reference::Named;
+using reference::Pooling;
+using reference::Values;
+
+reference::Function elementwise(double (*f)(double)) {
+  return [=](const Named&, const Values& x) { return reference::map(x, f); };
+}
+
+double sigmoid_of(double x) { return 1 / (1 + std::exp(-x)); }
+
+/// Runs of `count` neighbouring elements to mean 0 and variance 1; weight and bias by `parameter`, of an element.
+reference::Function normalised(std::int64_t count, double eps, std::function<std::int64_t(std::int64_t)> parameter) {
+  return [=](const Named& p, const Values& x) {
+    Values y = x;
+    for (std::int64_t first = 0; first < x.size(); first += count) {
+      double mean = 0, variance = 0;
+      for (std::int64_t i = first; i < first + count; ++i) mean += x[i] / static_cast<double>(count);
+      for (std::int64_t i = first; i < first + count; ++i)
+        variance += (x[i] - mean) * (x[i] - mean) / static_cast<double>(count);
+      for (std::int64_t i = first; i < first + count; ++i) y[i] = (x[i] - mean) / std::sqrt(variance + eps);
+    }
+    if (p.count("weight"))
+      for (std::int64_t i = 0; i < y.size(); ++i)
+        y[i] = y[i] * p.at("weight")[parameter(i)] + p.at("bias")[parameter(i)];
+    return y;
+  };
+}
+
+/// y[n, c, i, j] = x[n, c, row(i), column(j)], 0 outside.
+Values picked(const Values& x, std::int64_t height, std::int64_t width,
+              const std::function<std::int64_t(std::int64_t)>& row,
+              const std::function<std::int64_t(std::int64_t)>& column) {
+  const std::int64_t h = x.shape[2], w = x.shape[3];
+  Values y(Shape{x.shape[0], x.shape[1], height, width});
+  for (std::int64_t k = 0; k < y.size(); ++k) {
+    const std::int64_t plane = k / (height * width), i = row(k / width % height), j = column(k % width);
+    y[k] = i < 0 || i >= h || j < 0 || j >= w ? 0 : x[(plane * h + i) * w + j];
+  }
+  return y;
+}
+
+/// PyTorch's align_corners=False, one pixel at a time.
+Values bilinear(const Values& x, int down, int across) {
+  const std::int64_t h = x.shape[2], w = x.shape[3], height = h * down, width = w * across;
+  Values y(Shape{x.shape[0], x.shape[1], height, width});
+  for (std::int64_t k = 0; k < y.size(); ++k) {
+    const double v = std::max(0.0, (static_cast<double>(k / width % height) + 0.5) / down - 0.5),
+                 u = std::max(0.0, (static_cast<double>(k % width) + 0.5) / across - 0.5);
+    const auto i = static_cast<std::int64_t>(v), j = static_cast<std::int64_t>(u);
+    const double a = v - static_cast<double>(i), b = u - static_cast<double>(j);
+    const auto at = [&](std::int64_t r, std::int64_t c) {
+      return x[(k / (height * width) * h + std::min(r, h - 1)) * w + std::min(c, w - 1)];
+    };
+    y[k] = (1 - a) * ((1 - b) * at(i, j) + b * at(i, j + 1)) + a * ((1 - b) * at(i + 1, j) + b * at(i + 1, j + 1));
+  }
+  return y;
+}
+
+Values shuffled(const Values& x, std::int64_t groups) {
+  const std::int64_t c = x.shape[1], inner = x.size() / (x.shape[0] * c), size = c / groups;
+  Values y = x;
+  for (std::int64_t i = 0; i < x.size(); ++i) {
+    const std::int64_t channel = i / inner % c;  // `size` channels of each group become `groups` of each member
+    const std::int64_t to = channel % size * groups + channel / size;
+    y[(i / (inner * c) * c + to) * inner + i % inner] = x[i];
+  }
+  return y;
+}
+
+Values squeeze_excite(const Named& p, const Values& x) {
+  const std::int64_t n = x.shape[0], c = x.shape[1], inner = x.shape[2] * x.shape[3], squeeze = p.at("fc1.bias").size();
+  Values y = x;
+  for (std::int64_t s = 0; s < n; ++s) {
+    std::vector<double> mean(static_cast<std::size_t>(c), 0.0), middle;
+    for (std::int64_t i = 0; i < c * inner; ++i)
+      mean[static_cast<std::size_t>(i / inner)] += x[s * c * inner + i] / static_cast<double>(inner);
+    for (std::int64_t k = 0; k < squeeze; ++k) {
+      double sum = p.at("fc1.bias")[k];
+      for (std::int64_t i = 0; i < c; ++i) sum += p.at("fc1.weight")[k * c + i] * mean[static_cast<std::size_t>(i)];
+      middle.push_back(std::max(0.0, sum));
+    }
+    for (std::int64_t i = 0; i < c; ++i) {
+      double sum = p.at("fc2.bias")[i];
+      for (std::int64_t k = 0; k < squeeze; ++k)
+        sum += p.at("fc2.weight")[i * squeeze + k] * middle[static_cast<std::size_t>(k)];
+      for (std::int64_t j = 0; j < inner; ++j) y[(s * c + i) * inner + j] *= sigmoid_of(sum);
+    }
+  }
+  return y;
+}
+
+reference::Function prelu(bool per_channel) {
+  return [=](const Named& p, const Values& x) {
+    Values y = x;
+    const std::int64_t inner = x.size() / (x.shape[0] * x.shape[1]);
+    for (std::int64_t i = 0; i < x.size(); ++i)
+      if (x[i] <= 0) y[i] *= p.at("weight")[per_channel ? i / inner % x.shape[1] : 0];
+    return y;
+  };
+}
+
+/// A convolution of the input with `low` and `high` zeros around it.
+reference::Function same_conv(std::vector<std::int64_t> low, std::vector<std::int64_t> high,
+                              std::vector<int> dilation) {
+  return [=](const Named& p, const Values& x) {
+    const Values padded = picked(
+        x, x.shape[2] + low[0] + high[0], x.shape[3] + low[1] + high[1], [&](std::int64_t i) { return i - low[0]; },
+        [&](std::int64_t j) { return j - low[1]; });
+    Values y = reference::conv(padded, p.at("weight"), {{}, {1, 1}, {0, 0}, dilation}, 1);
+    reference::add_bias(y, p);
+    return y;
+  };
+}
+
+std::int64_t mirrored(std::int64_t i, std::int64_t pad, std::int64_t size) {
+  const std::int64_t at = std::abs(i - pad);
+  return at < size ? at : 2 * (size - 1) - at;
+}
+
+}  // namespace
+
+std::vector<LayerCase> composite_layer_cases() {
+  return {
+      {"", LayerNorm{}, {3, 6}, normalised(6, 1e-5, [](std::int64_t i) { return i % 6; })},
+      {"", LayerNorm{.eps = 0.1}, {2, 3, 2, 2}, normalised(12, 0.1, [](std::int64_t i) { return i % 12; })},
+      {"", LayerNorm{.first = 2}, {2, 3, 5}, normalised(5, 1e-5, [](std::int64_t i) { return i % 5; })},
+      {"", LayerNorm{.affine = false}, {3, 4}, normalised(4, 1e-5, {})},
+      {"", GroupNorm{.groups = 2}, {2, 4, 3, 2}, normalised(12, 1e-5, [](std::int64_t i) { return i / 6 % 4; })},
+      {"", GroupNorm{.groups = 1}, {2, 3, 4}, normalised(12, 1e-5, [](std::int64_t i) { return i / 4 % 3; })},
+      {"", GroupNorm{.groups = 4, .affine = false}, {3, 8}, normalised(2, 1e-5, {})},
+      {"", LeakyRelu{}, {3, 5}, elementwise([](double x) { return x > 0 ? x : 0.01 * x; }), false, 1e-4},
+      {"", Prelu{}, {3, 4, 2}, prelu(false), false, 1e-4},
+      {"", Prelu{.per_channel = true}, {3, 4, 2, 2}, prelu(true), false, 1e-4},
+      {"", Prelu{.per_channel = true}, {3, 4}, prelu(true), false, 1e-4},
+      {"", Silu{}, {3, 5}, elementwise([](double x) { return x * sigmoid_of(x); })},
+      {"", HardSwish{}, {3, 5}, elementwise([](double x) { return x * std::clamp(x + 3, 0.0, 6.0) / 6; })},
+      {"beyond the bends",
+       Sequential{ReshapeTo{.sizes = {5}}, Linear{.out = 3}, HardSwish{}},
+       {4, 5},
+       [](const Named& p, const Values& x) {
+         Values y(Shape{4, 3});
+         for (std::int64_t i = 0; i < 12; ++i) {
+           for (std::int64_t k = 0; k < 5; ++k) y[i] += x[i / 3 * 5 + k] * p.at("1.weight")[i % 3 * 5 + k];
+           y[i] += p.at("1.bias")[i % 3];
+           y[i] *= std::clamp(y[i] + 3, 0.0, 6.0) / 6;
+         }
+         return y;
+       }},
+      {"", Softplus{}, {3, 5}, elementwise([](double x) { return std::log1p(std::exp(x)); })},
+      {"", Softplus{.beta = 2}, {3, 5}, elementwise([](double x) { return std::log1p(std::exp(2 * x)) / 2; })},
+      {"",
+       Upsample{},
+       {2, 2, 3, 2},
+       [](const Named&, const Values& x) {
+         return picked(
+             x, 6, 4, [](std::int64_t i) { return i / 2; }, [](std::int64_t j) { return j / 2; });
+       }},
+      {"",
+       Upsample{.factor = {1, 3}},
+       {1, 2, 3, 2},
+       [](const Named&, const Values& x) {
+         return picked(
+             x, 3, 6, [](std::int64_t i) { return i; }, [](std::int64_t j) { return j / 3; });
+       }},
+      {"", Upsample{.mode = "bilinear"}, {2, 2, 3, 4}, [](const Named&, const Values& x) { return bilinear(x, 2, 2); }},
+      {"",
+       Upsample{.factor = {3, 1}, .mode = "bilinear"},
+       {1, 2, 1, 3},
+       [](const Named&, const Values& x) { return bilinear(x, 3, 1); }},
+      {"",
+       PadSides{},
+       {2, 2, 3, 2},
+       [](const Named&, const Values& x) {
+         return picked(
+             x, 5, 4, [](std::int64_t i) { return i - 1; }, [](std::int64_t j) { return j - 1; });
+       }},
+      {"",
+       PadSides{.pad = {2, 1}, .mode = "reflect"},
+       {2, 2, 4, 3},
+       [](const Named&, const Values& x) {
+         return picked(
+             x, 8, 5, [](std::int64_t i) { return mirrored(i, 2, 4); },
+             [](std::int64_t j) { return mirrored(j, 1, 3); });
+       }},
+      {"", ChannelShuffle{}, {2, 6, 2}, [](const Named&, const Values& x) { return shuffled(x, 2); }},
+      {"", ChannelShuffle{.groups = 3}, {2, 6, 2, 2}, [](const Named&, const Values& x) { return shuffled(x, 3); }},
+      {"", SqueezeExcite{.squeeze = 3}, {2, 4, 3, 2}, squeeze_excite, false, 1e-4},
+      {"evaluation", Dropout2d{}, {3, 5, 2}, elementwise([](double x) { return x; })},
+      {"keeps nothing", Dropout2d{.rate = 1}, {3, 5}, elementwise([](double) { return 0.0; }), true},
+      {"",
+       L2Pool1d{.window = 3, .stride = 1},
+       {2, 2, 6},
+       [](const Named&, const Values& x) {
+         return reference::pool(x, Pooling::l2, {{3}, {1}, {0}, {}});
+       }},
+      {"",
+       L2Pool3d{},
+       {1, 2, 2, 4, 2},
+       [](const Named&, const Values& x) {
+         return reference::pool(x, Pooling::l2, {{2, 2, 2}, {2, 2, 2}, {0, 0, 0}, {}});
+       }},
+      {"odd kernel",
+       Conv2d{.out = 2, .kernel = {3, 5}, .pad = PerAxis::same()},
+       {2, 2, 4, 5},
+       same_conv({1, 2}, {1, 2}, {1, 1})},
+      {"even kernel",
+       Conv2d{.out = 2, .kernel = {2, 4}, .pad = PerAxis::same()},
+       {1, 2, 4, 5},
+       same_conv({0, 1}, {1, 2}, {1, 1})},
+      {"dilated",
+       Conv2d{.out = 2, .kernel = {2, 3}, .pad = PerAxis::same(), .dilation = {3, 2}},
+       {1, 2, 4, 5},
+       same_conv({1, 2}, {2, 2}, {3, 2})},
+  };
+}
+
+namespace {
+
+TEST(CompositeLayers, MatchTheirFormulas) {
+  for (const LayerCase& c : composite_layer_cases()) check_layer(c);
+}
+
+TEST(CompositeLayers, Dropout2dDropsWholeChannels) {
+  Parameters parameters;
+  const Forward forward = Dropout2d{.rate = 0.25}.build({20, 50, 4}, parameters);
+  Pass pass{.step = 3, .seed = 5};
+  const std::vector<float> y = evaluate(forward(ones({20, 50, 4}), pass), test_backend()).to_vector<float>();
+  double kept = 0;
+  for (std::size_t i = 0; i < y.size(); i += 4) {
+    ASSERT_TRUE(y[i] == 0 || y[i] == 1 / 0.75f);
+    for (std::size_t k = 1; k < 4; ++k) ASSERT_EQ(y[i + k], y[i]);
+    kept += y[i] != 0;
+  }
+  EXPECT_NEAR(kept / 1000, 0.75, 4 * std::sqrt(0.75 * 0.25 / 1000));  // four standard deviations
+}
+
+TEST(CompositeLayers, WhatDoesNotFitIsNamedAtBuild) {
+  const auto error = [](const AnyLayer& layer, const Shape& in) {
+    return error_of([&] {
+      Parameters parameters;
+      Sequential{{"at", layer}}.build(in, parameters);
+    });
+  };
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {error(LayerNorm{.first = 2}, {3, 4}), "at (layer_norm): input is [3, 4], which has no axis 2 to normalise"},
+      {error(GroupNorm{.groups = 3}, {3, 4}), "at (group_norm): 4 channels do not split into 3 groups"},
+      {error(Upsample{}, {3, 4}), "at (upsample): input is [3, 4], expected [N, C, H, W]"},
+      {error(Upsample{.mode = "cubic"}, {1, 1, 2, 2}), "at (upsample): mode is cubic, expected nearest or bilinear"},
+      {error(PadSides{.mode = "wrap"}, {1, 1, 2, 2}), "at (pad): mode is wrap, expected zero or reflect"},
+      {error(PadSides{.pad = 2, .mode = "reflect"}, {1, 1, 2, 2}),
+       "at (pad): pad 2 reflects more than input [1, 1, 2, 2] has"},
+      {error(ChannelShuffle{.groups = 3}, {1, 4, 2}), "at (channel_shuffle): 4 channels do not split into 3 groups"},
+      {error(Conv2d{.out = 2, .stride = 2, .pad = PerAxis::same()}, {1, 1, 4, 4}),
+       "at (conv2d): pad is same, which needs stride 1"},
+      {error(MaxPool2d{.pad = PerAxis::same()}, {1, 1, 4, 4}), "at (max_pool2d): pad is same, expected numbers"},
+  };
+  for (const auto& [found, expected] : cases) EXPECT_EQ(found, expected);
+}
+
+}  // namespace
+}  // namespace nixie

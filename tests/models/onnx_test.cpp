@@ -1,0 +1,206 @@
+// ONNX files: which ops a net becomes, and that onnxruntime (where python3 has it) computes what nixie computes.
+#include "nixie/models/io/onnx.h"
+
+#include <gmock/gmock.h>
+#include <sys/wait.h>
+
+#include <cmath>
+
+#include "nixie/backends/cpu/backend.h"
+#include "nixie/core/step.h"
+#include "nixie/models/io/safetensors.h"
+#include "nixie/models/registry.h"
+#include "nixie/tests/layers/reference.h"
+#include "nixie/tests/models/checkpoint_samples.h"
+
+namespace nixie {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+class OnnxTest : public CheckpointTest {};
+
+/// The fields of a protobuf message in order: number and, for texts and messages, their bytes.
+std::vector<std::pair<int, std::string>> fields_of(const std::string& bytes) {
+  std::vector<std::pair<int, std::string>> fields;
+  std::size_t at = 0;
+  const auto varint = [&] {
+    std::uint64_t value = 0;
+    for (int shift = 0;; shift += 7) {
+      const auto byte = static_cast<unsigned char>(bytes.at(at++));
+      value |= static_cast<std::uint64_t>(byte & 0x7f) << shift;
+      if (byte < 0x80) return value;
+    }
+  };
+  while (at < bytes.size()) {
+    const std::uint64_t tag = varint();
+    std::string value;
+    if (tag % 8 == 0) {
+      value = std::to_string(varint());
+    } else if (tag % 8 == 5) {
+      value = bytes.substr(at, 4);
+      at += 4;
+    } else {
+      const std::uint64_t size = varint();
+      value = bytes.substr(at, size);
+      at += size;
+    }
+    fields.emplace_back(static_cast<int>(tag / 8), value);
+  }
+  EXPECT_EQ(at, bytes.size());
+  return fields;
+}
+
+std::vector<std::string> all_of(const std::string& message, int field) {
+  std::vector<std::string> values;
+  for (const auto& [number, value] : fields_of(message))
+    if (number == field) values.push_back(value);
+  return values;
+}
+
+struct File {
+  std::vector<std::string> ops, constants;
+
+  explicit File(const std::string& bytes) {
+    EXPECT_THAT(all_of(bytes, 1), ElementsAre("8"));
+    const std::string graph = all_of(bytes, 7).at(0);
+    for (const std::string& node : all_of(graph, 1)) ops.push_back(all_of(node, 4).at(0));
+    for (const std::string& tensor : all_of(graph, 5)) constants.push_back(all_of(tensor, 8).at(0));
+  }
+};
+
+/// Every parameter and buffer away from its first value, so that none can be left out unseen.
+void stir(const Model& model) {
+  unsigned seed = 1;
+  for (const Variable& variable : model.parameters().all()) {
+    const reference::Values noise = reference::draw(variable.shape(), ++seed, 0.5, 1.5);
+    reference::Values values = reference::Values::of(variable.array());
+    for (std::int64_t i = 0; i < values.size(); ++i)
+      values[i] = variable.trainable() && values[i] != 0 ? values[i] * noise[i] : 0.2 * noise[i];
+    variable.set(reference::to_f32(values));
+  }
+}
+
+const Sequential kSmall{
+    {"conv", Conv2d{.out = 4, .kernel = 3, .bias = false}},
+    {"bn", BatchNorm{}},
+    Relu{},
+    MaxPool2d{},
+    Flatten{},
+    {"fc", Linear{.out = 3}},
+};
+
+TEST_F(OnnxTest, LayersBecomeOnnxsOwnOps) {
+  const Model model(kSmall, {2, 3, 6, 6});
+  const File plain(onnx_bytes(model));
+  EXPECT_THAT(plain.ops, ElementsAre("Conv", "BatchNormalization", "Relu", "MaxPool", "Reshape", "Gemm", "Identity"));
+  for (const char* name : {"conv.weight", "bn.weight", "bn.bias", "bn.running_mean", "bn.running_var", "fc.weight"})
+    EXPECT_THAT(plain.constants, Contains(name));
+  const File folded(onnx_bytes(model, {.fold_batch_norm = true}));
+  EXPECT_THAT(folded.ops, ElementsAre("Conv", "Relu", "MaxPool", "Reshape", "Gemm", "Identity"));
+  EXPECT_THAT(folded.constants, Not(Contains("bn.weight")));
+  // A convolution that another layer reads too is not folded.
+  const Sequential shared{{"a", Conv2d{.out = 2, .kernel = 1}}, SumBranches{{Identity{}, BatchNorm{}}}};
+  EXPECT_THAT(File(onnx_bytes(Model(shared, {1, 2, 3, 3}), {.fold_batch_norm = true})).ops,
+              Contains("BatchNormalization"));
+}
+
+/// Angles, for which ONNX has no op.
+struct Angle {
+  static constexpr const char* name = "angle";
+  static constexpr auto fields() { return std::tuple{}; }
+  Forward build(const Shape&, Parameters&) const {
+    return [](const Tensor& x, Pass&) { return atan2(x, x + 1); };
+  }
+};
+
+TEST_F(OnnxTest, WhatOnnxLacksIsNamed) {
+  const Model model(Sequential{Angle{}}, {1, 2});
+  EXPECT_THAT(error_of([&] { onnx_bytes(model); }), HasSubstr("atan2 needs atan2, which opset 17 has not"));
+}
+
+/// Writes NAME.onnx, and x and y of a batch in NAME.safetensors.
+void write_pair(const fs::path& folder, const std::string& name, const AnyModel& net, const Shape& input, bool fold) {
+  const Model model(net, input, 3);
+  stir(model);
+  const Array x = reference::to_f32(reference::draw(input, 9));
+  const auto backend = make_cpu_backend(1);
+  Step step(*backend, [&](const Inputs& in) {
+    Pass pass{.training = false};
+    return Outputs{{"y", model(in["x"], pass)}};
+  });
+  save_onnx(model, folder / (name + ".onnx"), {.fold_batch_norm = fold});
+  save_safetensors({.arrays = {{"x", x}, {"y", step({{"x", x}}).at("y").array()}}}, folder / (name + ".safetensors"));
+}
+
+/// Layers on [N, 6, 6, 6].
+std::vector<AnyLayer> every_kind() {
+  return {Relu{.slope = 0.1},
+          ReluClipped{.cut = 1},
+          Sigmoid{},
+          Tanh{},
+          Softmax{},
+          Elu{.alpha = 0.7},
+          Gelu{},
+          LeakyRelu{},
+          Prelu{.per_channel = true},
+          Silu{},
+          HardSwish{},
+          Softplus{.beta = 2},
+          BatchNorm{},
+          BatchNorm{.affine = false},
+          LayerNorm{},
+          GroupNorm{.groups = 3},
+          Lrn{.size = 3},
+          Dropout{},
+          Dropout2d{},
+          ChannelShuffle{.groups = 3},
+          SqueezeExcite{.squeeze = 2},
+          Maxout{.window = 3, .stride = 1, .pad = 1},
+          Conv2d{.out = 6, .kernel = {2, 3}, .pad = PerAxis::same(), .groups = 2},
+          Sequential{PadSides{.pad = {2, 1}, .mode = "reflect"}, Conv2d{.out = 6, .kernel = {5, 3}}},
+          Sequential{PadSides{}, AvgPool2d{.window = 3, .stride = 1}},
+          MaxPool2d{.window = 3, .stride = 1, .pad = 1},
+          AvgPool2d{.window = 3, .stride = 1, .pad = 1},
+          AvgPool2d{.window = 3, .stride = 1, .pad = 1, .count_pad = false},
+          L2Pool2d{.window = 3, .stride = 1, .pad = 1},
+          Sequential{MaxPool2d{.window = 3, .stride = 2, .ceil_mode = true}, Upsample{}},
+          Sequential{AvgPool2d{.window = 4, .stride = 3, .ceil_mode = true}, Upsample{.factor = 3, .mode = "bilinear"}},
+          Sequential{Conv2d{.out = 4, .kernel = 2, .stride = 2},
+                     Deconv2d{.out = 6, .kernel = 3, .stride = 2, .pad = 1, .output_pad = 1}},
+          Sequential{ReshapeTo{.sizes = {36, 6}}, ReshapeTo{.sizes = {6, 6, 6}}},
+          ConcatBranches{{Conv2d{.out = 2, .kernel = 1}, Conv2d{.out = 4, .kernel = 1, .bias = false}}},
+          GlobalMaxPool{},
+          GlobalAvgPool{}};
+}
+
+TEST_F(OnnxTest, OnnxruntimeComputesTheSame) {
+  const char* chosen = std::getenv("NIXIE_PYTHON");
+  const std::string python = chosen ? chosen : "python3";
+  if (std::system((python + " -c 'import onnxruntime, safetensors' 2>/dev/null").c_str()) != 0)
+    GTEST_SKIP() << python << " has no onnxruntime and safetensors";
+  write_pair(folder_, "small", kSmall, {3, 3, 6, 6}, false);
+  write_pair(folder_, "small_folded", kSmall, {3, 3, 6, 6}, true);
+  std::vector<std::string> names = {"small", "small_folded", "mlp", "lenet", "resnet18", "resnet18_folded"};
+  for (const AnyLayer& layer : every_kind()) {
+    names.push_back(fmt::format("{}_{}", layer.kind(), names.size()));
+    write_pair(folder_, names.back(), Sequential{Conv2d{.out = 6, .kernel = 1}, layer}, {2, 6, 6, 6}, false);
+  }
+  write_pair(folder_, "mlp", Mlp{}, {4, 1, 28, 28}, false);
+  write_pair(folder_, "lenet", Lenet{}, {2, 1, 28, 28}, false);
+  write_pair(folder_, "resnet18", Resnet<18>{.classes = 7}, {2, 3, 64, 64}, false);
+  write_pair(folder_, "resnet18_folded", Resnet<18>{.classes = 7}, {2, 3, 64, 64}, true);
+  std::FILE* pipe = ::popen(
+      (python + " " + NIXIE_SOURCE_DIR + "/tests/models/onnx_check.py " + folder_.string() + " 2>&1").c_str(), "r");
+  ASSERT_TRUE(pipe);
+  std::string output(1 << 14, '\0');
+  output.resize(std::fread(output.data(), 1, output.size(), pipe));
+  EXPECT_EQ(::pclose(pipe), 0) << output;
+  for (const std::string& name : names) EXPECT_THAT(output, HasSubstr(name + " "));
+}
+
+}  // namespace
+}  // namespace nixie
