@@ -9,6 +9,7 @@
 #include <csignal>
 #include <cstdint>
 #include <ctime>
+#include <initializer_list>
 
 namespace nixie {
 namespace {
