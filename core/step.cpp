@@ -9,6 +9,7 @@
 #include "nixie/core/passes/layout.h"
 #include "nixie/core/passes/memory.h"
 #include "nixie/core/passes/precision.h"
+#include "nixie/core/passes/recompute.h"
 #include "nixie/core/passes/simplify.h"
 
 namespace nixie {
@@ -24,7 +25,8 @@ const Tensor& Inputs::operator[](const std::string& name) const {
 Graph prepare(const Graph& graph, PrecisionPolicy precision) { return apply_precision(simplify(graph), precision); }
 
 Plan make_plan(const Graph& prepared, Backend& backend) {
-  Plan plan = fuse(prepared, choose_layout(prepared, backend.target()));
+  const Graph graph = recompute(prepared);
+  Plan plan = fuse(graph, choose_layout(graph, backend.target()));
   backend.lower(plan);
   plan_memory(plan, backend.target());
   return plan;
