@@ -51,6 +51,7 @@ class Recomputer {
     for (const Tensor& output : graph.outputs) stored_.insert(output.id());
     for (const Trace::Set& set : graph.sets) stored_.insert(set.value.id());
     find_stored();
+    find_results();
     find_sources();
   }
 
@@ -82,22 +83,45 @@ class Recomputer {
       const bool in_registers = std::holds_alternative<Map>(op) || std::holds_alternative<Reduce>(op);
       for (const Tensor& input : x.inputs()) {
         ++users_[input.id()];
+        user_[input.id()] = x;
         if (!in_registers) stored_.insert(input.id());
       }
       if (const auto* input = std::get_if<Input>(&op); input && !input->variable) stored_.insert(x.id());
     }
   }
 
-  // A head's result goes to memory as well where a reduction is taken of it: no kernel has both.
+  // What a kernel with a head stores: the head's value, or the last of the Maps that alone read each other after it
+  // which cannot be computed again from the value before: a residual added, not a bias.
+  void find_results() {
+    for (const Tensor& x : order_) {
+      if (!is_head(x.node().op)) continue;
+      Tensor result = x, next = x;
+      results_.insert(x.id());
+      while (users_[next.id()] == 1 && std::holds_alternative<Map>(user_.at(next.id()).node().op)) {
+        next = user_.at(next.id());
+        const auto source = source_of(next);
+        if (source && source->of.id() == result.id()) {
+          sources_.emplace(next.id(), *source);
+        } else {
+          results_.erase(result.id());
+          results_.insert(next.id());
+          result = next;
+        }
+      }
+    }
+  }
+
+  // Such a result goes to memory where a reduction is taken of it: no kernel has both.
   void find_sources() {
     for (const Tensor& x : order_) {
+      if (results_.count(x.id())) continue;
       if (std::holds_alternative<Map>(x.node().op)) {
         if (auto source = source_of(x)) sources_.emplace(x.id(), *std::move(source));
       } else if (std::holds_alternative<Reduce>(x.node().op)) {
         const Tensor& input = x.inputs()[0];
         const auto source = sources_.find(input.id());
         const Tensor& of = source == sources_.end() ? input : source->second.of;
-        if (is_head(of.node().op)) stored_.insert(of.id());
+        if (results_.count(of.id())) stored_.insert(of.id());
       }
     }
   }
@@ -117,7 +141,7 @@ class Recomputer {
       }
       const auto known = sources_.find(input.id());
       const bool made = known != sources_.end() && !stored_.count(input.id());
-      if (!made && !is_head(op) && !stored_.count(input.id())) return {};
+      if (!made && !results_.count(input.id()) && !stored_.count(input.id())) return {};
       const Tensor& of = made ? known->second.of : input;
       if (source.of.id() && source.of.id() != of.id()) return {};
       source.of = of;
@@ -140,6 +164,8 @@ class Recomputer {
 
   const std::vector<Tensor> order_;
   std::unordered_map<const Node*, int> users_;
+  std::unordered_map<const Node*, Tensor> user_;  // the last of them
+  std::unordered_set<const Node*> results_;
   std::unordered_set<const Node*> stored_;  // what goes to memory whatever is fused
   std::unordered_map<const Node*, Source> sources_;
   std::unordered_map<const Node*, Tensor> done_;

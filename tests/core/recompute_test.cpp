@@ -82,6 +82,16 @@ TEST(Recompute, LeavesTheRest) {
   }
 }
 
+// A sum of branches is stored once, by the convolution that comes last, and normalised again from there.
+TEST(Recompute, NormalisesASumOfBranchesAgain) {
+  const Layers layers;
+  const Tensor other = random_array({2, 4, 6, 6}, -1, 1, 6);
+  const auto outputs = layers.gradients_of([&](const Tensor& z) {
+    return relu(standardize(z + other, {0, 2, 3}, 1e-5f) * layers.scale + layers.shift);
+  });
+  EXPECT_EQ(stores_of(plan_of(outputs, true), other.shape()), 4) << to_string(plan_of(outputs, true));
+}
+
 // A graph in which nothing is read twice is handed back node by node.
 TEST(Recompute, KeepsTheNodesOfOtherGraphs) {
   const Tensor x = random_array({4, 6}, -1, 1, 1);
