@@ -30,6 +30,10 @@ void lower_to_winograd(Plan& plan, const Chip& chip, bool halves = false, int ti
 /// then, or `wherever_possible`.
 void lower_strided_convs(Plan& plan, const Chip& chip, bool wherever_possible);
 
+/// Input gradients of strided convolutions become ones of stride 1, one for each phase of the input, where there is
+/// enough work, or `wherever_possible`.
+void lower_strided_input_grads(Plan& plan, bool wherever_possible = false);
+
 // ---- Groups ----
 /// Copies operands to the layouts and types in which the chosen families read them.
 void prepare_operands(Grouping& grouping);

@@ -69,6 +69,16 @@ inline std::vector<Case> cases() {
   add("input_grad_patches", 1, input_grad, {5, 64, 112, 112, 128, 3, 3, {1, 1}, {1, 1}}, true);
   add("input_grad_patches_c256", 1, input_grad, {1, 256, 56, 56, 128, 3, 3, {1, 1}, {1, 1}, {1, 1}, bf16}, true);
   add("input_grad_patches_padded", 1, input_grad, {3, 128, 28, 32, 72, 3, 5, {1, 1}, {0, 4}}, false);
+  // Strided ones: a kernel for each phase that meets taps; filters of phases are packed, and zeros are kernels, too.
+  const auto add_phases = [&](const std::string& name, int kernels, const Layer& layer, bool gate) {
+    all.push_back({"input_grad_phases_" + name, kernels, [=] { return input_grad(name, layer, gate); }, 0});
+  };
+  add_phases("3x3", 4, {8, 64, 57, 56, 72, 3, 3, {2, 2}, {1, 1}}, true);
+  add_phases("1x1", 1, {9, 256, 56, 55, 264, 1, 1, {2, 2}}, true);
+  add_phases("5x5", 4, {3, 96, 41, 38, 128, 5, 5, {2, 2}, {2, 1}, {1, 1}, bf16}, false);
+  add_phases("11x11", 4, {2, 32, 60, 83, 64, 11, 11, {2, 2}, {2, 5}}, true);
+  add_phases("7x3_stride_3x1", 3, {4, 64, 40, 33, 128, 7, 3, {3, 1}, {0, 1}}, true);
+  add_phases("dilated", 9, {5, 64, 50, 49, 136, 3, 3, {3, 3}, {4, 2}, {2, 2}}, false);
   add("input_grad_stride_2_falls_back", 0, input_grad, {2, 32, 9, 9, 32, 3, 3, {2, 2}, {1, 1}}, true);
 
   add("filter_grad_tiny", 1, filter_grad, {1, 64, 5, 7, 8, 3, 3, {1, 1}, {1, 1}}, Gradient::with_bias);
@@ -208,6 +218,8 @@ inline std::vector<Case> cases() {
   add_float("input_grad_c200", input_grad, {3, 200, 13, 6, 128, 3, 2, {1, 1}, {1, 0}}, false);
   add_float("input_grad_c256", input_grad, {5, 256, 13, 13, 384, 3, 4, {1, 1}, {1, 1}}, true);
   add_float("input_grad_dilated", input_grad, {4, 192, 14, 15, 64, 3, 3, {1, 1}, {2, 1}, {2, 1}}, true);
+  add_float("input_grad_phases", input_grad, {8, 64, 57, 56, 72, 3, 3, {2, 2}, {1, 1}}, true, 4);
+  add_float("input_grad_phases_7x7", input_grad, {3, 64, 57, 40, 64, 7, 7, {2, 2}, {3, 2}}, false, 4);
   add_float("input_grad_stride_2_falls_back", input_grad, {2, 32, 9, 9, 32, 3, 3, {2, 2}, {1, 1}}, true, 0);
   add_float("filter_grad_tiny", filter_grad, {1, 64, 5, 7, 8, 3, 3, {1, 1}, {1, 1}}, Gradient::stored);
   add_float("filter_grad_c4", filter_grad, {3, 4, 9, 9, 4, 3, 3, {1, 1}, {1, 1}}, Gradient::stored);
@@ -268,6 +280,14 @@ inline std::vector<Case> cases() {
   }
   // Lowering adds copies and heads on their own, and drops maps that first layers compute themselves.
   const std::map<std::string, int> fewer{{"forward_packed", -2},
+                                         {"input_grad_phases_3x3", -7},
+                                         {"input_grad_phases_1x1", -2},
+                                         {"input_grad_phases_5x5", -7},
+                                         {"input_grad_phases_11x11", -7},
+                                         {"input_grad_phases_7x3_stride_3x1", -5},
+                                         {"input_grad_phases_dilated", -17},
+                                         {"input_grad_phases_ieee", -4},
+                                         {"input_grad_phases_7x7_ieee", -7},
                                          {"matrix_update_falls_back", -1},
                                          {"matrix_product_small_falls_back", -1},
                                          {"first_stride_4", 1},

@@ -190,13 +190,7 @@ bool reads_floats(const ConvProblem& conv, const Operand& operand, bool images) 
 }  // namespace
 
 std::string ffma_limits(const ConvProblem& conv, const Chip& chip) {
-  const ForwardLayer layer = forward_layer(conv);
-  for (std::size_t i : {0u, 1u}) {
-    if (conv.role == ConvRole::input_grad && conv.stride[i] != 1)
-      return fmt::format("input gradient of stride {}", conv.stride[i]);
-    if (!fits_im2col(layer.pad[i], i == 0 ? conv.r : conv.s, conv.stride[i], conv.dilation[i]))
-      return "window too large for the copy engine";
-  }
+  if (std::string why = im2col_limits(conv); !why.empty()) return why;
   // Along depth a tail reads zero; across, sums are stored by fours.
   if (conv.filters % 4 != 0) return fmt::format("{} filters", conv.filters);
   if (conv.channels % 4 != 0 && conv.role != ConvRole::output) return fmt::format("{} channels", conv.channels);

@@ -16,13 +16,7 @@ namespace {
 
 std::string limits(const ConvProblem& conv) {
   if (conv.role == ConvRole::filter_grad) return "filter gradient";
-  const bool input_grad = conv.role == ConvRole::input_grad;
-  for (std::size_t i : {0u, 1u}) {
-    const int window = i == 0 ? conv.r : conv.s, dilation = conv.dilation[i];
-    const int pad = input_grad ? (window - 1) * dilation - conv.pad[i] : conv.pad[i];
-    if (input_grad && conv.stride[i] != 1) return fmt::format("input gradient of stride {}", conv.stride[i]);
-    if (!fits_im2col(pad, window, conv.stride[i], dilation)) return "window too large for the copy engine";
-  }
+  if (std::string why = im2col_limits(conv); !why.empty()) return why;
   if (conv.channels % 8 != 0) return fmt::format("{} channels", conv.channels);
   if (conv.filters % 8 != 0) return fmt::format("{} filters", conv.filters);
   return {};

@@ -26,6 +26,13 @@ ConvMatch by_rows(const ConvProblem& conv) {
 
 }  // namespace
 
+bool ConvProblem::ends_with_padding() const {
+  const auto reaches = [&](int size, int results, int window, std::size_t i) {
+    return (size + 2 * pad[i] - dilation[i] * (window - 1) - 1) / stride[i] + 1 == results;
+  };
+  return reaches(height, p, r, 0) && reaches(width, q, s, 1);
+}
+
 ConvMatch conv_problem(const Plan& plan, const Kernel& kernel) {
   const auto* op = kernel.head ? std::get_if<Conv>(&kernel.head->op) : nullptr;
   if (!op) return Refusal{"no convolution"};
@@ -104,6 +111,8 @@ std::string operation_text(const ConvProblem& conv, bool pooled) {
   pair("stride", conv.stride, 1);
   pair("pad", conv.pad, 0);
   pair("dilation", conv.dilation, 1);
+  if (conv.role == ConvRole::input_grad && !conv.ends_with_padding())
+    text += fmt::format(" from {}x{}", conv.p, conv.q);
   if (pooled) text += " pooled";
   if (conv.products() > 1) text += fmt::format(" in {} products", conv.products());
   if (conv.row_channels > 0) text += fmt::format(" packed from {}x{}", conv.row_channels, conv.row_s);

@@ -25,6 +25,8 @@ struct ConvProblem {
   int row_channels = 0, row_s = 0;  ///< by rows, filter gradient: the layer's own channels and columns
 
   int products() const { return planes == 2 ? 3 : 1; }
+  /// Whether results end where the padding does; a phase of a strided input gradient may end before or after it.
+  bool ends_with_padding() const;
   bool is_16_bit() const { return dtype == Dtype::f16 || dtype == Dtype::bf16; }
 };
 

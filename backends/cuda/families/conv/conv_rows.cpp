@@ -29,6 +29,7 @@ std::string limits(const ConvProblem& conv) {
   if (conv.s != 5) return fmt::format("{} columns of taps", conv.s);
   if (conv.pad[0] >= conv.r || conv.pad[1] >= conv.s) return "padding as large as the window";
   if (conv.channels > kMostChannels || conv.channels % kGroup != 0) return fmt::format("{} channels", conv.channels);
+  if (!conv.ends_with_padding()) return "a phase of a strided input gradient";
   if (positions_of(conv) < conv.s) return "fewer positions than taps";
   return {};
 }

@@ -7,9 +7,35 @@
 
 namespace nixie::cuda {
 
-bool fits_im2col(int pad, int window, int stride, int dilation) {
-  const int reach = (window - 1) * dilation;
-  return pad <= 128 && pad - reach >= -128 && pad - reach <= 127 && reach < 256 && stride <= 8;
+namespace {
+
+// Of the positions of a window's first tap along an axis: from `lower` to `upper` past the last pixel.
+struct Corners {
+  int lower = 0, upper = 0;
+};
+
+// {h, w}. The results decide where positions end: a phase of a strided gradient stops before or after its padding does.
+std::array<Corners, 2> corners_of(const ConvProblem& conv, std::array<int, 2> pad, std::array<int, 2> stride) {
+  std::array images{conv.height, conv.width}, results{conv.p, conv.q};
+  if (conv.role == ConvRole::input_grad) std::swap(images, results);
+  std::array<Corners, 2> corners;
+  for (std::size_t i : {0u, 1u}) corners[i] = {-pad[i], (results[i] - 1) * stride[i] + 1 - pad[i] - images[i]};
+  return corners;
+}
+
+}  // namespace
+
+std::string im2col_limits(const ConvProblem& conv) {
+  const std::array<Corners, 2> corners = corners_of(conv, forward_layer(conv).pad, conv.stride);
+  const auto in_range = [](int corner) { return corner >= -128 && corner <= 127; };
+  for (std::size_t i : {0u, 1u}) {
+    if (conv.role == ConvRole::input_grad && conv.stride[i] != 1)
+      return fmt::format("input gradient of stride {}", conv.stride[i]);
+    if (!in_range(corners[i].lower) || !in_range(corners[i].upper) || conv.stride[i] > 8 ||
+        ((i == 0 ? conv.r : conv.s) - 1) * conv.dilation[i] > 255)
+      return "window too large for the copy engine";
+  }
+  return {};
 }
 
 TensorMap images_map(const Operand& operand, Dtype dtype, const ConvProblem& conv, std::array<int, 2> pad,
@@ -22,8 +48,8 @@ TensorMap images_map(const Operand& operand, Dtype dtype, const ConvProblem& con
     map.sizes.push_back(static_cast<std::uint64_t>(size));
   map.box = {static_cast<std::uint32_t>(slice), static_cast<std::uint32_t>(pixels)};
   map.swizzle_bytes = slice * bytes;
-  map.lower = {-pad[1], -pad[0]};
-  map.upper = {pad[1] - (conv.s - 1) * conv.dilation[1], pad[0] - (conv.r - 1) * conv.dilation[0]};
+  const auto [down, across] = corners_of(conv, pad, stride);
+  map.lower = {across.lower, down.lower}, map.upper = {across.upper, down.upper};
   map.stride = {static_cast<std::uint32_t>(stride[1]), static_cast<std::uint32_t>(stride[0])};
   return map;
 }

@@ -10,8 +10,8 @@
 
 namespace nixie::cuda {
 
-/// Whether im2col maps can step through an axis so.
-bool fits_im2col(int pad, int window, int stride, int dilation);
+/// Why an im2col map cannot move the window over the images (for input gradients over dy); empty where it can.
+std::string im2col_limits(const ConvProblem& conv);
 
 /// x, or dy of an input gradient, as im2col boxes of `slice` channels of `pixels` outputs. Rows of boxes are swizzled
 /// over their own length; see TensorMap.

@@ -104,9 +104,7 @@ class ConvWgrad final : public Family {
 
 std::string wgrad_limits(const ConvProblem& conv) {
   if (conv.role != ConvRole::filter_grad) return "no filter gradient";
-  for (std::size_t i : {0u, 1u})
-    if (!fits_im2col(conv.pad[i], i == 0 ? conv.r : conv.s, conv.stride[i], conv.dilation[i]))
-      return "window too large for the copy engine";
+  if (std::string why = im2col_limits(conv); !why.empty()) return why;
   if (conv.channels % 16 != 0) return fmt::format("{} channels", conv.channels);
   if (conv.filters % 8 != 0) return fmt::format("{} filters", conv.filters);
   if (!has_gradient_tiles(conv)) return "more tiles than a schedule can name";

@@ -1,0 +1,175 @@
+// The input gradient of a strided convolution becomes convolutions of stride 1, one for each phase of the input.
+//
+// Along an axis, dx[i] sums dy[p] w[r] over i + pad = stride p + dilation r. Pixels whose i leaves the same remainder
+// modulo the stride, a phase, meet the same taps: every (stride / gcd(stride, dilation))-th one. So a phase is the
+// input gradient of a layer of stride 1 whose filter is a strided view of w; it reads all of dy and stores its pixels
+// between those of the other phases. Pixels that meet no tap get zero in kernels without a product. Nothing is
+// multiplied by zero: 4 taps of 36 remain of a 3x3 filter with stride 2 at a phase, counted over all phases 9 of 36.
+#include <algorithm>
+#include <numeric>
+
+#include "nixie/backends/cuda/rewrite/kernels.h"
+#include "nixie/backends/cuda/rewrite/lower.h"
+#include "nixie/core/base/integer_math.h"
+
+namespace nixie::cuda {
+namespace {
+
+// Positions of every b-th from 0 on that are below a.
+std::int64_t count_below(std::int64_t a, std::int64_t b) { return a > 0 ? ceil_div(a, b) : 0; }
+
+// Pixels first, first + step, ... of an axis, and the taps they meet: first_tap, first_tap + tap_step, ...
+struct Phase {
+  std::int64_t first = 0, step = 1, pixels = 0;
+  std::int64_t first_tap = 0, tap_step = 1, taps = 0;
+  int pad = 0, dilation = 1;  // of the layer of stride 1
+};
+
+std::vector<Phase> phases_of(std::int64_t pixels, std::int64_t window, int stride, int pad, int dilation) {
+  const int common = std::gcd(stride, dilation), period = stride / common;
+  std::vector<Phase> phases;
+  for (int first = 0; first < std::min<std::int64_t>(stride, pixels); ++first) {
+    Phase phase{.first = first, .step = stride, .pixels = count_below(pixels - first, stride), .tap_step = period};
+    for (int tap = 0; tap < std::min<std::int64_t>(period, window); ++tap) {
+      if ((first + pad - tap * dilation) % stride != 0) continue;
+      phase.first_tap = tap, phase.taps = count_below(window - tap, period);
+      phase.pad = (first + pad - tap * dilation) / stride;
+      phase.dilation = phase.taps > 1 ? dilation / common : 1;
+    }
+    phases.push_back(phase);
+  }
+  return phases;
+}
+
+// What an access to all pixels of a domain is to those of one phase along each spatial axis.
+Access at_phases(Access access, const std::vector<Phase>& phases) {
+  for (int axis = 2; axis < 2 + static_cast<int>(phases.size()); ++axis) {
+    const Phase& phase = phases[at(axis - 2)];
+    access.offset += phase.first * access.strides[at(axis)];
+    access.strides[at(axis)] *= phase.step;
+    if (access.inside.empty()) continue;
+    auto& [low, high] = access.inside[at(axis)];
+    low = std::min(count_below(low - phase.first, phase.step), phase.pixels);
+    high = std::min(count_below(high - phase.first, phase.step), phase.pixels);
+  }
+  return access;
+}
+
+bool depends_on_position(const Kernel& kernel) {
+  return std::any_of(kernel.stages.begin(), kernel.stages.end(), [](const Stage& stage) {
+    return std::any_of(stage.body.begin(), stage.body.end(), [](const Instruction& in) {
+      return in.primitive == Primitive::coordinate || in.primitive == Primitive::uniform ||
+             in.primitive == Primitive::normal;
+    });
+  });
+}
+
+class PhaseLowering {
+ public:
+  PhaseLowering(Plan& plan, bool wherever_possible) : plan_(plan), wherever_possible_(wherever_possible) {}
+
+  void operator()() {
+    for (Kernel& kernel : plan_.kernels) {
+      const std::vector<std::vector<Phase>> axes = axes_of(kernel);
+      if (axes.empty()) {
+        kernels_.push_back(std::move(kernel));
+      } else if (depends_on_position(kernel)) {
+        auto [alone, rest] = split_head(plan_, kernel, kernel.domain.channels_last(), kernel.label);
+        add_phases(alone, axes, {});
+        kernels_.push_back(std::move(rest));
+      } else {
+        add_phases(kernel, axes, {});
+      }
+    }
+    plan_.kernels = std::move(kernels_);
+  }
+
+ private:
+  // The phases along each spatial axis, if the kernel is a strided input gradient that gains by them.
+  std::vector<std::vector<Phase>> axes_of(const Kernel& kernel) const {
+    const auto* conv = kernel.head ? std::get_if<Conv>(&kernel.head->op) : nullptr;
+    if (!conv || conv->role != ConvRole::input_grad || kernel.domain.size() == 0) return {};
+    const Operand& w = kernel.head->operands[1];
+    if (w.shape.size() == 0) return {};
+    // Depthwise kernels read dy once for all phases.
+    if (!wherever_possible_ && conv->groups > 1 && w.shape[0] == conv->groups && w.shape[1] == 1) return {};
+    std::vector<std::vector<Phase>> axes;
+    std::int64_t most = 1;
+    for (int axis = 0; axis < kernel.domain.rank() - 2; ++axis) {
+      axes.push_back(phases_of(kernel.domain[axis + 2], w.shape[axis + 2], conv->stride[at(axis)], conv->pad[at(axis)],
+                               conv->dilation[at(axis)]));
+      most *= std::ssize(axes.back());
+    }
+    return most > 1 && most <= kMostPhases && (wherever_possible_ || pay(kernel, most)) ? axes : decltype(axes){};
+  }
+
+  // A kernel takes some 2 us, in which portable ones make about 2^25 products of floats.
+  static bool pay(const Kernel& kernel, std::int64_t phases) {
+    const Shape& w = kernel.head->operands[1].shape;
+    const std::int64_t products = kernel.domain.size() / kernel.domain[1] * (w.size() / phases);
+    return products >= std::int64_t{1} << 25;
+  }
+
+  void add_phases(const Kernel& kernel, const std::vector<std::vector<Phase>>& axes, std::vector<Phase> chosen) {
+    if (chosen.size() == axes.size()) return add(kernel, chosen);
+    for (const Phase& phase : axes[chosen.size()]) {
+      chosen.push_back(phase);
+      if (phase.taps > 0) {
+        add_phases(kernel, axes, chosen);
+      } else {  // whatever the phases along further axes are
+        std::vector<Phase> all = chosen;
+        for (int axis = static_cast<int>(all.size()) + 2; axis < kernel.domain.rank(); ++axis)
+          all.push_back({.pixels = kernel.domain[axis]});
+        add(kernel, all);
+      }
+      chosen.pop_back();
+    }
+  }
+
+  void add(Kernel kernel, const std::vector<Phase>& phases) {
+    std::vector<std::int64_t> sizes{kernel.domain[0], kernel.domain[1]};
+    for (const Phase& phase : phases) sizes.push_back(phase.pixels);
+    kernel.domain = Shape(sizes);
+    for (Access& load : kernel.loads) load = at_phases(load, phases);
+    for (Access& store : kernel.stores) store = at_phases(store, phases);
+    if (std::all_of(phases.begin(), phases.end(), [](const Phase& phase) { return phase.taps > 0; }))
+      narrow_head(*kernel.head, phases);
+    else
+      drop_head(kernel);
+    kernels_.push_back(std::move(kernel));
+  }
+
+  static void narrow_head(Head& head, const std::vector<Phase>& phases) {
+    auto& conv = std::get<Conv>(head.op);
+    Operand& w = head.operands[1];
+    std::vector<std::int64_t> sizes{w.shape[0], w.shape[1]};
+    for (std::size_t i = 0; i < phases.size(); ++i) {
+      const Phase& phase = phases[i];
+      conv.stride[i] = 1, conv.pad[i] = phase.pad, conv.dilation[i] = phase.dilation;
+      w.offset += phase.first_tap * w.strides[i + 2];
+      w.strides[i + 2] *= phase.tap_step;
+      sizes.push_back(phase.taps);
+    }
+    w.shape = Shape(sizes);
+  }
+
+  static void drop_head(Kernel& kernel) {
+    kernel.head.reset();
+    for (Stage& stage : kernel.stages)
+      for (Instruction& in : stage.body)
+        if (in.primitive == Primitive::head) in = {.primitive = Primitive::constant, .type = in.type};
+    kernel.label += " without taps";
+  }
+
+  static constexpr std::int64_t kMostPhases = 64;
+
+  Plan& plan_;
+  const bool wherever_possible_;
+  std::vector<Kernel> kernels_;
+};
+
+}  // namespace
+
+void lower_strided_input_grads(Plan& plan, bool wherever_possible) { PhaseLowering{plan, wherever_possible}(); }
+
+}  // namespace nixie::cuda
