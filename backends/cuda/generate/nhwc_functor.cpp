@@ -8,14 +8,17 @@ namespace nixie::cuda {
 NhwcFunctor nhwc_functor(const Plan& plan, const Kernel& kernel, const std::vector<Pointer>& more, int lanes) {
   BodyWriter body(plan, kernel, false, Order::nhwc);
   for (const Pointer& pointer : more) body.pointer(pointer.type, pointer.name, pointer.argument);
-  const int channel = body.space().rank() - 1;
-  const Frame frame{
-      .lane_axis = channel, .lanes = lanes, .carried_is_local = true, .head = lanes > 1 ? "sum[lane]" : "sum[0]"};
+  const int channel = body.space().kept, rank = body.space().rank();  // an axis of one channel is left out
+  const Frame frame{.lane_axis = channel < rank ? channel : -1,
+                    .lanes = lanes,
+                    .carried_is_local = true,
+                    .head = lanes > 1 ? "sum[lane]" : "sum[0]"};
   std::vector<int> all(kernel.stages.size());
   std::iota(all.begin(), all.end(), 0);
   const BodyWriter::Code code = body.stages(all, frame);
   const std::string positions =
-      body.positions(frame, "pixel", 0, channel) + fmt::format("    const Index a{} = channel;\n", channel);
+      body.positions(frame, "pixel", 0, channel) +
+      (channel < rank ? fmt::format("    const Index a{} = channel;\n", channel) : std::string());
   NhwcFunctor result;
   std::string& text = result.text;
   text = "#include \"math.cuh\"\n#include \"philox.cuh\"\nstruct Body {\n";

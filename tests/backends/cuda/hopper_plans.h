@@ -24,15 +24,16 @@ struct Layer {
   bool row_major = false;  ///< operands need packing first
   Math math = Math::ieee;
   bool bytes = false;  ///< first layers: images are u8, which a scale and a shift per channel normalise
+  int groups = 1;
 
   Shape x() const { return {n, c, h, w}; }
-  Shape filter() const { return {k, c, r, s}; }
+  Shape filter() const { return {k, c / groups, r, s}; }
   Shape y() const {
     return {n, k, (h + 2 * pad[0] - dilation[0] * (r - 1) - 1) / stride[0] + 1,
             (w + 2 * pad[1] - dilation[1] * (s - 1) - 1) / stride[1] + 1};
   }
   Conv conv(ConvRole role) const {
-    return {.role = role, .stride = stride, .pad = pad, .dilation = dilation, .math = math};
+    return {.role = role, .stride = stride, .pad = pad, .dilation = dilation, .groups = groups, .math = math};
   }
 };
 

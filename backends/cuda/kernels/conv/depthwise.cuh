@@ -1,0 +1,151 @@
+// Depthwise convolution: every channel has a filter of its own, so the time is that of reading and writing images.
+//
+// Layout   images channels-last, filters [C][R][S]; storage f16, bf16 or f32, sums in floats.
+// Threads  a thread owns CONV_LANES neighbouring channels of CONV_COLUMNS neighbouring columns and goes down the rows
+// of
+//          a strip. A row is read once: it adds to the sums of all rows of the result that it meets, which wait in
+//          registers, while the next rows are on their way into shared memory. Where a window is too high for that
+//          (CONV_SLIDES = 0), and multiplications take longer than memory anyway, each row of the result reads all its
+//          rows again.
+// Roles    output and input gradient. An input gradient of stride 1 is the output over dy with the filter turned round
+//          (CONV_TURNED). depthwise_wgrad.cuh has the filter gradient.
+// Limits   one filter a channel; CONV_C a multiple of CONV_LANES; input gradients: CONV_COLUMNS a multiple of the
+// stride.
+//
+// Measured: docs/performance-log.md. What the ideas bought, MobileNet's 112x112x32: pieces as words 78 -> 68 us, rows
+// through shared memory 67 -> 57 (0.85 of the copy rate).
+//
+// Storage  the type of images and filters, defined before this file.
+// Body     struct Body { struct Loads; void load(int pixel, int channel, Loads&) const;
+//          void run(int pixel, int channel, const Loads&, const float (&sum)[CONV_LANES]) const;
+//          const Storage *source, *other; }, defined before this file: x and w, or dy and w.
+// Compile-time: those of depthwise_rows.cuh, and
+//   CONV_TURNED                     0 or 1: the filter is read from its end
+// Kernel depthwise(body): a thread for each piece of channels (rounded up to CONV_ACROSS), group of columns, strip and
+//   image.
+#pragma once
+#include "depthwise_rows.cuh"
+
+// The filters of a thread's channels: in registers, or as floats [tap][lane] of a block's channels in shared memory.
+constexpr bool kHeld = kSlides && kTaps * kLanes <= 80;
+struct Filter {
+  float held[kHeld ? kTaps * kLanes : 1];
+  const float* shared;
+
+  __device__ Filter(const Body& body, int channel, float* memory) {
+    const Storage* from = body.other + static_cast<long long>(channel) * kTaps;
+    if constexpr (kHeld) {
+#pragma unroll
+      for (int i = 0; i < kTaps; ++i) {
+        float piece[kLanes];
+        widen_piece(load_piece(from + i * kLanes, true), piece);
+#pragma unroll
+        for (int j = 0; j < kLanes; ++j) {
+          const int lane = (i * kLanes + j) / kTaps, tap = (i * kLanes + j) % kTaps;
+          held[(CONV_TURNED ? kTaps - 1 - tap : tap) * kLanes + lane] = piece[j];
+        }
+      }
+    } else {
+      const int own = threadIdx.x % kAcross;
+      shared = memory + own * kLanes;
+      for (int i = threadIdx.x / kAcross; i < kTaps; i += CONV_THREADS / kAcross)
+#pragma unroll
+        for (int lane = 0; lane < kLanes; ++lane)
+          memory[((CONV_TURNED ? kTaps - 1 - i : i) * kAcross + own) * kLanes + lane] = widen(from[lane * kTaps + i]);
+      __syncthreads();
+    }
+  }
+  __device__ void get(int tap, float (&w)[kLanes]) const {
+    if constexpr (kHeld) {
+#pragma unroll
+      for (int lane = 0; lane < kLanes; ++lane) w[lane] = held[tap * kLanes + lane];
+    } else {
+      const auto piece = *reinterpret_cast<const Vector<float, kLanes>*>(shared + tap * kAcross * kLanes);
+#pragma unroll
+      for (int lane = 0; lane < kLanes; ++lane) w[lane] = piece.lane[lane];
+    }
+  }
+};
+
+using Sums = float[kLive][kRowsOut][kColumns][kLanes];
+
+// Adds row `u` of a step; `k`: the step modulo kLive. Where rows slide both are known when compiled.
+__device__ __forceinline__ void add_row(Sums& sums, const Row& row, const Source& source, bool there,
+                                        const Filter& filter, const Input& input, int k, int u) {
+  float x[kWidth][kLanes];
+#pragma unroll
+  for (int i = 0; i < kWidth; ++i)
+    if (is_read(i)) map_piece(row.piece[i], input, there && (source.inside >> i & 1), x[i]);
+#pragma unroll
+  for (int open = 0; open < kLive; ++open)
+#pragma unroll
+    for (int m = 0; m < kRowsOut; ++m) {
+      const int r = filter_row(u, m, open), slot = (k + (kBack ? open : kLive - open)) % kLive;
+      if (r < 0) continue;
+#pragma unroll
+      for (int s = 0; s < CONV_S; ++s) {
+        float w[kLanes];
+        filter.get(r * CONV_S + s, w);
+#pragma unroll
+        for (int t = 0; t < kColumns; ++t) {
+          if (place(t, s) < 0) continue;
+#pragma unroll
+          for (int lane = 0; lane < kLanes; ++lane)
+            sums[slot][m][t][lane] = fmaf(x[place(t, s)][lane], w[lane], sums[slot][m][t][lane]);
+        }
+      }
+    }
+}
+
+// Stores what is complete after a step, and makes room for the next sums.
+__device__ __forceinline__ void retire(const Body& body, float (&sums)[kRowsOut][kColumns][kLanes], const Item& item,
+                                       int channel, int step, bool stores) {
+#pragma unroll
+  for (int m = 0; m < kRowsOut; ++m) {
+    const int row = kBack ? kStrideH * step - CONV_PAD_H + m : (step - (kLive - 1)) * kClasses + item.row_class;
+    if (stores && row >= 0 && row < kResultH) {
+      const int pixel = (item.image * kResultH + row) * kResultW + item.column;
+      Body::Loads loads[kColumns];
+#pragma unroll
+      for (int t = 0; t < kColumns; ++t)
+        if (item.column + t < kResultW) body.load(pixel + t, channel, loads[t]);
+#pragma unroll
+      for (int t = 0; t < kColumns; ++t)
+        if (item.column + t < kResultW) body.run(pixel + t, channel, loads[t], sums[m][t]);
+    }
+#pragma unroll
+    for (int t = 0; t < kColumns; ++t)
+#pragma unroll
+      for (int lane = 0; lane < kLanes; ++lane) sums[m][t][lane] = 0;
+  }
+}
+
+extern "C" __global__ void __launch_bounds__(CONV_THREADS, CONV_BLOCKS) depthwise(const __grid_constant__ Body body) {
+  __shared__ float memory[kHeld ? 1 : kTaps * kAcross * kLanes];
+  __shared__ RowsAhead::Memory ring;
+  const int block = blockIdx.x / kPieceBlocks, piece = blockIdx.x % kPieceBlocks * kAcross + threadIdx.x % kAcross;
+  const int index = block * (CONV_THREADS / kAcross) + threadIdx.x / kAcross;
+  const int channel = (piece < kPieces ? piece : kPieces - 1) * kLanes;
+  const Filter filter(body, channel, memory);
+  if (piece >= kPieces || index >= kItems) return;
+  const Input input(body, channel);
+  const Item item(index);
+  const Source source(body.source, item, channel);
+  Sums sums = {};
+  const int begin = kBack ? item.first - (kLive - 1) : item.first, end = kBack ? item.last : item.last + kLive - 1;
+  RowsAhead rows(ring, source, begin, end);
+  for (int turn = begin; turn < end; turn += kLive) {
+#pragma unroll
+    for (int k = 0; k < kLive; ++k) {
+      const int step = turn + k;
+      if (step >= end) break;
+#pragma unroll(kSlides ? kRowsIn : 1)
+      for (int u = 0; u < kRowsIn; ++u) {
+        const Row row = rows.take(source, step, u, end);
+        add_row(sums, row, source, source.has(source.row_of(step, u)), filter, input, k, u);
+      }
+      const int slot = kBack ? k : (k + 1) % kLive;  // of the oldest results
+      retire(body, sums[slot], item, channel, step, kBack ? step >= item.first : step - (kLive - 1) >= item.first);
+    }
+  }
+}

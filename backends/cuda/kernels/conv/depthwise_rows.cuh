@@ -1,0 +1,207 @@
+// What depthwise convolutions share (depthwise.cuh, depthwise_wgrad.cuh): which part of the work is a thread's, and
+// rows of the source on their way into shared memory.
+//
+// Compile-time, all required:
+//   CONV_ROLE                       0 output, 1 input gradient, 2 filter gradient
+//   CONV_C CONV_R CONV_S            channels, window
+//   CONV_IMAGES CONV_H CONV_W CONV_P CONV_Q   sizes of x and of y; turned: of dy and of dx
+//   CONV_STRIDE_H/_W CONV_PAD_H/_W CONV_DILATION_H/_W
+//   CONV_LANES CONV_COLUMNS         channels and columns of a thread; CONV_LANES elements are 4, 8 or 16 bytes
+//   CONV_SLIDES                     0 or 1: rows are read once
+//   CONV_STEPS                      rows of y in a strip (input gradient: rows of dy)
+//   CONV_AHEAD                      rows of the source that are on their way while one is used
+//   CONV_ACROSS                     pieces of channels side by side in a block; divides CONV_THREADS
+//   CONV_THREADS CONV_BLOCKS        of a block; blocks that must fit a multiprocessor
+#pragma once
+#include "types.cuh"
+
+constexpr int kLanes = CONV_LANES, kColumns = CONV_COLUMNS, kAcross = CONV_ACROSS, kTaps = CONV_R * CONV_S;
+constexpr bool kBack = CONV_ROLE == 1, kFilter = CONV_ROLE == 2, kSlides = CONV_SLIDES;
+constexpr int kPieces = CONV_C / kLanes, kPieceBlocks = (kPieces + kAcross - 1) / kAcross;
+static_assert(CONV_C % kLanes == 0 && CONV_THREADS % kAcross == 0);
+static_assert(!kBack || kColumns % CONV_STRIDE_W == 0);
+
+// Rows of stride 1 and dilation d fall into d classes that never meet: each is one of dilation 1.
+constexpr int kClasses = kSlides && !kBack && CONV_STRIDE_H == 1 ? CONV_DILATION_H : 1;
+constexpr int kStrideH = CONV_STRIDE_H, kDilationH = kClasses > 1 ? 1 : CONV_DILATION_H;
+constexpr int kReach = (CONV_R - 1) * kDilationH / kStrideH + 1;  // steps that a row of the result spans
+constexpr int kLive = kSlides ? kReach : 1;                       // steps whose sums are open
+constexpr int kRowsOut = kBack ? kStrideH : 1;                    // that a step completes
+constexpr int kRowsIn =                                           // that a step reads
+    kSlides   ? (kBack ? 1 : kStrideH)
+    : kBack   ? kReach
+    : kFilter ? 1
+              : CONV_R;
+constexpr int kBands = kFilter && !kSlides ? CONV_R : 1;  // of the filter, on blocks of their own
+constexpr int kOwnTaps = kTaps / kBands;
+
+// The floor of a quotient whose divisor is positive.
+__host__ __device__ constexpr int down(int a, int b) { return a >= 0 ? a / b : -((b - 1 - a) / b); }
+
+constexpr int kResultH = kBack ? CONV_H : CONV_P, kResultW = kBack ? CONV_W : CONV_Q;
+constexpr int kSourceH = kBack ? CONV_P : CONV_H, kSourceW = kBack ? CONV_Q : CONV_W;
+constexpr int kGroups = (kResultW + kColumns - 1) / kColumns;
+constexpr int kFirstStep = kBack ? CONV_PAD_H / kStrideH : 0;
+constexpr int kSteps =
+    kBack ? (CONV_H - 1 + CONV_PAD_H) / kStrideH + 1 - kFirstStep : (CONV_P + kClasses - 1) / kClasses;
+constexpr int kStrips = (kSteps + CONV_STEPS - 1) / CONV_STEPS;
+constexpr int kItems = CONV_IMAGES * kClasses * kStrips * kGroups;  // of one piece of channels
+
+// Columns of the source that a group reads, as kWidth places from its first column, kNear, on.
+constexpr int kNear = kBack ? down(CONV_PAD_W - (CONV_S - 1) * CONV_DILATION_W, CONV_STRIDE_W) : -CONV_PAD_W;
+constexpr int kWidth = (kBack ? down(kColumns - 1 + CONV_PAD_W, CONV_STRIDE_W)
+                              : (kColumns - 1) * CONV_STRIDE_W + (CONV_S - 1) * CONV_DILATION_W - CONV_PAD_W) -
+                       kNear + 1;
+// The place that column t of the result reads at tap s; -1: none.
+__host__ __device__ constexpr int place(int t, int s) {
+  if (!kBack) return t * CONV_STRIDE_W + s * CONV_DILATION_W;
+  const int reached = t + CONV_PAD_W - s * CONV_DILATION_W, q = down(reached, CONV_STRIDE_W);
+  return q * CONV_STRIDE_W == reached ? q - kNear : -1;
+}
+__host__ __device__ constexpr bool is_read(int at) {
+  for (int t = 0; t < kColumns; ++t)
+    for (int s = 0; s < CONV_S; ++s)
+      if (place(t, s) == at) return true;
+  return false;
+}
+// The filter row through which row `u` of a step adds to row m of the results `open` steps before (input gradients:
+// later); -1: none.
+__host__ __device__ constexpr int filter_row(int u, int m, int open) {
+  if (!kSlides && !kBack) return u;
+  const int reached = kBack ? m + kStrideH * (kSlides ? open : u) : u + kStrideH * open;
+  return reached % kDilationH == 0 && reached / kDilationH < CONV_R ? reached / kDilationH : -1;
+}
+
+// As words: a struct of halves would be taken apart when it arrives, and every load waited for.
+using Piece = typename Word<sizeof(Storage) * kLanes>::Type;
+__device__ inline Piece load_piece(const Storage* from, bool there) {
+  Piece piece = {};
+  if (there) piece = __ldg(reinterpret_cast<const Piece*>(from));
+  return piece;
+}
+// The same into shared memory, behind the thread's back.
+__device__ inline void send_piece(Piece* to, const Storage* from, bool there) {
+  constexpr int bytes = sizeof(Piece);
+  const u32 address = static_cast<u32>(__cvta_generic_to_shared(to));
+  if constexpr (bytes == 16)
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address), "l"(from), "r"(there ? 16 : 0)
+                 : "memory");
+  else
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %3, %2;" ::"r"(address), "l"(from), "r"(there ? bytes : 0),
+                 "n"(bytes)
+                 : "memory");
+}
+__device__ inline void widen_piece(const Piece& piece, float (&x)[kLanes]) {
+  if constexpr (sizeof(Storage) == 4 || kLanes == 1) {
+#pragma unroll
+    for (int lane = 0; lane < kLanes; ++lane) x[lane] = widen(reinterpret_cast<const Storage*>(&piece)[lane]);
+  } else {
+#pragma unroll
+    for (int lane = 0; lane < kLanes; lane += 2) {
+      const u32 word = reinterpret_cast<const u32*>(&piece)[lane / 2];
+      if constexpr (kSame<Storage, f16>) {
+        asm("{.reg .b16 low, high; mov.b32 {low, high}, %2; cvt.f32.f16 %0, low; cvt.f32.f16 %1, high;}"
+            : "=f"(x[lane]), "=f"(x[lane + 1])
+            : "r"(word));
+      } else {
+        x[lane] = __uint_as_float(word << 16), x[lane + 1] = __uint_as_float(word & 0xffff0000u);
+      }
+    }
+  }
+}
+
+// ---- Which part of the work is a thread's ----
+struct Item {
+  int image, row_class, first, last, column;  // steps [first, last), first column of the result
+
+  __device__ explicit Item(int item) {
+    const int group = item % kGroups, strip = item / kGroups % kStrips, rest = item / kGroups / kStrips;
+    image = rest / kClasses, row_class = rest % kClasses;
+    column = group * kColumns;
+    first = kFirstStep + strip * CONV_STEPS;
+    last = first + CONV_STEPS < kFirstStep + kSteps ? first + CONV_STEPS : kFirstStep + kSteps;
+  }
+};
+
+// ---- The source, row by row ----
+struct Row {
+  Piece piece[kWidth];
+};
+
+struct Source {
+  const Storage* image;
+  u32 inside = 0;  // a bit for each place
+  int first;       // row of step 0
+
+  __device__ Source(const Storage* from, const Item& item, int channel, int band = 0)
+      : first(kBack ? 0 : item.row_class + band * kDilationH - CONV_PAD_H) {
+    static_assert(kWidth <= 32, "fewer columns, please");
+    const int base = (kBack ? item.column / CONV_STRIDE_W : item.column * CONV_STRIDE_W) + kNear;
+    image = from + (static_cast<long long>(item.image) * kSourceH * kSourceW + base) * CONV_C + channel;
+#pragma unroll
+    for (int i = 0; i < kWidth; ++i) inside |= static_cast<u32>(base + i >= 0 && base + i < kSourceW) << i;
+  }
+  __device__ int row_of(int step, int u) const {
+    if (kBack) return kSlides ? step : step - u;
+    return first + (kSlides ? (kStrideH * step + u) * kClasses : kStrideH * step + u * kDilationH);
+  }
+  __device__ bool has(int row) const { return row >= 0 && row < kSourceH; }
+  // Sends a row's pieces to shared memory, CONV_THREADS apart; zeros where there are none.
+  __device__ void send(int row, bool wanted, Piece* to) const {
+    const bool there = wanted && has(row);
+    const Storage* from = image + static_cast<long long>(row) * kSourceW * CONV_C;
+#pragma unroll
+    for (int i = 0; i < kWidth; ++i)
+      if (is_read(i)) send_piece(to + i * CONV_THREADS, from + i * CONV_C, there && (inside >> i & 1));
+  }
+};
+
+// The rows that come next, CONV_AHEAD of them on their way: a ring in shared memory that each thread fills and reads by
+// itself.
+struct RowsAhead {
+  static constexpr int kSlots = CONV_AHEAD + 1;  // one is read meanwhile
+  using Memory = Piece[kSlots][kWidth][CONV_THREADS];
+  Memory& ring;
+  int slot = 0;
+
+  __device__ RowsAhead(Memory& memory, const Source& source, int begin, int end) : ring(memory) {
+#pragma unroll
+    for (int i = 0; i < CONV_AHEAD; ++i) send(source, begin, i, end, i);
+  }
+  // Row `u` of a step; asks for the one that is CONV_AHEAD after it.
+  __device__ __forceinline__ Row take(const Source& source, int step, int u, int end) {
+    asm volatile("cp.async.wait_group %0;" ::"n"(CONV_AHEAD - 1) : "memory");
+    Row row;
+#pragma unroll
+    for (int i = 0; i < kWidth; ++i) row.piece[i] = ring[slot][i][threadIdx.x];
+    send(source, step, u + CONV_AHEAD, end, slot == 0 ? kSlots - 1 : slot - 1);
+    slot = slot + 1 == kSlots ? 0 : slot + 1;
+    return row;
+  }
+
+ private:
+  __device__ void send(const Source& source, int step, int u, int end, int to) const {
+    step += u / kRowsIn;
+    source.send(source.row_of(step, u % kRowsIn), step < end, &ring[to][0][threadIdx.x]);
+    asm volatile("cp.async.commit_group;" ::: "memory");
+  }
+};
+
+// What an element of the source becomes before it is convolved; a program that defines CONV_MAPPED has its own.
+#ifdef CONV_MAPPED
+constexpr bool kMaps = true;
+#else
+constexpr bool kMaps = false;
+struct Input {
+  __device__ Input(const Body&, int) {}
+  __device__ float operator()(float x, int) const { return x; }
+};
+#endif
+
+// A piece as floats, mapped. `there`: it is inside the image; padding is zero whatever it would be mapped to.
+__device__ inline void map_piece(const Piece& piece, const Input& input, bool there, float (&x)[kLanes]) {
+  widen_piece(piece, x);
+  if constexpr (kMaps)
+#pragma unroll
+    for (int lane = 0; lane < kLanes; ++lane) x[lane] = there ? input(x[lane], lane) : 0;
+}

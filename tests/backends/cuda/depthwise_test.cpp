@@ -1,0 +1,152 @@
+// Depthwise convolutions: over a table of layers their kernels compile without spills in every role; with a device,
+// results are held against the same plan in doubles on the CPU, outputs poisoned before, three runs equal bit for bit.
+#ifdef NIXIE_WITH_CUDA
+#include <gtest/gtest.h>
+
+#include "nixie/backends/cpu/backend.h"
+#include "nixie/backends/cuda/backend.h"
+#include "nixie/backends/cuda/compile/jit.h"
+#include "nixie/backends/cuda/families/registry.h"
+#include "nixie/backends/cuda/rewrite/lower.h"
+#include "nixie/tests/backends/cuda/hopper_plans.h"
+#include "nixie/tests/backends/draft_runner.h"
+#include "nixie/tests/compiler_log.h"
+
+namespace nixie {
+namespace {
+
+using cuda_plans::Draft;
+using hopper_plans::Forward;
+using hopper_plans::Gradient;
+using hopper_plans::Layer;
+
+struct Case {
+  std::string name;
+  Layer layer;
+};
+
+Layer depthwise(std::int64_t n, std::int64_t c, std::int64_t h, std::int64_t w, std::int64_t r, std::int64_t s,
+                std::vector<int> stride, std::vector<int> pad, Dtype dtype = Dtype::f16,
+                std::vector<int> dilation = {1, 1}) {
+  return {.n = n,
+          .c = c,
+          .h = h,
+          .w = w,
+          .k = c,
+          .r = r,
+          .s = s,
+          .stride = stride,
+          .pad = pad,
+          .dilation = dilation,
+          .dtype = dtype,
+          .groups = static_cast<int>(c)};
+}
+
+// Channels that are pieces of 8, 4 and 2; windows whose rows slide and others; strides above, equal to and below the
+// window; dilation; images of one pixel.
+std::vector<Case> cases() {
+  const Dtype bf16 = Dtype::bf16, f32 = Dtype::f32;
+  Layer rows = depthwise(2, 16, 9, 10, 3, 3, {1, 1}, {1, 1});
+  rows.row_major = true;
+  return {
+      {"mobilenet_3x3", depthwise(3, 32, 28, 30, 3, 3, {1, 1}, {1, 1})},
+      {"mobilenet_3x3_stride_2", depthwise(3, 64, 29, 30, 3, 3, {2, 2}, {1, 1})},
+      {"3x3_c264", depthwise(2, 264, 7, 7, 3, 3, {1, 1}, {1, 1}, bf16)},
+      {"3x3_c40_f32", depthwise(2, 40, 13, 15, 3, 3, {1, 1}, {1, 1}, f32)},
+      {"3x3_c3_f32", depthwise(2, 3, 13, 15, 3, 3, {2, 2}, {0, 1}, f32)},
+      {"3x3_c6", depthwise(3, 6, 15, 9, 3, 3, {1, 1}, {0, 1})},
+      {"5x5", depthwise(2, 48, 17, 16, 5, 5, {1, 1}, {2, 2})},
+      {"5x5_stride_2", depthwise(2, 24, 17, 19, 5, 5, {2, 2}, {2, 1}, bf16)},
+      {"7x7", depthwise(2, 96, 14, 17, 7, 7, {1, 1}, {3, 3})},
+      {"9x7_stride_2x1", depthwise(1, 16, 25, 22, 9, 7, {2, 1}, {4, 3})},
+      {"1x15", depthwise(1, 32, 6, 33, 1, 15, {1, 1}, {0, 7}, f32)},
+      {"15x1", depthwise(1, 32, 33, 6, 15, 1, {1, 1}, {7, 0})},
+      {"1x1_stride_2", depthwise(2, 32, 9, 8, 1, 1, {2, 2}, {0, 0})},
+      {"2x2_stride_3", depthwise(2, 32, 10, 12, 2, 2, {3, 3}, {0, 1}, bf16)},
+      {"dilated", depthwise(2, 32, 19, 23, 3, 3, {1, 1}, {2, 2}, Dtype::f16, {2, 2})},
+      {"dilated_by_5_and_3", depthwise(2, 16, 33, 21, 3, 3, {1, 1}, {5, 0}, Dtype::f16, {5, 3})},
+      {"dilated_stride_2", depthwise(2, 16, 25, 26, 3, 3, {2, 2}, {2, 1}, Dtype::f16, {3, 2})},
+      {"one_pixel", depthwise(5, 64, 1, 1, 3, 3, {1, 1}, {1, 1})},
+      {"row_major", rows},
+  };
+}
+
+std::vector<Draft> drafts(const Case& of) {
+  return {hopper_plans::forward(of.name + "_forward", of.layer, Forward::residual),
+          hopper_plans::input_grad(of.name + "_input_grad", of.layer, true),
+          hopper_plans::filter_grad(of.name + "_filter_grad", of.layer, Gradient::updated)};
+}
+
+class CudaDepthwise : public testing::TestWithParam<Case> {};
+
+void expect_compiles(const Case& of, const std::string& architecture) {
+  const cuda::Chip chip = cuda::chip_named(architecture);
+  std::vector<std::string> sources;
+  for (const Draft& draft : drafts(of)) {
+    Plan plan = draft.plan;
+    cuda::lower(plan, chip);
+    plan_memory(plan);
+    int own = 0;
+    for (const Group& group : plan.groups) {
+      const cuda::KernelCode code = cuda::generate(plan, group, chip);
+      own += code.variant.starts_with("depthwise");
+      sources.push_back(code.source);
+    }
+    EXPECT_EQ(own, 1) << draft.name;
+  }
+  const std::vector<cuda::Cubin> cubins = cuda::compile_sources(sources, architecture);
+  for (std::size_t i = 0; i < cubins.size(); ++i) {
+    EXPECT_FALSE(cubins[i].code.empty());
+    EXPECT_EQ(cuda::complaints(cubins[i].log), "") << sources[i].substr(0, 900);
+  }
+}
+
+TEST_P(CudaDepthwise, CompilesWithoutSpills) { expect_compiles(GetParam(), "sm_90a"); }
+TEST_P(CudaDepthwise, LongCompilesForOtherChips) {
+  for (const char* architecture : {"sm_80", "sm_100"}) expect_compiles(GetParam(), architecture);
+}
+
+double any_number(Dtype dtype, std::mt19937& random) {
+  return is_floating(dtype) ? std::uniform_int_distribution<int>(-8, 8)(random) * 0.125 : 0;
+}
+
+TEST_P(CudaDepthwise, AgreesWithDoubles) {
+  std::shared_ptr<Backend> cuda;
+  try {
+    cuda = make_cuda_backend();
+  } catch (const Error&) {
+    GTEST_SKIP() << "no GPU";
+  }
+  for (const Draft& draft : drafts(GetParam())) {
+    const std::vector<Array> expected =
+                                 cuda_plans::run(*make_cpu_backend(), cuda_plans::in_doubles(draft), 1, any_number),
+                             found = cuda_plans::run(*cuda, draft, 3, any_number);
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      const Dtype dtype = found[i].dtype();
+      const double unit = dtype == Dtype::f16 ? 0x1p-10 : dtype == Dtype::bf16 ? 0x1p-8 : 3e-6;
+      cuda_plans::expect_close(found[i], expected[i], {.of_itself = unit, .of_largest = 3e-6},
+                               fmt::format("{} output {}", draft.name, i));
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Layers, CudaDepthwise, testing::ValuesIn(cases()),
+                         [](const auto& info) { return info.param.name; });
+
+// Several filters for a channel, wide groups, odd numbers of halves and doubles stay with the portable kernels.
+TEST(CudaDepthwise, LeavesOtherGroups) {
+  Layer several = depthwise(2, 16, 9, 9, 3, 3, {1, 1}, {1, 1}), wide = several, odd = several, doubles = several;
+  several.k = 32;
+  wide.groups = 4;
+  odd.c = odd.k = 15, odd.groups = 15;
+  doubles.dtype = Dtype::f64;
+  for (const Layer& layer : {several, wide, odd, doubles}) {
+    const Draft draft = hopper_plans::forward("other", layer, Forward::plain);
+    const auto by = cuda::take(draft.plan, draft.plan.kernels[0], cuda::chip_named("sm_90a"));
+    EXPECT_NE(by->choices.front().family->name(), "depthwise");
+  }
+}
+
+}  // namespace
+}  // namespace nixie
+#endif
