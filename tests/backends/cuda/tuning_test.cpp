@@ -126,14 +126,13 @@ TEST_F(TuningFile, SaysWhatCannotBeWrittenOrRead) {
 
 class TunedKernel : public testing::Test {
  protected:
-  TunedKernel()
-      : plan_(hopper_plans::forward("layer",
-                                    {.n = 64, .c = 64, .h = 27, .w = 27, .k = 192, .r = 5, .s = 5, .pad = {2, 2}},
-                                    hopper_plans::Forward::bias_relu)
-                  .plan),
-        estimated_(generate(lowered(plan_), plan_.groups[0], chip())) {}
+  TunedKernel() : plan_(lowered()), estimated_(generate(plan_, plan_.groups[0], chip())) {}
   static Chip chip() { return chip_named("sm_90a"); }
-  static const Plan& lowered(Plan& plan) {
+  static Plan lowered() {
+    Plan plan =
+        hopper_plans::forward("layer", {.n = 64, .c = 64, .h = 27, .w = 27, .k = 192, .r = 5, .s = 5, .pad = {2, 2}},
+                              hopper_plans::Forward::bias_relu)
+            .plan;
     lower(plan, chip());
     return plan;
   }
