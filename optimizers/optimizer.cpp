@@ -24,7 +24,6 @@ std::string field_text(const ParameterGroup& group) { return fields_text(group);
 
 Optimizer::Optimizer(const Parameters& parameters, const OptimizerOptions& options, const RunLength& run)
     : options_(options),
-      parameters_(parameters),
       state_(parameters.seed()),
       schedule_(options.schedule, run, state_.scope("shared")),
       loss_scale_(options.loss_scale, state_.scope("shared")),

@@ -76,7 +76,6 @@ class Optimizer {
     double rate_factor;
   };
   OptimizerOptions options_;
-  Parameters parameters_;
   Parameters state_;
   Schedule schedule_;
   LossScale loss_scale_;

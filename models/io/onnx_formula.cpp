@@ -121,6 +121,10 @@ class Formulas {
             true};
       case Primitive::is_nan:
         return compared("IsNaN");
+      case Primitive::round_f16:
+        return {cast(cast(value(i, 0), onnx_type(Dtype::f16)), onnx_type(type_))};
+      case Primitive::round_bf16:
+        return {cast(cast(value(i, 0), onnx_type(Dtype::bf16)), onnx_type(type_))};
       case Primitive::sqrt:
         return named("Sqrt");
       case Primitive::rsqrt:
