@@ -1,6 +1,8 @@
 // View: composes view ops into strides.
 #include "nixie/core/passes/view.h"
 
+#include <algorithm>
+
 namespace nixie {
 namespace {
 
@@ -13,11 +15,16 @@ Bounds bounds_of(const View& view) {
   return bounds;
 }
 
-// Drops bounds that exclude nothing.
+// Cuts bounds back to the shape, where a later padding would move them in, and drops those that exclude nothing.
 View tidy(View view) {
   bool all = true;
-  for (std::size_t i = 0; i < view.inside.size(); ++i)
-    all &= view.inside[i].first <= 0 && view.inside[i].second >= view.shape.sizes()[i];
+  for (std::size_t i = 0; i < view.inside.size(); ++i) {
+    const std::int64_t size = view.shape.sizes()[i];
+    auto& [low, high] = view.inside[i];
+    low = std::clamp<std::int64_t>(low, 0, size);
+    high = std::clamp<std::int64_t>(high, 0, size);
+    all &= low == 0 && high == size;
+  }
   if (all) {
     view.inside.clear();
     view.fill = 0;
