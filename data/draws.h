@@ -1,6 +1,7 @@
 // Draws: the random numbers of one sample, in order, from Philox4x32-10.
 #pragma once
 
+#include <array>
 #include <utility>
 #include <vector>
 

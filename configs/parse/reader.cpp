@@ -164,7 +164,7 @@ constexpr OtherName kOtherNames[] = {
     {"nll", "cross_entropy"},
     {"softmax_cross_entropy", "cross_entropy"},
     {"bce", "binary_cross_entropy"},
-    {"huber", "smooth_l1"},
+    {"swish", "silu"},
     {"momentum", "sgd"},
     {"nesterov", "sgd"},
     {"cosine_annealing", "cosine"},
@@ -179,9 +179,6 @@ constexpr OtherName kOtherNames[] = {
     {"lr", "the learning rate stands under schedule, as {constant: {rate: 0.01}}"},
     {"learning_rate", "the learning rate stands under schedule, as {constant: {rate: 0.01}}"},
     {"batch_size", "the batch stands with the dataset, as data: {glyphs: {batch: 128}}"},
-    {"silu", "there is no silu; gelu is the nearest layer, apps/examples/own_op.cpp shows how to add one"},
-    {"swish", "there is no swish; gelu is the nearest layer, apps/examples/own_op.cpp shows how to add one"},
-    {"leaky_relu", "there is no leaky_relu; relu with a slope is"},
 };
 
 /// By another framework's name; "" where that has none here.

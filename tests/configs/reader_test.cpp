@@ -240,9 +240,7 @@ TEST(DidYouMean, FindsNearWordsOnly) {
   EXPECT_EQ(did_you_mean("dense", {"conv2d", "linear"}), "; did you mean \"linear\"?");
   EXPECT_EQ(did_you_mean("filters", {"out", "kernel"}), "; did you mean \"out\"?");
   EXPECT_EQ(did_you_mean("MSE", {"cross_entropy", "mean_squared"}), "; did you mean \"mean_squared\"?");
-  EXPECT_EQ(did_you_mean("silu", {"relu", "gelu"}).substr(0, 18), "; there is no silu");
-  EXPECT_EQ(did_you_mean("silu", {"relu", "silu"}), "; did you mean \"silu\"?");
-  EXPECT_EQ(did_you_mean("leaky_relu", {"relu"}), "; there is no leaky_relu; relu with a slope is");
+  EXPECT_EQ(did_you_mean("Swish", {"relu", "silu"}), "; did you mean \"silu\"?");
   EXPECT_EQ(did_you_mean("", known), "");
   EXPECT_EQ(did_you_mean(std::string(100'000, 'm'), known), "");
 }

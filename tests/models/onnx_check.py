@@ -7,7 +7,14 @@ import numpy
 import onnxruntime
 from safetensors.numpy import load_file
 
+try:
+    import onnx
+except ImportError:  # its checker and shape inference are a bonus
+    onnx = None
+
 for path in sorted(pathlib.Path(sys.argv[1]).glob("*.onnx")):
+    if onnx is not None:
+        onnx.checker.check_model(str(path), full_check=True)
     arrays = load_file(path.with_suffix(".safetensors"))
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3

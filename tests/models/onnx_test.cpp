@@ -191,8 +191,8 @@ TEST_F(OnnxTest, OnnxruntimeComputesTheSame) {
   }
   write_pair(folder_, "mlp", Mlp{}, {4, 1, 28, 28}, false);
   write_pair(folder_, "lenet", Lenet{}, {2, 1, 28, 28}, false);
-  write_pair(folder_, "resnet18", Resnet<18>{.classes = 7}, {2, 3, 64, 64}, false);
-  write_pair(folder_, "resnet18_folded", Resnet<18>{.classes = 7}, {2, 3, 64, 64}, true);
+  write_pair(folder_, "resnet18", Resnet<18>{.classes = 7}, {2, 3, 32, 32}, false);
+  write_pair(folder_, "resnet18_folded", Resnet<18>{.classes = 7}, {2, 3, 32, 32}, true);
   std::FILE* pipe = ::popen(
       (python + " " + NIXIE_SOURCE_DIR + "/tests/models/onnx_check.py " + folder_.string() + " 2>&1").c_str(), "r");
   ASSERT_TRUE(pipe);
