@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cmath>
+#include <optional>
 
 #include "nixie/core/step.h"
 #include "nixie/models/registry.h"
@@ -210,32 +211,46 @@ TEST(Torchvision, NamesShapesAndCountsAreItsOwn) {
   EXPECT_EQ(found, recorded().size());
 }
 
-/// Runs the nets with at most, or more than, this many parameters.
-void expect_outputs(std::int64_t most, bool are_larger) {
+AnyModel model_named(const std::string& name) {
+  std::optional<AnyModel> model;
   AllModels::for_each([&]<class T>() {
-    const Recorded* expected = recorded_of(T::name);
-    if (!expected || (expected->parameters > most) != are_larger) return;
-    const Shape input{2, 3, expected->side, expected->side};
-    const Model model(T{}, input);
-    for (const Variable& v : model.parameters().all()) set_drawn(v);
-    Array images(Dtype::f32, input);
-    const std::vector<double> u = drawn("images", input.size());
-    for (std::size_t i = 0; i < u.size(); ++i) images.data<float>()[i] = static_cast<float>(u[i]);
-    Step step(test_backend(), [&](const Inputs& in) {
-      Pass pass{.training = false};
-      return Outputs{{"y", model(in["x"], pass)}};
-    });
-    const Array y = step({{"x", images}}).at("y").array();
-    const std::size_t positions[] = {0, 999, 1000, 1500};
-    for (std::size_t i = 0; i < 4; ++i)
-      EXPECT_NEAR(static_cast<double>(y.data<float>()[positions[i]]), expected->found[i], 1e-5 * expected->largest)
-          << T::name << ", output " << i;
+    if (name == T::name) model = T{};
   });
+  return model.value();
 }
 
-constexpr std::int64_t kMost = 5'000'000;
-TEST(Torchvision, OutputsAreItsOwn) { expect_outputs(kMost, false); }
-TEST(Torchvision, OutputsOfLargeNetsAreItsOwnLong) { expect_outputs(kMost, true); }
+class TorchvisionOutputs : public testing::TestWithParam<Recorded> {};
+
+TEST_P(TorchvisionOutputs, AreItsOwn) {
+  const Recorded& expected = GetParam();
+  const Shape input{2, 3, expected.side, expected.side};
+  const Model model(model_named(expected.net), input);
+  for (const Variable& v : model.parameters().all()) set_drawn(v);
+  Array images(Dtype::f32, input);
+  const std::vector<double> u = drawn("images", input.size());
+  for (std::size_t i = 0; i < u.size(); ++i) images.data<float>()[i] = static_cast<float>(u[i]);
+  Step step(test_backend(), [&](const Inputs& in) {
+    Pass pass{.training = false};
+    return Outputs{{"y", model(in["x"], pass)}};
+  });
+  const Array y = step({{"x", images}}).at("y").array();
+  const std::size_t positions[] = {0, 999, 1000, 1500};
+  for (std::size_t i = 0; i < 4; ++i)
+    EXPECT_NEAR(static_cast<double>(y.data<float>()[positions[i]]), expected.found[i], 1e-5 * expected.largest) << i;
+}
+
+std::vector<Recorded> recorded_within(std::int64_t least, std::int64_t most) {
+  std::vector<Recorded> nets;
+  for (const Recorded& each : recorded())
+    if (each.parameters >= least && each.parameters < most) nets.push_back(each);
+  return nets;
+}
+
+constexpr std::int64_t kQuick = 5'000'000;
+std::string name_of(const testing::TestParamInfo<Recorded>& info) { return info.param.net; }
+INSTANTIATE_TEST_SUITE_P(Small, TorchvisionOutputs, testing::ValuesIn(recorded_within(0, kQuick)), name_of);
+INSTANTIATE_TEST_SUITE_P(LargeLong, TorchvisionOutputs, testing::ValuesIn(recorded_within(kQuick, 1'000'000'000)),
+                         name_of);
 
 }  // namespace
 }  // namespace nixie
