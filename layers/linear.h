@@ -21,7 +21,8 @@ struct Linear {
   Forward build(const Shape& in, Parameters& parameters) const;
 };
 
-/// Rows of a table: indices (i32, any shape) -> [their shape, size]. An index outside 0 .. count - 1 reads zeros.
+/// Rows of a table: indices (i32, any shape) -> [their shape, size]. Negative ones count from the end; one that names
+/// no row gives NaN (see `take`).
 struct Embedding {
   int count = 0, size = 0;
   Init init = Init::normal(1);

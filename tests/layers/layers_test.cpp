@@ -335,15 +335,16 @@ TEST(Layers, EveryLayerOfTheRegistryHasACase) {
   AllLayers::for_each([&]<class T>() { EXPECT_TRUE(seen.count(T::name)) << T::name; });
 }
 
-TEST(Layers, EmbeddingReadsRowsAndZerosOutside) {
+TEST(Layers, EmbeddingReadsRows) {
   const LayerCase c{"", Embedding{.count = 4, .size = 3}, {2, 3}, [](const Named& p, const Values& x) {
                       Values y(Shape{2, 3, 3});
-                      for (std::int64_t i = 0; i < 6; ++i)
-                        for (std::int64_t j = 0; j < 3; ++j)
-                          y[i * 3 + j] = x[i] < 4 ? p.at("weight")[static_cast<std::int64_t>(x[i]) * 3 + j] : 0;
+                      for (std::int64_t i = 0; i < 6; ++i) {
+                        const auto row = static_cast<std::int64_t>(x[i] < 0 ? x[i] + 4 : x[i]);
+                        for (std::int64_t j = 0; j < 3; ++j) y[i * 3 + j] = p.at("weight")[row * 3 + j];
+                      }
                       return y;
                     }};
-  LayerRun(c, Array::from(std::vector<std::int32_t>{3, 0, 3, 1, 9, 3}, {2, 3})).expect(c);
+  LayerRun(c, Array::from(std::vector<std::int32_t>{3, 0, 3, 1, -2, 3}, {2, 3})).expect(c);
 }
 
 TEST(Layers, BatchNormKeepsRunningStatistics) {
