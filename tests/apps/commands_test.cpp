@@ -73,7 +73,7 @@ TEST_F(Commands, EvalRepeatsTheRunsResult) {
 
 TEST_F(Commands, EvalWantsTheSameClasses) {
   for (const char* name : {"green", "purple"})
-    write_file(*folder_ / fmt::format("other/{}/0.png", name), coloured(0, 1));
+    for (int i = 0; i < 20; ++i) write_file(*folder_ / fmt::format("other/{}/{}.png", name, i), coloured(0, 1));
   const Ran ran = trainer("eval --run " + path("run") + " --split train --data " + path("other"));
   EXPECT_EQ(ran.code, 5) << ran.output;
   EXPECT_THAT(ran.output, HasSubstr("class 0 of the data is green, the model was trained with blue, or so"));

@@ -1,6 +1,7 @@
 // Mixup and cutmix: what is drawn, and that images and losses are mixed as drawn.
 #include "nixie/apps/trainer/mixing.h"
 
+#include "nixie/backends/registry.h"
 #include "nixie/core/step.h"
 #include "nixie/tests/apps/support.h"
 
@@ -41,6 +42,7 @@ TEST(Mixing, CutmixsShareIsTheAreaLeft) {
 }
 
 TEST(Mixing, ImagesAndLossesAreMixedAsDrawn) {
+  set_default_backend(make_backend("cpu"));
   std::vector<float> pixels;
   for (int i = 0; i < 3 * 2 * 4 * 5; ++i) pixels.push_back(std::sin(static_cast<float>(i)));
   const Array images = Array::from(pixels, {3, 2, 4, 5});
