@@ -4,6 +4,7 @@
 
 #include "nixie/backends/cuda/compile/jit.h"
 #include "nixie/backends/cuda/families/registry.h"
+#include "nixie/backends/cuda/generate/portable.h"
 #include "nixie/tests/backends/cuda/plans.h"
 #include "nixie/tests/compiler_log.h"
 
@@ -18,7 +19,10 @@ KernelCode generate(const Plan& plan, const Kernel& kernel) {
 std::vector<std::string> sources_of(const std::vector<cuda_plans::Draft>& drafts) {
   std::vector<std::string> sources;
   for (const cuda_plans::Draft& draft : drafts)
-    for (const Kernel& kernel : draft.plan.kernels) sources.push_back(generate(draft.plan, kernel).source);
+    for (const Kernel& kernel : draft.plan.kernels) {
+      const bool product = kernel.head && is_product(*kernel.head);  // a library computes some on a device
+      sources.push_back((product ? generate_product(draft.plan, kernel) : generate(draft.plan, kernel)).source);
+    }
   return sources;
 }
 
