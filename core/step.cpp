@@ -24,9 +24,9 @@ const Tensor& Inputs::operator[](const std::string& name) const {
 
 Graph prepare(const Graph& graph, PrecisionPolicy precision) { return apply_precision(simplify(graph), precision); }
 
-Plan make_plan(const Graph& prepared, Backend& backend) {
-  const Graph graph = recompute(prepared);
-  Plan plan = fuse(graph, choose_layout(graph, backend.target()));
+Plan make_plan(const Graph& prepared, Backend& backend, Fusion fusion) {
+  const Graph graph = fusion == Fusion::full ? recompute(prepared) : prepared;
+  Plan plan = fuse(graph, choose_layout(graph, backend.target()), fusion);
   backend.lower(plan);
   plan_memory(plan, backend.target());
   return plan;
@@ -126,8 +126,8 @@ struct Step::Traced {
   std::unique_ptr<Executable> executable;  ///< null until the step is compiled
 };
 
-Step::Step(Backend& backend, Body body, PrecisionPolicy precision)
-    : backend_(backend), body_(std::move(body)), precision_(precision) {}
+Step::Step(Backend& backend, Body body, PrecisionPolicy precision, Fusion fusion)
+    : backend_(backend), body_(std::move(body)), precision_(precision), fusion_(fusion) {}
 Step::~Step() = default;
 Step::Step(Step&&) noexcept = default;
 
@@ -174,7 +174,7 @@ Step::Traced& Step::traced(const std::map<std::string, Tensor>& inputs) {
 Step::Traced& Step::compiled(const std::map<std::string, Tensor>& inputs) {
   Traced& step = traced(inputs);
   if (!step.executable) {
-    step.plan = make_plan(step.graph, backend_);
+    step.plan = make_plan(step.graph, backend_, fusion_);
     step.executable = backend_.compile(step.plan);
   }
   return step;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "nixie/core/base/print.h"
+#include "nixie/core/graph/plan.h"
 #include "nixie/core/graph/precision_policy.h"
 #include "nixie/core/state/graph.h"
 
@@ -34,14 +35,14 @@ Graph prepare(const Graph& graph, PrecisionPolicy precision);
 /// The second half: fused, lowered for the backend, and laid out in memory. Externals, in order: the graph's leaves as
 /// they are first reached from its roots (leaves_of), then the outputs, then the Variables that are set and never read.
 /// Variables are written in place.
-Plan make_plan(const Graph& prepared, Backend& backend);
+Plan make_plan(const Graph& prepared, Backend& backend, Fusion fusion = Fusion::full);
 
 /// A body of Tensor code that reads named inputs and may set Variables. Traced, planned and compiled once for each
 /// combination of input shapes and types, then replayed. The body's numbers are frozen; what changes is a Variable.
 class Step {
  public:
   using Body = std::function<Outputs(const Inputs&)>;
-  Step(Backend& backend, Body body, PrecisionPolicy precision = default_precision());
+  Step(Backend& backend, Body body, PrecisionPolicy precision = default_precision(), Fusion fusion = Fusion::full);
   ~Step();
   Step(Step&&) noexcept;
 
@@ -62,6 +63,7 @@ class Step {
   Backend& backend_;
   Body body_;
   PrecisionPolicy precision_;
+  Fusion fusion_;
   std::map<std::string, std::unique_ptr<Traced>> cache_;
 };
 

@@ -127,7 +127,7 @@ Checkpoint take_snapshot(const TrainConfig& config, const Model& model, const Op
   checkpoint.short_side = preparation.short_side;
   checkpoint.mean = preparation.mean;
   checkpoint.deviation = preparation.deviation;
-  checkpoint.writer = "nixie 0.1.0";
+  checkpoint.writer = "nixie " NIXIE_VERSION;
   return checkpoint;
 }
 

@@ -63,7 +63,7 @@ struct TrainConfig {
         field("loader", &C::loader, "decoding in the background"),
         field("metrics", &C::metrics, "what an evaluation prints besides accuracy and loss"),
         field("ema", &C::ema,
-              "share of the averaged weights that a step keeps, as 0.999; evaluations use them; 0 = no average",
+              "decay of the moving average of the weights, such as 0.999; evaluations use the average; 0 = none",
               {0, 1}),
         field("best_by", &C::best_by, "what best.h5 is the best of: accuracy, loss or the name of one of the metrics"),
         field("patience", &C::patience, "evaluations in a row without a better one that end the run, 0 = any number",

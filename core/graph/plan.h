@@ -108,6 +108,10 @@ struct Group {
   std::vector<int> waits_for = {};  ///< groups that must finish first, ascending
 };
 
+/// Whether computations share kernels. Without fusion each has its own and stores its result, as frameworks that run op
+/// by op do: a yardstick for what rounding does.
+enum class Fusion : std::uint8_t { full, none };
+
 /// Kernels in an order that gives the right results, and groups of them, in an order that does, too.
 struct Plan {
   std::vector<Kernel> kernels = {};

@@ -12,7 +12,7 @@ namespace nixie {
 
 enum class PrecisionPolicy : std::uint8_t {
   ieee,      ///< f32 throughout, every product by multiply-add
-  fp32,      ///< f32 throughout; products in any way that errs no more than multiply-add on values of like size
+  fp32,      ///< f32 throughout; products in any way whose error is no larger than multiply-add's
   tf32,      ///< products may round operands to 10-bit mantissas and add in float; else as fp32
   fp16,      ///< half storage and products; f32 Variables with half shadows
   bf16,      ///< the same with bfloat16

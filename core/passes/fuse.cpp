@@ -16,7 +16,7 @@
 namespace nixie {
 namespace {
 
-constexpr std::size_t kMostNodes = 64;  // keeps kernels compilable and their arguments few
+constexpr std::size_t kMostUnits = 64;  // keeps kernels compilable and their arguments few
 
 Shape without(const Shape& domain, const Axes& axes) {
   Shape kept = domain;
@@ -28,8 +28,9 @@ Shape without(const Shape& domain, const Axes& axes) {
 
 class Fuser {
  public:
-  Fuser(FusionGraph& units)
+  Fuser(FusionGraph& units, Fusion fusion)
       : units_(units),
+        most_units_(fusion == Fusion::none ? 1 : kMostUnits),
         group_of_(units.all().size(), -1),
         follows_head_(units.all().size()),
         out_(units.all().size()),
@@ -132,8 +133,8 @@ class Fuser {
     return *known(u);
   }
 
-  // Whether u should rather be the epilogue of a head than join g: it goes to memory anyway, and a kernel that reduces
-  // has no head, which would have to go there too.
+  // Whether u should stay behind its head (a convolution, say, whose epilogue it then is) and not join the reducing
+  // kernel g. u is stored anyway; in g, the head's result would have to be stored as well.
   bool leave_to_head(int u, int g) {
     if (group(g).reduced.empty() || unit(u).kind != FusionNode::Kind::map || !follows_head(u)) return false;
     const auto& users = out_[static_cast<std::size_t>(u)];
@@ -143,7 +144,7 @@ class Fuser {
   bool can_join(int u, int g) {
     const FusedGroup& target = group(g);
     const FusionNode& joining = unit(u);
-    if (target.units.size() >= kMostNodes) return false;
+    if (target.units.size() >= most_units_) return false;
     Axes reduced = target.reduced;
     if (joining.kind == FusionNode::Kind::head && (target.head || !reduced.empty())) return false;
     if (joining.domain != target.domain || joining.kind == FusionNode::Kind::reduce) {  // brings or needs reduced axes
@@ -214,7 +215,7 @@ class Fuser {
 
   bool can_merge(int p, int c, bool related) {
     FusedGroup &first = group(p), &second = group(c);
-    if (first.units.size() + second.units.size() > kMostNodes || (first.head && second.head)) return false;
+    if (first.units.size() + second.units.size() > most_units_ || (first.head && second.head)) return false;
     Shape domain = first.domain;
     Axes reduced = first.reduced;
     if (second.domain == domain) {
@@ -286,6 +287,7 @@ class Fuser {
   }
 
   FusionGraph& units_;
+  const std::size_t most_units_;
   std::vector<FusedGroup> groups_;
   std::vector<std::set<int>> after_;  // groups that read what a group writes
   std::vector<int> group_of_;
@@ -318,11 +320,11 @@ std::vector<int> schedule(const std::vector<std::set<int>>& after, const std::ve
 
 }  // namespace
 
-Plan fuse(const Graph& graph, const Layout& layout) {
+Plan fuse(const Graph& graph, const Layout& layout, Fusion fusion) {
   FusionGraph units(graph, layout);
   KernelBuilder builder(graph, layout, units);  // claims root units, adds copies for the others
   units.connect();
-  std::vector<FusedGroup> groups = Fuser(units).run();
+  std::vector<FusedGroup> groups = Fuser(units, fusion).run();
   std::sort(groups.begin(), groups.end(), [&](const FusedGroup& a, const FusedGroup& b) {
     const auto first = [&](const FusedGroup& g) {
       return units.all()[static_cast<std::size_t>(g.units.front())].order;

@@ -6,7 +6,8 @@
 
 namespace nixie {
 
-/// What one kernel computes: units that walk over one domain. Reductions are over `reduced`, all the same axes.
+/// A kernel to be: nodes of the FusionGraph (`units`) that all walk over `domain`. All its reductions are over the axes
+/// `reduced`.
 struct FusedGroup {
   Shape domain = {};
   Axes reduced = {};
@@ -16,6 +17,6 @@ struct FusedGroup {
 
 /// The kernels of a graph in an order they can run in, over slots that are not placed in memory yet, without waits.
 /// Externals: leaves_of(graph), then the outputs, then Variables that are set and never read.
-Plan fuse(const Graph& graph, const Layout& layout);
+Plan fuse(const Graph& graph, const Layout& layout, Fusion fusion = Fusion::full);
 
 }  // namespace nixie

@@ -64,10 +64,10 @@ std::vector<Lifetime> lifetimes(const Plan& plan, const Touched& touched) {
   return all;
 }
 
-bool meet_in_order(const Lifetime& a, const Lifetime& b) { return a.first <= b.last && b.first <= a.last; }
+bool live_together(const Lifetime& a, const Lifetime& b) { return a.first <= b.last && b.first <= a.last; }
 
 // Whether sharing bytes would make a group wait that need not.
-bool meet_at_large(const Ancestors& ancestors, const Lifetime& a, const Lifetime& b) {
+bool may_run_together(const Ancestors& ancestors, const Lifetime& a, const Lifetime& b) {
   const auto precedes = [&](const Lifetime& x, const Lifetime& y) {
     const auto& before = ancestors[at(y.first)];
     return std::all_of(x.groups.begin(), x.groups.end(), [&](int g) { return before[at(g) / 64] >> (at(g) % 64) & 1; });
@@ -144,13 +144,13 @@ void plan_memory(Plan& plan, const Target& target) {
   complete_groups(plan);
   const Touched touched = touched_by(plan, target.replays_members);
   const std::vector<Lifetime> all = lifetimes(plan, touched);
-  const std::int64_t least = place(plan, all, meet_in_order);
+  const std::int64_t least = place(plan, all, live_together);
   plan.arena_bytes = least;
   if (target.overlaps) {
     const Ancestors ancestors = find_waits(plan, touched, std::equal_to<>());
     plan.arena_bytes =
-        place(plan, all, [&](const Lifetime& a, const Lifetime& b) { return meet_at_large(ancestors, a, b); });
-    if (plan.arena_bytes > least + kRoomForOverlap) plan.arena_bytes = place(plan, all, meet_in_order);
+        place(plan, all, [&](const Lifetime& a, const Lifetime& b) { return may_run_together(ancestors, a, b); });
+    if (plan.arena_bytes > least + kRoomForOverlap) plan.arena_bytes = place(plan, all, live_together);
   }
   find_waits(plan, touched, [&](int a, int b) { return share_bytes(plan, a, b); });
 }

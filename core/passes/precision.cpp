@@ -15,9 +15,9 @@ namespace {
 // What must stay f32: all that is computed from the last product (or pool, ...) on for an output, and from the last
 // product or reduction on for a Variable. An output that sums samples is like a Variable, unless it is one number: a
 // bias's gradient adds up gradients of activations, which are halves; a loss does not.
-class Kept {
+class StaysFloat {
  public:
-  explicit Kept(const Graph& graph) {
+  explicit StaysFloat(const Graph& graph) {
     for (const Tensor& output : graph.outputs) reach(output, false);
     for (const Trace::Set& set : graph.sets) reach(set.value, true);
     // A product read only by what stays f32 has no reason to round; one that others read too does.
@@ -148,7 +148,7 @@ class Halver {
     return Tensor::make(Input{.name = state->name, .variable = state}, {}, state->shape, half_);
   }
 
-  Kept kept_;
+  StaysFloat kept_;
   Dtype half_;
   std::unordered_map<const Node*, Tensor> done_;
   std::map<std::pair<const Node*, Dtype>, Tensor> converted_;

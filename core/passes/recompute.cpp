@@ -90,8 +90,8 @@ class Recomputer {
     }
   }
 
-  // What a kernel with a head stores: the head's value, or the last of the Maps that alone read each other after it
-  // which cannot be computed again from the value before: a residual added, not a bias.
+  // What a kernel with a head stores: the head's value, or a later one of the chain of Maps that are each other's only
+  // reader: the last that cannot be computed again from the one before it (adding a residual counts, a bias does not).
   void find_results() {
     for (const Tensor& x : order_) {
       if (!is_head(x.node().op)) continue;

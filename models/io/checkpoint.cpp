@@ -1,4 +1,4 @@
-// What stands where in a checkpoint file; models/io/checkpoint_block.h guards the bytes, models/hdf5_*.h the structure.
+// What stands where in a checkpoint file; models/io/checkpoint_block.h guards the bytes, models/io/hdf5_*.h the structure.
 #include "nixie/models/io/checkpoint.h"
 
 #include <algorithm>
@@ -135,7 +135,7 @@ std::vector<std::string> checked_names(Reader& file, const std::string& group) {
   std::vector<std::string> names = file.names(group);
   for (const std::string& name : names)
     if (const std::string fault = fault_of(name); !fault.empty())
-      file.refuse(group, "holds a name that is none, " + fault);
+      file.refuse(group, "holds an invalid name, " + fault);
   return names;
 }
 

@@ -48,7 +48,7 @@ struct Checkpoint {
   std::vector<double> input_shape;      ///< [C, H, W] of a sample
   std::int64_t short_side = 0;          ///< a picture is scaled to it before the sample is cut out of its centre
   std::vector<double> mean, deviation;  ///< per channel, of the normalisation
-  std::string writer;                   ///< program version and commit
+  std::string writer;                   ///< the program and its version
 };
 
 /// `/optimizer/fc.weight/exp_avg_sq` for the first floating array of the checkpoint with an element that is infinite or

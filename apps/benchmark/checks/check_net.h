@@ -24,9 +24,9 @@ struct NetCheck {
 
 /// Probes the net's `total`: recomputes sampled elements of every contraction and of every bias gradient in double from
 /// the operands that the backend had, then compares every result of the timed graphs as a whole with the probe's: those
-/// of `total`, and the output of `fprop`. A result further away than the bound is right where the same result in
-/// another precision (f32 for halves) is as far away. Throws Fault::non_finite naming layer, role and error where
-/// rounding does not explain a difference or a value is not finite.
+/// of `total`, and the output of `fprop`. A result in halves further away than the bound is right where it is not much
+/// further from the same result in f32 than a run without fusion is. Throws Fault::non_finite naming layer, role and
+/// error where rounding does not explain a difference or a value is not finite.
 NetCheck check_net(NetWork& work, const PrecisionTraits& precision);
 
 }  // namespace nixie::benchmark

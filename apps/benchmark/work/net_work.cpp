@@ -47,7 +47,7 @@ std::vector<Contraction> contractions_of_net(const Net& net, int batch) {
   return contractions_of(passes.output, passes.gradients);
 }
 
-NetWork::NetWork(Backend& backend, const Net& net, int batch, const PrecisionTraits& precision)
+NetWork::NetWork(Backend& backend, const Net& net, int batch, const PrecisionTraits& precision, Fusion fusion)
     : backend_(backend),
       net_(net),
       batch_(batch),
@@ -62,7 +62,7 @@ NetWork::NetWork(Backend& backend, const Net& net, int batch, const PrecisionTra
             Pass pass;
             return Outputs{{"output", cast(model_(images_of(in), pass), precision_.data)}};
           },
-          precision.policy),
+          precision.policy, fusion),
       total_(
           backend,
           [this](const Inputs& in) {
@@ -71,11 +71,11 @@ NetWork::NetWork(Backend& backend, const Net& net, int batch, const PrecisionTra
               gradients_[i].set(cast(passes.gradients[i].value, precision_.data));
             return Outputs{{"output", cast(passes.output, precision_.data)}};
           },
-          precision.policy),
+          precision.policy, fusion),
       train_(
-          backend, [this](const Inputs& in) { return train_body(in, optimizer_); }, precision.policy),
+          backend, [this](const Inputs& in) { return train_body(in, optimizer_); }, precision.policy, fusion),
       train_dynamic_(
-          backend, [this](const Inputs& in) { return train_body(in, *dynamic_); }, precision.policy) {
+          backend, [this](const Inputs& in) { return train_body(in, *dynamic_); }, precision.policy, fusion) {
   if (precision.data == Dtype::f16) dynamic_.emplace(model_.parameters(), with_scale(net.training, 0), net.run);
   for (const Variable& parameter : model_.parameters().trainable())
     gradients_.emplace_back("d." + parameter.name(), Array(precision.data, parameter.shape()), false);
@@ -89,8 +89,8 @@ NetWork::NetWork(Backend& backend, const Net& net, int batch, const PrecisionTra
   labelled_ = {{"images", stored[0]}, {"labels", stored[2]}};
 }
 
-std::unique_ptr<NetWork> NetWork::in(const PrecisionTraits& precision) const {
-  return std::make_unique<NetWork>(backend_, net_, batch_, precision);
+std::unique_ptr<NetWork> NetWork::in(const PrecisionTraits& precision, Fusion fusion) const {
+  return std::make_unique<NetWork>(backend_, net_, batch_, precision, fusion);
 }
 
 Outputs NetWork::fprop() { return fprop_({{"images", data_.at("images")}}); }

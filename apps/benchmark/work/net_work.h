@@ -23,10 +23,10 @@ class NetWork {
  public:
   /// Random images in [0, 1) or of bytes, which ImageNet's mean and deviation normalise, a random output gradient in
   /// [0, 1), random labels, weights that keep activations near 1.
-  NetWork(Backend& backend, const Net& net, int batch, const PrecisionTraits& precision);
+  NetWork(Backend& backend, const Net& net, int batch, const PrecisionTraits& precision, Fusion fusion = Fusion::full);
 
-  /// The same net, numbers and backend in another precision.
-  std::unique_ptr<NetWork> in(const PrecisionTraits& precision) const;
+  /// The same net, numbers and backend in another precision, or without fusion.
+  std::unique_ptr<NetWork> in(const PrecisionTraits& precision, Fusion fusion = Fusion::full) const;
 
   /// The output alone; what a backward pass would need is not kept.
   Outputs fprop();

@@ -1,4 +1,5 @@
-// Cubins on disk, and what else was found out at a price: one file per key, written whole or not at all.
+// The cache on disk of compiled kernels (cubins) and of cuBLASLt's measured choices: one file per key, written whole or
+// not at all.
 #pragma once
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// Asks the families in turn.
+// Picks the families of a kernel: the first in the list that accepts it, or by estimate among those that compete.
 #include "nixie/backends/cuda/families/registry.h"
 
 #include <algorithm>

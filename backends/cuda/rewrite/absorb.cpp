@@ -1,4 +1,4 @@
-// Merges groups along the partial order.
+// Merges groups where the order of kernels allows it.
 #include "nixie/backends/cuda/rewrite/absorb.h"
 
 #include <algorithm>
@@ -32,8 +32,8 @@ bool depend(const Touched& a, const Touched& b) {
   return meet(a.writes, b.reads) || meet(a.writes, b.writes) || meet(a.reads, b.writes);
 }
 
-// The groups in an order that has `other` beside `group`, which keeps its place as far as it can; none where a group
-// that depends on one of them is one that the other depends on.
+// The groups in an order that has `other` beside `group`, which keeps its place as far as it can; none where a third
+// group must run between the two.
 std::optional<GroupIndices> order_beside(const Grouping& grouping, std::size_t group, std::size_t other) {
   const std::size_t first = std::min(group, other), last = std::max(group, other);
   const bool moves_up = other == last;  // `other` goes to where `group` is; else down to it

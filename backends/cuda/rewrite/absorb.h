@@ -1,4 +1,4 @@
-// Absorb: groups take over the work of neighbours that their families' programs can do, too.
+// Absorb: merges a group into a neighbour whose family can do its work in the same program.
 #pragma once
 
 #include "nixie/backends/cuda/families/family.h"

@@ -54,7 +54,7 @@ class StridedLowering {
       return {};
     const ConvProblem blocks = in_blocks(*conv);
     if (!can_be_tiled(blocks)) return {};
-    // Images are copied either way: pack_rows_fp32.cpp.
+    // The copy's cost is left out: first layers copy their images on Hopper anyway (pack_rows_fp32.cpp).
     return wherever_possible_ || fastest_tiles(blocks, chip_, time_in_place(*conv, chip_)) ? conv : std::nullopt;
   }
 

@@ -1,4 +1,4 @@
-// Estimates tiles.
+// The tiles of 16-bit convolutions on sm_90a and an estimate of each, in clocks.
 #include "nixie/backends/cuda/families/conv/conv_tiles.h"
 
 #include <algorithm>
