@@ -123,6 +123,8 @@ class Simplifier {
       if (const auto number = folded(*map->op, inputs, dtype))
         return unique(Constant{*number, false}, {}, shape, dtype);
     }
+    if (const auto* reduce = std::get_if<Reduce>(&op))
+      if (Tensor sum = factored(*reduce, *x, shape, dtype); sum.id()) return sum;
     return unique(op, std::move(inputs), shape, dtype);
   }
 
@@ -139,6 +141,46 @@ class Simplifier {
     if (is_number(inputs[1], right) && same(inputs[0])) return inputs[0];
     if ((add || mul) && is_number(inputs[0], right) && same(inputs[1])) return inputs[1];
     return {};
+  }
+
+  // What a sum adds up, as a product: the factors that differ from term to term, and those that do not, at the sum's
+  // shape.
+  struct Product {
+    std::vector<Tensor> factors = {}, common = {};
+    Op mul = {}, neg = {};
+    bool negative = false;
+  };
+  void take_factors(const Tensor& x, const Reduce& reduce, const Shape& shape, Product& product) {
+    const auto* map = as<Map>(x);
+    if (map && (is_primitive(*map->op, Primitive::mul) || is_primitive(*map->op, Primitive::neg)) &&
+        std::all_of(x.inputs().begin(), x.inputs().end(), [&](const Tensor& y) { return y.dtype() == x.dtype(); })) {
+      product.negative ^= x.inputs().size() == 1;
+      (x.inputs().size() == 1 ? product.neg : product.mul) = x.node().op;
+      for (const Tensor& input : x.inputs()) take_factors(input, reduce, shape, product);
+      return;
+    }
+    const Tensor* of = as<Expand>(x) ? &x.inputs()[0] : nullptr;
+    if (of && std::all_of(reduce.axes.begin(), reduce.axes.end(), [&](int axis) { return of->shape()[axis] == 1; }))
+      product.common.push_back(rewrite(Expand{}, {*of}, shape, x.dtype()));
+    else
+      product.factors.push_back(x);
+  }
+
+  // sum(x * c) is c * sum(x) where c repeats along the summed axes. Of batch normalisation's gradients two sums are
+  // left: the others are those two with factors of a channel.
+  Tensor factored(const Reduce& reduce, const Tensor& x, const Shape& shape, Dtype dtype) {
+    if (reduce.kind != ReduceKind::sum || !is_floating(dtype) || x.dtype() != dtype) return {};
+    Product product;
+    take_factors(x, reduce, shape, product);
+    const bool any = std::any_of(product.factors.begin(), product.factors.end(),
+                                 [](const Tensor& factor) { return !as<Constant>(factor); });
+    if (product.common.empty() || !any) return {};
+    Tensor sum = product.factors[0];
+    for (std::size_t i = 1; i < product.factors.size(); ++i)
+      sum = rewrite(product.mul, {sum, product.factors[i]}, x.shape(), dtype);
+    sum = unique(reduce, {sum}, shape, dtype);
+    for (const Tensor& factor : product.common) sum = rewrite(product.mul, {sum, factor}, shape, dtype);
+    return product.negative ? rewrite(product.neg, {sum}, shape, dtype) : sum;
   }
 
   // The number that arithmetic on numbers gives. Integer arithmetic has rules of its own and stays.

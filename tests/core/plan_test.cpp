@@ -4,6 +4,7 @@
 
 #include "nixie/backends/cpu/stages/executor.h"
 #include "nixie/core/graph/plan_query.h"
+#include "nixie/core/ops/elementwise.h"
 #include "nixie/core/passes/memory.h"
 #include "nixie/core/passes/simplify.h"
 #include "nixie/tests/core/support.h"
@@ -256,6 +257,53 @@ TEST(Simplify, MergesEqualExpressionsAndDropsNeutralElements) {
   const auto stream = random_stream(0, "s");
   EXPECT_EQ(nodes(uniform({4}, stream) + uniform({4}, stream)), 3u);      // the same numbers
   EXPECT_EQ(nodes(uniform({4}, stream) + uniform({4}, stream + 1)), 4u);  // other numbers
+}
+
+// Factors that repeat along the summed axes: nested, negative, of several sums that are one then.
+TEST(Simplify, TakesCommonFactorsOutOfSums) {
+  const Array x = random_array({2, 3, 5}, -1, 1, 1), y = random_array({2, 3, 5}, -1, 1, 2),
+              c = random_array({1, 3, 1}, -1, 1, 3), rows = random_array({2, 1, 1}, -1, 1, 4);
+  const Tensor u = x, v = y, channel = c, row = rows;
+  struct Case {
+    Tensor sum;
+    std::size_t reductions, multiplications;
+    std::function<double(int n, int k, int i)> term;
+    bool by_row;
+  };
+  const auto at = [](const Array& array, int n, int k, int i) {
+    const Shape& s = array.shape();
+    return array.to_vector<double>()[static_cast<std::size_t>(((s[0] > 1 ? n : 0) * s[1] + (s[1] > 1 ? k : 0)) * s[2] +
+                                                              (s[2] > 1 ? i : 0))];
+  };
+  const auto ux = [&](int n, int k, int i) { return at(x, n, k, i); };
+  const auto cx = [&](int n, int k, int i) { return at(x, n, k, i) * at(c, n, k, i); };
+  const Case cases[] = {
+      {sum(u * channel, {0, 2}), 1, 1, cx, false},
+      {sum(channel * -(u * channel) * v, {0, 2}), 1, 3,
+       [&](int n, int k, int i) { return -cx(n, k, i) * at(c, n, k, i) * at(y, n, k, i); }, false},
+      {sum(u * channel, {0, 2}) + sum(u, {0, 2}), 1, 1, [&](int n, int k, int i) { return cx(n, k, i) + ux(n, k, i); },
+       false},
+      {sum(u * row, {0, 2}), 1, 1, [&](int n, int k, int i) { return ux(n, k, i) * at(rows, n, k, i); }, false},
+      {sum(u * row * channel, {1, 2}), 1, 2, [&](int n, int k, int i) { return cx(n, k, i) * at(rows, n, k, i); },
+       true},
+      {sum(broadcast_to(channel, {2, 3, 5}) * channel, {0, 2}), 1, 1,
+       [&](int n, int k, int i) { return at(c, n, k, i) * at(c, n, k, i); }, false},
+  };
+  for (const Case& of : cases) {
+    std::size_t reductions = 0, multiplications = 0;
+    for (const Tensor& node : topological(simplify({.outputs = {of.sum}}))) {
+      reductions += std::holds_alternative<Reduce>(node.node().op);
+      if (const auto* map = std::get_if<Map>(&node.node().op)) multiplications += map->op->name == "mul";
+    }
+    const auto which = &of - cases;
+    EXPECT_EQ(reductions, of.reductions) << which;
+    EXPECT_EQ(multiplications, of.multiplications) << which;
+    std::vector<double> expected(of.by_row ? 2 : 3, 0);
+    for (int n = 0; n < 2; ++n)
+      for (int k = 0; k < 3; ++k)
+        for (int i = 0; i < 5; ++i) expected[static_cast<std::size_t>(of.by_row ? n : k)] += of.term(n, k, i);
+    testing::expect_values(of.sum, expected, 1e-12);
+  }
 }
 
 }  // namespace

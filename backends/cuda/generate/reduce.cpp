@@ -13,6 +13,9 @@ namespace {
 // multiprocessors.
 constexpr std::int64_t kEnoughBlocks = 256;
 constexpr int kSharedBytes = 24 * 1024;  // half of what a block has: parts of other blocks meet in the rest
+// Neighbouring kept positions that a block takes: 128 bytes of halves. With more of them more blocks share each, and
+// merging what they leave takes one block longer than small images take to read.
+constexpr int kMostColumns = 64;
 
 struct Geometry {
   int kept_threads = 1, reduced_threads = 256;
@@ -33,11 +36,11 @@ int splits_for(std::int64_t tiles, std::int64_t steps) {
 }
 
 // `bytes`: what the lanes of a thread accumulate; `threads`: of a block, at most.
-Geometry geometry(std::int64_t kept, std::int64_t reduced, bool kept_first, int bytes, int threads) {
+Geometry geometry(std::int64_t kept, std::int64_t reduced, bool kept_first, int lanes, int bytes, int threads) {
   Geometry g;
   g.kept_first = kept_first;
   if (kept_first) {
-    g.kept_threads = power_of_two_at_least(kept, 32);
+    g.kept_threads = power_of_two_at_least(kept, std::min(32, kMostColumns / lanes));
     g.reduced_threads = std::min(threads / g.kept_threads, power_of_two_at_least(reduced, threads));
     // What the warps of a block accumulated meets in shared memory.
     while (g.reduced_threads > 1 && std::max(1, g.threads() / 32) * g.kept_threads * bytes > kSharedBytes)
@@ -187,7 +190,7 @@ KernelCode generate_reduce(const Plan& plan, const Kernel& kernel) {
   const bool ahead = columns && threads == 256 && held + loaded <= 48;  // loads of the next positions, too
   const std::int64_t kept_groups = body.groups(frames.kept, 0, space.kept);
   const std::int64_t reduced_groups = body.groups(frames.full, space.kept, space.rank());
-  const Geometry g = geometry(kept_groups, reduced_groups, columns, bytes * lanes, threads);
+  const Geometry g = geometry(kept_groups, reduced_groups, columns, lanes, bytes * lanes, threads);
   for (int s = 0; s < stages; ++s) {
     int& steps = unroll[at(s)];
     if (reduced_groups <= std::int64_t{steps} * g.reduced_threads * g.splits) steps = 1;

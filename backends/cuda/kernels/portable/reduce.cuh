@@ -114,8 +114,10 @@ struct Moments {
 template <class Body, int shares>
 struct Team {
   static constexpr int across = Body::kKeptThreads, along = Body::kReducedThreads;
+  static constexpr u32 tiles = Body::kKept > 0 ? (Body::kKept + across - 1) / across : 1;
   typename Body::Index kept;  // the group of kept positions this thread works on
   int x, y;                   // place across kept groups, place along reduced ones
+  u32 tile;                   // of kept groups: neighbouring blocks take neighbours, so that they share rows
   int share;                  // which of the blocks that share the kept groups this is
   bool active;                // kept is in range
 
@@ -123,8 +125,8 @@ struct Team {
     const int thread = threadIdx.x;
     x = Body::kKeptFirst ? thread % across : thread / along;
     y = Body::kKeptFirst ? thread / across : thread % along;
-    share = blockIdx.x % shares;
-    kept = static_cast<typename Body::Index>(blockIdx.x / shares) * across + x;
+    tile = blockIdx.x % tiles, share = blockIdx.x / tiles;
+    kept = static_cast<typename Body::Index>(tile) * across + x;
     active = kept < Body::kKept;
     if (!active) kept = 0;
   }
@@ -235,7 +237,7 @@ template <class Body, class Accumulators, int lanes, int shares>
 __device__ bool finish_last(const Body& body, const Team<Body, shares>& team, Accumulators (&mine)[lanes]) {
   constexpr int across = Body::kKeptThreads, along = Body::kReducedThreads;
   Accumulators* parts = reinterpret_cast<Accumulators*>(body.parts);
-  const u32 tile = blockIdx.x / shares;
+  const u32 tile = team.tile;
   if (team.y == 0)
 #pragma unroll
     for (int lane = 0; lane < lanes; ++lane)
