@@ -21,8 +21,9 @@ struct Refusal {
   std::string why = {};
 };
 
-/// How a program reads an operand of the head; lowering copies operands where that is another layout.
-enum class Layout : std::uint8_t { as_it_is, channels_last };
+/// How a program reads an operand of the head; lowering copies operands where that is another layout. `pieces`:
+/// channels side by side, all else in steps of 16 bytes, which may overlap.
+enum class Layout : std::uint8_t { as_it_is, channels_last, pieces };
 
 /// An operand computed from what is stored, position by position: an element is the last register of `body`, where load
 /// 0 is the view and load i is more[i - 1], which maps the operand's shape to a slot. Without a body the view itself.

@@ -16,6 +16,8 @@ KernelCode generate_reduce(const Plan& plan, const Kernel& kernel);
 std::vector<Algorithm> product_algorithms(const Plan& plan, const Kernel& kernel);
 std::string product_operation(const Plan& plan, const Kernel& kernel);
 KernelCode generate_product(const Plan& plan, const Kernel& kernel, const std::string& tile = {});
+/// How long a product of 16-bit operands should take in its first tile, in seconds.
+double product_seconds(const Plan& plan, const Kernel& kernel, int sms);
 
 /// A head that is looked up position by position: members of Body, and the call that gives its value.
 struct HeadCode {

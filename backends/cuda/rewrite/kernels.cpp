@@ -1,6 +1,9 @@
 // Writes copies.
 #include "nixie/backends/cuda/rewrite/kernels.h"
 
+#include <algorithm>
+
+#include "nixie/core/base/integer_math.h"
 #include "nixie/core/graph/plan_query.h"
 
 namespace nixie::cuda {
@@ -31,6 +34,30 @@ std::pair<Kernel, Kernel> split_head(Plan& plan, const Kernel& kernel, const Str
         in.index = static_cast<int>(rest.loads.size()) - 1;
       }
   return {std::move(alone), std::move(rest)};
+}
+
+void replace_head(Kernel& kernel, const std::function<int(InstructionBuilder&, const Instruction&)>& by) {
+  for (Stage& stage : kernel.stages) {
+    InstructionBuilder code;
+    std::vector<int> moved;  // where each register went
+    for (Instruction in : stage.body) {
+      for (int& arg : in.args)
+        if (arg >= 0) arg = moved[at(arg)];
+      moved.push_back(in.primitive == Primitive::head ? by(code, in) : code.add(in));
+    }
+    stage.body = std::move(code.body);
+    for (Store& store : stage.stores) store.value = moved[at(store.value)];
+    for (Carry& carry : stage.carries) carry.value = moved[at(carry.value)];
+  }
+}
+
+bool depends_on_position(const Kernel& kernel) {
+  return std::any_of(kernel.stages.begin(), kernel.stages.end(), [](const Stage& stage) {
+    return std::any_of(stage.body.begin(), stage.body.end(), [](const Instruction& in) {
+      return in.primitive == Primitive::coordinate || in.primitive == Primitive::uniform ||
+             in.primitive == Primitive::normal;
+    });
+  });
 }
 
 Kernel pack(Plan& plan, Operand& operand, const Strides& strides, Dtype dtype, const std::string& name) {

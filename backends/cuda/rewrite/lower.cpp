@@ -43,7 +43,7 @@ void lower(Plan& plan, const Chip& chip, bool winograd) {
   lower_strided_input_grads(plan);
   if (winograd) lower_to_winograd(plan, chip, chip.has_wgmma());
   lay_out_pools(plan);
-  if (chip.has_wgmma()) pack_rows_fp32(plan, chip);
+  if (chip.has_wgmma()) pack_rows_fp32(plan, chip), unfold_convs(plan, chip);
 
   Grouping grouping(plan, chip);
   match_heads(grouping);

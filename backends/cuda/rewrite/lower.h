@@ -5,6 +5,8 @@
 // family, too.
 #pragma once
 
+#include <optional>
+
 #include "nixie/backends/cuda/families/family.h"
 
 namespace nixie::cuda {
@@ -33,6 +35,10 @@ void lower_strided_convs(Plan& plan, const Chip& chip, bool wherever_possible);
 /// Input gradients of strided convolutions become ones of stride 1, one for each phase of the input, where there is
 /// enough work, or `wherever_possible`.
 void lower_strided_input_grads(Plan& plan, bool wherever_possible = false);
+
+/// Gives 16-bit convolutions that only portable kernels take a form that tensor cores take, where an estimate says that
+/// this is faster. `by_rank`: wherever possible, in the form that this many estimates are below, modulo all forms.
+void unfold_convs(Plan& plan, const Chip& chip, std::optional<std::size_t> by_rank = {});
 
 // ---- Groups ----
 /// Copies operands to the layouts and types in which the chosen families read them.

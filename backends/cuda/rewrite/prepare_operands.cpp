@@ -80,15 +80,18 @@ class Preparation {
     Kernel& kernel = group.members[0];
     const std::vector<Layout>& layouts = group.by->choices.front().layouts;
     for (std::size_t i = 0; i < layouts.size(); ++i)
-      if (layouts[i] == Layout::channels_last) copy_operand(kernel.head->operands[i], conv.dtype);
+      if (layouts[i] != Layout::as_it_is)
+        copy_operand(kernel.head->operands[i], conv.dtype, layouts[i] == Layout::pieces);
     runs(group, kernel);
   }
 
   // Copies are shared by the kernels that read them until the original is written again.
-  void copy_operand(Operand& operand, Dtype dtype) {
+  void copy_operand(Operand& operand, Dtype dtype, bool in_pieces) {
     // A mere conversion of another slot: copy from that slot.
     if (const auto map = before_map(plan_.kernels, operand); map && map->body.empty()) operand = map->view;
-    if (dtype_of(plan_, operand) == dtype && is_channels_last(operand.shape, operand.strides, operand.offset)) return;
+    if (dtype_of(plan_, operand) == dtype &&
+        (is_channels_last(operand.shape, operand.strides, operand.offset) || (in_pieces && is_in_pieces(operand))))
+      return;
     for (const Copy& copy : copies_)
       if (copy.original == operand && copy.dtype == dtype) {
         operand = copy.made;

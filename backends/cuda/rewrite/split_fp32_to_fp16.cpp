@@ -122,21 +122,11 @@ void unscale_head(Kernel& kernel, const Planes& first, const Planes& second) {
   const int loads = static_cast<int>(kernel.loads.size());
   for (int scales : {first.scales, second.scales})
     kernel.loads.push_back({.slot = scales, .offset = 1, .strides = repeated});
-  for (Stage& stage : kernel.stages) {
-    InstructionBuilder code;
-    std::vector<int> moved;  // where each register went
-    for (Instruction in : stage.body) {
-      for (int& arg : in.args)
-        if (arg >= 0) arg = moved[at(arg)];
-      int now = code.add(in);
-      if (in.primitive == Primitive::head)
-        for (int i : {0, 1}) now = code.apply(Primitive::mul, now, code.load(loads + i));
-      moved.push_back(now);
-    }
-    stage.body = std::move(code.body);
-    for (Store& store : stage.stores) store.value = moved[at(store.value)];
-    for (Carry& carry : stage.carries) carry.value = moved[at(carry.value)];
-  }
+  replace_head(kernel, [&](InstructionBuilder& code, const Instruction& head) {
+    int result = code.add(head);
+    for (int i : {0, 1}) result = code.apply(Primitive::mul, result, code.load(loads + i));
+    return result;
+  });
 }
 
 Planes Splitter::planes_of(const Kernel& kernel, int operand, const ConvProblem& conv, std::vector<Kernel>& added) {

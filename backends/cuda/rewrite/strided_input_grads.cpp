@@ -55,15 +55,6 @@ Access at_phases(Access access, const std::vector<Phase>& phases) {
   return access;
 }
 
-bool depends_on_position(const Kernel& kernel) {
-  return std::any_of(kernel.stages.begin(), kernel.stages.end(), [](const Stage& stage) {
-    return std::any_of(stage.body.begin(), stage.body.end(), [](const Instruction& in) {
-      return in.primitive == Primitive::coordinate || in.primitive == Primitive::uniform ||
-             in.primitive == Primitive::normal;
-    });
-  });
-}
-
 class PhaseLowering {
  public:
   PhaseLowering(Plan& plan, bool wherever_possible) : plan_(plan), wherever_possible_(wherever_possible) {}

@@ -120,7 +120,11 @@ Match match_forward(const Plan& plan, const Kernel& kernel, const Chip& chip, co
       if (dtype_of(plan, operand) != conv.dtype) return Refusal{"operands of two types"};
   if (const std::string why = further ? further(conv) : ""; !why.empty()) return Refusal{why};
   Choice choice{.kernel = kernel, .sizes = conv};
-  if (std::holds_alternative<Conv>(kernel.head->op)) choice.layouts = {Layout::channels_last, Layout::channels_last};
+  if (std::holds_alternative<Matmul>(kernel.head->op)) return choice;
+  const Operand& images = kernel.head->operands[0];
+  if (further && is_in_pieces(images) && !is_channels_last(images.shape, images.strides, images.offset))
+    return Refusal{"images in steps of their own"};
+  choice.layouts = {further ? Layout::channels_last : Layout::pieces, Layout::channels_last};
   return choice;
 }
 

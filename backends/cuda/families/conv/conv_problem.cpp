@@ -84,6 +84,13 @@ bool is_channels_last(const Shape& shape, const Strides& strides, std::int64_t o
   return offset % 8 == 0;
 }
 
+bool is_in_pieces(const Operand& operand) {
+  if (operand.strides[1] != 1 || operand.offset % 8 != 0) return false;
+  for (int axis : {0, 2, 3})
+    if (operand.shape[axis] > 1 && (operand.strides[at(axis)] % 8 != 0 || operand.strides[at(axis)] <= 0)) return false;
+  return true;
+}
+
 bool only_stores(const Plan& plan, const Kernel& kernel) {
   if (!kernel.loads.empty() || kernel.stages.size() != 1 || kernel.stores.size() != 1) return false;
   const Stage& stage = kernel.stages[0];
@@ -111,8 +118,8 @@ std::string operation_text(const ConvProblem& conv, bool pooled) {
   pair("stride", conv.stride, 1);
   pair("pad", conv.pad, 0);
   pair("dilation", conv.dilation, 1);
-  if (conv.role == ConvRole::input_grad && !conv.ends_with_padding())
-    text += fmt::format(" from {}x{}", conv.p, conv.q);
+  if (!conv.ends_with_padding())
+    text += fmt::format(" {} {}x{}", conv.role == ConvRole::output ? "to" : "from", conv.p, conv.q);
   if (pooled) text += " pooled";
   if (conv.products() > 1) text += fmt::format(" in {} products", conv.products());
   if (conv.row_channels > 0) text += fmt::format(" packed from {}x{}", conv.row_channels, conv.row_s);

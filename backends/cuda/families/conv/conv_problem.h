@@ -44,6 +44,8 @@ inline const ConvProblem& problem_of(const Choice& choice) { return std::any_cas
 
 /// Whether strides are those of Shape::channels_last, axes of one element aside, and offsets allow pieces of 16 bytes.
 bool is_channels_last(const Shape& shape, const Strides& strides, std::int64_t offset);
+/// Whether 16-bit channels lie side by side and everything else in steps of 16 bytes; steps may be less than a pixel.
+bool is_in_pieces(const Operand& operand);
 /// Whether the kernel stores what its head computes, channels-last in f32 or the type of its operands, and does nothing
 /// else.
 bool only_stores(const Plan& plan, const Kernel& kernel);

@@ -46,6 +46,9 @@ TensorMap images_map(const Operand& operand, Dtype dtype, const ConvProblem& con
   for (int size :
        {of_y ? conv.filters : conv.channels, of_y ? conv.q : conv.width, of_y ? conv.p : conv.height, conv.images})
     map.sizes.push_back(static_cast<std::uint64_t>(size));
+  if (!is_channels_last(operand.shape, operand.strides, operand.offset))
+    for (int axis : {3, 2, 0})  // the step of an axis of one element is any multiple of 16 bytes
+      map.strides.push_back(operand.shape[axis] > 1 ? u64(operand.strides[at(axis)]) : 8);
   map.box = {static_cast<std::uint32_t>(slice), static_cast<std::uint32_t>(pixels)};
   map.swizzle_bytes = slice * bytes;
   const auto [down, across] = corners_of(conv, pad, stride);

@@ -85,7 +85,7 @@ class ConvWgrad final : public Family {
     const auto& conv = std::get<ConvProblem>(found);
     for (const Operand& operand : kernel.head->operands)
       if (conv.planes == 0 && dtype_of(plan, operand) != conv.dtype) return Refusal{"operands of two types"};
-    return Choice{.kernel = kernel, .sizes = conv, .layouts = {Layout::channels_last, Layout::channels_last}};
+    return Choice{.kernel = kernel, .sizes = conv, .layouts = {Layout::channels_last, Layout::pieces}};
   }
   std::vector<Algorithm> algorithms(const Plan&, const Choice& choice, const Chip& chip) const override {
     return algorithms_of(gradient_tiles(problem_of(choice), chip));

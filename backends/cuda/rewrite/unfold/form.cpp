@@ -1,0 +1,210 @@
+// Lists the forms of a convolution and estimates them.
+#include "nixie/backends/cuda/rewrite/unfold/form.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+
+#include "nixie/backends/cuda/families/conv/conv_fprop.h"
+#include "nixie/backends/cuda/families/conv/conv_tiles.h"
+#include "nixie/core/base/integer_math.h"
+
+namespace nixie::cuda {
+namespace {
+
+constexpr std::int64_t kMostCopyBytes = std::int64_t{1} << 30, kMostTapsSummed = 128;
+
+// Of an H200, but for its SMs. Tiles take longer than their estimates where they are few or narrow.
+constexpr double kClock = 1.3e9, kBytes = 3e12, kLaunch = 2.5e-6, kConvLaunch = 3e-6;
+
+double seconds_of_bytes(double bytes) { return bytes / kBytes; }
+double size_of_images(const Form& form) { return static_cast<double>(form.images().size()); }
+
+// Threads that store or load numbers of 2 bytes one by one are bound by the sectors of 32 bytes they touch.
+double seconds_of_sectors(double sectors, const Chip& chip) { return sectors / (2.0 * kClock * chip.sms); }
+
+double copy_seconds(const Form& form, const Chip& chip) {
+  const WindowSum& sum = form.sum;
+  if (form.reads_images()) return sum.gradient && form.filters != sum.filters ? kLaunch : 0;
+  const double read = static_cast<double>(sum.count * sum.channels * sum.axes[0].images * sum.axes[1].images);
+  const double bytes = seconds_of_bytes(2 * (read + size_of_images(form)));
+  const std::int64_t pieces = form.taps_of(Way::copied) > 1 ? ceil_div(form.channels, 16) : 0;
+  const double sectors = size_of_images(form) / static_cast<double>(form.channels) * static_cast<double>(pieces);
+  return kLaunch + std::max(1.5 * bytes, seconds_of_sectors(sectors, chip));
+}
+
+double conv_seconds(const Form& form, const Chip& chip) {
+  const WindowSum& sum = form.sum;
+  const ConvProblem conv = form.conv();
+  const std::vector<Tile> tiles = sum.gradient ? gradient_tiles(conv, chip) : forward_tiles(conv, chip);
+  const double results = static_cast<double>(sum.count * conv.p * conv.q) * static_cast<double>(conv.filters);
+  const bool f32 = form.has(Way::folded), unaligned = !f32 && !sum.gradient && sum.filters % 8 != 0;
+  const double bytes = 2 * size_of_images(form) + (f32 ? 4 : 2) * results;
+  const double stores = unaligned ? seconds_of_sectors(results / 2, chip) : 0;
+  return kConvLaunch + std::max({static_cast<double>(tiles.front().clocks) / kClock, seconds_of_bytes(bytes), stores});
+}
+
+// The kernel that sums shifted results, or reads a filter gradient that is stored in another order.
+double rest_seconds(const Form& form, const Chip& chip) {
+  if (form.sum.gradient) return form.keeps_window() && !form.sum.turned ? 0 : kLaunch;
+  if (!form.has(Way::folded)) return 0;
+  const WindowSum& sum = form.sum;
+  const double results = static_cast<double>(sum.count * sum.filters * sum.axes[0].results * sum.axes[1].results);
+  return kLaunch + seconds_of_sectors(2 * results * static_cast<double>(form.taps_of(Way::folded)), chip) +
+         seconds_of_bytes(2 * results);
+}
+
+bool fits(const Form& form) {
+  constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
+  const ConvProblem conv = form.conv();
+  const std::int64_t rows = form.sum.count * conv.height * conv.width * form.row_channels(),
+                     results = form.sum.count * conv.p * conv.q * conv.filters;
+  if (std::max(rows, results) > most || form.filter_extents().size() > most) return false;
+  if (!form.reads_images() && 2 * form.images().size() > kMostCopyBytes) return false;
+  if (form.has(Way::folded) && (4 * results > kMostCopyBytes || form.taps_of(Way::folded) > kMostTapsSummed))
+    return false;
+  return tensor_core_limits(conv).empty() && (!form.sum.gradient || has_gradient_tiles(conv));
+}
+
+// The fewest zeros that make the numbers of a row a multiple of `unit`, and steps of rows pieces of 16 bytes.
+void pad_channels(Form& form, std::int64_t unit) {
+  const auto last = [&](Way way) { return form.ways[1] == way ? 1 : 0; };
+  const std::int64_t channels = form.channels;
+  const std::array<std::int64_t, 2> taps = form.taps;
+  std::optional<Form> best;
+  const auto consider = [&](const Form& with) {
+    const std::int64_t row = with.row_channels(), step = with.pixel_channels();
+    if (row % unit != 0) return;
+    if (with.has(Way::viewed) && step * with.sum.axes[at(last(Way::viewed))].stride % 8 != 0) return;
+    if (!best || std::pair(row, step) < std::pair(best->row_channels(), best->pixel_channels())) best = with;
+  };
+  const bool rows = form.has(Way::copied) || form.has(Way::viewed);
+  for (std::int64_t c = channels; c <= round_up(channels, rows ? 8 : unit); ++c)
+    for (std::int64_t more = 0; more < (form.has(Way::copied) ? 8 : 1); ++more)
+      for (std::int64_t wider = 0; wider < (form.has(Way::viewed) ? unit : 1); ++wider) {
+        Form with = form;
+        with.channels = c, with.taps = taps;
+        if (more > 0) with.taps[at(last(Way::copied))] += more;
+        if (wider > 0) with.taps[at(last(Way::viewed))] += wider;
+        consider(with);
+      }
+  form = *best;
+}
+
+// The same of filters, which are read by eights.
+void pad_filters(Form& form) {
+  if (!form.has(Way::folded)) {
+    form.filters = round_up(form.sum.filters, 8);
+    return;
+  }
+  const std::size_t axis = form.ways[1] == Way::folded ? 1 : 0;
+  const std::int64_t taps = form.taps[axis];
+  Form best = form;
+  best.filters = round_up(form.sum.filters, 8);
+  const auto size = [](const Form& f) { return f.filters * f.taps_of(Way::folded); };
+  for (std::int64_t k = form.sum.filters; k <= round_up(form.sum.filters, 8); ++k)
+    for (std::int64_t more = 0; more < 8; ++more) {
+      Form with = form;
+      with.filters = k, with.taps[axis] = taps + more;
+      if (size(with) % 8 == 0 && size(with) < size(best)) best = with;
+    }
+  form = best;
+}
+
+}  // namespace
+
+std::int64_t Form::taps_of(Way way) const { return (ways[0] == way ? taps[0] : 1) * (ways[1] == way ? taps[1] : 1); }
+
+std::int64_t Form::extent(int axis) const {
+  const WindowAxis& a = sum.axes[at(axis)];
+  switch (ways[at(axis)]) {
+    case Way::copied:
+      return a.results;
+    case Way::viewed:
+      return (a.results - 1) * a.stride + taps[at(axis)];
+    default:
+      return a.images;
+  }
+}
+
+bool Form::reads_images() const {
+  if (channels != sum.channels || has(Way::copied) || ways[0] == Way::viewed) return false;
+  return ways[1] == Way::kept || ways[1] == Way::folded || (sum.axes[1].pad == 0 && extent(1) <= sum.axes[1].images);
+}
+
+ConvProblem Form::conv() const {
+  ConvProblem conv{.role = sum.gradient ? ConvRole::filter_grad : ConvRole::output,
+                   .images = static_cast<int>(sum.count),
+                   .channels = static_cast<int>(row_channels()),
+                   .filters = static_cast<int>(filters * taps_of(Way::folded)),
+                   .dtype = sum.dtype};
+  std::array<int*, 2> images{&conv.height, &conv.width}, window{&conv.r, &conv.s}, results{&conv.p, &conv.q};
+  for (std::size_t i : {0u, 1u}) {
+    const WindowAxis& axis = sum.axes[i];
+    const bool kept = ways[i] == Way::kept, moves = kept || ways[i] == Way::folded;
+    *images[i] = static_cast<int>(moves ? axis.images : axis.results);
+    *results[i] = static_cast<int>(ways[i] == Way::folded ? axis.images : axis.results);
+    *window[i] = static_cast<int>(kept ? axis.taps : 1);
+    conv.stride[i] = static_cast<int>(kept ? axis.stride : 1), conv.pad[i] = static_cast<int>(kept ? axis.pad : 0);
+    conv.dilation[i] = static_cast<int>(kept ? axis.dilation : 1);
+  }
+  return conv;
+}
+
+Strides Form::image_strides() const {
+  const std::size_t inner = ways[0] == Way::viewed ? 0 : 1;
+  Strides strides(4, 1);
+  strides[2 + inner] = pixel_channels();
+  strides[3 - inner] = pixel_channels() * extent(static_cast<int>(inner));
+  strides[0] = pixel_channels() * extent(0) * extent(1);
+  return strides;
+}
+
+Shape Form::filter_shape() const {
+  const ConvProblem convolution = conv();
+  return {convolution.filters, convolution.channels, convolution.r, convolution.s};
+}
+
+Strides Form::filter_strides() const {
+  const Strides memory = filter_shape().channels_last();
+  Strides strides{memory[0], 1, 0, 0};
+  for (std::size_t i : {0u, 1u}) {
+    const std::int64_t inner = i == 0 && ways[1] == ways[0] ? taps[1] : 1;  // taps of both axes, the rows outside
+    strides[i + 2] = ways[i] == Way::kept     ? memory[i + 2]
+                     : ways[i] == Way::viewed ? pixel_channels()
+                     : ways[i] == Way::copied ? channels * inner
+                                              : filters * inner * memory[0];
+  }
+  return strides;
+}
+
+std::vector<Form> forms_of(const WindowSum& sum, const Chip& chip) {
+  std::vector<Form> forms;
+  constexpr Way kWays[] = {Way::kept, Way::copied, Way::viewed, Way::folded};
+  for (const Way down : kWays)
+    for (const Way across : kWays)
+      for (const std::int64_t unit : {8, 16, 32, 64}) {
+        Form form{.sum = sum, .ways = {down, across}, .channels = sum.channels};
+        form.taps = {sum.axes[0].taps, sum.axes[1].taps};
+        if ((down == Way::viewed && across == Way::viewed) || (sum.gradient && (unit == 8 || form.has(Way::folded))))
+          continue;
+        bool possible = true;
+        for (std::size_t i : {0u, 1u}) {  // one tap is as good as kept, unless pixels are left out
+          if (form.ways[i] != Way::kept && sum.axes[i].taps == 1) possible = false;
+          if (form.ways[i] == Way::viewed && sum.axes[i].dilation != 1) possible = false;
+        }
+        if (!possible) continue;
+        pad_channels(form, unit);
+        pad_filters(form);
+        const auto same = [&](const Form& known) {
+          return known.ways == form.ways && known.channels == form.channels && known.taps == form.taps;
+        };
+        if (!fits(form) || std::any_of(forms.begin(), forms.end(), same)) continue;
+        form.seconds = copy_seconds(form, chip) + conv_seconds(form, chip) + rest_seconds(form, chip);
+        forms.push_back(form);
+      }
+  std::stable_sort(forms.begin(), forms.end(), [](const Form& a, const Form& b) { return a.seconds < b.seconds; });
+  return forms;
+}
+
+}  // namespace nixie::cuda

@@ -1,0 +1,70 @@
+// Forms of a convolution: what becomes of the axes of its window and of its channels, so that tensor cores compute it.
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include "nixie/backends/cuda/families/conv/conv_problem.h"
+
+namespace nixie::cuda {
+
+/// An axis of images: result p takes images p * stride + tap * dilation - pad.
+struct WindowAxis {
+  std::int64_t images = 0, taps = 0, results = 0, stride = 1, pad = 0, dilation = 1;
+};
+
+/// A forward convolution of images [count, channels, ., .] to results [count, filters, ., .], or its filter gradient.
+/// An input gradient of stride 1 is a forward convolution of dy.
+struct WindowSum {
+  bool gradient = false;
+  bool turned = false;  ///< gradient: images and gradients changed places, and so did the result's axes
+  Dtype dtype = Dtype::f16;
+  std::int64_t count = 0, channels = 0, filters = 0;
+  std::array<WindowAxis, 2> axes = {};
+};
+
+/// What becomes of an axis of the window.
+enum class Way : std::uint8_t {
+  kept,    ///< stays an axis of the window
+  copied,  ///< its taps are channels of images, which are copied once for each tap
+  viewed,  ///< the same in place: rows of pixels side by side, read as channels, overlap in memory
+  folded,  ///< its taps are filters; a sum of shifted results follows
+};
+
+struct Form {
+  WindowSum sum = {};
+  std::array<Way, 2> ways = {Way::kept, Way::kept};
+  /// As filters are stored: channels for each copied tap, filters for each folded one, taps; with zeros past the
+  /// layer's own.
+  std::int64_t channels = 0, filters = 0;
+  std::array<std::int64_t, 2> taps = {};
+  double seconds = 0;  ///< estimated, with the kernels that copy and sum
+
+  bool has(Way way) const { return ways[0] == way || ways[1] == way; }
+  std::int64_t taps_of(Way way) const;  ///< product of the taps of axes that go this way
+  /// Channels of a pixel of the copied images, and of an image of the convolution.
+  std::int64_t pixel_channels() const { return channels * taps_of(Way::copied); }
+  std::int64_t row_channels() const { return pixel_channels() * taps_of(Way::viewed); }
+  /// Pixels along an axis of the copied images.
+  std::int64_t extent(int axis) const;
+  /// Whether channels-last images are read as they are: no copy, no padding.
+  bool reads_images() const;
+  /// Whether filters have the layer's own sizes but for channels and filters of zeros at their ends.
+  bool keeps_window() const { return ways[0] == Way::kept && ways[1] == Way::kept; }
+  /// The convolution that tensor cores compute.
+  ConvProblem conv() const;
+
+  /// The copied images [count, pixel_channels, extents], and where in memory they are: of viewed pixels, neighbours are
+  /// side by side.
+  Shape images() const { return {sum.count, pixel_channels(), extent(0), extent(1)}; }
+  Strides image_strides() const;
+  /// Filters of the convolution, channels-last; and in its memory a layer's filters [filters, channels, taps].
+  Shape filter_shape() const;
+  Shape filter_extents() const { return {filters, channels, taps[0], taps[1]}; }
+  Strides filter_strides() const;
+};
+
+/// The forms that kernels for tensor cores compute, the one of least estimated time first.
+std::vector<Form> forms_of(const WindowSum& sum, const Chip& chip);
+
+}  // namespace nixie::cuda

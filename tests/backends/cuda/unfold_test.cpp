@@ -1,0 +1,216 @@
+// Convolutions in the forms that tensor cores take: in every form, plans on the CPU give the bits of the plan as it
+// was; programs compile; which layers take a form and which stay as they were; with a device, results against doubles.
+#ifdef NIXIE_WITH_CUDA
+#include <gtest/gtest.h>
+
+#include "nixie/backends/cpu/backend.h"
+#include "nixie/backends/cuda/backend.h"
+#include "nixie/backends/cuda/compile/jit.h"
+#include "nixie/backends/cuda/families/registry.h"
+#include "nixie/backends/cuda/rewrite/lower.h"
+#include "nixie/backends/cuda/rewrite/unfold/form.h"
+#include "nixie/tests/backends/cuda/hopper_plans.h"
+#include "nixie/tests/backends/draft_runner.h"
+#include "nixie/tests/compiler_log.h"
+
+namespace nixie {
+namespace {
+
+using cuda_plans::Draft;
+using hopper_plans::Forward;
+using hopper_plans::Gradient;
+using hopper_plans::Layer;
+
+struct Case {
+  std::string name;
+  Layer layer;
+};
+
+// Channels and filters that are no multiple of 8, few of either or both; every kind of window.
+std::vector<Case> cases() {
+  const Dtype bf16 = Dtype::bf16;
+  const auto layer = [](std::int64_t n, std::int64_t c, std::int64_t h, std::int64_t w, std::int64_t k, std::int64_t r,
+                        std::int64_t s, std::vector<int> stride = {1, 1}, std::vector<int> pad = {0, 0},
+                        std::vector<int> dilation = {1, 1}, Dtype dtype = Dtype::f16, bool row_major = false) {
+    return Layer{n, c, h, w, k, r, s, stride, pad, dilation, dtype, row_major};
+  };
+  return {
+      {"stem", layer(2, 3, 20, 22, 16, 7, 7, {2, 2}, {3, 3})},
+      {"stem_row_major", layer(2, 3, 21, 19, 16, 7, 7, {2, 2}, {3, 3}, {1, 1}, bf16, true)},
+      {"one_channel", layer(3, 1, 11, 9, 19, 3, 3, {1, 1}, {1, 1})},
+      {"one_filter", layer(2, 20, 9, 12, 1, 5, 3, {1, 1}, {2, 0})},
+      {"one_of_both", layer(2, 1, 13, 12, 1, 4, 4, {2, 1}, {1, 2})},
+      {"pointwise", layer(2, 82, 5, 7, 74, 1, 1)},
+      {"pointwise_stride_3x2", layer(2, 12, 11, 10, 5, 1, 1, {3, 2}, {0, 1}, {1, 1}, bf16)},
+      {"odd_3x3", layer(1, 283, 5, 5, 19, 3, 3, {1, 1}, {1, 1})},
+      {"many_filters", layer(1, 5, 6, 7, 761, 3, 2, {1, 1}, {1, 1})},
+      {"rows_1x15", layer(2, 2, 6, 31, 5, 1, 15, {1, 2}, {0, 7})},
+      {"columns_15x1", layer(2, 7, 31, 6, 2, 15, 1, {3, 1}, {7, 0})},
+      {"dilated", layer(2, 3, 17, 19, 5, 3, 4, {1, 1}, {2, 3}, {2, 3})},
+      {"dilated_and_strided", layer(1, 7, 23, 21, 2, 3, 3, {2, 3}, {2, 1}, {3, 1})},
+      {"padding_beyond_the_window", layer(2, 2, 5, 6, 5, 2, 3, {1, 1}, {4, 3})},
+      {"unread_edge", layer(2, 12, 10, 11, 20, 3, 3, {4, 4})},
+      {"patches_2x2", layer(2, 12, 8, 10, 7, 2, 2, {2, 2})},
+      {"one_pixel", layer(3, 5, 1, 1, 2, 3, 3, {1, 1}, {1, 1})},
+  };
+}
+
+std::vector<Draft> drafts(const Case& of) {
+  return {hopper_plans::forward(of.name + "_forward", of.layer, Forward::residual),
+          hopper_plans::forward(of.name + "_two_stores", of.layer, Forward::two_stores),
+          hopper_plans::input_grad(of.name + "_input_grad", of.layer, true),
+          hopper_plans::filter_grad(of.name + "_filter_grad", of.layer, Gradient::updated)};
+}
+
+cuda::Chip hopper() { return cuda::chip_named("sm_90a"); }
+
+// Sums of them are exact in floats, whatever their order.
+double eighths(Dtype dtype, std::mt19937& random) {
+  return is_floating(dtype) ? std::uniform_int_distribution<int>(-8, 8)(random) * 0.125 : 0;
+}
+
+// How many forms a draft's convolution has, and the draft in each; none where tensor cores take it as it is.
+std::vector<Draft> in_all_forms(const Draft& draft) {
+  std::vector<Draft> all;
+  for (std::size_t rank = 0;; ++rank) {
+    Draft form = draft;
+    cuda::unfold_convs(form.plan, hopper(), rank);
+    if (form.plan.kernels.size() == draft.plan.kernels.size()) return all;
+    const auto same = [&](const Draft& known) { return to_string(known.plan) == to_string(form.plan); };
+    if (std::any_of(all.begin(), all.end(), same)) return all;
+    all.push_back(std::move(form));
+  }
+}
+
+class CudaUnfold : public testing::TestWithParam<Case> {};
+
+TEST_P(CudaUnfold, ChangesNoResult) {
+  const auto cpu = make_cpu_backend(1);
+  for (const Draft& draft : drafts(GetParam())) {
+    const std::vector<Array> expected = cuda_plans::run(*cpu, draft, 1, eighths);
+    const std::vector<Draft> forms = in_all_forms(draft);
+    const auto& conv = std::get<Conv>(draft.plan.kernels[0].head->op);
+    const bool strided = conv.role == ConvRole::input_grad && conv.stride != std::vector{1, 1};
+    EXPECT_GE(forms.size(), strided ? 0u : 2u) << draft.name;
+    for (const Draft& form : forms) {
+      const std::vector<Array> found = cuda_plans::run(*cpu, form, 1, eighths);
+      for (std::size_t i = 0; i < found.size(); ++i)
+        cuda_plans::expect_close(found[i], expected[i], {}, draft.name + "\n" + to_string(form.plan));
+      if (HasFailure()) return;
+    }
+  }
+}
+
+// What runs a draft on Hopper: the programs' names, without tiles.
+std::vector<std::string> programs(const Draft& draft) {
+  Plan plan = draft.plan;
+  cuda::lower(plan, hopper());
+  plan_memory(plan);
+  std::vector<std::string> names;
+  for (const Group& group : plan.groups) {
+    const std::string variant = cuda::generate(plan, group, hopper()).variant;
+    names.push_back(variant.substr(0, variant.find(' ')));
+  }
+  return names;
+}
+
+// In the form that is estimated fastest and in the one that is slowest.
+TEST_P(CudaUnfold, Compiles) {
+  std::vector<std::string> sources;
+  for (const Draft& draft : drafts(GetParam())) {
+    const std::vector<Draft> forms = in_all_forms(draft);
+    if (forms.empty()) continue;
+    for (const Draft& form : {forms.front(), forms.back()}) {
+      Plan plan = form.plan;
+      cuda::lower(plan, hopper());
+      plan_memory(plan);
+      int own = 0;
+      for (const Group& group : plan.groups) {
+        const cuda::KernelCode code = cuda::generate(plan, group, hopper());
+        own += code.variant.starts_with("conv_");
+        sources.push_back(code.source);
+      }
+      EXPECT_EQ(own, 1) << draft.name;
+    }
+  }
+  const std::vector<cuda::Cubin> cubins = cuda::compile_sources(sources, "sm_90a");
+  for (std::size_t i = 0; i < cubins.size(); ++i) EXPECT_EQ(cuda::complaints(cubins[i].log), "") << sources[i];
+}
+
+TEST_P(CudaUnfold, AgreesWithDoubles) {
+  std::shared_ptr<Backend> cuda;
+  try {
+    cuda = make_cuda_backend();
+  } catch (const Error&) {
+    GTEST_SKIP() << "no GPU";
+  }
+  for (const Draft& draft : drafts(GetParam())) {
+    const std::vector<Array> expected = cuda_plans::run(*make_cpu_backend(), cuda_plans::in_doubles(draft), 1, eighths);
+    for (const Draft& form : in_all_forms(draft)) {
+      const std::vector<Array> found = cuda_plans::run(*cuda, form, 2, eighths);
+      for (std::size_t i = 0; i < found.size(); ++i) {
+        const Dtype dtype = found[i].dtype();
+        const double unit = dtype == Dtype::f16 ? 0x1p-10 : dtype == Dtype::bf16 ? 0x1p-8 : 3e-6;
+        cuda_plans::expect_close(found[i], expected[i], {.of_itself = unit, .of_largest = 3e-6},
+                                 draft.name + "\n" + to_string(form.plan));
+      }
+      if (HasFailure()) return;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Layers, CudaUnfold, testing::ValuesIn(cases()),
+                         [](const auto& info) { return info.param.name; });
+
+const std::string kForward = "conv_fprop_sm90", kGradient = "conv_wgrad_sm90";
+
+// Layers of the size that nets have: who runs them, what copies there are.
+TEST(CudaUnfold, GivesLargeLayersToTensorCores) {
+  const Layer stem{.n = 128, .c = 3, .h = 224, .w = 224, .k = 64, .r = 7, .s = 7, .stride = {2, 2}, .pad = {3, 3}},
+      odd{.n = 32, .c = 82, .h = 40, .w = 40, .k = 74, .r = 3, .s = 3, .pad = {1, 1}},
+      one_filter{.n = 16, .c = 256, .h = 64, .w = 64, .k = 1, .r = 5, .s = 5, .pad = {2, 2}};
+  const auto forward = [](const Layer& layer) { return programs(hopper_plans::forward("f", layer, Forward::plain)); };
+  const auto input = [](const Layer& layer) { return programs(hopper_plans::input_grad("i", layer, false)); };
+  const auto filter = [](const Layer& layer) {
+    return programs(hopper_plans::filter_grad("g", layer, Gradient::stored));
+  };
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(forward(stem), (Names{"map", "map", kForward}));  // rows of images that overlap, filters
+  EXPECT_EQ(filter(stem), (Names{"map", kGradient, "map"}));
+  EXPECT_EQ(forward(odd), (Names{"map", "map", kForward}));
+  EXPECT_EQ(input(odd), (Names{"map", "map", kForward}));
+  EXPECT_EQ(filter(odd), (Names{"map", "map", kGradient, "map"}));  // dy as images: 80 and 88 channels, not 96 and 80
+  EXPECT_EQ(forward(one_filter), (Names{"map", kForward, "map"}));  // summed over shifted products
+  EXPECT_EQ(input(one_filter), (Names{"map", "map", kForward}));
+  EXPECT_EQ(filter(one_filter), (Names{"map", kGradient, "map"}));  // as that of dy's images
+}
+
+// Where a launch or two cost more than the portable kernel, where another family takes the layer, in f32 and for
+// groups.
+TEST(CudaUnfold, LeavesOtherLayers) {
+  const auto unchanged = [](const Layer& layer) {
+    for (const Draft& draft :
+         {hopper_plans::forward("f", layer, Forward::plain), hopper_plans::input_grad("i", layer, false),
+          hopper_plans::filter_grad("g", layer, Gradient::stored)}) {
+      Draft lowered = draft;
+      cuda::unfold_convs(lowered.plan, hopper());
+      EXPECT_EQ(to_string(lowered.plan), to_string(draft.plan));
+    }
+  };
+  unchanged({.n = 2, .c = 3, .h = 8, .w = 8, .k = 5, .r = 3, .s = 3});
+  unchanged({.n = 64, .c = 64, .h = 28, .w = 28, .k = 128, .r = 3, .s = 3, .pad = {1, 1}});
+  unchanged({.n = 64, .c = 3, .h = 64, .w = 64, .k = 19, .r = 3, .s = 3, .dtype = Dtype::f32});
+  unchanged({.n = 64, .c = 60, .h = 32, .w = 32, .k = 60, .r = 3, .s = 3, .groups = 4});
+  for (const Layer& first :
+       {Layer{.n = 64, .c = 3, .h = 224, .w = 224, .k = 64, .r = 3, .s = 3, .pad = {1, 1}},
+        Layer{.n = 128, .c = 3, .h = 227, .w = 227, .k = 96, .r = 11, .s = 11, .stride = {4, 4}}}) {
+    const Draft draft = hopper_plans::forward("first", first, Forward::bias_relu);
+    Draft lowered = draft;
+    cuda::unfold_convs(lowered.plan, hopper());
+    EXPECT_EQ(to_string(lowered.plan), to_string(draft.plan));
+  }
+}
+
+}  // namespace
+}  // namespace nixie
+#endif
