@@ -67,7 +67,12 @@ void complete_groups(Plan& plan) {
 
 std::string label_of(const Plan& plan, const Group& group) {
   std::string label;
-  for (int k : group.members) label += (label.empty() ? "" : " + ") + plan.kernels[at(k)].label;
+  for (auto member = group.members.begin(), end = member; member != group.members.end(); member = end) {
+    const std::string& name = plan.kernels[at(*member)].label;
+    end = std::find_if(member, group.members.end(), [&](int k) { return plan.kernels[at(k)].label != name; });
+    label += (label.empty() ? "" : " + ") + name;
+    if (end - member > 1) label += fmt::format(" x {}", end - member);
+  }
   return label;
 }
 

@@ -25,7 +25,7 @@ inline Dtype dtype_of(const Plan& plan, const Operand& operand) { return dtype_o
 /// what those without an implementation read and write: what their members do.
 void complete_groups(Plan& plan);
 
-/// The labels of a group's members.
+/// The labels of a group's members; equal ones in a row are counted: "update x 50".
 std::string label_of(const Plan& plan, const Group& group);
 
 }  // namespace nixie

@@ -21,8 +21,15 @@ std::vector<std::size_t> groups_that(const Grouping& grouping, Touches touches) 
 
 }  // namespace
 
+Plan with_slots_apart(const Plan& plan) {
+  Plan apart{.slots = plan.slots};
+  for (Slot& slot : apart.slots) slot.external = true;
+  return apart;
+}
+
 std::vector<Access> stores_of(const Choice& choice) {
   std::vector<Access> stores = choice.kernel.stores;
+  for (const Kernel& kernel : choice.beside) stores.insert(stores.end(), kernel.stores.begin(), kernel.stores.end());
   if (choice.pooled) stores = {choice.pooled->output, choice.pooled->index};
   if (choice.index) stores.push_back(*choice.index);
   if (choice.channel_sum) stores.push_back(*choice.channel_sum);
@@ -38,6 +45,8 @@ std::vector<int> slots_read(const Choice& choice) {
     for (const Access& access : choice.images->more) slots.push_back(access.slot);
   }
   for (int slot : nixie::slots_read(kernel)) slots.push_back(slot);
+  for (const Kernel& other : choice.beside)
+    for (int slot : nixie::slots_read(other)) slots.push_back(slot);
   for (const Operand& plane : choice.low_planes) slots.push_back(plane.slot);
   for (const auto& operand : {choice.pooled_by, choice.gate})
     if (operand) slots.push_back(operand->slot);

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "nixie/backends/cuda/device/chip.h"
-#include "nixie/backends/cuda/generate/program.h"
+#include "nixie/backends/cuda/generate/shared_launch.h"
 #include "nixie/core/graph/plan.h"
 
 namespace nixie::cuda {
@@ -49,6 +49,7 @@ struct Choice {
   std::any sizes = {};               ///< the family's own: a ConvProblem, a BlasProblem, ...
   std::vector<Layout> layouts = {};  ///< of the head's operands; none: as they are
   bool alone = false;                ///< the program stores what the head computes and nothing else
+  std::vector<Kernel> beside = {};   ///< run in the same launch: kernels whose programs are of `kernel`'s pattern
 
   std::vector<Operand> low_planes = {};      ///< operands 0 and 1 are the high planes of f32 values, these the low
   std::optional<MappedOperand> images = {};  ///< in place of the operand of images
@@ -59,6 +60,10 @@ struct Choice {
   std::optional<Access> index = {};          ///< a pooling's index, stored beside its output
   std::optional<Operand> gate = {};          ///< a pooling's output: where it is not above zero no gradient passes
 };
+
+/// A plan with these slots, none of which shares bytes with another: programs for shared launches are written for it,
+/// so that they do not depend on where slots are.
+Plan with_slots_apart(const Plan& plan);
 
 /// The slots that a choice's program reads and writes.
 std::vector<int> slots_read(const Choice& choice);
@@ -107,6 +112,8 @@ class Family {
   /// The choice of a group with another group's work in it, if the program can do that. Whether the order of kernels
   /// allows it is the caller's concern (rewrite/absorb.h).
   virtual std::optional<Absorption> absorb(const Grouping&, const Choice&, std::size_t /*other*/) const { return {}; }
+  /// The program for launches that kernels share, where it has one.
+  virtual std::optional<OneLaunch> one_launch(const Plan&, const Kernel&) const { return {}; }
   /// The program; `algorithm`: one by name, the first where it is empty.
   virtual KernelCode generate(const Plan& plan, const Choice& choice, const Chip& chip,
                               const std::string& algorithm) const = 0;

@@ -16,6 +16,9 @@ class Reduce final : public Family {
   KernelCode generate(const Plan& plan, const Choice& choice, const Chip&, const std::string&) const override {
     return generate_reduce(plan, choice.kernel);
   }
+  std::optional<OneLaunch> one_launch(const Plan& plan, const Kernel& kernel) const override {
+    return reduce_launch(plan, kernel);
+  }
 };
 
 class Gemm final : public Family {
@@ -42,6 +45,9 @@ class Map final : public Family {
   Match match(const Plan&, const Kernel& kernel, const Chip&) const override { return Choice{.kernel = kernel}; }
   KernelCode generate(const Plan& plan, const Choice& choice, const Chip&, const std::string&) const override {
     return generate_map(plan, choice.kernel);
+  }
+  std::optional<OneLaunch> one_launch(const Plan& plan, const Kernel& kernel) const override {
+    return map_launch(plan, kernel);
   }
 };
 

@@ -30,6 +30,13 @@ std::string with_memory(std::string operation, const Plan& plan, const Choice& c
   return operation;
 }
 
+KernelCode generate_shared(const Plan& plan, const Choice& choice) {
+  const Plan apart = with_slots_apart(plan);
+  std::vector<OneLaunch> launches{*choice.family->one_launch(apart, choice.kernel)};
+  for (const Kernel& kernel : choice.beside) launches.push_back(*choice.family->one_launch(apart, kernel));
+  return share_launch(launches);
+}
+
 KernelCode generate(const Plan& plan, const Implementers& by, const Chip& chip, const std::string& name,
                     const std::string& label) {
   struct Candidate {
@@ -46,6 +53,7 @@ KernelCode generate(const Plan& plan, const Implementers& by, const Chip& chip, 
                                   : std::find_if(candidates.begin(), candidates.end(),
                                                  [&](const Candidate& c) { return c.algorithm.name == name; });
   check(name.empty() || taken != candidates.end(), "there is no algorithm ", name, " for \"", label, "\"");
+  if (!by.choices.front().beside.empty()) return generate_shared(plan, by.choices.front());
   const Choice& choice = candidates.empty() ? by.choices.front() : *taken->choice;
   KernelCode code =
       choice.family->generate(plan, choice, chip, candidates.empty() ? std::string() : taken->algorithm.name);

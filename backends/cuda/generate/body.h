@@ -11,8 +11,8 @@ namespace nixie::cuda {
 
 /// A pointer member of Body; the host passes them, in order, as the kernel's one argument.
 struct Argument {
-  /// In place of a slot: the plan's scalars; the kernel's scratch; its table.
-  static constexpr int kScalars = -1, kScratch = -2, kTable = -3;
+  /// In place of a slot: the plan's scalars; the kernel's scratch; its table; no memory, the offset itself is passed.
+  static constexpr int kScalars = -1, kScratch = -2, kTable = -3, kNumber = -4;
   int slot = 0;
   std::int64_t offset_bytes = 0;
 };

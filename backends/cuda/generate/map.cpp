@@ -13,7 +13,7 @@ constexpr int kThreads = 256;
 
 }  // namespace
 
-KernelCode generate_map(const Plan& plan, const Kernel& kernel) {
+OneLaunch map_launch(const Plan& plan, const Kernel& kernel) {
   BodyWriter body(plan, kernel, kernel.head.has_value());
   const int rank = body.space().rank();
   Frame frame{.lane_axis = rank - 1, .carried_is_local = true};
@@ -32,11 +32,11 @@ KernelCode generate_map(const Plan& plan, const Kernel& kernel) {
   const BodyWriter::Code code = body.stages(all, frame);
   const std::string positions = body.positions(frame, "group", 0, rank);
 
-  KernelCode result;
-  std::string& text = result.source;
-  text = "#include \"map.cuh\"\n#include \"philox.cuh\"\n";
-  if (kernel.head) text += "#include \"gather.cuh\"\n";
-  text += "\nstruct Body {\n";
+  OneLaunch result;
+  result.includes = "#include \"map.cuh\"\n#include \"philox.cuh\"\n";
+  if (kernel.head) result.includes += "#include \"gather.cuh\"\n";
+  std::string& text = result.body;
+  text = "struct Body {\n";
   text += fmt::format("  using Index = {};\n  static constexpr Index kGroups = {};\n",
                       body.wide() || head.wide ? "long long" : "int", groups);
   text += fmt::format("  static constexpr int kThreads = {};\n", kThreads);
@@ -45,11 +45,15 @@ KernelCode generate_map(const Plan& plan, const Kernel& kernel) {
   text += "  struct Loads {\n" + code.members + "  };\n";
   text += "  void load(Index group, Loads& loads) const {\n" + positions + code.load + "  }\n";
   text += "  void run(Index group, const Loads& loads) const {\n" + positions + code.run + "  }\n};\n";
-  text += entry_point("kernel0", std::to_string(kThreads), "map(body)");
+  result.call = "map";
+  result.bounds = std::to_string(kThreads);
   result.arguments = body.arguments();
   result.variant = kernel.head ? "gather" : "map";
-  if (groups > 0) result.launches.push_back({"kernel0", (groups + kThreads - 1) / kThreads, kThreads});
+  result.blocks = (groups + kThreads - 1) / kThreads;
+  result.threads = kThreads;
   return result;
 }
+
+KernelCode generate_map(const Plan& plan, const Kernel& kernel) { return code_of(map_launch(plan, kernel)); }
 
 }  // namespace nixie::cuda

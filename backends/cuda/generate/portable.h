@@ -1,7 +1,9 @@
 // The portable programs: one for each template that runs on every chip.
 #pragma once
 
-#include "nixie/backends/cuda/generate/program.h"
+#include <optional>
+
+#include "nixie/backends/cuda/generate/shared_launch.h"
 
 namespace nixie::cuda {
 
@@ -10,8 +12,11 @@ bool is_product(const Head& head);
 
 /// Elementwise stages, also after a head that looks elements up (map.cuh, gather.cuh).
 KernelCode generate_map(const Plan& plan, const Kernel& kernel);
+OneLaunch map_launch(const Plan& plan, const Kernel& kernel);
 /// Stages with reductions (reduce.cuh).
 KernelCode generate_reduce(const Plan& plan, const Kernel& kernel);
+/// The same, written so that reductions of many sizes are of one pattern; none where it takes several launches.
+std::optional<OneLaunch> reduce_launch(const Plan& plan, const Kernel& kernel);
 /// Heads that are products, in a tile by name, "128x64", or the first (gemm.cuh, gemm_mma.cuh).
 std::vector<Algorithm> product_algorithms(const Plan& plan, const Kernel& kernel);
 std::string product_operation(const Plan& plan, const Kernel& kernel);

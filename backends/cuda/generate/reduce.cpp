@@ -58,6 +58,14 @@ Geometry geometry(std::int64_t kept, std::int64_t reduced, bool kept_first, int 
   return g;
 }
 
+// Reductions to one value, in few shapes for all sizes: a thread has up to 16 steps as far as 64 blocks allow that.
+Geometry to_one_value(std::int64_t reduced) {
+  Geometry g;
+  const std::int64_t steps = (reduced + g.reduced_threads - 1) / g.reduced_threads;
+  g.splits = steps <= 16 ? 1 : steps <= 256 ? 16 : 64;
+  return g;
+}
+
 // Positions a thread loads before it uses the first: about six pieces of 16 bytes in flight.
 int unroll_of(int loads) { return loads <= 1 ? 4 : loads <= 3 ? 2 : 1; }
 
@@ -157,9 +165,17 @@ Frames frames_of(const BodyWriter& body, bool columns, int words) {
 
 bool only_stores(const Stage& stage) { return stage.full && stage.reductions.empty() && stage.carries.empty(); }
 
-}  // namespace
+// The text of Body, and what launches it has.
+struct Written {
+  std::string body;
+  std::vector<Argument> arguments;
+  std::int64_t scratch_bytes = 0, tiles = 0, pieces = 0;  // no tiles: nothing to do
+  int threads = 0, splits = 1;
+  std::string bounds;
+};
 
-KernelCode generate_reduce(const Plan& plan, const Kernel& kernel) {
+// `sizes_are_data`: the text depends on sizes as little as it can.
+Written write(const Plan& plan, const Kernel& kernel, bool sizes_are_data) {
   BodyWriter body(plan, kernel);
   const IterationSpace& space = body.space();
   const bool columns = is_columns(body);
@@ -190,17 +206,18 @@ KernelCode generate_reduce(const Plan& plan, const Kernel& kernel) {
   const bool ahead = columns && threads == 256 && held + loaded <= 48;  // loads of the next positions, too
   const std::int64_t kept_groups = body.groups(frames.kept, 0, space.kept);
   const std::int64_t reduced_groups = body.groups(frames.full, space.kept, space.rank());
-  const Geometry g = geometry(kept_groups, reduced_groups, columns, lanes, bytes * lanes, threads);
+  const Geometry g = sizes_are_data && kept_groups == 1
+                         ? to_one_value(reduced_groups)
+                         : geometry(kept_groups, reduced_groups, columns, lanes, bytes * lanes, threads);
   for (int s = 0; s < stages; ++s) {
     int& steps = unroll[at(s)];
-    if (reduced_groups <= std::int64_t{steps} * g.reduced_threads * g.splits) steps = 1;
+    if (!sizes_are_data && reduced_groups <= std::int64_t{steps} * g.reduced_threads * g.splits) steps = 1;
     unrolls += fmt::format("stage == {} ? {} : ", s, steps);
   }
   // Where a full stage that only stores is a launch of its own, no thread goes round twice.
   const std::int64_t piece = std::int64_t{g.reduced_threads} * unroll.back();
-  const std::int64_t pieces = (reduced_groups + piece - 1) / piece;
-
-  KernelCode result;
+  Written result;
+  result.pieces = sizes_are_data ? 1 : (reduced_groups + piece - 1) / piece;
   const auto scratch = [&](const std::string& type, const char* name, std::int64_t size) {
     body.pointer(type, name, {Argument::kScratch, result.scratch_bytes});
     result.scratch_bytes += (size + 255) / 256 * 256;
@@ -211,12 +228,13 @@ KernelCode generate_reduce(const Plan& plan, const Kernel& kernel) {
     scratch("char*", "parts", g.tiles * g.kept_threads * g.splits * lanes * bytes);
   }
 
-  std::string& text = result.source;
-  text = "#include \"reduce.cuh\"\n#include \"philox.cuh\"\n\nstruct Body {\n";
+  std::string& text = result.body;
+  text = "struct Body {\n";
   text += fmt::format("  using Index = {};\n", body.wide() ? "long long" : "int");
-  text += fmt::format("  static constexpr Index kKept = {}, kReduced = {};\n", kept_groups, reduced_groups);
+  text += fmt::format("  static constexpr Index kKept = {};\n  static constexpr Index kReduced = {};\n", kept_groups,
+                      reduced_groups);
   text += fmt::format("  static constexpr int kStages = {}, kKeptLanes = {}, kSplits = {}, kPieces = {};\n", stages,
-                      lanes, g.splits, pieces);
+                      lanes, g.splits, result.pieces);
   text += fmt::format("  static constexpr int kKeptThreads = {}, kReducedThreads = {};\n", g.kept_threads,
                       g.reduced_threads);
   text += fmt::format("  static constexpr bool kKeptFirst = {}, kAhead = {};\n", g.kept_first, ahead);
@@ -225,19 +243,52 @@ KernelCode generate_reduce(const Plan& plan, const Kernel& kernel) {
   text += list_of(kernel, "reduces", [](const Stage& stage) { return !stage.reductions.empty(); });
   text += "  struct Carried {\n" + body.carried_members() + "  };\n" + body.pointers() + members + "};\n";
 
-  const std::vector<int> starts = launch_starts(kernel, g.splits);
+  result.arguments = body.arguments();
+  result.tiles = kept_groups > 0 ? g.tiles : 0;
+  result.threads = g.threads();
+  result.splits = g.splits;
+  result.bounds = fmt::format("{}, {}", g.threads(), held <= 64 ? 2 : 1);
+  return result;
+}
+
+constexpr const char* kIncludes = "#include \"reduce.cuh\"\n#include \"philox.cuh\"\n";
+
+}  // namespace
+
+KernelCode generate_reduce(const Plan& plan, const Kernel& kernel) {
+  Written written = write(plan, kernel, false);
+  KernelCode result;
+  result.source = kIncludes + ("\n" + written.body);
+  const int stages = static_cast<int>(kernel.stages.size());
+  const std::vector<int> starts = launch_starts(kernel, written.splits);
   for (std::size_t i = 0; i < starts.size(); ++i) {
     const int first = starts[i], last = i + 1 < starts.size() ? starts[i + 1] : stages;
     const std::string name = fmt::format("kernel{}", i);
     const bool spreads = first > 0 && last == stages && last == first + 1 && only_stores(kernel.stages.back());
-    text += entry_point(
-        name, fmt::format("{}, {}", g.threads(), held <= 64 ? 2 : 1),
-        spreads ? fmt::format("spread<{}>(body)", first) : fmt::format("reduce<{}, {}>(body)", first, last));
-    if (kept_groups > 0) result.launches.push_back({name, g.tiles * (spreads ? pieces : g.splits), g.threads()});
+    result.source += entry_point(name, written.bounds,
+                                 spreads ? fmt::format("spread<{}>(body, blockIdx.x)", first)
+                                         : fmt::format("reduce<{}, {}>(body, blockIdx.x)", first, last));
+    if (written.tiles > 0)
+      result.launches.push_back({name, written.tiles * (spreads ? written.pieces : written.splits), written.threads});
   }
-  result.arguments = body.arguments();
+  result.arguments = std::move(written.arguments);
+  result.scratch_bytes = written.scratch_bytes;
   result.variant = "reduce";
   return result;
+}
+
+std::optional<OneLaunch> reduce_launch(const Plan& plan, const Kernel& kernel) {
+  Written written = write(plan, kernel, true);
+  if (launch_starts(kernel, written.splits).size() > 1) return {};
+  return OneLaunch{.includes = kIncludes,
+                   .body = std::move(written.body),
+                   .call = fmt::format("reduce<0, {}>", kernel.stages.size()),
+                   .bounds = written.bounds,
+                   .arguments = std::move(written.arguments),
+                   .blocks = written.tiles * written.splits,
+                   .threads = written.threads,
+                   .scratch_bytes = written.scratch_bytes,
+                   .variant = "reduce"};
 }
 
 }  // namespace nixie::cuda

@@ -52,6 +52,7 @@ void lower(Plan& plan, const Chip& chip, bool winograd) {
   fuse_splits_into_pool_grads(grouping);
   fold_input_maps(grouping);
   match_others(grouping);
+  share_launches(grouping);
   write_groups(grouping, plan);
 
   const char* trace = std::getenv("NIXIE_TRACE");

@@ -45,6 +45,8 @@ void unfold_convs(Plan& plan, const Chip& chip, std::optional<std::size_t> by_ra
 void prepare_operands(Grouping& grouping);
 /// Lets max poolings' gradients write planes of halves, where those are all that is read of them.
 void fuse_splits_into_pool_grads(Grouping& grouping);
+/// Lets small kernels whose programs differ in numbers alone share a launch, where they do not depend on each other.
+void share_launches(Grouping& grouping);
 /// Fuses elementwise preprocessing of byte images into the kernels that read it, where all of them can.
 void fold_input_maps(Grouping& grouping);
 

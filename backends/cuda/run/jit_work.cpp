@@ -39,8 +39,9 @@ class JitWork final : public Work {
   std::string variant() const override { return variant_; }
 
   void enqueue(const Addresses& addresses, cudaStream_t stream) const override {
-    std::vector<char*> body;
-    for (const Argument& argument : arguments_) body.push_back(base(argument, addresses) + argument.offset_bytes);
+    std::vector<std::uintptr_t> body;
+    for (const Argument& argument : arguments_)
+      body.push_back(reinterpret_cast<std::uintptr_t>(base(argument, addresses)) + static_cast<std::uintptr_t>(argument.offset_bytes));
     std::vector<EncodedMap> maps;
     for (const TensorMap& map : maps_) maps.push_back(encode(map, addresses.slots[at(map.slot)] + map.offset_bytes));
     for (const Entry& entry : entries_) {
@@ -68,6 +69,8 @@ class JitWork final : public Work {
         return addresses.scratch;
       case Argument::kTable:
         return static_cast<char*>(table_.get());
+      case Argument::kNumber:
+        return nullptr;
       default:
         return addresses.slots[at(argument.slot)];
     }

@@ -8,10 +8,10 @@
 #include "math.cuh"
 
 template <class Body>
-__device__ void map(const Body& body) {
+__device__ void map(const Body& body, u32 block) {
   using Index = typename Body::Index;
-  const Index group = static_cast<Index>(blockIdx.x) * Body::kThreads + threadIdx.x;
-  if (group >= Body::kGroups) return;
+  const Index group = static_cast<Index>(block) * Body::kThreads + threadIdx.x;
+  if (group >= body.kGroups) return;
   typename Body::Loads loads;
   body.load(group, loads);
   body.run(group, loads);

@@ -114,20 +114,20 @@ struct Moments {
 template <class Body, int shares>
 struct Team {
   static constexpr int across = Body::kKeptThreads, along = Body::kReducedThreads;
-  static constexpr u32 tiles = Body::kKept > 0 ? (Body::kKept + across - 1) / across : 1;
   typename Body::Index kept;  // the group of kept positions this thread works on
   int x, y;                   // place across kept groups, place along reduced ones
   u32 tile;                   // of kept groups: neighbouring blocks take neighbours, so that they share rows
-  int share;                  // which of the blocks that share the kept groups this is
+  int share;                  // which of the blocks that share the tile this is
   bool active;                // kept is in range
 
-  Team() {
+  Team(const Body& body, u32 block) {
     const int thread = threadIdx.x;
     x = Body::kKeptFirst ? thread % across : thread / along;
     y = Body::kKeptFirst ? thread / across : thread % along;
-    tile = blockIdx.x % tiles, share = blockIdx.x / tiles;
+    const u32 tiles = body.kKept > 0 ? (body.kKept + across - 1) / across : 1;
+    tile = block % tiles, share = block / tiles;
     kept = static_cast<typename Body::Index>(tile) * across + x;
-    active = kept < Body::kKept;
+    active = kept < body.kKept;
     if (!active) kept = 0;
   }
 };
@@ -260,7 +260,8 @@ __device__ void run_full(const Body& body, const Team<Body, shares>& team, Carri
                          Accumulators (&accumulators)[lanes]) {
   using Index = typename Body::Index;
   constexpr int unroll = Body::unroll(s);
-  constexpr Index step = static_cast<Index>(Body::kReducedThreads) * shares, size = Body::kReduced;
+  constexpr Index step = static_cast<Index>(Body::kReducedThreads) * shares;
+  const Index size = body.kReduced;
   if (!team.active) return;
   decltype(Body::fixed_of(Stage<s>{})) fixed;
   body.load(Stage<s>{}, team.kept, fixed);
@@ -346,8 +347,8 @@ __device__ void run_stages(const Body& body, const Team<Body, shares>& team, Car
 
 // One launch: stages [first, last). What earlier launches carried is in memory.
 template <int first, int last, class Body>
-__device__ void reduce(const Body& body) {
-  const Team<Body, Body::kSplits> team;
+__device__ void reduce(const Body& body, u32 block) {
+  const Team<Body, Body::kSplits> team(body, block);
   typename Body::Carried carried[Body::kKeptLanes];
   if constexpr (first > 0) load_carried(body, team, carried);
   run_stages<first, last>(body, team, carried, team.active && team.y == 0 && team.share == 0);
@@ -356,11 +357,11 @@ __device__ void reduce(const Body& body) {
 // One launch: full stage s, which only stores. kPieces blocks share kept positions, each a piece of neighbouring
 // reduced ones, and they go backwards: what the launch before read last is still in the cache.
 template <int s, class Body>
-__device__ void spread(const Body& body) {
+__device__ void spread(const Body& body, u32 block) {
   using Index = typename Body::Index;
   constexpr int unroll = Body::unroll(s), along = Body::kReducedThreads;
-  constexpr Index size = Body::kReduced;
-  const Team<Body, Body::kPieces> team;
+  const Index size = body.kReduced;
+  const Team<Body, Body::kPieces> team(body, block);
   if (!team.active) return;
   typename Body::Carried carried[Body::kKeptLanes];
   load_carried(body, team, carried);

@@ -1,0 +1,38 @@
+// Programs of one launch, and one launch for several of them that differ in numbers alone. Needs no GPU.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "nixie/backends/cuda/generate/program.h"
+
+namespace nixie::cuda {
+
+/// A program around `struct Body`, in parts. Its template is called with a Body and the number of a block.
+struct OneLaunch {
+  std::string includes = {};  ///< lines of text
+  std::string body = {};      ///< `struct Body { ... };`, its pointers the arguments in order
+  std::string call = {};      ///< the template: "map"
+  std::string bounds = {};    ///< of the launch, as for entry_point
+  std::vector<Argument> arguments = {};
+  std::int64_t blocks = 0;
+  int threads = 0;
+  std::int64_t scratch_bytes = 0;
+  std::string variant = {};
+};
+
+/// The program as it is.
+KernelCode code_of(const OneLaunch& launch);
+
+/// Its text without the numbers that may be data: those that functions of Body compute with, and Body's constants of
+/// type Index. Programs of equal patterns can share a launch.
+std::string pattern_of(const OneLaunch& launch);
+
+/// How many of these programs of equal patterns fit the argument of a launch, 4 KB.
+std::size_t most_in_one_launch(const std::vector<OneLaunch>& launches);
+
+/// One launch for programs of equal patterns: numbers in which they differ become members of Body, and every program
+/// has a row of a table (table.cuh).
+KernelCode share_launch(const std::vector<OneLaunch>& launches);
+
+}  // namespace nixie::cuda

@@ -1,0 +1,245 @@
+// Merges small kernels whose programs differ in numbers alone, such as the updates of a net's parameters.
+#include <algorithm>
+#include <map>
+#include <queue>
+#include <set>
+
+#include "nixie/backends/cuda/rewrite/lower.h"
+#include "nixie/core/base/integer_math.h"
+#include "nixie/core/graph/plan_query.h"
+
+namespace nixie::cuda {
+namespace {
+
+// What a kernel may read and write: above it the time is that of memory, not of the launch.
+constexpr std::int64_t kMostBytes = 4 << 20;
+// By what share the bytes in use at a time may grow because of kernels that wait for others.
+constexpr double kMoreMemory = 1.02;
+
+using Nodes = std::set<std::size_t>;
+
+struct Touched {
+  std::set<int> reads, writes;
+};
+
+Touched touched_by(const Grouping::Group& group) {
+  Touched touched;
+  const auto add = [&](const std::vector<int>& reads, const std::vector<int>& writes) {
+    touched.reads.insert(reads.begin(), reads.end());
+    touched.writes.insert(writes.begin(), writes.end());
+  };
+  add(slots_read(group.by->choices.front()), slots_written(group.by->choices.front()));
+  for (const Kernel& member : group.members) add(nixie::slots_read(member), nixie::slots_written(member));
+  return touched;
+}
+
+// A set of groups as bits.
+class Bits {
+ public:
+  explicit Bits(std::size_t size = 0) : words_((size + 63) / 64) {}
+  bool operator[](std::size_t i) const { return words_[i / 64] >> (i % 64) & 1; }
+  void add(std::size_t i) { words_[i / 64] |= std::uint64_t{1} << (i % 64); }
+  void add(const Bits& other) {
+    for (std::size_t w = 0; w < words_.size(); ++w) words_[w] |= other.words_[w];
+  }
+
+ private:
+  std::vector<std::uint64_t> words_;
+};
+
+// The partial order of groups, some of them merged: a node is the first group of those that are one.
+class PartialOrder {
+ public:
+  explicit PartialOrder(const std::vector<Touched>& touched)
+      : users_(touched.size()), makers_(touched.size()), merged_(touched.size()), node_(touched.size()) {
+    std::map<int, Nodes> writers, readers;  // of a slot: the last that wrote it, and who read it since
+    for (std::size_t g = 0; g < touched.size(); ++g) {
+      node_[g] = g, merged_[g] = {g};
+      Nodes before;
+      for (int slot : touched[g].reads) before.insert(writers[slot].begin(), writers[slot].end());
+      for (int slot : touched[g].writes) {
+        before.insert(writers[slot].begin(), writers[slot].end());
+        before.insert(readers[slot].begin(), readers[slot].end());
+        writers[slot] = {g}, readers[slot].clear();
+      }
+      for (int slot : touched[g].reads) readers[slot].insert(g);
+      before.erase(g);
+      for (std::size_t b : before) makers_[g].insert(b), users_[b].insert(g);
+    }
+    ancestors_.assign(touched.size(), Bits(touched.size()));
+    first_.resize(touched.size()), last_.resize(touched.size());
+    for (std::size_t g = 0; g < touched.size(); ++g)
+      for (std::size_t b : makers_[g]) {
+        first_[g] = std::max(first_[g], first_[b] + 1);
+        ancestors_[g].add(b), ancestors_[g].add(ancestors_[b]);
+      }
+    const int end = first_.empty() ? 0 : *std::max_element(first_.begin(), first_.end());
+    for (std::size_t g = touched.size(); g-- > 0;) {
+      last_[g] = end;
+      for (std::size_t u : users_[g]) last_[g] = std::min(last_[g], last_[u] - 1);
+    }
+  }
+
+  /// Makes two nodes one, if that closes no cycle and makes no chain of groups longer than the longest.
+  bool merge(std::size_t a, std::size_t b) {
+    if (ancestors_[a][b] || ancestors_[b][a]) return false;
+    if (std::max(first_[a], first_[b]) > std::min(last_[a], last_[b])) return false;
+    for (std::size_t g : merged_[b]) node_[g] = a, merged_[a].push_back(g);
+    for (std::size_t u : users_[b]) makers_[u].erase(b), makers_[u].insert(a), users_[a].insert(u);
+    for (std::size_t m : makers_[b]) users_[m].erase(b), users_[m].insert(a), makers_[a].insert(m);
+    users_[b].clear(), makers_[b].clear();
+    ancestors_[a].add(ancestors_[b]);
+    for (Bits& before : ancestors_)
+      if (before[a] || before[b]) before.add(ancestors_[a]), before.add(a), before.add(b);
+    not_before(a, std::max(first_[a], first_[b]));
+    not_after(a, std::min(last_[a], last_[b]));
+    return true;
+  }
+
+  /// The nodes in an order that is one, each about where the last of its groups was.
+  std::vector<std::vector<std::size_t>> in_order() const {
+    std::vector<std::size_t> waits(node_.size());
+    std::priority_queue<std::pair<std::size_t, std::size_t>, std::vector<std::pair<std::size_t, std::size_t>>,
+                        std::greater<>>
+        ready;
+    const auto add = [&](std::size_t n) { ready.emplace(*std::max_element(merged_[n].begin(), merged_[n].end()), n); };
+    for (std::size_t n = 0; n < node_.size(); ++n) {
+      waits[n] = makers_[n].size();
+      if (node_[n] == n && waits[n] == 0) add(n);
+    }
+    std::vector<std::vector<std::size_t>> order;
+    while (!ready.empty()) {
+      const std::size_t n = ready.top().second;
+      ready.pop();
+      order.push_back(merged_[n]);
+      std::sort(order.back().begin(), order.back().end());
+      for (std::size_t u : users_[n])
+        if (--waits[u] == 0) add(u);
+    }
+    return order;
+  }
+
+ private:
+  void not_before(std::size_t n, int first) {
+    first_[n] = first;
+    for (std::size_t u : users_[n])
+      if (first_[u] <= first) not_before(u, first + 1);
+  }
+  void not_after(std::size_t n, int last) {
+    last_[n] = last;
+    for (std::size_t m : makers_[n])
+      if (last_[m] >= last) not_after(m, last - 1);
+  }
+
+  std::vector<Nodes> users_, makers_;
+  std::vector<std::vector<std::size_t>> merged_;
+  std::vector<std::size_t> node_;  // of a group
+  std::vector<Bits> ancestors_;    // of a node: the groups before it
+  std::vector<int> first_, last_;  // the places that a node may have in the longest chains
+};
+
+// The most bytes of the arena that are in use at a time.
+std::int64_t peak_bytes(const Plan& plan, const std::vector<Touched>& touched,
+                        const std::vector<std::vector<std::size_t>>& order) {
+  std::map<int, std::pair<std::size_t, std::size_t>> lives;
+  for (std::size_t place = 0; place < order.size(); ++place)
+    for (std::size_t g : order[place])
+      for (const auto* slots : {&touched[g].reads, &touched[g].writes})
+        for (int slot : *slots)
+          if (!plan.slots[at(slot)].external) lives.try_emplace(slot, place, place).first->second.second = place;
+  std::vector<std::int64_t> change(order.size() + 1);
+  for (const auto& [slot, life] : lives) {
+    change[life.first] += plan.slots[at(slot)].size_bytes();
+    change[life.second + 1] -= plan.slots[at(slot)].size_bytes();
+  }
+  std::int64_t now = 0, peak = 0;
+  for (std::int64_t bytes : change) peak = std::max(peak, now += bytes);
+  return peak;
+}
+
+// A kernel that may share a launch.
+struct Candidate {
+  std::size_t group = 0;
+  std::int64_t bytes = 0;  // that it reads and writes, at most
+  OneLaunch launch = {};
+};
+using Candidates = std::map<std::string, std::vector<Candidate>>;  // by pattern
+
+std::int64_t traffic(const Plan& plan, const Kernel& kernel) {
+  std::int64_t bytes = 0;
+  for (const auto* accesses : {&kernel.loads, &kernel.stores})
+    for (const Access& access : *accesses) {
+      std::int64_t elements = 1;
+      for (int axis = 0; axis < kernel.domain.rank(); ++axis)
+        if (access.strides[at(axis)] != 0) elements *= kernel.domain[axis];
+      bytes += elements * size_of(dtype_of(plan, access.slot));
+    }
+  return bytes;
+}
+
+Candidates find_candidates(const Grouping& grouping) {
+  Candidates found;
+  const Plan apart = with_slots_apart(grouping.plan);
+  for (std::size_t g = 0; g < grouping.groups.size(); ++g) {
+    const Grouping::Group& group = grouping.groups[g];
+    if (group.members.size() != 1 || group.by->choices.size() != 1) continue;
+    const Choice& choice = group.by->choices.front();
+    const std::int64_t bytes = traffic(grouping.plan, choice.kernel);
+    if (choice.kernel.head || bytes > kMostBytes) continue;
+    std::optional<OneLaunch> launch = choice.family->one_launch(apart, choice.kernel);
+    if (!launch || launch->blocks == 0) continue;
+    const std::string pattern = pattern_of(*launch);
+    found[pattern].push_back({g, bytes, *std::move(launch)});
+  }
+  return found;
+}
+
+// Merges candidates of up to this many bytes, each with the first of its pattern that it can be one with.
+PartialOrder share(PartialOrder order, const Candidates& candidates, std::int64_t most_bytes) {
+  for (const auto& [pattern, all] : candidates) {
+    std::vector<OneLaunch> launches;
+    for (const Candidate& candidate : all) launches.push_back(candidate.launch);
+    const std::size_t most = launches.size() > 1 ? most_in_one_launch(launches) : 1;
+    std::vector<Nodes> shared;
+    for (const Candidate& candidate : all) {
+      if (candidate.bytes > most_bytes) continue;
+      const bool joins = std::any_of(shared.begin(), shared.end(), [&](Nodes& nodes) {
+        if (nodes.size() >= most || !order.merge(*nodes.begin(), candidate.group)) return false;
+        return nodes.insert(candidate.group).second;
+      });
+      if (!joins) shared.push_back({candidate.group});
+    }
+  }
+  return order;
+}
+
+}  // namespace
+
+void share_launches(Grouping& grouping) {
+  const Candidates candidates = find_candidates(grouping);
+  std::vector<Touched> touched;
+  for (const Grouping::Group& group : grouping.groups) touched.push_back(touched_by(group));
+  const PartialOrder alone(touched);
+  const auto peak = [&](const PartialOrder& order) {
+    return static_cast<double>(peak_bytes(grouping.plan, touched, order.in_order()));
+  };
+  const double allowed = kMoreMemory * peak(alone);
+  std::int64_t most_bytes = kMostBytes;
+  PartialOrder order = share(alone, candidates, most_bytes);
+  while (peak(order) > allowed) order = share(alone, candidates, most_bytes /= 4);
+
+  std::vector<Grouping::Group> groups;
+  for (const std::vector<std::size_t>& merged : order.in_order()) {
+    Grouping::Group whole = std::move(grouping.groups[merged[0]]);
+    if (merged.size() > 1) whole.by = std::make_shared<Implementers>(*whole.by);
+    for (std::size_t i = 1; i < merged.size(); ++i) {
+      const Grouping::Group& part = grouping.groups[merged[i]];
+      whole.members.push_back(part.members.front());
+      whole.by->choices.front().beside.push_back(part.by->choices.front().kernel);
+    }
+    groups.push_back(std::move(whole));
+  }
+  grouping.groups = std::move(groups);
+}
+
+}  // namespace nixie::cuda
