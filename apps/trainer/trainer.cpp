@@ -4,7 +4,8 @@
 #include <cmath>
 
 #include "nixie/apps/trainer/machine.h"
-#include "nixie/apps/trainer/run_folder.h"
+#include "nixie/apps/trainer/record/run_folder.h"
+#include "nixie/apps/trainer/report/report.h"
 #include "nixie/apps/trainer/watchdog.h"
 #include "nixie/core/passes/precision.h"
 #include "nixie/core/passes/simplify.h"
@@ -13,9 +14,6 @@
 
 namespace nixie {
 namespace {
-
-constexpr const char* kMetricsHeader = "epoch,step,split,loss,accuracy,learning_rate";
-constexpr const char* kTimingHeader = "epoch,step,seconds,images_per_second";
 
 LoaderOptions with_batch(LoaderOptions options, std::int64_t batch) {
   options.batch = batch;
@@ -65,21 +63,10 @@ std::optional<Averages> averages_of(const TrainConfig& config, const Model& mode
   return Averages(model, built_model(config, input), config.ema);
 }
 
-/// The header of metrics.csv: a column for each further metric, told apart by number where two are of a kind.
-std::string metrics_header(const std::vector<AnyMetric>& metrics) {
-  std::string header = kMetricsHeader;
-  std::map<std::string, int> seen;
-  for (const AnyMetric& metric : metrics) {
-    const int number = ++seen[metric.kind()];
-    header += "," + metric.kind() + (number > 1 ? "_" + std::to_string(number) : "");
-  }
-  return header;
-}
-
-/// The seconds in the last row of timing.csv.
-double seconds_in(const std::string& row) {
-  const std::size_t at = row.find(',', row.find(',') + 1);
-  return at == std::string::npos ? 0 : std::strtod(row.c_str() + at + 1, nullptr);
+std::vector<std::string> metric_names(const std::vector<AnyMetric>& metrics) {
+  std::vector<std::string> names;
+  for (const AnyMetric& metric : metrics) names.push_back(metric.kind());
+  return names;
 }
 
 }  // namespace
@@ -224,22 +211,20 @@ void Trainer::restore(const Checkpoint& checkpoint, const SnapshotTarget& target
   progress_.line(fmt::format("resumed after step {}", state_.step));
 }
 
-void Trainer::open_tables() {
+void Trainer::open_record() {
   if (!writes()) return;
   remove_stale_temporaries(options_.run);  // of a process that was killed while it saved
   write_text(path("config.yaml"), config_text(config_));
-  metrics_.emplace(path("metrics.csv"), metrics_header(config_.metrics), state_.step);
-  timing_.emplace(path("timing.csv"), kTimingHeader, state_.step);
-  seconds_before_ = seconds_in(timing_->last_row());
-  if (state_.metrics_bytes >= 0 && state_.metrics_bytes != metrics_->bytes())
+  record_.emplace(options_.run, metric_names(config_.metrics), state_.step);
+  if (state_.metrics_bytes >= 0 && state_.metrics_bytes != record_->metrics_bytes())
     progress_.line(
         fmt::format("{} has {} bytes up to step {}, but had {} when the checkpoint was written: rows are "
                     "missing or were changed",
-                    path("metrics.csv").string(), metrics_->bytes(), state_.step, state_.metrics_bytes));
+                    path("metrics.csv").string(), record_->metrics_bytes(), state_.step, state_.metrics_bytes));
 }
 
 bool Trainer::train(const std::function<bool()>& stop, const std::function<bool()>& save_now) {
-  open_tables();
+  open_record();
   progress_.start(state_.step, total_steps_, state_.steps_per_epoch, config_.data.batch());
   loader_.start({.epoch = state_.step / state_.steps_per_epoch, .batch = state_.step % state_.steps_per_epoch});
   std::optional<Watchdog> watchdog;
@@ -320,12 +305,13 @@ void Trainer::log_interval() {
     interval.loss_scale = scale.scale().array().item();
     interval.skipped_steps = static_cast<std::int64_t>(scale.skipped().array().item());
   }
-  if (metrics_) {
-    metrics_->append(fmt::format("{},{},train,{},{},{}{}", epoch + 1, state_.step, interval.loss, interval.accuracy,
-                                 interval.rate, std::string(config_.metrics.size(), ',')));
-    timing_->append(fmt::format("{},{},{:.3f},{:.1f}", epoch + 1, state_.step, seconds_before_ + progress_.seconds(),
-                                progress_.images_per_second()));
-  }
+  if (record_)
+    record_->training({.epoch = epoch + 1,
+                       .step = state_.step,
+                       .loss = interval.loss,
+                       .accuracy = interval.accuracy,
+                       .rate = interval.rate},
+                      progress_.seconds(), progress_.images_per_second());
   progress_.interval(interval);
   state_.logged = state_.step;
   state_.loss_sum = state_.accuracy_sum = 0;
@@ -359,14 +345,17 @@ bool Trainer::end_epoch(const std::function<bool()>& stop) {
   const Evaluation& result = *evaluation_;
   if (!std::isfinite(result.loss)) fail_non_finite("the test loss", state_.step);
   const std::int64_t epoch = (state_.step - 1) / state_.steps_per_epoch + 1;
-  std::string line = fmt::format("epoch {} {}", epoch, to_string(result)), columns;
+  std::string line = fmt::format("epoch {} {}", epoch, to_string(result));
+  Figures figures{.epoch = epoch,
+                  .step = state_.step,
+                  .loss = result.loss,
+                  .accuracy = result.accuracy,
+                  .rate = optimizer_.schedule().rate(state_.step - 1)};
   for (const auto& [name, value] : result.metrics) {
     line += fmt::format(" {} {:.4f}", name, value);
-    columns += fmt::format(",{}", value);
+    figures.metrics.push_back(value);
   }
-  if (metrics_)
-    metrics_->append(fmt::format("{},{},test,{},{},{}{}", epoch, state_.step, result.loss, result.accuracy,
-                                 optimizer_.schedule().rate(state_.step - 1), columns));
+  if (record_) record_->evaluation(figures);
   progress_.line(line);
   optimizer_.schedule().observe(config_.schedule.maximizes() ? result.accuracy : result.loss);
   state_.evaluated = state_.step;
@@ -375,10 +364,24 @@ bool Trainer::end_epoch(const std::function<bool()>& stop) {
   state_.evaluations_since_best = is_best ? 0 : state_.evaluations_since_best + 1;
   if (is_best) save("best.h5");  // before last.h5, which says that it is there
   save("last.h5");
+  write_report();
   progress_.resume();
   if (is_out_of_patience())
     progress_.line(fmt::format("no better {} in {} evaluations: the run ends", config_.best_by, config_.patience));
   return true;
+}
+
+void Trainer::write_report() const {
+  if (!writes()) return;
+  write_text(path("report.html"), report_html({.run = options_.run,
+                                               .config = config_,
+                                               .model = model_,
+                                               .test = *data_.test,
+                                               .evaluation = *evaluation_,
+                                               .summary = summary(),
+                                               .step = state_.step,
+                                               .total_steps = total_steps_,
+                                               .is_done = state_.step == total_steps_ || is_out_of_patience()}));
 }
 
 Evaluation Trainer::evaluate() {
@@ -390,9 +393,8 @@ void Trainer::save(const char* file) {
   if (!writes()) return;
   read_sums();
   // Rows that a checkpoint counts are durable before it is.
-  metrics_->sync();
-  timing_->sync();
-  state_.metrics_bytes = metrics_->bytes();
+  record_->sync();
+  state_.metrics_bytes = record_->metrics_bytes();
   Checkpoint checkpoint = take_snapshot(config_, model_, optimizer_, state_, data_);
   if (averages_) checkpoint.ema = averages_->arrays();
   if (const std::string array = non_finite_array(checkpoint); !array.empty()) fail_non_finite(array, state_.step);

@@ -6,11 +6,11 @@
 #pragma once
 
 #include "nixie/apps/trainer/averages.h"
-#include "nixie/apps/trainer/csv_file.h"
 #include "nixie/apps/trainer/evaluator.h"
 #include "nixie/apps/trainer/mixing.h"
 #include "nixie/apps/trainer/progress.h"
-#include "nixie/apps/trainer/run_folder.h"
+#include "nixie/apps/trainer/record/run_folder.h"
+#include "nixie/apps/trainer/record/run_record.h"
 #include "nixie/apps/trainer/snapshot.h"
 #include "nixie/core/state/graph.h"
 
@@ -70,7 +70,7 @@ class Trainer {
   std::map<std::string, Tensor> placeholders() const;
   SnapshotTarget target(const std::vector<std::string>& changes);
   void restore(const Checkpoint& checkpoint, const SnapshotTarget& target);
-  void open_tables();
+  void open_record();
   void train_on(const Batch& batch);
   void read_sums();
   void log_interval();
@@ -80,6 +80,7 @@ class Trainer {
   bool is_out_of_patience() const;
   [[noreturn]] void fail_non_finite(const std::string& what, std::int64_t step) const;
   void save(const char* file);
+  void write_report() const;
   std::filesystem::path path(const char* file) const { return options_.run / file; }
   bool writes() const { return !options_.run.empty(); }
 
@@ -102,8 +103,7 @@ class Trainer {
   std::string saved_;                     // the last checkpoint written or read, for messages
   std::optional<Evaluation> evaluation_;  // of the present weights
   std::optional<RunLock> lock_;
-  std::optional<CsvFile> metrics_, timing_;
-  double seconds_before_ = 0;  // of the run's earlier processes
+  std::optional<RunRecord> record_;
 };
 
 }  // namespace nixie

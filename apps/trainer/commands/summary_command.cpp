@@ -1,7 +1,7 @@
 // Builds the run as training would, and plans its step without running it.
 #include "nixie/apps/trainer/commands/summary_command.h"
 
-#include "nixie/apps/trainer/commands/layer_table.h"
+#include "nixie/apps/trainer/report/layer_table.h"
 #include "nixie/apps/trainer/trainer.h"
 
 namespace nixie {

@@ -1,5 +1,5 @@
 // Numbers of run folders, and claiming one so that no run is overwritten.
-#include "nixie/apps/trainer/run_folder.h"
+#include "nixie/apps/trainer/record/run_folder.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
