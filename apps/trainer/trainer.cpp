@@ -8,7 +8,6 @@
 #include "nixie/apps/trainer/report/report.h"
 #include "nixie/apps/trainer/watchdog.h"
 #include "nixie/core/passes/precision.h"
-#include "nixie/core/passes/simplify.h"
 #include "nixie/models/io/durable_file.h"
 #include "nixie/models/io/weights.h"
 
@@ -24,6 +23,14 @@ LoaderOptions with_batch(LoaderOptions options, std::int64_t batch) {
 Shape input_shape(const Dataset& dataset, std::int64_t batch) {
   const Shape sample = dataset.sample_shape();
   return {batch, sample[0], sample[1], sample[2]};
+}
+
+std::int64_t steps_of(const TrainConfig& config, const Loader& loader) {
+  const std::int64_t steps = loader.batches() / config.accumulate;
+  if (steps == 0)
+    fail(Fault::data, "an epoch has ", loader.batches(), " batches of ", config.data.batch(), ", a step takes ",
+         config.accumulate, " (accumulate); take smaller batches, or fewer in a step");
+  return steps;
 }
 
 /// Whether the model can name every class; said here, since labels are only known when they are used.
@@ -78,8 +85,9 @@ Trainer::Trainer(const TrainConfig& config, const TrainerOptions& options)
       data_(config.data.open()),
       loader_options_(with_batch(config.loader, config.data.batch())),
       loader_(data_.train, loader_options_, config.seed, true),
+      steps_per_epoch_(steps_of(config, loader_)),
       model_(built_model(config, input_shape(*data_.train, config.data.batch()))),
-      total_steps_(config.total_steps(loader_.batches())),
+      total_steps_(config.total_steps(steps_per_epoch_)),
       optimizer_(model_.parameters(),
                  {.rule = config.optimizer,
                   .schedule = config.schedule,
@@ -87,18 +95,11 @@ Trainer::Trainer(const TrainConfig& config, const TrainerOptions& options)
                   .clip_value = config.clip_value,
                   .clip_norm = config.clip_norm,
                   .loss_scale = loss_scale(config)},
-                 {.steps_per_epoch = static_cast<double>(loader_.batches()),
-                  .epochs = static_cast<double>(total_steps_) / static_cast<double>(loader_.batches())}),
-      state_{.steps_per_epoch = loader_.batches()},
-      mixing_(config.mixing, config.seed),
+                 {.steps_per_epoch = static_cast<double>(steps_per_epoch_),
+                  .epochs = static_cast<double>(total_steps_) / static_cast<double>(steps_per_epoch_)}),
+      state_{.steps_per_epoch = steps_per_epoch_},
       averages_(averages_of(config, model_, input_shape(*data_.train, config.data.batch()))),
-      step_("step", Array(Dtype::i32, Shape{}), false),
-      loss_sum_("loss_sum", Array(Dtype::f32, Shape{}), false),
-      accuracy_sum_("accuracy_sum", Array(Dtype::f32, Shape{}), false),
-      non_finite_("non_finite", Array(Dtype::i32, Shape{}), false),
-      skipped_("skipped", Array(Dtype::i32, Shape{}), false),
-      train_step_(
-          *backend_, [this](const Inputs& in) { return train_body(in); }, config.policy()),
+      train_step_(*backend_, config_, *data_.train, model_, optimizer_, averages_ ? &*averages_ : nullptr),
       evaluator_(*backend_, averages_ ? averages_->model() : model_, config.loss, config.metrics, data_.test,
                  loader_options_, config.policy()),
       progress_(options.out) {
@@ -117,50 +118,6 @@ void Trainer::initialize() {
   progress_.line("init_from " + config_.init_from + ": " + to_string(report));
 }
 
-Outputs Trainer::train_body(const Inputs& in) {
-  const Tensor now = step_;
-  Pass pass{.training = true, .step = now, .seed = config_.seed};
-  const Tensor images = data_.train->pixels(in["images"]);
-  const Tensor output = model_(mixing_.is_on() ? Mixing::images(images, in["mixing"]) : images, pass);
-  const Tensor loss = mixing_.is_on() ? Mixing::loss(config_.loss, output, in["labels"], in["mixing"])
-                                      : config_.loss(output, in["labels"]);
-  const std::vector<Gradient> slopes = gradients(optimizer_.scaled(loss), optimizer_.parameters());
-  optimizer_.update(slopes, now);
-  if (averages_) averages_->update(now);
-  if (config_.non_finite == "skip") {
-    // A dynamic loss scale looks at the gradients itself.
-    const Tensor good = is_finite(loss),
-                 ok = optimizer_.loss_scale().is_dynamic() ? good : logical_and(good, all_finite(slopes));
-    Trace::rollback_unless(ok);
-    count_step(now, where(ok, loss, 0), where(ok, accuracy(output, in["labels"]), 0));
-    skipped_.set(skipped_ + (1 - cast(ok, Dtype::i32)));
-  } else {
-    count_step(now, loss, accuracy(output, in["labels"]));
-  }
-  return {};
-}
-
-void Trainer::count_step(const Tensor& now, const Tensor& loss, const Tensor& accuracy) {
-  loss_sum_.set(loss_sum_ + loss);
-  accuracy_sum_.set(accuracy_sum_ + accuracy);
-  // The step of the first loss that is no number, found on the device: the host reads it with the sums.
-  non_finite_.set(where(logical_and(non_finite_ == 0, logical_not(is_finite(loss))), now + 1, non_finite_));
-  step_.set(now + 1);
-}
-
-std::map<std::string, Tensor> Trainer::placeholders() const {
-  const std::int64_t batch = config_.data.batch();
-  const Dtype stored = data_.train->bytes() ? Dtype::u8 : Dtype::f32;
-  std::map<std::string, Tensor> inputs = {{"images", placeholder(input_shape(*data_.train, batch), stored)},
-                                          {"labels", placeholder({batch}, Dtype::i32)}};
-  if (mixing_.is_on()) inputs.emplace("mixing", placeholder({6}));
-  return inputs;
-}
-
-const Graph& Trainer::graph() { return train_step_.graph(placeholders()); }
-
-const Plan& Trainer::plan() { return train_step_.plan(placeholders()); }
-
 std::string Trainer::summary() const {
   const Parameters& parameters = model_.parameters();
   std::string notes;
@@ -170,8 +127,8 @@ std::string Trainer::summary() const {
              "data {}: {} training and {} test samples of {} classes, {} steps of {} per epoch, {} steps in all",
              machine_text(*backend_, config_.threads), config_.model.kind(), parameters.count(),
              parameters.trainable().size(), model_.input_shape(), model_.output_shape(), config_.data.kind(),
-             data_.train->size(), data_.test->size(), data_.train->classes(), state_.steps_per_epoch,
-             config_.data.batch(), total_steps_) +
+             data_.train->size(), data_.test->size(), data_.train->classes(), steps_per_epoch_,
+             config_.data.batch() * config_.accumulate, total_steps_) +
          notes;
 }
 
@@ -181,7 +138,7 @@ void Trainer::use_folder(const std::filesystem::path& run) {
 }
 
 SnapshotTarget Trainer::target(const std::vector<std::string>& changes) {
-  return {config_, model_, optimizer_, data_, state_.steps_per_epoch, changes, [this](const std::string& note) {
+  return {config_, model_, optimizer_, data_, steps_per_epoch_, changes, [this](const std::string& note) {
             progress_.line(note);
           }};
 }
@@ -194,7 +151,9 @@ void Trainer::resume(const std::filesystem::path& file, const std::vector<std::s
 
 void Trainer::resume_last(const std::vector<std::string>& changes) {
   const SnapshotTarget mine = target(changes);
-  const auto checkpoint = load_first({path("last.h5"), path("best.h5")}, mine);
+  std::vector<std::filesystem::path> files = kept_checkpoints(options_.run);
+  files.insert(files.begin(), {path("last.h5"), path("best.h5")});
+  const auto checkpoint = load_first(files, mine);
   if (!checkpoint) return progress_.line("the run was not saved yet; it begins again");
   restore(*checkpoint, mine);
   saved_ = options_.run.string();
@@ -203,10 +162,7 @@ void Trainer::resume_last(const std::vector<std::string>& changes) {
 void Trainer::restore(const Checkpoint& checkpoint, const SnapshotTarget& target) {
   if (averages_) averages_->set(checkpoint.ema);  // before anything else: it may be refused
   state_ = restore_snapshot(checkpoint, target);
-  step_.set(static_cast<std::int32_t>(state_.step));
-  loss_sum_.set(state_.loss_sum);
-  accuracy_sum_.set(state_.accuracy_sum);
-  skipped_.set(static_cast<std::int32_t>(state_.skipped));
+  train_step_.set(state_);
   evaluation_.reset();
   progress_.line(fmt::format("resumed after step {}", state_.step));
 }
@@ -225,8 +181,9 @@ void Trainer::open_record() {
 
 bool Trainer::train(const std::function<bool()>& stop, const std::function<bool()>& save_now) {
   open_record();
-  progress_.start(state_.step, total_steps_, state_.steps_per_epoch, config_.data.batch());
-  loader_.start({.epoch = state_.step / state_.steps_per_epoch, .batch = state_.step % state_.steps_per_epoch});
+  progress_.start(state_.step, total_steps_, steps_per_epoch_, config_.data.batch() * config_.accumulate);
+  loader_.start(
+      {.epoch = state_.step / steps_per_epoch_, .batch = state_.step % steps_per_epoch_ * config_.accumulate});
   std::optional<Watchdog> watchdog;
   if (options_.out) watchdog.emplace([](const std::string& text) { fmt::print(stderr, "{}\n", text); });
   const auto enter = [&](const char* activity) {
@@ -237,21 +194,17 @@ bool Trainer::train(const std::function<bool()>& stop, const std::function<bool(
     return stop && stop();
   };
   enter("evaluates");
-  const bool is_evaluation_due = state_.step > 0 && is_epoch_end() && state_.evaluated < state_.step;
-  if (is_evaluation_due && !end_epoch(evaluated)) return false;
+  const bool was_stopped = state_.step > 0 && is_evaluation_due() && state_.evaluated < state_.step;
+  if (was_stopped && !evaluate_and_save(evaluated)) return false;
   while (state_.step < total_steps_ && !is_out_of_patience()) {  // a run that ended early stays so when resumed
-    enter("waits for a batch of the loader");
-    const Batch* batch = loader_.next();
-    if (!batch) continue;  // between two epochs
-    enter("trains");
-    train_on(*batch);
+    train_once(enter);
     enter("logs, evaluates or saves");
-    const bool is_end = is_epoch_end();
-    if (is_end || state_.step % config_.log_every == 0) log_interval();
-    if (is_end && !end_epoch(evaluated)) return false;
+    const bool evaluates = is_evaluation_due();
+    if (evaluates || state_.step % config_.log_every == 0) log_interval();
+    if (evaluates && !evaluate_and_save(evaluated)) return false;
     const bool is_stopped = stop && stop() && state_.step < total_steps_, is_wanted = save_now && save_now();
     const bool is_due = config_.save_every > 0 && state_.step % config_.save_every == 0;
-    if (!is_end && (is_stopped || is_wanted || is_due)) save("last.h5");
+    if (!evaluates && (is_stopped || is_wanted || is_due)) save("last.h5");
     if (is_wanted && writes()) progress_.line(fmt::format("saved after step {}", state_.step));
     if (is_stopped) return false;
     if (watchdog) watchdog->mark();
@@ -259,22 +212,33 @@ bool Trainer::train(const std::function<bool()>& stop, const std::function<bool(
   return true;
 }
 
-void Trainer::train_on(const Batch& batch) {
-  std::map<std::string, Tensor> inputs = {{"images", batch.images}, {"labels", batch.labels}};
-  if (mixing_.is_on())
-    inputs.emplace("mixing", mixing_.draw(state_.step, model_.input_shape()[1], model_.input_shape()[2]));
-  train_step_(inputs);
+void Trainer::train_once(const std::function<void(const char*)>& enter) {
+  const auto next = [&]() -> const Batch& {
+    enter("waits for a batch of the loader");
+    const Batch* batch = loader_.next();
+    if (!batch) batch = loader_.next();  // between two epochs
+    enter("trains");
+    return *batch;
+  };
+  train_step_(next, state_.step);
   ++state_.step;
+  if (state_.step % steps_per_epoch_ == 0)  // too few for another step
+    for (std::int64_t rest = loader_.batches() % config_.accumulate; rest > 0; --rest) loader_.next();
   evaluation_.reset();
   progress_.step(state_.step);
 }
 
+bool Trainer::is_evaluation_due() const {
+  const std::int64_t every = config_.evaluate_every > 0 ? config_.evaluate_every : steps_per_epoch_;
+  return state_.step % every == 0 || state_.step == total_steps_;
+}
+
 void Trainer::read_sums() {
-  state_.loss_sum = loss_sum_.array().item();
-  state_.accuracy_sum = accuracy_sum_.array().item();
-  state_.skipped = static_cast<std::int64_t>(skipped_.array().item());
-  const auto first = static_cast<std::int64_t>(non_finite_.array().item());
-  if (first > 0) fail_non_finite("the loss", first);
+  const StepSums sums = train_step_.sums();
+  state_.loss_sum = sums.loss;
+  state_.accuracy_sum = sums.accuracy;
+  state_.skipped = sums.skipped;
+  if (sums.first_non_finite > 0) fail_non_finite("the loss", sums.first_non_finite);
   if (!std::isfinite(state_.loss_sum)) fail_non_finite("the sum of the losses", state_.step);
 }
 
@@ -295,7 +259,7 @@ void Trainer::log_interval() {
     progress_.line(
         fmt::format("{} of the steps {} to {} had a loss or a gradient that is not finite and changed nothing",
                     state_.skipped, state_.logged + 1, state_.step));
-  const std::int64_t epoch = (state_.step - 1) / state_.steps_per_epoch;
+  const std::int64_t epoch = (state_.step - 1) / steps_per_epoch_;
   Interval interval{.epoch = epoch,
                     .step = state_.step,
                     .loss = state_.loss_sum / steps,
@@ -316,9 +280,7 @@ void Trainer::log_interval() {
   state_.logged = state_.step;
   state_.loss_sum = state_.accuracy_sum = 0;
   state_.skipped = 0;
-  skipped_.set(0);
-  loss_sum_.set(0.0);
-  accuracy_sum_.set(0.0);
+  train_step_.clear_sums();
 }
 
 // Larger is better.
@@ -335,7 +297,7 @@ bool Trainer::is_out_of_patience() const {
   return config_.patience > 0 && state_.evaluations_since_best >= config_.patience;
 }
 
-bool Trainer::end_epoch(const std::function<bool()>& stop) {
+bool Trainer::evaluate_and_save(const std::function<bool()>& stop) {
   progress_.pause();
   if (!evaluation_) evaluation_ = evaluator_.run(stop);
   if (!evaluation_) {  // stopped inside it: a resume begins with it
@@ -344,8 +306,9 @@ bool Trainer::end_epoch(const std::function<bool()>& stop) {
   }
   const Evaluation& result = *evaluation_;
   if (!std::isfinite(result.loss)) fail_non_finite("the test loss", state_.step);
-  const std::int64_t epoch = (state_.step - 1) / state_.steps_per_epoch + 1;
-  std::string line = fmt::format("epoch {} {}", epoch, to_string(result));
+  const std::int64_t epoch = (state_.step - 1) / steps_per_epoch_ + 1;
+  std::string line = config_.evaluate_every > 0 ? fmt::format("step {} {}", state_.step, to_string(result))
+                                                : fmt::format("epoch {} {}", epoch, to_string(result));
   Figures figures{.epoch = epoch,
                   .step = state_.step,
                   .loss = result.loss,
@@ -364,6 +327,7 @@ bool Trainer::end_epoch(const std::function<bool()>& stop) {
   state_.evaluations_since_best = is_best ? 0 : state_.evaluations_since_best + 1;
   if (is_best) save("best.h5");  // before last.h5, which says that it is there
   save("last.h5");
+  if (writes() && config_.keep > 0) keep_checkpoint(path("last.h5"), state_.step, config_.keep);
   write_report();
   progress_.resume();
   if (is_out_of_patience())
