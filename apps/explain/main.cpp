@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "nixie/apps/explain/graph_text.h"
-#include "nixie/apps/trainer/commands/layer_table.h"
+#include "nixie/apps/trainer/report/layer_table.h"
 #include "nixie/apps/trainer/signals.h"
 #include "nixie/apps/trainer/trainer.h"
 #include "nixie/backends/registry.h"

@@ -5,7 +5,7 @@
 #include <cctype>
 #include <cstring>
 
-#include "nixie/apps/trainer/run_folder.h"
+#include "nixie/apps/trainer/record/run_folder.h"
 #include "nixie/apps/trainer/signals.h"
 #include "nixie/apps/trainer/trainer.h"
 #include "nixie/configs/parse/changes.h"

@@ -12,7 +12,20 @@ void add(std::vector<double>& total, const Tensor& sums) {
 
 std::string output_name(std::size_t metric) { return "metric" + std::to_string(metric); }
 
+void add_predictions(const Batch& batch, const Outputs& outputs, std::vector<Prediction>& all) {
+  const auto labels = batch.labels.to_vector<std::int32_t>(),
+             predicted = outputs.at("predicted").to_vector<std::int32_t>();
+  const auto scores = outputs.at("scores").to_vector<float>();
+  for (std::size_t i = 0; i < static_cast<std::size_t>(batch.count); ++i)
+    all.push_back({labels[i], predicted[i], scores[i]});
+}
+
 }  // namespace
+
+Tensor class_scores(const Tensor& output, const AnyLoss& loss) {
+  if (loss.kind() == BinaryCrossEntropy::name) return sigmoid(output);
+  return loss.kind() == CrossEntropy::name ? softmax(output, {1}) : output;
+}
 
 std::string to_string(const Evaluation& evaluation) {
   return fmt::format("test accuracy {:.4f} loss {:.4f} ({} samples)", evaluation.accuracy, evaluation.loss,
@@ -34,7 +47,9 @@ Outputs Evaluator::sums(const Inputs& in) const {
   Pass pass{.training = false};
   const Tensor &labels = in["labels"], &weights = in["weights"];
   const Tensor output = model_(loader_.dataset().pixels(in["images"]), pass);
-  Outputs outputs{{"loss", loss_(output, labels, weights) * sum(weights)}};
+  Outputs outputs{{"loss", loss_(output, labels, weights) * sum(weights)},
+                  {"predicted", argmax(output, {1}, false)},
+                  {"scores", max(class_scores(output, loss_), {1}, false)}};
   for (std::size_t i = 0; i < metrics_.size(); ++i)
     outputs.emplace(output_name(i), metrics_[i].sums(output, labels, weights));
   return outputs;
@@ -48,6 +63,7 @@ std::optional<Evaluation> Evaluator::run(const std::function<bool()>& stop) {
     const Outputs outputs = step_({{"images", batch->images}, {"labels", batch->labels}, {"weights", batch->weights}});
     result.loss += outputs.at("loss").item();
     result.samples += batch->count;
+    add_predictions(*batch, outputs, result.predictions);
     for (std::size_t i = 0; i < metrics_.size(); ++i) add(totals[i], outputs.at(output_name(i)));
     if (++done < loader_.batches() && stop && stop()) return std::nullopt;
   }

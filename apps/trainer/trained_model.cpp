@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "nixie/apps/trainer/evaluator.h"
 #include "nixie/models/io/checkpoint.h"
 #include "nixie/models/io/weights.h"
 
@@ -56,7 +57,7 @@ TrainedModel load_trained(const std::filesystem::path& file, const std::vector<s
 
 Predictor::Predictor(const TrainedModel& trained, Backend& backend, std::int64_t batch)
     : model_(trained.model),
-      loss_(trained.config.loss.kind()),
+      loss_(trained.config.loss),
       class_names_(trained.class_names),
       sample_shape_(trained.preparation.sample_shape()),
       batch_(batch),
@@ -71,8 +72,7 @@ Predictor::Predictor(const TrainedModel& trained, Backend& backend, std::int64_t
 Outputs Predictor::scores(const Inputs& in) const {
   Pass pass{.training = false};
   const Tensor output = model_(in["images"], pass);
-  if (loss_ == BinaryCrossEntropy::name) return {{"scores", sigmoid(output)}};
-  return {{"scores", loss_ == CrossEntropy::name ? softmax(output, {1}) : output}};
+  return {{"scores", class_scores(output, loss_)}};
 }
 
 std::vector<std::vector<Score>> Predictor::operator()(const std::vector<Array>& samples) {

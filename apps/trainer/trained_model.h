@@ -41,7 +41,7 @@ class Predictor {
   Outputs scores(const Inputs& in) const;
 
   Model model_;
-  std::string loss_;
+  AnyLoss loss_;
   std::vector<std::string> class_names_;
   Shape sample_shape_;
   std::int64_t batch_;

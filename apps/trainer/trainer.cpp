@@ -4,18 +4,15 @@
 #include <cmath>
 
 #include "nixie/apps/trainer/machine.h"
-#include "nixie/apps/trainer/run_folder.h"
+#include "nixie/apps/trainer/record/run_folder.h"
+#include "nixie/apps/trainer/report/report.h"
 #include "nixie/apps/trainer/watchdog.h"
 #include "nixie/core/passes/precision.h"
-#include "nixie/core/passes/simplify.h"
 #include "nixie/models/io/durable_file.h"
 #include "nixie/models/io/weights.h"
 
 namespace nixie {
 namespace {
-
-constexpr const char* kMetricsHeader = "epoch,step,split,loss,accuracy,learning_rate";
-constexpr const char* kTimingHeader = "epoch,step,seconds,images_per_second";
 
 LoaderOptions with_batch(LoaderOptions options, std::int64_t batch) {
   options.batch = batch;
@@ -26,6 +23,14 @@ LoaderOptions with_batch(LoaderOptions options, std::int64_t batch) {
 Shape input_shape(const Dataset& dataset, std::int64_t batch) {
   const Shape sample = dataset.sample_shape();
   return {batch, sample[0], sample[1], sample[2]};
+}
+
+std::int64_t steps_of(const TrainConfig& config, const Loader& loader) {
+  const std::int64_t steps = loader.batches() / config.accumulate;
+  if (steps == 0)
+    fail(Fault::data, "an epoch has ", loader.batches(), " batches of ", config.data.batch(), ", a step takes ",
+         config.accumulate, " (accumulate); take smaller batches, or fewer in a step");
+  return steps;
 }
 
 /// Whether the model can name every class; said here, since labels are only known when they are used.
@@ -65,21 +70,10 @@ std::optional<Averages> averages_of(const TrainConfig& config, const Model& mode
   return Averages(model, built_model(config, input), config.ema);
 }
 
-/// The header of metrics.csv: a column for each further metric, told apart by number where two are of a kind.
-std::string metrics_header(const std::vector<AnyMetric>& metrics) {
-  std::string header = kMetricsHeader;
-  std::map<std::string, int> seen;
-  for (const AnyMetric& metric : metrics) {
-    const int number = ++seen[metric.kind()];
-    header += "," + metric.kind() + (number > 1 ? "_" + std::to_string(number) : "");
-  }
-  return header;
-}
-
-/// The seconds in the last row of timing.csv.
-double seconds_in(const std::string& row) {
-  const std::size_t at = row.find(',', row.find(',') + 1);
-  return at == std::string::npos ? 0 : std::strtod(row.c_str() + at + 1, nullptr);
+std::vector<std::string> metric_names(const std::vector<AnyMetric>& metrics) {
+  std::vector<std::string> names;
+  for (const AnyMetric& metric : metrics) names.push_back(metric.kind());
+  return names;
 }
 
 }  // namespace
@@ -91,8 +85,9 @@ Trainer::Trainer(const TrainConfig& config, const TrainerOptions& options)
       data_(config.data.open()),
       loader_options_(with_batch(config.loader, config.data.batch())),
       loader_(data_.train, loader_options_, config.seed, true),
+      steps_per_epoch_(steps_of(config, loader_)),
       model_(built_model(config, input_shape(*data_.train, config.data.batch()))),
-      total_steps_(config.total_steps(loader_.batches())),
+      total_steps_(config.total_steps(steps_per_epoch_)),
       optimizer_(model_.parameters(),
                  {.rule = config.optimizer,
                   .schedule = config.schedule,
@@ -100,18 +95,11 @@ Trainer::Trainer(const TrainConfig& config, const TrainerOptions& options)
                   .clip_value = config.clip_value,
                   .clip_norm = config.clip_norm,
                   .loss_scale = loss_scale(config)},
-                 {.steps_per_epoch = static_cast<double>(loader_.batches()),
-                  .epochs = static_cast<double>(total_steps_) / static_cast<double>(loader_.batches())}),
-      state_{.steps_per_epoch = loader_.batches()},
-      mixing_(config.mixing, config.seed),
+                 {.steps_per_epoch = static_cast<double>(steps_per_epoch_),
+                  .epochs = static_cast<double>(total_steps_) / static_cast<double>(steps_per_epoch_)}),
+      state_{.steps_per_epoch = steps_per_epoch_},
       averages_(averages_of(config, model_, input_shape(*data_.train, config.data.batch()))),
-      step_("step", Array(Dtype::i32, Shape{}), false),
-      loss_sum_("loss_sum", Array(Dtype::f32, Shape{}), false),
-      accuracy_sum_("accuracy_sum", Array(Dtype::f32, Shape{}), false),
-      non_finite_("non_finite", Array(Dtype::i32, Shape{}), false),
-      skipped_("skipped", Array(Dtype::i32, Shape{}), false),
-      train_step_(
-          *backend_, [this](const Inputs& in) { return train_body(in); }, config.policy()),
+      train_step_(*backend_, config_, *data_.train, model_, optimizer_, averages_ ? &*averages_ : nullptr),
       evaluator_(*backend_, averages_ ? averages_->model() : model_, config.loss, config.metrics, data_.test,
                  loader_options_, config.policy()),
       progress_(options.out) {
@@ -130,50 +118,6 @@ void Trainer::initialize() {
   progress_.line("init_from " + config_.init_from + ": " + to_string(report));
 }
 
-Outputs Trainer::train_body(const Inputs& in) {
-  const Tensor now = step_;
-  Pass pass{.training = true, .step = now, .seed = config_.seed};
-  const Tensor images = data_.train->pixels(in["images"]);
-  const Tensor output = model_(mixing_.is_on() ? Mixing::images(images, in["mixing"]) : images, pass);
-  const Tensor loss = mixing_.is_on() ? Mixing::loss(config_.loss, output, in["labels"], in["mixing"])
-                                      : config_.loss(output, in["labels"]);
-  const std::vector<Gradient> slopes = gradients(optimizer_.scaled(loss), optimizer_.parameters());
-  optimizer_.update(slopes, now);
-  if (averages_) averages_->update(now);
-  if (config_.non_finite == "skip") {
-    // A dynamic loss scale looks at the gradients itself.
-    const Tensor good = is_finite(loss),
-                 ok = optimizer_.loss_scale().is_dynamic() ? good : logical_and(good, all_finite(slopes));
-    Trace::rollback_unless(ok);
-    count_step(now, where(ok, loss, 0), where(ok, accuracy(output, in["labels"]), 0));
-    skipped_.set(skipped_ + (1 - cast(ok, Dtype::i32)));
-  } else {
-    count_step(now, loss, accuracy(output, in["labels"]));
-  }
-  return {};
-}
-
-void Trainer::count_step(const Tensor& now, const Tensor& loss, const Tensor& accuracy) {
-  loss_sum_.set(loss_sum_ + loss);
-  accuracy_sum_.set(accuracy_sum_ + accuracy);
-  // The step of the first loss that is no number, found on the device: the host reads it with the sums.
-  non_finite_.set(where(logical_and(non_finite_ == 0, logical_not(is_finite(loss))), now + 1, non_finite_));
-  step_.set(now + 1);
-}
-
-std::map<std::string, Tensor> Trainer::placeholders() const {
-  const std::int64_t batch = config_.data.batch();
-  const Dtype stored = data_.train->bytes() ? Dtype::u8 : Dtype::f32;
-  std::map<std::string, Tensor> inputs = {{"images", placeholder(input_shape(*data_.train, batch), stored)},
-                                          {"labels", placeholder({batch}, Dtype::i32)}};
-  if (mixing_.is_on()) inputs.emplace("mixing", placeholder({6}));
-  return inputs;
-}
-
-const Graph& Trainer::graph() { return train_step_.graph(placeholders()); }
-
-const Plan& Trainer::plan() { return train_step_.plan(placeholders()); }
-
 std::string Trainer::summary() const {
   const Parameters& parameters = model_.parameters();
   std::string notes;
@@ -183,8 +127,8 @@ std::string Trainer::summary() const {
              "data {}: {} training and {} test samples of {} classes, {} steps of {} per epoch, {} steps in all",
              machine_text(*backend_, config_.threads), config_.model.kind(), parameters.count(),
              parameters.trainable().size(), model_.input_shape(), model_.output_shape(), config_.data.kind(),
-             data_.train->size(), data_.test->size(), data_.train->classes(), state_.steps_per_epoch,
-             config_.data.batch(), total_steps_) +
+             data_.train->size(), data_.test->size(), data_.train->classes(), steps_per_epoch_,
+             config_.data.batch() * config_.accumulate, total_steps_) +
          notes;
 }
 
@@ -194,7 +138,7 @@ void Trainer::use_folder(const std::filesystem::path& run) {
 }
 
 SnapshotTarget Trainer::target(const std::vector<std::string>& changes) {
-  return {config_, model_, optimizer_, data_, state_.steps_per_epoch, changes, [this](const std::string& note) {
+  return {config_, model_, optimizer_, data_, steps_per_epoch_, changes, [this](const std::string& note) {
             progress_.line(note);
           }};
 }
@@ -207,7 +151,9 @@ void Trainer::resume(const std::filesystem::path& file, const std::vector<std::s
 
 void Trainer::resume_last(const std::vector<std::string>& changes) {
   const SnapshotTarget mine = target(changes);
-  const auto checkpoint = load_first({path("last.h5"), path("best.h5")}, mine);
+  std::vector<std::filesystem::path> files = kept_checkpoints(options_.run);
+  files.insert(files.begin(), {path("last.h5"), path("best.h5")});
+  const auto checkpoint = load_first(files, mine);
   if (!checkpoint) return progress_.line("the run was not saved yet; it begins again");
   restore(*checkpoint, mine);
   saved_ = options_.run.string();
@@ -216,32 +162,28 @@ void Trainer::resume_last(const std::vector<std::string>& changes) {
 void Trainer::restore(const Checkpoint& checkpoint, const SnapshotTarget& target) {
   if (averages_) averages_->set(checkpoint.ema);  // before anything else: it may be refused
   state_ = restore_snapshot(checkpoint, target);
-  step_.set(static_cast<std::int32_t>(state_.step));
-  loss_sum_.set(state_.loss_sum);
-  accuracy_sum_.set(state_.accuracy_sum);
-  skipped_.set(static_cast<std::int32_t>(state_.skipped));
+  train_step_.set(state_);
   evaluation_.reset();
   progress_.line(fmt::format("resumed after step {}", state_.step));
 }
 
-void Trainer::open_tables() {
+void Trainer::open_record() {
   if (!writes()) return;
   remove_stale_temporaries(options_.run);  // of a process that was killed while it saved
   write_text(path("config.yaml"), config_text(config_));
-  metrics_.emplace(path("metrics.csv"), metrics_header(config_.metrics), state_.step);
-  timing_.emplace(path("timing.csv"), kTimingHeader, state_.step);
-  seconds_before_ = seconds_in(timing_->last_row());
-  if (state_.metrics_bytes >= 0 && state_.metrics_bytes != metrics_->bytes())
+  record_.emplace(options_.run, metric_names(config_.metrics), state_.step);
+  if (state_.metrics_bytes >= 0 && state_.metrics_bytes != record_->metrics_bytes())
     progress_.line(
         fmt::format("{} has {} bytes up to step {}, but had {} when the checkpoint was written: rows are "
                     "missing or were changed",
-                    path("metrics.csv").string(), metrics_->bytes(), state_.step, state_.metrics_bytes));
+                    path("metrics.csv").string(), record_->metrics_bytes(), state_.step, state_.metrics_bytes));
 }
 
 bool Trainer::train(const std::function<bool()>& stop, const std::function<bool()>& save_now) {
-  open_tables();
-  progress_.start(state_.step, total_steps_, state_.steps_per_epoch, config_.data.batch());
-  loader_.start({.epoch = state_.step / state_.steps_per_epoch, .batch = state_.step % state_.steps_per_epoch});
+  open_record();
+  progress_.start(state_.step, total_steps_, steps_per_epoch_, config_.data.batch() * config_.accumulate);
+  loader_.start(
+      {.epoch = state_.step / steps_per_epoch_, .batch = state_.step % steps_per_epoch_ * config_.accumulate});
   std::optional<Watchdog> watchdog;
   if (options_.out) watchdog.emplace([](const std::string& text) { fmt::print(stderr, "{}\n", text); });
   const auto enter = [&](const char* activity) {
@@ -252,21 +194,17 @@ bool Trainer::train(const std::function<bool()>& stop, const std::function<bool(
     return stop && stop();
   };
   enter("evaluates");
-  const bool is_evaluation_due = state_.step > 0 && is_epoch_end() && state_.evaluated < state_.step;
-  if (is_evaluation_due && !end_epoch(evaluated)) return false;
+  const bool was_stopped = state_.step > 0 && is_evaluation_due() && state_.evaluated < state_.step;
+  if (was_stopped && !evaluate_and_save(evaluated)) return false;
   while (state_.step < total_steps_ && !is_out_of_patience()) {  // a run that ended early stays so when resumed
-    enter("waits for a batch of the loader");
-    const Batch* batch = loader_.next();
-    if (!batch) continue;  // between two epochs
-    enter("trains");
-    train_on(*batch);
+    train_once(enter);
     enter("logs, evaluates or saves");
-    const bool is_end = is_epoch_end();
-    if (is_end || state_.step % config_.log_every == 0) log_interval();
-    if (is_end && !end_epoch(evaluated)) return false;
+    const bool evaluates = is_evaluation_due();
+    if (evaluates || state_.step % config_.log_every == 0) log_interval();
+    if (evaluates && !evaluate_and_save(evaluated)) return false;
     const bool is_stopped = stop && stop() && state_.step < total_steps_, is_wanted = save_now && save_now();
     const bool is_due = config_.save_every > 0 && state_.step % config_.save_every == 0;
-    if (!is_end && (is_stopped || is_wanted || is_due)) save("last.h5");
+    if (!evaluates && (is_stopped || is_wanted || is_due)) save("last.h5");
     if (is_wanted && writes()) progress_.line(fmt::format("saved after step {}", state_.step));
     if (is_stopped) return false;
     if (watchdog) watchdog->mark();
@@ -274,22 +212,33 @@ bool Trainer::train(const std::function<bool()>& stop, const std::function<bool(
   return true;
 }
 
-void Trainer::train_on(const Batch& batch) {
-  std::map<std::string, Tensor> inputs = {{"images", batch.images}, {"labels", batch.labels}};
-  if (mixing_.is_on())
-    inputs.emplace("mixing", mixing_.draw(state_.step, model_.input_shape()[1], model_.input_shape()[2]));
-  train_step_(inputs);
+void Trainer::train_once(const std::function<void(const char*)>& enter) {
+  const auto next = [&]() -> const Batch& {
+    enter("waits for a batch of the loader");
+    const Batch* batch = loader_.next();
+    if (!batch) batch = loader_.next();  // between two epochs
+    enter("trains");
+    return *batch;
+  };
+  train_step_(next, state_.step);
   ++state_.step;
+  if (state_.step % steps_per_epoch_ == 0)  // too few for another step
+    for (std::int64_t rest = loader_.batches() % config_.accumulate; rest > 0; --rest) loader_.next();
   evaluation_.reset();
   progress_.step(state_.step);
 }
 
+bool Trainer::is_evaluation_due() const {
+  const std::int64_t every = config_.evaluate_every > 0 ? config_.evaluate_every : steps_per_epoch_;
+  return state_.step % every == 0 || state_.step == total_steps_;
+}
+
 void Trainer::read_sums() {
-  state_.loss_sum = loss_sum_.array().item();
-  state_.accuracy_sum = accuracy_sum_.array().item();
-  state_.skipped = static_cast<std::int64_t>(skipped_.array().item());
-  const auto first = static_cast<std::int64_t>(non_finite_.array().item());
-  if (first > 0) fail_non_finite("the loss", first);
+  const StepSums sums = train_step_.sums();
+  state_.loss_sum = sums.loss;
+  state_.accuracy_sum = sums.accuracy;
+  state_.skipped = sums.skipped;
+  if (sums.first_non_finite > 0) fail_non_finite("the loss", sums.first_non_finite);
   if (!std::isfinite(state_.loss_sum)) fail_non_finite("the sum of the losses", state_.step);
 }
 
@@ -310,7 +259,7 @@ void Trainer::log_interval() {
     progress_.line(
         fmt::format("{} of the steps {} to {} had a loss or a gradient that is not finite and changed nothing",
                     state_.skipped, state_.logged + 1, state_.step));
-  const std::int64_t epoch = (state_.step - 1) / state_.steps_per_epoch;
+  const std::int64_t epoch = (state_.step - 1) / steps_per_epoch_;
   Interval interval{.epoch = epoch,
                     .step = state_.step,
                     .loss = state_.loss_sum / steps,
@@ -320,19 +269,18 @@ void Trainer::log_interval() {
     interval.loss_scale = scale.scale().array().item();
     interval.skipped_steps = static_cast<std::int64_t>(scale.skipped().array().item());
   }
-  if (metrics_) {
-    metrics_->append(fmt::format("{},{},train,{},{},{}{}", epoch + 1, state_.step, interval.loss, interval.accuracy,
-                                 interval.rate, std::string(config_.metrics.size(), ',')));
-    timing_->append(fmt::format("{},{},{:.3f},{:.1f}", epoch + 1, state_.step, seconds_before_ + progress_.seconds(),
-                                progress_.images_per_second()));
-  }
+  if (record_)
+    record_->training({.epoch = epoch + 1,
+                       .step = state_.step,
+                       .loss = interval.loss,
+                       .accuracy = interval.accuracy,
+                       .rate = interval.rate},
+                      progress_.seconds(), progress_.images_per_second());
   progress_.interval(interval);
   state_.logged = state_.step;
   state_.loss_sum = state_.accuracy_sum = 0;
   state_.skipped = 0;
-  skipped_.set(0);
-  loss_sum_.set(0.0);
-  accuracy_sum_.set(0.0);
+  train_step_.clear_sums();
 }
 
 // Larger is better.
@@ -349,7 +297,7 @@ bool Trainer::is_out_of_patience() const {
   return config_.patience > 0 && state_.evaluations_since_best >= config_.patience;
 }
 
-bool Trainer::end_epoch(const std::function<bool()>& stop) {
+bool Trainer::evaluate_and_save(const std::function<bool()>& stop) {
   progress_.pause();
   if (!evaluation_) evaluation_ = evaluator_.run(stop);
   if (!evaluation_) {  // stopped inside it: a resume begins with it
@@ -358,15 +306,19 @@ bool Trainer::end_epoch(const std::function<bool()>& stop) {
   }
   const Evaluation& result = *evaluation_;
   if (!std::isfinite(result.loss)) fail_non_finite("the test loss", state_.step);
-  const std::int64_t epoch = (state_.step - 1) / state_.steps_per_epoch + 1;
-  std::string line = fmt::format("epoch {} {}", epoch, to_string(result)), columns;
+  const std::int64_t epoch = (state_.step - 1) / steps_per_epoch_ + 1;
+  std::string line = config_.evaluate_every > 0 ? fmt::format("step {} {}", state_.step, to_string(result))
+                                                : fmt::format("epoch {} {}", epoch, to_string(result));
+  Figures figures{.epoch = epoch,
+                  .step = state_.step,
+                  .loss = result.loss,
+                  .accuracy = result.accuracy,
+                  .rate = optimizer_.schedule().rate(state_.step - 1)};
   for (const auto& [name, value] : result.metrics) {
     line += fmt::format(" {} {:.4f}", name, value);
-    columns += fmt::format(",{}", value);
+    figures.metrics.push_back(value);
   }
-  if (metrics_)
-    metrics_->append(fmt::format("{},{},test,{},{},{}{}", epoch, state_.step, result.loss, result.accuracy,
-                                 optimizer_.schedule().rate(state_.step - 1), columns));
+  if (record_) record_->evaluation(figures);
   progress_.line(line);
   optimizer_.schedule().observe(config_.schedule.maximizes() ? result.accuracy : result.loss);
   state_.evaluated = state_.step;
@@ -375,10 +327,25 @@ bool Trainer::end_epoch(const std::function<bool()>& stop) {
   state_.evaluations_since_best = is_best ? 0 : state_.evaluations_since_best + 1;
   if (is_best) save("best.h5");  // before last.h5, which says that it is there
   save("last.h5");
+  if (writes() && config_.keep > 0) keep_checkpoint(path("last.h5"), state_.step, config_.keep);
+  write_report();
   progress_.resume();
   if (is_out_of_patience())
     progress_.line(fmt::format("no better {} in {} evaluations: the run ends", config_.best_by, config_.patience));
   return true;
+}
+
+void Trainer::write_report() const {
+  if (!writes()) return;
+  write_text(path("report.html"), report_html({.run = options_.run,
+                                               .config = config_,
+                                               .model = model_,
+                                               .test = *data_.test,
+                                               .evaluation = *evaluation_,
+                                               .summary = summary(),
+                                               .step = state_.step,
+                                               .total_steps = total_steps_,
+                                               .is_done = state_.step == total_steps_ || is_out_of_patience()}));
 }
 
 Evaluation Trainer::evaluate() {
@@ -390,9 +357,8 @@ void Trainer::save(const char* file) {
   if (!writes()) return;
   read_sums();
   // Rows that a checkpoint counts are durable before it is.
-  metrics_->sync();
-  timing_->sync();
-  state_.metrics_bytes = metrics_->bytes();
+  record_->sync();
+  state_.metrics_bytes = record_->metrics_bytes();
   Checkpoint checkpoint = take_snapshot(config_, model_, optimizer_, state_, data_);
   if (averages_) checkpoint.ema = averages_->arrays();
   if (const std::string array = non_finite_array(checkpoint); !array.empty()) fail_non_finite(array, state_.step);

@@ -5,14 +5,12 @@
 //   Evaluation result = trainer.evaluate();
 #pragma once
 
-#include "nixie/apps/trainer/averages.h"
-#include "nixie/apps/trainer/csv_file.h"
 #include "nixie/apps/trainer/evaluator.h"
-#include "nixie/apps/trainer/mixing.h"
 #include "nixie/apps/trainer/progress.h"
-#include "nixie/apps/trainer/run_folder.h"
+#include "nixie/apps/trainer/record/run_folder.h"
+#include "nixie/apps/trainer/record/run_record.h"
 #include "nixie/apps/trainer/snapshot.h"
-#include "nixie/core/state/graph.h"
+#include "nixie/apps/trainer/train_step.h"
 
 namespace nixie {
 
@@ -50,9 +48,10 @@ class Trainer {
   /// Over the whole test half.
   Evaluation evaluate();
 
-  /// What a training step computes, simplified; and how the backend would run it. Nothing is run.
-  const Graph& graph();
-  const Plan& plan();
+  /// What a training step computes, simplified; and how the backend would run it. Nothing is run. Of a step over
+  /// several batches the part that updates.
+  const Graph& graph() { return train_step_.graph(); }
+  const Plan& plan() { return train_step_.plan(); }
 
   /// Lines that say what is about to run.
   std::string summary() const;
@@ -61,25 +60,23 @@ class Trainer {
   const Optimizer& optimizer() const { return optimizer_; }
   std::int64_t step() const { return state_.step; }
   std::int64_t total_steps() const { return total_steps_; }
-  std::int64_t steps_per_epoch() const { return state_.steps_per_epoch; }
+  std::int64_t steps_per_epoch() const { return steps_per_epoch_; }
 
  private:
   void initialize();
-  Outputs train_body(const Inputs& in);
-  void count_step(const Tensor& now, const Tensor& loss, const Tensor& accuracy);
-  std::map<std::string, Tensor> placeholders() const;
   SnapshotTarget target(const std::vector<std::string>& changes);
   void restore(const Checkpoint& checkpoint, const SnapshotTarget& target);
-  void open_tables();
-  void train_on(const Batch& batch);
+  void open_record();
+  void train_once(const std::function<void(const char*)>& enter);
   void read_sums();
   void log_interval();
-  bool is_epoch_end() const { return state_.step % state_.steps_per_epoch == 0 || state_.step == total_steps_; }
-  bool end_epoch(const std::function<bool()>& stop);
+  bool is_evaluation_due() const;
+  bool evaluate_and_save(const std::function<bool()>& stop);
   double score(const Evaluation& result) const;
   bool is_out_of_patience() const;
   [[noreturn]] void fail_non_finite(const std::string& what, std::int64_t step) const;
   void save(const char* file);
+  void write_report() const;
   std::filesystem::path path(const char* file) const { return options_.run / file; }
   bool writes() const { return !options_.run.empty(); }
 
@@ -89,21 +86,19 @@ class Trainer {
   Splits data_;
   LoaderOptions loader_options_;
   Loader loader_;
+  std::int64_t steps_per_epoch_;
   Model model_;
   std::int64_t total_steps_;
   Optimizer optimizer_;
   RunState state_;
-  Mixing mixing_;
   std::optional<Averages> averages_;
-  Variable step_, loss_sum_, accuracy_sum_, non_finite_, skipped_;
-  Step train_step_;
+  TrainStep train_step_;
   Evaluator evaluator_;
   Progress progress_;
   std::string saved_;                     // the last checkpoint written or read, for messages
   std::optional<Evaluation> evaluation_;  // of the present weights
   std::optional<RunLock> lock_;
-  std::optional<CsvFile> metrics_, timing_;
-  double seconds_before_ = 0;  // of the run's earlier processes
+  std::optional<RunRecord> record_;
 };
 
 }  // namespace nixie

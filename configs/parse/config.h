@@ -41,7 +41,8 @@ struct TrainConfig {
   int threads = 0;
   std::string precision = "fp32";
   std::string non_finite = "stop";
-  std::int64_t log_every = 50, save_every = 0;
+  std::int64_t log_every = 50, save_every = 0, evaluate_every = 0;
+  std::int64_t accumulate = 1, keep = 0;
   std::map<std::string, Place> layer_places = {};  ///< no field: where the layers of a list stand, by path
 
   static constexpr const char* name = "config";
@@ -79,7 +80,12 @@ struct TrainConfig {
         field("non_finite", &C::non_finite,
               "stop or skip: whether a step whose loss or gradients are not finite ends the run or changes nothing"),
         field("log_every", &C::log_every, "steps between two log lines", {1, 1e9}),
-        field("save_every", &C::save_every, "steps between two checkpoints inside an epoch, 0 = none", {0, 1e9})};
+        field("save_every", &C::save_every, "steps between two checkpoints besides those of evaluations, 0 = none",
+              {0, 1e9}),
+        field("evaluate_every", &C::evaluate_every,
+              "steps between two evaluations, each with a checkpoint; 0 = one at the end of each epoch", {0, 1e9}),
+        field("accumulate", &C::accumulate, "batches whose gradients make one step", {1, 1e6}),
+        field("keep", &C::keep, "checkpoints of the last n evaluations that stay as step-N.h5, 0 = none", {0, 1e6})};
   }
 
   PrecisionPolicy policy() const { return precision_named(precision); }

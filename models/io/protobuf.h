@@ -17,8 +17,12 @@ class Protobuf {
   }
   Protobuf& real(int field, float value) {
     tag(field, 5);
-    const auto bits = std::bit_cast<std::uint32_t>(value);
-    for (int i = 0; i < 4; ++i) bytes_ += static_cast<char>(bits >> (8 * i));
+    little_endian(std::bit_cast<std::uint32_t>(value), 4);
+    return *this;
+  }
+  Protobuf& real64(int field, double value) {
+    tag(field, 1);
+    little_endian(std::bit_cast<std::uint64_t>(value), 8);
     return *this;
   }
   Protobuf& text(int field, std::string_view text) {
@@ -35,6 +39,9 @@ class Protobuf {
   void varint(std::uint64_t value) {
     for (; value >= 0x80; value >>= 7) bytes_ += static_cast<char>(value | 0x80);
     bytes_ += static_cast<char>(value);
+  }
+  void little_endian(std::uint64_t bits, int size) {
+    for (int i = 0; i < size; ++i) bytes_ += static_cast<char>(bits >> (8 * i));
   }
   std::string bytes_;
 };

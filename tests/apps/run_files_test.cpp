@@ -5,7 +5,7 @@
 #include <mutex>
 
 #include "nixie/apps/trainer/progress.h"
-#include "nixie/apps/trainer/run_folder.h"
+#include "nixie/apps/trainer/record/run_folder.h"
 #include "nixie/apps/trainer/watchdog.h"
 #include "nixie/tests/apps/support.h"
 

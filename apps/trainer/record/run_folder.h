@@ -1,8 +1,10 @@
 // Run folders: where a run keeps its config.yaml, metrics.csv, timing.csv, last.h5 and best.h5.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 namespace nixie {
 
@@ -14,6 +16,12 @@ void claim_run_folder(const std::filesystem::path& folder);
 void check_holds_no_run(const std::filesystem::path& folder);
 /// The folder of `root/name` with the largest number. Throws a usage Error where there is none.
 std::filesystem::path newest_run_folder(const std::filesystem::path& root, const std::string& name);
+
+/// Keeps the file of `step` as `step-N.h5` beside it, a second name of the same bytes, and removes such files of
+/// earlier steps but for the newest `count`. Throws Fault::storage.
+void keep_checkpoint(const std::filesystem::path& file, std::int64_t step, std::int64_t count);
+/// The files `step-N.h5` of a run, the newest first.
+std::vector<std::filesystem::path> kept_checkpoints(const std::filesystem::path& folder);
 
 /// Keeps a run folder to itself for as long as it lives, also against other programs: two writers would double rows. A
 /// killed process holds no lock.

@@ -1,14 +1,10 @@
 // Walks the net's own description, and builds each layer for the shape that reaches it.
-#include "nixie/apps/trainer/commands/layer_table.h"
+#include "nixie/apps/trainer/report/layer_table.h"
 
 #include "nixie/configs/parse/values.h"
 
 namespace nixie {
 namespace {
-
-struct Row {
-  std::string name, kind, shape, parameters, options;
-};
 
 /// The layer's kind and fields; the description of a layer may hold its name beside them.
 const Tree::Entry& kind_of(const Tree& layer) { return layer.entries.front(); }
@@ -49,7 +45,7 @@ class Walk {
     for (std::size_t i = 0; i < list.items.size(); ++i) shape = layer(list.items[i], i, path, shape);
     return shape;
   }
-  const std::vector<Row>& rows() const { return rows_; }
+  const std::vector<LayerRow>& rows() const { return rows_; }
 
  private:
   Shape layer(const Tree& tree, std::size_t index, const std::string& path, const Shape& in) {
@@ -78,17 +74,21 @@ class Walk {
     for (std::size_t i = 0; i < list.items.size(); ++i) layer(list.items[i], i, path, in);
   }
 
-  std::vector<Row> rows_;
+  std::vector<LayerRow> rows_;
 };
 
 }  // namespace
 
-std::string layer_table(const AnyModel& model, const Shape& input) {
+std::vector<LayerRow> layer_rows(const AnyModel& model, const Shape& input) {
   const Tree tree = parse_yaml("model: " + model.layers().text(), "model");
   Walk walk;
   walk.layers(*tree.find("model"), "", input);
+  return walk.rows();
+}
+
+std::string layer_table(const AnyModel& model, const Shape& input) {
   std::string text = fmt::format("{:28} {:14} {:18} {:>12}  {}\n", "layer", "kind", "output", "parameters", "options");
-  for (const Row& row : walk.rows())
+  for (const LayerRow& row : layer_rows(model, input))
     text += fmt::format("{:28} {:14} {:18} {:>12}  {}\n", row.name, row.kind, row.shape, row.parameters, row.options);
   return text;
 }

@@ -1,17 +1,10 @@
 // Cutting goes through a temporary and a rename, so that a kill leaves either the old table or the new one.
-#include "nixie/apps/trainer/csv_file.h"
+#include "nixie/apps/trainer/record/csv_file.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <charconv>
 #include <fstream>
-#include <string_view>
-#include <system_error>
-#include <vector>
 
-#include "nixie/apps/trainer/run_folder.h"
+#include "nixie/apps/trainer/record/run_folder.h"
 #include "nixie/core/base/fields.h"
 
 namespace nixie {
@@ -41,41 +34,39 @@ std::vector<std::string> kept_rows(const std::filesystem::path& path, const std:
 
 }  // namespace
 
-CsvFile::CsvFile(std::filesystem::path path, const std::string& header, std::int64_t step) : path_(std::move(path)) {
+CsvFile::CsvFile(const std::filesystem::path& path, const std::string& header, std::int64_t step) {
   std::string text = header + "\n";
-  for (std::string& row : kept_rows(path_, header, step)) {
+  for (std::string& row : kept_rows(path, header, step)) {
     text += row + "\n";
     last_row_ = std::move(row);
   }
   bytes_ = static_cast<std::int64_t>(text.size());
-  write_text(path_, text);
-  file_ = ::open(path_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
-  if (file_ < 0) fail_writing(errno);
-}
-
-CsvFile::~CsvFile() {
-  if (file_ >= 0) ::close(file_);
-}
-
-void CsvFile::fail_writing(int error) const {
-  fail(Fault::storage, path_.string(), ": cannot be written: ", std::generic_category().message(error),
-       "; free some space and resume");
+  write_text(path, text);
+  file_.emplace(path);
 }
 
 void CsvFile::append(const std::string& row) {
-  const std::string line = row + "\n";
-  for (std::string_view rest = line; !rest.empty();) {
-    const ssize_t written = ::write(file_, rest.data(), rest.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) fail_writing(written < 0 ? errno : ENOSPC);
-    rest.remove_prefix(static_cast<std::size_t>(written));
-  }
+  file_->append(row + "\n");
   bytes_ += static_cast<std::int64_t>(row.size()) + 1;
   last_row_ = row;
 }
 
-void CsvFile::sync() {
-  if (::fsync(file_) != 0) fail_writing(errno);
+CsvTable read_csv(const std::filesystem::path& path) {
+  CsvTable table;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line) && !file.eof();) {
+    std::vector<std::string> cells(1);
+    for (const char c : line)
+      if (c == ',')
+        cells.emplace_back();
+      else
+        cells.back() += c;
+    if (table.columns.empty())
+      table.columns = std::move(cells);
+    else if (cells.size() == table.columns.size())
+      table.rows.push_back(std::move(cells));
+  }
+  return table;
 }
 
 }  // namespace nixie

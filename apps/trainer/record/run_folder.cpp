@@ -1,5 +1,5 @@
 // Numbers of run folders, and claiming one so that no run is overwritten.
-#include "nixie/apps/trainer/run_folder.h"
+#include "nixie/apps/trainer/record/run_folder.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -31,6 +31,17 @@ int largest_number(const fs::path& folder) {
     if (error == std::errc{} && end == name.data() + name.size()) largest = std::max(largest, number);
   }
   return largest;
+}
+
+/// N of a name `step-N.h5`; -1 where it is another.
+std::int64_t kept_step(const fs::path& file) {
+  const std::string name = file.filename();
+  const std::string_view start = "step-", end = ".h5";
+  if (!name.starts_with(start) || !name.ends_with(end)) return -1;
+  std::int64_t step = -1;
+  const char* last = name.data() + name.size() - end.size();
+  const auto [rest, error] = std::from_chars(name.data() + start.size(), last, step);
+  return error == std::errc{} && rest == last ? step : -1;
 }
 
 /// On one line, whatever is in it.
@@ -74,6 +85,31 @@ fs::path newest_run_folder(const fs::path& root, const std::string& name) {
   const int number = largest_number(root / name);
   check(number > 0, "there is no run in ", (root / name).string(), " to resume; name its folder with --run");
   return root / name / std::to_string(number);
+}
+
+std::vector<fs::path> kept_checkpoints(const fs::path& folder) {
+  std::vector<fs::path> files;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder, ignored))
+    if (kept_step(entry.path()) >= 0) files.push_back(entry.path());
+  std::sort(files.begin(), files.end(), [](const auto& a, const auto& b) { return kept_step(a) > kept_step(b); });
+  return files;
+}
+
+void keep_checkpoint(const fs::path& file, std::int64_t step, std::int64_t count) {
+  const fs::path folder = file.parent_path(), kept = folder / fmt::format("step-{}.h5", step);
+  const auto check_done = [&](const std::error_code& error) {
+    if (error) fail(Fault::storage, kept.string(), ": cannot be kept: ", error.message(), "; set keep to 0 and resume");
+  };
+  std::error_code error;
+  fs::remove(kept, error);  // of a run that was resumed before this step
+  check_done(error);
+  fs::create_hard_link(file, kept, error);
+  if (error) fs::copy_file(file, kept, error);  // some file systems have no links
+  check_done(error);
+  for (const fs::path& other : kept_checkpoints(folder))
+    if (kept_step(other) <= step && count-- <= 0) fs::remove(other, error);
+  check_done(error);
 }
 
 RunLock::RunLock(const fs::path& folder) {

@@ -2,12 +2,19 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "nixie/models/model.h"
 
 namespace nixie {
 
+struct LayerRow {
+  std::string name, kind, shape, parameters, options;
+};
+
 /// `input` is [N, ...].
+std::vector<LayerRow> layer_rows(const AnyModel& model, const Shape& input);
+/// The same as text, a line for each.
 std::string layer_table(const AnyModel& model, const Shape& input);
 
 }  // namespace nixie

@@ -3,7 +3,11 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
+#include <vector>
+
+#include "nixie/apps/trainer/record/append_file.h"
 
 namespace nixie {
 
@@ -12,15 +16,12 @@ class CsvFile {
  public:
   /// Keeps the complete rows up to and including `step` of what stands at `path`, and goes on behind them; begins with
   /// the header where there is no file. Throws a usage Error where the file has other columns, Fault::storage.
-  CsvFile(std::filesystem::path path, const std::string& header, std::int64_t step);
-  ~CsvFile();
-  CsvFile(const CsvFile&) = delete;
-  CsvFile& operator=(const CsvFile&) = delete;
+  CsvFile(const std::filesystem::path& path, const std::string& header, std::int64_t step);
 
   /// Adds a row (without a line end); the system has it when this returns. Throws Fault::storage.
   void append(const std::string& row);
   /// Makes every row durable. Throws Fault::storage.
-  void sync();
+  void sync() { file_->sync(); }
 
   /// The table's size in bytes.
   std::int64_t bytes() const { return bytes_; }
@@ -28,12 +29,17 @@ class CsvFile {
   const std::string& last_row() const { return last_row_; }
 
  private:
-  [[noreturn]] void fail_writing(int error) const;
-
-  std::filesystem::path path_;
   std::string last_row_;
   std::int64_t bytes_ = 0;
-  int file_ = -1;
+  std::optional<AppendFile> file_;
 };
+
+/// A table in memory: its columns, and the cells of its complete rows.
+struct CsvTable {
+  std::vector<std::string> columns = {};
+  std::vector<std::vector<std::string>> rows = {};
+};
+/// Reads a table without quotes; an empty one where there is no file.
+CsvTable read_csv(const std::filesystem::path& path);
 
 }  // namespace nixie

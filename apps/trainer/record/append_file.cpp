@@ -1,0 +1,39 @@
+// AppendFile: POSIX descriptors, since streams cannot sync.
+#include "nixie/apps/trainer/record/append_file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+
+#include "nixie/core/base/error.h"
+
+namespace nixie {
+
+AppendFile::AppendFile(std::filesystem::path path) : path_(std::move(path)) {
+  file_ = ::open(path_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
+  if (file_ < 0) fail_writing(errno);
+}
+
+AppendFile::~AppendFile() { ::close(file_); }
+
+void AppendFile::fail_writing(int error) const {
+  fail(Fault::storage, path_.string(), ": cannot be written: ", std::generic_category().message(error),
+       "; free some space and resume");
+}
+
+void AppendFile::append(std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(file_, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) fail_writing(written < 0 ? errno : ENOSPC);
+    bytes.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
+void AppendFile::sync() {
+  if (::fsync(file_) != 0) fail_writing(errno);
+}
+
+}  // namespace nixie

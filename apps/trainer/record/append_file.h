@@ -1,0 +1,29 @@
+// AppendFile: a file that grows at its end; what was appended survives the process.
+#pragma once
+
+#include <filesystem>
+#include <string_view>
+
+namespace nixie {
+
+class AppendFile {
+ public:
+  /// Goes on behind what stands at `path`, which has to be there. Throws Fault::storage.
+  explicit AppendFile(std::filesystem::path path);
+  ~AppendFile();
+  AppendFile(const AppendFile&) = delete;
+  AppendFile& operator=(const AppendFile&) = delete;
+
+  /// The system has the bytes when this returns. Throws Fault::storage.
+  void append(std::string_view bytes);
+  /// Makes all bytes durable. Throws Fault::storage.
+  void sync();
+
+ private:
+  [[noreturn]] void fail_writing(int error) const;
+
+  std::filesystem::path path_;
+  int file_ = -1;
+};
+
+}  // namespace nixie

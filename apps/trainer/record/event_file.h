@@ -1,0 +1,37 @@
+// EventFile: scalars in TensorBoard's format: records framed by checksums, each an Event in protobuf.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "nixie/apps/trainer/record/append_file.h"
+
+namespace nixie {
+
+/// CRC-32C (Castagnoli), as in RFC 3720.
+std::uint32_t crc32c(std::string_view bytes);
+
+struct Scalar {
+  std::string tag;  ///< TensorBoard groups by what stands before its first slash
+  double value;
+};
+
+/// A file of its own for each process of a run; TensorBoard reads a folder's files in the order of their names. One of
+/// a resumed run tells TensorBoard to forget what earlier files say about later steps.
+class EventFile {
+ public:
+  /// Makes `events.out.tfevents.SECONDS.nixie` in the folder, for a run that has done `step`. Throws Fault::storage.
+  EventFile(const std::filesystem::path& folder, std::int64_t step);
+  /// The system has them when this returns. Throws Fault::storage.
+  void append(std::int64_t step, const std::vector<Scalar>& scalars);
+  void sync() { file_->sync(); }
+
+ private:
+  std::optional<AppendFile> file_;
+};
+
+}  // namespace nixie

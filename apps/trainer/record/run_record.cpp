@@ -1,0 +1,105 @@
+// The table is the original: the JSON lines are made of its rows.
+#include "nixie/apps/trainer/record/run_record.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "nixie/apps/trainer/record/run_folder.h"
+
+namespace nixie {
+namespace {
+
+constexpr const char* kTimingHeader = "epoch,step,seconds,images_per_second";
+constexpr std::size_t kFixedColumns = 6;
+
+/// The names of further metrics are told apart by number where two are of a kind.
+std::vector<std::string> columns_with(const std::vector<std::string>& metrics) {
+  std::vector<std::string> columns = {"epoch", "step", "split", "loss", "accuracy", "learning_rate"};
+  std::map<std::string, int> seen;
+  for (const std::string& name : metrics) {
+    const int number = ++seen[name];
+    columns.push_back(number > 1 ? fmt::format("{}_{}", name, number) : name);
+  }
+  return columns;
+}
+
+/// The seconds in the last row of timing.csv.
+double seconds_in(const std::string& row) {
+  const std::size_t at = row.find(',', row.find(',') + 1);
+  return at == std::string::npos ? 0 : std::strtod(row.c_str() + at + 1, nullptr);
+}
+
+std::string json_value(const std::string& cell) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), number);
+  if (error != std::errc{} || end != cell.data() + cell.size()) return nlohmann::json(cell).dump();
+  return std::isfinite(number) ? cell : "null";
+}
+
+/// Writes the lines anew from the table, whose rows may have been cut off.
+void write_lines(const std::filesystem::path& table, const std::filesystem::path& lines) {
+  const CsvTable all = read_csv(table);
+  std::string text;
+  for (const auto& cells : all.rows) text += json_line(all.columns, cells) + "\n";
+  write_text(lines, text);
+}
+
+}  // namespace
+
+std::string json_line(const std::vector<std::string>& columns, const std::vector<std::string>& cells) {
+  std::string line;
+  for (std::size_t i = 0; i < std::min(columns.size(), cells.size()); ++i)
+    if (!cells[i].empty())
+      line +=
+          fmt::format("{}{}: {}", line.empty() ? "" : ", ", nlohmann::json(columns[i]).dump(), json_value(cells[i]));
+  return "{" + line + "}";
+}
+
+RunRecord::RunRecord(const std::filesystem::path& folder, const std::vector<std::string>& metrics, std::int64_t step)
+    : columns_(columns_with(metrics)),
+      metrics_(folder / "metrics.csv", fmt::format("{}", fmt::join(columns_, ",")), step),
+      timing_(folder / "timing.csv", kTimingHeader, step),
+      events_(folder, step),
+      seconds_before_(seconds_in(timing_.last_row())) {
+  write_lines(folder / "metrics.csv", folder / "metrics.jsonl");
+  lines_.emplace(folder / "metrics.jsonl");
+}
+
+void RunRecord::training(const Figures& figures, double seconds, double images_per_second) {
+  append("train", figures, {{"learning_rate", figures.rate}, {"images_per_second", images_per_second}});
+  timing_.append(
+      fmt::format("{},{},{:.3f},{:.1f}", figures.epoch, figures.step, seconds_before_ + seconds, images_per_second));
+}
+
+void RunRecord::evaluation(const Figures& figures) {
+  std::vector<Scalar> scalars;
+  for (std::size_t i = 0; i < figures.metrics.size(); ++i)
+    scalars.push_back({columns_.at(kFixedColumns + i) + "/test", figures.metrics[i]});
+  append("test", figures, std::move(scalars));
+}
+
+void RunRecord::append(const char* split, const Figures& figures, std::vector<Scalar> scalars) {
+  const auto& [epoch, step, loss, accuracy, rate, metrics] = figures;
+  std::vector<std::string> cells = {std::to_string(epoch),   std::to_string(step),        split,
+                                    fmt::format("{}", loss), fmt::format("{}", accuracy), fmt::format("{}", rate)};
+  for (const double metric : metrics) cells.push_back(fmt::format("{}", metric));
+  cells.resize(columns_.size());
+  metrics_.append(fmt::format("{}", fmt::join(cells, ",")));
+  lines_->append(json_line(columns_, cells) + "\n");
+  scalars.push_back({std::string("loss/") + split, loss});
+  scalars.push_back({std::string("accuracy/") + split, accuracy});
+  events_.append(step, scalars);
+}
+
+void RunRecord::sync() {
+  metrics_.sync();
+  timing_.sync();
+  lines_->sync();
+  events_.sync();
+}
+
+}  // namespace nixie

@@ -1,0 +1,51 @@
+// RunRecord: the figures of a run in the files of its folder, row by row: tables, JSON lines, TensorBoard's events.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "nixie/apps/trainer/record/csv_file.h"
+#include "nixie/apps/trainer/record/event_file.h"
+
+namespace nixie {
+
+/// The figures of the steps since the last such row, or of an evaluation.
+struct Figures {
+  std::int64_t epoch = 0;  ///< from 1
+  std::int64_t step = 0;   ///< steps done
+  double loss = 0, accuracy = 0, rate = 0;
+  std::vector<double> metrics = {};  ///< of an evaluation, in the order of their names
+};
+
+/// A row that was written has reached the system: a killed process loses none. No file but timing.csv and TensorBoard's
+/// holds a clock's value, so those of two equal runs are equal.
+class RunRecord {
+ public:
+  /// Goes on in the folder's files after `step`: rows of later steps are cut off. `metrics` are the names of further
+  /// columns. Throws a usage Error where metrics.csv has other columns, Fault::storage.
+  RunRecord(const std::filesystem::path& folder, const std::vector<std::string>& metrics, std::int64_t step);
+
+  /// `seconds` are of this process.
+  void training(const Figures& figures, double seconds, double images_per_second);
+  void evaluation(const Figures& figures);
+  /// Makes every row durable. Throws Fault::storage.
+  void sync();
+  /// The size of metrics.csv.
+  std::int64_t metrics_bytes() const { return metrics_.bytes(); }
+
+ private:
+  void append(const char* split, const Figures& figures, std::vector<Scalar> scalars);
+
+  std::vector<std::string> columns_;  // of metrics.csv
+  CsvFile metrics_, timing_;
+  std::optional<AppendFile> lines_;
+  EventFile events_;
+  double seconds_before_;  // of the run's earlier processes
+};
+
+/// A row of a table as a JSON object: numbers as they stand, empty cells left out, nan and inf as null.
+std::string json_line(const std::vector<std::string>& columns, const std::vector<std::string>& cells);
+
+}  // namespace nixie

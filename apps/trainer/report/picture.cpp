@@ -1,0 +1,105 @@
+// Picture: libpng's simplified interface, and averages over the pixels that become one.
+#include "nixie/apps/trainer/report/picture.h"
+
+#include <png.h>
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+
+#include "nixie/core/base/error.h"
+
+namespace nixie {
+namespace {
+
+/// Planar pixels as bytes.
+std::vector<std::uint8_t> planar_bytes(const Dataset& dataset, std::int64_t index) {
+  const auto size = static_cast<std::size_t>(dataset.sample_shape().size());
+  std::vector<std::uint8_t> bytes(size);
+  if (dataset.bytes()) {
+    dataset.bytes()->load_bytes(index, {}, bytes);
+    return bytes;
+  }
+  std::vector<float> pixels(size);
+  dataset.load(index, {}, pixels);
+  const auto [low, high] = std::minmax_element(pixels.begin(), pixels.end());
+  const float from = *low, scale = *high > *low ? 255 / (*high - *low) : 0;
+  std::transform(pixels.begin(), pixels.end(), bytes.begin(),
+                 [&](float x) { return static_cast<std::uint8_t>(std::lround((x - from) * scale)); });
+  return bytes;
+}
+
+}  // namespace
+
+Picture picture_of(const Dataset& dataset, std::int64_t index, std::int64_t side) {
+  const Shape shape = dataset.sample_shape();
+  const std::int64_t height = shape[1], width = shape[2];
+  const std::vector<std::uint8_t> planes = planar_bytes(dataset, index);
+  const double factor = std::max(1.0, static_cast<double>(std::max(height, width)) / static_cast<double>(side));
+  Picture picture{.channels = shape[0] == 3 ? 3 : 1,
+                  .height = std::max<std::int64_t>(1, std::lround(static_cast<double>(height) / factor)),
+                  .width = std::max<std::int64_t>(1, std::lround(static_cast<double>(width) / factor))};
+  picture.bytes.resize(static_cast<std::size_t>(picture.channels * picture.height * picture.width));
+  for (std::int64_t c = 0; c < picture.channels; ++c)
+    for (std::int64_t y = 0; y < picture.height; ++y)
+      for (std::int64_t x = 0; x < picture.width; ++x) {
+        const std::int64_t top = y * height / picture.height, bottom = (y + 1) * height / picture.height,
+                           left = x * width / picture.width, right = (x + 1) * width / picture.width;
+        std::int64_t sum = 0;
+        for (std::int64_t v = top; v < bottom; ++v)
+          for (std::int64_t u = left; u < right; ++u)
+            sum += planes[static_cast<std::size_t>((c * height + v) * width + u)];
+        const std::int64_t count = (bottom - top) * (right - left);
+        picture.at(y, x, c) = static_cast<std::uint8_t>((sum + count / 2) / count);
+      }
+  return picture;
+}
+
+std::vector<Picture> weight_pictures(const std::vector<float>& values, const Shape& shape, std::int64_t count) {
+  const std::int64_t channels = shape[1], height = shape[2], width = shape[3], size = channels * height * width;
+  std::vector<Picture> pictures;
+  for (std::int64_t k = 0; k < std::min(shape[0], count); ++k) {
+    const std::span weights(values.data() + k * size, static_cast<std::size_t>(size));
+    float most = 1e-30f;
+    for (const float weight : weights) most = std::max(most, std::abs(weight));
+    Picture& picture = pictures.emplace_back(Picture{channels, height, width, {}});
+    picture.bytes.resize(weights.size());
+    for (std::int64_t c = 0; c < channels; ++c)
+      for (std::int64_t y = 0; y < height; ++y)
+        for (std::int64_t x = 0; x < width; ++x)
+          picture.at(y, x, c) = static_cast<std::uint8_t>(
+              std::lround(128 + 127 * weights[static_cast<std::size_t>((c * height + y) * width + x)] / most));
+  }
+  return pictures;
+}
+
+std::string base64(const std::string& bytes) {
+  constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string text;
+  for (std::size_t i = 0; i < bytes.size(); i += 3) {
+    std::uint32_t three = 0;
+    for (std::size_t k = 0; k < 3; ++k)
+      three = three << 8 | (i + k < bytes.size() ? static_cast<unsigned char>(bytes[i + k]) : 0u);
+    for (std::size_t k = 0; k < 4; ++k) text += i + k <= bytes.size() ? kDigits[three >> (18 - 6 * k) & 63] : '=';
+  }
+  return text;
+}
+
+std::string data_uri(const Picture& picture) {
+  png_image png{};
+  png.version = PNG_IMAGE_VERSION;
+  png.width = static_cast<png_uint_32>(picture.width);
+  png.height = static_cast<png_uint_32>(picture.height);
+  png.format = picture.channels == 3 ? PNG_FORMAT_RGB : PNG_FORMAT_GRAY;
+  png_alloc_size_t size = 0;
+  std::string bytes;
+  for (int pass = 0; pass < 2; ++pass) {  // the first asks for the size
+    bytes.resize(size);
+    const bool is_written = png_image_write_to_memory(&png, size > 0 ? bytes.data() : nullptr, &size, 0,
+                                                      picture.bytes.data(), 0, nullptr) != 0;
+    check(is_written, "libpng cannot write ", picture.width, " x ", picture.height, " pixels: ", png.message);
+  }
+  return "data:image/png;base64," + base64(bytes);
+}
+
+}  // namespace nixie

@@ -1,0 +1,34 @@
+// Picture: small images for a page: samples scaled down and weights, as PNG in a data URI.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "nixie/data/dataset.h"
+
+namespace nixie {
+
+/// Bytes, interleaved: [height, width, channels], of 1 or 3 channels.
+struct Picture {
+  std::int64_t channels = 1, height = 0, width = 0;
+  std::vector<std::uint8_t> bytes = {};
+
+  std::uint8_t& at(std::int64_t y, std::int64_t x, std::int64_t c) {
+    return bytes[static_cast<std::size_t>((y * width + x) * channels + c)];
+  }
+};
+
+/// A sample as evaluation sees it, its longer side at most `side`. Samples that are no bytes are stretched to 0 to 255;
+/// of other than 3 channels the first is shown.
+Picture picture_of(const Dataset& dataset, std::int64_t index, std::int64_t side);
+
+/// The first `count` of [K, C, R, S] numbers, each stretched about 0, which is grey. C is 1 or 3.
+std::vector<Picture> weight_pictures(const std::vector<float>& values, const Shape& shape, std::int64_t count);
+
+/// `data:image/png;base64,...`
+std::string data_uri(const Picture& picture);
+/// RFC 4648.
+std::string base64(const std::string& bytes);
+
+}  // namespace nixie

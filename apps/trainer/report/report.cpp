@@ -1,0 +1,194 @@
+// Sections of the page, each from the facts or the run's tables; one that has nothing to show is left out.
+#include "nixie/apps/trainer/report/report.h"
+
+#include <algorithm>
+#include <map>
+
+#include "nixie/apps/trainer/progress.h"
+#include "nixie/apps/trainer/record/csv_file.h"
+#include "nixie/apps/trainer/report/chart.h"
+#include "nixie/apps/trainer/report/layer_table.h"
+#include "nixie/apps/trainer/report/picture.h"
+#include "nixie/apps/trainer/report/run_curves.h"
+#include "nixie/apps/trainer/report/style.h"
+
+namespace nixie {
+namespace {
+
+// So many fit on a page and, with pictures of this side, in a megabyte.
+constexpr std::size_t kMostClasses = 30, kMostPairs = 12, kMostMistakes = 24, kMostLayers = 400;
+constexpr std::int64_t kPictureSide = 64, kMostFilters = 64;
+
+std::string section(const char* title, const std::string& content) {
+  return content.empty() ? "" : fmt::format("<h2>{}</h2>\n{}", title, content);
+}
+
+std::string tile(const char* name, const std::string& value) {
+  return value.empty() ? "" : fmt::format("<div>{}<b>{}</b></div>\n", name, html_text(value));
+}
+
+std::string class_name(const Dataset& data, std::int32_t label) {
+  const auto& names = data.class_names();
+  const auto at = static_cast<std::size_t>(label);
+  return at < names.size() ? names[at] : std::to_string(label);
+}
+
+std::string tiles(const ReportFacts& facts, const RunCurves& curves) {
+  const Evaluation& last = facts.evaluation;
+  double best = last.accuracy;
+  for (const auto& [step, accuracy] : curves.test_accuracy) best = std::max(best, accuracy);
+  std::string further;
+  for (const auto& [name, value] : last.metrics)
+    further += tile(html_text("test " + name).c_str(), fmt::format("{:.4f}", value));
+  return "<div class=\"tiles\">\n" + tile("test accuracy", fmt::format("{:.4f}", last.accuracy)) +
+         tile("best so far", fmt::format("{:.4f}", best)) + tile("test loss", fmt::format("{:.4f}", last.loss)) +
+         further + tile("step", fmt::format("{} of {}", facts.step, facts.total_steps)) +
+         tile("time", curves.seconds.empty() ? "" : clock_text(curves.seconds.back().second)) +
+         tile("parameters", fmt::format("{}", facts.model.parameters().count())) + "</div>\n";
+}
+
+std::string charts(const RunCurves& curves) {
+  const Chart kAll[] = {{.title = "Loss",
+                         .series = {{"training", curves.train_loss}, {"test", curves.test_loss}},
+                         .scale = Chart::Scale::wide},
+                        {.title = "Accuracy",
+                         .series = {{"training", curves.train_accuracy}, {"test", curves.test_accuracy}},
+                         .scale = Chart::Scale::share},
+                        {.title = "Learning rate", .series = {{"rate", curves.rate}}},
+                        {.title = "Images per second",
+                         .series = {{"images/s", curves.images_per_second}},
+                         .scale = Chart::Scale::from_zero}};
+  std::string text;
+  for (const Chart& chart : kAll) text += chart_html(chart);
+  return "<div class=\"charts\">\n" + text + "</div>\n";
+}
+
+using Pairs = std::map<std::pair<std::int32_t, std::int32_t>, std::int64_t>;  // label, predicted -> samples
+
+std::string confusion_table(const Dataset& data, const Pairs& pairs) {
+  const auto classes = static_cast<std::int32_t>(data.classes());
+  std::vector<std::int64_t> totals(static_cast<std::size_t>(classes));
+  for (const auto& [pair, count] : pairs) totals[static_cast<std::size_t>(pair.first)] += count;
+  std::string text = "<div class=\"wide\"><table class=\"confusion\">\n<tr><th></th>";
+  for (std::int32_t c = 0; c < classes; ++c) text += "<th>" + html_text(class_name(data, c)) + "</th>";
+  text += "</tr>\n";
+  for (std::int32_t row = 0; row < classes; ++row) {
+    text += "<tr><th>" + html_text(class_name(data, row)) + "</th>";
+    for (std::int32_t column = 0; column < classes; ++column) {
+      const auto found = pairs.find({row, column});
+      if (found == pairs.end()) {
+        text += "<td></td>";
+        continue;
+      }
+      const double share =
+          static_cast<double>(found->second) / static_cast<double>(totals[static_cast<std::size_t>(row)]);
+      text += fmt::format("<td class=\"{}\" style=\"--share:{:.2f}\">{}</td>", row == column ? "right" : "wrong",
+                          0.15 + 0.65 * share, found->second);
+    }
+    text += "</tr>\n";
+  }
+  return "<p>Rows are what the samples are, columns what the model says.</p>\n" + text + "</table></div>\n";
+}
+
+std::string confusion(const ReportFacts& facts) {
+  Pairs pairs;
+  for (const auto& [label, predicted, score] : facts.evaluation.predictions) ++pairs[{label, predicted}];
+  if (facts.test.classes() <= static_cast<std::int64_t>(kMostClasses) &&
+      std::all_of(pairs.begin(), pairs.end(),
+                  [&](const auto& each) { return each.first.second < facts.test.classes(); }))
+    return confusion_table(facts.test, pairs);
+  std::vector<std::pair<std::int64_t, std::pair<std::int32_t, std::int32_t>>> most;
+  for (const auto& [pair, count] : pairs)
+    if (pair.first != pair.second) most.push_back({-count, pair});
+  std::sort(most.begin(), most.end());
+  most.resize(std::min(most.size(), kMostPairs));
+  std::string rows;
+  for (const auto& [count, pair] : most)
+    rows += fmt::format("<tr><td>{}</td><td>{}</td><td class=\"number\">{}</td></tr>\n",
+                        html_text(class_name(facts.test, pair.first)), html_text(class_name(facts.test, pair.second)),
+                        -count);
+  return rows.empty() ? ""
+                      : "<div class=\"wide\"><table class=\"pairs\">\n<tr><th>is</th><th>taken for</th>"
+                        "<th class=\"number\">samples</th></tr>\n" +
+                            rows + "</table></div>\n";
+}
+
+std::string mistakes(const ReportFacts& facts) {
+  std::vector<std::pair<float, std::int64_t>> wrong;
+  const auto& predictions = facts.evaluation.predictions;
+  for (std::size_t i = 0; i < predictions.size(); ++i)
+    if (predictions[i].label != predictions[i].predicted)
+      wrong.emplace_back(-predictions[i].score, static_cast<std::int64_t>(i));
+  std::sort(wrong.begin(), wrong.end());
+  const std::size_t all = wrong.size();
+  wrong.resize(std::min(all, kMostMistakes));
+  std::string text;
+  for (const auto& [score, index] : wrong) {
+    const Prediction& prediction = predictions[static_cast<std::size_t>(index)];
+    text += fmt::format(
+        "<figure><img src=\"{}\" alt=\"sample {}\"><br><b>{}</b>, taken for <b>{}</b> <span "
+        "class=\"soft\">{:.2f}</span></figure>\n",
+        data_uri(picture_of(facts.test, index, kPictureSide)), index,
+        html_text(class_name(facts.test, prediction.label)), html_text(class_name(facts.test, prediction.predicted)),
+        prediction.score);
+  }
+  return text.empty() ? ""
+                      : fmt::format(
+                            "<p>{} of {} test samples are wrong; those the model was surest of:</p>\n<div "
+                            "class=\"pictures\">\n{}</div>\n",
+                            all, predictions.size(), text);
+}
+
+/// The first weights that read pixels: filters of 1 or 3 channels, or rows of a matrix over the whole image.
+std::string filters(const ReportFacts& facts) {
+  const Shape image = facts.model.input_shape();
+  for (const Variable& variable : facts.model.parameters().trainable()) {
+    const Shape shape = variable.shape();
+    if (shape.rank() < 2) continue;
+    const bool is_matrix = shape.rank() == 2 && image.rank() == 3 && shape[1] == image.size();
+    const Shape filter = is_matrix ? Shape{shape[0], image[0], image[1], image[2]} : shape;
+    if (filter.rank() != 4 || (filter[1] != 1 && filter[1] != 3) || filter[2] * filter[3] < 2) return {};
+    std::string pictures;
+    for (const Picture& picture : weight_pictures(variable.array().to_vector<float>(), filter, kMostFilters))
+      pictures += fmt::format("<img src=\"{}\" alt=\"\">\n", data_uri(picture));
+    return fmt::format("<p>{} {}: what each output looks for; grey is 0.</p>\n<div class=\"filters\">\n{}</div>\n",
+                       html_text(variable.name()), shape, pictures);
+  }
+  return {};
+}
+
+std::string layers(const ReportFacts& facts) {
+  std::vector<std::int64_t> input = {facts.config.data.batch()};
+  for (const std::int64_t size : facts.model.input_shape()) input.push_back(size);
+  const std::vector<LayerRow> rows = layer_rows(facts.config.model, Shape(input));
+  std::string text;
+  for (std::size_t i = 0; i < std::min(rows.size(), kMostLayers); ++i)
+    text += fmt::format(
+        "<tr><td>{}</td><td>{}</td><td>{}</td><td class=\"number\">{}</td><td class=\"soft\">{}</td></tr>\n",
+        html_text(rows[i].name), html_text(rows[i].kind), rows[i].shape, rows[i].parameters,
+        html_text(rows[i].options));
+  return "<div class=\"wide\"><table class=\"layers\">\n<tr><th>layer</th><th>kind</th><th>output</th>"
+         "<th class=\"number\">parameters</th><th>options</th></tr>\n" +
+         text + "</table></div>\n";
+}
+
+}  // namespace
+
+std::string report_html(const ReportFacts& facts) {
+  const RunCurves curves = read_curves(facts.run);
+  const std::string name = html_text(facts.run.lexically_normal().string());
+  return fmt::format(
+             "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+             "<meta name=\"viewport\" content=\"width=device-width, "
+             "initial-scale=1\">\n{}<title>{}</title>\n<style>{}</style>\n</head>\n<body>\n"
+             "<h1>{}</h1>\n<p>{}</p>\n",
+             facts.is_done ? "" : "<meta http-equiv=\"refresh\" content=\"30\">\n", name, kPageStyle, name,
+             facts.is_done ? "The run is done." : "The run goes on; this page is written again at each evaluation.") +
+         tiles(facts, curves) + charts(curves) + section("Confusion", confusion(facts)) +
+         section("Worst mistakes", mistakes(facts)) + section("First layer", filters(facts)) +
+         section("Layers", layers(facts)) +
+         section("Machine, model and data", "<pre>" + html_text(facts.summary) + "</pre>\n") +
+         section("Configuration", "<pre>" + html_text(config_text(facts.config)) + "</pre>\n") + "</body>\n</html>\n";
+}
+
+}  // namespace nixie

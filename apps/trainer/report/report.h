@@ -1,0 +1,25 @@
+// The report of a run: one page that a browser shows, with all it needs in it, under a megabyte.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "nixie/apps/trainer/evaluator.h"
+#include "nixie/configs/parse/config.h"
+
+namespace nixie {
+
+struct ReportFacts {
+  const std::filesystem::path& run;  ///< the folder: its metrics.csv and timing.csv become curves
+  const TrainConfig& config;
+  const Model& model;
+  const Dataset& test;
+  const Evaluation& evaluation;  ///< the last one, over `test`
+  std::string summary = {};      ///< lines about machine, model and data
+  std::int64_t step = 0, total_steps = 0;
+  bool is_done = false;  ///< false: the page loads itself again every half minute
+};
+
+std::string report_html(const ReportFacts& facts);
+
+}  // namespace nixie

@@ -1,0 +1,20 @@
+// RunCurves: what metrics.csv and timing.csv of a run folder say, as points over the step.
+#pragma once
+
+#include <filesystem>
+#include <utility>
+#include <vector>
+
+namespace nixie {
+
+using Curve = std::vector<std::pair<double, double>>;  ///< step, value
+
+struct RunCurves {
+  Curve train_loss = {}, test_loss = {}, train_accuracy = {}, test_accuracy = {}, rate = {};
+  Curve images_per_second = {}, seconds = {};
+};
+
+/// Curves without points where a file or a column is missing.
+RunCurves read_curves(const std::filesystem::path& run);
+
+}  // namespace nixie

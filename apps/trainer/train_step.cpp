@@ -1,0 +1,152 @@
+// TrainStep: one graph for the batch that ends a step, and another for those before it.
+#include "nixie/apps/trainer/train_step.h"
+
+#include <cmath>
+
+#include "nixie/optimizers/loss_scale.h"
+
+namespace nixie {
+namespace {
+
+Variable scalar(const char* name, Dtype dtype) { return Variable(name, Array(dtype, Shape{}), false); }
+
+std::vector<Variable> zeros_like(const std::vector<Variable>& parameters) {
+  std::vector<Variable> zeros;
+  for (const Variable& parameter : parameters)
+    zeros.emplace_back("accumulated." + parameter.name(), Array(Dtype::f32, parameter.shape()), false);
+  return zeros;
+}
+
+}  // namespace
+
+TrainStep::TrainStep(Backend& backend, const TrainConfig& config, const Dataset& data, const Model& model,
+                     const Optimizer& optimizer, const Averages* averages)
+    : config_(config),
+      data_(data),
+      model_(model),
+      optimizer_(optimizer),
+      averages_(averages),
+      mixing_(config.mixing, config.seed),
+      step_(scalar("step", Dtype::i32)),
+      loss_sum_(scalar("loss_sum", Dtype::f32)),
+      accuracy_sum_(scalar("accuracy_sum", Dtype::f32)),
+      non_finite_(scalar("non_finite", Dtype::i32)),
+      skipped_(scalar("skipped", Dtype::i32)),
+      part_(scalar("part", Dtype::i32)),
+      part_loss_(scalar("part_loss", Dtype::f32)),
+      part_accuracy_(scalar("part_accuracy", Dtype::f32)),
+      part_slopes_(config.accumulate > 1 ? zeros_like(optimizer.parameters()) : std::vector<Variable>{}),
+      add_(
+          backend, [this](const Inputs& in) { return add_body(in); }, config.policy()),
+      update_(
+          backend, [this](const Inputs& in) { return update_body(in); }, config.policy()) {}
+
+void TrainStep::operator()(const std::function<const Batch&()>& next, std::int64_t step) {
+  const std::int64_t first = step * config_.accumulate;
+  for (std::int64_t part = 0; part + 1 < config_.accumulate; ++part) add_(inputs_of(next(), first + part));
+  update_(inputs_of(next(), first + config_.accumulate - 1));
+}
+
+std::map<std::string, Tensor> TrainStep::inputs_of(const Batch& batch, std::int64_t draw) const {
+  std::map<std::string, Tensor> inputs = {{"images", batch.images}, {"labels", batch.labels}};
+  if (mixing_.is_on()) inputs.emplace("mixing", mixing_.draw(draw, model_.input_shape()[1], model_.input_shape()[2]));
+  return inputs;
+}
+
+std::map<std::string, Tensor> TrainStep::placeholders() const {
+  std::vector<std::int64_t> sizes = {config_.data.batch()};
+  for (const std::int64_t size : data_.sample_shape()) sizes.push_back(size);
+  const Dtype stored = data_.bytes() ? Dtype::u8 : Dtype::f32;
+  std::map<std::string, Tensor> inputs = {{"images", placeholder(Shape(sizes), stored)},
+                                          {"labels", placeholder({sizes[0]}, Dtype::i32)}};
+  if (mixing_.is_on()) inputs.emplace("mixing", placeholder({6}));
+  return inputs;
+}
+
+TrainStep::Result TrainStep::run(const Inputs& in) const {
+  // Each batch of a step draws other random numbers.
+  const Tensor now = step_, draw = config_.accumulate > 1 ? now * config_.accumulate + part_ : now;
+  Pass pass{.training = true, .step = draw, .seed = config_.seed};
+  const Tensor images = data_.pixels(in["images"]);
+  const Tensor output = model_(mixing_.is_on() ? Mixing::images(images, in["mixing"]) : images, pass);
+  const Tensor loss = mixing_.is_on() ? Mixing::loss(config_.loss, output, in["labels"], in["mixing"])
+                                      : config_.loss(output, in["labels"]);
+  return {loss, accuracy(output, in["labels"]), gradients(optimizer_.scaled(loss), optimizer_.parameters())};
+}
+
+Outputs TrainStep::add_body(const Inputs& in) {
+  Result result = run(in);
+  for (std::size_t i = 0; i < result.slopes.size(); ++i)
+    part_slopes_[i].set(part_slopes_[i] + cast(result.slopes[i].value, Dtype::f32));
+  if (skips()) {
+    // The step as a whole is then skipped: its loss is no number.
+    const Tensor ok = logical_and(is_finite(result.loss), all_finite(result.slopes));
+    Trace::rollback_unless(ok);
+    result.loss = where(ok, result.loss, NAN);
+  }
+  part_loss_.set(part_loss_ + result.loss);
+  part_accuracy_.set(part_accuracy_ + result.accuracy);
+  part_.set(part_ + 1);
+  return {};
+}
+
+Outputs TrainStep::update_body(const Inputs& in) {
+  const Tensor now = step_;
+  auto [loss, accuracy, slopes] = run(in);
+  if (config_.accumulate > 1) {
+    const double share = 1 / static_cast<double>(config_.accumulate);
+    loss = (part_loss_ + loss) * share;
+    accuracy = (part_accuracy_ + accuracy) * share;
+    for (std::size_t i = 0; i < slopes.size(); ++i)
+      slopes[i].value = cast((part_slopes_[i] + cast(slopes[i].value, Dtype::f32)) * share, slopes[i].value.dtype());
+  }
+  optimizer_.update(slopes, now);
+  if (averages_) averages_->update(now);
+  if (skips()) {
+    // A dynamic loss scale looks at the gradients itself.
+    const Tensor good = is_finite(loss),
+                 ok = optimizer_.loss_scale().is_dynamic() ? good : logical_and(good, all_finite(slopes));
+    Trace::rollback_unless(ok);
+    count(now, where(ok, loss, 0), where(ok, accuracy, 0));
+    skipped_.set(skipped_ + (1 - cast(ok, Dtype::i32)));
+  } else {
+    count(now, loss, accuracy);
+  }
+  if (config_.accumulate > 1) {
+    for (const Variable& slope : part_slopes_) slope.set(0.0);
+    part_.set(0);
+    part_loss_.set(0.0);
+    part_accuracy_.set(0.0);
+  }
+  return {};
+}
+
+void TrainStep::count(const Tensor& now, const Tensor& loss, const Tensor& accuracy) {
+  loss_sum_.set(loss_sum_ + loss);
+  accuracy_sum_.set(accuracy_sum_ + accuracy);
+  // The step of the first loss that is no number, found on the device: the host reads it with the sums.
+  non_finite_.set(where(logical_and(non_finite_ == 0, logical_not(is_finite(loss))), now + 1, non_finite_));
+  step_.set(now + 1);
+}
+
+StepSums TrainStep::sums() const {
+  return {.loss = loss_sum_.array().item(),
+          .accuracy = accuracy_sum_.array().item(),
+          .skipped = static_cast<std::int64_t>(skipped_.array().item()),
+          .first_non_finite = static_cast<std::int64_t>(non_finite_.array().item())};
+}
+
+void TrainStep::clear_sums() {
+  skipped_.set(0);
+  loss_sum_.set(0.0);
+  accuracy_sum_.set(0.0);
+}
+
+void TrainStep::set(const RunState& state) {
+  step_.set(static_cast<std::int32_t>(state.step));
+  loss_sum_.set(state.loss_sum);
+  accuracy_sum_.set(state.accuracy_sum);
+  skipped_.set(static_cast<std::int32_t>(state.skipped));
+}
+
+}  // namespace nixie

@@ -1,0 +1,65 @@
+// TrainStep: what a training step computes and changes, from one batch or from several whose gradients add up.
+#pragma once
+
+#include "nixie/apps/trainer/averages.h"
+#include "nixie/apps/trainer/mixing.h"
+#include "nixie/apps/trainer/snapshot.h"
+#include "nixie/core/state/graph.h"
+#include "nixie/core/step.h"
+#include "nixie/data/loader.h"
+
+namespace nixie {
+
+/// What the device has added up since the last log row.
+struct StepSums {
+  double loss = 0, accuracy = 0;
+  std::int64_t skipped = 0;           ///< steps that changed nothing
+  std::int64_t first_non_finite = 0;  ///< the step of the first loss that is no number; 0: none
+};
+
+/// `accumulate` batches make a step: the same as one of all their samples, but for what a layer does with a whole batch
+/// (batch norm, dropout). References are kept.
+class TrainStep {
+ public:
+  /// `averages` may be null.
+  TrainStep(Backend& backend, const TrainConfig& config, const Dataset& data, const Model& model,
+            const Optimizer& optimizer, const Averages* averages);
+
+  /// Runs with the batches that `next` gives; `step` are done before.
+  void operator()(const std::function<const Batch&()>& next, std::int64_t step);
+
+  StepSums sums() const;
+  void clear_sums();
+  /// As they were after a step of an earlier process.
+  void set(const RunState& state);
+
+  /// The part that updates, simplified; and how the backend would run it. Nothing is run.
+  const Graph& graph() { return update_.graph(placeholders()); }
+  const Plan& plan() { return update_.plan(placeholders()); }
+
+ private:
+  struct Result {
+    Tensor loss, accuracy;
+    std::vector<Gradient> slopes;
+  };
+  Result run(const Inputs& in) const;
+  Outputs add_body(const Inputs& in);
+  Outputs update_body(const Inputs& in);
+  void count(const Tensor& now, const Tensor& loss, const Tensor& accuracy);
+  std::map<std::string, Tensor> inputs_of(const Batch& batch, std::int64_t draw) const;
+  std::map<std::string, Tensor> placeholders() const;
+  bool skips() const { return config_.non_finite == "skip"; }
+
+  const TrainConfig& config_;
+  const Dataset& data_;
+  const Model& model_;
+  const Optimizer& optimizer_;
+  const Averages* averages_;
+  Mixing mixing_;
+  Variable step_, loss_sum_, accuracy_sum_, non_finite_, skipped_;
+  Variable part_, part_loss_, part_accuracy_;  // of a step that is not complete: its batches, and sums over them
+  std::vector<Variable> part_slopes_;          // the same, in the optimizer's order of parameters
+  Step add_, update_;
+};
+
+}  // namespace nixie

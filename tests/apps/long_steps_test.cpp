@@ -1,0 +1,192 @@
+// Steps over several batches, evaluations every so many steps, and checkpoints that are kept.
+#include <gmock/gmock.h>
+
+#include "nixie/tests/apps/support.h"
+
+namespace nixie {
+namespace {
+
+using namespace nixie::test;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+namespace fs = std::filesystem;
+
+/// No layer that looks at a whole batch.
+const std::string kPlain = R"(
+model: [flatten, {linear: {out: 16}}, relu, {linear: {out: 10}}]
+optimizer: {sgd: {momentum: 0.9, weight_decay: 1e-3}}
+schedule: {cosine: {rate: 0.05, warmup: {epochs: 0.5}}}
+clip_norm: 1
+epochs: 2
+seed: 7
+backend: cpu
+log_every: 1
+)";
+
+TrainConfig plain(const std::string& more) { return read_config(parse_yaml(kPlain + more, "run.yaml")); }
+
+std::vector<double> weights_of(const Trainer& trainer) {
+  return trainer.model().parameters().find("1.weight")->array().to_vector<double>();
+}
+
+std::vector<double> column(const fs::path& run, const std::string& name) {
+  const CsvTable table = read_csv(run / "metrics.csv");
+  const auto at =
+      static_cast<std::size_t>(std::find(table.columns.begin(), table.columns.end(), name) - table.columns.begin());
+  std::vector<double> values;
+  for (const auto& row : table.rows) values.push_back(std::stod(row.at(at)));
+  return values;
+}
+
+// 205 samples: 10 steps of 20 in both, and five left over.
+TEST(Accumulate, IsAsOneLargeBatch) {
+  const TempFolder large;
+  Trainer one(plain("data: {glyphs: {train: 205, test: 50, batch: 20}}\n"), {.run = large.path()});
+  EXPECT_TRUE(one.train());
+  for (const char* more : {"data: {glyphs: {train: 205, test: 50, batch: 10}}\naccumulate: 2\n",
+                           "data: {glyphs: {train: 205, test: 50, batch: 5}}\naccumulate: 4\n"}) {
+    const TempFolder parts;
+    Trainer several(plain(more), {.run = parts.path()});
+    EXPECT_EQ(several.steps_per_epoch(), 10);
+    EXPECT_THAT(several.summary(), HasSubstr("10 steps of 20 per epoch, 20 steps in all"));
+    EXPECT_TRUE(several.train());
+    EXPECT_EQ(several.step(), 20);
+    for (const char* name : {"step", "loss", "accuracy", "learning_rate"})
+      EXPECT_THAT(column(parts.path(), name), testing::Pointwise(testing::DoubleNear(2e-6), column(large.path(), name)))
+          << name;
+    EXPECT_THAT(weights_of(several), testing::Pointwise(testing::DoubleNear(2e-6), weights_of(one)));
+  }
+}
+
+// Dropout, batch norm, mixing, a loss that is skipped: all goes on as if never stopped. 20 batches are 6 steps of 3.
+TEST(Accumulate, AStoppedRunGoesOnBitForBit) {
+  TrainConfig config = small_config("mixing: {mixup: 0.4}\naccumulate: 3\nnon_finite: skip\nkeep: 2\n");
+  config.data = Glyphs{.train = 205, .test = 50, .batch = 10};
+  config.steps = 13;
+  const TempFolder whole;
+  Trainer all(config, {.run = whole.path()});
+  EXPECT_EQ(all.steps_per_epoch(), 6);
+  EXPECT_TRUE(all.train());
+  for (const std::int64_t stop_at : {1, 5, 6, 7, 12}) {
+    const TempFolder broken;
+    {
+      Trainer first(config, {.run = broken.path()});
+      EXPECT_FALSE(first.train([&] { return first.step() == stop_at; }));
+    }
+    Trainer second(config, {.run = broken.path()});
+    second.resume();
+    EXPECT_EQ(second.step(), stop_at);
+    EXPECT_TRUE(second.train());
+    expect_same_files(whole.path(), broken.path(), "stopped after step " + std::to_string(stop_at));
+  }
+}
+
+/// Samples of which one is no number.
+struct OneBad {
+  std::int64_t batch = 5;
+  static constexpr const char* name = "one_bad";
+  static constexpr auto fields() { return std::tuple{field("batch", &OneBad::batch, "samples per step")}; }
+  Splits open() const {
+    class Samples final : public Dataset {
+     public:
+      explicit Samples(std::int64_t bad) : bad_(bad) {}
+      std::int64_t size() const override { return 40; }
+      Shape sample_shape() const override { return {1, 2, 2}; }
+      const std::vector<std::string>& class_names() const override { return names_; }
+      std::int32_t load(std::int64_t index, const AugmentKey&, std::span<float> pixels) const override {
+        std::fill(pixels.begin(), pixels.end(), index == bad_ ? NAN : static_cast<float>(index % 3));
+        return static_cast<std::int32_t>(index % 3);
+      }
+
+     private:
+      std::int64_t bad_;
+      std::vector<std::string> names_{"a", "b", "c"};
+    };
+    return {std::make_shared<Samples>(17), std::make_shared<Samples>(-1)};
+  }
+};
+
+// Whichever batch of the step is bad, the whole step changes nothing, running statistics included, and the next is
+// good.
+TEST(Accumulate, ABadBatchSkipsItsStep) {
+  TrainConfig config = plain("data: glyphs\naccumulate: 4\nnon_finite: skip\n");
+  config.model = AnyModel(Sequential{Flatten{}, BatchNorm{}, Linear{.out = 3}});
+  config.data = OneBad{};
+  config.epochs = 6;
+  config.log_every = 50;  // a row for an epoch of two steps, of which one is bad
+  const TempFolder skipped, stopped;
+  Trainer trainer(config, {.run = skipped.path()});
+  EXPECT_TRUE(trainer.train());
+  EXPECT_EQ(trainer.step(), 12);
+  for (const Variable& variable : trainer.model().parameters().all())
+    for (const double value : variable.array().to_vector<double>())
+      EXPECT_TRUE(std::isfinite(value)) << variable.name();
+  EXPECT_NE(trainer.model().parameters().find("1.running_mean")->array().to_vector<float>().at(0), 0);
+  const std::vector<double> losses = column(skipped.path(), "loss");
+  EXPECT_LT(losses.back(), losses.front());  // nan is less than nothing
+  config.non_finite = "stop";
+  EXPECT_THAT(error_of(Fault::non_finite, [&] { Trainer(config, {.run = stopped.path()}).train(); }),
+              HasSubstr("the loss is not finite at step "));
+}
+
+TEST(Accumulate, WantsEnoughBatches) {
+  EXPECT_THAT(
+      error_of(Fault::data,
+               [] { Trainer trainer(plain("data: {glyphs: {train: 50, test: 50, batch: 20}}\naccumulate: 3\n"), {}); }),
+      HasSubstr("an epoch has 2 batches of 20, a step takes 3 (accumulate)"));
+  EXPECT_THAT(error_of([] { plain("data: glyphs\naccumulate: 0\n"); }), HasSubstr("accumulate"));
+}
+
+TEST(EvaluateEvery, CountsSteps) {
+  const std::string data = "data: {glyphs: {train: 205, test: 50, batch: 20}}\nsteps: 17\n";
+  const TempFolder folder;
+  Trainer trainer(plain(data + "evaluate_every: 7\nkeep: 2\n"), {.run = folder.path()});
+  EXPECT_TRUE(trainer.train());
+  std::vector<std::string> steps;
+  for (const auto& row : read_csv(folder / "metrics.csv").rows)
+    if (row[2] == "test") steps.push_back(row[1]);
+  EXPECT_THAT(steps, ElementsAre("7", "14", "17"));
+  EXPECT_THAT(kept_checkpoints(folder.path()), ElementsAre(folder / "step-17.h5", folder / "step-14.h5"));
+}
+
+TEST(Keep, TheLastCheckpointsStay) {
+  const TempFolder folder;
+  TrainConfig config = plain("data: {glyphs: {train: 205, test: 50, batch: 20}}\nkeep: 2\n");
+  config.epochs = 4;
+  {
+    Trainer trainer(config, {.run = folder.path()});
+    EXPECT_TRUE(trainer.train());
+  }
+  EXPECT_THAT(kept_checkpoints(folder.path()), ElementsAre(folder / "step-40.h5", folder / "step-30.h5"));
+  EXPECT_EQ(text_of(folder / "step-40.h5"), text_of(folder / "last.h5"));
+  EXPECT_EQ(std::get<std::int64_t>(load_checkpoint(folder / "step-30.h5").state.at("step")), 30);
+  // From an earlier one the run ends the same, and later ones are no reason to forget what is new.
+  const std::string last = text_of(folder / "last.h5");
+  {
+    Trainer trainer(config, {.run = folder.path()});
+    trainer.resume(folder / "step-30.h5");
+    EXPECT_TRUE(trainer.train());
+  }
+  EXPECT_EQ(text_of(folder / "last.h5"), last);
+  // Where the two others are damaged a kept one is next.
+  for (const char* file : {"last.h5", "best.h5", "step-40.h5"}) std::ofstream(folder / file) << "damaged";
+  Trainer trainer(config, {.run = folder.path()});
+  trainer.resume();
+  EXPECT_EQ(trainer.step(), 30);
+}
+
+TEST(Keep, RemovesNoLaterOnes) {
+  const TempFolder folder;
+  std::ofstream(folder / "last.h5") << "new";
+  for (const char* name : {"step-5.h5", "step-20.h5", "step-90.h5", "step-x.h5", "step-.h5", "my-step-3.h5"})
+    std::ofstream(folder / name) << "old";
+  keep_checkpoint(folder / "last.h5", 20, 1);
+  EXPECT_THAT(kept_checkpoints(folder.path()), ElementsAre(folder / "step-90.h5", folder / "step-20.h5"));
+  EXPECT_EQ(text_of(folder / "step-20.h5"), "new");
+  EXPECT_TRUE(fs::exists(folder / "step-x.h5") && fs::exists(folder / "my-step-3.h5"));
+  EXPECT_THAT(error_of(Fault::storage, [&] { keep_checkpoint(folder / "none.h5", 30, 1); }), HasSubstr("step-30.h5"));
+}
+
+}  // namespace
+}  // namespace nixie

@@ -1,0 +1,232 @@
+// The report of a run, taken apart: every part is there, tags are balanced, figures agree with the evaluation.
+#include "nixie/apps/trainer/report/report.h"
+
+#include <gmock/gmock.h>
+#include <png.h>
+
+#include <numeric>
+
+#include "nixie/apps/trainer/report/chart.h"
+#include "nixie/apps/trainer/report/picture.h"
+#include "nixie/tests/apps/support.h"
+
+namespace nixie {
+namespace {
+
+using namespace nixie::test;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+/// RFC 4648, section 10.
+TEST(Picture, Base64) {
+  const std::pair<const char*, const char*> kCases[] = {{"", ""},
+                                                        {"f", "Zg=="},
+                                                        {"fo", "Zm8="},
+                                                        {"foo", "Zm9v"},
+                                                        {"foob", "Zm9vYg=="},
+                                                        {"fooba", "Zm9vYmE="},
+                                                        {"foobar", "Zm9vYmFy"},
+                                                        {"\xff\xfe", "//4="}};
+  for (const auto& [bytes, text] : kCases) EXPECT_EQ(base64(bytes), text);
+}
+
+std::string decoded64(const std::string& text) {
+  const std::string digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string bytes;
+  std::uint32_t bits = 0;
+  int count = 0;
+  for (const char digit : text) {
+    if (digit == '=') break;
+    bits = bits << 6 | static_cast<std::uint32_t>(digits.find(digit));
+    if ((count += 6) >= 8) bytes += static_cast<char>(bits >> (count -= 8) & 255);
+  }
+  return bytes;
+}
+
+std::vector<std::uint8_t> pixels_of(const std::string& uri, std::uint32_t width, std::uint32_t height, int format) {
+  const std::string start = "data:image/png;base64,";
+  EXPECT_TRUE(uri.starts_with(start));
+  const std::string bytes = decoded64(uri.substr(start.size()));
+  png_image png{};
+  png.version = PNG_IMAGE_VERSION;
+  EXPECT_TRUE(png_image_begin_read_from_memory(&png, bytes.data(), bytes.size())) << png.message;
+  EXPECT_EQ(png.width, width);
+  EXPECT_EQ(png.height, height);
+  png.format = static_cast<png_uint_32>(format);
+  std::vector<std::uint8_t> pixels(PNG_IMAGE_SIZE(png));
+  EXPECT_TRUE(png_image_finish_read(&png, nullptr, pixels.data(), 0, nullptr)) << png.message;
+  return pixels;
+}
+
+TEST(Picture, APngHoldsThePixels) {
+  for (const std::int64_t channels : {1, 3}) {
+    Picture picture{.channels = channels, .height = 5, .width = 7};
+    for (std::int64_t i = 0; i < channels * 35; ++i) picture.bytes.push_back(static_cast<std::uint8_t>(i * 37));
+    EXPECT_EQ(pixels_of(data_uri(picture), 7, 5, channels == 3 ? PNG_FORMAT_RGB : PNG_FORMAT_GRAY), picture.bytes);
+  }
+}
+
+/// One sample: planes of rising bytes.
+struct Rising final : ByteDataset {
+  explicit Rising(const Shape& shape) : ByteDataset(Normalization(shape[0])), shape_(shape) {}
+  std::int64_t size() const override { return 1; }
+  Shape sample_shape() const override { return shape_; }
+  const std::vector<std::string>& class_names() const override { return names_; }
+  std::int32_t load_bytes(std::int64_t, const AugmentKey&, std::span<std::uint8_t> bytes) const override {
+    std::iota(bytes.begin(), bytes.end(), std::uint8_t{0});
+    return 0;
+  }
+
+  Shape shape_;
+  std::vector<std::string> names_ = {"only"};
+};
+
+TEST(Picture, IsOfASample) {
+  const Rising grey({1, 4, 6});
+  std::vector<std::uint8_t> all(24);
+  std::iota(all.begin(), all.end(), std::uint8_t{0});
+  EXPECT_EQ(picture_of(grey, 0, 64).bytes, all);
+  const Picture half = picture_of(grey, 0, 3);  // means of 2 x 2
+  EXPECT_EQ(half.width, 3);
+  EXPECT_EQ(half.height, 2);
+  EXPECT_THAT(half.bytes, ElementsAre(4, 6, 8, 16, 18, 20));  // 0, 1, 6, 7 have the mean 3.5
+  EXPECT_THAT(picture_of(Rising({3, 1, 2}), 0, 9).bytes, ElementsAre(0, 2, 4, 1, 3, 5));  // interleaved
+}
+
+TEST(Picture, IsOfWeights) {
+  const auto grey = weight_pictures({1, -1, 0, 0.5, 4, 4, 4, 4, -2, 0, 0, 0}, {3, 1, 2, 2}, 2);
+  ASSERT_EQ(grey.size(), 2u);
+  EXPECT_THAT(grey[0].bytes, ElementsAre(255, 1, 128, 192));
+  EXPECT_THAT(grey[1].bytes, ElementsAre(255, 255, 255, 255));
+  EXPECT_THAT(weight_pictures({1, 0, -1, 0, 0.5, 0}, {1, 3, 1, 2}, 9).at(0).bytes,
+              ElementsAre(255, 1, 192, 128, 128, 128));  // interleaved
+}
+
+/// All texts between two others, the shortest.
+std::vector<std::string> between(const std::string& text, const std::string& before, const std::string& after) {
+  std::vector<std::string> found;
+  for (std::size_t at = 0; (at = text.find(before, at)) != std::string::npos;) {
+    at += before.size();
+    const std::size_t end = text.find(after, at);
+    if (end == std::string::npos) break;
+    found.push_back(text.substr(at, end - at));
+    at = end;
+  }
+  return found;
+}
+
+TEST(Chart, ThinsOutAndMarksRoundNumbers) {
+  Chart chart{.title = "a < b", .series = {{"one", {}}, {"two", {{0, 0.5}, {1000, 0.25}}}, {"none", {}}}};
+  for (int i = 0; i <= 10'000; ++i) chart.series[0].points.emplace_back(i / 10.0, i / 10'000.0);
+  chart.series[0].points.emplace_back(5, NAN);
+  const std::string html = chart_html(chart);
+  EXPECT_THAT(html, HasSubstr("<figcaption>a &lt; b</figcaption>"));
+  const auto lines = between(html, "class=\"line line-", "\"");
+  EXPECT_THAT(lines, ElementsAre("0", "1"));
+  const auto paths = between(html, "class=\"line line-0\" d=\"", "\"");
+  ASSERT_EQ(paths.size(), 1u);
+  EXPECT_EQ(std::count(paths[0].begin(), paths[0].end(), 'L'), 399);
+  EXPECT_THAT(between(html, "class=\"end\">", "<"), ElementsAre("0", "0.2", "0.4", "0.6", "0.8", "1"));
+  EXPECT_THAT(html, HasSubstr("two <b>0.25</b>"));
+  EXPECT_EQ(chart_html({.title = "nothing", .series = {{"none", {}}}}), "");
+  const std::string wide =
+      chart_html({.title = "", .series = {{"loss", {{1, 5}, {2, 0.003}}}}, .scale = Chart::Scale::wide});
+  EXPECT_THAT(between(wide, "class=\"end\">", "<"), ElementsAre("0.01", "0.1", "1"));           // logarithmic
+  EXPECT_THAT(chart_html({.title = "", .series = {{"one", {{7, 3}}}}}), HasSubstr("<circle"));  // a single point
+}
+
+/// Every tag that opens is closed, in order.
+void expect_balanced(const std::string& html) {
+  std::vector<std::string> open;
+  for (const std::string& tag : between(html, "<", ">")) {
+    const std::string name = tag.substr(0, tag.find_first_of(" \n"));
+    if (name == "meta" || name == "img" || name == "br" || name == "!DOCTYPE" || tag.ends_with('/')) continue;
+    if (!name.starts_with('/')) {
+      open.push_back(name);
+      continue;
+    }
+    ASSERT_FALSE(open.empty()) << name;
+    ASSERT_EQ("/" + open.back(), name);
+    open.pop_back();
+  }
+  EXPECT_TRUE(open.empty());
+}
+
+TEST(Report, IsWrittenAtEachEvaluation) {
+  const TempFolder folder;
+  TrainConfig config = small_config();
+  config.model = AnyModel(Sequential{Conv2d{.out = 6, .kernel = 5}, Relu{}, Flatten{}, Linear{.out = 10}});
+  Trainer trainer(config, {.run = folder.path()});
+  std::vector<std::string> pages;
+  const auto keep = [&] {
+    if (std::filesystem::exists(folder / "report.html")) pages.push_back(text_of(folder / "report.html"));
+    return false;
+  };
+  EXPECT_TRUE(trainer.train(keep));
+  const std::string last = text_of(folder / "report.html");
+  EXPECT_THAT(pages.at(0), HasSubstr("http-equiv=\"refresh\""));
+  EXPECT_NE(pages.at(0), last);
+  EXPECT_THAT(last, testing::Not(HasSubstr("refresh")));
+  expect_balanced(last);
+  EXPECT_LT(last.size(), 1'000'000u);
+  for (const char* elsewhere : {"http:", "https:", "<script", "<link", "url(", "@import"})
+    EXPECT_THAT(last, testing::Not(HasSubstr(elsewhere)));
+
+  EXPECT_THAT(between(last, "<h2>", "</h2>"), ElementsAre("Confusion", "Worst mistakes", "First layer", "Layers",
+                                                          "Machine, model and data", "Configuration"));
+  EXPECT_THAT(between(last, "<figcaption>", "<"),
+              ElementsAre("Loss", "Accuracy", "Learning rate", "Images per second"));
+  // The matrix holds every test sample once, the diagonal those that are right.
+  const Evaluation result = trainer.evaluate();
+  const auto sum = [&](const std::string& kind) {
+    std::int64_t total = 0;
+    for (const std::string& cell : between(last, "<td class=\"" + kind + "\"", "<"))
+      total += std::stoll(cell.substr(cell.find('>') + 1));
+    return total;
+  };
+  const std::int64_t right = sum("right"), wrong = sum("wrong");
+  EXPECT_EQ(right + wrong, 50);
+  EXPECT_NEAR(static_cast<double>(right) / 50, result.accuracy, 1e-9);
+  ASSERT_GT(wrong, 0);
+  const auto pictures = between(last, "<figure><img src=\"", "\"");
+  EXPECT_EQ(static_cast<std::int64_t>(pictures.size()), std::min<std::int64_t>(wrong, 24));
+  for (const std::string& picture : pictures) pixels_of(picture, 28, 28, PNG_FORMAT_GRAY);
+  const auto scores = between(last, "<span class=\"soft\">", "</span></figure>");
+  EXPECT_TRUE(std::is_sorted(scores.rbegin(), scores.rend()));
+  EXPECT_THAT(last, HasSubstr("0.weight [6, 1, 5, 5]"));
+  const auto filters = between(between(last, "<div class=\"filters\">", "</div>").at(0), "src=\"", "\"");
+  EXPECT_EQ(filters.size(), 6u);
+  for (const std::string& filter : filters) pixels_of(filter, 5, 5, PNG_FORMAT_GRAY);
+  std::vector<std::string> kinds;
+  for (const std::string& row : between(last, "<table class=\"layers\">", "</table>"))
+    for (const std::string& cells : between(row, "<tr><td>", "</tr>"))
+      kinds.push_back(between(cells, "<td>", "<").at(0));
+  EXPECT_THAT(kinds, ElementsAre("conv2d", "relu", "flatten", "linear"));
+  EXPECT_THAT(last, HasSubstr("seed: 7"));
+}
+
+// A hundred classes have no matrix; names with HTML's letters stay text.
+TEST(Report, ManyClassesAndOddNames) {
+  const TempFolder folder;
+  TrainConfig config = small_config();
+  config.data =
+      Generated{.channels = 3, .height = 90, .width = 120, .classes = 100, .train = 40, .test = 200, .batch = 20};
+  config.model = AnyModel(Sequential{GlobalAvgPool{}, Flatten{}, Linear{.out = 100}});
+  config.steps = 1;
+  const std::filesystem::path run = folder / "a<b>&c";
+  std::filesystem::create_directory(run);
+  Trainer trainer(config, {.run = run});
+  EXPECT_TRUE(trainer.train());
+  const std::string page = text_of(run / "report.html");
+  expect_balanced(page);
+  EXPECT_LT(page.size(), 1'000'000u);
+  EXPECT_THAT(page, HasSubstr("a&lt;b&gt;&amp;c</h1>"));
+  EXPECT_THAT(page, HasSubstr("class=\"pairs\""));
+  EXPECT_THAT(page, testing::Not(HasSubstr("class=\"confusion\"")));
+  const auto pictures = between(page, "<figure><img src=\"", "\"");
+  ASSERT_EQ(pictures.size(), 24u);
+  pixels_of(pictures[0], 64, 48, PNG_FORMAT_RGB);  // scaled down
+}
+
+}  // namespace
+}  // namespace nixie
