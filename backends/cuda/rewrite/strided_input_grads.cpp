@@ -82,8 +82,8 @@ class PhaseLowering {
     if (!conv || conv->role != ConvRole::input_grad || kernel.domain.size() == 0) return {};
     const Operand& w = kernel.head->operands[1];
     if (w.shape.size() == 0) return {};
-    // Depthwise kernels read dy once for all phases.
-    if (!wherever_possible_ && conv->groups > 1 && w.shape[0] == conv->groups && w.shape[1] == 1) return {};
+    // Depthwise kernels read dy once for all phases, of up to 8 filters for a channel.
+    if (!wherever_possible_ && conv->groups > 1 && w.shape[0] <= 8 * conv->groups && w.shape[1] == 1) return {};
     std::vector<std::vector<Phase>> axes;
     std::int64_t most = 1;
     for (int axis = 0; axis < kernel.domain.rank() - 2; ++axis) {

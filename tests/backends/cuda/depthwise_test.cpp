@@ -42,8 +42,13 @@ Layer depthwise(std::int64_t n, std::int64_t c, std::int64_t h, std::int64_t w, 
           .groups = static_cast<int>(c)};
 }
 
-// Channels that are pieces of 8, 4 and 2; windows whose rows slide and others; strides above, equal to and below the
-// window; dilation; images of one pixel.
+Layer several(std::int64_t many, Layer layer) {
+  layer.k = many * layer.c;
+  return layer;
+}
+
+// Channels that are pieces of 4, 2 and 1, several filters for a channel; windows whose rows slide and others; strides
+// above, equal to and below the window; dilation; images of one pixel.
 std::vector<Case> cases() {
   const Dtype bf16 = Dtype::bf16, f32 = Dtype::f32;
   Layer rows = depthwise(2, 16, 9, 10, 3, 3, {1, 1}, {1, 1});
@@ -68,6 +73,24 @@ std::vector<Case> cases() {
       {"dilated_stride_2", depthwise(2, 16, 25, 26, 3, 3, {2, 2}, {2, 1}, Dtype::f16, {3, 2})},
       {"one_pixel", depthwise(5, 64, 1, 1, 3, 3, {1, 1}, {1, 1})},
       {"row_major", rows},
+      {"3x3_c3", depthwise(2, 3, 13, 15, 3, 3, {1, 1}, {1, 1})},
+      {"8x8_c3_stride_3", depthwise(2, 3, 37, 35, 8, 8, {3, 3}, {10, 10}, Dtype::f16, {3, 3})},
+      {"11x3_c7", depthwise(2, 7, 21, 18, 11, 3, {1, 1}, {0, 0}, bf16)},
+      {"5x5_c61_stride_2", depthwise(2, 61, 17, 19, 5, 5, {2, 2}, {2, 1}, bf16)},
+      {"3x3_c179", depthwise(2, 179, 9, 8, 3, 3, {1, 1}, {1, 1})},
+      {"3x3_c289_f32", depthwise(1, 289, 9, 8, 3, 3, {1, 1}, {1, 1}, f32)},
+      {"2_filters", several(2, depthwise(2, 8, 15, 14, 3, 3, {1, 1}, {1, 1}))},
+      {"2_filters_stride_2", several(2, depthwise(2, 16, 15, 14, 5, 5, {2, 2}, {2, 2}, bf16))},
+      {"2_filters_c11_dilated", several(2, depthwise(2, 11, 15, 14, 3, 3, {1, 1}, {2, 2}, f32, {2, 2}))},
+      {"3_filters", several(3, depthwise(2, 5, 15, 14, 3, 3, {1, 1}, {1, 1}))},
+      {"4_filters", several(4, depthwise(2, 16, 11, 14, 3, 3, {1, 1}, {1, 1}))},
+      {"5_filters_stride_2", several(5, depthwise(2, 6, 11, 14, 3, 3, {2, 2}, {1, 1}))},
+      {"8_filters", several(8, depthwise(1, 4, 11, 14, 7, 7, {1, 1}, {3, 3}, f32))},
+      {"15x15", depthwise(2, 8, 19, 19, 15, 15, {1, 1}, {7, 7})},
+      {"15x15_c3", depthwise(2, 3, 25, 19, 15, 15, {1, 1}, {7, 7})},
+      {"15x15_2_filters_f32", several(2, depthwise(1, 8, 19, 19, 15, 15, {2, 2}, {7, 7}, f32))},
+      {"12x12_dilated", depthwise(1, 32, 33, 19, 12, 12, {1, 1}, {11, 11}, Dtype::f16, {2, 2})},
+      {"14x14_stride_3x2_dilated", depthwise(2, 24, 61, 16, 14, 14, {3, 2}, {19, 19}, Dtype::f16, {3, 3})},
   };
 }
 
@@ -133,18 +156,28 @@ TEST_P(CudaDepthwise, AgreesWithDoubles) {
 INSTANTIATE_TEST_SUITE_P(Layers, CudaDepthwise, testing::ValuesIn(cases()),
                          [](const auto& info) { return info.param.name; });
 
-// Several filters for a channel, wide groups, odd numbers of halves and doubles stay with the portable kernels.
+bool is_depthwise(const Draft& draft) {
+  const auto by = cuda::take(draft.plan, draft.plan.kernels[0], cuda::chip_named("sm_90a"));
+  return by->choices.front().family->name() == "depthwise";
+}
+
+// Wide groups, doubles and windows too wide for a thread stay with the portable kernels.
 TEST(CudaDepthwise, LeavesOtherGroups) {
-  Layer several = depthwise(2, 16, 9, 9, 3, 3, {1, 1}, {1, 1}), wide = several, odd = several, doubles = several;
-  several.k = 32;
+  const Layer plain = depthwise(2, 16, 9, 9, 3, 3, {1, 1}, {1, 1});
+  Layer wide = plain, doubles = plain;
   wide.groups = 4;
-  odd.c = odd.k = 15, odd.groups = 15;
   doubles.dtype = Dtype::f64;
-  for (const Layer& layer : {several, wide, odd, doubles}) {
-    const Draft draft = hopper_plans::forward("other", layer, Forward::plain);
-    const auto by = cuda::take(draft.plan, draft.plan.kernels[0], cuda::chip_named("sm_90a"));
-    EXPECT_NE(by->choices.front().family->name(), "depthwise");
-  }
+  EXPECT_TRUE(is_depthwise(hopper_plans::forward("plain", plain, Forward::plain)));
+  for (const Layer& layer : {wide, doubles, depthwise(2, 16, 9, 99, 3, 15, {1, 1}, {1, 35}, Dtype::f16, {1, 5})})
+    EXPECT_FALSE(is_depthwise(hopper_plans::forward("other", layer, Forward::plain)));
+}
+
+// What many filters make of one channel is written once; their gradients would all be read at a time.
+TEST(CudaDepthwise, LeavesInputGradientsOfManyFilters) {
+  const Layer many = several(9, depthwise(2, 4, 9, 9, 3, 3, {1, 1}, {1, 1}));
+  EXPECT_TRUE(is_depthwise(hopper_plans::forward("many", many, Forward::plain)));
+  EXPECT_TRUE(is_depthwise(hopper_plans::filter_grad("many", many, Gradient::stored)));
+  EXPECT_FALSE(is_depthwise(hopper_plans::input_grad("many", many, false)));
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Depthwise convolutions, one filter for each channel, in all roles: how threads share the work, and the program.
+// Depthwise convolutions, one filter or a few for each channel, in all roles: how threads share the work, and the
+// program.
 #include <algorithm>
 #include <bit>
 
@@ -12,28 +13,57 @@
 namespace nixie::cuda {
 namespace {
 
-constexpr int kThreads = 128, kBlocks = 3;  // of threads on an SM, at least
+constexpr int kThreads = 128, kBlocks = 3;  // of a block, at most; of blocks on an SM, at least
 constexpr int kRegisters = 130;             // by the estimate below, which leaves out what follows the sums
+constexpr int kRegistersByRows = 150;       // by the estimate for rows that are read again
 constexpr int kMostLive = 8;                // steps that are unrolled together
 constexpr int kMostProducts = 1500;         // of unrolled loops that the compiler keeps in registers
-constexpr int kSharedBytes = 46 << 10;      // of a block, for rows on their way
+constexpr int kMostPlaces = 64;             // of a row of the source, that a thread reads
+constexpr int kMostTerms = 8;               // of a place, that a thread reads
+constexpr int kSharedBytes = 46 << 10;      // of a block, for rows on their way, if two fit
+constexpr int kMostSharedBytes = 80 << 10;  // for two
+constexpr int kFilterBytes = 32 << 10;      // of a block, for filters that registers do not hold
 
 // The work of a thread and of a block, in the words of depthwise_rows.cuh.
 struct Shares {
   bool back = false, turned = false, slides = false;
-  int lanes = 0, columns = 0, steps = 0, ahead = 0, across = 0;
+  int lanes = 0, columns = 0, steps = 0, ahead = 0, across = 0, threads = 0;
   std::int64_t items = 0, piece_blocks = 0, shares = 0;  // items of one piece of channels; blocks that share those
-  std::int64_t rows() const { return kThreads / across; }
+  std::int64_t rows() const { return threads / across; }
 };
 
 // The problem as the kernel sees it: an input gradient of stride 1 is a forward pass over dy.
-ConvProblem as_computed(const ConvProblem& conv) {
-  if (conv.role != ConvRole::input_grad || conv.stride != std::array{1, 1}) return conv;
-  ConvProblem turned = conv;
-  turned.role = ConvRole::output;
-  std::swap(turned.height, turned.p), std::swap(turned.width, turned.q);
-  turned.pad = {(conv.r - 1) * conv.dilation[0] - conv.pad[0], (conv.s - 1) * conv.dilation[1] - conv.pad[1]};
-  return turned;
+struct Computed : ConvProblem {
+  bool to_input = false;  // makes dx
+
+  int result_channels() const { return to_input ? channels : filters; }
+  int many() const { return filters / channels; }  // filters of a channel
+  // What a thread reads at a place for so many channels of the result, and the filters that it takes there.
+  int source_lanes(int lanes) const { return to_input ? lanes * many() : std::max(lanes / many(), 1); }
+  int filter_lanes(int lanes) const { return to_input ? lanes * many() : lanes; }
+  bool sends(int lanes) const {
+    const std::int64_t bytes = source_lanes(lanes) * size_of(dtype);
+    return std::has_single_bit(static_cast<std::uint64_t>(bytes)) && bytes >= 4 && bytes <= 16;
+  }
+};
+
+Computed as_computed(const ConvProblem& conv) {
+  Computed computed{conv, conv.role == ConvRole::input_grad};
+  if (!computed.to_input || conv.stride != std::array{1, 1}) return computed;
+  computed.role = ConvRole::output;
+  std::swap(computed.height, computed.p), std::swap(computed.width, computed.q);
+  computed.pad = {(conv.r - 1) * conv.dilation[0] - conv.pad[0], (conv.s - 1) * conv.dilation[1] - conv.pad[1]};
+  return computed;
+}
+
+// Channels of the result that a thread can make, at most.
+int most_lanes(const Computed& conv) {
+  const int many = conv.many();
+  for (int lanes : {4, 2}) {
+    const bool fits = conv.to_input ? lanes * many <= kMostTerms : many % lanes == 0 || lanes % many == 0;
+    if (conv.result_channels() % lanes == 0 && fits) return lanes;
+  }
+  return 1;
 }
 
 int places(const ConvProblem& conv, int columns) {
@@ -48,42 +78,91 @@ int live_steps(const ConvProblem& conv) {
   return (conv.r - 1) * dilation / conv.stride[0] + 1;
 }
 
+bool is_held(const Computed& conv, int lanes) { return conv.r * conv.s * conv.filter_lanes(lanes) <= 80; }
+
+// Of a row in use, and of the next one where that cannot wait in shared memory.
+int registers_of_row(const Computed& conv, int lanes, int columns) {
+  const int used = std::min(places(conv, columns), columns * conv.s) * conv.source_lanes(lanes);
+  return conv.sends(lanes) ? used : 2 * used + 24;
+}
+
 // Whether the sums of a thread stay in registers with rows read once.
-bool can_slide(const ConvProblem& conv, int lanes, int columns) {
-  const int taps = conv.r * conv.s, live = live_steps(conv);
+bool can_slide(const Computed& conv, int lanes, int columns) {
+  const int taps = conv.r * conv.s, live = live_steps(conv), filters = conv.filter_lanes(lanes);
   const int rows = conv.role == ConvRole::input_grad ? conv.stride[0] : 1;
-  const int filter = conv.role == ConvRole::filter_grad || taps * lanes <= 80 ? taps * lanes : lanes;
-  const int used = std::min(places(conv, columns), columns * conv.s);
-  return live <= kMostLive && filter + (live * rows * columns + used) * lanes + 20 <= kRegisters &&
-         live * taps * columns * lanes <= kMostProducts;
+  const int filter = conv.role == ConvRole::filter_grad ? taps * lanes
+                     : is_held(conv, lanes)             ? taps * filters
+                                                        : filters;
+  const int used = registers_of_row(conv, lanes, columns) + live * rows * columns * lanes + filter + 20;
+  return live <= kMostLive && used <= kRegisters && live * taps * columns * filters <= kMostProducts &&
+         places(conv, columns) <= kMostPlaces;
+}
+
+// Of a row on its way.
+std::int64_t row_bytes(const Computed& conv, const Shares& shares) {
+  return conv.sends(shares.lanes)
+             ? places(conv, shares.columns) * conv.source_lanes(shares.lanes) * size_of(conv.dtype) * kThreads
+             : 0;
+}
+// Of filters that registers do not hold, for a piece of channels.
+std::int64_t filter_bytes(const Computed& conv, const Shares& shares) {
+  const bool in_registers = conv.role == ConvRole::filter_grad || (shares.slides && is_held(conv, shares.lanes));
+  return in_registers ? 0 : std::int64_t{4} * conv.r * conv.s * conv.filter_lanes(shares.lanes);
+}
+
+// Whether a thread can read its rows again for each row of the result.
+bool fits(const Shares& shares, const Computed& conv, const Chip& chip) {
+  const std::int64_t most = std::min<std::int64_t>(kMostSharedBytes, chip.block_shared_bytes - kFilterBytes - 4096);
+  const int rows = conv.role == ConvRole::input_grad ? conv.stride[0] : 1;
+  const int registers = registers_of_row(conv, shares.lanes, shares.columns) + conv.filter_lanes(shares.lanes) +
+                        rows * shares.columns * shares.lanes;
+  return places(conv, shares.columns) <= kMostPlaces && 2 * row_bytes(conv, shares) <= most &&
+         registers <= kRegistersByRows;
 }
 
 // A thread's columns and channels: as many as registers hold, with rows read once if that can be.
-void choose_tile(Shares& shares, const ConvProblem& conv, int most_lanes) {
+void choose_tile(Shares& shares, const Computed& conv, const Chip& chip) {
   const bool strided = conv.stride[1] > 1;
-  const int unit = shares.back ? conv.stride[1] : 1;
+  const int unit = shares.back ? conv.stride[1] : 1, most = most_lanes(conv);
   const int wide = conv.role == ConvRole::filter_grad || strided ? 2 : 4;
-  for (int lanes = most_lanes; lanes >= std::max(most_lanes / 2, 1); lanes /= 2)
+  const auto take = [&](int lanes, int columns) {
+    shares.lanes = lanes, shares.columns = static_cast<int>(round_up(columns, unit));
+  };
+  for (int lanes = most; lanes >= std::max(most / 2, 1); lanes /= 2)
     for (int columns = wide; columns >= 1; columns /= 2) {
-      shares.lanes = lanes, shares.columns = static_cast<int>(round_up(columns, unit));
+      take(lanes, columns);
       shares.slides = can_slide(conv, lanes, shares.columns);
       if (shares.slides) return;
     }
-  shares.lanes = most_lanes, shares.columns = static_cast<int>(round_up(strided ? 2 : 4, unit));
+  for (int lanes = most; lanes >= 1; lanes /= 2)
+    for (int columns = strided ? 2 : 4; columns >= 1; columns /= 2) {
+      take(lanes, columns);
+      if (fits(shares, conv, chip)) return;
+    }
+}
+
+// Pieces of channels side by side in a block: neighbours in memory, 64 bytes or more of them where there are.
+int pieces_across(const Computed& conv, const Shares& shares) {
+  const int pieces = conv.result_channels() / shares.lanes;
+  const auto bytes = static_cast<int>(shares.lanes * size_of(conv.dtype));
+  const auto most = static_cast<int>(
+      std::clamp<std::int64_t>(kFilterBytes / std::max<std::int64_t>(filter_bytes(conv, shares), 1), 1, 32));
+  for (int across : {32, 16, 8})
+    if (across <= most && pieces % across == 0 && across * bytes >= 64) return across;
+  const auto blocks = static_cast<int>(ceil_div(pieces, most));
+  return static_cast<int>(ceil_div(pieces, blocks));
 }
 
 Shares shares_of(const ConvProblem& layer, const Chip& chip) {
-  const ConvProblem conv = as_computed(layer);
+  const Computed conv = as_computed(layer);
   Shares shares{.back = conv.role == ConvRole::input_grad, .turned = conv.role != layer.role};
-  const int bytes = static_cast<int>(size_of(conv.dtype));
-  choose_tile(shares, conv, conv.channels % 4 == 0 ? 4 : conv.channels % 2 == 0 ? 2 : 1);
-  const int row_bytes = places(conv, shares.columns) * shares.lanes * bytes * kThreads;
-  shares.ahead = std::clamp(kSharedBytes / row_bytes - 1, 1, conv.role == ConvRole::filter_grad ? 2 : 4);
-  const int pieces = conv.channels / shares.lanes;
-  shares.across = pieces < 8 ? static_cast<int>(std::bit_floor(static_cast<unsigned>(pieces))) : 8;
-  for (int across : {32, 16})
-    if (shares.across == 8 && pieces % across == 0) shares.across = across;
-  shares.piece_blocks = ceil_div(pieces, shares.across);
+  choose_tile(shares, conv, chip);
+  shares.across = pieces_across(conv, shares);
+  shares.threads = kThreads / shares.across * shares.across;
+  shares.piece_blocks = ceil_div(conv.result_channels() / shares.lanes, shares.across);
+  const std::int64_t row = std::max<std::int64_t>(row_bytes(conv, shares), 1);
+  shares.ahead =
+      static_cast<int>(std::clamp<std::int64_t>(kSharedBytes / row - 1, 1, conv.role == ConvRole::filter_grad ? 2 : 4));
 
   const bool classes = shares.slides && !shares.back && conv.stride[0] == 1;
   const int steps = shares.back ? (conv.height - 1 + conv.pad[0]) / conv.stride[0] + 1 - conv.pad[0] / conv.stride[0]
@@ -92,9 +171,11 @@ Shares shares_of(const ConvProblem& layer, const Chip& chip) {
   const auto items = [&](int strip) {
     return conv.images * (classes ? conv.dilation[0] : 1) * ceil_div(steps, strip) * groups;
   };
+  const auto blocks = [&] { return ceil_div(items(shares.steps), shares.rows()) * shares.piece_blocks; };
   shares.steps = std::min(steps, 14);
-  if (shares.steps > 7 && ceil_div(items(shares.steps), shares.rows()) * shares.piece_blocks < 8 * chip.sms)
-    shares.steps = 7;
+  if (shares.steps > 7 && blocks() < 8 * chip.sms) shares.steps = 7;
+  // Rows that are read for each row of the result anyway cost a strip nothing.
+  while (!shares.slides && shares.steps > 1 && blocks() < 4 * chip.sms) shares.steps = (shares.steps + 1) / 2;
   shares.items = items(shares.steps);
   shares.shares =
       std::clamp<std::int64_t>(4 * chip.sms / shares.piece_blocks, 1, ceil_div(shares.items, shares.rows()));
@@ -103,7 +184,7 @@ Shares shares_of(const ConvProblem& layer, const Chip& chip) {
 
 KernelCode generate_program(const Plan& plan, const Choice& choice, const Chip& chip) {
   const ConvProblem& layer = problem_of(choice);
-  const ConvProblem conv = as_computed(layer);
+  const Computed conv = as_computed(layer);
   const Shares shares = shares_of(layer, chip);
   const bool filter_grad = conv.role == ConvRole::filter_grad;
   const std::string storage{type_name(conv.dtype)};
@@ -119,6 +200,7 @@ KernelCode generate_program(const Plan& plan, const Choice& choice, const Chip& 
   code.source = window_defines(conv, conv.pad) +
                 defines({{"CONV_ROLE", static_cast<int>(conv.role)},
                          {"CONV_C", conv.channels},
+                         {"CONV_FILTERS", conv.filters},
                          {"CONV_IMAGES", conv.images},
                          {"CONV_H", conv.height},
                          {"CONV_W", conv.width},
@@ -131,7 +213,7 @@ KernelCode generate_program(const Plan& plan, const Choice& choice, const Chip& 
                          {"CONV_STEPS", shares.steps},
                          {"CONV_AHEAD", shares.ahead},
                          {"CONV_ACROSS", shares.across},
-                         {"CONV_THREADS", kThreads},
+                         {"CONV_THREADS", shares.threads},
                          {"CONV_BLOCKS", kBlocks},
                          {"CONV_SHARES", shares.shares}}) +
                 fmt::format("#include \"types.cuh\"\nusing Storage = {};\n", storage) + body.text +
@@ -139,13 +221,13 @@ KernelCode generate_program(const Plan& plan, const Choice& choice, const Chip& 
   code.arguments = std::move(body.arguments);
   code.variant = fmt::format("depthwise {}x{}{}", shares.lanes, shares.columns, shares.slides ? "" : " by rows");
   if (!filter_grad) {
-    code.launches.push_back({"depthwise", ceil_div(shares.items, shares.rows()) * shares.piece_blocks, kThreads});
+    code.launches.push_back({"depthwise", ceil_div(shares.items, shares.rows()) * shares.piece_blocks, shares.threads});
     return code;
   }
-  const std::int64_t numbers = std::int64_t{1} * conv.channels * conv.r * conv.s;
+  const std::int64_t numbers = std::int64_t{1} * conv.filters * conv.r * conv.s;
   code.scratch_bytes = 4 * numbers * shares.shares;
   code.launches.push_back(
-      {"depthwise_wgrad", shares.shares * shares.piece_blocks * (shares.slides ? 1 : conv.r), kThreads});
+      {"depthwise_wgrad", shares.shares * shares.piece_blocks * (shares.slides ? 1 : conv.r), shares.threads});
   code.launches.push_back({"depthwise_reduce", ceil_div(numbers, 16), 512});
   return code;
 }
@@ -153,7 +235,7 @@ KernelCode generate_program(const Plan& plan, const Choice& choice, const Chip& 
 class Depthwise final : public Family {
  public:
   std::string_view name() const override { return "depthwise"; }
-  Match match(const Plan& plan, const Kernel& kernel, const Chip&) const override {
+  Match match(const Plan& plan, const Kernel& kernel, const Chip& chip) const override {
     const auto* op = kernel.head ? std::get_if<Conv>(&kernel.head->op) : nullptr;
     if (!op) return Refusal{"no convolution"};
     if (op->groups == 1) return Refusal{"one group"};
@@ -162,15 +244,16 @@ class Depthwise final : public Family {
     const ConvMatch found = conv_problem(plan, plain);
     if (const auto* refusal = std::get_if<Refusal>(&found)) return *refusal;
     const auto& conv = std::get<ConvProblem>(found);
-    if (op->groups != conv.channels || conv.filters != conv.channels)
-      return Refusal{fmt::format("{} channels to {} filters in {} groups", conv.channels, conv.filters, op->groups)};
+    if (op->groups != conv.channels) return Refusal{fmt::format("{} channels in {} groups", conv.channels, op->groups)};
     if (!conv.is_16_bit() && conv.dtype != Dtype::f32) return Refusal{fmt::format("{} operands", conv.dtype)};
     for (const Operand& operand : kernel.head->operands)
       if (dtype_of(plan, operand) != conv.dtype) return Refusal{"operands of two types"};
-    if (conv.is_16_bit() && conv.channels % 2 != 0) return Refusal{"an odd number of 16-bit channels"};
-    const ConvProblem computed = as_computed(conv);
-    if (places(computed, static_cast<int>(round_up(4, computed.stride[1]))) > 32)
-      return Refusal{"more than 32 columns that a thread reads"};
+    const Computed computed = as_computed(conv);
+    if (computed.source_lanes(1) > kMostTerms) return Refusal{fmt::format("{} filters for a channel", computed.many())};
+    Shares shares{.back = computed.role == ConvRole::input_grad};
+    choose_tile(shares, computed, chip);
+    if (!shares.slides && !fits(shares, computed, chip))
+      return Refusal{fmt::format("a thread reads {} columns", places(computed, shares.columns))};
     return Choice{.kernel = kernel, .sizes = conv, .layouts = {Layout::channels_last, Layout::channels_last}};
   }
   KernelCode generate(const Plan& plan, const Choice& choice, const Chip& chip, const std::string&) const override {

@@ -12,6 +12,6 @@ const Family& conv_wgrad();  ///< filter gradients
 const Family& conv_s2d();    ///< first layers of stride 4
 const Family& conv_c3();     ///< first layers of 3x3
 const Family& conv_ffma();   ///< f32 by multiply-adds, all roles
-const Family& depthwise();   ///< one filter for each channel, all roles
+const Family& depthwise();   ///< one filter or a few for each channel, all roles
 
 }  // namespace nixie::cuda

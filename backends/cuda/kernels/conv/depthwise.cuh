@@ -1,4 +1,5 @@
-// Depthwise convolution: every channel has a filter of its own, so the time is that of reading and writing images.
+// Depthwise convolution: every channel has filters of its own, one or a few, so the time is that of reading and writing
+// images.
 //
 // Layout   images channels-last, filters [C][R][S]; storage f16, bf16 or f32, sums in floats.
 // Threads  a thread owns CONV_LANES neighbouring channels of CONV_COLUMNS neighbouring columns and goes down the rows
@@ -9,8 +10,7 @@
 //          rows again.
 // Roles    output and input gradient. An input gradient of stride 1 is the output over dy with the filter turned round
 //          (CONV_TURNED). depthwise_wgrad.cuh has the filter gradient.
-// Limits   one filter a channel; CONV_C a multiple of CONV_LANES; input gradients: CONV_COLUMNS a multiple of the
-// stride.
+// Limits   channels of the result a multiple of CONV_LANES; input gradients: CONV_COLUMNS a multiple of the stride.
 //
 // Measured: docs/performance-log.md. What the ideas bought, MobileNet's 112x112x32: pieces as words 78 -> 68 us, rows
 // through shared memory 67 -> 57 (0.85 of the copy rate).
@@ -19,50 +19,54 @@
 // Body     struct Body { struct Loads; void load(int pixel, int channel, Loads&) const;
 //          void run(int pixel, int channel, const Loads&, const float (&sum)[CONV_LANES]) const;
 //          const Storage *source, *other; }, defined before this file: x and w, or dy and w.
-// Compile-time: those of depthwise_rows.cuh, and
-//   CONV_TURNED                     0 or 1: the filter is read from its end
+// Compile-time: those of depthwise_rows.cuh.
 // Kernel depthwise(body): a thread for each piece of channels (rounded up to CONV_ACROSS), group of columns, strip and
 //   image.
 #pragma once
 #include "depthwise_rows.cuh"
 
 // The filters of a thread's channels: in registers, or as floats [tap][lane] of a block's channels in shared memory.
-constexpr bool kHeld = kSlides && kTaps * kLanes <= 80;
+constexpr bool kHeld = kSlides && kTaps * kFilterLanes <= 80;
 struct Filter {
-  float held[kHeld ? kTaps * kLanes : 1];
+  float held[kHeld ? kTaps * kFilterLanes : 1];
   const float* shared;
 
   __device__ Filter(const Body& body, int channel, float* memory) {
-    const Storage* from = body.other + static_cast<long long>(channel) * kTaps;
+    const Storage* from = body.other + static_cast<long long>(channel) * kTerms * kTaps;
     if constexpr (kHeld) {
 #pragma unroll
       for (int i = 0; i < kTaps; ++i) {
-        float piece[kLanes];
-        widen_piece(load_piece(from + i * kLanes, true), piece);
+        float piece[kFilterLanes];
+        widen_piece<kFilterLanes>(load_piece<kFilterLanes>(from + i * kFilterLanes, true), piece);
 #pragma unroll
-        for (int j = 0; j < kLanes; ++j) {
-          const int lane = (i * kLanes + j) / kTaps, tap = (i * kLanes + j) % kTaps;
-          held[(CONV_TURNED ? kTaps - 1 - tap : tap) * kLanes + lane] = piece[j];
+        for (int j = 0; j < kFilterLanes; ++j) {
+          const int lane = (i * kFilterLanes + j) / kTaps, tap = (i * kFilterLanes + j) % kTaps;
+          held[(CONV_TURNED ? kTaps - 1 - tap : tap) * kFilterLanes + lane] = piece[j];
         }
       }
     } else {
       const int own = threadIdx.x % kAcross;
-      shared = memory + own * kLanes;
+      shared = memory + own * kFilterLanes;
       for (int i = threadIdx.x / kAcross; i < kTaps; i += CONV_THREADS / kAcross)
 #pragma unroll
-        for (int lane = 0; lane < kLanes; ++lane)
-          memory[((CONV_TURNED ? kTaps - 1 - i : i) * kAcross + own) * kLanes + lane] = widen(from[lane * kTaps + i]);
+        for (int lane = 0; lane < kFilterLanes; ++lane)
+          memory[((CONV_TURNED ? kTaps - 1 - i : i) * kAcross + own) * kFilterLanes + lane] =
+              widen(from[lane * kTaps + i]);
       __syncthreads();
     }
   }
-  __device__ void get(int tap, float (&w)[kLanes]) const {
+  __device__ void get(int tap, float (&w)[kFilterLanes]) const {
     if constexpr (kHeld) {
 #pragma unroll
-      for (int lane = 0; lane < kLanes; ++lane) w[lane] = held[tap * kLanes + lane];
+      for (int lane = 0; lane < kFilterLanes; ++lane) w[lane] = held[tap * kFilterLanes + lane];
     } else {
-      const auto piece = *reinterpret_cast<const Vector<float, kLanes>*>(shared + tap * kAcross * kLanes);
+      constexpr int wide = kFilterLanes % 4 == 0 ? 4 : kFilterLanes % 2 == 0 ? 2 : 1;
 #pragma unroll
-      for (int lane = 0; lane < kLanes; ++lane) w[lane] = piece.lane[lane];
+      for (int i = 0; i < kFilterLanes; i += wide) {
+        const auto piece = *reinterpret_cast<const Vector<float, wide>*>(shared + tap * kAcross * kFilterLanes + i);
+#pragma unroll
+        for (int lane = 0; lane < wide; ++lane) w[i + lane] = piece.lane[lane];
+      }
     }
   }
 };
@@ -72,7 +76,7 @@ using Sums = float[kLive][kRowsOut][kColumns][kLanes];
 // Adds row `u` of a step; `k`: the step modulo kLive. Where rows slide both are known when compiled.
 __device__ __forceinline__ void add_row(Sums& sums, const Row& row, const Source& source, bool there,
                                         const Filter& filter, const Input& input, int k, int u) {
-  float x[kWidth][kLanes];
+  float x[kWidth][kSourceLanes];
 #pragma unroll
   for (int i = 0; i < kWidth; ++i)
     if (is_read(i)) map_piece(row.piece[i], input, there && (source.inside >> i & 1), x[i]);
@@ -84,14 +88,16 @@ __device__ __forceinline__ void add_row(Sums& sums, const Row& row, const Source
       if (r < 0) continue;
 #pragma unroll
       for (int s = 0; s < CONV_S; ++s) {
-        float w[kLanes];
+        float w[kFilterLanes];
         filter.get(r * CONV_S + s, w);
 #pragma unroll
         for (int t = 0; t < kColumns; ++t) {
           if (place(t, s) < 0) continue;
 #pragma unroll
-          for (int lane = 0; lane < kLanes; ++lane)
-            sums[slot][m][t][lane] = fmaf(x[place(t, s)][lane], w[lane], sums[slot][m][t][lane]);
+          for (int i = 0; i < kFilterLanes; ++i) {
+            float& sum = sums[slot][m][t][i / kTerms];
+            sum = fmaf(x[place(t, s)][source_lane(i / kTerms, i % kTerms)], w[i], sum);
+          }
         }
       }
     }
@@ -121,14 +127,14 @@ __device__ __forceinline__ void retire(const Body& body, float (&sums)[kRowsOut]
 }
 
 extern "C" __global__ void __launch_bounds__(CONV_THREADS, CONV_BLOCKS) depthwise(const __grid_constant__ Body body) {
-  __shared__ float memory[kHeld ? 1 : kTaps * kAcross * kLanes];
+  __shared__ __align__(16) float memory[kHeld ? 1 : kTaps * kAcross * kFilterLanes];
   __shared__ RowsAhead::Memory ring;
   const int block = blockIdx.x / kPieceBlocks, piece = blockIdx.x % kPieceBlocks * kAcross + threadIdx.x % kAcross;
   const int index = block * (CONV_THREADS / kAcross) + threadIdx.x / kAcross;
   const int channel = (piece < kPieces ? piece : kPieces - 1) * kLanes;
   const Filter filter(body, channel, memory);
   if (piece >= kPieces || index >= kItems) return;
-  const Input input(body, channel);
+  const Input input(body, source_channel(channel));
   const Item item(index);
   const Source source(body.source, item, channel);
   Sums sums = {};

@@ -3,10 +3,13 @@
 //
 // Compile-time, all required:
 //   CONV_ROLE                       0 output, 1 input gradient, 2 filter gradient
-//   CONV_C CONV_R CONV_S            channels, window
+//   CONV_C CONV_FILTERS CONV_R CONV_S   channels of x, of y (as many or a multiple), window
+//   CONV_TURNED                     0 or 1: role 0 makes dx of dy, with the filter read from its end
 //   CONV_IMAGES CONV_H CONV_W CONV_P CONV_Q   sizes of x and of y; turned: of dy and of dx
 //   CONV_STRIDE_H/_W CONV_PAD_H/_W CONV_DILATION_H/_W
-//   CONV_LANES CONV_COLUMNS         channels and columns of a thread; CONV_LANES elements are 4, 8 or 16 bytes
+//   CONV_LANES CONV_COLUMNS         channels and columns of the result that a thread makes; gradients of x take those
+//   of
+//                                   all filters of a channel, others one of x for several filters
 //   CONV_SLIDES                     0 or 1: rows are read once
 //   CONV_STEPS                      rows of y in a strip (input gradient: rows of dy)
 //   CONV_AHEAD                      rows of the source that are on their way while one is used
@@ -17,8 +20,19 @@
 
 constexpr int kLanes = CONV_LANES, kColumns = CONV_COLUMNS, kAcross = CONV_ACROSS, kTaps = CONV_R * CONV_S;
 constexpr bool kBack = CONV_ROLE == 1, kFilter = CONV_ROLE == 2, kSlides = CONV_SLIDES;
-constexpr int kPieces = CONV_C / kLanes, kPieceBlocks = (kPieces + kAcross - 1) / kAcross;
-static_assert(CONV_C % kLanes == 0 && CONV_THREADS % kAcross == 0);
+constexpr int kMany = CONV_FILTERS / CONV_C;  // filters of a channel
+constexpr bool kToInput = kBack || CONV_TURNED, kGathers = kToInput && kMany > 1;
+constexpr int kResultC = kToInput ? CONV_C : CONV_FILTERS, kSourceC = kToInput ? CONV_FILTERS : CONV_C;
+constexpr int kTerms = kGathers ? kMany : 1, kFilterLanes = kLanes * kTerms;  // filters of a lane, of a thread
+constexpr int kSourceLanes = kToInput ? kFilterLanes : kLanes > kMany ? kLanes / kMany : 1;
+constexpr int kPieces = kResultC / kLanes, kPieceBlocks = (kPieces + kAcross - 1) / kAcross;
+static_assert(CONV_FILTERS % CONV_C == 0 && kResultC % kLanes == 0 && CONV_THREADS % kAcross == 0);
+static_assert(kToInput || kLanes % kMany == 0 || kMany % kLanes == 0);
+// Where a term of a lane lies among those of the source; the source's channel for one of the result.
+__host__ __device__ constexpr int source_lane(int lane, int term) {
+  return kGathers ? lane * kMany + term : lane * kSourceLanes / kLanes;
+}
+__device__ inline int source_channel(int channel) { return kToInput ? channel * kMany : channel / kMany; }
 static_assert(!kBack || kColumns % CONV_STRIDE_W == 0);
 
 // Rows of stride 1 and dilation d fall into d classes that never meet: each is one of dilation 1.
@@ -72,14 +86,37 @@ __host__ __device__ constexpr int filter_row(int u, int m, int open) {
   return reached % kDilationH == 0 && reached / kDilationH < CONV_R ? reached / kDilationH : -1;
 }
 
-// As words: a struct of halves would be taken apart when it arrives, and every load waited for.
-using Piece = typename Word<sizeof(Storage) * kLanes>::Type;
-__device__ inline Piece load_piece(const Storage* from, bool there) {
-  Piece piece = {};
-  if (there) piece = __ldg(reinterpret_cast<const Piece*>(from));
+// As words: a struct of halves would be taken apart when it arrives, and every load waited for. Sizes that are no
+// word's are read number by number.
+using Narrow = typename Word<sizeof(Storage)>::Type;
+template <int lanes, bool is_word = (lanes & (lanes - 1)) == 0 && lanes * sizeof(Storage) <= 16>
+struct Pieces {
+  using Type = typename Word<sizeof(Storage) * lanes>::Type;
+};
+template <int lanes>
+struct Pieces<lanes, false> {
+  struct Type {
+    Narrow lane[lanes];
+  };
+};
+template <int lanes>
+using PieceOf = typename Pieces<lanes>::Type;
+using Piece = PieceOf<kSourceLanes>;
+
+template <int lanes>
+__device__ inline PieceOf<lanes> load_piece(const Storage* from, bool there) {
+  PieceOf<lanes> piece = {};
+  if constexpr (alignof(PieceOf<lanes>) == sizeof(piece)) {
+    if (there) piece = __ldg(reinterpret_cast<const PieceOf<lanes>*>(from));
+  } else {
+#pragma unroll
+    for (int lane = 0; lane < lanes; ++lane)
+      if (there) piece.lane[lane] = __ldg(reinterpret_cast<const Narrow*>(from) + lane);
+  }
   return piece;
 }
-// The same into shared memory, behind the thread's back.
+// The same into shared memory, behind the thread's back, of 4, 8 or 16 bytes.
+constexpr bool kSends = alignof(Piece) == sizeof(Piece) && sizeof(Piece) >= 4;
 __device__ inline void send_piece(Piece* to, const Storage* from, bool there) {
   constexpr int bytes = sizeof(Piece);
   const u32 address = static_cast<u32>(__cvta_generic_to_shared(to));
@@ -91,13 +128,14 @@ __device__ inline void send_piece(Piece* to, const Storage* from, bool there) {
                  "n"(bytes)
                  : "memory");
 }
-__device__ inline void widen_piece(const Piece& piece, float (&x)[kLanes]) {
-  if constexpr (sizeof(Storage) == 4 || kLanes == 1) {
+template <int lanes>
+__device__ inline void widen_piece(const PieceOf<lanes>& piece, float (&x)[lanes]) {
+  if constexpr (sizeof(Storage) == 4 || alignof(PieceOf<lanes>) < 4) {
 #pragma unroll
-    for (int lane = 0; lane < kLanes; ++lane) x[lane] = widen(reinterpret_cast<const Storage*>(&piece)[lane]);
+    for (int lane = 0; lane < lanes; ++lane) x[lane] = widen(reinterpret_cast<const Storage*>(&piece)[lane]);
   } else {
 #pragma unroll
-    for (int lane = 0; lane < kLanes; lane += 2) {
+    for (int lane = 0; lane < lanes; lane += 2) {
       const u32 word = reinterpret_cast<const u32*>(&piece)[lane / 2];
       if constexpr (kSame<Storage, f16>) {
         asm("{.reg .b16 low, high; mov.b32 {low, high}, %2; cvt.f32.f16 %0, low; cvt.f32.f16 %1, high;}"
@@ -128,18 +166,29 @@ struct Row {
   Piece piece[kWidth];
 };
 
+template <bool many>
+struct MaskOf {
+  using Type = u32;
+};
+template <>
+struct MaskOf<true> {
+  using Type = u64;
+};
+
 struct Source {
+  using Mask = typename MaskOf<(kWidth > 32)>::Type;
   const Storage* image;
-  u32 inside = 0;  // a bit for each place
-  int first;       // row of step 0
+  Mask inside = 0;  // a bit for each place
+  int first;        // row of step 0
 
   __device__ Source(const Storage* from, const Item& item, int channel, int band = 0)
       : first(kBack ? 0 : item.row_class + band * kDilationH - CONV_PAD_H) {
-    static_assert(kWidth <= 32, "fewer columns, please");
+    static_assert(kWidth <= 64, "fewer columns, please");
     const int base = (kBack ? item.column / CONV_STRIDE_W : item.column * CONV_STRIDE_W) + kNear;
-    image = from + (static_cast<long long>(item.image) * kSourceH * kSourceW + base) * CONV_C + channel;
+    image =
+        from + (static_cast<long long>(item.image) * kSourceH * kSourceW + base) * kSourceC + source_channel(channel);
 #pragma unroll
-    for (int i = 0; i < kWidth; ++i) inside |= static_cast<u32>(base + i >= 0 && base + i < kSourceW) << i;
+    for (int i = 0; i < kWidth; ++i) inside |= static_cast<Mask>(base + i >= 0 && base + i < kSourceW) << i;
   }
   __device__ int row_of(int step, int u) const {
     if (kBack) return kSlides ? step : step - u;
@@ -149,22 +198,30 @@ struct Source {
   // Sends a row's pieces to shared memory, CONV_THREADS apart; zeros where there are none.
   __device__ void send(int row, bool wanted, Piece* to) const {
     const bool there = wanted && has(row);
-    const Storage* from = image + static_cast<long long>(row) * kSourceW * CONV_C;
+    const Storage* from = image + static_cast<long long>(row) * kSourceW * kSourceC;
 #pragma unroll
     for (int i = 0; i < kWidth; ++i)
-      if (is_read(i)) send_piece(to + i * CONV_THREADS, from + i * CONV_C, there && (inside >> i & 1));
+      if (is_read(i)) send_piece(to + i * CONV_THREADS, from + i * kSourceC, there && (inside >> i & 1));
+  }
+  // Reads them at once.
+  __device__ void load(int row, bool wanted, Row& to) const {
+    const bool there = wanted && has(row);
+    const Storage* from = image + static_cast<long long>(row) * kSourceW * kSourceC;
+#pragma unroll
+    for (int i = 0; i < kWidth; ++i)
+      if (is_read(i)) to.piece[i] = load_piece<kSourceLanes>(from + i * kSourceC, there && (inside >> i & 1));
   }
 };
 
 // The rows that come next, CONV_AHEAD of them on their way: a ring in shared memory that each thread fills and reads by
 // itself.
-struct RowsAhead {
+struct RowsInSharedMemory {
   static constexpr int kSlots = CONV_AHEAD + 1;  // one is read meanwhile
   using Memory = Piece[kSlots][kWidth][CONV_THREADS];
   Memory& ring;
   int slot = 0;
 
-  __device__ RowsAhead(Memory& memory, const Source& source, int begin, int end) : ring(memory) {
+  __device__ RowsInSharedMemory(Memory& memory, const Source& source, int begin, int end) : ring(memory) {
 #pragma unroll
     for (int i = 0; i < CONV_AHEAD; ++i) send(source, begin, i, end, i);
   }
@@ -187,6 +244,35 @@ struct RowsAhead {
   }
 };
 
+// Pieces that cannot be sent: one row on its way, in registers.
+struct RowsInRegisters {
+  struct Memory {};
+  Row next;
+
+  __device__ RowsInRegisters(Memory&, const Source& source, int begin, int end) { load(source, begin, 0, end); }
+  __device__ __forceinline__ Row take(const Source& source, int step, int u, int end) {
+    const Row row = next;
+    load(source, step, u + 1, end);
+    return row;
+  }
+
+ private:
+  __device__ void load(const Source& source, int step, int u, int end) {
+    step += u / kRowsIn;
+    source.load(source.row_of(step, u % kRowsIn), step < end, next);
+  }
+};
+
+template <bool sends>
+struct RowsOf {
+  using Type = RowsInRegisters;
+};
+template <>
+struct RowsOf<true> {
+  using Type = RowsInSharedMemory;
+};
+using RowsAhead = typename RowsOf<kSends>::Type;
+
 // What an element of the source becomes before it is convolved; a program that defines CONV_MAPPED has its own.
 #ifdef CONV_MAPPED
 constexpr bool kMaps = true;
@@ -199,9 +285,9 @@ struct Input {
 #endif
 
 // A piece as floats, mapped. `there`: it is inside the image; padding is zero whatever it would be mapped to.
-__device__ inline void map_piece(const Piece& piece, const Input& input, bool there, float (&x)[kLanes]) {
-  widen_piece(piece, x);
+__device__ inline void map_piece(const Piece& piece, const Input& input, bool there, float (&x)[kSourceLanes]) {
+  widen_piece<kSourceLanes>(piece, x);
   if constexpr (kMaps)
 #pragma unroll
-    for (int lane = 0; lane < kLanes; ++lane) x[lane] = there ? input(x[lane], lane) : 0;
+    for (int lane = 0; lane < kSourceLanes; ++lane) x[lane] = there ? input(x[lane], lane) : 0;
 }

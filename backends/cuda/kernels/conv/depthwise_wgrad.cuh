@@ -8,8 +8,8 @@
 // Storage  the type of dy and x, defined before this file.
 // Body     struct Body { struct Loads; void load(int number, int, Loads&) const;
 //          void run(int number, int, const Loads&, const float (&sum)[1]) const;
-//          const Storage *source, *other; float* parts; }, defined before this file: x and dy; CONV_SHARES * R * S * C
-//          numbers. `number` counts through the filters [C][R][S].
+//          const Storage *source, *other; float* parts; }, defined before this file: x and dy; CONV_SHARES * R * S * K
+//          numbers. `number` counts through the filters [K][R][S].
 // Compile-time: those of depthwise_rows.cuh, and
 //   CONV_SHARES                     blocks that share the pixels
 // Kernels  depthwise_wgrad(body): CONV_SHARES blocks for each CONV_ACROSS pieces of channels, and row of the filter
@@ -22,18 +22,18 @@ using Sums = float[kOwnTaps][kLanes];
 using Gradients = float[kLive][kColumns][kLanes];
 
 __device__ __forceinline__ void load_gradients(const Storage* dy, const Item& item, int channel, int step,
-                                               Piece (&to)[kColumns]) {
+                                               PieceOf<kLanes> (&to)[kColumns]) {
   const int row = step * kClasses + item.row_class;
   const bool there = step < item.last && row < CONV_P;
   const Storage* from =
-      dy + (static_cast<long long>(item.image * CONV_P + row) * CONV_Q + item.column) * CONV_C + channel;
+      dy + (static_cast<long long>(item.image * CONV_P + row) * CONV_Q + item.column) * kResultC + channel;
 #pragma unroll
-  for (int t = 0; t < kColumns; ++t) to[t] = load_piece(from + t * CONV_C, there && item.column + t < CONV_Q);
+  for (int t = 0; t < kColumns; ++t) to[t] = load_piece<kLanes>(from + t * kResultC, there && item.column + t < CONV_Q);
 }
 
 __device__ __forceinline__ void add_products(Sums& sums, const Gradients& dy, const Row& row, const Source& source,
                                              bool there, const Input& input, int k, int u) {
-  float x[kWidth][kLanes];
+  float x[kWidth][kSourceLanes];
 #pragma unroll
   for (int i = 0; i < kWidth; ++i)
     if (is_read(i)) map_piece(row.piece[i], input, there && (source.inside >> i & 1), x[i]);
@@ -47,7 +47,8 @@ __device__ __forceinline__ void add_products(Sums& sums, const Gradients& dy, co
       for (int t = 0; t < kColumns; ++t)
 #pragma unroll
         for (int lane = 0; lane < kLanes; ++lane)
-          sums[r * CONV_S + s][lane] = fmaf(x[place(t, s)][lane], dy[slot][t][lane], sums[r * CONV_S + s][lane]);
+          sums[r * CONV_S + s][lane] =
+              fmaf(x[place(t, s)][source_lane(lane, 0)], dy[slot][t][lane], sums[r * CONV_S + s][lane]);
   }
 }
 
@@ -58,7 +59,7 @@ __device__ __forceinline__ void add_strip(Sums& sums, const Body& body, const It
   Gradients dy = {};
   const int end = item.last + kLive - 1;
   RowsAhead rows(ring, source, item.first, end);
-  Piece next_dy[kColumns];
+  PieceOf<kLanes> next_dy[kColumns];
   load_gradients(body.other, item, channel, item.first, next_dy);
   for (int turn = item.first; turn < end; turn += kLive) {
 #pragma unroll
@@ -66,7 +67,7 @@ __device__ __forceinline__ void add_strip(Sums& sums, const Body& body, const It
       const int step = turn + k;
       if (step >= end) break;
 #pragma unroll
-      for (int t = 0; t < kColumns; ++t) widen_piece(next_dy[t], dy[k][t]);
+      for (int t = 0; t < kColumns; ++t) widen_piece<kLanes>(next_dy[t], dy[k][t]);
       load_gradients(body.other, item, channel, step + 1, next_dy);
 #pragma unroll
       for (int u = 0; u < kRowsIn; ++u) {
@@ -86,7 +87,7 @@ extern "C" __global__ void __launch_bounds__(CONV_THREADS, CONV_BLOCKS)
   const int own = threadIdx.x % kAcross, y = threadIdx.x / kAcross, first_piece = block % kPieceBlocks * kAcross;
   const int piece = first_piece + own;
   const int channel = (piece < kPieces ? piece : kPieces - 1) * kLanes;
-  const Input input(body, channel);
+  const Input input(body, source_channel(channel));
   Sums sums = {};
   if (piece < kPieces)
     for (int index = share * rows + y; index < kItems; index += CONV_SHARES * rows)
@@ -101,7 +102,8 @@ extern "C" __global__ void __launch_bounds__(CONV_THREADS, CONV_BLOCKS)
       const int c = first_piece * kLanes + i;
       float sum = 0;
       for (int part = 0; part < rows; ++part) sum += memory[part * kAcross + i / kLanes].lane[i % kLanes];
-      if (c < CONV_C) body.parts[(static_cast<long long>(share) * kTaps + band * kOwnTaps + tap) * CONV_C + c] = sum;
+      if (c < kResultC)
+        body.parts[(static_cast<long long>(share) * kTaps + band * kOwnTaps + tap) * kResultC + c] = sum;
     }
   }
 }
@@ -111,16 +113,16 @@ extern "C" __global__ void __launch_bounds__(512) depthwise_reduce(const __grid_
   __shared__ float memory[32][16];
   const int x = threadIdx.x % 16, y = threadIdx.x / 16, at = blockIdx.x * 16 + x;
   float sum = 0;
-  if (at < kTaps * CONV_C)
+  if (at < kTaps * kResultC)
 #pragma unroll 8
     for (int share = y; share < CONV_SHARES; share += 32)
-      sum += body.parts[static_cast<long long>(share) * kTaps * CONV_C + at];
+      sum += body.parts[static_cast<long long>(share) * kTaps * kResultC + at];
   memory[y][x] = sum;
   __syncthreads();
-  if (y > 0 || at >= kTaps * CONV_C) return;
+  if (y > 0 || at >= kTaps * kResultC) return;
   float all[1] = {0};
   for (int part = 0; part < 32; ++part) all[0] += memory[part][x];
-  const int pixel = at % CONV_C * kTaps + at / CONV_C;  // of the filter
+  const int pixel = at % kResultC * kTaps + at / kResultC;  // of the filter
   Body::Loads loads;
   body.load(pixel, 0, loads);
   body.run(pixel, 0, loads, all);
