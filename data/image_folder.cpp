@@ -7,9 +7,9 @@
 #include <numeric>
 
 #include "nixie/data/draws.h"
-#include "nixie/data/folder_scan.h"
-#include "nixie/data/image.h"
-#include "nixie/data/input_file.h"
+#include "nixie/data/files/image.h"
+#include "nixie/data/files/input_file.h"
+#include "nixie/data/files/manifest.h"
 
 namespace nixie {
 namespace {
@@ -118,19 +118,8 @@ class FolderImages : public ByteDataset {
   std::vector<Sample> samples_;
 };
 
-/// The folder in `root` that has one of these names in any case; empty where there is none.
-fs::path find_folder(const fs::path& root, const std::vector<std::string>& names) {
-  for (const std::string& name : names)
-    for (const auto& entry : fs::directory_iterator(root)) {
-      std::string lower = entry.path().filename().string();
-      std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return std::tolower(c); });
-      if (lower == name && entry.is_directory()) return entry.path();
-    }
-  return {};
-}
-
 FolderScan checked_scan(const fs::path& folder, Damage damage, std::vector<std::string>& notes) {
-  FolderScan scan = scan_folder(folder);
+  FolderScan scan = scan_pictures(folder);
   check_pictures(scan, damage);
   std::size_t count = 0;
   for (const Files& files : scan.pictures) count += files.size();
@@ -170,30 +159,20 @@ ImageFolder resolved(ImageFolder options) {
 Splits ImageFolder::open() const try {
   const ImageFolder options = resolved(*this);
   const Damage damage = damage_named(options.damaged);
-  if (!fs::is_directory(path))
-    fail(Fault::data, path.string(), ": no such folder; set path to a folder of class folders");
-  const fs::path train_folder = find_folder(path, {"train", "training"});
+  const auto [train_part, test_part] = find_parts(path);
   std::vector<std::string> notes;
-  if (train_folder.empty()) {
-    FolderScan all = checked_scan(path, damage, notes);
-    std::vector<Files> held = hold_out(all.pictures, holdout);
-    return {std::make_shared<FolderImages>(options, path, all.classes, std::move(all.pictures)),
-            std::make_shared<FolderImages>(options, path, all.classes, std::move(held)), notes};
-  }
-  const fs::path test_folder = find_folder(path, {"val", "valid", "validation", "test", "testing"});
-  FolderScan train = checked_scan(train_folder, damage, notes);
-  note_others(path, train_folder, test_folder, notes);
-  if (test_folder.empty()) {
+  FolderScan train = checked_scan(train_part, damage, notes);
+  if (train_part != path && !is_manifest_name(train_part)) note_others(path, train_part, test_part, notes);
+  if (test_part.empty()) {
     std::vector<Files> held = hold_out(train.pictures, holdout);
-    return {std::make_shared<FolderImages>(options, train_folder, train.classes, std::move(train.pictures)),
-            std::make_shared<FolderImages>(options, train_folder, train.classes, std::move(held)), notes};
+    return {std::make_shared<FolderImages>(options, train.folder, train.classes, std::move(train.pictures)),
+            std::make_shared<FolderImages>(options, train.folder, train.classes, std::move(held)), notes};
   }
-  FolderScan test = checked_scan(test_folder, damage, notes);
+  FolderScan test = checked_scan(test_part, damage, notes);
   if (test.classes != train.classes)
-    fail(Fault::data, test_folder.string(), ": its class folders are not those of ", train_folder.string(),
-         "; make them equal");
-  return {std::make_shared<FolderImages>(options, train_folder, train.classes, std::move(train.pictures)),
-          std::make_shared<FolderImages>(options, test_folder, test.classes, std::move(test.pictures)), notes};
+    fail(Fault::data, test_part.string(), ": its classes are not those of ", train_part.string(), "; make them equal");
+  return {std::make_shared<FolderImages>(options, train.folder, train.classes, std::move(train.pictures)),
+          std::make_shared<FolderImages>(options, test.folder, test.classes, std::move(test.pictures)), notes};
 } catch (const fs::filesystem_error& error) {
   fail(Fault::data, error.path1().string(), ": ", error.code().message(), "; check the folder and its permissions");
 }

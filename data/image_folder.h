@@ -9,8 +9,9 @@ namespace nixie {
 
 /// Images [channels, crop, crop]. `path` holds either one folder per class, of which a fixed share is held out as the
 /// test half, or the folders train (training) and val (valid, validation, test, testing), in any case, each with one
-/// folder per class. What is left out is noted. Classes are numbered in the order of their folders' names. Samples go
-/// round the classes: the first of each class, the second of each, ...
+/// folder per class. A manifest (.csv) may stand for a folder of class folders. What is left out is noted. Classes are
+/// numbered in the order of their folders' names. Samples go round the classes: the first of each class, the second of
+/// each, ...
 struct ImageFolder {
   Path path = "images";
   std::int64_t batch = 128;
@@ -29,7 +30,9 @@ struct ImageFolder {
   static constexpr const char* name = "image_folder";
   static constexpr auto fields() {
     return std::tuple{
-        field("path", &ImageFolder::path, "folder of class folders, or of train and val (or test) with class folders"),
+        field("path", &ImageFolder::path,
+              "folder of class folders, or of train and val (or test) with class folders; also .csv files of rows "
+              "picture,class"),
         field("batch", &ImageFolder::batch, "samples per step", {1, 1e6}),
         field("limit", &ImageFolder::limit, "use only the first n samples of each half, 0 = all", {0, 1e12}),
         field("crop", &ImageFolder::crop, "side of a sample; training cuts anywhere, evaluation in the centre",

@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "nixie/data/input_file.h"
+#include "nixie/data/files/input_file.h"
 #include "nixie/data/stored_images.h"
 
 namespace nixie {

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "nixie/data/image.h"
-#include "nixie/data/input_file.h"
+#include "nixie/data/files/image.h"
+#include "nixie/data/files/input_file.h"
 #include "nixie/data/normalization.h"
 
 namespace nixie {

@@ -6,9 +6,10 @@
 #include "nixie/data/glyphs.h"
 #include "nixie/data/image_folder.h"
 #include "nixie/data/mnist.h"
+#include "nixie/data/packed.h"
 
 namespace nixie {
 
-using AllDatasets = Types<Mnist, Cifar10, Cifar100, ImageFolder, Glyphs, Generated>;
+using AllDatasets = Types<Mnist, Cifar10, Cifar100, ImageFolder, Packed, Glyphs, Generated>;
 
 }  // namespace nixie

@@ -3,10 +3,10 @@
 #include <csignal>
 
 #include "nixie/apps/benchmark/command_line.h"
-#include "nixie/apps/trainer/command.h"
 #include "nixie/apps/trainer/commands/command_line.h"
 #include "nixie/apps/trainer/commands/data_folder.h"
 #include "nixie/apps/trainer/commands/summary_command.h"
+#include "nixie/apps/trainer/commands/train_options.h"
 #include "nixie/apps/trainer/signals.h"
 #include "nixie/core/base/error.h"
 
@@ -41,24 +41,13 @@ int main(int argc, char** argv) {
   std::vector<std::string> arguments(argv + 1, argv + argc);
   if (nixie::names_subcommand(arguments)) return run([&] { return nixie::run_subcommand(arguments); });
   if (!arguments.empty() && arguments[0] == "train") arguments.erase(arguments.begin());
-  nixie::Command command;
+  nixie::TrainRequest request;
+  nixie::Command& command = request.command;
   command.program = argv[0];
-  std::string data;
-  bool lists = false, is_dry = false;
   CLI::App app("Trains the network that a YAML file describes. configs/ holds files to copy from.", "trainer");
   app.footer(nixie::commands_text());
   app.set_version_flag("--version", "nixie " NIXIE_VERSION);
-  app.add_option("--config", command.config, "the YAML file");
-  app.add_option("--set", command.assignments, "key.path=value: changes the configuration; may be repeated")
-      ->take_all()
-      ->allow_extra_args(false);
-  app.add_option("--data", data, "folder of the data, in place of the file's: of MNIST, CIFAR or pictures per class");
-  app.add_option("--run", command.run, "folder for the run's files; by default runs/<config name>/<n>");
-  CLI::Option* resume =
-      app.add_option("--resume", command.checkpoint, "go on from FILE, or from the run folder's newest checkpoint")
-          ->expected(0, 1);
-  app.add_flag("--dry-run", is_dry, "print the summary, do one step and one evaluation, write nothing");
-  app.add_flag("--list", lists, "print everything a configuration can name");
+  nixie::add_train_options(app, request);
   try {
     app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));  // CLI11 takes them from the back
   } catch (const CLI::ParseError& error) {
@@ -66,17 +55,18 @@ int main(int argc, char** argv) {
     if (code != 0) std::fputs(nixie::set_hint({argv + 1, argv + argc}).c_str(), stderr);
     return code == 0 ? 0 : static_cast<int>(nixie::Fault::usage);
   }
-  if (lists) {
+  if (request.lists) {
     std::fputs(nixie::list_text().c_str(), stdout);
     return 0;
   }
-  command.resume = resume->count() > 0;
+  command.resume = app.get_option("--resume")->count() > 0;
   std::signal(SIGXFSZ, SIG_IGN);  // writes past a file size limit then fail with a message
   std::signal(SIGPIPE, SIG_IGN);  // a closed terminal does not end a run
   return run([&] {
-    if (is_dry || !data.empty()) nixie::check(!command.config.empty(), "--dry-run and --data need --config FILE");
-    command.assignments = nixie::with_data(command.config, data, command.assignments);
-    if (is_dry) return nixie::run_dry(nixie::load_config(command.config, command.assignments)), 0;
+    if (request.is_dry || !request.data.empty())
+      nixie::check(!command.config.empty(), "--dry-run and --data need --config FILE");
+    command.assignments = nixie::with_data(command.config, request.data, command.assignments);
+    if (request.is_dry) return nixie::run_dry(nixie::load_config(command.config, command.assignments)), 0;
     return nixie::run_command(command) ? 0 : kInterrupted;
   });
 }

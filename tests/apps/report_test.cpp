@@ -228,5 +228,30 @@ TEST(Report, ManyClassesAndOddNames) {
   pixels_of(pictures[0], 64, 48, PNG_FORMAT_RGB);  // scaled down
 }
 
+TEST(Compare, SetsRunsBesideEachOther) {
+  const TempFolder folder;
+  for (const char* name : {"a", "b"}) {
+    TrainConfig config = small_config();
+    config.steps = name[0] == 'a' ? 12 : 23;
+    std::filesystem::create_directory(folder / name);
+    EXPECT_TRUE(Trainer(config, {.run = folder / name}).train());
+  }
+  const std::string a = (folder / "a").string(), b = (folder / "b").string(), page = (folder / "both.html").string();
+  const Ran ran = run_program("trainer compare " + a + " " + b + " --html " + page);
+  EXPECT_EQ(ran.code, 0) << ran.output;
+  const CsvTable metrics = read_csv(folder / "b/metrics.csv");
+  EXPECT_THAT(ran.output, testing::ContainsRegex(fmt::format("{} +12 +0[.].*\n{} +23 +0[.]", a, b)));
+  EXPECT_THAT(ran.output, HasSubstr(fmt::format("{:.4f}", std::stod(metrics.rows.back().at(3)))));
+  EXPECT_THAT(ran.output, HasSubstr(b + ": steps: 12 -> 23\n"));
+  const std::string html = text_of(page);
+  expect_balanced(html);
+  EXPECT_THAT(between(html, "<figcaption>", "<"),
+              ElementsAre("Test accuracy", "Test loss", "Training loss", "Learning rate", "Images per second"));
+  EXPECT_THAT(between(html, "class=\"line line-", "\""), ElementsAre("0", "1", "0", "1", "0", "1", "0", "1", "0", "1"));
+  const Ran none = run_program("trainer compare " + a + " " + folder.path().string());
+  EXPECT_EQ(none.code, 2);
+  EXPECT_THAT(none.output, HasSubstr("holds no metrics.csv; name folders of runs"));
+}
+
 }  // namespace
 }  // namespace nixie

@@ -81,7 +81,7 @@ TEST(ImageFolder, TakesTrainAndValOrTest) {
     EXPECT_EQ(splits.train->size(), 10);
     EXPECT_EQ(splits.test->size(), 6);
     write_class(folder / (std::string(other) + "/c2"), 2, 1);
-    EXPECT_NE(error_of(Fault::data, [&] { options(folder).open(); }).find("class folders are not those of"),
+    EXPECT_NE(error_of(Fault::data, [&] { options(folder).open(); }).find("classes are not those of"),
               std::string::npos);
   }
 }
@@ -268,7 +268,7 @@ TEST(ImageFolder, RefusesFoldersWithNothingInThem) {
   write_class(folder / "a", 0, 1);
   EXPECT_NE(line().find("nothing left to test on"), std::string::npos);
   const std::string missing = error_of(Fault::data, [] { ImageFolder{.path = "/nowhere/at all"}.open(); });
-  EXPECT_EQ(missing, "/nowhere/at all: no such folder; set path to a folder of class folders");
+  EXPECT_EQ(missing, "/nowhere/at all: no such folder; set path to a folder of class folders or a .csv file");
 }
 
 /// Unpacks an archive of the real data and reads its test half, about `share` of all; skips where it is absent.

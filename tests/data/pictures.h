@@ -6,7 +6,7 @@
 
 #include <cmath>
 
-#include "nixie/data/image.h"
+#include "nixie/data/files/image.h"
 #include "nixie/tests/data/support.h"
 
 namespace nixie::test {

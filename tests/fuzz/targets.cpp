@@ -13,7 +13,7 @@
 #include "nixie/backends/cpu/backend.h"
 #include "nixie/configs/parse/config.h"
 #include "nixie/core/graph/exchange.h"
-#include "nixie/data/image.h"
+#include "nixie/data/files/image.h"
 #include "nixie/models/io/checkpoint.h"
 
 namespace nixie::fuzz {

@@ -7,7 +7,11 @@
 
 #include "nixie/apps/trainer/command.h"
 #include "nixie/apps/trainer/commands/checkpoint_command.h"
+#include "nixie/apps/trainer/commands/compare_command.h"
+#include "nixie/apps/trainer/commands/completion.h"
+#include "nixie/apps/trainer/commands/data_command.h"
 #include "nixie/apps/trainer/commands/data_folder.h"
+#include "nixie/apps/trainer/commands/doctor_command.h"
 #include "nixie/apps/trainer/commands/eval_command.h"
 #include "nixie/apps/trainer/commands/export_command.h"
 #include "nixie/apps/trainer/commands/predict_command.h"
@@ -19,6 +23,10 @@ namespace nixie {
 namespace {
 
 using Run = std::function<int()>;
+
+// What the first argument of a command may be.
+const std::vector<std::string> kCheckpointActions = {"inspect", "config", "verify"},
+                               kDataActions = {"inspect", "verify", "pack"}, kShells = {"bash"};
 
 void add_checkpoint(CLI::App& app, CheckpointChoice& choice) {
   app.add_option("--checkpoint", choice.file, "the model; by default that of the run saved last in runs/");
@@ -82,6 +90,20 @@ Run add_config_print(CLI::App& app, ConfigChoice& choice) {
   return [&] { return fmt::print("{}", config_text(choice.load())), 0; };
 }
 
+Run add_data(CLI::App& app, DataCommand& command) {
+  app.add_option("ACTION", command.action,
+                 "inspect: print what it holds; verify: read every sample and name the damaged; pack: write it packed")
+      ->required()
+      ->check(CLI::IsMember(kDataActions));
+  app.add_option("SOURCE", command.source, "a folder of pictures per class, of MNIST, CIFAR or packed data")
+      ->required();
+  app.add_option("OUT", command.out, "pack: the folder to write");
+  app.add_option("--side", command.side, "of pictures as samples; by default that of most pictures, 256 at most")
+      ->check(CLI::Range(1, 4096));
+  add_assignments(app, command.assignments);
+  return [&] { return run_data(command) ? 0 : static_cast<int>(Fault::data); };
+}
+
 struct CheckpointRequest {
   std::string action;
   std::filesystem::path file = {};
@@ -91,7 +113,7 @@ Run add_checkpoint_tools(CLI::App& app, CheckpointRequest& request) {
   app.add_option("ACTION", request.action,
                  "inspect: print what it holds; config: print its configuration; verify: check every byte")
       ->required()
-      ->check(CLI::IsMember({"inspect", "config", "verify"}));
+      ->check(CLI::IsMember(kCheckpointActions));
   app.add_option("FILE", request.file, "a checkpoint; to inspect also a safetensors file")->required();
   return [&] {
     if (request.action == "inspect") {
@@ -106,6 +128,17 @@ Run add_checkpoint_tools(CLI::App& app, CheckpointRequest& request) {
   };
 }
 
+Run add_compare(CLI::App& app, CompareCommand& command) {
+  app.add_option("RUNS", command.runs, "run folders; differences are told against the first")->required();
+  app.add_option("--html", command.html, "writes the curves to this file");
+  return [&] { return run_compare(command), 0; };
+}
+
+Run add_completion(CLI::App& app, std::string& shell) {
+  app.add_option("SHELL", shell, "for which: source <(trainer completion)")->check(CLI::IsMember(kShells));
+  return [] { return fmt::print("{}", completion_text()), 0; };
+}
+
 Run add_list(CLI::App& app, bool& markdown) {
   app.add_flag("--markdown", markdown, "as tables, with types and ranges: docs/configuration.md");
   return [&] { return fmt::print("{}", markdown ? reference_text() : list_text()), 0; };
@@ -117,16 +150,20 @@ struct Commands {
   PredictCommand predict;
   ExportCommand exported;
   ConfigChoice summary, config;
+  DataCommand data;
+  CompareCommand compare;
   CheckpointRequest checkpoint;
   bool markdown = false;
+  std::string shell = "bash";
 };
 
 struct Entry {
   const char *name, *doc;
   Run (*add)(CLI::App& app, Commands& commands);
+  const std::vector<std::string>* words = nullptr;  // what its first argument may be
 };
 
-constexpr Entry kEntries[] = {
+const Entry kEntries[] = {
     {"eval", "evaluate a checkpoint", [](CLI::App& app, Commands& all) { return add_eval(app, all.eval); }},
     {"predict", "classify pictures", [](CLI::App& app, Commands& all) { return add_predict(app, all.predict); }},
     {"export", "write a model as ONNX or safetensors",
@@ -135,8 +172,16 @@ constexpr Entry kEntries[] = {
      [](CLI::App& app, Commands& all) { return add_summary(app, all.summary); }},
     {"config", "print a configuration with every default",
      [](CLI::App& app, Commands& all) { return add_config_print(app, all.config); }},
+    {"data", "look into a dataset, check or pack it",
+     [](CLI::App& app, Commands& all) { return add_data(app, all.data); }, &kDataActions},
     {"checkpoint", "look into a checkpoint",
-     [](CLI::App& app, Commands& all) { return add_checkpoint_tools(app, all.checkpoint); }},
+     [](CLI::App& app, Commands& all) { return add_checkpoint_tools(app, all.checkpoint); }, &kCheckpointActions},
+    {"compare", "print runs beside each other",
+     [](CLI::App& app, Commands& all) { return add_compare(app, all.compare); }},
+    {"doctor", "examine this machine",
+     [](CLI::App&, Commands&) -> Run { return [] { return run_doctor() ? 0 : static_cast<int>(Fault::device); }; }},
+    {"completion", "print a script that completes commands and options in bash",
+     [](CLI::App& app, Commands& all) { return add_completion(app, all.shell); }, &kShells},
     {"list", "print everything a configuration can name",
      [](CLI::App& app, Commands& all) { return add_list(app, all.markdown); }},
 };
@@ -147,6 +192,16 @@ std::string commands_text() {
   std::string text = "Commands (trainer COMMAND --help says more):\n";
   for (const Entry& entry : kEntries) text += fmt::format("  {:28}{}\n", entry.name, entry.doc);
   return text + fmt::format("  {:28}{}\n", "benchmark --config FILE", "time a configuration's net");
+}
+
+void for_each_command(
+    const std::function<void(const char* name, const CLI::App& app, const std::string& words)>& each) {
+  for (const Entry& entry : kEntries) {
+    CLI::App app;
+    Commands commands;
+    entry.add(app, commands);
+    each(entry.name, app, entry.words ? fmt::format("{}", fmt::join(*entry.words, " ")) : "");
+  }
 }
 
 bool names_subcommand(const std::vector<std::string>& arguments) {

@@ -1,13 +1,22 @@
 // The trainer's commands besides training, by name.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
+
+namespace CLI {
+class App;
+}
 
 namespace nixie {
 
 /// What `trainer --help` lists below its own options.
 std::string commands_text();
+
+/// Calls `each` with every command's name, its options as they are declared, and the words that its first argument may
+/// be, "" where it may be anything.
+void for_each_command(const std::function<void(const char* name, const CLI::App& app, const std::string& words)>& each);
 
 /// Whether the first argument names one of them.
 bool names_subcommand(const std::vector<std::string>& arguments);

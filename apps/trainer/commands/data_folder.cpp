@@ -3,6 +3,9 @@
 
 #include <algorithm>
 
+#include "nixie/data/files/manifest.h"
+#include "nixie/data/files/packed_file.h"
+
 namespace nixie {
 namespace {
 
@@ -11,19 +14,23 @@ namespace fs = std::filesystem;
 /// The kind of dataset whose files are there.
 std::string kind_of(const fs::path& folder) {
   std::error_code error;
-  if (!fs::is_directory(folder, error)) fail(Fault::data, folder.string(), ": no such folder; name one with --data");
+  if (is_manifest_name(folder) && fs::is_regular_file(folder, error)) return ImageFolder::name;
+  if (!fs::is_directory(folder, error))
+    fail(Fault::data, folder.string(), ": no such folder or .csv file; name one with --data");
   bool has_folders = false;
   for (const auto& entry : fs::directory_iterator(folder, error)) {
     const std::string name = entry.path().filename().string();
     if (name.starts_with("train-images")) return Mnist::name;
     if (name == "data_batch_1.bin") return Cifar10::name;
     if (name == "train.bin") return Cifar100::name;
+    if (name == "train.packed") return Packed::name;
+    if (name == "train.csv") return ImageFolder::name;
     has_folders |= entry.is_directory(error) && !name.starts_with('.');
   }
   if (error) fail(Fault::data, folder.string(), ": ", error.message(), "; check its permissions");
   if (has_folders) return ImageFolder::name;
   fail(Fault::data, folder.string(),
-       ": neither folders of pictures per class nor the files of MNIST or CIFAR; name another with --data");
+       ": neither folders of pictures per class nor packed data nor the files of MNIST or CIFAR; name another");
 }
 
 struct ImageSize {
@@ -39,7 +46,33 @@ std::optional<ImageSize> size_of(const AnyDataset& data) {
   return ImageSize{shape[0], std::min(shape[1], shape[2])};
 }
 
+std::int64_t class_count(const std::string& kind, const fs::path& folder) {
+  if (kind == ImageFolder::name) return static_cast<std::int64_t>(class_names_of(find_parts(folder).train).size());
+  if (kind == Packed::name)
+    return static_cast<std::int64_t>(PackedFile(folder / "train.packed").header().class_names.size());
+  return kind == Cifar100::name ? 100 : 10;
+}
+
 }  // namespace
+
+std::vector<std::string> class_assignments(const TrainConfig& config, const fs::path& folder) {
+  const auto wanted = std::to_string(class_count(kind_of(folder), folder));
+  const Tree whole = parse_yaml("model: " + config.model.text(), "model"), &model = *whole.find("model");
+  const auto assigned = [&](const Tree& options, const std::string& path, const char* key) {
+    const Tree* value = options.find(key);
+    std::vector<std::string> result;
+    if (value && value->text != wanted) result.push_back(fmt::format("{}.{}={}", path, key, wanted));
+    return result;
+  };
+  if (!model.is_list()) {
+    const Tree::Entry& net = model.entries.front();
+    return assigned(net.value, "model." + net.key, "classes");
+  }
+  for (std::size_t i = model.items.size(); i-- > 0;)
+    if (const Tree* linear = model.items[i].find(Linear::name))
+      return assigned(*linear, fmt::format("model.{}.{}", i, Linear::name), "out");
+  return {};
+}
 
 std::vector<std::string> data_assignments(const TrainConfig& config, const fs::path& folder) {
   const std::string kind = kind_of(folder), path = "data." + kind;
@@ -60,7 +93,9 @@ std::vector<std::string> data_assignments(const TrainConfig& config, const fs::p
 std::vector<std::string> with_data(const fs::path& file, const fs::path& folder,
                                    const std::vector<std::string>& assignments) {
   if (folder.empty()) return assignments;
-  std::vector<std::string> all = data_assignments(load_config(file), folder);
+  const TrainConfig config = load_config(file);
+  std::vector<std::string> all = data_assignments(config, folder);
+  for (const std::string& each : class_assignments(config, folder)) all.push_back(each);
   all.insert(all.end(), assignments.begin(), assignments.end());
   return all;
 }

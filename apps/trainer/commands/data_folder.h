@@ -7,12 +7,17 @@
 
 namespace nixie {
 
-/// The assignments (key.path=value) that make a configuration read this folder: MNIST's or CIFAR's files, or folders of
-/// pictures per class. A dataset of the same kind keeps its fields; another one takes over the batch and the size of
-/// the images. Throws Fault::data where the folder holds nothing that is known.
+/// The assignments (key.path=value) that make a configuration read this folder: MNIST's or CIFAR's files, packed
+/// data, or folders of pictures per class. A dataset of the same kind keeps its fields; another one takes over the
+/// batch and the size of the images. Throws Fault::data where the folder holds nothing that is known.
 std::vector<std::string> data_assignments(const TrainConfig& config, const std::filesystem::path& folder);
 
-/// `assignments` with those of `folder` for the configuration in `file` in front; just them where there is no folder.
+/// The assignment that gives the model as many classes as the folder has, where its last layer or its option says
+/// another number; else nothing.
+std::vector<std::string> class_assignments(const TrainConfig& config, const std::filesystem::path& folder);
+
+/// `assignments` with all of those of `folder` for the configuration in `file` in front; just them where there is no
+/// folder.
 std::vector<std::string> with_data(const std::filesystem::path& file, const std::filesystem::path& folder,
                                    const std::vector<std::string>& assignments);
 

@@ -25,6 +25,9 @@ constexpr std::int64_t kFullSize = std::int64_t{1} << 40;
 /// for anything truncated or damaged, and for sizes above 16 Mi pixels that the bytes cannot fill (64 Mi at most).
 Image decode_image(std::span<const std::uint8_t> bytes, const std::filesystem::path& file, std::int64_t least_side);
 
+/// Width and height, from the file's header. Throws Fault::data as decode_image does.
+std::array<std::int64_t, 2> image_size(std::span<const std::uint8_t> bytes, const std::filesystem::path& file);
+
 /// A rectangle of pixels.
 struct Box {
   std::int64_t left = 0, top = 0, width = 0, height = 0;

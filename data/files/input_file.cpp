@@ -1,5 +1,5 @@
 // InputFile: plain and gzip reading with every length checked before memory is taken.
-#include "nixie/data/input_file.h"
+#include "nixie/data/files/input_file.h"
 
 #include <zlib.h>
 

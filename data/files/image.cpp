@@ -1,5 +1,5 @@
 // Image: libjpeg-turbo, libpng and a separable triangle filter.
-#include "nixie/data/image.h"
+#include "nixie/data/files/image.h"
 
 #include <png.h>
 #include <turbojpeg.h>
@@ -35,20 +35,38 @@ bool is_damage(tjhandle jpeg) {
          std::string_view(tjGetErrorStr2(jpeg)).find("extraneous bytes") == std::string_view::npos;
 }
 
-Image decode_jpeg(std::span<const std::uint8_t> bytes, const std::filesystem::path& file, std::int64_t least_side) {
-  struct Destroy {
-    void operator()(void* jpeg) const { tjDestroy(jpeg); }
-  };
-  // One for each image (0.2 us): a decoder keeps tables of the last one, and of a damaged one a state.
-  const std::unique_ptr<void, Destroy> decoder(tjInitDecompress());
-  const tjhandle jpeg = decoder.get();
-  if (!jpeg) fail(Fault::memory, "no memory for a JPEG decoder");
-  int width = 0, height = 0, subsampling = 0, colorspace = 0;
-  if (tjDecompressHeader3(jpeg, bytes.data(), bytes.size(), &width, &height, &subsampling, &colorspace) &&
+struct DestroyJpeg {
+  void operator()(void* jpeg) const { tjDestroy(jpeg); }
+};
+using JpegDecoder = std::unique_ptr<void, DestroyJpeg>;
+
+struct JpegHeader {
+  int width = 0, height = 0, colorspace = 0;
+};
+
+/// One for each image (0.2 us): a decoder keeps tables of the last one, and of a damaged one a state.
+JpegDecoder make_jpeg_decoder() {
+  JpegDecoder decoder(tjInitDecompress());
+  if (!decoder) fail(Fault::memory, "no memory for a JPEG decoder");
+  return decoder;
+}
+
+JpegHeader read_jpeg_header(tjhandle jpeg, std::span<const std::uint8_t> bytes, const std::filesystem::path& file) {
+  JpegHeader header;
+  int subsampling = 0;
+  if (tjDecompressHeader3(jpeg, bytes.data(), bytes.size(), &header.width, &header.height, &subsampling,
+                          &header.colorspace) &&
       is_damage(jpeg))
     fail_image(file, "damaged JPEG", tjGetErrorStr2(jpeg));
-  if (width == 0) fail_image(file, "damaged JPEG", "no image in it");  // tables alone are no error to libjpeg
-  check_size(width, height, bytes.size(), file, "JPEG");
+  if (header.width == 0) fail_image(file, "damaged JPEG", "no image in it");  // tables alone are no error to libjpeg
+  check_size(header.width, header.height, bytes.size(), file, "JPEG");
+  return header;
+}
+
+Image decode_jpeg(std::span<const std::uint8_t> bytes, const std::filesystem::path& file, std::int64_t least_side) {
+  const JpegDecoder decoder = make_jpeg_decoder();
+  const tjhandle jpeg = decoder.get();
+  const auto [width, height, colorspace] = read_jpeg_header(jpeg, bytes, file);
   tjscalingfactor scale{1, 1};
   for (const int denominator : {2, 4, 8})
     if (std::min(width, height) / denominator >= least_side) scale.denom = denominator;
@@ -71,12 +89,19 @@ Image decode_jpeg(std::span<const std::uint8_t> bytes, const std::filesystem::pa
   return image;
 }
 
-Image decode_png(std::span<const std::uint8_t> bytes, const std::filesystem::path& file) {
-  png_image png{};
+using PngReader = std::unique_ptr<png_image, void (*)(png_image*)>;
+
+PngReader read_png_header(png_image& png, std::span<const std::uint8_t> bytes, const std::filesystem::path& file) {
   png.version = PNG_IMAGE_VERSION;
-  const std::unique_ptr<png_image, void (*)(png_image*)> release(&png, [](png_image* p) { png_image_free(p); });
+  PngReader release(&png, [](png_image* p) { png_image_free(p); });
   if (!png_image_begin_read_from_memory(&png, bytes.data(), bytes.size())) fail_image(file, "damaged PNG", png.message);
   check_size(png.width, png.height, bytes.size(), file, "PNG");
+  return release;
+}
+
+Image decode_png(std::span<const std::uint8_t> bytes, const std::filesystem::path& file) {
+  png_image png{};
+  const PngReader release = read_png_header(png, bytes, file);
   png.format = PNG_FORMAT_RGB;
   Image image{png.width, png.height, std::vector<std::uint8_t>(PNG_IMAGE_SIZE(png))};
   const png_color white{255, 255, 255};
@@ -117,12 +142,28 @@ std::vector<Taps> make_taps(std::int64_t from, std::int64_t to, std::int64_t off
   return all;
 }
 
+enum class Format { jpeg, png };
+
+Format format_of(std::span<const std::uint8_t> bytes, const std::filesystem::path& file) {
+  if (begins_with(bytes, "\xff\xd8\xff")) return Format::jpeg;
+  if (begins_with(bytes, "\x89PNG\r\n\x1a\n")) return Format::png;
+  fail_image(file, fmt::format("{} bytes", bytes.size()), "neither JPEG nor PNG");
+}
+
 }  // namespace
 
 Image decode_image(std::span<const std::uint8_t> bytes, const std::filesystem::path& file, std::int64_t least_side) {
-  if (begins_with(bytes, "\xff\xd8\xff")) return decode_jpeg(bytes, file, least_side);
-  if (begins_with(bytes, "\x89PNG\r\n\x1a\n")) return decode_png(bytes, file);
-  fail_image(file, fmt::format("{} bytes", bytes.size()), "neither JPEG nor PNG");
+  return format_of(bytes, file) == Format::jpeg ? decode_jpeg(bytes, file, least_side) : decode_png(bytes, file);
+}
+
+std::array<std::int64_t, 2> image_size(std::span<const std::uint8_t> bytes, const std::filesystem::path& file) {
+  if (format_of(bytes, file) == Format::jpeg) {
+    const JpegHeader header = read_jpeg_header(make_jpeg_decoder().get(), bytes, file);
+    return {header.width, header.height};
+  }
+  png_image png{};
+  const PngReader release = read_png_header(png, bytes, file);
+  return {png.width, png.height};
 }
 
 std::array<std::int64_t, 2> covering_size(const Image& image, std::int64_t width, std::int64_t height) {

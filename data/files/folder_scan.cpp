@@ -1,5 +1,5 @@
 // Scanning goes through the whole tree once; checking shares the files out to threads.
-#include "nixie/data/folder_scan.h"
+#include "nixie/data/files/folder_scan.h"
 
 #include <algorithm>
 #include <atomic>
@@ -7,8 +7,8 @@
 
 #include "nixie/core/base/error.h"
 #include "nixie/core/base/threads.h"
-#include "nixie/data/image.h"
-#include "nixie/data/input_file.h"
+#include "nixie/data/files/image.h"
+#include "nixie/data/files/input_file.h"
 #include "nixie/data/preparation.h"
 
 namespace nixie {

@@ -1,0 +1,97 @@
+// Figures come from the tables of the run folders, differences from their configurations.
+#include "nixie/apps/trainer/commands/compare_command.h"
+
+#include <algorithm>
+
+#include "nixie/apps/trainer/progress.h"
+#include "nixie/apps/trainer/record/run_folder.h"
+#include "nixie/apps/trainer/report/chart.h"
+#include "nixie/apps/trainer/report/run_curves.h"
+#include "nixie/apps/trainer/report/style.h"
+#include "nixie/configs/parse/changes.h"
+#include "nixie/configs/parse/config.h"
+
+namespace nixie {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Run {
+  std::string name;
+  RunCurves curves;
+  std::string config;
+};
+
+Run read_run(const fs::path& folder) {
+  for (const char* file : {"metrics.csv", "config.yaml"})
+    check(fs::exists(folder / file), folder.string(), " holds no ", file, "; name folders of runs, as runs/NAME/1");
+  return {folder.lexically_normal().string(), read_curves(folder), config_text(load_config(folder / "config.yaml"))};
+}
+
+std::string last_text(const Curve& curve, const char* format) {
+  return curve.empty() ? "" : fmt::format(fmt::runtime(format), curve.back().second);
+}
+
+void print_table(const std::vector<Run>& runs) {
+  std::size_t width = 3;
+  for (const Run& run : runs) width = std::max(width, run.name.size());
+  fmt::print("{:{}} {:>9} {:>13} {:>13} {:>10} {:>10} {:>9}\n", "run", width, "steps", "best accuracy", "last accuracy",
+             "last loss", "images/s", "time");
+  for (const Run& run : runs) {
+    const RunCurves& curves = run.curves;
+    double best = 0;
+    for (const auto& [step, accuracy] : curves.test_accuracy) best = std::max(best, accuracy);
+    const double steps = std::max(curves.test_loss.empty() ? 0 : curves.test_loss.back().first,
+                                  curves.train_loss.empty() ? 0 : curves.train_loss.back().first);
+    fmt::print("{:{}} {:9} {:>13} {:>13} {:>10} {:>10} {:>9}\n", run.name, width, steps,
+               curves.test_accuracy.empty() ? "" : fmt::format("{:.4f}", best),
+               last_text(curves.test_accuracy, "{:.4f}"), last_text(curves.test_loss, "{:.4f}"),
+               last_text(curves.images_per_second, "{:.0f}"),
+               curves.seconds.empty() ? "" : clock_text(curves.seconds.back().second));
+  }
+}
+
+std::string page(const std::vector<Run>& runs, const std::vector<std::string>& differences) {
+  const struct {
+    const char* title;
+    Curve RunCurves::*curve;
+    Chart::Scale scale;
+  } kCharts[] = {{"Test accuracy", &RunCurves::test_accuracy, Chart::Scale::share},
+                 {"Test loss", &RunCurves::test_loss, Chart::Scale::wide},
+                 {"Training loss", &RunCurves::train_loss, Chart::Scale::wide},
+                 {"Learning rate", &RunCurves::rate, Chart::Scale::plain},
+                 {"Images per second", &RunCurves::images_per_second, Chart::Scale::from_zero}};
+  std::string charts, list;
+  for (const auto& [title, curve, scale] : kCharts) {
+    Chart chart{.title = title, .scale = scale};
+    for (const Run& run : runs) chart.series.push_back({run.name, run.curves.*curve});
+    charts += chart_html(chart);
+  }
+  for (const std::string& line : differences) list += html_text(line) + "\n";
+  return fmt::format(
+      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{0} runs</title>\n"
+      "<style>{1}</style>\n</head>\n<body>\n<h1>{0} runs</h1>\n<div class=\"charts\">\n{2}</div>\n"
+      "<h2>Differences</h2>\n<pre>{3}</pre>\n</body>\n</html>\n",
+      runs.size(), kPageStyle, charts, list);
+}
+
+}  // namespace
+
+void run_compare(const CompareCommand& command) {
+  constexpr std::size_t kMost = 8;  // as the page has colours
+  check(command.runs.size() <= kMost, command.runs.size(), " runs are named, at most ", kMost, " are compared");
+  std::vector<Run> runs;
+  for (const fs::path& folder : command.runs) runs.push_back(read_run(folder));
+  print_table(runs);
+  std::vector<std::string> differences;
+  for (std::size_t i = 1; i < runs.size(); ++i)
+    for (const std::string& change : config_changes(runs[0].config, runs[i].config))
+      differences.push_back(runs[i].name + ": " + change);
+  for (const std::string& line : differences) fmt::print("{}\n", line);
+  if (command.html.empty()) return;
+  write_text(command.html, page(runs, differences));
+  fmt::print("{}: the curves\n", command.html.string());
+}
+
+}  // namespace nixie

@@ -1,0 +1,200 @@
+// The source is opened as --data opens it; packed files are written beside their place and renamed.
+#include "nixie/apps/trainer/commands/data_command.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <span>
+
+#include "nixie/apps/trainer/commands/data_folder.h"
+#include "nixie/apps/trainer/commands/data_scan.h"
+#include "nixie/data/files/image.h"
+#include "nixie/data/files/input_file.h"
+#include "nixie/data/files/manifest.h"
+#include "nixie/data/files/packed_file.h"
+#include "nixie/models/io/durable_file.h"
+
+namespace nixie {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t kBlockBytes = 1 << 20;
+constexpr std::size_t kMostClasses = 40;
+
+/// The sizes of the training half's pictures, from their headers.
+struct PictureSizes {
+  std::vector<std::int64_t> widths = {}, heights = {}, short_sides = {};  ///< each sorted
+
+  explicit PictureSizes(const fs::path& source) {
+    const FolderScan scan = scan_pictures(find_parts(source).train);
+    std::vector<fs::path> files;
+    for (const auto& pictures : scan.pictures)
+      for (const std::string& picture : pictures) files.push_back(scan.folder / picture);
+    for (const fs::path& file : files) try {
+        const auto [width, height] = image_size(read_file(file, kMaxImageFile), file);
+        widths.push_back(width), heights.push_back(height), short_sides.push_back(std::min(width, height));
+      } catch (const Error& error) {
+        if (error.fault() != Fault::data) throw;  // damaged pictures are named elsewhere
+      }
+    for (auto* each : {&widths, &heights, &short_sides}) std::sort(each->begin(), each->end());
+  }
+  /// Of samples: that of the middle picture, 256 at most.
+  std::int64_t side() const { return short_sides.empty() ? 1 : std::min<std::int64_t>(256, short_sides[middle()]); }
+  std::string text() const {
+    if (widths.empty()) return {};
+    return fmt::format("pictures: {} x {} to {} x {} pixels, in the middle {} x {}\n", widths.front(), heights.front(),
+                       widths.back(), heights.back(), widths[middle()], heights[middle()]);
+  }
+
+ private:
+  std::size_t middle() const { return widths.size() / 2; }
+};
+
+/// The dataset that the source holds, with what --set says of it; pictures as squares.
+AnyDataset dataset_of(const DataCommand& command) {
+  const std::string base = "{model: [flatten], epochs: 1, data: image_folder}";
+  std::vector<std::string> assignments = data_assignments(parse_config(base, "data"), command.source);
+  if (assignments[0].starts_with("data.image_folder.")) {
+    const PictureSizes sizes(command.source);
+    if (command.action == "inspect") fmt::print("{}", sizes.text());
+    const std::int64_t side = command.side > 0 ? command.side : sizes.side();
+    for (const char* key : {"crop", "resize"}) assignments.push_back(fmt::format("data.image_folder.{}={}", key, side));
+  } else {
+    check(command.side == 0, command.source.string(), " holds samples of one size; --side is for pictures");
+  }
+  assignments.insert(assignments.end(), command.assignments.begin(), command.assignments.end());
+  return parse_config(base, "--set", assignments).data;
+}
+
+/// A count that moves, on a terminal only.
+class Counter {
+ public:
+  Counter(std::string what, std::int64_t total) : what_(std::move(what)), total_(total) {}
+  ~Counter() {
+    if (is_terminal_) fmt::print(stderr, "\r\x1b[K");
+  }
+  void operator()(std::int64_t done) const {
+    if (is_terminal_) fmt::print(stderr, "\r\x1b[K{} {} of {}", what_, done, total_);
+  }
+
+ private:
+  std::string what_;
+  std::int64_t total_;
+  bool is_terminal_ = ::isatty(2) == 1;
+};
+
+DataScan scan_half(const char* name, const Dataset& half) {
+  const Counter counter(name, half.size());
+  return scan_data(half, [&](std::int64_t done) { counter(done); });
+}
+
+std::string numbers_text(const std::vector<double>& numbers) {
+  std::string text;
+  for (const double number : numbers) text += fmt::format("{}{:.4f}", text.empty() ? "" : ", ", number);
+  return "[" + text + "]";
+}
+
+void print_damage(const char* name, const DataScan& scan) {
+  for (const std::string& line : scan.damaged) fmt::print("{}: {}\n", name, line);
+}
+
+bool inspect(const AnyDataset& data, const Splits& splits) {
+  const Dataset &train = *splits.train, &test = *splits.test;
+  fmt::print("data {}: {} training and {} test samples of {} classes, each {} of {}\n", data.kind(), train.size(),
+             test.size(), train.classes(), train.sample_shape(), train.bytes() ? "bytes" : "floats");
+  for (const std::string& note : splits.notes) fmt::print("{}\n", note);
+  const DataScan first = scan_half("training", train), second = scan_half("test", test);
+  fmt::print("pixels of the training half: mean {}, deviation {}\n", numbers_text(first.mean),
+             numbers_text(first.deviation));
+  fmt::print("{:28} {:>10} {:>10}\n", "class", "training", "test");
+  const auto& names = train.class_names();
+  for (std::size_t c = 0; c < std::min(names.size(), kMostClasses); ++c)
+    fmt::print("{:28} {:10} {:10}\n", names[c], first.counts[c], second.counts[c]);
+  if (names.size() > kMostClasses) {
+    const auto [least, most] = std::minmax_element(first.counts.begin(), first.counts.end());
+    fmt::print("... and {} more; the training samples of a class are {} to {}\n", names.size() - kMostClasses, *least,
+               *most);
+  }
+  print_damage("training", first);
+  print_damage("test", second);
+  return first.damaged.empty() && second.damaged.empty();
+}
+
+bool verify(const Splits& splits) {
+  const DataScan first = scan_half("training", *splits.train), second = scan_half("test", *splits.test);
+  for (const std::string& note : splits.notes) fmt::print("{}\n", note);
+  print_damage("training", first);
+  print_damage("test", second);
+  const auto damaged = first.damaged.size() + second.damaged.size();
+  fmt::print("{} samples can be read, {} cannot\n", first.read + second.read, damaged);
+  return damaged == 0;
+}
+
+const ByteDataset& bytes_of(const AnyDataset& data, const Dataset& half) {
+  check(half.bytes(), "data ", data.kind(), " is not stored as bytes, so it cannot be packed");
+  return *half.bytes();
+}
+
+void write_packed(const fs::path& path, const ByteDataset& half, PackedHeader header, const char* name) {
+  header.samples = half.size();
+  header.block = std::clamp<std::int64_t>(kBlockBytes / header.sample_bytes(), 1, header.samples);
+  std::vector<std::uint32_t> labels(static_cast<std::size_t>(header.samples));
+  const std::string front = packed_front(header);
+  const auto bytes_of_all = static_cast<std::int64_t>(front.size()) + header.samples * (header.sample_bytes() + 4) +
+                            8 * (header.blocks() + 3);
+  PendingFile file(path, bytes_of_all);
+  std::vector<std::uint64_t> checksums;
+  const auto append = [&](std::span<const std::byte> bytes) {
+    checksums.push_back(packed_checksum(bytes));
+    file.write(bytes);
+  };
+  append(std::as_bytes(std::span(front)));
+  {
+    const Counter counter(std::string("packs ") + name, header.samples);
+    for (std::int64_t begin = 0; begin < header.samples; begin += header.block) {
+      const std::int64_t end = std::min(begin + header.block, header.samples);
+      const std::vector<std::uint8_t> bytes =
+          read_samples(half, begin, end, std::span(labels).subspan(static_cast<std::size_t>(begin)));
+      append(std::as_bytes(std::span(bytes)));
+      counter(end);
+    }
+  }
+  append(std::as_bytes(std::span(labels)));
+  checksums.push_back(packed_checksum(std::as_bytes(std::span(checksums))));
+  file.write(std::as_bytes(std::span(checksums)));
+  file.sync();
+  file.publish();
+  fmt::print("{}: {} samples {}, {} bytes\n", path.string(), header.samples, header.sample_shape, fs::file_size(path));
+}
+
+bool pack(const DataCommand& command, const AnyDataset& data, const Splits& splits) {
+  check(!command.out.empty(), "nothing says where to write; name a folder behind the source");
+  const ByteDataset &train = bytes_of(data, *splits.train), &test = bytes_of(data, *splits.test);
+  const DataScan scan = scan_half("measures", train);
+  if (!scan.damaged.empty()) {
+    print_damage("training", scan);
+    return false;
+  }
+  std::error_code error;
+  fs::create_directories(command.out, error);
+  if (error) fail(Fault::storage, command.out.string(), ": cannot be made: ", error.message(), "; name another folder");
+  PackedHeader header{.sample_shape = train.sample_shape(), .class_names = train.class_names(), .mean = scan.mean};
+  for (const double deviation : scan.deviation) header.deviation.push_back(std::max(deviation, 1e-6));  // one colour
+  for (const std::string& note : splits.notes) fmt::print("{}\n", note);
+  write_packed(command.out / "train.packed", train, header, "the training half");
+  write_packed(command.out / "test.packed", test, header, "the test half");
+  fmt::print("train on it with --data {}\n", command.out.string());
+  return true;
+}
+
+}  // namespace
+
+bool run_data(const DataCommand& command) {
+  const AnyDataset data = dataset_of(command);
+  const Splits splits = data.open();
+  if (command.action == "inspect") return inspect(data, splits);
+  return command.action == "verify" ? verify(splits) : pack(command, data, splits);
+}
+
+}  // namespace nixie

@@ -1,0 +1,21 @@
+// trainer data: what a dataset holds, whether all of it can be read, and a packed copy that is read fast.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace nixie {
+
+struct DataCommand {
+  std::string action = {};                    ///< inspect, verify or pack
+  std::filesystem::path source = {};          ///< a folder as --data takes it
+  std::filesystem::path out = {};             ///< of pack: a folder
+  std::int64_t side = 0;                      ///< of samples of pictures; 0: what most pictures have, 256 at most
+  std::vector<std::string> assignments = {};  ///< of --set
+};
+
+/// Prints to stdout; false where samples are damaged, which are then named. Throws Error.
+bool run_data(const DataCommand& command);
+
+}  // namespace nixie

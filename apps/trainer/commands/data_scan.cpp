@@ -1,0 +1,124 @@
+// DataScan: integer sums of bytes, so that no order of threads shows in the result.
+#include "nixie/apps/trainer/commands/data_scan.h"
+
+#include <atomic>
+#include <cmath>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "nixie/core/base/error.h"
+#include "nixie/core/base/threads.h"
+
+namespace nixie {
+namespace {
+
+/// Calls `work` once for each index in [0, count), on all cores.
+void on_all_cores(std::int64_t count, const std::function<void(std::int64_t)>& work) {
+  std::atomic<std::int64_t> next = 0;
+  std::vector<std::jthread> threads;
+  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  start_threads(threads, "scan", cores, [&](const std::stop_token& stop) {
+    for (std::int64_t i = next++; i < count && !stop.stop_requested(); i = next++) work(i);
+  });
+  for (std::jthread& thread : threads) thread.join();
+}
+
+/// Sums over a channel and of the squares; of bytes they are whole numbers, so no order of threads shows in them.
+struct Sums {
+  std::vector<double> plain, square;
+
+  explicit Sums(std::size_t channels) : plain(channels), square(channels) {}
+  template <class T>
+  void add(const std::vector<T>& pixels) {
+    const std::size_t plane = pixels.size() / plain.size();
+    for (std::size_t i = 0; i < pixels.size(); ++i) {
+      const auto value = static_cast<double>(pixels[i]);
+      plain[i / plane] += value;
+      square[i / plane] += value * value;
+    }
+  }
+  void add(const Sums& other) {
+    for (std::size_t c = 0; c < plain.size(); ++c) plain[c] += other.plain[c], square[c] += other.square[c];
+  }
+};
+
+/// Reads a sample into the sums and gives its label.
+std::int32_t read_sample(const Dataset& dataset, std::int64_t index, Sums& sums) {
+  const auto size = static_cast<std::size_t>(dataset.sample_shape().size());
+  std::int32_t label = 0;
+  if (dataset.bytes()) {
+    std::vector<std::uint8_t> bytes(size);
+    label = dataset.bytes()->load_bytes(index, {}, bytes);
+    sums.add(bytes);
+  } else {
+    std::vector<float> pixels(size);
+    label = dataset.load(index, {}, pixels);
+    sums.add(pixels);
+  }
+  if (label < 0 || label >= dataset.classes())
+    fail(Fault::data, "sample ", index, " has label ", label, ", expected 0 to ", dataset.classes() - 1);
+  return label;
+}
+
+}  // namespace
+
+DataScan scan_data(const Dataset& dataset, const std::function<void(std::int64_t)>& tell) {
+  const auto channels = static_cast<std::size_t>(dataset.sample_shape()[0]);
+  DataScan scan{.counts = std::vector<std::int64_t>(static_cast<std::size_t>(dataset.classes()))};
+  Sums all(channels);
+  std::map<std::int64_t, std::string> damaged;
+  std::mutex mutex;
+  std::int64_t done = 0;
+  on_all_cores(dataset.size(), [&](std::int64_t i) {
+    Sums sums(channels);
+    std::int32_t label = 0;
+    std::string damage;
+    try {
+      label = read_sample(dataset, i, sums);
+    } catch (const Error& error) {
+      damage = error.what();
+    }
+    const std::lock_guard lock(mutex);
+    if (++done % 256 == 0 && tell) tell(done);
+    if (!damage.empty()) {
+      damaged[i] = damage;
+      return;
+    }
+    all.add(sums);
+    ++scan.counts[static_cast<std::size_t>(label)];
+    ++scan.read;
+  });
+  for (const auto& [index, line] : damaged) scan.damaged.push_back(line);
+  const double unit = dataset.bytes() ? 255 : 1, pixels = static_cast<double>(std::max<std::int64_t>(scan.read, 1)) *
+                                                          static_cast<double>(dataset.sample_shape().size()) /
+                                                          static_cast<double>(channels);
+  for (std::size_t c = 0; c < channels; ++c) {
+    const double mean = all.plain[c] / pixels, square = all.square[c] / pixels;
+    scan.mean.push_back(mean / unit);
+    scan.deviation.push_back(std::sqrt(std::max(0.0, square - mean * mean)) / unit);
+  }
+  return scan;
+}
+
+std::vector<std::uint8_t> read_samples(const ByteDataset& dataset, std::int64_t first, std::int64_t last,
+                                       std::span<std::uint32_t> labels) {
+  const auto stride = static_cast<std::size_t>(dataset.sample_shape().size());
+  std::vector<std::uint8_t> bytes(static_cast<std::size_t>(last - first) * stride);
+  std::map<std::int64_t, std::string> damaged;
+  std::mutex mutex;
+  on_all_cores(last - first, [&](std::int64_t i) {
+    const auto at = static_cast<std::size_t>(i);
+    try {
+      labels[at] =
+          static_cast<std::uint32_t>(dataset.load_bytes(first + i, {}, std::span(bytes).subspan(at * stride, stride)));
+    } catch (const Error& error) {
+      const std::lock_guard lock(mutex);
+      damaged[i] = error.what();
+    }
+  });
+  if (!damaged.empty()) throw Error(Fault::data, damaged.begin()->second);
+  return bytes;
+}
+
+}  // namespace nixie

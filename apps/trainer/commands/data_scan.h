@@ -1,0 +1,27 @@
+// DataScan: every sample of a dataset read once, as evaluation sees it: counts, mean, deviation, damage.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "nixie/data/dataset.h"
+
+namespace nixie {
+
+struct DataScan {
+  std::vector<std::int64_t> counts = {};          ///< samples of each class
+  std::vector<double> mean = {}, deviation = {};  ///< per channel; of bytes in [0, 1]
+  std::vector<std::string> damaged = {};  ///< a line for each sample that cannot be read, in the dataset's order
+  std::int64_t read = 0;                  ///< samples that can
+};
+
+/// Reads on all cores. `tell` is called now and then with the samples read so far, from any thread but one at a time.
+DataScan scan_data(const Dataset& dataset, const std::function<void(std::int64_t)>& tell = {});
+
+/// Samples [first, last) as bytes, one after the other, and their labels, decoded on all cores. Throws Fault::data for
+/// the first that cannot be read.
+std::vector<std::uint8_t> read_samples(const ByteDataset& dataset, std::int64_t first, std::int64_t last,
+                                       std::span<std::uint32_t> labels);
+
+}  // namespace nixie

@@ -1,0 +1,53 @@
+// Each part is opened as the backend opens it, so that its own words say what is wrong.
+#include "nixie/backends/doctor.h"
+
+#include <functional>
+
+#include "nixie/core/base/error.h"
+#ifdef NIXIE_WITH_CUDA
+#include "nixie/backends/cuda/compile/cubin_cache.h"
+#include "nixie/backends/cuda/device/device.h"
+#include "nixie/backends/cuda/device/libraries.h"
+#endif
+
+namespace nixie {
+namespace {
+
+[[maybe_unused]] Finding examine(const char* part, const std::function<std::string()>& look) try {
+  return {part, true, look()};
+} catch (const Error& error) {
+  return {part, false, error.what()};
+}
+
+}  // namespace
+
+#ifdef NIXIE_WITH_CUDA
+std::vector<Finding> examine_cuda() {
+  return {examine("GPU",
+                  [] {
+                    const auto device = cuda::Device::open(0);
+                    return fmt::format("{}, {:.1f} GiB free", device->name(),
+                                       static_cast<double>(device->free_bytes()) / (1 << 30));
+                  }),
+          examine("NVRTC",
+                  [] {
+                    int major = 0, minor = 0;
+                    check(cuda::nvrtc().version(&major, &minor) == NVRTC_SUCCESS, "NVRTC does not tell its version");
+                    return fmt::format("version {}.{}", major, minor);
+                  }),
+          examine("cuBLASLt", [] { return fmt::format("version {}", cuda::cublas_lt().version()); }),
+          examine("cuRAND", [] { return cuda::curand(), std::string("found"); }), examine("kernel cache", [] {
+            check(cuda::cubin_cache().enabled(),
+                  "there is no folder of this user alone for compiled kernels, so each run compiles them anew; set "
+                  "NIXIE_CACHE to a folder with mode 0700");
+            return cuda::cubin_cache().folder().string();
+          })};
+}
+#else
+std::vector<Finding> examine_cuda() {
+  return {{"CUDA", false,
+           "this program was built without CUDA; install the CUDA Toolkit and build again, or stay with backend: cpu"}};
+}
+#endif
+
+}  // namespace nixie

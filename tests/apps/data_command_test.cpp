@@ -1,0 +1,220 @@
+// trainer data: what it prints of a folder, which pictures it finds damaged, and that packed data are the same samples.
+#include <gmock/gmock.h>
+
+#include "nixie/data/files/packed_file.h"
+#include "nixie/data/image_folder.h"
+#include "nixie/data/mnist.h"
+#include "nixie/data/packed.h"
+#include "nixie/tests/apps/support.h"
+#include "nixie/tests/data/pictures.h"
+
+namespace nixie {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace nixie::test;
+using testing::ContainsRegex;
+using testing::HasSubstr;
+
+/// Folders `cat` and `dog` with ten pictures each, of several sizes, and a text file.
+class DataCommandTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    for (int i = 0; i < 10; ++i) {
+      write_file(folder_ / fmt::format("pets/cat/{}.png", i), png(picture(24 + i, 20, i)));
+      write_file(folder_ / fmt::format("pets/dog/{}.jpg", i), jpeg(picture(30, 40 + i, 0.3 * i)));
+    }
+    std::ofstream(folder_ / "pets/cat/notes.txt") << "no picture";
+  }
+  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+  Ran data(const std::string& arguments) const { return run_program("trainer data " + arguments); }
+
+  TempFolder folder_;
+};
+
+TEST_F(DataCommandTest, InspectCountsAndMeasures) {
+  const Ran ran = data("inspect " + path("pets"));
+  EXPECT_EQ(ran.code, 0) << ran.output;
+  EXPECT_THAT(ran.output, HasSubstr("pictures: 24 x 20 to 33 x 49 pixels, in the middle 30 x 40\n"));
+  EXPECT_THAT(ran.output,
+              HasSubstr("data image_folder: 18 training and 2 test samples of 2 classes, each [3, 30, 30] of bytes"));
+  EXPECT_THAT(ran.output, HasSubstr("left out 1 .txt files"));
+  EXPECT_THAT(ran.output, ContainsRegex("cat +9 +1\ndog +9 +1\n"));
+  // The mean and deviation, from the samples themselves.
+  const Splits splits = ImageFolder{.path = path("pets"), .crop = 30, .resize = 30}.open();
+  std::vector<std::uint8_t> bytes(3 * 30 * 30);
+  double sum = 0, square = 0;
+  for (std::int64_t i = 0; i < 18; ++i) {
+    splits.train->bytes()->load_bytes(i, {}, bytes);
+    for (std::size_t k = 0; k < 900; ++k) sum += bytes[k] / 255.0, square += bytes[k] / 255.0 * bytes[k] / 255.0;
+  }
+  const double mean = sum / (18 * 900), deviation = std::sqrt(square / (18 * 900) - mean * mean);
+  EXPECT_THAT(ran.output, ContainsRegex(fmt::format("mean .{:.4f}, .*deviation .{:.4f},", mean, deviation)));
+}
+
+TEST_F(DataCommandTest, VerifyNamesEveryDamagedPicture) {
+  EXPECT_EQ(data("verify " + path("pets")).output,
+            path("pets") + ": took 20 pictures, left out 1 .txt files\n20 samples can be read, 0 cannot\n");
+  std::ofstream(folder_ / "pets/cat/3.png") << "nothing";
+  const Bytes whole = jpeg(picture(30, 40));
+  write_file(folder_ / "pets/dog/5.jpg",
+             Bytes(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(whole.size() / 2)));
+  for (const char* action : {"verify ", "inspect "}) {
+    const Ran ran = data(action + path("pets"));
+    EXPECT_EQ(ran.code, 5) << ran.output;
+    EXPECT_THAT(ran.output, HasSubstr("cat/3.png: 7 bytes: neither JPEG nor PNG"));
+    EXPECT_THAT(ran.output, HasSubstr("dog/5.jpg: damaged JPEG"));
+  }
+  EXPECT_THAT(data("verify " + path("pets")).output, HasSubstr("18 samples can be read, 2 cannot\n"));
+  // Nothing is packed of damaged data, unless the damage is left out.
+  EXPECT_EQ(data("pack " + path("pets") + " " + path("packed")).code, 5);
+  EXPECT_FALSE(fs::exists(folder_ / "packed/test.packed"));
+  const Ran skipped = data("pack " + path("pets") + " " + path("packed") + " --set data.image_folder.damaged=skip");
+  EXPECT_EQ(skipped.code, 0) << skipped.output;
+}
+
+TEST_F(DataCommandTest, PackedSamplesAreThoseOfTheSource) {
+  const Ran ran =
+      data("pack " + path("pets") + " " + path("packed") + " --side 24 --set data.image_folder.holdout=0.3");
+  ASSERT_EQ(ran.code, 0) << ran.output;
+  EXPECT_THAT(ran.output, HasSubstr("train.packed: 14 samples [3, 24, 24], "));
+  const Splits source = ImageFolder{.path = path("pets"), .crop = 24, .resize = 24, .holdout = 0.3f}.open(),
+               packed = Packed{.path = path("packed")}.open();
+  EXPECT_EQ(packed.train->class_names(), (std::vector<std::string>{"cat", "dog"}));
+  for (const auto& [from, to] : {std::pair{source.train, packed.train}, {source.test, packed.test}}) {
+    ASSERT_EQ(from->size(), to->size());
+    ASSERT_EQ(from->sample_shape(), to->sample_shape());
+    std::vector<std::uint8_t> expected(3 * 24 * 24), found(expected.size());
+    for (std::int64_t i = 0; i < from->size(); ++i) {
+      EXPECT_EQ(from->bytes()->load_bytes(i, {}, expected), to->bytes()->load_bytes(i, {}, found));
+      EXPECT_EQ(expected, found) << i;
+    }
+  }
+  // Normalised by the training half's own numbers: of mean 0 and deviation 1.
+  double sum = 0, square = 0;
+  std::vector<float> pixels(3 * 24 * 24);
+  for (std::int64_t i = 0; i < packed.train->size(); ++i) {
+    packed.train->load(i, {}, pixels);
+    for (std::size_t k = 0; k < 24 * 24; ++k) sum += pixels[k], square += pixels[k] * pixels[k];
+  }
+  const double count = static_cast<double>(packed.train->size()) * 24 * 24;
+  EXPECT_NEAR(sum / count, 0, 1e-4);
+  EXPECT_NEAR(square / count, 1, 1e-3);
+  EXPECT_EQ(packed.train->preparation().short_side, 24);
+}
+
+/// What a training sample may be: any crop of the stored one, mirrored or not.
+TEST_F(DataCommandTest, PackedSamplesAreCutAndMirrored) {
+  ASSERT_EQ(data("pack " + path("pets") + " " + path("packed") + " --side 12").code, 0);
+  const Splits whole = Packed{.path = path("packed")}.open(),
+               cut = Packed{.path = path("packed"), .crop = 10, .flip = true}.open();
+  EXPECT_EQ(cut.train->sample_shape(), (Shape{3, 10, 10}));
+  std::vector<std::uint8_t> stored(3 * 144), sample(300), expected(300);
+  const auto part = [&](std::int64_t left, std::int64_t top, bool mirrored) {
+    for (std::int64_t i = 0; i < 300; ++i) {
+      const std::int64_t c = i / 100, y = i / 10 % 10, x = mirrored ? 9 - i % 10 : i % 10;
+      expected[static_cast<std::size_t>(i)] = stored[static_cast<std::size_t>((c * 12 + y + top) * 12 + x + left)];
+    }
+    return expected == sample;
+  };
+  std::set<std::tuple<int, int, bool>> seen;
+  for (std::int64_t epoch = 0; epoch < 60; ++epoch)
+    for (std::int64_t i = 0; i < 3; ++i) {
+      whole.train->bytes()->load_bytes(i, {}, stored);
+      cut.train->bytes()->load_bytes(i, {.seed = 5, .epoch = epoch, .training = true}, sample);
+      const std::size_t before = seen.size();
+      bool found = false;
+      for (int at = 0; at < 18 && !found; ++at) {
+        found = part(at % 3, at / 3 % 3, at >= 9);
+        if (found) seen.emplace(at % 3, at / 3 % 3, at >= 9);
+      }
+      EXPECT_TRUE(found) << i << " of epoch " << epoch << ", " << before;
+    }
+  EXPECT_EQ(seen.size(), 18u);
+  whole.train->bytes()->load_bytes(0, {}, stored);
+  cut.train->bytes()->load_bytes(0, {}, sample);
+  EXPECT_TRUE(part(1, 1, false));  // evaluation: the centre
+}
+
+TEST_F(DataCommandTest, ATrainingRunReadsThem) {
+  ASSERT_EQ(data("pack " + path("pets") + " " + path("packed") + " --side 12").code, 0);
+  std::ofstream(folder_ / "net.yaml") << "model: [flatten, {linear: {out: 2}}]\n"
+                                         "data: {image_folder: {batch: 4, crop: 12, resize: 12}}\n"
+                                         "schedule: {constant: {rate: 0.01}}\nepochs: 2\nbackend: cpu\n";
+  const Ran ran = run_program("trainer --config " + path("net.yaml") + " --data " + path("packed") + " --run " +
+                              path("run") + " --set data.packed.augment='{scale: [0.5, 1], brightness: 0.2}'");
+  EXPECT_EQ(ran.code, 0) << ran.output;
+  EXPECT_THAT(ran.output, HasSubstr("data packed: 18 training and 2 test samples of 2 classes, 4 steps of 4"));
+  EXPECT_EQ(data("verify " + path("packed")).output, "20 samples can be read, 0 cannot\n");
+  EXPECT_THAT(data("inspect " + path("packed")).output, HasSubstr("mean [0."));
+  const Ran predicted = run_program("trainer predict --run " + path("run") + " " + path("pets/cat/1.png"));
+  EXPECT_EQ(predicted.code, 0) << predicted.output;
+}
+
+TEST_F(DataCommandTest, GreyDigitsArePackedToo) {
+  const Bytes images = big_endian({0x803, 3, 2, 2}) + Bytes{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 255},
+              labels = big_endian({0x801, 3}) + Bytes{7, 0, 9};
+  for (const char* half : {"train", "t10k"}) {
+    write_file(folder_ / fmt::format("mnist/{}-images-idx3-ubyte", half), images);
+    write_file(folder_ / fmt::format("mnist/{}-labels-idx1-ubyte", half), labels);
+  }
+  ASSERT_EQ(data("pack " + path("mnist") + " " + path("packed")).code, 0);
+  const PackedFile file(folder_ / "packed/train.packed");
+  EXPECT_THAT(file.labels(), testing::ElementsAre(7, 0, 9));
+  EXPECT_THAT(file.sample(2), testing::ElementsAre(8, 9, 10, 255));
+  EXPECT_THAT(data("pack " + path("mnist") + " " + path("packed") + " --side 9").output,
+              HasSubstr("--side is for pictures"));
+}
+
+// Every byte counts: a change anywhere is refused when the file is opened or the sample is read.
+TEST_F(DataCommandTest, DamagedPackedFilesAreRefused) {
+  ASSERT_EQ(data("pack " + path("pets") + " " + path("packed") + " --side 4").code, 0);
+  const std::string whole = text_of(folder_ / "packed/train.packed");
+  const fs::path file = folder_ / "damaged.packed";
+  const auto message_of = [&](const std::string& bytes) {
+    std::ofstream(file, std::ios::binary) << bytes;
+    return error_of(Fault::data, [&] {
+      const PackedFile packed(file);
+      for (std::int64_t i = 0; i < packed.header().samples; ++i) packed.sample(i);
+    });
+  };
+  std::ofstream(file, std::ios::binary) << whole;
+  EXPECT_NO_THROW(PackedFile(file).sample(17));
+  for (std::size_t at = 0; at < whole.size(); at += at < 400 || at > 4090 ? 7 : 397) {
+    std::string changed = whole;
+    changed[at] = static_cast<char>(changed[at] ^ 0x20);
+    EXPECT_THAT(message_of(changed), HasSubstr("damaged.packed: ")) << at;
+  }
+  for (const std::size_t size : {std::size_t{1}, std::size_t{15}, std::size_t{40}, whole.size() / 2, whole.size() - 1})
+    EXPECT_THAT(message_of(whole.substr(0, size)), HasSubstr("pack the data again")) << size;
+  EXPECT_THAT(message_of(whole + "x"), HasSubstr("its header announces"));
+  std::string changed = whole;
+  changed[4096 + 50] = static_cast<char>(changed[4096 + 50] ^ 1);
+  EXPECT_THAT(message_of(changed), HasSubstr("is damaged between the bytes 4096 and 4960 (samples 0 to 17)"));
+  EXPECT_THAT(message_of(""), HasSubstr("is empty"));
+}
+
+TEST_F(DataCommandTest, SaysWhatIsWrong) {
+  fs::create_directories(folder_ / "empty");
+  const struct {
+    std::string arguments;
+    int code;
+    std::string expected;
+  } kCases[] = {
+      {"", 2, "ACTION is required"},
+      {"mend x", 2, "inspect"},
+      {"inspect " + path("none"), 5, "none: no such folder"},
+      {"inspect " + path("empty"), 5, "neither folders of pictures per class nor"},
+      {"pack " + path("pets"), 2, "name a folder behind the source"},
+      {"pack " + path("pets") + " /proc/nixie", 8, "/proc/nixie: cannot be made"},
+      {"pack " + path("pets") + " " + path("packed") + " --set data.image_folder.cropp=3", 2, "did you mean \"crop\"?"},
+  };
+  for (const auto& each : kCases) {
+    const Ran ran = data(each.arguments);
+    EXPECT_EQ(ran.code, each.code) << each.arguments << "\n" << ran.output;
+    EXPECT_THAT(ran.output, HasSubstr(each.expected)) << each.arguments;
+  }
+}
+
+}  // namespace
+}  // namespace nixie

@@ -1,0 +1,77 @@
+// Tables that name pictures and classes, and the damaged kinds of them.
+#include "nixie/data/files/manifest.h"
+
+#include <gmock/gmock.h>
+
+#include "nixie/data/image_folder.h"
+#include "nixie/tests/data/pictures.h"
+
+namespace nixie {
+namespace {
+
+using namespace nixie::test;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class ManifestTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    for (int i = 0; i < 6; ++i) write_file(folder_ / fmt::format("images/{}.png", i), png(picture(8, 8, i)));
+    write_file(folder_ / "images/with, comma.png", png(picture(8, 8, 9)));
+  }
+  FolderScan scan(const std::string& text) {
+    std::ofstream(folder_ / "list.csv") << text;
+    return scan_manifest(folder_ / "list.csv");
+  }
+  std::string error(const std::string& text) {
+    return error_of(Fault::data, [&] { scan(text); });
+  }
+
+  TempFolder folder_;
+};
+
+TEST_F(ManifestTest, RowsNamePicturesAndClasses) {
+  const FolderScan found = scan(
+      "file,label,source\nimages/0.png,cat,me\r\nimages/1.png,dog\n\nimages/2.png,cat\n"
+      "\"images/with, comma.png\",\"a \"\"big\"\" dog\"\n");
+  EXPECT_EQ(found.folder, folder_.path());
+  EXPECT_THAT(found.classes, ElementsAre("a \"big\" dog", "cat", "dog"));
+  EXPECT_THAT(found.pictures, ElementsAre(ElementsAre("images/with, comma.png"),
+                                          ElementsAre("images/0.png", "images/2.png"), ElementsAre("images/1.png")));
+  // Numbers are in their order, not in that of letters; without a header the first row is a picture.
+  EXPECT_THAT(scan("images/0.png,10\nimages/1.png,9\nimages/2.png,0\n").classes, ElementsAre("0", "9", "10"));
+}
+
+TEST_F(ManifestTest, SaysWhichRowIsWrong) {
+  EXPECT_THAT(error("images/0.png,cat\nimages/1.png\n"), HasSubstr("list.csv:2: no class"));
+  EXPECT_THAT(error("images/0.png,cat\nimages/1.png,\n"), HasSubstr("list.csv:2: no class"));
+  EXPECT_THAT(error("file,label\nimages/7.png,cat\n"), HasSubstr("list.csv:2: "));
+  EXPECT_THAT(error("file,label\nimages/7.png,cat\n"),
+              HasSubstr("images/7.png does not exist; expected a row picture,class"));
+  EXPECT_THAT(error("images/0.png,cat\nimages/0.gif,cat\n"), HasSubstr("does not end as a JPEG or PNG file"));
+  EXPECT_THAT(error("file,label\n"), HasSubstr("no row names a picture"));
+  EXPECT_THAT(error_of(Fault::data, [] { scan_manifest("/none.csv"); }), HasSubstr("/none.csv: cannot be read"));
+}
+
+TEST_F(ManifestTest, StandsForAFolder) {
+  std::ofstream(folder_ / "train.csv") << "images/0.png,b\nimages/1.png,a\nimages/2.png,a\nimages/3.png,b\n";
+  std::ofstream(folder_ / "Test.CSV") << "images/4.png,a\nimages/5.png,b\n";
+  const Splits both = ImageFolder{.path = folder_.path(), .crop = 8, .resize = 8}.open();
+  EXPECT_EQ(both.train->size(), 4);
+  EXPECT_EQ(both.test->size(), 2);
+  EXPECT_THAT(both.notes, ElementsAre());
+  std::vector<std::uint8_t> found(192), expected(192);
+  EXPECT_EQ(both.test->bytes()->load_bytes(1, {}, found), 1);
+  round_pixels(cut_window(picture(8, 8, 5), centre_window(picture(8, 8, 5), 8, 8, 8)), 3, expected);
+  EXPECT_EQ(found, expected);
+  // Alone, a share of it is held out.
+  const Splits one = ImageFolder{.path = folder_ / "train.csv", .crop = 8, .resize = 8, .holdout = 0.5f}.open();
+  EXPECT_EQ(one.train->size(), 2);
+  EXPECT_EQ(one.test->size(), 2);
+  std::ofstream(folder_ / "Test.CSV") << "images/4.png,c\n";
+  EXPECT_THAT(error_of(Fault::data, [&] { ImageFolder{.path = folder_.path()}.open(); }),
+              HasSubstr("its classes are not those of"));
+}
+
+}  // namespace
+}  // namespace nixie
