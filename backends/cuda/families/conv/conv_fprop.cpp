@@ -52,13 +52,27 @@ ConvMatch matrix_product(const Plan& plan, const Kernel& kernel, const Chip& chi
                      .dtype = dtype};
 }
 
+// Whether neighbouring channels of results are stored in pieces of 16 bytes, or are no neighbours in memory.
+bool stores_pieces(const Kernel& kernel) {
+  return std::all_of(kernel.stores.begin(), kernel.stores.end(), [&](const Access& store) {
+    if (store.strides[1] != 1) return true;
+    bool aligned = store.offset % 8 == 0 &&
+                   (store.inside.empty() || store.inside[1] == std::pair(std::int64_t{0}, kernel.domain[1]));
+    for (int axis : {0, 2, 3}) aligned = aligned && (kernel.domain[axis] == 1 || store.strides[at(axis)] % 8 == 0);
+    return aligned;
+  });
+}
+
 KernelCode generate_tile(const Plan& plan, const Choice& choice, const Tile& tile, const Chip& chip) {
   const ConvProblem& conv = problem_of(choice);
   const ForwardLayer layer = forward_layer(conv);
   const int slice = layer.slice;
   const std::int64_t rows_b = layer.transposed ? ceil_div(tile.n, 64) * 64 : tile.n;
 
-  NhwcFunctor body = nhwc_functor(plan, choice.kernel);
+  // Products of planes and matrices have no odd results.
+  const bool pieces =
+      std::holds_alternative<Matmul>(choice.kernel.head->op) || conv.products() > 1 || stores_pieces(choice.kernel);
+  NhwcFunctor body = nhwc_functor(plan, choice.kernel, {}, pieces ? 8 : 1);
   KernelCode code;
   code.source = window_defines(conv, layer.pad) + tile_defines(conv, tile, slice) +
                 defines({{"CONV_C", layer.channels},
@@ -66,6 +80,7 @@ KernelCode generate_tile(const Plan& plan, const Choice& choice, const Tile& til
                          {"CONV_P", layer.p},
                          {"CONV_Q", layer.q},
                          {"CONV_PIXELS", layer.pixels},
+                         {"CONV_LANES", pieces ? 8 : 1},
                          {"CONV_TRANSPOSED_W", layer.transposed}}) +
                 body.text + "#include \"conv_fprop_sm90.cuh\"\n";
   code.arguments = std::move(body.arguments);
@@ -124,6 +139,7 @@ Match match_forward(const Plan& plan, const Kernel& kernel, const Chip& chip, co
   const Operand& images = kernel.head->operands[0];
   if (further && is_in_pieces(images) && !is_channels_last(images.shape, images.strides, images.offset))
     return Refusal{"images in steps of their own"};
+  if (further && !stores_pieces(kernel)) return Refusal{"results in steps of their own"};
   choice.layouts = {further ? Layout::channels_last : Layout::pieces, Layout::channels_last};
   return choice;
 }

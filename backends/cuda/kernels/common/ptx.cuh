@@ -45,6 +45,11 @@ NIXIE_DEVICE void store_shared(u32 address, float2 v) {
 NIXIE_DEVICE void store_shared(u32 address, float v) {
   asm volatile("st.shared.f32 [%0], %1;" ::"r"(address), "f"(v) : "memory");
 }
+NIXIE_DEVICE float load_shared_float(u32 address) {
+  float v;
+  asm volatile("ld.shared.f32 %0, [%1];" : "=f"(v) : "r"(address) : "memory");
+  return v;
+}
 NIXIE_DEVICE float4 load_shared(u32 address) {
   float4 v;
   asm volatile("ld.shared.v4.f32 {%0,%1,%2,%3}, [%4];"

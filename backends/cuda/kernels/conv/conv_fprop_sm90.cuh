@@ -6,7 +6,8 @@
 // Roles    persistent blocks; one producer thread fills a ring of CONV_STAGES stages by TMA (im2col for x: padding,
 //          image borders and the last partial tile read zero); CONV_CONSUMERS warpgroups multiply, each its own
 //          64 * CONV_MMA_M rows, and run the epilogue by themselves, one's under the other's products.
-// Epilogue the generated Body, 8 neighbouring channels of a pixel at a time: loads and stores of 16 bytes.
+// Epilogue the generated Body, 8 neighbouring channels of a pixel at a time: loads and stores of 16 bytes. Where results
+//          are in no steps of 16 bytes (odd numbers of filters), one: a warp stores 32 neighbouring channels.
 // Gradient the input gradient is the same sum over dy with the filter flipped and w read transposed in place
 //          (CONV_TRANSPOSED_W = 1: this kernel's C and K are then the layer's K and C): no copy of w is made.
 // Limits   strides, padding, dilation as im2col TMA has them (corners in [-128, 127], tap offsets < 256); C and K
@@ -19,7 +20,8 @@
 // (AlexNet conv4 75 -> 57 us); small N (64, 96) is bound by reading x from L2, 0.55 of the matrix rate.
 //
 // Body     struct Body { struct Loads; void load(int pixel, int channel, Loads&) const;
-//          void run(int pixel, int channel, const Loads&, const float (&sum)[8]) const; }, defined before this file.
+//          void run(int pixel, int channel, const Loads&, const float (&sum)[CONV_LANES]) const; }, defined before this
+//          file.
 // Compile-time, all required:
 //   CONV_C CONV_K CONV_R CONV_S     channels, filters, window
 //   CONV_P CONV_Q CONV_PIXELS       output height and width; images * P * Q
@@ -29,6 +31,7 @@
 //                                   128 with one or two consumers, 64 with three
 //   CONV_TILE_N                     32, 48, 64, 96, 128, 192, 256; no multiple of 64 only where K <= TILE_N
 //   CONV_STAGES                     ring depth
+//   CONV_LANES                      8 or 1: channels that Body takes at once
 //   CONV_TRANSPOSED_W NIXIE_BF16    0 or 1
 //   CONV_PRODUCTS                   1 or 3; 3: a third as many sums a thread
 // Kernel conv_fprop(x_map, w_map, [x_low_map, w_low_map,] body):
@@ -148,6 +151,37 @@ struct Epilogue {
     }
   }
 
+#if CONV_LANES == 1
+  NIXIE_DEVICE void operator()(const Sums& sum, int pixel, int n0) const {
+    pixel += threadIdx.x % 128 / 32 * 16;
+#pragma unroll
+    for (int chunk = 0; chunk < kMmaM * kChunksN; chunk++) {
+      const int m = chunk / kChunksN, j = chunk % kChunksN, at = pixel + m * 64;
+      __syncwarp();
+      write(sum[m], j);
+      __syncwarp();
+#pragma unroll 1
+      for (int column = threadIdx.x % 32; column < 64; column += 32) {
+        const int channel = n0 + j * 64 + column;
+        const u32 from = staging + ((column % 8 / 2 * 8) ^ (column / 8 * 32 + column / 32 * 16)) + column % 2 * 4;
+        if ((kTileN % 64 != 0 && j * 64 + column >= kTileN) || channel >= CONV_K) break;
+#pragma unroll 1
+        for (int row = 0; row < 16; row += 4) {
+          Body::Loads loads[4];  // all on their way before the first use
+#pragma unroll
+          for (int i = 0; i < 4; i++)
+            if (at + row + i < CONV_PIXELS) body.load(at + row + i, channel, loads[i]);
+#pragma unroll
+          for (int i = 0; i < 4; i++) {
+            if (at + row + i >= CONV_PIXELS) continue;
+            const float v[1] = {load_shared_float((from + (row + i) * 256) ^ (i * 32))};
+            body.run(at + row + i, channel, loads[i], v);
+          }
+        }
+      }
+    }
+  }
+#else
   NIXIE_DEVICE void operator()(const Sums& sum, int pixel, int n0) const {
     const int lane = threadIdx.x % 32, row = lane / 8, unit = lane % 8;
     const u32 from = staging + row * 256 + ((unit ^ row) * 2 + unit / 4) * 16;
@@ -174,6 +208,7 @@ struct Epilogue {
       }
     }
   }
+#endif
 };
 
 // The sums of one tile. Stages go back to the producer when what reads them is done.
