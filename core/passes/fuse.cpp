@@ -134,11 +134,24 @@ class Fuser {
   }
 
   // Whether u should stay behind its head (a convolution, say, whose epilogue it then is) and not join the reducing
-  // kernel g. u is stored anyway; in g, the head's result would have to be stored as well.
+  // kernel g. u is stored anyway; in g, the head's result would have to be stored as well. So does what several stages
+  // of g would compute from two arrays.
   bool leave_to_head(int u, int g) {
     if (group(g).reduced.empty() || unit(u).kind != FusionNode::Kind::map || !follows_head(u)) return false;
     const auto& users = out_[static_cast<std::size_t>(u)];
-    return std::any_of(users.begin(), users.end(), [&](const Edge& edge) { return group_of(edge.to) != g; });
+    return (users.size() > 1 && reads_beside_head(u)) ||
+           std::any_of(users.begin(), users.end(), [&](const Edge& edge) { return group_of(edge.to) != g; });
+  }
+
+  // Whether a value that follows a head is made of another array of its size, too: a gate, a residual.
+  bool reads_beside_head(int u) {
+    const std::vector<Tensor>& inputs = unit(u).inputs();
+    return std::any_of(inputs.begin(), inputs.end(), [&](const Tensor& x) {
+      const Op& op = x.node().op;
+      if (std::holds_alternative<Constant>(op) || std::holds_alternative<Expand>(op)) return false;
+      const int input = units_.of(x);
+      return input < 0 || unit(input).kind != FusionNode::Kind::head;
+    });
   }
 
   bool can_join(int u, int g) {

@@ -50,6 +50,7 @@ std::vector<int> slots_read(const Choice& choice) {
   for (const Operand& plane : choice.low_planes) slots.push_back(plane.slot);
   for (const auto& operand : {choice.pooled_by, choice.gate})
     if (operand) slots.push_back(operand->slot);
+  for (const Parts& parts : choice.merges) slots.push_back(parts.slot);
   // Both sides list packed images as read; the forward pass also writes them.
   if (choice.packed_images) slots.push_back(*choice.packed_images);
   return slots;
@@ -58,6 +59,7 @@ std::vector<int> slots_read(const Choice& choice) {
 std::vector<int> slots_written(const Choice& choice) {
   std::vector<int> slots;
   for (const Access& store : stores_of(choice)) slots.push_back(store.slot);
+  if (choice.leaves) slots.push_back(choice.leaves->slot);
   const auto* conv = choice.kernel.head ? std::get_if<Conv>(&choice.kernel.head->op) : nullptr;
   if (choice.packed_images && conv && conv->role == ConvRole::output) slots.push_back(*choice.packed_images);
   return slots;

@@ -59,6 +59,8 @@ struct Choice {
   std::optional<Operand> pooled_by = {};     ///< operand 0 is the gradient of a 2x2 pooling with this index
   std::optional<Access> index = {};          ///< a pooling's index, stored beside its output
   std::optional<Operand> gate = {};          ///< a pooling's output: where it is not above zero no gradient passes
+  std::optional<Parts> leaves = {};          ///< parts of the reductions of the kernel's last stage, for other groups
+  std::vector<Parts> merges = {};            ///< parts that other groups leave of this kernel's reductions
 };
 
 /// A plan with these slots, none of which shares bytes with another: programs for shared launches are written for it,
@@ -93,6 +95,8 @@ struct Absorption {
   Other other = Other::joins;
   std::optional<Operand> gate_maker = {};  ///< the group that stores operand 0 multiplies it by 0 < this
   std::optional<Slot> packed = {};         ///< a slot that the other group packs images into, for both
+  std::optional<Choice> reader = {};       ///< the other group's choice, which merges what `choice` leaves
+  std::optional<Slot> left = {};           ///< where that lies
 };
 
 class Family {

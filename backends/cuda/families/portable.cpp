@@ -14,7 +14,7 @@ class Reduce final : public Family {
     return Choice{.kernel = kernel};
   }
   KernelCode generate(const Plan& plan, const Choice& choice, const Chip&, const std::string&) const override {
-    return generate_reduce(plan, choice.kernel);
+    return generate_reduce(plan, choice.kernel, choice.merges);
   }
   std::optional<OneLaunch> one_launch(const Plan& plan, const Kernel& kernel) const override {
     return reduce_launch(plan, kernel);

@@ -27,6 +27,7 @@ std::string with_memory(std::string operation, const Plan& plan, const Choice& c
   };
   list(", reads", choice.kernel.loads);
   list(", writes", stores_of(choice));
+  if (choice.leaves) operation += ", reduces";
   return operation;
 }
 

@@ -8,8 +8,6 @@
 #include "nixie/core/base/integer_math.h"
 
 namespace nixie::cuda {
-namespace {}  // namespace
-
 std::vector<Accumulator> accumulators_of(const Stage& stage) {
   std::vector<Accumulator> list;
   std::map<int, int> welford;  // register -> member
@@ -42,6 +40,8 @@ AccumulatorCode accumulator_code(const Stage& stage) {
     if (!list[i].type.empty()) {
       code.members += fmt::format("    {} m{};\n", list[i].type, list[i].member);
       code.merge += fmt::format("      m{0}.merge(next.m{0});\n", list[i].member);
+      if (stage.reductions[i].kind == ReduceKind::mean || stage.reductions[i].kind == ReduceKind::m2)
+        code.saw += fmt::format("      m{}.count = seen;\n", list[i].member);
       code.bytes += doubles ? (list[i].bytes + 7) / 8 * 8 : list[i].bytes;  // doubles are aligned
       code.words += list[i].words;
     }
@@ -49,6 +49,13 @@ AccumulatorCode accumulator_code(const Stage& stage) {
                                list[i].result);
   }
   return code;
+}
+
+std::string accumulators_struct(const Stage& stage, const std::string& name) {
+  const AccumulatorCode code = accumulator_code(stage);
+  std::string text = fmt::format("  struct {} {{\n{}", name, code.members);
+  text += fmt::format("    void merge(const {}& next) {{\n{}    }}\n", name, code.merge);
+  return text + fmt::format("    void saw(f32 seen) {{\n{}    }}\n  }};\n", code.saw);
 }
 
 }  // namespace nixie::cuda

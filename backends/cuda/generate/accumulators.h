@@ -22,10 +22,13 @@ std::vector<Accumulator> accumulators_of(const Stage& stage);
 struct AccumulatorCode {
   std::string members;  ///< of a stage's struct Accumulators
   std::string merge;    ///< of its merge(next)
+  std::string saw;      ///< of its saw(seen): how many values were added, where add() was told
   std::string finish;   ///< sets `carried` from `accumulators`
   int bytes = 0;        ///< at most, in memory
   int words = 0;        ///< registers while values are added
 };
 AccumulatorCode accumulator_code(const Stage& stage);
+/// The struct of this name that holds them.
+std::string accumulators_struct(const Stage& stage, const std::string& name);
 
 }  // namespace nixie::cuda

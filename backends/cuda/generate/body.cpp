@@ -354,6 +354,7 @@ std::string BodyWriter::lane_code(const Stage& stage, const Frame& frame) const 
     text +=
         fmt::format("      const {} r{} = {};\n", type_name(stage.body[i].type), i, instruction(stage.body[i], frame));
   const std::string which = frame.carried_is_local ? "" : frame.carried_per_lane ? "[lane]" : "[0]";
+  const bool accumulates_per_lane = frame.carried_per_lane || frame.carried_is_local;
   const std::vector<Accumulator> list = accumulators_of(stage);
   for (std::size_t i = 0; i < list.size(); ++i) {
     if (list[i].type.empty()) continue;
@@ -364,8 +365,9 @@ std::string BodyWriter::lane_code(const Stage& stage, const Frame& frame) const 
     if (position)
       more = fmt::format(", static_cast<i32>({})",
                          index(space_.paths[at(reduced_row_major_)], frame, frame.lanes > 1 ? "lane" : ""));
-    if (moments && (frame.carried_per_lane || frame.lanes == 1)) more = ", seen";  // each lane has its own accumulator
-    text += fmt::format("      accumulators{}.m{}.add(r{}{});\n", which, list[i].member, reduction.value, more);
+    if (moments && (accumulates_per_lane || frame.lanes == 1)) more = ", seen";  // each lane has its own accumulator
+    text += fmt::format("      accumulators{}.m{}.add(r{}{});\n", accumulates_per_lane ? "[lane]" : "[0]",
+                        list[i].member, reduction.value, more);
   }
   for (const Carry& carry : stage.carries)
     text += fmt::format("      carried{}.c{} = r{};\n", which, carry.carried, carry.value);

@@ -3,6 +3,8 @@
 
 #include <numeric>
 
+#include "nixie/backends/cuda/generate/accumulators.h"
+
 namespace nixie::cuda {
 
 NhwcFunctor nhwc_functor(const Plan& plan, const Kernel& kernel, const std::vector<Pointer>& more, int lanes) {
@@ -21,13 +23,16 @@ NhwcFunctor nhwc_functor(const Plan& plan, const Kernel& kernel, const std::vect
       (channel < rank ? fmt::format("    const Index a{} = channel;\n", channel) : std::string());
   NhwcFunctor result;
   std::string& text = result.text;
-  text = "#include \"math.cuh\"\n#include \"philox.cuh\"\nstruct Body {\n";
+  const bool reduces = !kernel.stages.back().reductions.empty();
+  text =
+      fmt::format("#include \"{}.cuh\"\n#include \"philox.cuh\"\nstruct Body {{\n", reduces ? "accumulators" : "math");
   text += fmt::format("  using Index = {};\n", body.wide() ? "long long" : "int") + body.pointers();
   if (!kernel.carried.empty()) text += "  struct Carried {\n" + body.carried_members() + "  };\n";
+  if (reduces) text += accumulators_struct(kernel.stages.back(), "Accumulators");
   text += "  struct Loads {\n" + code.members + "  };\n";
   text += "  void load(Index pixel, Index channel, Loads& loads) const {\n" + positions + code.load + "  }\n";
-  text += fmt::format("  void run(Index pixel, Index channel, const Loads& loads, const float (&sum)[{}]) const {{\n",
-                      lanes) +
+  text += fmt::format("  void run(Index pixel, Index channel, const Loads& loads, const float (&sum)[{}]{}) const {{\n",
+                      lanes, reduces ? fmt::format(", Accumulators (&accumulators)[{}], int seen", lanes) : "") +
           positions + code.run + "  }\n};\n";
   result.arguments = body.arguments();
   return result;

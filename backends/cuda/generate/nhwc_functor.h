@@ -20,7 +20,7 @@ struct Pointer {
   std::string type, name;
   Argument argument;
 };
-/// `more`: further members.
+/// `more`: further members. Reductions of the last stage are accumulated by run(), as channel_parts.cuh says.
 NhwcFunctor nhwc_functor(const Plan& plan, const Kernel& kernel, const std::vector<Pointer>& more = {}, int lanes = 8);
 
 }  // namespace nixie::cuda

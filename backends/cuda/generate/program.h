@@ -11,6 +11,12 @@
 
 namespace nixie::cuda {
 
+/// Of a stage's reductions what one program leaves and another merges: accumulators in a slot, `count` parts of all
+/// kept positions, one after the other.
+struct Parts {
+  int slot = 0, count = 0, stage = 0;
+};
+
 /// One launch of an entry point of the program; launches of a kernel run in order.
 struct Launch {
   std::string entry;

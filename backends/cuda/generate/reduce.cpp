@@ -69,12 +69,21 @@ Geometry to_one_value(std::int64_t reduced) {
 // Positions a thread loads before it uses the first: about six pieces of 16 bytes in flight.
 int unroll_of(int loads) { return loads <= 1 ? 4 : loads <= 3 ? 2 : 1; }
 
-// Where launches begin: before a full stage that needs what a shared reduction left.
-std::vector<int> launch_starts(const Kernel& kernel, int splits) {
+// What another program left of a stage.
+const Parts* parts_of(const std::vector<Parts>& merges, int stage) {
+  const auto found =
+      std::find_if(merges.begin(), merges.end(), [&](const Parts& parts) { return parts.stage == stage; });
+  return found == merges.end() ? nullptr : &*found;
+}
+
+// Where launches begin: before a full stage that needs what a reduction left that was shared, by this program's blocks
+// or another's.
+std::vector<int> launch_starts(const Kernel& kernel, const std::vector<Parts>& merges, int splits) {
+  const bool shared = splits > 1 || !merges.empty();
   std::vector<int> starts{0};
   bool reduced = false;
   for (std::size_t s = 0; s < kernel.stages.size(); ++s) {
-    if (splits > 1 && kernel.stages[s].full && reduced) {
+    if (shared && kernel.stages[s].full && reduced && !parts_of(merges, static_cast<int>(s))) {
       starts.push_back(static_cast<int>(s));
       reduced = false;
     }
@@ -101,6 +110,22 @@ struct Loads {
   int moving = 0, fixed = 0;
 };
 
+std::string finish_member(const Stage& stage, int s) {
+  if (stage.reductions.empty()) return {};
+  return fmt::format(
+      "  void finish(Stage<{0}>, const Accumulators{0}& accumulators, Carried& carried) const {{\n{1}  }}\n", s,
+      accumulator_code(stage).finish);
+}
+
+// The members of a stage that merges what another program left.
+std::string merging_members(BodyWriter& body, const Stage& stage, const Parts& parts) {
+  const int s = parts.stage;
+  const std::string left = body.pointer("const char*", fmt::format("left{}", s), {parts.slot, 0});
+  return "\n" + accumulators_struct(stage, fmt::format("Accumulators{}", s)) +
+         fmt::format("  static Accumulators{0} accumulators_of(Stage<{0}>);\n", s) +
+         fmt::format("  const char* left(Stage<{}>) const {{ return {}; }}\n", s, left) + finish_member(stage, s);
+}
+
 // The members of one stage, and its loads.
 std::string stage_members(BodyWriter& body, const Kernel& kernel, int s, const Frames& frames, Loads& loads) {
   const Stage& stage = kernel.stages[at(s)];
@@ -116,11 +141,8 @@ std::string stage_members(BodyWriter& body, const Kernel& kernel, int s, const F
            fmt::format("  void run(Stage<{}>, Index kept, {}, bool leads) const {{\n    Loads{} loads;\n{}{}{}  }}\n",
                        s, carried, s, kept, code.load, code.run);
   const std::string positions = kept + body.positions(frame, "reduced", space.kept, space.rank());
-  const AccumulatorCode accumulators = accumulator_code(stage);
   text += fmt::format("  struct Fixed{} {{\n{}  }};\n", s, code.fixed_members);
-  text +=
-      fmt::format("  struct Accumulators{0} {{\n{1}    void merge(const Accumulators{0}& next) {{\n{2}    }}\n  }};\n",
-                  s, accumulators.members, accumulators.merge);
+  text += accumulators_struct(stage, fmt::format("Accumulators{}", s));
   text += fmt::format(
       "  static Loads{0} loads_of(Stage<{0}>);\n  static Fixed{0} fixed_of(Stage<{0}>);\n  static Accumulators{0} "
       "accumulators_of(Stage<{0}>);\n",
@@ -133,11 +155,7 @@ std::string stage_members(BodyWriter& body, const Kernel& kernel, int s, const F
       "  void run(Stage<{0}>, Index kept, Index reduced, const Fixed{0}& fixed, const Loads{0}& loads,\n           "
       "{1}, Accumulators{0} (&accumulators)[{2}], int seen) const {{\n{3}{4}  }}\n",
       s, carried, frames.kept.lanes, positions, code.run);
-  if (!stage.reductions.empty())
-    text +=
-        fmt::format("  void finish(Stage<{}>, const Accumulators{}& accumulators, Carried& carried) const {{\n{}  }}\n",
-                    s, s, accumulators.finish);
-  return text;
+  return text + finish_member(stage, s);
 }
 
 // Rows where memory runs along a reduced axis, columns where it runs along a kept one.
@@ -171,44 +189,53 @@ struct Written {
   std::vector<Argument> arguments;
   std::int64_t scratch_bytes = 0, tiles = 0, pieces = 0;  // no tiles: nothing to do
   int threads = 0, splits = 1;
+  std::vector<int> starts = {};  // of launches: their first stages
   std::string bounds;
 };
 
 // `sizes_are_data`: the text depends on sizes as little as it can.
-Written write(const Plan& plan, const Kernel& kernel, bool sizes_are_data) {
+Written write(const Plan& plan, const Kernel& kernel, const std::vector<Parts>& merges, bool sizes_are_data) {
   BodyWriter body(plan, kernel);
   const IterationSpace& space = body.space();
   const bool columns = is_columns(body);
   int words = 1, bytes = 4;
-  for (const Stage& stage : kernel.stages) {
-    const AccumulatorCode accumulators = accumulator_code(stage);
-    words = std::max(words, accumulators.words), bytes = std::max(bytes, accumulators.bytes);
+  bool reduces = false;  // whatever parts there are
+  for (std::size_t s = 0; s < kernel.stages.size(); ++s) {
+    const AccumulatorCode accumulators = accumulator_code(kernel.stages[s]);
+    bytes = std::max(bytes, accumulators.bytes);
+    if (parts_of(merges, static_cast<int>(s))) continue;
+    words = std::max(words, accumulators.words);
+    reduces |= !kernel.stages[s].reductions.empty();
   }
   const Frames frames = frames_of(body, columns, words);
   const int lanes = frames.kept.lanes;
   const int stages = static_cast<int>(kernel.stages.size());
-  std::string members, unrolls;
+  std::string members, unrolls, left;
   std::vector<int> unroll(kernel.stages.size());
   int held = 0, loaded = 0, carried = 0;  // words in the registers of a thread that reduces
   for (int s = 0; s < stages; ++s) {
     Loads loads;
-    members += stage_members(body, kernel, s, frames, loads);
+    const Parts* parts = parts_of(merges, s);
     const std::size_t i = at(s);
+    members += parts ? merging_members(body, kernel.stages[i], *parts) : stage_members(body, kernel, s, frames, loads);
+    if (parts) left += fmt::format("stage == {} ? {} : ", s, parts->count);
     unroll[i] = unroll_of(loads.moving);
-    if (!kernel.stages[i].reductions.empty()) {
+    if (!kernel.stages[i].reductions.empty() && !parts) {
       loaded = std::max(loaded, 4 * loads.moving * unroll[i]);
       held = std::max(held, lanes * (words + loads.fixed + carried) + 4 * loads.moving * unroll[i]);
     }
     carried += static_cast<int>(kernel.stages[i].carries.size() + kernel.stages[i].reductions.size());
   }
   // A thousand threads on an SM hide memory's latency, where what each holds fits 64 registers.
-  const int threads = columns && held <= 24 ? 512 : 256;
+  const int threads = columns && reduces && held <= 24 ? 512 : 256;
   const bool ahead = columns && threads == 256 && held + loaded <= 48;  // loads of the next positions, too
   const std::int64_t kept_groups = body.groups(frames.kept, 0, space.kept);
   const std::int64_t reduced_groups = body.groups(frames.full, space.kept, space.rank());
-  const Geometry g = sizes_are_data && kept_groups == 1
-                         ? to_one_value(reduced_groups)
-                         : geometry(kept_groups, reduced_groups, columns, lanes, bytes * lanes, threads);
+  Geometry g = sizes_are_data && kept_groups == 1
+                   ? to_one_value(reduced_groups)
+                   : geometry(kept_groups, reduced_groups, columns, lanes, bytes * lanes, threads);
+  if (!reduces) g.splits = 1;
+  const std::vector<int> starts = launch_starts(kernel, merges, g.splits);
   for (int s = 0; s < stages; ++s) {
     int& steps = unroll[at(s)];
     if (!sizes_are_data && reduced_groups <= std::int64_t{steps} * g.reduced_threads * g.splits) steps = 1;
@@ -222,11 +249,10 @@ Written write(const Plan& plan, const Kernel& kernel, bool sizes_are_data) {
     body.pointer(type, name, {Argument::kScratch, result.scratch_bytes});
     result.scratch_bytes += (size + 255) / 256 * 256;
   };
-  if (g.splits > 1) {
-    scratch("u32*", "arrived", g.tiles * 4);
+  if (g.splits > 1) scratch("u32*", "arrived", g.tiles * 4);
+  if (g.splits > 1 || starts.size() > 1)
     scratch("u32*", "kept_values", kept_groups * lanes * 8 * static_cast<std::int64_t>(kernel.carried.size()));
-    scratch("char*", "parts", g.tiles * g.kept_threads * g.splits * lanes * bytes);
-  }
+  if (g.splits > 1) scratch("char*", "parts", g.tiles * g.kept_threads * g.splits * lanes * bytes);
 
   std::string& text = result.body;
   text = "struct Body {\n";
@@ -239,6 +265,7 @@ Written write(const Plan& plan, const Kernel& kernel, bool sizes_are_data) {
                       g.reduced_threads);
   text += fmt::format("  static constexpr bool kKeptFirst = {}, kAhead = {};\n", g.kept_first, ahead);
   text += fmt::format("  static constexpr int unroll(int stage) {{ return {}1; }}\n", unrolls);
+  text += fmt::format("  static constexpr int left_parts(int stage) {{ return {}0; }}\n", left);
   text += list_of(kernel, "is_full", [](const Stage& stage) { return stage.full; });
   text += list_of(kernel, "reduces", [](const Stage& stage) { return !stage.reductions.empty(); });
   text += "  struct Carried {\n" + body.carried_members() + "  };\n" + body.pointers() + members + "};\n";
@@ -247,6 +274,7 @@ Written write(const Plan& plan, const Kernel& kernel, bool sizes_are_data) {
   result.tiles = kept_groups > 0 ? g.tiles : 0;
   result.threads = g.threads();
   result.splits = g.splits;
+  result.starts = starts;
   result.bounds = fmt::format("{}, {}", g.threads(), held <= 64 ? 2 : 1);
   return result;
 }
@@ -255,12 +283,12 @@ constexpr const char* kIncludes = "#include \"reduce.cuh\"\n#include \"philox.cu
 
 }  // namespace
 
-KernelCode generate_reduce(const Plan& plan, const Kernel& kernel) {
-  Written written = write(plan, kernel, false);
+KernelCode generate_reduce(const Plan& plan, const Kernel& kernel, const std::vector<Parts>& merges) {
+  Written written = write(plan, kernel, merges, false);
   KernelCode result;
   result.source = kIncludes + ("\n" + written.body);
   const int stages = static_cast<int>(kernel.stages.size());
-  const std::vector<int> starts = launch_starts(kernel, written.splits);
+  const std::vector<int>& starts = written.starts;
   for (std::size_t i = 0; i < starts.size(); ++i) {
     const int first = starts[i], last = i + 1 < starts.size() ? starts[i + 1] : stages;
     const std::string name = fmt::format("kernel{}", i);
@@ -278,8 +306,8 @@ KernelCode generate_reduce(const Plan& plan, const Kernel& kernel) {
 }
 
 std::optional<OneLaunch> reduce_launch(const Plan& plan, const Kernel& kernel) {
-  Written written = write(plan, kernel, true);
-  if (launch_starts(kernel, written.splits).size() > 1) return {};
+  Written written = write(plan, kernel, {}, true);
+  if (written.starts.size() > 1) return {};
   return OneLaunch{.includes = kIncludes,
                    .body = std::move(written.body),
                    .call = fmt::format("reduce<0, {}>", kernel.stages.size()),

@@ -133,6 +133,17 @@ void pack_for_both(Grouping& grouping, std::size_t group, std::size_t other, con
   }
 }
 
+// Gives the parts that one group leaves and the other merges their slot.
+void share_parts(Grouping& grouping, std::size_t group, std::size_t other, const Absorption& with) {
+  grouping.plan.slots.push_back(*with.left);
+  const int slot = static_cast<int>(grouping.plan.slots.size()) - 1;
+  for (Choice& choice : grouping.groups[group].by->choices) choice.leaves->slot = slot;
+  auto& by = grouping.groups[other].by;
+  by = by ? std::make_shared<Implementers>(*by) : take(grouping.plan, grouping.groups[other].members[0], grouping.chip);
+  by->choices = {*with.reader};
+  by->choices[0].merges.back().slot = slot;
+}
+
 // Where the group is after it absorbed the other; none where it did not. Of families that compete for the group the
 // fastest decides; those that cannot follow drop out.
 std::optional<std::size_t> absorb(Grouping& grouping, std::size_t group, std::size_t other) {
@@ -161,6 +172,7 @@ std::optional<std::size_t> absorb(Grouping& grouping, std::size_t group, std::si
   if (first->other == Absorption::Other::is_cloned)
     clone_into(grouping, group, Kernel(grouping.groups[other].members.front()));
   if (first->packed) pack_for_both(grouping, group, other, *first->packed);
+  if (first->reader) share_parts(grouping, group, other, *first);
   return group;
 }
 

@@ -185,7 +185,7 @@ Candidates find_candidates(const Grouping& grouping) {
     if (group.members.size() != 1 || group.by->choices.size() != 1) continue;
     const Choice& choice = group.by->choices.front();
     const std::int64_t bytes = traffic(grouping.plan, choice.kernel);
-    if (choice.kernel.head || bytes > kMostBytes) continue;
+    if (choice.kernel.head || !choice.merges.empty() || bytes > kMostBytes) continue;
     std::optional<OneLaunch> launch = choice.family->one_launch(apart, choice.kernel);
     if (!launch || launch->blocks == 0) continue;
     const std::string pattern = pattern_of(*launch);

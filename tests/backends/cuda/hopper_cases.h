@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "nixie/tests/backends/cuda/hopper_plans.h"
+#include "nixie/tests/backends/cuda/norm_plans.h"
 
 namespace nixie::hopper_plans {
 
@@ -21,6 +22,7 @@ struct Case {
 };
 
 inline int fewer_by(Forward) { return 0; }
+inline int fewer_by(Norm) { return 0; }
 inline int fewer_by(bool) { return 0; }
 inline int fewer_by(Gradient what) { return what == Gradient::with_bias || what == Gradient::updated; }
 inline int fewer_by(First what) { return what == First::forward ? 0 : what == First::trained ? 1 : 4; }
@@ -52,6 +54,16 @@ inline std::vector<Case> cases() {
   add("forward_patches_k64", 1, forward, {1, 80, 28, 23, 64, 3, 3, {1, 1}, {1, 1}, {1, 1}, bf16}, Forward::bias_relu);
   add("forward_patches_k192", 1, forward, {2, 64, 27, 32, 192, 3, 3, {1, 1}, {1, 1}}, Forward::row_major_store);
   add("forward_falls_back_c12", 0, forward, {2, 12, 9, 9, 32, 3, 3}, Forward::bias_relu);
+
+  add("norm_tiny", 1, with_norm, {1, 8, 5, 7, 8, 3, 3, {1, 1}, {1, 1}}, Norm::forward);
+  add("norm_k72", 1, with_norm, {3, 64, 17, 13, 72, 3, 3, {1, 1}, {1, 1}}, Norm::forward);
+  add("norm_k256_1x1", 1, with_norm, {5, 64, 28, 28, 256, 1, 1}, Norm::forward);
+  add("norm_k1160_stride_2", 1, with_norm, {3, 32, 17, 17, 1160, 1, 1, {2, 2}}, Norm::forward);
+  add("norm_patches_k64", 1, with_norm, {3, 16, 28, 24, 64, 3, 3, {1, 1}, {1, 1}}, Norm::forward);
+  add("norm_patches_k128", 1, with_norm, {3, 16, 28, 24, 128, 3, 3, {1, 1}, {1, 1}}, Norm::forward);
+  add("norm_of_two", 2, with_norm, {3, 48, 14, 14, 200, 1, 1}, Norm::two_layers);
+  add("norm_grad_c128", 1, with_norm, {2, 128, 19, 9, 256, 1, 1}, Norm::backward);
+  add("norm_grad_patches_c64", 1, with_norm, {3, 64, 28, 24, 16, 3, 3, {1, 1}, {1, 1}}, Norm::backward);
 
   add("input_grad_tiny", 1, input_grad, {1, 64, 5, 7, 8, 3, 3, {1, 1}, {1, 1}}, true);
   add("input_grad_c64", 1, input_grad, {2, 64, 27, 27, 192, 5, 5, {1, 1}, {2, 2}}, true);

@@ -14,7 +14,7 @@
 #include "nixie/backends/cuda/rewrite/lower.h"
 #include "nixie/core/base/array.h"
 #include "nixie/core/passes/memory.h"
-#include "nixie/tests/backends/cuda/hopper_plans.h"
+#include "nixie/tests/backends/cuda/norm_plans.h"
 #include "nixie/tests/backends/draft_runner.h"
 
 namespace nixie {
@@ -241,6 +241,67 @@ TEST(CudaLowering, SaysWhyFamiliesRefuseAKernel) {
   cuda::lower(elsewhere, ampere());
   EXPECT_NE(cuda::explain(elsewhere, elsewhere.groups.back()).find("not conv_fprop_sm90: needs sm_90a;"),
             std::string::npos);
+}
+
+const cuda::Choice& choice_of(const Group& group) {
+  return dynamic_cast<const cuda::Implementers&>(*group.implementation).choices.front();
+}
+
+// Reductions of what a convolution stores are accumulated by its program, and the kernel that needs them merges parts.
+TEST(CudaLowering, ReductionsMoveToTheProgramThatMakesTheirValues) {
+  using hopper_plans::Norm;
+  const hopper_plans::Layer layer{3, 64, 28, 24, 64, 3, 3, {1, 1}, {1, 1}};
+  for (const Norm what : {Norm::forward, Norm::two_layers, Norm::backward}) {
+    Plan plan = hopper_plans::with_norm("norm", layer, what).plan;
+    cuda::lower(plan, hopper());
+    const std::size_t makers = what == Norm::two_layers ? 2 : 1;
+    ASSERT_EQ(plan.groups.size(), makers + 1);
+    const cuda::Choice& reader = choice_of(plan.groups.back());
+    ASSERT_EQ(reader.merges.size(), makers);
+    for (std::size_t i = 0; i < makers; ++i) {
+      const cuda::Choice& maker = choice_of(plan.groups[i]);
+      ASSERT_TRUE(maker.leaves);
+      EXPECT_TRUE(std::count_if(reader.merges.begin(), reader.merges.end(), [&](const cuda::Parts& parts) {
+        return parts.slot == maker.leaves->slot && parts.count == maker.leaves->count;
+      }));
+      EXPECT_NE(cuda::generate(plan, plan.groups[i], hopper()).source.find("#define CONV_PARTS"), std::string::npos);
+    }
+    // Parts, then the values once more.
+    const cuda::KernelCode code = cuda::generate(plan, plan.groups.back(), hopper());
+    EXPECT_EQ(code.launches.size(), 2u);
+    EXPECT_EQ(code.source.find("finish_last"), std::string::npos);
+    EXPECT_NE(code.source.find("kSplits = 1,"), std::string::npos);
+  }
+}
+
+// They stay where the values are not read again, where what else they read is made later, and where nothing can.
+TEST(CudaLowering, OtherReductionsStay) {
+  using hopper_plans::Norm;
+  const hopper_plans::Layer layer{3, 64, 28, 24, 64, 3, 3, {1, 1}, {1, 1}};
+  const auto merged = [&](Norm what, const cuda::Chip& chip, const std::function<void(Plan&)>& change) {
+    Plan plan = hopper_plans::with_norm("norm", layer, what).plan;
+    change(plan);
+    cuda::lower(plan, chip);
+    std::size_t merges = 0;
+    for (const Group& group : plan.groups) merges += choice_of(group).merges.size();
+    return merges;
+  };
+  const auto same = [](Plan&) {};
+  const auto only_sums = [](Plan& plan) {
+    plan.kernels.back().stages.pop_back();
+    plan.kernels.back().stores.pop_back();
+  };
+  const auto made_later = [](Plan& plan) {
+    Kernel made{.label = "mean", .domain = plan.slots[static_cast<std::size_t>(plan.kernels[1].loads[2].slot)].shape};
+    made.stores = {plan.kernels[1].loads[2]};
+    made.stages = {{.body = {cuda_plans::number(1)}, .stores = {{0, 0}}}};
+    plan.kernels.insert(plan.kernels.begin() + 1, made);
+  };
+  EXPECT_EQ(merged(Norm::forward, hopper(), same), 1u);
+  EXPECT_EQ(merged(Norm::forward, ampere(), same), 0u);
+  EXPECT_EQ(merged(Norm::backward, hopper(), only_sums), 0u);
+  // The sum of dy alone moves: the other one reads the mean.
+  EXPECT_EQ(merged(Norm::backward, hopper(), made_later), 1u);
 }
 
 TEST(CudaLowering, AnIntegerProductStaysOneKernel) {

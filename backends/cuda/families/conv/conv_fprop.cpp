@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "nixie/backends/cuda/families/channel_parts.h"
 #include "nixie/backends/cuda/families/conv/conv_fprop.h"
 #include "nixie/backends/cuda/families/conv/conv_tiles.h"
 #include "nixie/backends/cuda/families/conv/conv_tma.h"
@@ -13,6 +14,10 @@
 
 namespace nixie::cuda {
 namespace {
+
+// Words of sums and accumulators that a thread may hold where it leaves parts, with one or two consumers and with
+// three, which have no room for what the epilogue loads.
+constexpr int kMostHeld = 128, kMostHeldByThree = 96;
 
 std::string limits(const ConvProblem& conv) {
   if (conv.role == ConvRole::filter_grad) return "filter gradient";
@@ -63,6 +68,20 @@ bool stores_pieces(const Kernel& kernel) {
   });
 }
 
+// What a thread accumulates for parts stays in registers, beside the sums of its tile.
+std::vector<Tile> tiles_of(const Choice& choice, const Chip& chip) {
+  std::vector<Tile> tiles = forward_tiles(problem_of(choice), chip);
+  if (!choice.leaves) return tiles;
+  const bool loads = !choice.kernel.loads.empty();
+  const std::int64_t filters = forward_layer(problem_of(choice)).filters;
+  std::erase_if(tiles, [&](const Tile& tile) {
+    const int held = tile.mma_m * tile.n / 2 + static_cast<int>(ceil_div(tile.n, 64)) * 8 * accumulated_words(choice);
+    const int most = tile.consumers < 3 ? kMostHeld : loads ? 0 : kMostHeldByThree;
+    return held > most || ceil_div(filters, tile.n) > chip.sms;
+  });
+  return tiles;
+}
+
 KernelCode generate_tile(const Plan& plan, const Choice& choice, const Tile& tile, const Chip& chip) {
   const ConvProblem& conv = problem_of(choice);
   const ForwardLayer layer = forward_layer(conv);
@@ -72,7 +91,7 @@ KernelCode generate_tile(const Plan& plan, const Choice& choice, const Tile& til
   // Products of planes and matrices have no odd results.
   const bool pieces =
       std::holds_alternative<Matmul>(choice.kernel.head->op) || conv.products() > 1 || stores_pieces(choice.kernel);
-  NhwcFunctor body = nhwc_functor(plan, choice.kernel, {}, pieces ? 8 : 1);
+  NhwcFunctor body = nhwc_functor(plan, choice.kernel, parts_pointer(choice), pieces ? 8 : 1);
   KernelCode code;
   code.source = window_defines(conv, layer.pad) + tile_defines(conv, tile, slice) +
                 defines({{"CONV_C", layer.channels},
@@ -82,7 +101,7 @@ KernelCode generate_tile(const Plan& plan, const Choice& choice, const Tile& til
                          {"CONV_PIXELS", layer.pixels},
                          {"CONV_LANES", pieces ? 8 : 1},
                          {"CONV_TRANSPOSED_W", layer.transposed}}) +
-                body.text + "#include \"conv_fprop_sm90.cuh\"\n";
+                parts_defines(choice) + body.text + "#include \"conv_fprop_sm90.cuh\"\n";
   code.arguments = std::move(body.arguments);
   code.variant = fmt::format("conv_fprop_sm90 {}x{}{}", tile.rows(), tile.n, of_products(conv));
   const std::vector<std::uint64_t> w_sizes{u64(conv.channels), u64(conv.r * conv.s), u64(conv.filters)};
@@ -93,10 +112,10 @@ KernelCode generate_tile(const Plan& plan, const Choice& choice, const Tile& til
     code.maps.push_back(images_map(x, conv.dtype, conv, layer.pad, conv.stride, slice, tile.rows()));
     code.maps.push_back(tiled_map(w, conv.dtype, w_sizes, w_box, slice * 2));
   }
-  const std::int64_t tiles = ceil_div(layer.pixels, tile.rows()) * ceil_div(layer.filters, tile.n);
+  const std::int64_t columns = ceil_div(layer.filters, tile.n), tiles = ceil_div(layer.pixels, tile.rows()) * columns;
   code.launches.push_back(
       {.entry = "conv_fprop",
-       .blocks = std::min<std::int64_t>(tiles, chip.sms),
+       .blocks = blocks_for(choice, tiles, columns, chip),
        .threads = (tile.consumers + 1) * 128,
        .shared_bytes =
            1024 + tile.stages * planes_of(conv.products()) * (tile.rows() + rows_b) * 128 + tile.consumers * 16384,
@@ -112,12 +131,17 @@ class ConvFprop final : public Family {
     return match_forward(plan, kernel, chip);
   }
   std::vector<Algorithm> algorithms(const Plan&, const Choice& choice, const Chip& chip) const override {
-    return algorithms_of(forward_tiles(problem_of(choice), chip));
+    return algorithms_of(tiles_of(choice, chip));
   }
   std::string operation(const Plan&, const Choice& choice) const override { return operation_text(problem_of(choice)); }
   KernelCode generate(const Plan& plan, const Choice& choice, const Chip& chip,
                       const std::string& tile) const override {
-    return generate_tile(plan, choice, tile_named(forward_tiles(problem_of(choice), chip), tile), chip);
+    return generate_tile(plan, choice, tile_named(tiles_of(choice, chip), tile), chip);
+  }
+  std::optional<Absorption> absorb(const Grouping& grouping, const Choice& choice, std::size_t other) const override {
+    if (problem_of(choice).products() != 1 || !stores_pieces(choice.kernel)) return {};
+    std::optional<Absorption> with = with_channel_parts(grouping, choice, other);
+    return with && !tiles_of(with->choice, grouping.chip).empty() ? with : std::nullopt;
   }
 };
 

@@ -1,6 +1,7 @@
 // Forward convolutions and input gradients of stride 1 on sm_90a whose taps share a patch of pixels with its halo; if
 // wanted with bias, ReLU and the 2x2 max pooling after them.
 #include "nixie/backends/cuda/families/conv/conv_halo.h"
+#include "nixie/backends/cuda/families/channel_parts.h"
 
 #include <algorithm>
 
@@ -58,9 +59,13 @@ Patches patches_of(const ConvProblem& conv, const Chip& chip) {
   return best;
 }
 
+// Tiles that a patch, or two, take part in.
+std::int64_t columns_of(const Sides& sides, const Patches& patches) {
+  return ceil_div(sides.filters, 64) / (patches.shared ? 2 : 1);
+}
+
 std::int64_t tiles_of(const Sides& sides, const Patches& patches) {
-  const std::int64_t columns = ceil_div(sides.filters, 64);
-  return patches.shared ? patches.places * columns / 2 : ceil_div(patches.places, 2) * columns;
+  return (patches.shared ? patches.places : ceil_div(patches.places, 2)) * columns_of(sides, patches);
 }
 
 KernelCode generate_halo(const Plan& plan, const Choice& choice, const Chip& chip) {
@@ -94,8 +99,8 @@ KernelCode generate_halo(const Plan& plan, const Choice& choice, const Chip& chi
     code.arguments = {pooled.bias ? address(*pooled.bias, 4) : address(pooled.output, 2), address(pooled.output, 2),
                       address(pooled.index, 1)};
   } else {
-    NhwcFunctor body = nhwc_functor(plan, choice.kernel);
-    code.source += body.text;
+    NhwcFunctor body = nhwc_functor(plan, choice.kernel, parts_pointer(choice));
+    code.source += parts_defines(choice) + body.text;
     code.arguments = std::move(body.arguments);
   }
   code.source += "#include \"conv_halo_sm90.cuh\"\n";
@@ -117,7 +122,7 @@ KernelCode generate_halo(const Plan& plan, const Choice& choice, const Chip& chi
                        .sizes = {u64(conv.channels), u64(conv.r * conv.s), u64(conv.filters)},
                        .box = {64, 1, 64}});
   code.launches.push_back({.entry = "conv_halo",
-                           .blocks = std::min<std::int64_t>(tiles_of(sides, patches), chip.sms),
+                           .blocks = blocks_for(choice, tiles_of(sides, patches), columns_of(sides, patches), chip),
                            .threads = 384,
                            .shared_bytes = 1024 + patches.bytes + 2 * patches.stages * kStageBytes + kChunkBytes,
                            .maps = {0, 1}});
@@ -151,7 +156,12 @@ class ConvHalo final : public Family {
   }
   std::optional<Absorption> absorb(const Grouping& grouping, const Choice& choice, std::size_t other) const override {
     const ConvProblem& conv = problem_of(choice);
-    if (conv.role != ConvRole::output || patches_of(conv, grouping.chip).together > 2) return {};
+    const Patches patches = patches_of(conv, grouping.chip);
+    const std::optional<Absorption> with = with_channel_parts(grouping, choice, other);
+    // Addresses of pixels of several images take the registers of what the epilogue loads.
+    const bool fits = patches.together == 1 || (with && with->choice.kernel.loads.empty());
+    if (with && fits && columns_of(sides_of(conv), patches) <= grouping.chip.sms) return with;
+    if (choice.leaves || conv.role != ConvRole::output || patches.together > 2) return {};
     return with_pooling(grouping, choice, other, conv);
   }
   KernelCode generate(const Plan& plan, const Choice& choice, const Chip& chip, const std::string&) const override {

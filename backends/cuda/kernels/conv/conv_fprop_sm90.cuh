@@ -34,6 +34,10 @@
 //   CONV_LANES                      8 or 1: channels that Body takes at once
 //   CONV_TRANSPOSED_W NIXIE_BF16    0 or 1
 //   CONV_PRODUCTS                   1 or 3; 3: a third as many sums a thread
+//   CONV_PARTS                      if defined: parts that blocks leave of channels' reductions (channel_parts.cuh);
+//   run()
+//                                   then also takes Accumulators (&)[8] and how many pixels they have seen with this
+//                                   one; the grid is a multiple of the tiles across K
 // Kernel conv_fprop(x_map, w_map, [x_low_map, w_low_map,] body):
 //   x_map     im2col, 16-bit {C, W, H, N}, corners {-pad, pad - (S-1) dilation}, box {SLICE, tile rows}, element
 //             strides {1, stride, stride, 1}, swizzle of SLICE * 2 bytes
@@ -43,6 +47,9 @@
 //             planes * (tile rows + TILE_N, rounded up to 64 if transposed) * 128 + CONSUMERS * 16384
 #pragma once
 #include "ptx.cuh"
+#ifdef CONV_PARTS
+#include "channel_parts.cuh"
+#endif
 
 constexpr int kSlice = CONV_SLICE, kSlicesPerStage = 64 / kSlice, kSliceBytes = kSlice * 2;
 constexpr int kChannelSlices = (CONV_C + kSlice - 1) / kSlice, kSlices = CONV_R * CONV_S * kChannelSlices;
@@ -132,8 +139,17 @@ NIXIE_DEVICE void multiply_stage(Sums& sum, u32 a, u32 b, bool add) {
 // pass through 4 KB of shared memory of its own, so that a lane holds 8 neighbouring channels. Pieces of 16 bytes are
 // stored where neither the writes (rows of pairs) nor the reads (rows of eights) meet in a bank.
 struct Epilogue {
+#ifdef CONV_PARTS
+  using Parts = ChannelParts<kChunksN>;
+#else
+  struct Parts {};
+#endif
   // Rows of a lane whose loads are on their way together, as registers allow: bfloat16 is turned into floats at once.
+#ifdef CONV_PARTS
+  static constexpr int kBytesOf4 = 16, kBytesOf2 = 32;
+#else
   static constexpr int kBytesOf4 = kPlanes == 1 && !NIXIE_BF16 ? 48 : 32, kBytesOf2 = kPlanes == 1 ? 96 : 64;
+#endif
   static constexpr int kAhead = sizeof(Body::Loads) <= kBytesOf4 ? 4 : sizeof(Body::Loads) <= kBytesOf2 ? 2 : 1;
   const Body& body;
   u32 staging;  // of the warp
@@ -152,7 +168,7 @@ struct Epilogue {
   }
 
 #if CONV_LANES == 1
-  NIXIE_DEVICE void operator()(const Sums& sum, int pixel, int n0) const {
+  NIXIE_DEVICE void operator()(const Sums& sum, int pixel, int n0, Parts&) const {
     pixel += threadIdx.x % 128 / 32 * 16;
 #pragma unroll
     for (int chunk = 0; chunk < kMmaM * kChunksN; chunk++) {
@@ -182,7 +198,7 @@ struct Epilogue {
     }
   }
 #else
-  NIXIE_DEVICE void operator()(const Sums& sum, int pixel, int n0) const {
+  NIXIE_DEVICE void operator()(const Sums& sum, int pixel, int n0, Parts& parts) const {
     const int lane = threadIdx.x % 32, row = lane / 8, unit = lane % 8;
     const u32 from = staging + row * 256 + ((unit ^ row) * 2 + unit / 4) * 16;
     pixel += threadIdx.x % 128 / 32 * 16 + row;
@@ -204,9 +220,33 @@ struct Epilogue {
         if (!inside || at + i * 4 >= CONV_PIXELS) continue;
         const float4 low = load_shared(from + i * 1024), high = load_shared((from + i * 1024) ^ 16);
         const float v[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
+#ifdef CONV_PARTS
+        body.run(at + i * 4, channel, loads[i % kAhead], v, parts.of[j], parts.seen + m * 4 + i + 1);
+#else
         body.run(at + i * 4, channel, loads[i % kAhead], v);
+#endif
       }
     }
+#ifdef CONV_PARTS
+    int seen = 0;
+#pragma unroll
+    for (int i = 0; i < kMmaM * 4; i++) seen += pixel + i / 4 * 64 + i % 4 * 4 < CONV_PIXELS;
+    parts.seen += seen;
+#endif
+  }
+#endif
+
+#ifdef CONV_PARTS
+  // After a block's last tile; all consumers call it.
+  NIXIE_DEVICE void leave(Parts& parts, int n0) const {
+    const int thread = threadIdx.x - 128, threads = kConsumers * 128;
+    static_assert(sizeof(Body::Accumulators) * kChunksN * 64 <= 4096);
+    char* mine = static_cast<char*>(__cvta_shared_to_generic(staging));
+    __syncwarp();
+    parts.write(reinterpret_cast<Body::Accumulators*>(mine));
+    asm volatile("bar.sync 1, %0;" ::"n"(kConsumers * 128) : "memory");
+    leave_parts(body, reinterpret_cast<const Body::Accumulators*>(mine - thread / 32 * 4096), 4096, kConsumers * 4, n0,
+                kTileN, blockIdx.x / kTilesN, gridDim.x / kTilesN, thread, threads);
   }
 #endif
 };
@@ -271,13 +311,17 @@ struct Multiplier {
 NIXIE_DEVICE void consume(const Epilogue& epilogue, const Multiplier& multiplier) {
   Sums sum;
   Ring<kStages> ring;
+  Epilogue::Parts parts;
   for (int tile = blockIdx.x; tile < kTiles; tile += gridDim.x) {
     if (kPlanes == 2)
       multiplier.in_planes(sum, ring);
     else
       multiplier(sum, ring);
-    epilogue(sum, tile / kTilesN * kTileM + multiplier.group * kMmaM * 64, tile % kTilesN * kTileN);
+    epilogue(sum, tile / kTilesN * kTileM + multiplier.group * kMmaM * 64, tile % kTilesN * kTileN, parts);
   }
+#ifdef CONV_PARTS
+  epilogue.leave(parts, blockIdx.x % kTilesN * kTileN);
+#endif
 }
 
 extern "C" __global__ void __launch_bounds__((kConsumers + 1) * 128, 1)

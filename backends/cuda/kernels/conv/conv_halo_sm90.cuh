@@ -30,6 +30,7 @@
 //   CONV_PATCHES CONV_STAGES         depth of a ring of patches, of filters
 //   CONV_TRANSPOSED_W NIXIE_BF16     0 or 1
 //   CONV_POOL CONV_BIAS CONV_RELU    0 or 1; 1: instead of Body a Memory; y [N][P/2][Q/2][K], index a byte each
+//   CONV_PARTS                       as in conv_fprop_sm90.cuh, not with POOL
 // Kernel conv_halo(x_map, w_map, body):
 //   x_map   tiled, 16-bit {C, N, W, H} of channels-last images, box {64, TOGETHER, 8 / TOGETHER + S - 1, HIGH + R - 1},
 //           swizzle 128
@@ -39,6 +40,9 @@
 //           PATCHES * bytes of a patch, rounded up to 1024, + 2 * STAGES * 8192 + 4 * 4608
 #pragma once
 #include "ptx.cuh"
+#ifdef CONV_PARTS
+#include "channel_parts.cuh"
+#endif
 
 constexpr int kTogether = CONV_TOGETHER, kWide = 8 / kTogether, kHigh = CONV_HIGH, kPatches = CONV_PATCHES;
 constexpr int kPitch = (kWide + CONV_S - 1) * kTogether;  // places of 128 bytes from one row of a patch to the next
@@ -167,8 +171,14 @@ struct Passage {
 // Runs Body over the sums of one share, 16 pixels x 64 filters at a time. A pixel's pitch of 68 words keeps writes
 // apart.
 struct Epilogue {
-  static constexpr int kAhead = sizeof(Body::Loads) <= 16 ? 4 : sizeof(Body::Loads) <= 48 ? 2 : 1;  // chunks
   static constexpr int kChunks = kHigh / 2, kPixelPitch = 272;
+#ifdef CONV_PARTS
+  using Parts = ChannelParts<1>;
+  static constexpr int kAhead = sizeof(Body::Loads) <= 16 ? 2 : 1;  // chunks
+#else
+  struct Parts {};
+  static constexpr int kAhead = sizeof(Body::Loads) <= 16 ? 4 : sizeof(Body::Loads) <= 48 ? 2 : 1;
+#endif
   const Body& body;
   Passage passage;
 
@@ -181,7 +191,7 @@ struct Epilogue {
         store_shared(to + (row * 8 + i % 2) * kPixelPitch + i / 2 * 32, sum[(chunk * 2 + row) * 4 + i]);
   }
 
-  NIXIE_DEVICE void operator()(const Sums& sum, const Share& share) const {
+  NIXIE_DEVICE void operator()(const Sums& sum, const Share& share, Parts& parts) const {
     const int thread = threadIdx.x % 128, unit = thread % 8, channel = share.n0 + unit * 8;
     const int inside = thread / 8 % 8, image = share.image + inside % kTogether, w = share.w + inside / kTogether,
               row = thread / 64;
@@ -203,9 +213,33 @@ struct Epilogue {
       float4 low, high;
       Passage::read(passage.chunk(chunk) + thread / 8 * kPixelPitch, unit, low, high);
       const float v[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
+#ifdef CONV_PARTS
+      body.run(pixel + chunk * 2 * CONV_Q, channel, loads[chunk % kAhead], v, parts.of[0], parts.seen + chunk + 1);
+#else
       body.run(pixel + chunk * 2 * CONV_Q, channel, loads[chunk % kAhead], v);
+#endif
     }
+#ifdef CONV_PARTS
+    const int seen = rows > 0 ? (rows + 1) / 2 : 0;
+    parts.seen += seen < kChunks ? seen : kChunks;
+#endif
   }
+
+#ifdef CONV_PARTS
+  // After a block's last tile. Consumers that share a patch have filters of their own; else both have seen the same.
+  NIXIE_DEVICE void leave(Parts& parts, int group) const {
+    constexpr int kPitch = kChunkBytes / 2, kThreads = CONV_SHARED ? 128 : 256;
+    static_assert(sizeof(Body::Accumulators) * 64 <= kPitch);
+    const int thread = threadIdx.x % 128 + (CONV_SHARED ? 0 : group * 128);
+    char* staging = static_cast<char*>(__cvta_shared_to_generic(passage.staging));
+    char* first = CONV_SHARED ? staging : staging - group * 2 * kChunkBytes;
+    passage.meet();  // all have read what the last tile left
+    parts.write(reinterpret_cast<Body::Accumulators*>(first + thread / 32 * kPitch));
+    asm volatile("bar.sync %0, %1;" ::"r"(CONV_SHARED ? passage.barrier : 3), "n"(kThreads) : "memory");
+    leave_parts(body, reinterpret_cast<const Body::Accumulators*>(first), kPitch, kThreads / 32,
+                Share(blockIdx.x, group).n0, 64, blockIdx.x / kColumns, gridDim.x / kColumns, thread, kThreads);
+  }
+#endif
 };
 using Given = Body;
 
@@ -219,6 +253,7 @@ struct Memory {
 // Bias, ReLU, max over windows of 2x2 and its index. A window's sums meet in a thread (of two images: in two that
 // change one); a word then holds the maximum of a filter and its position, 16 windows x 64 filters pass at a time.
 struct Epilogue {
+  struct Parts {};
   static constexpr int kPairs = kHigh / 2, kOutP = CONV_P / 2, kOutQ = CONV_Q / 2, kWindowPitch = 288;
   static_assert(kTogether <= 2);
   const Memory& body;
@@ -256,7 +291,7 @@ struct Epilogue {
     store_shared(to + 32, __uint_as_float(__byte_perm(best, at, 0x7632)));
   }
 
-  NIXIE_DEVICE void operator()(const Sums& sum, const Share& share) const {
+  NIXIE_DEVICE void operator()(const Sums& sum, const Share& share, Parts& parts) const {
     const int thread = threadIdx.x % 128, unit = thread % 8, channel = share.n0 + unit * 8;
     const int inside = thread / 8 % 4, image = share.image + inside % kTogether, q = share.w / 2 + inside / kTogether,
               p = share.h / 2 + thread / 32;
@@ -290,11 +325,15 @@ using Given = Memory;
 
 NIXIE_DEVICE void consume(const Epilogue& epilogue, Multiplier multiplier, int group) {
   Sums sum;
+  Epilogue::Parts parts;
   if (group == 1) barrier_wait(multiplier.lead, 0);
   for (int tile = blockIdx.x; tile < kTiles; tile += gridDim.x) {
     multiplier(sum, group == 0 && tile == blockIdx.x);
-    epilogue(sum, Share(tile, group));
+    epilogue(sum, Share(tile, group), parts);
   }
+#ifdef CONV_PARTS
+  epilogue.leave(parts, group);
+#endif
 }
 
 extern "C" __global__ void __launch_bounds__(384, 1)

@@ -1,0 +1,25 @@
+// Reductions, channel by channel, of what a convolution stores, which its program accumulates on the way: the group
+// that needs the results merges the parts that its blocks leave.
+#pragma once
+
+#include "nixie/backends/cuda/families/family.h"
+#include "nixie/backends/cuda/generate/nhwc_functor.h"
+
+namespace nixie::cuda {
+
+/// A choice whose program also leaves parts of the first reductions of another group's kernel, and that group's choice,
+/// which merges them: reductions over all axes but the channels' of what the choice stores, of two words a
+/// channel at most, in a kernel that reads the same values once more.
+std::optional<Absorption> with_channel_parts(const Grouping& grouping, const Choice& choice, std::size_t other);
+
+/// Words that a thread accumulates for a channel, without the count that channels share.
+int accumulated_words(const Choice& choice);
+
+/// The blocks that compute `tiles` tiles: where they leave parts, each keeps to one of `columns` columns of tiles.
+std::int64_t blocks_for(const Choice& choice, std::int64_t tiles, std::int64_t columns, const Chip& chip);
+
+/// `#define CONV_PARTS` and the pointer member, where parts are left.
+std::string parts_defines(const Choice& choice);
+std::vector<Pointer> parts_pointer(const Choice& choice);
+
+}  // namespace nixie::cuda

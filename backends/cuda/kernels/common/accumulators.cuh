@@ -1,0 +1,125 @@
+// What reductions gather values in: identity when made, add() one value, merge() what comes after, then the result.
+#pragma once
+
+#include "math.cuh"
+
+template <class T>
+struct Limits;
+template <>
+struct Limits<f32> {
+  static f32 lowest() { return __int_as_float(0xff800000); }
+  static f32 highest() { return __int_as_float(0x7f800000); }
+};
+template <>
+struct Limits<f64> {
+  static f64 lowest() { return __longlong_as_double(0xfff0000000000000); }
+  static f64 highest() { return __longlong_as_double(0x7ff0000000000000); }
+};
+template <>
+struct Limits<i32> {
+  static i32 lowest() { return -2147483647 - 1; }
+  static i32 highest() { return 2147483647; }
+};
+
+__device__ inline float plus(float a, float b) { return a + b; }
+__device__ inline double plus(double a, double b) { return a + b; }
+__device__ inline int plus(int a, int b) { return op::add(a, b); }
+__device__ inline float times(float a, float b) { return a * b; }
+__device__ inline double times(double a, double b) { return a * b; }
+__device__ inline int times(int a, int b) { return op::mul(a, b); }
+
+template <class T>
+struct Sum {
+  T value = 0;
+  void add(T x) { value = plus(value, x); }
+  void merge(const Sum& next) { value = plus(value, next.value); }
+};
+template <class T>
+struct Prod {
+  T value = 1;
+  void add(T x) { value = times(value, x); }
+  void merge(const Prod& next) { value = times(value, next.value); }
+};
+template <class T>
+struct Max {
+  T value = Limits<T>::lowest();
+  void add(T x) { value = op::max(value, x); }
+  void merge(const Max& next) { add(next.value); }
+};
+template <class T>
+struct Min {
+  T value = Limits<T>::highest();
+  void add(T x) { value = op::min(value, x); }
+  void merge(const Min& next) { add(next.value); }
+};
+// The position of the best value; of equals the first, and NaN wins.
+template <class T, bool largest>
+struct Best {
+  T best = largest ? Limits<T>::lowest() : Limits<T>::highest();
+  i32 value = -1;
+  void add(T x, i32 position) {
+    const bool same = x == best || (x != x && best != best);
+    const bool better = best == best && (x != x || (largest ? x > best : x < best));
+    if (value < 0 || better || (same && position < value)) {
+      best = x;
+      value = position;
+    }
+  }
+  void merge(const Best& next) {
+    if (next.value >= 0) add(next.best, next.value);
+  }
+};
+template <class T>
+using Argmax = Best<T, true>;
+template <class T>
+using Argmin = Best<T, false>;
+
+__device__ inline float quotient(float a, float b) { return __fdividef(a, b); }
+__device__ inline double quotient(double a, double b) { return a / b; }
+__device__ inline float madd(float a, float b, float c) { return fmaf(a, b, c); }
+__device__ inline double madd(double a, double b, double c) { return ::fma(a, b, c); }
+
+// Mean and sum of squared distances from it: Welford's update, Chan's merge.
+template <class T>
+struct Moments {
+  T count = 0, mean = 0, m2 = 0;
+  void add(T x) { add(x, count + 1); }
+  // The value that makes it `seen`: lanes that see equally many share the division.
+  void add(T x, T seen) {
+    count = seen;
+    const T delta = x - mean;
+    mean = madd(delta, quotient(T(1), seen), mean);
+    m2 = madd(delta, x - mean, m2);
+  }
+  // Without a branch: an empty side has count, mean and m2 of 0.
+  void merge(const Moments& next) {
+    const T total = count + next.count, share = count > 0 ? quotient(next.count, total) : T(1);
+    const T delta = next.mean - mean;
+    mean = madd(delta, share, mean);
+    m2 += madd(delta, delta * (count * share), next.m2);
+    count = total;
+  }
+};
+
+// ---- Threads of a warp and how they merge ----
+template <class T>
+__device__ inline T shuffled(const T& value, int offset) {
+  static_assert(sizeof(T) % 4 == 0);
+  T other;
+#pragma unroll
+  for (int i = 0; i < static_cast<int>(sizeof(T) / 4); ++i)
+    reinterpret_cast<int*>(&other)[i] = __shfl_xor_sync(0xffffffffu, reinterpret_cast<const int*>(&value)[i], offset);
+  return other;
+}
+
+// Word by word: a choice between whole structs is one between addresses, which puts both into local memory.
+template <class T>
+__device__ inline T chosen(bool first, const T& a, const T& b) {
+  static_assert(sizeof(T) % 4 == 0);
+  T result;
+#pragma unroll
+  for (int i = 0; i < static_cast<int>(sizeof(T) / 4); ++i)
+    reinterpret_cast<int*>(&result)[i] =
+        first ? reinterpret_cast<const int*>(&a)[i] : reinterpret_cast<const int*>(&b)[i];
+  return result;
+}

@@ -1,0 +1,55 @@
+// Reductions over pixels of what a convolution stores, channel by channel: threads accumulate while they store, a block
+// leaves a part of each of its channels, and the program that needs the result merges the parts (reduce.cuh).
+//
+// Body       has struct Accumulators, to which run() adds, and char* left: Accumulators [CONV_PARTS][CONV_K].
+// Blocks     keep to one column of tiles, so that what they leave is a part of every pixel that they made; CONV_PARTS
+// is
+//            at least the number of blocks of a column, and parts that no block makes are empty.
+// Order      of sums: a thread's pixels, lanes, warps, then parts: the same in every run.
+#pragma once
+#include "accumulators.cuh"
+
+// What a thread has seen of kChunks * 8 channels.
+template <int kChunks>
+struct ChannelParts {
+  Body::Accumulators of[kChunks][8];
+  int seen = 0;  // pixels
+
+  // `row`: of 64 * kChunks accumulators in shared memory, one for each warp. Lanes of a warp that are 8 apart have the
+  // same channels.
+  NIXIE_DEVICE void write(Body::Accumulators* row) {
+    const int lane = threadIdx.x % 32;
+#pragma unroll
+    for (int chunk = 0; chunk < kChunks; chunk++)
+#pragma unroll
+      for (int i = 0; i < 8; i++) {
+        Body::Accumulators mine = of[chunk][i];
+        mine.saw(seen);
+#pragma unroll
+        for (int offset = 8; offset < 32; offset *= 2) {
+          const Body::Accumulators other = shuffled(mine, offset);
+          const bool upper = lane & offset;
+          Body::Accumulators both = chosen(upper, other, mine);
+          both.merge(chosen(upper, mine, other));
+          mine = both;
+        }
+        if (lane < 8) row[chunk * 64 + lane * 8 + i] = mine;
+      }
+  }
+};
+
+// Merges `rows` rows that warps wrote, `pitch` bytes apart, and leaves part `part` of channels [channel, channel +
+// columns), and of those the empty parts `part` + `step`, ... `thread` of `threads` threads.
+NIXIE_DEVICE void leave_parts(const Body& body, const Body::Accumulators* first, int pitch, int rows, int channel,
+                              int columns, int part, int step, int thread, int threads) {
+  Body::Accumulators* left = reinterpret_cast<Body::Accumulators*>(body.left);
+  for (int column = thread; column < columns && channel + column < CONV_K; column += threads) {
+    Body::Accumulators all = first[column];
+    for (int row = 1; row < rows; row++)
+      all.merge(
+          *reinterpret_cast<const Body::Accumulators*>(reinterpret_cast<const char*>(first + column) + row * pitch));
+    left[part * CONV_K + channel + column] = all;
+    for (int empty = part + step; empty < CONV_PARTS; empty += step)
+      left[empty * CONV_K + channel + column] = Body::Accumulators();
+  }
+}

@@ -1,0 +1,88 @@
+// Plans of layers with batch normalisation behind them, forward and backward, for the tests of reductions that move to
+// where the values are made.
+#pragma once
+
+#include "nixie/tests/backends/cuda/hopper_plans.h"
+
+namespace nixie::hopper_plans {
+
+enum class Norm { forward, two_layers, backward };
+
+/// x -> (x - mean) * rsqrt(variance + 1e-3) over all axes but the channels of slots `xs`, added up where there are two,
+/// into an output; mean and variance of each are outputs, too.
+inline Kernel normalisation(Draft& d, const std::vector<int>& xs, const Shape& shape) {
+  Kernel k{.label = "normalise", .domain = shape, .reduced = {0, 2, 3}};
+  const Shape kept = kept_shape(k);
+  const double count = static_cast<double>(shape.size() / shape[1]);
+  Stage moments, scale{.full = false}, stream;
+  for (int i = 0; i < static_cast<int>(xs.size()); ++i) {
+    const int first = 3 * i, reg = static_cast<int>(scale.body.size());
+    k.loads.push_back(d.dense(xs[static_cast<std::size_t>(i)]));
+    k.carried.insert(k.carried.end(), {Dtype::f32, Dtype::f32, Dtype::f32});
+    moments.body.push_back(load(i));
+    moments.reductions.push_back({ReduceKind::mean, i, first});
+    moments.reductions.push_back({ReduceKind::m2, i, first + 1});
+    k.stores.push_back(d.dense(d.output(Dtype::f32, kept)));
+    k.stores.push_back(d.dense(d.output(Dtype::f32, kept)));
+    for (const Instruction& in :
+         {carried(first), carried(first + 1), number(1 / count), apply(Primitive::mul, {reg + 1, reg + 2}),
+          number(1e-3), apply(Primitive::add, {reg + 3, reg + 4}), apply(Primitive::rsqrt, {reg + 5})})
+      scale.body.push_back(in);
+    scale.stores.push_back({reg, 2 * i});
+    scale.stores.push_back({reg + 3, 2 * i + 1});
+    scale.carries.push_back({reg + 6, first + 2});
+    const int at = static_cast<int>(stream.body.size());
+    for (const Instruction& in : {load(i), carried(first), apply(Primitive::sub, {at, at + 1}), carried(first + 2),
+                                  apply(Primitive::mul, {at + 2, at + 3})})
+      stream.body.push_back(in);
+    if (i > 0) stream.body.push_back(apply(Primitive::add, {at - 1, at + 4}));
+  }
+  const Dtype dtype = d.plan.slots[static_cast<std::size_t>(xs[0])].dtype;
+  stream.stores = {{static_cast<int>(stream.body.size()) - 1, static_cast<int>(k.stores.size())}};
+  k.stores.push_back(d.dense(image_output(d, dtype, shape)));
+  k.stages = {moments, scale, stream};
+  return k;
+}
+
+/// The sums of dy and of dy * (x - mean) for every channel, and (dy - their share) * 1/2 into an output.
+inline Kernel normalisation_grad(Draft& d, int dy, Dtype dtype, const Shape& shape) {
+  Kernel k{.label = "normalise grad", .domain = shape, .reduced = {0, 2, 3}};
+  const double count = static_cast<double>(shape.size() / shape[1]);
+  const Shape kept = kept_shape(k);
+  k.loads = {d.dense(dy), d.dense(image(d, dtype, shape)), d.dense(d.slot(Dtype::f32, kept))};
+  k.stores = {d.dense(d.output(Dtype::f32, kept)), d.dense(d.output(Dtype::f32, kept)),
+              d.dense(image_output(d, dtype, shape))};
+  k.carried = {Dtype::f32, Dtype::f32, Dtype::f32};
+  k.stages = {{.body = {load(0), load(1), load(2), apply(Primitive::sub, {1, 2}), apply(Primitive::mul, {0, 3})},
+               .reductions = {{ReduceKind::sum, 0, 0}, {ReduceKind::sum, 4, 1}}},
+              {.full = false,
+               .body = {carried(0), carried(1), number(1 / count), apply(Primitive::mul, {0, 2})},
+               .stores = {{0, 0}, {1, 1}},
+               .carries = {{3, 2}}},
+              {.body = {load(0), carried(2), apply(Primitive::sub, {0, 1}), number(0.5), apply(Primitive::mul, {2, 3})},
+               .stores = {{4, 2}}}};
+  return k;
+}
+
+/// A convolution, or two of the same images added up after their normalisation, or the input gradient through a gate,
+/// whose result is read by such a kernel alone.
+inline Draft with_norm(const std::string& name, const Layer& layer, Norm what) {
+  Draft d = what == Norm::backward ? input_grad(name, layer, true) : forward(name, layer, Forward::plain);
+  const Shape shape = what == Norm::backward ? layer.x() : layer.y();
+  std::vector<int> made;
+  if (what == Norm::two_layers) {
+    d.plan.kernels.push_back(d.plan.kernels[0]);
+    const int w = image(d, layer.dtype, layer.filter());
+    d.plan.kernels[1].head->operands[1] = operand(d, w);
+  }
+  d.outputs.clear();  // the result stays in the arena
+  for (Kernel& kernel : d.plan.kernels) {
+    made.push_back(internal(d, layer.dtype, shape, shape.channels_last()));
+    kernel.stores[0].slot = made.back();
+  }
+  d.plan.kernels.push_back(what == Norm::backward ? normalisation_grad(d, made[0], layer.dtype, shape)
+                                                  : normalisation(d, made, shape));
+  return d;
+}
+
+}  // namespace nixie::hopper_plans
