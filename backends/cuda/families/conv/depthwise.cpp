@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kThreads = 128, kBlocks = 3;  // of a block, at most; of blocks on an SM, at least
 constexpr int kRegisters = 130;             // by the estimate below, which leaves out what follows the sums
-constexpr int kRegistersByRows = 150;       // by the estimate for rows that are read again
+constexpr int kRegistersByRows = 155;       // by the estimate for rows that are read again
 constexpr int kMostLive = 8;                // steps that are unrolled together
 constexpr int kMostProducts = 1500;         // of unrolled loops that the compiler keeps in registers
 constexpr int kMostPlaces = 64;             // of a row of the source, that a thread reads
@@ -66,10 +66,12 @@ int most_lanes(const Computed& conv) {
   return 1;
 }
 
+// Columns of the source that a thread reads for so many of the result, and those between them.
 int places(const ConvProblem& conv, int columns) {
-  const int reach = (conv.s - 1) * conv.dilation[1];
-  if (conv.role == ConvRole::input_grad) return (columns + reach) / conv.stride[1] + 1;
-  return (columns - 1) * conv.stride[1] + reach + 1;
+  const int reach = (conv.s - 1) * conv.dilation[1], stride = conv.stride[1], pad = conv.pad[1];
+  if (conv.role != ConvRole::input_grad) return (columns - 1) * stride + reach + 1;
+  const auto down = [&](int a) { return a >= 0 ? a / stride : -((stride - 1 - a) / stride); };
+  return down(columns - 1 + pad) - down(pad - reach) + 1;
 }
 
 // Steps that a row of the result spans; rows of stride 1 fall into classes of dilation 1.
@@ -114,8 +116,9 @@ std::int64_t filter_bytes(const Computed& conv, const Shares& shares) {
 bool fits(const Shares& shares, const Computed& conv, const Chip& chip) {
   const std::int64_t most = std::min<std::int64_t>(kMostSharedBytes, chip.block_shared_bytes - kFilterBytes - 4096);
   const int rows = conv.role == ConvRole::input_grad ? conv.stride[0] : 1;
-  const int registers = registers_of_row(conv, shares.lanes, shares.columns) + conv.filter_lanes(shares.lanes) +
-                        rows * shares.columns * shares.lanes;
+  const int filters = conv.role == ConvRole::filter_grad ? conv.s * shares.lanes : conv.filter_lanes(shares.lanes);
+  const int registers =
+      registers_of_row(conv, shares.lanes, shares.columns) + filters + rows * shares.columns * shares.lanes;
   return places(conv, shares.columns) <= kMostPlaces && 2 * row_bytes(conv, shares) <= most &&
          registers <= kRegistersByRows;
 }
@@ -148,7 +151,7 @@ int pieces_across(const Computed& conv, const Shares& shares) {
   const auto most = static_cast<int>(
       std::clamp<std::int64_t>(kFilterBytes / std::max<std::int64_t>(filter_bytes(conv, shares), 1), 1, 32));
   for (int across : {32, 16, 8})
-    if (across <= most && pieces % across == 0 && across * bytes >= 64) return across;
+    if (across <= most && across * bytes >= 64 && (pieces % across == 0 || (across == 8 && pieces > 8))) return across;
   const auto blocks = static_cast<int>(ceil_div(pieces, most));
   return static_cast<int>(ceil_div(pieces, blocks));
 }
@@ -219,15 +222,20 @@ KernelCode generate_program(const Plan& plan, const Choice& choice, const Chip& 
                 fmt::format("#include \"types.cuh\"\nusing Storage = {};\n", storage) + body.text +
                 fmt::format("#include \"{}.cuh\"\n", filter_grad ? "depthwise_wgrad" : "depthwise");
   code.arguments = std::move(body.arguments);
+  const std::int64_t shared_bytes =
+      (shares.ahead + 1) * row_bytes(conv, shares) + shares.across * filter_bytes(conv, shares);
   code.variant = fmt::format("depthwise {}x{}{}", shares.lanes, shares.columns, shares.slides ? "" : " by rows");
+  const auto launch = [&](const char* entry, std::int64_t blocks) {
+    code.launches.push_back(
+        {.entry = entry, .blocks = blocks, .threads = shares.threads, .shared_bytes = shared_bytes});
+  };
   if (!filter_grad) {
-    code.launches.push_back({"depthwise", ceil_div(shares.items, shares.rows()) * shares.piece_blocks, shares.threads});
+    launch("depthwise", ceil_div(shares.items, shares.rows()) * shares.piece_blocks);
     return code;
   }
   const std::int64_t numbers = std::int64_t{1} * conv.filters * conv.r * conv.s;
   code.scratch_bytes = 4 * numbers * shares.shares;
-  code.launches.push_back(
-      {"depthwise_wgrad", shares.shares * shares.piece_blocks * (shares.slides ? 1 : conv.r), shares.threads});
+  launch("depthwise_wgrad", shares.shares * shares.piece_blocks * (shares.slides ? 1 : conv.r));
   code.launches.push_back({"depthwise_reduce", ceil_div(numbers, 16), 512});
   return code;
 }

@@ -127,8 +127,8 @@ __device__ __forceinline__ void retire(const Body& body, float (&sums)[kRowsOut]
 }
 
 extern "C" __global__ void __launch_bounds__(CONV_THREADS, CONV_BLOCKS) depthwise(const __grid_constant__ Body body) {
-  __shared__ __align__(16) float memory[kHeld ? 1 : kTaps * kAcross * kFilterLanes];
-  __shared__ RowsAhead::Memory ring;
+  auto& ring = *reinterpret_cast<RowsAhead::Memory*>(shared_memory);
+  float* const memory = reinterpret_cast<float*>(shared_memory + kRingBytes);
   const int block = blockIdx.x / kPieceBlocks, piece = blockIdx.x % kPieceBlocks * kAcross + threadIdx.x % kAcross;
   const int index = block * (CONV_THREADS / kAcross) + threadIdx.x / kAcross;
   const int channel = (piece < kPieces ? piece : kPieces - 1) * kLanes;

@@ -1,6 +1,8 @@
 // What depthwise convolutions share (depthwise.cuh, depthwise_wgrad.cuh): which part of the work is a thread's, and
 // rows of the source on their way into shared memory.
 //
+// Dynamic shared memory: (CONV_AHEAD + 1) * CONV_THREADS * columns that a thread reads * its pieces, rounded up to 16
+// bytes, and filters that registers do not hold, as floats.
 // Compile-time, all required:
 //   CONV_ROLE                       0 output, 1 input gradient, 2 filter gradient
 //   CONV_C CONV_FILTERS CONV_R CONV_S   channels of x, of y (as many or a multiple), window
@@ -272,6 +274,10 @@ struct RowsOf<true> {
   using Type = RowsInSharedMemory;
 };
 using RowsAhead = typename RowsOf<kSends>::Type;
+
+// Of a block: rows on their way, then filters.
+constexpr int kRingBytes = kSends ? (sizeof(RowsAhead::Memory) + 15) / 16 * 16 : 0;
+extern __shared__ __align__(16) char shared_memory[];
 
 // What an element of the source becomes before it is convolved; a program that defines CONV_MAPPED has its own.
 #ifdef CONV_MAPPED

@@ -82,7 +82,7 @@ extern "C" __global__ void __launch_bounds__(CONV_THREADS, CONV_BLOCKS)
     depthwise_wgrad(const __grid_constant__ Body body) {
   constexpr int rows = CONV_THREADS / kAcross;
   __shared__ Vector<float, kLanes> memory[CONV_THREADS];
-  __shared__ RowsAhead::Memory ring;
+  auto& ring = *reinterpret_cast<RowsAhead::Memory*>(shared_memory);
   const int band = blockIdx.x % kBands, block = blockIdx.x / kBands, share = block / kPieceBlocks;
   const int own = threadIdx.x % kAcross, y = threadIdx.x / kAcross, first_piece = block % kPieceBlocks * kAcross;
   const int piece = first_piece + own;
