@@ -175,7 +175,7 @@ std::vector<Case> cases() {
       {"scales_f16", scales({{64}, {128, 4}, {8}, {12, 2}}, Dtype::f16), 1},
       {"scales_odd", scales({{64}, {63}, {7, 9}, {128}}, Dtype::f32), 2},
       {"transposes", transposes(), 1},
-      {"updates", updates(parameters()), 3},
+      {"updates", updates(parameters()), 1},
       {"finite", reductions(parameters(), false), 3},
       {"row_sums", reductions({{64, 256}, {32, 256}, {100, 256}}, true), 1},
       {"more_than_fit", scales(many, Dtype::f32), 2},
