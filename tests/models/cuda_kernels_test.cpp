@@ -127,6 +127,17 @@ TEST(CudaModelKernels, FirstLayersReadBytes) {
     }
 }
 
+// A 7x7 layer's rows are copied from bytes once, for the forward pass and the filter gradient.
+TEST(CudaModelKernels, UnfoldedImagesReadBytes) {
+  CudaPlansBackend backend("sm_90a");
+  const Plan plan = step_of(AnyModel(Resnet<18>{}), PrecisionPolicy::fp16, Dtype::u8, backend);
+  const std::vector<Group> readers = image_readers(plan);
+  ASSERT_EQ(readers.size(), 1u);
+  const Kernel& kernel = plan.kernels[static_cast<std::size_t>(readers[0].members.back())];
+  EXPECT_EQ(kernel.label, "unfold");
+  expect_compiles({{cuda::generate(plan, readers[0], backend.chip()).source, kernel.label}}, "sm_90a");
+}
+
 // The other nets have layers of the same kinds; all of them compile with --long.
 TEST(CudaModelKernels, NetsInHalvesForHopper) {
   Programs programs;

@@ -119,6 +119,19 @@ std::optional<Kernel> computing(const Kernel& reader, const Kernel& map, const I
   return kernel;
 }
 
+// Whether a kernel stores what it reads, in values of `dtype`, and zeros: the formula is rounded there as it would be
+// where its results are stored.
+bool only_copies(const Plan& plan, const Kernel& kernel, Dtype dtype) {
+  return std::all_of(kernel.stores.begin(), kernel.stores.end(),
+                     [&](const Access& store) { return dtype_of(plan, store.slot) == dtype; }) &&
+         std::all_of(kernel.stages.begin(), kernel.stages.end(), [](const Stage& stage) {
+           return stage.reductions.empty() && stage.carries.empty() &&
+                  std::all_of(stage.body.begin(), stage.body.end(), [](const Instruction& in) {
+                    return in.primitive == Primitive::load || in.primitive == Primitive::constant;
+                  });
+         });
+}
+
 }  // namespace
 
 void fold_input_maps(Grouping& grouping) {
@@ -134,7 +147,8 @@ void fold_input_maps(Grouping& grouping) {
       kernels.insert(kernels.end(), other.members.begin(), other.members.end());
     const int slot = made.stores[0].slot;
     const std::optional<ImageMap> map = plan.slots[at(slot)].external ? std::nullopt : map_to(kernels, slot);
-    if (!map || dtype_of(plan, slot) != Dtype::f32 || map->body.back().type != Dtype::f32) continue;
+    if (!map || map->body.back().type != Dtype::f32) continue;
+    const Dtype dtype = dtype_of(plan, slot);
     const Access& images = made.loads[at(map->images)];
     if (!is_byte(images) || !same_strides(made.domain, images.strides, made.domain.row_major()) ||
         !same_strides(made.domain, made.stores[0].strides, made.domain.row_major()))
@@ -149,7 +163,8 @@ void fold_input_maps(Grouping& grouping) {
         if (in_members) replayed.push_back(other);
         continue;
       }
-      auto kernel = reader.by ? std::nullopt : computing(reader.members.front(), made, *map);
+      const bool follows = !reader.by && (dtype == Dtype::f32 || only_copies(plan, reader.members.front(), dtype));
+      auto kernel = follows ? computing(reader.members.front(), made, *map) : std::nullopt;
       all = kernel.has_value();
       if (all) computed.emplace_back(other, *std::move(kernel));
     }

@@ -171,7 +171,7 @@ inline std::vector<Case> cases() {
       First::pooled);
   add("first_3x3_unpadded_in_rows", 2, first_layer, {70, 3, 31, 16, 64, 3, 3, {1, 1}, {0, 0}, {1, 1}, Dtype::f16, true},
       First::pooled);
-  add("first_7x7_falls_back", 0, first_layer, {2, 3, 21, 21, 64, 7, 7, {2, 2}, {3, 3}}, First::forward);
+  add("first_7x7_unfolded", 1, first_layer, {2, 3, 21, 21, 64, 7, 7, {2, 2}, {3, 3}}, First::forward);
   // Bytes, normalised where they are read: one kernel less. Padding is zero afterwards, whatever the shift.
   const auto add_bytes = [&](const std::string& name, Layer layer, First what, int kernels = 2) {
     layer.bytes = true;
@@ -186,11 +186,11 @@ inline std::vector<Case> cases() {
   add_bytes("3x3_in_rows", {2, 3, 20, 48, 64, 3, 3, {1, 1}, {1, 1}, {1, 1}, bf16}, First::trained);
   add_bytes("3x3_pooled_in_rows", {3, 3, 33, 224, 64, 3, 3, {1, 1}, {1, 1}}, First::pooled);
   add_bytes("3x3_unpadded_in_rows", {70, 3, 31, 16, 64, 3, 3, {1, 1}, {0, 0}}, First::pooled);
-  // What no such kernel takes is normalised by a kernel of its own.
-  all.push_back({"first_bytes_7x7_falls_back", 0, [] {
+  // What no such kernel takes is normalised by the kernel that unfolds images.
+  all.push_back({"first_bytes_7x7_unfolded", 1, [] {
                    Layer layer{2, 3, 21, 21, 64, 7, 7, {2, 2}, {3, 3}};
                    layer.bytes = true;
-                   return first_layer("first_bytes_7x7_falls_back", layer, First::forward);
+                   return first_layer("first_bytes_7x7_unfolded", layer, First::forward);
                  }});
 
   // f32 layers by multiply-adds; those of 3x3 and 5x5 are too small for Winograd's tiles to pay.
@@ -292,6 +292,8 @@ inline std::vector<Case> cases() {
   }
   // Lowering adds copies and heads on their own, and drops maps that first layers compute themselves.
   const std::map<std::string, int> fewer{{"forward_packed", -2},
+                                         {"first_7x7_unfolded", -2},
+                                         {"first_bytes_7x7_unfolded", -1},
                                          {"input_grad_phases_3x3", -7},
                                          {"input_grad_phases_1x1", -2},
                                          {"input_grad_phases_5x5", -7},

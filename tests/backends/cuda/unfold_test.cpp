@@ -183,6 +183,9 @@ TEST(CudaUnfold, GivesLargeLayersToTensorCores) {
   EXPECT_EQ(forward(one_filter), (Names{"map", kForward, "map"}));  // summed over shifted products
   EXPECT_EQ(input(one_filter), (Names{"map", "map", kForward}));
   EXPECT_EQ(filter(one_filter), (Names{"map", kGradient, "map"}));  // as that of dy's images
+  const Layer eights{.n = 28, .c = 8, .h = 169, .w = 169, .k = 8, .r = 11, .s = 11, .stride = {3, 3}};
+  // Rows of 88 numbers in place, not a slice of 64 channels for each of 121 taps.
+  EXPECT_EQ(forward(eights), (Names{"map", kForward}));
 }
 
 // Where a launch or two cost more than the portable kernel, where another family takes the layer, in f32 and for

@@ -182,6 +182,13 @@ Strides Form::filter_strides() const {
   return strides;
 }
 
+double seconds_as_it_is(const ConvProblem& conv, const Chip& chip) {
+  const bool gradient = conv.role == ConvRole::filter_grad;
+  const auto clocks =
+      static_cast<double>((gradient ? gradient_tiles(conv, chip) : forward_tiles(conv, chip)).front().clocks);
+  return gradient ? kGradientLaunch + clocks / kGradientClock : kConvLaunch + clocks / kClock;
+}
+
 std::vector<Form> forms_of(const WindowSum& sum, const Chip& chip) {
   std::vector<Form> forms;
   constexpr Way kWays[] = {Way::kept, Way::copied, Way::viewed, Way::folded};
@@ -204,7 +211,8 @@ std::vector<Form> forms_of(const WindowSum& sum, const Chip& chip) {
           return known.ways == form.ways && known.channels == form.channels && known.taps == form.taps;
         };
         if (!fits(form) || std::any_of(forms.begin(), forms.end(), same)) continue;
-        form.seconds = copy_seconds(form, chip) + conv_seconds(form, chip) + rest_seconds(form, chip);
+        form.copy_seconds = copy_seconds(form, chip);
+        form.seconds = form.copy_seconds + conv_seconds(form, chip) + rest_seconds(form, chip);
         forms.push_back(form);
       }
   std::stable_sort(forms.begin(), forms.end(), [](const Form& a, const Form& b) { return a.seconds < b.seconds; });

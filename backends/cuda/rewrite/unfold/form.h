@@ -38,7 +38,8 @@ struct Form {
   /// layer's own.
   std::int64_t channels = 0, filters = 0;
   std::array<std::int64_t, 2> taps = {};
-  double seconds = 0;  ///< estimated, with the kernels that copy and sum
+  double seconds = 0;       ///< estimated, with the kernels that copy and sum
+  double copy_seconds = 0;  ///< of these, to copy images
 
   bool has(Way way) const { return ways[0] == way || ways[1] == way; }
   std::int64_t taps_of(Way way) const;  ///< product of the taps of axes that go this way
@@ -63,6 +64,9 @@ struct Form {
   Shape filter_extents() const { return {filters, channels, taps[0], taps[1]}; }
   Strides filter_strides() const;
 };
+
+/// How long a tensor-core kernel should take for a convolution as it is.
+double seconds_as_it_is(const ConvProblem& conv, const Chip& chip);
 
 /// The forms that kernels for tensor cores compute, the one of least estimated time first.
 std::vector<Form> forms_of(const WindowSum& sum, const Chip& chip);

@@ -139,21 +139,34 @@ class Unfolding {
     if (!conv || !conv->is_16_bit()) return {};
     for (const Operand& operand : kernel.head->operands)
       if (dtype_of(plan_, operand) != conv->dtype) return {};
-    if (take(plan_, kernel, chip_)->choices.front().family->name() != "gemm") return {};
+    const std::string_view family = take(plan_, kernel, chip_)->choices.front().family->name();
+    const bool portable = family == "gemm";
+    if (!portable && (by_rank_ || !fills_badly(*conv, family))) return {};
     std::vector<std::pair<Layer, Form>> all;
     for (const Layer& layer : layers_of(kernel, *conv))
-      for (const Form& form : forms_of(layer.sum, chip_)) all.emplace_back(layer, form);
+      for (Form form : forms_of(layer.sum, chip_)) {
+        if (!form.reads_images() && find_copy(copy_of(form, layer.images))) form.seconds -= form.copy_seconds;
+        all.emplace_back(layer, form);
+      }
     if (all.empty()) return {};
     std::stable_sort(all.begin(), all.end(),
                      [](const auto& a, const auto& b) { return a.second.seconds < b.second.seconds; });
     if (by_rank_) return all[*by_rank_ % all.size()];
     // No estimate is better than this.
-    const bool gains = all[0].second.seconds + 2e-6 < 0.85 * product_seconds(plan_, kernel, chip_.sms);
+    const double seconds = all[0].second.seconds;
+    const bool gains = portable ? seconds + 2e-6 < 0.85 * product_seconds(plan_, kernel, chip_.sms)
+                                : seconds + 5e-6 < 0.6 * seconds_as_it_is(*conv, chip_);
     return gains ? std::optional(all[0]) : std::nullopt;
   }
 
-  // A kernel that copies images into the form's layout, for every copied tap an access; shared by kernels that want
-  // the same until images change.
+  // Whether tensor cores multiply mostly zeros: of few channels of images a whole slice is read, tap by tap.
+  static bool fills_badly(const ConvProblem& conv, std::string_view family) {
+    const int channels = conv.role == ConvRole::input_grad ? conv.filters : conv.channels;
+    return (family == "conv_fprop_sm90" || family == "conv_wgrad_sm90") && channels <= 32 && conv.r * conv.s > 1;
+  }
+
+  // Images in the form's layout, copied with an access for every copied tap; a copy is shared by kernels that want the
+  // same until images change.
   Operand images_in(const Form& form, const Operand& from) {
     const WindowSum& sum = form.sum;
     const ConvProblem conv = form.conv();
@@ -169,26 +182,37 @@ class Unfolding {
     return read({copied(form, from), 0, form.images(), form.image_strides()});
   }
 
-  int copied(const Form& form, const Operand& from) {
+  static Kernel copy_of(const Form& form, const Operand& from) {
     Kernel kernel{.label = "unfold", .domain = {form.sum.count, form.channels, form.extent(0), form.extent(1)}};
-    const Strides strides = form.image_strides();
     InstructionBuilder code;
     Stage stage;
     const auto taps = [&](std::size_t i) { return form.ways[i] == Way::copied ? form.taps[i] : 1; };
     for (std::int64_t r = 0; r < taps(0); ++r)
       for (std::int64_t s = 0; s < taps(1); ++s) {
         const auto place = static_cast<int>(kernel.stores.size());
-        kernel.stores.push_back({.slot = 0, .offset = place * form.channels, .strides = strides});
+        kernel.stores.push_back({.offset = place * form.channels, .strides = form.image_strides()});
         const std::optional<Access> load = pixels_of(form, from, {r, s});
         if (load) kernel.loads.push_back(*load);
         stage.stores.push_back({load ? code.load(static_cast<int>(kernel.loads.size()) - 1) : code.number(0), place});
       }
-    for (const Copy& copy : copies_)
-      if (copy.domain == kernel.domain && copy.loads == kernel.loads && copy.strides == strides) return copy.slot;
-    const int slot = add_slot(plan_, "unfolded images", form.sum.dtype, form.images(), strides);
-    for (Access& store : kernel.stores) store.slot = slot;
     stage.body = std::move(code.body);
     kernel.stages = {std::move(stage)};
+    return kernel;
+  }
+
+  std::optional<int> find_copy(const Kernel& kernel) const {
+    for (const Copy& copy : copies_)
+      if (copy.domain == kernel.domain && copy.loads == kernel.loads && copy.strides == kernel.stores[0].strides)
+        return copy.slot;
+    return {};
+  }
+
+  int copied(const Form& form, const Operand& from) {
+    Kernel kernel = copy_of(form, from);
+    if (const auto known = find_copy(kernel)) return *known;
+    const Strides strides = form.image_strides();
+    const int slot = add_slot(plan_, "unfolded images", form.sum.dtype, form.images(), strides);
+    for (Access& store : kernel.stores) store.slot = slot;
     copies_.push_back({from.slot, kernel.domain, kernel.loads, strides, slot});
     kernels_.push_back(std::move(kernel));
     return slot;
