@@ -72,11 +72,11 @@ bool stores_pieces(const Kernel& kernel) {
 std::vector<Tile> tiles_of(const Choice& choice, const Chip& chip) {
   std::vector<Tile> tiles = forward_tiles(problem_of(choice), chip);
   if (!choice.leaves) return tiles;
-  const bool loads = !choice.kernel.loads.empty();
+  const bool full = !choice.kernel.loads.empty() || problem_of(choice).dtype == Dtype::bf16;
   const std::int64_t filters = forward_layer(problem_of(choice)).filters;
   std::erase_if(tiles, [&](const Tile& tile) {
     const int held = tile.mma_m * tile.n / 2 + static_cast<int>(ceil_div(tile.n, 64)) * 8 * accumulated_words(choice);
-    const int most = tile.consumers < 3 ? kMostHeld : loads ? 0 : kMostHeldByThree;
+    const int most = tile.consumers < 3 ? kMostHeld : full ? 0 : kMostHeldByThree;
     return held > most || ceil_div(filters, tile.n) > chip.sms;
   });
   return tiles;

@@ -158,8 +158,9 @@ class ConvHalo final : public Family {
     const ConvProblem& conv = problem_of(choice);
     const Patches patches = patches_of(conv, grouping.chip);
     const std::optional<Absorption> with = with_channel_parts(grouping, choice, other);
-    // Addresses of pixels of several images take the registers of what the epilogue loads; else they hold three loads.
-    const bool fits = with && with->choice.kernel.loads.size() <= (patches.together == 1 ? 3u : 0u);
+    // Registers hold three loads; not beside addresses of several images, nor bfloat16, which becomes floats at once.
+    const bool fits =
+        with && with->choice.kernel.loads.size() <= (patches.together == 1 && conv.dtype == Dtype::f16 ? 3u : 0u);
     if (fits && columns_of(sides_of(conv), patches) <= grouping.chip.sms) return with;
     if (choice.leaves || conv.role != ConvRole::output || patches.together > 2) return {};
     return with_pooling(grouping, choice, other, conv);
