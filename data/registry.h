@@ -1,6 +1,7 @@
 // The datasets that a configuration can name.
 #pragma once
 
+#include "nixie/data/arrays.h"
 #include "nixie/data/cifar.h"
 #include "nixie/data/generated.h"
 #include "nixie/data/glyphs.h"
@@ -10,6 +11,6 @@
 
 namespace nixie {
 
-using AllDatasets = Types<Mnist, Cifar10, Cifar100, ImageFolder, Packed, Glyphs, Generated>;
+using AllDatasets = Types<Mnist, Cifar10, Cifar100, ImageFolder, Packed, Arrays, Glyphs, Generated>;
 
 }  // namespace nixie

@@ -154,7 +154,7 @@ std::string set_hint(const std::vector<std::string>& arguments) {
     if (equals != std::string::npos) value = word.substr(equals + 1);
     bool is_key = false;
     for_each_field<TrainConfig>([&](const auto& field) { is_key = is_key || top == field.key; });
-    if (is_key && top != "config") return fmt::format("to change the configuration write --set {}={}\n", key, value);
+    if (is_key && key != "data") return fmt::format("to change the configuration write --set {}={}\n", key, value);
   }
   return {};
 }

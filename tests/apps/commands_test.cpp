@@ -192,6 +192,18 @@ TEST_F(Commands, AFolderChoosesTheDataset) {
               HasSubstr("neither folders of pictures per class nor"));
 }
 
+TEST_F(Commands, AFolderSetsTheNumberOfClasses) {
+  TrainConfig config = small_config();
+  EXPECT_THAT(class_assignments(config, *folder_ / "colours"), ElementsAre("model.5.linear.out=3"));
+  config.model = Mlp{.classes = 10};
+  EXPECT_THAT(class_assignments(config, *folder_ / "colours"), ElementsAre("model.mlp.classes=3"));
+  config.model = Mlp{.classes = 3};
+  EXPECT_THAT(class_assignments(config, *folder_ / "colours"), ElementsAre());
+  const Ran ran = trainer("config --config " + path("net.yaml") + " --data " + path("colours") +
+                          " --set model.5.linear.out=7");  // what is typed counts
+  EXPECT_THAT(ran.output, HasSubstr("out: 7"));
+}
+
 // Weights go on where another run stopped; a head for other classes begins anew; what is frozen stays.
 TEST_F(Commands, FineTuningTakesWhatFits) {
   const NamedArrays before = read_weights(*folder_ / "run/best.h5");

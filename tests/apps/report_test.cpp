@@ -233,6 +233,7 @@ TEST(Compare, SetsRunsBesideEachOther) {
   for (const char* name : {"a", "b"}) {
     TrainConfig config = small_config();
     config.steps = name[0] == 'a' ? 12 : 23;
+    if (name[0] == 'b') config.optimizer = Sgd{};
     std::filesystem::create_directory(folder / name);
     EXPECT_TRUE(Trainer(config, {.run = folder / name}).train());
   }
@@ -243,6 +244,8 @@ TEST(Compare, SetsRunsBesideEachOther) {
   EXPECT_THAT(ran.output, testing::ContainsRegex(fmt::format("{} +12 +0[.].*\n{} +23 +0[.]", a, b)));
   EXPECT_THAT(ran.output, HasSubstr(fmt::format("{:.4f}", std::stod(metrics.rows.back().at(3)))));
   EXPECT_THAT(ran.output, HasSubstr(b + ": steps: 12 -> 23\n"));
+  EXPECT_THAT(ran.output, HasSubstr(b + ": optimizer: adam -> sgd\n"));
+  EXPECT_THAT(ran.output, testing::Not(HasSubstr("nothing")));
   const std::string html = text_of(page);
   expect_balanced(html);
   EXPECT_THAT(between(html, "<figcaption>", "<"),

@@ -57,6 +57,7 @@ TEST_F(TrainerProgram, ExitCodesSayWhatWentWrong) {
       {"--set optimizer.adam.beta=1", 2, "--set optimizer.adam.beta=1: unknown key"},
       {"--sett x", 2, "--sett"},
       {"--epochs 3", 2, "to change the configuration write --set epochs=3"},
+      {"--data folder --accumulate 2", 2, "to change the configuration write --set accumulate=2"},
       {"--optimizer.sgd.momentum=0.5", 2, "write --set optimizer.sgd.momentum=0.5"},
       {"--set data.generated.height=60000 --set data.generated.width=60000", 4, "; the batch is 128, try --set data."},
       {"--set model=mlpp", 2, "did you mean \"mlp\"?"},

@@ -28,6 +28,24 @@ Run read_run(const fs::path& folder) {
   return {folder.lexically_normal().string(), read_curves(folder), config_text(load_config(folder / "config.yaml"))};
 }
 
+/// The changes, but for a part that another name stands in for (`data: image_folder -> packed`) just that.
+std::vector<std::string> told_changes(const std::string& from, const std::string& to) {
+  const auto chosen = [](const Tree& tree, const std::string& key) {
+    const Tree* part = tree.find(key);
+    return part && part->entries.size() == 1 ? part->entries[0].key : std::string();
+  };
+  const Tree before = parse_yaml(from, "config"), after = parse_yaml(to, "config");
+  std::vector<std::string> told;
+  for (const std::string& change : config_changes(from, to)) {
+    const std::string key = change.substr(0, change.find_first_of(".:")), old_name = chosen(before, key),
+                      new_name = chosen(after, key);
+    const bool is_other = !old_name.empty() && !new_name.empty() && old_name != new_name;
+    const std::string line = is_other ? fmt::format("{}: {} -> {}", key, old_name, new_name) : change;
+    if (told.empty() || told.back() != line) told.push_back(line);
+  }
+  return told;
+}
+
 std::string last_text(const Curve& curve, const char* format) {
   return curve.empty() ? "" : fmt::format(fmt::runtime(format), curve.back().second);
 }
@@ -86,7 +104,7 @@ void run_compare(const CompareCommand& command) {
   print_table(runs);
   std::vector<std::string> differences;
   for (std::size_t i = 1; i < runs.size(); ++i)
-    for (const std::string& change : config_changes(runs[0].config, runs[i].config))
+    for (const std::string& change : told_changes(runs[0].config, runs[i].config))
       differences.push_back(runs[i].name + ": " + change);
   for (const std::string& line : differences) fmt::print("{}\n", line);
   if (command.html.empty()) return;

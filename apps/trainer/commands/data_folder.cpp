@@ -15,8 +15,9 @@ namespace fs = std::filesystem;
 std::string kind_of(const fs::path& folder) {
   std::error_code error;
   if (is_manifest_name(folder) && fs::is_regular_file(folder, error)) return ImageFolder::name;
+  if (folder.extension() == ".npz" && fs::is_regular_file(folder, error)) return Arrays::name;
   if (!fs::is_directory(folder, error))
-    fail(Fault::data, folder.string(), ": no such folder or .csv file; name one with --data");
+    fail(Fault::data, folder.string(), ": no such folder, .csv or .npz file; name one with --data");
   bool has_folders = false;
   for (const auto& entry : fs::directory_iterator(folder, error)) {
     const std::string name = entry.path().filename().string();
@@ -24,6 +25,7 @@ std::string kind_of(const fs::path& folder) {
     if (name == "data_batch_1.bin") return Cifar10::name;
     if (name == "train.bin") return Cifar100::name;
     if (name == "train.packed") return Packed::name;
+    if (name == "x_train.npy" || name == "train_images.npy" || name == "images.npy") return Arrays::name;
     if (name == "train.csv") return ImageFolder::name;
     has_folders |= entry.is_directory(error) && !name.starts_with('.');
   }
@@ -50,6 +52,7 @@ std::int64_t class_count(const std::string& kind, const fs::path& folder) {
   if (kind == ImageFolder::name) return static_cast<std::int64_t>(class_names_of(find_parts(folder).train).size());
   if (kind == Packed::name)
     return static_cast<std::int64_t>(PackedFile(folder / "train.packed").header().class_names.size());
+  if (kind == Arrays::name) return Arrays{.path = folder}.open().train->classes();
   return kind == Cifar100::name ? 100 : 10;
 }
 

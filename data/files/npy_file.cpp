@@ -1,0 +1,188 @@
+// NpyFile: PKZIP's APPNOTE 6.3 without its 64-bit forms, and numpy/lib/format.py.
+#include "nixie/data/files/npy_file.h"
+
+#include <fmt/format.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <string_view>
+
+#include "nixie/core/base/error.h"
+#include "nixie/data/files/input_file.h"
+
+namespace nixie {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uint64_t kMostBytes = (std::uint64_t{1} << 32) - 1, kMostRatio = 1032;  // deflate packs no denser
+constexpr std::uint32_t kEnd = 0x06054b50, kCentral = 0x02014b50, kLocal = 0x04034b50;
+constexpr std::uint64_t kEndBytes = 22, kCentralBytes = 46, kLocalBytes = 30;
+
+/// What stands behind `'key':` in the header, which is a Python dictionary.
+std::string_view value_of(std::string_view header, std::string_view key) {
+  const std::size_t at = header.find(fmt::format("'{}':", key));
+  if (at == std::string_view::npos) return {};
+  const std::string_view rest = header.substr(at + key.size() + 3);
+  const std::size_t first = rest.find_first_not_of(' ');
+  return first == std::string_view::npos ? std::string_view{} : rest.substr(first);
+}
+
+std::optional<std::vector<std::int64_t>> shape_of(std::string_view text) {
+  if (!text.starts_with('(')) return {};
+  std::vector<std::int64_t> shape;
+  for (text.remove_prefix(1); !text.starts_with(')');) {
+    const std::size_t digit = text.find_first_not_of(" ,");
+    if (digit == std::string_view::npos) return {};
+    text.remove_prefix(digit);
+    if (text.starts_with(')')) break;
+    std::int64_t size = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), size);
+    if (error != std::errc{} || size < 0) return {};
+    shape.push_back(size);
+    text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  }
+  return shape;
+}
+
+}  // namespace
+
+NpyFile::NpyFile(fs::path path) : path_(std::move(path)) {
+  std::error_code error;
+  if (!fs::is_directory(path_, error)) {
+    archive_ = read_file(path_, kMostBytes);
+    read_directory();
+    return;
+  }
+  for (const auto& entry : fs::directory_iterator(path_, error))
+    if (entry.path().extension() == ".npy") entries_[entry.path().stem().string()] = {.file = entry.path()};
+  if (entries_.empty()) fail(Fault::data, path_.string(), ": holds no .npy file; name another folder, or a .npz file");
+}
+
+void NpyFile::refuse(const std::string& name, const std::string& what) const {
+  fail(Fault::data, path_.string(), name.empty() ? "" : ": " + name, ": ", what, "; save it again with numpy.savez");
+}
+
+std::string NpyFile::names() const {
+  std::string text;
+  for (const auto& [name, entry] : entries_) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+std::uint64_t NpyFile::number_at(std::uint64_t offset, int bytes) const {
+  if (offset + static_cast<std::uint64_t>(bytes) > archive_.size()) refuse("", "is cut off");
+  std::uint64_t value = 0;
+  for (int i = bytes; i-- > 0;) value = value << 8 | archive_[offset + static_cast<std::uint64_t>(i)];
+  return value;
+}
+
+void NpyFile::read_directory() {
+  // The end record is last but for a comment of at most 64 KiB.
+  const std::uint64_t size = archive_.size();
+  if (size < kEndBytes) refuse("", "is no .npz archive");
+  std::uint64_t end = size - kEndBytes;
+  const std::uint64_t first = end > 0xffff ? end - 0xffff : 0;
+  while (number_at(end, 4) != kEnd)
+    if (end-- == first) refuse("", "is no .npz archive, or is cut off");
+  const std::uint64_t count = number_at(end + 10, 2);
+  std::uint64_t at = number_at(end + 16, 4);
+  for (std::uint64_t i = 0; i < count; ++i) {
+    if (number_at(at, 4) != kCentral) refuse("", "has a damaged directory");
+    const std::uint64_t method = number_at(at + 10, 2), name_bytes = number_at(at + 28, 2);
+    Entry entry{.offset = number_at(at + 42, 4),
+                .stored = number_at(at + 20, 4),
+                .size = number_at(at + 24, 4),
+                .checksum = static_cast<std::uint32_t>(number_at(at + 16, 4)),
+                .deflated = method == 8};
+    if (at + kCentralBytes + name_bytes > size) refuse("", "is cut off");
+    std::string name(reinterpret_cast<const char*>(archive_.data() + at + kCentralBytes), name_bytes);
+    at += kCentralBytes + name_bytes + number_at(at + 30, 2) + number_at(at + 32, 2);
+    if (!name.ends_with(".npy")) continue;
+    name.resize(name.size() - 4);
+    for (char& c : name)
+      if (c < ' ' || c > '~') c = '?';  // errors are lines
+    if (method != 0 && method != 8) refuse(name, fmt::format("is packed by method {}", method));
+    if (entry.stored == 0xffffffff || entry.size == 0xffffffff || entry.offset == 0xffffffff)
+      refuse(name, "is larger than 4 GiB");
+    if (!entries_.emplace(name, entry).second) refuse(name, "is there twice");
+  }
+  if (entries_.empty()) refuse("", "holds no array");
+}
+
+std::vector<std::uint8_t> NpyFile::content(const std::string& name, const Entry& entry) const {
+  if (!entry.file.empty()) return read_file(entry.file, kMostBytes);
+  if (number_at(entry.offset, 4) != kLocal) refuse(name, "is damaged");
+  const std::uint64_t name_at = entry.offset + kLocalBytes, name_bytes = number_at(entry.offset + 26, 2),
+                      begin = name_at + name_bytes + number_at(entry.offset + 28, 2);
+  if (begin > archive_.size() || entry.stored > archive_.size() - begin) refuse(name, "is cut off");
+  if (std::string(archive_.begin() + static_cast<std::ptrdiff_t>(name_at),
+                  archive_.begin() + static_cast<std::ptrdiff_t>(name_at + name_bytes)) != name + ".npy")
+    refuse(name, "has another name in its directory");
+  if (entry.size > entry.stored * kMostRatio || (!entry.deflated && entry.size != entry.stored))
+    refuse(name, fmt::format("claims {} bytes out of {}", entry.size, entry.stored));
+  std::vector<std::uint8_t> bytes(entry.size);
+  if (!entry.deflated) {
+    std::copy_n(archive_.begin() + static_cast<std::ptrdiff_t>(begin), entry.size, bytes.begin());
+  } else {
+    z_stream stream{};
+    if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) fail(Fault::memory, "no memory to unpack ", path_.string());
+    stream.next_in = const_cast<std::uint8_t*>(archive_.data() + begin);
+    stream.avail_in = static_cast<uInt>(entry.stored);
+    stream.next_out = bytes.data();
+    stream.avail_out = static_cast<uInt>(entry.size);
+    const int code = inflate(&stream, Z_FINISH);
+    const bool is_whole = code == Z_STREAM_END && stream.avail_out == 0;
+    inflateEnd(&stream);
+    if (!is_whole) refuse(name, "is damaged");
+  }
+  if (crc32_z(0, bytes.data(), bytes.size()) != entry.checksum) refuse(name, "is damaged: its checksum differs");
+  return bytes;
+}
+
+NpyArray NpyFile::array(const std::string& name) const {
+  const auto found = entries_.find(name);
+  if (found == entries_.end()) refuse(name, "is not there; the arrays are " + names());
+  const std::vector<std::uint8_t> bytes = content(name, found->second);
+  constexpr std::string_view kMagic = "\x93NUMPY";
+  if (bytes.size() < 12 || std::memcmp(bytes.data(), kMagic.data(), kMagic.size()) != 0) refuse(name, "is no array");
+  const bool is_long = bytes[6] > 1;
+  const std::size_t start = is_long ? 12 : 10;
+  std::size_t length = bytes[8] | std::size_t{bytes[9]} << 8;
+  if (is_long) length |= std::size_t{bytes[10]} << 16 | std::size_t{bytes[11]} << 24;
+  if (length > bytes.size() - start) refuse(name, "is cut off in its header");
+  const std::string_view header(reinterpret_cast<const char*>(bytes.data() + start), length);
+  const std::string_view descr = value_of(header, "descr");
+  const auto shape = shape_of(value_of(header, "shape"));
+  if (descr.size() < 5 || descr[0] != '\'' || !shape) refuse(name, "has a damaged header");
+  const std::string type(descr.substr(2, 2));
+  if (descr[4] != '\'' || descr[1] == '>' || std::string_view("uifb").find(type[0]) == std::string_view::npos ||
+      std::string_view("1248").find(type[1]) == std::string_view::npos)
+    refuse(name, fmt::format("has the type {}, expected little-endian numbers", descr.substr(0, 8)));
+  if (value_of(header, "fortran_order").starts_with("True")) refuse(name, "is in Fortran's order");
+  // Each size is held against what there is before it takes part in a product.
+  const std::uint64_t there = bytes.size() - start - length;
+  std::uint64_t expected = static_cast<std::uint64_t>(type[1] - '0');
+  for (const std::int64_t size : *shape) {
+    if (size > 0 && expected > there / static_cast<std::uint64_t>(size)) refuse(name, "is cut off");
+    expected *= static_cast<std::uint64_t>(size);
+  }
+  if (expected != there) refuse(name, fmt::format("has {} bytes of elements, its shape needs {}", there, expected));
+  return {type, *shape, {bytes.begin() + static_cast<std::ptrdiff_t>(start + length), bytes.end()}};
+}
+
+std::optional<std::vector<std::int64_t>> integers_of(const NpyArray& array) {
+  if (array.type[0] != 'u' && array.type[0] != 'i') return {};
+  const auto size = static_cast<std::size_t>(array.type[1] - '0');
+  std::vector<std::int64_t> values(array.bytes.size() / size);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    std::uint64_t value = 0;
+    for (std::size_t k = size; k-- > 0;) value = value << 8 | array.bytes[i * size + k];
+    const bool is_negative = array.type[0] == 'i' && size < 8 && (value >> (8 * size - 1)) != 0;
+    values[i] = static_cast<std::int64_t>(is_negative ? value | ~std::uint64_t{0} << (8 * size) : value);
+  }
+  return values;
+}
+
+}  // namespace nixie

@@ -1,0 +1,51 @@
+// NpyFile: numpy's arrays, from .npz archives or folders of .npy files, however damaged or hostile they are.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace nixie {
+
+struct NpyArray {
+  std::string type = {};  ///< numpy's kind and bytes: u1, i8, f4
+  std::vector<std::int64_t> shape = {};
+  std::vector<std::uint8_t> bytes = {};  ///< little-endian, the last axis fastest
+};
+
+/// The arrays of a .npz file, or the .npy files of a folder, by name.
+class NpyFile {
+ public:
+  /// Reads the file, or the folder's names. Throws Fault::data naming the file for what is no such archive.
+  explicit NpyFile(std::filesystem::path path);
+
+  bool has(const std::string& name) const { return entries_.contains(name); }
+  /// `images, labels`
+  std::string names() const;
+  /// Throws Fault::data naming the file and the array: damaged, in Fortran's order, big-endian or of objects.
+  NpyArray array(const std::string& name) const;
+
+ private:
+  struct Entry {
+    std::uint64_t offset = 0, stored = 0, size = 0;
+    std::uint32_t checksum = 0;
+    bool deflated = false;
+    std::filesystem::path file = {};  // of a folder's
+  };
+  [[noreturn]] void refuse(const std::string& name, const std::string& what) const;
+  std::uint64_t number_at(std::uint64_t offset, int bytes) const;
+  void read_directory();
+  std::vector<std::uint8_t> content(const std::string& name, const Entry& entry) const;
+
+  std::filesystem::path path_;
+  std::vector<std::uint8_t> archive_;
+  std::map<std::string, Entry> entries_;
+};
+
+/// The integers of an array as 64 bits; nothing where it holds others.
+std::optional<std::vector<std::int64_t>> integers_of(const NpyArray& array);
+
+}  // namespace nixie

@@ -1,0 +1,143 @@
+// numpy's files: two that numpy 2.4 wrote, others built by hand, and damaged copies of them.
+//   numpy.savez(images=arange(12, uint8).reshape(2, 2, 3), labels=[0, 1])
+//   numpy.savez_compressed(x_train=arange(36, uint8).reshape(3, 2, 2, 3), y_train=[2, 0, 1], x_test=..., y_test=[1])
+#include "nixie/data/arrays.h"
+
+#include <gmock/gmock.h>
+
+#include "nixie/data/files/npy_file.h"
+#include "nixie/tests/data/support.h"
+
+namespace nixie {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace nixie::test;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+const fs::path kFixtures = fs::path(NIXIE_SOURCE_DIR) / "tests/data/fixtures";
+
+Bytes bytes_of(const fs::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+/// A .npy file: format version 1, the header padded to 64 bytes.
+Bytes npy(const std::string& descr, const std::string& shape, const Bytes& elements, const char* fortran = "False") {
+  std::string header = "{'descr': '" + descr + "', 'fortran_order': " + fortran + ", 'shape': " + shape + ", }";
+  header.resize(117, ' ');
+  header += '\n';
+  return Bytes{0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0, 118, 0} + Bytes(header.begin(), header.end()) + elements;
+}
+
+TEST(NpyFile, ReadsWhatNumpyWrites) {
+  const NpyFile stored(kFixtures / "numpy_stored.npz"), deflated(kFixtures / "numpy_deflated.npz");
+  EXPECT_EQ(stored.names(), "images, labels");
+  const NpyArray images = stored.array("images");
+  EXPECT_EQ(images.type, "u1");
+  EXPECT_THAT(images.shape, ElementsAre(2, 2, 3));
+  EXPECT_THAT(images.bytes, ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11));
+  EXPECT_THAT(*integers_of(stored.array("labels")), ElementsAre(0, 1));
+  EXPECT_THAT(*integers_of(deflated.array("y_train")), ElementsAre(2, 0, 1));
+  EXPECT_EQ(deflated.array("x_train").bytes.size(), 36u);
+  EXPECT_EQ(deflated.array("x_train").bytes.back(), 35);
+}
+
+TEST(NpyFile, EveryDamagedByteIsRefusedOrHarmless) {
+  const TempFolder folder;
+  for (const char* name : {"numpy_stored.npz", "numpy_deflated.npz"}) {
+    const Bytes whole = bytes_of(kFixtures / name);
+    const NpyFile good(kFixtures / name);
+    const auto expect_refused_or_same = [&](const Bytes& bytes) {
+      write_file(folder / "x.npz", bytes);
+      try {
+        const NpyFile file(folder / "x.npz");
+        for (const char* array : {"images", "labels", "x_train", "y_train", "x_test", "y_test"})
+          if (file.has(array) && good.has(array)) {
+            EXPECT_EQ(file.array(array).bytes, good.array(array).bytes);
+          }
+      } catch (const Error& error) {
+        EXPECT_EQ(error.fault(), Fault::data);
+        EXPECT_THAT(error.what(), HasSubstr("x.npz: "));
+      }
+    };
+    for (std::size_t at = 0; at < whole.size(); ++at)
+      for (const int flip : {1, 0x80, 0xff}) {
+        Bytes changed = whole;
+        changed[at] = static_cast<std::uint8_t>(changed[at] ^ flip);
+        expect_refused_or_same(changed);
+      }
+    for (std::size_t size = 0; size < whole.size(); size += 7)
+      expect_refused_or_same(Bytes(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size)));
+  }
+}
+
+TEST(NpyFile, SaysWhatItCannotRead) {
+  const TempFolder folder;
+  const auto error_with = [&](const Bytes& bytes) {
+    write_file(folder / "a/images.npy", bytes);
+    return error_of(Fault::data, [&] { NpyFile(folder / "a").array("images"); });
+  };
+  const Bytes six = {1, 2, 3, 4, 5, 6};
+  EXPECT_THAT(error_with(npy("|u1", "(2, 3)", six, "True")), HasSubstr("a: images: is in Fortran's order"));
+  EXPECT_THAT(error_with(npy(">i2", "(3,)", six)), HasSubstr("expected little-endian numbers"));
+  EXPECT_THAT(error_with(npy("|O8", "(3,)", six)), HasSubstr("has the type '|O8'"));
+  EXPECT_THAT(error_with(npy("|u1", "(7,)", six)), HasSubstr("is cut off"));
+  EXPECT_THAT(error_with(npy("|u1", "(5,)", six)), HasSubstr("has 6 bytes of elements, its shape needs 5"));
+  EXPECT_THAT(error_with(npy("<u8", "(4294967296, 4294967296, 4294967296)", six)), HasSubstr("is cut off"));
+  EXPECT_THAT(error_with(npy("|u1", "(-1,)", six)), HasSubstr("has a damaged header"));
+  EXPECT_THAT(error_with({1, 2, 3}), HasSubstr("is no array"));
+  write_file(folder / "a/images.npy", npy("<i2", "(3,)", {255, 255, 0, 1, 2, 0}));
+  EXPECT_THAT(*integers_of(NpyFile(folder / "a").array("images")), ElementsAre(-1, 256, 2));
+  EXPECT_THAT(error_of(Fault::data, [&] { NpyFile(folder / "a").array("none"); }), HasSubstr("the arrays are images"));
+  fs::create_directory(folder / "empty");
+  EXPECT_THAT(error_of(Fault::data, [&] { NpyFile(folder / "empty"); }), HasSubstr("holds no .npy file"));
+}
+
+TEST(Arrays, ChannelsComeFirst) {
+  const Splits last = Arrays{.path = kFixtures / "numpy_deflated.npz", .normalize = false}.open();
+  EXPECT_EQ(last.train->sample_shape(), (Shape{3, 2, 2}));
+  EXPECT_EQ(last.train->size(), 3);
+  EXPECT_EQ(last.test->size(), 1);
+  EXPECT_EQ(last.train->classes(), 3);
+  std::vector<std::uint8_t> bytes(12);
+  EXPECT_EQ(last.train->bytes()->load_bytes(1, {}, bytes), 0);
+  EXPECT_THAT(bytes, ElementsAre(12, 15, 18, 21, 13, 16, 19, 22, 14, 17, 20, 23));
+  EXPECT_EQ(last.test->bytes()->load_bytes(0, {}, bytes), 1);
+
+  const TempFolder folder;
+  write_file(folder / "images.npy", npy("|u1", "(2, 3, 1, 2)", {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}));
+  write_file(folder / "labels.npy", npy("|u1", "(2,)", {4, 0}));
+  const Splits first = Arrays{.path = folder.path(), .holdout = 0.5f}.open();
+  EXPECT_EQ(first.train->sample_shape(), (Shape{3, 1, 2}));
+  EXPECT_EQ(first.train->size() + first.test->size(), 2);
+  EXPECT_EQ(first.train->classes(), 5);
+  std::vector<float> pixels(6);
+  first.train->load(0, {}, pixels);  // each channel of mean 0 and deviation 1
+  for (std::size_t i = 0; i < 6; ++i) EXPECT_NEAR(pixels[i], i % 2 == 0 ? -1 : 1, 1e-3);
+}
+
+TEST(Arrays, SaysWhatDoesNotFit) {
+  const TempFolder folder;
+  const auto error_with = [&](const Bytes& images, const Bytes& labels) {
+    write_file(folder / "images.npy", images);
+    write_file(folder / "labels.npy", labels);
+    return error_of(Fault::data, [&] { Arrays{.path = folder.path(), .holdout = 0.5f}.open(); });
+  };
+  const Bytes two = npy("|u1", "(2, 1, 2)", {1, 2, 3, 4}), labels = npy("|u1", "(2,)", {0, 1});
+  EXPECT_EQ(error_with(two, labels), "no error");
+  EXPECT_THAT(error_with(npy("<f4", "(1, 1, 1)", {0, 0, 0, 0}), labels),
+              HasSubstr("images has the type f4, expected uint8"));
+  EXPECT_THAT(error_with(npy("|u1", "(2, 2)", {1, 2, 3, 4}), labels),
+              HasSubstr("images has the shape [2, 2], expected"));
+  EXPECT_THAT(error_with(two, npy("|u1", "(3,)", {0, 1, 2})), HasSubstr("labels has 3 labels for 2 images"));
+  EXPECT_THAT(error_with(two, npy("|i1", "(2,)", {0, 255})), HasSubstr("labels[1] is -1, expected classes 0 to 255"));
+  EXPECT_THAT(error_with(two, npy("<f4", "(2,)", {0, 0, 0, 0, 0, 0, 0, 0})), HasSubstr("expected whole numbers"));
+  fs::remove(folder / "labels.npy");
+  EXPECT_THAT(error_of(Fault::data, [&] { Arrays{.path = folder.path()}.open(); }),
+              HasSubstr("holds images, expected x_train"));
+}
+
+}  // namespace
+}  // namespace nixie
