@@ -169,6 +169,15 @@ int first_reducing(const Choice& choice) {
   return -1;
 }
 
+// Whether a program loads more than a number for each channel.
+bool loads_images(const Kernel& kernel) {
+  return std::any_of(kernel.loads.begin(), kernel.loads.end(), [&](const Access& load) {
+    for (int axis = 0; axis < kernel.domain.rank(); ++axis)
+      if (axis != 1 && kernel.domain[axis] > 1 && load.strides[at(axis)] != 0) return true;
+    return false;
+  });
+}
+
 // Whether a full stage after this one reads what is stored. A kernel that only sums may find a filter gradient that
 // reads the values anyway.
 bool read_after(const Kernel& kernel, int stage, const Access& stored) {
@@ -207,6 +216,8 @@ std::optional<Absorption> with_channel_parts(const Grouping& grouping, const Cho
                   .other = Absorption::Other::stays,
                   .reader = whole,
                   .left = Slot{.name = "parts of " + kernel.label, .shape = shape, .strides = shape.row_major()}};
+  // An epilogue that loads further images takes twice its time beside accumulators, more than the pass over them saved.
+  if (loads_images(with.choice.kernel)) return {};
   with.choice.leaves = Parts{.count = count};
   if (split.stages.size() > kernel.stages.size())
     for (Parts& parts : with.reader->merges) parts.stage += parts.stage >= own;

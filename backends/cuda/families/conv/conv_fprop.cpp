@@ -59,6 +59,7 @@ ConvMatch matrix_product(const Plan& plan, const Kernel& kernel, const Chip& chi
 
 // Whether neighbouring channels of results are stored in pieces of 16 bytes, or are no neighbours in memory.
 bool stores_pieces(const Kernel& kernel) {
+  if (std::holds_alternative<Matmul>(kernel.head->op)) return true;
   return std::all_of(kernel.stores.begin(), kernel.stores.end(), [&](const Access& store) {
     if (store.strides[1] != 1) return true;
     bool aligned = store.offset % 8 == 0 &&
@@ -88,9 +89,8 @@ KernelCode generate_tile(const Plan& plan, const Choice& choice, const Tile& til
   const int slice = layer.slice;
   const std::int64_t rows_b = layer.transposed ? ceil_div(tile.n, 64) * 64 : tile.n;
 
-  // Products of planes and matrices have no odd results.
-  const bool pieces =
-      std::holds_alternative<Matmul>(choice.kernel.head->op) || conv.products() > 1 || stores_pieces(choice.kernel);
+  // Products of planes have no odd results.
+  const bool pieces = conv.products() > 1 || stores_pieces(choice.kernel);
   NhwcFunctor body = nhwc_functor(plan, choice.kernel, parts_pointer(choice), pieces ? 8 : 1);
   KernelCode code;
   code.source = window_defines(conv, layer.pad) + tile_defines(conv, tile, slice) +
