@@ -97,7 +97,8 @@ Tensor from_dlpack(dlpack::Managed* managed, Backend& backend, void* stream) {
   const Dtype dtype = dtype_of(array.type);
   check(is_dense(array, shape), "dlpack: an array of shape ", shape, " with gaps or permuted axes; make it contiguous");
   check(array.data != nullptr || shape.size() == 0, "dlpack: the address of an array of shape ", shape, " is null");
-  const std::uint64_t start = reinterpret_cast<std::uintptr_t>(array.data), most = std::numeric_limits<std::int64_t>::max();
+  const std::uint64_t start = reinterpret_cast<std::uintptr_t>(array.data),
+                      most = std::numeric_limits<std::int64_t>::max();
   check(array.byte_offset <= most && start <= most - array.byte_offset, "dlpack: a byte offset of ", array.byte_offset,
         " leads out of memory");
   void* const memory = array.data ? static_cast<char*>(array.data) + array.byte_offset : nullptr;

@@ -254,7 +254,11 @@ Kernel KernelBuilder::kernel_of(const FusedGroup& group) {
           overloaded{
               [&]<OneOf<Matmul, Conv, Pool, Gather, Scatter> T>(const T& op) { head.op = op; },
               []<OneOf<Constant, Input, Map, Coordinate, Reduce, Expand, Reshape, Permute, Slice, Pad, Concat, Random>
-                     T>(const T&) { fail(Fault::usage, "fuse: an op was taken for a head that is no product, convolution, pooling, gather or scatter; this is a bug in nixie"); }},
+                     T>(const T&) {
+                fail(Fault::usage,
+                     "fuse: an op was taken for a head that is no product, convolution, pooling, gather or scatter; "
+                     "this is a bug in nixie");
+              }},
           member.value.node().op);
       for (const Tensor& x : member.value.inputs()) {
         const Source source = units_.source(x, true);

@@ -13,8 +13,8 @@ namespace nixie {
 /// (activations and their gradients) is stored in halves. These stay f32: Variables, gradients of parameters and
 /// whatever goes into a new value of a Variable, results of reductions, and all between the last product and an output
 /// of the step (the loss). A sum over samples with several elements, as a bias's gradient, is f32 itself, but what it
-/// sums may be halves. A Variable that a product reads is read through its shadow, a half copy that the step's update writes beside
-/// it. Arithmetic is done in float throughout.
+/// sums may be halves. A Variable that a product reads is read through its shadow, a half copy that the step's update
+/// writes beside it. Arithmetic is done in float throughout.
 Graph apply_precision(const Graph& graph, PrecisionPolicy precision);
 
 }  // namespace nixie

@@ -1,4 +1,5 @@
-// What stands where in a checkpoint file; models/io/checkpoint_block.h guards the bytes, models/io/hdf5_*.h the structure.
+// What stands where in a checkpoint file; models/io/checkpoint_block.h guards the bytes, models/io/hdf5_*.h the
+// structure.
 #include "nixie/models/io/checkpoint.h"
 
 #include <algorithm>
@@ -134,8 +135,7 @@ hdf5::Image build(const Checkpoint& c) {
 std::vector<std::string> checked_names(Reader& file, const std::string& group) {
   std::vector<std::string> names = file.names(group);
   for (const std::string& name : names)
-    if (const std::string fault = fault_of(name); !fault.empty())
-      file.refuse(group, "holds an invalid name, " + fault);
+    if (const std::string fault = fault_of(name); !fault.empty()) file.refuse(group, "holds an invalid name, " + fault);
   return names;
 }
 

@@ -70,7 +70,8 @@ TEST(Exchange, RefusesWhatItCannotReadAndLeavesItToTheCaller) {
   refused([](Foreign& a) { a.managed.array.type.lanes = 4; }, "4 lanes");
   refused([](Foreign& a) { a.managed.version = {2, 0}; }, "an array of version 2.0, expected 1.x");
   refused([](Foreign& a) { a.managed.array.byte_offset = 2; }, "no multiple of 4 bytes");
-  refused([](Foreign& a) { a.managed.array.byte_offset = 1ull << 63; }, "offset of 9223372036854775808 leads out of memory");
+  refused([](Foreign& a) { a.managed.array.byte_offset = 1ull << 63; },
+          "offset of 9223372036854775808 leads out of memory");
   refused([](Foreign& a) { a.managed.array.byte_offset = ~0ull - 3; }, "leads out of memory");
   refused([](Foreign& a) { a.shape = {-1, 3}; }, "-1");
   expect_error([] { to_dlpack(Tensor(Array::from(std::vector<float>{1}, {1})) + 1, cpu()); },

@@ -179,7 +179,7 @@ TEST_F(CheckpointRefuses, StrangeObjects) {
                             H5Dwrite(add_dataset(model, "e v", H5T_NATIVE_FLOAT, {1}), H5T_NATIVE_FLOAT, H5S_ALL,
                                      H5S_ALL, H5P_DEFAULT, &one);
                           })
-                .find("/model holds a name that is none"),
+                .find("/model holds an invalid name"),
             std::string::npos);
 }
 

@@ -93,7 +93,7 @@ TEST(Precision, NamedOnceReachesStepsModelsAndLossScales) {
   EXPECT_EQ(half.model.parameters().all()[0].dtype(), Dtype::f16);
   EXPECT_TRUE(half.optimizer.loss_scale().is_dynamic());
   const std::vector<double> losses = half.run(4);
-  EXPECT_NE(losses, expected);  // products of halves
+  EXPECT_NE(losses, expected);                // products of halves
   EXPECT_NEAR(losses[0], expected[0], 0.02);  // the scale, being dynamic, may skip the first updates
 }
 

@@ -1,5 +1,5 @@
-// Fuses elementwise preprocessing into the kernels that read images of bytes: an f32 copy, four times the bytes, is then
-// neither written nor read. First layers in 16 bits absorb it on their own (families/conv/first_images.h).
+// Fuses elementwise preprocessing into the kernels that read images of bytes: an f32 copy, four times the bytes, is
+// then neither written nor read. First layers in 16 bits absorb it on their own (families/conv/first_images.h).
 #include <algorithm>
 #include <optional>
 

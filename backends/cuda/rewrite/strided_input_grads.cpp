@@ -4,7 +4,8 @@
 // modulo the stride, a phase, meet the same taps: every (stride / gcd(stride, dilation))-th one. So a phase is the
 // input gradient of a layer of stride 1 whose filter is a strided view of w; it reads all of dy and stores its pixels
 // between those of the other phases. Pixels that meet no tap get zero in kernels without a product. Nothing is
-// multiplied by zero: of a 3x3 filter with stride 2 a phase has at most 4 of the 9 taps, all four phases together 9 of 36.
+// multiplied by zero: of a 3x3 filter with stride 2 a phase has at most 4 of the 9 taps, all four phases together 9
+// of 36.
 #include <algorithm>
 #include <numeric>
 

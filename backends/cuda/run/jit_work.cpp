@@ -41,7 +41,8 @@ class JitWork final : public Work {
   void enqueue(const Addresses& addresses, cudaStream_t stream) const override {
     std::vector<std::uintptr_t> body;
     for (const Argument& argument : arguments_)
-      body.push_back(reinterpret_cast<std::uintptr_t>(base(argument, addresses)) + static_cast<std::uintptr_t>(argument.offset_bytes));
+      body.push_back(reinterpret_cast<std::uintptr_t>(base(argument, addresses)) +
+                     static_cast<std::uintptr_t>(argument.offset_bytes));
     std::vector<EncodedMap> maps;
     for (const TensorMap& map : maps_) maps.push_back(encode(map, addresses.slots[at(map.slot)] + map.offset_bytes));
     for (const Entry& entry : entries_) {

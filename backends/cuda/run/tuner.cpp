@@ -182,7 +182,8 @@ void measure(Device& device, const Chip& chip, const Plan& plan, std::span<const
   if (groups.empty()) return;
   if (!cubin_cache().enabled())
     fail(Fault::storage,
-         "measurements cannot be kept, the cache folder is missing or open to others: set NIXIE_CACHE to a folder of mode "
+         "measurements cannot be kept, the cache folder is missing or open to others: set NIXIE_CACHE to a folder of "
+         "mode "
          "0700 that you own");
   TuningDatabase& known = known_tuning();  // refuses a damaged table before anything is measured in vain
   const std::vector<Tuned> lines = time_algorithms(device, chip, plan, groups);

@@ -1,4 +1,5 @@
-// The scalar functions of generated code, one overload per computing type, with the meanings core/graph/instruction.h gives.
+// The scalar functions of generated code, one overload per computing type, with the meanings core/graph/instruction.h
+// gives.
 #pragma once
 
 #include "types.cuh"

@@ -6,7 +6,8 @@
 // Roles    persistent blocks; one producer thread fills a ring of CONV_STAGES stages by TMA (im2col for x: padding,
 //          image borders and the last partial tile read zero); CONV_CONSUMERS warpgroups multiply, each its own
 //          64 * CONV_MMA_M rows, and run the epilogue by themselves, one's under the other's products.
-// Epilogue the generated Body, 8 neighbouring channels of a pixel at a time: loads and stores of 16 bytes. Where results
+// Epilogue the generated Body, 8 neighbouring channels of a pixel at a time: loads and stores of 16 bytes. Where
+// results
 //          are in no steps of 16 bytes (odd numbers of filters), one: a warp stores 32 neighbouring channels.
 // Gradient the input gradient is the same sum over dy with the filter flipped and w read transposed in place
 //          (CONV_TRANSPOSED_W = 1: this kernel's C and K are then the layer's K and C): no copy of w is made.
