@@ -6,6 +6,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "nixie/apps/trainer/report/axis.h"
+#include "nixie/apps/trainer/report/chart.h"
+
 namespace nixie::benchmark {
 namespace {
 
@@ -15,15 +18,8 @@ constexpr const char* kColors[] = {"#1f6feb", "#8c959f", "#d29922", "#2da44e",
 
 const char* color(std::size_t i) { return kColors[i % std::size(kColors)]; }
 
-std::string escaped(const std::string& text) {
-  std::string result;
-  for (const char letter : text)
-    result += letter == '<' ? "&lt;" : letter == '>' ? "&gt;" : letter == '&' ? "&amp;" : std::string(1, letter);
-  return result;
-}
-
 std::string text_at(double x, double y, const std::string& text, const std::string& style = "") {
-  return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" {}>{}</text>\n", x, y, style, escaped(text));
+  return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" {}>{}</text>\n", x, y, style, html_text(text));
 }
 
 std::string line_between(double x1, double y1, double x2, double y2, const std::string& style) {
@@ -54,46 +50,18 @@ std::string legend(const std::vector<std::string>& names) {
   return text;
 }
 
-/// One of 1, 2 or 5 times a power of ten, so that about five of them make `span`.
-double nice_step(double span) {
-  const double power = std::pow(10, std::floor(std::log10(span / 5)));
-  for (const double factor : {1.0, 2.0, 5.0})
-    if (span / (factor * power) <= 6) return factor * power;
-  return 10 * power;
-}
-
 std::string number_text(double value) {
   const double size = std::abs(value);
   if (size >= 1e4 || (size > 0 && size < 1e-4)) return fmt::format("{:.0e}", value);
   return fmt::format("{:g}", value);
 }
 
-/// An axis: values to positions between two pixels, and where its marks are.
-class Axis {
- public:
-  Axis(double low, double high, double from, double to, bool is_log)
-      : from_(from), to_(to), is_log_(is_log && low > 0) {
-    if (is_log_) {
-      low_ = std::floor(std::log10(low));
-      high_ = std::max(std::ceil(std::log10(high)), low_ + 1);
-      for (double mark = low_; mark <= high_; ++mark) marks_.push_back(std::pow(10, mark));
-    } else {
-      low_ = std::min(0.0, low);
-      const double step = nice_step(std::max(high - low_, 1e-12));
-      high_ = low_ + step * std::ceil((high - low_) / step - 1e-9);
-      for (double mark = low_; mark <= high_ + step / 2; mark += step) marks_.push_back(mark);
-    }
-  }
-  double operator()(double value) const {
-    return from_ + (to_ - from_) * ((is_log_ ? std::log10(value) : value) - low_) / (high_ - low_);
-  }
-  const std::vector<double>& marks() const { return marks_; }
-
- private:
-  double low_ = 0, high_ = 1, from_, to_;
-  bool is_log_;
-  std::vector<double> marks_;
-};
+/// From zero, or over whole powers of ten, as far as values are above zero.
+Axis axis_over(double low, double high, double from, double to, bool is_log) {
+  if (!is_log || !(low > 0)) return {std::min(0.0, low), std::max(high, low), from, to};
+  const double first = std::floor(std::log10(low)), last = std::max(std::ceil(std::log10(high)), first + 1);
+  return {std::pow(10, first), std::pow(10, last), from, to, true};
+}
 
 std::string y_marks(const Axis& axis, const std::string& label) {
   std::string text;
@@ -112,7 +80,7 @@ std::string svg_text(const BarChart& chart) {
   double most = 0;
   for (const auto& series : chart.series)
     for (const double value : series.values) most = std::max(most, value);
-  const Axis y(0, most > 0 ? most : 1, kHeight - kBottom, kTop, false);
+  const Axis y = axis_over(0, most > 0 ? most : 1, kHeight - kBottom, kTop, false);
   std::string text = head(chart.title, chart.subtitle) + y_marks(y, chart.unit);
   const double group_width =
       (kWidth - kLeft - kRight) / static_cast<double>(std::max<std::size_t>(1, chart.groups.size()));
@@ -146,8 +114,8 @@ std::string svg_text(const LineChart& chart) {
       low_y = std::min(low_y, py), high_y = std::max(high_y, py);
     }
   if (low_x > high_x) low_x = low_y = 1, high_x = high_y = 10;
-  const Axis x(low_x, high_x, kLeft, kWidth - kRight, chart.log_x),
-      y(low_y, high_y, kHeight - kBottom, kTop, chart.log_y);
+  const Axis x = axis_over(low_x, high_x, kLeft, kWidth - kRight, chart.log_x),
+             y = axis_over(low_y, high_y, kHeight - kBottom, kTop, chart.log_y);
   std::string text = head(chart.title, chart.subtitle) + y_marks(y, chart.y_label);
   for (const double mark : x.marks()) {
     text += line_between(x(mark), kTop, x(mark), kHeight - kBottom, "stroke=\"#eaeef2\"");

@@ -1,10 +1,12 @@
-// Chart: marks at round numbers, lines thinned out.
+// Chart: lines thinned out, marks, a legend.
 #include "nixie/apps/trainer/report/chart.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
+
+#include "nixie/apps/trainer/report/axis.h"
 
 namespace nixie {
 namespace {
@@ -13,42 +15,6 @@ using Points = std::vector<std::pair<double, double>>;
 
 constexpr double kWidth = 440, kHeight = 240, kLeft = 58, kRight = 12, kTop = 12, kBottom = 40;
 constexpr std::size_t kMostPoints = 400;
-
-/// One of 1, 2 or 5 times a power of ten, so that about five of them make `span`.
-double nice_step(double span) {
-  const double power = std::pow(10, std::floor(std::log10(span / 5)));
-  for (const double factor : {1.0, 2.0, 5.0})
-    if (span / (factor * power) <= 6) return factor * power;
-  return 10 * power;
-}
-
-/// Values to positions between two pixels, and where its marks are.
-class Axis {
- public:
-  Axis(double low, double high, double from, double to, bool is_log = false) : from_(from), to_(to), is_log_(is_log) {
-    if (is_log_) {
-      low_ = std::log10(low), high_ = std::log10(high);
-      for (double mark = std::ceil(low_); mark <= high_; ++mark) marks_.push_back(std::pow(10, mark));
-      return;
-    }
-    if (!(high > low)) {  // one value: in the middle
-      const double room = std::max(std::abs(low) / 2, 1e-12);
-      low -= room, high += room;
-    }
-    const double step = nice_step(high - low);
-    low_ = step * std::floor(low / step + 1e-9), high_ = step * std::ceil(high / step - 1e-9);
-    for (double i = 0; low_ + i * step <= high_ + step / 2; ++i) marks_.push_back(low_ + i * step);
-  }
-  double operator()(double value) const {
-    return from_ + (to_ - from_) * ((is_log_ ? std::log10(value) : value) - low_) / (high_ - low_);
-  }
-  const std::vector<double>& marks() const { return marks_; }
-
- private:
-  double low_ = 0, high_ = 1, from_, to_;
-  bool is_log_;
-  std::vector<double> marks_;
-};
 
 std::string number_text(double value) {
   const double size = std::abs(value);
