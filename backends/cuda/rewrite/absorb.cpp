@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "nixie/backends/cuda/families/registry.h"
+#include "nixie/backends/cuda/rewrite/touched.h"
 #include "nixie/core/base/integer_math.h"
 #include "nixie/core/graph/plan_query.h"
 
@@ -12,22 +13,9 @@ namespace {
 
 using GroupIndices = std::vector<std::size_t>;
 
-// All slots that a group touches, as it runs or in its members.
-struct Touched {
-  explicit Touched(const Grouping::Group& group) {
-    if (group.by) add(slots_read(group.by->choices.front()), slots_written(group.by->choices.front()));
-    for (const Kernel& member : group.members) add(nixie::slots_read(member), nixie::slots_written(member));
-  }
-  void add(const std::vector<int>& read, const std::vector<int>& written) {
-    reads.insert(reads.end(), read.begin(), read.end());
-    writes.insert(writes.end(), written.begin(), written.end());
-  }
-  std::vector<int> reads, writes;
-};
-
 bool depend(const Touched& a, const Touched& b) {
-  const auto meet = [](const std::vector<int>& x, const std::vector<int>& y) {
-    return std::any_of(x.begin(), x.end(), [&](int slot) { return std::count(y.begin(), y.end(), slot) > 0; });
+  const auto meet = [](const std::set<int>& x, const std::set<int>& y) {
+    return std::any_of(x.begin(), x.end(), [&](int slot) { return y.contains(slot); });
   };
   return meet(a.writes, b.reads) || meet(a.writes, b.writes) || meet(a.reads, b.writes);
 }
@@ -182,7 +170,7 @@ void drop_unread(Grouping& grouping) {
   for (const Grouping::Group& group : grouping.groups)
     for (int slot : Touched(group).reads) ++readers[at(slot)];
   std::erase_if(grouping.groups, [&](const Grouping::Group& group) {
-    const std::vector<int> written = Touched(group).writes;
+    const std::set<int> written = Touched(group).writes;
     return std::all_of(written.begin(), written.end(),
                        [&](int slot) { return !grouping.plan.slots[at(slot)].external && readers[at(slot)] == 0; });
   });

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "nixie/backends/cuda/rewrite/lower.h"
+#include "nixie/backends/cuda/rewrite/touched.h"
 #include "nixie/core/base/integer_math.h"
 #include "nixie/core/graph/plan_query.h"
 
@@ -17,21 +18,6 @@ constexpr std::int64_t kMostBytes = 16 << 20;
 constexpr double kMoreMemory = 1.02;
 
 using Nodes = std::set<std::size_t>;
-
-struct Touched {
-  std::set<int> reads, writes;
-};
-
-Touched touched_by(const Grouping::Group& group) {
-  Touched touched;
-  const auto add = [&](const std::vector<int>& reads, const std::vector<int>& writes) {
-    touched.reads.insert(reads.begin(), reads.end());
-    touched.writes.insert(writes.begin(), writes.end());
-  };
-  add(slots_read(group.by->choices.front()), slots_written(group.by->choices.front()));
-  for (const Kernel& member : group.members) add(nixie::slots_read(member), nixie::slots_written(member));
-  return touched;
-}
 
 // A set of groups as bits.
 class Bits {
@@ -218,7 +204,7 @@ PartialOrder share(PartialOrder order, const Candidates& candidates, std::int64_
 void share_launches(Grouping& grouping) {
   const Candidates candidates = find_candidates(grouping);
   std::vector<Touched> touched;
-  for (const Grouping::Group& group : grouping.groups) touched.push_back(touched_by(group));
+  for (const Grouping::Group& group : grouping.groups) touched.emplace_back(group);
   const PartialOrder alone(touched);
   const auto peak = [&](const PartialOrder& order) {
     return static_cast<double>(peak_bytes(grouping.plan, touched, order.in_order()));

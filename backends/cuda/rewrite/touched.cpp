@@ -1,0 +1,17 @@
+// Asks the first choice and all members.
+#include "nixie/backends/cuda/rewrite/touched.h"
+
+#include "nixie/core/graph/plan_query.h"
+
+namespace nixie::cuda {
+
+Touched::Touched(const Grouping::Group& group) {
+  const auto add = [&](const std::vector<int>& read, const std::vector<int>& written) {
+    reads.insert(read.begin(), read.end());
+    writes.insert(written.begin(), written.end());
+  };
+  if (group.by) add(slots_read(group.by->choices.front()), slots_written(group.by->choices.front()));
+  for (const Kernel& member : group.members) add(nixie::slots_read(member), nixie::slots_written(member));
+}
+
+}  // namespace nixie::cuda
