@@ -1,6 +1,7 @@
 // Steps over several batches, evaluations every so many steps, and checkpoints that are kept.
 #include <gmock/gmock.h>
 
+#include "nixie/tests/apps/poisoned.h"
 #include "nixie/tests/apps/support.h"
 
 namespace nixie {
@@ -82,37 +83,12 @@ TEST(Accumulate, AStoppedRunGoesOnBitForBit) {
   }
 }
 
-/// Samples of which one is no number.
-struct OneBad {
-  std::int64_t batch = 5;
-  static constexpr const char* name = "one_bad";
-  static constexpr auto fields() { return std::tuple{field("batch", &OneBad::batch, "samples per step")}; }
-  Splits open() const {
-    class Samples final : public Dataset {
-     public:
-      explicit Samples(std::int64_t bad) : bad_(bad) {}
-      std::int64_t size() const override { return 40; }
-      Shape sample_shape() const override { return {1, 2, 2}; }
-      const std::vector<std::string>& class_names() const override { return names_; }
-      std::int32_t load(std::int64_t index, const AugmentKey&, std::span<float> pixels) const override {
-        std::fill(pixels.begin(), pixels.end(), index == bad_ ? NAN : static_cast<float>(index % 3));
-        return static_cast<std::int32_t>(index % 3);
-      }
-
-     private:
-      std::int64_t bad_;
-      std::vector<std::string> names_{"a", "b", "c"};
-    };
-    return {std::make_shared<Samples>(17), std::make_shared<Samples>(-1)};
-  }
-};
-
 // Whichever batch of the step is bad, the whole step changes nothing, running statistics included, and the next is
 // good.
 TEST(Accumulate, ABadBatchSkipsItsStep) {
   TrainConfig config = plain("data: glyphs\naccumulate: 4\nnon_finite: skip\n");
   config.model = AnyModel(Sequential{Flatten{}, BatchNorm{}, Linear{.out = 3}});
-  config.data = OneBad{};
+  config.data = Poisoned{.batch = 5, .samples = 40};
   config.epochs = 6;
   config.log_every = 50;  // a row for an epoch of two steps, of which one is bad
   const TempFolder skipped, stopped;

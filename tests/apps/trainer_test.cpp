@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "nixie/tests/apps/poisoned.h"
 #include "nixie/tests/apps/support.h"
 
 namespace nixie {
@@ -310,31 +311,6 @@ TEST(Trainer, StopsAtALossThatIsNoNumberAndKeepsWhatWasSaved) {
   for (const auto& [name, array] : saved.model)
     for (const double value : array.to_vector<double>()) ASSERT_TRUE(std::isfinite(value)) << name;
 }
-
-/// Samples of which one is no number.
-struct Poisoned {
-  std::int64_t batch = 10;
-  static constexpr const char* name = "poisoned";
-  static constexpr auto fields() { return std::tuple{field("batch", &Poisoned::batch, "samples per step")}; }
-  Splits open() const {
-    class Samples final : public Dataset {
-     public:
-      explicit Samples(std::int64_t bad) : bad_(bad) {}
-      std::int64_t size() const override { return 50; }
-      Shape sample_shape() const override { return {1, 2, 2}; }
-      const std::vector<std::string>& class_names() const override { return names_; }
-      std::int32_t load(std::int64_t index, const AugmentKey&, std::span<float> pixels) const override {
-        std::fill(pixels.begin(), pixels.end(), index == bad_ ? NAN : static_cast<float>(index % 3));
-        return static_cast<std::int32_t>(index % 3);
-      }
-
-     private:
-      std::int64_t bad_;
-      std::vector<std::string> names_{"a", "b", "c"};
-    };
-    return {std::make_shared<Samples>(17), std::make_shared<Samples>(-1)};
-  }
-};
 
 TEST(Trainer, AStepThatIsNotFiniteStopsTheRunOrIsSkipped) {
   TrainConfig config = small_config();
