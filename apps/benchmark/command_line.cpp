@@ -17,7 +17,7 @@
 #include "nixie/apps/benchmark/commands/steps.h"
 #include "nixie/apps/benchmark/commands/sweep_command.h"
 #include "nixie/apps/benchmark/commands/tune_command.h"
-#include "nixie/apps/benchmark/work/nets.h"
+#include "nixie/apps/benchmark/subjects/nets.h"
 #include "nixie/core/base/error.h"
 
 namespace nixie::benchmark {

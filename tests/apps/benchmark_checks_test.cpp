@@ -5,7 +5,7 @@
 
 #include "nixie/apps/benchmark/commands/nets_command.h"
 #include "nixie/apps/benchmark/report/report.h"
-#include "nixie/apps/benchmark/work/peer_request.h"
+#include "nixie/apps/benchmark/subjects/peer_request.h"
 #include "nixie/backends/registry.h"
 #include "nixie/models/registry.h"
 #include "nixie/tests/errors.h"

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "nixie/apps/benchmark/checks/reference.h"
-#include "nixie/apps/benchmark/work/contractions.h"
-#include "nixie/apps/benchmark/work/host_noise.h"
+#include "nixie/apps/benchmark/subjects/contractions.h"
+#include "nixie/apps/benchmark/subjects/host_noise.h"
 #include "nixie/backends/registry.h"
 #include "nixie/core/base/random.h"
 #include "nixie/core/ops/ops.h"

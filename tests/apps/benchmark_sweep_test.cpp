@@ -7,8 +7,8 @@
 #include <set>
 
 #include "nixie/apps/benchmark/report/sweep_summary.h"
-#include "nixie/apps/benchmark/work/contractions.h"
-#include "nixie/apps/benchmark/work/sweep_layers.h"
+#include "nixie/apps/benchmark/subjects/contractions.h"
+#include "nixie/apps/benchmark/subjects/sweep_layers.h"
 #include "nixie/tests/apps/support.h"
 
 namespace nixie::benchmark {

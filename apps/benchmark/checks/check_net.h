@@ -2,7 +2,7 @@
 #pragma once
 
 #include "nixie/apps/benchmark/checks/reference.h"
-#include "nixie/apps/benchmark/work/net_work.h"
+#include "nixie/apps/benchmark/subjects/net_work.h"
 
 namespace nixie::benchmark {
 

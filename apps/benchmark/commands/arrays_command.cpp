@@ -7,7 +7,7 @@
 #include "nixie/apps/benchmark/report/json_rows.h"
 #include "nixie/apps/benchmark/report/plot.h"
 #include "nixie/apps/benchmark/report/report.h"
-#include "nixie/apps/benchmark/work/array_work.h"
+#include "nixie/apps/benchmark/subjects/array_work.h"
 #include "nixie/apps/trainer/machine.h"
 #include "nixie/backends/cpu/backend.h"
 

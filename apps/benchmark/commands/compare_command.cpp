@@ -12,7 +12,7 @@
 #include "nixie/apps/benchmark/report/json_rows.h"
 #include "nixie/apps/benchmark/report/plot.h"
 #include "nixie/apps/benchmark/report/report.h"
-#include "nixie/apps/benchmark/work/peer_request.h"
+#include "nixie/apps/benchmark/subjects/peer_request.h"
 #include "nixie/apps/trainer/machine.h"
 
 namespace nixie::benchmark {

@@ -10,7 +10,7 @@
 #include "nixie/apps/benchmark/report/json_rows.h"
 #include "nixie/apps/benchmark/report/plot.h"
 #include "nixie/apps/benchmark/report/report.h"
-#include "nixie/apps/benchmark/work/host_noise.h"
+#include "nixie/apps/benchmark/subjects/host_noise.h"
 #include "nixie/apps/trainer/machine.h"
 #include "nixie/core/ops/ops.h"
 #include "nixie/core/step.h"

@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "nixie/apps/benchmark/work/contraction_peer.h"
+#include "nixie/apps/benchmark/subjects/contraction_peer.h"
 
 namespace nixie::benchmark {
 

@@ -8,8 +8,8 @@
 #include "nixie/apps/benchmark/report/json_rows.h"
 #include "nixie/apps/benchmark/report/plot.h"
 #include "nixie/apps/benchmark/report/report.h"
-#include "nixie/apps/benchmark/work/layer_work.h"
-#include "nixie/apps/benchmark/work/net_work.h"
+#include "nixie/apps/benchmark/subjects/layer_work.h"
+#include "nixie/apps/benchmark/subjects/net_work.h"
 #include "nixie/apps/trainer/machine.h"
 
 namespace nixie::benchmark {

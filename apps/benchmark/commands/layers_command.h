@@ -5,8 +5,8 @@
 #include <filesystem>
 
 #include "nixie/apps/benchmark/commands/nets_command.h"
-#include "nixie/apps/benchmark/work/contraction_peer.h"
-#include "nixie/apps/benchmark/work/contractions.h"
+#include "nixie/apps/benchmark/subjects/contraction_peer.h"
+#include "nixie/apps/benchmark/subjects/contractions.h"
 
 namespace nixie::benchmark {
 

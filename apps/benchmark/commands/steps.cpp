@@ -10,7 +10,7 @@
 #include "nixie/apps/benchmark/measure/timing.h"
 #include "nixie/apps/benchmark/report/facts.h"
 #include "nixie/apps/benchmark/report/report.h"
-#include "nixie/apps/benchmark/work/nets.h"
+#include "nixie/apps/benchmark/subjects/nets.h"
 #include "nixie/apps/trainer/machine.h"
 #include "nixie/core/base/random.h"
 #include "nixie/core/step.h"

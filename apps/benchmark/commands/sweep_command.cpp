@@ -11,8 +11,8 @@
 #include "nixie/apps/benchmark/report/plot.h"
 #include "nixie/apps/benchmark/report/report.h"
 #include "nixie/apps/benchmark/report/sweep_summary.h"
-#include "nixie/apps/benchmark/work/layer_work.h"
-#include "nixie/apps/benchmark/work/sweep_layers.h"
+#include "nixie/apps/benchmark/subjects/layer_work.h"
+#include "nixie/apps/benchmark/subjects/sweep_layers.h"
 #include "nixie/apps/trainer/machine.h"
 
 namespace nixie::benchmark {

@@ -3,7 +3,7 @@
 
 #include <cstdlib>
 
-#include "nixie/apps/benchmark/work/net_work.h"
+#include "nixie/apps/benchmark/subjects/net_work.h"
 #include "nixie/apps/trainer/machine.h"
 
 namespace nixie::benchmark {

@@ -1,5 +1,5 @@
 // nervanagpu's workloads: products, exp, a layer of a Boltzmann machine, fills and chains, variance and batch norm.
-#include "nixie/apps/benchmark/work/array_work.h"
+#include "nixie/apps/benchmark/subjects/array_work.h"
 
 #include <algorithm>
 #include <cmath>

@@ -5,7 +5,7 @@
 
 #include "nixie/apps/benchmark/checks/reference.h"
 #include "nixie/apps/benchmark/measure/timing.h"
-#include "nixie/apps/benchmark/work/contraction_peer.h"
+#include "nixie/apps/benchmark/subjects/contraction_peer.h"
 #include "nixie/core/state/variable.h"
 #include "nixie/core/step.h"
 

@@ -1,5 +1,5 @@
 // Draws layers until one is within the limits.
-#include "nixie/apps/benchmark/work/sweep_layers.h"
+#include "nixie/apps/benchmark/subjects/sweep_layers.h"
 
 #include <fmt/format.h>
 

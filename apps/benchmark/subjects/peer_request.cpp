@@ -1,5 +1,5 @@
 // The text of the layers is YAML; here it becomes JSON.
-#include "nixie/apps/benchmark/work/peer_request.h"
+#include "nixie/apps/benchmark/subjects/peer_request.h"
 
 namespace nixie::benchmark {
 namespace {

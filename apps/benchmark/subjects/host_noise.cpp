@@ -1,5 +1,5 @@
 // A hash of the position.
-#include "nixie/apps/benchmark/work/host_noise.h"
+#include "nixie/apps/benchmark/subjects/host_noise.h"
 
 #include "nixie/core/base/random.h"
 

@@ -3,7 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "nixie/apps/benchmark/work/nets.h"
+#include "nixie/apps/benchmark/subjects/nets.h"
 
 namespace nixie::benchmark {
 

@@ -1,5 +1,5 @@
 // The steps of a net: fprop, fprop with bprop, training, and the probe that checks them.
-#include "nixie/apps/benchmark/work/net_work.h"
+#include "nixie/apps/benchmark/subjects/net_work.h"
 
 #include "nixie/core/base/random.h"
 

@@ -1,5 +1,5 @@
 // The lists of nets. What differs from models/ is written into the net's own description, the text of a configuration.
-#include "nixie/apps/benchmark/work/nets.h"
+#include "nixie/apps/benchmark/subjects/nets.h"
 
 #include <functional>
 

@@ -1,5 +1,5 @@
 // Walks the graph from the output, then from each gradient; what the output reaches is fprop.
-#include "nixie/apps/benchmark/work/contractions.h"
+#include "nixie/apps/benchmark/subjects/contractions.h"
 
 #include <algorithm>
 #include <unordered_set>

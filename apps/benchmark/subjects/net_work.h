@@ -2,8 +2,8 @@
 #pragma once
 
 #include "nixie/apps/benchmark/checks/precision.h"
-#include "nixie/apps/benchmark/work/contractions.h"
-#include "nixie/apps/benchmark/work/nets.h"
+#include "nixie/apps/benchmark/subjects/contractions.h"
+#include "nixie/apps/benchmark/subjects/nets.h"
 #include "nixie/core/step.h"
 #include "nixie/data/normalization.h"
 

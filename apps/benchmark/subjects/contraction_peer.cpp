@@ -1,5 +1,5 @@
 // Operands go by files, so that both sides multiply the same numbers.
-#include "nixie/apps/benchmark/work/contraction_peer.h"
+#include "nixie/apps/benchmark/subjects/contraction_peer.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
