@@ -6,6 +6,7 @@
 #include "nixie/backends/cuda/families/conv/conv_tma.h"
 #include "nixie/backends/cuda/families/conv/families.h"
 #include "nixie/backends/cuda/kernels/conv/conv_wgrad_schedule.h"
+#include "nixie/backends/cuda/kernels/conv/tensor_sums.h"
 #include "nixie/core/base/integer_math.h"
 #include "nixie/core/graph/plan_query.h"
 
@@ -19,8 +20,8 @@ KernelCode generate_tile(const Plan& plan, const Choice& choice, const Tile& til
   const int slice = slice_of(conv.channels);
   const std::int64_t columns = std::int64_t{1} * conv.r * conv.s * conv.channels;
   const int rows = static_cast<int>(ceil_div(conv.filters, tile.rows()));
-  const WgradSchedule schedule =
-      schedule_wgrad(rows, static_cast<int>(ceil_div(columns, tile.n)), static_cast<int>(stages), chip.sms);
+  const WgradSchedule schedule = schedule_wgrad(rows, static_cast<int>(ceil_div(columns, tile.n)),
+                                                static_cast<int>(stages), chip.sms, kMostTensorTerms / 64);
   const auto items = static_cast<std::int64_t>(schedule.items.size()),
              splits = static_cast<std::int64_t>(schedule.splits.size());
 
