@@ -37,7 +37,6 @@ KernelCode generate_tile(const Plan& plan, const Choice& choice, const Tile& til
        {"float*", "parts", {Argument::kScratch, 0}},
        {"float*", "bias_parts", {Argument::kScratch, part_bytes}}},
       conv.row_channels ? 1 : 4);
-  const bool prefetches = !choice.kernel.loads.empty() && conv.row_channels == 0;
   KernelCode code;
   code.source = window_defines(conv, conv.pad) + tile_defines(conv, tile, slice) +
                 defines({{"CONV_C", conv.channels},
@@ -48,8 +47,7 @@ KernelCode generate_tile(const Plan& plan, const Choice& choice, const Tile& til
                          {"CONV_SPLITS", splits},
                          {"CONV_BIAS_GRAD", sums},
                          {"CONV_ROW_CHANNELS", conv.row_channels},
-                         {"CONV_ROW_S", conv.row_s},
-                         {"CONV_PREFETCH", prefetches}}) +
+                         {"CONV_ROW_S", conv.row_s}}) +
                 body.text + "#include \"conv_wgrad_sm90.cuh\"\n";
   code.variant =
       fmt::format("conv_wgrad_sm90 {}x{}{}{}", tile.rows(), tile.n, sums ? " with bias" : "", of_products(conv));
