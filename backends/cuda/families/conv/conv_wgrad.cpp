@@ -2,6 +2,7 @@
 #include "nixie/backends/cuda/families/conv/conv_wgrad.h"
 
 #include "nixie/backends/cuda/families/channel_sum.h"
+#include "nixie/backends/cuda/families/conv/conv_fprop.h"
 #include "nixie/backends/cuda/families/conv/conv_tiles.h"
 #include "nixie/backends/cuda/families/conv/conv_tma.h"
 #include "nixie/backends/cuda/families/conv/families.h"
@@ -17,9 +18,9 @@ KernelCode generate_tile(const Plan& plan, const Choice& choice, const Tile& til
   const ConvProblem& conv = problem_of(choice);
   const bool sums = choice.channel_sum.has_value();
   const std::int64_t pixels = std::int64_t{1} * conv.images * conv.p * conv.q, stages = ceil_div(pixels, 64);
-  const int slice = slice_of(conv.channels);
-  const std::int64_t columns = std::int64_t{1} * conv.r * conv.s * conv.channels;
-  const int rows = static_cast<int>(ceil_div(conv.filters, tile.rows()));
+  const int channels = conv.channels / conv.groups, slice = slice_of(channels);
+  const std::int64_t columns = std::int64_t{1} * conv.r * conv.s * channels;
+  const int rows = static_cast<int>(gradient_rows(conv, tile));
   const WgradSchedule schedule = schedule_wgrad(rows, static_cast<int>(ceil_div(columns, tile.n)),
                                                 static_cast<int>(stages), chip.sms, kMostTensorTerms / 64);
   const auto items = static_cast<std::int64_t>(schedule.items.size()),
@@ -38,8 +39,9 @@ KernelCode generate_tile(const Plan& plan, const Choice& choice, const Tile& til
       conv.row_channels ? 1 : 4);
   KernelCode code;
   code.source = window_defines(conv, conv.pad) + tile_defines(conv, tile, slice) +
-                defines({{"CONV_C", conv.channels},
-                         {"CONV_K", conv.filters},
+                defines({{"CONV_C", channels},
+                         {"CONV_K", conv.filters / conv.groups},
+                         {"CONV_GROUPS", conv.groups},
                          {"CONV_P", conv.p},
                          {"CONV_Q", conv.q},
                          {"CONV_ITEMS", items},
@@ -81,7 +83,7 @@ class ConvWgrad final : public Family {
   std::string_view name() const override { return "conv_wgrad_sm90"; }
   Match match(const Plan& plan, const Kernel& kernel, const Chip& chip) const override {
     if (!chip.has_wgmma()) return Refusal{"needs sm_90a"};
-    const ConvMatch found = conv_in_16_bits(plan, kernel, wgrad_limits);
+    const ConvMatch found = conv_in_16_bits(plan, kernel, wgrad_limits, Groups::any);
     if (const auto* refusal = std::get_if<Refusal>(&found)) return *refusal;
     const auto& conv = std::get<ConvProblem>(found);
     for (const Operand& operand : kernel.head->operands)
@@ -106,7 +108,8 @@ class ConvWgrad final : public Family {
 std::string wgrad_limits(const ConvProblem& conv) {
   if (conv.role != ConvRole::filter_grad) return "no filter gradient";
   if (std::string why = im2col_limits(conv); !why.empty()) return why;
-  if (conv.channels % 16 != 0) return fmt::format("{} channels", conv.channels);
+  if (std::string why = group_limits(conv); !why.empty()) return why;
+  if (conv.channels / conv.groups % 16 != 0) return fmt::format("{} channels", conv.channels / conv.groups);
   if (conv.filters % 8 != 0) return fmt::format("{} filters", conv.filters);
   if (!has_gradient_tiles(conv)) return "more tiles than a schedule can name";
   return {};
