@@ -127,6 +127,10 @@ inline std::vector<Case> cases() {
   all.push_back(
       {"matrix_update_3_terms", 1, [] { return matrix_update("matrix_update", 3, 1032, 1000, Dtype::bf16); }});
   all.push_back(
+      {"matrix_update_600_terms", 1, [] { return matrix_update("matrix_update", 600, 1040, 1032, Dtype::f16); }});
+  all.push_back({"matrix_update_with_bias", 1,
+                 [] { return matrix_update("matrix_update", 1030, 1552, 776, Dtype::bf16, /*with_bias=*/true); }, 1});
+  all.push_back(
       {"matrix_update_falls_back", 0, [] { return matrix_update("matrix_update", 600, 1024, 512, Dtype::f16); }});
 
   const auto add_product = [&](const std::string& name, int kernels, std::int64_t m, std::int64_t n, std::int64_t k,

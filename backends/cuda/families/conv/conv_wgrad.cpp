@@ -1,4 +1,5 @@
-// Filter gradients in 16 bits on sm_90a, with the bias gradient, in tiles that may be split along their sums.
+// Filter gradients in 16 bits on sm_90a, with the bias gradient, and the matrix products that update linear layers, in
+// tiles that may be split along their sums.
 #include "nixie/backends/cuda/families/conv/conv_wgrad.h"
 
 #include "nixie/backends/cuda/families/channel_sum.h"
@@ -37,6 +38,7 @@ KernelCode generate_tile(const Plan& plan, const Choice& choice, const Tile& til
        {"float*", "parts", {Argument::kScratch, 0}},
        {"float*", "bias_parts", {Argument::kScratch, part_bytes}}},
       conv.row_channels ? 1 : 4);
+  const bool prefetches = !choice.kernel.loads.empty() && conv.row_channels == 0;
   KernelCode code;
   code.source = window_defines(conv, conv.pad) + tile_defines(conv, tile, slice) +
                 defines({{"CONV_C", channels},
@@ -48,7 +50,8 @@ KernelCode generate_tile(const Plan& plan, const Choice& choice, const Tile& til
                          {"CONV_SPLITS", splits},
                          {"CONV_BIAS_GRAD", sums},
                          {"CONV_ROW_CHANNELS", conv.row_channels},
-                         {"CONV_ROW_S", conv.row_s}}) +
+                         {"CONV_ROW_S", conv.row_s},
+                         {"CONV_PREFETCH", prefetches}}) +
                 body.text + "#include \"conv_wgrad_sm90.cuh\"\n";
   code.variant =
       fmt::format("conv_wgrad_sm90 {}x{}{}{}", tile.rows(), tile.n, sums ? " with bias" : "", of_products(conv));
@@ -83,9 +86,12 @@ class ConvWgrad final : public Family {
   std::string_view name() const override { return "conv_wgrad_sm90"; }
   Match match(const Plan& plan, const Kernel& kernel, const Chip& chip) const override {
     if (!chip.has_wgmma()) return Refusal{"needs sm_90a"};
-    const ConvMatch found = conv_in_16_bits(plan, kernel, wgrad_limits, Groups::any);
+    const bool product = kernel.head && std::holds_alternative<Matmul>(kernel.head->op);
+    const ConvMatch found = product ? product_problem(plan, kernel, chip, wgrad_limits)
+                                    : conv_in_16_bits(plan, kernel, wgrad_limits, Groups::any);
     if (const auto* refusal = std::get_if<Refusal>(&found)) return *refusal;
     const auto& conv = std::get<ConvProblem>(found);
+    if (product) return Choice{.kernel = kernel, .sizes = conv};
     for (const Operand& operand : kernel.head->operands)
       if (conv.planes == 0 && dtype_of(plan, operand) != conv.dtype) return Refusal{"operands of two types"};
     return Choice{.kernel = kernel, .sizes = conv, .layouts = {Layout::channels_last, Layout::pieces}};
