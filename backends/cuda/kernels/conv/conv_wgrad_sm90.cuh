@@ -17,14 +17,17 @@
 // Stores   sums pass through shared memory, so that eight lanes hold 32 neighbouring columns of a row: Body's loads and
 //          stores are whole lines of 128 bytes. With pieces of 32 bytes, as the products leave them, an update cost
 //          150 us more than its product on Overfeat conv5, now 40, which is its floor.
-// Limits   as im2col TMA; C a multiple of CONV_SLICE, K of 8; one group.
+// Groups   channels and filters side by side, CONV_C and CONV_K of each; the rows of tiles go through all groups' filters.
+// Limits   as im2col TMA; C a multiple of CONV_SLICE, K of all groups of 8.
 //
 // Measured on an H200 (docs/performance-log.md), reduction and bias gradient included: 0.85 to 0.97 of the matrix rate
 // of the run on VGG and Overfeat, 0.8 on AlexNet's 13x13 layers, where the parts weigh most. The bias gradient costs 0
 // to 4 %. Slices of 32 channels make C = 96 exact (Overfeat conv2: cuDNN 171 us, here 135).
 //
 // Compile-time, all required:
-//   CONV_C CONV_K CONV_R CONV_S CONV_P CONV_Q CONV_STRIDE_H/_W CONV_PAD_H/_W CONV_DILATION_H/_W    the layer
+//   CONV_C CONV_K CONV_R CONV_S CONV_P CONV_Q CONV_STRIDE_H/_W CONV_PAD_H/_W CONV_DILATION_H/_W    the layer,
+//                                  C and K of one group
+//   CONV_GROUPS
 //   CONV_SLICE                     channels of one box of x: 64, 32 or 16
 //   CONV_CONSUMERS CONV_MMA_M      tile rows (filters) = 64 * CONSUMERS * MMA_M
 //   CONV_TILE_N                    a multiple of CONV_SLICE: 64, 96, 128, 160, 192, 256; at most 8 slices
@@ -57,13 +60,19 @@ constexpr int kStages = CONV_STAGES, kConsumers = CONV_CONSUMERS, kMmaM = CONV_M
 constexpr int kTileM = 64 * kConsumers * kMmaM, kSlicesPerTile = kTileN / kSlice;
 constexpr int kPlanes = CONV_PRODUCTS == 3 ? 2 : 1, kPieces = kMmaM * kTileN / 8;
 constexpr int kBytesA = kTileM * 128, kPlaneBytes = kBytesA + kTileN * 128, kStageBytes = kPlanes * kPlaneBytes;
-constexpr int kTilesN = (kSlices + kSlicesPerTile - 1) / kSlicesPerTile;
+constexpr int kTilesN = (kSlices + kSlicesPerTile - 1) / kSlicesPerTile, kTilesM = (CONV_K + kTileM - 1) / kTileM;
 constexpr Swizzle kSwizzle = kSlice == 64 ? Swizzle::b128 : kSlice == 32 ? Swizzle::b64 : Swizzle::b32;
 static_assert(CONV_C % kSlice == 0 && kTileN % kSlice == 0 && (kPlanes == 1 || !CONV_BIAS_GRAD));
 
 struct Item {
-  int m, n, first, count, slot;
-  NIXIE_DEVICE explicit Item(int4 v) : m(v.x & 0xffff), n(v.x >> 16), first(v.y), count(v.z), slot(v.w) {}
+  int group, m, n, first, count, slot;
+  NIXIE_DEVICE explicit Item(int4 v)
+      : group(CONV_GROUPS == 1 ? 0 : (v.x & 0xffff) / kTilesM),
+        m(CONV_GROUPS == 1 ? v.x & 0xffff : (v.x & 0xffff) % kTilesM),
+        n(v.x >> 16),
+        first(v.y),
+        count(v.z),
+        slot(v.w) {}
 };
 
 struct Sums {
@@ -84,7 +93,8 @@ NIXIE_DEVICE void produce(const Maps& maps, u32 shared, u32 full, u32 empty, con
     for (int j = 0; j < kSlicesPerTile; j++) {
       int slice = item.n * kSlicesPerTile + j, tap = slice / kChannelSlices;
       if (slice >= kSlices) tap = 0, slice = kChannelSlices;  // channels past C read zero
-      c[j] = (slice - tap * kChannelSlices) * kSlice, r[j] = tap / CONV_S, s[j] = tap - r[j] * CONV_S;
+      r[j] = tap / CONV_S, s[j] = tap - r[j] * CONV_S;
+      c[j] = item.group * CONV_C + (slice - tap * kChannelSlices) * kSlice;
     }
     for (int k = 0; k < item.count; k++, ring.next()) {
       int pixel = (item.first + k) * 64, image = pixel / (CONV_P * CONV_Q), rest = pixel - image * (CONV_P * CONV_Q);
@@ -96,7 +106,7 @@ NIXIE_DEVICE void produce(const Maps& maps, u32 shared, u32 full, u32 empty, con
       for (int plane = 0; plane < kPlanes; plane++, a += kPlaneBytes) {
 #pragma unroll
         for (int j = 0; j < kTileM / 64; j++)
-          copy_box_2d(a + j * 8192, maps.dy[plane], bar, item.m * kTileM + j * 64, pixel);
+          copy_box_2d(a + j * 8192, maps.dy[plane], bar, item.group * CONV_K + item.m * kTileM + j * 64, pixel);
 #pragma unroll
         for (int j = 0; j < kSlicesPerTile; j++)
           copy_im2col(a + kBytesA + j * 64 * kSliceBytes, maps.x[plane], bar, c[j], q * CONV_STRIDE_W - CONV_PAD_W,
@@ -120,8 +130,8 @@ constexpr int kCalls = CONV_ROW_CHANNELS ? 4 : 1, kLanes = 4 / kCalls;
 // Calls act(call, position, channel) for what of a piece of a tile lies inside.
 template <class Act>
 NIXIE_DEVICE void at_piece(const Item& item, int piece, int thread, Act act) {
-  const int row = item.m * kTileM + row_of(piece, thread);
-  if (CONV_K % kTileM != 0 && row >= CONV_K) return;
+  const int within = item.m * kTileM + row_of(piece, thread), row = item.group * CONV_K + within;
+  if (CONV_K % kTileM != 0 && within >= CONV_K) return;
 #pragma unroll
   for (int call = 0; call < kCalls; call++) {
     const int column = item.n * kTileN + column_of(piece, thread) + call;
@@ -353,9 +363,10 @@ NIXIE_DEVICE void reduce_bias(const Body& body, int block) {
   }
   sums[warp][lane] = sum;
   __syncthreads();
-  if (warp != 0 || tile * kTileM + row >= CONV_K) return;
+  const int filter = tile % kTilesM * kTileM + row;
+  if (warp != 0 || filter >= CONV_K) return;
   for (int i = 1; i < kConsumers * 4; i++) sum += sums[i][lane];
-  body.db[tile * kTileM + row] = sum;
+  body.db[tile / kTilesM * CONV_K + filter] = sum;
 }
 
 extern "C" __global__ void __launch_bounds__(kConsumers * 128) conv_wgrad_reduce(const __grid_constant__ Body body) {
