@@ -25,19 +25,26 @@ std::string present(const NpyFile& file, std::initializer_list<const char*> name
   fail(Fault::data, options.path.string(), ": ", what);
 }
 
-bool is_channels(std::int64_t size) { return size == 1 || size == 3; }
+/// Whether the last one of four axes holds the channels.
+bool has_channels_last(const Arrays& options, const std::string& name, const std::vector<std::int64_t>& shape) {
+  if (options.layout != "auto") return options.layout == "last";
+  const auto is_usual = [](std::int64_t size) { return size == 1 || size == 3; };
+  if (is_usual(shape[1]) != is_usual(shape[3])) return is_usual(shape[3]);
+  if (shape[1] == shape[3] && !is_usual(shape[3]))
+    refuse(options, fmt::format("{} has the shape [{}]: either axis may be the channels; set layout to first or last",
+                                name, fmt::join(shape, ", ")));
+  return shape[3] <= shape[1];
+}
 
 void read_images(const Arrays& options, const NpyFile& file, const std::string& name, Content& content) {
   NpyArray array = file.array(name);
   const auto& s = array.shape;
   const std::size_t rank = s.size();
   if (array.type != "u1") refuse(options, name + " has the type " + array.type + ", expected uint8 images of 0 to 255");
-  const bool last = rank == 4 && is_channels(s[3]), first = rank == 4 && !last && is_channels(s[1]);
-  if (array.bytes.empty() || !(rank == 3 || last || first))
-    refuse(options,
-           fmt::format("{} has the shape [{}], expected [N, H, W], [N, H, W, C] or [N, C, H, W] with 1 or 3 channels",
-                       name, fmt::join(s, ", ")));
-  if (!last) {
+  if (array.bytes.empty() || !(rank == 3 || rank == 4))
+    refuse(options, fmt::format("{} has the shape [{}], expected [N, H, W], [N, H, W, C] or [N, C, H, W]", name,
+                                fmt::join(s, ", ")));
+  if (rank == 3 || !has_channels_last(options, name, s)) {
     content.sample_shape = rank == 3 ? Shape{1, s[1], s[2]} : Shape{s[1], s[2], s[3]};
     content.pixels = std::move(array.bytes);
     return;
@@ -115,6 +122,8 @@ void measure(const Content& content, StoredImages::Transform& transform) {
 }  // namespace
 
 Splits Arrays::open() const {
+  check(layout == "auto" || layout == "first" || layout == "last", "arrays: layout is ", layout,
+        ", expected auto, first or last");
   const NpyFile file(path);
   const std::string images = present(file, {"x_train", "train_images", "images", "x"}),
                     labels = present(file, {"y_train", "train_labels", "labels", "y"}),

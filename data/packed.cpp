@@ -27,6 +27,7 @@ class PackedImages final : public ByteDataset {
     check(shape_[1] <= stored[1] && shape_[2] <= stored[2], "packed: crop is ", options_.crop,
           ", larger than the images, ", stored);
     check_augment(options_.augment);
+    check(options_.pad == 0 || !options_.augment.crops(), "packed: pad and augment's scale are two crops; set one");
     const bool has_colours = stored[0] == 1 || stored[0] == 3;
     check(has_colours || !(options_.augment.crops() || options_.augment.changes_pixels()),
           "packed: augment is for images of 1 or 3 channels, these have ", stored[0]);
@@ -57,7 +58,8 @@ class PackedImages final : public ByteDataset {
     if (augment.crops()) {
       scale(stored, draw_crop(augment, from[2], from[1], draws), options_.flip && draws.below(2) == 1, bytes);
     } else {
-      const std::int64_t left = draws.below(columns + 1), top = draws.below(rows + 1);
+      const std::int64_t pad = options_.pad;
+      const std::int64_t left = draws.below(columns + 2 * pad + 1) - pad, top = draws.below(rows + 2 * pad + 1) - pad;
       cut(stored, {left, top, shape_[2], shape_[1]}, options_.flip && draws.below(2) == 1, bytes);
     }
     if (augment.changes_pixels()) {
@@ -69,16 +71,23 @@ class PackedImages final : public ByteDataset {
   }
 
  private:
+  /// A part of the image; black where the box reaches beyond it.
   void cut(std::span<const std::uint8_t> stored, const Box& box, bool mirrored, std::span<std::uint8_t> bytes) const {
     const Shape from = file_->header().sample_shape;
+    const std::int64_t first = std::clamp<std::int64_t>(-box.left, 0, box.width),
+                       last = std::clamp<std::int64_t>(from[2] - box.left, first, box.width);
     std::uint8_t* to = bytes.data();
     for (std::int64_t c = 0; c < from[0]; ++c)
       for (std::int64_t y = box.top; y < box.top + box.height; ++y, to += box.width) {
+        if (y < 0 || y >= from[1] || last == first) {
+          std::fill_n(to, box.width, std::uint8_t{0});
+          continue;
+        }
         const std::uint8_t* line = stored.data() + (c * from[1] + y) * from[2] + box.left;
-        if (mirrored)
-          std::reverse_copy(line, line + box.width, to);
-        else
-          std::copy_n(line, box.width, to);
+        std::fill(to, to + first, std::uint8_t{0});
+        std::copy(line + first, line + last, to + first);
+        std::fill(to + last, to + box.width, std::uint8_t{0});
+        if (mirrored) std::reverse(to, to + box.width);
       }
   }
 

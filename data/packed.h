@@ -14,6 +14,7 @@ struct Packed {
   std::int64_t batch = 128;
   std::int64_t limit = 0;
   int crop = 0;
+  int pad = 0;
   bool flip = false;
   Augment augment = {};
   bool normalize = true;
@@ -28,6 +29,7 @@ struct Packed {
         field("limit", &Packed::limit, "use only the first n samples of each half, 0 = all", {0, 1e12}),
         field("crop", &Packed::crop,
               "side of a sample; training cuts anywhere, evaluation in the centre; 0 = as they are stored", {0, 4096}),
+        field("pad", &Packed::pad, "training: black around the image before the crop, in pixels", {0, 4096}),
         field("flip", &Packed::flip, "training: mirror every other image"),
         field("augment", &Packed::augment, "training: further random changes"),
         field("normalize", &Packed::normalize, "(x - mean) / deviation of pixels in [0, 1]; else [0, 1]"),

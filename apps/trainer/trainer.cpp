@@ -213,10 +213,13 @@ bool Trainer::train(const std::function<bool()>& stop, const std::function<bool(
 }
 
 void Trainer::train_once(const std::function<void(const char*)>& enter) {
+  std::chrono::steady_clock::duration waited{};
   const auto next = [&]() -> const Batch& {
     enter("waits for a batch of the loader");
+    const auto start = std::chrono::steady_clock::now();
     const Batch* batch = loader_.next();
     if (!batch) batch = loader_.next();  // between two epochs
+    waited += std::chrono::steady_clock::now() - start;
     enter("trains");
     return *batch;
   };
@@ -225,7 +228,15 @@ void Trainer::train_once(const std::function<void(const char*)>& enter) {
   if (state_.step % steps_per_epoch_ == 0)  // too few for another step
     for (std::int64_t rest = loader_.batches() % config_.accumulate; rest > 0; --rest) loader_.next();
   evaluation_.reset();
-  progress_.step(state_.step);
+  if (progress_.wants_figures()) show_running_figures();
+  progress_.step(state_.step, waited);
+}
+
+void Trainer::show_running_figures() {
+  const StepSums sums = train_step_.sums();
+  const auto steps = static_cast<double>(state_.step - state_.logged - sums.skipped);
+  if (steps >= 1)
+    progress_.running(sums.loss / steps, sums.accuracy / steps, optimizer_.schedule().rate(state_.step - 1));
 }
 
 bool Trainer::is_evaluation_due() const {

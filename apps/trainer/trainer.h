@@ -61,6 +61,8 @@ class Trainer {
   std::int64_t step() const { return state_.step; }
   std::int64_t total_steps() const { return total_steps_; }
   std::int64_t steps_per_epoch() const { return steps_per_epoch_; }
+  /// Of the last call of `train`: the time in which it waited for batches.
+  double seconds_waited() const { return progress_.seconds_waited(); }
 
  private:
   void initialize();
@@ -68,6 +70,7 @@ class Trainer {
   void restore(const Checkpoint& checkpoint, const SnapshotTarget& target);
   void open_record();
   void train_once(const std::function<void(const char*)>& enter);
+  void show_running_figures();
   void read_sums();
   void log_interval();
   bool is_evaluation_due() const;

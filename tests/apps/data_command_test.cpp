@@ -7,6 +7,7 @@
 #include "nixie/data/packed.h"
 #include "nixie/tests/apps/support.h"
 #include "nixie/tests/data/pictures.h"
+#include "nixie/tests/errors.h"
 
 namespace nixie {
 namespace {
@@ -134,6 +135,40 @@ TEST_F(DataCommandTest, PackedSamplesAreCutAndMirrored) {
   whole.train->bytes()->load_bytes(0, {}, stored);
   cut.train->bytes()->load_bytes(0, {}, sample);
   EXPECT_TRUE(part(1, 1, false));  // evaluation: the centre
+}
+
+/// Padded training samples are the stored image moved by up to `pad` pixels, black where nothing is; evaluation's are
+/// the image itself.
+TEST_F(DataCommandTest, PackedSamplesArePadded) {
+  ASSERT_EQ(data("pack " + path("pets") + " " + path("packed") + " --side 12").code, 0);
+  const Splits whole = Packed{.path = path("packed")}.open(),
+               padded = Packed{.path = path("packed"), .pad = 2, .flip = true}.open();
+  std::vector<std::uint8_t> stored(3 * 144), sample(stored.size()), expected(stored.size());
+  const auto moved = [&](std::int64_t right, std::int64_t down, bool mirrored) {
+    for (std::int64_t i = 0; i < 432; ++i) {
+      const std::int64_t c = i / 144, y = i / 12 % 12 + down, x = (mirrored ? 11 - i % 12 : i % 12) + right;
+      const bool inside = x >= 0 && x < 12 && y >= 0 && y < 12;
+      expected[static_cast<std::size_t>(i)] = inside ? stored[static_cast<std::size_t>((c * 12 + y) * 12 + x)] : 0;
+    }
+    return expected == sample;
+  };
+  whole.train->bytes()->load_bytes(0, {}, stored);
+  std::set<int> seen;
+  for (std::int64_t epoch = 0; epoch < 400; ++epoch) {
+    padded.train->bytes()->load_bytes(0, {.seed = 3, .epoch = epoch, .training = true}, sample);
+    const std::size_t tries = 50;
+    std::size_t at = 0;
+    while (at < tries && !moved(static_cast<int>(at % 5) - 2, static_cast<int>(at / 5 % 5) - 2, at >= 25)) ++at;
+    ASSERT_LT(at, tries) << "epoch " << epoch;
+    seen.insert(static_cast<int>(at));
+  }
+  EXPECT_EQ(seen.size(), 50u);
+  padded.train->bytes()->load_bytes(0, {}, sample);
+  EXPECT_EQ(sample, stored);
+  EXPECT_THAT(error_of([&] {
+                Packed{.path = path("packed"), .pad = 2, .augment = {.scale = {0.5f, 1}}}.open();
+              }),
+              HasSubstr("set one"));
 }
 
 TEST_F(DataCommandTest, ATrainingRunReadsThem) {

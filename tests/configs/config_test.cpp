@@ -162,15 +162,15 @@ TEST(Config, PathsAreRelativeToTheFile) {
   EXPECT_EQ(config_text(read_config(parse_yaml(config_text(config), "/runs/1/config.yaml"))), config_text(config));
 }
 
-std::vector<std::filesystem::path> shipped_configs() {
+std::vector<std::filesystem::path> shipped_configs(const std::string& folder) {
   std::vector<std::filesystem::path> files;
-  for (const auto& entry : std::filesystem::directory_iterator(std::filesystem::path(NIXIE_SOURCE_DIR) / "configs"))
+  for (const auto& entry : std::filesystem::directory_iterator(std::filesystem::path(NIXIE_SOURCE_DIR) / folder))
     if (entry.path().extension() == ".yaml") files.push_back(entry.path());
   return files;
 }
 
 TEST(Config, ShippedFilesLoadAndPrintBack) {
-  const std::vector<std::filesystem::path> files = shipped_configs();
+  const std::vector<std::filesystem::path> files = shipped_configs("configs");
   EXPECT_GE(files.size(), 7u);
   for (const auto& file : files) {
     const TrainConfig config = load_config(file);
@@ -182,6 +182,24 @@ TEST(Config, ShippedFilesLoadAndPrintBack) {
     const Model model(config.model, {config.data.batch(), sample[0], sample[1], sample[2]});
     EXPECT_GE(model.output_shape()[0], data.train->classes()) << file;
     EXPECT_GE(data.train->size(), config.data.batch()) << file;
+  }
+}
+
+/// They need their data, so that only the net is built, for the pictures that docs/recipes.md names.
+TEST(Config, RecipesLoadAndTheirNetsTakeThePictures) {
+  const std::map<std::string, Shape> pictures = {
+      {"cifar10", {2, 3, 32, 32}}, {"mnist", {2, 1, 28, 28}}, {"photographs", {2, 3, 224, 224}}};
+  const std::vector<std::filesystem::path> files = shipped_configs("configs/recipes");
+  EXPECT_EQ(files.size(), pictures.size());
+  for (const auto& file : files) {
+    const TrainConfig config = load_config(file);
+    EXPECT_EQ(config_text(config_of(config_text(config))), config_text(config)) << file;
+    const Model model(config.model, pictures.at(file.stem().string()));
+    EXPECT_EQ(model.output_shape(), Shape({10})) << file;
+    // Throws where a group holds nothing.
+    Optimizer(model.parameters(),
+              {.rule = config.optimizer, .schedule = config.schedule, .groups = config.parameter_groups},
+              {.steps_per_epoch = 10, .epochs = 10});
   }
 }
 

@@ -118,6 +118,39 @@ TEST(Arrays, ChannelsComeFirst) {
   for (std::size_t i = 0; i < 6; ++i) EXPECT_NEAR(pixels[i], i % 2 == 0 ? -1 : 1, 1e-3);
 }
 
+TEST(Arrays, TakesAnyNumberOfChannels) {
+  struct Case {
+    const char *what, *shape, *layout;
+    Shape sample;
+  };
+  // 2 x 30 bytes each; the axis of channels is 1 or 3, else the shorter one, unless layout says which.
+  for (const Case& c : {Case{"last", "(2, 3, 2, 5)", "last", {5, 3, 2}},
+                        {"first", "(2, 5, 3, 2)", "first", {5, 3, 2}},
+                        {"shorter is first", "(2, 2, 3, 5)", "auto", {2, 3, 5}},
+                        {"shorter is last", "(2, 5, 3, 2)", "auto", {2, 5, 3}},
+                        {"3 is last", "(2, 2, 5, 3)", "auto", {3, 2, 5}},
+                        {"3 is first", "(2, 3, 5, 2)", "auto", {3, 5, 2}},
+                        {"not the usual", "(2, 3, 5, 2)", "last", {2, 3, 5}}}) {
+    const TempFolder folder;
+    Bytes pixels(60);
+    for (std::size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<std::uint8_t>(i);
+    write_file(folder / "images.npy", npy("|u1", c.shape, pixels));
+    write_file(folder / "labels.npy", npy("|u1", "(2,)", {1, 0}));
+    const Splits data = Arrays{.path = folder.path(), .layout = c.layout, .holdout = 0.5f}.open();
+    EXPECT_EQ(data.train->sample_shape(), c.sample) << c.what;
+    EXPECT_EQ(data.train->bytes()->normalization().mean().size(), static_cast<std::size_t>(c.sample[0])) << c.what;
+    const bool is_last = std::string(c.what).find("last") != std::string::npos || c.layout == std::string("last");
+    std::vector<std::uint8_t> bytes(30);
+    data.train->bytes()->load_bytes(0, {}, bytes);
+    EXPECT_EQ(bytes[1] - bytes[0], is_last ? c.sample[0] : 1) << c.what;
+  }
+  const TempFolder folder;
+  write_file(folder / "images.npy", npy("|u1", "(1, 2, 3, 2)", Bytes(12)));
+  write_file(folder / "labels.npy", npy("|u1", "(1,)", {0}));
+  EXPECT_THAT(error_of(Fault::data, [&] { Arrays{.path = folder.path()}.open(); }),
+              HasSubstr("images has the shape [1, 2, 3, 2]: either axis may be the channels; set layout"));
+}
+
 TEST(Arrays, SaysWhatDoesNotFit) {
   const TempFolder folder;
   const auto error_with = [&](const Bytes& images, const Bytes& labels) {

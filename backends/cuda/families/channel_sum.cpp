@@ -7,13 +7,16 @@
 namespace nixie::cuda {
 
 const Access* stored_channel_sum(const Plan& plan, const Kernel& kernel, const Operand& of) {
-  if (kernel.head || kernel.reduced != Axes{0, 2, 3} || kernel.domain != of.shape || kernel.loads.size() != 1 ||
-      kernel.stores.size() != 1 || kernel.stages.size() != 2)
+  const bool matrix = of.shape.rank() == 2;  // dy turned: [channels, rows]
+  const Shape summed = matrix ? Shape{of.shape[1], of.shape[0]} : of.shape;
+  if (kernel.head || kernel.reduced != (matrix ? Axes{0} : Axes{0, 2, 3}) || kernel.domain != summed ||
+      kernel.loads.size() != 1 || kernel.stores.size() != 1 || kernel.stages.size() != 2)
     return nullptr;
   const Access &load = kernel.loads[0], &store = kernel.stores[0];
   const Stage &full = kernel.stages[0], &kept = kernel.stages[1];
   const bool reads = load.slot == of.slot && load.offset == of.offset && load.inside.empty() &&
-                     is_channels_last(of.shape, load.strides, load.offset);
+                     (matrix ? load.strides == Strides{of.shape[0], 1}
+                             : is_channels_last(of.shape, load.strides, load.offset));
   const bool sums = full.full && full.body.size() == 1 && full.body[0].primitive == Primitive::load &&
                     full.stores.empty() && full.reductions.size() == 1 && full.carries.empty() &&
                     full.reductions[0].kind == ReduceKind::sum;

@@ -67,8 +67,8 @@ KernelCode generate(const Plan& plan, const Implementers& by, const Chip& chip, 
 
 std::span<const Family* const> families() {
   static const Family* const all[] = {
-      &blas(),      &conv_s2d(),  &conv_c3(),       &conv_rows(), &conv_fprop(), &conv_halo(), &conv_wgrad(),
-      &conv_ffma(), &depthwise(), &outer_product(), &pool_max(),  &reduce(),     &gemm(),      &map(),
+      &blas(),       &conv_s2d(),  &conv_c3(),   &conv_rows(), &conv_fprop(), &conv_halo(), &outer_product(),
+      &conv_wgrad(), &conv_ffma(), &depthwise(), &pool_max(),  &reduce(),     &gemm(),      &map(),
   };
   return all;
 }

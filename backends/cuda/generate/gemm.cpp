@@ -5,6 +5,7 @@
 
 #include "nixie/backends/cuda/generate/portable.h"
 #include "nixie/backends/cuda/generate/print.h"
+#include "nixie/backends/cuda/kernels/conv/tensor_sums.h"
 #include "nixie/core/base/integer_math.h"
 #include "nixie/core/graph/plan_query.h"
 
@@ -172,11 +173,12 @@ std::int64_t most_splits(const Product& p, const Tiling& t) {
 }
 
 // Where most of a device would be idle even with parts, adding up more parts takes less time than waiting for long
-// ones.
-int splits_of(const Product& p, const Tiling& t) {
+// ones. Tensor cores add no more terms in one accumulator than they should.
+int splits_of(const Product& p, const Tiling& t, bool tensor_cores) {
   const std::int64_t steps = (p.k + t.k - 1) / t.k, tiles = std::max<std::int64_t>(t.tiles, 1);
   const std::int64_t most = std::max(most_splits(p, t), std::min(steps / 8, kSplitGroup * kSplitGroup / tiles));
-  return static_cast<int>(std::clamp<std::int64_t>(kEnoughThreads / t.threads / tiles, 1, most));
+  const std::int64_t splits = std::clamp<std::int64_t>(kEnoughThreads / t.threads / tiles, 1, most);
+  return static_cast<int>(tensor_cores ? std::max(splits, ceil_div(p.k, kMostTensorTerms)) : splits);
 }
 
 // The first is the largest tile that gives the device enough blocks, parts of the sum counted; no function of the
@@ -193,7 +195,7 @@ std::vector<Tiling> tilings_of(const Product& p, bool tensor_cores, Dtype comput
     if (tensor_cores) t.k = static_cast<int>(64 / element_bytes);
     if (compute == Dtype::f64 && t.thread_m * t.thread_n > 32) continue;  // doubles fill two registers
     t.tiles = p.groups * ((p.m + t.m - 1) / t.m) * ((p.n + t.n - 1) / t.n);
-    t.splits = splits_of(p, t);
+    t.splits = splits_of(p, t, tensor_cores);
     // A tile twice as wide as the matrix works for nothing.
     if (!first && t.tiles * most_splits(p, t) * t.threads >= kEnoughThreads / 2 && p.m * 2 > t.m && p.n * 2 > t.n)
       first = all.size();

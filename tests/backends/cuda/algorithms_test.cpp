@@ -6,6 +6,8 @@
 
 #include "nixie/backends/cuda/families/blas.h"
 #include "nixie/backends/cuda/families/registry.h"
+#include "nixie/backends/cuda/generate/portable.h"
+#include "nixie/backends/cuda/kernels/conv/tensor_sums.h"
 #include "nixie/backends/cuda/rewrite/lower.h"
 #include "nixie/core/graph/plan_query.h"
 #include "nixie/core/passes/memory.h"
@@ -68,6 +70,17 @@ TEST_P(CudaAlgorithms, LongCompileWithoutSpills) {
   const std::vector<Cubin> cubins = compile_sources(sources, "sm_90a");
   // The widest portable products and filter gradients may keep a few words in memory, as in the nets.
   for (std::size_t i = 0; i < cubins.size(); ++i) EXPECT_EQ(complaints(cubins[i].log, 64), "") << names[i];
+}
+
+// No block of a portable product adds more terms than tensor cores may in one accumulator, in any tile.
+TEST(CudaAlgorithms, CutLongSumsOfTensorCores) {
+  const hopper_plans::Layer layer{.n = 256, .c = 1024, .h = 80, .w = 81, .k = 1024, .r = 1, .s = 1, .groups = 16};
+  const auto draft = hopper_plans::filter_grad("long", layer, hopper_plans::Gradient::stored);
+  for (const Algorithm& algorithm : product_algorithms(draft.plan, draft.plan.kernels[0])) {
+    const std::string text = generate_product(draft.plan, draft.plan.kernels[0], algorithm.name).source;
+    const std::int64_t splits = std::stoll(text.substr(text.find("kSplits = ") + 10));
+    EXPECT_LE(256 * 80 * 81 / splits, kMostTensorTerms) << algorithm.name;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Layers, CudaAlgorithms, testing::ValuesIn(hopper_plans::cases()),

@@ -101,6 +101,8 @@ inline std::vector<Case> cases() {
   add("filter_grad_13x13", 1, filter_grad, {9, 128, 13, 13, 256, 3, 3, {1, 1}, {1, 1}, {1, 1}, bf16},
       Gradient::with_bias);
   add("filter_grad_1x1", 1, filter_grad, {1, 32, 6, 6, 1024, 1, 1}, Gradient::updated);
+  // Sums longer than tensor cores add in one accumulator: more parts than blocks.
+  add("filter_grad_long_sums", 1, filter_grad, {1, 64, 200, 200, 16, 15, 15, {1, 1}, {7, 7}}, Gradient::with_bias);
   add("filter_grad_c8_falls_back", 0, filter_grad, {2, 8, 9, 9, 16, 3, 3}, Gradient::stored);
 
   const auto add_pool = [&](const std::string& name, int kernels, const Pooling& pooling, Pooled what) {
@@ -124,6 +126,10 @@ inline std::vector<Case> cases() {
       {"matrix_update_300_terms", 1, [] { return matrix_update("matrix_update", 300, 136, 2056, Dtype::f16); }});
   all.push_back(
       {"matrix_update_3_terms", 1, [] { return matrix_update("matrix_update", 3, 1032, 1000, Dtype::bf16); }});
+  all.push_back(
+      {"matrix_update_600_terms", 1, [] { return matrix_update("matrix_update", 600, 1040, 1032, Dtype::f16); }});
+  all.push_back({"matrix_update_with_bias", 1,
+                 [] { return matrix_update("matrix_update", 1030, 1552, 776, Dtype::bf16, /*with_bias=*/true); }, 1});
   all.push_back(
       {"matrix_update_falls_back", 0, [] { return matrix_update("matrix_update", 600, 1024, 512, Dtype::f16); }});
 

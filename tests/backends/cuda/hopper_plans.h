@@ -106,7 +106,7 @@ inline Draft input_grad(const std::string& name, const Layer& layer, bool gate) 
 
 /// A bias gradient: images of shape [n, k, h, w] in a slot summed over all but k, in f32, an output.
 inline Kernel channel_sums(Draft& d, int slot, const Shape& shape) {
-  Kernel sum{.label = "sum", .domain = shape, .reduced = {0, 2, 3}};
+  Kernel sum{.label = "sum", .domain = shape, .reduced = shape.rank() == 2 ? Axes{0} : Axes{0, 2, 3}};
   sum.loads = {d.dense(slot)};
   sum.stores = {d.dense(d.output(Dtype::f32, kept_shape(sum)))};
   sum.carried = {Dtype::f32};
@@ -328,8 +328,10 @@ inline Draft first_layer(const std::string& name, const Layer& layer, First what
   return d;
 }
 
-/// A linear layer's weights updated by momentum with the gradient dy^T x; dy [n, k], x [n, c].
-inline Draft matrix_update(const std::string& name, std::int64_t n, std::int64_t c, std::int64_t k, Dtype dtype) {
+/// A linear layer's weights updated by momentum with the gradient dy^T x, and the gradient of its bias; dy [n, k],
+/// x [n, c].
+inline Draft matrix_update(const std::string& name, std::int64_t n, std::int64_t c, std::int64_t k, Dtype dtype,
+                           bool with_bias = false) {
   Draft d(name);
   const int dy = d.slot(dtype, {n, k}), x = d.slot(dtype, {n, c});
   const Shape shape{k, c};
@@ -343,6 +345,7 @@ inline Draft matrix_update(const std::string& name, std::int64_t n, std::int64_t
                              number(0.01), apply(Primitive::mul, {4, 5}), load(0), apply(Primitive::sub, {7, 6})},
                     .stores = {{8, 0}, {4, 1}, {8, 2}}}};
   d.plan.kernels = {kernel};
+  if (with_bias) d.plan.kernels.push_back(channel_sums(d, dy, {n, k}));
   return d;
 }
 

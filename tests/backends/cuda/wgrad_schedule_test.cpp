@@ -12,11 +12,12 @@ namespace {
 
 struct Case {
   int rows, columns, stages, workers;
+  int most = 1 << 30;  // stages of an item
 };
 
 // The most stages that a block runs, an epilogue of 6 for each item counted in.
 int expect_covers(const Case& c) {
-  const WgradSchedule s = schedule_wgrad(c.rows, c.columns, c.stages, c.workers);
+  const WgradSchedule s = schedule_wgrad(c.rows, c.columns, c.stages, c.workers, c.most);
   EXPECT_EQ(s.first_items.size(), static_cast<std::size_t>(c.workers) + 1);
   EXPECT_EQ(s.first_items.back(), static_cast<int>(s.items.size()));
   std::map<int, std::vector<int>> seen;  // tile -> how often each stage
@@ -24,6 +25,7 @@ int expect_covers(const Case& c) {
   for (const WgradItem& item : s.items) {
     auto& count = seen.try_emplace(item.tile, static_cast<std::size_t>(c.stages)).first->second;
     EXPECT_GT(item.count, 0);
+    EXPECT_LE(item.count, c.most);
     for (int i = item.first; i < item.first + item.count; ++i) ++count.at(static_cast<std::size_t>(i));
     parts[item.tile].push_back(item);
   }
@@ -66,20 +68,24 @@ TEST(CudaWgradSchedule, CoversRandomShapesExactlyOnce) {
   for (int i = 0; i < 2000; ++i) expect_covers({draw(1, 9), draw(1, 40), draw(1, 300), draw(1, 150)});
   for (const Case& c : {Case{1, 1, 1, 1}, {1, 1, 1, 132}, {132, 1, 1, 132}, {133, 1, 2, 132}, {1, 131, 5, 132}})
     expect_covers(c);
+  for (int i = 0; i < 500; ++i) expect_covers({draw(1, 9), draw(1, 40), draw(1, 300), draw(1, 150), draw(1, 60)});
 }
 
 // 25 million stages of 131 tiles are more than an int counts.
 TEST(CudaWgradSchedule, CoversTilesOfVeryManyStages) {
   constexpr int kStages = 25'000'000, kTiles = 131;
-  const WgradSchedule s = schedule_wgrad(1, kTiles, kStages, 132);
-  std::map<int, std::int64_t> stages;
-  for (const WgradItem& item : s.items) {
-    EXPECT_GE(item.first, 0);
-    EXPECT_GT(item.count, 0);
-    stages[item.tile] += item.count;
+  for (const int most : {1 << 30, 512}) {
+    const WgradSchedule s = schedule_wgrad(1, kTiles, kStages, 132, most);
+    std::map<int, std::int64_t> stages;
+    for (const WgradItem& item : s.items) {
+      EXPECT_GE(item.first, 0);
+      EXPECT_GT(item.count, 0);
+      EXPECT_LE(item.count, most);
+      stages[item.tile] += item.count;
+    }
+    EXPECT_EQ(stages.size(), std::size_t{kTiles});
+    for (const auto& [tile, count] : stages) EXPECT_EQ(count, kStages) << "tile " << tile;
   }
-  EXPECT_EQ(stages.size(), std::size_t{kTiles});
-  for (const auto& [tile, count] : stages) EXPECT_EQ(count, kStages) << "tile " << tile;
 }
 
 TEST(CudaWgradSchedule, BlocksEndTogether) {

@@ -7,6 +7,7 @@
 #include "nixie/backends/cuda/families/conv/image_map.h"
 #include "nixie/backends/cuda/families/pool_max.h"
 #include "nixie/backends/cuda/families/pooled_result.h"
+#include "nixie/backends/cuda/kernels/conv/tensor_sums.h"
 #include "nixie/core/base/integer_math.h"
 #include "nixie/core/graph/plan_query.h"
 
@@ -30,7 +31,9 @@ KernelCode generate_program(const Plan& plan, const Choice& choice, const Chip& 
   const Kernel& kernel = choice.kernel;
   const ConvProblem& conv = problem_of(choice);
   const bool grad = conv.role == ConvRole::filter_grad;
-  const std::int64_t blocks = std::min<std::int64_t>(2 * chip.sms, conv.images * ceil_div(conv.p, 8)),
+  const std::int64_t pixels = std::int64_t{1} * conv.images * conv.p * conv.q,
+                     blocks = std::min<std::int64_t>(grad ? blocks_for_terms(pixels, 2 * chip.sms) : 2 * chip.sms,
+                                                     conv.images * ceil_div(conv.p, 8)),
                      columns = conv.filters / 64, part_bytes = blocks * columns * 64 * 32 * 4;
   const std::vector<Operand>& operands = kernel.head->operands;
   const std::int64_t stored_bytes = element_bytes(plan, stored_images(choice).slot);

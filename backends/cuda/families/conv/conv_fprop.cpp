@@ -1,6 +1,5 @@
 // Forward convolutions, input gradients and large matrix products in 16 bits on sm_90a, in tiles (implicit GEMM).
 #include <algorithm>
-#include <limits>
 
 #include "nixie/backends/cuda/families/channel_parts.h"
 #include "nixie/backends/cuda/families/conv/conv_fprop.h"
@@ -25,36 +24,6 @@ std::string limits(const ConvProblem& conv) {
   if (conv.channels % 8 != 0) return fmt::format("{} channels", conv.channels);
   if (conv.filters % 8 != 0) return fmt::format("{} filters", conv.filters);
   return {};
-}
-
-// A B of 16-bit matrices whose result is worked on: a layer of one pixel an image, or with rows of B the input gradient
-// of one. The library is faster where tiles are too few to go round.
-ConvMatch matrix_product(const Plan& plan, const Kernel& kernel, const Chip& chip) {
-  if (kernel.domain.rank() != 2) return Refusal{"batched matrix product"};
-  const Operand &a = kernel.head->operands[0], &b = kernel.head->operands[1];
-  const Dtype dtype = dtype_of(plan, a);
-  const std::int64_t rows = kernel.domain[0], columns = kernel.domain[1], terms = a.shape[1];
-  constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
-  const bool rows_of_b = b.strides == Strides{columns, 1};
-  if (ceil_div(rows, 128) * ceil_div(columns, 128) < chip.sms / 3) return Refusal{"matrix product of few tiles"};
-  if ((dtype != Dtype::f16 && dtype != Dtype::bf16) || dtype_of(plan, b) != dtype || a.strides != Strides{terms, 1} ||
-      (!rows_of_b && b.strides != Strides{1, terms}) || terms % 8 != 0 || columns % 8 != 0 || a.offset % 8 != 0 ||
-      b.offset % 8 != 0 || std::max({rows * columns, rows * terms, terms * columns}) > most)
-    return Refusal{"matrix product of other types, strides or sizes"};
-  return ConvProblem{.role = rows_of_b ? ConvRole::input_grad : ConvRole::output,
-                     .images = static_cast<int>(rows),
-                     .channels = static_cast<int>(rows_of_b ? columns : terms),
-                     .height = 1,
-                     .width = 1,
-                     .filters = static_cast<int>(rows_of_b ? terms : columns),
-                     .r = 1,
-                     .s = 1,
-                     .p = 1,
-                     .q = 1,
-                     .stride = {1, 1},
-                     .pad = {0, 0},
-                     .dilation = {1, 1},
-                     .dtype = dtype};
 }
 
 // Whether neighbouring channels of results are stored in pieces of 16 bytes, or are no neighbours in memory.
@@ -150,7 +119,7 @@ class ConvFprop final : public Family {
 Match match_forward(const Plan& plan, const Kernel& kernel, const Chip& chip, const Limits& further) {
   if (!kernel.head || !is_product(*kernel.head)) return Refusal{"no convolution or matrix product"};
   if (!chip.has_wgmma()) return Refusal{"needs sm_90a"};
-  const ConvMatch found = std::holds_alternative<Matmul>(kernel.head->op) ? matrix_product(plan, kernel, chip)
+  const ConvMatch found = std::holds_alternative<Matmul>(kernel.head->op) ? product_problem(plan, kernel, chip, limits)
                                                                           : conv_in_16_bits(plan, kernel, limits);
   if (const auto* refusal = std::get_if<Refusal>(&found)) return *refusal;
   const auto& conv = std::get<ConvProblem>(found);

@@ -55,6 +55,35 @@ ConvMatch conv_problem(const Plan& plan, const Kernel& kernel) {
   return conv;
 }
 
+ConvMatch product_problem(const Plan& plan, const Kernel& kernel, const Chip& chip, const Limits& refuses) {
+  if (!kernel.head || !std::holds_alternative<Matmul>(kernel.head->op)) return Refusal{"no matrix product"};
+  if (kernel.domain.rank() != 2) return Refusal{"batched matrix product"};
+  const Operand &a = kernel.head->operands[0], &b = kernel.head->operands[1];
+  const std::int64_t rows = kernel.domain[0], columns = kernel.domain[1], terms = a.shape[1];
+  if (ceil_div(rows, 128) * ceil_div(columns, 128) < chip.sms / 3) return Refusal{"matrix product of few tiles"};
+  ConvProblem product{.height = 1, .width = 1, .r = 1, .s = 1, .p = 1, .q = 1, .dtype = dtype_of(plan, a)};
+  product.stride = product.dilation = {1, 1};
+  std::int64_t images = rows, channels = terms, filters = columns;
+  const bool rows_of_a = a.strides == Strides{terms, 1}, rows_of_b = b.strides == Strides{columns, 1};
+  if (rows_of_a && rows_of_b) {
+    product.role = ConvRole::input_grad;
+    std::swap(channels, filters);
+  } else if (a.strides == Strides{1, rows} && rows_of_b) {
+    product.role = ConvRole::filter_grad;
+    images = terms, channels = columns, filters = rows;
+  } else if (!rows_of_a || b.strides != Strides{1, terms}) {
+    return Refusal{"matrix product of other strides"};
+  }
+  if (!product.is_16_bit() || dtype_of(plan, b) != product.dtype) return Refusal{"matrix product of other types"};
+  if (a.offset % 8 != 0 || b.offset % 8 != 0 ||
+      std::max({rows * columns, rows * terms, terms * columns}) > std::numeric_limits<std::int32_t>::max())
+    return Refusal{"matrix product of other sizes"};
+  product.images = static_cast<int>(images), product.channels = static_cast<int>(channels);
+  product.filters = static_cast<int>(filters);
+  if (std::string why = refuses(product); !why.empty()) return Refusal{why};
+  return product;
+}
+
 ConvMatch conv_in_16_bits(const Plan& plan, const Kernel& kernel, const Limits& refuses) {
   const ConvMatch found = conv_problem(plan, kernel);
   const auto* conv = std::get_if<ConvProblem>(&found);

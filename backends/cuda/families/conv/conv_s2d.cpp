@@ -6,6 +6,7 @@
 #include "nixie/backends/cuda/families/conv/families.h"
 #include "nixie/backends/cuda/families/conv/first_images.h"
 #include "nixie/backends/cuda/families/pooled_result.h"
+#include "nixie/backends/cuda/kernels/conv/tensor_sums.h"
 #include "nixie/core/base/integer_math.h"
 #include "nixie/core/graph/plan_query.h"
 
@@ -133,7 +134,9 @@ KernelCode generate_filter_grad(const Plan& plan, const Choice& choice, const Ch
   const Operand& dy = kernel.head->operands[0];
   const Access& dw = kernel.stores[0];
   const std::int64_t columns = ceil_div(conv.filters, 64), rows = shape.taps * 48 + 8;
-  const std::int64_t blocks = std::min<std::int64_t>(chip.sms / columns, conv.images * ceil_div(conv.p, band.rows));
+  const std::int64_t pixels = std::int64_t{1} * conv.images * conv.p * conv.q,
+                     blocks = std::min<std::int64_t>(blocks_for_terms(pixels, chip.sms / columns),
+                                                     conv.images * ceil_div(conv.p, band.rows));
   const std::int64_t part_bytes = blocks * columns * rows * 64 * 4, bias_bytes = round_up(conv.filters * 4, 256);
   KernelCode code;
   code.scratch_bytes = part_bytes + bias_bytes + (choice.packed_images ? 0 : packed_elements(conv, chip) * 2);

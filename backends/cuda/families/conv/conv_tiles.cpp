@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "nixie/backends/cuda/kernels/conv/conv_wgrad_schedule.h"
+#include "nixie/backends/cuda/kernels/conv/tensor_sums.h"
 #include "nixie/core/base/integer_math.h"
 
 namespace nixie::cuda {
@@ -32,7 +33,7 @@ std::int64_t gradient_clocks(const Tile& tile, std::int64_t filters, std::int64_
                              int products, const Chip& chip) {
   const WgradSchedule schedule =
       schedule_wgrad(static_cast<int>(ceil_div(filters, tile.rows())), static_cast<int>(ceil_div(columns, tile.n)),
-                     static_cast<int>(stages), chip.sms);
+                     static_cast<int>(stages), chip.sms, kMostTensorTerms / 64);
   std::int64_t longest = 0;
   for (std::size_t block = 0; block + 1 < schedule.first_items.size(); ++block) {
     std::int64_t own = 0;

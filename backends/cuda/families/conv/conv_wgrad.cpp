@@ -1,4 +1,5 @@
-// Filter gradients in 16 bits on sm_90a, with the bias gradient, in tiles that may be split along their sums.
+// Filter gradients in 16 bits on sm_90a, with the bias gradient, and the matrix products that update linear layers, in
+// tiles that may be split along their sums.
 #include "nixie/backends/cuda/families/conv/conv_wgrad.h"
 
 #include "nixie/backends/cuda/families/channel_sum.h"
@@ -6,6 +7,7 @@
 #include "nixie/backends/cuda/families/conv/conv_tma.h"
 #include "nixie/backends/cuda/families/conv/families.h"
 #include "nixie/backends/cuda/kernels/conv/conv_wgrad_schedule.h"
+#include "nixie/backends/cuda/kernels/conv/tensor_sums.h"
 #include "nixie/core/base/integer_math.h"
 #include "nixie/core/graph/plan_query.h"
 
@@ -19,8 +21,8 @@ KernelCode generate_tile(const Plan& plan, const Choice& choice, const Tile& til
   const int slice = slice_of(conv.channels);
   const std::int64_t columns = std::int64_t{1} * conv.r * conv.s * conv.channels;
   const int rows = static_cast<int>(ceil_div(conv.filters, tile.rows()));
-  const WgradSchedule schedule =
-      schedule_wgrad(rows, static_cast<int>(ceil_div(columns, tile.n)), static_cast<int>(stages), chip.sms);
+  const WgradSchedule schedule = schedule_wgrad(rows, static_cast<int>(ceil_div(columns, tile.n)),
+                                                static_cast<int>(stages), chip.sms, kMostTensorTerms / 64);
   const auto items = static_cast<std::int64_t>(schedule.items.size()),
              splits = static_cast<std::int64_t>(schedule.splits.size());
 
@@ -80,9 +82,12 @@ class ConvWgrad final : public Family {
   std::string_view name() const override { return "conv_wgrad_sm90"; }
   Match match(const Plan& plan, const Kernel& kernel, const Chip& chip) const override {
     if (!chip.has_wgmma()) return Refusal{"needs sm_90a"};
-    const ConvMatch found = conv_in_16_bits(plan, kernel, wgrad_limits);
+    const bool product = kernel.head && std::holds_alternative<Matmul>(kernel.head->op);
+    const ConvMatch found =
+        product ? product_problem(plan, kernel, chip, wgrad_limits) : conv_in_16_bits(plan, kernel, wgrad_limits);
     if (const auto* refusal = std::get_if<Refusal>(&found)) return *refusal;
     const auto& conv = std::get<ConvProblem>(found);
+    if (product) return Choice{.kernel = kernel, .sizes = conv};
     for (const Operand& operand : kernel.head->operands)
       if (conv.planes == 0 && dtype_of(plan, operand) != conv.dtype) return Refusal{"operands of two types"};
     return Choice{.kernel = kernel, .sizes = conv, .layouts = {Layout::channels_last, Layout::pieces}};

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 namespace nixie::cuda {
@@ -30,11 +31,13 @@ struct WgradSchedule {
 
 /// Whole tiles go round the workers first. Each tile that is left over is cut into equal chunks from its start, one a
 /// worker, so that all tiles read the same pixels at the same time (which is what keeps them in L2); workers that are
-/// still free share what remains at the ends. `epilogue` is the cost of storing a tile, in stages.
-inline WgradSchedule schedule_wgrad(int rows, int columns, int stages, int workers, int epilogue = 6) {
+/// still free share what remains at the ends. No item has more than `most` stages.
+inline WgradSchedule schedule_wgrad(int rows, int columns, int stages, int workers,
+                                    int most = std::numeric_limits<int>::max()) {
   struct Piece {
     int tile, first, count;
   };
+  constexpr int epilogue = 6;  // the cost of storing a tile, in stages
   const int tiles = rows * columns, rest = tiles % workers, whole = tiles - rest;
   std::vector<std::vector<Piece>> plan(static_cast<std::size_t>(workers));
   for (int tile = 0; tile < whole; ++tile) plan[static_cast<std::size_t>(tile % workers)].push_back({tile, 0, stages});
@@ -65,6 +68,18 @@ inline WgradSchedule schedule_wgrad(int rows, int columns, int stages, int worke
       for (const Piece& piece : shares[i]) plan[static_cast<std::size_t>(chunks * rest) + i].push_back(piece);
   }
 
+  for (auto& pieces : plan) {
+    std::vector<Piece> cut;
+    for (const Piece& piece : pieces) {
+      const int parts = (piece.count - 1) / most + 1;
+      for (int i = 0; i < parts; ++i) {
+        const auto at = [&](int part) { return static_cast<int>(std::int64_t{piece.count} * part / parts); };
+        cut.push_back({piece.tile, piece.first + at(i), at(i + 1) - at(i)});
+      }
+    }
+    pieces = std::move(cut);
+  }
+
   std::vector<std::vector<int>> starts(static_cast<std::size_t>(tiles));  // of each tile's pieces, in order
   for (const auto& pieces : plan)
     for (const Piece& piece : pieces) starts[static_cast<std::size_t>(piece.tile)].push_back(piece.first);
@@ -83,7 +98,7 @@ inline WgradSchedule schedule_wgrad(int rows, int columns, int stages, int worke
   for (const auto& pieces : plan) {
     for (const Piece& piece : pieces) {
       const auto& own = starts[static_cast<std::size_t>(piece.tile)];
-      const auto at = std::find(own.begin(), own.end(), piece.first) - own.begin();
+      const auto at = std::lower_bound(own.begin(), own.end(), piece.first) - own.begin();
       const int part = own.size() < 2 ? -1 : slot[static_cast<std::size_t>(piece.tile)] + static_cast<int>(at);
       schedule.items.push_back({name(piece.tile), piece.first, piece.count, part});
     }
