@@ -149,7 +149,7 @@ TEST_F(Messages, ErrorsOfTheSystemSayWhatTheyAre) {
   const std::string command = "trainer --config " + write("net.yaml", "model: mlp\n" + kEnd) + " --run " + path("run");
   const struct {
     std::string before, expected;
-  } kCases[] = {{"ulimit -n 7; exec ", "Too many open files"}, {"ulimit -f 8; ", "File too large"}};
+  } kCases[] = {{"bash -c 'ulimit -n 7; exec \"$@\"' - ", "Too many open files"}, {"ulimit -f 8; ", "File too large"}};
   for (const auto& c : kCases) {
     const Ran ran = run_program(command, c.before);
     EXPECT_EQ(ran.code, 8) << ran.output;
