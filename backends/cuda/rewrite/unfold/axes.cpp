@@ -55,4 +55,13 @@ Kernel with_split_axis(Kernel kernel, int axis, const std::vector<std::int64_t>&
   return kernel;
 }
 
+std::pair<std::int64_t, std::int64_t> positions_inside(std::int64_t size, std::int64_t first, std::int64_t step,
+                                                       std::int64_t count) {
+  const auto bound = [&](std::int64_t pixel) {
+    return pixel <= first ? 0 : std::min(ceil_div(pixel - first, step), count);
+  };
+  const std::int64_t low = bound(0);
+  return {low, std::max(low, bound(size))};
+}
+
 }  // namespace nixie::cuda

@@ -15,6 +15,10 @@ Kernel part_of(Kernel kernel, int axis, std::int64_t first, std::int64_t count);
 /// The kernel with an axis as `sizes`, the innermost last, whose product is its size.
 Kernel with_split_axis(Kernel kernel, int axis, const std::vector<std::int64_t>& sizes);
 
+/// Positions below `count` whose first + step * position is in [0, size).
+std::pair<std::int64_t, std::int64_t> positions_inside(std::int64_t size, std::int64_t first, std::int64_t step,
+                                                       std::int64_t count);
+
 /// Splits an axis of `size` = blocks of `block`, the last perhaps a smaller one, into runs of equal blocks: calls
 /// act(first block, blocks, size of each) once or twice.
 template <class Act>

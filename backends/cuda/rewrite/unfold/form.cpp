@@ -40,15 +40,24 @@ double conv_seconds(const Form& form, const Chip& chip) {
   const ConvProblem conv = form.conv();
   const std::vector<Tile> tiles = sum.gradient ? gradient_tiles(conv, chip) : forward_tiles(conv, chip);
   const double results = static_cast<double>(sum.count * conv.p * conv.q) * static_cast<double>(conv.filters);
-  const bool f32 = form.has(Way::folded) || form.spreads_results(),
+  const bool f32 = form.has(Way::folded) || form.gathers_results(),
              unaligned = !f32 && !sum.gradient && sum.all_filters() != sum.blocks() * form.filters;
   const double bytes = 2 * size_of_images(form) + (f32 ? 4 : 2) * results;
   // Results of odd numbers of filters leave one by one.
   const double stores = unaligned ? seconds_of_sectors(results / 2, chip) : 0;
   const double clocks = static_cast<double>(tiles.front().clocks) / (sum.gradient ? kGradientClock : kClock);
-  // Filters of several groups are zeros before they are copied.
-  const double zeros = !sum.gradient && sum.together > 1 ? kLaunch : 0;
+  // Filters of several groups, or of phases, may be zeros before they are copied.
+  const bool parts = sum.together > 1 || (form.gathers_results() && form.filters != sum.filters);
+  const double zeros = !sum.gradient && parts ? kLaunch : 0;
   return (sum.gradient ? kGradientLaunch : kConvLaunch) + zeros + stores + std::max(clocks, seconds_of_bytes(bytes));
+}
+
+// Of results that are gathered; blocks of another size at an axis' end take a kernel of their own.
+double kernels_after(const WindowSum& sum) {
+  double kernels = sum.groups > 1 && sum.groups % sum.together != 0 ? 2 : 1;
+  for (std::size_t i : {0u, 1u})
+    if (sum.phases[i] > 1) kernels *= sum.unequal_phases[i] ? 2 : 1;
+  return kernels;
 }
 
 // The kernel that sums shifted results, or leaves some out, or reads a filter gradient that is stored in another order.
@@ -57,7 +66,7 @@ double rest_seconds(const Form& form, const Chip& chip) {
   if (sum.gradient && form.stores_gradient()) return 0;
   if (sum.gradient) return kLaunch + seconds_of_bytes(4 * static_cast<double>(form.filter_shape().size()));
   const double results = static_cast<double>(sum.count * sum.all_filters() * sum.axes[0].results * sum.axes[1].results);
-  if (form.spreads_results()) return kLaunch + seconds_of_bytes(6 * results);
+  if (form.gathers_results()) return kernels_after(sum) * kLaunch + seconds_of_bytes(6 * results);
   if (!form.has(Way::folded)) return 0;
   return kLaunch + seconds_of_sectors(2 * results * static_cast<double>(form.taps_of(Way::folded)), chip) +
          seconds_of_bytes(2 * results);
@@ -73,7 +82,7 @@ bool fits(const Form& form) {
   // Zeros between blocks of unlike sizes.
   if (form.channels != form.sum.channels && form.sum.blocks() > 1 && form.sum.groups % form.sum.together != 0)
     return false;
-  if (form.spreads_results() && 4 * results > kMostCopyBytes) return false;
+  if (form.gathers_results() && 4 * results > kMostCopyBytes) return false;
   if (form.has(Way::folded) && (4 * results > kMostCopyBytes || form.taps_of(Way::folded) > kMostTapsSummed))
     return false;
   return tensor_core_limits(conv).empty() && (!form.sum.gradient || has_gradient_tiles(conv));
@@ -212,6 +221,7 @@ std::vector<Form> forms_of(const WindowSum& sum, const Chip& chip) {
         if ((down == Way::viewed && across == Way::viewed) || (sum.gradient && (unit == 8 || form.has(Way::folded))))
           continue;
         bool possible = sum.blocks() == 1 || (down == Way::kept && across == Way::kept);
+        if (form.gathers_results() && form.has(Way::folded)) possible = false;
         for (std::size_t i : {0u, 1u}) {  // one tap is as good as kept, unless pixels are left out
           if (form.ways[i] != Way::kept && sum.axes[i].taps == 1) possible = false;
           if (form.ways[i] == Way::viewed && sum.axes[i].dilation != 1) possible = false;

@@ -16,13 +16,16 @@ struct WindowAxis {
 /// A forward convolution of images [count, channels, ., .] to results [count, filters, ., .], or its filter gradient.
 /// An input gradient of stride 1 is a forward convolution of dy. Of a layer in groups so many are `together` one group,
 /// a block, of the convolution that tensor cores compute: a filter has zeros for channels of the block's other groups,
-/// of a gradient these elements are left out. The last block may have fewer.
+/// of a gradient these elements are left out. The last block may have fewer. An input gradient with strides is one of
+/// stride 1 that has filters for each phase of the input, which a kernel puts beside each other.
 struct WindowSum {
   bool gradient = false;
   bool turned = false;  ///< gradient: images and gradients changed places, and so did the result's axes
   Dtype dtype = Dtype::f16;
   std::int64_t count = 0, channels = 0, filters = 0;  ///< these of a block
   std::int64_t groups = 1, together = 1;
+  std::array<std::int64_t, 2> phases = {1, 1};  ///< filters of a group are those of a phase, times these
+  std::array<bool, 2> unequal_phases = {};      ///< the last pixels of an axis are not of all phases
   std::array<WindowAxis, 2> axes = {};
 
   std::int64_t blocks() const { return (groups + together - 1) / together; }
@@ -62,6 +65,8 @@ struct Form {
   bool keeps_window() const { return ways[0] == Way::kept && ways[1] == Way::kept; }
   /// Whether results of several blocks have other channels between them, which a kernel leaves out.
   bool spreads_results() const { return sum.blocks() > 1 && filters != sum.filters; }
+  /// Whether a kernel reads results from other places than the layer's, into which they go.
+  bool gathers_results() const { return spreads_results() || sum.phases != std::array<std::int64_t, 2>{1, 1}; }
   /// Whether a filter gradient's own kernel stores it: else one reads its elements from where they are.
   bool stores_gradient() const { return keeps_window() && !sum.turned && sum.together == 1 && !spreads_results(); }
   /// The convolution that tensor cores compute.

@@ -2,7 +2,11 @@
 #include "nixie/backends/cuda/rewrite/unfold/layers.h"
 
 #include <algorithm>
+#include <limits>
+#include <numeric>
+#include <optional>
 
+#include "nixie/backends/cuda/rewrite/phases.h"
 #include "nixie/core/base/integer_math.h"
 
 namespace nixie::cuda {
@@ -54,6 +58,75 @@ std::vector<std::int64_t> groups_together(std::int64_t groups, std::int64_t narr
   return all;
 }
 
+Access access_of(const Operand& operand) {
+  return {.slot = operand.slot, .offset = operand.offset, .strides = operand.strides};
+}
+
+// An axis of an input gradient as one of a forward convolution of dy whose window covers the taps of all phases, and
+// of each phase which of them are its own.
+struct PhasedAxis {
+  struct Taps {
+    std::int64_t low = 0, high = 0;         // in the window
+    std::int64_t last_tap = 0, before = 0;  // the layer's tap at high - 1, and the step to the one before it
+  };
+  WindowAxis axis = {};
+  std::vector<Taps> phases = {};
+};
+
+std::optional<PhasedAxis> phased(const WindowAxis& layer) {
+  const std::vector<Phase> phases = phases_of(layer.images, layer.taps, static_cast<int>(layer.stride),
+                                              static_cast<int>(layer.pad), static_cast<int>(layer.dilation));
+  if (std::ssize(phases) != layer.stride) return {};
+  // Tap j of a phase takes the result at its position + pad - j * dilation.
+  std::int64_t low = std::numeric_limits<std::int64_t>::max(), high = -low, dilation = 0, between = 0;
+  for (const Phase& phase : phases) {
+    if (phase.taps == 0) continue;
+    low = std::min<std::int64_t>(low, phase.pad - (phase.taps - 1) * phase.dilation);
+    high = std::max<std::int64_t>(high, phase.pad);
+    if (phase.taps > 1) dilation = phase.dilation;
+  }
+  for (const Phase& phase : phases)
+    if (phase.taps > 0) between = std::gcd(between, phase.pad - low);
+  if (dilation == 0) dilation = std::max<std::int64_t>(between, 1);
+  if (between % dilation != 0) return {};  // taps of one phase are between those of another
+  PhasedAxis with{.axis = {.images = layer.results,
+                           .taps = (high - low) / dilation + 1,
+                           .results = phases[0].pixels,
+                           .pad = -low,
+                           .dilation = dilation}};
+  for (const Phase& phase : phases) {
+    const std::int64_t end = phase.taps > 0 ? (phase.pad - low) / dilation + 1 : 0;
+    with.phases.push_back({end - phase.taps, end, phase.first_tap, phase.tap_step});
+  }
+  return with;
+}
+
+// Makes a layer the forward convolution of dy by the filters w, [channels, filters, taps], of all phases; of stride 1
+// there is one along an axis. False where there is none, or where they are very many.
+bool by_phases(Layer& layer, const ConvProblem& conv, const Operand& w) {
+  constexpr std::int64_t kMostPhases = 64;
+  std::array<std::optional<PhasedAxis>, 2> axes;
+  for (std::size_t i : {0u, 1u}) {
+    axes[i] = phased(axis_of(conv, i));
+    if (!axes[i]) return false;
+    layer.sum.axes[i] = axes[i]->axis, layer.sum.phases[i] = std::ssize(axes[i]->phases);
+    layer.sum.unequal_phases[i] = (i ? conv.width : conv.height) % conv.stride[i] != 0;
+  }
+  if (layer.sum.phases[0] * layer.sum.phases[1] > kMostPhases) return false;
+  for (const PhasedAxis::Taps& down : axes[0]->phases)
+    for (const PhasedAxis::Taps& across : axes[1]->phases) {
+      FilterPart part{.filter = std::ssize(layer.parts) * layer.part_shape[0], .load = access_of(w)};
+      for (const auto& [taps, i] : {std::pair(down, 0), std::pair(across, 1)}) {
+        std::int64_t& step = part.load.strides[at(i + 2)];
+        part.taps[at(i)] = {taps.low, taps.high};
+        part.load.offset += (taps.last_tap + (taps.high - 1) * taps.before) * step;
+        step *= -taps.before;
+      }
+      layer.parts.push_back(std::move(part));
+    }
+  return true;
+}
+
 }  // namespace
 
 void turn(Operand& operand, int axis) {
@@ -68,7 +141,6 @@ std::vector<Layer> layers_of(const Kernel& kernel, const ConvProblem& conv) {
                       .count = conv.images,
                       .groups = conv.groups}};
   layer.sum.axes = {axis_of(conv, 0), axis_of(conv, 1)};
-  const bool stride_1 = conv.stride == std::array{1, 1};
   const std::int64_t filters = conv.filters / conv.groups, channels = conv.channels / conv.groups;
   std::vector<Layer> layers;
   const auto add = [&](Layer one, std::int64_t of_images, std::int64_t of_results) {
@@ -79,26 +151,26 @@ std::vector<Layer> layers_of(const Kernel& kernel, const ConvProblem& conv) {
       layers.push_back(one);
     }
   };
-  Layer turned_layer = layer;
-  for (WindowAxis& axis : turned_layer.sum.axes) axis = turned(axis);
   if (conv.role == ConvRole::filter_grad) {
-    layer.images = second, layer.other = first;
+    layer.images = second, layer.results = first;
     add(layer, channels, filters);
-    turned_layer.images = first, turned_layer.other = second, turned_layer.sum.turned = true;
-    if (stride_1) add(turned_layer, filters, channels);
+    if (conv.stride != std::array{1, 1}) return layers;
+    std::swap(layer.images, layer.results);
+    for (WindowAxis& axis : layer.sum.axes) axis = turned(axis);
+    layer.sum.turned = true;
+    add(layer, filters, channels);
     return layers;
   }
-  Layer& chosen = conv.role == ConvRole::output ? layer : turned_layer;
-  chosen.images = first, chosen.other = second, chosen.group_step = filters * second.strides[0];
-  chosen.other.shape = second.shape.with(0, filters);
+  layer.images = first, layer.group_step = filters * second.strides[0];
+  Operand w = second;
   if (conv.role == ConvRole::output) {
+    layer.part_shape = {filters, channels};
+    layer.parts = {{.load = access_of(w), .taps = {{{0, conv.r}, {0, conv.s}}}}};
     add(layer, channels, filters);
-  } else if (stride_1) {
-    Operand& w = turned_layer.other;
-    w.shape = {w.shape[1], w.shape[0], w.shape[2], w.shape[3]};
+  } else {
     std::swap(w.strides[0], w.strides[1]);
-    for (int axis : {2, 3}) turn(w, axis);
-    add(turned_layer, filters, channels);
+    layer.part_shape = {channels, filters};
+    if (by_phases(layer, conv, w)) add(layer, filters, channels * layer.sum.phases[0] * layer.sum.phases[1]);
   }
   return layers;
 }

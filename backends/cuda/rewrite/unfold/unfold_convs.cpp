@@ -14,17 +14,21 @@
 #include "nixie/backends/cuda/rewrite/kernels.h"
 #include "nixie/backends/cuda/rewrite/lower.h"
 #include "nixie/backends/cuda/rewrite/unfold/axes.h"
-#include "nixie/backends/cuda/rewrite/unfold/layers.h"
+#include "nixie/backends/cuda/rewrite/unfold/filters.h"
+#include "nixie/backends/cuda/rewrite/unfold/results.h"
 #include "nixie/core/base/integer_math.h"
 #include "nixie/core/graph/plan_query.h"
 
 namespace nixie::cuda {
 namespace {
 
+// Which convolutions change their form: input gradients with strides, or all others.
+enum class Only : std::uint8_t { strided_input_grads, others };
+
 class Unfolding {
  public:
-  Unfolding(Plan& plan, const Chip& chip, std::optional<std::size_t> by_rank)
-      : plan_(plan), chip_(chip), by_rank_(by_rank) {}
+  Unfolding(Plan& plan, const Chip& chip, Only only, std::optional<std::size_t> by_rank)
+      : plan_(plan), chip_(chip), only_(only), by_rank_(by_rank) {}
 
   void operator()() {
     for (Kernel& kernel : plan_.kernels) {
@@ -50,30 +54,66 @@ class Unfolding {
   };
 
   std::optional<std::pair<Layer, Form>> wanted(const Kernel& kernel) const {
+    const std::optional<ConvProblem> conv = in_16_bits(kernel);
+    if (!conv) return {};
+    const bool strided = conv->role == ConvRole::input_grad && conv->stride != std::array{1, 1};
+    if (!by_rank_ && strided != (only_ == Only::strided_input_grads)) return {};
+    const std::string_view family = take(plan_, kernel, chip_)->choices.front().family->name();
+    const bool portable = family == "gemm";
+    if (!portable && (by_rank_ || !fills_badly(*conv, family))) return {};
+    const std::vector<std::pair<Layer, Form>> all = forms(kernel, *conv);
+    if (all.empty()) return {};
+    if (by_rank_) return all[*by_rank_ % all.size()];
+    // No estimate is better than this.
+    const double seconds = all[0].second.seconds;
+    const bool gains = !portable ? seconds + 5e-6 < 0.6 * seconds_as_it_is(*conv, chip_)
+                                 : seconds + 2e-6 < 0.85 * (strided ? seconds_of_phases(kernel)
+                                                                    : product_seconds(plan_, kernel, chip_.sms));
+    return gains ? std::optional(all[0]) : std::nullopt;
+  }
+
+  std::optional<ConvProblem> in_16_bits(const Kernel& kernel) const {
     const ConvMatch match = conv_problem(plan_, kernel, Groups::any);
     const auto* conv = std::get_if<ConvProblem>(&match);
     if (!conv || !conv->is_16_bit()) return {};
     for (const Operand& operand : kernel.head->operands)
       if (dtype_of(plan_, operand) != conv->dtype) return {};
-    const std::string_view family = take(plan_, kernel, chip_)->choices.front().family->name();
-    const bool portable = family == "gemm";
-    if (!portable && (by_rank_ || !fills_badly(*conv, family))) return {};
+    return *conv;
+  }
+
+  // The one of least estimated time first.
+  std::vector<std::pair<Layer, Form>> forms(const Kernel& kernel, const ConvProblem& conv) const {
     std::vector<std::pair<Layer, Form>> all;
-    for (const Layer& layer : layers_of(kernel, *conv))
+    for (const Layer& layer : layers_of(kernel, conv))
       for (Form form : forms_of(layer.sum, chip_)) {
-        if (const int axis = cut_axis(kernel, form); axis >= 0 && !can_cut(kernel, axis)) continue;
+        const std::vector<int> cut = cut_axes(kernel, form);
+        if (!std::all_of(cut.begin(), cut.end(), [&](int axis) { return can_cut(kernel, axis); })) continue;
         if (!form.reads_images() && find_copy(copy_of(form, layer.images))) form.seconds -= form.copy_seconds;
         all.emplace_back(layer, form);
       }
-    if (all.empty()) return {};
     std::stable_sort(all.begin(), all.end(),
                      [](const auto& a, const auto& b) { return a.second.seconds < b.second.seconds; });
-    if (by_rank_) return all[*by_rank_ % all.size()];
-    // No estimate is better than this.
-    const double seconds = all[0].second.seconds;
-    const bool gains = portable ? seconds + 2e-6 < 0.85 * product_seconds(plan_, kernel, chip_.sms)
-                                : seconds + 5e-6 < 0.6 * seconds_as_it_is(*conv, chip_);
-    return gains ? std::optional(all[0]) : std::nullopt;
+    return all;
+  }
+
+  // What a strided input gradient should take in a convolution for each phase, one after the other.
+  double seconds_of_phases(const Kernel& kernel) const {
+    Plan plan{.kernels = {kernel}, .slots = plan_.slots};
+    lower_strided_input_grads(plan);
+    double seconds = 0;
+    for (const Kernel& phase : plan.kernels) {
+      const std::optional<ConvProblem> conv = in_16_bits(phase);
+      if (!conv) {
+        seconds += 2e-6;
+      } else if (take(plan_, phase, chip_)->choices.front().family->name() != "gemm") {
+        seconds += seconds_as_it_is(*conv, chip_);
+      } else {
+        const auto all = forms(phase, *conv);
+        const double portable = product_seconds(plan_, phase, chip_.sms);
+        seconds += all.empty() ? portable : std::min(portable, all[0].second.seconds);
+      }
+    }
+    return seconds;
   }
 
   // Whether tensor cores multiply mostly zeros: of few channels of images a whole slice is read, tap by tap, and of
@@ -82,13 +122,6 @@ class Unfolding {
     const int channels = (conv.role == ConvRole::input_grad ? conv.filters : conv.channels) / conv.groups;
     return (family == "conv_fprop_sm90" || family == "conv_wgrad_sm90") && channels <= 32 &&
            (conv.r * conv.s > 1 || conv.groups > 1);
-  }
-
-  // The axis that kernels after a form are cut along, or none.
-  static int cut_axis(const Kernel& kernel, const Form& form) {
-    if (form.sum.groups == 1) return -1;
-    if (form.sum.gradient) return form.stores_gradient() && !depends_on_position(kernel) ? -1 : 0;
-    return form.spreads_results() ? 1 : -1;
   }
 
   // Images in the form's layout, copied with an access for every copied tap; a copy is shared by kernels that want the
@@ -167,59 +200,12 @@ class Unfolding {
     return load;
   }
 
-  // Positions below `count` whose first + step * position is in [0, size).
-  static std::pair<std::int64_t, std::int64_t> positions_inside(std::int64_t size, std::int64_t first,
-                                                                std::int64_t step, std::int64_t count) {
-    const auto bound = [&](std::int64_t pixel) {
-      return pixel <= first ? 0 : std::min(ceil_div(pixel - first, step), count);
-    };
-    const std::int64_t low = bound(0);
-    return {low, std::max(low, bound(size))};
-  }
-
-  // Filters in the form's layout, with zeros where it has more of them, of channels or of taps.
+  // Filters in the form's layout.
   Operand filters_in(const Form& form, const Layer& layer) {
     const Shape shape = form.filter_shape();
-    const Operand& from = layer.other;
     const int slot = add_slot(plan_, "unfolded filters", form.sum.dtype, shape, shape.channels_last());
-    Kernel kernel{.label = "unfold filters", .domain = form.filter_extents()};
-    kernel.loads = {{.slot = from.slot, .offset = from.offset, .strides = from.strides}};
-    kernel.stores = {{.slot = slot, .strides = form.filter_strides()}};
-    kernel.stages = {{.body = {{.primitive = Primitive::load}}, .stores = {{0, 0}}}};
-    if (form.sum.groups == 1) {
-      for (int axis = 0; axis < 4; ++axis) kernel.loads[0].inside.emplace_back(0, from.shape[axis]);
-      kernels_.push_back(std::move(kernel));
-    } else {
-      Kernel zeros{.label = "zeros of filters", .domain = Shape{shape.size()}};
-      zeros.stores = {{.slot = slot, .strides = {1}}};
-      zeros.stages = {{.body = {{.primitive = Primitive::constant}}, .stores = {{0, 0}}}};
-      if (form.sum.together > 1 || form.filter_extents() != from.shape) kernels_.push_back(std::move(zeros));
-      for_groups(form, [&](std::int64_t block, const Shape& groups, const Strides& steps) {
-        Kernel part = kernel;
-        std::vector<std::int64_t> domain{groups[0], groups[1]};
-        for (int axis = 0; axis < 4; ++axis) domain.push_back(from.shape[axis]);
-        part.domain = Shape(domain);
-        part.loads[0].offset += block * form.sum.together * layer.group_step;
-        part.loads[0].strides.insert(part.loads[0].strides.begin(),
-                                     {form.sum.together * layer.group_step, layer.group_step});
-        part.stores[0].offset += block * steps[0];
-        part.stores[0].strides.insert(part.stores[0].strides.begin(), steps.begin(), steps.end());
-        kernels_.push_back(std::move(part));
-      });
-    }
+    for (Kernel& kernel : filter_copies(form, layer, slot)) kernels_.push_back(std::move(kernel));
     return {slot, 0, shape, shape.channels_last()};
-  }
-
-  // Calls act(first block, [blocks, groups in each], steps in the form's filters between them) for all blocks; the last
-  // may have fewer groups.
-  template <class Act>
-  static void for_groups(const Form& form, const Act& act) {
-    const WindowSum& sum = form.sum;
-    const std::int64_t filter = form.filter_strides()[0],
-                       next = sum.filters / sum.together * filter + sum.channels / sum.together;
-    for_equal_blocks(sum.groups, sum.together, [&](std::int64_t block, std::int64_t count, std::int64_t groups) {
-      act(block, Shape{count, groups}, Strides{form.filters * filter, next});
-    });
   }
 
   static Conv op_of(const ConvProblem& conv, Math math) {
@@ -262,15 +248,13 @@ class Unfolding {
     std::optional<Kernel> rest;
     if (form.has(Way::folded)) {
       Kernel alone = apart(kernel, {conv.images, conv.filters, conv.p, conv.q}).first;
-      fold(kernel, alone.stores[0].slot, form);
-      rest = std::move(kernel), kernel = std::move(alone);
-    } else if (form.spreads_results()) {
-      auto [alone, after] = apart(kernel, kernel.domain.with(1, conv.filters));
-      kernel = std::move(alone);
-      kernel.head->op = op, kernel.head->operands = operands;
-      Access made = kernel.stores[0];
-      kernels_.push_back(std::move(kernel));
-      gather(after, form, made);
+      rest = folded(std::move(kernel), alone.stores[0].slot, form), kernel = std::move(alone);
+    } else if (form.gathers_results()) {
+      auto [alone, after] = apart(kernel, {conv.images, conv.filters, conv.p, conv.q});
+      alone.head->op = op, alone.head->operands = operands;
+      const Access made = alone.stores[0];
+      kernels_.push_back(std::move(alone));
+      for (Kernel& part : gathered(after, form, made)) kernels_.push_back(std::move(part));
       return;
     } else if (conv.filters != kernel.domain[1] && depends_on_position(kernel)) {
       auto [alone, after] = apart(kernel, kernel.domain.with(1, conv.filters));
@@ -284,59 +268,12 @@ class Unfolding {
     if (rest) kernels_.push_back(*std::move(rest));
   }
 
-  // The kernels that read results of all blocks, which `made` are in the last load's place.
-  void gather(const Kernel& rest, const Form& form, const Access& made) {
-    for_equal_blocks(
-        form.sum.all_filters(), form.sum.filters, [&](std::int64_t first, std::int64_t blocks, std::int64_t filters) {
-          Kernel part =
-              with_split_axis(part_of(rest, 1, first * form.sum.filters, blocks * filters), 1, {blocks, filters});
-          Access& load = part.loads.back();
-          load.offset = made.offset + first * form.filters;
-          load.strides = made.strides;
-          load.strides.insert(load.strides.begin() + 1, form.filters);
-          kernels_.push_back(std::move(part));
-        });
-  }
-
-  // A kernel sums what its head was, made with taps as filters, over these.
-  static void fold(Kernel& kernel, int made, const Form& form) {
-    const ConvProblem conv = form.conv();
-    const Strides memory = Shape{conv.images, conv.filters, conv.p, conv.q}.channels_last();
-    const auto taps = [&](std::size_t i) { return form.ways[i] == Way::folded ? form.sum.axes[i].taps : 1; };
-    const auto first_load = static_cast<int>(kernel.loads.size());
-    for (std::int64_t r = 0; r < taps(0); ++r)
-      for (std::int64_t s = 0; s < taps(1); ++s) {
-        Access load{.slot = made, .strides = memory};
-        load.inside = {{0, kernel.domain[0]}, {0, kernel.domain[1]}};
-        const std::int64_t row = form.ways[1] == Way::folded ? form.taps[1] : 1;
-        load.offset = (r * row + s) * form.filters;
-        for (std::size_t i : {0u, 1u}) {
-          const WindowAxis& axis = form.sum.axes[i];
-          const bool folded = form.ways[i] == Way::folded;
-          const std::int64_t first = folded ? (i ? s : r) * axis.dilation - axis.pad : 0;
-          load.inside.push_back(
-              positions_inside(folded ? axis.images : axis.results, first, folded ? axis.stride : 1, axis.results));
-          load.offset += first * memory[i + 2];
-          if (folded) load.strides[i + 2] *= axis.stride;
-        }
-        kernel.loads.push_back(std::move(load));
-      }
-    const auto last_load = static_cast<int>(kernel.loads.size());
-    kernel.head.reset();
-    replace_head(kernel, [&](InstructionBuilder& code, const Instruction&) {
-      int sum = code.load(first_load);
-      for (int load = first_load + 1; load < last_load; ++load) sum = code.apply(Primitive::add, sum, code.load(load));
-      return sum;
-    });
-    kernel.label += " folded";
-  }
-
   void gradient(Kernel kernel, const Layer& layer, const Form& form) {
     const ConvProblem conv = form.conv();
     Form results{.sum = form.sum, .channels = form.filters, .taps = {1, 1}};  // dy, with its filters as channels
     results.sum.channels = form.sum.filters;
     for (WindowAxis& axis : results.sum.axes) axis = {.images = axis.results, .taps = 1, .results = axis.results};
-    const std::vector<Operand> operands = {images_in(results, layer.other), images_in(form, layer.images)};
+    const std::vector<Operand> operands = {images_in(results, layer.results), images_in(form, layer.images)};
     const Conv op = op_of(conv, std::get<Conv>(kernel.head->op).math);
     if (form.stores_gradient() && !depends_on_position(kernel)) {
       widen(kernel, 0, conv.filters), widen(kernel, 1, form.channels);
@@ -347,34 +284,12 @@ class Unfolding {
     auto [alone, rest] = apart(kernel, form.filter_shape());
     alone.head->op = op, alone.head->operands = operands;
     kernels_.push_back(std::move(alone));
-    Operand made{.shape = layer_filters(kernel, layer), .strides = form.filter_strides()};
-    if (layer.sum.turned) {
-      std::swap(made.strides[0], made.strides[1]);
-      for (int axis : {2, 3}) turn(made, axis);
-    }
-    if (layer.sum.groups == 1) {
-      rest.loads.back().offset = made.offset, rest.loads.back().strides = made.strides;
-      kernels_.push_back(std::move(rest));
-      return;
-    }
-    for_groups(form, [&](std::int64_t block, const Shape& groups, const Strides& steps) {
-      const std::int64_t filters = made.shape[0], first = block * layer.sum.together * filters;
-      Kernel part =
-          with_split_axis(part_of(rest, 0, first, groups.size() * filters), 0, {groups[0], groups[1], filters});
-      Access& load = part.loads.back();
-      load.offset = made.offset + block * steps[0], load.strides = made.strides;
-      load.strides.insert(load.strides.begin(), steps.begin(), steps.end());
-      kernels_.push_back(std::move(part));
-    });
-  }
-
-  // Of one group [filters, channels, taps].
-  static Shape layer_filters(const Kernel& kernel, const Layer& layer) {
-    return kernel.domain.with(0, kernel.domain[0] / layer.sum.groups);
+    for (Kernel& part : gathered_gradient(rest, form)) kernels_.push_back(std::move(part));
   }
 
   Plan& plan_;
   const Chip& chip_;
+  const Only only_;
   const std::optional<std::size_t> by_rank_;
   std::vector<Kernel> kernels_;
   std::vector<Copy> copies_;
@@ -383,7 +298,9 @@ class Unfolding {
 }  // namespace
 
 void unfold_convs(Plan& plan, const Chip& chip, std::optional<std::size_t> by_rank) {
-  Unfolding{plan, chip, by_rank}();
+  Unfolding{plan, chip, Only::others, by_rank}();
 }
+
+void merge_phases(Plan& plan, const Chip& chip) { Unfolding{plan, chip, Only::strided_input_grads, {}}(); }
 
 }  // namespace nixie::cuda
