@@ -35,7 +35,7 @@ LoaderPosition Loader::position() const {
   return {given_ / batches_, given_ % batches_};
 }
 
-void Loader::allocate() {
+void Loader::allocate() try {
   const Shape sample = dataset_->sample_shape();
   for (Slot& slot : slots_) {
     slot.batch.images = Array(dataset_->bytes() ? Dtype::u8 : Dtype::f32, {batch_, sample[0], sample[1], sample[2]});
@@ -44,6 +44,8 @@ void Loader::allocate() {
     slot.batch.weights = Array(Dtype::f32, {batch_});
     slot.indices.resize(static_cast<std::size_t>(batch_));
   }
+} catch (const Error& error) {
+  throw Error(error.fault(), "the loader's batches: " + std::string(error.what()));
 }
 
 void Loader::start(LoaderPosition position) {

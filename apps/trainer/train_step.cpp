@@ -32,10 +32,12 @@ TrainStep::TrainStep(Backend& backend, const TrainConfig& config, const Dataset&
       accuracy_sum_(scalar("accuracy_sum", Dtype::f32)),
       non_finite_(scalar("non_finite", Dtype::i32)),
       skipped_(scalar("skipped", Dtype::i32)),
+      rate_factor_("rate_factor", Array::from(std::vector<float>{1}, {}), false),
       part_(scalar("part", Dtype::i32)),
       part_loss_(scalar("part_loss", Dtype::f32)),
       part_accuracy_(scalar("part_accuracy", Dtype::f32)),
       part_slopes_(config.accumulate > 1 ? zeros_like(optimizer.parameters()) : std::vector<Variable>{}),
+      backend_(backend),
       add_(
           backend, [this](const Inputs& in) { return add_body(in); }, config.policy()),
       update_(
@@ -63,15 +65,51 @@ std::map<std::string, Tensor> TrainStep::placeholders() const {
   return inputs;
 }
 
-TrainStep::Result TrainStep::run(const Inputs& in) const {
+std::pair<Tensor, Tensor> TrainStep::forward(const Inputs& in,
+                                             const std::function<void(const Tensor&)>& observe) const {
   // Each batch of a step draws other random numbers.
   const Tensor now = step_, draw = config_.accumulate > 1 ? now * config_.accumulate + part_ : now;
-  Pass pass{.training = true, .step = draw, .seed = config_.seed};
+  Pass pass{.training = true, .step = draw, .seed = config_.seed, .observe = observe};
   const Tensor images = data_.pixels(in["images"]);
   const Tensor output = model_(mixing_.is_on() ? Mixing::images(images, in["mixing"]) : images, pass);
   const Tensor loss = mixing_.is_on() ? Mixing::loss(config_.loss, output, in["labels"], in["mixing"])
                                       : config_.loss(output, in["labels"]);
+  return {loss, output};
+}
+
+TrainStep::Result TrainStep::run(const Inputs& in) const {
+  const auto [loss, output] = forward(in);
   return {loss, accuracy(output, in["labels"]), gradients(optimizer_.scaled(loss), optimizer_.parameters())};
+}
+
+std::string TrainStep::first_non_finite(const Batch& batch, std::int64_t step, std::int64_t part) {
+  std::vector<std::string> names;
+  Step watched(
+      backend_,
+      [&](const Inputs& in) {
+        Outputs finite;
+        const auto watch = [&](const std::string& name, const Tensor& value) {
+          if (!is_floating(value.dtype())) return;
+          finite[std::to_string(names.size())] = min(cast(is_finite(value), Dtype::u8));
+          names.push_back(name);
+        };
+        names.clear();
+        watch("the images of the batch", in["images"]);
+        const auto layer = [&](const Tensor& result) {
+          const std::string place = Scope::prefix();  // `2.conv (conv2d): `
+          watch("the output of " + place.substr(0, place.rfind(": ")), result);
+        };
+        watch("the loss", forward(in, layer).first);
+        return finite;
+      },
+      config_.policy());
+  step_.set(static_cast<std::int32_t>(step));
+  part_.set(static_cast<std::int32_t>(part));
+  const Outputs finite = watched(inputs_of(batch, step * config_.accumulate + part));
+  part_.set(0);
+  for (std::size_t i = 0; i < names.size(); ++i)
+    if (finite.at(std::to_string(i)).item() == 0) return names[i];
+  return {};
 }
 
 Outputs TrainStep::add_body(const Inputs& in) {
@@ -100,7 +138,10 @@ Outputs TrainStep::update_body(const Inputs& in) {
     for (std::size_t i = 0; i < slopes.size(); ++i)
       slopes[i].value = cast((part_slopes_[i] + cast(slopes[i].value, Dtype::f32)) * share, slopes[i].value.dtype());
   }
-  optimizer_.update(slopes, now);
+  if (config_.non_finite == "roll_back")  // others need no factor, nor the multiplication
+    optimizer_.update(slopes, now, rate_factor_);
+  else
+    optimizer_.update(slopes, now);
   if (averages_) averages_->update(now);
   if (skips()) {
     // A dynamic loss scale looks at the gradients itself.
@@ -147,6 +188,8 @@ void TrainStep::set(const RunState& state) {
   loss_sum_.set(state.loss_sum);
   accuracy_sum_.set(state.accuracy_sum);
   skipped_.set(static_cast<std::int32_t>(state.skipped));
+  non_finite_.set(0);
+  rate_factor_.set(state.rate_factor());
 }
 
 }  // namespace nixie

@@ -47,16 +47,6 @@ LossScaleOptions loss_scale(const TrainConfig& config) {
   return {.scale = narrow ? config.loss_scale : 1};
 }
 
-/// Names the line of the file where a layer that does not fit stands.
-Model built_model(const TrainConfig& config, const Shape& input) try {
-  return Model(config.model, input, config.seed, parameter_dtype(config.policy()));
-} catch (const Error& error) {
-  const std::string line = error.what();
-  const auto place = config.layer_places.find(line.substr(0, line.find(" (")));  // `1.conv (conv2d): input is ...`
-  if (place == config.layer_places.end()) throw;
-  throw Error(error.fault(), to_string(place->second) + ": " + line);
-}
-
 // What is frozen comes first: the first group that holds a parameter counts.
 std::vector<ParameterGroup> parameter_groups(const TrainConfig& config) {
   std::vector<ParameterGroup> groups;
@@ -78,6 +68,15 @@ std::vector<std::string> metric_names(const std::vector<AnyMetric>& metrics) {
 
 }  // namespace
 
+Model built_model(const TrainConfig& config, const Shape& input) try {
+  return Model(config.model, input, config.seed, parameter_dtype(config.policy()));
+} catch (const Error& error) {
+  const std::string line = error.what();
+  const auto place = config.layer_places.find(line.substr(0, line.find(" (")));  // `1.conv (conv2d): input is ...`
+  if (place == config.layer_places.end()) throw;
+  throw Error(error.fault(), to_string(place->second) + ": " + line);
+}
+
 Trainer::Trainer(const TrainConfig& config, const TrainerOptions& options)
     : config_(config),
       options_(options),
@@ -95,8 +94,7 @@ Trainer::Trainer(const TrainConfig& config, const TrainerOptions& options)
                   .clip_value = config.clip_value,
                   .clip_norm = config.clip_norm,
                   .loss_scale = loss_scale(config)},
-                 {.steps_per_epoch = static_cast<double>(steps_per_epoch_),
-                  .epochs = static_cast<double>(total_steps_) / static_cast<double>(steps_per_epoch_)}),
+                 run_length()),
       state_{.steps_per_epoch = steps_per_epoch_},
       averages_(averages_of(config, model_, input_shape(*data_.train, config.data.batch()))),
       train_step_(*backend_, config_, *data_.train, model_, optimizer_, averages_ ? &*averages_ : nullptr),
@@ -105,6 +103,8 @@ Trainer::Trainer(const TrainConfig& config, const TrainerOptions& options)
       progress_(options.out) {
   if (!options.run.empty()) use_folder(options.run);
   check_classes(model_, *data_.train);
+  check(!model_.parameters().trainable().empty(),
+        "the model has no parameters, so there is nothing to train; add a layer that has");
   check(!optimizer_.parameters().empty(), "freeze and parameter_groups leave no parameter to train; take one out");
   if (!config.init_from.empty() && options.reads_init_from) initialize();
 }
@@ -146,6 +146,10 @@ SnapshotTarget Trainer::target(const std::vector<std::string>& changes) {
 void Trainer::resume(const std::filesystem::path& file, const std::vector<std::string>& changes) {
   const SnapshotTarget mine = target(changes);
   restore(load_snapshot(file, mine), mine);
+  roll_backs_ = state_.roll_backs;
+  changes_ = changes;
+  progress_.line(fmt::format("resumed after step {}", state_.step));
+  good_ = {file};
   saved_ = file.string();
 }
 
@@ -154,17 +158,24 @@ void Trainer::resume_last(const std::vector<std::string>& changes) {
   std::vector<std::filesystem::path> files = kept_checkpoints(options_.run);
   files.insert(files.begin(), {path("last.h5"), path("best.h5")});
   const auto checkpoint = load_first(files, mine);
-  if (!checkpoint) return progress_.line("the run was not saved yet; it begins again");
+  if (!checkpoint) {
+    if (!config_.init_from.empty() && !options_.reads_init_from) initialize();
+    return progress_.line("the run was not saved yet; it begins again");
+  }
   restore(*checkpoint, mine);
+  roll_backs_ = state_.roll_backs;
+  changes_ = changes;
+  progress_.line(fmt::format("resumed after step {}", state_.step));
+  good_ = files;
   saved_ = options_.run.string();
 }
 
 void Trainer::restore(const Checkpoint& checkpoint, const SnapshotTarget& target) {
   if (averages_) averages_->set(checkpoint.ema);  // before anything else: it may be refused
   state_ = restore_snapshot(checkpoint, target);
+  if (config_.non_finite != "roll_back") state_.roll_backs = 0;  // nobody would heed it
   train_step_.set(state_);
   evaluation_.reset();
-  progress_.line(fmt::format("resumed after step {}", state_.step));
 }
 
 void Trainer::open_record() {
@@ -180,10 +191,22 @@ void Trainer::open_record() {
 }
 
 bool Trainer::train(const std::function<bool()>& stop, const std::function<bool()>& save_now) {
-  open_record();
-  progress_.start(state_.step, total_steps_, steps_per_epoch_, config_.data.batch() * config_.accumulate);
+  while (true) try {
+      return train_on(stop, save_now);
+    } catch (const Error& error) {
+      roll_back(error);
+    }
+}
+
+void Trainer::start_loader() {
   loader_.start(
       {.epoch = state_.step / steps_per_epoch_, .batch = state_.step % steps_per_epoch_ * config_.accumulate});
+}
+
+bool Trainer::train_on(const std::function<bool()>& stop, const std::function<bool()>& save_now) {
+  open_record();
+  progress_.start(state_.step, total_steps_, steps_per_epoch_, config_.data.batch() * config_.accumulate);
+  start_loader();
   std::optional<Watchdog> watchdog;
   if (options_.out) watchdog.emplace([](const std::string& text) { fmt::print(stderr, "{}\n", text); });
   const auto enter = [&](const char* activity) {
@@ -212,21 +235,38 @@ bool Trainer::train(const std::function<bool()>& stop, const std::function<bool(
   return true;
 }
 
+const Batch& Trainer::next_batch() {
+  const Batch* batch = loader_.next();
+  return batch ? *batch : *loader_.next();  // between two epochs
+}
+
 void Trainer::train_once(const std::function<void(const char*)>& enter) {
+  std::chrono::steady_clock::duration waited{};
   const auto next = [&]() -> const Batch& {
     enter("waits for a batch of the loader");
-    const Batch* batch = loader_.next();
-    if (!batch) batch = loader_.next();  // between two epochs
+    const auto start = std::chrono::steady_clock::now();
+    const Batch& batch = next_batch();
+    waited += std::chrono::steady_clock::now() - start;
     enter("trains");
-    return *batch;
+    return batch;
   };
   train_step_(next, state_.step);
   ++state_.step;
   if (state_.step % steps_per_epoch_ == 0)  // too few for another step
     for (std::int64_t rest = loader_.batches() % config_.accumulate; rest > 0; --rest) loader_.next();
   evaluation_.reset();
-  progress_.step(state_.step);
+  if (progress_.wants_figures()) show_running_figures();
+  progress_.step(state_.step, waited);
 }
+
+void Trainer::show_running_figures() {
+  const StepSums sums = train_step_.sums();
+  const auto steps = static_cast<double>(state_.step - state_.logged - sums.skipped);
+  if (steps >= 1)
+    progress_.running(sums.loss / steps, sums.accuracy / steps, rate());
+}
+
+double Trainer::rate() const { return optimizer_.schedule().rate(state_.step - 1) * state_.rate_factor(); }
 
 bool Trainer::is_evaluation_due() const {
   const std::int64_t every = config_.evaluate_every > 0 ? config_.evaluate_every : steps_per_epoch_;
@@ -238,17 +278,8 @@ void Trainer::read_sums() {
   state_.loss_sum = sums.loss;
   state_.accuracy_sum = sums.accuracy;
   state_.skipped = sums.skipped;
-  if (sums.first_non_finite > 0) fail_non_finite("the loss", sums.first_non_finite);
+  if (sums.first_non_finite > 0) fail_non_finite(kLoss, sums.first_non_finite);
   if (!std::isfinite(state_.loss_sum)) fail_non_finite("the sum of the losses", state_.step);
-}
-
-void Trainer::fail_non_finite(const std::string& what, std::int64_t step) const {
-  const Checkpoint now = take_snapshot(config_, model_, optimizer_, state_, data_);
-  const std::string array = non_finite_array(now);
-  fail(Fault::non_finite, what, " is not finite at step ", step,
-       array.empty() || array == what ? "" : ", nor is " + array, " (the last good log row is of step ", state_.logged,
-       ", the last good checkpoint ", saved_.empty() ? "none" : saved_,
-       "); try a smaller rate, a warm-up or clip_norm");
 }
 
 void Trainer::log_interval() {
@@ -264,7 +295,7 @@ void Trainer::log_interval() {
                     .step = state_.step,
                     .loss = state_.loss_sum / steps,
                     .accuracy = state_.accuracy_sum / steps,
-                    .rate = optimizer_.schedule().rate(state_.step - 1)};
+                    .rate = rate()};
   if (const LossScale& scale = optimizer_.loss_scale(); scale.is_dynamic()) {
     interval.loss_scale = scale.scale().array().item();
     interval.skipped_steps = static_cast<std::int64_t>(scale.skipped().array().item());
@@ -309,11 +340,8 @@ bool Trainer::evaluate_and_save(const std::function<bool()>& stop) {
   const std::int64_t epoch = (state_.step - 1) / steps_per_epoch_ + 1;
   std::string line = config_.evaluate_every > 0 ? fmt::format("step {} {}", state_.step, to_string(result))
                                                 : fmt::format("epoch {} {}", epoch, to_string(result));
-  Figures figures{.epoch = epoch,
-                  .step = state_.step,
-                  .loss = result.loss,
-                  .accuracy = result.accuracy,
-                  .rate = optimizer_.schedule().rate(state_.step - 1)};
+  Figures figures{
+      .epoch = epoch, .step = state_.step, .loss = result.loss, .accuracy = result.accuracy, .rate = rate()};
   for (const auto& [name, value] : result.metrics) {
     line += fmt::format(" {} {:.4f}", name, value);
     figures.metrics.push_back(value);
@@ -364,6 +392,7 @@ void Trainer::save(const char* file) {
   if (const std::string array = non_finite_array(checkpoint); !array.empty()) fail_non_finite(array, state_.step);
   save_checkpoint(checkpoint, path(file));
   saved_ = path(file).string();
+  good_ = {path(file)};
 }
 
 }  // namespace nixie

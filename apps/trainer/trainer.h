@@ -21,6 +21,9 @@ struct TrainerOptions {
   bool reads_init_from = true;                 ///< false: a resume follows, which brings all weights
 };
 
+/// The model for inputs [N, C, H, W]. An error names the line of the file where a layer that does not fit stands.
+Model built_model(const TrainConfig& config, const Shape& input);
+
 class Trainer {
  public:
   /// Opens the data and builds the model. Writes nothing yet. Throws where the configuration, data and model do not
@@ -61,20 +64,40 @@ class Trainer {
   std::int64_t step() const { return state_.step; }
   std::int64_t total_steps() const { return total_steps_; }
   std::int64_t steps_per_epoch() const { return steps_per_epoch_; }
+  /// Of the last call of `train`: the time in which it waited for batches.
+  double seconds_waited() const { return progress_.seconds_waited(); }
 
  private:
+  static constexpr const char* kLoss = "the loss";
+
   void initialize();
+  RunLength run_length() const {
+    return {.steps_per_epoch = static_cast<double>(steps_per_epoch_),
+            .epochs = static_cast<double>(total_steps_) / static_cast<double>(steps_per_epoch_)};
+  }
   SnapshotTarget target(const std::vector<std::string>& changes);
   void restore(const Checkpoint& checkpoint, const SnapshotTarget& target);
   void open_record();
+  void start_loader();
+  bool train_on(const std::function<bool()>& stop, const std::function<bool()>& save_now);
+  const Batch& next_batch();
   void train_once(const std::function<void(const char*)>& enter);
+  void show_running_figures();
   void read_sums();
   void log_interval();
   bool is_evaluation_due() const;
   bool evaluate_and_save(const std::function<bool()>& stop);
   double score(const Evaluation& result) const;
   bool is_out_of_patience() const;
-  [[noreturn]] void fail_non_finite(const std::string& what, std::int64_t step) const;
+  double rate() const;
+  /// To the last good checkpoint, or to the start where there is none.
+  void go_back();
+  /// Repeats the steps up to `step` and looks into that one: where values first are not finite; "" where that is not
+  /// found within a minute.
+  std::string first_non_finite(std::int64_t step);
+  [[noreturn]] void fail_non_finite(const std::string& what, std::int64_t step);
+  /// Goes back with a smaller rate where the configuration says so; else throws the error.
+  void roll_back(const Error& error);
   void save(const char* file);
   void write_report() const;
   std::filesystem::path path(const char* file) const { return options_.run / file; }
@@ -95,7 +118,10 @@ class Trainer {
   TrainStep train_step_;
   Evaluator evaluator_;
   Progress progress_;
-  std::string saved_;                     // the last checkpoint written or read, for messages
+  std::string saved_;                        // the last checkpoint written or read, for messages
+  std::vector<std::filesystem::path> good_;  // the same, to go back to: the first that is whole
+  std::vector<std::string> changes_;         // parts of the configuration that may differ from the checkpoint's
+  std::int64_t roll_backs_ = 0;
   std::optional<Evaluation> evaluation_;  // of the present weights
   std::optional<RunLock> lock_;
   std::optional<RunRecord> record_;

@@ -43,6 +43,9 @@ PendingFile::PendingFile(std::filesystem::path path, std::int64_t bytes)
     : path_(std::move(path)),
       temporary_(folder_of(path_) / fmt::format(".{}.tmp.{}.{}", path_.filename().string(), ::getpid(), number++)),
       bytes_(bytes) {
+  // A rename replaces whatever stands there: for root even /dev/null.
+  if (struct stat there{}; ::stat(path_.c_str(), &there) == 0 && !S_ISREG(there.st_mode) && !S_ISDIR(there.st_mode))
+    fail(Fault::storage, path_.string(), " is a device, a pipe or a socket, which is not replaced; name a file");
   ::unlink(temporary_.c_str());  // left by a killed process of the same number
   file_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
   if (file_ < 0) fail_writing("cannot be created", errno);

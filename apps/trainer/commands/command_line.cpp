@@ -17,6 +17,7 @@
 #include "nixie/apps/trainer/commands/predict_command.h"
 #include "nixie/apps/trainer/commands/reference.h"
 #include "nixie/apps/trainer/commands/summary_command.h"
+#include "nixie/apps/trainer/profile/profile_command.h"
 #include "nixie/models/io/checkpoint.h"
 
 namespace nixie {
@@ -82,6 +83,21 @@ void add_config(CLI::App& app, ConfigChoice& choice) {
 Run add_summary(CLI::App& app, ConfigChoice& choice) {
   add_config(app, choice);
   return [&] { return fmt::print("{}", summary_text(choice.load())), 0; };
+}
+
+struct ProfileRequest {
+  ConfigChoice choice = {};
+  ProfileCommand command = {};
+};
+
+Run add_profile(CLI::App& app, ProfileRequest& request) {
+  add_config(app, request.choice);
+  app.add_option("--steps", request.command.steps, "training steps that are timed")
+      ->check(CLI::Range(1, 1000000))
+      ->capture_default_str();
+  app.add_option("--trace", request.command.trace,
+                 "writes the kernels and layers to this file in Chrome's trace format");
+  return [&] { return run_profile(request.choice.load(), request.command), 0; };
 }
 
 Run add_config_print(CLI::App& app, ConfigChoice& choice) {
@@ -150,6 +166,7 @@ struct Commands {
   PredictCommand predict;
   ExportCommand exported;
   ConfigChoice summary, config;
+  ProfileRequest profile;
   DataCommand data;
   CompareCommand compare;
   CheckpointRequest checkpoint;
@@ -170,6 +187,8 @@ const Entry kEntries[] = {
      [](CLI::App& app, Commands& all) { return add_export(app, all.exported); }},
     {"summary", "print layers, parameters and memory of a configuration",
      [](CLI::App& app, Commands& all) { return add_summary(app, all.summary); }},
+    {"profile", "time a configuration's step by layer and by kernel",
+     [](CLI::App& app, Commands& all) { return add_profile(app, all.profile); }},
     {"config", "print a configuration with every default",
      [](CLI::App& app, Commands& all) { return add_config_print(app, all.config); }},
     {"data", "look into a dataset, check or pack it",
@@ -202,6 +221,12 @@ void for_each_command(
     entry.add(app, commands);
     each(entry.name, app, entry.words ? fmt::format("{}", fmt::join(*entry.words, " ")) : "");
   }
+}
+
+std::vector<std::string> command_names() {
+  std::vector<std::string> names = {"train", "benchmark"};
+  for (const Entry& entry : kEntries) names.push_back(entry.name);
+  return names;
 }
 
 bool names_subcommand(const std::vector<std::string>& arguments) {

@@ -133,8 +133,6 @@ __device__ inline Vector<T, n> read_written(const T* from) {
     reinterpret_cast<Piece*>(&to)[i] = reinterpret_cast<const Piece*>(from)[i];
   return to;
 }
-// Asks the L2 cache for the line of an address.
-__device__ inline void prefetch_l2(const void* at) { asm volatile("prefetch.global.L2 [%0];" ::"l"(at)); }
 template <int n, class T>
 __device__ inline void write(T* to, const Vector<T, n>& from) {
   constexpr int bytes = sizeof(T) * n <= 16 ? sizeof(T) * n : 16;

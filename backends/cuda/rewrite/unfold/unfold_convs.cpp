@@ -5,7 +5,7 @@
 // that a row of the window, read as the channels of one pixel, begins at a multiple of 16 bytes; such rows overlap in
 // memory. Taps that are filters: a product for each position of images, then a kernel that sums shifted ones. An input
 // gradient of stride 1 is a forward convolution of dy by the turned filter; the filter gradient of few filters is that
-// of a layer whose images are dy.
+// of a layer whose images are dy. Of a layer in groups several are one, with zeros in filters between them.
 #include <algorithm>
 #include <optional>
 
@@ -13,97 +13,13 @@
 #include "nixie/backends/cuda/generate/portable.h"
 #include "nixie/backends/cuda/rewrite/kernels.h"
 #include "nixie/backends/cuda/rewrite/lower.h"
-#include "nixie/backends/cuda/rewrite/unfold/form.h"
+#include "nixie/backends/cuda/rewrite/unfold/axes.h"
+#include "nixie/backends/cuda/rewrite/unfold/layers.h"
 #include "nixie/core/base/integer_math.h"
 #include "nixie/core/graph/plan_query.h"
 
 namespace nixie::cuda {
 namespace {
-
-// A convolution as a sum over a window: which operands it reads, and where its filters are.
-struct Layer {
-  WindowSum sum = {};
-  Operand images = {};  // cut where padding is negative
-  Operand other = {};   // forward: filters as [filters, channels, taps]; gradient: of results, [count, filters, ., .]
-};
-
-// Axis 2 or 3 read from its last position to the first.
-void turn(Operand& operand, int axis) {
-  operand.offset += (operand.shape[axis] - 1) * operand.strides[at(axis)];
-  operand.strides[at(axis)] *= -1;
-}
-
-void swap_axes(Operand& operand) {
-  operand.shape = {operand.shape[1], operand.shape[0], operand.shape[2], operand.shape[3]};
-  std::swap(operand.strides[0], operand.strides[1]);
-}
-
-WindowAxis axis_of(const ConvProblem& conv, std::size_t i) {
-  return {.images = i ? conv.width : conv.height,
-          .taps = i ? conv.s : conv.r,
-          .results = i ? conv.q : conv.p,
-          .stride = conv.stride[i],
-          .pad = conv.pad[i],
-          .dilation = conv.dilation[i]};
-}
-
-// Of an axis of stride 1: images and results change places, taps turn.
-WindowAxis turned(const WindowAxis& axis) {
-  return {.images = axis.results,
-          .taps = axis.taps,
-          .results = axis.images,
-          .stride = 1,
-          .pad = (axis.taps - 1) * axis.dilation - axis.pad,
-          .dilation = axis.dilation};
-}
-
-// Cuts off images before the first that any result takes; false where none is left.
-bool cut_negative_padding(Layer& layer) {
-  for (int i : {0, 1}) {
-    WindowAxis& axis = layer.sum.axes[at(i)];
-    if (axis.pad >= 0) continue;
-    layer.images.offset -= axis.pad * layer.images.strides[at(i + 2)];
-    axis.images += axis.pad, axis.pad = 0;
-    if (axis.images <= 0) return false;
-    layer.images.shape = layer.images.shape.with(i + 2, axis.images);
-  }
-  return true;
-}
-
-std::vector<Layer> layers_of(const Kernel& kernel, const ConvProblem& conv) {
-  const Operand &first = kernel.head->operands[0], &second = kernel.head->operands[1];
-  Layer layer{.sum = {.gradient = conv.role == ConvRole::filter_grad, .dtype = conv.dtype, .count = conv.images}};
-  layer.sum.axes = {axis_of(conv, 0), axis_of(conv, 1)};
-  const bool stride_1 = conv.stride == std::array{1, 1};
-  std::vector<Layer> layers;
-  const auto add = [&](Layer one) {
-    one.sum.channels = one.images.shape[1];
-    one.sum.filters = one.sum.gradient ? one.other.shape[1] : one.other.shape[0];
-    if (cut_negative_padding(one)) layers.push_back(std::move(one));
-  };
-  Layer turned_layer = layer;
-  for (WindowAxis& axis : turned_layer.sum.axes) axis = turned(axis);
-  switch (conv.role) {
-    case ConvRole::output:
-      layer.images = first, layer.other = second;
-      add(layer);
-      break;
-    case ConvRole::input_grad:
-      if (!stride_1) break;
-      turned_layer.images = first, turned_layer.other = second;
-      swap_axes(turned_layer.other);
-      for (int axis : {2, 3}) turn(turned_layer.other, axis);
-      add(turned_layer);
-      break;
-    case ConvRole::filter_grad:
-      layer.images = second, layer.other = first;
-      add(layer);
-      turned_layer.images = first, turned_layer.other = second, turned_layer.sum.turned = true;
-      if (stride_1) add(turned_layer);
-      break;
-  }
-  return layers;
-}
 
 class Unfolding {
  public:
@@ -134,7 +50,7 @@ class Unfolding {
   };
 
   std::optional<std::pair<Layer, Form>> wanted(const Kernel& kernel) const {
-    const ConvMatch match = conv_problem(plan_, kernel);
+    const ConvMatch match = conv_problem(plan_, kernel, Groups::any);
     const auto* conv = std::get_if<ConvProblem>(&match);
     if (!conv || !conv->is_16_bit()) return {};
     for (const Operand& operand : kernel.head->operands)
@@ -145,6 +61,7 @@ class Unfolding {
     std::vector<std::pair<Layer, Form>> all;
     for (const Layer& layer : layers_of(kernel, *conv))
       for (Form form : forms_of(layer.sum, chip_)) {
+        if (const int axis = cut_axis(kernel, form); axis >= 0 && !can_cut(kernel, axis)) continue;
         if (!form.reads_images() && find_copy(copy_of(form, layer.images))) form.seconds -= form.copy_seconds;
         all.emplace_back(layer, form);
       }
@@ -159,10 +76,19 @@ class Unfolding {
     return gains ? std::optional(all[0]) : std::nullopt;
   }
 
-  // Whether tensor cores multiply mostly zeros: of few channels of images a whole slice is read, tap by tap.
+  // Whether tensor cores multiply mostly zeros: of few channels of images a whole slice is read, tap by tap, and of
+  // narrow groups a tile has few filters.
   static bool fills_badly(const ConvProblem& conv, std::string_view family) {
-    const int channels = conv.role == ConvRole::input_grad ? conv.filters : conv.channels;
-    return (family == "conv_fprop_sm90" || family == "conv_wgrad_sm90") && channels <= 32 && conv.r * conv.s > 1;
+    const int channels = (conv.role == ConvRole::input_grad ? conv.filters : conv.channels) / conv.groups;
+    return (family == "conv_fprop_sm90" || family == "conv_wgrad_sm90") && channels <= 32 &&
+           (conv.r * conv.s > 1 || conv.groups > 1);
+  }
+
+  // The axis that kernels after a form are cut along, or none.
+  static int cut_axis(const Kernel& kernel, const Form& form) {
+    if (form.sum.groups == 1) return -1;
+    if (form.sum.gradient) return form.stores_gradient() && !depends_on_position(kernel) ? -1 : 0;
+    return form.spreads_results() ? 1 : -1;
   }
 
   // Images in the form's layout, copied with an access for every copied tap; a copy is shared by kernels that want the
@@ -177,13 +103,15 @@ class Unfolding {
       return images;
     };
     // Without rows to view, layouts are the concern of what prepares operands.
-    const bool as_it_is = !form.has(Way::viewed) || (from.strides[3] == sum.channels && is_in_pieces(read(from)));
+    const bool as_it_is = !form.has(Way::viewed) || (from.strides[3] == sum.all_channels() && is_in_pieces(read(from)));
     if (form.reads_images() && as_it_is) return read(from);
     return read({copied(form, from), 0, form.images(), form.image_strides()});
   }
 
   static Kernel copy_of(const Form& form, const Operand& from) {
-    Kernel kernel{.label = "unfold", .domain = {form.sum.count, form.channels, form.extent(0), form.extent(1)}};
+    const std::int64_t blocks = form.sum.blocks();
+    Kernel kernel{.label = "unfold",
+                  .domain = {form.sum.count, blocks * form.channels, form.extent(0), form.extent(1)}};
     InstructionBuilder code;
     Stage stage;
     const auto taps = [&](std::size_t i) { return form.ways[i] == Way::copied ? form.taps[i] : 1; };
@@ -197,6 +125,11 @@ class Unfolding {
       }
     stage.body = std::move(code.body);
     kernel.stages = {std::move(stage)};
+    if (blocks > 1 && form.channels != form.sum.channels) {  // zeros after each block
+      kernel = with_split_axis(std::move(kernel), 1, {blocks, form.channels});
+      for (Access& load : kernel.loads)
+        load.strides[1] = load.strides[2] * form.sum.channels, load.inside[2] = {0, form.sum.channels};
+    }
     return kernel;
   }
 
@@ -210,10 +143,9 @@ class Unfolding {
   int copied(const Form& form, const Operand& from) {
     Kernel kernel = copy_of(form, from);
     if (const auto known = find_copy(kernel)) return *known;
-    const Strides strides = form.image_strides();
-    const int slot = add_slot(plan_, "unfolded images", form.sum.dtype, form.images(), strides);
+    const int slot = add_slot(plan_, "unfolded images", form.sum.dtype, form.images(), form.image_strides());
     for (Access& store : kernel.stores) store.slot = slot;
-    copies_.push_back({from.slot, kernel.domain, kernel.loads, strides, slot});
+    copies_.push_back({from.slot, kernel.domain, kernel.loads, kernel.stores[0].strides, slot});
     kernels_.push_back(std::move(kernel));
     return slot;
   }
@@ -221,7 +153,7 @@ class Unfolding {
   // What the copied images take at each position, of one tap along copied axes; none past the last tap.
   static std::optional<Access> pixels_of(const Form& form, const Operand& from, std::array<std::int64_t, 2> tap) {
     Access load{.slot = from.slot, .offset = from.offset, .strides = from.strides};
-    load.inside = {{0, form.sum.count}, {0, form.sum.channels}};
+    load.inside = {{0, form.sum.count}, {0, form.sum.all_channels()}};
     for (std::size_t i : {0u, 1u}) {
       const WindowAxis& axis = form.sum.axes[i];
       const Way way = form.ways[i];
@@ -246,23 +178,54 @@ class Unfolding {
   }
 
   // Filters in the form's layout, with zeros where it has more of them, of channels or of taps.
-  Operand filters_in(const Form& form, const Operand& from) {
+  Operand filters_in(const Form& form, const Layer& layer) {
     const Shape shape = form.filter_shape();
-    Kernel kernel{.label = "unfold filters", .domain = form.filter_extents()};
-    Access load{.slot = from.slot, .offset = from.offset, .strides = from.strides};
-    for (int axis = 0; axis < 4; ++axis) load.inside.emplace_back(0, from.shape[axis]);
+    const Operand& from = layer.other;
     const int slot = add_slot(plan_, "unfolded filters", form.sum.dtype, shape, shape.channels_last());
-    kernel.loads = {std::move(load)};
+    Kernel kernel{.label = "unfold filters", .domain = form.filter_extents()};
+    kernel.loads = {{.slot = from.slot, .offset = from.offset, .strides = from.strides}};
     kernel.stores = {{.slot = slot, .strides = form.filter_strides()}};
     kernel.stages = {{.body = {{.primitive = Primitive::load}}, .stores = {{0, 0}}}};
-    kernels_.push_back(std::move(kernel));
+    if (form.sum.groups == 1) {
+      for (int axis = 0; axis < 4; ++axis) kernel.loads[0].inside.emplace_back(0, from.shape[axis]);
+      kernels_.push_back(std::move(kernel));
+    } else {
+      Kernel zeros{.label = "zeros of filters", .domain = Shape{shape.size()}};
+      zeros.stores = {{.slot = slot, .strides = {1}}};
+      zeros.stages = {{.body = {{.primitive = Primitive::constant}}, .stores = {{0, 0}}}};
+      if (form.sum.together > 1 || form.filter_extents() != from.shape) kernels_.push_back(std::move(zeros));
+      for_groups(form, [&](std::int64_t block, const Shape& groups, const Strides& steps) {
+        Kernel part = kernel;
+        std::vector<std::int64_t> domain{groups[0], groups[1]};
+        for (int axis = 0; axis < 4; ++axis) domain.push_back(from.shape[axis]);
+        part.domain = Shape(domain);
+        part.loads[0].offset += block * form.sum.together * layer.group_step;
+        part.loads[0].strides.insert(part.loads[0].strides.begin(),
+                                     {form.sum.together * layer.group_step, layer.group_step});
+        part.stores[0].offset += block * steps[0];
+        part.stores[0].strides.insert(part.stores[0].strides.begin(), steps.begin(), steps.end());
+        kernels_.push_back(std::move(part));
+      });
+    }
     return {slot, 0, shape, shape.channels_last()};
+  }
+
+  // Calls act(first block, [blocks, groups in each], steps in the form's filters between them) for all blocks; the last
+  // may have fewer groups.
+  template <class Act>
+  static void for_groups(const Form& form, const Act& act) {
+    const WindowSum& sum = form.sum;
+    const std::int64_t filter = form.filter_strides()[0],
+                       next = sum.filters / sum.together * filter + sum.channels / sum.together;
+    for_equal_blocks(sum.groups, sum.together, [&](std::int64_t block, std::int64_t count, std::int64_t groups) {
+      act(block, Shape{count, groups}, Strides{form.filters * filter, next});
+    });
   }
 
   static Conv op_of(const ConvProblem& conv, Math math) {
     Conv op{.role = conv.role, .math = math};
     op.stride = {conv.stride[0], conv.stride[1]}, op.pad = {conv.pad[0], conv.pad[1]};
-    op.dilation = {conv.dilation[0], conv.dilation[1]};
+    op.dilation = {conv.dilation[0], conv.dilation[1]}, op.groups = conv.groups;
     return op;
   }
 
@@ -294,13 +257,21 @@ class Unfolding {
 
   void forward(Kernel kernel, const Layer& layer, const Form& form) {
     const ConvProblem conv = form.conv();
-    const std::vector<Operand> operands = {images_in(form, layer.images), filters_in(form, layer.other)};
+    const std::vector<Operand> operands = {images_in(form, layer.images), filters_in(form, layer)};
     const Conv op = op_of(conv, std::get<Conv>(kernel.head->op).math);
     std::optional<Kernel> rest;
     if (form.has(Way::folded)) {
       Kernel alone = apart(kernel, {conv.images, conv.filters, conv.p, conv.q}).first;
       fold(kernel, alone.stores[0].slot, form);
       rest = std::move(kernel), kernel = std::move(alone);
+    } else if (form.spreads_results()) {
+      auto [alone, after] = apart(kernel, kernel.domain.with(1, conv.filters));
+      kernel = std::move(alone);
+      kernel.head->op = op, kernel.head->operands = operands;
+      Access made = kernel.stores[0];
+      kernels_.push_back(std::move(kernel));
+      gather(after, form, made);
+      return;
     } else if (conv.filters != kernel.domain[1] && depends_on_position(kernel)) {
       auto [alone, after] = apart(kernel, kernel.domain.with(1, conv.filters));
       after.loads.back().strides = alone.stores[0].strides;
@@ -311,6 +282,20 @@ class Unfolding {
     kernel.head->op = op, kernel.head->operands = operands;
     kernels_.push_back(std::move(kernel));
     if (rest) kernels_.push_back(*std::move(rest));
+  }
+
+  // The kernels that read results of all blocks, which `made` are in the last load's place.
+  void gather(const Kernel& rest, const Form& form, const Access& made) {
+    for_equal_blocks(
+        form.sum.all_filters(), form.sum.filters, [&](std::int64_t first, std::int64_t blocks, std::int64_t filters) {
+          Kernel part =
+              with_split_axis(part_of(rest, 1, first * form.sum.filters, blocks * filters), 1, {blocks, filters});
+          Access& load = part.loads.back();
+          load.offset = made.offset + first * form.filters;
+          load.strides = made.strides;
+          load.strides.insert(load.strides.begin() + 1, form.filters);
+          kernels_.push_back(std::move(part));
+        });
   }
 
   // A kernel sums what its head was, made with taps as filters, over these.
@@ -353,22 +338,39 @@ class Unfolding {
     for (WindowAxis& axis : results.sum.axes) axis = {.images = axis.results, .taps = 1, .results = axis.results};
     const std::vector<Operand> operands = {images_in(results, layer.other), images_in(form, layer.images)};
     const Conv op = op_of(conv, std::get<Conv>(kernel.head->op).math);
-    std::optional<Kernel> rest;
-    if (form.keeps_window() && !layer.sum.turned && !depends_on_position(kernel)) {
-      widen(kernel, 0, conv.filters), widen(kernel, 1, conv.channels);
-    } else {
-      auto [alone, after] = apart(kernel, form.filter_shape());
-      Operand made{.shape = kernel.domain, .strides = form.filter_strides()};
-      if (layer.sum.turned) {
-        std::swap(made.strides[0], made.strides[1]);
-        for (int axis : {2, 3}) turn(made, axis);
-      }
-      after.loads.back().offset = made.offset, after.loads.back().strides = made.strides;
-      kernel = std::move(alone), rest = std::move(after);
+    if (form.stores_gradient() && !depends_on_position(kernel)) {
+      widen(kernel, 0, conv.filters), widen(kernel, 1, form.channels);
+      kernel.head->op = op, kernel.head->operands = operands;
+      kernels_.push_back(std::move(kernel));
+      return;
     }
-    kernel.head->op = op, kernel.head->operands = operands;
-    kernels_.push_back(std::move(kernel));
-    if (rest) kernels_.push_back(*std::move(rest));
+    auto [alone, rest] = apart(kernel, form.filter_shape());
+    alone.head->op = op, alone.head->operands = operands;
+    kernels_.push_back(std::move(alone));
+    Operand made{.shape = layer_filters(kernel, layer), .strides = form.filter_strides()};
+    if (layer.sum.turned) {
+      std::swap(made.strides[0], made.strides[1]);
+      for (int axis : {2, 3}) turn(made, axis);
+    }
+    if (layer.sum.groups == 1) {
+      rest.loads.back().offset = made.offset, rest.loads.back().strides = made.strides;
+      kernels_.push_back(std::move(rest));
+      return;
+    }
+    for_groups(form, [&](std::int64_t block, const Shape& groups, const Strides& steps) {
+      const std::int64_t filters = made.shape[0], first = block * layer.sum.together * filters;
+      Kernel part =
+          with_split_axis(part_of(rest, 0, first, groups.size() * filters), 0, {groups[0], groups[1], filters});
+      Access& load = part.loads.back();
+      load.offset = made.offset + block * steps[0], load.strides = made.strides;
+      load.strides.insert(load.strides.begin(), steps.begin(), steps.end());
+      kernels_.push_back(std::move(part));
+    });
+  }
+
+  // Of one group [filters, channels, taps].
+  static Shape layer_filters(const Kernel& kernel, const Layer& layer) {
+    return kernel.domain.with(0, kernel.domain[0] / layer.sum.groups);
   }
 
   Plan& plan_;

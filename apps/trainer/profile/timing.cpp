@@ -1,11 +1,11 @@
 // Marks before and after every run, read together at the end.
-#include "nixie/apps/benchmark/measure/timing.h"
+#include "nixie/apps/trainer/profile/timing.h"
 
 #include <algorithm>
 #include <chrono>
 #include <numeric>
 
-namespace nixie::benchmark {
+namespace nixie {
 
 Timing summarize(const std::vector<double>& milliseconds) {
   check(!milliseconds.empty(), "a timing of no runs");
@@ -61,4 +61,4 @@ Timing time_for(Backend& backend, const std::function<void()>& work, int runs, c
   return summarize(times);
 }
 
-}  // namespace nixie::benchmark
+}  // namespace nixie

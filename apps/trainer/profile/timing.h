@@ -6,7 +6,7 @@
 
 #include "nixie/core/graph/backend.h"
 
-namespace nixie::benchmark {
+namespace nixie {
 
 /// Milliseconds over `runs` runs.
 struct Timing {
@@ -40,4 +40,4 @@ struct Filling {
 /// `filling.least_ms`, and the result is per run.
 Timing time_for(Backend& backend, const std::function<void()>& work, int runs, const Filling& filling = {});
 
-}  // namespace nixie::benchmark
+}  // namespace nixie
