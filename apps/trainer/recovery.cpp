@@ -1,4 +1,5 @@
 // What a Trainer does about values that are not finite: it finds where they begin, and goes back where it was told to.
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 
@@ -12,11 +13,30 @@ constexpr std::chrono::seconds kLongestSearch(60);
 
 }  // namespace
 
-void Trainer::go_back() {
+void Trainer::go_back(std::int64_t below) {
+  if (!load_good(below)) start_again();
+  state_.roll_backs = roll_backs_;
+  train_step_.set(state_);
+}
+
+bool Trainer::load_good(std::int64_t below) {
   SnapshotTarget mine = target(changes_);
   mine.note = {};
-  if (const auto checkpoint = load_first(good_, mine)) return restore(*checkpoint, mine);
-  // There is none: everything becomes what it was at first, which follows from the configuration.
+  for (const std::filesystem::path& file : good_) try {
+      if (!std::filesystem::exists(file)) continue;
+      const Checkpoint checkpoint = load_snapshot(file, mine);
+      if (std::get<std::int64_t>(checkpoint.state.at("step")) >= below) continue;
+      restore(checkpoint, mine);
+      return true;
+    } catch (const Error& error) {
+      if (error.fault() != Fault::checkpoint) throw;
+      progress_.line(error.what());
+    }
+  return false;
+}
+
+// Everything becomes what it was at first, which follows from the configuration.
+void Trainer::start_again() {
   const Model model = built_model(config_, model_.batch_shape());
   const Optimizer optimizer(model.parameters(), optimizer_.options(), run_length());
   const auto copy = [](const Parameters& from, const Parameters& to) {
@@ -26,14 +46,13 @@ void Trainer::go_back() {
   copy(optimizer.state(), optimizer_.state());
   if (averages_) averages_->restart();
   state_ = {.steps_per_epoch = steps_per_epoch_};
-  train_step_.set(state_);
   evaluation_.reset();
   if (!config_.init_from.empty()) initialize();
 }
 
 std::string Trainer::first_non_finite(std::int64_t step) try {
   const auto begin = std::chrono::steady_clock::now();
-  go_back();
+  go_back(std::min(step, past_ < kNever ? past_ + 1 : past_));
   start_loader();
   while (state_.step + 1 < step) {
     if (std::chrono::steady_clock::now() - begin > kLongestSearch) return {};
@@ -69,9 +88,9 @@ void Trainer::roll_back(const Error& error) {
   if (roll_backs_ == kRollBacks)
     throw Error(error.fault(), fmt::format("{}; the run went back {} times already", error.what(), roll_backs_));
   const std::string what = error.what();
-  go_back();
-  state_.roll_backs = ++roll_backs_;
-  train_step_.set(state_);
+  ++roll_backs_;
+  go_back(std::min(state_.step + 1, past_));
+  past_ = state_.step;  // the next time further back, unless a checkpoint comes in between
   progress_.line(fmt::format("{}: {} of {} times, the run goes back to step {}, with {} of the schedule's rate",
                              what.substr(0, what.find(" (the last good")), roll_backs_, kRollBacks, state_.step,
                              state_.rate_factor()));

@@ -155,8 +155,7 @@ void Trainer::resume(const std::filesystem::path& file, const std::vector<std::s
 
 void Trainer::resume_last(const std::vector<std::string>& changes) {
   const SnapshotTarget mine = target(changes);
-  std::vector<std::filesystem::path> files = kept_checkpoints(options_.run);
-  files.insert(files.begin(), {path("last.h5"), path("best.h5")});
+  const std::vector<std::filesystem::path> files = checkpoints();
   const auto checkpoint = load_first(files, mine);
   if (!checkpoint) {
     if (!config_.init_from.empty() && !options_.reads_init_from) initialize();
@@ -168,6 +167,12 @@ void Trainer::resume_last(const std::vector<std::string>& changes) {
   progress_.line(fmt::format("resumed after step {}", state_.step));
   good_ = files;
   saved_ = options_.run.string();
+}
+
+std::vector<std::filesystem::path> Trainer::checkpoints() const {
+  std::vector<std::filesystem::path> files = kept_checkpoints(options_.run);
+  files.insert(files.begin(), {path("last.h5"), path("best.h5")});
+  return files;
 }
 
 void Trainer::restore(const Checkpoint& checkpoint, const SnapshotTarget& target) {
@@ -392,7 +397,8 @@ void Trainer::save(const char* file) {
   if (const std::string array = non_finite_array(checkpoint); !array.empty()) fail_non_finite(array, state_.step);
   save_checkpoint(checkpoint, path(file));
   saved_ = path(file).string();
-  good_ = {path(file)};
+  good_ = checkpoints();
+  past_ = kNever;
 }
 
 }  // namespace nixie

@@ -5,6 +5,8 @@
 //   Evaluation result = trainer.evaluate();
 #pragma once
 
+#include <limits>
+
 #include "nixie/apps/trainer/evaluator.h"
 #include "nixie/apps/trainer/progress.h"
 #include "nixie/apps/trainer/record/run_folder.h"
@@ -90,8 +92,12 @@ class Trainer {
   double score(const Evaluation& result) const;
   bool is_out_of_patience() const;
   double rate() const;
-  /// To the last good checkpoint, or to the start where there is none.
-  void go_back();
+  /// To the newest good checkpoint of a step below this one, or to the start where there is none.
+  void go_back(std::int64_t below);
+  bool load_good(std::int64_t below);
+  void start_again();
+  /// Those that the run folder may hold: the last, the best, those kept.
+  std::vector<std::filesystem::path> checkpoints() const;
   /// Repeats the steps up to `step` and looks into that one: where values first are not finite; "" where that is not
   /// found within a minute.
   std::string first_non_finite(std::int64_t step);
@@ -119,9 +125,11 @@ class Trainer {
   Evaluator evaluator_;
   Progress progress_;
   std::string saved_;                        // the last checkpoint written or read, for messages
-  std::vector<std::filesystem::path> good_;  // the same, to go back to: the first that is whole
+  std::vector<std::filesystem::path> good_;  // where there may be one to go back to, the newest first
   std::vector<std::string> changes_;         // parts of the configuration that may differ from the checkpoint's
   std::int64_t roll_backs_ = 0;
+  static constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+  std::int64_t past_ = kNever;            // the step that the run went back to, where it was not saved since
   std::optional<Evaluation> evaluation_;  // of the present weights
   std::optional<RunLock> lock_;
   std::optional<RunRecord> record_;

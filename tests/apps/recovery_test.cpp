@@ -63,6 +63,15 @@ TEST(RollBack, ARunGoesBackWithHalfTheRate) {
   EXPECT_THAT(text_of(run / "metrics.csv"), testing::StartsWith("epoch,step,split,loss,accuracy,learning_rate\n1,4,"));
 }
 
+// A checkpoint whose weights are finite but lost: the run that fails again goes further back.
+TEST(RollBack, ACheckpointThatDoesNotHelpIsLeftBehind) {
+  const TempFolder run;
+  const std::string log = printed(bearable_at_half("save_every: 3\n"), run.path());
+  EXPECT_THAT(log, HasSubstr("1 of 5 times, the run goes back to step 6, with 0.5 of the schedule's rate\n"));
+  EXPECT_THAT(log, HasSubstr("2 of 5 times, the run goes back to step 0, with 0.25 of the schedule's rate\n"));
+  EXPECT_THAT(rates_of(run.path()), testing::Each(50));
+}
+
 // Half the rate from the start is another way to the same numbers.
 TEST(RollBack, TheRunIsThenThatOfTheSmallerRate) {
   const TempFolder back, half;
@@ -103,15 +112,22 @@ TEST(RollBack, ARunThatNoRateHelpsEnds) {
 
 TEST(RollBack, GoesBackToTheCheckpointOfAResumedRun) {
   const TempFolder run;
-  TrainConfig config = bearable_at_half();
+  TrainConfig config = bearable_at_half("keep: 2\n");
+  config.optimizer = Sgd{.momentum = 0};
   config.schedule = MultistepRate{.rate = 0.01, .factor = 1e30, .milestones = {1.15}};  // good up to step 11
-  EXPECT_THAT(error_of(Fault::non_finite, [&] { Trainer(config, {.run = run.path()}).train(); }),
-              HasSubstr("the run went back 5 times already"));
-  EXPECT_EQ(saved(run / "last.h5", "step"), 10);
-  Trainer again(config, {.run = run.path()});
-  again.resume();
+  config.epochs = 3;
+  std::string line = error_of(Fault::non_finite, [&] { Trainer(config, {.run = run.path()}).train(); });
+  EXPECT_THAT(line, HasSubstr("the run went back 5 times already"));
+  const TempFolder moved;
+  std::filesystem::copy_file(run / "step-10.h5", moved / "a.h5");
+  const TempFolder log;
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> out(std::fopen((log / "log").c_str(), "w"), &std::fclose);
+  const TempFolder other;
+  Trainer again(config, {.run = other.path(), .out = out.get()});
+  again.resume(moved / "a.h5");
   EXPECT_THAT(error_of(Fault::non_finite, [&] { again.train(); }), HasSubstr("the run went back 5 times already"));
-  EXPECT_EQ(saved(run / "last.h5", "step"), 10);
+  std::fflush(out.get());
+  EXPECT_THAT(text_of(log / "log"), HasSubstr("1 of 5 times, the run goes back to step 10,"));
 }
 
 TEST(NonFinite, IsNamedByTheLayerWhereItBegins) {
