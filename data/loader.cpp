@@ -35,7 +35,7 @@ LoaderPosition Loader::position() const {
   return {given_ / batches_, given_ % batches_};
 }
 
-void Loader::allocate() {
+void Loader::allocate() try {
   const Shape sample = dataset_->sample_shape();
   const SampleTarget target = dataset_->target();
   std::vector<std::int64_t> sizes = {batch_};
@@ -47,6 +47,8 @@ void Loader::allocate() {
     slot.batch.weights = Array(Dtype::f32, {batch_});
     slot.indices.resize(static_cast<std::size_t>(batch_));
   }
+} catch (const Error& error) {
+  throw Error(error.fault(), "the loader's batches: " + std::string(error.what()));
 }
 
 void Loader::start(LoaderPosition position) {

@@ -55,11 +55,13 @@ Optimizer::Optimizer(const Parameters& parameters, const OptimizerOptions& optio
 void Optimizer::minimize(const Tensor& loss) const { update(gradients(scaled(loss), parameters_)); }
 void Optimizer::update(const std::vector<Gradient>& gradients) const { update(gradients, count_); }
 
-void Optimizer::update(const std::vector<Gradient>& gradients, const Tensor& step) const {
+void Optimizer::update(const std::vector<Gradient>& gradients, const Tensor& step,
+                       const std::optional<Tensor>& rate_factor) const {
   std::vector<Gradient> clipped = loss_scale_.unscaled(gradients);
   if (options_.clip_value > 0) clipped = clip_by_value(clipped, options_.clip_value);
   if (options_.clip_norm > 0) clipped = clip_by_norm(clipped, options_.clip_norm);
-  const Tensor rate = schedule_.rate(step);
+  Tensor rate = schedule_.rate(step);
+  if (rate_factor) rate = rate * *rate_factor;
   const Tensor count = count_ + 1;
   for (const Gradient& gradient : clipped) {
     const auto entry = entries_.find(gradient.parameter.state().get());

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 
 #include "nixie/core/state/autograd.h"
 #include "nixie/optimizers/loss_scale.h"
@@ -54,8 +55,10 @@ class Optimizer {
   /// The loss to give to `gradients`; `update` takes its scale out again.
   Tensor scaled(const Tensor& loss) const { return loss_scale_.scaled(loss); }
   /// Clips the gradients and sets the parameters, the buffers and the counter. `step` (i32 scalar, from 0) is what the
-  /// schedule reads; without it the number of updates so far. Throws for a parameter it was not made for.
-  void update(const std::vector<Gradient>& gradients, const Tensor& step) const;
+  /// schedule reads; without it the number of updates so far. `rate_factor` (f32 scalar) multiplies the schedule's
+  /// rate. Throws for a parameter it was not made for.
+  void update(const std::vector<Gradient>& gradients, const Tensor& step,
+              const std::optional<Tensor>& rate_factor = std::nullopt) const;
   void update(const std::vector<Gradient>& gradients) const;
 
   /// The parameters that it changes: all trainable ones but those of a group with rate 0.

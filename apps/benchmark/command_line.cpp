@@ -158,6 +158,7 @@ void add_sweep(CLI::App& app, SweepCommand& command, std::function<void()>& chos
   sweep->add_option("--count", command.count, "layers, by default 300 on a GPU and 40 on a CPU")
       ->check(CLI::Range(1, 100000));
   sweep->add_option("--seed", command.seed, "which layers, 1 by default");
+  add_names(*sweep, "--kind", command.kinds, {"dense", "depthwise", "grouped"}, "of the drawn layers, these alone");
   add_names(*sweep, "--precision", command.precisions, precision_names(), "by default fp16 on a GPU, fp32 on a CPU");
   add_machine(*sweep, command);
   sweep->add_option("--runs", command.runs, "timed measurements, 7 by default")->check(CLI::Range(1, kMost));

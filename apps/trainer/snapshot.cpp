@@ -113,6 +113,7 @@ Checkpoint take_snapshot(const TrainConfig& config, const Model& model, const Op
                       {"skipped", state.skipped},
                       {"evaluated", state.evaluated},
                       {"metrics_bytes", state.metrics_bytes},
+                      {"roll_backs", state.roll_backs},
                       {"logged", state.logged},
                       {"loss_sum", state.loss_sum},
                       {"accuracy_sum", state.accuracy_sum},
@@ -163,6 +164,7 @@ RunState restore_snapshot(const Checkpoint& checkpoint, const SnapshotTarget& ta
   state.evaluations_since_best = value_or<std::int64_t>(saved, "evaluations_since_best", 0);
   state.evaluated = value_or(saved, "evaluated", state.step);
   state.metrics_bytes = value_or<std::int64_t>(saved, "metrics_bytes", -1);
+  state.roll_backs = value_or<std::int64_t>(saved, "roll_backs", 0);
   for (const Variable& variable : target.optimizer.state().all()) {
     const auto [parameter, buffer] = split_name(variable.name());
     if (is_shared(variable))  // an array: a bare number would be rounded to f32

@@ -45,10 +45,12 @@ TrainStep::TrainStep(Backend& backend, const TrainConfig& config, const Dataset&
       batch_norms_(scalar("batch_norms", Dtype::f32)),
       step_norms_(scalar("step_norms", Dtype::f32)),
       part_norms_(scalar("part_norms", Dtype::f32)),
+      rate_factor_("rate_factor", Array::from(std::vector<float>{1}, {}), false),
       part_(scalar("part", Dtype::i32)),
       part_loss_(scalar("part_loss", Dtype::f32)),
       part_accuracy_(scalar("part_accuracy", Dtype::f32)),
       part_slopes_(config.accumulate > 1 ? zeros_like(optimizer.parameters()) : std::vector<Variable>{}),
+      backend_(backend),
       add_(
           backend, [this](const Inputs& in) { return add_body(in); }, config.policy()),
       update_(
@@ -78,16 +80,52 @@ std::map<std::string, Tensor> TrainStep::placeholders() const {
   return inputs;
 }
 
-TrainStep::Result TrainStep::run(const Inputs& in) const {
+std::pair<Tensor, Tensor> TrainStep::forward(const Inputs& in,
+                                             const std::function<void(const Tensor&)>& observe) const {
   // Each batch of a step draws other random numbers.
   const Tensor now = step_, draw = config_.accumulate > 1 ? now * config_.accumulate + part_ : now;
-  Pass pass{.training = true, .step = draw, .seed = config_.seed};
+  Pass pass{.training = true, .step = draw, .seed = config_.seed, .observe = observe};
   const Tensor images = data_.pixels(in["images"]);
   const Tensor output = model_(mixing_.is_on() ? Mixing::images(images, in["mixing"]) : images, pass);
   const Tensor target = objective_.target(output, images, in["labels"]);
   const Tensor loss =
       mixing_.is_on() ? Mixing::loss(config_.loss, output, target, in["mixing"]) : config_.loss(output, target);
-  return {loss, objective_.accuracy_of(output, target), gradients(optimizer_.scaled(loss), optimizer_.parameters())};
+  return {loss, objective_.accuracy_of(output, target)};
+}
+
+TrainStep::Result TrainStep::run(const Inputs& in) const {
+  const auto [loss, accuracy] = forward(in);
+  return {loss, accuracy, gradients(optimizer_.scaled(loss), optimizer_.parameters())};
+}
+
+std::string TrainStep::first_non_finite(const Batch& batch, std::int64_t step, std::int64_t part) {
+  std::vector<std::string> names;
+  Step watched(
+      backend_,
+      [&](const Inputs& in) {
+        Outputs finite;
+        const auto watch = [&](const std::string& name, const Tensor& value) {
+          if (!is_floating(value.dtype())) return;
+          finite[std::to_string(names.size())] = min(cast(is_finite(value), Dtype::u8));
+          names.push_back(name);
+        };
+        names.clear();
+        watch("the images of the batch", in["images"]);
+        const auto layer = [&](const Tensor& result) {
+          const std::string place = Scope::prefix();  // `2.conv (conv2d): `
+          watch("the output of " + place.substr(0, place.rfind(": ")), result);
+        };
+        watch("the loss", forward(in, layer).first);
+        return finite;
+      },
+      config_.policy());
+  step_.set(static_cast<std::int32_t>(step));
+  part_.set(static_cast<std::int32_t>(part));
+  const Outputs finite = watched(inputs_of(batch, step * config_.accumulate + part));
+  part_.set(0);
+  for (std::size_t i = 0; i < names.size(); ++i)
+    if (finite.at(std::to_string(i)).item() == 0) return names[i];
+  return {};
 }
 
 Outputs TrainStep::add_body(const Inputs& in) {
@@ -123,7 +161,10 @@ Outputs TrainStep::update_body(const Inputs& in) {
       part_norms_.set(0.0);
     }
   }
-  optimizer_.update(slopes, now);
+  if (config_.non_finite == "roll_back")  // others need no factor, nor the multiplication
+    optimizer_.update(slopes, now, rate_factor_);
+  else
+    optimizer_.update(slopes, now);
   if (averages_) averages_->update(now);
   if (skips()) {
     // A dynamic loss scale looks at the gradients itself.
@@ -174,6 +215,8 @@ void TrainStep::set(const RunState& state) {
   loss_sum_.set(state.loss_sum);
   accuracy_sum_.set(state.accuracy_sum);
   skipped_.set(static_cast<std::int32_t>(state.skipped));
+  non_finite_.set(0);
+  rate_factor_.set(state.rate_factor());
 }
 
 }  // namespace nixie

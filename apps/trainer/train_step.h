@@ -41,6 +41,11 @@ class TrainStep {
   /// As they were after a step of an earlier process.
   void set(const RunState& state);
 
+  /// Where the forward pass of a batch first makes a value that is not finite: `the output of 2.conv (conv2d)`, `the
+  /// images of the batch` or `the loss`; "" where all is finite. `step` are done before; the batch is the `part`th of
+  /// its step. Running statistics change as in training.
+  std::string first_non_finite(const Batch& batch, std::int64_t step, std::int64_t part);
+
   /// The part that updates, simplified; and how the backend would run it. Nothing is run.
   const Graph& graph() { return update_.graph(placeholders()); }
   const Plan& plan() { return update_.plan(placeholders()); }
@@ -51,6 +56,8 @@ class TrainStep {
     std::vector<Gradient> slopes;
   };
   Result run(const Inputs& in) const;
+  /// The loss, and the model's output; `observe` as in Pass.
+  std::pair<Tensor, Tensor> forward(const Inputs& in, const std::function<void(const Tensor&)>& observe = {}) const;
   Outputs add_body(const Inputs& in);
   Outputs update_body(const Inputs& in);
   void count(const Tensor& now, const Tensor& loss, const Tensor& accuracy);
@@ -66,9 +73,10 @@ class TrainStep {
   const Averages* averages_;
   Mixing mixing_;
   Variable step_, loss_sum_, accuracy_sum_, non_finite_, skipped_;
-  Variable batch_norms_, step_norms_, part_norms_;
+  Variable batch_norms_, step_norms_, part_norms_, rate_factor_;
   Variable part_, part_loss_, part_accuracy_;  // of a step that is not complete: its batches, and sums over them
   std::vector<Variable> part_slopes_;          // the same, in the optimizer's order of parameters
+  Backend& backend_;
   Step add_, update_;
 };
 

@@ -51,16 +51,6 @@ LossScaleOptions loss_scale(const TrainConfig& config) {
   return {.scale = narrow ? config.loss_scale : 1};
 }
 
-/// Names the line of the file where a layer that does not fit stands.
-Model built_model(const TrainConfig& config, const Shape& input) try {
-  return Model(config.model, input, config.seed, parameter_dtype(config.policy()));
-} catch (const Error& error) {
-  const std::string line = error.what();
-  const auto place = config.layer_places.find(line.substr(0, line.find(" (")));  // `1.conv (conv2d): input is ...`
-  if (place == config.layer_places.end()) throw;
-  throw Error(error.fault(), to_string(place->second) + ": " + line);
-}
-
 // What is frozen comes first: the first group that holds a parameter counts.
 std::vector<ParameterGroup> parameter_groups(const TrainConfig& config) {
   std::vector<ParameterGroup> groups;
@@ -88,6 +78,15 @@ std::vector<std::string> metric_names(const std::vector<AnyMetric>& metrics) {
 
 }  // namespace
 
+Model built_model(const TrainConfig& config, const Shape& input) try {
+  return Model(config.model, input, config.seed, parameter_dtype(config.policy()));
+} catch (const Error& error) {
+  const std::string line = error.what();
+  const auto place = config.layer_places.find(line.substr(0, line.find(" (")));  // `1.conv (conv2d): input is ...`
+  if (place == config.layer_places.end()) throw;
+  throw Error(error.fault(), to_string(place->second) + ": " + line);
+}
+
 Trainer::Trainer(const TrainConfig& config, const TrainerOptions& options)
     : config_(config),
       options_(options),
@@ -105,14 +104,15 @@ Trainer::Trainer(const TrainConfig& config, const TrainerOptions& options)
                   .clip_value = config.clip_value,
                   .clip_norm = config.clip_norm,
                   .loss_scale = loss_scale(config)},
-                 {.steps_per_epoch = static_cast<double>(steps_per_epoch_),
-                  .epochs = static_cast<double>(total_steps_) / static_cast<double>(steps_per_epoch_)}),
+                 run_length()),
       state_{.steps_per_epoch = steps_per_epoch_},
       averages_(averages_of(config, model_, input_shape(*data_.train, config.data.batch()))),
       train_step_(*backend_, config_, *data_.train, model_, optimizer_, averages_ ? &*averages_ : nullptr),
       evaluator_(*backend_, averages_ ? averages_->model() : model_, config_, data_.test, loader_options_),
       progress_(options.out) {
   if (!options.run.empty()) use_folder(options.run);
+  check(!model_.parameters().trainable().empty(),
+        "the model has no parameters, so there is nothing to train; add a layer that has");
   check_objective(config_, model_, *data_.train);
   check(!optimizer_.parameters().empty(), "freeze and parameter_groups leave no parameter to train; take one out");
   if (!config.init_from.empty() && options.reads_init_from) initialize();
@@ -157,25 +157,41 @@ SnapshotTarget Trainer::target(const std::vector<std::string>& changes) {
 void Trainer::resume(const std::filesystem::path& file, const std::vector<std::string>& changes) {
   const SnapshotTarget mine = target(changes);
   restore(load_snapshot(file, mine), mine);
+  roll_backs_ = state_.roll_backs;
+  changes_ = changes;
+  progress_.line(fmt::format("resumed after step {}", state_.step));
+  good_ = {file};
   note_saved(file.string());
 }
 
 void Trainer::resume_last(const std::vector<std::string>& changes) {
   const SnapshotTarget mine = target(changes);
+  const std::vector<std::filesystem::path> files = checkpoints();
+  const auto checkpoint = load_first(files, mine);
+  if (!checkpoint) {
+    if (!config_.init_from.empty() && !options_.reads_init_from) initialize();
+    return progress_.line("the run was not saved yet; it begins again");
+  }
+  restore(*checkpoint, mine);
+  roll_backs_ = state_.roll_backs;
+  changes_ = changes;
+  progress_.line(fmt::format("resumed after step {}", state_.step));
+  good_ = files;
+  note_saved(options_.run.string());
+}
+
+std::vector<std::filesystem::path> Trainer::checkpoints() const {
   std::vector<std::filesystem::path> files = kept_checkpoints(options_.run);
   files.insert(files.begin(), {path("last.h5"), path("best.h5")});
-  const auto checkpoint = load_first(files, mine);
-  if (!checkpoint) return progress_.line("the run was not saved yet; it begins again");
-  restore(*checkpoint, mine);
-  note_saved(options_.run.string());
+  return files;
 }
 
 void Trainer::restore(const Checkpoint& checkpoint, const SnapshotTarget& target) {
   if (averages_) averages_->set(checkpoint.ema);  // before anything else: it may be refused
   state_ = restore_snapshot(checkpoint, target);
+  if (config_.non_finite != "roll_back") state_.roll_backs = 0;  // nobody would heed it
   train_step_.set(state_);
   evaluation_.reset();
-  progress_.line(fmt::format("resumed after step {}", state_.step));
 }
 
 void Trainer::open_record() {
@@ -193,18 +209,29 @@ void Trainer::open_record() {
 bool Trainer::train(const std::function<bool()>& stop, const std::function<bool()>& save_now) {
   is_stopped_ = false;
   const auto asks_to_stop = [&] { return is_stopped_ || (stop && stop()); };
-  const bool is_done = train_on(asks_to_stop, save_now);
-  saver_.wait();
-  tell(&Callback::train_ends, is_done);
-  return is_done;
+  tell(&Callback::train_begins);
+  std::optional<bool> is_done;
+  while (!is_done) try {
+      is_done = train_on(asks_to_stop, save_now);
+      saver_.wait();
+    } catch (const Error& error) {
+      is_done.reset();
+      roll_back(error);
+    }
+  tell(&Callback::train_ends, *is_done);
+  return *is_done;
+}
+
+void Trainer::start_loader() {
+  loader_.start(
+      {.epoch = state_.step / steps_per_epoch_, .batch = state_.step % steps_per_epoch_ * config_.accumulate});
 }
 
 bool Trainer::train_on(const std::function<bool()>& stop, const std::function<bool()>& save_now) {
   open_record();
   measure_for_report();
   progress_.start(state_.step, total_steps_, steps_per_epoch_, config_.data.batch() * config_.accumulate);
-  loader_.start(
-      {.epoch = state_.step / steps_per_epoch_, .batch = state_.step % steps_per_epoch_ * config_.accumulate});
+  start_loader();
   std::optional<Watchdog> watchdog;
   if (options_.out) watchdog.emplace([](const std::string& text) { fmt::print(stderr, "{}\n", text); });
   const auto enter = [&](const char* activity) {
@@ -214,7 +241,6 @@ bool Trainer::train_on(const std::function<bool()>& stop, const std::function<bo
     if (watchdog) watchdog->mark();
     return stop && stop();
   };
-  tell(&Callback::train_begins);
   enter("evaluates");
   const bool was_stopped = state_.step > 0 && is_evaluation_due() && state_.evaluated < state_.step;
   if (was_stopped && !evaluate_and_save(evaluated)) return false;
@@ -240,16 +266,20 @@ bool Trainer::train_on(const std::function<bool()>& stop, const std::function<bo
   return true;
 }
 
+const Batch& Trainer::next_batch() {
+  const Batch* batch = loader_.next();
+  return batch ? *batch : *loader_.next();  // between two epochs
+}
+
 void Trainer::train_once(const std::function<void(const char*)>& enter) {
   std::chrono::steady_clock::duration waited{};
   const auto next = [&]() -> const Batch& {
     enter("waits for a batch of the loader");
     const auto start = std::chrono::steady_clock::now();
-    const Batch* batch = loader_.next();
-    if (!batch) batch = loader_.next();  // between two epochs
+    const Batch& batch = next_batch();
     waited += std::chrono::steady_clock::now() - start;
     enter("trains");
-    return *batch;
+    return batch;
   };
   train_step_(next, state_.step);
   ++state_.step;
@@ -263,10 +293,10 @@ void Trainer::train_once(const std::function<void(const char*)>& enter) {
 void Trainer::show_running_figures() {
   const StepSums sums = train_step_.sums();
   const auto steps = static_cast<double>(state_.step - state_.logged - sums.skipped);
-  if (steps >= 1)
-    progress_.running(sums.loss / steps, objective().accuracy() ? sums.accuracy / steps : NAN,
-                      optimizer_.schedule().rate(state_.step - 1));
+  if (steps >= 1) progress_.running(sums.loss / steps, objective().accuracy() ? sums.accuracy / steps : NAN, rate());
 }
+
+double Trainer::rate() const { return optimizer_.schedule().rate(state_.step - 1) * state_.rate_factor(); }
 
 bool Trainer::is_evaluation_due() const {
   const std::int64_t every = config_.evaluate_every > 0 ? config_.evaluate_every : steps_per_epoch_;
@@ -278,7 +308,7 @@ void Trainer::read_sums() {
   state_.loss_sum = sums.loss;
   state_.accuracy_sum = sums.accuracy;
   state_.skipped = sums.skipped;
-  if (sums.first_non_finite > 0) fail_non_finite("the loss", sums.first_non_finite);
+  if (sums.first_non_finite > 0) fail_non_finite(kLoss, sums.first_non_finite);
   if (!std::isfinite(state_.loss_sum)) fail_non_finite("the sum of the losses", state_.step);
 }
 
@@ -295,7 +325,7 @@ void Trainer::log_interval() {
                     .step = state_.step,
                     .loss = state_.loss_sum / steps,
                     .accuracy = objective().accuracy() ? state_.accuracy_sum / steps : NAN,
-                    .rate = optimizer_.schedule().rate(state_.step - 1)};
+                    .rate = rate()};
   if (const LossScale& scale = optimizer_.loss_scale(); scale.is_dynamic()) {
     interval.loss_scale = scale.scale().array().item();
     interval.skipped_steps = static_cast<std::int64_t>(scale.skipped().array().item());
@@ -343,11 +373,8 @@ bool Trainer::evaluate_and_save(const std::function<bool()>& stop) {
   const std::int64_t epoch = (state_.step - 1) / steps_per_epoch_ + 1;
   std::string line = config_.evaluate_every > 0 ? fmt::format("step {} {}", state_.step, to_string(result))
                                                 : fmt::format("epoch {} {}", epoch, to_string(result));
-  Figures figures{.epoch = epoch,
-                  .step = state_.step,
-                  .loss = result.loss,
-                  .accuracy = result.accuracy,
-                  .rate = optimizer_.schedule().rate(state_.step - 1)};
+  Figures figures{
+      .epoch = epoch, .step = state_.step, .loss = result.loss, .accuracy = result.accuracy, .rate = rate()};
   for (const auto& [name, value] : result.metrics) {
     line += fmt::format(" {} {:.4f}", name, value);
     figures.metrics.push_back(value);

@@ -5,11 +5,13 @@
 //   Evaluation result = trainer.evaluate();
 #pragma once
 
+#include <limits>
+
 #include "nixie/apps/trainer/evaluator.h"
 #include "nixie/apps/trainer/progress.h"
 #include "nixie/apps/trainer/record/run_folder.h"
 #include "nixie/apps/trainer/record/run_record.h"
-#include "nixie/apps/trainer/saver.h"
+#include "nixie/apps/trainer/record/saver.h"
 #include "nixie/apps/trainer/snapshot.h"
 #include "nixie/apps/trainer/train_step.h"
 
@@ -39,6 +41,9 @@ struct TrainerOptions {
   bool reads_init_from = true;                 ///< false: a resume follows, which brings all weights
   std::vector<std::shared_ptr<Callback>> callbacks = {};
 };
+
+/// The model for inputs [N, C, H, W]. An error names the line of the file where a layer that does not fit stands.
+Model built_model(const TrainConfig& config, const Shape& input);
 
 class Trainer {
  public:
@@ -87,11 +92,19 @@ class Trainer {
   double seconds_waited() const { return progress_.seconds_waited(); }
 
  private:
-  bool train_on(const std::function<bool()>& stop, const std::function<bool()>& save_now);
+  static constexpr const char* kLoss = "the loss";
+
   void initialize();
+  RunLength run_length() const {
+    return {.steps_per_epoch = static_cast<double>(steps_per_epoch_),
+            .epochs = static_cast<double>(total_steps_) / static_cast<double>(steps_per_epoch_)};
+  }
   SnapshotTarget target(const std::vector<std::string>& changes);
   void restore(const Checkpoint& checkpoint, const SnapshotTarget& target);
   void open_record();
+  void start_loader();
+  bool train_on(const std::function<bool()>& stop, const std::function<bool()>& save_now);
+  const Batch& next_batch();
   void train_once(const std::function<void(const char*)>& enter);
   template <class Event, class... About>
   void tell(Event event, const About&... about) {
@@ -104,14 +117,24 @@ class Trainer {
   bool evaluate_and_save(const std::function<bool()>& stop);
   double score(const Evaluation& result) const;
   bool is_out_of_patience() const;
+  double rate() const;
+  /// To the newest good checkpoint of a step below this one, or to the start where there is none.
+  void go_back(std::int64_t below);
+  bool load_good(std::int64_t below);
+  void start_again();
+  /// Those that the run folder may hold: the last, the best, those kept.
+  std::vector<std::filesystem::path> checkpoints() const;
+  /// Repeats the steps up to `step` and looks into that one: where values first are not finite; "" where that is not
+  /// found within a minute.
+  std::string first_non_finite(std::int64_t step);
   [[noreturn]] void fail_non_finite(const std::string& what, std::int64_t step);
-  std::string non_finite_advice(std::int64_t logged) const;
+  /// Goes back with a smaller rate where the configuration says so; else throws the error.
+  void roll_back(const Error& error);
   /// Copies the state; files of the run folder are written from the copy in the background, in order, and last.h5 is
   /// kept as step-N.h5 where `keep` is more than 0.
   void save(const std::vector<std::string>& files, std::int64_t keep = 0);
   void note_saved(const std::string& file);
   Objective objective() const { return Objective(config_, data_.train->target()); }
-  Shape batch_shape() const;
   void measure_for_report();
   void write_report();
   std::filesystem::path path(const std::string& file) const { return options_.run / file; }
@@ -132,9 +155,14 @@ class Trainer {
   TrainStep train_step_;
   Evaluator evaluator_;
   Progress progress_;
-  mutable std::mutex saved_mutex_;
+  std::mutex saved_mutex_;
   bool is_stopped_ = false;
-  std::string saved_;                     // the last checkpoint written or read, for messages
+  std::string saved_;                        // the last checkpoint written or read, for messages
+  std::vector<std::filesystem::path> good_;  // where there may be one to go back to, the newest first
+  std::vector<std::string> changes_;         // parts of the configuration that may differ from the checkpoint's
+  std::int64_t roll_backs_ = 0;
+  static constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+  std::int64_t past_ = kNever;            // the step that the run went back to, where it was not saved since
   std::optional<Evaluation> evaluation_;  // of the present weights
   std::optional<RunLock> lock_;
   std::optional<RunRecord> record_;

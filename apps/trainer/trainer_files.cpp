@@ -6,25 +6,11 @@
 
 namespace nixie {
 
-void Trainer::fail_non_finite(const std::string& what, std::int64_t step) {
-  saver_.wait();  // the message names the last checkpoint
-  const Checkpoint now = take_snapshot(config_, model_, optimizer_, state_, data_);
-  const std::string array = non_finite_array(now);
-  fail(Fault::non_finite, what, " is not finite at step ", step,
-       array.empty() || array == what ? "" : ", nor is " + array, non_finite_advice(state_.logged));
-}
-
-Shape Trainer::batch_shape() const {
-  std::vector<std::int64_t> sizes = {config_.data.batch()};
-  for (const std::int64_t size : model_.input_shape()) sizes.push_back(size);
-  return Shape(sizes);
-}
-
 void Trainer::measure_for_report() {
   if (!writes() || !config_.report_detail) return;
   if (layer_times_.empty()) {
     const MachineRates rates = measure_rates(*backend_, config_.policy());
-    layer_times_ = layer_times_text(time_layers(*backend_, config_, batch_shape()), rates);
+    layer_times_ = layer_times_text(time_layers(*backend_, config_, model_.batch_shape()), rates);
   }
   if (!probe_)
     probe_ = std::make_unique<GradientProbe>(*backend_, config_, model_, optimizer_, data_.test, loader_options_);
@@ -52,30 +38,22 @@ void Trainer::save(const std::vector<std::string>& files, std::int64_t keep) {
   state_.metrics_bytes = record_->metrics_bytes();
   auto checkpoint = std::make_shared<Checkpoint>(take_snapshot(config_, model_, optimizer_, state_, data_));
   if (averages_) checkpoint->ema = averages_->arrays();
-  saver_.start([this, checkpoint, files, keep, step = state_.step, logged = state_.logged] {
-    // Rows that a checkpoint counts are durable before it is.
-    record_->sync();
-    if (const std::string array = non_finite_array(*checkpoint); !array.empty())
-      fail(Fault::non_finite, array, " is not finite at step ", step, non_finite_advice(logged));
+  if (const std::string array = non_finite_array(*checkpoint); !array.empty()) fail_non_finite(array, state_.step);
+  saver_.start([this, checkpoint, files, keep, step = state_.step] {
+    record_->sync();  // rows that a checkpoint counts are durable before it is
     for (const std::string& file : files) {
       save_checkpoint(*checkpoint, path(file));
       note_saved(path(file).string());
     }
     if (keep > 0) keep_checkpoint(path("last.h5"), step, keep);
   });
+  good_ = checkpoints();
+  past_ = kNever;
 }
 
 void Trainer::note_saved(const std::string& file) {
   const std::lock_guard lock(saved_mutex_);
   saved_ = file;
-}
-
-std::string Trainer::non_finite_advice(std::int64_t logged) const {
-  const std::lock_guard lock(saved_mutex_);
-  return fmt::format(
-      " (the last good log row is of step {}, the last good checkpoint {}); try a smaller rate, a warm-up "
-      "or clip_norm",
-      logged, saved_.empty() ? "none" : saved_);
 }
 
 }  // namespace nixie

@@ -61,8 +61,10 @@ TrainConfig read_config(const Tree& tree) {
   check_word(tree, "backend", config.backend, {"auto", "cpu", "cuda", "null"}, problems);
   check_word(tree, "precision", config.precision, precision_names(), problems);
   check_word(tree, "target", config.target, {"labels", "input"}, problems);
-  check_word(tree, "non_finite", config.non_finite, {"stop", "skip"}, problems);
+  check_word(tree, "non_finite", config.non_finite, {"stop", "skip", "roll_back"}, problems);
   if (const Tree* model = tree.find("model")) add_layer_places(*model, "", config.layer_places);
+  if (const Tree* ema = tree.find("ema"); ema && config.ema == 1)
+    problems.add(ema->place, "ema is 1, with which the average never changes, expected a number below 1");
   std::vector<std::string> figures = {"accuracy", "loss"};
   for (const AnyMetric& metric : config.metrics) figures.push_back(metric.kind());
   check_word(tree, "best_by", config.best_by, figures, problems);

@@ -85,7 +85,8 @@ struct TrainConfig {
               "ieee, fp32, tf32, fp16, bf16 or fp16_pure: how values are stored and multiplied"),
         field("loss_scale", &C::loss_scale, "of fp16 and fp16_pure; 0 = dynamic", {0}),
         field("non_finite", &C::non_finite,
-              "stop or skip: whether a step whose loss or gradients are not finite ends the run or changes nothing"),
+              "stop, skip or roll_back: whether a step whose loss or gradients are not finite ends the run, changes "
+              "nothing, or takes the run back to its last checkpoint with half the rate, five times at most"),
         field("log_every", &C::log_every, "steps between two log lines", {1, 1e9}),
         field("save_every", &C::save_every, "steps between two checkpoints besides those of evaluations, 0 = none",
               {0, 1e9}),

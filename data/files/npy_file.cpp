@@ -159,7 +159,8 @@ NumberArray NpyFile::array(const std::string& name) const {
   const std::string type(descr.substr(2, 2));
   if (descr[4] != '\'' || descr[1] == '>' || std::string_view("uifb").find(type[0]) == std::string_view::npos ||
       std::string_view("1248").find(type[1]) == std::string_view::npos)
-    refuse(name, fmt::format("has the type {}, expected little-endian numbers", descr.substr(0, 8)));
+    refuse(name,
+           fmt::format("has the type {}, expected little-endian numbers", descr.substr(0, descr.find('\'', 1) + 1)));
   if (value_of(header, "fortran_order").starts_with("True")) refuse(name, "is in Fortran's order");
   // Each size is held against what there is before it takes part in a product.
   const std::uint64_t there = bytes.size() - start - length;

@@ -13,6 +13,10 @@ namespace {
 constexpr std::size_t kShown = 6;  // names in a line of the report
 
 std::string first_bytes(const std::filesystem::path& file) {
+  // A pipe would be waited for, perhaps for ever.
+  if (std::error_code ignored;
+      std::filesystem::exists(file, ignored) && !std::filesystem::is_regular_file(file, ignored))
+    fail(Fault::checkpoint, file.string(), ": not a regular file; name a checkpoint or a safetensors file");
   std::ifstream stream(file, std::ios::binary);
   std::string bytes(16, '\0');
   stream.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));

@@ -95,6 +95,7 @@ TEST_F(BenchmarkProgram, OneLineAndAnExitCode) {
        "--nervana has variants of alexnet, overfeat, vgg_a, vgg_e and googlenet only"},
       {"layers --net alexnet --config configs/mnist.yaml", 2, "excludes"},
       {"sweep --count 0", 2, "--count"},
+      {"sweep --kind narrow", 2, "--kind"},
       {"nets --config /no/such.yaml", 2, "/no/such.yaml"},
       {"nets --csv /no/such/folder/table.csv", 8, "/no/such/folder/table.csv: cannot be written"},
       {"--backend gpu", 2, "--backend: gpu not in"},

@@ -1,5 +1,5 @@
 // Saver: work in the background, in order; and a run that saves while it trains.
-#include "nixie/apps/trainer/saver.h"
+#include "nixie/apps/trainer/record/saver.h"
 
 #include <gtest/gtest.h>
 

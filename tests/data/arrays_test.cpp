@@ -72,6 +72,7 @@ TEST(NpyFile, SaysWhatItCannotRead) {
     return error_of(Fault::data, [&] { NpyFile(folder / "a").array("images"); });
   };
   const Bytes six = {1, 2, 3, 4, 5, 6};
+  EXPECT_THAT(error_with(npy(">f4", "(2, 3)", six)), HasSubstr("has the type '>f4', expected little-endian"));
   EXPECT_THAT(error_with(npy("|u1", "(2, 3)", six, "True")), HasSubstr("a: images: is in Fortran's order"));
   EXPECT_THAT(error_with(npy(">i2", "(3,)", six)), HasSubstr("expected little-endian numbers"));
   EXPECT_THAT(error_with(npy("|O8", "(3,)", six)), HasSubstr("has the type '|O8'"));

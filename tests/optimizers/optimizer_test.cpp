@@ -58,6 +58,17 @@ TEST(Optimizer, ReadsTheScheduleAtItsOwnCountOrAGivenStep) {
   EXPECT_EQ(optimizer.state().find("shared.step")->array().item(), 4);
 }
 
+TEST(Optimizer, AFactorScalesTheRate) {
+  Toy toy;
+  const Optimizer optimizer(toy.parameters, {.rule = Sgd{.momentum = 0}, .schedule = ConstantRate{.rate = 0.5}});
+  Step step(test_backend(), [&](const Inputs& in) {
+    optimizer.update(toy.grads(), 0, in["factor"]);
+    return Outputs{};
+  });
+  step({{"factor", Array::from(std::vector<float>{0.25}, {})}});
+  EXPECT_EQ(toy.b(), (std::vector<float>{1 - 0.125f * 12, 1}));
+}
+
 TEST(Optimizer, GroupsScaleRateAndWeightDecay) {
   Toy toy;
   const Optimizer optimizer(toy.parameters, {.rule = Sgd{.momentum = 0, .weight_decay = 0.5},

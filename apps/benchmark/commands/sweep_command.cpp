@@ -1,6 +1,7 @@
 // Compiles all layers side by side, then times them one after the other.
 #include "nixie/apps/benchmark/commands/sweep_command.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -87,7 +88,11 @@ void run_sweep(const SweepCommand& command) {
   fmt::print("{}peer: {}\n", facts_text(report.content()), peer.program());
   const int count = command.count > 0 ? command.count : is_cpu ? 40 : 300;
   const SweepLimits limits = is_cpu ? SweepLimits{1e4, 2e7, 3e5} : SweepLimits{};
-  const std::vector<SweepLayer> layers = draw_sweep(count, command.seed, limits);
+  std::vector<SweepLayer> layers = draw_sweep(count, command.seed, limits);
+  const auto& kinds = command.kinds;
+  std::erase_if(layers, [&](const SweepLayer& layer) {
+    return !kinds.empty() && std::find(kinds.begin(), kinds.end(), layer.kind()) == kinds.end();
+  });
   std::vector<std::string> precisions = command.precisions;
   if (precisions.empty()) precisions = {is_cpu ? "fp32" : "fp16"};
   FirstError error;
@@ -98,8 +103,8 @@ void run_sweep(const SweepCommand& command) {
       return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     };
     if (!is_cpu) compile_all(*backend, layers, precision);
-    fmt::print("\n{}: {} layers of seed {}, compiled in {:.1f} s; median us, TFLOP/s, peer us, ratio\n", name, count,
-               command.seed, seconds());
+    fmt::print("\n{}: {} layers of seed {}, compiled in {:.1f} s; median us, TFLOP/s, peer us, ratio\n", name,
+               layers.size(), command.seed, seconds());
     for (std::size_t i = 0; i < layers.size(); ++i)
       error.keep([&] {
         report.add_row(time_layer(*backend, layers[i], precision, command.runs, peer));

@@ -10,6 +10,7 @@ namespace nixie::benchmark {
 struct SweepCommand {
   int count = 0;  ///< 0: 300 on a GPU, 40 on a CPU
   std::uint64_t seed = 1;
+  std::vector<std::string> kinds = {};       ///< of the drawn layers, these alone (SweepLayer::kind); empty: all
   std::vector<std::string> precisions = {};  ///< empty: fp16 on a GPU, fp32 on a CPU
   std::string backend = "auto";
   int threads = 0;  ///< of the CPU, 0 = all

@@ -241,6 +241,12 @@ void for_each_command(
   }
 }
 
+std::vector<std::string> command_names() {
+  std::vector<std::string> names = {"train", "benchmark"};
+  for (const Entry& entry : kEntries) names.push_back(entry.name);
+  return names;
+}
+
 bool names_subcommand(const std::vector<std::string>& arguments) {
   return !arguments.empty() &&
          std::any_of(std::begin(kEntries), std::end(kEntries), [&](const Entry& e) { return arguments[0] == e.name; });

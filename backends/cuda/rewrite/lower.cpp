@@ -40,6 +40,7 @@ void write_groups(const Grouping& grouping, Plan& plan) {
 
 void lower(Plan& plan, const Chip& chip, bool winograd) {
   if (chip.has_wgmma()) move_gates_to_heads(plan);
+  if (chip.has_wgmma()) merge_phases(plan, chip);
   lower_strided_input_grads(plan);
   if (winograd) lower_to_winograd(plan, chip, chip.has_wgmma());
   lay_out_pools(plan);

@@ -32,12 +32,16 @@ void lower_to_winograd(Plan& plan, const Chip& chip, bool halves = false, int ti
 /// then, or `wherever_possible`.
 void lower_strided_convs(Plan& plan, const Chip& chip, bool wherever_possible);
 
+/// 16-bit input gradients of strided convolutions become one of stride 1 that computes all phases of the input, and a
+/// kernel that puts them beside each other, where an estimate says that this is faster than what follows.
+void merge_phases(Plan& plan, const Chip& chip);
 /// Input gradients of strided convolutions become ones of stride 1, one for each phase of the input, where there is
 /// enough work, or `wherever_possible`.
 void lower_strided_input_grads(Plan& plan, bool wherever_possible = false);
 
 /// Gives 16-bit convolutions that only portable kernels take a form that tensor cores take, where an estimate says that
-/// this is faster. `by_rank`: wherever possible, in the form that this many estimates are below, modulo all forms.
+/// this is faster. `by_rank`: wherever possible, strided input gradients among them, in the form that this many
+/// estimates are below, modulo all forms.
 void unfold_convs(Plan& plan, const Chip& chip, std::optional<std::size_t> by_rank = {});
 
 // ---- Groups ----

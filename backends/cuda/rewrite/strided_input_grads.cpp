@@ -7,40 +7,14 @@
 // multiplied by zero: of a 3x3 filter with stride 2 a phase has at most 4 of the 9 taps, all four phases together 9
 // of 36.
 #include <algorithm>
-#include <numeric>
 
 #include "nixie/backends/cuda/rewrite/kernels.h"
 #include "nixie/backends/cuda/rewrite/lower.h"
+#include "nixie/backends/cuda/rewrite/phases.h"
 #include "nixie/core/base/integer_math.h"
 
 namespace nixie::cuda {
 namespace {
-
-// Positions of every b-th from 0 on that are below a.
-std::int64_t count_below(std::int64_t a, std::int64_t b) { return a > 0 ? ceil_div(a, b) : 0; }
-
-// Pixels first, first + step, ... of an axis, and the taps they meet: first_tap, first_tap + tap_step, ...
-struct Phase {
-  std::int64_t first = 0, step = 1, pixels = 0;
-  std::int64_t first_tap = 0, tap_step = 1, taps = 0;
-  int pad = 0, dilation = 1;  // of the layer of stride 1
-};
-
-std::vector<Phase> phases_of(std::int64_t pixels, std::int64_t window, int stride, int pad, int dilation) {
-  const int common = std::gcd(stride, dilation), period = stride / common;
-  std::vector<Phase> phases;
-  for (int first = 0; first < std::min<std::int64_t>(stride, pixels); ++first) {
-    Phase phase{.first = first, .step = stride, .pixels = count_below(pixels - first, stride), .tap_step = period};
-    for (int tap = 0; tap < std::min<std::int64_t>(period, window); ++tap) {
-      if ((first + pad - tap * dilation) % stride != 0) continue;
-      phase.first_tap = tap, phase.taps = count_below(window - tap, period);
-      phase.pad = (first + pad - tap * dilation) / stride;
-      phase.dilation = phase.taps > 1 ? dilation / common : 1;
-    }
-    phases.push_back(phase);
-  }
-  return phases;
-}
 
 // What an access to all pixels of a domain is to those of one phase along each spatial axis.
 Access at_phases(Access access, const std::vector<Phase>& phases) {

@@ -7,10 +7,10 @@
 
 #include "nixie/backends/cuda/run/blas_work.h"
 #include "nixie/backends/cuda/run/jit_work.h"
-#include "nixie/backends/cuda/run/memory_report.h"
 #include "nixie/backends/cuda/run/tuner.h"
 #include "nixie/core/base/integer_math.h"
 #include "nixie/core/graph/plan_query.h"
+#include "nixie/core/passes/memory_report.h"
 
 namespace nixie::cuda {
 namespace {
@@ -25,7 +25,7 @@ class TwoWorks final : public Work {
   }
   std::int64_t scratch_bytes() const override { return first_->scratch_bytes(); }
   std::string variant() const override { return first_->variant() + ", then " + then_->variant(); }
-  void enqueue(const Addresses& addresses, cudaStream_t stream) const override {
+  void enqueue(const Addresses& addresses, cudaStream_t stream, bool) const override {
     first_->enqueue(addresses, stream);
     then_->enqueue(addresses, stream);
   }
@@ -110,7 +110,7 @@ class CudaExecutable final : public Executable {
     } catch (const Error& error) {
       if (error.fault() != Fault::memory) throw;
       arena_.reset();
-      fail(Fault::memory, memory_report(plan_, scratch, device_->free_bytes()));
+      fail(Fault::memory, memory_report("cuda", plan_, scratch, device_->free_bytes()));
     }
     scalars_ = device_->allocate(static_cast<std::int64_t>(plan_.scalars.size() * sizeof(double)));
     CUDA_CHECK(cudaMemsetAsync(scratch_->address(), 0, at(scratch), device_->stream()));
@@ -135,11 +135,11 @@ class CudaExecutable final : public Executable {
                             static_cast<std::int64_t>(values.size() * sizeof(double)), device_->stream());
   }
 
-  void enqueue(std::size_t k, bool waits = false) {
+  void enqueue(std::size_t k, bool waits = false, bool early = false) {
     addresses_.scratch = static_cast<char*>(scratch_->address()) + scratch_offsets_[k];
     const std::string label = label_of(plan_, plan_.groups[k]);
     try {
-      work_[k]->enqueue(addresses_, device_->stream());
+      work_[k]->enqueue(addresses_, device_->stream(), early);
       if (waits) CUDA_CHECK(cudaStreamSynchronize(device_->stream()));
     } catch (const StickyError& error) {
       if (!waits) throw;  // of another kernel
@@ -179,7 +179,15 @@ class CudaExecutable final : public Executable {
                         [&](const Captured& captured) { return captured.slots == addresses_.slots; });
   }
 
-  // One graph whose edges are the plan's partial order and no more, so that independent kernels overlap.
+  static bool is_one_kernel(const std::vector<cudaGraphNode_t>& before) {
+    if (before.size() != 1) return false;
+    cudaGraphNodeType type;
+    CUDA_CHECK(cudaGraphNodeGetType(before[0], &type));
+    return type == cudaGraphNodeTypeKernel;
+  }
+
+  // One graph whose edges are the plan's partial order and no more, so that independent kernels overlap. Where a kernel
+  // waits for one other, it starts as that one's last blocks end, and waits for the rest by itself.
   GraphExec capture() {
     Graph graph;
     CUDA_CHECK(cudaGraphCreate(graph.out(), 0));
@@ -195,7 +203,7 @@ class CudaExecutable final : public Executable {
       CUDA_CHECK(cudaStreamBeginCaptureToGraph(device_->stream(), graph, before.data(), nullptr, before.size(),
                                                cudaStreamCaptureModeThreadLocal));
       try {
-        enqueue(k);
+        enqueue(k, false, is_one_kernel(before));
       } catch (...) {
         cudaGraph_t ended = nullptr;
         cudaStreamEndCapture(device_->stream(), &ended);

@@ -49,8 +49,32 @@ std::vector<Case> cases() {
       {"dilated", layer(2, 3, 17, 19, 5, 3, 4, {1, 1}, {2, 3}, {2, 3})},
       {"dilated_and_strided", layer(1, 7, 23, 21, 2, 3, 3, {2, 3}, {2, 1}, {3, 1})},
       {"padding_beyond_the_window", layer(2, 2, 5, 6, 5, 2, 3, {1, 1}, {4, 3})},
+      {"patches_4x4_with_an_edge", layer(2, 7, 15, 18, 12, 4, 4, {4, 4}, {1, 1})},
+      {"stride_3_of_7x5", layer(1, 3, 17, 16, 9, 7, 5, {3, 2}, {3, 1})},
+      {"strided_and_dilated_2x2", layer(2, 5, 12, 11, 10, 3, 3, {2, 2}, {2, 2}, {2, 2})},
       {"unread_edge", layer(2, 12, 10, 11, 20, 3, 3, {4, 4})},
       {"patches_2x2", layer(2, 12, 8, 10, 7, 2, 2, {2, 2})},
+      // In groups: whole blocks and a smaller last one, zeros after channels or filters of a block, all in one.
+      {"groups_of_4", Layer{.n = 2, .c = 32, .h = 7, .w = 8, .k = 32, .r = 3, .s = 3, .pad = {1, 1}, .groups = 8}},
+      {"groups_3_to_5", Layer{.n = 2, .c = 21, .h = 6, .w = 9, .k = 35, .r = 2, .s = 3, .pad = {1, 0}, .groups = 7}},
+      {"groups_of_2_the_last_block_smaller",
+       Layer{.n = 1, .c = 46, .h = 6, .w = 7, .k = 46, .r = 3, .s = 3, .pad = {1, 1}, .groups = 23}},
+      {"groups_of_20_to_9",
+       Layer{.n = 2, .c = 60, .h = 8, .w = 7, .k = 27, .r = 3, .s = 3, .pad = {1, 1}, .groups = 3}},
+      {"groups_of_18_to_24_strided_bf16", Layer{.n = 2,
+                                                .c = 36,
+                                                .h = 11,
+                                                .w = 9,
+                                                .k = 48,
+                                                .r = 3,
+                                                .s = 3,
+                                                .stride = {2, 2},
+                                                .pad = {1, 1},
+                                                .dilation = {1, 2},
+                                                .dtype = bf16,
+                                                .groups = 2}},
+      {"groups_of_6_row_major",
+       Layer{.n = 2, .c = 24, .h = 6, .w = 5, .k = 24, .r = 5, .s = 1, .pad = {2, 0}, .row_major = true, .groups = 4}},
       {"one_pixel", layer(3, 5, 1, 1, 2, 3, 3, {1, 1}, {1, 1})},
   };
 }
@@ -82,6 +106,14 @@ std::vector<Draft> in_all_forms(const Draft& draft) {
   }
 }
 
+// At most this many of them, the first and the last among them: a device compiles each.
+std::vector<Draft> some_of(const std::vector<Draft>& all, std::size_t most) {
+  if (all.size() <= most) return all;
+  std::vector<Draft> some;
+  for (std::size_t i = 0; i < most; ++i) some.push_back(all[i * (all.size() - 1) / (most - 1)]);
+  return some;
+}
+
 class CudaUnfold : public testing::TestWithParam<Case> {};
 
 TEST_P(CudaUnfold, ChangesNoResult) {
@@ -89,9 +121,9 @@ TEST_P(CudaUnfold, ChangesNoResult) {
   for (const Draft& draft : drafts(GetParam())) {
     const std::vector<Array> expected = cuda_plans::run(*cpu, draft, 1, eighths);
     const std::vector<Draft> forms = in_all_forms(draft);
-    const auto& conv = std::get<Conv>(draft.plan.kernels[0].head->op);
-    const bool strided = conv.role == ConvRole::input_grad && conv.stride != std::vector{1, 1};
-    EXPECT_GE(forms.size(), strided ? 0u : 2u) << draft.name;
+    // Taps of one phase between those of another are left alone.
+    const bool between = draft.name == "dilated_and_strided_input_grad";
+    EXPECT_GE(forms.size(), between ? 0u : 2u) << draft.name;
     for (const Draft& form : forms) {
       const std::vector<Array> found = cuda_plans::run(*cpu, form, 1, eighths);
       for (std::size_t i = 0; i < found.size(); ++i)
@@ -114,9 +146,11 @@ std::vector<std::string> programs(const Draft& draft) {
   return names;
 }
 
-// In the form that is estimated fastest and in the one that is slowest.
+// In the form that is estimated fastest and in the one that is slowest, whose copies may spill a few words: of many
+// taps at once all loads are on their way before the first store.
 TEST_P(CudaUnfold, Compiles) {
   std::vector<std::string> sources;
+  std::vector<int> spilled_bytes;
   for (const Draft& draft : drafts(GetParam())) {
     const std::vector<Draft> forms = in_all_forms(draft);
     if (forms.empty()) continue;
@@ -127,14 +161,17 @@ TEST_P(CudaUnfold, Compiles) {
       int own = 0;
       for (const Group& group : plan.groups) {
         const cuda::KernelCode code = cuda::generate(plan, group, hopper());
-        own += code.variant.starts_with("conv_");
+        const bool is_own = code.variant.starts_with("conv_");
+        own += is_own;
+        spilled_bytes.push_back(is_own ? 0 : 64);
         sources.push_back(code.source);
       }
       EXPECT_EQ(own, 1) << draft.name;
     }
   }
   const std::vector<cuda::Cubin> cubins = cuda::compile_sources(sources, "sm_90a");
-  for (std::size_t i = 0; i < cubins.size(); ++i) EXPECT_EQ(cuda::complaints(cubins[i].log), "") << sources[i];
+  for (std::size_t i = 0; i < cubins.size(); ++i)
+    EXPECT_EQ(cuda::complaints(cubins[i].log, spilled_bytes[i]), "") << sources[i];
 }
 
 TEST_P(CudaUnfold, AgreesWithDoubles) {
@@ -146,7 +183,7 @@ TEST_P(CudaUnfold, AgreesWithDoubles) {
   }
   for (const Draft& draft : drafts(GetParam())) {
     const std::vector<Array> expected = cuda_plans::run(*make_cpu_backend(), cuda_plans::in_doubles(draft), 1, eighths);
-    for (const Draft& form : in_all_forms(draft)) {
+    for (const Draft& form : some_of(in_all_forms(draft), 10)) {
       const std::vector<Array> found = cuda_plans::run(*cuda, form, 2, eighths);
       for (std::size_t i = 0; i < found.size(); ++i) {
         const Dtype dtype = found[i].dtype();
@@ -186,6 +223,15 @@ TEST(CudaUnfold, GivesLargeLayersToTensorCores) {
   const Layer eights{.n = 28, .c = 8, .h = 169, .w = 169, .k = 8, .r = 11, .s = 11, .stride = {3, 3}};
   // Rows of 88 numbers in place, not a slice of 64 channels for each of 121 taps.
   EXPECT_EQ(forward(eights), (Names{"map", kForward}));
+  // ResNeXt's groups of 4 channels: filters of 0 and of several groups, and a gradient read from between zeros.
+  const Layer narrow{.n = 64, .c = 128, .h = 56, .w = 56, .k = 128, .r = 3, .s = 3, .pad = {1, 1}, .groups = 32};
+  EXPECT_EQ(forward(narrow), (Names{"map", "map", kForward}));
+  EXPECT_EQ(input(narrow), (Names{"map", "map", kForward}));
+  EXPECT_EQ(filter(narrow), (Names{kGradient, "map"}));
+  const Layer wide{.n = 64, .c = 512, .h = 14, .w = 14, .k = 512, .r = 3, .s = 3, .pad = {1, 1}, .groups = 4};
+  EXPECT_EQ(forward(wide), (Names{kForward}));
+  EXPECT_EQ(input(wide), (Names{kForward}));
+  EXPECT_EQ(filter(wide), (Names{kGradient}));
 }
 
 // Where a launch or two cost more than the portable kernel, where another family takes the layer, in f32 and for
@@ -203,7 +249,10 @@ TEST(CudaUnfold, LeavesOtherLayers) {
   unchanged({.n = 2, .c = 3, .h = 8, .w = 8, .k = 5, .r = 3, .s = 3});
   unchanged({.n = 64, .c = 64, .h = 28, .w = 28, .k = 128, .r = 3, .s = 3, .pad = {1, 1}});
   unchanged({.n = 64, .c = 3, .h = 64, .w = 64, .k = 19, .r = 3, .s = 3, .dtype = Dtype::f32});
-  unchanged({.n = 64, .c = 60, .h = 32, .w = 32, .k = 60, .r = 3, .s = 3, .groups = 4});
+  unchanged({.n = 64, .c = 60, .h = 32, .w = 32, .k = 60, .r = 3, .s = 3, .dtype = Dtype::f32, .groups = 4});
+  unchanged({.n = 2, .c = 16, .h = 8, .w = 8, .k = 16, .r = 3, .s = 3, .pad = {1, 1}, .groups = 4});
+  unchanged({.n = 64, .c = 96, .h = 32, .w = 32, .k = 96, .r = 3, .s = 3, .pad = {1, 1}, .groups = 96});  // depthwise
+  unchanged({.n = 64, .c = 512, .h = 14, .w = 14, .k = 512, .r = 3, .s = 3, .pad = {1, 1}, .groups = 4});
   for (const Layer& first :
        {Layer{.n = 64, .c = 3, .h = 224, .w = 224, .k = 64, .r = 3, .s = 3, .pad = {1, 1}},
         Layer{.n = 128, .c = 3, .h = 227, .w = 227, .k = 96, .r = 11, .s = 11, .stride = {4, 4}}}) {

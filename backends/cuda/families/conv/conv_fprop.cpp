@@ -21,8 +21,12 @@ constexpr int kMostHeld = 128, kMostHeldByThree = 96;
 std::string limits(const ConvProblem& conv) {
   if (conv.role == ConvRole::filter_grad) return "filter gradient";
   if (std::string why = im2col_limits(conv); !why.empty()) return why;
-  if (conv.channels % 8 != 0) return fmt::format("{} channels", conv.channels);
-  if (conv.filters % 8 != 0) return fmt::format("{} filters", conv.filters);
+  if (std::string why = group_limits(conv); !why.empty()) return why;
+  const int channels = conv.channels / conv.groups, filters = conv.filters / conv.groups;
+  if (channels % 8 != 0) return fmt::format("{} channels", channels);
+  if (filters % 8 != 0) return fmt::format("{} filters", filters);
+  if (conv.groups > 1 && conv.role == ConvRole::input_grad && filters % 64 != 0)
+    return fmt::format("groups of {} filters", filters);
   return {};
 }
 
@@ -65,6 +69,7 @@ KernelCode generate_tile(const Plan& plan, const Choice& choice, const Tile& til
   code.source = window_defines(conv, layer.pad) + tile_defines(conv, tile, slice) +
                 defines({{"CONV_C", layer.channels},
                          {"CONV_K", layer.filters},
+                         {"CONV_GROUPS", layer.groups},
                          {"CONV_P", layer.p},
                          {"CONV_Q", layer.q},
                          {"CONV_PIXELS", layer.pixels},
@@ -73,7 +78,7 @@ KernelCode generate_tile(const Plan& plan, const Choice& choice, const Tile& til
                 parts_defines(choice) + body.text + "#include \"conv_fprop_sm90.cuh\"\n";
   code.arguments = std::move(body.arguments);
   code.variant = fmt::format("conv_fprop_sm90 {}x{}{}", tile.rows(), tile.n, of_products(conv));
-  const std::vector<std::uint64_t> w_sizes{u64(conv.channels), u64(conv.r * conv.s), u64(conv.filters)};
+  const std::vector<std::uint64_t> w_sizes{u64(conv.channels / conv.groups), u64(conv.r * conv.s), u64(conv.filters)};
   const std::vector<std::uint32_t> w_box =
       layer.transposed ? std::vector<std::uint32_t>{64, 1, 64} : std::vector<std::uint32_t>{u32(slice), 1, u32(tile.n)};
   for (int plane = 0; plane < planes_of(conv.products()); ++plane) {
@@ -81,7 +86,8 @@ KernelCode generate_tile(const Plan& plan, const Choice& choice, const Tile& til
     code.maps.push_back(images_map(x, conv.dtype, conv, layer.pad, conv.stride, slice, tile.rows()));
     code.maps.push_back(tiled_map(w, conv.dtype, w_sizes, w_box, slice * 2));
   }
-  const std::int64_t columns = ceil_div(layer.filters, tile.n), tiles = ceil_div(layer.pixels, tile.rows()) * columns;
+  const std::int64_t columns = layer.groups * ceil_div(layer.filters, tile.n),
+                     tiles = ceil_div(layer.pixels, tile.rows()) * columns;
   code.launches.push_back(
       {.entry = "conv_fprop",
        .blocks = blocks_for(choice, tiles, columns, chip),
@@ -108,7 +114,7 @@ class ConvFprop final : public Family {
     return generate_tile(plan, choice, tile_named(tiles_of(choice, chip), tile), chip);
   }
   std::optional<Absorption> absorb(const Grouping& grouping, const Choice& choice, std::size_t other) const override {
-    if (problem_of(choice).products() != 1 || !stores_pieces(choice.kernel)) return {};
+    if (problem_of(choice).products() != 1 || problem_of(choice).groups > 1 || !stores_pieces(choice.kernel)) return {};
     std::optional<Absorption> with = with_channel_parts(grouping, choice, other);
     return with && !tiles_of(with->choice, grouping.chip).empty() ? with : std::nullopt;
   }
@@ -119,8 +125,9 @@ class ConvFprop final : public Family {
 Match match_forward(const Plan& plan, const Kernel& kernel, const Chip& chip, const Limits& further) {
   if (!kernel.head || !is_product(*kernel.head)) return Refusal{"no convolution or matrix product"};
   if (!chip.has_wgmma()) return Refusal{"needs sm_90a"};
-  const ConvMatch found = std::holds_alternative<Matmul>(kernel.head->op) ? product_problem(plan, kernel, chip, limits)
-                                                                          : conv_in_16_bits(plan, kernel, limits);
+  const ConvMatch found = std::holds_alternative<Matmul>(kernel.head->op)
+                              ? product_problem(plan, kernel, chip, limits)
+                              : conv_in_16_bits(plan, kernel, limits, further ? Groups::one : Groups::any);
   if (const auto* refusal = std::get_if<Refusal>(&found)) return *refusal;
   const auto& conv = std::get<ConvProblem>(found);
   if (std::holds_alternative<Conv>(kernel.head->op) && conv.planes == 0)
@@ -135,6 +142,12 @@ Match match_forward(const Plan& plan, const Kernel& kernel, const Chip& chip, co
   if (further && !stores_pieces(kernel)) return Refusal{"results in steps of their own"};
   choice.layouts = {further ? Layout::channels_last : Layout::pieces, Layout::channels_last};
   return choice;
+}
+
+std::string group_limits(const ConvProblem& conv) {
+  constexpr int kLeast = 16;
+  const int least = std::min(conv.channels, conv.filters) / conv.groups;
+  return conv.groups > 1 && least < kLeast ? fmt::format("groups of {} channels or filters", least) : "";
 }
 
 std::string tensor_core_limits(const ConvProblem& conv) {

@@ -33,11 +33,11 @@ bool ConvProblem::ends_with_padding() const {
   return reaches(height, p, r, 0) && reaches(width, q, s, 1);
 }
 
-ConvMatch conv_problem(const Plan& plan, const Kernel& kernel) {
+ConvMatch conv_problem(const Plan& plan, const Kernel& kernel, Groups groups) {
   const auto* op = kernel.head ? std::get_if<Conv>(&kernel.head->op) : nullptr;
   if (!op) return Refusal{"no convolution"};
   if (kernel.domain.rank() != 4) return Refusal{fmt::format("{} spatial axes", kernel.domain.rank() - 2)};
-  if (op->groups != 1) return Refusal{fmt::format("groups {}", op->groups)};
+  if (op->groups != 1 && groups == Groups::one) return Refusal{fmt::format("groups {}", op->groups)};
   const Operand &first = kernel.head->operands[0], &second = kernel.head->operands[1];
   if (kernel.domain.size() == 0 || first.shape.size() == 0 || second.shape.size() == 0) return Refusal{"no elements"};
   const bool output = op->role == ConvRole::output, input_grad = op->role == ConvRole::input_grad;
@@ -50,6 +50,7 @@ ConvMatch conv_problem(const Plan& plan, const Kernel& kernel) {
   const auto size = [](const Shape& shape, int axis) { return static_cast<int>(shape[axis]); };
   conv.images = size(x, 0), conv.channels = size(x, 1), conv.height = size(x, 2), conv.width = size(x, 3);
   conv.filters = size(w, 0), conv.r = size(w, 2), conv.s = size(w, 3), conv.p = size(y, 2), conv.q = size(y, 3);
+  conv.groups = op->groups;
   for (std::size_t i : {0u, 1u})
     conv.stride[i] = op->stride[i], conv.pad[i] = op->pad[i], conv.dilation[i] = op->dilation[i];
   return conv;
@@ -84,8 +85,8 @@ ConvMatch product_problem(const Plan& plan, const Kernel& kernel, const Chip& ch
   return product;
 }
 
-ConvMatch conv_in_16_bits(const Plan& plan, const Kernel& kernel, const Limits& refuses) {
-  const ConvMatch found = conv_problem(plan, kernel);
+ConvMatch conv_in_16_bits(const Plan& plan, const Kernel& kernel, const Limits& refuses, Groups groups) {
+  const ConvMatch found = conv_problem(plan, kernel, groups);
   const auto* conv = std::get_if<ConvProblem>(&found);
   if (!conv) return found;
   std::string why;
@@ -93,6 +94,7 @@ ConvMatch conv_in_16_bits(const Plan& plan, const Kernel& kernel, const Limits& 
     why = refuses(*conv);
     return why.empty() ? found : Refusal{why};
   }
+  if (conv->groups != 1) return Refusal{fmt::format("groups {} of f32", conv->groups)};
   const Math math = std::get<Conv>(kernel.head->op).math;
   if (!all_f32(plan, *kernel.head)) return Refusal{fmt::format("{} operands", conv->dtype)};
   if (math == Math::ieee) return Refusal{"f32 by multiply-adds (ieee)"};
@@ -141,6 +143,7 @@ std::string operation_text(const ConvProblem& conv, bool pooled) {
   static constexpr const char* kRoles[] = {"convolution", "input gradient", "filter gradient"};
   std::string text = fmt::format("{} {} of {}x{}x{}x{} by {}x{}x{}", conv.dtype, kRoles[static_cast<int>(conv.role)],
                                  conv.images, conv.channels, conv.height, conv.width, conv.filters, conv.r, conv.s);
+  if (conv.groups > 1) text += fmt::format(" in {} groups", conv.groups);
   const auto pair = [&](const char* word, std::array<int, 2> values, int usual) {
     if (values != std::array{usual, usual}) text += fmt::format(" {} {}x{}", word, values[0], values[1]);
   };

@@ -10,10 +10,12 @@
 
 namespace nixie::cuda {
 
-/// x [images, channels, height, width], w [filters, channels, r, s], y [images, filters, p, q], of 16 bits or f32.
+/// x [images, channels, height, width], w [filters, channels / groups, r, s], y [images, filters, p, q], of 16 bits or
+/// f32.
 struct ConvProblem {
   ConvRole role = ConvRole::output;
   int images = 0, channels = 0, height = 0, width = 0, filters = 0, r = 0, s = 0, p = 0, q = 0;
+  int groups = 1;
   std::array<int, 2> stride{}, pad{}, dilation{};
   Dtype dtype = Dtype::f16;  ///< of the operands as the program reads them
   /// f32 operands are split into so many planes of halves (rewrite/split_fp32_to_fp16.cpp); 0: operands are as they
@@ -32,8 +34,9 @@ struct ConvProblem {
 
 using ConvMatch = std::variant<ConvProblem, Refusal>;
 
-/// The convolution of a kernel, if that is one of two dimensions in one group, whatever its types.
-ConvMatch conv_problem(const Plan& plan, const Kernel& kernel);
+enum class Groups : std::uint8_t { one, any };
+/// The convolution of a kernel, if that is one of two dimensions, whatever its types.
+ConvMatch conv_problem(const Plan& plan, const Kernel& kernel, Groups groups = Groups::one);
 /// Why a problem is refused; empty where it is not.
 using Limits = std::function<std::string(const ConvProblem&)>;
 /// A product of two 16-bit matrices as a convolution of one pixel an image: A B^T of dense rows is a forward pass, A B an
@@ -41,8 +44,8 @@ using Limits = std::function<std::string(const ConvProblem&)>;
 /// too few to go round.
 ConvMatch product_problem(const Plan& plan, const Kernel& kernel, const Chip& chip, const Limits& refuses);
 /// The convolution in the first form that the limits allow: 16-bit operands as they are; f32 ones that need not be
-/// multiplied exactly (Math::fp32, Math::tf32) as planes of halves, or as planes by rows.
-ConvMatch conv_in_16_bits(const Plan& plan, const Kernel& kernel, const Limits& refuses);
+/// multiplied exactly (Math::fp32, Math::tf32) as planes of halves, or as planes by rows, both in one group.
+ConvMatch conv_in_16_bits(const Plan& plan, const Kernel& kernel, const Limits& refuses, Groups groups = Groups::one);
 
 inline const ConvProblem& problem_of(const Choice& choice) { return std::any_cast<const ConvProblem&>(choice.sizes); }
 

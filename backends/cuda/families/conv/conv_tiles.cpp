@@ -29,11 +29,10 @@ std::int64_t stage_clocks(const Tile& tile, std::int64_t rows_b, int products, c
 }
 
 // Of the block that multiplies most, and the parts of tiles that go through L2 and back.
-std::int64_t gradient_clocks(const Tile& tile, std::int64_t filters, std::int64_t columns, std::int64_t stages,
+std::int64_t gradient_clocks(const Tile& tile, std::int64_t rows, std::int64_t columns, std::int64_t stages,
                              int products, const Chip& chip) {
-  const WgradSchedule schedule =
-      schedule_wgrad(static_cast<int>(ceil_div(filters, tile.rows())), static_cast<int>(ceil_div(columns, tile.n)),
-                     static_cast<int>(stages), chip.sms, kMostTensorTerms / 64);
+  const WgradSchedule schedule = schedule_wgrad(static_cast<int>(rows), static_cast<int>(ceil_div(columns, tile.n)),
+                                                static_cast<int>(stages), chip.sms, kMostTensorTerms / 64);
   std::int64_t longest = 0;
   for (std::size_t block = 0; block + 1 < schedule.first_items.size(); ++block) {
     std::int64_t own = 0;
@@ -51,13 +50,15 @@ int stages_in(std::int64_t room, const Tile& tile, std::int64_t rows_b, int prod
 }
 
 // Columns of a filter gradient: the elements of one filter.
-std::int64_t columns_of(const ConvProblem& conv) { return std::int64_t{1} * conv.r * conv.s * conv.channels; }
+std::int64_t columns_of(const ConvProblem& conv) {
+  return std::int64_t{1} * conv.r * conv.s * (conv.channels / conv.groups);
+}
 
 bool fits_gradient(const Tile& tile, const ConvProblem& conv) {
-  const int slice = slice_of(conv.channels);
+  const int slice = slice_of(conv.channels / conv.groups);
   if (!fits(tile, conv.products()) || tile.n % slice != 0 || tile.n / slice > 8) return false;
   if (conv.row_channels > 0 && tile.consumers == 3) return false;  // addresses of packed rows need the registers
-  return ceil_div(conv.filters, tile.rows()) <= kMostTileRows && ceil_div(columns_of(conv), tile.n) <= kMostTileColumns;
+  return gradient_rows(conv, tile) <= kMostTileRows && ceil_div(columns_of(conv), tile.n) <= kMostTileColumns;
 }
 
 std::vector<Tile> sorted(std::vector<Tile> tiles) {
@@ -69,13 +70,22 @@ std::vector<Tile> sorted(std::vector<Tile> tiles) {
 
 std::int64_t dynamic_shared_bytes(const Chip& chip) { return chip.block_shared_bytes - 2048; }
 
+std::int64_t gradient_rows(const ConvProblem& conv, const Tile& tile) {
+  return std::int64_t{conv.groups} * ceil_div(conv.filters / conv.groups, tile.rows());
+}
+
 int slice_of(std::int64_t channels) { return channels % 64 == 0 || channels % 16 != 0 ? 64 : channels % 32 ? 16 : 32; }
 
 int planes_of(int products) { return products == 3 ? 2 : 1; }
 
 ForwardLayer forward_layer(const ConvProblem& conv) {
-  ForwardLayer layer{.channels = conv.channels, .filters = conv.filters, .p = conv.p, .q = conv.q, .pad = conv.pad};
-  layer.slice = slice_of(conv.channels);
+  ForwardLayer layer{.channels = conv.channels / conv.groups,
+                     .filters = conv.filters / conv.groups,
+                     .groups = conv.groups,
+                     .p = conv.p,
+                     .q = conv.q,
+                     .pad = conv.pad};
+  layer.slice = slice_of(layer.channels);
   if (conv.role == ConvRole::input_grad) {
     layer.transposed = true, layer.slice = 64;
     std::swap(layer.channels, layer.filters);
@@ -95,7 +105,7 @@ std::vector<Tile> forward_tiles(const ConvProblem& conv, const Chip& chip) {
   for (Tile tile : kForwardTiles) {
     if (!fits(tile, conv.products()) || (tile.n % 64 != 0 && layer.filters > tile.n)) continue;
     const std::int64_t waves =
-        ceil_div(ceil_div(layer.pixels, tile.rows()) * ceil_div(layer.filters, tile.n), chip.sms);
+        ceil_div(ceil_div(layer.pixels, tile.rows()) * layer.groups * ceil_div(layer.filters, tile.n), chip.sms);
     const std::int64_t epilogue = tile.rows() * tile.n / (tile.consumers == 3 ? 16 : 12);
     const std::int64_t rows_b = layer.transposed ? ceil_div(tile.n, 64) * 64 : tile.n;
     tile.clocks = waves * (layer.stages * stage_clocks(tile, rows_b, conv.products(), chip) + epilogue);
@@ -110,7 +120,7 @@ std::vector<Tile> gradient_tiles(const ConvProblem& conv, const Chip& chip) {
   std::vector<Tile> tiles;
   for (Tile tile : kGradientTiles) {
     if (!fits_gradient(tile, conv)) continue;
-    tile.clocks = gradient_clocks(tile, conv.filters, columns_of(conv), stages, conv.products(), chip);
+    tile.clocks = gradient_clocks(tile, gradient_rows(conv, tile), columns_of(conv), stages, conv.products(), chip);
     tile.stages = stages_in(dynamic_shared_bytes(chip) - tile.consumers * 8192, tile, tile.n, conv.products());
     tiles.push_back(tile);
   }

@@ -19,16 +19,18 @@ struct Tile {
   std::string name() const { return fmt::format("{}x{}", rows(), n); }
 };
 
-/// What conv_fprop computes: the convolution, or the one that an input gradient is.
+/// What conv_fprop computes: the convolution, or the one that an input gradient is; channels and filters of one group.
 struct ForwardLayer {
   bool transposed = false;  ///< an input gradient
-  int channels = 0, filters = 0, p = 0, q = 0;
+  int channels = 0, filters = 0, groups = 1, p = 0, q = 0;
   std::array<int, 2> pad{};
   int slice = 0;  ///< channels that one box of the copy engine holds
   std::int64_t pixels = 0, stages = 0;
 };
 ForwardLayer forward_layer(const ConvProblem& conv);
 
+/// Rows of tiles of a filter gradient, those of all groups.
+std::int64_t gradient_rows(const ConvProblem& conv, const Tile& tile);
 /// Channels that one box of the copy engine holds.
 int slice_of(std::int64_t channels);
 /// 16-bit arrays that hold an operand.

@@ -3,6 +3,7 @@
 #include "nixie/backends/cuda/families/conv/conv_wgrad.h"
 
 #include "nixie/backends/cuda/families/channel_sum.h"
+#include "nixie/backends/cuda/families/conv/conv_fprop.h"
 #include "nixie/backends/cuda/families/conv/conv_tiles.h"
 #include "nixie/backends/cuda/families/conv/conv_tma.h"
 #include "nixie/backends/cuda/families/conv/families.h"
@@ -18,9 +19,9 @@ KernelCode generate_tile(const Plan& plan, const Choice& choice, const Tile& til
   const ConvProblem& conv = problem_of(choice);
   const bool sums = choice.channel_sum.has_value();
   const std::int64_t pixels = std::int64_t{1} * conv.images * conv.p * conv.q, stages = ceil_div(pixels, 64);
-  const int slice = slice_of(conv.channels);
-  const std::int64_t columns = std::int64_t{1} * conv.r * conv.s * conv.channels;
-  const int rows = static_cast<int>(ceil_div(conv.filters, tile.rows()));
+  const int channels = conv.channels / conv.groups, slice = slice_of(channels);
+  const std::int64_t columns = std::int64_t{1} * conv.r * conv.s * channels;
+  const int rows = static_cast<int>(gradient_rows(conv, tile));
   const WgradSchedule schedule = schedule_wgrad(rows, static_cast<int>(ceil_div(columns, tile.n)),
                                                 static_cast<int>(stages), chip.sms, kMostTensorTerms / 64);
   const auto items = static_cast<std::int64_t>(schedule.items.size()),
@@ -37,19 +38,18 @@ KernelCode generate_tile(const Plan& plan, const Choice& choice, const Tile& til
        {"float*", "parts", {Argument::kScratch, 0}},
        {"float*", "bias_parts", {Argument::kScratch, part_bytes}}},
       conv.row_channels ? 1 : 4);
-  const bool prefetches = !choice.kernel.loads.empty() && conv.row_channels == 0;
   KernelCode code;
   code.source = window_defines(conv, conv.pad) + tile_defines(conv, tile, slice) +
-                defines({{"CONV_C", conv.channels},
-                         {"CONV_K", conv.filters},
+                defines({{"CONV_C", channels},
+                         {"CONV_K", conv.filters / conv.groups},
+                         {"CONV_GROUPS", conv.groups},
                          {"CONV_P", conv.p},
                          {"CONV_Q", conv.q},
                          {"CONV_ITEMS", items},
                          {"CONV_SPLITS", splits},
                          {"CONV_BIAS_GRAD", sums},
                          {"CONV_ROW_CHANNELS", conv.row_channels},
-                         {"CONV_ROW_S", conv.row_s},
-                         {"CONV_PREFETCH", prefetches}}) +
+                         {"CONV_ROW_S", conv.row_s}}) +
                 body.text + "#include \"conv_wgrad_sm90.cuh\"\n";
   code.variant =
       fmt::format("conv_wgrad_sm90 {}x{}{}{}", tile.rows(), tile.n, sums ? " with bias" : "", of_products(conv));
@@ -85,8 +85,8 @@ class ConvWgrad final : public Family {
   Match match(const Plan& plan, const Kernel& kernel, const Chip& chip) const override {
     if (!chip.has_wgmma()) return Refusal{"needs sm_90a"};
     const bool product = kernel.head && std::holds_alternative<Matmul>(kernel.head->op);
-    const ConvMatch found =
-        product ? product_problem(plan, kernel, chip, wgrad_limits) : conv_in_16_bits(plan, kernel, wgrad_limits);
+    const ConvMatch found = product ? product_problem(plan, kernel, chip, wgrad_limits)
+                                    : conv_in_16_bits(plan, kernel, wgrad_limits, Groups::any);
     if (const auto* refusal = std::get_if<Refusal>(&found)) return *refusal;
     const auto& conv = std::get<ConvProblem>(found);
     if (product) return Choice{.kernel = kernel, .sizes = conv};
@@ -112,7 +112,8 @@ class ConvWgrad final : public Family {
 std::string wgrad_limits(const ConvProblem& conv) {
   if (conv.role != ConvRole::filter_grad) return "no filter gradient";
   if (std::string why = im2col_limits(conv); !why.empty()) return why;
-  if (conv.channels % 16 != 0) return fmt::format("{} channels", conv.channels);
+  if (std::string why = group_limits(conv); !why.empty()) return why;
+  if (conv.channels / conv.groups % 16 != 0) return fmt::format("{} channels", conv.channels / conv.groups);
   if (conv.filters % 8 != 0) return fmt::format("{} filters", conv.filters);
   if (!has_gradient_tiles(conv)) return "more tiles than a schedule can name";
   return {};

@@ -17,6 +17,15 @@ struct bf16 {
   unsigned short bits;
 };
 
+// What every entry point begins with. A launch may start before the one that it depends on has ended
+// (run/executable.cpp): it waits here until all that it reads is there, and from here on the next may start. On chips
+// and in launches without that it does nothing.
+__device__ inline void begin_launch() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;\n\tgriddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
 template <class A, class B>
 constexpr bool kSame = false;
 template <class A>
@@ -124,8 +133,6 @@ __device__ inline Vector<T, n> read_written(const T* from) {
     reinterpret_cast<Piece*>(&to)[i] = reinterpret_cast<const Piece*>(from)[i];
   return to;
 }
-// Asks the L2 cache for the line of an address.
-__device__ inline void prefetch_l2(const void* at) { asm volatile("prefetch.global.L2 [%0];" ::"l"(at)); }
 template <int n, class T>
 __device__ inline void write(T* to, const Vector<T, n>& from) {
   constexpr int bytes = sizeof(T) * n <= 16 ? sizeof(T) * n : 16;

@@ -11,8 +11,10 @@
 //          are in no steps of 16 bytes (odd numbers of filters), one: a warp stores 32 neighbouring channels.
 // Gradient the input gradient is the same sum over dy with the filter flipped and w read transposed in place
 //          (CONV_TRANSPOSED_W = 1: this kernel's C and K are then the layer's K and C): no copy of w is made.
+// Groups   channels and filters side by side, CONV_C and CONV_K of each; a tile is one group's. A box may reach into the
+//          next group's channels, for which w has zeros.
 // Limits   strides, padding, dilation as im2col TMA has them (corners in [-128, 127], tap offsets < 256); C and K
-//          multiples of 8; one group; the input gradient only for stride 1.
+//          multiples of 8; the input gradient only for stride 1, in groups only where C is a multiple of 64.
 // Products with CONV_PRODUCTS = 3 both operands come as two 16-bit planes, high and 2^11 times what it leaves of an f32
 //          value: sum = high * high + 2^-11 * (high * low + low * high). Tensor cores truncate sums, so the first term
 //          starts anew every stage and is added to a float that rounds; the others are small enough to run on.
@@ -24,7 +26,8 @@
 //          void run(int pixel, int channel, const Loads&, const float (&sum)[CONV_LANES]) const; }, defined before this
 //          file.
 // Compile-time, all required:
-//   CONV_C CONV_K CONV_R CONV_S     channels, filters, window
+//   CONV_C CONV_K CONV_R CONV_S     channels, filters, of one group; window
+//   CONV_GROUPS
 //   CONV_P CONV_Q CONV_PIXELS       output height and width; images * P * Q
 //   CONV_STRIDE_H/_W CONV_PAD_H/_W CONV_DILATION_H/_W
 //   CONV_SLICE                      channels of one box: 64, or 32 / 16 where C is no multiple of 64
@@ -57,12 +60,20 @@ constexpr int kChannelSlices = (CONV_C + kSlice - 1) / kSlice, kSlices = CONV_R 
 constexpr int kBlocks = (kSlices + kSlicesPerStage - 1) / kSlicesPerStage;  // stages that one tile consumes
 constexpr int kStages = CONV_STAGES, kConsumers = CONV_CONSUMERS, kMmaM = CONV_MMA_M, kTileN = CONV_TILE_N;
 constexpr int kTileM = 64 * kConsumers * kMmaM, kTilesN = (CONV_K + kTileN - 1) / kTileN;
+constexpr int kTilesAcross = CONV_GROUPS * kTilesN;
 constexpr int kRowsB = CONV_TRANSPOSED_W ? (kTileN + 63) / 64 * 64 : kTileN;
 constexpr int kPlanes = CONV_PRODUCTS == 3 ? 2 : 1;
 constexpr int kBytesA = kTileM * 128, kPlaneBytes = kBytesA + kRowsB * 128, kStageBytes = kPlanes * kPlaneBytes;
-constexpr int kChunksN = (kTileN + 63) / 64, kTiles = (CONV_PIXELS + kTileM - 1) / kTileM * kTilesN;
+constexpr int kChunksN = (kTileN + 63) / 64, kTiles = (CONV_PIXELS + kTileM - 1) / kTileM * kTilesAcross;
 constexpr Swizzle kSwizzle = kSlice == 64 ? Swizzle::b128 : kSlice == 32 ? Swizzle::b64 : Swizzle::b32;
 static_assert(!CONV_TRANSPOSED_W || kSlice == 64, "a transposed filter is read in boxes of 64 x 64");
+static_assert(CONV_GROUPS == 1 || !CONV_TRANSPOSED_W || CONV_C % 64 == 0, "a box has filters of one group");
+
+// A column of tiles: filters from n0 on of a group.
+struct Column {
+  int group, n0;
+  NIXIE_DEVICE explicit Column(int tile) : group(tile % kTilesAcross / kTilesN), n0(tile % kTilesN * kTileN) {}
+};
 
 struct Barriers {
   u32 full, empty;
@@ -72,17 +83,18 @@ struct Barriers {
 
 // Loads one slice: channels [c, c + kSlice) of one tap, for all rows and columns of the tile. A slice past the last,
 // which fills up the last stage, lies outside both maps and reads zero.
-NIXIE_DEVICE void load_slice(const TensorMap* x, const TensorMap* w, u32 a, u32 b, u32 bar, int slice, int n0,
-                             int image, int h, int v) {
+NIXIE_DEVICE void load_slice(const TensorMap* x, const TensorMap* w, u32 a, u32 b, u32 bar, int slice,
+                             Column column, int image, int h, int v) {
   int tap = slice / kChannelSlices, c = (slice - tap * kChannelSlices) * kSlice;
   int r = tap / CONV_S, s = tap - r * CONV_S;
-  int x_c = kSlices % kSlicesPerStage != 0 && slice >= kSlices ? kChannelSlices * kSlice : c;
+  const int first = CONV_GROUPS == 1 ? 0 : column.group * CONV_C, n0 = column.n0;
+  int x_c = kSlices % kSlicesPerStage != 0 && slice >= kSlices ? CONV_GROUPS * kChannelSlices * kSlice : first + c;
   copy_im2col(a, x, bar, x_c, v, h, image, s * CONV_DILATION_W, r * CONV_DILATION_H);
   if (CONV_TRANSPOSED_W) {
 #pragma unroll
-    for (int i = 0; i < kRowsB / 64; i++) copy_box_3d(b + i * 8192, w, bar, n0 + 64 * i, CONV_R * CONV_S - 1 - tap, c);
+    for (int i = 0; i < kRowsB / 64; i++) copy_box_3d(b + i * 8192, w, bar, n0 + 64 * i, CONV_R * CONV_S - 1 - tap, first + c);
   } else {
-    copy_box_3d(b, w, bar, c, tap, n0);
+    copy_box_3d(b, w, bar, c, tap, CONV_GROUPS == 1 ? n0 : column.group * CONV_K + n0);
   }
 }
 
@@ -93,7 +105,8 @@ struct Maps {
 NIXIE_DEVICE void produce(const Maps& maps, u32 shared, Barriers bars) {
   Ring<kStages> ring;
   for (int tile = blockIdx.x; tile < kTiles; tile += gridDim.x) {
-    int n0 = tile % kTilesN * kTileN, pixel = tile / kTilesN * kTileM;
+    const Column column(tile);
+    const int pixel = tile / kTilesAcross * kTileM;
     int image = pixel / (CONV_P * CONV_Q), rest = pixel - image * (CONV_P * CONV_Q), p = rest / CONV_Q,
         q = rest - p * CONV_Q;
     int h = p * CONV_STRIDE_H - CONV_PAD_H, v = q * CONV_STRIDE_W - CONV_PAD_W;
@@ -105,7 +118,7 @@ NIXIE_DEVICE void produce(const Maps& maps, u32 shared, Barriers bars) {
       for (int plane = 0; plane < kPlanes; plane++, a += kPlaneBytes, b += kPlaneBytes)
         for (int i = 0; i < kSlicesPerStage; i++)
           load_slice(maps.x[plane], maps.w[plane], a + i * kTileM * kSliceBytes, b + i * kTileN * kSliceBytes, bar,
-                     block * kSlicesPerStage + i, n0, image, h, v);
+                     block * kSlicesPerStage + i, column, image, h, v);
     }
   }
 }
@@ -136,7 +149,7 @@ NIXIE_DEVICE void multiply_stage(Sums& sum, u32 a, u32 b, bool add) {
   }
 }
 
-// Runs Body over the sums of one warpgroup's tile, whose corner is (pixel, n0): 16 rows x 64 columns a warp at a time
+// Runs Body over the sums of one warpgroup's tile, whose corner is (pixel, column): 16 rows x 64 columns a warp at a time
 // pass through 4 KB of shared memory of its own, so that a lane holds 8 neighbouring channels. Pieces of 16 bytes are
 // stored where neither the writes (rows of pairs) nor the reads (rows of eights) meet in a bank.
 struct Epilogue {
@@ -169,7 +182,7 @@ struct Epilogue {
   }
 
 #if CONV_LANES == 1
-  NIXIE_DEVICE void operator()(const Sums& sum, int pixel, int n0, Parts&) const {
+  NIXIE_DEVICE void operator()(const Sums& sum, int pixel, Column of, Parts&) const {
     pixel += threadIdx.x % 128 / 32 * 16;
 #pragma unroll
     for (int chunk = 0; chunk < kMmaM * kChunksN; chunk++) {
@@ -179,9 +192,9 @@ struct Epilogue {
       __syncwarp();
 #pragma unroll 1
       for (int column = threadIdx.x % 32; column < 64; column += 32) {
-        const int channel = n0 + j * 64 + column;
+        const int within = of.n0 + j * 64 + column, channel = of.group * CONV_K + within;
         const u32 from = staging + ((column % 8 / 2 * 8) ^ (column / 8 * 32 + column / 32 * 16)) + column % 2 * 4;
-        if ((kTileN % 64 != 0 && j * 64 + column >= kTileN) || channel >= CONV_K) break;
+        if ((kTileN % 64 != 0 && j * 64 + column >= kTileN) || within >= CONV_K) break;
 #pragma unroll 1
         for (int row = 0; row < 16; row += 4) {
           Body::Loads loads[4];  // all on their way before the first use
@@ -199,14 +212,15 @@ struct Epilogue {
     }
   }
 #else
-  NIXIE_DEVICE void operator()(const Sums& sum, int pixel, int n0, Parts& parts) const {
+  NIXIE_DEVICE void operator()(const Sums& sum, int pixel, Column of, Parts& parts) const {
     const int lane = threadIdx.x % 32, row = lane / 8, unit = lane % 8;
     const u32 from = staging + row * 256 + ((unit ^ row) * 2 + unit / 4) * 16;
     pixel += threadIdx.x % 128 / 32 * 16 + row;
 #pragma unroll
     for (int chunk = 0; chunk < kMmaM * kChunksN; chunk++) {
-      const int m = chunk / kChunksN, j = chunk % kChunksN, channel = n0 + j * 64 + unit * 8, at = pixel + m * 64;
-      const bool inside = (kTileN % 64 == 0 || j * 64 + unit * 8 < kTileN) && channel < CONV_K;
+      const int m = chunk / kChunksN, j = chunk % kChunksN, at = pixel + m * 64;
+      const int within = of.n0 + j * 64 + unit * 8, channel = CONV_GROUPS == 1 ? within : of.group * CONV_K + within;
+      const bool inside = (kTileN % 64 == 0 || j * 64 + unit * 8 < kTileN) && within < CONV_K;
       __syncwarp();
       write(sum[m], j);
       __syncwarp();
@@ -318,9 +332,10 @@ NIXIE_DEVICE void consume(const Epilogue& epilogue, const Multiplier& multiplier
       multiplier.in_planes(sum, ring);
     else
       multiplier(sum, ring);
-    epilogue(sum, tile / kTilesN * kTileM + multiplier.group * kMmaM * 64, tile % kTilesN * kTileN, parts);
+    epilogue(sum, tile / kTilesAcross * kTileM + multiplier.group * kMmaM * 64, Column(tile), parts);
   }
 #ifdef CONV_PARTS
+  static_assert(CONV_GROUPS == 1);
   epilogue.leave(parts, blockIdx.x % kTilesN * kTileN);
 #endif
 }
@@ -331,6 +346,7 @@ extern "C" __global__ void __launch_bounds__((kConsumers + 1) * 128, 1)
                const __grid_constant__ TensorMap x_low, const __grid_constant__ TensorMap w_low,
 #endif
                const __grid_constant__ Body body) {
+  begin_launch();
   extern __shared__ u8 dynamic[];
   __shared__ alignas(8) u64 full[kStages], empty[kStages];
   u32 shared = (shared_address(dynamic) + 1023) & ~1023u;

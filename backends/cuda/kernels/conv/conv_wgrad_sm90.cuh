@@ -17,16 +17,17 @@
 // Stores   sums pass through shared memory, so that eight lanes hold 32 neighbouring columns of a row: Body's loads and
 //          stores are whole lines of 128 bytes. With pieces of 32 bytes, as the products leave them, an update cost
 //          150 us more than its product on Overfeat conv5, now 40, which is its floor.
-// Prefetch a tile's epilogue is not under its own products: while they run, the producer's other warps ask L2 for what
-//          Body will read, so that memory works through both.
-// Limits   as im2col TMA; C a multiple of CONV_SLICE, K of 8; one group.
+// Groups   channels and filters side by side, CONV_C and CONV_K of each; the rows of tiles go through all groups' filters.
+// Limits   as im2col TMA; C a multiple of CONV_SLICE, K of all groups of 8.
 //
 // Measured on an H200 (docs/performance-log.md), reduction and bias gradient included: 0.85 to 0.97 of the matrix rate
 // of the run on VGG and Overfeat, 0.8 on AlexNet's 13x13 layers, where the parts weigh most. The bias gradient costs 0
 // to 4 %. Slices of 32 channels make C = 96 exact (Overfeat conv2: cuDNN 171 us, here 135).
 //
 // Compile-time, all required:
-//   CONV_C CONV_K CONV_R CONV_S CONV_P CONV_Q CONV_STRIDE_H/_W CONV_PAD_H/_W CONV_DILATION_H/_W    the layer
+//   CONV_C CONV_K CONV_R CONV_S CONV_P CONV_Q CONV_STRIDE_H/_W CONV_PAD_H/_W CONV_DILATION_H/_W    the layer,
+//                                  C and K of one group
+//   CONV_GROUPS
 //   CONV_SLICE                     channels of one box of x: 64, 32 or 16
 //   CONV_CONSUMERS CONV_MMA_M      tile rows (filters) = 64 * CONSUMERS * MMA_M
 //   CONV_TILE_N                    a multiple of CONV_SLICE: 64, 96, 128, 160, 192, 256; at most 8 slices
@@ -34,7 +35,6 @@
 //   CONV_ITEMS CONV_SPLITS         how many there are in the schedule
 //   CONV_BIAS_GRAD NIXIE_BF16      0 or 1
 //   CONV_PRODUCTS                  1 or 3; 3: sums a thread at most 64
-//   CONV_PREFETCH                  0 or 1: Body reads enough for the prefetch
 //   CONV_ROW_CHANNELS CONV_ROW_S   channels of the layer and the width of its window, where rows are packed; else 0
 // Body, defined before this file, takes the sums: void load(int position, int channel, Loads&) const and
 //   void run(int position, int channel, const Loads&, const float (&sum)[4]) const, where position counts filters and
@@ -60,13 +60,19 @@ constexpr int kStages = CONV_STAGES, kConsumers = CONV_CONSUMERS, kMmaM = CONV_M
 constexpr int kTileM = 64 * kConsumers * kMmaM, kSlicesPerTile = kTileN / kSlice;
 constexpr int kPlanes = CONV_PRODUCTS == 3 ? 2 : 1, kPieces = kMmaM * kTileN / 8;
 constexpr int kBytesA = kTileM * 128, kPlaneBytes = kBytesA + kTileN * 128, kStageBytes = kPlanes * kPlaneBytes;
-constexpr int kTilesN = (kSlices + kSlicesPerTile - 1) / kSlicesPerTile;
+constexpr int kTilesN = (kSlices + kSlicesPerTile - 1) / kSlicesPerTile, kTilesM = (CONV_K + kTileM - 1) / kTileM;
 constexpr Swizzle kSwizzle = kSlice == 64 ? Swizzle::b128 : kSlice == 32 ? Swizzle::b64 : Swizzle::b32;
 static_assert(CONV_C % kSlice == 0 && kTileN % kSlice == 0 && (kPlanes == 1 || !CONV_BIAS_GRAD));
 
 struct Item {
-  int m, n, first, count, slot;
-  NIXIE_DEVICE explicit Item(int4 v) : m(v.x & 0xffff), n(v.x >> 16), first(v.y), count(v.z), slot(v.w) {}
+  int group, m, n, first, count, slot;
+  NIXIE_DEVICE explicit Item(int4 v)
+      : group(CONV_GROUPS == 1 ? 0 : (v.x & 0xffff) / kTilesM),
+        m(CONV_GROUPS == 1 ? v.x & 0xffff : (v.x & 0xffff) % kTilesM),
+        n(v.x >> 16),
+        first(v.y),
+        count(v.z),
+        slot(v.w) {}
 };
 
 struct Sums {
@@ -87,7 +93,8 @@ NIXIE_DEVICE void produce(const Maps& maps, u32 shared, u32 full, u32 empty, con
     for (int j = 0; j < kSlicesPerTile; j++) {
       int slice = item.n * kSlicesPerTile + j, tap = slice / kChannelSlices;
       if (slice >= kSlices) tap = 0, slice = kChannelSlices;  // channels past C read zero
-      c[j] = (slice - tap * kChannelSlices) * kSlice, r[j] = tap / CONV_S, s[j] = tap - r[j] * CONV_S;
+      r[j] = tap / CONV_S, s[j] = tap - r[j] * CONV_S;
+      c[j] = item.group * CONV_C + (slice - tap * kChannelSlices) * kSlice;
     }
     for (int k = 0; k < item.count; k++, ring.next()) {
       int pixel = (item.first + k) * 64, image = pixel / (CONV_P * CONV_Q), rest = pixel - image * (CONV_P * CONV_Q);
@@ -99,7 +106,7 @@ NIXIE_DEVICE void produce(const Maps& maps, u32 shared, u32 full, u32 empty, con
       for (int plane = 0; plane < kPlanes; plane++, a += kPlaneBytes) {
 #pragma unroll
         for (int j = 0; j < kTileM / 64; j++)
-          copy_box_2d(a + j * 8192, maps.dy[plane], bar, item.m * kTileM + j * 64, pixel);
+          copy_box_2d(a + j * 8192, maps.dy[plane], bar, item.group * CONV_K + item.m * kTileM + j * 64, pixel);
 #pragma unroll
         for (int j = 0; j < kSlicesPerTile; j++)
           copy_im2col(a + kBytesA + j * 64 * kSliceBytes, maps.x[plane], bar, c[j], q * CONV_STRIDE_W - CONV_PAD_W,
@@ -123,8 +130,8 @@ constexpr int kCalls = CONV_ROW_CHANNELS ? 4 : 1, kLanes = 4 / kCalls;
 // Calls act(call, position, channel) for what of a piece of a tile lies inside.
 template <class Act>
 NIXIE_DEVICE void at_piece(const Item& item, int piece, int thread, Act act) {
-  const int row = item.m * kTileM + row_of(piece, thread);
-  if (CONV_K % kTileM != 0 && row >= CONV_K) return;
+  const int within = item.m * kTileM + row_of(piece, thread), row = item.group * CONV_K + within;
+  if (CONV_K % kTileM != 0 && within >= CONV_K) return;
 #pragma unroll
   for (int call = 0; call < kCalls; call++) {
     const int column = item.n * kTileN + column_of(piece, thread) + call;
@@ -292,32 +299,16 @@ NIXIE_DEVICE void accumulate_planes(Sums& sums, Ring<kStages>& ring, const Item&
     sums.tile[i / (kTileN / 2)][i % (kTileN / 2)] += 0x1p-11f * cross[i / (kTileN / 2)][i % (kTileN / 2)];
 }
 
-// What Body reads of the tiles of a block, one tile after the other as `begun` counts those whose products run: all that
-// at once would push it out of L2 again. Three warps, a line of 128 bytes of floats a call.
-NIXIE_DEVICE void prefetch_loads(const Body& body, const int4* items, int count, volatile int& begun) {
-  constexpr int kThreads = 96, kStep = 32;
-  for (int i = 0; i < count; i++) {
-    const Item item(items[i]);
-    if (item.slot >= 0) continue;
-    while (begun <= i) __nanosleep(500);
-    for (int j = threadIdx.x - 32; j < kTileM * kTileN / kStep; j += kThreads) {
-      const int row = item.m * kTileM + j / (kTileN / kStep), column = item.n * kTileN + j % (kTileN / kStep) * kStep;
-      const int tap = column / CONV_C;
-      if (row < CONV_K && column < kColumns) body.prefetch(row * (CONV_R * CONV_S) + tap, column - tap * CONV_C);
-    }
-  }
-}
-
 extern "C" __global__ void __launch_bounds__((kConsumers + 1) * 128, 1)
     conv_wgrad(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap dy,
 #if CONV_PRODUCTS == 3
                const __grid_constant__ TensorMap x_low, const __grid_constant__ TensorMap dy_low,
 #endif
                const __grid_constant__ Body body) {
+  begin_launch();
   extern __shared__ u8 dynamic[];
   __shared__ alignas(8) u64 full_barriers[kStages], empty_barriers[kStages];
   __shared__ alignas(128) u32 ones[64];
-  __shared__ volatile int begun;  // items of this block
   u32 shared = (shared_address(dynamic) + 1023) & ~1023u, full = shared_address(full_barriers),
       empty = shared_address(empty_barriers);
   const int first = body.first_items[blockIdx.x], count = body.first_items[blockIdx.x + 1] - first;
@@ -325,7 +316,6 @@ extern "C" __global__ void __launch_bounds__((kConsumers + 1) * 128, 1)
   if (threadIdx.x < 64) ones[threadIdx.x] = pack(1.f, 1.f);
   fence_async_proxy();
   if (threadIdx.x == 0) {
-    begun = 0;
     for (int i = 0; i < kStages; i++) {
       barrier_init(full + 8 * i, 1);
       barrier_init(empty + 8 * i, kConsumers);
@@ -343,7 +333,6 @@ extern "C" __global__ void __launch_bounds__((kConsumers + 1) * 128, 1)
   if (role == 0) {
     if (kConsumers > 1) registers_down<kConsumers == 2 ? 40 : 32>();
     if (threadIdx.x == 0) produce(maps, shared, full, empty, items, count);
-    if (CONV_PREFETCH && threadIdx.x >= 32) prefetch_loads(body, items, count, begun);
   } else {
     if (kConsumers > 1) registers_up<kConsumers == 2 ? 232 : 160>();
     const int thread = threadIdx.x - 128;
@@ -353,7 +342,6 @@ extern "C" __global__ void __launch_bounds__((kConsumers + 1) * 128, 1)
     const Operands at{shared, full, empty, shared_address(ones), role - 1};
     for (int i = 0; i < count; i++) {
       Item item(items[i]);
-      if (CONV_PREFETCH && thread == 0) begun = i + 1;
       if (kPlanes == 2)
         accumulate_planes(sums, ring, item, at);
       else
@@ -376,12 +364,14 @@ NIXIE_DEVICE void reduce_bias(const Body& body, int block) {
   }
   sums[warp][lane] = sum;
   __syncthreads();
-  if (warp != 0 || tile * kTileM + row >= CONV_K) return;
+  const int filter = tile % kTilesM * kTileM + row;
+  if (warp != 0 || filter >= CONV_K) return;
   for (int i = 1; i < kConsumers * 4; i++) sum += sums[i][lane];
-  body.db[tile * kTileM + row] = sum;
+  body.db[tile / kTilesM * CONV_K + filter] = sum;
 }
 
 extern "C" __global__ void __launch_bounds__(kConsumers * 128) conv_wgrad_reduce(const __grid_constant__ Body body) {
+  begin_launch();
   const int block = blockIdx.x;
   if (CONV_BIAS_GRAD && block >= CONV_SPLITS) {
     if (blockIdx.y == 0) reduce_bias(body, block - CONV_SPLITS);

@@ -28,7 +28,7 @@ double seconds_of_sectors(double sectors, const Chip& chip) { return sectors / (
 double copy_seconds(const Form& form, const Chip& chip) {
   const WindowSum& sum = form.sum;
   if (form.reads_images()) return sum.gradient && form.filters != sum.filters ? kLaunch : 0;
-  const double read = static_cast<double>(sum.count * sum.channels * sum.axes[0].images * sum.axes[1].images);
+  const double read = static_cast<double>(sum.count * sum.all_channels() * sum.axes[0].images * sum.axes[1].images);
   const double bytes = seconds_of_bytes(2 * (read + size_of_images(form)));
   const std::int64_t pieces = form.taps_of(Way::copied) > 1 ? ceil_div(form.channels, 16) : 0;
   const double sectors = size_of_images(form) / static_cast<double>(form.channels) * static_cast<double>(pieces);
@@ -40,20 +40,34 @@ double conv_seconds(const Form& form, const Chip& chip) {
   const ConvProblem conv = form.conv();
   const std::vector<Tile> tiles = sum.gradient ? gradient_tiles(conv, chip) : forward_tiles(conv, chip);
   const double results = static_cast<double>(sum.count * conv.p * conv.q) * static_cast<double>(conv.filters);
-  const bool f32 = form.has(Way::folded), unaligned = !f32 && !sum.gradient && sum.filters % 8 != 0;
+  const bool f32 = form.has(Way::folded) || form.gathers_results(),
+             unaligned = !f32 && !sum.gradient && sum.all_filters() != sum.blocks() * form.filters;
   const double bytes = 2 * size_of_images(form) + (f32 ? 4 : 2) * results;
   // Results of odd numbers of filters leave one by one.
   const double stores = unaligned ? seconds_of_sectors(results / 2, chip) : 0;
   const double clocks = static_cast<double>(tiles.front().clocks) / (sum.gradient ? kGradientClock : kClock);
-  return (sum.gradient ? kGradientLaunch : kConvLaunch) + stores + std::max(clocks, seconds_of_bytes(bytes));
+  // Filters of several groups, or of phases, may be zeros before they are copied.
+  const bool parts = sum.together > 1 || (form.gathers_results() && form.filters != sum.filters);
+  const double zeros = !sum.gradient && parts ? kLaunch : 0;
+  return (sum.gradient ? kGradientLaunch : kConvLaunch) + zeros + stores + std::max(clocks, seconds_of_bytes(bytes));
 }
 
-// The kernel that sums shifted results, or reads a filter gradient that is stored in another order.
+// Of results that are gathered; blocks of another size at an axis' end take a kernel of their own.
+double kernels_after(const WindowSum& sum) {
+  double kernels = sum.groups > 1 && sum.groups % sum.together != 0 ? 2 : 1;
+  for (std::size_t i : {0u, 1u})
+    if (sum.phases[i] > 1) kernels *= sum.unequal_phases[i] ? 2 : 1;
+  return kernels;
+}
+
+// The kernel that sums shifted results, or leaves some out, or reads a filter gradient that is stored in another order.
 double rest_seconds(const Form& form, const Chip& chip) {
-  if (form.sum.gradient) return form.keeps_window() && !form.sum.turned ? 0 : kLaunch;
-  if (!form.has(Way::folded)) return 0;
   const WindowSum& sum = form.sum;
-  const double results = static_cast<double>(sum.count * sum.filters * sum.axes[0].results * sum.axes[1].results);
+  if (sum.gradient && form.stores_gradient()) return 0;
+  if (sum.gradient) return kLaunch + seconds_of_bytes(4 * static_cast<double>(form.filter_shape().size()));
+  const double results = static_cast<double>(sum.count * sum.all_filters() * sum.axes[0].results * sum.axes[1].results);
+  if (form.gathers_results()) return kernels_after(sum) * kLaunch + seconds_of_bytes(6 * results);
+  if (!form.has(Way::folded)) return 0;
   return kLaunch + seconds_of_sectors(2 * results * static_cast<double>(form.taps_of(Way::folded)), chip) +
          seconds_of_bytes(2 * results);
 }
@@ -61,10 +75,14 @@ double rest_seconds(const Form& form, const Chip& chip) {
 bool fits(const Form& form) {
   constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
   const ConvProblem conv = form.conv();
-  const std::int64_t rows = form.sum.count * conv.height * conv.width * form.row_channels(),
+  const std::int64_t rows = form.sum.count * conv.height * conv.width * conv.channels,
                      results = form.sum.count * conv.p * conv.q * conv.filters;
   if (std::max(rows, results) > most || form.filter_extents().size() > most) return false;
   if (!form.reads_images() && 2 * form.images().size() > kMostCopyBytes) return false;
+  // Zeros between blocks of unlike sizes.
+  if (form.channels != form.sum.channels && form.sum.blocks() > 1 && form.sum.groups % form.sum.together != 0)
+    return false;
+  if (form.gathers_results() && 4 * results > kMostCopyBytes) return false;
   if (form.has(Way::folded) && (4 * results > kMostCopyBytes || form.taps_of(Way::folded) > kMostTapsSummed))
     return false;
   return tensor_core_limits(conv).empty() && (!form.sum.gradient || has_gradient_tiles(conv));
@@ -132,15 +150,17 @@ std::int64_t Form::extent(int axis) const {
 }
 
 bool Form::reads_images() const {
-  if (channels != sum.channels || has(Way::copied) || ways[0] == Way::viewed) return false;
+  if (channels != sum.channels || sum.groups % sum.together != 0 || has(Way::copied) || ways[0] == Way::viewed)
+    return false;
   return ways[1] == Way::kept || ways[1] == Way::folded || (sum.axes[1].pad == 0 && extent(1) <= sum.axes[1].images);
 }
 
 ConvProblem Form::conv() const {
   ConvProblem conv{.role = sum.gradient ? ConvRole::filter_grad : ConvRole::output,
                    .images = static_cast<int>(sum.count),
-                   .channels = static_cast<int>(row_channels()),
-                   .filters = static_cast<int>(filters * taps_of(Way::folded)),
+                   .channels = static_cast<int>(sum.blocks() * row_channels()),
+                   .filters = static_cast<int>(sum.blocks() * filters * taps_of(Way::folded)),
+                   .groups = static_cast<int>(sum.blocks()),
                    .dtype = sum.dtype};
   std::array<int*, 2> images{&conv.height, &conv.width}, window{&conv.r, &conv.s}, results{&conv.p, &conv.q};
   for (std::size_t i : {0u, 1u}) {
@@ -158,15 +178,16 @@ ConvProblem Form::conv() const {
 Strides Form::image_strides() const {
   const std::size_t inner = ways[0] == Way::viewed ? 0 : 1;
   Strides strides(4, 1);
-  strides[2 + inner] = pixel_channels();
-  strides[3 - inner] = pixel_channels() * extent(static_cast<int>(inner));
-  strides[0] = pixel_channels() * extent(0) * extent(1);
+  const std::int64_t pixel = sum.blocks() * pixel_channels();
+  strides[2 + inner] = pixel;
+  strides[3 - inner] = pixel * extent(static_cast<int>(inner));
+  strides[0] = pixel * extent(0) * extent(1);
   return strides;
 }
 
 Shape Form::filter_shape() const {
   const ConvProblem convolution = conv();
-  return {convolution.filters, convolution.channels, convolution.r, convolution.s};
+  return {convolution.filters, convolution.channels / convolution.groups, convolution.r, convolution.s};
 }
 
 Strides Form::filter_strides() const {
@@ -199,7 +220,8 @@ std::vector<Form> forms_of(const WindowSum& sum, const Chip& chip) {
         form.taps = {sum.axes[0].taps, sum.axes[1].taps};
         if ((down == Way::viewed && across == Way::viewed) || (sum.gradient && (unit == 8 || form.has(Way::folded))))
           continue;
-        bool possible = true;
+        bool possible = sum.blocks() == 1 || (down == Way::kept && across == Way::kept);
+        if (form.gathers_results() && form.has(Way::folded)) possible = false;
         for (std::size_t i : {0u, 1u}) {  // one tap is as good as kept, unless pixels are left out
           if (form.ways[i] != Way::kept && sum.axes[i].taps == 1) possible = false;
           if (form.ways[i] == Way::viewed && sum.axes[i].dilation != 1) possible = false;

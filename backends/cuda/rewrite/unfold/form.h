@@ -14,13 +14,24 @@ struct WindowAxis {
 };
 
 /// A forward convolution of images [count, channels, ., .] to results [count, filters, ., .], or its filter gradient.
-/// An input gradient of stride 1 is a forward convolution of dy.
+/// An input gradient of stride 1 is a forward convolution of dy. Of a layer in groups so many are `together` one group,
+/// a block, of the convolution that tensor cores compute: a filter has zeros for channels of the block's other groups,
+/// of a gradient these elements are left out. The last block may have fewer. An input gradient with strides is one of
+/// stride 1 that has filters for each phase of the input, which a kernel puts beside each other.
 struct WindowSum {
   bool gradient = false;
   bool turned = false;  ///< gradient: images and gradients changed places, and so did the result's axes
   Dtype dtype = Dtype::f16;
-  std::int64_t count = 0, channels = 0, filters = 0;
+  std::int64_t count = 0, channels = 0, filters = 0;  ///< these of a block
+  std::int64_t groups = 1, together = 1;
+  std::array<std::int64_t, 2> phases = {1, 1};  ///< filters of a group are those of a phase, times these
+  std::array<bool, 2> unequal_phases = {};      ///< the last pixels of an axis are not of all phases
   std::array<WindowAxis, 2> axes = {};
+
+  std::int64_t blocks() const { return (groups + together - 1) / together; }
+  /// Of all groups.
+  std::int64_t all_channels() const { return channels / together * groups; }
+  std::int64_t all_filters() const { return filters / together * groups; }
 };
 
 /// What becomes of an axis of the window.
@@ -34,8 +45,8 @@ enum class Way : std::uint8_t {
 struct Form {
   WindowSum sum = {};
   std::array<Way, 2> ways = {Way::kept, Way::kept};
-  /// As filters are stored: channels for each copied tap, filters for each folded one, taps; with zeros past the
-  /// layer's own.
+  /// As filters of a block are stored: channels for each copied tap, filters for each folded one, taps; with zeros past
+  /// the layer's own.
   std::int64_t channels = 0, filters = 0;
   std::array<std::int64_t, 2> taps = {};
   double seconds = 0;       ///< estimated, with the kernels that copy and sum
@@ -43,7 +54,7 @@ struct Form {
 
   bool has(Way way) const { return ways[0] == way || ways[1] == way; }
   std::int64_t taps_of(Way way) const;  ///< product of the taps of axes that go this way
-  /// Channels of a pixel of the copied images, and of an image of the convolution.
+  /// Channels of a block of a pixel of the copied images, and of an image of the convolution.
   std::int64_t pixel_channels() const { return channels * taps_of(Way::copied); }
   std::int64_t row_channels() const { return pixel_channels() * taps_of(Way::viewed); }
   /// Pixels along an axis of the copied images.
@@ -52,14 +63,20 @@ struct Form {
   bool reads_images() const;
   /// Whether filters have the layer's own sizes but for channels and filters of zeros at their ends.
   bool keeps_window() const { return ways[0] == Way::kept && ways[1] == Way::kept; }
+  /// Whether results of several blocks have other channels between them, which a kernel leaves out.
+  bool spreads_results() const { return sum.blocks() > 1 && filters != sum.filters; }
+  /// Whether a kernel reads results from other places than the layer's, into which they go.
+  bool gathers_results() const { return spreads_results() || sum.phases != std::array<std::int64_t, 2>{1, 1}; }
+  /// Whether a filter gradient's own kernel stores it: else one reads its elements from where they are.
+  bool stores_gradient() const { return keeps_window() && !sum.turned && sum.together == 1 && !spreads_results(); }
   /// The convolution that tensor cores compute.
   ConvProblem conv() const;
 
-  /// The copied images [count, pixel_channels, extents], and where in memory they are: of viewed pixels, neighbours are
-  /// side by side.
-  Shape images() const { return {sum.count, pixel_channels(), extent(0), extent(1)}; }
+  /// The copied images [count, pixel_channels of all blocks, extents], and where in memory they are: of viewed pixels,
+  /// neighbours are side by side.
+  Shape images() const { return {sum.count, sum.blocks() * pixel_channels(), extent(0), extent(1)}; }
   Strides image_strides() const;
-  /// Filters of the convolution, channels-last; and in its memory a layer's filters [filters, channels, taps].
+  /// Filters of the convolution, channels-last; and in its memory a block's filters [filters, channels, taps].
   Shape filter_shape() const;
   Shape filter_extents() const { return {filters, channels, taps[0], taps[1]}; }
   Strides filter_strides() const;

@@ -5,7 +5,7 @@
 // that a row of the window, read as the channels of one pixel, begins at a multiple of 16 bytes; such rows overlap in
 // memory. Taps that are filters: a product for each position of images, then a kernel that sums shifted ones. An input
 // gradient of stride 1 is a forward convolution of dy by the turned filter; the filter gradient of few filters is that
-// of a layer whose images are dy.
+// of a layer whose images are dy. Of a layer in groups several are one, with zeros in filters between them.
 #include <algorithm>
 #include <optional>
 
@@ -13,102 +13,22 @@
 #include "nixie/backends/cuda/generate/portable.h"
 #include "nixie/backends/cuda/rewrite/kernels.h"
 #include "nixie/backends/cuda/rewrite/lower.h"
-#include "nixie/backends/cuda/rewrite/unfold/form.h"
+#include "nixie/backends/cuda/rewrite/unfold/axes.h"
+#include "nixie/backends/cuda/rewrite/unfold/filters.h"
+#include "nixie/backends/cuda/rewrite/unfold/results.h"
 #include "nixie/core/base/integer_math.h"
 #include "nixie/core/graph/plan_query.h"
 
 namespace nixie::cuda {
 namespace {
 
-// A convolution as a sum over a window: which operands it reads, and where its filters are.
-struct Layer {
-  WindowSum sum = {};
-  Operand images = {};  // cut where padding is negative
-  Operand other = {};   // forward: filters as [filters, channels, taps]; gradient: of results, [count, filters, ., .]
-};
-
-// Axis 2 or 3 read from its last position to the first.
-void turn(Operand& operand, int axis) {
-  operand.offset += (operand.shape[axis] - 1) * operand.strides[at(axis)];
-  operand.strides[at(axis)] *= -1;
-}
-
-void swap_axes(Operand& operand) {
-  operand.shape = {operand.shape[1], operand.shape[0], operand.shape[2], operand.shape[3]};
-  std::swap(operand.strides[0], operand.strides[1]);
-}
-
-WindowAxis axis_of(const ConvProblem& conv, std::size_t i) {
-  return {.images = i ? conv.width : conv.height,
-          .taps = i ? conv.s : conv.r,
-          .results = i ? conv.q : conv.p,
-          .stride = conv.stride[i],
-          .pad = conv.pad[i],
-          .dilation = conv.dilation[i]};
-}
-
-// Of an axis of stride 1: images and results change places, taps turn.
-WindowAxis turned(const WindowAxis& axis) {
-  return {.images = axis.results,
-          .taps = axis.taps,
-          .results = axis.images,
-          .stride = 1,
-          .pad = (axis.taps - 1) * axis.dilation - axis.pad,
-          .dilation = axis.dilation};
-}
-
-// Cuts off images before the first that any result takes; false where none is left.
-bool cut_negative_padding(Layer& layer) {
-  for (int i : {0, 1}) {
-    WindowAxis& axis = layer.sum.axes[at(i)];
-    if (axis.pad >= 0) continue;
-    layer.images.offset -= axis.pad * layer.images.strides[at(i + 2)];
-    axis.images += axis.pad, axis.pad = 0;
-    if (axis.images <= 0) return false;
-    layer.images.shape = layer.images.shape.with(i + 2, axis.images);
-  }
-  return true;
-}
-
-std::vector<Layer> layers_of(const Kernel& kernel, const ConvProblem& conv) {
-  const Operand &first = kernel.head->operands[0], &second = kernel.head->operands[1];
-  Layer layer{.sum = {.gradient = conv.role == ConvRole::filter_grad, .dtype = conv.dtype, .count = conv.images}};
-  layer.sum.axes = {axis_of(conv, 0), axis_of(conv, 1)};
-  const bool stride_1 = conv.stride == std::array{1, 1};
-  std::vector<Layer> layers;
-  const auto add = [&](Layer one) {
-    one.sum.channels = one.images.shape[1];
-    one.sum.filters = one.sum.gradient ? one.other.shape[1] : one.other.shape[0];
-    if (cut_negative_padding(one)) layers.push_back(std::move(one));
-  };
-  Layer turned_layer = layer;
-  for (WindowAxis& axis : turned_layer.sum.axes) axis = turned(axis);
-  switch (conv.role) {
-    case ConvRole::output:
-      layer.images = first, layer.other = second;
-      add(layer);
-      break;
-    case ConvRole::input_grad:
-      if (!stride_1) break;
-      turned_layer.images = first, turned_layer.other = second;
-      swap_axes(turned_layer.other);
-      for (int axis : {2, 3}) turn(turned_layer.other, axis);
-      add(turned_layer);
-      break;
-    case ConvRole::filter_grad:
-      layer.images = second, layer.other = first;
-      add(layer);
-      turned_layer.images = first, turned_layer.other = second, turned_layer.sum.turned = true;
-      if (stride_1) add(turned_layer);
-      break;
-  }
-  return layers;
-}
+// Which convolutions change their form: input gradients with strides, or all others.
+enum class Only : std::uint8_t { strided_input_grads, others };
 
 class Unfolding {
  public:
-  Unfolding(Plan& plan, const Chip& chip, std::optional<std::size_t> by_rank)
-      : plan_(plan), chip_(chip), by_rank_(by_rank) {}
+  Unfolding(Plan& plan, const Chip& chip, Only only, std::optional<std::size_t> by_rank)
+      : plan_(plan), chip_(chip), only_(only), by_rank_(by_rank) {}
 
   void operator()() {
     for (Kernel& kernel : plan_.kernels) {
@@ -134,35 +54,74 @@ class Unfolding {
   };
 
   std::optional<std::pair<Layer, Form>> wanted(const Kernel& kernel) const {
-    const ConvMatch match = conv_problem(plan_, kernel);
+    const std::optional<ConvProblem> conv = in_16_bits(kernel);
+    if (!conv) return {};
+    const bool strided = conv->role == ConvRole::input_grad && conv->stride != std::array{1, 1};
+    if (!by_rank_ && strided != (only_ == Only::strided_input_grads)) return {};
+    const std::string_view family = take(plan_, kernel, chip_)->choices.front().family->name();
+    const bool portable = family == "gemm";
+    if (!portable && (by_rank_ || !fills_badly(*conv, family))) return {};
+    const std::vector<std::pair<Layer, Form>> all = forms(kernel, *conv);
+    if (all.empty()) return {};
+    if (by_rank_) return all[*by_rank_ % all.size()];
+    // No estimate is better than this.
+    const double seconds = all[0].second.seconds;
+    const bool gains = !portable ? seconds + 5e-6 < 0.6 * seconds_as_it_is(*conv, chip_)
+                                 : seconds + 2e-6 < 0.85 * (strided ? seconds_of_phases(kernel)
+                                                                    : product_seconds(plan_, kernel, chip_.sms));
+    return gains ? std::optional(all[0]) : std::nullopt;
+  }
+
+  std::optional<ConvProblem> in_16_bits(const Kernel& kernel) const {
+    const ConvMatch match = conv_problem(plan_, kernel, Groups::any);
     const auto* conv = std::get_if<ConvProblem>(&match);
     if (!conv || !conv->is_16_bit()) return {};
     for (const Operand& operand : kernel.head->operands)
       if (dtype_of(plan_, operand) != conv->dtype) return {};
-    const std::string_view family = take(plan_, kernel, chip_)->choices.front().family->name();
-    const bool portable = family == "gemm";
-    if (!portable && (by_rank_ || !fills_badly(*conv, family))) return {};
+    return *conv;
+  }
+
+  // The one of least estimated time first.
+  std::vector<std::pair<Layer, Form>> forms(const Kernel& kernel, const ConvProblem& conv) const {
     std::vector<std::pair<Layer, Form>> all;
-    for (const Layer& layer : layers_of(kernel, *conv))
+    for (const Layer& layer : layers_of(kernel, conv))
       for (Form form : forms_of(layer.sum, chip_)) {
+        const std::vector<int> cut = cut_axes(kernel, form);
+        if (!std::all_of(cut.begin(), cut.end(), [&](int axis) { return can_cut(kernel, axis); })) continue;
         if (!form.reads_images() && find_copy(copy_of(form, layer.images))) form.seconds -= form.copy_seconds;
         all.emplace_back(layer, form);
       }
-    if (all.empty()) return {};
     std::stable_sort(all.begin(), all.end(),
                      [](const auto& a, const auto& b) { return a.second.seconds < b.second.seconds; });
-    if (by_rank_) return all[*by_rank_ % all.size()];
-    // No estimate is better than this.
-    const double seconds = all[0].second.seconds;
-    const bool gains = portable ? seconds + 2e-6 < 0.85 * product_seconds(plan_, kernel, chip_.sms)
-                                : seconds + 5e-6 < 0.6 * seconds_as_it_is(*conv, chip_);
-    return gains ? std::optional(all[0]) : std::nullopt;
+    return all;
   }
 
-  // Whether tensor cores multiply mostly zeros: of few channels of images a whole slice is read, tap by tap.
+  // What a strided input gradient should take in a convolution for each phase, one after the other.
+  double seconds_of_phases(const Kernel& kernel) const {
+    Plan plan{.kernels = {kernel}, .slots = plan_.slots};
+    lower_strided_input_grads(plan);
+    double seconds = 0;
+    for (const Kernel& phase : plan.kernels) {
+      const std::optional<ConvProblem> conv = in_16_bits(phase);
+      if (!conv) {
+        seconds += 2e-6;
+      } else if (take(plan_, phase, chip_)->choices.front().family->name() != "gemm") {
+        seconds += seconds_as_it_is(*conv, chip_);
+      } else {
+        const auto all = forms(phase, *conv);
+        const double portable = product_seconds(plan_, phase, chip_.sms);
+        seconds += all.empty() ? portable : std::min(portable, all[0].second.seconds);
+      }
+    }
+    return seconds;
+  }
+
+  // Whether tensor cores multiply mostly zeros: of few channels of images a whole slice is read, tap by tap, and of
+  // narrow groups a tile has few filters.
   static bool fills_badly(const ConvProblem& conv, std::string_view family) {
-    const int channels = conv.role == ConvRole::input_grad ? conv.filters : conv.channels;
-    return (family == "conv_fprop_sm90" || family == "conv_wgrad_sm90") && channels <= 32 && conv.r * conv.s > 1;
+    const int channels = (conv.role == ConvRole::input_grad ? conv.filters : conv.channels) / conv.groups;
+    return (family == "conv_fprop_sm90" || family == "conv_wgrad_sm90") && channels <= 32 &&
+           (conv.r * conv.s > 1 || conv.groups > 1);
   }
 
   // Images in the form's layout, copied with an access for every copied tap; a copy is shared by kernels that want the
@@ -177,13 +136,15 @@ class Unfolding {
       return images;
     };
     // Without rows to view, layouts are the concern of what prepares operands.
-    const bool as_it_is = !form.has(Way::viewed) || (from.strides[3] == sum.channels && is_in_pieces(read(from)));
+    const bool as_it_is = !form.has(Way::viewed) || (from.strides[3] == sum.all_channels() && is_in_pieces(read(from)));
     if (form.reads_images() && as_it_is) return read(from);
     return read({copied(form, from), 0, form.images(), form.image_strides()});
   }
 
   static Kernel copy_of(const Form& form, const Operand& from) {
-    Kernel kernel{.label = "unfold", .domain = {form.sum.count, form.channels, form.extent(0), form.extent(1)}};
+    const std::int64_t blocks = form.sum.blocks();
+    Kernel kernel{.label = "unfold",
+                  .domain = {form.sum.count, blocks * form.channels, form.extent(0), form.extent(1)}};
     InstructionBuilder code;
     Stage stage;
     const auto taps = [&](std::size_t i) { return form.ways[i] == Way::copied ? form.taps[i] : 1; };
@@ -197,6 +158,11 @@ class Unfolding {
       }
     stage.body = std::move(code.body);
     kernel.stages = {std::move(stage)};
+    if (blocks > 1 && form.channels != form.sum.channels) {  // zeros after each block
+      kernel = with_split_axis(std::move(kernel), 1, {blocks, form.channels});
+      for (Access& load : kernel.loads)
+        load.strides[1] = load.strides[2] * form.sum.channels, load.inside[2] = {0, form.sum.channels};
+    }
     return kernel;
   }
 
@@ -210,10 +176,9 @@ class Unfolding {
   int copied(const Form& form, const Operand& from) {
     Kernel kernel = copy_of(form, from);
     if (const auto known = find_copy(kernel)) return *known;
-    const Strides strides = form.image_strides();
-    const int slot = add_slot(plan_, "unfolded images", form.sum.dtype, form.images(), strides);
+    const int slot = add_slot(plan_, "unfolded images", form.sum.dtype, form.images(), form.image_strides());
     for (Access& store : kernel.stores) store.slot = slot;
-    copies_.push_back({from.slot, kernel.domain, kernel.loads, strides, slot});
+    copies_.push_back({from.slot, kernel.domain, kernel.loads, kernel.stores[0].strides, slot});
     kernels_.push_back(std::move(kernel));
     return slot;
   }
@@ -221,7 +186,7 @@ class Unfolding {
   // What the copied images take at each position, of one tap along copied axes; none past the last tap.
   static std::optional<Access> pixels_of(const Form& form, const Operand& from, std::array<std::int64_t, 2> tap) {
     Access load{.slot = from.slot, .offset = from.offset, .strides = from.strides};
-    load.inside = {{0, form.sum.count}, {0, form.sum.channels}};
+    load.inside = {{0, form.sum.count}, {0, form.sum.all_channels()}};
     for (std::size_t i : {0u, 1u}) {
       const WindowAxis& axis = form.sum.axes[i];
       const Way way = form.ways[i];
@@ -235,34 +200,18 @@ class Unfolding {
     return load;
   }
 
-  // Positions below `count` whose first + step * position is in [0, size).
-  static std::pair<std::int64_t, std::int64_t> positions_inside(std::int64_t size, std::int64_t first,
-                                                                std::int64_t step, std::int64_t count) {
-    const auto bound = [&](std::int64_t pixel) {
-      return pixel <= first ? 0 : std::min(ceil_div(pixel - first, step), count);
-    };
-    const std::int64_t low = bound(0);
-    return {low, std::max(low, bound(size))};
-  }
-
-  // Filters in the form's layout, with zeros where it has more of them, of channels or of taps.
-  Operand filters_in(const Form& form, const Operand& from) {
+  // Filters in the form's layout.
+  Operand filters_in(const Form& form, const Layer& layer) {
     const Shape shape = form.filter_shape();
-    Kernel kernel{.label = "unfold filters", .domain = form.filter_extents()};
-    Access load{.slot = from.slot, .offset = from.offset, .strides = from.strides};
-    for (int axis = 0; axis < 4; ++axis) load.inside.emplace_back(0, from.shape[axis]);
     const int slot = add_slot(plan_, "unfolded filters", form.sum.dtype, shape, shape.channels_last());
-    kernel.loads = {std::move(load)};
-    kernel.stores = {{.slot = slot, .strides = form.filter_strides()}};
-    kernel.stages = {{.body = {{.primitive = Primitive::load}}, .stores = {{0, 0}}}};
-    kernels_.push_back(std::move(kernel));
+    for (Kernel& kernel : filter_copies(form, layer, slot)) kernels_.push_back(std::move(kernel));
     return {slot, 0, shape, shape.channels_last()};
   }
 
   static Conv op_of(const ConvProblem& conv, Math math) {
     Conv op{.role = conv.role, .math = math};
     op.stride = {conv.stride[0], conv.stride[1]}, op.pad = {conv.pad[0], conv.pad[1]};
-    op.dilation = {conv.dilation[0], conv.dilation[1]};
+    op.dilation = {conv.dilation[0], conv.dilation[1]}, op.groups = conv.groups;
     return op;
   }
 
@@ -294,13 +243,19 @@ class Unfolding {
 
   void forward(Kernel kernel, const Layer& layer, const Form& form) {
     const ConvProblem conv = form.conv();
-    const std::vector<Operand> operands = {images_in(form, layer.images), filters_in(form, layer.other)};
+    const std::vector<Operand> operands = {images_in(form, layer.images), filters_in(form, layer)};
     const Conv op = op_of(conv, std::get<Conv>(kernel.head->op).math);
     std::optional<Kernel> rest;
     if (form.has(Way::folded)) {
       Kernel alone = apart(kernel, {conv.images, conv.filters, conv.p, conv.q}).first;
-      fold(kernel, alone.stores[0].slot, form);
-      rest = std::move(kernel), kernel = std::move(alone);
+      rest = folded(std::move(kernel), alone.stores[0].slot, form), kernel = std::move(alone);
+    } else if (form.gathers_results()) {
+      auto [alone, after] = apart(kernel, {conv.images, conv.filters, conv.p, conv.q});
+      alone.head->op = op, alone.head->operands = operands;
+      const Access made = alone.stores[0];
+      kernels_.push_back(std::move(alone));
+      for (Kernel& part : gathered(after, form, made)) kernels_.push_back(std::move(part));
+      return;
     } else if (conv.filters != kernel.domain[1] && depends_on_position(kernel)) {
       auto [alone, after] = apart(kernel, kernel.domain.with(1, conv.filters));
       after.loads.back().strides = alone.stores[0].strides;
@@ -313,66 +268,28 @@ class Unfolding {
     if (rest) kernels_.push_back(*std::move(rest));
   }
 
-  // A kernel sums what its head was, made with taps as filters, over these.
-  static void fold(Kernel& kernel, int made, const Form& form) {
-    const ConvProblem conv = form.conv();
-    const Strides memory = Shape{conv.images, conv.filters, conv.p, conv.q}.channels_last();
-    const auto taps = [&](std::size_t i) { return form.ways[i] == Way::folded ? form.sum.axes[i].taps : 1; };
-    const auto first_load = static_cast<int>(kernel.loads.size());
-    for (std::int64_t r = 0; r < taps(0); ++r)
-      for (std::int64_t s = 0; s < taps(1); ++s) {
-        Access load{.slot = made, .strides = memory};
-        load.inside = {{0, kernel.domain[0]}, {0, kernel.domain[1]}};
-        const std::int64_t row = form.ways[1] == Way::folded ? form.taps[1] : 1;
-        load.offset = (r * row + s) * form.filters;
-        for (std::size_t i : {0u, 1u}) {
-          const WindowAxis& axis = form.sum.axes[i];
-          const bool folded = form.ways[i] == Way::folded;
-          const std::int64_t first = folded ? (i ? s : r) * axis.dilation - axis.pad : 0;
-          load.inside.push_back(
-              positions_inside(folded ? axis.images : axis.results, first, folded ? axis.stride : 1, axis.results));
-          load.offset += first * memory[i + 2];
-          if (folded) load.strides[i + 2] *= axis.stride;
-        }
-        kernel.loads.push_back(std::move(load));
-      }
-    const auto last_load = static_cast<int>(kernel.loads.size());
-    kernel.head.reset();
-    replace_head(kernel, [&](InstructionBuilder& code, const Instruction&) {
-      int sum = code.load(first_load);
-      for (int load = first_load + 1; load < last_load; ++load) sum = code.apply(Primitive::add, sum, code.load(load));
-      return sum;
-    });
-    kernel.label += " folded";
-  }
-
   void gradient(Kernel kernel, const Layer& layer, const Form& form) {
     const ConvProblem conv = form.conv();
     Form results{.sum = form.sum, .channels = form.filters, .taps = {1, 1}};  // dy, with its filters as channels
     results.sum.channels = form.sum.filters;
     for (WindowAxis& axis : results.sum.axes) axis = {.images = axis.results, .taps = 1, .results = axis.results};
-    const std::vector<Operand> operands = {images_in(results, layer.other), images_in(form, layer.images)};
+    const std::vector<Operand> operands = {images_in(results, layer.results), images_in(form, layer.images)};
     const Conv op = op_of(conv, std::get<Conv>(kernel.head->op).math);
-    std::optional<Kernel> rest;
-    if (form.keeps_window() && !layer.sum.turned && !depends_on_position(kernel)) {
-      widen(kernel, 0, conv.filters), widen(kernel, 1, conv.channels);
-    } else {
-      auto [alone, after] = apart(kernel, form.filter_shape());
-      Operand made{.shape = kernel.domain, .strides = form.filter_strides()};
-      if (layer.sum.turned) {
-        std::swap(made.strides[0], made.strides[1]);
-        for (int axis : {2, 3}) turn(made, axis);
-      }
-      after.loads.back().offset = made.offset, after.loads.back().strides = made.strides;
-      kernel = std::move(alone), rest = std::move(after);
+    if (form.stores_gradient() && !depends_on_position(kernel)) {
+      widen(kernel, 0, conv.filters), widen(kernel, 1, form.channels);
+      kernel.head->op = op, kernel.head->operands = operands;
+      kernels_.push_back(std::move(kernel));
+      return;
     }
-    kernel.head->op = op, kernel.head->operands = operands;
-    kernels_.push_back(std::move(kernel));
-    if (rest) kernels_.push_back(*std::move(rest));
+    auto [alone, rest] = apart(kernel, form.filter_shape());
+    alone.head->op = op, alone.head->operands = operands;
+    kernels_.push_back(std::move(alone));
+    for (Kernel& part : gathered_gradient(rest, form)) kernels_.push_back(std::move(part));
   }
 
   Plan& plan_;
   const Chip& chip_;
+  const Only only_;
   const std::optional<std::size_t> by_rank_;
   std::vector<Kernel> kernels_;
   std::vector<Copy> copies_;
@@ -381,7 +298,9 @@ class Unfolding {
 }  // namespace
 
 void unfold_convs(Plan& plan, const Chip& chip, std::optional<std::size_t> by_rank) {
-  Unfolding{plan, chip, by_rank}();
+  Unfolding{plan, chip, Only::others, by_rank}();
 }
+
+void merge_phases(Plan& plan, const Chip& chip) { Unfolding{plan, chip, Only::strided_input_grads, {}}(); }
 
 }  // namespace nixie::cuda

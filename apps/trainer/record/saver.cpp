@@ -1,5 +1,5 @@
 // A thread that sleeps between two pieces of work.
-#include "nixie/apps/trainer/saver.h"
+#include "nixie/apps/trainer/record/saver.h"
 
 #include <utility>
 

@@ -1,5 +1,5 @@
 // Plans memory for smaller batches.
-#include "nixie/backends/cuda/run/memory_report.h"
+#include "nixie/core/passes/memory_report.h"
 
 #include <algorithm>
 #include <map>
@@ -8,7 +8,7 @@
 #include "nixie/core/base/integer_math.h"
 #include "nixie/core/passes/memory.h"
 
-namespace nixie::cuda {
+namespace nixie {
 namespace {
 
 std::int64_t arena_bytes(Plan plan, std::int64_t batch, std::int64_t smaller) {
@@ -40,7 +40,8 @@ std::int64_t largest_batch(const Plan& plan, std::int64_t scratch_bytes, std::in
   return fits;
 }
 
-std::string memory_report(const Plan& plan, std::int64_t scratch_bytes, std::int64_t free_bytes) {
+std::string memory_report(const std::string& backend, const Plan& plan, std::int64_t scratch_bytes,
+                          std::int64_t free_bytes) {
   std::set<int> touched;  // others take no bytes
   for (const Group& group : plan.groups)
     for (const auto* slots : {&group.reads, &group.writes}) touched.insert(slots->begin(), slots->end());
@@ -49,7 +50,7 @@ std::string memory_report(const Plan& plan, std::int64_t scratch_bytes, std::int
     if (!plan.slots[at(slot)].external) largest.push_back(&plan.slots[at(slot)]);
   std::sort(largest.begin(), largest.end(),
             [](const Slot* a, const Slot* b) { return a->size_bytes() > b->size_bytes(); });
-  std::string text = fmt::format("cuda: out of memory: the step needs {} MiB, {} MiB are free; largest:",
+  std::string text = fmt::format("{}: out of memory: the step needs {} MiB, {} MiB are free; largest:", backend,
                                  (plan.arena_bytes + scratch_bytes) >> 20, free_bytes >> 20);
   for (std::size_t i = 0; i < std::min<std::size_t>(3, largest.size()); ++i)
     text += fmt::format(" {} {} {} ({} MiB)", largest[i]->name, largest[i]->dtype, largest[i]->shape,
@@ -59,4 +60,4 @@ std::string memory_report(const Plan& plan, std::int64_t scratch_bytes, std::int
   return text + fmt::format("; the largest batch that fits is {}", fits);
 }
 
-}  // namespace nixie::cuda
+}  // namespace nixie

@@ -5,7 +5,7 @@
 
 #include "nixie/core/graph/plan.h"
 
-namespace nixie::cuda {
+namespace nixie {
 
 /// The size that the largest part of the arena has as its first, which for a training step is its batch; 0 where there
 /// is no arena.
@@ -15,7 +15,9 @@ std::int64_t batch_of(const Plan& plan);
 /// Scratch memory is taken to grow with the batch.
 std::int64_t largest_batch(const Plan& plan, std::int64_t scratch_bytes, std::int64_t free_bytes);
 
-/// One line: what the step needs, what is free, its three largest tensors, the largest batch that fits.
-std::string memory_report(const Plan& plan, std::int64_t scratch_bytes, std::int64_t free_bytes);
+/// One line: what the step needs of the backend's memory, what is free, its three largest tensors, the largest batch
+/// that fits.
+std::string memory_report(const std::string& backend, const Plan& plan, std::int64_t scratch_bytes,
+                          std::int64_t free_bytes);
 
-}  // namespace nixie::cuda
+}  // namespace nixie

@@ -1,0 +1,30 @@
+// Kernels without a head over part of an axis, or with an axis as several.
+#pragma once
+
+#include "nixie/core/graph/plan.h"
+
+namespace nixie::cuda {
+
+/// Whether an axis of a kernel's domain can be cut and split: nothing depends on positions or is reduced, and no access
+/// is bounded along it.
+bool can_cut(const Kernel& kernel, int axis);
+
+/// The kernel at positions [first, first + count) of an axis.
+Kernel part_of(Kernel kernel, int axis, std::int64_t first, std::int64_t count);
+
+/// The kernel with an axis as `sizes`, the innermost last, whose product is its size.
+Kernel with_split_axis(Kernel kernel, int axis, const std::vector<std::int64_t>& sizes);
+
+/// Positions below `count` whose first + step * position is in [0, size).
+std::pair<std::int64_t, std::int64_t> positions_inside(std::int64_t size, std::int64_t first, std::int64_t step,
+                                                       std::int64_t count);
+
+/// Splits an axis of `size` = blocks of `block`, the last perhaps a smaller one, into runs of equal blocks: calls
+/// act(first block, blocks, size of each) once or twice.
+template <class Act>
+void for_equal_blocks(std::int64_t size, std::int64_t block, const Act& act) {
+  if (size >= block) act(std::int64_t{0}, size / block, block);
+  if (size % block != 0) act(size / block, std::int64_t{1}, size % block);
+}
+
+}  // namespace nixie::cuda
