@@ -53,7 +53,16 @@ Tensor CrossEntropy::operator()(const Tensor& output, const Tensor& target, cons
   const Tensor of_label = sum(where(label_mask(output, target), output, 0.0), {1});
   Tensor expected = of_label;
   if (label_smoothing != 0) expected = (1 - label_smoothing) * of_label + label_smoothing * mean(output, {1});
-  const Tensor losses = logsumexp(output, {1}) - expected;
+  Tensor losses = logsumexp(output, {1}) - expected;
+  if (!class_weights.empty()) {
+    check(static_cast<std::int64_t>(class_weights.size()) == output.shape()[1], class_weights.size(),
+          " class weights, the output has ", output.shape()[1], " classes; give one for each");
+    std::vector<std::int64_t> row(static_cast<std::size_t>(output.rank()), 1);
+    row[1] = output.shape()[1];
+    const std::vector<float> numbers(class_weights.begin(), class_weights.end());
+    const Tensor of_class = broadcast_to(Tensor(Array::from(numbers, Shape(row))), output.shape());
+    losses = losses * sum(where(label_mask(output, target), of_class, 0.0), {1});
+  }
   return weighted_mean(where(is_class(output, expand_dims(target, {1})), losses, kNoNumber), weights);
 }
 

@@ -16,14 +16,18 @@
 namespace nixie {
 
 /// -log softmax(output)[label], along axis 1; with label smoothing s, (1 - s) times that plus s times the mean over all
-/// classes. Outputs are logits [N, K, ...], targets labels [N, ...].
+/// classes. Outputs are logits [N, K, ...], targets labels [N, ...]. A class weight multiplies the losses of its
+/// samples; the mean is over all samples as without (Keras's class_weight).
 struct CrossEntropy {
   double label_smoothing = 0;
+  std::vector<double> class_weights = {};
 
   static constexpr const char* name = "cross_entropy";
   static constexpr auto fields() {
-    return std::tuple{field("label_smoothing", &CrossEntropy::label_smoothing,
-                            "share of the target spread over all classes", {0, 1})};
+    return std::tuple{
+        field("label_smoothing", &CrossEntropy::label_smoothing, "share of the target spread over all classes", {0, 1}),
+        field("class_weights", &CrossEntropy::class_weights, "what the losses of each class are multiplied by; [] = 1",
+              {0})};
   }
   Tensor operator()(const Tensor& output, const Tensor& target, const Tensor& weights = {}) const;
 };

@@ -22,11 +22,12 @@ const std::map<std::string, std::set<std::string>> kAllowed = {
     {"backends", {"core"}},
     {"layers", {"core"}},
     {"optimizers", {"core"}},
-    {"models", {"layers", "optimizers", "core"}},
-    {"data", {"core"}},
-    {"configs", {"models", "layers", "optimizers", "data", "core"}},
-    {"apps", {"configs", "models", "layers", "optimizers", "data", "backends", "core"}},
-    {"tests", {"apps", "configs", "models", "layers", "optimizers", "data", "backends", "core"}},
+    {"files", {"core"}},
+    {"models", {"layers", "optimizers", "files", "core"}},
+    {"data", {"files", "core"}},
+    {"configs", {"models", "layers", "optimizers", "data", "files", "core"}},
+    {"apps", {"configs", "models", "layers", "optimizers", "data", "files", "backends", "core"}},
+    {"tests", {"apps", "configs", "models", "layers", "optimizers", "data", "files", "backends", "core"}},
 };
 
 // The rooms of a folder from the ground up: each may include what stands before it, and itself. The last is the folder.

@@ -48,8 +48,11 @@ std::string Progress::text() const {
   const double speed = images_per_second();
   std::string losses, scale;
   if (!std::isnan(shown_.loss))  // before the first interval there are none
-    losses = fmt::format(" loss {:.4f} accuracy {:.4f} rate {:.3g}", shown_.loss, shown_.accuracy, shown_.rate);
+    losses =
+        fmt::format(" loss {:.4f}{} rate {:.3g}", shown_.loss,
+                    std::isnan(shown_.accuracy) ? "" : fmt::format(" accuracy {:.4f}", shown_.accuracy), shown_.rate);
   if (shown_.loss_scale > 0) scale = fmt::format(" scale {:g} ({} skipped)", shown_.loss_scale, shown_.skipped_steps);
+  if (shown_.noise_scale > 0) scale += fmt::format(" noise scale {:.3g}", shown_.noise_scale);
   return fmt::format("epoch {}/{} step {}/{}{}{} {:.0f} images/s data {:.0f} % ETA {}",
                      (step_ - 1) / steps_per_epoch_ + 1, epochs, step_, total_, losses, scale, speed,
                      100 * std::min(1.0, seconds_waited() / training_seconds()),

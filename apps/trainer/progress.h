@@ -14,6 +14,7 @@ struct Interval {
   std::int64_t step = 0;   ///< steps done
   double loss = 0, accuracy = 0, rate = 0;
   double loss_scale = 0;           ///< 0: not dynamic
+  double noise_scale = 0;          ///< of gradients; 0: not asked for
   std::int64_t skipped_steps = 0;  ///< since the run began, for gradients that were not finite
 };
 

@@ -70,6 +70,7 @@ std::string Trainer::first_non_finite(std::int64_t step) try {
 }
 
 void Trainer::fail_non_finite(const std::string& what, std::int64_t step) {
+  saver_.wait();  // the message names the last checkpoint, and the search may begin with it
   const Checkpoint now = take_snapshot(config_, model_, optimizer_, state_, data_);
   const std::string array = non_finite_array(now), saved = saved_.empty() ? "none" : saved_;
   const std::int64_t logged = state_.logged;
@@ -88,6 +89,7 @@ void Trainer::roll_back(const Error& error) {
   if (roll_backs_ == kRollBacks)
     throw Error(error.fault(), fmt::format("{}; the run went back {} times already", error.what(), roll_backs_));
   const std::string what = error.what();
+  saver_.wait();
   ++roll_backs_;
   go_back(std::min(state_.step + 1, past_));
   past_ = state_.step;  // the next time further back, unless a checkpoint comes in between

@@ -59,6 +59,7 @@ Predictor::Predictor(const TrainedModel& trained, Backend& backend, std::int64_t
     : model_(trained.model),
       loss_(trained.config.loss),
       class_names_(trained.class_names),
+      is_ranked_(!class_names_.empty()),
       sample_shape_(trained.preparation.sample_shape()),
       batch_(batch),
       step_(
@@ -94,7 +95,8 @@ std::vector<std::vector<Score>> Predictor::operator()(const std::vector<Array>& 
     for (std::size_t i = 0; i < count; ++i) {
       std::vector<Score> scores;
       for (std::size_t c = 0; c < classes; ++c) scores.push_back({class_names_[c], values[i * classes + c]});
-      std::ranges::stable_sort(scores, [](const Score& a, const Score& b) { return a.value > b.value; });
+      if (is_ranked_)
+        std::ranges::stable_sort(scores, [](const Score& a, const Score& b) { return a.value > b.value; });
       results.push_back(std::move(scores));
     }
   }

@@ -43,6 +43,7 @@ class Predictor {
   Model model_;
   AnyLoss loss_;
   std::vector<std::string> class_names_;
+  bool is_ranked_;  // numbers stay in their order
   Shape sample_shape_;
   std::int64_t batch_;
   Step step_;

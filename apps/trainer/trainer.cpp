@@ -5,7 +5,7 @@
 
 #include "nixie/apps/trainer/machine.h"
 #include "nixie/apps/trainer/record/run_folder.h"
-#include "nixie/apps/trainer/report/report.h"
+#include "nixie/apps/trainer/report/gradient_probe.h"
 #include "nixie/apps/trainer/watchdog.h"
 #include "nixie/core/passes/precision.h"
 #include "nixie/models/io/durable_file.h"
@@ -33,12 +33,16 @@ std::int64_t steps_of(const TrainConfig& config, const Loader& loader) {
   return steps;
 }
 
-/// Whether the model can name every class; said here, since labels are only known when they are used.
-void check_classes(const Model& model, const Dataset& dataset) {
-  const Shape out = model.output_shape();
-  check(out.rank() == 1, "the model's output is ", out, " for a sample, expected one number per class");
-  check(out[0] >= dataset.classes(), "the model has ", out[0], " outputs, the data ", dataset.classes(),
-        " classes; set the model's classes");
+/// Whether output and targets go together; said here, since the loss only sees them when the run begins.
+void check_objective(const TrainConfig& config, const Model& model, const Dataset& data) {
+  const SampleTarget target = data.target();
+  const Objective objective(config, target);
+  objective.check_output(model.output_shape(), model.input_shape(), data.classes());
+  const bool mixes = config.mixing.mixup > 0 || config.mixing.cutmix > 0;
+  check(!mixes || (config.target == "labels" && target.shape.rank() <= 1),
+        "mixing shares a loss between two labels; these targets are ", to_string(target), "; take mixing out");
+  check(objective.accuracy() || !config.schedule.maximizes(),
+        "schedule: the plateau watches the accuracy, but these targets have none; set maximize to false");
 }
 
 // Only f16's range needs a scale.
@@ -58,6 +62,12 @@ std::vector<ParameterGroup> parameter_groups(const TrainConfig& config) {
 std::optional<Averages> averages_of(const TrainConfig& config, const Model& model, const Shape& input) {
   if (config.ema == 0) return std::nullopt;
   return Averages(model, built_model(config, input), config.ema);
+}
+
+/// `of 10 classes`
+std::string target_text(const Dataset& data) {
+  if (data.target().is_class()) return fmt::format("of {} classes", data.classes());
+  return "with " + to_string(data.target());
 }
 
 std::vector<std::string> metric_names(const std::vector<AnyMetric>& metrics) {
@@ -98,16 +108,17 @@ Trainer::Trainer(const TrainConfig& config, const TrainerOptions& options)
       state_{.steps_per_epoch = steps_per_epoch_},
       averages_(averages_of(config, model_, input_shape(*data_.train, config.data.batch()))),
       train_step_(*backend_, config_, *data_.train, model_, optimizer_, averages_ ? &*averages_ : nullptr),
-      evaluator_(*backend_, averages_ ? averages_->model() : model_, config.loss, config.metrics, data_.test,
-                 loader_options_, config.policy()),
+      evaluator_(*backend_, averages_ ? averages_->model() : model_, config_, data_.test, loader_options_),
       progress_(options.out) {
   if (!options.run.empty()) use_folder(options.run);
-  check_classes(model_, *data_.train);
   check(!model_.parameters().trainable().empty(),
         "the model has no parameters, so there is nothing to train; add a layer that has");
+  check_objective(config_, model_, *data_.train);
   check(!optimizer_.parameters().empty(), "freeze and parameter_groups leave no parameter to train; take one out");
   if (!config.init_from.empty() && options.reads_init_from) initialize();
 }
+
+Trainer::~Trainer() = default;
 
 void Trainer::initialize() {
   const WeightReport report = set_weights(model_.parameters(), read_weights(config_.init_from));
@@ -124,10 +135,10 @@ std::string Trainer::summary() const {
   for (const std::string& note : data_.notes) notes += "\ndata: " + note;
   return fmt::format(
              "{}\nmodel {}: {} parameters in {} arrays, input {}, output {}\n"
-             "data {}: {} training and {} test samples of {} classes, {} steps of {} per epoch, {} steps in all",
+             "data {}: {} training and {} test samples {}, {} steps of {} per epoch, {} steps in all",
              machine_text(*backend_, config_.threads), config_.model.kind(), parameters.count(),
              parameters.trainable().size(), model_.input_shape(), model_.output_shape(), config_.data.kind(),
-             data_.train->size(), data_.test->size(), data_.train->classes(), steps_per_epoch_,
+             data_.train->size(), data_.test->size(), target_text(*data_.train), steps_per_epoch_,
              config_.data.batch() * config_.accumulate, total_steps_) +
          notes;
 }
@@ -150,7 +161,7 @@ void Trainer::resume(const std::filesystem::path& file, const std::vector<std::s
   changes_ = changes;
   progress_.line(fmt::format("resumed after step {}", state_.step));
   good_ = {file};
-  saved_ = file.string();
+  note_saved(file.string());
 }
 
 void Trainer::resume_last(const std::vector<std::string>& changes) {
@@ -166,7 +177,7 @@ void Trainer::resume_last(const std::vector<std::string>& changes) {
   changes_ = changes;
   progress_.line(fmt::format("resumed after step {}", state_.step));
   good_ = files;
-  saved_ = options_.run.string();
+  note_saved(options_.run.string());
 }
 
 std::vector<std::filesystem::path> Trainer::checkpoints() const {
@@ -196,11 +207,19 @@ void Trainer::open_record() {
 }
 
 bool Trainer::train(const std::function<bool()>& stop, const std::function<bool()>& save_now) {
-  while (true) try {
-      return train_on(stop, save_now);
+  is_stopped_ = false;
+  const auto asks_to_stop = [&] { return is_stopped_ || (stop && stop()); };
+  tell(&Callback::train_begins);
+  std::optional<bool> is_done;
+  while (!is_done) try {
+      is_done = train_on(asks_to_stop, save_now);
+      saver_.wait();
     } catch (const Error& error) {
+      is_done.reset();
       roll_back(error);
     }
+  tell(&Callback::train_ends, *is_done);
+  return *is_done;
 }
 
 void Trainer::start_loader() {
@@ -210,6 +229,7 @@ void Trainer::start_loader() {
 
 bool Trainer::train_on(const std::function<bool()>& stop, const std::function<bool()>& save_now) {
   open_record();
+  measure_for_report();
   progress_.start(state_.step, total_steps_, steps_per_epoch_, config_.data.batch() * config_.accumulate);
   start_loader();
   std::optional<Watchdog> watchdog;
@@ -225,15 +245,21 @@ bool Trainer::train_on(const std::function<bool()>& stop, const std::function<bo
   const bool was_stopped = state_.step > 0 && is_evaluation_due() && state_.evaluated < state_.step;
   if (was_stopped && !evaluate_and_save(evaluated)) return false;
   while (state_.step < total_steps_ && !is_out_of_patience()) {  // a run that ended early stays so when resumed
+    const std::int64_t epoch = state_.step / steps_per_epoch_;
+    if (state_.step % steps_per_epoch_ == 0) tell(&Callback::epoch_begins, epoch);
     train_once(enter);
+    saver_.check();
+    tell(&Callback::step_ends, state_.step);
     enter("logs, evaluates or saves");
     const bool evaluates = is_evaluation_due();
     if (evaluates || state_.step % config_.log_every == 0) log_interval();
     if (evaluates && !evaluate_and_save(evaluated)) return false;
     const bool is_stopped = stop && stop() && state_.step < total_steps_, is_wanted = save_now && save_now();
     const bool is_due = config_.save_every > 0 && state_.step % config_.save_every == 0;
-    if (!evaluates && (is_stopped || is_wanted || is_due)) save("last.h5");
+    if (!evaluates && (is_stopped || is_wanted || is_due)) save({"last.h5"});
+    if (is_wanted) saver_.wait();
     if (is_wanted && writes()) progress_.line(fmt::format("saved after step {}", state_.step));
+    if (state_.step % steps_per_epoch_ == 0) tell(&Callback::epoch_ends, epoch);
     if (is_stopped) return false;
     if (watchdog) watchdog->mark();
   }
@@ -267,8 +293,7 @@ void Trainer::train_once(const std::function<void(const char*)>& enter) {
 void Trainer::show_running_figures() {
   const StepSums sums = train_step_.sums();
   const auto steps = static_cast<double>(state_.step - state_.logged - sums.skipped);
-  if (steps >= 1)
-    progress_.running(sums.loss / steps, sums.accuracy / steps, rate());
+  if (steps >= 1) progress_.running(sums.loss / steps, objective().accuracy() ? sums.accuracy / steps : NAN, rate());
 }
 
 double Trainer::rate() const { return optimizer_.schedule().rate(state_.step - 1) * state_.rate_factor(); }
@@ -299,12 +324,14 @@ void Trainer::log_interval() {
   Interval interval{.epoch = epoch,
                     .step = state_.step,
                     .loss = state_.loss_sum / steps,
-                    .accuracy = state_.accuracy_sum / steps,
+                    .accuracy = objective().accuracy() ? state_.accuracy_sum / steps : NAN,
                     .rate = rate()};
   if (const LossScale& scale = optimizer_.loss_scale(); scale.is_dynamic()) {
     interval.loss_scale = scale.scale().array().item();
     interval.skipped_steps = static_cast<std::int64_t>(scale.skipped().array().item());
   }
+  if (config_.noise_scale)
+    interval.noise_scale = noise_scale(train_step_.sums(), config_.data.batch(), config_.accumulate);
   if (record_)
     record_->training({.epoch = epoch + 1,
                        .step = state_.step,
@@ -313,6 +340,7 @@ void Trainer::log_interval() {
                        .rate = interval.rate},
                       progress_.seconds(), progress_.images_per_second());
   progress_.interval(interval);
+  tell(&Callback::interval_ends, interval);
   state_.logged = state_.step;
   state_.loss_sum = state_.accuracy_sum = 0;
   state_.skipped = 0;
@@ -321,8 +349,8 @@ void Trainer::log_interval() {
 
 // Larger is better.
 double Trainer::score(const Evaluation& result) const {
-  if (config_.best_by == "accuracy") return result.accuracy;
-  if (config_.best_by == "loss") return -result.loss;
+  if (config_.best_by == "accuracy" && !std::isnan(result.accuracy)) return result.accuracy;
+  if (config_.best_by == "accuracy" || config_.best_by == "loss") return -result.loss;
   const auto found = std::find_if(result.metrics.begin(), result.metrics.end(),
                                   [&](const auto& metric) { return metric.first == config_.best_by; });
   const bool is_error = config_.best_by == LogLoss::name || config_.best_by == MeanError::name;
@@ -337,7 +365,7 @@ bool Trainer::evaluate_and_save(const std::function<bool()>& stop) {
   progress_.pause();
   if (!evaluation_) evaluation_ = evaluator_.run(stop);
   if (!evaluation_) {  // stopped inside it: a resume begins with it
-    save("last.h5");
+    save({"last.h5"});
     return false;
   }
   const Evaluation& result = *evaluation_;
@@ -353,14 +381,14 @@ bool Trainer::evaluate_and_save(const std::function<bool()>& stop) {
   }
   if (record_) record_->evaluation(figures);
   progress_.line(line);
+  tell(&Callback::evaluation_ends, result);
   optimizer_.schedule().observe(config_.schedule.maximizes() ? result.accuracy : result.loss);
   state_.evaluated = state_.step;
   const bool is_best = score(result) > state_.best_score;
   if (is_best) state_.best_score = score(result);
   state_.evaluations_since_best = is_best ? 0 : state_.evaluations_since_best + 1;
-  if (is_best) save("best.h5");  // before last.h5, which says that it is there
-  save("last.h5");
-  if (writes() && config_.keep > 0) keep_checkpoint(path("last.h5"), state_.step, config_.keep);
+  // best.h5 before last.h5, which says that it is there.
+  save(is_best ? std::vector<std::string>{"best.h5", "last.h5"} : std::vector<std::string>{"last.h5"}, config_.keep);
   write_report();
   progress_.resume();
   if (is_out_of_patience())
@@ -368,37 +396,9 @@ bool Trainer::evaluate_and_save(const std::function<bool()>& stop) {
   return true;
 }
 
-void Trainer::write_report() const {
-  if (!writes()) return;
-  write_text(path("report.html"), report_html({.run = options_.run,
-                                               .config = config_,
-                                               .model = model_,
-                                               .test = *data_.test,
-                                               .evaluation = *evaluation_,
-                                               .summary = summary(),
-                                               .step = state_.step,
-                                               .total_steps = total_steps_,
-                                               .is_done = state_.step == total_steps_ || is_out_of_patience()}));
-}
-
 Evaluation Trainer::evaluate() {
   if (!evaluation_) evaluation_ = evaluator_.run();
   return *evaluation_;
-}
-
-void Trainer::save(const char* file) {
-  if (!writes()) return;
-  read_sums();
-  // Rows that a checkpoint counts are durable before it is.
-  record_->sync();
-  state_.metrics_bytes = record_->metrics_bytes();
-  Checkpoint checkpoint = take_snapshot(config_, model_, optimizer_, state_, data_);
-  if (averages_) checkpoint.ema = averages_->arrays();
-  if (const std::string array = non_finite_array(checkpoint); !array.empty()) fail_non_finite(array, state_.step);
-  save_checkpoint(checkpoint, path(file));
-  saved_ = path(file).string();
-  good_ = checkpoints();
-  past_ = kNever;
 }
 
 }  // namespace nixie

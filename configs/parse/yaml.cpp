@@ -46,9 +46,7 @@ class Builder : public YAML::EventHandler {
 
   void OnDocumentStart(const YAML::Mark&) override {}
   void OnDocumentEnd() override {}
-  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
-    close({make(Tree::Kind::null, mark), anchor, {}, {}, {}});
-  }
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override { close({make(Tree::Kind::null, mark), anchor}); }
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     const auto target = anchors_.find(anchor);
     if (target == anchors_.end())
@@ -63,7 +61,7 @@ class Builder : public YAML::EventHandler {
     tree.quoted = tag == "!";
     if (tree.quoted) last_quoted_ = mark;
     tree.text = text;
-    close({std::move(tree), anchor, {}, {}, {}});
+    close({std::move(tree), anchor});
   }
   void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                        YAML::EmitterStyle::value) override {
@@ -81,8 +79,10 @@ class Builder : public YAML::EventHandler {
     Tree tree;
     YAML::anchor_t anchor = YAML::NullAnchor;
     bool has_key = false;                 // of a map: the key came, its value is next
+    bool is_merge = false;                // that key is <<
     Tree::Entry entry{};                  // that key
     std::map<std::string, Place> keys{};  // all keys so far
+    std::vector<Tree> merged{};           // what stands behind <<
   };
 
   Place at(const YAML::Mark& mark) const {
@@ -100,12 +100,24 @@ class Builder : public YAML::EventHandler {
   }
   void open(Tree::Kind kind, const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {
     refuse_tag(mark, tag);
-    stack_.push_back({make(kind, mark), anchor, {}, {}, {}});
+    stack_.push_back({make(kind, mark), anchor});
     if (stack_.size() > kMaxDepth) fail_at(at(mark), fmt::format("more than {} levels, expected fewer", kMaxDepth));
+  }
+  /// `<<: *map` or `<<: [*first, *second]`: fields that the map itself leaves out.
+  void merge(Frame& top, Tree tree) {
+    if (tree.is_list())
+      std::move(tree.items.begin(), tree.items.end(), std::back_inserter(top.merged));
+    else
+      top.merged.push_back(std::move(tree));
+    for (const Tree& map : top.merged)
+      if (!map.is_map()) fail_at(map.place, "behind the merge key << stands no map, expected an alias of one");
   }
   void close_open() {
     Frame frame = std::move(stack_.back());
     stack_.pop_back();
+    for (Tree& map : frame.merged)  // an earlier one wins, and the map's own fields over all
+      for (Tree::Entry& entry : map.entries)
+        if (frame.keys.emplace(entry.key, entry.place).second) frame.tree.entries.push_back(std::move(entry));
     close(std::move(frame));
   }
   void close(Frame frame) {
@@ -126,6 +138,7 @@ class Builder : public YAML::EventHandler {
       start_entry(top, tree, place);
     } else {
       top.has_key = false;
+      if (top.is_merge) return merge(top, std::move(tree));
       top.entry.value = std::move(tree);
       const bool anchors_only = stack_.size() == 1 && top.entry.key.starts_with('.');
       if (!anchors_only) top.tree.entries.push_back(std::move(top.entry));
@@ -133,10 +146,10 @@ class Builder : public YAML::EventHandler {
   }
   void start_entry(Frame& map, const Tree& key, const Place& place) {
     if (!key.is_scalar()) fail_at(place, "the key is no word, expected `key: value`");
-    if (key.text == "<<" && !key.quoted) fail_at(place, "merge key <<, expected the fields themselves");
     const auto [first, is_new] = map.keys.emplace(key.text, place);
     if (!is_new)
       fail_at(place, fmt::format("key \"{}\" again, expected once (first at {})", key.text, to_string(first->second)));
+    map.is_merge = key.text == "<<" && !key.quoted;
     map.entry = {key.text, place, {}};
     map.has_key = true;
   }

@@ -1,6 +1,8 @@
 // Losses and metrics against plain loops in double: values, gradients, padding weights, and exact messages.
 #include "nixie/layers/loss.h"
 
+#include <gmock/gmock.h>
+
 #include <set>
 
 #include "nixie/layers/metric.h"
@@ -249,7 +251,7 @@ TEST(Losses, SayWhatDoesNotFit) {
 }
 
 TEST(Losses, PrintAsAConfigurationWouldSay) {
-  EXPECT_EQ(AnyLoss().text(), "cross_entropy: {label_smoothing: 0}");
+  EXPECT_EQ(AnyLoss().text(), "cross_entropy: {label_smoothing: 0, class_weights: []}");
   EXPECT_EQ(AnyLoss(LossSum{{{MeanSquared{}, 0.5}}}).text(),
             "loss_sum: {losses: [{loss: {mean_squared: {}}, weight: 0.5}]}");
 }
@@ -421,6 +423,35 @@ TEST(Loss, OfALabelThatIsNoClassIsNoNumber) {
   }
   const Tensor bytes = Array::from(std::vector<std::uint8_t>{1, 255}, {2});
   EXPECT_TRUE(std::isnan(evaluate(cross_entropy(output, bytes), test_backend()).item()));
+}
+
+// The weight of its class multiplies a sample's loss; the mean is over all samples.
+TEST(Loss, ClassWeightsMultiplyTheLossesOfTheirSamples) {
+  for (const Shape& shape : {Shape{5, 3}, Shape{4, 3, 2, 2}}) {
+    std::vector<float> values;
+    for (std::int64_t i = 0; i < shape.size(); ++i) values.push_back(std::sin(static_cast<float>(3 * i)));
+    const Array x = Array::from(values, shape), labels = labels_array(shape);
+    const std::vector<double> weights = {0.5, 2, 7};
+    const Sizes s(shape);
+    const auto classes = some_labels(shape);
+    double expected = 0;
+    for (std::int64_t n = 0; n < s.n; ++n)
+      for (std::int64_t i = 0; i < s.inner; ++i) {
+        double total = 0;
+        const auto at = [&](std::int64_t k) {
+          return static_cast<double>(values[static_cast<std::size_t>((n * s.k + k) * s.inner + i)]);
+        };
+        for (std::int64_t k = 0; k < s.k; ++k) total += std::exp(at(k));
+        const std::int32_t label = classes[static_cast<std::size_t>(n * s.inner + i)];
+        expected += weights[static_cast<std::size_t>(label)] * (std::log(total) - at(label)) /
+                    static_cast<double>(s.n * s.inner);
+      }
+    EXPECT_NEAR(evaluate(cross_entropy(x, labels, {.class_weights = weights}), test_backend()).item(), expected, 1e-5);
+    EXPECT_THAT(error_of([&] {
+                  cross_entropy(x, labels, {.class_weights = {1, 2}});
+                }),
+                testing::HasSubstr("2 class weights, the output has 3 classes"));
+  }
 }
 
 }  // namespace

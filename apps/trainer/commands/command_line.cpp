@@ -26,7 +26,7 @@ namespace {
 using Run = std::function<int()>;
 
 // What the first argument of a command may be.
-const std::vector<std::string> kCheckpointActions = {"inspect", "config", "verify"},
+const std::vector<std::string> kCheckpointActions = {"inspect", "config", "verify", "diff", "convert"},
                                kDataActions = {"inspect", "verify", "pack"}, kShells = {"bash"};
 
 void add_checkpoint(CLI::App& app, CheckpointChoice& choice) {
@@ -51,7 +51,8 @@ Run add_eval(CLI::App& app, EvalCommand& command) {
 }
 
 Run add_predict(CLI::App& app, PredictCommand& command) {
-  app.add_option("PICTURES", command.pictures, "JPEG or PNG files, and folders of them")->required();
+  app.add_option("PICTURES", command.pictures, "JPEG or PNG files, folders of them, and .npz or .h5 files of arrays")
+      ->required();
   add_checkpoint(app, command.checkpoint);
   app.add_option("--topk", command.top, "classes shown for each")->check(CLI::Range(1, 1000000))->capture_default_str();
   app.add_flag("--csv", command.csv, "a table: file,rank,class,score");
@@ -122,16 +123,33 @@ Run add_data(CLI::App& app, DataCommand& command) {
 
 struct CheckpointRequest {
   std::string action;
-  std::filesystem::path file = {};
+  std::filesystem::path file = {}, other = {};
 };
 
 Run add_checkpoint_tools(CLI::App& app, CheckpointRequest& request) {
-  app.add_option("ACTION", request.action,
-                 "inspect: print what it holds; config: print its configuration; verify: check every byte")
+  app.add_option(
+         "ACTION", request.action,
+         "inspect: print what it holds; config: print its configuration; verify: check every byte; diff: tell what "
+         "OTHER differs in, exit code 1 where it does; convert: write it to OTHER in the newest format, or its model "
+         "as "
+         ".safetensors")
       ->required()
       ->check(CLI::IsMember(kCheckpointActions));
-  app.add_option("FILE", request.file, "a checkpoint; to inspect also a safetensors file")->required();
+  app.add_option("FILE", request.file, "a checkpoint; to inspect or compare also a safetensors file")->required();
+  app.add_option("OTHER", request.other, "diff: the second file; convert: the file to write");
   return [&] {
+    const bool takes_two = request.action == "diff" || request.action == "convert";
+    check(takes_two == !request.other.empty(), "checkpoint ", request.action, " takes ", takes_two ? 2 : 1, " files");
+    if (request.action == "diff") {
+      bool is_same = false;
+      fmt::print("{}", difference_text(request.file, request.other, is_same));
+      return is_same ? 0 : 1;
+    }
+    if (request.action == "convert") {
+      convert_checkpoint(request.file, request.other);
+      fmt::print("{}: written\n", request.other.string());
+      return 0;
+    }
     if (request.action == "inspect") {
       fmt::print("{}", inspect_text(request.file));
     } else if (request.action == "config") {

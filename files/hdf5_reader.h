@@ -8,19 +8,21 @@
 #include <vector>
 
 #include "nixie/core/base/array.h"
-#include "nixie/models/io/array_form.h"
-#include "nixie/models/io/hdf5_writer.h"
+#include "nixie/files/array_form.h"
+#include "nixie/files/hdf5_writer.h"
+#include "nixie/files/number_array.h"
 
 namespace nixie::hdf5 {
 
 /// Opens a file read-only and refuses whatever could lead out of it or into exhaustion: soft, external and user links,
 /// external storage, virtual datasets, filters other than fletcher32, shuffle and deflate, sizes that the stored bytes
 /// cannot fill, arrays that unpack to far more than the file holds, more than 100,000 objects, texts above 1 MiB. Every
-/// function throws Fault::checkpoint with one line that names the file, the object and the remedy. One thread at a time
-/// may use a Reader.
+/// function throws its fault with one line that names the file, the object and the remedy. One thread at a time may use
+/// a Reader.
 class Reader {
  public:
-  explicit Reader(std::filesystem::path path);
+  explicit Reader(std::filesystem::path path, Fault fault = Fault::checkpoint,
+                  std::string remedy = "use another or an older checkpoint");
 
   /// Whether there is an object at an absolute path; a refused link on the way throws.
   bool has(const std::string& path);
@@ -31,16 +33,18 @@ class Reader {
   /// Lets an array of this form unpack to its size, however little of it the file holds.
   void allow(const ArrayForm& form);
   Array array(const std::string& path);
+  /// An array of any whole numbers or floats of 1, 2, 4 or 8 bytes, of either byte order.
+  NumberArray number_array(const std::string& path);
   /// A list of fixed-length texts.
   std::vector<std::string> strings(const std::string& path);
   /// The names of all attributes of the object at `path`.
   std::vector<std::string> attribute_names(const std::string& path);
   /// All integer, number and text attributes of the object at `path`.
   std::map<std::string, Value> attributes(const std::string& path);
-  /// A list of numbers; empty where there is no such attribute.
+  /// A list of numbers of any type; empty where there is no such attribute.
   std::vector<double> numbers(const std::string& path, const std::string& attribute);
 
-  /// Throws Fault::checkpoint: `FILE: OBJECT WHAT; use another or an older checkpoint`.
+  /// Throws the fault: `FILE: OBJECT WHAT; REMEDY`.
   [[noreturn]] void refuse(const std::string& object, const std::string& what) const;
 
  private:
@@ -61,6 +65,8 @@ class Reader {
 
   Quiet quiet_;
   std::filesystem::path path_;
+  Fault fault_;
+  std::string remedy_;
   std::int64_t file_bytes_ = 0;
   std::int64_t stored_bytes_ = 0;  // of all arrays opened so far; links that repeat one would exceed the file
   double room_ = 0;                // bytes that compressed elements may still unpack to

@@ -1,4 +1,4 @@
-// The small part of HDF5 that checkpoints need: owned handles, quiet errors, and the file types of our dtypes.
+// The small part of HDF5 that checkpoints and data need: owned handles, quiet errors, and the file types of our dtypes.
 // hdf5.h itself stays out of this header, so that whoever uses nixie needs no HDF5 headers.
 #pragma once
 

@@ -1,5 +1,5 @@
 // The refusals and the reading behind them.
-#include "nixie/models/io/hdf5_reader.h"
+#include "nixie/files/hdf5_reader.h"
 
 #include <hdf5.h>
 
@@ -33,6 +33,28 @@ herr_t list_attribute(hid_t, const char* name, const H5A_info_t*, void* data) {
   return list_link(-1, name, nullptr, data);
 }
 
+/// numpy's name of a type of numbers, and the same type in little-endian order.
+struct NumberFormat {
+  std::string name;
+  hid_t stored;
+};
+
+/// Of a standard type of either byte order; nothing for any other.
+std::optional<NumberFormat> number_format(hid_t type) {
+  const struct {
+    const char* name;
+    hid_t little, big;
+  } kKnown[] = {{"u1", H5T_STD_U8LE, H5T_STD_U8BE},     {"i1", H5T_STD_I8LE, H5T_STD_I8BE},
+                {"u2", H5T_STD_U16LE, H5T_STD_U16BE},   {"i2", H5T_STD_I16LE, H5T_STD_I16BE},
+                {"u4", H5T_STD_U32LE, H5T_STD_U32BE},   {"i4", H5T_STD_I32LE, H5T_STD_I32BE},
+                {"u8", H5T_STD_U64LE, H5T_STD_U64BE},   {"i8", H5T_STD_I64LE, H5T_STD_I64BE},
+                {"f4", H5T_IEEE_F32LE, H5T_IEEE_F32BE}, {"f8", H5T_IEEE_F64LE, H5T_IEEE_F64BE}};
+  for (const auto& [name, little, big] : kKnown)
+    if (H5Tequal(type, little) > 0 || H5Tequal(type, big) > 0) return NumberFormat{name, little};
+  if (dtype_of_type(type) == Dtype::f16) return NumberFormat{"f2", type};
+  return std::nullopt;
+}
+
 std::string without_padding(const char* text, std::size_t bytes) {
   std::string kept(text, bytes);
   kept.erase(std::find(kept.begin(), kept.end(), '\0'), kept.end());
@@ -41,7 +63,8 @@ std::string without_padding(const char* text, std::size_t bytes) {
 
 }  // namespace
 
-Reader::Reader(std::filesystem::path path) : path_(std::move(path)) {
+Reader::Reader(std::filesystem::path path, Fault fault, std::string remedy)
+    : path_(std::move(path)), fault_(fault), remedy_(std::move(remedy)) {
   std::error_code error;
   const std::uintmax_t bytes = std::filesystem::file_size(path_, error);
   if (error) refuse("the file", "cannot be read: " + error.message());
@@ -55,7 +78,7 @@ Reader::Reader(std::filesystem::path path) : path_(std::move(path)) {
 }
 
 void Reader::refuse(const std::string& object, const std::string& what) const {
-  fail(Fault::checkpoint, path_.string(), ": ", object, " ", what, "; use another or an older checkpoint");
+  fail(fault_, path_.string(), ": ", object, " ", what, "; ", remedy_);
 }
 
 void Reader::fail_reading(const std::string& object) const {
@@ -107,7 +130,7 @@ Reader::Dataset Reader::open(const std::string& path) {
   if (H5Sget_simple_extent_dims(space, extent, limit) < 0) fail_reading(path);
   const double elements = std::accumulate(extent, extent + rank, 1.0, std::multiplies<>());  // integers overflow
   if (elements > 0x1p48) refuse(path, "has an impossible size");
-  if (!std::equal(extent, extent + rank, limit)) refuse(path, "can grow, expected an array of fixed size");
+  if (!std::equal(extent, extent + rank, limit)) refuse(path, "can grow (maxshape), expected an array of fixed size");
   std::vector<std::int64_t> sizes;
   for (int axis = 0; axis < rank; ++axis) {
     sizes.push_back(static_cast<std::int64_t>(extent[axis]));
@@ -192,6 +215,19 @@ Array Reader::array(const std::string& path) {
   return array;
 }
 
+NumberArray Reader::number_array(const std::string& path) {
+  const Dataset dataset = open(path);
+  const auto format = number_format(dataset.type);
+  if (!format) refuse(path, "has another element type, expected whole numbers or floats");
+  take_room(path, dataset);
+  NumberArray array{.type = format->name, .shape = {dataset.shape.begin(), dataset.shape.end()}};
+  array.bytes.resize(static_cast<std::size_t>(dataset.shape.size()) * static_cast<std::size_t>(format->name[1] - '0'));
+  if (!array.bytes.empty() &&
+      H5Dread(dataset.id, format->stored, H5S_ALL, H5S_ALL, H5P_DEFAULT, array.bytes.data()) < 0)
+    fail_reading(path);
+  return array;
+}
+
 std::vector<std::string> Reader::strings(const std::string& path) {
   const Dataset dataset = open(path);
   const bool is_text = H5Tget_class(dataset.type) == H5T_STRING && H5Tis_variable_str(dataset.type) == 0;
@@ -268,9 +304,9 @@ std::vector<double> Reader::numbers(const std::string& path, const std::string& 
   const Handle type(H5Aget_type(attribute), H5Tclose), space(H5Aget_space(attribute), H5Sclose);
   if (!type || !space) fail_reading(where);
   const hssize_t count = H5Sget_simple_extent_npoints(space);
-  if (H5Tequal(type, H5T_IEEE_F64LE) <= 0 || count < 0 || count > kMaxObjects) refuse(where, "is no list of numbers");
+  if (!number_format(type) || count < 0 || count > kMaxObjects) refuse(where, "is no list of numbers");
   std::vector<double> values(static_cast<std::size_t>(count));
-  if (H5Aread(attribute, type, values.data()) < 0) fail_reading(where);
+  if (H5Aread(attribute, H5T_NATIVE_DOUBLE, values.data()) < 0) fail_reading(where);
   return values;
 }
 
