@@ -12,9 +12,8 @@ bool has_algorithm(const KernelCode& code, const std::string& name) {
 
 std::string entry_point(const std::string& name, const std::string& bounds, const std::string& call) {
   return fmt::format(
-      "\nextern \"C\" __global__ void __launch_bounds__({}) {}(const __grid_constant__ Body body) {{ begin_launch(); "
-      "{}; }}\n",
-      bounds, name, call);
+      "\nextern \"C\" __global__ void __launch_bounds__({}) {}(const __grid_constant__ Body body) {{ {}; }}\n", bounds,
+      name, call);
 }
 
 std::string defines(const std::vector<std::pair<const char*, std::int64_t>>& values) {

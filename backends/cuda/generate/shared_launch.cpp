@@ -174,7 +174,6 @@ KernelCode share_launch(const std::vector<OneLaunch>& launches) {
                 fmt::format(
                     "\nextern \"C\" __global__ void __launch_bounds__({}) kernel0("
                     "const __grid_constant__ Table<Body, {}> table) {{\n"
-                    "  begin_launch();\n"
                     "  const Row<Body>& row = table.row_of(blockIdx.x);\n"
                     "  {}(row.body, blockIdx.x - static_cast<u32>(row.first_block));\n}}\n",
                     first.bounds, capacity, first.call);

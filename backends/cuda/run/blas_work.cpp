@@ -111,7 +111,7 @@ class BlasWork final : public Work {
   std::int64_t scratch_bytes() const override { return static_cast<std::int64_t>(choice_.workspaceSize); }
   std::string variant() const override { return "cuBLASLt"; }
 
-  void enqueue(const Addresses& addresses, cudaStream_t stream, bool) const override {
+  void enqueue(const Addresses& addresses, cudaStream_t stream) const override {
     const auto address = [&](const BlasProblem::Matrix& matrix) {
       return addresses.slots[at(matrix.slot)] + matrix.offset * size_of(matrix.dtype);
     };

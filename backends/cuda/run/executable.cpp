@@ -25,7 +25,7 @@ class TwoWorks final : public Work {
   }
   std::int64_t scratch_bytes() const override { return first_->scratch_bytes(); }
   std::string variant() const override { return first_->variant() + ", then " + then_->variant(); }
-  void enqueue(const Addresses& addresses, cudaStream_t stream, bool) const override {
+  void enqueue(const Addresses& addresses, cudaStream_t stream) const override {
     first_->enqueue(addresses, stream);
     then_->enqueue(addresses, stream);
   }
@@ -135,11 +135,11 @@ class CudaExecutable final : public Executable {
                             static_cast<std::int64_t>(values.size() * sizeof(double)), device_->stream());
   }
 
-  void enqueue(std::size_t k, bool waits = false, bool early = false) {
+  void enqueue(std::size_t k, bool waits = false) {
     addresses_.scratch = static_cast<char*>(scratch_->address()) + scratch_offsets_[k];
     const std::string label = label_of(plan_, plan_.groups[k]);
     try {
-      work_[k]->enqueue(addresses_, device_->stream(), early);
+      work_[k]->enqueue(addresses_, device_->stream());
       if (waits) CUDA_CHECK(cudaStreamSynchronize(device_->stream()));
     } catch (const StickyError& error) {
       if (!waits) throw;  // of another kernel
@@ -179,15 +179,7 @@ class CudaExecutable final : public Executable {
                         [&](const Captured& captured) { return captured.slots == addresses_.slots; });
   }
 
-  static bool is_one_kernel(const std::vector<cudaGraphNode_t>& before) {
-    if (before.size() != 1) return false;
-    cudaGraphNodeType type;
-    CUDA_CHECK(cudaGraphNodeGetType(before[0], &type));
-    return type == cudaGraphNodeTypeKernel;
-  }
-
-  // One graph whose edges are the plan's partial order and no more, so that independent kernels overlap. Where a kernel
-  // waits for one other, it starts as that one's last blocks end, and waits for the rest by itself.
+  // One graph whose edges are the plan's partial order and no more, so that independent kernels overlap.
   GraphExec capture() {
     Graph graph;
     CUDA_CHECK(cudaGraphCreate(graph.out(), 0));
@@ -203,7 +195,7 @@ class CudaExecutable final : public Executable {
       CUDA_CHECK(cudaStreamBeginCaptureToGraph(device_->stream(), graph, before.data(), nullptr, before.size(),
                                                cudaStreamCaptureModeThreadLocal));
       try {
-        enqueue(k, false, is_one_kernel(before));
+        enqueue(k);
       } catch (...) {
         cudaGraph_t ended = nullptr;
         cudaStreamEndCapture(device_->stream(), &ended);

@@ -1,7 +1,6 @@
 // Launches kernels of loaded cubins.
 #include "nixie/backends/cuda/run/jit_work.h"
 
-#include <cstdlib>
 #include <map>
 
 #include "nixie/backends/cuda/compile/jit.h"
@@ -10,21 +9,14 @@
 namespace nixie::cuda {
 namespace {
 
-// Whether launches start while the one before them ends: chips from sm_90 on have an instruction to wait for the rest.
-bool overlaps(const Chip& chip) {
-  const char* value = std::getenv("NIXIE_OVERLAP");
-  return !chip.architecture.starts_with("sm_8") && !(value && *value == '0');
-}
-
 class JitWork final : public Work {
  public:
-  JitWork(const KernelCode& code, std::shared_ptr<Library> library, bool overlaps)
+  JitWork(const KernelCode& code, std::shared_ptr<Library> library)
       : arguments_(code.arguments),
         maps_(code.maps),
         scratch_bytes_(code.scratch_bytes),
         variant_(code.variant),
-        library_(std::move(library)),
-        overlaps_(overlaps) {
+        library_(std::move(library)) {
     if (const std::size_t bytes = code.table.size() * sizeof(std::int32_t)) {
       CUDA_CHECK(cudaMalloc(table_.out(), bytes));
       CUDA_CHECK(cudaMemcpy(table_, code.table.data(), bytes, cudaMemcpyHostToDevice));
@@ -46,7 +38,7 @@ class JitWork final : public Work {
   std::int64_t scratch_bytes() const override { return scratch_bytes_; }
   std::string variant() const override { return variant_; }
 
-  void enqueue(const Addresses& addresses, cudaStream_t stream, bool early) const override {
+  void enqueue(const Addresses& addresses, cudaStream_t stream) const override {
     std::vector<std::uintptr_t> body;
     for (const Argument& argument : arguments_)
       body.push_back(reinterpret_cast<std::uintptr_t>(base(argument, addresses)) +
@@ -57,17 +49,8 @@ class JitWork final : public Work {
       std::vector<void*> parameters;
       for (int map : entry.maps) parameters.push_back(&maps[at(map)]);
       parameters.push_back(body.data());
-      cudaLaunchAttribute overlap{};
-      overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-      overlap.val.programmaticStreamSerializationAllowed = 1;
-      const cudaLaunchConfig_t launch{.gridDim = entry.grid,
-                                      .blockDim = entry.threads,
-                                      .dynamicSmemBytes = entry.shared_bytes,
-                                      .stream = stream,
-                                      .attrs = &overlap,
-                                      .numAttrs = early && overlaps_ ? 1u : 0u};
-      CUDA_CHECK(cudaLaunchKernelExC(&launch, reinterpret_cast<const void*>(entry.kernel), parameters.data()));
-      early = true;  // the next launch follows this one
+      CUDA_CHECK(cudaLaunchKernel(reinterpret_cast<const void*>(entry.kernel), entry.grid, entry.threads,
+                                  parameters.data(), entry.shared_bytes, stream));
     }
   }
 
@@ -100,7 +83,6 @@ class JitWork final : public Work {
   std::string variant_;
   Handle<void*, cudaFree> table_;
   std::shared_ptr<Library> library_;
-  bool overlaps_;
   std::vector<Entry> entries_;
 };
 
@@ -118,7 +100,7 @@ std::vector<std::unique_ptr<Work>> make_jit_work(const Device& device, std::span
       library = std::make_shared<Library>();
       CUDA_CHECK(cudaLibraryLoadData(library->out(), cubins[i].code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0));
     }
-    works.push_back(std::make_unique<JitWork>(codes[i], library, overlaps(device.chip())));
+    works.push_back(std::make_unique<JitWork>(codes[i], library));
   }
   return works;
 }

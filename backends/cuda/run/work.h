@@ -21,9 +21,7 @@ class Work {
   virtual ~Work() = default;
   virtual std::int64_t scratch_bytes() const = 0;
   virtual std::string variant() const = 0;  ///< what runs it, for traces
-  /// `early`: it follows one kernel alone, and may start before that has ended if it waits for the rest by itself
-  /// (`begin_launch` in kernels/common/types.cuh).
-  virtual void enqueue(const Addresses& addresses, cudaStream_t stream, bool early = false) const = 0;
+  virtual void enqueue(const Addresses& addresses, cudaStream_t stream) const = 0;
 };
 
 }  // namespace nixie::cuda

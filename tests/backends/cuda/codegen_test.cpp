@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "nixie/backends/cuda/compile/jit.h"
-#include "nixie/backends/cuda/compile/kernels.h"
 #include "nixie/backends/cuda/families/registry.h"
 #include "nixie/backends/cuda/generate/portable.h"
 #include "nixie/tests/backends/cuda/plans.h"
@@ -86,24 +85,6 @@ extern "C" __global__ void sums_touched_too_early(float* out, unsigned long long
 }
 
 std::string source_of(const cuda_plans::Draft& draft) { return generate(draft.plan, draft.plan.kernels[0]).source; }
-
-// Launches start before the one that they depend on has ended: what does not wait for it reads what is not there yet.
-void expect_entries_wait(std::string_view text, std::string_view name) {
-  for (std::size_t at = 0; (at = text.find("extern \"C\" __global__", at)) != std::string_view::npos; ++at) {
-    const std::size_t body = text.find('{', at), code = text.find_first_not_of(" \n", body + 1);
-    EXPECT_TRUE(text.substr(code).starts_with("begin_launch();")) << name << ": " << text.substr(at, 200);
-  }
-}
-
-TEST(CudaCodegenText, EveryEntryPointWaitsForWhatItReads) {
-  std::size_t entries = 0;
-  for (const EmbeddedFile& file : embedded_kernels()) {
-    entries += file.text.find("__global__") != std::string_view::npos;
-    expect_entries_wait(file.text, file.name);
-  }
-  EXPECT_GE(entries, 11u);
-  expect_entries_wait(entry_point("kernel0", "256", "map(body)"), "entry_point");
-}
 
 TEST(CudaCodegenText, ContiguousAccessesAre16Bytes) {
   EXPECT_NE(source_of(cuda_plans::bias_relu(Dtype::f32, {96, 64})).find("read<4>(load0"), std::string::npos);

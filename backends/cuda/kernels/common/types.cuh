@@ -17,15 +17,6 @@ struct bf16 {
   unsigned short bits;
 };
 
-// What every entry point begins with. A launch may start before the one that it depends on has ended
-// (run/executable.cpp): it waits here until all that it reads is there, and from here on the next may start. On chips
-// and in launches without that it does nothing.
-__device__ inline void begin_launch() {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.wait;\n\tgriddepcontrol.launch_dependents;" ::: "memory");
-#endif
-}
-
 template <class A, class B>
 constexpr bool kSame = false;
 template <class A>

@@ -215,7 +215,6 @@ NIXIE_DEVICE void finish_windows(const Body& body, const float (&sum)[4][8], int
 #endif
 
 extern "C" __global__ void __launch_bounds__(256, 2) conv_c3(const __grid_constant__ Body body) {
-  begin_launch();
   extern __shared__ u32 band[];
   const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, group = blockIdx.y * 64;
   u32 b[2][4][2][2], mask[4];
@@ -359,7 +358,6 @@ NIXIE_DEVICE void write_parts(const float (&sum)[4][4][4], float* shared, float*
 }
 
 extern "C" __global__ void __launch_bounds__(256, CONV_POOL ? 2 : 1) conv_c3_wgrad(const __grid_constant__ Body body) {
-  begin_launch();
   extern __shared__ u32 band[];
   const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, filter = blockIdx.y * 64 + g * 8;
   constexpr int kSteps = (kQ + 7) / 8, kUnitSteps = kBandRows / 2 * kSteps;  // a step is four windows in a row
@@ -406,7 +404,6 @@ extern "C" __global__ void __launch_bounds__(256, CONV_POOL ? 2 : 1) conv_c3_wgr
 }
 
 extern "C" __global__ void __launch_bounds__(256) conv_c3_wgrad_reduce(const __grid_constant__ Body body) {
-  begin_launch();
   __shared__ float sums[8][32];
   int column = threadIdx.x % 32, share = threadIdx.x / 32, filter = blockIdx.x;
   const float* from = body.parts + blockIdx.y * (64 * 32) + filter * 32 + column;

@@ -325,7 +325,6 @@ NIXIE_DEVICE void finish(const Body& body, const Sums& sum, const Item& item, in
 extern "C" __global__ void __launch_bounds__(384, 1)
     conv_ffma(const __grid_constant__ TensorMap images, const __grid_constant__ TensorMap other,
               const __grid_constant__ Body body) {
-  begin_launch();
   extern __shared__ u8 dynamic[];
   __shared__ alignas(8) u64 full[kStages], empty[kStages];
   const u32 shared = (shared_address(dynamic) + 1023) & ~1023u;
@@ -360,7 +359,6 @@ extern "C" __global__ void __launch_bounds__(384, 1)
 
 // Adds the parts of a tile, a piece of each thread a block.
 extern "C" __global__ void __launch_bounds__(256) conv_ffma_reduce(const __grid_constant__ Body body) {
-  begin_launch();
   const Item tile(body.splits[blockIdx.x]);
   const int piece = blockIdx.y, slots = tile.count;
   const float4* from = reinterpret_cast<const float4*>(body.parts) +

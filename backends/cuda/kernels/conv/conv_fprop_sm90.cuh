@@ -346,7 +346,6 @@ extern "C" __global__ void __launch_bounds__((kConsumers + 1) * 128, 1)
                const __grid_constant__ TensorMap x_low, const __grid_constant__ TensorMap w_low,
 #endif
                const __grid_constant__ Body body) {
-  begin_launch();
   extern __shared__ u8 dynamic[];
   __shared__ alignas(8) u64 full[kStages], empty[kStages];
   u32 shared = (shared_address(dynamic) + 1023) & ~1023u;

@@ -339,7 +339,6 @@ NIXIE_DEVICE void consume(const Epilogue& epilogue, Multiplier multiplier, int g
 extern "C" __global__ void __launch_bounds__(384, 1)
     conv_halo(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap w,
               const __grid_constant__ Given given) {
-  begin_launch();
   extern __shared__ u8 dynamic[];
   __shared__ alignas(8) u64 patch_full[2][kPatches], patch_empty[2][kPatches], full[2][kStages], empty[2][kStages],
       lead;

@@ -181,7 +181,6 @@ NIXIE_DEVICE void consume(const Epilogue& epilogue, u32 shared, u32 full, u32 em
 extern "C" __global__ void __launch_bounds__((kConsumers + 1) * 128, 1)
     conv_rows(const __grid_constant__ TensorMap dy, const __grid_constant__ TensorMap w,
               const __grid_constant__ Body body) {
-  begin_launch();
   extern __shared__ u8 dynamic[];
   __shared__ alignas(8) u64 full_barriers[kStages], empty_barriers[kStages];
   const u32 shared = (shared_address(dynamic) + 1023) & ~1023u, full = shared_address(full_barriers),

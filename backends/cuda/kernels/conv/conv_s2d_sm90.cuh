@@ -113,7 +113,6 @@ NIXIE_DEVICE uint4 pack_filter(const u16* w, int chunk, int column) {
 }
 
 extern "C" __global__ void __launch_bounds__(256) conv_s2d_pack(const __grid_constant__ Body body) {
-  begin_launch();
   constexpr int kPlane = kPackedRows * kPitch;
   const int i = blockIdx.x * 256 + threadIdx.x, n = i / (6 * kPlane) * kImagesAtOnce, at = i % (6 * kPlane),
             plane = at / kPlane, row = at % kPlane / kPitch, j = at % kPitch;
@@ -153,7 +152,6 @@ NIXIE_DEVICE Barriers init_barriers(u64* full, u64* empty) {
 
 #if !CONV_GRAD
 extern "C" __global__ void __launch_bounds__(256) conv_s2d_pack_weights(const __grid_constant__ Body body) {
-  begin_launch();
   int i = blockIdx.x * 256 + threadIdx.x;
   if (i < kTaps * 6 * CONV_K) body.packed_weights[i] = pack_filter(body.w, i / CONV_K, i % CONV_K);
 }
@@ -229,7 +227,6 @@ NIXIE_DEVICE void finish_tile(const Body& body, const float (&sum)[CONV_K / 2], 
 #endif
 
 extern "C" __global__ void __launch_bounds__(kThreads, 1) conv_s2d(const __grid_constant__ Body body) {
-  begin_launch();
   extern __shared__ u8 dynamic[];
   __shared__ alignas(8) u64 full[kBuffers], empty[kBuffers], weights_here;
   constexpr u32 kWeightBytes = kTaps * 96 * CONV_K;
@@ -335,7 +332,6 @@ NIXIE_DEVICE void consume_gradient(float* parts, u32 shared, u32 ones, Barriers 
 
 extern "C" __global__ void __launch_bounds__(kThreads, 1)
     conv_s2d_wgrad(const __grid_constant__ TensorMap dy, const __grid_constant__ Body body) {
-  begin_launch();
   extern __shared__ u8 dynamic[];
   __shared__ alignas(8) u64 full[kBuffers], empty[kBuffers];
   __shared__ alignas(128) u32 ones[64];
@@ -357,7 +353,6 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
 }
 
 extern "C" __global__ void __launch_bounds__(256) conv_s2d_wgrad_reduce(const __grid_constant__ Body body) {
-  begin_launch();
   __shared__ float sums[4][64];
   int column = blockIdx.x, row = threadIdx.x % 64, share = threadIdx.x / 64, filter = blockIdx.y * 64 + row;
   if (column > kTaps * 48 || (column < kTaps * 48 && filter_element(column / 48, column % 48) < 0)) return;

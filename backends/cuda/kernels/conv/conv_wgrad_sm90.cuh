@@ -305,7 +305,6 @@ extern "C" __global__ void __launch_bounds__((kConsumers + 1) * 128, 1)
                const __grid_constant__ TensorMap x_low, const __grid_constant__ TensorMap dy_low,
 #endif
                const __grid_constant__ Body body) {
-  begin_launch();
   extern __shared__ u8 dynamic[];
   __shared__ alignas(8) u64 full_barriers[kStages], empty_barriers[kStages];
   __shared__ alignas(128) u32 ones[64];
@@ -371,7 +370,6 @@ NIXIE_DEVICE void reduce_bias(const Body& body, int block) {
 }
 
 extern "C" __global__ void __launch_bounds__(kConsumers * 128) conv_wgrad_reduce(const __grid_constant__ Body body) {
-  begin_launch();
   const int block = blockIdx.x;
   if (CONV_BIAS_GRAD && block >= CONV_SPLITS) {
     if (blockIdx.y == 0) reduce_bias(body, block - CONV_SPLITS);

@@ -127,7 +127,6 @@ __device__ __forceinline__ void retire(const Body& body, float (&sums)[kRowsOut]
 }
 
 extern "C" __global__ void __launch_bounds__(CONV_THREADS, CONV_BLOCKS) depthwise(const __grid_constant__ Body body) {
-  begin_launch();
   auto& ring = *reinterpret_cast<RowsAhead::Memory*>(shared_memory);
   float* const memory = reinterpret_cast<float*>(shared_memory + kRingBytes);
   const int block = blockIdx.x / kPieceBlocks, piece = blockIdx.x % kPieceBlocks * kAcross + threadIdx.x % kAcross;

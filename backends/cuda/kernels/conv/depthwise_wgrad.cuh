@@ -80,7 +80,6 @@ __device__ __forceinline__ void add_strip(Sums& sums, const Body& body, const It
 
 extern "C" __global__ void __launch_bounds__(CONV_THREADS, CONV_BLOCKS)
     depthwise_wgrad(const __grid_constant__ Body body) {
-  begin_launch();
   constexpr int rows = CONV_THREADS / kAcross;
   __shared__ Vector<float, kLanes> memory[CONV_THREADS];
   auto& ring = *reinterpret_cast<RowsAhead::Memory*>(shared_memory);
@@ -111,7 +110,6 @@ extern "C" __global__ void __launch_bounds__(CONV_THREADS, CONV_BLOCKS)
 
 // 16 numbers, 32 threads for each: every 32nd share, then all of them in order.
 extern "C" __global__ void __launch_bounds__(512) depthwise_reduce(const __grid_constant__ Body body) {
-  begin_launch();
   __shared__ float memory[32][16];
   const int x = threadIdx.x % 16, y = threadIdx.x / 16, at = blockIdx.x * 16 + x;
   float sum = 0;

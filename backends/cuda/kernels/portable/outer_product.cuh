@@ -65,7 +65,6 @@ NIXIE_DEVICE void multiply(float (&sums)[2][4][4], u32 a, u32 b, int wm, int wn)
 // Sums that are kept from chunk to chunk leave registers for one block only.
 extern "C" __global__ void __launch_bounds__(kThreads, kTerms > kChunk ? 1 : 2)
     outer_product(const __grid_constant__ Body body) {
-  begin_launch();
   extern __shared__ uint4 dynamic[];
   const u32 a = shared_address(dynamic), b = a + kChunk * kBytesA;
   constexpr int kTilesN = (kColumns + kTileN - 1) / kTileN;

@@ -20,7 +20,6 @@
 //               blocks of 256, where kCellsH = ceil((H + PAD_H) / STRIDE_H).
 #pragma once
 #include "ptx.cuh"
-#include "types.cuh"
 
 constexpr int kGroups = POOL_C / 8;  // of 8 channels
 constexpr int kCellsH = (POOL_H + POOL_PAD_H + POOL_STRIDE_H - 1) / POOL_STRIDE_H;
@@ -61,7 +60,6 @@ struct Memory {
 };
 
 extern "C" __global__ void __launch_bounds__(256) pool_max(const __grid_constant__ Memory memory) {
-  begin_launch();
   int i = blockIdx.x * 256 + threadIdx.x;
   if (i >= POOL_IMAGES * (POOL_P * POOL_Q * kGroups)) return;
   int pixel = i / kGroups, c = i - pixel * kGroups, row = pixel / POOL_Q, q = pixel - row * POOL_Q;
@@ -126,7 +124,6 @@ NIXIE_DEVICE Window load_window(const Body& body, int at) {
 }
 
 extern "C" __global__ void __launch_bounds__(256) pool_max_grad(const __grid_constant__ Body body) {
-  begin_launch();
   int i = blockIdx.x * 256 + threadIdx.x;
   if (i >= POOL_IMAGES * (kCellsH * kCellsW * kGroups)) return;
   int cell = i / kGroups, c = i - cell * kGroups, row = cell / kCellsW, cw = cell - row * kCellsW;
