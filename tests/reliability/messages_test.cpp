@@ -152,6 +152,7 @@ TEST_F(Messages, ErrorsOfTheSystemSayWhatTheyAre) {
   } kCases[] = {{"bash -c 'ulimit -n 7; exec \"$@\"' - ", "Too many open files"}, {"ulimit -f 8; ", "File too large"}};
   for (const auto& c : kCases) {
     const Ran ran = run_program(command, c.before);
+    std::filesystem::remove_all(folder_ / "run");
     EXPECT_EQ(ran.code, 8) << ran.output;
     EXPECT_THAT(ran.output, HasSubstr(c.expected));
   }
