@@ -100,6 +100,12 @@ bool Reader::has(const std::string& path) {
   }
 }
 
+bool Reader::is_group(const std::string& path) {
+  const Handle object(has(path) ? H5Oopen(file_, path.c_str(), H5P_DEFAULT) : -1, H5Oclose);
+  if (!object) fail_reading(path);
+  return H5Iget_type(object) == H5I_GROUP;
+}
+
 std::vector<std::string> Reader::names(const std::string& path) {
   if (!has(path)) return {};
   const Handle group(H5Gopen2(file_, path.c_str(), H5P_DEFAULT), H5Gclose);

@@ -26,6 +26,8 @@ class Reader {
 
   /// Whether there is an object at an absolute path; a refused link on the way throws.
   bool has(const std::string& path);
+  /// Whether the object at an absolute path is a group, not an array.
+  bool is_group(const std::string& path);
   /// The names in a group, in order.
   std::vector<std::string> names(const std::string& group);
   /// The type and shape of an array, without reading it.

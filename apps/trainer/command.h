@@ -11,7 +11,7 @@ struct Command {
   std::string program = "trainer";            ///< as it was called
   std::filesystem::path config = {};          ///< of a new run; one that is resumed goes by its folder's config.yaml
   std::vector<std::string> assignments = {};  ///< of --set
-  std::filesystem::path run = {};             ///< empty: runs/<config name>/<n>
+  std::filesystem::path run = {};             ///< empty: runs/NAME/N, by the configuration's name
   bool resume = false;
   std::filesystem::path checkpoint = {};  ///< what to resume; empty: the newest valid one of the run folder
 };

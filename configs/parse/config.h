@@ -61,7 +61,7 @@ struct TrainConfig {
               "autoencoder)"),
         field("optimizer", &C::optimizer, "the update rule"),
         field("schedule", &C::schedule, "the learning rate over the run"),
-        field("parameter_groups", &C::parameter_groups, "parameters with their own rate and weight decay"),
+        field("parameter_groups", &C::parameter_groups, "parameters with their own rate, weight decay, rule or schedule"),
         field("clip_value", &C::clip_value, "largest gradient element, 0 = no limit; applied first", {0}),
         field("clip_norm", &C::clip_norm, "largest norm of all gradients together, 0 = no limit", {0}),
         field("data", &C::data, "the dataset and its batch"),

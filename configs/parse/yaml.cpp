@@ -35,7 +35,8 @@ using Source = std::shared_ptr<const std::string>;
 /// repeated keys and what follows the document visible.
 class Builder : public YAML::EventHandler {
  public:
-  Builder(Source source, bool is_flag) : source_(std::move(source)), is_flag_(is_flag) {}
+  Builder(Source source, bool is_flag, RepeatedKeys repeated)
+      : source_(std::move(source)), is_flag_(is_flag), repeated_(repeated) {}
 
   Tree take() { return std::move(root_); }
   /// Throws where the document ends inside quotes.
@@ -147,7 +148,9 @@ class Builder : public YAML::EventHandler {
   void start_entry(Frame& map, const Tree& key, const Place& place) {
     if (!key.is_scalar()) fail_at(place, "the key is no word, expected `key: value`");
     const auto [first, is_new] = map.keys.emplace(key.text, place);
-    if (!is_new)
+    if (!is_new && repeated_ == RepeatedKeys::last_at_root && stack_.size() == 1)
+      std::erase_if(map.tree.entries, [&](const Tree::Entry& entry) { return entry.key == key.text; });
+    else if (!is_new)
       fail_at(place, fmt::format("key \"{}\" again, expected once (first at {})", key.text, to_string(first->second)));
     map.is_merge = key.text == "<<" && !key.quoted;
     map.entry = {key.text, place, {}};
@@ -173,6 +176,7 @@ class Builder : public YAML::EventHandler {
 
   Source source_;
   bool is_flag_;
+  RepeatedKeys repeated_;
   Tree root_;
   std::optional<YAML::Mark> last_quoted_;
   std::vector<Frame> stack_;
@@ -194,13 +198,14 @@ class Ignore : public YAML::EventHandler {
 };
 
 /// Parses one document of any kind. `is_flag`: places are the flag `source` names, without lines.
-Tree parse_document(std::string_view text, const std::string& source, bool is_flag) {
+Tree parse_document(std::string_view text, const std::string& source, bool is_flag,
+                    RepeatedKeys repeated = RepeatedKeys::refused) {
   const auto name = std::make_shared<const std::string>(source);
   const Place start{name, is_flag ? 0 : 1, 1};
   if (text.size() > kMaxBytes)
     fail_at(start, fmt::format("more than {} bytes, expected a smaller document", kMaxBytes));
   std::istringstream stream{std::string(text)};
-  Builder builder(name, is_flag);
+  Builder builder(name, is_flag, repeated);
   try {
     YAML::Parser parser(stream);
     if (!parser.HandleNextDocument(builder)) return make_tree(start);
@@ -315,13 +320,13 @@ Tree make_tree(Place place, Tree::Kind kind) {
   return tree;
 }
 
-Tree parse_yaml(std::string_view text, const std::string& file) {
-  Tree tree = parse_document(text, file, false);
+Tree parse_yaml(std::string_view text, const std::string& file, RepeatedKeys repeated) {
+  Tree tree = parse_document(text, file, false, repeated);
   if (!tree.is_map()) fail_at(tree.place, "the document is no map, expected `key: value` lines");
   return tree;
 }
 
-Tree load_yaml(const std::filesystem::path& file) {
+Tree load_yaml(const std::filesystem::path& file, RepeatedKeys repeated) {
   std::error_code error;
   check(!std::filesystem::is_directory(file, error), file.string(), " is a folder, expected a YAML file");
   std::ifstream stream(file, std::ios::binary);
@@ -330,7 +335,7 @@ Tree load_yaml(const std::filesystem::path& file) {
   stream.read(text.data(), static_cast<std::streamsize>(text.size()));
   check(!stream.bad(), file.string(), " cannot be read to its end");
   text.resize(static_cast<std::size_t>(stream.gcount()));
-  return parse_yaml(text, file.string());
+  return parse_yaml(text, file.string(), repeated);
 }
 
 void override_yaml(Tree& tree, const std::string& assignment, const std::vector<std::string>& choices) {

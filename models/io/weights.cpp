@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "nixie/models/io/checkpoint.h"
+#include "nixie/models/io/hdf5_reader.h"
 #include "nixie/models/io/safetensors.h"
 
 namespace nixie {
@@ -33,6 +34,20 @@ bool is_finite(const Array& array) {
   });
 }
 
+/// Arrays by name at the root or in the group `model`, as h5py writes a state_dict.
+NamedArrays read_plain_hdf5(const std::filesystem::path& file) {
+  hdf5::Reader reader(file);
+  const std::string group = reader.has("/model") ? "/model" : "";
+  NamedArrays arrays;
+  for (const std::string& name : reader.names(group.empty() ? "/" : group)) {
+    if (reader.is_group(group + "/" + name))
+      reader.refuse(group + "/" + name, "is a group, expected arrays by their PyTorch names (docs/exchange.md)");
+    arrays[name] = reader.array(group + "/" + name);
+  }
+  if (arrays.empty()) reader.refuse("/", "holds no arrays");
+  return arrays;
+}
+
 std::string listed(const char* title, const std::vector<std::string>& names) {
   if (names.empty()) return {};
   const std::size_t count = std::min(names.size(), kShown);
@@ -56,8 +71,7 @@ NamedArrays read_weights(const std::filesystem::path& file) {
          "safetensors.torch as st; st.save_file({k: v.contiguous() for k, v in torch.load(\"",
          file.filename().string(), "\", map_location=\"cpu\", weights_only=True).items()}, \"", file.stem().string(),
          ".safetensors\")");
-  if (magic.starts_with("\x89HDF"))
-    fail(Fault::checkpoint, file.string(), ": an HDF5 file that is no nixie checkpoint; save it as safetensors");
+  if (magic.starts_with("\x89HDF")) return read_plain_hdf5(file);
   if (magic.size() > 8 && magic[8] == '{') return load_safetensors(file).arrays;
   fail(Fault::checkpoint, file.string(), ": neither a nixie checkpoint nor a safetensors file; name one of these");
 }

@@ -118,7 +118,9 @@ TEST_F(Commands, SayWhatIsWrong) {
       {"eval --run a --checkpoint b", 2, "both --checkpoint and --run"},
       {"eval --run " + path("run") + " --data " + path("nothing"), 5, "no such folder"},
       {"eval --run " + path("run") + " --set data.image_folder.crop=9", 2, "the model was trained with [3, 8, 8]"},
-      {"export --run " + path("run") + " " + path("x.pth"), 2, "expected .onnx or .safetensors"},
+      {"export --run " + path("run") + " " + path("x.pth"), 2, "expected .onnx, .safetensors or .h5"},
+      {"export --config " + path("net.yaml") + " " + path("x.h5"), 2, "add --set init_from=FILE"},
+      {"export --set seed=1 " + path("x.h5"), 2, "--set and --data are for --config"},
       {"export --run " + path("run") + " /proc/x.onnx", 8, "/proc/x.onnx"},
       {"export --fold --run " + path("run") + " " + path("x.safetensors"), 2, "--fold is for .onnx"},
       {"checkpoint mend x.h5", 2, "inspect"},
@@ -188,6 +190,29 @@ TEST_F(Commands, RunsOfEarlierVersionsAreResumed) {
   const Ran ran = trainer("--resume --run " + path("old") + " --set epochs=9");
   EXPECT_EQ(ran.code, 0) << ran.output;
   EXPECT_THAT(ran.output, HasSubstr("changed since the checkpoint: epochs: 8 -> 9"));
+}
+
+TEST_F(Commands, ExportedCheckpointsPredictAlike) {
+  ASSERT_EQ(trainer("export --run " + path("run") + " " + path("net.h5")).code, 0);
+  const Checkpoint exported = load_checkpoint(*folder_ / "net.h5");
+  EXPECT_TRUE(exported.optimizer.empty() && exported.ema.empty());
+  EXPECT_LT(fs::file_size(*folder_ / "net.h5"), fs::file_size(*folder_ / "run/best.h5"));
+  const std::string predict = "predict --csv " + path("colours") + " --";
+  const Ran before = trainer(predict + "run " + path("run")), after = trainer(predict + "checkpoint " + path("net.h5"));
+  EXPECT_EQ(after.code, 0) << after.output;
+  EXPECT_EQ(before.output, after.output);
+  // The same out of weights that were never trained here; a file that lacks some is refused.
+  ASSERT_EQ(trainer("export --run " + path("run") + " " + path("w.safetensors")).code, 0);
+  const std::string from = "export --config " + path("net.yaml") + " " + path("from.h5") + " --set init_from=";
+  const Ran made = trainer(from + path("w.safetensors"));
+  ASSERT_EQ(made.code, 0) << made.output;
+  EXPECT_EQ(trainer(predict + "checkpoint " + path("from.h5")).output, before.output);
+  Safetensors partial = load_safetensors(*folder_ / "w.safetensors");
+  partial.arrays.erase("head.bias");
+  save_safetensors(partial, *folder_ / "partial.safetensors");
+  const Ran refused = trainer(from + path("partial.safetensors"));
+  EXPECT_EQ(refused.code, 6) << refused.output;
+  EXPECT_THAT(refused.output, HasSubstr("head.bias [3]"));
 }
 
 TEST_F(Commands, InspectionsPrint) {

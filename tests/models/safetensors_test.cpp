@@ -166,7 +166,7 @@ TEST_F(WeightsTest, AreReadFromEveryFileThatHoldsThem) {
     std::string bytes, expected;
   } cases[] = {{"PK\x03\x04 archive", "torch.load(\"x.bin\", map_location=\"cpu\", weights_only=True)"},
                {"\x80\x02 pickle", "torch.load(\"x.bin\""},
-               {"\x89HDF\r\n\x1a\n plain", "no nixie checkpoint"},
+               {"\x89HDF\r\n\x1a\n plain", "is damaged"},
                {"", "cannot be read or is empty"},
                {"some other file, a text", "neither a nixie checkpoint nor a safetensors file"}};
   for (const auto& each : cases) {

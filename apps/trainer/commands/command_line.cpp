@@ -18,6 +18,7 @@
 #include "nixie/apps/trainer/commands/reference.h"
 #include "nixie/apps/trainer/commands/summary_command.h"
 #include "nixie/apps/trainer/profile/profile_command.h"
+#include "nixie/configs/parse/neon.h"
 #include "nixie/models/io/checkpoint.h"
 
 namespace nixie {
@@ -61,9 +62,16 @@ Run add_predict(CLI::App& app, PredictCommand& command) {
 }
 
 Run add_export(CLI::App& app, ExportCommand& command) {
-  app.add_option("OUT", command.out, "the file; .onnx or .safetensors")->required();
+  app.add_option(
+         "OUT", command.out,
+         "the file; .onnx, .safetensors, or .h5: a checkpoint for predictions, without what only training needs")
+      ->required();
   app.add_flag("--fold", command.fold, "ONNX: batch norm goes into the convolution in front of it");
   add_checkpoint(app, command.checkpoint);
+  app.add_option("--config", command.config,
+                 "in place of a checkpoint: a configuration and the weights of its init_from");
+  app.add_option("--data", command.data, "with --config: folder of the data, which names the classes");
+  add_assignments(app, command.assignments);
   return [&] { return run_export(command), 0; };
 }
 
@@ -173,6 +181,11 @@ Run add_completion(CLI::App& app, std::string& shell) {
   return [] { return fmt::print("{}", completion_text()), 0; };
 }
 
+Run add_convert_neon(CLI::App& app, std::string& file) {
+  app.add_option("FILE", file, "a YAML file of Nervana's neon")->required();
+  return [&] { return fmt::print("{}", neon_config(file)), 0; };
+}
+
 Run add_list(CLI::App& app, bool& markdown) {
   app.add_flag("--markdown", markdown, "as tables, with types and ranges: docs/configuration.md");
   return [&] { return fmt::print("{}", markdown ? reference_text() : list_text()), 0; };
@@ -189,7 +202,7 @@ struct Commands {
   CompareCommand compare;
   CheckpointRequest checkpoint;
   bool markdown = false;
-  std::string shell = "bash";
+  std::string shell = "bash", neon;
 };
 
 struct Entry {
@@ -201,7 +214,7 @@ struct Entry {
 const Entry kEntries[] = {
     {"eval", "evaluate a checkpoint", [](CLI::App& app, Commands& all) { return add_eval(app, all.eval); }},
     {"predict", "classify pictures", [](CLI::App& app, Commands& all) { return add_predict(app, all.predict); }},
-    {"export", "write a model as ONNX or safetensors",
+    {"export", "write a model as ONNX, safetensors or a checkpoint for predictions",
      [](CLI::App& app, Commands& all) { return add_export(app, all.exported); }},
     {"summary", "print layers, parameters and memory of a configuration",
      [](CLI::App& app, Commands& all) { return add_summary(app, all.summary); }},
@@ -219,6 +232,8 @@ const Entry kEntries[] = {
      [](CLI::App&, Commands&) -> Run { return [] { return run_doctor() ? 0 : static_cast<int>(Fault::device); }; }},
     {"completion", "print a script that completes commands and options in bash",
      [](CLI::App& app, Commands& all) { return add_completion(app, all.shell); }, &kShells},
+    {"convert-neon", "print a configuration of neon as one of nixie",
+     [](CLI::App& app, Commands& all) { return add_convert_neon(app, all.neon); }},
     {"list", "print everything a configuration can name",
      [](CLI::App& app, Commands& all) { return add_list(app, all.markdown); }},
 };
