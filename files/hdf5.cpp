@@ -55,14 +55,22 @@ Handle file_type(Dtype dtype) {
       return float_type(5, 10);
     case Dtype::bf16:
       return float_type(8, 7);
+    case Dtype::i64:
+      return {H5Tcopy(H5T_STD_I64LE), H5Tclose};
     case Dtype::i32:
       return {H5Tcopy(H5T_STD_I32LE), H5Tclose};
     case Dtype::u8:
       return {H5Tcopy(H5T_STD_U8LE), H5Tclose};
     case Dtype::i8:
+      return {H5Tcopy(H5T_STD_I8LE), H5Tclose};
+    case Dtype::boolean:
       break;
   }
-  return {H5Tcopy(H5T_STD_I8LE), H5Tclose};
+  Handle type(H5Tenum_create(H5T_STD_I8LE), H5Tclose);  // as h5py writes bools
+  const std::int8_t no = 0, yes = 1;
+  H5Tenum_insert(type, "FALSE", &no);
+  H5Tenum_insert(type, "TRUE", &yes);
+  return type;
 }
 
 std::optional<Dtype> dtype_of_type(Id type) {

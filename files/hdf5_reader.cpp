@@ -218,6 +218,7 @@ Array Reader::array(const std::string& path) {
   take_room(path, dataset);
   Array array(dtype_of(path, dataset), dataset.shape);
   read(path, dataset, array.bytes());
+  if (!array.holds_bools()) refuse(path, "holds a bool other than 0 and 1");
   return array;
 }
 

@@ -53,4 +53,9 @@ Array Array::clone() const {
   return result;
 }
 
+bool Array::holds_bools() const {
+  const auto is_bool = [](std::byte byte) { return byte == std::byte{0} || byte == std::byte{1}; };
+  return dtype_ != Dtype::boolean || std::all_of(bytes(), bytes() + size(), is_bool);
+}
+
 }  // namespace nixie

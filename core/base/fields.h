@@ -12,6 +12,7 @@
 #include <concepts>
 #include <initializer_list>
 #include <limits>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <type_traits>
@@ -96,6 +97,12 @@ std::string field_text(const std::vector<T>& values) {
   std::string text = "[";
   for (const T& value : values) append_entry(text, nullptr, field_text(value));
   return text + "]";
+}
+
+/// `null` where it is absent.
+template <class T>
+std::string field_text(const std::optional<T>& value) {
+  return value ? field_text(*value) : "null";
 }
 
 /// `{out: 64, kernel: 11}` with every field.

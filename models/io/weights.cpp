@@ -100,8 +100,8 @@ WeightReport set_weights(const Parameters& parameters, const NamedArrays& arrays
       report.taken.push_back(variable.name());
     }
   }
-  for (const auto& [name, array] : arrays)
-    if (!parameters.find(name)) report.unused.push_back(name);
+  for (const auto& [name, array] : arrays)  // counters, such as those of PyTorch's batch norm, are no weights
+    if (!parameters.find(name) && is_floating(array.dtype())) report.unused.push_back(name);
   for (const auto& [variable, array] : fitting) variable.set(array);
   return report;
 }

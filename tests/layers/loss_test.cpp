@@ -251,7 +251,7 @@ TEST(Losses, SayWhatDoesNotFit) {
 }
 
 TEST(Losses, PrintAsAConfigurationWouldSay) {
-  EXPECT_EQ(AnyLoss().text(), "cross_entropy: {label_smoothing: 0, class_weights: []}");
+  EXPECT_EQ(AnyLoss().text(), "cross_entropy: {label_smoothing: 0, class_weights: [], ignore_index: null}");
   EXPECT_EQ(AnyLoss(LossSum{{{MeanSquared{}, 0.5}}}).text(),
             "loss_sum: {losses: [{loss: {mean_squared: {}}, weight: 0.5}]}");
 }
@@ -415,9 +415,19 @@ TEST(Loss, OfALabelThatIsNoClassIsNoNumber) {
   const Tensor output = Array::from(std::vector<float>{1, 2, 3, 4, 5, 6}, {2, 3});
   for (const std::int32_t label : {-1, 3, 7, 2147483647}) {
     const Tensor labels = Array::from(std::vector<std::int32_t>{1, label}, {2});
-    const std::vector<AnyLoss> losses{CrossEntropy{},       CrossEntropy{.label_smoothing = 0.1},
-                                      BinaryCrossEntropy{}, MeanSquared{},
-                                      SmoothL1{},           SquaredHinge{}};
+    const std::vector<AnyLoss> losses{CrossEntropy{},
+                                      CrossEntropy{.label_smoothing = 0.1},
+                                      BinaryCrossEntropy{},
+                                      MeanSquared{},
+                                      SmoothL1{},
+                                      SquaredHinge{},
+                                      Hinge{},
+                                      Huber{},
+                                      Dice{},
+                                      KlDivergence{},
+                                      Focal{},
+                                      Focal{.gamma = 0},
+                                      CrossEntropy{.ignore_index = 5}};
     for (const AnyLoss& loss : losses)
       EXPECT_TRUE(std::isnan(evaluate(loss(output, labels), test_backend()).item())) << loss.text() << " " << label;
   }
@@ -452,6 +462,40 @@ TEST(Loss, ClassWeightsMultiplyTheLossesOfTheirSamples) {
                 }),
                 testing::HasSubstr("2 class weights, the output has 3 classes"));
   }
+}
+
+// Labels of any integer type; the ignored one may be a class or none.
+TEST(Loss, IgnoredLabelsCountForNothing) {
+  const Array x = reference::to_f32(reference::draw({4, 3, 2}, 31));
+  const Array weights = Array::from(std::vector<float>{1, 2, 0, 3}, {4});
+  for (const Dtype dtype : {Dtype::i32, Dtype::i64, Dtype::u8})
+    for (const int ignored : {2, 255}) {
+      const double i = ignored;
+      const Array labels = Array::from(std::vector<double>{0, i, 1, 0, i, i, i, 1}, {4, 2}).to(dtype);
+      const CrossEntropy plain, ignoring{.ignore_index = ignored};
+      // The same positions picked by hand: sample, position.
+      const std::vector<std::pair<std::int64_t, std::int64_t>> kept{{0, 0}, {1, 0}, {1, 1}, {3, 1}};
+      double total = 0, total_weight = 0, sum_of_all = 0;
+      for (const auto& [n, p] : kept) {
+        const Tensor one = slice(x, {Index::range(n, n + 1), Index::all(), Index::range(p, p + 1)});
+        const Tensor label = slice(labels, {Index::range(n, n + 1), Index::range(p, p + 1)});
+        const double loss = evaluate(plain(one, label), test_backend()).item();
+        const double weight = weights.data<float>()[static_cast<std::size_t>(n)];
+        sum_of_all += loss;
+        total += weight * loss;
+        total_weight += weight;
+      }
+      EXPECT_NEAR(evaluate(ignoring(x, labels), test_backend()).item(), sum_of_all / 4, 1e-6);
+      EXPECT_NEAR(evaluate(ignoring(x, labels, weights), test_backend()).item(), total / total_weight, 1e-6);
+      const Tensor given = x, gradient = gradients(ignoring(given, labels), {given})[0];
+      const std::vector<double> g = evaluate(gradient, test_backend()).to_vector<double>();
+      for (std::size_t at = 0; at < g.size(); ++at) {
+        const bool is_ignored = labels.to_vector<double>()[at / 6 * 2 + at % 2] == i;
+        EXPECT_EQ(g[at] == 0, is_ignored) << at;
+      }
+    }
+  const Tensor none = Array::from(std::vector<std::int32_t>{9, 9}, {2});
+  EXPECT_TRUE(std::isnan(evaluate(cross_entropy(zeros({2, 3}), none, {.ignore_index = 9}), test_backend()).item()));
 }
 
 }  // namespace

@@ -61,7 +61,7 @@ std::string type_text() {
   else if constexpr (std::is_same_v<T, NamedLayer>)
     return "layer";
   else if constexpr (IsOptional<T>::value)
-    return type_text<typename T::value_type>();
+    return type_text<typename T::value_type>() + " or null";
   else if constexpr (IsList<T>::value)
     return "list: " + type_text<typename IsList<T>::Element>();
   else
