@@ -5,7 +5,7 @@
 
 #include "nixie/core/base/error.h"
 #include "nixie/data/files/npy_file.h"
-#include "nixie/files/hdf5_reader.h"
+#include "nixie/core/files/hdf5_reader.h"
 
 namespace nixie {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "nixie/files/number_array.h"
+#include "nixie/core/files/number_array.h"
 
 namespace nixie {
 

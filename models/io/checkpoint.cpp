@@ -6,8 +6,8 @@
 #include <cmath>
 
 #include "nixie/core/base/fields.h"
-#include "nixie/files/hdf5_reader.h"
-#include "nixie/files/hdf5_writer.h"
+#include "nixie/core/files/hdf5_reader.h"
+#include "nixie/core/files/hdf5_writer.h"
 #include "nixie/models/io/checkpoint_block.h"
 #include "nixie/models/io/durable_file.h"
 

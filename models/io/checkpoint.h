@@ -27,7 +27,7 @@
 #include <vector>
 
 #include "nixie/core/base/array.h"
-#include "nixie/files/array_form.h"
+#include "nixie/core/files/array_form.h"
 
 namespace nixie {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "nixie/core/base/array.h"
-#include "nixie/files/hdf5.h"
+#include "nixie/core/files/hdf5.h"
 
 namespace nixie::hdf5 {
 

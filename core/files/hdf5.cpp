@@ -1,5 +1,5 @@
 // HDF5's error stack and element types.
-#include "nixie/files/hdf5.h"
+#include "nixie/core/files/hdf5.h"
 
 #include <hdf5.h>
 

@@ -1,5 +1,5 @@
 // The refusals and the reading behind them.
-#include "nixie/files/hdf5_reader.h"
+#include "nixie/core/files/hdf5_reader.h"
 
 #include <hdf5.h>
 

@@ -1,5 +1,5 @@
 // Elements are put together byte by byte, so that neither alignment nor the machine's order matters.
-#include "nixie/files/number_array.h"
+#include "nixie/core/files/number_array.h"
 
 #include <algorithm>
 #include <bit>

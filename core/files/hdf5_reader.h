@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "nixie/core/base/array.h"
-#include "nixie/files/array_form.h"
-#include "nixie/files/hdf5_writer.h"
-#include "nixie/files/number_array.h"
+#include "nixie/core/files/array_form.h"
+#include "nixie/core/files/hdf5_writer.h"
+#include "nixie/core/files/number_array.h"
 
 namespace nixie::hdf5 {
 

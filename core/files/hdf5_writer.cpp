@@ -1,5 +1,5 @@
 // HDF5's core driver, its buffer taken over when the file closes.
-#include "nixie/files/hdf5_writer.h"
+#include "nixie/core/files/hdf5_writer.h"
 
 #include <hdf5.h>
 
