@@ -10,7 +10,7 @@
 #include "nixie/backends/cuda/compile/cubin_cache.h"
 #include "nixie/backends/cuda/device/libraries.h"
 #include "nixie/backends/cuda/run/blas_work.h"
-#include "nixie/backends/cuda/tune/autotune.h"
+#include "nixie/backends/cuda/tune/candidate_timer.h"
 #include "nixie/backends/cuda/tune/tuning.h"
 #include "nixie/core/base/integer_math.h"
 

@@ -5,9 +5,9 @@
 #include <cstdlib>
 #include <list>
 
+#include "nixie/backends/cuda/run/autotune.h"
 #include "nixie/backends/cuda/run/blas_work.h"
 #include "nixie/backends/cuda/run/jit_work.h"
-#include "nixie/backends/cuda/run/tuner.h"
 #include "nixie/core/base/integer_math.h"
 #include "nixie/core/graph/plan_query.h"
 #include "nixie/core/passes/memory_report.h"

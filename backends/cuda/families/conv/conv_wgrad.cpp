@@ -4,9 +4,9 @@
 
 #include "nixie/backends/cuda/families/channel_sum.h"
 #include "nixie/backends/cuda/families/conv/conv_fprop.h"
-#include "nixie/backends/cuda/families/conv/conv_tiles.h"
 #include "nixie/backends/cuda/families/conv/conv_tma.h"
 #include "nixie/backends/cuda/families/conv/families.h"
+#include "nixie/backends/cuda/families/conv/wgmma_tiles.h"
 #include "nixie/backends/cuda/kernels/conv/conv_wgrad_schedule.h"
 #include "nixie/backends/cuda/kernels/conv/tensor_sums.h"
 #include "nixie/core/base/integer_math.h"
@@ -92,7 +92,7 @@ class ConvWgrad final : public Family {
     if (product) return Choice{.kernel = kernel, .sizes = conv};
     for (const Operand& operand : kernel.head->operands)
       if (conv.planes == 0 && dtype_of(plan, operand) != conv.dtype) return Refusal{"operands of two types"};
-    return Choice{.kernel = kernel, .sizes = conv, .layouts = {Layout::channels_last, Layout::pieces}};
+    return Choice{.kernel = kernel, .sizes = conv, .layouts = {OperandLayout::channels_last, OperandLayout::pieces}};
   }
   std::vector<Algorithm> algorithms(const Plan&, const Choice& choice, const Chip& chip) const override {
     return algorithms_of(gradient_tiles(problem_of(choice), chip));

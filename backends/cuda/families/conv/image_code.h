@@ -28,8 +28,8 @@ std::string body_of(const std::vector<Pointer>& pointers, KernelCode& code);
 
 /// A first layer's choice whose program computes the map of another group that makes its images, if it can read the
 /// map's input.
-std::optional<Absorption> with_mapped_images(const Grouping& grouping, const Choice& choice, std::size_t other,
-                                             bool any_type);
+std::optional<Absorption> with_image_map(const Grouping& grouping, const Choice& choice, std::size_t other,
+                                         bool any_type);
 /// Whether a program of this type reads images as they are stored: in its type or bytes, or in any type.
 bool reads_images(const Plan& plan, const Operand& images, Dtype dtype, bool any_type);
 

@@ -1,5 +1,5 @@
 // Times candidates round-robin, because clocks drop under load.
-#include "nixie/backends/cuda/tune/autotune.h"
+#include "nixie/backends/cuda/tune/candidate_timer.h"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // The tiles of 16-bit convolutions on sm_90a and an estimate of each, in clocks.
-#include "nixie/backends/cuda/families/conv/conv_tiles.h"
+#include "nixie/backends/cuda/families/conv/wgmma_tiles.h"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // Prints the code that makes elements of images.
-#include "nixie/backends/cuda/families/conv/first_images.h"
+#include "nixie/backends/cuda/families/conv/image_code.h"
 
 #include "nixie/backends/cuda/families/conv/image_map.h"
 #include "nixie/backends/cuda/generate/print.h"
@@ -77,8 +77,8 @@ bool reads_images(const Plan& plan, const Operand& images, Dtype dtype, bool any
   return any_type || stored == dtype || size_of(stored) == 1;
 }
 
-std::optional<Absorption> with_mapped_images(const Grouping& grouping, const Choice& choice, std::size_t other,
-                                             bool any_type) {
+std::optional<Absorption> with_image_map(const Grouping& grouping, const Choice& choice, std::size_t other,
+                                         bool any_type) {
   const ConvProblem& conv = problem_of(choice);
   const Operand& images = choice.kernel.head->operands[at(images_operand(conv.role))];
   if (choice.images || !grouping.writes(other, images.slot) || dtype_of(grouping.plan, images) != conv.dtype) return {};

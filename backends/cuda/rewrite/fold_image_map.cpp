@@ -1,5 +1,5 @@
 // Fuses elementwise preprocessing into the kernels that read images of bytes: an f32 copy, four times the bytes, is
-// then neither written nor read. First layers in 16 bits absorb it on their own (families/conv/first_images.h).
+// then neither written nor read. First layers in 16 bits absorb it on their own (families/conv/image_code.h).
 #include <algorithm>
 #include <optional>
 
@@ -134,7 +134,7 @@ bool only_copies(const Plan& plan, const Kernel& kernel, Dtype dtype) {
 
 }  // namespace
 
-void fold_input_maps(Grouping& grouping) {
+void fold_image_maps(Grouping& grouping) {
   const Plan& plan = grouping.plan;
   const auto is_byte = [&](const Access& load) { return size_of(dtype_of(plan, load.slot)) == 1; };
   for (std::size_t g = 0; g < grouping.groups.size(); ++g) {

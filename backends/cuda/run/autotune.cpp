@@ -1,5 +1,5 @@
 // Runs the algorithms of a group, each in a graph of its own.
-#include "nixie/backends/cuda/run/tuner.h"
+#include "nixie/backends/cuda/run/autotune.h"
 
 #include <algorithm>
 #include <chrono>
@@ -11,7 +11,7 @@
 
 #include "nixie/backends/cuda/compile/cubin_cache.h"
 #include "nixie/backends/cuda/run/jit_work.h"
-#include "nixie/backends/cuda/tune/autotune.h"
+#include "nixie/backends/cuda/tune/candidate_timer.h"
 #include "nixie/core/base/array.h"
 #include "nixie/core/base/integer_math.h"
 #include "nixie/core/graph/plan_query.h"
