@@ -4,7 +4,7 @@
 #include <cmath>
 #include <fstream>
 
-#include "nixie/files/hdf5_reader.h"
+#include "nixie/core/files/hdf5_reader.h"
 #include "nixie/models/io/checkpoint.h"
 #include "nixie/models/io/safetensors.h"
 
