@@ -1,4 +1,4 @@
-// What stands where in a checkpoint file; models/io/checkpoint_block.h guards the bytes, models/io/hdf5_*.h the
+// What stands where in a checkpoint file; models/io/checkpoint_block.h guards the bytes, core/files/hdf5_*.h the
 // structure.
 #include "nixie/models/io/checkpoint.h"
 

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <fstream>
 
+#include "nixie/core/files/hdf5_reader.h"
 #include "nixie/models/io/checkpoint.h"
-#include "nixie/models/io/hdf5_reader.h"
 #include "nixie/models/io/safetensors.h"
 
 namespace nixie {
