@@ -83,6 +83,10 @@ TEST(Views, ReshapePermutePad) {
   const Tensor x = counted({2, 3, 2});
   expect_values(transpose(x, 0, 1), {0, 1, 6, 7, 2, 3, 8, 9, 4, 5, 10, 11}, 0);
   expect_values(reshape(transpose(x, 0, 1), {2, -1}), {0, 1, 6, 7, 2, 3, 8, 9, 4, 5, 10, 11}, 0);
+  for (const Axes& order : {Axes{1, 2, 0}, Axes{-2, -1, -3}}) {  // from the end, and through the gradient as well
+    expect_values(permute(x, order), {0, 6, 1, 7, 2, 8, 3, 9, 4, 10, 5, 11}, 0);
+    expect_gradients([&](const std::vector<Tensor>& v) { return square(permute(v[0], order)); }, {counted({2, 3, 2})});
+  }
   expect_values(reshape(transpose(reshape(x, {3, 4})), {6, 2}) + 1, {1, 5, 9, 2, 6, 10, 3, 7, 11, 4, 8, 12}, 0);
   expect_values(pad(counted({2}), {1}, {2}, 9), {9, 0, 1, 9, 9}, 0);
   expect_values(transpose(pad(counted({1, 2}), {1, 0}, {0, 1})), {0, 0, 0, 1, 0, 0}, 0);
