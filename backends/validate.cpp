@@ -1,94 +1,41 @@
-// Cuts a plan into plans of one group, and runs each on two backends.
+// Runs each group of a plan on two backends.
 #include "nixie/backends/validate.h"
 
 #include <algorithm>
 #include <cmath>
 
+#include "nixie/backends/cut_plan.h"
 #include "nixie/core/base/array.h"
 #include "nixie/core/base/integer_math.h"
 #include "nixie/core/graph/plan_query.h"
-#include "nixie/core/passes/memory.h"
 
 namespace nixie {
 namespace {
 
-// A slot's place in an arena.
-class Part final : public Buffer {
- public:
-  Part(std::shared_ptr<Buffer> arena, std::int64_t offset, std::int64_t size_bytes)
-      : Buffer(size_bytes), arena_(std::move(arena)), offset_(offset) {}
-  void* address() override { return static_cast<char*>(arena_->address()) + offset_; }
-
- private:
-  std::shared_ptr<Buffer> arena_;
-  std::int64_t offset_;
-};
-
-// A group as a plan whose externals are all that others see of it.
+// A group's plan, and what is compared of it.
 struct Piece {
-  Plan plan;
-  std::string name;                // its place among the groups, its members, what runs it
-  std::vector<int> compared;       // slots that the group and its members write
-  std::vector<int> only_members;   // slots that its members alone write, and others may read
-  bool rounds_operands = false;    // of products, to tf32, which the reference does not
-  bool computes_in_float = false;  // whatever the type of the result
-  std::unique_ptr<Executable> device, reference;
-  std::unique_ptr<Executable> magnitudes;  // made when a difference may be that of cancelled terms
+  PlanPiece part;
+  std::vector<int> compared = {};      // slots that the group and its members write
+  std::vector<int> only_members = {};  // slots that its members alone write, and others may read
+  bool rounds_operands = false;        // of products, to tf32, which the reference does not
+  bool computes_in_float = false;      // whatever the type of the result
+  std::unique_ptr<Executable> device = {}, reference = {};
+  std::unique_ptr<Executable> magnitudes = {};  // made when a difference may be that of cancelled terms
+
+  explicit Piece(PlanPiece cut) : part(std::move(cut)) {
+    const Plan& plan = part.plan;
+    std::vector<bool> by_group(plan.slots.size()), by_members(plan.slots.size());  // written
+    for (int slot : plan.groups[0].writes) by_group[at(slot)] = true;
+    for (const Kernel& kernel : plan.kernels) {
+      for (int slot : slots_written(kernel)) by_members[at(slot)] = true;
+      rounds_operands |= kernel.head && multiplies_tf32(*kernel.head);
+      for (const Stage& stage : kernel.stages)
+        for (const Instruction& in : stage.body) computes_in_float |= in.type == Dtype::f32;
+    }
+    for (int slot : plan.externals)
+      if (by_members[at(slot)]) (by_group[at(slot)] ? compared : only_members).push_back(slot);
+  }
 };
-
-// For each slot, how many groups touch it, as they run or in their members.
-std::vector<int> uses_of(const Plan& plan, const std::vector<Group>& groups) {
-  std::vector<int> uses(plan.slots.size(), 0);
-  for (const Group& group : groups) {
-    std::vector<bool> touched(plan.slots.size());
-    const auto touch = [&](const std::vector<int>& slots) {
-      for (int slot : slots) touched[at(slot)] = true;
-    };
-    touch(group.reads), touch(group.writes);
-    for (int k : group.members) touch(slots_read(plan.kernels[at(k)])), touch(slots_written(plan.kernels[at(k)]));
-    for (std::size_t s = 0; s < uses.size(); ++s) uses[s] += touched[s];
-  }
-  return uses;
-}
-
-Piece cut(const Plan& plan, std::size_t index, const std::vector<int>& uses) {
-  const Group& group = plan.groups[index];
-  Piece piece;
-  piece.name = fmt::format("group {} \"{}\"", index, label_of(plan, group));
-  if (group.implementation) piece.name += " by " + group.implementation->name();
-  piece.plan.slots = plan.slots;
-  piece.plan.scalars = plan.scalars;
-  piece.plan.groups = {group};
-  piece.plan.groups[0].members.clear();
-  std::vector<bool> by_group(plan.slots.size()), by_members(plan.slots.size());  // written
-  for (int slot : group.writes) by_group[at(slot)] = true;
-  for (int k : group.members) {
-    const Kernel& kernel = plan.kernels[at(k)];
-    for (int slot : slots_written(kernel)) by_members[at(slot)] = true;
-    piece.plan.groups[0].members.push_back(static_cast<int>(piece.plan.kernels.size()));
-    piece.plan.kernels.push_back(kernel);
-    piece.rounds_operands |= kernel.head && multiplies_tf32(*kernel.head);
-    for (const Stage& stage : kernel.stages)
-      for (const Instruction& in : stage.body) piece.computes_in_float |= in.type == Dtype::f32;
-  }
-  const std::vector<int> own_uses = uses_of(plan, {group});
-  for (std::size_t s = 0; s < plan.slots.size(); ++s) {
-    Slot& slot = piece.plan.slots[s];
-    slot.external = own_uses[s] > 0 && (slot.external || uses[s] > 1 || by_group[s]);
-    if (!slot.external) continue;
-    piece.plan.externals.push_back(static_cast<int>(s));
-    if (by_members[s]) (by_group[s] ? piece.compared : piece.only_members).push_back(static_cast<int>(s));
-  }
-  plan_memory(piece.plan, {.replays_members = true});
-  return piece;
-}
-
-std::vector<Piece> cut(const Plan& plan) {
-  const std::vector<int> uses = uses_of(plan, plan.groups);
-  std::vector<Piece> pieces;
-  for (std::size_t g = 0; g < plan.groups.size(); ++g) pieces.push_back(cut(plan, g, uses));
-  return pieces;
-}
 
 // A stage that adds absolute values wherever it added, subtracted or summed. Terms that cancel leave roundings of their
 // own size, however small the result: this says how large the terms are.
@@ -181,33 +128,27 @@ std::string difference(const Slot& slot, const std::vector<double>& x, const std
 class ValidatingExecutable final : public Executable {
  public:
   ValidatingExecutable(const Plan& plan, std::shared_ptr<Backend> device, std::shared_ptr<Backend> reference)
-      : plan_(plan), device_(std::move(device)), reference_(std::move(reference)), pieces_(cut(plan)) {
+      : plan_(plan), device_(std::move(device)), reference_(std::move(reference)), memory_(plan, *device_) {
     device_->compile(plan);  // all at once, in parallel where it can; the pieces then find their code in its cache
-    for (Piece& piece : pieces_) {
-      piece.device = device_->compile(piece.plan);
-      piece.reference = reference_->compile(piece.plan);
+    for (PlanPiece& part : cut_plan(plan, true)) {
+      Piece& piece = pieces_.emplace_back(std::move(part));
+      piece.device = device_->compile(piece.part.plan);
+      piece.reference = reference_->compile(piece.part.plan);
     }
-    const std::shared_ptr<Buffer> arena = device_->allocate(plan_.arena_bytes);
-    for (const Slot& slot : plan_.slots)
-      buffers_.push_back(slot.external ? nullptr : std::make_shared<Part>(arena, slot.offset, slot.size_bytes()));
   }
 
   void run(std::span<const std::shared_ptr<Buffer>> externals, std::span<const double> scalars) override {
-    check(externals.size() == plan_.externals.size(), "validate: ", externals.size(), " buffers for ",
-          plan_.externals.size(), " external slots");
-    for (std::size_t i = 0; i < externals.size(); ++i) buffers_[at(plan_.externals[i])] = externals[i];
+    memory_.bind(externals);
     for (Piece& piece : pieces_) run_piece(piece, scalars);
   }
 
  private:
   void run_piece(Piece& piece, std::span<const double> scalars) {
-    const std::string where = device_->name() + ": " + piece.name;
-    std::vector<std::shared_ptr<Buffer>> bound;
+    const std::string where = device_->name() + ": " + piece.part.name;
+    const std::vector<std::shared_ptr<Buffer>> bound = memory_.of(piece.part);
     std::vector<Array> before;
-    for (int slot : piece.plan.externals) {
-      bound.push_back(buffers_[at(slot)]);
-      before.push_back(read(*device_, *bound.back(), slot));
-    }
+    for (std::size_t i = 0; i < bound.size(); ++i)
+      before.push_back(read(*device_, *bound[i], piece.part.plan.externals[i]));
     try {
       piece.device->run(bound, scalars);
       device_->synchronize();
@@ -216,14 +157,14 @@ class ValidatingExecutable final : public Executable {
     }
     const std::vector<Array> expected = replay(*piece.reference, piece, before, scalars);
     for (std::size_t i = 0; i < bound.size(); ++i) {
-      const int slot = piece.plan.externals[i];
+      const int slot = piece.part.plan.externals[i];
       if (contains(piece.only_members, slot)) device_->upload(expected[i].bytes(), *bound[i], expected[i].size_bytes());
       if (!contains(piece.compared, slot)) continue;
       const auto x = read(*device_, *bound[i], slot).to_vector<double>(), y = expected[i].to_vector<double>();
       const Slot& what = plan_.slots[at(slot)];
       const double allowed = tolerance(what.dtype, piece);
       if (difference(what, x, y, allowed, largest_of(y)).empty()) continue;
-      if (!piece.magnitudes) piece.magnitudes = reference_->compile(of_magnitudes(piece.plan));
+      if (!piece.magnitudes) piece.magnitudes = reference_->compile(of_magnitudes(piece.part.plan));
       const Array terms = replay(*piece.magnitudes, piece, before, scalars)[i];
       const std::string found = difference(what, x, y, allowed, largest_of(terms.to_vector<double>()));
       if (!found.empty()) fail(Fault::device, where, ": ", found);
@@ -241,7 +182,7 @@ class ValidatingExecutable final : public Executable {
     executable.run(copies, scalars);
     std::vector<Array> after;
     for (std::size_t i = 0; i < copies.size(); ++i)
-      after.push_back(read(*reference_, *copies[i], piece.plan.externals[i]));
+      after.push_back(read(*reference_, *copies[i], piece.part.plan.externals[i]));
     return after;
   }
 
@@ -253,8 +194,8 @@ class ValidatingExecutable final : public Executable {
 
   Plan plan_;
   std::shared_ptr<Backend> device_, reference_;
+  PieceMemory memory_;
   std::vector<Piece> pieces_;
-  std::vector<std::shared_ptr<Buffer>> buffers_;  // of every slot
 };
 
 class ValidatingBackend final : public Backend {

@@ -34,6 +34,15 @@ Plan make_plan(const Graph& prepared, Backend& backend, Fusion fusion) {
 
 namespace {
 
+/// Takes memory for a value; an error for want of it says which.
+template <class Take>
+auto with_memory_for(const std::string& name, Dtype dtype, const Shape& shape, Take&& take) try {
+  return take();
+} catch (const Error& error) {
+  if (error.fault() != Fault::memory) throw;
+  fail(Fault::memory, name, " ", dtype, " ", shape, ": ", error.what());
+}
+
 // Stored values a plan writes: reused by the next run unless somebody still holds what the last one gave.
 class Results {
  public:
@@ -48,6 +57,7 @@ class Results {
   Tensor tensor(std::size_t i) const {
     return Tensor::make(Input{.storage = storage_[i]}, {}, values_[i].shape(), values_[i].dtype());
   }
+  const Tensor& value(std::size_t i) const { return values_[i]; }
   std::size_t size() const { return values_.size(); }
 
  private:
@@ -191,6 +201,12 @@ Outputs Step::operator()(const std::map<std::string, Tensor>& inputs) {
   std::map<std::string, std::shared_ptr<Storage>> given;
   for (const auto& [name, value] : inputs) Given(name, value).bind(given);
   std::vector<std::shared_ptr<Buffer>> externals;
+  const auto take = [&](const std::string& name, Dtype dtype, const Shape& shape, auto&& buffer) {
+    externals.push_back(with_memory_for(name, dtype, shape, buffer));
+  };
+  const auto take_variable = [&](VariableState& variable) {
+    take(variable.name, variable.dtype, variable.shape, [&] { return variable.stored()->on(backend_); });
+  };
   for (const auto& [leaf, is_set] : step.leaves) {
     const Input& input = input_of(leaf);
     if (input.variable) {
@@ -200,16 +216,18 @@ Outputs Step::operator()(const std::map<std::string, Tensor>& inputs) {
         variable.storage = Storage::for_variable(variable.stored()->read().clone());
         variable.leaf.reset();
       }
-      externals.push_back(variable.stored()->on(backend_));
+      take_variable(variable);
     } else if (input.storage) {
-      externals.push_back(input.storage->on(backend_));
+      take("a constant", leaf.dtype(), leaf.shape(), [&] { return input.storage->on(backend_); });
     } else {
-      externals.push_back(given.at(input.name)->staged(backend_, step.staging[input.name]));
+      take(input.name, leaf.dtype(), leaf.shape(),
+           [&] { return given.at(input.name)->staged(backend_, step.staging[input.name]); });
     }
   }
   for (std::size_t i = 0; i < step.results.size(); ++i)
-    externals.push_back(step.results.fresh(i, backend_)->on(backend_));
-  for (const auto& variable : step.set_unread) externals.push_back(variable->stored()->on(backend_));
+    take(step.output_names[i], step.results.value(i).dtype(), step.results.value(i).shape(),
+         [&] { return step.results.fresh(i, backend_)->on(backend_); });
+  for (const auto& variable : step.set_unread) take_variable(*variable);
 
   step.executable->run(externals, step.plan.scalars);
   for (const auto& variable : step.set) variable->storage->backend_wrote();

@@ -1,4 +1,4 @@
-// Arrays: channels come first, and one half is cut into two where there is no other.
+// Channels come first, and one half is cut into two where there is no other.
 #include "nixie/data/arrays.h"
 
 #include <algorithm>
@@ -6,89 +6,130 @@
 #include <numeric>
 
 #include "nixie/data/draws.h"
-#include "nixie/data/files/npy_file.h"
+#include "nixie/data/files/array_samples.h"
+#include "nixie/data/files/array_source.h"
 #include "nixie/data/stored_images.h"
 
 namespace nixie {
 namespace {
 
-using Content = StoredImages::Content;
-
-/// The first of these names that there is, else "".
-std::string present(const NpyFile& file, std::initializer_list<const char*> names) {
-  for (const char* name : names)
-    if (file.has(name)) return name;
-  return {};
-}
+namespace fs = std::filesystem;
 
 [[noreturn]] void refuse(const Arrays& options, const std::string& what) {
   fail(Fault::data, options.path.string(), ": ", what);
 }
 
-/// Whether the last one of four axes holds the channels.
-bool has_channels_last(const Arrays& options, const std::string& name, const std::vector<std::int64_t>& shape) {
-  if (options.layout != "auto") return options.layout == "last";
-  const auto is_usual = [](std::int64_t size) { return size == 1 || size == 3; };
-  if (is_usual(shape[1]) != is_usual(shape[3])) return is_usual(shape[3]);
-  if (shape[1] == shape[3] && !is_usual(shape[3]))
-    refuse(options, fmt::format("{} has the shape [{}]: either axis may be the channels; set layout to first or last",
-                                name, fmt::join(shape, ", ")));
-  return shape[3] <= shape[1];
+/// A half as it was read.
+struct ReadHalf {
+  ArrayImages images = {};
+  StoredTargets targets = {};
+};
+
+/// The first of these names that there is, else "".
+std::string present(const ArraySource& source, std::initializer_list<const char*> names) {
+  for (const char* name : names)
+    if (source.has(name)) return name;
+  return {};
 }
 
-void read_images(const Arrays& options, const NpyFile& file, const std::string& name, Content& content) {
-  NpyArray array = file.array(name);
-  const auto& s = array.shape;
-  const std::size_t rank = s.size();
-  if (array.type != "u1") refuse(options, name + " has the type " + array.type + ", expected uint8 images of 0 to 255");
-  if (array.bytes.empty() || !(rank == 3 || rank == 4))
-    refuse(options, fmt::format("{} has the shape [{}], expected [N, H, W], [N, H, W, C] or [N, C, H, W]", name,
-                                fmt::join(s, ", ")));
-  if (rank == 3 || !has_channels_last(options, name, s)) {
-    content.sample_shape = rank == 3 ? Shape{1, s[1], s[2]} : Shape{s[1], s[2], s[3]};
-    content.pixels = std::move(array.bytes);
-    return;
+StoredTargets targets_of(const Arrays& options, const NumberArray& array, const std::string& name, const Shape& sample,
+                         std::int64_t samples) {
+  const auto refuse_array = [&](const std::string& what) { refuse(options, name + what); };
+  std::vector<std::int64_t> sizes = array.shape;
+  if (sizes.empty() || sizes[0] != samples)
+    refuse_array(fmt::format(" has {} targets for {} images; the arrays do not belong together",
+                             sizes.empty() ? 0 : sizes[0], samples));
+  if (sizes.size() == 2 && sizes[1] == 1) sizes.pop_back();
+  if (sizes.size() == 4 && sizes[1] == 1) sizes.erase(sizes.begin() + 1);  // [N, 1, H, W]
+  const bool is_dense = sizes.size() == 3 && sizes[1] == sample[1] && sizes[2] == sample[2];
+  const bool is_one_hot = sizes.size() == 2 && is_one_hot_rows(array);
+  std::string kind = options.target;
+  if (kind == "auto")
+    kind = is_one_hot          ? "class"
+           : !array.is_whole() ? "numbers"
+           : sizes.size() == 1 ? "class"
+           : is_dense          ? "mask"
+                               : "numbers";
+  StoredTargets targets;
+  if (kind == "numbers") {
+    targets.values = Array::from(floats_of(array), Shape(sizes));
+    for (const float value : targets.values.data<float>())
+      if (!std::isfinite(value)) refuse_array(" holds numbers that are not finite; take those samples out");
+    return targets;
   }
-  content.sample_shape = {s[3], s[1], s[2]};
-  content.pixels.resize(array.bytes.size());
-  const auto channels = static_cast<std::size_t>(s[3]), plane = static_cast<std::size_t>(s[1] * s[2]);
-  for (std::size_t i = 0; i < array.bytes.size(); ++i) {
-    const std::size_t sample = i / (plane * channels), pixel = i / channels % plane, channel = i % channels;
-    content.pixels[(sample * channels + channel) * plane + pixel] = array.bytes[i];
+  if (kind == "class" && is_one_hot) {
+    targets.labels = places_of_ones(array);
+    return targets;
   }
+  const auto whole = integers_of(array);
+  if (!whole)
+    refuse_array(" has the type " + array.type + ", expected whole numbers; for numbers set target to numbers");
+  if (kind == "class" ? sizes.size() != 1 : !is_dense)
+    refuse_array(fmt::format(
+        " has the shape [{}], expected {}", fmt::join(array.shape, ", "),
+        kind == "class" ? "[N] or one-hot rows" : fmt::format("[N, {}, {}], as the images", sample[1], sample[2])));
+  std::vector<std::int32_t> classes;
+  for (std::size_t i = 0; i < whole->size(); ++i) {
+    constexpr std::int64_t kMostClasses = 1'000'000;
+    const std::int64_t label = (*whole)[i];
+    if (label < 0 || label >= kMostClasses)
+      refuse_array(fmt::format("[{}] is {}, expected classes from 0 on, below {}", i, label, kMostClasses));
+    classes.push_back(static_cast<std::int32_t>(label));
+  }
+  if (kind == "class")
+    targets.labels = std::move(classes);
+  else
+    targets.values = Array::from(classes, Shape(sizes));
+  return targets;
 }
 
-void read_labels(const Arrays& options, const NpyFile& file, const std::string& name, Content& content) {
-  const NpyArray array = file.array(name);
-  const auto labels = integers_of(array);
-  const std::size_t samples = content.pixels.size() / static_cast<std::size_t>(content.sample_shape.size());
-  if (!labels) refuse(options, name + " has the type " + array.type + ", expected whole numbers");
-  if (labels->size() != samples)
-    refuse(options, fmt::format("{} has {} labels for {} images; the arrays do not belong together", name,
-                                labels->size(), samples));
-  for (std::size_t i = 0; i < samples; ++i) {
-    const std::int64_t label = (*labels)[i];
-    if (label < 0 || label > 255)
-      refuse(options, fmt::format("{}[{}] is {}, expected classes 0 to 255", name, i, label));
-    content.labels.push_back(static_cast<std::uint8_t>(label));
+ReadHalf read_half(const Arrays& options, const ArraySource& source, const std::string& images,
+                   const std::string& targets) {
+  ReadHalf half{.images = images_of(source, images, options.layout, options.path)};
+  half.targets = targets_of(options, source.array(targets), targets, half.images.sample_shape, half.images.samples);
+  return half;
+}
+
+template <class T>
+std::vector<T> rows_of(std::span<const T> all, std::span<const std::size_t> indices, std::size_t stride) {
+  std::vector<T> rows;
+  for (const std::size_t i : indices) {
+    const auto begin = all.begin() + static_cast<std::ptrdiff_t>(i * stride);
+    rows.insert(rows.end(), begin, begin + static_cast<std::ptrdiff_t>(stride));
   }
+  return rows;
 }
 
 /// The samples of these indices.
-Content part_of(const Content& all, std::span<const std::size_t> indices) {
-  Content part{.sample_shape = all.sample_shape, .pixels = {}, .labels = {}};
-  const auto size = static_cast<std::ptrdiff_t>(all.sample_shape.size());
-  for (const std::size_t i : indices) {
-    const auto begin = all.pixels.begin() + static_cast<std::ptrdiff_t>(i) * size;
-    part.pixels.insert(part.pixels.end(), begin, begin + size);
-    part.labels.push_back(all.labels[i]);
+ReadHalf part_of(const ReadHalf& all, std::span<const std::size_t> indices) {
+  ReadHalf part;
+  part.images.sample_shape = all.images.sample_shape;
+  part.images.samples = static_cast<std::int64_t>(indices.size());
+  const auto size = static_cast<std::size_t>(all.images.sample_shape.size());
+  if (all.images.is_bytes())
+    part.images.bytes = rows_of<std::uint8_t>(all.images.bytes, indices, size);
+  else
+    part.images.numbers = rows_of<float>(all.images.numbers, indices, size);
+  if (!all.targets.labels.empty()) {
+    part.targets.labels = rows_of<std::int32_t>(all.targets.labels, indices, 1);
+    return part;
   }
+  std::vector<std::int64_t> sizes(all.targets.values.shape().begin(), all.targets.values.shape().end());
+  const std::size_t stride = static_cast<std::size_t>(all.targets.values.size() / std::max<std::int64_t>(sizes[0], 1));
+  sizes[0] = part.images.samples;
+  const auto take = [&]<class T>(T) {
+    part.targets.values = Array::from(rows_of<T>(all.targets.values.data<T>(), indices, stride), Shape(sizes));
+  };
+  if (all.targets.values.dtype() == Dtype::f32)
+    take(float{});
+  else
+    take(std::int32_t{});
   return part;
 }
 
 /// Takes a share of the samples out, the same on every machine.
-Content hold_out(const Arrays& options, Content& content) {
-  std::vector<std::size_t> order(content.labels.size());
+ReadHalf hold_out(const Arrays& options, ReadHalf& half) {
+  std::vector<std::size_t> order(static_cast<std::size_t>(half.images.samples));
   std::iota(order.begin(), order.end(), std::size_t{0});
   shuffle(order, Draws(random_stream(0, "arrays/holdout"), 0));
   const auto count = static_cast<std::size_t>(std::lround(options.holdout * static_cast<float>(order.size())));
@@ -97,26 +138,41 @@ Content hold_out(const Arrays& options, Content& content) {
   const auto middle = order.begin() + static_cast<std::ptrdiff_t>(count);
   std::sort(order.begin(), middle);
   std::sort(middle, order.end());
-  Content held = part_of(content, std::span(order).first(count));
-  content = part_of(content, std::span(order).subspan(count));
+  ReadHalf held = part_of(half, std::span(order).first(count));
+  half = part_of(half, std::span(order).subspan(count));
   return held;
 }
 
-void measure(const Content& content, StoredImages::Transform& transform) {
-  const auto channels = static_cast<std::size_t>(content.sample_shape[0]);
-  const std::size_t plane = static_cast<std::size_t>(content.sample_shape.size()) / channels;
-  const double count = static_cast<double>(content.pixels.size() / channels);
-  for (std::size_t c = 0; c < channels; ++c) {
-    double sum = 0, square = 0;
-    for (std::size_t at = c * plane; at < content.pixels.size(); at += channels * plane)
-      for (std::size_t i = at; i < at + plane; ++i) {
-        const double value = content.pixels[i] / 255.0;
-        sum += value, square += value * value;
-      }
-    const double mean = sum / count;
-    transform.mean.push_back(static_cast<float>(mean));
-    transform.deviation.push_back(static_cast<float>(std::sqrt(std::max(1e-12, square / count - mean * mean))));
+/// One name for each class that a half holds; none where targets are numbers.
+std::vector<std::string> class_names_of(const ReadHalf& train, const ReadHalf& test) {
+  std::int32_t most = -1;
+  for (const ReadHalf* half : {&train, &test}) {
+    for (const std::int32_t label : half->targets.labels) most = std::max(most, label);
+    if (half->targets.labels.empty() && half->targets.values.dtype() == Dtype::i32)
+      for (const std::int32_t label : half->targets.values.data<std::int32_t>()) most = std::max(most, label);
   }
+  std::vector<std::string> names;
+  for (std::int32_t c = 0; c <= most; ++c) names.push_back(std::to_string(c));
+  return names;
+}
+
+std::shared_ptr<const Dataset> dataset_of(ReadHalf half, const std::vector<std::string>& names,
+                                          const SmallTransform& transform, std::int64_t limit) {
+  ArrayImages& images = half.images;
+  if (images.is_bytes())
+    return std::make_shared<StoredImages>(
+        StoredImages::Content{images.sample_shape, std::move(images.bytes), std::move(half.targets)}, names, transform,
+        limit);
+  return std::make_shared<StoredFloats>(
+      StoredFloats::Content{images.sample_shape, std::move(images.numbers), std::move(half.targets)}, names, transform,
+      limit);
+}
+
+/// The file of the test half beside train.h5; "" where there is none.
+fs::path test_file(const fs::path& folder) {
+  for (const char* name : {"test.h5", "val.h5", "valid.h5", "validation.h5"})
+    if (fs::exists(folder / name)) return folder / name;
+  return {};
 }
 
 }  // namespace
@@ -124,35 +180,31 @@ void measure(const Content& content, StoredImages::Transform& transform) {
 Splits Arrays::open() const {
   check(layout == "auto" || layout == "first" || layout == "last", "arrays: layout is ", layout,
         ", expected auto, first or last");
-  const NpyFile file(path);
-  const std::string images = present(file, {"x_train", "train_images", "images", "x"}),
-                    labels = present(file, {"y_train", "train_labels", "labels", "y"}),
-                    test_images = present(file, {"x_test", "test_images"}),
-                    test_labels = present(file, {"y_test", "test_labels"});
+  check(target == "auto" || target == "class" || target == "numbers" || target == "mask", "arrays: target is ", target,
+        ", expected auto, class, numbers or mask");
+  const bool is_pair = fs::is_directory(path) && fs::exists(path / "train.h5");
+  const std::unique_ptr<ArraySource> source = open_arrays(is_pair ? path / "train.h5" : fs::path(path));
+  const fs::path other = is_pair ? test_file(path) : fs::path{};
+  const std::unique_ptr<ArraySource> held = other.empty() ? nullptr : open_arrays(other);
+  const ArraySource& second = held ? *held : *source;
+  const std::string images = present(*source, {"x_train", "train_images", "images", "x", "input"}),
+                    labels = present(*source, {"y_train", "train_labels", "labels", "y", "output", "masks"}),
+                    test_images = held ? images : present(second, {"x_test", "test_images"}),
+                    test_labels = held ? labels : present(second, {"y_test", "test_labels"});
   if (images.empty() || labels.empty() || test_images.empty() != test_labels.empty())
-    refuse(*this, "holds " + file.names() +
+    refuse(*this, "holds " + source->names() +
                       ", expected x_train and y_train with or without x_test and y_test, or images and labels");
-  Content train, test;
-  read_images(*this, file, images, train);
-  read_labels(*this, file, labels, train);
-  if (test_images.empty()) {
-    test = hold_out(*this, train);
-  } else {
-    read_images(*this, file, test_images, test);
-    read_labels(*this, file, test_labels, test);
-    if (test.sample_shape != train.sample_shape)
-      refuse(*this, fmt::format("training images are {}, test images {}; the arrays do not belong together",
-                                train.sample_shape, test.sample_shape));
-  }
-  std::uint8_t most = 0;
-  for (const Content* half : {&train, &test})
-    for (const std::uint8_t label : half->labels) most = std::max(most, label);
-  std::vector<std::string> names;
-  for (int c = 0; c <= most; ++c) names.push_back(std::to_string(c));
-  StoredImages::Transform transform{.pad = pad, .flip = flip, .augment = augment};
-  if (normalize) measure(train, transform);
-  return {std::make_shared<StoredImages>(std::move(train), names, transform, limit),
-          std::make_shared<StoredImages>(std::move(test), names, transform, limit)};
+  ReadHalf train = read_half(*this, *source, images, labels);
+  ReadHalf test = test_images.empty() ? hold_out(*this, train) : read_half(*this, second, test_images, test_labels);
+  if (test.images.sample_shape != train.images.sample_shape || test.images.is_bytes() != train.images.is_bytes() ||
+      test.targets.form() != train.targets.form())
+    refuse(*this, fmt::format("training images are {}, test images {}, or their targets differ; the arrays do not "
+                              "belong together",
+                              train.images.sample_shape, test.images.sample_shape));
+  SmallTransform transform{.pad = pad, .flip = flip, .augment = augment};
+  if (normalize) measure_images(train.images, transform.mean, transform.deviation);
+  const std::vector<std::string> names = class_names_of(train, test);
+  return {dataset_of(std::move(train), names, transform, limit), dataset_of(std::move(test), names, transform, limit)};
 }
 
 }  // namespace nixie

@@ -5,55 +5,10 @@
 #include <cmath>
 #include <numbers>
 
+#include "nixie/data/pixels/rand_augment.h"
+
 namespace nixie {
 namespace {
-
-/// Planes of one sample.
-struct Planes {
-  std::int64_t channels, height, width;
-  std::span<float> pixels;
-
-  std::int64_t size() const { return height * width; }
-  float& at(std::int64_t c, std::int64_t i) { return pixels[static_cast<std::size_t>(c * size() + i)]; }
-  float at(std::int64_t c, std::int64_t i) const { return pixels[static_cast<std::size_t>(c * size() + i)]; }
-  float grey(std::int64_t i) const {
-    return channels == 3 ? 0.299f * at(0, i) + 0.587f * at(1, i) + 0.114f * at(2, i) : at(0, i);
-  }
-};
-
-void rotate(Planes& planes, double degrees) {
-  const std::vector<float> before(planes.pixels.begin(), planes.pixels.end());
-  const double angle = degrees * std::numbers::pi / 180, cosine = std::cos(angle), sine = std::sin(angle);
-  const double middle_x = static_cast<double>(planes.width - 1) / 2,
-               middle_y = static_cast<double>(planes.height - 1) / 2;
-  for (std::int64_t y = 0; y < planes.height; ++y)
-    for (std::int64_t x = 0; x < planes.width; ++x) {
-      const double dx = static_cast<double>(x) - middle_x, dy = static_cast<double>(y) - middle_y;
-      const double from_x = middle_x + cosine * dx - sine * dy, from_y = middle_y + sine * dx + cosine * dy;
-      const auto left = static_cast<std::int64_t>(std::floor(from_x)),
-                 top = static_cast<std::int64_t>(std::floor(from_y));
-      const auto a = static_cast<float>(from_x - static_cast<double>(left)),
-                 b = static_cast<float>(from_y - static_cast<double>(top));
-      for (std::int64_t c = 0; c < planes.channels; ++c) {
-        const auto source = [&](std::int64_t v, std::int64_t u) {
-          const bool is_inside = v >= 0 && v < planes.height && u >= 0 && u < planes.width;
-          return is_inside ? before[static_cast<std::size_t>((c * planes.height + v) * planes.width + u)] : 0.0f;
-        };
-        planes.at(c, y * planes.width + x) = (1 - b) * ((1 - a) * source(top, left) + a * source(top, left + 1)) +
-                                             b * ((1 - a) * source(top + 1, left) + a * source(top + 1, left + 1));
-      }
-    }
-}
-
-/// Each pixel at `factor` times its distance from what `centre` gives for its position, within [0, 255].
-template <class Centre>
-void stretch(Planes& planes, float factor, const Centre& centre) {
-  for (std::int64_t i = 0; i < planes.size(); ++i) {
-    const float from = centre(i);
-    for (std::int64_t c = 0; c < planes.channels; ++c)
-      planes.at(c, i) = std::clamp(from + factor * (planes.at(c, i) - from), 0.0f, 255.0f);
-  }
-}
 
 float factor_of(float strength, Draws& draws) { return draws.uniform(1 - strength, 1 + strength); }
 
@@ -103,16 +58,15 @@ Box draw_crop(const Augment& augment, std::int64_t width, std::int64_t height, D
 void change_pixels(const Augment& augment, std::int64_t height, std::int64_t width, const std::vector<double>& mean,
                    Draws& draws, std::span<float> pixels) {
   Planes planes{static_cast<std::int64_t>(pixels.size()) / (height * width), height, width, pixels};
-  if (augment.rotation > 0) rotate(planes, draws.uniform(-augment.rotation, augment.rotation));
-  if (augment.brightness > 0) stretch(planes, factor_of(augment.brightness, draws), [](std::int64_t) { return 0.0f; });
-  if (augment.contrast > 0) {
-    double sum = 0;
-    for (std::int64_t i = 0; i < planes.size(); ++i) sum += planes.grey(i);
-    const auto middle = static_cast<float>(sum / static_cast<double>(planes.size()));
-    stretch(planes, factor_of(augment.contrast, draws), [=](std::int64_t) { return middle; });
+  if (augment.rotation > 0) {
+    const double angle = draws.uniform(-augment.rotation, augment.rotation) * std::numbers::pi / 180;
+    warp(planes, {std::cos(angle), -std::sin(angle), 0, std::sin(angle), std::cos(angle), 0});
   }
-  if (augment.saturation > 0)
-    stretch(planes, factor_of(augment.saturation, draws), [&](std::int64_t i) { return planes.grey(i); });
+  if (augment.brightness > 0) change_brightness(planes, factor_of(augment.brightness, draws));
+  if (augment.contrast > 0) change_contrast(planes, factor_of(augment.contrast, draws));
+  if (augment.saturation > 0) change_saturation(planes, factor_of(augment.saturation, draws));
+  if (augment.hue > 0) change_hue(planes, draws.uniform(-augment.hue, augment.hue));
+  if (augment.rand_ops > 0) rand_augment(planes, augment.rand_ops, augment.rand_magnitude, draws);
   if (augment.erase > 0 && draws.uniform() < augment.erase) erase(planes, mean, draws);
 }
 

@@ -15,7 +15,9 @@ struct Augment {
   std::vector<float> scale = {};  ///< random resized crop (Szegedy et al. 2014), as torchvision's
   std::vector<float> ratio = {0.75f, 4.0f / 3};
   float rotation = 0;
-  float brightness = 0, contrast = 0, saturation = 0;
+  float brightness = 0, contrast = 0, saturation = 0, hue = 0;
+  int rand_ops = 0;
+  float rand_magnitude = 9;
   float erase = 0;
 
   static constexpr const char* name = "augment";
@@ -28,11 +30,18 @@ struct Augment {
         field("brightness", &Augment::brightness, "factor of the pixels from 1 - b to 1 + b", {0, 1}),
         field("contrast", &Augment::contrast, "the same of the distance from the mean grey", {0, 1}),
         field("saturation", &Augment::saturation, "the same of the distance from each pixel's grey", {0, 1}),
+        field("hue", &Augment::hue, "turns the hue by up to so much of a full circle to either side", {0, 0.5}),
+        field("rand_ops", &Augment::rand_ops,
+              "RandAugment (Cubuk et al. 2020): so many of its fourteen changes, one after the other; 0 = off",
+              {0, 14}),
+        field("rand_magnitude", &Augment::rand_magnitude, "the strength of all of them", {0, 30}),
         field("erase", &Augment::erase, "probability that a random rectangle is set to the mean", {0, 1})};
   }
 
   bool crops() const { return !scale.empty(); }
-  bool changes_pixels() const { return rotation > 0 || brightness > 0 || contrast > 0 || saturation > 0 || erase > 0; }
+  bool moves_pixels() const { return rotation > 0 || rand_ops > 0; }
+  bool changes_colours() const { return brightness > 0 || contrast > 0 || saturation > 0 || hue > 0 || rand_ops > 0; }
+  bool changes_pixels() const { return moves_pixels() || changes_colours() || erase > 0; }
 };
 std::string field_text(const Augment& augment);
 
@@ -43,7 +52,8 @@ void check_augment(const Augment& augment);
 /// part of a permitted ratio.
 Box draw_crop(const Augment& augment, std::int64_t width, std::int64_t height, Draws& draws);
 
-/// Rotation about the centre (bilinear, black outside), brightness, contrast, saturation and erasing, in this order, on
+/// Rotation about the centre (bilinear, black outside), brightness, contrast, saturation, hue, RandAugment and erasing,
+/// in this order, on
 /// planar pixels [channels, height, width] of 1 or 3 channels in [0, 255]. `mean` has one number per channel.
 void change_pixels(const Augment& augment, std::int64_t height, std::int64_t width, const std::vector<double>& mean,
                    Draws& draws, std::span<float> pixels);

@@ -30,7 +30,7 @@ StoredImages::Content read_records(const std::filesystem::path& folder, const st
       content.pixels.insert(content.pixels.end(), pixels, pixels + kPixels);
     }
     check_labels(labels, classes, file, label_bytes - 1, record);
-    content.labels.insert(content.labels.end(), labels.begin(), labels.end());
+    content.targets.labels.insert(content.targets.labels.end(), labels.begin(), labels.end());
   }
   return content;
 }

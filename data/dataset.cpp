@@ -3,6 +3,16 @@
 
 namespace nixie {
 
+std::string to_string(const SampleTarget& target) {
+  if (target.is_class()) return "class";
+  if (target.is_dense()) return fmt::format("a class for each of {} pixels", target.shape);
+  return fmt::format("{} numbers", target.shape);
+}
+
+void Dataset::load_target(std::int64_t, const AugmentKey&, std::span<std::byte>) const {
+  fail(Fault::usage, "the dataset's targets are not classes, but it does not override load_target");
+}
+
 Tensor Dataset::pixels(const Tensor& images) const { return bytes() ? bytes()->normalization()(images) : images; }
 
 Preparation Dataset::preparation() const {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "nixie/core/base/dtype.h"
 #include "nixie/core/base/shape.h"
 #include "nixie/data/normalization.h"
 #include "nixie/data/preparation.h"
@@ -22,6 +23,19 @@ struct AugmentKey {
   bool training = false;  ///< false: no random choice at all
 };
 
+/// What a sample is mapped to.
+struct SampleTarget {
+  Dtype dtype = Dtype::i32;  ///< i32: classes; f32: numbers
+  Shape shape = {};          ///< of one sample's: [] a class, [K] numbers, [H, W] the class of each pixel
+
+  bool is_class() const { return dtype == Dtype::i32 && shape.rank() == 0; }
+  bool is_dense() const { return dtype == Dtype::i32 && shape.rank() == 2; }
+  std::int64_t bytes() const { return shape.size() * size_of(dtype); }
+  bool operator==(const SampleTarget&) const = default;
+};
+/// `class`, `[3] numbers`, `a class for each of [32, 32] pixels`
+std::string to_string(const SampleTarget& target);
+
 class ByteDataset;
 
 class Dataset {
@@ -31,12 +45,16 @@ class Dataset {
   virtual std::int64_t size() const = 0;
   /// [C, H, W] of every sample, after cropping.
   virtual Shape sample_shape() const = 0;
-  /// One name per class, in the order of the labels.
+  /// Of every sample.
+  virtual SampleTarget target() const { return {}; }
+  /// One name per class, in the order of the labels; none where targets are numbers.
   virtual const std::vector<std::string>& class_names() const = 0;
   std::int64_t classes() const { return static_cast<std::int64_t>(class_names().size()); }
-  /// Writes one sample in C, H, W order and returns its label in [0, classes). `pixels` has sample_shape().size()
-  /// elements. Thread safe. Throws Fault::data naming the file when it is damaged.
+  /// Writes one sample in C, H, W order and returns its label in [0, classes), 0 where its target is no class. `pixels`
+  /// has sample_shape().size() elements. Thread safe. Throws Fault::data naming the file when it is damaged.
   virtual std::int32_t load(std::int64_t index, const AugmentKey& key, std::span<float> pixels) const = 0;
+  /// Writes the target of a sample whose target is no class, as it belongs to what `load` writes for the same key.
+  virtual void load_target(std::int64_t index, const AugmentKey& key, std::span<std::byte> target) const;
   /// Itself, where samples are bytes; batches are then bytes too.
   virtual const ByteDataset* bytes() const { return nullptr; }
   /// How a picture becomes a sample as evaluation has it: what predictions repeat. By default scaled to the sample's

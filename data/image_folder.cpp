@@ -70,8 +70,7 @@ class FolderImages : public ByteDataset {
     const fs::path file = folder_ / sample.file;
     if (!key.training) {  // every pixel is read, as others do
       const Image image = decoded(file, kFullSize);
-      round_pixels(cut_window(image, centre_window(image, options_.resize, options_.crop, options_.crop)),
-                   options_.channels, bytes);
+      cut_bytes(image, centre_window(image, options_.resize, options_.crop, options_.crop), options_.channels, bytes);
       return sample.label;
     }
     const Augment& augment = options_.augment;
@@ -89,12 +88,14 @@ class FolderImages : public ByteDataset {
       window.part.top = draws.below(window.height - options_.crop + 1);
     }
     window.mirrored = options_.flip && draws.below(2) == 1;
-    std::vector<float> pixels = cut_window(image, window);
-    if (augment.changes_pixels()) {
-      const std::vector<double>& mean = normalization().mean();
-      change_pixels(augment, options_.crop, options_.crop, mean.size() == 3 ? mean : std::vector(3, mean[0]), draws,
-                    pixels);
+    if (!augment.changes_pixels()) {
+      cut_bytes(image, window, options_.channels, bytes);
+      return sample.label;
     }
+    std::vector<float> pixels = cut_window(image, window);
+    const std::vector<double>& mean = normalization().mean();
+    change_pixels(augment, options_.crop, options_.crop, mean.size() == 3 ? mean : std::vector(3, mean[0]), draws,
+                  pixels);
     round_pixels(pixels, options_.channels, bytes);
     return sample.label;
   }

@@ -35,15 +35,20 @@ LoaderPosition Loader::position() const {
   return {given_ / batches_, given_ % batches_};
 }
 
-void Loader::allocate() {
+void Loader::allocate() try {
   const Shape sample = dataset_->sample_shape();
+  const SampleTarget target = dataset_->target();
+  std::vector<std::int64_t> sizes = {batch_};
+  sizes.insert(sizes.end(), target.shape.begin(), target.shape.end());
   for (Slot& slot : slots_) {
     slot.batch.images = Array(dataset_->bytes() ? Dtype::u8 : Dtype::f32, {batch_, sample[0], sample[1], sample[2]});
     slot.batch.normalization = dataset_->bytes() ? &dataset_->bytes()->normalization() : nullptr;
-    slot.batch.labels = Array(Dtype::i32, {batch_});
+    slot.batch.labels = Array(target.dtype, Shape(sizes));
     slot.batch.weights = Array(Dtype::f32, {batch_});
     slot.indices.resize(static_cast<std::size_t>(batch_));
   }
+} catch (const Error& error) {
+  throw Error(error.fault(), "the loader's batches: " + std::string(error.what()));
 }
 
 void Loader::start(LoaderPosition position) {
@@ -126,8 +131,9 @@ void Loader::open_slot() {
 void Loader::decode(Slot& slot, std::int64_t first, std::int64_t last) {
   const AugmentKey key{seed_, slot.epoch, training_};
   const std::int64_t classes = dataset_->classes();
-  const auto labels = slot.batch.labels.data<std::int32_t>();
-  const std::size_t stride = static_cast<std::size_t>(slot.batch.images.size()) / labels.size();
+  const SampleTarget target = dataset_->target();
+  const auto target_bytes = static_cast<std::size_t>(target.bytes());
+  const auto stride = static_cast<std::size_t>(slot.batch.images.size() / batch_);
   const auto load = [&](std::size_t i) {
     const auto part = [&](auto images) { return images.subspan(i * stride, stride); };
     return dataset_->bytes()
@@ -135,9 +141,14 @@ void Loader::decode(Slot& slot, std::int64_t first, std::int64_t last) {
                : dataset_->load(slot.indices[i], key, part(slot.batch.images.data<float>()));
   };
   for (auto i = static_cast<std::size_t>(first); i < static_cast<std::size_t>(last); ++i) try {
-      labels[i] = load(i);
-      if (labels[i] < 0 || labels[i] >= classes)
-        fail(Fault::data, "sample ", slot.indices[i], " has label ", labels[i], ", expected 0 to ", classes - 1,
+      const std::int32_t label = load(i);
+      if (!target.is_class()) {
+        dataset_->load_target(slot.indices[i], key, {slot.batch.labels.bytes() + i * target_bytes, target_bytes});
+        continue;
+      }
+      slot.batch.labels.data<std::int32_t>()[i] = label;
+      if (label < 0 || label >= classes)
+        fail(Fault::data, "sample ", slot.indices[i], " has label ", label, ", expected 0 to ", classes - 1,
              "; mend the dataset, or its class names");
     } catch (...) {
       std::lock_guard lock(mutex_);

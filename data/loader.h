@@ -29,7 +29,7 @@ struct LoaderOptions {
 
 struct Batch {
   Array images;                                  ///< [N, C, H, W], u8 where the dataset's samples are bytes, else f32
-  Array labels;                                  ///< i32 [N]
+  Array labels;                                  ///< i32 [N] classes, or [N, ...] as Dataset::target says
   Array weights;                                 ///< f32 [N]: 1, or 0 for padding
   std::int64_t count = 0;                        ///< samples that are not padding; they come first
   const Normalization* normalization = nullptr;  ///< of bytes: what they stand for; the dataset's

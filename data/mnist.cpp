@@ -49,9 +49,10 @@ StoredImages::Content read_half(const std::filesystem::path& folder, const std::
   if (label_count != count)
     labels.fail_here(fmt::format("{} labels for {} images; the files do not belong together", label_count, count));
 
-  content.labels = labels.read(count, "the labels");
+  const std::vector<std::uint8_t> classes = labels.read(count, "the labels");
   labels.expect_end();
-  check_labels(content.labels, 10, labels_path, 8, 1);
+  check_labels(classes, 10, labels_path, 8, 1);
+  content.targets.labels.assign(classes.begin(), classes.end());
   content.pixels = images.read(std::uint64_t{count} * height * width, "the pixels");
   images.expect_end();
   content.sample_shape = {1, height, width};

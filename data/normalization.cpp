@@ -24,9 +24,9 @@ Normalization::Normalization(std::int64_t channels, const std::vector<float>& me
   shift_tensor_ = Array::from(shift_, {channels});
 }
 
-float Normalization::operator()(std::uint8_t byte, std::int64_t channel) const {
+float Normalization::operator()(float byte, std::int64_t channel) const {
   const auto c = static_cast<std::size_t>(channel);
-  return static_cast<float>(byte) * scale_[c] + shift_[c];
+  return byte * scale_[c] + shift_[c];
 }
 
 Tensor Normalization::operator()(const Tensor& images) const {

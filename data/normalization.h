@@ -19,7 +19,7 @@ class Normalization {
   const std::vector<double>& mean() const { return mean_; }
   const std::vector<double>& deviation() const { return deviation_; }
 
-  float operator()(std::uint8_t byte, std::int64_t channel) const;
+  float operator()(float byte, std::int64_t channel) const;
   /// Of images [N, C, spatial...] of any type, f32; throws where they have other channels. A first layer reads bytes
   /// through this formula.
   Tensor operator()(const Tensor& images) const;

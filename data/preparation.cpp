@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "nixie/data/files/array_samples.h"
 #include "nixie/data/files/image.h"
 #include "nixie/data/files/input_file.h"
 #include "nixie/data/normalization.h"
@@ -18,15 +19,46 @@ std::vector<float> in_floats(const std::vector<double>& values) { return {values
 
 Array prepare_picture(const fs::path& file, const Preparation& preparation) {
   const auto& [channels, height, width, short_side, mean, deviation] = preparation;
+  if (channels != 1 && channels != 3)
+    fail(Fault::data, file.string(), ": the model takes ", channels,
+         " channels, which no picture has; give it a .npz or .h5 file of arrays");
   const Image image = decode_image(read_file(file, kMaxImageFile), file, kFullSize);
   std::vector<std::uint8_t> bytes(static_cast<std::size_t>(preparation.sample_shape().size()));
-  round_pixels(cut_window(image, centre_window(image, short_side, width, height)), channels, bytes);
+  cut_bytes(image, centre_window(image, short_side, width, height), channels, bytes);
   const Normalization normalization(channels, in_floats(mean), in_floats(deviation));
   Array sample(Dtype::f32, preparation.sample_shape());
   const auto pixels = sample.data<float>();
   for (std::size_t i = 0; i < pixels.size(); ++i)
     pixels[i] = normalization(bytes[i], static_cast<std::int64_t>(i) / (height * width));
   return sample;
+}
+
+bool is_array_name(const fs::path& file) { return file.extension() == ".npz" || is_hdf5_name(file); }
+
+std::vector<Array> prepare_arrays(const fs::path& file, const Preparation& preparation) {
+  const std::unique_ptr<ArraySource> source = open_arrays(file);
+  std::string name;
+  for (const char* each : {"x_train", "input", "x", "images", "test_images", "x_test"})
+    if (source->has(each)) name = each;
+  if (name.empty()) fail(Fault::data, file.string(), ": holds ", source->names(), ", expected x_test or images");
+  const Shape wanted = preparation.sample_shape();
+  ArrayImages images = images_of(*source, name, "first", file);
+  if (images.sample_shape != wanted) images = images_of(*open_arrays(file), name, "last", file);
+  if (images.sample_shape != wanted)
+    fail(Fault::data, file.string(), ": ", name, " holds samples ", images.sample_shape, ", the model takes ", wanted);
+  const Normalization normalization(wanted[0], in_floats(preparation.mean), in_floats(preparation.deviation));
+  const std::int64_t plane = wanted[1] * wanted[2];
+  std::vector<Array> samples;
+  for (std::int64_t i = 0; i < images.samples; ++i) {
+    Array& sample = samples.emplace_back(Dtype::f32, wanted);
+    const auto pixels = sample.data<float>();
+    for (std::int64_t k = 0; k < wanted.size(); ++k) {
+      const auto from = static_cast<std::size_t>(i * wanted.size() + k);
+      const float value = images.is_bytes() ? static_cast<float>(images.bytes[from]) : images.numbers[from];
+      pixels[static_cast<std::size_t>(k)] = normalization(value, k / plane);
+    }
+  }
+  return samples;
 }
 
 bool is_picture_name(const fs::path& file) {

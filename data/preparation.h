@@ -20,6 +20,12 @@ struct Preparation {
 /// Decodes a JPEG or PNG file and prepares it: f32 [C, H, W], normalised. Throws Fault::data naming the file.
 Array prepare_picture(const std::filesystem::path& file, const Preparation& preparation);
 
+/// Whether the name ends as a file of arrays does: .npz, or an HDF5 file's.
+bool is_array_name(const std::filesystem::path& file);
+/// The samples of such a file (its array x_test, test_images, images, x, input or x_train), normalised. Throws
+/// Fault::data where they are not of the preparation's shape.
+std::vector<Array> prepare_arrays(const std::filesystem::path& file, const Preparation& preparation);
+
 /// Whether the name ends as a JPEG or PNG file's does, in any case.
 bool is_picture_name(const std::filesystem::path& file);
 

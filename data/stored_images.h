@@ -1,42 +1,82 @@
-// StoredImages: a dataset of equal-sized byte images held in memory, with the padding crop and flip of small images.
+// StoredImages and StoredFloats: equal-sized images held in memory, with the padding crop and flip of small images.
 #pragma once
 
 #include <filesystem>
 #include <vector>
 
+#include "nixie/core/base/array.h"
 #include "nixie/data/augment.h"
 #include "nixie/data/dataset.h"
 
 namespace nixie {
 
+/// What the samples in memory are mapped to: their classes, or numbers.
+struct StoredTargets {
+  std::vector<std::int32_t> labels = {};  ///< one per sample, where targets are classes
+  Array values = {};                      ///< else [N, ...]: f32 numbers, or i32 classes of pixels [N, H, W]
+
+  std::int64_t size() const { return labels.empty() ? values.shape()[0] : static_cast<std::int64_t>(labels.size()); }
+  SampleTarget form() const;
+};
+
+/// What training does to small images.
+struct SmallTransform {
+  std::vector<float> mean = {}, deviation = {};  ///< per channel, of bytes as [0, 1]; empty: bytes stay in [0, 1]
+  int pad = 0;                                   ///< random crop out of the image padded with black by this much
+  bool flip = false;                             ///< mirror every other sample
+  Augment augment = {};                          ///< changes of pixels; its crops are not for small images
+};
+
 class StoredImages : public ByteDataset {
  public:
   struct Content {
-    Shape sample_shape;                ///< [C, H, W]
-    std::vector<std::uint8_t> pixels;  ///< sample after sample, in C, H, W order
-    std::vector<std::uint8_t> labels;  ///< one per sample
+    Shape sample_shape;                     ///< [C, H, W]
+    std::vector<std::uint8_t> pixels = {};  ///< sample after sample, in C, H, W order
+    StoredTargets targets = {};
   };
-  struct Transform {
-    std::vector<float> mean = {}, deviation = {};  ///< per channel, of pixels in [0, 1]; empty: pixels stay in [0, 1]
-    int pad = 0;           ///< training: random crop out of the image padded with black by this much
-    bool flip = false;     ///< training: mirror every other sample
-    Augment augment = {};  ///< training: changes of pixels; its crops are not for small images
-  };
+  using Transform = SmallTransform;
 
   /// Keeps the first `limit` samples (0 = all).
   StoredImages(Content content, std::vector<std::string> class_names, const Transform& transform, std::int64_t limit);
 
   std::int64_t size() const override { return size_; }
   Shape sample_shape() const override { return content_.sample_shape; }
+  SampleTarget target() const override { return content_.targets.form(); }
   const std::vector<std::string>& class_names() const override { return class_names_; }
   std::int32_t load_bytes(std::int64_t index, const AugmentKey& key, std::span<std::uint8_t> bytes) const override;
+  void load_target(std::int64_t index, const AugmentKey& key, std::span<std::byte> target) const override;
 
  private:
   Content content_;
   std::vector<std::string> class_names_;
-  int pad_;
-  bool flip_;
-  Augment augment_;
+  SmallTransform transform_;
+  std::int64_t size_;
+};
+
+/// The same of numbers that are no bytes: (x - mean) / deviation per channel.
+class StoredFloats : public Dataset {
+ public:
+  struct Content {
+    Shape sample_shape;
+    std::vector<float> pixels = {};  ///< as they were stored
+    StoredTargets targets = {};
+  };
+  /// `transform.mean` and `deviation` are of the numbers themselves. Its augment has to be empty.
+  StoredFloats(Content content, std::vector<std::string> class_names, const SmallTransform& transform,
+               std::int64_t limit);
+
+  std::int64_t size() const override { return size_; }
+  Shape sample_shape() const override { return content_.sample_shape; }
+  SampleTarget target() const override { return content_.targets.form(); }
+  const std::vector<std::string>& class_names() const override { return class_names_; }
+  Preparation preparation() const override;
+  std::int32_t load(std::int64_t index, const AugmentKey& key, std::span<float> pixels) const override;
+  void load_target(std::int64_t index, const AugmentKey& key, std::span<std::byte> target) const override;
+
+ private:
+  Content content_;
+  std::vector<std::string> class_names_;
+  SmallTransform transform_;
   std::int64_t size_;
 };
 

@@ -25,6 +25,8 @@ struct Pass {
   bool training = true;    ///< dropout drops; batch norm normalises with the batch's statistics and keeps running ones
   Tensor step = 0;         ///< i32 scalar: another step draws other random numbers
   std::uint64_t seed = 0;  ///< of all random streams
+  /// Sees the result of every layer of a container, in the order they run, with the layer's Scope open; may be empty.
+  std::function<void(const Tensor& result)> observe = {};
 };
 
 using Forward = std::function<Tensor(const Tensor& x, Pass& pass)>;

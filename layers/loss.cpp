@@ -39,22 +39,52 @@ Tensor label_mask(const Tensor& output, const Tensor& labels) {
   return coordinate(output.shape(), 1) == expand_dims(labels, {1});
 }
 
-Tensor weighted_mean(const Tensor& x, const Tensor& weights) {
-  if (!weights.has_value()) return mean(x);
+namespace {
+
+// Weights [N] as a column of x's rank.
+Tensor column_of(const Tensor& weights, const Tensor& x) {
   const std::int64_t n = x.shape()[0];
   check(weights.shape() == Shape{n}, "weights are ", weights.shape(), ", expected [", n, "]");
   std::vector<std::int64_t> column(static_cast<std::size_t>(x.rank()), 1);
   column[0] = n;
-  const double per_sample = static_cast<double>(x.shape().size()) / static_cast<double>(n);
-  return sum(x * reshape(weights, column)) / (sum(weights) * per_sample);
+  return reshape(weights, column);
+}
+
+// The mean of the losses [N, 1, ...] of labels, each NaN whose label is neither a class nor ignored.
+Tensor mean_over_labels(const Tensor& losses, const Tensor& output, const Tensor& target,
+                        const std::optional<int>& ignore_index, const Tensor& weights) {
+  const Tensor labels = expand_dims(target, {1});
+  const Tensor known = where(is_class(output, labels), losses, kNoNumber);
+  if (!ignore_index) return weighted_mean(known, weights);
+  const Tensor counts = labels != *ignore_index;
+  Tensor share = cast(counts, Dtype::f32);
+  if (weights.has_value()) share = share * column_of(weights, losses);
+  return sum(where(counts, known, 0.0) * share) / sum(share);
+}
+
+}  // namespace
+
+Tensor weighted_mean(const Tensor& x, const Tensor& weights) {
+  if (!weights.has_value()) return mean(x);
+  const double per_sample = static_cast<double>(x.shape().size()) / static_cast<double>(x.shape()[0]);
+  return sum(x * column_of(weights, x)) / (sum(weights) * per_sample);
 }
 
 Tensor CrossEntropy::operator()(const Tensor& output, const Tensor& target, const Tensor& weights) const {
   const Tensor of_label = sum(where(label_mask(output, target), output, 0.0), {1});
   Tensor expected = of_label;
   if (label_smoothing != 0) expected = (1 - label_smoothing) * of_label + label_smoothing * mean(output, {1});
-  const Tensor losses = logsumexp(output, {1}) - expected;
-  return weighted_mean(where(is_class(output, expand_dims(target, {1})), losses, kNoNumber), weights);
+  Tensor losses = logsumexp(output, {1}) - expected;
+  if (!class_weights.empty()) {
+    check(static_cast<std::int64_t>(class_weights.size()) == output.shape()[1], class_weights.size(),
+          " class weights, the output has ", output.shape()[1], " classes; give one for each");
+    std::vector<std::int64_t> row(static_cast<std::size_t>(output.rank()), 1);
+    row[1] = output.shape()[1];
+    const std::vector<float> numbers(class_weights.begin(), class_weights.end());
+    const Tensor of_class = broadcast_to(Tensor(Array::from(numbers, Shape(row))), output.shape());
+    losses = losses * sum(where(label_mask(output, target), of_class, 0.0), {1});
+  }
+  return mean_over_labels(losses, output, target, ignore_index, weights);
 }
 
 Tensor BinaryCrossEntropy::operator()(const Tensor& output, const Tensor& target, const Tensor& weights) const {
@@ -86,9 +116,9 @@ Tensor Huber::operator()(const Tensor& output, const Tensor& target, const Tenso
 Tensor Focal::operator()(const Tensor& output, const Tensor& target, const Tensor& weights) const {
   const Tensor of_label = sum(where(label_mask(output, target), output, 0.0), {1});
   const Tensor log_p = of_label - logsumexp(output, {1});
-  if (gamma == 0) return weighted_mean(-log_p, weights);
   const Tensor miss = maximum(-expm1(log_p), 1e-30);  // 1 - p; a power's slope at 0 may be infinite
-  return weighted_mean(-pow(miss, gamma) * log_p, weights);
+  const Tensor losses = gamma == 0 ? -log_p : -pow(miss, gamma) * log_p;
+  return mean_over_labels(losses, output, target, ignore_index, weights);
 }
 
 Tensor Dice::operator()(const Tensor& output, const Tensor& target, const Tensor& weights) const {

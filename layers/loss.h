@@ -3,10 +3,11 @@
 // Outputs are [N, ...]; the result is a scalar (rank 0), the mean over samples. `weights` [N] makes it the weighted
 // mean, sum(w loss) / sum(w): padding of an evaluation batch gets weight 0. Targets are of the output's shape, or class
 // labels (integers, the output's shape without axis 1), which stand for one-hot rows. A label that is no class, below 0
-// or too large, makes the loss NaN: it is never counted as something else.
+// or too large, makes the loss NaN, unless it is the `ignore_index` of a loss: it is never counted as something else.
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,14 +17,21 @@
 namespace nixie {
 
 /// -log softmax(output)[label], along axis 1; with label smoothing s, (1 - s) times that plus s times the mean over all
-/// classes. Outputs are logits [N, K, ...], targets labels [N, ...].
+/// classes. Outputs are logits [N, K, ...], targets labels [N, ...]. A class weight multiplies the losses of its
+/// samples; the mean is over all samples as without (Keras's class_weight). Positions labelled `ignore_index` count for
+/// nothing: the mean is over the others, and NaN where there is none.
 struct CrossEntropy {
   double label_smoothing = 0;
+  std::vector<double> class_weights = {};
+  std::optional<int> ignore_index = {};
 
   static constexpr const char* name = "cross_entropy";
   static constexpr auto fields() {
-    return std::tuple{field("label_smoothing", &CrossEntropy::label_smoothing,
-                            "share of the target spread over all classes", {0, 1})};
+    return std::tuple{
+        field("label_smoothing", &CrossEntropy::label_smoothing, "share of the target spread over all classes", {0, 1}),
+        field("class_weights", &CrossEntropy::class_weights, "what the losses of each class are multiplied by; [] = 1",
+              {0}),
+        field("ignore_index", &CrossEntropy::ignore_index, "label of positions that count for nothing")};
   }
   Tensor operator()(const Tensor& output, const Tensor& target, const Tensor& weights = {}) const;
 };
@@ -85,12 +93,16 @@ struct Huber {
 };
 
 /// -(1 - p)^gamma log p with p = softmax(output)[label] along axis 1 (Lin et al. 2017, for many classes): the cross
-/// entropy with less weight on what is right already. Outputs are logits [N, K, ...], targets labels [N, ...].
+/// entropy with less weight on what is right already. Outputs, labels and `ignore_index` as for cross_entropy.
 struct Focal {
   double gamma = 2;
+  std::optional<int> ignore_index = {};
 
   static constexpr const char* name = "focal";
-  static constexpr auto fields() { return std::tuple{field("gamma", &Focal::gamma, "0 = the cross entropy", {0})}; }
+  static constexpr auto fields() {
+    return std::tuple{field("gamma", &Focal::gamma, "0 = the cross entropy", {0}),
+                      field("ignore_index", &Focal::ignore_index, "label of positions that count for nothing")};
+  }
   Tensor operator()(const Tensor& output, const Tensor& target, const Tensor& weights = {}) const;
 };
 

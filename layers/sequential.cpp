@@ -12,7 +12,9 @@ struct Member {
 
   Tensor operator()(const Tensor& x, Pass& pass) const {
     Scope scope(name, kind);
-    return forward(x, pass);
+    const Tensor y = forward(x, pass);
+    if (pass.observe) pass.observe(y);
+    return y;
   }
 };
 

@@ -48,6 +48,8 @@ class Model {
 
   Tensor operator()(const Tensor& x, Pass& pass) const;
   const Parameters& parameters() const { return parameters_; }
+  /// [N, ...] that it was built for.
+  const Shape& batch_shape() const { return input_; }
   /// Of one sample, without N.
   Shape input_shape() const;
   Shape output_shape() const;

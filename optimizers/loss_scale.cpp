@@ -6,8 +6,7 @@
 namespace nixie {
 Tensor all_finite(const std::vector<Gradient>& gradients) {
   Tensor ok = 1;
-  for (const Gradient& gradient : gradients)
-    ok = logical_and(ok, min(cast(is_finite(gradient.value), Dtype::u8), all_axes(gradient.value.shape())));
+  for (const Gradient& gradient : gradients) ok = logical_and(ok, all(is_finite(gradient.value)));
   return reshape(ok, {});
 }
 

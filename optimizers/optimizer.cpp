@@ -32,12 +32,23 @@ Optimizer::Optimizer(const Parameters& parameters, const OptimizerOptions& optio
   check(options.clip_value >= 0 && options.clip_norm >= 0, "clip_value is ", options.clip_value, " and clip_norm ",
         options.clip_norm, ", expected numbers from 0 up");
   std::vector<int> held(options.groups.size(), 0);
-  for (const ParameterGroup& group : options.groups) check_fields(group);
+  std::vector<std::size_t> schedules;  // of each group, as in Entry
+  for (const ParameterGroup& group : options.groups) {
+    check_fields(group);
+    if (group.schedule) {
+      check(group.schedule->kind() != PlateauRate::name, "group ", group.match,
+            ": schedule is a plateau, which only the whole run can have");
+      group_schedules_.emplace_back(*group.schedule, run, state_.scope("shared"));
+    }
+    schedules.push_back(group.schedule ? group_schedules_.size() : 0);
+  }
   for (const Variable& w : parameters.trainable()) {
     ParameterGroup chosen;
+    std::size_t schedule = 0;
     for (std::size_t i = options.groups.size(); i-- > 0;) {
       if (!options.groups[i].holds(w)) continue;
       chosen = options.groups[i];
+      schedule = schedules[i];
       ++held[i];
     }
     if (chosen.rate == 0) {
@@ -46,7 +57,8 @@ Optimizer::Optimizer(const Parameters& parameters, const OptimizerOptions& optio
     }
     parameters_.push_back(w);
     Parameters buffers = state_.scope(w.name());
-    entries_[w.state().get()] = {options.rule.build(w, buffers, chosen.weight_decay), chosen.rate};
+    entries_[w.state().get()] = {chosen.optimizer.value_or(options.rule).build(w, buffers, chosen.weight_decay),
+                                 chosen.rate, schedule};
   }
   for (std::size_t i = 0; i < held.size(); ++i)
     check(held[i] > 0, "group ", i, " (", options.groups[i].match, ") holds no parameter");
@@ -55,16 +67,21 @@ Optimizer::Optimizer(const Parameters& parameters, const OptimizerOptions& optio
 void Optimizer::minimize(const Tensor& loss) const { update(gradients(scaled(loss), parameters_)); }
 void Optimizer::update(const std::vector<Gradient>& gradients) const { update(gradients, count_); }
 
-void Optimizer::update(const std::vector<Gradient>& gradients, const Tensor& step) const {
+void Optimizer::update(const std::vector<Gradient>& gradients, const Tensor& step,
+                       const std::optional<Tensor>& rate_factor) const {
   std::vector<Gradient> clipped = loss_scale_.unscaled(gradients);
   if (options_.clip_value > 0) clipped = clip_by_value(clipped, options_.clip_value);
   if (options_.clip_norm > 0) clipped = clip_by_norm(clipped, options_.clip_norm);
-  const Tensor rate = schedule_.rate(step);
+  std::vector<Tensor> rates = {schedule_.rate(step)};
+  for (const Schedule& schedule : group_schedules_) rates.push_back(schedule.rate(step));
+  if (rate_factor)
+    for (Tensor& rate : rates) rate = rate * *rate_factor;
   const Tensor count = count_ + 1;
   for (const Gradient& gradient : clipped) {
     const auto entry = entries_.find(gradient.parameter.state().get());
     check(entry != entries_.end(), "optimizer: parameter ", gradient.parameter.name(), " is not one of its own");
-    const auto& [update, factor] = entry->second;
+    const auto& [update, factor, schedule] = entry->second;
+    const Tensor& rate = rates[schedule];
     if (update) update(gradient.value, {factor == 1 ? rate : rate * factor, cast(count, Dtype::f32)});
   }
   count_.set(count);

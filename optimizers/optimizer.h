@@ -6,6 +6,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 
 #include "nixie/core/state/autograd.h"
 #include "nixie/optimizers/loss_scale.h"
@@ -14,19 +15,30 @@
 
 namespace nixie {
 
+/// `null` where there is none.
+template <class T>
+std::string field_text(const std::optional<T>& value) {
+  return value ? field_text(*value) : "null";
+}
+
 /// Parameters that are treated differently from the rest, by name and rank.
 struct ParameterGroup {
-  std::string match = "*";  ///< of the whole name; * is any text
-  int max_rank = 100;       ///< 1: biases and what normalisation layers have
-  double rate = 1;          ///< factor of the learning rate; 0 leaves the parameters as they are
-  double weight_decay = 1;  ///< factor of the rule's weight decay
+  std::string match = "*";                     ///< of the whole name; * is any text
+  int max_rank = 100;                          ///< 1: biases and what normalisation layers have
+  double rate = 1;                             ///< factor of the learning rate; 0 leaves the parameters as they are
+  double weight_decay = 1;                     ///< factor of the rule's weight decay
+  std::optional<AnyOptimizer> optimizer = {};  ///< in place of the run's rule
+  std::optional<AnySchedule> schedule = {};    ///< in place of the run's schedule; no plateau
 
   static constexpr const char* name = "group";
   static constexpr auto fields() {
     return std::tuple{field("match", &ParameterGroup::match, "whole names of its parameters; * is any text"),
                       field("max_rank", &ParameterGroup::max_rank, "largest rank of its parameters", {0}),
                       field("rate", &ParameterGroup::rate, "factor of the learning rate, 0 = frozen", {0}),
-                      field("weight_decay", &ParameterGroup::weight_decay, "factor of the weight decay", {0})};
+                      field("weight_decay", &ParameterGroup::weight_decay, "factor of the weight decay", {0}),
+                      field("optimizer", &ParameterGroup::optimizer, "its own update rule; null = the run's"),
+                      field("schedule", &ParameterGroup::schedule,
+                            "its own learning rate over the run, no plateau; null = the run's")};
   }
   bool holds(const Variable& parameter) const;
 };
@@ -54,8 +66,10 @@ class Optimizer {
   /// The loss to give to `gradients`; `update` takes its scale out again.
   Tensor scaled(const Tensor& loss) const { return loss_scale_.scaled(loss); }
   /// Clips the gradients and sets the parameters, the buffers and the counter. `step` (i32 scalar, from 0) is what the
-  /// schedule reads; without it the number of updates so far. Throws for a parameter it was not made for.
-  void update(const std::vector<Gradient>& gradients, const Tensor& step) const;
+  /// schedule reads; without it the number of updates so far. `rate_factor` (f32 scalar) multiplies the schedule's
+  /// rate. Throws for a parameter it was not made for.
+  void update(const std::vector<Gradient>& gradients, const Tensor& step,
+              const std::optional<Tensor>& rate_factor = std::nullopt) const;
   void update(const std::vector<Gradient>& gradients) const;
 
   /// The parameters that it changes: all trainable ones but those of a group with rate 0.
@@ -65,8 +79,8 @@ class Optimizer {
   const OptimizerOptions& options() const { return options_; }
   const Schedule& schedule() const { return schedule_; }
   const LossScale& loss_scale() const { return loss_scale_; }
-  /// Buffers by name `<parameter>.<buffer>` (`features.0.weight.momentum_buffer`), and what all parameters share:
-  /// `shared.step` (i32, updates so far), `shared.plateau_*`, `shared.loss_scale` and its counters. A name's last dot
+  /// Buffers by name PARAMETER.BUFFER (`features.0.weight.momentum_buffer`), and what all parameters share:
+  /// `shared.step` (i32, updates so far), `shared.plateau_...`, `shared.loss_scale` and its counters. A name's last dot
   /// ends the parameter's.
   const Parameters& state() const { return state_; }
 
@@ -74,10 +88,12 @@ class Optimizer {
   struct Entry {
     Update update;
     double rate_factor;
+    std::size_t schedule;  // 0: the run's; else 1 + that of group_schedules_
   };
   OptimizerOptions options_;
   Parameters state_;
   Schedule schedule_;
+  std::vector<Schedule> group_schedules_;
   LossScale loss_scale_;
   Variable count_;
   std::map<const VariableState*, Entry> entries_;

@@ -43,6 +43,16 @@ Real StepRate::at(const Real& step, const RunLength& run) const {
 
 template <class Real>
 Real MultistepRate::at(const Real& step, const RunLength& run) const {
+  check(factors.empty() || factors.size() == milestones.size(), "multistep: ", factors.size(), " factors for ",
+        milestones.size(), " milestones, expected one for each");
+  if (!factors.empty()) {
+    Real product = rate;
+    for (std::size_t i = 0; i < milestones.size(); ++i) {
+      const Real has_come = Real(0.0) + (step >= milestones[i] * run.steps_per_epoch);
+      product = product * (1.0 + (factors[i] - 1.0) * has_come);
+    }
+    return product;
+  }
   Real reached = 0.0;
   for (double milestone : milestones) reached = reached + (step >= milestone * run.steps_per_epoch);
   return rate * pow(Real(factor), reached);

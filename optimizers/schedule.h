@@ -78,16 +78,18 @@ struct StepRate {
   Real at(const Real& step, const RunLength& run) const;
 };
 
-/// rate * factor^(number of milestones that t has reached) (MultiStepLR).
+/// rate * factor^(number of milestones that t has reached) (MultiStepLR), or times each reached milestone's own factor.
 struct MultistepRate {
   double rate = 0.01, factor = 0.1;
-  std::vector<double> milestones = {};
+  std::vector<double> milestones = {}, factors = {};
   Warmup warmup = {};
 
   static constexpr const char* name = "multistep";
   static constexpr auto fields() {
     return std::tuple{first_rate_field<MultistepRate>(), factor_field<MultistepRate>(),
                       field("milestones", &MultistepRate::milestones, "epochs at which it changes", {0}),
+                      field("factors", &MultistepRate::factors,
+                            "one for each milestone, in place of the same factor at all of them", {0}),
                       warmup_field<MultistepRate>()};
   }
   template <class Real>

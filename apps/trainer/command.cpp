@@ -5,10 +5,13 @@
 #include <cctype>
 #include <cstring>
 
+#include "nixie/apps/trainer/commands/command_line.h"
 #include "nixie/apps/trainer/record/run_folder.h"
 #include "nixie/apps/trainer/signals.h"
 #include "nixie/apps/trainer/trainer.h"
 #include "nixie/configs/parse/changes.h"
+#include "nixie/configs/parse/reader.h"
+#include "nixie/core/base/one_line.h"
 
 namespace nixie {
 namespace {
@@ -65,7 +68,7 @@ std::string shell_word(const std::string& text) {
 
 void print_result(const Evaluation& result, const fs::path& folder) {
   for (const auto& [name, value] : result.metrics) fmt::print("test {} {:.4f}\n", name, value);
-  fmt::print("the run is in {}\n{}\n", folder.string(), to_string(result));
+  fmt::print("the run is in {}\n{}\n", one_line(folder.string()), to_string(result));
 }
 
 template <Options T>
@@ -96,10 +99,13 @@ namespace {
 
 /// What to do about memory, behind what was said about it.
 [[noreturn]] void fail_memory(const std::string& what, const TrainConfig& config) {
+  const std::string key = fmt::format("--set data.{}.batch=", config.data.kind()),
+                    known = "the largest batch that fits is ";
   const std::int64_t batch = config.data.batch();
-  fail(
-      Fault::memory, what, "; the batch is ", batch,
-      batch > 1 ? fmt::format(", try --set data.{}.batch={}", config.data.kind(), batch / 2) : ", try a smaller model");
+  if (const std::size_t at = what.find(known); at != std::string::npos)
+    fail(Fault::memory, what, ", the run's is ", batch, "; try ", key, what.substr(at + known.size()));
+  fail(Fault::memory, what, "; the batch is ", batch,
+       batch > 1 ? fmt::format(", try {}{}", key, batch / 2) : ", try a smaller model");
 }
 
 bool run(const Command& command, const TrainConfig& config, fs::path folder) {
@@ -133,6 +139,8 @@ bool run_command(const Command& command) {
     check(fs::is_directory(folder), folder.string(), " is no folder, so there is no run to resume");
   else if (!command.run.empty())
     check_holds_no_run(command.run);
+  if (!command.checkpoint.empty() && !fs::is_regular_file(command.checkpoint))
+    fail(Fault::checkpoint, command.checkpoint.string(), " is no file; give the path of a checkpoint");
   const TrainConfig config = chosen_config(command, folder);
   try {
     return run(command, config, folder);
@@ -144,19 +152,56 @@ bool run_command(const Command& command) {
   }
 }
 
-std::string set_hint(const std::vector<std::string>& arguments) {
+namespace {
+
+/// Other programs' options that are keys of the configuration here.
+constexpr std::pair<const char*, const char*> kOtherOptions[] = {{"lr", "schedule.constant.rate"},
+                                                                 {"learning_rate", "schedule.constant.rate"},
+                                                                 {"batch", "data.DATASET.batch"},
+                                                                 {"batch_size", "data.DATASET.batch"},
+                                                                 {"device", "backend"},
+                                                                 {"workers", "loader.threads"},
+                                                                 {"num_workers", "loader.threads"},
+                                                                 {"momentum", "optimizer.sgd.momentum"},
+                                                                 {"weight_decay", "optimizer.sgd.weight_decay"}};
+
+std::string option_hint(const std::string& word, const std::string& next, const std::vector<std::string>& options) {
+  const std::size_t equals = word.find('=');
+  const std::string name = word.substr(2, equals - 2);
+  const std::string value = equals == std::string::npos ? next : word.substr(equals + 1);
+  std::string key = name;
+  std::replace(key.begin(), key.end(), '-', '_');
+  const std::string top = key.substr(0, key.find('.'));
+  if (std::find(options.begin(), options.end(), name) != options.end()) return {};
+  bool is_key = false;
+  for_each_field<TrainConfig>([&](const auto& field) { is_key = is_key || top == field.key; });
+  const auto set = [](const std::string& path, const std::string& to) {
+    return one_line(fmt::format("to change the configuration write --set {}={}", path, to)) + "\n";
+  };
+  if (is_key) return set(key, value);
+  for (const auto& [other, here] : kOtherOptions)
+    if (key == other) return set(here, value);
+  for (const char* backend : {"cpu", "cuda"})
+    if (key == backend) return set("backend", backend);
+  if (key == "gpu") return set("backend", "cuda");
+  const std::string near = did_you_mean(name, options);
+  return near.empty() ? near : near.substr(2) + "\n";
+}
+
+}  // namespace
+
+std::string argument_hint(const std::vector<std::string>& arguments, const std::vector<std::string>& options) {
   for (std::size_t i = 0; i < arguments.size(); ++i) {
-    const std::string& word = arguments[i];
-    if (!word.starts_with("--")) continue;
-    const std::size_t equals = word.find('=');
-    const std::string key = word.substr(2, equals - 2), top = key.substr(0, key.find('.'));
-    std::string value = i + 1 < arguments.size() ? arguments[i + 1] : "VALUE";
-    if (equals != std::string::npos) value = word.substr(equals + 1);
-    bool is_key = false;
-    for_each_field<TrainConfig>([&](const auto& field) { is_key = is_key || top == field.key; });
-    if (is_key && key != "data") return fmt::format("to change the configuration write --set {}={}\n", key, value);
+    if (!arguments[i].starts_with("--")) continue;
+    const std::string hint = option_hint(arguments[i], i + 1 < arguments.size() ? arguments[i + 1] : "VALUE", options);
+    if (!hint.empty()) return hint;
   }
-  return {};
+  std::size_t first = !arguments.empty() && arguments[0] == "train";
+  if (first >= arguments.size() || arguments[first].starts_with("-")) return {};
+  const std::string& word = arguments[first];
+  if (word.ends_with(".yaml") || word.ends_with(".yml")) return one_line("write --config " + word) + "\n";
+  const std::string near = did_you_mean(word, command_names());
+  return near.empty() ? near : near.substr(2) + "\n";
 }
 
 std::string list_text() {

@@ -11,7 +11,7 @@ struct Command {
   std::string program = "trainer";            ///< as it was called
   std::filesystem::path config = {};          ///< of a new run; one that is resumed goes by its folder's config.yaml
   std::vector<std::string> assignments = {};  ///< of --set
-  std::filesystem::path run = {};             ///< empty: runs/<config name>/<n>
+  std::filesystem::path run = {};             ///< empty: runs/NAME/N, by the configuration's name
   bool resume = false;
   std::filesystem::path checkpoint = {};  ///< what to resume; empty: the newest valid one of the run folder
 };
@@ -19,9 +19,10 @@ struct Command {
 /// Trains as the command says and prints to stdout. Returns false where a signal ended the run early. Throws Error.
 bool run_command(const Command& command);
 
-/// `to change the configuration write --set epochs=3` where an argument is one of its keys, as in `--epochs 3`; else
-/// "".
-std::string set_hint(const std::vector<std::string>& arguments);
+/// What to write in place of arguments that were not understood: `to change the configuration write --set epochs=3` for
+/// `--epochs 3`, `write --config net.yaml` for a file alone, the nearest command or, of the `options` that there are
+/// (without dashes), the nearest option; "" where nothing is known.
+std::string argument_hint(const std::vector<std::string>& arguments, const std::vector<std::string>& options);
 
 /// Everything a configuration can name, with fields, defaults and meaning.
 std::string list_text();

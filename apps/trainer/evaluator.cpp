@@ -1,6 +1,8 @@
 // Sums of every batch are added up in double on the host.
 #include "nixie/apps/trainer/evaluator.h"
 
+#include <cmath>
+
 namespace nixie {
 namespace {
 
@@ -27,31 +29,36 @@ Tensor class_scores(const Tensor& output, const AnyLoss& loss) {
   return loss.kind() == CrossEntropy::name ? softmax(output, {1}) : output;
 }
 
-std::string to_string(const Evaluation& evaluation) {
-  return fmt::format("test accuracy {:.4f} loss {:.4f} ({} samples)", evaluation.accuracy, evaluation.loss,
-                     evaluation.samples);
+std::string to_string(const Evaluation& evaluation, const std::string& split) {
+  const std::string accuracy =
+      std::isnan(evaluation.accuracy) ? "" : fmt::format(" accuracy {:.4f}", evaluation.accuracy);
+  return fmt::format("{}{} loss {:.4f} ({} samples)", split, accuracy, evaluation.loss, evaluation.samples);
 }
 
-Evaluator::Evaluator(Backend& backend, const Model& model, const AnyLoss& loss, const std::vector<AnyMetric>& metrics,
-                     std::shared_ptr<const Dataset> dataset, const LoaderOptions& options, PrecisionPolicy precision)
+Evaluator::Evaluator(Backend& backend, const Model& model, const TrainConfig& config,
+                     std::shared_ptr<const Dataset> dataset, const LoaderOptions& options)
     : model_(model),
-      loss_(loss),
-      metrics_{AnyMetric(Accuracy{})},
+      objective_(config, dataset->target()),
+      has_accuracy_(objective_.accuracy().has_value()),
       loader_(std::move(dataset), options, 0, false),
       step_(
-          backend, [this](const Inputs& in) { return sums(in); }, precision) {
-  metrics_.insert(metrics_.end(), metrics.begin(), metrics.end());
+          backend, [this](const Inputs& in) { return sums(in); }, config.policy()) {
+  if (has_accuracy_) metrics_.push_back(*objective_.accuracy());
+  metrics_.insert(metrics_.end(), config.metrics.begin(), config.metrics.end());
 }
 
 Outputs Evaluator::sums(const Inputs& in) const {
   Pass pass{.training = false};
   const Tensor &labels = in["labels"], &weights = in["weights"];
-  const Tensor output = model_(loader_.dataset().pixels(in["images"]), pass);
-  Outputs outputs{{"loss", loss_(output, labels, weights) * sum(weights)},
-                  {"predicted", argmax(output, {1}, false)},
-                  {"scores", max(class_scores(output, loss_), {1}, false)}};
+  const Tensor pixels = loader_.dataset().pixels(in["images"]), output = model_(pixels, pass);
+  const Tensor target = objective_.target(output, pixels, labels);
+  Outputs outputs{{"loss", objective_.loss()(output, target, weights) * sum(weights)}};
+  if (objective_.names_classes()) {
+    outputs.emplace("predicted", argmax(output, {1}, false));
+    outputs.emplace("scores", max(class_scores(output, objective_.loss()), {1}, false));
+  }
   for (std::size_t i = 0; i < metrics_.size(); ++i)
-    outputs.emplace(output_name(i), metrics_[i].sums(output, labels, weights));
+    outputs.emplace(output_name(i), metrics_[i].sums(output, target, weights));
   return outputs;
 }
 
@@ -63,13 +70,13 @@ std::optional<Evaluation> Evaluator::run(const std::function<bool()>& stop) {
     const Outputs outputs = step_({{"images", batch->images}, {"labels", batch->labels}, {"weights", batch->weights}});
     result.loss += outputs.at("loss").item();
     result.samples += batch->count;
-    add_predictions(*batch, outputs, result.predictions);
+    if (objective_.names_classes()) add_predictions(*batch, outputs, result.predictions);
     for (std::size_t i = 0; i < metrics_.size(); ++i) add(totals[i], outputs.at(output_name(i)));
     if (++done < loader_.batches() && stop && stop()) return std::nullopt;
   }
   result.loss /= static_cast<double>(result.samples);
-  result.accuracy = metrics_[0].value(totals[0]);
-  for (std::size_t i = 1; i < metrics_.size(); ++i)
+  result.accuracy = has_accuracy_ ? metrics_[0].value(totals[0]) : NAN;
+  for (std::size_t i = has_accuracy_ ? 1 : 0; i < metrics_.size(); ++i)
     result.metrics.emplace_back(metrics_[i].kind(), metrics_[i].value(totals[i]));
   return result;
 }

@@ -1,6 +1,7 @@
 // Evaluator: a model's loss, accuracy and further metrics on a whole dataset.
 #pragma once
 
+#include "nixie/apps/trainer/objective.h"
 #include "nixie/core/step.h"
 #include "nixie/data/loader.h"
 #include "nixie/layers/registry.h"
@@ -15,23 +16,25 @@ struct Prediction {
 };
 
 struct Evaluation {
-  double loss = 0, accuracy = 0;
+  double loss = 0;
+  double accuracy = 0;  ///< NaN where there is none
   std::int64_t samples = 0;
   std::vector<std::pair<std::string, double>> metrics = {};  ///< the further ones by name
-  std::vector<Prediction> predictions = {};                  ///< of every sample, in the dataset's order
+  /// Of every sample, in the dataset's order; none where a sample has no single class.
+  std::vector<Prediction> predictions = {};
 };
 
 /// Outputs [N, K] as people read them: probabilities where the loss makes them so, else the outputs themselves.
 Tensor class_scores(const Tensor& output, const AnyLoss& loss);
 
-/// `test accuracy 0.9912 loss 0.0271 (10000 samples)`
-std::string to_string(const Evaluation& evaluation);
+/// `test accuracy 0.9912 loss 0.0271 (10000 samples)`; another word for `test`
+std::string to_string(const Evaluation& evaluation, const std::string& split = "test");
 
 class Evaluator {
  public:
-  Evaluator(Backend& backend, const Model& model, const AnyLoss& loss, const std::vector<AnyMetric>& metrics,
-            std::shared_ptr<const Dataset> dataset, const LoaderOptions& options,
-            PrecisionPolicy precision = PrecisionPolicy::fp32);
+  /// Of the configuration it takes loss, target, metrics and precision.
+  Evaluator(Backend& backend, const Model& model, const TrainConfig& config, std::shared_ptr<const Dataset> dataset,
+            const LoaderOptions& options);
 
   /// Runs the model in evaluation over every sample once; padding weighs nothing. Nothing where `stop` was true after
   /// a batch that is not the last.
@@ -41,8 +44,9 @@ class Evaluator {
   Outputs sums(const Inputs& in) const;
 
   Model model_;
-  AnyLoss loss_;
-  std::vector<AnyMetric> metrics_;  // accuracy first
+  Objective objective_;
+  bool has_accuracy_;
+  std::vector<AnyMetric> metrics_;  // accuracy first, where there is one
   Loader loader_;
   Step step_;
 };

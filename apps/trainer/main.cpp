@@ -1,6 +1,9 @@
 // trainer: trains what a YAML file describes. The exit code says what went wrong, see Fault in core/base/error.h.
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <csignal>
+#include <cstring>
+#include <system_error>
 
 #include "nixie/apps/benchmark/command_line.h"
 #include "nixie/apps/trainer/commands/command_line.h"
@@ -13,8 +16,25 @@
 namespace {
 
 int fail(nixie::Fault fault, const char* line) {
+  std::fflush(stdout);  // what was printed before it comes first
   std::fprintf(stderr, "%s\n", line);
   return static_cast<int>(fault);
+}
+
+/// Work whose result is what it prints: that must have arrived. A reader that has seen enough (EPIPE) is none of our
+/// business.
+int print(const std::function<int()>& work) {
+  int code = 0, cause = 0;
+  try {
+    code = work();
+  } catch (const std::system_error& error) {  // fmt's
+    if (!std::ferror(stdout)) throw;
+    cause = error.code().value();
+  }
+  if (std::fflush(stdout) != 0 && cause == 0) cause = errno;
+  if ((cause == 0 && !std::ferror(stdout)) || cause == EPIPE) return code;
+  nixie::fail(nixie::Fault::storage, "what was printed is not complete: ", std::strerror(cause ? cause : EIO),
+              "; look at where standard output leads");
 }
 
 constexpr int kInterrupted = 130;
@@ -39,7 +59,8 @@ int main(int argc, char** argv) {
   if (argc > 1 && std::string_view(argv[1]) == "benchmark")  // the other door to `benchmark nets --config`
     return nixie::benchmark::run_program("trainer benchmark", {argv + 2, argv + argc});
   std::vector<std::string> arguments(argv + 1, argv + argc);
-  if (nixie::names_subcommand(arguments)) return run([&] { return nixie::run_subcommand(arguments); });
+  if (nixie::names_subcommand(arguments))
+    return run([&] { return print([&] { return nixie::run_subcommand(arguments); }); });
   if (!arguments.empty() && arguments[0] == "train") arguments.erase(arguments.begin());
   nixie::TrainRequest request;
   nixie::Command& command = request.command;
@@ -52,13 +73,13 @@ int main(int argc, char** argv) {
     app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));  // CLI11 takes them from the back
   } catch (const CLI::ParseError& error) {
     const int code = app.exit(error);
-    if (code != 0) std::fputs(nixie::set_hint({argv + 1, argv + argc}).c_str(), stderr);
+    std::vector<std::string> options;
+    for (const CLI::Option* option : app.get_options())
+      options.insert(options.end(), option->get_lnames().begin(), option->get_lnames().end());
+    if (code != 0) std::fputs(nixie::argument_hint({argv + 1, argv + argc}, options).c_str(), stderr);
     return code == 0 ? 0 : static_cast<int>(nixie::Fault::usage);
   }
-  if (request.lists) {
-    std::fputs(nixie::list_text().c_str(), stdout);
-    return 0;
-  }
+  if (request.lists) return run([] { return print([] { return std::fputs(nixie::list_text().c_str(), stdout), 0; }); });
   command.resume = app.get_option("--resume")->count() > 0;
   std::signal(SIGXFSZ, SIG_IGN);  // writes past a file size limit then fail with a message
   std::signal(SIGPIPE, SIG_IGN);  // a closed terminal does not end a run

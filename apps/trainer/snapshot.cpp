@@ -42,11 +42,18 @@ void check_same(const char* what, const T& saved, const T& wanted) {
          "; resume with the same, or start a new run");
 }
 
+/// A configuration as this program would write it: keys that are new since have their defaults.
+std::string with_defaults(const std::string& config) try {
+  return config_text(parse_config(config, "the checkpoint's configuration"));
+} catch (const Error&) {
+  return config;  // it names what this program does not know, which is then told as a difference
+}
+
 /// Refuses a configuration that differs in what a run is of; tells about all other differences.
 void check_changes(const std::filesystem::path& file, const Checkpoint& header, const SnapshotTarget& target) {
   if (header.config.empty()) return;
   std::string refused, keys;
-  for (const std::string& change : config_changes(header.config, config_text(target.config))) {
+  for (const std::string& change : config_changes(with_defaults(header.config), config_text(target.config))) {
     const std::string key = change.substr(0, change.find_first_of(".:"));
     const bool is_kept = key == "model" || key == "data" || key == "optimizer";
     const bool is_wanted = std::find(target.changes.begin(), target.changes.end(), key) != target.changes.end();
@@ -106,6 +113,7 @@ Checkpoint take_snapshot(const TrainConfig& config, const Model& model, const Op
                       {"skipped", state.skipped},
                       {"evaluated", state.evaluated},
                       {"metrics_bytes", state.metrics_bytes},
+                      {"roll_backs", state.roll_backs},
                       {"logged", state.logged},
                       {"loss_sum", state.loss_sum},
                       {"accuracy_sum", state.accuracy_sum},
@@ -156,6 +164,7 @@ RunState restore_snapshot(const Checkpoint& checkpoint, const SnapshotTarget& ta
   state.evaluations_since_best = value_or<std::int64_t>(saved, "evaluations_since_best", 0);
   state.evaluated = value_or(saved, "evaluated", state.step);
   state.metrics_bytes = value_or<std::int64_t>(saved, "metrics_bytes", -1);
+  state.roll_backs = value_or<std::int64_t>(saved, "roll_backs", 0);
   for (const Variable& variable : target.optimizer.state().all()) {
     const auto [parameter, buffer] = split_name(variable.name());
     if (is_shared(variable))  // an array: a bare number would be rounded to f32

@@ -1,6 +1,8 @@
 // Snapshot: everything a run needs to go on exactly, to and from a Checkpoint.
 #pragma once
 
+#include <cmath>
+
 #include "nixie/configs/parse/config.h"
 #include "nixie/models/io/checkpoint.h"
 #include "nixie/models/model.h"
@@ -20,6 +22,10 @@ struct RunState {
   std::int64_t evaluated = 0;  ///< the step of the last evaluation
   std::int64_t steps_per_epoch = 0;
   std::int64_t metrics_bytes = -1;  ///< the size of metrics.csv; -1: not known
+  std::int64_t roll_backs = 0;      ///< times the run went back to a checkpoint
+
+  /// What the schedule's rate is multiplied by.
+  double rate_factor() const { return std::ldexp(1.0, -static_cast<int>(roll_backs)); }
 };
 
 Checkpoint take_snapshot(const TrainConfig& config, const Model& model, const Optimizer& optimizer,

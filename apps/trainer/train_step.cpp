@@ -17,12 +17,22 @@ std::vector<Variable> zeros_like(const std::vector<Variable>& parameters) {
   return zeros;
 }
 
+Tensor squared_norm(const std::vector<Gradient>& slopes) { return square(global_norm(slopes)); }
+
 }  // namespace
+
+double noise_scale(const StepSums& sums, std::int64_t batch, std::int64_t accumulate) {
+  const auto small = static_cast<double>(batch), large = small * static_cast<double>(accumulate);
+  const double slope = (large * sums.step_norms - small * sums.batch_norms) / (large - small),
+               noise = (sums.batch_norms - sums.step_norms) / (1 / small - 1 / large);
+  return slope > 0 ? noise / slope : INFINITY;
+}
 
 TrainStep::TrainStep(Backend& backend, const TrainConfig& config, const Dataset& data, const Model& model,
                      const Optimizer& optimizer, const Averages* averages)
     : config_(config),
       data_(data),
+      objective_(config, data.target()),
       model_(model),
       optimizer_(optimizer),
       averages_(averages),
@@ -32,10 +42,15 @@ TrainStep::TrainStep(Backend& backend, const TrainConfig& config, const Dataset&
       accuracy_sum_(scalar("accuracy_sum", Dtype::f32)),
       non_finite_(scalar("non_finite", Dtype::i32)),
       skipped_(scalar("skipped", Dtype::i32)),
+      batch_norms_(scalar("batch_norms", Dtype::f32)),
+      step_norms_(scalar("step_norms", Dtype::f32)),
+      part_norms_(scalar("part_norms", Dtype::f32)),
+      rate_factor_("rate_factor", Array::from(std::vector<float>{1}, {}), false),
       part_(scalar("part", Dtype::i32)),
       part_loss_(scalar("part_loss", Dtype::f32)),
       part_accuracy_(scalar("part_accuracy", Dtype::f32)),
       part_slopes_(config.accumulate > 1 ? zeros_like(optimizer.parameters()) : std::vector<Variable>{}),
+      backend_(backend),
       add_(
           backend, [this](const Inputs& in) { return add_body(in); }, config.policy()),
       update_(
@@ -56,22 +71,61 @@ std::map<std::string, Tensor> TrainStep::inputs_of(const Batch& batch, std::int6
 std::map<std::string, Tensor> TrainStep::placeholders() const {
   std::vector<std::int64_t> sizes = {config_.data.batch()};
   for (const std::int64_t size : data_.sample_shape()) sizes.push_back(size);
+  std::vector<std::int64_t> targets = {config_.data.batch()};
+  for (const std::int64_t size : data_.target().shape) targets.push_back(size);
   const Dtype stored = data_.bytes() ? Dtype::u8 : Dtype::f32;
   std::map<std::string, Tensor> inputs = {{"images", placeholder(Shape(sizes), stored)},
-                                          {"labels", placeholder({sizes[0]}, Dtype::i32)}};
+                                          {"labels", placeholder(Shape(targets), data_.target().dtype)}};
   if (mixing_.is_on()) inputs.emplace("mixing", placeholder({6}));
   return inputs;
 }
 
-TrainStep::Result TrainStep::run(const Inputs& in) const {
+std::pair<Tensor, Tensor> TrainStep::forward(const Inputs& in,
+                                             const std::function<void(const Tensor&)>& observe) const {
   // Each batch of a step draws other random numbers.
   const Tensor now = step_, draw = config_.accumulate > 1 ? now * config_.accumulate + part_ : now;
-  Pass pass{.training = true, .step = draw, .seed = config_.seed};
+  Pass pass{.training = true, .step = draw, .seed = config_.seed, .observe = observe};
   const Tensor images = data_.pixels(in["images"]);
   const Tensor output = model_(mixing_.is_on() ? Mixing::images(images, in["mixing"]) : images, pass);
-  const Tensor loss = mixing_.is_on() ? Mixing::loss(config_.loss, output, in["labels"], in["mixing"])
-                                      : config_.loss(output, in["labels"]);
-  return {loss, accuracy(output, in["labels"]), gradients(optimizer_.scaled(loss), optimizer_.parameters())};
+  const Tensor target = objective_.target(output, images, in["labels"]);
+  const Tensor loss =
+      mixing_.is_on() ? Mixing::loss(config_.loss, output, target, in["mixing"]) : config_.loss(output, target);
+  return {loss, objective_.accuracy_of(output, target)};
+}
+
+TrainStep::Result TrainStep::run(const Inputs& in) const {
+  const auto [loss, accuracy] = forward(in);
+  return {loss, accuracy, gradients(optimizer_.scaled(loss), optimizer_.parameters())};
+}
+
+std::string TrainStep::first_non_finite(const Batch& batch, std::int64_t step, std::int64_t part) {
+  std::vector<std::string> names;
+  Step watched(
+      backend_,
+      [&](const Inputs& in) {
+        Outputs finite;
+        const auto watch = [&](const std::string& name, const Tensor& value) {
+          if (!is_floating(value.dtype())) return;
+          finite[std::to_string(names.size())] = min(cast(is_finite(value), Dtype::u8));
+          names.push_back(name);
+        };
+        names.clear();
+        watch("the images of the batch", in["images"]);
+        const auto layer = [&](const Tensor& result) {
+          const std::string place = Scope::prefix();  // `2.conv (conv2d): `
+          watch("the output of " + place.substr(0, place.rfind(": ")), result);
+        };
+        watch("the loss", forward(in, layer).first);
+        return finite;
+      },
+      config_.policy());
+  step_.set(static_cast<std::int32_t>(step));
+  part_.set(static_cast<std::int32_t>(part));
+  const Outputs finite = watched(inputs_of(batch, step * config_.accumulate + part));
+  part_.set(0);
+  for (std::size_t i = 0; i < names.size(); ++i)
+    if (finite.at(std::to_string(i)).item() == 0) return names[i];
+  return {};
 }
 
 Outputs TrainStep::add_body(const Inputs& in) {
@@ -84,6 +138,7 @@ Outputs TrainStep::add_body(const Inputs& in) {
     Trace::rollback_unless(ok);
     result.loss = where(ok, result.loss, NAN);
   }
+  if (config_.noise_scale) part_norms_.set(part_norms_ + squared_norm(result.slopes));
   part_loss_.set(part_loss_ + result.loss);
   part_accuracy_.set(part_accuracy_ + result.accuracy);
   part_.set(part_ + 1);
@@ -97,10 +152,19 @@ Outputs TrainStep::update_body(const Inputs& in) {
     const double share = 1 / static_cast<double>(config_.accumulate);
     loss = (part_loss_ + loss) * share;
     accuracy = (part_accuracy_ + accuracy) * share;
+    const Tensor norms = config_.noise_scale ? (part_norms_ + squared_norm(slopes)) * share : Tensor{};
     for (std::size_t i = 0; i < slopes.size(); ++i)
       slopes[i].value = cast((part_slopes_[i] + cast(slopes[i].value, Dtype::f32)) * share, slopes[i].value.dtype());
+    if (config_.noise_scale) {
+      batch_norms_.set(batch_norms_ + norms);
+      step_norms_.set(step_norms_ + squared_norm(slopes));
+      part_norms_.set(0.0);
+    }
   }
-  optimizer_.update(slopes, now);
+  if (config_.non_finite == "roll_back")  // others need no factor, nor the multiplication
+    optimizer_.update(slopes, now, rate_factor_);
+  else
+    optimizer_.update(slopes, now);
   if (averages_) averages_->update(now);
   if (skips()) {
     // A dynamic loss scale looks at the gradients itself.
@@ -133,11 +197,15 @@ StepSums TrainStep::sums() const {
   return {.loss = loss_sum_.array().item(),
           .accuracy = accuracy_sum_.array().item(),
           .skipped = static_cast<std::int64_t>(skipped_.array().item()),
-          .first_non_finite = static_cast<std::int64_t>(non_finite_.array().item())};
+          .first_non_finite = static_cast<std::int64_t>(non_finite_.array().item()),
+          .batch_norms = batch_norms_.array().item(),
+          .step_norms = step_norms_.array().item()};
 }
 
 void TrainStep::clear_sums() {
   skipped_.set(0);
+  batch_norms_.set(0.0);
+  step_norms_.set(0.0);
   loss_sum_.set(0.0);
   accuracy_sum_.set(0.0);
 }
@@ -147,6 +215,8 @@ void TrainStep::set(const RunState& state) {
   loss_sum_.set(state.loss_sum);
   accuracy_sum_.set(state.accuracy_sum);
   skipped_.set(static_cast<std::int32_t>(state.skipped));
+  non_finite_.set(0);
+  rate_factor_.set(state.rate_factor());
 }
 
 }  // namespace nixie

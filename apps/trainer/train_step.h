@@ -3,6 +3,7 @@
 
 #include "nixie/apps/trainer/averages.h"
 #include "nixie/apps/trainer/mixing.h"
+#include "nixie/apps/trainer/objective.h"
 #include "nixie/apps/trainer/snapshot.h"
 #include "nixie/core/state/graph.h"
 #include "nixie/core/step.h"
@@ -15,7 +16,14 @@ struct StepSums {
   double loss = 0, accuracy = 0;
   std::int64_t skipped = 0;           ///< steps that changed nothing
   std::int64_t first_non_finite = 0;  ///< the step of the first loss that is no number; 0: none
+  /// Squared norms of gradients, where the noise scale is asked for: the mean of the batches', and that of their mean.
+  double batch_norms = 0, step_norms = 0;
 };
+
+/// The gradient noise scale (McCandlish et al. 2018), the variance of a sample's gradient over the squared mean
+/// gradient, from the norms of gradients over `batch` samples and over `accumulate` times as many. Infinite where the
+/// mean gradient is lost in the noise.
+double noise_scale(const StepSums& sums, std::int64_t batch, std::int64_t accumulate);
 
 /// `accumulate` batches make a step: the same as one of all their samples, but for what a layer does with a whole batch
 /// (batch norm, dropout). References are kept.
@@ -33,6 +41,11 @@ class TrainStep {
   /// As they were after a step of an earlier process.
   void set(const RunState& state);
 
+  /// Where the forward pass of a batch first makes a value that is not finite: `the output of 2.conv (conv2d)`, `the
+  /// images of the batch` or `the loss`; "" where all is finite. `step` are done before; the batch is the `part`th of
+  /// its step. Running statistics change as in training.
+  std::string first_non_finite(const Batch& batch, std::int64_t step, std::int64_t part);
+
   /// The part that updates, simplified; and how the backend would run it. Nothing is run.
   const Graph& graph() { return update_.graph(placeholders()); }
   const Plan& plan() { return update_.plan(placeholders()); }
@@ -43,6 +56,8 @@ class TrainStep {
     std::vector<Gradient> slopes;
   };
   Result run(const Inputs& in) const;
+  /// The loss, and the model's output; `observe` as in Pass.
+  std::pair<Tensor, Tensor> forward(const Inputs& in, const std::function<void(const Tensor&)>& observe = {}) const;
   Outputs add_body(const Inputs& in);
   Outputs update_body(const Inputs& in);
   void count(const Tensor& now, const Tensor& loss, const Tensor& accuracy);
@@ -52,13 +67,16 @@ class TrainStep {
 
   const TrainConfig& config_;
   const Dataset& data_;
+  Objective objective_;
   const Model& model_;
   const Optimizer& optimizer_;
   const Averages* averages_;
   Mixing mixing_;
   Variable step_, loss_sum_, accuracy_sum_, non_finite_, skipped_;
+  Variable batch_norms_, step_norms_, part_norms_, rate_factor_;
   Variable part_, part_loss_, part_accuracy_;  // of a step that is not complete: its batches, and sums over them
   std::vector<Variable> part_slopes_;          // the same, in the optimizer's order of parameters
+  Backend& backend_;
   Step add_, update_;
 };
 

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "nixie/apps/trainer/evaluator.h"
-#include "nixie/models/io/checkpoint.h"
 #include "nixie/models/io/weights.h"
 
 namespace nixie {
@@ -55,10 +54,43 @@ TrainedModel load_trained(const std::filesystem::path& file, const std::vector<s
   return {config, model, preparation, checkpoint.class_names, state_value<std::int64_t>(checkpoint, "step", 0)};
 }
 
+TrainedModel model_from_weights(const TrainConfig& config) {
+  check(!config.init_from.empty(), "the configuration names no weights; add --set init_from=FILE");
+  const Splits data = config.data.open();
+  const Preparation preparation = data.test->preparation();
+  const Model model(config.model, {1, preparation.channels, preparation.height, preparation.width}, config.seed,
+                    parameter_dtype(config.policy()));
+  const WeightReport report = set_weights(model.parameters(), read_weights(config.init_from));
+  if (!report.is_complete()) {
+    const std::size_t lacking = report.missing.size() + report.reshaped.size();
+    fail(Fault::checkpoint, config.init_from, ": does not fit ", lacking, " of the model's arrays, the first ",
+         (report.reshaped.empty() ? report.missing : report.reshaped)[0], "; name the weights of this model, or train");
+  }
+  return {config, model, preparation, data.test->class_names(), 0};
+}
+
+Checkpoint inference_checkpoint(const TrainedModel& trained) {
+  const Preparation& preparation = trained.preparation;
+  const Shape sample = preparation.sample_shape();
+  Checkpoint checkpoint;
+  checkpoint.state = {{"step", trained.step}};
+  checkpoint.config = config_text(trained.config);
+  checkpoint.class_names = trained.class_names;
+  checkpoint.input_shape = {sample.begin(), sample.end()};
+  checkpoint.short_side = preparation.short_side;
+  checkpoint.mean = preparation.mean;
+  checkpoint.deviation = preparation.deviation;
+  checkpoint.writer = "nixie " NIXIE_VERSION;
+  for (const Variable& variable : trained.model.parameters().all())
+    checkpoint.model[variable.name()] = variable.array();
+  return checkpoint;
+}
+
 Predictor::Predictor(const TrainedModel& trained, Backend& backend, std::int64_t batch)
     : model_(trained.model),
       loss_(trained.config.loss),
       class_names_(trained.class_names),
+      is_ranked_(!class_names_.empty()),
       sample_shape_(trained.preparation.sample_shape()),
       batch_(batch),
       step_(
@@ -94,7 +126,8 @@ std::vector<std::vector<Score>> Predictor::operator()(const std::vector<Array>& 
     for (std::size_t i = 0; i < count; ++i) {
       std::vector<Score> scores;
       for (std::size_t c = 0; c < classes; ++c) scores.push_back({class_names_[c], values[i * classes + c]});
-      std::ranges::stable_sort(scores, [](const Score& a, const Score& b) { return a.value > b.value; });
+      if (is_ranked_)
+        std::ranges::stable_sort(scores, [](const Score& a, const Score& b) { return a.value > b.value; });
       results.push_back(std::move(scores));
     }
   }

@@ -8,6 +8,7 @@
 #include "nixie/configs/parse/config.h"
 #include "nixie/core/step.h"
 #include "nixie/data/preparation.h"
+#include "nixie/models/io/checkpoint.h"
 #include "nixie/models/model.h"
 
 namespace nixie {
@@ -23,6 +24,13 @@ struct TrainedModel {
 /// Throws Fault::checkpoint where the file is damaged, was not written by a training run, or does not hold its model.
 /// `assignments` (key.path=value) change the configuration.
 TrainedModel load_trained(const std::filesystem::path& file, const std::vector<std::string>& assignments = {});
+
+/// The model of a configuration with the weights of its `init_from`; preparation and classes are its data's. Throws a
+/// usage Error where it names no file, Fault::checkpoint where the file lacks a part of the model.
+TrainedModel model_from_weights(const TrainConfig& config);
+
+/// All that load_trained needs and nothing that only training does: no optimizer, one set of weights.
+Checkpoint inference_checkpoint(const TrainedModel& trained);
 
 struct Score {
   std::string class_name;
@@ -43,6 +51,7 @@ class Predictor {
   Model model_;
   AnyLoss loss_;
   std::vector<std::string> class_names_;
+  bool is_ranked_;  // numbers stay in their order
   Shape sample_shape_;
   std::int64_t batch_;
   Step step_;

@@ -5,7 +5,7 @@
 
 #include "nixie/apps/trainer/machine.h"
 #include "nixie/apps/trainer/record/run_folder.h"
-#include "nixie/apps/trainer/report/report.h"
+#include "nixie/apps/trainer/report/gradient_probe.h"
 #include "nixie/apps/trainer/watchdog.h"
 #include "nixie/core/passes/precision.h"
 #include "nixie/models/io/durable_file.h"
@@ -33,28 +33,22 @@ std::int64_t steps_of(const TrainConfig& config, const Loader& loader) {
   return steps;
 }
 
-/// Whether the model can name every class; said here, since labels are only known when they are used.
-void check_classes(const Model& model, const Dataset& dataset) {
-  const Shape out = model.output_shape();
-  check(out.rank() == 1, "the model's output is ", out, " for a sample, expected one number per class");
-  check(out[0] >= dataset.classes(), "the model has ", out[0], " outputs, the data ", dataset.classes(),
-        " classes; set the model's classes");
+/// Whether output and targets go together; said here, since the loss only sees them when the run begins.
+void check_objective(const TrainConfig& config, const Model& model, const Dataset& data) {
+  const SampleTarget target = data.target();
+  const Objective objective(config, target);
+  objective.check_output(model.output_shape(), model.input_shape(), data.classes());
+  const bool mixes = config.mixing.mixup > 0 || config.mixing.cutmix > 0;
+  check(!mixes || (config.target == "labels" && target.shape.rank() <= 1),
+        "mixing shares a loss between two labels; these targets are ", to_string(target), "; take mixing out");
+  check(objective.accuracy() || !config.schedule.maximizes(),
+        "schedule: the plateau watches the accuracy, but these targets have none; set maximize to false");
 }
 
 // Only f16's range needs a scale.
 LossScaleOptions loss_scale(const TrainConfig& config) {
   const bool narrow = parameter_dtype(config.policy()) == Dtype::f16 || config.policy() == PrecisionPolicy::fp16;
   return {.scale = narrow ? config.loss_scale : 1};
-}
-
-/// Names the line of the file where a layer that does not fit stands.
-Model built_model(const TrainConfig& config, const Shape& input) try {
-  return Model(config.model, input, config.seed, parameter_dtype(config.policy()));
-} catch (const Error& error) {
-  const std::string line = error.what();
-  const auto place = config.layer_places.find(line.substr(0, line.find(" (")));  // `1.conv (conv2d): input is ...`
-  if (place == config.layer_places.end()) throw;
-  throw Error(error.fault(), to_string(place->second) + ": " + line);
 }
 
 // What is frozen comes first: the first group that holds a parameter counts.
@@ -70,6 +64,12 @@ std::optional<Averages> averages_of(const TrainConfig& config, const Model& mode
   return Averages(model, built_model(config, input), config.ema);
 }
 
+/// `of 10 classes`
+std::string target_text(const Dataset& data) {
+  if (data.target().is_class()) return fmt::format("of {} classes", data.classes());
+  return "with " + to_string(data.target());
+}
+
 std::vector<std::string> metric_names(const std::vector<AnyMetric>& metrics) {
   std::vector<std::string> names;
   for (const AnyMetric& metric : metrics) names.push_back(metric.kind());
@@ -77,6 +77,15 @@ std::vector<std::string> metric_names(const std::vector<AnyMetric>& metrics) {
 }
 
 }  // namespace
+
+Model built_model(const TrainConfig& config, const Shape& input) try {
+  return Model(config.model, input, config.seed, parameter_dtype(config.policy()));
+} catch (const Error& error) {
+  const std::string line = error.what();
+  const auto place = config.layer_places.find(line.substr(0, line.find(" (")));  // `1.conv (conv2d): input is ...`
+  if (place == config.layer_places.end()) throw;
+  throw Error(error.fault(), to_string(place->second) + ": " + line);
+}
 
 Trainer::Trainer(const TrainConfig& config, const TrainerOptions& options)
     : config_(config),
@@ -95,19 +104,21 @@ Trainer::Trainer(const TrainConfig& config, const TrainerOptions& options)
                   .clip_value = config.clip_value,
                   .clip_norm = config.clip_norm,
                   .loss_scale = loss_scale(config)},
-                 {.steps_per_epoch = static_cast<double>(steps_per_epoch_),
-                  .epochs = static_cast<double>(total_steps_) / static_cast<double>(steps_per_epoch_)}),
+                 run_length()),
       state_{.steps_per_epoch = steps_per_epoch_},
       averages_(averages_of(config, model_, input_shape(*data_.train, config.data.batch()))),
       train_step_(*backend_, config_, *data_.train, model_, optimizer_, averages_ ? &*averages_ : nullptr),
-      evaluator_(*backend_, averages_ ? averages_->model() : model_, config.loss, config.metrics, data_.test,
-                 loader_options_, config.policy()),
+      evaluator_(*backend_, averages_ ? averages_->model() : model_, config_, data_.test, loader_options_),
       progress_(options.out) {
   if (!options.run.empty()) use_folder(options.run);
-  check_classes(model_, *data_.train);
+  check(!model_.parameters().trainable().empty(),
+        "the model has no parameters, so there is nothing to train; add a layer that has");
+  check_objective(config_, model_, *data_.train);
   check(!optimizer_.parameters().empty(), "freeze and parameter_groups leave no parameter to train; take one out");
   if (!config.init_from.empty() && options.reads_init_from) initialize();
 }
+
+Trainer::~Trainer() = default;
 
 void Trainer::initialize() {
   const WeightReport report = set_weights(model_.parameters(), read_weights(config_.init_from));
@@ -124,10 +135,10 @@ std::string Trainer::summary() const {
   for (const std::string& note : data_.notes) notes += "\ndata: " + note;
   return fmt::format(
              "{}\nmodel {}: {} parameters in {} arrays, input {}, output {}\n"
-             "data {}: {} training and {} test samples of {} classes, {} steps of {} per epoch, {} steps in all",
+             "data {}: {} training and {} test samples {}, {} steps of {} per epoch, {} steps in all",
              machine_text(*backend_, config_.threads), config_.model.kind(), parameters.count(),
              parameters.trainable().size(), model_.input_shape(), model_.output_shape(), config_.data.kind(),
-             data_.train->size(), data_.test->size(), data_.train->classes(), steps_per_epoch_,
+             data_.train->size(), data_.test->size(), target_text(*data_.train), steps_per_epoch_,
              config_.data.batch() * config_.accumulate, total_steps_) +
          notes;
 }
@@ -146,25 +157,41 @@ SnapshotTarget Trainer::target(const std::vector<std::string>& changes) {
 void Trainer::resume(const std::filesystem::path& file, const std::vector<std::string>& changes) {
   const SnapshotTarget mine = target(changes);
   restore(load_snapshot(file, mine), mine);
-  saved_ = file.string();
+  roll_backs_ = state_.roll_backs;
+  changes_ = changes;
+  progress_.line(fmt::format("resumed after step {}", state_.step));
+  good_ = {file};
+  note_saved(file.string());
 }
 
 void Trainer::resume_last(const std::vector<std::string>& changes) {
   const SnapshotTarget mine = target(changes);
+  const std::vector<std::filesystem::path> files = checkpoints();
+  const auto checkpoint = load_first(files, mine);
+  if (!checkpoint) {
+    if (!config_.init_from.empty() && !options_.reads_init_from) initialize();
+    return progress_.line("the run was not saved yet; it begins again");
+  }
+  restore(*checkpoint, mine);
+  roll_backs_ = state_.roll_backs;
+  changes_ = changes;
+  progress_.line(fmt::format("resumed after step {}", state_.step));
+  good_ = files;
+  note_saved(options_.run.string());
+}
+
+std::vector<std::filesystem::path> Trainer::checkpoints() const {
   std::vector<std::filesystem::path> files = kept_checkpoints(options_.run);
   files.insert(files.begin(), {path("last.h5"), path("best.h5")});
-  const auto checkpoint = load_first(files, mine);
-  if (!checkpoint) return progress_.line("the run was not saved yet; it begins again");
-  restore(*checkpoint, mine);
-  saved_ = options_.run.string();
+  return files;
 }
 
 void Trainer::restore(const Checkpoint& checkpoint, const SnapshotTarget& target) {
   if (averages_) averages_->set(checkpoint.ema);  // before anything else: it may be refused
   state_ = restore_snapshot(checkpoint, target);
+  if (config_.non_finite != "roll_back") state_.roll_backs = 0;  // nobody would heed it
   train_step_.set(state_);
   evaluation_.reset();
-  progress_.line(fmt::format("resumed after step {}", state_.step));
 }
 
 void Trainer::open_record() {
@@ -180,10 +207,31 @@ void Trainer::open_record() {
 }
 
 bool Trainer::train(const std::function<bool()>& stop, const std::function<bool()>& save_now) {
-  open_record();
-  progress_.start(state_.step, total_steps_, steps_per_epoch_, config_.data.batch() * config_.accumulate);
+  is_stopped_ = false;
+  const auto asks_to_stop = [&] { return is_stopped_ || (stop && stop()); };
+  tell(&Callback::train_begins);
+  std::optional<bool> is_done;
+  while (!is_done) try {
+      is_done = train_on(asks_to_stop, save_now);
+      saver_.wait();
+    } catch (const Error& error) {
+      is_done.reset();
+      roll_back(error);
+    }
+  tell(&Callback::train_ends, *is_done);
+  return *is_done;
+}
+
+void Trainer::start_loader() {
   loader_.start(
       {.epoch = state_.step / steps_per_epoch_, .batch = state_.step % steps_per_epoch_ * config_.accumulate});
+}
+
+bool Trainer::train_on(const std::function<bool()>& stop, const std::function<bool()>& save_now) {
+  open_record();
+  measure_for_report();
+  progress_.start(state_.step, total_steps_, steps_per_epoch_, config_.data.batch() * config_.accumulate);
+  start_loader();
   std::optional<Watchdog> watchdog;
   if (options_.out) watchdog.emplace([](const std::string& text) { fmt::print(stderr, "{}\n", text); });
   const auto enter = [&](const char* activity) {
@@ -197,36 +245,58 @@ bool Trainer::train(const std::function<bool()>& stop, const std::function<bool(
   const bool was_stopped = state_.step > 0 && is_evaluation_due() && state_.evaluated < state_.step;
   if (was_stopped && !evaluate_and_save(evaluated)) return false;
   while (state_.step < total_steps_ && !is_out_of_patience()) {  // a run that ended early stays so when resumed
+    const std::int64_t epoch = state_.step / steps_per_epoch_;
+    if (state_.step % steps_per_epoch_ == 0) tell(&Callback::epoch_begins, epoch);
     train_once(enter);
+    saver_.check();
+    tell(&Callback::step_ends, state_.step);
     enter("logs, evaluates or saves");
     const bool evaluates = is_evaluation_due();
     if (evaluates || state_.step % config_.log_every == 0) log_interval();
     if (evaluates && !evaluate_and_save(evaluated)) return false;
     const bool is_stopped = stop && stop() && state_.step < total_steps_, is_wanted = save_now && save_now();
     const bool is_due = config_.save_every > 0 && state_.step % config_.save_every == 0;
-    if (!evaluates && (is_stopped || is_wanted || is_due)) save("last.h5");
+    if (!evaluates && (is_stopped || is_wanted || is_due)) save({"last.h5"});
+    if (is_wanted) saver_.wait();
     if (is_wanted && writes()) progress_.line(fmt::format("saved after step {}", state_.step));
+    if (state_.step % steps_per_epoch_ == 0) tell(&Callback::epoch_ends, epoch);
     if (is_stopped) return false;
     if (watchdog) watchdog->mark();
   }
   return true;
 }
 
+const Batch& Trainer::next_batch() {
+  const Batch* batch = loader_.next();
+  return batch ? *batch : *loader_.next();  // between two epochs
+}
+
 void Trainer::train_once(const std::function<void(const char*)>& enter) {
+  std::chrono::steady_clock::duration waited{};
   const auto next = [&]() -> const Batch& {
     enter("waits for a batch of the loader");
-    const Batch* batch = loader_.next();
-    if (!batch) batch = loader_.next();  // between two epochs
+    const auto start = std::chrono::steady_clock::now();
+    const Batch& batch = next_batch();
+    waited += std::chrono::steady_clock::now() - start;
     enter("trains");
-    return *batch;
+    return batch;
   };
   train_step_(next, state_.step);
   ++state_.step;
   if (state_.step % steps_per_epoch_ == 0)  // too few for another step
     for (std::int64_t rest = loader_.batches() % config_.accumulate; rest > 0; --rest) loader_.next();
   evaluation_.reset();
-  progress_.step(state_.step);
+  if (progress_.wants_figures()) show_running_figures();
+  progress_.step(state_.step, waited);
 }
+
+void Trainer::show_running_figures() {
+  const StepSums sums = train_step_.sums();
+  const auto steps = static_cast<double>(state_.step - state_.logged - sums.skipped);
+  if (steps >= 1) progress_.running(sums.loss / steps, objective().accuracy() ? sums.accuracy / steps : NAN, rate());
+}
+
+double Trainer::rate() const { return optimizer_.schedule().rate(state_.step - 1) * state_.rate_factor(); }
 
 bool Trainer::is_evaluation_due() const {
   const std::int64_t every = config_.evaluate_every > 0 ? config_.evaluate_every : steps_per_epoch_;
@@ -238,17 +308,8 @@ void Trainer::read_sums() {
   state_.loss_sum = sums.loss;
   state_.accuracy_sum = sums.accuracy;
   state_.skipped = sums.skipped;
-  if (sums.first_non_finite > 0) fail_non_finite("the loss", sums.first_non_finite);
+  if (sums.first_non_finite > 0) fail_non_finite(kLoss, sums.first_non_finite);
   if (!std::isfinite(state_.loss_sum)) fail_non_finite("the sum of the losses", state_.step);
-}
-
-void Trainer::fail_non_finite(const std::string& what, std::int64_t step) const {
-  const Checkpoint now = take_snapshot(config_, model_, optimizer_, state_, data_);
-  const std::string array = non_finite_array(now);
-  fail(Fault::non_finite, what, " is not finite at step ", step,
-       array.empty() || array == what ? "" : ", nor is " + array, " (the last good log row is of step ", state_.logged,
-       ", the last good checkpoint ", saved_.empty() ? "none" : saved_,
-       "); try a smaller rate, a warm-up or clip_norm");
 }
 
 void Trainer::log_interval() {
@@ -263,12 +324,14 @@ void Trainer::log_interval() {
   Interval interval{.epoch = epoch,
                     .step = state_.step,
                     .loss = state_.loss_sum / steps,
-                    .accuracy = state_.accuracy_sum / steps,
-                    .rate = optimizer_.schedule().rate(state_.step - 1)};
+                    .accuracy = objective().accuracy() ? state_.accuracy_sum / steps : NAN,
+                    .rate = rate()};
   if (const LossScale& scale = optimizer_.loss_scale(); scale.is_dynamic()) {
     interval.loss_scale = scale.scale().array().item();
     interval.skipped_steps = static_cast<std::int64_t>(scale.skipped().array().item());
   }
+  if (config_.noise_scale)
+    interval.noise_scale = noise_scale(train_step_.sums(), config_.data.batch(), config_.accumulate);
   if (record_)
     record_->training({.epoch = epoch + 1,
                        .step = state_.step,
@@ -277,6 +340,7 @@ void Trainer::log_interval() {
                        .rate = interval.rate},
                       progress_.seconds(), progress_.images_per_second());
   progress_.interval(interval);
+  tell(&Callback::interval_ends, interval);
   state_.logged = state_.step;
   state_.loss_sum = state_.accuracy_sum = 0;
   state_.skipped = 0;
@@ -285,8 +349,8 @@ void Trainer::log_interval() {
 
 // Larger is better.
 double Trainer::score(const Evaluation& result) const {
-  if (config_.best_by == "accuracy") return result.accuracy;
-  if (config_.best_by == "loss") return -result.loss;
+  if (config_.best_by == "accuracy" && !std::isnan(result.accuracy)) return result.accuracy;
+  if (config_.best_by == "accuracy" || config_.best_by == "loss") return -result.loss;
   const auto found = std::find_if(result.metrics.begin(), result.metrics.end(),
                                   [&](const auto& metric) { return metric.first == config_.best_by; });
   const bool is_error = config_.best_by == LogLoss::name || config_.best_by == MeanError::name;
@@ -301,7 +365,7 @@ bool Trainer::evaluate_and_save(const std::function<bool()>& stop) {
   progress_.pause();
   if (!evaluation_) evaluation_ = evaluator_.run(stop);
   if (!evaluation_) {  // stopped inside it: a resume begins with it
-    save("last.h5");
+    save({"last.h5"});
     return false;
   }
   const Evaluation& result = *evaluation_;
@@ -309,25 +373,22 @@ bool Trainer::evaluate_and_save(const std::function<bool()>& stop) {
   const std::int64_t epoch = (state_.step - 1) / steps_per_epoch_ + 1;
   std::string line = config_.evaluate_every > 0 ? fmt::format("step {} {}", state_.step, to_string(result))
                                                 : fmt::format("epoch {} {}", epoch, to_string(result));
-  Figures figures{.epoch = epoch,
-                  .step = state_.step,
-                  .loss = result.loss,
-                  .accuracy = result.accuracy,
-                  .rate = optimizer_.schedule().rate(state_.step - 1)};
+  Figures figures{
+      .epoch = epoch, .step = state_.step, .loss = result.loss, .accuracy = result.accuracy, .rate = rate()};
   for (const auto& [name, value] : result.metrics) {
     line += fmt::format(" {} {:.4f}", name, value);
     figures.metrics.push_back(value);
   }
   if (record_) record_->evaluation(figures);
   progress_.line(line);
+  tell(&Callback::evaluation_ends, result);
   optimizer_.schedule().observe(config_.schedule.maximizes() ? result.accuracy : result.loss);
   state_.evaluated = state_.step;
   const bool is_best = score(result) > state_.best_score;
   if (is_best) state_.best_score = score(result);
   state_.evaluations_since_best = is_best ? 0 : state_.evaluations_since_best + 1;
-  if (is_best) save("best.h5");  // before last.h5, which says that it is there
-  save("last.h5");
-  if (writes() && config_.keep > 0) keep_checkpoint(path("last.h5"), state_.step, config_.keep);
+  // best.h5 before last.h5, which says that it is there.
+  save(is_best ? std::vector<std::string>{"best.h5", "last.h5"} : std::vector<std::string>{"last.h5"}, config_.keep);
   write_report();
   progress_.resume();
   if (is_out_of_patience())
@@ -335,35 +396,9 @@ bool Trainer::evaluate_and_save(const std::function<bool()>& stop) {
   return true;
 }
 
-void Trainer::write_report() const {
-  if (!writes()) return;
-  write_text(path("report.html"), report_html({.run = options_.run,
-                                               .config = config_,
-                                               .model = model_,
-                                               .test = *data_.test,
-                                               .evaluation = *evaluation_,
-                                               .summary = summary(),
-                                               .step = state_.step,
-                                               .total_steps = total_steps_,
-                                               .is_done = state_.step == total_steps_ || is_out_of_patience()}));
-}
-
 Evaluation Trainer::evaluate() {
   if (!evaluation_) evaluation_ = evaluator_.run();
   return *evaluation_;
-}
-
-void Trainer::save(const char* file) {
-  if (!writes()) return;
-  read_sums();
-  // Rows that a checkpoint counts are durable before it is.
-  record_->sync();
-  state_.metrics_bytes = record_->metrics_bytes();
-  Checkpoint checkpoint = take_snapshot(config_, model_, optimizer_, state_, data_);
-  if (averages_) checkpoint.ema = averages_->arrays();
-  if (const std::string array = non_finite_array(checkpoint); !array.empty()) fail_non_finite(array, state_.step);
-  save_checkpoint(checkpoint, path(file));
-  saved_ = path(file).string();
 }
 
 }  // namespace nixie

@@ -5,27 +5,52 @@
 //   Evaluation result = trainer.evaluate();
 #pragma once
 
+#include <limits>
+
 #include "nixie/apps/trainer/evaluator.h"
 #include "nixie/apps/trainer/progress.h"
 #include "nixie/apps/trainer/record/run_folder.h"
 #include "nixie/apps/trainer/record/run_record.h"
+#include "nixie/apps/trainer/record/saver.h"
 #include "nixie/apps/trainer/snapshot.h"
 #include "nixie/apps/trainer/train_step.h"
 
 namespace nixie {
+
+class GradientProbe;
+class Trainer;
+
+/// Hooks of a run, called from the thread that trains. What one throws ends the run.
+class Callback {
+ public:
+  virtual ~Callback() = default;
+  virtual void train_begins(Trainer&) {}
+  virtual void epoch_begins(Trainer&, std::int64_t /*epoch*/) {}  ///< from 0
+  virtual void step_ends(Trainer&, std::int64_t /*step*/) {}      ///< steps done
+  virtual void interval_ends(Trainer&, const Interval&) {}        ///< each `log_every` steps
+  virtual void evaluation_ends(Trainer&, const Evaluation&) {}
+  virtual void save_begins(Trainer&, const std::vector<std::string>& /*files*/) {}
+  virtual void epoch_ends(Trainer&, std::int64_t /*epoch*/) {}
+  virtual void train_ends(Trainer&, bool /*is_done*/) {}  ///< false: the run was stopped
+};
 
 struct TrainerOptions {
   std::filesystem::path run = {};              ///< an existing folder for the run's files; empty: none are written
   std::FILE* out = nullptr;                    ///< where progress is printed; null: nowhere
   std::shared_ptr<Backend> backend = nullptr;  ///< null: the configuration's
   bool reads_init_from = true;                 ///< false: a resume follows, which brings all weights
+  std::vector<std::shared_ptr<Callback>> callbacks = {};
 };
+
+/// The model for inputs [N, C, H, W]. An error names the line of the file where a layer that does not fit stands.
+Model built_model(const TrainConfig& config, const Shape& input);
 
 class Trainer {
  public:
   /// Opens the data and builds the model. Writes nothing yet. Throws where the configuration, data and model do not
   /// fit.
   explicit Trainer(const TrainConfig& config, const TrainerOptions& options = {});
+  ~Trainer();
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
@@ -40,9 +65,9 @@ class Trainer {
   void resume() { resume_last(); }
 
   /// Trains to the end, or until `stop` is true after a step or inside an evaluation: the state is then saved, and the
-  /// result is false. Where `save` is true after a step, the state is saved and training goes on. Throws
-  /// Fault::non_finite where the loss or a value to save is no number, Fault::storage where the run folder cannot be
-  /// written.
+  /// result is false. Where `save` is true after a step, the state is saved and training goes on. Saving takes a copy
+  /// of the state and writes it while training goes on; it is written when this returns. Throws Fault::non_finite where
+  /// the loss or a value to save is no number, Fault::storage where the run folder cannot be written.
   bool train(const std::function<bool()>& stop = {}, const std::function<bool()>& save = {});
 
   /// Over the whole test half.
@@ -58,26 +83,61 @@ class Trainer {
   const TrainConfig& config() const { return config_; }
   const Model& model() const { return model_; }
   const Optimizer& optimizer() const { return optimizer_; }
+  /// From a callback: the run ends after this step as if it was asked to stop.
+  void stop() { is_stopped_ = true; }
   std::int64_t step() const { return state_.step; }
   std::int64_t total_steps() const { return total_steps_; }
   std::int64_t steps_per_epoch() const { return steps_per_epoch_; }
+  /// Of the last call of `train`: the time in which it waited for batches.
+  double seconds_waited() const { return progress_.seconds_waited(); }
 
  private:
+  static constexpr const char* kLoss = "the loss";
+
   void initialize();
+  RunLength run_length() const {
+    return {.steps_per_epoch = static_cast<double>(steps_per_epoch_),
+            .epochs = static_cast<double>(total_steps_) / static_cast<double>(steps_per_epoch_)};
+  }
   SnapshotTarget target(const std::vector<std::string>& changes);
   void restore(const Checkpoint& checkpoint, const SnapshotTarget& target);
   void open_record();
+  void start_loader();
+  bool train_on(const std::function<bool()>& stop, const std::function<bool()>& save_now);
+  const Batch& next_batch();
   void train_once(const std::function<void(const char*)>& enter);
+  template <class Event, class... About>
+  void tell(Event event, const About&... about) {
+    for (const auto& callback : options_.callbacks) ((*callback).*event)(*this, about...);
+  }
+  void show_running_figures();
   void read_sums();
   void log_interval();
   bool is_evaluation_due() const;
   bool evaluate_and_save(const std::function<bool()>& stop);
   double score(const Evaluation& result) const;
   bool is_out_of_patience() const;
-  [[noreturn]] void fail_non_finite(const std::string& what, std::int64_t step) const;
-  void save(const char* file);
-  void write_report() const;
-  std::filesystem::path path(const char* file) const { return options_.run / file; }
+  double rate() const;
+  /// To the newest good checkpoint of a step below this one, or to the start where there is none.
+  void go_back(std::int64_t below);
+  bool load_good(std::int64_t below);
+  void start_again();
+  /// Those that the run folder may hold: the last, the best, those kept.
+  std::vector<std::filesystem::path> checkpoints() const;
+  /// Repeats the steps up to `step` and looks into that one: where values first are not finite; "" where that is not
+  /// found within a minute.
+  std::string first_non_finite(std::int64_t step);
+  [[noreturn]] void fail_non_finite(const std::string& what, std::int64_t step);
+  /// Goes back with a smaller rate where the configuration says so; else throws the error.
+  void roll_back(const Error& error);
+  /// Copies the state; files of the run folder are written from the copy in the background, in order, and last.h5 is
+  /// kept as step-N.h5 where `keep` is more than 0.
+  void save(const std::vector<std::string>& files, std::int64_t keep = 0);
+  void note_saved(const std::string& file);
+  Objective objective() const { return Objective(config_, data_.train->target()); }
+  void measure_for_report();
+  void write_report();
+  std::filesystem::path path(const std::string& file) const { return options_.run / file; }
   bool writes() const { return !options_.run.empty(); }
 
   TrainConfig config_;
@@ -95,10 +155,20 @@ class Trainer {
   TrainStep train_step_;
   Evaluator evaluator_;
   Progress progress_;
-  std::string saved_;                     // the last checkpoint written or read, for messages
+  std::mutex saved_mutex_;
+  bool is_stopped_ = false;
+  std::string saved_;                        // the last checkpoint written or read, for messages
+  std::vector<std::filesystem::path> good_;  // where there may be one to go back to, the newest first
+  std::vector<std::string> changes_;         // parts of the configuration that may differ from the checkpoint's
+  std::int64_t roll_backs_ = 0;
+  static constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+  std::int64_t past_ = kNever;            // the step that the run went back to, where it was not saved since
   std::optional<Evaluation> evaluation_;  // of the present weights
   std::optional<RunLock> lock_;
   std::optional<RunRecord> record_;
+  std::string layer_times_;  // for the report, where it is asked for
+  std::unique_ptr<GradientProbe> probe_;
+  Saver saver_;  // last: it writes what stands above until it is destroyed
 };
 
 }  // namespace nixie

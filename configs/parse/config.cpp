@@ -60,8 +60,11 @@ TrainConfig read_config(const Tree& tree) {
   for (const char* key : {"model", "data"}) check_present(tree, key, problems);
   check_word(tree, "backend", config.backend, {"auto", "cpu", "cuda", "null"}, problems);
   check_word(tree, "precision", config.precision, precision_names(), problems);
-  check_word(tree, "non_finite", config.non_finite, {"stop", "skip"}, problems);
+  check_word(tree, "target", config.target, {"labels", "input"}, problems);
+  check_word(tree, "non_finite", config.non_finite, {"stop", "skip", "roll_back"}, problems);
   if (const Tree* model = tree.find("model")) add_layer_places(*model, "", config.layer_places);
+  if (const Tree* ema = tree.find("ema"); ema && config.ema == 1)
+    problems.add(ema->place, "ema is 1, with which the average never changes, expected a number below 1");
   std::vector<std::string> figures = {"accuracy", "loss"};
   for (const AnyMetric& metric : config.metrics) figures.push_back(metric.kind());
   check_word(tree, "best_by", config.best_by, figures, problems);
@@ -69,6 +72,10 @@ TrainConfig read_config(const Tree& tree) {
     problems.add(tree.place, "the length of the run is missing, expected epochs or steps");
   else if (problems.empty() && config.epochs == 0 && config.steps == 0)
     problems.add(tree.place, "epochs and steps are both 0, expected one of them to say how long the run is");
+  if (config.noise_scale && config.accumulate < 2)
+    problems.add(tree.find("noise_scale")->place,
+                 "noise_scale compares the gradients of a step's batches, but accumulate is ", config.accumulate,
+                 ", expected 2 or more");
   problems.raise();
   if (const Tree* file = tree.find("init_from"); file && !config.init_from.empty())
     config.init_from = resolved_path(config.init_from, file->place).string();

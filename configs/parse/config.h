@@ -24,6 +24,7 @@ struct TrainConfig {
   std::string init_from = {};
   std::vector<std::string> freeze = {};
   AnyLoss loss = {};
+  std::string target = "labels";
   AnyOptimizer optimizer = {};
   AnySchedule schedule = {};
   std::vector<ParameterGroup> parameter_groups = {};
@@ -43,6 +44,7 @@ struct TrainConfig {
   std::string non_finite = "stop";
   std::int64_t log_every = 50, save_every = 0, evaluate_every = 0;
   std::int64_t accumulate = 1, keep = 0;
+  bool noise_scale = false, report_detail = false;
   std::map<std::string, Place> layer_places = {};  ///< no field: where the layers of a list stand, by path
 
   static constexpr const char* name = "config";
@@ -54,9 +56,12 @@ struct TrainConfig {
               "file of first weights: a checkpoint or safetensors; what fits by name and shape is taken"),
         field("freeze", &C::freeze, "whole names of parameters that stay as they are; * is any text"),
         field("loss", &C::loss, "what is made small"),
+        field("target", &C::target,
+              "what the output is compared with: labels, the data's own targets, or input, the samples themselves (an "
+              "autoencoder)"),
         field("optimizer", &C::optimizer, "the update rule"),
         field("schedule", &C::schedule, "the learning rate over the run"),
-        field("parameter_groups", &C::parameter_groups, "parameters with their own rate and weight decay"),
+        field("parameter_groups", &C::parameter_groups, "parameters with their own rate, weight decay, rule or schedule"),
         field("clip_value", &C::clip_value, "largest gradient element, 0 = no limit; applied first", {0}),
         field("clip_norm", &C::clip_norm, "largest norm of all gradients together, 0 = no limit", {0}),
         field("data", &C::data, "the dataset and its batch"),
@@ -66,7 +71,9 @@ struct TrainConfig {
         field("ema", &C::ema,
               "decay of the moving average of the weights, such as 0.999; evaluations use the average; 0 = none",
               {0, 1}),
-        field("best_by", &C::best_by, "what best.h5 is the best of: accuracy, loss or the name of one of the metrics"),
+        field("best_by", &C::best_by,
+              "what best.h5 is the best of: accuracy (loss, where there is none), loss or the name of one of the "
+              "metrics"),
         field("patience", &C::patience, "evaluations in a row without a better one that end the run, 0 = any number",
               {0}),
         field("epochs", &C::epochs, "length of the run; 0 = steps decide", {0, 1e9}),
@@ -78,13 +85,21 @@ struct TrainConfig {
               "ieee, fp32, tf32, fp16, bf16 or fp16_pure: how values are stored and multiplied"),
         field("loss_scale", &C::loss_scale, "of fp16 and fp16_pure; 0 = dynamic", {0}),
         field("non_finite", &C::non_finite,
-              "stop or skip: whether a step whose loss or gradients are not finite ends the run or changes nothing"),
+              "stop, skip or roll_back: whether a step whose loss or gradients are not finite ends the run, changes "
+              "nothing, or takes the run back to its last checkpoint with half the rate, five times at most"),
         field("log_every", &C::log_every, "steps between two log lines", {1, 1e9}),
         field("save_every", &C::save_every, "steps between two checkpoints besides those of evaluations, 0 = none",
               {0, 1e9}),
         field("evaluate_every", &C::evaluate_every,
               "steps between two evaluations, each with a checkpoint; 0 = one at the end of each epoch", {0, 1e9}),
         field("accumulate", &C::accumulate, "batches whose gradients make one step", {1, 1e6}),
+        field("noise_scale", &C::noise_scale,
+              "log lines tell the gradient noise scale, the batch beyond which more samples help little; needs "
+              "accumulate of 2 or more"),
+        field(
+            "report_detail", &C::report_detail,
+            "report.html also shows the time of each layer, measured when the run begins, and histograms of gradients, "
+            "of one batch more at each evaluation"),
         field("keep", &C::keep, "checkpoints of the last n evaluations that stay as step-N.h5, 0 = none", {0, 1e6})};
   }
 

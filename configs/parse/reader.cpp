@@ -178,6 +178,7 @@ constexpr OtherName kOtherNames[] = {
     {"imagenet", "image_folder"},
     {"lr", "the learning rate stands under schedule, as {constant: {rate: 0.01}}"},
     {"learning_rate", "the learning rate stands under schedule, as {constant: {rate: 0.01}}"},
+    {"batch", "the batch stands with the dataset, as data: {glyphs: {batch: 128}}"},
     {"batch_size", "the batch stands with the dataset, as data: {glyphs: {batch: 128}}"},
 };
 

@@ -165,23 +165,28 @@ template <class T>
 void check_range(const Tree& tree, const std::optional<T>& value, const Range& range, Problems& problems) {
   if (value) check_range(tree, *value, range, problems);
 }
+// Once for every type that a field has, not for every field.
+template <class T>
+void read_field(const Tree::Entry& entry, T& value, const Range& range, Problems& problems) {
+  Scope scope(entry.key);
+  const std::size_t before = problems.size();
+  read_value(entry.value, value, problems);
+  if (problems.size() == before) check_range(entry.value, value, range, problems);
+}
 template <Options T>
 void read(const Tree& tree, T& options, Problems& problems) {
   if (tree.is_null()) return;
   if (!tree.is_map()) return problems.add_unexpected(tree, "a map of fields");
   for (const Tree::Entry& entry : tree.entries) {
     bool is_known = false;
-    std::vector<std::string> known;
+    std::vector<const char*> known;
     for_each_field<T>([&](const auto& field) {
       known.push_back(field.key);
       if (entry.key != field.key) return;
       is_known = true;
-      Scope scope(entry.key);
-      const std::size_t before = problems.size();
-      read_value(entry.value, options.*field.member, problems);
-      if (problems.size() == before) check_range(entry.value, options.*field.member, field.range, problems);
+      read_field(entry, options.*field.member, field.range, problems);
     });
-    if (!is_known) add_unknown(entry.place, "key", entry.key, known, problems);
+    if (!is_known) add_unknown(entry.place, "key", entry.key, {known.begin(), known.end()}, problems);
   }
 }
 
@@ -190,7 +195,7 @@ bool read_choice(const Tree& tree, Problems& problems, Function&& function) {
   const std::optional<Choice> choice = split_choice(tree, problems);
   if (!choice) return false;
   bool is_known = false, is_read = false;
-  std::vector<std::string> known;
+  std::vector<const char*> known;
   List::for_each([&]<class T>() {
     known.push_back(T::name);
     if (choice->name != T::name) return;
@@ -203,7 +208,7 @@ bool read_choice(const Tree& tree, Problems& problems, Function&& function) {
     is_read = true;
     function(std::move(value));
   });
-  if (!is_known) add_unknown(tree.place, "name", choice->name, known, problems);
+  if (!is_known) add_unknown(tree.place, "name", choice->name, {known.begin(), known.end()}, problems);
   return is_read;
 }
 

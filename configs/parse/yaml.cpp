@@ -35,7 +35,8 @@ using Source = std::shared_ptr<const std::string>;
 /// repeated keys and what follows the document visible.
 class Builder : public YAML::EventHandler {
  public:
-  Builder(Source source, bool is_flag) : source_(std::move(source)), is_flag_(is_flag) {}
+  Builder(Source source, bool is_flag, RepeatedKeys repeated)
+      : source_(std::move(source)), is_flag_(is_flag), repeated_(repeated) {}
 
   Tree take() { return std::move(root_); }
   /// Throws where the document ends inside quotes.
@@ -46,9 +47,7 @@ class Builder : public YAML::EventHandler {
 
   void OnDocumentStart(const YAML::Mark&) override {}
   void OnDocumentEnd() override {}
-  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
-    close({make(Tree::Kind::null, mark), anchor, {}, {}, {}});
-  }
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override { close({make(Tree::Kind::null, mark), anchor}); }
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     const auto target = anchors_.find(anchor);
     if (target == anchors_.end())
@@ -63,7 +62,7 @@ class Builder : public YAML::EventHandler {
     tree.quoted = tag == "!";
     if (tree.quoted) last_quoted_ = mark;
     tree.text = text;
-    close({std::move(tree), anchor, {}, {}, {}});
+    close({std::move(tree), anchor});
   }
   void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                        YAML::EmitterStyle::value) override {
@@ -81,8 +80,10 @@ class Builder : public YAML::EventHandler {
     Tree tree;
     YAML::anchor_t anchor = YAML::NullAnchor;
     bool has_key = false;                 // of a map: the key came, its value is next
+    bool is_merge = false;                // that key is <<
     Tree::Entry entry{};                  // that key
     std::map<std::string, Place> keys{};  // all keys so far
+    std::vector<Tree> merged{};           // what stands behind <<
   };
 
   Place at(const YAML::Mark& mark) const {
@@ -100,12 +101,24 @@ class Builder : public YAML::EventHandler {
   }
   void open(Tree::Kind kind, const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {
     refuse_tag(mark, tag);
-    stack_.push_back({make(kind, mark), anchor, {}, {}, {}});
+    stack_.push_back({make(kind, mark), anchor});
     if (stack_.size() > kMaxDepth) fail_at(at(mark), fmt::format("more than {} levels, expected fewer", kMaxDepth));
+  }
+  /// `<<: *map` or `<<: [*first, *second]`: fields that the map itself leaves out.
+  void merge(Frame& top, Tree tree) {
+    if (tree.is_list())
+      std::move(tree.items.begin(), tree.items.end(), std::back_inserter(top.merged));
+    else
+      top.merged.push_back(std::move(tree));
+    for (const Tree& map : top.merged)
+      if (!map.is_map()) fail_at(map.place, "behind the merge key << stands no map, expected an alias of one");
   }
   void close_open() {
     Frame frame = std::move(stack_.back());
     stack_.pop_back();
+    for (Tree& map : frame.merged)  // an earlier one wins, and the map's own fields over all
+      for (Tree::Entry& entry : map.entries)
+        if (frame.keys.emplace(entry.key, entry.place).second) frame.tree.entries.push_back(std::move(entry));
     close(std::move(frame));
   }
   void close(Frame frame) {
@@ -126,6 +139,7 @@ class Builder : public YAML::EventHandler {
       start_entry(top, tree, place);
     } else {
       top.has_key = false;
+      if (top.is_merge) return merge(top, std::move(tree));
       top.entry.value = std::move(tree);
       const bool anchors_only = stack_.size() == 1 && top.entry.key.starts_with('.');
       if (!anchors_only) top.tree.entries.push_back(std::move(top.entry));
@@ -133,10 +147,12 @@ class Builder : public YAML::EventHandler {
   }
   void start_entry(Frame& map, const Tree& key, const Place& place) {
     if (!key.is_scalar()) fail_at(place, "the key is no word, expected `key: value`");
-    if (key.text == "<<" && !key.quoted) fail_at(place, "merge key <<, expected the fields themselves");
     const auto [first, is_new] = map.keys.emplace(key.text, place);
-    if (!is_new)
+    if (!is_new && repeated_ == RepeatedKeys::last_at_root && stack_.size() == 1)
+      std::erase_if(map.tree.entries, [&](const Tree::Entry& entry) { return entry.key == key.text; });
+    else if (!is_new)
       fail_at(place, fmt::format("key \"{}\" again, expected once (first at {})", key.text, to_string(first->second)));
+    map.is_merge = key.text == "<<" && !key.quoted;
     map.entry = {key.text, place, {}};
     map.has_key = true;
   }
@@ -160,6 +176,7 @@ class Builder : public YAML::EventHandler {
 
   Source source_;
   bool is_flag_;
+  RepeatedKeys repeated_;
   Tree root_;
   std::optional<YAML::Mark> last_quoted_;
   std::vector<Frame> stack_;
@@ -181,13 +198,14 @@ class Ignore : public YAML::EventHandler {
 };
 
 /// Parses one document of any kind. `is_flag`: places are the flag `source` names, without lines.
-Tree parse_document(std::string_view text, const std::string& source, bool is_flag) {
+Tree parse_document(std::string_view text, const std::string& source, bool is_flag,
+                    RepeatedKeys repeated = RepeatedKeys::refused) {
   const auto name = std::make_shared<const std::string>(source);
   const Place start{name, is_flag ? 0 : 1, 1};
   if (text.size() > kMaxBytes)
     fail_at(start, fmt::format("more than {} bytes, expected a smaller document", kMaxBytes));
   std::istringstream stream{std::string(text)};
-  Builder builder(name, is_flag);
+  Builder builder(name, is_flag, repeated);
   try {
     YAML::Parser parser(stream);
     if (!parser.HandleNextDocument(builder)) return make_tree(start);
@@ -302,13 +320,13 @@ Tree make_tree(Place place, Tree::Kind kind) {
   return tree;
 }
 
-Tree parse_yaml(std::string_view text, const std::string& file) {
-  Tree tree = parse_document(text, file, false);
+Tree parse_yaml(std::string_view text, const std::string& file, RepeatedKeys repeated) {
+  Tree tree = parse_document(text, file, false, repeated);
   if (!tree.is_map()) fail_at(tree.place, "the document is no map, expected `key: value` lines");
   return tree;
 }
 
-Tree load_yaml(const std::filesystem::path& file) {
+Tree load_yaml(const std::filesystem::path& file, RepeatedKeys repeated) {
   std::error_code error;
   check(!std::filesystem::is_directory(file, error), file.string(), " is a folder, expected a YAML file");
   std::ifstream stream(file, std::ios::binary);
@@ -317,7 +335,7 @@ Tree load_yaml(const std::filesystem::path& file) {
   stream.read(text.data(), static_cast<std::streamsize>(text.size()));
   check(!stream.bad(), file.string(), " cannot be read to its end");
   text.resize(static_cast<std::size_t>(stream.gcount()));
-  return parse_yaml(text, file.string());
+  return parse_yaml(text, file.string(), repeated);
 }
 
 void override_yaml(Tree& tree, const std::string& assignment, const std::vector<std::string>& choices) {

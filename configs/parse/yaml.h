@@ -56,11 +56,14 @@ struct Tree::Entry {
   Tree value;
 };
 
+/// What happens to a key that a map has twice. neon's files name anchors so, at the root.
+enum class RepeatedKeys : std::uint8_t { refused, last_at_root };
+
 /// Parses one document. `file` names it in messages. Throws a usage Error `file:line:column: ...` on the first fault.
-Tree parse_yaml(std::string_view text, const std::string& file);
+Tree parse_yaml(std::string_view text, const std::string& file, RepeatedKeys repeated = RepeatedKeys::refused);
 
 /// Reads and parses a file.
-Tree load_yaml(const std::filesystem::path& file);
+Tree load_yaml(const std::filesystem::path& file, RepeatedKeys repeated = RepeatedKeys::refused);
 
 /// Applies `--set key.path=value`: the value is YAML, missing keys are created, a number indexes a list.
 /// `choices` are the paths of maps that hold one name (`model`, `optimizer`): setting another name there replaces it,

@@ -9,15 +9,16 @@ namespace {
 
 constexpr std::align_val_t kAlignment{64};
 
-std::shared_ptr<std::byte[]> allocate(std::int64_t bytes) {
+std::shared_ptr<std::byte[]> allocate(Dtype dtype, const Shape& shape, std::int64_t bytes) {
   void* memory = ::operator new(static_cast<std::size_t>(bytes), kAlignment, std::nothrow);
-  if (!memory) fail(Fault::memory, "no ", bytes, " bytes of host memory for an array");
+  if (!memory) fail(Fault::memory, "no ", bytes, " bytes of host memory for an array ", dtype, " ", shape);
   return {static_cast<std::byte*>(memory), [](std::byte* p) { ::operator delete(p, kAlignment); }};
 }
 
 }  // namespace
 
-Array::Array(Dtype dtype, Shape shape) : dtype_(dtype), shape_(std::move(shape)), bytes_(allocate(size_bytes())) {
+Array::Array(Dtype dtype, Shape shape)
+    : dtype_(dtype), shape_(std::move(shape)), bytes_(allocate(dtype, shape_, size_bytes())) {
   std::memset(bytes_.get(), 0, static_cast<std::size_t>(size_bytes()));
 }
 
@@ -50,6 +51,11 @@ Array Array::clone() const {
   Array result(dtype_, shape_);
   std::copy_n(bytes(), size_bytes(), result.bytes());  // an empty array has no address
   return result;
+}
+
+bool Array::holds_bools() const {
+  const auto is_bool = [](std::byte byte) { return byte == std::byte{0} || byte == std::byte{1}; };
+  return dtype_ != Dtype::boolean || std::all_of(bytes(), bytes() + size(), is_bool);
 }
 
 }  // namespace nixie

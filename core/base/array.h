@@ -24,14 +24,11 @@ class Array {
   /// Takes the values in row-major order; throws unless there are `shape.size()` of them.
   template <class T>
   static Array from(std::span<const T> values, Shape shape) {
-    check(static_cast<std::int64_t>(values.size()) == shape.size(), values.size(), " values do not fill shape ", shape);
-    Array array(dtype_of<T>(), std::move(shape));
-    std::copy(values.begin(), values.end(), array.data<T>().begin());
-    return array;
+    return copied<T>(values, std::move(shape));
   }
   template <class T>
   static Array from(const std::vector<T>& values, Shape shape) {
-    return from(std::span<const T>(values), std::move(shape));
+    return copied<T>(values, std::move(shape));
   }
 
   Dtype dtype() const { return dtype_; }
@@ -66,8 +63,18 @@ class Array {
   /// The same elements under another shape of equal size.
   Array reshaped(Shape shape) const;
   Array clone() const;
+  /// Whether every byte of an array of bools is 0 or 1, as those of a file need not be; true of other types.
+  bool holds_bools() const;
 
  private:
+  template <class T, class Values>
+  static Array copied(const Values& values, Shape shape) {
+    check(static_cast<std::int64_t>(values.size()) == shape.size(), values.size(), " values do not fill shape ", shape);
+    Array array(dtype_of<T>(), std::move(shape));
+    std::copy(values.begin(), values.end(), array.data<T>().begin());
+    return array;
+  }
+
   Dtype dtype_ = Dtype::f32;
   Shape shape_ = Shape{0};
   std::shared_ptr<std::byte[]> bytes_;

@@ -11,7 +11,7 @@ struct Row {
   std::int64_t bytes;
 };
 constexpr std::array<Row, kDtypeCount> kRows{
-    {{"f64", 8}, {"f32", 4}, {"f16", 2}, {"bf16", 2}, {"i32", 4}, {"u8", 1}, {"i8", 1}}};
+    {{"f64", 8}, {"f32", 4}, {"f16", 2}, {"bf16", 2}, {"i64", 8}, {"i32", 4}, {"u8", 1}, {"i8", 1}, {"bool", 1}}};
 
 const Row& row(Dtype dtype) { return kRows[static_cast<std::size_t>(dtype)]; }
 
@@ -19,25 +19,32 @@ const Row& row(Dtype dtype) { return kRows[static_cast<std::size_t>(dtype)]; }
 
 std::int64_t size_of(Dtype dtype) { return row(dtype).bytes; }
 std::string_view to_string(Dtype dtype) { return row(dtype).name; }
+std::string dtype_names() {
+  std::string names;
+  for (const Row& each : kRows) names.append(names.empty() ? "" : ", ").append(each.name);
+  return names;
+}
 
 Dtype dtype_named(std::string_view name) {
   for (int i = 0; i < kDtypeCount; ++i)
     if (kRows[static_cast<std::size_t>(i)].name == name) return static_cast<Dtype>(i);
-  fail(Fault::usage, "dtype \"", name, "\" is unknown, expected one of f64, f32, f16, bf16, i32, u8, i8");
+  fail(Fault::usage, "dtype \"", name, "\" is unknown, expected one of ", dtype_names());
 }
 
 bool is_floating(Dtype dtype) { return dtype <= Dtype::bf16; }
 
 Dtype compute_dtype(Dtype dtype) {
-  if (dtype == Dtype::f64) return Dtype::f64;
+  if (dtype == Dtype::f64 || dtype == Dtype::i64) return dtype;
   return is_floating(dtype) ? Dtype::f32 : Dtype::i32;
 }
+
+Dtype sum_dtype(Dtype dtype) { return is_floating(dtype) || dtype == Dtype::i64 ? dtype : Dtype::i32; }
 
 Dtype promote(Dtype a, Dtype b) {
   if (a == b) return a;
   if (a > b) std::swap(a, b);
   if (a == Dtype::f16 && b == Dtype::bf16) return Dtype::f32;
-  return is_floating(a) ? a : Dtype::i32;
+  return is_floating(a) || a == Dtype::i64 || b == Dtype::boolean ? a : Dtype::i32;
 }
 
 Half::Half(float value) {

@@ -1,4 +1,4 @@
-// The element types, how they promote, and the two half-precision storage types.
+// The element types in one table, how they promote, and the two half-precision storage types.
 #pragma once
 
 #include <bit>
@@ -7,15 +7,17 @@
 #include <limits>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <type_traits>
+#include <utility>
 
 #include "nixie/core/base/error.h"
 
 namespace nixie {
 
-/// Element types. f64 computes in double, integers in 32-bit integer, everything else in float.
-enum class Dtype : std::uint8_t { f64, f32, f16, bf16, i32, u8, i8 };
-inline constexpr int kDtypeCount = 7;
+/// Element types. f64 computes in double, i64 in 64-bit integer, the other integers and bool in 32-bit integer,
+/// everything else in float. `boolean` is named "bool".
+enum class Dtype : std::uint8_t { f64, f32, f16, bf16, i64, i32, u8, i8, boolean };
 
 /// IEEE binary16, for storage only; conversions round to nearest even.
 struct Half {
@@ -33,73 +35,71 @@ struct Bfloat16 {
   explicit operator float() const { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
 };
 
+/// The C++ types of the elements, in Dtype's order.
+using ElementTypes =
+    std::tuple<double, float, Half, Bfloat16, std::int64_t, std::int32_t, std::uint8_t, std::int8_t, bool>;
+inline constexpr int kDtypeCount = std::tuple_size_v<ElementTypes>;
+
 /// Bytes per element.
 std::int64_t size_of(Dtype dtype);
 /// "f32" and so on.
 std::string_view to_string(Dtype dtype);
+/// All names, for messages: "f64, f32, ...".
+std::string dtype_names();
 /// The type of that name; throws on any other word.
 Dtype dtype_named(std::string_view name);
 bool is_floating(Dtype dtype);
-/// The type arithmetic on `dtype` is done in: f64, f32 or i32.
+/// The type arithmetic on `dtype` is done in: f64, f32, i64 or i32.
 Dtype compute_dtype(Dtype dtype);
+/// The type of sums and products of many elements: integers narrower than i32 would overflow at once, and sums of bools
+/// count.
+Dtype sum_dtype(Dtype dtype);
 
 /// The result type of arithmetic on two arrays:
-///         f64  f32  f16  bf16 i32  u8   i8
-///   f64   f64  f64  f64  f64  f64  f64  f64
-///   f32   f64  f32  f32  f32  f32  f32  f32
-///   f16   f64  f32  f16  f32  f16  f16  f16
-///   bf16  f64  f32  f32  bf16 bf16 bf16 bf16
-///   i32   f64  f32  f16  bf16 i32  i32  i32
-///   u8    f64  f32  f16  bf16 i32  u8   i32
-///   i8    f64  f32  f16  bf16 i32  i32  i8
-/// A C++ number next to an array is weak: it takes the array's type (a fraction next to integers makes f32).
+///         f64  f32  f16  bf16 i64  i32  u8   i8   bool
+///   f64   f64  f64  f64  f64  f64  f64  f64  f64  f64
+///   f32   f64  f32  f32  f32  f32  f32  f32  f32  f32
+///   f16   f64  f32  f16  f32  f16  f16  f16  f16  f16
+///   bf16  f64  f32  f32  bf16 bf16 bf16 bf16 bf16 bf16
+///   i64   f64  f32  f16  bf16 i64  i64  i64  i64  i64
+///   i32   f64  f32  f16  bf16 i64  i32  i32  i32  i32
+///   u8    f64  f32  f16  bf16 i64  i32  u8   i32  u8
+///   i8    f64  f32  f16  bf16 i64  i32  i32  i8   i8
+///   bool  f64  f32  f16  bf16 i64  i32  u8   i8   bool
+/// A C++ number next to an array is weak: it takes the array's type (a fraction next to integers makes f32, a whole
+/// number next to bools i32).
 Dtype promote(Dtype a, Dtype b);
 
 /// The Dtype of a C++ element type.
-template <class T>
+template <class T, int i = 0>
 constexpr Dtype dtype_of() {
-  if constexpr (std::is_same_v<T, double>)
-    return Dtype::f64;
-  else if constexpr (std::is_same_v<T, float>)
-    return Dtype::f32;
-  else if constexpr (std::is_same_v<T, Half>)
-    return Dtype::f16;
-  else if constexpr (std::is_same_v<T, Bfloat16>)
-    return Dtype::bf16;
-  else if constexpr (std::is_same_v<T, std::int32_t>)
-    return Dtype::i32;
-  else if constexpr (std::is_same_v<T, std::uint8_t>)
-    return Dtype::u8;
-  else {
-    static_assert(std::is_same_v<T, std::int8_t>, "no Dtype for this C++ type");
-    return Dtype::i8;
-  }
+  static_assert(i < kDtypeCount, "no Dtype for this C++ type");
+  if constexpr (std::is_same_v<T, std::tuple_element_t<i, ElementTypes>>)
+    return static_cast<Dtype>(i);
+  else
+    return dtype_of<T, i + 1>();
 }
 
 /// Calls `function(T{})` with the C++ type of `dtype`.
-template <class Function>
+template <int i = 0, class Function>
 decltype(auto) visit_dtype(Dtype dtype, Function&& function) {
-  switch (dtype) {
-    case Dtype::f64:
-      return function(double{});
-    case Dtype::f32:
-      return function(float{});
-    case Dtype::f16:
-      return function(Half{});
-    case Dtype::bf16:
-      return function(Bfloat16{});
-    case Dtype::i32:
-      return function(std::int32_t{});
-    case Dtype::u8:
-      return function(std::uint8_t{});
-    case Dtype::i8:
-      break;
-  }
-  return function(std::int8_t{});
+  if constexpr (i + 1 < kDtypeCount)
+    if (static_cast<int>(dtype) != i) return visit_dtype<i + 1>(dtype, std::forward<Function>(function));
+  return function(std::tuple_element_t<i, ElementTypes>{});
+}
+
+/// The same with the C++ type that arithmetic on `dtype` is done in.
+template <class Function>
+decltype(auto) visit_compute_dtype(Dtype dtype, Function&& function) {
+  const Dtype type = compute_dtype(dtype);
+  if (type == Dtype::f32) return function(float{});
+  if (type == Dtype::f64) return function(double{});
+  if (type == Dtype::i64) return function(std::int64_t{});
+  return function(std::int32_t{});
 }
 
 /// Converts one element the way kernels store it: to integers nearest-even and saturating (NaN gives 0), to halves
-/// through float.
+/// through float, to bool whether it is other than 0.
 template <class To, class From>
 To convert(From value) {
   constexpr bool from_half = std::is_same_v<From, Half> || std::is_same_v<From, Bfloat16>;
@@ -110,6 +110,8 @@ To convert(From value) {
     return convert<To>(static_cast<float>(value));
   } else if constexpr (to_half) {
     return To(static_cast<float>(value));
+  } else if constexpr (std::is_same_v<To, bool>) {
+    return value != From{};
   } else if constexpr (std::is_floating_point_v<To>) {
     return static_cast<To>(value);
   } else {

@@ -12,6 +12,7 @@
 #include <concepts>
 #include <initializer_list>
 #include <limits>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <type_traits>
@@ -75,38 +76,40 @@ struct PerAxis {
   bool is_same() const { return values.empty(); }
 
   /// One value for each of `axes` axes; throws when the list has another length.
-  std::vector<int> expand(int axes, const char* what) const {
-    check(!is_same(), what, " is same, expected numbers");
-    if (values.size() == 1) return std::vector<int>(static_cast<std::size_t>(axes), values[0]);
-    check(static_cast<int>(values.size()) == axes, what, " has ", values.size(), " numbers, expected 1 or ", axes);
-    return values;
-  }
+  std::vector<int> expand(int axes, const char* what) const;
   bool operator==(const PerAxis&) const = default;
 };
 
-/// The YAML text of a field's value. Further types add an overload beside their definition.
+/// The YAML text of a field's value. Further types add an overload beside their definition. Of numbers: bool, int,
+/// std::int64_t, std::uint64_t, float and double; not in this header, since every file that names a layer would compile
+/// it.
 template <class T>
-requires std::is_arithmetic_v<T> std::string field_text(T value) { return fmt::format("{}", value); }
+requires std::is_arithmetic_v<T> std::string field_text(T value);
 std::string field_text(const std::string& value);  ///< in double quotes, as YAML reads it back
-inline std::string field_text(const PerAxis& value) {
-  return value.is_same()            ? "same"
-         : value.values.size() == 1 ? fmt::format("{}", value.values[0])
-                                    : fmt::format("[{}]", fmt::join(value.values, ", "));
-}
+std::string field_text(const PerAxis& value);
+
+/// Appends `, ` where the text is more than its opening bracket; then the key with a colon, where there is one; then
+/// the value.
+void append_entry(std::string& text, const char* key, const std::string& value);
+
 template <class T>
 std::string field_text(const std::vector<T>& values) {
   std::string text = "[";
-  for (const T& value : values) text += (text.size() > 1 ? ", " : "") + field_text(value);
+  for (const T& value : values) append_entry(text, nullptr, field_text(value));
   return text + "]";
+}
+
+/// `null` where it is absent.
+template <class T>
+std::string field_text(const std::optional<T>& value) {
+  return value ? field_text(*value) : "null";
 }
 
 /// `{out: 64, kernel: 11}` with every field.
 template <Options T>
 std::string fields_text(const T& options) {
   std::string text = "{";
-  for_each_field<T>([&](const auto& each) {
-    text += (text.size() > 1 ? ", " : "") + std::string(each.key) + ": " + field_text(options.*each.member);
-  });
+  for_each_field<T>([&](const auto& each) { append_entry(text, each.key, field_text(options.*each.member)); });
   return text + "}";
 }
 

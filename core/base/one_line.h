@@ -6,7 +6,7 @@
 
 namespace nixie {
 
-/// Control characters become \n, \t or \xHH; all else stays.
+/// Control characters become what C++ would write in quotes (backslash n, backslash x0A); all else stays.
 std::string one_line(std::string_view text);
 
 }  // namespace nixie

@@ -105,11 +105,19 @@ std::function<std::string(T)> floating_format(const std::vector<T>& shown) {
   };
 }
 
+template <class T>
+std::string whole_text(T value) {
+  if constexpr (std::is_same_v<T, bool>)
+    return value ? "True" : "False";
+  else
+    return std::to_string(value);
+}
+
 // One number, as Python prints it.
 template <class T>
 std::string scalar_text(T value) {
   if constexpr (std::is_integral_v<T>) {
-    return std::to_string(value);
+    return whole_text(value);
   } else {
     const double number = static_cast<double>(static_cast<FloatOf<T>>(value)), size = std::abs(number);
     if (std::isnan(number)) return "nan";
@@ -126,8 +134,8 @@ std::function<std::string(T)> format_of(const std::vector<T>& shown) {
     return floating_format(shown);
   } else {
     std::size_t width = 0;
-    for (T value : shown) width = std::max(width, std::to_string(value).size());
-    return [=](T value) { return pad_left(std::to_string(value), width); };
+    for (T value : shown) width = std::max(width, whole_text(value).size());
+    return [=](T value) { return pad_left(whole_text(value), width); };
   }
 }
 
@@ -201,7 +209,9 @@ class Printer {
 std::string to_string(const Array& array) {
   if (array.size() == 0) return "[]";
   return visit_dtype(array.dtype(), [&](auto type) {
-    using T = std::conditional_t<std::is_integral_v<decltype(type)>, std::int32_t, decltype(type)>;
+    using Element = decltype(type);
+    constexpr bool is_letter = std::is_integral_v<Element> && sizeof(Element) == 1 && !std::is_same_v<Element, bool>;
+    using T = std::conditional_t<is_letter, std::int32_t, Element>;
     const std::vector<T> values = array.to_vector<T>();
     return array.shape().rank() == 0 ? scalar_text(values[0]) : Printer(values, array.shape()).text();
   });

@@ -32,21 +32,21 @@ class Foreign final : public Buffer {
 
 dlpack::Type type_of(Dtype dtype) {
   const auto bits = static_cast<std::uint8_t>(8 * size_of(dtype));
-  const std::uint8_t code = dtype == Dtype::bf16 ? dlpack::kBfloat
-                            : is_floating(dtype) ? dlpack::kFloat
-                            : dtype == Dtype::u8 ? dlpack::kUint
-                                                 : dlpack::kInt;
+  const std::uint8_t code = dtype == Dtype::bf16      ? dlpack::kBfloat
+                            : is_floating(dtype)      ? dlpack::kFloat
+                            : dtype == Dtype::u8      ? dlpack::kUint
+                            : dtype == Dtype::boolean ? dlpack::kBool
+                                                      : dlpack::kInt;
   return {code, bits, 1};
 }
 
 Dtype dtype_of(dlpack::Type type) {
-  if (type.code == dlpack::kBool) type.code = dlpack::kUint;
   for (int i = 0; i < kDtypeCount; ++i) {
     const dlpack::Type ours = type_of(static_cast<Dtype>(i));
     if (ours.code == type.code && ours.bits == type.bits && type.lanes == 1) return static_cast<Dtype>(i);
   }
   fail(Fault::usage, "dlpack: an array of type code ", type.code, ", ", type.bits, " bits, ", type.lanes,
-       " lanes; expected f64, f32, f16, bf16, i32, i8, u8 or bool");
+       " lanes; expected one of ", dtype_names());
 }
 
 bool is_dense(const dlpack::Tensor& array, const Shape& shape) {

@@ -13,7 +13,8 @@
 
 namespace nixie {
 
-/// What one instruction computes from registers a, b, c (`args`). `T` is the instruction's type: f32, f64 or i32.
+/// What one instruction computes from registers a, b, c (`args`). `T` is the instruction's type: f32,
+/// f64, i64 or i32.
 enum class Primitive : std::uint8_t {
   // Where values come from
   parameter,   ///< input `index` of a formula; replaced by a register before a backend sees it
@@ -25,7 +26,7 @@ enum class Primitive : std::uint8_t {
   coordinate,  ///< position along domain axis `index`, T = i32
   uniform,     ///< in [0, 1): 24 bits of Philox stream `stream`; register a is the i32 step, see random.h
   normal,      ///< standard normal from the same stream
-  cast,        ///< a, of another type, converted to T; to i32 truncates toward zero and saturates, NaN gives 0
+  cast,        ///< a, of another type, converted to T; to integers truncates toward zero and saturates, NaN gives 0
   // Arithmetic on T
   neg,
   abs,
@@ -36,7 +37,7 @@ enum class Primitive : std::uint8_t {
   mod,
   pow,
   min,
-  max,  ///< min and max pass NaN on; i32 div truncates, by zero gives 0
+  max,  ///< min and max pass NaN on; integer div truncates, by zero gives 0
   // Comparisons give 1 or 0 as T; logic reads non-zero as true
   equal,
   not_equal,
@@ -74,7 +75,7 @@ enum class Primitive : std::uint8_t {
   trunc,       ///< round: to nearest, ties to even
   round_f16,   ///< the nearest f16, T = f32
   round_bf16,  ///< the nearest bf16, T = f32
-  // Bits, T = i32
+  // Bits, T = i32 or i64
   bit_and,
   bit_or,
   bit_xor,
@@ -86,7 +87,7 @@ enum class Primitive : std::uint8_t {
 /// One step of scalar code. Unused fields keep their defaults, so instructions compare as values.
 struct Instruction {
   Primitive primitive = Primitive::constant;
-  Dtype type = Dtype::f32;              ///< f32, f64 or i32: the type of the result
+  Dtype type = Dtype::f32;              ///< f32, f64, i64 or i32: the type of the result
   std::array<int, 3> args{-1, -1, -1};  ///< registers
   int index = 0;
   double value = 0;

@@ -27,9 +27,7 @@ Node::~Node() {
   }
 }
 
-Tensor::Tensor(double value, bool fraction) {
-  *this = make(Constant{value, true}, {}, {}, fraction ? Dtype::f32 : Dtype::i32);
-}
+Tensor::Tensor(double value, Dtype dtype) { *this = make(Constant{value, true}, {}, {}, dtype); }
 
 Tensor::Tensor(const Array& array) {
   *this = make(Input{"", std::make_shared<Storage>(array)}, {}, array.shape(), array.dtype());

@@ -17,10 +17,12 @@ struct Node;
 class Tensor {
  public:
   Tensor() = default;  ///< no value; as a gradient: zero
-  /// A number; it takes the type and shape of what it meets.
+  /// A number or a truth value; it takes the type and shape of what it meets.
   template <class Number>
   requires std::is_arithmetic_v<Number> Tensor(Number value)
-      : Tensor(static_cast<double>(value), std::is_floating_point_v<Number>) {}
+      : Tensor(static_cast<double>(value), std::is_floating_point_v<Number> ? Dtype::f32
+                                           : std::is_same_v<Number, bool>   ? Dtype::boolean
+                                                                            : Dtype::i32) {}
   /// The elements of a host array; they must not change afterwards.
   Tensor(const Array& array);
   explicit Tensor(std::shared_ptr<const Node> node) : node_(std::move(node)) {}
@@ -52,7 +54,7 @@ class Tensor {
   double item() const { return array().item(); }
 
  private:
-  Tensor(double value, bool fraction);
+  Tensor(double value, Dtype dtype);
   std::shared_ptr<const Node> node_;
 };
 

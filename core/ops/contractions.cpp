@@ -22,10 +22,11 @@ std::int64_t window_count(std::int64_t in, std::int64_t window, int stride, int 
   return room < span ? 0 : static_cast<std::int64_t>((room - span) / stride + 1);
 }
 
-// Integers narrower than i32 would overflow at once.
 Dtype product_dtype(const Tensor& a, const Tensor& b) {
-  const Dtype dtype = promote(a.dtype(), b.dtype());
-  return is_floating(dtype) ? dtype : Dtype::i32;
+  const Dtype dtype = sum_dtype(promote(a.dtype(), b.dtype()));
+  check(dtype != Dtype::i64, "a product of ", a.dtype(), " and ", b.dtype(),
+        ": matrix products and convolutions are not computed in i64; cast to i32 or f64");
+  return dtype;
 }
 
 Conv conv_op(ConvRole role, const ConvOptions& options, int axes, const char* name) {
@@ -148,6 +149,7 @@ Tensor pool_node(const Pool& op, PoolRole role, std::vector<Tensor> inputs, cons
   with_role.role = role;
   double positions = 1;
   for (int size : op.window) positions *= size;
+  check(inputs[0].dtype() != Dtype::i64, "pooling is not computed in i64; cast to i32 or f64");
   const Dtype dtype = role != PoolRole::index ? inputs[0].dtype() : positions <= 256 ? Dtype::u8 : Dtype::i32;
   return Tensor::make(std::move(with_role), std::move(inputs), shape, dtype);
 }

@@ -21,20 +21,22 @@ bool is_weak(const Tensor& x) {
   return constant && constant->weak;
 }
 
-// numpy's rule for literals: they take the arrays' type; a fraction lifts integers to f32.
+// numpy's rule for literals: they take the arrays' type; a fraction lifts integers to f32, a whole number bools to i32.
 Dtype promoted(const std::vector<Tensor>& inputs, std::size_t first) {
-  bool any = false, fraction = false;
+  bool any = false, fraction = false, whole = false;  // the last two: of numbers
   Dtype dtype = Dtype::i8;
   for (std::size_t i = first; i < inputs.size(); ++i) {
     if (is_weak(inputs[i])) {
       fraction |= inputs[i].dtype() == Dtype::f32;
+      whole |= inputs[i].dtype() == Dtype::i32;
     } else {
       dtype = any ? promote(dtype, inputs[i].dtype()) : inputs[i].dtype();
       any = true;
     }
   }
-  if (!any) return fraction ? Dtype::f32 : Dtype::i32;
-  return fraction && !is_floating(dtype) ? Dtype::f32 : dtype;
+  if (!any) return fraction ? Dtype::f32 : whole ? Dtype::i32 : Dtype::boolean;
+  if (fraction && !is_floating(dtype)) return Dtype::f32;
+  return whole && dtype == Dtype::boolean ? Dtype::i32 : dtype;
 }
 
 Dtype result_dtype(const ElementwiseInfo& op, const std::vector<Tensor>& inputs, Dtype cast) {
@@ -43,7 +45,7 @@ Dtype result_dtype(const ElementwiseInfo& op, const std::vector<Tensor>& inputs,
     case ResultType::floating:
       return is_floating(dtype) ? dtype : Dtype::f32;
     case ResultType::boolean:
-      return Dtype::u8;
+      return Dtype::boolean;
     case ResultType::integer:
       check(!is_floating(dtype), op.name, ": input is ", dtype, ", expected an integer type");
       return dtype;
@@ -77,7 +79,7 @@ std::vector<std::shared_ptr<const ElementwiseInfo>> all_elementwise() { return d
 Dtype map_compute_dtype(const Node& node) {
   const ElementwiseInfo& op = *std::get<Map>(node.op).op;
   const Dtype dtype = compute_dtype(promoted(node.inputs, op.traits.result == ResultType::selected ? 1 : 0));
-  return op.traits.result == ResultType::floating && dtype == Dtype::i32 ? Dtype::f32 : dtype;
+  return op.traits.result == ResultType::floating && !is_floating(dtype) ? Dtype::f32 : dtype;
 }
 
 Formula Elementwise::trace(int arity, const std::function<Symbol(std::span<const Symbol>)>& body) {

@@ -102,7 +102,7 @@ inline Symbol atan2(Symbol a, Symbol b) { return apply(Primitive::atan2, {a, b})
 enum class ResultType : std::uint8_t {
   promoted,  ///< that of the inputs, promoted
   floating,  ///< the same, integers becoming f32
-  boolean,   ///< u8: 1 or 0
+  boolean,   ///< bool
   integer,   ///< the inputs', which must be integers
   selected,  ///< that of all inputs but the first, promoted
   cast,      ///< chosen where the op is used; halves are rounded at once
@@ -128,7 +128,7 @@ struct ElementwiseInfo {
   std::function<Gradients(const Tensor& g, const Tensor& y, std::span<const Tensor> x)> gradient;
 };
 
-/// The type a Map node's formula is computed in: f32, f64 or i32.
+/// The type a Map node's formula is computed in: f32, f64, i64 or i32.
 Dtype map_compute_dtype(const Node& node);
 
 /// Every elementwise op declared in this program, in order; tests walk it.

@@ -112,7 +112,7 @@ Tensor update(const Tensor& x, const std::vector<Index>& indices, const Tensor& 
     if (!std::binary_search(s.dropped.begin(), s.dropped.end(), axis)) seen.push_back(s.shape[axis]);
   const Tensor part = reshape(broadcast_to(cast(value, x.dtype()), Shape(seen)), s.shape);
   // The mask is made of coordinates, so it costs no memory.
-  Tensor inside = ones(x.shape(), Dtype::u8);
+  Tensor inside = ones(x.shape(), Dtype::boolean);
   for (int axis = 0; axis < x.rank(); ++axis) {
     const auto at = static_cast<std::size_t>(axis);
     const std::int64_t count = s.shape[axis], step = s.op.step[at];
@@ -138,7 +138,7 @@ void check_indices(const char* op, const Tensor& indices, std::int64_t size) {
   const auto* input = std::get_if<Input>(&indices.node().op);
   const bool is_number = std::holds_alternative<Constant>(indices.node().op);
   if (!is_number && !(input && input->storage && input->storage->is_on_host())) return;
-  for (const std::int32_t index : indices.to_vector<std::int32_t>())
+  for (const std::int64_t index : indices.to_vector<std::int64_t>())
     if (index < -size || index >= size) fail(Fault::usage, op, ": index ", index, " is out of range for size ", size);
 }
 
@@ -146,7 +146,7 @@ void check_indices(const char* op, const Tensor& indices, std::int64_t size) {
 Tensor no_number(Dtype dtype) {
   if (is_floating(dtype)) return std::numeric_limits<double>::quiet_NaN();
   return visit_dtype(
-      dtype, [](auto type) { return Tensor(convert<std::int32_t>(std::numeric_limits<decltype(type)>::max())); });
+      dtype, [&](auto type) { return full({}, convert<double>(std::numeric_limits<decltype(type)>::max()), dtype); });
 }
 
 // Negative positions counted from the end.
@@ -228,7 +228,8 @@ Tensor scatter(const Tensor& x, const Tensor& indices, const Tensor& updates, in
   const Tensor later = coordinate({count, count}, 1) > coordinate({count, count}, 0);
   const Tensor is_last = logical_not(any(logical_and(later, row == reshape(row, {-1, 1})), {1}, false));
   column[static_cast<std::size_t>(at)] = count;
-  const Tensor added = scatter_add(x.shape(), reshape(row, {-1}), where(reshape(is_last, column), values, 0), at);
+  const Tensor added =
+      scatter_add(x.shape(), reshape(row, {-1}), where(reshape(is_last, column), values, zeros({}, x.dtype())), at);
   const Tensor hit = scatter_add({size}, reshape(row, {-1}), cast(is_last, Dtype::i32)) > 0;
   column[static_cast<std::size_t>(at)] = size;
   return where(reshape(hit, column), added, x);

@@ -20,7 +20,7 @@ Tensor operator*(const Tensor& a, const Tensor& b);
 Tensor operator/(const Tensor& a, const Tensor& b);  ///< true division: integers give f32
 Tensor operator%(const Tensor& a, const Tensor& b);  ///< remainder
 Tensor operator-(const Tensor& x);
-Tensor operator==(const Tensor& a, const Tensor& b);  ///< comparisons give u8: 1 or 0
+Tensor operator==(const Tensor& a, const Tensor& b);  ///< comparisons give bool
 Tensor operator!=(const Tensor& a, const Tensor& b);
 Tensor operator<(const Tensor& a, const Tensor& b);
 Tensor operator<=(const Tensor& a, const Tensor& b);
@@ -29,7 +29,7 @@ Tensor operator>=(const Tensor& a, const Tensor& b);
 Tensor operator&&(const Tensor& a, const Tensor& b);  ///< logical_and; both sides are always computed
 Tensor operator||(const Tensor& a, const Tensor& b);
 Tensor operator!(const Tensor& x);
-Tensor logical_and(const Tensor& a, const Tensor& b);  ///< u8 as well
+Tensor logical_and(const Tensor& a, const Tensor& b);  ///< bool as well
 Tensor logical_or(const Tensor& a, const Tensor& b);
 Tensor logical_not(const Tensor& x);
 Tensor operator&(const Tensor& a, const Tensor& b);  ///< bits of integers
@@ -178,7 +178,7 @@ Sorted topk(const Tensor& x, std::int64_t k, int axis = -1);
 
 // ---- reductions (reductions.cpp; tests/core/reductions_test.cpp): over the axes; without axes over all ----
 Tensor sum(const Tensor& x);
-Tensor sum(const Tensor& x, const Axes& axes, bool keepdims = true);  ///< u8 and i8 sum to i32
+Tensor sum(const Tensor& x, const Axes& axes, bool keepdims = true);  ///< u8 and i8 sum to i32, bools count in i32
 Tensor prod(const Tensor& x);
 Tensor prod(const Tensor& x, const Axes& axes, bool keepdims = true);
 Tensor max(const Tensor& x);
@@ -191,10 +191,13 @@ Tensor variance(const Tensor& x);
 Tensor variance(const Tensor& x, const Axes& axes, bool keepdims = true);  ///< biased: divided by n
 Tensor stddev(const Tensor& x);
 Tensor stddev(const Tensor& x, const Axes& axes, bool keepdims = true);
+// Positions are i32: what kernels index with, and half the memory of i64; an axis of 2^31 elements is refused.
+Tensor argmax(const Tensor& x);                                          ///< of all elements
 Tensor argmax(const Tensor& x, const Axes& axes, bool keepdims = true);  ///< i32 row-major position over the axes
+Tensor argmin(const Tensor& x);
 Tensor argmin(const Tensor& x, const Axes& axes, bool keepdims = true);
 Tensor any(const Tensor& x);
-Tensor any(const Tensor& x, const Axes& axes, bool keepdims = true);  ///< u8
+Tensor any(const Tensor& x, const Axes& axes, bool keepdims = true);  ///< bool
 Tensor all(const Tensor& x);
 Tensor all(const Tensor& x, const Axes& axes, bool keepdims = true);
 Tensor norm(const Tensor& x);
@@ -208,7 +211,7 @@ struct MatmulOptions {
   bool trans_a = false, trans_b = false;  ///< swap the last two axes first
 };
 /// numpy's matmul: [..., m, k] x [..., k, n]; leading axes broadcast; a vector is a row on the left, a column on the
-/// right. Products of u8 and i8 are i32, as their sums are.
+/// right. Products of u8, i8 and bool are i32, as their sums are; i64 is refused.
 Tensor matmul(const Tensor& a, const Tensor& b, MatmulOptions options = {});
 /// Sums of products over axes_a of a and axes_b of b, pair by pair; the result has a's other axes, then b's.
 Tensor tensordot(const Tensor& a, const Tensor& b, const Axes& axes_a, const Axes& axes_b);
@@ -241,7 +244,7 @@ Tensor l2_pool(const Tensor& x, const PoolOptions& options);  ///< sqrt of the w
 /// [0, 1), f32. `stream` from random_stream(seed, purpose); `step` an i32 scalar.
 Tensor uniform(const Shape& shape, std::uint64_t stream, const Tensor& step = 0);
 Tensor normal(const Shape& shape, std::uint64_t stream, const Tensor& step = 0);
-/// 1 with probability p, else 0, u8.
+/// True with probability p, bool.
 Tensor bernoulli(const Shape& shape, const Tensor& p, std::uint64_t stream, const Tensor& step = 0);
 
 // ---- composites (composites.cpp; tests/core/reductions_test.cpp) ----

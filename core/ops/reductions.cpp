@@ -34,7 +34,7 @@ Tensor reduce(ReduceKind kind, const Tensor& x, const Axes& axes, bool keepdims,
     // Of no integers: the bound of their own type, not of the one that kernels compute in.
     y = visit_dtype(dtype, [&](auto type) {
       using Limits = std::numeric_limits<decltype(type)>;
-      return full(kept, convert<std::int32_t>(kind == ReduceKind::max ? Limits::lowest() : Limits::max()), dtype);
+      return full(kept, convert<double>(kind == ReduceKind::max ? Limits::lowest() : Limits::max()), dtype);
     });
   } else if (!op.axes.empty()) {
     y = Tensor::make(std::move(op), {x}, kept, dtype);
@@ -43,8 +43,6 @@ Tensor reduce(ReduceKind kind, const Tensor& x, const Axes& axes, bool keepdims,
   }
   return keepdims ? y : squeeze(y, named);
 }
-
-Dtype sum_dtype(Dtype dtype) { return is_floating(dtype) ? dtype : Dtype::i32; }
 
 }  // namespace
 
@@ -106,9 +104,11 @@ Tensor min(const Tensor& x) { return min(x, all_axes(x.shape()), false); }
 Tensor mean(const Tensor& x) { return mean(x, all_axes(x.shape()), false); }
 Tensor variance(const Tensor& x) { return variance(x, all_axes(x.shape()), false); }
 Tensor stddev(const Tensor& x) { return stddev(x, all_axes(x.shape()), false); }
+Tensor argmax(const Tensor& x) { return argmax(x, all_axes(x.shape()), false); }
+Tensor argmin(const Tensor& x) { return argmin(x, all_axes(x.shape()), false); }
 
-Tensor any(const Tensor& x, const Axes& axes, bool keepdims) { return max(x != 0, axes, keepdims); }
-Tensor all(const Tensor& x, const Axes& axes, bool keepdims) { return min(x != 0, axes, keepdims) != 0; }
+Tensor any(const Tensor& x, const Axes& axes, bool keepdims) { return max(cast(x, Dtype::boolean), axes, keepdims); }
+Tensor all(const Tensor& x, const Axes& axes, bool keepdims) { return min(cast(x, Dtype::boolean), axes, keepdims); }
 Tensor norm(const Tensor& x, const Axes& axes, bool keepdims) {
   const Tensor squares = sum(square(floating(x)), axes, keepdims), some = squares > 0;
   // The root's slope at 0 is infinite, and times 0 NaN; it is taken to be 0.

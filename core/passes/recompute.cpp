@@ -4,8 +4,12 @@
 // pass over memory to write and takes the bytes until then; but whoever reads one could as well read x, which is stored
 // anyway, and the small mean and rstd. So a Map of one stored value of its size, and of values that repeat, is never
 // stored for another kernel: it is computed again where it is read.
+//
+// A ReLU's gate reads what the ReLU stored. Where those who read the gated gradient read x as well, as the gradient of
+// batch normalisation does, they find the gate from x, and the kernel that makes the gradient reads nothing for it.
 #include "nixie/core/passes/recompute.h"
 
+#include <algorithm>
 #include <optional>
 #include <unordered_map>
 #include <unordered_set>
@@ -17,6 +21,7 @@ namespace nixie {
 namespace {
 
 constexpr int kMostInstructions = 16;  // of what is computed again
+constexpr int kMostOfGate = 24;        // which is computed where memory is waited for
 
 // Arithmetic that takes no longer than reading memory does.
 bool is_cheap(Primitive primitive) {
@@ -53,6 +58,7 @@ class Recomputer {
     find_stored();
     find_results();
     find_sources();
+    find_gated();
   }
 
   Tensor operator()(const Tensor& root) const { return done_.at(root.id()); }
@@ -62,7 +68,8 @@ class Recomputer {
       std::vector<Tensor> inputs;
       bool same = true;
       for (const Tensor& input : x.inputs()) {
-        inputs.push_back(users_.at(input.id()) > 1 && recomputable(input) ? copy(input) : done_.at(input.id()));
+        inputs.push_back(readers_.at(input.id()).size() > 1 && recomputable(input) ? copy(input)
+                                                                                   : done_.at(input.id()));
         same &= inputs.back().id() == input.id();
       }
       done_.emplace(x.id(), same ? x : Tensor::make(x.node().op, std::move(inputs), x.shape(), x.dtype()));
@@ -82,8 +89,7 @@ class Recomputer {
       const Op& op = x.node().op;
       const bool in_registers = std::holds_alternative<Map>(op) || std::holds_alternative<Reduce>(op);
       for (const Tensor& input : x.inputs()) {
-        ++users_[input.id()];
-        user_[input.id()] = x;
+        readers_[input.id()].push_back(x);
         if (!in_registers) stored_.insert(input.id());
       }
       if (const auto* input = std::get_if<Input>(&op); input && !input->variable) stored_.insert(x.id());
@@ -97,8 +103,8 @@ class Recomputer {
       if (!is_head(x.node().op)) continue;
       Tensor result = x, next = x;
       results_.insert(x.id());
-      while (users_[next.id()] == 1 && std::holds_alternative<Map>(user_.at(next.id()).node().op)) {
-        next = user_.at(next.id());
+      while (readers_[next.id()].size() == 1 && std::holds_alternative<Map>(readers_.at(next.id()).front().node().op)) {
+        next = Tensor(readers_.at(next.id()).front());
         const auto source = source_of(next);
         if (source && source->of.id() == result.id()) {
           sources_.emplace(next.id(), *source);
@@ -121,24 +127,108 @@ class Recomputer {
         const Tensor& input = x.inputs()[0];
         const auto source = sources_.find(input.id());
         const Tensor& of = source == sources_.end() ? input : source->second.of;
-        if (results_.count(of.id())) stored_.insert(of.id());
+        if (results_.count(of.id()) && stored_.insert(of.id()).second) reduced_.insert(of.id());
       }
     }
   }
 
-  std::optional<Source> source_of(const Tensor& x) const {
-    Source source;
-    for (const Instruction& step : std::get<Map>(x.node().op).op->formula.body) {
-      if (!is_cheap(step.primitive)) return {};
-      ++source.instructions;
+  // What is made of a stored value by way of other stored ones is a gate; what a gate works on, a pair.
+  void find_gated() {
+    for (const Tensor& x : order_) {
+      if (!std::holds_alternative<Map>(x.node().op)) continue;
+      if (auto source = through_of(x))
+        through_.emplace(x.id(), *std::move(source));
+      else if (auto pair = pair_of(x))
+        pairs_.emplace(x.id(), *std::move(pair));
     }
+    for (const Tensor& x : order_) {
+      const auto pair = pairs_.find(x.id());
+      if (pair == pairs_.end() || !is_read_with(x, pair->second.beside)) continue;
+      gated_.insert(x.id());
+      results_.erase(x.id());
+      stored_.erase(x.id());
+      stored_.insert(pair->second.made.id());
+    }
+  }
+
+  // A value in memory, and what the other values of its size are made of that it meets.
+  struct Pair {
+    Tensor made = {}, beside = {};
+  };
+
+  std::optional<Pair> pair_of(const Tensor& x) const {
+    if (stored_.count(x.id()) > reduced_.count(x.id()) || recomputable(x) || !instructions_of(x)) return {};
+    Pair pair;
+    const auto meet = [](Tensor& known, const Tensor& found) {
+      if (!known.id()) known = found;
+      return known.id() == found.id();
+    };
     for (const Tensor& input : x.inputs()) {
-      const Op& op = input.node().op;
-      if (std::holds_alternative<Constant>(op)) continue;
-      if (std::holds_alternative<Expand>(op)) {
-        if (input.inputs()[0].shape().size() * 16 > x.shape().size()) return {};
-        continue;
+      if (is_small(input, x)) continue;
+      if (const auto through = through_.find(input.id()); through != through_.end()) {
+        if (!meet(pair.beside, through->second.of)) return {};
+      } else if (const auto known = pairs_.find(input.id()); known != pairs_.end()) {
+        if (!meet(pair.made, known->second.made) || !meet(pair.beside, known->second.beside)) return {};
+      } else if (!is_in_memory(input) || !meet(pair.made, input)) {
+        return {};
       }
+    }
+    const bool both = pair.made.id() && pair.beside.id() && pair.made.id() != pair.beside.id();
+    return both ? std::optional(pair) : std::nullopt;
+  }
+
+  // A head's result, what is seen through a view, and what is stored.
+  bool is_in_memory(const Tensor& x) const {
+    const Op& op = x.node().op;
+    return stored_.count(x.id()) || !(std::holds_alternative<Map>(op) || std::holds_alternative<Reduce>(op));
+  }
+
+  // Whether a reader of x reads another value, or what is made of that.
+  bool is_read_with(const Tensor& x, const Tensor& other) const {
+    const auto& readers = readers_.at(x.id());
+    return std::any_of(readers.begin(), readers.end(), [&](const Tensor& reader) {
+      return std::any_of(reader.inputs().begin(), reader.inputs().end(), [&](const Tensor& input) {
+        const auto source = sources_.find(input.id());
+        return input.id() == other.id() ||
+               (!stored_.count(input.id()) && source != sources_.end() && source->second.of.id() == other.id());
+      });
+    });
+  }
+
+  // As source_of, whether or not what lies between is stored.
+  std::optional<Source> through_of(const Tensor& x) const {
+    Source source{.instructions = instructions_of(x).value_or(kMostOfGate + 1)};
+    for (const Tensor& input : x.inputs()) {
+      if (is_small(input, x)) continue;
+      const auto known = through_.find(input.id());
+      if (known == through_.end() && !stored_.count(input.id())) return {};
+      const Tensor& of = known == through_.end() ? input : known->second.of;
+      if (source.of.id() && source.of.id() != of.id()) return {};
+      source.of = of;
+      if (known != through_.end()) source.instructions += known->second.instructions;
+    }
+    return source.of.id() && source.instructions <= kMostOfGate ? std::optional(source) : std::nullopt;
+  }
+
+  // How many instructions compute a Map, where all of them are cheap.
+  static std::optional<int> instructions_of(const Tensor& x) {
+    const auto& body = std::get<Map>(x.node().op).op->formula.body;
+    for (const Instruction& step : body)
+      if (!is_cheap(step.primitive)) return {};
+    return static_cast<int>(body.size());
+  }
+
+  // Whether an input of x repeats.
+  static bool is_small(const Tensor& input, const Tensor& x) {
+    const Op& op = input.node().op;
+    return std::holds_alternative<Constant>(op) ||
+           (std::holds_alternative<Expand>(op) && input.inputs()[0].shape().size() * 16 <= x.shape().size());
+  }
+
+  std::optional<Source> source_of(const Tensor& x) const {
+    Source source{.instructions = instructions_of(x).value_or(kMostInstructions + 1)};
+    for (const Tensor& input : x.inputs()) {
+      if (is_small(input, x)) continue;
       const auto known = sources_.find(input.id());
       const bool made = known != sources_.end() && !stored_.count(input.id());
       if (!made && !results_.count(input.id()) && !stored_.count(input.id())) return {};
@@ -152,22 +242,32 @@ class Recomputer {
   }
 
   bool recomputable(const Tensor& x) const {
+    if (gated_.count(x.id())) return true;
     const auto source = sources_.find(x.id());
     return source != sources_.end() && !stored_.count(x.id()) && stored_.count(source->second.of.id());
   }
 
-  Tensor copy(const Tensor& x) const {
+  // `gated`: x is a part of what a gate works on, which reads nothing that lies between.
+  Tensor copy(const Tensor& x, bool gated = false) const {
+    gated |= gated_.count(x.id()) > 0;
     std::vector<Tensor> inputs;
-    for (const Tensor& input : x.inputs()) inputs.push_back(recomputable(input) ? copy(input) : done_.at(input.id()));
+    for (const Tensor& input : x.inputs()) {
+      const bool again =
+          recomputable(input) || (gated && (through_.count(input.id()) > 0 || pairs_.count(input.id()) > 0));
+      inputs.push_back(again ? copy(input, gated) : done_.at(input.id()));
+    }
     return Tensor::make(x.node().op, std::move(inputs), x.shape(), x.dtype());
   }
 
   const std::vector<Tensor> order_;
-  std::unordered_map<const Node*, int> users_;
-  std::unordered_map<const Node*, Tensor> user_;  // the last of them
+  std::unordered_map<const Node*, std::vector<Tensor>> readers_;
   std::unordered_set<const Node*> results_;
-  std::unordered_set<const Node*> stored_;  // what goes to memory whatever is fused
+  std::unordered_set<const Node*> stored_;   // what goes to memory whatever is fused
+  std::unordered_set<const Node*> reduced_;  // of that, what does for a reduction alone
   std::unordered_map<const Node*, Source> sources_;
+  std::unordered_map<const Node*, Source> through_;  // as if nothing between were stored
+  std::unordered_map<const Node*, Pair> pairs_;
+  std::unordered_set<const Node*> gated_;  // pairs whose readers read both
   std::unordered_map<const Node*, Tensor> done_;
 };
 

@@ -190,6 +190,7 @@ class Simplifier {
       if (!as<Constant>(x)) return {};
     if (op.traits.result == ResultType::cast && dtype != Dtype::f64) {
       const double value = as<Constant>(inputs[0])->value;
+      if (dtype == Dtype::boolean) return value != 0 ? 1 : 0;
       return visit_dtype(dtype, [&](auto type) {
         return convert<double>(convert<decltype(type)>(is_floating(dtype) ? value : std::trunc(value)));
       });

@@ -169,6 +169,16 @@ int StageBuilder::narrowed(int reg, Dtype dtype, ResultType result) {
   return reg;
 }
 
+// Whether the number is other than 0, before it is converted: 0.5 is true. ~ of a bool flips it.
+int StageBuilder::as_bool(int reg, ResultType result) {
+  const Instruction& from = stage_->body[static_cast<std::size_t>(reg)];
+  if (is_boolean(from)) return reg;
+  const bool bits = result == ResultType::integer;
+  const Dtype type = from.type;
+  const int other = emit({.primitive = Primitive::constant, .type = type, .value = bits ? 1.0 : 0.0});
+  return emit({.primitive = bits ? Primitive::bit_and : Primitive::not_equal, .type = type, .args = {reg, other, -1}});
+}
+
 int StageBuilder::value(const Tensor& x, Dtype type) { return convert(natural(x, type), type); }
 
 int StageBuilder::natural(const Tensor& x, Dtype wanted) {
@@ -248,7 +258,8 @@ int StageBuilder::map_value(const Tensor& x) {
                             ? value(x.inputs()[static_cast<std::size_t>(step.index)], type)
                             : emit(instruction));
   }
-  const int reg = convert(registers.back(), natural_type(x));
+  const bool is_bool = x.dtype() == Dtype::boolean;
+  const int reg = convert(is_bool ? as_bool(registers.back(), info.traits.result) : registers.back(), natural_type(x));
   const bool narrow = x.dtype() == Dtype::u8 || x.dtype() == Dtype::i8;
   return narrow ? narrowed(reg, x.dtype(), info.traits.result) : reg;
 }

@@ -27,6 +27,7 @@ class StageBuilder {
   int emit(Instruction instruction);
   int convert(int reg, Dtype type);
   int narrowed(int reg, Dtype dtype, ResultType result);
+  int as_bool(int reg, ResultType result);
   bool is_boolean(const Instruction& instruction) const;
 
   KernelBuilder& builder_;

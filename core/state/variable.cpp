@@ -17,7 +17,7 @@ std::shared_ptr<const Node> leaf_node(Input input, const VariableState& state) {
 
 }  // namespace
 
-const std::shared_ptr<Storage>& VariableState::stored() {
+const std::shared_ptr<Storage>& VariableState::stored() try {
   if (!master) {
     if (!storage) storage = Storage::for_variable(init());
   } else if (const std::uint64_t version = master->stored()->version(); made_from != version) {
@@ -29,6 +29,9 @@ const std::shared_ptr<Storage>& VariableState::stored() {
     made_from = version;
   }
   return storage;
+} catch (const Error& error) {
+  if (error.fault() != Fault::memory) throw;
+  fail(Fault::memory, name, " ", dtype, " ", shape, ": ", error.what());
 }
 
 std::shared_ptr<VariableState> shadow_of(const std::shared_ptr<VariableState>& master, Dtype dtype) {

@@ -29,11 +29,16 @@ std::string kind_of(const fs::path& file) {
   return suffix.empty() ? "files without a suffix" : suffix + " files";
 }
 
+/// Pipes, devices and links that lead nowhere.
+constexpr const char* kNoFiles = "entries that are no regular files";
+
 std::vector<std::string> find_pictures(FolderScan& scan, const std::string& class_name) {
   std::vector<std::string> found;
   for (const auto& entry : fs::recursive_directory_iterator(scan.folder / class_name)) {
-    if (!entry.is_regular_file() || is_hidden(entry.path())) continue;
-    if (is_picture_name(entry.path()))
+    if (entry.is_directory() || is_hidden(entry.path())) continue;
+    if (!entry.is_regular_file())
+      ++scan.left_out[kNoFiles];
+    else if (is_picture_name(entry.path()))
       found.push_back(entry.path().lexically_relative(scan.folder).string());
     else
       ++scan.left_out[kind_of(entry.path())];

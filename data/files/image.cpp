@@ -115,31 +115,53 @@ bool begins_with(std::span<const std::uint8_t> bytes, std::string_view magic) {
                     [](char a, std::uint8_t b) { return static_cast<std::uint8_t>(a) == b; });
 }
 
-/// The source positions that make up one scaled position, and their weights, which sum to 1.
+/// The source positions that make up each of some scaled positions, and their weights, which sum to 1.
 struct Taps {
-  std::int64_t first;
-  std::vector<float> weights;
+  std::vector<std::int64_t> first = {};  ///< of each position
+  std::int64_t most = 1;                 ///< taps of a position; those that it does not need weigh 0
+  std::vector<float> weights = {};       ///< [most, positions]
+
+  std::size_t count() const { return first.size(); }
+  float weight(std::int64_t tap, std::size_t position) const {
+    return weights[static_cast<std::size_t>(tap) * count() + position];
+  }
 };
 
 /// The taps of `count` positions from `offset` on, when `from` pixels are scaled to `to`.
-std::vector<Taps> make_taps(std::int64_t from, std::int64_t to, std::int64_t offset, std::int64_t count) {
+Taps make_taps(std::int64_t from, std::int64_t to, std::int64_t offset, std::int64_t count) {
   const double scale = static_cast<double>(from) / static_cast<double>(to), reach = std::max(scale, 1.0);
-  std::vector<Taps> all;
+  Taps taps;
+  std::vector<std::vector<double>> all;
   for (std::int64_t i = offset; i < offset + count; ++i) {
     const double center = (static_cast<double>(i) + 0.5) * scale - 0.5;
-    const auto first = std::max<std::int64_t>(0, static_cast<std::int64_t>(std::ceil(center - reach)));
-    const auto last = std::min(from - 1, static_cast<std::int64_t>(std::floor(center + reach)));
-    Taps taps{first, {}};
+    const auto weight = [&](std::int64_t k) {
+      return std::max(0.0, 1 - std::abs(static_cast<double>(k) - center) / reach);
+    };
+    auto first = std::max<std::int64_t>(0, static_cast<std::int64_t>(std::ceil(center - reach)));
+    auto last = std::min(from - 1, static_cast<std::int64_t>(std::floor(center + reach)));
+    while (first < last && weight(first) == 0) ++first;  // what weighs nothing costs nothing
+    while (first < last && weight(last) == 0) --last;
+    std::vector<double>& weights = all.emplace_back();
     double sum = 0;
     for (std::int64_t k = first; k <= last; ++k) {
-      const double weight = std::max(0.0, 1 - std::abs(static_cast<double>(k) - center) / reach);
-      taps.weights.push_back(static_cast<float>(weight));
-      sum += weight;
+      weights.push_back(static_cast<float>(weight(k)));
+      sum += weight(k);
     }
-    for (float& weight : taps.weights) weight = static_cast<float>(weight / sum);
-    all.push_back(std::move(taps));
+    for (double& each : weights) each /= sum;
+    taps.first.push_back(first);
+    taps.most = std::max(taps.most, last - first + 1);
   }
-  return all;
+  taps.weights.resize(static_cast<std::size_t>(taps.most) * all.size());
+  for (std::size_t i = 0; i < all.size(); ++i)
+    for (std::size_t k = 0; k < all[i].size(); ++k) taps.weights[k * all.size() + i] = static_cast<float>(all[i][k]);
+  return taps;
+}
+
+/// The positions in reverse.
+void mirror(Taps& taps) {
+  std::reverse(taps.first.begin(), taps.first.end());
+  const auto count = static_cast<std::ptrdiff_t>(taps.count());
+  for (auto row = taps.weights.begin(); row != taps.weights.end(); row += count) std::reverse(row, row + count);
 }
 
 enum class Format { jpeg, png };
@@ -186,41 +208,68 @@ Window centre_window(const Image& image, std::int64_t short_side, std::int64_t w
 
 std::vector<float> cut_window(const Image& image, const Window& window) {
   const auto& [source_box, width, height, part, mirrored] = window;
-  const std::vector<Taps> rows = make_taps(source_box.height, height, part.top, part.height);
-  std::vector<Taps> columns = make_taps(source_box.width, width, part.left, part.width);
-  const std::int64_t first = columns.front().first,
-                     last = columns.back().first + static_cast<std::int64_t>(columns.back().weights.size());
-  if (mirrored) std::reverse(columns.begin(), columns.end());
+  const Taps rows = make_taps(source_box.height, height, part.top, part.height);
+  Taps columns = make_taps(source_box.width, width, part.left, part.width);
+  const std::int64_t first = columns.first.front(),
+                     last = std::min(columns.first.back() + columns.most, source_box.width);
+  if (mirrored) mirror(columns);
+  const auto count = columns.count(), span = static_cast<std::size_t>(last - first),
+             padded = span + static_cast<std::size_t>(columns.most);  // taps that weigh 0 may stand beyond the span
+  std::vector<std::int32_t> from;
+  for (const std::int64_t each : columns.first) from.push_back(static_cast<std::int32_t>(each - first));
 
   const auto plane = static_cast<std::size_t>(part.width * part.height);
-  std::vector<float> result(3 * plane), line(static_cast<std::size_t>(3 * (last - first)));
-  float* to = result.data();
-  for (const Taps& row : rows) {
-    // First down, over whole lines of the source, then across.
+  std::vector<float> result(3 * plane), line(3 * span), channel(padded);
+  for (std::size_t y = 0; y < rows.count(); ++y) {
+    // First down, over whole lines of the source, then across, channel by channel.
     std::fill(line.begin(), line.end(), 0.0f);
     const std::uint8_t* source =
-        image.rgb.data() + ((source_box.top + row.first) * image.width + source_box.left + first) * 3;
-    for (const float weight : row.weights) {
+        image.rgb.data() + ((source_box.top + rows.first[y]) * image.width + source_box.left + first) * 3;
+    for (std::int64_t k = 0; k < rows.most; ++k, source += image.width * 3) {
+      const float weight = rows.weight(k, y);
+      if (weight == 0) break;
       for (std::size_t i = 0; i < line.size(); ++i) line[i] += weight * static_cast<float>(source[i]);
-      source += image.width * 3;
     }
-    for (const Taps& column : columns) {
-      const float* at = line.data() + (column.first - first) * 3;
-      std::array<float, 3> sum{};
-      for (const float weight : column.weights)
-        for (float& channel : sum) channel += weight * *at++;
-      for (std::size_t c = 0; c < 3; ++c) to[c * plane] = sum[c];
-      ++to;
+    for (std::size_t c = 0; c < 3; ++c) {
+      for (std::size_t i = 0; i < span; ++i) channel[i] = line[3 * i + c];
+      float* to = result.data() + c * plane + y * count;
+      for (std::int64_t k = 0; k < columns.most; ++k) {
+        const float *weights = columns.weights.data() + static_cast<std::size_t>(k) * count, *at = channel.data() + k;
+        for (std::size_t x = 0; x < count; ++x) to[x] += weights[x] * at[from[x]];
+      }
     }
   }
   return result;
 }
 
+void cut_bytes(const Image& image, const Window& window, std::int64_t channels, std::span<std::uint8_t> bytes) {
+  const auto& [source_box, width, height, part, mirrored] = window;
+  if (width != source_box.width || height != source_box.height || channels != 3)
+    return round_pixels(cut_window(image, window), channels, bytes);
+  const auto plane = static_cast<std::size_t>(part.width * part.height);
+  std::uint8_t* to = bytes.data();
+  for (std::int64_t y = 0; y < part.height; ++y) {
+    const std::uint8_t* from =
+        image.rgb.data() + ((source_box.top + part.top + y) * image.width + source_box.left + part.left) * 3;
+    const std::int64_t step = mirrored ? -3 : 3;
+    if (mirrored) from += 3 * (part.width - 1);
+    for (std::int64_t x = 0; x < part.width; ++x, from += step, ++to)
+      to[0] = from[0], to[plane] = from[1], to[2 * plane] = from[2];
+  }
+}
+
 void round_pixels(const std::vector<float>& rgb, std::int64_t channels, std::span<std::uint8_t> bytes) {
   const std::size_t plane = rgb.size() / 3;
-  for (std::size_t i = 0; i < bytes.size(); ++i)
-    bytes[i] = convert<std::uint8_t>(
-        channels == 3 ? rgb[i] : 0.299f * rgb[i] + 0.587f * rgb[plane + i] + 0.114f * rgb[2 * plane + i]);
+  const float *red = rgb.data(), *green = red + plane, *blue = green + plane;
+  // Written out, not by `convert`, so that it runs on many pixels at once.
+  const auto rounded = [](float value) {
+    return static_cast<std::uint8_t>(static_cast<std::int32_t>(std::nearbyint(std::clamp(value, 0.0f, 255.0f))));
+  };
+  if (channels == 3)
+    for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = rounded(red[i]);
+  else
+    for (std::size_t i = 0; i < bytes.size(); ++i)
+      bytes[i] = rounded(0.299f * red[i] + 0.587f * green[i] + 0.114f * blue[i]);
 }
 
 }  // namespace nixie

@@ -52,6 +52,9 @@ Window centre_window(const Image& image, std::int64_t short_side, std::int64_t w
 /// [0, 255]. Only the pixels of the part are computed, and only those of the source are read.
 std::vector<float> cut_window(const Image& image, const Window& window);
 
+/// The same as bytes of `channels`, as round_pixels makes them. Where nothing is scaled the bytes are copied.
+void cut_bytes(const Image& image, const Window& window, std::int64_t channels, std::span<std::uint8_t> bytes);
+
 /// Planar bytes of `channels` (3: as they are, 1: grey by Rec. 601) from cut_window's result.
 void round_pixels(const std::vector<float>& rgb, std::int64_t channels, std::span<std::uint8_t> bytes);
 

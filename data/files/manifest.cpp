@@ -13,10 +13,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The cells of a line; a quote that does not end goes to the line's end.
+/// The cells of a line; a quote that does not end goes to the line's end. Spaces around a cell are no part of it.
 std::vector<std::string> cells_of(const std::string& line) {
   std::vector<std::string> cells(1);
   bool quoted = false;
+  const auto trim = [](std::string& cell) {
+    cell.erase(cell.find_last_not_of(' ') + 1);
+    cell.erase(0, cell.find_first_not_of(' '));
+  };
   for (std::size_t i = 0; i < line.size(); ++i) {
     const char c = line[i];
     if (c == '"' && quoted && i + 1 < line.size() && line[i + 1] == '"')
@@ -24,10 +28,11 @@ std::vector<std::string> cells_of(const std::string& line) {
     else if (c == '"')
       quoted = !quoted;
     else if (c == ',' && !quoted)
-      cells.emplace_back();
+      trim(cells.back()), cells.emplace_back();
     else if (c != '\r')
       cells.back() += c;
   }
+  trim(cells.back());
   return cells;
 }
 
@@ -72,6 +77,8 @@ FolderScan scan_manifest(const fs::path& file) {
   std::map<std::string, std::vector<std::string>> pictures;
   std::string line;
   for (std::int64_t row = 1; std::getline(text, line); ++row) {
+    constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";  // as Excel writes it
+    if (row == 1 && line.starts_with(kByteOrderMark)) line.erase(0, kByteOrderMark.size());
     const std::vector<std::string> cells = cells_of(line);
     if (cells.size() == 1 && cells[0].empty()) continue;
     const auto fail_row = [&](const std::string& what) {

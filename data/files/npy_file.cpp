@@ -141,7 +141,7 @@ std::vector<std::uint8_t> NpyFile::content(const std::string& name, const Entry&
   return bytes;
 }
 
-NpyArray NpyFile::array(const std::string& name) const {
+NumberArray NpyFile::array(const std::string& name) const {
   const auto found = entries_.find(name);
   if (found == entries_.end()) refuse(name, "is not there; the arrays are " + names());
   const std::vector<std::uint8_t> bytes = content(name, found->second);
@@ -159,7 +159,8 @@ NpyArray NpyFile::array(const std::string& name) const {
   const std::string type(descr.substr(2, 2));
   if (descr[4] != '\'' || descr[1] == '>' || std::string_view("uifb").find(type[0]) == std::string_view::npos ||
       std::string_view("1248").find(type[1]) == std::string_view::npos)
-    refuse(name, fmt::format("has the type {}, expected little-endian numbers", descr.substr(0, 8)));
+    refuse(name,
+           fmt::format("has the type {}, expected little-endian numbers", descr.substr(0, descr.find('\'', 1) + 1)));
   if (value_of(header, "fortran_order").starts_with("True")) refuse(name, "is in Fortran's order");
   // Each size is held against what there is before it takes part in a product.
   const std::uint64_t there = bytes.size() - start - length;
@@ -170,19 +171,6 @@ NpyArray NpyFile::array(const std::string& name) const {
   }
   if (expected != there) refuse(name, fmt::format("has {} bytes of elements, its shape needs {}", there, expected));
   return {type, *shape, {bytes.begin() + static_cast<std::ptrdiff_t>(start + length), bytes.end()}};
-}
-
-std::optional<std::vector<std::int64_t>> integers_of(const NpyArray& array) {
-  if (array.type[0] != 'u' && array.type[0] != 'i') return {};
-  const auto size = static_cast<std::size_t>(array.type[1] - '0');
-  std::vector<std::int64_t> values(array.bytes.size() / size);
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    std::uint64_t value = 0;
-    for (std::size_t k = size; k-- > 0;) value = value << 8 | array.bytes[i * size + k];
-    const bool is_negative = array.type[0] == 'i' && size < 8 && (value >> (8 * size - 1)) != 0;
-    values[i] = static_cast<std::int64_t>(is_negative ? value | ~std::uint64_t{0} << (8 * size) : value);
-  }
-  return values;
 }
 
 }  // namespace nixie

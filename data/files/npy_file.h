@@ -4,29 +4,23 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
-#include <optional>
 #include <string>
 #include <vector>
 
+#include "nixie/data/files/array_source.h"
+
 namespace nixie {
 
-struct NpyArray {
-  std::string type = {};  ///< numpy's kind and bytes: u1, i8, f4
-  std::vector<std::int64_t> shape = {};
-  std::vector<std::uint8_t> bytes = {};  ///< little-endian, the last axis fastest
-};
-
 /// The arrays of a .npz file, or the .npy files of a folder, by name.
-class NpyFile {
+class NpyFile final : public ArraySource {
  public:
   /// Reads the file, or the folder's names. Throws Fault::data naming the file for what is no such archive.
   explicit NpyFile(std::filesystem::path path);
 
-  bool has(const std::string& name) const { return entries_.contains(name); }
-  /// `images, labels`
-  std::string names() const;
+  bool has(const std::string& name) const override { return entries_.contains(name); }
+  std::string names() const override;
   /// Throws Fault::data naming the file and the array: damaged, in Fortran's order, big-endian or of objects.
-  NpyArray array(const std::string& name) const;
+  NumberArray array(const std::string& name) const override;
 
  private:
   struct Entry {
@@ -44,8 +38,5 @@ class NpyFile {
   std::vector<std::uint8_t> archive_;
   std::map<std::string, Entry> entries_;
 };
-
-/// The integers of an array as 64 bits; nothing where it holds others.
-std::optional<std::vector<std::int64_t>> integers_of(const NpyArray& array);
 
 }  // namespace nixie

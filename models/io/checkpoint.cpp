@@ -6,10 +6,10 @@
 #include <cmath>
 
 #include "nixie/core/base/fields.h"
+#include "nixie/core/files/hdf5_reader.h"
+#include "nixie/core/files/hdf5_writer.h"
 #include "nixie/models/io/checkpoint_block.h"
 #include "nixie/models/io/durable_file.h"
-#include "nixie/models/io/hdf5_reader.h"
-#include "nixie/models/io/hdf5_writer.h"
 
 namespace nixie {
 namespace {

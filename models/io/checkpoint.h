@@ -27,7 +27,7 @@
 #include <vector>
 
 #include "nixie/core/base/array.h"
-#include "nixie/models/io/array_form.h"
+#include "nixie/core/files/array_form.h"
 
 namespace nixie {
 

@@ -43,6 +43,9 @@ PendingFile::PendingFile(std::filesystem::path path, std::int64_t bytes)
     : path_(std::move(path)),
       temporary_(folder_of(path_) / fmt::format(".{}.tmp.{}.{}", path_.filename().string(), ::getpid(), number++)),
       bytes_(bytes) {
+  // A rename replaces whatever stands there: for root even /dev/null.
+  if (struct stat there{}; ::stat(path_.c_str(), &there) == 0 && !S_ISREG(there.st_mode) && !S_ISDIR(there.st_mode))
+    fail(Fault::storage, path_.string(), " is a device, a pipe or a socket, which is not replaced; name a file");
   ::unlink(temporary_.c_str());  // left by a killed process of the same number
   file_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
   if (file_ < 0) fail_writing("cannot be created", errno);
@@ -66,12 +69,16 @@ PendingFile::~PendingFile() {
   if (!is_published_) ::unlink(temporary_.c_str());
 }
 
-void PendingFile::fail_writing(const char* what, int error) const {
+std::string space_text(const std::filesystem::path& file, std::int64_t bytes) {
+  std::string text = fmt::format("; it needs {} bytes", bytes);
   struct statvfs disk {};
-  const bool is_known = ::statvfs(folder_of(path_).c_str(), &disk) == 0;
-  const std::uint64_t free = static_cast<std::uint64_t>(disk.f_bavail) * disk.f_frsize;
-  fail(Fault::storage, path_.string(), " ", what, ": ", message(error), "; it needs ", bytes_, " bytes",
-       is_known ? ", " + std::to_string(free) + " are free" : "",
+  if (::statvfs(folder_of(file).c_str(), &disk) == 0)
+    text += fmt::format(", {} are free", static_cast<std::uint64_t>(disk.f_bavail) * disk.f_frsize);
+  return text;
+}
+
+void PendingFile::fail_writing(const char* what, int error) const {
+  fail(Fault::storage, path_.string(), " ", what, ": ", message(error), space_text(path_, bytes_),
        is_published_ ? "; the new file is in its place" : "; what stood there before is untouched");
 }
 

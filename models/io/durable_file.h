@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <span>
+#include <string>
 
 namespace nixie {
 
@@ -35,6 +36,9 @@ class PendingFile {
   int file_ = -1;
   bool is_published_ = false;
 };
+
+/// `; it needs 42 bytes, 7 are free`: behind what went wrong with a file, about the disk it is on.
+std::string space_text(const std::filesystem::path& file, std::int64_t bytes);
 
 /// Removes the temporaries of killed processes from a folder and returns how many there were. Those of a running
 /// PendingFile are locked and stay.

@@ -13,14 +13,18 @@ OnnxType onnx_type(Dtype dtype) {
       return OnnxType::f16;
     case Dtype::bf16:
       return OnnxType::bf16;
+    case Dtype::i64:
+      return OnnxType::i64;
     case Dtype::i32:
       return OnnxType::i32;
     case Dtype::u8:
       return OnnxType::u8;
     case Dtype::i8:
+      return OnnxType::i8;
+    case Dtype::boolean:
       break;
   }
-  return OnnxType::i8;
+  return OnnxType::boolean;
 }
 
 OnnxAttribute::OnnxAttribute(const char* name, std::int64_t number) {

@@ -30,15 +30,15 @@ constexpr StoredType kTypes[] = {{"F64", 8, Dtype::f64},
                                  {"F32", 4, Dtype::f32},
                                  {"F16", 2, Dtype::f16},
                                  {"BF16", 2, Dtype::bf16},
+                                 {"I64", 8, Dtype::i64},
                                  {"I32", 4, Dtype::i32},
                                  {"U8", 1, Dtype::u8},
                                  {"I8", 1, Dtype::i8},
-                                 {"I64", 8, std::nullopt},
+                                 {"BOOL", 1, Dtype::boolean},
                                  {"U64", 8, {}},
                                  {"U32", 4, {}},
                                  {"I16", 2, {}},
                                  {"U16", 2, {}},
-                                 {"BOOL", 1, {}},
                                  {"F8_E4M3", 1, std::nullopt},
                                  {"F8_E5M2", 1, std::nullopt}};
 
@@ -200,6 +200,7 @@ class Reader {
     file_.seekg(static_cast<std::streamoff>(data_begin_ + entry.begin));
     file_.read(reinterpret_cast<char*>(array.bytes()), static_cast<std::streamsize>(array.size_bytes()));
     if (!file_) refuse_array(entry.name, "cannot be read to its end");
+    if (!array.holds_bools()) refuse_array(entry.name, "holds a bool other than 0 and 1");
     return array;
   }
 

@@ -17,7 +17,7 @@ namespace nixie {
 struct Safetensors {
   std::map<std::string, Array> arrays = {};
   std::map<std::string, std::string> metadata = {};
-  std::vector<std::string> skipped = {};  ///< read: arrays of types that nixie has not (`I64`, `BOOL`), by name
+  std::vector<std::string> skipped = {};  ///< read: arrays of types that nixie has not (`U64`, `F8_E4M3`), by name
 };
 
 /// Writes the whole file or leaves what stood at `path`. The same arrays give the same bytes. Throws Fault::storage.

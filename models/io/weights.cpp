@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "nixie/models/io/checkpoint.h"
+#include "nixie/models/io/hdf5_reader.h"
 #include "nixie/models/io/safetensors.h"
 
 namespace nixie {
@@ -13,6 +14,10 @@ namespace {
 constexpr std::size_t kShown = 6;  // names in a line of the report
 
 std::string first_bytes(const std::filesystem::path& file) {
+  // A pipe would be waited for, perhaps for ever.
+  if (std::error_code ignored;
+      std::filesystem::exists(file, ignored) && !std::filesystem::is_regular_file(file, ignored))
+    fail(Fault::checkpoint, file.string(), ": not a regular file; name a checkpoint or a safetensors file");
   std::ifstream stream(file, std::ios::binary);
   std::string bytes(16, '\0');
   stream.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
@@ -27,6 +32,20 @@ bool is_finite(const Array& array) {
     const auto values = array.data<decltype(type)>();
     return std::all_of(values.begin(), values.end(), [](auto value) { return std::isfinite(convert<double>(value)); });
   });
+}
+
+/// Arrays by name at the root or in the group `model`, as h5py writes a state_dict.
+NamedArrays read_plain_hdf5(const std::filesystem::path& file) {
+  hdf5::Reader reader(file);
+  const std::string group = reader.has("/model") ? "/model" : "";
+  NamedArrays arrays;
+  for (const std::string& name : reader.names(group.empty() ? "/" : group)) {
+    if (reader.is_group(group + "/" + name))
+      reader.refuse(group + "/" + name, "is a group, expected arrays by their PyTorch names (docs/exchange.md)");
+    arrays[name] = reader.array(group + "/" + name);
+  }
+  if (arrays.empty()) reader.refuse("/", "holds no arrays");
+  return arrays;
 }
 
 std::string listed(const char* title, const std::vector<std::string>& names) {
@@ -52,8 +71,7 @@ NamedArrays read_weights(const std::filesystem::path& file) {
          "safetensors.torch as st; st.save_file({k: v.contiguous() for k, v in torch.load(\"",
          file.filename().string(), "\", map_location=\"cpu\", weights_only=True).items()}, \"", file.stem().string(),
          ".safetensors\")");
-  if (magic.starts_with("\x89HDF"))
-    fail(Fault::checkpoint, file.string(), ": an HDF5 file that is no nixie checkpoint; save it as safetensors");
+  if (magic.starts_with("\x89HDF")) return read_plain_hdf5(file);
   if (magic.size() > 8 && magic[8] == '{') return load_safetensors(file).arrays;
   fail(Fault::checkpoint, file.string(), ": neither a nixie checkpoint nor a safetensors file; name one of these");
 }
@@ -82,8 +100,8 @@ WeightReport set_weights(const Parameters& parameters, const NamedArrays& arrays
       report.taken.push_back(variable.name());
     }
   }
-  for (const auto& [name, array] : arrays)
-    if (!parameters.find(name)) report.unused.push_back(name);
+  for (const auto& [name, array] : arrays)  // counters, such as those of PyTorch's batch norm, are no weights
+    if (!parameters.find(name) && is_floating(array.dtype())) report.unused.push_back(name);
   for (const auto& [variable, array] : fitting) variable.set(array);
   return report;
 }

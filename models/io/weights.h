@@ -12,8 +12,9 @@ namespace nixie {
 
 using NamedArrays = std::map<std::string, Array>;
 
-/// The parameters and buffers in a checkpoint (averaged ones where it has them) or a safetensors file, told apart by
-/// their first bytes. Throws Fault::checkpoint; for a file of torch.save the line holds the Python that converts it.
+/// The parameters and buffers in a checkpoint (averaged ones where it has them), a safetensors file or an HDF5 file of
+/// arrays by name, told apart by their first bytes. A plain HDF5 file has no checksum over all of it. Throws
+/// Fault::checkpoint; for a file of torch.save the line holds the Python that converts it.
 NamedArrays read_weights(const std::filesystem::path& file);
 
 /// What became of a model's Variables and a file's arrays.

@@ -6,6 +6,7 @@
 #include "nixie/apps/trainer/commands/data_folder.h"
 #include "nixie/apps/trainer/trained_model.h"
 #include "nixie/backends/cpu/backend.h"
+#include "nixie/models/io/checkpoint.h"
 #include "nixie/models/io/safetensors.h"
 #include "nixie/models/io/weights.h"
 #include "nixie/tests/apps/support.h"
@@ -117,7 +118,9 @@ TEST_F(Commands, SayWhatIsWrong) {
       {"eval --run a --checkpoint b", 2, "both --checkpoint and --run"},
       {"eval --run " + path("run") + " --data " + path("nothing"), 5, "no such folder"},
       {"eval --run " + path("run") + " --set data.image_folder.crop=9", 2, "the model was trained with [3, 8, 8]"},
-      {"export --run " + path("run") + " " + path("x.pth"), 2, "expected .onnx or .safetensors"},
+      {"export --run " + path("run") + " " + path("x.pth"), 2, "expected .onnx, .safetensors or .h5"},
+      {"export --config " + path("net.yaml") + " " + path("x.h5"), 2, "add --set init_from=FILE"},
+      {"export --set seed=1 " + path("x.h5"), 2, "--set and --data are for --config"},
       {"export --run " + path("run") + " /proc/x.onnx", 8, "/proc/x.onnx"},
       {"export --fold --run " + path("run") + " " + path("x.safetensors"), 2, "--fold is for .onnx"},
       {"checkpoint mend x.h5", 2, "inspect"},
@@ -143,6 +146,73 @@ TEST_F(Commands, ExportWritesWhatTheCheckpointHolds) {
   const Ran ran = trainer("export --fold --run " + path("run") + " " + path("net.onnx"));
   EXPECT_EQ(ran.code, 0) << ran.output;
   EXPECT_THAT(text_of(*folder_ / "net.onnx"), HasSubstr("blue, or so"));
+}
+
+TEST_F(Commands, CheckpointsAreComparedAndConverted) {
+  const std::string last = path("run/last.h5"), best = path("run/best.h5"), copy = path("copy.h5"),
+                    model = path("model.safetensors");
+  EXPECT_THAT(trainer("checkpoint convert " + last + " " + copy).output, HasSubstr("copy.h5: written"));
+  const Ran same = trainer("checkpoint diff " + last + " " + copy);
+  EXPECT_EQ(same.code, 0) << same.output;
+  EXPECT_THAT(same.output, ContainsRegex("^[0-9]+ of [0-9]+ arrays are equal\n$"));
+  EXPECT_EQ(trainer("checkpoint convert " + last + " " + model).code, 0);
+  const NamedArrays weights = read_weights(model), expected = read_weights(last);
+  EXPECT_EQ(weights.size(), expected.size());
+  for (const auto& [name, array] : expected)
+    EXPECT_EQ(weights.at(name).to_vector<float>(), array.to_vector<float>()) << name;
+
+  Checkpoint changed = load_checkpoint(last);
+  changed.model.at("head.bias").data<float>()[1] += 0.5f;
+  changed.state["step"] = std::int64_t{999};
+  changed.model.erase("0.weight");
+  save_checkpoint(changed, path("changed.h5"));
+  const Ran differs = trainer("checkpoint diff " + last + " " + path("changed.h5"));
+  EXPECT_EQ(differs.code, 1) << differs.output;
+  EXPECT_THAT(differs.output, ContainsRegex("step: [0-9]+ -> 999"));
+  EXPECT_THAT(differs.output, HasSubstr("model head.bias: 1 of 3 elements differ, by 0.5 at most"));
+  EXPECT_THAT(differs.output, HasSubstr("model 0.weight: only in the first"));
+
+  EXPECT_EQ(trainer("checkpoint convert " + last + " " + copy).code, 2);  // it is there
+  EXPECT_THAT(trainer("checkpoint diff " + last).output, HasSubstr("checkpoint diff takes 2 files"));
+  EXPECT_THAT(trainer("checkpoint inspect " + last + " " + best).output, HasSubstr("checkpoint inspect takes 1 files"));
+}
+
+// A key that did not exist when the checkpoint was written has its default.
+TEST_F(Commands, RunsOfEarlierVersionsAreResumed) {
+  fs::copy(path("run"), path("old"), fs::copy_options::recursive);
+  for (const char* file : {"old/last.h5", "old/best.h5"}) {
+    Checkpoint checkpoint = load_checkpoint(path(file));
+    const std::size_t at = checkpoint.config.find("      hue: ");
+    ASSERT_NE(at, std::string::npos) << checkpoint.config;
+    checkpoint.config.erase(at, checkpoint.config.find('\n', at) + 1 - at);
+    save_checkpoint(checkpoint, path(file));
+  }
+  const Ran ran = trainer("--resume --run " + path("old") + " --set epochs=9");
+  EXPECT_EQ(ran.code, 0) << ran.output;
+  EXPECT_THAT(ran.output, HasSubstr("changed since the checkpoint: epochs: 8 -> 9"));
+}
+
+TEST_F(Commands, ExportedCheckpointsPredictAlike) {
+  ASSERT_EQ(trainer("export --run " + path("run") + " " + path("net.h5")).code, 0);
+  const Checkpoint exported = load_checkpoint(*folder_ / "net.h5");
+  EXPECT_TRUE(exported.optimizer.empty() && exported.ema.empty());
+  EXPECT_LT(fs::file_size(*folder_ / "net.h5"), fs::file_size(*folder_ / "run/best.h5"));
+  const std::string predict = "predict --csv " + path("colours") + " --";
+  const Ran before = trainer(predict + "run " + path("run")), after = trainer(predict + "checkpoint " + path("net.h5"));
+  EXPECT_EQ(after.code, 0) << after.output;
+  EXPECT_EQ(before.output, after.output);
+  // The same out of weights that were never trained here; a file that lacks some is refused.
+  ASSERT_EQ(trainer("export --run " + path("run") + " " + path("w.safetensors")).code, 0);
+  const std::string from = "export --config " + path("net.yaml") + " " + path("from.h5") + " --set init_from=";
+  const Ran made = trainer(from + path("w.safetensors"));
+  ASSERT_EQ(made.code, 0) << made.output;
+  EXPECT_EQ(trainer(predict + "checkpoint " + path("from.h5")).output, before.output);
+  Safetensors partial = load_safetensors(*folder_ / "w.safetensors");
+  partial.arrays.erase("head.bias");
+  save_safetensors(partial, *folder_ / "partial.safetensors");
+  const Ran refused = trainer(from + path("partial.safetensors"));
+  EXPECT_EQ(refused.code, 6) << refused.output;
+  EXPECT_THAT(refused.output, HasSubstr("head.bias [3]"));
 }
 
 TEST_F(Commands, InspectionsPrint) {

@@ -136,7 +136,7 @@ TEST(Progress, PlainLinesWhereThereIsNoTerminal) {
   std::fclose(out);
   const std::string text = text_of(folder / "log");
   EXPECT_TRUE(text.starts_with("epoch 1/2 step 120/300 loss 0.5123 accuracy 0.7500 rate 0.01 ")) << text;
-  EXPECT_THAT(text, HasSubstr(" images/s ETA 0:00\nhello\n"));  // 20 steps in no time
+  EXPECT_THAT(text, HasSubstr(" images/s data 0 % ETA 0:00\nhello\n"));  // 20 steps in no time
   EXPECT_EQ(text.find('\r'), std::string::npos);
 }
 

@@ -44,6 +44,20 @@ TEST(Yaml, RepeatsAliasesAndDropsAnchorHolders) {
   EXPECT_EQ(shape_of(tree), "{a:{out:'3',},b:[{out:'3',},{out:'3',},],}");
 }
 
+TEST(Yaml, MergesFieldsThatTheMapLeavesOut) {
+  const struct {
+    const char *text, *shape;
+  } kCases[] = {
+      {".b: &b {x: 1, y: 2}\na: {<<: *b, y: 3}\n", "{a:{y:'3',x:'1',},}"},
+      {".b: &b {x: 1, y: 2}\na: {y: 3, <<: *b}\n", "{a:{y:'3',x:'1',},}"},
+      {".b: &b {x: 1}\n.c: &c {x: 2, z: 4}\na: {<<: [*b, *c]}\n", "{a:{x:'1',z:'4',},}"},
+      {".b: &b {x: 1}\n.c: &c {<<: *b, y: 2}\na: {<<: *c}\n", "{a:{y:'2',x:'1',},}"},
+      {"a: {<<: {x: 1}, y: 2}\n", "{a:{y:'2',x:'1',},}"},
+      {"a: {\"<<\": 1}\n", "{a:{<<:'1',},}"},
+  };
+  for (const auto& c : kCases) EXPECT_EQ(shape_of(parse_yaml(c.text, "f.yaml")), c.shape) << c.text;
+}
+
 TEST(Yaml, RefusesWithPlaceAndRemedy) {
   struct Row {
     const char *text, *place, *what;
@@ -61,7 +75,9 @@ TEST(Yaml, RefusesWithPlaceAndRemedy) {
       {"a: *b\n", "f.yaml:1:4", ""},
       {"a: !!str 5\n", "f.yaml:1:", "tag tag:yaml.org,2002:str"},
       {"a: !thing {b: 1}\n", "f.yaml:1:", "tag"},
-      {"b: &b {x: 1}\na:\n  <<: *b\n", "f.yaml:3:3", "merge key"},
+      {"a:\n  <<: 5\n", "f.yaml:2:7", "behind the merge key << stands no map"},
+      {"b: &b {x: 1}\na:\n  <<: [*b, 5]\n", "f.yaml:3:12", "behind the merge key << stands no map"},
+      {"b: &b {x: 1}\na:\n  <<: *b\n  <<: *b\n", "f.yaml:4:3", "key \"<<\" again"},
       {"[a, b]: 1\n", "f.yaml:1:1", "key is no word"},
       {"? \n: 1\n", "f.yaml:", "key is no word"},
       {"a: 1\n---\nb: 2\n", "f.yaml:1:1", "follows the document"},

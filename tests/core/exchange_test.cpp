@@ -96,18 +96,20 @@ TEST(Exchange, TwoLibrariesWorkOnTheSameMemory) {
 }
 
 TEST(Exchange, EveryTypeAndRankComesBack) {
-  for (Dtype dtype : {Dtype::f64, Dtype::f32, Dtype::f16, Dtype::bf16, Dtype::i32, Dtype::u8, Dtype::i8})
+  for (int i = 0; i < kDtypeCount; ++i)
     for (const Shape& shape : {Shape{}, Shape{3}, Shape{2, 1, 3}, Shape{0, 4}}) {
-      const Tensor x = evaluate(cast(full(shape, 5), dtype), cpu());
+      const auto dtype = static_cast<Dtype>(i);
+      const double value = dtype == Dtype::boolean ? 1 : 5;
+      const Tensor x = evaluate(cast(full(shape, value), dtype), cpu());
       const Tensor y = from_dlpack(to_dlpack(x, cpu()), cpu());
       EXPECT_EQ(y.dtype(), dtype);
       EXPECT_EQ(y.shape(), shape);
-      expect_values(y, std::vector<double>(static_cast<std::size_t>(shape.size()), 5), 0);
+      expect_values(y, std::vector<double>(static_cast<std::size_t>(shape.size()), value), 0);
     }
   if (cpu().name() != "cpu") return;
   Foreign flags;
   flags.managed.array.type = {dlpack::kBool, 8, 1};
-  EXPECT_EQ(from_dlpack(&flags.managed, cpu()).dtype(), Dtype::u8);
+  EXPECT_EQ(from_dlpack(&flags.managed, cpu()).dtype(), Dtype::boolean);
 }
 
 TEST(Exchange, StepsLeaveAVariablesMemoryToThoseWhoGotIt) {

@@ -114,7 +114,7 @@ class ElementwiseOp : public ::testing::TestWithParam<std::shared_ptr<const Elem
   }
   Tensor call(const std::vector<Tensor>& x) const {
     Dtype dtype = x[0].dtype();
-    if (op().traits.result == ResultType::boolean) dtype = Dtype::u8;
+    if (op().traits.result == ResultType::boolean) dtype = Dtype::boolean;
     return Tensor::make(Map{GetParam()}, x, x[0].shape(), dtype);
   }
 };

@@ -35,6 +35,10 @@ TEST(Print, AsNumpyDoes) {
       {scalar(-0.0), "-0.0"},
       {scalar(1.5, Dtype::f16), "1.5"},
       {scalar(7, Dtype::i32), "7"},
+      {scalar(1, Dtype::boolean), "True"},
+      {Array::from(std::vector<bool>{true, false}, {2}), "[ True False]"},
+      {Array::from(std::vector<bool>{true, true}, {2, 1}), "[[True]\n [True]]"},
+      {Array::from(std::vector<std::int64_t>{-9007199254740993, 5}, {2}), "[-9007199254740993                 5]"},
       {floats({0.1f, 0.2f}), "[0.1 0.2]"},
       {counted({30}, Dtype::f64, 7),
        "[0.         0.14285714 0.28571429 0.42857143 0.57142857 0.71428571\n"

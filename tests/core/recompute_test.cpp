@@ -50,6 +50,72 @@ TEST(Recompute, BatchNormStoresWhatTheNextLayerReadsAlone) {
   EXPECT_EQ(stores_of(plan_of(outputs, true), images), 4) << to_string(plan_of(outputs, true));
 }
 
+// What kernels with heads load of a shape beside their operands.
+int loads_beside_heads(const Plan& plan, const Shape& shape) {
+  int count = 0;
+  for (const Kernel& kernel : plan.kernels)
+    for (const Access& load : kernel.loads)
+      count += kernel.head && plan.slots[static_cast<std::size_t>(load.slot)].shape == shape;
+  return count;
+}
+
+// The gradient of a normalisation finds the gate of its ReLU from what it normalised; a residual's gate reads the
+// ReLU's output, and a gate that nothing like that follows stays where the gradient is made.
+TEST(Recompute, FindsGatesWhereTheirGradientsAreNormalised) {
+  const Layers layers;
+  const Shape images{2, 4, 6, 6};
+  const Tensor other = random_array(images, -1, 1, 6);
+  const auto normalised = [&](const Tensor& z) {
+    return standardize(z, {0, 2, 3}, 1e-5f) * layers.scale + layers.shift;
+  };
+  const std::pair<std::function<Tensor(const Tensor&)>, int> cases[] = {
+      {[&](const Tensor& z) { return relu(normalised(z)); }, 0},
+      {[&](const Tensor& z) { return minimum(relu(normalised(z)), 0.5f); }, 0},
+      {[&](const Tensor& z) { return relu(normalised(z) + other); }, 1},
+      {[&](const Tensor& z) { return relu(z * layers.scale + layers.shift); }, 1},
+  };
+  for (const auto& [between, loads] : cases) {
+    const Plan plan = plan_of(layers.gradients_of(between), true);
+    EXPECT_EQ(loads_beside_heads(plan, images), loads) << to_string(plan);
+  }
+}
+
+// The most images that a reducing kernel loads.
+int images_reduced(const Plan& plan) {
+  int most = 0;
+  for (const Kernel& kernel : plan.kernels) {
+    const auto moves = [](const Access& load) { return std::count(load.strides.begin(), load.strides.end(), 0) == 0; };
+    const auto images = std::count_if(kernel.loads.begin(), kernel.loads.end(), moves);
+    if (!kernel.reduced.empty() && kernel.domain.rank() == 4) most = std::max(most, static_cast<int>(images));
+  }
+  return most;
+}
+
+// Branches that are concatenated: the gradient of each is a slice of one array.
+TEST(Recompute, FindsTheGatesOfSlices) {
+  const Layers layers;
+  const Tensor third = random_array({4, 3, 3, 3}, -1, 1, 7), last = random_array({5, 8, 3, 3}, -1, 1, 8);
+  const auto branch = [&](const Tensor& filter) {
+    return relu(standardize(conv(layers.x, filter), {0, 2, 3}, 1e-5f) * layers.scale + layers.shift);
+  };
+  const Tensor y = conv(concat({branch(layers.first), branch(third)}, 1), last);
+  const auto outputs = gradients(sum(y * y), {layers.first, third, layers.scale, layers.shift});
+  // What is normalised, its gradient and the gate, for both branches in one kernel; then a kernel for each.
+  EXPECT_EQ(images_reduced(plan_of(outputs, false)), 6);
+  EXPECT_EQ(images_reduced(plan_of(outputs, true)), 2) << to_string(plan_of(outputs, true));
+}
+
+TEST(Recompute, ChangesNoGradientBehindAGate) {
+  const auto loss = [](const std::vector<Tensor>& in) {
+    const Tensor y = relu(standardize(conv(in[0], in[1]), {0, 2, 3}, 1e-3f) * in[2] + in[3]);
+    const Tensor z = relu(standardize(conv(y, in[4]), {0, 2, 3}, 1e-3f));
+    return conv(z + conv(y, in[4]), in[5]);
+  };
+  testing::expect_gradients(loss, {random_array({2, 2, 5, 5}, -1, 1, 1), random_array({3, 2, 2, 2}, -1, 1, 2),
+                                   random_array({1, 3, 1, 1}, 0.5, 1.5, 3), random_array({1, 3, 1, 1}, -1, 1, 4),
+                                   random_array({3, 3, 2, 2}, -1, 1, 5), random_array({2, 3, 1, 1}, -1, 1, 6)});
+}
+
 TEST(Recompute, ChangesNoGradient) {
   const auto loss = [](const std::vector<Tensor>& in) {
     const Tensor z = conv(in[0], in[1]);

@@ -9,16 +9,20 @@ using testing::cpu;
 using testing::expect_values;
 
 TEST(Types, PromotionTable) {
-  const Dtype all[] = {Dtype::f64, Dtype::f32, Dtype::f16, Dtype::bf16, Dtype::i32, Dtype::u8, Dtype::i8};
-  const char* table[7][7] = {
-      {"f64", "f64", "f64", "f64", "f64", "f64", "f64"},  {"f64", "f32", "f32", "f32", "f32", "f32", "f32"},
-      {"f64", "f32", "f16", "f32", "f16", "f16", "f16"},  {"f64", "f32", "f32", "bf16", "bf16", "bf16", "bf16"},
-      {"f64", "f32", "f16", "bf16", "i32", "i32", "i32"}, {"f64", "f32", "f16", "bf16", "i32", "u8", "i32"},
-      {"f64", "f32", "f16", "bf16", "i32", "i32", "i8"}};
-  for (int i = 0; i < 7; ++i)
-    for (int j = 0; j < 7; ++j) {
-      EXPECT_EQ(to_string(promote(all[i], all[j])), table[i][j]);
-      EXPECT_EQ((zeros({2}, all[i]) + zeros({2}, all[j])).dtype(), promote(all[i], all[j]));
+  const char* table[kDtypeCount][kDtypeCount] = {{"f64", "f64", "f64", "f64", "f64", "f64", "f64", "f64", "f64"},
+                                                 {"f64", "f32", "f32", "f32", "f32", "f32", "f32", "f32", "f32"},
+                                                 {"f64", "f32", "f16", "f32", "f16", "f16", "f16", "f16", "f16"},
+                                                 {"f64", "f32", "f32", "bf16", "bf16", "bf16", "bf16", "bf16", "bf16"},
+                                                 {"f64", "f32", "f16", "bf16", "i64", "i64", "i64", "i64", "i64"},
+                                                 {"f64", "f32", "f16", "bf16", "i64", "i32", "i32", "i32", "i32"},
+                                                 {"f64", "f32", "f16", "bf16", "i64", "i32", "u8", "i32", "u8"},
+                                                 {"f64", "f32", "f16", "bf16", "i64", "i32", "i32", "i8", "i8"},
+                                                 {"f64", "f32", "f16", "bf16", "i64", "i32", "u8", "i8", "bool"}};
+  for (int i = 0; i < kDtypeCount; ++i)
+    for (int j = 0; j < kDtypeCount; ++j) {
+      const auto a = static_cast<Dtype>(i), b = static_cast<Dtype>(j);
+      EXPECT_EQ(to_string(promote(a, b)), table[i][j]);
+      EXPECT_EQ((zeros({2}, a) + zeros({2}, b)).dtype(), promote(a, b));
     }
 }
 
@@ -29,7 +33,7 @@ TEST(Types, NumbersAreWeak) {
   EXPECT_EQ((halves * 0.5).dtype(), Dtype::f16);
   EXPECT_EQ((zeros({2}, Dtype::f64) * 2).dtype(), Dtype::f64);
   EXPECT_EQ((integers / 2).dtype(), Dtype::f32);
-  EXPECT_EQ((integers < 2).dtype(), Dtype::u8);
+  EXPECT_EQ((integers < 2).dtype(), Dtype::boolean);
   EXPECT_EQ(exp(integers).dtype(), Dtype::f32);
   EXPECT_EQ(sum(integers).dtype(), Dtype::i32);
   EXPECT_EQ(mean(integers).dtype(), Dtype::f32);
@@ -156,6 +160,135 @@ TEST(Types, ListsOfNumbersAreWhatTheySay) {
   EXPECT_EQ(text(std::vector<int>{3, 3, 3, 3, 0, 0, 0, 0}), "3 3 3 3 0 0 0 0");
 }
 
+std::vector<std::int64_t> whole(const Tensor& x) { return evaluate(x, cpu()).to_vector<std::int64_t>(); }
+
+// Beyond 2^53, where a double would round. Values are Python's, wrapped to 64 bits.
+TEST(Types, WideIntegersAreExact) {
+  using V = std::vector<std::int64_t>;
+  constexpr std::int64_t kBig = (std::int64_t{1} << 62) + 1, kMost = std::numeric_limits<std::int64_t>::max();
+  const Tensor x = Array::from(V{kBig, -kBig, kBig + 1, 7}, {4}), three = Array::from(V{3, 3, 3, -3}, {4});
+  EXPECT_EQ(whole(x + 1), (V{kBig + 1, 1 - kBig, kBig + 2, 8}));
+  EXPECT_EQ(whole(x + x), (V{-kMost - 1 + 2, kMost - 1, -kMost - 1 + 4, 14}));
+  EXPECT_EQ(whole(x * three), (V{-4611686018427387901, 4611686018427387901, -4611686018427387898, -21}));
+  EXPECT_EQ(whole(floor_divide(x, three)), (V{1537228672809129301, -1537228672809129302, 1537228672809129302, -3}));
+  EXPECT_EQ(whole(x % three), (V{2, 1, 0, -2}));
+  EXPECT_EQ(whole(abs(-x)), (V{kBig, kBig, kBig + 1, 7}));
+  EXPECT_EQ(whole(x < kBig / 2), (V{0, 1, 0, 1}));
+  EXPECT_EQ(whole(slice(x, {Index(0)}) == slice(x, {Index(2)})), (V{0}));
+  EXPECT_EQ(whole(maximum(x, three)), (V{kBig, 3, kBig + 1, 7}));
+  EXPECT_EQ(whole(where(x > 0, x, three)), (V{kBig, 3, kBig + 1, 7}));
+  EXPECT_EQ(whole(x >> 60), (V{4, -5, 4, 0}));
+  EXPECT_EQ(whole((x & 3) << 40), (V{1099511627776, 3298534883328, 2199023255552, 3298534883328}));
+  EXPECT_EQ(whole(x ^ -1), whole(~x));
+  EXPECT_EQ(whole(sum(x)), (V{kBig + 8}));
+  EXPECT_EQ(whole(prod(slice(x, {Index::range(2, 4)}))), (V{-4611686018427387890}));
+  EXPECT_EQ(whole(max(x)), (V{kBig + 1}));
+  EXPECT_EQ(whole(min(x)), (V{-kBig}));
+  EXPECT_EQ(whole(argmax(x)), (V{2}));
+  EXPECT_EQ(whole(argmin(x)), (V{1}));
+  EXPECT_EQ(whole(cumsum(x, 0)), (V{kBig, 0, kBig + 1, kBig + 8}));
+  EXPECT_EQ(whole(sort(x, 0)), (V{-kBig, 7, kBig, kBig + 1}));
+  EXPECT_EQ(whole(take(x, Array::from(V{3, -2, 0}, {3}), 0)), (V{7, kBig + 1, kBig}));
+  EXPECT_EQ(whole(scatter_add({3}, Array::from(V{2, 0, 2, 0}, {4}), x)), (V{7 - kBig, 0, -kMost - 1 + 3}));
+  EXPECT_EQ(whole(max(zeros({0}, Dtype::i64))), (V{-kMost - 1}));
+  for (const Tensor& y : {x + 1, sum(x), max(x), cumsum(x, 0), sort(x, 0), prod(x), where(x > 0, x, 0)})
+    EXPECT_EQ(y.dtype(), Dtype::i64);
+  EXPECT_EQ(argmax(x).dtype(), Dtype::i32);
+  EXPECT_EQ((x / 2).dtype(), Dtype::f32);
+}
+
+// Sums over many tiles and threads.
+TEST(Types, LongSumsOfWideIntegersAreExact) {
+  const std::int64_t n = 300000, big = (std::int64_t{1} << 43) + 1;
+  const Tensor x = full({3, n}, 1, Dtype::i64) * big;
+  EXPECT_EQ(whole(sum(x, {1}, false)), std::vector<std::int64_t>(3, n * big));
+  EXPECT_EQ(whole(sum(x)), std::vector<std::int64_t>{3 * n * big});
+  const Tensor last = where(coordinate({n}, 0) == n - 5, big + 1, full({n}, 1, Dtype::i64) * big);
+  EXPECT_EQ(whole(argmax(last)), std::vector<std::int64_t>{n - 5});
+  EXPECT_EQ(whole(max(last)), std::vector<std::int64_t>{big + 1});
+}
+
+TEST(Types, CastsOfWideIntegersSaturate) {
+  using V = std::vector<std::int64_t>;
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  const Tensor d = Array::from(std::vector<double>{-1e30, -2.7, 2.7, 1e30, NAN, 4503599627370497}, {6});
+  EXPECT_EQ(whole(cast(d, Dtype::i64)), (V{-kMost - 1, -2, 2, kMost, 0, 4503599627370497}));
+  EXPECT_EQ(whole(cast(cast(d, Dtype::f32), Dtype::i64)), (V{-kMost - 1, -2, 2, kMost, 0, 4503599627370496}));
+  const Tensor w = Array::from(V{-kMost, -3, 300, kMost, 2147483648}, {5});
+  expect_values(cast(w, Dtype::i32), {-2147483648.0, -3, 300, 2147483647, 2147483647}, 0);
+  expect_values(cast(w, Dtype::u8), {0, 0, 255, 255, 255}, 0);
+  expect_values(cast(w, Dtype::boolean), {1, 1, 1, 1, 1}, 0);
+  EXPECT_EQ(Array::from(std::vector<double>{1e30, NAN, 2.5, -3.5}, {4}).to(Dtype::i64).to_vector<std::int64_t>(),
+            (V{kMost, 0, 2, -4}));
+  EXPECT_EQ(whole(evaluate(w, cpu()).array().to(Dtype::i32)), (V{-2147483648, -3, 300, 2147483647, 2147483647}));
+}
+
+TEST(Types, ProductsOfWideIntegersAreRefused) {
+  const Tensor x = zeros({2, 2}, Dtype::i64);
+  testing::expect_error([&] { matmul(x, x); }, "products and convolutions are not computed in i64; cast to i32 or f64");
+  testing::expect_error([&] { max_pool(reshape(x, {1, 1, 2, 2}), {}); }, "pooling is not computed in i64");
+}
+
+// Values are numpy's; where numpy refuses (the difference of bools), they are those of the numbers 0 and 1.
+TEST(Types, BoolsAreTruthValues) {
+  const Tensor a = Array::from(std::vector<bool>{false, false, true, true}, {4});
+  const Tensor b = Array::from(std::vector<bool>{false, true, false, true}, {4});
+  const struct {
+    Tensor value;
+    std::vector<double> expected;
+    Dtype dtype;
+  } rows[] = {
+      {a & b, {0, 0, 0, 1}, Dtype::boolean},
+      {a | b, {0, 1, 1, 1}, Dtype::boolean},
+      {a ^ b, {0, 1, 1, 0}, Dtype::boolean},
+      {~a, {1, 1, 0, 0}, Dtype::boolean},
+      {!a, {1, 1, 0, 0}, Dtype::boolean},
+      {a + b, {0, 1, 1, 1}, Dtype::boolean},
+      {a * b, {0, 0, 0, 1}, Dtype::boolean},
+      {a == b, {1, 0, 0, 1}, Dtype::boolean},
+      {a < b, {0, 1, 0, 0}, Dtype::boolean},
+      {maximum(a, b), {0, 1, 1, 1}, Dtype::boolean},
+      {a + 1, {1, 1, 2, 2}, Dtype::i32},
+      {1 - a, {1, 1, 0, 0}, Dtype::i32},
+      {a * 0.5, {0, 0, 0.5, 0.5}, Dtype::f32},
+      {a / b, {NAN, 0, INFINITY, 1}, Dtype::f32},
+      {where(a, b, false), {0, 0, 0, 1}, Dtype::boolean},
+      {where(a, 2.0, 3.0), {3, 3, 2, 2}, Dtype::f32},
+      {sum(a), {2}, Dtype::i32},
+      {prod(a), {0}, Dtype::i32},
+      {mean(a), {0.5}, Dtype::f32},
+      {cumsum(a, 0), {0, 0, 1, 2}, Dtype::i32},
+      {max(a), {1}, Dtype::boolean},
+      {min(a), {0}, Dtype::boolean},
+      {any(a), {1}, Dtype::boolean},
+      {all(a), {0}, Dtype::boolean},
+      {any(zeros({0})), {0}, Dtype::boolean},
+      {all(zeros({0})), {1}, Dtype::boolean},
+      {argmax(a), {2}, Dtype::i32},
+      {sort(a, 0, true), {1, 1, 0, 0}, Dtype::boolean},
+      {take(a, Array::from(std::vector<std::int32_t>{3, 0}, {2})), {1, 0}, Dtype::boolean},
+      {update(a, {Index(0)}, true), {1, 0, 1, 1}, Dtype::boolean},
+      {exp(a), {1, 1, std::exp(1.0), std::exp(1.0)}, Dtype::f32},
+      {matmul(reshape(a, {2, 2}), reshape(a, {2, 2})), {0, 0, 1, 1}, Dtype::i32},
+  };
+  for (const auto& row : rows) {
+    EXPECT_EQ(row.value.dtype(), row.dtype) << &row - rows;
+    SCOPED_TRACE(&row - rows);
+    expect_values(row.value, row.expected, 1e-6);
+  }
+}
+
+TEST(Types, WhatIsNotZeroIsTrueWhetherFusedOrStored) {
+  const std::vector<double> values{0, -0.0, 0.25, -3, NAN, INFINITY}, expected{0, 0, 1, 1, 1, 1};
+  for (const Dtype dtype : {Dtype::f64, Dtype::f32, Dtype::f16, Dtype::bf16}) {
+    const Array x = Array::from(values, {6}).to(dtype);
+    expect_values(cast(x, Dtype::boolean), expected, 0);
+    expect_values(cast(Tensor(x) * 1, Dtype::boolean) + 0, expected, 0);
+    EXPECT_EQ(x.to(Dtype::boolean).to_vector<double>(), expected);
+  }
+  expect_values(full({2}, 0.5, Dtype::boolean), {1, 1}, 0);
+}
+
 TEST(Types, LogicalOperatorsAreElementwise) {
   static_assert(!TruthValue<Tensor>);  // else a && b would ask whether the handles are set
   const Tensor a = Array::from(std::vector<float>{0, 2, 0, 3}, {4}),
@@ -164,13 +297,14 @@ TEST(Types, LogicalOperatorsAreElementwise) {
   expect_values(a || b, {0, 1, 1, 1}, 0);
   expect_values(!a, {1, 0, 1, 0}, 0);
   expect_values(!(a > 2) && b == 0, {1, 0, 0, 0}, 0);
-  EXPECT_EQ((a && b).dtype(), Dtype::u8);
+  EXPECT_EQ((a && b).dtype(), Dtype::boolean);
 }
 
 TEST(Types, WrongTypesAreNamed) {
   testing::expect_error([] { zeros({2}) & zeros({2}); }, "bit_and: input is f32, expected an integer type");
   testing::expect_error([] { take(zeros({3}), zeros({2})); }, "take: indices are f32, expected an integer type");
-  testing::expect_error([] { dtype_named("f8"); }, "dtype \"f8\" is unknown");
+  testing::expect_error([] { dtype_named("f8"); },
+                        "dtype \"f8\" is unknown, expected one of f64, f32, f16, bf16, i64, i32, u8, i8, bool");
 }
 
 }  // namespace

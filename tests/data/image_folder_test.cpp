@@ -2,6 +2,7 @@
 #include "nixie/data/image_folder.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cmath>
@@ -114,6 +115,18 @@ TEST(ImageFolder, TakesTheHalvesByTheirUsualNamesAndTellsWhatItLeavesOut) {
   write_class(folder / "held/a", 0, 3);
   EXPECT_NE(notes_of(options(folder)).find("held is left out: training reads train, evaluation a share held out of it"),
             std::string::npos);
+}
+
+TEST(ImageFolder, PipesAndLostLinksAreLeftOutWithACount) {
+  TempFolder folder;
+  write_class(folder / "a", 0, 6);
+  write_class(folder / "b", 1, 6);
+  ASSERT_EQ(::mkfifo((folder / "a/pipe.png").c_str(), 0600), 0);
+  std::filesystem::create_symlink("/dev/zero", folder / "b/zero.jpg");
+  std::filesystem::create_symlink("nowhere.png", folder / "b/lost.png");
+  std::filesystem::create_directory_symlink("..", folder / "b/above");
+  EXPECT_EQ(notes_of(options(folder)),
+            folder.path().string() + ": took 12 pictures, left out 3 entries that are no regular files\n");
 }
 
 TEST(ImageFolder, CountsTheFilesItDoesNotTake) {

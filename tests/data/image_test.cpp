@@ -276,5 +276,22 @@ void try_mutants(int count) {
 TEST(Image, SurvivesMutants) { try_mutants(1500); }
 TEST(Image, SurvivesMoreMutantsLong) { try_mutants(10000); }
 
+// What is not scaled is copied: the same bytes as by way of the filter.
+TEST(Window, BytesAreThoseOfThePixels) {
+  const Image image = picture(23, 17);
+  for (const bool mirrored : {false, true})
+    for (const std::int64_t channels : {1, 3})
+      for (const Window& window : {Window{{0, 0, 23, 17}, 23, 17, {3, 2, 11, 9}, mirrored},
+                                   Window{{4, 5, 12, 10}, 12, 10, {0, 0, 12, 10}, mirrored},
+                                   Window{{4, 5, 12, 10}, 31, 29, {2, 7, 20, 11}, mirrored},
+                                   Window{{0, 0, 23, 17}, 11, 8, {1, 1, 9, 6}, mirrored}}) {
+        const auto size = static_cast<std::size_t>(channels * window.part.width * window.part.height);
+        Bytes direct(size), filtered(size);
+        cut_bytes(image, window, channels, direct);
+        round_pixels(cut_window(image, window), channels, filtered);
+        EXPECT_EQ(direct, filtered) << window.width << " " << channels << " " << mirrored;
+      }
+}
+
 }  // namespace
 }  // namespace nixie

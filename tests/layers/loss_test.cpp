@@ -1,6 +1,8 @@
 // Losses and metrics against plain loops in double: values, gradients, padding weights, and exact messages.
 #include "nixie/layers/loss.h"
 
+#include <gmock/gmock.h>
+
 #include <set>
 
 #include "nixie/layers/metric.h"
@@ -249,7 +251,7 @@ TEST(Losses, SayWhatDoesNotFit) {
 }
 
 TEST(Losses, PrintAsAConfigurationWouldSay) {
-  EXPECT_EQ(AnyLoss().text(), "cross_entropy: {label_smoothing: 0}");
+  EXPECT_EQ(AnyLoss().text(), "cross_entropy: {label_smoothing: 0, class_weights: [], ignore_index: null}");
   EXPECT_EQ(AnyLoss(LossSum{{{MeanSquared{}, 0.5}}}).text(),
             "loss_sum: {losses: [{loss: {mean_squared: {}}, weight: 0.5}]}");
 }
@@ -413,14 +415,87 @@ TEST(Loss, OfALabelThatIsNoClassIsNoNumber) {
   const Tensor output = Array::from(std::vector<float>{1, 2, 3, 4, 5, 6}, {2, 3});
   for (const std::int32_t label : {-1, 3, 7, 2147483647}) {
     const Tensor labels = Array::from(std::vector<std::int32_t>{1, label}, {2});
-    const std::vector<AnyLoss> losses{CrossEntropy{},       CrossEntropy{.label_smoothing = 0.1},
-                                      BinaryCrossEntropy{}, MeanSquared{},
-                                      SmoothL1{},           SquaredHinge{}};
+    const std::vector<AnyLoss> losses{CrossEntropy{},
+                                      CrossEntropy{.label_smoothing = 0.1},
+                                      BinaryCrossEntropy{},
+                                      MeanSquared{},
+                                      SmoothL1{},
+                                      SquaredHinge{},
+                                      Hinge{},
+                                      Huber{},
+                                      Dice{},
+                                      KlDivergence{},
+                                      Focal{},
+                                      Focal{.gamma = 0},
+                                      CrossEntropy{.ignore_index = 5}};
     for (const AnyLoss& loss : losses)
       EXPECT_TRUE(std::isnan(evaluate(loss(output, labels), test_backend()).item())) << loss.text() << " " << label;
   }
   const Tensor bytes = Array::from(std::vector<std::uint8_t>{1, 255}, {2});
   EXPECT_TRUE(std::isnan(evaluate(cross_entropy(output, bytes), test_backend()).item()));
+}
+
+// The weight of its class multiplies a sample's loss; the mean is over all samples.
+TEST(Loss, ClassWeightsMultiplyTheLossesOfTheirSamples) {
+  for (const Shape& shape : {Shape{5, 3}, Shape{4, 3, 2, 2}}) {
+    std::vector<float> values;
+    for (std::int64_t i = 0; i < shape.size(); ++i) values.push_back(std::sin(static_cast<float>(3 * i)));
+    const Array x = Array::from(values, shape), labels = labels_array(shape);
+    const std::vector<double> weights = {0.5, 2, 7};
+    const Sizes s(shape);
+    const auto classes = some_labels(shape);
+    double expected = 0;
+    for (std::int64_t n = 0; n < s.n; ++n)
+      for (std::int64_t i = 0; i < s.inner; ++i) {
+        double total = 0;
+        const auto at = [&](std::int64_t k) {
+          return static_cast<double>(values[static_cast<std::size_t>((n * s.k + k) * s.inner + i)]);
+        };
+        for (std::int64_t k = 0; k < s.k; ++k) total += std::exp(at(k));
+        const std::int32_t label = classes[static_cast<std::size_t>(n * s.inner + i)];
+        expected += weights[static_cast<std::size_t>(label)] * (std::log(total) - at(label)) /
+                    static_cast<double>(s.n * s.inner);
+      }
+    EXPECT_NEAR(evaluate(cross_entropy(x, labels, {.class_weights = weights}), test_backend()).item(), expected, 1e-5);
+    EXPECT_THAT(error_of([&] {
+                  cross_entropy(x, labels, {.class_weights = {1, 2}});
+                }),
+                testing::HasSubstr("2 class weights, the output has 3 classes"));
+  }
+}
+
+// Labels of any integer type; the ignored one may be a class or none.
+TEST(Loss, IgnoredLabelsCountForNothing) {
+  const Array x = reference::to_f32(reference::draw({4, 3, 2}, 31));
+  const Array weights = Array::from(std::vector<float>{1, 2, 0, 3}, {4});
+  for (const Dtype dtype : {Dtype::i32, Dtype::i64, Dtype::u8})
+    for (const int ignored : {2, 255}) {
+      const double i = ignored;
+      const Array labels = Array::from(std::vector<double>{0, i, 1, 0, i, i, i, 1}, {4, 2}).to(dtype);
+      const CrossEntropy plain, ignoring{.ignore_index = ignored};
+      // The same positions picked by hand: sample, position.
+      const std::vector<std::pair<std::int64_t, std::int64_t>> kept{{0, 0}, {1, 0}, {1, 1}, {3, 1}};
+      double total = 0, total_weight = 0, sum_of_all = 0;
+      for (const auto& [n, p] : kept) {
+        const Tensor one = slice(x, {Index::range(n, n + 1), Index::all(), Index::range(p, p + 1)});
+        const Tensor label = slice(labels, {Index::range(n, n + 1), Index::range(p, p + 1)});
+        const double loss = evaluate(plain(one, label), test_backend()).item();
+        const double weight = weights.data<float>()[static_cast<std::size_t>(n)];
+        sum_of_all += loss;
+        total += weight * loss;
+        total_weight += weight;
+      }
+      EXPECT_NEAR(evaluate(ignoring(x, labels), test_backend()).item(), sum_of_all / 4, 1e-6);
+      EXPECT_NEAR(evaluate(ignoring(x, labels, weights), test_backend()).item(), total / total_weight, 1e-6);
+      const Tensor given = x, gradient = gradients(ignoring(given, labels), {given})[0];
+      const std::vector<double> g = evaluate(gradient, test_backend()).to_vector<double>();
+      for (std::size_t at = 0; at < g.size(); ++at) {
+        const bool is_ignored = labels.to_vector<double>()[at / 6 * 2 + at % 2] == i;
+        EXPECT_EQ(g[at] == 0, is_ignored) << at;
+      }
+    }
+  const Tensor none = Array::from(std::vector<std::int32_t>{9, 9}, {2});
+  EXPECT_TRUE(std::isnan(evaluate(cross_entropy(zeros({2, 3}), none, {.ignore_index = 9}), test_backend()).item()));
 }
 
 }  // namespace

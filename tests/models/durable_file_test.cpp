@@ -6,6 +6,7 @@
 #include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -60,6 +61,20 @@ bool is_whole(const Checkpoint& c) {
 /// Saves, expects Fault::storage, and returns the line.
 std::string save_error(const Checkpoint& c, const fs::path& file) {
   return error_of(Fault::storage, [&] { save_checkpoint(c, file); });
+}
+
+// A rename would: for root even /dev/null.
+TEST_F(DurableFile, ReplacesNoPipeAndNoDevice) {
+  const fs::path pipe = folder_ / "pipe", link = folder_ / "link";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  fs::create_symlink("/dev/null", link);
+  for (const fs::path& path : {pipe, link}) {
+    const std::string line = error_of(Fault::storage, [&] { PendingFile(path, 1).publish(); });
+    EXPECT_NE(line.find(path.string() + " is a device, a pipe or a socket, which is not replaced"), std::string::npos);
+  }
+  EXPECT_TRUE(fs::is_fifo(pipe));
+  EXPECT_TRUE(fs::is_symlink(link));
+  EXPECT_EQ(files(), 2);
 }
 
 TEST_F(DurableFile, AppearsOnlyWhenPublished) {

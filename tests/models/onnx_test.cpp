@@ -2,7 +2,6 @@
 #include "nixie/models/io/onnx.h"
 
 #include <gmock/gmock.h>
-#include <sys/wait.h>
 
 #include <cmath>
 
@@ -12,6 +11,7 @@
 #include "nixie/models/registry.h"
 #include "nixie/tests/layers/reference.h"
 #include "nixie/tests/models/checkpoint_samples.h"
+#include "nixie/tests/models/python.h"
 
 namespace nixie {
 namespace {
@@ -178,10 +178,7 @@ std::vector<AnyLayer> every_kind() {
 }
 
 TEST_F(OnnxTest, OnnxruntimeComputesTheSame) {
-  const char* chosen = std::getenv("NIXIE_PYTHON");
-  const std::string python = chosen ? chosen : "python3";
-  if (std::system((python + " -c 'import onnxruntime, safetensors' 2>/dev/null").c_str()) != 0)
-    GTEST_SKIP() << python << " has no onnxruntime and safetensors";
+  if (!python_has("onnxruntime, safetensors")) GTEST_SKIP() << python() << " has no onnxruntime and safetensors";
   write_pair(folder_, "small", kSmall, {3, 3, 6, 6}, false);
   write_pair(folder_, "small_folded", kSmall, {3, 3, 6, 6}, true);
   std::vector<std::string> names = {"small", "small_folded", "mlp", "lenet", "resnet18", "resnet18_folded"};
@@ -193,13 +190,9 @@ TEST_F(OnnxTest, OnnxruntimeComputesTheSame) {
   write_pair(folder_, "lenet", Lenet{}, {2, 1, 28, 28}, false);
   write_pair(folder_, "resnet18", Resnet<18>{.classes = 7}, {2, 3, 32, 32}, false);
   write_pair(folder_, "resnet18_folded", Resnet<18>{.classes = 7}, {2, 3, 32, 32}, true);
-  std::FILE* pipe = ::popen(
-      (python + " " + NIXIE_SOURCE_DIR + "/tests/models/onnx_check.py " + folder_.string() + " 2>&1").c_str(), "r");
-  ASSERT_TRUE(pipe);
-  std::string output(1 << 14, '\0');
-  output.resize(std::fread(output.data(), 1, output.size(), pipe));
-  EXPECT_EQ(::pclose(pipe), 0) << output;
-  for (const std::string& name : names) EXPECT_THAT(output, HasSubstr(name + " "));
+  const PythonRun ran = run_python("exchange.py onnx " + folder_.string());
+  EXPECT_EQ(ran.code, 0) << ran.output;
+  for (const std::string& name : names) EXPECT_THAT(ran.output, HasSubstr(name + " "));
 }
 
 }  // namespace

@@ -44,10 +44,10 @@ TEST_F(SafetensorsTest, EveryTypeAndShapeComesBack) {
   }
 }
 
-// What safetensors 0.8.0 for Python wrote for {"b": int64 [2], "a": float16 [[1, -2]], "w": float32 [0.5]}.
+// What safetensors 0.8.0 for Python wrote for {"b": uint64 [2], "a": float16 [[1, -2]], "w": float32 [0.5]}.
 TEST_F(SafetensorsTest, ReadsWhatPythonWrote) {
   const std::string header =
-      R"({"b":{"dtype":"I64","shape":[2],"data_offsets":[0,16]},"w":{"dtype":"F32","shape":[1],"data_offsets":[16,20]},)"
+      R"({"b":{"dtype":"U64","shape":[2],"data_offsets":[0,16]},"w":{"dtype":"F32","shape":[1],"data_offsets":[16,20]},)"
       R"("a":{"dtype":"F16","shape":[1,2],"data_offsets":[20,24]}} )";
   std::string data(16, '\1');
   data += std::string("\0\0\0\x3f", 4) + std::string("\0\x3c\0\xc0", 4);
@@ -70,6 +70,7 @@ TEST_F(SafetensorsTest, HostileHeadersAreRefused) {
       {std::string(8, '\xff') + "{}", "announces a header of 18446744073709551615 bytes"},
       {std::string("\x09\0\0\0\0\0\0\0{}", 10), "announces a header of 9 bytes in a file of 10"},
       {file_of("[1]", ""), "no JSON object"},
+      {file_of(one(R"({"dtype":"BOOL","shape":[8],"data_offsets":[0,8]})"), data), "holds a bool other than 0 and 1"},
       {file_of("{\"a\"", ""), "no JSON"},
       {file_of(one(R"({"dtype":"F32","shape":[2],"data_offsets":[0,8]})") + "{}", data), "no JSON"},
       {file_of(one("[" + std::string(5, '[') + std::string(5, ']') + "]"), ""), "nested too deeply"},
@@ -166,7 +167,7 @@ TEST_F(WeightsTest, AreReadFromEveryFileThatHoldsThem) {
     std::string bytes, expected;
   } cases[] = {{"PK\x03\x04 archive", "torch.load(\"x.bin\", map_location=\"cpu\", weights_only=True)"},
                {"\x80\x02 pickle", "torch.load(\"x.bin\""},
-               {"\x89HDF\r\n\x1a\n plain", "no nixie checkpoint"},
+               {"\x89HDF\r\n\x1a\n plain", "is damaged"},
                {"", "cannot be read or is empty"},
                {"some other file, a text", "neither a nixie checkpoint nor a safetensors file"}};
   for (const auto& each : cases) {

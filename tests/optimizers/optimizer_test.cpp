@@ -58,6 +58,17 @@ TEST(Optimizer, ReadsTheScheduleAtItsOwnCountOrAGivenStep) {
   EXPECT_EQ(optimizer.state().find("shared.step")->array().item(), 4);
 }
 
+TEST(Optimizer, AFactorScalesTheRate) {
+  Toy toy;
+  const Optimizer optimizer(toy.parameters, {.rule = Sgd{.momentum = 0}, .schedule = ConstantRate{.rate = 0.5}});
+  Step step(test_backend(), [&](const Inputs& in) {
+    optimizer.update(toy.grads(), 0, in["factor"]);
+    return Outputs{};
+  });
+  step({{"factor", Array::from(std::vector<float>{0.25}, {})}});
+  EXPECT_EQ(toy.b(), (std::vector<float>{1 - 0.125f * 12, 1}));
+}
+
 TEST(Optimizer, GroupsScaleRateAndWeightDecay) {
   Toy toy;
   const Optimizer optimizer(toy.parameters, {.rule = Sgd{.momentum = 0, .weight_decay = 0.5},
@@ -79,6 +90,24 @@ TEST(Optimizer, TheFirstGroupThatHoldsAParameterCounts) {
   EXPECT_EQ(toy.w(), (std::vector<float>{-5, 9, 1, 1}));
   EXPECT_EQ(toy.b(), (std::vector<float>{1, 1}));
   EXPECT_FALSE(optimizer.state().find("fc.bias.momentum_buffer"));  // frozen
+}
+
+TEST(Optimizer, GroupsMayHaveTheirOwnRuleAndSchedule) {
+  Toy toy;
+  const Optimizer optimizer(
+      toy.parameters,
+      {.rule = Sgd{.momentum = 0},
+       .schedule = ConstantRate{.rate = 0.1},
+       .groups = {{.max_rank = 1, .rate = 2, .optimizer = Adam{}, .schedule = StepRate{.rate = 0.25, .every = 1}}}});
+  toy.train(optimizer);
+  EXPECT_NEAR(toy.w()[0], 1 - 0.1 * 3, 1e-6);
+  EXPECT_NEAR(toy.b()[0], 1 - 2 * 0.25, 1e-6);  // Adam's first step is the rate, whatever the gradient
+  EXPECT_TRUE(optimizer.state().find("fc.bias.exp_avg"));
+  EXPECT_FALSE(optimizer.state().find("fc.weight.exp_avg"));
+  toy.train(optimizer);
+  EXPECT_GT(toy.b()[0], 1 - 2 * 0.25 - 2 * 0.026);  // a tenth of the rate behind the first epoch
+  EXPECT_LT(toy.b()[0], 1 - 2 * 0.25);
+  EXPECT_THROW(Optimizer(toy.parameters, {.groups = {{.max_rank = 1, .schedule = PlateauRate{}}}}), Error);
 }
 
 TEST(Optimizer, PatternsMatchWholeNames) {

@@ -37,6 +37,9 @@ std::vector<ScheduleCase> cases() {
       {MultistepRate{.rate = 1, .factor = 0.5, .milestones = {0.5, 2}},
        {.steps_per_epoch = 40},
        [](double t) { return std::pow(0.5, (t >= 20) + (t >= 80)); }},
+      {MultistepRate{.rate = 2, .milestones = {10, 25}, .factors = {0.25, 4}},
+       {},
+       [](double t) { return 2 * (t >= 10 ? 0.25 : 1) * (t >= 25 ? 4 : 1); }},
       {ExponentialRate{.rate = 0.2, .factor = 0.97}, {}, [](double t) { return 0.2 * std::pow(0.97, t); }},
       {PolynomialRate{.rate = 0.1, .power = 2, .epochs = 70},
        {},
@@ -156,6 +159,8 @@ TEST(Schedules, SayWhatDoesNotFit) {
   EXPECT_EQ(schedule_error(CosineRate{}),
             "schedule (cosine): cosine: epochs is 0 and the run's length is not known; set epochs");
   EXPECT_EQ(schedule_error(ConstantRate{.rate = -1}), "schedule (constant): rate is -1, expected a number from 0 up");
+  EXPECT_EQ(schedule_error(MultistepRate{.milestones = {3, 4}, .factors = {0.1}}),
+            "schedule (multistep): multistep: 1 factors for 2 milestones, expected one for each");
   EXPECT_EQ(schedule_error(MultistepRate{.milestones = {3, -2}}),
             "schedule (multistep): milestones is -2, expected a number from 0 up");
   EXPECT_EQ(schedule_error(ConstantRate{.warmup = {.start = 2}}),
@@ -164,8 +169,9 @@ TEST(Schedules, SayWhatDoesNotFit) {
 }
 
 TEST(Schedules, PrintAsAConfigurationWouldSay) {
-  EXPECT_EQ(AnySchedule(MultistepRate{.milestones = {30, 60}}).text(),
-            "multistep: {rate: 0.01, factor: 0.1, milestones: [30, 60], warmup: {epochs: 0, start: 0.01}}");
+  EXPECT_EQ(
+      AnySchedule(MultistepRate{.milestones = {30, 60}}).text(),
+      "multistep: {rate: 0.01, factor: 0.1, milestones: [30, 60], factors: [], warmup: {epochs: 0, start: 0.01}}");
 }
 
 }  // namespace

@@ -24,10 +24,15 @@ class Reliability : public testing::Test {
 
   /// Trains in a folder from the start, or goes on with what it holds; the exit code.
   int run(const std::filesystem::path& run, const std::map<std::string, std::string>& environment = {}) const {
+    return exit_code(Child(arguments(run), file("log"), environment).wait());
+  }
+
+  /// The same arguments for every run: config.yaml, of which checkpoints hold a copy, then has the same text.
+  std::vector<std::string> arguments(const std::filesystem::path& run) const {
     std::vector<std::string> arguments = {"--config", file("net.yaml"),   "--set", "threads=1",
                                           "--set",    "loader.threads=1", "--run", run.string()};
     if (std::filesystem::exists(run)) arguments.push_back("--resume");
-    return exit_code(Child(arguments, file("log"), environment).wait());
+    return arguments;
   }
 
   std::map<std::string, std::string> fault(const std::filesystem::path& run, long at, const std::string& kind) const {
@@ -105,9 +110,7 @@ TEST_F(Reliability, KilledAtRandomTheRunGoesOnLong) {
   while (kills < 1000) {
     const std::filesystem::path run_folder = folder_ / "broken";
     for (bool done = false; !done && kills < 1000;) {
-      std::vector<std::string> arguments = {"--config", file("net.yaml"), "--run", run_folder.string()};
-      if (std::filesystem::exists(run_folder)) arguments.push_back("--resume");
-      Child child(arguments);
+      Child child(arguments(run_folder));
       sleep_ms(std::uniform_int_distribution(5, 250)(random));
       child.send(SIGKILL);
       done = exit_code(child.wait()) == 0;

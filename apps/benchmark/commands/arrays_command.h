@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "nixie/apps/benchmark/measure/timing.h"
+#include "nixie/apps/trainer/profile/timing.h"
 
 namespace nixie::benchmark {
 

@@ -6,7 +6,6 @@
 #include <map>
 
 #include "nixie/apps/benchmark/checks/first_error.h"
-#include "nixie/apps/benchmark/measure/ceiling.h"
 #include "nixie/apps/benchmark/measure/peer_process.h"
 #include "nixie/apps/benchmark/report/facts.h"
 #include "nixie/apps/benchmark/report/json_rows.h"
@@ -14,6 +13,7 @@
 #include "nixie/apps/benchmark/report/report.h"
 #include "nixie/apps/benchmark/subjects/peer_request.h"
 #include "nixie/apps/trainer/machine.h"
+#include "nixie/apps/trainer/profile/ceiling.h"
 
 namespace nixie::benchmark {
 namespace {
@@ -177,7 +177,7 @@ void run_compare(const CompareCommand& command) {
   Answers answers;
   FirstError error;
   for (const PrecisionTraits& precision : precisions) {
-    const double ceiling = measure_matmul_ceiling(*backend, precision);
+    const double ceiling = measure_matmul_ceiling(*backend, precision.policy, precision.data);
     for (const Net& net : nets)
       error.keep([&] {
         report.add_row(compare_net(command, *backend, net, precision, ceiling, peers, answers, own_rows));

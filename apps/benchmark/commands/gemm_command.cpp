@@ -5,13 +5,13 @@
 #include <array>
 
 #include "nixie/apps/benchmark/checks/reference.h"
-#include "nixie/apps/benchmark/measure/ceiling.h"
 #include "nixie/apps/benchmark/report/facts.h"
 #include "nixie/apps/benchmark/report/json_rows.h"
 #include "nixie/apps/benchmark/report/plot.h"
 #include "nixie/apps/benchmark/report/report.h"
 #include "nixie/apps/benchmark/subjects/host_noise.h"
 #include "nixie/apps/trainer/machine.h"
+#include "nixie/apps/trainer/profile/ceiling.h"
 #include "nixie/core/ops/ops.h"
 #include "nixie/core/step.h"
 
@@ -138,7 +138,7 @@ std::vector<GemmRow> run_gemm(const GemmCommand& command) {
   std::vector<GemmRow> rows;
   for (const std::string& name : precisions) {
     const PrecisionTraits precision = precision_named(name);
-    const double ceiling = measure_matmul_ceiling(*backend, precision);
+    const double ceiling = measure_matmul_ceiling(*backend, precision.policy, precision.data);
     report.set("ceiling_tflops_" + name, ceiling);
     print_header();
     for (const GemmRow& wanted : wanted_rows(command, is_cpu)) {

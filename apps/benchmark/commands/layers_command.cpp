@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "nixie/apps/benchmark/measure/ceiling.h"
 #include "nixie/apps/benchmark/report/facts.h"
 #include "nixie/apps/benchmark/report/json_rows.h"
 #include "nixie/apps/benchmark/report/plot.h"
@@ -11,6 +10,7 @@
 #include "nixie/apps/benchmark/subjects/layer_work.h"
 #include "nixie/apps/benchmark/subjects/net_work.h"
 #include "nixie/apps/trainer/machine.h"
+#include "nixie/apps/trainer/profile/ceiling.h"
 
 namespace nixie::benchmark {
 namespace {
@@ -71,7 +71,7 @@ std::vector<LayerRow> run_layers(const LayersCommand& command) {
   fmt::print("{}copy {:.1f} GB/s\npeer: {}\n", facts_text(report.content()), copy_rate, peer.program());
   std::vector<LayerRow> rows;
   for (const PrecisionTraits& precision : wanted_precisions(command, *backend)) {
-    const double ceiling = measure_matmul_ceiling(*backend, precision);
+    const double ceiling = measure_matmul_ceiling(*backend, precision.policy, precision.data);
     report.set("ceiling_tflops_" + precision.name, ceiling);
     for (const Net& net : nets) {
       const int batch = batch_of(command, net, *backend);

@@ -7,12 +7,12 @@
 #include <cmath>
 
 #include "nixie/apps/benchmark/checks/first_error.h"
-#include "nixie/apps/benchmark/measure/ceiling.h"
 #include "nixie/apps/benchmark/report/facts.h"
 #include "nixie/apps/benchmark/report/json_rows.h"
 #include "nixie/apps/benchmark/report/plot.h"
 #include "nixie/apps/benchmark/report/report.h"
 #include "nixie/apps/trainer/machine.h"
+#include "nixie/apps/trainer/profile/ceiling.h"
 
 namespace nixie::benchmark {
 namespace {
@@ -180,7 +180,7 @@ std::vector<NetRow> run_nets(const NetsCommand& command) {
   std::vector<NetRow> rows;
   FirstError error;
   for (const PrecisionTraits& precision : precisions) {
-    const double ceiling = measure_matmul_ceiling(*backend, precision);
+    const double ceiling = measure_matmul_ceiling(*backend, precision.policy, precision.data);
     fmt::print("\n{}: the fastest matrix product of this device runs at {:.2f} TFLOP/s\n", precision.name, ceiling);
     for (const Net& net : nets)
       error.keep([&] {

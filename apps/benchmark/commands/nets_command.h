@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "nixie/apps/benchmark/checks/check_net.h"
-#include "nixie/apps/benchmark/measure/timing.h"
+#include "nixie/apps/trainer/profile/timing.h"
 
 namespace nixie::benchmark {
 

@@ -1,12 +1,12 @@
 // Each row is a row of `nets`, of a net made for it.
 #include "nixie/apps/benchmark/commands/scaling_command.h"
 
-#include "nixie/apps/benchmark/measure/ceiling.h"
 #include "nixie/apps/benchmark/report/facts.h"
 #include "nixie/apps/benchmark/report/json_rows.h"
 #include "nixie/apps/benchmark/report/plot.h"
 #include "nixie/apps/benchmark/report/report.h"
 #include "nixie/apps/trainer/machine.h"
+#include "nixie/apps/trainer/profile/ceiling.h"
 
 namespace nixie::benchmark {
 namespace {
@@ -24,7 +24,7 @@ void run_scaling(const ScalingCommand& command) {
   const bool is_cpu = backend->name() == "cpu";
   const PrecisionTraits precision = wanted_precisions(command, *backend)[0];
   report.set_all(device_facts(*backend, machine_text(*backend, command.threads)));
-  const double ceiling = measure_matmul_ceiling(*backend, precision);
+  const double ceiling = measure_matmul_ceiling(*backend, precision.policy, precision.data);
   fmt::print("{}{}\n{:<12} {:>6} {:>6} {:>6} {:>6} {:>11} {:>11} {:>11} {:>9}\n", facts_text(report.content()),
              precision.name, "what grows", "factor", "batch", "depth", "side", "fprop ms", "total ms", "step ms",
              "TFLOP/s");

@@ -9,7 +9,7 @@
 #include "nixie/apps/benchmark/commands/layers_command.h"
 #include "nixie/apps/benchmark/commands/nets_command.h"
 
-namespace nixie::benchmark {
+namespace nixie {
 
 inline void to_json(nlohmann::json& json, const Timing& timing) {
   json = {{"mean", timing.mean},
@@ -18,6 +18,10 @@ inline void to_json(nlohmann::json& json, const Timing& timing) {
           {"max", timing.max},
           {"runs", timing.runs}};
 }
+
+}  // namespace nixie
+
+namespace nixie::benchmark {
 
 inline void to_json(nlohmann::json& json, const PeerTiming& peer) {
   if (peer.time.runs == 0)

@@ -3,7 +3,7 @@
 
 #include "nixie/apps/benchmark/checks/precision.h"
 #include "nixie/apps/benchmark/measure/peer_process.h"
-#include "nixie/apps/benchmark/measure/timing.h"
+#include "nixie/apps/trainer/profile/timing.h"
 #include "nixie/core/graph/tensor.h"
 
 namespace nixie::benchmark {

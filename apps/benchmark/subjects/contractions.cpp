@@ -66,19 +66,6 @@ std::vector<Contraction> contractions_of(const Tensor& output, const std::vector
   return result;
 }
 
-double flop(const Tensor& node) {
-  const auto size = [](const Tensor& x) { return static_cast<double>(x.shape().size()); };
-  if (std::holds_alternative<Matmul>(node.node().op))
-    return 2 * size(node) * static_cast<double>(node.inputs()[0].shape()[-1]);
-  const auto* conv = std::get_if<Conv>(&node.node().op);
-  if (!conv) return 0;
-  // Every role multiplies each output position of the convolution with each filter element that feeds it.
-  const bool is_filter_grad = conv->role == ConvRole::filter_grad;
-  const Tensor& y = conv->role == ConvRole::output ? node : node.inputs()[0];
-  const Tensor& w = is_filter_grad ? node : node.inputs()[1];
-  return 2 * size(y) * size(w) / static_cast<double>(w.shape()[0]);
-}
-
 FlopCount count_flop(const std::vector<Contraction>& contractions) {
   FlopCount count;
   for (const Contraction& contraction : contractions) {

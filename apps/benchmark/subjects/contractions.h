@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "nixie/apps/trainer/profile/work_of.h"
 #include "nixie/core/state/autograd.h"
 
 namespace nixie::benchmark {
@@ -21,9 +22,6 @@ struct Contraction {
 
 /// The contractions that a net's output and its gradients consist of, in the order they are computed.
 std::vector<Contraction> contractions_of(const Tensor& output, const std::vector<Gradient>& gradients);
-
-/// Twice the multiplications of a Conv or Matmul node; 0 for others.
-double flop(const Tensor& node);
 
 /// Of a net: fprop, and all that its graph holds.
 struct FlopCount {

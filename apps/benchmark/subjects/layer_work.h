@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "nixie/apps/benchmark/checks/reference.h"
-#include "nixie/apps/benchmark/measure/timing.h"
 #include "nixie/apps/benchmark/subjects/contraction_peer.h"
+#include "nixie/apps/trainer/profile/timing.h"
 #include "nixie/core/state/variable.h"
 #include "nixie/core/step.h"
 

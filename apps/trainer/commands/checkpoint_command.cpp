@@ -1,7 +1,13 @@
 // Reads the whole file, so that what is printed has passed every check.
 #include "nixie/apps/trainer/commands/checkpoint_command.h"
 
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "nixie/configs/parse/changes.h"
 #include "nixie/models/io/checkpoint.h"
+#include "nixie/models/io/safetensors.h"
 #include "nixie/models/io/weights.h"
 
 namespace nixie {
@@ -48,7 +54,77 @@ std::string checkpoint_text(const Checkpoint& checkpoint) {
   return text + arrays_text(buffers, ("optimizer " + checkpoint.optimizer_type).c_str());
 }
 
+/// All arrays of a file under the names that `inspect` shows.
+NamedArrays all_arrays(const std::filesystem::path& file, Checkpoint& checkpoint) {
+  if (!is_checkpoint(file)) return read_weights(file);
+  checkpoint = load_checkpoint(file);
+  NamedArrays all;
+  for (const auto& [name, array] : checkpoint.model) all["model " + name] = array;
+  for (const auto& [name, array] : checkpoint.ema) all["average " + name] = array;
+  for (const auto& [parameter, arrays] : checkpoint.optimizer)
+    for (const auto& [name, array] : arrays) all["optimizer " + parameter + "." + name] = array;
+  return all;
+}
+
+/// "" where both hold the same elements.
+std::string array_difference(const Array& first, const Array& second) {
+  if (first.shape() != second.shape() || first.dtype() != second.dtype())
+    return fmt::format("{} {} and {} {}", first.dtype(), first.shape(), second.dtype(), second.shape());
+  const std::vector<double> a = first.to_vector<double>(), b = second.to_vector<double>();
+  double most = 0, largest = 0;
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    count += a[i] != b[i];
+    most = std::max(most, std::abs(a[i] - b[i]));
+    largest = std::max(largest, std::abs(a[i]));
+  }
+  if (count == 0) return {};
+  return fmt::format("{} of {} elements differ, by {:.3g} at most (the largest is {:.3g})", count, a.size(), most,
+                     largest);
+}
+
+std::string values_difference(const Checkpoint::Values& first, const Checkpoint::Values& second) {
+  std::map<std::string, std::pair<std::string, std::string>> both;
+  for (const auto& [name, value] : first) both[name].first = value_text(value);
+  for (const auto& [name, value] : second) both[name].second = value_text(value);
+  std::string text;
+  for (const auto& [name, values] : both)
+    if (values.first != values.second)
+      text += fmt::format("{}: {} -> {}\n", name, values.first.empty() ? "nothing" : values.first,
+                          values.second.empty() ? "nothing" : values.second);
+  return text;
+}
+
 }  // namespace
+
+std::string difference_text(const std::filesystem::path& first, const std::filesystem::path& second, bool& same) {
+  Checkpoint before, after;
+  const NamedArrays old_arrays = all_arrays(first, before), new_arrays = all_arrays(second, after);
+  std::string text = values_difference(before.state, after.state) + values_difference(before.rng, after.rng);
+  if (!before.config.empty() && !after.config.empty())
+    for (const std::string& change : config_changes(before.config, after.config)) text += "config " + change + "\n";
+  std::size_t equal = 0;
+  for (const auto& [name, array] : old_arrays) {
+    const auto found = new_arrays.find(name);
+    const std::string difference =
+        found == new_arrays.end() ? "only in the first" : array_difference(array, found->second);
+    equal += difference.empty();
+    if (!difference.empty()) text += name + ": " + difference + "\n";
+  }
+  for (const auto& [name, array] : new_arrays)
+    if (!old_arrays.contains(name)) text += name + ": only in the second\n";
+  same = text.empty();
+  return text + fmt::format("{} of {} arrays are equal\n", equal, std::max(old_arrays.size(), new_arrays.size()));
+}
+
+void convert_checkpoint(const std::filesystem::path& in, const std::filesystem::path& out) {
+  check(!std::filesystem::exists(out), out.string(), " is there already; name another file");
+  const Checkpoint checkpoint = load_checkpoint(in);
+  if (is_checkpoint(out)) return save_checkpoint(checkpoint, out);
+  NamedArrays weights = checkpoint.model;
+  for (const auto& [name, average] : checkpoint.ema) weights[name] = average;
+  save_safetensors({.arrays = std::move(weights), .metadata = {{"format", "pt"}}}, out);
+}
 
 std::string inspect_text(const std::filesystem::path& file) {
   return is_checkpoint(file) ? checkpoint_text(load_checkpoint(file)) : arrays_text(read_weights(file), "safetensors");

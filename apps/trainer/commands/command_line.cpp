@@ -17,6 +17,8 @@
 #include "nixie/apps/trainer/commands/predict_command.h"
 #include "nixie/apps/trainer/commands/reference.h"
 #include "nixie/apps/trainer/commands/summary_command.h"
+#include "nixie/apps/trainer/profile/profile_command.h"
+#include "nixie/configs/parse/neon.h"
 #include "nixie/models/io/checkpoint.h"
 
 namespace nixie {
@@ -25,7 +27,7 @@ namespace {
 using Run = std::function<int()>;
 
 // What the first argument of a command may be.
-const std::vector<std::string> kCheckpointActions = {"inspect", "config", "verify"},
+const std::vector<std::string> kCheckpointActions = {"inspect", "config", "verify", "diff", "convert"},
                                kDataActions = {"inspect", "verify", "pack"}, kShells = {"bash"};
 
 void add_checkpoint(CLI::App& app, CheckpointChoice& choice) {
@@ -50,7 +52,8 @@ Run add_eval(CLI::App& app, EvalCommand& command) {
 }
 
 Run add_predict(CLI::App& app, PredictCommand& command) {
-  app.add_option("PICTURES", command.pictures, "JPEG or PNG files, and folders of them")->required();
+  app.add_option("PICTURES", command.pictures, "JPEG or PNG files, folders of them, and .npz or .h5 files of arrays")
+      ->required();
   add_checkpoint(app, command.checkpoint);
   app.add_option("--topk", command.top, "classes shown for each")->check(CLI::Range(1, 1000000))->capture_default_str();
   app.add_flag("--csv", command.csv, "a table: file,rank,class,score");
@@ -59,9 +62,16 @@ Run add_predict(CLI::App& app, PredictCommand& command) {
 }
 
 Run add_export(CLI::App& app, ExportCommand& command) {
-  app.add_option("OUT", command.out, "the file; .onnx or .safetensors")->required();
+  app.add_option(
+         "OUT", command.out,
+         "the file; .onnx, .safetensors, or .h5: a checkpoint for predictions, without what only training needs")
+      ->required();
   app.add_flag("--fold", command.fold, "ONNX: batch norm goes into the convolution in front of it");
   add_checkpoint(app, command.checkpoint);
+  app.add_option("--config", command.config,
+                 "in place of a checkpoint: a configuration and the weights of its init_from");
+  app.add_option("--data", command.data, "with --config: folder of the data, which names the classes");
+  add_assignments(app, command.assignments);
   return [&] { return run_export(command), 0; };
 }
 
@@ -82,6 +92,21 @@ void add_config(CLI::App& app, ConfigChoice& choice) {
 Run add_summary(CLI::App& app, ConfigChoice& choice) {
   add_config(app, choice);
   return [&] { return fmt::print("{}", summary_text(choice.load())), 0; };
+}
+
+struct ProfileRequest {
+  ConfigChoice choice = {};
+  ProfileCommand command = {};
+};
+
+Run add_profile(CLI::App& app, ProfileRequest& request) {
+  add_config(app, request.choice);
+  app.add_option("--steps", request.command.steps, "training steps that are timed")
+      ->check(CLI::Range(1, 1000000))
+      ->capture_default_str();
+  app.add_option("--trace", request.command.trace,
+                 "writes the kernels and layers to this file in Chrome's trace format");
+  return [&] { return run_profile(request.choice.load(), request.command), 0; };
 }
 
 Run add_config_print(CLI::App& app, ConfigChoice& choice) {
@@ -106,16 +131,33 @@ Run add_data(CLI::App& app, DataCommand& command) {
 
 struct CheckpointRequest {
   std::string action;
-  std::filesystem::path file = {};
+  std::filesystem::path file = {}, other = {};
 };
 
 Run add_checkpoint_tools(CLI::App& app, CheckpointRequest& request) {
-  app.add_option("ACTION", request.action,
-                 "inspect: print what it holds; config: print its configuration; verify: check every byte")
+  app.add_option(
+         "ACTION", request.action,
+         "inspect: print what it holds; config: print its configuration; verify: check every byte; diff: tell what "
+         "OTHER differs in, exit code 1 where it does; convert: write it to OTHER in the newest format, or its model "
+         "as "
+         ".safetensors")
       ->required()
       ->check(CLI::IsMember(kCheckpointActions));
-  app.add_option("FILE", request.file, "a checkpoint; to inspect also a safetensors file")->required();
+  app.add_option("FILE", request.file, "a checkpoint; to inspect or compare also a safetensors file")->required();
+  app.add_option("OTHER", request.other, "diff: the second file; convert: the file to write");
   return [&] {
+    const bool takes_two = request.action == "diff" || request.action == "convert";
+    check(takes_two == !request.other.empty(), "checkpoint ", request.action, " takes ", takes_two ? 2 : 1, " files");
+    if (request.action == "diff") {
+      bool is_same = false;
+      fmt::print("{}", difference_text(request.file, request.other, is_same));
+      return is_same ? 0 : 1;
+    }
+    if (request.action == "convert") {
+      convert_checkpoint(request.file, request.other);
+      fmt::print("{}: written\n", request.other.string());
+      return 0;
+    }
     if (request.action == "inspect") {
       fmt::print("{}", inspect_text(request.file));
     } else if (request.action == "config") {
@@ -139,6 +181,11 @@ Run add_completion(CLI::App& app, std::string& shell) {
   return [] { return fmt::print("{}", completion_text()), 0; };
 }
 
+Run add_convert_neon(CLI::App& app, std::string& file) {
+  app.add_option("FILE", file, "a YAML file of Nervana's neon")->required();
+  return [&] { return fmt::print("{}", neon_config(file)), 0; };
+}
+
 Run add_list(CLI::App& app, bool& markdown) {
   app.add_flag("--markdown", markdown, "as tables, with types and ranges: docs/configuration.md");
   return [&] { return fmt::print("{}", markdown ? reference_text() : list_text()), 0; };
@@ -150,11 +197,12 @@ struct Commands {
   PredictCommand predict;
   ExportCommand exported;
   ConfigChoice summary, config;
+  ProfileRequest profile;
   DataCommand data;
   CompareCommand compare;
   CheckpointRequest checkpoint;
   bool markdown = false;
-  std::string shell = "bash";
+  std::string shell = "bash", neon;
 };
 
 struct Entry {
@@ -166,10 +214,12 @@ struct Entry {
 const Entry kEntries[] = {
     {"eval", "evaluate a checkpoint", [](CLI::App& app, Commands& all) { return add_eval(app, all.eval); }},
     {"predict", "classify pictures", [](CLI::App& app, Commands& all) { return add_predict(app, all.predict); }},
-    {"export", "write a model as ONNX or safetensors",
+    {"export", "write a model as ONNX, safetensors or a checkpoint for predictions",
      [](CLI::App& app, Commands& all) { return add_export(app, all.exported); }},
     {"summary", "print layers, parameters and memory of a configuration",
      [](CLI::App& app, Commands& all) { return add_summary(app, all.summary); }},
+    {"profile", "time a configuration's step by layer and by kernel",
+     [](CLI::App& app, Commands& all) { return add_profile(app, all.profile); }},
     {"config", "print a configuration with every default",
      [](CLI::App& app, Commands& all) { return add_config_print(app, all.config); }},
     {"data", "look into a dataset, check or pack it",
@@ -182,6 +232,8 @@ const Entry kEntries[] = {
      [](CLI::App&, Commands&) -> Run { return [] { return run_doctor() ? 0 : static_cast<int>(Fault::device); }; }},
     {"completion", "print a script that completes commands and options in bash",
      [](CLI::App& app, Commands& all) { return add_completion(app, all.shell); }, &kShells},
+    {"convert-neon", "print a configuration of neon as one of nixie",
+     [](CLI::App& app, Commands& all) { return add_convert_neon(app, all.neon); }},
     {"list", "print everything a configuration can name",
      [](CLI::App& app, Commands& all) { return add_list(app, all.markdown); }},
 };
@@ -202,6 +254,12 @@ void for_each_command(
     entry.add(app, commands);
     each(entry.name, app, entry.words ? fmt::format("{}", fmt::join(*entry.words, " ")) : "");
   }
+}
+
+std::vector<std::string> command_names() {
+  std::vector<std::string> names = {"train", "benchmark"};
+  for (const Entry& entry : kEntries) names.push_back(entry.name);
+  return names;
 }
 
 bool names_subcommand(const std::vector<std::string>& arguments) {

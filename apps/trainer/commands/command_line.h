@@ -18,6 +18,8 @@ std::string commands_text();
 /// be, "" where it may be anything.
 void for_each_command(const std::function<void(const char* name, const CLI::App& app, const std::string& words)>& each);
 
+/// The names of all, and of training and the benchmark.
+std::vector<std::string> command_names();
 /// Whether the first argument names one of them.
 bool names_subcommand(const std::vector<std::string>& arguments);
 /// Runs it and gives its exit code. Throws Error.

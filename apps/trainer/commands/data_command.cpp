@@ -101,14 +101,16 @@ void print_damage(const char* name, const DataScan& scan) {
 
 bool inspect(const AnyDataset& data, const Splits& splits) {
   const Dataset &train = *splits.train, &test = *splits.test;
-  fmt::print("data {}: {} training and {} test samples of {} classes, each {} of {}\n", data.kind(), train.size(),
-             test.size(), train.classes(), train.sample_shape(), train.bytes() ? "bytes" : "floats");
+  const bool has_classes = train.target().is_class();
+  fmt::print("data {}: {} training and {} test samples {}, each {} of {}\n", data.kind(), train.size(), test.size(),
+             has_classes ? fmt::format("of {} classes", train.classes()) : "with " + to_string(train.target()),
+             train.sample_shape(), train.bytes() ? "bytes" : "floats");
   for (const std::string& note : splits.notes) fmt::print("{}\n", note);
   const DataScan first = scan_half("training", train), second = scan_half("test", test);
   fmt::print("pixels of the training half: mean {}, deviation {}\n", numbers_text(first.mean),
              numbers_text(first.deviation));
-  fmt::print("{:28} {:>10} {:>10}\n", "class", "training", "test");
-  const auto& names = train.class_names();
+  const std::vector<std::string> names = has_classes ? train.class_names() : std::vector<std::string>{};
+  if (has_classes) fmt::print("{:28} {:>10} {:>10}\n", "class", "training", "test");
   for (std::size_t c = 0; c < std::min(names.size(), kMostClasses); ++c)
     fmt::print("{:28} {:10} {:10}\n", names[c], first.counts[c], second.counts[c]);
   if (names.size() > kMostClasses) {
@@ -132,6 +134,8 @@ bool verify(const Splits& splits) {
 }
 
 const ByteDataset& bytes_of(const AnyDataset& data, const Dataset& half) {
+  check(half.target().is_class(), "data ", data.kind(), " has ", to_string(half.target()),
+        " as targets; only classes can be packed");
   check(half.bytes(), "data ", data.kind(), " is not stored as bytes, so it cannot be packed");
   return *half.bytes();
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "nixie/data/files/array_source.h"
 #include "nixie/data/files/manifest.h"
 #include "nixie/data/files/packed_file.h"
 
@@ -15,9 +16,9 @@ namespace fs = std::filesystem;
 std::string kind_of(const fs::path& folder) {
   std::error_code error;
   if (is_manifest_name(folder) && fs::is_regular_file(folder, error)) return ImageFolder::name;
-  if (folder.extension() == ".npz" && fs::is_regular_file(folder, error)) return Arrays::name;
+  if ((folder.extension() == ".npz" || is_hdf5_name(folder)) && fs::is_regular_file(folder, error)) return Arrays::name;
   if (!fs::is_directory(folder, error))
-    fail(Fault::data, folder.string(), ": no such folder, .csv or .npz file; name one with --data");
+    fail(Fault::data, folder.string(), ": no such folder, .csv, .npz or .h5 file; name one with --data");
   bool has_folders = false;
   for (const auto& entry : fs::directory_iterator(folder, error)) {
     const std::string name = entry.path().filename().string();
@@ -26,6 +27,7 @@ std::string kind_of(const fs::path& folder) {
     if (name == "train.bin") return Cifar100::name;
     if (name == "train.packed") return Packed::name;
     if (name == "x_train.npy" || name == "train_images.npy" || name == "images.npy") return Arrays::name;
+    if (name == "train.h5") return Arrays::name;
     if (name == "train.csv") return ImageFolder::name;
     has_folders |= entry.is_directory(error) && !name.starts_with('.');
   }
@@ -48,18 +50,29 @@ std::optional<ImageSize> size_of(const AnyDataset& data) {
   return ImageSize{shape[0], std::min(shape[1], shape[2])};
 }
 
-std::int64_t class_count(const std::string& kind, const fs::path& folder) {
-  if (kind == ImageFolder::name) return static_cast<std::int64_t>(class_names_of(find_parts(folder).train).size());
+/// What the last layer has to give, and the kind of that layer.
+struct LastLayer {
+  std::int64_t outputs = 0;
+  const char* kind = Linear::name;
+};
+
+LastLayer last_layer_for(const std::string& kind, const fs::path& folder) {
+  if (kind == ImageFolder::name) return {static_cast<std::int64_t>(class_names_of(find_parts(folder).train).size())};
   if (kind == Packed::name)
-    return static_cast<std::int64_t>(PackedFile(folder / "train.packed").header().class_names.size());
-  if (kind == Arrays::name) return Arrays{.path = folder}.open().train->classes();
-  return kind == Cifar100::name ? 100 : 10;
+    return {static_cast<std::int64_t>(PackedFile(folder / "train.packed").header().class_names.size())};
+  if (kind != Arrays::name) return {kind == Cifar100::name ? 100 : 10};
+  const Splits data = Arrays{.path = folder}.open();
+  const SampleTarget target = data.train->target();
+  if (target.dtype == Dtype::f32) return {target.shape.size()};
+  return {data.train->classes(), target.is_dense() ? Conv2d::name : Linear::name};
 }
 
 }  // namespace
 
 std::vector<std::string> class_assignments(const TrainConfig& config, const fs::path& folder) {
-  const auto wanted = std::to_string(class_count(kind_of(folder), folder));
+  if (config.target == "input") return {};  // the output is as large as the sample
+  const LastLayer last_layer = last_layer_for(kind_of(folder), folder);
+  const auto wanted = std::to_string(last_layer.outputs);
   const Tree whole = parse_yaml("model: " + config.model.text(), "model"), &model = *whole.find("model");
   const auto assigned = [&](const Tree& options, const std::string& path, const char* key) {
     const Tree* value = options.find(key);
@@ -72,8 +85,8 @@ std::vector<std::string> class_assignments(const TrainConfig& config, const fs::
     return assigned(net.value, "model." + net.key, "classes");
   }
   for (std::size_t i = model.items.size(); i-- > 0;)
-    if (const Tree* linear = model.items[i].find(Linear::name))
-      return assigned(*linear, fmt::format("model.{}.{}", i, Linear::name), "out");
+    if (const Tree* last = model.items[i].find(last_layer.kind))
+      return assigned(*last, fmt::format("model.{}.{}", i, last_layer.kind), "out");
   return {};
 }
 

@@ -56,7 +56,7 @@ std::int32_t read_sample(const Dataset& dataset, std::int64_t index, Sums& sums)
     label = dataset.load(index, {}, pixels);
     sums.add(pixels);
   }
-  if (label < 0 || label >= dataset.classes())
+  if (dataset.target().is_class() && (label < 0 || label >= dataset.classes()))
     fail(Fault::data, "sample ", index, " has label ", label, ", expected 0 to ", dataset.classes() - 1);
   return label;
 }
@@ -86,7 +86,7 @@ DataScan scan_data(const Dataset& dataset, const std::function<void(std::int64_t
       return;
     }
     all.add(sums);
-    ++scan.counts[static_cast<std::size_t>(label)];
+    if (dataset.target().is_class()) ++scan.counts[static_cast<std::size_t>(label)];
     ++scan.read;
   });
   for (const auto& [index, line] : damaged) scan.damaged.push_back(line);

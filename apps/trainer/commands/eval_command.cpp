@@ -43,11 +43,9 @@ void run_eval(const EvalCommand& command) {
   fmt::print("{}\nmodel {} of {}, after step {}\ndata {}: {} samples, the {} half\n",
              machine_text(*backend, config.threads), config.model.kind(), file.string(), trained.step,
              config.data.kind(), half->size(), command.split);
-  const Evaluation result =
-      *Evaluator(*backend, trained.model, config.loss, config.metrics, half, options, config.policy()).run();
+  const Evaluation result = *Evaluator(*backend, trained.model, config, half, options).run();
   for (const auto& [name, value] : result.metrics) fmt::print("{} {} {:.4f}\n", command.split, name, value);
-  fmt::print("{} accuracy {:.4f} loss {:.4f} ({} samples)\n", command.split, result.accuracy, result.loss,
-             result.samples);
+  fmt::print("{}\n", to_string(result, command.split));
 }
 
 }  // namespace nixie

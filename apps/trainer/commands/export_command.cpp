@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "nixie/apps/trainer/commands/data_folder.h"
 #include "nixie/apps/trainer/trained_model.h"
 #include "nixie/models/io/onnx.h"
 #include "nixie/models/io/safetensors.h"
@@ -30,13 +31,21 @@ std::map<std::string, std::string> metadata_of(const TrainedModel& trained) {
 
 void run_export(const ExportCommand& command) {
   const std::string suffix = command.out.extension().string();
-  check(suffix == ".safetensors" || suffix == ".onnx", command.out.string(), " ends in ",
-        suffix.empty() ? "nothing" : suffix, ", expected .onnx or .safetensors");
-  check(suffix == ".onnx" || !command.fold, "--fold is for .onnx: safetensors keep every parameter");
-  const std::filesystem::path file = chosen_checkpoint(command.checkpoint);
-  const TrainedModel trained = load_trained(file, {"precision=fp32"});
+  check(suffix == ".safetensors" || suffix == ".onnx" || suffix == ".h5", command.out.string(), " ends in ",
+        suffix.empty() ? "nothing" : suffix, ", expected .onnx, .safetensors or .h5");
+  check(suffix == ".onnx" || !command.fold, "--fold is for .onnx: ", suffix, " keeps every parameter");
+  check(!command.config.empty() || (command.assignments.empty() && command.data.empty()),
+        "--set and --data are for --config FILE");
+  const std::filesystem::path file =
+      command.config.empty() ? chosen_checkpoint(command.checkpoint) : std::filesystem::path(command.config);
+  const TrainedModel trained =
+      command.config.empty()
+          ? load_trained(file, {"precision=fp32"})
+          : model_from_weights(load_config(file, with_data(file, command.data, command.assignments)));
   if (suffix == ".onnx")
     save_onnx(trained.model, command.out, {.fold_batch_norm = command.fold, .metadata = metadata_of(trained)});
+  else if (suffix == ".h5")
+    save_checkpoint(inference_checkpoint(trained), command.out);
   else
     save_safetensors({.arrays = arrays_of(trained.model), .metadata = {{"format", "pt"}}}, command.out);
   fmt::print("{}: model {} of {}, {} arrays\n", command.out.string(), trained.config.model.kind(), file.string(),

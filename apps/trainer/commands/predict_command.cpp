@@ -19,44 +19,62 @@ std::string csv_field(const std::string& text) {
   return quoted + "\"";
 }
 
-void print(const std::filesystem::path& file, const std::vector<Score>& scores, const PredictCommand& command) {
-  if (!command.csv) fmt::print("{}\n", file.string());
+void print(const std::string& name, const std::vector<Score>& scores, const PredictCommand& command) {
+  if (!command.csv) fmt::print("{}\n", name);
   const std::size_t shown = std::min(scores.size(), static_cast<std::size_t>(command.top));
   for (std::size_t i = 0; i < shown; ++i) {
-    const auto& [name, value] = scores[i];
+    const auto& [class_name, value] = scores[i];
     if (command.csv)
-      fmt::print("{},{},{},{:.6g}\n", csv_field(file.string()), i + 1, csv_field(name), value);
+      fmt::print("{},{},{},{:.6g}\n", csv_field(name), i + 1, csv_field(class_name), value);
     else
-      fmt::print("  {:8.4f}  {}\n", value, name);
+      fmt::print("  {:8.4f}  {}\n", value, class_name);
   }
 }
+
+/// Samples and their names, as many as are predicted at once.
+struct Pending {
+  std::vector<std::string> names = {};
+  std::vector<Array> samples = {};
+};
 
 }  // namespace
 
 bool run_predict(const PredictCommand& command) {
   const std::filesystem::path file = chosen_checkpoint(command.checkpoint);
   const TrainedModel trained = load_trained(file, command.assignments);
-  const std::vector<std::filesystem::path> pictures = find_pictures(command.pictures);
+  const std::vector<std::filesystem::path> paths = find_pictures(command.pictures);
   const auto backend = open_backend(trained.config.backend, trained.config.threads);
-  Predictor predictor(trained, *backend, static_cast<std::int64_t>(std::min(pictures.size(), kBatch)));
+  const bool has_arrays = std::any_of(paths.begin(), paths.end(), is_array_name);
+  Predictor predictor(trained, *backend,
+                      static_cast<std::int64_t>(has_arrays ? kBatch : std::min(paths.size(), kBatch)));
   if (command.csv) fmt::print("file,rank,class,score\n");
   if (!command.csv)
     fmt::print("model {} of {}, after step {}\n", trained.config.model.kind(), file.string(), trained.step);
+  Pending pending;
+  const auto predict = [&] {
+    const auto scores = predictor(pending.samples);
+    for (std::size_t i = 0; i < scores.size(); ++i) print(pending.names[i], scores[i], command);
+    pending = {};
+  };
+  const auto add = [&](const std::string& name, Array sample) {
+    pending.names.push_back(name);
+    pending.samples.push_back(std::move(sample));
+    if (pending.samples.size() == kBatch) predict();
+  };
   bool all_read = true;
-  for (std::size_t first = 0; first < pictures.size(); first += kBatch) {
-    std::vector<Array> samples;
-    std::vector<std::filesystem::path> read;
-    for (std::size_t i = first; i < std::min(first + kBatch, pictures.size()); ++i) try {
-        samples.push_back(prepare_picture(pictures[i], trained.preparation));
-        read.push_back(pictures[i]);
-      } catch (const Error& error) {
-        if (error.fault() != Fault::data) throw;
-        fmt::print(stderr, "{}\n", error.what());
-        all_read = false;
+  for (const std::filesystem::path& path : paths) try {
+      if (!is_array_name(path)) {
+        add(path.string(), prepare_picture(path, trained.preparation));
+        continue;
       }
-    const auto scores = predictor(samples);
-    for (std::size_t i = 0; i < read.size(); ++i) print(read[i], scores[i], command);
-  }
+      std::vector<Array> samples = prepare_arrays(path, trained.preparation);
+      for (std::size_t i = 0; i < samples.size(); ++i) add(fmt::format("{}[{}]", path.string(), i), samples[i]);
+    } catch (const Error& error) {
+      if (error.fault() != Fault::data) throw;
+      fmt::print(stderr, "{}\n", error.what());
+      all_read = false;
+    }
+  predict();
   return all_read;
 }
 

@@ -26,6 +26,11 @@ struct IsList<std::vector<T>> : std::true_type {
 };
 
 template <class T>
+struct IsOptional : std::false_type {};
+template <class T>
+struct IsOptional<std::optional<T>> : std::true_type {};
+
+template <class T>
 std::string type_text() {
   if constexpr (std::is_same_v<T, bool>)
     return "true or false";
@@ -55,6 +60,8 @@ std::string type_text() {
     return "data";
   else if constexpr (std::is_same_v<T, NamedLayer>)
     return "layer";
+  else if constexpr (IsOptional<T>::value)
+    return type_text<typename T::value_type>() + " or null";
   else if constexpr (IsList<T>::value)
     return "list: " + type_text<typename IsList<T>::Element>();
   else

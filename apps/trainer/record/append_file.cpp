@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "nixie/core/base/error.h"
+#include "nixie/models/io/durable_file.h"
 
 namespace nixie {
 
@@ -18,16 +19,16 @@ AppendFile::AppendFile(std::filesystem::path path) : path_(std::move(path)) {
 
 AppendFile::~AppendFile() { ::close(file_); }
 
-void AppendFile::fail_writing(int error) const {
+void AppendFile::fail_writing(int error, std::size_t bytes) const {
   fail(Fault::storage, path_.string(), ": cannot be written: ", std::generic_category().message(error),
-       "; free some space and resume");
+       bytes > 0 ? space_text(path_, static_cast<std::int64_t>(bytes)) : "", "; free some space and resume");
 }
 
 void AppendFile::append(std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t written = ::write(file_, bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) fail_writing(written < 0 ? errno : ENOSPC);
+    if (written <= 0) fail_writing(written < 0 ? errno : ENOSPC, bytes.size());
     bytes.remove_prefix(static_cast<std::size_t>(written));
   }
 }

@@ -20,7 +20,7 @@ class AppendFile {
   void sync();
 
  private:
-  [[noreturn]] void fail_writing(int error) const;
+  [[noreturn]] void fail_writing(int error, std::size_t bytes = 0) const;
 
   std::filesystem::path path_;
   int file_ = -1;

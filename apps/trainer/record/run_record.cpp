@@ -84,14 +84,18 @@ void RunRecord::evaluation(const Figures& figures) {
 
 void RunRecord::append(const char* split, const Figures& figures, std::vector<Scalar> scalars) {
   const auto& [epoch, step, loss, accuracy, rate, metrics] = figures;
-  std::vector<std::string> cells = {std::to_string(epoch),   std::to_string(step),        split,
-                                    fmt::format("{}", loss), fmt::format("{}", accuracy), fmt::format("{}", rate)};
+  std::vector<std::string> cells = {std::to_string(epoch),
+                                    std::to_string(step),
+                                    split,
+                                    fmt::format("{}", loss),
+                                    std::isnan(accuracy) ? "" : fmt::format("{}", accuracy),
+                                    fmt::format("{}", rate)};
   for (const double metric : metrics) cells.push_back(fmt::format("{}", metric));
   cells.resize(columns_.size());
   metrics_.append(fmt::format("{}", fmt::join(cells, ",")));
   lines_->append(json_line(columns_, cells) + "\n");
   scalars.push_back({std::string("loss/") + split, loss});
-  scalars.push_back({std::string("accuracy/") + split, accuracy});
+  if (!std::isnan(accuracy)) scalars.push_back({std::string("accuracy/") + split, accuracy});
   events_.append(step, scalars);
 }
 

@@ -15,7 +15,9 @@ namespace nixie {
 struct Figures {
   std::int64_t epoch = 0;  ///< from 1
   std::int64_t step = 0;   ///< steps done
-  double loss = 0, accuracy = 0, rate = 0;
+  double loss = 0;
+  double accuracy = 0;  ///< NaN where there is none
+  double rate = 0;
   std::vector<double> metrics = {};  ///< of an evaluation, in the order of their names
 };
 

@@ -45,7 +45,7 @@ class Walk {
     for (std::size_t i = 0; i < list.items.size(); ++i) shape = layer(list.items[i], i, path, shape);
     return shape;
   }
-  const std::vector<LayerRow>& rows() const { return rows_; }
+  std::vector<PlacedLayer> placed() && { return std::move(placed_); }
 
  private:
   Shape layer(const Tree& tree, std::size_t index, const std::string& path, const Shape& in) {
@@ -61,29 +61,39 @@ class Walk {
     Parameters parameters;
     Scope scope(name, kind.key);
     Shape out = output_shape(named.layer.build(in, parameters), in);
-    if (const Tree* branches = kind.value.find("branches")) {
-      layers_side_by_side(*branches, name, in);
-      rows_.push_back({name, kind.key, sample_text(out), "", "of the above"});
-    } else {
-      const std::string count = parameters.count() > 0 ? std::to_string(parameters.count()) : "";
-      rows_.push_back({name, kind.key, sample_text(out), count, options_text(tree)});
-    }
+    const Tree* branches = kind.value.find("branches");
+    if (branches) layers_side_by_side(*branches, name, in);
+    placed_.push_back({.name = name,
+                       .layer = named.layer,
+                       .in = in,
+                       .out = out,
+                       .parameters = branches ? 0 : parameters.count(),
+                       .options = branches ? "of the above" : options_text(tree),
+                       .joins = branches != nullptr});
     return out;
   }
   void layers_side_by_side(const Tree& list, const std::string& path, const Shape& in) {
     for (std::size_t i = 0; i < list.items.size(); ++i) layer(list.items[i], i, path, in);
   }
 
-  std::vector<LayerRow> rows_;
+  std::vector<PlacedLayer> placed_;
 };
 
 }  // namespace
 
-std::vector<LayerRow> layer_rows(const AnyModel& model, const Shape& input) {
+std::vector<PlacedLayer> placed_layers(const AnyModel& model, const Shape& input) {
   const Tree tree = parse_yaml("model: " + model.layers().text(), "model");
   Walk walk;
   walk.layers(*tree.find("model"), "", input);
-  return walk.rows();
+  return std::move(walk).placed();
+}
+
+std::vector<LayerRow> layer_rows(const AnyModel& model, const Shape& input) {
+  std::vector<LayerRow> rows;
+  for (const PlacedLayer& placed : placed_layers(model, input))
+    rows.push_back({placed.name, placed.layer.kind(), sample_text(placed.out),
+                    placed.parameters > 0 ? std::to_string(placed.parameters) : "", placed.options});
+  return rows;
 }
 
 std::string layer_table(const AnyModel& model, const Shape& input) {

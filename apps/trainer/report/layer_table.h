@@ -1,4 +1,5 @@
-// A net's layers as a table: name, kind, output shape of one sample, parameters and options that are not the defaults.
+// A net's layers, one by one, and as a table: name, kind, output shape of one sample, parameters, options that are not
+// the defaults.
 #pragma once
 
 #include <string>
@@ -7,6 +8,18 @@
 #include "nixie/models/model.h"
 
 namespace nixie {
+
+/// A layer with the shape that reaches it, the batch included.
+struct PlacedLayer {
+  std::string name = {};  ///< its path in the net
+  AnyLayer layer = {};
+  Shape in = {}, out = {};
+  std::int64_t parameters = 0;  ///< elements that are trained
+  std::string options = {};     ///< that are not the defaults
+  bool joins = false;           ///< a container: it joins what the layers of its branches, listed before it, give
+};
+/// All layers in the order they run; a sequence stands for its layers. `input` is [N, ...].
+std::vector<PlacedLayer> placed_layers(const AnyModel& model, const Shape& input);
 
 struct LayerRow {
   std::string name, kind, shape, parameters, options;

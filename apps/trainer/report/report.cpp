@@ -2,12 +2,15 @@
 #include "nixie/apps/trainer/report/report.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "nixie/apps/trainer/progress.h"
 #include "nixie/apps/trainer/record/csv_file.h"
 #include "nixie/apps/trainer/report/chart.h"
+#include "nixie/apps/trainer/report/gradient_probe.h"
 #include "nixie/apps/trainer/report/layer_table.h"
+#include "nixie/apps/trainer/report/net_graph.h"
 #include "nixie/apps/trainer/report/picture.h"
 #include "nixie/apps/trainer/report/run_curves.h"
 #include "nixie/apps/trainer/report/style.h"
@@ -17,15 +20,21 @@ namespace {
 
 // So many fit on a page and, with pictures of this side, in a megabyte.
 constexpr std::size_t kMostClasses = 30, kMostPairs = 12, kMostMistakes = 24, kMostLayers = 400;
+constexpr std::size_t kMostHistograms = 24;
 constexpr std::int64_t kPictureSide = 64, kMostFilters = 64;
 
 std::string section(const char* title, const std::string& content) {
   return content.empty() ? "" : fmt::format("<h2>{}</h2>\n{}", title, content);
 }
 
+std::string preformatted(const std::string& text) { return text.empty() ? "" : "<pre>" + html_text(text) + "</pre>\n"; }
+
 std::string tile(const char* name, const std::string& value) {
   return value.empty() ? "" : fmt::format("<div>{}<b>{}</b></div>\n", name, html_text(value));
 }
+
+/// Nothing where there is no such figure.
+std::string figure(double value) { return std::isnan(value) ? "" : fmt::format("{:.4f}", value); }
 
 std::string class_name(const Dataset& data, std::int32_t label) {
   const auto& names = data.class_names();
@@ -40,9 +49,9 @@ std::string tiles(const ReportFacts& facts, const RunCurves& curves) {
   std::string further;
   for (const auto& [name, value] : last.metrics)
     further += tile(html_text("test " + name).c_str(), fmt::format("{:.4f}", value));
-  return "<div class=\"tiles\">\n" + tile("test accuracy", fmt::format("{:.4f}", last.accuracy)) +
-         tile("best so far", fmt::format("{:.4f}", best)) + tile("test loss", fmt::format("{:.4f}", last.loss)) +
-         further + tile("step", fmt::format("{} of {}", facts.step, facts.total_steps)) +
+  return "<div class=\"tiles\">\n" + tile("test accuracy", figure(last.accuracy)) + tile("best so far", figure(best)) +
+         tile("test loss", fmt::format("{:.4f}", last.loss)) + further +
+         tile("step", fmt::format("{} of {}", facts.step, facts.total_steps)) +
          tile("time", curves.seconds.empty() ? "" : clock_text(curves.seconds.back().second)) +
          tile("parameters", fmt::format("{}", facts.model.parameters().count())) + "</div>\n";
 }
@@ -91,6 +100,7 @@ std::string confusion_table(const Dataset& data, const Pairs& pairs) {
 }
 
 std::string confusion(const ReportFacts& facts) {
+  if (facts.evaluation.predictions.empty()) return {};
   Pairs pairs;
   for (const auto& [label, predicted, score] : facts.evaluation.predictions) ++pairs[{label, predicted}];
   if (facts.test.classes() <= static_cast<std::int64_t>(kMostClasses) &&
@@ -157,10 +167,27 @@ std::string filters(const ReportFacts& facts) {
   return {};
 }
 
-std::string layers(const ReportFacts& facts) {
+Shape batch_shape(const ReportFacts& facts) {
   std::vector<std::int64_t> input = {facts.config.data.batch()};
   for (const std::int64_t size : facts.model.input_shape()) input.push_back(size);
-  const std::vector<LayerRow> rows = layer_rows(facts.config.model, Shape(input));
+  return Shape(input);
+}
+
+std::string histograms(const std::vector<Histogram>& all) {
+  std::string text;
+  for (const Histogram& histogram : all) text += histogram_html(histogram);
+  return text.empty() ? "" : "<div class=\"charts histograms\">\n" + text + "</div>\n";
+}
+
+std::string weights(const ReportFacts& facts) {
+  std::vector<Histogram> all;
+  for (const Variable& variable : largest(facts.model.parameters().trainable(), kMostHistograms))
+    all.push_back(histogram_of(variable.name(), variable.array().to_vector<float>()));
+  return histograms(all);
+}
+
+std::string layers(const ReportFacts& facts) {
+  const std::vector<LayerRow> rows = layer_rows(facts.config.model, batch_shape(facts));
   std::string text;
   for (std::size_t i = 0; i < std::min(rows.size(), kMostLayers); ++i)
     text += fmt::format(
@@ -186,9 +213,11 @@ std::string report_html(const ReportFacts& facts) {
              facts.is_done ? "The run is done." : "The run goes on; this page is written again at each evaluation.") +
          tiles(facts, curves) + charts(curves) + section("Confusion", confusion(facts)) +
          section("Worst mistakes", mistakes(facts)) + section("First layer", filters(facts)) +
-         section("Layers", layers(facts)) +
-         section("Machine, model and data", "<pre>" + html_text(facts.summary) + "</pre>\n") +
-         section("Configuration", "<pre>" + html_text(config_text(facts.config)) + "</pre>\n") + "</body>\n</html>\n";
+         section("Net", net_graph(facts.config.model, batch_shape(facts))) + section("Layers", layers(facts)) +
+         section("Time by layer", preformatted(facts.layer_times)) + section("Weights", weights(facts)) +
+         section("Gradients of one batch", histograms(facts.gradients)) +
+         section("Machine, model and data", preformatted(facts.summary)) +
+         section("Configuration", preformatted(config_text(facts.config))) + "</body>\n</html>\n";
 }
 
 }  // namespace nixie

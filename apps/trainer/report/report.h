@@ -5,6 +5,7 @@
 #include <string>
 
 #include "nixie/apps/trainer/evaluator.h"
+#include "nixie/apps/trainer/report/histogram.h"
 #include "nixie/configs/parse/config.h"
 
 namespace nixie {
@@ -17,7 +18,9 @@ struct ReportFacts {
   const Evaluation& evaluation;  ///< the last one, over `test`
   std::string summary = {};      ///< lines about machine, model and data
   std::int64_t step = 0, total_steps = 0;
-  bool is_done = false;  ///< false: the page loads itself again every half minute
+  std::string layer_times = {};           ///< a table of the time of each layer; empty: not asked for
+  std::vector<Histogram> gradients = {};  ///< of one batch; none: not asked for
+  bool is_done = false;                   ///< false: the page loads itself again every half minute
 };
 
 std::string report_html(const ReportFacts& facts);

@@ -19,7 +19,7 @@ Curve curve_of(const CsvTable& table, const char* column, const char* split = nu
   Curve curve;
   if (step == none || value == none || (split && half == none)) return curve;
   for (const auto& row : table.rows)
-    if (!split || row[half] == split)
+    if ((!split || row[half] == split) && !row[value].empty())
       curve.emplace_back(std::strtod(row[step].c_str(), nullptr), std::strtod(row[value].c_str(), nullptr));
   return curve;
 }

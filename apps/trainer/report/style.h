@@ -27,6 +27,9 @@ svg { display: block; width: 100%; height: auto; }
 svg text { fill: var(--soft); font-size: 11px; } @media (max-width: 600px) { svg text { font-size: 14px; } }
  .end { text-anchor: end; } .middle { text-anchor: middle; }
 .grid { stroke: var(--edge); } .line { fill: none; stroke: var(--c); stroke-width: 2; stroke-linejoin: round; }
+.bars rect { fill: var(--c); } .net { width: auto; max-width: none; }
+.net .box { fill: var(--panel); stroke: var(--edge); } .net .join { fill: none; stroke: var(--edge); }
+.net .small { font-size: 10px; } .histograms { grid-template-columns: repeat(auto-fill, minmax(220px, 1fr)); }
 .dot { fill: var(--c); } .key { display: inline-block; margin-right: 16px; }
 .key i { display: inline-block; width: 12px; height: 12px; border-radius: 3px; margin-right: 6px; background: var(--c); }
 .line-0 { --c: var(--c0); } .line-1 { --c: var(--c1); } .line-2 { --c: var(--c2); } .line-3 { --c: var(--c3); }

@@ -65,7 +65,7 @@ T no_number() {
   if constexpr (std::is_floating_point_v<T>)
     return std::numeric_limits<T>::quiet_NaN();
   else
-    return static_cast<T>(std::numeric_limits<std::int32_t>::max());
+    return static_cast<T>(std::numeric_limits<std::make_signed_t<T>>::max());
 }
 
 constexpr std::int64_t kPartElements = 16384;
@@ -134,11 +134,15 @@ template void run_gather<double>(const Gather&, std::span<const BoundOperand>, c
                                  ThreadPool&);
 template void run_gather<Bits>(const Gather&, std::span<const BoundOperand>, const Shape&, const HeadSink&,
                                ThreadPool&);
+template void run_gather<WideBits>(const Gather&, std::span<const BoundOperand>, const Shape&, const HeadSink&,
+                                   ThreadPool&);
 template void run_scatter<float>(const Scatter&, std::span<const BoundOperand>, const Shape&, const HeadSink&,
                                  ThreadPool&);
 template void run_scatter<double>(const Scatter&, std::span<const BoundOperand>, const Shape&, const HeadSink&,
                                   ThreadPool&);
 template void run_scatter<Bits>(const Scatter&, std::span<const BoundOperand>, const Shape&, const HeadSink&,
                                 ThreadPool&);
+template void run_scatter<WideBits>(const Scatter&, std::span<const BoundOperand>, const Shape&, const HeadSink&,
+                                    ThreadPool&);
 
 }  // namespace nixie::cpu

@@ -30,7 +30,7 @@ void convert_operand(const BoundOperand& from, Dtype type, std::byte* to, Thread
   const std::int64_t step = from.shape.rank() == 0 ? 0 : from.strides.back();
   const std::int64_t parts = std::min(rows, ceil_div(size, 65536));
   visit_dtype(from.dtype, [&]<class From>(From) {
-    visit_dtype(type, [&]<class To>(To) {
+    visit_compute_dtype(type, [&]<class To>(To) {
       pool.parallel_for(parts, [&](std::int64_t part) {
         for_each_row(from.shape, from.strides, cut(rows, parts, part), cut(rows, parts, part + 1),
                      [&](std::int64_t row, std::int64_t offset) {
@@ -59,14 +59,22 @@ void run_head(const Head& head, const Shape& domain, std::span<const BoundOperan
                },
                head.op);
   };
-  switch (compute_dtype(head.dtype)) {
-    case Dtype::f64:
-      return run(double{});
-    case Dtype::f32:
-      return run(float{});
-    default:
-      return run(Bits{});
-  }
+  const auto run_wide = [&] {
+    const auto refuse = [] { fail(Fault::usage, "cpu: products and pooling are not computed in i64"); };
+    std::visit(overloaded{
+                   [&](const Matmul&) { refuse(); },
+                   [&](const Conv&) { refuse(); },
+                   [&](const Pool&) { refuse(); },
+                   [&](const Gather& gather) { run_gather<WideBits>(gather, operands, domain, sink, pool); },
+                   [&](const Scatter& scatter) { run_scatter<WideBits>(scatter, operands, domain, sink, pool); },
+               },
+               head.op);
+  };
+  const Dtype type = compute_dtype(head.dtype);
+  if (type == Dtype::i64) return run_wide();
+  if (type == Dtype::f64) return run(double{});
+  if (type == Dtype::f32) return run(float{});
+  run(Bits{});
 }
 
 }  // namespace nixie::cpu

@@ -13,12 +13,16 @@ namespace nixie::cpu {
 
 /// Integers multiply and add modulo 2^32, which unsigned arithmetic defines; the bits are those of i32.
 using Bits = std::uint32_t;
+/// The same for i64, which is gathered and scattered only.
+using WideBits = std::uint64_t;
 
-/// The Dtype of float, double or Bits.
+/// The Dtype of float, double, Bits or WideBits.
 template <class T>
 constexpr Dtype compute_type_of() {
   if constexpr (std::is_same_v<T, Bits>)
     return Dtype::i32;
+  else if constexpr (std::is_same_v<T, WideBits>)
+    return Dtype::i64;
   else
     return dtype_of<T>();
 }

@@ -1,12 +1,15 @@
 // Host memory of the CPU backend.
 #include "nixie/backends/cpu/host/memory.h"
 
+#include <algorithm>
 #include <cstdlib>
+#include <fstream>
 
 #include <unistd.h>
 
 #if defined(__linux__)
 #include <sys/mman.h>
+#include <sys/resource.h>
 #endif
 
 namespace nixie::cpu {
@@ -18,6 +21,19 @@ std::int64_t machine_bytes() {
 }
 
 }  // namespace
+
+std::int64_t free_bytes() {
+  const auto page = static_cast<std::int64_t>(sysconf(_SC_PAGESIZE));
+  std::int64_t free = static_cast<std::int64_t>(sysconf(_SC_AVPHYS_PAGES)) * page;
+#if defined(__linux__)
+  rlimit limit{};
+  std::int64_t used = 0;
+  if (::getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+      std::ifstream("/proc/self/statm") >> used)
+    free = std::clamp<std::int64_t>(static_cast<std::int64_t>(limit.rlim_cur) - used * page, 0, free);
+#endif
+  return free;
+}
 
 HostBuffer::HostBuffer(std::int64_t size_bytes) : Buffer(size_bytes) {
   constexpr std::int64_t kHugePage = 2 << 20, kCacheLine = 64;

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <limits>
+#include <type_traits>
 
 #include "nixie/backends/cpu/lanes/lane_loop.h"
 
@@ -10,34 +11,43 @@ namespace nixie::cpu {
 namespace {
 
 // Signed overflow wraps, as on a GPU.
-constexpr std::uint32_t bits(std::int32_t x) { return static_cast<std::uint32_t>(x); }
-constexpr std::int32_t wrap(std::uint32_t x) { return static_cast<std::int32_t>(x); }
+template <class T>
+constexpr std::make_unsigned_t<T> bits(T x) {
+  return static_cast<std::make_unsigned_t<T>>(x);
+}
+template <class U>
+constexpr std::make_signed_t<U> wrap(U x) {
+  return static_cast<std::make_signed_t<U>>(x);
+}
 
-std::int32_t integer_power(std::int32_t base, std::int32_t exponent) {
+template <class T>
+T integer_power(T base, T exponent) {
   if (exponent < 0) return base == 1 ? 1 : base == -1 ? (exponent % 2 ? -1 : 1) : 0;
-  std::uint32_t result = 1, square = bits(base);
+  auto result = bits(T{1}), square = bits(base);
   for (; exponent > 0; exponent >>= 1, square *= square)
     if (exponent & 1) result *= square;
   return wrap(result);
 }
 
+template <class T>
 LaneFunction integer_arithmetic(Primitive primitive) {
-  using T = std::int32_t;
+  constexpr auto kZero = bits(T{0});
+  constexpr auto kBits = bits(T{8 * sizeof(T)});
   switch (primitive) {
     case Primitive::neg:
-      return unary<T>([](T x) { return wrap(0u - bits(x)); });
+      return unary<T>([](T x) { return wrap(kZero - bits(x)); });
     case Primitive::abs:
-      return unary<T>([](T x) { return x < 0 ? wrap(0u - bits(x)) : x; });
+      return unary<T>([](T x) { return x < 0 ? wrap(kZero - bits(x)) : x; });
     case Primitive::add:
       return binary<T>([](T x, T y) { return wrap(bits(x) + bits(y)); });
     case Primitive::sub:
       return binary<T>([](T x, T y) { return wrap(bits(x) - bits(y)); });
     case Primitive::mul:
       return binary<T>([](T x, T y) { return wrap(bits(x) * bits(y)); });
-    case Primitive::div:  // in 64 bits the lowest number by -1 does not trap
-      return binary<T>([](T x, T y) { return y == 0 ? 0 : static_cast<T>(std::int64_t{x} / y); });
+    case Primitive::div:  // the lowest number by -1 would trap
+      return binary<T>([](T x, T y) { return y == 0 ? 0 : y == -1 ? wrap(kZero - bits(x)) : x / y; });
     case Primitive::mod:
-      return binary<T>([](T x, T y) { return y == 0 ? 0 : static_cast<T>(std::int64_t{x} % y); });
+      return binary<T>([](T x, T y) { return y == 0 || y == -1 ? 0 : x % y; });
     case Primitive::pow:
       return binary<T>([](T x, T y) { return integer_power(x, y); });
     case Primitive::min:
@@ -61,10 +71,10 @@ LaneFunction integer_arithmetic(Primitive primitive) {
       return binary<T>([](T x, T y) { return x ^ y; });
     case Primitive::bit_not:
       return unary<T>([](T x) { return ~x; });
-    case Primitive::shift_left:  // shifts of 32 and more push every bit out
-      return binary<T>([](T x, T y) { return bits(y) < 32u ? wrap(bits(x) << (bits(y) & 31u)) : 0; });
+    case Primitive::shift_left:  // shifts by the type's width and more push every bit out
+      return binary<T>([](T x, T y) { return bits(y) < kBits ? wrap(bits(x) << (bits(y) & (kBits - 1))) : 0; });
     case Primitive::shift_right:
-      return binary<T>([](T x, T y) { return x >> (bits(y) < 32u ? bits(y) : 31u); });
+      return binary<T>([](T x, T y) { return x >> (bits(y) < kBits ? bits(y) : kBits - 1); });
     default:
       return nullptr;
   }
@@ -136,7 +146,14 @@ LaneFunction comparison(Primitive primitive) {
 
 template <class From, class To>
 To cast_lane(From x) {
-  if constexpr (std::is_same_v<To, std::int32_t> && !std::is_same_v<From, std::int32_t>) {
+  if constexpr (std::is_same_v<To, std::int64_t> && std::is_floating_point_v<From>) {
+    const double wide = static_cast<double>(x);
+    constexpr double kBound = 0x1p63;
+    return wide != wide     ? 0
+           : wide >= kBound ? std::numeric_limits<To>::max()
+           : wide < -kBound ? std::numeric_limits<To>::min()
+                            : static_cast<To>(wide);
+  } else if constexpr (std::is_same_v<To, std::int32_t> && !std::is_same_v<From, std::int32_t>) {
     const double wide = x != x ? 0.0 : static_cast<double>(x);
     const double low = wide < -2147483648.0 ? -2147483648.0 : wide;
     return static_cast<To>(low > 2147483647.0 ? 2147483647.0 : low);  // a C++ conversion truncates
@@ -155,43 +172,25 @@ void cast_lanes(const void* a, const void*, const void*, void* out, std::int64_t
 
 template <class To>
 LaneFunction cast_function(Dtype from) {
-  switch (from) {
-    case Dtype::f64:
-      return cast_lanes<double, To>;
-    case Dtype::f32:
-      return cast_lanes<float, To>;
-    default:
-      return cast_lanes<std::int32_t, To>;
-  }
+  return visit_compute_dtype(from, []<class From>(From) -> LaneFunction { return cast_lanes<From, To>; });
 }
 
 }  // namespace
 
 LaneFunction arithmetic_function(Primitive primitive, Dtype type) {
   const bool compares = primitive >= Primitive::equal && primitive <= Primitive::select;
-  switch (type) {
-    case Dtype::f64:
-      return compares ? comparison<double>(primitive) : floating_arithmetic<double>(primitive);
-    case Dtype::f32:
-      return compares ? comparison<float>(primitive) : floating_arithmetic<float>(primitive);
-    case Dtype::i32:
-      return compares ? comparison<std::int32_t>(primitive) : integer_arithmetic(primitive);
-    default:
-      return nullptr;
-  }
+  return visit_compute_dtype(type, [&]<class T>(T) {
+    if (compares) return comparison<T>(primitive);
+    if constexpr (std::is_floating_point_v<T>)
+      return floating_arithmetic<T>(primitive);
+    else
+      return integer_arithmetic<T>(primitive);
+  });
 }
 
 LaneFunction lane_function(Primitive primitive, Dtype type, Dtype from) {
-  if (primitive == Primitive::cast) {
-    switch (type) {
-      case Dtype::f64:
-        return cast_function<double>(from);
-      case Dtype::f32:
-        return cast_function<float>(from);
-      default:
-        return cast_function<std::int32_t>(from);
-    }
-  }
+  if (primitive == Primitive::cast)
+    return visit_compute_dtype(type, [&]<class To>(To) { return cast_function<To>(from); });
   const LaneFunction arithmetic = arithmetic_function(primitive, type);
   return arithmetic ? arithmetic : math_function(primitive, type);
 }

@@ -12,14 +12,7 @@ std::size_t at(int axis) { return static_cast<std::size_t>(axis); }
 // Calls function(From{}, To{}) for a storage type and a compute type.
 template <class Function>
 void visit_storage_and_compute(Dtype storage, Dtype compute, Function&& function) {
-  visit_dtype(storage, [&](auto s) {
-    if (compute == Dtype::f32)
-      function(s, float{});
-    else if (compute == Dtype::f64)
-      function(s, double{});
-    else
-      function(s, std::int32_t{});
-  });
+  visit_dtype(storage, [&](auto s) { visit_compute_dtype(compute, [&](auto c) { function(s, c); }); });
 }
 
 template <class From, class To>

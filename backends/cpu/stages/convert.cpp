@@ -24,16 +24,22 @@ To convert_lane(From x) {
     return result;
   } else if constexpr (std::is_same_v<To, Half>) {
     return Half(static_cast<float>(x));
-  } else if constexpr (std::is_floating_point_v<To> || std::is_same_v<To, From>) {
+  } else if constexpr (std::is_same_v<To, bool>) {
+    return x != From{};
+  } else if constexpr (std::is_floating_point_v<To> || std::is_same_v<To, From> || std::is_same_v<From, bool> ||
+                       (std::is_same_v<To, std::int64_t> && std::is_integral_v<From>)) {
     return static_cast<To>(x);
+  } else if constexpr (std::is_same_v<To, std::int64_t>) {
+    return convert<To>(x);
   } else if constexpr (std::is_floating_point_v<From>) {
     constexpr double kLow = std::numeric_limits<To>::min(), kHigh = std::numeric_limits<To>::max();
     const double rounded = x != x ? 0.0 : std::nearbyint(static_cast<double>(x));
     const double low = rounded < kLow ? kLow : rounded;
     return static_cast<To>(static_cast<std::int32_t>(low > kHigh ? kHigh : low));
   } else {
-    constexpr std::int32_t kLow = std::numeric_limits<To>::min(), kHigh = std::numeric_limits<To>::max();
-    const std::int32_t low = x < kLow ? kLow : static_cast<std::int32_t>(x);
+    using Wide = std::conditional_t<sizeof(From) == 8, std::int64_t, std::int32_t>;
+    constexpr Wide kLow = std::numeric_limits<To>::min(), kHigh = std::numeric_limits<To>::max();
+    const Wide low = x < kLow ? kLow : static_cast<Wide>(x);
     return static_cast<To>(low > kHigh ? kHigh : low);
   }
 }

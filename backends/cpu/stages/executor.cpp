@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "nixie/backends/cpu/contract/contract.h"
+#include "nixie/core/passes/memory_report.h"
 
 namespace nixie::cpu {
 namespace {
@@ -38,7 +39,12 @@ CpuExecutable::CpuExecutable(const Plan& plan, std::shared_ptr<Shared> shared)
       head_bytes = std::max(head_bytes, kernel.domain.size() * size_of(compute_dtype(kernel.head->dtype)));
   }
   const std::lock_guard lock(shared_->running);
-  shared_->reserve(shared_->arena, plan_.arena_bytes);
+  try {
+    shared_->reserve(shared_->arena, plan_.arena_bytes);
+  } catch (const Error& error) {
+    if (error.fault() != Fault::memory) throw;
+    fail(Fault::memory, memory_report("cpu", plan_, head_bytes, free_bytes()));
+  }
   shared_->reserve(shared_->head, head_bytes);
 }
 

@@ -2,20 +2,38 @@
 #include "nixie/backends/cpu/stages/reduce.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
+#include <type_traits>
 
 #include "nixie/backends/cpu/lanes/lane_loop.h"
 
 namespace nixie::cpu {
 namespace {
 
+// What a cell holds of lanes of T: doubles, but the bits of an i64, which a double would round.
+template <class T>
+using CellValue = std::conditional_t<std::is_same_v<T, std::int64_t>, std::int64_t, double>;
+template <class T>
+double cell(T x) {
+  return std::bit_cast<double>(static_cast<CellValue<T>>(x));
+}
+template <class V>
+V cell_value(double cell) {
+  return std::bit_cast<V>(cell);
+}
+template <class T>
+void fill_cells(const T* __restrict from, std::int64_t count, double* __restrict cells) {
+  for (std::int64_t k = 0; k < count; ++k) cells[k] = cell(from[k]);
+}
+
 // The binary operation of a fold, on scalars and on Eigen blocks.
 template <class T>
 struct Sum {
   static T scalar(T a, T b) {
     if constexpr (std::is_integral_v<T>)
-      return static_cast<T>(static_cast<std::uint32_t>(a) + static_cast<std::uint32_t>(b));
+      return static_cast<T>(static_cast<std::make_unsigned_t<T>>(a) + static_cast<std::make_unsigned_t<T>>(b));
     else
       return a + b;
   }
@@ -28,7 +46,7 @@ template <class T>
 struct Prod {
   static T scalar(T a, T b) {
     if constexpr (std::is_integral_v<T>)
-      return static_cast<T>(static_cast<std::uint32_t>(a) * static_cast<std::uint32_t>(b));
+      return static_cast<T>(static_cast<std::make_unsigned_t<T>>(a) * static_cast<std::make_unsigned_t<T>>(b));
     else
       return a * b;
   }
@@ -90,10 +108,10 @@ void fold_values(const T* x, const TileShape& shape, Cells cells) {
   if (shape.columns) {
     T result[kTileLanes];
     fold_columns<T, Op>(x, shape, result);
-    std::copy_n(result, shape.kept, cells[0]);
+    fill_cells(result, shape.kept, cells[0]);
   } else {
     for (std::int64_t k = 0; k < shape.kept; ++k)
-      cells[0][k] = static_cast<double>(fold_row<T, Op>(x + k * shape.reduced, shape.reduced));
+      cells[0][k] = cell(fold_row<T, Op>(x + k * shape.reduced, shape.reduced));
   }
 }
 
@@ -145,7 +163,7 @@ void fold_arg(const T* __restrict x, const TileShape& shape, const std::int32_t*
         best[k] = now;
       }
     }
-    std::copy_n(best, shape.kept, cells[0]);
+    fill_cells(best, shape.kept, cells[0]);
     std::copy_n(where, shape.kept, cells[1]);
     return;
   }
@@ -154,7 +172,7 @@ void fold_arg(const T* __restrict x, const TileShape& shape, const std::int32_t*
     const T best = fold_row<T, Op>(row, shape.reduced);
     std::int64_t first = 0;
     while (row[first] != best && row[first] == row[first]) ++first;
-    cells[0][k] = static_cast<double>(best);
+    cells[0][k] = cell(best);
     cells[1][k] = positions[first];
   }
 }
@@ -174,14 +192,14 @@ void fold_typed(Fold fold, const T* x, const TileShape& shape, const std::int32_
       return fold_arg<T, Max<T>>(x, shape, positions, cells);
     case Fold::argmin:
       return fold_arg<T, Min<T>>(x, shape, positions, cells);
-    case Fold::moments:
-      return fold_moments<T>(x, shape, cells);
+    case Fold::moments:  // of floating lanes only, which Program checks
+      if constexpr (std::is_floating_point_v<T>) return fold_moments<T>(x, shape, cells);
   }
 }
 
-template <class Op>
+template <template <class> class Op, class V>
 void join_values(std::int64_t kept, double* __restrict a, const double* __restrict b) {
-  for (std::int64_t k = 0; k < kept; ++k) a[k] = Op::scalar(a[k], b[k]);
+  for (std::int64_t k = 0; k < kept; ++k) a[k] = cell(Op<V>::scalar(cell_value<V>(a[k]), cell_value<V>(b[k])));
 }
 
 std::int32_t wrapped(double x) { return static_cast<std::int32_t>(static_cast<std::int64_t>(x)); }
@@ -191,14 +209,15 @@ void join_integer_products(std::int64_t kept, double* a, const double* b) {
   for (std::int64_t k = 0; k < kept; ++k) a[k] = Prod<std::int32_t>::scalar(wrapped(a[k]), wrapped(b[k]));
 }
 
+template <class V>
 void join_args(bool max, std::int64_t kept, Cells cells, Cells other) {
   for (std::int64_t k = 0; k < kept; ++k) {
-    const double a = cells[0][k], b = other[0][k];
+    const V a = cell_value<V>(cells[0][k]), b = cell_value<V>(other[0][k]);
     const bool nan_a = a != a, nan_b = b != b;
     const bool same = a == b || (nan_a && nan_b), better = nan_b ? !nan_a : !nan_a && (max ? b > a : b < a);
     const bool earlier = same && other[1][k] >= 0 && (cells[1][k] < 0 || other[1][k] < cells[1][k]);
     if (better || earlier || cells[1][k] < 0) {
-      cells[0][k] = b;
+      cells[0][k] = other[0][k];
       cells[1][k] = other[1][k];
     }
   }
@@ -222,44 +241,55 @@ void join_moments(std::int64_t kept, Cells cells, double count, Cells other, dou
 int cells_of(Fold fold) { return fold >= Fold::argmax ? 2 : 1; }
 
 void start_fold(Fold fold, Dtype type, std::int64_t kept, Cells cells) {
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  const bool integer = type == Dtype::i32;
-  const double lowest = integer ? std::numeric_limits<std::int32_t>::min() : -kInfinity;
-  const double highest = integer ? std::numeric_limits<std::int32_t>::max() : kInfinity;
   const bool max = fold == Fold::max || fold == Fold::argmax, min = fold == Fold::min || fold == Fold::argmin;
-  std::fill_n(cells[0], kept, max ? lowest : min ? highest : fold == Fold::prod ? 1.0 : 0.0);
+  const double first = visit_compute_dtype(type, [&]<class T>(T) {
+    using Limits = std::numeric_limits<T>;
+    if (max) return cell(Limits::has_infinity ? -Limits::infinity() : Limits::lowest());
+    if (min) return cell(Limits::has_infinity ? Limits::infinity() : Limits::max());
+    return cell(fold == Fold::prod ? T{1} : T{0});
+  });
+  std::fill_n(cells[0], kept, first);
   if (cells_of(fold) == 2) std::fill_n(cells[1], kept, fold == Fold::moments ? 0.0 : -1.0);
 }
 
 void fold_tile(Fold fold, Dtype type, const void* lanes, const TileShape& shape, const std::int32_t* positions,
                Cells cells) {
-  if (type == Dtype::f32)
-    fold_typed(fold, static_cast<const float*>(lanes), shape, positions, cells);
-  else if (type == Dtype::f64)
-    fold_typed(fold, static_cast<const double*>(lanes), shape, positions, cells);
-  else
-    fold_typed(fold, static_cast<const std::int32_t*>(lanes), shape, positions, cells);
+  visit_compute_dtype(type,
+                      [&]<class T>(T) { fold_typed(fold, static_cast<const T*>(lanes), shape, positions, cells); });
 }
+
+namespace {
+
+template <class V>
+void join(Fold fold, Dtype type, std::int64_t kept, Cells cells, std::int64_t count, Cells other,
+          std::int64_t other_count) {
+  switch (fold) {
+    case Fold::sum:
+      return join_values<Sum, V>(kept, cells[0], other[0]);
+    case Fold::prod:
+      if (type == Dtype::i32) return join_integer_products(kept, cells[0], other[0]);
+      return join_values<Prod, V>(kept, cells[0], other[0]);
+    case Fold::max:
+      return join_values<Max, V>(kept, cells[0], other[0]);
+    case Fold::min:
+      return join_values<Min, V>(kept, cells[0], other[0]);
+    case Fold::argmax:
+    case Fold::argmin:
+      return join_args<V>(fold == Fold::argmax, kept, cells, other);
+    case Fold::moments:
+      return join_moments(kept, cells, static_cast<double>(count), other, static_cast<double>(other_count));
+  }
+}
+
+}  // namespace
 
 void join_folds(Fold fold, Dtype type, std::int64_t kept, Cells cells, std::int64_t count, Cells other,
                 std::int64_t other_count) {
   if (other_count == 0) return;
-  switch (fold) {
-    case Fold::sum:
-      return join_values<Sum<double>>(kept, cells[0], other[0]);
-    case Fold::prod:
-      if (type == Dtype::i32) return join_integer_products(kept, cells[0], other[0]);
-      return join_values<Prod<double>>(kept, cells[0], other[0]);
-    case Fold::max:
-      return join_values<Max<double>>(kept, cells[0], other[0]);
-    case Fold::min:
-      return join_values<Min<double>>(kept, cells[0], other[0]);
-    case Fold::argmax:
-    case Fold::argmin:
-      return join_args(fold == Fold::argmax, kept, cells, other);
-    case Fold::moments:
-      return join_moments(kept, cells, static_cast<double>(count), other, static_cast<double>(other_count));
-  }
+  if (type == Dtype::i64)
+    join<std::int64_t>(fold, type, kept, cells, count, other, other_count);
+  else
+    join<double>(fold, type, kept, cells, count, other, other_count);
 }
 
 void finish_fold(Fold fold, ReduceKind kind, Cells cells, std::int64_t count, std::int64_t kept, void* lanes,
@@ -269,6 +299,10 @@ void finish_fold(Fold fold, ReduceKind kind, Cells cells, std::int64_t count, st
   const double total = static_cast<double>(count);
   // A mean without its m2 was folded as a sum. The mean of nothing is NaN, its argmax position 0.
   const bool divides = kind == ReduceKind::mean && (fold == Fold::sum || count == 0);
+  if (type == Dtype::i64) {
+    for (std::int64_t k = 0; k < kept; ++k) static_cast<std::int64_t*>(lanes)[k] = cell_value<std::int64_t>(from[k]);
+    return;
+  }
   for (std::int64_t k = 0; k < kept; ++k) {
     const double value = divides                                        ? from[k] / total
                          : fold == Fold::argmax || fold == Fold::argmin ? std::max(from[k], 0.0)

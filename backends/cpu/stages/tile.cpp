@@ -20,12 +20,7 @@ void fill(std::byte* lanes, std::int64_t count, T value) {
 }
 
 void fill(std::byte* lanes, Dtype type, std::int64_t count, double value) {
-  if (type == Dtype::f32)
-    fill(lanes, count, static_cast<float>(value));
-  else if (type == Dtype::f64)
-    fill(lanes, count, value);
-  else
-    fill(lanes, count, convert<std::int32_t>(value));
+  visit_compute_dtype(type, [&]<class T>(T) { fill(lanes, count, convert<T>(value)); });
 }
 
 // One value per kept position, repeated for the reduced positions of a tile.

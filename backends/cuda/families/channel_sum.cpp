@@ -14,9 +14,9 @@ const Access* stored_channel_sum(const Plan& plan, const Kernel& kernel, const O
     return nullptr;
   const Access &load = kernel.loads[0], &store = kernel.stores[0];
   const Stage &full = kernel.stages[0], &kept = kernel.stages[1];
-  const bool reads = load.slot == of.slot && load.offset == of.offset && load.inside.empty() &&
-                     (matrix ? load.strides == Strides{of.shape[0], 1}
-                             : is_channels_last(of.shape, load.strides, load.offset));
+  const bool reads =
+      load.slot == of.slot && load.offset == of.offset && load.inside.empty() &&
+      (matrix ? load.strides == Strides{of.shape[0], 1} : is_channels_last(of.shape, load.strides, load.offset));
   const bool sums = full.full && full.body.size() == 1 && full.body[0].primitive == Primitive::load &&
                     full.stores.empty() && full.reductions.size() == 1 && full.carries.empty() &&
                     full.reductions[0].kind == ReduceKind::sum;

@@ -23,7 +23,7 @@ struct Refusal {
 
 /// How a program reads an operand of the head; lowering copies operands where that is another layout. `pieces`:
 /// channels side by side, all else in steps of 16 bytes, which may overlap.
-enum class Layout : std::uint8_t { as_it_is, channels_last, pieces };
+enum class OperandLayout : std::uint8_t { as_it_is, channels_last, pieces };
 
 /// An operand computed from what is stored, position by position: an element is the last register of `body`, where load
 /// 0 is the view and load i is more[i - 1], which maps the operand's shape to a slot. Without a body the view itself.
@@ -45,11 +45,11 @@ struct PooledResult {
 /// What a family runs for a group: its program computes `kernel` and the members' further work named here.
 struct Choice {
   const Family* family = nullptr;
-  Kernel kernel = {};                ///< operands, loads, stages and stores as the program has them
-  std::any sizes = {};               ///< the family's own: a ConvProblem, a BlasProblem, ...
-  std::vector<Layout> layouts = {};  ///< of the head's operands; none: as they are
-  bool alone = false;                ///< the program stores what the head computes and nothing else
-  std::vector<Kernel> beside = {};   ///< run in the same launch: kernels whose programs are of `kernel`'s pattern
+  Kernel kernel = {};                       ///< operands, loads, stages and stores as the program has them
+  std::any sizes = {};                      ///< the family's own: a ConvProblem, a BlasProblem, ...
+  std::vector<OperandLayout> layouts = {};  ///< of the head's operands; none: as they are
+  bool alone = false;                       ///< the program stores what the head computes and nothing else
+  std::vector<Kernel> beside = {};  ///< run in the same launch: kernels whose programs are of `kernel`'s pattern
 
   std::vector<Operand> low_planes = {};      ///< operands 0 and 1 are the high planes of f32 values, these the low
   std::optional<MappedOperand> images = {};  ///< in place of the operand of images

@@ -267,8 +267,6 @@ void BodyWriter::add_load(int load, const Frame& frame, Code& code) {
                         where.empty() ? value
                                       : fmt::format("{} ? {} : filled<{}>({})", where, value, frame.lanes,
                                                     raw_literal(access.fill, slot.dtype)));
-    code.prefetch += fmt::format("    {}prefetch_l2({} + ({}));\n", where.empty() ? "" : fmt::format("if ({}) ", where),
-                                 name, index(path, frame, ""));
   } else if (loads_once(path, frame)) {
     members += fmt::format("    {} {};\n", type, name);
     text += fmt::format("    {}.{} = {};\n", into, name, element(""));

@@ -60,7 +60,6 @@ class BodyWriter {
   struct Code {
     std::string members;                    ///< of its struct Loads
     std::string load;                       ///< fills `loads`
-    std::string prefetch;                   ///< brings what `load` reads in pieces to L2
     std::string fixed_members, fixed_load;  ///< the same of `fixed`: what is hoisted
     std::string run;                        ///< uses `fixed`, `loads`, `carried` and `accumulators`, and stores
     int loads = 0, fixed = 0;

@@ -31,7 +31,6 @@ NhwcFunctor nhwc_functor(const Plan& plan, const Kernel& kernel, const std::vect
   if (reduces) text += accumulators_struct(kernel.stages.back(), "Accumulators");
   text += "  struct Loads {\n" + code.members + "  };\n";
   text += "  void load(Index pixel, Index channel, Loads& loads) const {\n" + positions + code.load + "  }\n";
-  text += "  void prefetch(Index pixel, Index channel) const {\n" + positions + code.prefetch + "  }\n";
   text += fmt::format("  void run(Index pixel, Index channel, const Loads& loads, const float (&sum)[{}]{}) const {{\n",
                       lanes, reduces ? fmt::format(", Accumulators (&accumulators)[{}], int seen", lanes) : "") +
           positions + code.run + "  }\n};\n";

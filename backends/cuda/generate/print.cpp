@@ -50,6 +50,11 @@ const char* infix(Primitive primitive) {
 std::string type_name(Dtype dtype) { return std::string(to_string(dtype)); }
 
 std::string literal(double value, Dtype type) {
+  if (type == Dtype::i64) {
+    const std::int64_t number = convert<std::int64_t>(value);
+    if (number == std::numeric_limits<std::int64_t>::min()) return "(-9223372036854775807LL - 1)";
+    return number < 0 ? fmt::format("({}LL)", number) : fmt::format("{}LL", number);
+  }
   if (type == Dtype::i32) {
     const std::int32_t number = convert<std::int32_t>(value);
     if (number == std::numeric_limits<std::int32_t>::min()) return "(-2147483647 - 1)";
@@ -72,7 +77,7 @@ std::string expression(const Instruction& in) {
     case Primitive::cast:
       return fmt::format("cast<{}>({})", type, reg(0));
     case Primitive::neg:
-      return in.type == Dtype::i32 ? fmt::format("op::neg({})", reg(0)) : "-" + reg(0);
+      return is_floating(in.type) ? "-" + reg(0) : fmt::format("op::neg({})", reg(0));
     case Primitive::equal:
     case Primitive::not_equal:
     case Primitive::less:
@@ -95,7 +100,7 @@ std::string expression(const Instruction& in) {
     case Primitive::sub:
     case Primitive::mul:
     case Primitive::div:
-      if (in.type == Dtype::i32) break;
+      if (!is_floating(in.type)) break;
       [[fallthrough]];
     case Primitive::bit_and:
     case Primitive::bit_or:

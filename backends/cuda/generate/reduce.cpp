@@ -5,6 +5,7 @@
 #include "nixie/backends/cuda/generate/accumulators.h"
 #include "nixie/backends/cuda/generate/portable.h"
 #include "nixie/core/base/integer_math.h"
+#include "nixie/core/graph/plan_query.h"
 
 namespace nixie::cuda {
 namespace {
@@ -165,6 +166,15 @@ bool is_columns(const BodyWriter& body) {
          (space.rank() == space.kept || body.contiguous_along(space.kept - 1));
 }
 
+// Words in the registers of a thread that leave room for two blocks of 256 threads on an SM: with one, too little is on
+// its way. bfloat16 is turned into floats at once, which takes twice the room.
+int most_held_by_two(const Plan& plan, const Kernel& kernel) {
+  return std::any_of(kernel.loads.begin(), kernel.loads.end(),
+                     [&](const Access& load) { return dtype_of(plan, load.slot) == Dtype::bf16; })
+             ? 64
+             : 128;
+}
+
 constexpr int kMostWords = 24;  // that the lanes of a thread accumulate in registers
 
 Frames frames_of(const BodyWriter& body, bool columns, int words) {
@@ -275,7 +285,7 @@ Written write(const Plan& plan, const Kernel& kernel, const std::vector<Parts>& 
   result.threads = g.threads();
   result.splits = g.splits;
   result.starts = starts;
-  result.bounds = fmt::format("{}, {}", g.threads(), held <= 64 ? 2 : 1);
+  result.bounds = fmt::format("{}, {}", g.threads(), held <= most_held_by_two(plan, kernel) ? 2 : 1);
   return result;
 }
 

@@ -52,6 +52,6 @@ void fuse_splits_into_pool_grads(Grouping& grouping);
 /// Lets small kernels whose programs differ in numbers alone share a launch, where they do not depend on each other.
 void share_launches(Grouping& grouping);
 /// Fuses elementwise preprocessing of byte images into the kernels that read it, where all of them can.
-void fold_input_maps(Grouping& grouping);
+void fold_image_maps(Grouping& grouping);
 
 }  // namespace nixie::cuda

@@ -78,10 +78,10 @@ class Preparation {
 
   void copy_operands(Grouping::Group& group, const ConvProblem& conv) {
     Kernel& kernel = group.members[0];
-    const std::vector<Layout>& layouts = group.by->choices.front().layouts;
+    const std::vector<OperandLayout>& layouts = group.by->choices.front().layouts;
     for (std::size_t i = 0; i < layouts.size(); ++i)
-      if (layouts[i] != Layout::as_it_is)
-        copy_operand(kernel.head->operands[i], conv.dtype, layouts[i] == Layout::pieces);
+      if (layouts[i] != OperandLayout::as_it_is)
+        copy_operand(kernel.head->operands[i], conv.dtype, layouts[i] == OperandLayout::pieces);
     runs(group, kernel);
   }
 

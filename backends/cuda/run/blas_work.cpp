@@ -10,7 +10,7 @@
 #include "nixie/backends/cuda/compile/cubin_cache.h"
 #include "nixie/backends/cuda/device/libraries.h"
 #include "nixie/backends/cuda/run/blas_work.h"
-#include "nixie/backends/cuda/tune/autotune.h"
+#include "nixie/backends/cuda/tune/candidate_timer.h"
 #include "nixie/backends/cuda/tune/tuning.h"
 #include "nixie/core/base/integer_math.h"
 
@@ -31,9 +31,11 @@ cudaDataType_t data_type(Dtype dtype) {
       return CUDA_R_16BF;
     case Dtype::f32:
       return CUDA_R_32F;
+    case Dtype::i64:
     case Dtype::i32:
     case Dtype::u8:
     case Dtype::i8:
+    case Dtype::boolean:
       break;
   }
   fail(Fault::usage, "cuBLASLt multiplies floating-point numbers, not ", to_string(dtype));

@@ -5,12 +5,12 @@
 #include <cstdlib>
 #include <list>
 
+#include "nixie/backends/cuda/run/autotune.h"
 #include "nixie/backends/cuda/run/blas_work.h"
 #include "nixie/backends/cuda/run/jit_work.h"
-#include "nixie/backends/cuda/run/memory_report.h"
-#include "nixie/backends/cuda/run/tuner.h"
 #include "nixie/core/base/integer_math.h"
 #include "nixie/core/graph/plan_query.h"
+#include "nixie/core/passes/memory_report.h"
 
 namespace nixie::cuda {
 namespace {
@@ -110,7 +110,7 @@ class CudaExecutable final : public Executable {
     } catch (const Error& error) {
       if (error.fault() != Fault::memory) throw;
       arena_.reset();
-      fail(Fault::memory, memory_report(plan_, scratch, device_->free_bytes()));
+      fail(Fault::memory, memory_report("cuda", plan_, scratch, device_->free_bytes()));
     }
     scalars_ = device_->allocate(static_cast<std::int64_t>(plan_.scalars.size() * sizeof(double)));
     CUDA_CHECK(cudaMemsetAsync(scratch_->address(), 0, at(scratch), device_->stream()));

@@ -13,7 +13,6 @@
 #include "nixie/backends/cuda/device/shared_library.h"
 #include "nixie/backends/cuda/families/blas.h"
 #include "nixie/backends/cuda/rewrite/lower.h"
-#include "nixie/backends/cuda/run/memory_report.h"
 #include "nixie/backends/null/backend.h"
 #include "nixie/core/base/array.h"
 #include "nixie/core/ops/ops.h"
@@ -63,32 +62,6 @@ TEST(CudaFaultsDeathTest, ADriverThatIsTooOldIsNamedWithBothVersions) {
   EXPECT_EXIT(start_with(driver.c_str()), testing::ExitedWithCode(3),
               "the NVIDIA driver is too old: it supports CUDA 11.4, this program needs one for CUDA 1[0-9].[0-9] or "
               "newer: install it .*, or use backend: cpu");
-}
-
-Tensor input(const char* name, const Shape& shape) { return Tensor::make(Input{.name = name}, {}, shape, Dtype::f32); }
-
-// A step whose arena grows with its batch, but not only: [N, K] is multiplied by itself transposed.
-Graph step_graph(std::int64_t batch, std::int64_t features) {
-  const Tensor x = input("x", {batch, features}), w = input("w", {features, features});
-  const Tensor hidden = matmul(tanh(matmul(x, w)), w);
-  return {.outputs = {sum(matmul(transpose(hidden), x) * matmul(w, w))}};
-}
-
-TEST(CudaFaults, TheLargestBatchIsFoundByPlanningAgain) {
-  const auto null = make_null_backend();
-  const auto arena = [&](std::int64_t batch) { return make_plan(step_graph(batch, 256), *null).arena_bytes; };
-  const Plan plan = make_plan(step_graph(100'000, 256), *null);
-  EXPECT_EQ(cuda::batch_of(plan), 100'000);
-  for (std::int64_t batch : {1, 77, 50'000, 99'999}) {
-    EXPECT_EQ(cuda::largest_batch(plan, 0, arena(batch)), batch);
-    EXPECT_EQ(cuda::largest_batch(plan, 0, arena(batch) - 1), batch - 1);
-  }
-  EXPECT_EQ(cuda::largest_batch(plan, 0, 1000), 0);
-  const std::string report = cuda::memory_report(plan, 0, arena(77));
-  EXPECT_NE(report.find(fmt::format("the step needs {} MiB", arena(100'000) >> 20)), std::string::npos) << report;
-  EXPECT_NE(report.find(" f32 [100000, 256] (97 MiB)"), std::string::npos) << report;
-  EXPECT_NE(report.find("; the largest batch that fits is 77"), std::string::npos) << report;
-  EXPECT_NE(cuda::memory_report(plan, 0, 1000).find("no batch fits"), std::string::npos);
 }
 
 std::shared_ptr<Backend> cuda_or_null() {

@@ -149,7 +149,7 @@ inline Draft reductions(Dtype dtype, const Shape& shape, int axis) {
   Stage keep{.full = false};
   std::vector<ReduceKind> kinds{ReduceKind::sum, ReduceKind::prod,   ReduceKind::max,
                                 ReduceKind::min, ReduceKind::argmax, ReduceKind::argmin};
-  if (type != Dtype::i32) kinds.insert(kinds.end(), {ReduceKind::mean, ReduceKind::m2});
+  if (is_floating(type)) kinds.insert(kinds.end(), {ReduceKind::mean, ReduceKind::m2});
   for (ReduceKind kind : kinds) {
     const int c = static_cast<int>(k.carried.size());
     const bool position = kind == ReduceKind::argmax || kind == ReduceKind::argmin;
@@ -185,7 +185,7 @@ inline Draft primitives(Dtype type) {
   Kernel k{.label = "primitives", .domain = {64}};
   k.loads = {d.dense(x), d.dense(y)};
   Stage stage{.body = {load(0, type), load(1, type)}};
-  const int last = static_cast<int>(type == Dtype::i32 ? Primitive::is_nan : Primitive::trunc);
+  const int last = static_cast<int>(is_floating(type) ? Primitive::trunc : Primitive::is_nan);
   const auto add = [&](Primitive primitive) {
     std::vector<int> args{0, 1, 0};
     args.resize(static_cast<std::size_t>(arity(primitive)));
@@ -195,7 +195,7 @@ inline Draft primitives(Dtype type) {
     k.stores.push_back(d.dense(d.output(type, {64})));
   };
   for (int p = static_cast<int>(Primitive::neg); p <= last; ++p) add(static_cast<Primitive>(p));
-  if (type == Dtype::i32)
+  if (!is_floating(type))
     for (Primitive p : {Primitive::bit_and, Primitive::bit_or, Primitive::bit_xor, Primitive::bit_not,
                         Primitive::shift_left, Primitive::shift_right})
       add(p);
@@ -226,8 +226,11 @@ inline std::vector<Draft> elementwise_and_reductions() {
   std::vector<Draft> all;
   for (Dtype dtype : {Dtype::f32, Dtype::f16, Dtype::bf16, Dtype::f64})
     if (dtype != Dtype::f64) all.push_back(bias_relu(dtype, {96, 64})), all.push_back(bias_relu(dtype, {7, 5}));
-  for (Dtype dtype : {Dtype::f64, Dtype::f32, Dtype::f16, Dtype::bf16, Dtype::i32, Dtype::u8, Dtype::i8})
-    all.push_back(shifted_transpose(dtype, dtype));
+  for (int i = 0; i < kDtypeCount; ++i) all.push_back(shifted_transpose(static_cast<Dtype>(i), static_cast<Dtype>(i)));
+  for (Dtype dtype : {Dtype::f64, Dtype::f16, Dtype::i32, Dtype::i64, Dtype::u8}) {
+    all.push_back(shifted_transpose(Dtype::boolean, dtype)), all.push_back(shifted_transpose(dtype, Dtype::boolean));
+    all.push_back(shifted_transpose(Dtype::i64, dtype)), all.push_back(shifted_transpose(dtype, Dtype::i64));
+  }
   all.push_back(shifted_transpose(Dtype::f32, Dtype::u8));
   all.push_back(shifted_transpose(Dtype::u8, Dtype::f16));
   for (const auto& [rows, columns] : {std::pair{3, 5}, {64, 1000}, {2, 40000}, {5000, 64}})
@@ -239,7 +242,7 @@ inline std::vector<Draft> elementwise_and_reductions() {
     all.push_back(normalise(Dtype::f32, {3, 5, 7, 2}, {1, 2, 3}, channels_last));
     all.push_back(normalise(Dtype::f32, {3, 5, 7, 2}, {0, 1, 2, 3}, channels_last));
   }
-  for (Dtype dtype : {Dtype::f32, Dtype::f64, Dtype::i32, Dtype::i8})
+  for (Dtype dtype : {Dtype::f32, Dtype::f64, Dtype::i64, Dtype::i32, Dtype::i8})
     for (int axis : {0, 1}) {
       all.push_back(reductions(dtype, {9, 11}, axis));
       all.push_back(reductions(dtype, {300, 200}, axis));
@@ -248,7 +251,7 @@ inline std::vector<Draft> elementwise_and_reductions() {
   all.push_back(reductions(Dtype::f32, {100000, 4}, 0));
   all.push_back(random({16, 24}));
   all.push_back(random({7, 3}));
-  for (Dtype type : {Dtype::f32, Dtype::f64, Dtype::i32}) all.push_back(primitives(type));
+  for (Dtype type : {Dtype::f32, Dtype::f64, Dtype::i64, Dtype::i32}) all.push_back(primitives(type));
   all.push_back(sgd(1000));
   all.push_back(sgd(1 << 21));
   return all;
@@ -385,10 +388,12 @@ inline std::vector<Draft> all_lookups(Dtype dtype) {
           all.push_back(headed("pool_index", pool(PoolRole::index), dtype, {c.x}, c.y, channels_last, false));
           all.push_back(headed("pool_gather", pool(PoolRole::gather), dtype, {c.x, c.y}, c.y, channels_last, false));
         }
-  all.push_back(headed("gather", Gather{0}, dtype, {{7, 5}, {4, 3}}, {4, 3, 5}, false, false));
-  all.push_back(headed("gather", Gather{1}, dtype, {{3, 7, 5}, {6}}, {3, 6, 5}, false, false));
-  all.push_back(headed("scatter", Scatter{0}, dtype, {{4, 3, 5}, {4, 3}}, {7, 5}, false, false));
-  all.push_back(headed("scatter", Scatter{1}, dtype, {{3, 6, 5}, {6}}, {3, 7, 5}, false, false));
+  for (Dtype type : {dtype, Dtype::i64, Dtype::boolean}) {
+    all.push_back(headed("gather", Gather{0}, type, {{7, 5}, {4, 3}}, {4, 3, 5}, false, false));
+    all.push_back(headed("gather", Gather{1}, type, {{3, 7, 5}, {6}}, {3, 6, 5}, false, false));
+    all.push_back(headed("scatter", Scatter{0}, type, {{4, 3, 5}, {4, 3}}, {7, 5}, false, false));
+    all.push_back(headed("scatter", Scatter{1}, type, {{3, 6, 5}, {6}}, {3, 7, 5}, false, false));
+  }
   return all;
 }
 

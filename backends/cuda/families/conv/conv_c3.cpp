@@ -3,7 +3,7 @@
 
 #include "nixie/backends/cuda/families/channel_sum.h"
 #include "nixie/backends/cuda/families/conv/families.h"
-#include "nixie/backends/cuda/families/conv/first_images.h"
+#include "nixie/backends/cuda/families/conv/image_code.h"
 #include "nixie/backends/cuda/families/conv/image_map.h"
 #include "nixie/backends/cuda/families/pool_max.h"
 #include "nixie/backends/cuda/families/pooled_result.h"
@@ -114,16 +114,18 @@ class ConvC3 final : public Family {
     const ConvMatch found = conv_in_16_bits(plan, kernel, limits);
     if (const auto* refusal = std::get_if<Refusal>(&found)) return *refusal;
     const auto& conv = std::get<ConvProblem>(found);
-    Choice choice{.kernel = kernel, .sizes = conv, .layouts = {Layout::channels_last, Layout::channels_last}};
+    Choice choice{
+        .kernel = kernel, .sizes = conv, .layouts = {OperandLayout::channels_last, OperandLayout::channels_last}};
     const auto images = at(images_operand(conv.role));
     Operand stored = kernel.head->operands[images];
     if (const auto map = before_map(plan.kernels, stored); map && map->body.empty()) stored = map->view;
-    if (conv.planes > 0 || reads_images(plan, stored, conv.dtype, false)) choice.layouts[images] = Layout::as_it_is;
+    if (conv.planes > 0 || reads_images(plan, stored, conv.dtype, false))
+      choice.layouts[images] = OperandLayout::as_it_is;
     choice.alone = conv.role == ConvRole::filter_grad;
     return choice;
   }
   std::optional<Absorption> absorb(const Grouping& grouping, const Choice& choice, std::size_t other) const override {
-    if (auto with = with_mapped_images(grouping, choice, other, false)) return with;
+    if (auto with = with_image_map(grouping, choice, other, false)) return with;
     if (problem_of(choice).role == ConvRole::output) return with_pooling(grouping, choice, other, problem_of(choice));
     if (auto with = with_channel_sum(grouping, choice, other)) return with;
     return through_pooling(grouping, choice, other);

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
-#include "nixie/backends/cuda/families/conv/conv_tiles.h"
 #include "nixie/backends/cuda/families/conv/conv_tma.h"
 #include "nixie/backends/cuda/families/conv/families.h"
+#include "nixie/backends/cuda/families/conv/wgmma_tiles.h"
 #include "nixie/backends/cuda/kernels/conv/conv_wgrad_schedule.h"
 #include "nixie/core/base/integer_math.h"
 
@@ -214,7 +214,7 @@ class ConvFfma final : public Family {
     for (int i : {0, 1}) {
       const bool reads = reads_floats(conv, kernel.head->operands[at(i)], i == images_of(conv));
       if (!reads && conv.channels % 4 != 0) return Refusal{fmt::format("{} channels in another layout", conv.channels)};
-      choice.layouts.push_back(reads ? Layout::as_it_is : Layout::channels_last);
+      choice.layouts.push_back(reads ? OperandLayout::as_it_is : OperandLayout::channels_last);
     }
     return choice;
   }

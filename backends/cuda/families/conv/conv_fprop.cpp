@@ -3,10 +3,10 @@
 
 #include "nixie/backends/cuda/families/channel_parts.h"
 #include "nixie/backends/cuda/families/conv/conv_fprop.h"
-#include "nixie/backends/cuda/families/conv/conv_tiles.h"
 #include "nixie/backends/cuda/families/conv/conv_tma.h"
 #include "nixie/backends/cuda/families/conv/conv_wgrad.h"
 #include "nixie/backends/cuda/families/conv/families.h"
+#include "nixie/backends/cuda/families/conv/wgmma_tiles.h"
 #include "nixie/backends/cuda/generate/portable.h"
 #include "nixie/core/base/integer_math.h"
 #include "nixie/core/graph/plan_query.h"
@@ -140,7 +140,7 @@ Match match_forward(const Plan& plan, const Kernel& kernel, const Chip& chip, co
   if (further && is_in_pieces(images) && !is_channels_last(images.shape, images.strides, images.offset))
     return Refusal{"images in steps of their own"};
   if (further && !stores_pieces(kernel)) return Refusal{"results in steps of their own"};
-  choice.layouts = {further ? Layout::channels_last : Layout::pieces, Layout::channels_last};
+  choice.layouts = {further ? OperandLayout::channels_last : OperandLayout::pieces, OperandLayout::channels_last};
   return choice;
 }
 

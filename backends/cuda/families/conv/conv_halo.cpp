@@ -6,9 +6,9 @@
 #include <algorithm>
 
 #include "nixie/backends/cuda/families/conv/conv_fprop.h"
-#include "nixie/backends/cuda/families/conv/conv_tiles.h"
 #include "nixie/backends/cuda/families/conv/conv_tma.h"
 #include "nixie/backends/cuda/families/conv/families.h"
+#include "nixie/backends/cuda/families/conv/wgmma_tiles.h"
 #include "nixie/backends/cuda/families/pooled_result.h"
 #include "nixie/core/base/integer_math.h"
 

@@ -3,9 +3,9 @@
 
 #include "nixie/backends/cuda/families/conv/conv_fprop.h"
 #include "nixie/backends/cuda/families/conv/conv_halo.h"
-#include "nixie/backends/cuda/families/conv/conv_tiles.h"
 #include "nixie/backends/cuda/families/conv/conv_tma.h"
 #include "nixie/backends/cuda/families/conv/families.h"
+#include "nixie/backends/cuda/families/conv/wgmma_tiles.h"
 #include "nixie/core/base/integer_math.h"
 
 namespace nixie::cuda {

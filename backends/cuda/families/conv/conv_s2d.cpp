@@ -4,7 +4,7 @@
 
 #include "nixie/backends/cuda/families/channel_sum.h"
 #include "nixie/backends/cuda/families/conv/families.h"
-#include "nixie/backends/cuda/families/conv/first_images.h"
+#include "nixie/backends/cuda/families/conv/image_code.h"
 #include "nixie/backends/cuda/families/pooled_result.h"
 #include "nixie/backends/cuda/kernels/conv/tensor_sums.h"
 #include "nixie/core/base/integer_math.h"
@@ -201,14 +201,15 @@ class ConvS2d final : public Family {
     const ConvMatch found = conv_in_16_bits(plan, kernel, [&](const ConvProblem& conv) { return limits(conv, chip); });
     if (const auto* refusal = std::get_if<Refusal>(&found)) return *refusal;
     const auto& conv = std::get<ConvProblem>(found);
-    Choice choice{.kernel = kernel, .sizes = conv, .layouts = {Layout::channels_last, Layout::channels_last}};
-    choice.layouts[at(images_operand(conv.role))] = Layout::as_it_is;
+    Choice choice{
+        .kernel = kernel, .sizes = conv, .layouts = {OperandLayout::channels_last, OperandLayout::channels_last}};
+    choice.layouts[at(images_operand(conv.role))] = OperandLayout::as_it_is;
     choice.alone = conv.role == ConvRole::filter_grad;
     return choice;
   }
   std::optional<Absorption> absorb(const Grouping& grouping, const Choice& choice, std::size_t other) const override {
     const ConvProblem& conv = problem_of(choice);
-    if (auto with = with_mapped_images(grouping, choice, other, true)) return with;
+    if (auto with = with_image_map(grouping, choice, other, true)) return with;
     if (conv.role == ConvRole::output)
       return pools(conv, grouping.chip) ? with_pooling(grouping, choice, other, conv) : std::nullopt;
     if (auto with = with_channel_sum(grouping, choice, other)) return with;

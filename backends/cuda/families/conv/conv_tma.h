@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "nixie/backends/cuda/families/conv/conv_problem.h"
-#include "nixie/backends/cuda/families/conv/conv_tiles.h"
+#include "nixie/backends/cuda/families/conv/wgmma_tiles.h"
 #include "nixie/backends/cuda/generate/nhwc_functor.h"
 
 namespace nixie::cuda {

@@ -4,9 +4,9 @@
 
 #include "nixie/backends/cuda/families/channel_sum.h"
 #include "nixie/backends/cuda/families/conv/conv_fprop.h"
-#include "nixie/backends/cuda/families/conv/conv_tiles.h"
 #include "nixie/backends/cuda/families/conv/conv_tma.h"
 #include "nixie/backends/cuda/families/conv/families.h"
+#include "nixie/backends/cuda/families/conv/wgmma_tiles.h"
 #include "nixie/backends/cuda/kernels/conv/conv_wgrad_schedule.h"
 #include "nixie/backends/cuda/kernels/conv/tensor_sums.h"
 #include "nixie/core/base/integer_math.h"
@@ -38,7 +38,6 @@ KernelCode generate_tile(const Plan& plan, const Choice& choice, const Tile& til
        {"float*", "parts", {Argument::kScratch, 0}},
        {"float*", "bias_parts", {Argument::kScratch, part_bytes}}},
       conv.row_channels ? 1 : 4);
-  const bool prefetches = !choice.kernel.loads.empty() && conv.row_channels == 0;
   KernelCode code;
   code.source = window_defines(conv, conv.pad) + tile_defines(conv, tile, slice) +
                 defines({{"CONV_C", channels},
@@ -50,8 +49,7 @@ KernelCode generate_tile(const Plan& plan, const Choice& choice, const Tile& til
                          {"CONV_SPLITS", splits},
                          {"CONV_BIAS_GRAD", sums},
                          {"CONV_ROW_CHANNELS", conv.row_channels},
-                         {"CONV_ROW_S", conv.row_s},
-                         {"CONV_PREFETCH", prefetches}}) +
+                         {"CONV_ROW_S", conv.row_s}}) +
                 body.text + "#include \"conv_wgrad_sm90.cuh\"\n";
   code.variant =
       fmt::format("conv_wgrad_sm90 {}x{}{}{}", tile.rows(), tile.n, sums ? " with bias" : "", of_products(conv));
@@ -94,7 +92,7 @@ class ConvWgrad final : public Family {
     if (product) return Choice{.kernel = kernel, .sizes = conv};
     for (const Operand& operand : kernel.head->operands)
       if (conv.planes == 0 && dtype_of(plan, operand) != conv.dtype) return Refusal{"operands of two types"};
-    return Choice{.kernel = kernel, .sizes = conv, .layouts = {Layout::channels_last, Layout::pieces}};
+    return Choice{.kernel = kernel, .sizes = conv, .layouts = {OperandLayout::channels_last, OperandLayout::pieces}};
   }
   std::vector<Algorithm> algorithms(const Plan&, const Choice& choice, const Chip& chip) const override {
     return algorithms_of(gradient_tiles(problem_of(choice), chip));

@@ -262,7 +262,8 @@ class Depthwise final : public Family {
     choose_tile(shares, computed, chip);
     if (!shares.slides && !fits(shares, computed, chip))
       return Refusal{fmt::format("a thread reads {} columns", places(computed, shares.columns))};
-    return Choice{.kernel = kernel, .sizes = conv, .layouts = {Layout::channels_last, Layout::channels_last}};
+    return Choice{
+        .kernel = kernel, .sizes = conv, .layouts = {OperandLayout::channels_last, OperandLayout::channels_last}};
   }
   KernelCode generate(const Plan& plan, const Choice& choice, const Chip& chip, const std::string&) const override {
     return generate_program(plan, choice, chip);

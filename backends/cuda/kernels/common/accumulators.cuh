@@ -20,13 +20,20 @@ struct Limits<i32> {
   static i32 lowest() { return -2147483647 - 1; }
   static i32 highest() { return 2147483647; }
 };
+template <>
+struct Limits<i64> {
+  static i64 lowest() { return -9223372036854775807LL - 1; }
+  static i64 highest() { return 9223372036854775807LL; }
+};
 
 __device__ inline float plus(float a, float b) { return a + b; }
 __device__ inline double plus(double a, double b) { return a + b; }
 __device__ inline int plus(int a, int b) { return op::add(a, b); }
+__device__ inline i64 plus(i64 a, i64 b) { return op::add(a, b); }
 __device__ inline float times(float a, float b) { return a * b; }
 __device__ inline double times(double a, double b) { return a * b; }
 __device__ inline int times(int a, int b) { return op::mul(a, b); }
+__device__ inline i64 times(i64 a, i64 b) { return op::mul(a, b); }
 
 template <class T>
 struct Sum {

@@ -6,32 +6,38 @@
 
 namespace op {
 
-// Integers wrap around and divide by zero to 0.
-__device__ inline int neg(int a) { return static_cast<int>(0u - static_cast<u32>(a)); }
-__device__ inline int add(int a, int b) { return static_cast<int>(static_cast<u32>(a) + static_cast<u32>(b)); }
-__device__ inline int sub(int a, int b) { return static_cast<int>(static_cast<u32>(a) - static_cast<u32>(b)); }
-__device__ inline int mul(int a, int b) { return static_cast<int>(static_cast<u32>(a) * static_cast<u32>(b)); }
-__device__ inline int div(int a, int b) { return b == 0 ? 0 : b == -1 ? neg(a) : a / b; }
-__device__ inline int mod(int a, int b) { return b == 0 || b == -1 ? 0 : a % b; }
-__device__ inline int abs(int a) { return a < 0 ? neg(a) : a; }
-__device__ inline int min(int a, int b) { return a < b ? a : b; }
-__device__ inline int max(int a, int b) { return a > b ? a : b; }
-__device__ inline int pow(int a, int b) {
-  if (b < 0) return a == 1 ? 1 : a == -1 ? (b & 1 ? -1 : 1) : 0;
-  int y = 1;
-  for (; b > 0; b >>= 1, a = mul(a, a))
-    if (b & 1) y = mul(y, a);
-  return y;
-}
-__device__ inline int shift_left(int a, int b) {
-  return b < 0 || b > 31 ? 0 : static_cast<int>(static_cast<u32>(a) << b);
-}
-__device__ inline int shift_right(int a, int b) { return a >> (b < 0 || b > 31 ? 31 : b); }
+// Integers wrap around and divide by zero to 0. `U` is the unsigned type of `T`, which has `bits` bits.
+#define NIXIE_INTEGER(T, U, bits)                                                                                      \
+  __device__ inline T neg(T a) { return static_cast<T>(U(0) - static_cast<U>(a)); }                                    \
+  __device__ inline T add(T a, T b) { return static_cast<T>(static_cast<U>(a) + static_cast<U>(b)); }                  \
+  __device__ inline T sub(T a, T b) { return static_cast<T>(static_cast<U>(a) - static_cast<U>(b)); }                  \
+  __device__ inline T mul(T a, T b) { return static_cast<T>(static_cast<U>(a) * static_cast<U>(b)); }                  \
+  __device__ inline T div(T a, T b) { return b == 0 ? 0 : b == -1 ? neg(a) : a / b; }                                  \
+  __device__ inline T mod(T a, T b) { return b == 0 || b == -1 ? 0 : a % b; }                                          \
+  __device__ inline T abs(T a) { return a < 0 ? neg(a) : a; }                                                          \
+  __device__ inline T min(T a, T b) { return a < b ? a : b; }                                                          \
+  __device__ inline T max(T a, T b) { return a > b ? a : b; }                                                          \
+  __device__ inline T pow(T a, T b) {                                                                                  \
+    if (b < 0) return a == 1 ? 1 : a == -1 ? (b & 1 ? -1 : 1) : 0;                                                     \
+    T y = 1;                                                                                                           \
+    for (; b > 0; b >>= 1, a = mul(a, a))                                                                              \
+      if (b & 1) y = mul(y, a);                                                                                        \
+    return y;                                                                                                          \
+  }                                                                                                                    \
+  __device__ inline T shift_left(T a, T b) { return b < 0 || b >= bits ? 0 : static_cast<T>(static_cast<U>(a) << b); } \
+  __device__ inline T shift_right(T a, T b) { return a >> (b < 0 || b >= bits ? bits - 1 : b); }                       \
+  __device__ inline bool is_nan(T) { return false; }                                                                   \
+  __device__ inline bool is_finite(T) { return true; }                                                                 \
+  __device__ inline T floor(T a) { return a; }                                                                         \
+  __device__ inline T ceil(T a) { return a; }                                                                          \
+  __device__ inline T round(T a) { return a; }                                                                         \
+  __device__ inline T trunc(T a) { return a; }
+NIXIE_INTEGER(int, u32, 32)
+NIXIE_INTEGER(long long, u64, 64)
+#undef NIXIE_INTEGER
 
-__device__ inline bool is_nan(int) { return false; }
 __device__ inline bool is_nan(float a) { return a != a; }
 __device__ inline bool is_nan(double a) { return a != a; }
-__device__ inline bool is_finite(int) { return true; }
 __device__ inline bool is_finite(float a) { return fabsf(a) < __int_as_float(0x7f800000); }
 __device__ inline bool is_finite(double a) { return fabs(a) < __longlong_as_double(0x7ff0000000000000); }
 
@@ -44,11 +50,6 @@ template <class T>
 __device__ inline T max(T a, T b) {
   return a > b || a != a ? a : b;
 }
-
-__device__ inline int floor(int a) { return a; }
-__device__ inline int ceil(int a) { return a; }
-__device__ inline int round(int a) { return a; }
-__device__ inline int trunc(int a) { return a; }
 
 __device__ inline float rsqrt(float a) { return 1.0f / sqrtf(a); }
 __device__ inline double rsqrt(double a) { return 1.0 / ::sqrt(a); }

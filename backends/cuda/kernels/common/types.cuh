@@ -3,6 +3,7 @@
 
 using f64 = double;
 using f32 = float;
+using i64 = long long;
 using i32 = int;
 using u8 = unsigned char;
 using i8 = signed char;
@@ -50,11 +51,22 @@ __device__ inline To convert(From from) {
     return y;
   } else if constexpr (kSame<To, f32> || kSame<To, f64>) {
     return static_cast<To>(from);
+  } else if constexpr (kSame<To, bool>) {
+    return from != From(0);
+  } else if constexpr (kSame<To, i64>) {
+    if constexpr (kSame<From, f32>)
+      return from != from ? 0 : __float2ll_rn(from);
+    else if constexpr (kSame<From, f64>)
+      return from != from ? 0 : __double2ll_rn(from);
+    else
+      return from;
   } else if constexpr (kSame<To, i32>) {
     if constexpr (kSame<From, f32>)
       return from != from ? 0 : __float2int_rn(from);
     else if constexpr (kSame<From, f64>)
       return from != from ? 0 : __double2int_rn(from);
+    else if constexpr (kSame<From, i64>)
+      return static_cast<i32>(from < -2147483648LL ? -2147483648LL : from > 2147483647LL ? 2147483647LL : from);
     else
       return from;
   } else {
@@ -64,10 +76,16 @@ __device__ inline To convert(From from) {
   }
 }
 
-// A value in a computing type (f32, f64, i32) as another: toward zero, saturating, NaN gives 0.
+// A value in a computing type (f32, f64, i64, i32) as another: toward zero, saturating, NaN gives 0.
 template <class To, class From>
 __device__ inline To cast(From x) {
-  if constexpr (kSame<To, i32> && kSame<From, f32>)
+  if constexpr (kSame<To, i64> && kSame<From, f32>)
+    return x != x ? 0 : __float2ll_rz(x);
+  else if constexpr (kSame<To, i64> && kSame<From, f64>)
+    return x != x ? 0 : __double2ll_rz(x);
+  else if constexpr (kSame<To, i32> && kSame<From, i64>)
+    return convert<i32>(x);
+  else if constexpr (kSame<To, i32> && kSame<From, f32>)
     return x != x ? 0 : __float2int_rz(x);
   else if constexpr (kSame<To, i32> && kSame<From, f64>)
     return x != x ? 0 : __double2int_rz(x);
@@ -124,8 +142,6 @@ __device__ inline Vector<T, n> read_written(const T* from) {
     reinterpret_cast<Piece*>(&to)[i] = reinterpret_cast<const Piece*>(from)[i];
   return to;
 }
-// Asks the L2 cache for the line of an address.
-__device__ inline void prefetch_l2(const void* at) { asm volatile("prefetch.global.L2 [%0];" ::"l"(at)); }
 template <int n, class T>
 __device__ inline void write(T* to, const Vector<T, n>& from) {
   constexpr int bytes = sizeof(T) * n <= 16 ? sizeof(T) * n : 16;

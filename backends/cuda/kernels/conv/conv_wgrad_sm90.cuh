@@ -17,8 +17,6 @@
 // Stores   sums pass through shared memory, so that eight lanes hold 32 neighbouring columns of a row: Body's loads and
 //          stores are whole lines of 128 bytes. With pieces of 32 bytes, as the products leave them, an update cost
 //          150 us more than its product on Overfeat conv5, now 40, which is its floor.
-// Prefetch a tile's epilogue is not under its own products: while they run, the producer's other warps ask L2 for what
-//          Body will read, so that memory works through both.
 // Groups   channels and filters side by side, CONV_C and CONV_K of each; the rows of tiles go through all groups' filters.
 // Limits   as im2col TMA; C a multiple of CONV_SLICE, K of all groups of 8.
 //
@@ -37,7 +35,6 @@
 //   CONV_ITEMS CONV_SPLITS         how many there are in the schedule
 //   CONV_BIAS_GRAD NIXIE_BF16      0 or 1
 //   CONV_PRODUCTS                  1 or 3; 3: sums a thread at most 64
-//   CONV_PREFETCH                  0 or 1: Body reads enough for the prefetch
 //   CONV_ROW_CHANNELS CONV_ROW_S   channels of the layer and the width of its window, where rows are packed; else 0
 // Body, defined before this file, takes the sums: void load(int position, int channel, Loads&) const and
 //   void run(int position, int channel, const Loads&, const float (&sum)[4]) const, where position counts filters and
@@ -302,23 +299,6 @@ NIXIE_DEVICE void accumulate_planes(Sums& sums, Ring<kStages>& ring, const Item&
     sums.tile[i / (kTileN / 2)][i % (kTileN / 2)] += 0x1p-11f * cross[i / (kTileN / 2)][i % (kTileN / 2)];
 }
 
-// What Body reads of the tiles of a block, one tile after the other as `begun` counts those whose products run: all that
-// at once would push it out of L2 again. Three warps, a line of 128 bytes of floats a call.
-NIXIE_DEVICE void prefetch_loads(const Body& body, const int4* items, int count, volatile int& begun) {
-  constexpr int kThreads = 96, kStep = 32;
-  for (int i = 0; i < count; i++) {
-    const Item item(items[i]);
-    if (item.slot >= 0) continue;
-    while (begun <= i) __nanosleep(500);
-    for (int j = threadIdx.x - 32; j < kTileM * kTileN / kStep; j += kThreads) {
-      const int row = item.m * kTileM + j / (kTileN / kStep), column = item.n * kTileN + j % (kTileN / kStep) * kStep;
-      const int tap = column / CONV_C;
-      if (row < CONV_K && column < kColumns)
-        body.prefetch((item.group * CONV_K + row) * (CONV_R * CONV_S) + tap, column - tap * CONV_C);
-    }
-  }
-}
-
 extern "C" __global__ void __launch_bounds__((kConsumers + 1) * 128, 1)
     conv_wgrad(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap dy,
 #if CONV_PRODUCTS == 3
@@ -328,7 +308,6 @@ extern "C" __global__ void __launch_bounds__((kConsumers + 1) * 128, 1)
   extern __shared__ u8 dynamic[];
   __shared__ alignas(8) u64 full_barriers[kStages], empty_barriers[kStages];
   __shared__ alignas(128) u32 ones[64];
-  __shared__ volatile int begun;  // items of this block
   u32 shared = (shared_address(dynamic) + 1023) & ~1023u, full = shared_address(full_barriers),
       empty = shared_address(empty_barriers);
   const int first = body.first_items[blockIdx.x], count = body.first_items[blockIdx.x + 1] - first;
@@ -336,7 +315,6 @@ extern "C" __global__ void __launch_bounds__((kConsumers + 1) * 128, 1)
   if (threadIdx.x < 64) ones[threadIdx.x] = pack(1.f, 1.f);
   fence_async_proxy();
   if (threadIdx.x == 0) {
-    begun = 0;
     for (int i = 0; i < kStages; i++) {
       barrier_init(full + 8 * i, 1);
       barrier_init(empty + 8 * i, kConsumers);
@@ -354,7 +332,6 @@ extern "C" __global__ void __launch_bounds__((kConsumers + 1) * 128, 1)
   if (role == 0) {
     if (kConsumers > 1) registers_down<kConsumers == 2 ? 40 : 32>();
     if (threadIdx.x == 0) produce(maps, shared, full, empty, items, count);
-    if (CONV_PREFETCH && threadIdx.x >= 32) prefetch_loads(body, items, count, begun);
   } else {
     if (kConsumers > 1) registers_up<kConsumers == 2 ? 232 : 160>();
     const int thread = threadIdx.x - 128;
@@ -364,7 +341,6 @@ extern "C" __global__ void __launch_bounds__((kConsumers + 1) * 128, 1)
     const Operands at{shared, full, empty, shared_address(ones), role - 1};
     for (int i = 0; i < count; i++) {
       Item item(items[i]);
-      if (CONV_PREFETCH && thread == 0) begun = i + 1;
       if (kPlanes == 2)
         accumulate_planes(sums, ring, item, at);
       else

@@ -160,6 +160,8 @@ template <class T>
 __device__ inline T no_number() {
   if constexpr (kSame<T, i32>)
     return 2147483647;
+  else if constexpr (kSame<T, i64>)
+    return 9223372036854775807LL;
   else
     return static_cast<T>(__int_as_float(0x7fc00000));
 }

@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "nixie/backends/cuda/families/conv/conv_fprop.h"
-#include "nixie/backends/cuda/families/conv/conv_tiles.h"
+#include "nixie/backends/cuda/families/conv/wgmma_tiles.h"
 #include "nixie/core/base/integer_math.h"
 
 namespace nixie::cuda {
@@ -31,7 +31,7 @@ double copy_seconds(const Form& form, const Chip& chip) {
   if (form.reads_images()) return sum.gradient && form.filters != sum.filters ? kLaunch : 0;
   const double read = static_cast<double>(sum.count * sum.all_channels() * sum.axes[0].images * sum.axes[1].images);
   const double bytes = seconds_of_bytes(2 * (read + size_of_images(form)));
-  const std::int64_t pieces = form.taps_of(Way::copied) > 1 ? ceil_div(form.channels, 16) : 0;
+  const std::int64_t pieces = form.taps_of(AxisForm::copied) > 1 ? ceil_div(form.channels, 16) : 0;
   const double sectors = size_of_images(form) / static_cast<double>(form.channels) * static_cast<double>(pieces);
   return kLaunch + std::max(1.5 * bytes, seconds_of_sectors(sectors, chip));
 }
@@ -58,7 +58,7 @@ double conv_seconds(const Form& form, const Chip& chip) {
   const ConvProblem conv = form.conv();
   const std::vector<Tile> tiles = sum.gradient ? gradient_tiles(conv, chip) : forward_tiles(conv, chip);
   const double results = static_cast<double>(sum.count * conv.p * conv.q) * static_cast<double>(conv.filters);
-  const bool f32 = form.has(Way::folded) || form.gathers_results(),
+  const bool f32 = form.has(AxisForm::folded) || form.gathers_results(),
              unaligned = !f32 && !sum.gradient && sum.all_filters() != sum.blocks() * form.filters;
   const double bytes = 2 * size_of_images(form) + (f32 ? 4 : 2) * results;
   // Results of odd numbers of filters leave one by one.
@@ -86,8 +86,8 @@ double rest_seconds(const Form& form, const Chip& chip) {
   if (sum.gradient) return kLaunch + seconds_of_bytes(4 * static_cast<double>(form.filter_shape().size()));
   const double results = static_cast<double>(sum.count * sum.all_filters() * sum.axes[0].results * sum.axes[1].results);
   if (form.gathers_results()) return kernels_after(sum) * kLaunch + seconds_of_bytes(6 * results);
-  if (!form.has(Way::folded)) return 0;
-  return kLaunch + seconds_of_sectors(2 * results * static_cast<double>(form.taps_of(Way::folded)), chip) +
+  if (!form.has(AxisForm::folded)) return 0;
+  return kLaunch + seconds_of_sectors(2 * results * static_cast<double>(form.taps_of(AxisForm::folded)), chip) +
          seconds_of_bytes(2 * results);
 }
 
@@ -102,31 +102,31 @@ bool fits(const Form& form) {
   if (form.channels != form.sum.channels && form.sum.blocks() > 1 && form.sum.groups % form.sum.together != 0)
     return false;
   if (form.gathers_results() && 4 * results > kMostCopyBytes) return false;
-  if (form.has(Way::folded) && (4 * results > kMostCopyBytes || form.taps_of(Way::folded) > kMostTapsSummed))
+  if (form.has(AxisForm::folded) && (4 * results > kMostCopyBytes || form.taps_of(AxisForm::folded) > kMostTapsSummed))
     return false;
   return tensor_core_limits(conv).empty() && (!form.sum.gradient || has_gradient_tiles(conv));
 }
 
 // The fewest zeros that make the numbers of a row a multiple of `unit`, and steps of rows pieces of 16 bytes.
 void pad_channels(Form& form, std::int64_t unit) {
-  const auto last = [&](Way way) { return form.ways[1] == way ? 1 : 0; };
+  const auto last = [&](AxisForm way) { return form.axis_forms[1] == way ? 1 : 0; };
   const std::int64_t channels = form.channels;
   const std::array<std::int64_t, 2> taps = form.taps;
   std::optional<Form> best;
   const auto consider = [&](const Form& with) {
     const std::int64_t row = with.row_channels(), step = with.pixel_channels();
     if (row % unit != 0) return;
-    if (with.has(Way::viewed) && step * with.sum.axes[at(last(Way::viewed))].stride % 8 != 0) return;
+    if (with.has(AxisForm::viewed) && step * with.sum.axes[at(last(AxisForm::viewed))].stride % 8 != 0) return;
     if (!best || std::pair(row, step) < std::pair(best->row_channels(), best->pixel_channels())) best = with;
   };
-  const bool rows = form.has(Way::copied) || form.has(Way::viewed);
+  const bool rows = form.has(AxisForm::copied) || form.has(AxisForm::viewed);
   for (std::int64_t c = channels; c <= round_up(channels, rows ? 8 : unit); ++c)
-    for (std::int64_t more = 0; more < (form.has(Way::copied) ? 8 : 1); ++more)
-      for (std::int64_t wider = 0; wider < (form.has(Way::viewed) ? unit : 1); ++wider) {
+    for (std::int64_t more = 0; more < (form.has(AxisForm::copied) ? 8 : 1); ++more)
+      for (std::int64_t wider = 0; wider < (form.has(AxisForm::viewed) ? unit : 1); ++wider) {
         Form with = form;
         with.channels = c, with.taps = taps;
-        if (more > 0) with.taps[at(last(Way::copied))] += more;
-        if (wider > 0) with.taps[at(last(Way::viewed))] += wider;
+        if (more > 0) with.taps[at(last(AxisForm::copied))] += more;
+        if (wider > 0) with.taps[at(last(AxisForm::viewed))] += wider;
         consider(with);
       }
   form = *best;
@@ -134,15 +134,15 @@ void pad_channels(Form& form, std::int64_t unit) {
 
 // The same of filters, which are read by eights.
 void pad_filters(Form& form) {
-  if (!form.has(Way::folded)) {
+  if (!form.has(AxisForm::folded)) {
     form.filters = round_up(form.sum.filters, 8);
     return;
   }
-  const std::size_t axis = form.ways[1] == Way::folded ? 1 : 0;
+  const std::size_t axis = form.axis_forms[1] == AxisForm::folded ? 1 : 0;
   const std::int64_t taps = form.taps[axis];
   Form best = form;
   best.filters = round_up(form.sum.filters, 8);
-  const auto size = [](const Form& f) { return f.filters * f.taps_of(Way::folded); };
+  const auto size = [](const Form& f) { return f.filters * f.taps_of(AxisForm::folded); };
   for (std::int64_t k = form.sum.filters; k <= round_up(form.sum.filters, 8); ++k)
     for (std::int64_t more = 0; more < 8; ++more) {
       Form with = form;
@@ -154,14 +154,16 @@ void pad_filters(Form& form) {
 
 }  // namespace
 
-std::int64_t Form::taps_of(Way way) const { return (ways[0] == way ? taps[0] : 1) * (ways[1] == way ? taps[1] : 1); }
+std::int64_t Form::taps_of(AxisForm way) const {
+  return (axis_forms[0] == way ? taps[0] : 1) * (axis_forms[1] == way ? taps[1] : 1);
+}
 
 std::int64_t Form::extent(int axis) const {
   const WindowAxis& a = sum.axes[at(axis)];
-  switch (ways[at(axis)]) {
-    case Way::copied:
+  switch (axis_forms[at(axis)]) {
+    case AxisForm::copied:
       return a.results;
-    case Way::viewed:
+    case AxisForm::viewed:
       return (a.results - 1) * a.stride + taps[at(axis)];
     default:
       return a.images;
@@ -169,24 +171,26 @@ std::int64_t Form::extent(int axis) const {
 }
 
 bool Form::reads_images() const {
-  if (channels != sum.channels || sum.groups % sum.together != 0 || has(Way::copied) || ways[0] == Way::viewed)
+  if (channels != sum.channels || sum.groups % sum.together != 0 || has(AxisForm::copied) ||
+      axis_forms[0] == AxisForm::viewed)
     return false;
-  return ways[1] == Way::kept || ways[1] == Way::folded || (sum.axes[1].pad == 0 && extent(1) <= sum.axes[1].images);
+  return axis_forms[1] == AxisForm::kept || axis_forms[1] == AxisForm::folded ||
+         (sum.axes[1].pad == 0 && extent(1) <= sum.axes[1].images);
 }
 
 ConvProblem Form::conv() const {
   ConvProblem conv{.role = sum.gradient ? ConvRole::filter_grad : ConvRole::output,
                    .images = static_cast<int>(sum.count),
                    .channels = static_cast<int>(sum.blocks() * row_channels()),
-                   .filters = static_cast<int>(sum.blocks() * filters * taps_of(Way::folded)),
+                   .filters = static_cast<int>(sum.blocks() * filters * taps_of(AxisForm::folded)),
                    .groups = static_cast<int>(sum.blocks()),
                    .dtype = sum.dtype};
   std::array<int*, 2> images{&conv.height, &conv.width}, window{&conv.r, &conv.s}, results{&conv.p, &conv.q};
   for (std::size_t i : {0u, 1u}) {
     const WindowAxis& axis = sum.axes[i];
-    const bool kept = ways[i] == Way::kept, moves = kept || ways[i] == Way::folded;
+    const bool kept = axis_forms[i] == AxisForm::kept, moves = kept || axis_forms[i] == AxisForm::folded;
     *images[i] = static_cast<int>(moves ? axis.images : axis.results);
-    *results[i] = static_cast<int>(ways[i] == Way::folded ? axis.images : axis.results);
+    *results[i] = static_cast<int>(axis_forms[i] == AxisForm::folded ? axis.images : axis.results);
     *window[i] = static_cast<int>(kept ? axis.taps : 1);
     conv.stride[i] = static_cast<int>(kept ? axis.stride : 1), conv.pad[i] = static_cast<int>(kept ? axis.pad : 0);
     conv.dilation[i] = static_cast<int>(kept ? axis.dilation : 1);
@@ -195,7 +199,7 @@ ConvProblem Form::conv() const {
 }
 
 Strides Form::image_strides() const {
-  const std::size_t inner = ways[0] == Way::viewed ? 0 : 1;
+  const std::size_t inner = axis_forms[0] == AxisForm::viewed ? 0 : 1;
   Strides strides(4, 1);
   const std::int64_t pixel = sum.blocks() * pixel_channels();
   strides[2 + inner] = pixel;
@@ -213,11 +217,12 @@ Strides Form::filter_strides() const {
   const Strides memory = filter_shape().channels_last();
   Strides strides{memory[0], 1, 0, 0};
   for (std::size_t i : {0u, 1u}) {
-    const std::int64_t inner = i == 0 && ways[1] == ways[0] ? taps[1] : 1;  // taps of both axes, the rows outside
-    strides[i + 2] = ways[i] == Way::kept     ? memory[i + 2]
-                     : ways[i] == Way::viewed ? pixel_channels()
-                     : ways[i] == Way::copied ? channels * inner
-                                              : filters * inner * memory[0];
+    const std::int64_t inner =
+        i == 0 && axis_forms[1] == axis_forms[0] ? taps[1] : 1;  // taps of both axes, the rows outside
+    strides[i + 2] = axis_forms[i] == AxisForm::kept     ? memory[i + 2]
+                     : axis_forms[i] == AxisForm::viewed ? pixel_channels()
+                     : axis_forms[i] == AxisForm::copied ? channels * inner
+                                                         : filters * inner * memory[0];
   }
   return strides;
 }
@@ -231,25 +236,26 @@ double seconds_as_it_is(const ConvProblem& conv, const Chip& chip) {
 
 std::vector<Form> forms_of(const WindowSum& sum, const Chip& chip) {
   std::vector<Form> forms;
-  constexpr Way kWays[] = {Way::kept, Way::copied, Way::viewed, Way::folded};
-  for (const Way down : kWays)
-    for (const Way across : kWays)
+  constexpr AxisForm kWays[] = {AxisForm::kept, AxisForm::copied, AxisForm::viewed, AxisForm::folded};
+  for (const AxisForm down : kWays)
+    for (const AxisForm across : kWays)
       for (const std::int64_t unit : {8, 16, 32, 64}) {
-        Form form{.sum = sum, .ways = {down, across}, .channels = sum.channels};
+        Form form{.sum = sum, .axis_forms = {down, across}, .channels = sum.channels};
         form.taps = {sum.axes[0].taps, sum.axes[1].taps};
-        if ((down == Way::viewed && across == Way::viewed) || (sum.gradient && (unit == 8 || form.has(Way::folded))))
+        if ((down == AxisForm::viewed && across == AxisForm::viewed) ||
+            (sum.gradient && (unit == 8 || form.has(AxisForm::folded))))
           continue;
-        bool possible = sum.blocks() == 1 || (down == Way::kept && across == Way::kept);
-        if (form.gathers_results() && form.has(Way::folded)) possible = false;
+        bool possible = sum.blocks() == 1 || (down == AxisForm::kept && across == AxisForm::kept);
+        if (form.gathers_results() && form.has(AxisForm::folded)) possible = false;
         for (std::size_t i : {0u, 1u}) {  // one tap is as good as kept, unless pixels are left out
-          if (form.ways[i] != Way::kept && sum.axes[i].taps == 1) possible = false;
-          if (form.ways[i] == Way::viewed && sum.axes[i].dilation != 1) possible = false;
+          if (form.axis_forms[i] != AxisForm::kept && sum.axes[i].taps == 1) possible = false;
+          if (form.axis_forms[i] == AxisForm::viewed && sum.axes[i].dilation != 1) possible = false;
         }
         if (!possible) continue;
         pad_channels(form, unit);
         pad_filters(form);
         const auto same = [&](const Form& known) {
-          return known.ways == form.ways && known.channels == form.channels && known.taps == form.taps;
+          return known.axis_forms == form.axis_forms && known.channels == form.channels && known.taps == form.taps;
         };
         if (!fits(form) || std::any_of(forms.begin(), forms.end(), same)) continue;
         form.copy_seconds = copy_seconds(form, chip);

@@ -35,7 +35,7 @@ struct WindowSum {
 };
 
 /// What becomes of an axis of the window.
-enum class Way : std::uint8_t {
+enum class AxisForm : std::uint8_t {
   kept,    ///< stays an axis of the window
   copied,  ///< its taps are channels of images, which are copied once for each tap
   viewed,  ///< the same in place: rows of pixels side by side, read as channels, overlap in memory
@@ -44,7 +44,7 @@ enum class Way : std::uint8_t {
 
 struct Form {
   WindowSum sum = {};
-  std::array<Way, 2> ways = {Way::kept, Way::kept};
+  std::array<AxisForm, 2> axis_forms = {AxisForm::kept, AxisForm::kept};
   /// As filters of a block are stored: channels for each copied tap, filters for each folded one, taps; with zeros past
   /// the layer's own.
   std::int64_t channels = 0, filters = 0;
@@ -52,17 +52,17 @@ struct Form {
   double seconds = 0;       ///< estimated, with the kernels that copy and sum
   double copy_seconds = 0;  ///< of these, to copy images
 
-  bool has(Way way) const { return ways[0] == way || ways[1] == way; }
-  std::int64_t taps_of(Way way) const;  ///< product of the taps of axes that go this way
+  bool has(AxisForm way) const { return axis_forms[0] == way || axis_forms[1] == way; }
+  std::int64_t taps_of(AxisForm way) const;  ///< product of the taps of axes that go this way
   /// Channels of a block of a pixel of the copied images, and of an image of the convolution.
-  std::int64_t pixel_channels() const { return channels * taps_of(Way::copied); }
-  std::int64_t row_channels() const { return pixel_channels() * taps_of(Way::viewed); }
+  std::int64_t pixel_channels() const { return channels * taps_of(AxisForm::copied); }
+  std::int64_t row_channels() const { return pixel_channels() * taps_of(AxisForm::viewed); }
   /// Pixels along an axis of the copied images.
   std::int64_t extent(int axis) const;
   /// Whether channels-last images are read as they are: no copy, no padding.
   bool reads_images() const;
   /// Whether filters have the layer's own sizes but for channels and filters of zeros at their ends.
-  bool keeps_window() const { return ways[0] == Way::kept && ways[1] == Way::kept; }
+  bool keeps_window() const { return axis_forms[0] == AxisForm::kept && axis_forms[1] == AxisForm::kept; }
   /// Whether results of several blocks have other channels between them, which a kernel leaves out.
   bool spreads_results() const { return sum.blocks() > 1 && filters != sum.filters; }
   /// Whether a kernel reads results from other places than the layer's, into which they go.

@@ -73,17 +73,17 @@ std::vector<Kernel> gathered_gradient(const Kernel& rest, const Form& form) {
 Kernel folded(Kernel kernel, int made, const Form& form) {
   const ConvProblem conv = form.conv();
   const Strides memory = Shape{conv.images, conv.filters, conv.p, conv.q}.channels_last();
-  const auto taps = [&](std::size_t i) { return form.ways[i] == Way::folded ? form.sum.axes[i].taps : 1; };
+  const auto taps = [&](std::size_t i) { return form.axis_forms[i] == AxisForm::folded ? form.sum.axes[i].taps : 1; };
   const auto first_load = static_cast<int>(kernel.loads.size());
   for (std::int64_t r = 0; r < taps(0); ++r)
     for (std::int64_t s = 0; s < taps(1); ++s) {
       Access load{.slot = made, .strides = memory};
       load.inside = {{0, kernel.domain[0]}, {0, kernel.domain[1]}};
-      const std::int64_t row = form.ways[1] == Way::folded ? form.taps[1] : 1;
+      const std::int64_t row = form.axis_forms[1] == AxisForm::folded ? form.taps[1] : 1;
       load.offset = (r * row + s) * form.filters;
       for (std::size_t i : {0u, 1u}) {
         const WindowAxis& axis = form.sum.axes[i];
-        const bool is_folded = form.ways[i] == Way::folded;
+        const bool is_folded = form.axis_forms[i] == AxisForm::folded;
         const std::int64_t first = is_folded ? (i ? s : r) * axis.dilation - axis.pad : 0;
         load.inside.push_back(
             positions_inside(is_folded ? axis.images : axis.results, first, is_folded ? axis.stride : 1, axis.results));

@@ -133,11 +133,12 @@ class Unfolding {
     const auto read = [&](Operand images) {
       images.shape = {conv.images, conv.channels, conv.height, conv.width};
       for (int i : {0, 1})
-        if (form.ways[at(i)] == Way::viewed) images.strides[at(i + 2)] *= sum.axes[at(i)].stride;
+        if (form.axis_forms[at(i)] == AxisForm::viewed) images.strides[at(i + 2)] *= sum.axes[at(i)].stride;
       return images;
     };
     // Without rows to view, layouts are the concern of what prepares operands.
-    const bool as_it_is = !form.has(Way::viewed) || (from.strides[3] == sum.all_channels() && is_in_pieces(read(from)));
+    const bool as_it_is =
+        !form.has(AxisForm::viewed) || (from.strides[3] == sum.all_channels() && is_in_pieces(read(from)));
     if (form.reads_images() && as_it_is) return read(from);
     return read({copied(form, from), 0, form.images(), form.image_strides()});
   }
@@ -148,7 +149,7 @@ class Unfolding {
                   .domain = {form.sum.count, blocks * form.channels, form.extent(0), form.extent(1)}};
     InstructionBuilder code;
     Stage stage;
-    const auto taps = [&](std::size_t i) { return form.ways[i] == Way::copied ? form.taps[i] : 1; };
+    const auto taps = [&](std::size_t i) { return form.axis_forms[i] == AxisForm::copied ? form.taps[i] : 1; };
     for (std::int64_t r = 0; r < taps(0); ++r)
       for (std::int64_t s = 0; s < taps(1); ++s) {
         const auto place = static_cast<int>(kernel.stores.size());
@@ -190,11 +191,11 @@ class Unfolding {
     load.inside = {{0, form.sum.count}, {0, form.sum.all_channels()}};
     for (std::size_t i : {0u, 1u}) {
       const WindowAxis& axis = form.sum.axes[i];
-      const Way way = form.ways[i];
-      if (way == Way::copied && tap[i] >= axis.taps) return {};
+      const AxisForm way = form.axis_forms[i];
+      if (way == AxisForm::copied && tap[i] >= axis.taps) return {};
       std::int64_t first = 0, step = 1;  // pixel at position 0
-      if (way == Way::copied) first = tap[i] * axis.dilation - axis.pad, step = axis.stride;
-      if (way == Way::viewed) first = -axis.pad;
+      if (way == AxisForm::copied) first = tap[i] * axis.dilation - axis.pad, step = axis.stride;
+      if (way == AxisForm::viewed) first = -axis.pad;
       load.inside.push_back(positions_inside(axis.images, first, step, form.extent(static_cast<int>(i))));
       load.offset += first * load.strides[i + 2], load.strides[i + 2] *= step;
     }
@@ -247,7 +248,7 @@ class Unfolding {
     const std::vector<Operand> operands = {images_in(form, layer.images), filters_in(form, layer)};
     const Conv op = op_of(conv, std::get<Conv>(kernel.head->op).math);
     std::optional<Kernel> rest;
-    if (form.has(Way::folded)) {
+    if (form.has(AxisForm::folded)) {
       Kernel alone = apart(kernel, {conv.images, conv.filters, conv.p, conv.q}).first;
       rest = folded(std::move(kernel), alone.stores[0].slot, form), kernel = std::move(alone);
     } else if (form.gathers_results()) {

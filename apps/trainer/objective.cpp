@@ -1,0 +1,65 @@
+// Targets of every kind come to the loss through here, in training and evaluation alike.
+#include "nixie/apps/trainer/objective.h"
+
+namespace nixie {
+namespace {
+
+/// Labels above 1/2 whose output is positive, and the others whose output is not.
+struct LabelAccuracy {
+  static constexpr const char* name = "accuracy";
+  static constexpr auto fields() { return std::tuple{}; }
+  Tensor right(const Tensor& output, const Tensor& target) const {
+    return cast((output > 0) == (target > 0.5), Dtype::f32);
+  }
+  Tensor sums(const Tensor& output, const Tensor& target, const Tensor& weights) const {
+    const Tensor w = weights.has_value() ? weights : ones({output.shape()[0]});
+    return stack({weighted_mean(right(output, target), w) * sum(w), sum(w)});
+  }
+  double value(const std::vector<double>& sums) const { return sums[1] > 0 ? sums[0] / sums[1] : 0; }
+};
+
+}  // namespace
+
+Objective::Objective(const TrainConfig& config, const SampleTarget& target)
+    : loss_(config.loss), target_(target), is_input_(config.target == "input") {}
+
+Tensor Objective::target(const Tensor& output, const Tensor& pixels, const Tensor& labels) const {
+  const Tensor& target = is_input_ ? pixels : labels;
+  const bool is_number = is_input_ || target_.dtype == Dtype::f32;
+  return is_number && target.shape().size() == output.shape().size() ? reshape(target, output.shape()) : target;
+}
+
+std::optional<AnyMetric> Objective::accuracy() const {
+  if (is_input_) return std::nullopt;
+  if (target_.dtype == Dtype::i32) return Accuracy{};
+  if (loss_.kind() == BinaryCrossEntropy::name) return LabelAccuracy{};
+  return std::nullopt;
+}
+
+Tensor Objective::accuracy_of(const Tensor& output, const Tensor& target) const {
+  if (is_input_) return Tensor(Array(Dtype::f32, Shape{}));
+  if (target_.dtype == Dtype::i32) return nixie::accuracy(output, target);
+  if (loss_.kind() == BinaryCrossEntropy::name) return mean(LabelAccuracy{}.right(output, target));
+  return Tensor(Array(Dtype::f32, Shape{}));
+}
+
+void Objective::check_output(const Shape& output, const Shape& input, std::int64_t classes) const {
+  if (is_input_) {
+    check(output.size() == input.size(), "the model's output is ", output, " for a sample ", input,
+          ", expected as many numbers: target is input");
+  } else if (target_.is_class()) {
+    check(output.rank() == 1, "the model's output is ", output, " for a sample, expected one number per class");
+    check(output[0] >= classes, "the model has ", output[0], " outputs, the data ", classes,
+          " classes; set the model's classes");
+  } else if (target_.is_dense()) {
+    check(output.rank() == 3 && output[1] == target_.shape[0] && output[2] == target_.shape[1],
+          "the model's output is ", output, " for a sample, expected [classes, ", target_.shape[0], ", ",
+          target_.shape[1], "]: the data has a class for each pixel");
+    check(output[0] >= classes, "the model has ", output[0], " outputs for a pixel, the data ", classes, " classes");
+  } else {
+    check(output.size() == target_.shape.size(), "the model's output is ", output, " for a sample, its target ",
+          target_.shape, " numbers; give the last layer as many outputs");
+  }
+}
+
+}  // namespace nixie

@@ -1,0 +1,37 @@
+// Objective: what a net's output is compared with, and whether there is an accuracy to speak of.
+#pragma once
+
+#include <optional>
+
+#include "nixie/configs/parse/config.h"
+#include "nixie/data/dataset.h"
+#include "nixie/layers/metric.h"
+
+namespace nixie {
+
+class Objective {
+ public:
+  Objective(const TrainConfig& config, const SampleTarget& target);
+
+  const AnyLoss& loss() const { return loss_; }
+  /// Whether a sample has one class, which the net names.
+  bool names_classes() const { return !is_input_ && target_.is_class(); }
+  /// What the loss and the metrics take: the batch's targets, or its pixels [N, C, H, W] (an autoencoder); numbers come
+  /// in the output's shape where they have as many elements.
+  Tensor target(const Tensor& output, const Tensor& pixels, const Tensor& labels) const;
+  /// The share that is right: of samples or pixels where targets are classes, of labels where they are numbers that the
+  /// binary cross entropy is to reach. Nothing otherwise.
+  std::optional<AnyMetric> accuracy() const;
+  /// The same of one batch, f32; 0 where there is none.
+  Tensor accuracy_of(const Tensor& output, const Tensor& target) const;
+  /// Throws a usage Error where a sample's output (without N) cannot be compared with its target. `input` is the
+  /// sample's shape.
+  void check_output(const Shape& output, const Shape& input, std::int64_t classes) const;
+
+ private:
+  AnyLoss loss_;
+  SampleTarget target_;
+  bool is_input_;
+};
+
+}  // namespace nixie

@@ -1,0 +1,147 @@
+// A run without a folder is what is timed: the trainer's own step with the configuration's own data.
+#include "nixie/apps/trainer/profile/profile.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "nixie/apps/trainer/machine.h"
+#include "nixie/apps/trainer/profile/timing.h"
+#include "nixie/apps/trainer/trainer.h"
+
+namespace nixie {
+namespace {
+
+constexpr int kWarmSteps = 3, kRecordedSteps = 3;  // the first compiles, the second may capture
+constexpr std::size_t kMostKernels = 15;
+
+std::int64_t bytes_of(const Parameters& parameters) {
+  std::int64_t bytes = 0;
+  for (const Variable& variable : parameters.all()) bytes += variable.shape().size() * size_of(variable.dtype());
+  return bytes;
+}
+
+/// The configuration as a run that only its steps end.
+TrainConfig endless(const TrainConfig& config) {
+  TrainConfig changed = config;
+  changed.epochs = 0;
+  changed.steps = 1'000'000'000;
+  changed.log_every = changed.evaluate_every = 1'000'000'000;
+  changed.save_every = changed.keep = 0;
+  changed.patience = 0;
+  return changed;
+}
+
+void train_for(Trainer& trainer, std::int64_t steps) {
+  const std::int64_t last = trainer.step() + steps;
+  trainer.train([&] { return trainer.step() >= last; });
+}
+
+double megabytes(double bytes) { return bytes / 1e6; }
+
+/// `3.21`, or nothing where there is no such work.
+std::string ms_text(double ms) { return ms > 0 ? fmt::format("{:.3f}", ms) : "-"; }
+
+std::string percent_text(double share) { return share > 0 ? fmt::format("{:.0f} %", 100 * share) : "-"; }
+
+std::string kernel_table(const Profile& profile) {
+  struct Row {
+    double ms;
+    Work work;
+    const GroupRecord* group;
+  };
+  std::vector<Row> rows;
+  double total = 0;
+  for (const PlanRecord& plan : profile.kernels)
+    for (const GroupRecord& group : plan) {
+      rows.push_back({summarize(group.ms).median, work_of_group(group.piece.plan), &group});
+      total += rows.back().ms;
+    }
+  std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.ms > b.ms; });
+  std::string text = fmt::format("kernels of one step as they run in it, {} of {} ({:.3f} ms together)\n",
+                                 std::min(rows.size(), kMostKernels), rows.size(), total);
+  text += fmt::format("{:>10} {:>8} {:>9} {:>9} {:>12}  {}\n", "ms", "of step", "GFLOP", "MB", "of roofline", "what");
+  for (std::size_t i = 0; i < std::min(rows.size(), kMostKernels); ++i) {
+    const auto& [ms, work, group] = rows[i];
+    text += fmt::format("{:10.3f} {:>8} {:9.3f} {:9.2f} {:>12}  {}{}\n", ms, percent_text(ms / total), work.flop / 1e9,
+                        megabytes(work.bytes), percent_text(profile.rates.least_ms(work) / std::max(ms, 1e-9)),
+                        group->piece.name, group->algorithm.empty() ? "" : " as " + group->algorithm);
+  }
+  return text;
+}
+
+}  // namespace
+
+Profile take_profile(const TrainConfig& config, int steps, const std::function<void(const std::string&)>& tell) {
+  const auto say = [&](const std::string& line) {
+    if (tell) tell(line);
+  };
+  const std::shared_ptr<Backend> backend = open_backend(config.backend, config.threads);
+  const auto recording = std::make_shared<RecordingBackend>(backend);
+  Profile profile{.machine = machine_text(*backend, config.threads), .steps = steps};
+  profile.batch = config.data.batch() * config.accumulate;
+  say("trains");
+  {
+    Trainer trainer(endless(config), {.backend = recording, .reads_init_from = false});
+    train_for(trainer, kWarmSteps);
+    recording->synchronize();
+    const auto start = std::chrono::steady_clock::now();
+    train_for(trainer, steps);
+    recording->synchronize();
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    profile.step_ms = 1e3 * seconds / steps;
+    profile.data_wait = std::min(1.0, trainer.seconds_waited() / seconds);
+    say("trains kernel by kernel");
+    recording->record(true);
+    train_for(trainer, kRecordedSteps);
+    recording->record(false);
+    profile.kernels = recording->records();
+    profile.parameter_bytes = bytes_of(trainer.model().parameters());
+    profile.optimizer_bytes = bytes_of(trainer.optimizer().state());
+    profile.arena_bytes = trainer.plan().arena_bytes;
+    say("measures the machine");
+    profile.rates = measure_rates(*backend, config.policy());
+    std::vector<std::int64_t> input = {config.data.batch()};
+    for (const std::int64_t size : trainer.model().input_shape()) input.push_back(size);
+    profile.layers =
+        time_layers(*backend, config, Shape(input), [&](const std::string& layer) { say("times " + layer); });
+  }
+  return profile;
+}
+
+std::string layer_times_text(const std::vector<LayerTimes>& layers, const MachineRates& rates) {
+  double total = 0;
+  for (const LayerTimes& layer : layers) total += layer.ms();
+  std::string text = fmt::format("{:28} {:16} {:18} {:>10} {:>10} {:>10} {:>6} {:>9} {:>9} {:>12}\n", "layer", "kind",
+                                 "output", "forward ms", "backward", "update", "share", "GFLOP", "MB", "of roofline");
+  for (const LayerTimes& layer : layers) {
+    const double flop = layer.forward.work.flop + layer.backward.work.flop + layer.update.work.flop,
+                 bytes = layer.forward.work.bytes + layer.backward.work.bytes + layer.update.work.bytes;
+    text += fmt::format("{:28} {:16} {:18} {:>10} {:>10} {:>10} {:>6} {:9.3f} {:9.2f} {:>12}\n", layer.name, layer.kind,
+                        to_string(layer.out), ms_text(layer.forward.ms), ms_text(layer.backward.ms),
+                        ms_text(layer.update.ms), percent_text(layer.ms() / total), flop / 1e9, megabytes(bytes),
+                        percent_text(layer.roofline(rates)));
+  }
+  return text;
+}
+
+std::string profile_text(const Profile& profile) {
+  double forward = 0, backward = 0, update = 0;
+  for (const LayerTimes& layer : profile.layers)
+    forward += layer.forward.ms, backward += layer.backward.ms, update += layer.update.ms;
+  const auto mebibytes = [](std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); };
+  return fmt::format(
+             "{}\nmeasured: {:.2f} TFLOP/s of a large matrix product, {:.1f} GB/s of a copy\n"
+             "a step of {} samples: {:.3f} ms, {:.0f} images/s, {:.0f} % of the time waiting for data (mean of {} "
+             "steps)\n"
+             "memory: parameters {:.1f} MiB, optimizer {:.1f} MiB, values of a step {:.1f} MiB\n\n"
+             "layers, each by itself: forward {:.3f}, backward {:.3f}, update {:.3f} ms; a step runs several as one "
+             "kernel, so it need not take their sum\n{}\n",
+             profile.machine, profile.rates.flop_per_second / 1e12, profile.rates.bytes_per_second / 1e9, profile.batch,
+             profile.step_ms, 1e3 * static_cast<double>(profile.batch) / profile.step_ms, 100 * profile.data_wait,
+             profile.steps, mebibytes(profile.parameter_bytes), mebibytes(profile.optimizer_bytes),
+             mebibytes(profile.arena_bytes), forward, backward, update,
+             layer_times_text(profile.layers, profile.rates)) +
+         kernel_table(profile);
+}
+
+}  // namespace nixie

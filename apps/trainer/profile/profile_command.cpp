@@ -1,0 +1,20 @@
+// The tables go to stdout, what is being measured to a terminal alone.
+#include "nixie/apps/trainer/profile/profile_command.h"
+
+#include <unistd.h>
+
+namespace nixie {
+
+void run_profile(const TrainConfig& config, const ProfileCommand& command) {
+  const bool is_terminal = ::isatty(2) == 1;
+  const Profile profile = take_profile(config, command.steps, [&](const std::string& line) {
+    if (is_terminal) fmt::print(stderr, "\r\x1b[K{}", line);
+  });
+  if (is_terminal) fmt::print(stderr, "\r\x1b[K");
+  fmt::print("{}", profile_text(profile));
+  if (command.trace.empty()) return;
+  write_trace(profile, command.trace);
+  fmt::print("\n{}: the same as a trace; open it in chrome://tracing or ui.perfetto.dev\n", command.trace.string());
+}
+
+}  // namespace nixie

@@ -1,0 +1,43 @@
+// Timing: how long repeated work takes on a backend, by the backend's own clock.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "nixie/core/graph/backend.h"
+
+namespace nixie {
+
+/// Milliseconds over `runs` runs.
+struct Timing {
+  double mean = 0, median = 0, min = 0, max = 0;
+  int runs = 0;
+};
+
+/// Throws a usage Error where there is nothing to summarise.
+Timing summarize(const std::vector<double>& milliseconds);
+
+/// Runs `work` at least three times (the first compiles, the second captures), and until `least_seconds` have passed,
+/// so that clocks are up.
+void warm_up(Backend& backend, const std::function<void()>& work, double least_seconds = 0.2);
+
+/// Times several pieces of work in turn, round after round, without waiting in between. Gives one list of milliseconds
+/// for each. A backend that queues its work is not slowed by the host unless a piece is shorter than its launch.
+std::vector<std::vector<double>> time_in_turn(Backend& backend, const std::vector<std::function<void()>>& work,
+                                              int rounds);
+
+/// warm_up, then one piece of work timed: the usual way to one figure.
+Timing time_work(Backend& backend, const std::function<void()>& work, int runs);
+
+/// How short work is timed.
+struct Filling {
+  double least_ms = 1;         ///< what one measurement takes at least, so that the clock is fine enough
+  int most = 100;              ///< runs that make one measurement
+  double warm_seconds = 0.05;  ///< of warm_up
+};
+
+/// The same for work that may be shorter than the clock is fine: one measurement is as many runs as fill
+/// `filling.least_ms`, and the result is per run.
+Timing time_for(Backend& backend, const std::function<void()>& work, int runs, const Filling& filling = {});
+
+}  // namespace nixie

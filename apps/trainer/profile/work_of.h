@@ -1,0 +1,21 @@
+// The work of a graph or a kernel: floating point operations of products, and the bytes that have to move.
+#pragma once
+
+#include "nixie/core/graph/plan.h"
+#include "nixie/core/state/graph.h"
+
+namespace nixie {
+
+/// Twice the multiplications of a Conv or Matmul node; 0 for others.
+double flop(const Tensor& node);
+
+struct Work {
+  double flop = 0;   ///< of products and convolutions
+  double bytes = 0;  ///< what is read and written at least: each Variable and slot once
+};
+/// Of all that a graph computes; bytes are those of the Variables that it reads and sets.
+Work work_of(const Graph& graph);
+/// Of a plan of one group: its products as they run, the slots that the group reads and writes.
+Work work_of_group(const Plan& plan);
+
+}  // namespace nixie

@@ -1,0 +1,60 @@
+// A thread that sleeps between two pieces of work.
+#include "nixie/apps/trainer/record/saver.h"
+
+#include <utility>
+
+#include "nixie/core/base/threads.h"
+
+namespace nixie {
+
+Saver::~Saver() {
+  {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return !work_; });
+  }
+  for (std::jthread& thread : thread_) thread.request_stop();
+}
+
+void Saver::rethrow(std::unique_lock<std::mutex>&) {
+  if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
+}
+
+void Saver::start(std::function<void()> work) {
+  if (thread_.empty()) start_threads(thread_, "saver", 1, [this](const std::stop_token& stop) { run(stop); });
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return !work_; });
+  rethrow(lock);
+  work_ = std::move(work);
+  changed_.notify_all();
+}
+
+void Saver::check() {
+  std::unique_lock lock(mutex_);
+  rethrow(lock);
+}
+
+void Saver::wait() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return !work_; });
+  rethrow(lock);
+}
+
+void Saver::run(const std::stop_token& stop) {
+  std::unique_lock lock(mutex_);
+  while (changed_.wait(lock, stop, [this] { return static_cast<bool>(work_); })) {
+    const std::function<void()> work = work_;  // it stays until it is done: that is what others wait for
+    lock.unlock();
+    std::exception_ptr error;
+    try {
+      work();
+    } catch (...) {
+      error = std::current_exception();
+    }
+    lock.lock();
+    error_ = error;
+    work_ = nullptr;
+    changed_.notify_all();
+  }
+}
+
+}  // namespace nixie

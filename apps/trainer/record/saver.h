@@ -1,0 +1,39 @@
+// Saver: writes what it is given in the background, one piece at a time and in order.
+#pragma once
+
+#include <condition_variable>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace nixie {
+
+class Saver {
+ public:
+  Saver() = default;
+  /// Waits; an error that nobody asked for is lost.
+  ~Saver();
+  Saver(const Saver&) = delete;
+  Saver& operator=(const Saver&) = delete;
+
+  /// Runs the work in a thread of its own, after waiting for the work before it. Throws what that threw.
+  void start(std::function<void()> work);
+  /// Throws what the last work threw, where it is done; waits for nothing.
+  void check();
+  /// Waits for the last work. Throws what it threw.
+  void wait();
+
+ private:
+  void run(const std::stop_token& stop);
+  void rethrow(std::unique_lock<std::mutex>& lock);
+
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
+  std::function<void()> work_;  // empty: there is none
+  std::exception_ptr error_;
+  std::vector<std::jthread> thread_;  // made with the first work
+};
+
+}  // namespace nixie

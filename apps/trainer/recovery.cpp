@@ -1,0 +1,101 @@
+// What a Trainer does about values that are not finite: it finds where they begin, and goes back where it was told to.
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "nixie/apps/trainer/trainer.h"
+
+namespace nixie {
+namespace {
+
+constexpr std::int64_t kRollBacks = 5;
+constexpr std::chrono::seconds kLongestSearch(60);
+
+}  // namespace
+
+void Trainer::go_back(std::int64_t below) {
+  if (!load_good(below)) start_again();
+  state_.roll_backs = roll_backs_;
+  train_step_.set(state_);
+}
+
+bool Trainer::load_good(std::int64_t below) {
+  SnapshotTarget mine = target(changes_);
+  mine.note = {};
+  for (const std::filesystem::path& file : good_) try {
+      if (!std::filesystem::exists(file)) continue;
+      const Checkpoint checkpoint = load_snapshot(file, mine);
+      if (std::get<std::int64_t>(checkpoint.state.at("step")) >= below) continue;
+      restore(checkpoint, mine);
+      return true;
+    } catch (const Error& error) {
+      if (error.fault() != Fault::checkpoint) throw;
+      progress_.line(error.what());
+    }
+  return false;
+}
+
+// Everything becomes what it was at first, which follows from the configuration.
+void Trainer::start_again() {
+  const Model model = built_model(config_, model_.batch_shape());
+  const Optimizer optimizer(model.parameters(), optimizer_.options(), run_length());
+  const auto copy = [](const Parameters& from, const Parameters& to) {
+    for (std::size_t i = 0; i < to.all().size(); ++i) to.all()[i].set(from.all()[i].array());
+  };
+  copy(model.parameters(), model_.parameters());
+  copy(optimizer.state(), optimizer_.state());
+  if (averages_) averages_->restart();
+  state_ = {.steps_per_epoch = steps_per_epoch_};
+  evaluation_.reset();
+  if (!config_.init_from.empty()) initialize();
+}
+
+std::string Trainer::first_non_finite(std::int64_t step) try {
+  const auto begin = std::chrono::steady_clock::now();
+  go_back(std::min(step, past_ < kNever ? past_ + 1 : past_));
+  start_loader();
+  while (state_.step + 1 < step) {
+    if (std::chrono::steady_clock::now() - begin > kLongestSearch) return {};
+    train_once([](const char*) {});
+  }
+  const std::string array = non_finite_array(take_snapshot(config_, model_, optimizer_, state_, data_));
+  if (!array.empty()) return fmt::format("{} after step {}", array, state_.step);
+  for (std::int64_t part = 0; part < config_.accumulate; ++part) {
+    const std::string found = train_step_.first_non_finite(next_batch(), state_.step, part);
+    if (!found.empty()) return found;
+  }
+  return {};
+} catch (const Error&) {  // what is sought is worth less than the message it stands in
+  return {};
+}
+
+void Trainer::fail_non_finite(const std::string& what, std::int64_t step) {
+  saver_.wait();  // the message names the last checkpoint, and the search may begin with it
+  const Checkpoint now = take_snapshot(config_, model_, optimizer_, state_, data_);
+  const std::string array = non_finite_array(now), saved = saved_.empty() ? "none" : saved_;
+  const std::int64_t logged = state_.logged;
+  const std::string first = what == kLoss ? first_non_finite(step) : "";
+  std::string where;
+  if (!first.empty() && first != what)
+    where = "; the first to be so is " + first;
+  else if (first.empty() && !array.empty() && array != what)
+    where = ", nor is " + array;
+  fail(Fault::non_finite, what, " is not finite at step ", step, where, " (the last good log row is of step ", logged,
+       ", the last good checkpoint ", saved, "); try a smaller rate, a warm-up or clip_norm");
+}
+
+void Trainer::roll_back(const Error& error) {
+  if (error.fault() != Fault::non_finite || config_.non_finite != "roll_back") throw error;
+  if (roll_backs_ == kRollBacks)
+    throw Error(error.fault(), fmt::format("{}; the run went back {} times already", error.what(), roll_backs_));
+  const std::string what = error.what();
+  saver_.wait();
+  ++roll_backs_;
+  go_back(std::min(state_.step + 1, past_));
+  past_ = state_.step;  // the next time further back, unless a checkpoint comes in between
+  progress_.line(fmt::format("{}: {} of {} times, the run goes back to step {}, with {} of the schedule's rate",
+                             what.substr(0, what.find(" (the last good")), roll_backs_, kRollBacks, state_.step,
+                             state_.rate_factor()));
+}
+
+}  // namespace nixie

@@ -1,0 +1,59 @@
+// What a Trainer leaves on disk besides its log: checkpoints, written in the background, and the report.
+#include "nixie/apps/trainer/profile/profile.h"
+#include "nixie/apps/trainer/report/gradient_probe.h"
+#include "nixie/apps/trainer/report/report.h"
+#include "nixie/apps/trainer/trainer.h"
+
+namespace nixie {
+
+void Trainer::measure_for_report() {
+  if (!writes() || !config_.report_detail) return;
+  if (layer_times_.empty()) {
+    const MachineRates rates = measure_rates(*backend_, config_.policy());
+    layer_times_ = layer_times_text(time_layers(*backend_, config_, model_.batch_shape()), rates);
+  }
+  if (!probe_)
+    probe_ = std::make_unique<GradientProbe>(*backend_, config_, model_, optimizer_, data_.test, loader_options_);
+}
+
+void Trainer::write_report() {
+  if (!writes()) return;
+  write_text(path("report.html"), report_html({.run = options_.run,
+                                               .config = config_,
+                                               .model = model_,
+                                               .test = *data_.test,
+                                               .evaluation = *evaluation_,
+                                               .summary = summary(),
+                                               .step = state_.step,
+                                               .total_steps = total_steps_,
+                                               .layer_times = layer_times_,
+                                               .gradients = probe_ ? (*probe_)(24) : std::vector<Histogram>{},
+                                               .is_done = state_.step == total_steps_ || is_out_of_patience()}));
+}
+
+void Trainer::save(const std::vector<std::string>& files, std::int64_t keep) {
+  if (!writes()) return;
+  tell(&Callback::save_begins, files);
+  read_sums();
+  state_.metrics_bytes = record_->metrics_bytes();
+  auto checkpoint = std::make_shared<Checkpoint>(take_snapshot(config_, model_, optimizer_, state_, data_));
+  if (averages_) checkpoint->ema = averages_->arrays();
+  if (const std::string array = non_finite_array(*checkpoint); !array.empty()) fail_non_finite(array, state_.step);
+  saver_.start([this, checkpoint, files, keep, step = state_.step] {
+    record_->sync();  // rows that a checkpoint counts are durable before it is
+    for (const std::string& file : files) {
+      save_checkpoint(*checkpoint, path(file));
+      note_saved(path(file).string());
+    }
+    if (keep > 0) keep_checkpoint(path("last.h5"), step, keep);
+  });
+  good_ = checkpoints();
+  past_ = kNever;
+}
+
+void Trainer::note_saved(const std::string& file) {
+  const std::lock_guard lock(saved_mutex_);
+  saved_ = file;
+}
+
+}  // namespace nixie

@@ -1,0 +1,90 @@
+// HDF5's error stack and element types.
+#include "nixie/core/files/hdf5.h"
+
+#include <hdf5.h>
+
+#include <type_traits>
+
+namespace nixie::hdf5 {
+namespace {
+
+static_assert(std::is_same_v<hid_t, Id> || sizeof(hid_t) == sizeof(Id));
+
+Handle float_type(std::size_t exponent_bits, std::size_t fraction_bits) {
+  Handle type(H5Tcopy(H5T_IEEE_F32LE), H5Tclose);
+  const std::size_t sign = exponent_bits + fraction_bits;
+  H5Tset_fields(type, sign, fraction_bits, exponent_bits, 0, fraction_bits);
+  H5Tset_size(type, (sign + 1) / 8);
+  H5Tset_ebias(type, (std::size_t{1} << (exponent_bits - 1)) - 1);
+  return type;
+}
+
+herr_t keep_description(unsigned, const H5E_error2_t* error, void* text) {
+  if (error->desc) *static_cast<std::string*>(text) = error->desc;
+  return 1;  // the first one is the deepest
+}
+
+}  // namespace
+
+Quiet::Quiet() {
+  // Damaged files leave HDF5 1.10 in a state that its cleanup at exit cannot unwind, and all our files are closed
+  // anyway.
+  static const herr_t no_cleanup_at_exit = H5dont_atexit();
+  static_cast<void>(no_cleanup_at_exit);
+  H5open();
+  H5Eget_auto2(H5E_DEFAULT, &function_, &data_);
+  H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
+  H5PLset_loading_state(0);
+}
+
+Quiet::~Quiet() { H5Eset_auto2(H5E_DEFAULT, function_, data_); }
+
+std::string last_error() {
+  std::string text;
+  H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, keep_description, &text);
+  return text;
+}
+
+Handle file_type(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::f64:
+      return {H5Tcopy(H5T_IEEE_F64LE), H5Tclose};
+    case Dtype::f32:
+      return {H5Tcopy(H5T_IEEE_F32LE), H5Tclose};
+    case Dtype::f16:
+      return float_type(5, 10);
+    case Dtype::bf16:
+      return float_type(8, 7);
+    case Dtype::i64:
+      return {H5Tcopy(H5T_STD_I64LE), H5Tclose};
+    case Dtype::i32:
+      return {H5Tcopy(H5T_STD_I32LE), H5Tclose};
+    case Dtype::u8:
+      return {H5Tcopy(H5T_STD_U8LE), H5Tclose};
+    case Dtype::i8:
+      return {H5Tcopy(H5T_STD_I8LE), H5Tclose};
+    case Dtype::boolean:
+      break;
+  }
+  Handle type(H5Tenum_create(H5T_STD_I8LE), H5Tclose);  // as h5py writes bools
+  const std::int8_t no = 0, yes = 1;
+  H5Tenum_insert(type, "FALSE", &no);
+  H5Tenum_insert(type, "TRUE", &yes);
+  return type;
+}
+
+std::optional<Dtype> dtype_of_type(Id type) {
+  for (int i = 0; i < kDtypeCount; ++i)
+    if (H5Tequal(file_type(static_cast<Dtype>(i)), type) > 0) return static_cast<Dtype>(i);
+  return std::nullopt;
+}
+
+Handle string_type(std::size_t bytes) {
+  Handle type(H5Tcopy(H5T_C_S1), H5Tclose);
+  H5Tset_size(type, bytes ? bytes : 1);
+  H5Tset_strpad(type, H5T_STR_NULLPAD);
+  H5Tset_cset(type, H5T_CSET_UTF8);
+  return type;
+}
+
+}  // namespace nixie::hdf5

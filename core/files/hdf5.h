@@ -1,0 +1,66 @@
+// The small part of HDF5 that checkpoints and data need: owned handles, quiet errors, and the file types of our dtypes.
+// hdf5.h itself stays out of this header, so that whoever uses nixie needs no HDF5 headers.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "nixie/core/base/dtype.h"
+
+namespace nixie::hdf5 {
+
+/// HDF5's hid_t.
+using Id = std::int64_t;
+
+/// Owns an HDF5 object.
+class Handle {
+ public:
+  using Close = int (*)(Id);
+  Handle() = default;
+  /// Takes an id from HDF5; negative ones are failures and convert to false.
+  Handle(Id id, Close close) : id_(id), close_(close) {}
+  ~Handle() { close(); }
+  Handle(Handle&& other) noexcept : id_(std::exchange(other.id_, -1)), close_(other.close_) {}
+  Handle& operator=(Handle&& other) noexcept {
+    std::swap(id_, other.id_);
+    std::swap(close_, other.close_);
+    return *this;
+  }
+  /// Closes now; false where HDF5 reports a failure.
+  bool close() { return id_ < 0 || close_(std::exchange(id_, -1)) >= 0; }
+  explicit operator bool() const { return id_ >= 0; }
+  operator Id() const { return id_; }
+
+ private:
+  Id id_ = -1;
+  Close close_ = nullptr;
+};
+
+/// While it lives, HDF5 prints no errors of its own and loads no plugins. HDF5's cleanup at exit is off from then on:
+/// close files of your own.
+class Quiet {
+ public:
+  Quiet();
+  ~Quiet();
+  Quiet(const Quiet&) = delete;
+  Quiet& operator=(const Quiet&) = delete;
+
+ private:
+  int (*function_)(Id, void*) = nullptr;
+  void* data_ = nullptr;
+};
+
+/// What HDF5 said deepest down about its last failure; "" where it said nothing.
+std::string last_error();
+
+/// The type of an array's elements in the file, little endian. f16 is IEEE half (numpy reads float16); bf16 is a float
+/// type of 8 exponent and 7 fraction bits (numpy reads float32).
+Handle file_type(Dtype dtype);
+/// The dtype whose file type this is, or nothing.
+std::optional<Dtype> dtype_of_type(Id type);
+/// A UTF-8 string type of fixed length. Variable ones live in a heap without checksum.
+Handle string_type(std::size_t bytes);
+
+}  // namespace nixie::hdf5

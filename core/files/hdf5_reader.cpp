@@ -1,0 +1,320 @@
+// The refusals and the reading behind them.
+#include "nixie/core/files/hdf5_reader.h"
+
+#include <hdf5.h>
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+#include <system_error>
+
+namespace nixie::hdf5 {
+namespace {
+
+constexpr std::int64_t kMaxObjects = 100'000;
+constexpr std::int64_t kMaxTextBytes = 1 << 20;
+// What compressed elements may unpack to: so many bytes, and so many for each of the file's.
+constexpr double kFreeBytes = 64 << 20, kMaxExpansion = 20;
+constexpr int kMaxRank = 32;
+
+struct Listing {
+  std::vector<std::string> names;
+  std::int64_t room;  // names that may still come
+};
+
+herr_t list_link(hid_t, const char* name, const H5L_info_t*, void* data) {
+  auto& listing = *static_cast<Listing*>(data);
+  if (--listing.room < 0) return -1;
+  listing.names.emplace_back(name);
+  return 0;
+}
+
+herr_t list_attribute(hid_t, const char* name, const H5A_info_t*, void* data) {
+  return list_link(-1, name, nullptr, data);
+}
+
+/// numpy's name of a type of numbers, and the same type in little-endian order.
+struct NumberFormat {
+  std::string name;
+  hid_t stored;
+};
+
+/// Of a standard type of either byte order; nothing for any other.
+std::optional<NumberFormat> number_format(hid_t type) {
+  const struct {
+    const char* name;
+    hid_t little, big;
+  } kKnown[] = {{"u1", H5T_STD_U8LE, H5T_STD_U8BE},     {"i1", H5T_STD_I8LE, H5T_STD_I8BE},
+                {"u2", H5T_STD_U16LE, H5T_STD_U16BE},   {"i2", H5T_STD_I16LE, H5T_STD_I16BE},
+                {"u4", H5T_STD_U32LE, H5T_STD_U32BE},   {"i4", H5T_STD_I32LE, H5T_STD_I32BE},
+                {"u8", H5T_STD_U64LE, H5T_STD_U64BE},   {"i8", H5T_STD_I64LE, H5T_STD_I64BE},
+                {"f4", H5T_IEEE_F32LE, H5T_IEEE_F32BE}, {"f8", H5T_IEEE_F64LE, H5T_IEEE_F64BE}};
+  for (const auto& [name, little, big] : kKnown)
+    if (H5Tequal(type, little) > 0 || H5Tequal(type, big) > 0) return NumberFormat{name, little};
+  if (dtype_of_type(type) == Dtype::f16) return NumberFormat{"f2", type};
+  return std::nullopt;
+}
+
+std::string without_padding(const char* text, std::size_t bytes) {
+  std::string kept(text, bytes);
+  kept.erase(std::find(kept.begin(), kept.end(), '\0'), kept.end());
+  return kept;
+}
+
+}  // namespace
+
+Reader::Reader(std::filesystem::path path, Fault fault, std::string remedy)
+    : path_(std::move(path)), fault_(fault), remedy_(std::move(remedy)) {
+  std::error_code error;
+  const std::uintmax_t bytes = std::filesystem::file_size(path_, error);
+  if (error) refuse("the file", "cannot be read: " + error.message());
+  file_bytes_ = static_cast<std::int64_t>(bytes);
+  room_ = kFreeBytes + kMaxExpansion * static_cast<double>(bytes);
+  const Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
+  H5Pset_fclose_degree(access, H5F_CLOSE_STRONG);
+  H5Pset_file_locking(access, false, true);  // some file systems have no locks, and a published file does not change
+  file_ = Handle(H5Fopen(path_.c_str(), H5F_ACC_RDONLY, access), H5Fclose);
+  if (!file_) fail_reading("the file");
+}
+
+void Reader::refuse(const std::string& object, const std::string& what) const {
+  fail(fault_, path_.string(), ": ", object, " ", what, "; ", remedy_);
+}
+
+void Reader::fail_reading(const std::string& object) const {
+  const std::string cause = last_error();
+  refuse(object, "is damaged" + (cause.empty() ? cause : " (HDF5: " + cause + ")"));
+}
+
+bool Reader::has(const std::string& path) {
+  if (path == "/") return true;
+  for (std::size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
+    const std::string part = path.substr(0, end);
+    const htri_t exists = H5Lexists(file_, part.c_str(), H5P_DEFAULT);
+    if (exists < 0) fail_reading(part);
+    if (!exists) return false;
+    H5L_info_t info;
+    if (H5Lget_info(file_, part.c_str(), &info, H5P_DEFAULT) < 0) fail_reading(part);
+    if (info.type != H5L_TYPE_HARD) refuse(part, "is a soft, external or user link, expected the object itself");
+    if (end == std::string::npos) return true;
+  }
+}
+
+bool Reader::is_group(const std::string& path) {
+  const Handle object(has(path) ? H5Oopen(file_, path.c_str(), H5P_DEFAULT) : -1, H5Oclose);
+  if (!object) fail_reading(path);
+  return H5Iget_type(object) == H5I_GROUP;
+}
+
+std::vector<std::string> Reader::names(const std::string& path) {
+  if (!has(path)) return {};
+  const Handle group(H5Gopen2(file_, path.c_str(), H5P_DEFAULT), H5Gclose);
+  if (!group) fail_reading(path);
+  Listing listing{{}, kMaxObjects - objects_};
+  hsize_t position = 0;
+  const herr_t status = H5Literate(group, H5_INDEX_NAME, H5_ITER_INC, &position, list_link, &listing);
+  if (listing.room < 0) refuse(path, fmt::format("brings more than {} objects, expected fewer", kMaxObjects));
+  if (status < 0) fail_reading(path);
+  objects_ += static_cast<std::int64_t>(listing.names.size());
+  return std::move(listing.names);
+}
+
+Reader::Dataset Reader::open(const std::string& path) {
+  if (!has(path)) refuse(path, "is missing");
+  Dataset dataset;
+  dataset.id = Handle(H5Dopen2(file_, path.c_str(), H5P_DEFAULT), H5Dclose);
+  if (!dataset.id) fail_reading(path);
+  dataset.type = Handle(H5Dget_type(dataset.id), H5Tclose);
+  const Handle space(H5Dget_space(dataset.id), H5Sclose), creation(H5Dget_create_plist(dataset.id), H5Pclose);
+  if (!dataset.type || !space || !creation) fail_reading(path);
+
+  const H5S_class_t space_class = H5Sget_simple_extent_type(space);
+  if (space_class != H5S_SCALAR && space_class != H5S_SIMPLE) refuse(path, "has no elements, expected an array");
+  const int rank = H5Sget_simple_extent_ndims(space);
+  if (rank < 0 || rank > kMaxRank) fail_reading(path);
+  hsize_t extent[kMaxRank], limit[kMaxRank];
+  if (H5Sget_simple_extent_dims(space, extent, limit) < 0) fail_reading(path);
+  const double elements = std::accumulate(extent, extent + rank, 1.0, std::multiplies<>());  // integers overflow
+  if (elements > 0x1p48) refuse(path, "has an impossible size");
+  if (!std::equal(extent, extent + rank, limit)) refuse(path, "can grow (maxshape), expected an array of fixed size");
+  std::vector<std::int64_t> sizes;
+  for (int axis = 0; axis < rank; ++axis) {
+    sizes.push_back(static_cast<std::int64_t>(extent[axis]));
+  }
+  dataset.shape = Shape(std::move(sizes));
+
+  if (H5Pget_external_count(creation) != 0) refuse(path, "keeps its elements in other files, expected them inside");
+  const H5D_layout_t layout = H5Pget_layout(creation);
+  if (layout != H5D_COMPACT && layout != H5D_CONTIGUOUS && layout != H5D_CHUNKED)
+    refuse(path, "is a virtual dataset, expected its elements inside");
+  if (layout == H5D_CHUNKED) {
+    hsize_t chunk[kMaxRank];
+    if (H5Pget_chunk(creation, kMaxRank, chunk) != rank) fail_reading(path);
+    if (!std::equal(chunk, chunk + rank, extent, std::less_equal<>())) refuse(path, "has chunks larger than itself");
+  }
+  check_storage(path, dataset, check_filters(path, creation));
+  return dataset;
+}
+
+bool Reader::check_filters(const std::string& path, Id creation) const {
+  const int count = H5Pget_nfilters(creation);
+  if (count < 0) fail_reading(path);
+  bool is_compressed = false;
+  for (int i = 0; i < count; ++i) {
+    unsigned flags = 0, config = 0;
+    std::size_t values = 0;
+    const H5Z_filter_t filter =
+        H5Pget_filter2(creation, static_cast<unsigned>(i), &flags, &values, nullptr, 0, nullptr, &config);
+    if (filter != H5Z_FILTER_FLETCHER32 && filter != H5Z_FILTER_SHUFFLE && filter != H5Z_FILTER_DEFLATE)
+      refuse(path, fmt::format("uses filter {}, expected fletcher32, shuffle or deflate", filter));
+    is_compressed |= filter == H5Z_FILTER_DEFLATE;
+  }
+  return is_compressed;
+}
+
+void Reader::check_storage(const std::string& path, Dataset& dataset, bool is_compressed) {
+  // In double: hostile sizes overflow integers.
+  double declared = static_cast<double>(H5Tget_size(dataset.type));
+  for (const std::int64_t size : dataset.shape) declared *= static_cast<double>(size);
+  const auto stored = static_cast<double>(H5Dget_storage_size(dataset.id));
+  if (declared > stored && !is_compressed)
+    refuse(path, fmt::format("declares {:.0f} bytes of elements, but the file stores {:.0f}", declared, stored));
+  dataset.excess = std::max(0.0, declared - stored);
+  if (static_cast<double>(stored_bytes_) + stored > static_cast<double>(file_bytes_))
+    refuse(path, fmt::format("claims {:.0f} stored bytes, more than are left of the file's {}", stored, file_bytes_));
+  stored_bytes_ += static_cast<std::int64_t>(stored);
+}
+
+void Reader::take_room(const std::string& path, const Dataset& dataset) {
+  if (dataset.excess > room_)
+    refuse(path, fmt::format("unpacks to {:.0f} bytes more than the file stores, expected fewer", dataset.excess));
+  room_ -= dataset.excess;
+}
+
+void Reader::read(const std::string& path, const Dataset& dataset, void* bytes) {
+  if (dataset.shape.size() == 0) return;
+  if (H5Dread(dataset.id, dataset.type, H5S_ALL, H5S_ALL, H5P_DEFAULT, bytes) < 0) fail_reading(path);
+}
+
+Dtype Reader::dtype_of(const std::string& path, const Dataset& dataset) const {
+  const std::optional<Dtype> dtype = dtype_of_type(dataset.type);
+  if (!dtype) refuse(path, "has another element type, expected f64, f32, f16, bf16, i32, u8 or i8, little endian");
+  return *dtype;
+}
+
+ArrayForm Reader::form(const std::string& path) {
+  const std::int64_t before = stored_bytes_;
+  const Dataset dataset = open(path);
+  stored_bytes_ = before;  // looked at, not read
+  return {dtype_of(path, dataset), dataset.shape};
+}
+
+void Reader::allow(const ArrayForm& form) {
+  room_ += static_cast<double>(form.shape.size()) * static_cast<double>(size_of(form.dtype));
+}
+
+Array Reader::array(const std::string& path) {
+  const Dataset dataset = open(path);
+  take_room(path, dataset);
+  Array array(dtype_of(path, dataset), dataset.shape);
+  read(path, dataset, array.bytes());
+  if (!array.holds_bools()) refuse(path, "holds a bool other than 0 and 1");
+  return array;
+}
+
+NumberArray Reader::number_array(const std::string& path) {
+  const Dataset dataset = open(path);
+  const auto format = number_format(dataset.type);
+  if (!format) refuse(path, "has another element type, expected whole numbers or floats");
+  take_room(path, dataset);
+  NumberArray array{.type = format->name, .shape = {dataset.shape.begin(), dataset.shape.end()}};
+  array.bytes.resize(static_cast<std::size_t>(dataset.shape.size()) * static_cast<std::size_t>(format->name[1] - '0'));
+  if (!array.bytes.empty() &&
+      H5Dread(dataset.id, format->stored, H5S_ALL, H5S_ALL, H5P_DEFAULT, array.bytes.data()) < 0)
+    fail_reading(path);
+  return array;
+}
+
+std::vector<std::string> Reader::strings(const std::string& path) {
+  const Dataset dataset = open(path);
+  const bool is_text = H5Tget_class(dataset.type) == H5T_STRING && H5Tis_variable_str(dataset.type) == 0;
+  if (!is_text || dataset.shape.rank() != 1) refuse(path, "is no list of fixed-length texts");
+  const std::size_t length = H5Tget_size(dataset.type);
+  const std::int64_t count = dataset.shape[0];
+  if (length == 0 || static_cast<std::int64_t>(length) > kMaxTextBytes || count > kMaxObjects)
+    refuse(path, fmt::format("holds {} texts of {} bytes, expected at most {} of {}", count, length, kMaxObjects,
+                             kMaxTextBytes));
+  take_room(path, dataset);
+  std::vector<char> bytes(static_cast<std::size_t>(count) * length);
+  read(path, dataset, bytes.data());
+  std::vector<std::string> texts;
+  for (std::size_t at = 0; at < bytes.size(); at += length) texts.push_back(without_padding(bytes.data() + at, length));
+  return texts;
+}
+
+Value Reader::read_attribute(Id attribute, const std::string& where) const {
+  const Handle type(H5Aget_type(attribute), H5Tclose), space(H5Aget_space(attribute), H5Sclose);
+  if (!type || !space) fail_reading(where);
+  if (H5Sget_simple_extent_type(space) != H5S_SCALAR) refuse(where, "is no single value");
+  if (H5Tequal(type, H5T_STD_I64LE) > 0) {
+    std::int64_t integer = 0;
+    if (H5Aread(attribute, type, &integer) < 0) fail_reading(where);
+    return integer;
+  }
+  if (H5Tequal(type, H5T_IEEE_F64LE) > 0) {
+    double number = 0;
+    if (H5Aread(attribute, type, &number) < 0) fail_reading(where);
+    return number;
+  }
+  if (H5Tget_class(type) != H5T_STRING || H5Tis_variable_str(type) != 0)
+    refuse(where, "is no 64-bit integer, number or fixed-length text");
+  const std::size_t length = H5Tget_size(type);
+  if (static_cast<std::int64_t>(length) > kMaxTextBytes)
+    refuse(where, fmt::format("is a text of {} bytes, expected at most {}", length, kMaxTextBytes));
+  std::string text(length, '\0');
+  if (H5Aread(attribute, type, text.data()) < 0) fail_reading(where);
+  return without_padding(text.data(), length);
+}
+
+std::vector<std::string> Reader::attribute_names(const std::string& path) {
+  if (!has(path)) return {};
+  const Handle object(H5Oopen(file_, path.c_str(), H5P_DEFAULT), H5Oclose);
+  if (!object) fail_reading(path);
+  Listing listing{{}, kMaxObjects - objects_};
+  hsize_t position = 0;
+  const herr_t status = H5Aiterate2(object, H5_INDEX_NAME, H5_ITER_INC, &position, list_attribute, &listing);
+  if (listing.room < 0) refuse(path, fmt::format("brings more than {} objects, expected fewer", kMaxObjects));
+  if (status < 0) fail_reading(path);
+  objects_ += static_cast<std::int64_t>(listing.names.size());
+  return std::move(listing.names);
+}
+
+std::map<std::string, Value> Reader::attributes(const std::string& path) {
+  std::map<std::string, Value> values;
+  for (const std::string& name : attribute_names(path)) {
+    const Handle attribute(H5Aopen_by_name(file_, path.c_str(), name.c_str(), H5P_DEFAULT, H5P_DEFAULT), H5Aclose);
+    if (!attribute) fail_reading(path + " @" + name);
+    const Handle space(H5Aget_space(attribute), H5Sclose);
+    const bool is_list = space && H5Sget_simple_extent_type(space) == H5S_SIMPLE;
+    if (!is_list) values[name] = read_attribute(attribute, path + " @" + name);
+  }
+  return values;
+}
+
+std::vector<double> Reader::numbers(const std::string& path, const std::string& name) {
+  const std::string where = path + " @" + name;
+  const htri_t exists = H5Aexists_by_name(file_, path.c_str(), name.c_str(), H5P_DEFAULT);
+  if (exists < 0) fail_reading(where);
+  if (!exists) return {};
+  const Handle attribute(H5Aopen_by_name(file_, path.c_str(), name.c_str(), H5P_DEFAULT, H5P_DEFAULT), H5Aclose);
+  if (!attribute) fail_reading(where);
+  const Handle type(H5Aget_type(attribute), H5Tclose), space(H5Aget_space(attribute), H5Sclose);
+  if (!type || !space) fail_reading(where);
+  const hssize_t count = H5Sget_simple_extent_npoints(space);
+  if (!number_format(type) || count < 0 || count > kMaxObjects) refuse(where, "is no list of numbers");
+  std::vector<double> values(static_cast<std::size_t>(count));
+  if (H5Aread(attribute, H5T_NATIVE_DOUBLE, values.data()) < 0) fail_reading(where);
+  return values;
+}
+
+}  // namespace nixie::hdf5

@@ -1,0 +1,79 @@
+// Reads arrays, texts and attributes out of an HDF5 file that may be damaged or hostile.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "nixie/core/base/array.h"
+#include "nixie/core/files/array_form.h"
+#include "nixie/core/files/hdf5_writer.h"
+#include "nixie/core/files/number_array.h"
+
+namespace nixie::hdf5 {
+
+/// Opens a file read-only and refuses whatever could lead out of it or into exhaustion: soft, external and user links,
+/// external storage, virtual datasets, filters other than fletcher32, shuffle and deflate, sizes that the stored bytes
+/// cannot fill, arrays that unpack to far more than the file holds, more than 100,000 objects, texts above 1 MiB. Every
+/// function throws its fault with one line that names the file, the object and the remedy. One thread at a time may use
+/// a Reader.
+class Reader {
+ public:
+  explicit Reader(std::filesystem::path path, Fault fault = Fault::checkpoint,
+                  std::string remedy = "use another or an older checkpoint");
+
+  /// Whether there is an object at an absolute path; a refused link on the way throws.
+  bool has(const std::string& path);
+  /// Whether the object at an absolute path is a group, not an array.
+  bool is_group(const std::string& path);
+  /// The names in a group, in order.
+  std::vector<std::string> names(const std::string& group);
+  /// The type and shape of an array, without reading it.
+  ArrayForm form(const std::string& path);
+  /// Lets an array of this form unpack to its size, however little of it the file holds.
+  void allow(const ArrayForm& form);
+  Array array(const std::string& path);
+  /// An array of any whole numbers or floats of 1, 2, 4 or 8 bytes, of either byte order.
+  NumberArray number_array(const std::string& path);
+  /// A list of fixed-length texts.
+  std::vector<std::string> strings(const std::string& path);
+  /// The names of all attributes of the object at `path`.
+  std::vector<std::string> attribute_names(const std::string& path);
+  /// All integer, number and text attributes of the object at `path`.
+  std::map<std::string, Value> attributes(const std::string& path);
+  /// A list of numbers of any type; empty where there is no such attribute.
+  std::vector<double> numbers(const std::string& path, const std::string& attribute);
+
+  /// Throws the fault: `FILE: OBJECT WHAT; REMEDY`.
+  [[noreturn]] void refuse(const std::string& object, const std::string& what) const;
+
+ private:
+  /// A dataset that passed every check but that of its element type.
+  struct Dataset {
+    Handle id, type;
+    Shape shape;
+    double excess = 0;  // bytes of its elements beyond those stored
+  };
+  Dataset open(const std::string& path);
+  Dtype dtype_of(const std::string& path, const Dataset& dataset) const;
+  void check_storage(const std::string& path, Dataset& dataset, bool is_compressed);
+  void take_room(const std::string& path, const Dataset& dataset);
+  bool check_filters(const std::string& path, Id creation) const;
+  void read(const std::string& path, const Dataset& dataset, void* bytes);
+  Value read_attribute(Id attribute, const std::string& where) const;
+  [[noreturn]] void fail_reading(const std::string& object) const;
+
+  Quiet quiet_;
+  std::filesystem::path path_;
+  Fault fault_;
+  std::string remedy_;
+  std::int64_t file_bytes_ = 0;
+  std::int64_t stored_bytes_ = 0;  // of all arrays opened so far; links that repeat one would exceed the file
+  double room_ = 0;                // bytes that compressed elements may still unpack to
+  std::int64_t objects_ = 0;
+  Handle file_;
+};
+
+}  // namespace nixie::hdf5

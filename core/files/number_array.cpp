@@ -1,0 +1,48 @@
+// Elements are put together byte by byte, so that neither alignment nor the machine's order matters.
+#include "nixie/core/files/number_array.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "nixie/core/base/dtype.h"
+
+namespace nixie {
+namespace {
+
+/// The bits of each element.
+std::vector<std::uint64_t> words_of(const NumberArray& array) {
+  const auto size = static_cast<std::size_t>(array.type[1] - '0');
+  std::vector<std::uint64_t> words(array.bytes.size() / size);
+  for (std::size_t i = 0; i < words.size(); ++i)
+    for (std::size_t k = size; k-- > 0;) words[i] = words[i] << 8 | array.bytes[i * size + k];
+  return words;
+}
+
+}  // namespace
+
+std::optional<std::vector<std::int64_t>> integers_of(const NumberArray& array) {
+  if (!array.is_whole()) return {};
+  const int bits = 8 * (array.type[1] - '0');
+  std::vector<std::int64_t> values;
+  for (const std::uint64_t word : words_of(array)) {
+    const bool is_negative = array.type[0] == 'i' && bits < 64 && (word >> (bits - 1)) != 0;
+    values.push_back(static_cast<std::int64_t>(is_negative ? word | ~std::uint64_t{0} << bits : word));
+  }
+  return values;
+}
+
+std::vector<float> floats_of(const NumberArray& array) {
+  if (const auto whole = integers_of(array)) return {whole->begin(), whole->end()};
+  std::vector<float> values;
+  for (const std::uint64_t word : words_of(array)) {
+    if (array.type == "f8")
+      values.push_back(static_cast<float>(std::bit_cast<double>(word)));
+    else if (array.type == "f4")
+      values.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(word)));
+    else
+      values.push_back(convert<float>(std::bit_cast<Half>(static_cast<std::uint16_t>(word))));
+  }
+  return values;
+}
+
+}  // namespace nixie

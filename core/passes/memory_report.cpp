@@ -1,0 +1,63 @@
+// Plans memory for smaller batches.
+#include "nixie/core/passes/memory_report.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "nixie/core/base/integer_math.h"
+#include "nixie/core/passes/memory.h"
+
+namespace nixie {
+namespace {
+
+std::int64_t arena_bytes(Plan plan, std::int64_t batch, std::int64_t smaller) {
+  for (Slot& slot : plan.slots)
+    if (slot.shape.rank() > 0 && slot.shape[0] == batch) slot.shape = slot.shape.with(0, smaller);
+  plan_memory(plan);
+  return plan.arena_bytes;
+}
+
+}  // namespace
+
+std::int64_t batch_of(const Plan& plan) {
+  std::map<std::int64_t, std::int64_t> bytes;
+  for (const Slot& slot : plan.slots)
+    if (!slot.external && slot.shape.rank() > 0) bytes[slot.shape[0]] += slot.size_bytes();
+  const auto most =
+      std::max_element(bytes.begin(), bytes.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  return most == bytes.end() ? 0 : most->first;
+}
+
+std::int64_t largest_batch(const Plan& plan, std::int64_t scratch_bytes, std::int64_t free_bytes) {
+  const std::int64_t batch = batch_of(plan);
+  std::int64_t fits = 0, too_large = batch;
+  while (fits + 1 < too_large) {
+    const std::int64_t middle = fits + (too_large - fits) / 2;
+    const std::int64_t wanted = arena_bytes(plan, batch, middle) + scratch_bytes * middle / batch;
+    (wanted <= free_bytes ? fits : too_large) = middle;
+  }
+  return fits;
+}
+
+std::string memory_report(const std::string& backend, const Plan& plan, std::int64_t scratch_bytes,
+                          std::int64_t free_bytes) {
+  std::set<int> touched;  // others take no bytes
+  for (const Group& group : plan.groups)
+    for (const auto* slots : {&group.reads, &group.writes}) touched.insert(slots->begin(), slots->end());
+  std::vector<const Slot*> largest;
+  for (int slot : touched)
+    if (!plan.slots[at(slot)].external) largest.push_back(&plan.slots[at(slot)]);
+  std::sort(largest.begin(), largest.end(),
+            [](const Slot* a, const Slot* b) { return a->size_bytes() > b->size_bytes(); });
+  std::string text = fmt::format("{}: out of memory: the step needs {} MiB, {} MiB are free; largest:", backend,
+                                 (plan.arena_bytes + scratch_bytes) >> 20, free_bytes >> 20);
+  for (std::size_t i = 0; i < std::min<std::size_t>(3, largest.size()); ++i)
+    text += fmt::format(" {} {} {} ({} MiB)", largest[i]->name, largest[i]->dtype, largest[i]->shape,
+                        largest[i]->size_bytes() >> 20);
+  const std::int64_t fits = largest_batch(plan, scratch_bytes, free_bytes);
+  if (fits == 0) return text + "; no batch fits, use a larger device or a smaller model";
+  return text + fmt::format("; the largest batch that fits is {}", fits);
+}
+
+}  // namespace nixie

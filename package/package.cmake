@@ -1,0 +1,34 @@
+# The package that cpack makes: programs with their man pages, configurations, the library and its headers.
+option(NIXIE_PACKAGE "Make man pages, for cpack (wants help2man)" OFF)
+if(NIXIE_PACKAGE)
+  find_program(HELP2MAN help2man REQUIRED)
+  set(man ${CMAKE_BINARY_DIR}/man)
+  add_custom_command(
+    OUTPUT ${man}/trainer.1
+    COMMAND ${CMAKE_COMMAND} -DHELP2MAN=${HELP2MAN} -DBIN=${CMAKE_RUNTIME_OUTPUT_DIRECTORY} -DOUT=${man} -DVERSION=${PROJECT_VERSION}
+            -P ${PROJECT_SOURCE_DIR}/package/man.cmake
+    DEPENDS trainer benchmark explain package/man.cmake)
+  add_custom_target(man_pages ALL DEPENDS ${man}/trainer.1)
+  install(DIRECTORY ${man}/ DESTINATION share/man/man1)
+endif()
+
+set(CPACK_PACKAGE_NAME nixie)
+set(CPACK_PACKAGE_CONTACT "nixie's authors")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY ${PROJECT_DESCRIPTION})
+set(CPACK_RESOURCE_FILE_LICENSE ${PROJECT_SOURCE_DIR}/LICENSE)
+set(CPACK_GENERATOR "DEB;TGZ")
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_THREADS 0)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SECTION science)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+# What programs that use the library need besides.
+set(CPACK_DEBIAN_PACKAGE_RECOMMENDS
+    "g++, cmake, libfmt-dev, libspdlog-dev, libyaml-cpp-dev, libhdf5-dev, libpng-dev, zlib1g-dev, libxxhash-dev, libturbojpeg0-dev")
+set(CPACK_DEBIAN_PACKAGE_DESCRIPTION "Trains neural networks from a YAML file or from C++, on CPUs and on NVIDIA GPUs,
+ whose driver and CUDA libraries are found at run time.")
+if(NOT NIXIE_NATIVE AND NIXIE_ARCH STREQUAL "x86-64-v3")
+  set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA ${PROJECT_SOURCE_DIR}/package/preinst)
+endif()
+include(CPack)

@@ -1,0 +1,125 @@
+// The manual's code: C++ blocks stand in an example, which runs; the commands and Python of docs/exchange.md run in
+// order.
+#include <gmock/gmock.h>
+
+#include <sstream>
+
+#include "nixie/tests/apps/support.h"
+#include "nixie/tests/data/pictures.h"
+#include "nixie/tests/models/python.h"
+
+namespace nixie {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace nixie::test;
+using testing::HasSubstr;
+
+const fs::path kSource = NIXIE_SOURCE_DIR;
+
+struct Block {
+  std::string kind;  ///< `cpp`, `python`, `$` for a command
+  std::string text;
+};
+
+/// Fenced blocks of a kind, and each command of a fenced block; a backslash at its end joins two lines.
+std::vector<Block> blocks_of(const fs::path& page) {
+  std::vector<Block> blocks;
+  std::istringstream text(text_of(page));
+  bool inside = false, kept = false;
+  for (std::string line; std::getline(text, line);) {
+    if (line.starts_with("```")) {
+      inside = !inside;
+      kept = inside && line.size() > 3;
+      if (kept) blocks.push_back({line.substr(3), ""});
+    } else if (kept) {
+      blocks.back().text += line + "\n";
+    } else if (inside && line.starts_with("$ ")) {
+      std::string command = line.substr(2);
+      while (command.ends_with('\\') && std::getline(text, line)) command.back() = ' ', command += line;
+      blocks.push_back({"$", command});
+    }
+  }
+  return blocks;
+}
+
+/// The lines without indentation and without empty ones.
+std::string plain(const std::string& code) {
+  std::string lines;
+  std::istringstream text(code);
+  for (std::string line; std::getline(text, line);)
+    if (const std::size_t at = line.find_first_not_of(' '); at != std::string::npos) lines += line.substr(at) + "\n";
+  return lines;
+}
+
+TEST(Docs, CppBlocksStandInTheExamples) {
+  std::string examples;
+  for (const auto& entry : fs::directory_iterator(kSource / "apps/examples")) examples += plain(text_of(entry.path()));
+  int seen = 0;
+  for (const Block& block : blocks_of(kSource / "docs/cpp.md")) {
+    if (block.kind != "cpp") continue;
+    ++seen;
+    EXPECT_NE(examples.find(plain(block.text)), std::string::npos) << "in no example:\n" << block.text;
+  }
+  EXPECT_GE(seen, 7);
+}
+
+TEST(Docs, TheGuideRuns) {
+  const TempFolder folder;
+  const Ran ran = run_program("guide", "cd '" + folder.path().string() + "'; ");
+  EXPECT_EQ(ran.code, 0) << ran.output;
+  EXPECT_THAT(ran.output, HasSubstr("6 2 8 2 10 18\n"));          // 2 x
+  EXPECT_THAT(ran.output, HasSubstr("test accuracy 0.9"));        // spirals, at least 0.9
+  EXPECT_THAT(ran.output, testing::ContainsRegex("line .*e-1"));  // 1e-10 and less
+}
+
+void write_pictures(const TempFolder& folder) {
+  for (int digit = 0; digit < 10; ++digit)
+    for (int i = 0; i < 2; ++i)
+      write_file(folder / fmt::format("photos/{}/IMG_{}.JPG", digit, i), jpeg(picture(40, 40, 0.6 * digit + 0.01 * i)));
+  fs::create_directory_symlink(kSource / "configs", folder / "configs");
+}
+
+TEST(Docs, ClassifyAgreesWithPredict) {
+  const TempFolder folder;
+  write_pictures(folder);
+  const std::string there = "cd '" + folder.path().string() + "'; ";
+  const std::vector<std::string> commands = {
+      "trainer --config configs/photos.yaml --data photos --set epochs=1 --set data.image_folder.batch=4 --run run",
+      "trainer export net.h5 --run run", "classify net.h5 photos/3/IMG_0.JPG", "classify net.h5 nothing.jpg"};
+  const int codes[] = {0, 0, 0, 5};
+  std::string output;
+  for (std::size_t i = 0; i < commands.size(); ++i) {
+    const Ran ran = run_program(commands[i], there);
+    ASSERT_EQ(ran.code, codes[i]) << commands[i] << "\n" << ran.output;
+    if (i == 2) output = ran.output;
+  }
+  const Ran predicted = run_program("trainer predict photos/3/IMG_0.JPG --topk 1 --checkpoint net.h5", there);
+  const std::string best = predicted.output.substr(predicted.output.rfind("  ") + 2, 1);
+  EXPECT_THAT(output, testing::StartsWith("photos/3/IMG_0.JPG: " + best + " (")) << predicted.output;
+}
+
+TEST(Docs, ExchangeRuns) {
+  if (!python_has("torchvision, h5py, safetensors, onnxruntime"))
+    GTEST_SKIP() << python() << " has no torchvision, h5py, safetensors and onnxruntime";
+  const TempFolder folder;
+  write_pictures(folder);
+  const std::string there = "cd '" + folder.path().string() + "'; ";
+  std::string script;  // Python's blocks share their names, so that each runs behind those before it
+  int commands = 0;
+  for (const Block& block : blocks_of(kSource / "docs/exchange.md")) {
+    if (block.kind == "$") {
+      ++commands;
+      const Ran ran = run_program(block.text, there);
+      ASSERT_EQ(ran.code, 0) << block.text << "\n" << ran.output;
+    } else if (block.kind == "python") {
+      script += block.text;
+      std::ofstream(folder / "page.py") << script;
+      ASSERT_EQ(std::system((there + python() + " page.py").c_str()), 0) << block.text;
+    }
+  }
+  EXPECT_GE(commands, 4);
+}
+
+}  // namespace
+}  // namespace nixie

@@ -1,0 +1,145 @@
+// What people have in their folders: odd pictures, odd names, odd tables; each trains, or says what to do.
+#include <gmock/gmock.h>
+
+#include "nixie/tests/apps/support.h"
+#include "nixie/tests/data/pictures.h"
+
+namespace nixie {
+namespace {
+
+using namespace nixie::test;
+using testing::ContainsRegex;
+using testing::HasSubstr;
+
+const std::string kNet = R"(
+model: [{conv2d: {out: 4, kernel: 3, pad: 1}}, relu, global_avg_pool, flatten, {linear: {out: 2}}]
+data: {image_folder: {path: "FOLDER", crop: 8, resize: 8, batch: 4, holdout: 0.25}}
+schedule: {constant: {rate: 0.05}}
+epochs: 2
+backend: cpu
+threads: 1
+)";
+
+/// Grey or dark pictures of one colour in a format of libpng's.
+Bytes plain_png(std::int64_t side, png_uint_32 format, std::uint8_t value) {
+  const auto channels = static_cast<std::size_t>(PNG_IMAGE_SAMPLE_CHANNELS(format));
+  const std::size_t bytes =
+      channels * static_cast<std::size_t>(side * side) * (format & PNG_FORMAT_FLAG_LINEAR ? 2 : 1);
+  return png(Bytes(bytes, value), side, side, format);
+}
+
+/// 2 x 2 pixels of a palette of 3 colours, the third transparent.
+Bytes palette_png() {
+  const Bytes colours = {255, 0, 0, 255, 0, 0, 255, 255, 9, 9, 9, 0}, pixels = {0, 1, 2, 0};
+  png_image image{};
+  image.version = PNG_IMAGE_VERSION;
+  image.width = image.height = 2;
+  image.format = PNG_FORMAT_RGBA_COLORMAP;
+  image.colormap_entries = 3;
+  png_alloc_size_t size = 0;
+  Bytes bytes;
+  for (int pass = 0; pass < 2; ++pass) {
+    bytes.resize(size);
+    EXPECT_TRUE(png_image_write_to_memory(&image, size > 0 ? bytes.data() : nullptr, &size, 0, pixels.data(), 0,
+                                          colours.data()))
+        << image.message;
+  }
+  bytes.resize(size);
+  return bytes;
+}
+
+Bytes grey_jpeg() {
+  const Image image = picture(20, 30);
+  Bytes grey;
+  for (std::size_t i = 0; i < image.rgb.size(); i += 3) grey.push_back(image.rgb[i]);
+  return encode(grey.data(), image, TJPF_GRAY, TJSAMP_GRAY, 0);
+}
+
+struct Case {
+  const char* what;
+  Bytes file;
+  const char* suffix;
+};
+std::vector<Case> odd_pictures() {
+  return {{"16 bits", plain_png(5, PNG_FORMAT_LINEAR_RGB, 99), ".png"},
+          {"16 bits of grey", plain_png(9, PNG_FORMAT_LINEAR_Y, 99), ".png"},
+          {"grey with alpha", plain_png(7, PNG_FORMAT_GA, 99), ".png"},
+          {"a palette with alpha", palette_png(), ".PNG"},
+          {"a single pixel", plain_png(1, PNG_FORMAT_RGB, 77), ".png"},
+          {"a line", png(Bytes(3 * 40, 50), 40, 1), ".png"},
+          {"CMYK", cmyk_jpeg(picture(24, 16)), ".jpg"},
+          {"grey", grey_jpeg(), ".JPEG"},
+          {"progressive", jpeg(picture(33, 17), TJSAMP_420, TJFLAG_PROGRESSIVE), ".jpe"},
+          {"a PNG named JPEG", png(picture(12, 12)), ".jpg"}};
+}
+
+std::string net_for(const TempFolder& folder, const std::string& data, const std::string& more = "") {
+  std::string text = kNet + more;
+  text.replace(text.find("FOLDER"), 6, (folder / data).string());
+  std::ofstream(folder / "net.yaml") << text;
+  return "--config '" + (folder / "net.yaml").string() + "' --run '" + (folder / "run").string() + "'";
+}
+
+TEST(OddInputs, PicturesOfEveryKindTrainAndArePredicted) {
+  const TempFolder folder;
+  const char* classes[] = {"Ñandú & co", "猫 (cat) 'quoted'"};
+  for (int c = 0; c < 2; ++c)
+    for (const Case& each : odd_pictures())
+      write_file(folder / fmt::format("photos/{}/{} {}{}", classes[c], each.what, c, each.suffix), each.file);
+  const Ran ran = run_program("trainer " + net_for(folder, "photos"));
+  ASSERT_EQ(ran.code, 0) << ran.output;
+  EXPECT_THAT(ran.output, HasSubstr("of 2 classes"));
+  const Ran verified = run_program("trainer data verify '" + (folder / "photos").string() + "'");
+  EXPECT_EQ(verified.code, 0) << verified.output;
+  EXPECT_THAT(verified.output, HasSubstr("20 samples can be read, 0 cannot"));
+  const Ran predicted = run_program("trainer predict '" + (folder / "photos").string() + "' --csv --topk 1 --run '" +
+                                    (folder / "run").string() + "'");
+  EXPECT_EQ(predicted.code, 0) << predicted.output;
+  EXPECT_EQ(std::count(predicted.output.begin(), predicted.output.end(), '\n'), 21) << predicted.output;
+  EXPECT_THAT(predicted.output, testing::AnyOf(HasSubstr(",1,Ñandú & co,"), HasSubstr(",1,猫 (cat) 'quoted',")));
+  const std::string page = text_of(folder / "run/report.html");
+  EXPECT_THAT(page, HasSubstr("<th>Ñandú &amp; co</th>"));
+}
+
+TEST(OddInputs, SixteenBitsAndPalettesKeepTheirColours) {
+  const auto pixels = [](const Bytes& file) { return decode_image(file, "x.png", kFullSize).rgb; };
+  EXPECT_EQ(pixels(palette_png()), (Bytes{255, 0, 0, 0, 0, 255, 255, 255, 255, 255, 0, 0}));  // transparent is white
+  const Bytes grey = pixels(grey_jpeg());
+  for (std::size_t i = 0; i < grey.size(); i += 3) ASSERT_TRUE(grey[i] == grey[i + 1] && grey[i] == grey[i + 2]);
+}
+
+TEST(OddInputs, DataSmallerThanABatchNamesTheSetting) {
+  const TempFolder folder;
+  for (const char* file : {"few/a/1.png", "few/b/1.png", "few/a/2.png"})
+    write_file(folder / file, plain_png(4, PNG_FORMAT_RGB, 9));
+  const Ran ran = run_program("trainer " + net_for(folder, "few"));
+  EXPECT_EQ(ran.code, 5);
+  EXPECT_THAT(ran.output, HasSubstr("2 samples, too few for a batch of 4; set a smaller batch"));
+  const Ran smaller = run_program("trainer " + net_for(folder, "few") + " --set data.image_folder.batch=2");
+  EXPECT_EQ(smaller.code, 0) << smaller.output;
+}
+
+TEST(OddInputs, TablesOfEverySpelling) {
+  struct Table {
+    const char *what, *text;
+  };
+  for (const Table& table :
+       {Table{"plain", "p0.png,cat\np1.png,dog\np2.png,cat\np3.png,dog\n"},
+        {"CRLF and a header", "picture,class\r\np0.png,cat\r\np1.png,dog\r\np2.png,cat\r\np3.png,dog\r\n"},
+        {"Excel's first bytes", "\xef\xbb\xbfp0.png,cat\np1.png,dog\np2.png,cat\np3.png,dog\n"},
+        {"quotes", "\"p0.png\",\"cat\"\n\"p1.png\",\"dog\"\np2.png,cat\np3.png,dog"},
+        {"spaces", "p0.png, cat\np1.png ,dog\n p2.png,cat \np3.png, dog\n\n"}}) {
+    const TempFolder folder;
+    for (int i = 0; i < 4; ++i)
+      write_file(folder / fmt::format("data/p{}.png", i),
+                 plain_png(4, PNG_FORMAT_RGB, static_cast<std::uint8_t>(60 * i)));
+    std::ofstream(folder / "data/train.csv") << table.text;
+    const Ran ran = run_program("trainer data inspect '" + (folder / "data").string() + "'");
+    EXPECT_EQ(ran.code, 0) << table.what << ": " << ran.output;
+    EXPECT_THAT(ran.output, HasSubstr("of 2 classes")) << table.what;
+    EXPECT_THAT(ran.output, ContainsRegex("\ncat  +1 +1\ndog  +1 +1\n")) << table.what << ": " << ran.output;
+  }
+}
+
+}  // namespace
+}  // namespace nixie

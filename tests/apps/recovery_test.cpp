@@ -1,0 +1,178 @@
+// Runs that go back to their last checkpoint, and where a value that is not finite began.
+#include <gmock/gmock.h>
+
+#include "nixie/tests/apps/poisoned.h"
+#include "nixie/tests/apps/support.h"
+#include "nixie/tests/errors.h"
+
+namespace nixie {
+namespace {
+
+using namespace nixie::test;
+using testing::HasSubstr;
+
+/// Trains to the end; what was printed.
+std::string printed(const TrainConfig& config, const std::filesystem::path& run) {
+  const TempFolder folder;
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> out(std::fopen((folder / "log").c_str(), "w"), &std::fclose);
+  Trainer trainer(config, {.run = run, .out = out.get()});
+  EXPECT_TRUE(trainer.train());
+  std::fflush(out.get());
+  return text_of(folder / "log");
+}
+
+std::int64_t saved(const std::filesystem::path& file, const char* name) {
+  return std::get<std::int64_t>(load_checkpoint(file).state.at(name));
+}
+
+/// The rates of a run's rows.
+std::vector<double> rates_of(const std::filesystem::path& run) {
+  std::istringstream text(text_of(run / "metrics.csv"));
+  std::vector<double> rates;
+  std::string line;
+  for (std::getline(text, line); std::getline(text, line);)
+    rates.push_back(std::stod(line.substr(line.rfind(',') + 1)));
+  return rates;
+}
+
+// A rate of 200 ends in a loss that is not finite at step 7, one of 100 does not.
+TrainConfig bearable_at_half(const std::string& more = "") {
+  return read_config(parse_yaml(R"(
+model: [flatten, {linear: {out: 16}}, relu, {linear: {out: 16}}, relu, {linear: {out: 10}}]
+data: {glyphs: {train: 205, test: 50, batch: 20}}
+optimizer: {sgd: {momentum: 0}}
+schedule: {constant: {rate: 200}}
+epochs: 4
+seed: 7
+threads: 1
+backend: cpu
+log_every: 4
+non_finite: roll_back
+)" + more,
+                                "run.yaml"));
+}
+
+TEST(RollBack, ARunGoesBackWithHalfTheRate) {
+  const TempFolder run;
+  const std::string log = printed(bearable_at_half(), run.path());
+  EXPECT_THAT(log, HasSubstr("the loss is not finite at step 7; the first to be so is the output of 5 (linear): 1 of 5 "
+                             "times, the run goes back to step 0, with 0.5 of the schedule's rate\n"));
+  EXPECT_EQ(saved(run / "last.h5", "step"), 40);
+  EXPECT_EQ(saved(run / "last.h5", "roll_backs"), 1);
+  EXPECT_THAT(rates_of(run.path()), testing::Each(100));
+  EXPECT_THAT(text_of(run / "metrics.csv"), testing::StartsWith("epoch,step,split,loss,accuracy,learning_rate\n1,4,"));
+}
+
+// A checkpoint whose weights are finite but lost: the run that fails again goes further back.
+TEST(RollBack, ACheckpointThatDoesNotHelpIsLeftBehind) {
+  const TempFolder run;
+  const std::string log = printed(bearable_at_half("save_every: 3\n"), run.path());
+  EXPECT_THAT(log, HasSubstr("1 of 5 times, the run goes back to step 6, with 0.5 of the schedule's rate\n"));
+  EXPECT_THAT(log, HasSubstr("2 of 5 times, the run goes back to step 0, with 0.25 of the schedule's rate\n"));
+  EXPECT_THAT(rates_of(run.path()), testing::Each(50));
+}
+
+// Half the rate from the start is another way to the same numbers.
+TEST(RollBack, TheRunIsThenThatOfTheSmallerRate) {
+  const TempFolder back, half;
+  printed(bearable_at_half(), back.path());
+  TrainConfig config = bearable_at_half();
+  config.schedule = ConstantRate{.rate = 100};
+  printed(config, half.path());
+  EXPECT_EQ(text_of(back / "metrics.csv"), text_of(half / "metrics.csv"));
+}
+
+TEST(RollBack, StoppedAnywhereItGoesOnBitForBit) {
+  const TrainConfig config = bearable_at_half("save_every: 3\n");
+  const TempFolder whole;
+  printed(config, whole.path());
+  EXPECT_GT(saved(whole / "last.h5", "roll_backs"), 0);
+  for (const int stop : {2, 5, 6, 9, 15, 33}) {
+    const TempFolder parts;
+    int steps = 0;
+    Trainer(config, {.run = parts.path()}).train([&] { return ++steps == stop; });
+    Trainer again(config, {.run = parts.path()});
+    again.resume();
+    EXPECT_TRUE(again.train());
+    expect_same_files(whole.path(), parts.path(), "stopped after " + std::to_string(stop));
+  }
+}
+
+TEST(RollBack, ARunThatNoRateHelpsEnds) {
+  const TempFolder run;
+  TrainConfig config = bearable_at_half();
+  config.model = AnyModel(Sequential{Flatten{}, BatchNorm{}, Linear{.out = 3}});
+  config.data = Poisoned{};
+  config.schedule = ConstantRate{.rate = 0.01};
+  const std::string line = error_of(Fault::non_finite, [&] { Trainer(config, {.run = run.path()}).train(); });
+  EXPECT_THAT(line, HasSubstr("the first to be so is the images of the batch"));
+  EXPECT_THAT(line, HasSubstr("; the run went back 5 times already"));
+  EXPECT_FALSE(std::filesystem::exists(run / "last.h5"));
+}
+
+TEST(RollBack, GoesBackToTheCheckpointOfAResumedRun) {
+  const TempFolder run;
+  TrainConfig config = bearable_at_half("keep: 2\n");
+  config.optimizer = Sgd{.momentum = 0};
+  config.schedule = MultistepRate{.rate = 0.01, .factor = 1e30, .milestones = {1.15}};  // good up to step 11
+  config.epochs = 3;
+  std::string line = error_of(Fault::non_finite, [&] { Trainer(config, {.run = run.path()}).train(); });
+  EXPECT_THAT(line, HasSubstr("the run went back 5 times already"));
+  const TempFolder moved;
+  // It counts four times already: twice the run was back at step 10, and twice at its start.
+  std::filesystem::copy_file(run / "step-10.h5", moved / "a.h5");
+  const TempFolder log;
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> out(std::fopen((log / "log").c_str(), "w"), &std::fclose);
+  const TempFolder other;
+  Trainer again(config, {.run = other.path(), .out = out.get()});
+  again.resume(moved / "a.h5");
+  EXPECT_THAT(error_of(Fault::non_finite, [&] { again.train(); }), HasSubstr("the run went back 5 times already"));
+  std::fflush(out.get());
+  EXPECT_THAT(text_of(log / "log"), HasSubstr("5 of 5 times, the run goes back to step 10,"));
+}
+
+TEST(NonFinite, IsNamedByTheLayerWhereItBegins) {
+  const struct {
+    const char *model, *first;
+  } kCases[] = {
+      {"model: [flatten, {linear: {out: 8, init: {constant: {value: 1e30}}}}, {linear: {out: 8, init: {constant: "
+       "{value: "
+       "1e30}}}, name: fc}, {linear: {out: 10}}]\n",
+       "the output of fc (linear)"},
+      {"model: [flatten, {sequential: [{linear: {out: 8, bias_init: {constant: {value: 3e38}}}}, {linear: {out: 10}}], "
+       "name: head}]\n",
+       "the output of head.1 (linear)"},
+  };
+  for (const auto& c : kCases) {
+    const TrainConfig wrong =
+        read_config(parse_yaml(c.model + std::string("data: {glyphs: {train: 205, test: 50, batch: 20}}\nepochs: 1\n"
+                                                     "backend: cpu\naccumulate: 2\n"),
+                               "run.yaml"));
+    const TempFolder run;
+    EXPECT_THAT(error_of(Fault::non_finite, [&] { Trainer(wrong, {.run = run.path()}).train(); }),
+                HasSubstr("the loss is not finite at step 1; the first to be so is " + std::string(c.first) + " ("));
+  }
+}
+
+// A run that was killed before its first save begins again as it began.
+TEST(Resume, ARunThatWasNeverSavedReadsItsFirstWeightsAgain) {
+  const TempFolder first, empty;
+  TrainConfig config = small_config();
+  config.epochs = 1;
+  config.steps = 0;
+  {
+    Trainer trainer(config, {.run = first.path()});
+    EXPECT_TRUE(trainer.train());
+  }
+  config.init_from = (first / "last.h5").string();
+  config.seed = 8;
+  Trainer resumed(config, {.run = empty.path(), .reads_init_from = false});
+  resumed.resume();
+  const Trainer begun(config);
+  const std::vector<Variable> weights = begun.model().parameters().all(), again = resumed.model().parameters().all();
+  for (std::size_t i = 0; i < weights.size(); ++i)
+    EXPECT_EQ(weights[i].array().to_vector<float>(), again[i].array().to_vector<float>()) << weights[i].name();
+}
+
+}  // namespace
+}  // namespace nixie

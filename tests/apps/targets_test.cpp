@@ -1,0 +1,170 @@
+// Nets on every kind of target train, evaluate, save and predict; and what cannot be compared is said before a run.
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+#include "nixie/apps/trainer/trained_model.h"
+#include "nixie/backends/cpu/backend.h"
+#include "nixie/tests/apps/support.h"
+#include "nixie/tests/data/arrays.h"
+
+namespace nixie {
+namespace {
+
+using namespace nixie::test;
+using testing::HasSubstr;
+
+/// 64 images of 5 channels, [6, 4]: noise, brighter in channel i % 3.
+Bytes five_channels() {
+  Bytes pixels;
+  std::uint32_t state = 1;
+  for (int i = 0; i < 64; ++i)
+    for (int c = 0; c < 5; ++c)
+      for (int p = 0; p < 24; ++p) {
+        state = state * 1664525 + 1013904223;
+        pixels.push_back(static_cast<std::uint8_t>((state >> 24) / 2 + (c == i % 3 ? 100 : 0)));
+      }
+  return npy("|u1", "(64, 5, 6, 4)", pixels);
+}
+
+const std::string kConfig = R"(
+data: {arrays: {path: "FOLDER", layout: first, batch: 8, holdout: 0.25}}
+optimizer: {sgd: {momentum: 0.9}}
+schedule: {constant: {rate: RATE}}
+epochs: 12
+backend: cpu
+threads: 1
+)";
+
+struct Case {
+  const char* what;
+  Bytes labels;  // labels.npy
+  std::string model, more, rate;
+  double loss;      // that the run has to reach
+  double accuracy;  // NaN: there is none
+};
+
+std::vector<Case> cases() {
+  Bytes classes, several, masks;
+  std::vector<float> numbers;
+  for (int i = 0; i < 64; ++i) {
+    classes.push_back(static_cast<std::uint8_t>(i % 3));
+    numbers.push_back(static_cast<float>(i % 3) - 1);
+    several.push_back(i % 3 == 0), several.push_back(i % 3 != 1);
+    for (int p = 0; p < 24; ++p) masks.push_back(static_cast<std::uint8_t>(i % 3 == 0));
+  }
+  const std::string head = "[flatten, {linear: {out: ";
+  return {
+      {"classes of five channels", npy("|u1", "(64,)", classes), head + "3}}]", "", "0.02", 0.2, 1},
+      {"a number", npy("<f4", "(64,)", bytes_of_numbers(numbers)), head + "1}}]", "loss: mean_squared\n", "0.003", 0.1,
+       NAN},
+      {"several labels", npy("|u1", "(64, 2)", several), head + "2}}]", "loss: binary_cross_entropy\n", "0.02", 0.2, 1},
+      {"masks", npy("|u1", "(64, 6, 4)", masks),
+       "[{conv2d: {out: 4, kernel: 3, pad: 1}}, relu, {conv2d: {out: 2, kernel: 3, pad: 1}}]", "metrics: [iou]\n",
+       "0.05", 0.35, 0.85},
+      {"the input itself", npy("|u1", "(64,)", classes), "[flatten, {linear: {out: 12}}, {linear: {out: 120}}]",
+       "loss: mean_squared\ntarget: input\nmetrics: [mean_error]\nbest_by: mean_error\n", "0.02", 0.9, NAN}};
+}
+
+TEST(Targets, OfEveryKindAreLearntSavedAndPredicted) {
+  for (const Case& c : cases()) {
+    const TempFolder folder;
+    write_file(folder / "data/images.npy", five_channels());
+    write_file(folder / "data/labels.npy", c.labels);
+    std::string text = kConfig + c.more + "model: " + c.model + "\n";
+    text.replace(text.find("FOLDER"), 6, (folder / "data").string());
+    text.replace(text.find("RATE"), 4, c.rate);
+    std::filesystem::create_directories(folder / "run");
+    Trainer trainer(read_config(parse_yaml(text, "run.yaml")), {.run = folder / "run"});
+    EXPECT_TRUE(trainer.train()) << c.what;
+    const Evaluation result = trainer.evaluate();
+    EXPECT_LT(result.loss, c.loss) << c.what;
+    EXPECT_EQ(result.samples, 16) << c.what;
+    if (std::isnan(c.accuracy)) {
+      EXPECT_TRUE(std::isnan(result.accuracy)) << c.what;
+    } else {
+      EXPECT_GE(result.accuracy, c.accuracy) << c.what;
+    }
+    EXPECT_EQ(result.predictions.empty(), c.what != std::string("classes of five channels")) << c.what;
+    EXPECT_THAT(text_of(folder / "run/metrics.csv"), testing::Not(HasSubstr("nan"))) << c.what;
+    EXPECT_THAT(text_of(folder / "run/report.html"), testing::Not(HasSubstr(">nan<"))) << c.what;
+
+    // The checkpoint holds all that predictions need.
+    const TrainedModel trained = load_trained(folder / "run/last.h5");
+    EXPECT_EQ(trained.preparation.channels, 5) << c.what;
+    if (trained.model.output_shape().rank() != 1) continue;
+    const auto backend = make_cpu_backend(1);
+    Predictor predictor(trained, *backend, 2);
+    std::vector<Array> samples;
+    const Splits data = trained.config.data.open();
+    for (std::int64_t i = 0; i < 3; ++i) {
+      Array& sample = samples.emplace_back(Dtype::f32, Shape{5, 6, 4});
+      data.test->load(i, {}, sample.data<float>());
+    }
+    const auto scores = predictor(samples);
+    ASSERT_EQ(scores.size(), 3u);
+    if (result.predictions.empty()) continue;
+    for (std::size_t i = 0; i < 3; ++i)
+      EXPECT_EQ(scores[i][0].class_name, std::to_string(result.predictions[i].predicted));
+  }
+}
+
+TEST(Targets, ThatDoNotFitAreSaidBeforeTheRun) {
+  const auto all = cases();
+  const struct {
+    std::size_t data;
+    std::string model, more, words;
+  } kCases[] = {
+      {0, "[flatten, {linear: {out: 2}}]", "", "the model has 2 outputs, the data 3 classes"},
+      {0, "[{conv2d: {out: 3, kernel: 3}}]", "", "expected one number per class"},
+      {1, "[flatten, {linear: {out: 3}}]", "loss: mean_squared\n",
+       "its target [] numbers; give the last layer as many"},
+      {2, "[flatten, {linear: {out: 3}}]", "loss: mean_squared\n", "its target [2] numbers"},
+      {3, "[flatten, {linear: {out: 2}}]", "", "expected [classes, 6, 4]: the data has a class for each pixel"},
+      {3, "[{conv2d: {out: 1, kernel: 3, pad: 1}}]", "", "the model has 1 outputs for a pixel, the data 2 classes"},
+      {3, "[{conv2d: {out: 2, kernel: 3, pad: 1}}]", "mixing: {cutmix: 1}\n", "take mixing out"},
+      {0, "[flatten, {linear: {out: 7}}]", "target: input\nloss: mean_squared\n", "target is input"},
+  };
+  for (const auto& c : kCases) {
+    const TempFolder folder;
+    write_file(folder / "images.npy", five_channels());
+    write_file(folder / "labels.npy", all[c.data].labels);
+    std::string text = kConfig + c.more + "model: " + c.model + "\n";
+    text.replace(text.find("FOLDER"), 6, folder.path().string());
+    text.replace(text.find("RATE"), 4, "0.01");
+    const TrainConfig config = read_config(parse_yaml(text, "run.yaml"));
+    EXPECT_THAT(error_of(Fault::usage, [&] { Trainer trainer(config); }), HasSubstr(c.words)) << c.model << c.more;
+  }
+}
+
+TEST(Targets, PredictReadsArrays) {
+  const TempFolder folder;
+  write_file(folder / "data/images.npy", five_channels());
+  write_file(folder / "data/labels.npy", cases()[0].labels);
+  std::string text = kConfig + "model: " + cases()[0].model + "\n";
+  text.replace(text.find("FOLDER"), 6, (folder / "data").string());
+  text.replace(text.find("RATE"), 4, "0.02");
+  std::ofstream(folder / "net.yaml") << text;
+  const std::string run = (folder / "run").string();
+  ASSERT_EQ(run_program("trainer --config " + (folder / "net.yaml").string() + " --run " + run).code, 0);
+  {
+    Hdf5File file(folder / "new.h5");  // channels last, which the model's shape tells
+    std::vector<std::uint8_t> pixels(2 * 24 * 5, 60);
+    for (std::size_t p = 0; p < 24; ++p) pixels[p * 5 + 2] = 180, pixels[120 + p * 5] = 180;
+    file.dataset("images", H5T_STD_U8LE, H5T_NATIVE_UINT8, {2, 6, 4, 5}, pixels);
+  }
+  const std::string file = (folder / "new.h5").string();
+  const Ran ran = run_program("trainer predict " + file + " --csv --topk 1 --run " + run);
+  EXPECT_EQ(ran.code, 0) << ran.output;
+  EXPECT_THAT(ran.output, HasSubstr(file + "[0],1,2,"));
+  EXPECT_THAT(ran.output, HasSubstr(file + "[1],1,0,"));
+  const Ran eval = run_program("trainer eval --run " + run);
+  EXPECT_THAT(eval.output, HasSubstr("test accuracy 1.0000 loss ")) << eval.output;
+  // A picture has no five channels.
+  write_file(folder / "cat.png", {0x89});
+  EXPECT_THAT(run_program("trainer predict " + (folder / "cat.png").string() + " --run " + run).output,
+              HasSubstr("takes 5 channels, which no picture has"));
+}
+
+}  // namespace
+}  // namespace nixie

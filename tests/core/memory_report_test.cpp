@@ -1,0 +1,40 @@
+// What is said about a plan that does not fit: its largest tensors, and the largest batch that fits.
+#include "nixie/core/passes/memory_report.h"
+
+#include <gtest/gtest.h>
+
+#include "nixie/backends/null/backend.h"
+#include "nixie/core/ops/ops.h"
+#include "nixie/core/step.h"
+
+namespace nixie {
+namespace {
+
+Tensor input(const char* name, const Shape& shape) { return Tensor::make(Input{.name = name}, {}, shape, Dtype::f32); }
+
+// A step whose arena grows with its batch, but not only: [N, K] is multiplied by itself transposed.
+Graph step_graph(std::int64_t batch, std::int64_t features) {
+  const Tensor x = input("x", {batch, features}), w = input("w", {features, features});
+  const Tensor hidden = matmul(tanh(matmul(x, w)), w);
+  return {.outputs = {sum(matmul(transpose(hidden), x) * matmul(w, w))}};
+}
+
+TEST(MemoryReport, TheLargestBatchIsFoundByPlanningAgain) {
+  const auto null = make_null_backend();
+  const auto arena = [&](std::int64_t batch) { return make_plan(step_graph(batch, 256), *null).arena_bytes; };
+  const Plan plan = make_plan(step_graph(100'000, 256), *null);
+  EXPECT_EQ(batch_of(plan), 100'000);
+  for (std::int64_t batch : {1, 77, 50'000, 99'999}) {
+    EXPECT_EQ(largest_batch(plan, 0, arena(batch)), batch);
+    EXPECT_EQ(largest_batch(plan, 0, arena(batch) - 1), batch - 1);
+  }
+  EXPECT_EQ(largest_batch(plan, 0, 1000), 0);
+  const std::string report = memory_report("cuda", plan, 0, arena(77));
+  EXPECT_NE(report.find(fmt::format("the step needs {} MiB", arena(100'000) >> 20)), std::string::npos) << report;
+  EXPECT_NE(report.find(" f32 [100000, 256] (97 MiB)"), std::string::npos) << report;
+  EXPECT_NE(report.find("; the largest batch that fits is 77"), std::string::npos) << report;
+  EXPECT_NE(memory_report("cuda", plan, 0, 1000).find("no batch fits"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace nixie

@@ -1,0 +1,189 @@
+// Arrays whose images are no bytes, whose targets are no classes, or that HDF5 holds.
+#include <gmock/gmock.h>
+
+#include <cstring>
+
+#include "nixie/data/arrays.h"
+#include "nixie/data/loader.h"
+#include "nixie/tests/data/arrays.h"
+
+namespace nixie {
+namespace {
+
+using namespace nixie::test;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+/// 4 images [2, 3] of one channel: bytes 0, 1, 2, ...
+Bytes small_images() {
+  Bytes pixels(24);
+  for (std::size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<std::uint8_t>(i);
+  return npy("|u1", "(4, 2, 3)", pixels);
+}
+
+template <class T>
+std::vector<T> target_of(const Dataset& dataset, std::int64_t index, const AugmentKey& key = {}) {
+  std::vector<T> values(static_cast<std::size_t>(dataset.target().shape.size()));
+  dataset.load_target(index, key, std::as_writable_bytes(std::span(values)));
+  return values;
+}
+
+TEST(ArrayTargets, AreToldApartByTypeAndShape) {
+  struct Case {
+    const char *what, *descr, *shape, *option;
+    Bytes elements;
+    SampleTarget target;
+    std::int64_t classes;
+  };
+  const Bytes floats4 = bytes_of_numbers<float>({0.5f, 1.5f, -2, 0}), mask(24, 1);
+  const Case cases[] = {
+      {"whole numbers", "<i8", "(4,)", "auto", bytes_of_numbers<std::int64_t>({0, 2, 1, 2}), {}, 3},
+      {"a column of them", "|u1", "(4, 1)", "auto", {0, 2, 1, 2}, {}, 3},
+      {"one-hot rows", "|u1", "(4, 3)", "auto", {1, 0, 0, 0, 0, 1, 0, 1, 0, 0, 0, 1}, {}, 3},
+      {"one-hot floats", "<f4", "(4, 2)", "auto", bytes_of_numbers<float>({1, 0, 0, 1, 1, 0, 0, 1}), {}, 2},
+      {"a number each", "<f4", "(4,)", "auto", floats4, {Dtype::f32, {}}, 0},
+      {"labels at once", "|u1", "(4, 3)", "auto", {1, 1, 0, 0, 0, 1, 0, 1, 0, 0, 0, 1}, {Dtype::f32, {3}}, 0},
+      {"a mask", "|u1", "(4, 2, 3)", "auto", mask, {Dtype::i32, {2, 3}}, 2},
+      {"a mask with an axis of 1", "|u1", "(4, 1, 2, 3)", "auto", mask, {Dtype::i32, {2, 3}}, 2},
+      {"classes as numbers", "|u1", "(4,)", "numbers", {0, 2, 1, 2}, {Dtype::f32, {}}, 0},
+      {"a mask as numbers", "|u1", "(4, 2, 3)", "numbers", mask, {Dtype::f32, {2, 3}}, 0},
+  };
+  for (const Case& c : cases) {
+    const TempFolder folder;
+    write_file(folder / "images.npy", small_images());
+    write_file(folder / "labels.npy", npy(c.descr, c.shape, c.elements));
+    const Splits data = Arrays{.path = folder.path(), .target = c.option, .holdout = 0.25f}.open();
+    EXPECT_EQ(data.train->target(), c.target) << c.what;
+    EXPECT_EQ(data.test->target(), c.target) << c.what;
+    EXPECT_EQ(data.train->classes(), c.classes) << c.what;
+    EXPECT_EQ(data.train->size() + data.test->size(), 4) << c.what;
+  }
+}
+
+TEST(ArrayTargets, ReachTheBatch) {
+  const TempFolder folder;
+  write_file(folder / "images.npy", small_images());
+  write_file(folder / "labels.npy", npy("<f8", "(4, 2)", bytes_of_numbers<double>({0, 1, 2, 3, 4, 5, 6, 7})));
+  const auto train = Arrays{.path = folder.path(), .normalize = false, .holdout = 0.25f}.open().train;
+  Loader loader(train, {.batch = 2, .threads = 2}, 3, true);
+  const Batch& batch = *loader.next();
+  EXPECT_EQ(batch.labels.shape(), (Shape{2, 2}));
+  const auto numbers = batch.labels.data<float>();
+  const auto pixels = batch.images.data<std::uint8_t>();
+  // Image i begins with byte 6 i, its numbers are 2 i and 2 i + 1.
+  for (std::size_t i = 0; i < 2; ++i)
+    EXPECT_THAT(numbers.subspan(2 * i, 2), ElementsAre(pixels[6 * i] / 3, pixels[6 * i] / 3 + 1));
+}
+
+TEST(ArrayTargets, MasksMoveWithTheirImages) {
+  const TempFolder folder;
+  Bytes pixels(4 * 5 * 5);
+  for (std::size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<std::uint8_t>(i % 7);
+  write_file(folder / "images.npy", npy("|u1", "(4, 5, 5)", pixels));
+  write_file(folder / "masks.npy", npy("|u1", "(4, 5, 5)", pixels));
+  const Arrays options{.path = folder.path(), .pad = 2, .flip = true, .holdout = 0.25f};
+  const auto train = options.open().train;
+  std::vector<std::uint8_t> image(25);
+  bool has_moved = false;
+  for (std::int64_t epoch = 0; epoch < 20; ++epoch) {
+    const AugmentKey key{.seed = 1, .epoch = epoch, .training = true};
+    train->bytes()->load_bytes(1, key, image);
+    const auto mask = target_of<std::int32_t>(*train, 1, key);
+    EXPECT_EQ(std::vector<std::int32_t>(image.begin(), image.end()), mask) << epoch;
+    has_moved |= mask != target_of<std::int32_t>(*train, 1);
+  }
+  EXPECT_TRUE(has_moved);
+  Arrays turned = options;
+  turned.augment.rotation = 10;
+  EXPECT_THAT(error_of(Fault::usage, [&] { turned.open(); }), HasSubstr("masks move with their images under pad"));
+}
+
+TEST(ArrayImages, OfNumbersAreNormalised) {
+  const TempFolder folder;
+  // 4 samples of 2 channels, one pixel: channel 0 is 100, 102, 104, 106, channel 1 always 7.
+  write_file(folder / "x.npy", npy("<u2", "(4, 2)", bytes_of_numbers<std::uint16_t>({100, 7, 102, 7, 104, 7, 106, 7})));
+  write_file(folder / "y.npy", npy("<i4", "(4,)", bytes_of_numbers<std::int32_t>({0, 1, 0, 1})));
+  const Splits data = Arrays{.path = folder.path(), .holdout = 0.25f}.open();
+  EXPECT_EQ(data.train->sample_shape(), (Shape{2, 1, 1}));
+  EXPECT_EQ(data.train->bytes(), nullptr);
+  double sum = 0, square = 0;
+  std::vector<float> pixels(2);
+  for (std::int64_t i = 0; i < 3; ++i) {
+    data.train->load(i, {}, pixels);
+    sum += pixels[0], square += pixels[0] * pixels[0];
+    EXPECT_EQ(pixels[1], 0);  // a channel that never changes has no deviation to divide by
+  }
+  EXPECT_NEAR(sum, 0, 1e-5);
+  EXPECT_NEAR(square / 3, 1, 1e-5);
+  // What a prediction does with the number itself.
+  const Preparation preparation = data.train->preparation();
+  data.test->load(0, {}, pixels);
+  const double raw = pixels[0] * preparation.deviation[0] * 255 + preparation.mean[0] * 255;
+  EXPECT_NEAR(std::remainder(raw, 2), 0, 1e-3);  // 100, 102, 104 or 106
+  const Splits plain = Arrays{.path = folder.path(), .normalize = false, .holdout = 0.25f}.open();
+  plain.train->load(0, {}, pixels);
+  EXPECT_EQ(pixels[1], 7);
+}
+
+TEST(Hdf5Arrays, HoldWhatNumpysFilesHold) {
+  const TempFolder folder;
+  const std::vector<std::uint8_t> pixels = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
+  {
+    Hdf5File file(folder / "data.h5");
+    file.dataset("images", H5T_STD_U8LE, H5T_NATIVE_UINT8, {4, 1, 3}, pixels);
+    file.dataset<std::int64_t>("labels", H5T_STD_I64BE, H5T_NATIVE_INT64, {4}, {3, 0, 1, 2});
+  }
+  const Splits data = Arrays{.path = folder / "data.h5", .normalize = false, .holdout = 0.5f}.open();
+  EXPECT_EQ(data.train->sample_shape(), (Shape{1, 1, 3}));
+  EXPECT_EQ(data.train->classes(), 4);
+  std::vector<std::uint8_t> bytes(3);
+  const std::int32_t label = data.train->bytes()->load_bytes(0, {}, bytes);
+  const std::int32_t expected[] = {3, 0, 1, 2};
+  EXPECT_EQ(label, expected[bytes[0] / 3]);
+}
+
+TEST(Hdf5Arrays, TakeNeonsLayoutInTwoFiles) {
+  const TempFolder folder;
+  for (const char* name : {"train.h5", "val.h5"}) {
+    Hdf5File file(folder / name);
+    std::vector<float> values(5 * 12);
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
+    file.dataset("input", H5T_IEEE_F32LE, H5T_NATIVE_FLOAT, {5, 12}, values);
+    file.attribute("input", "lshape", {3, 2, 2});
+    file.dataset<float>("mean", H5T_IEEE_F32LE, H5T_NATIVE_FLOAT, {3}, {1, 2, 3});
+    file.dataset<double>("output", H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, {5, 1}, {0.5, 1, 2, 3, 4});
+  }
+  const Splits data = Arrays{.path = folder.path(), .normalize = false}.open();
+  EXPECT_EQ(data.train->size(), 5);
+  EXPECT_EQ(data.test->size(), 5);
+  EXPECT_EQ(data.train->sample_shape(), (Shape{3, 2, 2}));
+  EXPECT_EQ(data.train->target(), (SampleTarget{Dtype::f32, {}}));
+  EXPECT_THAT(target_of<float>(*data.train, 0), ElementsAre(0.5f));
+  std::vector<float> pixels(12);
+  data.train->load(1, {}, pixels);
+  EXPECT_EQ(pixels[0], 12);
+}
+
+TEST(Hdf5Arrays, SayWhatTheyCannotRead) {
+  const TempFolder folder;
+  {
+    Hdf5File file(folder / "a.h5");
+    file.dataset<std::uint8_t>("images", H5T_STD_U8LE, H5T_NATIVE_UINT8, {2, 4}, std::vector<std::uint8_t>(8));
+    file.attribute("images", "lshape", {3, 2, 2});
+    file.dataset<std::uint8_t>("labels", H5T_STD_U8LE, H5T_NATIVE_UINT8, {2}, {0, 1});
+  }
+  EXPECT_THAT(error_of(Fault::data, [&] { Arrays{.path = folder / "a.h5"}.open(); }),
+              HasSubstr("images has 4 numbers for a sample, its lshape is [3, 2, 2]"));
+  {
+    Hdf5File file(folder / "b.h5");
+    file.dataset<std::uint8_t>("other", H5T_STD_U8LE, H5T_NATIVE_UINT8, {2}, {0, 1});
+  }
+  EXPECT_THAT(error_of(Fault::data, [&] { Arrays{.path = folder / "b.h5"}.open(); }),
+              HasSubstr("b.h5: holds other, expected x_train"));
+  write_file(folder / "c.h5", {1, 2, 3});
+  EXPECT_THAT(error_of(Fault::data, [&] { Arrays{.path = folder / "c.h5"}.open(); }), HasSubstr("write it again"));
+  EXPECT_THAT(error_of(Fault::data, [&] { Arrays{.path = folder / "none.h5"}.open(); }), HasSubstr("cannot be read"));
+}
+
+}  // namespace
+}  // namespace nixie

@@ -1,0 +1,162 @@
+// What the trainer says about mistakes: each message points at its place, is one line, and says what to do.
+#include <gmock/gmock.h>
+#include <sys/stat.h>
+
+#include "nixie/tests/apps/support.h"
+
+namespace nixie {
+namespace {
+
+using namespace nixie::test;
+using testing::HasSubstr;
+
+class Messages : public testing::Test {
+ protected:
+  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+  std::string write(const std::string& name, const std::string& text) const {
+    std::ofstream(folder_ / name, std::ios::binary) << text;
+    return path(name);
+  }
+  TempFolder folder_;
+};
+
+const std::string kEnd = "data: {glyphs: {train: 40, test: 20, batch: 20}}\nsteps: 1\nbackend: cpu\n";
+
+TEST_F(Messages, PointAtTheLineOfTheMistake) {
+  const struct {
+    std::string yaml, expected;
+  } kCases[] = {
+      {"model: [flatten, {linear: {out: 16}\n" + kEnd, "net.yaml:1:18: this { is never closed"},
+      {"model: mlp\noptimizer: {sgd: {momentum: 0.9}\n" + kEnd, "net.yaml:2:12: this { is never closed"},
+      {"model: {mlp: {hidden: [3}\n" + kEnd, "net.yaml:1:25: } where ] is expected"},
+      {"model: mlp\nloader:\n\tthreads: 1\n" + kEnd, "net.yaml:3:1: a tab in the indentation"},
+      {"model:\n  - flatten\n  - conv2d: {out: 5, kernel: 3}\n" + kEnd, "net.yaml:3:5: 1 (conv2d): input is [20, 784]"},
+      {"model:\n  - conv2d: {out: 5, kernel: 300}\n" + kEnd, "net.yaml:2:5: 0 (conv2d): conv: a window of 300"},
+      {"model:\n  - conv2d: {out: 5, kernel: 3}\n  - linear: {out: 10}\n" + kEnd, "net.yaml:3:5: 1 (linear): input is"},
+      {"model: mlp\n\"a\\nb\": 3\n" + kEnd, "net.yaml:2:1: unknown key \"a\\nb\""},
+      {"model: mlp\n\"a\\0b\": 3\n" + kEnd, "net.yaml:2:1: unknown key \"a\\x00b\""},
+      {"model: !!binary aGVsbG8=\n" + kEnd, "net.yaml:1:8: tag tag:yaml.org,2002:binary"},
+      {"model: mlp\nema: 1\n" + kEnd, "net.yaml:2:6: ema is 1, with which the average never changes"},
+      {"model: &a [*a]\n" + kEnd, "net.yaml:1:12: the alias stands inside the value it repeats"},
+      {"model: mlp\nmodel: lenet\n" + kEnd, "net.yaml:2:1: key \"model\" again"},
+      {"- model\n- mlp\n", "net.yaml:1:1: the document is no map"},
+      {"model: " + std::string(100'000, '[') + "\n", "more than 64 levels"},
+      {"model: [flatten]\n" + kEnd, "the model has no parameters"},
+  };
+  for (const auto& c : kCases) {
+    const Ran ran = run_program("trainer --dry-run --config " + write("net.yaml", c.yaml));
+    EXPECT_EQ(ran.code, 2) << c.expected << "\n" << ran.output;
+    EXPECT_THAT(ran.output, HasSubstr(c.expected));
+  }
+}
+
+TEST_F(Messages, SuggestTheWordThatIsMeant) {
+  const struct {
+    std::string assignment, expected;
+  } kCases[] = {
+      {"backend=gpu", "did you mean \"cuda\"?"},
+      {"optimizer=SGD", "did you mean \"sgd\"?"},
+      {"optimizer.sgd.lr=1", "the learning rate stands under schedule"},
+      {"lr=1", "the learning rate stands under schedule"},
+      {"batch=1", "the batch stands with the dataset"},
+      {"model='[flatten, {dense: {out: 10}}]'", "did you mean \"linear\"?"},
+      {"model='[{conv2d: {filters: 3, kernel: 3}}]'", "did you mean \"out\"?"},
+      {"non_finite=rollback", "did you mean \"roll_back\"?"},
+      {"loss=mse", "did you mean \"mean_squared\"?"},
+  };
+  const std::string command = "trainer --dry-run --config " + write("net.yaml", "model: mlp\n" + kEnd) + " --set ";
+  for (const auto& c : kCases) {
+    const Ran ran = run_program(command + c.assignment);
+    EXPECT_EQ(ran.code, 2) << ran.output;
+    EXPECT_THAT(ran.output, HasSubstr(c.expected)) << c.assignment;
+  }
+  for (const char* layer : {"leaky_relu", "silu"})
+    EXPECT_EQ(run_program(command + "model='[flatten, {linear: {out: 10}}, " + layer + "]'").code, 0) << layer;
+}
+
+TEST_F(Messages, SayWhatToTypeInstead) {
+  const std::string net = write("net.yaml", "model: mlp\n" + kEnd);
+  const struct {
+    std::string arguments, expected;
+  } kCases[] = {
+      {"--epochs 3", "to change the configuration write --set epochs=3\n"},
+      {"--config " + net + " --lr 0.1", "write --set schedule.constant.rate=0.1\n"},
+      {"--config " + net + " --batch-size=64", "write --set data.DATASET.batch=64\n"},
+      {"--config " + net + " --gpu", "write --set backend=cuda\n"},
+      {"--config " + net + " --log-every 3", "write --set log_every=3\n"},
+      {"--confg " + net, "did you mean \"config\"?\n"},
+      {net, "write --config " + net + "\n"},
+      {"train " + net, "write --config " + net + "\n"},
+      {"evl", "did you mean \"eval\"?\n"},
+      {"--config " + net + " --data.glyphs.batch=3", "write --set data.glyphs.batch=3\n"},
+  };
+  for (const auto& c : kCases) {
+    const Ran ran = run_program("trainer " + c.arguments);
+    EXPECT_EQ(ran.code, 2) << ran.output;
+    EXPECT_THAT(ran.output, HasSubstr(c.expected)) << c.arguments;
+  }
+  EXPECT_THAT(run_program("trainer eval", "cd '" + folder_.path().string() + "'; ").output,
+              HasSubstr("name one with --checkpoint FILE or --run DIR"));
+}
+
+// What a command prints is its result: lost, it is a fault. A run's result is in its folder.
+TEST_F(Messages, OutputThatIsLostIsAFault) {
+  const std::string net = write("net.yaml", "model: mlp\n" + kEnd);
+  for (const std::string command :
+       {"list", "--list", "doctor", "completion", "config --config ", "summary --config "}) {
+    const std::string file = command.ends_with(" ") ? net : "";
+    const Ran ran = run_program("trainer " + command + file + " 3>&1 >/dev/full 2>&3");
+    EXPECT_EQ(ran.code, 8) << command << ran.output;
+  }
+  EXPECT_EQ(run_program("trainer --run " + path("run") + " --config " + net + " >/dev/full").code, 0);
+}
+
+// Files that would be waited for, or never end.
+TEST_F(Messages, SpecialFilesAreRefused) {
+  const std::string net = write("net.yaml", "model: mlp\n" + kEnd), pipe = path("pipe");
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  // A link, so that nothing is ever written beside the device.
+  std::filesystem::create_symlink("/dev/zero", folder_ / "zero");
+  for (const std::string& file : {pipe, path("zero")}) {
+    const struct {
+      std::string arguments;
+      int code;
+    } kCases[] = {{"--set init_from=" + file, 6},
+                  {"--set data.mnist.path=" + file, 5},
+                  {"--run " + file, 8},
+                  {"--data " + file, 5},
+                  {"--resume " + file, 6}};
+    for (const auto& c : kCases) {
+      const Ran ran = run_program("trainer --config " + net + " " + c.arguments, "timeout 20 ");
+      EXPECT_EQ(ran.code, c.code) << c.arguments << "\n" << ran.output;
+    }
+  }
+  EXPECT_EQ(run_program("trainer --config " + path("zero"), "timeout 20 ").code, 2);
+}
+
+// Every name may come from a stranger.
+TEST_F(Messages, ALineBreakInANameEndsNoLine) {
+  const std::string net = write("net.yaml", "model: mlp\n" + kEnd), run = "'" + path("a\nb") + "'";
+  Ran ran = run_program("trainer --config " + net + " --run " + run);
+  EXPECT_EQ(ran.code, 0) << ran.output;
+  EXPECT_THAT(ran.output, HasSubstr("a\\nb\n"));
+  ran = run_program("trainer --config " + net + " --run " + run);
+  EXPECT_EQ(ran.code, 2);
+  EXPECT_THAT(ran.output, HasSubstr("a\\nb already holds a run"));
+}
+
+TEST_F(Messages, ErrorsOfTheSystemSayWhatTheyAre) {
+  const std::string command = "trainer --config " + write("net.yaml", "model: mlp\n" + kEnd) + " --run " + path("run");
+  const struct {
+    std::string before, expected;
+  } kCases[] = {{"bash -c 'ulimit -n 7; exec \"$@\"' - ", "Too many open files"}, {"ulimit -f 8; ", "File too large"}};
+  for (const auto& c : kCases) {
+    const Ran ran = run_program(command, c.before);
+    std::filesystem::remove_all(folder_ / "run");
+    EXPECT_EQ(ran.code, 8) << ran.output;
+    EXPECT_THAT(ran.output, HasSubstr(c.expected));
+  }
+}
+
+}  // namespace
+}  // namespace nixie
