@@ -40,11 +40,11 @@ double copy_seconds(const Form& form, const Chip& chip) {
 // anywhere as those of viewed rows do, take as long as whole lines.
 double seconds_of_lines(const Form& form, const ConvProblem& conv, const Tile& tile, const Chip& chip) {
   constexpr std::int64_t kLine = 128;
-  const bool viewed_down = form.ways[0] == Way::viewed;
+  const bool viewed_down = form.axis_forms[0] == AxisForm::viewed;
   const std::int64_t channels = conv.channels / conv.groups, filters = conv.filters / conv.groups,
                      box = 2 * slice_of(channels),
                      step = 2 * form.sum.blocks() * form.pixel_channels() *
-                            (form.has(Way::viewed) ? form.sum.axes[viewed_down ? 0 : 1].stride : 1),
+                            (form.has(AxisForm::viewed) ? form.sum.axes[viewed_down ? 0 : 1].stride : 1),
                      aligned = std::min(std::gcd(step, kLine), box);
   const double lines = 1 + static_cast<double>(box - aligned) / kLine;
   const std::int64_t times = conv.groups * ceil_div(filters, form.sum.gradient ? tile.rows() : tile.n),
