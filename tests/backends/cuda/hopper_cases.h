@@ -306,7 +306,7 @@ inline std::vector<Case> cases() {
                                          {"input_grad_phases_5x5_merged", -3},
                                          {"input_grad_phases_11x11_merged", -3},
                                          {"input_grad_phases_7x3_stride_3x1_merged", -3},
-                                         {"input_grad_phases_dilated_merged", -5},
+                                         {"input_grad_phases_dilated_merged", -6},
                                          {"input_grad_phases_ieee", -4},
                                          {"input_grad_phases_7x7_ieee", -7},
                                          {"matrix_update_falls_back", -1},

@@ -216,13 +216,16 @@ TEST(CudaUnfold, GivesLargeLayersToTensorCores) {
   EXPECT_EQ(filter(stem), (Names{"map", kGradient, "map"}));
   EXPECT_EQ(forward(odd), (Names{"map", "map", kForward}));
   EXPECT_EQ(input(odd), (Names{"map", "map", kForward}));
-  EXPECT_EQ(filter(odd), (Names{"map", "map", kGradient, "map"}));  // dy as images: 80 and 88 channels, not 96 and 80
+  EXPECT_EQ(filter(odd), (Names{"map", "map", kGradient}));  // 96 channels in boxes of 32, not 80 of dy in boxes of 16
   EXPECT_EQ(forward(one_filter), (Names{"map", kForward, "map"}));  // summed over shifted products
   EXPECT_EQ(input(one_filter), (Names{"map", "map", kForward}));
   EXPECT_EQ(filter(one_filter), (Names{"map", kGradient, "map"}));  // as that of dy's images
   const Layer eights{.n = 28, .c = 8, .h = 169, .w = 169, .k = 8, .r = 11, .s = 11, .stride = {3, 3}};
   // Rows of 88 numbers in place, not a slice of 64 channels for each of 121 taps.
   EXPECT_EQ(forward(eights), (Names{"map", kForward}));
+  // All phases of a strided input gradient at once, where few channels make products few.
+  const Layer phases{.n = 68, .c = 3, .h = 25, .w = 201, .k = 15, .r = 3, .s = 3, .stride = {3, 3}, .pad = {1, 1}};
+  EXPECT_EQ(input(phases), (Names{"map", "map", "map", "map", kForward, "map", "map"}));
   // ResNeXt's groups of 4 channels: filters of 0 and of several groups, and a gradient read from between zeros.
   const Layer narrow{.n = 64, .c = 128, .h = 56, .w = 56, .k = 128, .r = 3, .s = 3, .pad = {1, 1}, .groups = 32};
   EXPECT_EQ(forward(narrow), (Names{"map", "map", kForward}));

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <optional>
 
 #include "nixie/backends/cuda/families/conv/conv_fprop.h"
@@ -16,7 +17,7 @@ constexpr std::int64_t kMostCopyBytes = std::int64_t{1} << 30, kMostTapsSummed =
 
 // Of an H200, but for its SMs. Tiles of these layers take longer than their estimates, which the clocks count in; the
 // filter gradient adds its parts in another launch.
-constexpr double kClock = 1.1e9, kGradientClock = 0.95e9, kBytes = 3e12;
+constexpr double kClock = 1.1e9, kGradientClock = 0.95e9, kLineClock = 1.4e9, kBytes = 3e12;
 constexpr double kLaunch = 2.5e-6, kConvLaunch = 3e-6, kGradientLaunch = 6e-6;
 
 double seconds_of_bytes(double bytes) { return bytes / kBytes; }
@@ -35,6 +36,23 @@ double copy_seconds(const Form& form, const Chip& chip) {
   return kLaunch + std::max(1.5 * bytes, seconds_of_sectors(sectors, chip));
 }
 
+// The copy engine reads a box of channels of a pixel in lines of 128 bytes of L2: few channels, or ones that begin
+// anywhere as those of viewed rows do, take as long as whole lines.
+double seconds_of_lines(const Form& form, const ConvProblem& conv, const Tile& tile, const Chip& chip) {
+  constexpr std::int64_t kLine = 128;
+  const bool viewed_down = form.axis_forms[0] == AxisForm::viewed;
+  const std::int64_t channels = conv.channels / conv.groups, filters = conv.filters / conv.groups,
+                     box = 2 * slice_of(channels),
+                     step = 2 * form.sum.blocks() * form.pixel_channels() *
+                            (form.has(AxisForm::viewed) ? form.sum.axes[viewed_down ? 0 : 1].stride : 1),
+                     aligned = std::min(std::gcd(step, kLine), box);
+  const double lines = 1 + static_cast<double>(box - aligned) / kLine;
+  const std::int64_t times = conv.groups * ceil_div(filters, form.sum.gradient ? tile.rows() : tile.n),
+                     boxes = conv.r * conv.s * ceil_div(2 * channels, box) * times;
+  const double pixels = static_cast<double>(form.sum.count * conv.p * conv.q);
+  return pixels * static_cast<double>(boxes) * lines * kLine / (1.0 * chip.l2_bytes_per_clock * chip.sms * kLineClock);
+}
+
 double conv_seconds(const Form& form, const Chip& chip) {
   const WindowSum& sum = form.sum;
   const ConvProblem conv = form.conv();
@@ -49,7 +67,8 @@ double conv_seconds(const Form& form, const Chip& chip) {
   // Filters of several groups, or of phases, may be zeros before they are copied.
   const bool parts = sum.together > 1 || (form.gathers_results() && form.filters != sum.filters);
   const double zeros = !sum.gradient && parts ? kLaunch : 0;
-  return (sum.gradient ? kGradientLaunch : kConvLaunch) + zeros + stores + std::max(clocks, seconds_of_bytes(bytes));
+  return (sum.gradient ? kGradientLaunch : kConvLaunch) + zeros + stores +
+         std::max({clocks, seconds_of_lines(form, conv, tiles.front(), chip), seconds_of_bytes(bytes)});
 }
 
 // Of results that are gathered; blocks of another size at an axis' end take a kernel of their own.

@@ -108,8 +108,9 @@ class Unfolding {
       } else if (take(plan_, phase, chip_)->choices.front().family->name() != "gemm") {
         seconds += seconds_as_it_is(*conv, chip_);
       } else {
-        const auto all = forms(phase, *conv);
         const double portable = product_seconds(plan_, phase, chip_.sms);
+        const bool changes = conv->stride == std::array{1, 1};  // not where a kernel computes all phases as it is
+        const auto all = changes ? forms(phase, *conv) : std::vector<std::pair<Layer, Form>>();
         seconds += all.empty() ? portable : std::min(portable, all[0].second.seconds);
       }
     }
