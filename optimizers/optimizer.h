@@ -15,12 +15,6 @@
 
 namespace nixie {
 
-/// `null` where there is none.
-template <class T>
-std::string field_text(const std::optional<T>& value) {
-  return value ? field_text(*value) : "null";
-}
-
 /// Parameters that are treated differently from the rest, by name and rank.
 struct ParameterGroup {
   std::string match = "*";                     ///< of the whole name; * is any text

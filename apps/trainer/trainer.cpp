@@ -210,16 +210,16 @@ bool Trainer::train(const std::function<bool()>& stop, const std::function<bool(
   is_stopped_ = false;
   const auto asks_to_stop = [&] { return is_stopped_ || (stop && stop()); };
   tell(&Callback::train_begins);
-  std::optional<bool> is_done;
-  while (!is_done) try {
+  bool is_done = false;
+  for (bool ended = false; !ended;) try {
       is_done = train_on(asks_to_stop, save_now);
       saver_.wait();
+      ended = true;
     } catch (const Error& error) {
-      is_done.reset();
       roll_back(error);
     }
-  tell(&Callback::train_ends, *is_done);
-  return *is_done;
+  tell(&Callback::train_ends, is_done);
+  return is_done;
 }
 
 void Trainer::start_loader() {
