@@ -172,10 +172,10 @@ TEST(Report, IsWrittenAtEachEvaluation) {
   for (const char* elsewhere : {"http:", "https:", "<script", "<link", "url(", "@import"})
     EXPECT_THAT(last, testing::Not(HasSubstr(elsewhere)));
 
-  EXPECT_THAT(between(last, "<h2>", "</h2>"), ElementsAre("Confusion", "Worst mistakes", "First layer", "Layers",
-                                                          "Machine, model and data", "Configuration"));
-  EXPECT_THAT(between(last, "<figcaption>", "<"),
-              ElementsAre("Loss", "Accuracy", "Learning rate", "Images per second"));
+  EXPECT_THAT(between(last, "<h2>", "</h2>"), ElementsAre("Confusion", "Worst mistakes", "First layer", "Net", "Layers",
+                                                          "Weights", "Machine, model and data", "Configuration"));
+  EXPECT_THAT(between(last, "<figcaption>", "<"), ElementsAre("Loss", "Accuracy", "Learning rate", "Images per second",
+                                                              "0.weight", "0.bias", "3.weight", "3.bias"));
   // The matrix holds every test sample once, the diagonal those that are right.
   const Evaluation result = trainer.evaluate();
   const auto sum = [&](const std::string& kind) {

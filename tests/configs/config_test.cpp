@@ -52,7 +52,7 @@ loss: {cross_entropy: {label_smoothing: 0.1}}
 optimizer: {adamw: {beta2: 0.99}}
 parameter_groups: [{max_rank: 1, weight_decay: 0}, {match: "*.weight", rate: 2}]
 clip_norm: 2.5
-schedule: {multistep: {rate: 0.1, milestones: [1, 2.5], warmup: {epochs: 0.5}}}
+schedule: {multistep: {rate: 0.1, milestones: [1, 2.5], factors: [], warmup: {epochs: 0.5}}}
 data: {generated: {height: 8, width: 9, batch: 4}}
 loader: {threads: 2}
 metrics: [{top_k: {k: 3}}, recall]
@@ -63,13 +63,13 @@ seed: 18446744073709551615
   EXPECT_THAT(config.model.text(), HasSubstr("{normal: {deviation: 0.1, mean: 0}}"));
   EXPECT_THAT(config.model.text(), HasSubstr("name: \"first\""));
   EXPECT_THAT(config.model.text(), HasSubstr("{constant: {value: 0.5}}"));
-  EXPECT_EQ(config.loss.text(), "cross_entropy: {label_smoothing: 0.1}");
+  EXPECT_EQ(config.loss.text(), "cross_entropy: {label_smoothing: 0.1, class_weights: [], ignore_index: null}");
   EXPECT_THAT(config.optimizer.text(), HasSubstr("beta2: 0.99"));
   ASSERT_EQ(config.parameter_groups.size(), 2u);
   EXPECT_EQ(config.parameter_groups[0].max_rank, 1);
   EXPECT_EQ(config.parameter_groups[1].match, "*.weight");
   EXPECT_EQ(config.clip_norm, 2.5);
-  EXPECT_THAT(config.schedule.text(), HasSubstr("milestones: [1, 2.5], warmup: {epochs: 0.5"));
+  EXPECT_THAT(config.schedule.text(), HasSubstr("milestones: [1, 2.5], factors: [], warmup: {epochs: 0.5"));
   EXPECT_EQ(config.data.open().train->sample_shape(), (Shape{3, 8, 9}));
   EXPECT_EQ(config.data.batch(), 4);
   EXPECT_EQ(config.loader.threads, 2);

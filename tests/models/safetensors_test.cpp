@@ -135,7 +135,8 @@ TEST_F(WeightsTest, AreTakenByNameAndShape) {
   const Array drawn = fc.array();
   const NamedArrays arrays = {{"a", Array::from(std::vector<double>{1, 2}, {2})},
                               {"fc", Array(Dtype::f32, {5, 2})},
-                              {"a.num_batches_tracked", Array(Dtype::i32, {})}};
+                              {"extra", Array(Dtype::f32, {1})},
+                              {"a.num_batches_tracked", Array(Dtype::i64, {})}};  // a counter, no weight
   const WeightReport report = set_weights(parameters, arrays);
   EXPECT_THAT(a.array().to_vector<double>(), ElementsAre(1, 2));
   EXPECT_EQ(fc.array().to_vector<double>(), drawn.to_vector<double>());
@@ -144,7 +145,7 @@ TEST_F(WeightsTest, AreTakenByNameAndShape) {
             "1 of 3 arrays taken\n"
             "  of another shape, left as they were (1): fc [3, 2] (the file has [5, 2])\n"
             "  not in the file, left as they were (1): own [1]\n"
-            "  in the file alone (1): a.num_batches_tracked");
+            "  in the file alone (1): extra");
   EXPECT_THAT(error_of(Fault::checkpoint,
                        [&] {
                          set_weights(parameters, {{"a", Array::from(std::vector<float>{0, NAN}, {2})}});
