@@ -17,6 +17,8 @@ namespace {
 // Words of sums and accumulators that a thread may hold where it leaves parts, with one or two consumers and with
 // three, which have no room for what the epilogue loads.
 constexpr int kMostHeld = 128, kMostHeldByThree = 96;
+// Of f32, beside the sums of three products in tiles of more than 64 columns.
+constexpr int kMostLoadsByChannel = 6;
 
 std::string limits(const ConvProblem& conv) {
   if (conv.role == ConvRole::filter_grad) return "filter gradient";
@@ -42,9 +44,17 @@ bool stores_pieces(const Kernel& kernel) {
   });
 }
 
+// Loads of the epilogue that are another number for each of a lane's 8 channels.
+std::int64_t loads_by_channel(const Kernel& kernel) {
+  return std::count_if(kernel.loads.begin(), kernel.loads.end(),
+                       [](const Access& load) { return load.strides.size() > 1 && load.strides[1] != 0; });
+}
+
 // What a thread accumulates for parts stays in registers, beside the sums of its tile.
 std::vector<Tile> tiles_of(const Choice& choice, const Chip& chip) {
   std::vector<Tile> tiles = forward_tiles(problem_of(choice), chip);
+  if (problem_of(choice).products() == 3 && loads_by_channel(choice.kernel) > kMostLoadsByChannel)
+    std::erase_if(tiles, [](const Tile& tile) { return tile.mma_m * tile.n > 64; });
   if (!choice.leaves) return tiles;
   const bool full = !choice.kernel.loads.empty() || problem_of(choice).dtype == Dtype::bf16;
   const std::int64_t filters = forward_layer(problem_of(choice)).filters;
