@@ -6,8 +6,8 @@ if(NIXIE_PACKAGE)
   add_custom_command(
     OUTPUT ${man}/trainer.1
     COMMAND ${CMAKE_COMMAND} -DHELP2MAN=${HELP2MAN} -DBIN=${CMAKE_RUNTIME_OUTPUT_DIRECTORY} -DOUT=${man} -DVERSION=${PROJECT_VERSION}
-            -P ${PROJECT_SOURCE_DIR}/package/man.cmake
-    DEPENDS trainer benchmark explain package/man.cmake)
+            -P ${PROJECT_SOURCE_DIR}/apps/package/man.cmake
+    DEPENDS trainer benchmark explain apps/package/man.cmake)
   add_custom_target(man_pages ALL DEPENDS ${man}/trainer.1)
   install(DIRECTORY ${man}/ DESTINATION share/man/man1)
 endif()
@@ -25,10 +25,10 @@ set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 # What programs that use the library need besides.
 set(CPACK_DEBIAN_PACKAGE_RECOMMENDS
-    "g++, cmake, libfmt-dev, libspdlog-dev, libyaml-cpp-dev, libhdf5-dev, libpng-dev, zlib1g-dev, libxxhash-dev, libturbojpeg0-dev")
+    "g++, cmake, libfmt-dev, libyaml-cpp-dev, libhdf5-dev, libpng-dev, zlib1g-dev, libxxhash-dev, libturbojpeg0-dev")
 set(CPACK_DEBIAN_PACKAGE_DESCRIPTION "Trains neural networks from a YAML file or from C++, on CPUs and on NVIDIA GPUs,
  whose driver and CUDA libraries are found at run time.")
 if(NOT NIXIE_NATIVE AND NIXIE_ARCH STREQUAL "x86-64-v3")
-  set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA ${PROJECT_SOURCE_DIR}/package/preinst)
+  set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA ${PROJECT_SOURCE_DIR}/apps/package/preinst)
 endif()
 include(CPack)
