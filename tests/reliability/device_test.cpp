@@ -99,7 +99,7 @@ INSTANTIATE_TEST_SUITE_P(Share, DeviceMemory, testing::Range(0, kShares));
 TEST_F(Device, MissingAndOldLibrariesAreNamedAtOnce) {
   const bool has_one = has_device();
   const struct {
-    const char *library, *missing, *old;
+    const char *name, *missing, *old;
     bool needs_device;
   } kCases[] = {{"libcuda.so", "no NVIDIA driver was found", "no NVIDIA driver was found", false},
                 {"libnvrtc", "cannot open libnvrtc", "libnvrtc.so is too old", true},
@@ -110,12 +110,12 @@ TEST_F(Device, MissingAndOldLibrariesAreNamedAtOnce) {
       // An empty cache: kernels must be compiled.
       const TempFolder cache;
       const auto begin = std::chrono::steady_clock::now();
-      EXPECT_EQ(train("conv", {{how, c.library}, {"NIXIE_CACHE", cache.path().string()}}), 3)
-          << how << c.library << text_of(path("log"));
+      EXPECT_EQ(train("conv", {{how, c.name}, {"NIXIE_CACHE", cache.path().string()}}), 3)
+          << how << c.name << text_of(path("log"));
       const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
       EXPECT_THAT(text_of(path("log")), HasSubstr(std::string(how).ends_with("OLD") ? c.old : c.missing));
-      EXPECT_LT(seconds, 1) << how << c.library;
-      std::printf("%s=%s: %.2f s\n", how, c.library, seconds);
+      EXPECT_LT(seconds, 1) << how << c.name;
+      std::printf("%s=%s: %.2f s\n", how, c.name, seconds);
     }
   }
   // What needs no GPU works without any of it.

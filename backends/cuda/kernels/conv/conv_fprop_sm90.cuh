@@ -7,12 +7,11 @@
 //          image borders and the last partial tile read zero); CONV_CONSUMERS warpgroups multiply, each its own
 //          64 * CONV_MMA_M rows, and run the epilogue by themselves, one's under the other's products.
 // Epilogue the generated Body, 8 neighbouring channels of a pixel at a time: loads and stores of 16 bytes. Where
-// results
-//          are in no steps of 16 bytes (odd numbers of filters), one: a warp stores 32 neighbouring channels.
+//          results are in no steps of 16 bytes (odd numbers of filters), one: a warp stores 32 neighbouring channels.
 // Gradient the input gradient is the same sum over dy with the filter flipped and w read transposed in place
 //          (CONV_TRANSPOSED_W = 1: this kernel's C and K are then the layer's K and C): no copy of w is made.
-// Groups   channels and filters side by side, CONV_C and CONV_K of each; a tile is one group's. A box may reach into the
-//          next group's channels, for which w has zeros.
+// Groups   channels and filters side by side, CONV_C and CONV_K of each; a tile is one group's. A box may reach
+//          into the next group's channels, for which w has zeros.
 // Limits   strides, padding, dilation as im2col TMA has them (corners in [-128, 127], tap offsets < 256); C and K
 //          multiples of 8; the input gradient only for stride 1, in groups only where C is a multiple of 64.
 // Products with CONV_PRODUCTS = 3 both operands come as two 16-bit planes, high and 2^11 times what it leaves of an f32
@@ -39,9 +38,8 @@
 //   CONV_TRANSPOSED_W NIXIE_BF16    0 or 1
 //   CONV_PRODUCTS                   1 or 3; 3: a third as many sums a thread
 //   CONV_PARTS                      if defined: parts that blocks leave of channels' reductions (channel_parts.cuh);
-//   run()
-//                                   then also takes Accumulators (&)[8] and how many pixels they have seen with this
-//                                   one; the grid is a multiple of the tiles across K
+//                                   run() then also takes Accumulators (&)[8] and how many pixels they have seen
+//                                   with this one; the grid is a multiple of the tiles across K
 // Kernel conv_fprop(x_map, w_map, [x_low_map, w_low_map,] body):
 //   x_map     im2col, 16-bit {C, W, H, N}, corners {-pad, pad - (S-1) dilation}, box {SLICE, tile rows}, element
 //             strides {1, stride, stride, 1}, swizzle of SLICE * 2 bytes
@@ -83,8 +81,8 @@ struct Barriers {
 
 // Loads one slice: channels [c, c + kSlice) of one tap, for all rows and columns of the tile. A slice past the last,
 // which fills up the last stage, lies outside both maps and reads zero.
-NIXIE_DEVICE void load_slice(const TensorMap* x, const TensorMap* w, u32 a, u32 b, u32 bar, int slice,
-                             Column column, int image, int h, int v) {
+NIXIE_DEVICE void load_slice(const TensorMap* x, const TensorMap* w, u32 a, u32 b, u32 bar, int slice, Column column,
+                             int image, int h, int v) {
   int tap = slice / kChannelSlices, c = (slice - tap * kChannelSlices) * kSlice;
   int r = tap / CONV_S, s = tap - r * CONV_S;
   const int first = CONV_GROUPS == 1 ? 0 : column.group * CONV_C, n0 = column.n0;
@@ -92,7 +90,8 @@ NIXIE_DEVICE void load_slice(const TensorMap* x, const TensorMap* w, u32 a, u32 
   copy_im2col(a, x, bar, x_c, v, h, image, s * CONV_DILATION_W, r * CONV_DILATION_H);
   if (CONV_TRANSPOSED_W) {
 #pragma unroll
-    for (int i = 0; i < kRowsB / 64; i++) copy_box_3d(b + i * 8192, w, bar, n0 + 64 * i, CONV_R * CONV_S - 1 - tap, first + c);
+    for (int i = 0; i < kRowsB / 64; i++)
+      copy_box_3d(b + i * 8192, w, bar, n0 + 64 * i, CONV_R * CONV_S - 1 - tap, first + c);
   } else {
     copy_box_3d(b, w, bar, c, tap, CONV_GROUPS == 1 ? n0 : column.group * CONV_K + n0);
   }
@@ -149,9 +148,9 @@ NIXIE_DEVICE void multiply_stage(Sums& sum, u32 a, u32 b, bool add) {
   }
 }
 
-// Runs Body over the sums of one warpgroup's tile, whose corner is (pixel, column): 16 rows x 64 columns a warp at a time
-// pass through 4 KB of shared memory of its own, so that a lane holds 8 neighbouring channels. Pieces of 16 bytes are
-// stored where neither the writes (rows of pairs) nor the reads (rows of eights) meet in a bank.
+// Runs Body over the sums of one warpgroup's tile, whose corner is (pixel, column): 16 rows x 64 columns a warp at a
+// time pass through 4 KB of shared memory of its own, so that a lane holds 8 neighbouring channels. Pieces of 16 bytes
+// are stored where neither the writes (rows of pairs) nor the reads (rows of eights) meet in a bank.
 struct Epilogue {
 #ifdef CONV_PARTS
   using Parts = ChannelParts<kChunksN>;

@@ -17,7 +17,8 @@
 // Stores   sums pass through shared memory, so that eight lanes hold 32 neighbouring columns of a row: Body's loads and
 //          stores are whole lines of 128 bytes. With pieces of 32 bytes, as the products leave them, an update cost
 //          150 us more than its product on Overfeat conv5, now 40, which is its floor.
-// Groups   channels and filters side by side, CONV_C and CONV_K of each; the rows of tiles go through all groups' filters.
+// Groups   channels and filters side by side, CONV_C and CONV_K of each; rows of tiles go through the filters of all
+//          groups.
 // Limits   as im2col TMA; C a multiple of CONV_SLICE, K of all groups of 8.
 //
 // Measured on an H200 (docs/performance-log.md), reduction and bias gradient included: 0.85 to 0.97 of the matrix rate
