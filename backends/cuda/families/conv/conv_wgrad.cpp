@@ -19,8 +19,8 @@ KernelCode generate_tile(const Plan& plan, const Choice& choice, const Tile& til
   const ConvProblem& conv = problem_of(choice);
   const bool sums = choice.channel_sum.has_value();
   const std::int64_t pixels = std::int64_t{1} * conv.images * conv.p * conv.q, stages = ceil_div(pixels, 64);
-  const int channels = conv.channels / conv.groups, slice = slice_of(channels);
-  const std::int64_t columns = std::int64_t{1} * conv.r * conv.s * channels;
+  const int channels = conv.channels / conv.groups, slice = gradient_slice(conv);
+  const std::int64_t columns = gradient_columns(conv);
   const int rows = static_cast<int>(gradient_rows(conv, tile));
   const WgradSchedule schedule = schedule_wgrad(rows, static_cast<int>(ceil_div(columns, tile.n)),
                                                 static_cast<int>(stages), chip.sms, kMostTensorTerms / 64);

@@ -50,16 +50,11 @@ int stages_in(std::int64_t room, const Tile& tile, std::int64_t rows_b, int prod
   return static_cast<int>(std::min<std::int64_t>(8, room / (planes_of(products) * (tile.rows() + rows_b) * 128)));
 }
 
-// Columns of a filter gradient: the elements of one filter.
-std::int64_t columns_of(const ConvProblem& conv) {
-  return std::int64_t{1} * conv.r * conv.s * (conv.channels / conv.groups);
-}
-
 bool fits_gradient(const Tile& tile, const ConvProblem& conv) {
-  const int slice = slice_of(conv.channels / conv.groups);
+  const int slice = gradient_slice(conv);
   if (!fits(tile, conv.products()) || tile.n % slice != 0 || tile.n / slice > 8) return false;
   if (conv.row_channels > 0 && tile.consumers == 3) return false;  // addresses of packed rows need the registers
-  return gradient_rows(conv, tile) <= kMostTileRows && ceil_div(columns_of(conv), tile.n) <= kMostTileColumns;
+  return gradient_rows(conv, tile) <= kMostTileRows && ceil_div(gradient_columns(conv), tile.n) <= kMostTileColumns;
 }
 
 std::vector<Tile> sorted(std::vector<Tile> tiles) {
@@ -75,7 +70,26 @@ std::int64_t gradient_rows(const ConvProblem& conv, const Tile& tile) {
   return std::int64_t{conv.groups} * ceil_div(conv.filters / conv.groups, tile.rows());
 }
 
-int slice_of(std::int64_t channels) { return channels % 64 == 0 || channels % 16 != 0 ? 64 : channels % 32 ? 16 : 32; }
+int gradient_slice(const ConvProblem& conv) {
+  return slice_of(conv.channels / conv.groups, conv.filters / conv.groups);
+}
+
+std::int64_t gradient_columns(const ConvProblem& conv) {
+  return std::int64_t{1} * conv.r * conv.s * round_up(conv.channels / conv.groups, gradient_slice(conv));
+}
+
+// A pixel's slice is a line of L2 whether it has 64 channels or 16, so that slices that divide the channels are bound
+// by lines; whole slices multiply zeros instead, by tiles of at most 128 filters mostly.
+int slice_of(std::int64_t channels, std::int64_t filters) {
+  constexpr double kClocksOfLine = 2.6, kLeastGain = 0.8;
+  if (channels % 64 == 0 || channels % 16 != 0) return 64;
+  const int exact = channels % 32 ? 16 : 32;
+  const auto clocks = [&](int slice) {
+    const double products = slice / 16 * static_cast<double>(std::min<std::int64_t>(filters, 128)) / 128;
+    return static_cast<double>(ceil_div(channels, slice)) * std::max(products, kClocksOfLine);
+  };
+  return clocks(64) < kLeastGain * clocks(exact) ? 64 : exact;
+}
 
 int planes_of(int products) { return products == 3 ? 2 : 1; }
 
@@ -86,7 +100,7 @@ ForwardLayer forward_layer(const ConvProblem& conv) {
                      .p = conv.p,
                      .q = conv.q,
                      .pad = conv.pad};
-  layer.slice = slice_of(layer.channels);
+  layer.slice = slice_of(layer.channels, layer.filters);
   if (conv.role == ConvRole::input_grad) {
     layer.transposed = true, layer.slice = 64;
     std::swap(layer.channels, layer.filters);
@@ -121,7 +135,8 @@ std::vector<Tile> gradient_tiles(const ConvProblem& conv, const Chip& chip) {
   std::vector<Tile> tiles;
   for (Tile tile : kGradientTiles) {
     if (!fits_gradient(tile, conv)) continue;
-    tile.clocks = gradient_clocks(tile, gradient_rows(conv, tile), columns_of(conv), stages, conv.products(), chip);
+    tile.clocks =
+        gradient_clocks(tile, gradient_rows(conv, tile), gradient_columns(conv), stages, conv.products(), chip);
     tile.stages = stages_in(dynamic_shared_bytes(chip) - tile.consumers * 8192, tile, tile.n, conv.products());
     tiles.push_back(tile);
   }
