@@ -1,4 +1,4 @@
-// Variables by name, and the run's numbers under /state and /rng.
+// Fills a Checkpoint from a run and restores a run from it: variables by name, numbers under /state and /rng.
 #include "nixie/apps/trainer/snapshot.h"
 
 #include <algorithm>

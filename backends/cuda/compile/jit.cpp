@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "nixie/backends/cuda/compile/cubin_cache.h"
-#include "nixie/backends/cuda/compile/kernels.h"
+#include "nixie/backends/cuda/compile/embedded_files.h"
 #include "nixie/backends/cuda/device/libraries.h"
 #include "nixie/core/base/error.h"
 #include "nixie/core/base/integer_math.h"
