@@ -129,6 +129,14 @@ TEST(CudaCodegenText, ChannelsLastStatisticsGiveThreadsChannels) {
   EXPECT_GT(code.scratch_bytes, 0);
 }
 
+// Where channels and images alone fill the device, the mean over a few pixels is a thread's own work.
+TEST(CudaCodegenText, FewPixelsOfManyChannelsTakeFewThreads) {
+  EXPECT_NE(source_of(cuda_plans::normalise(Dtype::f16, {128, 1024, 3, 3}, {2, 3}, true)).find("kReducedThreads = 8;"),
+            std::string::npos);
+  EXPECT_NE(source_of(cuda_plans::normalise(Dtype::f16, {2, 1024, 3, 3}, {2, 3}, true)).find("kReducedThreads = 16;"),
+            std::string::npos);
+}
+
 TEST(CudaCodegenText, TheTextDoesNotDependOnWhereSlotsLie) {
   cuda_plans::Draft a = cuda_plans::softmax(Dtype::f32, 64, 1000), b = a;
   for (Slot& slot : a.plan.slots) slot.external = false, slot.offset = 4096;

@@ -239,6 +239,7 @@ inline std::vector<Draft> elementwise_and_reductions() {
   for (bool channels_last : {false, true}) {
     all.push_back(normalise(Dtype::f32, {8, 16, 6, 6}, {0, 2, 3}, channels_last));
     all.push_back(normalise(Dtype::f16, {64, 24, 30, 30}, {0, 2, 3}, channels_last));
+    all.push_back(normalise(Dtype::f16, {128, 1024, 3, 3}, {2, 3}, channels_last));
     all.push_back(normalise(Dtype::f32, {3, 5, 7, 2}, {1, 2, 3}, channels_last));
     all.push_back(normalise(Dtype::f32, {3, 5, 7, 2}, {0, 1, 2, 3}, channels_last));
   }
