@@ -20,12 +20,16 @@ bool fits(const Tile& tile, int products) {
   return products == 1 || (tile.consumers < 3 && tile.mma_m * tile.n <= 128);
 }
 
-// Clocks of one stage of 64 along the reduction: products of 64 x n take n / 2 clocks per 16 terms, or longer if
-// shared memory or the L2 cache delivers the operands more slowly.
-std::int64_t stage_clocks(const Tile& tile, std::int64_t rows_b, int products, const Chip& chip) {
-  const std::int64_t clocks = tile.consumers * tile.mma_m * 4 * std::max(tile.n / 2, 16 + tile.n / 4);
+std::int64_t stage_bytes(const Tile& tile, std::int64_t rows_b, int terms, int products) {
+  return planes_of(products) * (tile.rows() + rows_b) * terms * 2;
+}
+
+// Clocks of one stage of `terms` along the reduction: products of 64 x n take n / 2 clocks per 16 terms, or
+// longer if shared memory or the L2 cache delivers the operands more slowly.
+std::int64_t stage_clocks(const Tile& tile, std::int64_t rows_b, int terms, int products, const Chip& chip) {
+  const std::int64_t clocks = tile.consumers * tile.mma_m * (terms / 16) * std::max(tile.n / 2, 16 + tile.n / 4);
   return std::max<std::int64_t>(products * clocks,
-                                planes_of(products) * (tile.rows() + rows_b) * 128 / chip.l2_bytes_per_clock);
+                                stage_bytes(tile, rows_b, terms, products) / chip.l2_bytes_per_clock);
 }
 
 // Clocks of the busiest block, and of partial tiles that are written to L2 and read again.
@@ -41,12 +45,12 @@ std::int64_t gradient_clocks(const Tile& tile, std::int64_t rows, std::int64_t c
     longest = std::max(longest, own);
   }
   const std::int64_t part_bytes = std::int64_t{4} * schedule.slots * tile.rows() * tile.n;
-  return longest * stage_clocks(tile, tile.n, products, chip) +
+  return longest * stage_clocks(tile, tile.n, 64, products, chip) +
          2 * part_bytes / (std::int64_t{chip.l2_bytes_per_clock} * chip.sms);
 }
 
-int stages_in(std::int64_t room, const Tile& tile, std::int64_t rows_b, int products) {
-  return static_cast<int>(std::min<std::int64_t>(8, room / (planes_of(products) * (tile.rows() + rows_b) * 128)));
+int stages_in(std::int64_t room, const Tile& tile, std::int64_t rows_b, int terms, int products) {
+  return static_cast<int>(std::min<std::int64_t>(8, room / stage_bytes(tile, rows_b, terms, products)));
 }
 
 // Columns of a filter gradient: the elements of one filter.
@@ -93,7 +97,9 @@ ForwardLayer forward_layer(const ConvProblem& conv) {
     layer.pad = {(conv.r - 1) * conv.dilation[0] - conv.pad[0], (conv.s - 1) * conv.dilation[1] - conv.pad[1]};
   }
   layer.pixels = std::int64_t{1} * conv.images * layer.p * layer.q;
-  layer.stages = ceil_div(ceil_div(layer.channels, layer.slice) * conv.r * conv.s * layer.slice, 64);
+  const std::int64_t slices = std::int64_t{1} * ceil_div(layer.channels, layer.slice) * conv.r * conv.s;
+  layer.stages = ceil_div(slices * layer.slice, 64);
+  layer.stage_terms = static_cast<int>(ceil_div(slices, layer.stages)) * layer.slice;
   return layer;
 }
 
@@ -108,8 +114,10 @@ std::vector<Tile> forward_tiles(const ConvProblem& conv, const Chip& chip) {
         ceil_div(ceil_div(layer.pixels, tile.rows()) * layer.groups * ceil_div(layer.filters, tile.n), chip.sms);
     const std::int64_t epilogue = tile.rows() * tile.n / (tile.consumers == 3 ? 16 : 12);
     const std::int64_t rows_b = layer.transposed ? ceil_div(tile.n, 64) * 64 : tile.n;
-    tile.clocks = waves * (layer.stages * stage_clocks(tile, rows_b, conv.products(), chip) + epilogue);
-    tile.stages = stages_in(dynamic_shared_bytes(chip) - tile.consumers * 16384, tile, rows_b, conv.products());
+    tile.clocks =
+        waves * (layer.stages * stage_clocks(tile, rows_b, layer.stage_terms, conv.products(), chip) + epilogue);
+    tile.stages = stages_in(dynamic_shared_bytes(chip) - tile.consumers * 16384, tile, rows_b, layer.stage_terms,
+                            conv.products());
     tiles.push_back(tile);
   }
   return sorted(std::move(tiles));
@@ -121,7 +129,7 @@ std::vector<Tile> gradient_tiles(const ConvProblem& conv, const Chip& chip) {
   for (Tile tile : kGradientTiles) {
     if (!fits_gradient(tile, conv)) continue;
     tile.clocks = gradient_clocks(tile, gradient_rows(conv, tile), columns_of(conv), stages, conv.products(), chip);
-    tile.stages = stages_in(dynamic_shared_bytes(chip) - tile.consumers * 8192, tile, tile.n, conv.products());
+    tile.stages = stages_in(dynamic_shared_bytes(chip) - tile.consumers * 8192, tile, tile.n, 64, conv.products());
     tiles.push_back(tile);
   }
   return sorted(std::move(tiles));

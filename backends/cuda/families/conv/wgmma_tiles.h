@@ -12,7 +12,7 @@ namespace nixie::cuda {
 struct Tile {
   int consumers = 0;        ///< warpgroups that multiply
   int mma_m = 0, n = 0;     ///< of each: products of 64 rows by n columns
-  int stages = 0;           ///< of 64 terms that shared memory holds at once
+  int stages = 0;           ///< that shared memory holds at once
   std::int64_t clocks = 0;  ///< of the whole kernel, estimated
   int rows() const { return 64 * consumers * mma_m; }
   /// Rows by columns: "256x128". No two tiles of a kernel share a name.
@@ -24,7 +24,8 @@ struct ForwardLayer {
   bool transposed = false;  ///< an input gradient
   int channels = 0, filters = 0, groups = 1, p = 0, q = 0;
   std::array<int, 2> pad{};
-  int slice = 0;  ///< channels that one box of the copy engine holds
+  int slice = 0;        ///< channels that one box of the copy engine holds
+  int stage_terms = 0;  ///< of the reduction in each stage, whole slices, at most 64
   std::int64_t pixels = 0, stages = 0;
 };
 ForwardLayer forward_layer(const ConvProblem& conv);

@@ -93,25 +93,30 @@ NIXIE_DEVICE void produce(const Maps& maps, u32 shared, u32 full, u32 empty, con
 #pragma unroll
     for (int j = 0; j < kSlicesPerTile; j++) {
       int slice = item.n * kSlicesPerTile + j, tap = slice / kChannelSlices;
-      if (slice >= kSlices) tap = 0, slice = kChannelSlices;  // channels past C read zero
       r[j] = tap / CONV_S, s[j] = tap - r[j] * CONV_S;
       c[j] = item.group * CONV_C + (slice - tap * kChannelSlices) * kSlice;
     }
+    // Boxes of columns and filters past the last are left out: what is multiplied for them is not stored.
+    const int boxes = min(kTileM / 64, (CONV_K - item.m * kTileM + 63) / 64),
+              slices = min(kSlicesPerTile, kSlices - item.n * kSlicesPerTile);
+    const u32 bytes = kPlanes * (boxes * 8192 + slices * 64 * kSliceBytes);
     for (int k = 0; k < item.count; k++, ring.next()) {
       int pixel = (item.first + k) * 64, image = pixel / (CONV_P * CONV_Q), rest = pixel - image * (CONV_P * CONV_Q);
       int p = rest / CONV_Q, q = rest - p * CONV_Q;
       u32 a = shared + ring.stage * kStageBytes, bar = full + 8 * ring.stage;
       barrier_wait(empty + 8 * ring.stage, ring.parity ^ 1);
-      barrier_expect(bar, kStageBytes);
+      barrier_expect(bar, bytes);
 #pragma unroll
       for (int plane = 0; plane < kPlanes; plane++, a += kPlaneBytes) {
 #pragma unroll
         for (int j = 0; j < kTileM / 64; j++)
-          copy_box_2d(a + j * 8192, maps.dy[plane], bar, item.group * CONV_K + item.m * kTileM + j * 64, pixel);
+          if (j < boxes)
+            copy_box_2d(a + j * 8192, maps.dy[plane], bar, item.group * CONV_K + item.m * kTileM + j * 64, pixel);
 #pragma unroll
         for (int j = 0; j < kSlicesPerTile; j++)
-          copy_im2col(a + kBytesA + j * 64 * kSliceBytes, maps.x[plane], bar, c[j], q * CONV_STRIDE_W - CONV_PAD_W,
-                      p * CONV_STRIDE_H - CONV_PAD_H, image, s[j] * CONV_DILATION_W, r[j] * CONV_DILATION_H);
+          if (j < slices)
+            copy_im2col(a + kBytesA + j * 64 * kSliceBytes, maps.x[plane], bar, c[j], q * CONV_STRIDE_W - CONV_PAD_W,
+                        p * CONV_STRIDE_H - CONV_PAD_H, image, s[j] * CONV_DILATION_W, r[j] * CONV_DILATION_H);
       }
     }
   }
@@ -381,10 +386,17 @@ extern "C" __global__ void __launch_bounds__(kConsumers * 128) conv_wgrad_reduce
   const float4* from = reinterpret_cast<const float4*>(body.parts) +
                        (static_cast<u64>(first) * kPieces + piece) * (kConsumers * 128) + threadIdx.x;
   float4 sum = from[0];
-#pragma unroll 4
-  for (int i = 1; i < slots; i++) {
-    float4 v = from[static_cast<u64>(i) * kPieces * kConsumers * 128];
-    sum.x += v.x, sum.y += v.y, sum.z += v.z, sum.w += v.w;
+  constexpr int kAtOnce = 16;  // loads on their way: what this kernel waits for is their latency
+  for (int i = 1; i < slots; i += kAtOnce) {
+    float4 v[kAtOnce];
+#pragma unroll
+    for (int j = 0; j < kAtOnce; j++)
+      if (i + j < slots) v[j] = from[static_cast<u64>(i + j) * kPieces * kConsumers * 128];
+#pragma unroll
+    for (int j = 0; j < kAtOnce; j++) {
+      if (i + j >= slots) break;
+      sum.x += v[j].x, sum.y += v[j].y, sum.z += v[j].z, sum.w += v[j].w;
+    }
   }
   const float4 sums[1] = {sum};
   run_body(body, sums, tile, piece, threadIdx.x);
