@@ -84,8 +84,9 @@ class FolderImages : public ByteDataset {
       const std::int64_t side = options_.crop;
       window = {draw_crop(augment, image.width, image.height, draws), side, side, {0, 0, side, side}, false};
     } else {
-      window.part.left = draws.below(window.width - options_.crop + 1);
-      window.part.top = draws.below(window.height - options_.crop + 1);
+      const std::int64_t pad = options_.pad, room = 2 * pad + 1 - options_.crop;
+      window.part.left = draws.below(window.width + room) - pad;
+      window.part.top = draws.below(window.height + room) - pad;
     }
     window.mirrored = options_.flip && draws.below(2) == 1;
     if (!augment.changes_pixels()) {
@@ -143,7 +144,9 @@ ImageFolder resolved(ImageFolder options) {
   check(options.channels == 1 || options.channels == 3, "image_folder: channels is ", options.channels,
         ", expected 1 or 3");
   check_augment(options.augment);
-  if (options.resize == 0) options.resize = (options.crop * 8 + 3) / 7;
+  check(options.pad == 0 || !options.augment.crops(), "image_folder: pad and augment's scale are two crops; set one");
+  check(options.pad < options.crop, "image_folder: pad is ", options.pad, ", as large as crop, ", options.crop);
+  if (options.resize == 0) options.resize = options.pad > 0 ? options.crop : (options.crop * 8 + 3) / 7;
   check(options.resize >= options.crop, "image_folder: resize is ", options.resize, ", smaller than crop ",
         options.crop);
   const bool rgb = options.channels == 3;

@@ -18,6 +18,7 @@ struct ImageFolder {
   std::int64_t limit = 0;
   int crop = 224;
   int resize = 0;
+  int pad = 0;
   int channels = 3;
   bool flip = false;
   Augment augment = {};
@@ -37,7 +38,10 @@ struct ImageFolder {
         field("limit", &ImageFolder::limit, "use only the first n samples of each half, 0 = all", {0, 1e12}),
         field("crop", &ImageFolder::crop, "side of a sample; training cuts anywhere, evaluation in the centre",
               {1, 4096}),
-        field("resize", &ImageFolder::resize, "short side before the crop, 0 = 8/7 of the crop", {0, 8192}),
+        field("resize", &ImageFolder::resize, "short side before the crop, 0 = 8/7 of the crop, with pad the crop",
+              {0, 8192}),
+        field("pad", &ImageFolder::pad, "training: black around the scaled picture before the crop, in pixels",
+              {0, 4096}),
         field("channels", &ImageFolder::channels, "3 for RGB, 1 for grey", {1, 3}),
         field("flip", &ImageFolder::flip, "training: mirror every other image"),
         field("augment", &ImageFolder::augment, "training: further random changes"),
