@@ -317,7 +317,8 @@ TEST(ImageFolder, RefusesFoldersWithNothingInThem) {
   write_class(folder / "a", 0, 1);
   EXPECT_NE(line().find("nothing left to test on"), std::string::npos);
   const std::string missing = error_of(Fault::data, [] { ImageFolder{.path = "/nowhere/at all"}.open(); });
-  EXPECT_EQ(missing, "/nowhere/at all: no such folder; set path to a folder of class folders or a .csv file");
+  EXPECT_EQ(missing,
+            "/nowhere/at all: no such folder; set path to a folder of class folders, a .csv file or a .tar file");
 }
 
 /// Unpacks an archive of the real data and reads its test half, about `share` of all; skips where it is absent.
