@@ -3,6 +3,7 @@
 // frame as they stand where too few filters would use a packed panel.
 #include "nixie/backends/cpu/contract/conv_phase.h"
 #include "nixie/backends/cpu/contract/pack.h"
+#include "nixie/backends/cpu/contract/winograd.h"
 
 namespace nixie::cpu {
 namespace {
@@ -385,6 +386,8 @@ void run_conv(const Conv& conv, std::span<const BoundOperand> operands, const Sh
   const Strided<T> source(operands[0], pool), weight(operands[1], pool);
   const bool forward = conv.role == ConvRole::output;
   const ConvShape shape(conv, forward ? source.shape() : domain, weight.shape(), forward ? domain : source.shape());
+  if constexpr (std::is_same_v<T, float>)
+    if (winograd_pays(conv, shape)) return run_winograd(conv, shape, source, weight, sink, pool);
   DataConv<T>(conv, shape, source, weight, sink, pool).run();
 }
 
