@@ -20,15 +20,15 @@ bool fits(const Tile& tile, int products) {
   return products == 1 || (tile.consumers < 3 && tile.mma_m * tile.n <= 128);
 }
 
-// Clocks of one stage of 64 along the reduction: products of 64 x n take n / 2 clocks each of 16, but no less than
-// shared memory gives their operands, nor than the L2 cache does.
+// Clocks of one stage of 64 along the reduction: products of 64 x n take n / 2 clocks per 16 terms, or longer if
+// shared memory or the L2 cache delivers the operands more slowly.
 std::int64_t stage_clocks(const Tile& tile, std::int64_t rows_b, int products, const Chip& chip) {
   const std::int64_t clocks = tile.consumers * tile.mma_m * 4 * std::max(tile.n / 2, 16 + tile.n / 4);
   return std::max<std::int64_t>(products * clocks,
                                 planes_of(products) * (tile.rows() + rows_b) * 128 / chip.l2_bytes_per_clock);
 }
 
-// Of the block that multiplies most, and the parts of tiles that go through L2 and back.
+// Clocks of the busiest block, and of partial tiles that are written to L2 and read again.
 std::int64_t gradient_clocks(const Tile& tile, std::int64_t rows, std::int64_t columns, std::int64_t stages,
                              int products, const Chip& chip) {
   const WgradSchedule schedule = schedule_wgrad(static_cast<int>(rows), static_cast<int>(ceil_div(columns, tile.n)),

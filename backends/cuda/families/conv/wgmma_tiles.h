@@ -36,8 +36,8 @@ int slice_of(std::int64_t channels);
 /// 16-bit arrays that hold an operand.
 int planes_of(int products);
 
-/// The tiles that conv_fprop_sm90 or conv_wgrad_sm90 can compute the convolution with, the least clocks first. Any of
-/// them gives the bits of any other in conv_fprop; in conv_wgrad the order of sums is the tile's.
+/// The tiles that conv_fprop_sm90 or conv_wgrad_sm90 can compute the convolution with, the least clocks first. In
+/// conv_fprop all tiles give identical bits; in conv_wgrad each tile sums in its own order.
 std::vector<Tile> forward_tiles(const ConvProblem& conv, const Chip& chip);
 std::vector<Tile> gradient_tiles(const ConvProblem& conv, const Chip& chip);
 /// Whether there are any of the latter: not for gradients of more tiles than their schedule can name.
