@@ -157,6 +157,22 @@ Taps make_taps(std::int64_t from, std::int64_t to, std::int64_t offset, std::int
   return taps;
 }
 
+/// What of a window's part lies within the scaled box, and where in the sample it goes.
+struct Visible {
+  Box part;
+  std::int64_t right = 0, down = 0;
+};
+
+Visible visible_of(const Window& window) {
+  const Box& part = window.part;
+  const std::int64_t left = std::max<std::int64_t>(part.left, 0), top = std::max<std::int64_t>(part.top, 0),
+                     width = std::min(part.left + part.width, window.width) - left,
+                     height = std::min(part.top + part.height, window.height) - top;
+  if (width < 1 || height < 1) return {};
+  const std::int64_t before = left - part.left;
+  return {{left, top, width, height}, window.mirrored ? part.width - width - before : before, top - part.top};
+}
+
 /// The positions in reverse.
 void mirror(Taps& taps) {
   std::reverse(taps.first.begin(), taps.first.end());
@@ -207,19 +223,23 @@ Window centre_window(const Image& image, std::int64_t short_side, std::int64_t w
 }
 
 std::vector<float> cut_window(const Image& image, const Window& window) {
-  const auto& [source_box, width, height, part, mirrored] = window;
+  const auto& [source_box, width, height, sample, mirrored] = window;
+  const auto plane = static_cast<std::size_t>(sample.width * sample.height);
+  std::vector<float> result(3 * plane);
+  const auto [part, right, down] = visible_of(window);
+  if (part.width == 0) return result;
   const Taps rows = make_taps(source_box.height, height, part.top, part.height);
   Taps columns = make_taps(source_box.width, width, part.left, part.width);
   const std::int64_t first = columns.first.front(),
                      last = std::min(columns.first.back() + columns.most, source_box.width);
   if (mirrored) mirror(columns);
-  const auto count = columns.count(), span = static_cast<std::size_t>(last - first),
+  const auto count = columns.count(), stride = static_cast<std::size_t>(sample.width),
+             span = static_cast<std::size_t>(last - first),
              padded = span + static_cast<std::size_t>(columns.most);  // taps that weigh 0 may stand beyond the span
   std::vector<std::int32_t> from;
   for (const std::int64_t each : columns.first) from.push_back(static_cast<std::int32_t>(each - first));
 
-  const auto plane = static_cast<std::size_t>(part.width * part.height);
-  std::vector<float> result(3 * plane), line(3 * span), channel(padded);
+  std::vector<float> line(3 * span), channel(padded);
   for (std::size_t y = 0; y < rows.count(); ++y) {
     // First down, over whole lines of the source, then across, channel by channel.
     std::fill(line.begin(), line.end(), 0.0f);
@@ -232,7 +252,7 @@ std::vector<float> cut_window(const Image& image, const Window& window) {
     }
     for (std::size_t c = 0; c < 3; ++c) {
       for (std::size_t i = 0; i < span; ++i) channel[i] = line[3 * i + c];
-      float* to = result.data() + c * plane + y * count;
+      float* to = result.data() + c * plane + (y + static_cast<std::size_t>(down)) * stride + right;
       for (std::int64_t k = 0; k < columns.most; ++k) {
         const float *weights = columns.weights.data() + static_cast<std::size_t>(k) * count, *at = channel.data() + k;
         for (std::size_t x = 0; x < count; ++x) to[x] += weights[x] * at[from[x]];
@@ -243,12 +263,15 @@ std::vector<float> cut_window(const Image& image, const Window& window) {
 }
 
 void cut_bytes(const Image& image, const Window& window, std::int64_t channels, std::span<std::uint8_t> bytes) {
-  const auto& [source_box, width, height, part, mirrored] = window;
+  const auto& [source_box, width, height, sample, mirrored] = window;
   if (width != source_box.width || height != source_box.height || channels != 3)
     return round_pixels(cut_window(image, window), channels, bytes);
-  const auto plane = static_cast<std::size_t>(part.width * part.height);
-  std::uint8_t* to = bytes.data();
+  const auto plane = static_cast<std::size_t>(sample.width * sample.height);
+  const auto [part, right, down] = visible_of(window);
+  if (part.width != sample.width || part.height != sample.height)
+    std::fill(bytes.begin(), bytes.end(), std::uint8_t{0});
   for (std::int64_t y = 0; y < part.height; ++y) {
+    std::uint8_t* to = bytes.data() + (down + y) * sample.width + right;
     const std::uint8_t* from =
         image.rgb.data() + ((source_box.top + part.top + y) * image.width + source_box.left + part.left) * 3;
     const std::int64_t step = mirrored ? -3 : 3;

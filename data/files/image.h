@@ -37,7 +37,7 @@ struct Box {
 struct Window {
   Box source;                          ///< of the image
   std::int64_t width = 0, height = 0;  ///< what it is scaled to
-  Box part;                            ///< of the scaled source
+  Box part;                            ///< of the scaled source; black where it reaches beyond
   bool mirrored = false;
 };
 

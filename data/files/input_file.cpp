@@ -114,10 +114,15 @@ void InputFile::expect_end() {
 std::vector<std::uint8_t> read_file(const std::filesystem::path& path, std::uint64_t limit) {
   const std::uint64_t bytes = size_on_disk(path);
   if (bytes > limit) fail(Fault::data, path.string(), ": ", bytes, " bytes, at most ", limit, " are read");
+  return read_part(path, 0, static_cast<std::int64_t>(bytes));
+}
+
+std::vector<std::uint8_t> read_part(const std::filesystem::path& path, std::int64_t offset, std::int64_t bytes) {
   std::ifstream file(path, std::ios::binary);
-  std::vector<std::uint8_t> content(bytes);
+  std::vector<std::uint8_t> content(static_cast<std::size_t>(bytes));
   errno = 0;
-  if (file) file.read(reinterpret_cast<char*>(content.data()), static_cast<std::streamsize>(bytes));
+  if (offset > 0) file.seekg(offset);
+  if (file) file.read(reinterpret_cast<char*>(content.data()), bytes);
   if (!file) fail(Fault::data, path.string(), ": cannot be read: ", errno ? std::strerror(errno) : "it ends early");
   return content;
 }
