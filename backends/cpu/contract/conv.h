@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <utility>
 #include <vector>
 
 #include "nixie/backends/cpu/contract/operand.h"
@@ -28,6 +29,11 @@ struct ImageView {
     const int spatial = operand.shape().rank() - 2;
     for (int i = 0; i < spatial; ++i) axis[static_cast<std::size_t>(3 - spatial + i)] = operand.stride(2 + i);
   }
+  /// Whether images of `channels` channels of this size lie row-major without gaps.
+  bool is_dense(std::int64_t channels, const Sizes& size) const {
+    return axis[2] == 1 && axis[1] == size[2] && axis[0] == size[1] * size[2] && inner == size[0] * axis[0] &&
+           outer == channels * inner;
+  }
   const T* data;
   std::int64_t outer, inner;
   Sizes axis;
@@ -44,6 +50,8 @@ struct FrameLayout {
   std::int64_t row() const { return column_step * dealt_columns(); }
   std::int64_t plane() const { return size[1] * row(); }
   std::int64_t channel() const { return size[0] * plane(); }
+  /// Whether a frame of a row-major image of this size is the image itself.
+  bool is_image(const Sizes& image) const { return size == image && pad == Sizes{} && column_step == 1; }
   std::int64_t at(std::int64_t d, std::int64_t h, std::int64_t w) const {
     return d * plane() + h * row() + w % column_step * dealt_columns() + w / column_step;
   }
@@ -62,6 +70,21 @@ inline void copy_row(const T* from, std::int64_t count, T* to) {
   }
   for (std::int64_t i = 0; i < count - kWidth; i += kWidth) store(to + i, load(from + i));
   store(to + count - kWidth, load(from + count - kWidth));
+}
+
+/// to[i] = from[2 * i].
+template <class T>
+inline void copy_every_other(const T* from, std::int64_t count, T* to) {
+  constexpr int kWidth = kLanes<T>;
+  std::int64_t i = 0;
+  for (; i + kWidth < count; i += kWidth) {  // the last element's neighbour may lie behind the image
+    const Vector<T> low = load(from + 2 * i), high = load(from + 2 * i + kWidth);
+    store(
+        to + i, [&]<int... lane>(std::integer_sequence<int, lane...>) {
+          return __builtin_shufflevector(low, high, (2 * lane)...);
+        }(std::make_integer_sequence<int, kWidth>{}));
+  }
+  for (; i < count; ++i) to[i] = from[2 * i];
 }
 
 /// Copies `channels` channels of an image of size `in` into a frame whose padding is zero already.
@@ -85,6 +108,8 @@ void fill_frame(const FrameLayout& layout, const T* image, std::int64_t channel_
           T* to = frame + c * layout.channel() + d * layout.plane() + h * layout.row() + phase * columns + first;
           if (source_step == 1)
             copy_row(from, count, to);
+          else if (source_step == 2)
+            copy_every_other(from, count, to);
           else
             for (std::int64_t i = 0; i < count; ++i) to[i] = from[i * source_step];
         }

@@ -1,4 +1,5 @@
-// Reductions, products and convolutions in tiles, and everything else position by position.
+// The families that take any kernel on any chip: reductions, products and convolutions in tiles, and all else position
+// by position. On chips without wgmma (sm_80) they run nearly all convolutions.
 #include "nixie/backends/cuda/families/portable.h"
 
 #include "nixie/backends/cuda/generate/portable.h"

@@ -13,7 +13,7 @@ bool is_product(const Head& head);
 /// Elementwise stages, also after a head that looks elements up (map.cuh, gather.cuh).
 KernelCode generate_map(const Plan& plan, const Kernel& kernel);
 OneLaunch map_launch(const Plan& plan, const Kernel& kernel);
-/// Stages with reductions (reduce.cuh); those that parts are left of merge them.
+/// Stages with reductions (reduce.cuh). Reductions whose parts other groups have computed (`merges`) only combine them.
 KernelCode generate_reduce(const Plan& plan, const Kernel& kernel, const std::vector<Parts>& merges = {});
 /// The same, written so that reductions of many sizes are of one pattern; none where it takes several launches.
 std::optional<OneLaunch> reduce_launch(const Plan& plan, const Kernel& kernel);

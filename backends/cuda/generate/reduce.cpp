@@ -17,6 +17,8 @@ constexpr int kSharedBytes = 24 * 1024;  // half of what a block has: parts of o
 // Neighbouring kept positions that a block takes: 128 bytes of halves. With more of them more blocks share each, and
 // merging what they leave takes one block longer than small images take to read.
 constexpr int kMostColumns = 64;
+constexpr int kFewSteps = 8;
+constexpr std::int64_t kManyThreads = 128 * 1024;  // a thousand on each of 128 multiprocessors
 
 struct Geometry {
   int kept_threads = 1, reduced_threads = 256;
@@ -43,6 +45,11 @@ Geometry geometry(std::int64_t kept, std::int64_t reduced, bool kept_first, int 
   if (kept_first) {
     g.kept_threads = power_of_two_at_least(kept, std::min(32, kMostColumns / lanes));
     g.reduced_threads = std::min(threads / g.kept_threads, power_of_two_at_least(reduced, threads));
+    // A thread has several steps where kept positions alone fill the device: merging takes longer than a step.
+    while (g.reduced_threads > 1 && reduced < std::int64_t{kFewSteps} * g.reduced_threads &&
+           kept * g.reduced_threads / 2 >= kManyThreads)
+      g.reduced_threads /= 2;
+    while (g.threads() < 128 && 2 * g.kept_threads <= kept) g.kept_threads *= 2;
     // What the warps of a block accumulated meets in shared memory.
     while (g.reduced_threads > 1 && std::max(1, g.threads() / 32) * g.kept_threads * bytes > kSharedBytes)
       g.reduced_threads /= 2;
