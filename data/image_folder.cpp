@@ -7,8 +7,8 @@
 #include <numeric>
 
 #include "nixie/data/draws.h"
-#include "nixie/data/files/image.h"
 #include "nixie/data/files/manifest.h"
+#include "nixie/data/files/window.h"
 
 namespace nixie {
 namespace {
@@ -69,7 +69,7 @@ class FolderImages : public ByteDataset {
   std::int32_t load_bytes(std::int64_t index, const AugmentKey& key, std::span<std::uint8_t> bytes) const override {
     const Sample& sample = samples_[static_cast<std::size_t>(index)];
     if (!key.training) {  // every pixel is read, as others do
-      const Image image = decoded(sample.picture, kFullSize);
+      const Image& image = decoded(sample.picture, kFullSize);
       cut_bytes(image, centre_window(image, options_.resize, options_.crop, options_.crop), options_.channels, bytes);
       return sample.label;
     }
@@ -77,7 +77,7 @@ class FolderImages : public ByteDataset {
     // A JPEG may be read at a reduced size that still gives the smallest part its pixels.
     const auto least_side =
         augment.crops() ? std::llround(options_.crop / std::sqrt(augment.scale[0])) : options_.resize;
-    const Image image = decoded(sample.picture, least_side);
+    const Image& image = decoded(sample.picture, least_side);
     Draws draws(random_stream(key.seed, "augment"), index, key.epoch);
     Window window = centre_window(image, options_.resize, options_.crop, options_.crop);
     if (augment.crops()) {
@@ -102,8 +102,13 @@ class FolderImages : public ByteDataset {
   }
 
  private:
-  Image decoded(const Picture& picture, std::int64_t least_side) const try {
-    return decode_image(source_.read(picture), source_.path_of(picture), least_side);
+  /// Good until the thread decodes another.
+  const Image& decoded(const Picture& picture, std::int64_t least_side) const try {
+    constexpr std::size_t kKept = 32 << 20;
+    static thread_local Image image;
+    if (image.rgb.capacity() > kKept) image = {};
+    decode_image(source_.read(picture), source_.path_of(picture), least_side, image);
+    return image;
   } catch (const Error& error) {
     throw Error(error.fault(),
                 error.what() + std::string("; `damaged: check` finds all such files first, `skip` leaves them out"));

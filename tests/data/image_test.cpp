@@ -1,5 +1,5 @@
 // Decoding against what was encoded, resampling against its definition in doubles, and hostile files.
-#include "nixie/data/files/image.h"
+#include "nixie/data/files/window.h"
 
 #include <gtest/gtest.h>
 

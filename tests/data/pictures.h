@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "nixie/data/files/folder_scan.h"
-#include "nixie/data/files/image.h"
+#include "nixie/data/files/window.h"
 #include "nixie/tests/data/support.h"
 
 namespace nixie::test {
