@@ -1,4 +1,4 @@
-// Channels come first, and one half is cut into two where there is no other.
+// Opens arrays as training and test samples, channels first; splits off a test half if the file has none.
 #include "nixie/data/arrays.h"
 
 #include <algorithm>

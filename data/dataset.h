@@ -53,7 +53,7 @@ class Dataset {
   /// Writes one sample in C, H, W order and returns its label in [0, classes), 0 where its target is no class. `pixels`
   /// has sample_shape().size() elements. Thread safe. Throws Fault::data naming the file when it is damaged.
   virtual std::int32_t load(std::int64_t index, const AugmentKey& key, std::span<float> pixels) const = 0;
-  /// Writes the target of a sample whose target is no class, as it belongs to what `load` writes for the same key.
+  /// For targets that are not a class: writes the target that matches the pixels `load` writes for the same key.
   virtual void load_target(std::int64_t index, const AugmentKey& key, std::span<std::byte> target) const;
   /// Itself, where samples are bytes; batches are then bytes too.
   virtual const ByteDataset* bytes() const { return nullptr; }
@@ -69,7 +69,7 @@ class ByteDataset : public Dataset {
  public:
   explicit ByteDataset(Normalization normalization) : normalization_(std::move(normalization)) {}
   const Normalization& normalization() const { return normalization_; }
-  /// As `load`, but for what the numbers mean.
+  /// As `load`, but writes the raw bytes, not normalised.
   virtual std::int32_t load_bytes(std::int64_t index, const AugmentKey& key, std::span<std::uint8_t> bytes) const = 0;
   std::int32_t load(std::int64_t index, const AugmentKey& key, std::span<float> pixels) const final;
   const ByteDataset* bytes() const final { return this; }

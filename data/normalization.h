@@ -1,4 +1,5 @@
 // Normalization: what the bytes of images mean to a model, said once for the host and for graphs.
+// Batch::pixels (data/loader.h) applies it.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Copies samples, shifted and mirrored; a mask moves with its image.
+// Samples of images in memory: copied, shifted and mirrored; a mask moves with its image.
 #include "nixie/data/stored_images.h"
 
 #include <algorithm>

@@ -1,21 +1,13 @@
-// Variables by name, and the run's numbers under /state and /rng.
+// Fills a Checkpoint from a run and restores a run from it: variables by name, numbers under /state and /rng.
 #include "nixie/apps/trainer/snapshot.h"
 
 #include <algorithm>
 
 #include "nixie/configs/parse/changes.h"
+#include "nixie/models/io/checkpoint_state.h"
 
 namespace nixie {
 namespace {
-
-/// What all parameters share (`shared.step`) is a number of the run; the rest are buffers of a parameter.
-bool is_shared(const Variable& variable) { return variable.name().starts_with("shared."); }
-
-/// `features.0.weight.momentum_buffer` apart at its last dot.
-std::pair<std::string, std::string> split_name(const std::string& name) {
-  const std::size_t dot = name.rfind('.');
-  return {name.substr(0, dot), name.substr(dot + 1)};
-}
 
 template <class T>
 T value_of(const Checkpoint::Values& values, const std::string& name) {
@@ -94,16 +86,11 @@ void check_header(const std::filesystem::path& file, const Checkpoint& header, c
   check_shared(header, target);
 }
 
-ArrayForm form_of(const Variable& variable) { return {variable.dtype(), variable.shape()}; }
-
 }  // namespace
 
 Checkpoint take_snapshot(const TrainConfig& config, const Model& model, const Optimizer& optimizer,
                          const RunState& state, const Splits& data) {
   Checkpoint checkpoint;
-  for (const Variable& variable : model.parameters().all()) checkpoint.model[variable.name()] = variable.array();
-  checkpoint.optimizer_type = optimizer.options().rule.kind();
-  checkpoint.optimizer_options["options"] = optimizer.options().rule.text();
   checkpoint.state = {{"step", state.step},
                       {"epoch", state.step / state.steps_per_epoch},
                       {"batch", state.step % state.steps_per_epoch},
@@ -119,13 +106,8 @@ Checkpoint take_snapshot(const TrainConfig& config, const Model& model, const Op
                       {"accuracy_sum", state.accuracy_sum},
                       {"best_score", state.best_score},
                       {"evaluations_since_best", state.evaluations_since_best}};
-  for (const Variable& variable : optimizer.state().all()) {
-    const auto [parameter, buffer] = split_name(variable.name());
-    if (is_shared(variable))
-      checkpoint.state[variable.name()] = variable.array().item();
-    else
-      checkpoint.optimizer[parameter][buffer] = variable.array();
-  }
+  add(model, checkpoint);
+  add(optimizer, checkpoint);
   checkpoint.rng["seed"] = std::to_string(config.seed);  // text: a u64 has no other place
   checkpoint.config = config_text(config);
   checkpoint.class_names = data.train->class_names();
@@ -140,15 +122,8 @@ Checkpoint take_snapshot(const TrainConfig& config, const Model& model, const Op
 }
 
 Checkpoint load_snapshot(const std::filesystem::path& file, const SnapshotTarget& target) {
-  ArrayForms model;
-  std::map<std::string, ArrayForms> optimizer;
-  for (const Variable& variable : target.model.parameters().all()) model[variable.name()] = form_of(variable);
-  for (const Variable& variable : target.optimizer.state().all()) {
-    const auto [parameter, buffer] = split_name(variable.name());
-    if (!is_shared(variable)) optimizer[parameter][buffer] = form_of(variable);
-  }
-  return load_checkpoint(file, {.model = std::move(model),
-                                .optimizer = std::move(optimizer),
+  return load_checkpoint(file, {.model = forms_of(target.model),
+                                .optimizer = forms_of(target.optimizer),
                                 .accept = [&](const Checkpoint& header) { check_header(file, header, target); }});
 }
 
@@ -165,14 +140,7 @@ RunState restore_snapshot(const Checkpoint& checkpoint, const SnapshotTarget& ta
   state.evaluated = value_or(saved, "evaluated", state.step);
   state.metrics_bytes = value_or<std::int64_t>(saved, "metrics_bytes", -1);
   state.roll_backs = value_or<std::int64_t>(saved, "roll_backs", 0);
-  for (const Variable& variable : target.optimizer.state().all()) {
-    const auto [parameter, buffer] = split_name(variable.name());
-    if (is_shared(variable))  // an array: a bare number would be rounded to f32
-      variable.set(Array::from(std::vector<double>{value_of<double>(saved, variable.name())}, {}));
-    else
-      variable.set(checkpoint.optimizer.at(parameter).at(buffer));
-  }
-  for (const Variable& variable : target.model.parameters().all()) variable.set(checkpoint.model.at(variable.name()));
+  restore(checkpoint, "the checkpoint", target.model, &target.optimizer);
   return state;
 }
 

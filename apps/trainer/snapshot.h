@@ -1,4 +1,4 @@
-// Snapshot: everything a run needs to go on exactly, to and from a Checkpoint.
+// Snapshot: what the trainer writes into a Checkpoint, and restores from it.
 #pragma once
 
 #include <cmath>
@@ -10,15 +10,16 @@
 
 namespace nixie {
 
-/// What of a run is neither in the model nor in the optimizer. Where the loader stands follows from the step.
+/// What of a run is neither in the model nor in the optimizer. The loader's position is
+/// not stored: it is computed from the step.
 struct RunState {
   std::int64_t step = 0;       ///< steps done
   std::int64_t logged = 0;     ///< the step of the last log row
-  double loss_sum = 0;         ///< of the steps since then
+  double loss_sum = 0;         ///< of the steps since that row
   double accuracy_sum = 0;     ///< the same
   double best_score = -1e300;  ///< of the evaluations so far: a larger one is better
   std::int64_t evaluations_since_best = 0;
-  std::int64_t skipped = 0;    ///< steps since then that changed nothing
+  std::int64_t skipped = 0;    ///< steps since the last log row that changed nothing
   std::int64_t evaluated = 0;  ///< the step of the last evaluation
   std::int64_t steps_per_epoch = 0;
   std::int64_t metrics_bytes = -1;  ///< the size of metrics.csv; -1: not known

@@ -1,4 +1,4 @@
-// Two YAML texts, laid flat by path and compared.
+// Lists what differs between two configurations: their texts, laid flat by path and compared.
 #include "nixie/configs/parse/changes.h"
 
 #include <fmt/format.h>

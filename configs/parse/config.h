@@ -1,4 +1,5 @@
-// TrainConfig: a whole training run as one struct, and the YAML files that say it.
+// TrainConfig: a whole training run as one struct, and the YAML files that say it: the top-level keys, their defaults
+// and meaning. The keys below them are fields of the structs of options (layers/*.h, data/*.h, optimizers/*.h).
 //
 //   model: {lenet: {}}
 //   optimizer: {sgd: {momentum: 0.9}}
@@ -61,7 +62,8 @@ struct TrainConfig {
               "autoencoder)"),
         field("optimizer", &C::optimizer, "the update rule"),
         field("schedule", &C::schedule, "the learning rate over the run"),
-        field("parameter_groups", &C::parameter_groups, "parameters with their own rate, weight decay, rule or schedule"),
+        field("parameter_groups", &C::parameter_groups,
+              "parameters with their own rate, weight decay, rule or schedule"),
         field("clip_value", &C::clip_value, "largest gradient element, 0 = no limit; applied first", {0}),
         field("clip_norm", &C::clip_norm, "largest norm of all gradients together, 0 = no limit", {0}),
         field("data", &C::data, "the dataset and its batch"),

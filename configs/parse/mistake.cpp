@@ -1,4 +1,5 @@
-// One pass for tabs, one that pairs brackets and quotes; both as loosely as YAML reads them.
+// Finds where a text is no YAML: one pass for tabs, one that pairs brackets and quotes; both as loosely as YAML reads
+// them.
 #include "nixie/configs/parse/mistake.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// The readers: each picks from one registry.
+// Reads layers, losses, optimizers and the like from YAML, each by its name in its registry.
 #include "nixie/configs/parse/values.h"
 
 namespace nixie {

@@ -1,4 +1,4 @@
-// The policies by name.
+// The policies by name; what they do stands in core/passes/precision.h.
 #include "nixie/core/graph/precision_policy.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Fuse: decides which computations share a kernel.
+// Fuse: decides which computations share a kernel: bias and ReLU join their convolution, for example.
 //
 // Users first: a computation joins the kernel of one of its users, so that values are made where they are needed. Then
 // kernels that walk the same domain and read each other or the same memory merge. No step may close a cycle of kernels.
@@ -134,8 +134,8 @@ class Fuser {
   }
 
   // Whether u should stay behind its head (a convolution, say, whose epilogue it then is) and not join the reducing
-  // kernel g. u is stored anyway; in g, the head's result would have to be stored as well. So does what several stages
-  // of g would compute from two arrays.
+  // kernel g. It stays if u is stored either way, as in g the head's result would have to be stored as well. It also
+  // stays if several stages of g would each compute it again from two arrays.
   bool leave_to_head(int u, int g) {
     if (group(g).reduced.empty() || unit(u).kind != FusionNode::Kind::map || !follows_head(u)) return false;
     const auto& users = out_[static_cast<std::size_t>(u)];

@@ -7,8 +7,7 @@
 
 namespace nixie {
 
-/// The size that the largest part of the arena has as its first, which for a training step is its batch; 0 where there
-/// is no arena.
+/// The first size of the largest tensor in the arena: in a training step, the batch. 0 without an arena.
 std::int64_t batch_of(const Plan& plan);
 
 /// The largest batch below the plan's whose arena fits `free_bytes`, found by planning memory again; 0 when none does.

@@ -13,8 +13,8 @@ namespace nixie {
 namespace {
 
 // What must stay f32: all that is computed from the last product (or pool, ...) on for an output, and from the last
-// product or reduction on for a Variable. An output that sums samples is like a Variable, unless it is one number: a
-// bias's gradient adds up gradients of activations, which are halves; a loss does not.
+// product or reduction on for a Variable. An output summed over samples is treated as a Variable's new value, because
+// what it sums may be halves (a bias gradient). A single number, such as the loss, is not.
 class StaysFloat {
  public:
   explicit StaysFloat(const Graph& graph) {

@@ -5,8 +5,9 @@
 // anyway, and the small mean and rstd. So a Map of one stored value of its size, and of values that repeat, is never
 // stored for another kernel: it is computed again where it is read.
 //
-// A ReLU's gate reads what the ReLU stored. Where those who read the gated gradient read x as well, as the gradient of
-// batch normalisation does, they find the gate from x, and the kernel that makes the gradient reads nothing for it.
+// A ReLU's gate reads what the ReLU stored. If all kernels that read the gated gradient read x as well, as batch
+// normalisation's gradient does, they recompute the gate from x, and the kernel that makes the gradient need not load
+// the ReLU's output.
 #include "nixie/core/passes/recompute.h"
 
 #include <algorithm>

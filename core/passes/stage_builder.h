@@ -1,4 +1,4 @@
-// StageBuilder: writes the instructions of a kernel's stages.
+// StageBuilder: writes the instructions of a kernel's stages, for kernel_builder.
 #pragma once
 
 #include "nixie/core/ops/elementwise.h"

@@ -1,4 +1,4 @@
-// The formulas are those of torchvision's and PIL's operations of the same names.
+// Changes of colour and contrast on planes of pixels; formulas of torchvision's and PIL's operations of the same names.
 #include "nixie/data/pixels/planes.h"
 
 #include <cmath>

@@ -1,4 +1,5 @@
 // A checkpoint: everything a training run needs to go on exactly, in one HDF5 file that h5py and h5dump open.
+// The trainer fills it in apps/trainer/snapshot.h, programs of one's own by models/io/save.h.
 //
 // The file, format 1:
 //   bytes 0..511          HDF5 user block: magic NIXIECK1, u32 format version, u32 oldest format whose readers

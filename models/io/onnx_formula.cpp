@@ -1,4 +1,4 @@
-// Comparisons are ONNX's booleans until arithmetic or the result needs numbers.
+// Elementwise formulas as ONNX nodes; comparisons are ONNX's booleans until arithmetic or the result needs numbers.
 #include "nixie/models/io/onnx_formula.h"
 
 #include <cmath>

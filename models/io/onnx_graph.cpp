@@ -1,4 +1,4 @@
-// Field numbers are those of onnx.proto.
+// Writes an ONNX graph as protocol buffers; field numbers are those of onnx.proto.
 #include "nixie/models/io/onnx_graph.h"
 
 namespace nixie {

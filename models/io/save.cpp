@@ -1,84 +1,9 @@
-// Models and optimizers to checkpoints and back.
+// A model, and an optimizer, to one file and back.
 #include "nixie/models/io/save.h"
 
-#include "nixie/models/io/checkpoint.h"
+#include "nixie/models/io/checkpoint_state.h"
 
 namespace nixie {
-namespace {
-
-// Numbers that belong to no parameter (`shared.step`) are attributes of the file, buffers are arrays.
-bool is_shared(const Variable& variable) { return variable.name().starts_with("shared."); }
-
-// `features.0.weight.momentum_buffer` apart at its last dot.
-std::pair<std::string, std::string> split_name(const std::string& name) {
-  const std::size_t dot = name.rfind('.');
-  return {name.substr(0, dot), name.substr(dot + 1)};
-}
-
-void add(const Model& model, Checkpoint& checkpoint) {
-  for (const Variable& variable : model.parameters().all()) checkpoint.model[variable.name()] = variable.array();
-}
-
-void add(const Optimizer& optimizer, Checkpoint& checkpoint) {
-  checkpoint.optimizer_type = optimizer.options().rule.kind();
-  checkpoint.optimizer_options["options"] = optimizer.options().rule.text();
-  for (const Variable& variable : optimizer.state().all()) {
-    const auto [parameter, buffer] = split_name(variable.name());
-    if (is_shared(variable))
-      checkpoint.state[variable.name()] = variable.array().item();
-    else
-      checkpoint.optimizer[parameter][buffer] = variable.array();
-  }
-}
-
-using Values = std::vector<std::pair<Variable, Array>>;
-
-// The array of a Variable's name, if it has its shape and type.
-Array taken(const Checkpoint::Arrays& arrays, const std::string& name, const Variable& variable,
-            const std::string& file) {
-  const auto found = arrays.find(name);
-  if (found == arrays.end())
-    fail(Fault::checkpoint, file, " has no ", variable.name(), "; load it into what was saved");
-  const Array& array = found->second;
-  if (array.shape() != variable.shape() || array.dtype() != variable.dtype())
-    fail(Fault::checkpoint, file, " has ", variable.name(), " as ", array.dtype(), " ", array.shape(), ", expected ",
-         variable.dtype(), " ", variable.shape());
-  return array;
-}
-
-void take_model(const Model& model, const Checkpoint& checkpoint, const std::string& file, Values& values) {
-  for (const Variable& variable : model.parameters().all())
-    values.emplace_back(variable, taken(checkpoint.model, variable.name(), variable, file));
-  for (const auto& [name, array] : checkpoint.model)
-    if (!model.parameters().find(name))
-      fail(Fault::checkpoint, file, " has ", name, ", which the model has not; load it into the model that was saved");
-}
-
-void take_optimizer(const Optimizer& optimizer, const Checkpoint& checkpoint, const std::string& file, Values& values) {
-  const std::string& kind = optimizer.options().rule.kind();
-  if (checkpoint.optimizer_type != kind)
-    fail(Fault::checkpoint, file, " is of ", checkpoint.optimizer_type.empty() ? "no" : checkpoint.optimizer_type,
-         " optimizer, expected ", kind);
-  for (const Variable& variable : optimizer.state().all()) {
-    const auto [parameter, buffer] = split_name(variable.name());
-    if (!is_shared(variable)) {
-      const auto buffers = checkpoint.optimizer.find(parameter);
-      const bool is_there = buffers != checkpoint.optimizer.end();
-      values.emplace_back(variable, taken(is_there ? buffers->second : Checkpoint::Arrays{}, buffer, variable, file));
-      continue;
-    }
-    const auto found = checkpoint.state.find(variable.name());
-    const double* number = found == checkpoint.state.end() ? nullptr : std::get_if<double>(&found->second);
-    if (!number) fail(Fault::checkpoint, file, " has no ", variable.name(), "; load it into what was saved");
-    values.emplace_back(variable, Array::from(std::vector<double>{*number}, {}).to(variable.dtype()));
-  }
-}
-
-void set(const Values& values) {
-  for (const auto& [variable, array] : values) variable.set(array);
-}
-
-}  // namespace
 
 void save(const Model& model, const std::filesystem::path& path) {
   Checkpoint checkpoint;
@@ -94,17 +19,11 @@ void save(const Model& model, const Optimizer& optimizer, const std::filesystem:
 }
 
 void load(const Model& model, const std::filesystem::path& path) {
-  Values values;
-  take_model(model, load_checkpoint(path), path.string(), values);
-  set(values);
+  restore(load_checkpoint(path), path.string(), model);
 }
 
 void load(const Model& model, const Optimizer& optimizer, const std::filesystem::path& path) {
-  const Checkpoint checkpoint = load_checkpoint(path);
-  Values values;
-  take_model(model, checkpoint, path.string(), values);
-  take_optimizer(optimizer, checkpoint, path.string(), values);
-  set(values);
+  restore(load_checkpoint(path), path.string(), model, &optimizer);
 }
 
 }  // namespace nixie

@@ -79,6 +79,14 @@ TEST(Views, UpdateReplacesJustTheSlice) {
       {random_array({3, 4}, -1, 1, 1), random_array({2}, -1, 1, 2)});
 }
 
+TEST(Views, PadsWithAnElementOfTheType) {
+  const std::tuple<Dtype, double, double> table[] = {{Dtype::boolean, 7, 1},      {Dtype::u8, 300, 255},
+                                                     {Dtype::i8, -300, -128},     {Dtype::i32, 2.5, 2},
+                                                     {Dtype::f16, 1e5, INFINITY}, {Dtype::bf16, 1.001953125, 1}};
+  for (const auto& [dtype, value, stored] : table)
+    expect_values(cast(pad(cast(counted({1}), dtype), {1}, {0}, value), Dtype::f64), {stored, 0}, 0);
+}
+
 TEST(Views, ReshapePermutePad) {
   const Tensor x = counted({2, 3, 2});
   expect_values(transpose(x, 0, 1), {0, 1, 6, 7, 2, 3, 8, 9, 4, 5, 10, 11}, 0);

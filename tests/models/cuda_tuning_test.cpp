@@ -4,7 +4,7 @@
 
 #include <set>
 
-#include "nixie/backends/cuda/compile/kernels.h"
+#include "nixie/backends/cuda/compile/embedded_files.h"
 #include "nixie/backends/cuda/tune/tuning.h"
 #include "nixie/core/passes/precision.h"
 #include "nixie/core/passes/simplify.h"

@@ -1,4 +1,4 @@
-// Tables of Markdown; nothing here names a key.
+// Prints docs/configuration.md from the lists of fields; no key is named here.
 #include "nixie/apps/trainer/commands/reference.h"
 
 #include "nixie/configs/parse/config.h"

@@ -145,7 +145,8 @@ void load_lanes(const std::byte* memory, Dtype from_type, const Walk& walk, doub
     To* lanes = static_cast<To*>(to);
     Square square;
     if (walk.bounded) {
-      load_bounded<From, To>(memory, walk, convert<To>(fill), box, 0, walk.offset, box.lanes(), lanes);
+      const From stored = convert<From>(fill);  // as an element of the array would be
+      load_bounded<From, To>(memory, walk, convert<To>(stored), box, 0, walk.offset, box.lanes(), lanes);
     } else if (is_transposed(walk, box, square)) {
       load_transposed(reinterpret_cast<const From*>(memory) + start_of(walk, box), square, lanes);
     } else {

@@ -26,7 +26,7 @@ class CubinCache {
   std::filesystem::path folder_;
 };
 
-/// The cache of this user, see compile_sources.
+/// The cache of this user, see compile_sources (compile/jit.h).
 const CubinCache& cubin_cache();
 
 }  // namespace nixie::cuda

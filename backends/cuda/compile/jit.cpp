@@ -8,9 +8,10 @@
 #include <map>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 #include "nixie/backends/cuda/compile/cubin_cache.h"
-#include "nixie/backends/cuda/compile/kernels.h"
+#include "nixie/backends/cuda/compile/embedded_files.h"
 #include "nixie/backends/cuda/device/libraries.h"
 #include "nixie/core/base/error.h"
 #include "nixie/core/base/integer_math.h"
@@ -20,8 +21,15 @@ namespace nixie::cuda {
 namespace {
 
 // No contraction of a*b+c: the generated code then computes what the CPU does; the matrix kernels say fmaf themselves.
-const char* const kOptions[] = {"--std=c++17", "--fmad=false", "--ptxas-options=-v", "-default-device",
-                                "-diag-suppress=177"};  // 177: a position that no access needs
+// NVRTC's own cache is not asked: it returns machine code without the log that says what the code uses.
+std::vector<const char*> options() {
+  int major = 0, minor = 0;
+  nvrtc().version(&major, &minor);
+  std::vector<const char*> all{"--std=c++17", "--fmad=false", "--ptxas-options=-v", "-default-device",
+                               "-diag-suppress=177"};  // 177: a position that no access needs
+  if (std::pair(major, minor) >= std::pair(12, 9)) all.push_back("--no-cache");
+  return all;
+}
 
 class Program {
  public:
@@ -41,9 +49,9 @@ class Program {
 
   Cubin compile(const std::string& architecture) {
     const std::string gpu = "--gpu-architecture=" + architecture;
-    std::vector<const char*> options(std::begin(kOptions), std::end(kOptions));
-    options.push_back(gpu.c_str());
-    const nvrtcResult result = nvrtc().compile(program_, static_cast<int>(options.size()), options.data());
+    std::vector<const char*> all = options();
+    all.push_back(gpu.c_str());
+    const nvrtcResult result = nvrtc().compile(program_, static_cast<int>(all.size()), all.data());
     Cubin cubin;
     std::size_t size = 0;
     expect(nvrtc().log_size(program_, &size), "");
@@ -70,7 +78,7 @@ std::string key_text(const std::string& source, const std::string& architecture)
   int major = 0, minor = 0;
   nvrtc().version(&major, &minor);
   std::string key = fmt::format("{} nvrtc {}.{}\n", architecture, major, minor);
-  for (const char* option : kOptions) key += option + std::string("\n");
+  for (const char* option : options()) key += option + std::string("\n");
   std::vector<std::string_view> texts{source};
   std::vector<std::string_view> seen;
   for (std::size_t i = 0; i < texts.size(); ++i) {

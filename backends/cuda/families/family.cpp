@@ -1,4 +1,4 @@
-// What choices touch, and questions about groups while they are formed.
+// Which slots a choice reads and writes; queries on groups while they are formed.
 #include "nixie/backends/cuda/families/family.h"
 
 #include <algorithm>

@@ -1,4 +1,13 @@
 // Family: hand-written kernels, or a template, for one kind of work: what it accepts, costs, absorbs and generates.
+//
+// Words of this backend:
+//   head     the op at a kernel's start that is not elementwise: a convolution, a product, a pooling
+//   group    kernels that run in one place of the graph; its members are the kernels as any backend runs them
+//   choice   what a family runs for a group: an algorithm with its operands, as a value
+//   parts    partial results, of blocks or of shares of a sum, that a later kernel combines
+//   phase    the pixels of a strided input gradient that are equal modulo the stride
+//   form     another convolution with the same result: padded, unfolded, folded, in phases
+//   plane    one of the two 16-bit arrays that together hold an f32 array
 #pragma once
 
 #include <any>
@@ -25,9 +34,9 @@ struct Refusal {
 /// channels side by side, all else in steps of 16 bytes, which may overlap.
 enum class OperandLayout : std::uint8_t { as_it_is, channels_last, pieces };
 
-/// An operand computed from what is stored, position by position: an element is the last register of `body`, where load
-/// 0 is the view and load i is more[i - 1], which maps the operand's shape to a slot. Without a body the view itself.
-/// The op's padding is zero all the same.
+/// An operand computed from what is stored, position by position: an element is the last register of `body`. Load 0
+/// reads the view, load i reads more[i - 1], which maps the operand's shape to a slot. Without a body it is the view
+/// itself. The op's padding stays zero: the body is not applied to it.
 struct MappedOperand {
   Operand view = {};
   std::vector<Instruction> body = {};

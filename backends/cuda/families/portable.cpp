@@ -1,4 +1,5 @@
-// Reductions, products and convolutions in tiles, and everything else position by position.
+// The families that take any kernel on any chip: reductions, products and convolutions in tiles, and all else position
+// by position. On chips without wgmma (sm_80) they run nearly all convolutions.
 #include "nixie/backends/cuda/families/portable.h"
 
 #include "nixie/backends/cuda/generate/portable.h"
@@ -13,8 +14,8 @@ class Reduce final : public Family {
     if (kernel.reduced.empty()) return Refusal{"no reduction"};
     return Choice{.kernel = kernel};
   }
-  KernelCode generate(const Plan& plan, const Choice& choice, const Chip&, const std::string&) const override {
-    return generate_reduce(plan, choice.kernel, choice.merges);
+  KernelCode generate(const Plan& plan, const Choice& choice, const Chip& chip, const std::string&) const override {
+    return generate_reduce(plan, choice.kernel, chip, choice.merges);
   }
   std::optional<OneLaunch> one_launch(const Plan& plan, const Kernel& kernel) const override {
     return reduce_launch(plan, kernel);

@@ -6,6 +6,7 @@
 #include "nixie/backends/cuda/families/blas.h"
 #include "nixie/backends/cuda/families/conv/families.h"
 #include "nixie/backends/cuda/families/outer_product.h"
+#include "nixie/backends/cuda/families/pool_average.h"
 #include "nixie/backends/cuda/families/pool_max.h"
 #include "nixie/backends/cuda/families/portable.h"
 #include "nixie/core/graph/plan_query.h"
@@ -67,8 +68,9 @@ KernelCode generate(const Plan& plan, const Implementers& by, const Chip& chip, 
 
 std::span<const Family* const> families() {
   static const Family* const all[] = {
-      &blas(),       &conv_s2d(),  &conv_c3(),   &conv_rows(), &conv_fprop(), &conv_halo(), &outer_product(),
-      &conv_wgrad(), &conv_ffma(), &depthwise(), &pool_max(),  &reduce(),     &gemm(),      &map(),
+      &blas(),      &conv_s2d(),      &conv_c3(),    &conv_rows(), &conv_fprop(),
+      &conv_halo(), &outer_product(), &conv_wgrad(), &conv_ffma(), &depthwise(),
+      &pool_max(),  &pool_average(),  &reduce(),     &gemm(),      &map(),
   };
   return all;
 }

@@ -181,8 +181,8 @@ int splits_of(const Product& p, const Tiling& t, bool tensor_cores) {
   return static_cast<int>(tensor_cores ? std::max(splits, ceil_div(p.k, kMostTensorTerms)) : splits);
 }
 
-// The first is the largest tile that gives the device enough blocks, parts of the sum counted; no function of the
-// device, so that results are none either. The others follow by size.
+// The first is the largest tile that gives the device enough blocks, parts of the sum counted. It does
+// not depend on the device, so results are the same on every chip. The others follow by size.
 std::vector<Tiling> tilings_of(const Product& p, bool tensor_cores, Dtype compute, std::int64_t element_bytes) {
   static const std::vector<Tiling> kFloat{{128, 128, 8, 8, 8, 1, 256}, {64, 128, 16, 8, 8, 1, 128},
                                           {128, 64, 16, 8, 8, 1, 128}, {128, 32, 16, 8, 4, 1, 128},
@@ -224,7 +224,7 @@ std::vector<Tiling> tilings_of(const Plan& plan, const Head& head, const Product
 
 }  // namespace
 
-// Tiles have no estimates, so any may be the fastest.
+// Tiles have no estimates: without a measurement the first is taken.
 std::vector<Algorithm> product_algorithms(const Plan& plan, const Kernel& kernel) {
   std::vector<Algorithm> algorithms;
   if (kernel.domain.size() == 0) return algorithms;

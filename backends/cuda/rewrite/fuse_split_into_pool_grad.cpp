@@ -1,7 +1,8 @@
 // Fuses the fp16 split into max-pool backward, where f32 convolutions are all that reads the gradient.
 //
-// A pooling's gradient is as large as the images and made of a smaller one's numbers. No position gets more of them
-// than windows overlap there, so the smaller one bounds the scale; and their sum is that of what the windows pass on.
+// A pooling's gradient is as large as the images, and each of its elements sums a few elements of the smaller, pooled
+// gradient: no more than windows overlap there. So the pooled gradient bounds the scale, and its sum is the bias
+// gradient.
 #include <algorithm>
 
 #include "nixie/backends/cuda/families/channel_sum.h"

@@ -1,4 +1,4 @@
-// Writes copies.
+// Builds the kernels that rewrites add: copies, split heads, shifted accesses.
 #include "nixie/backends/cuda/rewrite/kernels.h"
 
 #include <algorithm>

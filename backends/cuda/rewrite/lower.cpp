@@ -51,7 +51,7 @@ void lower(Plan& plan, const Chip& chip, bool winograd) {
   prepare_operands(grouping);
   absorb(grouping);
   fuse_splits_into_pool_grads(grouping);
-  fold_image_maps(grouping);
+  fold_byte_images(grouping);
   match_others(grouping);
   share_launches(grouping);
   write_groups(grouping, plan);

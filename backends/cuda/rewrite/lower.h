@@ -16,7 +16,8 @@ namespace nixie::cuda {
 void lower(Plan& plan, const Chip& chip, bool winograd = true);
 
 // ---- Rewrites ----
-/// Moves what follows a head into the head's kernel, where a sum of the result kept it apart.
+/// Moves elementwise work (a ReLU's gate) from a kernel that also sums its result into the kernel of the convolution
+/// or product before it.
 void move_gates_to_heads(Plan& plan);
 /// Copies results and gradients of max poolings to channels-last.
 void lay_out_pools(Plan& plan);
@@ -28,8 +29,8 @@ void pack_rows_fp32(Plan& plan, const Chip& chip);
 /// make and use them one after the other.
 void lower_to_winograd(Plan& plan, const Chip& chip, bool halves = false, int tile = 0,
                        std::int64_t most_bytes = std::int64_t{1} << 30);
-/// Before it: forward passes and filter gradients of strided convolutions become ones of stride 1 where that is faster
-/// then, or `wherever_possible`.
+/// Runs before lower_to_winograd: forward passes and filter gradients of strided convolutions become ones of stride 1
+/// where Winograd then makes them faster, or `wherever_possible`.
 void lower_strided_convs(Plan& plan, const Chip& chip, bool wherever_possible);
 
 /// 16-bit input gradients of strided convolutions become one of stride 1 that computes all phases of the input, and a
@@ -40,8 +41,8 @@ void merge_phases(Plan& plan, const Chip& chip);
 void lower_strided_input_grads(Plan& plan, bool wherever_possible = false);
 
 /// Gives 16-bit convolutions that only portable kernels take a form that tensor cores take, where an estimate says that
-/// this is faster. `by_rank`: wherever possible, strided input gradients among them, in the form that this many
-/// estimates are below, modulo all forms.
+/// this is faster. `by_rank`, for tests: wherever possible, strided input gradients among them, in the form of this
+/// rank by estimate (0: the fastest), modulo the number of forms.
 void unfold_convs(Plan& plan, const Chip& chip, std::optional<std::size_t> by_rank = {});
 
 // ---- Groups ----
@@ -52,6 +53,6 @@ void fuse_splits_into_pool_grads(Grouping& grouping);
 /// Lets small kernels whose programs differ in numbers alone share a launch, where they do not depend on each other.
 void share_launches(Grouping& grouping);
 /// Fuses elementwise preprocessing of byte images into the kernels that read it, where all of them can.
-void fold_image_maps(Grouping& grouping);
+void fold_byte_images(Grouping& grouping);
 
 }  // namespace nixie::cuda

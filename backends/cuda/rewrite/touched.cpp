@@ -1,4 +1,4 @@
-// Asks the first choice and all members.
+// Collects the slots that a group reads and writes, from its first choice and all its members.
 #include "nixie/backends/cuda/rewrite/touched.h"
 
 #include "nixie/core/graph/plan_query.h"

@@ -1,4 +1,4 @@
-// Runs the algorithms of a group, each in a graph of its own.
+// Chooses each group's algorithm (mostly a tile): by table, by running the candidates, or by estimate.
 #include "nixie/backends/cuda/run/autotune.h"
 
 #include <algorithm>

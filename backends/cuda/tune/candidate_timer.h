@@ -1,4 +1,4 @@
-// Autotuning: times candidates for the same work against each other.
+// Times candidates for the same work against each other.
 #pragma once
 
 #include <cstdint>

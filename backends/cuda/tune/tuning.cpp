@@ -1,10 +1,10 @@
-// Looks up the algorithm of a group.
+// Reads the tables of measured algorithms and looks up a group's.
 #include "nixie/backends/cuda/tune/tuning.h"
 
 #include <cstdlib>
 
 #include "nixie/backends/cuda/compile/cubin_cache.h"
-#include "nixie/backends/cuda/compile/kernels.h"
+#include "nixie/backends/cuda/compile/embedded_files.h"
 
 namespace nixie::cuda {
 std::filesystem::path user_table() {

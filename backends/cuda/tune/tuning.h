@@ -1,4 +1,4 @@
-// Looks up measured algorithms in tables.
+// NIXIE_TUNING, the tables of measured algorithms, and a group's program by them.
 #pragma once
 
 #include "nixie/backends/cuda/families/registry.h"

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <set>
 
-#include "nixie/backends/cuda/compile/kernels.h"
+#include "nixie/backends/cuda/compile/embedded_files.h"
 #include "nixie/backends/cuda/families/registry.h"
 #include "nixie/tests/errors.h"
 

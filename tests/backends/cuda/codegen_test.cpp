@@ -86,6 +86,21 @@ extern "C" __global__ void sums_touched_too_early(float* out, unsigned long long
 
 std::string source_of(const cuda_plans::Draft& draft) { return generate(draft.plan, draft.plan.kernels[0]).source; }
 
+// Poolings of images whose channels lie side by side in eights; others look elements up one by one.
+TEST(CudaCodegenText, AveragePoolingsTakeEightChannels) {
+  int taken = 0;
+  for (const cuda_plans::Draft& draft : cuda_plans::all_lookups(Dtype::f16))
+    for (const Kernel& kernel : draft.plan.kernels) {
+      const auto* pool = std::get_if<Pool>(&kernel.head->op);
+      if (!pool || pool->kind != PoolKind::average) continue;
+      const Operand& images = kernel.head->operands[0];
+      const bool fits = kernel.domain.rank() == 4 && images.shape[1] % 8 == 0 && images.strides[1] == 1;
+      EXPECT_EQ(generate(draft.plan, kernel).variant, fits ? "pool_average" : "gather") << draft.name;
+      taken += fits;
+    }
+  EXPECT_EQ(taken, 2 * 2 * 2);  // two layers, output and gradient, padding counted or not
+}
+
 TEST(CudaCodegenText, ContiguousAccessesAre16Bytes) {
   EXPECT_NE(source_of(cuda_plans::bias_relu(Dtype::f32, {96, 64})).find("read<4>(load0"), std::string::npos);
   EXPECT_NE(source_of(cuda_plans::bias_relu(Dtype::f16, {96, 64})).find("read<8>(load0"), std::string::npos);
@@ -112,6 +127,27 @@ TEST(CudaCodegenText, ChannelsLastStatisticsGiveThreadsChannels) {
   const KernelCode code = generate(draft.plan, draft.plan.kernels[0]);
   EXPECT_EQ(code.launches.size(), 2u);  // statistics, then the normalised values
   EXPECT_GT(code.scratch_bytes, 0);
+}
+
+// Blocks that share channels go on together where all of them run at a time.
+TEST(CudaCodegenText, BlocksThatFitTheDeviceMeet) {
+  const auto draft = cuda_plans::normalise(Dtype::f16, {64, 24, 30, 30}, {0, 2, 3}, true);
+  Chip chip = chip_named("sm_90a");
+  const KernelCode code = cuda::generate(draft.plan, draft.plan.kernels[0], chip);
+  ASSERT_EQ(code.launches.size(), 1u);
+  EXPECT_TRUE(code.launches[0].meets);
+  EXPECT_LE(code.launches[0].blocks, 2 * chip.sms);
+  chip.sms = static_cast<int>(code.launches[0].blocks - 1) / 2;
+  for (const Launch& launch : cuda::generate(draft.plan, draft.plan.kernels[0], chip).launches)
+    EXPECT_FALSE(launch.meets);
+}
+
+// Where channels and images alone fill the device, the mean over a few pixels is a thread's own work.
+TEST(CudaCodegenText, FewPixelsOfManyChannelsTakeFewThreads) {
+  EXPECT_NE(source_of(cuda_plans::normalise(Dtype::f16, {128, 1024, 3, 3}, {2, 3}, true)).find("kReducedThreads = 8;"),
+            std::string::npos);
+  EXPECT_NE(source_of(cuda_plans::normalise(Dtype::f16, {2, 1024, 3, 3}, {2, 3}, true)).find("kReducedThreads = 16;"),
+            std::string::npos);
 }
 
 TEST(CudaCodegenText, TheTextDoesNotDependOnWhereSlotsLie) {

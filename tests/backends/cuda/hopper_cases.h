@@ -65,6 +65,8 @@ inline std::vector<Case> cases() {
   add("norm_tiny", 1, with_norm, {1, 8, 5, 7, 8, 3, 3, {1, 1}, {1, 1}}, Norm::forward);
   add("norm_k72", 1, with_norm, {3, 64, 17, 13, 72, 3, 3, {1, 1}, {1, 1}}, Norm::forward);
   add("norm_k256_1x1", 1, with_norm, {5, 64, 28, 28, 256, 1, 1}, Norm::forward);
+  add("norm_c16_k96", 1, with_norm, {2, 16, 24, 20, 96, 1, 1}, Norm::forward);
+  add("norm_c144_k24", 1, with_norm, {3, 144, 17, 13, 24, 1, 1}, Norm::forward);
   add("norm_k1160_stride_2", 1, with_norm, {3, 32, 17, 17, 1160, 1, 1, {2, 2}}, Norm::forward);
   add("norm_patches_k64", 1, with_norm, {3, 16, 28, 24, 64, 3, 3, {1, 1}, {1, 1}}, Norm::forward);
   add("norm_patches_k128", 1, with_norm, {3, 16, 28, 24, 128, 3, 3, {1, 1}, {1, 1}}, Norm::forward);
@@ -111,7 +113,10 @@ inline std::vector<Case> cases() {
   add("filter_grad_5x5", 1, filter_grad, {2, 64, 27, 27, 192, 5, 5, {1, 1}, {2, 2}}, Gradient::updated);
   add("filter_grad_13x13", 1, filter_grad, {9, 128, 13, 13, 256, 3, 3, {1, 1}, {1, 1}, {1, 1}, bf16},
       Gradient::with_bias);
+  add("filter_grad_c16_k96", 1, filter_grad, {3, 16, 24, 20, 96, 1, 1}, Gradient::with_bias);
   add("filter_grad_1x1", 1, filter_grad, {1, 32, 6, 6, 1024, 1, 1}, Gradient::updated);
+  // Tiles of few products, whose epilogues run under each other's.
+  add("filter_grad_in_turn", 1, filter_grad, {1, 2048, 6, 6, 2304, 1, 1}, Gradient::updated);
   // Sums longer than tensor cores add in one accumulator: more parts than blocks.
   add("filter_grad_long_sums", 1, filter_grad, {1, 64, 200, 200, 16, 15, 15, {1, 1}, {7, 7}}, Gradient::with_bias);
   add("filter_grad_c8_falls_back", 0, filter_grad, {2, 8, 9, 9, 16, 3, 3}, Gradient::stored);

@@ -239,6 +239,7 @@ inline std::vector<Draft> elementwise_and_reductions() {
   for (bool channels_last : {false, true}) {
     all.push_back(normalise(Dtype::f32, {8, 16, 6, 6}, {0, 2, 3}, channels_last));
     all.push_back(normalise(Dtype::f16, {64, 24, 30, 30}, {0, 2, 3}, channels_last));
+    all.push_back(normalise(Dtype::f16, {128, 1024, 3, 3}, {2, 3}, channels_last));
     all.push_back(normalise(Dtype::f32, {3, 5, 7, 2}, {1, 2, 3}, channels_last));
     all.push_back(normalise(Dtype::f32, {3, 5, 7, 2}, {0, 1, 2, 3}, channels_last));
   }
@@ -371,6 +372,8 @@ inline std::vector<Draft> all_lookups(Dtype dtype) {
   };
   const std::vector<Case> cases{{{2, 3, 8, 8}, {2, 3, 4, 4}, {1, 2, 2}, {1, 2, 2}, {0, 0, 0}},
                                 {{2, 4, 9, 7}, {2, 4, 5, 4}, {1, 3, 3}, {1, 2, 2}, {0, 1, 1}},
+                                {{2, 16, 9, 7}, {2, 16, 9, 7}, {1, 3, 3}, {1, 1, 1}, {0, 1, 1}},
+                                {{3, 8, 8, 9}, {3, 8, 4, 4}, {1, 2, 3}, {1, 2, 2}, {0, 0, 0}},
                                 {{1, 6, 5}, {1, 3, 3}, {2, 3}, {2, 1}, {0, 0}},
                                 {{2, 2, 5, 6, 4}, {2, 2, 2, 3, 3}, {1, 3, 2, 2}, {1, 2, 2, 1}, {0, 0, 0, 0}}};
   for (const Case& c : cases)

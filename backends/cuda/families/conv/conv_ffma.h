@@ -1,4 +1,4 @@
-// What the rewrite of first layers by rows asks of conv_ffma.
+// Limits of conv_ffma, for the rewrite of first layers by rows (rewrite/pack_rows_fp32.cpp).
 #pragma once
 
 #include "nixie/backends/cuda/families/conv/conv_problem.h"

@@ -39,9 +39,9 @@ enum class Groups : std::uint8_t { one, any };
 ConvMatch conv_problem(const Plan& plan, const Kernel& kernel, Groups groups = Groups::one);
 /// Why a problem is refused; empty where it is not.
 using Limits = std::function<std::string(const ConvProblem&)>;
-/// A product of two 16-bit matrices as a convolution of one pixel an image: A B^T of dense rows is a forward pass, A B
-/// an input gradient, A^T B, as a linear layer's weights have it, a filter gradient. The library is faster where tiles
-/// are too few to go round.
+/// A product of two 16-bit matrices as a convolution over images of one pixel: A B^T of dense rows is a forward pass,
+/// A B an input gradient, A^T B, the gradient of a linear layer's weights, a filter gradient. Refused if there are too
+/// few tiles to fill the GPU, where cuBLASLt is faster.
 ConvMatch product_problem(const Plan& plan, const Kernel& kernel, const Chip& chip, const Limits& refuses);
 /// The convolution in the first form that the limits allow: 16-bit operands as they are; f32 ones that need not be
 /// multiplied exactly (Math::fp32, Math::tf32) as planes of halves, or as planes by rows, both in one group.

@@ -1,4 +1,4 @@
-// How programs of first layers read images: as they are stored, an element computed where it is read.
+// How programs of first layers read images: as they are stored (bytes, for example), each element computed when loaded.
 #pragma once
 
 #include "nixie/backends/cuda/families/conv/conv_problem.h"

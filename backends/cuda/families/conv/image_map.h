@@ -1,4 +1,4 @@
-// Images that arithmetic makes of stored ones, position by position.
+// Finds the elementwise kernel (a normalisation of bytes, for example) that makes a first layer's images.
 #pragma once
 
 #include <optional>
@@ -8,7 +8,7 @@
 
 namespace nixie::cuda {
 
-/// A kernel that makes images of what its load `images` reads, the only one that moves from pixel to pixel.
+/// A kernel that makes images of its load `images`. No other load of it changes from pixel to pixel.
 struct ImageMap {
   std::size_t kernel = 0;
   int images = 0;
@@ -21,8 +21,8 @@ std::optional<ImageMap> map_to(const std::vector<Kernel>& kernels, int slot);
 /// Whether strides are the same where a shape has more than one element.
 bool same_strides(const Shape& shape, const Strides& a, const Strides& b);
 
-/// The map that makes an operand (a view where it only converts); none where it is not made by such a map, or where the
-/// map's inputs change.
+/// The map that makes an operand; a view for a plain conversion of types; none if no such map makes it or if the map's
+/// inputs are overwritten before the operand is read.
 std::optional<MappedOperand> before_map(const std::vector<Kernel>& kernels, const Operand& operand);
 
 }  // namespace nixie::cuda

@@ -64,7 +64,7 @@ struct Windows {
       if (holds) visit(place, y);
     }
   }
-  // How many places of y's window lie inside x.
+  // How many places of y's window lie inside x; 1 where none does.
   static int inside_count(const Index (&y)[axes + 1]) {
     int total = 1;
 #pragma unroll
@@ -73,7 +73,7 @@ struct Windows {
       const int end = start + Body::window(i);
       total *= (end < Body::x_size(i) ? end : Body::x_size(i)) - (start > 0 ? start : 0);
     }
-    return total;
+    return total > 0 ? total : 1;
   }
 };
 

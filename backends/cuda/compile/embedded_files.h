@@ -1,4 +1,4 @@
-// The text of every file in backends/cuda/kernels and backends/cuda/tuning, embedded so that no file is needed at run
+// The text of every file in backends/cuda/kernels and backends/cuda/tune, embedded so that no file is needed at run
 // time.
 #pragma once
 

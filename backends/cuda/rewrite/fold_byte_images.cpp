@@ -134,7 +134,7 @@ bool only_copies(const Plan& plan, const Kernel& kernel, Dtype dtype) {
 
 }  // namespace
 
-void fold_image_maps(Grouping& grouping) {
+void fold_byte_images(Grouping& grouping) {
   const Plan& plan = grouping.plan;
   const auto is_byte = [&](const Access& load) { return size_of(dtype_of(plan, load.slot)) == 1; };
   for (std::size_t g = 0; g < grouping.groups.size(); ++g) {

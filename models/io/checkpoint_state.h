@@ -1,0 +1,30 @@
+// The state of models and optimizers in a Checkpoint: what save() and the trainer write and restore alike.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "nixie/models/io/checkpoint.h"
+#include "nixie/models/model.h"
+#include "nixie/optimizers/optimizer.h"
+
+namespace nixie {
+
+/// Adds every parameter and buffer of a model, by name.
+void add(const Model& model, Checkpoint& checkpoint);
+/// Adds an optimizer's rule and buffers; its numbers that belong to no parameter (`shared.step`) become numbers of
+/// `checkpoint.state`.
+void add(const Optimizer& optimizer, Checkpoint& checkpoint);
+
+/// Whether an optimizer's Variable is a number that belongs to no parameter.
+bool is_shared(const Variable& variable);
+/// The types and shapes of the arrays that `add` adds.
+ArrayForms forms_of(const Model& model);
+std::map<std::string, ArrayForms> forms_of(const Optimizer& optimizer);
+
+/// Sets what `add` added; no optimizer: the model alone. Throws Fault::checkpoint naming `file`, before anything is
+/// set, where the checkpoint is of another model or optimizer: other names, shapes or types.
+void restore(const Checkpoint& checkpoint, const std::string& file, const Model& model,
+             const Optimizer* optimizer = nullptr);
+
+}  // namespace nixie
