@@ -6,7 +6,7 @@
 
 #include "nixie/core/base/fields.h"
 #include "nixie/data/draws.h"
-#include "nixie/data/files/image.h"
+#include "nixie/data/files/window.h"
 
 namespace nixie {
 

@@ -7,21 +7,20 @@
 #include <numeric>
 
 #include "nixie/data/draws.h"
-#include "nixie/data/files/image.h"
-#include "nixie/data/files/input_file.h"
 #include "nixie/data/files/manifest.h"
+#include "nixie/data/files/window.h"
 
 namespace nixie {
 namespace {
 
 namespace fs = std::filesystem;
 
-/// The files of one class, sorted, relative to the folder that holds the class folders.
-using Files = std::vector<std::string>;
+/// The pictures of one class.
+using Pictures = std::vector<Picture>;
 
 /// Moves a share of each class, the same on every machine, to the result.
-std::vector<Files> hold_out(std::vector<Files>& classes, float share) {
-  std::vector<Files> held(classes.size());
+std::vector<Pictures> hold_out(std::vector<Pictures>& classes, float share) {
+  std::vector<Pictures> held(classes.size());
   for (std::size_t c = 0; c < classes.size(); ++c) {
     const std::size_t size = classes[c].size();
     const auto wanted = static_cast<std::size_t>(std::lround(share * static_cast<float>(size)));
@@ -31,7 +30,7 @@ std::vector<Files> hold_out(std::vector<Files>& classes, float share) {
     shuffle(order, Draws(random_stream(0, "image_folder/holdout"), static_cast<std::int64_t>(c)));
     std::sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(count));
     std::sort(order.begin() + static_cast<std::ptrdiff_t>(count), order.end());
-    Files kept;
+    Pictures kept;
     for (std::size_t i = 0; i < size; ++i) (i < count ? held[c] : kept).push_back(std::move(classes[c][order[i]]));
     classes[c] = std::move(kept);
   }
@@ -40,18 +39,20 @@ std::vector<Files> hold_out(std::vector<Files>& classes, float share) {
 
 class FolderImages : public ByteDataset {
  public:
-  FolderImages(const ImageFolder& options, fs::path folder, std::vector<std::string> names, std::vector<Files> classes)
+  FolderImages(const ImageFolder& options, PictureSource source, std::vector<std::string> names,
+               std::vector<Pictures> classes)
       : ByteDataset(options.normalize ? Normalization(options.channels, options.mean, options.deviation)
                                       : Normalization(options.channels)),
         options_(options),
-        folder_(std::move(folder)),
+        source_(std::move(source)),
         names_(std::move(names)) {
     std::size_t most = 0;
-    for (const Files& files : classes) most = std::max(most, files.size());
+    for (const Pictures& pictures : classes) most = std::max(most, pictures.size());
     for (std::size_t rank = 0; rank < most; ++rank)
       for (std::size_t c = 0; c < classes.size(); ++c)
         if (rank < classes[c].size()) samples_.push_back({std::move(classes[c][rank]), static_cast<std::int32_t>(c)});
-    if (samples_.empty()) fail(Fault::data, folder_.string(), ": nothing left to test on; add images or raise holdout");
+    if (samples_.empty())
+      fail(Fault::data, options.path.string(), ": nothing left to test on; add images or raise holdout");
     samples_.resize(static_cast<std::size_t>(limited(size(), options.limit)));
   }
 
@@ -67,9 +68,8 @@ class FolderImages : public ByteDataset {
 
   std::int32_t load_bytes(std::int64_t index, const AugmentKey& key, std::span<std::uint8_t> bytes) const override {
     const Sample& sample = samples_[static_cast<std::size_t>(index)];
-    const fs::path file = folder_ / sample.file;
     if (!key.training) {  // every pixel is read, as others do
-      const Image image = decoded(file, kFullSize);
+      const Image& image = decoded(sample.picture, kFullSize);
       cut_bytes(image, centre_window(image, options_.resize, options_.crop, options_.crop), options_.channels, bytes);
       return sample.label;
     }
@@ -77,15 +77,16 @@ class FolderImages : public ByteDataset {
     // A JPEG may be read at a reduced size that still gives the smallest part its pixels.
     const auto least_side =
         augment.crops() ? std::llround(options_.crop / std::sqrt(augment.scale[0])) : options_.resize;
-    const Image image = decoded(file, least_side);
+    const Image& image = decoded(sample.picture, least_side);
     Draws draws(random_stream(key.seed, "augment"), index, key.epoch);
     Window window = centre_window(image, options_.resize, options_.crop, options_.crop);
     if (augment.crops()) {
       const std::int64_t side = options_.crop;
       window = {draw_crop(augment, image.width, image.height, draws), side, side, {0, 0, side, side}, false};
     } else {
-      window.part.left = draws.below(window.width - options_.crop + 1);
-      window.part.top = draws.below(window.height - options_.crop + 1);
+      const std::int64_t pad = options_.pad, room = 2 * pad + 1 - options_.crop;
+      window.part.left = draws.below(window.width + room) - pad;
+      window.part.top = draws.below(window.height + room) - pad;
     }
     window.mirrored = options_.flip && draws.below(2) == 1;
     if (!augment.changes_pixels()) {
@@ -101,41 +102,59 @@ class FolderImages : public ByteDataset {
   }
 
  private:
-  Image decoded(const fs::path& file, std::int64_t least_side) const try {
-    return decode_image(read_file(file, kMaxImageFile), file, least_side);
+  /// Good until the thread decodes another.
+  const Image& decoded(const Picture& picture, std::int64_t least_side) const try {
+    constexpr std::size_t kKept = 32 << 20;
+    static thread_local Image image;
+    if (image.rgb.capacity() > kKept) image = {};
+    decode_image(source_.read(picture), source_.path_of(picture), least_side, image);
+    return image;
   } catch (const Error& error) {
     throw Error(error.fault(),
                 error.what() + std::string("; `damaged: check` finds all such files first, `skip` leaves them out"));
   }
 
   struct Sample {
-    std::string file;
+    Picture picture;
     std::int32_t label;
   };
 
   ImageFolder options_;
-  fs::path folder_;
+  PictureSource source_;
   std::vector<std::string> names_;
   std::vector<Sample> samples_;
 };
 
-FolderScan checked_scan(const fs::path& folder, Damage damage, std::vector<std::string>& notes) {
-  FolderScan scan = scan_pictures(folder);
+/// `photos/train`, `shards/a.tar and 11 more`
+std::string text_of(const PicturePart& part, const fs::path& first) {
+  return first.string() + (part.size() > 1 ? fmt::format(" and {} more", part.size() - 1) : "");
+}
+std::string text_of(const PicturePart& part) { return text_of(part, part.front()); }
+std::string name_of(const PicturePart& part) { return text_of(part, part.front().filename()); }
+
+FolderScan checked_scan(const PicturePart& part, Damage damage, std::vector<std::string>& notes) {
+  FolderScan scan = scan_pictures(part);
   check_pictures(scan, damage);
   std::size_t count = 0;
-  for (const Files& files : scan.pictures) count += files.size();
+  for (const Pictures& pictures : scan.pictures) count += pictures.size();
   const std::string left_out = left_out_text(scan);
-  if (!left_out.empty()) notes.push_back(fmt::format("{}: took {} pictures, {}", folder.string(), count, left_out));
+  if (!left_out.empty()) notes.push_back(fmt::format("{}: took {} pictures, {}", text_of(part), count, left_out));
   return scan;
 }
 
-/// What stands beside the folders that are used.
-void note_others(const fs::path& root, const fs::path& train, const fs::path& test, std::vector<std::string>& notes) {
+/// What stands beside the folders or files that are used.
+void note_others(const fs::path& root, const PictureParts& parts, std::vector<std::string>& notes) {
+  const auto is_used = [&](const fs::path& path) {
+    for (const PicturePart* part : {&parts.train, &parts.test})
+      for (const fs::path& used : *part)
+        if (used == path || used.parent_path() == path) return true;
+    return false;
+  };
   for (const auto& entry : fs::directory_iterator(root))
-    if (entry.path() != train && entry.path() != test && !entry.path().filename().string().starts_with('.'))
+    if (!is_used(entry.path()) && !entry.path().filename().string().starts_with('.'))
       notes.push_back(fmt::format("{} is left out: training reads {}, evaluation {}", entry.path().string(),
-                                  train.filename().string(),
-                                  test.empty() ? "a share held out of it" : test.filename().string()));
+                                  name_of(parts.train),
+                                  parts.test.empty() ? "a share held out of it" : name_of(parts.test)));
 }
 
 /// Fills in what is left to defaults and checks that the fields go together.
@@ -143,7 +162,9 @@ ImageFolder resolved(ImageFolder options) {
   check(options.channels == 1 || options.channels == 3, "image_folder: channels is ", options.channels,
         ", expected 1 or 3");
   check_augment(options.augment);
-  if (options.resize == 0) options.resize = (options.crop * 8 + 3) / 7;
+  check(options.pad == 0 || !options.augment.crops(), "image_folder: pad and augment's scale are two crops; set one");
+  check(options.pad < options.crop, "image_folder: pad is ", options.pad, ", as large as crop, ", options.crop);
+  if (options.resize == 0) options.resize = options.pad > 0 ? options.crop : (options.crop * 8 + 3) / 7;
   check(options.resize >= options.crop, "image_folder: resize is ", options.resize, ", smaller than crop ",
         options.crop);
   const bool rgb = options.channels == 3;
@@ -160,20 +181,21 @@ ImageFolder resolved(ImageFolder options) {
 Splits ImageFolder::open() const try {
   const ImageFolder options = resolved(*this);
   const Damage damage = damage_named(options.damaged);
-  const auto [train_part, test_part] = find_parts(path);
+  const PictureParts parts = find_parts(path);
   std::vector<std::string> notes;
-  FolderScan train = checked_scan(train_part, damage, notes);
-  if (train_part != path && !is_manifest_name(train_part)) note_others(path, train_part, test_part, notes);
-  if (test_part.empty()) {
-    std::vector<Files> held = hold_out(train.pictures, holdout);
-    return {std::make_shared<FolderImages>(options, train.folder, train.classes, std::move(train.pictures)),
-            std::make_shared<FolderImages>(options, train.folder, train.classes, std::move(held)), notes};
+  FolderScan train = checked_scan(parts.train, damage, notes);
+  if (parts.train.front() != path && !is_manifest_name(parts.train.front())) note_others(path, parts, notes);
+  if (parts.test.empty()) {
+    std::vector<Pictures> held = hold_out(train.pictures, holdout);
+    return {std::make_shared<FolderImages>(options, train.source, train.classes, std::move(train.pictures)),
+            std::make_shared<FolderImages>(options, train.source, train.classes, std::move(held)), notes};
   }
-  FolderScan test = checked_scan(test_part, damage, notes);
+  FolderScan test = checked_scan(parts.test, damage, notes);
   if (test.classes != train.classes)
-    fail(Fault::data, test_part.string(), ": its classes are not those of ", train_part.string(), "; make them equal");
-  return {std::make_shared<FolderImages>(options, train.folder, train.classes, std::move(train.pictures)),
-          std::make_shared<FolderImages>(options, test.folder, test.classes, std::move(test.pictures)), notes};
+    fail(Fault::data, text_of(parts.test), ": its classes are not those of ", text_of(parts.train),
+         "; make them equal");
+  return {std::make_shared<FolderImages>(options, train.source, train.classes, std::move(train.pictures)),
+          std::make_shared<FolderImages>(options, test.source, test.classes, std::move(test.pictures)), notes};
 } catch (const fs::filesystem_error& error) {
   fail(Fault::data, error.path1().string(), ": ", error.code().message(), "; check the folder and its permissions");
 }

@@ -1,4 +1,4 @@
-// ImageFolder: JPEG and PNG files in a folder per class, of any size, decoded as they are needed.
+// ImageFolder: JPEG and PNG files in a folder per class or in tar shards, of any size, decoded as they are needed.
 #pragma once
 
 #include "nixie/core/base/path.h"
@@ -9,15 +9,16 @@ namespace nixie {
 
 /// Images [channels, crop, crop]. `path` holds either one folder per class, of which a fixed share is held out as the
 /// test half, or the folders train (training) and val (valid, validation, test, testing), in any case, each with one
-/// folder per class. A manifest (.csv) may stand for a folder of class folders. What is left out is noted. Classes are
-/// numbered in the order of their folders' names. Samples go round the classes: the first of each class, the second of
-/// each, ...
+/// folder per class. A manifest (.csv) or tar shards of webdataset's layout may stand for a folder of class folders.
+/// What is left out is noted. Classes are numbered in the order of their folders' names. Samples go round the classes:
+/// the first of each class, the second of each, ...
 struct ImageFolder {
   Path path = "images";
   std::int64_t batch = 128;
   std::int64_t limit = 0;
   int crop = 224;
   int resize = 0;
+  int pad = 0;
   int channels = 3;
   bool flip = false;
   Augment augment = {};
@@ -32,12 +33,15 @@ struct ImageFolder {
     return std::tuple{
         field("path", &ImageFolder::path,
               "folder of class folders, or of train and val (or test) with class folders; also .csv files of rows "
-              "picture,class"),
+              "picture,class, and .tar files of pictures with their classes beside them"),
         field("batch", &ImageFolder::batch, "samples per step", {1, 1e6}),
         field("limit", &ImageFolder::limit, "use only the first n samples of each half, 0 = all", {0, 1e12}),
         field("crop", &ImageFolder::crop, "side of a sample; training cuts anywhere, evaluation in the centre",
               {1, 4096}),
-        field("resize", &ImageFolder::resize, "short side before the crop, 0 = 8/7 of the crop", {0, 8192}),
+        field("resize", &ImageFolder::resize, "short side before the crop, 0 = 8/7 of the crop, with pad the crop",
+              {0, 8192}),
+        field("pad", &ImageFolder::pad, "training: black around the scaled picture before the crop, in pixels",
+              {0, 4096}),
         field("channels", &ImageFolder::channels, "3 for RGB, 1 for grey", {1, 3}),
         field("flip", &ImageFolder::flip, "training: mirror every other image"),
         field("augment", &ImageFolder::augment, "training: further random changes"),

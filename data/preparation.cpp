@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "nixie/data/files/array_samples.h"
-#include "nixie/data/files/image.h"
 #include "nixie/data/files/input_file.h"
+#include "nixie/data/files/window.h"
 #include "nixie/data/normalization.h"
 
 namespace nixie {

@@ -66,9 +66,10 @@ std::string shell_word(const std::string& text) {
   return word + "'";
 }
 
-void print_result(const Evaluation& result, const fs::path& folder) {
-  for (const auto& [name, value] : result.metrics) fmt::print("test {} {:.4f}\n", name, value);
-  fmt::print("the run is in {}\n{}\n", one_line(folder.string()), to_string(result));
+std::string result_text(const Evaluation& result, const fs::path& folder) {
+  std::string text;
+  for (const auto& [name, value] : result.metrics) text += fmt::format("test {} {:.4f}\n", name, value);
+  return text + fmt::format("the run is in {}\n{}", one_line(folder.string()), to_string(result));
 }
 
 template <Options T>
@@ -111,7 +112,7 @@ namespace {
 bool run(const Command& command, const TrainConfig& config, fs::path folder) {
   // The folder is made only when everything else has been found good.
   Trainer trainer(config, {.out = stdout, .reads_init_from = !command.resume});
-  fmt::print("{}\n", trainer.summary());
+  trainer.say(trainer.summary());
   if (!command.resume) folder = new_folder(command);
   trainer.use_folder(folder);
   if (!command.resume) check_holds_no_run(folder);  // again, now that nobody else can write there
@@ -123,10 +124,10 @@ bool run(const Command& command, const TrainConfig& config, fs::path folder) {
   listen_to_signals();
   const bool is_done = trainer.train(stop_is_requested, take_save_request);
   if (is_done)
-    print_result(trainer.evaluate(), folder);
+    trainer.say(result_text(trainer.evaluate(), folder));
   else
-    fmt::print("stopped after step {}; go on with: {} --run {} --resume\n", trainer.step(), shell_word(command.program),
-               shell_word(folder.string()));
+    trainer.say(fmt::format("stopped after step {}; go on with: {} --run {} --resume", trainer.step(),
+                            shell_word(command.program), shell_word(folder.string())));
   return is_done;
 }
 

@@ -89,10 +89,9 @@ void Progress::running(double loss, double accuracy, double rate) {
 void Progress::interval(const Interval& interval) {
   shown_ = interval;
   step_ = interval.step;
-  if (is_terminal_)
-    draw();
-  else
-    line(text());
+  if (!is_terminal_) return line(text());
+  log_.add(text());
+  draw();
 }
 
 void Progress::clear() {
@@ -101,6 +100,7 @@ void Progress::clear() {
 }
 
 void Progress::line(const std::string& text) {
+  log_.add(text);
   if (!out_) return;
   clear();
   fmt::print(out_, "{}\n", text);

@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <string>
 
+#include "nixie/apps/trainer/record/run_log.h"
+
 namespace nixie {
 
 /// The figures of a logging interval: means over its steps.
@@ -22,6 +24,9 @@ class Progress {
  public:
   /// Prints to `out`; null: nothing.
   explicit Progress(std::FILE* out);
+
+  /// Where all lines, and the figures of all logging intervals, go besides.
+  RunLog& log() { return log_; }
 
   /// Begins the clock of a run that has done `step` of `total_steps`.
   void start(std::int64_t step, std::int64_t total_steps, std::int64_t steps_per_epoch, std::int64_t batch);
@@ -54,6 +59,7 @@ class Progress {
 
   std::FILE* out_;
   bool is_terminal_;
+  RunLog log_;
   bool is_drawn_ = false;  // an unfinished line stands on the terminal
   Clock::time_point started_ = {}, drawn_ = {}, paused_ = {}, asked_ = {};
   Clock::duration pauses_ = {}, waits_ = {};

@@ -71,6 +71,7 @@ std::string Trainer::first_non_finite(std::int64_t step) try {
 
 void Trainer::fail_non_finite(const std::string& what, std::int64_t step) {
   saver_.wait();  // the message names the last checkpoint, and the search may begin with it
+  check_saved();  // what it found comes first
   const Checkpoint now = take_snapshot(config_, model_, optimizer_, state_, data_);
   const std::string array = non_finite_array(now), saved = saved_.empty() ? "none" : saved_;
   const std::int64_t logged = state_.logged;

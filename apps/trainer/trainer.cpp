@@ -8,7 +8,6 @@
 #include "nixie/apps/trainer/report/gradient_probe.h"
 #include "nixie/apps/trainer/watchdog.h"
 #include "nixie/core/passes/precision.h"
-#include "nixie/models/io/durable_file.h"
 #include "nixie/models/io/weights.h"
 
 namespace nixie {
@@ -68,12 +67,6 @@ std::optional<Averages> averages_of(const TrainConfig& config, const Model& mode
 std::string target_text(const Dataset& data) {
   if (data.target().is_class()) return fmt::format("of {} classes", data.classes());
   return "with " + to_string(data.target());
-}
-
-std::vector<std::string> metric_names(const std::vector<AnyMetric>& metrics) {
-  std::vector<std::string> names;
-  for (const AnyMetric& metric : metrics) names.push_back(metric.kind());
-  return names;
 }
 
 }  // namespace
@@ -194,19 +187,7 @@ void Trainer::restore(const Checkpoint& checkpoint, const SnapshotTarget& target
   evaluation_.reset();
 }
 
-void Trainer::open_record() {
-  if (!writes()) return;
-  remove_stale_temporaries(options_.run);  // of a process that was killed while it saved
-  write_text(path("config.yaml"), config_text(config_));
-  record_.emplace(options_.run, metric_names(config_.metrics), state_.step);
-  if (state_.metrics_bytes >= 0 && state_.metrics_bytes != record_->metrics_bytes())
-    progress_.line(
-        fmt::format("{} has {} bytes up to step {}, but had {} when the checkpoint was written: rows are "
-                    "missing or were changed",
-                    path("metrics.csv").string(), record_->metrics_bytes(), state_.step, state_.metrics_bytes));
-}
-
-bool Trainer::train(const std::function<bool()>& stop, const std::function<bool()>& save_now) {
+bool Trainer::train(const std::function<bool()>& stop, const std::function<bool()>& save_now) try {
   is_stopped_ = false;
   const auto asks_to_stop = [&] { return is_stopped_ || (stop && stop()); };
   tell(&Callback::train_begins);
@@ -214,12 +195,16 @@ bool Trainer::train(const std::function<bool()>& stop, const std::function<bool(
   for (bool ended = false; !ended;) try {
       is_done = train_on(asks_to_stop, save_now);
       saver_.wait();
+      check_saved();
       ended = true;
     } catch (const Error& error) {
       roll_back(error);
     }
   tell(&Callback::train_ends, is_done);
   return is_done;
+} catch (const std::exception& error) {
+  log_failure(error.what());
+  throw;
 }
 
 void Trainer::start_loader() {
@@ -233,7 +218,11 @@ bool Trainer::train_on(const std::function<bool()>& stop, const std::function<bo
   progress_.start(state_.step, total_steps_, steps_per_epoch_, config_.data.batch() * config_.accumulate);
   start_loader();
   std::optional<Watchdog> watchdog;
-  if (options_.out) watchdog.emplace([](const std::string& text) { fmt::print(stderr, "{}\n", text); });
+  if (options_.out)
+    watchdog.emplace([this](const std::string& text) {
+      fmt::print(stderr, "{}\n", text);
+      progress_.log().add(text);
+    });
   const auto enter = [&](const char* activity) {
     if (watchdog) watchdog->enter(activity);
   };
@@ -249,6 +238,7 @@ bool Trainer::train_on(const std::function<bool()>& stop, const std::function<bo
     if (state_.step % steps_per_epoch_ == 0) tell(&Callback::epoch_begins, epoch);
     train_once(enter);
     saver_.check();
+    check_saved();
     tell(&Callback::step_ends, state_.step);
     enter("logs, evaluates or saves");
     const bool evaluates = is_evaluation_due();
@@ -257,7 +247,7 @@ bool Trainer::train_on(const std::function<bool()>& stop, const std::function<bo
     const bool is_stopped = stop && stop() && state_.step < total_steps_, is_wanted = save_now && save_now();
     const bool is_due = config_.save_every > 0 && state_.step % config_.save_every == 0;
     if (!evaluates && (is_stopped || is_wanted || is_due)) save({"last.h5"});
-    if (is_wanted) saver_.wait();
+    if (is_wanted) saver_.wait(), check_saved();
     if (is_wanted && writes()) progress_.line(fmt::format("saved after step {}", state_.step));
     if (state_.step % steps_per_epoch_ == 0) tell(&Callback::epoch_ends, epoch);
     if (is_stopped) return false;

@@ -78,6 +78,8 @@ class Trainer {
   const Graph& graph() { return train_step_.graph(); }
   const Plan& plan() { return train_step_.plan(); }
 
+  /// Prints a line, or several, where progress is printed, and into the run's log.txt.
+  void say(const std::string& text) { progress_.line(text); }
   /// Lines that say what is about to run.
   std::string summary() const;
   const TrainConfig& config() const { return config_; }
@@ -93,6 +95,14 @@ class Trainer {
 
  private:
   static constexpr const char* kLoss = "the loss";
+  static constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+
+  /// A state that could not be saved.
+  struct Unsaved {
+    std::string array;           // the first that is not finite
+    std::int64_t step = 0;       // of the state
+    std::int64_t past = kNever;  // past_ as it was before
+  };
 
   void initialize();
   RunLength run_length() const {
@@ -102,6 +112,7 @@ class Trainer {
   SnapshotTarget target(const std::vector<std::string>& changes);
   void restore(const Checkpoint& checkpoint, const SnapshotTarget& target);
   void open_record();
+  void log_failure(const std::string& what);
   void start_loader();
   bool train_on(const std::function<bool()>& stop, const std::function<bool()>& save_now);
   const Batch& next_batch();
@@ -131,9 +142,12 @@ class Trainer {
   /// Goes back with a smaller rate where the configuration says so; else throws the error.
   void roll_back(const Error& error);
   /// Copies the state; files of the run folder are written from the copy in the background, in order, and last.h5 is
-  /// kept as step-N.h5 where `keep` is more than 0.
+  /// kept as step-N.h5 where `keep` is more than 0. Nothing is written of a state that is not finite.
   void save(const std::vector<std::string>& files, std::int64_t keep = 0);
   void note_saved(const std::string& file);
+  std::optional<Unsaved> take_unsaved();
+  /// Throws Fault::non_finite where the last save did not write for values that are no numbers.
+  void check_saved();
   Objective objective() const { return Objective(config_, data_.train->target()); }
   void measure_for_report();
   void write_report();
@@ -155,13 +169,13 @@ class Trainer {
   TrainStep train_step_;
   Evaluator evaluator_;
   Progress progress_;
-  std::mutex saved_mutex_;
+  std::mutex saved_mutex_;          // of the next two
+  std::string saved_;               // the last checkpoint written or read, for messages
+  std::optional<Unsaved> unsaved_;  // by the last save
   bool is_stopped_ = false;
-  std::string saved_;                        // the last checkpoint written or read, for messages
   std::vector<std::filesystem::path> good_;  // where there may be one to go back to, the newest first
   std::vector<std::string> changes_;         // parts of the configuration that may differ from the checkpoint's
   std::int64_t roll_backs_ = 0;
-  static constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
   std::int64_t past_ = kNever;            // the step that the run went back to, where it was not saved since
   std::optional<Evaluation> evaluation_;  // of the present weights
   std::optional<RunLock> lock_;

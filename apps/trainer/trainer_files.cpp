@@ -3,8 +3,38 @@
 #include "nixie/apps/trainer/report/gradient_probe.h"
 #include "nixie/apps/trainer/report/report.h"
 #include "nixie/apps/trainer/trainer.h"
+#include "nixie/models/io/durable_file.h"
 
 namespace nixie {
+namespace {
+
+std::vector<std::string> metric_names(const std::vector<AnyMetric>& metrics) {
+  std::vector<std::string> names;
+  for (const AnyMetric& metric : metrics) names.push_back(metric.kind());
+  return names;
+}
+
+}  // namespace
+
+void Trainer::open_record() {
+  if (!writes()) return progress_.log().close();
+  progress_.log().open(path("log.txt"));
+  remove_stale_temporaries(options_.run);  // of a process that was killed while it saved
+  write_text(path("config.yaml"), config_text(config_));
+  record_.emplace(options_.run, metric_names(config_.metrics), state_.step);
+  if (state_.metrics_bytes >= 0 && state_.metrics_bytes != record_->metrics_bytes())
+    progress_.line(
+        fmt::format("{} has {} bytes up to step {}, but had {} when the checkpoint was written: rows are "
+                    "missing or were changed",
+                    path("metrics.csv").string(), record_->metrics_bytes(), state_.step, state_.metrics_bytes));
+}
+
+void Trainer::log_failure(const std::string& what) {
+  try {
+    progress_.log().add(what);
+  } catch (const Error&) {  // why the run ends is worth more than its line
+  }
+}
 
 void Trainer::measure_for_report() {
   if (!writes() || !config_.report_detail) return;
@@ -34,13 +64,20 @@ void Trainer::write_report() {
 void Trainer::save(const std::vector<std::string>& files, std::int64_t keep) {
   if (!writes()) return;
   tell(&Callback::save_begins, files);
+  saver_.wait();
+  check_saved();
   read_sums();
   state_.metrics_bytes = record_->metrics_bytes();
   auto checkpoint = std::make_shared<Checkpoint>(take_snapshot(config_, model_, optimizer_, state_, data_));
   if (averages_) checkpoint->ema = averages_->arrays();
-  if (const std::string array = non_finite_array(*checkpoint); !array.empty()) fail_non_finite(array, state_.step);
-  saver_.start([this, checkpoint, files, keep, step = state_.step] {
-    record_->sync();  // rows that a checkpoint counts are durable before it is
+  saver_.start([this, checkpoint, files, keep, step = state_.step, past = past_] {
+    if (std::string array = non_finite_array(*checkpoint); !array.empty()) {
+      const std::lock_guard lock(saved_mutex_);
+      unsaved_ = {std::move(array), step, past};
+      return;
+    }
+    record_->sync();
+    progress_.log().sync();  // rows that a checkpoint counts are durable before it is
     for (const std::string& file : files) {
       save_checkpoint(*checkpoint, path(file));
       note_saved(path(file).string());
@@ -49,6 +86,15 @@ void Trainer::save(const std::vector<std::string>& files, std::int64_t keep) {
   });
   good_ = checkpoints();
   past_ = kNever;
+}
+
+std::optional<Trainer::Unsaved> Trainer::take_unsaved() {
+  const std::lock_guard lock(saved_mutex_);
+  return std::exchange(unsaved_, std::nullopt);
+}
+
+void Trainer::check_saved() {
+  if (const auto unsaved = take_unsaved()) past_ = unsaved->past, fail_non_finite(unsaved->array, unsaved->step);
 }
 
 void Trainer::note_saved(const std::string& file) {

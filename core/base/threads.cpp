@@ -3,6 +3,10 @@
 
 #include <pthread.h>
 
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <mutex>
 #include <system_error>
 
 #include "nixie/core/base/error.h"
@@ -20,6 +24,27 @@ void start_threads(std::vector<std::jthread>& threads, const std::string& owner,
       fail(Fault::memory, owner, ": thread ", i + 1, " of ", count, " cannot be started: ", error.code().message(),
            "; ask for fewer threads, or raise the limits (ulimit -u, ulimit -v)");
     }
+}
+
+void share_out(const std::string& owner, std::int64_t count, const std::function<void(std::int64_t)>& work) {
+  std::atomic<std::int64_t> next = 0;
+  std::mutex mutex;
+  std::int64_t failed = count;
+  std::exception_ptr error;
+  {
+    std::vector<std::jthread> threads;
+    const auto cores = std::max<std::int64_t>(1, std::thread::hardware_concurrency());
+    start_threads(threads, owner, static_cast<int>(std::min(count, cores)), [&](const std::stop_token&) {
+      for (std::int64_t i = next++; i < count; i = next++) try {
+          work(i);
+        } catch (...) {
+          const std::lock_guard lock(mutex);
+          if (i < failed) failed = i, error = std::current_exception();
+          next = count;
+        }
+    });
+  }
+  if (error) std::rethrow_exception(error);
 }
 
 }  // namespace nixie

@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "nixie/core/base/error.h"
-#include "nixie/data/files/npy_file.h"
 #include "nixie/core/files/hdf5_reader.h"
+#include "nixie/data/files/npy_file.h"
 
 namespace nixie {
 namespace {

@@ -2,10 +2,10 @@
 #include "nixie/data/files/folder_scan.h"
 
 #include <algorithm>
-#include <atomic>
-#include <thread>
+#include <charconv>
 
 #include "nixie/core/base/error.h"
+#include "nixie/core/base/one_line.h"
 #include "nixie/core/base/threads.h"
 #include "nixie/data/files/image.h"
 #include "nixie/data/files/input_file.h"
@@ -18,32 +18,29 @@ namespace fs = std::filesystem;
 
 bool is_hidden(const fs::path& path) { return path.filename().string().starts_with('.'); }
 
-std::string lower_suffix(const fs::path& file) {
-  std::string suffix = file.extension().string();
-  std::transform(suffix.begin(), suffix.end(), suffix.begin(), [](unsigned char c) { return std::tolower(c); });
-  return suffix;
-}
-
 std::string kind_of(const fs::path& file) {
   const std::string suffix = lower_suffix(file);
   return suffix.empty() ? "files without a suffix" : suffix + " files";
 }
 
-/// Pipes, devices and links that lead nowhere.
-constexpr const char* kNoFiles = "entries that are no regular files";
+bool is_number(const std::string& text) {
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc{} && end == text.data() + text.size();
+}
 
-std::vector<std::string> find_pictures(FolderScan& scan, const std::string& class_name) {
-  std::vector<std::string> found;
-  for (const auto& entry : fs::recursive_directory_iterator(scan.folder / class_name)) {
+std::vector<Picture> find_pictures(FolderScan& scan, const std::string& class_name) {
+  std::vector<Picture> found;
+  for (const auto& entry : fs::recursive_directory_iterator(scan.source.folder / class_name)) {
     if (entry.is_directory() || is_hidden(entry.path())) continue;
     if (!entry.is_regular_file())
       ++scan.left_out[kNoFiles];
     else if (is_picture_name(entry.path()))
-      found.push_back(entry.path().lexically_relative(scan.folder).string());
+      found.push_back({entry.path().lexically_relative(scan.source.folder).string()});
     else
       ++scan.left_out[kind_of(entry.path())];
   }
-  std::sort(found.begin(), found.end());
+  std::sort(found.begin(), found.end(), [](const Picture& a, const Picture& b) { return a.name < b.name; });
   return found;
 }
 
@@ -51,32 +48,53 @@ void check_filled(const FolderScan& scan) {
   for (std::size_t c = 0; c < scan.classes.size(); ++c)
     if (scan.pictures[c].empty()) {
       const std::string others = left_out_text(scan);
-      fail(Fault::data, (scan.folder / scan.classes[c]).string(), ": no .jpg, .jpeg or .png file",
+      fail(Fault::data, (scan.source.folder / scan.classes[c]).string(), ": no .jpg, .jpeg or .png file",
            others.empty() ? "" : " (" + others + ")", "; remove the folder, or convert its pictures");
     }
 }
 
 /// What is wrong with each picture, "" where nothing is.
-std::vector<std::string> find_damage(const std::vector<fs::path>& files) {
-  std::vector<std::string> damage(files.size());
-  std::atomic<std::size_t> next = 0;
-  std::vector<std::jthread> threads;
-  const int count = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  start_threads(threads, "check", count, [&](const std::stop_token& stop) {
-    for (std::size_t i = next++; i < files.size() && !stop.stop_requested(); i = next++) try {
-        decode_image(read_file(files[i], kMaxImageFile), files[i], 1);
-      } catch (const std::exception& error) {
-        damage[i] = error.what();
-      }
+std::vector<std::string> find_damage(const PictureSource& source, const std::vector<const Picture*>& pictures) {
+  std::vector<std::string> damage(pictures.size());
+  share_out("check", static_cast<std::int64_t>(pictures.size()), [&](std::int64_t i) {
+    const auto at = static_cast<std::size_t>(i);
+    try {
+      decode_image(source.read(*pictures[at]), source.path_of(*pictures[at]), 1);
+    } catch (const std::exception& error) {
+      damage[at] = error.what();
+    }
   });
-  for (std::jthread& thread : threads) thread.join();
   return damage;
 }
 
 }  // namespace
 
+std::string lower_suffix(const fs::path& file) {
+  std::string suffix = file.extension().string();
+  std::transform(suffix.begin(), suffix.end(), suffix.begin(), [](unsigned char c) { return std::tolower(c); });
+  return suffix;
+}
+
+fs::path PictureSource::path_of(const Picture& picture) const {
+  if (picture.shard < 0) return folder / picture.name;
+  return shards[static_cast<std::size_t>(picture.shard)].string() + ": " + one_line(picture.name);
+}
+
+std::vector<std::uint8_t> PictureSource::read(const Picture& picture) const {
+  if (picture.shard < 0) return read_file(folder / picture.name, kMaxImageFile);
+  return read_part(shards[static_cast<std::size_t>(picture.shard)], picture.offset, picture.bytes);
+}
+
+void take_classes(FolderScan& scan, std::map<std::string, std::vector<Picture>> classes) {
+  for (const auto& [name, pictures] : classes) scan.classes.push_back(name);
+  if (std::all_of(scan.classes.begin(), scan.classes.end(), is_number))
+    std::sort(scan.classes.begin(), scan.classes.end(),
+              [](const std::string& a, const std::string& b) { return std::stoll(a) < std::stoll(b); });
+  for (const std::string& name : scan.classes) scan.pictures.push_back(std::move(classes[name]));
+}
+
 FolderScan scan_folder(const fs::path& folder) {
-  FolderScan scan{.folder = folder};
+  FolderScan scan{.source = {folder}};
   for (const auto& entry : fs::directory_iterator(folder)) {
     if (is_hidden(entry.path())) continue;
     if (entry.is_directory())
@@ -108,19 +126,19 @@ Damage damage_named(const std::string& name) {
 
 void check_pictures(FolderScan& scan, Damage damage) {
   if (damage == Damage::error) return;
-  std::vector<fs::path> files;
+  std::vector<const Picture*> all;
   for (const auto& pictures : scan.pictures)
-    for (const std::string& picture : pictures) files.push_back(scan.folder / picture);
-  const std::vector<std::string> found = find_damage(files);
+    for (const Picture& picture : pictures) all.push_back(&picture);
+  const std::vector<std::string> found = find_damage(scan.source, all);
   const auto bad = static_cast<std::int64_t>(
       std::count_if(found.begin(), found.end(), [](const auto& line) { return !line.empty(); }));
   if (bad == 0) return;
   const std::string& first = *std::find_if(found.begin(), found.end(), [](const auto& line) { return !line.empty(); });
   if (damage == Damage::check)
-    fail(Fault::data, bad, " of ", files.size(), " pictures are damaged, the first: ", first,
+    fail(Fault::data, bad, " of ", all.size(), " pictures are damaged, the first: ", first,
          "; with damaged: skip they are left out");
   auto line = found.begin();
-  for (auto& pictures : scan.pictures) std::erase_if(pictures, [&](const std::string&) { return !(line++)->empty(); });
+  for (auto& pictures : scan.pictures) std::erase_if(pictures, [&](const Picture&) { return !(line++)->empty(); });
   scan.left_out[fmt::format("damaged pictures (the first: {})", first)] = bad;
   check_filled(scan);
 }

@@ -1,4 +1,4 @@
-// FolderScan: the pictures below class folders, and a count of what else was there.
+// FolderScan: which pictures of which classes there are, and a count of what else was there.
 #pragma once
 
 #include <filesystem>
@@ -8,15 +8,40 @@
 
 namespace nixie {
 
-struct FolderScan {
-  std::filesystem::path folder = {};
-  std::vector<std::string> classes = {};                ///< the names of the folders, sorted
-  std::vector<std::vector<std::string>> pictures = {};  ///< of each class, sorted, relative to `folder`
-  std::map<std::string, std::int64_t> left_out = {};    ///< `.gif files` -> how many
+/// A file, or a part of a shard.
+struct Picture {
+  std::string name = {};               ///< relative to the folder; of a shard's as the archive has it
+  std::int32_t shard = -1;             ///< -1: a file of its own
+  std::int64_t offset = 0, bytes = 0;  ///< in the shard
 };
 
-/// Looks below every folder in `folder`. Names that begin with a dot count as nothing. Throws Fault::data where a class
-/// has no picture or there is no class.
+/// Where pictures are read from; any thread may.
+struct PictureSource {
+  std::filesystem::path folder = {};
+  std::vector<std::filesystem::path> shards = {};
+
+  /// For messages: `photos/cat/1.jpg`, `photos/train.tar: cat/1.jpg`.
+  std::filesystem::path path_of(const Picture& picture) const;
+  /// The file as it is stored. Throws Fault::data.
+  std::vector<std::uint8_t> read(const Picture& picture) const;
+};
+
+struct FolderScan {
+  PictureSource source = {};
+  std::vector<std::string> classes = {};              ///< numbers in their order, or names sorted
+  std::vector<std::vector<Picture>> pictures = {};    ///< of each class
+  std::map<std::string, std::int64_t> left_out = {};  ///< `.gif files` -> how many
+};
+
+/// What pipes, devices and links that lead nowhere are counted as.
+inline constexpr const char* kNoFiles = "entries that are no regular files";
+/// `.jpg` of `a.JPG`
+std::string lower_suffix(const std::filesystem::path& file);
+/// Gives a scan its classes: names that are all whole numbers in their order, others sorted as text.
+void take_classes(FolderScan& scan, std::map<std::string, std::vector<Picture>> classes);
+
+/// Looks below every folder in `folder`: each is a class, sorted as text, and so are its pictures. Names that begin
+/// with a dot count as nothing. Throws Fault::data where a class has no picture or there is no class.
 FolderScan scan_folder(const std::filesystem::path& folder);
 
 /// `left out 3 .gif files, 1 file outside the class folders`, or "".

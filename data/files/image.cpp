@@ -1,4 +1,4 @@
-// Image: libjpeg-turbo, libpng and a separable triangle filter.
+// Image: libjpeg-turbo and libpng.
 #include "nixie/data/files/image.h"
 
 #include <png.h>
@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <memory>
 #include <string_view>
 
@@ -63,7 +62,8 @@ JpegHeader read_jpeg_header(tjhandle jpeg, std::span<const std::uint8_t> bytes, 
   return header;
 }
 
-Image decode_jpeg(std::span<const std::uint8_t> bytes, const std::filesystem::path& file, std::int64_t least_side) {
+void decode_jpeg(std::span<const std::uint8_t> bytes, const std::filesystem::path& file, std::int64_t least_side,
+                 Image& image) {
   const JpegDecoder decoder = make_jpeg_decoder();
   const tjhandle jpeg = decoder.get();
   const auto [width, height, colorspace] = read_jpeg_header(jpeg, bytes, file);
@@ -73,8 +73,10 @@ Image decode_jpeg(std::span<const std::uint8_t> bytes, const std::filesystem::pa
 
   const bool is_cmyk = colorspace == TJCS_CMYK || colorspace == TJCS_YCCK;
   const std::size_t channels = is_cmyk ? 4 : 3;
-  Image image{TJSCALED(width, scale), TJSCALED(height, scale), {}};
-  std::vector<std::uint8_t> pixels(static_cast<std::size_t>(image.width * image.height) * channels);
+  image.width = TJSCALED(width, scale);
+  image.height = TJSCALED(height, scale);
+  std::vector<std::uint8_t>& pixels = image.rgb;
+  pixels.resize(static_cast<std::size_t>(image.width * image.height) * channels);
   if (tjDecompress2(jpeg, bytes.data(), bytes.size(), pixels.data(), static_cast<int>(image.width), 0,
                     static_cast<int>(image.height), is_cmyk ? TJPF_CMYK : TJPF_RGB, TJFLAG_LIMITSCANS) &&
       is_damage(jpeg))
@@ -85,8 +87,6 @@ Image decode_jpeg(std::span<const std::uint8_t> bytes, const std::filesystem::pa
         pixels[to++] = static_cast<std::uint8_t>((pixels[from + c] * pixels[from + 3] + 127) / 255);
     pixels.resize(pixels.size() / 4 * 3);
   }
-  image.rgb = std::move(pixels);
-  return image;
 }
 
 using PngReader = std::unique_ptr<png_image, void (*)(png_image*)>;
@@ -99,69 +99,21 @@ PngReader read_png_header(png_image& png, std::span<const std::uint8_t> bytes, c
   return release;
 }
 
-Image decode_png(std::span<const std::uint8_t> bytes, const std::filesystem::path& file) {
+void decode_png(std::span<const std::uint8_t> bytes, const std::filesystem::path& file, Image& image) {
   png_image png{};
   const PngReader release = read_png_header(png, bytes, file);
   png.format = PNG_FORMAT_RGB;
-  Image image{png.width, png.height, std::vector<std::uint8_t>(PNG_IMAGE_SIZE(png))};
+  image.width = png.width;
+  image.height = png.height;
+  image.rgb.resize(PNG_IMAGE_SIZE(png));
   const png_color white{255, 255, 255};
   if (!png_image_finish_read(&png, &white, image.rgb.data(), 0, nullptr)) fail_image(file, "damaged PNG", png.message);
-  return image;
 }
 
 bool begins_with(std::span<const std::uint8_t> bytes, std::string_view magic) {
   return bytes.size() >= magic.size() &&
          std::equal(magic.begin(), magic.end(), bytes.begin(),
                     [](char a, std::uint8_t b) { return static_cast<std::uint8_t>(a) == b; });
-}
-
-/// The source positions that make up each of some scaled positions, and their weights, which sum to 1.
-struct Taps {
-  std::vector<std::int64_t> first = {};  ///< of each position
-  std::int64_t most = 1;                 ///< taps of a position; those that it does not need weigh 0
-  std::vector<float> weights = {};       ///< [most, positions]
-
-  std::size_t count() const { return first.size(); }
-  float weight(std::int64_t tap, std::size_t position) const {
-    return weights[static_cast<std::size_t>(tap) * count() + position];
-  }
-};
-
-/// The taps of `count` positions from `offset` on, when `from` pixels are scaled to `to`.
-Taps make_taps(std::int64_t from, std::int64_t to, std::int64_t offset, std::int64_t count) {
-  const double scale = static_cast<double>(from) / static_cast<double>(to), reach = std::max(scale, 1.0);
-  Taps taps;
-  std::vector<std::vector<double>> all;
-  for (std::int64_t i = offset; i < offset + count; ++i) {
-    const double center = (static_cast<double>(i) + 0.5) * scale - 0.5;
-    const auto weight = [&](std::int64_t k) {
-      return std::max(0.0, 1 - std::abs(static_cast<double>(k) - center) / reach);
-    };
-    auto first = std::max<std::int64_t>(0, static_cast<std::int64_t>(std::ceil(center - reach)));
-    auto last = std::min(from - 1, static_cast<std::int64_t>(std::floor(center + reach)));
-    while (first < last && weight(first) == 0) ++first;  // what weighs nothing costs nothing
-    while (first < last && weight(last) == 0) --last;
-    std::vector<double>& weights = all.emplace_back();
-    double sum = 0;
-    for (std::int64_t k = first; k <= last; ++k) {
-      weights.push_back(static_cast<float>(weight(k)));
-      sum += weight(k);
-    }
-    for (double& each : weights) each /= sum;
-    taps.first.push_back(first);
-    taps.most = std::max(taps.most, last - first + 1);
-  }
-  taps.weights.resize(static_cast<std::size_t>(taps.most) * all.size());
-  for (std::size_t i = 0; i < all.size(); ++i)
-    for (std::size_t k = 0; k < all[i].size(); ++k) taps.weights[k * all.size() + i] = static_cast<float>(all[i][k]);
-  return taps;
-}
-
-/// The positions in reverse.
-void mirror(Taps& taps) {
-  std::reverse(taps.first.begin(), taps.first.end());
-  const auto count = static_cast<std::ptrdiff_t>(taps.count());
-  for (auto row = taps.weights.begin(); row != taps.weights.end(); row += count) std::reverse(row, row + count);
 }
 
 enum class Format { jpeg, png };
@@ -175,7 +127,17 @@ Format format_of(std::span<const std::uint8_t> bytes, const std::filesystem::pat
 }  // namespace
 
 Image decode_image(std::span<const std::uint8_t> bytes, const std::filesystem::path& file, std::int64_t least_side) {
-  return format_of(bytes, file) == Format::jpeg ? decode_jpeg(bytes, file, least_side) : decode_png(bytes, file);
+  Image image;
+  decode_image(bytes, file, least_side, image);
+  return image;
+}
+
+void decode_image(std::span<const std::uint8_t> bytes, const std::filesystem::path& file, std::int64_t least_side,
+                  Image& image) {
+  if (format_of(bytes, file) == Format::jpeg)
+    decode_jpeg(bytes, file, least_side, image);
+  else
+    decode_png(bytes, file, image);
 }
 
 std::array<std::int64_t, 2> image_size(std::span<const std::uint8_t> bytes, const std::filesystem::path& file) {
@@ -186,90 +148,6 @@ std::array<std::int64_t, 2> image_size(std::span<const std::uint8_t> bytes, cons
   png_image png{};
   const PngReader release = read_png_header(png, bytes, file);
   return {png.width, png.height};
-}
-
-std::array<std::int64_t, 2> covering_size(const Image& image, std::int64_t width, std::int64_t height) {
-  if (width * image.height >= height * image.width) return {width, width * image.height / image.width};
-  return {height * image.width / image.height, height};
-}
-
-Window centre_window(const Image& image, std::int64_t short_side, std::int64_t width, std::int64_t height) {
-  const std::int64_t least = std::min(width, height);
-  const auto [scaled_width, scaled_height] =
-      covering_size(image, width * short_side / least, height * short_side / least);
-  const auto middle = [](std::int64_t room) {  // halves go to the even number, as in torchvision
-    return static_cast<std::int64_t>(std::nearbyint(static_cast<double>(room) / 2));
-  };
-  return {.source = {0, 0, image.width, image.height},
-          .width = scaled_width,
-          .height = scaled_height,
-          .part = {middle(scaled_width - width), middle(scaled_height - height), width, height}};
-}
-
-std::vector<float> cut_window(const Image& image, const Window& window) {
-  const auto& [source_box, width, height, part, mirrored] = window;
-  const Taps rows = make_taps(source_box.height, height, part.top, part.height);
-  Taps columns = make_taps(source_box.width, width, part.left, part.width);
-  const std::int64_t first = columns.first.front(),
-                     last = std::min(columns.first.back() + columns.most, source_box.width);
-  if (mirrored) mirror(columns);
-  const auto count = columns.count(), span = static_cast<std::size_t>(last - first),
-             padded = span + static_cast<std::size_t>(columns.most);  // taps that weigh 0 may stand beyond the span
-  std::vector<std::int32_t> from;
-  for (const std::int64_t each : columns.first) from.push_back(static_cast<std::int32_t>(each - first));
-
-  const auto plane = static_cast<std::size_t>(part.width * part.height);
-  std::vector<float> result(3 * plane), line(3 * span), channel(padded);
-  for (std::size_t y = 0; y < rows.count(); ++y) {
-    // First down, over whole lines of the source, then across, channel by channel.
-    std::fill(line.begin(), line.end(), 0.0f);
-    const std::uint8_t* source =
-        image.rgb.data() + ((source_box.top + rows.first[y]) * image.width + source_box.left + first) * 3;
-    for (std::int64_t k = 0; k < rows.most; ++k, source += image.width * 3) {
-      const float weight = rows.weight(k, y);
-      if (weight == 0) break;
-      for (std::size_t i = 0; i < line.size(); ++i) line[i] += weight * static_cast<float>(source[i]);
-    }
-    for (std::size_t c = 0; c < 3; ++c) {
-      for (std::size_t i = 0; i < span; ++i) channel[i] = line[3 * i + c];
-      float* to = result.data() + c * plane + y * count;
-      for (std::int64_t k = 0; k < columns.most; ++k) {
-        const float *weights = columns.weights.data() + static_cast<std::size_t>(k) * count, *at = channel.data() + k;
-        for (std::size_t x = 0; x < count; ++x) to[x] += weights[x] * at[from[x]];
-      }
-    }
-  }
-  return result;
-}
-
-void cut_bytes(const Image& image, const Window& window, std::int64_t channels, std::span<std::uint8_t> bytes) {
-  const auto& [source_box, width, height, part, mirrored] = window;
-  if (width != source_box.width || height != source_box.height || channels != 3)
-    return round_pixels(cut_window(image, window), channels, bytes);
-  const auto plane = static_cast<std::size_t>(part.width * part.height);
-  std::uint8_t* to = bytes.data();
-  for (std::int64_t y = 0; y < part.height; ++y) {
-    const std::uint8_t* from =
-        image.rgb.data() + ((source_box.top + part.top + y) * image.width + source_box.left + part.left) * 3;
-    const std::int64_t step = mirrored ? -3 : 3;
-    if (mirrored) from += 3 * (part.width - 1);
-    for (std::int64_t x = 0; x < part.width; ++x, from += step, ++to)
-      to[0] = from[0], to[plane] = from[1], to[2 * plane] = from[2];
-  }
-}
-
-void round_pixels(const std::vector<float>& rgb, std::int64_t channels, std::span<std::uint8_t> bytes) {
-  const std::size_t plane = rgb.size() / 3;
-  const float *red = rgb.data(), *green = red + plane, *blue = green + plane;
-  // Written out, not by `convert`, so that it runs on many pixels at once.
-  const auto rounded = [](float value) {
-    return static_cast<std::uint8_t>(static_cast<std::int32_t>(std::nearbyint(std::clamp(value, 0.0f, 255.0f))));
-  };
-  if (channels == 3)
-    for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = rounded(red[i]);
-  else
-    for (std::size_t i = 0; i < bytes.size(); ++i)
-      bytes[i] = rounded(0.299f * red[i] + 0.587f * green[i] + 0.114f * blue[i]);
 }
 
 }  // namespace nixie

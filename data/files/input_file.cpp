@@ -1,6 +1,8 @@
 // InputFile: plain and gzip reading with every length checked before memory is taken.
 #include "nixie/data/files/input_file.h"
 
+#include <fcntl.h>
+#include <unistd.h>
 #include <zlib.h>
 
 #include <algorithm>
@@ -114,11 +116,28 @@ void InputFile::expect_end() {
 std::vector<std::uint8_t> read_file(const std::filesystem::path& path, std::uint64_t limit) {
   const std::uint64_t bytes = size_on_disk(path);
   if (bytes > limit) fail(Fault::data, path.string(), ": ", bytes, " bytes, at most ", limit, " are read");
-  std::ifstream file(path, std::ios::binary);
-  std::vector<std::uint8_t> content(bytes);
-  errno = 0;
-  if (file) file.read(reinterpret_cast<char*>(content.data()), static_cast<std::streamsize>(bytes));
-  if (!file) fail(Fault::data, path.string(), ": cannot be read: ", errno ? std::strerror(errno) : "it ends early");
+  return read_part(path, 0, static_cast<std::int64_t>(bytes));
+}
+
+std::vector<std::uint8_t> read_part(const std::filesystem::path& path, std::int64_t offset, std::int64_t bytes) {
+  const auto fail_reading = [&](const std::string& why) {
+    fail(Fault::data, path.string(), ": cannot be read: ", why, "; check the path and its permissions");
+  };
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);  // a stream takes as long as decoding a small picture
+  if (file < 0) fail_reading(std::strerror(errno));
+  std::vector<std::uint8_t> content(static_cast<std::size_t>(bytes));
+  ssize_t got = 1;
+  std::int64_t done = 0;
+  while (done < bytes && got > 0) {
+    got = ::pread(file, content.data() + done, static_cast<std::size_t>(bytes - done), offset + done);
+    if (got < 0 && errno == EINTR)
+      got = 1;
+    else if (got > 0)
+      done += got;
+  }
+  const int error = errno;
+  ::close(file);
+  if (done < bytes) fail_reading(got < 0 ? std::strerror(error) : "it ends early");
   return content;
 }
 

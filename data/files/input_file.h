@@ -50,4 +50,7 @@ class InputFile {
 /// A whole small file; throws Fault::data when it is missing, unreadable or larger than `limit`.
 std::vector<std::uint8_t> read_file(const std::filesystem::path& path, std::uint64_t limit);
 
+/// `bytes` of a file from `offset` on; throws Fault::data where it is missing, unreadable or ends before.
+std::vector<std::uint8_t> read_part(const std::filesystem::path& path, std::int64_t offset, std::int64_t bytes);
+
 }  // namespace nixie

@@ -2,10 +2,10 @@
 #include "nixie/data/files/manifest.h"
 
 #include <algorithm>
-#include <charconv>
 #include <fstream>
 
 #include "nixie/core/base/error.h"
+#include "nixie/data/files/shards.h"
 #include "nixie/data/preparation.h"
 
 namespace nixie {
@@ -36,45 +36,53 @@ std::vector<std::string> cells_of(const std::string& line) {
   return cells;
 }
 
-bool is_number(const std::string& text) {
-  std::int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc{} && end == text.data() + text.size();
-}
-
-void sort_classes(std::vector<std::string>& names) {
-  const bool are_numbers = std::all_of(names.begin(), names.end(), is_number);
-  std::sort(names.begin(), names.end(), [&](const std::string& a, const std::string& b) {
-    return are_numbers ? std::stoll(a) < std::stoll(b) : a < b;
-  });
-}
-
-/// The folder or manifest in `root` that has one of these names in any case, the suffix aside; empty where there is
-/// none.
+/// The folder, manifest or shard in `root` that has one of these names in any case, the suffix aside; empty where there
+/// is none.
 fs::path find_part(const fs::path& root, const std::vector<std::string>& names) {
   for (const std::string& name : names)
     for (const auto& entry : fs::directory_iterator(root)) {
       const fs::path& path = entry.path();
       std::string stem = entry.is_directory() ? path.filename().string() : path.stem().string();
       std::transform(stem.begin(), stem.end(), stem.begin(), [](unsigned char c) { return std::tolower(c); });
-      if (stem == name && (entry.is_directory() || is_manifest_name(path))) return path;
+      if (stem == name && (entry.is_directory() || is_manifest_name(path) || is_shard_name(path))) return path;
     }
+  return {};
+}
+
+/// What a part is made of: the shards of a folder of shards, else the path itself.
+PicturePart part_at(const fs::path& path) {
+  if (path.empty()) return {};
+  PicturePart shards = fs::is_directory(path) ? shards_in(path) : PicturePart{};
+  return shards.empty() ? PicturePart{path} : shards;
+}
+
+/// The shards in whose names the first of these words stands that is in any: `val` of `imagenet-val-0003.tar`.
+PicturePart shards_named(const std::vector<fs::path>& shards, const std::vector<std::string>& words) {
+  for (const std::string& word : words) {
+    PicturePart found;
+    for (const fs::path& shard : shards) {
+      std::string stem = shard.stem().string(), letters;
+      for (const char c : "-" + stem + "-")
+        letters += std::isalpha(static_cast<unsigned char>(c))
+                       ? static_cast<char>(std::tolower(static_cast<unsigned char>(c)))
+                       : '-';
+      if (letters.find("-" + word + "-") != std::string::npos) found.push_back(shard);
+    }
+    if (!found.empty()) return found;
+  }
   return {};
 }
 
 }  // namespace
 
-bool is_manifest_name(const fs::path& file) {
-  std::string suffix = file.extension().string();
-  std::transform(suffix.begin(), suffix.end(), suffix.begin(), [](unsigned char c) { return std::tolower(c); });
-  return suffix == ".csv";
-}
+bool is_manifest_name(const fs::path& file) { return lower_suffix(file) == ".csv"; }
 
 FolderScan scan_manifest(const fs::path& file) {
   std::ifstream text(file);
   if (!text) fail(Fault::data, file.string(), ": cannot be read; check the path and its permissions");
-  FolderScan scan{.folder = file.has_parent_path() ? file.parent_path() : fs::path(".")};
-  std::map<std::string, std::vector<std::string>> pictures;
+  FolderScan scan{.source = {file.has_parent_path() ? file.parent_path() : fs::path(".")}};
+  const fs::path& folder = scan.source.folder;
+  std::map<std::string, std::vector<Picture>> pictures;
   std::string line;
   for (std::int64_t row = 1; std::getline(text, line); ++row) {
     constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";  // as Excel writes it
@@ -87,40 +95,50 @@ FolderScan scan_manifest(const fs::path& file) {
     if (row == 1 && !is_picture_name(cells[0])) continue;  // names of the columns
     if (cells.size() < 2 || cells[1].empty()) fail_row("no class");
     if (!is_picture_name(cells[0])) fail_row(cells[0] + " does not end as a JPEG or PNG file");
-    if (std::error_code ignored; !fs::exists(scan.folder / cells[0], ignored))
-      fail_row((scan.folder / cells[0]).string() + " does not exist");
-    pictures[cells[1]].push_back(cells[0]);
+    if (std::error_code ignored; !fs::exists(folder / cells[0], ignored))
+      fail_row((folder / cells[0]).string() + " does not exist");
+    pictures[cells[1]].push_back({cells[0]});
   }
   if (pictures.empty()) fail(Fault::data, file.string(), ": no row names a picture; expected rows picture,class");
-  for (const auto& [name, files] : pictures) scan.classes.push_back(name);
-  sort_classes(scan.classes);
-  for (const std::string& name : scan.classes) scan.pictures.push_back(std::move(pictures[name]));
+  take_classes(scan, std::move(pictures));
   return scan;
 }
 
 PictureParts find_parts(const fs::path& path) try {
-  if (is_manifest_name(path) && fs::is_regular_file(path)) return {path, {}};
+  if ((is_manifest_name(path) || is_shard_name(path)) && fs::is_regular_file(path)) return {{path}};
   if (!fs::is_directory(path))
-    fail(Fault::data, path.string(), ": no such folder; set path to a folder of class folders or a .csv file");
-  const fs::path train = find_part(path, {"train", "training"});
-  if (train.empty()) return {path, {}};
-  return {train, find_part(path, {"val", "valid", "validation", "test", "testing"})};
+    fail(Fault::data, path.string(),
+         ": no such folder; set path to a folder of class folders, a .csv file or a .tar file");
+  const std::vector<std::string> training = {"train", "training"},
+                                 testing = {"val", "valid", "validation", "test", "testing"};
+  if (const fs::path train = find_part(path, training); !train.empty())
+    return {part_at(train), part_at(find_part(path, testing))};
+  const std::vector<fs::path> shards = shards_in(path);
+  if (shards.empty()) return {{path}};
+  PictureParts parts{shards_named(shards, training), shards_named(shards, testing)};
+  if (parts.train.empty())
+    std::copy_if(shards.begin(), shards.end(), std::back_inserter(parts.train),
+                 [&](const fs::path& shard) { return shards_named({shard}, testing).empty(); });
+  if (parts.train.empty())
+    fail(Fault::data, path.string(), ": all shards are named as a test half; name the others train-*.tar");
+  return parts;
 } catch (const fs::filesystem_error& error) {
   fail(Fault::data, error.path1().string(), ": ", error.code().message(), "; check the folder and its permissions");
 }
 
-FolderScan scan_pictures(const fs::path& part) {
-  return is_manifest_name(part) ? scan_manifest(part) : scan_folder(part);
+FolderScan scan_pictures(const PicturePart& part) {
+  if (is_shard_name(part.front())) return scan_shards(part);
+  return is_manifest_name(part.front()) ? scan_manifest(part.front()) : scan_folder(part.front());
 }
 
-std::vector<std::string> class_names_of(const fs::path& part) {
-  if (is_manifest_name(part)) return scan_manifest(part).classes;
+std::vector<std::string> class_names_of(const PicturePart& part) {
+  if (is_shard_name(part.front()) || is_manifest_name(part.front())) return scan_pictures(part).classes;
   std::vector<std::string> names;
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(part, error))
+  for (const auto& entry : fs::directory_iterator(part.front(), error))
     if (entry.is_directory(error) && !entry.path().filename().string().starts_with('.'))
       names.push_back(entry.path().filename().string());
-  if (error) fail(Fault::data, part.string(), ": ", error.message(), "; check the folder and its permissions");
+  if (error) fail(Fault::data, part.front().string(), ": ", error.message(), "; check the folder and its permissions");
   std::sort(names.begin(), names.end());
   return names;
 }

@@ -1,4 +1,4 @@
-// Manifests: tables (CSV) that name a picture and its class in each row.
+// Manifests: tables (CSV) that name a picture and its class in each row; and what the halves of pictures are read from.
 #pragma once
 
 #include "nixie/data/files/folder_scan.h"
@@ -14,18 +14,21 @@ bool is_manifest_name(const std::filesystem::path& file);
 /// picture's.
 FolderScan scan_manifest(const std::filesystem::path& file);
 
-/// What the training half of pictures is read from: `path` itself, where it is a manifest or holds a folder per class;
-/// or its folder or manifest train or training, in any case. `test` is its val, valid, validation, test or testing,
-/// where there is one, else empty.
+/// What a half of pictures is read from: one folder that holds a folder per class, one manifest, or shards.
+using PicturePart = std::vector<std::filesystem::path>;
+
+/// The training half is `path` itself, where it is a manifest or a shard or holds a folder per class; or its folder,
+/// manifest or shard train or training, in any case; or the shards in it. The test half is val, valid, validation, test
+/// or testing, where there is one, else empty; of the shards in one folder those with such a word in their names.
 struct PictureParts {
-  std::filesystem::path train, test;
+  PicturePart train, test = {};
 };
-/// Throws Fault::data where `path` is neither a folder nor a manifest.
+/// Throws Fault::data where `path` is neither a folder nor a manifest nor a shard.
 PictureParts find_parts(const std::filesystem::path& path);
 
-/// scan_folder or scan_manifest.
-FolderScan scan_pictures(const std::filesystem::path& part);
+/// scan_folder, scan_manifest or scan_shards.
+FolderScan scan_pictures(const PicturePart& part);
 /// The names of the classes of a training half, without reading its pictures.
-std::vector<std::string> class_names_of(const std::filesystem::path& part);
+std::vector<std::string> class_names_of(const PicturePart& part);
 
 }  // namespace nixie

@@ -103,6 +103,36 @@ TEST(BenchmarkRounding, IsWhatLongSumsOfFloatsMayHave) {
   EXPECT_GT(wrong.share(), 1);
 }
 
+// Tensor cores align 16 products and the sum so far, and cut each off 24 bits below the largest. Where most products
+// have one sign and few large ones the other, as behind a max pooling and batch norm, every step loses to one side.
+TEST(BenchmarkRounding, IsWhatTensorCoresCutOff) {
+  constexpr std::int64_t kTerms = 512 * 1024, kPart = 32768;
+  const Rounding rounding = precision_named("fp16").rounding;
+  const Array x = host_noise({kTerms}, Dtype::f32, "x"), y = host_noise({kTerms}, Dtype::f32, "y");
+  const float *a = x.data<float>().data(), *b = y.data<float>().data();
+  ExactSum exact;
+  double sum = 0, part = 0, step[16] = {};
+  for (std::int64_t i = 0; i < kTerms; ++i) {
+    const double product = (static_cast<double>(a[i]) + 0.5) * (b[i] < -0.3f ? 4e-3 : -1e-3);
+    step[i % 16] = product;
+    exact.add(product);
+    if (i % 16 < 15) continue;
+    double largest = std::abs(part), added = 0;
+    for (const double term : step) largest = std::max(largest, std::abs(term));
+    const double unit = std::ldexp(1.0, std::ilogb(largest) - 24);
+    const auto cut = [&](double value) { return std::trunc(value / unit) * unit; };
+    for (const double term : step) added += cut(term);
+    part = cut(part) + added;
+    if ((i + 1) % kPart == 0) sum += std::exchange(part, 0.0);
+  }
+  Deviation deviation, wrong;
+  deviation.add(sum, exact, rounding);
+  wrong.add(sum + 0.1 * std::sqrt(exact.squares), exact, rounding);
+  EXPECT_LE(deviation.share(), 1);
+  EXPECT_GT(std::abs(sum - exact.value), 0.1 * rounding.product * exact.cut()) << "a bound that explains anything";
+  EXPECT_GT(wrong.share(), 1);
+}
+
 // One product of 4608 is left out: the smallest mistake that an index makes.
 TEST(BenchmarkRounding, DoesNotExplainAMissingTerm) {
   for (const char* name : {"fp32", "fp16"}) {

@@ -6,6 +6,7 @@
 
 #include "nixie/apps/trainer/progress.h"
 #include "nixie/apps/trainer/record/run_folder.h"
+#include "nixie/apps/trainer/trainer.h"
 #include "nixie/apps/trainer/watchdog.h"
 #include "nixie/tests/apps/support.h"
 
@@ -117,6 +118,10 @@ TEST(Watchdog, TellsOncePerPauseWhatTheThreadsDo) {
   EXPECT_EQ(count(), 2u);
 }
 
+class Refuses final : public Callback {
+  void epoch_begins(Trainer&, std::int64_t) override { fail(Fault::usage, "enough"); }
+};
+
 TEST(Progress, TimesAreReadable) {
   const struct {
     double seconds;
@@ -138,6 +143,55 @@ TEST(Progress, PlainLinesWhereThereIsNoTerminal) {
   EXPECT_TRUE(text.starts_with("epoch 1/2 step 120/300 loss 0.5123 accuracy 0.7500 rate 0.01 ")) << text;
   EXPECT_THAT(text, HasSubstr(" images/s data 0 % ETA 0:00\nhello\n"));  // 20 steps in no time
   EXPECT_EQ(text.find('\r'), std::string::npos);
+}
+
+TEST(RunLog, HoldsEachLineWithItsTime) {
+  const TempFolder folder;
+  const std::string time = "[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2} ";
+  {
+    RunLog log;
+    log.add("before\nthe folder");
+    log.open(folder / "log.txt");
+    log.open(folder / "log.txt");  // each part of a run asks for it
+    log.add("after");
+    log.sync();
+  }
+  RunLog resumed;
+  resumed.open(folder / "log.txt");
+  resumed.add("again");
+  EXPECT_THAT(text_of(folder / "log.txt"),
+              testing::MatchesRegex(fmt::format("{0}before\n{0}the folder\n{0}after\n{0}again\n", time)));
+  RunLog closed;
+  closed.add("lost");
+  closed.close();
+  closed.open(folder / "closed");
+  EXPECT_EQ(text_of(folder / "closed"), "");
+  EXPECT_THAT(error_of(Fault::storage, [] { RunLog().open("/none/log.txt"); }), HasSubstr("/none/log.txt"));
+}
+
+// What a terminal would have shown, and why a run ended.
+TEST(RunLog, IsWrittenByRuns) {
+  const TempFolder folder;
+  TrainConfig config = parse_config(
+      "{model: [flatten, {linear: {out: 10}}], data: {glyphs: {train: 40, test: 20, batch: 20}}, epochs: 1, "
+      "log_every: 1, backend: cpu, threads: 1}",
+      "test");
+  {
+    Trainer trainer(config, {.run = folder.path()});
+    trainer.say("hello");
+    trainer.train();
+  }
+  const std::string log = text_of(folder / "log.txt");
+  for (const char* line :
+       {" hello\n", " epoch 1/1 step 1/2 loss ", " epoch 1/1 step 2/2 loss ", " epoch 1 test accuracy "})
+    EXPECT_THAT(log, HasSubstr(line));
+  config.epochs = 2;
+  Trainer trainer(config, {.run = folder.path(), .callbacks = {std::make_shared<Refuses>()}});
+  trainer.resume_last({"epochs"});
+  EXPECT_ANY_THROW(trainer.train());
+  EXPECT_TRUE(text_of(folder / "log.txt").starts_with(log)) << "a resumed run goes on in it";
+  EXPECT_THAT(text_of(folder / "log.txt").substr(log.size()),
+              testing::ContainsRegex("resumed after step 2\n.* enough\n$"));
 }
 
 }  // namespace

@@ -208,6 +208,42 @@ TEST(ImageFolder, CutsTheCentreToEvaluateAndAnywhereToTrain) {
   EXPECT_GT(seen.size(), 100u);
 }
 
+TEST(ImageFolder, CutsAtRandomOutOfThePaddedPicture) {
+  TempFolder folder;
+  const Image source = picture(12, 12);
+  write_file(folder / "a/0.png", test::png(source));
+  write_file(folder / "a/1.png", test::png(source));
+  const ImageFolder padded{.path = folder.path().string(), .crop = 12, .pad = 2, .normalize = false, .holdout = 0.5f};
+  const auto dataset = padded.open().train;
+  Bytes image(3 * 12 * 12);
+  dataset->bytes()->load_bytes(0, {}, image);
+  const auto shifted = [&](std::int64_t right, std::int64_t down) {
+    Bytes bytes;
+    for (std::size_t c = 0; c < 3; ++c)
+      for (std::int64_t y = down; y < down + 12; ++y)
+        for (std::int64_t x = right; x < right + 12; ++x) {
+          const bool is_inside = x >= 0 && x < 12 && y >= 0 && y < 12;
+          bytes.push_back(is_inside ? source.rgb[static_cast<std::size_t>(3 * (y * 12 + x)) + c] : std::uint8_t{0});
+        }
+    return bytes;
+  };
+  EXPECT_EQ(image, shifted(0, 0)) << "evaluation pads nothing, and the picture is scaled to the crop";
+  std::set<std::pair<int, int>> seen;
+  for (std::int64_t epoch = 0; epoch < 200; ++epoch) {
+    dataset->bytes()->load_bytes(0, {.seed = 5, .epoch = epoch, .training = true}, image);
+    for (int right = -2; right <= 2; ++right)
+      for (int down = -2; down <= 2; ++down)
+        if (image == shifted(right, down)) seen.insert({right, down});
+  }
+  EXPECT_EQ(seen.size(), 25u);
+
+  ImageFolder two_crops = padded, too_wide = padded;
+  two_crops.augment.scale = {0.5f, 1};
+  too_wide.pad = 12;
+  EXPECT_NE(error_of(Fault::usage, [&] { two_crops.open(); }).find("two crops"), std::string::npos);
+  EXPECT_NE(error_of(Fault::usage, [&] { too_wide.open(); }).find("pad is 12"), std::string::npos);
+}
+
 TEST(ImageFolder, NormalizesAndTurnsGrey) {
   TempFolder folder;
   write_file(folder / "a/0.png", test::png(plain(8, 8, 200, 100, 50)));
@@ -281,7 +317,8 @@ TEST(ImageFolder, RefusesFoldersWithNothingInThem) {
   write_class(folder / "a", 0, 1);
   EXPECT_NE(line().find("nothing left to test on"), std::string::npos);
   const std::string missing = error_of(Fault::data, [] { ImageFolder{.path = "/nowhere/at all"}.open(); });
-  EXPECT_EQ(missing, "/nowhere/at all: no such folder; set path to a folder of class folders or a .csv file");
+  EXPECT_EQ(missing,
+            "/nowhere/at all: no such folder; set path to a folder of class folders, a .csv file or a .tar file");
 }
 
 /// Unpacks an archive of the real data and reads its test half, about `share` of all; skips where it is absent.

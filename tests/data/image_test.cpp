@@ -1,5 +1,5 @@
 // Decoding against what was encoded, resampling against its definition in doubles, and hostile files.
-#include "nixie/data/files/image.h"
+#include "nixie/data/files/window.h"
 
 #include <gtest/gtest.h>
 
@@ -100,8 +100,9 @@ TEST(Image, WindowsEqualTheDefinition) {
   std::mt19937 random(3);
   const struct {
     std::int64_t width, height, short_side, crop, left, top;
-  } cases[] = {{40, 30, 16, 12, 3, 2}, {30, 47, 16, 16, 0, 9}, {5, 4, 20, 17, 8, 3}, {12, 12, 12, 12, 0, 0},
-               {1, 1, 6, 6, 0, 0},     {64, 3, 6, 6, 60, 0},   {33, 65, 7, 5, 1, 8}};
+  } cases[] = {{40, 30, 16, 12, 3, 2},  {30, 47, 16, 16, 0, 9}, {5, 4, 20, 17, 8, 3}, {12, 12, 12, 12, 0, 0},
+               {1, 1, 6, 6, 0, 0},      {64, 3, 6, 6, 60, 0},   {33, 65, 7, 5, 1, 8}, {12, 12, 12, 12, -3, 4},
+               {30, 20, 14, 14, 9, -5}, {9, 9, 6, 6, 7, 0}};
   for (const auto& each : cases)
     for (const bool mirrored : {false, true}) {
       Image image{each.width, each.height, Bytes(static_cast<std::size_t>(3 * each.width * each.height))};
@@ -114,9 +115,10 @@ TEST(Image, WindowsEqualTheDefinition) {
       for (int c = 0; c < 3; ++c)
         for (std::int64_t y = 0; y < each.crop; ++y)
           for (std::int64_t x = 0; x < each.crop; ++x) {
-            const std::int64_t from = mirrored ? each.crop - 1 - x : x;
+            const std::int64_t column = each.left + (mirrored ? each.crop - 1 - x : x), row = each.top + y;
+            const bool is_beyond = column < 0 || column >= width || row < 0 || row >= height;
             EXPECT_NEAR(cut[static_cast<std::size_t>((c * each.crop + y) * each.crop + x)],
-                        reference_pixel(image, each.short_side, each.left + from, each.top + y, c), 1e-3);
+                        is_beyond ? 0 : reference_pixel(image, each.short_side, column, row, c), 1e-3);
           }
     }
 }
@@ -284,6 +286,8 @@ TEST(Window, BytesAreThoseOfThePixels) {
       for (const Window& window : {Window{{0, 0, 23, 17}, 23, 17, {3, 2, 11, 9}, mirrored},
                                    Window{{4, 5, 12, 10}, 12, 10, {0, 0, 12, 10}, mirrored},
                                    Window{{4, 5, 12, 10}, 31, 29, {2, 7, 20, 11}, mirrored},
+                                   Window{{0, 0, 23, 17}, 23, 17, {-3, 10, 9, 11}, mirrored},
+                                   Window{{0, 0, 23, 17}, 23, 17, {15, -2, 9, 11}, mirrored},
                                    Window{{0, 0, 23, 17}, 11, 8, {1, 1, 9, 6}, mirrored}}) {
         const auto size = static_cast<std::size_t>(channels * window.part.width * window.part.height);
         Bytes direct(size), filtered(size);

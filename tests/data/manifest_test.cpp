@@ -34,10 +34,10 @@ TEST_F(ManifestTest, RowsNamePicturesAndClasses) {
   const FolderScan found = scan(
       "file,label,source\nimages/0.png,cat,me\r\nimages/1.png,dog\n\nimages/2.png,cat\n"
       "\"images/with, comma.png\",\"a \"\"big\"\" dog\"\n");
-  EXPECT_EQ(found.folder, folder_.path());
+  EXPECT_EQ(found.source.folder, folder_.path());
   EXPECT_THAT(found.classes, ElementsAre("a \"big\" dog", "cat", "dog"));
-  EXPECT_THAT(found.pictures, ElementsAre(ElementsAre("images/with, comma.png"),
-                                          ElementsAre("images/0.png", "images/2.png"), ElementsAre("images/1.png")));
+  EXPECT_THAT(names_of(found), ElementsAre(ElementsAre("images/with, comma.png"),
+                                           ElementsAre("images/0.png", "images/2.png"), ElementsAre("images/1.png")));
   // Numbers are in their order, not in that of letters; without a header the first row is a picture.
   EXPECT_THAT(scan("images/0.png,10\nimages/1.png,9\nimages/2.png,0\n").classes, ElementsAre("0", "9", "10"));
 }

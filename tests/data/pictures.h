@@ -6,7 +6,8 @@
 
 #include <cmath>
 
-#include "nixie/data/files/image.h"
+#include "nixie/data/files/folder_scan.h"
+#include "nixie/data/files/window.h"
 #include "nixie/tests/data/support.h"
 
 namespace nixie::test {
@@ -66,5 +67,15 @@ inline Bytes png(const Bytes& pixels, std::int64_t width, std::int64_t height, p
   return bytes;
 }
 inline Bytes png(const Image& image) { return png(image.rgb, image.width, image.height); }
+
+/// The pictures' names, of each class.
+inline std::vector<std::vector<std::string>> names_of(const FolderScan& scan) {
+  std::vector<std::vector<std::string>> names;
+  for (const auto& pictures : scan.pictures) {
+    names.emplace_back();
+    for (const Picture& picture : pictures) names.back().push_back(picture.name);
+  }
+  return names;
+}
 
 }  // namespace nixie::test

@@ -12,9 +12,10 @@ constexpr double kBound = 5e-5, kHalfBound = 7e-3, kBfloatBound = 5.6e-2;
 // operands off after 10 bits.
 constexpr double kFloat = 0x1p-24;
 constexpr Rounding kOfFloats{.operand = 0x1p-22, .accumulator = kFloat, .result = kFloat};
-constexpr Rounding kOfTensorFloats{.operand = 0x1p-10, .accumulator = kFloat, .result = kFloat};
-constexpr Rounding kOfHalves{.operand = 0x1p-11, .accumulator = kFloat, .result = 0x1p-11, .smallest = 0x1p-25};
-constexpr Rounding kOfBfloats{.operand = 0x1p-8, .accumulator = kFloat, .result = 0x1p-8};
+constexpr Rounding kOfTensorFloats{.operand = 0x1p-10, .accumulator = kFloat, .result = kFloat, .product = kFloat};
+constexpr Rounding kOfHalves{
+    .operand = 0x1p-11, .accumulator = kFloat, .result = 0x1p-11, .smallest = 0x1p-25, .product = kFloat};
+constexpr Rounding kOfBfloats{.operand = 0x1p-8, .accumulator = kFloat, .result = 0x1p-8, .product = kFloat};
 
 }  // namespace
 

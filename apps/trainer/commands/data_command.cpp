@@ -9,7 +9,6 @@
 #include "nixie/apps/trainer/commands/data_folder.h"
 #include "nixie/apps/trainer/commands/data_scan.h"
 #include "nixie/data/files/image.h"
-#include "nixie/data/files/input_file.h"
 #include "nixie/data/files/manifest.h"
 #include "nixie/data/files/packed_file.h"
 #include "nixie/models/io/durable_file.h"
@@ -28,11 +27,11 @@ struct PictureSizes {
 
   explicit PictureSizes(const fs::path& source) {
     const FolderScan scan = scan_pictures(find_parts(source).train);
-    std::vector<fs::path> files;
+    std::vector<const Picture*> all;
     for (const auto& pictures : scan.pictures)
-      for (const std::string& picture : pictures) files.push_back(scan.folder / picture);
-    for (const fs::path& file : files) try {
-        const auto [width, height] = image_size(read_file(file, kMaxImageFile), file);
+      for (const Picture& picture : pictures) all.push_back(&picture);
+    for (const Picture* each : all) try {
+        const auto [width, height] = image_size(scan.source.read(*each), scan.source.path_of(*each));
         widths.push_back(width), heights.push_back(height), short_sides.push_back(std::min(width, height));
       } catch (const Error& error) {
         if (error.fault() != Fault::data) throw;  // damaged pictures are named elsewhere

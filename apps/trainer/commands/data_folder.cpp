@@ -6,6 +6,7 @@
 #include "nixie/data/files/array_source.h"
 #include "nixie/data/files/manifest.h"
 #include "nixie/data/files/packed_file.h"
+#include "nixie/data/files/shards.h"
 
 namespace nixie {
 namespace {
@@ -15,11 +16,12 @@ namespace fs = std::filesystem;
 /// The kind of dataset whose files are there.
 std::string kind_of(const fs::path& folder) {
   std::error_code error;
-  if (is_manifest_name(folder) && fs::is_regular_file(folder, error)) return ImageFolder::name;
+  if ((is_manifest_name(folder) || is_shard_name(folder)) && fs::is_regular_file(folder, error))
+    return ImageFolder::name;
   if ((folder.extension() == ".npz" || is_hdf5_name(folder)) && fs::is_regular_file(folder, error)) return Arrays::name;
   if (!fs::is_directory(folder, error))
-    fail(Fault::data, folder.string(), ": no such folder, .csv, .npz or .h5 file; name one with --data");
-  bool has_folders = false;
+    fail(Fault::data, folder.string(), ": no such folder, .csv, .tar, .npz or .h5 file; name one with --data");
+  bool has_pictures = false;  // in folders or shards
   for (const auto& entry : fs::directory_iterator(folder, error)) {
     const std::string name = entry.path().filename().string();
     if (name.starts_with("train-images")) return Mnist::name;
@@ -29,10 +31,10 @@ std::string kind_of(const fs::path& folder) {
     if (name == "x_train.npy" || name == "train_images.npy" || name == "images.npy") return Arrays::name;
     if (name == "train.h5") return Arrays::name;
     if (name == "train.csv") return ImageFolder::name;
-    has_folders |= entry.is_directory(error) && !name.starts_with('.');
+    has_pictures |= (entry.is_directory(error) || is_shard_name(name)) && !name.starts_with('.');
   }
   if (error) fail(Fault::data, folder.string(), ": ", error.message(), "; check its permissions");
-  if (has_folders) return ImageFolder::name;
+  if (has_pictures) return ImageFolder::name;
   fail(Fault::data, folder.string(),
        ": neither folders of pictures per class nor packed data nor the files of MNIST or CIFAR; name another");
 }

@@ -21,8 +21,8 @@ struct Figures {
   std::vector<double> metrics = {};  ///< of an evaluation, in the order of their names
 };
 
-/// A row that was written has reached the system: a killed process loses none. No file but timing.csv and TensorBoard's
-/// holds a clock's value, so those of two equal runs are equal.
+/// A row that was written has reached the system: a killed process loses none. No file of it but timing.csv and
+/// TensorBoard's holds a clock's value, so those of two equal runs are equal.
 class RunRecord {
  public:
   /// Goes on in the folder's files after `step`: rows of later steps are cut off. `metrics` are the names of further

@@ -1,7 +1,9 @@
 // Convolution's output and input_grad, image by image over a frame of it. Where there are filters enough they are the
-// lanes and pixels are broadcast from the frame; else pixels are the lanes, packed panel by panel.
+// lanes and pixels are broadcast from the frame; else pixels are the lanes, packed panel by panel, or read from the
+// frame as they stand where too few filters would use a packed panel.
 #include "nixie/backends/cpu/contract/conv_phase.h"
 #include "nixie/backends/cpu/contract/pack.h"
+#include "nixie/backends/cpu/contract/winograd.h"
 
 namespace nixie::cpu {
 namespace {
@@ -9,6 +11,8 @@ namespace {
 constexpr std::int64_t kDepthChunk = 128;  // (channel, tap) pairs of a panel that stay in the first-level cache
 constexpr std::int64_t kPixelBlock = 512;  // pixels whose sums stay in the second-level cache
 constexpr std::int64_t kUnits = 16;        // parts wanted where there are few images
+constexpr std::int64_t kLineRows = 2;      // filters that do not repay a packed panel
+constexpr int kLines = 4;                  // lines of pixels at a time: they hide the latency of a sum
 
 /// How one vector of pixels is read from a frame: one load where they are neighbours, blended loads where a row ends.
 template <class T>
@@ -69,6 +73,8 @@ struct Sweep {
   std::vector<PixelVector<T>> vectors;  ///< pixels as lanes
   std::vector<std::int64_t> pixels;     ///< pixels as rows: offsets in the frame
   std::int64_t weights = 0;             ///< start in the packed weights
+  std::int64_t frame = 0;               ///< start in a part's frames
+  bool in_place = false;                ///< the frame is the image as it lies in memory
   std::int64_t depth() const { return static_cast<std::int64_t>(offsets.size()); }
 };
 
@@ -121,6 +127,48 @@ void sweep_pixel_lanes(const Sweep<T>& sweep, const std::vector<std::int64_t>& b
   }
 }
 
+/// One vector of kCount lines of pixels: `from` and `out` of the first, lines `frame_line` and `out_line` apart.
+template <class T, int kCount>
+void sweep_lines(const Sweep<T>& sweep, const T* weights, std::int64_t rows, const T* from, std::int64_t frame_line,
+                 T* out, std::int64_t out_line, std::int64_t used) {
+  Vector<T> sum[kCount] = {};
+  const std::int64_t depth = sweep.depth();
+  for (std::int64_t k = 0; k < depth; ++k) {
+    const Vector<T> weight = broadcast(weights[k * rows]);
+    const T* at = from + sweep.offsets[static_cast<std::size_t>(k)];
+#pragma GCC unroll 4
+    for (int i = 0; i < kCount; ++i) sum[i] = multiply_add<T>(weight, load(at + i * frame_line), sum[i]);
+  }
+  for (int i = 0; i < kCount; ++i) {
+    if (used >= kLanes<T>) {
+      store(out + i * out_line, sum[i]);
+    } else {
+      T edge[kLanes<T>];
+      store(edge, sum[i]);
+      std::copy_n(edge, used, out + i * out_line);
+    }
+  }
+}
+
+/// Pixels as lanes, read where they lie: out[row][pixel] for a few rows, packed as [depth][rows].
+template <class T>
+void sweep_frame_lines(const Sweep<T>& sweep, std::int64_t rows, const T* weights, const T* frame, T* out) {
+  const auto [depths, heights, width] = sweep.phase.count;
+  const std::int64_t line = sweep.phase.pixel_offset(0, 1);
+  for (std::int64_t row = 0; row < rows; ++row, ++weights)
+    for (std::int64_t d = 0; d < depths; ++d, out += heights * width) {
+      const T* plane = frame + sweep.phase.pixel_offset(d, 0);
+      for (std::int64_t w = 0; w < width; w += kLanes<T>) {
+        std::int64_t h = 0;
+        for (; h + kLines <= heights; h += kLines)
+          sweep_lines<T, kLines>(sweep, weights, rows, plane + h * line + w, line, out + h * width + w, width,
+                                 width - w);
+        for (; h < heights; ++h)
+          sweep_lines<T, 1>(sweep, weights, rows, plane + h * line + w, line, out + h * width + w, width, width - w);
+      }
+    }
+}
+
 /// Filters as lanes: out[lane][pixel] for `used` of a panel's lanes, packed as [depth][width].
 template <class T>
 void sweep_filter_lanes(const Sweep<T>& sweep, std::int64_t width, std::int64_t used, const T* weights, const T* frame,
@@ -164,9 +212,11 @@ class DataConv {
     channels_ = forward_ ? s_.channels : s_.filters;
     source_size_ = forward_ ? s_.in : s_.out;
     result_size_ = forward_ ? s_.out : s_.in;
+    dense_ = source_.is_dense(s_.groups * channels_, source_size_);
     area_ = result_size_[0] * result_size_[1] * result_size_[2];
     vectors_ = ceil_div(rows_, kLanes<T>);
-    filter_lanes_ = filters_as_lanes();
+    lines_ = rows_ <= kLineRows;
+    filter_lanes_ = !lines_ && filters_as_lanes();
     blocks_ = filter_lanes_ ? ceil_div(vectors_, kTileVectors) : ceil_div(rows_, kTileRows);
   }
 
@@ -179,10 +229,13 @@ class DataConv {
     const std::int64_t units = images * splits, parts = std::min<std::int64_t>(units, 8 * kUnits);
     pool_.parallel_for(parts, [&](std::int64_t part) {
       Pieces pieces(sink_);
+      // Each phase has a frame of its own, so that padding stays zero from image to image.
+      Scratch<T> frames(frames_size_);
+      std::fill_n(frames.data(), frames_size_ + kLanes<T>, T{});
       for (std::int64_t unit = cut(units, parts, part); unit < cut(units, parts, part + 1); ++unit) {
         const std::int64_t image = unit / splits, split = unit % splits;
         const std::int64_t first = cut(blocks_, splits, split), last = cut(blocks_, splits, split + 1);
-        run_image(image / s_.groups, image % s_.groups, first, last, packed.data());
+        run_image(image / s_.groups, image % s_.groups, first, last, packed.data(), frames.data());
         pieces.add((image * rows_ + first_row(first)) * area_, rows_of(first, last) * area_);
       }
       pieces.flush();
@@ -221,11 +274,13 @@ class DataConv {
   void add_sweep(Phase phase) {
     Sweep<T> sweep;
     sweep.weights = packed_size_;
+    sweep.in_place = dense_ && phase.frame.is_image(source_size_);
+    sweep.frame = frames_size_;
+    if (!sweep.in_place || !filter_lanes_) frames_size_ += phase.frame.channel() * channels_;
     for (std::int64_t c = 0; c < channels_; ++c)
       for (const Tap& tap : phase.taps) sweep.offsets.push_back(c * phase.frame.channel() + tap.frame);
-    if (!filter_lanes_)
-      sweep.vectors = pixel_vectors<T>(phase);
-    else
+    if (!filter_lanes_ && !lines_) sweep.vectors = pixel_vectors<T>(phase);
+    if (filter_lanes_)
       for_each_in(phase.count, [&](std::int64_t d, std::int64_t h, std::int64_t w) {
         sweep.pixels.push_back(phase.pixel_offset(d, h) + w);
       });
@@ -254,7 +309,8 @@ class DataConv {
     });
   }
 
-  void run_image(std::int64_t n, std::int64_t group, std::int64_t first, std::int64_t last, const T* packed) const {
+  void run_image(std::int64_t n, std::int64_t group, std::int64_t first, std::int64_t last, const T* packed,
+                 T* frames) const {
     const T* image = source_.data + n * source_.outer + group * channels_ * source_.inner;
     const std::int64_t rows = rows_of(first, last);
     T* result = reinterpret_cast<T*>(sink_.result) + ((n * s_.groups + group) * rows_ + first_row(first)) * area_;
@@ -265,14 +321,23 @@ class DataConv {
         scatter(phase, nullptr, result, rows);
         continue;
       }
-      const std::int64_t frame_size = phase.frame.channel() * channels_;
-      Scratch<T> frame(frame_size), pixels(direct ? 0 : rows * phase.pixels());
-      std::fill_n(frame.data(), frame_size + kLanes<T>, T{});
-      fill_frame(phase.frame, image, source_.inner, source_.axis, source_size_, channels_, frame.data());
-      run_frame(sweep, first, last, packed + group * packed_size_ + sweep.weights, frame.data(),
+      Scratch<T> pixels(direct ? 0 : rows * phase.pixels());
+      const T* frame = image;
+      if (!reads_in_place(sweep, image)) {
+        T* own = frames + sweep.frame;
+        fill_frame(phase.frame, image, source_.inner, source_.axis, source_size_, channels_, own);
+        frame = own;
+      }
+      run_frame(sweep, first, last, packed + group * packed_size_ + sweep.weights, frame,
                 direct ? result : pixels.data());
       if (!direct) scatter(phase, pixels.data(), result, rows);
     }
+  }
+
+  /// Vectors of pixels may reach behind the image, which only the next one makes harmless.
+  bool reads_in_place(const Sweep<T>& sweep, const T* image) const {
+    const T* end = source_.data + s_.batch * source_.outer;
+    return sweep.in_place && (filter_lanes_ || image + channels_ * source_.inner + kLanes<T> <= end);
   }
 
   /// out[row][pixel] for the rows of blocks [first, last).
@@ -285,6 +350,7 @@ class DataConv {
                            weights + packed_row(b) * sweep.depth(), frame, out + rows_of(first, b) * pixels, pixels);
       return;
     }
+    if (lines_) return sweep_frame_lines(sweep, rows_of(first, last), weights, frame, out);
     std::vector<std::int64_t> block_rows;
     for (std::int64_t b = first; b < last; ++b) block_rows.push_back(rows_of(b, b + 1));
     sweep_pixel_lanes(sweep, block_rows, weights + packed_row(first) * sweep.depth(), frame, out, pixels);
@@ -305,8 +371,8 @@ class DataConv {
   const ImageView<T> source_, weight_;
   const HeadSink& sink_;
   ThreadPool& pool_;
-  bool forward_, filter_lanes_;
-  std::int64_t rows_, channels_, area_, vectors_, blocks_, packed_size_ = 0;
+  bool forward_, dense_, lines_, filter_lanes_;
+  std::int64_t rows_, channels_, area_, vectors_, blocks_, packed_size_ = 0, frames_size_ = 0;
   Sizes source_size_, result_size_;
   std::vector<Sweep<T>> sweeps_;
 };
@@ -320,6 +386,8 @@ void run_conv(const Conv& conv, std::span<const BoundOperand> operands, const Sh
   const Strided<T> source(operands[0], pool), weight(operands[1], pool);
   const bool forward = conv.role == ConvRole::output;
   const ConvShape shape(conv, forward ? source.shape() : domain, weight.shape(), forward ? domain : source.shape());
+  if constexpr (std::is_same_v<T, float>)
+    if (winograd_pays(conv, shape)) return run_winograd(conv, shape, source, weight, sink, pool);
   DataConv<T>(conv, shape, source, weight, sink, pool).run();
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <utility>
 #include <vector>
 
 #include "nixie/backends/cpu/contract/operand.h"
@@ -28,6 +29,11 @@ struct ImageView {
     const int spatial = operand.shape().rank() - 2;
     for (int i = 0; i < spatial; ++i) axis[static_cast<std::size_t>(3 - spatial + i)] = operand.stride(2 + i);
   }
+  /// Whether images of `channels` channels of this size lie row-major without gaps.
+  bool is_dense(std::int64_t channels, const Sizes& size) const {
+    return axis[2] == 1 && axis[1] == size[2] && axis[0] == size[1] * size[2] && inner == size[0] * axis[0] &&
+           outer == channels * inner;
+  }
   const T* data;
   std::int64_t outer, inner;
   Sizes axis;
@@ -44,6 +50,8 @@ struct FrameLayout {
   std::int64_t row() const { return column_step * dealt_columns(); }
   std::int64_t plane() const { return size[1] * row(); }
   std::int64_t channel() const { return size[0] * plane(); }
+  /// Whether a frame of a row-major image of this size is the image itself.
+  bool is_image(const Sizes& image) const { return size == image && pad == Sizes{} && column_step == 1; }
   std::int64_t at(std::int64_t d, std::int64_t h, std::int64_t w) const {
     return d * plane() + h * row() + w % column_step * dealt_columns() + w / column_step;
   }
@@ -64,30 +72,50 @@ inline void copy_row(const T* from, std::int64_t count, T* to) {
   store(to + count - kWidth, load(from + count - kWidth));
 }
 
+/// to[i] = from[2 * i].
+template <class T>
+inline void copy_every_other(const T* from, std::int64_t count, T* to) {
+  constexpr int kWidth = kLanes<T>;
+  std::int64_t i = 0;
+  for (; i + kWidth < count; i += kWidth) {  // the last element's neighbour may lie behind the image
+    const Vector<T> low = load(from + 2 * i), high = load(from + 2 * i + kWidth);
+    store(
+        to + i, [&]<int... lane>(std::integer_sequence<int, lane...>) {
+          return __builtin_shufflevector(low, high, (2 * lane)...);
+        }(std::make_integer_sequence<int, kWidth>{}));
+  }
+  for (; i < count; ++i) to[i] = from[2 * i];
+}
+
 /// Copies `channels` channels of an image of size `in` into a frame whose padding is zero already.
 template <class T>
 void fill_frame(const FrameLayout& layout, const T* image, std::int64_t channel_stride, const Sizes& strides,
                 const Sizes& in, std::int64_t channels, T* frame) {
   const std::int64_t columns = layout.dealt_columns(), step = layout.column_step, stride = strides[2];
+  const std::int64_t row = layout.row(), plane = layout.plane(), channel = layout.channel();
   // Rows and planes [low, high) of the frame lie inside the image; so do columns, for each remainder.
   const auto low = [&](std::size_t a) { return std::clamp<std::int64_t>(layout.pad[a], 0, layout.size[a]); };
   const auto high = [&](std::size_t a) { return std::clamp(in[a] + layout.pad[a], low(a), layout.size[a]); };
+  const std::int64_t low_row = low(1), rows = high(1) - low_row;
   for (std::int64_t phase = 0; phase < step; ++phase) {
     const std::int64_t begin = phase - layout.pad[2];
     const std::int64_t first = std::min(columns, begin >= 0 ? 0 : ceil_div(-begin, step));
     const std::int64_t last = std::clamp(begin >= in[2] ? 0 : ceil_div(in[2] - begin, step), first, columns);
     const std::int64_t count = last - first, source_step = step * stride;
     for (std::int64_t c = 0; c < channels; ++c)
-      for (std::int64_t d = low(0); d < high(0); ++d)
-        for (std::int64_t h = low(1); h < high(1); ++h) {
-          const T* from = image + c * channel_stride + (d - layout.pad[0]) * strides[0] +
-                          (h - layout.pad[1]) * strides[1] + (begin + first * step) * stride;
-          T* to = frame + c * layout.channel() + d * layout.plane() + h * layout.row() + phase * columns + first;
+      for (std::int64_t d = low(0); d < high(0); ++d) {
+        const T* from = image + c * channel_stride + (d - layout.pad[0]) * strides[0] +
+                        (low_row - layout.pad[1]) * strides[1] + (begin + first * step) * stride;
+        T* to = frame + c * channel + d * plane + low_row * row + phase * columns + first;
+        for (std::int64_t h = 0; h < rows; ++h, from += strides[1], to += row) {
           if (source_step == 1)
             copy_row(from, count, to);
+          else if (source_step == 2)
+            copy_every_other(from, count, to);
           else
             for (std::int64_t i = 0; i < count; ++i) to[i] = from[i * source_step];
         }
+      }
   }
 }
 

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "nixie/backends/cuda/families/blas.h"
+#include "nixie/backends/cuda/families/conv/wgmma_tiles.h"
 #include "nixie/backends/cuda/families/registry.h"
 #include "nixie/backends/cuda/generate/portable.h"
 #include "nixie/backends/cuda/kernels/conv/tensor_sums.h"
@@ -20,6 +21,26 @@ namespace {
 const Chip& hopper() {
   static const Chip chip = chip_named("sm_90a");
   return chip;
+}
+
+// Stages of a forward pass hold whole slices of channels, and no more zeros than they must.
+TEST(CudaForwardLayer, StagesHoldFewZeros) {
+  struct Row {
+    int channels, window;
+    std::int64_t stages;
+    int terms;
+  };
+  for (const Row& row : {Row{16, 1, 1, 16}, Row{32, 1, 1, 32}, Row{144, 1, 3, 48}, Row{80, 1, 2, 48}, Row{16, 3, 3, 48},
+                         Row{32, 3, 5, 64}, Row{24, 1, 1, 64}, Row{64, 1, 1, 64}, Row{192, 3, 27, 64}}) {
+    ConvProblem conv;
+    conv.channels = row.channels, conv.filters = 64, conv.images = 1;
+    conv.height = conv.width = conv.p = conv.q = 14;
+    conv.r = conv.s = row.window;
+    const ForwardLayer layer = forward_layer(conv);
+    EXPECT_EQ(layer.stages, row.stages) << row.channels;
+    EXPECT_EQ(layer.stage_terms, row.terms) << row.channels;
+    EXPECT_GE(layer.stages * layer.stage_terms, row.channels * row.window * row.window);
+  }
 }
 
 class CudaAlgorithms : public testing::TestWithParam<hopper_plans::Case> {

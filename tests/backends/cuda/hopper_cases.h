@@ -53,14 +53,24 @@ inline std::vector<Case> cases() {
   add("forward_patches_5x5", 1, forward, {2, 96, 28, 28, 256, 5, 5, {1, 1}, {0, 0}, {1, 1}, bf16}, Forward::bias_relu);
   add("forward_patches_k64", 1, forward, {1, 80, 28, 23, 64, 3, 3, {1, 1}, {1, 1}, {1, 1}, bf16}, Forward::bias_relu);
   add("forward_patches_k192", 1, forward, {2, 64, 27, 32, 192, 3, 3, {1, 1}, {1, 1}}, Forward::row_major_store);
+  // Few channels in slabs of 32 and 16, few filters; filters that stay in shared memory or do not.
+  add("forward_patches_c32_k32", 1, forward, {3, 32, 32, 33, 32, 3, 3, {1, 1}, {1, 1}}, Forward::residual);
+  add("forward_patches_c16_4x4", 1, forward, {3, 16, 31, 27, 64, 4, 4}, Forward::bias_relu);
+  add("forward_patches_c24_of_pairs", 1, forward, {5, 24, 16, 12, 72, 3, 3, {1, 1}, {1, 1}, {1, 1}, bf16},
+      Forward::two_stores);
+  add("forward_patches_c32_k256_5x5", 1, forward, {2, 32, 28, 24, 256, 5, 5, {1, 1}, {2, 2}}, Forward::bias_relu);
+  add("forward_patches_c96_k32", 1, forward, {2, 96, 30, 23, 32, 3, 3, {1, 1}, {1, 1}}, Forward::residual);
   add("forward_falls_back_c12", 0, forward, {2, 12, 9, 9, 32, 3, 3}, Forward::bias_relu);
 
   add("norm_tiny", 1, with_norm, {1, 8, 5, 7, 8, 3, 3, {1, 1}, {1, 1}}, Norm::forward);
   add("norm_k72", 1, with_norm, {3, 64, 17, 13, 72, 3, 3, {1, 1}, {1, 1}}, Norm::forward);
   add("norm_k256_1x1", 1, with_norm, {5, 64, 28, 28, 256, 1, 1}, Norm::forward);
+  add("norm_c16_k96", 1, with_norm, {2, 16, 24, 20, 96, 1, 1}, Norm::forward);
+  add("norm_c144_k24", 1, with_norm, {3, 144, 17, 13, 24, 1, 1}, Norm::forward);
   add("norm_k1160_stride_2", 1, with_norm, {3, 32, 17, 17, 1160, 1, 1, {2, 2}}, Norm::forward);
   add("norm_patches_k64", 1, with_norm, {3, 16, 28, 24, 64, 3, 3, {1, 1}, {1, 1}}, Norm::forward);
   add("norm_patches_k128", 1, with_norm, {3, 16, 28, 24, 128, 3, 3, {1, 1}, {1, 1}}, Norm::forward);
+  add("norm_patches_c32_k32", 1, with_norm, {3, 32, 32, 32, 32, 3, 3, {1, 1}, {1, 1}}, Norm::forward);
   add("norm_of_two", 2, with_norm, {3, 48, 14, 14, 200, 1, 1}, Norm::two_layers);
   add("norm_grad_c128", 1, with_norm, {2, 128, 19, 9, 256, 1, 1}, Norm::backward);
   add("norm_grad_patches_c64", 1, with_norm, {3, 64, 28, 24, 16, 3, 3, {1, 1}, {1, 1}}, Norm::backward);
@@ -80,6 +90,8 @@ inline std::vector<Case> cases() {
   add("input_grad_patches_c64", 1, input_grad, {2, 64, 27, 47, 136, 3, 3, {1, 1}, {1, 1}}, true);
   add("input_grad_patches", 1, input_grad, {5, 64, 112, 112, 128, 3, 3, {1, 1}, {1, 1}}, true);
   add("input_grad_patches_c256", 1, input_grad, {1, 256, 56, 56, 128, 3, 3, {1, 1}, {1, 1}, {1, 1}, bf16}, true);
+  add("input_grad_patches_k32", 1, input_grad, {2, 32, 29, 31, 32, 3, 3, {1, 1}, {1, 1}}, true);
+  add("input_grad_patches_k16_c48", 1, input_grad, {3, 48, 32, 16, 16, 2, 3, {1, 1}, {1, 0}, {1, 1}, bf16}, false);
   add("input_grad_patches_padded", 1, input_grad, {3, 128, 28, 32, 72, 3, 5, {1, 1}, {0, 4}}, false);
   // Strided ones: a kernel for each phase that meets taps; filters of phases are packed, and zeros are kernels, too.
   const auto add_phases = [&](const std::string& name, int kernels, const Layer& layer, bool gate) {
@@ -101,7 +113,10 @@ inline std::vector<Case> cases() {
   add("filter_grad_5x5", 1, filter_grad, {2, 64, 27, 27, 192, 5, 5, {1, 1}, {2, 2}}, Gradient::updated);
   add("filter_grad_13x13", 1, filter_grad, {9, 128, 13, 13, 256, 3, 3, {1, 1}, {1, 1}, {1, 1}, bf16},
       Gradient::with_bias);
+  add("filter_grad_c16_k96", 1, filter_grad, {3, 16, 24, 20, 96, 1, 1}, Gradient::with_bias);
   add("filter_grad_1x1", 1, filter_grad, {1, 32, 6, 6, 1024, 1, 1}, Gradient::updated);
+  // Tiles of few products, whose epilogues run under each other's.
+  add("filter_grad_in_turn", 1, filter_grad, {1, 2048, 6, 6, 2304, 1, 1}, Gradient::updated);
   // Sums longer than tensor cores add in one accumulator: more parts than blocks.
   add("filter_grad_long_sums", 1, filter_grad, {1, 64, 200, 200, 16, 15, 15, {1, 1}, {7, 7}}, Gradient::with_bias);
   add("filter_grad_c8_falls_back", 0, filter_grad, {2, 8, 9, 9, 16, 3, 3}, Gradient::stored);

@@ -36,6 +36,8 @@ std::vector<Case> cases() {
   };
   return {
       {"stem", layer(2, 3, 20, 22, 16, 7, 7, {2, 2}, {3, 3})},
+      {"stem_of_a_column_stride", layer(2, 5, 12, 31, 24, 3, 5, {1, 3}, {1, 2})},
+      {"more_stride_than_taps", layer(2, 6, 13, 18, 16, 2, 3, {3, 4}, {0, 1})},
       {"stem_row_major", layer(2, 3, 21, 19, 16, 7, 7, {2, 2}, {3, 3}, {1, 1}, bf16, true)},
       {"one_channel", layer(3, 1, 11, 9, 19, 3, 3, {1, 1}, {1, 1})},
       {"one_filter", layer(2, 20, 9, 12, 1, 5, 3, {1, 1}, {2, 0})},
@@ -199,7 +201,7 @@ TEST_P(CudaUnfold, AgreesWithDoubles) {
 INSTANTIATE_TEST_SUITE_P(Layers, CudaUnfold, testing::ValuesIn(cases()),
                          [](const auto& info) { return info.param.name; });
 
-const std::string kForward = "conv_fprop_sm90", kGradient = "conv_wgrad_sm90";
+const std::string kForward = "conv_fprop_sm90", kPatches = "conv_halo_sm90", kGradient = "conv_wgrad_sm90";
 
 // Layers of the size that nets have: who runs them, what copies there are.
 TEST(CudaUnfold, GivesLargeLayersToTensorCores) {
@@ -212,14 +214,17 @@ TEST(CudaUnfold, GivesLargeLayersToTensorCores) {
     return programs(hopper_plans::filter_grad("g", layer, Gradient::stored));
   };
   using Names = std::vector<std::string>;
-  EXPECT_EQ(forward(stem), (Names{"map", "map", kForward}));  // rows of images that overlap, filters
-  EXPECT_EQ(filter(stem), (Names{"map", kGradient, "map"}));
+  EXPECT_EQ(forward(stem), (Names{"map", "map", kPatches}));                       // blocks of 2x2 pixels, filters
+  EXPECT_EQ(filter(stem), (Names{"map", kGradient, "map", "map", "map", "map"}));  // read for each pixel of a block
   EXPECT_EQ(forward(odd), (Names{"map", "map", kForward}));
   EXPECT_EQ(input(odd), (Names{"map", "map", kForward}));
   EXPECT_EQ(filter(odd), (Names{"map", "map", kGradient}));  // 96 channels in boxes of 32, not 80 of dy in boxes of 16
-  EXPECT_EQ(forward(one_filter), (Names{"map", kForward, "map"}));  // summed over shifted products
-  EXPECT_EQ(input(one_filter), (Names{"map", "map", kForward}));
+  EXPECT_EQ(forward(one_filter), (Names{"map", kPatches, "map"}));  // summed over shifted products
+  EXPECT_EQ(input(one_filter), (Names{"map", "map", kPatches}));
   EXPECT_EQ(filter(one_filter), (Names{"map", kGradient, "map"}));  // as that of dy's images
+  const Layer small{.n = 128, .c = 3, .h = 224, .w = 224, .k = 32, .r = 3, .s = 3, .stride = {2, 2}, .pad = {1, 1}};
+  EXPECT_EQ(forward(small), (Names{"map", "map", kForward}));
+  EXPECT_EQ(filter(small), (Names{"map", kGradient, "map", "map", "map", "map"}));
   const Layer eights{.n = 28, .c = 8, .h = 169, .w = 169, .k = 8, .r = 11, .s = 11, .stride = {3, 3}};
   // Rows of 88 numbers in place, not a slice of 64 channels for each of 121 taps.
   EXPECT_EQ(forward(eights), (Names{"map", kForward}));

@@ -13,11 +13,12 @@ namespace {
 struct Case {
   int rows, columns, stages, workers;
   int most = 1 << 30;  // stages of an item
+  bool cut = true;
 };
 
 // The most stages that a block runs, an epilogue of 6 for each item counted in.
 int expect_covers(const Case& c) {
-  const WgradSchedule s = schedule_wgrad(c.rows, c.columns, c.stages, c.workers, c.most);
+  const WgradSchedule s = schedule_wgrad(c.rows, c.columns, c.stages, c.workers, c.most, c.cut);
   EXPECT_EQ(s.first_items.size(), static_cast<std::size_t>(c.workers) + 1);
   EXPECT_EQ(s.first_items.back(), static_cast<int>(s.items.size()));
   std::map<int, std::vector<int>> seen;  // tile -> how often each stage
@@ -69,6 +70,18 @@ TEST(CudaWgradSchedule, CoversRandomShapesExactlyOnce) {
   for (const Case& c : {Case{1, 1, 1, 1}, {1, 1, 1, 132}, {132, 1, 1, 132}, {133, 1, 2, 132}, {1, 131, 5, 132}})
     expect_covers(c);
   for (int i = 0; i < 500; ++i) expect_covers({draw(1, 9), draw(1, 40), draw(1, 300), draw(1, 150), draw(1, 60)});
+}
+
+TEST(CudaWgradSchedule, WithoutCutsTilesAreWhole) {
+  for (const Case& c : {Case{32, 16, 16, 132}, {8, 17, 5, 132}, {1, 3, 7, 132}}) {
+    Case whole = c;
+    whole.cut = false;
+    const int rounds = (c.rows * c.columns - 1) / c.workers + 1;
+    EXPECT_EQ(expect_covers(whole), rounds * (c.stages + 6));
+    const WgradSchedule s = schedule_wgrad(c.rows, c.columns, c.stages, c.workers, c.most, false);
+    EXPECT_EQ(s.slots, 0);
+    EXPECT_TRUE(s.splits.empty());
+  }
 }
 
 // 25 million stages of 131 tiles are more than an int counts.

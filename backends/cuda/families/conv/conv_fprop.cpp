@@ -102,8 +102,9 @@ KernelCode generate_tile(const Plan& plan, const Choice& choice, const Tile& til
       {.entry = "conv_fprop",
        .blocks = blocks_for(choice, tiles, columns, chip),
        .threads = (tile.consumers + 1) * 128,
-       .shared_bytes =
-           1024 + tile.stages * planes_of(conv.products()) * (tile.rows() + rows_b) * 128 + tile.consumers * 16384,
+       .shared_bytes = 1024 +
+                       tile.stages * planes_of(conv.products()) * (tile.rows() + rows_b) * layer.stage_terms * 2 +
+                       tile.consumers * 16384,
        .maps = all_maps(code)});
   return code;
 }

@@ -16,8 +16,9 @@ namespace nixie::cuda {
 namespace {
 
 constexpr int kChunkBytes = 4 * 4608;  // through which sums pass, of both consumers
-constexpr int kStageBytes = 8192;
-constexpr double kLeastUse = 0.9;  // of the products that are computed
+constexpr double kLeastUse = 0.9;      // of the products that are computed
+// Of so few channels or filters conv_fprop reads a line of L2 for few products: patches pay that fill tiles badly.
+constexpr int kFew = 32;
 
 // The sum as the kernel sees it: of the output's pixels over the input's channels.
 struct Sides {
@@ -28,31 +29,51 @@ Sides sides_of(const ConvProblem& conv) {
   return {conv.filters, conv.channels, conv.height, conv.width, conv.r - 1 - conv.pad[0], conv.s - 1 - conv.pad[1]};
 }
 
+bool has_few(const Sides& sides) { return std::min(sides.channels, sides.filters) <= kFew; }
+
 struct Patches {
   int together = 0, high = 0;  // images side by side, rows
   double use = 0;              // of the pixels that are computed
+  double clocks = 0;           // of the products of all patches, or of copying them
   int places = 0;
   bool shared = false;
-  int ring = 0, bytes = 0;  // patches and filters that rings hold
-  int stages = 0;
+  int slice = 0;            // channels of a slab
+  int ring = 0, bytes = 0;  // patches that a ring holds, bytes of all rings
+  int stages = 0;           // of filters
+  bool resident = false;    // all filters stay
+  int filter_bytes() const { return (resident && !shared ? 1 : 2) * stages * slice * 128; }
 };
 
-// The patches that waste least, the larger ones if equal.
+// Of a patch and 64 filters: products, but no less than twice what L2 takes for a line for each place, as products wait
+// for whole patches.
+double clocks_of(const ConvProblem& conv, const Sides& sides, int high, int patch_places, int slabs, const Chip& chip) {
+  const double products = 4.0 * high * static_cast<double>(ceil_div(sides.channels, 16)) * conv.r * conv.s;
+  return std::max(products, 256.0 * patch_places * slabs / chip.l2_bytes_per_clock);
+}
+
+// The patches of least clocks.
 Patches patches_of(const ConvProblem& conv, const Chip& chip) {
   const int ring_bytes = static_cast<int>(dynamic_shared_bytes(chip)) - kChunkBytes;
   const Sides sides = sides_of(conv);
+  const int slice = sides.channels <= 16 ? 16 : sides.channels <= 32 ? 32 : 64;
+  const auto slabs = static_cast<int>(ceil_div(sides.channels, slice));
   Patches best;
   for (int together : {1, 2, 4, 8})
-    for (int high : {28, 24}) {
+    for (int high : {28, 24, 32, 16}) {
+      if (high != 28 && high != 24 && !has_few(sides)) continue;
       const int places =
           static_cast<int>(ceil_div(conv.images, together) * ceil_div(sides.p, high) * ceil_div(sides.q, 8 / together));
       const double use = static_cast<double>(conv.images) * sides.p * sides.q / (8.0 * high * places);
-      const int bytes = (8 / together + conv.s - 1) * together * (high + conv.r - 1) * 128;
+      const int patch_places = (8 / together + conv.s - 1) * together * (high + conv.r - 1);
+      const double clocks = places * clocks_of(conv, sides, high, patch_places, slabs, chip);
       const bool shared = ceil_div(sides.filters, 64) % 2 == 0;
-      const int ring = shared ? 3 : 2, room = static_cast<int>(round_up(bytes, 1024)) * ring * (shared ? 1 : 2);
-      const int stages = std::min(8, (ring_bytes - room) / (2 * kStageBytes));
-      if (use <= best.use || room > ring_bytes || stages < 2) continue;
-      best = {together, high, use, places, shared, ring, room, stages};
+      const int ring = shared ? 3 : 2,
+                room = static_cast<int>(round_up(patch_places * slice * 2, 1024)) * ring * (shared ? 1 : 2);
+      const int stages = std::min(8, (ring_bytes - room) / (2 * slice * 128));
+      if ((best.places > 0 && clocks >= best.clocks) || room > ring_bytes || stages < 2) continue;
+      best = {together, high, use, clocks, places, shared, slice, ring, room, slabs * conv.r * conv.s, true};
+      if (sides.filters > (shared ? 128 : 64) || best.filter_bytes() > ring_bytes - room)
+        best.stages = stages, best.resident = false;
     }
   best.use *= static_cast<double>(sides.filters) / static_cast<double>(round_up(sides.filters, 64)) * sides.channels /
               static_cast<double>(round_up(sides.channels, 16));
@@ -84,11 +105,13 @@ KernelCode generate_halo(const Plan& plan, const Choice& choice, const Chip& chi
                          {"CONV_Q", sides.q},
                          {"CONV_PAD_H", sides.pad_h},
                          {"CONV_PAD_W", sides.pad_w},
+                         {"CONV_SLICE", patches.slice},
                          {"CONV_TOGETHER", patches.together},
                          {"CONV_HIGH", patches.high},
                          {"CONV_SHARED", patches.shared},
                          {"CONV_PATCHES", patches.ring},
                          {"CONV_STAGES", patches.stages},
+                         {"CONV_RESIDENT", patches.resident},
                          {"CONV_TRANSPOSED_W", transposed},
                          {"CONV_POOL", choice.pooled.has_value()},
                          {"NIXIE_BF16", conv.dtype == Dtype::bf16}});
@@ -108,23 +131,26 @@ KernelCode generate_halo(const Plan& plan, const Choice& choice, const Chip& chi
                              patches.shared ? ", shared" : "", choice.pooled ? " with pool" : "");
   const Operand &x = choice.kernel.head->operands[0], &w = choice.kernel.head->operands[1];
   const int height = transposed ? conv.p : conv.height, width = transposed ? conv.q : conv.width;
-  code.maps.push_back(
-      {.slot = x.slot,
-       .offset_bytes = x.offset * 2,
-       .dtype = conv.dtype,
-       .sizes = {u64(sides.channels), u64(conv.images), u64(width), u64(height)},
-       .strides = {u64(height) * u64(width) * u64(sides.channels), u64(sides.channels),
-                   u64(width) * u64(sides.channels)},
-       .box = {64, u32(patches.together), u32(8 / patches.together + conv.s - 1), u32(patches.high + conv.r - 1)}});
+  code.maps.push_back({.slot = x.slot,
+                       .offset_bytes = x.offset * 2,
+                       .dtype = conv.dtype,
+                       .sizes = {u64(sides.channels), u64(conv.images), u64(width), u64(height)},
+                       .strides = {u64(height) * u64(width) * u64(sides.channels), u64(sides.channels),
+                                   u64(width) * u64(sides.channels)},
+                       .box = {u32(patches.slice), u32(patches.together), u32(8 / patches.together + conv.s - 1),
+                               u32(patches.high + conv.r - 1)},
+                       .swizzle_bytes = patches.slice * 2});
   code.maps.push_back({.slot = w.slot,
                        .offset_bytes = w.offset * 2,
                        .dtype = conv.dtype,
                        .sizes = {u64(conv.channels), u64(conv.r * conv.s), u64(conv.filters)},
-                       .box = {64, 1, 64}});
+                       .box = transposed ? std::vector<std::uint32_t>{64, 1, u32(patches.slice)}
+                                         : std::vector<std::uint32_t>{u32(patches.slice), 1, 64},
+                       .swizzle_bytes = transposed ? 128 : patches.slice * 2});
   code.launches.push_back({.entry = "conv_halo",
                            .blocks = blocks_for(choice, tiles_of(sides, patches), columns_of(sides, patches), chip),
                            .threads = 384,
-                           .shared_bytes = 1024 + patches.bytes + 2 * patches.stages * kStageBytes + kChunkBytes,
+                           .shared_bytes = 1024 + patches.bytes + patches.filter_bytes() + kChunkBytes,
                            .maps = {0, 1}});
   return code;
 }
@@ -134,10 +160,12 @@ std::string limits(const ConvProblem& conv, const Chip& chip) {
   if (conv.products() != 1) return "three products";
   if (conv.role == ConvRole::filter_grad) return "filter gradient";
   if (conv.stride != std::array{1, 1} || conv.dilation != std::array{1, 1}) return "stride or dilation";
-  if (conv.r * conv.s < 9 || conv.r > 16 || conv.s > 16) return fmt::format("window {}x{}", conv.r, conv.s);
+  if (conv.r * conv.s < (has_few(sides) ? 4 : 9) || conv.r > 16 || conv.s > 16)
+    return fmt::format("window {}x{}", conv.r, conv.s);
   if (sides.pad_h < 0 || sides.pad_w < 0) return "padding larger than the window";
   const double use = patches_of(conv, chip).use;
-  if (use < kLeastUse) return fmt::format("patches fill {:.0f} % of their tiles", 100 * use);
+  if (use == 0) return "no patch fits shared memory";
+  if (use < kLeastUse && !has_few(sides)) return fmt::format("patches fill {:.0f} % of their tiles", 100 * use);
   return {};
 }
 
@@ -174,12 +202,11 @@ class ConvHalo final : public Family {
 
 bool fits_halo(const ConvProblem& conv, const Chip& chip) { return limits(conv, chip).empty(); }
 
-// Products alone: one consumer's epilogue is hidden behind the other's products, and L2 is read too little to matter.
+// One consumer's epilogue is hidden behind the other's products.
 double halo_clocks(const ConvProblem& conv, const Chip& chip) {
   const Sides sides = sides_of(conv);
   const Patches patches = patches_of(conv, chip);
-  const auto steps = static_cast<double>(ceil_div(sides.channels, 16) * conv.r * conv.s);
-  return static_cast<double>(ceil_div(tiles_of(sides, patches), chip.sms)) * 2 * steps * 4 * patches.high;
+  return static_cast<double>(ceil_div(tiles_of(sides, patches), chip.sms)) * 2 * patches.clocks / patches.places;
 }
 
 const Family& conv_halo() {

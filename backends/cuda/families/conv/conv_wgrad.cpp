@@ -15,15 +15,30 @@
 namespace nixie::cuda {
 namespace {
 
+// Of memory that the epilogue reads and writes for each element.
+int epilogue_bytes(const Plan& plan, const Kernel& kernel) {
+  const auto is_dense = [&](const Access& access) {
+    for (int axis = 0; axis < kernel.domain.rank(); ++axis)
+      if (kernel.domain[axis] > 1 && access.strides[at(axis)] == 0) return false;
+    return true;
+  };
+  std::size_t bytes = 0;
+  for (const auto* accesses : {&kernel.loads, &kernel.stores})
+    for (const Access& access : *accesses) bytes += is_dense(access) ? size_of(dtype_of(plan, access.slot)) : 0;
+  return static_cast<int>(bytes);
+}
+
+std::vector<Tile> tiles_of(const Plan& plan, const Choice& choice, const Chip& chip) {
+  return gradient_tiles(problem_of(choice), chip, epilogue_bytes(plan, choice.kernel));
+}
+
 KernelCode generate_tile(const Plan& plan, const Choice& choice, const Tile& tile, const Chip& chip) {
   const ConvProblem& conv = problem_of(choice);
   const bool sums = choice.channel_sum.has_value();
-  const std::int64_t pixels = std::int64_t{1} * conv.images * conv.p * conv.q, stages = ceil_div(pixels, 64);
+  const std::int64_t pixels = std::int64_t{1} * conv.images * conv.p * conv.q;
   const int channels = conv.channels / conv.groups, slice = slice_of(channels);
-  const std::int64_t columns = std::int64_t{1} * conv.r * conv.s * channels;
-  const int rows = static_cast<int>(gradient_rows(conv, tile));
-  const WgradSchedule schedule = schedule_wgrad(rows, static_cast<int>(ceil_div(columns, tile.n)),
-                                                static_cast<int>(stages), chip.sms, kMostTensorTerms / 64);
+  const std::int64_t rows = gradient_rows(conv, tile);
+  const WgradSchedule schedule = gradient_schedule(conv, tile, chip, epilogue_bytes(plan, choice.kernel));
   const auto items = static_cast<std::int64_t>(schedule.items.size()),
              splits = static_cast<std::int64_t>(schedule.splits.size());
 
@@ -40,7 +55,8 @@ KernelCode generate_tile(const Plan& plan, const Choice& choice, const Tile& til
       conv.row_channels ? 1 : 4);
   KernelCode code;
   code.source = window_defines(conv, conv.pad) + tile_defines(conv, tile, slice) +
-                defines({{"CONV_C", channels},
+                defines({{"CONV_IN_TURN", tile.in_turn},
+                         {"CONV_C", channels},
                          {"CONV_K", conv.filters / conv.groups},
                          {"CONV_GROUPS", conv.groups},
                          {"CONV_P", conv.p},
@@ -51,8 +67,7 @@ KernelCode generate_tile(const Plan& plan, const Choice& choice, const Tile& til
                          {"CONV_ROW_CHANNELS", conv.row_channels},
                          {"CONV_ROW_S", conv.row_s}}) +
                 body.text + "#include \"conv_wgrad_sm90.cuh\"\n";
-  code.variant =
-      fmt::format("conv_wgrad_sm90 {}x{}{}{}", tile.rows(), tile.n, sums ? " with bias" : "", of_products(conv));
+  code.variant = fmt::format("conv_wgrad_sm90 {}{}{}", tile.name(), sums ? " with bias" : "", of_products(conv));
   append_words(code.table, schedule.items);
   append_words(code.table, schedule.splits);
   append_words(code.table, schedule.first_items);
@@ -74,7 +89,7 @@ KernelCode generate_tile(const Plan& plan, const Choice& choice, const Tile& til
   if (reduced > 0)
     code.launches.push_back({.entry = "conv_wgrad_reduce",
                              .blocks = reduced,
-                             .threads = tile.consumers * 128,
+                             .threads = tile.sharing() * 128,
                              .blocks_y = tile.mma_m * tile.n / 8});
   return code;
 }
@@ -94,8 +109,8 @@ class ConvWgrad final : public Family {
       if (conv.planes == 0 && dtype_of(plan, operand) != conv.dtype) return Refusal{"operands of two types"};
     return Choice{.kernel = kernel, .sizes = conv, .layouts = {OperandLayout::channels_last, OperandLayout::pieces}};
   }
-  std::vector<Algorithm> algorithms(const Plan&, const Choice& choice, const Chip& chip) const override {
-    return algorithms_of(gradient_tiles(problem_of(choice), chip));
+  std::vector<Algorithm> algorithms(const Plan& plan, const Choice& choice, const Chip& chip) const override {
+    return algorithms_of(tiles_of(plan, choice, chip));
   }
   std::string operation(const Plan&, const Choice& choice) const override { return operation_text(problem_of(choice)); }
   std::optional<Absorption> absorb(const Grouping& grouping, const Choice& choice, std::size_t other) const override {
@@ -103,7 +118,7 @@ class ConvWgrad final : public Family {
   }
   KernelCode generate(const Plan& plan, const Choice& choice, const Chip& chip,
                       const std::string& tile) const override {
-    return generate_tile(plan, choice, tile_named(gradient_tiles(problem_of(choice), chip), tile), chip);
+    return generate_tile(plan, choice, tile_named(tiles_of(plan, choice, chip), tile), chip);
   }
 };
 

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "nixie/backends/cuda/kernels/conv/conv_wgrad_schedule.h"
 #include "nixie/backends/cuda/kernels/conv/tensor_sums.h"
 #include "nixie/core/base/integer_math.h"
 
@@ -12,41 +11,54 @@ namespace {
 
 constexpr Tile kForwardTiles[] = {{2, 1, 256}, {2, 2, 128}, {3, 1, 128}, {2, 1, 192}, {2, 1, 128}, {2, 2, 96},
                                   {2, 2, 64},  {2, 1, 96},  {2, 1, 64},  {1, 1, 64},  {2, 1, 48},  {2, 1, 32}};
-constexpr Tile kGradientTiles[] = {{2, 1, 256}, {2, 2, 128}, {2, 1, 192}, {3, 1, 128}, {2, 1, 160}, {2, 2, 96},
-                                   {2, 1, 128}, {2, 1, 96},  {1, 1, 192}, {2, 1, 64},  {1, 1, 96},  {1, 1, 64}};
+constexpr Tile kGradientTiles[] = {{2, 1, 256}, {2, 2, 128}, {2, 1, 192}, {3, 1, 128},      {2, 1, 160},
+                                   {2, 2, 96},  {2, 1, 128}, {2, 1, 96},  {1, 1, 256},      {1, 1, 192},
+                                   {2, 1, 64},  {1, 1, 96},  {1, 1, 64},  {2, 2, 128, true}};
 
 // Three products keep three times the sums in registers.
 bool fits(const Tile& tile, int products) {
   return products == 1 || (tile.consumers < 3 && tile.mma_m * tile.n <= 128);
 }
 
-// Clocks of one stage of 64 along the reduction: products of 64 x n take n / 2 clocks per 16 terms, or longer if
-// shared memory or the L2 cache delivers the operands more slowly.
-std::int64_t stage_clocks(const Tile& tile, std::int64_t rows_b, int products, const Chip& chip) {
-  const std::int64_t clocks = tile.consumers * tile.mma_m * 4 * std::max(tile.n / 2, 16 + tile.n / 4);
+std::int64_t stage_bytes(const Tile& tile, std::int64_t rows_b, int terms, int products) {
+  return planes_of(products) * (tile.rows() + rows_b) * terms * 2;
+}
+
+// Clocks of one stage of `terms` along the reduction: products of 64 x n take n / 2 clocks per 16 terms, or longer
+// if shared memory or the L2 cache delivers the operands more slowly.
+std::int64_t stage_clocks(const Tile& tile, std::int64_t rows_b, int terms, int products, const Chip& chip) {
+  const std::int64_t clocks = tile.sharing() * tile.mma_m * (terms / 16) * std::max(tile.n / 2, 16 + tile.n / 4);
   return std::max<std::int64_t>(products * clocks,
-                                planes_of(products) * (tile.rows() + rows_b) * 128 / chip.l2_bytes_per_clock);
+                                stage_bytes(tile, rows_b, terms, products) / chip.l2_bytes_per_clock);
+}
+
+// Clocks of a whole tile's epilogue, in which an SM has its share of what memory gives.
+std::int64_t epilogue_clocks(const Tile& tile, int epilogue_bytes) {
+  constexpr int kMemoryBytesPerClock = 16;
+  return std::int64_t{1} * tile.rows() * tile.n * epilogue_bytes / kMemoryBytesPerClock;
 }
 
 // Clocks of the busiest block, and of partial tiles that are written to L2 and read again.
-std::int64_t gradient_clocks(const Tile& tile, std::int64_t rows, std::int64_t columns, std::int64_t stages,
-                             int products, const Chip& chip) {
-  const WgradSchedule schedule = schedule_wgrad(static_cast<int>(rows), static_cast<int>(ceil_div(columns, tile.n)),
-                                                static_cast<int>(stages), chip.sms, kMostTensorTerms / 64);
+std::int64_t gradient_clocks(const Tile& tile, const ConvProblem& conv, int epilogue_bytes, const Chip& chip) {
+  const WgradSchedule schedule = gradient_schedule(conv, tile, chip, epilogue_bytes);
+  const std::int64_t stage = stage_clocks(tile, tile.n, 64, conv.products(), chip),
+                     epilogue = epilogue_clocks(tile, epilogue_bytes);
   std::int64_t longest = 0;
   for (std::size_t block = 0; block + 1 < schedule.first_items.size(); ++block) {
-    std::int64_t own = 0;
-    for (std::int32_t i = schedule.first_items[block]; i < schedule.first_items[block + 1]; ++i)
-      own += schedule.items[at(i)].count;
-    longest = std::max(longest, own);
+    std::int64_t products = 0, epilogues = 0;
+    for (std::int32_t i = schedule.first_items[block]; i < schedule.first_items[block + 1]; ++i) {
+      products += schedule.items[at(i)].count * stage;
+      epilogues += schedule.items[at(i)].slot < 0 ? epilogue : 0;
+    }
+    const std::int64_t under = tile.in_turn ? std::min(products, epilogues) : 0;
+    longest = std::max(longest, products + epilogues - under);
   }
   const std::int64_t part_bytes = std::int64_t{4} * schedule.slots * tile.rows() * tile.n;
-  return longest * stage_clocks(tile, tile.n, products, chip) +
-         2 * part_bytes / (std::int64_t{chip.l2_bytes_per_clock} * chip.sms);
+  return longest + 2 * part_bytes / (std::int64_t{chip.l2_bytes_per_clock} * chip.sms);
 }
 
-int stages_in(std::int64_t room, const Tile& tile, std::int64_t rows_b, int products) {
-  return static_cast<int>(std::min<std::int64_t>(8, room / (planes_of(products) * (tile.rows() + rows_b) * 128)));
+int stages_in(std::int64_t room, const Tile& tile, std::int64_t rows_b, int terms, int products) {
+  return static_cast<int>(std::min<std::int64_t>(8, room / stage_bytes(tile, rows_b, terms, products)));
 }
 
 // Columns of a filter gradient: the elements of one filter.
@@ -93,7 +105,9 @@ ForwardLayer forward_layer(const ConvProblem& conv) {
     layer.pad = {(conv.r - 1) * conv.dilation[0] - conv.pad[0], (conv.s - 1) * conv.dilation[1] - conv.pad[1]};
   }
   layer.pixels = std::int64_t{1} * conv.images * layer.p * layer.q;
-  layer.stages = ceil_div(ceil_div(layer.channels, layer.slice) * conv.r * conv.s * layer.slice, 64);
+  const std::int64_t slices = std::int64_t{1} * ceil_div(layer.channels, layer.slice) * conv.r * conv.s;
+  layer.stages = ceil_div(slices * layer.slice, 64);
+  layer.stage_terms = static_cast<int>(ceil_div(slices, layer.stages)) * layer.slice;
   return layer;
 }
 
@@ -108,20 +122,34 @@ std::vector<Tile> forward_tiles(const ConvProblem& conv, const Chip& chip) {
         ceil_div(ceil_div(layer.pixels, tile.rows()) * layer.groups * ceil_div(layer.filters, tile.n), chip.sms);
     const std::int64_t epilogue = tile.rows() * tile.n / (tile.consumers == 3 ? 16 : 12);
     const std::int64_t rows_b = layer.transposed ? ceil_div(tile.n, 64) * 64 : tile.n;
-    tile.clocks = waves * (layer.stages * stage_clocks(tile, rows_b, conv.products(), chip) + epilogue);
-    tile.stages = stages_in(dynamic_shared_bytes(chip) - tile.consumers * 16384, tile, rows_b, conv.products());
+    tile.clocks =
+        waves * (layer.stages * stage_clocks(tile, rows_b, layer.stage_terms, conv.products(), chip) + epilogue);
+    tile.stages = stages_in(dynamic_shared_bytes(chip) - tile.consumers * 16384, tile, rows_b, layer.stage_terms,
+                            conv.products());
     tiles.push_back(tile);
   }
   return sorted(std::move(tiles));
 }
 
-std::vector<Tile> gradient_tiles(const ConvProblem& conv, const Chip& chip) {
+WgradSchedule gradient_schedule(const ConvProblem& conv, const Tile& tile, const Chip& chip, int epilogue_bytes) {
   const std::int64_t stages = ceil_div(std::int64_t{1} * conv.images * conv.p * conv.q, 64);
+  const std::int64_t rows = gradient_rows(conv, tile), columns = ceil_div(columns_of(conv), tile.n);
+  // Memory, which all blocks share, is what tiles wait for whose epilogue takes longer than their products: parts would
+  // add to it.
+  const bool by_memory =
+      rows * columns >= chip.sms &&
+      epilogue_clocks(tile, epilogue_bytes) > stages * stage_clocks(tile, tile.n, 64, conv.products(), chip);
+  return schedule_wgrad(static_cast<int>(rows), static_cast<int>(columns), static_cast<int>(stages), chip.sms,
+                        kMostTensorTerms / 64, !by_memory);
+}
+
+std::vector<Tile> gradient_tiles(const ConvProblem& conv, const Chip& chip, int epilogue_bytes) {
   std::vector<Tile> tiles;
   for (Tile tile : kGradientTiles) {
     if (!fits_gradient(tile, conv)) continue;
-    tile.clocks = gradient_clocks(tile, gradient_rows(conv, tile), columns_of(conv), stages, conv.products(), chip);
-    tile.stages = stages_in(dynamic_shared_bytes(chip) - tile.consumers * 8192, tile, tile.n, conv.products());
+    if (tile.in_turn && gradient_rows(conv, tile) * ceil_div(columns_of(conv), tile.n) < 2 * chip.sms) continue;
+    tile.clocks = gradient_clocks(tile, conv, epilogue_bytes, chip);
+    tile.stages = stages_in(dynamic_shared_bytes(chip) - tile.consumers * 8192, tile, tile.n, 64, conv.products());
     tiles.push_back(tile);
   }
   return sorted(std::move(tiles));

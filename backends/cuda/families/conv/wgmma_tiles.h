@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "nixie/backends/cuda/families/conv/conv_problem.h"
+#include "nixie/backends/cuda/kernels/conv/conv_wgrad_schedule.h"
 
 namespace nixie::cuda {
 
@@ -12,11 +13,13 @@ namespace nixie::cuda {
 struct Tile {
   int consumers = 0;        ///< warpgroups that multiply
   int mma_m = 0, n = 0;     ///< of each: products of 64 rows by n columns
-  int stages = 0;           ///< of 64 terms that shared memory holds at once
+  bool in_turn = false;     ///< each has tiles of its own: one's epilogue runs under another's products
+  int stages = 0;           ///< that shared memory holds at once
   std::int64_t clocks = 0;  ///< of the whole kernel, estimated
-  int rows() const { return 64 * consumers * mma_m; }
+  int sharing() const { return in_turn ? 1 : consumers; }  ///< consumers that share a tile
+  int rows() const { return 64 * sharing() * mma_m; }
   /// Rows by columns: "256x128". No two tiles of a kernel share a name.
-  std::string name() const { return fmt::format("{}x{}", rows(), n); }
+  std::string name() const { return fmt::format("{}x{}{}", rows(), n, in_turn ? " in turn" : ""); }
 };
 
 /// What conv_fprop computes: the convolution, or the one that an input gradient is; channels and filters of one group.
@@ -24,22 +27,26 @@ struct ForwardLayer {
   bool transposed = false;  ///< an input gradient
   int channels = 0, filters = 0, groups = 1, p = 0, q = 0;
   std::array<int, 2> pad{};
-  int slice = 0;  ///< channels that one box of the copy engine holds
+  int slice = 0;        ///< channels that one box of the copy engine holds
+  int stage_terms = 0;  ///< of the reduction in each stage, whole slices, at most 64
   std::int64_t pixels = 0, stages = 0;
 };
 ForwardLayer forward_layer(const ConvProblem& conv);
 
 /// Rows of tiles of a filter gradient, those of all groups.
 std::int64_t gradient_rows(const ConvProblem& conv, const Tile& tile);
+/// How a filter gradient's tiles are shared out over the chip.
+WgradSchedule gradient_schedule(const ConvProblem& conv, const Tile& tile, const Chip& chip, int epilogue_bytes);
 /// Channels that one box of the copy engine holds.
 int slice_of(std::int64_t channels);
 /// 16-bit arrays that hold an operand.
 int planes_of(int products);
 
 /// The tiles that conv_fprop_sm90 or conv_wgrad_sm90 can compute the convolution with, the least clocks first. In
-/// conv_fprop all tiles give identical bits; in conv_wgrad each tile sums in its own order.
+/// conv_fprop all tiles give identical bits; in conv_wgrad each tile sums in its own order. `epilogue_bytes`: of memory
+/// that the epilogue reads and writes for each element of the gradient.
 std::vector<Tile> forward_tiles(const ConvProblem& conv, const Chip& chip);
-std::vector<Tile> gradient_tiles(const ConvProblem& conv, const Chip& chip);
+std::vector<Tile> gradient_tiles(const ConvProblem& conv, const Chip& chip, int epilogue_bytes = 4);
 /// Whether there are any of the latter: not for gradients of more tiles than their schedule can name.
 bool has_gradient_tiles(const ConvProblem& conv);
 

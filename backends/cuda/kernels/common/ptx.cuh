@@ -111,6 +111,11 @@ struct Ring {
       parity ^= 1;
     }
   }
+  NIXIE_DEVICE void skip(int count) {
+    stage += count;
+    parity ^= stage / kStages & 1;
+    stage %= kStages;
+  }
   NIXIE_DEVICE int previous() const { return stage == 0 ? kStages - 1 : stage - 1; }
 };
 

@@ -2,7 +2,8 @@
 // of x[pixel + tap, c] * w[k, tap, c], then whatever Body does with it.
 //
 // Layout   x channels-last, w [K][R][S][C], 16-bit storage, fp32 sums. An implicit matrix product: M = output pixels,
-//          N = filters, reduction = taps x channels in slices of CONV_SLICE channels of a tap, 64 to a stage.
+//          N = filters, reduction = taps x channels in slices of CONV_SLICE channels of a tap, at most 64 terms to a
+//          stage: as many slices to each as leave the fewest zeros in the last.
 // Roles    persistent blocks; one producer thread fills a ring of CONV_STAGES stages by TMA (im2col for x: padding,
 //          image borders and the last partial tile read zero); CONV_CONSUMERS warpgroups multiply, each its own
 //          64 * CONV_MMA_M rows, and run the epilogue by themselves, one's under the other's products.
@@ -46,22 +47,24 @@
 //   w_map     tiled {C, R*S, K}, box {SLICE, 1, TILE_N}, the same swizzle; transposed: tiled over the layer's own w,
 //             that is {K, R*S, C} in this kernel's letters, box {64, 1, 64}, swizzle 128 bytes, SLICE = 64
 //   grid      at most one block per multiprocessor; block (CONSUMERS + 1) * 128; dynamic shared memory 1024 + STAGES *
-//             planes * (tile rows + TILE_N, rounded up to 64 if transposed) * 128 + CONSUMERS * 16384
+//             planes * (tile rows + TILE_N, rounded up to 64 if transposed) * bytes of a row + CONSUMERS * 16384
 #pragma once
 #include "ptx.cuh"
 #ifdef CONV_PARTS
 #include "channel_parts.cuh"
 #endif
 
-constexpr int kSlice = CONV_SLICE, kSlicesPerStage = 64 / kSlice, kSliceBytes = kSlice * 2;
+constexpr int kSlice = CONV_SLICE, kSliceBytes = kSlice * 2;
 constexpr int kChannelSlices = (CONV_C + kSlice - 1) / kSlice, kSlices = CONV_R * CONV_S * kChannelSlices;
-constexpr int kBlocks = (kSlices + kSlicesPerStage - 1) / kSlicesPerStage;  // stages that one tile consumes
+constexpr int kBlocks = (kSlices * kSlice + 63) / 64;  // stages that one tile consumes
+constexpr int kSlicesPerStage = (kSlices + kBlocks - 1) / kBlocks, kRowBytes = kSlicesPerStage * kSliceBytes;
 constexpr int kStages = CONV_STAGES, kConsumers = CONV_CONSUMERS, kMmaM = CONV_MMA_M, kTileN = CONV_TILE_N;
 constexpr int kTileM = 64 * kConsumers * kMmaM, kTilesN = (CONV_K + kTileN - 1) / kTileN;
 constexpr int kTilesAcross = CONV_GROUPS * kTilesN;
 constexpr int kRowsB = CONV_TRANSPOSED_W ? (kTileN + 63) / 64 * 64 : kTileN;
 constexpr int kPlanes = CONV_PRODUCTS == 3 ? 2 : 1;
-constexpr int kBytesA = kTileM * 128, kPlaneBytes = kBytesA + kRowsB * 128, kStageBytes = kPlanes * kPlaneBytes;
+constexpr int kBytesA = kTileM * kRowBytes, kPlaneBytes = kBytesA + kRowsB * kRowBytes;
+constexpr int kStageBytes = kPlanes * kPlaneBytes;
 constexpr int kChunksN = (kTileN + 63) / 64, kTiles = (CONV_PIXELS + kTileM - 1) / kTileM * kTilesAcross;
 constexpr Swizzle kSwizzle = kSlice == 64 ? Swizzle::b128 : kSlice == 32 ? Swizzle::b64 : Swizzle::b32;
 static_assert(!CONV_TRANSPOSED_W || kSlice == 64, "a transposed filter is read in boxes of 64 x 64");

@@ -2,14 +2,15 @@
 // both roles, for windows of several taps of stride 1.
 //
 // Idea     conv_fprop reads x from L2 once for each tap. Here a patch of pixels with its halo comes to shared memory
-//          once for 64 channels, and a tap is a shifted address: the swizzle follows address bits, and wgmma takes an
-//          operand that starts at any pixel.
+//          once for CONV_SLICE channels, and a tap is a shifted address: the swizzle follows address bits, and wgmma
+//          takes an operand that starts at any pixel.
 // Layout   x channels-last, w [K][R][S][C], 16-bit storage, fp32 sums. M = 64 filters, N = the pixels of a patch: 8 in
 //          a row (CONV_TOGETHER images of 8 / TOGETHER pixels), CONV_HIGH rows, which is one wgmma that reads shared
-//          memory least; reduction = channels in slabs of 64, x taps.
+//          memory least; reduction = channels in slabs of CONV_SLICE, x taps.
 // Roles    persistent blocks; two consumers, each 64 filters of a patch by itself, the second a slab behind the first,
 //          so that one's epilogue is under the other's products. CONV_SHARED: both take one patch, other filters; else
-//          patches of their own. One thread copies each ring: of patches, of each consumer's filters.
+//          patches of their own. One thread copies each ring: of patches, of each consumer's filters. CONV_RESIDENT:
+//          filters are few enough to be copied once, and stay.
 // Epilogue sums go through shared memory, 16 pixels at a time; then the generated Body, 8 channels of a pixel.
 // Pool     CONV_POOL: bias and ReLU only, then 2x2 max pooling: the un-pooled output is never written.
 // Gradient as in conv_fprop: CONV_TRANSPOSED_W = 1, C and K the layer's K and C, PAD what the flipped window needs.
@@ -25,19 +26,22 @@
 //   CONV_C CONV_K CONV_R CONV_S      channels, filters, window
 //   CONV_IMAGES CONV_P CONV_Q        images, output height and width
 //   CONV_PAD_H CONV_PAD_W            padding before the first row and column
+//   CONV_SLICE                       channels of a slab: 64, or 32 / 16 where C is no more
 //   CONV_TOGETHER CONV_HIGH          1, 2, 4 or 8; rows of a patch, even, 8 * HIGH as wgmma has columns
 //   CONV_SHARED                      0 or 1; 1: the number of 64s in K, rounded up, is even
 //   CONV_PATCHES CONV_STAGES         depth of a ring of patches, of filters
+//   CONV_RESIDENT                    0 or 1; 1: STAGES = slabs x taps, K at most 64, or 128 if SHARED
 //   CONV_TRANSPOSED_W NIXIE_BF16     0 or 1
 //   CONV_POOL CONV_BIAS CONV_RELU    0 or 1; 1: instead of Body a Memory; y [N][P/2][Q/2][K], index a byte each
 //   CONV_PARTS                       as in conv_fprop_sm90.cuh, not with POOL
 // Kernel conv_halo(x_map, w_map, body):
-//   x_map   tiled, 16-bit {C, N, W, H} of channels-last images, box {64, TOGETHER, 8 / TOGETHER + S - 1, HIGH + R - 1},
-//           swizzle 128
-//   w_map   tiled {C, R*S, K}, box {64, 1, 64}, swizzle 128; transposed: over the layer's own w, {K, R*S, C} in this
-//           kernel's letters
+//   x_map   tiled, 16-bit {C, N, W, H} of channels-last images, box {SLICE, TOGETHER, 8 / TOGETHER + S - 1,
+//           HIGH + R - 1}, swizzle of SLICE * 2 bytes
+//   w_map   tiled {C, R*S, K}, box {SLICE, 1, 64}, the same swizzle; transposed: over the layer's own w, {K, R*S, C} in
+//           this kernel's letters, box {64, 1, SLICE}, swizzle 128
 //   grid    at most one block per multiprocessor; block 384; dynamic shared memory 1024 + rings (1 if SHARED, else 2) *
-//           PATCHES * bytes of a patch, rounded up to 1024, + 2 * STAGES * 8192 + 4 * 4608
+//           PATCHES * bytes of a patch, rounded up to 1024, + 2 (RESIDENT and not SHARED: 1) * STAGES * SLICE * 128 +
+//           4 * 4608
 #pragma once
 #include "ptx.cuh"
 #ifdef CONV_PARTS
@@ -45,14 +49,19 @@
 #endif
 
 constexpr int kTogether = CONV_TOGETHER, kWide = 8 / kTogether, kHigh = CONV_HIGH, kPatches = CONV_PATCHES;
-constexpr int kPitch = (kWide + CONV_S - 1) * kTogether;  // places of 128 bytes from one row of a patch to the next
-constexpr int kPatchBytes = kPitch * (kHigh + CONV_R - 1) * 128, kPatchRoom = (kPatchBytes + 1023) / 1024 * 1024;
-constexpr int kRings = CONV_SHARED ? 1 : 2, kStages = CONV_STAGES, kStageBytes = 8192, kTaps = CONV_R * CONV_S;
-constexpr int kSlabs = (CONV_C + 63) / 64, kLastSteps = (CONV_C - (kSlabs - 1) * 64 + 15) / 16;
+constexpr int kSlice = CONV_SLICE, kPlaceBytes = kSlice * 2;
+constexpr int kPitch = (kWide + CONV_S - 1) * kTogether;  // places of pixels from one row of a patch to the next
+constexpr int kPatchBytes = kPitch * (kHigh + CONV_R - 1) * kPlaceBytes,
+              kPatchRoom = (kPatchBytes + 1023) / 1024 * 1024;
+constexpr int kRings = CONV_SHARED ? 1 : 2, kStages = CONV_STAGES, kStageBytes = kSlice * 128, kTaps = CONV_R * CONV_S;
+constexpr int kFilterRings = CONV_RESIDENT ? 2 / kRings : 2;
+constexpr int kSlabs = (CONV_C + kSlice - 1) / kSlice, kLastSteps = (CONV_C - (kSlabs - 1) * kSlice + 15) / 16;
+constexpr Swizzle kSwizzle = kSlice == 64 ? Swizzle::b128 : kSlice == 32 ? Swizzle::b64 : Swizzle::b32;
 constexpr int kAcross = (CONV_Q + kWide - 1) / kWide, kDown = (CONV_P + kHigh - 1) / kHigh;
 constexpr int kPlaces = (CONV_IMAGES + kTogether - 1) / kTogether * kDown * kAcross;  // of patches
 constexpr int kColumns = (CONV_K + 63) / 64 / (CONV_SHARED ? 2 : 1);  // tiles that a patch takes part in
 constexpr int kTiles = (CONV_SHARED ? kPlaces : (kPlaces + 1) / 2) * kColumns;
+static_assert(!CONV_RESIDENT || (kStages == kSlabs * kTaps && kColumns == 1));
 constexpr int kChunkBytes = 16 * 288;  // of what passes from products to Body at a time
 
 // What a consumer makes in a tile: filters from n0 on of the patch at (image, h, w).
@@ -78,7 +87,7 @@ NIXIE_DEVICE void produce_patches(const TensorMap* x, Buffers to, int group) {
     for (int slab = 0; slab < kSlabs; slab++, ring.next()) {
       barrier_wait(to.empty + 8 * ring.stage, ring.parity ^ 1);
       barrier_expect(to.full + 8 * ring.stage, kPatchBytes);
-      copy_box_4d(to.data + ring.stage * kPatchRoom, x, to.full + 8 * ring.stage, slab * 64, share.image,
+      copy_box_4d(to.data + ring.stage * kPatchRoom, x, to.full + 8 * ring.stage, slab * kSlice, share.image,
                   share.w - CONV_PAD_W, share.h - CONV_PAD_H);
     }
   }
@@ -91,13 +100,14 @@ NIXIE_DEVICE void produce_filters(const TensorMap* w, Buffers to, int group) {
     for (int slab = 0; slab < kSlabs; slab++)
       for (int tap = 0; tap < kTaps; tap++, ring.next()) {
         const u32 at = to.data + ring.stage * kStageBytes, bar = to.full + 8 * ring.stage;
-        barrier_wait(to.empty + 8 * ring.stage, ring.parity ^ 1);
+        if (!CONV_RESIDENT) barrier_wait(to.empty + 8 * ring.stage, ring.parity ^ 1);
         barrier_expect(bar, kStageBytes);
         if (CONV_TRANSPOSED_W)
-          copy_box_3d(at, w, bar, n0, kTaps - 1 - tap, slab * 64);
+          copy_box_3d(at, w, bar, n0, kTaps - 1 - tap, slab * kSlice);
         else
-          copy_box_3d(at, w, bar, slab * 64, tap, n0);
+          copy_box_3d(at, w, bar, slab * kSlice, tap, n0);
       }
+    if (CONV_RESIDENT) break;
   }
 }
 
@@ -106,11 +116,11 @@ using Sums = float[kHigh * 4];
 // The products of one tap: filters at `a`, pixels from `b` on.
 NIXIE_DEVICE void multiply_tap(Sums& sum, u32 a, u32 b, bool add, bool last_slab) {
 #pragma unroll
-  for (int k = 0; k < 4; k++) {
+  for (int k = 0; k < kSlice / 16; k++) {
     if (k >= kLastSteps && last_slab) break;
     const u64 left = CONV_TRANSPOSED_W ? operand<Swizzle::b128>(a + k * 2048, 8192, 1024)
-                                       : operand<Swizzle::b128>(a + k * 32, 16, 1024);
-    wgmma<CONV_TRANSPOSED_W, 0>(sum, left, operand<Swizzle::b128>(b + k * 32, 16, kPitch * 128), add || k != 0);
+                                       : operand<kSwizzle>(a + k * 32, 16, 8 * kPlaceBytes);
+    wgmma<CONV_TRANSPOSED_W, 0>(sum, left, operand<kSwizzle>(b + k * 32, 16, kPitch * kPlaceBytes), add || k != 0);
   }
 }
 
@@ -126,9 +136,9 @@ struct Multiplier {
     for (int slab = 0; slab < kSlabs; slab++, patch.next()) {
       barrier_wait(patches.full + 8 * patch.stage, patch.parity);
       u32 b = patches.data + patch.stage * kPatchRoom;
-      for (int r = 0; r < CONV_R; r++, b += (kPitch - CONV_S * kTogether) * 128)
-        for (int s = 0; s < CONV_S; s++, b += kTogether * 128, stage.next()) {
-          barrier_wait(filters.full + 8 * stage.stage, stage.parity);
+      for (int r = 0; r < CONV_R; r++, b += (kPitch - CONV_S * kTogether) * kPlaceBytes)
+        for (int s = 0; s < CONV_S; s++, b += kTogether * kPlaceBytes, stage.next()) {
+          barrier_wait(filters.full + 8 * stage.stage, CONV_RESIDENT ? 0 : stage.parity);
           const bool first = (slab | r | s) == 0;
           pin(sum);
           wgmma_begin();
@@ -136,14 +146,14 @@ struct Multiplier {
           wgmma_commit();
           wgmma_wait<1>();  // the tap before is done: hand back what it read
           if (!leader || first) continue;
-          barrier_arrive(filters.empty + 8 * stage.previous());
+          if (!CONV_RESIDENT) barrier_arrive(filters.empty + 8 * stage.previous());
           if ((r | s) == 0) barrier_arrive(patches.empty + 8 * patch.previous());
         }
       if (leads && leader && slab == 0) barrier_arrive(lead);
     }
     wgmma_wait<0>();
     if (leader) {
-      barrier_arrive(filters.empty + 8 * stage.previous());
+      if (!CONV_RESIDENT) barrier_arrive(filters.empty + 8 * stage.previous());
       barrier_arrive(patches.empty + 8 * patch.previous());
     }
     pin(sum);
@@ -365,20 +375,21 @@ extern "C" __global__ void __launch_bounds__(384, 1)
                    shared_address(patch_empty[ring])};
   };
   const auto filters_of = [&](int group) {
-    return Buffers{filters + group * kStages * kStageBytes, shared_address(full[group]), shared_address(empty[group])};
+    const int ring = group % kFilterRings;
+    return Buffers{filters + ring * kStages * kStageBytes, shared_address(full[ring]), shared_address(empty[ring])};
   };
   const int role = __shfl_sync(~0u, threadIdx.x / 128, 0);
   if (role == 0) {
     registers_down<40>();
     const int warp = __shfl_sync(~0u, threadIdx.x / 32, 0);
     if (threadIdx.x % 32 == 0) {
-      if (warp < 2) produce_filters(&w, filters_of(warp), warp);
+      if (warp < kFilterRings) produce_filters(&w, filters_of(warp), warp);
       if (warp >= 2 && warp - 2 < kRings) produce_patches(&x, patches_of(warp - 2), warp - 2);
     }
   } else {
     registers_up<232>();
     const int group = role - 1;
-    const u32 staging = filters + 2 * kStages * kStageBytes + group * 2 * kChunkBytes;
+    const u32 staging = filters + kFilterRings * kStages * kStageBytes + group * 2 * kChunkBytes;
     consume({given, {staging, role}}, {patches_of(group), filters_of(group), shared_address(&lead), {}, {}}, group);
   }
 }

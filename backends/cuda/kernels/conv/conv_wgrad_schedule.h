@@ -31,14 +31,15 @@ struct WgradSchedule {
 
 /// Whole tiles go round the workers first. Each tile that is left over is cut into equal chunks from its start, one a
 /// worker, so that all tiles read the same pixels at the same time (which is what keeps them in L2); workers that are
-/// still free share what remains at the ends. No item has more than `most` stages.
+/// still free share what remains at the ends. No item has more than `most` stages. Without `cut` the tiles
+/// that are left over go round the workers as well.
 inline WgradSchedule schedule_wgrad(int rows, int columns, int stages, int workers,
-                                    int most = std::numeric_limits<int>::max()) {
+                                    int most = std::numeric_limits<int>::max(), bool cut = true) {
   struct Piece {
     int tile, first, count;
   };
   constexpr int epilogue = 6;  // the cost of storing a tile, in stages
-  const int tiles = rows * columns, rest = tiles % workers, whole = tiles - rest;
+  const int tiles = rows * columns, rest = cut ? tiles % workers : 0, whole = tiles - rest;
   std::vector<std::vector<Piece>> plan(static_cast<std::size_t>(workers));
   for (int tile = 0; tile < whole; ++tile) plan[static_cast<std::size_t>(tile % workers)].push_back({tile, 0, stages});
   if (rest > 0) {

@@ -4,7 +4,8 @@
 // Layout   x, dy channels-last, 16-bit; dw [K][R][S][C]. A matrix product of M = filters, N = taps x channels, whose
 //          reduction runs over pixels, 64 to a stage; M and N lie contiguous in both operands, as wgmma can read them.
 // Roles    one producer thread fills a ring of stages by TMA (im2col for x); CONV_CONSUMERS warpgroups multiply, each
-//          its own 64 * CONV_MMA_M filters, and store by themselves.
+//          its own 64 * CONV_MMA_M filters, and store by themselves. With CONV_IN_TURN = 1 each has items of its own:
+//          where a tile has few stages, one stores (an update of the weights) under the other's products.
 // Split    there are few tiles and many pixels: a host-made schedule cuts the pixels of a tile into items (see
 //          conv_wgrad_schedule.h). An item that is a whole tile runs Body; a part writes fp32 sums to the workspace in
 //          order of its pieces, and conv_wgrad_reduce adds the parts in a fixed order and runs Body: no result depends
@@ -31,6 +32,7 @@
 //   CONV_GROUPS
 //   CONV_SLICE                     channels of one box of x: 64, 32 or 16
 //   CONV_CONSUMERS CONV_MMA_M      tile rows (filters) = 64 * CONSUMERS * MMA_M
+//   CONV_IN_TURN                   0 or 1; 1: consumers take items in turn, tile rows = 64 * MMA_M
 //   CONV_TILE_N                    a multiple of CONV_SLICE: 64, 96, 128, 160, 192, 256; at most 8 slices
 //   CONV_STAGES                    ring depth
 //   CONV_ITEMS CONV_SPLITS         how many there are in the schedule
@@ -50,7 +52,8 @@
 //   grid    one block per worker of the schedule; block (CONSUMERS + 1) * 128; dynamic shared memory
 //           1024 + STAGES * planes * (tile rows + TILE_N) * 128 + CONSUMERS * 8192
 // Kernel conv_wgrad_reduce(body):
-//   grid    (SPLITS + (BIAS_GRAD ? rows of tiles * tile rows / 32 : 0), MMA_M * TILE_N / 8), block CONSUMERS * 128; not
+//   grid    (SPLITS + (BIAS_GRAD ? rows of tiles * tile rows / 32 : 0), MMA_M * TILE_N / 8), block of the threads that
+//   share a tile; not
 //           launched when the grid is empty
 #pragma once
 #include "ptx.cuh"
@@ -58,7 +61,8 @@
 constexpr int kSlice = CONV_SLICE, kSliceBytes = kSlice * 2, kChannelSlices = CONV_C / kSlice;
 constexpr int kSlices = CONV_R * CONV_S * kChannelSlices, kColumns = kSlices * kSlice;
 constexpr int kStages = CONV_STAGES, kConsumers = CONV_CONSUMERS, kMmaM = CONV_MMA_M, kTileN = CONV_TILE_N;
-constexpr int kTileM = 64 * kConsumers * kMmaM, kSlicesPerTile = kTileN / kSlice;
+constexpr int kSharing = CONV_IN_TURN ? 1 : kConsumers, kTileThreads = kSharing * 128;  // of a tile
+constexpr int kTileM = 64 * kSharing * kMmaM, kSlicesPerTile = kTileN / kSlice;
 constexpr int kPlanes = CONV_PRODUCTS == 3 ? 2 : 1, kPieces = kMmaM * kTileN / 8;
 constexpr int kBytesA = kTileM * 128, kPlaneBytes = kBytesA + kTileN * 128, kStageBytes = kPlanes * kPlaneBytes;
 constexpr int kTilesN = (kSlices + kSlicesPerTile - 1) / kSlicesPerTile, kTilesM = (CONV_K + kTileM - 1) / kTileM;
@@ -93,25 +97,30 @@ NIXIE_DEVICE void produce(const Maps& maps, u32 shared, u32 full, u32 empty, con
 #pragma unroll
     for (int j = 0; j < kSlicesPerTile; j++) {
       int slice = item.n * kSlicesPerTile + j, tap = slice / kChannelSlices;
-      if (slice >= kSlices) tap = 0, slice = kChannelSlices;  // channels past C read zero
       r[j] = tap / CONV_S, s[j] = tap - r[j] * CONV_S;
       c[j] = item.group * CONV_C + (slice - tap * kChannelSlices) * kSlice;
     }
+    // Boxes of columns and filters past the last are left out: what is multiplied for them is not stored.
+    const int boxes = min(kTileM / 64, (CONV_K - item.m * kTileM + 63) / 64),
+              slices = min(kSlicesPerTile, kSlices - item.n * kSlicesPerTile);
+    const u32 bytes = kPlanes * (boxes * 8192 + slices * 64 * kSliceBytes);
     for (int k = 0; k < item.count; k++, ring.next()) {
       int pixel = (item.first + k) * 64, image = pixel / (CONV_P * CONV_Q), rest = pixel - image * (CONV_P * CONV_Q);
       int p = rest / CONV_Q, q = rest - p * CONV_Q;
       u32 a = shared + ring.stage * kStageBytes, bar = full + 8 * ring.stage;
       barrier_wait(empty + 8 * ring.stage, ring.parity ^ 1);
-      barrier_expect(bar, kStageBytes);
+      barrier_expect(bar, bytes);
 #pragma unroll
       for (int plane = 0; plane < kPlanes; plane++, a += kPlaneBytes) {
 #pragma unroll
         for (int j = 0; j < kTileM / 64; j++)
-          copy_box_2d(a + j * 8192, maps.dy[plane], bar, item.group * CONV_K + item.m * kTileM + j * 64, pixel);
+          if (j < boxes)
+            copy_box_2d(a + j * 8192, maps.dy[plane], bar, item.group * CONV_K + item.m * kTileM + j * 64, pixel);
 #pragma unroll
         for (int j = 0; j < kSlicesPerTile; j++)
-          copy_im2col(a + kBytesA + j * 64 * kSliceBytes, maps.x[plane], bar, c[j], q * CONV_STRIDE_W - CONV_PAD_W,
-                      p * CONV_STRIDE_H - CONV_PAD_H, image, s[j] * CONV_DILATION_W, r[j] * CONV_DILATION_H);
+          if (j < slices)
+            copy_im2col(a + kBytesA + j * 64 * kSliceBytes, maps.x[plane], bar, c[j], q * CONV_STRIDE_W - CONV_PAD_W,
+                        p * CONV_STRIDE_H - CONV_PAD_H, image, s[j] * CONV_DILATION_W, r[j] * CONV_DILATION_H);
       }
     }
   }
@@ -189,8 +198,7 @@ NIXIE_DEVICE void to_pieces(const float* sums, u32 staging, float4 (&pieces)[4])
 NIXIE_DEVICE void finish(const Body& body, const Sums& sums, const Item& item, float* bias_parts, u32 staging,
                          int thread) {
   constexpr int kAtOnce = kPlanes == 2 ? 2 : 4;  // pieces whose loads are on their way together, as registers allow
-  float4* parts =
-      reinterpret_cast<float4*>(body.parts) + static_cast<u64>(item.slot) * kPieces * kConsumers * 128 + thread;
+  float4* parts = reinterpret_cast<float4*>(body.parts) + static_cast<u64>(item.slot) * kPieces * kTileThreads + thread;
 #pragma unroll
   for (int first = 0; first < kPieces; first += 4) {
     float4 v[4];
@@ -205,7 +213,7 @@ NIXIE_DEVICE void finish(const Body& body, const Sums& sums, const Item& item, f
       }
     } else {
 #pragma unroll
-      for (int i = 0; i < 4; i++) parts[(first + i) * kConsumers * 128] = v[i];
+      for (int i = 0; i < 4; i++) parts[(first + i) * kTileThreads] = v[i];
     }
   }
   if (CONV_BIAS_GRAD &&
@@ -318,7 +326,7 @@ extern "C" __global__ void __launch_bounds__((kConsumers + 1) * 128, 1)
   if (threadIdx.x == 0) {
     for (int i = 0; i < kStages; i++) {
       barrier_init(full + 8 * i, 1);
-      barrier_init(empty + 8 * i, kConsumers);
+      barrier_init(empty + 8 * i, kSharing);
     }
     barrier_init_done();
     prefetch_map(&x), prefetch_map(&dy);
@@ -335,12 +343,17 @@ extern "C" __global__ void __launch_bounds__((kConsumers + 1) * 128, 1)
     if (threadIdx.x == 0) produce(maps, shared, full, empty, items, count);
   } else {
     if (kConsumers > 1) registers_up<kConsumers == 2 ? 232 : 160>();
-    const int thread = threadIdx.x - 128;
-    const u32 staging = shared + kStages * kStageBytes + thread / 32 * 2048;
+    const int thread = CONV_IN_TURN ? threadIdx.x % 128 : threadIdx.x - 128;
+    const u32 staging = shared + kStages * kStageBytes + (threadIdx.x / 32 - 4) * 2048;
     Sums sums;
     Ring<kStages> ring;
-    const Operands at{shared, full, empty, shared_address(ones), role - 1};
-    for (int i = 0; i < count; i++) {
+    const Operands at{shared, full, empty, shared_address(ones), CONV_IN_TURN ? 0 : role - 1};
+    constexpr int kTurns = kConsumers / kSharing;
+    int i = CONV_IN_TURN ? role - 1 : 0;
+    const auto pass = [&](int from, int to) {  // the stages of others' items
+      for (int other = from; other < min(to, count); other++) ring.skip(items[other].z);
+    };
+    for (pass(0, i); i < count; pass(i + 1, i + kTurns), i += kTurns) {
       Item item(items[i]);
       if (kPlanes == 2)
         accumulate_planes(sums, ring, item, at);
@@ -353,12 +366,13 @@ extern "C" __global__ void __launch_bounds__((kConsumers + 1) * 128, 1)
 
 // The bias gradients of 32 filters: warps share the items, whose sums are added in a fixed order.
 NIXIE_DEVICE void reduce_bias(const Body& body, int block) {
-  __shared__ float sums[kConsumers * 4][32];
+  constexpr int kWarps = kTileThreads / 32;
+  __shared__ float sums[kWarps][32];
   int lane = threadIdx.x % 32, warp = threadIdx.x / 32, tile = block / (kTileM / 32),
       row = block % (kTileM / 32) * 32 + lane;
   float sum = 0;
 #pragma unroll 8
-  for (int i = warp; i < CONV_ITEMS; i += kConsumers * 4) {
+  for (int i = warp; i < CONV_ITEMS; i += kWarps) {
     float v = body.bias_parts[i * kTileM + row];
     if ((body.items[i].x & 0xffff) == tile) sum += v;
   }
@@ -366,11 +380,11 @@ NIXIE_DEVICE void reduce_bias(const Body& body, int block) {
   __syncthreads();
   const int filter = tile % kTilesM * kTileM + row;
   if (warp != 0 || filter >= CONV_K) return;
-  for (int i = 1; i < kConsumers * 4; i++) sum += sums[i][lane];
+  for (int i = 1; i < kWarps; i++) sum += sums[i][lane];
   body.db[tile / kTilesM * CONV_K + filter] = sum;
 }
 
-extern "C" __global__ void __launch_bounds__(kConsumers * 128) conv_wgrad_reduce(const __grid_constant__ Body body) {
+extern "C" __global__ void __launch_bounds__(kTileThreads) conv_wgrad_reduce(const __grid_constant__ Body body) {
   const int block = blockIdx.x;
   if (CONV_BIAS_GRAD && block >= CONV_SPLITS) {
     if (blockIdx.y == 0) reduce_bias(body, block - CONV_SPLITS);
@@ -379,12 +393,19 @@ extern "C" __global__ void __launch_bounds__(kConsumers * 128) conv_wgrad_reduce
   Item tile(body.splits[block]);
   const int piece = blockIdx.y, first = tile.first, slots = tile.count;
   const float4* from = reinterpret_cast<const float4*>(body.parts) +
-                       (static_cast<u64>(first) * kPieces + piece) * (kConsumers * 128) + threadIdx.x;
+                       (static_cast<u64>(first) * kPieces + piece) * kTileThreads + threadIdx.x;
   float4 sum = from[0];
-#pragma unroll 4
-  for (int i = 1; i < slots; i++) {
-    float4 v = from[static_cast<u64>(i) * kPieces * kConsumers * 128];
-    sum.x += v.x, sum.y += v.y, sum.z += v.z, sum.w += v.w;
+  constexpr int kAtOnce = 16;  // loads on their way: what this kernel waits for is their latency
+  for (int i = 1; i < slots; i += kAtOnce) {
+    float4 v[kAtOnce];
+#pragma unroll
+    for (int j = 0; j < kAtOnce; j++)
+      if (i + j < slots) v[j] = from[static_cast<u64>(i + j) * kPieces * kTileThreads];
+#pragma unroll
+    for (int j = 0; j < kAtOnce; j++) {
+      if (i + j >= slots) break;
+      sum.x += v[j].x, sum.y += v[j].y, sum.z += v[j].z, sum.w += v[j].w;
+    }
   }
   const float4 sums[1] = {sum};
   run_body(body, sums, tile, piece, threadIdx.x);

@@ -27,9 +27,14 @@ bool can_cut(const Kernel& kernel, int axis) {
 }
 
 Kernel part_of(Kernel kernel, int axis, std::int64_t first, std::int64_t count) {
+  return every_nth(std::move(kernel), axis, first, 1, count);
+}
+
+Kernel every_nth(Kernel kernel, int axis, std::int64_t first, std::int64_t step, std::int64_t count) {
   kernel.domain = kernel.domain.with(axis, count);
   for_accesses(kernel, [&](Access& access) {
     access.offset += first * access.strides[at(axis)];
+    access.strides[at(axis)] *= step;
     if (!access.inside.empty()) access.inside[at(axis)] = {0, count};
   });
   return kernel;

@@ -12,6 +12,9 @@ bool can_cut(const Kernel& kernel, int axis);
 /// The kernel at positions [first, first + count) of an axis.
 Kernel part_of(Kernel kernel, int axis, std::int64_t first, std::int64_t count);
 
+/// The kernel at `count` positions `first`, `first` + `step`, ... of an axis.
+Kernel every_nth(Kernel kernel, int axis, std::int64_t first, std::int64_t step, std::int64_t count);
+
 /// The kernel with an axis as `sizes`, the innermost last, whose product is its size.
 Kernel with_split_axis(Kernel kernel, int axis, const std::vector<std::int64_t>& sizes);
 

@@ -2,6 +2,7 @@
 #include "nixie/backends/cuda/rewrite/unfold/filters.h"
 
 #include <algorithm>
+#include <span>
 
 #include "nixie/backends/cuda/generate/instruction_builder.h"
 #include "nixie/backends/cuda/rewrite/unfold/axes.h"
@@ -20,19 +21,40 @@ Kernel zeros(int slot, std::int64_t size) {
 // So many parts of a group's filters in one kernel: all loads are on their way before the first store, in registers.
 constexpr std::size_t kPartsAtOnce = 8;
 
-// Parts from `first` on of a group's filters over [filters, channels, taps].
-Kernel copy_of(const Form& form, const Layer& layer, int slot, const Shape& domain, std::size_t first) {
+// What is copied at a time: a group's filters, of a phase, at the taps that meet a pixel of blocks.
+struct Copied {
+  Access load = {};
+  std::int64_t to = 0;
+};
+
+std::vector<Copied> copied_parts(const Form& form, const Layer& layer) {
+  std::vector<Copied> all;
+  for (const FilterPart& part : layer.parts)
+    for_block_pixels(form, [&](std::array<std::int64_t, 2> pixel, std::int64_t channel) {
+      Copied one{part.load, part.filter * form.filter_strides()[0] + channel};
+      one.load.inside = {{0, layer.part_shape[0]}, {0, layer.part_shape[1]}};
+      for (std::size_t i : {0u, 1u}) {
+        auto [low, high] = part.taps[i];
+        std::int64_t& step = one.load.strides[i + 2];
+        if (form.in_blocks[i])
+          one.load.offset += pixel[i] * step, step *= form.block_pixels(i),
+              high = taps_of_pixel(high, form.block_pixels(i), pixel[i]);
+        one.load.inside.emplace_back(low, high);
+      }
+      all.push_back(std::move(one));
+    });
+  return all;
+}
+
+// Some of these over [filters, channels, taps].
+Kernel copy_of(const Form& form, std::span<const Copied> parts, int slot, const Shape& domain) {
   Kernel kernel{.label = "unfold filters", .domain = domain};
   InstructionBuilder code;
   Stage stage;
-  const Strides to = form.filter_strides();
-  for (std::size_t i = first; i < std::min(first + kPartsAtOnce, layer.parts.size()); ++i) {
-    const FilterPart& part = layer.parts[i];
+  for (const Copied& part : parts) {
     const auto place = static_cast<int>(kernel.loads.size());
     kernel.loads.push_back(part.load);
-    kernel.loads.back().inside = {{0, layer.part_shape[0]}, {0, layer.part_shape[1]}};
-    for (int axis : {0, 1}) kernel.loads.back().inside.push_back(part.taps[at(axis)]);
-    kernel.stores.push_back({.slot = slot, .offset = part.filter * to[0], .strides = to});
+    kernel.stores.push_back({.slot = slot, .offset = part.to, .strides = form.filter_strides()});
     stage.stores.push_back({code.load(place), place});
   }
   stage.body = std::move(code.body);
@@ -48,22 +70,26 @@ std::int64_t group_step(const Form& form) {
 
 std::vector<Kernel> filter_copies(const Form& form, const Layer& layer, int slot) {
   const WindowSum& sum = form.sum;
+  const std::vector<Copied> parts = copied_parts(form, layer);
+  const auto some = [&](std::size_t first) {
+    return std::span(parts).subspan(first, std::min(kPartsAtOnce, parts.size() - first));
+  };
   const std::int64_t size = form.filter_shape().size();
   std::vector<Kernel> kernels;
   if (sum.groups == 1) {
     const bool whole = layer.parts.size() == 1;
     if (!whole && form.filters != sum.filters) kernels.push_back(zeros(slot, size));
     const Shape domain{whole ? form.filters : layer.part_shape[0], form.channels, form.taps[0], form.taps[1]};
-    for (std::size_t i = 0; i < layer.parts.size(); i += kPartsAtOnce)
-      kernels.push_back(copy_of(form, layer, slot, domain, i));
+    for (std::size_t i = 0; i < parts.size(); i += kPartsAtOnce)
+      kernels.push_back(copy_of(form, some(i), slot, domain));
     return kernels;
   }
   if (sum.together > 1 || form.channels != sum.channels || form.filters != sum.filters)
     kernels.push_back(zeros(slot, size));
   const Shape domain{layer.part_shape[0], layer.part_shape[1], form.taps[0], form.taps[1]};
   const std::int64_t block_step = form.filters * form.filter_strides()[0];
-  for (std::size_t i = 0; i < layer.parts.size(); i += kPartsAtOnce) {
-    const Kernel one = copy_of(form, layer, slot, domain, i);
+  for (std::size_t i = 0; i < parts.size(); i += kPartsAtOnce) {
+    const Kernel one = copy_of(form, some(i), slot, domain);
     for_equal_blocks(sum.groups, sum.together, [&](std::int64_t first, std::int64_t blocks, std::int64_t groups) {
       Kernel kernel = one;
       kernel.domain = {blocks, groups, domain[0], domain[1], domain[2], domain[3]};

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "nixie/backends/cuda/families/conv/conv_fprop.h"
+#include "nixie/backends/cuda/families/conv/conv_halo.h"
 #include "nixie/backends/cuda/families/conv/wgmma_tiles.h"
 #include "nixie/core/base/integer_math.h"
 
@@ -44,7 +45,7 @@ double seconds_of_lines(const Form& form, const ConvProblem& conv, const Tile& t
   const std::int64_t channels = conv.channels / conv.groups, filters = conv.filters / conv.groups,
                      box = 2 * slice_of(channels),
                      step = 2 * form.sum.blocks() * form.pixel_channels() *
-                            (form.has(AxisForm::viewed) ? form.sum.axes[viewed_down ? 0 : 1].stride : 1),
+                            (form.has(AxisForm::viewed) ? form.axis(viewed_down ? 0 : 1).stride : 1),
                      aligned = std::min(std::gcd(step, kLine), box);
   const double lines = 1 + static_cast<double>(box - aligned) / kLine;
   const std::int64_t times = conv.groups * ceil_div(filters, form.sum.gradient ? tile.rows() : tile.n),
@@ -64,11 +65,13 @@ double conv_seconds(const Form& form, const Chip& chip) {
   // Results of odd numbers of filters leave one by one.
   const double stores = unaligned ? seconds_of_sectors(results / 2, chip) : 0;
   const double clocks = static_cast<double>(tiles.front().clocks) / (sum.gradient ? kGradientClock : kClock);
+  double products = std::max(clocks, seconds_of_lines(form, conv, tiles.front(), chip));
+  const bool patches = !sum.gradient && !unaligned && !form.has(AxisForm::viewed) && fits_halo(conv, chip);
+  if (patches) products = std::min(products, halo_clocks(conv, chip) / kClock);
   // Filters of several groups, or of phases, may be zeros before they are copied.
   const bool parts = sum.together > 1 || (form.gathers_results() && form.filters != sum.filters);
   const double zeros = !sum.gradient && parts ? kLaunch : 0;
-  return (sum.gradient ? kGradientLaunch : kConvLaunch) + zeros + stores +
-         std::max({clocks, seconds_of_lines(form, conv, tiles.front(), chip), seconds_of_bytes(bytes)});
+  return (sum.gradient ? kGradientLaunch : kConvLaunch) + zeros + stores + std::max(products, seconds_of_bytes(bytes));
 }
 
 // Of results that are gathered; blocks of another size at an axis' end take a kernel of their own.
@@ -83,7 +86,9 @@ double kernels_after(const WindowSum& sum) {
 double rest_seconds(const Form& form, const Chip& chip) {
   const WindowSum& sum = form.sum;
   if (sum.gradient && form.stores_gradient()) return 0;
-  if (sum.gradient) return kLaunch + seconds_of_bytes(4 * static_cast<double>(form.filter_shape().size()));
+  if (sum.gradient)  // a kernel for each pixel of a block
+    return static_cast<double>(form.block_pixels()) * kLaunch +
+           seconds_of_bytes(4 * static_cast<double>(form.filter_shape().size()));
   const double results = static_cast<double>(sum.count * sum.all_filters() * sum.axes[0].results * sum.axes[1].results);
   if (form.gathers_results()) return kernels_after(sum) * kLaunch + seconds_of_bytes(6 * results);
   if (!form.has(AxisForm::folded)) return 0;
@@ -116,10 +121,10 @@ void pad_channels(Form& form, std::int64_t unit) {
   const auto consider = [&](const Form& with) {
     const std::int64_t row = with.row_channels(), step = with.pixel_channels();
     if (row % unit != 0) return;
-    if (with.has(AxisForm::viewed) && step * with.sum.axes[at(last(AxisForm::viewed))].stride % 8 != 0) return;
+    if (with.has(AxisForm::viewed) && step * with.axis(at(last(AxisForm::viewed))).stride % 8 != 0) return;
     if (!best || std::pair(row, step) < std::pair(best->row_channels(), best->pixel_channels())) best = with;
   };
-  const bool rows = form.has(AxisForm::copied) || form.has(AxisForm::viewed);
+  const bool rows = form.block_pixels() == 1 && (form.has(AxisForm::copied) || form.has(AxisForm::viewed));
   for (std::int64_t c = channels; c <= round_up(channels, rows ? 8 : unit); ++c)
     for (std::int64_t more = 0; more < (form.has(AxisForm::copied) ? 8 : 1); ++more)
       for (std::int64_t wider = 0; wider < (form.has(AxisForm::viewed) ? unit : 1); ++wider) {
@@ -154,12 +159,19 @@ void pad_filters(Form& form) {
 
 }  // namespace
 
+WindowAxis Form::axis(std::size_t i) const {
+  const WindowAxis& layer = sum.axes[i];
+  if (!in_blocks[i]) return layer;
+  const std::int64_t taps = ceil_div(layer.taps, layer.stride);
+  return {.images = layer.results - 1 + taps, .taps = taps, .results = layer.results};
+}
+
 std::int64_t Form::taps_of(AxisForm way) const {
   return (axis_forms[0] == way ? taps[0] : 1) * (axis_forms[1] == way ? taps[1] : 1);
 }
 
 std::int64_t Form::extent(int axis) const {
-  const WindowAxis& a = sum.axes[at(axis)];
+  const WindowAxis a = this->axis(at(axis));
   switch (axis_forms[at(axis)]) {
     case AxisForm::copied:
       return a.results;
@@ -171,7 +183,7 @@ std::int64_t Form::extent(int axis) const {
 }
 
 bool Form::reads_images() const {
-  if (channels != sum.channels || sum.groups % sum.together != 0 || has(AxisForm::copied) ||
+  if (channels != sum.channels || sum.groups % sum.together != 0 || block_pixels() > 1 || has(AxisForm::copied) ||
       axis_forms[0] == AxisForm::viewed)
     return false;
   return axis_forms[1] == AxisForm::kept || axis_forms[1] == AxisForm::folded ||
@@ -187,7 +199,7 @@ ConvProblem Form::conv() const {
                    .dtype = sum.dtype};
   std::array<int*, 2> images{&conv.height, &conv.width}, window{&conv.r, &conv.s}, results{&conv.p, &conv.q};
   for (std::size_t i : {0u, 1u}) {
-    const WindowAxis& axis = sum.axes[i];
+    const WindowAxis axis = this->axis(i);
     const bool kept = axis_forms[i] == AxisForm::kept, moves = kept || axis_forms[i] == AxisForm::folded;
     *images[i] = static_cast<int>(moves ? axis.images : axis.results);
     *results[i] = static_cast<int>(axis_forms[i] == AxisForm::folded ? axis.images : axis.results);
@@ -234,33 +246,53 @@ double seconds_as_it_is(const ConvProblem& conv, const Chip& chip) {
   return gradient ? kGradientLaunch + clocks / kGradientClock : kConvLaunch + clocks / kClock;
 }
 
+namespace {
+
+// Whether an axis can be in blocks, and this form can have any: blocks have the place of copied taps.
+bool can_be_in_blocks(const WindowAxis& axis) { return axis.stride > 1 && axis.dilation == 1 && axis.taps > 1; }
+
+bool is_possible(const Form& form, std::int64_t unit) {
+  const WindowSum& sum = form.sum;
+  const bool folded = form.has(AxisForm::folded), blocks = form.block_pixels() > 1;
+  if (form.axis_forms[0] == AxisForm::viewed && form.axis_forms[1] == AxisForm::viewed) return false;
+  if (sum.gradient && (unit == 8 || folded)) return false;
+  const bool kept = form.axis_forms[0] == AxisForm::kept && form.axis_forms[1] == AxisForm::kept;
+  if (sum.blocks() > 1 && !kept) return false;
+  if (form.gathers_results() && folded) return false;
+  if (blocks && (sum.groups > 1 || folded || form.has(AxisForm::copied))) return false;
+  for (std::size_t i : {0u, 1u}) {  // one tap is as good as kept, unless pixels are left out
+    if (form.axis_forms[i] != AxisForm::kept && form.axis(i).taps == 1) return false;
+    if (form.axis_forms[i] == AxisForm::viewed && sum.axes[i].dilation != 1) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
 std::vector<Form> forms_of(const WindowSum& sum, const Chip& chip) {
   std::vector<Form> forms;
   constexpr AxisForm kWays[] = {AxisForm::kept, AxisForm::copied, AxisForm::viewed, AxisForm::folded};
+  const std::array<bool, 2> strided{can_be_in_blocks(sum.axes[0]), can_be_in_blocks(sum.axes[1])};
+  const auto add = [&](std::array<bool, 2> in_blocks, AxisForm down, AxisForm across, std::int64_t unit) {
+    Form form{.sum = sum, .in_blocks = in_blocks, .axis_forms = {down, across}, .channels = sum.channels};
+    form.taps = {form.axis(0).taps, form.axis(1).taps};
+    if (!is_possible(form, unit)) return;
+    pad_channels(form, unit);
+    pad_filters(form);
+    const auto same = [&](const Form& known) {
+      return known.in_blocks == form.in_blocks && known.axis_forms == form.axis_forms &&
+             known.channels == form.channels && known.taps == form.taps;
+    };
+    if (!fits(form) || std::any_of(forms.begin(), forms.end(), same)) return;
+    form.copy_seconds = copy_seconds(form, chip);
+    form.seconds = form.copy_seconds + conv_seconds(form, chip) + rest_seconds(form, chip);
+    forms.push_back(form);
+  };
   for (const AxisForm down : kWays)
     for (const AxisForm across : kWays)
       for (const std::int64_t unit : {8, 16, 32, 64}) {
-        Form form{.sum = sum, .axis_forms = {down, across}, .channels = sum.channels};
-        form.taps = {sum.axes[0].taps, sum.axes[1].taps};
-        if ((down == AxisForm::viewed && across == AxisForm::viewed) ||
-            (sum.gradient && (unit == 8 || form.has(AxisForm::folded))))
-          continue;
-        bool possible = sum.blocks() == 1 || (down == AxisForm::kept && across == AxisForm::kept);
-        if (form.gathers_results() && form.has(AxisForm::folded)) possible = false;
-        for (std::size_t i : {0u, 1u}) {  // one tap is as good as kept, unless pixels are left out
-          if (form.axis_forms[i] != AxisForm::kept && sum.axes[i].taps == 1) possible = false;
-          if (form.axis_forms[i] == AxisForm::viewed && sum.axes[i].dilation != 1) possible = false;
-        }
-        if (!possible) continue;
-        pad_channels(form, unit);
-        pad_filters(form);
-        const auto same = [&](const Form& known) {
-          return known.axis_forms == form.axis_forms && known.channels == form.channels && known.taps == form.taps;
-        };
-        if (!fits(form) || std::any_of(forms.begin(), forms.end(), same)) continue;
-        form.copy_seconds = copy_seconds(form, chip);
-        form.seconds = form.copy_seconds + conv_seconds(form, chip) + rest_seconds(form, chip);
-        forms.push_back(form);
+        add({false, false}, down, across, unit);
+        if (strided[0] || strided[1]) add(strided, down, across, unit);
       }
   std::stable_sort(forms.begin(), forms.end(), [](const Form& a, const Form& b) { return a.seconds < b.seconds; });
   return forms;

@@ -44,25 +44,35 @@ enum class AxisForm : std::uint8_t {
 
 struct Form {
   WindowSum sum = {};
+  /// An axis of a stride in blocks: images are copied with their padding, `stride` neighbours as channels of a pixel,
+  /// so that the window has a stride-th of its taps, rounded up, and moves by 1. What follows is of that axis.
+  std::array<bool, 2> in_blocks = {};
   std::array<AxisForm, 2> axis_forms = {AxisForm::kept, AxisForm::kept};
-  /// As filters of a block are stored: channels for each copied tap, filters for each folded one, taps; with zeros past
-  /// the layer's own.
+  /// As filters of a block of groups are stored: channels for each copied tap and pixel of a block, filters for each
+  /// folded one, taps; with zeros past the layer's own.
   std::int64_t channels = 0, filters = 0;
   std::array<std::int64_t, 2> taps = {};
   double seconds = 0;       ///< estimated, with the kernels that copy and sum
   double copy_seconds = 0;  ///< of these, to copy images
 
   bool has(AxisForm way) const { return axis_forms[0] == way || axis_forms[1] == way; }
+  /// An axis of the sum, or of one over blocks of pixels.
+  WindowAxis axis(std::size_t i) const;
+  /// Neighbours along an axis that are channels of a pixel.
+  std::int64_t block_pixels(std::size_t i) const { return in_blocks[i] ? sum.axes[i].stride : 1; }
+  std::int64_t block_pixels() const { return block_pixels(0) * block_pixels(1); }
   std::int64_t taps_of(AxisForm way) const;  ///< product of the taps of axes that go this way
   /// Channels of a block of a pixel of the copied images, and of an image of the convolution.
-  std::int64_t pixel_channels() const { return channels * taps_of(AxisForm::copied); }
+  std::int64_t pixel_channels() const { return channels * block_pixels() * taps_of(AxisForm::copied); }
   std::int64_t row_channels() const { return pixel_channels() * taps_of(AxisForm::viewed); }
   /// Pixels along an axis of the copied images.
   std::int64_t extent(int axis) const;
   /// Whether channels-last images are read as they are: no copy, no padding.
   bool reads_images() const;
   /// Whether filters have the layer's own sizes but for channels and filters of zeros at their ends.
-  bool keeps_window() const { return axis_forms[0] == AxisForm::kept && axis_forms[1] == AxisForm::kept; }
+  bool keeps_window() const {
+    return block_pixels() == 1 && axis_forms[0] == AxisForm::kept && axis_forms[1] == AxisForm::kept;
+  }
   /// Whether results of several blocks have other channels between them, which a kernel leaves out.
   bool spreads_results() const { return sum.blocks() > 1 && filters != sum.filters; }
   /// Whether a kernel reads results from other places than the layer's, into which they go.
@@ -81,6 +91,19 @@ struct Form {
   Shape filter_extents() const { return {filters, channels, taps[0], taps[1]}; }
   Strides filter_strides() const;
 };
+
+/// How many of an axis' taps meet pixel number `pixel` of blocks of `block`.
+inline std::int64_t taps_of_pixel(std::int64_t taps, std::int64_t block, std::int64_t pixel) {
+  return taps > pixel ? (taps - pixel + block - 1) / block : 0;
+}
+
+/// Calls act(pixel, channel) for each pixel of a block, with the first of its channels.
+template <class Act>
+void for_block_pixels(const Form& form, const Act& act) {
+  for (std::int64_t row = 0; row < form.block_pixels(0); ++row)
+    for (std::int64_t column = 0; column < form.block_pixels(1); ++column)
+      act(std::array{row, column}, (row * form.block_pixels(1) + column) * form.channels);
+}
 
 /// How long a tensor-core kernel should take for a convolution as it is.
 double seconds_as_it_is(const ConvProblem& conv, const Chip& chip);

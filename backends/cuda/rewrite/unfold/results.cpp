@@ -26,12 +26,33 @@ std::vector<Kernel> split(const std::vector<Kernel>& kernels, int axis, std::int
   return all;
 }
 
+// Kernels over the taps that meet each pixel of blocks; the last load reads a filter gradient over blocks.
+std::vector<Kernel> of_block_pixels(const Kernel& kernel, const Form& form) {
+  std::vector<Kernel> all;
+  for_block_pixels(form, [&](std::array<std::int64_t, 2> pixel, std::int64_t channel) {
+    Kernel part = kernel;
+    for (int i : {0, 1})
+      if (form.in_blocks[at(i)]) {
+        const std::int64_t step = form.block_pixels(at(i)), in_blocks = kernel.loads.back().strides[at(i + 2)],
+                           taps = taps_of_pixel(kernel.domain[i + 2], step, pixel[at(i)]);
+        if (taps == 0) return;
+        part = every_nth(std::move(part), i + 2, pixel[at(i)], step, taps);
+        part.loads.back().strides[at(i + 2)] = in_blocks;
+      }
+    part.loads.back().offset = kernel.loads.back().offset + channel;
+    all.push_back(std::move(part));
+  });
+  return all;
+}
+
 }  // namespace
 
 std::vector<int> cut_axes(const Kernel& kernel, const Form& form) {
   const WindowSum& sum = form.sum;
   std::vector<int> axes;
   if (sum.gradient) {
+    for (int i : {0, 1})
+      if (form.in_blocks[at(i)]) axes.push_back(i + 2);
     if (sum.groups > 1 && (!form.stores_gradient() || depends_on_position(kernel))) axes.push_back(0);
     return axes;
   }
@@ -65,6 +86,7 @@ std::vector<Kernel> gathered_gradient(const Kernel& rest, const Form& form) {
   }
   std::vector<Kernel> kernels{rest};
   kernels[0].loads.back().offset = made.offset, kernels[0].loads.back().strides = made.strides;
+  if (form.block_pixels() > 1) return of_block_pixels(kernels[0], form);
   if (sum.groups == 1) return kernels;
   return split(kernels, 0, sum.groups, sum.together, filters,
                {form.filters * form.filter_strides()[0], group_step(form), made.strides[0]});

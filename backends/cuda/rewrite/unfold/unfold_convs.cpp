@@ -133,7 +133,7 @@ class Unfolding {
     const auto read = [&](Operand images) {
       images.shape = {conv.images, conv.channels, conv.height, conv.width};
       for (int i : {0, 1})
-        if (form.axis_forms[at(i)] == AxisForm::viewed) images.strides[at(i + 2)] *= sum.axes[at(i)].stride;
+        if (form.axis_forms[at(i)] == AxisForm::viewed) images.strides[at(i + 2)] *= form.axis(at(i)).stride;
       return images;
     };
     // Without rows to view, layouts are the concern of what prepares operands.
@@ -149,7 +149,9 @@ class Unfolding {
                   .domain = {form.sum.count, blocks * form.channels, form.extent(0), form.extent(1)}};
     InstructionBuilder code;
     Stage stage;
-    const auto taps = [&](std::size_t i) { return form.axis_forms[i] == AxisForm::copied ? form.taps[i] : 1; };
+    const auto taps = [&](std::size_t i) {
+      return form.axis_forms[i] == AxisForm::copied ? form.taps[i] : form.block_pixels(i);
+    };
     for (std::int64_t r = 0; r < taps(0); ++r)
       for (std::int64_t s = 0; s < taps(1); ++s) {
         const auto place = static_cast<int>(kernel.stores.size());
@@ -185,7 +187,8 @@ class Unfolding {
     return slot;
   }
 
-  // What the copied images take at each position, of one tap along copied axes; none past the last tap.
+  // What the copied images take at each position, of one tap along copied axes, of a pixel of blocks; none past the
+  // last tap.
   static std::optional<Access> pixels_of(const Form& form, const Operand& from, std::array<std::int64_t, 2> tap) {
     Access load{.slot = from.slot, .offset = from.offset, .strides = from.strides};
     load.inside = {{0, form.sum.count}, {0, form.sum.all_channels()}};
@@ -196,6 +199,7 @@ class Unfolding {
       std::int64_t first = 0, step = 1;  // pixel at position 0
       if (way == AxisForm::copied) first = tap[i] * axis.dilation - axis.pad, step = axis.stride;
       if (way == AxisForm::viewed) first = -axis.pad;
+      if (form.in_blocks[i]) first = tap[i] - axis.pad, step = axis.stride;
       load.inside.push_back(positions_inside(axis.images, first, step, form.extent(static_cast<int>(i))));
       load.offset += first * load.strides[i + 2], load.strides[i + 2] *= step;
     }

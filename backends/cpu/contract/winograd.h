@@ -1,0 +1,16 @@
+// Convolutions of 3x3 with stride 1 in Winograd's tiles: 16 products for four results in place of 36.
+#pragma once
+
+#include "nixie/backends/cpu/contract/conv.h"
+
+namespace nixie::cpu {
+
+/// Whether tiles are faster for this role, output or input_grad; false where NIXIE_WINOGRAD=0 forbids them.
+bool winograd_pays(const Conv& conv, const ConvShape& shape);
+
+/// The role output (operands x, w) or input_grad (dy, w). F(2x2, 3x3) of Lavin and Gray, "Fast Algorithms for
+/// Convolutional Neural Networks", 2016: its constants are powers of two, so small whole numbers stay exact.
+void run_winograd(const Conv& conv, const ConvShape& shape, const Strided<float>& source, const Strided<float>& weight,
+                  const HeadSink& sink, ThreadPool& pool);
+
+}  // namespace nixie::cpu

@@ -1,0 +1,155 @@
+// A shard is read twice: its headers, then the small files that hold classes.
+#include "nixie/data/files/shards.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "nixie/core/base/error.h"
+#include "nixie/core/base/one_line.h"
+#include "nixie/core/base/threads.h"
+#include "nixie/data/files/input_file.h"
+#include "nixie/data/files/tar_file.h"
+#include "nixie/data/preparation.h"
+
+namespace nixie {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// What belongs to one sample: all files that are named alike up to the first dot.
+struct Sample {
+  std::string cls = {}, json = {};  // what such files hold
+  bool has_cls = false, has_json = false;
+};
+
+/// A picture and its class.
+using Labelled = std::pair<Picture, std::string>;
+
+struct Shard {
+  std::vector<Labelled> pictures = {};
+  std::map<std::string, std::int64_t> left_out = {};
+};
+
+/// `a/b` and `seg.png` of `a/b.seg.png`.
+std::pair<std::string, std::string> split_name(const std::string& name) {
+  const std::size_t slash = name.rfind('/'), from = slash == std::string::npos ? 0 : slash + 1,
+                    dot = std::min(name.find('.', from), name.size());
+  return {name.substr(0, dot), name.substr(std::min(dot + 1, name.size()))};
+}
+
+bool is_hidden(const std::string& name) { return fs::path(name).filename().string().starts_with('.'); }
+
+class ShardReader {
+ public:
+  ShardReader(const fs::path& path, std::int32_t index) : path_(path), index_(index) {}
+
+  Shard read() {
+    const TarContent content = read_tar(path_);
+    if (content.others > 0) shard_.left_out[kNoFiles] += content.others;
+    for (const TarFile& file : content.files)
+      if (!is_hidden(file.name)) sort(file);
+    std::sort(names_.begin(), names_.end());
+    const auto twice = std::adjacent_find(names_.begin(), names_.end());
+    if (twice != names_.end()) refuse(*twice, "is there twice; write the shard again");
+    for (auto& [picture, name] : shard_.pictures) name = class_of(picture.name);
+    return std::move(shard_);
+  }
+
+ private:
+  [[noreturn]] void refuse(const std::string& name, const std::string& what) const {
+    fail(Fault::data, path_.string(), ": ", one_line(name), ": ", what);
+  }
+
+  void sort(const TarFile& file) {
+    const auto [key, kind] = split_name(file.name);
+    names_.push_back(file.name);
+    if (kind == "cls") {
+      samples_[key].cls = content_of(file, 4096);
+      samples_[key].has_cls = true;
+    } else if (kind == "json") {
+      samples_[key].json = content_of(file, 1 << 20);
+      samples_[key].has_json = true;
+    } else if (is_picture_name("x." + kind) && kind.find('.') == std::string::npos) {
+      shard_.pictures.push_back({Picture{file.name, index_, file.offset, file.bytes}, {}});
+    } else {
+      ++shard_.left_out[kind.empty() ? "files without a suffix" : "." + one_line(kind) + " files"];
+    }
+  }
+
+  std::string content_of(const TarFile& file, std::int64_t most) const {
+    if (file.bytes > most) refuse(file.name, fmt::format("has {} bytes, at most {} are read", file.bytes, most));
+    const std::vector<std::uint8_t> bytes = read_part(path_, file.offset, file.bytes);
+    return {bytes.begin(), bytes.end()};
+  }
+
+  std::string class_of(const std::string& name) const {
+    const std::string key = split_name(name).first;
+    const auto found = samples_.find(key);
+    std::string text;
+    if (found == samples_.end()) {
+      text = fs::path(name).parent_path().filename().string();
+      if (text.empty()) refuse(name, "has no class: neither NAME.cls nor NAME.json nor a folder is there");
+      return text;
+    }
+    text = found->second.has_cls ? found->second.cls : class_in(key + ".json", found->second.json);
+    text.erase(text.find_last_not_of(" \r\n\t") + 1);
+    text.erase(0, text.find_first_not_of(" \r\n\t"));
+    if (text.empty() || one_line(text) != text)
+      refuse(key + (found->second.has_cls ? ".cls" : ".json"), "holds no class; expected a number or a name");
+    return text;
+  }
+
+  std::string class_in(const std::string& name, const std::string& text) const {
+    const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
+    if (json.is_object())
+      for (const char* key : {"label", "class", "cls"}) {
+        const auto value = json.find(key);
+        if (value == json.end()) continue;
+        if (value->is_number_integer()) return std::to_string(value->get<std::int64_t>());
+        if (value->is_string()) return value->get<std::string>();
+      }
+    refuse(name, "names no class; expected an object with a number or a name as its label, class or cls");
+  }
+
+  fs::path path_;
+  std::int32_t index_;
+  Shard shard_;
+  std::map<std::string, Sample> samples_;
+  std::vector<std::string> names_;
+};
+
+}  // namespace
+
+bool is_shard_name(const fs::path& file) { return lower_suffix(file) == ".tar"; }
+
+std::vector<fs::path> shards_in(const fs::path& folder) {
+  std::vector<fs::path> shards;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    if (entry.path().filename().string().starts_with('.')) continue;
+    if (entry.is_directory()) return {};
+    if (entry.is_regular_file() && is_shard_name(entry.path())) shards.push_back(entry.path());
+  }
+  std::sort(shards.begin(), shards.end());
+  return shards;
+}
+
+FolderScan scan_shards(const std::vector<fs::path>& shards) {
+  std::vector<Shard> read(shards.size());
+  share_out("shards", static_cast<std::int64_t>(shards.size()), [&](std::int64_t i) {
+    const auto at = static_cast<std::size_t>(i);
+    read[at] = ShardReader(shards[at], static_cast<std::int32_t>(i)).read();
+  });
+  FolderScan scan{.source = {shards.front().parent_path(), shards}};
+  std::map<std::string, std::vector<Picture>> classes;
+  for (Shard& shard : read) {
+    for (auto& [picture, name] : shard.pictures) classes[name].push_back(std::move(picture));
+    for (const auto& [kind, count] : shard.left_out) scan.left_out[kind] += count;
+  }
+  if (classes.empty())
+    fail(Fault::data, shards.front().string(), shards.size() > 1 ? " and the shards beside it" : "",
+         ": no .jpg, .jpeg or .png file in it; name another archive");
+  take_classes(scan, std::move(classes));
+  return scan;
+}
+
+}  // namespace nixie
