@@ -5,6 +5,7 @@
 
 #include "nixie/backends/cpu/contract/conv_phase.h"
 #include "nixie/backends/cpu/contract/pack.h"
+#include "nixie/backends/cpu/contract/winograd.h"
 
 namespace nixie::cpu {
 namespace {
@@ -34,7 +35,8 @@ class FilterConv {
         sink_(sink),
         pool_(pool),
         layout_(frame_of_windows(shape)),
-        in_place_(x_.is_dense(shape.groups * shape.channels, shape.in) && layout_.is_image(shape.in)) {
+        in_place_(x_.is_dense(shape.groups * shape.channels, shape.in) && layout_.is_image(shape.in)),
+        winograd_(std::is_same_v<T, float> && winograd_filter_pays(shape)) {
     const std::vector<std::int64_t> taps = tap_offsets(s_, layout_);
     for (std::int64_t c = 0; c < s_.channels; ++c)
       for (const std::int64_t tap : taps) row_offsets_.push_back(c * layout_.channel() + tap);
@@ -75,6 +77,12 @@ class FilterConv {
     const std::int64_t lane = first_lane(panel), width = first_lane(panel + 1) - lane;
     sums += lane * depth() + c0 * s_.taps() * width;
     const std::int64_t n0 = cut(s_.batch, images_, part), n1 = cut(s_.batch, images_, part + 1);
+    if constexpr (std::is_same_v<T, float>)
+      if (winograd_) {
+        const std::int64_t filter = group * s_.filters + lane, filters = std::min(width, s_.filters - lane);
+        const FilterPart whole{filter, filters, group * s_.channels + c0, c1 - c0, n0, n1};
+        return sum_winograd_filters(s_, dy_, x_, whole, sums);
+      }
     if (n0 == n1) std::fill_n(sums, (c1 - c0) * s_.taps() * width, T{});
     const std::int64_t frame_size = in_place_ ? 0 : layout_.channel() * (c1 - c0);
     Scratch<T> frame(frame_size), lanes(together_ * pixels_ * width);
@@ -174,6 +182,7 @@ class FilterConv {
   const FrameLayout layout_;
   std::vector<std::int64_t> row_offsets_;  ///< in a frame, per (channel, tap)
   const bool in_place_;
+  const bool winograd_;
   bool joined_;  ///< lines follow one another in the frame as they do in dy
   std::int64_t vectors_, panels_, pixels_, images_, slices_;
   std::int64_t together_;  ///< images that are summed at once
