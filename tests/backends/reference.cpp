@@ -283,8 +283,11 @@ class KernelRun {
   }
 
   double load(const Access& access, const Position& position, Dtype type) {
-    if (!is_inside(access, position)) return access.fill;
-    const double value = element(slots_[at(access.slot)], plan_.slots[at(access.slot)].dtype, index(access, position));
+    const Dtype stored = plan_.slots[at(access.slot)].dtype;
+    const double value =
+        is_inside(access, position)
+            ? element(slots_[at(access.slot)], stored, index(access, position))
+            : visit_dtype(stored, [&](auto type) { return convert<double>(convert<decltype(type)>(access.fill)); });
     return type == Dtype::i32 ? convert<std::int32_t>(value) : value;
   }
 

@@ -92,20 +92,22 @@ template <class T>
 void fill_frame(const FrameLayout& layout, const T* image, std::int64_t channel_stride, const Sizes& strides,
                 const Sizes& in, std::int64_t channels, T* frame) {
   const std::int64_t columns = layout.dealt_columns(), step = layout.column_step, stride = strides[2];
+  const std::int64_t row = layout.row(), plane = layout.plane(), channel = layout.channel();
   // Rows and planes [low, high) of the frame lie inside the image; so do columns, for each remainder.
   const auto low = [&](std::size_t a) { return std::clamp<std::int64_t>(layout.pad[a], 0, layout.size[a]); };
   const auto high = [&](std::size_t a) { return std::clamp(in[a] + layout.pad[a], low(a), layout.size[a]); };
+  const std::int64_t low_row = low(1), rows = high(1) - low_row;
   for (std::int64_t phase = 0; phase < step; ++phase) {
     const std::int64_t begin = phase - layout.pad[2];
     const std::int64_t first = std::min(columns, begin >= 0 ? 0 : ceil_div(-begin, step));
     const std::int64_t last = std::clamp(begin >= in[2] ? 0 : ceil_div(in[2] - begin, step), first, columns);
     const std::int64_t count = last - first, source_step = step * stride;
     for (std::int64_t c = 0; c < channels; ++c)
-      for (std::int64_t d = low(0); d < high(0); ++d)
-        for (std::int64_t h = low(1); h < high(1); ++h) {
-          const T* from = image + c * channel_stride + (d - layout.pad[0]) * strides[0] +
-                          (h - layout.pad[1]) * strides[1] + (begin + first * step) * stride;
-          T* to = frame + c * layout.channel() + d * layout.plane() + h * layout.row() + phase * columns + first;
+      for (std::int64_t d = low(0); d < high(0); ++d) {
+        const T* from = image + c * channel_stride + (d - layout.pad[0]) * strides[0] +
+                        (low_row - layout.pad[1]) * strides[1] + (begin + first * step) * stride;
+        T* to = frame + c * channel + d * plane + low_row * row + phase * columns + first;
+        for (std::int64_t h = 0; h < rows; ++h, from += strides[1], to += row) {
           if (source_step == 1)
             copy_row(from, count, to);
           else if (source_step == 2)
@@ -113,6 +115,7 @@ void fill_frame(const FrameLayout& layout, const T* image, std::int64_t channel_
           else
             for (std::int64_t i = 0; i < count; ++i) to[i] = from[i * source_step];
         }
+      }
   }
 }
 

@@ -33,8 +33,10 @@ class FilterConv {
         sink_(sink),
         pool_(pool),
         layout_(frame_of_windows(shape)),
-        taps_(tap_offsets(shape, layout_)),
         in_place_(x_.is_dense(shape.groups * shape.channels, shape.in) && layout_.is_image(shape.in)) {
+    const std::vector<std::int64_t> taps = tap_offsets(s_, layout_);
+    for (std::int64_t c = 0; c < s_.channels; ++c)
+      for (const std::int64_t tap : taps) row_offsets_.push_back(c * layout_.channel() + tap);
     vectors_ = ceil_div(s_.filters, kLanes<T>);
     panels_ = ceil_div(vectors_, kTileVectors);
     pixels_ = s_.out[0] * s_.out[1] * s_.out[2];
@@ -92,27 +94,29 @@ class FilterConv {
   }
 
   void sum_frame(const T* frame, std::int64_t channels, const T* lanes, std::int64_t width, bool add, T* sums) const {
-    const std::int64_t rows = channels * s_.taps(), tiles = ceil_div(rows, kTileRows);
+    const std::int64_t rows = channels * s_.taps(), tiles = ceil_div(rows, kTileRows), plane = layout_.plane();
     const std::int64_t lines = std::clamp<std::int64_t>(kPixelChunk / s_.out[2], 1, s_.out[1]);
+    const std::int64_t jump = s_.stride[1] * layout_.row();
+    const bool joined = jump == s_.out[2];  // lines follow one another in the frame, too
     TileArgs<T> tile;
     tile.step = 1;
-    tile.jump = s_.stride[1] * layout_.row();
-    tile.length = s_.out[2];
+    tile.jump = jump;
     tile.lanes_step = width;
     tile.out_step = width;
     for (std::int64_t d = 0; d < s_.out[0]; ++d) {
       for (std::int64_t h = 0; h < s_.out[1]; h += lines) {
-        const T* start = frame + d * s_.stride[0] * layout_.plane() + h * tile.jump;
-        tile.runs = std::min(lines, s_.out[1] - h);
+        const T* start = frame + d * s_.stride[0] * plane + h * jump;
+        const std::int64_t count = std::min(lines, s_.out[1] - h);
+        tile.runs = joined ? 1 : count;
+        tile.length = joined ? count * s_.out[2] : s_.out[2];
         tile.lanes = lanes + (d * s_.out[1] + h) * s_.out[2] * width;
         tile.add = add || d > 0 || h > 0;
         for (std::int64_t t = 0; t < tiles; ++t) {
-          const std::int64_t row = cut(rows, tiles, t), count = cut(rows, tiles, t + 1) - row;
-          for (std::int64_t r = 0; r < count; ++r)
-            tile.rows[r] = start + (row + r) / s_.taps() * layout_.channel() +
-                           taps_[static_cast<std::size_t>((row + r) % s_.taps())];
+          const std::int64_t row = cut(rows, tiles, t), tile_rows = cut(rows, tiles, t + 1) - row;
+          for (std::int64_t r = 0; r < tile_rows; ++r)
+            tile.rows[r] = start + row_offsets_[static_cast<std::size_t>(row + r)];
           tile.out = sums + row * width;
-          run_tile(static_cast<int>(count), static_cast<int>(width / kLanes<T>), tile);
+          run_tile(static_cast<int>(tile_rows), static_cast<int>(width / kLanes<T>), tile);
         }
       }
     }
@@ -142,7 +146,7 @@ class FilterConv {
   const HeadSink& sink_;
   ThreadPool& pool_;
   const FrameLayout layout_;
-  const std::vector<std::int64_t> taps_;
+  std::vector<std::int64_t> row_offsets_;  ///< in a frame, per (channel, tap)
   const bool in_place_;
   std::int64_t vectors_, panels_, pixels_, images_, slices_;
 };

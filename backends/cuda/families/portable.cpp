@@ -14,8 +14,8 @@ class Reduce final : public Family {
     if (kernel.reduced.empty()) return Refusal{"no reduction"};
     return Choice{.kernel = kernel};
   }
-  KernelCode generate(const Plan& plan, const Choice& choice, const Chip&, const std::string&) const override {
-    return generate_reduce(plan, choice.kernel, choice.merges);
+  KernelCode generate(const Plan& plan, const Choice& choice, const Chip& chip, const std::string&) const override {
+    return generate_reduce(plan, choice.kernel, chip, choice.merges);
   }
   std::optional<OneLaunch> one_launch(const Plan& plan, const Kernel& kernel) const override {
     return reduce_launch(plan, kernel);

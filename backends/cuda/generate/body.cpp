@@ -74,10 +74,13 @@ bool needs_64_bits(const IterationSpace& space) {
   return false;
 }
 
+// An element as it would be stored.
 std::string raw_literal(double value, Dtype dtype) {
   if (dtype == Dtype::f16) return fmt::format("f16{{{:#x}}}", convert<Half>(value).bits);
   if (dtype == Dtype::bf16) return fmt::format("bf16{{{:#x}}}", convert<Bfloat16>(value).bits);
-  return fmt::format("static_cast<{}>({})", type_name(dtype), literal(value, compute_dtype(dtype)));
+  const double stored =
+      visit_dtype(dtype, [&](auto element) { return convert<double>(convert<decltype(element)>(value)); });
+  return fmt::format("static_cast<{}>({})", type_name(dtype), literal(stored, compute_dtype(dtype)));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "nixie/backends/cuda/device/chip.h"
 #include "nixie/backends/cuda/generate/shared_launch.h"
 
 namespace nixie::cuda {
@@ -14,7 +15,9 @@ bool is_product(const Head& head);
 KernelCode generate_map(const Plan& plan, const Kernel& kernel);
 OneLaunch map_launch(const Plan& plan, const Kernel& kernel);
 /// Stages with reductions (reduce.cuh). Reductions whose parts other groups have computed (`merges`) only combine them.
-KernelCode generate_reduce(const Plan& plan, const Kernel& kernel, const std::vector<Parts>& merges = {});
+/// Results do not depend on the chip, which says how many blocks run at a time.
+KernelCode generate_reduce(const Plan& plan, const Kernel& kernel, const Chip& chip,
+                           const std::vector<Parts>& merges = {});
 /// The same, written so that reductions of many sizes are of one pattern; none where it takes several launches.
 std::optional<OneLaunch> reduce_launch(const Plan& plan, const Kernel& kernel);
 /// Heads that are products, in a tile by name, "128x64", or the first (gemm.cuh, gemm_mma.cuh).

@@ -24,6 +24,7 @@ struct Launch {
   int threads = 0;
   std::int64_t blocks_y = 1;
   std::int64_t shared_bytes = 0;  ///< dynamic
+  bool meets = false;             ///< its blocks wait for each other, so all of them run at a time
   std::vector<int> maps = {};     ///< which of the code's tensor maps it takes, before the pointers
 };
 

@@ -200,18 +200,36 @@ Frames frames_of(const BodyWriter& body, bool columns, int words) {
 
 bool only_stores(const Stage& stage) { return stage.full && stage.reductions.empty() && stage.carries.empty(); }
 
+// Whether the blocks that share a reduction, all of which run at a time, may go on together in the same launch: it is
+// the only one, and what is computed once from its result reads nothing that one of them has stored by then.
+bool may_meet(const BodyWriter& body, const Kernel& kernel, const std::vector<int>& starts) {
+  if (starts.size() != 2 || at(starts[1]) + 1 != kernel.stages.size() || !only_stores(kernel.stages.back()))
+    return false;
+  bool reduced = false;
+  for (const Stage& stage : kernel.stages) {
+    if (reduced && !stage.reductions.empty()) return false;
+    for (const Instruction& in : stage.body)
+      if (reduced && !stage.full && in.primitive == Primitive::load && body.written(kernel.loads[at(in.index)].slot))
+        return false;
+    reduced |= !stage.reductions.empty();
+  }
+  return true;
+}
+
 // The text of Body, and what launches it has.
 struct Written {
   std::string body;
   std::vector<Argument> arguments;
   std::int64_t scratch_bytes = 0, tiles = 0, pieces = 0;  // no tiles: nothing to do
   int threads = 0, splits = 1;
+  bool meets = false;
   std::vector<int> starts = {};  // of launches: their first stages
   std::string bounds;
 };
 
-// `sizes_are_data`: the text depends on sizes as little as it can.
-Written write(const Plan& plan, const Kernel& kernel, const std::vector<Parts>& merges, bool sizes_are_data) {
+// `chip`: where blocks may meet; without one the text depends on sizes as little as it can.
+Written write(const Plan& plan, const Kernel& kernel, const std::vector<Parts>& merges, const Chip* chip) {
+  const bool sizes_are_data = !chip;
   BodyWriter body(plan, kernel);
   const IterationSpace& space = body.space();
   const bool columns = is_columns(body);
@@ -230,16 +248,17 @@ Written write(const Plan& plan, const Kernel& kernel, const std::vector<Parts>& 
   std::string members, unrolls, left;
   std::vector<int> unroll(kernel.stages.size());
   int held = 0, loaded = 0, carried = 0;  // words in the registers of a thread that reduces
+  std::vector<Loads> loads(kernel.stages.size());
   for (int s = 0; s < stages; ++s) {
-    Loads loads;
     const Parts* parts = parts_of(merges, s);
     const std::size_t i = at(s);
-    members += parts ? merging_members(body, kernel.stages[i], *parts) : stage_members(body, kernel, s, frames, loads);
+    members +=
+        parts ? merging_members(body, kernel.stages[i], *parts) : stage_members(body, kernel, s, frames, loads[i]);
     if (parts) left += fmt::format("stage == {} ? {} : ", s, parts->count);
-    unroll[i] = unroll_of(loads.moving);
+    unroll[i] = unroll_of(loads[i].moving);
     if (!kernel.stages[i].reductions.empty() && !parts) {
-      loaded = std::max(loaded, 4 * loads.moving * unroll[i]);
-      held = std::max(held, lanes * (words + loads.fixed + carried) + 4 * loads.moving * unroll[i]);
+      loaded = std::max(loaded, 4 * loads[i].moving * unroll[i]);
+      held = std::max(held, lanes * (words + loads[i].fixed + carried) + 4 * loads[i].moving * unroll[i]);
     }
     carried += static_cast<int>(kernel.stages[i].carries.size() + kernel.stages[i].reductions.size());
   }
@@ -252,7 +271,11 @@ Written write(const Plan& plan, const Kernel& kernel, const std::vector<Parts>& 
                    ? to_one_value(reduced_groups)
                    : geometry(kept_groups, reduced_groups, columns, lanes, bytes * lanes, threads);
   if (!reduces) g.splits = 1;
-  const std::vector<int> starts = launch_starts(kernel, merges, g.splits);
+  std::vector<int> starts = launch_starts(kernel, merges, g.splits);
+  const int on_an_sm = held <= most_held_by_two(plan, kernel) ? 2 : 1;
+  const bool meets = chip && g.splits > 1 && merges.empty() && on_an_sm == 2 && g.tiles * g.splits <= 2 * chip->sms &&
+                     may_meet(body, kernel, starts);
+  if (meets) starts.pop_back();
   for (int s = 0; s < stages; ++s) {
     int& steps = unroll[at(s)];
     if (!sizes_are_data && reduced_groups <= std::int64_t{steps} * g.reduced_threads * g.splits) steps = 1;
@@ -280,7 +303,8 @@ Written write(const Plan& plan, const Kernel& kernel, const std::vector<Parts>& 
                       lanes, g.splits, result.pieces);
   text += fmt::format("  static constexpr int kKeptThreads = {}, kReducedThreads = {};\n", g.kept_threads,
                       g.reduced_threads);
-  text += fmt::format("  static constexpr bool kKeptFirst = {}, kAhead = {};\n", g.kept_first, ahead);
+  text +=
+      fmt::format("  static constexpr bool kKeptFirst = {}, kAhead = {}, kMeets = {};\n", g.kept_first, ahead, meets);
   text += fmt::format("  static constexpr int unroll(int stage) {{ return {}1; }}\n", unrolls);
   text += fmt::format("  static constexpr int left_parts(int stage) {{ return {}0; }}\n", left);
   text += list_of(kernel, "is_full", [](const Stage& stage) { return stage.full; });
@@ -292,7 +316,8 @@ Written write(const Plan& plan, const Kernel& kernel, const std::vector<Parts>& 
   result.threads = g.threads();
   result.splits = g.splits;
   result.starts = starts;
-  result.bounds = fmt::format("{}, {}", g.threads(), held <= most_held_by_two(plan, kernel) ? 2 : 1);
+  result.meets = meets;
+  result.bounds = fmt::format("{}, {}", g.threads(), on_an_sm);
   return result;
 }
 
@@ -300,8 +325,8 @@ constexpr const char* kIncludes = "#include \"reduce.cuh\"\n#include \"philox.cu
 
 }  // namespace
 
-KernelCode generate_reduce(const Plan& plan, const Kernel& kernel, const std::vector<Parts>& merges) {
-  Written written = write(plan, kernel, merges, false);
+KernelCode generate_reduce(const Plan& plan, const Kernel& kernel, const Chip& chip, const std::vector<Parts>& merges) {
+  Written written = write(plan, kernel, merges, &chip);
   KernelCode result;
   result.source = kIncludes + ("\n" + written.body);
   const int stages = static_cast<int>(kernel.stages.size());
@@ -314,7 +339,10 @@ KernelCode generate_reduce(const Plan& plan, const Kernel& kernel, const std::ve
                                  spreads ? fmt::format("spread<{}>(body, blockIdx.x)", first)
                                          : fmt::format("reduce<{}, {}>(body, blockIdx.x)", first, last));
     if (written.tiles > 0)
-      result.launches.push_back({name, written.tiles * (spreads ? written.pieces : written.splits), written.threads});
+      result.launches.push_back({.entry = name,
+                                 .blocks = written.tiles * (spreads ? written.pieces : written.splits),
+                                 .threads = written.threads,
+                                 .meets = written.meets});
   }
   result.arguments = std::move(written.arguments);
   result.scratch_bytes = written.scratch_bytes;
@@ -323,7 +351,7 @@ KernelCode generate_reduce(const Plan& plan, const Kernel& kernel, const std::ve
 }
 
 std::optional<OneLaunch> reduce_launch(const Plan& plan, const Kernel& kernel) {
-  Written written = write(plan, kernel, {}, true);
+  Written written = write(plan, kernel, {}, nullptr);
   if (written.starts.size() > 1) return {};
   return OneLaunch{.includes = kIncludes,
                    .body = std::move(written.body),

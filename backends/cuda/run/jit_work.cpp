@@ -28,6 +28,7 @@ class JitWork final : public Work {
       entry.threads = dim3(static_cast<unsigned>(launch.threads));
       entry.shared_bytes = at(launch.shared_bytes);
       entry.maps = launch.maps;
+      entry.meets = launch.meets;
       if (launch.shared_bytes > 0)
         CUDA_CHECK(cudaFuncSetAttribute(reinterpret_cast<const void*>(entry.kernel),
                                         cudaFuncAttributeMaxDynamicSharedMemorySize,
@@ -49,8 +50,9 @@ class JitWork final : public Work {
       std::vector<void*> parameters;
       for (int map : entry.maps) parameters.push_back(&maps[at(map)]);
       parameters.push_back(body.data());
-      CUDA_CHECK(cudaLaunchKernel(reinterpret_cast<const void*>(entry.kernel), entry.grid, entry.threads,
-                                  parameters.data(), entry.shared_bytes, stream));
+      const auto launch = entry.meets ? &cudaLaunchCooperativeKernel : &cudaLaunchKernel;
+      CUDA_CHECK(launch(reinterpret_cast<const void*>(entry.kernel), entry.grid, entry.threads, parameters.data(),
+                        entry.shared_bytes, stream));
     }
   }
 
@@ -59,6 +61,7 @@ class JitWork final : public Work {
     cudaKernel_t kernel;
     dim3 grid, threads;
     std::size_t shared_bytes;
+    bool meets;
     std::vector<int> maps;
   };
 

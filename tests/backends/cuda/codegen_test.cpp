@@ -129,6 +129,19 @@ TEST(CudaCodegenText, ChannelsLastStatisticsGiveThreadsChannels) {
   EXPECT_GT(code.scratch_bytes, 0);
 }
 
+// Blocks that share channels go on together where all of them run at a time.
+TEST(CudaCodegenText, BlocksThatFitTheDeviceMeet) {
+  const auto draft = cuda_plans::normalise(Dtype::f16, {64, 24, 30, 30}, {0, 2, 3}, true);
+  Chip chip = chip_named("sm_90a");
+  const KernelCode code = cuda::generate(draft.plan, draft.plan.kernels[0], chip);
+  ASSERT_EQ(code.launches.size(), 1u);
+  EXPECT_TRUE(code.launches[0].meets);
+  EXPECT_LE(code.launches[0].blocks, 2 * chip.sms);
+  chip.sms = static_cast<int>(code.launches[0].blocks - 1) / 2;
+  for (const Launch& launch : cuda::generate(draft.plan, draft.plan.kernels[0], chip).launches)
+    EXPECT_FALSE(launch.meets);
+}
+
 // Where channels and images alone fill the device, the mean over a few pixels is a thread's own work.
 TEST(CudaCodegenText, FewPixelsOfManyChannelsTakeFewThreads) {
   EXPECT_NE(source_of(cuda_plans::normalise(Dtype::f16, {128, 1024, 3, 3}, {2, 3}, true)).find("kReducedThreads = 8;"),

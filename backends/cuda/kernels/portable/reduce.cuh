@@ -3,8 +3,10 @@
 // A block is kKeptThreads x kReducedThreads threads: each row of threads shares kept positions and walks the reduced
 // ones together, then merges what it accumulated in a fixed order. Where kept positions are too few to fill the device,
 // kSplits blocks share them; the last of them to arrive merges the parts, again in a fixed order, and the full stage
-// that needs the result is a launch of its own, spread over the device. So results never depend on timing. Where the
-// program that made the values left parts of a stage's reductions, the stage merges these.
+// that needs the result is a launch of its own, spread over the device. Or, where all blocks run at a time, they meet:
+// each waits for the others of its positions, merges all parts itself, and goes on with its own share, whose values are
+// still in the cache. So results never depend on timing. Where the program that made the values left parts of a stage's
+// reductions, the stage merges these.
 #pragma once
 
 #include "accumulators.cuh"
@@ -112,26 +114,50 @@ __device__ void merge_parts(const Team<Body, shares>& team, const Accumulators* 
   }
 }
 
-// Leaves this block's part in memory; the last block of the kept positions goes on with the merged result.
+// Leaves this block's part in memory and gives back where the parts of its kept positions begin.
 template <class Body, class Accumulators, int lanes, int shares>
-__device__ bool finish_last(const Body& body, const Team<Body, shares>& team, Accumulators (&mine)[lanes]) {
-  constexpr int across = Body::kKeptThreads, along = Body::kReducedThreads;
-  Accumulators* parts = reinterpret_cast<Accumulators*>(body.parts);
-  const u32 tile = team.tile;
+__device__ const Accumulators* leave_part(const Body& body, const Team<Body, shares>& team,
+                                          const Accumulators (&mine)[lanes]) {
+  constexpr int columns = lanes * Body::kKeptThreads;
+  Accumulators* parts = reinterpret_cast<Accumulators*>(body.parts) + static_cast<u64>(team.tile) * shares * columns;
   if (team.y == 0)
 #pragma unroll
     for (int lane = 0; lane < lanes; ++lane)
-      parts[((static_cast<u64>(tile) * shares + team.share) * lanes + lane) * across + team.x] = mine[lane];
+      parts[team.share * columns + lane * Body::kKeptThreads + team.x] = mine[lane];
   __threadfence();
   __syncthreads();
+  return parts;
+}
+
+// The last block of the kept positions goes on with the merged result.
+template <class Body, class Accumulators, int lanes, int shares>
+__device__ bool finish_last(const Body& body, const Team<Body, shares>& team, Accumulators (&mine)[lanes]) {
+  const Accumulators* parts = leave_part(body, team, mine);
   __shared__ bool last;
-  if (threadIdx.x == 0) last = atomicAdd(&body.arrived[tile], 1u) == shares - 1;
+  if (threadIdx.x == 0) last = atomicAdd(&body.arrived[team.tile], 1u) == shares - 1;
   __syncthreads();
   if (!last) return false;
   __threadfence();
-  merge_parts(team, parts + static_cast<u64>(tile) * shares * lanes * across, mine);
-  if (threadIdx.x == 0) body.arrived[tile] = 0;  // ready for the next run
+  merge_parts(team, parts, mine);
+  if (threadIdx.x == 0) body.arrived[team.tile] = 0;  // ready for the next run
   return true;
+}
+
+// All blocks of the kept positions go on with the merged result. What they add up to flips the counter's highest bit
+// and leaves the others as they were, ready for the next run.
+template <class Body, class Accumulators, int lanes, int shares>
+__device__ void finish_all(const Body& body, const Team<Body, shares>& team, Accumulators (&mine)[lanes]) {
+  const Accumulators* parts = leave_part(body, team, mine);
+  if (threadIdx.x == 0) {
+    u32* arrived = &body.arrived[team.tile];
+    const u32 before = atomicAdd(arrived, team.share == 0 ? 0x80000000u - (shares - 1) : 1u);
+    u32 now;
+    do {
+      asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(now) : "l"(arrived) : "memory");
+    } while (((before ^ now) & 0x80000000u) == 0);
+  }
+  __syncthreads();
+  merge_parts(team, parts, mine);
 }
 
 // ---- Stages ----
@@ -170,6 +196,30 @@ __device__ void run_full(const Body& body, const Team<Body, shares>& team, Carri
     } else {
       fetch(first, loads);
     }
+  }
+}
+
+// A full stage that only stores, from this block's last positions to its first: what it read last is still in the cache.
+template <int s, class Body, class Carried, int lanes, class Accumulators, int shares>
+__device__ void run_back(const Body& body, const Team<Body, shares>& team, Carried (&carried)[lanes],
+                         Accumulators (&none)[lanes]) {
+  using Index = typename Body::Index;
+  constexpr int unroll = Body::unroll(s);
+  constexpr Index step = static_cast<Index>(Body::kReducedThreads) * shares;
+  const Index size = body.kReduced, start = static_cast<Index>(team.share) * Body::kReducedThreads + team.y;
+  if (!team.active || start >= size) return;
+  decltype(Body::fixed_of(Stage<s>{})) fixed;
+  body.load(Stage<s>{}, team.kept, fixed);
+  for (Index first = start + (size - 1 - start) / (step * unroll) * (step * unroll); first >= 0;
+       first -= step * unroll) {
+    decltype(Body::loads_of(Stage<s>{})) loads[unroll];
+#pragma unroll
+    for (int i = 0; i < unroll; ++i)
+      if (first + i * step < size) body.load(Stage<s>{}, team.kept, first + i * step, loads[i]);
+#pragma unroll
+    for (int i = 0; i < unroll; ++i)
+      if (first + i * step < size)
+        body.run(Stage<s>{}, team.kept, first + i * step, fixed, loads[i], carried, none, 0);
   }
 }
 
@@ -222,12 +272,18 @@ __device__ void run_stages(const Body& body, const Team<Body, shares>& team, Car
     decltype(Body::accumulators_of(Stage<s>{})) accumulators[lanes];
     if constexpr (Body::left_parts(s) > 0) {
       merge_left<s>(body, team, accumulators);
+    } else if constexpr (Body::kMeets && s + 1 == Body::kStages) {
+      run_back<s>(body, team, carried, accumulators);
     } else {
       run_full<s>(body, team, carried, accumulators);
       if constexpr (Body::reduces(s)) combine(team, accumulators);
       if constexpr (Body::reduces(s) && shares > 1) {
-        if (!finish_last(body, team, accumulators)) return;
-        leads = team.active && team.y == 0;
+        if constexpr (Body::kMeets) {
+          finish_all(body, team, accumulators);
+        } else {
+          if (!finish_last(body, team, accumulators)) return;
+          leads = team.active && team.y == 0;
+        }
       }
     }
     if constexpr (Body::reduces(s))
