@@ -61,16 +61,11 @@ int stages_in(std::int64_t room, const Tile& tile, std::int64_t rows_b, int term
   return static_cast<int>(std::min<std::int64_t>(8, room / stage_bytes(tile, rows_b, terms, products)));
 }
 
-// Columns of a filter gradient: the elements of one filter.
-std::int64_t columns_of(const ConvProblem& conv) {
-  return std::int64_t{1} * conv.r * conv.s * (conv.channels / conv.groups);
-}
-
 bool fits_gradient(const Tile& tile, const ConvProblem& conv) {
-  const int slice = slice_of(conv.channels / conv.groups);
+  const int slice = gradient_slice(conv);
   if (!fits(tile, conv.products()) || tile.n % slice != 0 || tile.n / slice > 8) return false;
   if (conv.row_channels > 0 && tile.consumers == 3) return false;  // addresses of packed rows need the registers
-  return gradient_rows(conv, tile) <= kMostTileRows && ceil_div(columns_of(conv), tile.n) <= kMostTileColumns;
+  return gradient_rows(conv, tile) <= kMostTileRows && ceil_div(gradient_columns(conv), tile.n) <= kMostTileColumns;
 }
 
 std::vector<Tile> sorted(std::vector<Tile> tiles) {
@@ -86,7 +81,26 @@ std::int64_t gradient_rows(const ConvProblem& conv, const Tile& tile) {
   return std::int64_t{conv.groups} * ceil_div(conv.filters / conv.groups, tile.rows());
 }
 
-int slice_of(std::int64_t channels) { return channels % 64 == 0 || channels % 16 != 0 ? 64 : channels % 32 ? 16 : 32; }
+int gradient_slice(const ConvProblem& conv) {
+  return slice_of(conv.channels / conv.groups, conv.filters / conv.groups);
+}
+
+std::int64_t gradient_columns(const ConvProblem& conv) {
+  return std::int64_t{1} * conv.r * conv.s * round_up(conv.channels / conv.groups, gradient_slice(conv));
+}
+
+// A pixel's slice is a line of L2 whether it has 64 channels or 16, so that slices that divide the channels are bound
+// by lines; whole slices multiply zeros instead, by tiles of at most 128 filters mostly.
+int slice_of(std::int64_t channels, std::int64_t filters) {
+  constexpr double kClocksOfLine = 2.6, kLeastGain = 0.8;
+  if (channels % 64 == 0 || channels % 16 != 0) return 64;
+  const int exact = channels % 32 ? 16 : 32;
+  const auto clocks = [&](int slice) {
+    const double products = slice / 16 * static_cast<double>(std::min<std::int64_t>(filters, 128)) / 128;
+    return static_cast<double>(ceil_div(channels, slice)) * std::max(products, kClocksOfLine);
+  };
+  return clocks(64) < kLeastGain * clocks(exact) ? 64 : exact;
+}
 
 int planes_of(int products) { return products == 3 ? 2 : 1; }
 
@@ -97,7 +111,7 @@ ForwardLayer forward_layer(const ConvProblem& conv) {
                      .p = conv.p,
                      .q = conv.q,
                      .pad = conv.pad};
-  layer.slice = slice_of(layer.channels);
+  layer.slice = slice_of(layer.channels, layer.filters);
   if (conv.role == ConvRole::input_grad) {
     layer.transposed = true, layer.slice = 64;
     std::swap(layer.channels, layer.filters);
@@ -133,7 +147,7 @@ std::vector<Tile> forward_tiles(const ConvProblem& conv, const Chip& chip) {
 
 WgradSchedule gradient_schedule(const ConvProblem& conv, const Tile& tile, const Chip& chip, int epilogue_bytes) {
   const std::int64_t stages = ceil_div(std::int64_t{1} * conv.images * conv.p * conv.q, 64);
-  const std::int64_t rows = gradient_rows(conv, tile), columns = ceil_div(columns_of(conv), tile.n);
+  const std::int64_t rows = gradient_rows(conv, tile), columns = ceil_div(gradient_columns(conv), tile.n);
   // Memory, which all blocks share, is what tiles wait for whose epilogue takes longer than their products: parts would
   // add to it.
   const bool by_memory =
@@ -147,7 +161,7 @@ std::vector<Tile> gradient_tiles(const ConvProblem& conv, const Chip& chip, int 
   std::vector<Tile> tiles;
   for (Tile tile : kGradientTiles) {
     if (!fits_gradient(tile, conv)) continue;
-    if (tile.in_turn && gradient_rows(conv, tile) * ceil_div(columns_of(conv), tile.n) < 2 * chip.sms) continue;
+    if (tile.in_turn && gradient_rows(conv, tile) * ceil_div(gradient_columns(conv), tile.n) < 2 * chip.sms) continue;
     tile.clocks = gradient_clocks(tile, conv, epilogue_bytes, chip);
     tile.stages = stages_in(dynamic_shared_bytes(chip) - tile.consumers * 8192, tile, tile.n, 64, conv.products());
     tiles.push_back(tile);

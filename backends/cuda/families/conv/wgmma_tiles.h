@@ -37,8 +37,11 @@ ForwardLayer forward_layer(const ConvProblem& conv);
 std::int64_t gradient_rows(const ConvProblem& conv, const Tile& tile);
 /// How a filter gradient's tiles are shared out over the chip.
 WgradSchedule gradient_schedule(const ConvProblem& conv, const Tile& tile, const Chip& chip, int epilogue_bytes);
-/// Channels that one box of the copy engine holds.
-int slice_of(std::int64_t channels);
+/// Elements of a filter, with those that fill up its slices.
+std::int64_t gradient_columns(const ConvProblem& conv);
+/// Channels that one box of the copy engine holds, for tiles of so many filters.
+int slice_of(std::int64_t channels, std::int64_t filters);
+int gradient_slice(const ConvProblem& conv);
 /// 16-bit arrays that hold an operand.
 int planes_of(int products);
 
