@@ -120,11 +120,13 @@ std::int64_t resident_bytes(const ForwardLayer& layer, const Tile& tile) {
   return tile.resident ? layer.stages * layer.filter_rows(tile) * layer.stage_terms * 2 : 0;
 }
 
-// Whether a block reads filters twice at least, and they leave room for enough images and few multiprocessors idle.
+// Whether a block reads filters twice at least, they leave room for enough images, and blocks that keep to a column
+// take about as many waves as others.
 bool may_reside(const ForwardLayer& layer, Tile tile, std::int64_t room, const Chip& chip) {
   tile.resident = true;
-  const std::int64_t blocks = forward_blocks(layer, tile, chip), images = tile.rows() * layer.stage_terms * 2;
-  return blocks * 16 >= chip.sms * 15 && layer.tiles(tile) >= 2 * blocks &&
+  const std::int64_t blocks = forward_blocks(layer, tile, chip), tiles = layer.tiles(tile),
+                     images = tile.rows() * layer.stage_terms * 2;
+  return blocks > 0 && tiles >= 2 * blocks && ceil_div(tiles, blocks) * 16 <= ceil_div(tiles, chip.sms) * 17 &&
          resident_bytes(layer, tile) + 4 * images <= room;
 }
 
