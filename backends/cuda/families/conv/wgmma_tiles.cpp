@@ -125,6 +125,25 @@ ForwardLayer forward_layer(const ConvProblem& conv) {
   return layer;
 }
 
+std::int64_t forward_blocks(const ForwardLayer& layer, const Tile& tile, const Chip& chip) {
+  const std::int64_t columns = layer.columns(tile);
+  return tile.resident ? chip.sms / columns * columns : chip.sms;
+}
+
+std::int64_t resident_bytes(const ForwardLayer& layer, const Tile& tile) {
+  return tile.resident ? layer.stages * layer.filter_rows(tile) * layer.stage_terms * 2 : 0;
+}
+
+// Whether a block reads filters twice at least, they leave room for enough images, and blocks that keep to a column
+// take about as many waves as others.
+bool may_reside(const ForwardLayer& layer, Tile tile, std::int64_t room, const Chip& chip) {
+  tile.resident = true;
+  const std::int64_t blocks = forward_blocks(layer, tile, chip), tiles = layer.tiles(tile),
+                     images = tile.rows() * layer.stage_terms * 2;
+  return blocks > 0 && tiles >= 2 * blocks && ceil_div(tiles, blocks) * 16 <= ceil_div(tiles, chip.sms) * 17 &&
+         resident_bytes(layer, tile) + 4 * images <= room;
+}
+
 // The tile whose last wave ends first. Turned filters come in boxes of 64. An epilogue hides better behind the products
 // of two other warpgroups.
 std::vector<Tile> forward_tiles(const ConvProblem& conv, const Chip& chip) {
@@ -132,14 +151,16 @@ std::vector<Tile> forward_tiles(const ConvProblem& conv, const Chip& chip) {
   std::vector<Tile> tiles;
   for (Tile tile : kForwardTiles) {
     if (!fits(tile, conv.products()) || (tile.n % 64 != 0 && layer.filters > tile.n)) continue;
-    const std::int64_t waves =
-        ceil_div(ceil_div(layer.pixels, tile.rows()) * layer.groups * ceil_div(layer.filters, tile.n), chip.sms);
-    const std::int64_t epilogue = tile.rows() * tile.n / (tile.consumers == 3 ? 16 : 12);
-    const std::int64_t rows_b = layer.transposed ? ceil_div(tile.n, 64) * 64 : tile.n;
+    const std::int64_t room = dynamic_shared_bytes(chip) - tile.consumers * 16384;
+    tile.resident = conv.products() == 1 && may_reside(layer, tile, room, chip);
+    const std::int64_t waves = ceil_div(layer.tiles(tile), forward_blocks(layer, tile, chip)),
+                       epilogue = tile.rows() * tile.n / (tile.consumers == 3 ? 16 : 12);
+    // Filters count for each tile, resident or not: else small tiles, whose epilogues overlap less, would seem as fast.
     tile.clocks =
-        waves * (layer.stages * stage_clocks(tile, rows_b, layer.stage_terms, conv.products(), chip) + epilogue);
-    tile.stages = stages_in(dynamic_shared_bytes(chip) - tile.consumers * 16384, tile, rows_b, layer.stage_terms,
-                            conv.products());
+        waves * (layer.stages * stage_clocks(tile, layer.filter_rows(tile), layer.stage_terms, conv.products(), chip) +
+                 epilogue);
+    tile.stages = stages_in(room - resident_bytes(layer, tile), tile, tile.resident ? 0 : layer.filter_rows(tile),
+                            layer.stage_terms, conv.products());
     tiles.push_back(tile);
   }
   return sorted(std::move(tiles));
