@@ -61,6 +61,11 @@ int stages_in(std::int64_t room, const Tile& tile, std::int64_t rows_b, int term
   return static_cast<int>(std::min<std::int64_t>(8, room / stage_bytes(tile, rows_b, terms, products)));
 }
 
+// The largest slice that divides the channels; 64 where none does.
+int exact_slice(std::int64_t channels) {
+  return channels % 64 == 0 || channels % 16 != 0 ? 64 : channels % 32 ? 16 : 32;
+}
+
 bool fits_gradient(const Tile& tile, const ConvProblem& conv) {
   const int slice = gradient_slice(conv);
   if (!fits(tile, conv.products()) || tile.n % slice != 0 || tile.n / slice > 8) return false;
@@ -81,9 +86,7 @@ std::int64_t gradient_rows(const ConvProblem& conv, const Tile& tile) {
   return std::int64_t{conv.groups} * ceil_div(conv.filters / conv.groups, tile.rows());
 }
 
-int gradient_slice(const ConvProblem& conv) {
-  return slice_of(conv.channels / conv.groups, conv.filters / conv.groups);
-}
+int gradient_slice(const ConvProblem& conv) { return exact_slice(conv.channels / conv.groups); }
 
 std::int64_t gradient_columns(const ConvProblem& conv) {
   return std::int64_t{1} * conv.r * conv.s * round_up(conv.channels / conv.groups, gradient_slice(conv));
@@ -93,8 +96,7 @@ std::int64_t gradient_columns(const ConvProblem& conv) {
 // by lines; whole slices multiply zeros instead, by tiles of at most 128 filters mostly.
 int slice_of(std::int64_t channels, std::int64_t filters) {
   constexpr double kClocksOfLine = 2.6, kLeastGain = 0.8;
-  if (channels % 64 == 0 || channels % 16 != 0) return 64;
-  const int exact = channels % 32 ? 16 : 32;
+  const int exact = exact_slice(channels);
   const auto clocks = [&](int slice) {
     const double products = slice / 16 * static_cast<double>(std::min<std::int64_t>(filters, 128)) / 128;
     return static_cast<double>(ceil_div(channels, slice)) * std::max(products, kClocksOfLine);

@@ -47,7 +47,8 @@ std::int64_t gradient_rows(const ConvProblem& conv, const Tile& tile);
 WgradSchedule gradient_schedule(const ConvProblem& conv, const Tile& tile, const Chip& chip, int epilogue_bytes);
 /// Elements of a filter, with those that fill up its slices.
 std::int64_t gradient_columns(const ConvProblem& conv);
-/// Channels that one box of the copy engine holds, for tiles of so many filters.
+/// Channels that one box of the copy engine holds: of a forward pass, for tiles of so many filters, and of a filter
+/// gradient.
 int slice_of(std::int64_t channels, std::int64_t filters);
 int gradient_slice(const ConvProblem& conv);
 /// 16-bit arrays that hold an operand.
