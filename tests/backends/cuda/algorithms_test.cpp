@@ -30,7 +30,7 @@ TEST(CudaForwardLayer, StagesHoldFewZeros) {
     std::int64_t stages;
     int terms;
   };
-  for (const Row& row : {Row{16, 1, 1, 16}, Row{32, 1, 1, 32}, Row{144, 1, 3, 48}, Row{80, 1, 2, 48}, Row{16, 3, 3, 48},
+  for (const Row& row : {Row{16, 1, 1, 16}, Row{32, 1, 1, 32}, Row{144, 1, 3, 64}, Row{80, 1, 2, 64}, Row{16, 3, 3, 48},
                          Row{32, 3, 5, 64}, Row{24, 1, 1, 64}, Row{64, 1, 1, 64}, Row{192, 3, 27, 64}}) {
     ConvProblem conv;
     conv.channels = row.channels, conv.filters = 64, conv.images = 1;
