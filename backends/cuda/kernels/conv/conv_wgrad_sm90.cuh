@@ -93,10 +93,6 @@ NIXIE_DEVICE void produce(const Maps& maps, u32 shared, u32 full, u32 empty, con
   Ring<kStages> ring;
   for (int i = 0; i < count; i++) {
     Item item(items[i]);
-    // What lies past the filters and the slices is neither copied nor stored.
-    const int boxes = min((CONV_K - item.m * kTileM + 63) / 64, kTileM / 64),
-              slices = min(kSlices - item.n * kSlicesPerTile, kSlicesPerTile);
-    const u32 bytes = kPlanes * (boxes * 8192 + slices * 64 * kSliceBytes);
     int c[kSlicesPerTile], r[kSlicesPerTile], s[kSlicesPerTile];
 #pragma unroll
     for (int j = 0; j < kSlicesPerTile; j++) {
