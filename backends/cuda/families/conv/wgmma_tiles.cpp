@@ -38,17 +38,26 @@ std::int64_t epilogue_clocks(const Tile& tile, int epilogue_bytes) {
   return std::int64_t{1} * tile.rows() * tile.n * epilogue_bytes / kMemoryBytesPerClock;
 }
 
+// Whether all blocks have tiles whose epilogue takes longer than their products: memory, which blocks share, is what
+// these wait for, and parts would add to it.
+bool waits_for_memory(const ConvProblem& conv, const Tile& tile, const Chip& chip, int epilogue_bytes) {
+  const std::int64_t stages = ceil_div(std::int64_t{1} * conv.images * conv.p * conv.q, 64);
+  return gradient_rows(conv, tile) * ceil_div(gradient_columns(conv), tile.n) >= chip.sms &&
+         epilogue_clocks(tile, epilogue_bytes) > stages * stage_clocks(tile, tile.n, 64, conv.products(), chip);
+}
+
 // Clocks of the busiest block, and of partial tiles that are written to L2 and read again.
 std::int64_t gradient_clocks(const Tile& tile, const ConvProblem& conv, int epilogue_bytes, const Chip& chip) {
   const WgradSchedule schedule = gradient_schedule(conv, tile, chip, epilogue_bytes);
   const std::int64_t stage = stage_clocks(tile, tile.n, 64, conv.products(), chip),
-                     epilogue = epilogue_clocks(tile, epilogue_bytes);
+                     epilogue =
+                         waits_for_memory(conv, tile, chip, epilogue_bytes) ? epilogue_clocks(tile, epilogue_bytes) : 0;
   std::int64_t longest = 0;
   for (std::size_t block = 0; block + 1 < schedule.first_items.size(); ++block) {
     std::int64_t products = 0, epilogues = 0;
     for (std::int32_t i = schedule.first_items[block]; i < schedule.first_items[block + 1]; ++i) {
       products += schedule.items[at(i)].count * stage;
-      epilogues += schedule.items[at(i)].slot < 0 ? epilogue : 0;
+      epilogues += epilogue;
     }
     const std::int64_t under = tile.in_turn ? std::min(products, epilogues) : 0;
     longest = std::max(longest, products + epilogues - under);
@@ -171,13 +180,8 @@ std::vector<Tile> forward_tiles(const ConvProblem& conv, const Chip& chip) {
 WgradSchedule gradient_schedule(const ConvProblem& conv, const Tile& tile, const Chip& chip, int epilogue_bytes) {
   const std::int64_t stages = ceil_div(std::int64_t{1} * conv.images * conv.p * conv.q, 64);
   const std::int64_t rows = gradient_rows(conv, tile), columns = ceil_div(gradient_columns(conv), tile.n);
-  // Memory, which all blocks share, is what tiles wait for whose epilogue takes longer than their products: parts would
-  // add to it.
-  const bool by_memory =
-      rows * columns >= chip.sms &&
-      epilogue_clocks(tile, epilogue_bytes) > stages * stage_clocks(tile, tile.n, 64, conv.products(), chip);
   return schedule_wgrad(static_cast<int>(rows), static_cast<int>(columns), static_cast<int>(stages), chip.sms,
-                        kMostTensorTerms / 64, !by_memory);
+                        kMostTensorTerms / 64, !waits_for_memory(conv, tile, chip, epilogue_bytes));
 }
 
 std::vector<Tile> gradient_tiles(const ConvProblem& conv, const Chip& chip, int epilogue_bytes) {
