@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <numeric>
 
@@ -59,6 +60,13 @@ class FolderImages : public ByteDataset {
   std::int64_t size() const override { return static_cast<std::int64_t>(samples_.size()); }
   Shape sample_shape() const override { return {options_.channels, options_.crop, options_.crop}; }
   const std::vector<std::string>& class_names() const override { return names_; }
+  SampleTarget target() const override {
+    return source_.numbers == 0 ? SampleTarget{} : SampleTarget{Dtype::f32, {source_.numbers}};
+  }
+  void load_target(std::int64_t index, const AugmentKey&, std::span<std::byte> target) const override {
+    const std::span<const float> numbers = source_.numbers_of(samples_[static_cast<std::size_t>(index)].picture);
+    std::memcpy(target.data(), numbers.data(), target.size());
+  }
 
   Preparation preparation() const override {
     Preparation preparation = Dataset::preparation();
@@ -132,9 +140,9 @@ std::string text_of(const PicturePart& part, const fs::path& first) {
 std::string text_of(const PicturePart& part) { return text_of(part, part.front()); }
 std::string name_of(const PicturePart& part) { return text_of(part, part.front().filename()); }
 
-FolderScan checked_scan(const PicturePart& part, Damage damage, std::vector<std::string>& notes) {
-  FolderScan scan = scan_pictures(part);
-  check_pictures(scan, damage);
+FolderScan checked_scan(const PicturePart& part, const ImageFolder& options, std::vector<std::string>& notes) {
+  FolderScan scan = scan_pictures(part, options.target);
+  check_pictures(scan, damage_named(options.damaged));
   std::size_t count = 0;
   for (const Pictures& pictures : scan.pictures) count += pictures.size();
   const std::string left_out = left_out_text(scan);
@@ -162,6 +170,8 @@ ImageFolder resolved(ImageFolder options) {
   check(options.channels == 1 || options.channels == 3, "image_folder: channels is ", options.channels,
         ", expected 1 or 3");
   check_augment(options.augment);
+  check(options.target == "auto" || options.target == "class" || options.target == "numbers",
+        "image_folder: target is ", options.target, ", expected class, numbers or auto");
   check(options.pad == 0 || !options.augment.crops(), "image_folder: pad and augment's scale are two crops; set one");
   check(options.pad < options.crop, "image_folder: pad is ", options.pad, ", as large as crop, ", options.crop);
   if (options.resize == 0) options.resize = options.pad > 0 ? options.crop : (options.crop * 8 + 3) / 7;
@@ -180,17 +190,20 @@ ImageFolder resolved(ImageFolder options) {
 
 Splits ImageFolder::open() const try {
   const ImageFolder options = resolved(*this);
-  const Damage damage = damage_named(options.damaged);
   const PictureParts parts = find_parts(path);
   std::vector<std::string> notes;
-  FolderScan train = checked_scan(parts.train, damage, notes);
+  FolderScan train = checked_scan(parts.train, options, notes);
   if (parts.train.front() != path && !is_manifest_name(parts.train.front())) note_others(path, parts, notes);
   if (parts.test.empty()) {
     std::vector<Pictures> held = hold_out(train.pictures, holdout);
     return {std::make_shared<FolderImages>(options, train.source, train.classes, std::move(train.pictures)),
             std::make_shared<FolderImages>(options, train.source, train.classes, std::move(held)), notes};
   }
-  FolderScan test = checked_scan(parts.test, damage, notes);
+  FolderScan test = checked_scan(parts.test, options, notes);
+  if (test.source.numbers != train.source.numbers)
+    fail(Fault::data, text_of(parts.test), ": maps pictures to ", test.source.numbers, " numbers, ",
+         text_of(parts.train), " to ", train.source.numbers,
+         " (0: to classes); make them equal, or say by target what they are");
   if (test.classes != train.classes)
     fail(Fault::data, text_of(parts.test), ": its classes are not those of ", text_of(parts.train),
          "; make them equal");

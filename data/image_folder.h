@@ -26,6 +26,7 @@ struct ImageFolder {
   std::vector<float> mean = {};
   std::vector<float> deviation = {};
   float holdout = 0.1f;
+  std::string target = "auto";
   std::string damaged = "error";
 
   static constexpr const char* name = "image_folder";
@@ -50,6 +51,10 @@ struct ImageFolder {
         field("deviation", &ImageFolder::deviation, "one number per channel, [] = ImageNet's", {1e-6, 1e6}),
         field("holdout", &ImageFolder::holdout, "share of each class for the test half where path has no val or test",
               {0, 0.9}),
+        field(
+            "target", &ImageFolder::target,
+            "class; numbers: all columns of a .csv file behind the picture; auto: numbers where the second column has "
+            "any that is not whole, else classes"),
         field("damaged", &ImageFolder::damaged,
               "pictures that cannot be decoded: error ends the run there; check and skip decode all pictures first, "
               "and refuse or leave out the damaged ones")};

@@ -77,13 +77,17 @@ SampleTarget StoredTargets::form() const {
   return {values.dtype(), Shape(std::move(sizes))};
 }
 
+template <class Base, class T>
+void StoredSamples<Base, T>::load_target(std::int64_t index, const AugmentKey& key, std::span<std::byte> target) const {
+  copy_target(content_.targets, transform_, index, key, target);
+}
+template class StoredSamples<ByteDataset, std::uint8_t>;
+template class StoredSamples<Dataset, float>;
+
 StoredImages::StoredImages(Content content, std::vector<std::string> class_names, const Transform& transform,
                            std::int64_t limit)
-    : ByteDataset(Normalization(content.sample_shape[0], transform.mean, transform.deviation)),
-      content_(std::move(content)),
-      class_names_(std::move(class_names)),
-      transform_(transform),
-      size_(limited(content_.targets.size(), limit)) {
+    : StoredSamples(std::move(content), std::move(class_names), transform, limit,
+                    Normalization(content.sample_shape[0], transform.mean, transform.deviation)) {
   check_transform(transform_, target());
   const std::int64_t channels = content_.sample_shape[0];
   check(channels == 1 || channels == 3 || !transform_.augment.changes_colours(),
@@ -102,16 +106,9 @@ std::int32_t StoredImages::load_bytes(std::int64_t index, const AugmentKey& key,
   return label_of(content_.targets, index);
 }
 
-void StoredImages::load_target(std::int64_t index, const AugmentKey& key, std::span<std::byte> target) const {
-  copy_target(content_.targets, transform_, index, key, target);
-}
-
 StoredFloats::StoredFloats(Content content, std::vector<std::string> class_names, const SmallTransform& transform,
                            std::int64_t limit)
-    : content_(std::move(content)),
-      class_names_(std::move(class_names)),
-      transform_(transform),
-      size_(limited(content_.targets.size(), limit)) {
+    : StoredSamples(std::move(content), std::move(class_names), transform, limit) {
   check_transform(transform_, target());
   check(!transform_.augment.changes_pixels(), "augment: is for images of bytes, these are other numbers; take it out");
   const auto channels = static_cast<std::size_t>(content_.sample_shape[0]);
@@ -136,10 +133,6 @@ std::int32_t StoredFloats::load(std::int64_t index, const AugmentKey& key, std::
     normal[i] = (from[i] - transform_.mean[i / plane]) / transform_.deviation[i / plane];
   move_planes(normal.data(), pixels.data(), shape, draw_move(transform_, index, key));
   return label_of(content_.targets, index);
-}
-
-void StoredFloats::load_target(std::int64_t index, const AugmentKey& key, std::span<std::byte> target) const {
-  copy_target(content_.targets, transform_, index, key, target);
 }
 
 void check_labels(const std::vector<std::uint8_t>& labels, int classes, const std::filesystem::path& file,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <utility>
 #include <vector>
 
 #include "nixie/core/base/array.h"
@@ -27,57 +28,60 @@ struct SmallTransform {
   Augment augment = {};                          ///< changes of pixels; its crops are not for small images
 };
 
-class StoredImages : public ByteDataset {
+/// What StoredImages and StoredFloats share: samples of type T in memory, as a dataset of the kind Base.
+template <class Base, class T>
+class StoredSamples : public Base {
  public:
   struct Content {
-    Shape sample_shape;                     ///< [C, H, W]
-    std::vector<std::uint8_t> pixels = {};  ///< sample after sample, in C, H, W order
+    Shape sample_shape;          ///< [C, H, W]
+    std::vector<T> pixels = {};  ///< sample after sample, in C, H, W order, as they were stored
     StoredTargets targets = {};
   };
-  using Transform = SmallTransform;
-
-  /// Keeps the first `limit` samples (0 = all).
-  StoredImages(Content content, std::vector<std::string> class_names, const Transform& transform, std::int64_t limit);
 
   std::int64_t size() const override { return size_; }
   Shape sample_shape() const override { return content_.sample_shape; }
   SampleTarget target() const override { return content_.targets.form(); }
   const std::vector<std::string>& class_names() const override { return class_names_; }
-  std::int32_t load_bytes(std::int64_t index, const AugmentKey& key, std::span<std::uint8_t> bytes) const override;
   void load_target(std::int64_t index, const AugmentKey& key, std::span<std::byte> target) const override;
 
- private:
+ protected:
+  /// `base` is what Base is made of.
+  template <class... Args>
+  StoredSamples(Content&& content, std::vector<std::string> class_names, const SmallTransform& transform,
+                std::int64_t limit, Args&&... base)
+      : Base(std::forward<Args>(base)...),
+        content_(std::move(content)),
+        class_names_(std::move(class_names)),
+        transform_(transform),
+        size_(limited(content_.targets.size(), limit)) {}
+
   Content content_;
   std::vector<std::string> class_names_;
   SmallTransform transform_;
   std::int64_t size_;
 };
+extern template class StoredSamples<ByteDataset, std::uint8_t>;
+extern template class StoredSamples<Dataset, float>;
+
+class StoredImages : public StoredSamples<ByteDataset, std::uint8_t> {
+ public:
+  using Transform = SmallTransform;
+
+  /// Keeps the first `limit` samples (0 = all).
+  StoredImages(Content content, std::vector<std::string> class_names, const Transform& transform, std::int64_t limit);
+
+  std::int32_t load_bytes(std::int64_t index, const AugmentKey& key, std::span<std::uint8_t> bytes) const override;
+};
 
 /// The same of numbers that are no bytes: (x - mean) / deviation per channel.
-class StoredFloats : public Dataset {
+class StoredFloats : public StoredSamples<Dataset, float> {
  public:
-  struct Content {
-    Shape sample_shape;
-    std::vector<float> pixels = {};  ///< as they were stored
-    StoredTargets targets = {};
-  };
   /// `transform.mean` and `deviation` are of the numbers themselves. Its augment has to be empty.
   StoredFloats(Content content, std::vector<std::string> class_names, const SmallTransform& transform,
                std::int64_t limit);
 
-  std::int64_t size() const override { return size_; }
-  Shape sample_shape() const override { return content_.sample_shape; }
-  SampleTarget target() const override { return content_.targets.form(); }
-  const std::vector<std::string>& class_names() const override { return class_names_; }
   Preparation preparation() const override;
   std::int32_t load(std::int64_t index, const AugmentKey& key, std::span<float> pixels) const override;
-  void load_target(std::int64_t index, const AugmentKey& key, std::span<std::byte> target) const override;
-
- private:
-  Content content_;
-  std::vector<std::string> class_names_;
-  SmallTransform transform_;
-  std::int64_t size_;
 };
 
 /// Refuses labels outside [0, classes); the offset of the first label and the bytes between two place the message.

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@ namespace nixie {
 /// A file, or a part of a shard.
 struct Picture {
   std::string name = {};               ///< relative to the folder; of a shard's as the archive has it
+  std::int32_t row = 0;                ///< of its numbers
   std::int32_t shard = -1;             ///< -1: a file of its own
   std::int64_t offset = 0, bytes = 0;  ///< in the shard
 };
@@ -19,17 +21,23 @@ struct Picture {
 struct PictureSource {
   std::filesystem::path folder = {};
   std::vector<std::filesystem::path> shards = {};
+  std::int64_t numbers = 0;        ///< that each picture is mapped to; 0: its class
+  std::vector<float> values = {};  ///< [rows, numbers]
 
   /// For messages: `photos/cat/1.jpg`, `photos/train.tar: cat/1.jpg`.
   std::filesystem::path path_of(const Picture& picture) const;
   /// The file as it is stored. Throws Fault::data.
   std::vector<std::uint8_t> read(const Picture& picture) const;
+  std::span<const float> numbers_of(const Picture& picture) const {
+    return std::span(values).subspan(static_cast<std::size_t>(picture.row * numbers),
+                                     static_cast<std::size_t>(numbers));
+  }
 };
 
 struct FolderScan {
   PictureSource source = {};
-  std::vector<std::string> classes = {};              ///< numbers in their order, or names sorted
-  std::vector<std::vector<Picture>> pictures = {};    ///< of each class
+  std::vector<std::string> classes = {};  ///< numbers in their order, or names sorted; none where targets are numbers
+  std::vector<std::vector<Picture>> pictures = {};    ///< of each class, or all
   std::map<std::string, std::int64_t> left_out = {};  ///< `.gif files` -> how many
 };
 

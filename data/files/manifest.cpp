@@ -2,7 +2,10 @@
 #include "nixie/data/files/manifest.h"
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <fstream>
+#include <optional>
 
 #include "nixie/core/base/error.h"
 #include "nixie/data/files/shards.h"
@@ -73,33 +76,90 @@ PicturePart shards_named(const std::vector<fs::path>& shards, const std::vector<
   return {};
 }
 
+[[noreturn]] void fail_row(const fs::path& file, std::int64_t row, const std::string& what) {
+  fail(Fault::data, file.string(), ":", row, ": ", what, "; expected a row picture,class or picture,number,...");
+}
+
+struct Row {
+  std::int64_t number;  // from 1
+  std::vector<std::string> cells;
+};
+
+/// The rows that name pictures; the first may name the columns.
+std::vector<Row> read_rows(const fs::path& file) {
+  std::ifstream text(file);
+  if (!text) fail(Fault::data, file.string(), ": cannot be read; check the path and its permissions");
+  std::vector<Row> rows;
+  std::string line;
+  for (std::int64_t number = 1; std::getline(text, line); ++number) {
+    constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";  // as Excel writes it
+    if (number == 1 && line.starts_with(kByteOrderMark)) line.erase(0, kByteOrderMark.size());
+    std::vector<std::string> cells = cells_of(line);
+    if (cells.size() == 1 && cells[0].empty()) continue;
+    if (is_picture_name(cells[0]))
+      rows.push_back({number, std::move(cells)});
+    else if (number > 1)
+      fail_row(file, number, cells[0] + " does not end as a JPEG or PNG file");
+  }
+  return rows;
+}
+
+/// A finite number that is the whole cell.
+std::optional<double> number_in(const std::string& cell) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), number);
+  if (error != std::errc{} || end != cell.data() + cell.size() || !std::isfinite(number)) return {};
+  return number;
+}
+
+/// Whether all second cells are numbers, and not all of them whole as classes are.
+bool are_numbers(const std::vector<Row>& rows) {
+  bool has_fraction = false;
+  for (const Row& row : rows) {
+    const auto number = row.cells.size() < 2 ? std::nullopt : number_in(row.cells[1]);
+    if (!number) return false;
+    has_fraction |= *number != std::floor(*number);
+  }
+  return has_fraction;
+}
+
+void take_numbers(FolderScan& scan, const fs::path& file, const std::vector<Row>& rows) {
+  const std::size_t columns = rows[0].cells.size();
+  scan.source.numbers = static_cast<std::int64_t>(columns) - 1;
+  scan.pictures.emplace_back();
+  for (const Row& row : rows) {
+    if (row.cells.size() < 2) fail_row(file, row.number, "no number");
+    if (row.cells.size() != columns)
+      fail_row(file, row.number, fmt::format("{} cells where the first row has {}", row.cells.size(), columns));
+    scan.pictures[0].push_back({.name = row.cells[0], .row = static_cast<std::int32_t>(scan.pictures[0].size())});
+    for (std::size_t c = 1; c < columns; ++c) {
+      const auto number = number_in(row.cells[c]);
+      if (!number) fail_row(file, row.number, fmt::format("\"{}\" in column {} is no number", row.cells[c], c + 1));
+      scan.source.values.push_back(static_cast<float>(*number));
+    }
+  }
+}
+
 }  // namespace
 
 bool is_manifest_name(const fs::path& file) { return lower_suffix(file) == ".csv"; }
 
-FolderScan scan_manifest(const fs::path& file) {
-  std::ifstream text(file);
-  if (!text) fail(Fault::data, file.string(), ": cannot be read; check the path and its permissions");
+FolderScan scan_manifest(const fs::path& file, const std::string& target) {
+  const std::vector<Row> rows = read_rows(file);
+  if (rows.empty()) fail(Fault::data, file.string(), ": no row names a picture; expected rows picture,class");
   FolderScan scan{.source = {file.has_parent_path() ? file.parent_path() : fs::path(".")}};
-  const fs::path& folder = scan.source.folder;
-  std::map<std::string, std::vector<Picture>> pictures;
-  std::string line;
-  for (std::int64_t row = 1; std::getline(text, line); ++row) {
-    constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";  // as Excel writes it
-    if (row == 1 && line.starts_with(kByteOrderMark)) line.erase(0, kByteOrderMark.size());
-    const std::vector<std::string> cells = cells_of(line);
-    if (cells.size() == 1 && cells[0].empty()) continue;
-    const auto fail_row = [&](const std::string& what) {
-      fail(Fault::data, file.string(), ":", row, ": ", what, "; expected a row picture,class");
-    };
-    if (row == 1 && !is_picture_name(cells[0])) continue;  // names of the columns
-    if (cells.size() < 2 || cells[1].empty()) fail_row("no class");
-    if (!is_picture_name(cells[0])) fail_row(cells[0] + " does not end as a JPEG or PNG file");
-    if (std::error_code ignored; !fs::exists(folder / cells[0], ignored))
-      fail_row((folder / cells[0]).string() + " does not exist");
-    pictures[cells[1]].push_back({cells[0]});
+  for (const Row& row : rows)
+    if (std::error_code ignored; !fs::exists(scan.source.folder / row.cells[0], ignored))
+      fail_row(file, row.number, (scan.source.folder / row.cells[0]).string() + " does not exist");
+  if (target == "numbers" || (target == "auto" && are_numbers(rows))) {
+    take_numbers(scan, file, rows);
+    return scan;
   }
-  if (pictures.empty()) fail(Fault::data, file.string(), ": no row names a picture; expected rows picture,class");
+  std::map<std::string, std::vector<Picture>> pictures;
+  for (const Row& row : rows) {
+    if (row.cells.size() < 2 || row.cells[1].empty()) fail_row(file, row.number, "no class");
+    pictures[row.cells[1]].push_back({row.cells[0]});
+  }
   take_classes(scan, std::move(pictures));
   return scan;
 }
@@ -126,9 +186,11 @@ PictureParts find_parts(const fs::path& path) try {
   fail(Fault::data, error.path1().string(), ": ", error.code().message(), "; check the folder and its permissions");
 }
 
-FolderScan scan_pictures(const PicturePart& part) {
-  if (is_shard_name(part.front())) return scan_shards(part);
-  return is_manifest_name(part.front()) ? scan_manifest(part.front()) : scan_folder(part.front());
+FolderScan scan_pictures(const PicturePart& part, const std::string& target) {
+  if (is_manifest_name(part.front())) return scan_manifest(part.front(), target);
+  if (target == "numbers")
+    fail(Fault::usage, part.front().string(), ": target is numbers, which stand in a .csv file; name one with path");
+  return is_shard_name(part.front()) ? scan_shards(part) : scan_folder(part.front());
 }
 
 std::vector<std::string> class_names_of(const PicturePart& part) {

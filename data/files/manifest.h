@@ -1,4 +1,5 @@
-// Manifests: tables (CSV) that name a picture and its class in each row; and what the halves of pictures are read from.
+// Manifests: tables (CSV) that name a picture and its class or numbers in each row; and what the halves of pictures are
+// read from.
 #pragma once
 
 #include "nixie/data/files/folder_scan.h"
@@ -8,11 +9,12 @@ namespace nixie {
 /// Whether the name ends in .csv, in any case.
 bool is_manifest_name(const std::filesystem::path& file);
 
-/// Reads rows `picture,class`; further columns are ignored, and the first row where it names no picture. Pictures are
-/// relative to the manifest's folder. Classes that are all whole numbers are in their order, others sorted as text.
-/// Throws Fault::data naming the row: one without a class, or whose picture is missing or has another suffix than a
-/// picture's.
-FolderScan scan_manifest(const std::filesystem::path& file);
+/// Reads rows `picture,class`, whose further columns are ignored, or `picture,number,...`: all numbers of the row. The
+/// first row is left out where it names no picture. `target` is class, numbers or auto: numbers where the second column
+/// holds nothing else and any of them is not whole. Pictures are relative to the manifest's folder. Classes that are
+/// all whole numbers are in their order, others sorted as text. Throws Fault::data naming the row: one without a class
+/// or with another number of numbers, or whose picture is missing or has another suffix than a picture's.
+FolderScan scan_manifest(const std::filesystem::path& file, const std::string& target = "auto");
 
 /// What a half of pictures is read from: one folder that holds a folder per class, one manifest, or shards.
 using PicturePart = std::vector<std::filesystem::path>;
@@ -26,8 +28,8 @@ struct PictureParts {
 /// Throws Fault::data where `path` is neither a folder nor a manifest nor a shard.
 PictureParts find_parts(const std::filesystem::path& path);
 
-/// scan_folder, scan_manifest or scan_shards.
-FolderScan scan_pictures(const PicturePart& part);
+/// scan_folder, scan_manifest or scan_shards. Throws a usage Error where `target` is numbers and there is no manifest.
+FolderScan scan_pictures(const PicturePart& part, const std::string& target = "auto");
 /// The names of the classes of a training half, without reading its pictures.
 std::vector<std::string> class_names_of(const PicturePart& part);
 

@@ -3,6 +3,9 @@
 
 #include <gmock/gmock.h>
 
+#include <array>
+#include <set>
+
 #include "nixie/data/image_folder.h"
 #include "nixie/tests/data/pictures.h"
 
@@ -47,10 +50,52 @@ TEST_F(ManifestTest, SaysWhichRowIsWrong) {
   EXPECT_THAT(error("images/0.png,cat\nimages/1.png,\n"), HasSubstr("list.csv:2: no class"));
   EXPECT_THAT(error("file,label\nimages/7.png,cat\n"), HasSubstr("list.csv:2: "));
   EXPECT_THAT(error("file,label\nimages/7.png,cat\n"),
-              HasSubstr("images/7.png does not exist; expected a row picture,class"));
+              HasSubstr("images/7.png does not exist; expected a row picture,class or picture,number,..."));
   EXPECT_THAT(error("images/0.png,cat\nimages/0.gif,cat\n"), HasSubstr("does not end as a JPEG or PNG file"));
   EXPECT_THAT(error("file,label\n"), HasSubstr("no row names a picture"));
   EXPECT_THAT(error_of(Fault::data, [] { scan_manifest("/none.csv"); }), HasSubstr("/none.csv: cannot be read"));
+}
+
+TEST_F(ManifestTest, RowsMayHoldNumbers) {
+  const std::string text = "file,x,y\nimages/0.png,0.5,-2\nimages/1.png,1e2,3\nimages/2.png,7,0.25\n";
+  const FolderScan found = scan(text);
+  EXPECT_EQ(found.source.numbers, 2);
+  EXPECT_THAT(found.classes, ElementsAre());
+  EXPECT_THAT(names_of(found), ElementsAre(ElementsAre("images/0.png", "images/1.png", "images/2.png")));
+  EXPECT_THAT(found.source.values, ElementsAre(0.5f, -2.0f, 100.0f, 3.0f, 7.0f, 0.25f));
+  EXPECT_EQ(scan("images/0.png,1,0.5\nimages/1.png,2,0\n").classes.size(), 2u) << "whole numbers are classes";
+  EXPECT_EQ(scan_manifest(folder_ / "list.csv", "numbers").source.numbers, 2);
+  scan(text);
+  EXPECT_THAT(scan_manifest(folder_ / "list.csv", "class").classes, ElementsAre("0.5", "1e2", "7"));
+
+  EXPECT_THAT(error("images/0.png,0.5,1\nimages/1.png,0.5\n"),
+              HasSubstr("list.csv:2: 2 cells where the first row has 3"));
+  EXPECT_THAT(error("images/0.png,0.5,1\nimages/1.png,0.5,nan\n"),
+              HasSubstr("list.csv:2: \"nan\" in column 3 is no number"));
+  scan("images/0.png,0.5,1\nimages/1.png,1.5,2\nimages/2.png,2.5,3\nimages/3.png,3.5,4\n");
+  const Splits halves = ImageFolder{.path = folder_ / "list.csv", .crop = 8, .resize = 8, .holdout = 0.25f}.open();
+  EXPECT_EQ(halves.train->target(), (SampleTarget{Dtype::f32, {2}}));
+  EXPECT_EQ(halves.train->size(), 3);
+  ASSERT_EQ(halves.test->size(), 1);
+  std::set<float> firsts;
+  for (const auto& half : {halves.train, halves.test})
+    for (std::int64_t i = 0; i < half->size(); ++i) {
+      std::array<float, 2> numbers{};
+      half->load_target(i, {}, std::as_writable_bytes(std::span(numbers)));
+      EXPECT_EQ(numbers[1], numbers[0] + 0.5f);
+      Bytes sample(192), expected(192);
+      half->bytes()->load_bytes(i, {}, sample);
+      const Image source = picture(8, 8, numbers[0] - 0.5f);
+      cut_bytes(source, centre_window(source, 8, 8, 8), 3, expected);
+      EXPECT_EQ(sample, expected) << "the numbers are those of this picture";
+      firsts.insert(numbers[0]);
+    }
+  EXPECT_EQ(firsts.size(), 4u);
+  const auto refused = [&](const ImageFolder& options) { return error_of(Fault::usage, [&] { options.open(); }); };
+  std::filesystem::create_directories(folder_ / "a");
+  EXPECT_THAT(refused({.path = folder_.path(), .target = "numbers"}),
+              HasSubstr("target is numbers, which stand in a .csv"));
+  EXPECT_THAT(refused({.path = folder_.path(), .target = "mask"}), HasSubstr("target is mask, expected class"));
 }
 
 TEST_F(ManifestTest, StandsForAFolder) {

@@ -13,8 +13,12 @@
 #include "nixie/backends/cpu/backend.h"
 #include "nixie/configs/parse/config.h"
 #include "nixie/core/graph/exchange.h"
+#include "nixie/data/arrays.h"
 #include "nixie/data/files/image.h"
+#include "nixie/data/files/packed_file.h"
+#include "nixie/data/files/shards.h"
 #include "nixie/models/io/checkpoint.h"
+#include "nixie/models/io/safetensors.h"
 
 namespace nixie::fuzz {
 namespace {
@@ -114,6 +118,47 @@ void read_cifar(Input input) {
   may_refuse(Fault::data, [] { read_all(*Cifar10{.path = folder()}.open().train); });
 }
 
+/// As .npz, whose arrays are the images and the labels.
+void read_npz(Input input) {
+  write("fuzz.npz", input);
+  may_refuse(Fault::data, [] {
+    const Splits splits = Arrays{.path = folder() / "fuzz.npz"}.open();
+    read_all(*splits.train);
+    read_all(*splits.test);
+  });
+}
+
+/// As one half of a packed dataset.
+void read_packed(Input input) {
+  write("fuzz.packed", input);
+  may_refuse(Fault::data, [] {
+    const PackedFile file(folder() / "fuzz.packed");
+    for (std::int64_t i = 0; i < std::min<std::int64_t>(file.header().samples, 8); ++i)
+      require(file.sample(i).size() == static_cast<std::size_t>(file.header().sample_bytes()), "a sample is cut short");
+  });
+}
+
+/// The archive's directory alone; its pictures are those of `jpeg` and `png`.
+void read_tar_shard(Input input) {
+  write("fuzz.tar", input);
+  may_refuse(Fault::data, [&] {
+    const FolderScan scan = scan_shards({folder() / "fuzz.tar"});
+    std::size_t pictures = 0;
+    for (const auto& of_class : scan.pictures) pictures += of_class.size();
+    require(pictures <= input.size() / 512, "more pictures than headers");
+  });
+}
+
+void read_safetensors(Input input) {
+  write("fuzz.safetensors", input);
+  may_refuse(Fault::checkpoint, [&] {
+    std::int64_t bytes = 0;
+    for (const auto& [name, array] : load_safetensors(folder() / "fuzz.safetensors").arrays)
+      bytes += array.size() * size_of(array.dtype());
+    require(bytes <= static_cast<std::int64_t>(input.size()), "more elements than the file holds");
+  });
+}
+
 /// A picture of any kind, decoded and cut.
 void read_picture(Input input) {
   may_refuse(Fault::data, [&] {
@@ -174,6 +219,10 @@ const std::vector<Target>& targets() {
                                           {"set", read_assignment},
                                           {"idx", read_idx},
                                           {"cifar", read_cifar},
+                                          {"npz", read_npz},
+                                          {"packed", read_packed},
+                                          {"tar", read_tar_shard},
+                                          {"safetensors", read_safetensors},
                                           {"jpeg", read_picture},
                                           {"png", read_picture},
                                           {"checkpoint", read_checkpoint},

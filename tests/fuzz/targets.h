@@ -17,7 +17,7 @@ struct Target {
   void (*read)(Input input);
 };
 
-/// yaml, set, idx, cifar, jpeg, png, checkpoint, dlpack.
+/// yaml, set, idx, cifar, npz, packed, tar, safetensors, jpeg, png, checkpoint, dlpack.
 const std::vector<Target>& targets();
 
 /// The target of that name; ends the program where there is none.

@@ -59,7 +59,11 @@ struct LastLayer {
 };
 
 LastLayer last_layer_for(const std::string& kind, const fs::path& folder) {
-  if (kind == ImageFolder::name) return {static_cast<std::int64_t>(class_names_of(find_parts(folder).train).size())};
+  if (kind == ImageFolder::name) {
+    const PicturePart train = find_parts(folder).train;
+    const std::int64_t numbers = is_manifest_name(train.front()) ? scan_pictures(train).source.numbers : 0;
+    return {numbers > 0 ? numbers : static_cast<std::int64_t>(class_names_of(train).size())};
+  }
   if (kind == Packed::name)
     return {static_cast<std::int64_t>(PackedFile(folder / "train.packed").header().class_names.size())};
   if (kind != Arrays::name) return {kind == Cifar100::name ? 100 : 10};

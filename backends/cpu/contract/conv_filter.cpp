@@ -5,12 +5,14 @@
 
 #include "nixie/backends/cpu/contract/conv_phase.h"
 #include "nixie/backends/cpu/contract/pack.h"
+#include "nixie/backends/cpu/contract/winograd.h"
 
 namespace nixie::cpu {
 namespace {
 
 constexpr std::int64_t kUnits = 16;              // parts wanted
 constexpr std::int64_t kPixelChunk = 192;        // pixels of a panel that stay in the first-level cache
+constexpr std::int64_t kImagesChunk = 1024;      // pixels of a panel that stay in the second-level cache
 constexpr std::int64_t kPartialBytes = 1 << 25;  // partial sums in memory
 constexpr std::int64_t kLineFilters = 2;         // filters that are too few for lanes
 
@@ -33,7 +35,8 @@ class FilterConv {
         sink_(sink),
         pool_(pool),
         layout_(frame_of_windows(shape)),
-        in_place_(x_.is_dense(shape.groups * shape.channels, shape.in) && layout_.is_image(shape.in)) {
+        in_place_(x_.is_dense(shape.groups * shape.channels, shape.in) && layout_.is_image(shape.in)),
+        winograd_(std::is_same_v<T, float> && winograd_filter_pays(shape)) {
     const std::vector<std::int64_t> taps = tap_offsets(s_, layout_);
     for (std::int64_t c = 0; c < s_.channels; ++c)
       for (const std::int64_t tap : taps) row_offsets_.push_back(c * layout_.channel() + tap);
@@ -45,6 +48,9 @@ class FilterConv {
         std::clamp<std::int64_t>(std::min(ceil_div(kUnits, columns), kPartialBytes / std::max<std::int64_t>(1, bytes)),
                                  1, std::max<std::int64_t>(1, s_.batch));
     slices_ = std::clamp<std::int64_t>(kUnits / (columns * images_), 1, s_.channels);
+    joined_ = s_.stride[1] * layout_.row() == s_.out[2];
+    const bool planes = in_place_ && joined_ && s_.out[0] == 1;
+    together_ = planes ? std::clamp<std::int64_t>(kImagesChunk / pixels_, 1, std::max<std::int64_t>(1, s_.batch)) : 1;
   }
 
   void run() {
@@ -71,15 +77,27 @@ class FilterConv {
     const std::int64_t lane = first_lane(panel), width = first_lane(panel + 1) - lane;
     sums += lane * depth() + c0 * s_.taps() * width;
     const std::int64_t n0 = cut(s_.batch, images_, part), n1 = cut(s_.batch, images_, part + 1);
+    if constexpr (std::is_same_v<T, float>)
+      if (winograd_) {
+        const std::int64_t filter = group * s_.filters + lane, filters = std::min(width, s_.filters - lane);
+        const FilterPart whole{filter, filters, group * s_.channels + c0, c1 - c0, n0, n1};
+        return sum_winograd_filters(s_, dy_, x_, whole, sums);
+      }
     if (n0 == n1) std::fill_n(sums, (c1 - c0) * s_.taps() * width, T{});
     const std::int64_t frame_size = in_place_ ? 0 : layout_.channel() * (c1 - c0);
-    Scratch<T> frame(frame_size), lanes(pixels_ * width);
+    Scratch<T> frame(frame_size), lanes(together_ * pixels_ * width);
     std::fill_n(frame.data(), frame_size, T{});
-    for (std::int64_t n = n0; n < n1; ++n) {
+    for (std::int64_t n = n0; n < n1; n += together_) {
+      const std::int64_t images = std::min(together_, n1 - n);
       const T* image = x_.data + n * x_.outer + (group * s_.channels + c0) * x_.inner;
       if (!in_place_) fill_frame(layout_, image, x_.inner, x_.axis, s_.in, c1 - c0, frame.data());
-      pack_filters(n, group * s_.filters + lane, std::min(width, s_.filters - lane), width, lanes.data());
-      sum_frame(in_place_ ? image : frame.data(), c1 - c0, lanes.data(), width, n > n0, sums);
+      for (std::int64_t i = 0; i < images; ++i)
+        pack_filters(n + i, group * s_.filters + lane, std::min(width, s_.filters - lane), width,
+                     lanes.data() + i * pixels_ * width);
+      if (together_ > 1)
+        sum_images_at_once(image, images, c1 - c0, lanes.data(), width, n > n0, sums);
+      else
+        sum_frame(in_place_ ? image : frame.data(), c1 - c0, lanes.data(), width, n > n0, sums);
     }
   }
 
@@ -93,32 +111,48 @@ class FilterConv {
         pack_lanes(from + d * dy_.axis[0] + h * dy_.axis[1], dy_.inner, dy_.axis[2], used, width, s_.out[2], to);
   }
 
-  void sum_frame(const T* frame, std::int64_t channels, const T* lanes, std::int64_t width, bool add, T* sums) const {
-    const std::int64_t rows = channels * s_.taps(), tiles = ceil_div(rows, kTileRows), plane = layout_.plane();
-    const std::int64_t lines = std::clamp<std::int64_t>(kPixelChunk / s_.out[2], 1, s_.out[1]);
-    const std::int64_t jump = s_.stride[1] * layout_.row();
-    const bool joined = jump == s_.out[2];  // lines follow one another in the frame, too
+  TileArgs<T> tiles_of(std::int64_t width) const {
     TileArgs<T> tile;
     tile.step = 1;
+    tile.lanes_step = tile.out_step = width;
+    return tile;
+  }
+
+  /// Small images read in place: their planes are the runs of one sum.
+  void sum_images_at_once(const T* first, std::int64_t images, std::int64_t channels, const T* lanes,
+                          std::int64_t width, bool add, T* sums) const {
+    TileArgs<T> tile = tiles_of(width);
+    tile.jump = x_.outer;
+    tile.runs = images;
+    tile.length = pixels_;
+    tile.lanes = lanes;
+    tile.add = add;
+    run_tiles(tile, channels * s_.taps(), first, sums);
+  }
+
+  void sum_frame(const T* frame, std::int64_t channels, const T* lanes, std::int64_t width, bool add, T* sums) const {
+    const std::int64_t lines = std::clamp<std::int64_t>(kPixelChunk / s_.out[2], 1, s_.out[1]);
+    const std::int64_t jump = s_.stride[1] * layout_.row(), plane = s_.stride[0] * layout_.plane();
+    TileArgs<T> tile = tiles_of(width);
     tile.jump = jump;
-    tile.lanes_step = width;
-    tile.out_step = width;
-    for (std::int64_t d = 0; d < s_.out[0]; ++d) {
+    for (std::int64_t d = 0; d < s_.out[0]; ++d)
       for (std::int64_t h = 0; h < s_.out[1]; h += lines) {
-        const T* start = frame + d * s_.stride[0] * plane + h * jump;
         const std::int64_t count = std::min(lines, s_.out[1] - h);
-        tile.runs = joined ? 1 : count;
-        tile.length = joined ? count * s_.out[2] : s_.out[2];
+        tile.runs = joined_ ? 1 : count;
+        tile.length = joined_ ? count * s_.out[2] : s_.out[2];
         tile.lanes = lanes + (d * s_.out[1] + h) * s_.out[2] * width;
         tile.add = add || d > 0 || h > 0;
-        for (std::int64_t t = 0; t < tiles; ++t) {
-          const std::int64_t row = cut(rows, tiles, t), tile_rows = cut(rows, tiles, t + 1) - row;
-          for (std::int64_t r = 0; r < tile_rows; ++r)
-            tile.rows[r] = start + row_offsets_[static_cast<std::size_t>(row + r)];
-          tile.out = sums + row * width;
-          run_tile(static_cast<int>(tile_rows), static_cast<int>(width / kLanes<T>), tile);
-        }
+        run_tiles(tile, channels * s_.taps(), frame + d * plane + h * jump, sums);
       }
+  }
+
+  void run_tiles(TileArgs<T>& tile, std::int64_t rows, const T* start, T* sums) const {
+    const std::int64_t tiles = ceil_div(rows, kTileRows), width = tile.out_step;
+    for (std::int64_t t = 0; t < tiles; ++t) {
+      const std::int64_t row = cut(rows, tiles, t), count = cut(rows, tiles, t + 1) - row;
+      for (std::int64_t r = 0; r < count; ++r) tile.rows[r] = start + row_offsets_[static_cast<std::size_t>(row + r)];
+      tile.out = sums + row * width;
+      run_tile(static_cast<int>(count), static_cast<int>(width / kLanes<T>), tile);
     }
   }
 
@@ -148,7 +182,10 @@ class FilterConv {
   const FrameLayout layout_;
   std::vector<std::int64_t> row_offsets_;  ///< in a frame, per (channel, tap)
   const bool in_place_;
+  const bool winograd_;
+  bool joined_;  ///< lines follow one another in the frame as they do in dy
   std::int64_t vectors_, panels_, pixels_, images_, slices_;
+  std::int64_t together_;  ///< images that are summed at once
 };
 
 /// sums[tap][lane] += dy[pixel] * frame[pixel + tap] over a line of `count` pixels, for kTaps taps.

@@ -2,33 +2,20 @@
 // results. Tiles are the lanes; a block of them stays in the second-level cache from transform to transform.
 #include "nixie/backends/cpu/contract/winograd.h"
 
-#include <cstdlib>
 #include <cstring>
-#include <string_view>
 
 #include "nixie/backends/cpu/contract/pack.h"
+#include "nixie/backends/cpu/contract/winograd_tiles.h"
 
 namespace nixie::cpu {
 namespace {
 
 using V = Vector<float>;
 constexpr std::int64_t kWidth = kLanes<float>;
-constexpr int kWindow = 4, kPoints = kWindow * kWindow;
-constexpr std::int64_t kTiles = 112;       // of a block
+constexpr int kWindow = kWinogradWindow, kPoints = kWinogradPoints;
 constexpr std::int64_t kDepthChunk = 128;  // channels of a panel that stay in the first-level cache
 constexpr std::int64_t kRowGroup = 32;     // rows of the result whose products stay in the second-level cache
 constexpr std::int64_t kUnits = 16;        // parts wanted
-
-std::int64_t whole_vectors(std::int64_t count) { return ceil_div(count, kWidth) * kWidth; }
-
-/// B^T of a column or a row of a window: x[i * step].
-void transform_window(V* x, int step) {
-  const V a = x[0], b = x[step], c = x[2 * step], d = x[3 * step];
-  x[0] = a - c;
-  x[step] = b + c;
-  x[2 * step] = c - b;
-  x[3 * step] = b - d;
-}
 
 /// One number for each row of a tile.
 typedef float Rows __attribute__((vector_size(kTileRows * sizeof(float))));
@@ -42,20 +29,6 @@ void transform_filter(const Rows& a, const Rows& b, const Rows& c, Rows* to, int
   to[3 * step] = c;
 }
 
-/// Where the tiles of a layer lie: lines of tiles, image after image.
-struct Tiling {
-  explicit Tiling(const ConvShape& s, bool forward) {
-    const Sizes& result = forward ? s.out : s.in;
-    lines = ceil_div(result[1], 2);
-    across = ceil_div(result[2], 2);
-    all_lines = s.batch * lines;
-    blocks = std::clamp<std::int64_t>(ceil_div(all_lines * across, kTiles), 1, std::max<std::int64_t>(1, all_lines));
-  }
-  std::int64_t most_tiles() const { return ceil_div(all_lines, blocks) * across; }
-  std::int64_t lines, across;      ///< of an image; tiles of a line
-  std::int64_t all_lines, blocks;  ///< of the batch
-};
-
 class WinogradConv {
  public:
   WinogradConv(const Conv& conv, const ConvShape& shape, const Strided<float>& source, const Strided<float>& weight,
@@ -66,7 +39,7 @@ class WinogradConv {
         sink_(sink),
         pool_(pool),
         forward_(conv.role == ConvRole::output),
-        tiling_(shape, forward_) {
+        tiling_(shape.batch, forward_ ? shape.out : shape.in) {
     rows_ = forward_ ? s_.filters : s_.channels;
     channels_ = forward_ ? s_.channels : s_.filters;
     source_size_ = forward_ ? s_.in : s_.out;
@@ -74,9 +47,7 @@ class WinogradConv {
     // input_grad is the convolution of dy with turned filters.
     pad_ = forward_ ? Sizes{0, s_.pad[1], s_.pad[2]} : Sizes{0, 2 - s_.pad[1], 2 - s_.pad[2]};
     row_blocks_ = ceil_div(rows_, kTileRows);
-    // An odd number of vectors, so that channels do not fall on the same lines of a cache; one to write over.
-    pitch_ = whole_vectors(tiling_.most_tiles()) + kWidth;
-    pitch_ += pitch_ / kWidth % 2 == 0 ? kWidth : 0;
+    pitch_ = tiling_.pitch();
     point_ = channels_ * pitch_ + kWidth;
   }
 
@@ -108,10 +79,13 @@ class WinogradConv {
   }
 
  private:
-  /// Lines of tiles of one image, and their first lane in a block.
-  struct Segment {
-    std::int64_t image, line, lines, lane;
-  };
+  /// windows: [point][channel][tile] for channels [first, last) of a group's.
+  void transform_windows(std::int64_t block, std::int64_t first, std::int64_t last, float* windows) const {
+    const std::int64_t channel = block / tiling_.blocks * channels_;
+    WinogradWindows{source_, source_size_, pad_, tiling_}.transform(
+        tiling_.segments_of(block % tiling_.blocks), channel + first, channel + last, windows + first * pitch_, point_);
+  }
+  using Segment = WinogradTiling::Segment;
 
   std::int64_t first_row(std::int64_t block) const { return cut(rows_, row_blocks_, block); }
   std::int64_t area() const { return result_size_[1] * result_size_[2]; }
@@ -150,22 +124,11 @@ class WinogradConv {
     });
   }
 
-  std::vector<Segment> segments_of(std::int64_t block) const {
-    std::vector<Segment> segments;
-    const std::int64_t line0 = cut(tiling_.all_lines, tiling_.blocks, block);
-    const std::int64_t line1 = cut(tiling_.all_lines, tiling_.blocks, block + 1);
-    for (std::int64_t line = line0; line < line1; line += segments.back().lines)
-      segments.push_back({line / tiling_.lines, line % tiling_.lines,
-                          std::min(line1 - line, tiling_.lines - line % tiling_.lines),
-                          (line - line0) * tiling_.across});
-    return segments;
-  }
-
   /// Rows of the result in row blocks [first, last), of a block of tiles of a group.
   void run_rows(std::int64_t block, std::int64_t first, std::int64_t last, const float* packed,
                 const float* windows) const {
     const std::int64_t group = block / tiling_.blocks;
-    const std::vector<Segment> segments = segments_of(block % tiling_.blocks);
+    const std::vector<Segment> segments = tiling_.segments_of(block % tiling_.blocks);
     const std::int64_t tiles = segments.back().lane + segments.back().lines * tiling_.across;
     constexpr std::int64_t kStep = kRowGroup / kTileRows;
     Scratch<float> products(kPoints * product_point());
@@ -182,47 +145,6 @@ class WinogradConv {
         }
       }
       pieces.flush();
-    }
-  }
-
-  /// windows: [point][channel][tile] for channels [first, last).
-  void transform_windows(std::int64_t block, std::int64_t first, std::int64_t last, float* windows) const {
-    for (const Segment& segment : segments_of(block % tiling_.blocks))
-      transform_windows(block / tiling_.blocks, segment, first, last, windows);
-  }
-
-  /// Vectors reach over the end of a line of tiles; the next line writes over that.
-  void transform_windows(std::int64_t group, const Segment& segment, std::int64_t first, std::int64_t last,
-                         float* windows) const {
-    FrameLayout layout;
-    layout.column_step = 2;
-    layout.size = {1, 2 * segment.lines + 2, 2 * tiling_.across + 2};
-    layout.pad = {0, pad_[1] - 2 * segment.line, pad_[2]};
-    Scratch<float> frame(layout.channel());
-    std::fill_n(frame.data(), layout.channel() + kWidth, 0.0f);
-    const std::int64_t odd = layout.dealt_columns();
-    const float* image = source_.data + segment.image * source_.outer + group * channels_ * source_.inner;
-    for (std::int64_t c = first; c < last; ++c) {
-      fill_frame(layout, image + c * source_.inner, source_.inner, source_.axis, source_size_, 1, frame.data());
-      for (std::int64_t line = 0; line < segment.lines; ++line)
-        for (std::int64_t w = 0; w < tiling_.across; w += kWidth) {
-          V x[kPoints];
-#pragma GCC unroll 4
-          for (int i = 0; i < kWindow; ++i) {
-            const float* row = frame.data() + (2 * line + i) * layout.row() + w;
-            x[kWindow * i] = load(row);
-            x[kWindow * i + 1] = load(row + odd);
-            x[kWindow * i + 2] = load(row + 1);
-            x[kWindow * i + 3] = load(row + odd + 1);
-          }
-#pragma GCC unroll 4
-          for (int i = 0; i < kWindow; ++i) transform_window(x + i, kWindow);
-#pragma GCC unroll 4
-          for (int i = 0; i < kWindow; ++i) transform_window(x + kWindow * i, 1);
-          float* to = windows + c * pitch_ + segment.lane + line * tiling_.across + w;
-#pragma GCC unroll 16
-          for (int p = 0; p < kPoints; ++p) store(to + p * point_, x[p]);
-        }
     }
   }
 
@@ -296,7 +218,7 @@ class WinogradConv {
   const HeadSink& sink_;
   ThreadPool& pool_;
   const bool forward_;
-  const Tiling tiling_;
+  const WinogradTiling tiling_;
   Sizes source_size_, result_size_, pad_;
   std::int64_t rows_, channels_, row_blocks_, pitch_, point_;
 };
@@ -304,26 +226,16 @@ class WinogradConv {
 }  // namespace
 
 bool winograd_pays(const Conv& conv, const ConvShape& s) {
-  static const bool forbidden = [] {
-    const char* value = std::getenv("NIXIE_WINOGRAD");
-    return value && std::string_view(value) == "0";
-  }();
-  if (forbidden || s.window != Sizes{1, 3, 3} || s.stride != Sizes{1, 1, 1} || s.dilation != Sizes{1, 1, 1} ||
-      s.in[0] != 1 || s.pad[0] != 0)
-    return false;
-  const bool forward = conv.role == ConvRole::output;
-  const Sizes& result = forward ? s.out : s.in;
-  const Tiling tiling(s, forward);
-  // Multiply-adds of lanes that hold results, and what transforms cost beside them.
-  constexpr double kWindowCost = 80, kResultCost = 80;
-  const auto real = [](std::int64_t count) { return static_cast<double>(count); };
-  const double channels = real(s.channels), filters = real(s.filters), lanes = real(tiling.most_tiles());
-  const double waste = real(whole_vectors(tiling.most_tiles())) / lanes;
-  const double line_waste = real(whole_vectors(tiling.across)) / real(tiling.across);
-  const double tiles =
-      waste * kPoints * channels * filters + line_waste * (kWindowCost * channels + kResultCost * filters);
-  const double pixels = real(result[1] * result[2]) / real(tiling.lines * tiling.across);
-  return tiles < 0.9 * 9 * channels * filters * pixels;
+  if (!winograd_fits(s)) return false;
+  const Sizes& result = conv.role == ConvRole::output ? s.out : s.in;
+  const WinogradTiling tiling(s.batch, result);
+  constexpr double kWindowCost = 80, kResultCost = 80;  // of a transform, in lanes
+  const auto waste = [](std::int64_t lanes) {
+    return static_cast<double>(ceil_div(lanes, kWidth) * kWidth) / static_cast<double>(lanes);
+  };
+  return winograd_is_faster(s, tiling, result, waste(tiling.most_tiles()),
+                            waste(tiling.across) * (kWindowCost * static_cast<double>(s.channels) +
+                                                    kResultCost * static_cast<double>(s.filters)));
 }
 
 void run_winograd(const Conv& conv, const ConvShape& shape, const Strided<float>& source, const Strided<float>& weight,

@@ -13,4 +13,16 @@ bool winograd_pays(const Conv& conv, const ConvShape& shape);
 void run_winograd(const Conv& conv, const ConvShape& shape, const Strided<float>& source, const Strided<float>& weight,
                   const HeadSink& sink, ThreadPool& pool);
 
+/// The same for filter_grad.
+bool winograd_filter_pays(const ConvShape& shape);
+
+/// Which sums of a filter_grad: neighbouring filters (at most a tile's lanes) and channels, counted over all groups,
+/// over images [image0, image1).
+struct FilterPart {
+  std::int64_t filter, filters, channel, channels, image0, image1;
+};
+/// sums: [channel][tap][filter], filters up to whole vectors.
+void sum_winograd_filters(const ConvShape& shape, const ImageView<float>& dy, const ImageView<float>& x,
+                          const FilterPart& part, float* sums);
+
 }  // namespace nixie::cpu

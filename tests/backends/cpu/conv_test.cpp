@@ -117,8 +117,7 @@ TEST(CpuConv, EveryType) {
     for (const Case& c : {kCases[0], kCases[5], kCases[6], kCases[14]}) expect_roles(c, type, Layout::gaps, 2);
 }
 
-TEST(CpuConv, SameBitsForAnyNumberOfThreads) {
-  const Case c{5, 20, 40, {15, 15}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 1};
+void expect_same_bits(const Case& c) {
   Array x(Dtype::f32, c.x(), Layout::dense, 1), w(Dtype::f32, c.w(), Layout::dense, 2);
   Array dy(Dtype::f32, c.y(), Layout::dense, 3);
   for (std::int64_t i = 0; i < w.shape.size(); ++i) w.set(w.origin + i, std::sin(static_cast<double>(i)));
@@ -131,6 +130,46 @@ TEST(CpuConv, SameBitsForAnyNumberOfThreads) {
     const std::vector<double> one = run_head(head, domain, {first, second}, 1);
     for (const int threads : {2, 5, 16}) expect_same(run_head(head, domain, {first, second}, threads), one, "threads");
   }
+}
+
+TEST(CpuConv, SameBitsForAnyNumberOfThreads) {
+  const Case cases[] = {{5, 20, 40, {15, 15}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 1},
+                        {3, 64, 80, {14, 13}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 1},  // Winograd's tiles
+                        {5, 12, 12, {15, 15}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, 12},
+                        {7, 40, 50, {7, 7}, {1, 1}, {1, 1}, {0, 0}, {1, 1}, 1}};
+  for (const Case& c : cases) expect_same_bits(c);
+}
+
+// Tiles of 2x2 err as plain sums do, for operands that are no whole numbers.
+TEST(CpuConv, WinogradsTilesAreAsExactAsFloats) {
+  const Case c{2, 128, 48, {14, 14}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 1};
+  Array x(Dtype::f32, c.x(), Layout::dense, 1), w(Dtype::f32, c.w(), Layout::dense, 2);
+  Array dy(Dtype::f32, c.y(), Layout::dense, 3);
+  for (Array* array : {&x, &w, &dy})
+    for (std::int64_t i = 0; i < array->shape.size(); ++i)
+      array->set(array->origin + i, std::sin(static_cast<double>(i * i % 9973)));
+  std::vector<double> y(static_cast<std::size_t>(c.y().size())), dx(static_cast<std::size_t>(c.x().size())),
+      dw(static_cast<std::size_t>(c.w().size()));
+  const std::vector<double> xs = x.values(), ws = w.values(), dys = dy.values();
+  for_each_product(c, [&](std::size_t at_x, std::size_t at_w, std::size_t at_y) {
+    y[at_y] += xs[at_x] * ws[at_w];
+    dx[at_x] += dys[at_y] * ws[at_w];
+    dw[at_w] += dys[at_y] * xs[at_x];
+  });
+  const auto expect_close = [&](ConvRole role, const Shape& domain, const Array& first, const Array& second,
+                                const std::vector<double>& expected) {
+    const Head head{Conv{role, c.stride, c.pad, c.dilation, c.groups}, {}, Dtype::f32};
+    const std::vector<double> actual = run_head(head, domain, {&first, &second});
+    double error = 0, size = 0;
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      error += (actual[i] - expected[i]) * (actual[i] - expected[i]);
+      size += expected[i] * expected[i];
+    }
+    EXPECT_LT(std::sqrt(error / size), 1e-6) << static_cast<int>(role);
+  };
+  expect_close(ConvRole::output, c.y(), x, w, y);
+  expect_close(ConvRole::input_grad, c.x(), dy, w, dx);
+  expect_close(ConvRole::filter_grad, c.w(), dy, x, dw);
 }
 
 }  // namespace

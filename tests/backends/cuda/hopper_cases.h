@@ -67,6 +67,9 @@ inline std::vector<Case> cases() {
   add("norm_k256_1x1", 1, with_norm, {5, 64, 28, 28, 256, 1, 1}, Norm::forward);
   add("norm_c16_k96", 1, with_norm, {2, 16, 24, 20, 96, 1, 1}, Norm::forward);
   add("norm_c144_k24", 1, with_norm, {3, 144, 17, 13, 24, 1, 1}, Norm::forward);
+  // Filters that stay in shared memory while a block goes through its tiles.
+  add("norm_resident_k128", 1, with_norm, {9, 64, 64, 64, 256, 1, 1}, Norm::forward);
+  add("norm_resident_c144_k24", 1, with_norm, {9, 144, 64, 60, 24, 1, 1}, Norm::forward);
   add("norm_k1160_stride_2", 1, with_norm, {3, 32, 17, 17, 1160, 1, 1, {2, 2}}, Norm::forward);
   add("norm_patches_k64", 1, with_norm, {3, 16, 28, 24, 64, 3, 3, {1, 1}, {1, 1}}, Norm::forward);
   add("norm_patches_k128", 1, with_norm, {3, 16, 28, 24, 128, 3, 3, {1, 1}, {1, 1}}, Norm::forward);
@@ -75,6 +78,7 @@ inline std::vector<Case> cases() {
   add("norm_grad_c128", 1, with_norm, {2, 128, 19, 9, 256, 1, 1}, Norm::backward);
   add("norm_grad_patches_c64", 1, with_norm, {3, 64, 28, 24, 16, 3, 3, {1, 1}, {1, 1}}, Norm::backward);
 
+  add("input_grad_resident", 1, input_grad, {9, 24, 64, 60, 144, 1, 1}, true);
   add("input_grad_tiny", 1, input_grad, {1, 64, 5, 7, 8, 3, 3, {1, 1}, {1, 1}}, true);
   add("input_grad_c64", 1, input_grad, {2, 64, 27, 27, 192, 5, 5, {1, 1}, {2, 2}}, true);
   add("input_grad_c96", 1, input_grad, {2, 96, 12, 12, 256, 5, 5, {1, 1}, {0, 0}, {1, 1}, bf16}, true);

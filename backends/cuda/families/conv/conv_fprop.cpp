@@ -70,7 +70,6 @@ KernelCode generate_tile(const Plan& plan, const Choice& choice, const Tile& til
   const ConvProblem& conv = problem_of(choice);
   const ForwardLayer layer = forward_layer(conv);
   const int slice = layer.slice;
-  const std::int64_t rows_b = layer.transposed ? ceil_div(tile.n, 64) * 64 : tile.n;
 
   // Products of planes have no odd results.
   const bool pieces = conv.products() > 1 || stores_pieces(choice.kernel);
@@ -83,6 +82,7 @@ KernelCode generate_tile(const Plan& plan, const Choice& choice, const Tile& til
                          {"CONV_P", layer.p},
                          {"CONV_Q", layer.q},
                          {"CONV_PIXELS", layer.pixels},
+                         {"CONV_RESIDENT", tile.resident},
                          {"CONV_LANES", pieces ? 8 : 1},
                          {"CONV_TRANSPOSED_W", layer.transposed}}) +
                 parts_defines(choice) + body.text + "#include \"conv_fprop_sm90.cuh\"\n";
@@ -96,15 +96,14 @@ KernelCode generate_tile(const Plan& plan, const Choice& choice, const Tile& til
     code.maps.push_back(images_map(x, conv.dtype, conv, layer.pad, conv.stride, slice, tile.rows()));
     code.maps.push_back(tiled_map(w, conv.dtype, w_sizes, w_box, slice * 2));
   }
-  const std::int64_t columns = layer.groups * ceil_div(layer.filters, tile.n),
-                     tiles = ceil_div(layer.pixels, tile.rows()) * columns;
+  const std::int64_t stage_rows = tile.rows() + (tile.resident ? 0 : layer.filter_rows(tile));
   code.launches.push_back(
       {.entry = "conv_fprop",
-       .blocks = blocks_for(choice, tiles, columns, chip),
+       .blocks = tile.resident ? forward_blocks(layer, tile, chip)
+                               : blocks_for(choice, layer.tiles(tile), layer.columns(tile), chip),
        .threads = (tile.consumers + 1) * 128,
-       .shared_bytes = 1024 +
-                       tile.stages * planes_of(conv.products()) * (tile.rows() + rows_b) * layer.stage_terms * 2 +
-                       tile.consumers * 16384,
+       .shared_bytes = 1024 + tile.stages * planes_of(conv.products()) * stage_rows * layer.stage_terms * 2 +
+                       resident_bytes(layer, tile) + tile.consumers * 16384,
        .maps = all_maps(code)});
   return code;
 }

@@ -36,7 +36,7 @@ KernelCode generate_tile(const Plan& plan, const Choice& choice, const Tile& til
   const ConvProblem& conv = problem_of(choice);
   const bool sums = choice.channel_sum.has_value();
   const std::int64_t pixels = std::int64_t{1} * conv.images * conv.p * conv.q;
-  const int channels = conv.channels / conv.groups, slice = slice_of(channels);
+  const int channels = conv.channels / conv.groups, slice = gradient_slice(conv);
   const std::int64_t rows = gradient_rows(conv, tile);
   const WgradSchedule schedule = gradient_schedule(conv, tile, chip, epilogue_bytes(plan, choice.kernel));
   const auto items = static_cast<std::int64_t>(schedule.items.size()),

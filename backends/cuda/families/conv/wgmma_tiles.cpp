@@ -61,16 +61,11 @@ int stages_in(std::int64_t room, const Tile& tile, std::int64_t rows_b, int term
   return static_cast<int>(std::min<std::int64_t>(8, room / stage_bytes(tile, rows_b, terms, products)));
 }
 
-// Columns of a filter gradient: the elements of one filter.
-std::int64_t columns_of(const ConvProblem& conv) {
-  return std::int64_t{1} * conv.r * conv.s * (conv.channels / conv.groups);
-}
-
 bool fits_gradient(const Tile& tile, const ConvProblem& conv) {
-  const int slice = slice_of(conv.channels / conv.groups);
+  const int slice = gradient_slice(conv);
   if (!fits(tile, conv.products()) || tile.n % slice != 0 || tile.n / slice > 8) return false;
   if (conv.row_channels > 0 && tile.consumers == 3) return false;  // addresses of packed rows need the registers
-  return gradient_rows(conv, tile) <= kMostTileRows && ceil_div(columns_of(conv), tile.n) <= kMostTileColumns;
+  return gradient_rows(conv, tile) <= kMostTileRows && ceil_div(gradient_columns(conv), tile.n) <= kMostTileColumns;
 }
 
 std::vector<Tile> sorted(std::vector<Tile> tiles) {
@@ -86,7 +81,26 @@ std::int64_t gradient_rows(const ConvProblem& conv, const Tile& tile) {
   return std::int64_t{conv.groups} * ceil_div(conv.filters / conv.groups, tile.rows());
 }
 
-int slice_of(std::int64_t channels) { return channels % 64 == 0 || channels % 16 != 0 ? 64 : channels % 32 ? 16 : 32; }
+int gradient_slice(const ConvProblem& conv) {
+  return slice_of(conv.channels / conv.groups, conv.filters / conv.groups);
+}
+
+std::int64_t gradient_columns(const ConvProblem& conv) {
+  return std::int64_t{1} * conv.r * conv.s * round_up(conv.channels / conv.groups, gradient_slice(conv));
+}
+
+// A pixel's slice is a line of L2 whether it has 64 channels or 16, so that slices that divide the channels are bound
+// by lines; whole slices multiply zeros instead, by tiles of at most 128 filters mostly.
+int slice_of(std::int64_t channels, std::int64_t filters) {
+  constexpr double kClocksOfLine = 2.6, kLeastGain = 0.8;
+  if (channels % 64 == 0 || channels % 16 != 0) return 64;
+  const int exact = channels % 32 ? 16 : 32;
+  const auto clocks = [&](int slice) {
+    const double products = slice / 16 * static_cast<double>(std::min<std::int64_t>(filters, 128)) / 128;
+    return static_cast<double>(ceil_div(channels, slice)) * std::max(products, kClocksOfLine);
+  };
+  return clocks(64) < kLeastGain * clocks(exact) ? 64 : exact;
+}
 
 int planes_of(int products) { return products == 3 ? 2 : 1; }
 
@@ -97,7 +111,7 @@ ForwardLayer forward_layer(const ConvProblem& conv) {
                      .p = conv.p,
                      .q = conv.q,
                      .pad = conv.pad};
-  layer.slice = slice_of(layer.channels);
+  layer.slice = slice_of(layer.channels, layer.filters);
   if (conv.role == ConvRole::input_grad) {
     layer.transposed = true, layer.slice = 64;
     std::swap(layer.channels, layer.filters);
@@ -111,6 +125,25 @@ ForwardLayer forward_layer(const ConvProblem& conv) {
   return layer;
 }
 
+std::int64_t forward_blocks(const ForwardLayer& layer, const Tile& tile, const Chip& chip) {
+  const std::int64_t columns = layer.columns(tile);
+  return tile.resident ? chip.sms / columns * columns : chip.sms;
+}
+
+std::int64_t resident_bytes(const ForwardLayer& layer, const Tile& tile) {
+  return tile.resident ? layer.stages * layer.filter_rows(tile) * layer.stage_terms * 2 : 0;
+}
+
+// Whether a block reads filters twice at least, they leave room for enough images, and blocks that keep to a column
+// take about as many waves as others.
+bool may_reside(const ForwardLayer& layer, Tile tile, std::int64_t room, const Chip& chip) {
+  tile.resident = true;
+  const std::int64_t blocks = forward_blocks(layer, tile, chip), tiles = layer.tiles(tile),
+                     images = tile.rows() * layer.stage_terms * 2;
+  return blocks > 0 && tiles >= 2 * blocks && ceil_div(tiles, blocks) * 16 <= ceil_div(tiles, chip.sms) * 17 &&
+         resident_bytes(layer, tile) + 4 * images <= room;
+}
+
 // The tile whose last wave ends first. Turned filters come in boxes of 64. An epilogue hides better behind the products
 // of two other warpgroups.
 std::vector<Tile> forward_tiles(const ConvProblem& conv, const Chip& chip) {
@@ -118,14 +151,16 @@ std::vector<Tile> forward_tiles(const ConvProblem& conv, const Chip& chip) {
   std::vector<Tile> tiles;
   for (Tile tile : kForwardTiles) {
     if (!fits(tile, conv.products()) || (tile.n % 64 != 0 && layer.filters > tile.n)) continue;
-    const std::int64_t waves =
-        ceil_div(ceil_div(layer.pixels, tile.rows()) * layer.groups * ceil_div(layer.filters, tile.n), chip.sms);
-    const std::int64_t epilogue = tile.rows() * tile.n / (tile.consumers == 3 ? 16 : 12);
-    const std::int64_t rows_b = layer.transposed ? ceil_div(tile.n, 64) * 64 : tile.n;
+    const std::int64_t room = dynamic_shared_bytes(chip) - tile.consumers * 16384;
+    tile.resident = conv.products() == 1 && may_reside(layer, tile, room, chip);
+    const std::int64_t waves = ceil_div(layer.tiles(tile), forward_blocks(layer, tile, chip)),
+                       epilogue = tile.rows() * tile.n / (tile.consumers == 3 ? 16 : 12);
+    // Filters count for each tile, resident or not: else small tiles, whose epilogues overlap less, would seem as fast.
     tile.clocks =
-        waves * (layer.stages * stage_clocks(tile, rows_b, layer.stage_terms, conv.products(), chip) + epilogue);
-    tile.stages = stages_in(dynamic_shared_bytes(chip) - tile.consumers * 16384, tile, rows_b, layer.stage_terms,
-                            conv.products());
+        waves * (layer.stages * stage_clocks(tile, layer.filter_rows(tile), layer.stage_terms, conv.products(), chip) +
+                 epilogue);
+    tile.stages = stages_in(room - resident_bytes(layer, tile), tile, tile.resident ? 0 : layer.filter_rows(tile),
+                            layer.stage_terms, conv.products());
     tiles.push_back(tile);
   }
   return sorted(std::move(tiles));
@@ -133,7 +168,7 @@ std::vector<Tile> forward_tiles(const ConvProblem& conv, const Chip& chip) {
 
 WgradSchedule gradient_schedule(const ConvProblem& conv, const Tile& tile, const Chip& chip, int epilogue_bytes) {
   const std::int64_t stages = ceil_div(std::int64_t{1} * conv.images * conv.p * conv.q, 64);
-  const std::int64_t rows = gradient_rows(conv, tile), columns = ceil_div(columns_of(conv), tile.n);
+  const std::int64_t rows = gradient_rows(conv, tile), columns = ceil_div(gradient_columns(conv), tile.n);
   // Memory, which all blocks share, is what tiles wait for whose epilogue takes longer than their products: parts would
   // add to it.
   const bool by_memory =
@@ -147,7 +182,7 @@ std::vector<Tile> gradient_tiles(const ConvProblem& conv, const Chip& chip, int 
   std::vector<Tile> tiles;
   for (Tile tile : kGradientTiles) {
     if (!fits_gradient(tile, conv)) continue;
-    if (tile.in_turn && gradient_rows(conv, tile) * ceil_div(columns_of(conv), tile.n) < 2 * chip.sms) continue;
+    if (tile.in_turn && gradient_rows(conv, tile) * ceil_div(gradient_columns(conv), tile.n) < 2 * chip.sms) continue;
     tile.clocks = gradient_clocks(tile, conv, epilogue_bytes, chip);
     tile.stages = stages_in(dynamic_shared_bytes(chip) - tile.consumers * 8192, tile, tile.n, 64, conv.products());
     tiles.push_back(tile);

@@ -14,6 +14,7 @@ struct Tile {
   int consumers = 0;        ///< warpgroups that multiply
   int mma_m = 0, n = 0;     ///< of each: products of 64 rows by n columns
   bool in_turn = false;     ///< each has tiles of its own: one's epilogue runs under another's products
+  bool resident = false;    ///< conv_fprop: blocks keep to a column of tiles and hold its filters
   int stages = 0;           ///< that shared memory holds at once
   std::int64_t clocks = 0;  ///< of the whole kernel, estimated
   int sharing() const { return in_turn ? 1 : consumers; }  ///< consumers that share a tile
@@ -30,15 +31,25 @@ struct ForwardLayer {
   int slice = 0;        ///< channels that one box of the copy engine holds
   int stage_terms = 0;  ///< of the reduction in each stage, whole slices, at most 64
   std::int64_t pixels = 0, stages = 0;
+  /// Of filters that a stage of a tile reads.
+  std::int64_t filter_rows(const Tile& tile) const { return transposed ? (tile.n + 63) / 64 * 64 : tile.n; }
+  std::int64_t columns(const Tile& tile) const { return groups * ((filters - 1) / tile.n + 1); }
+  std::int64_t tiles(const Tile& tile) const { return ((pixels - 1) / tile.rows() + 1) * columns(tile); }
 };
 ForwardLayer forward_layer(const ConvProblem& conv);
+/// The blocks that compute it, and the bytes of filters that each holds.
+std::int64_t forward_blocks(const ForwardLayer& layer, const Tile& tile, const Chip& chip);
+std::int64_t resident_bytes(const ForwardLayer& layer, const Tile& tile);
 
 /// Rows of tiles of a filter gradient, those of all groups.
 std::int64_t gradient_rows(const ConvProblem& conv, const Tile& tile);
 /// How a filter gradient's tiles are shared out over the chip.
 WgradSchedule gradient_schedule(const ConvProblem& conv, const Tile& tile, const Chip& chip, int epilogue_bytes);
-/// Channels that one box of the copy engine holds.
-int slice_of(std::int64_t channels);
+/// Elements of a filter, with those that fill up its slices.
+std::int64_t gradient_columns(const ConvProblem& conv);
+/// Channels that one box of the copy engine holds, for tiles of so many filters.
+int slice_of(std::int64_t channels, std::int64_t filters);
+int gradient_slice(const ConvProblem& conv);
 /// 16-bit arrays that hold an operand.
 int planes_of(int products);
 

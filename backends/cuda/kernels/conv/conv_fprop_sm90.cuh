@@ -7,6 +7,10 @@
 // Roles    persistent blocks; one producer thread fills a ring of CONV_STAGES stages by TMA (im2col for x: padding,
 //          image borders and the last partial tile read zero); CONV_CONSUMERS warpgroups multiply, each its own
 //          64 * CONV_MMA_M rows, and run the epilogue by themselves, one's under the other's products.
+// Filters  where all of a column of tiles fit beside a ring of images (CONV_RESIDENT = 1), a block keeps to a column
+// and
+//          loads them once. Else every tile loads them again, and where they are small all blocks ask the same few
+//          lines of L2 for them: 24 filters of 144 channels took three times as long as the images.
 // Epilogue the generated Body, 8 neighbouring channels of a pixel at a time: loads and stores of 16 bytes. Where
 //          results are in no steps of 16 bytes (odd numbers of filters), one: a warp stores 32 neighbouring channels.
 // Gradient the input gradient is the same sum over dy with the filter flipped and w read transposed in place
@@ -35,6 +39,7 @@
 //                                   128 with one or two consumers, 64 with three
 //   CONV_TILE_N                     32, 48, 64, 96, 128, 192, 256; no multiple of 64 only where K <= TILE_N
 //   CONV_STAGES                     ring depth
+//   CONV_RESIDENT                   0 or 1; 1: with CONV_PRODUCTS = 1, the grid a multiple of the tiles across K
 //   CONV_LANES                      8 or 1: channels that Body takes at once
 //   CONV_TRANSPOSED_W NIXIE_BF16    0 or 1
 //   CONV_PRODUCTS                   1 or 3; 3: a third as many sums a thread
@@ -47,7 +52,8 @@
 //   w_map     tiled {C, R*S, K}, box {SLICE, 1, TILE_N}, the same swizzle; transposed: tiled over the layer's own w,
 //             that is {K, R*S, C} in this kernel's letters, box {64, 1, 64}, swizzle 128 bytes, SLICE = 64
 //   grid      at most one block per multiprocessor; block (CONSUMERS + 1) * 128; dynamic shared memory 1024 + STAGES *
-//             planes * (tile rows + TILE_N, rounded up to 64 if transposed) * bytes of a row + CONSUMERS * 16384
+//             planes * (tile rows + TILE_N, rounded up to 64 if transposed) * bytes of a row + CONSUMERS * 16384;
+//             resident filters take a stage's bytes for each stage of a tile
 #pragma once
 #include "ptx.cuh"
 #ifdef CONV_PARTS
@@ -63,8 +69,9 @@ constexpr int kTileM = 64 * kConsumers * kMmaM, kTilesN = (CONV_K + kTileN - 1) 
 constexpr int kTilesAcross = CONV_GROUPS * kTilesN;
 constexpr int kRowsB = CONV_TRANSPOSED_W ? (kTileN + 63) / 64 * 64 : kTileN;
 constexpr int kPlanes = CONV_PRODUCTS == 3 ? 2 : 1;
-constexpr int kBytesA = kTileM * kRowBytes, kPlaneBytes = kBytesA + kRowsB * kRowBytes;
-constexpr int kStageBytes = kPlanes * kPlaneBytes;
+constexpr int kBytesA = kTileM * kRowBytes, kBytesB = kRowsB * kRowBytes;
+constexpr int kPlaneBytes = CONV_RESIDENT ? kBytesA : kBytesA + kBytesB, kStageBytes = kPlanes * kPlaneBytes;
+constexpr int kRingBytes = kStages * kStageBytes, kResidentBytes = CONV_RESIDENT ? kBlocks * kBytesB : 0;
 constexpr int kChunksN = (kTileN + 63) / 64, kTiles = (CONV_PIXELS + kTileM - 1) / kTileM * kTilesAcross;
 constexpr Swizzle kSwizzle = kSlice == 64 ? Swizzle::b128 : kSlice == 32 ? Swizzle::b64 : Swizzle::b32;
 static_assert(!CONV_TRANSPOSED_W || kSlice == 64, "a transposed filter is read in boxes of 64 x 64");
@@ -77,26 +84,34 @@ struct Column {
 };
 
 struct Barriers {
-  u32 full, empty;
+  u32 full, empty, filters;
   NIXIE_DEVICE u32 full_at(int stage) const { return full + 8 * stage; }
   NIXIE_DEVICE u32 empty_at(int stage) const { return empty + 8 * stage; }
 };
 
-// Loads one slice: channels [c, c + kSlice) of one tap, for all rows and columns of the tile. A slice past the last,
-// which fills up the last stage, lies outside both maps and reads zero.
-NIXIE_DEVICE void load_slice(const TensorMap* x, const TensorMap* w, u32 a, u32 b, u32 bar, int slice, Column column,
-                             int image, int h, int v) {
-  int tap = slice / kChannelSlices, c = (slice - tap * kChannelSlices) * kSlice;
-  int r = tap / CONV_S, s = tap - r * CONV_S;
-  const int first = CONV_GROUPS == 1 ? 0 : column.group * CONV_C, n0 = column.n0;
-  int x_c = kSlices % kSlicesPerStage != 0 && slice >= kSlices ? CONV_GROUPS * kChannelSlices * kSlice : first + c;
-  copy_im2col(a, x, bar, x_c, v, h, image, s * CONV_DILATION_W, r * CONV_DILATION_H);
+// Channels [c, c + kSlice) of one tap, for all rows and columns of a tile. A slice past the last, which fills up the
+// last stage, lies outside both maps and reads zero.
+struct Slice {
+  int index, tap, c;
+  NIXIE_DEVICE explicit Slice(int index)
+      : index(index), tap(index / kChannelSlices), c((index - tap * kChannelSlices) * kSlice) {}
+};
+
+NIXIE_DEVICE void load_images(const TensorMap* x, u32 a, u32 bar, Slice slice, Column column, int image, int h, int v) {
+  const int r = slice.tap / CONV_S, s = slice.tap - r * CONV_S, first = CONV_GROUPS == 1 ? 0 : column.group * CONV_C;
+  const bool past = kSlices % kSlicesPerStage != 0 && slice.index >= kSlices;
+  copy_im2col(a, x, bar, past ? CONV_GROUPS * kChannelSlices * kSlice : first + slice.c, v, h, image,
+              s * CONV_DILATION_W, r * CONV_DILATION_H);
+}
+
+NIXIE_DEVICE void load_filters(const TensorMap* w, u32 b, u32 bar, Slice slice, Column column) {
+  const int n0 = column.n0, first = CONV_GROUPS == 1 ? 0 : column.group * CONV_C;
   if (CONV_TRANSPOSED_W) {
 #pragma unroll
     for (int i = 0; i < kRowsB / 64; i++)
-      copy_box_3d(b + i * 8192, w, bar, n0 + 64 * i, CONV_R * CONV_S - 1 - tap, first + c);
+      copy_box_3d(b + i * 8192, w, bar, n0 + 64 * i, CONV_R * CONV_S - 1 - slice.tap, first + slice.c);
   } else {
-    copy_box_3d(b, w, bar, c, tap, CONV_GROUPS == 1 ? n0 : column.group * CONV_K + n0);
+    copy_box_3d(b, w, bar, slice.c, slice.tap, CONV_GROUPS == 1 ? n0 : column.group * CONV_K + n0);
   }
 }
 
@@ -106,6 +121,12 @@ struct Maps {
 
 NIXIE_DEVICE void produce(const Maps& maps, u32 shared, Barriers bars) {
   Ring<kStages> ring;
+  if (CONV_RESIDENT) {
+    barrier_expect(bars.filters, kResidentBytes);
+    for (int i = 0; i < kBlocks * kSlicesPerStage; i++)
+      load_filters(maps.w[0], shared + kRingBytes + i * kRowsB * kSliceBytes, bars.filters, Slice(i),
+                   Column(blockIdx.x));
+  }
   for (int tile = blockIdx.x; tile < kTiles; tile += gridDim.x) {
     const Column column(tile);
     const int pixel = tile / kTilesAcross * kTileM;
@@ -118,9 +139,11 @@ NIXIE_DEVICE void produce(const Maps& maps, u32 shared, Barriers bars) {
       barrier_expect(bar, kStageBytes);
 #pragma unroll
       for (int plane = 0; plane < kPlanes; plane++, a += kPlaneBytes, b += kPlaneBytes)
-        for (int i = 0; i < kSlicesPerStage; i++)
-          load_slice(maps.x[plane], maps.w[plane], a + i * kTileM * kSliceBytes, b + i * kTileN * kSliceBytes, bar,
-                     block * kSlicesPerStage + i, column, image, h, v);
+        for (int i = 0; i < kSlicesPerStage; i++) {
+          const Slice slice(block * kSlicesPerStage + i);
+          load_images(maps.x[plane], a + i * kTileM * kSliceBytes, bar, slice, column, image, h, v);
+          if (!CONV_RESIDENT) load_filters(maps.w[plane], b + i * kRowsB * kSliceBytes, bar, slice, column);
+        }
     }
   }
 }
@@ -278,7 +301,7 @@ struct Multiplier {
     const bool leader = threadIdx.x % 128 == 0;
     for (int block = 0; block < kBlocks; block++, ring.next()) {
       const u32 a = shared + ring.stage * kStageBytes + group * kMmaM * 64 * kSliceBytes,
-                b = shared + ring.stage * kStageBytes + kBytesA;
+                b = shared + (CONV_RESIDENT ? kRingBytes + block * kBytesB : ring.stage * kStageBytes + kBytesA);
       barrier_wait(bars.full_at(ring.stage), ring.parity);
       pin_all(sum);
       wgmma_begin();
@@ -329,6 +352,7 @@ NIXIE_DEVICE void consume(const Epilogue& epilogue, const Multiplier& multiplier
   Sums sum;
   Ring<kStages> ring;
   Epilogue::Parts parts;
+  if (CONV_RESIDENT) barrier_wait(multiplier.bars.filters, 0);
   for (int tile = blockIdx.x; tile < kTiles; tile += gridDim.x) {
     if (kPlanes == 2)
       multiplier.in_planes(sum, ring);
@@ -349,14 +373,15 @@ extern "C" __global__ void __launch_bounds__((kConsumers + 1) * 128, 1)
 #endif
                const __grid_constant__ Body body) {
   extern __shared__ u8 dynamic[];
-  __shared__ alignas(8) u64 full[kStages], empty[kStages];
+  __shared__ alignas(8) u64 full[kStages], empty[kStages], filters;
   u32 shared = (shared_address(dynamic) + 1023) & ~1023u;
-  Barriers bars{shared_address(full), shared_address(empty)};
+  Barriers bars{shared_address(full), shared_address(empty), shared_address(&filters)};
   if (threadIdx.x == 0) {
     for (int i = 0; i < kStages; i++) {
       barrier_init(bars.full_at(i), 1);
       barrier_init(bars.empty_at(i), kConsumers);
     }
+    if (CONV_RESIDENT) barrier_init(bars.filters, 1);
     barrier_init_done();
     prefetch_map(&x), prefetch_map(&w);
   }
@@ -373,6 +398,6 @@ extern "C" __global__ void __launch_bounds__((kConsumers + 1) * 128, 1)
   } else {
     if (kConsumers > 1) registers_up<kConsumers == 2 ? 232 : 160>();
     const int warp = threadIdx.x / 32 - 4;
-    consume({body, shared + kStages * kStageBytes + warp * 4096}, {shared, bars, role - 1});
+    consume({body, shared + kRingBytes + kResidentBytes + warp * 4096}, {shared, bars, role - 1});
   }
 }
