@@ -231,6 +231,7 @@ TEST_F(DataCommandTest, DamagedPackedFilesAreRefused) {
 
 TEST_F(DataCommandTest, SaysWhatIsWrong) {
   fs::create_directories(folder_ / "empty");
+  std::ofstream(folder_ / "shard.tar.gz") << "x";
   const struct {
     std::string arguments;
     int code;
@@ -239,6 +240,7 @@ TEST_F(DataCommandTest, SaysWhatIsWrong) {
       {"", 2, "ACTION is required"},
       {"mend x", 2, "inspect"},
       {"inspect " + path("none"), 5, "none: no such folder"},
+      {"inspect " + path("shard.tar.gz"), 5, "shard.tar.gz: is no folder, .csv, .tar"},
       {"inspect " + path("empty"), 5, "neither folders of pictures per class nor"},
       {"pack " + path("pets"), 2, "name a folder behind the source"},
       {"pack " + path("pets") + " /proc/nixie", 8, "/proc/nixie: cannot be made"},

@@ -20,7 +20,8 @@ std::string kind_of(const fs::path& folder) {
     return ImageFolder::name;
   if ((folder.extension() == ".npz" || is_hdf5_name(folder)) && fs::is_regular_file(folder, error)) return Arrays::name;
   if (!fs::is_directory(folder, error))
-    fail(Fault::data, folder.string(), ": no such folder, .csv, .tar, .npz or .h5 file; name one with --data");
+    fail(Fault::data, folder.string(), fs::exists(folder, error) ? ": is no" : ": no such",
+         " folder, .csv, .tar, .npz or .h5 file; name one with --data");
   bool has_pictures = false;  // in folders or shards
   for (const auto& entry : fs::directory_iterator(folder, error)) {
     const std::string name = entry.path().filename().string();
