@@ -89,16 +89,27 @@ void for_each_product(const Case& c, const Visit& visit) {
   });
 }
 
-void expect_roles(const Case& c, Dtype type, Layout layout, int threads) {
-  const Array x(type, c.x(), layout, 1), w(type, c.w(), layout, 2), dy(type, c.y(), layout, 3);
-  std::vector<double> y(static_cast<std::size_t>(c.y().size())), dx(static_cast<std::size_t>(c.x().size())),
-      dw(static_cast<std::size_t>(c.w().size()));
+struct PlainSums {
+  std::vector<double> y, dx, dw;
+};
+
+// All three roles by plain loops in double.
+PlainSums plain_sums(const Case& c, const Array& x, const Array& w, const Array& dy) {
+  PlainSums sums{std::vector<double>(static_cast<std::size_t>(c.y().size())),
+                 std::vector<double>(static_cast<std::size_t>(c.x().size())),
+                 std::vector<double>(static_cast<std::size_t>(c.w().size()))};
   const std::vector<double> xs = x.values(), ws = w.values(), dys = dy.values();
   for_each_product(c, [&](std::size_t at_x, std::size_t at_w, std::size_t at_y) {
-    y[at_y] += xs[at_x] * ws[at_w];
-    dx[at_x] += dys[at_y] * ws[at_w];
-    dw[at_w] += dys[at_y] * xs[at_x];
+    sums.y[at_y] += xs[at_x] * ws[at_w];
+    sums.dx[at_x] += dys[at_y] * ws[at_w];
+    sums.dw[at_w] += dys[at_y] * xs[at_x];
   });
+  return sums;
+}
+
+void expect_roles(const Case& c, Dtype type, Layout layout, int threads) {
+  const Array x(type, c.x(), layout, 1), w(type, c.w(), layout, 2), dy(type, c.y(), layout, 3);
+  const auto [y, dx, dw] = plain_sums(c, x, w, dy);
   const auto conv = [&](ConvRole role) { return Head{Conv{role, c.stride, c.pad, c.dilation, c.groups}, {}, type}; };
   const std::string what = to_string(c.x()) + " " + to_string(c.w());
   expect_same(run_head(conv(ConvRole::output), c.y(), {&x, &w}, threads), y, "output " + what);
@@ -148,14 +159,7 @@ TEST(CpuConv, WinogradsTilesAreAsExactAsFloats) {
   for (Array* array : {&x, &w, &dy})
     for (std::int64_t i = 0; i < array->shape.size(); ++i)
       array->set(array->origin + i, std::sin(static_cast<double>(i * i % 9973)));
-  std::vector<double> y(static_cast<std::size_t>(c.y().size())), dx(static_cast<std::size_t>(c.x().size())),
-      dw(static_cast<std::size_t>(c.w().size()));
-  const std::vector<double> xs = x.values(), ws = w.values(), dys = dy.values();
-  for_each_product(c, [&](std::size_t at_x, std::size_t at_w, std::size_t at_y) {
-    y[at_y] += xs[at_x] * ws[at_w];
-    dx[at_x] += dys[at_y] * ws[at_w];
-    dw[at_w] += dys[at_y] * xs[at_x];
-  });
+  const auto [y, dx, dw] = plain_sums(c, x, w, dy);
   const auto expect_close = [&](ConvRole role, const Shape& domain, const Array& first, const Array& second,
                                 const std::vector<double>& expected) {
     const Head head{Conv{role, c.stride, c.pad, c.dilation, c.groups}, {}, Dtype::f32};
