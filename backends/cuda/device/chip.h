@@ -8,7 +8,7 @@ namespace nixie::cuda {
 
 /// What was measured, per second: direct convolutions, the library's products, transforms of tiles.
 struct Rates {
-  double direct_flops = 0, library_flops = 0, bytes = 0;
+  double direct_flops = 0, blas_flops = 0, bytes = 0;
 };
 
 struct Chip {

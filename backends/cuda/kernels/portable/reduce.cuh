@@ -199,7 +199,8 @@ __device__ void run_full(const Body& body, const Team<Body, shares>& team, Carri
   }
 }
 
-// A full stage that only stores, from this block's last positions to its first: what it read last is still in the cache.
+// A full stage that only stores, from this block's last positions to its first: what it read last is still in the
+// cache.
 template <int s, class Body, class Carried, int lanes, class Accumulators, int shares>
 __device__ void run_back(const Body& body, const Team<Body, shares>& team, Carried (&carried)[lanes],
                          Accumulators (&none)[lanes]) {
@@ -218,8 +219,7 @@ __device__ void run_back(const Body& body, const Team<Body, shares>& team, Carri
       if (first + i * step < size) body.load(Stage<s>{}, team.kept, first + i * step, loads[i]);
 #pragma unroll
     for (int i = 0; i < unroll; ++i)
-      if (first + i * step < size)
-        body.run(Stage<s>{}, team.kept, first + i * step, fixed, loads[i], carried, none, 0);
+      if (first + i * step < size) body.run(Stage<s>{}, team.kept, first + i * step, fixed, loads[i], carried, none, 0);
   }
 }
 

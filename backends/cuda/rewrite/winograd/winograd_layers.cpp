@@ -29,7 +29,7 @@ double time_in_tiles(const ConvProblem& conv, const TiledLayer& layer, const Chi
       layer.role == ConvRole::filter_grad ? count(layer.images, layer.tiles()) : count(layer.from_channels);
   const double started = 2 * windows * filters * (1 + kStartTerms / terms);
   const Rates& rates = rates_of(chip, conv.dtype);
-  const double products = std::max(started / rates.library_flops, matrices / rates.bytes);
+  const double products = std::max(started / rates.blas_flops, matrices / rates.bytes);
   return products + (matrices + bytes_in_place(conv)) / rates.bytes + kLaunches;
 }
 
