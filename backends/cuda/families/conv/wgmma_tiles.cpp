@@ -98,7 +98,7 @@ std::int64_t gradient_rows(const ConvProblem& conv, const Tile& tile) {
 int gradient_slice(const ConvProblem& conv) { return exact_slice(conv.channels / conv.groups); }
 
 std::int64_t gradient_columns(const ConvProblem& conv) {
-  return std::int64_t{1} * conv.r * conv.s * round_up(conv.channels / conv.groups, gradient_slice(conv));
+  return std::int64_t{1} * conv.r * conv.s * (conv.channels / conv.groups);
 }
 
 // A pixel's slice is a line of L2 whether it has 64 channels or 16, so that slices that divide the channels are bound
