@@ -119,8 +119,8 @@ inline std::vector<Case> cases() {
       Gradient::with_bias);
   add("filter_grad_c16_k96", 1, filter_grad, {3, 16, 24, 20, 96, 1, 1}, Gradient::with_bias);
   add("filter_grad_1x1", 1, filter_grad, {1, 32, 6, 6, 1024, 1, 1}, Gradient::updated);
-  // Tiles of few products, whose epilogues run under each other's.
-  add("filter_grad_in_turn", 1, filter_grad, {1, 2048, 6, 6, 2304, 1, 1}, Gradient::updated);
+  // Tiles whose epilogues run under each other's products; more stages than two rounds of their ring.
+  add("filter_grad_in_turn", 1, filter_grad, {20, 2048, 6, 6, 2304, 1, 1}, Gradient::updated);
   // Sums longer than tensor cores add in one accumulator: more parts than blocks.
   add("filter_grad_long_sums", 1, filter_grad, {1, 64, 200, 200, 16, 15, 15, {1, 1}, {7, 7}}, Gradient::with_bias);
   add("filter_grad_c8_falls_back", 0, filter_grad, {2, 8, 9, 9, 16, 3, 3}, Gradient::stored);

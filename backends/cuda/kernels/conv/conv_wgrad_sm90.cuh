@@ -5,7 +5,8 @@
 //          reduction runs over pixels, 64 to a stage; M and N lie contiguous in both operands, as wgmma can read them.
 // Roles    one producer thread fills a ring of stages by TMA (im2col for x); CONV_CONSUMERS warpgroups multiply, each
 //          its own 64 * CONV_MMA_M filters, and store by themselves. With CONV_IN_TURN = 1 each has items of its own:
-//          where a tile has few stages, one stores (an update of the weights) under the other's products.
+//          where a tile has few stages, one stores (an update of the weights) under the other's products. Each waits for
+//          its turn, since the parity of a stage's barrier tells a phase from the next one alone.
 // Split    there are few tiles and many pixels: a host-made schedule cuts the pixels of a tile into items (see
 //          conv_wgrad_schedule.h). An item that is a whole tile runs Body; a part writes fp32 sums to the workspace in
 //          order of its pieces, and conv_wgrad_reduce adds the parts in a fixed order and runs Body: no result depends
@@ -62,6 +63,7 @@ constexpr int kSlice = CONV_SLICE, kSliceBytes = kSlice * 2, kChannelSlices = CO
 constexpr int kSlices = CONV_R * CONV_S * kChannelSlices, kColumns = kSlices * kSlice;
 constexpr int kStages = CONV_STAGES, kConsumers = CONV_CONSUMERS, kMmaM = CONV_MMA_M, kTileN = CONV_TILE_N;
 constexpr int kSharing = CONV_IN_TURN ? 1 : kConsumers, kTileThreads = kSharing * 128;  // of a tile
+constexpr int kTurns = kConsumers / kSharing;
 constexpr int kTileM = 64 * kSharing * kMmaM, kSlicesPerTile = kTileN / kSlice;
 constexpr int kPlanes = CONV_PRODUCTS == 3 ? 2 : 1, kPieces = kMmaM * kTileN / 8;
 constexpr int kBytesA = kTileM * 128, kPlaneBytes = kBytesA + kTileN * 128, kStageBytes = kPlanes * kPlaneBytes;
@@ -242,11 +244,23 @@ NIXIE_DEVICE void multiply_stage(float (&sum)[kMmaM][kTileN / 2], u32 a, u32 b, 
   }
 }
 
+// The block's item of this number may begin when all stages of the one before have been seen.
+struct Turn {
+  int item, items;
+  NIXIE_DEVICE void wait() const {
+    if (kTurns > 1 && item > 0) asm volatile("bar.sync %0, 256;" ::"r"(1 + item % kTurns) : "memory");
+  }
+  NIXIE_DEVICE void pass() const {
+    if (kTurns > 1 && item + 1 < items) asm volatile("bar.arrive %0, 256;" ::"r"(1 + (item + 1) % kTurns) : "memory");
+  }
+};
+
 // All stages of one item into `sums`.
-NIXIE_DEVICE void accumulate(Sums& sums, Ring<kStages>& ring, const Item& item, const Operands& at) {
+NIXIE_DEVICE void accumulate(Sums& sums, Ring<kStages>& ring, const Item& item, const Operands& at, const Turn& turn) {
   bool leader = threadIdx.x % 128 == 0;
 #pragma unroll
   for (int i = 0; i < kMmaM * 4; i++) sums.bias[i / 4][i % 4] = 0;
+  turn.wait();
   for (int k = 0; k < item.count; k++) {
     const u32 a = at.a(ring.stage), b = at.b(ring.stage);
     bool bias_turn = CONV_BIAS_GRAD && (item.first + k) % kTilesN == item.n;
@@ -267,6 +281,7 @@ NIXIE_DEVICE void accumulate(Sums& sums, Ring<kStages>& ring, const Item& item, 
     if (k > 0 && leader) barrier_arrive(at.empty + 8 * ring.previous());
     ring.next();
   }
+  turn.pass();
   wgmma_wait<0>();
   if (leader) barrier_arrive(at.empty + 8 * ring.previous());
 #pragma unroll
@@ -274,11 +289,13 @@ NIXIE_DEVICE void accumulate(Sums& sums, Ring<kStages>& ring, const Item& item, 
 }
 
 // The same of two planes.
-NIXIE_DEVICE void accumulate_planes(Sums& sums, Ring<kStages>& ring, const Item& item, const Operands& at) {
+NIXIE_DEVICE void accumulate_planes(Sums& sums, Ring<kStages>& ring, const Item& item, const Operands& at,
+                                    const Turn& turn) {
   bool leader = threadIdx.x % 128 == 0;
   float high[kMmaM][kTileN / 2], cross[kMmaM][kTileN / 2];
 #pragma unroll
   for (int i = 0; i < kMmaM * kTileN / 2; i++) sums.tile[i / (kTileN / 2)][i % (kTileN / 2)] = 0;
+  turn.wait();
   for (int k = 0; k < item.count; k++) {
     const u32 a = at.a(ring.stage), b = at.b(ring.stage);
     barrier_wait(at.full + 8 * ring.stage, ring.parity);
@@ -299,6 +316,7 @@ NIXIE_DEVICE void accumulate_planes(Sums& sums, Ring<kStages>& ring, const Item&
     for (int i = 0; i < kMmaM * kTileN / 2; i++)
       sums.tile[i / (kTileN / 2)][i % (kTileN / 2)] += high[i / (kTileN / 2)][i % (kTileN / 2)];
   }
+  turn.pass();
   wgmma_wait<0>();
   if (leader) barrier_arrive(at.empty + 8 * ring.previous());
 #pragma unroll
@@ -348,17 +366,17 @@ extern "C" __global__ void __launch_bounds__((kConsumers + 1) * 128, 1)
     Sums sums;
     Ring<kStages> ring;
     const Operands at{shared, full, empty, shared_address(ones), CONV_IN_TURN ? 0 : role - 1};
-    constexpr int kTurns = kConsumers / kSharing;
     int i = CONV_IN_TURN ? role - 1 : 0;
-    const auto pass = [&](int from, int to) {  // the stages of others' items
+    const auto skip = [&](int from, int to) {  // the stages of others' items
       for (int other = from; other < min(to, count); other++) ring.skip(items[other].z);
     };
-    for (pass(0, i); i < count; pass(i + 1, i + kTurns), i += kTurns) {
+    for (skip(0, i); i < count; skip(i + 1, i + kTurns), i += kTurns) {
       Item item(items[i]);
+      const Turn turn{i, count};
       if (kPlanes == 2)
-        accumulate_planes(sums, ring, item, at);
+        accumulate_planes(sums, ring, item, at, turn);
       else
-        accumulate(sums, ring, item, at);
+        accumulate(sums, ring, item, at, turn);
       finish(body, sums, item, body.bias_parts + (first + i) * kTileM, staging, thread);
     }
   }
