@@ -5,8 +5,8 @@
 //          reduction runs over pixels, 64 to a stage; M and N lie contiguous in both operands, as wgmma can read them.
 // Roles    one producer thread fills a ring of stages by TMA (im2col for x); CONV_CONSUMERS warpgroups multiply, each
 //          its own 64 * CONV_MMA_M filters, and store by themselves. With CONV_IN_TURN = 1 each has items of its own:
-//          where a tile has few stages, one stores (an update of the weights) under the other's products. Each waits for
-//          its turn, since the parity of a stage's barrier tells a phase from the next one alone.
+//          where a tile has few stages, one stores (an update of the weights) under the other's products. Each waits
+//          for its turn, since the parity of a stage's barrier tells a phase from the next one alone.
 // Split    there are few tiles and many pixels: a host-made schedule cuts the pixels of a tile into items (see
 //          conv_wgrad_schedule.h). An item that is a whole tile runs Body; a part writes fp32 sums to the workspace in
 //          order of its pieces, and conv_wgrad_reduce adds the parts in a fixed order and runs Body: no result depends
@@ -160,24 +160,29 @@ NIXIE_DEVICE void at_piece(const Item& item, int piece, int thread, Act act) {
   }
 }
 
-// Runs Body over neighbouring pieces, `first` the first.
+// What Body reads for neighbouring pieces, `first` the first, all on their way before the first use; and Body over
+// them.
 template <int kCount>
-NIXIE_DEVICE void run_body(const Body& body, const float4 (&v)[kCount], const Item& item, int first, int thread) {
-  Body::Loads loads[kCount][kCalls];  // all on their way before the first use
+struct PieceLoads {
+  Body::Loads of[kCount][kCalls];
+  NIXIE_DEVICE void load(const Body& body, const Item& item, int first, int thread) {
 #pragma unroll
-  for (int i = 0; i < kCount; i++)
-    at_piece(item, first + i, thread, [&](int call, int position, int c) { body.load(position, c, loads[i][call]); });
-#pragma unroll
-  for (int i = 0; i < kCount; i++) {
-    const float all[4] = {v[i].x, v[i].y, v[i].z, v[i].w};
-    at_piece(item, first + i, thread, [&](int call, int position, int c) {
-      float sum[kLanes];
-#pragma unroll
-      for (int lane = 0; lane < kLanes; lane++) sum[lane] = all[call * kLanes + lane];
-      body.run(position, c, loads[i][call], sum);
-    });
+    for (int i = 0; i < kCount; i++)
+      at_piece(item, first + i, thread, [&](int call, int position, int c) { body.load(position, c, of[i][call]); });
   }
-}
+  NIXIE_DEVICE void run(const Body& body, const float4* v, const Item& item, int first, int thread) const {
+#pragma unroll
+    for (int i = 0; i < kCount; i++) {
+      const float all[4] = {v[i].x, v[i].y, v[i].z, v[i].w};
+      at_piece(item, first + i, thread, [&](int call, int position, int c) {
+        float sum[kLanes];
+#pragma unroll
+        for (int lane = 0; lane < kLanes; lane++) sum[lane] = all[call * kLanes + lane];
+        body.run(position, c, of[i][call], sum);
+      });
+    }
+  }
+};
 
 // A warp's 16 x 32 sums from the order of products to that of pieces, through 2 KB of its own. Units of 16 bytes are
 // stored where neither writes nor reads meet in a bank.
@@ -196,24 +201,41 @@ NIXIE_DEVICE void to_pieces(const float* sums, u32 staging, float4 (&pieces)[4])
     pieces[i] = load_shared(staging + (i * 4 + lane / 8) * 128 + ((lane % 8) ^ (lane / 8 * 2)) * 16);
 }
 
-// Stores a part, or runs Body over a whole tile.
-NIXIE_DEVICE void finish(const Body& body, const Sums& sums, const Item& item, float* bias_parts, u32 staging,
-                         int thread) {
-  constexpr int kAtOnce = kPlanes == 2 ? 2 : 4;  // pieces whose loads are on their way together, as registers allow
-  float4* parts = reinterpret_cast<float4*>(body.parts) + static_cast<u64>(item.slot) * kPieces * kTileThreads + thread;
+// Body over a whole tile. An update reads more than it computes, and a few hundred threads hide the latency of memory
+// only if the loads of the next pieces are on their way while these run: as many as registers hold. The sums of two
+// planes leave none.
+NIXIE_DEVICE void run_tile(const Body& body, const Sums& sums, const Item& item, u32 staging, int thread) {
+  constexpr bool kAhead = kPlanes == 1;
+  constexpr int kRegisters = (kConsumers == 2 ? 232 : kConsumers == 1 ? 255 : 160) - kMmaM * kTileN / 2 - 40;
+  constexpr int kPiece = 2 * kCalls * sizeof(Body::Loads) / 4;  // of these and of the next
+  constexpr int kAtOnce = !kAhead ? 2 : kPiece * 4 <= kRegisters ? 4 : kPiece * 2 <= kRegisters ? 2 : 1;
+  PieceLoads<kAtOnce> loads[1 + kAhead];
+  if (kAhead) loads[0].load(body, item, 0, thread);
 #pragma unroll
   for (int first = 0; first < kPieces; first += 4) {
     float4 v[4];
     to_pieces(&sums.tile[first / (kTileN / 8)][first % (kTileN / 8) * 4], staging, v);
-    if (item.slot < 0) {
 #pragma unroll
-      for (int i = 0; i < 4; i += kAtOnce) {
-        float4 some[kAtOnce];
+    for (int i = 0; i < 4; i += kAtOnce) {
+      const int piece = first + i, loaded = kAhead ? piece + kAtOnce : piece;
+      if (loaded < kPieces) loads[kAhead ? loaded / kAtOnce % 2 : 0].load(body, item, loaded, thread);
+      loads[kAhead ? piece / kAtOnce % 2 : 0].run(body, &v[i], item, piece, thread);
+    }
+  }
+}
+
+// Stores a part, or runs Body over a whole tile.
+NIXIE_DEVICE void finish(const Body& body, const Sums& sums, const Item& item, float* bias_parts, u32 staging,
+                         int thread) {
+  if (item.slot < 0) {
+    run_tile(body, sums, item, staging, thread);
+  } else {
+    float4* parts =
+        reinterpret_cast<float4*>(body.parts) + static_cast<u64>(item.slot) * kPieces * kTileThreads + thread;
 #pragma unroll
-        for (int j = 0; j < kAtOnce; j++) some[j] = v[i + j];
-        run_body(body, some, item, first + i, thread);
-      }
-    } else {
+    for (int first = 0; first < kPieces; first += 4) {
+      float4 v[4];
+      to_pieces(&sums.tile[first / (kTileN / 8)][first % (kTileN / 8) * 4], staging, v);
 #pragma unroll
       for (int i = 0; i < 4; i++) parts[(first + i) * kTileThreads] = v[i];
     }
@@ -425,6 +447,7 @@ extern "C" __global__ void __launch_bounds__(kTileThreads) conv_wgrad_reduce(con
       sum.x += v[j].x, sum.y += v[j].y, sum.z += v[j].z, sum.w += v[j].w;
     }
   }
-  const float4 sums[1] = {sum};
-  run_body(body, sums, tile, piece, threadIdx.x);
+  PieceLoads<1> loads;
+  loads.load(body, tile, piece, threadIdx.x);
+  loads.run(body, &sum, tile, piece, threadIdx.x);
 }
