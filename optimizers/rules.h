@@ -3,7 +3,7 @@
 // at zero.
 #pragma once
 
-#include "nixie/optimizers/update.h"
+#include "nixie/optimizers/update_rule.h"
 
 namespace nixie {
 

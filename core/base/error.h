@@ -10,7 +10,8 @@
 
 namespace nixie {
 
-/// What kind of thing went wrong. The numbers are the exit codes of every nixie program.
+/// What kind of thing went wrong. The numbers are the exit codes of every nixie program; 0 is success, 1 a difference that
+/// a comparison was asked for, 130 an interrupt.
 enum class Fault : int {
   usage = 2,       ///< wrong arguments, configuration or shapes
   device = 3,      ///< no usable device

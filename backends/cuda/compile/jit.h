@@ -3,7 +3,6 @@
 
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace nixie::cuda {
@@ -19,12 +18,5 @@ struct Cubin {
 /// $NIXIE_CACHE, else $XDG_CACHE_HOME/nixie, else ~/.cache/nixie; without a folder that is ours alone (owner and mode
 /// 0700) nothing is cached. NIXIE_TRACE=source prints every source to stderr.
 std::vector<Cubin> compile_sources(std::span<const std::string> sources, const std::string& architecture);
-
-/// Bytes of registers spilled to memory and registers per thread, the worst of a log's kernels.
-struct ResourceUse {
-  int spilled_bytes = 0;
-  int registers = 0;
-};
-ResourceUse resource_use(std::string_view log);
 
 }  // namespace nixie::cuda

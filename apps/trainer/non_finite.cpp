@@ -1,4 +1,5 @@
-// What a Trainer does about values that are not finite: it finds where they begin, and goes back where it was told to.
+// What a Trainer does about values that are not finite (the device sees them, in train_step.cpp; the host hears of them
+// in Trainer::read_sums): it finds where they begin, and goes back where it was told to.
 #include <algorithm>
 #include <chrono>
 #include <cmath>

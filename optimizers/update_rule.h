@@ -1,4 +1,4 @@
-// Update: what an optimiser's options build for one parameter; and AnyOptimizer, any such options as a value.
+// Update rule: what an optimiser's options build for one parameter; and AnyOptimizer, any such options as a value.
 //
 //   struct PlainDescent {
 //     double weight_decay = 0;
