@@ -34,8 +34,8 @@ struct Arrays {
         field("batch", &Arrays::batch, "samples per step", {1, 1e6}),
         field("limit", &Arrays::limit, "use only the first n samples of each half, 0 = all", {0, 1e12}),
         field("layout", &Arrays::layout,
-              "where the channels of four axes are: first, last, or auto: the axis of 1 or 3, else the shorter one of "
-              "the two"),
+              "channel axis of images with four axes: first, last, or auto: the one of size 1 or 3, else the shorter "
+              "of the two"),
         field("target", &Arrays::target,
               "class, numbers, mask (the class of each pixel), or auto: whole numbers [N] or one-hot rows are classes, "
               "[N, H, W] masks, all else numbers"),
@@ -43,7 +43,7 @@ struct Arrays {
         field("flip", &Arrays::flip, "training: mirror every other image"),
         field("augment", &Arrays::augment, "training: further random changes"),
         field("normalize", &Arrays::normalize, "to mean 0, deviation 1 per channel; else bytes become [0, 1]"),
-        field("holdout", &Arrays::holdout, "share for the test half where there is none", {0, 0.9})};
+        field("holdout", &Arrays::holdout, "fraction for the test half if there is none", {0, 0.9})};
   }
   /// Throws Fault::data naming the file and the array.
   Splits open() const;

@@ -37,11 +37,11 @@ struct ImageFolder {
               "picture,class, and .tar files of pictures with their classes beside them"),
         field("batch", &ImageFolder::batch, "samples per step", {1, 1e6}),
         field("limit", &ImageFolder::limit, "use only the first n samples of each half, 0 = all", {0, 1e12}),
-        field("crop", &ImageFolder::crop, "side of a sample; training cuts anywhere, evaluation in the centre",
+        field("crop", &ImageFolder::crop, "side of a sample; training crops at random, evaluation from the centre",
               {1, 4096}),
-        field("resize", &ImageFolder::resize, "short side before the crop, 0 = 8/7 of the crop, with pad the crop",
-              {0, 8192}),
-        field("pad", &ImageFolder::pad, "training: black around the scaled picture before the crop, in pixels",
+        field("resize", &ImageFolder::resize,
+              "short side before the crop, 0 = 8/7 of the crop, or the crop itself with pad", {0, 8192}),
+        field("pad", &ImageFolder::pad, "training: black padding of the scaled picture before the crop, in pixels",
               {0, 4096}),
         field("channels", &ImageFolder::channels, "3 for RGB, 1 for grey", {1, 3}),
         field("flip", &ImageFolder::flip, "training: mirror every other image"),
@@ -49,15 +49,15 @@ struct ImageFolder {
         field("normalize", &ImageFolder::normalize, "(x - mean) / deviation of pixels in [0, 1]; else [0, 1]"),
         field("mean", &ImageFolder::mean, "one number per channel, [] = ImageNet's", {0, 1}),
         field("deviation", &ImageFolder::deviation, "one number per channel, [] = ImageNet's", {1e-6, 1e6}),
-        field("holdout", &ImageFolder::holdout, "share of each class for the test half where path has no val or test",
+        field("holdout", &ImageFolder::holdout, "fraction of each class for the test half if path has no val or test",
               {0, 0.9}),
         field(
             "target", &ImageFolder::target,
             "class; numbers: all columns of a .csv file behind the picture; auto: numbers where the second column has "
             "any that is not whole, else classes"),
         field("damaged", &ImageFolder::damaged,
-              "pictures that cannot be decoded: error ends the run there; check and skip decode all pictures first, "
-              "and refuse or leave out the damaged ones")};
+              "pictures that cannot be decoded: error ends the run when one is read; check and skip decode all "
+              "pictures first, and refuse or skip the damaged ones")};
   }
   /// Throws Fault::data when there is nothing to read, and later, from load, naming a damaged file.
   Splits open() const;

@@ -27,11 +27,10 @@ struct CrossEntropy {
 
   static constexpr const char* name = "cross_entropy";
   static constexpr auto fields() {
-    return std::tuple{
-        field("label_smoothing", &CrossEntropy::label_smoothing, "share of the target spread over all classes", {0, 1}),
-        field("class_weights", &CrossEntropy::class_weights, "what the losses of each class are multiplied by; [] = 1",
-              {0}),
-        field("ignore_index", &CrossEntropy::ignore_index, "label of positions that count for nothing")};
+    return std::tuple{field("label_smoothing", &CrossEntropy::label_smoothing,
+                            "fraction of the target spread over all classes", {0, 1}),
+                      field("class_weights", &CrossEntropy::class_weights, "factor of each class's loss; [] = 1", {0}),
+                      field("ignore_index", &CrossEntropy::ignore_index, "positions with this label are ignored")};
   }
   Tensor operator()(const Tensor& output, const Tensor& target, const Tensor& weights = {}) const;
 };
@@ -100,8 +99,8 @@ struct Focal {
 
   static constexpr const char* name = "focal";
   static constexpr auto fields() {
-    return std::tuple{field("gamma", &Focal::gamma, "0 = the cross entropy", {0}),
-                      field("ignore_index", &Focal::ignore_index, "label of positions that count for nothing")};
+    return std::tuple{field("gamma", &Focal::gamma, "focusing exponent; 0 = the cross entropy", {0}),
+                      field("ignore_index", &Focal::ignore_index, "positions with this label are ignored")};
   }
   Tensor operator()(const Tensor& output, const Tensor& target, const Tensor& weights = {}) const;
 };
@@ -114,7 +113,7 @@ struct Dice {
   static constexpr const char* name = "dice";
   static constexpr auto fields() {
     return std::tuple{
-        field("smooth", &Dice::smooth, "added above and below, so that absent classes cost nothing", {0})};
+        field("smooth", &Dice::smooth, "added to numerator and denominator, so that absent classes cost nothing", {0})};
   }
   Tensor operator()(const Tensor& output, const Tensor& target, const Tensor& weights = {}) const;
 };

@@ -39,7 +39,7 @@ struct TopK {
 
   static constexpr const char* name = "top_k";
   static constexpr auto fields() {
-    return std::tuple{field("k", &TopK::k, "the label is among this many largest outputs", {1})};
+    return std::tuple{field("k", &TopK::k, "a sample is right if its label is among the k largest outputs", {1})};
   }
   Tensor sums(const Tensor& output, const Tensor& labels, const Tensor& weights) const;
   double value(const std::vector<double>& sums) const;

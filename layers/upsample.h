@@ -13,7 +13,7 @@ struct Upsample {
 
   static constexpr const char* name = "upsample";
   static constexpr auto fields() {
-    return std::tuple{field("factor", &Upsample::factor, "how many times as large", {1}),
+    return std::tuple{field("factor", &Upsample::factor, "scale factor", {1}),
                       field("mode", &Upsample::mode, "nearest or bilinear")};
   }
   Forward build(const Shape& in, Parameters& parameters) const;

@@ -26,7 +26,7 @@ struct ParameterGroup {
 
   static constexpr const char* name = "group";
   static constexpr auto fields() {
-    return std::tuple{field("match", &ParameterGroup::match, "whole names of its parameters; * is any text"),
+    return std::tuple{field("match", &ParameterGroup::match, "full names of its parameters; * matches any text"),
                       field("max_rank", &ParameterGroup::max_rank, "largest rank of its parameters", {0}),
                       field("rate", &ParameterGroup::rate, "factor of the learning rate, 0 = frozen", {0}),
                       field("weight_decay", &ParameterGroup::weight_decay, "factor of the weight decay", {0}),

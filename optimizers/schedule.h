@@ -29,7 +29,7 @@ struct Warmup {
   static constexpr const char* name = "warmup";
   static constexpr auto fields() {
     return std::tuple{field("epochs", &Warmup::epochs, "length", {0}),
-                      field("start", &Warmup::start, "factor at the first step", {0, 1})};
+                      field("start", &Warmup::start, "factor of the rate at the first step", {0, 1})};
   }
 };
 std::string field_text(const Warmup& warmup);
@@ -37,15 +37,15 @@ std::string field_text(const Warmup& warmup);
 // What most schedules have.
 template <class T>
 constexpr auto warmup_field() {
-  return field("warmup", &T::warmup, "linear start");
+  return field("warmup", &T::warmup, "linear warm-up");
 }
 template <class T>
 constexpr auto first_rate_field() {
-  return field("rate", &T::rate, "first learning rate", {0});
+  return field("rate", &T::rate, "initial learning rate", {0});
 }
 template <class T>
 constexpr auto factor_field() {
-  return field("factor", &T::factor, "what the rate is multiplied by", {0});
+  return field("factor", &T::factor, "factor of the rate at each change", {0});
 }
 
 // Each schedule's `at` is its formula, without warm-up, for a step counted from 0. Real is double or Tensor (f32).
@@ -88,8 +88,7 @@ struct MultistepRate {
   static constexpr auto fields() {
     return std::tuple{first_rate_field<MultistepRate>(), factor_field<MultistepRate>(),
                       field("milestones", &MultistepRate::milestones, "epochs at which it changes", {0}),
-                      field("factors", &MultistepRate::factors,
-                            "one for each milestone, in place of the same factor at all of them", {0}),
+                      field("factors", &MultistepRate::factors, "one factor per milestone, in place of factor", {0}),
                       warmup_field<MultistepRate>()};
   }
   template <class Real>
@@ -104,7 +103,7 @@ struct ExponentialRate {
   static constexpr const char* name = "exponential";
   static constexpr auto fields() {
     return std::tuple{first_rate_field<ExponentialRate>(),
-                      field("factor", &ExponentialRate::factor, "what an epoch multiplies the rate by", {0}),
+                      field("factor", &ExponentialRate::factor, "factor of the rate per epoch", {0}),
                       warmup_field<ExponentialRate>()};
   }
   template <class Real>
@@ -118,9 +117,10 @@ struct PolynomialRate {
 
   static constexpr const char* name = "polynomial";
   static constexpr auto fields() {
-    return std::tuple{first_rate_field<PolynomialRate>(), field("power", &PolynomialRate::power, "exponent", {0}),
-                      field("epochs", &PolynomialRate::epochs, "where the rate becomes 0; 0 = the run's end", {0}),
-                      warmup_field<PolynomialRate>()};
+    return std::tuple{
+        first_rate_field<PolynomialRate>(), field("power", &PolynomialRate::power, "exponent", {0}),
+        field("epochs", &PolynomialRate::epochs, "epoch at which the rate becomes 0; 0 = the end of the run", {0}),
+        warmup_field<PolynomialRate>()};
   }
   template <class Real>
   Real at(const Real& step, const RunLength& run) const;
@@ -133,9 +133,10 @@ struct CosineRate {
 
   static constexpr const char* name = "cosine";
   static constexpr auto fields() {
-    return std::tuple{first_rate_field<CosineRate>(), field("low", &CosineRate::low, "last learning rate", {0}),
-                      field("epochs", &CosineRate::epochs, "where the rate is lowest; 0 = the run's end", {0}),
-                      warmup_field<CosineRate>()};
+    return std::tuple{
+        first_rate_field<CosineRate>(), field("low", &CosineRate::low, "final learning rate", {0}),
+        field("epochs", &CosineRate::epochs, "epoch at which the rate is lowest; 0 = the end of the run", {0}),
+        warmup_field<CosineRate>()};
   }
   template <class Real>
   Real at(const Real& step, const RunLength& run) const;
@@ -152,10 +153,10 @@ struct PlateauRate {
   static constexpr const char* name = "plateau";
   static constexpr auto fields() {
     return std::tuple{first_rate_field<PlateauRate>(),
-                      field("factor", &PlateauRate::factor, "what the rate is multiplied by", {0, 1}),
+                      field("factor", &PlateauRate::factor, "factor of the rate at each change", {0, 1}),
                       field("threshold", &PlateauRate::threshold, "relative change that counts as better", {0}),
                       field("low", &PlateauRate::low, "lowest learning rate", {0}),
-                      field("patience", &PlateauRate::patience, "observations without a better one", {0}),
+                      field("patience", &PlateauRate::patience, "observations without improvement", {0}),
                       field("cooldown", &PlateauRate::cooldown, "observations to wait after a change", {0}),
                       field("maximize", &PlateauRate::maximize, "larger is better (accuracy, not loss)"),
                       warmup_field<PlateauRate>()};

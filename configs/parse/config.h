@@ -54,12 +54,11 @@ struct TrainConfig {
     return std::tuple{
         field("model", &C::model, "a net by name, or a list of layers"),
         field("init_from", &C::init_from,
-              "file of first weights: a checkpoint or safetensors; what fits by name and shape is taken"),
-        field("freeze", &C::freeze, "whole names of parameters that stay as they are; * is any text"),
-        field("loss", &C::loss, "what is made small"),
+              "file of initial weights: a checkpoint or safetensors; arrays that match by name and shape are loaded"),
+        field("freeze", &C::freeze, "full names of parameters that are not trained; * matches any text"),
+        field("loss", &C::loss, "the loss to minimise"),
         field("target", &C::target,
-              "what the output is compared with: labels, the data's own targets, or input, the samples themselves (an "
-              "autoencoder)"),
+              "target of the loss: labels, the dataset's targets, or input, the samples themselves (an autoencoder)"),
         field("optimizer", &C::optimizer, "the update rule"),
         field("schedule", &C::schedule, "the learning rate over the run"),
         field("parameter_groups", &C::parameter_groups,
@@ -69,26 +68,25 @@ struct TrainConfig {
         field("data", &C::data, "the dataset and its batch"),
         field("mixing", &C::mixing, "mixup and cutmix of training batches"),
         field("loader", &C::loader, "decoding in the background"),
-        field("metrics", &C::metrics, "what an evaluation prints besides accuracy and loss"),
+        field("metrics", &C::metrics, "metrics of an evaluation besides accuracy and loss"),
         field("ema", &C::ema,
               "decay of the moving average of the weights, such as 0.999; evaluations use the average; 0 = none",
               {0, 1}),
         field("best_by", &C::best_by,
-              "what best.h5 is the best of: accuracy (loss, where there is none), loss or the name of one of the "
-              "metrics"),
-        field("patience", &C::patience, "evaluations in a row without a better one that end the run, 0 = any number",
+              "metric that selects best.h5: accuracy (loss, if there is none), loss or the name of one of the metrics"),
+        field("patience", &C::patience, "evaluations in a row without improvement after which the run ends, 0 = never",
               {0}),
         field("epochs", &C::epochs, "length of the run; 0 = steps decide", {0, 1e9}),
         field("steps", &C::steps, "the run ends after so many steps; 0 = epochs decide", {0, 2147483647}),
-        field("seed", &C::seed, "of weights, order, augmentation and dropout"),
-        field("backend", &C::backend, "auto, cpu, cuda or null; auto takes a GPU where there is one"),
-        field("threads", &C::threads, "of the CPU backend, 0 = all", {0, 4096}),
+        field("seed", &C::seed, "random seed of weights, order, augmentation and dropout"),
+        field("backend", &C::backend, "auto, cpu, cuda or null; auto uses a GPU if there is one"),
+        field("threads", &C::threads, "threads of the CPU backend, 0 = all cores", {0, 4096}),
         field("precision", &C::precision,
               "ieee, fp32, tf32, fp16, bf16 or fp16_pure: how values are stored and multiplied"),
-        field("loss_scale", &C::loss_scale, "of fp16 and fp16_pure; 0 = dynamic", {0}),
+        field("loss_scale", &C::loss_scale, "loss scale of fp16 and fp16_pure; 0 = dynamic", {0}),
         field("non_finite", &C::non_finite,
-              "stop, skip or roll_back: whether a step whose loss or gradients are not finite ends the run, changes "
-              "nothing, or takes the run back to its last checkpoint with half the rate, five times at most"),
+              "on a non-finite loss or gradient: stop the run, skip the step, or roll_back to the last checkpoint with "
+              "half the rate, five times at most"),
         field("log_every", &C::log_every, "steps between two log lines", {1, 1e9}),
         field("save_every", &C::save_every, "steps between two checkpoints besides those of evaluations, 0 = none",
               {0, 1e9}),
@@ -96,13 +94,12 @@ struct TrainConfig {
               "steps between two evaluations, each with a checkpoint; 0 = one at the end of each epoch", {0, 1e9}),
         field("accumulate", &C::accumulate, "batches whose gradients make one step", {1, 1e6}),
         field("noise_scale", &C::noise_scale,
-              "log lines tell the gradient noise scale, the batch beyond which more samples help little; needs "
+              "log lines show the gradient noise scale, the batch size beyond which more samples help little; needs "
               "accumulate of 2 or more"),
-        field(
-            "report_detail", &C::report_detail,
-            "report.html also shows the time of each layer, measured when the run begins, and histograms of gradients, "
-            "of one batch more at each evaluation"),
-        field("keep", &C::keep, "checkpoints of the last n evaluations that stay as step-N.h5, 0 = none", {0, 1e6})};
+        field("report_detail", &C::report_detail,
+              "report.html also shows the time of each layer, measured when the run begins, and histograms of "
+              "gradients, from one more batch at each evaluation"),
+        field("keep", &C::keep, "keep checkpoints of the last n evaluations as step-N.h5, 0 = none", {0, 1e6})};
   }
 
   PrecisionPolicy policy() const { return precision_named(precision); }

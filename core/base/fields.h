@@ -4,8 +4,8 @@
 //   struct Dropout {
 //     float rate = 0.5f;
 //     static constexpr const char* name = "dropout";
-//     static constexpr auto fields() { return std::tuple{field("rate", &Dropout::rate, "share of inputs set to zero",
-//     {0, 1})}; }
+//     static constexpr auto fields() { return std::tuple{field("rate", &Dropout::rate, "fraction of inputs set to
+//     zero", {0, 1})}; }
 //   };
 #pragma once
 
