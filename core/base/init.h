@@ -1,4 +1,4 @@
-// Init: how a parameter's first values are drawn; the same numbers on every backend.
+// Init: how a parameter's initial values are drawn; the same numbers on every backend.
 #pragma once
 
 #include <cstdint>
