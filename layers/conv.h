@@ -6,8 +6,8 @@
 namespace nixie {
 
 /// [N, C, spatial...] -> [N, out, (in + 2 pad - dilation (kernel - 1) - 1) / stride + 1 ...]: cross-correlation with
-/// weight [out, C / groups, kernel...], plus bias [out]. `pad: same` keeps the size at stride 1; of an odd number of
-/// zeros one more comes last, as in PyTorch.
+/// weight [out, C / groups, kernel...], plus bias [out]. `pad: same` keeps the size at stride 1; if the number of zeros
+/// is odd, the end gets one more, as in PyTorch.
 template <int spatial>
 struct ConvLayer {
   int out = 0;

@@ -6,7 +6,7 @@
 namespace nixie {
 
 /// (x - mean) / sqrt(variance + eps) * weight + bias over the axes from `first` on of each sample (Ba et al. 2016), as
-/// PyTorch has it; weight and bias have the sizes of these axes.
+/// in PyTorch; weight and bias have the sizes of these axes.
 struct LayerNorm {
   int first = 1;
   double eps = 1e-5;

@@ -6,7 +6,7 @@
 namespace nixie {
 
 /// [N, C, spatial...], with any number of spatial axes: (x - mean) / sqrt(variance + eps) * weight + bias per channel
-/// (Ioffe and Szegedy 2015), as PyTorch has it. Training normalises with the batch's mean and biased variance and sets
+/// (Ioffe and Szegedy 2015), as in PyTorch. Training normalises with the batch's mean and biased variance and sets
 ///   running = (1 - momentum) running + momentum batch,
 /// with the unbiased variance; evaluation normalises with running_mean and running_var.
 struct BatchNorm {

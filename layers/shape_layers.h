@@ -1,11 +1,11 @@
-// Layers that change the shape and nothing else.
+// Layers that rearrange, pad or merge positions.
 #pragma once
 
 #include "nixie/layers/layer.h"
 
 namespace nixie {
 
-/// Axes from `first` on become one: [N, C, H, W] -> [N, C * H * W].
+/// Merges the axes from `first` on: [N, C, H, W] -> [N, C * H * W].
 struct Flatten {
   int first = 1;
 
@@ -16,7 +16,7 @@ struct Flatten {
   Forward build(const Shape& in, Parameters& parameters) const;
 };
 
-/// [N, ...] -> [N, sizes...]; one size may be -1: what is left. (core's op has the name Reshape.)
+/// [N, ...] -> [N, sizes...]; one size may be -1: inferred. (core's op has the name Reshape.)
 struct ReshapeTo {
   std::vector<int> sizes = {-1};
 

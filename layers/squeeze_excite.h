@@ -1,4 +1,4 @@
-// SqueezeExcite: scales channels by what the whole image says about them.
+// SqueezeExcite: scales channels by gates computed from their means over the image.
 #pragma once
 
 #include "nixie/layers/layer.h"

@@ -5,8 +5,8 @@
 
 namespace nixie {
 
-/// [N, C, H, W] -> [N, C, factor H, factor W], as PyTorch's Upsample: `nearest` repeats pixels, `bilinear` weighs the
-/// four neighbours of (position + 0.5) / factor - 0.5, no further than the image goes (align_corners=False).
+/// [N, C, H, W] -> [N, C, factor H, factor W], as PyTorch's Upsample: `nearest` repeats pixels, `bilinear` interpolates
+/// the four neighbours of (position + 0.5) / factor - 0.5, clamped to the image (align_corners=False).
 struct Upsample {
   PerAxis factor = 2;
   std::string mode = "nearest";
