@@ -1,6 +1,6 @@
 // The update rules: stochastic gradient descent and its adaptive relatives, with PyTorch's formulas, defaults and
-// buffer names, so that states travel. In the formulas g is the gradient plus weight_decay * w, and every buffer starts
-// at zero.
+// buffer names, so that states can be exchanged. In the formulas g is the gradient plus weight_decay * w, and buffers
+// start at zero.
 #pragma once
 
 #include "nixie/optimizers/update.h"
@@ -16,7 +16,7 @@ struct Sgd {
   static constexpr const char* name = "sgd";
   static constexpr auto fields() {
     return std::tuple{field("momentum", &Sgd::momentum, "fraction of the last step that is kept", {0, 1}),
-                      field("weight_decay", &Sgd::weight_decay, "pull towards zero", {0}),
+                      field("weight_decay", &Sgd::weight_decay, "added to the gradient, times the weight", {0}),
                       field("nesterov", &Sgd::nesterov, "Nesterov's momentum")};
   }
   Update build(const Variable& w, Parameters& state) const;
@@ -33,12 +33,12 @@ struct Adam {
     return std::tuple{field("beta1", &Adam::beta1, "decay rate of the mean gradient", {0, 1}),
                       field("beta2", &Adam::beta2, "decay rate of the mean squared gradient", {0, 1}),
                       field("eps", &Adam::eps, "added to the square root", {0}),
-                      field("weight_decay", &Adam::weight_decay, "pull towards zero", {0})};
+                      field("weight_decay", &Adam::weight_decay, "added to the gradient, times the weight", {0})};
   }
   Update build(const Variable& w, Parameters& state) const;
 };
 
-/// Adam, but the weight decay stands apart from the gradient: w = (1 - rate weight_decay) w first (Loshchilov and
+/// Adam with decoupled weight decay: w = (1 - rate weight_decay) w first (Loshchilov and
 /// Hutter 2019).
 struct AdamW {
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0.01;
@@ -48,14 +48,14 @@ struct AdamW {
     return std::tuple{field("beta1", &AdamW::beta1, "decay rate of the mean gradient", {0, 1}),
                       field("beta2", &AdamW::beta2, "decay rate of the mean squared gradient", {0, 1}),
                       field("eps", &AdamW::eps, "added to the square root", {0}),
-                      field("weight_decay", &AdamW::weight_decay, "pull towards zero", {0})};
+                      field("weight_decay", &AdamW::weight_decay, "decoupled weight decay", {0})};
   }
   Update build(const Variable& w, Parameters& state) const;
 };
 
 /// s = alpha s + (1 - alpha) g^2;  d = g / (sqrt(s) + eps), or centered g / (sqrt(s - a^2) + eps) with
 /// a = alpha a + (1 - alpha) g;  w = w - rate d, or with momentum b = momentum b + d;  w = w - rate b.
-/// Buffers: square_avg; grad_avg, momentum_buffer where they are used.
+/// Buffers: square_avg; grad_avg and momentum_buffer if they are used.
 struct RmsProp {
   double alpha = 0.99, eps = 1e-8, momentum = 0, weight_decay = 0;
   bool centered = false;
@@ -65,7 +65,7 @@ struct RmsProp {
     return std::tuple{field("alpha", &RmsProp::alpha, "decay rate of the mean squared gradient", {0, 1}),
                       field("eps", &RmsProp::eps, "added to the square root", {0}),
                       field("momentum", &RmsProp::momentum, "fraction of the last step that is kept", {0, 1}),
-                      field("weight_decay", &RmsProp::weight_decay, "pull towards zero", {0}),
+                      field("weight_decay", &RmsProp::weight_decay, "added to the gradient, times the weight", {0}),
                       field("centered", &RmsProp::centered, "divides by the deviation, not the root mean square")};
   }
   Update build(const Variable& w, Parameters& state) const;
@@ -80,7 +80,7 @@ struct Adagrad {
     return std::tuple{field("rate_decay", &Adagrad::rate_decay, "decay of the rate with each update", {0}),
                       field("initial_sum", &Adagrad::initial_sum, "initial sum of squared gradients", {0}),
                       field("eps", &Adagrad::eps, "added to the square root", {0}),
-                      field("weight_decay", &Adagrad::weight_decay, "pull towards zero", {0})};
+                      field("weight_decay", &Adagrad::weight_decay, "added to the gradient, times the weight", {0})};
   }
   Update build(const Variable& w, Parameters& state) const;
 };
@@ -94,7 +94,7 @@ struct Adadelta {
   static constexpr auto fields() {
     return std::tuple{field("rho", &Adadelta::rho, "decay rate of the mean squares", {0, 1}),
                       field("eps", &Adadelta::eps, "added under the square roots", {0}),
-                      field("weight_decay", &Adadelta::weight_decay, "pull towards zero", {0})};
+                      field("weight_decay", &Adadelta::weight_decay, "added to the gradient, times the weight", {0})};
   }
   Update build(const Variable& w, Parameters& state) const;
 };

@@ -1,5 +1,5 @@
 // Schedules: the learning rate as a function of the step, on the device as an expression of the step counter and on the
-// host as a number. Lengths are in epochs, fractions allowed; the rate moves with every step.
+// host as a number. Lengths are in epochs, fractions allowed; the rate changes with every step.
 #pragma once
 
 #include <cstdint>
@@ -18,11 +18,11 @@ namespace nixie {
 /// How long a run is, in the schedules' units. By default an epoch is one step.
 struct RunLength {
   double steps_per_epoch = 1;
-  double epochs = 0;  ///< of the whole run; 0: not known
+  double epochs = 0;  ///< of the whole run; 0: unknown
 };
 
-/// A linear start: the rate's factor goes from `start` to 1 over the first epochs (PyTorch's LinearLR), times whatever
-/// the schedule says.
+/// Linear warm-up: a factor that rises from `start` to 1 over the first epochs (PyTorch's LinearLR) multiplies the
+/// schedule's rate.
 struct Warmup {
   double epochs = 0, start = 0.01;
 
@@ -34,7 +34,7 @@ struct Warmup {
 };
 std::string field_text(const Warmup& warmup);
 
-// What most schedules have.
+// Fields of most schedules.
 template <class T>
 constexpr auto warmup_field() {
   return field("warmup", &T::warmup, "linear warm-up");
@@ -142,7 +142,7 @@ struct CosineRate {
   Real at(const Real& step, const RunLength& run) const;
 };
 
-/// rate, times `factor` whenever the observed metric has not become better for more than `patience` observations
+/// rate, times `factor` whenever the observed metric has not improved for more than `patience` observations
 /// (ReduceLROnPlateau, threshold relative).
 struct PlateauRate {
   double rate = 0.01, factor = 0.1, threshold = 1e-4, low = 0;
@@ -194,7 +194,7 @@ class AnySchedule {
   const std::string& kind() const { return kind_; }
   /// `cosine: {rate: 0.1, ...}`
   std::string text() const { return kind_ + ": " + text_; }
-  /// Whether a larger metric is the better one for it (a plateau's option).
+  /// Whether a larger metric is better (an option of plateau).
   bool maximizes() const { return plateau_ && plateau_->maximize; }
 
  private:
@@ -208,18 +208,18 @@ class AnySchedule {
 };
 std::string field_text(const AnySchedule& schedule);
 
-/// A schedule at work in a run.
+/// A schedule in a run.
 class Schedule {
  public:
-  /// Throws where the options are out of range or need a length that is not known. A plateau keeps its state in
-  /// `state`: what it has observed is saved with it.
+  /// Throws if the options are out of range or need an unknown length. A plateau keeps its observations in `state`,
+  /// so that they are saved with it.
   Schedule(const AnySchedule& options, const RunLength& run, const Parameters& state);
 
   /// The rate at a step, an f32 scalar; `step` is an i32 scalar that counts from 0.
   Tensor rate(const Tensor& step) const;
   /// The same as a number.
   double rate(std::int64_t step) const;
-  /// Tells a plateau the metric of an evaluation; the others do not listen.
+  /// Gives a plateau the metric of an evaluation; other schedules ignore it.
   void observe(double metric) const;
 
  private:
