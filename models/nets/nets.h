@@ -1,12 +1,12 @@
-// Nets: the models by name. Each is an options struct whose `layers` is the whole definition; parameters have the names
-// that torchvision gives them, where it has the net.
+// Nets: the models by name. Each is an options struct whose `layers` is the whole definition; parameters have
+// torchvision's names if it has the net.
 #pragma once
 
 #include "nixie/layers/registry.h"
 
 namespace nixie {
 
-/// A net's last layer: starts with small weights, so that the first loss is near that of guessing, log(classes).
+/// A net's last layer: starts with small weights, so that the first loss is near chance level, log(classes).
 inline Linear output_layer(int classes) { return {.out = classes, .init = Init::normal(0.01f)}; }
 
 /// Flatten, then linear layers with ReLU between them. Names: 1.weight, 3.weight, ...
