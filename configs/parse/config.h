@@ -1,5 +1,5 @@
-// TrainConfig: a whole training run as one struct, and the YAML files that say it: the top-level keys, their defaults
-// and meaning. The keys below them are fields of the structs of options (layers/*.h, data/*.h, optimizers/*.h).
+// TrainConfig: a whole training run as one struct, read from YAML: the top-level keys, their defaults
+// and meaning. The keys below them are fields of options structs (layers/*.h, data/*.h, optimizers/*.h).
 //
 //   model: {lenet: {}}
 //   optimizer: {sgd: {momentum: 0.9}}
@@ -46,7 +46,7 @@ struct TrainConfig {
   std::int64_t log_every = 50, save_every = 0, evaluate_every = 0;
   std::int64_t accumulate = 1, keep = 0;
   bool noise_scale = false, report_detail = false;
-  std::map<std::string, Place> layer_places = {};  ///< no field: where the layers of a list stand, by path
+  std::map<std::string, Place> layer_places = {};  ///< no field: the places of a list's layers in the file, by path
 
   static constexpr const char* name = "config";
   static constexpr auto fields() {
@@ -103,7 +103,7 @@ struct TrainConfig {
   }
 
   PrecisionPolicy policy() const { return precision_named(precision); }
-  /// Steps of the whole run, given those of an epoch.
+  /// The steps of the whole run from the steps of an epoch.
   std::int64_t total_steps(std::int64_t steps_per_epoch) const;
 };
 
@@ -111,10 +111,10 @@ struct TrainConfig {
 TrainConfig read_config(const Tree& tree);
 /// Reads a file, with `--set` assignments (key.path=value) applied in order.
 TrainConfig load_config(const std::filesystem::path& file, const std::vector<std::string>& assignments = {});
-/// Reads a text as a file of this name is read.
+/// Reads a text like a file of this name.
 TrainConfig parse_config(const std::string& text, const std::string& name,
                          const std::vector<std::string>& assignments = {});
-/// The configuration as YAML with every field; reads back to the same.
+/// The configuration as YAML with every field; reading it gives an equal configuration.
 std::string config_text(const TrainConfig& config);
 
 }  // namespace nixie

@@ -1,12 +1,12 @@
-// MixingOptions: how much of other images training mixes in.
+// MixingOptions: mixup and cutmix of training batches.
 #pragma once
 
 #include "nixie/core/base/fields.h"
 
 namespace nixie {
 
-/// With shares drawn from Beta(a, a): mixup (Zhang et al. 2018) blends, cutmix (Yun et al. 2019) pastes a box. Where
-/// both are on, each batch takes one of them.
+/// With fractions drawn from Beta(a, a): mixup (Zhang et al. 2018) blends, cutmix (Yun et al. 2019) pastes a box. If
+/// both are on, each batch uses one of them.
 struct MixingOptions {
   double mixup = 0, cutmix = 0, probability = 1;
 
