@@ -1,4 +1,4 @@
-// Arrays: images and targets that numpy or h5py has saved.
+// Arrays: images and targets in files of numpy or h5py.
 #pragma once
 
 #include "nixie/core/base/path.h"
@@ -9,10 +9,10 @@ namespace nixie {
 
 /// `path` is a .npz or HDF5 file, a folder of .npy files, or a folder of train.h5 and test.h5. Images are bytes or
 /// other numbers, [N, H, W], [N, H, W, C] or [N, C, H, W] with any number of channels; [N, F] are F channels of one
-/// pixel, or what the attribute `lshape` says. Targets are the classes [N], one-hot rows, numbers [N] or [N, ...], or
-/// the classes of all pixels [N, H, W]. Training images are x_train, train_images, images, x or input, their targets
+/// pixel, or have the shape of the attribute `lshape`. Targets are classes [N], one-hot rows, numbers [N] or [N, ...],
+/// or the classes of all pixels [N, H, W]. Training images are x_train, train_images, images, x or input, their targets
 /// y_train, train_labels, labels, y, output or masks; test images x_test or test_images, their targets y_test or
-/// test_labels: without them a share is held out. Mean and deviation are those of the training half.
+/// test_labels: without them a fraction is held out. Mean and deviation are those of the training half.
 struct Arrays {
   Path path = "data.npz";
   std::int64_t batch = 128;

@@ -10,7 +10,7 @@
 
 namespace nixie {
 
-/// What a dataset does to its training images besides its own crop and flip; nothing by default.
+/// Changes of a dataset's training images besides its own crop and flip; none by default.
 struct Augment {
   std::vector<float> scale = {};  ///< random resized crop (Szegedy et al. 2014), as torchvision's
   std::vector<float> ratio = {0.75f, 4.0f / 3};
@@ -45,7 +45,7 @@ struct Augment {
 };
 std::string field_text(const Augment& augment);
 
-/// Throws a usage Error where scale or ratio is no pair of ascending numbers.
+/// Throws a usage Error unless scale and ratio are pairs of ascending numbers.
 void check_augment(const Augment& augment);
 
 /// The part of an image that a random resized crop takes: ten tries of an area and a ratio, else the largest centred

@@ -1,4 +1,4 @@
-// ImageFolder: JPEG and PNG files in a folder per class or in tar shards, of any size, decoded as they are needed.
+// ImageFolder: JPEG and PNG files of any size, in a folder per class or in tar shards, decoded on demand.
 #pragma once
 
 #include "nixie/core/base/path.h"
@@ -7,11 +7,11 @@
 
 namespace nixie {
 
-/// Images [channels, crop, crop]. `path` holds either one folder per class, of which a fixed share is held out as the
-/// test half, or the folders train (training) and val (valid, validation, test, testing), in any case, each with one
-/// folder per class. A manifest (.csv) or tar shards of webdataset's layout may stand for a folder of class folders.
-/// What is left out is noted. Classes are numbered in the order of their folders' names. Samples go round the classes:
-/// the first of each class, the second of each, ...
+/// Images [channels, crop, crop]. `path` holds either one folder per class, of which a fixed fraction is held out as
+/// the test half, or the folders train (training) and val (valid, validation, test, testing), in any case, each with
+/// one folder per class. A manifest (.csv) or tar shards in webdataset's layout may replace a folder of class folders.
+/// Skipped files are noted. Classes are numbered in the order of their folders' names. Samples alternate between
+/// classes: the first of each class, the second of each, ...
 struct ImageFolder {
   Path path = "images";
   std::int64_t batch = 128;
@@ -59,7 +59,7 @@ struct ImageFolder {
               "pictures that cannot be decoded: error ends the run when one is read; check and skip decode all "
               "pictures first, and refuse or skip the damaged ones")};
   }
-  /// Throws Fault::data when there is nothing to read, and later, from load, naming a damaged file.
+  /// Throws Fault::data if there is nothing to read; load throws it later for a damaged file, naming the file.
   Splits open() const;
 };
 

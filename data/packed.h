@@ -1,4 +1,4 @@
-// Packed: images that `trainer data pack` has decoded and scaled once, read at the speed of memory.
+// Packed: images that `trainer data pack` has decoded and scaled, read at memory speed.
 #pragma once
 
 #include "nixie/core/base/path.h"
@@ -7,7 +7,7 @@
 
 namespace nixie {
 
-/// Images [C, crop, crop], or of the size that they are stored in. `path` holds train.packed and test.packed. Mean and
+/// Images [C, crop, crop], or of the stored size. `path` holds train.packed and test.packed. Mean and
 /// deviation are those of the training half.
 struct Packed {
   Path path = "packed";
@@ -36,7 +36,7 @@ struct Packed {
         field("mean", &Packed::mean, "one number per channel, [] = that of the training half", {0, 1}),
         field("deviation", &Packed::deviation, "one number per channel, [] = that of the training half", {1e-6, 1e6})};
   }
-  /// Throws Fault::data where a file is missing or damaged; damaged samples are found when they are read.
+  /// Throws Fault::data if a file is missing or damaged; damaged samples are found when they are read.
   Splits open() const;
 };
 
