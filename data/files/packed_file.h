@@ -2,7 +2,7 @@
 //
 //   "nixiepak", u32 version, u32 bytes of the header, the header (JSON), padding to 4096 bytes
 //   sample after sample in C, H, W order, then u32 labels
-//   u64 XXH3 checksums: of all that stands before the samples, of each block of samples, of the labels, of these
+//   u64 XXH3 checksums: of everything before the samples, of each block of samples, of the labels, of these
 // Numbers are little-endian.
 #pragma once
 

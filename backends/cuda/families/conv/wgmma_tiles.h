@@ -1,4 +1,4 @@
-// Tiles of the tensor-core convolutions of sm_90a: which there are for a layer, and how long each should take.
+// Tiles of the tensor-core convolutions of sm_90a: the candidates for a layer, and their estimated times.
 #pragma once
 
 #include <string>
