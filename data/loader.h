@@ -101,10 +101,9 @@ class Loader {
   std::condition_variable_any wanted_, decoded_;
   std::vector<Slot> slots_;
   bool running_ = false, at_end_ = false;
-  std::int64_t given_ = 0;  // the ticket that next() returns
-  std::int64_t claimed_ = 0,
-               claimed_to_ = 0;  // the ticket that workers are taking, and how many of its samples they took
-  std::int64_t in_flight_ = 0;   // claims being decoded
+  std::int64_t given_ = 0;                     // the ticket that next() returns
+  std::int64_t claimed_ = 0, claimed_to_ = 0;  // the ticket, and how many of its samples, that workers have taken
+  std::int64_t in_flight_ = 0;                 // claims being decoded
   std::int64_t order_epoch_ = -1;
   std::vector<std::int64_t> order_;
   std::vector<std::jthread> workers_;
