@@ -3,8 +3,7 @@
 // Outputs are [N, ...]; the result is a scalar (rank 0), the mean over samples. `weights` [N] makes it the weighted
 // mean, sum(w loss) / sum(w): padding of an evaluation batch has weight 0. Targets have the output's shape, or are
 // class labels (integers, the output's shape without axis 1), equivalent to one-hot rows. A label that is no class,
-// below 0 or too large, makes the loss NaN, unless it is the `ignore_index` of a loss: it never counts as another
-// class.
+// below 0 or too large, makes the loss NaN, unless it is the loss's `ignore_index`.
 #pragma once
 
 #include <functional>

@@ -12,8 +12,7 @@
 
 namespace nixie {
 
-// As with losses: outputs [N, K, ...], integer labels [N, ...], weights [N] or none. An output with NaN counts as
-// wrong.
+// As with losses: outputs [N, K, ...], integer labels [N, ...], weights [N] or none. An output with NaN is wrong.
 
 /// Fraction of samples whose largest output is the label's.
 Tensor accuracy(const Tensor& output, const Tensor& labels, const Tensor& weights = {});

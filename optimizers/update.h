@@ -1,5 +1,4 @@
-// Update: the update of one parameter, built from an optimiser's options; and AnyOptimizer, any such options as a
-// value.
+// Update: the update of one parameter, built from an optimiser's options; and AnyOptimizer, any such options.
 //
 //   struct PlainDescent {
 //     double weight_decay = 0;

@@ -66,8 +66,7 @@ Tree parse_yaml(std::string_view text, const std::string& file, RepeatedKeys rep
 Tree load_yaml(const std::filesystem::path& file, RepeatedKeys repeated = RepeatedKeys::refused);
 
 /// Applies `--set key.path=value`: the value is YAML, missing keys are created, a number indexes a list.
-/// `choices` are the paths of maps that hold one name (`model`, `optimizer`): setting another name there replaces it,
-/// so
+/// `choices` are the paths of maps that hold one name (`model`, `optimizer`): setting another name replaces it, so
 /// `--set data.mnist.path=x` turns `data: {glyphs: {}}` into `data: {mnist: {path: x}}`. Errors name the flag.
 void override_yaml(Tree& tree, const std::string& assignment, const std::vector<std::string>& choices = {});
 
