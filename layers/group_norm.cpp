@@ -1,4 +1,4 @@
-// What the two build: `standardize`, then a weight and a bias.
+// Builds both layers: `standardize`, then a weight and a bias.
 #include "nixie/layers/group_norm.h"
 
 namespace nixie {

@@ -6,7 +6,7 @@
 namespace nixie {
 
 /// (x - mean) / sqrt(variance + eps) * weight + bias over the axes from `first` on of each sample (Ba et al. 2016), as
-/// PyTorch has it; weight and bias have the sizes of these axes.
+/// in PyTorch; weight and bias have the sizes of these axes.
 struct LayerNorm {
   int first = 1;
   double eps = 1e-5;
@@ -16,11 +16,11 @@ struct LayerNorm {
 
   static constexpr const char* name = "layer_norm";
   static constexpr auto fields() {
-    return std::tuple{field("first", &LayerNorm::first, "first of the axes that are normalised together", {1}),
+    return std::tuple{field("first", &LayerNorm::first, "first of the normalised axes", {1}),
                       field("eps", &LayerNorm::eps, "added to the variance", {0}),
                       field("affine", &LayerNorm::affine, "has a weight and a bias"),
-                      field("init", &LayerNorm::init, "first weights"),
-                      field("bias_init", &LayerNorm::bias_init, "first biases")};
+                      field("init", &LayerNorm::init, "initial weights"),
+                      field("bias_init", &LayerNorm::bias_init, "initial biases")};
   }
   Forward build(const Shape& in, Parameters& parameters) const;
 };
@@ -36,11 +36,11 @@ struct GroupNorm {
 
   static constexpr const char* name = "group_norm";
   static constexpr auto fields() {
-    return std::tuple{field("groups", &GroupNorm::groups, "parts that the channels are split in", {1}),
+    return std::tuple{field("groups", &GroupNorm::groups, "number of channel groups", {1}),
                       field("eps", &GroupNorm::eps, "added to the variance", {0}),
                       field("affine", &GroupNorm::affine, "has a weight and a bias"),
-                      field("init", &GroupNorm::init, "first weights"),
-                      field("bias_init", &GroupNorm::bias_init, "first biases")};
+                      field("init", &GroupNorm::init, "initial weights"),
+                      field("bias_init", &GroupNorm::bias_init, "initial biases")};
   }
   Forward build(const Shape& in, Parameters& parameters) const;
 };

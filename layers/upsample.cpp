@@ -1,4 +1,4 @@
-// Repetition is an axis of its own; interpolation is linear, so it is a product with a matrix per axis.
+// Repetition adds an axis and merges it; interpolation is linear, so it is a matrix product per axis.
 #include "nixie/layers/upsample.h"
 
 #include <algorithm>

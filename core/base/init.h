@@ -1,5 +1,5 @@
-// Init: how a parameter's first values are drawn; the same numbers on every backend. A layer's default is its field
-// `init` (layers/*.h); the random stream goes by the parameter's name (core/state/variable.cpp).
+// Init: how a parameter's initial values are drawn; the same numbers on every backend. A layer's default is its field
+// `init` (layers/*.h); the random stream depends on the parameter's name (core/state/variable.cpp).
 #pragma once
 
 #include <cstdint>

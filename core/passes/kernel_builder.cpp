@@ -1,4 +1,4 @@
-// KernelBuilder: slots, heads, the order that writes in place demand, and the kernels around the stages.
+// KernelBuilder: slots, heads, the order that in-place writes require, and the kernels around the stages.
 #include "nixie/core/passes/kernel_builder.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Layout: where the physical order of axes is decided, and nowhere else. Kernels see strides.
+// Layout: the only place that decides the physical order of axes. Kernels see strides.
 #pragma once
 
 #include <unordered_set>
@@ -16,7 +16,7 @@ class Layout {
   Strides strides(const Tensor& x) const { return row_major(x) ? x.shape().row_major() : x.shape().channels_last(); }
   bool row_major(const Tensor& x) const { return channels_last_.count(x.id()) == 0; }
   void set_channels_last(const Tensor& x) { channels_last_.insert(x.id()); }
-  /// Of every Variable of this shape, in whichever Step: its storage keeps to it too.
+  /// The layout of every Variable of this shape, in all Steps and in its storage.
   Strides variable(const Shape& shape) const {
     return target_.channels_last ? shape.channels_last() : shape.row_major();
   }
@@ -26,10 +26,10 @@ class Layout {
   std::unordered_set<const Node*> channels_last_;
 };
 
-/// Whether an output is the gradient of a filter: it lies as a Variable of its shape does.
+/// Whether an output is a filter gradient, which has the layout of a Variable of its shape.
 bool has_variable_layout(const Tensor& output);
 
-/// Picks the layouts a target wants. Inputs stay row-major, and outputs but for those that lie as Variables.
+/// Picks the layouts that a target prefers. Inputs stay row-major, and so do outputs without a Variable's layout.
 Layout choose_layout(const Graph& graph, const Target& target);
 
 }  // namespace nixie

@@ -1,4 +1,4 @@
-// Moves reductions of stored values into the program that stores them.
+// Moves reductions of a convolution's output into its epilogue.
 #include "nixie/backends/cuda/families/channel_parts.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Reductions, channel by channel, of what a convolution stores, which its program accumulates on the way: the group
-// that needs the results merges the parts that its blocks leave.
+// Per-channel reductions of a convolution's output, accumulated in its epilogue: blocks store partial results, which
+// the group that needs the reductions merges.
 #pragma once
 
 #include "nixie/backends/cuda/families/family.h"

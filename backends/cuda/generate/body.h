@@ -1,4 +1,4 @@
-// BodyWriter prints a kernel's stages as the members of the generated `struct Body`.
+// BodyWriter: prints a kernel's stages as the members of the generated `struct Body`.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// `struct Body` for hand-written kernels over channels-last images.
+// NhwcFunctor: prints `struct Body` for hand-written kernels over channels-last images.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace nixie::cuda {
 
-/// The text of `struct Body` for kernels that make some neighbouring channels of a pixel at a time (conv_fprop_sm90.cuh
-/// says how they call it), and what it points to.
+/// The source of `struct Body` for kernels that compute several neighbouring channels of a pixel at a time
+/// (conv_fprop_sm90.cuh says how they call it), and its arguments.
 struct NhwcFunctor {
   std::string text;
   std::vector<Argument> arguments;
@@ -20,7 +20,7 @@ struct Pointer {
   std::string type, name;
   Argument argument;
 };
-/// `more`: further members. Reductions of the last stage are accumulated by run(), as channel_parts.cuh says.
+/// `more`: further members. run() accumulates reductions of the last stage, see channel_parts.cuh.
 NhwcFunctor nhwc_functor(const Plan& plan, const Kernel& kernel, const std::vector<Pointer>& more = {}, int lanes = 8);
 
 }  // namespace nixie::cuda

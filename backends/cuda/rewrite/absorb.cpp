@@ -1,4 +1,4 @@
-// Merges groups where the order of kernels allows it.
+// Fuses groups if the order of kernels allows it.
 #include "nixie/backends/cuda/rewrite/absorb.h"
 
 #include <algorithm>

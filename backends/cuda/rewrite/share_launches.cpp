@@ -1,4 +1,4 @@
-// Merges small kernels whose programs differ in numbers alone, such as the updates of a net's parameters.
+// Merges launches of small kernels whose programs differ only in numbers, such as the updates of a net's parameters.
 #include <algorithm>
 #include <map>
 #include <queue>

@@ -1,5 +1,5 @@
-// Tiles of the tensor-core convolutions of sm_90a: which there are for a layer, and how long each should take. The least
-// estimate wins, unless a line of tune/*.tsv names another tile for this chip.
+// Tiles of the tensor-core convolutions of sm_90a: the candidates for a layer, and their estimated times. The fastest by
+// estimate runs, unless a line of tune/*.tsv names another for this chip.
 #pragma once
 
 #include <string>

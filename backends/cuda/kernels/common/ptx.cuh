@@ -1,5 +1,5 @@
-// Hopper's instructions by name: mbarriers, tensor copies (TMA), warpgroup matrix products (wgmma), and small
-// conversions. Includes nothing: NVRTC compiles a kernel that includes this file alone in a quarter of a second.
+// Wrappers of Hopper's instructions: mbarriers, tensor copies (TMA), warpgroup matrix products (wgmma), and small
+// conversions. Includes nothing: NVRTC compiles a kernel that includes only this file in a quarter of a second.
 // NIXIE_BF16 = 1 makes the 16-bit storage type bf16, otherwise it is fp16.
 #pragma once
 

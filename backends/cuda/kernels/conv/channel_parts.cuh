@@ -1,10 +1,9 @@
-// Reductions over pixels of what a convolution stores, channel by channel: threads accumulate while they store, a block
-// leaves a part of each of its channels, and the program that needs the result merges the parts (reduce.cuh).
+// Per-channel reductions over the pixels of a convolution's output: threads accumulate while they store, a block
+// stores a partial result of each of its channels, and the program that needs the result merges these (reduce.cuh).
 //
 // Body       has struct Accumulators, to which run() adds, and char* left: Accumulators [CONV_PARTS][CONV_K].
-// Blocks     keep to one column of tiles, so that what they leave is a part of every pixel that they made; CONV_PARTS
-// is
-//            at least the number of blocks of a column, and parts that no block makes are empty.
+// Blocks     compute tiles of one column only, so that a part covers all pixels of its block; CONV_PARTS is
+//            at least the number of blocks of a column, and parts without a block are empty.
 // Order      of sums: a thread's pixels, lanes, warps, then parts: the same in every run.
 #pragma once
 #include "accumulators.cuh"

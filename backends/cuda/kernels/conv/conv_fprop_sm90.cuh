@@ -1,16 +1,15 @@
 // Convolution on Hopper's tensor cores, as forward pass and as input gradient: y[pixel, k] = sum over taps, channels
 // of x[pixel + tap, c] * w[k, tap, c], then whatever Body does with it.
 //
-// Layout   x channels-last, w [K][R][S][C], 16-bit storage, fp32 sums. An implicit matrix product: M = output pixels,
-//          N = filters, reduction = taps x channels in slices of CONV_SLICE channels of a tap, at most 64 terms to a
-//          stage: as many slices to each as leave the fewest zeros in the last.
+// Layout   x channels-last, w [K][R][S][C], 16-bit storage, fp32 sums. Implicit GEMM: M = output pixels,
+//          N = filters, K = taps x channels in slices of CONV_SLICE channels of a tap, at most 64 terms per
+//          pipeline stage, with the number of slices that leaves the fewest zeros in the last stage.
 // Roles    persistent blocks; one producer thread fills a ring of CONV_STAGES stages by TMA (im2col for x: padding,
 //          image borders and the last partial tile read zero); CONV_CONSUMERS warpgroups multiply, each its own
 //          64 * CONV_MMA_M rows, and run the epilogue by themselves, one's under the other's products.
-// Filters  where all of a column of tiles fit beside a ring of images (CONV_RESIDENT = 1), a block keeps to a column
-// and
-//          loads them once. Else every tile loads them again, and where they are small all blocks ask the same few
-//          lines of L2 for them: 24 filters of 144 channels took three times as long as the images.
+// Filters  if all filters of a column of tiles fit beside a ring of images (CONV_RESIDENT = 1), a block keeps to a
+//          column and loads them once. Else every tile loads them again, and if they are small all blocks read the
+//          same few lines of L2: 24 filters of 144 channels took three times as long as the images.
 // Epilogue the generated Body, 8 neighbouring channels of a pixel at a time: loads and stores of 16 bytes. Where
 //          results are in no steps of 16 bytes (odd numbers of filters), one: a warp stores 32 neighbouring channels.
 // Gradient the input gradient is the same sum over dy with the filter flipped and w read transposed in place

@@ -1,5 +1,5 @@
 // Filter gradient on Hopper's tensor cores: dw[k, tap, c] = sum over pixels of dy[pixel, k] * x[pixel + tap, c], with
-// the bias gradient db[k] = sum over pixels of dy[pixel, k] on the way.
+// the bias gradient db[k] = sum over pixels of dy[pixel, k] fused.
 //
 // Layout   x, dy channels-last, 16-bit; dw [K][R][S][C]. A matrix product of M = filters, N = taps x channels, whose
 //          reduction runs over pixels, 64 to a stage; M and N lie contiguous in both operands, as wgmma can read them.

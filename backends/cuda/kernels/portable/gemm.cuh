@@ -1,10 +1,10 @@
-// Portable matrix products: D[m, n] = sum over k of A[m, k] B[k, n] in every group, whatever A and B read.
+// Portable matrix products: D[m, n] = sum over k of A[m, k] B[k, n] in every group, for any mapping of A and B.
 //
-// Problem (operands.cuh) says where things are: row(group, m) and column(group, n) keep what does not depend on k;
-// find_a(row, k, index) and find_b(column, k, index) find one element, or say that it lies outside and reads 0;
-// finish(group, m, n, value) runs the rest of the kernel. A block computes a kTileM x kTileN tile, a thread kThreadM x
-// kThreadN of it. Where tiles are few, kSplits blocks share the sum over k and the last to arrive adds the parts in
-// order.
+// Problem (operands.cuh) maps operands to memory: row(group, m) and column(group, n) precompute what does not depend on
+// k; find_a(row, k, index) and find_b(column, k, index) find one element, or return false if it is outside and reads 0;
+// finish(group, m, n, value) runs the epilogue. A block computes a kTileM x kTileN tile, a thread kThreadM x kThreadN
+// of it. If tiles are few, kSplits blocks share the sum over k (split-K), and the last to arrive adds the partial sums
+// in order.
 #pragma once
 
 #include "math.cuh"

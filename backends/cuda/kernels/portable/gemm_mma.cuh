@@ -1,9 +1,9 @@
-// The same products on tensor cores by mma.sync: A and B both f16, both bf16, or both f32 and rounded to tf32 on their
-// way; sums in float. From sm_80 on.
+// The same products on tensor cores by mma.sync: A and B both f16, both bf16, or both f32 rounded to tf32; sums in
+// float. From sm_80 on.
 //
-// Warps stand kWarpsM x kWarpsN over the tile; each makes products of 16 x 8 x kStep, 32 bytes along k. An operand
-// keeps in shared memory the direction it has in memory, [line][k] or [k][line]; ldmatrix turns the second round for
-// halves, while floats are read from it one by one.
+// A tile has kWarpsM x kWarpsN warps; each computes products of 16 x 8 x kStep, 32 bytes along k. An operand
+// keeps its memory order in shared memory, [line][k] or [k][line]; for halves ldmatrix transposes the second, floats
+// are read from it one by one.
 #pragma once
 
 #include "gemm.cuh"

@@ -1,6 +1,6 @@
-// The Problems of gemm.cuh and gemm_mma.cuh: how a batched matrix product and the three roles of a convolution are
-// products of matrices. Body gives the geometry as constants; position is along the axes of the kernel's domain.
-// find_a(row, k, index) and find_b(column, k, index) say where an element lies in operand0 or operand1, and whether.
+// The Problems of gemm.cuh and gemm_mma.cuh: maps a batched matrix product and the three roles of a convolution to
+// matrix products (implicit GEMM). Body gives the geometry as constants; positions are along the kernel's domain axes.
+// find_a(row, k, index) and find_b(column, k, index) give the index of an element in operand0 or operand1, if inside.
 #pragma once
 
 #include "types.cuh"

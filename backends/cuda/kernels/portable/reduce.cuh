@@ -1,12 +1,12 @@
-// Kernels that reduce: stages over every position and stages over kept positions, in turn.
+// Reductions: alternating stages over every position and over kept positions.
 //
-// A block is kKeptThreads x kReducedThreads threads: each row of threads shares kept positions and walks the reduced
-// ones together, then merges what it accumulated in a fixed order. Where kept positions are too few to fill the device,
-// kSplits blocks share them; the last of them to arrive merges the parts, again in a fixed order, and the full stage
-// that needs the result is a launch of its own, spread over the device. Or, where all blocks run at a time, they meet:
-// each waits for the others of its positions, merges all parts itself, and goes on with its own share, whose values are
-// still in the cache. So results never depend on timing. Where the program that made the values left parts of a stage's
-// reductions, the stage merges these.
+// A block has kKeptThreads x kReducedThreads threads: each row of threads shares kept positions, iterates over the
+// reduced ones together, then merges its accumulators in a fixed order. If kept positions are too few to fill the
+// device, kSplits blocks share them; the last of them to arrive merges the parts, again in a fixed order, and the full
+// stage that needs the result is a separate launch, spread over the device. Or, if all blocks are resident, they
+// synchronise: each waits for the others of its positions, merges all parts itself, and continues with its own share,
+// whose values are still in the cache. So results never depend on timing. If the program that computed the values
+// stored parts of a stage's reductions, the stage merges these.
 #pragma once
 
 #include "accumulators.cuh"

@@ -1,4 +1,4 @@
-// Lists the sums over windows that a convolution is.
+// Lists the sums over windows that compute a convolution.
 #include "nixie/backends/cuda/rewrite/unfold/layers.h"
 
 #include <algorithm>

@@ -1,11 +1,12 @@
-// Convolutions of 16 bits that no kernel for tensor cores takes become ones that they take: channels and filters are
-// padded with zeros, and axes of the window become channels or filters, in the form of least estimated time.
+// Transforms 16-bit convolutions that no tensor-core kernel accepts: pads channels and filters with zeros, and turns
+// axes of the window into channels or filters, in the form with the least estimated time.
 //
-// Taps that are channels: images are copied once for each tap, or once in all, with their padding and so many channels
-// that a row of the window, read as the channels of one pixel, begins at a multiple of 16 bytes; such rows overlap in
-// memory. Taps that are filters: a product for each position of images, then a kernel that sums shifted ones. An input
-// gradient of stride 1 is a forward convolution of dy by the turned filter; the filter gradient of few filters is that
-// of a layer whose images are dy. Of a layer in groups several are one, with zeros in filters between them.
+// Taps as channels (im2col): images are copied once for each tap, or once in all, with their padding and enough
+// channels that a row of the window, read as the channels of one pixel, begins at a multiple of 16 bytes; such rows
+// overlap in memory. Taps as filters: a product for each position of images, then a kernel that sums the shifted
+// results. An input gradient of stride 1 is a forward convolution of dy with the flipped filter; the filter gradient of
+// few filters is that of a layer whose images are dy. Several groups of a grouped layer are merged, with zeros in
+// filters between them.
 #include <algorithm>
 #include <optional>
 
