@@ -5,10 +5,11 @@
 
 namespace nixie {
 
-/// (x - mean) / sqrt(variance + eps) * weight + bias over the axes from `first` on of each sample (Ba et al. 2016), as
-/// in PyTorch; weight and bias have the sizes of these axes.
+/// (x - mean) / sqrt(variance + eps) over the axes from `first` to `last` of each sample (Ba et al. 2016), as PyTorch
+/// computes it; weight and bias have the sizes of these axes. With first and last 1 the channels of each pixel are
+/// normalised (ConvNeXt's LayerNorm2d).
 struct LayerNorm {
-  int first = 1;
+  int first = 1, last = -1;
   double eps = 1e-5;
   bool affine = true;
   Init init = Init::constant(1);
@@ -16,7 +17,8 @@ struct LayerNorm {
 
   static constexpr const char* name = "layer_norm";
   static constexpr auto fields() {
-    return std::tuple{field("first", &LayerNorm::first, "first of the normalised axes", {1}),
+    return std::tuple{field("first", &LayerNorm::first, "first of the axes that are normalised together", {1}),
+                      field("last", &LayerNorm::last, "last of them, -1 = the last axis", {-1}),
                       field("eps", &LayerNorm::eps, "added to the variance", {0}),
                       field("affine", &LayerNorm::affine, "has a weight and a bias"),
                       field("init", &LayerNorm::init, "initial weights"),

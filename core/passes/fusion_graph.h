@@ -2,6 +2,7 @@
 #pragma once
 
 #include <deque>
+#include <map>
 #include <optional>
 #include <unordered_map>
 #include <vector>
@@ -58,17 +59,21 @@ class FusionGraph {
   /// The unit or concat that can compute a root straight into a slot of its shape with these strides; none if a copy is
   /// needed.
   std::optional<Tensor> claimable(const Tensor& root, const Strides& strides) const;
+  /// The strides of a copy's own slot.
+  const Strides& strides_of_copy(int unit) const { return strides_of_copy_.at(unit); }
   /// Makes a copy of x that is written to a slot of its own.
   int copy(const Tensor& x);
   /// Finds all edges. Call it once, after the copies that roots need are made.
   void connect();
 
  private:
-  Source copied(const Tensor& x);
+  Source copied(const Tensor& x, const Strides& strides);
   const Layout& layout_;
   std::deque<FusionNode> units_;
   std::vector<Edge> edges_;
-  std::unordered_map<const Node*, int> unit_of_, copy_of_;
+  std::unordered_map<const Node*, int> unit_of_;
+  std::map<std::pair<const Node*, Strides>, int> copy_of_;
+  std::unordered_map<int, Strides> strides_of_copy_;
   std::unordered_map<const Node*, std::vector<int>> parts_of_;
   std::unordered_map<int, Part> part_;
 };

@@ -24,7 +24,7 @@ namespace {
 constexpr int kMostInstructions = 16;  // of what is computed again
 constexpr int kMostOfGate = 24;        // which is computed where memory is waited for
 
-// Arithmetic that takes no longer than reading memory does.
+// Arithmetic that takes no longer than writing and reading memory does, that of a logistic function included.
 bool is_cheap(Primitive primitive) {
   switch (primitive) {
     case Primitive::parameter:
@@ -35,6 +35,8 @@ bool is_cheap(Primitive primitive) {
     case Primitive::add:
     case Primitive::sub:
     case Primitive::mul:
+    case Primitive::div:
+    case Primitive::exp:
     case Primitive::min:
     case Primitive::max:
     case Primitive::equal:

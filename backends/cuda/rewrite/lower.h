@@ -16,6 +16,8 @@ namespace nixie::cuda {
 void lower(Plan& plan, const Chip& chip, bool winograd = true);
 
 // ---- Rewrites ----
+/// Convolutions and poolings of one spatial axis, and the kernels around them, get a second axis of one position.
+void give_second_axis(Plan& plan);
 /// Moves elementwise work (a ReLU's gate) from a kernel that also sums its result into the kernel of the convolution
 /// or product before it.
 void move_gates_to_heads(Plan& plan);
@@ -39,6 +41,9 @@ void merge_phases(Plan& plan, const Chip& chip);
 /// Input gradients of strided convolutions become one stride-1 convolution for each phase of the input, if there is
 /// enough work, or `wherever_possible`.
 void lower_strided_input_grads(Plan& plan, bool wherever_possible = false);
+/// Convolutions of three spatial axes become ones of two over planes of images, where an estimate says that this is
+/// faster than the portable kernels, or `wherever_possible`.
+void lower_to_planes(Plan& plan, const Chip& chip, bool wherever_possible = false);
 
 /// Transforms 16-bit convolutions that only portable kernels accept to a form for Hopper's kernels, if an estimate says
 /// that this is faster. `by_rank`, for tests: wherever possible, strided input gradients included, in the form of this
