@@ -12,7 +12,7 @@
 namespace nixie::cuda {
 namespace {
 
-constexpr int kMostWords = 2;     // that a thread accumulates for a channel: mean and m2, or two sums
+constexpr int kMostWords = 3;     // that a thread accumulates for a channel: mean and m2, or up to three sums
 constexpr int kWidestTile = 256;  // columns, of any family that leaves parts
 
 // All axes but the channels'.
@@ -169,13 +169,11 @@ int first_reducing(const Choice& choice) {
   return -1;
 }
 
-// Whether a program loads more than a number for each channel.
-bool loads_images(const Kernel& kernel) {
-  return std::any_of(kernel.loads.begin(), kernel.loads.end(), [&](const Access& load) {
-    for (int axis = 0; axis < kernel.domain.rank(); ++axis)
-      if (axis != 1 && kernel.domain[axis] > 1 && load.strides[at(axis)] != 0) return true;
-    return false;
-  });
+// Whether a load is the same number for all pixels.
+bool is_fixed(const Kernel& kernel, const Access& load) {
+  for (int axis = 0; axis < kernel.domain.rank(); ++axis)
+    if (axis != 1 && kernel.domain[axis] > 1 && load.strides[at(axis)] != 0) return false;
+  return true;
 }
 
 // Whether a full stage after this one reads what is stored. A kernel that only sums may find a filter gradient that
@@ -216,8 +214,6 @@ std::optional<Absorption> with_channel_parts(const Grouping& grouping, const Cho
                   .other = Absorption::Other::stays,
                   .reader = whole,
                   .left = Slot{.name = "parts of " + kernel.label, .shape = shape, .strides = shape.row_major()}};
-  // An epilogue that loads further images takes twice its time beside accumulators, more than the pass over them saved.
-  if (loads_images(with.choice.kernel)) return {};
   with.choice.leaves = Parts{.count = count};
   if (split.stages.size() > kernel.stages.size())
     for (Parts& parts : with.reader->merges) parts.stage += parts.stage >= own;
@@ -228,6 +224,18 @@ std::optional<Absorption> with_channel_parts(const Grouping& grouping, const Cho
 
 int accumulated_words(const Choice& choice) {
   return choice.leaves ? accumulator_code(choice.kernel.stages.back()).words : 0;
+}
+
+LoadedWords loaded_words(const Plan& plan, const Kernel& kernel) {
+  LoadedWords words;
+  for (const Access& load : kernel.loads) {
+    const auto bytes = static_cast<int>((load.strides[1] == 0 ? 1 : 8) * size_of(dtype_of(plan, load.slot)));
+    if (is_fixed(kernel, load))
+      words.of_channels += load.strides[1] == 0 ? 1 : 9;  // and where they are
+    else
+      words.of_pixels += (bytes + 3) / 4;
+  }
+  return words;
 }
 
 std::int64_t blocks_for(const Choice& choice, std::int64_t tiles, std::int64_t columns, const Chip& chip) {

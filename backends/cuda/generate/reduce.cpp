@@ -189,7 +189,7 @@ Frames frames_of(const BodyWriter& body, bool columns, int words) {
   Frames frames{.full = {.lane_axis = columns ? space.kept - 1 : space.rank() - 1, .carried_per_lane = columns},
                 .kept = {.kept_only = true, .leader = "leads"}};
   Frame &full = frames.full, &kept = frames.kept;
-  full.hoists = true;
+  full.moving = {space.kept, space.rank()};
   if (space.rank() == 0 || (!columns && space.rank() == space.kept)) full.lane_axis = -1;
   full.lanes = body.lanes_along(full.lane_axis);
   while (columns && full.lanes > 1 && full.lanes * words > kMostWords) full.lanes /= 2;

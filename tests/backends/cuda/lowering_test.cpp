@@ -274,8 +274,27 @@ TEST(CudaLowering, ReductionsMoveToTheProgramThatMakesTheirValues) {
   }
 }
 
-// They stay where the values are not read again, where the program would load more images for them, and where nothing
-// can.
+// Those of a gradient, too, with the images that they need beside it: x, and of two layers both.
+TEST(CudaLowering, SumsOfAGradientMoveToTheProgramThatMakesIt) {
+  using hopper_plans::Norm;
+  const hopper_plans::Layer layer{3, 128, 14, 14, 64, 1, 1};
+  for (const Norm what : {Norm::backward, Norm::backward_and_gate, Norm::backward_of_two}) {
+    Plan plan = hopper_plans::with_norm("norm", layer, what).plan;
+    const std::size_t loads = plan.kernels[0].loads.size();
+    cuda::lower(plan, hopper());
+    ASSERT_EQ(plan.groups.size(), 2u);
+    const cuda::Choice& maker = choice_of(plan.groups[0]);
+    ASSERT_TRUE(maker.leaves);
+    EXPECT_EQ(maker.kernel.stages.back().reductions.size(), what == Norm::backward_of_two ? 3u : 2u);
+    EXPECT_EQ(maker.kernel.loads.size() - loads, what == Norm::backward ? 2u : 4u);  // x and numbers of its channels
+    EXPECT_EQ(choice_of(plan.groups[1]).merges.size(), 1u);
+    const std::string text = cuda::generate(plan, plan.groups[0], hopper()).source;
+    const std::size_t fixed = text.find("struct Fixed"), end = text.find("};", fixed);
+    EXPECT_NE(text.substr(fixed, end - fixed).find("Vector<f32, 8> load"), std::string::npos) << text;
+  }
+}
+
+// They stay where the values are not read again, where registers do not hold what they need, and where nothing can.
 TEST(CudaLowering, OtherReductionsStay) {
   using hopper_plans::Norm;
   const hopper_plans::Layer layer{3, 64, 28, 24, 64, 3, 3, {1, 1}, {1, 1}};

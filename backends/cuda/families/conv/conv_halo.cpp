@@ -186,9 +186,11 @@ class ConvHalo final : public Family {
     const ConvProblem& conv = problem_of(choice);
     const Patches patches = patches_of(conv, grouping.chip);
     const std::optional<Absorption> with = with_channel_parts(grouping, choice, other);
-    // Registers hold three loads; not beside addresses of several images, nor bfloat16, which becomes floats at once.
-    const bool fits =
-        with && with->choice.kernel.loads.size() <= (patches.together == 1 && conv.dtype == Dtype::f16 ? 3u : 0u);
+    // Beside the sums of 28 rows registers hold no images, and no numbers of channels beside addresses of several
+    // images.
+    const LoadedWords loaded = with ? loaded_words(grouping.plan, with->choice.kernel) : LoadedWords();
+    const bool fits = with && loaded.of_pixels == 0 &&
+                      loaded.of_channels <= (patches.together == 1 && conv.dtype == Dtype::f16 ? 9 : 0);
     if (fits && columns_of(sides_of(conv), patches) <= grouping.chip.sms) return with;
     if (choice.leaves || conv.role != ConvRole::output || patches.together > 2) return {};
     return with_pooling(grouping, choice, other, conv);

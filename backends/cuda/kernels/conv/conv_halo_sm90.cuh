@@ -184,7 +184,7 @@ struct Epilogue {
   static constexpr int kChunks = kHigh / 2, kPixelPitch = 272;
 #ifdef CONV_PARTS
   using Parts = ChannelParts<1>;
-  static constexpr int kAhead = sizeof(Body::Loads) <= 16 ? 2 : 1;  // chunks
+  static constexpr int kAhead = 1;  // chunk; beside parts Body loads no more than numbers of channels
 #else
   struct Parts {};
   static constexpr int kAhead = sizeof(Body::Loads) <= 16 ? 4 : sizeof(Body::Loads) <= 48 ? 2 : 1;
@@ -208,6 +208,10 @@ struct Epilogue {
     const int pixel = (image * CONV_P + share.h + row) * CONV_Q + w;
     const int rows = image < CONV_IMAGES && w < CONV_Q && channel < CONV_K ? CONV_P - share.h - row : 0;
     Body::Loads loads[kAhead];
+#ifdef CONV_PARTS
+    Body::Fixed fixed;
+    if (channel < CONV_K) body.load(channel, fixed);
+#endif
     passage.meet();  // all have read what the tile before left
 #pragma unroll
     for (int chunk = 0; chunk < kChunks; chunk++) {
@@ -224,7 +228,8 @@ struct Epilogue {
       Passage::read(passage.chunk(chunk) + thread / 8 * kPixelPitch, unit, low, high);
       const float v[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
 #ifdef CONV_PARTS
-      body.run(pixel + chunk * 2 * CONV_Q, channel, loads[chunk % kAhead], v, parts.of[0], parts.seen + chunk + 1);
+      body.run(pixel + chunk * 2 * CONV_Q, channel, fixed, loads[chunk % kAhead], v, parts.of[0],
+               parts.seen + chunk + 1);
 #else
       body.run(pixel + chunk * 2 * CONV_Q, channel, loads[chunk % kAhead], v);
 #endif
