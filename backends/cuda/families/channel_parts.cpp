@@ -169,13 +169,6 @@ int first_reducing(const Choice& choice) {
   return -1;
 }
 
-// Whether a load is the same number for all pixels.
-bool is_fixed(const Kernel& kernel, const Access& load) {
-  for (int axis = 0; axis < kernel.domain.rank(); ++axis)
-    if (axis != 1 && kernel.domain[axis] > 1 && load.strides[at(axis)] != 0) return false;
-  return true;
-}
-
 // Whether a full stage after this one reads what is stored. A kernel that only sums may find a filter gradient that
 // reads the values anyway.
 bool read_after(const Kernel& kernel, int stage, const Access& stored) {
@@ -226,11 +219,17 @@ int accumulated_words(const Choice& choice) {
   return choice.leaves ? accumulator_code(choice.kernel.stages.back()).words : 0;
 }
 
+bool is_number_of_channel(const Kernel& kernel, const Access& access) {
+  for (int axis = 0; axis < kernel.domain.rank(); ++axis)
+    if (axis != 1 && kernel.domain[axis] > 1 && access.strides[at(axis)] != 0) return false;
+  return true;
+}
+
 LoadedWords loaded_words(const Plan& plan, const Kernel& kernel) {
   LoadedWords words;
   for (const Access& load : kernel.loads) {
     const auto bytes = static_cast<int>((load.strides[1] == 0 ? 1 : 8) * size_of(dtype_of(plan, load.slot)));
-    if (is_fixed(kernel, load))
+    if (is_number_of_channel(kernel, load))
       words.of_channels += load.strides[1] == 0 ? 1 : 9;  // and where they are
     else
       words.of_pixels += (bytes + 3) / 4;

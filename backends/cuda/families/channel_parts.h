@@ -16,6 +16,8 @@ std::optional<Absorption> with_channel_parts(const Grouping& grouping, const Cho
 /// Words that a thread accumulates for a channel, without the count that channels share.
 int accumulated_words(const Choice& choice);
 
+/// Whether an access is the same for all pixels.
+bool is_number_of_channel(const Kernel& kernel, const Access& access);
 /// Words that it loads for 8 channels: numbers of the channels, the same for all pixels, and of each pixel.
 struct LoadedWords {
   int of_channels = 0, of_pixels = 0;

@@ -12,13 +12,14 @@ enum class Norm { forward, two_layers, backward, backward_and_gate, backward_of_
 
 inline bool is_backward(Norm what) { return what != Norm::forward && what != Norm::two_layers; }
 
-/// x -> (x - mean) * rsqrt(variance + 1e-3) over all axes but the channels of slots `xs`, added up where there are two,
-/// into an output; mean and variance of each are outputs, too.
+/// x -> (x - mean) * rsqrt(variance + 1e-3) over all axes but the channels of slots `xs`, where there are two times a
+/// scale and plus a shift for each channel, and added up, into an output; mean and variance of each are outputs, too.
 inline Kernel normalisation(Draft& d, const std::vector<int>& xs, const Shape& shape) {
   Kernel k{.label = "normalise", .domain = shape, .reduced = {0, 2, 3}};
   const Shape kept = kept_shape(k);
   const double count = static_cast<double>(shape.size() / shape[1]);
   Stage moments, scale{.full = false}, stream;
+  std::vector<Access> later;
   for (int i = 0; i < static_cast<int>(xs.size()); ++i) {
     const int first = 3 * i, reg = static_cast<int>(scale.body.size());
     k.loads.push_back(d.dense(xs[static_cast<std::size_t>(i)]));
@@ -39,8 +40,14 @@ inline Kernel normalisation(Draft& d, const std::vector<int>& xs, const Shape& s
     for (const Instruction& in : {load(i), carried(first), apply(Primitive::sub, {at, at + 1}), carried(first + 2),
                                   apply(Primitive::mul, {at + 2, at + 3})})
       stream.body.push_back(in);
-    if (i > 0) stream.body.push_back(apply(Primitive::add, {at - 1, at + 4}));
+    if (xs.size() == 1) continue;
+    later.insert(later.end(), {d.dense(d.slot(Dtype::f32, kept)), d.dense(d.slot(Dtype::f32, kept))});
+    for (const Instruction& in : {load(2 + 2 * i), apply(Primitive::mul, {at + 4, at + 5}), load(3 + 2 * i),
+                                  apply(Primitive::add, {at + 6, at + 7})})
+      stream.body.push_back(in);
+    if (i > 0) stream.body.push_back(apply(Primitive::add, {at - 1, at + 8}));
   }
+  k.loads.insert(k.loads.end(), later.begin(), later.end());
   const Dtype dtype = d.plan.slots[static_cast<std::size_t>(xs[0])].dtype;
   stream.stores = {{static_cast<int>(stream.body.size()) - 1, static_cast<int>(k.stores.size())}};
   k.stores.push_back(d.dense(image_output(d, dtype, shape)));
