@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 
+#include "nixie/backends/cuda/families/conv/wgmma_tiles.h"
 #include "nixie/backends/cuda/families/portable.h"
 #include "nixie/backends/cuda/generate/accumulators.h"
 #include "nixie/core/base/integer_math.h"
@@ -169,6 +170,20 @@ int first_reducing(const Choice& choice) {
   return -1;
 }
 
+double clocks_of_bytes(std::int64_t bytes, const Chip& chip) {
+  return static_cast<double>(bytes) / (static_cast<double>(kMemoryBytesPerClock) * chip.sms);
+}
+
+// Clocks that memory takes for what a kernel's head and epilogue load and store.
+double memory_clocks(const Plan& plan, const Kernel& kernel, const Chip& chip) {
+  std::int64_t bytes = 0;
+  for (const Operand& operand : kernel.head->operands) bytes += operand.shape.size() * size_of(dtype_of(plan, operand));
+  for (const auto* accesses : {&kernel.loads, &kernel.stores})
+    for (const Access& access : *accesses)
+      if (!is_number_of_channel(kernel, access)) bytes += kernel.domain.size() * size_of(dtype_of(plan, access.slot));
+  return clocks_of_bytes(bytes, chip);
+}
+
 // Whether a full stage after this one reads what is stored. A kernel that only sums may find a filter gradient that
 // reads the values anyway.
 bool read_after(const Kernel& kernel, int stage, const Access& stored) {
@@ -235,6 +250,18 @@ LoadedWords loaded_words(const Plan& plan, const Kernel& kernel) {
       words.of_pixels += (bytes + 3) / 4;
   }
   return words;
+}
+
+bool parts_pay(const Grouping& grouping, const Choice& without, const Choice& with,
+               double (*clocks_of)(const Plan&, const Choice&, const Chip&)) {
+  const Plan& plan = grouping.plan;
+  const double before = memory_clocks(plan, without.kernel, grouping.chip),
+               after = memory_clocks(plan, with.kernel, grouping.chip);
+  if (after == before) return true;
+  const double longer =
+      std::max(clocks_of(plan, with, grouping.chip), after) - std::max(clocks_of(plan, without, grouping.chip), before);
+  const Dtype stored = dtype_of(plan, without.kernel.stores[0].slot);
+  return longer < after - before + clocks_of_bytes(without.kernel.domain.size() * size_of(stored), grouping.chip);
 }
 
 std::int64_t blocks_for(const Choice& choice, std::int64_t tiles, std::int64_t columns, const Chip& chip) {

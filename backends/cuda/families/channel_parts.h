@@ -24,6 +24,11 @@ struct LoadedWords {
 };
 LoadedWords loaded_words(const Plan& plan, const Kernel& kernel);
 
+/// Whether a program that leaves parts takes less longer than the pass over memory takes that it saves: sums of the
+/// stored values with images beside them. `clocks_of`: estimates of both without what memory takes.
+bool parts_pay(const Grouping& grouping, const Choice& without, const Choice& with,
+               double (*clocks_of)(const Plan&, const Choice&, const Chip&));
+
 /// The blocks that compute `tiles` tiles: where they leave parts, each keeps to one of `columns` columns of tiles.
 std::int64_t blocks_for(const Choice& choice, std::int64_t tiles, std::int64_t columns, const Chip& chip);
 

@@ -83,6 +83,10 @@ inline std::vector<Case> cases() {
   add("norm_grad_of_two_c200", 1, with_norm, {40, 200, 28, 28, 48, 1, 1}, Norm::backward_of_two);
   add("norm_grad_of_two_bf16", 1, with_norm, {40, 128, 28, 28, 48, 1, 1, {1, 1}, {0, 0}, {1, 1}, bf16},
       Norm::backward_of_two);
+  add("norm_grad_patches_k16", 1, with_norm, {64, 64, 28, 28, 16, 3, 3, {1, 1}, {1, 1}}, Norm::backward);
+  add("norm_grad_patches_of_pairs", 1, with_norm, {63, 128, 28, 28, 16, 3, 3, {1, 1}, {1, 1}}, Norm::backward_and_gate);
+  add("norm_grad_patches_bf16", 1, with_norm, {40, 64, 32, 32, 16, 3, 3, {1, 1}, {1, 1}, {1, 1}, bf16},
+      Norm::backward_of_two);
   add("norm_grad_stays", 1, with_norm, {3, 72, 17, 13, 64, 3, 3, {1, 1}, {1, 1}}, Norm::backward_and_gate);
   add("norm_grad_patches_c64", 1, with_norm, {3, 64, 28, 24, 16, 3, 3, {1, 1}, {1, 1}}, Norm::backward);
 

@@ -79,31 +79,13 @@ std::vector<Tile> tiles_of(const Plan& plan, const Choice& choice, const Chip& c
   return tiles;
 }
 
-// Clocks that memory takes for what a kernel's epilogue loads and stores and its head reads, in an SM's share.
-double memory_clocks(const Plan& plan, const Kernel& kernel, const Chip& chip) {
-  std::int64_t bytes = 0;
-  for (const Operand& operand : kernel.head->operands) bytes += operand.shape.size() * size_of(dtype_of(plan, operand));
-  for (const auto* accesses : {&kernel.loads, &kernel.stores})
-    for (const Access& access : *accesses)
-      if (!is_number_of_channel(kernel, access)) bytes += kernel.domain.size() * size_of(dtype_of(plan, access.slot));
-  return static_cast<double>(bytes) / (static_cast<double>(kMemoryBytesPerClock) * chip.sms);
-}
-
-// Whether a program that leaves parts takes less longer than the pass over memory takes that it saves: sums of the
-// stored values with images beside them. Accumulating takes about as long as storing does.
-bool parts_pay(const Plan& plan, const Choice& choice, const Choice& with, const Chip& chip) {
-  const double before = memory_clocks(plan, choice.kernel, chip), after = memory_clocks(plan, with.kernel, chip);
-  if (after == before) return true;
-  const Kernel& kernel = choice.kernel;
-  const ForwardLayer layer = forward_layer(problem_of(with));
-  const Tile tile = tiles_of(plan, with, chip).front();
+// The clocks of a choice's fastest tile; accumulating takes as long again as storing does.
+double clocks_of(const Plan& plan, const Choice& choice, const Chip& chip) {
+  const Tile tile = tiles_of(plan, choice, chip).front();
+  if (!choice.leaves) return static_cast<double>(tile.clocks);
+  const ForwardLayer layer = forward_layer(problem_of(choice));
   const std::int64_t waves = ceil_div(layer.tiles(tile), forward_blocks(layer, tile, chip));
-  const auto accumulated = static_cast<double>(tile.clocks + waves * forward_epilogue_clocks(tile));
-  const double stored = static_cast<double>(kernel.domain.size() * size_of(dtype_of(plan, kernel.stores[0].slot))) /
-                        (static_cast<double>(kMemoryBytesPerClock) * chip.sms);
-  const double longer =
-      std::max(accumulated, after) - std::max(static_cast<double>(tiles_of(plan, choice, chip).front().clocks), before);
-  return longer < stored + (after - before);
+  return static_cast<double>(tile.clocks + waves * forward_epilogue_clocks(tile));
 }
 
 KernelCode generate_tile(const Plan& plan, const Choice& choice, const Tile& tile, const Chip& chip) {
@@ -169,7 +151,7 @@ class ConvFprop final : public Family {
     if (problem_of(choice).products() != 1 || problem_of(choice).groups > 1 || !stores_pieces(choice.kernel)) return {};
     std::optional<Absorption> with = with_channel_parts(grouping, choice, other);
     if (!with || tiles_of(grouping.plan, with->choice, grouping.chip).empty()) return {};
-    return parts_pay(grouping.plan, choice, with->choice, grouping.chip) ? with : std::nullopt;
+    return parts_pay(grouping, choice, with->choice, clocks_of) ? with : std::nullopt;
   }
 };
 
