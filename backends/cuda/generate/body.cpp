@@ -236,11 +236,11 @@ bool BodyWriter::loads_once(const Path& path, const Frame& frame) const {
          (lane_stride(path, frame) == 0 && !path.bounded(frame.lane_axis, space_.sizes[at(frame.lane_axis)]));
 }
 
-// Whether a load gives the same at every reduced position, from memory that this kernel leaves alone.
+// Whether a load gives the same call after call, from memory that this kernel leaves alone.
 bool BodyWriter::is_fixed(int load, const Frame& frame) const {
-  if (!frame.hoists || written(kernel_.loads[at(load)].slot)) return false;
+  if (!frame.moving || written(kernel_.loads[at(load)].slot)) return false;
   const Path& path = space_.paths[at(load)];
-  for (int axis = space_.kept; axis < space_.rank(); ++axis)
+  for (int axis = frame.moving->first; axis < frame.moving->second; ++axis)
     if (path.strides[at(axis)] != 0 || path.bounded(axis, space_.sizes[at(axis)])) return false;
   return true;
 }

@@ -1,7 +1,9 @@
 // BodyWriter: prints a kernel's stages as the members of the generated `struct Body`.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "nixie/backends/cuda/generate/iteration_space.h"
@@ -24,9 +26,10 @@ struct Frame {
   bool kept_only = false;         ///< positions have no reduced axes
   bool carried_per_lane = false;  ///< lanes are different kept positions
   bool carried_is_local = false;  ///< no reductions: carried values live inside a lane
-  bool hoists = false;            ///< what does not move along reduced axes is loaded once, before the others
-  std::string leader{};           ///< condition of stores; "" for always
-  std::string head{};             ///< the expression of Primitive::head, evaluated once per lane
+  /// Axes, first and last + 1, along which one call after the other goes: what does not move along them is loaded once.
+  std::optional<std::pair<int, int>> moving{};
+  std::string leader{};  ///< condition of stores; "" for always
+  std::string head{};    ///< the expression of Primitive::head, evaluated once per lane
 };
 
 /// How the iteration space of a kernel is ordered.

@@ -75,7 +75,19 @@ inline std::vector<Case> cases() {
   add("norm_patches_k128", 1, with_norm, {3, 16, 28, 24, 128, 3, 3, {1, 1}, {1, 1}}, Norm::forward);
   add("norm_patches_c32_k32", 1, with_norm, {3, 32, 32, 32, 32, 3, 3, {1, 1}, {1, 1}}, Norm::forward);
   add("norm_of_two", 2, with_norm, {3, 48, 14, 14, 200, 1, 1}, Norm::two_layers);
-  add("norm_grad_c128", 1, with_norm, {2, 128, 19, 9, 256, 1, 1}, Norm::backward);
+  // Gradients whose sums move where that pays: of many pixels.
+  add("norm_grad_c128", 1, with_norm, {16, 128, 28, 28, 256, 1, 1}, Norm::backward);
+  add("norm_grad_c72_3x3", 1, with_norm, {40, 72, 27, 29, 16, 3, 3, {1, 1}, {2, 2}, {2, 2}}, Norm::backward_and_gate);
+  add("norm_grad_c256_bf16", 1, with_norm, {20, 256, 28, 28, 64, 1, 1, {1, 1}, {0, 0}, {1, 1}, bf16}, Norm::backward);
+  add("norm_grad_resident", 1, with_norm, {9, 128, 64, 64, 64, 1, 1}, Norm::backward_and_gate);
+  add("norm_grad_of_two_c200", 1, with_norm, {40, 200, 28, 28, 48, 1, 1}, Norm::backward_of_two);
+  add("norm_grad_of_two_bf16", 1, with_norm, {40, 128, 28, 28, 48, 1, 1, {1, 1}, {0, 0}, {1, 1}, bf16},
+      Norm::backward_of_two);
+  add("norm_grad_patches_k16", 1, with_norm, {64, 64, 28, 28, 16, 3, 3, {1, 1}, {1, 1}}, Norm::backward);
+  add("norm_grad_patches_of_pairs", 1, with_norm, {63, 128, 28, 28, 16, 3, 3, {1, 1}, {1, 1}}, Norm::backward_and_gate);
+  add("norm_grad_patches_bf16", 1, with_norm, {40, 64, 32, 32, 16, 3, 3, {1, 1}, {1, 1}, {1, 1}, bf16},
+      Norm::backward_of_two);
+  add("norm_grad_stays", 1, with_norm, {3, 72, 17, 13, 64, 3, 3, {1, 1}, {1, 1}}, Norm::backward_and_gate);
   add("norm_grad_patches_c64", 1, with_norm, {3, 64, 28, 24, 16, 3, 3, {1, 1}, {1, 1}}, Norm::backward);
 
   add("input_grad_resident", 1, input_grad, {9, 24, 64, 60, 144, 1, 1}, true);

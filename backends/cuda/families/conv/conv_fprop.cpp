@@ -15,8 +15,8 @@ namespace nixie::cuda {
 namespace {
 
 // Words of sums and accumulators that a thread may hold where it leaves parts, with one or two consumers and with
-// three, which have no room for what the epilogue loads.
-constexpr int kMostHeld = 128, kMostHeldByThree = 96;
+// three, which have no room for what the epilogue loads; and with the loads that are on their way.
+constexpr int kMostHeld = 128, kMostHeldByThree = 96, kMostHeldAndLoaded = 141;
 // Of f32, beside the sums of three products in tiles of more than 64 columns.
 constexpr int kMostLoadsByChannel = 6;
 
@@ -50,8 +50,21 @@ std::int64_t loads_by_channel(const Kernel& kernel) {
                        [](const Access& load) { return load.strides.size() > 1 && load.strides[1] != 0; });
 }
 
+// Words of sums and accumulators that a thread holds where it leaves parts.
+int held_words(const Choice& choice, const Tile& tile) {
+  return tile.mma_m * tile.n / 2 + static_cast<int>(ceil_div(tile.n, 64)) * 8 * accumulated_words(choice);
+}
+
+// Rows of a lane whose loads are on their way beside them; none fits: 0.
+int rows_ahead(const Plan& plan, const Choice& choice, const Tile& tile) {
+  const LoadedWords loaded = loaded_words(plan, choice.kernel);
+  if (loaded.of_pixels == 0) return 1;
+  const int room = kMostHeldAndLoaded - held_words(choice, tile) - loaded.of_channels;
+  return std::clamp(room / loaded.of_pixels, 0, 4);
+}
+
 // What a thread accumulates for parts stays in registers, beside the sums of its tile.
-std::vector<Tile> tiles_of(const Choice& choice, const Chip& chip) {
+std::vector<Tile> tiles_of(const Plan& plan, const Choice& choice, const Chip& chip) {
   std::vector<Tile> tiles = forward_tiles(problem_of(choice), chip);
   if (problem_of(choice).products() == 3 && loads_by_channel(choice.kernel) > kMostLoadsByChannel)
     std::erase_if(tiles, [](const Tile& tile) { return tile.mma_m * tile.n > 64; });
@@ -59,11 +72,20 @@ std::vector<Tile> tiles_of(const Choice& choice, const Chip& chip) {
   const bool full = !choice.kernel.loads.empty() || problem_of(choice).dtype == Dtype::bf16;
   const std::int64_t filters = forward_layer(problem_of(choice)).filters;
   std::erase_if(tiles, [&](const Tile& tile) {
-    const int held = tile.mma_m * tile.n / 2 + static_cast<int>(ceil_div(tile.n, 64)) * 8 * accumulated_words(choice);
     const int most = tile.consumers < 3 ? kMostHeld : full ? 0 : kMostHeldByThree;
-    return held > most || ceil_div(filters, tile.n) > chip.sms;
+    return held_words(choice, tile) > most || rows_ahead(plan, choice, tile) == 0 ||
+           ceil_div(filters, tile.n) > chip.sms;
   });
   return tiles;
+}
+
+// The clocks of a choice's fastest tile; accumulating takes as long again as storing does.
+double clocks_of(const Plan& plan, const Choice& choice, const Chip& chip) {
+  const Tile tile = tiles_of(plan, choice, chip).front();
+  if (!choice.leaves) return static_cast<double>(tile.clocks);
+  const ForwardLayer layer = forward_layer(problem_of(choice));
+  const std::int64_t waves = ceil_div(layer.tiles(tile), forward_blocks(layer, tile, chip));
+  return static_cast<double>(tile.clocks + waves * forward_epilogue_clocks(tile));
 }
 
 KernelCode generate_tile(const Plan& plan, const Choice& choice, const Tile& tile, const Chip& chip) {
@@ -85,7 +107,9 @@ KernelCode generate_tile(const Plan& plan, const Choice& choice, const Tile& til
                          {"CONV_RESIDENT", tile.resident},
                          {"CONV_LANES", pieces ? 8 : 1},
                          {"CONV_TRANSPOSED_W", layer.transposed}}) +
-                parts_defines(choice) + body.text + "#include \"conv_fprop_sm90.cuh\"\n";
+                parts_defines(choice) +
+                (choice.leaves ? defines({{"CONV_AHEAD", rows_ahead(plan, choice, tile)}}) : "") + body.text +
+                "#include \"conv_fprop_sm90.cuh\"\n";
   code.arguments = std::move(body.arguments);
   code.variant = fmt::format("conv_fprop_sm90 {}x{}{}", tile.rows(), tile.n, of_products(conv));
   const std::vector<std::uint64_t> w_sizes{u64(conv.channels / conv.groups), u64(conv.r * conv.s), u64(conv.filters)};
@@ -115,18 +139,19 @@ class ConvFprop final : public Family {
   Match match(const Plan& plan, const Kernel& kernel, const Chip& chip) const override {
     return match_forward(plan, kernel, chip);
   }
-  std::vector<Algorithm> algorithms(const Plan&, const Choice& choice, const Chip& chip) const override {
-    return algorithms_of(tiles_of(choice, chip));
+  std::vector<Algorithm> algorithms(const Plan& plan, const Choice& choice, const Chip& chip) const override {
+    return algorithms_of(tiles_of(plan, choice, chip));
   }
   std::string operation(const Plan&, const Choice& choice) const override { return operation_text(problem_of(choice)); }
   KernelCode generate(const Plan& plan, const Choice& choice, const Chip& chip,
                       const std::string& tile) const override {
-    return generate_tile(plan, choice, tile_named(tiles_of(choice, chip), tile), chip);
+    return generate_tile(plan, choice, tile_named(tiles_of(plan, choice, chip), tile), chip);
   }
   std::optional<Absorption> absorb(const Grouping& grouping, const Choice& choice, std::size_t other) const override {
     if (problem_of(choice).products() != 1 || problem_of(choice).groups > 1 || !stores_pieces(choice.kernel)) return {};
     std::optional<Absorption> with = with_channel_parts(grouping, choice, other);
-    return with && !tiles_of(with->choice, grouping.chip).empty() ? with : std::nullopt;
+    if (!with || tiles_of(grouping.plan, with->choice, grouping.chip).empty()) return {};
+    return parts_pay(grouping, choice, with->choice, clocks_of) ? with : std::nullopt;
   }
 };
 

@@ -34,7 +34,6 @@ std::int64_t stage_clocks(const Tile& tile, std::int64_t rows_b, int terms, int 
 
 // Clocks of a whole tile's epilogue, in which an SM has its share of what memory gives.
 std::int64_t epilogue_clocks(const Tile& tile, int epilogue_bytes) {
-  constexpr int kMemoryBytesPerClock = 16;
   return std::int64_t{1} * tile.rows() * tile.n * epilogue_bytes / kMemoryBytesPerClock;
 }
 
@@ -145,6 +144,10 @@ std::int64_t resident_bytes(const ForwardLayer& layer, const Tile& tile) {
   return tile.resident ? layer.stages * layer.filter_rows(tile) * layer.stage_terms * 2 : 0;
 }
 
+std::int64_t forward_epilogue_clocks(const Tile& tile) {
+  return tile.rows() * tile.n / (tile.consumers == 3 ? 16 : 12);
+}
+
 // Whether a block reads filters twice at least, they leave room for enough images, and blocks that keep to a column
 // take about as many waves as others.
 bool may_reside(const ForwardLayer& layer, Tile tile, std::int64_t room, const Chip& chip) {
@@ -165,7 +168,7 @@ std::vector<Tile> forward_tiles(const ConvProblem& conv, const Chip& chip) {
     const std::int64_t room = dynamic_shared_bytes(chip) - tile.consumers * 16384;
     tile.resident = conv.products() == 1 && may_reside(layer, tile, room, chip);
     const std::int64_t waves = ceil_div(layer.tiles(tile), forward_blocks(layer, tile, chip)),
-                       epilogue = tile.rows() * tile.n / (tile.consumers == 3 ? 16 : 12);
+                       epilogue = forward_epilogue_clocks(tile);
     // Filters count for each tile, resident or not: else small tiles, whose epilogues overlap less, would seem as fast.
     tile.clocks =
         waves * (layer.stages * stage_clocks(tile, layer.filter_rows(tile), layer.stage_terms, conv.products(), chip) +

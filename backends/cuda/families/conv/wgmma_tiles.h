@@ -38,6 +38,10 @@ struct ForwardLayer {
   std::int64_t tiles(const Tile& tile) const { return ((pixels - 1) / tile.rows() + 1) * columns(tile); }
 };
 ForwardLayer forward_layer(const ConvProblem& conv);
+/// What an SM has as its share of memory.
+constexpr int kMemoryBytesPerClock = 16;
+/// Clocks of storing the results of a tile.
+std::int64_t forward_epilogue_clocks(const Tile& tile);
 /// The blocks that compute it, and the bytes of filters that each holds.
 std::int64_t forward_blocks(const ForwardLayer& layer, const Tile& tile, const Chip& chip);
 std::int64_t resident_bytes(const ForwardLayer& layer, const Tile& tile);

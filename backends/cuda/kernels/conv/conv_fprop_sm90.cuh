@@ -43,8 +43,10 @@
 //   CONV_TRANSPOSED_W NIXIE_BF16    0 or 1
 //   CONV_PRODUCTS                   1 or 3; 3: a third as many sums a thread
 //   CONV_PARTS                      if defined: parts that blocks leave of channels' reductions (channel_parts.cuh);
-//                                   run() then also takes Accumulators (&)[8] and how many pixels they have seen
-//                                   with this one; the grid is a multiple of the tiles across K
+//                                   run() then also takes Fixed, what void load(int channel, Fixed&) const has loaded
+//                                   of its channels, before Loads, and at its end Accumulators (&)[8] and how many
+//                                   pixels they have seen with this one; the grid is a multiple of the tiles across K
+//   CONV_AHEAD                      with CONV_PARTS: rows of a lane whose loads are on their way, 1 to 4
 // Kernel conv_fprop(x_map, w_map, [x_low_map, w_low_map,] body):
 //   x_map     im2col, 16-bit {C, W, H, N}, corners {-pad, pad - (S-1) dilation}, box {SLICE, tile rows}, element
 //             strides {1, stride, stride, 1}, swizzle of SLICE * 2 bytes
@@ -178,17 +180,17 @@ NIXIE_DEVICE void multiply_stage(Sums& sum, u32 a, u32 b, bool add) {
 // are stored where neither the writes (rows of pairs) nor the reads (rows of eights) meet in a bank.
 struct Epilogue {
 #ifdef CONV_PARTS
-  using Parts = ChannelParts<kChunksN>;
+  static constexpr int kRows = kMmaM * kChunksN * 4, kAhead = CONV_AHEAD;
+  // The loads of the first rows are on their way while the tile's products are computed.
+  struct Parts : ChannelParts<kChunksN> {
+    LoadsAhead loads[kAhead];
+  };
 #else
   struct Parts {};
-#endif
   // Rows of a lane whose loads are on their way together, as registers allow: bfloat16 is turned into floats at once.
-#ifdef CONV_PARTS
-  static constexpr int kBytesOf4 = 16, kBytesOf2 = 32;
-#else
   static constexpr int kBytesOf4 = kPlanes == 1 && !NIXIE_BF16 ? 48 : 32, kBytesOf2 = kPlanes == 1 ? 96 : 64;
-#endif
   static constexpr int kAhead = sizeof(Body::Loads) <= kBytesOf4 ? 4 : sizeof(Body::Loads) <= kBytesOf2 ? 2 : 1;
+#endif
   const Body& body;
   u32 staging;  // of the warp
 
@@ -205,7 +207,59 @@ struct Epilogue {
     }
   }
 
-#if CONV_LANES == 1
+#ifdef CONV_PARTS
+  // A lane's row of a tile: 16 rows of a chunk of 64 columns in turn, then those of the next products.
+  struct Row {
+    int pixel, channel, chunk, m;
+    bool inside;
+    NIXIE_DEVICE Row(int index, int first, int n0)
+        : pixel(first + threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 8 + index / 4 % kMmaM * 64 + index % 4 * 4),
+          channel(n0 + index / (4 * kMmaM) * 64 + threadIdx.x % 8 * 8),
+          chunk(index / (4 * kMmaM)),
+          m(index / 4 % kMmaM) {
+      const bool column = kTileN % 64 == 0 || chunk * 64 + threadIdx.x % 8 * 8 < kTileN;
+      inside = column && channel < CONV_K && pixel < CONV_PIXELS;
+    }
+  };
+
+  // Rows outside load one inside.
+  NIXIE_DEVICE void ask(int index, int pixel, Column of, Parts& parts) const {
+    const Row row(index, pixel, of.n0);
+    parts.loads[index % kAhead].load(body, min(row.pixel, CONV_PIXELS - 1), min(row.channel, CONV_K - 8));
+  }
+
+  // Before a tile's products.
+  NIXIE_DEVICE void begin(int pixel, Column of, Parts& parts) const {
+#pragma unroll
+    for (int i = 0; i < kAhead; i++) ask(i, pixel, of, parts);
+  }
+
+  NIXIE_DEVICE void operator()(const Sums& sum, int pixel, Column of, Parts& parts) const {
+    const int lane = threadIdx.x % 32;
+    const u32 from = staging + lane / 8 * 256 + ((lane % 8 ^ lane / 8) * 2 + lane % 8 / 4) * 16;
+    Body::Fixed fixed;
+    int seen = 0;
+#pragma unroll
+    for (int i = 0; i < kRows; i++) {
+      const Row row(i, pixel, of.n0);
+      if (i % 4 == 0) {
+        if (row.m == 0) body.load(min(row.channel, CONV_K - 8), fixed);
+        __syncwarp();
+        write(sum[row.m], row.chunk);
+        __syncwarp();
+      }
+      if (row.inside) {
+        const float4 low = load_shared(from + i % 4 * 1024), high = load_shared((from + i % 4 * 1024) ^ 16);
+        const float v[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
+        body.run(row.pixel, row.channel, fixed, parts.loads[i % kAhead].arrived(), v, parts.of[row.chunk],
+                 parts.seen + i % (4 * kMmaM) + 1);
+      }
+      if (i + kAhead < kRows) ask(i + kAhead, pixel, of, parts);
+      if (i < 4 * kMmaM) seen += row.pixel < CONV_PIXELS;
+    }
+    parts.seen += seen;
+  }
+#elif CONV_LANES == 1
   NIXIE_DEVICE void operator()(const Sums& sum, int pixel, Column of, Parts&) const {
     pixel += threadIdx.x % 128 / 32 * 16;
 #pragma unroll
@@ -236,7 +290,7 @@ struct Epilogue {
     }
   }
 #else
-  NIXIE_DEVICE void operator()(const Sums& sum, int pixel, Column of, Parts& parts) const {
+  NIXIE_DEVICE void operator()(const Sums& sum, int pixel, Column of, Parts&) const {
     const int lane = threadIdx.x % 32, row = lane / 8, unit = lane % 8;
     const u32 from = staging + row * 256 + ((unit ^ row) * 2 + unit / 4) * 16;
     pixel += threadIdx.x % 128 / 32 * 16 + row;
@@ -259,19 +313,9 @@ struct Epilogue {
         if (!inside || at + i * 4 >= CONV_PIXELS) continue;
         const float4 low = load_shared(from + i * 1024), high = load_shared((from + i * 1024) ^ 16);
         const float v[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
-#ifdef CONV_PARTS
-        body.run(at + i * 4, channel, loads[i % kAhead], v, parts.of[j], parts.seen + m * 4 + i + 1);
-#else
         body.run(at + i * 4, channel, loads[i % kAhead], v);
-#endif
       }
     }
-#ifdef CONV_PARTS
-    int seen = 0;
-#pragma unroll
-    for (int i = 0; i < kMmaM * 4; i++) seen += pixel + i / 4 * 64 + i % 4 * 4 < CONV_PIXELS;
-    parts.seen += seen;
-#endif
   }
 #endif
 
@@ -353,11 +397,15 @@ NIXIE_DEVICE void consume(const Epilogue& epilogue, const Multiplier& multiplier
   Epilogue::Parts parts;
   if (CONV_RESIDENT) barrier_wait(multiplier.bars.filters, 0);
   for (int tile = blockIdx.x; tile < kTiles; tile += gridDim.x) {
+    const int pixel = tile / kTilesAcross * kTileM + multiplier.group * kMmaM * 64;
+#ifdef CONV_PARTS
+    epilogue.begin(pixel, Column(tile), parts);
+#endif
     if (kPlanes == 2)
       multiplier.in_planes(sum, ring);
     else
       multiplier(sum, ring);
-    epilogue(sum, tile / kTilesAcross * kTileM + multiplier.group * kMmaM * 64, Column(tile), parts);
+    epilogue(sum, pixel, Column(tile), parts);
   }
 #ifdef CONV_PARTS
   static_assert(CONV_GROUPS == 1);
