@@ -45,6 +45,14 @@ struct Lifetime {
 // Bit i of ancestors[j]: group j waits for group i, perhaps by way of others.
 using Ancestors = std::vector<std::vector<std::uint64_t>>;
 
+// Groups run in order, so what the first of them to touch a slot reads there must be its own.
+void check_written(const Plan& plan, const Touched& touched, int group, int slot) {
+  const std::vector<int>& writes = touched.writes[at(group)];
+  check(std::find(writes.begin(), writes.end(), slot) != writes.end(), "plan: \"",
+        label_of(plan, plan.groups[at(group)]), "\" reads \"", plan.slots[at(slot)].name,
+        "\" before anything is written there; please report this plan");
+}
+
 std::vector<Lifetime> lifetimes(const Plan& plan, const Touched& touched) {
   std::vector<Lifetime> all;
   std::vector<int> index_of(plan.slots.size(), -1);
@@ -55,6 +63,7 @@ std::vector<Lifetime> lifetimes(const Plan& plan, const Touched& touched) {
         if (s.external) continue;
         int& index = index_of[at(slot)];
         if (index < 0) {
+          check_written(plan, touched, g, slot);
           index = static_cast<int>(all.size());
           all.push_back({slot, g, g, round_up(s.size_bytes(), kAlignment)});
         }

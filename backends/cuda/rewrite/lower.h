@@ -34,7 +34,8 @@ void lower_to_winograd(Plan& plan, const Chip& chip, bool halves = false, int ti
 void lower_strided_convs(Plan& plan, const Chip& chip, bool wherever_possible);
 
 /// 16-bit input gradients of strided convolutions become one of stride 1 that computes all phases of the input, and a
-/// kernel that puts them beside each other, where an estimate says that this is faster than what follows.
+/// kernel that puts them beside each other, or one for each phase, where an estimate says that this is faster than what
+/// follows.
 void merge_phases(Plan& plan, const Chip& chip);
 /// Input gradients of strided convolutions become ones of stride 1, one for each phase of the input, where there is
 /// enough work, or `wherever_possible`.

@@ -123,7 +123,11 @@ inline std::vector<Case> cases() {
   add("filter_grad_in_turn", 1, filter_grad, {1, 2048, 6, 6, 2304, 1, 1}, Gradient::updated);
   // Sums longer than tensor cores add in one accumulator: more parts than blocks.
   add("filter_grad_long_sums", 1, filter_grad, {1, 64, 200, 200, 16, 15, 15, {1, 1}, {7, 7}}, Gradient::with_bias);
-  add("filter_grad_c8_falls_back", 0, filter_grad, {2, 8, 9, 9, 16, 3, 3}, Gradient::stored);
+  // Half of the last slice of channels is empty.
+  add("filter_grad_c8", 1, filter_grad, {2, 8, 9, 9, 16, 3, 3}, Gradient::stored);
+  add("filter_grad_c24", 1, filter_grad, {3, 24, 19, 11, 40, 2, 3, {1, 1}, {1, 0}, {1, 1}, bf16}, Gradient::updated);
+  add("filter_grad_c456_stride_2", 1, filter_grad, {3, 456, 14, 15, 272, 1, 1, {2, 2}}, Gradient::with_bias);
+  add("filter_grad_c12_falls_back", 0, filter_grad, {2, 12, 9, 9, 16, 3, 3}, Gradient::stored);
 
   const auto add_pool = [&](const std::string& name, int kernels, const Pooling& pooling, Pooled what) {
     all.push_back({name, kernels, [=] { return max_pool(name, pooling, what); }, kernels == 2});

@@ -95,10 +95,14 @@ std::int64_t gradient_rows(const ConvProblem& conv, const Tile& tile) {
   return std::int64_t{conv.groups} * ceil_div(conv.filters / conv.groups, tile.rows());
 }
 
-int gradient_slice(const ConvProblem& conv) { return exact_slice(conv.channels / conv.groups); }
+// Half of the last slice is empty where none divides the channels.
+int gradient_slice(const ConvProblem& conv) {
+  const int channels = conv.channels / conv.groups;
+  return channels % 16 == 0 ? exact_slice(channels) : 16;
+}
 
 std::int64_t gradient_columns(const ConvProblem& conv) {
-  return std::int64_t{1} * conv.r * conv.s * (conv.channels / conv.groups);
+  return std::int64_t{1} * conv.r * conv.s * round_up(conv.channels / conv.groups, gradient_slice(conv));
 }
 
 // A pixel's slice is a line of L2 whether it has 64 channels or 16, so that slices that divide the channels are bound

@@ -45,7 +45,7 @@ std::int64_t resident_bytes(const ForwardLayer& layer, const Tile& tile);
 std::int64_t gradient_rows(const ConvProblem& conv, const Tile& tile);
 /// How a filter gradient's tiles are shared out over the chip.
 WgradSchedule gradient_schedule(const ConvProblem& conv, const Tile& tile, const Chip& chip, int epilogue_bytes);
-/// Elements of a filter.
+/// Elements of a filter, with those that fill up its slices.
 std::int64_t gradient_columns(const ConvProblem& conv);
 /// Channels that one box of the copy engine holds: of a forward pass, for tiles of so many filters, and of a filter
 /// gradient.
