@@ -14,8 +14,9 @@ namespace {
 
 // What a kernel may read and write: above it the time is that of memory, not of the launch.
 constexpr std::int64_t kMostBytes = 16 << 20;
-// By what share the bytes in use at a time may grow because of kernels that wait for others.
-constexpr double kMoreMemory = 1.02;
+// By what share the bytes in use at a time may grow because of kernels that wait for others; and what they may grow by
+// where they are few.
+constexpr double kMoreMemory = 1.02, kMoreBytes = 4 << 20;
 
 using Nodes = std::set<std::size_t>;
 
@@ -209,7 +210,7 @@ void share_launches(Grouping& grouping) {
   const auto peak = [&](const PartialOrder& order) {
     return static_cast<double>(peak_bytes(grouping.plan, touched, order.in_order()));
   };
-  const double allowed = kMoreMemory * peak(alone);
+  const double allowed = std::max(kMoreMemory * peak(alone), peak(alone) + kMoreBytes);
   std::int64_t most_bytes = kMostBytes;
   PartialOrder order = share(alone, candidates, most_bytes);
   while (peak(order) > allowed) order = share(alone, candidates, most_bytes /= 4);

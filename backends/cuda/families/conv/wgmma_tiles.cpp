@@ -159,9 +159,25 @@ bool may_reside(const ForwardLayer& layer, Tile tile, std::int64_t room, const C
          resident_bytes(layer, tile) + 4 * images <= room;
 }
 
+// Shares the terms of few tiles out over blocks that would have none, if that is faster: parts go to memory and come
+// back, and the last of a tile waits for the others.
+void split(Tile& tile, const ForwardLayer& layer, std::int64_t stage_clocks, std::int64_t epilogue, const Chip& chip) {
+  constexpr std::int64_t kMost = 16, kLeastStages = 8, kMeeting = 2000, kLatency = 700;
+  const std::int64_t tiles = layer.tiles(tile), part = std::int64_t{4} * tile.rows() * tile.n / chip.l2_bytes_per_clock,
+                     chunks =
+                         ceil_div(tile.mma_m * tile.n / 2, 16);  // of a thread's sums, loaded from two parts at once
+  for (std::int64_t splits = 2; splits <= std::min(kMost, layer.stages / kLeastStages); ++splits) {
+    const std::int64_t share = ceil_div(layer.stages, splits), waves = ceil_div(tiles * splits, chip.sms),
+                       adding = splits * part + ceil_div(splits, 2) * chunks * kLatency,
+                       clocks = waves * (share * stage_clocks + part) + adding + epilogue + kMeeting;
+    if ((splits - 1) * share >= layer.stages || clocks >= tile.clocks) continue;
+    tile.splits = static_cast<int>(splits), tile.clocks = clocks;
+  }
+}
+
 // The tile whose last wave ends first. Turned filters come in boxes of 64. An epilogue hides better behind the products
 // of two other warpgroups.
-std::vector<Tile> forward_tiles(const ConvProblem& conv, const Chip& chip) {
+std::vector<Tile> forward_tiles(const ConvProblem& conv, const Chip& chip, bool may_split) {
   const ForwardLayer layer = forward_layer(conv);
   std::vector<Tile> tiles;
   for (Tile tile : kForwardTiles) {
@@ -171,9 +187,10 @@ std::vector<Tile> forward_tiles(const ConvProblem& conv, const Chip& chip) {
     const std::int64_t waves = ceil_div(layer.tiles(tile), forward_blocks(layer, tile, chip)),
                        epilogue = tile.rows() * tile.n / (tile.consumers == 3 ? 16 : 12);
     // Filters count for each tile, resident or not: else small tiles, whose epilogues overlap less, would seem as fast.
-    tile.clocks =
-        waves * (layer.stages * stage_clocks(tile, layer.filter_rows(tile), layer.stage_terms, conv.products(), chip) +
-                 epilogue);
+    const std::int64_t stage = stage_clocks(tile, layer.filter_rows(tile), layer.stage_terms, conv.products(), chip);
+    tile.clocks = waves * (layer.stages * stage + epilogue);
+    if (may_split && !tile.resident && conv.products() == 1 && layer.tiles(tile) < chip.sms)
+      split(tile, layer, stage, epilogue, chip);
     tile.stages = stages_in(room - resident_bytes(layer, tile), tile, tile.resident ? 0 : layer.filter_rows(tile),
                             layer.stage_terms, conv.products());
     tiles.push_back(tile);
