@@ -113,12 +113,14 @@ Product matmul_of(const Plan& plan, const Kernel& kernel) {
 // The step between neighbouring pixels, of all images one after the other; none where it differs. A window of one tap
 // needs to know no more of them.
 std::optional<std::int64_t> pixel_step(const Shape& images, const Strides& strides) {
-  std::int64_t step = 0, next = 0;
+  std::int64_t step = 0;
+  std::optional<std::int64_t> next;
   for (int axis = images.rank(); axis-- > 0;) {
+    const std::int64_t stride = strides[at(axis)];
     if (axis == 1 || images[axis] == 1) continue;
-    if (next != 0 && strides[at(axis)] != next) return {};
-    if (next == 0) step = strides[at(axis)];
-    next = strides[at(axis)] * images[axis];
+    if (next && stride != *next) return {};
+    if (!next) step = stride;
+    next = stride * images[axis];
   }
   return step;
 }

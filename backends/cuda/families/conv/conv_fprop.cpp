@@ -20,7 +20,8 @@ constexpr int kMostHeld = 128, kMostHeldByThree = 96;
 // Of f32, beside the sums of three products in tiles of more than 64 columns.
 constexpr int kMostLoadsByChannel = 6;
 
-constexpr int kFew = 32;
+constexpr int kFew = 32;       // filters, of which other forms make more (rewrite/unfold)
+constexpr int kFewTerms = 64;  // for which results that leave one by one are not worth a tile
 
 std::string limits(const ConvProblem& conv) {
   if (conv.role == ConvRole::filter_grad) return "filter gradient";
@@ -29,7 +30,8 @@ std::string limits(const ConvProblem& conv) {
   const int channels = conv.channels / conv.groups, filters = conv.filters / conv.groups;
   if (channels % 8 != 0) return fmt::format("{} channels", channels);
   // Other numbers are filled up with zeros, which few filters are not worth.
-  const bool any = conv.role == ConvRole::output && conv.groups == 1 && conv.planes == 0 && filters > kFew;
+  const bool any = conv.role == ConvRole::output && conv.groups == 1 && conv.planes == 0 && filters > kFew &&
+                   channels * conv.r * conv.s >= kFewTerms;
   if (filters % 8 != 0 && !any) return fmt::format("{} filters", filters);
   if (conv.groups > 1 && conv.role == ConvRole::input_grad && filters % 64 != 0)
     return fmt::format("groups of {} filters", filters);

@@ -2,6 +2,7 @@
 #include "nixie/backends/cuda/families/conv/wgmma_tiles.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "nixie/backends/cuda/kernels/conv/tensor_sums.h"
 #include "nixie/core/base/integer_math.h"
@@ -159,20 +160,24 @@ bool may_reside(const ForwardLayer& layer, Tile tile, std::int64_t room, const C
          resident_bytes(layer, tile) + 4 * images <= room;
 }
 
-// Shares the terms of few tiles out over blocks that would have none, if that is faster: parts go to memory and come
-// back, and the last of a tile waits for the others.
-void split(Tile& tile, const ForwardLayer& layer, std::int64_t stage_clocks, std::int64_t epilogue, const Chip& chip) {
+// The tile with its terms shared out over blocks that would have none, where that is faster: parts go to memory and
+// come back, and the last of a tile waits for the others.
+std::optional<Tile> split(const Tile& whole, const ForwardLayer& layer, std::int64_t stage_clocks,
+                          std::int64_t epilogue, const Chip& chip) {
   constexpr std::int64_t kMost = 16, kLeastStages = 8, kMeeting = 2000, kLatency = 700;
-  const std::int64_t tiles = layer.tiles(tile), part = std::int64_t{4} * tile.rows() * tile.n / chip.l2_bytes_per_clock,
+  const std::int64_t tiles = layer.tiles(whole),
+                     part = std::int64_t{4} * whole.rows() * whole.n / chip.l2_bytes_per_clock,
                      chunks =
-                         ceil_div(tile.mma_m * tile.n / 2, 16);  // of a thread's sums, loaded from two parts at once
-  for (std::int64_t splits = 2; splits <= std::min(kMost, layer.stages / kLeastStages); ++splits) {
+                         ceil_div(whole.mma_m * whole.n / 2, 16);  // of a thread's sums, loaded of two parts at once
+  if (whole.resident || tiles >= chip.sms) return {};
+  Tile best = whole;
+  for (int splits = 2; splits <= std::min(kMost, layer.stages / kLeastStages); ++splits) {
     const std::int64_t share = ceil_div(layer.stages, splits), waves = ceil_div(tiles * splits, chip.sms),
                        adding = splits * part + ceil_div(splits, 2) * chunks * kLatency,
                        clocks = waves * (share * stage_clocks + part) + adding + epilogue + kMeeting;
-    if ((splits - 1) * share >= layer.stages || clocks >= tile.clocks) continue;
-    tile.splits = static_cast<int>(splits), tile.clocks = clocks;
+    if ((splits - 1) * share < layer.stages && clocks < best.clocks) best.splits = splits, best.clocks = clocks;
   }
+  return best.splits > 1 ? std::optional(best) : std::nullopt;
 }
 
 // The tile whose last wave ends first. Turned filters come in boxes of 64. An epilogue hides better behind the products
@@ -189,11 +194,11 @@ std::vector<Tile> forward_tiles(const ConvProblem& conv, const Chip& chip, bool 
     // Filters count for each tile, resident or not: else small tiles, whose epilogues overlap less, would seem as fast.
     const std::int64_t stage = stage_clocks(tile, layer.filter_rows(tile), layer.stage_terms, conv.products(), chip);
     tile.clocks = waves * (layer.stages * stage + epilogue);
-    if (may_split && !tile.resident && conv.products() == 1 && layer.tiles(tile) < chip.sms)
-      split(tile, layer, stage, epilogue, chip);
     tile.stages = stages_in(room - resident_bytes(layer, tile), tile, tile.resident ? 0 : layer.filter_rows(tile),
                             layer.stage_terms, conv.products());
     tiles.push_back(tile);
+    if (!may_split || conv.products() > 1) continue;
+    if (const auto parts = split(tile, layer, stage, epilogue, chip)) tiles.push_back(*parts);
   }
   return sorted(std::move(tiles));
 }
