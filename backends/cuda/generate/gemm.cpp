@@ -278,7 +278,7 @@ double product_seconds(const Plan& plan, const Kernel& kernel, int sms) {
                step = (vectors ? 1e-6 : 1.5e-6) * (t.k > t.share ? 1.3 : 1);
   const double rate = (wide ? vectors ? 100e12 : 58e12 : vectors ? 80e12 : 45e12) * sms / 132;
   const double flops = 2.0 * static_cast<double>(t.tiles * t.m * t.n) * static_cast<double>(p.k);
-  const double results = static_cast<double>(p.groups * p.m) * static_cast<double>(p.n) / 1.2e12;
+  const double results = static_cast<double>(p.groups * p.m) * static_cast<double>(p.n) / 6.4e11;
   return 2e-6 + std::max(1e-6 + steps * step, flops / rate) + results + (t.splits > 1 ? 4e-6 : 0);
 }
 

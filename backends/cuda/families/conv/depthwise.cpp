@@ -20,7 +20,6 @@ constexpr int kMostLive = 8;                // steps that are unrolled together
 constexpr int kMostProducts = 1500;         // of unrolled loops that the compiler keeps in registers
 constexpr int kMostPlaces = 64;             // of a row of the source, that a thread reads
 constexpr int kMostTerms = 8;               // of a place, that a thread reads
-constexpr int kMostOfOneChannel = 256;      // elements of the filters of a layer of one channel
 constexpr int kSharedBytes = 46 << 10;      // of a block, for rows on their way, if two fit
 constexpr int kMostSharedBytes = 80 << 10;  // for two
 constexpr int kFilterBytes = 32 << 10;      // of a block, for filters that registers do not hold
@@ -253,11 +252,10 @@ class Depthwise final : public Family {
     if (const auto* refusal = std::get_if<Refusal>(&found)) return *refusal;
     const auto& conv = std::get<ConvProblem>(found);
     if (op->groups != conv.channels) return Refusal{fmt::format("{} channels in {} groups", conv.channels, op->groups)};
-    // Tensor cores want more of a layer of one channel, but not of few products.
-    const int elements = conv.filters * conv.r * conv.s;
-    if (conv.channels == 1 && (elements > kMostOfOneChannel || elements == conv.filters))
-      return Refusal{fmt::format("one channel, {} elements of filters", elements)};
-    if (conv.channels == 1 && conv.role == ConvRole::input_grad && conv.stride != std::array{1, 1})
+    // One channel is a group of its own; of more filters the sums do not fit registers.
+    if (op->groups == 1 && (conv.filters > 1 || conv.r * conv.s == 1))
+      return Refusal{fmt::format("one channel, {} filters of {}x{}", conv.filters, conv.r, conv.s)};
+    if (op->groups == 1 && conv.role == ConvRole::input_grad && conv.stride != std::array{1, 1})
       return Refusal{"one channel, phases of an input gradient"};
     if (!conv.is_16_bit() && conv.dtype != Dtype::f32) return Refusal{fmt::format("{} operands", conv.dtype)};
     for (const Operand& operand : kernel.head->operands)
