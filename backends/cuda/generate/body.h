@@ -37,6 +37,7 @@ enum class Order {
   memory,  ///< neighbours in memory are neighbours
   domain,  ///< the domain itself
   nhwc,    ///< images: every axis but the channels in the domain's order, then the channels
+  matrix,  ///< every axis but the last, then the last
 };
 
 class BodyWriter {
@@ -49,6 +50,8 @@ class BodyWriter {
   std::int64_t groups(const Frame& frame, int first, int last) const;
   /// Neighbours along an axis that make accesses of up to 16 bytes: 8, 4, 2 or 1.
   int lanes_along(int axis) const;
+  /// The same, but no more than make every access along the axis an aligned piece of memory.
+  int pieces_along(int axis) const;
   /// Whether the load that matters most moves through memory along an axis with stride 1.
   bool contiguous_along(int axis) const;
 

@@ -5,10 +5,15 @@
 #include <utility>
 #include <vector>
 
+#include "nixie/backends/cuda/generate/body.h"
 #include "nixie/backends/cuda/generate/program.h"
 #include "nixie/core/graph/plan.h"
 
 namespace nixie::cuda {
+
+/// The members of a Body that load a kernel's inputs for `lanes` neighbours along the last axis of its space, and that
+/// compute and store its epilogue from their sums, of type `sums`, the head's values. A position counts all other axes.
+std::string load_and_run(BodyWriter& body, const Kernel& kernel, int lanes, const std::string& sums);
 
 /// The source of `struct Body` for kernels that compute several neighbouring channels of a pixel at a time
 /// (conv_fprop_sm90.cuh says how they call it), and its arguments.

@@ -36,7 +36,7 @@ void lower_to_winograd(Plan& plan, const Chip& chip, bool halves = false, int ti
 void lower_strided_convs(Plan& plan, const Chip& chip, bool wherever_possible);
 
 /// A 16-bit input gradient of a strided convolution becomes one stride-1 convolution for all phases of the input, and a
-/// kernel that interleaves them, if an estimate says that this is faster than one per phase (below).
+/// kernel that interleaves them, or one for each phase, if an estimate says that this is faster than the steps below.
 void merge_phases(Plan& plan, const Chip& chip);
 /// Input gradients of strided convolutions become one stride-1 convolution for each phase of the input, if there is
 /// enough work, or `wherever_possible`.

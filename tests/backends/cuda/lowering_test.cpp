@@ -142,6 +142,35 @@ TEST(CudaLowering, ComputesImagesOfBytesWhereTheyAreRead) {
 }
 
 // What is made of bytes and used elsewhere too, or of what changes, stays.
+// A gradient that does not need its layer's result, as that of a sum, may run before the layer: then it packs its own
+// images. It read them before the layer had packed them.
+TEST(CudaLowering, AGradientBeforeItsLayerPacksItsOwnImages) {
+  for (const bool bytes : {false, true})
+    for (const bool first : {false, true}) {
+      Draft draft = hopper_plans::first_layer("first",
+                                              {.n = 2,
+                                               .c = 3,
+                                               .h = 47,
+                                               .w = 47,
+                                               .k = 64,
+                                               .r = 11,
+                                               .s = 11,
+                                               .stride = {4, 4},
+                                               .pad = {2, 2},
+                                               .bytes = bytes},
+                                              hopper_plans::First::trained);
+      std::vector<Kernel>& kernels = draft.plan.kernels;  // images, layer, filter gradient, bias gradient
+      if (first) std::rotate(kernels.begin() + 1, kernels.begin() + 2, kernels.end());
+      cuda::lower(draft.plan, hopper());
+      plan_memory(draft.plan);  // refuses to read what nothing has written
+      int packing = 0;
+      for (const Group& group : draft.plan.groups)
+        for (const cuda::Launch& launch : cuda::generate(draft.plan, group, hopper()).launches)
+          packing += launch.entry == "conv_s2d_pack";
+      EXPECT_EQ(packing, first ? 2 : 1) << to_string(draft.plan);
+    }
+}
+
 TEST(CudaLowering, LeavesMapsThatOthersNeed) {
   Draft kept = reads_bytes(Reader::whole);
   kept.plan.slots[1].external = true;

@@ -20,21 +20,34 @@ constexpr int kMostHeld = 128, kMostHeldByThree = 96, kMostHeldAndLoaded = 141;
 // Of f32, beside the sums of three products in tiles of more than 64 columns.
 constexpr int kMostLoadsByChannel = 6;
 
+constexpr int kFew = 32;       // filters, of which other forms make more (rewrite/unfold)
+constexpr int kFewTerms = 64;  // for which results that leave one by one are not worth a tile
+
 std::string limits(const ConvProblem& conv) {
   if (conv.role == ConvRole::filter_grad) return "filter gradient";
   if (std::string why = im2col_limits(conv); !why.empty()) return why;
   if (std::string why = group_limits(conv); !why.empty()) return why;
   const int channels = conv.channels / conv.groups, filters = conv.filters / conv.groups;
   if (channels % 8 != 0) return fmt::format("{} channels", channels);
-  if (filters % 8 != 0) return fmt::format("{} filters", filters);
+  // Other numbers are filled up with zeros, which few filters are not worth.
+  const bool any = conv.role == ConvRole::output && conv.groups == 1 && conv.planes == 0 && filters > kFew &&
+                   channels * conv.r * conv.s >= kFewTerms;
+  if (filters % 8 != 0 && !any) return fmt::format("{} filters", filters);
   if (conv.groups > 1 && conv.role == ConvRole::input_grad && filters % 64 != 0)
     return fmt::format("groups of {} filters", filters);
   return {};
 }
 
-// Whether neighbouring channels of results are stored in pieces of 16 bytes, or are no neighbours in memory.
+// A matrix product stores its results in pieces.
+std::string limits_of_product(const ConvProblem& conv) {
+  return conv.filters % 8 != 0 ? fmt::format("{} columns", conv.filters) : limits(conv);
+}
+
+// Whether neighbouring channels of results are stored in pieces of 16 bytes, or are eights that are no neighbours in
+// memory.
 bool stores_pieces(const Kernel& kernel) {
   if (std::holds_alternative<Matmul>(kernel.head->op)) return true;
+  if (kernel.domain[1] % 8 != 0) return false;
   return std::all_of(kernel.stores.begin(), kernel.stores.end(), [&](const Access& store) {
     if (store.strides[1] != 1) return true;
     bool aligned = store.offset % 8 == 0 &&
@@ -63,9 +76,9 @@ int rows_ahead(const Plan& plan, const Choice& choice, const Tile& tile) {
   return std::clamp(room / loaded.of_pixels, 0, 4);
 }
 
-// What a thread accumulates for parts stays in registers, beside the sums of its tile.
+// What a thread accumulates for parts stays in registers, beside the sums of its tile, which no other block shares.
 std::vector<Tile> tiles_of(const Plan& plan, const Choice& choice, const Chip& chip) {
-  std::vector<Tile> tiles = forward_tiles(problem_of(choice), chip);
+  std::vector<Tile> tiles = forward_tiles(problem_of(choice), chip, !choice.leaves);
   if (problem_of(choice).products() == 3 && loads_by_channel(choice.kernel) > kMostLoadsByChannel)
     std::erase_if(tiles, [](const Tile& tile) { return tile.mma_m * tile.n > 64; });
   if (!choice.leaves) return tiles;
@@ -95,8 +108,15 @@ KernelCode generate_tile(const Plan& plan, const Choice& choice, const Tile& til
 
   // Products of planes have no odd results.
   const bool pieces = conv.products() > 1 || stores_pieces(choice.kernel);
-  NhwcFunctor body = nhwc_functor(plan, choice.kernel, parts_pointer(choice), pieces ? 8 : 1);
   KernelCode code;
+  std::vector<Pointer> pointers = parts_pointer(choice);
+  if (tile.splits > 1) {
+    const std::int64_t tiles = layer.tiles(tile), counters = round_up(4 * tiles * tile.consumers, 256);
+    pointers.push_back({"u32*", "arrived", {Argument::kScratch, 0}});
+    pointers.push_back({"float*", "split_parts", {Argument::kScratch, counters}});
+    code.scratch_bytes = counters + 4 * tiles * tile.splits * tile.rows() * tile.n;
+  }
+  NhwcFunctor body = nhwc_functor(plan, choice.kernel, pointers, pieces ? 8 : 1);
   code.source = window_defines(conv, layer.pad) + tile_defines(conv, tile, slice) +
                 defines({{"CONV_C", layer.channels},
                          {"CONV_K", layer.filters},
@@ -105,13 +125,14 @@ KernelCode generate_tile(const Plan& plan, const Choice& choice, const Tile& til
                          {"CONV_Q", layer.q},
                          {"CONV_PIXELS", layer.pixels},
                          {"CONV_RESIDENT", tile.resident},
+                         {"CONV_SPLITS", tile.splits},
                          {"CONV_LANES", pieces ? 8 : 1},
                          {"CONV_TRANSPOSED_W", layer.transposed}}) +
                 parts_defines(choice) +
                 (choice.leaves ? defines({{"CONV_AHEAD", rows_ahead(plan, choice, tile)}}) : "") + body.text +
                 "#include \"conv_fprop_sm90.cuh\"\n";
   code.arguments = std::move(body.arguments);
-  code.variant = fmt::format("conv_fprop_sm90 {}x{}{}", tile.rows(), tile.n, of_products(conv));
+  code.variant = fmt::format("conv_fprop_sm90 {}{}", tile.name(), of_products(conv));
   const std::vector<std::uint64_t> w_sizes{u64(conv.channels / conv.groups), u64(conv.r * conv.s), u64(conv.filters)};
   const std::vector<std::uint32_t> w_box =
       layer.transposed ? std::vector<std::uint32_t>{64, 1, 64} : std::vector<std::uint32_t>{u32(slice), 1, u32(tile.n)};
@@ -124,7 +145,7 @@ KernelCode generate_tile(const Plan& plan, const Choice& choice, const Tile& til
   code.launches.push_back(
       {.entry = "conv_fprop",
        .blocks = tile.resident ? forward_blocks(layer, tile, chip)
-                               : blocks_for(choice, layer.tiles(tile), layer.columns(tile), chip),
+                               : blocks_for(choice, layer.tiles(tile) * tile.splits, layer.columns(tile), chip),
        .threads = (tile.consumers + 1) * 128,
        .shared_bytes = 1024 + tile.stages * planes_of(conv.products()) * stage_rows * layer.stage_terms * 2 +
                        resident_bytes(layer, tile) + tile.consumers * 16384,
@@ -161,7 +182,7 @@ Match match_forward(const Plan& plan, const Kernel& kernel, const Chip& chip, co
   if (!kernel.head || !is_product(*kernel.head)) return Refusal{"no convolution or matrix product"};
   if (!chip.has_wgmma()) return Refusal{"needs sm_90a"};
   const ConvMatch found = std::holds_alternative<Matmul>(kernel.head->op)
-                              ? product_problem(plan, kernel, chip, limits)
+                              ? product_problem(plan, kernel, chip, limits_of_product)
                               : conv_in_16_bits(plan, kernel, limits, further ? Groups::one : Groups::any);
   if (const auto* refusal = std::get_if<Refusal>(&found)) return *refusal;
   const auto& conv = std::get<ConvProblem>(found);

@@ -42,8 +42,10 @@ struct Patches {
   int slice = 0;            // channels of a slab
   int ring = 0, bytes = 0;  // patches that a ring holds, bytes of all rings
   int stages = 0;           // of filters
+  int filter_rows = 64;     // of a stage
   bool resident = false;    // all filters stay
-  int filter_bytes() const { return (resident && !shared ? 1 : 2) * stages * slice * 128; }
+  int filter_bytes() const { return (resident && !shared ? 1 : 2) * stages * slice * 2 * filter_rows; }
+  int barrier_bytes() const { return 2 * 2 * 8 * stages; }
 };
 
 // Of a patch and 64 filters: products, but no less than twice what L2 takes for a line for each place, as products wait
@@ -59,6 +61,7 @@ Patches patches_of(const ConvProblem& conv, const Chip& chip, bool half = false)
   const Sides sides = sides_of(conv);
   const int slice = sides.channels <= 16 ? 16 : sides.channels <= 32 ? 32 : 64;
   const auto slabs = static_cast<int>(ceil_div(sides.channels, slice));
+  const int filter_rows = conv.role == ConvRole::input_grad ? 64 : std::min(64, (sides.filters + 7) / 8 * 8);
   Patches best;
   for (int together : {1, 2, 4, 8})
     for (int rows : {28, 24, 32, 16}) {
@@ -73,10 +76,11 @@ Patches patches_of(const ConvProblem& conv, const Chip& chip, bool half = false)
       const bool shared = ceil_div(sides.filters, 64) % 2 == 0;
       const int ring = shared ? 3 : 2,
                 room = static_cast<int>(round_up(patch_places * slice * 2, 1024)) * ring * (shared ? 1 : 2);
-      const int stages = std::min(8, (ring_bytes - room) / (2 * slice * 128));
+      const int stages = std::min(8, (ring_bytes - room) / (4 * slice * filter_rows));
       if ((best.places > 0 && clocks >= best.clocks) || room > ring_bytes || stages < 2) continue;
-      best = {together, high, use, clocks, places, shared, slice, ring, room, slabs * conv.r * conv.s, true};
-      if (sides.filters > (shared ? 128 : 64) || best.filter_bytes() > ring_bytes - room)
+      best = {together,    high, use, clocks, places, shared, slice, ring, room, slabs * conv.r * conv.s,
+              filter_rows, true};
+      if (sides.filters > (shared ? 128 : 64) || best.filter_bytes() + best.barrier_bytes() > ring_bytes - room)
         best.stages = stages, best.resident = false;
     }
   best.use *= static_cast<double>(sides.filters) / static_cast<double>(round_up(sides.filters, 64)) * sides.channels /
@@ -173,7 +177,7 @@ KernelCode generate_halo(const Plan& plan, const Choice& choice, const Chip& chi
                        .dtype = conv.dtype,
                        .sizes = {u64(conv.channels), u64(conv.r * conv.s), u64(conv.filters)},
                        .box = transposed ? std::vector<std::uint32_t>{64, 1, u32(patches.slice)}
-                                         : std::vector<std::uint32_t>{u32(patches.slice), 1, 64},
+                                         : std::vector<std::uint32_t>{u32(patches.slice), 1, u32(patches.filter_rows)},
                        .swizzle_bytes = transposed ? 128 : patches.slice * 2});
   code.launches.push_back({.entry = "conv_halo",
                            .blocks = blocks_for(choice, tiles_of(sides, patches), columns_of(sides, patches), chip),

@@ -7,6 +7,7 @@
 // Roles    persistent blocks; one producer thread fills a ring of CONV_STAGES stages by TMA (im2col for x: padding,
 //          image borders and the last partial tile read zero); CONV_CONSUMERS warpgroups multiply, each its own
 //          64 * CONV_MMA_M rows, and run the epilogue by themselves, one's under the other's products.
+// Split    few tiles with many terms are shared by CONV_SPLITS blocks each (split_sums.cuh).
 // Filters  if all filters of a column of tiles fit beside a ring of images (CONV_RESIDENT = 1), a block keeps to a
 //          column and loads them once. Else every tile loads them again, and if they are small all blocks read the
 //          same few lines of L2: 24 filters of 144 channels took three times as long as the images.
@@ -17,7 +18,8 @@
 // Groups   channels and filters side by side, CONV_C and CONV_K of each; a tile is one group's. A box may reach
 //          into the next group's channels, for which w has zeros.
 // Limits   strides, padding, dilation as im2col TMA has them (corners in [-128, 127], tap offsets < 256); C and K
-//          multiples of 8; the input gradient only for stride 1, in groups only where C is a multiple of 64.
+//          multiples of 8, forward with LANES 1 any K; the input gradient only for stride 1, in groups only where C is a
+//          multiple of 64.
 // Products with CONV_PRODUCTS = 3 both operands come as two 16-bit planes, high and 2^11 times what it leaves of an f32
 //          value: sum = high * high + 2^-11 * (high * low + low * high). Tensor cores truncate sums, so the first term
 //          starts anew every stage and is added to a float that rounds; the others are small enough to run on.
@@ -39,6 +41,9 @@
 //   CONV_TILE_N                     32, 48, 64, 96, 128, 192, 256; no multiple of 64 only where K <= TILE_N
 //   CONV_STAGES                     ring depth
 //   CONV_RESIDENT                   0 or 1; 1: with CONV_PRODUCTS = 1, the grid a multiple of the tiles across K
+//   CONV_SPLITS                     blocks that share the terms of a tile; if several, Body holds u32* arrived, a
+//                                   zero for each tile and consumer, and float* split_parts [tiles][CONSUMERS][SPLITS]
+//                                   [MMA_M * TILE_N / 2][128]; RESIDENT 0, PRODUCTS 1
 //   CONV_LANES                      8 or 1: channels that Body takes at once
 //   CONV_TRANSPOSED_W NIXIE_BF16    0 or 1
 //   CONV_PRODUCTS                   1 or 3; 3: a third as many sums a thread
@@ -56,7 +61,7 @@
 //             planes * (tile rows + TILE_N, rounded up to 64 if transposed) * bytes of a row + CONSUMERS * 16384;
 //             resident filters take a stage's bytes for each stage of a tile
 #pragma once
-#include "ptx.cuh"
+#include "split_sums.cuh"
 #ifdef CONV_PARTS
 #include "channel_parts.cuh"
 #endif
@@ -77,6 +82,19 @@ constexpr int kChunksN = (kTileN + 63) / 64, kTiles = (CONV_PIXELS + kTileM - 1)
 constexpr Swizzle kSwizzle = kSlice == 64 ? Swizzle::b128 : kSlice == 32 ? Swizzle::b64 : Swizzle::b32;
 static_assert(!CONV_TRANSPOSED_W || kSlice == 64, "a transposed filter is read in boxes of 64 x 64");
 static_assert(CONV_GROUPS == 1 || !CONV_TRANSPOSED_W || CONV_C % 64 == 0, "a box has filters of one group");
+
+// What a block computes at a time: stages [begin, end) of a tile.
+struct Item {
+  static constexpr int kShare = (kBlocks + CONV_SPLITS - 1) / CONV_SPLITS;
+  int tile, split, begin, end;
+  NIXIE_DEVICE explicit Item(int item)
+      : tile(item / CONV_SPLITS),
+        split(item % CONV_SPLITS),
+        begin(split * kShare),
+        end(CONV_SPLITS == 1 ? kBlocks : min(begin + kShare, kBlocks)) {}
+};
+constexpr int kItems = kTiles * CONV_SPLITS;
+static_assert(CONV_SPLITS == 1 || (!CONV_RESIDENT && CONV_PRODUCTS == 1 && (CONV_SPLITS - 1) * Item::kShare < kBlocks));
 
 // A column of tiles: filters from n0 on of a group.
 struct Column {
@@ -128,13 +146,15 @@ NIXIE_DEVICE void produce(const Maps& maps, u32 shared, Barriers bars) {
       load_filters(maps.w[0], shared + kRingBytes + i * kRowsB * kSliceBytes, bars.filters, Slice(i),
                    Column(blockIdx.x));
   }
-  for (int tile = blockIdx.x; tile < kTiles; tile += gridDim.x) {
+  for (int i = blockIdx.x; i < kItems; i += gridDim.x) {
+    const Item item(i);
+    const int tile = item.tile;
     const Column column(tile);
     const int pixel = tile / kTilesAcross * kTileM;
     int image = pixel / (CONV_P * CONV_Q), rest = pixel - image * (CONV_P * CONV_Q), p = rest / CONV_Q,
         q = rest - p * CONV_Q;
     int h = p * CONV_STRIDE_H - CONV_PAD_H, v = q * CONV_STRIDE_W - CONV_PAD_W;
-    for (int block = 0; block < kBlocks; block++, ring.next()) {
+    for (int block = item.begin; block < item.end; block++, ring.next()) {
       u32 a = shared + ring.stage * kStageBytes, b = a + kBytesA, bar = bars.full_at(ring.stage);
       barrier_wait(bars.empty_at(ring.stage), ring.parity ^ 1);
       barrier_expect(bar, kStageBytes);
@@ -340,18 +360,18 @@ struct Multiplier {
   Barriers bars;
   int group;
 
-  NIXIE_DEVICE void operator()(Sums& sum, Ring<kStages>& ring) const {
+  NIXIE_DEVICE void operator()(Sums& sum, Ring<kStages>& ring, const Item& item) const {
     const bool leader = threadIdx.x % 128 == 0;
-    for (int block = 0; block < kBlocks; block++, ring.next()) {
+    for (int block = item.begin; block < item.end; block++, ring.next()) {
       const u32 a = shared + ring.stage * kStageBytes + group * kMmaM * 64 * kSliceBytes,
                 b = shared + (CONV_RESIDENT ? kRingBytes + block * kBytesB : ring.stage * kStageBytes + kBytesA);
       barrier_wait(bars.full_at(ring.stage), ring.parity);
       pin_all(sum);
       wgmma_begin();
-      multiply_stage(sum, a, b, block != 0);
+      multiply_stage(sum, a, b, block != item.begin);
       wgmma_commit();
       wgmma_wait<1>();  // the stage before is read: hand it back
-      if (block > 0 && leader) barrier_arrive(bars.empty_at(ring.previous()));
+      if (block > item.begin && leader) barrier_arrive(bars.empty_at(ring.previous()));
     }
     wgmma_wait<0>();
     if (leader) barrier_arrive(bars.empty_at(ring.previous()));
@@ -396,15 +416,25 @@ NIXIE_DEVICE void consume(const Epilogue& epilogue, const Multiplier& multiplier
   Ring<kStages> ring;
   Epilogue::Parts parts;
   if (CONV_RESIDENT) barrier_wait(multiplier.bars.filters, 0);
-  for (int tile = blockIdx.x; tile < kTiles; tile += gridDim.x) {
-    const int pixel = tile / kTilesAcross * kTileM + multiplier.group * kMmaM * 64;
+  for (int i = blockIdx.x; i < kItems; i += gridDim.x) {
+    const Item item(i);
+    const int tile = item.tile, pixel = tile / kTilesAcross * kTileM + multiplier.group * kMmaM * 64;
 #ifdef CONV_PARTS
     epilogue.begin(pixel, Column(tile), parts);
 #endif
     if (kPlanes == 2)
       multiplier.in_planes(sum, ring);
     else
-      multiplier(sum, ring);
+      multiplier(sum, ring, item);
+#if CONV_SPLITS > 1
+    __shared__ u32 is_last[kConsumers];
+    const int part_of = tile * kConsumers + multiplier.group;
+    float* const split_parts =
+        epilogue.body.split_parts + static_cast<u64>(part_of) * CONV_SPLITS * kMmaM * kTileN / 2 * 128;
+    if (!add_parts<CONV_SPLITS>(sum, item.split, split_parts, epilogue.body.arrived + part_of,
+                                is_last[multiplier.group], threadIdx.x % 128, 1 + multiplier.group))
+      continue;
+#endif
     epilogue(sum, pixel, Column(tile), parts);
   }
 #ifdef CONV_PARTS

@@ -37,11 +37,11 @@
 // Kernel conv_halo(x_map, w_map, body):
 //   x_map   tiled, 16-bit {C, N, W, H} of channels-last images, box {SLICE, TOGETHER, 8 / TOGETHER + S - 1,
 //           HIGH + R - 1}, swizzle of SLICE * 2 bytes
-//   w_map   tiled {C, R*S, K}, box {SLICE, 1, 64}, the same swizzle; transposed: over the layer's own w, {K, R*S, C} in
-//           this kernel's letters, box {64, 1, SLICE}, swizzle 128
+//   w_map   tiled {C, R*S, K}, box {SLICE, 1, K in eights, at most 64}, the same swizzle; transposed: over the layer's
+//           own w, {K, R*S, C} in this kernel's letters, box {64, 1, SLICE}, swizzle 128
 //   grid    at most one block per multiprocessor; block 384; dynamic shared memory 1024 + rings (1 if SHARED, else 2) *
-//           PATCHES * bytes of a patch, rounded up to 1024, + 2 (RESIDENT and not SHARED: 1) * STAGES * SLICE * 128 +
-//           4 * 4608
+//           PATCHES * bytes of a patch, rounded up to 1024, + 2 (RESIDENT and not SHARED: 1) * STAGES * SLICE * 2 *
+//           rows of the box of w (transposed: 64) + 4 * 4608
 #pragma once
 #include "ptx.cuh"
 #ifdef CONV_PARTS
@@ -53,7 +53,11 @@ constexpr int kSlice = CONV_SLICE, kPlaceBytes = kSlice * 2;
 constexpr int kPitch = (kWide + CONV_S - 1) * kTogether;  // places of pixels from one row of a patch to the next
 constexpr int kPatchBytes = kPitch * (kHigh + CONV_R - 1) * kPlaceBytes,
               kPatchRoom = (kPatchBytes + 1023) / 1024 * 1024;
-constexpr int kRings = CONV_SHARED ? 1 : 2, kStages = CONV_STAGES, kStageBytes = kSlice * 128, kTaps = CONV_R * CONV_S;
+constexpr int kRings = CONV_SHARED ? 1 : 2, kStages = CONV_STAGES, kTaps = CONV_R * CONV_S;
+// Of few filters only these are copied. A product takes 64 rows from there on: what follows is of results that are not
+// stored.
+constexpr int kFilterRows = CONV_TRANSPOSED_W || CONV_K > 64 ? 64 : (CONV_K + 7) / 8 * 8;
+constexpr int kStageBytes = kSlice * 2 * kFilterRows;
 constexpr int kFilterRings = CONV_RESIDENT ? 2 / kRings : 2;
 constexpr int kSlabs = (CONV_C + kSlice - 1) / kSlice, kLastSteps = (CONV_C - (kSlabs - 1) * kSlice + 15) / 16;
 constexpr Swizzle kSwizzle = kSlice == 64 ? Swizzle::b128 : kSlice == 32 ? Swizzle::b64 : Swizzle::b32;

@@ -21,7 +21,7 @@
 //          150 us more than its product on Overfeat conv5, now 40, which is its floor.
 // Groups   channels and filters side by side, CONV_C and CONV_K of each; rows of tiles go through the filters of all
 //          groups.
-// Limits   as im2col TMA; C a multiple of CONV_SLICE, K of all groups of 8.
+// Limits   as im2col TMA; C a multiple of 8, K of all groups of 8.
 //
 // Measured on an H200 (docs/performance-log.md), reduction and bias gradient included: 0.85 to 0.97 of the matrix rate
 // of the run on VGG and Overfeat, 0.8 on AlexNet's 13x13 layers, where the parts weigh most. The bias gradient costs 0
@@ -59,7 +59,7 @@
 #pragma once
 #include "ptx.cuh"
 
-constexpr int kSlice = CONV_SLICE, kSliceBytes = kSlice * 2, kChannelSlices = CONV_C / kSlice;
+constexpr int kSlice = CONV_SLICE, kSliceBytes = kSlice * 2, kChannelSlices = (CONV_C + kSlice - 1) / kSlice;
 constexpr int kSlices = CONV_R * CONV_S * kChannelSlices, kColumns = kSlices * kSlice;
 constexpr int kStages = CONV_STAGES, kConsumers = CONV_CONSUMERS, kMmaM = CONV_MMA_M, kTileN = CONV_TILE_N;
 constexpr int kSharing = CONV_IN_TURN ? 1 : kConsumers, kTileThreads = kSharing * 128;  // of a tile
@@ -69,7 +69,7 @@ constexpr int kPlanes = CONV_PRODUCTS == 3 ? 2 : 1, kPieces = kMmaM * kTileN / 8
 constexpr int kBytesA = kTileM * 128, kPlaneBytes = kBytesA + kTileN * 128, kStageBytes = kPlanes * kPlaneBytes;
 constexpr int kTilesN = (kSlices + kSlicesPerTile - 1) / kSlicesPerTile, kTilesM = (CONV_K + kTileM - 1) / kTileM;
 constexpr Swizzle kSwizzle = kSlice == 64 ? Swizzle::b128 : kSlice == 32 ? Swizzle::b64 : Swizzle::b32;
-static_assert(CONV_C % kSlice == 0 && kTileN % kSlice == 0 && (kPlanes == 1 || !CONV_BIAS_GRAD));
+static_assert(CONV_C % 8 == 0 && kTileN % kSlice == 0 && (kPlanes == 1 || !CONV_BIAS_GRAD));
 
 struct Item {
   int group, m, n, first, count, slot;
@@ -147,8 +147,9 @@ NIXIE_DEVICE void at_piece(const Item& item, int piece, int thread, Act act) {
 #pragma unroll
   for (int call = 0; call < kCalls; call++) {
     const int column = item.n * kTileN + column_of(piece, thread) + call;
-    int tap = column / CONV_C, c = column - tap * CONV_C;
-    if (kColumns % kTileN != 0 && column >= kColumns) continue;
+    constexpr int kTapColumns = kChannelSlices * kSlice;
+    int tap = column / kTapColumns, c = column - tap * kTapColumns;
+    if ((kColumns % kTileN != 0 && column >= kColumns) || (kTapColumns != CONV_C && c >= CONV_C)) continue;
 #if CONV_ROW_CHANNELS
     const int s = c / CONV_ROW_CHANNELS;
     if (s >= CONV_ROW_S) continue;
