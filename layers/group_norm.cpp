@@ -42,7 +42,8 @@ Forward LayerNorm::build(const Shape& in, Parameters& parameters) const {
 }
 
 // With mean_c and variance_c of the positions of a channel of a sample, a group's mean is the mean of mean_c, and its
-// variance that of variance_c + (mean_c - mean)^2. So positions are read for sums over a channel and for the result
+// variance the mean of variance_c and that of (mean_c - mean)^2. So positions are read for sums over a channel and for
+// the result
 //   (x - mean_c) a + (mean_c - mean) a + bias,  a = weight / sqrt(variance + eps),
 // whose gradient needs two sums over a channel; all else is a few numbers for each channel.
 Forward GroupNorm::build(const Shape& in, Parameters& parameters) const {
@@ -60,7 +61,8 @@ Forward GroupNorm::build(const Shape& in, Parameters& parameters) const {
     Axes positions = all_axes(x.shape());
     positions.erase(positions.begin(), positions.begin() + 2);
     const Tensor own_mean = mean(x, positions), apart = own_mean - mean_of_groups(own_mean, groups),
-                 group_variance = mean_of_groups(variance(x, positions) + square(apart), groups),
+                 group_variance =
+                     mean_of_groups(variance(x, positions), groups) + mean_of_groups(square(apart), groups),
                  scale = rsqrt(group_variance + eps);
     if (!weight) return (x - own_mean) * scale + apart * scale;
     const Tensor a = scale * along(*weight, 1, x.rank());

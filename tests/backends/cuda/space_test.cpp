@@ -1,13 +1,16 @@
 // Convolutions and poolings of one and three spatial axes as ones of two: lowered plans on the CPU, in doubles, against
-// the plans as they were; which kernels for tensor cores then take them.
+// the plans as they were; which kernels for tensor cores then take them; with a device, results against doubles.
 #ifdef NIXIE_WITH_CUDA
 #include <gtest/gtest.h>
 
 #include "nixie/backends/cpu/backend.h"
-#include "nixie/backends/cuda/families/family.h"
+#include "nixie/backends/cuda/backend.h"
+#include "nixie/backends/cuda/compile/jit.h"
+#include "nixie/backends/cuda/families/registry.h"
 #include "nixie/backends/cuda/rewrite/lower.h"
 #include "nixie/tests/backends/cuda/hopper_plans.h"
 #include "nixie/tests/backends/draft_runner.h"
+#include "nixie/tests/compiler_log.h"
 
 namespace nixie {
 namespace {
@@ -156,11 +159,21 @@ TEST(Space, TakesKernelsAlongThatReadTheResults) {
   expect_unchanged(draft, lowered);
 }
 
-// Layers of usual sizes leave the portable kernels on Hopper, in every role; small ones stay what they are.
-TEST(Space, TensorCoresComputeLinesAndVolumes) {
+// Lines and volumes of halves, large enough to leave the portable kernels on Hopper in every role.
+std::vector<Case> large() {
+  const Conv line{.stride = {1}, .pad = {7}, .dilation = {1}},
+      volume{.stride = {1, 1, 1}, .pad = {1, 1, 1}, .dilation = {1, 1, 1}};
+  return {{"line", {64, 128, 625}, {128, 128, 15}, line},
+          {"volume", {4, 64, 16, 28, 28}, {128, 64, 3, 3, 3}, volume},
+          {"first_of_three_channels", {4, 3, 16, 56, 56}, {64, 3, 3, 3, 3}, volume}};
+}
+
+std::vector<Draft> in_halves(const Case& c) { return cuda_plans::convolutions(Dtype::f16, c.x, c.w, c.conv, true); }
+
+TEST(CudaSpace, TensorCoresComputeLinesAndVolumes) {
   const auto families = [](const Case& c) {
     std::vector<std::string> names;
-    for (Draft& draft : cuda_plans::convolutions(Dtype::f16, c.x, c.w, c.conv, true)) {
+    for (Draft& draft : in_halves(c)) {
       cuda::lower(draft.plan, cuda::chip_named("sm_90a"));
       for (const Group& group : draft.plan.groups)
         for (int member : group.members)
@@ -168,14 +181,47 @@ TEST(Space, TensorCoresComputeLinesAndVolumes) {
     }
     return names;
   };
-  const Conv line{.stride = {1}, .pad = {7}, .dilation = {1}},
-      volume{.stride = {1, 1, 1}, .pad = {1, 1, 1}, .dilation = {1, 1, 1}};
-  for (const Case& c : {Case{"line", {64, 128, 625}, {128, 128, 15}, line},
-                        Case{"volume", {4, 64, 16, 28, 28}, {128, 64, 3, 3, 3}, volume},
-                        Case{"first", {4, 3, 16, 56, 56}, {64, 3, 3, 3, 3}, volume}})
+  for (const Case& c : large())
     for (const std::string& family : families(c)) EXPECT_NE(family, "gemm") << c.name;
-  for (const std::string& family : families({"small", {1, 4, 3, 4, 4}, {4, 4, 3, 3, 3}, volume}))
-    EXPECT_EQ(family, "gemm");
+  const Case small{"small", {1, 4, 3, 4, 4}, {4, 4, 3, 3, 3}, large()[1].conv};
+  for (const std::string& family : families(small)) EXPECT_EQ(family, "gemm");
+}
+
+TEST(CudaSpace, Compiles) {
+  const cuda::Chip hopper = cuda::chip_named("sm_90a");
+  std::vector<std::string> sources;
+  for (const Case& c : large())
+    for (Draft& draft : in_halves(c)) {
+      cuda::lower(draft.plan, hopper);
+      plan_memory(draft.plan);
+      for (const Group& group : draft.plan.groups) sources.push_back(cuda::generate(draft.plan, group, hopper).source);
+    }
+  for (const cuda::Cubin& cubin : cuda::compile_sources(sources, "sm_90a"))
+    EXPECT_EQ(cuda::complaints(cubin.log, 64), "");
+}
+
+TEST(CudaSpace, AgreesWithDoubles) {
+  std::shared_ptr<Backend> cuda;
+  try {
+    cuda = make_cuda_backend();
+  } catch (const Error&) {
+    GTEST_SKIP() << "no GPU";
+  }
+  // Sums of eighths are exact in floats, so that only the result is rounded.
+  const auto eighths = [](Dtype, std::mt19937& random) {
+    return std::uniform_int_distribution<int>(-8, 8)(random) / 8.0;
+  };
+  std::vector<Case> cases = large();
+  for (std::size_t i = 0; i < cases.size(); ++i) cases[i].x = cases[i].x.with(0, i == 0 ? 16 : 1);
+  for (const Case& c : cases)
+    for (const Draft& draft : in_halves(c)) {
+      const std::vector<Array> expected =
+                                   cuda_plans::run(*make_cpu_backend(), cuda_plans::in_doubles(draft), 1, eighths),
+                               found = cuda_plans::run(*cuda, draft, 2, eighths);
+      for (std::size_t i = 0; i < found.size(); ++i)
+        cuda_plans::expect_close(found[i], expected[i], {.of_itself = 0x1p-10, .of_largest = 3e-6},
+                                 c.name + " " + draft.name);
+    }
 }
 
 }  // namespace

@@ -95,15 +95,21 @@ class PlaneLowering {
 
   // What copies and products of planes should take, on an H200.
   double seconds(const Kernel& kernel, const Depth& depth, std::int64_t copied) const {
-    constexpr double kLaunch = 2.5e-6, kBytes = 3e12, kFlops = 400e12;
+    constexpr double kLaunch = 2.5e-6, kConvLaunch = 3e-6, kGradientLaunch = 6e-6, kBytes = 3e12, kFlops = 400e12;
     const Shape &a = kernel.head->operands[0].shape, &b = kernel.head->operands[1].shape;
-    const double results = static_cast<double>(kernel.domain.size());
+    const auto results = static_cast<double>(kernel.domain.size());
     const auto& conv = std::get<Conv>(kernel.head->op);
+    const bool gradient = conv.role == ConvRole::filter_grad;
     const double terms = conv.role == ConvRole::output       ? static_cast<double>(b.size() / b[0])
                          : conv.role == ConvRole::input_grad ? static_cast<double>(b.size() / b[1]) / conv.groups
                                                              : static_cast<double>(a.size() / a[1]);
+    const std::int64_t channels = depth.taps * images_of(kernel).shape[1];
+    const bool fills = conv.groups == 1 && padded(channels) != channels;
+    // Filters are copied, or gradients put in their places.
+    const double copies = 1 + (copied > 0) + (fills ? 1 + !gradient : 0);
     const double once = copied > 0 ? static_cast<double>(copied / depth.taps) : 0;
-    return 3 * kLaunch + (once + 2 * static_cast<double>(copied)) / kBytes + 2 * results * terms / kFlops;
+    return copies * kLaunch + (gradient ? kGradientLaunch : kConvLaunch) +
+           (once + 2 * static_cast<double>(copied)) / kBytes + 2 * results * terms / kFlops;
   }
 
   void lower(Kernel kernel) {
