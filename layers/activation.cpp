@@ -1,7 +1,21 @@
 // The functions of activation layers.
 #include "nixie/layers/activation.h"
 
+#include "nixie/core/ops/elementwise.h"
+
 namespace nixie {
+namespace {
+
+// One op, so that a gradient keeps what it is of and no logistic function of that.
+const Elementwise silu_op{"silu",
+                          [](auto x) { return x / (1 + exp(-x)); },
+                          [](Tensor g, Tensor, Tensor x) {
+                            const Tensor share = sigmoid(x);
+                            return Gradients{g * share * (1 + x * (1 - share))};
+                          },
+                          {.result = ResultType::floating, .domain = {}}};
+
+}  // namespace
 
 Forward Relu::build(const Shape&, Parameters&) const {
   return [slope = slope](const Tensor& x, Pass&) { return relu(x, slope); };
@@ -39,7 +53,7 @@ Forward Prelu::build(const Shape& in, Parameters& parameters) const {
   };
 }
 Forward Silu::build(const Shape&, Parameters&) const {
-  return [](const Tensor& x, Pass&) { return x * sigmoid(x); };
+  return [](const Tensor& x, Pass&) { return silu_op(x); };
 }
 Forward HardSwish::build(const Shape&, Parameters&) const {
   return [](const Tensor& x, Pass&) { return x * clip(x + 3, 0, 6) * (1.0 / 6); };

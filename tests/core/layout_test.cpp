@@ -121,10 +121,13 @@ TEST(Layout, GoesThroughViews) {
   };
   ChannelsLast last;
   Step rows(cpu(), body), channels(last, body);
-  const std::map<std::string, Tensor> inputs{{"x", random_array({2, 3, 6, 7}, -1, 1, 3).to(Dtype::f32)}};
-  for (const Slot& slot : channels.plan(inputs).slots)
-    if (!slot.external && slot.shape.rank() == 4 && slot.shape[1] == 4 && slot.shape[2] * slot.shape[3] > 1)
-      EXPECT_EQ(slot.strides, slot.shape.channels_last()) << slot.name << " " << to_string(slot.shape);
+  const std::map<std::string, Tensor> inputs{{"x", random_array({2, 3, 6, 6}, -1, 1, 3).to(Dtype::f32)}};
+  int copies = 0;
+  for (const Slot& slot : channels.plan(inputs).slots) {
+    const bool image = slot.shape.rank() == 4 && slot.shape[1] == 4 && slot.shape[2] * slot.shape[3] > 1;
+    if (!slot.external && image && slot.strides != slot.shape.channels_last()) ++copies;
+  }
+  EXPECT_EQ(copies, 1) << "what is made flat";
   const Outputs expected = rows(inputs), found = channels(inputs);
   for (const auto& [name, values] : expected) {
     const std::vector<double> a = found.at(name).to_vector<double>(), b = values.to_vector<double>();

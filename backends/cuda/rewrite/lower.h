@@ -42,8 +42,10 @@ void merge_phases(Plan& plan, const Chip& chip);
 /// enough work, or `wherever_possible`.
 void lower_strided_input_grads(Plan& plan, bool wherever_possible = false);
 /// Convolutions of three spatial axes become ones of two over planes of images, where an estimate says that this is
-/// faster than the portable kernels, or `wherever_possible`.
-void lower_to_planes(Plan& plan, const Chip& chip, bool wherever_possible = false);
+/// faster than the portable kernels, or `wherever_possible`. Where copied planes would take more than `most_bytes`,
+/// shares of the images take turns.
+void lower_to_planes(Plan& plan, const Chip& chip, bool wherever_possible = false,
+                     std::int64_t most_bytes = std::int64_t{1} << 30);
 
 /// Transforms 16-bit convolutions that only portable kernels accept to a form for Hopper's kernels, if an estimate says
 /// that this is faster. `by_rank`, for tests: wherever possible, strided input gradients included, in the form of this

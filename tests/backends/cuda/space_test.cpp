@@ -83,6 +83,17 @@ TEST_P(Volumes, AreConvolutionsOfPlanes) {
   }
 }
 
+// Where copies are to be small, images take turns.
+TEST_P(Volumes, TakeTurns) {
+  const Case& c = GetParam();
+  for (const Draft& draft : cuda_plans::convolutions(Dtype::f64, c.x, c.w, c.conv, true)) {
+    Draft lowered = draft;
+    cuda::lower_to_planes(lowered.plan, cuda::chip_named("sm_90a"), true, 1);
+    EXPECT_LE(heads_over(lowered.plan, 4), c.x[0]) << draft.name;
+    expect_unchanged(draft, lowered);
+  }
+}
+
 // In phases strided input gradients are of stride 1.
 TEST_P(Volumes, HaveStridedGradientsInPhases) {
   const Case& c = GetParam();

@@ -19,7 +19,7 @@ namespace nixie::cuda {
 namespace {
 
 constexpr int kDepth = 2;
-constexpr std::int64_t kMostTaps = 16, kMostCopyBytes = std::int64_t{1} << 30;
+constexpr std::int64_t kMostTaps = 16;
 
 // Which planes of images a result's plane takes: first(tap) + step * plane.
 struct Depth {
@@ -31,8 +31,8 @@ struct Depth {
 
 class PlaneLowering {
  public:
-  PlaneLowering(Plan& plan, const Chip& chip, bool wherever_possible)
-      : plan_(plan), chip_(chip), wherever_possible_(wherever_possible) {}
+  PlaneLowering(Plan& plan, const Chip& chip, bool wherever_possible, std::int64_t most_bytes)
+      : plan_(plan), chip_(chip), wherever_possible_(wherever_possible), most_bytes_(most_bytes) {}
 
   void operator()() {
     std::set<int> slots;  // that kernels which change read or write
@@ -40,7 +40,7 @@ class PlaneLowering {
       const bool wants = wants_planes(kernel), pools = kernel.head && has_planes(kernel);
       if (wants || pools) add_slots(slots, kernel);
       if (wants)
-        lower(std::move(kernel));
+        lower(kernel);
       else
         kernels_.push_back(std::move(kernel));
     }
@@ -57,14 +57,14 @@ class PlaneLowering {
       if (operand.shape.size() == 0) return false;
     if (conv->role == ConvRole::input_grad && conv->stride[0] != 1) return false;
     const Depth depth = depth_of(kernel);
-    if (depth.taps > kMostTaps) return false;
+    const std::int64_t copied = size_of_copy(kernel, depth);
+    const bool in_turns = conv->role == ConvRole::filter_grad || can_cut(kernel, 0);
+    if (depth.taps > kMostTaps || (copied > most_bytes_ && !in_turns)) return false;
     if (wherever_possible_) return true;
     const Dtype dtype = dtype_of(plan_, kernel.head->operands[0]);
     const bool halves = dtype == Dtype::f16 || dtype == Dtype::bf16;
     if (!halves && dtype != Dtype::f32) return false;
-    const std::int64_t copied = size_of_copy(kernel, depth);
-    return copied <= kMostCopyBytes &&
-           seconds(kernel, depth, copied) < 0.85 * product_seconds(plan_, kernel, chip_.sms);
+    return seconds(kernel, depth, copied) < 0.85 * product_seconds(plan_, kernel, chip_.sms);
   }
 
   static const Operand& images_of(const Kernel& kernel) {
@@ -112,9 +112,40 @@ class PlaneLowering {
            (once + 2 * static_cast<double>(copied)) / kBytes + 2 * results * terms / kFlops;
   }
 
-  void lower(Kernel kernel) {
+  // Images [first, first + count).
+  struct Share {
+    std::int64_t first = 0, count = 0;
+    Operand of(Operand operand) const {
+      operand.offset += first * operand.strides[0];
+      operand.shape = operand.shape.with(0, count);
+      return operand;
+    }
+  };
+
+  // As few as most_bytes_ allow.
+  std::vector<Share> shares_of(const Kernel& kernel, const Depth& depth) const {
+    const std::int64_t images = images_of(kernel).shape[0],
+                       turns = std::clamp<std::int64_t>(ceil_div(size_of_copy(kernel, depth), most_bytes_), 1, images),
+                       count = ceil_div(images, turns);
+    std::vector<Share> shares;
+    for (std::int64_t first = 0; first < images; first += count)
+      shares.push_back({first, std::min(count, images - first)});
+    return shares;
+  }
+
+  void lower(const Kernel& kernel) {
     const Depth depth = depth_of(kernel);
-    if (std::get<Conv>(kernel.head->op).role == ConvRole::filter_grad) return lower_gradient(kernel, depth);
+    const std::vector<Share> shares = shares_of(kernel, depth);
+    if (std::get<Conv>(kernel.head->op).role == ConvRole::filter_grad) return lower_gradient(kernel, depth, shares);
+    if (shares.size() == 1) return lower_images(kernel, depth);
+    for (const Share& share : shares) {
+      Kernel part = part_of(kernel, 0, share.first, share.count);
+      part.head->operands[0] = share.of(part.head->operands[0]);
+      lower_images(std::move(part), depth);
+    }
+  }
+
+  void lower_images(Kernel kernel, const Depth& depth) {
     std::optional<Kernel> rest;
     Kernel bare = kernel;
     bare.head.reset();
@@ -135,21 +166,38 @@ class PlaneLowering {
     if (rest) kernels_.push_back(*std::move(rest));
   }
 
-  void lower_gradient(const Kernel& kernel, const Depth& depth) {
-    auto [alone, rest] = split_head(plan_, kernel, kernel.domain.row_major(), kernel.label);
-    auto& op = std::get<Conv>(alone.head->op);
-    const Operand& dy = kernel.head->operands[0];
-    const Operand images = planes_of(kernel.head->operands[1], depth, op.groups);
+  // The gradients of shares are added where they are used.
+  void lower_gradient(const Kernel& kernel, const Depth& depth, const std::vector<Share>& shares) {
+    const Operand &dy = kernel.head->operands[0], &x = kernel.head->operands[1];
     const Depth own{.planes = dy.shape[kDepth]};
-    alone.head->operands = {planes_of(dy, own, 1), images};
-    const std::int64_t channels = images.shape[1] / op.groups;
-    const Shape shape{kernel.domain[0], channels, kernel.domain[3], kernel.domain[4]};
-    Slot& made = plan_.slots[at(alone.stores[0].slot)];
-    made.shape = alone.domain = shape;
-    made.strides = alone.stores[0].strides = shape.channels_last();
-    rest.loads.back().strides = tap_strides(made.strides, kernel.domain[1]);
-    drop_depth(op);
-    kernels_.push_back(std::move(alone));
+    const Dtype dtype = compute_dtype(kernel.head->dtype);
+    Kernel rest = kernel;
+    const auto first = static_cast<int>(rest.loads.size());
+    for (const Share& share : shares) {
+      Kernel alone{.label = kernel.label, .head = kernel.head};
+      auto& op = std::get<Conv>(alone.head->op);
+      const Operand images = planes_of(share.of(x), depth, op.groups);
+      alone.head->operands = {planes_of(share.of(dy), own, 1), images};
+      alone.domain = {kernel.domain[0], images.shape[1] / op.groups, kernel.domain[3], kernel.domain[4]};
+      drop_depth(op);
+      const Strides strides = alone.domain.channels_last();
+      alone.stores = {{.slot = add_slot(plan_, kernel.label, dtype, alone.domain, strides), .strides = strides}};
+      alone.stages = {{.body = {{.primitive = Primitive::head, .type = dtype}}, .stores = {{0, 0}}}};
+      rest.loads.push_back({.slot = alone.stores[0].slot, .strides = tap_strides(strides, kernel.domain[1])});
+      kernels_.push_back(std::move(alone));
+    }
+    rest.head.reset();
+    replace_head(rest, [&](InstructionBuilder& code, const Instruction& in) {
+      const auto load = [&](int index) {
+        return code.add({.primitive = Primitive::load, .type = in.type, .index = index});
+      };
+      int sum = load(first);
+      for (int i = first + 1; i < static_cast<int>(rest.loads.size()); ++i) {
+        const int next = load(i);
+        sum = code.add({.primitive = Primitive::add, .type = in.type, .args = {sum, next, -1}});
+      }
+      return sum;
+    });
     kernels_.push_back(std::move(rest));
   }
 
@@ -243,13 +291,14 @@ class PlaneLowering {
   Plan& plan_;
   const Chip& chip_;
   const bool wherever_possible_;
+  const std::int64_t most_bytes_;
   std::vector<Kernel> kernels_;
 };
 
 }  // namespace
 
-void lower_to_planes(Plan& plan, const Chip& chip, bool wherever_possible) {
-  PlaneLowering{plan, chip, wherever_possible}();
+void lower_to_planes(Plan& plan, const Chip& chip, bool wherever_possible, std::int64_t most_bytes) {
+  PlaneLowering{plan, chip, wherever_possible, most_bytes}();
 }
 
 }  // namespace nixie::cuda
