@@ -235,9 +235,12 @@ class DataConv {
     const std::int64_t units = images * splits, parts = std::min<std::int64_t>(units, 8 * kUnits);
     pool_.parallel_for(parts, [&](std::int64_t part) {
       Pieces pieces(sink_);
+      const T* last = image_of((cut(units, parts, part + 1) - 1) / splits);
+      const bool copies = !std::all_of(sweeps_.begin(), sweeps_.end(),
+                                       [&](const Sweep<T>& sweep) { return reads_in_place(sweep, last); });
       // Each phase has a frame of its own, so that padding stays zero from image to image.
-      Scratch<T> frames(frames_size_);
-      std::fill_n(frames.data(), frames_size_ + kLanes<T>, T{});
+      Scratch<T> frames(copies ? frames_size_ : 0);
+      if (copies) std::fill_n(frames.data(), frames_size_ + kLanes<T>, T{});
       for (std::int64_t unit = cut(units, parts, part); unit < cut(units, parts, part + 1); ++unit) {
         const std::int64_t image = unit / splits, split = unit % splits;
         const std::int64_t first = cut(blocks_, splits, split), last = cut(blocks_, splits, split + 1);
@@ -317,9 +320,13 @@ class DataConv {
     });
   }
 
+  const T* image_of(std::int64_t image) const {
+    return source_.data + image / s_.groups * source_.outer + image % s_.groups * channels_ * source_.inner;
+  }
+
   void run_image(std::int64_t n, std::int64_t group, std::int64_t first, std::int64_t last, const T* packed,
                  T* frames) const {
-    const T* image = source_.data + n * source_.outer + group * channels_ * source_.inner;
+    const T* image = image_of(n * s_.groups + group);
     T* result = reinterpret_cast<T*>(sink_.result) + ((n * s_.groups + group) * rows_ + first_row(first)) * area_;
     for (std::size_t i = 0, end = 0; i < sweeps_.size(); i = end) {
       const auto shares_lines = [&](const Sweep<T>& sweep) { return sweep.phase.shares_lines(sweeps_[i].phase); };

@@ -26,7 +26,8 @@ struct ConvShape {
 template <class T>
 struct ImageView {
   explicit ImageView(const Strided<T>& operand)
-      : data(operand.data()), outer(operand.stride(0)), inner(operand.stride(1)), axis{} {
+      : data(operand.data()), outer(operand.stride(0)), inner(operand.stride(1)) {
+    axis.fill(inner);  // of axes that are not there, as if they had one position
     const int spatial = operand.shape().rank() - 2;
     for (int i = 0; i < spatial; ++i) axis[static_cast<std::size_t>(3 - spatial + i)] = operand.stride(2 + i);
   }
