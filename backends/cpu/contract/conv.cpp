@@ -3,6 +3,7 @@
 // frame as they stand where too few filters would use a packed panel.
 #include "nixie/backends/cpu/contract/conv_phase.h"
 #include "nixie/backends/cpu/contract/pack.h"
+#include "nixie/backends/cpu/contract/seen_pixels.h"
 #include "nixie/backends/cpu/contract/winograd.h"
 
 namespace nixie::cpu {
@@ -45,13 +46,18 @@ std::vector<PixelVector<T>> pixel_vectors(const Phase& phase) {
   return vectors;
 }
 
-/// to[k * width] = the vector at from + offsets[k], for k < depth.
+/// to[k * width] = the vector at from + offsets[k], for k < depth. Channels lie far apart, so that no processor
+/// foresees the next panel's reads: those of neighbouring pixels are asked for here, to arrive while this panel is
+/// multiplied.
 template <class T>
 void pack_pixels(const PixelVector<T>& pixels, const T* frame, const std::int64_t* offsets, std::int64_t depth, T* to,
                  std::int64_t width) {
   const T* from = frame + pixels.offset;
   if (pixels.more.empty()) {
-    for (std::int64_t k = 0; k < depth; ++k) store(to + k * width, load(from + offsets[k]));
+    for (std::int64_t k = 0; k < depth; ++k) {
+      __builtin_prefetch(from + offsets[k] + width);
+      store(to + k * width, load(from + offsets[k]));
+    }
   } else if (pixels.more.size() == 1) {
     const auto [offset, mask] = pixels.more[0];
     for (std::int64_t k = 0; k < depth; ++k)
@@ -229,9 +235,12 @@ class DataConv {
     const std::int64_t units = images * splits, parts = std::min<std::int64_t>(units, 8 * kUnits);
     pool_.parallel_for(parts, [&](std::int64_t part) {
       Pieces pieces(sink_);
+      const T* last = image_of((cut(units, parts, part + 1) - 1) / splits);
+      const bool copies = !std::all_of(sweeps_.begin(), sweeps_.end(),
+                                       [&](const Sweep<T>& sweep) { return reads_in_place(sweep, last); });
       // Each phase has a frame of its own, so that padding stays zero from image to image.
-      Scratch<T> frames(frames_size_);
-      std::fill_n(frames.data(), frames_size_ + kLanes<T>, T{});
+      Scratch<T> frames(copies ? frames_size_ : 0);
+      if (copies) std::fill_n(frames.data(), frames_size_ + kLanes<T>, T{});
       for (std::int64_t unit = cut(units, parts, part); unit < cut(units, parts, part + 1); ++unit) {
         const std::int64_t image = unit / splits, split = unit % splits;
         const std::int64_t first = cut(blocks_, splits, split), last = cut(blocks_, splits, split + 1);
@@ -299,39 +308,54 @@ class DataConv {
       const T* from = weight_.data + group * s_.filters * weight_.outer + first_row(block) * row_stride;
       for (const Sweep<T>& sweep : sweeps_) {
         T* to = packed + group * packed_size_ + sweep.weights + packed_row(block) * sweep.depth();
-        for (std::int64_t c = 0; c < channels_; ++c)
+        for (std::int64_t c = 0; c < channels_; ++c) {
+          prefetch_rows(from + c * channel_stride, channel_stride, row_stride, rows);
           for (const Tap& tap : sweep.phase.taps) {
             for (std::int64_t r = 0; r < rows; ++r) to[r] = from[r * row_stride + c * channel_stride + tap.weight];
             std::fill(to + rows, to + width, T{});
             to += width;
           }
+        }
       }
     });
   }
 
+  const T* image_of(std::int64_t image) const {
+    return source_.data + image / s_.groups * source_.outer + image % s_.groups * channels_ * source_.inner;
+  }
+
   void run_image(std::int64_t n, std::int64_t group, std::int64_t first, std::int64_t last, const T* packed,
                  T* frames) const {
-    const T* image = source_.data + n * source_.outer + group * channels_ * source_.inner;
-    const std::int64_t rows = rows_of(first, last);
+    const T* image = image_of(n * s_.groups + group);
     T* result = reinterpret_cast<T*>(sink_.result) + ((n * s_.groups + group) * rows_ + first_row(first)) * area_;
-    for (const Sweep<T>& sweep : sweeps_) {
-      const Phase& phase = sweep.phase;
-      const bool direct = phase.step == Sizes{1, 1, 1} && phase.pixels() == area_;
-      if (sweep.depth() == 0) {
-        scatter(phase, nullptr, result, rows);
-        continue;
-      }
-      Scratch<T> pixels(direct ? 0 : rows * phase.pixels());
+    for (std::size_t i = 0, end = 0; i < sweeps_.size(); i = end) {
+      const auto shares_lines = [&](const Sweep<T>& sweep) { return sweep.phase.shares_lines(sweeps_[i].phase); };
+      while (end < sweeps_.size() && shares_lines(sweeps_[end])) ++end;
+      run_lines({sweeps_.data() + i, end - i}, image, group, first, last, packed, frames, result);
+    }
+  }
+
+  /// Phases that share the lines of a result.
+  void run_lines(std::span<const Sweep<T>> sweeps, const T* image, std::int64_t group, std::int64_t first,
+                 std::int64_t last, const T* packed, T* frames, T* result) const {
+    const std::int64_t rows = rows_of(first, last), lines = rows * sweeps[0].phase.count[0] * sweeps[0].phase.count[1];
+    const bool direct = sweeps[0].phase.pixels() == area_ && sweeps[0].depth() > 0;
+    Scratch<T> pixels(direct ? 0 : lines * result_size_[2]);
+    std::vector<const T*> columns(static_cast<std::size_t>(sweeps[0].phase.step[2]), nullptr);
+    T* to = direct ? result : pixels.data();
+    for (const Sweep<T>& sweep : sweeps) {
+      if (sweep.depth() == 0) continue;
       const T* frame = image;
       if (!reads_in_place(sweep, image)) {
         T* own = frames + sweep.frame;
-        fill_frame(phase.frame, image, source_.inner, source_.axis, source_size_, channels_, own);
+        fill_frame(sweep.phase.frame, image, source_.inner, source_.axis, source_size_, channels_, own);
         frame = own;
       }
-      run_frame(sweep, first, last, packed + group * packed_size_ + sweep.weights, frame,
-                direct ? result : pixels.data());
-      if (!direct) scatter(phase, pixels.data(), result, rows);
+      run_frame(sweep, first, last, packed + group * packed_size_ + sweep.weights, frame, to);
+      columns[static_cast<std::size_t>(sweep.phase.first[2])] = to;
+      to += rows * sweep.phase.pixels();
     }
+    if (!direct) deal_lines(sweeps[0].phase, columns, rows, result_size_, result);
   }
 
   /// Vectors of pixels may reach behind the image, which only the next one makes harmless.
@@ -356,17 +380,6 @@ class DataConv {
     sweep_pixel_lanes(sweep, block_rows, weights + packed_row(first) * sweep.depth(), frame, out, pixels);
   }
 
-  /// Puts a phase's pixels (zeros for null) where they stand in the result.
-  void scatter(const Phase& phase, const T* pixels, T* result, std::int64_t rows) const {
-    for (std::int64_t r = 0; r < rows; ++r, result += area_)
-      for (std::int64_t d = 0; d < phase.count[0]; ++d)
-        for (std::int64_t h = 0; h < phase.count[1]; ++h) {
-          T* to = result + (phase.first[0] + d * phase.step[0]) * result_size_[1] * result_size_[2] +
-                  (phase.first[1] + h * phase.step[1]) * result_size_[2] + phase.first[2];
-          for (std::int64_t w = 0; w < phase.count[2]; ++w) to[w * phase.step[2]] = pixels ? *pixels++ : T{};
-        }
-  }
-
   const ConvShape& s_;
   const ImageView<T> source_, weight_;
   const HeadSink& sink_;
@@ -382,7 +395,12 @@ class DataConv {
 template <class T>
 void run_conv(const Conv& conv, std::span<const BoundOperand> operands, const Shape& domain, const HeadSink& sink,
               ThreadPool& pool) {
-  if (conv.role == ConvRole::filter_grad) return run_filter_grad<T>(conv, operands, domain, sink, pool);
+  const bool filters = conv.role == ConvRole::filter_grad;
+  if (conv.role != ConvRole::input_grad && passes_pixels_over(conv, filters ? domain : operands[1].shape))
+    return over_seen_pixels<T>(
+        conv, operands, filters ? 1 : 0, filters ? operands[0].shape : domain, pool,
+        [&](const Conv& plain, const auto& seen) { run_conv<T>(plain, seen, domain, sink, pool); });
+  if (filters) return run_filter_grad<T>(conv, operands, domain, sink, pool);
   const Strided<T> source(operands[0], pool), weight(operands[1], pool);
   const bool forward = conv.role == ConvRole::output;
   const ConvShape shape(conv, forward ? source.shape() : domain, weight.shape(), forward ? domain : source.shape());

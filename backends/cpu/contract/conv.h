@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -25,7 +26,8 @@ struct ConvShape {
 template <class T>
 struct ImageView {
   explicit ImageView(const Strided<T>& operand)
-      : data(operand.data()), outer(operand.stride(0)), inner(operand.stride(1)), axis{} {
+      : data(operand.data()), outer(operand.stride(0)), inner(operand.stride(1)) {
+    axis.fill(inner);  // of axes that are not there, as if they had one position
     const int spatial = operand.shape().rank() - 2;
     for (int i = 0; i < spatial; ++i) axis[static_cast<std::size_t>(3 - spatial + i)] = operand.stride(2 + i);
   }
@@ -60,15 +62,26 @@ struct FrameLayout {
 /// Frame of the output's windows over x.
 FrameLayout frame_of_windows(const ConvShape& shape);
 
-/// Copies a short row; library calls would cost more than the copy.
+/// Fewer than 2 * kCount elements in two pieces that overlap; library calls would cost more than the copy.
+template <std::int64_t kCount, class T>
+inline void copy_few(const T* from, std::int64_t count, T* to) {
+  if constexpr (kCount > 0) {
+    if (count < kCount) return copy_few<kCount / 2>(from, count, to);
+    std::array<T, kCount> low, high;
+    std::memcpy(&low, from, sizeof low), std::memcpy(&high, from + count - kCount, sizeof high);
+    std::memcpy(to, &low, sizeof low), std::memcpy(to + count - kCount, &high, sizeof high);
+  }
+}
+
+/// Copies a row of an image, and asks for what a later one reads: rows are short, and pages end.
 template <class T>
 inline void copy_row(const T* from, std::int64_t count, T* to) {
-  constexpr std::int64_t kWidth = kLanes<T>;
-  if (count < kWidth) {
-    for (std::int64_t i = 0; i < count; ++i) to[i] = from[i];
-    return;
+  constexpr std::int64_t kWidth = kLanes<T>, kAhead = 2048 / sizeof(T);
+  if (count < kWidth) return copy_few<kWidth / 2>(from, count, to);
+  for (std::int64_t i = 0; i < count - kWidth; i += kWidth) {
+    __builtin_prefetch(from + i + kAhead);
+    store(to + i, load(from + i));
   }
-  for (std::int64_t i = 0; i < count - kWidth; i += kWidth) store(to + i, load(from + i));
   store(to + count - kWidth, load(from + count - kWidth));
 }
 
@@ -76,15 +89,20 @@ inline void copy_row(const T* from, std::int64_t count, T* to) {
 template <class T>
 inline void copy_every_other(const T* from, std::int64_t count, T* to) {
   constexpr int kWidth = kLanes<T>;
-  std::int64_t i = 0;
-  for (; i + kWidth < count; i += kWidth) {  // the last element's neighbour may lie behind the image
-    const Vector<T> low = load(from + 2 * i), high = load(from + 2 * i + kWidth);
+  // The second load ends with the last element that is wanted: its neighbour may lie behind the image.
+  const auto copy_vector = [&](std::int64_t i) {
+    const Vector<T> low = load(from + 2 * i), high = load(from + 2 * i + kWidth - 1);
     store(
         to + i, [&]<int... lane>(std::integer_sequence<int, lane...>) {
-          return __builtin_shufflevector(low, high, (2 * lane)...);
+          return __builtin_shufflevector(low, high, (2 * lane + (2 * lane >= kWidth ? 1 : 0))...);
         }(std::make_integer_sequence<int, kWidth>{}));
+  };
+  if (count < kWidth) {
+    for (std::int64_t i = 0; i < count; ++i) to[i] = from[2 * i];
+    return;
   }
-  for (; i < count; ++i) to[i] = from[2 * i];
+  for (std::int64_t i = 0; i < count - kWidth; i += kWidth) copy_vector(i);
+  copy_vector(count - kWidth);
 }
 
 /// Copies `channels` channels of an image of size `in` into a frame whose padding is zero already.

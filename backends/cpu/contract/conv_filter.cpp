@@ -142,8 +142,15 @@ class FilterConv {
         tile.length = joined_ ? count * s_.out[2] : s_.out[2];
         tile.lanes = lanes + (d * s_.out[1] + h) * s_.out[2] * width;
         tile.add = add || d > 0 || h > 0;
+        if (in_place_) prefetch_lines(frame + d * plane + (h + count) * jump, channels, count * jump);
         run_tiles(tile, channels * s_.taps(), frame + d * plane + h * jump, sums);
       }
+  }
+
+  /// Asks for what the next lines read of an image: its channels lie apart.
+  void prefetch_lines(const T* from, std::int64_t channels, std::int64_t length) const {
+    for (std::int64_t c = 0; c < channels; ++c, from += layout_.channel())
+      for (std::int64_t i = 0; i < length; i += kLanes<T>) __builtin_prefetch(from + i);
   }
 
   void run_tiles(TileArgs<T>& tile, std::int64_t rows, const T* start, T* sums) const {

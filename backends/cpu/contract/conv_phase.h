@@ -23,6 +23,8 @@ struct Phase {
     return d * pixel_step[0] * frame.plane() + h * pixel_step[1] * frame.row();
   }
   std::int64_t pixels() const { return count[0] * count[1] * count[2]; }
+  /// Whether the pixels of both stand in the same lines of the result.
+  bool shares_lines(const Phase& other) const { return first[0] == other.first[0] && first[1] == other.first[1]; }
 };
 
 /// Calls `visit(d, h, w)` over a box.
@@ -31,6 +33,32 @@ void for_each_in(const Sizes& sizes, const Visit& visit) {
   for (std::int64_t d = 0; d < sizes[0]; ++d)
     for (std::int64_t h = 0; h < sizes[1]; ++h)
       for (std::int64_t w = 0; w < sizes[2]; ++w) visit(d, h, w);
+}
+
+/// Puts pixels where they stand in `rows` planes of a result: `columns` has those of columns 0, step, 2 * step..., then
+/// those from column 1 on, and so forth; zeros for null. `phase` is any of these lines.
+template <class T>
+void deal_lines(const Phase& phase, const std::vector<const T*>& columns, std::int64_t rows, const Sizes& size,
+                T* result) {
+  const std::int64_t step = phase.step[2], width = size[2];
+  std::int64_t line = 0;
+  for (std::int64_t r = 0; r < rows; ++r)
+    for (std::int64_t d = 0; d < phase.count[0]; ++d)
+      for (std::int64_t h = 0; h < phase.count[1]; ++h, ++line) {
+        const std::int64_t depth = r * size[0] + phase.first[0] + d * phase.step[0];
+        T* to = result + (depth * size[1] + phase.first[1] + h * phase.step[1]) * width;
+        if (step == 2 && columns[0] && columns[1]) {
+          const T *even = columns[0] + line * ceil_div(width, 2), *odd = columns[1] + line * (width / 2);
+          for (std::int64_t w = 0; w < width / 2; ++w) to[2 * w] = even[w], to[2 * w + 1] = odd[w];
+          if (width % 2) to[width - 1] = even[width / 2];
+          continue;
+        }
+        for (std::int64_t first = 0; first < step; ++first) {
+          const T* column = columns[static_cast<std::size_t>(first)];
+          if (column) column += line * ceil_div(width - first, step);
+          for (std::int64_t w = first; w < width; w += step) to[w] = column ? *column++ : T{};
+        }
+      }
 }
 
 /// The one phase of the output: all pixels, all taps.

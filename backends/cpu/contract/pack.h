@@ -23,8 +23,11 @@ inline void transpose_square(const T* from, std::int64_t from_step, T* to, std::
   constexpr int kWidth = kLanes<T>;
   Vector<T> row[kWidth], next[kWidth];
 #pragma GCC unroll 16
-  for (int i = 0; i < kWidth; ++i) row[i] = load(from + i * from_step);
-    // A perfect shuffle of the rows, log2(width) times over, is the transpose.
+  for (int i = 0; i < kWidth; ++i) {
+    __builtin_prefetch(from + i * from_step + 4 * kWidth);  // more rows than a processor follows by itself
+    row[i] = load(from + i * from_step);
+  }
+  // A perfect shuffle of the rows, log2(width) times over, is the transpose.
 #pragma GCC unroll 4
   for (int stage = 1; stage < kWidth; stage *= 2) {
 #pragma GCC unroll 8
@@ -51,6 +54,13 @@ void transpose(const T* from, std::int64_t from_step, std::int64_t rows, std::in
   for (std::int64_t i = 0; i < rows; ++i)
     for (std::int64_t j = i < whole_rows ? whole_columns : 0; j < columns; ++j)
       to[j * to_step + i] = from[i * from_step + j];
+}
+
+/// Asks for what a loop over channels reads a few channels on: they may lie pages apart.
+template <class T>
+inline void prefetch_rows(const T* from, std::int64_t channel_stride, std::int64_t row_stride, std::int64_t rows) {
+  constexpr std::int64_t kAhead = 4;
+  for (std::int64_t r = 0; r < rows; ++r) __builtin_prefetch(from + kAhead * channel_stride + r * row_stride);
 }
 
 /// A panel of lanes: to[k * width + lane] = from[lane * lane_stride + k * depth_stride], zero from `lanes` to `width`.

@@ -1,159 +1,8 @@
 // Pooling: each row of the output meets each position of its window in turn, so the lanes of a row work side by side.
-#include <array>
-#include <vector>
-
-#include "nixie/backends/cpu/contract/operand.h"
+#include "nixie/backends/cpu/contract/max_rows.h"
 
 namespace nixie::cpu {
 namespace {
-
-constexpr int kAxes = 4;  // channels, depth, height, width: pooled axes, those absent of size 1
-using Extents = std::array<std::int64_t, kAxes>;
-struct Range {
-  std::int64_t low, high;
-};
-
-/// Windows over the four axes of each image.
-struct Windows {
-  std::int64_t batch;
-  Extents in, out, window, stride, pad;
-  std::int64_t window_size() const { return window[0] * window[1] * window[2] * window[3]; }
-  std::int64_t out_size() const { return out[0] * out[1] * out[2] * out[3]; }
-  /// Where the window of output `o` begins.
-  std::int64_t start(int axis, std::int64_t o) const {
-    const auto a = static_cast<std::size_t>(axis);
-    return o * stride[a] - pad[a];
-  }
-  /// Positions of the window of output `o` that lie inside the input.
-  Range inside(int axis, std::int64_t o) const {
-    const auto a = static_cast<std::size_t>(axis);
-    const std::int64_t begin = start(axis, o);
-    return {std::max<std::int64_t>(0, -begin), std::min(window[a], in[a] - begin)};
-  }
-  /// Columns of the output whose window's column `i` lies inside the input.
-  Range columns(std::int64_t i) const {
-    const std::int64_t low = std::max<std::int64_t>(0, pad[3] - i), high = in[3] - 1 + pad[3] - i;
-    return {ceil_div(low, stride[3]), high < 0 ? 0 : std::min(out[3], high / stride[3] + 1)};
-  }
-};
-
-Extents four_axes(const Shape& shape, std::int64_t batch_axes) {
-  Extents extents{1, 1, 1, 1};
-  const int spatial = shape.rank() - static_cast<int>(batch_axes) - 1;
-  extents[0] = shape[static_cast<int>(batch_axes)];
-  for (int i = 0; i < spatial; ++i) extents[static_cast<std::size_t>(kAxes - spatial + i)] = shape[2 + i];
-  return extents;
-}
-
-/// A per-axis option of the op (channels, then spatial) on the four axes.
-Extents four_options(const std::vector<int>& values, std::int64_t absent) {
-  Extents extents{values[0], absent, absent, absent};
-  const std::size_t spatial = values.size() - 1;
-  for (std::size_t i = 0; i < spatial; ++i) extents[kAxes - spatial + i] = values[1 + i];
-  return extents;
-}
-
-Windows windows_of(const Pool& op, const Shape& in, const Shape& out) {
-  return {in[0],
-          four_axes(in, 1),
-          four_axes(out, 1),
-          four_options(op.window, 1),
-          four_options(op.stride, 1),
-          four_options(op.pad, 0)};
-}
-
-/// An operand's strides on the batch and the four axes.
-template <class T>
-struct View {
-  explicit View(const Strided<T>& operand) : data(operand.data()), batch(operand.stride(0)), axis{} {
-    const int spatial = operand.shape().rank() - 2;
-    axis[0] = operand.stride(1);
-    for (int i = 0; i < spatial; ++i) axis[static_cast<std::size_t>(kAxes - spatial + i)] = operand.stride(2 + i);
-  }
-  /// The first element of a row along the width.
-  const T* row(std::int64_t n, std::int64_t c, std::int64_t d, std::int64_t h) const {
-    return data + n * batch + c * axis[0] + d * axis[1] + h * axis[2];
-  }
-  const T* data;
-  std::int64_t batch;
-  Extents axis;
-};
-
-/// One output row: image, channel, depth and height.
-struct Row {
-  std::int64_t n, c, d, h;
-};
-
-/// Calls `visit(row, flat)` for the output rows of units [first, last), a unit being the planes of one channel.
-template <class Visit>
-void for_each_row(const Windows& w, std::int64_t first, std::int64_t last, const Visit& visit) {
-  for (std::int64_t unit = first; unit < last; ++unit)
-    for (std::int64_t d = 0; d < w.out[1]; ++d)
-      for (std::int64_t h = 0; h < w.out[2]; ++h)
-        visit(Row{unit / w.out[0], unit % w.out[0], d, h}, ((unit * w.out[1] + d) * w.out[2] + h) * w.out[3]);
-}
-
-/// Calls `visit(c, d, h, position)` for the input rows under an output row's window, with the window position of their
-/// first column.
-template <class Visit>
-void for_each_input_row(const Windows& w, const Row& row, const Visit& visit) {
-  const Range channels = w.inside(0, row.c), depths = w.inside(1, row.d), heights = w.inside(2, row.h);
-  for (std::int64_t c = channels.low; c < channels.high; ++c)
-    for (std::int64_t d = depths.low; d < depths.high; ++d)
-      for (std::int64_t h = heights.low; h < heights.high; ++h)
-        visit(w.start(0, row.c) + c, w.start(1, row.d) + d, w.start(2, row.h) + h,
-              ((c * w.window[1] + d) * w.window[2] + h) * w.window[3]);
-}
-
-/// Runs `function(std::integral_constant or std::int64_t step)`: steps of 1 and 2 are worth their own loops.
-template <class Function>
-void with_step(std::int64_t step, const Function& function) {
-  if (step == 1) return function(std::integral_constant<std::int64_t, 1>{});
-  if (step == 2) return function(std::integral_constant<std::int64_t, 2>{});
-  function(step);
-}
-
-template <class T>
-T lowest() {
-  return std::is_floating_point_v<T> ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::lowest();
-}
-
-/// One window position of a row of maxima: NaN wins, and among equals the first.
-template <bool kIndex, class T, class Step>
-void meet(const T* x, Step step, std::int64_t count, std::int32_t position, T* best, std::int32_t* index) {
-  for (std::int64_t q = 0; q < count; ++q) {
-    const T value = x[q * step], old = best[q];
-    const bool wins = !(value <= old) & (old == old);
-    best[q] = wins ? value : old;
-    if constexpr (kIndex) index[q] = wins ? position : index[q];
-  }
-}
-
-template <bool kIndex, class T>
-void max_row(const Windows& w, const View<T>& x, const Row& row, T* best, std::int32_t* index) {
-  std::fill(best, best + w.out[3], lowest<T>());
-  if constexpr (kIndex) std::fill(index, index + w.out[3], 0);
-  bool first = true;
-  for_each_input_row(w, row, [&](std::int64_t c, std::int64_t d, std::int64_t h, std::int64_t position) {
-    if constexpr (kIndex) {
-      // All of a window may be -infinity: its first position inside the input is the maximum's.
-      for (std::int64_t q = 0; first && q < w.out[3]; ++q) {
-        const Range inside = w.inside(3, q);
-        if (inside.low < inside.high) index[q] = static_cast<std::int32_t>(position + inside.low);
-      }
-      first = false;
-    }
-    const T* from = x.row(row.n, c, d, h);
-    for (std::int64_t i = 0; i < w.window[3]; ++i) {
-      const Range columns = w.columns(i);
-      if (columns.low >= columns.high) continue;
-      with_step(w.stride[3] * x.axis[3], [&](auto step) {
-        meet<kIndex>(from + w.start(3, columns.low) * x.axis[3] + i * x.axis[3], step, columns.high - columns.low,
-                     static_cast<std::int32_t>(position + i), best + columns.low, kIndex ? index + columns.low : index);
-      });
-    }
-  });
-}
 
 /// 1 / (positions averaged) for each column of an output row.
 template <class T>
@@ -314,16 +163,19 @@ void run_max_or_average(const Pool& op, std::span<const BoundOperand> operands, 
   const Windows w = windows_of(op, x.shape(), domain);
   const std::int64_t unit = w.out_size() / w.out[0];
   for_each_units(sink, pool, w.batch * w.out[0], unit, unit * w.window_size(), [&](std::int64_t from, std::int64_t to) {
-    std::vector<T> scratch(static_cast<std::size_t>(w.out[3]));
+    if (op.kind == PoolKind::max) {
+      MaxRows<T> rows(w, view);
+      return for_each_row(w, from, to, [&](const Row& row, std::int64_t flat) {
+        if (op.role == PoolRole::index)
+          rows.find(row, reinterpret_cast<std::int32_t*>(sink.result) + flat);
+        else
+          rows.take(row, reinterpret_cast<T*>(sink.result) + flat);
+      });
+    }
+    std::vector<T> scale(static_cast<std::size_t>(w.out[3]));
     for_each_row(w, from, to, [&](const Row& row, std::int64_t flat) {
-      if (op.role == PoolRole::index) {
-        max_row<true>(w, view, row, scratch.data(), reinterpret_cast<std::int32_t*>(sink.result) + flat);
-      } else if (op.kind == PoolKind::max) {
-        max_row<false>(w, view, row, reinterpret_cast<T*>(sink.result) + flat, nullptr);
-      } else {
-        fill_scale(w, row, op.count_pad, scratch);
-        average_row(w, view, row, scratch, reinterpret_cast<T*>(sink.result) + flat);
-      }
+      fill_scale(w, row, op.count_pad, scale);
+      average_row(w, view, row, scale, reinterpret_cast<T*>(sink.result) + flat);
     });
   });
 }

@@ -39,7 +39,12 @@ void tile_kernel(const TileArgs<T>& args) {
   Vector<T> sum[kRows][kVectors] = {};
   const T* rows[kRows];
 #pragma GCC unroll 8
-  for (int r = 0; r < kRows; ++r) rows[r] = args.rows[r];
+  for (int r = 0; r < kRows; ++r) {
+    rows[r] = args.rows[r];
+    // The result's lines arrive while the sums are made.
+#pragma GCC unroll 3
+    for (int v = 0; v < kVectors; ++v) __builtin_prefetch(args.out + r * args.out_step + v * kWidth, 1);
+  }
   const T* lanes = args.lanes;
   const std::int64_t step = args.step, lanes_step = args.lanes_step, runs = kOffsets ? 1 : args.runs;
   for (std::int64_t run = 0; run < runs; ++run) {

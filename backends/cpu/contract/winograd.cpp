@@ -100,6 +100,7 @@ class WinogradConv {
       const float* from = weight_.data + group * s_.filters * weight_.outer + row * row_stride;
       float* to = packed + (group * rows_ + row) * kPoints * channels_;
       for (std::int64_t c = 0; c < channels_; ++c) {
+        prefetch_rows(from + c * channel_stride, channel_stride, row_stride, rows);
         Rows taps[9] = {}, half[3 * kWindow], whole[kPoints];  // as they are; transformed along the height, the width
         for (std::int64_t r = 0; r < rows; ++r)
           for (int h = 0; h < 3; ++h)

@@ -41,6 +41,17 @@ LaneFunction binary(Function) {
   };
 }
 
+// The operations of two floating numbers that most formulas are made of.
+template <Primitive kPrimitive, class T>
+T combine(T x, T y) {
+  if constexpr (kPrimitive == Primitive::add) return x + y;
+  if constexpr (kPrimitive == Primitive::sub) return x - y;
+  if constexpr (kPrimitive == Primitive::mul) return x * y;
+  if constexpr (kPrimitive == Primitive::min) return ((x < y) | (x != x)) ? x : y;
+  if constexpr (kPrimitive == Primitive::max) return ((x > y) | (x != x)) ? x : y;
+  if constexpr (kPrimitive == Primitive::less) return x < y ? T{1} : T{0};
+}
+
 // A function on Eigen arrays of one block.
 template <class T, class Function>
 LaneFunction block_unary(Function) {

@@ -22,6 +22,10 @@ using LaneFunction = void (*)(const void* a, const void* b, const void* c, void*
 /// `from` is the operand's type of a cast.
 LaneFunction lane_function(Primitive primitive, Dtype type, Dtype from);
 
+/// out[i] = second(first(a[i], b[i]), c[i]), or second(c[i], first(a[i], b[i])) where the first's result is not on the
+/// left, in one pass; null for primitives and types that have none.
+LaneFunction pair_function(Primitive first, Primitive second, bool left, Dtype type);
+
 // Its parts: arithmetic, comparisons, bits and casts; and the functions of floating types.
 LaneFunction arithmetic_function(Primitive primitive, Dtype type);
 LaneFunction math_function(Primitive primitive, Dtype type);

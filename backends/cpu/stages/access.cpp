@@ -28,6 +28,8 @@ void gather(const std::byte* memory, std::int64_t start, std::int64_t stride, st
 template <class From, class To>
 void load_row(const std::byte* memory, std::int64_t start, std::int64_t stride, std::int64_t count, To* to) {
   const From* from = reinterpret_cast<const From*>(memory) + start;
+  if constexpr (std::is_same_v<From, To>)
+    if (stride == 1) return static_cast<void>(std::copy_n(from, count, to));
   if (stride == 1)
     convert_lanes(from, dtype_of<From>(), to, dtype_of<To>(), count);
   else if (stride == 0)

@@ -210,12 +210,6 @@ void Geometry::place(Box& box, const AxisGroup& group, std::int64_t tile) const 
   }
 }
 
-Box Geometry::tile(std::int64_t kept_tile, std::int64_t reduced_tile) const {
-  Box box = this->kept_tile(kept_tile);
-  place(box, reduced_, reduced_tile);
-  return box;
-}
-
 Box Geometry::kept_tile(std::int64_t kept_tile) const {
   Box box;
   box.rank = static_cast<int>(sizes_.size());

@@ -62,10 +62,10 @@ class Geometry {
   const AxisGroup& reduced() const { return reduced_; }
   bool columns() const { return columns_; }
 
-  /// The positions of a tile of kept positions at one of reduced positions.
-  Box tile(std::int64_t kept_tile, std::int64_t reduced_tile) const;
-  /// The same with only the first reduced position.
+  /// The positions of a tile of kept positions at the first reduced position.
   Box kept_tile(std::int64_t kept_tile) const;
+  /// The same at a tile of reduced positions.
+  void move(Box& kept, std::int64_t reduced_tile) const { place(kept, reduced_, reduced_tile); }
   /// The same with only the first kept position.
   Box reduced_tile(std::int64_t reduced_tile) const;
   /// The longest tile that starts at a row-major position and takes at most `count`; for kernels that keep the order.

@@ -95,7 +95,10 @@ Program::Program(const Kernel& kernel, const std::vector<Slot>& slots) : kernel_
 std::int64_t Program::tile_lanes() const {
   const bool empty = geometry_.kept().positions == 0 || geometry_.reduced().positions == 0;
   if (kernel_.head) return std::min(kTileLanes, geometry_.kept().positions);
-  return empty ? kTileLanes : geometry_.tile(0, 0).lanes();
+  if (empty) return kTileLanes;
+  Box box = geometry_.kept_tile(0);
+  geometry_.move(box, 0);
+  return box.lanes();
 }
 
 Geometry Program::make_geometry() {
@@ -145,7 +148,9 @@ void Program::compile(const Stage& stage) {
   program.first_step = steps_;
   check(stage.full || stage.reductions.empty(), "cpu: kernel ", kernel_.label, " reduces in a kept stage");
   for (int reg = 0; reg < static_cast<int>(stage.body.size()); ++reg) program.steps.push_back(compile(stage, reg));
-  place_registers(program, stage);
+  const std::vector<int> uses = count_uses(program, stage);
+  join_pairs(program, uses);
+  place_registers(program, uses);
   group_reductions(program, stage);
   steps_ += static_cast<int>(program.steps.size());
   stages_.push_back(std::move(program));
@@ -154,6 +159,7 @@ void Program::compile(const Stage& stage) {
 Step Program::compile(const Stage& stage, int reg) const {
   const Instruction& code = stage.body[at(reg)];
   Step step{.code = code};
+  std::copy_n(code.args.begin(), arity(code.primitive), step.args.begin());
   Dtype from = code.type;
   for (int i = 0; i < arity(code.primitive); ++i) {
     const int arg = code.args[at(i)];
@@ -198,23 +204,57 @@ Step Program::compile(const Stage& stage, int reg) const {
   return step;
 }
 
-void Program::place_registers(StageProgram& program, const Stage& stage) {
+// How often each register is read, kForever where it outlives the body. Marks the steps that lead to one of these:
+// passes may leave others.
+std::vector<int> Program::count_uses(StageProgram& program, const Stage& stage) const {
   const int count = static_cast<int>(program.steps.size());
-  std::vector<int> last_use(at(count), -1);
-  for (int reg = 0; reg < count; ++reg)
-    for (int i = 0; i < arity(stage.body[at(reg)].primitive); ++i) last_use[at(stage.body[at(reg)].args[at(i)])] = reg;
+  std::vector<int> uses(at(count));
   const auto outlives_the_body = [&](int reg) {
     check(reg >= 0 && reg < count, "cpu: kernel ", kernel_.label, " has no register ", reg);
-    last_use[at(reg)] = kForever;
+    uses[at(reg)] = kForever;
   };
   for (const Store& store : stage.stores) outlives_the_body(store.value);
   for (const Reduction& reduction : stage.reductions) outlives_the_body(reduction.value);
   for (const Carry& carry : stage.carries) outlives_the_body(carry.value);
+  for (int reg = count - 1; reg >= 0; --reg) {
+    Step& step = program.steps[at(reg)];
+    step.live = uses[at(reg)] > 0;
+    for (const int arg : step.args)
+      if (step.live && arg >= 0 && uses[at(arg)] != kForever) ++uses[at(arg)];
+  }
+  return uses;
+}
+
+// A step that alone reads the result of another runs with it.
+void Program::join_pairs(StageProgram& program, const std::vector<int>& uses) const {
+  const auto is_single = [](const Step& step) { return step.live && step.function && step.args[2] < 0; };
+  for (Step& step : program.steps)
+    for (const std::size_t side : {0, 1}) {
+      if (!is_single(step) || step.args[side] < 0 || uses[at(step.args[side])] != 1) continue;
+      Step& first = program.steps[at(step.args[side])];
+      if (!is_single(first) || first.code.type != step.code.type) continue;
+      const LaneFunction pair = pair_function(first.code.primitive, step.code.primitive, side == 0, step.code.type);
+      if (!pair) continue;
+      step.function = pair;
+      step.args = {first.args[0], first.args[1], step.args[1 - side]};
+      first.live = false;
+    }
+}
+
+void Program::place_registers(StageProgram& program, const std::vector<int>& uses) {
+  const int count = static_cast<int>(program.steps.size());
+  std::vector<int> last_use(at(count), -1);
+  for (int reg = 0; reg < count; ++reg)
+    for (const int arg : program.steps[at(reg)].args)
+      if (program.steps[at(reg)].live && arg >= 0) last_use[at(arg)] = reg;
+  for (int reg = 0; reg < count; ++reg)
+    if (uses[at(reg)] == kForever) last_use[at(reg)] = kForever;
 
   int used = 0;
   std::vector<int> spare;
   for (int reg = 0; reg < count; ++reg) {
     Step& step = program.steps[at(reg)];
+    if (!step.live) continue;
     if (step.pinned) {
       step.buffer = pinned_++;
       continue;
@@ -222,8 +262,8 @@ void Program::place_registers(StageProgram& program, const Stage& stage) {
     // A result never shares a buffer with an operand: the loops over lanes count on it.
     step.buffer = spare.empty() ? used++ : spare.back();
     if (!spare.empty()) spare.pop_back();
-    for (int dead = 0; dead <= reg; ++dead)
-      if (!program.steps[at(dead)].pinned && (last_use[at(dead)] == reg || (dead == reg && last_use[at(dead)] < 0)))
+    for (int dead = 0; dead < reg; ++dead)
+      if (program.steps[at(dead)].live && !program.steps[at(dead)].pinned && last_use[at(dead)] == reg)
         spare.push_back(program.steps[at(dead)].buffer);
   }
 }

@@ -13,10 +13,12 @@ namespace nixie::cpu {
 /// One instruction with its place in the workspace.
 struct Step {
   Instruction code;
-  LaneFunction function = nullptr;  ///< of instructions that compute
-  int view = -1;                    ///< of loads, heads, coordinates and random numbers
+  LaneFunction function = nullptr;      ///< of instructions that compute
+  std::array<int, 3> args{-1, -1, -1};  ///< registers that it reads
+  int view = -1;                        ///< of loads, heads, coordinates and random numbers
   int buffer = -1;
   bool pinned = false;  ///< the buffer is this step's own, so that its lanes can be kept from tile to tile
+  bool live = false;    ///< a store, a reduction or a carried value depends on it
   int direct = -1;      ///< the store that may take the result where it is computed
 };
 
@@ -63,7 +65,9 @@ class Program {
   Geometry make_geometry();
   void compile(const Stage& stage);
   Step compile(const Stage& stage, int reg) const;
-  void place_registers(StageProgram& program, const Stage& stage);
+  std::vector<int> count_uses(StageProgram& program, const Stage& stage) const;
+  void join_pairs(StageProgram& program, const std::vector<int>& uses) const;
+  void place_registers(StageProgram& program, const std::vector<int>& uses);
   void choose_direct_stores(StageProgram& program, const std::vector<Slot>& slots) const;
   void group_reductions(StageProgram& program, const Stage& stage);
   void find_head_store(const std::vector<Slot>& slots);

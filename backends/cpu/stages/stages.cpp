@@ -45,11 +45,13 @@ class Folder {
     for (const FoldStep& step : stage.folds) start_fold(step.fold, type_of(step), kept, memory.cells(step));
   }
 
-  void add(TileMachine& machine, const TileShape& shape, const Box& reduced_box) {
+  void add(TileMachine& machine, const TileShape& shape, std::int64_t reduced_tile) {
     for (const FoldStep& step : stage_.folds) {
       const bool finds = step.fold == Fold::argmax || step.fold == Fold::argmin;
+      const Program& program = bound_.program;
       const std::int32_t* positions =
-          finds ? machine.positions(bound_.program.reduced_position_view(), reduced_box) : nullptr;
+          finds ? machine.positions(program.reduced_position_view(), program.geometry().reduced_tile(reduced_tile))
+                : nullptr;
       fold_tile(step.fold, type_of(step), machine.lanes(step.value), shape, positions, scratch_.cells(step));
       join_folds(step.fold, type_of(step), kept_, memory_.cells(step), count_, scratch_.cells(step), shape.reduced);
     }
@@ -84,11 +86,12 @@ class Folder {
 void run_full(const Bound& bound, TileMachine& machine, std::int64_t kept_tile, std::int64_t first, std::int64_t last,
               Folder& folder) {
   const Geometry& geometry = bound.program.geometry();
+  Box box = geometry.kept_tile(kept_tile);
   for (std::int64_t tile = first; tile < last; ++tile) {
-    const Box box = geometry.tile(kept_tile, tile);
+    geometry.move(box, tile);
     const TileShape shape{lanes_along(box, geometry.kept()), lanes_along(box, geometry.reduced()), geometry.columns()};
     machine.run(box, shape);
-    folder.add(machine, shape, geometry.reduced_tile(tile));
+    folder.add(machine, shape, tile);
   }
 }
 

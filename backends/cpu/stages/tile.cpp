@@ -23,6 +23,14 @@ void fill(std::byte* lanes, Dtype type, std::int64_t count, double value) {
   visit_compute_dtype(type, [&]<class T>(T) { fill(lanes, count, convert<T>(value)); });
 }
 
+// What follows a tile in memory is most often the next one's: it may arrive while this one is computed. Processors
+// foresee runs inside a page alone.
+template <bool kWrites>
+void prefetch_next(const std::byte* tile, std::int64_t bytes) {
+  constexpr std::int64_t kLine = 64;
+  for (std::int64_t at = bytes; at < 2 * bytes; at += kLine) __builtin_prefetch(tile + at, kWrites ? 1 : 0);
+}
+
 // One value per kept position, repeated for the reduced positions of a tile.
 template <class Bits>
 void spread(const std::byte* from, const TileShape& shape, std::byte* to) {
@@ -68,6 +76,7 @@ void TileMachine::prepare(const Bound& bound) {
   const std::int64_t lanes = round_up_lanes(program.tile_lanes());
   for (const StageProgram& stage : program.stages())
     for (const Step& step : stage.steps) {
+      if (!step.live) continue;
       if (step.code.primitive == Primitive::constant) fill(buffer(step), step.code.type, lanes, step.code.value);
       if (step.code.primitive == Primitive::scalar)
         fill(buffer(step), step.code.type, lanes, bound.scalars[at(step.code.index)]);
@@ -89,9 +98,10 @@ void TileMachine::run(const Box& box, const TileShape& shape) {
   for (const Store& store : stage_->stores) stored_[at(store.access)] = false;
   for (std::size_t i = 0; i < stage_->steps.size(); ++i) {
     const Step& step = stage_->steps[i];
+    if (!step.live) continue;
     if (step.function) {
       const auto arg = [&](int k) -> const void* {
-        return step.code.args[at(k)] < 0 ? nullptr : registers_[at(step.code.args[at(k)])];
+        return step.args[at(k)] < 0 ? nullptr : registers_[at(step.args[at(k)])];
       };
       void* out = result(step, box);
       step.function(arg(0), arg(1), arg(2), out, padded_);
@@ -119,7 +129,9 @@ void* TileMachine::result(const Step& step, const Box& box) {
     const std::int64_t element = contiguous_start(bound_->program.geometry().walk(view), box);
     if (element >= 0) {
       stored_[at(step.direct)] = true;
-      return bound_->memory[view] + element * size_of(step.code.type);
+      std::byte* tile = bound_->memory[view] + element * size_of(step.code.type);
+      prefetch_next<true>(tile, lanes_ * size_of(step.code.type));
+      return tile;
     }
   }
   return buffer(step);
@@ -143,11 +155,16 @@ const void* TileMachine::value(const Step& step, std::size_t number, const Box& 
 }
 
 bool TileMachine::holds(const Step& step, std::size_t number, std::uint64_t start_id, std::int64_t element,
-                        const Box& box) {
+                        bool uniform, const Box& box) {
   if (!step.pinned) return false;
   Content& content = contents_[at(stage_->first_step) + number];
-  if (content.start_id == start_id && content.element == element && content.extent == box.extent) return true;
-  content = {start_id, element, box.extent};
+  if (content.start_id == start_id && content.element == element) {
+    if (uniform && content.uniform && lanes_ <= content.lanes) return true;
+    bool same = lanes_ == content.lanes;
+    for (int axis = 0; axis < box.rank; ++axis) same &= content.extent[at(axis)] == box.extent[at(axis)];
+    if (same) return true;
+  }
+  content = {start_id, element, lanes_, uniform, box.extent};
   return false;
 }
 
@@ -159,9 +176,13 @@ const void* TileMachine::load(const Step& step, std::size_t number, const Box& b
   if (type == step.code.type) {
     const std::int64_t element = contiguous_start(walk, box);
     const bool whole = lanes_ == padded_ || (!is_head && element + padded_ <= bound_->readable[at(step.view)]);
-    if (element >= 0 && whole) return memory + element * size_of(type);
+    if (element >= 0 && whole) {
+      const std::byte* tile = memory + element * size_of(type);
+      if (!is_head) prefetch_next<false>(tile, lanes_ * size_of(type));
+      return tile;
+    }
   }
-  if (holds(step, number, 1, start_of(walk, box), box)) return buffer(step);
+  if (holds(step, number, 1, start_of(walk, box), repeats_one_element(walk, box), box)) return buffer(step);
   const double other = is_head ? 0 : bound_->program.kernel().loads[at(step.view)].fill;
   load_lanes(memory, type, walk, other, box, buffer(step), step.code.type);
   return buffer(step);
@@ -170,7 +191,7 @@ const void* TileMachine::load(const Step& step, std::size_t number, const Box& b
 const void* TileMachine::carried(const Step& step, std::size_t number, const Box& box, const TileShape& shape) {
   const std::byte* values = carries_[step.code.index];
   if (shape.reduced == 1) return values;
-  if (holds(step, number, start_id_, 0, box)) return buffer(step);
+  if (holds(step, number, start_id_, 0, shape.kept == 1, box)) return buffer(step);
   if (size_of(step.code.type) == 4)
     spread<std::uint32_t>(values, shape, buffer(step));
   else

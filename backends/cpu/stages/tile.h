@@ -51,7 +51,8 @@ class TileMachine {
   // What a pinned buffer holds.
   struct Content {
     std::uint64_t start_id = 0;  ///< of carried values; 0: nothing yet
-    std::int64_t element = 0;
+    std::int64_t element = 0, lanes = 0;
+    bool uniform = false;  ///< all lanes are equal
     std::array<std::int64_t, kMaxAxes> extent{};
   };
   struct Free {
@@ -62,7 +63,9 @@ class TileMachine {
 
   void prepare(const Bound& bound);
   std::byte* buffer(const Step& step) const;
-  bool holds(const Step& step, std::size_t number, std::uint64_t start_id, std::int64_t element, const Box& box);
+  /// `uniform`: all lanes are equal, so that those of a longer tile serve a shorter one.
+  bool holds(const Step& step, std::size_t number, std::uint64_t start_id, std::int64_t element, bool uniform,
+             const Box& box);
   const void* value(const Step& step, std::size_t number, const Box& box, const TileShape& shape);
   const void* load(const Step& step, std::size_t number, const Box& box);
   const void* carried(const Step& step, std::size_t number, const Box& box, const TileShape& shape);

@@ -1,6 +1,7 @@
 // The CPU's convolution in its three roles against plain loops: spatial ranks, strides, pads, dilations, groups.
 #include <cmath>
 
+#include "nixie/backends/cpu/contract/conv.h"
 #include "nixie/tests/backends/cpu/head.h"
 
 namespace nixie::cpu_test {
@@ -44,6 +45,11 @@ const Case kCases[] = {
     {3, 20, 24, {6, 7}, {1, 1}, {1, 1}, {0, 0}, {1, 1}, 2},  // images read in place
     {3, 40, 8, {4, 8}, {1, 1}, {1, 1}, {0, 0}, {1, 1}, 1},
     {2, 16, 24, {7, 7}, {1, 1}, {2, 2}, {0, 0}, {1, 1}, 1},  // the stride passes inputs over
+    {3, 10, 36, {9, 40}, {1, 1}, {3, 2}, {0, 0}, {1, 1}, 2},
+    {2, 4, 6, {5, 6, 7}, {1, 1, 1}, {1, 2, 3}, {0, 0, 0}, {1, 1, 1}, 1},
+    {2, 12, 20, {12, 33}, {3, 4}, {2, 2}, {1, 1}, {1, 1}, 1},  // lines of two phases, of odd and even length
+    {2, 12, 20, {12, 34}, {4, 3}, {1, 2}, {1, 2}, {1, 1}, 1},
+    {1, 6, 20, {34, 12}, {2, 2}, {2, 2}, {0, 0}, {1, 1}, 1},
     {2, 5, 7, {4, 5}, {2, 2}, {3, 3}, {0, 0}, {1, 1}, 1},
     {2, 3, 5, {4, 4}, {2, 2}, {1, 1}, {3, 3}, {1, 1}, 1},  // pad beyond the window
     {20, 4, 5, {6}, {3}, {1}, {1}, {1}, 1},
@@ -122,6 +128,27 @@ TEST_P(CpuConvLayouts, RolesEqualPlainLoops) {
   for (const Case& c : kCases) expect_roles(c, Dtype::f32, GetParam(), 2);
 }
 INSTANTIATE_TEST_SUITE_P(Every, CpuConvLayouts, testing::ValuesIn(kLayouts));
+
+// Else every image is copied, which no result shows.
+TEST(CpuConv, DenseImagesAreKnown) {
+  cpu::ThreadPool pool(1);
+  for (const std::vector<std::int64_t>& size : {std::vector<std::int64_t>{9}, {5, 7}, {4, 5, 7}}) {
+    std::vector<std::int64_t> sizes{2, 3};
+    sizes.insert(sizes.end(), size.begin(), size.end());
+    const Shape shape(sizes);
+    cpu::Sizes three{1, 1, 1};
+    std::copy(size.rbegin(), size.rend(), three.rbegin());
+    const std::vector<float> numbers(static_cast<std::size_t>(2 * shape.size()));
+    const auto dense_with = [&](const Strides& strides) {
+      const cpu::BoundOperand operand{reinterpret_cast<const std::byte*>(numbers.data()), Dtype::f32, shape, strides};
+      return cpu::ImageView<float>(cpu::Strided<float>(operand, pool)).is_dense(3, three);
+    };
+    Strides strides = shape.row_major();
+    EXPECT_TRUE(dense_with(strides)) << to_string(shape);
+    strides[0] += 1;
+    EXPECT_FALSE(dense_with(strides)) << to_string(shape);
+  }
+}
 
 TEST(CpuConv, EveryType) {
   for (const Dtype type : {Dtype::f64, Dtype::f16, Dtype::bf16, Dtype::i32, Dtype::u8, Dtype::i8})

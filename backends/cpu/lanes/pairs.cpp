@@ -1,0 +1,44 @@
+// Two operations on lanes in one pass: what lies between them never leaves its register.
+#include <algorithm>
+
+#include "nixie/backends/cpu/lanes/lane_loop.h"
+
+namespace nixie::cpu {
+namespace {
+
+constexpr std::array kPaired{Primitive::add, Primitive::sub, Primitive::mul,
+                             Primitive::min, Primitive::max, Primitive::less};
+
+template <Primitive kFirst, Primitive kSecond, bool kLeft>
+void pair_lanes(const void* a, const void* b, const void* c, void* out, std::int64_t n) {
+  const float* __restrict x = static_cast<const float*>(a);
+  const float* __restrict y = static_cast<const float*>(b);
+  const float* __restrict z = static_cast<const float*>(c);
+  float* __restrict result = static_cast<float*>(out);
+  n = n / kLaneBlock * kLaneBlock;
+  for (std::int64_t i = 0; i < n; ++i) {
+    const float between = combine<kFirst>(x[i], y[i]);
+    result[i] = kLeft ? combine<kSecond>(between, z[i]) : combine<kSecond>(z[i], between);
+  }
+}
+
+constexpr std::size_t kCount = kPaired.size();
+
+template <std::size_t... i>
+constexpr auto pairs(std::index_sequence<i...>) {
+  return std::array<LaneFunction, sizeof...(i)>{
+      &pair_lanes<kPaired[i / 2 / kCount], kPaired[i / 2 % kCount], i % 2 == 1>...};
+}
+
+}  // namespace
+
+LaneFunction pair_function(Primitive first, Primitive second, bool left, Dtype type) {
+  static constexpr auto kFunctions = pairs(std::make_index_sequence<2 * kCount * kCount>{});
+  const auto place = [](Primitive primitive) {
+    return static_cast<std::size_t>(std::find(kPaired.begin(), kPaired.end(), primitive) - kPaired.begin());
+  };
+  if (type != Dtype::f32 || place(first) == kCount || place(second) == kCount) return nullptr;
+  return kFunctions[2 * (place(first) * kCount + place(second)) + (left ? 1 : 0)];
+}
+
+}  // namespace nixie::cpu
