@@ -57,6 +57,9 @@ class Dataset {
   virtual void load_target(std::int64_t index, const AugmentKey& key, std::span<std::byte> target) const;
   /// Itself, where samples are bytes; batches are then bytes too.
   virtual const ByteDataset* bytes() const { return nullptr; }
+  /// A number that changes with the samples, their order, their targets and the names of the classes, as far as it is
+  /// known without decoding (image_folder: the pictures' names, not their bytes); 0: none is told.
+  virtual std::uint64_t fingerprint() const { return 0; }
   /// How a picture becomes a sample as evaluation has it: what predictions repeat. By default scaled to the sample's
   /// size and normalised as the bytes are.
   virtual Preparation preparation() const;

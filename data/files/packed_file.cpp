@@ -134,8 +134,8 @@ std::int64_t PackedFile::read_front() {
   const auto sum_of = [&](std::int64_t from, std::int64_t to) {
     return packed_checksum({bytes_ + from, static_cast<std::size_t>(to - from)});
   };
-  if (sum_of(checksums_, size_ - 8) != number_at<std::uint64_t>(size_ - 8) ||
-      sum_of(0, samples_at) != number_at<std::uint64_t>(checksums_) ||
+  checksum_ = number_at<std::uint64_t>(size_ - 8);
+  if (sum_of(checksums_, size_ - 8) != checksum_ || sum_of(0, samples_at) != number_at<std::uint64_t>(checksums_) ||
       sum_of(labels_at, checksums_) != number_at<std::uint64_t>(size_ - 16))
     refuse("its header, labels or checksums are damaged");
   labels_.resize(static_cast<std::size_t>(header_.samples));

@@ -12,7 +12,7 @@ namespace fs = std::filesystem;
 
 std::optional<fs::path> checkpoint_of(const fs::path& run) {
   for (const char* name : {"best.h5", "last.h5"})
-    if (std::error_code ignored; fs::exists(run / name, ignored)) return run / name;
+    if (fs::exists(run / name)) return run / name;
   return std::nullopt;
 }
 
@@ -23,7 +23,7 @@ std::optional<fs::path> newest_checkpoint(const fs::path& runs) {
   std::error_code ignored;
   for (const auto& name : fs::directory_iterator(runs, ignored))
     for (const auto& run : fs::directory_iterator(name.path(), ignored)) {
-      const auto checkpoint = checkpoint_of(run.path());
+      const auto checkpoint = run.is_directory(ignored) ? checkpoint_of(run.path()) : std::nullopt;
       if (!checkpoint) continue;
       const auto time = fs::last_write_time(*checkpoint, ignored);
       if (newest && time <= newest_time) continue;
