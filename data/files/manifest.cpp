@@ -88,8 +88,10 @@ struct Row {
 
 /// The rows that name pictures; the first may name the columns.
 std::vector<Row> read_rows(const fs::path& file) {
-  std::ifstream text(file);
-  if (!text) fail(Fault::data, file.string(), ": cannot be read; check the path and its permissions");
+  const bool is_special = fs::exists(file) && !fs::is_regular_file(file);  // a pipe would be waited for
+  std::ifstream text;
+  if (!is_special) text.open(file);
+  if (is_special || !text) fail(Fault::data, file.string(), ": cannot be read; check the path and its permissions");
   std::vector<Row> rows;
   std::string line;
   for (std::int64_t number = 1; std::getline(text, line); ++number) {

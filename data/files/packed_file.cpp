@@ -92,7 +92,7 @@ void PackedFile::refuse(const std::string& what) const {
 }
 
 void PackedFile::map() {
-  const int file = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
+  const int file = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a pipe is refused, not waited for
   if (file < 0)
     fail(Fault::data, path_.string(), ": ", std::generic_category().message(errno),
          "; make it with `trainer data pack`");

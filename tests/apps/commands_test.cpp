@@ -337,6 +337,12 @@ TEST_F(Commands, OddPreparationsAreRefusedAndNamesEscaped) {
   for (const std::string& arguments : {"predict " + picture + checkpoint, "predict --csv " + picture + checkpoint,
                                        "checkpoint inspect " + path("odd.h5")})
     EXPECT_THAT(trainer(arguments).output, HasSubstr("red\\n\\x1b[31m")) << arguments;
+  named.class_names[2] = "\xff\xfe";  // the name of a folder is in any encoding
+  save_checkpoint(named, *folder_ / "odd.h5");
+  for (const char* name : {"odd.onnx", "odd.safetensors", "odd2.h5"}) {
+    const Ran ran = trainer("export " + path(name) + " " + checkpoint);
+    EXPECT_EQ(ran.code, 0) << ran.output;
+  }
 }
 
 // In C++: thirty lines of a program that classifies pictures.

@@ -132,6 +132,16 @@ TEST_F(Messages, SpecialFilesAreRefused) {
     }
   }
   EXPECT_EQ(run_program("trainer --config " + path("zero"), "timeout 20 ").code, 2);
+  // In a folder under the name that is looked for.
+  for (const char* name : {"train.packed", "train.csv", "train.tar", "shard.tar", "x_train.npy", "train.h5",
+                           "train-images-idx3-ubyte", "data_batch_1.bin", "train.bin"}) {
+    const std::filesystem::path data = folder_ / "data";
+    std::filesystem::create_directory(data);
+    ASSERT_EQ(::mkfifo((data / name).c_str(), 0600), 0);
+    const Ran ran = run_program("trainer --config " + net + " --data " + data.string(), "timeout 20 ");
+    EXPECT_EQ(ran.code, 5) << name << "\n" << ran.output;
+    std::filesystem::remove_all(data);
+  }
 }
 
 // Every name may come from a stranger.

@@ -82,6 +82,7 @@ LastLayer last_layer_for(const std::string& kind, const fs::path& folder) {
 std::vector<std::string> class_assignments(const TrainConfig& config, const fs::path& folder) {
   if (config.target == "input") return {};  // the output is as large as the sample
   const LastLayer last_layer = last_layer_for(kind_of(folder), folder);
+  if (last_layer.outputs == 0) return {};  // nothing that can be read: the dataset says what
   const auto wanted = std::to_string(last_layer.outputs);
   const Tree whole = parse_yaml("model: " + config.model.text(), "model"), &model = *whole.find("model");
   const auto assigned = [&](const Tree& options, const std::string& path, const char* key) {
