@@ -85,7 +85,7 @@ void StoredSamples<Base, T>::load_target(std::int64_t index, const AugmentKey& k
 
 // Of the samples that are used: `limit` leaves the rest out.
 template <class Base, class T>
-std::uint64_t StoredSamples<Base, T>::fingerprint_of() const {
+std::uint64_t StoredSamples<Base, T>::computed_fingerprint() const {
   const Shape& sample = content_.sample_shape;
   Fingerprint print;
   print.add(std::vector<std::int64_t>(sample.begin(), sample.end()));

@@ -55,7 +55,7 @@ class StoredSamples : public Base {
         class_names_(std::move(class_names)),
         transform_(transform),
         size_(limited(content_.targets.size(), limit)),
-        fingerprint_(fingerprint_of()) {}
+        fingerprint_(computed_fingerprint()) {}
 
   Content content_;
   std::vector<std::string> class_names_;
@@ -63,7 +63,7 @@ class StoredSamples : public Base {
   std::int64_t size_;
 
  private:
-  std::uint64_t fingerprint_of() const;
+  std::uint64_t computed_fingerprint() const;
 
   std::uint64_t fingerprint_;
 };
