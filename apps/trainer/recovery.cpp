@@ -8,7 +8,6 @@
 namespace nixie {
 namespace {
 
-constexpr std::int64_t kRollBacks = 5;
 constexpr std::chrono::seconds kLongestSearch(60);
 
 }  // namespace
@@ -87,7 +86,7 @@ void Trainer::fail_non_finite(const std::string& what, std::int64_t step) {
 
 void Trainer::roll_back(const Error& error) {
   if (error.fault() != Fault::non_finite || config_.non_finite != "roll_back") throw error;
-  if (roll_backs_ == kRollBacks)
+  if (roll_backs_ == kMostRollBacks)
     throw Error(error.fault(), fmt::format("{}; the run went back {} times already", error.what(), roll_backs_));
   const std::string what = error.what();
   saver_.wait();
@@ -95,7 +94,7 @@ void Trainer::roll_back(const Error& error) {
   go_back(std::min(state_.step + 1, past_));
   past_ = state_.step;  // the next time further back, unless a checkpoint comes in between
   progress_.line(fmt::format("{}: {} of {} times, the run goes back to step {}, with {} of the schedule's rate",
-                             what.substr(0, what.find(" (the last good")), roll_backs_, kRollBacks, state_.step,
+                             what.substr(0, what.find(" (the last good")), roll_backs_, kMostRollBacks, state_.step,
                              state_.rate_factor()));
 }
 

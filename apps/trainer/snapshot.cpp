@@ -67,9 +67,16 @@ void check_state(const std::filesystem::path& file, const Checkpoint::Values& st
   const struct {
     const char* name;
     std::int64_t least, most;
-  } kNumbers[] = {{"step", 0, kMost},      {"steps_per_epoch", 1, kMost}, {"logged", 0, steps},
-                  {"evaluated", 0, steps}, {"skipped", 0, steps},         {"evaluations_since_best", 0, steps},
-                  {"roll_backs", 0, 1000}, {"metrics_bytes", -1, kMost}};
+  } kNumbers[] = {{"step", 0, kMost},
+                  {"steps_per_epoch", 1, kMost},
+                  {"logged", 0, steps},
+                  {"evaluated", 0, steps},
+                  {"skipped", 0, steps},
+                  {"evaluations_since_best", 0, steps},
+                  {"roll_backs", 0, kMostRollBacks},
+                  {"epoch", 0, steps},
+                  {"batch", 0, steps},
+                  {"metrics_bytes", -1, kMost}};
   for (const auto& [name, least, most] : kNumbers)
     if (const std::int64_t value = value_or(state, name, least); value < least || value > most)
       refuse(fmt::format("holds {} {}, expected {} to {}", name, value, least, most));

@@ -123,6 +123,8 @@ TEST(Resume, NumbersThatNoRunHasAreRefused) {
                 {"evaluated", huge, "/state holds evaluated 4611686018427387904, expected 0 to 3"},
                 {"skipped", std::int64_t{-1}, "/state holds skipped -1"},
                 {"roll_backs", std::int64_t{-1}, "/state holds roll_backs -1"},
+                {"roll_backs", std::int64_t{6}, "/state holds roll_backs 6, expected 0 to 5"},
+                {"batch", std::int64_t{99}, "/state holds batch 99, expected 0 to 3"},
                 {"evaluations_since_best", std::int64_t{-9}, "/state holds evaluations_since_best -9"},
                 {"metrics_bytes", std::int64_t{-2}, "/state holds metrics_bytes -2"},
                 {"steps_per_epoch", std::int64_t{0}, "/state holds steps_per_epoch 0"},
