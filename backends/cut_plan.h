@@ -1,4 +1,4 @@
-// A plan cut into plans of one group each, which run one after the other in the whole plan's memory.
+// Cuts a plan into plans of one group each, which run one after the other in the whole plan's memory.
 #pragma once
 
 #include <memory>
@@ -9,22 +9,22 @@
 
 namespace nixie {
 
-/// A group as a plan whose externals are all that others see of it. It keeps the numbers of the whole plan's slots.
+/// A group as a plan; its externals are the slots that other groups use. It keeps the whole plan's slot numbers.
 struct PlanPiece {
   Plan plan;
-  std::string name;  ///< its place among the groups, its members, what runs it
+  std::string name;  ///< its position among the groups, its members, its implementation
 };
 
-/// One piece for each group, in order. Where `replays_members`, slots that only members touch are theirs to see, too.
+/// One piece for each group, in order. With `replays_members`, slots that only members use are externals, too.
 std::vector<PlanPiece> cut_plan(const Plan& plan, bool replays_members);
 
-/// Where the slots of a plan lie while its pieces run.
+/// The memory of a plan's slots while its pieces run.
 class PieceMemory {
  public:
   PieceMemory(const Plan& plan, Backend& backend);
-  /// Takes the externals of the whole plan, in order. Throws where there are more or fewer.
+  /// Takes the externals of the whole plan, in order. Throws if their number is wrong.
   void bind(std::span<const std::shared_ptr<Buffer>> externals);
-  /// What a piece's plan is run with.
+  /// The externals of a piece's plan.
   std::vector<std::shared_ptr<Buffer>> of(const PlanPiece& piece) const;
 
  private:

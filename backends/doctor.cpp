@@ -1,4 +1,4 @@
-// Each part is opened as the backend opens it, so that its own words say what is wrong.
+// Opens each part as the backend does, so that its own error says what is wrong.
 #include "nixie/backends/doctor.h"
 
 #include <functional>
@@ -32,13 +32,13 @@ std::vector<Finding> examine_cuda() {
           examine("NVRTC",
                   [] {
                     int major = 0, minor = 0;
-                    check(cuda::nvrtc().version(&major, &minor) == NVRTC_SUCCESS, "NVRTC does not tell its version");
+                    check(cuda::nvrtc().version(&major, &minor) == NVRTC_SUCCESS, "NVRTC does not report its version");
                     return fmt::format("version {}.{}", major, minor);
                   }),
           examine("cuBLASLt", [] { return fmt::format("version {}", cuda::cublas_lt().version()); }),
           examine("cuRAND", [] { return cuda::curand(), std::string("found"); }), examine("kernel cache", [] {
             check(cuda::cubin_cache().enabled(),
-                  "there is no folder of this user alone for compiled kernels, so each run compiles them anew; set "
+                  "there is no private folder for compiled kernels, so each run compiles them again; set "
                   "NIXIE_CACHE to a folder with mode 0700");
             return cuda::cubin_cache().folder().string();
           })};

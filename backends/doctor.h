@@ -1,4 +1,4 @@
-// What a GPU needs on this machine: whether each part is there, and the remedy where it is not.
+// Checks what a GPU needs on this machine, with the remedy for each missing part.
 #pragma once
 
 #include <string>
@@ -9,10 +9,10 @@ namespace nixie {
 struct Finding {
   std::string part;  ///< "GPU"
   bool is_good = false;
-  std::string text;  ///< what was found; else what is wrong and what to do
+  std::string text;  ///< what was found, or what is wrong and what to do
 };
 
-/// Opens the GPU and each library; changes nothing but the cache folder, which is made.
+/// Opens the GPU and each library; changes nothing, but creates the cache folder.
 std::vector<Finding> examine_cuda();
 
 }  // namespace nixie

@@ -1,4 +1,4 @@
-// Recording: a backend that notes how long each group of a plan takes where it stands, between its neighbours.
+// Recording: a backend that times each group of a plan within the plan.
 #pragma once
 
 #include <list>
@@ -8,7 +8,7 @@
 
 namespace nixie {
 
-/// A group of a plan that ran, and the milliseconds of each of its runs by the backend's own clock.
+/// A group of a plan, and the milliseconds of each of its runs by the backend's clock.
 struct GroupRecord {
   PlanPiece piece;
   std::string algorithm = {};  ///< Executable::algorithms
@@ -17,13 +17,13 @@ struct GroupRecord {
 /// The groups of one plan, in order.
 using PlanRecord = std::vector<GroupRecord>;
 
-/// Does what another backend does; while `record` is on, plans run group by group, each waited for by the clock alone.
+/// Wraps another backend; while `record` is on, plans run group by group, with a clock mark after each.
 class RecordingBackend final : public Backend {
  public:
   explicit RecordingBackend(std::shared_ptr<Backend> backend);
 
   void record(bool on) { *is_on_ = on; }
-  /// Of each plan that ran while recording was on.
+  /// The records of each plan that ran while recording was on.
   const std::list<PlanRecord>& records() const { return *records_; }
 
   std::string name() const override { return backend_->name(); }

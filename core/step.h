@@ -1,4 +1,4 @@
-// Step: a traced body that becomes one Plan and is replayed; and evaluate, the same for a single expression.
+// Step: a body that is traced, compiled to one Plan and replayed; and evaluate, the same for a single expression.
 #pragma once
 
 #include <functional>
@@ -15,14 +15,14 @@
 
 namespace nixie {
 
-/// Named values: what a body returns and what a Step gives back (stored; reading one waits for the backend).
+/// Named values: the results of a body, and of a Step (stored; reading one waits for the backend).
 using Outputs = std::map<std::string, Tensor>;
 
 /// The named inputs of a body.
 class Inputs {
  public:
   explicit Inputs(std::map<std::string, Tensor> values) : values_(std::move(values)) {}
-  /// Throws with the names there are when there is none of this name.
+  /// Throws for an unknown name and lists the known ones.
   const Tensor& operator[](const std::string& name) const;
   bool has(const std::string& name) const { return values_.count(name) != 0; }
 
@@ -30,15 +30,15 @@ class Inputs {
   std::map<std::string, Tensor> values_;
 };
 
-/// The first half of the one path from code to a plan: simplified, and in the types of a precision.
+/// The first half of the path from a graph to a plan: simplifies the graph and applies a precision.
 Graph prepare(const Graph& graph, PrecisionPolicy precision);
-/// The second half: fused, lowered for the backend, and laid out in memory. Externals, in order: the graph's leaves as
+/// The second half: fuses, lowers for the backend, and lays out memory. Externals, in order: the graph's leaves as
 /// they are first reached from its roots (leaves_of), then the outputs, then the Variables that are set and never read.
 /// Variables are written in place.
 Plan make_plan(const Graph& prepared, Backend& backend, Fusion fusion = Fusion::full);
 
 /// A body of Tensor code that reads named inputs and may set Variables. Traced, planned and compiled once for each
-/// combination of input shapes and types, then replayed. The body's numbers are frozen; what changes is a Variable.
+/// combination of input shapes and types, then replayed. C++ numbers in the body are frozen; only Variables change.
 class Step {
  public:
   using Body = std::function<Outputs(const Inputs&)>;
@@ -49,11 +49,11 @@ class Step {
   /// Runs once. Inputs are host arrays, stored Tensors, numbers, or expressions of these, which become part of the
   /// step; outputs are stored Tensors.
   Outputs operator()(const std::map<std::string, Tensor>& inputs);
-  /// What the body computes for these inputs, prepared; only their shapes and types matter. Nothing is compiled.
+  /// The prepared graph of the body for these inputs; only their shapes and types matter. Nothing is compiled.
   const Graph& graph(const std::map<std::string, Tensor>& inputs);
-  /// The plan for these inputs, compiled if it was not.
+  /// The plan for these inputs, compiled on first use.
   const Plan& plan(const std::map<std::string, Tensor>& inputs);
-  /// What runs each kernel of that plan (Executable::algorithms).
+  /// The algorithm of each kernel of that plan (Executable::algorithms).
   std::vector<std::string> algorithms(const std::map<std::string, Tensor>& inputs);
 
  private:
@@ -67,13 +67,13 @@ class Step {
   std::map<std::string, std::unique_ptr<Traced>> cache_;
 };
 
-/// Computes expressions and gives them back stored. The same structure compiles once.
+/// Computes expressions and returns them stored. Expressions of the same structure compile once.
 std::vector<Tensor> evaluate(const std::vector<Tensor>& values, Backend& backend);
 Tensor evaluate(const Tensor& value, Backend& backend);
 Tensor evaluate(const Tensor& value);  ///< on the default backend
 
-/// The elements as numpy prints them. An expression is computed on the default backend; a value that only exists inside
-/// a Step gives its type and shape.
+/// The elements as numpy prints them. An expression is computed on the default backend; for a value that only exists
+/// inside a Step, its type and shape.
 std::string to_string(const Tensor& value);
 std::ostream& operator<<(std::ostream& out, const Tensor& value);
 

@@ -1,4 +1,4 @@
-// Arrays: images and targets that numpy or h5py has saved.
+// Arrays: images and targets in files of numpy or h5py.
 #pragma once
 
 #include "nixie/core/base/path.h"
@@ -9,10 +9,10 @@ namespace nixie {
 
 /// `path` is a .npz or HDF5 file, a folder of .npy files, or a folder of train.h5 and test.h5. Images are bytes or
 /// other numbers, [N, H, W], [N, H, W, C] or [N, C, H, W] with any number of channels; [N, F] are F channels of one
-/// pixel, or what the attribute `lshape` says. Targets are the classes [N], one-hot rows, numbers [N] or [N, ...], or
-/// the classes of all pixels [N, H, W]. Training images are x_train, train_images, images, x or input, their targets
+/// pixel, or have the shape of the attribute `lshape`. Targets are classes [N], one-hot rows, numbers [N] or [N, ...],
+/// or the classes of all pixels [N, H, W]. Training images are x_train, train_images, images, x or input, their targets
 /// y_train, train_labels, labels, y, output or masks; test images x_test or test_images, their targets y_test or
-/// test_labels: without them a share is held out. Mean and deviation are those of the training half.
+/// test_labels: without them a fraction is held out. Mean and deviation are those of the training half.
 struct Arrays {
   Path path = "data.npz";
   std::int64_t batch = 128;
@@ -34,8 +34,8 @@ struct Arrays {
         field("batch", &Arrays::batch, "samples per step", {1, 1e6}),
         field("limit", &Arrays::limit, "use only the first n samples of each half, 0 = all", {0, 1e12}),
         field("layout", &Arrays::layout,
-              "where the channels of four axes are: first, last, or auto: the axis of 1 or 3, else the shorter one of "
-              "the two"),
+              "channel axis of images with four axes: first, last, or auto: the one of size 1 or 3, else the shorter "
+              "of the two"),
         field("target", &Arrays::target,
               "class, numbers, mask (the class of each pixel), or auto: whole numbers [N] or one-hot rows are classes, "
               "[N, H, W] masks, all else numbers"),
@@ -43,7 +43,7 @@ struct Arrays {
         field("flip", &Arrays::flip, "training: mirror every other image"),
         field("augment", &Arrays::augment, "training: further random changes"),
         field("normalize", &Arrays::normalize, "to mean 0, deviation 1 per channel; else bytes become [0, 1]"),
-        field("holdout", &Arrays::holdout, "share for the test half where there is none", {0, 0.9})};
+        field("holdout", &Arrays::holdout, "fraction for the test half if there is none", {0, 0.9})};
   }
   /// Throws Fault::data naming the file and the array.
   Splits open() const;

@@ -10,7 +10,7 @@
 
 namespace nixie {
 
-/// What a dataset does to its training images besides its own crop and flip; nothing by default.
+/// Changes of a dataset's training images besides its own crop and flip; none by default.
 struct Augment {
   std::vector<float> scale = {};  ///< random resized crop (Szegedy et al. 2014), as torchvision's
   std::vector<float> ratio = {0.75f, 4.0f / 3};
@@ -24,17 +24,17 @@ struct Augment {
   static constexpr auto fields() {
     return std::tuple{
         field("scale", &Augment::scale,
-              "[low, high] share of the picture's area that is cut out and scaled to the sample; [] = off", {1e-6, 1}),
-        field("ratio", &Augment::ratio, "[low, high] width over height of that part", {1e-3, 1e3}),
-        field("rotation", &Augment::rotation, "turns by up to so many degrees to either side", {0, 180}),
+              "[low, high] fraction of the picture's area that is cropped and scaled to the sample; [] = off",
+              {1e-6, 1}),
+        field("ratio", &Augment::ratio, "[low, high] width over height of the crop", {1e-3, 1e3}),
+        field("rotation", &Augment::rotation, "rotates by up to so many degrees either way", {0, 180}),
         field("brightness", &Augment::brightness, "factor of the pixels from 1 - b to 1 + b", {0, 1}),
-        field("contrast", &Augment::contrast, "the same of the distance from the mean grey", {0, 1}),
-        field("saturation", &Augment::saturation, "the same of the distance from each pixel's grey", {0, 1}),
-        field("hue", &Augment::hue, "turns the hue by up to so much of a full circle to either side", {0, 0.5}),
+        field("contrast", &Augment::contrast, "the same for the distance from the mean grey", {0, 1}),
+        field("saturation", &Augment::saturation, "the same for the distance from each pixel's grey", {0, 1}),
+        field("hue", &Augment::hue, "shifts the hue by up to this fraction of a full circle either way", {0, 0.5}),
         field("rand_ops", &Augment::rand_ops,
-              "RandAugment (Cubuk et al. 2020): so many of its fourteen changes, one after the other; 0 = off",
-              {0, 14}),
-        field("rand_magnitude", &Augment::rand_magnitude, "the strength of all of them", {0, 30}),
+              "RandAugment (Cubuk et al. 2020): how many of its fourteen operations to apply; 0 = off", {0, 14}),
+        field("rand_magnitude", &Augment::rand_magnitude, "strength of RandAugment's operations", {0, 30}),
         field("erase", &Augment::erase, "probability that a random rectangle is set to the mean", {0, 1})};
   }
 
@@ -45,7 +45,7 @@ struct Augment {
 };
 std::string field_text(const Augment& augment);
 
-/// Throws a usage Error where scale or ratio is no pair of ascending numbers.
+/// Throws a usage Error unless scale and ratio are pairs of ascending numbers.
 void check_augment(const Augment& augment);
 
 /// The part of an image that a random resized crop takes: ten tries of an area and a ratio, else the largest centred

@@ -1,4 +1,4 @@
-// Dataset: what the bytes of samples stand for, on the host and in a graph.
+// Dataset: normalises bytes of samples, on the host and in a graph.
 #include "nixie/data/dataset.h"
 
 namespace nixie {

@@ -1,4 +1,4 @@
-// Dataset: a fixed list of labelled images that any thread may read, and what the loader asks of it.
+// Dataset: a fixed list of labelled images that any thread may read.
 #pragma once
 
 #include <algorithm>
@@ -15,18 +15,18 @@
 
 namespace nixie {
 
-/// What augmentation may depend on besides the sample's index: nothing else, so pixels are the same for any number of
-/// threads and after any restart.
+/// Augmentation depends only on this and the sample's index, so pixels are the same for any number of threads and after
+/// any restart.
 struct AugmentKey {
   std::uint64_t seed = 0;
   std::int64_t epoch = 0;
-  bool training = false;  ///< false: no random choice at all
+  bool training = false;  ///< false: no random choices
 };
 
-/// What a sample is mapped to.
+/// The target of a sample.
 struct SampleTarget {
   Dtype dtype = Dtype::i32;  ///< i32: classes; f32: numbers
-  Shape shape = {};          ///< of one sample's: [] a class, [K] numbers, [H, W] the class of each pixel
+  Shape shape = {};          ///< of one sample: [] a class, [K] numbers, [H, W] the class of each pixel
 
   bool is_class() const { return dtype == Dtype::i32 && shape.rank() == 0; }
   bool is_dense() const { return dtype == Dtype::i32 && shape.rank() == 2; }
@@ -45,25 +45,25 @@ class Dataset {
   virtual std::int64_t size() const = 0;
   /// [C, H, W] of every sample, after cropping.
   virtual Shape sample_shape() const = 0;
-  /// Of every sample.
+  /// The target of every sample.
   virtual SampleTarget target() const { return {}; }
-  /// One name per class, in the order of the labels; none where targets are numbers.
+  /// One name per class, in the order of the labels; none if targets are numbers.
   virtual const std::vector<std::string>& class_names() const = 0;
   std::int64_t classes() const { return static_cast<std::int64_t>(class_names().size()); }
-  /// Writes one sample in C, H, W order and returns its label in [0, classes), 0 where its target is no class. `pixels`
-  /// has sample_shape().size() elements. Thread safe. Throws Fault::data naming the file when it is damaged.
+  /// Writes one sample in C, H, W order and returns its label in [0, classes), 0 if its target is no class. `pixels`
+  /// has sample_shape().size() elements. Thread safe. Throws Fault::data naming the file if it is damaged.
   virtual std::int32_t load(std::int64_t index, const AugmentKey& key, std::span<float> pixels) const = 0;
-  /// For targets that are not a class: writes the target that matches the pixels `load` writes for the same key.
+  /// For targets other than a class: writes the target that matches the pixels of `load` for the same key.
   virtual void load_target(std::int64_t index, const AugmentKey& key, std::span<std::byte> target) const;
-  /// Itself, where samples are bytes; batches are then bytes too.
+  /// Itself, if samples are bytes; batches are then bytes, too.
   virtual const ByteDataset* bytes() const { return nullptr; }
-  /// A number that changes with the samples, their order, their targets and the names of the classes, as far as it is
-  /// known without decoding (image_folder: the pictures' names, not their bytes); 0: none is told.
+  /// A number that changes with the samples, their order, their targets and the names of the classes, as far as known
+  /// without decoding (image_folder: the pictures' names, not their bytes); 0: unknown.
   virtual std::uint64_t fingerprint() const { return 0; }
-  /// How a picture becomes a sample as evaluation has it: what predictions repeat. By default scaled to the sample's
-  /// size and normalised as the bytes are.
+  /// How evaluation turns a picture into a sample; predictions do the same. By default the picture is scaled to the
+  /// sample's size and normalised like the bytes.
   virtual Preparation preparation() const;
-  /// What a model reads of a loader's images.
+  /// A model's input from a loader's images.
   Tensor pixels(const Tensor& images) const;
 };
 
@@ -84,10 +84,10 @@ class ByteDataset : public Dataset {
 /// The training and the test half of a dataset, of equal sample shape and classes.
 struct Splits {
   std::shared_ptr<const Dataset> train, test;
-  std::vector<std::string> notes = {};  ///< lines that say what of the files was left out
+  std::vector<std::string> notes = {};  ///< lines about skipped files
 };
 
-/// The size that the field `limit` of every dataset leaves: its first n samples, 0 = all.
+/// The size of a dataset after its field `limit`: its first n samples, 0 = all.
 inline std::int64_t limited(std::int64_t size, std::int64_t limit) { return limit > 0 ? std::min(limit, size) : size; }
 
 }  // namespace nixie

@@ -1,4 +1,4 @@
-// Generated: images of any size and class count, made faster than a network eats them, on which a loss can fall.
+// Generated: synthetic learnable images of any size and class count, generated faster than a net can train on them.
 #pragma once
 
 #include "nixie/core/base/fields.h"

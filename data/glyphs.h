@@ -1,4 +1,4 @@
-// Glyphs: handwriting-like digits drawn by the program, so that something can be learnt with nothing downloaded.
+// Glyphs: handwriting-like digits drawn by the program: a dataset that needs no download.
 #pragma once
 
 #include "nixie/core/base/fields.h"
@@ -7,7 +7,7 @@
 namespace nixie {
 
 /// Images [1, 28, 28]. Strokes of wandering control points under random affine warps, stroke widths, contrast and
-/// noise; a sample depends on its index alone. A linear model gets about nine of ten right, LeNet nearly all.
+/// noise; a sample depends on its index alone. A linear model classifies about nine of ten correctly, LeNet nearly all.
 struct Glyphs {
   std::int64_t train = 20000, test = 4000;
   std::int64_t batch = 128;

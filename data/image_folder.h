@@ -1,4 +1,4 @@
-// ImageFolder: JPEG and PNG files in a folder per class or in tar shards, of any size, decoded as they are needed.
+// ImageFolder: JPEG and PNG files of any size, in a folder per class or in tar shards, decoded on demand.
 #pragma once
 
 #include "nixie/core/base/path.h"
@@ -7,11 +7,11 @@
 
 namespace nixie {
 
-/// Images [channels, crop, crop]. `path` holds either one folder per class, of which a fixed share is held out as the
-/// test half, or the folders train (training) and val (valid, validation, test, testing), in any case, each with one
-/// folder per class. A manifest (.csv) or tar shards of webdataset's layout may stand for a folder of class folders.
-/// What is left out is noted. Classes are numbered in the order of their folders' names. Samples go round the classes:
-/// the first of each class, the second of each, ...
+/// Images [channels, crop, crop]. `path` holds either one folder per class, of which a fixed fraction is held out as
+/// the test half, or the folders train (training) and val (valid, validation, test, testing), in any case, each with
+/// one folder per class. A manifest (.csv) or tar shards in webdataset's layout may replace a folder of class folders.
+/// Skipped files are noted. Classes are numbered in the order of their folders' names. Samples alternate between
+/// classes: the first of each class, the second of each, ...
 struct ImageFolder {
   Path path = "images";
   std::int64_t batch = 128;
@@ -37,11 +37,11 @@ struct ImageFolder {
               "picture,class, and .tar files of pictures with their classes beside them"),
         field("batch", &ImageFolder::batch, "samples per step", {1, 1e6}),
         field("limit", &ImageFolder::limit, "use only the first n samples of each half, 0 = all", {0, 1e12}),
-        field("crop", &ImageFolder::crop, "side of a sample; training cuts anywhere, evaluation in the centre",
+        field("crop", &ImageFolder::crop, "side of a sample; training crops at random, evaluation from the centre",
               {1, 4096}),
-        field("resize", &ImageFolder::resize, "short side before the crop, 0 = 8/7 of the crop, with pad the crop",
-              {0, 8192}),
-        field("pad", &ImageFolder::pad, "training: black around the scaled picture before the crop, in pixels",
+        field("resize", &ImageFolder::resize,
+              "short side before the crop, 0 = 8/7 of the crop, or the crop itself with pad", {0, 8192}),
+        field("pad", &ImageFolder::pad, "training: black padding of the scaled picture before the crop, in pixels",
               {0, 4096}),
         field("channels", &ImageFolder::channels, "3 for RGB, 1 for grey", {1, 3}),
         field("flip", &ImageFolder::flip, "training: mirror every other image"),
@@ -49,17 +49,17 @@ struct ImageFolder {
         field("normalize", &ImageFolder::normalize, "(x - mean) / deviation of pixels in [0, 1]; else [0, 1]"),
         field("mean", &ImageFolder::mean, "one number per channel, [] = ImageNet's", {0, 1}),
         field("deviation", &ImageFolder::deviation, "one number per channel, [] = ImageNet's", {1e-6, 1e6}),
-        field("holdout", &ImageFolder::holdout, "share of each class for the test half where path has no val or test",
+        field("holdout", &ImageFolder::holdout, "fraction of each class for the test half if path has no val or test",
               {0, 0.9}),
         field(
             "target", &ImageFolder::target,
             "class; numbers: all columns of a .csv file behind the picture; auto: numbers where the second column has "
             "any that is not whole, else classes"),
         field("damaged", &ImageFolder::damaged,
-              "pictures that cannot be decoded: error ends the run there; check and skip decode all pictures first, "
-              "and refuse or leave out the damaged ones")};
+              "pictures that cannot be decoded: error ends the run when one is read; check and skip decode all "
+              "pictures first, and refuse or skip the damaged ones")};
   }
-  /// Throws Fault::data when there is nothing to read, and later, from load, naming a damaged file.
+  /// Throws Fault::data if there is nothing to read; load throws it later for a damaged file, naming the file.
   Splits open() const;
 };
 

@@ -1,4 +1,4 @@
-// Loader: batches of a dataset, decoded in the background, in an order that depends on nothing but the seed.
+// Loader: batches of a dataset, decoded in the background, in an order that depends on the seed alone.
 #pragma once
 
 #include <condition_variable>
@@ -16,7 +16,7 @@
 namespace nixie {
 
 struct LoaderOptions {
-  std::int64_t batch = 128;  ///< no field: in a configuration it stands with the dataset
+  std::int64_t batch = 128;  ///< no field: configurations give it with the dataset
   int threads = 0;
   int prefetch = 2;
 
@@ -28,13 +28,13 @@ struct LoaderOptions {
 };
 
 struct Batch {
-  Array images;                                  ///< [N, C, H, W], u8 where the dataset's samples are bytes, else f32
-  Array labels;                                  ///< i32 [N] classes, or [N, ...] as Dataset::target says
+  Array images;                                  ///< [N, C, H, W], u8 if the dataset's samples are bytes, else f32
+  Array labels;                                  ///< i32 [N] classes, or [N, ...] of Dataset::target
   Array weights;                                 ///< f32 [N]: 1, or 0 for padding
-  std::int64_t count = 0;                        ///< samples that are not padding; they come first
-  const Normalization* normalization = nullptr;  ///< of bytes: what they stand for; the dataset's
+  std::int64_t count = 0;                        ///< samples without padding; they come first
+  const Normalization* normalization = nullptr;  ///< the dataset's, for bytes
 
-  /// What a model reads, f32: the images, or what their bytes stand for.
+  /// A model's input, f32: the images, or their normalised bytes.
   Tensor pixels() const { return normalization ? (*normalization)(images) : Tensor(images); }
   /// The inputs of a Step: `train(*batch)`. `images` are the pixels; bytes go to the device as bytes and are normalised
   /// inside the step.
@@ -49,13 +49,13 @@ struct LoaderPosition {
   bool operator==(const LoaderPosition&) const = default;
 };
 
-/// Training: every epoch is another permutation of the dataset, augmented, and its last partial batch is dropped.
+/// Training: every epoch is a new permutation of the dataset, augmented, without the last partial batch.
 /// Evaluation: the dataset's own order, no augmentation, the last batch padded with repeats of weight 0.
 /// Order and pixels are a function of (seed, epoch, index), for any number of threads and any start. Use it from one
 /// thread.
 class Loader {
  public:
-  /// Throws Fault::data when training on less than one batch.
+  /// Throws Fault::data if a training set is smaller than one batch.
   Loader(std::shared_ptr<const Dataset> dataset, const LoaderOptions& options, std::uint64_t seed, bool training);
   ~Loader();
   Loader(const Loader&) = delete;
@@ -64,12 +64,12 @@ class Loader {
   const Dataset& dataset() const { return *dataset_; }
   /// Batches in an epoch.
   std::int64_t batches() const { return batches_; }
-  /// The batch that `next` gives next; `batch == batches()` where it will end the epoch.
+  /// The position of the batch that `next` returns next; `batch == batches()` if it will end the epoch.
   LoaderPosition position() const;
-  /// Goes to a batch of an epoch and begins to decode; costs nothing where the loader already is.
+  /// Moves to a batch of an epoch and begins to decode; free if the loader is already there.
   void start(LoaderPosition position);
-  /// The next batch, good until `next` or `start` is called again (its arrays are then reused); null at the end of each
-  /// epoch, after which it goes on with the following one. Throws the batch's first error, again if called again.
+  /// The next batch, valid until `next` or `start` is called again (its arrays are then reused); null at the end of
+  /// each epoch, then the next epoch follows. Throws the batch's first error, and again if called again.
   const Batch* next();
 
  private:
@@ -95,13 +95,13 @@ class Loader {
   std::uint64_t seed_;
   bool training_;
 
-  // A ticket is a batch counted over all epochs. Workers decode tickets in [given_, given_ + prefetch); the slot of
-  // given_ - 1 is in the caller's hands. All below is guarded by mutex_, but for the arrays of claimed samples.
+  // A ticket is a batch number over all epochs. Workers decode tickets in [given_, given_ + prefetch); the caller uses
+  // the slot of given_ - 1. mutex_ guards everything below except the arrays of claimed samples.
   mutable std::mutex mutex_;
   std::condition_variable_any wanted_, decoded_;
   std::vector<Slot> slots_;
   bool running_ = false, at_end_ = false;
-  std::int64_t given_ = 0;                     // the ticket that next() gives
+  std::int64_t given_ = 0;                     // the ticket that next() returns
   std::int64_t claimed_ = 0, claimed_to_ = 0;  // the ticket, and how many of its samples, that workers have taken
   std::int64_t in_flight_ = 0;                 // claims being decoded
   std::int64_t order_epoch_ = -1;

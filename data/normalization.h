@@ -1,4 +1,4 @@
-// Normalization: what the bytes of images mean to a model, said once for the host and for graphs.
+// Normalization: the formula from image bytes to a model's input, for the host and for graphs.
 // Batch::pixels (data/loader.h) applies it.
 #pragma once
 
@@ -9,20 +9,20 @@
 
 namespace nixie {
 
-/// A byte x of channel c stands for (x / 255 - mean[c]) / deviation[c], computed as x * scale[c] + shift[c] in f32.
+/// A byte x of channel c is (x / 255 - mean[c]) / deviation[c], computed as x * scale[c] + shift[c] in f32.
 class Normalization {
  public:
-  /// One mean and one deviation for each channel, of pixels in [0, 1]; without them bytes stand for [0, 1].
+  /// One mean and one deviation for each channel, of pixels in [0, 1]; without them bytes map to [0, 1].
   explicit Normalization(std::int64_t channels, const std::vector<float>& mean = {},
                          const std::vector<float>& deviation = {});
 
-  /// One number per channel, also where none were given: 0 and 1.
+  /// One number per channel, by default 0 and 1.
   const std::vector<double>& mean() const { return mean_; }
   const std::vector<double>& deviation() const { return deviation_; }
 
   float operator()(float byte, std::int64_t channel) const;
-  /// Of images [N, C, spatial...] of any type, f32; throws where they have other channels. A first layer reads bytes
-  /// through this formula.
+  /// Normalises images [N, C, spatial...] of any type to f32; throws if the number of channels differs. First layers
+  /// fuse this formula and read bytes.
   Tensor operator()(const Tensor& images) const;
 
  private:

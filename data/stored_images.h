@@ -1,4 +1,4 @@
-// StoredImages and StoredFloats: equal-sized images held in memory, with the padding crop and flip of small images.
+// StoredImages and StoredFloats: equal-sized images in memory, with the padded crop and flip of small images.
 #pragma once
 
 #include <filesystem>
@@ -11,30 +11,30 @@
 
 namespace nixie {
 
-/// What the samples in memory are mapped to: their classes, or numbers.
+/// The targets of the samples: classes or numbers.
 struct StoredTargets {
-  std::vector<std::int32_t> labels = {};  ///< one per sample, where targets are classes
+  std::vector<std::int32_t> labels = {};  ///< one per sample, if targets are classes
   Array values = {};                      ///< else [N, ...]: f32 numbers, or i32 classes of pixels [N, H, W]
 
   std::int64_t size() const { return labels.empty() ? values.shape()[0] : static_cast<std::int64_t>(labels.size()); }
   SampleTarget form() const;
 };
 
-/// What training does to small images.
+/// Augmentation of small images in training.
 struct SmallTransform {
   std::vector<float> mean = {}, deviation = {};  ///< per channel, of bytes as [0, 1]; empty: bytes stay in [0, 1]
-  int pad = 0;                                   ///< random crop out of the image padded with black by this much
+  int pad = 0;                                   ///< random crop from the image padded with this much black
   bool flip = false;                             ///< mirror every other sample
   Augment augment = {};                          ///< changes of pixels; its crops are not for small images
 };
 
-/// What StoredImages and StoredFloats share: samples of type T in memory, as a dataset of the kind Base.
+/// The common part of StoredImages and StoredFloats: samples of type T in memory, as a dataset of the kind Base.
 template <class Base, class T>
 class StoredSamples : public Base {
  public:
   struct Content {
     Shape sample_shape;          ///< [C, H, W]
-    std::vector<T> pixels = {};  ///< sample after sample, in C, H, W order, as they were stored
+    std::vector<T> pixels = {};  ///< sample after sample, in C, H, W order, as stored
     StoredTargets targets = {};
   };
 
@@ -46,7 +46,7 @@ class StoredSamples : public Base {
   std::uint64_t fingerprint() const override { return fingerprint_; }
 
  protected:
-  /// `base` is what Base is made of.
+  /// `base` are the arguments of Base's constructor.
   template <class... Args>
   StoredSamples(Content&& content, std::vector<std::string> class_names, const SmallTransform& transform,
                 std::int64_t limit, Args&&... base)
@@ -80,10 +80,10 @@ class StoredImages : public StoredSamples<ByteDataset, std::uint8_t> {
   std::int32_t load_bytes(std::int64_t index, const AugmentKey& key, std::span<std::uint8_t> bytes) const override;
 };
 
-/// The same of numbers that are no bytes: (x - mean) / deviation per channel.
+/// The same for numbers other than bytes: (x - mean) / deviation per channel.
 class StoredFloats : public StoredSamples<Dataset, float> {
  public:
-  /// `transform.mean` and `deviation` are of the numbers themselves. Its augment has to be empty.
+  /// `transform.mean` and `deviation` are of the numbers themselves. Its augment must be empty.
   StoredFloats(Content content, std::vector<std::string> class_names, const SmallTransform& transform,
                std::int64_t limit);
 
@@ -91,7 +91,7 @@ class StoredFloats : public StoredSamples<Dataset, float> {
   std::int32_t load(std::int64_t index, const AugmentKey& key, std::span<float> pixels) const override;
 };
 
-/// Refuses labels outside [0, classes); the offset of the first label and the bytes between two place the message.
+/// Refuses labels outside [0, classes); the message gives the byte, from the first label's offset and the stride.
 void check_labels(const std::vector<std::uint8_t>& labels, int classes, const std::filesystem::path& file,
                   std::uint64_t first_offset, std::uint64_t stride);
 

@@ -1,4 +1,4 @@
-// What activation layers build: nothing but the function.
+// The functions of activation layers.
 #include "nixie/layers/activation.h"
 
 namespace nixie {

@@ -50,7 +50,9 @@ struct Elu {
   double alpha = 1;
 
   static constexpr const char* name = "elu";
-  static constexpr auto fields() { return std::tuple{field("alpha", &Elu::alpha, "minus the lowest output")}; }
+  static constexpr auto fields() {
+    return std::tuple{field("alpha", &Elu::alpha, "minus the limit for large negative inputs")};
+  }
   Forward build(const Shape& in, Parameters& parameters) const;
 };
 
@@ -77,8 +79,8 @@ struct Prelu {
 
   static constexpr const char* name = "prelu";
   static constexpr auto fields() {
-    return std::tuple{field("per_channel", &Prelu::per_channel, "a slope for each channel, not one for all"),
-                      field("init", &Prelu::init, "first slopes")};
+    return std::tuple{field("per_channel", &Prelu::per_channel, "one slope per channel, not one for all"),
+                      field("init", &Prelu::init, "initial slopes")};
   }
   Forward build(const Shape& in, Parameters& parameters) const;
 };

@@ -1,4 +1,4 @@
-// What convolution layers build: a filter, perhaps a bias, and the op.
+// Builds convolution layers: a filter, optionally a bias, and the op.
 #include "nixie/layers/conv.h"
 
 #include <algorithm>

@@ -6,8 +6,8 @@
 namespace nixie {
 
 /// [N, C, spatial...] -> [N, out, (in + 2 pad - dilation (kernel - 1) - 1) / stride + 1 ...]: cross-correlation with
-/// weight [out, C / groups, kernel...], plus bias [out]. `pad: same` keeps the size at stride 1; of an odd number of
-/// zeros one more comes last, as in PyTorch.
+/// weight [out, C / groups, kernel...], plus bias [out]. `pad: same` keeps the size at stride 1; if the number of zeros
+/// is odd, the end gets one more, as in PyTorch.
 template <int spatial>
 struct ConvLayer {
   int out = 0;
@@ -22,12 +22,12 @@ struct ConvLayer {
     return std::tuple{field("out", &ConvLayer::out, "output channels", {1}),
                       field("kernel", &ConvLayer::kernel, "size of the filter", {1}),
                       field("stride", &ConvLayer::stride, "distance between windows", {1}),
-                      field("pad", &ConvLayer::pad, "zeros on both sides; same: as many as keep the size", {0}),
+                      field("pad", &ConvLayer::pad, "zero padding on both sides; same: keeps the size", {0}),
                       field("dilation", &ConvLayer::dilation, "distance between the filter's elements", {1}),
-                      field("groups", &ConvLayer::groups, "parts that the channels are split in", {1}),
+                      field("groups", &ConvLayer::groups, "number of channel groups", {1}),
                       field("bias", &ConvLayer::bias, "adds a bias"),
-                      field("init", &ConvLayer::init, "first weights"),
-                      field("bias_init", &ConvLayer::bias_init, "first biases")};
+                      field("init", &ConvLayer::init, "initial weights"),
+                      field("bias_init", &ConvLayer::bias_init, "initial biases")};
   }
   Forward build(const Shape& in, Parameters& parameters) const;
 };
@@ -51,13 +51,13 @@ struct DeconvLayer {
     return std::tuple{field("out", &DeconvLayer::out, "output channels", {1}),
                       field("kernel", &DeconvLayer::kernel, "size of the filter", {1}),
                       field("stride", &DeconvLayer::stride, "distance between windows in the output", {1}),
-                      field("pad", &DeconvLayer::pad, "cut from both sides of the output", {0}),
+                      field("pad", &DeconvLayer::pad, "cropped from both sides of the output", {0}),
                       field("output_pad", &DeconvLayer::output_pad, "added at the end of the output", {0}),
                       field("dilation", &DeconvLayer::dilation, "distance between the filter's elements", {1}),
-                      field("groups", &DeconvLayer::groups, "parts that the channels are split in", {1}),
+                      field("groups", &DeconvLayer::groups, "number of channel groups", {1}),
                       field("bias", &DeconvLayer::bias, "adds a bias"),
-                      field("init", &DeconvLayer::init, "first weights"),
-                      field("bias_init", &DeconvLayer::bias_init, "first biases")};
+                      field("init", &DeconvLayer::init, "initial weights"),
+                      field("bias_init", &DeconvLayer::bias_init, "initial biases")};
   }
   Forward build(const Shape& in, Parameters& parameters) const;
 };

@@ -1,4 +1,4 @@
-// Layer: an options struct whose `build` makes parameters and gives back the function that the layer is.
+// Layer: an options struct whose `build` makes parameters and returns the function that the layer computes.
 //
 //   struct Scale {
 //     float by = 1;
@@ -20,12 +20,12 @@
 
 namespace nixie {
 
-/// What a run of a net knows besides its input.
+/// The context of a run of a net, besides its input.
 struct Pass {
-  bool training = true;    ///< dropout drops; batch norm normalises with the batch's statistics and keeps running ones
-  Tensor step = 0;         ///< i32 scalar: another step draws other random numbers
-  std::uint64_t seed = 0;  ///< of all random streams
-  /// Sees the result of every layer of a container, in the order they run, with the layer's Scope open; may be empty.
+  bool training = true;    ///< enables dropout; batch norm uses the batch's statistics and updates the running ones
+  Tensor step = 0;         ///< i32 scalar: selects the random numbers
+  std::uint64_t seed = 0;  ///< seed of all random streams
+  /// Called with the result of every layer of a container, in order, with the layer's Scope open; may be empty.
   std::function<void(const Tensor& result)> observe = {};
 };
 
@@ -52,9 +52,9 @@ class AnyLayer {
 
   /// `conv2d`
   const std::string& kind() const { return kind_; }
-  /// `conv2d: {out: 64, kernel: [11], ...}`: what a configuration would say.
+  /// `conv2d: {out: 64, kernel: [11], ...}`, as in a configuration.
   std::string text() const { return kind_ + ": " + text_; }
-  /// Makes the layer's parameters for inputs of this shape. Throws where shape or options do not fit.
+  /// Makes the layer's parameters for inputs of this shape. Throws if shape or options do not match.
   Forward build(const Shape& in, Parameters& parameters) const { return build_(in, parameters); }
 
  private:
@@ -77,13 +77,13 @@ struct Identity {
   Forward build(const Shape& in, Parameters& parameters) const;
 };
 
-/// A value of this shape to run a Forward on when only the shape of its result matters.
+/// A value of this shape on which to run a Forward if only the shape of its result matters.
 Tensor placeholder(const Shape& shape, Dtype dtype = Dtype::f32);
-/// The shape that a layer makes of another, as in evaluation; nothing is computed or changed.
+/// The output shape of a layer for an input shape, as in evaluation; nothing is computed or changed.
 Shape output_shape(const Forward& forward, const Shape& in);
 
 /// Throws `input is [..], expected [N, C, H, W]` unless the shape has this many spatial axes after N and C, and this
-/// many channels where they are known (0: any).
+/// many channels (0: any).
 void check_input(const Shape& in, int spatial, std::int64_t channels = 0);
 
 }  // namespace nixie

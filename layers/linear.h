@@ -15,14 +15,14 @@ struct Linear {
   static constexpr const char* name = "linear";
   static constexpr auto fields() {
     return std::tuple{field("out", &Linear::out, "number of outputs", {1}), field("bias", &Linear::bias, "adds a bias"),
-                      field("init", &Linear::init, "first weights"),
-                      field("bias_init", &Linear::bias_init, "first biases")};
+                      field("init", &Linear::init, "initial weights"),
+                      field("bias_init", &Linear::bias_init, "initial biases")};
   }
   Forward build(const Shape& in, Parameters& parameters) const;
 };
 
-/// Rows of a table: indices (i32, any shape) -> [their shape, size]. Negative ones count from the end; one that names
-/// no row gives NaN (see `take`).
+/// Rows of a table: indices (i32, any shape) -> [their shape, size]. Negative indices count from the end; an index out
+/// of range gives NaN (see `take`).
 struct Embedding {
   int count = 0, size = 0;
   Init init = Init::normal(1);
@@ -30,8 +30,8 @@ struct Embedding {
   static constexpr const char* name = "embedding";
   static constexpr auto fields() {
     return std::tuple{field("count", &Embedding::count, "number of rows", {1}),
-                      field("size", &Embedding::size, "numbers in a row", {1}),
-                      field("init", &Embedding::init, "first weights")};
+                      field("size", &Embedding::size, "size of a row", {1}),
+                      field("init", &Embedding::init, "initial weights")};
   }
   Forward build(const Shape& in, Parameters& parameters) const;
 };

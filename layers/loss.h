@@ -1,9 +1,9 @@
-// Losses: functions of a net's output and targets that give one number, and the same as options for a configuration.
+// Losses: functions of a net's output and targets that return one number, and the same as options for a configuration.
 //
 // Outputs are [N, ...]; the result is a scalar (rank 0), the mean over samples. `weights` [N] makes it the weighted
-// mean, sum(w loss) / sum(w): padding of an evaluation batch gets weight 0. Targets are of the output's shape, or class
-// labels (integers, the output's shape without axis 1), which stand for one-hot rows. A label that is no class, below 0
-// or too large, makes the loss NaN, unless it is the `ignore_index` of a loss: it is never counted as something else.
+// mean, sum(w loss) / sum(w): padding of an evaluation batch has weight 0. Targets have the output's shape, or are
+// class labels (integers, the output's shape without axis 1), equivalent to one-hot rows. A label that is no class,
+// below 0 or too large, makes the loss NaN, unless it is the loss's `ignore_index`.
 #pragma once
 
 #include <functional>
@@ -18,8 +18,8 @@ namespace nixie {
 
 /// -log softmax(output)[label], along axis 1; with label smoothing s, (1 - s) times that plus s times the mean over all
 /// classes. Outputs are logits [N, K, ...], targets labels [N, ...]. A class weight multiplies the losses of its
-/// samples; the mean is over all samples as without (Keras's class_weight). Positions labelled `ignore_index` count for
-/// nothing: the mean is over the others, and NaN where there is none.
+/// samples; the mean still divides by the number of samples (Keras's class_weight). Positions labelled `ignore_index`
+/// are excluded from the mean, which is NaN if no others exist.
 struct CrossEntropy {
   double label_smoothing = 0;
   std::vector<double> class_weights = {};
@@ -27,11 +27,10 @@ struct CrossEntropy {
 
   static constexpr const char* name = "cross_entropy";
   static constexpr auto fields() {
-    return std::tuple{
-        field("label_smoothing", &CrossEntropy::label_smoothing, "share of the target spread over all classes", {0, 1}),
-        field("class_weights", &CrossEntropy::class_weights, "what the losses of each class are multiplied by; [] = 1",
-              {0}),
-        field("ignore_index", &CrossEntropy::ignore_index, "label of positions that count for nothing")};
+    return std::tuple{field("label_smoothing", &CrossEntropy::label_smoothing,
+                            "fraction of the target spread over all classes", {0, 1}),
+                      field("class_weights", &CrossEntropy::class_weights, "factor of each class's loss; [] = 1", {0}),
+                      field("ignore_index", &CrossEntropy::ignore_index, "positions with this label are ignored")};
   }
   Tensor operator()(const Tensor& output, const Tensor& target, const Tensor& weights = {}) const;
 };
@@ -93,15 +92,15 @@ struct Huber {
 };
 
 /// -(1 - p)^gamma log p with p = softmax(output)[label] along axis 1 (Lin et al. 2017, for many classes): the cross
-/// entropy with less weight on what is right already. Outputs, labels and `ignore_index` as for cross_entropy.
+/// entropy with less weight on well-classified samples. Outputs, labels and `ignore_index` as for cross_entropy.
 struct Focal {
   double gamma = 2;
   std::optional<int> ignore_index = {};
 
   static constexpr const char* name = "focal";
   static constexpr auto fields() {
-    return std::tuple{field("gamma", &Focal::gamma, "0 = the cross entropy", {0}),
-                      field("ignore_index", &Focal::ignore_index, "label of positions that count for nothing")};
+    return std::tuple{field("gamma", &Focal::gamma, "focusing exponent; 0 = the cross entropy", {0}),
+                      field("ignore_index", &Focal::ignore_index, "positions with this label are ignored")};
   }
   Tensor operator()(const Tensor& output, const Tensor& target, const Tensor& weights = {}) const;
 };
@@ -114,12 +113,12 @@ struct Dice {
   static constexpr const char* name = "dice";
   static constexpr auto fields() {
     return std::tuple{
-        field("smooth", &Dice::smooth, "added above and below, so that absent classes cost nothing", {0})};
+        field("smooth", &Dice::smooth, "added to numerator and denominator, so that absent classes cost nothing", {0})};
   }
   Tensor operator()(const Tensor& output, const Tensor& target, const Tensor& weights = {}) const;
 };
 
-/// sum of t (log t - log p) over axis 1, with p = softmax(output): the divergence of a target distribution.
+/// sum of t (log t - log p) over axis 1, with p = softmax(output): the divergence from a target distribution.
 struct KlDivergence {
   static constexpr const char* name = "kl_divergence";
   static constexpr auto fields() { return std::tuple{}; }
@@ -145,7 +144,7 @@ inline Tensor squared_hinge(const Tensor& output, const Tensor& target, SquaredH
   return options(output, target, weights);
 }
 
-/// An options struct that is called with output, target and weights.
+/// An options struct that can be called with output, target and weights.
 template <class T>
 concept Loss = Options<T> && requires(const T& loss, const Tensor& x) {
   { loss(x, x, x) } -> std::convertible_to<Tensor>;
@@ -168,7 +167,7 @@ class AnyLoss {
   const std::string& kind() const { return kind_; }
   /// `cross_entropy: {label_smoothing: 0}`
   std::string text() const { return kind_ + ": " + text_; }
-  /// Throws where shapes or types do not fit, with the loss's name in front.
+  /// Throws if shapes or types do not match, with the loss's name in front.
   Tensor operator()(const Tensor& output, const Tensor& target, const Tensor& weights = {}) const {
     Scope scope({}, kind_);
     return call_(output, target, weights);
@@ -205,9 +204,9 @@ struct LossSum {
 using AllLosses = Types<CrossEntropy, BinaryCrossEntropy, MeanSquared, SmoothL1, SquaredHinge, Hinge, Huber, Focal,
                         Dice, KlDivergence, LossSum>;
 
-/// 1 where a class is the label, as u8 in the output's shape; labels are integers in its shape without axis 1.
+/// 1 where the class is the label, as u8 in the output's shape; labels are integers in its shape without axis 1.
 Tensor label_mask(const Tensor& output, const Tensor& labels);
-/// sum(w x) / sum(w) over samples, where x is [N, ...] and averaged over its other axes first; without weights the
+/// sum(w x) / sum(w) over samples, where x is [N, ...] and first averaged over its other axes; without weights the
 /// mean.
 Tensor weighted_mean(const Tensor& x, const Tensor& weights);
 

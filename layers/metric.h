@@ -1,6 +1,6 @@
-// Metrics: what an evaluation reports. A metric makes a short vector of sums from each batch; the vectors of all
-// batches add up, and the total gives the value. So a whole dataset's figure is exact, whatever the batches and their
-// padding.
+// Metrics: the figures of an evaluation. A metric computes a short vector of sums for each batch; the vectors of all
+// batches are added, and the total gives the value. So the figure of a whole dataset is exact, independent of batches
+// and padding.
 #pragma once
 
 #include <functional>
@@ -12,16 +12,16 @@
 
 namespace nixie {
 
-// As with losses: outputs [N, K, ...], labels are integers [N, ...], weights [N] or none. An output with NaN is wrong.
+// As with losses: outputs [N, K, ...], integer labels [N, ...], weights [N] or none. An output with NaN is wrong.
 
-/// Share of samples whose largest output is the label's.
+/// Fraction of samples whose largest output is the label's.
 Tensor accuracy(const Tensor& output, const Tensor& labels, const Tensor& weights = {});
-/// Share of samples whose label is among the k largest outputs.
+/// Fraction of samples whose label is among the k largest outputs.
 Tensor top_k(const Tensor& output, const Tensor& labels, int k, const Tensor& weights = {});
 /// Mean of -log softmax(output)[label].
 Tensor log_loss(const Tensor& output, const Tensor& labels, const Tensor& weights = {});
 
-/// Sums per class, each [K]: samples of the class found, samples given to the class, samples of the class.
+/// Counts per class, each [K]: true positives, samples predicted as the class, samples of the class.
 struct ClassCounts {
   Tensor found, given, present;
 };
@@ -39,7 +39,7 @@ struct TopK {
 
   static constexpr const char* name = "top_k";
   static constexpr auto fields() {
-    return std::tuple{field("k", &TopK::k, "the label is among this many largest outputs", {1})};
+    return std::tuple{field("k", &TopK::k, "a sample is right if its label is among the k largest outputs", {1})};
   }
   Tensor sums(const Tensor& output, const Tensor& labels, const Tensor& weights) const;
   double value(const std::vector<double>& sums) const;
@@ -52,7 +52,7 @@ struct LogLoss {
   double value(const std::vector<double>& sums) const;
 };
 
-/// Found / given, the mean over the classes that are present or given; 0 for a class never given.
+/// True positives / predicted, the mean over the classes that are present or predicted; 0 for a class never predicted.
 struct Precision {
   static constexpr const char* name = "precision";
   static constexpr auto fields() { return std::tuple{}; }
@@ -60,7 +60,7 @@ struct Precision {
   double value(const std::vector<double>& sums) const;
 };
 
-/// Found / present, the mean over the classes that are present.
+/// True positives / present, the mean over the classes that are present.
 struct Recall {
   static constexpr const char* name = "recall";
   static constexpr auto fields() { return std::tuple{}; }
@@ -68,8 +68,8 @@ struct Recall {
   double value(const std::vector<double>& sums) const;
 };
 
-/// 2 found / (given + present), the harmonic mean of precision and recall; the mean over the classes that are present
-/// or given.
+/// 2 true positives / (predicted + present), the harmonic mean of precision and recall; the mean over the classes that
+/// are present or predicted.
 struct F1 {
   static constexpr const char* name = "f1";
   static constexpr auto fields() { return std::tuple{}; }
@@ -77,8 +77,8 @@ struct F1 {
   double value(const std::vector<double>& sums) const;
 };
 
-/// found / (given + present - found), the intersection over the union of a class's positions; the mean over the classes
-/// that are present or given.
+/// true positives / (predicted + present - true positives), the intersection over union of a class's positions; the
+/// mean over the classes that are present or predicted.
 struct Iou {
   static constexpr const char* name = "iou";
   static constexpr auto fields() { return std::tuple{}; }
@@ -86,7 +86,7 @@ struct Iou {
   double value(const std::vector<double>& sums) const;
 };
 
-/// The mean of |output - target|; labels stand for one-hot rows.
+/// The mean of |output - target|; labels are equivalent to one-hot rows.
 struct MeanError {
   static constexpr const char* name = "mean_error";
   static constexpr auto fields() { return std::tuple{}; }
@@ -94,7 +94,7 @@ struct MeanError {
   double value(const std::vector<double>& sums) const;
 };
 
-/// [K, K]: the samples (positions) of class i, by row, that were given to class j, by column; sums of their weights.
+/// [K, K]: sums of the weights of samples (positions) of class i, by row, that were predicted as class j, by column.
 Tensor confusion_matrix(const Tensor& output, const Tensor& labels, const Tensor& weights = {});
 
 template <class T>
@@ -121,12 +121,12 @@ class AnyMetric {
   const std::string& kind() const { return kind_; }
   /// `top_k: {k: 5}`
   std::string text() const { return kind_ + ": " + text_; }
-  /// A vector of a batch; vectors of several batches add up.
+  /// The vector of a batch; add the vectors of several batches.
   Tensor sums(const Tensor& output, const Tensor& labels, const Tensor& weights = {}) const {
     Scope scope({}, kind_);
     return sums_(output, labels, weights);
   }
-  /// The figure, from the total of all batches' sums.
+  /// The figure, from the total over all batches.
   double value(const std::vector<double>& sums) const { return value_(sums); }
 
  private:

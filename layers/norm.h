@@ -6,7 +6,7 @@
 namespace nixie {
 
 /// [N, C, spatial...], with any number of spatial axes: (x - mean) / sqrt(variance + eps) * weight + bias per channel
-/// (Ioffe and Szegedy 2015), as PyTorch has it. Training normalises with the batch's mean and biased variance and sets
+/// (Ioffe and Szegedy 2015), as in PyTorch. Training normalises with the batch's mean and biased variance and sets
 ///   running = (1 - momentum) running + momentum batch,
 /// with the unbiased variance; evaluation normalises with running_mean and running_var.
 struct BatchNorm {
@@ -18,10 +18,10 @@ struct BatchNorm {
   static constexpr const char* name = "batch_norm";
   static constexpr auto fields() {
     return std::tuple{field("eps", &BatchNorm::eps, "added to the variance", {0}),
-                      field("momentum", &BatchNorm::momentum, "share of the batch in the running statistics", {0, 1}),
+                      field("momentum", &BatchNorm::momentum, "weight of the batch in the running statistics", {0, 1}),
                       field("affine", &BatchNorm::affine, "has a weight and a bias"),
-                      field("init", &BatchNorm::init, "first weights"),
-                      field("bias_init", &BatchNorm::bias_init, "first biases")};
+                      field("init", &BatchNorm::init, "initial weights"),
+                      field("bias_init", &BatchNorm::bias_init, "initial biases")};
   }
   Forward build(const Shape& in, Parameters& parameters) const;
 };

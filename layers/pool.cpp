@@ -1,4 +1,4 @@
-// What pooling layers build.
+// Builds pooling layers.
 #include "nixie/layers/pool.h"
 
 namespace nixie {

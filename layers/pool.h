@@ -16,7 +16,7 @@ struct MaxPoolLayer {
     return std::tuple{field("window", &MaxPoolLayer::window, "size of the window", {1}),
                       field("stride", &MaxPoolLayer::stride, "distance between windows, 0 = the window", {0}),
                       field("pad", &MaxPoolLayer::pad, "padding on both sides, at most half the window", {0}),
-                      field("ceil_mode", &MaxPoolLayer::ceil_mode, "a last window may end outside the input")};
+                      field("ceil_mode", &MaxPoolLayer::ceil_mode, "the last window may extend past the input")};
   }
   Forward build(const Shape& in, Parameters& parameters) const;
 };
@@ -35,8 +35,8 @@ struct AvgPoolLayer {
     return std::tuple{field("window", &AvgPoolLayer::window, "size of the window", {1}),
                       field("stride", &AvgPoolLayer::stride, "distance between windows, 0 = the window", {0}),
                       field("pad", &AvgPoolLayer::pad, "padding on both sides, at most half the window", {0}),
-                      field("ceil_mode", &AvgPoolLayer::ceil_mode, "a last window may end outside the input"),
-                      field("count_pad", &AvgPoolLayer::count_pad, "padding counts as zeros, as PyTorch has it")};
+                      field("ceil_mode", &AvgPoolLayer::ceil_mode, "the last window may extend past the input"),
+                      field("count_pad", &AvgPoolLayer::count_pad, "the average includes padding, as in PyTorch")};
   }
   Forward build(const Shape& in, Parameters& parameters) const;
 };
@@ -74,9 +74,7 @@ struct AdaptiveAvgPool2d {
   PerAxis out = 1;
 
   static constexpr const char* name = "adaptive_avg_pool2d";
-  static constexpr auto fields() {
-    return std::tuple{field("out", &AdaptiveAvgPool2d::out, "size of the result", {1})};
-  }
+  static constexpr auto fields() { return std::tuple{field("out", &AdaptiveAvgPool2d::out, "output size", {1})}; }
   Forward build(const Shape& in, Parameters& parameters) const;
 };
 

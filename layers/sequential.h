@@ -8,9 +8,9 @@
 
 namespace nixie {
 
-/// A layer and the name of its parameters inside its container: `weight` of "conv1" becomes `conv1.weight`. Without a
-/// name it is called by its index (`0.weight`); "" adds nothing to the names inside it. Names are for ever: they are
-/// how checkpoints find parameters.
+/// A layer and its name inside its container: `weight` of "conv1" becomes `conv1.weight`. Without a
+/// name it has its index (`0.weight`); "" adds no prefix. Names must stay stable: checkpoints find parameters by
+/// them.
 struct NamedLayer {
   NamedLayer() = default;
   NamedLayer(AnyLayer layer) : layer(std::move(layer)) {}
@@ -40,7 +40,7 @@ struct Sequential {
   Forward build(const Shape& in, Parameters& parameters) const;
 };
 
-/// Branches that read the same input, side by side along an axis. (core's op has the name Concat.)
+/// Branches that read the same input, concatenated along an axis. (core's op has the name Concat.)
 struct ConcatBranches {
   std::vector<NamedLayer> branches;
   int axis = 1;
@@ -53,7 +53,7 @@ struct ConcatBranches {
   Forward build(const Shape& in, Parameters& parameters) const;
 };
 
-/// The sum of branches that read the same input and give the same shape: residual blocks, with Identity as a shortcut.
+/// The sum of branches with the same input and output shape: residual blocks, with Identity as a shortcut.
 struct SumBranches {
   std::vector<NamedLayer> branches;
 

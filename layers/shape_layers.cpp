@@ -1,4 +1,4 @@
-// What the shape layers build.
+// Builds the shape layers.
 #include "nixie/layers/shape_layers.h"
 
 namespace nixie {

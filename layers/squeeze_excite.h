@@ -1,4 +1,4 @@
-// SqueezeExcite: scales channels by what the whole image says about them.
+// SqueezeExcite: scales channels by gates computed from their means over the image.
 #pragma once
 
 #include "nixie/layers/layer.h"
@@ -12,7 +12,7 @@ struct SqueezeExcite {
 
   static constexpr const char* name = "squeeze_excite";
   static constexpr auto fields() {
-    return std::tuple{field("squeeze", &SqueezeExcite::squeeze, "channels in the middle", {1})};
+    return std::tuple{field("squeeze", &SqueezeExcite::squeeze, "channels of the bottleneck", {1})};
   }
   Forward build(const Shape& in, Parameters& parameters) const;
 };

@@ -5,15 +5,15 @@
 
 namespace nixie {
 
-/// [N, C, H, W] -> [N, C, factor H, factor W], as PyTorch's Upsample: `nearest` repeats pixels, `bilinear` weighs the
-/// four neighbours of (position + 0.5) / factor - 0.5, no further than the image goes (align_corners=False).
+/// [N, C, H, W] -> [N, C, factor H, factor W], as PyTorch's Upsample: `nearest` repeats pixels, `bilinear` interpolates
+/// the four neighbours of (position + 0.5) / factor - 0.5, clamped to the image (align_corners=False).
 struct Upsample {
   PerAxis factor = 2;
   std::string mode = "nearest";
 
   static constexpr const char* name = "upsample";
   static constexpr auto fields() {
-    return std::tuple{field("factor", &Upsample::factor, "how many times as large", {1}),
+    return std::tuple{field("factor", &Upsample::factor, "scale factor", {1}),
                       field("mode", &Upsample::mode, "nearest or bilinear")};
   }
   Forward build(const Shape& in, Parameters& parameters) const;

@@ -1,4 +1,4 @@
-// Model: a net built for an input shape, with its parameters; and AnyModel, what a configuration names or lists.
+// Model: a net built for an input shape, with its parameters; and AnyModel, a configuration's net.
 #pragma once
 
 #include "nixie/core/graph/precision_policy.h"
@@ -6,7 +6,7 @@
 
 namespace nixie {
 
-/// Options of a net, whose `layers` is its definition.
+/// Options of a net; `layers` is its definition.
 template <class T>
 concept Net = Options<T> && requires(const T& net) {
   { net.layers() } -> std::convertible_to<Sequential>;
@@ -41,16 +41,16 @@ std::string field_text(const AnyModel& model);
 class Model {
  public:
   /// Makes the parameters for inputs [N, ...]; the batch size of a call may differ from N. Initial values are drawn
-  /// from the seed when they are first needed and stored as `floating`. Throws where the shape does not fit, naming the
+  /// from the seed when they are first needed and stored as `floating`. Throws if the shape does not match, naming the
   /// layer.
   Model(const AnyModel& net, const Shape& input, std::uint64_t seed = 0,
         Dtype floating = parameter_dtype(default_precision()));
 
   Tensor operator()(const Tensor& x, Pass& pass) const;
   const Parameters& parameters() const { return parameters_; }
-  /// [N, ...] that it was built for.
+  /// The shape [N, ...] that it was built for.
   const Shape& batch_shape() const { return input_; }
-  /// Of one sample, without N.
+  /// The shape of one sample, without N.
   Shape input_shape() const;
   Shape output_shape() const;
 

@@ -8,34 +8,34 @@
 
 namespace nixie {
 
-/// What a precision needs: a dynamic scale (0) where gradients are f16, 1 elsewhere.
+/// The default scale of a precision: dynamic (0) if gradients are f16, else 1.
 constexpr double loss_scale_of(PrecisionPolicy precision) {
   return precision == PrecisionPolicy::fp16 || precision == PrecisionPolicy::fp16_pure ? 0 : 1;
 }
 
 struct LossScaleOptions {
-  /// What the loss is multiplied by; 0: dynamic. A dynamic scale halves after a step whose gradients are not all finite
-  /// (that step changes nothing) and doubles after `growth_interval` good ones, as PyTorch's GradScaler.
+  /// The factor of the loss; 0: dynamic. A dynamic scale halves after a step whose gradients are not all finite
+  /// (that step changes nothing) and doubles after `growth_interval` good steps, as in PyTorch's GradScaler.
   double scale = loss_scale_of(default_precision());
   double initial = 65536;
   int growth_interval = 2000;
 };
 
-/// A u8 scalar: 1 where every element of every gradient is finite.
+/// A u8 scalar: 1 if every element of every gradient is finite.
 Tensor all_finite(const std::vector<Gradient>& gradients);
 
 class LossScale {
  public:
-  /// A dynamic scale keeps `loss_scale`, `good_steps` and `skipped_steps` in `state`. Throws where options are out of
+  /// A dynamic scale keeps `loss_scale`, `good_steps` and `skipped_steps` in `state`. Throws if options are out of
   /// range.
   LossScale(const LossScaleOptions& options, const Parameters& state);
 
   /// The loss to differentiate.
   Tensor scaled(const Tensor& loss) const;
-  /// The gradients of a scaled loss as those of the loss.
+  /// The gradients of the loss from those of the scaled loss.
   std::vector<Gradient> unscaled(const std::vector<Gradient>& gradients) const;
-  /// After the updates of a step's body: where a gradient is not finite, every Variable set so far keeps its old value.
-  /// Moves a dynamic scale.
+  /// Call after the updates of a step's body: if a gradient is not finite, every Variable set so far keeps its old
+  /// value. Adjusts a dynamic scale.
   void finish(const std::vector<Gradient>& gradients) const;
 
   bool is_dynamic() const { return scale_.has_value(); }

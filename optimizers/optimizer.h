@@ -1,4 +1,4 @@
-// Optimizer: an update rule at work on a model's parameters, with groups, clipping and a schedule.
+// Optimizer: applies an update rule to a model's parameters, with groups, clipping and a schedule.
 //
 //   Optimizer optimizer(model.parameters(), {.rule = Sgd{.momentum = 0.9}, .schedule = CosineRate{.rate = 0.1}},
 //                       {.steps_per_epoch = 469, .epochs = 5});
@@ -15,18 +15,18 @@
 
 namespace nixie {
 
-/// Parameters that are treated differently from the rest, by name and rank.
+/// Parameters with their own options, selected by name and rank.
 struct ParameterGroup {
-  std::string match = "*";                     ///< of the whole name; * is any text
-  int max_rank = 100;                          ///< 1: biases and what normalisation layers have
-  double rate = 1;                             ///< factor of the learning rate; 0 leaves the parameters as they are
+  std::string match = "*";                     ///< matches the full name; * matches any text
+  int max_rank = 100;                          ///< 1: biases and parameters of normalisation layers
+  double rate = 1;                             ///< factor of the learning rate; 0 freezes the parameters
   double weight_decay = 1;                     ///< factor of the rule's weight decay
   std::optional<AnyOptimizer> optimizer = {};  ///< in place of the run's rule
   std::optional<AnySchedule> schedule = {};    ///< in place of the run's schedule; no plateau
 
   static constexpr const char* name = "group";
   static constexpr auto fields() {
-    return std::tuple{field("match", &ParameterGroup::match, "whole names of its parameters; * is any text"),
+    return std::tuple{field("match", &ParameterGroup::match, "full names of its parameters; * matches any text"),
                       field("max_rank", &ParameterGroup::max_rank, "largest rank of its parameters", {0}),
                       field("rate", &ParameterGroup::rate, "factor of the learning rate, 0 = frozen", {0}),
                       field("weight_decay", &ParameterGroup::weight_decay, "factor of the weight decay", {0}),
@@ -41,7 +41,7 @@ std::string field_text(const ParameterGroup& group);
 struct OptimizerOptions {
   AnyOptimizer rule = {};
   AnySchedule schedule = {};
-  std::vector<ParameterGroup> groups = {};  ///< the first that holds a parameter counts
+  std::vector<ParameterGroup> groups = {};  ///< the first that matches a parameter counts
   double clip_value = 0;                    ///< largest gradient element, 0 = no limit; applied first
   double clip_norm = 0;                     ///< largest norm of all gradients together, 0 = no limit
   LossScaleOptions loss_scale = {};
@@ -49,33 +49,33 @@ struct OptimizerOptions {
 
 class Optimizer {
  public:
-  /// For the trainable parameters of a collection. Throws where options are out of range or a group holds nothing.
+  /// For the trainable parameters of a collection. Throws if options are out of range or a group matches nothing.
   Optimizer(const Parameters& parameters, const OptimizerOptions& options, const RunLength& run = {});
 
-  /// One update that lowers the loss: its gradients, at the scale that the precision needs, and `update`. In a Step's
-  /// body.
+  /// One step of descent: computes the gradients, with the precision's loss scale, and calls `update`. Call it in a
+  /// Step's body.
   void minimize(const Tensor& loss) const;
 
-  // The same in parts, for gradients that are changed or added up on their way.
-  /// The loss to give to `gradients`; `update` takes its scale out again.
+  // The parts of `minimize`, for gradients that are changed or accumulated in between.
+  /// The loss to pass to `gradients`; `update` removes the scale.
   Tensor scaled(const Tensor& loss) const { return loss_scale_.scaled(loss); }
-  /// Clips the gradients and sets the parameters, the buffers and the counter. `step` (i32 scalar, from 0) is what the
-  /// schedule reads; without it the number of updates so far. `rate_factor` (f32 scalar) multiplies the schedule's
-  /// rate. Throws for a parameter it was not made for.
+  /// Clips the gradients and sets the parameters, the buffers and the counter. `step` (i32 scalar, from 0) is the input
+  /// of the schedule, by default the number of updates so far. `rate_factor` (f32 scalar) multiplies the schedule's
+  /// rate. Throws for a parameter that the optimizer was not made for.
   void update(const std::vector<Gradient>& gradients, const Tensor& step,
               const std::optional<Tensor>& rate_factor = std::nullopt) const;
   void update(const std::vector<Gradient>& gradients) const;
 
-  /// The parameters that it changes: all trainable ones but those of a group with rate 0.
+  /// The parameters that it changes: all trainable ones except those of a group with rate 0.
   const std::vector<Variable>& parameters() const { return parameters_; }
-  /// Updates so far, an i32 scalar: what `update` counts.
+  /// The number of updates so far, an i32 scalar.
   const Variable& count() const { return count_; }
   const OptimizerOptions& options() const { return options_; }
   const Schedule& schedule() const { return schedule_; }
   const LossScale& loss_scale() const { return loss_scale_; }
-  /// Buffers by name PARAMETER.BUFFER (`features.0.weight.momentum_buffer`), and what all parameters share:
-  /// `shared.step` (i32, updates so far), `shared.plateau_...`, `shared.loss_scale` and its counters. A name's last dot
-  /// ends the parameter's.
+  /// Buffers by name PARAMETER.BUFFER (`features.0.weight.momentum_buffer`), and the state shared by all parameters:
+  /// `shared.step` (i32, updates so far), `shared.plateau_...`, `shared.loss_scale` and its counters. PARAMETER ends at
+  /// the last dot.
   const Parameters& state() const { return state_; }
 
  private:
@@ -94,7 +94,7 @@ class Optimizer {
   std::vector<Variable> parameters_;
 };
 
-/// The square root of the sum of squares of all elements of all gradients, f32.
+/// The norm of all gradients together (root of the sum of squares), f32.
 Tensor global_norm(const std::vector<Gradient>& gradients);
 /// Elements limited to [-limit, limit].
 std::vector<Gradient> clip_by_value(const std::vector<Gradient>& gradients, double limit);

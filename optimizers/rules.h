@@ -1,9 +1,9 @@
 // The update rules: stochastic gradient descent and its adaptive relatives, with PyTorch's formulas, defaults and
-// buffer names, so that states travel. In the formulas g is the gradient plus weight_decay * w, and every buffer starts
-// at zero.
+// buffer names, so that states can be exchanged. In the formulas g is the gradient plus weight_decay * w, and buffers
+// start at zero.
 #pragma once
 
-#include "nixie/optimizers/update.h"
+#include "nixie/optimizers/update_rule.h"
 
 namespace nixie {
 
@@ -15,9 +15,9 @@ struct Sgd {
 
   static constexpr const char* name = "sgd";
   static constexpr auto fields() {
-    return std::tuple{field("momentum", &Sgd::momentum, "share of the last step kept", {0, 1}),
-                      field("weight_decay", &Sgd::weight_decay, "pull towards zero", {0}),
-                      field("nesterov", &Sgd::nesterov, "looks one step ahead")};
+    return std::tuple{field("momentum", &Sgd::momentum, "fraction of the last step that is kept", {0, 1}),
+                      field("weight_decay", &Sgd::weight_decay, "added to the gradient, times the weight", {0}),
+                      field("nesterov", &Sgd::nesterov, "Nesterov's momentum")};
   }
   Update build(const Variable& w, Parameters& state) const;
 };
@@ -30,42 +30,42 @@ struct Adam {
 
   static constexpr const char* name = "adam";
   static constexpr auto fields() {
-    return std::tuple{field("beta1", &Adam::beta1, "memory of the mean", {0, 1}),
-                      field("beta2", &Adam::beta2, "memory of the mean square", {0, 1}),
-                      field("eps", &Adam::eps, "added to the root", {0}),
-                      field("weight_decay", &Adam::weight_decay, "pull towards zero", {0})};
+    return std::tuple{field("beta1", &Adam::beta1, "decay rate of the mean gradient", {0, 1}),
+                      field("beta2", &Adam::beta2, "decay rate of the mean squared gradient", {0, 1}),
+                      field("eps", &Adam::eps, "added to the square root", {0}),
+                      field("weight_decay", &Adam::weight_decay, "added to the gradient, times the weight", {0})};
   }
   Update build(const Variable& w, Parameters& state) const;
 };
 
-/// Adam, but the weight decay stands apart from the gradient: w = (1 - rate weight_decay) w first (Loshchilov and
+/// Adam with decoupled weight decay: w = (1 - rate weight_decay) w first (Loshchilov and
 /// Hutter 2019).
 struct AdamW {
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0.01;
 
   static constexpr const char* name = "adamw";
   static constexpr auto fields() {
-    return std::tuple{field("beta1", &AdamW::beta1, "memory of the mean", {0, 1}),
-                      field("beta2", &AdamW::beta2, "memory of the mean square", {0, 1}),
-                      field("eps", &AdamW::eps, "added to the root", {0}),
-                      field("weight_decay", &AdamW::weight_decay, "pull towards zero", {0})};
+    return std::tuple{field("beta1", &AdamW::beta1, "decay rate of the mean gradient", {0, 1}),
+                      field("beta2", &AdamW::beta2, "decay rate of the mean squared gradient", {0, 1}),
+                      field("eps", &AdamW::eps, "added to the square root", {0}),
+                      field("weight_decay", &AdamW::weight_decay, "decoupled weight decay", {0})};
   }
   Update build(const Variable& w, Parameters& state) const;
 };
 
 /// s = alpha s + (1 - alpha) g^2;  d = g / (sqrt(s) + eps), or centered g / (sqrt(s - a^2) + eps) with
 /// a = alpha a + (1 - alpha) g;  w = w - rate d, or with momentum b = momentum b + d;  w = w - rate b.
-/// Buffers: square_avg; grad_avg, momentum_buffer where they are used.
+/// Buffers: square_avg; grad_avg and momentum_buffer if they are used.
 struct RmsProp {
   double alpha = 0.99, eps = 1e-8, momentum = 0, weight_decay = 0;
   bool centered = false;
 
   static constexpr const char* name = "rmsprop";
   static constexpr auto fields() {
-    return std::tuple{field("alpha", &RmsProp::alpha, "memory of the mean square", {0, 1}),
-                      field("eps", &RmsProp::eps, "added to the root", {0}),
-                      field("momentum", &RmsProp::momentum, "share of the last step kept", {0, 1}),
-                      field("weight_decay", &RmsProp::weight_decay, "pull towards zero", {0}),
+    return std::tuple{field("alpha", &RmsProp::alpha, "decay rate of the mean squared gradient", {0, 1}),
+                      field("eps", &RmsProp::eps, "added to the square root", {0}),
+                      field("momentum", &RmsProp::momentum, "fraction of the last step that is kept", {0, 1}),
+                      field("weight_decay", &RmsProp::weight_decay, "added to the gradient, times the weight", {0}),
                       field("centered", &RmsProp::centered, "divides by the deviation, not the root mean square")};
   }
   Update build(const Variable& w, Parameters& state) const;
@@ -78,9 +78,9 @@ struct Adagrad {
   static constexpr const char* name = "adagrad";
   static constexpr auto fields() {
     return std::tuple{field("rate_decay", &Adagrad::rate_decay, "decay of the rate with each update", {0}),
-                      field("initial_sum", &Adagrad::initial_sum, "first sum of squares", {0}),
-                      field("eps", &Adagrad::eps, "added to the root", {0}),
-                      field("weight_decay", &Adagrad::weight_decay, "pull towards zero", {0})};
+                      field("initial_sum", &Adagrad::initial_sum, "initial sum of squared gradients", {0}),
+                      field("eps", &Adagrad::eps, "added to the square root", {0}),
+                      field("weight_decay", &Adagrad::weight_decay, "added to the gradient, times the weight", {0})};
   }
   Update build(const Variable& w, Parameters& state) const;
 };
@@ -92,9 +92,9 @@ struct Adadelta {
 
   static constexpr const char* name = "adadelta";
   static constexpr auto fields() {
-    return std::tuple{field("rho", &Adadelta::rho, "memory of the mean squares", {0, 1}),
-                      field("eps", &Adadelta::eps, "added under the roots", {0}),
-                      field("weight_decay", &Adadelta::weight_decay, "pull towards zero", {0})};
+    return std::tuple{field("rho", &Adadelta::rho, "decay rate of the mean squares", {0, 1}),
+                      field("eps", &Adadelta::eps, "added under the square roots", {0}),
+                      field("weight_decay", &Adadelta::weight_decay, "added to the gradient, times the weight", {0})};
   }
   Update build(const Variable& w, Parameters& state) const;
 };

@@ -1,5 +1,5 @@
 // Schedules: the learning rate as a function of the step, on the device as an expression of the step counter and on the
-// host as a number. Lengths are in epochs, fractions allowed; the rate moves with every step.
+// host as a number. Lengths are in epochs, fractions allowed; the rate changes with every step.
 #pragma once
 
 #include <cstdint>
@@ -18,34 +18,34 @@ namespace nixie {
 /// How long a run is, in the schedules' units. By default an epoch is one step.
 struct RunLength {
   double steps_per_epoch = 1;
-  double epochs = 0;  ///< of the whole run; 0: not known
+  double epochs = 0;  ///< of the whole run; 0: unknown
 };
 
-/// A linear start: the rate's factor goes from `start` to 1 over the first epochs (PyTorch's LinearLR), times whatever
-/// the schedule says.
+/// Linear warm-up: a factor that rises from `start` to 1 over the first epochs (PyTorch's LinearLR) multiplies the
+/// schedule's rate.
 struct Warmup {
   double epochs = 0, start = 0.01;
 
   static constexpr const char* name = "warmup";
   static constexpr auto fields() {
     return std::tuple{field("epochs", &Warmup::epochs, "length", {0}),
-                      field("start", &Warmup::start, "factor at the first step", {0, 1})};
+                      field("start", &Warmup::start, "factor of the rate at the first step", {0, 1})};
   }
 };
 std::string field_text(const Warmup& warmup);
 
-// What most schedules have.
+// Fields of most schedules.
 template <class T>
 constexpr auto warmup_field() {
-  return field("warmup", &T::warmup, "linear start");
+  return field("warmup", &T::warmup, "linear warm-up");
 }
 template <class T>
 constexpr auto first_rate_field() {
-  return field("rate", &T::rate, "first learning rate", {0});
+  return field("rate", &T::rate, "initial learning rate", {0});
 }
 template <class T>
 constexpr auto factor_field() {
-  return field("factor", &T::factor, "what the rate is multiplied by", {0});
+  return field("factor", &T::factor, "factor of the rate at each change", {0});
 }
 
 // Each schedule's `at` is its formula, without warm-up, for a step counted from 0. Real is double or Tensor (f32).
@@ -88,8 +88,7 @@ struct MultistepRate {
   static constexpr auto fields() {
     return std::tuple{first_rate_field<MultistepRate>(), factor_field<MultistepRate>(),
                       field("milestones", &MultistepRate::milestones, "epochs at which it changes", {0}),
-                      field("factors", &MultistepRate::factors,
-                            "one for each milestone, in place of the same factor at all of them", {0}),
+                      field("factors", &MultistepRate::factors, "one factor per milestone, in place of factor", {0}),
                       warmup_field<MultistepRate>()};
   }
   template <class Real>
@@ -104,7 +103,7 @@ struct ExponentialRate {
   static constexpr const char* name = "exponential";
   static constexpr auto fields() {
     return std::tuple{first_rate_field<ExponentialRate>(),
-                      field("factor", &ExponentialRate::factor, "what an epoch multiplies the rate by", {0}),
+                      field("factor", &ExponentialRate::factor, "factor of the rate per epoch", {0}),
                       warmup_field<ExponentialRate>()};
   }
   template <class Real>
@@ -118,9 +117,10 @@ struct PolynomialRate {
 
   static constexpr const char* name = "polynomial";
   static constexpr auto fields() {
-    return std::tuple{first_rate_field<PolynomialRate>(), field("power", &PolynomialRate::power, "exponent", {0}),
-                      field("epochs", &PolynomialRate::epochs, "where the rate becomes 0; 0 = the run's end", {0}),
-                      warmup_field<PolynomialRate>()};
+    return std::tuple{
+        first_rate_field<PolynomialRate>(), field("power", &PolynomialRate::power, "exponent", {0}),
+        field("epochs", &PolynomialRate::epochs, "epoch at which the rate becomes 0; 0 = the end of the run", {0}),
+        warmup_field<PolynomialRate>()};
   }
   template <class Real>
   Real at(const Real& step, const RunLength& run) const;
@@ -133,15 +133,16 @@ struct CosineRate {
 
   static constexpr const char* name = "cosine";
   static constexpr auto fields() {
-    return std::tuple{first_rate_field<CosineRate>(), field("low", &CosineRate::low, "last learning rate", {0}),
-                      field("epochs", &CosineRate::epochs, "where the rate is lowest; 0 = the run's end", {0}),
-                      warmup_field<CosineRate>()};
+    return std::tuple{
+        first_rate_field<CosineRate>(), field("low", &CosineRate::low, "final learning rate", {0}),
+        field("epochs", &CosineRate::epochs, "epoch at which the rate is lowest; 0 = the end of the run", {0}),
+        warmup_field<CosineRate>()};
   }
   template <class Real>
   Real at(const Real& step, const RunLength& run) const;
 };
 
-/// rate, times `factor` whenever the observed metric has not become better for more than `patience` observations
+/// rate, times `factor` whenever the observed metric has not improved for more than `patience` observations
 /// (ReduceLROnPlateau, threshold relative).
 struct PlateauRate {
   double rate = 0.01, factor = 0.1, threshold = 1e-4, low = 0;
@@ -152,10 +153,10 @@ struct PlateauRate {
   static constexpr const char* name = "plateau";
   static constexpr auto fields() {
     return std::tuple{first_rate_field<PlateauRate>(),
-                      field("factor", &PlateauRate::factor, "what the rate is multiplied by", {0, 1}),
+                      field("factor", &PlateauRate::factor, "factor of the rate at each change", {0, 1}),
                       field("threshold", &PlateauRate::threshold, "relative change that counts as better", {0}),
                       field("low", &PlateauRate::low, "lowest learning rate", {0}),
-                      field("patience", &PlateauRate::patience, "observations without a better one", {0}),
+                      field("patience", &PlateauRate::patience, "observations without improvement", {0}),
                       field("cooldown", &PlateauRate::cooldown, "observations to wait after a change", {0}),
                       field("maximize", &PlateauRate::maximize, "larger is better (accuracy, not loss)"),
                       warmup_field<PlateauRate>()};
@@ -193,7 +194,7 @@ class AnySchedule {
   const std::string& kind() const { return kind_; }
   /// `cosine: {rate: 0.1, ...}`
   std::string text() const { return kind_ + ": " + text_; }
-  /// Whether a larger metric is the better one for it (a plateau's option).
+  /// Whether a larger metric is better (an option of plateau).
   bool maximizes() const { return plateau_ && plateau_->maximize; }
 
  private:
@@ -207,18 +208,18 @@ class AnySchedule {
 };
 std::string field_text(const AnySchedule& schedule);
 
-/// A schedule at work in a run.
+/// A schedule in a run.
 class Schedule {
  public:
-  /// Throws where the options are out of range or need a length that is not known. A plateau keeps its state in
-  /// `state`: what it has observed is saved with it.
+  /// Throws if the options are out of range or need an unknown length. A plateau keeps its observations in `state`,
+  /// so that they are saved with it.
   Schedule(const AnySchedule& options, const RunLength& run, const Parameters& state);
 
   /// The rate at a step, an f32 scalar; `step` is an i32 scalar that counts from 0.
   Tensor rate(const Tensor& step) const;
   /// The same as a number.
   double rate(std::int64_t step) const;
-  /// Tells a plateau the metric of an evaluation; the others do not listen.
+  /// Gives a plateau the metric of an evaluation; other schedules ignore it.
   void observe(double metric) const;
 
  private:

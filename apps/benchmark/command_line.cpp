@@ -63,7 +63,7 @@ void add_config(CLI::App& app, Command& command) {
 }
 
 void add_steps(CLI::App& app, StepsCommand& command, std::function<void()>& chosen) {
-  CLI::App* steps = app.add_subcommand("steps", "whole training steps of small nets, each in a process of its own");
+  CLI::App* steps = app.add_subcommand("steps", "whole training steps of small nets, each in its own process");
   add_names(*steps, "--net", command.nets, names_of(step_nets()), "which nets, separated by commas; all by default");
   add_machine(*steps, command);
   steps->add_option("--batch", command.batch, "images of a step; each net's own by default")
@@ -100,7 +100,7 @@ void add_peer(CLI::App& app, PeerOptions& peer) {
   app.add_option("--peers", peer.peers, "the folder of the peers' programs, apps/peers by default")
       ->each([&](const std::string&) { peer.wanted = true; });
   app.add_option("--python", peer.python, "what runs them, python3 by default");
-  app.add_option("--peer-seconds", peer.seconds, "that the peer may take for all rows")
+  app.add_option("--peer-seconds", peer.seconds, "time limit of the peer for all rows")
       ->check(CLI::Range(1.0, 86400.0));
   app.add_flag_callback(
       "--alone", [&] { peer.wanted = false; }, "no peer; on a CPU there is none unless --peers is given");
@@ -114,7 +114,7 @@ void add_compare(CLI::App& app, CompareCommand& command, std::function<void()>& 
   add_names(*compare, "--engine", command.engines, {"eager", "graph", "compile", "max-autotune", "jit"},
             "the peers' ways to run a net; all but max-autotune by default");
   compare
-      ->add_option("--peer-seconds", command.peer_seconds, "that each peer may take for all its rows, 600 by default")
+      ->add_option("--peer-seconds", command.peer_seconds, "time limit of each peer for all its rows, 600 by default")
       ->check(CLI::Range(1.0, 86400.0));
   compare->callback([&] { chosen = [&] { run_compare(command); }; });
 }
@@ -158,7 +158,7 @@ void add_sweep(CLI::App& app, SweepCommand& command, std::function<void()>& chos
   sweep->add_option("--count", command.count, "layers, by default 300 on a GPU and 40 on a CPU")
       ->check(CLI::Range(1, 100000));
   sweep->add_option("--seed", command.seed, "which layers, 1 by default");
-  add_names(*sweep, "--kind", command.kinds, {"dense", "depthwise", "grouped"}, "of the drawn layers, these alone");
+  add_names(*sweep, "--kind", command.kinds, {"dense", "depthwise", "grouped"}, "only these kinds of the drawn layers");
   add_names(*sweep, "--precision", command.precisions, precision_names(), "by default fp16 on a GPU, fp32 on a CPU");
   add_machine(*sweep, command);
   sweep->add_option("--runs", command.runs, "timed measurements, 7 by default")->check(CLI::Range(1, kMost));
@@ -192,7 +192,7 @@ void add_scaling(CLI::App& app, ScalingCommand& command, std::function<void()>& 
 
 void add_tune(CLI::App& app, TuneCommand& command, std::function<void()>& chosen) {
   CLI::App* tune =
-      app.add_subcommand("tune", "measures which way of each kernel of the nets is the fastest, for later runs");
+      app.add_subcommand("tune", "measures the fastest algorithm of each kernel of the nets, for later runs");
   add_names(*tune, "--net", command.nets, names_of(conv_nets(false)), "alexnet, overfeat and vgg_a by default");
   add_names(*tune, "--precision", command.precisions, precision_names(), "by default fp16,fp32");
   tune->add_option("--batch", command.batch, "images; each net's own by default")->check(CLI::Range(1, kMost));

@@ -6,7 +6,7 @@
 
 namespace nixie::benchmark {
 
-/// Runs what the arguments say and returns the exit code (see Fault in core/base/error.h). Errors are one line on
+/// Runs the command and returns the exit code (see Fault in core/base/error.h). Errors are one line on
 /// stderr, after `PROGRAM: `.
 int run_program(const std::string& program, std::vector<std::string> arguments);
 

@@ -1,7 +1,7 @@
 // Two libraries share memory through DLPack: `dlpack` on the CPU, `dlpack cuda` on a GPU.
 //
-// The host program owns an array; nixie computes with it where it lies and hands the result out as the struct that
-// PyTorch, CuPy, JAX or a C program take. Nothing is copied on the way.
+// The host program owns an array; nixie computes on it in place and exports the result as the struct that
+// PyTorch, CuPy, JAX or a C program take. Nothing is copied.
 #include <cstdio>
 #include <string>
 

@@ -1,4 +1,4 @@
-// guide: the code of docs/cpp.md, which a test compares with this file, and runs.
+// guide: the code of docs/cpp.md. A test compares the page with this file, and runs it.
 #include <fmt/core.h>
 
 #include <cmath>
@@ -33,7 +33,7 @@ void arrays() {
 const Elementwise bump{"bump", [](auto x) { return exp(-x * x); },
                        [](const Tensor& g, const Tensor& y, const Tensor& x) { return Gradients{-2.0 * g * x * y}; }};
 
-// A layer: options, the parameters that it makes for an input's shape, and the function that it is.
+// A layer: options, the parameters that it makes for an input shape, and the function that it computes.
 struct Bumps {
   int out = 16;
 
@@ -68,7 +68,7 @@ class Spirals : public Dataset {
   std::vector<std::string> names_ = {"one", "other"};
 };
 
-// A loop: two steps over the same parameters, one that trains and one that tests.
+// A loop: two steps over the same parameters, one for training and one for testing.
 double train_spirals(Backend& backend) {
   Loader loader(std::make_shared<Spirals>(1), {.batch = 50}, /*seed=*/1, /*training=*/true);
   Loader tests(std::make_shared<Spirals>(2), {.batch = 100}, 1, false);
@@ -96,7 +96,7 @@ double train_spirals(Backend& backend) {
   return right / static_cast<double>(tests.batches());
 }
 
-// Gradients by hand: minimize is this, with a rule in place of the formula.
+// Gradients by hand: minimize does the same, with an update rule in place of the formula.
 double fit_line(Backend& backend) {
   Parameters parameters;
   const Variable w = parameters.make("w", {1}), b = parameters.make("b", {1});

@@ -1,5 +1,5 @@
-// own_op: an elementwise op declared outside the library. One declaration gives its value, its gradient, and kernels in
-// which it is fused with what stands around it.
+// own_op: an elementwise op declared outside the library. One declaration gives its value, its gradient, and kernels
+// that fuse it with its neighbours.
 #include <fmt/core.h>
 
 #include "nixie/backends/registry.h"

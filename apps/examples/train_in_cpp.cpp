@@ -1,4 +1,4 @@
-// train_in_cpp: a net, its training step and the loop in C++, without a configuration: what the trainer does, in small.
+// train_in_cpp: a net, its training step and the loop in C++, without a configuration: a small trainer.
 #include <fmt/core.h>
 
 #include "nixie/backends/registry.h"

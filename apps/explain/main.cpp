@@ -1,4 +1,4 @@
-// explain: shows a net's layers, the graph of one training step, and the plan a backend makes of it.
+// explain: prints a net's layers, the graph of one training step, and a backend's plan for it.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """The nets of `benchmark compare` in JAX: fprop, fprop with bprop, and a training step, each one jitted function.
 
-A net is built from its layers, for images in NHWC. Halves are cast from fp32 weights in the training step; statistics
-of batch norm are taken and kept in fp32.
+A net is built from its layers, for images in NHWC. The training step casts fp32 weights to halves; statistics
+of batch norm are computed and kept in fp32.
 """
 import os
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")

@@ -1,4 +1,4 @@
-"""What the peers' programs share: the figures of a timing, and answering requests line by line.
+"""Shared by the peers: the figures of a timing, and answering requests line by line.
 
 A program started with --serve answers JSON lines: first `{"program": ..., "engines": {precision: [...]}}`, then one
 object for each request. A request for a net is

@@ -1,4 +1,4 @@
-// Averages: an exponential moving average of a model's parameters, which evaluations and predictions use.
+// Averages: an exponential moving average of a model's parameters, for evaluations and predictions.
 #pragma once
 
 #include "nixie/models/io/weights.h"

@@ -1,4 +1,4 @@
-// The machine a run is on: which backend, how many threads, which instructions.
+// The machine of a run: backend, number of threads, instruction set.
 #pragma once
 
 #include <memory>

@@ -62,7 +62,7 @@ int run(const std::function<int()>& work) {
 
 int main(int argc, char** argv) {
   nixie::reserve_standard_descriptors();
-  if (argc > 1 && std::string_view(argv[1]) == "benchmark")  // the other door to `benchmark nets --config`
+  if (argc > 1 && std::string_view(argv[1]) == "benchmark")  // the same as `benchmark nets --config`
     return nixie::benchmark::run_program("trainer benchmark", {argv + 2, argv + argc});
   std::vector<std::string> arguments(argv + 1, argv + argc);
   if (nixie::names_subcommand(arguments))

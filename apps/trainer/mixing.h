@@ -1,4 +1,4 @@
-// Mixing: mixup and cutmix, pairs of a batch's images as one, with the loss shared between their labels.
+// Mixing: mixup and cutmix of pairs of a batch's images, with the loss split between their labels.
 #pragma once
 
 #include "nixie/configs/parse/mixing_options.h"

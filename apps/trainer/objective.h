@@ -1,4 +1,4 @@
-// Objective: what a net's output is compared with, and whether there is an accuracy to speak of.
+// Objective: the target of a net's output, and whether an accuracy is defined.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// Progress: what a person sees of a run: one line that moves on a terminal, plain lines elsewhere.
+// Progress: prints a run's progress: a progress line on a terminal, plain lines elsewhere.
 #pragma once
 
 #include <chrono>

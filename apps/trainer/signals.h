@@ -1,4 +1,4 @@
-// Signals: how a running trainer is told to end or to save.
+// Signals that tell a running trainer to end or to save.
 #pragma once
 
 namespace nixie {

@@ -1,4 +1,4 @@
-// Snapshot: what the trainer writes into a Checkpoint, and restores from it.
+// Snapshot: the trainer's state in a Checkpoint: writes and restores it.
 #pragma once
 
 #include <cmath>

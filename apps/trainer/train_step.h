@@ -1,4 +1,4 @@
-// TrainStep: what a training step computes and changes, from one batch or from several whose gradients add up.
+// TrainStep: a training step on one batch, or on several with accumulated gradients.
 #pragma once
 
 #include "nixie/apps/trainer/averages.h"

@@ -1,4 +1,4 @@
-// TrainedModel: the model in a checkpoint, with all that a prediction needs; and Predictor, which runs it.
+// TrainedModel: the model of a checkpoint, with everything that predictions need; and Predictor, which runs it.
 //
 //   TrainedModel trained = load_trained("runs/cats/1/best.h5");
 //   Predictor predictor(trained, *open_backend("auto", 0));

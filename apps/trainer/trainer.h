@@ -1,4 +1,4 @@
-// Trainer: a training run: the model, its data and optimizer, the loop, and what it leaves on disk.
+// Trainer: a training run: the model, its data and optimizer, the loop, and its files.
 //
 //   Trainer trainer(load_config("configs/demo.yaml"), {.run = "runs/mine", .out = stdout});
 //   trainer.train();

@@ -1,4 +1,4 @@
-// Watchdog: tells when a run makes no progress, and what each of its threads does instead.
+// Watchdog: reports when a run makes no progress, and what each of its threads waits for.
 #pragma once
 
 #include <chrono>

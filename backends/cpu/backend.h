@@ -5,7 +5,7 @@
 
 namespace nixie {
 
-/// `threads`: 0 takes all the machine has. Results have the same bits for any number.
+/// `threads`: 0 = all cores. Results are bitwise equal for any number.
 std::shared_ptr<Backend> make_cpu_backend(int threads = 0);
 
 }  // namespace nixie

@@ -1,4 +1,4 @@
-// The CUDA backend's doors.
+// The CUDA backend: opens a device and makes its buffers and executables.
 #include "nixie/backends/cuda/backend.h"
 
 #include <cstdlib>

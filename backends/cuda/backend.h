@@ -5,8 +5,8 @@
 
 namespace nixie {
 
-/// Opens a GPU of compute capability 8.0 or newer. Throws Fault::device, at once and with the remedy, where there is
-/// no GPU, driver or library to use.
+/// Opens a GPU of compute capability 8.0 or newer. Throws Fault::device, at once and with the remedy, without a usable
+/// GPU, driver or library.
 std::shared_ptr<Backend> make_cuda_backend(int device = 0);
 
 }  // namespace nixie

@@ -1,4 +1,4 @@
-// The null backend: plans of any size without memory or work, to read and to count kernels.
+// The null backend: compiles plans of any size without memory or work, to print them and count kernels.
 #pragma once
 
 #include <functional>
@@ -7,8 +7,8 @@
 
 namespace nixie {
 
-/// Compiling hands the plan to `see` (may be empty); running does nothing. Buffers have a size but no memory, and
-/// downloads give zeros.
+/// Compiling passes the plan to `see` (may be empty); running does nothing. Buffers have a size but no memory, and
+/// downloads return zeros.
 std::shared_ptr<Backend> make_null_backend(std::function<void(const Plan&)> see = {});
 
 }  // namespace nixie

@@ -1,4 +1,4 @@
-// What differs between two configurations.
+// The differences between two configurations.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace nixie {
 
-/// One line for each value that differs, by its path: `schedule.step.rate: 0.1 -> 0.01`; what one side lacks is
+/// One line for each value that differs, by its path: `schedule.step.rate: 0.1 -> 0.01`; a missing value is
 /// `nothing`. Both are YAML texts, as `config_text` prints them.
 std::vector<std::string> config_changes(const std::string& before, const std::string& after);
 

@@ -1,4 +1,5 @@
-// From YAML to TrainConfig and back.
+// From YAML to TrainConfig and back. What a key means stands beside its field: config.h for those at the top, fields()
+// of layers/*.h, data/*.h and optimizers/*.h for the others.
 #include "nixie/configs/parse/config.h"
 
 #include <algorithm>

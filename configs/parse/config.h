@@ -1,5 +1,5 @@
-// TrainConfig: a whole training run as one struct, and the YAML files that say it: the top-level keys, their defaults
-// and meaning. The keys below them are fields of the structs of options (layers/*.h, data/*.h, optimizers/*.h).
+// TrainConfig: a whole training run as one struct, read from YAML: the top-level keys, their defaults
+// and meaning. The keys below them are fields of options structs (layers/*.h, data/*.h, optimizers/*.h).
 //
 //   model: {lenet: {}}
 //   optimizer: {sgd: {momentum: 0.9}}
@@ -46,7 +46,7 @@ struct TrainConfig {
   std::int64_t log_every = 50, save_every = 0, evaluate_every = 0;
   std::int64_t accumulate = 1, keep = 0;
   bool noise_scale = false, report_detail = false;
-  std::map<std::string, Place> layer_places = {};  ///< no field: where the layers of a list stand, by path
+  std::map<std::string, Place> layer_places = {};  ///< no field: the places of a list's layers in the file, by path
 
   static constexpr const char* name = "config";
   static constexpr auto fields() {
@@ -54,12 +54,11 @@ struct TrainConfig {
     return std::tuple{
         field("model", &C::model, "a net by name, or a list of layers"),
         field("init_from", &C::init_from,
-              "file of first weights: a checkpoint or safetensors; what fits by name and shape is taken"),
-        field("freeze", &C::freeze, "whole names of parameters that stay as they are; * is any text"),
-        field("loss", &C::loss, "what is made small"),
+              "file of initial weights: a checkpoint or safetensors; arrays that match by name and shape are loaded"),
+        field("freeze", &C::freeze, "full names of parameters that are not trained; * matches any text"),
+        field("loss", &C::loss, "the loss to minimise"),
         field("target", &C::target,
-              "what the output is compared with: labels, the data's own targets, or input, the samples themselves (an "
-              "autoencoder)"),
+              "target of the loss: labels, the dataset's targets, or input, the samples themselves (an autoencoder)"),
         field("optimizer", &C::optimizer, "the update rule"),
         field("schedule", &C::schedule, "the learning rate over the run"),
         field("parameter_groups", &C::parameter_groups,
@@ -69,26 +68,25 @@ struct TrainConfig {
         field("data", &C::data, "the dataset and its batch"),
         field("mixing", &C::mixing, "mixup and cutmix of training batches"),
         field("loader", &C::loader, "decoding in the background"),
-        field("metrics", &C::metrics, "what an evaluation prints besides accuracy and loss"),
+        field("metrics", &C::metrics, "metrics of an evaluation besides accuracy and loss"),
         field("ema", &C::ema,
               "decay of the moving average of the weights, such as 0.999; evaluations use the average; 0 = none",
               {0, 1}),
         field("best_by", &C::best_by,
-              "what best.h5 is the best of: accuracy (loss, where there is none), loss or the name of one of the "
-              "metrics"),
-        field("patience", &C::patience, "evaluations in a row without a better one that end the run, 0 = any number",
+              "metric that selects best.h5: accuracy (loss, if there is none), loss or the name of one of the metrics"),
+        field("patience", &C::patience, "evaluations in a row without improvement after which the run ends, 0 = never",
               {0}),
         field("epochs", &C::epochs, "length of the run; 0 = steps decide", {0, 1e9}),
         field("steps", &C::steps, "the run ends after so many steps; 0 = epochs decide", {0, 2147483647}),
-        field("seed", &C::seed, "of weights, order, augmentation and dropout"),
-        field("backend", &C::backend, "auto, cpu, cuda or null; auto takes a GPU where there is one"),
-        field("threads", &C::threads, "of the CPU backend, 0 = all", {0, 4096}),
+        field("seed", &C::seed, "random seed of weights, order, augmentation and dropout"),
+        field("backend", &C::backend, "auto, cpu, cuda or null; auto uses a GPU if there is one"),
+        field("threads", &C::threads, "threads of the CPU backend, 0 = all cores", {0, 4096}),
         field("precision", &C::precision,
               "ieee, fp32, tf32, fp16, bf16 or fp16_pure: how values are stored and multiplied"),
-        field("loss_scale", &C::loss_scale, "of fp16 and fp16_pure; 0 = dynamic", {0}),
+        field("loss_scale", &C::loss_scale, "loss scale of fp16 and fp16_pure; 0 = dynamic", {0}),
         field("non_finite", &C::non_finite,
-              "stop, skip or roll_back: whether a step whose loss or gradients are not finite ends the run, changes "
-              "nothing, or takes the run back to its last checkpoint with half the rate, five times at most"),
+              "on a non-finite loss or gradient: stop the run, skip the step, or roll_back to the last checkpoint with "
+              "half the rate, five times at most"),
         field("log_every", &C::log_every, "steps between two log lines", {1, 1e9}),
         field("save_every", &C::save_every, "steps between two checkpoints besides those of evaluations, 0 = none",
               {0, 1e9}),
@@ -96,17 +94,16 @@ struct TrainConfig {
               "steps between two evaluations, each with a checkpoint; 0 = one at the end of each epoch", {0, 1e9}),
         field("accumulate", &C::accumulate, "batches whose gradients make one step", {1, 1e6}),
         field("noise_scale", &C::noise_scale,
-              "log lines tell the gradient noise scale, the batch beyond which more samples help little; needs "
+              "log lines show the gradient noise scale, the batch size beyond which more samples help little; needs "
               "accumulate of 2 or more"),
-        field(
-            "report_detail", &C::report_detail,
-            "report.html also shows the time of each layer, measured when the run begins, and histograms of gradients, "
-            "of one batch more at each evaluation"),
-        field("keep", &C::keep, "checkpoints of the last n evaluations that stay as step-N.h5, 0 = none", {0, 1e6})};
+        field("report_detail", &C::report_detail,
+              "report.html also shows the time of each layer, measured when the run begins, and histograms of "
+              "gradients, from one more batch at each evaluation"),
+        field("keep", &C::keep, "keep checkpoints of the last n evaluations as step-N.h5, 0 = none", {0, 1e6})};
   }
 
   PrecisionPolicy policy() const { return precision_named(precision); }
-  /// Steps of the whole run, given those of an epoch.
+  /// The steps of the whole run from the steps of an epoch.
   std::int64_t total_steps(std::int64_t steps_per_epoch) const;
 };
 
@@ -114,10 +111,10 @@ struct TrainConfig {
 TrainConfig read_config(const Tree& tree);
 /// Reads a file, with `--set` assignments (key.path=value) applied in order.
 TrainConfig load_config(const std::filesystem::path& file, const std::vector<std::string>& assignments = {});
-/// Reads a text as a file of this name is read.
+/// Reads a text like a file of this name.
 TrainConfig parse_config(const std::string& text, const std::string& name,
                          const std::vector<std::string>& assignments = {});
-/// The configuration as YAML with every field; reads back to the same.
+/// The configuration as YAML with every field; reading it gives an equal configuration.
 std::string config_text(const TrainConfig& config);
 
 }  // namespace nixie

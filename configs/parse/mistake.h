@@ -1,4 +1,4 @@
-// find_mistake: where a text that is no YAML goes wrong.
+// find_mistake: the place of a syntax error in YAML.
 #pragma once
 
 #include <optional>
@@ -12,12 +12,12 @@ struct Mistake {
   std::string what;
 };
 
-/// The tab, bracket or quote that makes a text unreadable: yaml-cpp names the place where it noticed, often the end of
-/// the text. Nothing where it is something else.
+/// The tab, bracket or quote that causes a syntax error: yaml-cpp reports where it noticed the error, often the end of
+/// the text. Nothing for other errors.
 std::optional<Mistake> find_mistake(std::string_view text);
 
-/// Whether the quoted text whose quote is the `character`-th of a UTF-8 text ends; true where no quote stands there.
-/// yaml-cpp takes the end of the text for its end.
+/// Whether the quote at `character` of a UTF-8 text is closed; true if there is no quote.
+/// yaml-cpp accepts the end of the text in place of the closing quote.
 bool is_quote_closed(std::string_view text, std::size_t character);
 
 }  // namespace nixie

@@ -1,4 +1,4 @@
-// neon's layers become nixie's: a bias joins the layer in front of it, and the cost takes in the last activation.
+// Converts neon's layers to nixie's: a bias joins the layer before it, and the cost includes the last activation.
 #include "nixie/configs/parse/neon.h"
 
 #include <algorithm>
@@ -215,7 +215,7 @@ class Converter {
   }
   void take_last(const char* kind, const Tree& cost) {
     if (lines_.empty() || lines_.back().kind != kind)
-      refuse(cost, fmt::format("this cost wants a last activation of {}, which it takes in", kind));
+      refuse(cost, fmt::format("this cost includes the activation {}, expected it in the last layer", kind));
     lines_.pop_back();
   }
   std::string loss_text() {

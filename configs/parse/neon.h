@@ -1,4 +1,4 @@
-// neon_config: a configuration of Nervana's neon as one of nixie.
+// neon_config: converts a configuration of Nervana's neon to nixie's.
 #pragma once
 
 #include <filesystem>
@@ -6,9 +6,9 @@
 
 namespace nixie {
 
-/// The YAML of a nixie configuration that trains what a neon file describes; lines of comment say what could not be
-/// kept. Throws a usage Error `file:line:column: ...` where the file is no neon configuration or asks for what nixie
-/// has not.
+/// The YAML of a nixie configuration equivalent to a neon file; comments list what could not be converted. Throws a
+/// usage Error `file:line:column: ...` if the file is no neon configuration or needs a feature that nixie does not
+/// have.
 std::string neon_config(const std::filesystem::path& file);
 
 }  // namespace nixie

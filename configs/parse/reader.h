@@ -1,19 +1,19 @@
 // Reads option structs (core/base/fields.h) from YAML trees and collects every problem of a file before it throws.
 //
-// One rule everywhere: a thing chosen from a list of types is written `{name of the struct: {its fields}}`, or just the
-// name where the defaults do.
+// One rule everywhere: a choice from a list of types is written `{name of the struct: {its fields}}`, or just the
+// name for all defaults.
 //   Problems problems;
 //   TrainOptions options;
 //   read(tree, options, problems);                                       // a fixed struct
 //   read_choice<AllOptimizers>(*tree.find("optimizer"), problems, [&](auto chosen) { optimizer = chosen; });
 //   problems.raise();                                                    // throws once, a line per problem
 //
-// To make a further type readable, declare beside it, in namespace nixie,
+// To make another type readable, declare beside it, in namespace nixie,
 //   void read_value(const Tree& tree, MyType& value, Problems& problems);
 // which sets `value` or adds a problem. It is found by argument-dependent lookup, also inside std::vector,
-// std::optional and option structs, and it is preferred to the templates below. Anything with a static `name` and a
-// read_value may stand in a list for read_choice. Open a `Scope` (core/base/error.h) around what lies below a key: it
-// names the path.
+// std::optional and option structs, and preferred to the templates below. Any type with a static `name` and a
+// read_value may be in a list for read_choice. Open a `Scope` (core/base/error.h) around the value of a key, so that
+// messages name its path.
 #pragma once
 
 #include <cmath>
@@ -42,9 +42,9 @@ class Problems {
 
   bool empty() const { return lines_.empty(); }
   std::size_t size() const { return lines_.size(); }
-  /// The lines in the file's order.
+  /// The lines in file order.
   std::string text() const;
-  /// Throws a usage Error with all lines; does nothing where there are none.
+  /// Throws a usage Error with all lines, if there are any.
   void raise() const;
 
  private:
@@ -55,7 +55,7 @@ class Problems {
   std::vector<Line> lines_;
 };
 
-/// `; did you mean "momentum"?` for the nearest of the known words, or "" where none is near.
+/// `; did you mean "momentum"?` for the nearest of the known words, or "" if none is near.
 std::string did_you_mean(const std::string& word, const std::vector<std::string>& known);
 /// Adds `unknown WHAT "word" in PATH, expected one of ...`, with a suggestion.
 void add_unknown(const Place& place, const char* what, const std::string& word, const std::vector<std::string>& known,
@@ -72,9 +72,9 @@ void read_value(const Tree& tree, std::int64_t& value, Problems& problems);
 void read_value(const Tree& tree, std::uint64_t& value, Problems& problems);
 void read_value(const Tree& tree, float& value, Problems& problems);
 void read_value(const Tree& tree, double& value, Problems& problems);
-/// Any scalar, as it is written.
+/// Any scalar, as written.
 void read_value(const Tree& tree, std::string& value, Problems& problems);
-/// An absolute path: what is relative stands relative to the file it is written in (a flag's to the working directory),
+/// An absolute path: a relative one is relative to its file (a flag's to the working directory),
 /// and a leading ~ is the home folder.
 void read_value(const Tree& tree, Path& value, Problems& problems);
 /// `path` as read from `place`.
@@ -94,7 +94,7 @@ void read_value(const Tree& tree, std::optional<T>& value, Problems& problems);
 template <Options T>
 void read_value(const Tree& tree, T& options, Problems& problems);
 
-/// Reads the fields that stand in the tree, checks their ranges, and names unknown keys.
+/// Reads the fields in the tree, checks their ranges, and reports unknown keys.
 template <Options T>
 void read(const Tree& tree, T& options, Problems& problems);
 
@@ -103,11 +103,11 @@ struct Choice {
   std::string name;
   Tree fields;
 };
-/// Takes `name` or `{name: {fields}}` apart; adds a problem and gives nothing for any other form.
+/// Splits `name` or `{name: {fields}}`; adds a problem and returns nothing for any other form.
 std::optional<Choice> split_choice(const Tree& tree, Problems& problems);
 
 /// Reads one of the types of a list `Types<...>` and calls `function(value)` with it. Returns false, without a call,
-/// where the name is unknown (the problem lists the known ones) or a field has a problem.
+/// if the name is unknown (the problem lists the known ones) or a field has a problem.
 template <class List, class Function>
 bool read_choice(const Tree& tree, Problems& problems, Function&& function);
 
@@ -143,7 +143,7 @@ void read_value(const Tree& tree, T& options, Problems& problems) {
   read(tree, options, problems);
 }
 
-// Looks into lists and optionals for numbers, and passes over other types.
+// Checks numbers, also in lists and optionals, and skips other types.
 template <class T>
 void check_range(const Tree&, const T&, const Range&, Problems&) {}
 template <class T>
@@ -165,7 +165,7 @@ template <class T>
 void check_range(const Tree& tree, const std::optional<T>& value, const Range& range, Problems& problems) {
   if (value) check_range(tree, *value, range, problems);
 }
-// Once for every type that a field has, not for every field.
+// Instantiated once for every type of field, not for every field.
 template <class T>
 void read_field(const Tree::Entry& entry, T& value, const Range& range, Problems& problems) {
   Scope scope(entry.key);

@@ -1,6 +1,6 @@
-// Readers of what nets are made of: initialisers, layers, models, losses, metrics, update rules, schedules, datasets.
+// Readers of initialisers, layers, models, losses, metrics, update rules, schedules and datasets.
 //
-// Everywhere `{name: {fields}}`, or the name alone. A layer may have a second key, the name of its parameters:
+// All are `{name: {fields}}`, or the name alone. A layer may have a second key, the name of its parameters:
 // `{conv2d: {out: 64}, name: conv1}`. A model is one of models/registry.h, or a list of layers.
 #pragma once
 
@@ -11,14 +11,14 @@
 
 namespace nixie {
 
-/// Options with a batch size whose `open` gives the data.
+/// Options with a batch size whose `open` returns the data.
 template <class T>
 concept DataSource = Options<T> && requires(const T& source) {
   { source.open() } -> std::convertible_to<Splits>;
   { source.batch } -> std::convertible_to<std::int64_t>;
 };
 
-/// Any dataset's options, as a value; by default the drawn digits.
+/// Any dataset's options, as a value; by default the generated digits.
 class AnyDataset {
  public:
   AnyDataset() : AnyDataset(Glyphs{}) {}
@@ -34,7 +34,7 @@ class AnyDataset {
   /// `mnist: {path: "mnist", ...}`
   std::string text() const { return kind_ + ": " + text_; }
   std::int64_t batch() const { return batch_; }
-  /// Throws Fault::data where there is nothing to read.
+  /// Throws Fault::data if there is nothing to read.
   Splits open() const { return open_(); }
 
  private:

@@ -111,7 +111,7 @@ class Builder : public YAML::EventHandler {
     else
       top.merged.push_back(std::move(tree));
     for (const Tree& map : top.merged)
-      if (!map.is_map()) fail_at(map.place, "behind the merge key << stands no map, expected an alias of one");
+      if (!map.is_map()) fail_at(map.place, "the value of the merge key << is no map, expected an alias of one");
   }
   void close_open() {
     Frame frame = std::move(stack_.back());

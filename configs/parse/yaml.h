@@ -1,8 +1,8 @@
-// Strict YAML: text becomes a Tree of maps, lists and scalars that remembers where each value stood.
+// Strict YAML: parses a text to a Tree of maps, lists and scalars that remembers the place of each value.
 //
-// Stricter than YAML itself, so that no file means something else than it says: one document whose root is a map, at
-// most 1 MiB, 64 levels and 100,000 values (aliases counted where they are used), no repeated keys, no tags, no merge
-// keys, no cycles. Scalars stay text here; configs/parse/reader.h gives them types. Root keys that begin with a dot
+// Stricter than YAML itself, so that no file is misread: one document whose root is a map, at
+// most 1 MiB, 64 levels and 100,000 values (aliases counted at each use), no repeated keys, no tags,
+// no cycles. Scalars stay text here; configs/parse/reader.h gives them types. Root keys that begin with a dot
 // only hold anchors and are dropped.
 #pragma once
 
@@ -16,7 +16,7 @@
 
 namespace nixie {
 
-/// Where a value stood: a line and column (from 1) of a file, or a command-line flag (line 0).
+/// The place of a value: a line and column (from 1) of a file, or a command-line flag (line 0).
 struct Place {
   std::shared_ptr<const std::string> source;
   int line = 0, column = 0;
@@ -31,7 +31,7 @@ struct Tree {
   struct Entry;
 
   Kind kind = Kind::null;
-  bool quoted = false;  ///< The scalar stood in quotes (or was a block scalar), so it is a string.
+  bool quoted = false;  ///< the scalar was in quotes (or a block scalar), so it is a string
   Place place{};
   std::string text{};          ///< of a scalar
   std::vector<Tree> items{};   ///< of a list
@@ -42,12 +42,12 @@ struct Tree {
   bool is_list() const { return kind == Kind::list; }
   bool is_map() const { return kind == Kind::map; }
 
-  /// The value of a key, or nullptr where there is none.
+  /// The value of a key, or nullptr if there is none.
   const Tree* find(std::string_view key) const;
   Tree* find(std::string_view key);
 };
 
-/// A value of that kind without content.
+/// An empty value of that kind.
 Tree make_tree(Place place, Tree::Kind kind = Tree::Kind::null);
 
 struct Tree::Entry {
@@ -56,18 +56,17 @@ struct Tree::Entry {
   Tree value;
 };
 
-/// What happens to a key that a map has twice. neon's files name anchors so, at the root.
+/// How repeated keys of a map are handled. neon's files repeat keys at the root to name anchors.
 enum class RepeatedKeys : std::uint8_t { refused, last_at_root };
 
-/// Parses one document. `file` names it in messages. Throws a usage Error `file:line:column: ...` on the first fault.
+/// Parses one document. `file` names it in messages. Throws a usage Error `file:line:column: ...` for the first fault.
 Tree parse_yaml(std::string_view text, const std::string& file, RepeatedKeys repeated = RepeatedKeys::refused);
 
 /// Reads and parses a file.
 Tree load_yaml(const std::filesystem::path& file, RepeatedKeys repeated = RepeatedKeys::refused);
 
 /// Applies `--set key.path=value`: the value is YAML, missing keys are created, a number indexes a list.
-/// `choices` are the paths of maps that hold one name (`model`, `optimizer`): setting another name there replaces it,
-/// so
+/// `choices` are the paths of maps that hold one name (`model`, `optimizer`): setting another name replaces it, so
 /// `--set data.mnist.path=x` turns `data: {glyphs: {}}` into `data: {mnist: {path: x}}`. Errors name the flag.
 void override_yaml(Tree& tree, const std::string& assignment, const std::vector<std::string>& choices = {});
 

@@ -1,4 +1,4 @@
-// Array: a dense row-major N-dimensional array in host memory; what goes into and comes out of a backend.
+// Array: a dense row-major N-dimensional array in host memory; the input and output of backends.
 #pragma once
 
 #include <cstddef>
@@ -11,11 +11,11 @@
 
 namespace nixie {
 
-/// A dense row-major host array. Copies share the elements; `clone` makes them its own. There is no move: an array that
-/// another was made from keeps its elements, so none is ever left without.
+/// A dense row-major host array. Copies share the elements; `clone` copies them. It has no move, so no array is ever
+/// left without elements.
 class Array {
  public:
-  /// Of shape [0].
+  /// An array of shape [0].
   Array() = default;
   Array(const Array&) = default;
   Array& operator=(const Array&) = default;
@@ -63,7 +63,7 @@ class Array {
   /// The same elements under another shape of equal size.
   Array reshaped(Shape shape) const;
   Array clone() const;
-  /// Whether every byte of an array of bools is 0 or 1, as those of a file need not be; true of other types.
+  /// Whether every byte of a bool array is 0 or 1 (bytes from a file may not be); true for other types.
   bool holds_bools() const;
 
  private:

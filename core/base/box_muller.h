@@ -1,4 +1,4 @@
-// The normal numbers' formula, one float operation at a time so that every backend gives the same bits.
+// The Box-Muller formula for normal numbers, one float operation at a time, so every backend gives the same bits.
 #pragma once
 
 #include <bit>
@@ -7,7 +7,7 @@
 
 namespace nixie {
 
-/// sqrt(-2 ln u), u = (word >> 8) + 1 scaled to (0, 1]. No branch, so loops over it become vector code.
+/// sqrt(-2 ln u), u = (word >> 8) + 1 scaled to (0, 1]. No branches, so that loops vectorise.
 inline float box_muller_radius(std::uint32_t word) {
   const float u = static_cast<float>(static_cast<std::int32_t>((word >> 8) + 1)) * 0x1p-24f;
   // u = 2^e (1 + f), 1 + f in [sqrt(1/2), sqrt(2)): f is exact, so ln u keeps its relative accuracy near u = 1.
@@ -27,7 +27,7 @@ inline float box_muller_radius(std::uint32_t word) {
   p = std::fma(p, f, -0x1.fffff2p-3f);
   p = std::fma(p, f, 0x1.555556p-2f);
   const float square = f * f;
-  float tail = std::fma(square, p * f, e * 0x1.0bfbe8p-15f);  // ln 2 in two parts: e times the high one is exact
+  float tail = std::fma(square, p * f, e * 0x1.0bfbe8p-15f);  // ln 2 in two parts: e times the high part is exact
   tail = std::fma(square, -0.5f, tail);
   const float log_u = std::fma(e, 0x1.62ep-1f, f + tail);
   return std::sqrt(-2.0f * log_u);

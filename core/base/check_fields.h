@@ -1,4 +1,4 @@
-// check_fields: holds an options struct that C++ code filled in against the ranges of its field list.
+// check_fields: checks an options struct filled in by C++ code against the ranges of its field list.
 #pragma once
 
 #include "nixie/core/base/fields.h"
@@ -11,7 +11,7 @@ inline bool holds(const Range& range, double value) { return value >= range.low 
 /// `a number from LOW up`, `a number from LOW to HIGH`
 std::string text_of(const Range& range);
 
-/// Throws `KEY is VALUE, expected a number from LOW up` unless the range holds the value, or each of a list.
+/// Throws `KEY is VALUE, expected a number from LOW up` unless the value, or each value of a list, is in range.
 void check_value(const char* key, double value, const Range& range);
 void check_value(const char* key, const std::vector<int>& values, const Range& range);
 void check_value(const char* key, const std::vector<double>& values, const Range& range);
@@ -19,7 +19,7 @@ inline void check_value(const char* key, const PerAxis& value, const Range& rang
   check_value(key, value.values, range);
 }
 
-/// Throws a usage Error for the first number of the struct, or of a list in it, that is out of its field's range.
+/// Throws a usage Error for the first number of the struct, or of a list in it, outside its field's range.
 template <Options T>
 void check_fields(const T& options) {
   for_each_field<T>([&](const auto& each) {

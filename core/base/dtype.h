@@ -1,4 +1,4 @@
-// The element types in one table, how they promote, and the two half-precision storage types.
+// The element types, their promotion, and the two half-precision storage types.
 #pragma once
 
 #include <bit>
@@ -35,7 +35,7 @@ struct Bfloat16 {
   explicit operator float() const { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
 };
 
-/// The C++ types of the elements, in Dtype's order.
+/// The C++ element types, in Dtype's order.
 using ElementTypes =
     std::tuple<double, float, Half, Bfloat16, std::int64_t, std::int32_t, std::uint8_t, std::int8_t, bool>;
 inline constexpr int kDtypeCount = std::tuple_size_v<ElementTypes>;
@@ -46,10 +46,10 @@ std::int64_t size_of(Dtype dtype);
 std::string_view to_string(Dtype dtype);
 /// All names, for messages: "f64, f32, ...".
 std::string dtype_names();
-/// The type of that name; throws on any other word.
+/// The type of that name; throws for an unknown name.
 Dtype dtype_named(std::string_view name);
 bool is_floating(Dtype dtype);
-/// The type arithmetic on `dtype` is done in: f64, f32, i64 or i32.
+/// The type that arithmetic on `dtype` uses: f64, f32, i64 or i32.
 Dtype compute_dtype(Dtype dtype);
 /// The type of sums and products of many elements: integers narrower than i32 would overflow at once, and sums of bools
 /// count.
@@ -66,8 +66,8 @@ Dtype sum_dtype(Dtype dtype);
 ///   u8    f64  f32  f16  bf16 i64  i32  u8   i32  u8
 ///   i8    f64  f32  f16  bf16 i64  i32  i32  i8   i8
 ///   bool  f64  f32  f16  bf16 i64  i32  u8   i8   bool
-/// A C++ number next to an array is weak: it takes the array's type (a fraction next to integers makes f32, a whole
-/// number next to bools i32).
+/// A C++ number is weakly typed: it takes the type of the array beside it (a fraction beside integers gives f32, an
+/// integer beside bools i32).
 Dtype promote(Dtype a, Dtype b);
 
 /// The Dtype of a C++ element type.
@@ -88,7 +88,7 @@ decltype(auto) visit_dtype(Dtype dtype, Function&& function) {
   return function(std::tuple_element_t<i, ElementTypes>{});
 }
 
-/// The same with the C++ type that arithmetic on `dtype` is done in.
+/// The same with the C++ type that arithmetic on `dtype` uses.
 template <class Function>
 decltype(auto) visit_compute_dtype(Dtype dtype, Function&& function) {
   const Dtype type = compute_dtype(dtype);
@@ -98,8 +98,8 @@ decltype(auto) visit_compute_dtype(Dtype dtype, Function&& function) {
   return function(std::int32_t{});
 }
 
-/// Converts one element the way kernels store it: to integers nearest-even and saturating (NaN gives 0), to halves
-/// through float, to bool whether it is other than 0.
+/// Converts one element as kernels store it: to integers round-to-nearest-even and saturating (NaN gives 0), to halves
+/// through float, to bool by comparison with 0.
 template <class To, class From>
 To convert(From value) {
   constexpr bool from_half = std::is_same_v<From, Half> || std::is_same_v<From, Bfloat16>;

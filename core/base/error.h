@@ -10,7 +10,8 @@
 
 namespace nixie {
 
-/// What kind of thing went wrong. The numbers are the exit codes of every nixie program.
+/// The kind of an error. The numbers are the exit codes of every nixie program; besides them 0 is success, 1 a difference
+/// found by a comparison, 130 an interrupt.
 enum class Fault : int {
   usage = 2,       ///< wrong arguments, configuration or shapes
   device = 3,      ///< no usable device
@@ -32,7 +33,7 @@ class Error : public std::runtime_error {
   Fault fault_;
 };
 
-/// Names the place that is being built, for the messages of errors thrown inside it:
+/// Names the layer or key that is being built, for errors thrown inside it:
 /// `Scope scope("features"); Scope inner("3", "conv2d");` gives `features.3 (conv2d): ...`.
 /// Scopes belong to the thread that opened them.
 class Scope {
@@ -48,13 +49,13 @@ class Scope {
   static std::string prefix();
 };
 
-/// Throws Error with the open scopes in front of the line.
+/// Throws Error with the line, prefixed with the open scopes.
 [[noreturn]] void fail_line(Fault fault, std::string line);
 
-/// `count` parts one after the other. Not a template: fmt's code for every kind of part is large.
+/// Joins `count` parts. Not a template: fmt's code for every kind of part is large.
 std::string line_of_parts(std::size_t count, fmt::format_args parts);
 
-/// The parts one after the other, each as fmt prints it.
+/// Joins the parts, each as fmt prints it.
 template <class... Parts>
 std::string line_of(const Parts&... parts) {
   return line_of_parts(sizeof...(parts), fmt::make_format_args(parts...));

@@ -4,8 +4,8 @@
 //   struct Dropout {
 //     float rate = 0.5f;
 //     static constexpr const char* name = "dropout";
-//     static constexpr auto fields() { return std::tuple{field("rate", &Dropout::rate, "share of inputs set to zero",
-//     {0, 1})}; }
+//     static constexpr auto fields() { return std::tuple{field("rate", &Dropout::rate, "fraction of inputs set to
+//     zero", {0, 1})}; }
 //   };
 #pragma once
 
@@ -27,7 +27,7 @@ struct Range {
   double low = -std::numeric_limits<double>::infinity(), high = std::numeric_limits<double>::infinity();
 };
 
-/// One field: its key, where it lives, what it means, and its allowed range (for numbers; for each number of a list).
+/// One field: its key, its member, its meaning, and its allowed range (for a number, or each number of a list).
 template <class Struct, class Value>
 struct Field {
   const char* key;
@@ -65,7 +65,7 @@ struct Types {
 };
 
 /// One number for all spatial axes, or one for each: `.kernel = 3` or `.kernel = {3, 5}`. A convolution's `.pad` may be
-/// PerAxis::same(): what keeps the image's size.
+/// PerAxis::same(): the padding that keeps the image's size.
 struct PerAxis {
   std::vector<int> values;
   PerAxis(int value) : values{value} {}
@@ -75,21 +75,21 @@ struct PerAxis {
   static PerAxis same() { return PerAxis(std::vector<int>{}); }
   bool is_same() const { return values.empty(); }
 
-  /// One value for each of `axes` axes; throws when the list has another length.
+  /// One value for each of `axes` axes; throws if the list has another length.
   std::vector<int> expand(int axes, const char* what) const;
   bool operator==(const PerAxis&) const = default;
 };
 
-/// The YAML text of a field's value. Further types add an overload beside their definition. Of numbers: bool, int,
-/// std::int64_t, std::uint64_t, float and double; not in this header, since every file that names a layer would compile
-/// it.
+/// The YAML text of a field's value. Other types add an overload beside their definition. For numbers: bool, int,
+/// std::int64_t, std::uint64_t, float and double; not defined in this header, since every file that names a layer
+/// would compile it.
 template <class T>
 requires std::is_arithmetic_v<T> std::string field_text(T value);
 std::string field_text(const std::string& value);  ///< in double quotes, as YAML reads it back
 std::string field_text(const PerAxis& value);
 
-/// Appends `, ` where the text is more than its opening bracket; then the key with a colon, where there is one; then
-/// the value.
+/// Appends `, ` unless the text is only its opening bracket; then the key with a colon, if there is one; then the
+/// value.
 void append_entry(std::string& text, const char* key, const std::string& value);
 
 template <class T>
@@ -99,7 +99,7 @@ std::string field_text(const std::vector<T>& values) {
   return text + "]";
 }
 
-/// `null` where it is absent.
+/// `null` if it is absent.
 template <class T>
 std::string field_text(const std::optional<T>& value) {
   return value ? field_text(*value) : "null";

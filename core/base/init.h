@@ -1,4 +1,5 @@
-// Init: how a parameter's first values are drawn; the same numbers on every backend.
+// Init: how a parameter's initial values are drawn; the same numbers on every backend. A layer's default is its field
+// `init` (layers/*.h); the random stream depends on the parameter's name (core/state/variable.cpp).
 #pragma once
 
 #include <cstdint>

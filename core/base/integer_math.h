@@ -1,4 +1,4 @@
-// Integer arithmetic of sizes, and conversions between signed and unsigned that the compiler should not warn of.
+// Integer arithmetic on sizes, and signed/unsigned conversions without compiler warnings.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ constexpr std::uint32_t u32(std::int64_t value) { return static_cast<std::uint32
 
 /// a / b, rounded up; b is positive.
 constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return a > 0 ? (a + b - 1) / b : a / b; }
-/// The least multiple of b that is no less than a.
+/// The smallest multiple of b that is at least a.
 constexpr std::int64_t round_up(std::int64_t a, std::int64_t b) { return ceil_div(a, b) * b; }
 
 }  // namespace nixie

@@ -1,4 +1,4 @@
-// one_line: a text in which nothing can end or hide the line of a message.
+// one_line: escapes control characters, so that a text cannot break or hide a message's line.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace nixie {
 
-/// Control characters become what C++ would write in quotes (backslash n, backslash x0A); all else stays.
+/// Control characters become C++ escapes (backslash n, backslash x0A); all else stays.
 std::string one_line(std::string_view text);
 
 }  // namespace nixie

@@ -1,4 +1,4 @@
-// Path: a file or folder that an options struct names; configurations read it relative to the file it stands in.
+// Path: a file or folder in an options struct; a configuration's paths are relative to its file.
 #pragma once
 
 #include <filesystem>
@@ -8,7 +8,7 @@
 
 namespace nixie {
 
-/// A path by another type, so that readers of configurations know which texts are paths.
+/// A path with its own type, so that the configuration reader knows which texts are paths.
 struct Path : std::filesystem::path {
   using path::path;
   Path(const std::filesystem::path& other) : path(other) {}

@@ -7,7 +7,7 @@
 
 namespace nixie {
 
-/// The stream of a purpose: a 64-bit key mixed from the seed and the path and purpose of who draws
+/// The stream of a purpose: a 64-bit key mixed from the seed and the layer's path and purpose
 /// ("features.0/dropout").
 std::uint64_t random_stream(std::uint64_t seed, std::string_view purpose);
 

@@ -17,20 +17,20 @@ using Strides = std::vector<std::int64_t>;
 
 /// The sizes of an array's dimensions, outermost first. Rank 0 is a scalar; sizes may be 0.
 ///
-/// Every size is checked here, once: no shape has more than kMostElements elements (sizes of 0 counted as 1), so
-/// elements times bytes, strides, offsets and sums of many arrays fit 63 bits everywhere else.
+/// Sizes are checked here: no shape has more than kMostElements elements (sizes of 0 counted as 1), so that
+/// elements times bytes, strides, offsets and sums over many arrays fit in 63 bits everywhere else.
 class Shape {
  public:
   static constexpr std::int64_t kMostElements = std::int64_t{1} << 48;
   Shape() = default;
   Shape(std::initializer_list<std::int64_t> sizes) : Shape(std::vector<std::int64_t>(sizes)) {}
-  /// Throws on a negative size, and on more than kMostElements elements.
+  /// Throws for a negative size, and for more than kMostElements elements.
   explicit Shape(std::vector<std::int64_t> sizes);
 
   int rank() const { return static_cast<int>(sizes_.size()); }
   /// Number of elements.
   std::int64_t size() const;
-  /// Size along an axis; negative axes count from the end. Throws when out of range.
+  /// Size along an axis; negative axes count from the end. Throws if out of range.
   std::int64_t operator[](int axis) const { return sizes_[static_cast<std::size_t>(normal_axis(axis))]; }
   const std::vector<std::int64_t>& sizes() const { return sizes_; }
   auto begin() const { return sizes_.begin(); }
@@ -44,8 +44,8 @@ class Shape {
   Shape with(int axis, std::int64_t size) const;
   /// Strides of a dense row-major array of this shape.
   Strides row_major() const;
-  /// Strides of a dense array whose axis 1 is innermost: images and filters as convolutions like them. Below rank 3
-  /// they are the row-major ones.
+  /// Strides of a dense array whose axis 1 is innermost (NHWC images and filters). Below rank 3 they are the row-major
+  /// ones.
   Strides channels_last() const;
 
   bool operator==(const Shape&) const = default;

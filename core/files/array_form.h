@@ -1,4 +1,4 @@
-// ArrayForm: what is known of an array without its elements.
+// ArrayForm: the type and shape of an array, without its elements.
 #pragma once
 
 #include <map>

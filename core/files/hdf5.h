@@ -1,5 +1,5 @@
 // The small part of HDF5 that checkpoints and data need: owned handles, quiet errors, and the file types of our dtypes.
-// hdf5.h itself stays out of this header, so that whoever uses nixie needs no HDF5 headers.
+// This header does not include hdf5.h, so that users of nixie need no HDF5 headers.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ class Handle {
  public:
   using Close = int (*)(Id);
   Handle() = default;
-  /// Takes an id from HDF5; negative ones are failures and convert to false.
+  /// Takes an id from HDF5; negative ids are failures and convert to false.
   Handle(Id id, Close close) : id_(id), close_(close) {}
   ~Handle() { close(); }
   Handle(Handle&& other) noexcept : id_(std::exchange(other.id_, -1)), close_(other.close_) {}
@@ -28,7 +28,7 @@ class Handle {
     std::swap(close_, other.close_);
     return *this;
   }
-  /// Closes now; false where HDF5 reports a failure.
+  /// Closes now; false if HDF5 reports a failure.
   bool close() { return id_ < 0 || close_(std::exchange(id_, -1)) >= 0; }
   explicit operator bool() const { return id_ >= 0; }
   operator Id() const { return id_; }
@@ -38,8 +38,8 @@ class Handle {
   Close close_ = nullptr;
 };
 
-/// While it lives, HDF5 prints no errors of its own and loads no plugins. HDF5's cleanup at exit is off from then on:
-/// close files of your own.
+/// While it exists, HDF5 prints no errors and loads no plugins. It also disables HDF5's cleanup at exit for good, so
+/// close your own files.
 class Quiet {
  public:
   Quiet();
@@ -52,7 +52,7 @@ class Quiet {
   void* data_ = nullptr;
 };
 
-/// What HDF5 said deepest down about its last failure; "" where it said nothing.
+/// The innermost message of HDF5's last failure; "" if there is none.
 std::string last_error();
 
 /// The type of an array's elements in the file, little endian. f16 is IEEE half (numpy reads float16); bf16 is a float
@@ -60,7 +60,7 @@ std::string last_error();
 Handle file_type(Dtype dtype);
 /// The dtype whose file type this is, or nothing.
 std::optional<Dtype> dtype_of_type(Id type);
-/// A UTF-8 string type of fixed length. Variable ones live in a heap without checksum.
+/// A UTF-8 string type of fixed length. HDF5 stores variable lengths in a heap without a checksum.
 Handle string_type(std::size_t bytes);
 
 }  // namespace nixie::hdf5

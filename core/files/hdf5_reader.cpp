@@ -1,4 +1,4 @@
-// The refusals and the reading behind them.
+// Checks and reads the file.
 #include "nixie/core/files/hdf5_reader.h"
 
 #include <hdf5.h>

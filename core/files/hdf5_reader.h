@@ -1,4 +1,4 @@
-// Reads arrays, texts and attributes out of an HDF5 file that may be damaged or hostile.
+// Reads arrays, texts and attributes from an HDF5 file that may be damaged or hostile.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,11 @@
 
 namespace nixie::hdf5 {
 
-/// Opens a file read-only and refuses whatever could lead out of it or into exhaustion: soft, external and user links,
-/// external storage, virtual datasets, filters other than fletcher32, shuffle and deflate, sizes that the stored bytes
-/// cannot fill, arrays that unpack to far more than the file holds, more than 100,000 objects, texts above 1 MiB. Every
-/// function throws its fault with one line that names the file, the object and the remedy. One thread at a time may use
-/// a Reader.
+/// Opens a file read-only and refuses anything that could read other files or exhaust memory: soft, external and user
+/// links, external storage, virtual datasets, filters other than fletcher32, shuffle and deflate, sizes that the stored
+/// bytes cannot fill, arrays that unpack to far more than the file holds, more than 100,000 objects, texts above 1 MiB.
+/// Every function throws its fault with one line that names the file, the object and the remedy. One thread at a time
+/// may use a Reader.
 class Reader {
  public:
   explicit Reader(std::filesystem::path path, Fault fault = Fault::checkpoint,
@@ -32,10 +32,10 @@ class Reader {
   std::vector<std::string> names(const std::string& group);
   /// The type and shape of an array, without reading it.
   ArrayForm form(const std::string& path);
-  /// Lets an array of this form unpack to its size, however little of it the file holds.
+  /// Permits an array of this form to unpack to its size, even if the file holds few bytes for it.
   void allow(const ArrayForm& form);
   Array array(const std::string& path);
-  /// An array of any whole numbers or floats of 1, 2, 4 or 8 bytes, of either byte order.
+  /// An array of integers or floats of 1, 2, 4 or 8 bytes, in either byte order.
   NumberArray number_array(const std::string& path);
   /// A list of fixed-length texts.
   std::vector<std::string> strings(const std::string& path);
@@ -43,18 +43,18 @@ class Reader {
   std::vector<std::string> attribute_names(const std::string& path);
   /// All integer, number and text attributes of the object at `path`.
   std::map<std::string, Value> attributes(const std::string& path);
-  /// A list of numbers of any type; empty where there is no such attribute.
+  /// A list of numbers of any type; empty if there is no such attribute.
   std::vector<double> numbers(const std::string& path, const std::string& attribute);
 
   /// Throws the fault: `FILE: OBJECT WHAT; REMEDY`.
   [[noreturn]] void refuse(const std::string& object, const std::string& what) const;
 
  private:
-  /// A dataset that passed every check but that of its element type.
+  /// A dataset that passed every check except that of its element type.
   struct Dataset {
     Handle id, type;
     Shape shape;
-    double excess = 0;  // bytes of its elements beyond those stored
+    double excess = 0;  // bytes of its elements beyond the stored ones
   };
   Dataset open(const std::string& path);
   Dtype dtype_of(const std::string& path, const Dataset& dataset) const;

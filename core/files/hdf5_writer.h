@@ -1,4 +1,4 @@
-// Builds an HDF5 file in memory: HDF5 1.10 must never write to a disk that can fill up, it crashes there.
+// Builds an HDF5 file in memory, because HDF5 1.10 crashes when it writes to a full disk.
 #pragma once
 
 #include <cstdint>
@@ -34,16 +34,16 @@ class Writer {
   Writer(std::int64_t user_block, std::int64_t expected_bytes);
   ~Writer();
 
-  // Paths are absolute; the parent group must be there. All throw Fault::memory naming the path.
+  // Paths are absolute; the parent group must exist. All throw Fault::memory naming the path.
   void group(const std::string& path);
   void array(const std::string& path, const Array& array);
-  /// A list of texts of one fixed length, the longest one's.
+  /// A list of texts, stored with the length of the longest.
   void strings(const std::string& path, const std::vector<std::string>& texts);
-  /// An attribute of the object at `path`. Texts go up to 64 KB.
+  /// An attribute of the object at `path`. Texts may have up to 64 KB.
   void attribute(const std::string& path, const std::string& name, const Value& value);
   void attribute(const std::string& path, const std::string& name, const std::vector<double>& values);
 
-  /// Closes the file and gives its bytes, user block included.
+  /// Closes the file and returns its bytes, user block included.
   Image finish();
 
  private:

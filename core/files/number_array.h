@@ -1,4 +1,4 @@
-// NumberArray: an array of numbers as a file stores it, whatever their type.
+// NumberArray: an array of numbers of any type, as a file stores it.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +16,9 @@ struct NumberArray {
   bool is_whole() const { return type[0] == 'u' || type[0] == 'i' || type[0] == 'b'; }
 };
 
-/// Whole numbers as 64 bits; nothing where the array holds others.
+/// Integers as 64 bits; nothing if the array holds other numbers.
 std::optional<std::vector<std::int64_t>> integers_of(const NumberArray& array);
-/// Any numbers as floats.
+/// Numbers of any type as floats.
 std::vector<float> floats_of(const NumberArray& array);
 
 }  // namespace nixie

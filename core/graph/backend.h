@@ -1,4 +1,4 @@
-// Backend: what runs a Plan. The boundary is compiled Plans and plain buffers, nothing smaller.
+// Backend: runs Plans. Its interface is compiled Plans and plain buffers, nothing smaller.
 #pragma once
 
 #include <cstdint>
@@ -29,17 +29,17 @@ class Buffer {
   std::int64_t size_bytes_;
 };
 
-/// What the passes need to know of a backend.
+/// The properties of a backend that the passes use.
 struct Target {
   bool channels_last = false;    ///< physical layout of images and filters
   bool overlaps = false;         ///< groups that do not wait for each other run side by side
-  bool replays_members = false;  ///< members of groups run, too, so that memory is for them as well
+  bool replays_members = false;  ///< members of groups run, too, so their slots need memory as well
 };
 
-/// Where a backend's memory is.
+/// The device of a backend's memory.
 struct MemoryPlace {
   std::int32_t device_type = 1, device_index = 0;  ///< in DLPack's numbers (core/graph/dlpack.h): the CPU
-  std::int64_t alignment = 1;  ///< what kernels expect the addresses of external memory to be multiples of
+  std::int64_t alignment = 1;                      ///< alignment in bytes that kernels expect of external memory
 };
 
 /// A Plan ready to run.
@@ -49,7 +49,7 @@ class Executable {
   /// Runs the plan once. `externals` are bound to plan.externals in order; `scalars` replace plan.scalars.
   /// Returns when the work is ordered on the backend, not necessarily done.
   virtual void run(std::span<const std::shared_ptr<Buffer>> externals, std::span<const double> scalars) = 0;
-  /// What runs each kernel of the plan, in order, in the backend's own words; empty where it has one way for all.
+  /// The algorithm of each kernel of the plan, in order, as named by the backend; empty if it has only one.
   virtual std::vector<std::string> algorithms() const { return {}; }
 };
 
@@ -57,9 +57,9 @@ class Executable {
 class Stopwatch {
  public:
   virtual ~Stopwatch() = default;
-  /// Notes the time at which all work ordered so far is done; need not wait for it.
+  /// Records the time at which all work ordered so far is done; need not wait for it.
   virtual void mark() = 0;
-  /// Milliseconds from each mark to the next. Waits for the last mark, and forgets them all.
+  /// Milliseconds between successive marks. Waits for the last mark, then clears them.
   virtual std::vector<double> intervals_ms() = 0;
 };
 
@@ -70,18 +70,18 @@ class Backend {
   virtual Target target() const { return {}; }
   /// Picks algorithms, adds workspace slots, joins kernels into groups. Runs before memory is laid out.
   virtual void lower(Plan&) {}
-  /// Throws Fault::memory when there is not enough.
+  /// Throws Fault::memory if there is not enough.
   virtual std::shared_ptr<Buffer> allocate(std::int64_t size_bytes) = 0;
   virtual void upload(const void* from, Buffer& to, std::int64_t size_bytes) = 0;
   virtual void download(Buffer& from, void* to, std::int64_t size_bytes) = 0;
   /// Waits for all work ordered so far.
   virtual void synchronize() {}
   virtual MemoryPlace memory_place() const { return {}; }
-  /// Orders what comes here from now on after what `stream`, another one of the device, was given so far.
+  /// Makes this backend's later work wait for the work given so far to `stream`, another stream of the device.
   virtual void wait_for(void* /*stream*/) {}
-  /// Orders what `stream` is given from now on after what was ordered here so far.
+  /// Makes later work on `stream` wait for the work ordered here so far.
   virtual void be_awaited_by(void* /*stream*/) {}
-  /// By default the host's clock, read when the work is done. The backend must outlive it.
+  /// By default uses the host's clock, read when the work is done. The backend must outlive it.
   virtual std::unique_ptr<Stopwatch> stopwatch();
   virtual std::unique_ptr<Executable> compile(const Plan& plan) = 0;
 
@@ -99,7 +99,7 @@ class Backend {
   std::shared_ptr<const int> life_ = std::make_shared<const int>(0);
 };
 
-/// The backend that `evaluate` and host reads use where none is named; throws until one is set.
+/// The backend that `evaluate` and host reads use if none is given; throws until one is set.
 Backend& default_backend();
 void set_default_backend(std::shared_ptr<Backend> backend);
 

@@ -1,4 +1,4 @@
-// DLPack: the C structs by which libraries hand arrays to each other without a copy. Declared here as version 1.0 of
+// DLPack: the C structs by which libraries exchange arrays without a copy. Declared here as version 1.0 of
 // the specification fixes them (https://dmlc.github.io/dlpack/latest/c_api.html; 1.x only adds); core/graph/exchange.h
 // uses them.
 #pragma once
@@ -37,7 +37,7 @@ struct Version {
 
 inline constexpr std::uint64_t kReadOnly = 1, kCopied = 2;
 
-/// DLManagedTensorVersioned: an array and who to call when it is no longer used.
+/// DLManagedTensorVersioned: an array and the function that releases it.
 struct Managed {
   Version version;
   void* context;

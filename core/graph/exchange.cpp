@@ -1,4 +1,4 @@
-// Buffers around foreign memory, and the structs that hand ours out.
+// Buffers around foreign memory, and the structs that export ours.
 #include "nixie/core/graph/exchange.h"
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What is known of each primitive.
+// The table of primitives.
 #include "nixie/core/graph/instruction.h"
 
 namespace nixie {

@@ -1,4 +1,4 @@
-// Instruction: the closed vocabulary of scalar code, read by every backend.
+// Instruction: the closed instruction set of scalar code, implemented by every backend.
 //
 // A formula written with Symbols becomes a list of Instructions. The CPU runs each over a tile of lanes, CUDA prints
 // each as one line of a kernel. A register is the position of the instruction that wrote it.
@@ -13,10 +13,10 @@
 
 namespace nixie {
 
-/// What one instruction computes from registers a, b, c (`args`). `T` is the instruction's type: f32,
+/// The operation of an instruction on registers a, b, c (`args`). `T` is the instruction's type: f32,
 /// f64, i64 or i32.
 enum class Primitive : std::uint8_t {
-  // Where values come from
+  // Sources of values
   parameter,   ///< input `index` of a formula; replaced by a register before a backend sees it
   constant,    ///< `value`
   scalar,      ///< number `index` of the plan's scalars
@@ -37,8 +37,8 @@ enum class Primitive : std::uint8_t {
   mod,
   pow,
   min,
-  max,  ///< min and max pass NaN on; integer div truncates, by zero gives 0
-  // Comparisons give 1 or 0 as T; logic reads non-zero as true
+  max,  ///< min and max propagate NaN; integer div truncates, by zero gives 0
+  // Comparisons give 1 or 0 as T; logic treats non-zero as true
   equal,
   not_equal,
   less,
@@ -95,9 +95,9 @@ struct Instruction {
   bool operator==(const Instruction&) const = default;
 };
 
-/// Registers a primitive reads: 0 to 3.
+/// The number of registers that a primitive reads: 0 to 3.
 int arity(Primitive primitive);
-/// Its name as it stands in the enum.
+/// Its name in the enum.
 std::string_view to_string(Primitive primitive);
 
 /// A traced scalar function of `arity` parameters; its result is the last register.

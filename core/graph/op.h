@@ -17,13 +17,13 @@ struct ElementwiseInfo;  // core/ops/elementwise.h
 class Storage;           // core/graph/storage.h
 struct VariableState;    // core/state/variable.h
 
-/// A number. `weak` ones (C++ literals) take the type of what they meet.
+/// A number. `weak` ones (C++ literals) take the type of the other operand.
 struct Constant {
   double value = 0;
   bool weak = true;
 };
-/// A value from outside the graph: a named input of a Step, stored elements (a result, a host array), or what a
-/// Variable holds when its Step begins.
+/// A value from outside the graph: a named input of a Step, stored elements (a result, a host array), or a Variable's
+/// value at the beginning of its Step.
 struct Input {
   std::string name = {};
   std::shared_ptr<Storage> storage = {};
@@ -42,7 +42,7 @@ enum class ReduceKind : std::uint8_t {
   sum,
   prod,
   max,
-  min,  ///< of nothing: 0, 1, -inf, +inf (integers: the lowest and highest)
+  min,  ///< over no elements: 0, 1, -inf, +inf (integers: the lowest and highest)
   argmax,
   argmin,  ///< i32 row-major position over the reduced axes; ties: the first; NaN wins
   mean,
@@ -91,11 +91,11 @@ struct Random {
   RandomKind kind = RandomKind::uniform;
   std::uint64_t stream = 0;
 };
-/// How a product of f32 multiplies; sums are f32.
+/// The arithmetic of f32 products; sums are f32.
 enum class Math : std::uint8_t {
-  ieee,  ///< multiply-add of floats
-  fp32,  ///< in any way that errs no more than that for operands of like magnitudes
-  tf32   ///< at least 10-bit mantissas, where the hardware is faster so
+  ieee,  ///< f32 multiply-adds
+  fp32,  ///< any algorithm that is as accurate for operands of similar magnitude
+  tf32   ///< at least 10-bit mantissas, if that is faster on the hardware
 };
 /// [..., m, k] x [..., k, n] -> [..., m, n], batch axes equal. Transposes are Permutes of the inputs.
 struct Matmul {
@@ -122,7 +122,7 @@ enum class PoolRole : std::uint8_t {
   input_grad,  ///< max: dy, index; average: dy; the node has x's shape
   gather,      ///< max: v (of x's shape), index: v at each maximum
 };
-/// Windows over channels and spatial axes (every axis but the first), overlapping or not. Padding never wins a maximum.
+/// Windows over channels and spatial axes (every axis but the first), overlapping or not. Padding is never the maximum.
 struct Pool {
   PoolKind kind = PoolKind::max;
   PoolRole role = PoolRole::output;
@@ -140,19 +140,19 @@ struct overloaded : F... {
 template <class... F>
 overloaded(F...) -> overloaded<F...>;
 
-/// One of several kinds of node: what an arm of a visit takes that treats them alike. A visit lists all kinds, so that
-/// the compiler names every place that a new one concerns.
+/// One of several node kinds, for a case of a visit that treats them alike. Visits list all kinds, so that the compiler
+/// reports every visit that lacks a new kind.
 template <class T, class... Kinds>
 concept OneOf = (std::is_same_v<T, Kinds> || ...);
 
-/// How a kernel comes to a node's elements.
+/// How a kernel gets a node's elements.
 enum class OpRole : std::uint8_t {
-  leaf,         ///< they are there
-  elementwise,  ///< by straight-line code, position by position
+  leaf,         ///< they are stored
+  elementwise,  ///< straight-line code, position by position
   reduction,
   view,    ///< it reads another node's elements in another order
-  concat,  ///< each part is copied to its place
-  head     ///< by a loop of its own, before the kernel's stages (plan.h)
+  concat,  ///< each part is copied into it
+  head     ///< a loop of its own, before the kernel's stages (plan.h)
 };
 inline OpRole role_of(const Op& op) {
   return std::visit(overloaded{

@@ -12,7 +12,7 @@
 
 namespace nixie {
 
-/// A piece of memory. External slots are bound when the plan runs (inputs, variables, results); the others lie in the
+/// A piece of memory. External slots are bound when the plan runs (inputs, variables, results); the others are in the
 /// arena.
 struct Slot {
   std::string name = {};
@@ -29,18 +29,18 @@ struct Access {
   int slot = 0;
   std::int64_t offset = 0;  ///< in elements
   Strides strides = {};     ///< in elements, per domain axis
-  /// Per domain axis the positions [low, high) that lie inside the slot; empty: all of them. A load outside gives
-  /// `fill`, a store outside is left out.
+  /// Per domain axis the positions [low, high) that are inside the slot; empty: all of them. A load outside gives
+  /// `fill`, a store outside is skipped.
   std::vector<std::pair<std::int64_t, std::int64_t>> inside = {};
   double fill = 0;
   bool operator==(const Access&) const = default;
 };
 
-/// A reduction over the kernel's reduced axes of a register, left in a carried value.
+/// A reduction of a register over the kernel's reduced axes, stored in a carried value.
 struct Reduction {
   ReduceKind kind = ReduceKind::sum;
   int value = 0;    ///< register of the stage
-  int carried = 0;  ///< where the result goes
+  int carried = 0;  ///< receives the result
 };
 struct Carry {
   int value = 0, carried = 0;
@@ -69,7 +69,7 @@ struct Operand {
   bool operator==(const Operand&) const = default;
 };
 
-/// What a kernel computes before its stages: one value per domain position, read by Primitive::head.
+/// A kernel's loop before its stages: computes one value per domain position, read by Primitive::head.
 /// Operands are the op's inputs in order; the head's result has the kernel's domain as its shape.
 struct Head {
   std::variant<Matmul, Conv, Pool, Gather, Scatter> op = {};
@@ -80,7 +80,7 @@ struct Head {
 /// Whether the head is a product of f32 that may round its operands to tf32.
 bool multiplies_tf32(const Head& head);
 
-/// A head (perhaps) and stages in order; a later stage sees everything an earlier one carried.
+/// An optional head, then stages in order; a stage sees everything that earlier stages carried.
 /// Kernels with a head have no reduced axes.
 struct Kernel {
   std::string label = {};
@@ -92,37 +92,37 @@ struct Kernel {
   std::vector<Stage> stages = {};
 };
 
-/// What a backend runs in place of a group's members: its own value, which core passes on without a look inside.
+/// A backend's own description of the program that replaces a group's members; opaque to core.
 struct Implementation {
   virtual ~Implementation() = default;
-  virtual std::string name() const = 0;  ///< for texts and errors
+  virtual std::string name() const = 0;  ///< for printing and errors
 };
 
-/// Kernels that run as one. Its members stay true: any backend can run them one after the other, with the same results.
+/// Kernels that run as one. Any backend can run its members one after the other instead, with the same results.
 struct Group {
   std::vector<int> members = {};  ///< kernels, ascending
-  /// What running the group touches: with an implementation, slots that this reads and writes, perhaps fewer than its
-  /// members do, perhaps others; without, what its members do.
+  /// The slots that running the group reads and writes: with an implementation, the implementation's, which may differ
+  /// from its members'; without one, its members'.
   std::vector<int> reads = {}, writes = {};
   std::shared_ptr<const Implementation> implementation = {};
   std::vector<int> waits_for = {};  ///< groups that must finish first, ascending
 };
 
-/// Whether computations share kernels. Without fusion each has its own and stores its result, as frameworks that run op
-/// by op do: a yardstick for what rounding does.
+/// Whether computations share kernels. Without fusion each op has its own kernel and stores its result, as in eager
+/// frameworks: a reference for the effect of rounding.
 enum class Fusion : std::uint8_t { full, none };
 
-/// Kernels in an order that gives the right results, and groups of them, in an order that does, too.
+/// Kernels in a valid order of execution, and groups of them, also in a valid order.
 struct Plan {
   std::vector<Kernel> kernels = {};
   std::vector<Group> groups = {};  ///< none before plan_memory; then each kernel is in one
   std::vector<Slot> slots = {};
-  std::vector<int> externals = {};   ///< the external slots, in the order they are bound
-  std::vector<double> scalars = {};  ///< the values when the plan was made; a run may bring others
+  std::vector<int> externals = {};   ///< the external slots, in binding order
+  std::vector<double> scalars = {};  ///< the values when the plan was made; a run may replace them
   std::int64_t arena_bytes = 0;
 };
 
-/// The shape a kernel's kept positions have: its domain with 1 for the reduced axes.
+/// The shape of a kernel's kept positions: its domain with 1 for the reduced axes.
 Shape kept_shape(const Kernel& kernel);
 
 /// The plan as text: one line per slot, and per kernel its domain, accesses and formulas.

@@ -21,11 +21,11 @@ std::vector<std::size_t> writers_of(const std::vector<Kernel>& kernels, int slot
 Dtype dtype_of(const Plan& plan, int slot);
 inline Dtype dtype_of(const Plan& plan, const Operand& operand) { return dtype_of(plan, operand.slot); }
 
-/// Gives each kernel that is in no group one of its own, puts groups in the order of their first members, and lists
-/// what those without an implementation read and write: what their members do.
+/// Makes a group for each kernel that is in none, sorts groups by their first members, and fills the reads and writes
+/// of groups without an implementation from their members.
 void complete_groups(Plan& plan);
 
-/// The labels of a group's members; equal ones in a row are counted: "update x 50".
+/// The labels of a group's members; equal neighbours are counted: "update x 50".
 std::string label_of(const Plan& plan, const Group& group);
 
 }  // namespace nixie

@@ -1,4 +1,4 @@
-// The policies by name; what they do stands in core/passes/precision.h.
+// The policies by name; core/passes/precision.h defines their effect.
 #include "nixie/core/graph/precision_policy.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// PrecisionPolicy: in which type a step stores its values and multiplies its products.
+// PrecisionPolicy: the types in which a step stores values and computes products.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 namespace nixie {
 
 enum class PrecisionPolicy : std::uint8_t {
-  ieee,      ///< f32 throughout, every product by multiply-add
-  fp32,      ///< f32 throughout; products in any way whose error is no larger than multiply-add's
+  ieee,      ///< f32 throughout, every product by multiply-adds
+  fp32,      ///< f32 throughout; products by any algorithm as accurate as multiply-adds
   tf32,      ///< products may round operands to 10-bit mantissas and add in float; else as fp32
   fp16,      ///< half storage and products; f32 Variables with half shadows
   bf16,      ///< the same with bfloat16
@@ -21,15 +21,15 @@ enum class PrecisionPolicy : std::uint8_t {
 
 std::string_view to_string(PrecisionPolicy precision);
 std::vector<std::string> precision_names();
-/// The policy of that name; throws with the names there are on any other word.
+/// The policy of that name; throws for an unknown name and lists the known ones.
 PrecisionPolicy precision_named(std::string_view name);
 
-/// The policy of Steps, models and loss scales that are made without naming one: fp32 until it is set. Set it once, at
-/// the start of a program.
+/// The policy of Steps, models and loss scales that are made without one: fp32 until it is set. Set it at the start of
+/// a program.
 PrecisionPolicy default_precision();
 void set_default_precision(PrecisionPolicy precision);
 
-/// The type a model's parameters are made in: f16 under fp16_pure, f32 else.
+/// The type of a model's parameters: f16 under fp16_pure, otherwise f32.
 Dtype parameter_dtype(PrecisionPolicy precision);
 
 }  // namespace nixie

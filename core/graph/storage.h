@@ -9,42 +9,42 @@
 
 namespace nixie {
 
-/// Elements of fixed shape and type. Moves them between host and backend when asked. What only a backend held is lost
-/// with it: reading it then throws Fault::usage.
+/// Elements of fixed shape and type. Moves them between host and backend on demand. Elements that only a destroyed
+/// backend held are lost: reading them throws Fault::usage.
 class Storage {
  public:
   explicit Storage(Array host);
-  /// What a Variable holds: it lies channels-last in the memory of a backend that wants it (Layout::variable).
+  /// The storage of a Variable: channels-last in the memory of a backend that prefers it (Layout::variable).
   static std::shared_ptr<Storage> for_variable(Array host);
-  /// Uninitialised memory of a backend, perhaps as a Variable's.
+  /// Uninitialised memory of a backend, optionally in a Variable's layout.
   Storage(Dtype dtype, Shape shape, Backend& backend, bool as_variable = false);
-  /// Elements that are in a backend's memory already.
+  /// Elements already in a backend's memory.
   Storage(Dtype dtype, Shape shape, Backend& backend, std::shared_ptr<Buffer> buffer);
 
   Dtype dtype() const { return dtype_; }
   const Shape& shape() const { return shape_; }
   bool of_variable() const { return of_variable_; }
-  /// Whether reading the elements moves nothing.
+  /// Whether the host holds the elements, so that reading copies nothing.
   bool is_on_host() const { return host_.has_value(); }
-  /// How the elements lie in this backend's memory.
+  /// The elements' strides in this backend's memory.
   Strides strides(const Backend& backend) const {
     return reordered(backend) ? shape_.channels_last() : shape_.row_major();
   }
-  /// The elements in host memory; waits for the backend where it holds the newest.
+  /// The elements in host memory; waits for the backend if it holds the newest ones.
   Array read() const;
   /// Replaces the elements; the array's shape and type must match.
   void write(const Array& array);
-  /// The elements in this backend's memory, uploaded when they are not there yet.
+  /// The elements in this backend's memory, uploaded if they are not there yet.
   std::shared_ptr<Buffer> on(Backend& backend);
-  /// The elements in this backend's memory without moving there for good: `staging` is (re)used when they live on the
-  /// host, and left as it is when it holds them already. What a Variable holds comes as it lies.
+  /// The elements in this backend's memory, without making that copy permanent: elements on the host are copied to
+  /// `staging`, unless it holds them already. A Variable's elements keep their layout.
   std::shared_ptr<Buffer> staged(Backend& backend, std::shared_ptr<Storage>& staging) const;
-  /// Says that a run changed the backend's copy.
+  /// Marks the backend's copy as changed by a run.
   void backend_wrote() {
     host_.reset();
     version_ = next_version();
   }
-  /// Another number after every change, unlike any other storage's.
+  /// A number that changes with every change and is unique among storages.
   std::uint64_t version() const { return version_; }
 
  private:
@@ -56,7 +56,7 @@ class Storage {
   Shape shape_;
   bool of_variable_ = false;
   std::uint64_t version_ = next_version();
-  std::uint64_t staged_version_ = 0;   ///< of staging: the version of the elements it was given last
+  std::uint64_t staged_version_ = 0;   ///< of staging: the version of the elements last copied to it
   mutable std::optional<Array> host_;  ///< none when only the backend holds the elements
   Backend* backend_ = nullptr;
   std::weak_ptr<const void> backend_life_;

@@ -1,4 +1,4 @@
-// Tensor: an immutable handle to a node of the lazy graph; and Node, what it points to.
+// Tensor: an immutable handle to a node of the lazy graph; and Node.
 #pragma once
 
 #include <memory>
@@ -12,12 +12,12 @@ namespace nixie {
 
 struct Node;
 
-/// A value that is not computed yet (or a stored one). Copying is cheap; nothing about a Tensor ever changes.
+/// A value that is not computed yet, or is stored. Copying is cheap; a Tensor never changes.
 /// Building one checks shapes and types and throws Fault::usage at the line that caused the error.
 class Tensor {
  public:
   Tensor() = default;  ///< no value; as a gradient: zero
-  /// A number or a truth value; it takes the type and shape of what it meets.
+  /// A number or a bool; it takes the type and shape of the other operand.
   template <class Number>
   requires std::is_arithmetic_v<Number> Tensor(Number value)
       : Tensor(static_cast<double>(value), std::is_floating_point_v<Number> ? Dtype::f32
@@ -43,8 +43,8 @@ class Tensor {
   Tensor& operator*=(const Tensor& other);
   Tensor& operator/=(const Tensor& other);
 
-  /// The elements in host memory. Only for stored values (of `evaluate`, a Step's outputs, an Array); throws for
-  /// others.
+  /// The elements in host memory. Only for stored values (results of `evaluate`, a Step's outputs, an Array); throws
+  /// for others.
   Array array() const;
   template <class T>
   std::vector<T> to_vector() const {
@@ -70,7 +70,7 @@ struct Node {
   std::vector<Tensor> inputs;
   Shape shape;
   Dtype dtype = Dtype::f32;
-  std::int64_t number = 0;  ///< order of creation in the process; inputs have smaller ones
+  std::int64_t number = 0;  ///< order of creation in the process; a node's inputs have smaller numbers
 };
 
 /// Gradients of an op's inputs, in order; an empty Tensor is zero.

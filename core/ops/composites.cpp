@@ -34,17 +34,31 @@ Tensor standardize(const Tensor& values, const Axes& axes, float eps) {
   return (x - mean(x, axes)) * rsqrt(variance(x, axes) + eps);
 }
 
+namespace {
+
+// Sums over windows of channels, of which `before` are before a channel. Few shifted values fuse with what makes and
+// uses them; pooling takes any number.
+Tensor sums_of_channels(const Tensor& x, int size, int before) {
+  constexpr int kMostShifts = 16;
+  std::vector<std::int64_t> low(static_cast<std::size_t>(x.rank()), 0), high = low;
+  low[1] = before, high[1] = size - 1 - before;
+  const Tensor padded = pad(x, low, high);
+  if (size > kMostShifts) return size * average_pool(padded, {.window = {1}, .channels = size, .channel_stride = 1});
+  Tensor total;
+  for (int first = 0; first < size; ++first) {
+    const Tensor shifted = slice(padded, {Index::all(), Index::range(first, first + x.shape()[1])});
+    total = total.has_value() ? total + shifted : shifted;
+  }
+  return total;
+}
+
+}  // namespace
+
 Tensor local_response_norm(const Tensor& images, int size, float alpha, float beta, float bias) {
   check(size >= 1, "local_response_norm: size is ", size, ", expected at least 1");
   const Tensor x = floating(images);
-  // A window over channels alone; the average over the whole window divides by `size` as the formula does.
-  const int low = size / 2, high = (size - 1) / 2;
-  std::vector<std::int64_t> before(static_cast<std::size_t>(x.rank()), 0), after = before;
-  before[1] = low;
-  after[1] = high;
-  const Tensor squares = pad(square(x), before, after);
-  const Tensor average = average_pool(squares, {.window = {1}, .channels = size, .channel_stride = 1});
-  return x * pow(bias + alpha * average, -beta);
+  const Tensor total = sums_of_channels(square(x), size, size / 2);
+  return x * pow(bias + alpha / static_cast<float>(size) * total, -beta);
 }
 
 }  // namespace nixie

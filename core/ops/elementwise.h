@@ -1,4 +1,4 @@
-// Elementwise: how an elementwise op is declared, in the library or in a user's program.
+// Elementwise: declares an elementwise op, in the library or in a user's program.
 //
 //   const Elementwise swish{"swish", [](auto x) { return x / (1 + exp(-x)); },
 //                           [](const Tensor& g, const Tensor& y, const Tensor& x) {
@@ -7,7 +7,7 @@
 //                           }};
 //   Tensor y = swish(x);        // the CPU, a fused GPU kernel, the gradient and (op_test) a test come with it
 //
-// The formula runs once, on Symbols, when the op is declared; what it did becomes Instructions.
+// The formula is traced once, on Symbols, when the op is declared; the trace becomes Instructions.
 #pragma once
 
 #include <functional>
@@ -36,10 +36,10 @@ class Symbol {
   int register_;
 };
 
-/// One more instruction reading up to three symbols.
+/// Appends an instruction that reads up to three symbols.
 Symbol apply(Primitive primitive, std::initializer_list<Symbol> args);
 
-// What formulas are written with. `?:` cannot be overloaded: use select(condition, a, b).
+// The operators of formulas. `?:` cannot be overloaded: use select(condition, a, b).
 inline Symbol operator-(Symbol a) { return apply(Primitive::neg, {a}); }
 inline Symbol operator!(Symbol a) { return apply(Primitive::logical_not, {a}); }
 inline Symbol operator~(Symbol a) { return apply(Primitive::bit_not, {a}); }
@@ -98,18 +98,18 @@ inline Symbol min(Symbol a, Symbol b) { return apply(Primitive::min, {a, b}); }
 inline Symbol max(Symbol a, Symbol b) { return apply(Primitive::max, {a, b}); }
 inline Symbol atan2(Symbol a, Symbol b) { return apply(Primitive::atan2, {a, b}); }
 
-/// The type of an elementwise op's result. Arithmetic is done in the compute type of its inputs' promotion.
+/// The type of an elementwise op's result. Arithmetic uses the compute type of the promoted input type.
 enum class ResultType : std::uint8_t {
-  promoted,  ///< that of the inputs, promoted
-  floating,  ///< the same, integers becoming f32
+  promoted,  ///< the inputs' promoted type
+  floating,  ///< the same, with f32 for integers
   boolean,   ///< bool
   integer,   ///< the inputs', which must be integers
-  selected,  ///< that of all inputs but the first, promoted
-  cast,      ///< chosen where the op is used; halves are rounded at once
-  retyped,   ///< chosen where the op is used; halves are rounded when they are stored, as all arithmetic's are
+  selected,  ///< the promoted type of all inputs but the first
+  cast,      ///< chosen by the caller; halves are rounded at once
+  retyped,   ///< chosen by the caller; halves are rounded when they are stored, as in all arithmetic
 };
 
-/// Where tests draw an op's inputs from: away from poles, kinks and ties.
+/// The range from which tests draw an op's inputs: away from poles, kinks and ties.
 struct Domain {
   double low = -2, high = 2;
 };
@@ -123,7 +123,7 @@ struct ElementwiseInfo {
   std::string name;
   Formula formula;
   ElementwiseTraits traits;
-  /// Gradients of the inputs given that of the result, the result and the inputs; null: the gradient is zero
+  /// Gradients of the inputs from the result's gradient, the result and the inputs; null: the gradient is zero
   /// everywhere.
   std::function<Gradients(const Tensor& g, const Tensor& y, std::span<const Tensor> x)> gradient;
 };
@@ -131,7 +131,7 @@ struct ElementwiseInfo {
 /// The type a Map node's formula is computed in: f32, f64, i64 or i32.
 Dtype map_compute_dtype(const Node& node);
 
-/// Every elementwise op declared in this program, in order; tests walk it.
+/// Every elementwise op declared in this program, in order; tests iterate over it.
 std::vector<std::shared_ptr<const ElementwiseInfo>> all_elementwise();
 
 /// Marks an op whose gradient is zero everywhere.
@@ -159,9 +159,9 @@ class Elementwise {
   Tensor operator()(const X&... x) const {
     return call({Tensor(x)...});
   }
-  /// The op on inputs of any broadcastable shapes; throws when shapes do not match or types do not fit.
+  /// The op on inputs of broadcastable shapes; throws if shapes or types do not match.
   Tensor call(std::vector<Tensor> inputs) const { return call(std::move(inputs), Dtype::f32); }
-  /// The same with the result's type, for ops of ResultType::cast and retyped.
+  /// The same with the result type, for ops of ResultType::cast and retyped.
   Tensor call(std::vector<Tensor> inputs, Dtype result) const;
   const ElementwiseInfo& info() const { return *info_; }
 

@@ -1,4 +1,4 @@
-// Gradient rules of the structural ops; each is defined beside the op it belongs to. Elementwise ops carry their own.
+// Gradient rules of the structural ops, each defined beside its op. Elementwise ops carry their own.
 #pragma once
 
 #include "nixie/core/graph/tensor.h"

@@ -1,8 +1,8 @@
-// The public math: every op on Tensors, found by argument. Formulas and gradients: elementwise_ops.cpp,
+// The public math: every op on Tensors, found by argument type. Formulas and gradients: elementwise_ops.cpp,
 // shape_ops.cpp, indexing.cpp, sorting.cpp, reductions.cpp, contractions.cpp, einsum.cpp, composites.cpp.
 //
-// All of it broadcasts as numpy does, infers shapes at the call, and throws Fault::usage there when shapes, axes or
-// types do not fit. Reductions keep the reduced axes with size 1 unless told otherwise, so results broadcast back.
+// Ops broadcast as in numpy, infer shapes at the call, and throw Fault::usage there if shapes, axes or types do not
+// match. Reductions keep the reduced axes with size 1 by default, so results broadcast.
 #pragma once
 
 #include <initializer_list>
@@ -42,15 +42,15 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
 /// To integers: toward zero, saturating. To f16 and bf16: rounded here, whether or not the value is ever stored.
 Tensor cast(const Tensor& x, Dtype dtype);
 Tensor floating(const Tensor& x);  ///< integers as f32, floating types as they are
-/// A cast for what only chooses how a value is stored: a half is rounded when it reaches memory, as sums and products
-/// of halves are. Precision policies and gradients use it.
+/// A cast that only chooses the storage type: a half is rounded when it is stored, like sums and products of halves.
+/// Precision policies and gradients use it.
 Tensor retype(const Tensor& x, Dtype dtype);
 Tensor pow(const Tensor& a, const Tensor& b);
 Tensor fmod(const Tensor& a, const Tensor& b);          ///< C's remainder: the sign of a
 Tensor remainder(const Tensor& a, const Tensor& b);     ///< a - floor(a / b) b: the sign of b, as in Python
 Tensor floor_divide(const Tensor& a, const Tensor& b);  ///< floor(a / b); of integers by 0: 0
 Tensor atan2(const Tensor& y, const Tensor& x);
-Tensor maximum(const Tensor& a, const Tensor& b);  ///< NaN wins
+Tensor maximum(const Tensor& a, const Tensor& b);  ///< propagates NaN
 Tensor minimum(const Tensor& a, const Tensor& b);
 Tensor clip(const Tensor& x, const Tensor& low, const Tensor& high);
 Tensor abs(const Tensor& x);
@@ -105,7 +105,7 @@ Tensor arange(std::int64_t size);
 /// `count` numbers from start to stop, both included.
 Tensor linspace(double start, double stop, std::int64_t count, Dtype dtype = Dtype::f32);
 Tensor broadcast_to(const Tensor& x, const Shape& shape);
-/// One size may be -1: what is left.
+/// One size may be -1: inferred.
 Tensor reshape(const Tensor& x, const std::vector<std::int64_t>& sizes);
 inline Tensor reshape(const Tensor& x, const Shape& shape) { return reshape(x, shape.sizes()); }
 inline Tensor reshape(const Tensor& x, std::initializer_list<std::int64_t> sizes) {
@@ -113,15 +113,15 @@ inline Tensor reshape(const Tensor& x, std::initializer_list<std::int64_t> sizes
 }
 Tensor expand_dims(const Tensor& x, const Axes& axes);  ///< new axes of size 1 at these positions of the result
 Tensor squeeze(const Tensor& x, const Axes& axes);      ///< drops axes of size 1
-Tensor flatten(const Tensor& x, int first = 1);         ///< axes from `first` on become one
+Tensor flatten(const Tensor& x, int first = 1);         ///< merges the axes from `first` on
 Tensor permute(const Tensor& x, const Axes& order);
 /// Reverses the axes, or swaps two.
 Tensor transpose(const Tensor& x);
 Tensor transpose(const Tensor& x, int a, int b);
 Tensor flip(const Tensor& x, const Axes& axes);
-/// The array side by side, repeats[i] times along axis i of the result; numpy's rule for ranks that differ.
+/// Repeats the array, repeats[i] times along axis i of the result; numpy's rule if ranks differ.
 Tensor tile(const Tensor& x, const std::vector<std::int64_t>& repeats);
-/// Element i goes to place i + shift; what leaves at one end comes in at the other.
+/// Moves element i to position i + shift, cyclically.
 Tensor roll(const Tensor& x, std::int64_t shift, int axis);
 /// Zeros above (below) a diagonal of the last two axes.
 Tensor tril(const Tensor& x, std::int64_t diagonal = 0);
@@ -133,7 +133,7 @@ class Index {
   Index(std::int64_t position) : start_(position), position_(true) {}
   static Index range(std::optional<std::int64_t> start, std::optional<std::int64_t> stop = {}, std::int64_t step = 1);
   static Index all() { return range({}); }
-  /// First position and number of positions along an axis of this size. Throws on a position out of range.
+  /// First position and number of positions along an axis of this size. Throws for a position out of range.
   std::pair<std::int64_t, std::int64_t> resolve(std::int64_t size) const;
   bool is_position() const { return position_; }
   std::int64_t step() const { return step_; }
@@ -154,15 +154,15 @@ Tensor pad(const Tensor& x, const std::vector<std::int64_t>& low, const std::vec
            double value = 0);
 Tensor concat(const std::vector<Tensor>& parts, int axis);
 Tensor stack(const std::vector<Tensor>& parts, int axis = 0);
-// Arrays of indices: negative ones count from the end. One out of range throws where the host holds the indices;
-// where they are computed, what it names becomes NaN (of integers the type's largest number), never another element.
+// Index arrays: negative indices count from the end. An index out of range throws if the host holds the indices; if
+// they are computed, its element becomes NaN (for integers the type's largest number), never another element.
 /// x[.., indices, ..] along an axis.
 Tensor take(const Tensor& x, const Tensor& indices, int axis = 0);
 /// numpy's take_along_axis: result[i, j] = x[i, indices[i, j]] for axis 1 of 2.
 Tensor take_along_axis(const Tensor& x, const Tensor& indices, int axis);
-/// Adds updates into zeros of `shape` at indices along an axis; an index out of range spoils the whole result.
+/// Adds updates into zeros of `shape` at indices along an axis; an index out of range makes the whole result NaN.
 Tensor scatter_add(const Shape& shape, const Tensor& indices, const Tensor& updates, int axis = 0);
-/// x with x[.., indices, ..] along an axis replaced by updates (broadcast); the last update of a position counts.
+/// x with x[.., indices, ..] along an axis replaced by updates (broadcast); the last update of a position wins.
 Tensor scatter(const Tensor& x, const Tensor& indices, const Tensor& updates, int axis = 0);
 /// 1 where the class is the index, along a new axis (last by default).
 Tensor one_hot(const Tensor& indices, std::int64_t classes, Dtype dtype = Dtype::f32, int axis = -1);
@@ -191,8 +191,8 @@ Tensor variance(const Tensor& x);
 Tensor variance(const Tensor& x, const Axes& axes, bool keepdims = true);  ///< biased: divided by n
 Tensor stddev(const Tensor& x);
 Tensor stddev(const Tensor& x, const Axes& axes, bool keepdims = true);
-// Positions are i32: what kernels index with, and half the memory of i64; an axis of 2^31 elements is refused.
-Tensor argmax(const Tensor& x);                                          ///< of all elements
+// Positions are i32, which kernels index with, at half the memory of i64; an axis of 2^31 elements is refused.
+Tensor argmax(const Tensor& x);                                          ///< over all elements
 Tensor argmax(const Tensor& x, const Axes& axes, bool keepdims = true);  ///< i32 row-major position over the axes
 Tensor argmin(const Tensor& x);
 Tensor argmin(const Tensor& x, const Axes& axes, bool keepdims = true);
@@ -233,8 +233,8 @@ struct PoolOptions {
   std::vector<int> stride = {};                           ///< empty: the window
   std::vector<int> pad = {0};                             ///< at most half the window
   int channels = 1, channel_stride = 0, channel_pad = 0;  ///< the window along channels; stride 0: the window
-  bool ceil_mode = false;                                 ///< a last window may start inside and end outside
-  bool count_pad = false;                                 ///< average: padding counts as zeros (PyTorch's default)
+  bool ceil_mode = false;                                 ///< the last window may extend past the input
+  bool count_pad = false;                                 ///< the average includes padding (PyTorch's default)
 };
 Tensor max_pool(const Tensor& x, const PoolOptions& options);
 Tensor average_pool(const Tensor& x, const PoolOptions& options);

@@ -1,7 +1,7 @@
 // Fuse: decides which computations share a kernel: bias and ReLU join their convolution, for example.
 //
-// Users first: a computation joins the kernel of one of its users, so that values are made where they are needed. Then
-// kernels that walk the same domain and read each other or the same memory merge. No step may close a cycle of kernels.
+// Users first: a computation joins the kernel of one of its users, so that values are computed where they are used.
+// Then kernels over the same domain that read each other or the same memory merge. No step may close a cycle.
 #include "nixie/core/passes/fuse.h"
 
 #include <algorithm>
@@ -327,7 +327,7 @@ std::vector<int> schedule(const std::vector<std::set<int>>& after, const std::ve
     for (int user : after[static_cast<std::size_t>(g)])
       if (--waiting[static_cast<std::size_t>(user)] == 0) offer(user);
   }
-  check(order.size() == after.size(), "fuse: the kernels wait for each other in a circle; this is a bug in nixie");
+  check(order.size() == after.size(), "fuse: the kernels wait for each other in a cycle; this is a bug in nixie");
   return order;
 }
 

@@ -1,4 +1,4 @@
-// Fuse: groups the computations of a graph into kernels of stages; the pass that makes a Plan.
+// Fuse: the pass that groups the computations of a graph into kernels and makes a Plan.
 #pragma once
 
 #include "nixie/core/graph/plan.h"
@@ -6,8 +6,8 @@
 
 namespace nixie {
 
-/// A kernel to be: nodes of the FusionGraph (`units`) that all walk over `domain`. All its reductions are over the axes
-/// `reduced`.
+/// A future kernel: nodes of the FusionGraph (`units`) that all iterate over `domain`. All its reductions are over the
+/// axes `reduced`.
 struct FusedGroup {
   Shape domain = {};
   Axes reduced = {};
@@ -15,7 +15,7 @@ struct FusedGroup {
   std::vector<int> units = {};
 };
 
-/// The kernels of a graph in an order they can run in, over slots that are not placed in memory yet, without waits.
+/// The kernels of a graph in a valid order, over slots that are not placed in memory yet, without waits.
 /// Externals: leaves_of(graph), then the outputs, then Variables that are set and never read.
 Plan fuse(const Graph& graph, const Layout& layout, Fusion fusion = Fusion::full);
 

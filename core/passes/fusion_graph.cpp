@@ -66,10 +66,10 @@ std::vector<int> FusionGraph::writers(const Source& source) const {
   return parts == parts_of_.end() ? std::vector<int>{} : parts->second;
 }
 
-Source FusionGraph::copied(const Tensor& x) {
-  const auto [found, fresh] = copy_of_.try_emplace(x.id(), 0);
-  if (fresh) found->second = copy(x);
-  return {x, found->second, whole(x.shape(), x.shape().row_major())};
+Source FusionGraph::copied(const Tensor& x, const Strides& strides) {
+  const auto [found, fresh] = copy_of_.try_emplace({x.id(), strides}, 0);
+  if (fresh) strides_of_copy_[found->second = copy(x)] = strides;
+  return {x, found->second, whole(x.shape(), strides)};
 }
 
 Source FusionGraph::source(const Tensor& x, bool dense) {
@@ -77,17 +77,20 @@ Source FusionGraph::source(const Tensor& x, bool dense) {
   Tensor base = x;
   for (; is_view(base.node().op); base = base.inputs()[0]) views.push_back(base);
   Source source = std::holds_alternative<Constant>(base.node().op)
-                      ? copied(base)
+                      ? copied(base, base.shape().row_major())
                       : Source{base, -1, whole(base.shape(), layout_.strides(base))};
   for (auto at = views.rbegin(); at != views.rend(); ++at) {
     std::optional<View> view = compose(source.view, at->node().op, at->shape());
-    if (!view) {  // strides cannot say it: copy what stands below
-      source = copied(at->inputs()[0]);
+    if (!view) {  // strides cannot say it: copy what stands below, in its layout if they can then
+      const Tensor& below = at->inputs()[0];
+      const Strides laid_out = layout_.strides(below);
+      const bool suits = compose(whole(below.shape(), laid_out), at->node().op, at->shape()).has_value();
+      source = copied(below, suits ? laid_out : below.shape().row_major());
       view = compose(source.view, at->node().op, at->shape());
     }
     source.view = *view;
   }
-  return dense && !source.view.inside.empty() ? copied(x) : source;
+  return dense && !source.view.inside.empty() ? copied(x, layout_.strides(x)) : source;
 }
 
 std::optional<Tensor> FusionGraph::claimable(const Tensor& root, const Strides& strides) const {

@@ -1,7 +1,8 @@
-// FusionGraph: the computations of a graph and how they read each other, the ground that fusion builds groups on.
+// FusionGraph: the computations of a graph and how they read each other; the input of fusion.
 #pragma once
 
 #include <deque>
+#include <map>
 #include <optional>
 #include <unordered_map>
 #include <vector>
@@ -11,26 +12,26 @@
 
 namespace nixie {
 
-/// One computation: a node that is no view, a copy of a view that strides cannot say, or one input of a concat.
+/// One computation: a node other than a view, a copy of a view that strides cannot express, or one input of a concat.
 struct FusionNode {
   enum class Kind : std::uint8_t { map, reduce, head, copy };
   Kind kind = Kind::map;
-  Tensor value = {};       ///< what it computes; of a copy: what it copies
-  Shape domain = {};       ///< what it walks over: of a reduction the input's shape
+  Tensor value = {};       ///< the result; for a copy: the copied tensor
+  Shape domain = {};       ///< the iteration domain: for a reduction the input's shape
   Axes axes = {};          ///< reduced axes
   std::int64_t order = 0;  ///< later ones may read earlier ones
   const std::vector<Tensor>& inputs() const { return kind == Kind::copy ? copied : value.inputs(); }
   std::vector<Tensor> copied = {};
 };
 
-/// Where a tensor's elements stand: in the slot of a base, seen through a view.
+/// Where a tensor's elements are stored: in the slot of a base, read through a view.
 struct Source {
   Tensor base = {};
   int copy = -1;  ///< the unit of the copy that holds the elements; -1: the base's own slot
   View view = {};
 };
 
-/// How a unit reads another: its register, its carried value, or memory.
+/// How a unit reads another: from its register, its carried value, or memory.
 enum class EdgeKind : std::uint8_t { direct, expand, load };
 struct Edge {
   int from = 0, to = 0;
@@ -43,7 +44,7 @@ class FusionGraph {
 
   const std::deque<FusionNode>& all() const { return units_; }
   const std::vector<Edge>& edges() const { return edges_; }
-  /// The unit of a node that is no view, leaf or concat; -1 for others.
+  /// The unit of a node other than a view, leaf or concat; -1 for these.
   int of(const Tensor& x) const;
   /// The units that write a base: one, or a concat's parts; none for leaves.
   std::vector<int> writers(const Source& source) const;
@@ -58,17 +59,21 @@ class FusionGraph {
   /// The unit or concat that can compute a root straight into a slot of its shape with these strides; none if a copy is
   /// needed.
   std::optional<Tensor> claimable(const Tensor& root, const Strides& strides) const;
+  /// The strides of a copy's own slot.
+  const Strides& strides_of_copy(int unit) const { return strides_of_copy_.at(unit); }
   /// Makes a copy of x that is written to a slot of its own.
   int copy(const Tensor& x);
   /// Finds all edges. Call it once, after the copies that roots need are made.
   void connect();
 
  private:
-  Source copied(const Tensor& x);
+  Source copied(const Tensor& x, const Strides& strides);
   const Layout& layout_;
   std::deque<FusionNode> units_;
   std::vector<Edge> edges_;
-  std::unordered_map<const Node*, int> unit_of_, copy_of_;
+  std::unordered_map<const Node*, int> unit_of_;
+  std::map<std::pair<const Node*, Strides>, int> copy_of_;
+  std::unordered_map<int, Strides> strides_of_copy_;
   std::unordered_map<const Node*, std::vector<int>> parts_of_;
   std::unordered_map<int, Part> part_;
 };

@@ -1,4 +1,4 @@
-// KernelBuilder: slots, heads, the order that writes in place demand, and the kernels around the stages.
+// KernelBuilder: slots, heads, the order that in-place writes require, and the kernels around the stages.
 #include "nixie/core/passes/kernel_builder.h"
 
 #include <algorithm>
@@ -102,7 +102,7 @@ void KernelBuilder::claim(const Tensor& root, int slot) {
 int KernelBuilder::slot_of(const Source& source) {
   if (source.copy >= 0) {
     const auto [found, fresh] = slot_of_copy_.try_emplace(source.copy, 0);
-    if (fresh) found->second = add_slot(source.base, source.base.shape().row_major(), false, "copy");
+    if (fresh) found->second = add_slot(source.base, units_.strides_of_copy(source.copy), false, "copy");
     return found->second;
   }
   const auto [found, fresh] = slot_of_base_.try_emplace(source.base.id(), 0);

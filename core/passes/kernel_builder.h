@@ -12,9 +12,9 @@ namespace nixie {
 
 class KernelBuilder {
  public:
-  /// Gives roots their external slots, and copies (in `units`) where no unit can write there.
+  /// Gives roots their external slots, and adds copies (to `units`) for those that no unit can write directly.
   KernelBuilder(const Graph& graph, const Layout& layout, FusionGraph& units);
-  /// Gives every value that leaves its group a slot; returns for each group those that must come after it.
+  /// Gives every value that other groups read a slot; returns for each group the groups that must come after it.
   std::vector<std::set<int>> place(const std::vector<FusedGroup>& groups);
   /// Per group: whether it writes external slots only.
   const std::vector<char>& sinks() const { return sinks_; }
@@ -22,7 +22,7 @@ class KernelBuilder {
 
  private:
   friend class StageBuilder;
-  struct Written {  // where a unit's values go
+  struct Written {  // the slots of a unit's values
     int slot = 0;
     View view = {};
   };

@@ -1,35 +1,38 @@
-// Layout: where the physical order of axes is decided, and nowhere else. Kernels see strides.
+// Layout: the only place that decides the physical order of axes. Kernels see strides.
 #pragma once
 
-#include <unordered_set>
+#include <unordered_map>
 
 #include "nixie/core/graph/backend.h"
 #include "nixie/core/state/graph.h"
 
 namespace nixie {
 
-/// The physical strides of every value that gets a slot: row-major, or channels-last (Shape::channels_last).
+/// The physical strides of every value that gets a slot: row-major, or channels-last (Shape::channels_last). Channels
+/// may be several axes, as where they are split into groups: the first of them is axis 1, the last varies fastest.
 class Layout {
  public:
   explicit Layout(const Target& target = {}) : target_(target) {}
 
-  Strides strides(const Tensor& x) const { return row_major(x) ? x.shape().row_major() : x.shape().channels_last(); }
-  bool row_major(const Tensor& x) const { return channels_last_.count(x.id()) == 0; }
-  void set_channels_last(const Tensor& x) { channels_last_.insert(x.id()); }
-  /// Of every Variable of this shape, in whichever Step: its storage keeps to it too.
+  Strides strides(const Tensor& x) const;
+  bool row_major(const Tensor& x) const { return channel_axes(x) == 0; }
+  /// The number of channel axes of a channels-last value; 0 of a row-major one.
+  int channel_axes(const Tensor& x) const;
+  void set_channel_axes(const Tensor& x, int count) { channel_axes_[x.id()] = count; }
+  /// The layout of every Variable of this shape, in all Steps and in its storage.
   Strides variable(const Shape& shape) const {
     return target_.channels_last ? shape.channels_last() : shape.row_major();
   }
 
  private:
   Target target_;
-  std::unordered_set<const Node*> channels_last_;
+  std::unordered_map<const Node*, int> channel_axes_;
 };
 
-/// Whether an output is the gradient of a filter: it lies as a Variable of its shape does.
+/// Whether an output is a filter gradient, which has the layout of a Variable of its shape.
 bool has_variable_layout(const Tensor& output);
 
-/// Picks the layouts a target wants. Inputs stay row-major, and outputs but for those that lie as Variables.
+/// Picks the layouts that a target prefers. Inputs stay row-major, and so do outputs without a Variable's layout.
 Layout choose_layout(const Graph& graph, const Target& target);
 
 }  // namespace nixie

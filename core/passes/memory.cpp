@@ -7,6 +7,7 @@
 
 #include "nixie/core/base/integer_math.h"
 #include "nixie/core/graph/plan_query.h"
+#include "nixie/core/passes/apart.h"
 
 namespace nixie {
 namespace {
@@ -45,6 +46,14 @@ struct Lifetime {
 // Bit i of ancestors[j]: group j waits for group i, perhaps by way of others.
 using Ancestors = std::vector<std::vector<std::uint64_t>>;
 
+// Groups run in order, so what the first of them to touch a slot reads there must be its own.
+void check_written(const Plan& plan, const Touched& touched, int group, int slot) {
+  const std::vector<int>& writes = touched.writes[at(group)];
+  check(std::find(writes.begin(), writes.end(), slot) != writes.end(), "plan: \"",
+        label_of(plan, plan.groups[at(group)]), "\" reads \"", plan.slots[at(slot)].name,
+        "\" before anything is written there; please report this plan");
+}
+
 std::vector<Lifetime> lifetimes(const Plan& plan, const Touched& touched) {
   std::vector<Lifetime> all;
   std::vector<int> index_of(plan.slots.size(), -1);
@@ -55,6 +64,7 @@ std::vector<Lifetime> lifetimes(const Plan& plan, const Touched& touched) {
         if (s.external) continue;
         int& index = index_of[at(slot)];
         if (index < 0) {
+          check_written(plan, touched, g, slot);
           index = static_cast<int>(all.size());
           all.push_back({slot, g, g, round_up(s.size_bytes(), kAlignment)});
         }
@@ -110,6 +120,16 @@ bool share_bytes(const Plan& plan, int a, int b) {
   return x.offset < y.offset + y.size_bytes() && y.offset < x.offset + x.size_bytes();
 }
 
+// Whether two groups write to different elements of a slot.
+bool write_apart(const Plan& plan, std::size_t i, std::size_t j, int slot) {
+  const auto members = [&](std::size_t g) {
+    std::vector<const Kernel*> kernels;
+    for (int k : plan.groups[g].members) kernels.push_back(&plan.kernels[at(k)]);
+    return kernels;
+  };
+  return store_apart(plan, slot, members(i), members(j));
+}
+
 // Fills waits_for; `overlap` says which slots share bytes.
 template <class Overlap>
 Ancestors find_waits(Plan& plan, const Touched& touched, Overlap overlap) {
@@ -121,6 +141,12 @@ Ancestors find_waits(Plan& plan, const Touched& touched, Overlap overlap) {
         if (overlap(x, y)) return true;
     return false;
   };
+  auto both_write = [&](std::size_t i, std::size_t j) {
+    for (int x : writes[i])
+      for (int y : writes[j])
+        if (overlap(x, y) && !(x == y && write_apart(plan, i, j, x))) return true;
+    return false;
+  };
   const std::size_t words = (count + 63) / 64;
   Ancestors before(count, std::vector<std::uint64_t>(words, 0));
   for (std::size_t j = 0; j < count; ++j) {
@@ -128,7 +154,7 @@ Ancestors find_waits(Plan& plan, const Touched& touched, Overlap overlap) {
     waits_for.clear();
     for (std::size_t i = j; i-- > 0;) {
       if (before[j][i / 64] >> (i % 64) & 1) continue;  // already implied
-      if (!clash(writes[i], reads[j]) && !clash(writes[i], writes[j]) && !clash(reads[i], writes[j])) continue;
+      if (!clash(writes[i], reads[j]) && !clash(reads[i], writes[j]) && !both_write(i, j)) continue;
       waits_for.push_back(static_cast<int>(i));
       before[j][i / 64] |= std::uint64_t{1} << (i % 64);
       for (std::size_t w = 0; w < words; ++w) before[j][w] |= before[i][w];

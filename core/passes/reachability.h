@@ -1,4 +1,4 @@
-// Whether one kernel must wait for another, in a graph of groups and those that come right after each.
+// Reachability in a graph of groups and their direct successors: whether one must wait for another.
 #pragma once
 
 #include <utility>
@@ -6,8 +6,8 @@
 
 namespace nixie {
 
-/// Whether `goal` comes after `from`; `except` is a direct follower of `from` that does not count. `after[g]` holds
-/// what comes right after g.
+/// Whether `goal` is reachable from `from`; `except` is a direct successor of `from` that does not count. `after[g]`
+/// holds the direct successors of g.
 template <class Followers>
 bool reaches(const std::vector<Followers>& after, int from, int goal, int except = -1) {
   std::vector<int> stack{from};

@@ -1,13 +1,13 @@
-// Recompute: gives every reader of a cheap value nodes of its own to make it from.
+// Recompute: gives every reader of a cheap value its own copy of the nodes that compute it.
 //
-// Batch normalisation's (x - mean) and (x - mean) * rstd are read by its gradients long after. Stored, each costs a
-// pass over memory to write and takes the bytes until then; but whoever reads one could as well read x, which is stored
-// anyway, and the small mean and rstd. So a Map of one stored value of its size, and of values that repeat, is never
-// stored for another kernel: it is computed again where it is read.
+// Batch normalisation's (x - mean) and (x - mean) * rstd are read by its gradients much later. Storing them costs a
+// pass over memory each, and their bytes until then; but their readers can as well read x, which is stored anyway, and
+// the small mean and rstd. So a Map of one stored value of its size, and of broadcast values, is never stored for
+// another kernel: its readers recompute it.
 //
-// A ReLU's gate reads what the ReLU stored. If all kernels that read the gated gradient read x as well, as batch
-// normalisation's gradient does, they recompute the gate from x, and the kernel that makes the gradient need not load
-// the ReLU's output.
+// A ReLU's gate reads the ReLU's output. If all kernels that read the gated gradient also read x, as batch
+// normalisation's gradient does, they recompute the gate from x, and the kernel that computes the gradient need not
+// load the ReLU's output.
 #include "nixie/core/passes/recompute.h"
 
 #include <algorithm>
@@ -24,7 +24,7 @@ namespace {
 constexpr int kMostInstructions = 16;  // of what is computed again
 constexpr int kMostOfGate = 24;        // which is computed where memory is waited for
 
-// Arithmetic that takes no longer than reading memory does.
+// Arithmetic that takes no longer than writing and reading memory does, that of a logistic function included.
 bool is_cheap(Primitive primitive) {
   switch (primitive) {
     case Primitive::parameter:
@@ -35,6 +35,8 @@ bool is_cheap(Primitive primitive) {
     case Primitive::add:
     case Primitive::sub:
     case Primitive::mul:
+    case Primitive::div:
+    case Primitive::exp:
     case Primitive::min:
     case Primitive::max:
     case Primitive::equal:

@@ -1,4 +1,4 @@
-// View: a chain of expands, reshapes, permutes, slices and pads seen as one strided walk over stored elements.
+// View: a chain of expands, reshapes, permutes, slices and pads as one strided access to stored elements.
 #pragma once
 
 #include <optional>
@@ -8,7 +8,7 @@
 
 namespace nixie {
 
-/// How positions of `shape` walk over the elements of something stored; as Access, without the slot.
+/// Maps positions of `shape` to stored elements; like Access, without the slot.
 struct View {
   Shape shape = {};
   std::int64_t offset = 0;
@@ -17,10 +17,10 @@ struct View {
   double fill = 0;
 };
 
-/// Everything of a dense array with these strides.
+/// The whole of a dense array with these strides.
 View whole(const Shape& shape, const Strides& strides);
 
-/// The view after one more view op, whose node has this shape; none when strides cannot say it (a reshape of a
+/// The view after another view op, whose node has this shape; none if strides cannot express it (a reshape of a
 /// transposed array, two pads with different values, a strided slice of a pad).
 std::optional<View> compose(const View& view, const Op& op, const Shape& shape);
 

@@ -1,4 +1,4 @@
-// Autograd: gradients of a scalar as new nodes of the same graph, so they fuse, and can be differentiated again.
+// Autograd: gradients of a scalar as new nodes of the same graph, so that they fuse and can be differentiated again.
 #pragma once
 
 #include "nixie/core/state/variable.h"
@@ -6,14 +6,14 @@
 namespace nixie {
 
 /// The gradient of a one-element loss with respect to each tensor, of its shape and dtype; zeros where the loss does
-/// not depend on it. Throws when the loss has more elements or is not floating.
+/// not depend on it. Throws if the loss has more elements or is not floating.
 std::vector<Tensor> gradients(const Tensor& loss, const std::vector<Tensor>& wrt);
 
 struct Gradient {
   Variable parameter;
   Tensor value;
 };
-/// The same for Variables, as they are read at this point.
+/// The same for Variables, with their values at this point.
 std::vector<Gradient> gradients(const Tensor& loss, const std::vector<Variable>& wrt);
 /// The same for the trainable parameters of a collection.
 std::vector<Gradient> gradients(const Tensor& loss, const Parameters& parameters);

@@ -1,4 +1,4 @@
-// Graph: the roots of what a plan computes.
+// Graph: the roots that a plan computes.
 #pragma once
 
 #include <vector>
@@ -7,7 +7,7 @@
 
 namespace nixie {
 
-/// The roots of a graph: values to hand out and Variables to change.
+/// The roots of a graph: values to return and Variables to set.
 struct Graph {
   std::vector<Tensor> outputs = {};
   std::vector<Trace::Set> sets = {};

@@ -1,4 +1,4 @@
-// Variable, Parameters and Trace: who may change, under which name, and when.
+// Variable, Parameters and Trace.
 #include "nixie/core/state/variable.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Variable: the only thing that changes; and Parameters, the named collection a model or an optimiser makes them in.
+// Variable: the only mutable value; and Parameters, the named collection of a model's or an optimiser's Variables.
 #pragma once
 
 #include <functional>
@@ -14,19 +14,19 @@
 
 namespace nixie {
 
-/// What a Variable is made of; shared by its copies and by the Steps that use it.
+/// The state of a Variable, shared by its copies and by the Steps that use it.
 struct VariableState {
   std::string name = {};
   Shape shape = {};
   Dtype dtype = Dtype::f32;
   bool trainable = true;
-  std::function<Array()> init = {};       ///< run when the value is first needed
+  std::function<Array()> init = {};       ///< called when the value is first needed
   std::shared_ptr<Storage> storage = {};  ///< null until then
-  std::weak_ptr<const Node> leaf = {};    ///< the node of reads outside a trace, while it lives
+  std::weak_ptr<const Node> leaf = {};    ///< the node of reads outside a trace, while it exists
   std::map<Dtype, std::weak_ptr<VariableState>> shadows = {};
-  std::shared_ptr<VariableState> master = {};  ///< of a shadow: what it is a copy of
+  std::shared_ptr<VariableState> master = {};  ///< of a shadow: the Variable that it copies
   std::uint64_t made_from = 0;                 ///< of a shadow: the master's Storage::version
-  /// The storage, made on first use; of a shadow brought up to date.
+  /// The storage, made on first use; a shadow's is updated first.
   const std::shared_ptr<Storage>& stored();
 };
 
@@ -37,7 +37,7 @@ std::shared_ptr<VariableState> shadow_of(const std::shared_ptr<VariableState>& m
 /// old alone.
 class Variable {
  public:
-  Variable(const Variable&) = default;  // there is no move: a Variable is never left without its state
+  Variable(const Variable&) = default;  // no move, so that a Variable always has its state
   Variable& operator=(const Variable&) = default;
   Variable(std::string name, const Array& value, bool trainable = true);
   explicit Variable(std::shared_ptr<VariableState> state) : state_(std::move(state)) {}
@@ -64,13 +64,13 @@ class Variable {
 /// A named, ordered collection of Variables. Copies and scopes share it.
 class Parameters {
  public:
-  /// The seed that all initial values are drawn from (with each Variable's name), and the type that trainable ones made
-  /// as f32 are stored in.
+  /// The seed of all initial values (with each Variable's name), and the storage type of trainable Variables made as
+  /// f32.
   explicit Parameters(std::uint64_t seed = 0, Dtype floating = Dtype::f32);
 
-  /// A trainable parameter named `scope.name`. Throws when the name is taken.
+  /// A trainable parameter named `scope.name`. Throws if the name is taken.
   Variable make(const std::string& name, const Shape& shape, Init init = {}, Dtype dtype = Dtype::f32) const;
-  /// A buffer: state that gradients, weight decay and norms do not see (running statistics, momentum).
+  /// A buffer: state excluded from gradients, weight decay and norms (running statistics, momentum).
   Variable state(const std::string& name, const Shape& shape, Init init = {}, Dtype dtype = Dtype::f32) const;
   /// The same collection with `name.` before every new name.
   Parameters scope(const std::string& name) const;
@@ -92,8 +92,8 @@ class Parameters {
   std::string prefix_;
 };
 
-/// While it lives, reads and sets of Variables on this thread are recorded instead of done. Sets are dropped unless the
-/// caller takes them: a trace that throws changes nothing. Traces nest; an inner one sees the outer's sets.
+/// While it exists, reads and sets of Variables on this thread are recorded, not executed. Sets are dropped unless the
+/// caller takes them, so a trace that throws changes nothing. Traces nest; an inner trace sees the outer's sets.
 class Trace {
  public:
   Trace();
@@ -105,10 +105,10 @@ class Trace {
     std::shared_ptr<VariableState> variable;
     Tensor value;
   };
-  /// Every Variable set so far in the trace of this thread keeps the value from before the trace where `ok`, one
-  /// number, is 0: a step that failed changes nothing.
+  /// If `ok`, one number, is 0, every Variable set so far in this thread's trace keeps its value from before the
+  /// trace: a step that failed changes nothing.
   static void rollback_unless(const Tensor& ok);
-  /// What was set, in the order of the first set of each Variable.
+  /// The sets, in the order of the first set of each Variable.
   const std::vector<Set>& sets() const { return sets_; }
 
  private:

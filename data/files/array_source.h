@@ -1,4 +1,4 @@
-// ArraySource: arrays by name, out of numpy's files or HDF5.
+// ArraySource: reads arrays by name from numpy or HDF5 files.
 #pragma once
 
 #include <filesystem>
@@ -16,13 +16,13 @@ class ArraySource {
   virtual bool has(const std::string& name) const = 0;
   /// `images, labels`
   virtual std::string names() const = 0;
-  /// Throws Fault::data naming the file and the array: damaged, or of a type that holds no numbers.
+  /// Throws Fault::data naming the file and the array if it is damaged or holds no numbers.
   virtual NumberArray array(const std::string& name) const = 0;
-  /// Numbers that are attached to an array; none where there are none.
+  /// The numbers of an array's attribute; empty if it is absent.
   virtual std::vector<double> attribute(const std::string& /*array*/, const std::string& /*name*/) const { return {}; }
 };
 
-/// Whether the name ends as an HDF5 file's does: .h5, .hdf5, .hdf or .he5.
+/// Whether the name has an HDF5 suffix: .h5, .hdf5, .hdf or .he5.
 bool is_hdf5_name(const std::filesystem::path& file);
 
 /// A .npz or HDF5 file, or a folder of .npy files. Throws Fault::data.

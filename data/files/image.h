@@ -19,12 +19,12 @@ struct Image {
 constexpr std::uint64_t kMaxImageFile = 256 << 20;
 constexpr std::int64_t kFullSize = std::int64_t{1} << 40;
 
-/// Decodes a JPEG or PNG, told apart by their first bytes. Grey becomes RGB, CMYK is taken as Adobe writes it
-/// (inverted), 16 bits become 8, transparent pixels lie on white, EXIF rotation is ignored. A JPEG may be decoded at
+/// Decodes a JPEG or PNG, distinguished by their first bytes. Grey becomes RGB, CMYK is read as Adobe writes it
+/// (inverted), 16 bits become 8, transparency is blended with white, EXIF rotation is ignored. A JPEG may be decoded at
 /// 1/2, 1/4 or 1/8 of its size as long as its short side keeps `least_side` pixels. Throws Fault::data naming `file`
-/// for anything truncated or damaged, and for sizes above 16 Mi pixels that the bytes cannot fill (64 Mi at most).
+/// for truncated or damaged files, and for sizes above 16 Mi pixels that the bytes cannot fill (64 Mi at most).
 Image decode_image(std::span<const std::uint8_t> bytes, const std::filesystem::path& file, std::int64_t least_side);
-/// The same into an image whose memory is used again: fresh pages cost a fifth of the decoding.
+/// The same into an image whose memory is reused: fresh pages cost a fifth of the decoding time.
 void decode_image(std::span<const std::uint8_t> bytes, const std::filesystem::path& file, std::int64_t least_side,
                   Image& image);
 

@@ -1,4 +1,4 @@
-// InputFile: reads a data file, gzip or not, from start to end and never past what its header promised.
+// InputFile: reads a data file, gzip or not, from start to end, within the sizes of its header.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@ struct z_stream_s;
 
 namespace nixie {
 
-/// A stream of bytes; a file that begins with gzip's magic is decompressed on the fly. Every fault throws Fault::data
+/// A stream of bytes; a file that begins with gzip's magic is decompressed on the fly. Every error is Fault::data
 /// with the file, the offset (in decompressed bytes) and what to do.
 class InputFile {
  public:
@@ -24,7 +24,7 @@ class InputFile {
   InputFile(const InputFile&) = delete;
   InputFile& operator=(const InputFile&) = delete;
 
-  /// The next `count` bytes. Refuses, before reading, a count that the file cannot hold: `what` names it.
+  /// The next `count` bytes. Refuses, before reading, a count that the file cannot hold, naming `what`.
   std::vector<std::uint8_t> read(std::uint64_t count, std::string_view what);
   std::uint32_t read_big_endian(std::string_view what);
   /// Throws unless all has been read and, for gzip, the checksum holds.
@@ -34,7 +34,7 @@ class InputFile {
   [[noreturn]] void fail_here(const std::string& message) const;
 
  private:
-  // Both give fewer bytes than asked only where the data ends soon, and none at its end.
+  // Both return fewer bytes than requested only near the end of the data, and none at its end.
   std::size_t read_some(std::uint8_t* to, std::size_t count);
   std::size_t inflate_some(std::uint8_t* to, std::size_t count);
   bool fill();
@@ -42,15 +42,15 @@ class InputFile {
   std::filesystem::path path_;
   std::ifstream file_;
   std::uint64_t stored_bytes_ = 0, offset_ = 0;
-  bool ended_ = false;                // the last gzip member is behind us
+  bool ended_ = false;                // the last gzip member has been read
   std::unique_ptr<z_stream_s> zlib_;  // null for a plain file
   std::array<std::uint8_t, 1 << 16> chunk_;
 };
 
-/// A whole small file; throws Fault::data when it is missing, unreadable or larger than `limit`.
+/// A whole small file; throws Fault::data if it is missing, unreadable or larger than `limit`.
 std::vector<std::uint8_t> read_file(const std::filesystem::path& path, std::uint64_t limit);
 
-/// `bytes` of a file from `offset` on; throws Fault::data where it is missing, unreadable or ends before.
+/// `bytes` of a file from `offset` on; throws Fault::data if it is missing, unreadable or too short.
 std::vector<std::uint8_t> read_part(const std::filesystem::path& path, std::int64_t offset, std::int64_t bytes);
 
 }  // namespace nixie

@@ -1,5 +1,5 @@
-// Manifests: tables (CSV) that name a picture and its class or numbers in each row; and what the halves of pictures are
-// read from.
+// Manifests: tables (CSV) that name a picture and its class or numbers in each row; and the sources of the training and
+// test halves.
 #pragma once
 
 #include "nixie/data/files/folder_scan.h"
@@ -10,25 +10,25 @@ namespace nixie {
 bool is_manifest_name(const std::filesystem::path& file);
 
 /// Reads rows `picture,class`, whose further columns are ignored, or `picture,number,...`: all numbers of the row. The
-/// first row is left out where it names no picture. `target` is class, numbers or auto: numbers where the second column
-/// holds nothing else and any of them is not whole. Pictures are relative to the manifest's folder. Classes that are
-/// all whole numbers are in their order, others sorted as text. Throws Fault::data naming the row: one without a class
-/// or with another number of numbers, or whose picture is missing or has another suffix than a picture's.
+/// first row is skipped if it names no picture. `target` is class, numbers or auto: numbers if the second column
+/// holds only numbers and at least one is not whole. Pictures are relative to the manifest's folder. Classes are
+/// sorted as numbers if all are integers, else as text. Throws Fault::data naming the row: without a class, with
+/// another number of numbers than the others, or whose picture is missing or has no picture's suffix.
 FolderScan scan_manifest(const std::filesystem::path& file, const std::string& target = "auto");
 
-/// What a half of pictures is read from: one folder that holds a folder per class, one manifest, or shards.
+/// The source of a half of the pictures: one folder that holds a folder per class, one manifest, or shards.
 using PicturePart = std::vector<std::filesystem::path>;
 
-/// The training half is `path` itself, where it is a manifest or a shard or holds a folder per class; or its folder,
+/// The training half is `path` itself, if it is a manifest or a shard or holds a folder per class; or its folder,
 /// manifest or shard train or training, in any case; or the shards in it. The test half is val, valid, validation, test
-/// or testing, where there is one, else empty; of the shards in one folder those with such a word in their names.
+/// or testing, if there is one, else empty; among shards in one folder, those with such a word in their names.
 struct PictureParts {
   PicturePart train, test = {};
 };
-/// Throws Fault::data where `path` is neither a folder nor a manifest nor a shard.
+/// Throws Fault::data if `path` is neither a folder nor a manifest nor a shard.
 PictureParts find_parts(const std::filesystem::path& path);
 
-/// scan_folder, scan_manifest or scan_shards. Throws a usage Error where `target` is numbers and there is no manifest.
+/// scan_folder, scan_manifest or scan_shards. Throws a usage Error if `target` is numbers and there is no manifest.
 FolderScan scan_pictures(const PicturePart& part, const std::string& target = "auto");
 /// The names of the classes of a training half, without reading its pictures.
 std::vector<std::string> class_names_of(const PicturePart& part);

@@ -1,4 +1,4 @@
-// NpyFile: numpy's arrays, from .npz archives or folders of .npy files, however damaged or hostile they are.
+// NpyFile: reads numpy's arrays from .npz archives or folders of .npy files, which may be damaged or hostile.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +14,12 @@ namespace nixie {
 /// The arrays of a .npz file, or the .npy files of a folder, by name.
 class NpyFile final : public ArraySource {
  public:
-  /// Reads the file, or the folder's names. Throws Fault::data naming the file for what is no such archive.
+  /// Reads the file, or the folder's names. Throws Fault::data naming the file if it is no such archive.
   explicit NpyFile(std::filesystem::path path);
 
   bool has(const std::string& name) const override { return entries_.contains(name); }
   std::string names() const override;
-  /// Throws Fault::data naming the file and the array: damaged, in Fortran's order, big-endian or of objects.
+  /// Throws Fault::data naming the file and the array if it is damaged, in Fortran order, big-endian or of objects.
   NumberArray array(const std::string& name) const override;
 
  private:

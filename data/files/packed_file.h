@@ -1,8 +1,8 @@
-// PackedFile: images of one size as bytes in one file that is mapped, each block of them under a checksum.
+// PackedFile: images of one size as bytes in one memory-mapped file, with a checksum per block.
 //
 //   "nixiepak", u32 version, u32 bytes of the header, the header (JSON), padding to 4096 bytes
 //   sample after sample in C, H, W order, then u32 labels
-//   u64 XXH3 checksums: of all that stands before the samples, of each block of samples, of the labels, of these
+//   u64 XXH3 checksums: of everything before the samples, of each block of samples, of the labels, of these
 // Numbers are little-endian.
 #pragma once
 
@@ -21,7 +21,7 @@ namespace nixie {
 struct PackedHeader {
   std::int64_t samples = 0;
   Shape sample_shape = {};
-  std::int64_t block = 0;  ///< samples under one checksum
+  std::int64_t block = 0;  ///< samples per checksum
   std::vector<std::string> class_names = {};
   std::vector<double> mean = {}, deviation = {};  ///< per channel, of pixels in [0, 1]
 
@@ -29,15 +29,15 @@ struct PackedHeader {
   std::int64_t blocks() const { return (samples + block - 1) / block; }
 };
 
-/// What stands before the samples.
+/// The bytes before the samples.
 std::string packed_front(const PackedHeader& header);
 /// XXH3, 64 bits.
 std::uint64_t packed_checksum(std::span<const std::byte> bytes);
 
-/// Reads without copying; any thread may. The file must not be cut short while it is open.
+/// Reads without copying, from any thread. The file must not be truncated while it is open.
 class PackedFile {
  public:
-  /// Checks everything but the samples. Throws Fault::data naming the file.
+  /// Checks everything except the samples. Throws Fault::data naming the file.
   explicit PackedFile(std::filesystem::path path);
   ~PackedFile();
   PackedFile(const PackedFile&) = delete;
@@ -45,9 +45,9 @@ class PackedFile {
 
   const PackedHeader& header() const { return header_; }
   const std::vector<std::uint32_t>& labels() const { return labels_; }
-  /// That of the checksums, which covers the whole file.
+  /// The checksum of the checksums, which covers the whole file.
   std::uint64_t checksum() const { return checksum_; }
-  /// Its block is checked when it is first read from. Throws Fault::data naming the file, the byte and the samples.
+  /// Checks its block on the first read. Throws Fault::data naming the file, the byte and the samples.
   std::span<const std::uint8_t> sample(std::int64_t index) const;
 
  private:

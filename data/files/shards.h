@@ -7,13 +7,13 @@ namespace nixie {
 
 /// Whether the name ends in .tar, in any case.
 bool is_shard_name(const std::filesystem::path& file);
-/// The shards in a folder, sorted; none where it holds folders too.
+/// The shards in a folder, sorted; none if it also holds folders.
 std::vector<std::filesystem::path> shards_in(const std::filesystem::path& folder);
 
-/// The pictures of all shards, in their order. The class of `a/0001.jpg` is what `a/0001.cls` holds, or the `label`,
-/// `class` or `cls` of the object in `a/0001.json`: a number or a name; without both it is the name of the folder, `a`.
-/// Names that begin with a dot count as nothing. Reads headers and classes alone, of several shards at once. Throws
-/// Fault::data naming the shard and the file: a damaged archive, a picture without a class, a name that comes twice.
+/// The pictures of all shards, in their order. The class of `a/0001.jpg` is the content of `a/0001.cls`, or the
+/// `label`, `class` or `cls` of the object in `a/0001.json`: a number or a name; without these files it is the folder's
+/// name, `a`. Names that begin with a dot are ignored. Reads only headers and classes, of several shards in parallel.
+/// Throws Fault::data naming the shard and the file: a damaged archive, a picture without a class, a repeated name.
 FolderScan scan_shards(const std::vector<std::filesystem::path>& shards);
 
 }  // namespace nixie

@@ -1,4 +1,4 @@
-// Tar archives: where in them their files are, by the headers of ustar, pax and GNU tar.
+// Tar archives: the offsets of their files, from the headers of ustar, pax and GNU tar.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +15,11 @@ struct TarFile {
 
 struct TarContent {
   std::vector<TarFile> files = {};  ///< in the archive's order
-  std::int64_t others = 0;          ///< links, devices, sparse files; folders do not count
+  std::int64_t others = 0;          ///< number of links, devices and sparse files; not folders
 };
 
-/// Reads every header and none of the contents. Throws Fault::data naming the archive and the byte: a header whose
-/// checksum or numbers are wrong, a file that ends beyond the archive, an archive without its end (it was cut off).
+/// Reads every header and no contents. Throws Fault::data naming the archive and the byte: a header with a wrong
+/// checksum or number, a file that ends beyond the archive, an archive without its end (truncated).
 TarContent read_tar(const std::filesystem::path& archive);
 
 }  // namespace nixie

@@ -1,4 +1,4 @@
-// Planes: what augmentation does to the pixels of one sample: movements by a matrix, and changes of colour.
+// Planes: pixel augmentations of one sample: affine warps and colour changes.
 #pragma once
 
 #include <algorithm>
@@ -22,12 +22,12 @@ struct Planes {
   }
 };
 
-/// Where a pixel of the result comes from, both seen from the image's centre: x' = a x + b y + c, y' = d x + e y + f.
+/// The source of a result pixel, in coordinates from the image's centre: x' = a x + b y + c, y' = d x + e y + f.
 using Motion = std::array<double, 6>;
 /// Bilinear, black outside.
 void warp(Planes& planes, const Motion& motion);
 
-/// Each pixel at `factor` times its distance from what `centre` gives for its position, within [0, 255].
+/// Scales each pixel's distance from `centre` at its position by `factor`, clamped to [0, 255].
 template <class Centre>
 void stretch(Planes& planes, float factor, const Centre& centre) {
   for (std::int64_t i = 0; i < planes.size(); ++i) {
@@ -41,11 +41,11 @@ void change_contrast(Planes& planes, float factor);    ///< away from the mean g
 void change_saturation(Planes& planes, float factor);  ///< away from each pixel's grey
 /// Away from the mean of each pixel's 3 x 3 neighbours (the centre counts 5 of 13); the edge stays.
 void change_sharpness(Planes& planes, float factor);
-/// Turns the hue of HSV by `turn` of a full circle; grey has none.
+/// Rotates the hue of HSV by `turn` of a full circle; grey has none.
 void change_hue(Planes& planes, float turn);
 /// Keeps the upper `bits` of 8.
 void posterize(Planes& planes, int bits);
-/// 255 - x of all x from `threshold` on.
+/// 255 - x for all x from `threshold` on.
 void solarize(Planes& planes, float threshold);
 /// Each channel stretched to 0 to 255.
 void auto_contrast(Planes& planes);

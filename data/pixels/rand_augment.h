@@ -1,4 +1,4 @@
-// RandAugment (Cubuk et al. 2020): a few changes out of fourteen, all of one strength.
+// RandAugment (Cubuk et al. 2020): a few of fourteen operations, all with one strength.
 #pragma once
 
 #include "nixie/data/draws.h"
@@ -6,14 +6,14 @@
 
 namespace nixie {
 
-/// Strengths are those of torchvision's RandAugment with 31 of them.
+/// As in torchvision's RandAugment with 31 strengths.
 constexpr int kRandAugmentStrengths = 31;
 
-/// The names of the changes, in the order that they are drawn by.
+/// The names of the operations, in the order of their random numbers.
 std::span<const char* const> rand_augment_names();
-/// One change; `strength` in [0, 30], `negative` where the change has a direction.
+/// One operation; `strength` in [0, 30], `negative` for operations with a direction.
 void rand_augment_change(Planes& planes, std::size_t change, double strength, bool negative);
-/// `count` changes, drawn one after the other.
+/// `count` random operations, one after the other.
 void rand_augment(Planes& planes, int count, double strength, Draws& draws);
 
 }  // namespace nixie

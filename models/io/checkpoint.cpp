@@ -1,5 +1,5 @@
-// What stands where in a checkpoint file; models/io/checkpoint_block.h guards the bytes, core/files/hdf5_*.h the
-// structure.
+// The layout of a checkpoint file; models/io/checkpoint_block.h checks the bytes, core/files/hdf5_*.h the
+// HDF5 structure.
 #include "nixie/models/io/checkpoint.h"
 
 #include <algorithm>

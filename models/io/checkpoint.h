@@ -1,5 +1,5 @@
-// A checkpoint: everything a training run needs to go on exactly, in one HDF5 file that h5py and h5dump open.
-// The trainer fills it in apps/trainer/snapshot.h, programs of one's own by models/io/save.h.
+// A checkpoint: everything a training run needs to resume exactly, in one HDF5 file that h5py and h5dump open.
+// The trainer fills it in apps/trainer/snapshot.h, other programs use models/io/save.h.
 //
 // The file, format 1:
 //   bytes 0..511          HDF5 user block: magic NIXIECK1, u32 format version, u32 oldest format whose readers
@@ -14,8 +14,8 @@
 //   /config, /class_names texts
 // In Python: {name: torch.from_numpy(d[()]) for name, d in h5py.File("last.h5")["model"].items()} is a state_dict.
 //
-// Readers take every format up to their own, for ever, and refuse what they do not know. Several
-// threads may save and load at once where HDF5 was built for threads, as Debian's is.
+// Readers support every format up to their own, for ever, and refuse unknown contents. Several
+// threads may save and load at once if HDF5 was built thread-safe, as Debian's is.
 #pragma once
 
 #include <cstdint>
@@ -40,43 +40,43 @@ struct Checkpoint {
   Arrays model;                             ///< parameters and buffers by name
   Arrays ema;                               ///< averaged parameters by name
   std::string optimizer_type;               ///< `sgd`
-  Values optimizer_options;                 ///< its hyper-parameters; `type` is taken
+  Values optimizer_options;                 ///< its hyper-parameters; the name `type` is reserved
   std::map<std::string, Arrays> optimizer;  ///< parameter name -> buffer name -> array
   Values state;                             ///< step, epoch, cursor, best metric, ...
   Values rng;                               ///< seed and counters
   std::string config;                       ///< the resolved configuration
   std::vector<std::string> class_names;
   std::vector<double> input_shape;      ///< [C, H, W] of a sample
-  std::int64_t short_side = 0;          ///< a picture is scaled to it before the sample is cut out of its centre
+  std::int64_t short_side = 0;          ///< a picture is scaled to it before the sample is cropped from its centre
   std::vector<double> mean, deviation;  ///< per channel, of the normalisation
   std::string writer;                   ///< the program and its version
 };
 
-/// `/optimizer/fc.weight/exp_avg_sq` for the first floating array of the checkpoint with an element that is infinite or
-/// no number; "" where all are finite.
+/// `/optimizer/fc.weight/exp_avg_sq` for the first floating array of the checkpoint with an infinite or NaN element;
+/// "" if all are finite.
 std::string non_finite_array(const Checkpoint& checkpoint);
 
-/// Writes the whole file or leaves what stood at `path`: built in memory, written beside it, synced, read back,
-/// renamed. Names are printable ASCII without `/` and not only dots; texts hold no zero bytes. Throws Fault::usage for
-/// a name or text that is not so, Fault::non_finite for an array that is not finite, Fault::storage (bytes needed and
-/// free) where the disk refuses, Fault::memory.
+/// Writes the whole file or leaves the old one at `path`: builds it in memory, writes it beside `path`, syncs, reads it
+/// back, renames. Names are printable ASCII without `/` and not only dots; texts hold no zero bytes. Throws
+/// Fault::usage for an invalid name or text, Fault::non_finite for an array that is not finite, Fault::storage (bytes
+/// needed and free) if the disk refuses, Fault::memory.
 void save_checkpoint(const Checkpoint& checkpoint, const std::filesystem::path& path);
 
 struct LoadOptions {
-  /// Everything the model has: a checkpoint with other names, shapes or types is refused before any array is read; its
-  /// averaged parameters must be of these names and forms too. Without it the file decides, as far as its bytes allow.
+  /// The model's arrays: a checkpoint with other names, shapes or types is refused before any array is read; its
+  /// averaged parameters must match, too. Without it, anything the file's size permits is accepted.
   std::optional<ArrayForms> model = {};
-  /// Every buffer of the optimizer, by parameter; others are refused, too.
+  /// The optimizer's buffers, by parameter; others are refused, too.
   std::optional<std::map<std::string, ArrayForms>> optimizer = {};
-  /// Called before any array is looked at, with all that is no array; what it throws ends the loading.
+  /// Called with everything except arrays, before any array is read; an exception ends loading.
   std::function<void(const Checkpoint& header)> accept = {};
-  /// Reads files whose checksum does not match and plain HDF5 files without one. HDF5's own checksums then stand guard;
-  /// they do not see a chunk (1 MiB) whose bytes are all zero.
+  /// Also reads files whose checksum does not match and plain HDF5 files without one. Only HDF5's own checksums then
+  /// apply; they do not detect a chunk (1 MiB) whose bytes are all zero.
   bool unchecked = false;
 };
 
 /// Throws Fault::checkpoint, one line with the file, the object and the remedy, for a file that is damaged, hostile,
-/// newer than this reader, of another model, or with an object that this reader does not know.
+/// newer than this reader, of another model, or with an unknown object.
 Checkpoint load_checkpoint(const std::filesystem::path& path, const LoadOptions& options = {});
 
 /// Checks the whole file against its checksum. Throws Fault::checkpoint.

@@ -33,7 +33,8 @@ void take_model(const Model& model, const Checkpoint& checkpoint, const std::str
     values.emplace_back(variable, taken(checkpoint.model, variable.name(), variable, file));
   for (const auto& [name, array] : checkpoint.model)
     if (!model.parameters().find(name))
-      fail(Fault::checkpoint, file, " has ", name, ", which the model has not; load it into the model that was saved");
+      fail(Fault::checkpoint, file, " has ", name,
+           ", which the model does not have; load it into the model that was saved");
 }
 
 void take_optimizer(const Optimizer& optimizer, const Checkpoint& checkpoint, const std::string& file, Values& values) {

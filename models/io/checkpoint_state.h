@@ -1,4 +1,4 @@
-// The state of models and optimizers in a Checkpoint: what save() and the trainer write and restore alike.
+// The state of models and optimizers in a Checkpoint, shared by save() and the trainer.
 #pragma once
 
 #include <map>
@@ -12,18 +12,18 @@ namespace nixie {
 
 /// Adds every parameter and buffer of a model, by name.
 void add(const Model& model, Checkpoint& checkpoint);
-/// Adds an optimizer's rule and buffers; its numbers that belong to no parameter (`shared.step`) become numbers of
+/// Adds an optimizer's rule and buffers; numbers shared by all parameters (`shared.step`) go to
 /// `checkpoint.state`.
 void add(const Optimizer& optimizer, Checkpoint& checkpoint);
 
-/// Whether an optimizer's Variable is a number that belongs to no parameter.
+/// Whether an optimizer's Variable is a number shared by all parameters.
 bool is_shared(const Variable& variable);
 /// The types and shapes of the arrays that `add` adds.
 ArrayForms forms_of(const Model& model);
 std::map<std::string, ArrayForms> forms_of(const Optimizer& optimizer);
 
-/// Sets what `add` added; no optimizer: the model alone. Throws Fault::checkpoint naming `file`, before anything is
-/// set, where the checkpoint is of another model or optimizer: other names, shapes or types.
+/// Sets what `add` added; without an optimizer, the model alone. Throws Fault::checkpoint naming `file`, before
+/// anything is set, if the checkpoint is of another model or optimizer: other names, shapes or types.
 void restore(const Checkpoint& checkpoint, const std::string& file, const Model& model,
              const Optimizer* optimizer = nullptr);
 

@@ -1,4 +1,4 @@
-// Temporary, reserve, write, sync, rename, sync the folder; every return value is looked at.
+// Temporary, reserve, write, sync, rename, sync the folder; checks every return value.
 #include "nixie/models/io/durable_file.h"
 
 #include <fcntl.h>

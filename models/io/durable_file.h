@@ -1,4 +1,4 @@
-// Files that appear whole or not at all: written beside their place, synced, then renamed over the old one.
+// Atomically replaced files: written beside their path, synced, then renamed over the old one.
 #pragma once
 
 #include <cstdint>
@@ -8,18 +8,18 @@
 
 namespace nixie {
 
-/// A file on its way to `path`. Until `publish` returns, whatever stood at `path` stays; a PendingFile that is
-/// destroyed unpublished leaves nothing. A killed process leaves only a hidden temporary, see remove_stale_temporaries.
+/// A new file for `path`. Until `publish` returns, the old file at `path` stays; a PendingFile that is destroyed
+/// unpublished leaves nothing. A killed process leaves only a hidden temporary, see remove_stale_temporaries.
 class PendingFile {
  public:
   /// Creates the temporary `.NAME.tmp.PID.N` beside `path` and reserves `bytes`. Throws Fault::storage with the bytes
-  /// needed and free where the disk has no room, before anything is written.
+  /// needed and free if the disk has no room, before anything is written.
   PendingFile(std::filesystem::path path, std::int64_t bytes);
   ~PendingFile();
   PendingFile(const PendingFile&) = delete;
   PendingFile& operator=(const PendingFile&) = delete;
 
-  /// Where the bytes are for now.
+  /// The temporary's path.
   const std::filesystem::path& temporary() const { return temporary_; }
   /// Appends. Throws Fault::storage.
   void write(std::span<const std::byte> bytes);
@@ -37,7 +37,7 @@ class PendingFile {
   bool is_published_ = false;
 };
 
-/// `; it needs 42 bytes, 7 are free`: behind what went wrong with a file, about the disk it is on.
+/// `; it needs 42 bytes, 7 are free`: appended to a file's error, about its disk.
 std::string space_text(const std::filesystem::path& file, std::int64_t bytes);
 
 /// Removes the temporaries of killed processes from a folder and returns how many there were. Those of a running

@@ -320,7 +320,7 @@ class Exporter {
   }
 
   std::string convolution(const Conv& op, const Tensor& x, const std::vector<std::string>& inputs) {
-    check(op.role != ConvRole::filter_grad, "onnx: the model computes a gradient of a filter, which ONNX has not");
+    check(op.role != ConvRole::filter_grad, "onnx: the model computes a filter gradient, which ONNX does not support");
     OnnxAttributes attributes = {{"strides", wide(op.stride)},
                                  {"pads", twice(op.pad)},
                                  {"dilations", wide(op.dilation)},
@@ -360,7 +360,7 @@ class Exporter {
     const Sizes axes = wide(op.axes);
     const auto reduced = [&](const char* name) { return graph_.add(name, {from}, {{"axes", axes}}); };
     const auto position = [&](const char* name) {
-      check(axes.size() == 1, "onnx: ", name, " over several axes, which ONNX has not");
+      check(axes.size() == 1, "onnx: ", name, " over several axes, which ONNX does not support");
       const std::string index = graph_.add(name, {from}, {{"axis", axes[0]}});
       return graph_.add("Cast", {index}, {{"to", std::int64_t{static_cast<int>(OnnxType::i32)}}});
     };
@@ -432,14 +432,15 @@ class Exporter {
     return graph_.add("Gather", {full(x.inputs()[0]), full(x.inputs()[1])}, {{"axis", std::int64_t{op.axis}}});
   }
   std::string add(const Scatter&, const Tensor&) {
-    fail(Fault::usage, "onnx: the model scatters, which is not written");
+    fail(Fault::usage, "onnx: the model scatters, which the export does not support");
   }
   std::string add(const Random&, const Tensor&) {
-    fail(Fault::usage, "onnx: the model draws random numbers in evaluation, which is not written");
+    fail(Fault::usage, "onnx: the model draws random numbers in evaluation, which the export does not support");
   }
 
   std::string add(const Pool& op, const Tensor& x) {
-    check(op.role == PoolRole::output, "onnx: the model reads the positions of maxima, which is not written");
+    check(op.role == PoolRole::output,
+          "onnx: the model reads the positions of maxima, which the export does not support");
     if (op.window[0] == 1 && op.stride[0] == 1 && op.pad[0] == 0)
       return pool(op, full(x.inputs()[0]), x.inputs()[0].shape(), x.shape(), 1);
     // Windows over channels: channels become an axis of the image; axes without windows become one.

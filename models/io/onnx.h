@@ -1,4 +1,4 @@
-// ONNX: a model in evaluation as a file (opset 17) that onnxruntime and others run.
+// ONNX: exports a model in evaluation to a file (opset 17) that onnxruntime and others run.
 #pragma once
 
 #include <filesystem>
@@ -10,17 +10,17 @@
 namespace nixie {
 
 struct OnnxOptions {
-  bool fold_batch_norm = false;  ///< into the convolution in front of it
+  bool fold_batch_norm = false;  ///< into the convolution before it
   std::string input = "images", output = "logits";
-  std::map<std::string, std::string> metadata = {};  ///< texts for whoever reads the file
+  std::map<std::string, std::string> metadata = {};  ///< texts for the file's readers
 };
 
-/// The bytes of the file: the input [N, ...] and output f32 with N free, parameters under their names. What the graph
-/// computes in evaluation is written op by op, so every model of f32 that runs can be written, but for ops that ONNX
-/// lacks: throws Fault::usage naming one.
+/// The bytes of the file: f32 input [N, ...] and output with dynamic N, parameters under their names. The evaluation
+/// graph is written op by op, so every f32 model can be exported except those with ops that ONNX lacks: throws
+/// Fault::usage naming one.
 std::string onnx_bytes(const Model& model, const OnnxOptions& options = {});
 
-/// Writes the whole file or leaves what stood at `path`. Throws Fault::storage too.
+/// Writes the whole file or leaves the old one at `path`. Also throws Fault::storage.
 void save_onnx(const Model& model, const std::filesystem::path& path, const OnnxOptions& options = {});
 
 }  // namespace nixie

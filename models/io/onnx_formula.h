@@ -1,4 +1,4 @@
-// Elementwise formulas as ONNX nodes: one node for what ONNX has by name, else one per instruction.
+// Elementwise formulas as ONNX nodes: one node if ONNX has the op, else one per instruction.
 #pragma once
 
 #include "nixie/core/graph/tensor.h"

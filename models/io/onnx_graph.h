@@ -29,7 +29,7 @@ using OnnxAttributes = std::vector<OnnxAttribute>;
 
 class OnnxGraph {
  public:
-  /// Adds a node and gives the name of its result: `as`, or one of its own.
+  /// Adds a node and returns the name of its result: `as`, or a new one.
   std::string add(const char* op, const std::vector<std::string>& inputs, const OnnxAttributes& attributes = {},
                   const std::string& as = {});
   /// A constant of that name.
@@ -38,7 +38,7 @@ class OnnxGraph {
   std::string numbers(const std::vector<std::int64_t>& values);
   std::string number(double value, Dtype type);
 
-  /// An input or output of f32; a size of -1 is N.
+  /// An f32 input or output; a size of -1 is N.
   void input(const std::string& name, const std::vector<std::int64_t>& sizes) {
     graph_.message(11, value(name, sizes));
   }

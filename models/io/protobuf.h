@@ -1,4 +1,4 @@
-// Protobuf: writes messages of the wire format, field by field; enough for files that other programs read.
+// Protobuf: writes messages in the wire format, field by field.
 #pragma once
 
 #include <bit>

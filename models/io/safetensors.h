@@ -1,4 +1,4 @@
-// safetensors: named arrays in a file that Python reads without running code from it.
+// safetensors: named arrays in a file that Python can read without executing code from it.
 //
 // The file: u64 little-endian length of the header, the header (JSON: name -> {dtype, shape, data_offsets}, and texts
 // under __metadata__), then the elements in row-major order, without gaps.
@@ -17,14 +17,14 @@ namespace nixie {
 struct Safetensors {
   std::map<std::string, Array> arrays = {};
   std::map<std::string, std::string> metadata = {};
-  std::vector<std::string> skipped = {};  ///< read: arrays of types that nixie has not (`U64`, `F8_E4M3`), by name
+  std::vector<std::string> skipped = {};  ///< read: names of arrays of unsupported types (`U64`, `F8_E4M3`)
 };
 
-/// Writes the whole file or leaves what stood at `path`. The same arrays give the same bytes. Throws Fault::storage.
+/// Writes the whole file or leaves the old one at `path`. Equal arrays give equal bytes. Throws Fault::storage.
 void save_safetensors(const Safetensors& file, const std::filesystem::path& path);
 
 /// Throws Fault::checkpoint, one line with the file and the array, for a file that is damaged or hostile: lengths
-/// beyond the file, sizes that the type and shape do not give, overlaps, gaps, repeated names.
+/// beyond the file, sizes that do not match type and shape, overlaps, gaps, repeated names.
 Safetensors load_safetensors(const std::filesystem::path& path);
 
 }  // namespace nixie

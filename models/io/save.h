@@ -2,7 +2,7 @@
 //
 //   save(model, optimizer, "run.h5");
 //   ...
-//   load(model, optimizer, "run.h5");      // built as before: training goes on exactly where it was
+//   load(model, optimizer, "run.h5");      // built as before: training continues exactly where it was
 #pragma once
 
 #include <filesystem>
@@ -12,7 +12,7 @@
 
 namespace nixie {
 
-/// Writes every parameter and buffer, by name, or leaves what stood at `path` (see save_checkpoint).
+/// Writes every parameter and buffer, by name, or leaves the old file at `path` (see save_checkpoint).
 void save(const Model& model, const std::filesystem::path& path);
 /// The same with the optimizer's buffers, its counter and the numbers of its schedule and loss scale.
 void save(const Model& model, const Optimizer& optimizer, const std::filesystem::path& path);

@@ -1,4 +1,4 @@
-// DenseNet-121: every layer of a block reads what all layers before it made.
+// DenseNet-121: every layer of a block reads the outputs of all layers before it.
 #include "nixie/models/nets/nets.h"
 
 namespace nixie {

@@ -1,4 +1,4 @@
-// LeNet, as the MNIST examples of later frameworks grew it. The numbers beside are the sizes for 28x28 images.
+// LeNet, as enlarged by the MNIST examples of later frameworks. The numbers beside are the sizes for 28x28 images.
 #include "nixie/models/nets/nets.h"
 
 namespace nixie {

@@ -1,12 +1,12 @@
-// Nets: the models by name. Each is an options struct whose `layers` is the whole definition; parameters have the names
-// that torchvision gives them, where it has the net.
+// Nets: the models by name. Each is an options struct whose `layers` is the whole definition; parameters have
+// torchvision's names if it has the net.
 #pragma once
 
 #include "nixie/layers/registry.h"
 
 namespace nixie {
 
-/// A net's last layer: starts with small weights, so that the first loss is near that of guessing, log(classes).
+/// A net's last layer: starts with small weights, so that the first loss is near chance level, log(classes).
 inline Linear output_layer(int classes) { return {.out = classes, .init = Init::normal(0.01f)}; }
 
 /// Flatten, then linear layers with ReLU between them. Names: 1.weight, 3.weight, ...
@@ -39,7 +39,7 @@ struct Alexnet {
   static constexpr const char* name = "alexnet";
   static constexpr auto fields() {
     return std::tuple{field("classes", &Alexnet::classes, "number of outputs", {1}),
-                      field("dropout", &Alexnet::dropout, "dropout in front of the hidden linear layers", {0, 1})};
+                      field("dropout", &Alexnet::dropout, "dropout rate before the hidden linear layers", {0, 1})};
   }
   Sequential layers() const;
 };
@@ -52,7 +52,7 @@ struct Overfeat {
   static constexpr const char* name = "overfeat";
   static constexpr auto fields() {
     return std::tuple{field("classes", &Overfeat::classes, "number of outputs", {1}),
-                      field("dropout", &Overfeat::dropout, "dropout in front of the hidden linear layers", {0, 1})};
+                      field("dropout", &Overfeat::dropout, "dropout rate before the hidden linear layers", {0, 1})};
   }
   Sequential layers() const;
 };
@@ -75,7 +75,7 @@ struct Vgg {
                                                     : "vgg19";
   static constexpr auto fields() {
     return std::tuple{field("classes", &Vgg::classes, "number of outputs", {1}),
-                      field("dropout", &Vgg::dropout, "dropout after the hidden linear layers", {0, 1})};
+                      field("dropout", &Vgg::dropout, "dropout rate after the hidden linear layers", {0, 1})};
   }
   Sequential layers() const;
 };
@@ -88,7 +88,7 @@ struct Googlenet {
   static constexpr const char* name = "googlenet";
   static constexpr auto fields() {
     return std::tuple{field("classes", &Googlenet::classes, "number of outputs", {1}),
-                      field("dropout", &Googlenet::dropout, "dropout in front of the last layer", {0, 1})};
+                      field("dropout", &Googlenet::dropout, "dropout rate before the last layer", {0, 1})};
   }
   Sequential layers() const;
 };
@@ -101,7 +101,7 @@ struct GooglenetBn {
   static constexpr const char* name = "googlenet_bn";
   static constexpr auto fields() {
     return std::tuple{field("classes", &GooglenetBn::classes, "number of outputs", {1}),
-                      field("dropout", &GooglenetBn::dropout, "dropout in front of the last layer", {0, 1})};
+                      field("dropout", &GooglenetBn::dropout, "dropout rate before the last layer", {0, 1})};
   }
   Sequential layers() const;
 };
@@ -114,7 +114,7 @@ struct InceptionV3 {
   static constexpr const char* name = "inception_v3";
   static constexpr auto fields() {
     return std::tuple{field("classes", &InceptionV3::classes, "number of outputs", {1}),
-                      field("dropout", &InceptionV3::dropout, "dropout in front of the last layer", {0, 1})};
+                      field("dropout", &InceptionV3::dropout, "dropout rate before the last layer", {0, 1})};
   }
   Sequential layers() const;
 };
@@ -153,7 +153,7 @@ struct MobilenetV1 {
   static constexpr const char* name = "mobilenet_v1";
   static constexpr auto fields() {
     return std::tuple{field("classes", &MobilenetV1::classes, "number of outputs", {1}),
-                      field("dropout", &MobilenetV1::dropout, "dropout in front of the last layer", {0, 1})};
+                      field("dropout", &MobilenetV1::dropout, "dropout rate before the last layer", {0, 1})};
   }
   Sequential layers() const;
 };
@@ -166,7 +166,7 @@ struct MobilenetV2 {
   static constexpr const char* name = "mobilenet_v2";
   static constexpr auto fields() {
     return std::tuple{field("classes", &MobilenetV2::classes, "number of outputs", {1}),
-                      field("dropout", &MobilenetV2::dropout, "dropout in front of the last layer", {0, 1})};
+                      field("dropout", &MobilenetV2::dropout, "dropout rate before the last layer", {0, 1})};
   }
   Sequential layers() const;
 };
@@ -179,7 +179,7 @@ struct Squeezenet {
   static constexpr const char* name = "squeezenet1_1";
   static constexpr auto fields() {
     return std::tuple{field("classes", &Squeezenet::classes, "number of outputs", {1}),
-                      field("dropout", &Squeezenet::dropout, "dropout in front of the last layer", {0, 1})};
+                      field("dropout", &Squeezenet::dropout, "dropout rate before the last layer", {0, 1})};
   }
   Sequential layers() const;
 };

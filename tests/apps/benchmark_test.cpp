@@ -126,6 +126,18 @@ TEST_F(BenchmarkProgram, WritingToAFullDiskIsSaid) {
   EXPECT_THAT(ran.output, HasSubstr("/dev/full: writing failed"));
 }
 
+// Each pixel has a label of its own.
+TEST_F(BenchmarkProgram, NetsMayLabelPixels) {
+  const std::string config = (folder_ / "pixels.yaml").string();
+  std::ofstream(config) << "model: [{conv2d: {out: 8, kernel: 3, pad: 1}}, relu, {upsample: {mode: bilinear}},\n"
+                           "        {conv2d: {out: 4, kernel: 1}}]\n"
+                           "data: {generated: {height: 6, width: 6, train: 16, test: 8, batch: 4}}\n"
+                           "schedule: {constant: {rate: 0.001}}\nepochs: 1\nbackend: cpu\n";
+  const auto table = rows("nets --config " + config + " --runs 3");
+  ASSERT_EQ(table.size(), 1u);
+  EXPECT_LT(table.at("pixels")["last_loss"], table.at("pixels")["first_loss"]);
+}
+
 TEST_F(BenchmarkProgram, BothDoorsPrintTheRowsOfAConfiguration) {
   const std::string config = (folder_ / "small.yaml").string();
   std::ofstream(config)

@@ -137,7 +137,7 @@ TEST_F(NeonTest, WhatItCannotConvertIsNamed) {
     std::string from, to, expected;
   } kCases[] = {
       {"type: Linear, config: {nout: 100", "type: LSTM, config: {nout: 100", "7:3: layer LSTM has no counterpart"},
-      {"CrossEntropyBinary", "CrossEntropyMulti", "wants a last activation of softmax"},
+      {"CrossEntropyBinary", "CrossEntropyMulti", "this cost includes the activation softmax"},
       {"learning_rate: 0.1", "learning_rate: fast", "learning_rate is \"fast\", expected a number"},
       {"name: mnist", "name: imdb", "dataset \"imdb\", expected mnist"},
       {"layers:", "levels:", "has no list of layers"},

@@ -224,15 +224,17 @@ TEST(Pool, LocalResponseNorm) {
   const Array x = random_array({2, 6, 2, 2}, -2, 2, 5);
   // PyTorch's definition by plain loops.
   const auto v = x.to_vector<double>();
-  std::vector<double> expected;
-  for (std::int64_t i = 0; i < x.size(); ++i) {
-    const std::int64_t c = i / 4 % 6;
-    double total = 0;
-    for (std::int64_t d = std::max<std::int64_t>(0, c - 2); d <= std::min<std::int64_t>(5, c + 2); ++d)
-      total += v[static_cast<std::size_t>(i + (d - c) * 4)] * v[static_cast<std::size_t>(i + (d - c) * 4)];
-    expected.push_back(v[static_cast<std::size_t>(i)] / std::pow(2 + 0.1 / 5 * total, 0.75));
+  for (const int size : {1, 4, 5, 19}) {  // windows over few channels are sums, others are pooled
+    std::vector<double> expected;
+    for (std::int64_t i = 0; i < x.size(); ++i) {
+      const std::int64_t c = i / 4 % 6, low = c - size / 2;
+      double total = 0;
+      for (std::int64_t d = std::max<std::int64_t>(0, low); d < std::min<std::int64_t>(6, low + size); ++d)
+        total += v[static_cast<std::size_t>(i + (d - c) * 4)] * v[static_cast<std::size_t>(i + (d - c) * 4)];
+      expected.push_back(v[static_cast<std::size_t>(i)] / std::pow(2 + 0.1 / size * total, 0.75));
+    }
+    expect_values(local_response_norm(Tensor(x), size, 0.1f, 0.75f, 2), expected, 1e-7);
   }
-  expect_values(local_response_norm(Tensor(x), 5, 0.1f, 0.75f, 2), expected, 1e-7);
   expect_gradients([](const std::vector<Tensor>& t) { return local_response_norm(t[0], 4, 0.1f, 0.75f, 1); }, {x});
 }
 

@@ -96,6 +96,44 @@ TEST(Layout, ValuesAreTheSame) {
   expect_near(channels.m, rows.m);
 }
 
+// Groups of channels, repeated pixels, halves of an image and sums over parts of one are as images are; what mixes
+// channels with pixels is row-major.
+TEST(Layout, GoesThroughViews) {
+  Variable w("w", filters(1)), v("v", random_array({4, 4, 1, 1}, -1, 1, 2).to(Dtype::f32));
+  const auto body = [&](const Inputs& in) {
+    const Tensor y = relu(conv(in["x"], w, {.pad = {1}}));  // [2, 4, 6, 7]
+    const Tensor groups = reshape(y, {2, 2, 2, 6, 7});
+    const Tensor normal = reshape(standardize(groups, {2, 3, 4}, 1e-5f), y.shape()),
+                 shuffled = reshape(transpose(groups, 1, 2), y.shape()),
+                 pairs = broadcast_to(reshape(y, {2, 4, 6, 1, 7, 1}), {2, 4, 6, 2, 7, 2}),
+                 larger = reshape(pairs, {2, 4, 12, 14}),
+                 smaller = reshape(sum(reshape(y, {2, 4, 3, 2, 7}), {3}), {2, 4, 3, 7}),
+                 padded = pad(y, {0, 0, 1, 0}, {0, 0, 1, 2});
+    Outputs outputs;
+    int number = 0;
+    for (const Tensor& image : {normal, shuffled, larger, smaller, padded, slice(y, {Index::all(), Index::all(), 0})}) {
+      const Tensor z = image.rank() == 4 ? conv(image * 2, v) : image * 2;
+      outputs[fmt::format("z{}", number++)] = sum(square(z));
+      outputs[fmt::format("z{}", number++)] = gradients(sum(square(z)), std::vector<Variable>{w})[0].value;
+    }
+    outputs["flat"] = reshape(y, {2, 168}) * 2;
+    return outputs;
+  };
+  ChannelsLast last;
+  Step rows(cpu(), body), channels(last, body);
+  const std::map<std::string, Tensor> inputs{{"x", random_array({2, 3, 6, 7}, -1, 1, 3).to(Dtype::f32)}};
+  for (const Slot& slot : channels.plan(inputs).slots)
+    if (!slot.external && slot.shape.rank() == 4 && slot.shape[1] == 4 && slot.shape[2] * slot.shape[3] > 1)
+      EXPECT_EQ(slot.strides, slot.shape.channels_last()) << slot.name << " " << to_string(slot.shape);
+  const Outputs expected = rows(inputs), found = channels(inputs);
+  for (const auto& [name, values] : expected) {
+    const std::vector<double> a = found.at(name).to_vector<double>(), b = values.to_vector<double>();
+    double largest = 0;
+    for (double value : b) largest = std::max(largest, std::abs(value));
+    for (std::size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], 1e-5 * largest) << name << " " << i;
+  }
+}
+
 // As outputs they are written as they are made, by whole lines; whoever reads them sees the logical order.
 TEST(Layout, GradientsOfFiltersAsOutputsLieAsTheFiltersDo) {
   const auto gradient_of = [](Backend& backend, bool half) {

@@ -77,24 +77,34 @@ std::vector<double> reduced(const Array& x, const Axes& axes, const Kind& kind) 
   return result;
 }
 
-TEST(Reductions, EveryKindOverEverySetOfAxes) {
-  for (const Shape& shape : {Shape{7}, Shape{3, 5}, Shape{1, 4, 1}, Shape{2, 3, 4, 5}, Shape{130, 70}, Shape{3, 1025}})
-    for (unsigned set = 1; set < 1u << shape.rank(); ++set)
-      for (const Kind& kind : kinds())
-        for (const Dtype dtype : {Dtype::f64, Dtype::f32}) {
-          Axes axes;
-          for (int axis = 0; axis < shape.rank(); ++axis)
-            if (set >> axis & 1) axes.push_back(axis);
-          SCOPED_TRACE(fmt::format("{} {} {} over [{}]", kind.name, dtype, shape, fmt::join(axes, ", ")));
-          const Array x = random_array(shape, 0.8, 1.2, 9).to(dtype);
-          const auto expected = reduced(x, axes, kind);
-          const double tolerance = dtype == Dtype::f64 ? 1e-12 : std::string(kind.name) == "prod" ? 1e-3 : 3e-6;
-          expect_values(kind.op(x, axes, true), expected, tolerance);
-          const Tensor dropped = kind.op(x, axes, false);
-          EXPECT_EQ(dropped.rank(), shape.rank() - static_cast<int>(axes.size()));
-          expect_values(dropped, expected, tolerance);
-        }
+class ReductionOf : public ::testing::TestWithParam<std::tuple<Shape, Dtype>> {};
+
+TEST_P(ReductionOf, EveryKindOverEverySetOfAxes) {
+  const auto& [shape, dtype] = GetParam();
+  const Array x = random_array(shape, 0.8, 1.2, 9).to(dtype);
+  for (unsigned set = 1; set < 1u << shape.rank(); ++set)
+    for (const Kind& kind : kinds()) {
+      Axes axes;
+      for (int axis = 0; axis < shape.rank(); ++axis)
+        if (set >> axis & 1) axes.push_back(axis);
+      SCOPED_TRACE(fmt::format("{} over [{}]", kind.name, fmt::join(axes, ", ")));
+      const auto expected = reduced(x, axes, kind);
+      const double tolerance = dtype == Dtype::f64 ? 1e-12 : std::string(kind.name) == "prod" ? 1e-3 : 3e-6;
+      expect_values(kind.op(x, axes, true), expected, tolerance);
+      const Tensor dropped = kind.op(x, axes, false);
+      EXPECT_EQ(dropped.rank(), shape.rank() - static_cast<int>(axes.size()));
+      expect_values(dropped, expected, tolerance);
+    }
 }
+
+INSTANTIATE_TEST_SUITE_P(Shapes, ReductionOf,
+                         ::testing::Combine(::testing::Values(Shape{7}, Shape{3, 5}, Shape{1, 4, 1}, Shape{2, 3, 4, 5},
+                                                              Shape{130, 70}, Shape{3, 1025}),
+                                            ::testing::Values(Dtype::f64, Dtype::f32)),
+                         [](const auto& info) {
+                           return fmt::format("{}_{}", fmt::join(std::get<0>(info.param), "x"),
+                                              to_string(std::get<1>(info.param)));
+                         });
 
 TEST(Reductions, Gradients) {
   const Array x = random_array({3, 4, 2}, 0.5, 2, 2);

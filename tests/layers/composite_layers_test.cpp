@@ -33,6 +33,25 @@ reference::Function normalised(std::int64_t count, double eps, std::function<std
   };
 }
 
+/// The channels of each pixel to mean 0 and variance 1; weight and bias of a channel.
+reference::Function normalised_channels() {
+  return [](const Named& p, const Values& x) {
+    Values y = x;
+    const std::int64_t channels = x.shape[1], pixels = x.shape[2] * x.shape[3];
+    const auto count = static_cast<double>(channels);
+    for (std::int64_t n = 0; n < x.shape[0]; ++n)
+      for (std::int64_t pixel = 0; pixel < pixels; ++pixel) {
+        const auto place = [&](std::int64_t c) { return (n * channels + c) * pixels + pixel; };
+        double mean = 0, variance = 0;
+        for (std::int64_t c = 0; c < channels; ++c) mean += x[place(c)] / count;
+        for (std::int64_t c = 0; c < channels; ++c) variance += (x[place(c)] - mean) * (x[place(c)] - mean) / count;
+        for (std::int64_t c = 0; c < channels; ++c)
+          y[place(c)] = (x[place(c)] - mean) / std::sqrt(variance + 1e-5) * p.at("weight")[c] + p.at("bias")[c];
+      }
+    return y;
+  };
+}
+
 /// y[n, c, i, j] = x[n, c, row(i), column(j)], 0 outside.
 Values picked(const Values& x, std::int64_t height, std::int64_t width,
               const std::function<std::int64_t(std::int64_t)>& row,
@@ -132,9 +151,13 @@ std::vector<LayerCase> composite_layer_cases() {
       {"", LayerNorm{.eps = 0.1}, {2, 3, 2, 2}, normalised(12, 0.1, [](std::int64_t i) { return i % 12; })},
       {"", LayerNorm{.first = 2}, {2, 3, 5}, normalised(5, 1e-5, [](std::int64_t i) { return i % 5; })},
       {"", LayerNorm{.affine = false}, {3, 4}, normalised(4, 1e-5, {})},
+      {"", LayerNorm{.first = 1, .last = 1}, {2, 3, 2, 4}, normalised_channels()},
+      {"", LayerNorm{.first = 1, .last = 2, .affine = false}, {2, 3, 4}, normalised(12, 1e-5, {})},
       {"", GroupNorm{.groups = 2}, {2, 4, 3, 2}, normalised(12, 1e-5, [](std::int64_t i) { return i / 6 % 4; })},
       {"", GroupNorm{.groups = 1}, {2, 3, 4}, normalised(12, 1e-5, [](std::int64_t i) { return i / 4 % 3; })},
       {"", GroupNorm{.groups = 2, .affine = false}, {3, 8}, normalised(4, 1e-5, {})},
+      {"", GroupNorm{.groups = 4}, {2, 4, 3, 2}, normalised(6, 1e-5, [](std::int64_t i) { return i / 6 % 4; })},
+      {"", GroupNorm{.groups = 3, .affine = false}, {2, 6, 1, 3}, normalised(6, 1e-5, {})},
       {"", LeakyRelu{}, {3, 5}, elementwise([](double x) { return x > 0 ? x : 0.01 * x; }), false, 1e-4},
       {"", Prelu{}, {3, 4, 2}, prelu(false), false, 1e-4},
       {"", Prelu{.per_channel = true}, {3, 4, 2, 2}, prelu(true), false, 1e-4},
@@ -174,6 +197,10 @@ std::vector<LayerCase> composite_layer_cases() {
        Upsample{.factor = {3, 1}, .mode = "bilinear"},
        {1, 2, 1, 3},
        [](const Named&, const Values& x) { return bilinear(x, 3, 1); }},
+      {"",
+       Upsample{.factor = {4, 5}, .mode = "bilinear"},
+       {1, 3, 3, 2},
+       [](const Named&, const Values& x) { return bilinear(x, 4, 5); }},
       {"",
        PadSides{},
        {2, 2, 3, 2},
@@ -250,6 +277,9 @@ TEST(CompositeLayers, WhatDoesNotFitIsNamedAtBuild) {
   };
   const std::vector<std::pair<std::string, std::string>> cases = {
       {error(LayerNorm{.first = 2}, {3, 4}), "at (layer_norm): input is [3, 4], which has no axis 2 to normalise"},
+      {error(LayerNorm{.last = 2}, {3, 4}), "at (layer_norm): input is [3, 4], which has no axis 2 to normalise"},
+      {error(LayerNorm{.first = 2, .last = 1}, {3, 4, 5}),
+       "at (layer_norm): the last axis to normalise, 1, is before the first, 2"},
       {error(GroupNorm{.groups = 3}, {3, 4}), "at (group_norm): 4 channels do not split into 3 groups"},
       {error(Upsample{}, {3, 4}), "at (upsample): input is [3, 4], expected [N, C, H, W]"},
       {error(Upsample{.mode = "cubic"}, {1, 1, 2, 2}), "at (upsample): mode is cubic, expected nearest or bilinear"},

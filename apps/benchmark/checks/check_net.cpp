@@ -1,4 +1,4 @@
-// The probe's contractions are held against double; the timed graph, whose kernels are fused otherwise, against the
+// Compares the probe's contractions with double, and the timed graph, whose kernels are fused differently, with the
 // probe, for parameters that make the net well-conditioned.
 #include "nixie/apps/benchmark/checks/check_net.h"
 
@@ -24,7 +24,7 @@ void judge(const Deviation& deviation, const std::string& layer, const char* wha
   if (!deviation.is_finite) fail(Fault::non_finite, name, ": ", what, " is not finite");
   if (!(deviation.share() <= 1))
     fail(Fault::non_finite, name, ": ", what, " is wrong: max|diff| / mean|ref| is ", deviation.error(), ", ",
-         deviation.share(), " times what rounding explains in ", precision.name);
+         deviation.share(), " times the rounding error bound in ", precision.name);
   RoleError& worst = of_role(check, role);
   worst.share = std::max(worst.share, deviation.share());
   if (deviation.error() < worst.error) return;
@@ -90,12 +90,12 @@ void compare_results(const Outputs& timed, const Outputs& probed, Yardstick& yar
     }
     if (!std::isfinite(distance) || !yardstick.is_finer())
       fail(Fault::non_finite, "the timed result ", name, " is wrong: it is ", distance,
-           " of its length away from the checked one, at most ", check.distance_bound, " is right");
+           " of its norm away from the checked one, at most ", check.distance_bound, " is right");
     // A gradient that is zero but for rounding, as those of a bias in front of batch norm, is noise in any run.
     const double from_floats = yardstick.distance_from_floats(name, result), unfused = yardstick.distance_unfused(name);
     if (!(from_floats <= std::max(check.distance_bound, kDistancePerUnfused * unfused)))
       fail(Fault::non_finite, "the timed result ", name, " is wrong: it is ", from_floats,
-           " of its length away from that in f32, without fusion it is ", unfused);
+           " of its norm away from that in f32, without fusion it is ", unfused);
     ++check.excused;
   }
 }

@@ -1,4 +1,4 @@
-// Checks what a net computes: contraction by contraction against the reference, and the timed results as a whole.
+// Checks a net's results: each contraction against the reference, and the timed results as a whole.
 #pragma once
 
 #include "nixie/apps/benchmark/checks/reference.h"
@@ -6,10 +6,10 @@
 
 namespace nixie::benchmark {
 
-/// The largest error of a role's contractions, and where it was.
+/// The largest error of a role's contractions, and its layer.
 struct RoleError {
   double error = 0;  ///< max|diff| / mean|ref| of sampled elements
-  double share = 0;  ///< of what rounding explains, at most 1
+  double share = 0;  ///< of the error bound, at most 1
   std::string layer = {};
   int contractions = 0;
 };
@@ -18,15 +18,15 @@ struct NetCheck {
   RoleError fprop = {}, input_grad = {}, filter_grad = {};
   double distance = 0;           ///< largest relative distance of a timed result from the checked one
   std::string result = {};       ///< which result that was
-  int results = 0, excused = 0;  ///< results compared, and those further away than the bound for which noise accounts
+  int results = 0, excused = 0;  ///< results compared, and those beyond the bound that noise explains
   double distance_bound = 0;
 };
 
 /// Probes the net's `total`: recomputes sampled elements of every contraction and of every bias gradient in double from
-/// the operands that the backend had, then compares every result of the timed graphs as a whole with the probe's: those
-/// of `total`, and the output of `fprop`. A result in halves further away than the bound is right where it is not much
+/// the backend's operands, then compares every result of the timed graphs as a whole with the probe's: those
+/// of `total`, and the output of `fprop`. A 16-bit result beyond the bound passes if it is not much
 /// further from the same result in f32 than a run without fusion is. Throws Fault::non_finite naming layer, role and
-/// error where rounding does not explain a difference or a value is not finite.
+/// error if rounding does not explain a difference or a value is not finite.
 NetCheck check_net(NetWork& work, const PrecisionTraits& precision);
 
 }  // namespace nixie::benchmark

@@ -1,4 +1,4 @@
-// FirstError: lets the other rows of a table go on after one that failed.
+// FirstError: continues with the other rows of a table after one has failed.
 #pragma once
 
 #include <fmt/format.h>
@@ -11,7 +11,7 @@ namespace nixie::benchmark {
 
 class FirstError {
  public:
-  /// Calls `work`; an Error it throws is printed, and the first of them kept.
+  /// Calls `work`; prints an Error that it throws, and keeps the first.
   template <class Work>
   void keep(Work&& work) {
     try {

@@ -1,4 +1,4 @@
-// What a precision means for the benchmark: the types of data and operands, and the bounds of its results.
+// The properties of a precision: the types of data and operands, and the error bounds of results.
 #pragma once
 
 #include <string>
@@ -12,9 +12,9 @@ struct PrecisionTraits {
   std::string name;  ///< `fp16`
   PrecisionPolicy policy;
   std::string nervana_dtype;  ///< `float16`
-  Dtype data;                 ///< what random data, output gradients and gradients are stored in
-  Dtype operands;             ///< what products multiply
-  double element_bound;       ///< largest max|diff| / mean|ref| of single elements: nervanagpu's, where it has one
+  Dtype data;                 ///< storage type of random data, output gradients and gradients
+  Dtype operands;             ///< type of the operands of products
+  double element_bound;       ///< largest max|diff| / mean|ref| of single elements: nervanagpu's, if it has one
   Rounding rounding;          ///< of sums of products
 };
 

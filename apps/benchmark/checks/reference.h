@@ -10,7 +10,7 @@
 
 namespace nixie::benchmark {
 
-/// The elements of a floating array as doubles, converted one by one: few of many are looked at. A matrix can be read
+/// The elements of a floating array as doubles, converted one by one, as few are read. A matrix can be read
 /// transposed.
 class Elements {
  public:
@@ -39,43 +39,43 @@ class Elements {
   Array array_;  // shares the elements
   Dtype dtype_;
   const std::byte* bytes_;
-  std::int64_t rows_, columns_;  // as stored, of what is read transposed
+  std::int64_t rows_, columns_;  // as stored, for transposed reads
 };
 
 /// The element at a row-major position of a Conv (any role) or Matmul node, from its operands' elements.
 ExactSum reference_element(const Tensor& node, const Elements& a, const Elements& b, std::int64_t position);
 
-/// The sum of the output gradient over all but one channel (one output, of a product): the bias gradient that goes with
-/// a filter gradient node, from its first operand's elements.
+/// The sum of the output gradient over all axes but the channels (outputs, of a product): the bias gradient of a filter
+/// gradient's layer, from the node's first operand.
 ExactSum reference_bias_grad(const Tensor& filter_grad, const Elements& output_grad, std::int64_t channel);
 
-/// How far a result is from its reference.
+/// The deviation of a result from its reference.
 struct Deviation {
   double max_difference = 0, sum_reference = 0;  ///< over the sampled elements, of absolute values
-  double max_share = 0;                          ///< largest difference over what rounding may do to that element
+  double max_share = 0;                          ///< largest difference over the error bound of that element
   std::int64_t samples = 0;
-  bool is_finite = true;  ///< of all elements, the unsampled ones too
+  bool is_finite = true;  ///< of all elements, also unsampled ones
   void add(double found, double expected);
-  void add(double found, const ExactSum& expected, const Rounding& rounding);  ///< counts for the share, too
-  /// Of what rounding may do: at most 1 of a right result. Infinite where an element is not finite.
+  void add(double found, const ExactSum& expected, const Rounding& rounding);  ///< also for the share
+  /// The largest share of an error bound: at most 1 for a right result. Infinite if an element is not finite.
   double share() const;
-  /// nervanagpu's measure, max|diff| / mean|ref|; infinite where an element is not finite.
+  /// nervanagpu's measure, max|diff| / mean|ref|; infinite if an element is not finite.
   double error() const;
 };
 
-/// An operand rounded to the type that the backend multiplies in.
+/// An operand rounded to the type in which the backend multiplies.
 Elements rounded(const Array& operand, Dtype dtype, bool transposed = false);
 
 /// The reference at these positions.
 std::vector<ExactSum> reference_elements(const Tensor& node, const Elements& a, const Elements& b,
                                          const std::vector<std::int64_t>& positions);
 
-/// How far a result is from what is expected at these positions.
+/// The deviation of a result from the expected values at these positions.
 Deviation deviation_at(const Array& result, const std::vector<std::int64_t>& positions,
                        const std::vector<ExactSum>& expected, const Rounding& rounding);
 
-/// Compares elements spread over the whole result (the first and the last among them) with the reference, whose
-/// operands are rounded first to the type that the precision multiplies in.
+/// Compares elements spread over the whole result (including the first and the last) with the reference, whose
+/// operands are first rounded to the type in which the precision multiplies.
 Deviation compare_with_reference(const Tensor& node, const Array& a, const Array& b, const Array& result,
                                  const PrecisionTraits& precision, std::int64_t samples);
 
@@ -83,10 +83,10 @@ Deviation compare_with_reference(const Tensor& node, const Array& a, const Array
 Deviation compare_bias_grad(const Tensor& filter_grad, const Array& output_grad, const Array& result,
                             const PrecisionTraits& precision, std::int64_t samples);
 
-/// |a - b| / |b| over whole arrays of equal shape (Euclidean norms); infinite where an element is not finite.
+/// |a - b| / |b| over whole arrays of equal shape (Euclidean norms); infinite if an element is not finite.
 double relative_distance(const Array& a, const Array& b);
 
-/// Positions spread over [0, size) without a pattern: 0, size - 1, and draws; at most `size` of them.
+/// Positions spread over [0, size): 0, size - 1, and random ones; at most `size` of them.
 std::vector<std::int64_t> sampled_positions(std::int64_t size, std::int64_t samples);
 
 }  // namespace nixie::benchmark

@@ -1,4 +1,4 @@
-// Rounding: how far from its value in double a sum of products may be, from the number and the size of its terms.
+// Rounding: the error bound of a sum of products, from the number and the size of its terms.
 #pragma once
 
 #include <algorithm>
@@ -7,10 +7,10 @@
 
 namespace nixie::benchmark {
 
-/// A sum in double, with what its rounding errors grow with.
+/// A sum in double, with the quantities that determine its rounding errors.
 struct ExactSum {
   double value = 0, squares = 0;  ///< of the terms, and of their squares
-  double low = 0, high = 0;       ///< of the partial sums; the terms come in the order in which they lie in memory
+  double low = 0, high = 0;       ///< of the partial sums, with the terms in memory order
   std::int64_t terms = 0;
   void add(double term) {
     value += term;
@@ -22,10 +22,10 @@ struct ExactSum {
     if (part_.terms == kPart) cut_of_parts_ += part_.cut(), part_ = {};
   }
 
-  /// How much tensor cores may cut off, in units of the last place of 1. Each step aligns 16 products and the sum so
-  /// far and cuts every one of them off at the last place of the largest, towards zero: products lose their sign times
-  /// half a unit on average. So what is lost is of the difference of positive and negative terms, however they add up,
-  /// times the size of the sum so far; of this sums start anew after as many terms as a kernel adds in one accumulator.
+  /// The truncation error of tensor cores, in units of the last place of 1. Each step aligns 16 products and the sum so
+  /// far and truncates each of them at the last place of the largest, towards zero: a product loses half a unit on
+  /// average. So the error is proportional to the difference of the numbers of positive and negative terms, times the
+  /// size of the sum so far. Sums restart after as many terms as a kernel adds in one accumulator.
   double cut() const { return cut_of_parts_ + part_.cut(); }
 
  private:
@@ -49,10 +49,10 @@ struct ExactSum {
   double cut_of_parts_ = 0;
 };
 
-/// Unit roundoffs (2^-p for p bits) of where a precision rounds, and what they may do to a sum. Errors of rounding to
-/// nearest are as good as independent, so n of them add up like a random walk, to sqrt(n) times one (Higham and Mary
-/// 2019); 4 of its deviations leave a chance of 1e-9. Tensor cores add 16 products at a time and cut off, so that their
-/// errors have one sign and add up.
+/// The unit roundoffs (2^-p for p bits) of a precision, and their effect on a sum. Errors of rounding to
+/// nearest are nearly independent, so n of them add up like a random walk, to sqrt(n) times one (Higham and Mary
+/// 2019); 4 standard deviations leave a chance of 1e-9. Tensor cores add 16 products at a time and truncate, so that
+/// their errors have one sign and accumulate.
 ///   result       |value|                       the result is stored
 ///   operand      |value| + 4 norm              each operand may be rounded once more: Winograd's transforms, tf32
 ///   accumulator  max(4 sqrt(n), n / 16) range  the sum of any part of the terms is within the range of partial sums
@@ -60,7 +60,7 @@ struct ExactSum {
 /// where norm is the Euclidean norm of the terms. A kernel adds longer sums in parts, so that n is at most 65,536.
 struct Rounding {
   double operand, accumulator, result;
-  double smallest = 0;  ///< half the distance of subnormal results
+  double smallest = 0;  ///< half the spacing of subnormal results
   double product = 0;
 
   double allowed(const ExactSum& sum) const {

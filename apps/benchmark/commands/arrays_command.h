@@ -1,4 +1,4 @@
-// `benchmark arrays`: the array workloads of nervanagpu and its kin, each checked, on a GPU beside the CPU.
+// `benchmark arrays`: nervanagpu's array workloads and similar ones, each checked, on a GPU beside the CPU.
 #pragma once
 
 #include <filesystem>
@@ -26,7 +26,7 @@ struct ArrayRow {
   double tflops() const { return flop / time.median / 1e9; }
 };
 
-/// Prints the table and writes the files. Throws Error: Fault::non_finite where a result is wrong.
+/// Prints the table and writes the files. Throws Error: Fault::non_finite if a result is wrong.
 std::vector<ArrayRow> run_arrays(const ArraysCommand& command);
 
 }  // namespace nixie::benchmark

@@ -1,4 +1,4 @@
-// `benchmark data`: how many images a second the loader decodes, and that they are the same for any number of threads.
+// `benchmark data`: images per second of the loader; checks that pixels do not depend on the number of threads.
 #pragma once
 
 #include <filesystem>
@@ -8,10 +8,10 @@
 namespace nixie::benchmark {
 
 struct DataCommand {
-  std::filesystem::path config = {};          ///< this configuration's data; empty: the data that the program makes
+  std::filesystem::path config = {};          ///< this configuration's data; empty: generated data
   std::vector<std::string> assignments = {};  ///< of --set
   int threads = 0;                            ///< 0 = one per core
-  double seconds = 1;                         ///< that each row is timed for, at least
+  double seconds = 1;                         ///< least time of each row
   std::filesystem::path json = {}, csv = {};  ///< empty: not written
 };
 
@@ -23,7 +23,7 @@ struct DataRow {
   double images_per_second() const { return static_cast<double>(images) / seconds; }
 };
 
-/// Prints the table and writes the files. Throws Error: Fault::non_finite where pixels are not finite, or differ from
+/// Prints the table and writes the files. Throws Error: Fault::non_finite if pixels are not finite, or differ from
 /// those of one thread.
 std::vector<DataRow> run_data(const DataCommand& command);
 

@@ -112,7 +112,7 @@ GemmRow time_gemm(Backend& backend, const PrecisionTraits& precision, GemmRow ro
   row.error = deviation.error(), row.share = deviation.share();
   if (!(row.share <= 1))
     fail(Fault::non_finite, "gemm ", row.m, " x ", row.n, " x ", row.k, " ", row.layout, " ", row.precision,
-         " is wrong: max|diff| / mean|ref| is ", row.error, ", ", row.share, " times what rounding explains");
+         " is wrong: max|diff| / mean|ref| is ", row.error, ", ", row.share, " times the rounding error bound");
   row.time = time_for(backend, [&] { step({}); }, runs, {.least_ms = 0.3, .most = 50, .warm_seconds = 0.02});
   std::vector<ContractionPeer::Operand> operands{{a, trans_a}, {b, trans_b}};
   if (row.beta != 0) operands.push_back({c});

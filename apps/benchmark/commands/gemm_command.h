@@ -13,7 +13,7 @@ struct GemmCommand {
   int runs = 10;
   std::vector<std::string> precisions = {};              ///< empty: fp16 and fp32 on a GPU, fp32 on a CPU
   std::vector<std::int64_t> size = {};                   ///< m, n, k; empty: the grid
-  PeerOptions peer = {};                                 ///< who is timed beside it
+  PeerOptions peer = {};                                 ///< the peer that is timed as well
   std::filesystem::path json = {}, csv = {}, plot = {};  ///< empty: not written
 };
 
@@ -23,7 +23,7 @@ struct GemmRow {
   std::int64_t m = 0, n = 0, k = 0;
   double alpha = 1, beta = 0;
   Timing time = {};
-  double error = 0, share = 0;  ///< max|diff| / mean|ref|, and of what rounding explains
+  double error = 0, share = 0;  ///< max|diff| / mean|ref|, and the share of the error bound
   double roofline_ms = 0;       ///< max(FLOP / matmul ceiling, bytes / copy rate)
   PeerTiming peer = {};
   double tflops() const {
@@ -31,7 +31,7 @@ struct GemmRow {
   }
 };
 
-/// Times and checks one product, here and at the peer. Throws Fault::non_finite where it is wrong.
+/// Times and checks one product, in nixie and the peer. Throws Fault::non_finite if it is wrong.
 GemmRow time_gemm(Backend& backend, const PrecisionTraits& precision, GemmRow row, int runs, ContractionPeer& peer);
 
 /// Prints the table and writes the files. Throws Error.

@@ -52,7 +52,7 @@ LayerRow time_layer(Backend& backend, const Contraction& contraction, const Prec
                .share = check.deviation.share()};
   if (!(row.share <= 1))
     fail(Fault::non_finite, row.layer, " ", row.role, " is wrong: max|diff| / mean|ref| is ", row.error, ", ",
-         row.share, " times what rounding explains in ", precision.name);
+         row.share, " times the rounding error bound in ", precision.name);
   row.time = work.time(runs);
   row.peer = peer.time(contraction_request(node), precision, work.operands(), check.positions, check.expected, runs);
   return row;

@@ -1,5 +1,5 @@
 // `benchmark layers`: every product and convolution of a net alone, in each role, against the device's roofline and
-// beside cuBLAS and cuDNN.
+// cuBLAS and cuDNN.
 #pragma once
 
 #include <filesystem>
@@ -12,7 +12,7 @@ namespace nixie::benchmark {
 
 struct LayersCommand : NetsCommand {
   LayersCommand() { nets = {"alexnet"}; }
-  PeerOptions peer = {};  ///< who is timed beside it
+  PeerOptions peer = {};  ///< the peer that is timed as well
 };
 
 struct LayerRow {
@@ -20,13 +20,13 @@ struct LayerRow {
   Timing time = {};
   double flop = 0, bytes = 0;   ///< bytes: operands read once and the result written once
   double roofline_ms = 0;       ///< max(flop / matmul ceiling, bytes / copy rate)
-  double error = 0, share = 0;  ///< max|diff| / mean|ref|, and of what rounding explains
+  double error = 0, share = 0;  ///< max|diff| / mean|ref|, and the share of the error bound
   PeerTiming peer = {};
   double tflops() const { return flop / time.median / 1e9; }
   double gigabytes_per_second() const { return bytes / time.median / 1e6; }
 };
 
-/// Times and checks one contraction by itself, on random operands, here and at the peer. Throws Fault::non_finite where
+/// Times and checks one contraction by itself, on random operands, in nixie and the peer. Throws Fault::non_finite if
 /// it is wrong.
 LayerRow time_layer(Backend& backend, const Contraction& contraction, const PrecisionTraits& precision, int runs,
                     ContractionPeer& peer);

@@ -1,5 +1,5 @@
 // `benchmark nets`: nervanagpu's table of convnet-benchmarks' nets, every row checked; `trainer benchmark` prints the
-// same for a configuration.
+// same table for a configuration.
 #pragma once
 
 #include <filesystem>
@@ -29,31 +29,31 @@ struct NetRow {
   int batch = 0;
   std::int64_t parameters = 0, train_bytes = 0;
   Timing fprop = {}, bprop = {}, total = {}, train = {};
-  Timing train_dynamic = {};  ///< with a dynamic loss scale; no runs where there is none
+  Timing train_dynamic = {};  ///< with a dynamic loss scale; no runs if there is none
   FlopCount flop = {};
   double ceiling_tflops = 0;
   NetCheck check = {};
   double first_loss = 0, last_loss = 0;
-  double timing_seconds = 0, check_seconds = 0;  ///< what it took to get the row
+  double timing_seconds = 0, check_seconds = 0;  ///< time spent on the row
   double counted_tflops() const { return flop.counted() / total.median / 1e9; }
   double executed_tflops() const { return flop.executed / total.median / 1e9; }
 };
 
-/// The command's backend, or the configuration's where there is one.
+/// The command's backend, or the configuration's if there is one.
 std::shared_ptr<Backend> open_backend_of(const NetsCommand& command);
 
-/// What the command asks for. Throws a usage Error for what this build cannot run.
+/// The command's nets. Throws a usage Error for nets that this build cannot run.
 std::vector<Net> wanted_nets(const NetsCommand& command);
 std::vector<PrecisionTraits> wanted_precisions(const NetsCommand& command, const Backend& backend);
 int batch_of(const NetsCommand& command, const Net& net, const Backend& backend);
 
-/// Times and checks one net. `between`, where there is one, is called when the row is complete; then everything is
-/// timed once more, and the row's figures are over the runs of both times. Throws Error: Fault::non_finite where a
+/// Times and checks one net. `between`, if given, is called when the row is complete; then everything is
+/// timed once more, and the row's figures are over the runs of both times. Throws Error: Fault::non_finite if a
 /// result is wrong, or training does not lower the loss.
 NetRow time_net(Backend& backend, const Net& net, int batch, const PrecisionTraits& precision, int runs,
                 double ceiling_tflops, const std::function<void(const NetRow&)>& between = {});
 
-/// The row in nervanagpu's form, and what it does not hold.
+/// The row in nervanagpu's format, with the figures that this lacks.
 std::string nervana_text(const NetRow& row);
 std::string nets_header();
 std::string nets_line(const NetRow& row);

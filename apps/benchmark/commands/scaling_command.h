@@ -1,11 +1,11 @@
-// `benchmark scaling`: how the cost of a net grows with its batch, its depth and the side of its images.
+// `benchmark scaling`: the cost of a net over its batch, its depth and the side of its images.
 #pragma once
 
 #include "nixie/apps/benchmark/commands/nets_command.h"
 
 namespace nixie::benchmark {
 
-/// A net of 3x3 convolutions of 64 channels, one of its three sizes changed at a time. Uses the backend, threads,
+/// A net of 3x3 convolutions with 64 channels; varies one of the three sizes at a time. Uses the backend, threads,
 /// precisions (the first one), runs and files of the command.
 struct ScalingCommand : NetsCommand {};
 

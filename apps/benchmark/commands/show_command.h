@@ -1,4 +1,4 @@
-// `benchmark show`: a table that --json wrote before, as Markdown, in a page, and as a chart.
+// `benchmark show`: a table written by --json as Markdown, in a page, or as a chart.
 #pragma once
 
 #include <filesystem>
@@ -7,14 +7,14 @@
 namespace nixie::benchmark {
 
 struct ShowCommand {
-  std::filesystem::path file = {};  ///< what --json wrote
-  std::filesystem::path page = {};  ///< the page whose lines `<!-- benchmark NAME -->` take it; empty: it is printed
-  std::string name = {};            ///< NAME; empty: the command that made it
-  bool brief = false;               ///< of `compare` the ratios alone
+  std::filesystem::path file = {};  ///< written by --json
+  std::filesystem::path page = {};  ///< the page with `<!-- benchmark NAME -->` lines for it; empty: it is printed
+  std::string name = {};            ///< NAME; empty: the command that wrote it
+  bool brief = false;               ///< for `compare` only the ratios
   std::filesystem::path plot = {};  ///< empty: no chart
 };
 
-/// Throws a usage Error for a file that is no such table.
+/// Throws a usage Error if the file is no such table.
 void run_show(const ShowCommand& command);
 
 }  // namespace nixie::benchmark

@@ -1,4 +1,4 @@
-// Compiles all layers side by side, then times them one after the other.
+// Compiles all layers in parallel, then times them one after the other.
 #include "nixie/apps/benchmark/commands/sweep_command.h"
 
 #include <algorithm>
@@ -45,7 +45,7 @@ nlohmann::json time_layer(Backend& backend, const SweepLayer& layer, const Preci
   const LayerCheck check = work.compare(kSamples);
   if (!(check.deviation.share() <= 1))
     fail(Fault::non_finite, layer.text(), ", ", role_text(layer.role), " is wrong: max|diff| / mean|ref| is ",
-         check.deviation.error(), ", ", check.deviation.share(), " times what rounding explains in ", precision.name,
+         check.deviation.error(), ", ", check.deviation.share(), " times the rounding error bound in ", precision.name,
          "; it ran ", fmt::format("{}", fmt::join(work.algorithms(), ", ")));
   const Timing own = work.time(runs);
   nlohmann::json row{{"layer", layer.text()},

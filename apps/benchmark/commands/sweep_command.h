@@ -10,7 +10,7 @@ namespace nixie::benchmark {
 struct SweepCommand {
   int count = 0;  ///< 0: 300 on a GPU, 40 on a CPU
   std::uint64_t seed = 1;
-  std::vector<std::string> kinds = {};       ///< of the drawn layers, these alone (SweepLayer::kind); empty: all
+  std::vector<std::string> kinds = {};       ///< only these kinds of the drawn layers (SweepLayer::kind); empty: all
   std::vector<std::string> precisions = {};  ///< empty: fp16 on a GPU, fp32 on a CPU
   std::string backend = "auto";
   int threads = 0;  ///< of the CPU, 0 = all
@@ -19,7 +19,7 @@ struct SweepCommand {
   std::filesystem::path json = {}, csv = {}, plot = {};  ///< empty: not written
 };
 
-/// Prints the rows, then what they say together, and writes the files. Throws Error: that of the first layer that is
+/// Prints the rows and their summary, and writes the files. Throws Error: that of the first layer that is
 /// wrong, after all others.
 void run_sweep(const SweepCommand& command);
 

@@ -1,4 +1,4 @@
-// PeerProcess: a program in another framework that times a net when asked (apps/peers/peer.py says how they talk).
+// PeerProcess: a program in another framework that times nets on request (protocol: apps/peers/peer.py).
 #pragma once
 
 #include <chrono>
@@ -12,7 +12,7 @@ namespace nixie::benchmark {
 
 class PeerProcess {
  public:
-  /// Starts `python SCRIPT --serve`, on the CPU where `on_cpu`. All that it is ever waited for adds up to `seconds` at
+  /// Starts `python SCRIPT --serve`, on the CPU if `on_cpu`. All waits for it add up to `seconds` at
   /// most; then it is ended.
   PeerProcess(const std::string& python, const std::filesystem::path& script, bool on_cpu, double seconds);
   /// Closes its input, which ends it, and waits.
@@ -23,16 +23,16 @@ class PeerProcess {
   /// Waits until it is ready or has ended; `works` says which.
   void wait_until_ready();
   bool works() const { return !program_.empty(); }
-  /// `PyTorch 2.11.0, cuDNN ..., NVIDIA H200`; of one that does not work the last line it printed.
+  /// `PyTorch 2.11.0, cuDNN ..., NVIDIA H200`; for a peer that does not work the last line it printed.
   const std::string& program() const { return works() ? program_ : error_; }
   /// `torch`: the script's name up to the first underscore.
   const std::string& name() const { return name_; }
-  /// How it can run a net in this precision.
+  /// The engines with which it can run a net in this precision.
   std::vector<std::string> engines(const std::string& precision) const;
-  /// Sends one object and waits for the answer, which says in `seconds` how long that took; {"error": ...} where the
-  /// peer ended or its time did.
+  /// Sends one object and waits for the answer, whose `seconds` is the time it took; {"error": ...} if the
+  /// peer ended or its time is over.
   nlohmann::json ask(const nlohmann::json& request);
-  /// The two halves of `ask`, for several peers that work at a time; every `send` is followed by a `receive`.
+  /// The two halves of `ask`, for several peers that work at the same time; every `send` is followed by a `receive`.
   void send(const nlohmann::json& request);
   nlohmann::json receive();
 

@@ -1,4 +1,4 @@
-// Forks; the child answers through a pipe: the number of its fault (0: none), then its text.
+// Forks; the child answers through a pipe: its fault's number (0: none), then its text.
 #include "nixie/apps/benchmark/measure/subprocess.h"
 
 #include <sys/wait.h>
@@ -54,10 +54,10 @@ std::string read_all(int file) {
 
 std::string run_apart(const std::string& what, const std::function<std::string()>& work) {
   int ends[2];
-  if (::pipe(ends) != 0) fail(Fault::memory, what, ": no pipe to a process of its own: ", std::strerror(errno));
+  if (::pipe(ends) != 0) fail(Fault::memory, what, ": cannot make a pipe to a child process: ", std::strerror(errno));
   std::fflush(nullptr);  // else the child would print it again
   const pid_t child = ::fork();
-  if (child < 0) fail(Fault::memory, what, ": no process of its own: ", std::strerror(errno));
+  if (child < 0) fail(Fault::memory, what, ": cannot start a child process: ", std::strerror(errno));
   if (child == 0) {
     ::close(ends[0]);
     const Answer answer = answer_of(work);
@@ -81,7 +81,7 @@ std::int64_t peak_memory_bytes() {
   std::ifstream file("/proc/self/status");  // not getrusage, whose maximum a program inherits from its starter
   for (std::string line; std::getline(file, line);)
     if (line.rfind("VmHWM:", 0) == 0) return std::stoll(line.substr(6)) * 1024;
-  fail(Fault::usage, "/proc/self/status does not tell the peak memory; the benchmark needs Linux");
+  fail(Fault::usage, "/proc/self/status does not report the peak memory; the benchmark needs Linux");
 }
 
 }  // namespace nixie::benchmark

@@ -1,4 +1,4 @@
-// What makes figures comparable: machine, device, driver, clocks, program and date.
+// The conditions of a measurement: machine, device, driver, clocks, program and date.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -14,14 +14,14 @@ std::string processor_text();
 /// Processor, compiler, commit and date (UTC).
 nlohmann::json program_facts();
 
-/// Backend, and of a GPU its name, driver, clocks, power and temperature as nvidia-smi reads them now; what it does not
-/// tell is "unknown". `machine` is machine_text's line.
+/// Backend, and for a GPU its name, driver, clocks, power and temperature by nvidia-smi now, or "unknown".
+/// `machine` is machine_text's line.
 nlohmann::json device_facts(const Backend& backend, const std::string& machine);
 
 /// Both in two lines.
 std::string facts_text(const nlohmann::json& facts);
 
-/// The lines that a command prints; empty where it cannot run.
+/// The lines that a command prints; empty if it cannot run.
 std::string output_of(const std::string& command);
 
 }  // namespace nixie::benchmark

@@ -1,4 +1,4 @@
-// How the rows of the tables are written to JSON.
+// Writes the rows of the tables to JSON.
 #pragma once
 
 #include <nlohmann/json.hpp>

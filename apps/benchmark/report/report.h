@@ -1,4 +1,4 @@
-// The files that a table is written to, with what makes its figures comparable.
+// Report: the files of a table, with the conditions of its measurement.
 #pragma once
 
 #include <filesystem>
@@ -10,7 +10,7 @@ namespace nixie::benchmark {
 
 class Report {
  public:
-  /// Throws Fault::storage where a file cannot be written (empty: there is none): before the work, not after it.
+  /// Throws Fault::storage if a file cannot be written (empty: no file), so that this is known before the work.
   Report(const std::string& command, std::filesystem::path json, std::filesystem::path csv = {});
   void set(const std::string& key, const nlohmann::json& value) { content_[key] = value; }
   /// Adds the facts of an object.
@@ -25,7 +25,7 @@ class Report {
   nlohmann::json content_;
 };
 
-/// Rows as CSV: the columns are the keys of all rows, those of objects inside with a dot between (`fprop.median`).
+/// Rows as CSV: the columns are the keys of all rows, joined by dots for nested objects (`fprop.median`).
 std::string csv_text(const nlohmann::json& rows);
 
 /// Throws Fault::storage unless `file` can be written; does nothing for an empty one.

@@ -1,4 +1,4 @@
-// Charts as SVG text: bars in groups, and lines over an axis.
+// Charts as SVG text: grouped bars, and lines over an axis.
 #pragma once
 
 #include <string>

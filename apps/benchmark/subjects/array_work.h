@@ -1,4 +1,4 @@
-// The array workloads as values: what each computes, from what, and how its result is checked.
+// The array workloads as values: computation, inputs, and check of the result.
 #pragma once
 
 #include <functional>
@@ -14,16 +14,16 @@ struct ArrayWork {
   std::int64_t elements = 0;
   double bytes = 0, flop = 0;
   std::map<std::string, Tensor> inputs = {};  ///< expressions, evaluated before the clock starts
-  std::vector<Variable> state = {};           ///< what the body changes
+  std::vector<Variable> state = {};           ///< the Variables that the body sets
   Step::Body body = {};
   /// max|diff| / mean|ref| of one run's outputs (and state) against double, given the inputs in host memory.
   std::function<double(const Outputs& outputs, const std::map<std::string, Tensor>& inputs, Backend& backend)> error =
       {};
   double bound = 0;
-  bool also_on_cpu = false;  ///< quick enough to be timed there beside a GPU
+  bool also_on_cpu = false;  ///< fast enough to be timed on the CPU beside a GPU
 };
 
-/// Everything up to `largest` elements.
+/// All workloads up to `largest` elements.
 std::vector<ArrayWork> array_work(std::int64_t largest);
 
 }  // namespace nixie::benchmark

@@ -1,4 +1,4 @@
-// ContractionPeer: cuBLAS and cuDNN beside single products and convolutions, by way of PyTorch where it is installed.
+// ContractionPeer: times cuBLAS and cuDNN on single products and convolutions, through PyTorch if it is installed.
 #pragma once
 
 #include "nixie/apps/benchmark/checks/precision.h"
@@ -8,7 +8,7 @@
 
 namespace nixie::benchmark {
 
-/// Where the peer's program is, and for how long it may be waited for.
+/// The peer's program and its time limit.
 struct PeerOptions {
   std::filesystem::path peers = "apps/peers";  ///< the folder of the peers' programs
   std::string python = "python3";
@@ -18,7 +18,7 @@ struct PeerOptions {
 
 /// A peer's figure for one row.
 struct PeerTiming {
-  Timing time = {};           ///< no runs where there is none
+  Timing time = {};           ///< no runs if there is none
   double error = 0;           ///< max|diff| / mean|ref| of its own result
   std::string left_out = {};  ///< why there is none
 };
@@ -27,20 +27,20 @@ class ContractionPeer {
  public:
   struct Operand {
     Array values = {};        ///< as stored
-    bool transposed = false;  ///< read so
+    bool transposed = false;  ///< read transposed
   };
 
-  /// Starts it, unless it is not wanted. One that is missing is said by `program`, and leaves out every row.
+  /// Starts it if wanted. If it is missing, `program` says so, and no row has a peer.
   ContractionPeer(const PeerOptions& options, bool on_cpu);
 
   bool works() const { return process_ && process_->works(); }
-  /// What it is, or why there is none.
+  /// The peer's name and version, or why there is none.
   std::string program() const { return process_ ? process_->program() : reason_; }
-  /// Times a product or convolution: `request` says what (apps/peers/torch_contractions.py), `expected` are the
+  /// Times the product or convolution of `request` (apps/peers/torch_contractions.py); `expected` are the
   /// result's elements at `positions` in double.
   PeerTiming time(nlohmann::json request, const PrecisionTraits& precision, const std::vector<Operand>& operands,
                   const std::vector<std::int64_t>& positions, const std::vector<ExactSum>& expected, int runs);
-  /// The same on the peer's own random operands of a contraction's shapes, unchecked: nothing is written to files.
+  /// The same on the peer's own random operands, unchecked: no operands are written to files.
   PeerTiming time_random(nlohmann::json request, const PrecisionTraits& precision, const Tensor& node, int runs);
 
  private:
@@ -48,7 +48,7 @@ class ContractionPeer {
   std::string reason_;
 };
 
-/// A row's cells: the peer's median in microseconds, its time over the own one, and its error.
+/// A row's cells: the peer's median in microseconds, its time over nixie's, and its error.
 std::string peer_cells(const PeerTiming& peer, double own_ms);
 std::string peer_header();
 

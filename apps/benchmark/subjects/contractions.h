@@ -10,24 +10,24 @@
 
 namespace nixie::benchmark {
 
-/// What a contraction computes for its layer.
+/// The role of a contraction in its layer.
 enum class Role : std::uint8_t { fprop, input_grad, filter_grad };
 std::string_view to_string(Role role);
 
 struct Contraction {
   Tensor node;
-  std::string layer = {};  ///< the name of its weight without `.weight`; empty where it has none
+  std::string layer = {};  ///< the name of its weight without `.weight`; empty if it has none
   Role role = Role::fprop;
 };
 
-/// The contractions that a net's output and its gradients consist of, in the order they are computed.
+/// The contractions of a net's output and gradients, in order of computation.
 std::vector<Contraction> contractions_of(const Tensor& output, const std::vector<Gradient>& gradients);
 
-/// Of a net: fprop, and all that its graph holds.
+/// The FLOP of a net: of fprop, and of its whole graph.
 struct FlopCount {
   double fprop = 0, executed = 0;
-  /// nervanagpu's and convnet-benchmarks' convention: bprop is twice fprop, the first layer's input gradient included
-  /// although nobody computes it.
+  /// nervanagpu's and convnet-benchmarks' convention: bprop is twice fprop, including the first layer's input gradient,
+  /// although it is not computed.
   double counted() const { return 3 * fprop; }
 };
 FlopCount count_flop(const std::vector<Contraction>& contractions);

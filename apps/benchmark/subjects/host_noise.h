@@ -1,4 +1,4 @@
-// Random operands made on the host: no kernel has to be compiled for each of their shapes.
+// Random operands made on the host, so that no kernel must be compiled for each of their shapes.
 #pragma once
 
 #include <string_view>
@@ -10,7 +10,7 @@ namespace nixie::benchmark {
 /// Values in [-0.5, 0.5) of this type, the same for the same purpose.
 Array host_noise(const Shape& shape, Dtype dtype, std::string_view purpose);
 
-/// A Variable of these values that no optimizer sees: it lies in a backend's memory as weights and activations do.
+/// A Variable of these values outside any optimizer: it has the memory layout of weights and activations.
 Variable operand_variable(const std::string& name, const Array& values);
 
 }  // namespace nixie::benchmark

@@ -1,4 +1,4 @@
-// LayerWork: one contraction by itself, on random operands of its own.
+// LayerWork: one contraction by itself, on its own random operands.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -11,27 +11,27 @@
 
 namespace nixie::benchmark {
 
-/// Sampled elements of a result beside the reference.
+/// Sampled elements of a result and of the reference.
 struct LayerCheck {
   Deviation deviation = {};
   std::vector<std::int64_t> positions = {};
   std::vector<ExactSum> expected = {};
 };
 
-/// The operands and the result are Variables, as activations and weights lie in memory inside a step.
+/// The operands and the result are Variables, with the memory layout of a step.
 class LayerWork {
  public:
-  /// `node`: a product or a convolution in any role. Throws a usage Error for operands that are read in another order
-  /// than matrices transposed.
+  /// `node`: a product or a convolution in any role. Throws a usage Error for operands that are views other than
+  /// transposed matrices.
   LayerWork(Backend& backend, const Tensor& node, const PrecisionTraits& precision);
 
-  /// Compiles it and nothing more; the operands are not made.
+  /// Only compiles it; does not make the operands.
   void compile() { step_.plan({}); }
-  /// What runs each kernel (Executable::algorithms).
+  /// The algorithm of each kernel (Executable::algorithms).
   std::vector<std::string> algorithms() { return step_.algorithms({}); }
   /// Runs once and compares this many elements with the reference.
   LayerCheck compare(std::int64_t samples);
-  /// Per run, of as many in a row as the clock needs.
+  /// The time per run, over as many consecutive runs as the clock's resolution needs.
   Timing time(int runs);
   /// As stored.
   std::vector<ContractionPeer::Operand> operands();
@@ -57,7 +57,7 @@ class LayerWork {
   bool is_filled_ = false;
 };
 
-/// What the peer has to compute (apps/peers/torch_contractions.py).
+/// The request to the peer (apps/peers/torch_contractions.py).
 nlohmann::json contraction_request(const Tensor& node);
 
 }  // namespace nixie::benchmark

@@ -27,6 +27,13 @@ std::optional<Normalization> normalization_of(const Net& net) {
   return Normalization(3, {0.485f, 0.456f, 0.406f}, {0.229f, 0.224f, 0.225f});
 }
 
+/// One label for each sample, or for each position of outputs [C, positions...].
+Shape labels_of(const Shape& output, int batch) {
+  std::vector<std::int64_t> sizes(output.begin(), output.end());
+  sizes.front() = batch;
+  return Shape(std::move(sizes));
+}
+
 Tensor noise(const Shape& shape, const char* purpose) { return uniform(shape, random_stream(kSeed, purpose)); }
 
 }  // namespace
@@ -83,7 +90,8 @@ NetWork::NetWork(Backend& backend, const Net& net, int batch, const PrecisionTra
                images = net.bytes ? cast(pixels * 256, Dtype::u8) : cast(pixels, precision.data);
   const Tensor gradient =
       cast(noise(with_batch(model_.output_shape(), batch), "gradient") * net.output_gradient, precision.data);
-  const Tensor labels = cast(noise({batch}, "labels") * net.classes, Dtype::i32);
+  const int classes = std::min(net.classes, static_cast<int>(model_.output_shape()[0]));
+  const Tensor labels = cast(noise(labels_of(model_.output_shape(), batch), "labels") * classes, Dtype::i32);
   const std::vector<Tensor> stored = evaluate({images, gradient, labels}, backend);
   data_ = {{"images", stored[0]}, {"gradient", stored[1]}};
   labelled_ = {{"images", stored[0]}, {"labels", stored[2]}};

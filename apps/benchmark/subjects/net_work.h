@@ -1,4 +1,4 @@
-// NetWork: a net with its data in a backend's memory, and the three pieces of work on it that are timed.
+// NetWork: a net with its data in a backend's memory, and the three pieces of work that are timed.
 #pragma once
 
 #include "nixie/apps/benchmark/checks/precision.h"
@@ -28,32 +28,32 @@ class NetWork {
   /// The same net, numbers and backend in another precision, or without fusion.
   std::unique_ptr<NetWork> in(const PrecisionTraits& precision, Fusion fusion = Fusion::full) const;
 
-  /// The output alone; what a backward pass would need is not kept.
+  /// Only the output; nothing is kept for a backward pass.
   Outputs fprop();
-  /// The output and, into the memory kept for them, the gradients of all parameters for the random output gradient, in
-  /// the type and layout of what products read. The images' gradient is not computed.
+  /// The output and, into their own memory, the gradients of all parameters for the random output gradient, in
+  /// the type and layout of the weights that products read. The images' gradient is not computed.
   void total();
-  /// What the last `total` made: the output, and the gradients as `d.NAME`, in host memory.
+  /// The results of the last `total`: the output, and the gradients as `d.NAME`, in host memory.
   Outputs results() const;
-  /// One training step: forward, loss, backward, update; in f16 with a fixed loss scale. Gives `loss`.
+  /// One training step: forward, loss, backward, update; in f16 with a fixed loss scale. Returns `loss`.
   Outputs train();
-  /// The same with a dynamic loss scale, which f16 alone has a use for.
+  /// The same with a dynamic loss scale, which only f16 needs.
   Outputs train_dynamic();
   bool has_dynamic() const { return dynamic_.has_value(); }
 
   /// Calls `work` with other parameters, for which rounding errors do not grow from layer to layer: the biases of batch
-  /// norm are 2, so that most ReLUs behind it are open and the net is nearly linear. As initialised, a deep net with
-  /// batch norm is chaotic: the gradients of ResNet-50 in halves and in floats are as far apart as they are long, and
-  /// nothing can be told from them. The graphs and kernels that run are the same for any parameters.
+  /// norm are 2, so that most ReLUs after it are open and the net is nearly linear. As initialised, a deep net with
+  /// batch norm is chaotic: the 16-bit and f32 gradients of ResNet-50 differ by as much as their norm, so a comparison
+  /// is meaningless. The graphs and kernels that run are the same for any parameters.
   void while_well_conditioned(const std::function<void()>& work);
 
-  /// One of the contractions of `total`, computed by a graph that hands out operands and results.
+  /// One of the contractions of `total`, computed by a graph that returns operands and results.
   struct Probed {
     Contraction contraction;
     Array a = {}, b = {}, result = {};
-    Array bias_grad = {};  ///< with a filter gradient, where the layer has a bias; else empty
+    Array bias_grad = {};  ///< with a filter gradient, if the layer has a bias; else empty
   };
-  /// Runs `total` so, shows each contraction to `visit`, and gives what `results` gives.
+  /// Runs `total` as such a graph, passes each contraction to `visit`, and returns the same as `results`.
   Outputs probe(const std::function<void(const Probed&)>& visit);
 
   std::int64_t parameters() const { return model_.parameters().count(); }
@@ -61,7 +61,7 @@ class NetWork {
   std::int64_t train_bytes();
 
  private:
-  /// What the net reads.
+  /// The net's input.
   Tensor images_of(const Inputs& in) const;
   Outputs outputs_of(const Passes& passes) const;
   Outputs train_body(const Inputs& in, const Optimizer& optimizer) const;

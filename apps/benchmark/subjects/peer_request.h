@@ -1,4 +1,4 @@
-// What a peer is asked: a net as data, so that its programs hold no list of nets (apps/peers/peer.py).
+// Requests to peers: nets as data, so that the peers' programs need no list of nets (apps/peers/peer.py).
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -7,10 +7,10 @@
 
 namespace nixie::benchmark {
 
-/// A list of layers as JSON: every field of every layer, in the names of a configuration.
+/// A list of layers as JSON: every field of every layer, with the configuration's names.
 nlohmann::json layers_json(const AnyModel& model);
 
-/// A request for the net in this precision; what is timed and how often, the caller adds.
+/// A request for the net in this precision; the caller adds the work and the number of runs.
 nlohmann::json peer_request(const Net& net, const std::string& precision, int batch);
 
 }  // namespace nixie::benchmark

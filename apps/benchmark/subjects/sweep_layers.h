@@ -1,4 +1,4 @@
-// Random convolution layers: what `benchmark sweep` times, drawn by a seed.
+// Random convolution layers for `benchmark sweep`, drawn from a seed.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@ struct SweepLayer {
   std::array<std::int64_t, 2> image{}, window{}, stride{}, pad{}, dilation{};
   ConvRole role = ConvRole::output;
 
-  /// Of the convolution's result.
+  /// The size of the convolution's result.
   std::array<std::int64_t, 2> result() const;
   /// Twice the multiplications.
   double flop() const;
@@ -24,11 +24,11 @@ struct SweepLayer {
   std::string kind() const;
   /// `32x64x56x57 to 128, window 3x5, stride 2, pad 1x2, dilation 1, groups 4`
   std::string text() const;
-  /// The convolution in its role, of values without content.
+  /// The convolution in its role, on placeholder values.
   Tensor node() const;
 };
 
-/// What a drawn layer may cost.
+/// The limits of drawn layers.
 struct SweepLimits {
   double least_flop = 1e7, most_flop = 3e10, most_elements = 3e7;
 };

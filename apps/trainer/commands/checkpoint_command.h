@@ -1,4 +1,4 @@
-// trainer checkpoint: what a checkpoint or safetensors file holds, and whether a checkpoint is whole.
+// trainer checkpoint: prints the contents of a checkpoint or safetensors file, and verifies checkpoints.
 #pragma once
 
 #include <filesystem>

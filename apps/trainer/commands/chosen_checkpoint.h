@@ -1,4 +1,4 @@
-// Which checkpoint a command is about: a file, a run folder's best, or that of the newest run.
+// The checkpoint that a command uses: a file, a run folder's best, or the newest run's best.
 #pragma once
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// trainer compare: several runs beside each other, as a table and as curves on a page.
+// trainer compare: several runs side by side, as a table and as curves on a page.
 #pragma once
 
 #include <filesystem>

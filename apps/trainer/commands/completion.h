@@ -1,4 +1,4 @@
-// trainer completion: the commands and options as a script for the shell.
+// trainer completion: a shell script that completes commands and options.
 #pragma once
 
 #include <string>

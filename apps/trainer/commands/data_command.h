@@ -1,4 +1,4 @@
-// trainer data: what a dataset holds, whether all of it can be read, and a packed copy that is read fast.
+// trainer data: inspects a dataset, verifies that all of it can be read, and writes a packed copy for fast reading.
 #pragma once
 
 #include <filesystem>

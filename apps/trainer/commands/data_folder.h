@@ -1,4 +1,4 @@
-// The dataset that a folder holds, told from its contents: what --data FOLDER means.
+// Detects the dataset in a folder from its contents, for --data FOLDER.
 #pragma once
 
 #include <filesystem>

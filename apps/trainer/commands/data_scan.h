@@ -1,4 +1,4 @@
-// DataScan: every sample of a dataset read once, as evaluation sees it: counts, mean, deviation, damage.
+// DataScan: reads every sample of a dataset once, as in evaluation: counts, mean, deviation, damage.
 #pragma once
 
 #include <functional>

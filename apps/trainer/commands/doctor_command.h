@@ -1,4 +1,4 @@
-// trainer doctor: what of this machine a run would use, and the remedy for what is missing.
+// trainer doctor: checks the parts of this machine that a run uses, with remedies for missing ones.
 #pragma once
 
 namespace nixie {

@@ -1,4 +1,4 @@
-// trainer export: a trained model as a file of another format.
+// trainer export: writes a trained model in another file format.
 #pragma once
 
 #include <string>

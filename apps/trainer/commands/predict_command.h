@@ -1,4 +1,4 @@
-// trainer predict: what a trained model says about pictures.
+// trainer predict: a trained model's predictions for pictures.
 #pragma once
 
 #include <string>

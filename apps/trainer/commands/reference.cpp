@@ -8,11 +8,11 @@ namespace {
 
 constexpr const char* kTitle = R"(# Configurations
 
-A configuration is a YAML file with the keys of the first table; `model`, `data` and `epochs` (or `steps`) have to be there. Where a value
-is chosen from a list it is written `{name: {keys}}`, or just the name where the defaults do. `trainer config --config FILE` prints a
-configuration with every default, `--set key.path=value` changes a value, and a wrong key or value is told with its line.
+A configuration is a YAML file with the keys of the first table; `model`, `data` and `epochs` (or `steps`) are required. A model, layer,
+loss and the like is written `{name: {keys}}`, or just `name` with all defaults. `trainer config --config FILE` prints a
+configuration with every default, `--set key.path=value` changes a value, and a wrong key or value is reported with its line.
 
-A layer may have a name beside it, which its parameters then have: `{conv2d: {out: 64}, name: conv1}`. Initialisers are
+A layer may have a name, which becomes the prefix of its parameters: `{conv2d: {out: 64}, name: conv1}`. Initialisers are
 `constant: {value}`, `uniform: {low, high}`, `normal: {deviation, mean}`, `glorot: {gain}`, `kaiming: {gain}` and `orthonormal: {scale}`.
 
 `trainer list --markdown` prints this page from the program itself.

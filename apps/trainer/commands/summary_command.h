@@ -1,4 +1,4 @@
-// trainer summary and --dry-run: what a configuration describes, before any time is spent on it.
+// trainer summary and --dry-run: the layers, parameters and memory of a configuration, before training.
 #pragma once
 
 #include "nixie/configs/parse/config.h"

@@ -1,4 +1,4 @@
-// The limits of a backend, measured: its fastest matrix product and its fastest copy.
+// The measured limits of a backend: its fastest matrix product and its fastest copy.
 #pragma once
 
 #include "nixie/core/step.h"

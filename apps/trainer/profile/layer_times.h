@@ -1,4 +1,4 @@
-// LayerTimes: how long each layer takes by itself, forward, backward and in the update, beside what the machine allows.
+// LayerTimes: the time of each layer by itself, forward, backward and update, with its roofline.
 #pragma once
 
 #include <string>

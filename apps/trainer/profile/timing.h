@@ -1,4 +1,4 @@
-// Timing: how long repeated work takes on a backend, by the backend's own clock.
+// Timing: times repeated work on a backend by the backend's clock.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// The work of a graph or a kernel: floating point operations of products, and the bytes that have to move.
+// The work of a graph or a kernel: FLOP of products, and bytes that must be moved.
 #pragma once
 
 #include "nixie/core/graph/plan.h"

@@ -1,4 +1,4 @@
-// AppendFile: a file that grows at its end; what was appended survives the process.
+// AppendFile: an append-only file; appended bytes survive the process.
 #pragma once
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// CsvFile: a table that grows row by row and can be cut back to an earlier step.
+// CsvFile: a table that grows row by row and can be truncated to an earlier step.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Run folders: where a run keeps its config.yaml, metrics.csv, timing.csv, last.h5 and best.h5.
+// Run folders, which hold a run's config.yaml, metrics.csv, timing.csv, last.h5 and best.h5.
 #pragma once
 
 #include <cstdint>

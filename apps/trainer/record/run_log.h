@@ -1,4 +1,4 @@
-// RunLog: what a run said, line by line with the time, in log.txt of its folder.
+// RunLog: writes a run's output with times to log.txt in its folder.
 #pragma once
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// RunRecord: the figures of a run in the files of its folder, row by row: tables, JSON lines, TensorBoard's events.
+// RunRecord: writes a run's figures to the files of its folder: tables, JSON lines, TensorBoard's events.
 #pragma once
 
 #include <cstdint>

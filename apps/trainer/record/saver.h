@@ -1,4 +1,4 @@
-// Saver: writes what it is given in the background, one piece at a time and in order.
+// Saver: runs writes in the background, one at a time and in order.
 #pragma once
 
 #include <condition_variable>

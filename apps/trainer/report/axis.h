@@ -1,4 +1,4 @@
-// Axis: where values are between two positions of a drawing, and where its marks are.
+// Axis: maps values to positions of a drawing, and chooses its ticks.
 #pragma once
 
 #include <vector>

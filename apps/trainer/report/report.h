@@ -1,4 +1,4 @@
-// The report of a run: one page that a browser shows, with all it needs in it, under a megabyte.
+// The report of a run: one self-contained HTML page under a megabyte.
 #pragma once
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// RunCurves: what metrics.csv and timing.csv of a run folder say, as points over the step.
+// RunCurves: metrics.csv and timing.csv of a run folder as points over the step.
 #pragma once
 
 #include <filesystem>

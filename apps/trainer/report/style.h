@@ -1,4 +1,4 @@
-// The style sheet of pages about runs: light or dark as the reader's system is, one column on a phone.
+// The style sheet of run pages: light or dark like the reader's system, one column on a phone.
 #pragma once
 
 namespace nixie {

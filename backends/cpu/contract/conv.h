@@ -1,4 +1,4 @@
-// What the roles of a convolution share: its geometry on three spatial axes, and frames, padded copies of an image.
+// Shared by the roles of a convolution: its geometry on three spatial axes, and frames, padded copies of an image.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// The pixels of a convolution's result by the taps they meet, and where those lie in a frame.
+// Phases: the pixels of a convolution's result that use the same taps, and the offsets of those taps in a frame.
 #pragma once
 
 #include "nixie/backends/cpu/contract/conv.h"

@@ -1,4 +1,4 @@
-// What every contraction shares: operands in the type it computes in, and the news that pieces are done.
+// Shared by all contractions: operands in the compute type, and the notification of finished pieces.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Copies operands into the order the register tiles read them: panels of whole vectors, blocks of rows.
+// Packs operands in the order in which register tiles read them: panels of whole vectors, blocks of rows.
 #pragma once
 
 #include <utility>

@@ -1,4 +1,4 @@
-// Scratch: working memory of a contraction, reused from call to call by the thread that asked for it.
+// Scratch: a thread's working memory for contractions, reused from call to call.
 #pragma once
 
 #include <cstddef>

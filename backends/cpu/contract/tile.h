@@ -1,4 +1,4 @@
-// The register-blocked kernel under every matmul and convolution: a tile of rows times vectors of lanes.
+// The register-blocked microkernel of matmul and convolution: a tile of rows times vectors of lanes.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Vectors of the machine's widest registers, as GCC and clang spell them, and the one operation they do not: fused
-// multiply-add.
+// Vectors of the machine's widest registers, by the vector extensions of GCC and clang, and fused multiply-add, which
+// these lack.
 #pragma once
 
 #include <cstdint>

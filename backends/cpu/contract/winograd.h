@@ -1,4 +1,4 @@
-// Convolutions of 3x3 with stride 1 in Winograd's tiles: 16 products for four results in place of 36.
+// Winograd convolutions of 3x3 with stride 1: 16 products for four results in place of 36.
 #pragma once
 
 #include "nixie/backends/cpu/contract/conv.h"

@@ -1,4 +1,4 @@
-// What Winograd's convolutions share: where tiles of 2x2 results lie, and the transform of their windows.
+// Shared by the Winograd convolutions: the positions of tiles of 2x2 results, and the transform of their windows.
 #pragma once
 
 #include "nixie/backends/cpu/contract/conv.h"

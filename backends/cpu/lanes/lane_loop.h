@@ -1,4 +1,4 @@
-// Wraps a scalar function, or one on blocks of lanes, into a LaneFunction.
+// Makes a LaneFunction from a function on scalars or on blocks of lanes.
 #pragma once
 
 #if defined(__GNUC__) && !defined(__clang__)

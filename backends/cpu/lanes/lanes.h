@@ -1,4 +1,4 @@
-// What each primitive does to a run of lanes.
+// The implementation of each primitive on a run of lanes.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Moving lanes between memory and registers.
+// Loads and stores of lanes.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Geometry: how a kernel's domain is cut into tiles, and how each access moves over them.
+// Geometry: the tiling of a kernel's domain, and the strides of each access over the tiles.
 #pragma once
 
 #include <array>

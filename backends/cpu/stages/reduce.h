@@ -1,4 +1,4 @@
-// Folding the lanes of tiles into one value per kept position.
+// Reduces the lanes of tiles to one value per kept position.
 #pragma once
 
 #include <cstdint>

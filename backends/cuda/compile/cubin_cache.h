@@ -1,5 +1,4 @@
-// The cache on disk of compiled kernels (cubins) and of cuBLASLt's measured choices: one file per key, written whole or
-// not at all.
+// The disk cache of compiled kernels (cubins) and of cuBLASLt's measured choices: one file per key, written atomically.
 #pragma once
 
 #include <filesystem>
@@ -12,14 +11,14 @@ namespace nixie::cuda {
 
 class CubinCache {
  public:
-  /// Uses the folder if it is ours alone (made when missing, mode 0700); otherwise caches nothing.
+  /// Uses the folder if only we own it (created if missing, mode 0700); otherwise caches nothing.
   explicit CubinCache(const std::filesystem::path& folder);
   bool enabled() const { return !folder_.empty(); }
-  /// Empty where nothing is cached.
+  /// Empty if nothing is cached.
   const std::filesystem::path& folder() const { return folder_; }
-  /// What was kept under this key; nothing when it is missing or damaged.
+  /// The entry of this key; nothing if it is missing or damaged.
   std::optional<Cubin> find(const std::string& key) const;
-  /// Keeps a cubin; a full or unwritable disk is no error.
+  /// Stores a cubin; a full or unwritable disk is no error.
   void keep(const std::string& key, const Cubin& cubin) const;
 
  private:

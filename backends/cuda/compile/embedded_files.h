@@ -1,5 +1,5 @@
-// The text of every file in backends/cuda/kernels and backends/cuda/tune, embedded so that no file is needed at run
-// time.
+// The text of every file in backends/cuda/kernels and backends/cuda/tune, embedded in the library, so that no file is
+// needed at run time.
 #pragma once
 
 #include <span>

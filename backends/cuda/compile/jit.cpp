@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <map>
 #include <mutex>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -139,20 +140,6 @@ std::vector<Cubin> compile_sources(std::span<const std::string> sources, const s
   for (std::size_t i = 0; i < sources.size(); ++i)
     if (const std::size_t same = first.at(sources[i]); same != i) cubins[i] = cubins[same];
   return cubins;
-}
-
-ResourceUse resource_use(std::string_view log) {
-  ResourceUse use;
-  const auto number_before = [&](std::size_t at) {
-    std::size_t begin = at;
-    while (begin > 0 && log[begin - 1] >= '0' && log[begin - 1] <= '9') --begin;
-    return std::atoi(std::string(log.substr(begin, at - begin)).c_str());
-  };
-  for (std::size_t at = 0; (at = log.find(" bytes spill stores", at)) != std::string_view::npos; ++at)
-    use.spilled_bytes = std::max(use.spilled_bytes, number_before(at));
-  for (std::size_t at = 0; (at = log.find(" registers", at)) != std::string_view::npos; ++at)
-    use.registers = std::max(use.registers, number_before(at));
-  return use;
 }
 
 }  // namespace nixie::cuda

@@ -1,4 +1,4 @@
-// Chip: what the backend knows of a GPU when it picks and generates kernels for it.
+// Chip: the properties of a GPU model by which kernels are chosen and generated.
 #pragma once
 
 #include <cstdint>
@@ -6,22 +6,22 @@
 
 namespace nixie::cuda {
 
-/// What was measured, per second: direct convolutions, the library's products, transforms of tiles.
+/// Measured rates per second: direct convolutions, the library's products, transforms of tiles.
 struct Rates {
   double direct_flops = 0, blas_flops = 0, bytes = 0;
 };
 
 struct Chip {
-  std::string architecture = {};  ///< what NVRTC calls it: "sm_80", "sm_90a"
+  std::string architecture = {};  ///< NVRTC's name: "sm_80", "sm_90a"
   int sms = 0;
-  std::int64_t block_shared_bytes = 0;  ///< that a block may have
+  std::int64_t block_shared_bytes = 0;  ///< most shared memory of a block
   std::int64_t l2_bytes = 0;
-  int l2_bytes_per_clock = 50;  ///< that the L2 cache gives an SM
-  /// Of an H200. Other chips have the rates for floats in about the same proportion, and the order of sums in
+  int l2_bytes_per_clock = 50;  ///< L2 bandwidth of an SM
+  /// Rates of an H200. On other chips the f32 rates have about the same proportions, and the order of sums in
   /// Winograd's tiles should not depend on the chip.
   Rates f32 = {45e12, 51e12, 3.8e12}, f16 = {800e12, 730e12, 3.6e12};
 
-  /// Hopper's matrix instructions and copy engine, which the kernels named _sm90 are written for.
+  /// Hopper's wgmma and TMA, which the kernels named _sm90 need.
   bool has_wgmma() const { return architecture == "sm_90a"; }
 };
 
@@ -29,11 +29,11 @@ struct Chip {
 std::string architecture_of(int major, int minor);
 
 /// A chip by its architecture: sm_80 (A100), sm_89 (L40S), sm_90a (H100 SXM, H200) or sm_100 (B200). Throws
-/// Fault::usage for another.
+/// Fault::usage for others.
 Chip chip_named(const std::string& architecture);
 
-/// The chip to choose kernels for on a device: $NIXIE_CHIP where that is set, else the device itself. Throws
-/// Fault::usage where the device lacks instructions that kernels for the named chip use.
+/// The chip to choose kernels for on a device: $NIXIE_CHIP if set, else the device itself. Throws
+/// Fault::usage if the device lacks instructions that kernels for the named chip use.
 Chip chip_to_choose_for(const Chip& device);
 
 }  // namespace nixie::cuda

@@ -1,4 +1,4 @@
-// Bulk random numbers from cuRAND, for benchmarks and tests; they need not be what the CPU draws.
+// Bulk random numbers from cuRAND, for benchmarks and tests; not equal to the CPU's.
 #pragma once
 
 #include "nixie/core/graph/backend.h"

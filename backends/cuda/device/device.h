@@ -12,20 +12,20 @@ namespace nixie::cuda {
 
 class Device : public std::enable_shared_from_this<Device> {
  public:
-  /// Throws Fault::device with cause and remedy where there is no usable GPU.
+  /// Throws Fault::device with cause and remedy if there is no usable GPU.
   static std::shared_ptr<Device> open(int ordinal);
 
   /// Makes the device current for the calling thread.
   void use() const { CUDA_CHECK(cudaSetDevice(ordinal_)); }
   cudaStream_t stream() const { return stream_; }
   int ordinal() const { return ordinal_; }
-  /// What the device is; kernels are compiled for its architecture.
+  /// The device's model; kernels are compiled for its architecture.
   const Chip& chip() const { return chip_; }
   const std::string& name() const { return name_; }
   Staging& staging() { return staging_; }
-  /// Memory ordered on the stream; throws Fault::memory with the free bytes.
+  /// Stream-ordered memory; throws Fault::memory with the free bytes.
   std::shared_ptr<Buffer> allocate(std::int64_t size_bytes);
-  /// What can be allocated; waits for the device.
+  /// The memory that can be allocated; waits for the device.
   std::int64_t free_bytes();
 
  private:

@@ -9,7 +9,7 @@
 
 namespace nixie::cuda {
 
-/// Owns a handle of type T and gives it to `destroy` at the end. Movable.
+/// Owns a handle of type T and destroys it by `destroy`. Movable.
 template <class T, auto destroy>
 class Handle {
  public:
@@ -25,7 +25,7 @@ class Handle {
   }
   T get() const { return value_; }
   operator T() const { return value_; }
-  /// Where a C function writes a new handle; the old one is destroyed.
+  /// The address for a C function that writes a new handle; the old one is destroyed.
   T* out() {
     if (value_) destroy(std::exchange(value_, T{}));
     return &value_;
@@ -41,7 +41,7 @@ using Graph = Handle<cudaGraph_t, cudaGraphDestroy>;
 using GraphExec = Handle<cudaGraphExec_t, cudaGraphExecDestroy>;
 using Library = Handle<cudaLibrary_t, cudaLibraryUnload>;
 
-/// A kernel did what it must not, say at an illegal address; every call after it fails. Reported by the next call that
+/// A kernel failed, for example at an illegal address, and every later call fails, too. Reported by the next call that
 /// waits.
 class StickyError : public Error {
  public:

@@ -1,4 +1,4 @@
-// The CUDA libraries that are opened on first use, each as one table of the functions we call.
+// The CUDA libraries that are opened on first use, each as a table of the functions that we call.
 #pragma once
 
 #include <cublasLt.h>
@@ -45,8 +45,8 @@ struct Curand {
   decltype(&curandGenerateNormal) normal;
 };
 
-/// Opened on the first call. Throws Fault::device, naming the library and the remedy, when there is none to open.
-/// Looked for where the loader looks, then in lib64/ and lib/ of $CUDA_HOME, $CUDA_PATH and /usr/local/cuda.
+/// Opened on the first call. Throws Fault::device, naming the library and the remedy, if it cannot be found.
+/// Searched for by the loader, then in lib64/ and lib/ of $CUDA_HOME, $CUDA_PATH and /usr/local/cuda.
 const Nvrtc& nvrtc();
 const CublasLt& cublas_lt();
 const Curand& curand();

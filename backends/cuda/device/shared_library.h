@@ -1,4 +1,4 @@
-// A shared library opened at run time, and the error where it cannot be.
+// A shared library opened at run time.
 #pragma once
 
 #include <string>
@@ -9,12 +9,12 @@ namespace nixie::cuda {
 /// Stays open until the program ends.
 class SharedLibrary {
  public:
-  /// Opens `stem` followed by the first of `versions` there is: where the loader looks, then in lib64/ and lib/ of
+  /// Opens `stem` followed by the first available of `versions`: by the loader, then in lib64/ and lib/ of
   /// $CUDA_HOME, $CUDA_PATH, $CUDAToolkit_ROOT and /usr/local/cuda. Throws Fault::device naming the library and the
-  /// `package` to install where there is none.
+  /// `package` to install if there is none.
   SharedLibrary(std::string stem, const std::vector<std::string>& versions, std::string package);
 
-  /// Throws Fault::device where the library is too old to have the function.
+  /// Throws Fault::device if the library is too old to have the function.
   template <class Function>
   void find(Function& function, const char* name) const {
     function = reinterpret_cast<Function>(address(name));

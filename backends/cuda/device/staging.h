@@ -1,4 +1,4 @@
-// Staging: how host arrays reach the device while it computes.
+// Staging: copies host arrays to the device while it computes.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +8,11 @@
 
 namespace nixie::cuda {
 
-/// Pieces of page-locked host memory, each with as much device memory. A copy crosses the bus on a stream of its own,
-/// under whatever runs, and moves to its place in order with the other work.
+/// Pieces of page-locked host memory, each with as much device memory. A copy crosses the bus on its own stream,
+/// concurrently with kernels, and is then copied to its destination in stream order.
 class Staging {
  public:
-  /// Returns when `from` is free again; `to` holds the bytes for all work put on `stream` afterwards.
+  /// Returns when `from` may be reused; work put on `stream` afterwards sees the bytes in `to`.
   void copy(const void* from, void* to, std::int64_t size_bytes, cudaStream_t stream);
 
  private:
@@ -22,7 +22,7 @@ class Staging {
     Handle<void*, cudaFreeHost> host;
     Handle<void*, cudaFree> device;
     Event crossed;  // the bus
-    Event placed;   // where it belongs
+    Event placed;   // at its destination
   };
   Piece& free_piece();
 

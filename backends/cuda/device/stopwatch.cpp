@@ -1,4 +1,4 @@
-// Marks are events; an interval is what the device says passed between two of them.
+// Marks are events; an interval is the device's time between two of them.
 #include "nixie/backends/cuda/device/stopwatch.h"
 
 namespace nixie::cuda {

@@ -1,4 +1,4 @@
-// The stopwatch of a device: events on its stream, so that the host's pace does not count.
+// The stopwatch of a device: events on its stream, independent of the host's speed.
 #pragma once
 
 #include "nixie/backends/cuda/device/device.h"

@@ -1,4 +1,4 @@
-// TensorMap: what Hopper's copy engine (TMA) needs to know of a tensor, encoded when its address is known.
+// TensorMap: a TMA descriptor of a tensor, encoded when its address is known.
 #pragma once
 
 #include <array>
@@ -15,20 +15,20 @@ struct TensorMap {
   std::int64_t offset_bytes = 0;
   Dtype dtype = Dtype::f16;                      ///< f16, bf16 or f32
   std::vector<std::uint64_t> sizes = {};         ///< in elements
-  std::vector<std::uint64_t> strides = {};       ///< in elements, of every axis but the first; none: packed
+  std::vector<std::uint64_t> strides = {};       ///< in elements, for every axis but the first; none: packed
   std::vector<std::uint32_t> box = {};           ///< tiled: elements along each axis; im2col: channels, pixels
-  int swizzle_bytes = 128;                       ///< 32, 64 or 128; 0: as it comes
-  bool im2col = false;                           ///< of images {C, W, H, N}
-  std::array<int, 2> lower{}, upper{};           ///< im2col: corners of the window's walk, {w, h}
+  int swizzle_bytes = 128;                       ///< 32, 64 or 128; 0: no swizzle
+  bool im2col = false;                           ///< for images {C, W, H, N}
+  std::array<int, 2> lower{}, upper{};           ///< im2col: corners of the window's range, {w, h}
   std::array<std::uint32_t, 2> stride = {1, 1};  ///< im2col: {w, h}
 };
 
-/// A CUtensorMap as kernels take it by value.
+/// A CUtensorMap, which kernels take by value.
 struct alignas(64) EncodedMap {
   std::uint64_t words[16];
 };
 
-/// Throws Fault::device where the driver refuses the map.
+/// Throws Fault::device if the driver refuses the map.
 EncodedMap encode(const TensorMap& map, void* address);
 
 }  // namespace nixie::cuda

@@ -1,9 +1,10 @@
-// Moves reductions of stored values into the program that stores them.
+// Moves reductions of a convolution's output into its epilogue.
 #include "nixie/backends/cuda/families/channel_parts.h"
 
 #include <algorithm>
 #include <map>
 
+#include "nixie/backends/cuda/families/conv/wgmma_tiles.h"
 #include "nixie/backends/cuda/families/portable.h"
 #include "nixie/backends/cuda/generate/accumulators.h"
 #include "nixie/core/base/integer_math.h"
@@ -12,7 +13,7 @@
 namespace nixie::cuda {
 namespace {
 
-constexpr int kMostWords = 2;     // that a thread accumulates for a channel: mean and m2, or two sums
+constexpr int kMostWords = 3;     // that a thread accumulates for a channel: mean and m2, or up to three sums
 constexpr int kWidestTile = 256;  // columns, of any family that leaves parts
 
 // All axes but the channels'.
@@ -169,13 +170,18 @@ int first_reducing(const Choice& choice) {
   return -1;
 }
 
-// Whether a program loads more than a number for each channel.
-bool loads_images(const Kernel& kernel) {
-  return std::any_of(kernel.loads.begin(), kernel.loads.end(), [&](const Access& load) {
-    for (int axis = 0; axis < kernel.domain.rank(); ++axis)
-      if (axis != 1 && kernel.domain[axis] > 1 && load.strides[at(axis)] != 0) return true;
-    return false;
-  });
+double clocks_of_bytes(std::int64_t bytes, const Chip& chip) {
+  return static_cast<double>(bytes) / (static_cast<double>(kMemoryBytesPerClock) * chip.sms);
+}
+
+// Clocks that memory takes for what a kernel's head and epilogue load and store.
+double memory_clocks(const Plan& plan, const Kernel& kernel, const Chip& chip) {
+  std::int64_t bytes = 0;
+  for (const Operand& operand : kernel.head->operands) bytes += operand.shape.size() * size_of(dtype_of(plan, operand));
+  for (const auto* accesses : {&kernel.loads, &kernel.stores})
+    for (const Access& access : *accesses)
+      if (!is_number_of_channel(kernel, access)) bytes += kernel.domain.size() * size_of(dtype_of(plan, access.slot));
+  return clocks_of_bytes(bytes, chip);
 }
 
 // Whether a full stage after this one reads what is stored. A kernel that only sums may find a filter gradient that
@@ -216,8 +222,6 @@ std::optional<Absorption> with_channel_parts(const Grouping& grouping, const Cho
                   .other = Absorption::Other::stays,
                   .reader = whole,
                   .left = Slot{.name = "parts of " + kernel.label, .shape = shape, .strides = shape.row_major()}};
-  // An epilogue that loads further images takes twice its time beside accumulators, more than the pass over them saved.
-  if (loads_images(with.choice.kernel)) return {};
   with.choice.leaves = Parts{.count = count};
   if (split.stages.size() > kernel.stages.size())
     for (Parts& parts : with.reader->merges) parts.stage += parts.stage >= own;
@@ -228,6 +232,36 @@ std::optional<Absorption> with_channel_parts(const Grouping& grouping, const Cho
 
 int accumulated_words(const Choice& choice) {
   return choice.leaves ? accumulator_code(choice.kernel.stages.back()).words : 0;
+}
+
+bool is_number_of_channel(const Kernel& kernel, const Access& access) {
+  for (int axis = 0; axis < kernel.domain.rank(); ++axis)
+    if (axis != 1 && kernel.domain[axis] > 1 && access.strides[at(axis)] != 0) return false;
+  return true;
+}
+
+LoadedWords loaded_words(const Plan& plan, const Kernel& kernel) {
+  LoadedWords words;
+  for (const Access& load : kernel.loads) {
+    const auto bytes = static_cast<int>((load.strides[1] == 0 ? 1 : 8) * size_of(dtype_of(plan, load.slot)));
+    if (is_number_of_channel(kernel, load))
+      words.of_channels += load.strides[1] == 0 ? 1 : 9;  // and where they are
+    else
+      words.of_pixels += (bytes + 3) / 4;
+  }
+  return words;
+}
+
+bool parts_pay(const Grouping& grouping, const Choice& without, const Choice& with,
+               double (*clocks_of)(const Plan&, const Choice&, const Chip&)) {
+  const Plan& plan = grouping.plan;
+  const double before = memory_clocks(plan, without.kernel, grouping.chip),
+               after = memory_clocks(plan, with.kernel, grouping.chip);
+  if (after == before) return true;
+  const double longer =
+      std::max(clocks_of(plan, with, grouping.chip), after) - std::max(clocks_of(plan, without, grouping.chip), before);
+  const Dtype stored = dtype_of(plan, without.kernel.stores[0].slot);
+  return longer < after - before + clocks_of_bytes(without.kernel.domain.size() * size_of(stored), grouping.chip);
 }
 
 std::int64_t blocks_for(const Choice& choice, std::int64_t tiles, std::int64_t columns, const Chip& chip) {

@@ -1,4 +1,4 @@
-// Bias gradients: sums of dy over images and pixels, which a filter gradient computes from the dy that it loads.
+// Bias gradients: sums of dy over images and pixels, fused into a filter gradient, which loads dy anyway.
 #pragma once
 
 #include "nixie/backends/cuda/families/family.h"

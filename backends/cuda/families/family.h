@@ -1,10 +1,10 @@
-// Family: hand-written kernels, or a template, for one kind of work: what it accepts, costs, absorbs and generates.
+// Family: hand-written kernels or a template for one kind of work: what they accept, cost, absorb and generate.
 //
-// Words of this backend:
+// Terms of this backend:
 //   head     the op at a kernel's start that is not elementwise: a convolution, a product, a pooling
-//   group    kernels that run in one place of the graph; its members are the kernels as any backend runs them
+//   group    kernels that run as one node of the graph; its members are the kernels as any backend runs them
 //   choice   what a family runs for a group: an algorithm with its operands, as a value
-//   parts    partial results, of blocks or of shares of a sum, that a later kernel combines
+//   parts    partial results, of blocks or of a split sum, that a later kernel combines
 //   phase    the pixels of a strided input gradient that are equal modulo the stride
 //   form     another convolution with the same result: padded, unfolded, folded, in phases
 //   plane    one of the two 16-bit arrays that together hold an f32 array
@@ -25,16 +25,16 @@ namespace nixie::cuda {
 
 class Family;
 
-/// Why a family does not take a kernel: "groups 32".
+/// Why a family refuses a kernel: "groups 32".
 struct Refusal {
   std::string why = {};
 };
 
-/// How a program reads an operand of the head; lowering copies operands where that is another layout. `pieces`:
-/// channels side by side, all else in steps of 16 bytes, which may overlap.
+/// The layout in which a program reads an operand of the head; lowering copies operands with another layout. `pieces`:
+/// channels contiguous, all other strides multiples of 16 bytes, which may overlap.
 enum class OperandLayout : std::uint8_t { as_it_is, channels_last, pieces };
 
-/// An operand computed from what is stored, position by position: an element is the last register of `body`. Load 0
+/// An operand computed elementwise while it is loaded: an element is the last register of `body`. Load 0
 /// reads the view, load i reads more[i - 1], which maps the operand's shape to a slot. Without a body it is the view
 /// itself. The op's padding stays zero: the body is not applied to it.
 struct MappedOperand {
@@ -44,48 +44,48 @@ struct MappedOperand {
   bool operator==(const MappedOperand&) const = default;
 };
 
-/// A 2x2 max pooling of max(head + bias, 0), or part of that, which is stored in place of the result.
+/// A 2x2 max pooling of max(head + bias, 0), or part of that formula, stored in place of the result.
 struct PooledResult {
   Access output = {}, index = {};
   std::optional<Access> bias = {};
   bool relu = false;
 };
 
-/// What a family runs for a group: its program computes `kernel` and the members' further work named here.
+/// A family's implementation of a group: its program computes `kernel` and the absorbed work of other members below.
 struct Choice {
   const Family* family = nullptr;
   Kernel kernel = {};                       ///< operands, loads, stages and stores as the program has them
   std::any sizes = {};                      ///< the family's own: a ConvProblem, a BlasProblem, ...
   std::vector<OperandLayout> layouts = {};  ///< of the head's operands; none: as they are
-  bool alone = false;                       ///< the program stores what the head computes and nothing else
-  std::vector<Kernel> beside = {};  ///< run in the same launch: kernels whose programs are of `kernel`'s pattern
+  bool alone = false;                       ///< the program only stores the head's result
+  std::vector<Kernel> beside = {};          ///< run in the same launch: kernels whose programs have `kernel`'s pattern
 
   std::vector<Operand> low_planes = {};      ///< operands 0 and 1 are the high planes of f32 values, these the low
-  std::optional<MappedOperand> images = {};  ///< in place of the operand of images
+  std::optional<MappedOperand> images = {};  ///< replaces the image operand
   std::optional<int> packed_images = {};     ///< slot: packed by the forward pass, read by the filter gradient
-  std::optional<Access> channel_sum = {};    ///< takes operand 0 summed over images and pixels: a bias gradient
+  std::optional<Access> channel_sum = {};    ///< receives operand 0 summed over images and pixels: a bias gradient
   std::optional<PooledResult> pooled = {};   ///< stored in place of the result
   std::optional<Operand> pooled_by = {};     ///< operand 0 is the gradient of a 2x2 pooling with this index
   std::optional<Access> index = {};          ///< a pooling's index, stored beside its output
-  std::optional<Operand> gate = {};          ///< a pooling's output: where it is not above zero no gradient passes
+  std::optional<Operand> gate = {};          ///< a pooling's output: the gradient is zero where it is not above zero
   std::optional<Parts> leaves = {};          ///< parts of the reductions of the kernel's last stage, for other groups
   std::vector<Parts> merges = {};            ///< parts that other groups leave of this kernel's reductions
 };
 
-/// A plan with these slots, none of which shares bytes with another: programs for shared launches are written for it,
-/// so that they do not depend on where slots are.
+/// A plan with these slots without shared bytes, for which programs of shared launches are generated, so that they do
+/// not depend on slot addresses.
 Plan with_slots_apart(const Plan& plan);
 
 /// The slots that a choice's program reads and writes.
 std::vector<int> slots_read(const Choice& choice);
 std::vector<int> slots_written(const Choice& choice);
-/// What it stores to, in order.
+/// The accesses that it stores to, in order.
 std::vector<Access> stores_of(const Choice& choice);
 
-/// The implementation of a group: the families that can run it, the fastest by estimate first.
+/// The implementation of a group: the families that can run it, sorted by estimated time.
 struct Implementers final : Implementation {
   std::vector<Choice> choices = {};
-  std::vector<std::string> refused = {};  ///< "conv_halo_sm90: stride 2": families that were asked before
+  std::vector<std::string> refused = {};  ///< "conv_halo_sm90: stride 2": families that refused before
   std::string name() const override;
 };
 
@@ -93,41 +93,41 @@ using Match = std::variant<Choice, Refusal>;
 
 class Grouping;
 
-/// A group's work together with another group's.
+/// The result of fusing another group's work into a group.
 struct Absorption {
   enum class Other : std::uint8_t {
     joins,      ///< its members become the group's
     is_cloned,  ///< its members are computed in the group, too
-    stays,      ///< it only makes what the program reads
+    stays,      ///< it stays and computes the program's input
   };
   Choice choice = {};
   Other other = Other::joins;
-  std::optional<Operand> gate_maker = {};  ///< the group that stores operand 0 multiplies it by 0 < this
+  std::optional<Operand> gate_maker = {};  ///< the group that stores operand 0 also gates it by 0 < this
   std::optional<Slot> packed = {};         ///< a slot that the other group packs images into, for both
-  std::optional<Choice> reader = {};       ///< the other group's choice, which merges what `choice` leaves
-  std::optional<Slot> left = {};           ///< where that lies
+  std::optional<Choice> reader = {};       ///< the other group's choice, which merges the parts of `choice`
+  std::optional<Slot> left = {};           ///< the slot of these parts
 };
 
 class Family {
  public:
   virtual ~Family() = default;
-  /// As its .cuh: "conv_fprop_sm90".
+  /// The name of its .cuh: "conv_fprop_sm90".
   virtual std::string_view name() const = 0;
-  /// Whether it can run the kernel on a chip, its operands copied to other layouts perhaps. The one place that says
-  /// what the family is limited to.
+  /// Whether it can run the kernel on a chip, if necessary with operands copied to other layouts. All limits of the
+  /// family are here.
   virtual Match match(const Plan& plan, const Kernel& kernel, const Chip& chip) const = 0;
-  /// The algorithms that it has for a choice, by estimate; none where there is but one.
+  /// The algorithms for a choice, sorted by estimate; empty if there is only one.
   virtual std::vector<Algorithm> algorithms(const Plan&, const Choice&, const Chip&) const { return {}; }
-  /// Families whose estimates are in the same unit compete for a kernel; the others take it in the registry's order.
+  /// Families whose estimates have the same unit compete for a kernel; otherwise the registry's order decides.
   virtual std::string_view unit() const { return {}; }
-  /// What an algorithm is chosen for, in words; not empty where there are several.
+  /// The operation in words, the key of the tuning table; not empty if there are several algorithms.
   virtual std::string operation(const Plan&, const Choice&) const { return {}; }
-  /// The choice of a group with another group's work in it, if the program can do that. Whether the order of kernels
-  /// allows it is the caller's concern (rewrite/absorb.h).
+  /// The choice of a group with another group's work fused, if the program can do that. The caller checks whether the
+  /// order of kernels allows it (rewrite/absorb.h).
   virtual std::optional<Absorption> absorb(const Grouping&, const Choice&, std::size_t /*other*/) const { return {}; }
-  /// The program for launches that kernels share, where it has one.
+  /// The program for shared launches, if it has one.
   virtual std::optional<OneLaunch> one_launch(const Plan&, const Kernel&) const { return {}; }
-  /// The program; `algorithm`: one by name, the first where it is empty.
+  /// The program; `algorithm`: by name, the first if empty.
   virtual KernelCode generate(const Plan& plan, const Choice& choice, const Chip& chip,
                               const std::string& algorithm) const = 0;
 };
@@ -137,7 +137,7 @@ class Grouping {
  public:
   struct Group {
     std::vector<Kernel> members = {};
-    std::shared_ptr<Implementers> by = {};  ///< null: not chosen yet, members run
+    std::shared_ptr<Implementers> by = {};  ///< null: not chosen yet, the members run
   };
   /// Planes of halves that an f32 operand was split into.
   struct Split {
@@ -152,9 +152,9 @@ class Grouping {
   bool writes(std::size_t group, int slot) const;
   std::vector<std::size_t> readers_of(int slot) const;
   std::vector<std::size_t> writers_of(int slot) const;
-  /// What runs a group, if one family does and that one is `family`.
+  /// The choice of a group, if only `family` runs it.
   const Choice* choice(std::size_t group, std::string_view family) const;
-  /// The only group that reads a slot in the arena which only one group writes.
+  /// The only reader of an arena slot that has only one writer.
   std::optional<std::size_t> only_reader(int slot) const;
 
   Plan& plan;

@@ -1,4 +1,4 @@
-// Matrix products of few terms whose time is that of their epilogue, as the update of a linear layer's weights.
+// Small-K matrix products bound by their epilogue, such as the update of a linear layer's weights.
 #include "nixie/backends/cuda/families/outer_product.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Sums of few outer products with work done on the result, by outer_product.cuh.
+// Small-K products bound by their epilogue, by outer_product.cuh.
 #pragma once
 
 #include "nixie/backends/cuda/families/family.h"

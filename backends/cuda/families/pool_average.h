@@ -1,4 +1,4 @@
-// Average pooling of channels-last images: which kernels of a plan pool_average.cuh runs.
+// Average pooling of channels-last images, by pool_average.cuh.
 #pragma once
 
 #include "nixie/backends/cuda/families/family.h"

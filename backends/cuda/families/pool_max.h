@@ -1,4 +1,4 @@
-// Max pooling of channels-last images: which kernels of a plan pool_max.cuh runs.
+// Max pooling of channels-last images, by pool_max.cuh.
 #pragma once
 
 #include <array>

@@ -1,12 +1,12 @@
-// Forward convolutions with the 2x2 max pooling after them in their epilogue.
+// Fuses a 2x2 max pooling into the epilogue of the forward convolution before it.
 #pragma once
 
 #include "nixie/backends/cuda/families/conv/conv_problem.h"
 
 namespace nixie::cuda {
 
-/// A forward convolution's choice together with the pooling that alone reads its result, where that is max(head + bias,
-/// 0) or part of it, and the pooling is of 2x2 windows side by side and makes the index, too.
+/// A forward convolution's choice with the pooling fused that is the only reader of its result, if the result is
+/// max(head + bias, 0) or part of it, and the pooling has adjacent 2x2 windows and also computes the index.
 std::optional<Absorption> with_pooling(const Grouping& grouping, const Choice& choice, std::size_t other,
                                        const ConvProblem& conv);
 

@@ -1,4 +1,4 @@
-// The portable families: templates that take any kernel of their kind on every chip.
+// The portable families: templates that run any kernel of their kind on every chip.
 #pragma once
 
 #include "nixie/backends/cuda/families/family.h"

@@ -1,4 +1,4 @@
-// The list of families: which takes a kernel, and the program of a group.
+// The list of families; chooses the families of a kernel, and generates a group's program.
 #pragma once
 
 #include <span>
@@ -7,23 +7,23 @@
 
 namespace nixie::cuda {
 
-/// All families in the order in which they are asked: specialised ones first, the portable templates last.
+/// All families in order of precedence: specialised ones first, the portable templates last.
 std::span<const Family* const> families();
 
-/// The families that run a kernel: the first that accepts it, and those that compete with that one.
+/// The families that can run a kernel: the first that accepts it, and those that compete with it.
 std::shared_ptr<Implementers> take(const Plan& plan, const Kernel& kernel, const Chip& chip);
 
-/// Puts choices in the order of their fastest algorithms.
+/// Sorts choices by their fastest algorithms.
 void sort_by_estimate(const Plan& plan, std::vector<Choice>& choices, const Chip& chip);
 
-/// The program of a group that was lowered for the chip; the text does not depend on where slots are, so equal groups
-/// compile once. `algorithm`: one of the code's by name, the first where it is empty. Throws Fault::usage for an
+/// The program of a group that was lowered for the chip; the source does not depend on slot addresses, so equal groups
+/// compile once. `algorithm`: one of the code's by name, the first if empty. Throws Fault::usage for an
 /// unknown one, and for a group that a library computes.
 KernelCode generate(const Plan& plan, const Group& group, const Chip& chip, const std::string& algorithm = {});
-/// The same of a kernel as it is.
+/// The same for a single kernel.
 KernelCode generate(const Plan& plan, const Kernel& kernel, const Chip& chip, const std::string& algorithm = {});
 
-/// Why families refused a group's kernel, and which took it, in one line.
+/// The refusals of a group's kernel, and the family that took it, in one line.
 std::string explain(const Plan& plan, const Group& group);
 
 }  // namespace nixie::cuda

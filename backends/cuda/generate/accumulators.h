@@ -1,4 +1,4 @@
-// What the reductions of a stage gather in, as text: the accumulators of reduce.cuh.
+// Prints the accumulators of a stage's reductions, for reduce.cuh.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace nixie::cuda {
 
-/// Of one reduction. Mean and m2 of one register share one.
+/// The accumulator of one reduction. Mean and m2 of one register share one.
 struct Accumulator {
   std::string type;          ///< "Sum<f32>"; empty: an earlier reduction has declared it
   std::string result;        ///< the member that holds the result

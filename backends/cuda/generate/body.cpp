@@ -104,8 +104,9 @@ BodyWriter::BodyWriter(const Plan& plan, const Kernel& kernel, bool coordinates,
     if (wanted[at(axis)]) coordinates_[at(axis)] = add_path(std::move(strides));
   }
   space_ = order == Order::domain ? plain_iteration_space(domain, paths_)
-           : order == Order::nhwc ? make_iteration_space(domain, {1}, paths_, {})
-                                  : make_iteration_space(domain, kernel.reduced, paths_, priority);
+           : order == Order::memory
+               ? make_iteration_space(domain, kernel.reduced, paths_, priority)
+               : make_iteration_space(domain, {order == Order::nhwc ? 1 : domain.rank() - 1}, paths_, {});
   wide_ = needs_64_bits(space_);
 }
 
@@ -136,8 +137,20 @@ int BodyWriter::lanes_along(int axis) const {
   return lanes;
 }
 
+int BodyWriter::pieces_along(int axis) const {
+  if (axis < 0 || axis >= space_.rank()) return 1;
+  int lanes = lanes_along(axis);
+  const auto is_piece = [&](const Path& path) {
+    return path.strides[at(axis)] != 1 || vector_access(path, {.lane_axis = axis, .lanes = lanes});
+  };
+  const auto accesses = static_cast<std::ptrdiff_t>(kernel_.loads.size() + kernel_.stores.size());
+  while (lanes > 1 && !std::all_of(space_.paths.begin(), space_.paths.begin() + accesses, is_piece)) lanes /= 2;
+  return lanes;
+}
+
 bool BodyWriter::contiguous_along(int axis) const {
-  return axis >= 0 && main_path_ >= 0 && std::abs(space_.paths[at(main_path_)].strides[at(axis)]) == 1;
+  return axis >= 0 && axis < space_.rank() && main_path_ >= 0 &&
+         std::abs(space_.paths[at(main_path_)].strides[at(axis)]) == 1;
 }
 
 std::string BodyWriter::pointer(const std::string& type, const std::string& name, Argument argument) {
@@ -236,11 +249,11 @@ bool BodyWriter::loads_once(const Path& path, const Frame& frame) const {
          (lane_stride(path, frame) == 0 && !path.bounded(frame.lane_axis, space_.sizes[at(frame.lane_axis)]));
 }
 
-// Whether a load gives the same at every reduced position, from memory that this kernel leaves alone.
+// Whether a load gives the same call after call, from memory that this kernel leaves alone.
 bool BodyWriter::is_fixed(int load, const Frame& frame) const {
-  if (!frame.hoists || written(kernel_.loads[at(load)].slot)) return false;
+  if (!frame.moving || written(kernel_.loads[at(load)].slot)) return false;
   const Path& path = space_.paths[at(load)];
-  for (int axis = space_.kept; axis < space_.rank(); ++axis)
+  for (int axis = frame.moving->first; axis < frame.moving->second; ++axis)
     if (path.strides[at(axis)] != 0 || path.bounded(axis, space_.sizes[at(axis)])) return false;
   return true;
 }

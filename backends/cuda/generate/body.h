@@ -1,7 +1,9 @@
-// BodyWriter prints a kernel's stages as the members of the generated `struct Body`.
+// BodyWriter: prints a kernel's stages as the members of the generated `struct Body`.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "nixie/backends/cuda/generate/iteration_space.h"
@@ -24,9 +26,10 @@ struct Frame {
   bool kept_only = false;         ///< positions have no reduced axes
   bool carried_per_lane = false;  ///< lanes are different kept positions
   bool carried_is_local = false;  ///< no reductions: carried values live inside a lane
-  bool hoists = false;            ///< what does not move along reduced axes is loaded once, before the others
-  std::string leader{};           ///< condition of stores; "" for always
-  std::string head{};             ///< the expression of Primitive::head, evaluated once per lane
+  /// Axes, first and last + 1, along which one call after the other goes: what does not move along them is loaded once.
+  std::optional<std::pair<int, int>> moving{};
+  std::string leader{};  ///< condition of stores; "" for always
+  std::string head{};    ///< the expression of Primitive::head, evaluated once per lane
 };
 
 /// How the iteration space of a kernel is ordered.
@@ -34,6 +37,7 @@ enum class Order {
   memory,  ///< neighbours in memory are neighbours
   domain,  ///< the domain itself
   nhwc,    ///< images: every axis but the channels in the domain's order, then the channels
+  matrix,  ///< every axis but the last, then the last
 };
 
 class BodyWriter {
@@ -46,6 +50,8 @@ class BodyWriter {
   std::int64_t groups(const Frame& frame, int first, int last) const;
   /// Neighbours along an axis that make accesses of up to 16 bytes: 8, 4, 2 or 1.
   int lanes_along(int axis) const;
+  /// The same, but no more than make every access along the axis an aligned piece of memory.
+  int pieces_along(int axis) const;
   /// Whether the load that matters most moves through memory along an axis with stride 1.
   bool contiguous_along(int axis) const;
 

@@ -2,7 +2,9 @@
 // pooling, gather and scatter.
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
+#include "nixie/backends/cuda/generate/nhwc_functor.h"
 #include "nixie/backends/cuda/generate/portable.h"
 #include "nixie/backends/cuda/generate/print.h"
 #include "nixie/backends/cuda/kernels/conv/tensor_sums.h"
@@ -67,6 +69,7 @@ struct Product {
   std::int64_t m = 0, n = 0, k = 0, groups = 1;
   bool along_k_a = false, along_k_b = false;  // neighbouring threads read along k
   int vector_a = 1, vector_b = 1;             // elements read at once
+  bool lanes_are_columns = true;              // neighbours along the domain's channels are neighbouring columns
 };
 
 // How many neighbours along an axis can be read at once: they begin at multiples of it, and `extent` is one too.
@@ -107,6 +110,21 @@ Product matmul_of(const Plan& plan, const Kernel& kernel) {
   return p;
 }
 
+// The step between neighbouring pixels, of all images one after the other; none where it differs. A window of one tap
+// needs to know no more of them.
+std::optional<std::int64_t> pixel_step(const Shape& images, const Strides& strides) {
+  std::int64_t step = 0;
+  std::optional<std::int64_t> next;
+  for (int axis = images.rank(); axis-- > 0;) {
+    const std::int64_t stride = strides[at(axis)];
+    if (axis == 1 || images[axis] == 1) continue;
+    if (next && stride != *next) return {};
+    if (!next) step = stride;
+    next = stride * images[axis];
+  }
+  return step;
+}
+
 Product conv_of(const Plan& plan, const Kernel& kernel, const Conv& conv) {
   const Operand &first = kernel.head->operands[0], &second = kernel.head->operands[1];
   const Shape& domain = kernel.domain;
@@ -143,21 +161,36 @@ Product conv_of(const Plan& plan, const Kernel& kernel, const Conv& conv) {
   } else {
     p.problem = "ConvFilterGrad", p.words = "filter gradient from";
     p.m = filters, p.n = channels * window, p.k = x[0] * y_pixels;
+    p.lanes_are_columns = channels_inner || window == 1;
     p.along_k_a = y_strides[1] != 1, p.along_k_b = x_strides[1] != 1;
     if (!p.along_k_a) p.vector_a = vector_width(first, 1, filters, first_bytes);
     if (!p.along_k_b) p.vector_b = vector_width(second, 1, channels, second_bytes);
   }
-  p.constants = constant("kSpatial", domain.rank() - 2) + constant("kImages", x[0]) + constant("kChannels", channels) +
-                constant("kFilters", filters) + constant("kChannelsInner", channels_inner, "bool") +
-                per_axis("x_size", tail(x, 2)) + per_axis("y_size", tail(y, 2)) + per_axis("window", tail(w, 2)) +
-                per_axis("stride", conv.stride) + per_axis("pad", conv.pad) + per_axis("dilation", conv.dilation) +
-                per_axis("x_stride", x_strides, "Index") + per_axis("w_stride", w_strides, "Index") +
-                per_axis("y_stride", y_strides, "Index");
+  p.constants = constant("kChannels", channels) + constant("kFilters", filters) +
+                constant("kChannelsInner", channels_inner, "bool") + per_axis("w_stride", w_strides, "Index");
+  const std::optional<std::int64_t> x_step = pixel_step(x, x_strides), y_step = pixel_step(y, y_strides);
+  const auto all = [](const std::vector<int>& values, int value) {
+    return std::all_of(values.begin(), values.end(), [&](int v) { return v == value; });
+  };
+  if (window == 1 && all(conv.stride, 1) && all(conv.pad, 0) && tail(x, 2) == tail(y, 2) && x_step && y_step) {
+    const std::vector<std::int64_t> pixels{x[0] * x_pixels}, one{1};
+    p.constants += constant("kSpatial", 1) + constant("kImages", 1) + per_axis("x_size", pixels) +
+                   per_axis("y_size", pixels) + per_axis("window", one) + per_axis("stride", one) +
+                   per_axis("pad", Strides{0}) + per_axis("dilation", one) +
+                   per_axis("x_stride", Strides{0, x_strides[1], *x_step}, "Index") +
+                   per_axis("y_stride", Strides{0, y_strides[1], *y_step}, "Index");
+    return p;
+  }
+  p.constants += constant("kSpatial", domain.rank() - 2) + constant("kImages", x[0]) + per_axis("x_size", tail(x, 2)) +
+                 per_axis("y_size", tail(y, 2)) + per_axis("window", tail(w, 2)) + per_axis("stride", conv.stride) +
+                 per_axis("pad", conv.pad) + per_axis("dilation", conv.dilation) +
+                 per_axis("x_stride", x_strides, "Index") + per_axis("y_stride", y_strides, "Index");
   return p;
 }
 
 struct Tiling {
   int m, n, k, thread_m, thread_n, warps_n, threads, splits = 1;
+  int share = 0;  // terms in which parts of the sum are counted
   std::int64_t tiles = 1;
   std::string name() const { return fmt::format("{}x{}", m, n); }
 };
@@ -167,7 +200,7 @@ constexpr int kSplitGroup = 16;  // parts that one block adds, before one adds t
 
 // One block adds the parts of a tile: more parts than each has steps would only move the wait there.
 std::int64_t most_splits(const Product& p, const Tiling& t) {
-  const std::int64_t steps = (p.k + t.k - 1) / t.k;
+  const std::int64_t steps = ceil_div(p.k, t.share);
   return std::clamp<std::int64_t>(std::min(steps / 8, static_cast<std::int64_t>(std::sqrt(static_cast<double>(steps)))),
                                   1, 128);
 }
@@ -175,7 +208,7 @@ std::int64_t most_splits(const Product& p, const Tiling& t) {
 // Where most of a device would be idle even with parts, adding up more parts takes less time than waiting for long
 // ones. Tensor cores add no more terms in one accumulator than they should.
 int splits_of(const Product& p, const Tiling& t, bool tensor_cores) {
-  const std::int64_t steps = (p.k + t.k - 1) / t.k, tiles = std::max<std::int64_t>(t.tiles, 1);
+  const std::int64_t steps = ceil_div(p.k, t.share), tiles = std::max<std::int64_t>(t.tiles, 1);
   const std::int64_t most = std::max(most_splits(p, t), std::min(steps / 8, kSplitGroup * kSplitGroup / tiles));
   const std::int64_t splits = std::clamp<std::int64_t>(kEnoughThreads / t.threads / tiles, 1, most);
   return static_cast<int>(tensor_cores ? std::max(splits, ceil_div(p.k, kMostTensorTerms)) : splits);
@@ -192,7 +225,9 @@ std::vector<Tiling> tilings_of(const Product& p, bool tensor_cores, Dtype comput
   std::vector<Tiling> all;
   std::optional<std::size_t> first;
   for (Tiling t : tensor_cores ? kTensor : kFloat) {
-    if (tensor_cores) t.k = static_cast<int>(64 / element_bytes);
+    t.share = tensor_cores ? static_cast<int>(64 / element_bytes) : t.k;
+    // A step waits for memory once: blocks that have room for it read twice as much in one.
+    if (tensor_cores) t.k = t.threads == 128 && p.k > t.share ? 2 * t.share : t.share;
     if (compute == Dtype::f64 && t.thread_m * t.thread_n > 32) continue;  // doubles fill two registers
     t.tiles = p.groups * ((p.m + t.m - 1) / t.m) * ((p.n + t.n - 1) / t.n);
     t.splits = splits_of(p, t, tensor_cores);
@@ -234,15 +269,16 @@ std::vector<Algorithm> product_algorithms(const Plan& plan, const Kernel& kernel
 }
 
 // Fitted to an H200's times of 130 convolutions of random shapes (standard deviation of the ratio: 30 %): a block takes
-// steps one after the other, all of them share the tensor cores, and results leave one by one.
+// steps one after the other, and all of them share the tensor cores. Results leave at a rate that is a prediction.
 double product_seconds(const Plan& plan, const Kernel& kernel, int sms) {
   const Product p = product_of(plan, kernel);
   const Tiling t = tilings_of(plan, *kernel.head, p).front();
   const bool wide = t.threads == 256, vectors = std::min(p.vector_a, p.vector_b) >= 8;
-  const double steps = static_cast<double>((p.k + t.k - 1) / t.k) / t.splits, step = vectors ? 1e-6 : 1.5e-6;
+  const double steps = static_cast<double>((p.k + t.k - 1) / t.k) / t.splits,
+               step = (vectors ? 1e-6 : 1.5e-6) * (t.k > t.share ? 1.3 : 1);
   const double rate = (wide ? vectors ? 100e12 : 58e12 : vectors ? 80e12 : 45e12) * sms / 132;
   const double flops = 2.0 * static_cast<double>(t.tiles * t.m * t.n) * static_cast<double>(p.k);
-  const double results = static_cast<double>(p.groups * p.m) * static_cast<double>(p.n) / (wide ? 3.2e11 : 6.4e11);
+  const double results = static_cast<double>(p.groups * p.m) * static_cast<double>(p.n) / 6.4e11;
   return 2e-6 + std::max(1e-6 + steps * step, flops / rate) + results + (t.splits > 1 ? 4e-6 : 0);
 }
 
@@ -262,20 +298,21 @@ std::string product_operation(const Plan& plan, const Kernel& kernel) {
 
 KernelCode generate_product(const Plan& plan, const Kernel& kernel, const std::string& tile) {
   const Product p = product_of(plan, kernel);
-  BodyWriter body(plan, kernel, false, Order::domain);
   const Head& head = *kernel.head;
+  BodyWriter body(plan, kernel, false, std::holds_alternative<Conv>(head.op) ? Order::nhwc : Order::matrix);
   const Dtype compute = compute_dtype(head.dtype);
-  const int rank = kernel.domain.rank();
   const Dtype a = dtype_of(plan, head.operands[0]);
   const bool tensor_cores = runs_on_tensor_cores(plan, head);
   const std::vector<Tiling> tilings = tilings_of(plan, head, p);
   const Tiling& t = tile_named(tilings, tile);
   const int widest = tensor_cores && size_of(a) == 2 ? 8 : 4;
-  const Frame frame{.carried_is_local = true, .head = "value"};
-  std::vector<int> all(kernel.stages.size());
-  for (std::size_t s = 0; s < all.size(); ++s) all[s] = static_cast<int>(s);
   add_operands(body, plan, head);
-  const BodyWriter::Code code = body.stages(all, frame);
+  const int channel = body.space().kept,
+            lanes = tensor_cores && p.lanes_are_columns
+                        ? static_cast<int>(std::gcd<std::int64_t>(body.pieces_along(channel), p.n))
+                        : 1;
+  const bool rows_inside = !body.contiguous_along(channel) && body.contiguous_along(channel - 1);
+  const std::string code = load_and_run(body, kernel, lanes, type_name(compute));
 
   KernelCode result;
   if (t.splits > 1) {
@@ -285,9 +322,6 @@ KernelCode generate_product(const Plan& plan, const Kernel& kernel, const std::s
     body.pointer("char*", "parts", {Argument::kScratch, result.scratch_bytes});
     result.scratch_bytes += t.tiles * t.splits * t.m * t.n * size_of(compute);
   }
-  std::string positions;
-  for (int axis = 0; axis < rank; ++axis) positions += fmt::format("    const Index a{} = position[{}];\n", axis, axis);
-
   std::string& text = result.source;
   text = fmt::format("#include \"{}.cuh\"\n", tensor_cores ? "gemm_mma" : "gemm");
   text += "#include \"operands.cuh\"\n#include \"philox.cuh\"\n\nstruct Body {\n";
@@ -301,13 +335,11 @@ KernelCode generate_product(const Plan& plan, const Kernel& kernel, const std::s
   text += fmt::format("  static constexpr int kVectorA = {}, kVectorB = {};\n", std::min(p.vector_a, widest),
                       std::min(p.vector_b, widest));
   text += fmt::format("  static constexpr bool kAlongKA = {}, kAlongKB = {};\n", p.along_k_a, p.along_k_b);
+  text += fmt::format("  static constexpr int kLanes = {};\n  static constexpr bool kRowsInside = {};\n", lanes,
+                      rows_inside);
   text += body.pointers();
   if (t.splits == 1) text += "  static constexpr char* parts = nullptr;\n  static constexpr u32* arrived = nullptr;\n";
-  if (!kernel.carried.empty()) text += "  struct Carried {\n" + body.carried_members() + "  };\n";
-  text += "  struct Loads {\n" + code.members + "  };\n";
-  text +=
-      fmt::format("  void epilogue(const Index (&position)[{}], Accumulate value) const {{\n    Loads loads;\n", rank) +
-      positions + code.load + code.run + "  }\n};\n";
+  text += code + "};\n";
   // At least 12 warps share an SM and hide each other's waits, where registers allow: not where loads are
   // many and small, nor for doubles.
   const bool lean = compute == Dtype::f32 && !tensor_cores && std::min(p.vector_a, p.vector_b) >= 4;

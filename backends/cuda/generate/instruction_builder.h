@@ -1,4 +1,4 @@
-// Straight-line code of f32 for kernels that lowering writes.
+// InstructionBuilder: builds straight-line f32 code for kernels that lowering adds.
 #pragma once
 
 #include <vector>
@@ -7,7 +7,7 @@
 
 namespace nixie::cuda {
 
-/// Instructions as they are added; each member gives back the register it made.
+/// Instructions in order; each member appends one and returns its register.
 struct InstructionBuilder {
   std::vector<Instruction> body = {};
   int add(Instruction in) {

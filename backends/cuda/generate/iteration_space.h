@@ -1,4 +1,4 @@
-// IterationSpace: a kernel's domain with its axes reordered and merged, so that neighbouring threads touch neighbouring
+// IterationSpace: a kernel's domain with axes reordered and merged, so that neighbouring threads access neighbouring
 // memory.
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace nixie::cuda {
 
-/// An integer function of the position, offset + sum(position[axis] * strides[axis]), and where it holds.
+/// An integer function of the position, offset + sum(position[axis] * strides[axis]), and its range.
 struct Path {
   std::int64_t offset = 0;
   Strides strides;
@@ -19,7 +19,7 @@ struct Path {
   bool bounded(int axis, std::int64_t size) const;
 };
 
-/// Axes without bounds that every path crosses evenly are one axis; axes of size 1 are gone.
+/// Unbounded axes that are contiguous in every path are merged; axes of size 1 are dropped.
 struct IterationSpace {
   std::vector<std::int64_t> sizes;  ///< outermost first; kept axes, then reduced ones
   int kept = 0;                     ///< how many are kept
@@ -30,10 +30,10 @@ struct IterationSpace {
   std::int64_t reduced_size() const;
 };
 
-/// `priority` names paths, the most important first: its largest strides become the outermost axes.
+/// `priority` lists paths, the most important first: its largest strides become the outermost axes.
 IterationSpace make_iteration_space(const Shape& domain, const Axes& reduced, const std::vector<Path>& paths,
                                     const std::vector<int>& priority);
-/// The domain as it is, nothing reordered or merged.
+/// The original domain, nothing reordered or merged.
 IterationSpace plain_iteration_space(const Shape& domain, const std::vector<Path>& paths);
 
 }  // namespace nixie::cuda

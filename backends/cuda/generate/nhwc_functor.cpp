@@ -7,33 +7,45 @@
 
 namespace nixie::cuda {
 
-NhwcFunctor nhwc_functor(const Plan& plan, const Kernel& kernel, const std::vector<Pointer>& more, int lanes) {
-  BodyWriter body(plan, kernel, false, Order::nhwc);
-  for (const Pointer& pointer : more) body.pointer(pointer.type, pointer.name, pointer.argument);
+std::string load_and_run(BodyWriter& body, const Kernel& kernel, int lanes, const std::string& sums) {
   const int channel = body.space().kept, rank = body.space().rank();  // an axis of one channel is left out
-  const Frame frame{.lane_axis = channel < rank ? channel : -1,
-                    .lanes = lanes,
-                    .carried_is_local = true,
-                    .head = lanes > 1 ? "sum[lane]" : "sum[0]"};
+  const bool reduces = !kernel.stages.back().reductions.empty();
+  Frame frame{.lane_axis = channel < rank ? channel : -1,
+              .lanes = lanes,
+              .carried_is_local = true,
+              .head = lanes > 1 ? "sum[lane]" : "sum[0]"};
+  if (reduces) frame.moving = {0, channel};
   std::vector<int> all(kernel.stages.size());
   std::iota(all.begin(), all.end(), 0);
   const BodyWriter::Code code = body.stages(all, frame);
-  const std::string positions =
-      body.positions(frame, "pixel", 0, channel) +
-      (channel < rank ? fmt::format("    const Index a{} = channel;\n", channel) : std::string());
-  NhwcFunctor result;
-  std::string& text = result.text;
-  const bool reduces = !kernel.stages.back().reductions.empty();
-  text =
-      fmt::format("#include \"{}.cuh\"\n#include \"philox.cuh\"\nstruct Body {{\n", reduces ? "accumulators" : "math");
-  text += fmt::format("  using Index = {};\n", body.wide() ? "long long" : "int") + body.pointers();
+  const std::string channels = channel < rank ? fmt::format("    const Index a{} = channel;\n", channel) : "";
+  const std::string positions = body.positions(frame, "position", 0, channel) + channels;
+  std::string text;
   if (!kernel.carried.empty()) text += "  struct Carried {\n" + body.carried_members() + "  };\n";
   if (reduces) text += accumulators_struct(kernel.stages.back(), "Accumulators");
   text += "  struct Loads {\n" + code.members + "  };\n";
-  text += "  void load(Index pixel, Index channel, Loads& loads) const {\n" + positions + code.load + "  }\n";
-  text += fmt::format("  void run(Index pixel, Index channel, const Loads& loads, const float (&sum)[{}]{}) const {{\n",
-                      lanes, reduces ? fmt::format(", Accumulators (&accumulators)[{}], int seen", lanes) : "") +
-          positions + code.run + "  }\n};\n";
+  text += "  void load(Index position, Index channel, Loads& loads) const {\n" + positions + code.load + "  }\n";
+  if (reduces)
+    text += "  struct Fixed {\n" + code.fixed_members + "  };\n  void load(Index channel, Fixed& fixed) const {\n" +
+            channels + code.fixed_load + "  }\n";
+  text +=
+      fmt::format("  void run(Index position, Index channel, {}const Loads& loads, const {} (&sum)[{}]{}) const {{\n",
+                  reduces ? "const Fixed& fixed, " : "", sums, lanes,
+                  reduces ? fmt::format(", Accumulators (&accumulators)[{}], int seen", lanes) : "") +
+      positions + code.run + "  }\n";
+  return text;
+}
+
+NhwcFunctor nhwc_functor(const Plan& plan, const Kernel& kernel, const std::vector<Pointer>& more, int lanes) {
+  BodyWriter body(plan, kernel, false, Order::nhwc);
+  for (const Pointer& pointer : more) body.pointer(pointer.type, pointer.name, pointer.argument);
+  const std::string code = load_and_run(body, kernel, lanes, "float");
+  const bool reduces = !kernel.stages.back().reductions.empty();
+  NhwcFunctor result;
+  result.text =
+      fmt::format("#include \"{}.cuh\"\n#include \"philox.cuh\"\nstruct Body {{\n", reduces ? "accumulators" : "math");
+  result.text +=
+      fmt::format("  using Index = {};\n", body.wide() ? "long long" : "int") + body.pointers() + code + "};\n";
   result.arguments = body.arguments();
   return result;
 }

@@ -8,26 +8,26 @@
 
 namespace nixie::cuda {
 
-/// Whether a head is a product of operands, a matrix product or a convolution; else it looks elements up.
+/// Whether a head is a matrix product or a convolution; else it gathers elements.
 bool is_product(const Head& head);
 
-/// Elementwise stages, also after a head that looks elements up (map.cuh, gather.cuh).
+/// Elementwise stages, also after a head that gathers elements (map.cuh, gather.cuh).
 KernelCode generate_map(const Plan& plan, const Kernel& kernel);
 OneLaunch map_launch(const Plan& plan, const Kernel& kernel);
 /// Stages with reductions (reduce.cuh). Reductions whose parts other groups have computed (`merges`) only combine them.
-/// Results do not depend on the chip, which says how many blocks run at a time.
+/// The chip gives the number of resident blocks; results do not depend on it.
 KernelCode generate_reduce(const Plan& plan, const Kernel& kernel, const Chip& chip,
                            const std::vector<Parts>& merges = {});
-/// The same, written so that reductions of many sizes are of one pattern; none where it takes several launches.
+/// The same, written so that reductions of many sizes have one pattern; none if it needs several launches.
 std::optional<OneLaunch> reduce_launch(const Plan& plan, const Kernel& kernel);
 /// Heads that are products, in a tile by name, "128x64", or the first (gemm.cuh, gemm_mma.cuh).
 std::vector<Algorithm> product_algorithms(const Plan& plan, const Kernel& kernel);
 std::string product_operation(const Plan& plan, const Kernel& kernel);
 KernelCode generate_product(const Plan& plan, const Kernel& kernel, const std::string& tile = {});
-/// How long a product of 16-bit operands should take in its first tile, in seconds.
+/// The estimated time of a product of 16-bit operands with its first tile, in seconds.
 double product_seconds(const Plan& plan, const Kernel& kernel, int sms);
 
-/// A head that is looked up position by position: members of Body, and the call that gives its value.
+/// A head that gathers elements: members of Body, and the call that returns its value.
 struct HeadCode {
   std::string members{}, call{};
   bool wide = false;

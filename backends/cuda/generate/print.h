@@ -7,9 +7,9 @@
 
 namespace nixie::cuda {
 
-/// "f32": the name kernels/types.cuh gives a type.
+/// "f32": the name of a type in kernels/common/types.cuh.
 std::string type_name(Dtype dtype);
-/// A number as a literal of a computing type (f32, f64, i32), exactly; infinities and NaN included.
+/// A number as an exact literal of a compute type (f32, f64, i32); infinities and NaN included.
 std::string literal(double value, Dtype type);
 /// The right-hand side of an arithmetic instruction; registers are r0, r1, ...
 std::string expression(const Instruction& instruction);

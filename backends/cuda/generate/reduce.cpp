@@ -1,6 +1,7 @@
 // Writes programs around reduce.cuh: how threads, blocks and launches share a reduction.
 #include <algorithm>
 #include <bit>
+#include <set>
 
 #include "nixie/backends/cuda/generate/accumulators.h"
 #include "nixie/backends/cuda/generate/portable.h"
@@ -189,7 +190,7 @@ Frames frames_of(const BodyWriter& body, bool columns, int words) {
   Frames frames{.full = {.lane_axis = columns ? space.kept - 1 : space.rank() - 1, .carried_per_lane = columns},
                 .kept = {.kept_only = true, .leader = "leads"}};
   Frame &full = frames.full, &kept = frames.kept;
-  full.hoists = true;
+  full.moving = {space.kept, space.rank()};
   if (space.rank() == 0 || (!columns && space.rank() == space.kept)) full.lane_axis = -1;
   full.lanes = body.lanes_along(full.lane_axis);
   while (columns && full.lanes > 1 && full.lanes * words > kMostWords) full.lanes /= 2;
@@ -212,6 +213,38 @@ bool may_meet(const BodyWriter& body, const Kernel& kernel, const std::vector<in
       if (reduced && !stage.full && in.primitive == Primitive::load && body.written(kernel.loads[at(in.index)].slot))
         return false;
     reduced |= !stage.reductions.empty();
+  }
+  return true;
+}
+
+// Numbers of a channel that the last stage needs for each position: with so many of them a thread of a launch of its
+// own loads more of these than of images.
+constexpr int kManyNumbers = 6;
+
+int carried_by(const Stage& stage) {
+  std::set<int> carried;
+  for (const Instruction& in : stage.body)
+    if (in.primitive == Primitive::carried) carried.insert(in.index);
+  return static_cast<int>(carried.size());
+}
+
+// Whether blocks that share kept positions may each merge all parts that other programs left and go on with their
+// share: nothing else is reduced, and what is computed once neither reads what a block has stored by then nor is read
+// back.
+bool may_go_on(const BodyWriter& body, const Kernel& kernel, const std::vector<Parts>& merges) {
+  if (merges.empty() || !only_stores(kernel.stages.back())) return false;
+  for (std::size_t s = 0; s < kernel.stages.size(); ++s) {
+    const Stage& stage = kernel.stages[s];
+    const bool last = s + 1 == kernel.stages.size(), merged = parts_of(merges, static_cast<int>(s)) != nullptr;
+    if (!last && stage.full && !merged) return false;
+    for (const Instruction& in : stage.body)
+      if (!last && !merged && in.primitive == Primitive::load && body.written(kernel.loads[at(in.index)].slot))
+        return false;
+    for (const Store& store : stage.stores)
+      for (const Instruction& in : kernel.stages.back().body)
+        if (!last && in.primitive == Primitive::load &&
+            kernel.loads[at(in.index)].slot == kernel.stores[at(store.access)].slot)
+          return false;
   }
   return true;
 }
@@ -270,12 +303,14 @@ Written write(const Plan& plan, const Kernel& kernel, const std::vector<Parts>& 
   Geometry g = sizes_are_data && kept_groups == 1
                    ? to_one_value(reduced_groups)
                    : geometry(kept_groups, reduced_groups, columns, lanes, bytes * lanes, threads);
-  if (!reduces) g.splits = 1;
+  const bool goes_on = !reduces && loads.back().fixed + carried_by(kernel.stages.back()) >= kManyNumbers &&
+                       may_go_on(body, kernel, merges);
+  if (!reduces && !goes_on) g.splits = 1;
   std::vector<int> starts = launch_starts(kernel, merges, g.splits);
   const int on_an_sm = held <= most_held_by_two(plan, kernel) ? 2 : 1;
   const bool meets = chip && g.splits > 1 && merges.empty() && on_an_sm == 2 && g.tiles * g.splits <= 2 * chip->sms &&
                      may_meet(body, kernel, starts);
-  if (meets) starts.pop_back();
+  if (meets || goes_on) starts.resize(1);
   for (int s = 0; s < stages; ++s) {
     int& steps = unroll[at(s)];
     if (!sizes_are_data && reduced_groups <= std::int64_t{steps} * g.reduced_threads * g.splits) steps = 1;
@@ -289,10 +324,11 @@ Written write(const Plan& plan, const Kernel& kernel, const std::vector<Parts>& 
     body.pointer(type, name, {Argument::kScratch, result.scratch_bytes});
     result.scratch_bytes += (size + 255) / 256 * 256;
   };
-  if (g.splits > 1) scratch("u32*", "arrived", g.tiles * 4);
-  if (g.splits > 1 || starts.size() > 1)
+  const bool shares = reduces && g.splits > 1;
+  if (shares) scratch("u32*", "arrived", g.tiles * 4);
+  if (shares || starts.size() > 1)
     scratch("u32*", "kept_values", kept_groups * lanes * 8 * static_cast<std::int64_t>(kernel.carried.size()));
-  if (g.splits > 1) scratch("char*", "parts", g.tiles * g.kept_threads * g.splits * lanes * bytes);
+  if (shares) scratch("char*", "parts", g.tiles * g.kept_threads * g.splits * lanes * bytes);
 
   std::string& text = result.body;
   text = "struct Body {\n";
@@ -303,8 +339,8 @@ Written write(const Plan& plan, const Kernel& kernel, const std::vector<Parts>& 
                       lanes, g.splits, result.pieces);
   text += fmt::format("  static constexpr int kKeptThreads = {}, kReducedThreads = {};\n", g.kept_threads,
                       g.reduced_threads);
-  text +=
-      fmt::format("  static constexpr bool kKeptFirst = {}, kAhead = {}, kMeets = {};\n", g.kept_first, ahead, meets);
+  text += fmt::format("  static constexpr bool kKeptFirst = {}, kAhead = {}, kMeets = {}, kEndsBack = {};\n",
+                      g.kept_first, ahead, meets, meets || goes_on);
   text += fmt::format("  static constexpr int unroll(int stage) {{ return {}1; }}\n", unrolls);
   text += fmt::format("  static constexpr int left_parts(int stage) {{ return {}0; }}\n", left);
   text += list_of(kernel, "is_full", [](const Stage& stage) { return stage.full; });

@@ -1,4 +1,4 @@
-// Finds the numbers in texts of programs and moves those that differ into the argument of the launch.
+// Finds the numbers in the sources of programs and moves those that differ into the launch's argument.
 #include "nixie/backends/cuda/generate/shared_launch.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Programs of one launch, and one launch for several of them that differ in numbers alone. Needs no GPU.
+// Programs of one launch, and shared launches of programs that differ only in numbers. Needs no GPU.
 #pragma once
 
 #include <string>
@@ -8,12 +8,12 @@
 
 namespace nixie::cuda {
 
-/// A program around `struct Body`, in parts. Its template is called with a Body and the number of a block.
+/// The parts of a program around `struct Body`. Its template is called with a Body and a block index.
 struct OneLaunch {
   std::string includes = {};  ///< lines of text
-  std::string body = {};      ///< `struct Body { ... };`, its pointers the arguments in order
+  std::string body = {};      ///< `struct Body { ... };`; its pointers are the arguments in order
   std::string call = {};      ///< the template: "map"
-  std::string bounds = {};    ///< of the launch, as for entry_point
+  std::string bounds = {};    ///< launch bounds, as for entry_point
   std::vector<Argument> arguments = {};
   std::int64_t blocks = 0;
   int threads = 0;
@@ -21,17 +21,17 @@ struct OneLaunch {
   std::string variant = {};
 };
 
-/// The program as it is.
+/// The program by itself.
 KernelCode code_of(const OneLaunch& launch);
 
-/// Its text without the numbers that may be data: those that functions of Body compute with, and Body's constants of
+/// Its source without the numbers that may become data: those in functions of Body, and Body's constants of
 /// type Index. Programs of equal patterns can share a launch.
 std::string pattern_of(const OneLaunch& launch);
 
 /// How many of these programs of equal patterns fit the argument of a launch, 4 KB.
 std::size_t most_in_one_launch(const std::vector<OneLaunch>& launches);
 
-/// One launch for programs of equal patterns: numbers in which they differ become members of Body, and every program
+/// One launch for programs of equal patterns: the numbers that differ become members of Body, and every program
 /// has a row of a table (table.cuh).
 KernelCode share_launch(const std::vector<OneLaunch>& launches);
 

@@ -1,4 +1,4 @@
-// Merges groups where the order of kernels allows it.
+// Fuses groups if the order of kernels allows it.
 #include "nixie/backends/cuda/rewrite/absorb.h"
 
 #include <algorithm>
@@ -151,6 +151,8 @@ std::optional<std::size_t> absorb(Grouping& grouping, std::size_t group, std::si
   const auto joins = first->other == Absorption::Other::joins;
   const std::optional<GroupIndices> order = joins ? order_beside(grouping, group, other) : std::nullopt;
   if (joins && !order) return {};
+  // What one group leaves and the other reads is left first.
+  if ((first->packed && group < other) || (first->reader && other < group)) return {};
   if (first->gate_maker && !gate_maker(grouping, first->choice.kernel.head->operands[0].slot, *first->gate_maker))
     return {};
   std::vector<std::string>& refused = grouping.groups[group].by->refused;

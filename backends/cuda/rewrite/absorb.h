@@ -1,4 +1,4 @@
-// Absorb: merges a group into a neighbour whose family can do its work in the same program.
+// Absorb: fuses a group into a neighbour whose family can do its work in the same program.
 #pragma once
 
 #include "nixie/backends/cuda/families/family.h"

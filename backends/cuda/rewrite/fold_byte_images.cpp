@@ -1,5 +1,5 @@
-// Fuses elementwise preprocessing into the kernels that read images of bytes: an f32 copy, four times the bytes, is
-// then neither written nor read. First layers in 16 bits absorb it on their own (families/conv/image_code.h).
+// Fuses elementwise preprocessing into the kernels that read images of bytes, which saves writing and reading an f32
+// copy of four times the bytes. 16-bit first layers absorb it themselves (families/conv/image_code.h).
 #include <algorithm>
 #include <optional>
 

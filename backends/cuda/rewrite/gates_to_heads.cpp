@@ -1,4 +1,4 @@
-// Moves elementwise work from a kernel that sums its result into the kernel whose head made the operand.
+// Moves elementwise work from a kernel that sums its result into the kernel whose head computed the operand.
 //
 // The fuser keeps a ReLU's gate with the bias gradient that sums it, as kernels with heads do not reduce.
 #include <algorithm>

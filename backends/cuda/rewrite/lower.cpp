@@ -39,9 +39,11 @@ void write_groups(const Grouping& grouping, Plan& plan) {
 }  // namespace
 
 void lower(Plan& plan, const Chip& chip, bool winograd) {
+  give_second_axis(plan);
   if (chip.has_wgmma()) move_gates_to_heads(plan);
   if (chip.has_wgmma()) merge_phases(plan, chip);
   lower_strided_input_grads(plan);
+  if (chip.has_wgmma()) lower_to_planes(plan, chip);
   if (winograd) lower_to_winograd(plan, chip, chip.has_wgmma());
   lay_out_pools(plan);
   if (chip.has_wgmma()) pack_rows_fp32(plan, chip), unfold_convs(plan, chip);

@@ -1,8 +1,8 @@
-// First layers of floats: the numbers of a row of the window become the channels of every column of outputs, so that
-// pieces of 16 bytes can be read.
+// Packs f32 first layers by rows: the numbers of a row of the window become the channels of every output column, so
+// that loads can be 16 bytes wide.
 //
 // Images are copied once with their padding, and with a fourth channel of zeros where a step of the window would not be
-// a multiple of 16 bytes; the rows overlap in that copy. Filters are copied to rows; the filter gradient is made in
+// a multiple of 16 bytes; the rows overlap in that copy. Filters are copied to rows; the filter gradient is computed in
 // rows and then read as filters.
 #include <algorithm>
 #include <optional>

@@ -1,4 +1,4 @@
-// Phases of a strided convolution's input: pixels that meet the same taps.
+// Phases of a strided convolution's input: pixels that use the same taps.
 #pragma once
 
 #include <cstdint>
@@ -6,16 +6,16 @@
 
 namespace nixie::cuda {
 
-/// Pixels first, first + step, ... of an axis, and the taps they meet: first_tap, first_tap + tap_step, ...
+/// Pixels first, first + step, ... of an axis, and the taps they use: first_tap, first_tap + tap_step, ...
 struct Phase {
   std::int64_t first = 0, step = 1, pixels = 0;
   std::int64_t first_tap = 0, tap_step = 1, taps = 0;
-  int pad = 0, dilation = 1;  ///< of the layer of stride 1
+  int pad = 0, dilation = 1;  ///< of the stride-1 layer
 };
 
 std::vector<Phase> phases_of(std::int64_t pixels, std::int64_t window, int stride, int pad, int dilation);
 
-/// Positions of every b-th from 0 on that are below a.
+/// The number of multiples of b, from 0 on, below a.
 std::int64_t count_below(std::int64_t a, std::int64_t b);
 
 }  // namespace nixie::cuda

@@ -1,4 +1,4 @@
-// Copies operands to where the chosen families read them.
+// Copies operands to the layouts that the chosen families read.
 #include <algorithm>
 
 #include "nixie/backends/cuda/families/conv/conv_problem.h"

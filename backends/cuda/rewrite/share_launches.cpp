@@ -1,4 +1,4 @@
-// Merges small kernels whose programs differ in numbers alone, such as the updates of a net's parameters.
+// Merges launches of small kernels whose programs differ only in numbers, such as the updates of a net's parameters.
 #include <algorithm>
 #include <map>
 #include <queue>
@@ -8,14 +8,16 @@
 #include "nixie/backends/cuda/rewrite/touched.h"
 #include "nixie/core/base/integer_math.h"
 #include "nixie/core/graph/plan_query.h"
+#include "nixie/core/passes/apart.h"
 
 namespace nixie::cuda {
 namespace {
 
 // What a kernel may read and write: above it the time is that of memory, not of the launch.
 constexpr std::int64_t kMostBytes = 16 << 20;
-// By what share the bytes in use at a time may grow because of kernels that wait for others.
-constexpr double kMoreMemory = 1.02;
+// By what share the bytes in use at a time may grow because of kernels that wait for others; and what they may grow by
+// where they are few.
+constexpr double kMoreMemory = 1.02, kMoreBytes = 4 << 20;
 
 using Nodes = std::set<std::size_t>;
 
@@ -33,20 +35,38 @@ class Bits {
   std::vector<std::uint64_t> words_;
 };
 
+// Whether two groups write to different elements of a slot.
+bool write_apart(const Grouping& grouping, std::size_t a, std::size_t b, int slot) {
+  const auto members = [&](std::size_t g) {
+    std::vector<const Kernel*> kernels;
+    for (const Kernel& kernel : grouping.groups[g].members) kernels.push_back(&kernel);
+    return kernels;
+  };
+  return store_apart(grouping.plan, slot, members(a), members(b));
+}
+
 // The partial order of groups, some of them merged: a node is the first group of those that are one.
 class PartialOrder {
  public:
-  explicit PartialOrder(const std::vector<Touched>& touched)
+  PartialOrder(const Grouping& grouping, const std::vector<Touched>& touched)
       : users_(touched.size()), makers_(touched.size()), merged_(touched.size()), node_(touched.size()) {
-    std::map<int, Nodes> writers, readers;  // of a slot: the last that wrote it, and who read it since
+    // Of a slot: the last that wrote it, each to elements of its own, who read it since, and both before these writers.
+    std::map<int, Nodes> writers, readers, earlier;
     for (std::size_t g = 0; g < touched.size(); ++g) {
       node_[g] = g, merged_[g] = {g};
       Nodes before;
       for (int slot : touched[g].reads) before.insert(writers[slot].begin(), writers[slot].end());
       for (int slot : touched[g].writes) {
-        before.insert(writers[slot].begin(), writers[slot].end());
-        before.insert(readers[slot].begin(), readers[slot].end());
-        writers[slot] = {g}, readers[slot].clear();
+        const bool apart = readers[slot].empty() && !writers[slot].empty() &&
+                           std::all_of(writers[slot].begin(), writers[slot].end(),
+                                       [&](std::size_t w) { return write_apart(grouping, w, g, slot); });
+        if (!apart) {
+          earlier[slot] = std::move(writers[slot]);
+          earlier[slot].merge(readers[slot]);
+          writers[slot].clear(), readers[slot].clear();
+        }
+        before.insert(earlier[slot].begin(), earlier[slot].end());
+        writers[slot].insert(g);
       }
       for (int slot : touched[g].reads) readers[slot].insert(g);
       before.erase(g);
@@ -205,11 +225,11 @@ void share_launches(Grouping& grouping) {
   const Candidates candidates = find_candidates(grouping);
   std::vector<Touched> touched;
   for (const Grouping::Group& group : grouping.groups) touched.emplace_back(group);
-  const PartialOrder alone(touched);
+  const PartialOrder alone(grouping, touched);
   const auto peak = [&](const PartialOrder& order) {
     return static_cast<double>(peak_bytes(grouping.plan, touched, order.in_order()));
   };
-  const double allowed = kMoreMemory * peak(alone);
+  const double allowed = std::max(kMoreMemory * peak(alone), peak(alone) + kMoreBytes);
   std::int64_t most_bytes = kMostBytes;
   PartialOrder order = share(alone, candidates, most_bytes);
   while (peak(order) > allowed) order = share(alone, candidates, most_bytes /= 4);

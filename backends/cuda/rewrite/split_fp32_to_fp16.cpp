@@ -1,9 +1,9 @@
-// Convolutions of f32 as products of halves: operands are copied to planes of halves with a scale.
+// Computes f32 convolutions as products of halves: operands are split into planes of halves with a scale.
 //
 // The scale is a power of two that brings the largest element of an operand to 2^14. One plane holds 11 bits of every
-// element above 2^-28 of the largest, which is tf32's precision. Two planes, the second 2^11 times what the first
-// leaves, hold 22 bits and more of them; three products of planes (conv_fprop_sm90.cuh) then err about as a sum of
-// floats does (docs/cuda.md has the figures). An element that is not finite gives NaN or itself, and does not count for
+// element above 2^-28 of the largest, which is tf32's precision. Two planes, the second 2^11 times the rounding error
+// of the first, hold 22 bits and more; three products of planes (conv_fprop_sm90.cuh) then have about the error of an
+// f32 sum (docs/cuda.md has the figures). A non-finite element stays itself or becomes NaN, and does not count for
 // the scale.
 #include "nixie/backends/cuda/rewrite/split_fp32_to_fp16.h"
 

@@ -1,4 +1,4 @@
-// Planes of halves that hold f32 operands of convolutions, with a scale.
+// Splits f32 operands of convolutions into planes of halves with a scale.
 #pragma once
 
 #include <optional>
@@ -11,15 +11,15 @@ namespace nixie::cuda {
 struct Planes {
   Operand high = {};
   std::optional<Operand> low = {};
-  int scales = 0;  ///< a slot: the scale, and one over it
+  int scales = 0;  ///< a slot: the scale and its inverse
 };
 
-/// Makes planes, shared by the convolutions that read the same operand until that is written again.
+/// Makes planes, shared by convolutions that read the same operand until it is written again.
 class Splitter {
  public:
   explicit Splitter(Grouping& grouping) : grouping_(grouping) {}
-  /// The planes of operand 0 or 1 of a convolution of f32, in the form of `conv`; the kernels that fill them are added
-  /// where there are none yet.
+  /// The planes of operand 0 or 1 of an f32 convolution, in the form of `conv`; adds the kernels that fill them if
+  /// there are none yet.
   Planes planes_of(const Kernel& kernel, int operand, const ConvProblem& conv, std::vector<Kernel>& added);
   void forget_copies_of_what_is_written(const Kernel& kernel);
 
@@ -35,7 +35,7 @@ class Splitter {
   std::vector<Copy> copies_;
 };
 
-/// Multiplies what a kernel's head gives by one over the scales of both operands.
+/// Multiplies the result of a kernel's head by the inverse scales of both operands.
 void unscale_head(Kernel& kernel, const Planes& first, const Planes& second);
 
 }  // namespace nixie::cuda

@@ -1,10 +1,11 @@
-// The input gradient of a strided convolution becomes convolutions of stride 1, one for each phase of the input.
+// The input gradient of a strided convolution becomes convolutions of stride 1, one for each phase of the input. Which
+// family runs them is chosen as for any convolution: on chips without wgmma, gemm (families/portable.cpp).
 //
 // Along an axis, dx[i] sums dy[p] w[r] over i + pad = stride p + dilation r. Pixels whose i leaves the same remainder
-// modulo the stride, a phase, meet the same taps: every (stride / gcd(stride, dilation))-th one. So a phase is the
-// input gradient of a layer of stride 1 whose filter is a strided view of w; it reads all of dy and stores its pixels
-// between those of the other phases. Pixels that meet no tap get zero in kernels without a product. Nothing is
-// multiplied by zero: of a 3x3 filter with stride 2 a phase has at most 4 of the 9 taps, all four phases together 9
+// modulo the stride, a phase, use the same taps: every (stride / gcd(stride, dilation))-th one. So a phase is the
+// input gradient of a stride-1 layer whose filter is a strided view of w; it reads all of dy and stores its pixels
+// between those of the other phases. Pixels without taps are set to zero by kernels without a product. Nothing is
+// multiplied by zero: for a 3x3 filter with stride 2 a phase has at most 4 of the 9 taps, all four phases together 9
 // of 36.
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-// Touched: the slots that a group reads and writes, however it runs.
+// Touched: the slots that a group reads and writes, by its program or its members.
 #pragma once
 
 #include <set>
@@ -7,7 +7,7 @@
 
 namespace nixie::cuda {
 
-/// By the program that was chosen for the group, if one was, and by its members.
+/// The slots of the group's chosen program, if any, and of its members.
 struct Touched {
   explicit Touched(const Grouping::Group& group);
   std::set<int> reads, writes;

@@ -1,4 +1,5 @@
-// Autotunes the groups of a plan: picks each group's algorithm by table, by measurement, or by estimate.
+// Autotunes the groups of a plan: the one place that picks each group's algorithm, by table, by measurement or by
+// estimate. tune/ holds the tables and the clock, the families' `cost` the estimates.
 #pragma once
 
 #include <span>
@@ -8,10 +9,10 @@
 
 namespace nixie::cuda {
 
-/// The algorithms that the estimate leaves, best first: at most six, none above 1.3 times the best.
+/// The best algorithms by estimate, in order: at most six, none above 1.3 times the best.
 std::vector<Algorithm> worth_timing(std::vector<Algorithm> algorithms);
 
-/// The code of these groups of the plan, lowered for a chip. What is measured is printed to stderr and added to the
+/// The code of these groups of the plan, lowered for a chip. Measurements are printed to stderr and added to the
 /// user's table. Throws Fault::memory.
 std::vector<KernelCode> generate_tuned(Device& device, const Chip& chip, const Plan& plan,
                                        std::span<const std::size_t> groups);

@@ -1,4 +1,4 @@
-// Work of cuBLASLt: one call, with the algorithm that measured fastest.
+// Work of cuBLASLt: one call, with the fastest measured algorithm.
 #pragma once
 
 #include <memory>
@@ -8,8 +8,8 @@
 
 namespace nixie::cuda {
 
-/// Asks the library for an algorithm; null for a problem with a ReLU where none is known to pass NaN on: all make zero
-/// of it, or memory is too short to try them. Needs `device` to be current.
+/// Gets an algorithm from the library; null for a problem with a ReLU if no algorithm is known to propagate NaN: all
+/// turn it into zero, or memory is too short to try them. `device` must be current.
 std::unique_ptr<Work> make_blas_work(const Plan& plan, const BlasProblem& problem, const Chip& device);
 
 }  // namespace nixie::cuda

@@ -1,4 +1,4 @@
-// Work of generated kernels: loads machine code and launches it.
+// Work of generated kernels: loads cubins and launches them.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// Work: one group of a plan made ready to be put on a stream.
+// Work: one group of a plan, ready to be enqueued on a stream.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace nixie::cuda {
 
-/// Where things are in device memory when work is enqueued.
+/// Device addresses when work is enqueued.
 struct Addresses {
   std::vector<char*> slots;
   char* scalars = nullptr;
@@ -20,7 +20,7 @@ class Work {
  public:
   virtual ~Work() = default;
   virtual std::int64_t scratch_bytes() const = 0;
-  virtual std::string variant() const = 0;  ///< what runs it, for traces
+  virtual std::string variant() const = 0;  ///< the program that runs it, for traces
   virtual void enqueue(const Addresses& addresses, cudaStream_t stream) const = 0;
 };
 

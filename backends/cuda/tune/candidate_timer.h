@@ -1,4 +1,4 @@
-// Times candidates for the same work against each other.
+// Times alternative implementations of the same work, round-robin.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,11 @@
 
 namespace nixie::cuda {
 
-/// How many sets of memory of so many bytes should take turns, so that none is still in an L2 cache when its turn
-/// comes: 1 to 64.
+/// The number of buffer sets of so many bytes to rotate through, so that none is still in the L2 cache when it is used
+/// again: 1 to 64.
 std::size_t sets_beyond_l2(std::int64_t bytes, std::int64_t l2_bytes);
 
-/// Candidates on a stream, each captured in a CUDA graph, so that the host's pace does not count.
+/// Candidates on a stream, each captured in a CUDA graph, so that the host's speed does not matter.
 class CandidateTimer {
  public:
   explicit CandidateTimer(cudaStream_t stream);
@@ -33,12 +33,12 @@ class CandidateTimer {
   Event start_, end_;
 };
 
-/// Times by candidate, and which is the fastest; the first where none is faster by more than 2 %.
+/// The times, and the fastest candidate; the first if none is faster by more than 2 %.
 struct Fastest {
   std::vector<double> microseconds;
   std::size_t index = 0;
 };
-/// `time` gives microseconds of a candidate. All are timed in turn, several times over; the median of each counts.
+/// `time` returns the microseconds of a candidate. All are timed round-robin, several times; the median of each counts.
 Fastest fastest_of(std::size_t candidates, const std::function<double(std::size_t)>& time);
 
 }  // namespace nixie::cuda

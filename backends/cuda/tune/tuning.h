@@ -9,21 +9,21 @@ namespace nixie::cuda {
 /// $NIXIE_TUNING, read whenever a plan is compiled.
 enum class Tuning {
   off,      ///< "off": estimates alone, cuBLASLt's first proposal; results depend on shapes only
-  known,    ///< "known", or nothing: tables of what was measured
-  measure,  ///< "measure": also measures what no table has
-  again     ///< "again": measures everything once, whatever tables have
+  known,    ///< "known", or nothing: tables of measurements
+  measure,  ///< "measure": also measures operations that no table has
+  again     ///< "again": measures everything once, also operations in tables
 };
-/// Throws a usage Error for another word.
+/// Throws a usage Error for an unknown value.
 Tuning tuning();
 
 /// The user's table: `tuning.tsv` in the folder of the cubin cache.
 std::filesystem::path user_table();
-/// What this process knows: nixie's own table, and in place of its lines those of the user's. Not for two threads at
+/// The tables of this process: nixie's own, overridden by the lines of the user's. Not for two threads at
 /// once.
 TuningDatabase& known_tuning();
 
-/// The code of a group by the algorithm that the table has for it, else by the first. Throws Fault::usage where the
-/// group has no algorithm of the name in its line.
+/// The code of a group with the algorithm of its table line, else with the first. Throws Fault::usage if the
+/// group has no algorithm of that name.
 KernelCode generate_known(const Plan& plan, const Group& group, const Chip& chip, const std::string& device,
                           const TuningDatabase& known);
 

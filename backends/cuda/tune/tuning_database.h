@@ -1,4 +1,4 @@
-// Which algorithm of a kernel measured fastest, by device and operation: a readable table, a line for each.
+// The fastest measured algorithm by device and operation: a readable table with a line for each.
 #pragma once
 
 #include <filesystem>
@@ -13,26 +13,26 @@ namespace nixie::cuda {
 struct Tuned {
   std::string device = {};     ///< as the driver names it: "NVIDIA H200"
   std::string operation = {};  ///< KernelCode::operation
-  std::string algorithm = {};  ///< the fastest, or the estimated one where none was clearly faster
+  std::string algorithm = {};  ///< the fastest, or the estimate's if none was clearly faster
   double microseconds = 0;
-  std::string estimated_algorithm = {};  ///< what the estimate took
+  std::string estimated_algorithm = {};  ///< the estimate's choice
   double estimated_microseconds = 0;
-  std::string date = {}, version = {};  ///< of the measurement, of nixie: "2026-11-21", "0.1.0"
+  std::string date = {}, version = {};  ///< of the measurement and of nixie: "2026-11-21", "0.1.0"
   std::string place = {};               ///< the line, for errors: "tuning.tsv:7"; not written
 };
 
-/// Lines of tab-separated columns in the order above; empty ones and those that start with # are left out.
+/// Lines of tab-separated columns in the order above; empty lines and those that start with # are skipped.
 class TuningDatabase {
  public:
-  /// Adds a table's lines; one of a device and operation that is known takes the place of the former.
-  /// Throws Fault::usage for a line that is not one, naming `file` and the line.
+  /// Adds a table's lines; a line replaces an earlier one of the same device and operation.
+  /// Throws Fault::usage for a malformed line, naming `file` and the line.
   void read(std::string_view text, const std::string& file);
-  /// Nullptr where nothing is known.
+  /// Nullptr if there is no line.
   const Tuned* find(const std::string& device, const std::string& operation) const;
   void keep(Tuned line);
-  /// Adds a file's lines; none where there is no file. Throws Fault::usage also for one that cannot be read.
+  /// Adds a file's lines; none if there is no file. Also throws Fault::usage if it cannot be read.
   void read_file(const std::filesystem::path& file);
-  /// The table, sorted, under a line that names the columns.
+  /// The table, sorted, with a header line.
   std::string text() const;
   std::size_t size() const { return lines_.size(); }
 
@@ -40,8 +40,8 @@ class TuningDatabase {
   std::map<std::pair<std::string, std::string>, Tuned> lines_;
 };
 
-/// Adds lines to those the file has by now, and writes it whole or not at all; comments are not kept. Throws
-/// Fault::storage, and Fault::usage for a file that is no table, which is left as it is.
+/// Adds lines to the file's present ones and writes it atomically; comments are not kept. Throws
+/// Fault::storage, and Fault::usage for a file that is no table, which stays unchanged.
 void add_to_file(const std::filesystem::path& file, const std::vector<Tuned>& lines);
 
 }  // namespace nixie::cuda

@@ -6,6 +6,7 @@
 
 #include "nixie/backends/cuda/families/blas.h"
 #include "nixie/backends/cuda/families/conv/wgmma_tiles.h"
+#include "nixie/backends/cuda/compile/jit.h"
 #include "nixie/backends/cuda/families/registry.h"
 #include "nixie/backends/cuda/generate/portable.h"
 #include "nixie/backends/cuda/kernels/conv/tensor_sums.h"

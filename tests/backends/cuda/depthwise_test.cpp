@@ -86,6 +86,8 @@ std::vector<Case> cases() {
       {"4_filters", several(4, depthwise(2, 16, 11, 14, 3, 3, {1, 1}, {1, 1}))},
       {"5_filters_stride_2", several(5, depthwise(2, 6, 11, 14, 3, 3, {2, 2}, {1, 1}))},
       {"8_filters", several(8, depthwise(1, 4, 11, 14, 7, 7, {1, 1}, {3, 3}, f32))},
+      {"one_channel_9x9", depthwise(3, 1, 17, 19, 9, 9, {1, 1}, {4, 4})},
+      {"one_channel_5x3", depthwise(2, 1, 21, 33, 5, 3, {1, 1}, {1, 1}, bf16)},
       {"15x15", depthwise(2, 8, 19, 19, 15, 15, {1, 1}, {7, 7})},
       {"15x15_c3", depthwise(2, 3, 25, 19, 15, 15, {1, 1}, {7, 7})},
       {"15x15_2_filters_f32", several(2, depthwise(1, 8, 19, 19, 15, 15, {2, 2}, {7, 7}, f32))},

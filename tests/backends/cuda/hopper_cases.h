@@ -60,6 +60,14 @@ inline std::vector<Case> cases() {
       Forward::two_stores);
   add("forward_patches_c32_k256_5x5", 1, forward, {2, 32, 28, 24, 256, 5, 5, {1, 1}, {2, 2}}, Forward::bias_relu);
   add("forward_patches_c96_k32", 1, forward, {2, 96, 30, 23, 32, 3, 3, {1, 1}, {1, 1}}, Forward::residual);
+  // Few tiles of many terms, which blocks share.
+  add("forward_split", 1, forward, {1, 512, 7, 9, 96, 3, 3, {1, 1}, {1, 1}}, Forward::residual);
+  add("forward_split_k1000_1x1", 1, forward, {2, 2048, 3, 3, 1000, 1, 1, {1, 1}, {0, 0}, {1, 1}, bf16},
+      Forward::bias_relu);
+  // Filters that are no multiple of 8.
+  add("forward_k188", 1, forward, {1, 64, 14, 13, 188, 1, 1}, Forward::residual);
+  add("forward_k37_row_major", 1, forward, {2, 72, 9, 11, 37, 3, 3, {1, 1}, {1, 1}, {1, 1}, bf16},
+      Forward::row_major_store);
   add("forward_falls_back_c12", 0, forward, {2, 12, 9, 9, 32, 3, 3}, Forward::bias_relu);
 
   add("norm_tiny", 1, with_norm, {1, 8, 5, 7, 8, 3, 3, {1, 1}, {1, 1}}, Norm::forward);
@@ -75,10 +83,23 @@ inline std::vector<Case> cases() {
   add("norm_patches_k128", 1, with_norm, {3, 16, 28, 24, 128, 3, 3, {1, 1}, {1, 1}}, Norm::forward);
   add("norm_patches_c32_k32", 1, with_norm, {3, 32, 32, 32, 32, 3, 3, {1, 1}, {1, 1}}, Norm::forward);
   add("norm_of_two", 2, with_norm, {3, 48, 14, 14, 200, 1, 1}, Norm::two_layers);
-  add("norm_grad_c128", 1, with_norm, {2, 128, 19, 9, 256, 1, 1}, Norm::backward);
+  // Gradients whose sums move where that pays: of many pixels.
+  add("norm_grad_c128", 1, with_norm, {16, 128, 28, 28, 256, 1, 1}, Norm::backward);
+  add("norm_grad_c72_3x3", 1, with_norm, {40, 72, 27, 29, 16, 3, 3, {1, 1}, {2, 2}, {2, 2}}, Norm::backward_and_gate);
+  add("norm_grad_c256_bf16", 1, with_norm, {20, 256, 28, 28, 64, 1, 1, {1, 1}, {0, 0}, {1, 1}, bf16}, Norm::backward);
+  add("norm_grad_resident", 1, with_norm, {9, 128, 64, 64, 64, 1, 1}, Norm::backward_and_gate);
+  add("norm_grad_of_two_c200", 1, with_norm, {40, 200, 28, 28, 48, 1, 1}, Norm::backward_of_two);
+  add("norm_grad_of_two_bf16", 1, with_norm, {40, 128, 28, 28, 48, 1, 1, {1, 1}, {0, 0}, {1, 1}, bf16},
+      Norm::backward_of_two);
+  add("norm_grad_patches_k16", 1, with_norm, {64, 64, 28, 28, 16, 3, 3, {1, 1}, {1, 1}}, Norm::backward);
+  add("norm_grad_patches_of_pairs", 1, with_norm, {63, 128, 28, 28, 16, 3, 3, {1, 1}, {1, 1}}, Norm::backward_and_gate);
+  add("norm_grad_patches_bf16", 1, with_norm, {40, 64, 32, 32, 16, 3, 3, {1, 1}, {1, 1}, {1, 1}, bf16},
+      Norm::backward_of_two);
+  add("norm_grad_stays", 1, with_norm, {3, 72, 17, 13, 64, 3, 3, {1, 1}, {1, 1}}, Norm::backward_and_gate);
   add("norm_grad_patches_c64", 1, with_norm, {3, 64, 28, 24, 16, 3, 3, {1, 1}, {1, 1}}, Norm::backward);
 
   add("input_grad_resident", 1, input_grad, {9, 24, 64, 60, 144, 1, 1}, true);
+  add("input_grad_split", 1, input_grad, {1, 72, 10, 17, 512, 4, 5, {1, 1}, {1, 2}}, true);
   add("input_grad_tiny", 1, input_grad, {1, 64, 5, 7, 8, 3, 3, {1, 1}, {1, 1}}, true);
   add("input_grad_c64", 1, input_grad, {2, 64, 27, 27, 192, 5, 5, {1, 1}, {2, 2}}, true);
   add("input_grad_c96", 1, input_grad, {2, 96, 12, 12, 256, 5, 5, {1, 1}, {0, 0}, {1, 1}, bf16}, true);
@@ -119,11 +140,15 @@ inline std::vector<Case> cases() {
       Gradient::with_bias);
   add("filter_grad_c16_k96", 1, filter_grad, {3, 16, 24, 20, 96, 1, 1}, Gradient::with_bias);
   add("filter_grad_1x1", 1, filter_grad, {1, 32, 6, 6, 1024, 1, 1}, Gradient::updated);
-  // Tiles of few products, whose epilogues run under each other's.
-  add("filter_grad_in_turn", 1, filter_grad, {1, 2048, 6, 6, 2304, 1, 1}, Gradient::updated);
+  // Tiles whose epilogues run under each other's products; more stages than two rounds of their ring.
+  add("filter_grad_in_turn", 1, filter_grad, {20, 2048, 6, 6, 2304, 1, 1}, Gradient::updated);
   // Sums longer than tensor cores add in one accumulator: more parts than blocks.
   add("filter_grad_long_sums", 1, filter_grad, {1, 64, 200, 200, 16, 15, 15, {1, 1}, {7, 7}}, Gradient::with_bias);
-  add("filter_grad_c8_falls_back", 0, filter_grad, {2, 8, 9, 9, 16, 3, 3}, Gradient::stored);
+  // Half of the last slice of channels is empty.
+  add("filter_grad_c8", 1, filter_grad, {2, 8, 9, 9, 16, 3, 3}, Gradient::stored);
+  add("filter_grad_c24", 1, filter_grad, {3, 24, 19, 11, 40, 2, 3, {1, 1}, {1, 0}, {1, 1}, bf16}, Gradient::updated);
+  add("filter_grad_c456_stride_2", 1, filter_grad, {3, 456, 14, 15, 272, 1, 1, {2, 2}}, Gradient::with_bias);
+  add("filter_grad_c12_falls_back", 0, filter_grad, {2, 12, 9, 9, 16, 3, 3}, Gradient::stored);
 
   const auto add_pool = [&](const std::string& name, int kernels, const Pooling& pooling, Pooled what) {
     all.push_back({name, kernels, [=] { return max_pool(name, pooling, what); }, kernels == 2});

@@ -142,6 +142,35 @@ TEST(CudaLowering, ComputesImagesOfBytesWhereTheyAreRead) {
 }
 
 // What is made of bytes and used elsewhere too, or of what changes, stays.
+// A gradient that does not need its layer's result, as that of a sum, may run before the layer: then it packs its own
+// images. It read them before the layer had packed them.
+TEST(CudaLowering, AGradientBeforeItsLayerPacksItsOwnImages) {
+  for (const bool bytes : {false, true})
+    for (const bool first : {false, true}) {
+      Draft draft = hopper_plans::first_layer("first",
+                                              {.n = 2,
+                                               .c = 3,
+                                               .h = 47,
+                                               .w = 47,
+                                               .k = 64,
+                                               .r = 11,
+                                               .s = 11,
+                                               .stride = {4, 4},
+                                               .pad = {2, 2},
+                                               .bytes = bytes},
+                                              hopper_plans::First::trained);
+      std::vector<Kernel>& kernels = draft.plan.kernels;  // images, layer, filter gradient, bias gradient
+      if (first) std::rotate(kernels.begin() + 1, kernels.begin() + 2, kernels.end());
+      cuda::lower(draft.plan, hopper());
+      plan_memory(draft.plan);  // refuses to read what nothing has written
+      int packing = 0;
+      for (const Group& group : draft.plan.groups)
+        for (const cuda::Launch& launch : cuda::generate(draft.plan, group, hopper()).launches)
+          packing += launch.entry == "conv_s2d_pack";
+      EXPECT_EQ(packing, first ? 2 : 1) << to_string(draft.plan);
+    }
+}
+
 TEST(CudaLowering, LeavesMapsThatOthersNeed) {
   Draft kept = reads_bytes(Reader::whole);
   kept.plan.slots[1].external = true;
@@ -266,20 +295,44 @@ TEST(CudaLowering, ReductionsMoveToTheProgramThatMakesTheirValues) {
       }));
       EXPECT_NE(cuda::generate(plan, plan.groups[i], hopper()).source.find("#define CONV_PARTS"), std::string::npos);
     }
-    // Parts, then the values once more.
+    // Parts, then the values once more; with eight numbers for each channel in blocks that merge all parts themselves.
     const cuda::KernelCode code = cuda::generate(plan, plan.groups.back(), hopper());
-    EXPECT_EQ(code.launches.size(), 2u);
-    EXPECT_EQ(code.source.find("finish_last"), std::string::npos);
-    EXPECT_NE(code.source.find("kSplits = 1,"), std::string::npos);
+    EXPECT_EQ(code.launches.size(), makers == 2 ? 1u : 2u);
+    EXPECT_EQ(code.source.find("kEndsBack = true") != std::string::npos, makers == 2);
+    EXPECT_EQ(code.source.find("kMeets = true"), std::string::npos);
+    EXPECT_EQ(code.source.find("kSplits = 1,") == std::string::npos, makers == 2);
+    EXPECT_EQ(code.source.find("arrived"), std::string::npos);
   }
 }
 
-// They stay where the values are not read again, where the program would load more images for them, and where nothing
-// can.
+// Those of a gradient, too, with the images that they need beside it: x, and of two layers both.
+TEST(CudaLowering, SumsOfAGradientMoveToTheProgramThatMakesIt) {
+  using hopper_plans::Norm;
+  const hopper_plans::Layer layer{64, 128, 28, 28, 64, 1, 1};
+  for (const Norm what : {Norm::backward, Norm::backward_and_gate, Norm::backward_of_two}) {
+    Plan plan = hopper_plans::with_norm("norm", layer, what).plan;
+    const std::size_t loads = plan.kernels[0].loads.size();
+    cuda::lower(plan, hopper());
+    ASSERT_EQ(plan.groups.size(), 2u);
+    const cuda::Choice& maker = choice_of(plan.groups[0]);
+    ASSERT_TRUE(maker.leaves);
+    EXPECT_EQ(maker.kernel.stages.back().reductions.size(), what == Norm::backward_of_two ? 3u : 2u);
+    EXPECT_EQ(maker.kernel.loads.size() - loads, what == Norm::backward ? 2u : 4u);  // x and numbers of its channels
+    EXPECT_EQ(choice_of(plan.groups[1]).merges.size(), 1u);
+    const std::string text = cuda::generate(plan, plan.groups[0], hopper()).source;
+    const std::size_t fixed = text.find("struct Fixed"), end = text.find("};", fixed);
+    EXPECT_NE(text.substr(fixed, end - fixed).find("Vector<f32, 8> load"), std::string::npos) << text;
+  }
+}
+
+// They stay where the values are not read again, where registers do not hold what they need, where products take longer
+// in tiles beside them than the pass saves, and where nothing can.
 TEST(CudaLowering, OtherReductionsStay) {
   using hopper_plans::Norm;
-  const hopper_plans::Layer layer{3, 64, 28, 24, 64, 3, 3, {1, 1}, {1, 1}};
-  const auto merged = [&](Norm what, const cuda::Chip& chip, const std::function<void(Plan&)>& change) {
+  const hopper_plans::Layer small{3, 64, 28, 24, 64, 3, 3, {1, 1}, {1, 1}}, many_pixels{64, 64, 56, 56, 64, 1, 1},
+      patches{64, 64, 56, 56, 64, 3, 3, {1, 1}, {1, 1}}, products{128, 512, 7, 7, 512, 3, 3, {1, 1}, {1, 1}};
+  const auto merged = [&](const hopper_plans::Layer& layer, Norm what, const cuda::Chip& chip,
+                          const std::function<void(Plan&)>& change) {
     Plan plan = hopper_plans::with_norm("norm", layer, what).plan;
     change(plan);
     cuda::lower(plan, chip);
@@ -292,10 +345,12 @@ TEST(CudaLowering, OtherReductionsStay) {
     plan.kernels.back().stages.pop_back();
     plan.kernels.back().stores.pop_back();
   };
-  EXPECT_EQ(merged(Norm::forward, hopper(), same), 1u);
-  EXPECT_EQ(merged(Norm::forward, ampere(), same), 0u);
-  EXPECT_EQ(merged(Norm::backward, hopper(), same), 0u);
-  EXPECT_EQ(merged(Norm::backward, hopper(), only_sums), 0u);
+  EXPECT_EQ(merged(small, Norm::forward, hopper(), same), 1u);
+  EXPECT_EQ(merged(small, Norm::forward, ampere(), same), 0u);
+  EXPECT_EQ(merged(products, Norm::backward, hopper(), same), 0u);
+  EXPECT_EQ(merged(patches, Norm::backward, hopper(), same), 1u);
+  EXPECT_EQ(merged(many_pixels, Norm::backward, hopper(), same), 1u);
+  EXPECT_EQ(merged(many_pixels, Norm::backward, hopper(), only_sums), 0u);
 }
 
 TEST(CudaLowering, AnIntegerProductStaysOneKernel) {

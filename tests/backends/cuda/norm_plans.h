@@ -6,15 +6,20 @@
 
 namespace nixie::hopper_plans {
 
-enum class Norm { forward, two_layers, backward };
+/// Backward: of what a gate let through; of what a gate lets through that the kernel finds from x; of two layers whose
+/// results were added up, so that both have the same gradient.
+enum class Norm { forward, two_layers, backward, backward_and_gate, backward_of_two };
 
-/// x -> (x - mean) * rsqrt(variance + 1e-3) over all axes but the channels of slots `xs`, added up where there are two,
-/// into an output; mean and variance of each are outputs, too.
+inline bool is_backward(Norm what) { return what != Norm::forward && what != Norm::two_layers; }
+
+/// x -> (x - mean) * rsqrt(variance + 1e-3) over all axes but the channels of slots `xs`, where there are two times a
+/// scale and plus a shift for each channel, and added up, into an output; mean and variance of each are outputs, too.
 inline Kernel normalisation(Draft& d, const std::vector<int>& xs, const Shape& shape) {
   Kernel k{.label = "normalise", .domain = shape, .reduced = {0, 2, 3}};
   const Shape kept = kept_shape(k);
   const double count = static_cast<double>(shape.size() / shape[1]);
   Stage moments, scale{.full = false}, stream;
+  std::vector<Access> later;
   for (int i = 0; i < static_cast<int>(xs.size()); ++i) {
     const int first = 3 * i, reg = static_cast<int>(scale.body.size());
     k.loads.push_back(d.dense(xs[static_cast<std::size_t>(i)]));
@@ -35,8 +40,14 @@ inline Kernel normalisation(Draft& d, const std::vector<int>& xs, const Shape& s
     for (const Instruction& in : {load(i), carried(first), apply(Primitive::sub, {at, at + 1}), carried(first + 2),
                                   apply(Primitive::mul, {at + 2, at + 3})})
       stream.body.push_back(in);
-    if (i > 0) stream.body.push_back(apply(Primitive::add, {at - 1, at + 4}));
+    if (xs.size() == 1) continue;
+    later.insert(later.end(), {d.dense(d.slot(Dtype::f32, kept)), d.dense(d.slot(Dtype::f32, kept))});
+    for (const Instruction& in : {load(2 + 2 * i), apply(Primitive::mul, {at + 4, at + 5}), load(3 + 2 * i),
+                                  apply(Primitive::add, {at + 6, at + 7})})
+      stream.body.push_back(in);
+    if (i > 0) stream.body.push_back(apply(Primitive::add, {at - 1, at + 8}));
   }
+  k.loads.insert(k.loads.end(), later.begin(), later.end());
   const Dtype dtype = d.plan.slots[static_cast<std::size_t>(xs[0])].dtype;
   stream.stores = {{static_cast<int>(stream.body.size()) - 1, static_cast<int>(k.stores.size())}};
   k.stores.push_back(d.dense(image_output(d, dtype, shape)));
@@ -44,31 +55,60 @@ inline Kernel normalisation(Draft& d, const std::vector<int>& xs, const Shape& s
   return k;
 }
 
-/// The sums of dy and of dy * (x - mean) for every channel, and (dy - their share) * 1/2 into an output.
-inline Kernel normalisation_grad(Draft& d, int dy, Dtype dtype, const Shape& shape) {
+/// The sums of g and of g * (x - mean) for every channel, and (g - their share) * 1/2 into an output. g is dy, or dy
+/// where (x - mean) * scale + shift is above zero; x and mean are those of one layer or two.
+inline Kernel normalisation_grad(Draft& d, int dy, Dtype dtype, const Shape& shape, Norm what) {
   Kernel k{.label = "normalise grad", .domain = shape, .reduced = {0, 2, 3}};
   const double count = static_cast<double>(shape.size() / shape[1]);
   const Shape kept = kept_shape(k);
-  k.loads = {d.dense(dy), d.dense(image(d, dtype, shape)), d.dense(d.slot(Dtype::f32, kept))};
-  k.stores = {d.dense(d.output(Dtype::f32, kept)), d.dense(d.output(Dtype::f32, kept)),
-              d.dense(image_output(d, dtype, shape))};
-  k.carried = {Dtype::f32, Dtype::f32, Dtype::f32};
-  k.stages = {{.body = {load(0), load(1), load(2), apply(Primitive::sub, {1, 2}), apply(Primitive::mul, {0, 3})},
-               .reductions = {{ReduceKind::sum, 0, 0}, {ReduceKind::sum, 4, 1}}},
-              {.full = false,
-               .body = {carried(0), carried(1), number(1 / count), apply(Primitive::mul, {0, 2})},
-               .stores = {{0, 0}, {1, 1}},
-               .carries = {{3, 2}}},
-              {.body = {load(0), carried(2), apply(Primitive::sub, {0, 1}), number(0.5), apply(Primitive::mul, {2, 3})},
-               .stores = {{4, 2}}}};
+  const int layers = what == Norm::backward_of_two ? 2 : 1;
+  k.loads = {d.dense(dy)};
+  Stage sums{.body = {load(0)}}, share{.full = false}, stream;
+  int g = 0;
+  for (int i = 0; i < layers; ++i) {
+    k.loads.push_back(d.dense(image(d, dtype, shape)));
+    k.loads.push_back(d.dense(d.slot(Dtype::f32, kept)));
+    const int at = static_cast<int>(sums.body.size());
+    for (const Instruction& in : {load(1 + 2 * i), load(2 + 2 * i), apply(Primitive::sub, {at, at + 1})})
+      sums.body.push_back(in);
+    if (what == Norm::backward_and_gate) {
+      k.loads.push_back(d.dense(d.slot(Dtype::f32, kept)));
+      k.loads.push_back(d.dense(d.slot(Dtype::f32, kept)));
+      for (const Instruction& in :
+           {load(3), load(4), apply(Primitive::mul, {at + 2, at + 3}), apply(Primitive::add, {at + 5, at + 4}),
+            number(0), apply(Primitive::less, {at + 7, at + 6}), apply(Primitive::mul, {0, at + 8})})
+        sums.body.push_back(in);
+      g = at + 9;
+    }
+    stream.body = sums.body;
+    sums.body.push_back(apply(Primitive::mul, {g, at + 2}));
+    sums.reductions.push_back({ReduceKind::sum, static_cast<int>(sums.body.size()) - 1, i + 1});
+  }
+  sums.reductions.insert(sums.reductions.begin(), {ReduceKind::sum, g, 0});
+  share.body = {carried(0), number(1 / count), apply(Primitive::mul, {0, 1})};
+  share.carries = {{2, layers + 1}};
+  k.carried.assign(static_cast<std::size_t>(layers) + 2, Dtype::f32);
+  for (int i = 0; i <= layers; ++i) {
+    if (i > 0) share.body.push_back(carried(i));
+    share.stores.push_back({i == 0 ? 0 : i + 2, i});
+    k.stores.push_back(d.dense(d.output(Dtype::f32, kept)));
+  }
+  const int at = static_cast<int>(stream.body.size());
+  for (const Instruction& in :
+       {carried(layers + 1), apply(Primitive::sub, {g, at}), number(0.5), apply(Primitive::mul, {at + 1, at + 2})})
+    stream.body.push_back(in);
+  stream.stores = {{at + 3, layers + 1}};
+  k.stores.push_back(d.dense(image_output(d, dtype, shape)));
+  k.stages = {sums, share, stream};
   return k;
 }
 
 /// A convolution, or two of the same images added up after their normalisation, or the input gradient through a gate,
 /// whose result is read by such a kernel alone.
 inline Draft with_norm(const std::string& name, const Layer& layer, Norm what) {
-  Draft d = what == Norm::backward ? input_grad(name, layer, true) : forward(name, layer, Forward::plain);
-  const Shape shape = what == Norm::backward ? layer.x() : layer.y();
+  Draft d = is_backward(what) ? input_grad(name, layer, what != Norm::backward_and_gate)
+                              : forward(name, layer, Forward::plain);
+  const Shape shape = is_backward(what) ? layer.x() : layer.y();
   std::vector<int> made;
   if (what == Norm::two_layers) {
     d.plan.kernels.push_back(d.plan.kernels[0]);
@@ -80,8 +120,8 @@ inline Draft with_norm(const std::string& name, const Layer& layer, Norm what) {
     made.push_back(internal(d, layer.dtype, shape, shape.channels_last()));
     kernel.stores[0].slot = made.back();
   }
-  d.plan.kernels.push_back(what == Norm::backward ? normalisation_grad(d, made[0], layer.dtype, shape)
-                                                  : normalisation(d, made, shape));
+  d.plan.kernels.push_back(is_backward(what) ? normalisation_grad(d, made[0], layer.dtype, shape, what)
+                                             : normalisation(d, made, shape));
   return d;
 }
 

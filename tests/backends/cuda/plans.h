@@ -329,6 +329,9 @@ inline std::vector<Draft> all_convolutions(Dtype dtype) {
   add({1, 2, 5, 6, 7}, {3, 2, 2, 3, 3}, {.stride = {1, 2, 1}, .pad = {0, 1, 1}, .dilation = {1, 1, 1}});
   add({8, 64, 14, 14}, {96, 64, 3, 3}, {.stride = {1, 1}, .pad = {1, 1}, .dilation = {1, 1}});
   add({64, 1, 28, 28}, {20, 1, 5, 5}, {.stride = {1, 1}, .pad = {0, 0}, .dilation = {1, 1}});
+  // A window of one tap, whose pixels are one axis: results one by one, in pairs and in pieces.
+  for (const auto& [channels, filters] : {std::pair(17, 1), {5, 37}, {12, 70}, {24, 40}})
+    add({3, channels, 9, 8}, {filters, channels, 1, 1}, {.stride = {1, 1}, .pad = {0, 0}, .dilation = {1, 1}});
   return all;
 }
 

@@ -207,7 +207,8 @@ TEST_P(CudaSharedLaunches, AreAsManyAsExpected) {
   EXPECT_EQ(members, GetParam().draft.plan.kernels.size());
   Plan alone = GetParam().draft.plan;
   plan_memory(alone, {.overlaps = true});
-  EXPECT_LE(static_cast<double>(plan.arena_bytes), 1.02 * static_cast<double>(alone.arena_bytes));
+  const auto before = static_cast<double>(alone.arena_bytes);
+  EXPECT_LE(static_cast<double>(plan.arena_bytes), std::max(1.02 * before, before + (4 << 20)));
 }
 
 TEST_P(CudaSharedLaunches, ChangeNoResult) {

@@ -15,10 +15,13 @@ namespace nixie::cuda {
 namespace {
 
 // Words of sums and accumulators that a thread may hold where it leaves parts, with one or two consumers and with
-// three, which have no room for what the epilogue loads.
-constexpr int kMostHeld = 128, kMostHeldByThree = 96;
+// three, which have no room for what the epilogue loads; and with the loads that are on their way.
+constexpr int kMostHeld = 128, kMostHeldByThree = 96, kMostHeldAndLoaded = 141;
 // Of f32, beside the sums of three products in tiles of more than 64 columns.
 constexpr int kMostLoadsByChannel = 6;
+
+constexpr int kFew = 32;       // filters, of which other forms make more (rewrite/unfold)
+constexpr int kFewTerms = 64;  // for which results that leave one by one are not worth a tile
 
 std::string limits(const ConvProblem& conv) {
   if (conv.role == ConvRole::filter_grad) return "filter gradient";
@@ -26,15 +29,25 @@ std::string limits(const ConvProblem& conv) {
   if (std::string why = group_limits(conv); !why.empty()) return why;
   const int channels = conv.channels / conv.groups, filters = conv.filters / conv.groups;
   if (channels % 8 != 0) return fmt::format("{} channels", channels);
-  if (filters % 8 != 0) return fmt::format("{} filters", filters);
+  // Other numbers are filled up with zeros, which few filters are not worth.
+  const bool any = conv.role == ConvRole::output && conv.groups == 1 && conv.planes == 0 && filters > kFew &&
+                   channels * conv.r * conv.s >= kFewTerms;
+  if (filters % 8 != 0 && !any) return fmt::format("{} filters", filters);
   if (conv.groups > 1 && conv.role == ConvRole::input_grad && filters % 64 != 0)
     return fmt::format("groups of {} filters", filters);
   return {};
 }
 
-// Whether neighbouring channels of results are stored in pieces of 16 bytes, or are no neighbours in memory.
+// A matrix product stores its results in pieces.
+std::string limits_of_product(const ConvProblem& conv) {
+  return conv.filters % 8 != 0 ? fmt::format("{} columns", conv.filters) : limits(conv);
+}
+
+// Whether neighbouring channels of results are stored in pieces of 16 bytes, or are eights that are no neighbours in
+// memory.
 bool stores_pieces(const Kernel& kernel) {
   if (std::holds_alternative<Matmul>(kernel.head->op)) return true;
+  if (kernel.domain[1] % 8 != 0) return false;
   return std::all_of(kernel.stores.begin(), kernel.stores.end(), [&](const Access& store) {
     if (store.strides[1] != 1) return true;
     bool aligned = store.offset % 8 == 0 &&
@@ -50,20 +63,42 @@ std::int64_t loads_by_channel(const Kernel& kernel) {
                        [](const Access& load) { return load.strides.size() > 1 && load.strides[1] != 0; });
 }
 
-// What a thread accumulates for parts stays in registers, beside the sums of its tile.
-std::vector<Tile> tiles_of(const Choice& choice, const Chip& chip) {
-  std::vector<Tile> tiles = forward_tiles(problem_of(choice), chip);
+// Words of sums and accumulators that a thread holds where it leaves parts.
+int held_words(const Choice& choice, const Tile& tile) {
+  return tile.mma_m * tile.n / 2 + static_cast<int>(ceil_div(tile.n, 64)) * 8 * accumulated_words(choice);
+}
+
+// Rows of a lane whose loads are on their way beside them; none fits: 0.
+int rows_ahead(const Plan& plan, const Choice& choice, const Tile& tile) {
+  const LoadedWords loaded = loaded_words(plan, choice.kernel);
+  if (loaded.of_pixels == 0) return 1;
+  const int room = kMostHeldAndLoaded - held_words(choice, tile) - loaded.of_channels;
+  return std::clamp(room / loaded.of_pixels, 0, 4);
+}
+
+// What a thread accumulates for parts stays in registers, beside the sums of its tile, which no other block shares.
+std::vector<Tile> tiles_of(const Plan& plan, const Choice& choice, const Chip& chip) {
+  std::vector<Tile> tiles = forward_tiles(problem_of(choice), chip, !choice.leaves);
   if (problem_of(choice).products() == 3 && loads_by_channel(choice.kernel) > kMostLoadsByChannel)
     std::erase_if(tiles, [](const Tile& tile) { return tile.mma_m * tile.n > 64; });
   if (!choice.leaves) return tiles;
   const bool full = !choice.kernel.loads.empty() || problem_of(choice).dtype == Dtype::bf16;
   const std::int64_t filters = forward_layer(problem_of(choice)).filters;
   std::erase_if(tiles, [&](const Tile& tile) {
-    const int held = tile.mma_m * tile.n / 2 + static_cast<int>(ceil_div(tile.n, 64)) * 8 * accumulated_words(choice);
     const int most = tile.consumers < 3 ? kMostHeld : full ? 0 : kMostHeldByThree;
-    return held > most || ceil_div(filters, tile.n) > chip.sms;
+    return held_words(choice, tile) > most || rows_ahead(plan, choice, tile) == 0 ||
+           ceil_div(filters, tile.n) > chip.sms;
   });
   return tiles;
+}
+
+// The clocks of a choice's fastest tile; accumulating takes as long again as storing does.
+double clocks_of(const Plan& plan, const Choice& choice, const Chip& chip) {
+  const Tile tile = tiles_of(plan, choice, chip).front();
+  if (!choice.leaves) return static_cast<double>(tile.clocks);
+  const ForwardLayer layer = forward_layer(problem_of(choice));
+  const std::int64_t waves = ceil_div(layer.tiles(tile), forward_blocks(layer, tile, chip));
+  return static_cast<double>(tile.clocks + waves * forward_epilogue_clocks(tile));
 }
 
 KernelCode generate_tile(const Plan& plan, const Choice& choice, const Tile& tile, const Chip& chip) {
@@ -73,8 +108,15 @@ KernelCode generate_tile(const Plan& plan, const Choice& choice, const Tile& til
 
   // Products of planes have no odd results.
   const bool pieces = conv.products() > 1 || stores_pieces(choice.kernel);
-  NhwcFunctor body = nhwc_functor(plan, choice.kernel, parts_pointer(choice), pieces ? 8 : 1);
   KernelCode code;
+  std::vector<Pointer> pointers = parts_pointer(choice);
+  if (tile.splits > 1) {
+    const std::int64_t tiles = layer.tiles(tile), counters = round_up(4 * tiles * tile.consumers, 256);
+    pointers.push_back({"u32*", "arrived", {Argument::kScratch, 0}});
+    pointers.push_back({"float*", "split_parts", {Argument::kScratch, counters}});
+    code.scratch_bytes = counters + 4 * tiles * tile.splits * tile.rows() * tile.n;
+  }
+  NhwcFunctor body = nhwc_functor(plan, choice.kernel, pointers, pieces ? 8 : 1);
   code.source = window_defines(conv, layer.pad) + tile_defines(conv, tile, slice) +
                 defines({{"CONV_C", layer.channels},
                          {"CONV_K", layer.filters},
@@ -83,11 +125,14 @@ KernelCode generate_tile(const Plan& plan, const Choice& choice, const Tile& til
                          {"CONV_Q", layer.q},
                          {"CONV_PIXELS", layer.pixels},
                          {"CONV_RESIDENT", tile.resident},
+                         {"CONV_SPLITS", tile.splits},
                          {"CONV_LANES", pieces ? 8 : 1},
                          {"CONV_TRANSPOSED_W", layer.transposed}}) +
-                parts_defines(choice) + body.text + "#include \"conv_fprop_sm90.cuh\"\n";
+                parts_defines(choice) +
+                (choice.leaves ? defines({{"CONV_AHEAD", rows_ahead(plan, choice, tile)}}) : "") + body.text +
+                "#include \"conv_fprop_sm90.cuh\"\n";
   code.arguments = std::move(body.arguments);
-  code.variant = fmt::format("conv_fprop_sm90 {}x{}{}", tile.rows(), tile.n, of_products(conv));
+  code.variant = fmt::format("conv_fprop_sm90 {}{}", tile.name(), of_products(conv));
   const std::vector<std::uint64_t> w_sizes{u64(conv.channels / conv.groups), u64(conv.r * conv.s), u64(conv.filters)};
   const std::vector<std::uint32_t> w_box =
       layer.transposed ? std::vector<std::uint32_t>{64, 1, 64} : std::vector<std::uint32_t>{u32(slice), 1, u32(tile.n)};
@@ -100,7 +145,7 @@ KernelCode generate_tile(const Plan& plan, const Choice& choice, const Tile& til
   code.launches.push_back(
       {.entry = "conv_fprop",
        .blocks = tile.resident ? forward_blocks(layer, tile, chip)
-                               : blocks_for(choice, layer.tiles(tile), layer.columns(tile), chip),
+                               : blocks_for(choice, layer.tiles(tile) * tile.splits, layer.columns(tile), chip),
        .threads = (tile.consumers + 1) * 128,
        .shared_bytes = 1024 + tile.stages * planes_of(conv.products()) * stage_rows * layer.stage_terms * 2 +
                        resident_bytes(layer, tile) + tile.consumers * 16384,
@@ -115,18 +160,19 @@ class ConvFprop final : public Family {
   Match match(const Plan& plan, const Kernel& kernel, const Chip& chip) const override {
     return match_forward(plan, kernel, chip);
   }
-  std::vector<Algorithm> algorithms(const Plan&, const Choice& choice, const Chip& chip) const override {
-    return algorithms_of(tiles_of(choice, chip));
+  std::vector<Algorithm> algorithms(const Plan& plan, const Choice& choice, const Chip& chip) const override {
+    return algorithms_of(tiles_of(plan, choice, chip));
   }
   std::string operation(const Plan&, const Choice& choice) const override { return operation_text(problem_of(choice)); }
   KernelCode generate(const Plan& plan, const Choice& choice, const Chip& chip,
                       const std::string& tile) const override {
-    return generate_tile(plan, choice, tile_named(tiles_of(choice, chip), tile), chip);
+    return generate_tile(plan, choice, tile_named(tiles_of(plan, choice, chip), tile), chip);
   }
   std::optional<Absorption> absorb(const Grouping& grouping, const Choice& choice, std::size_t other) const override {
     if (problem_of(choice).products() != 1 || problem_of(choice).groups > 1 || !stores_pieces(choice.kernel)) return {};
     std::optional<Absorption> with = with_channel_parts(grouping, choice, other);
-    return with && !tiles_of(with->choice, grouping.chip).empty() ? with : std::nullopt;
+    if (!with || tiles_of(grouping.plan, with->choice, grouping.chip).empty()) return {};
+    return parts_pay(grouping, choice, with->choice, clocks_of) ? with : std::nullopt;
   }
 };
 
@@ -136,7 +182,7 @@ Match match_forward(const Plan& plan, const Kernel& kernel, const Chip& chip, co
   if (!kernel.head || !is_product(*kernel.head)) return Refusal{"no convolution or matrix product"};
   if (!chip.has_wgmma()) return Refusal{"needs sm_90a"};
   const ConvMatch found = std::holds_alternative<Matmul>(kernel.head->op)
-                              ? product_problem(plan, kernel, chip, limits)
+                              ? product_problem(plan, kernel, chip, limits_of_product)
                               : conv_in_16_bits(plan, kernel, limits, further ? Groups::one : Groups::any);
   if (const auto* refusal = std::get_if<Refusal>(&found)) return *refusal;
   const auto& conv = std::get<ConvProblem>(found);

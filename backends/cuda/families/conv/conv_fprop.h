@@ -1,4 +1,4 @@
-// What the families that compete for forward convolutions and input gradients share with conv_fprop.
+// Shared by the families that compete with conv_fprop for forward convolutions and input gradients.
 #pragma once
 
 #include "nixie/backends/cuda/families/conv/conv_problem.h"

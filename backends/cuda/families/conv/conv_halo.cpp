@@ -17,6 +17,8 @@ namespace {
 
 constexpr int kChunkBytes = 4 * 4608;  // through which sums pass, of both consumers
 constexpr double kLeastUse = 0.9;      // of the products that are computed
+// Words of sums, accumulators and loads on their way that a thread may hold where it leaves parts.
+constexpr int kMostHeld = 124;
 // Of so few channels or filters conv_fprop reads a line of L2 for few products: patches pay that fill tiles badly.
 constexpr int kFew = 32;
 
@@ -40,8 +42,10 @@ struct Patches {
   int slice = 0;            // channels of a slab
   int ring = 0, bytes = 0;  // patches that a ring holds, bytes of all rings
   int stages = 0;           // of filters
+  int filter_rows = 64;     // of a stage
   bool resident = false;    // all filters stay
-  int filter_bytes() const { return (resident && !shared ? 1 : 2) * stages * slice * 128; }
+  int filter_bytes() const { return (resident && !shared ? 1 : 2) * stages * slice * 2 * filter_rows; }
+  int barrier_bytes() const { return 2 * 2 * 8 * stages; }
 };
 
 // Of a patch and 64 filters: products, but no less than twice what L2 takes for a line for each place, as products wait
@@ -51,16 +55,19 @@ double clocks_of(const ConvProblem& conv, const Sides& sides, int high, int patc
   return std::max(products, 256.0 * patch_places * slabs / chip.l2_bytes_per_clock);
 }
 
-// The patches of least clocks.
-Patches patches_of(const ConvProblem& conv, const Chip& chip) {
+// The patches of least clocks. `half`: of half as many rows, whose sums leave registers for images beside parts.
+Patches patches_of(const ConvProblem& conv, const Chip& chip, bool half = false) {
   const int ring_bytes = static_cast<int>(dynamic_shared_bytes(chip)) - kChunkBytes;
   const Sides sides = sides_of(conv);
   const int slice = sides.channels <= 16 ? 16 : sides.channels <= 32 ? 32 : 64;
   const auto slabs = static_cast<int>(ceil_div(sides.channels, slice));
+  const int filter_rows = conv.role == ConvRole::input_grad ? 64 : std::min(64, (sides.filters + 7) / 8 * 8);
   Patches best;
   for (int together : {1, 2, 4, 8})
-    for (int high : {28, 24, 32, 16}) {
-      if (high != 28 && high != 24 && !has_few(sides)) continue;
+    for (int rows : {28, 24, 32, 16}) {
+      if (rows != 28 && rows != 24 && !has_few(sides) && !half) continue;
+      const int high = half ? rows / 2 : rows;
+      if (high < 12) continue;
       const int places =
           static_cast<int>(ceil_div(conv.images, together) * ceil_div(sides.p, high) * ceil_div(sides.q, 8 / together));
       const double use = static_cast<double>(conv.images) * sides.p * sides.q / (8.0 * high * places);
@@ -69,10 +76,11 @@ Patches patches_of(const ConvProblem& conv, const Chip& chip) {
       const bool shared = ceil_div(sides.filters, 64) % 2 == 0;
       const int ring = shared ? 3 : 2,
                 room = static_cast<int>(round_up(patch_places * slice * 2, 1024)) * ring * (shared ? 1 : 2);
-      const int stages = std::min(8, (ring_bytes - room) / (2 * slice * 128));
+      const int stages = std::min(8, (ring_bytes - room) / (4 * slice * filter_rows));
       if ((best.places > 0 && clocks >= best.clocks) || room > ring_bytes || stages < 2) continue;
-      best = {together, high, use, clocks, places, shared, slice, ring, room, slabs * conv.r * conv.s, true};
-      if (sides.filters > (shared ? 128 : 64) || best.filter_bytes() > ring_bytes - room)
+      best = {together,    high, use, clocks, places, shared, slice, ring, room, slabs * conv.r * conv.s,
+              filter_rows, true};
+      if (sides.filters > (shared ? 128 : 64) || best.filter_bytes() + best.barrier_bytes() > ring_bytes - room)
         best.stages = stages, best.resident = false;
     }
   best.use *= static_cast<double>(sides.filters) / static_cast<double>(round_up(sides.filters, 64)) * sides.channels /
@@ -89,10 +97,33 @@ std::int64_t tiles_of(const Sides& sides, const Patches& patches) {
   return (patches.shared ? patches.places : ceil_div(patches.places, 2)) * columns_of(sides, patches);
 }
 
+Patches patches_of(const Plan& plan, const Choice& choice, const Chip& chip) {
+  return patches_of(problem_of(choice), chip, choice.leaves && loaded_words(plan, choice.kernel).of_pixels > 0);
+}
+
+// Pixels of a thread whose loads are on their way where parts are left; none fits: 0.
+int pixels_ahead(const Plan& plan, const Choice& choice, const Patches& patches) {
+  const LoadedWords loaded = loaded_words(plan, choice.kernel);
+  const int room = kMostHeld - 4 * patches.high - 8 * accumulated_words(choice) - loaded.of_channels;
+  return loaded.of_pixels == 0 ? 1 : std::clamp(room / loaded.of_pixels, 0, 4);
+}
+
+// Of a choice's blocks. One consumer's epilogue is hidden behind the other's products, or longer than these: where
+// images are loaded beside parts.
+double clocks_of(const Plan& plan, const Choice& choice, const Chip& chip) {
+  constexpr double kClocksOfTwoRows = 350;
+  const Sides sides = sides_of(problem_of(choice));
+  const Patches patches = patches_of(plan, choice, chip);
+  const double products = patches.clocks / patches.places, epilogue = patches.high / 2 * kClocksOfTwoRows;
+  const bool images = choice.leaves && loaded_words(plan, choice.kernel).of_pixels > 0;
+  return static_cast<double>(ceil_div(tiles_of(sides, patches), chip.sms)) *
+         (images ? std::max(2 * products, products + epilogue) : 2 * products);
+}
+
 KernelCode generate_halo(const Plan& plan, const Choice& choice, const Chip& chip) {
   const ConvProblem& conv = problem_of(choice);
   const Sides sides = sides_of(conv);
-  const Patches patches = patches_of(conv, chip);
+  const Patches patches = patches_of(plan, choice, chip);
   check(patches.together > 0, "no patch of this convolution fits shared memory; fits_halo says which do");
   const bool transposed = conv.role == ConvRole::input_grad;
   KernelCode code;
@@ -124,6 +155,7 @@ KernelCode generate_halo(const Plan& plan, const Choice& choice, const Chip& chi
   } else {
     NhwcFunctor body = nhwc_functor(plan, choice.kernel, parts_pointer(choice));
     code.source += parts_defines(choice) + body.text;
+    if (choice.leaves) code.source += defines({{"CONV_AHEAD", pixels_ahead(plan, choice, patches)}});
     code.arguments = std::move(body.arguments);
   }
   code.source += "#include \"conv_halo_sm90.cuh\"\n";
@@ -145,7 +177,7 @@ KernelCode generate_halo(const Plan& plan, const Choice& choice, const Chip& chi
                        .dtype = conv.dtype,
                        .sizes = {u64(conv.channels), u64(conv.r * conv.s), u64(conv.filters)},
                        .box = transposed ? std::vector<std::uint32_t>{64, 1, u32(patches.slice)}
-                                         : std::vector<std::uint32_t>{u32(patches.slice), 1, 64},
+                                         : std::vector<std::uint32_t>{u32(patches.slice), 1, u32(patches.filter_rows)},
                        .swizzle_bytes = transposed ? 128 : patches.slice * 2});
   code.launches.push_back({.entry = "conv_halo",
                            .blocks = blocks_for(choice, tiles_of(sides, patches), columns_of(sides, patches), chip),
@@ -169,6 +201,17 @@ std::string limits(const ConvProblem& conv, const Chip& chip) {
   return {};
 }
 
+// Whether registers hold what a choice that leaves parts loads, and blocks keep to their columns. Numbers of channels
+// have no room beside the sums of 28 rows and addresses of several images.
+bool holds(const Grouping& grouping, const Choice& choice) {
+  const ConvProblem& conv = problem_of(choice);
+  const Patches patches = patches_of(grouping.plan, choice, grouping.chip);
+  const LoadedWords loaded = loaded_words(grouping.plan, choice.kernel);
+  if (patches.places == 0 || columns_of(sides_of(conv), patches) > grouping.chip.sms) return false;
+  if (loaded.of_pixels > 0) return patches.use >= kLeastUse && pixels_ahead(grouping.plan, choice, patches) > 0;
+  return loaded.of_channels <= (patches.together == 1 && conv.dtype == Dtype::f16 ? 9 : 0);
+}
+
 class ConvHalo final : public Family {
  public:
   std::string_view name() const override { return "conv_halo_sm90"; }
@@ -176,20 +219,18 @@ class ConvHalo final : public Family {
   Match match(const Plan& plan, const Kernel& kernel, const Chip& chip) const override {
     return match_forward(plan, kernel, chip, [&](const ConvProblem& conv) { return limits(conv, chip); });
   }
-  std::vector<Algorithm> algorithms(const Plan&, const Choice& choice, const Chip& chip) const override {
-    return {{"halo", halo_clocks(problem_of(choice), chip)}};
+  std::vector<Algorithm> algorithms(const Plan& plan, const Choice& choice, const Chip& chip) const override {
+    return {{"halo", clocks_of(plan, choice, chip)}};
   }
   std::string operation(const Plan&, const Choice& choice) const override {
     return operation_text(problem_of(choice), choice.pooled.has_value());
   }
   std::optional<Absorption> absorb(const Grouping& grouping, const Choice& choice, std::size_t other) const override {
     const ConvProblem& conv = problem_of(choice);
+    if (std::optional<Absorption> with = with_channel_parts(grouping, choice, other);
+        with && holds(grouping, with->choice) && parts_pay(grouping, choice, with->choice, clocks_of))
+      return with;
     const Patches patches = patches_of(conv, grouping.chip);
-    const std::optional<Absorption> with = with_channel_parts(grouping, choice, other);
-    // Registers hold three loads; not beside addresses of several images, nor bfloat16, which becomes floats at once.
-    const bool fits =
-        with && with->choice.kernel.loads.size() <= (patches.together == 1 && conv.dtype == Dtype::f16 ? 3u : 0u);
-    if (fits && columns_of(sides_of(conv), patches) <= grouping.chip.sms) return with;
     if (choice.leaves || conv.role != ConvRole::output || patches.together > 2) return {};
     return with_pooling(grouping, choice, other, conv);
   }
@@ -202,11 +243,10 @@ class ConvHalo final : public Family {
 
 bool fits_halo(const ConvProblem& conv, const Chip& chip) { return limits(conv, chip).empty(); }
 
-// One consumer's epilogue is hidden behind the other's products.
 double halo_clocks(const ConvProblem& conv, const Chip& chip) {
-  const Sides sides = sides_of(conv);
   const Patches patches = patches_of(conv, chip);
-  return static_cast<double>(ceil_div(tiles_of(sides, patches), chip.sms)) * 2 * patches.clocks / patches.places;
+  return static_cast<double>(ceil_div(tiles_of(sides_of(conv), patches), chip.sms)) * 2 * patches.clocks /
+         patches.places;
 }
 
 const Family& conv_halo() {

@@ -1,4 +1,4 @@
-// Finds the convolution that a kernel is.
+// Derives the convolution problem of a kernel.
 #include "nixie/backends/cuda/families/conv/conv_problem.h"
 
 #include <algorithm>

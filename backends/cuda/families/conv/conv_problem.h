@@ -1,4 +1,4 @@
-// ConvProblem: a 2-D convolution in the words of the layer, as the families of convolutions see it.
+// ConvProblem: the sizes of a 2-D convolution layer, shared by the convolution families.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// What the convolutions of sm_90a share: tensor maps of their operands, the window as constants.
+// Shared by the sm_90a convolutions: tensor maps of their operands, and the window as constants.
 #pragma once
 
 #include <string>

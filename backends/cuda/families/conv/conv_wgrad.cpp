@@ -128,7 +128,7 @@ std::string wgrad_limits(const ConvProblem& conv) {
   if (conv.role != ConvRole::filter_grad) return "no filter gradient";
   if (std::string why = im2col_limits(conv); !why.empty()) return why;
   if (std::string why = group_limits(conv); !why.empty()) return why;
-  if (conv.channels / conv.groups % 16 != 0) return fmt::format("{} channels", conv.channels / conv.groups);
+  if (conv.channels / conv.groups % 8 != 0) return fmt::format("{} channels", conv.channels / conv.groups);
   if (conv.filters % 8 != 0) return fmt::format("{} filters", conv.filters);
   if (!has_gradient_tiles(conv)) return "more tiles than a schedule can name";
   return {};

@@ -1,4 +1,4 @@
-// The limits of conv_wgrad, for rewrites that leave it work.
+// The limits of conv_wgrad, for rewrites that produce filter gradients for it.
 #pragma once
 
 #include "nixie/backends/cuda/families/conv/conv_problem.h"

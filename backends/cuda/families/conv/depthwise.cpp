@@ -246,13 +246,17 @@ class Depthwise final : public Family {
   Match match(const Plan& plan, const Kernel& kernel, const Chip& chip) const override {
     const auto* op = kernel.head ? std::get_if<Conv>(&kernel.head->op) : nullptr;
     if (!op) return Refusal{"no convolution"};
-    if (op->groups == 1) return Refusal{"one group"};
     Kernel plain = kernel;
     std::get<Conv>(plain.head->op).groups = 1;
     const ConvMatch found = conv_problem(plan, plain);
     if (const auto* refusal = std::get_if<Refusal>(&found)) return *refusal;
     const auto& conv = std::get<ConvProblem>(found);
     if (op->groups != conv.channels) return Refusal{fmt::format("{} channels in {} groups", conv.channels, op->groups)};
+    // One channel is a group of its own; of more filters the sums do not fit registers.
+    if (op->groups == 1 && (conv.filters > 1 || conv.r * conv.s == 1))
+      return Refusal{fmt::format("one channel, {} filters of {}x{}", conv.filters, conv.r, conv.s)};
+    if (op->groups == 1 && conv.role == ConvRole::input_grad && conv.stride != std::array{1, 1})
+      return Refusal{"one channel, phases of an input gradient"};
     if (!conv.is_16_bit() && conv.dtype != Dtype::f32) return Refusal{fmt::format("{} operands", conv.dtype)};
     for (const Operand& operand : kernel.head->operands)
       if (dtype_of(plan, operand) != conv.dtype) return Refusal{"operands of two types"};

@@ -1,4 +1,4 @@
-// The families of convolutions, each in the file of its name.
+// The convolution families, each in the file of its name.
 #pragma once
 
 #include "nixie/backends/cuda/families/family.h"

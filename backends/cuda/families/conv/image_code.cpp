@@ -1,4 +1,4 @@
-// Prints the code that makes elements of images.
+// Prints the code that computes elements of images.
 #include "nixie/backends/cuda/families/conv/image_code.h"
 
 #include "nixie/backends/cuda/families/conv/image_map.h"

@@ -1,4 +1,4 @@
-// How programs of first layers read images: as they are stored (bytes, for example), each element computed when loaded.
+// Source for first layers that read stored images (bytes, for example) and compute each element when it is loaded.
 #pragma once
 
 #include "nixie/backends/cuda/families/conv/conv_problem.h"

@@ -1,4 +1,4 @@
-// Finds the kernels that make images.
+// Finds the kernels that compute a layer's images.
 #include "nixie/backends/cuda/families/conv/image_map.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Finds the elementwise kernel (a normalisation of bytes, for example) that makes a first layer's images.
+// Finds the elementwise kernel (a normalisation of bytes, for example) that computes a first layer's images.
 #pragma once
 
 #include <optional>

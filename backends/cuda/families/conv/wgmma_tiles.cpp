@@ -2,6 +2,7 @@
 #include "nixie/backends/cuda/families/conv/wgmma_tiles.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "nixie/backends/cuda/kernels/conv/tensor_sums.h"
 #include "nixie/core/base/integer_math.h"
@@ -34,7 +35,6 @@ std::int64_t stage_clocks(const Tile& tile, std::int64_t rows_b, int terms, int 
 
 // Clocks of a whole tile's epilogue, in which an SM has its share of what memory gives.
 std::int64_t epilogue_clocks(const Tile& tile, int epilogue_bytes) {
-  constexpr int kMemoryBytesPerClock = 16;
   return std::int64_t{1} * tile.rows() * tile.n * epilogue_bytes / kMemoryBytesPerClock;
 }
 
@@ -95,10 +95,14 @@ std::int64_t gradient_rows(const ConvProblem& conv, const Tile& tile) {
   return std::int64_t{conv.groups} * ceil_div(conv.filters / conv.groups, tile.rows());
 }
 
-int gradient_slice(const ConvProblem& conv) { return exact_slice(conv.channels / conv.groups); }
+// Half of the last slice is empty where none divides the channels.
+int gradient_slice(const ConvProblem& conv) {
+  const int channels = conv.channels / conv.groups;
+  return channels % 16 == 0 ? exact_slice(channels) : 16;
+}
 
 std::int64_t gradient_columns(const ConvProblem& conv) {
-  return std::int64_t{1} * conv.r * conv.s * (conv.channels / conv.groups);
+  return std::int64_t{1} * conv.r * conv.s * round_up(conv.channels / conv.groups, gradient_slice(conv));
 }
 
 // A pixel's slice is a line of L2 whether it has 64 channels or 16, so that slices that divide the channels are bound
@@ -145,6 +149,10 @@ std::int64_t resident_bytes(const ForwardLayer& layer, const Tile& tile) {
   return tile.resident ? layer.stages * layer.filter_rows(tile) * layer.stage_terms * 2 : 0;
 }
 
+std::int64_t forward_epilogue_clocks(const Tile& tile) {
+  return tile.rows() * tile.n / (tile.consumers == 3 ? 16 : 12);
+}
+
 // Whether a block reads filters twice at least, they leave room for enough images, and blocks that keep to a column
 // take about as many waves as others.
 bool may_reside(const ForwardLayer& layer, Tile tile, std::int64_t room, const Chip& chip) {
@@ -155,9 +163,29 @@ bool may_reside(const ForwardLayer& layer, Tile tile, std::int64_t room, const C
          resident_bytes(layer, tile) + 4 * images <= room;
 }
 
+// The tile with its terms shared out over blocks that would have none, where that is faster: parts go to memory and
+// come back, and the last of a tile waits for the others.
+std::optional<Tile> split(const Tile& whole, const ForwardLayer& layer, std::int64_t stage_clocks,
+                          std::int64_t epilogue, const Chip& chip) {
+  constexpr std::int64_t kMost = 16, kLeastStages = 8, kMeeting = 2000, kLatency = 700;
+  const std::int64_t tiles = layer.tiles(whole),
+                     part = std::int64_t{4} * whole.rows() * whole.n / chip.l2_bytes_per_clock,
+                     chunks =
+                         ceil_div(whole.mma_m * whole.n / 2, 16);  // of a thread's sums, loaded of two parts at once
+  if (whole.resident || tiles >= chip.sms) return {};
+  Tile best = whole;
+  for (int splits = 2; splits <= std::min(kMost, layer.stages / kLeastStages); ++splits) {
+    const std::int64_t share = ceil_div(layer.stages, splits), waves = ceil_div(tiles * splits, chip.sms),
+                       adding = splits * part + ceil_div(splits, 2) * chunks * kLatency,
+                       clocks = waves * (share * stage_clocks + part) + adding + epilogue + kMeeting;
+    if ((splits - 1) * share < layer.stages && clocks < best.clocks) best.splits = splits, best.clocks = clocks;
+  }
+  return best.splits > 1 ? std::optional(best) : std::nullopt;
+}
+
 // The tile whose last wave ends first. Turned filters come in boxes of 64. An epilogue hides better behind the products
 // of two other warpgroups.
-std::vector<Tile> forward_tiles(const ConvProblem& conv, const Chip& chip) {
+std::vector<Tile> forward_tiles(const ConvProblem& conv, const Chip& chip, bool may_split) {
   const ForwardLayer layer = forward_layer(conv);
   std::vector<Tile> tiles;
   for (Tile tile : kForwardTiles) {
@@ -165,14 +193,15 @@ std::vector<Tile> forward_tiles(const ConvProblem& conv, const Chip& chip) {
     const std::int64_t room = dynamic_shared_bytes(chip) - tile.consumers * 16384;
     tile.resident = conv.products() == 1 && may_reside(layer, tile, room, chip);
     const std::int64_t waves = ceil_div(layer.tiles(tile), forward_blocks(layer, tile, chip)),
-                       epilogue = tile.rows() * tile.n / (tile.consumers == 3 ? 16 : 12);
+                       epilogue = forward_epilogue_clocks(tile);
     // Filters count for each tile, resident or not: else small tiles, whose epilogues overlap less, would seem as fast.
-    tile.clocks =
-        waves * (layer.stages * stage_clocks(tile, layer.filter_rows(tile), layer.stage_terms, conv.products(), chip) +
-                 epilogue);
+    const std::int64_t stage = stage_clocks(tile, layer.filter_rows(tile), layer.stage_terms, conv.products(), chip);
+    tile.clocks = waves * (layer.stages * stage + epilogue);
     tile.stages = stages_in(room - resident_bytes(layer, tile), tile, tile.resident ? 0 : layer.filter_rows(tile),
                             layer.stage_terms, conv.products());
     tiles.push_back(tile);
+    if (!may_split || conv.products() > 1) continue;
+    if (const auto parts = split(tile, layer, stage, epilogue, chip)) tiles.push_back(*parts);
   }
   return sorted(std::move(tiles));
 }

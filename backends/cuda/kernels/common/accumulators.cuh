@@ -1,4 +1,4 @@
-// What reductions gather values in: identity when made, add() one value, merge() what comes after, then the result.
+// Accumulators of reductions: initially the identity; add() a value, merge() the accumulator after it, then the result.
 #pragma once
 
 #include "math.cuh"

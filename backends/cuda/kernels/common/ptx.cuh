@@ -1,5 +1,5 @@
-// Hopper's instructions by name: mbarriers, tensor copies (TMA), warpgroup matrix products (wgmma), and small
-// conversions. Includes nothing: NVRTC compiles a kernel that includes this file alone in a quarter of a second.
+// Wrappers of Hopper's instructions: mbarriers, tensor copies (TMA), warpgroup matrix products (wgmma), and small
+// conversions. Includes nothing: NVRTC compiles a kernel that includes only this file in a quarter of a second.
 // NIXIE_BF16 = 1 makes the 16-bit storage type bf16, otherwise it is fp16.
 #pragma once
 
@@ -230,12 +230,17 @@ NIXIE_DEVICE void pin(float (&d)[kCount]) {
   NIXIE_SUMS_32, "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]),   \
       "+f"(d[39]), "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), \
       "+f"(d[47])
-#define NIXIE_REGS_64 \
+#define NIXIE_REGS_56 \
   NIXIE_REGS_48       \
-  ",%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
-#define NIXIE_SUMS_64                                                                                         \
-  NIXIE_SUMS_48, "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]),   \
-      "+f"(d[55]), "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), \
+  ",%48,%49,%50,%51,%52,%53,%54,%55"
+#define NIXIE_SUMS_56                                                                                       \
+  NIXIE_SUMS_48, "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), \
+      "+f"(d[55])
+#define NIXIE_REGS_64 \
+  NIXIE_REGS_56       \
+  ",%56,%57,%58,%59,%60,%61,%62,%63"
+#define NIXIE_SUMS_64                                                                                       \
+  NIXIE_SUMS_56, "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), \
       "+f"(d[63])
 #define NIXIE_REGS_80 \
   NIXIE_REGS_64       \
@@ -271,6 +276,7 @@ NIXIE_WGMMA(32, 16, "%16", "%17", "%18", "%19", "%20")
 NIXIE_WGMMA(48, 24, "%24", "%25", "%26", "%27", "%28")
 NIXIE_WGMMA(64, 32, "%32", "%33", "%34", "%35", "%36")
 NIXIE_WGMMA(96, 48, "%48", "%49", "%50", "%51", "%52")
+NIXIE_WGMMA(112, 56, "%56", "%57", "%58", "%59", "%60")
 NIXIE_WGMMA(128, 64, "%64", "%65", "%66", "%67", "%68")
 NIXIE_WGMMA(160, 80, "%80", "%81", "%82", "%83", "%84")
 NIXIE_WGMMA(192, 96, "%96", "%97", "%98", "%99", "%100")

@@ -1,5 +1,5 @@
-// Several Bodies that differ in numbers and pointers alone, as the argument of one launch. Each has a row, and blocks
-// from `first_block` up to the next row's.
+// The argument of a shared launch: several Bodies that differ only in numbers and pointers. Each has a row, and the
+// blocks from `first_block` up to the next row's.
 #pragma once
 
 #include "types.cuh"

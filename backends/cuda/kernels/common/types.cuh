@@ -1,4 +1,4 @@
-// Element types as kernels store and compute them, their conversions, and memory access in pieces of up to 16 bytes.
+// Element types in storage and in computation, their conversions, and vector loads and stores of up to 16 bytes.
 #pragma once
 
 using f64 = double;

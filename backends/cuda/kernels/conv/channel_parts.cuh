@@ -1,13 +1,38 @@
-// Reductions over pixels of what a convolution stores, channel by channel: threads accumulate while they store, a block
-// leaves a part of each of its channels, and the program that needs the result merges the parts (reduce.cuh).
+// Per-channel reductions over the pixels of a convolution's output: threads accumulate while they store, a block
+// stores a partial result of each of its channels, and the program that needs the result merges these (reduce.cuh).
 //
-// Body       has struct Accumulators, to which run() adds, and char* left: Accumulators [CONV_PARTS][CONV_K].
-// Blocks     keep to one column of tiles, so that what they leave is a part of every pixel that they made; CONV_PARTS
-// is
-//            at least the number of blocks of a column, and parts that no block makes are empty.
+// Body       has struct Accumulators, to which run() adds, struct Fixed, the numbers of 8 channels that it needs for
+//            each pixel, and char* left: Accumulators [CONV_PARTS][CONV_K].
+// Blocks     compute tiles of one column only, so that a part covers all pixels of its block; CONV_PARTS is
+//            at least the number of blocks of a column, and parts without a block are empty.
 // Order      of sums: a thread's pixels, lanes, warps, then parts: the same in every run.
 #pragma once
 #include "accumulators.cuh"
+
+// Loads on their way, as words until they are used: the compiler would take halves apart where they are loaded, which
+// waits for them and takes a register each.
+struct LoadsAhead {
+  static constexpr int kWords = sizeof(Body::Loads) / 4;
+  u32 words[kWords > 0 ? kWords : 1];
+
+  NIXIE_DEVICE void load(const Body& body, int pixel, int channel) {
+    Body::Loads loads;
+    body.load(pixel, channel, loads);
+#pragma unroll
+    for (int i = 0; i < kWords; i++) words[i] = reinterpret_cast<const u32*>(&loads)[i];
+  }
+  NIXIE_DEVICE Body::Loads arrived() const {
+    Body::Loads loads;
+#pragma unroll
+    for (int i = 0; i < kWords; i++) {
+      u32 word = words[i];
+      asm volatile("" : "+r"(word));
+      reinterpret_cast<u32*>(&loads)[i] = word;
+    }
+    return loads;
+  }
+};
+static_assert(sizeof(Body::Loads) % 4 == 0 || sizeof(Body::Loads) == 1);
 
 // What a thread has seen of kChunks * 8 channels.
 template <int kChunks>

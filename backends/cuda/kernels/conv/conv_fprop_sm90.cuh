@@ -1,16 +1,16 @@
 // Convolution on Hopper's tensor cores, as forward pass and as input gradient: y[pixel, k] = sum over taps, channels
 // of x[pixel + tap, c] * w[k, tap, c], then whatever Body does with it.
 //
-// Layout   x channels-last, w [K][R][S][C], 16-bit storage, fp32 sums. An implicit matrix product: M = output pixels,
-//          N = filters, reduction = taps x channels in slices of CONV_SLICE channels of a tap, at most 64 terms to a
-//          stage: as many slices to each as leave the fewest zeros in the last.
+// Layout   x channels-last, w [K][R][S][C], 16-bit storage, fp32 sums. Implicit GEMM: M = output pixels,
+//          N = filters, K = taps x channels in slices of CONV_SLICE channels of a tap, at most 64 terms per
+//          pipeline stage, with the number of slices that leaves the fewest zeros in the last stage.
 // Roles    persistent blocks; one producer thread fills a ring of CONV_STAGES stages by TMA (im2col for x: padding,
 //          image borders and the last partial tile read zero); CONV_CONSUMERS warpgroups multiply, each its own
 //          64 * CONV_MMA_M rows, and run the epilogue by themselves, one's under the other's products.
-// Filters  where all of a column of tiles fit beside a ring of images (CONV_RESIDENT = 1), a block keeps to a column
-// and
-//          loads them once. Else every tile loads them again, and where they are small all blocks ask the same few
-//          lines of L2 for them: 24 filters of 144 channels took three times as long as the images.
+// Split    few tiles with many terms are shared by CONV_SPLITS blocks each (split_sums.cuh).
+// Filters  if all filters of a column of tiles fit beside a ring of images (CONV_RESIDENT = 1), a block keeps to a
+//          column and loads them once. Else every tile loads them again, and if they are small all blocks read the
+//          same few lines of L2: 24 filters of 144 channels took three times as long as the images.
 // Epilogue the generated Body, 8 neighbouring channels of a pixel at a time: loads and stores of 16 bytes. Where
 //          results are in no steps of 16 bytes (odd numbers of filters), one: a warp stores 32 neighbouring channels.
 // Gradient the input gradient is the same sum over dy with the filter flipped and w read transposed in place
@@ -18,7 +18,8 @@
 // Groups   channels and filters side by side, CONV_C and CONV_K of each; a tile is one group's. A box may reach
 //          into the next group's channels, for which w has zeros.
 // Limits   strides, padding, dilation as im2col TMA has them (corners in [-128, 127], tap offsets < 256); C and K
-//          multiples of 8; the input gradient only for stride 1, in groups only where C is a multiple of 64.
+//          multiples of 8, forward with LANES 1 any K; the input gradient only for stride 1, in groups only where C is a
+//          multiple of 64.
 // Products with CONV_PRODUCTS = 3 both operands come as two 16-bit planes, high and 2^11 times what it leaves of an f32
 //          value: sum = high * high + 2^-11 * (high * low + low * high). Tensor cores truncate sums, so the first term
 //          starts anew every stage and is added to a float that rounds; the others are small enough to run on.
@@ -40,12 +41,17 @@
 //   CONV_TILE_N                     32, 48, 64, 96, 128, 192, 256; no multiple of 64 only where K <= TILE_N
 //   CONV_STAGES                     ring depth
 //   CONV_RESIDENT                   0 or 1; 1: with CONV_PRODUCTS = 1, the grid a multiple of the tiles across K
+//   CONV_SPLITS                     blocks that share the terms of a tile; if several, Body holds u32* arrived, a
+//                                   zero for each tile and consumer, and float* split_parts [tiles][CONSUMERS][SPLITS]
+//                                   [MMA_M * TILE_N / 2][128]; RESIDENT 0, PRODUCTS 1
 //   CONV_LANES                      8 or 1: channels that Body takes at once
 //   CONV_TRANSPOSED_W NIXIE_BF16    0 or 1
 //   CONV_PRODUCTS                   1 or 3; 3: a third as many sums a thread
 //   CONV_PARTS                      if defined: parts that blocks leave of channels' reductions (channel_parts.cuh);
-//                                   run() then also takes Accumulators (&)[8] and how many pixels they have seen
-//                                   with this one; the grid is a multiple of the tiles across K
+//                                   run() then also takes Fixed, what void load(int channel, Fixed&) const has loaded
+//                                   of its channels, before Loads, and at its end Accumulators (&)[8] and how many
+//                                   pixels they have seen with this one; the grid is a multiple of the tiles across K
+//   CONV_AHEAD                      with CONV_PARTS: rows of a lane whose loads are on their way, 1 to 4
 // Kernel conv_fprop(x_map, w_map, [x_low_map, w_low_map,] body):
 //   x_map     im2col, 16-bit {C, W, H, N}, corners {-pad, pad - (S-1) dilation}, box {SLICE, tile rows}, element
 //             strides {1, stride, stride, 1}, swizzle of SLICE * 2 bytes
@@ -55,7 +61,7 @@
 //             planes * (tile rows + TILE_N, rounded up to 64 if transposed) * bytes of a row + CONSUMERS * 16384;
 //             resident filters take a stage's bytes for each stage of a tile
 #pragma once
-#include "ptx.cuh"
+#include "split_sums.cuh"
 #ifdef CONV_PARTS
 #include "channel_parts.cuh"
 #endif
@@ -76,6 +82,19 @@ constexpr int kChunksN = (kTileN + 63) / 64, kTiles = (CONV_PIXELS + kTileM - 1)
 constexpr Swizzle kSwizzle = kSlice == 64 ? Swizzle::b128 : kSlice == 32 ? Swizzle::b64 : Swizzle::b32;
 static_assert(!CONV_TRANSPOSED_W || kSlice == 64, "a transposed filter is read in boxes of 64 x 64");
 static_assert(CONV_GROUPS == 1 || !CONV_TRANSPOSED_W || CONV_C % 64 == 0, "a box has filters of one group");
+
+// What a block computes at a time: stages [begin, end) of a tile.
+struct Item {
+  static constexpr int kShare = (kBlocks + CONV_SPLITS - 1) / CONV_SPLITS;
+  int tile, split, begin, end;
+  NIXIE_DEVICE explicit Item(int item)
+      : tile(item / CONV_SPLITS),
+        split(item % CONV_SPLITS),
+        begin(split * kShare),
+        end(CONV_SPLITS == 1 ? kBlocks : min(begin + kShare, kBlocks)) {}
+};
+constexpr int kItems = kTiles * CONV_SPLITS;
+static_assert(CONV_SPLITS == 1 || (!CONV_RESIDENT && CONV_PRODUCTS == 1 && (CONV_SPLITS - 1) * Item::kShare < kBlocks));
 
 // A column of tiles: filters from n0 on of a group.
 struct Column {
@@ -127,13 +146,15 @@ NIXIE_DEVICE void produce(const Maps& maps, u32 shared, Barriers bars) {
       load_filters(maps.w[0], shared + kRingBytes + i * kRowsB * kSliceBytes, bars.filters, Slice(i),
                    Column(blockIdx.x));
   }
-  for (int tile = blockIdx.x; tile < kTiles; tile += gridDim.x) {
+  for (int i = blockIdx.x; i < kItems; i += gridDim.x) {
+    const Item item(i);
+    const int tile = item.tile;
     const Column column(tile);
     const int pixel = tile / kTilesAcross * kTileM;
     int image = pixel / (CONV_P * CONV_Q), rest = pixel - image * (CONV_P * CONV_Q), p = rest / CONV_Q,
         q = rest - p * CONV_Q;
     int h = p * CONV_STRIDE_H - CONV_PAD_H, v = q * CONV_STRIDE_W - CONV_PAD_W;
-    for (int block = 0; block < kBlocks; block++, ring.next()) {
+    for (int block = item.begin; block < item.end; block++, ring.next()) {
       u32 a = shared + ring.stage * kStageBytes, b = a + kBytesA, bar = bars.full_at(ring.stage);
       barrier_wait(bars.empty_at(ring.stage), ring.parity ^ 1);
       barrier_expect(bar, kStageBytes);
@@ -179,17 +200,17 @@ NIXIE_DEVICE void multiply_stage(Sums& sum, u32 a, u32 b, bool add) {
 // are stored where neither the writes (rows of pairs) nor the reads (rows of eights) meet in a bank.
 struct Epilogue {
 #ifdef CONV_PARTS
-  using Parts = ChannelParts<kChunksN>;
+  static constexpr int kRows = kMmaM * kChunksN * 4, kAhead = CONV_AHEAD;
+  // The loads of the first rows are on their way while the tile's products are computed.
+  struct Parts : ChannelParts<kChunksN> {
+    LoadsAhead loads[kAhead];
+  };
 #else
   struct Parts {};
-#endif
   // Rows of a lane whose loads are on their way together, as registers allow: bfloat16 is turned into floats at once.
-#ifdef CONV_PARTS
-  static constexpr int kBytesOf4 = 16, kBytesOf2 = 32;
-#else
   static constexpr int kBytesOf4 = kPlanes == 1 && !NIXIE_BF16 ? 48 : 32, kBytesOf2 = kPlanes == 1 ? 96 : 64;
-#endif
   static constexpr int kAhead = sizeof(Body::Loads) <= kBytesOf4 ? 4 : sizeof(Body::Loads) <= kBytesOf2 ? 2 : 1;
+#endif
   const Body& body;
   u32 staging;  // of the warp
 
@@ -206,7 +227,59 @@ struct Epilogue {
     }
   }
 
-#if CONV_LANES == 1
+#ifdef CONV_PARTS
+  // A lane's row of a tile: 16 rows of a chunk of 64 columns in turn, then those of the next products.
+  struct Row {
+    int pixel, channel, chunk, m;
+    bool inside;
+    NIXIE_DEVICE Row(int index, int first, int n0)
+        : pixel(first + threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 8 + index / 4 % kMmaM * 64 + index % 4 * 4),
+          channel(n0 + index / (4 * kMmaM) * 64 + threadIdx.x % 8 * 8),
+          chunk(index / (4 * kMmaM)),
+          m(index / 4 % kMmaM) {
+      const bool column = kTileN % 64 == 0 || chunk * 64 + threadIdx.x % 8 * 8 < kTileN;
+      inside = column && channel < CONV_K && pixel < CONV_PIXELS;
+    }
+  };
+
+  // Rows outside load one inside.
+  NIXIE_DEVICE void ask(int index, int pixel, Column of, Parts& parts) const {
+    const Row row(index, pixel, of.n0);
+    parts.loads[index % kAhead].load(body, min(row.pixel, CONV_PIXELS - 1), min(row.channel, CONV_K - 8));
+  }
+
+  // Before a tile's products.
+  NIXIE_DEVICE void begin(int pixel, Column of, Parts& parts) const {
+#pragma unroll
+    for (int i = 0; i < kAhead; i++) ask(i, pixel, of, parts);
+  }
+
+  NIXIE_DEVICE void operator()(const Sums& sum, int pixel, Column of, Parts& parts) const {
+    const int lane = threadIdx.x % 32;
+    const u32 from = staging + lane / 8 * 256 + ((lane % 8 ^ lane / 8) * 2 + lane % 8 / 4) * 16;
+    Body::Fixed fixed;
+    int seen = 0;
+#pragma unroll
+    for (int i = 0; i < kRows; i++) {
+      const Row row(i, pixel, of.n0);
+      if (i % 4 == 0) {
+        if (row.m == 0) body.load(min(row.channel, CONV_K - 8), fixed);
+        __syncwarp();
+        write(sum[row.m], row.chunk);
+        __syncwarp();
+      }
+      if (row.inside) {
+        const float4 low = load_shared(from + i % 4 * 1024), high = load_shared((from + i % 4 * 1024) ^ 16);
+        const float v[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
+        body.run(row.pixel, row.channel, fixed, parts.loads[i % kAhead].arrived(), v, parts.of[row.chunk],
+                 parts.seen + i % (4 * kMmaM) + 1);
+      }
+      if (i + kAhead < kRows) ask(i + kAhead, pixel, of, parts);
+      if (i < 4 * kMmaM) seen += row.pixel < CONV_PIXELS;
+    }
+    parts.seen += seen;
+  }
+#elif CONV_LANES == 1
   NIXIE_DEVICE void operator()(const Sums& sum, int pixel, Column of, Parts&) const {
     pixel += threadIdx.x % 128 / 32 * 16;
 #pragma unroll
@@ -237,7 +310,7 @@ struct Epilogue {
     }
   }
 #else
-  NIXIE_DEVICE void operator()(const Sums& sum, int pixel, Column of, Parts& parts) const {
+  NIXIE_DEVICE void operator()(const Sums& sum, int pixel, Column of, Parts&) const {
     const int lane = threadIdx.x % 32, row = lane / 8, unit = lane % 8;
     const u32 from = staging + row * 256 + ((unit ^ row) * 2 + unit / 4) * 16;
     pixel += threadIdx.x % 128 / 32 * 16 + row;
@@ -260,19 +333,9 @@ struct Epilogue {
         if (!inside || at + i * 4 >= CONV_PIXELS) continue;
         const float4 low = load_shared(from + i * 1024), high = load_shared((from + i * 1024) ^ 16);
         const float v[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
-#ifdef CONV_PARTS
-        body.run(at + i * 4, channel, loads[i % kAhead], v, parts.of[j], parts.seen + m * 4 + i + 1);
-#else
         body.run(at + i * 4, channel, loads[i % kAhead], v);
-#endif
       }
     }
-#ifdef CONV_PARTS
-    int seen = 0;
-#pragma unroll
-    for (int i = 0; i < kMmaM * 4; i++) seen += pixel + i / 4 * 64 + i % 4 * 4 < CONV_PIXELS;
-    parts.seen += seen;
-#endif
   }
 #endif
 
@@ -297,18 +360,18 @@ struct Multiplier {
   Barriers bars;
   int group;
 
-  NIXIE_DEVICE void operator()(Sums& sum, Ring<kStages>& ring) const {
+  NIXIE_DEVICE void operator()(Sums& sum, Ring<kStages>& ring, const Item& item) const {
     const bool leader = threadIdx.x % 128 == 0;
-    for (int block = 0; block < kBlocks; block++, ring.next()) {
+    for (int block = item.begin; block < item.end; block++, ring.next()) {
       const u32 a = shared + ring.stage * kStageBytes + group * kMmaM * 64 * kSliceBytes,
                 b = shared + (CONV_RESIDENT ? kRingBytes + block * kBytesB : ring.stage * kStageBytes + kBytesA);
       barrier_wait(bars.full_at(ring.stage), ring.parity);
       pin_all(sum);
       wgmma_begin();
-      multiply_stage(sum, a, b, block != 0);
+      multiply_stage(sum, a, b, block != item.begin);
       wgmma_commit();
       wgmma_wait<1>();  // the stage before is read: hand it back
-      if (block > 0 && leader) barrier_arrive(bars.empty_at(ring.previous()));
+      if (block > item.begin && leader) barrier_arrive(bars.empty_at(ring.previous()));
     }
     wgmma_wait<0>();
     if (leader) barrier_arrive(bars.empty_at(ring.previous()));
@@ -353,12 +416,26 @@ NIXIE_DEVICE void consume(const Epilogue& epilogue, const Multiplier& multiplier
   Ring<kStages> ring;
   Epilogue::Parts parts;
   if (CONV_RESIDENT) barrier_wait(multiplier.bars.filters, 0);
-  for (int tile = blockIdx.x; tile < kTiles; tile += gridDim.x) {
+  for (int i = blockIdx.x; i < kItems; i += gridDim.x) {
+    const Item item(i);
+    const int tile = item.tile, pixel = tile / kTilesAcross * kTileM + multiplier.group * kMmaM * 64;
+#ifdef CONV_PARTS
+    epilogue.begin(pixel, Column(tile), parts);
+#endif
     if (kPlanes == 2)
       multiplier.in_planes(sum, ring);
     else
-      multiplier(sum, ring);
-    epilogue(sum, tile / kTilesAcross * kTileM + multiplier.group * kMmaM * 64, Column(tile), parts);
+      multiplier(sum, ring, item);
+#if CONV_SPLITS > 1
+    __shared__ u32 is_last[kConsumers];
+    const int part_of = tile * kConsumers + multiplier.group;
+    float* const split_parts =
+        epilogue.body.split_parts + static_cast<u64>(part_of) * CONV_SPLITS * kMmaM * kTileN / 2 * 128;
+    if (!add_parts<CONV_SPLITS>(sum, item.split, split_parts, epilogue.body.arrived + part_of,
+                                is_last[multiplier.group], threadIdx.x % 128, 1 + multiplier.group))
+      continue;
+#endif
+    epilogue(sum, pixel, Column(tile), parts);
   }
 #ifdef CONV_PARTS
   static_assert(CONV_GROUPS == 1);

@@ -33,15 +33,15 @@
 //   CONV_RESIDENT                    0 or 1; 1: STAGES = slabs x taps, K at most 64, or 128 if SHARED
 //   CONV_TRANSPOSED_W NIXIE_BF16     0 or 1
 //   CONV_POOL CONV_BIAS CONV_RELU    0 or 1; 1: instead of Body a Memory; y [N][P/2][Q/2][K], index a byte each
-//   CONV_PARTS                       as in conv_fprop_sm90.cuh, not with POOL
+//   CONV_PARTS CONV_AHEAD            as in conv_fprop_sm90.cuh, not with POOL; AHEAD of pixels two rows apart
 // Kernel conv_halo(x_map, w_map, body):
 //   x_map   tiled, 16-bit {C, N, W, H} of channels-last images, box {SLICE, TOGETHER, 8 / TOGETHER + S - 1,
 //           HIGH + R - 1}, swizzle of SLICE * 2 bytes
-//   w_map   tiled {C, R*S, K}, box {SLICE, 1, 64}, the same swizzle; transposed: over the layer's own w, {K, R*S, C} in
-//           this kernel's letters, box {64, 1, SLICE}, swizzle 128
+//   w_map   tiled {C, R*S, K}, box {SLICE, 1, K in eights, at most 64}, the same swizzle; transposed: over the layer's
+//           own w, {K, R*S, C} in this kernel's letters, box {64, 1, SLICE}, swizzle 128
 //   grid    at most one block per multiprocessor; block 384; dynamic shared memory 1024 + rings (1 if SHARED, else 2) *
-//           PATCHES * bytes of a patch, rounded up to 1024, + 2 (RESIDENT and not SHARED: 1) * STAGES * SLICE * 128 +
-//           4 * 4608
+//           PATCHES * bytes of a patch, rounded up to 1024, + 2 (RESIDENT and not SHARED: 1) * STAGES * SLICE * 2 *
+//           rows of the box of w (transposed: 64) + 4 * 4608
 #pragma once
 #include "ptx.cuh"
 #ifdef CONV_PARTS
@@ -53,7 +53,11 @@ constexpr int kSlice = CONV_SLICE, kPlaceBytes = kSlice * 2;
 constexpr int kPitch = (kWide + CONV_S - 1) * kTogether;  // places of pixels from one row of a patch to the next
 constexpr int kPatchBytes = kPitch * (kHigh + CONV_R - 1) * kPlaceBytes,
               kPatchRoom = (kPatchBytes + 1023) / 1024 * 1024;
-constexpr int kRings = CONV_SHARED ? 1 : 2, kStages = CONV_STAGES, kStageBytes = kSlice * 128, kTaps = CONV_R * CONV_S;
+constexpr int kRings = CONV_SHARED ? 1 : 2, kStages = CONV_STAGES, kTaps = CONV_R * CONV_S;
+// Of few filters only these are copied. A product takes 64 rows from there on: what follows is of results that are not
+// stored.
+constexpr int kFilterRows = CONV_TRANSPOSED_W || CONV_K > 64 ? 64 : (CONV_K + 7) / 8 * 8;
+constexpr int kStageBytes = kSlice * 2 * kFilterRows;
 constexpr int kFilterRings = CONV_RESIDENT ? 2 / kRings : 2;
 constexpr int kSlabs = (CONV_C + kSlice - 1) / kSlice, kLastSteps = (CONV_C - (kSlabs - 1) * kSlice + 15) / 16;
 constexpr Swizzle kSwizzle = kSlice == 64 ? Swizzle::b128 : kSlice == 32 ? Swizzle::b64 : Swizzle::b32;
@@ -183,8 +187,11 @@ struct Passage {
 struct Epilogue {
   static constexpr int kChunks = kHigh / 2, kPixelPitch = 272;
 #ifdef CONV_PARTS
-  using Parts = ChannelParts<1>;
-  static constexpr int kAhead = sizeof(Body::Loads) <= 16 ? 2 : 1;  // chunks
+  static constexpr int kAhead = CONV_AHEAD;  // chunks
+  // The loads of the first chunks are on their way while the products are computed.
+  struct Parts : ChannelParts<1> {
+    LoadsAhead loads[kAhead];
+  };
 #else
   struct Parts {};
   static constexpr int kAhead = sizeof(Body::Loads) <= 16 ? 4 : sizeof(Body::Loads) <= 48 ? 2 : 1;
@@ -201,36 +208,70 @@ struct Epilogue {
         store_shared(to + (row * 8 + i % 2) * kPixelPitch + i / 2 * 32, sum[(chunk * 2 + row) * 4 + i]);
   }
 
+  // A thread's pixels in a share, two rows from one chunk to the next.
+  struct Pixels {
+    int channel, first, rows;  // rows from the first on that there are
+    NIXIE_DEVICE explicit Pixels(const Share& share) {
+      const int thread = threadIdx.x % 128, inside = thread / 8 % 8, row = thread / 64;
+      const int image = share.image + inside % kTogether, w = share.w + inside / kTogether;
+      channel = share.n0 + thread % 8 * 8;
+      first = (image * CONV_P + share.h + row) * CONV_Q + w;
+      rows = image < CONV_IMAGES && w < CONV_Q && channel < CONV_K ? CONV_P - share.h - row : 0;
+    }
+    NIXIE_DEVICE bool has(int chunk) const { return chunk * 2 < rows && chunk < kChunks; }
+    NIXIE_DEVICE int operator[](int chunk) const { return first + chunk * 2 * CONV_Q; }
+  };
+
+#ifdef CONV_PARTS
+  // Chunks outside load a pixel inside.
+  NIXIE_DEVICE void ask(const Pixels& pixels, int chunk, Parts& parts) const {
+    if (chunk < kChunks)
+      parts.loads[chunk % kAhead].load(body, pixels.has(chunk) ? pixels[chunk] : 0, min(pixels.channel, CONV_K - 8));
+  }
+
+  // Before a share's products.
+  NIXIE_DEVICE void begin(const Share& share, Parts& parts) const {
+    const Pixels pixels(share);
+#pragma unroll
+    for (int i = 0; i < kAhead; i++) ask(pixels, i, parts);
+  }
+#endif
+
   NIXIE_DEVICE void operator()(const Sums& sum, const Share& share, Parts& parts) const {
-    const int thread = threadIdx.x % 128, unit = thread % 8, channel = share.n0 + unit * 8;
-    const int inside = thread / 8 % 8, image = share.image + inside % kTogether, w = share.w + inside / kTogether,
-              row = thread / 64;
-    const int pixel = (image * CONV_P + share.h + row) * CONV_Q + w;
-    const int rows = image < CONV_IMAGES && w < CONV_Q && channel < CONV_K ? CONV_P - share.h - row : 0;
+    const int thread = threadIdx.x % 128;
+    const Pixels pixels(share);
+#ifdef CONV_PARTS
+    Body::Fixed fixed;
+    body.load(min(pixels.channel, CONV_K - 8), fixed);
+#else
     Body::Loads loads[kAhead];
+#endif
     passage.meet();  // all have read what the tile before left
 #pragma unroll
     for (int chunk = 0; chunk < kChunks; chunk++) {
+#ifndef CONV_PARTS
       if (chunk % kAhead == 0) {
 #pragma unroll
         for (int i = 0; i < kAhead; i++)
-          if ((chunk + i) * 2 < rows && chunk + i < kChunks)
-            body.load(pixel + (chunk + i) * 2 * CONV_Q, channel, loads[i]);
+          if (pixels.has(chunk + i)) body.load(pixels[chunk + i], pixels.channel, loads[i]);
       }
+#endif
       write(sum, chunk);
       passage.meet();
-      if (chunk * 2 >= rows) continue;
+      if (!pixels.has(chunk)) continue;
       float4 low, high;
-      Passage::read(passage.chunk(chunk) + thread / 8 * kPixelPitch, unit, low, high);
+      Passage::read(passage.chunk(chunk) + thread / 8 * kPixelPitch, thread % 8, low, high);
       const float v[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
 #ifdef CONV_PARTS
-      body.run(pixel + chunk * 2 * CONV_Q, channel, loads[chunk % kAhead], v, parts.of[0], parts.seen + chunk + 1);
+      body.run(pixels[chunk], pixels.channel, fixed, parts.loads[chunk % kAhead].arrived(), v, parts.of[0],
+               parts.seen + chunk + 1);
+      ask(pixels, chunk + kAhead, parts);
 #else
-      body.run(pixel + chunk * 2 * CONV_Q, channel, loads[chunk % kAhead], v);
+      body.run(pixels[chunk], pixels.channel, loads[chunk % kAhead], v);
 #endif
     }
 #ifdef CONV_PARTS
-    const int seen = rows > 0 ? (rows + 1) / 2 : 0;
+    const int seen = pixels.rows > 0 ? (pixels.rows + 1) / 2 : 0;
     parts.seen += seen < kChunks ? seen : kChunks;
 #endif
   }
@@ -338,6 +379,9 @@ NIXIE_DEVICE void consume(const Epilogue& epilogue, Multiplier multiplier, int g
   Epilogue::Parts parts;
   if (group == 1) barrier_wait(multiplier.lead, 0);
   for (int tile = blockIdx.x; tile < kTiles; tile += gridDim.x) {
+#ifdef CONV_PARTS
+    epilogue.begin(Share(tile, group), parts);
+#endif
     multiplier(sum, group == 0 && tile == blockIdx.x);
     epilogue(sum, Share(tile, group), parts);
   }

@@ -5,7 +5,7 @@
 //          for that. Here the columns are the taps of a filter row times a group of channels, z[h, q, (s, c)] = sum
 //          over r and k of dy[h + pad - r, q, k] * w[k, r, s, c], so dy is read once a filter row; then dx[h, w] adds
 //          up the S neighbours z[h, w + pad - s, s].
-// Layout   dy, dx channels-last, w [K][R][S][C], 16-bit storage, fp32 sums. An implicit matrix product: M = positions
+// Layout   dy, dx channels-last, w [K][R][S][C], 16-bit storage, fp32 sums. Implicit GEMM: M = positions
 //          (image, h, q) in order, q a column of dy; N = S x CONV_GROUP; reduction = R x K, 64 to a stage.
 // Roles    persistent blocks; one producer thread fills a ring of stages by TMA (im2col over dy: rows outside the image
 //          read zero); CONV_CONSUMERS warpgroups multiply, each 64 * CONV_MMA_M positions of its own, and run the

@@ -1,4 +1,4 @@
-// Shares the work of a filter gradient (tiles x stages of pixels) out over the blocks of conv_wgrad_sm90.cuh.
+// Schedules the work of a filter gradient (tiles x stages of pixels) over the blocks of conv_wgrad_sm90.cuh.
 #pragma once
 
 #include <algorithm>

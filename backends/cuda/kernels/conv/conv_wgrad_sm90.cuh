@@ -1,11 +1,12 @@
 // Filter gradient on Hopper's tensor cores: dw[k, tap, c] = sum over pixels of dy[pixel, k] * x[pixel + tap, c], with
-// the bias gradient db[k] = sum over pixels of dy[pixel, k] on the way.
+// the bias gradient db[k] = sum over pixels of dy[pixel, k] fused.
 //
 // Layout   x, dy channels-last, 16-bit; dw [K][R][S][C]. A matrix product of M = filters, N = taps x channels, whose
 //          reduction runs over pixels, 64 to a stage; M and N lie contiguous in both operands, as wgmma can read them.
 // Roles    one producer thread fills a ring of stages by TMA (im2col for x); CONV_CONSUMERS warpgroups multiply, each
 //          its own 64 * CONV_MMA_M filters, and store by themselves. With CONV_IN_TURN = 1 each has items of its own:
-//          where a tile has few stages, one stores (an update of the weights) under the other's products.
+//          where a tile has few stages, one stores (an update of the weights) under the other's products. Each waits
+//          for its turn, since the parity of a stage's barrier tells a phase from the next one alone.
 // Split    there are few tiles and many pixels: a host-made schedule cuts the pixels of a tile into items (see
 //          conv_wgrad_schedule.h). An item that is a whole tile runs Body; a part writes fp32 sums to the workspace in
 //          order of its pieces, and conv_wgrad_reduce adds the parts in a fixed order and runs Body: no result depends
@@ -20,7 +21,7 @@
 //          150 us more than its product on Overfeat conv5, now 40, which is its floor.
 // Groups   channels and filters side by side, CONV_C and CONV_K of each; rows of tiles go through the filters of all
 //          groups.
-// Limits   as im2col TMA; C a multiple of CONV_SLICE, K of all groups of 8.
+// Limits   as im2col TMA; C a multiple of 8, K of all groups of 8.
 //
 // Measured on an H200 (docs/performance-log.md), reduction and bias gradient included: 0.85 to 0.97 of the matrix rate
 // of the run on VGG and Overfeat, 0.8 on AlexNet's 13x13 layers, where the parts weigh most. The bias gradient costs 0
@@ -58,16 +59,17 @@
 #pragma once
 #include "ptx.cuh"
 
-constexpr int kSlice = CONV_SLICE, kSliceBytes = kSlice * 2, kChannelSlices = CONV_C / kSlice;
+constexpr int kSlice = CONV_SLICE, kSliceBytes = kSlice * 2, kChannelSlices = (CONV_C + kSlice - 1) / kSlice;
 constexpr int kSlices = CONV_R * CONV_S * kChannelSlices, kColumns = kSlices * kSlice;
 constexpr int kStages = CONV_STAGES, kConsumers = CONV_CONSUMERS, kMmaM = CONV_MMA_M, kTileN = CONV_TILE_N;
 constexpr int kSharing = CONV_IN_TURN ? 1 : kConsumers, kTileThreads = kSharing * 128;  // of a tile
+constexpr int kTurns = kConsumers / kSharing;
 constexpr int kTileM = 64 * kSharing * kMmaM, kSlicesPerTile = kTileN / kSlice;
 constexpr int kPlanes = CONV_PRODUCTS == 3 ? 2 : 1, kPieces = kMmaM * kTileN / 8;
 constexpr int kBytesA = kTileM * 128, kPlaneBytes = kBytesA + kTileN * 128, kStageBytes = kPlanes * kPlaneBytes;
 constexpr int kTilesN = (kSlices + kSlicesPerTile - 1) / kSlicesPerTile, kTilesM = (CONV_K + kTileM - 1) / kTileM;
 constexpr Swizzle kSwizzle = kSlice == 64 ? Swizzle::b128 : kSlice == 32 ? Swizzle::b64 : Swizzle::b32;
-static_assert(CONV_C % kSlice == 0 && kTileN % kSlice == 0 && (kPlanes == 1 || !CONV_BIAS_GRAD));
+static_assert(CONV_C % 8 == 0 && kTileN % kSlice == 0 && (kPlanes == 1 || !CONV_BIAS_GRAD));
 
 struct Item {
   int group, m, n, first, count, slot;
@@ -145,8 +147,9 @@ NIXIE_DEVICE void at_piece(const Item& item, int piece, int thread, Act act) {
 #pragma unroll
   for (int call = 0; call < kCalls; call++) {
     const int column = item.n * kTileN + column_of(piece, thread) + call;
-    int tap = column / CONV_C, c = column - tap * CONV_C;
-    if (kColumns % kTileN != 0 && column >= kColumns) continue;
+    constexpr int kTapColumns = kChannelSlices * kSlice;
+    int tap = column / kTapColumns, c = column - tap * kTapColumns;
+    if ((kColumns % kTileN != 0 && column >= kColumns) || (kTapColumns != CONV_C && c >= CONV_C)) continue;
 #if CONV_ROW_CHANNELS
     const int s = c / CONV_ROW_CHANNELS;
     if (s >= CONV_ROW_S) continue;
@@ -158,24 +161,29 @@ NIXIE_DEVICE void at_piece(const Item& item, int piece, int thread, Act act) {
   }
 }
 
-// Runs Body over neighbouring pieces, `first` the first.
+// What Body reads for neighbouring pieces, `first` the first, all on their way before the first use; and Body over
+// them.
 template <int kCount>
-NIXIE_DEVICE void run_body(const Body& body, const float4 (&v)[kCount], const Item& item, int first, int thread) {
-  Body::Loads loads[kCount][kCalls];  // all on their way before the first use
+struct PieceLoads {
+  Body::Loads of[kCount][kCalls];
+  NIXIE_DEVICE void load(const Body& body, const Item& item, int first, int thread) {
 #pragma unroll
-  for (int i = 0; i < kCount; i++)
-    at_piece(item, first + i, thread, [&](int call, int position, int c) { body.load(position, c, loads[i][call]); });
-#pragma unroll
-  for (int i = 0; i < kCount; i++) {
-    const float all[4] = {v[i].x, v[i].y, v[i].z, v[i].w};
-    at_piece(item, first + i, thread, [&](int call, int position, int c) {
-      float sum[kLanes];
-#pragma unroll
-      for (int lane = 0; lane < kLanes; lane++) sum[lane] = all[call * kLanes + lane];
-      body.run(position, c, loads[i][call], sum);
-    });
+    for (int i = 0; i < kCount; i++)
+      at_piece(item, first + i, thread, [&](int call, int position, int c) { body.load(position, c, of[i][call]); });
   }
-}
+  NIXIE_DEVICE void run(const Body& body, const float4* v, const Item& item, int first, int thread) const {
+#pragma unroll
+    for (int i = 0; i < kCount; i++) {
+      const float all[4] = {v[i].x, v[i].y, v[i].z, v[i].w};
+      at_piece(item, first + i, thread, [&](int call, int position, int c) {
+        float sum[kLanes];
+#pragma unroll
+        for (int lane = 0; lane < kLanes; lane++) sum[lane] = all[call * kLanes + lane];
+        body.run(position, c, of[i][call], sum);
+      });
+    }
+  }
+};
 
 // A warp's 16 x 32 sums from the order of products to that of pieces, through 2 KB of its own. Units of 16 bytes are
 // stored where neither writes nor reads meet in a bank.
@@ -194,24 +202,41 @@ NIXIE_DEVICE void to_pieces(const float* sums, u32 staging, float4 (&pieces)[4])
     pieces[i] = load_shared(staging + (i * 4 + lane / 8) * 128 + ((lane % 8) ^ (lane / 8 * 2)) * 16);
 }
 
-// Stores a part, or runs Body over a whole tile.
-NIXIE_DEVICE void finish(const Body& body, const Sums& sums, const Item& item, float* bias_parts, u32 staging,
-                         int thread) {
-  constexpr int kAtOnce = kPlanes == 2 ? 2 : 4;  // pieces whose loads are on their way together, as registers allow
-  float4* parts = reinterpret_cast<float4*>(body.parts) + static_cast<u64>(item.slot) * kPieces * kTileThreads + thread;
+// Body over a whole tile. An update reads more than it computes, and a few hundred threads hide the latency of memory
+// only if the loads of the next pieces are on their way while these run: as many as registers hold. The sums of two
+// planes leave none.
+NIXIE_DEVICE void run_tile(const Body& body, const Sums& sums, const Item& item, u32 staging, int thread) {
+  constexpr bool kAhead = kPlanes == 1;
+  constexpr int kRegisters = (kConsumers == 2 ? 232 : kConsumers == 1 ? 255 : 160) - kMmaM * kTileN / 2 - 40;
+  constexpr int kPiece = 2 * kCalls * sizeof(Body::Loads) / 4;  // of these and of the next
+  constexpr int kAtOnce = !kAhead ? 2 : kPiece * 4 <= kRegisters ? 4 : kPiece * 2 <= kRegisters ? 2 : 1;
+  PieceLoads<kAtOnce> loads[1 + kAhead];
+  if (kAhead) loads[0].load(body, item, 0, thread);
 #pragma unroll
   for (int first = 0; first < kPieces; first += 4) {
     float4 v[4];
     to_pieces(&sums.tile[first / (kTileN / 8)][first % (kTileN / 8) * 4], staging, v);
-    if (item.slot < 0) {
 #pragma unroll
-      for (int i = 0; i < 4; i += kAtOnce) {
-        float4 some[kAtOnce];
+    for (int i = 0; i < 4; i += kAtOnce) {
+      const int piece = first + i, loaded = kAhead ? piece + kAtOnce : piece;
+      if (loaded < kPieces) loads[kAhead ? loaded / kAtOnce % 2 : 0].load(body, item, loaded, thread);
+      loads[kAhead ? piece / kAtOnce % 2 : 0].run(body, &v[i], item, piece, thread);
+    }
+  }
+}
+
+// Stores a part, or runs Body over a whole tile.
+NIXIE_DEVICE void finish(const Body& body, const Sums& sums, const Item& item, float* bias_parts, u32 staging,
+                         int thread) {
+  if (item.slot < 0) {
+    run_tile(body, sums, item, staging, thread);
+  } else {
+    float4* parts =
+        reinterpret_cast<float4*>(body.parts) + static_cast<u64>(item.slot) * kPieces * kTileThreads + thread;
 #pragma unroll
-        for (int j = 0; j < kAtOnce; j++) some[j] = v[i + j];
-        run_body(body, some, item, first + i, thread);
-      }
-    } else {
+    for (int first = 0; first < kPieces; first += 4) {
+      float4 v[4];
+      to_pieces(&sums.tile[first / (kTileN / 8)][first % (kTileN / 8) * 4], staging, v);
 #pragma unroll
       for (int i = 0; i < 4; i++) parts[(first + i) * kTileThreads] = v[i];
     }
@@ -242,11 +267,23 @@ NIXIE_DEVICE void multiply_stage(float (&sum)[kMmaM][kTileN / 2], u32 a, u32 b, 
   }
 }
 
+// The block's item of this number may begin when all stages of the one before have been seen.
+struct Turn {
+  int item, items;
+  NIXIE_DEVICE void wait() const {
+    if (kTurns > 1 && item > 0) asm volatile("bar.sync %0, 256;" ::"r"(1 + item % kTurns) : "memory");
+  }
+  NIXIE_DEVICE void pass() const {
+    if (kTurns > 1 && item + 1 < items) asm volatile("bar.arrive %0, 256;" ::"r"(1 + (item + 1) % kTurns) : "memory");
+  }
+};
+
 // All stages of one item into `sums`.
-NIXIE_DEVICE void accumulate(Sums& sums, Ring<kStages>& ring, const Item& item, const Operands& at) {
+NIXIE_DEVICE void accumulate(Sums& sums, Ring<kStages>& ring, const Item& item, const Operands& at, const Turn& turn) {
   bool leader = threadIdx.x % 128 == 0;
 #pragma unroll
   for (int i = 0; i < kMmaM * 4; i++) sums.bias[i / 4][i % 4] = 0;
+  turn.wait();
   for (int k = 0; k < item.count; k++) {
     const u32 a = at.a(ring.stage), b = at.b(ring.stage);
     bool bias_turn = CONV_BIAS_GRAD && (item.first + k) % kTilesN == item.n;
@@ -267,6 +304,7 @@ NIXIE_DEVICE void accumulate(Sums& sums, Ring<kStages>& ring, const Item& item, 
     if (k > 0 && leader) barrier_arrive(at.empty + 8 * ring.previous());
     ring.next();
   }
+  turn.pass();
   wgmma_wait<0>();
   if (leader) barrier_arrive(at.empty + 8 * ring.previous());
 #pragma unroll
@@ -274,11 +312,13 @@ NIXIE_DEVICE void accumulate(Sums& sums, Ring<kStages>& ring, const Item& item, 
 }
 
 // The same of two planes.
-NIXIE_DEVICE void accumulate_planes(Sums& sums, Ring<kStages>& ring, const Item& item, const Operands& at) {
+NIXIE_DEVICE void accumulate_planes(Sums& sums, Ring<kStages>& ring, const Item& item, const Operands& at,
+                                    const Turn& turn) {
   bool leader = threadIdx.x % 128 == 0;
   float high[kMmaM][kTileN / 2], cross[kMmaM][kTileN / 2];
 #pragma unroll
   for (int i = 0; i < kMmaM * kTileN / 2; i++) sums.tile[i / (kTileN / 2)][i % (kTileN / 2)] = 0;
+  turn.wait();
   for (int k = 0; k < item.count; k++) {
     const u32 a = at.a(ring.stage), b = at.b(ring.stage);
     barrier_wait(at.full + 8 * ring.stage, ring.parity);
@@ -299,6 +339,7 @@ NIXIE_DEVICE void accumulate_planes(Sums& sums, Ring<kStages>& ring, const Item&
     for (int i = 0; i < kMmaM * kTileN / 2; i++)
       sums.tile[i / (kTileN / 2)][i % (kTileN / 2)] += high[i / (kTileN / 2)][i % (kTileN / 2)];
   }
+  turn.pass();
   wgmma_wait<0>();
   if (leader) barrier_arrive(at.empty + 8 * ring.previous());
 #pragma unroll
@@ -348,17 +389,17 @@ extern "C" __global__ void __launch_bounds__((kConsumers + 1) * 128, 1)
     Sums sums;
     Ring<kStages> ring;
     const Operands at{shared, full, empty, shared_address(ones), CONV_IN_TURN ? 0 : role - 1};
-    constexpr int kTurns = kConsumers / kSharing;
     int i = CONV_IN_TURN ? role - 1 : 0;
-    const auto pass = [&](int from, int to) {  // the stages of others' items
+    const auto skip = [&](int from, int to) {  // the stages of others' items
       for (int other = from; other < min(to, count); other++) ring.skip(items[other].z);
     };
-    for (pass(0, i); i < count; pass(i + 1, i + kTurns), i += kTurns) {
+    for (skip(0, i); i < count; skip(i + 1, i + kTurns), i += kTurns) {
       Item item(items[i]);
+      const Turn turn{i, count};
       if (kPlanes == 2)
-        accumulate_planes(sums, ring, item, at);
+        accumulate_planes(sums, ring, item, at, turn);
       else
-        accumulate(sums, ring, item, at);
+        accumulate(sums, ring, item, at, turn);
       finish(body, sums, item, body.bias_parts + (first + i) * kTileM, staging, thread);
     }
   }
@@ -407,6 +448,7 @@ extern "C" __global__ void __launch_bounds__(kTileThreads) conv_wgrad_reduce(con
       sum.x += v[j].x, sum.y += v[j].y, sum.z += v[j].z, sum.w += v[j].w;
     }
   }
-  const float4 sums[1] = {sum};
-  run_body(body, sums, tile, piece, threadIdx.x);
+  PieceLoads<1> loads;
+  loads.load(body, tile, piece, threadIdx.x);
+  loads.run(body, &sum, tile, piece, threadIdx.x);
 }

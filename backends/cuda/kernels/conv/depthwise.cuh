@@ -1,14 +1,13 @@
-// Depthwise convolution: every channel has filters of its own, one or a few, so the time is that of reading and writing
-// images.
+// Depthwise convolution: every channel has its own filters, one or a few, so it is memory-bound: its time is that of
+// reading and writing images.
 //
 // Layout   images channels-last, filters [C][R][S]; storage f16, bf16 or f32, sums in floats.
-// Threads  a thread owns CONV_LANES neighbouring channels of CONV_COLUMNS neighbouring columns and goes down the rows
-// of
-//          a strip. A row is read once: it adds to the sums of all rows of the result that it meets, which wait in
-//          registers, while the next rows are on their way into shared memory. Where a window is too high for that
+// Threads  a thread owns CONV_LANES neighbouring channels of CONV_COLUMNS neighbouring columns and goes down the
+//          rows of a strip. A row is read once and added to the sums of all result rows that use it, which stay in
+//          registers, while cp.async loads the next rows into shared memory. If a window is too high for that
 //          (CONV_SLIDES = 0), and multiplications take longer than memory anyway, each row of the result reads all its
 //          rows again.
-// Roles    output and input gradient. An input gradient of stride 1 is the output over dy with the filter turned round
+// Roles    output and input gradient. An input gradient of stride 1 is the output over dy with the filter flipped
 //          (CONV_TURNED). depthwise_wgrad.cuh has the filter gradient.
 // Limits   channels of the result a multiple of CONV_LANES; input gradients: CONV_COLUMNS a multiple of the stride.
 //

@@ -1,5 +1,5 @@
-// What depthwise convolutions share (depthwise.cuh, depthwise_wgrad.cuh): which part of the work is a thread's, and
-// rows of the source on their way into shared memory.
+// Shared by the depthwise convolutions (depthwise.cuh, depthwise_wgrad.cuh): the division of work among threads, and
+// the pipeline of source rows into shared memory.
 //
 // Dynamic shared memory: (CONV_AHEAD + 1) * CONV_THREADS * columns that a thread reads * its pieces, rounded up to 16
 // bytes, and filters that registers do not hold, as floats.
@@ -9,9 +9,8 @@
 //   CONV_TURNED                     0 or 1: role 0 makes dx of dy, with the filter read from its end
 //   CONV_IMAGES CONV_H CONV_W CONV_P CONV_Q   sizes of x and of y; turned: of dy and of dx
 //   CONV_STRIDE_H/_W CONV_PAD_H/_W CONV_DILATION_H/_W
-//   CONV_LANES CONV_COLUMNS         channels and columns of the result that a thread makes; gradients of x take those
-//   of
-//                                   all filters of a channel, others one of x for several filters
+//   CONV_LANES CONV_COLUMNS         channels and columns of the result that a thread computes; gradients of x read
+//                                   those of all filters of a channel, others one of x for several filters
 //   CONV_SLIDES                     0 or 1: rows are read once
 //   CONV_STEPS                      rows of y in a strip (input gradient: rows of dy)
 //   CONV_AHEAD                      rows of the source that are on their way while one is used

@@ -1,9 +1,9 @@
-// Depthwise convolution's filter gradient: rows of dy wait in registers, and each row of x that is read adds to the
-// sums of all taps that it meets.
+// Depthwise convolution's filter gradient: rows of dy stay in registers, and each row of x is added to the
+// sums of all taps that use it.
 //
-// A thread goes through the strips that fall to its block one after the other; a block adds the sums of its threads and
-// leaves them in memory, depthwise_reduce adds those of all blocks, both in a fixed order. Where a window has too many
-// taps for registers (CONV_SLIDES = 0), a block works on one row of the filter.
+// A thread processes its block's strips one after the other; a block adds the sums of its threads and stores them,
+// depthwise_reduce adds those of all blocks, both in a fixed order. If a window has too many taps for registers
+// (CONV_SLIDES = 0), a block computes one row of the filter.
 //
 // Storage  the type of dy and x, defined before this file.
 // Body     struct Body { struct Loads; void load(int number, int, Loads&) const;
@@ -12,9 +12,9 @@
 //          numbers. `number` counts through the filters [K][R][S].
 // Compile-time: those of depthwise_rows.cuh, and
 //   CONV_SHARES                     blocks that share the pixels
-// Kernels  depthwise_wgrad(body): CONV_SHARES blocks for each CONV_ACROSS pieces of channels, and row of the filter
-// unless
-//          rows are read once; depthwise_reduce(body): a block of 512 for every 16 numbers of the filters.
+// Kernels  depthwise_wgrad(body): CONV_SHARES blocks for each CONV_ACROSS pieces of channels, and each row of the
+//          filter unless rows are read once; depthwise_reduce(body): a block of 512 for every 16 numbers of the
+//          filters.
 #pragma once
 #include "depthwise_rows.cuh"
 

@@ -1,5 +1,4 @@
-// Heads computed position by position: pooling, gather and scatter. Nothing here is atomic: every position looks up
-// what belongs to it, in a fixed order.
+// Heads that gather: pooling, gather and scatter. Each result reads its own inputs in a fixed order, without atomics.
 #pragma once
 
 #include "math.cuh"

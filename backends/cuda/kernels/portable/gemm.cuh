@@ -1,10 +1,10 @@
-// Portable matrix products: D[m, n] = sum over k of A[m, k] B[k, n] in every group, whatever A and B read.
+// Portable matrix products: D[m, n] = sum over k of A[m, k] B[k, n] in every group, for any mapping of A and B.
 //
-// Problem (operands.cuh) says where things are: row(group, m) and column(group, n) keep what does not depend on k;
-// find_a(row, k, index) and find_b(column, k, index) find one element, or say that it lies outside and reads 0;
-// finish(group, m, n, value) runs the rest of the kernel. A block computes a kTileM x kTileN tile, a thread kThreadM x
-// kThreadN of it. Where tiles are few, kSplits blocks share the sum over k and the last to arrive adds the parts in
-// order.
+// Problem (operands.cuh) maps operands to memory: row(group, m) and column(group, n) precompute what does not depend on
+// k; find_a(row, k, index) and find_b(column, k, index) find one element, or return false if it is outside and reads 0;
+// finish(place(group, m, n), values) runs the epilogue for kLanes neighbours, here 1. A block computes a
+// kTileM x kTileN tile, a thread kThreadM x kThreadN of it. If tiles are few, kSplits blocks share the sum over k
+// (split-K), and the last to arrive adds the partial sums in order.
 #pragma once
 
 #include "math.cuh"
@@ -218,6 +218,7 @@ __device__ void gemm(const Problem& problem) {
 #pragma unroll
     for (int j = 0; j < thread_n; ++j) {
       const Index m = tile.m + i / 4 * far_m + ty * 4 + i % 4, n = tile.n + j / 4 * far_n + tx * 4 + j % 4;
-      if (m < Problem::kM && n < Problem::kN) problem.finish(tile.group, m, n, sum[i * thread_n + j]);
+      const T values[1] = {sum[i * thread_n + j]};
+      if (m < Problem::kM && n < Problem::kN) problem.finish(problem.place(tile.group, m, n), values);
     }
 }

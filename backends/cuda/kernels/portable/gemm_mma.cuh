@@ -1,9 +1,10 @@
-// The same products on tensor cores by mma.sync: A and B both f16, both bf16, or both f32 and rounded to tf32 on their
-// way; sums in float. From sm_80 on.
+// The same products on tensor cores by mma.sync: A and B both f16, both bf16, or both f32 rounded to tf32; sums in
+// float. From sm_80 on.
 //
-// Warps stand kWarpsM x kWarpsN over the tile; each makes products of 16 x 8 x kStep, 32 bytes along k. An operand
-// keeps in shared memory the direction it has in memory, [line][k] or [k][line]; ldmatrix turns the second round for
-// halves, while floats are read from it one by one.
+// A tile has kWarpsM x kWarpsN warps; each computes products of 16 x 8 x kStep, 32 bytes along k. An operand
+// keeps its memory order in shared memory, [line][k] or [k][line]; for halves ldmatrix transposes the second, floats
+// are read from it one by one. Sums pass through shared memory, 16 rows of a warp at a time, so that neighbouring lanes
+// store neighbours.
 #pragma once
 
 #include "gemm.cuh"
@@ -98,8 +99,11 @@ __device__ void gemm_mma(const Problem& problem) {
   using MoveA = typename Feeder<Problem>::MoveA;
   using MoveB = typename Feeder<Problem>::MoveB;
   // Two of each: one is filled while the other is used.
-  __shared__ alignas(16) SharedTile<T, tile_m, tile_k, Problem::kAlongKA> shared_a[2];
-  __shared__ alignas(16) SharedTile<T, tile_n, tile_k, Problem::kAlongKB> shared_b[2];
+  struct Shared {
+    SharedTile<T, tile_m, tile_k, Problem::kAlongKA> a[2];
+    SharedTile<T, tile_n, tile_k, Problem::kAlongKB> b[2];
+  };
+  __shared__ alignas(16) Shared shared;
 
   const Tile<Problem> tile;
   Feeder<Problem> next(problem, tile);
@@ -114,10 +118,10 @@ __device__ void gemm_mma(const Problem& problem) {
   const auto fill = [&](int half) {
 #pragma unroll
     for (int i = 0; i < MoveA::count; ++i)
-      write(shared_a[half].at(MoveA::line(i), MoveA::k(i)), as_multiplied(next.a[i]));
+      write(shared.a[half].at(MoveA::line(i), MoveA::k(i)), as_multiplied(next.a[i]));
 #pragma unroll
     for (int i = 0; i < MoveB::count; ++i)
-      write(shared_b[half].at(MoveB::line(i), MoveB::k(i)), as_multiplied(next.b[i]));
+      write(shared.b[half].at(MoveB::line(i), MoveB::k(i)), as_multiplied(next.b[i]));
     __syncthreads();
   };
 
@@ -131,9 +135,9 @@ __device__ void gemm_mma(const Problem& problem) {
     for (int k = 0; k < tile_k; k += kStep<T>) {
       u32 a[down][4], b[across / 2][4];
 #pragma unroll
-      for (int i = 0; i < down; ++i) shared_a[half].template load<true>(a[i], m0 + i * 16, k);
+      for (int i = 0; i < down; ++i) shared.a[half].template load<true>(a[i], m0 + i * 16, k);
 #pragma unroll
-      for (int j = 0; j < across / 2; ++j) shared_b[half].template load<false>(b[j], n0 + j * 16, k);
+      for (int j = 0; j < across / 2; ++j) shared.b[half].template load<false>(b[j], n0 + j * 16, k);
 #pragma unroll
       for (int i = 0; i < down; ++i)
 #pragma unroll
@@ -144,13 +148,28 @@ __device__ void gemm_mma(const Problem& problem) {
   }
 
   if (!add_parts(problem, tile, sum)) return;
+  constexpr int lanes = Problem::kLanes, pitch = warp_n + 8, across_row = warp_n / lanes, pieces = 16 * across_row;
+  static_assert(threads / 32 * 16 * pitch * sizeof(float) <= sizeof(Shared) && pieces % 32 == 0);
+  float* const staged = reinterpret_cast<float*>(&shared) + warp * 16 * pitch;
+  __syncthreads();  // all warps have read their operands
 #pragma unroll
-  for (int i = 0; i < down; ++i)
+  for (int i = 0; i < down; ++i) {
+    __syncwarp();
 #pragma unroll
     for (int j = 0; j < across; ++j)
 #pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        const Index m = tile.m + m0 + i * 16 + lane / 4 + e / 2 * 8, n = tile.n + n0 + j * 8 + lane % 4 * 2 + e % 2;
-        if (m < Problem::kM && n < Problem::kN) problem.finish(tile.group, m, n, sum[(i * across + j) * 4 + e]);
+      for (int e = 0; e < 4; e += 2) {
+        const float* from = sum + (i * across + j) * 4 + e;
+        write(staged + (lane / 4 + e / 2 * 8) * pitch + j * 8 + lane % 4 * 2, Vector<float, 2>{from[0], from[1]});
       }
+    __syncwarp();
+#pragma unroll 4
+    for (int piece = lane; piece < pieces; piece += 32) {
+      const int line = Problem::kRowsInside ? piece % 16 : piece / across_row,
+                column = (Problem::kRowsInside ? piece / 16 : piece % across_row) * lanes;
+      const Index m = tile.m + m0 + i * 16 + line, n = tile.n + n0 + column;
+      const auto values = read_written<lanes>(staged + line * pitch + column);
+      if (m < Problem::kM && n < Problem::kN) problem.finish(problem.place(tile.group, m, n), values.lane);
+    }
+  }
 }

@@ -1,15 +1,24 @@
-// The Problems of gemm.cuh and gemm_mma.cuh: how a batched matrix product and the three roles of a convolution are
-// products of matrices. Body gives the geometry as constants; position is along the axes of the kernel's domain.
-// find_a(row, k, index) and find_b(column, k, index) say where an element lies in operand0 or operand1, and whether.
+// The Problems of gemm.cuh and gemm_mma.cuh: maps a batched matrix product and the three roles of a convolution to
+// matrix products (implicit GEMM). Body gives the geometry as constants; positions are along the kernel's domain axes.
+// find_a(row, k, index) and find_b(column, k, index) give the index of an element in operand0 or operand1, if inside.
+// place(group, m, n) gives an element of the result: its channel, or column of a matrix, and its position among all
+// others, in the domain's order.
 #pragma once
 
 #include "types.cuh"
+
+template <class Index>
+struct Place {
+  Index position, channel;
+};
 
 // What all of them pass on.
 template <class Body>
 struct ProblemBase {
   using Index = typename Body::Index;
   using Accumulate = typename Body::Accumulate;
+  static constexpr int kLanes = Body::kLanes;             // neighbouring columns that Body takes at once
+  static constexpr bool kRowsInside = Body::kRowsInside;  // neighbouring rows are neighbours in memory
   static constexpr int kTileM = Body::kTileM, kTileN = Body::kTileN, kTileK = Body::kTileK;
   static constexpr int kThreadM = Body::kThreadM, kThreadN = Body::kThreadN, kThreads = Body::kThreads;  // of gemm
   static constexpr int kWarpsN = Body::kWarpsN;                                                          // of gemm_mma
@@ -24,6 +33,13 @@ struct ProblemBase {
   const B* second() const { return body.operand1; }
   char* parts() const { return body.parts; }
   u32* arrived() const { return body.arrived; }
+  // What the kernel does with kLanes neighbouring columns of a row.
+  template <class T>
+  void finish(const Place<Index>& place, const T (&values)[kLanes]) const {
+    typename Body::Loads loads;
+    body.load(place.position, place.channel, loads);
+    body.run(place.position, place.channel, loads, values);
+  }
 };
 
 // Body: kM, kN, kK, kBatchAxes, batch_size(axis), a_stride(axis), b_stride(axis) over the batch axes and the matrix.
@@ -31,7 +47,6 @@ template <class Body>
 struct MatmulProblem : ProblemBase<Body> {
   using typename ProblemBase<Body>::Index;
   using ProblemBase<Body>::ProblemBase;
-  using ProblemBase<Body>::body;
   static constexpr Index kM = Body::kM, kN = Body::kN, kK = Body::kK;
   static constexpr int axes = Body::kBatchAxes;
   struct Line {
@@ -61,16 +76,7 @@ struct MatmulProblem : ProblemBase<Body> {
     index = column.base + k * Body::b_stride(axes);
     return column.inside;
   }
-  template <class T>
-  void finish(int batch, Index m, Index n, T value) const {
-    Index position[axes + 2];
-    position[axes] = m;
-    position[axes + 1] = n;
-#pragma unroll
-    for (int axis = axes - 1; axis >= 0; --axis, batch /= Body::batch_size(axis + 1))
-      position[axis] = batch % Body::batch_size(axis);
-    body.epilogue(position, value);
-  }
+  static Place<Index> place(int batch, Index m, Index n) { return {static_cast<Index>(batch) * kM + m, n}; }
 };
 
 // Convolutions. Body: kSpatial, kImages, kChannels and kFilters (of one group), kGroups; x_size(i), y_size(i),
@@ -114,8 +120,9 @@ struct ConvBase : ProblemBase<Body> {
 #pragma unroll
     for (int i = spatial - 1; i >= 0; --i) {
       const int size = of_x ? Body::x_size(i) : Body::y_size(i);
-      p.at[i] = static_cast<int>(linear % size);
-      linear /= size;
+      const bool last = i == 0 && Body::kImages == 1;  // lines past the end are outside whatever their pixel
+      p.at[i] = static_cast<int>(last ? linear : linear % size);
+      linear = last ? 0 : linear / size;
     }
     p.image = linear;
     return p;
@@ -144,7 +151,6 @@ template <class Body>
 struct ConvOutput : ConvBase<Body> {
   using Base = ConvBase<Body>;
   using Base::Base;
-  using Base::body;
   using typename Base::Index;
   static constexpr int spatial = Base::spatial;
   static constexpr Index kM = Body::kImages * Base::pixels(false), kN = Body::kFilters;
@@ -187,14 +193,7 @@ struct ConvOutput : ConvBase<Body> {
     index = Base::filter_index(column.filter, channel, Base::tap(place));
     return column.inside;
   }
-  template <class T>
-  void finish(int group, Index m, Index n, T value) const {
-    const auto p = Base::pixel(m, false);
-    Index position[2 + spatial] = {p.image, static_cast<Index>(group) * Body::kFilters + n};
-#pragma unroll
-    for (int i = 0; i < spatial; ++i) position[2 + i] = p.at[i];
-    body.epilogue(position, value);
-  }
+  static Place<Index> place(int group, Index m, Index n) { return {m, static_cast<Index>(group) * Body::kFilters + n}; }
 };
 
 // dx[image, channel, pixel]: rows are pixels of x, columns channels, k filters and window places.
@@ -202,7 +201,6 @@ template <class Body>
 struct ConvInputGrad : ConvBase<Body> {
   using Base = ConvBase<Body>;
   using Base::Base;
-  using Base::body;
   using typename Base::Index;
   static constexpr int spatial = Base::spatial;
   static constexpr Index kM = Body::kImages * Base::pixels(true), kN = Body::kChannels;
@@ -247,13 +245,8 @@ struct ConvInputGrad : ConvBase<Body> {
                                Base::tap(place));
     return column.inside;
   }
-  template <class T>
-  void finish(int group, Index m, Index n, T value) const {
-    const auto p = Base::pixel(m, true);
-    Index position[2 + spatial] = {p.image, static_cast<Index>(group) * Body::kChannels + n};
-#pragma unroll
-    for (int i = 0; i < spatial; ++i) position[2 + i] = p.at[i];
-    body.epilogue(position, value);
+  static Place<Index> place(int group, Index m, Index n) {
+    return {m, static_cast<Index>(group) * Body::kChannels + n};
   }
 };
 
@@ -262,7 +255,6 @@ template <class Body>
 struct ConvFilterGrad : ConvBase<Body> {
   using Base = ConvBase<Body>;
   using Base::Base;
-  using Base::body;
   using typename Base::Index;
   static constexpr int spatial = Base::spatial;
   static constexpr Index kM = Body::kFilters, kN = static_cast<Index>(Body::kChannels) * Base::window_size();
@@ -308,14 +300,9 @@ struct ConvFilterGrad : ConvBase<Body> {
     }
     return inside;
   }
-  template <class T>
-  void finish(int group, Index m, Index n, T value) const {
+  static Place<Index> place(int group, Index m, Index n) {
     int channel, place;
     Base::template split<Body::kChannels>(n, channel, place);
-    const auto t = Base::tap(place);
-    Index position[2 + spatial] = {static_cast<Index>(group) * Body::kFilters + m, static_cast<Index>(channel)};
-#pragma unroll
-    for (int i = 0; i < spatial; ++i) position[2 + i] = t.at[i];
-    body.epilogue(position, value);
+    return {(static_cast<Index>(group) * Body::kFilters + m) * Base::window_size() + place, channel};
   }
 };

@@ -1,14 +1,14 @@
-// A sum of few outer products, worked on at once: out[row, column] = Body of sum over terms of a[term, row] * b[term,
-// column]. That is the weight gradient of a linear layer (terms: the batch, at most some hundreds), and Body is
-// usually the update of the weights: the gradient is never written.
+// A small-K product with an epilogue: out[row, column] = Body of sum over terms of a[term, row] * b[term, column]. That
+// is the weight gradient of a linear layer (terms: the batch, at most some hundreds), and Body is usually the update of
+// the weights: the gradient is never written.
 //
-// Layout   a [TERMS][ROWS], b [TERMS][COLUMNS], 16-bit, rows of 16-byte pieces. A block makes 64 x 128 sums: warps
-//          stand 2 x 4 over the tile, each with 32 x 32 sums by mma.sync. From sm_80 on.
-// Order    memory is all that counts: an update moves 18 bytes a weight for 2 * TERMS operations. A block asks for its
-//          operands, then for all that Body reads of its 32 weights a thread, and multiplies while that is on its
-//          way; two blocks a multiprocessor keep 128 KB asked for.
-// Result   the sums pass through shared memory, where the operands lay, so that a warp reads and writes 128 neighbours
-//          of a row: 16 bytes a lane of f32.
+// Layout   a [TERMS][ROWS], b [TERMS][COLUMNS], 16-bit, rows of 16-byte pieces. A block computes 64 x 128 sums, with
+//          2 x 4 warps of 32 x 32 sums by mma.sync. From sm_80 on.
+// Order    memory-bound: an update moves 18 bytes a weight for 2 * TERMS operations. A block issues the loads of its
+//          operands, then those of Body for the 32 weights of a thread, and multiplies while these are in flight;
+//          two blocks per SM keep 128 KB in flight.
+// Result   the sums pass through shared memory, reusing the operands' buffer, so that a warp reads and writes 128
+//          neighbours of a row: 16 bytes a lane of f32.
 // Limits   ROWS and COLUMNS multiples of 8.
 //
 // Compile-time, all required: OUTER_ROWS, OUTER_COLUMNS, OUTER_TERMS; NIXIE_BF16 0 or 1.

@@ -1,12 +1,13 @@
-// Kernels that reduce: stages over every position and stages over kept positions, in turn.
+// Reductions: alternating stages over every position and over kept positions.
 //
-// A block is kKeptThreads x kReducedThreads threads: each row of threads shares kept positions and walks the reduced
-// ones together, then merges what it accumulated in a fixed order. Where kept positions are too few to fill the device,
-// kSplits blocks share them; the last of them to arrive merges the parts, again in a fixed order, and the full stage
-// that needs the result is a launch of its own, spread over the device. Or, where all blocks run at a time, they meet:
-// each waits for the others of its positions, merges all parts itself, and goes on with its own share, whose values are
-// still in the cache. So results never depend on timing. Where the program that made the values left parts of a stage's
-// reductions, the stage merges these.
+// A block has kKeptThreads x kReducedThreads threads: each row of threads shares kept positions, iterates over the
+// reduced ones together, then merges its accumulators in a fixed order. If kept positions are too few to fill the
+// device, kSplits blocks share them; the last of them to arrive merges the parts, again in a fixed order, and the full
+// stage that needs the result is a separate launch, spread over the device. Or, if all blocks are resident, they
+// synchronise: each waits for the others of its positions, merges all parts itself, and continues with its own share,
+// whose values are still in the cache. So results never depend on timing. If the program that computed the values
+// stored parts of a stage's reductions, the stage merges these: in a launch before, or, if it needs many numbers of a
+// kept position, each block by itself.
 #pragma once
 
 #include "accumulators.cuh"
@@ -272,7 +273,7 @@ __device__ void run_stages(const Body& body, const Team<Body, shares>& team, Car
     decltype(Body::accumulators_of(Stage<s>{})) accumulators[lanes];
     if constexpr (Body::left_parts(s) > 0) {
       merge_left<s>(body, team, accumulators);
-    } else if constexpr (Body::kMeets && s + 1 == Body::kStages) {
+    } else if constexpr (Body::kEndsBack && s + 1 == Body::kStages) {
       run_back<s>(body, team, carried, accumulators);
     } else {
       run_full<s>(body, team, carried, accumulators);

@@ -1,12 +1,12 @@
-// Kernels without a head over part of an axis, or with an axis as several.
+// Cuts and splits axes of kernels without a head.
 #pragma once
 
 #include "nixie/core/graph/plan.h"
 
 namespace nixie::cuda {
 
-/// Whether an axis of a kernel's domain can be cut and split: nothing depends on positions or is reduced, and no access
-/// is bounded along it.
+/// Whether an axis of a kernel's domain can be cut and split: no position dependence, no reductions, and no bounded
+/// access along it.
 bool can_cut(const Kernel& kernel, int axis);
 
 /// The kernel at positions [first, first + count) of an axis.
@@ -15,7 +15,7 @@ Kernel part_of(Kernel kernel, int axis, std::int64_t first, std::int64_t count);
 /// The kernel at `count` positions `first`, `first` + `step`, ... of an axis.
 Kernel every_nth(Kernel kernel, int axis, std::int64_t first, std::int64_t step, std::int64_t count);
 
-/// The kernel with an axis as `sizes`, the innermost last, whose product is its size.
+/// The kernel with an axis split into `sizes`, the innermost last, whose product is the axis' size.
 Kernel with_split_axis(Kernel kernel, int axis, const std::vector<std::int64_t>& sizes);
 
 /// Positions below `count` whose first + step * position is in [0, size).

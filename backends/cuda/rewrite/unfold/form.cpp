@@ -43,7 +43,7 @@ double seconds_of_lines(const Form& form, const ConvProblem& conv, const Tile& t
   constexpr std::int64_t kLine = 128;
   const bool viewed_down = form.axis_forms[0] == AxisForm::viewed;
   const std::int64_t channels = conv.channels / conv.groups, filters = conv.filters / conv.groups,
-                     box = 2 * slice_of(channels, filters),
+                     box = 2 * (form.sum.gradient ? gradient_slice(conv) : slice_of(channels, filters)),
                      step = 2 * form.sum.blocks() * form.pixel_channels() *
                             (form.has(AxisForm::viewed) ? form.axis(viewed_down ? 0 : 1).stride : 1),
                      aligned = std::min(std::gcd(step, kLine), box);
@@ -251,11 +251,11 @@ namespace {
 // Whether an axis can be in blocks, and this form can have any: blocks have the place of copied taps.
 bool can_be_in_blocks(const WindowAxis& axis) { return axis.stride > 1 && axis.dilation == 1 && axis.taps > 1; }
 
-bool is_possible(const Form& form, std::int64_t unit) {
+bool is_possible(const Form& form) {
   const WindowSum& sum = form.sum;
   const bool folded = form.has(AxisForm::folded), blocks = form.block_pixels() > 1;
   if (form.axis_forms[0] == AxisForm::viewed && form.axis_forms[1] == AxisForm::viewed) return false;
-  if (sum.gradient && (unit == 8 || folded)) return false;
+  if (sum.gradient && folded) return false;
   const bool kept = form.axis_forms[0] == AxisForm::kept && form.axis_forms[1] == AxisForm::kept;
   if (sum.blocks() > 1 && !kept) return false;
   if (form.gathers_results() && folded) return false;
@@ -276,7 +276,7 @@ std::vector<Form> forms_of(const WindowSum& sum, const Chip& chip) {
   const auto add = [&](std::array<bool, 2> in_blocks, AxisForm down, AxisForm across, std::int64_t unit) {
     Form form{.sum = sum, .in_blocks = in_blocks, .axis_forms = {down, across}, .channels = sum.channels};
     form.taps = {form.axis(0).taps, form.axis(1).taps};
-    if (!is_possible(form, unit)) return;
+    if (!is_possible(form)) return;
     pad_channels(form, unit);
     pad_filters(form);
     const auto same = [&](const Form& known) {

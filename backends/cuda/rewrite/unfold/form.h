@@ -1,4 +1,4 @@
-// Forms of a convolution: what becomes of the axes of its window and of its channels, so that tensor cores compute it.
+// Forms of a convolution: transformations of its window's axes and its channels for tensor cores.
 #pragma once
 
 #include <array>
@@ -14,13 +14,13 @@ struct WindowAxis {
 };
 
 /// A forward convolution of images [count, channels, ., .] to results [count, filters, ., .], or its filter gradient.
-/// An input gradient of stride 1 is a forward convolution of dy. Of a layer in groups so many are `together` one group,
-/// a block, of the convolution that tensor cores compute: a filter has zeros for channels of the block's other groups,
-/// of a gradient these elements are left out. The last block may have fewer. An input gradient with strides is one of
-/// stride 1 that has filters for each phase of the input, which a kernel puts beside each other.
+/// An input gradient of stride 1 is a forward convolution of dy. `together` groups of a grouped layer form one group, a
+/// block, of the convolution that tensor cores compute: filters have zeros for channels of the block's other groups,
+/// gradients discard these elements. The last block may have fewer. A strided input gradient is one of
+/// stride 1 that has filters for each phase of the input; a kernel interleaves the phases.
 struct WindowSum {
   bool gradient = false;
-  bool turned = false;  ///< gradient: images and gradients changed places, and so did the result's axes
+  bool turned = false;  ///< gradient: images and gradients are swapped, and so are the result's axes
   Dtype dtype = Dtype::f16;
   std::int64_t count = 0, channels = 0, filters = 0;  ///< these of a block
   std::int64_t groups = 1, together = 1;
@@ -34,12 +34,12 @@ struct WindowSum {
   std::int64_t all_filters() const { return filters / together * groups; }
 };
 
-/// What becomes of an axis of the window.
+/// The transformation of an axis of the window.
 enum class AxisForm : std::uint8_t {
   kept,    ///< stays an axis of the window
-  copied,  ///< its taps are channels of images, which are copied once for each tap
-  viewed,  ///< the same in place: rows of pixels side by side, read as channels, overlap in memory
-  folded,  ///< its taps are filters; a sum of shifted results follows
+  copied,  ///< im2col: its taps are channels of images, which are copied once for each tap
+  viewed,  ///< im2col in place: rows of neighbouring pixels, read as channels, overlap in memory
+  folded,  ///< its taps are filters; a kernel sums the shifted results
 };
 
 struct Form {
@@ -52,8 +52,8 @@ struct Form {
   /// folded one, taps; with zeros past the layer's own.
   std::int64_t channels = 0, filters = 0;
   std::array<std::int64_t, 2> taps = {};
-  double seconds = 0;       ///< estimated, with the kernels that copy and sum
-  double copy_seconds = 0;  ///< of these, to copy images
+  double seconds = 0;       ///< estimated, including the kernels that copy and sum
+  double copy_seconds = 0;  ///< the part of it that copies images
 
   bool has(AxisForm way) const { return axis_forms[0] == way || axis_forms[1] == way; }
   /// An axis of the sum, or of one over blocks of pixels.
@@ -67,17 +67,17 @@ struct Form {
   std::int64_t row_channels() const { return pixel_channels() * taps_of(AxisForm::viewed); }
   /// Pixels along an axis of the copied images.
   std::int64_t extent(int axis) const;
-  /// Whether channels-last images are read as they are: no copy, no padding.
+  /// Whether channels-last images are read in place: no copy, no padding.
   bool reads_images() const;
-  /// Whether filters have the layer's own sizes but for channels and filters of zeros at their ends.
+  /// Whether filters have the layer's own sizes except for zero channels and filters at the end.
   bool keeps_window() const {
     return block_pixels() == 1 && axis_forms[0] == AxisForm::kept && axis_forms[1] == AxisForm::kept;
   }
-  /// Whether results of several blocks have other channels between them, which a kernel leaves out.
+  /// Whether there are unused channels between the results of blocks, which a kernel skips.
   bool spreads_results() const { return sum.blocks() > 1 && filters != sum.filters; }
-  /// Whether a kernel reads results from other places than the layer's, into which they go.
+  /// Whether a further kernel gathers the results into the layer's layout.
   bool gathers_results() const { return spreads_results() || sum.phases != std::array<std::int64_t, 2>{1, 1}; }
-  /// Whether a filter gradient's own kernel stores it: else one reads its elements from where they are.
+  /// Whether a filter gradient's own kernel stores it; else a further kernel gathers its elements.
   bool stores_gradient() const { return keeps_window() && !sum.turned && sum.together == 1 && !spreads_results(); }
   /// The convolution that tensor cores compute.
   ConvProblem conv() const;
@@ -105,10 +105,10 @@ void for_block_pixels(const Form& form, const Act& act) {
       act(std::array{row, column}, (row * form.block_pixels(1) + column) * form.channels);
 }
 
-/// How long a tensor-core kernel should take for a convolution as it is.
+/// The estimated time of a tensor-core kernel for the untransformed convolution.
 double seconds_as_it_is(const ConvProblem& conv, const Chip& chip);
 
-/// The forms that kernels for tensor cores compute, the one of least estimated time first.
+/// The forms that tensor-core kernels can compute, sorted by estimated time.
 std::vector<Form> forms_of(const WindowSum& sum, const Chip& chip);
 
 }  // namespace nixie::cuda

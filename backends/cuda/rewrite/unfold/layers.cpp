@@ -1,4 +1,4 @@
-// Lists the sums over windows that a convolution is.
+// Lists the sums over windows that compute a convolution.
 #include "nixie/backends/cuda/rewrite/unfold/layers.h"
 
 #include <algorithm>
@@ -42,6 +42,21 @@ bool cut_negative_padding(Layer& layer) {
     layer.images.shape = layer.images.shape.with(i + 2, axis.images);
   }
   return true;
+}
+
+// Leaves out pixels that no tap reads: where stride and dilation have a common divisor, those are all but every so
+// many-th.
+void skip_unread(Layer& layer) {
+  for (int i : {0, 1}) {
+    WindowAxis& axis = layer.sum.axes[at(i)];
+    const std::int64_t step = std::gcd(axis.stride, axis.dilation), first = round_up(axis.pad, step) - axis.pad;
+    if (step == 1 || axis.taps == 1 || first >= axis.images) continue;
+    axis.images = ceil_div(axis.images - first, step), axis.pad = (axis.pad + first) / step;
+    axis.stride /= step, axis.dilation /= step;
+    std::int64_t& stride = layer.images.strides[at(i + 2)];
+    layer.images.offset += first * stride, stride *= step;
+    layer.images.shape = layer.images.shape.with(i + 2, axis.images);
+  }
 }
 
 // How many groups may be one of the tensor cores' convolution: they want 16 channels and filters at least; a multiple
@@ -153,6 +168,7 @@ std::vector<Layer> layers_of(const Kernel& kernel, const ConvProblem& conv) {
   };
   if (conv.role == ConvRole::filter_grad) {
     layer.images = second, layer.results = first;
+    if (conv.stride != std::array{1, 1}) skip_unread(layer);
     add(layer, channels, filters);
     if (conv.stride != std::array{1, 1}) return layers;
     std::swap(layer.images, layer.results);
@@ -166,6 +182,7 @@ std::vector<Layer> layers_of(const Kernel& kernel, const ConvProblem& conv) {
   if (conv.role == ConvRole::output) {
     layer.part_shape = {filters, channels};
     layer.parts = {{.load = access_of(w), .taps = {{{0, conv.r}, {0, conv.s}}}}};
+    skip_unread(layer);
     add(layer, channels, filters);
   } else {
     std::swap(w.strides[0], w.strides[1]);

@@ -1,11 +1,11 @@
-// A convolution as a sum over a window: forward, or as a filter gradient, of its own images or of dy.
+// A convolution as a sum over a window: forward or as a filter gradient, over its images or dy.
 #pragma once
 
 #include "nixie/backends/cuda/rewrite/unfold/form.h"
 
 namespace nixie::cuda {
 
-/// Filters of a group in a row: from which on, and what they read, as [filters, channels, taps], at the taps [low,
+/// Consecutive filters of a group: the first, and their source, as [filters, channels, taps], at the taps [low,
 /// high).
 struct FilterPart {
   std::int64_t filter = 0;
@@ -13,10 +13,10 @@ struct FilterPart {
   std::array<std::pair<std::int64_t, std::int64_t>, 2> taps = {};
 };
 
-/// Which operands a sum over a window reads, and where its filters are.
+/// The operands of a sum over a window, and the source of its filters.
 struct Layer {
   WindowSum sum = {};
-  Operand images = {};   ///< cut where padding is negative
+  Operand images = {};   ///< cropped if padding is negative
   Operand results = {};  ///< gradient: [count, filters, ., .]
   /// Forward: all filters of a group in parts, each [filters, channels] large, and the step to the next group's.
   std::vector<FilterPart> parts = {};
@@ -24,10 +24,10 @@ struct Layer {
   std::int64_t group_step = 0;
 };
 
-/// All of a kernel's, with so many groups together as may pay.
+/// All layers of a kernel, for each number of groups per block that may be fastest.
 std::vector<Layer> layers_of(const Kernel& kernel, const ConvProblem& conv);
 
-/// An axis of an operand from its last position to the first.
+/// Reverses an axis of an operand.
 void turn(Operand& operand, int axis);
 
 }  // namespace nixie::cuda

@@ -1,11 +1,12 @@
-// Convolutions of 16 bits that no kernel for tensor cores takes become ones that they take: channels and filters are
-// padded with zeros, and axes of the window become channels or filters, in the form of least estimated time.
+// Transforms 16-bit convolutions that no tensor-core kernel accepts: pads channels and filters with zeros, and turns
+// axes of the window into channels or filters, in the form with the least estimated time.
 //
-// Taps that are channels: images are copied once for each tap, or once in all, with their padding and so many channels
-// that a row of the window, read as the channels of one pixel, begins at a multiple of 16 bytes; such rows overlap in
-// memory. Taps that are filters: a product for each position of images, then a kernel that sums shifted ones. An input
-// gradient of stride 1 is a forward convolution of dy by the turned filter; the filter gradient of few filters is that
-// of a layer whose images are dy. Of a layer in groups several are one, with zeros in filters between them.
+// Taps as channels (im2col): images are copied once for each tap, or once in all, with their padding and enough
+// channels that a row of the window, read as the channels of one pixel, begins at a multiple of 16 bytes; such rows
+// overlap in memory. Taps as filters: a product for each position of images, then a kernel that sums the shifted
+// results. An input gradient of stride 1 is a forward convolution of dy with the flipped filter; the filter gradient of
+// few filters is that of a layer whose images are dy. Several groups of a grouped layer are merged, with zeros in
+// filters between them.
 #include <algorithm>
 #include <optional>
 
@@ -33,7 +34,9 @@ class Unfolding {
   void operator()() {
     for (Kernel& kernel : plan_.kernels) {
       const auto found = wanted(kernel);
-      if (!found)
+      if (!found && only_ == Only::strided_input_grads && phases_pay(kernel))
+        add_phases(kernel);
+      else if (!found)
         kernels_.push_back(std::move(kernel));
       else if (found->first.sum.gradient)
         gradient(std::move(kernel), found->first, found->second);
@@ -96,15 +99,13 @@ class Unfolding {
     return all;
   }
 
-  // What a strided input gradient should take in a convolution for each phase, one after the other.
-  double seconds_of_phases(const Kernel& kernel) const {
-    Plan plan{.kernels = {kernel}, .slots = plan_.slots};
-    lower_strided_input_grads(plan);
+  // What kernels should take one after the other: a strided input gradient, or its phases.
+  double seconds_in(const std::vector<Kernel>& kernels) const {
     double seconds = 0;
-    for (const Kernel& phase : plan.kernels) {
+    for (const Kernel& phase : kernels) {
       const std::optional<ConvProblem> conv = in_16_bits(phase);
       if (!conv) {
-        seconds += 2e-6;
+        seconds += 1e-6;  // zeros, in launches that several share
       } else if (take(plan_, phase, chip_)->choices.front().family->name() != "gemm") {
         seconds += seconds_as_it_is(*conv, chip_);
       } else {
@@ -115,6 +116,31 @@ class Unfolding {
       }
     }
     return seconds;
+  }
+
+  // A strided input gradient as lowering would have it, or in phases `wherever_possible`.
+  Plan in_phases(const Kernel& kernel, bool wherever_possible) const {
+    Plan plan{.kernels = {kernel}, .slots = plan_.slots};
+    lower_strided_input_grads(plan, wherever_possible);
+    return plan;
+  }
+
+  double seconds_of_phases(const Kernel& kernel) const {
+    return std::min(seconds_in(in_phases(kernel, false).kernels), seconds_in(in_phases(kernel, true).kernels));
+  }
+
+  // Whether a small strided input gradient, which lowering would leave one kernel, is faster in phases.
+  bool phases_pay(const Kernel& kernel) const {
+    const std::optional<ConvProblem> conv = in_16_bits(kernel);
+    if (!conv || conv->role != ConvRole::input_grad || conv->stride == std::array{1, 1}) return false;
+    if (take(plan_, kernel, chip_)->choices.front().family->name() != "gemm") return false;
+    return seconds_in(in_phases(kernel, true).kernels) + 2e-6 < 0.85 * seconds_in(in_phases(kernel, false).kernels);
+  }
+
+  void add_phases(const Kernel& kernel) {
+    Plan plan = in_phases(kernel, true);
+    plan_.slots = std::move(plan.slots);
+    for (Kernel& phase : plan.kernels) kernels_.push_back(std::move(phase));
   }
 
   // Whether tensor cores multiply mostly zeros: of few channels of images a whole slice is read, tap by tap, and of

@@ -1,5 +1,5 @@
-// Strided convolutions of f32 become ones of stride 1, which Winograd's tiles can compute: the pixels of a block of
-// stride x stride are the channels of one, and so are a filter's taps, with zeros up to a whole number of blocks.
+// Turns strided f32 convolutions into stride-1 ones for Winograd, by space-to-depth: a block of stride x stride pixels
+// becomes the channels of one pixel, and so do a filter's taps, with zeros up to a whole number of blocks.
 //
 // An 11x11 filter of 3 channels and stride 4 is a 3x3 one of 48: 432 multiplications in place of 363, of which tiles of
 // 4x4 take a quarter. Images are copied once with their padding, for the forward pass and the filter gradient, which is

@@ -46,7 +46,7 @@ std::optional<ConvProblem> multiply_add_conv(const Plan& plan, const Kernel& ker
 std::optional<ConvProblem> half_conv(const Plan& plan, const Kernel& kernel) {
   const ConvMatch found = conv_problem(plan, kernel);
   const auto* conv = std::get_if<ConvProblem>(&found);
-  if (!conv || !conv->is_16_bit() || !tensor_core_limits(*conv).empty()) return {};
+  if (!conv || !conv->is_16_bit() || !tensor_core_limits(*conv).empty() || conv->filters % 8 != 0) return {};
   for (const Operand& operand : kernel.head->operands)
     if (dtype_of(plan, operand) != conv->dtype) return {};
   return conv->r == 3 && conv->s == 3 && conv->dilation == std::array{1, 1} ? std::optional(*conv) : std::nullopt;

@@ -1,5 +1,4 @@
-// Which convolutions Winograd's tiles can compute, how a layer divides into them, and the time of tiles and of direct
-// sums.
+// Selects the convolutions for Winograd, their tiling, and estimates the times of Winograd and of direct sums.
 #pragma once
 
 #include <optional>
@@ -9,14 +8,14 @@
 
 namespace nixie::cuda {
 
-/// A square filter over f32 images by multiply-adds alone (Math::ieee), without dilation, if the kernel is that.
+/// The problem of an f32 convolution by multiply-adds only (Math::ieee) with a square filter and no dilation.
 std::optional<ConvProblem> multiply_add_conv(const Plan& plan, const Kernel& kernel);
-/// A filter of 3x3 over 16-bit images without dilation, if the kernel is that and no more than a Hopper kernel needs.
+/// The problem of a 16-bit 3x3 convolution without dilation that a Hopper kernel could also compute.
 std::optional<ConvProblem> half_conv(const Plan& plan, const Kernel& kernel);
 /// True for stride-1 3x3 or 5x5.
 bool can_be_tiled(const ConvProblem& conv);
 
-/// A convolution as tiles: windows are cut from `from`, tiles written to `to`: x and y, or dy and dx.
+/// A convolution in Winograd tiles: windows are read from `from`, tiles written to `to`: x and y, or dy and dx.
 struct TiledLayer {
   TiledLayer(const ConvProblem& conv, int tile);
   ConvRole role;
@@ -34,7 +33,7 @@ struct TiledLayer {
 
 /// The fastest Winograd tiling, if it beats direct convolution, or `most` seconds.
 std::optional<TiledLayer> fastest_tiles(const ConvProblem& conv, const Chip& chip, std::optional<double> most = {});
-/// Seconds of direct sums of products.
+/// The estimated time of the direct convolution in seconds.
 double time_in_place(const ConvProblem& conv, const Chip& chip);
 
 }  // namespace nixie::cuda

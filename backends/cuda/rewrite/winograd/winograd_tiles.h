@@ -15,7 +15,7 @@ using Grid = std::vector<Line>;
 /// Numbers that multiply a line from the left, by rows.
 using Matrix = std::vector<std::vector<double>>;
 
-/// What makes `tile` results of a window's line, and a filter's, in place of tile * taps multiplications:
+/// The transforms that give `tile` results of a line of a window and of a filter without tile * taps multiplications:
 /// y = result [(filter g) * (images d)], * element by element.
 struct LineMatrices {
   Matrix images;  ///< B^T: elements x (tile + taps - 1)
@@ -25,24 +25,24 @@ struct LineMatrices {
 /// F(tile, 3), tile + 2 elements; or F(tile, 5): F(tile, 3) of the first taps, then F(tile, 2) of the others, 2 tile
 /// + 3.
 LineMatrices line_matrices(int tile, int taps);
-/// A matrix turned over.
+/// The transposed matrix.
 Matrix transposed(const Matrix& matrix);
 
 /// T grid T^T.
 Grid both_ways(InstructionBuilder& code, const Grid& grid, const Matrix& matrix);
 
-/// What an access to a 4-D `shape` is at row first[0] + `step` * t and column first[1] + `step` * u for positions
-/// [image, channel, t, u] of `domain`; bounded where that is outside the shape.
+/// An access to a 4-D `shape` at row first[0] + `step` * t and column first[1] + `step` * u for positions
+/// [image, channel, t, u] of `domain`; bounded if that leaves the shape.
 Access in_tiles(const Access& whole, const Shape& shape, std::array<std::int64_t, 2> first, std::int64_t step,
                 const Shape& domain);
 /// The access for images from `image` on.
 Access from_image(Access access, std::int64_t image);
 
-/// Whether what follows a kernel's head may follow several `results` in one kernel: it depends on no position, and fits
+/// Whether a kernel's epilogue can process several `results` in one kernel: it does not depend on positions, and fits
 /// the registers.
 bool may_follow(const Kernel& kernel, int results);
-/// Makes `made`, whose loads and code so far are given, do with results what `kernel` does with its head: results[i][j]
-/// is the head at row n * t + i and column n * u + j, for n x n results, of images from `image` on.
+/// Appends to `made`, whose loads and code so far are given, the epilogue of `kernel` for several results:
+/// results[i][j] is the head at row n * t + i and column n * u + j, for n x n results, of images from `image` on.
 void follow(Kernel& made, InstructionBuilder code, const Kernel& kernel, const Grid& results, std::int64_t image);
 
 }  // namespace nixie::cuda

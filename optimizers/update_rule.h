@@ -1,4 +1,4 @@
-// Update: what an optimiser's options build for one parameter; and AnyOptimizer, any such options as a value.
+// Update rule: the update of one parameter, built from an optimiser's options; and AnyOptimizer, any such options.
 //
 //   struct PlainDescent {
 //     double weight_decay = 0;
@@ -25,7 +25,7 @@ struct UpdateContext {
   Tensor count;  ///< updates so far, this one included: Adam's t
 };
 
-/// Sets a parameter and its buffers. All its formulas are on tensors of the parameter's shape and scalars, so that a
+/// Sets a parameter and its buffers. Its formulas use only tensors of the parameter's shape and scalars, so that a
 /// backend runs it as one kernel.
 using Update = std::function<void(const Tensor& grad, const UpdateContext& now)>;
 
@@ -39,7 +39,7 @@ inline Variable make_buffer(const Parameters& state, const char* name, const Var
 template <class T>
 concept UpdateRule = Options<T> && requires(const T& rule, T& changed, const Variable& w, Parameters& state) {
   { rule.build(w, state) } -> std::convertible_to<Update>;
-  changed.weight_decay *= 1.0;  // what a parameter group scales
+  changed.weight_decay *= 1.0;  // scaled by a parameter group
 };
 
 /// Any update rule, as a value.
@@ -62,7 +62,7 @@ class AnyOptimizer {
   const std::string& kind() const { return kind_; }
   /// `sgd: {momentum: 0.9, ...}`
   std::string text() const { return kind_ + ": " + text_; }
-  /// The update of a parameter, with its buffers in `state`, and its own factor of the rule's weight decay.
+  /// The update of a parameter, with its buffers in `state` and its factor of the rule's weight decay.
   Update build(const Variable& w, Parameters& state, double weight_decay_factor = 1) const {
     return build_(w, state, weight_decay_factor);
   }

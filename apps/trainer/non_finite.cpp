@@ -1,4 +1,5 @@
-// What a Trainer does about values that are not finite: it finds where they begin, and goes back where it was told to.
+// A Trainer's handling of non-finite values: finds where they begin, and rolls back if configured. The device detects them
+// (train_step.cpp), the host reads the flag in Trainer::read_sums.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
