@@ -1,5 +1,5 @@
-// A Trainer's handling of non-finite values: finds where they begin, and rolls back if configured. The device detects them
-// (train_step.cpp), the host reads the flag in Trainer::read_sums.
+// A Trainer's handling of non-finite values: finds where they begin, and rolls back if configured. The device detects
+// them (train_step.cpp), the host reads the flag in Trainer::read_sums.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
