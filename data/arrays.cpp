@@ -100,6 +100,12 @@ std::vector<T> rows_of(std::span<const T> all, std::span<const std::size_t> indi
   return rows;
 }
 
+/// `bytes [1, 28, 28] with a class`
+std::string form_text(const ReadHalf& half) {
+  return fmt::format("{} {} with a target that is a {}", half.images.is_bytes() ? "bytes" : "floats",
+                     half.images.sample_shape, to_string(half.targets.form()));
+}
+
 /// The samples of these indices.
 ReadHalf part_of(const ReadHalf& all, std::span<const std::size_t> indices) {
   ReadHalf part;
@@ -198,9 +204,8 @@ Splits Arrays::open() const {
   ReadHalf test = test_images.empty() ? hold_out(*this, train) : read_half(*this, second, test_images, test_labels);
   if (test.images.sample_shape != train.images.sample_shape || test.images.is_bytes() != train.images.is_bytes() ||
       test.targets.form() != train.targets.form())
-    refuse(*this, fmt::format("training images are {}, test images {}, or their targets differ; the arrays do not "
-                              "belong together",
-                              train.images.sample_shape, test.images.sample_shape));
+    refuse(*this, fmt::format("training samples are {}, test samples {}; the arrays do not belong together",
+                              form_text(train), form_text(test)));
   SmallTransform transform{.pad = pad, .flip = flip, .augment = augment};
   if (normalize) measure_images(train.images, transform.mean, transform.deviation);
   const std::vector<std::string> names = class_names_of(train, test);

@@ -57,6 +57,9 @@ class Dataset {
   virtual void load_target(std::int64_t index, const AugmentKey& key, std::span<std::byte> target) const;
   /// Itself, if samples are bytes; batches are then bytes, too.
   virtual const ByteDataset* bytes() const { return nullptr; }
+  /// A number that changes with the samples, their order, their targets and the names of the classes, as far as known
+  /// without decoding (image_folder: the pictures' names, not their bytes); 0: unknown.
+  virtual std::uint64_t fingerprint() const { return 0; }
   /// How evaluation turns a picture into a sample; predictions do the same. By default the picture is scaled to the
   /// sample's size and normalised like the bytes.
   virtual Preparation preparation() const;

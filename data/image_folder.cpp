@@ -7,9 +7,11 @@
 #include <filesystem>
 #include <numeric>
 
+#include "nixie/core/base/one_line.h"
 #include "nixie/data/draws.h"
 #include "nixie/data/files/manifest.h"
 #include "nixie/data/files/window.h"
+#include "nixie/data/fingerprint.h"
 
 namespace nixie {
 namespace {
@@ -55,6 +57,15 @@ class FolderImages : public ByteDataset {
     if (samples_.empty())
       fail(Fault::data, options.path.string(), ": nothing left to test on; add images or raise holdout");
     samples_.resize(static_cast<std::size_t>(limited(size(), options.limit)));
+    Fingerprint print;
+    print.add(names_);
+    for (const auto& [picture, label] : samples_) {
+      print.add(picture.name);
+      for (const std::int64_t number : {std::int64_t{label}, picture.offset, picture.bytes}) print.add(number);
+      const std::span<const float> numbers = source_.numbers_of(picture);
+      print.add(numbers.data(), numbers.size_bytes());
+    }
+    fingerprint_ = print.value();
   }
 
   std::int64_t size() const override { return static_cast<std::int64_t>(samples_.size()); }
@@ -67,6 +78,8 @@ class FolderImages : public ByteDataset {
     const std::span<const float> numbers = source_.numbers_of(samples_[static_cast<std::size_t>(index)].picture);
     std::memcpy(target.data(), numbers.data(), target.size());
   }
+
+  std::uint64_t fingerprint() const override { return fingerprint_; }
 
   Preparation preparation() const override {
     Preparation preparation = Dataset::preparation();
@@ -131,6 +144,7 @@ class FolderImages : public ByteDataset {
   PictureSource source_;
   std::vector<std::string> names_;
   std::vector<Sample> samples_;
+  std::uint64_t fingerprint_ = 0;
 };
 
 /// `photos/train`, `shards/a.tar and 11 more`
@@ -146,7 +160,8 @@ FolderScan checked_scan(const PicturePart& part, const ImageFolder& options, std
   std::size_t count = 0;
   for (const Pictures& pictures : scan.pictures) count += pictures.size();
   const std::string left_out = left_out_text(scan);
-  if (!left_out.empty()) notes.push_back(fmt::format("{}: took {} pictures, {}", text_of(part), count, left_out));
+  if (!left_out.empty())
+    notes.push_back(one_line(fmt::format("{}: took {} pictures, {}", text_of(part), count, left_out)));
   return scan;
 }
 
@@ -160,9 +175,9 @@ void note_others(const fs::path& root, const PictureParts& parts, std::vector<st
   };
   for (const auto& entry : fs::directory_iterator(root))
     if (!is_used(entry.path()) && !entry.path().filename().string().starts_with('.'))
-      notes.push_back(fmt::format("{} is left out: training reads {}, evaluation {}", entry.path().string(),
-                                  name_of(parts.train),
-                                  parts.test.empty() ? "a share held out of it" : name_of(parts.test)));
+      notes.push_back(one_line(fmt::format("{} is left out: training reads {}, evaluation {}", entry.path().string(),
+                                           name_of(parts.train),
+                                           parts.test.empty() ? "a share held out of it" : name_of(parts.test))));
 }
 
 /// Fills in what is left to defaults and checks that the fields go together.

@@ -6,6 +6,7 @@
 
 #include "nixie/core/base/error.h"
 #include "nixie/data/draws.h"
+#include "nixie/data/fingerprint.h"
 
 namespace nixie {
 namespace {
@@ -80,6 +81,21 @@ SampleTarget StoredTargets::form() const {
 template <class Base, class T>
 void StoredSamples<Base, T>::load_target(std::int64_t index, const AugmentKey& key, std::span<std::byte> target) const {
   copy_target(content_.targets, transform_, index, key, target);
+}
+
+// Of the samples that are used: `limit` leaves the rest out.
+template <class Base, class T>
+std::uint64_t StoredSamples<Base, T>::computed_fingerprint() const {
+  const Shape& sample = content_.sample_shape;
+  Fingerprint print;
+  print.add(std::vector<std::int64_t>(sample.begin(), sample.end()));
+  print.add(content_.pixels.data(), static_cast<std::size_t>(size_ * sample.size()) * sizeof(T));
+  if (content_.targets.labels.empty())
+    print.add(content_.targets.values.bytes(), static_cast<std::size_t>(size_ * target().bytes()));
+  else
+    print.add(content_.targets.labels.data(), static_cast<std::size_t>(size_) * sizeof(std::int32_t));
+  print.add(class_names_);
+  return print.value();
 }
 template class StoredSamples<ByteDataset, std::uint8_t>;
 template class StoredSamples<Dataset, float>;

@@ -43,6 +43,7 @@ class StoredSamples : public Base {
   SampleTarget target() const override { return content_.targets.form(); }
   const std::vector<std::string>& class_names() const override { return class_names_; }
   void load_target(std::int64_t index, const AugmentKey& key, std::span<std::byte> target) const override;
+  std::uint64_t fingerprint() const override { return fingerprint_; }
 
  protected:
   /// `base` are the arguments of Base's constructor.
@@ -53,12 +54,18 @@ class StoredSamples : public Base {
         content_(std::move(content)),
         class_names_(std::move(class_names)),
         transform_(transform),
-        size_(limited(content_.targets.size(), limit)) {}
+        size_(limited(content_.targets.size(), limit)),
+        fingerprint_(computed_fingerprint()) {}
 
   Content content_;
   std::vector<std::string> class_names_;
   SmallTransform transform_;
   std::int64_t size_;
+
+ private:
+  std::uint64_t computed_fingerprint() const;
+
+  std::uint64_t fingerprint_;
 };
 extern template class StoredSamples<ByteDataset, std::uint8_t>;
 extern template class StoredSamples<Dataset, float>;

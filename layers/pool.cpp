@@ -39,6 +39,9 @@ Tensor part_means(const Tensor& x, int axis, std::int64_t out) {
     options.window[spatial] = options.stride[spatial] = static_cast<int>(size / out);
     return average_pool(x, options);
   }
+  constexpr std::int64_t kMostParts = 4096;  // each is a few nodes of the graph
+  check(out <= kMostParts, out, " parts of an axis of ", size, ", expected at most ", kMostParts,
+        " where they do not divide it");
   std::vector<Tensor> parts;
   for (std::int64_t i = 0; i < out; ++i) {
     std::vector<Index> part(static_cast<std::size_t>(axis), Index::all());

@@ -134,6 +134,7 @@ bool run(const Command& command, const TrainConfig& config, fs::path folder) {
 }  // namespace
 
 bool run_command(const Command& command) {
+  listen_to_save_requests();  // from here on: one that comes while the data are read must not end the run
   check(command.resume || !command.config.empty(), "nothing says what to train; add --config FILE");
   const fs::path folder = command.resume ? resumed_folder(command) : fs::path{};
   if (command.resume)

@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <filesystem>
 #include <system_error>
 
 #include "nixie/apps/benchmark/command_line.h"
@@ -12,6 +13,7 @@
 #include "nixie/apps/trainer/commands/train_options.h"
 #include "nixie/apps/trainer/signals.h"
 #include "nixie/core/base/error.h"
+#include "nixie/core/base/one_line.h"
 
 namespace {
 
@@ -45,6 +47,10 @@ int run(const std::function<int()>& work) {
     return work();
   } catch (const nixie::Error& error) {
     return fail(error.fault(), error.what());
+  } catch (const std::filesystem::filesystem_error& error) {
+    return fail(nixie::Fault::storage, nixie::one_line(error.path1().string() + ": " + error.code().message() +
+                                                       "; check the path and its permissions")
+                                           .c_str());
   } catch (const std::bad_alloc&) {
     return fail(nixie::Fault::memory, "out of memory; set a smaller batch");
   } catch (const std::exception& error) {
@@ -72,12 +78,13 @@ int main(int argc, char** argv) {
   try {
     app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));  // CLI11 takes them from the back
   } catch (const CLI::ParseError& error) {
-    const int code = app.exit(error);
+    const int code = run([&] { return print([&] { return app.exit(error); }); });
     std::vector<std::string> options;
     for (const CLI::Option* option : app.get_options())
       options.insert(options.end(), option->get_lnames().begin(), option->get_lnames().end());
     if (code != 0) std::fputs(nixie::argument_hint({argv + 1, argv + argc}, options).c_str(), stderr);
-    return code == 0 ? 0 : static_cast<int>(nixie::Fault::usage);
+    const bool is_lost = code == static_cast<int>(nixie::Fault::storage);
+    return code == 0 || is_lost ? code : static_cast<int>(nixie::Fault::usage);
   }
   if (request.lists) return run([] { return print([] { return std::fputs(nixie::list_text().c_str(), stdout), 0; }); });
   command.resume = app.get_option("--resume")->count() > 0;
@@ -87,7 +94,8 @@ int main(int argc, char** argv) {
     if (request.is_dry || !request.data.empty())
       nixie::check(!command.config.empty(), "--dry-run and --data need --config FILE");
     command.assignments = nixie::with_data(command.config, request.data, command.assignments);
-    if (request.is_dry) return nixie::run_dry(nixie::load_config(command.config, command.assignments)), 0;
+    if (request.is_dry)
+      return print([&] { return nixie::run_dry(nixie::load_config(command.config, command.assignments)), 0; });
     return nixie::run_command(command) ? 0 : kInterrupted;
   });
 }

@@ -1,5 +1,5 @@
-// A Trainer's handling of non-finite values: finds where they begin, and rolls back if configured. The device detects them
-// (train_step.cpp), the host reads the flag in Trainer::read_sums.
+// A Trainer's handling of non-finite values: finds where they begin, and rolls back if configured. The device detects
+// them (train_step.cpp), the host reads the flag in Trainer::read_sums.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -9,7 +9,6 @@
 namespace nixie {
 namespace {
 
-constexpr std::int64_t kRollBacks = 5;
 constexpr std::chrono::seconds kLongestSearch(60);
 
 }  // namespace
@@ -88,7 +87,7 @@ void Trainer::fail_non_finite(const std::string& what, std::int64_t step) {
 
 void Trainer::roll_back(const Error& error) {
   if (error.fault() != Fault::non_finite || config_.non_finite != "roll_back") throw error;
-  if (roll_backs_ == kRollBacks)
+  if (roll_backs_ == kMostRollBacks)
     throw Error(error.fault(), fmt::format("{}; the run went back {} times already", error.what(), roll_backs_));
   const std::string what = error.what();
   saver_.wait();
@@ -96,7 +95,7 @@ void Trainer::roll_back(const Error& error) {
   go_back(std::min(state_.step + 1, past_));
   past_ = state_.step;  // the next time further back, unless a checkpoint comes in between
   progress_.line(fmt::format("{}: {} of {} times, the run goes back to step {}, with {} of the schedule's rate",
-                             what.substr(0, what.find(" (the last good")), roll_backs_, kRollBacks, state_.step,
+                             what.substr(0, what.find(" (the last good")), roll_backs_, kMostRollBacks, state_.step,
                              state_.rate_factor()));
 }
 

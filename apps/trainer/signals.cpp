@@ -27,7 +27,7 @@ void on_stop(int signal) {
   const std::int64_t now_ms = std::int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000 + 1;
   std::int64_t first_ms = 0;
   const bool is_first = stopped_at_ms.compare_exchange_strong(first_ms, now_ms);
-  if (!is_first && now_ms - first_ms > kGraceMs) {
+  if (!is_first && signal != SIGXCPU && now_ms - first_ms > kGraceMs) {
     std::signal(signal, SIG_DFL);
     ::raise(signal);
   }
@@ -43,9 +43,10 @@ void listen(int signal, void (*handler)(int)) {
 }  // namespace
 
 void listen_to_signals() {
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) listen(signal, on_stop);
-  listen(SIGUSR1, on_save);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGXCPU}) listen(signal, on_stop);
 }
+
+void listen_to_save_requests() { listen(SIGUSR1, on_save); }
 
 bool stop_is_requested() { return stopped_at_ms != 0; }
 bool take_save_request() { return save_requested.exchange(false); }

@@ -3,10 +3,12 @@
 
 namespace nixie {
 
-/// From here on SIGINT, SIGTERM and SIGHUP ask the run to save and end, and SIGUSR1 asks it to save and go on. Another
-/// one of the former ends the program at once, but not within a second of the first: process groups, shells and
-/// containers often send the same signal twice. A signal that is ignored already (nohup) stays so.
+/// From here on SIGINT, SIGTERM, SIGHUP and SIGXCPU ask the run to save and end. Another one ends the program at once,
+/// but not within a second of the first: process groups, shells and containers often send the same signal twice; nor
+/// does another SIGXCPU, which comes every second. A signal that is ignored already (nohup) stays so.
 void listen_to_signals();
+/// From here on SIGUSR1 asks the run to save and go on.
+void listen_to_save_requests();
 
 bool stop_is_requested();
 /// Whether SIGUSR1 came since the last call.

@@ -4,10 +4,15 @@
 #include <algorithm>
 
 #include "nixie/configs/parse/changes.h"
+#include "nixie/core/base/one_line.h"
 #include "nixie/models/io/checkpoint_state.h"
 
 namespace nixie {
 namespace {
+
+constexpr const char* kWriter = "nixie " NIXIE_VERSION;
+constexpr const char* kOldScore = "best_accuracy";  // of older checkpoints, which knew no other score
+constexpr const char *kTrainData = "train_data", *kTestData = "test_data";  // fingerprints, where datasets tell them
 
 template <class T>
 T value_of(const Checkpoint::Values& values, const std::string& name) {
@@ -22,9 +27,77 @@ T value_or(const Checkpoint::Values& values, const std::string& name, T otherwis
   return values.contains(name) ? value_of<T>(values, name) : otherwise;
 }
 
-/// Older checkpoints hold the best accuracy, which was the only score.
 double best_score(const Checkpoint::Values& state) {
-  return value_of<double>(state, state.contains("best_score") ? "best_score" : "best_accuracy");
+  return value_of<double>(state, state.contains("best_score") ? "best_score" : kOldScore);
+}
+
+/// What a run's /state holds, but for the optimizer's own numbers. What is not known of the data is left out.
+Checkpoint::Values state_values(const RunState& state, const Splits& data) {
+  Checkpoint::Values values = {{"step", state.step},
+                               {"epoch", state.step / state.steps_per_epoch},
+                               {"batch", state.step % state.steps_per_epoch},
+                               {"steps_per_epoch", state.steps_per_epoch},
+                               {"train_samples", data.train->size()},
+                               {"test_samples", data.test->size()},
+                               {"skipped", state.skipped},
+                               {"evaluated", state.evaluated},
+                               {"metrics_bytes", state.metrics_bytes},
+                               {"roll_backs", state.roll_backs},
+                               {"logged", state.logged},
+                               {"loss_sum", state.loss_sum},
+                               {"accuracy_sum", state.accuracy_sum},
+                               {"best_score", state.best_score},
+                               {"evaluations_since_best", state.evaluations_since_best}};
+  for (const auto& [name, half] : {std::pair(kTrainData, &data.train), std::pair(kTestData, &data.test)})
+    if (const std::uint64_t print = (*half)->fingerprint()) values[name] = fmt::format("{:016x}", print);
+  return values;
+}
+
+/// Refuses numbers that no run has, which would stop this one late or change it without a word.
+void check_state(const std::filesystem::path& file, const Checkpoint::Values& state, const SnapshotTarget& target) {
+  const auto refuse = [&](const std::string& what) {
+    fail(Fault::checkpoint, file.string(), ": /state ", what, "; use another or an older checkpoint");
+  };
+  Checkpoint::Values known = state_values({.steps_per_epoch = target.steps_per_epoch}, target.data);
+  for (const char* name : {kOldScore, kTrainData, kTestData}) known.try_emplace(name);
+  for (const auto& [name, value] : state)
+    if (!known.contains(name) && !name.starts_with("shared.")) refuse("holds the unknown " + field_text(name));
+  const auto steps = value_of<std::int64_t>(state, "step");
+  constexpr std::int64_t kMost = 1'000'000'000'000'000;
+  const struct {
+    const char* name;
+    std::int64_t least, most;
+  } kNumbers[] = {{"step", 0, kMost},
+                  {"steps_per_epoch", 1, kMost},
+                  {"logged", 0, steps},
+                  {"evaluated", 0, steps},
+                  {"skipped", 0, steps},
+                  {"evaluations_since_best", 0, steps},
+                  {"roll_backs", 0, kMostRollBacks},
+                  {"epoch", 0, steps},
+                  {"batch", 0, steps},
+                  {"metrics_bytes", -1, kMost}};
+  for (const auto& [name, least, most] : kNumbers)
+    if (const std::int64_t value = value_or(state, name, least); value < least || value > most)
+      refuse(fmt::format("holds {} {}, expected {} to {}", name, value, least, most));
+  for (const char* name : {"loss_sum", "accuracy_sum"})
+    if (const double value = value_or(state, name, 0.0); !std::isfinite(value))
+      refuse(fmt::format("holds {} {}, expected a finite number", name, value));
+  if (std::isnan(best_score(state))) refuse("holds a best_score that is no number");
+}
+
+/// Tells by the fingerprints whether the data are still those of the checkpoint.
+void check_data(const Checkpoint::Values& state, const SnapshotTarget& target) {
+  const Checkpoint::Values mine = state_values({.steps_per_epoch = target.steps_per_epoch}, target.data);
+  for (const auto& [name, half] : {std::pair(kTrainData, "training"), std::pair(kTestData, "test")}) {
+    if (!state.contains(name) || !mine.contains(name) || state.at(name) == mine.at(name)) continue;
+    const std::string line = fmt::format("the {} data are not those of the checkpoint's run", half);
+    if (std::find(target.changes.begin(), target.changes.end(), "data") == target.changes.end())
+      fail(Fault::checkpoint, line,
+           " (samples, their order, targets or classes differ); resume with the same, or name ",
+           "the data with --set, as in --set data.", target.config.data.kind(), ".batch=", target.config.data.batch());
+    if (target.note) target.note(line);
+  }
 }
 
 template <class T>
@@ -76,6 +149,10 @@ void check_shared(const Checkpoint& header, const SnapshotTarget& target) {
 }
 
 void check_header(const std::filesystem::path& file, const Checkpoint& header, const SnapshotTarget& target) {
+  check_state(file, header.state, target);
+  if (target.note && header.writer != kWriter)
+    target.note(one_line("the checkpoint was written by " + header.writer + ", this is " + kWriter +
+                         ": further steps may differ in their last bits"));
   check_changes(file, header, target);
   check_same("optimizer", header.optimizer_type, target.optimizer.options().rule.kind());
   check_same("seed", value_of<std::string>(header.rng, "seed"), std::to_string(target.config.seed));
@@ -83,6 +160,7 @@ void check_header(const std::filesystem::path& file, const Checkpoint& header, c
   const std::int64_t train = target.data.train->size(), test = target.data.test->size();
   check_same("training samples", value_or(header.state, "train_samples", train), train);
   check_same("test samples", value_or(header.state, "test_samples", test), test);
+  check_data(header.state, target);
   check_shared(header, target);
 }
 
@@ -91,21 +169,7 @@ void check_header(const std::filesystem::path& file, const Checkpoint& header, c
 Checkpoint take_snapshot(const TrainConfig& config, const Model& model, const Optimizer& optimizer,
                          const RunState& state, const Splits& data) {
   Checkpoint checkpoint;
-  checkpoint.state = {{"step", state.step},
-                      {"epoch", state.step / state.steps_per_epoch},
-                      {"batch", state.step % state.steps_per_epoch},
-                      {"steps_per_epoch", state.steps_per_epoch},
-                      {"train_samples", data.train->size()},
-                      {"test_samples", data.test->size()},
-                      {"skipped", state.skipped},
-                      {"evaluated", state.evaluated},
-                      {"metrics_bytes", state.metrics_bytes},
-                      {"roll_backs", state.roll_backs},
-                      {"logged", state.logged},
-                      {"loss_sum", state.loss_sum},
-                      {"accuracy_sum", state.accuracy_sum},
-                      {"best_score", state.best_score},
-                      {"evaluations_since_best", state.evaluations_since_best}};
+  checkpoint.state = state_values(state, data);
   add(model, checkpoint);
   add(optimizer, checkpoint);
   checkpoint.rng["seed"] = std::to_string(config.seed);  // text: a u64 has no other place
@@ -117,7 +181,7 @@ Checkpoint take_snapshot(const TrainConfig& config, const Model& model, const Op
   checkpoint.short_side = preparation.short_side;
   checkpoint.mean = preparation.mean;
   checkpoint.deviation = preparation.deviation;
-  checkpoint.writer = "nixie " NIXIE_VERSION;
+  checkpoint.writer = kWriter;
   return checkpoint;
 }
 

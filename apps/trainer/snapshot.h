@@ -10,6 +10,9 @@
 
 namespace nixie {
 
+/// Times that a run goes back to a checkpoint (`non_finite: roll_back`) before it ends.
+inline constexpr std::int64_t kMostRollBacks = 5;
+
 /// What of a run is neither in the model nor in the optimizer. The loader's position is
 /// not stored: it is computed from the step.
 struct RunState {

@@ -20,6 +20,18 @@ Preparation preparation_of(const Checkpoint& checkpoint, const std::filesystem::
       fail(Fault::checkpoint, file.string(), ": its input_shape holds ", value, ", expected sizes");
     return static_cast<std::int64_t>(value);
   };
+  const auto refuse = [&](const std::string& what) {
+    fail(Fault::checkpoint, file.string(), ": its ", what, "; use another checkpoint");
+  };
+  const auto channels = static_cast<std::size_t>(size(0));
+  for (const auto& [name, numbers] :
+       {std::pair("mean", &checkpoint.mean), std::pair("deviation", &checkpoint.deviation)})
+    if (!numbers->empty() && numbers->size() != channels)
+      refuse(fmt::format("{} has {} numbers for {} channels", name, numbers->size(), channels));
+  for (const double mean : checkpoint.mean)
+    if (!std::isfinite(mean)) refuse(fmt::format("mean holds {}", mean));
+  for (const double deviation : checkpoint.deviation)
+    if (!std::isfinite(deviation) || deviation <= 0) refuse(fmt::format("deviation holds {}", deviation));
   return {.channels = size(0),
           .height = size(1),
           .width = size(2),
@@ -51,6 +63,10 @@ TrainedModel load_trained(const std::filesystem::path& file, const std::vector<s
   if (!report.is_complete())
     fail(Fault::checkpoint, file.string(), ": does not hold the model of its configuration: ",
          (report.missing.empty() ? report.reshaped : report.missing)[0]);
+  const auto names = static_cast<std::int64_t>(checkpoint.class_names.size());
+  if (const Shape out = model.output_shape(); config.target == "labels" && names > out[0])
+    fail(Fault::checkpoint, file.string(), ": names ", names, " classes, its model has ", out[0],
+         " outputs; use another checkpoint");
   return {config, model, preparation, checkpoint.class_names, state_value<std::int64_t>(checkpoint, "step", 0)};
 }
 

@@ -138,6 +138,7 @@ std::string Trainer::summary() const {
 
 void Trainer::use_folder(const std::filesystem::path& run) {
   lock_.emplace(run);
+  check_run_files(run);
   options_.run = run;
 }
 

@@ -20,13 +20,15 @@ void Trainer::open_record() {
   if (!writes()) return progress_.log().close();
   progress_.log().open(path("log.txt"));
   remove_stale_temporaries(options_.run);  // of a process that was killed while it saved
+  record_.emplace(options_.run, metric_names(config_.metrics), state_.step);  // may refuse the configuration's metrics
   write_text(path("config.yaml"), config_text(config_));
-  record_.emplace(options_.run, metric_names(config_.metrics), state_.step);
   if (state_.metrics_bytes >= 0 && state_.metrics_bytes != record_->metrics_bytes())
     progress_.line(
         fmt::format("{} has {} bytes up to step {}, but had {} when the checkpoint was written: rows are "
                     "missing or were changed",
                     path("metrics.csv").string(), record_->metrics_bytes(), state_.step, state_.metrics_bytes));
+  if (state_.best_score > RunState{}.best_score && !std::filesystem::exists(path("best.h5")))
+    progress_.line(path("best.h5").string() + " is missing; it comes back with the first evaluation that is better");
 }
 
 void Trainer::log_failure(const std::string& what) {
@@ -76,6 +78,7 @@ void Trainer::save(const std::vector<std::string>& files, std::int64_t keep) {
       unsaved_ = {std::move(array), step, past};
       return;
     }
+    lock_->renew();  // whoever removed the folder's files may have begun another run there
     record_->sync();
     progress_.log().sync();  // rows that a checkpoint counts are durable before it is
     for (const std::string& file : files) {

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "nixie/core/base/error.h"
+#include "nixie/core/base/fields.h"
 #include "nixie/data/files/shards.h"
 #include "nixie/data/preparation.h"
 
@@ -87,8 +88,10 @@ struct Row {
 
 /// The rows that name pictures; the first may name the columns.
 std::vector<Row> read_rows(const fs::path& file) {
-  std::ifstream text(file);
-  if (!text) fail(Fault::data, file.string(), ": cannot be read; check the path and its permissions");
+  const bool is_special = fs::exists(file) && !fs::is_regular_file(file);  // a pipe would be waited for
+  std::ifstream text;
+  if (!is_special) text.open(file);
+  if (is_special || !text) fail(Fault::data, file.string(), ": cannot be read; check the path and its permissions");
   std::vector<Row> rows;
   std::string line;
   for (std::int64_t number = 1; std::getline(text, line); ++number) {
@@ -104,23 +107,25 @@ std::vector<Row> read_rows(const fs::path& file) {
   return rows;
 }
 
-/// A finite number that is the whole cell.
+/// The number that is the whole cell; one beyond the range is infinite.
 std::optional<double> number_in(const std::string& cell) {
   double number = 0;
   const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), number);
-  if (error != std::errc{} || end != cell.data() + cell.size() || !std::isfinite(number)) return {};
-  return number;
+  if (end != cell.data() + cell.size() || error == std::errc::invalid_argument) return {};
+  return error == std::errc{} ? number : INFINITY;
 }
 
-/// Whether all second cells are numbers, and not all of them whole as classes are.
+/// Whether second cells are numbers: any is that is not whole, as classes are, or all are and not all are finite. What
+/// is then no finite number is a mistake, not a class.
 bool are_numbers(const std::vector<Row>& rows) {
-  bool has_fraction = false;
+  bool has_fraction = false, has_words = false, has_infinite = false;
   for (const Row& row : rows) {
     const auto number = row.cells.size() < 2 ? std::nullopt : number_in(row.cells[1]);
-    if (!number) return false;
-    has_fraction |= *number != std::floor(*number);
+    has_words |= !number;
+    has_infinite |= number && !std::isfinite(*number);
+    has_fraction |= number && std::isfinite(*number) && *number != std::floor(*number);
   }
-  return has_fraction;
+  return has_fraction || (has_infinite && !has_words);
 }
 
 void take_numbers(FolderScan& scan, const fs::path& file, const std::vector<Row>& rows) {
@@ -134,7 +139,9 @@ void take_numbers(FolderScan& scan, const fs::path& file, const std::vector<Row>
     scan.pictures[0].push_back({.name = row.cells[0], .row = static_cast<std::int32_t>(scan.pictures[0].size())});
     for (std::size_t c = 1; c < columns; ++c) {
       const auto number = number_in(row.cells[c]);
-      if (!number) fail_row(file, row.number, fmt::format("\"{}\" in column {} is no number", row.cells[c], c + 1));
+      if (!number || !std::isfinite(*number))
+        fail(Fault::data, file.string(), ":", row.number, ": ", field_text(row.cells[c]), " in column ", c + 1,
+             " is no finite number; mend or leave out the row, or set target to class where these are names");
       scan.source.values.push_back(static_cast<float>(*number));
     }
   }

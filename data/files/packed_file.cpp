@@ -92,7 +92,7 @@ void PackedFile::refuse(const std::string& what) const {
 }
 
 void PackedFile::map() {
-  const int file = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
+  const int file = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a pipe is refused, not waited for
   if (file < 0)
     fail(Fault::data, path_.string(), ": ", std::generic_category().message(errno),
          "; make it with `trainer data pack`");
@@ -134,8 +134,8 @@ std::int64_t PackedFile::read_front() {
   const auto sum_of = [&](std::int64_t from, std::int64_t to) {
     return packed_checksum({bytes_ + from, static_cast<std::size_t>(to - from)});
   };
-  if (sum_of(checksums_, size_ - 8) != number_at<std::uint64_t>(size_ - 8) ||
-      sum_of(0, samples_at) != number_at<std::uint64_t>(checksums_) ||
+  checksum_ = number_at<std::uint64_t>(size_ - 8);
+  if (sum_of(checksums_, size_ - 8) != checksum_ || sum_of(0, samples_at) != number_at<std::uint64_t>(checksums_) ||
       sum_of(labels_at, checksums_) != number_at<std::uint64_t>(size_ - 16))
     refuse("its header, labels or checksums are damaged");
   labels_.resize(static_cast<std::size_t>(header_.samples));

@@ -45,6 +45,8 @@ class PackedFile {
 
   const PackedHeader& header() const { return header_; }
   const std::vector<std::uint32_t>& labels() const { return labels_; }
+  /// The checksum of the checksums, which covers the whole file.
+  std::uint64_t checksum() const { return checksum_; }
   /// Checks its block on the first read. Throws Fault::data naming the file, the byte and the samples.
   std::span<const std::uint8_t> sample(std::int64_t index) const;
 
@@ -61,6 +63,7 @@ class PackedFile {
   std::int64_t size_ = 0, first_sample_ = 0, checksums_ = 0;  // offsets
   PackedHeader header_;
   std::vector<std::uint32_t> labels_;
+  std::uint64_t checksum_ = 0;
   std::unique_ptr<std::atomic<bool>[]> is_checked_;
 };
 

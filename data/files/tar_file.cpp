@@ -72,7 +72,9 @@ bool is_empty(const Block& block) { return block == Block{}; }
 
 class Archive {
  public:
-  explicit Archive(const std::filesystem::path& path) : path_(path), file_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+  explicit Archive(const std::filesystem::path& path)
+      : path_(path),
+        file_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {  // a pipe is refused, not waited for
     struct stat about {};
     if (file_ < 0 || ::fstat(file_, &about) != 0) fail_reading(errno);
     if (!S_ISREG(about.st_mode)) refuse(0, "is no file");

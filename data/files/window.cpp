@@ -192,11 +192,11 @@ Window centre_window(const Image& image, std::int64_t short_side, std::int64_t w
 std::vector<float> cut_window(const Image& image, const Window& window) {
   const auto plane = static_cast<std::size_t>(window.part.width * window.part.height);
   std::vector<float> result(3 * plane);
-  const auto [part, right, down] = visible_of(window);
-  if (part.width == 0) return result;
-  scale_window(image, window, part, [&, at = down * window.part.width + right](std::size_t y, const float* row) {
-    float* to = result.data() + at + static_cast<std::int64_t>(y) * window.part.width;
-    separate(row, part.width, to, plane);
+  const Visible seen = visible_of(window);
+  if (seen.part.width == 0) return result;
+  float* begin = result.data() + seen.down * window.part.width + seen.right;
+  scale_window(image, window, seen.part, [&](std::size_t y, const float* row) {
+    separate(row, seen.part.width, begin + static_cast<std::int64_t>(y) * window.part.width, plane);
   });
   return result;
 }
@@ -204,11 +204,12 @@ std::vector<float> cut_window(const Image& image, const Window& window) {
 void cut_bytes(const Image& image, const Window& window, std::int64_t channels, std::span<std::uint8_t> bytes) {
   if (channels != 3) return round_pixels(cut_window(image, window), channels, bytes);
   const auto plane = static_cast<std::size_t>(window.part.width * window.part.height);
-  const auto [part, right, down] = visible_of(window);
+  const Visible seen = visible_of(window);
+  const Box& part = seen.part;
   if (part.width != window.part.width || part.height != window.part.height)
     std::fill(bytes.begin(), bytes.end(), std::uint8_t{0});
   if (part.width == 0) return;
-  std::uint8_t* to = bytes.data() + down * window.part.width + right;
+  std::uint8_t* to = bytes.data() + seen.down * window.part.width + seen.right;
   const Box& box = window.source;
   if (window.width == box.width && window.height == box.height) {  // nothing is scaled
     for (std::int64_t y = 0; y < part.height; ++y, to += window.part.width) {

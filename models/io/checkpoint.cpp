@@ -251,9 +251,9 @@ void save_checkpoint(const Checkpoint& checkpoint, const std::filesystem::path& 
   file.sync();
   try {
     verify_checkpoint(file.temporary());
-  } catch (const Error&) {
-    fail(Fault::storage, path.string(),
-         " does not read back as it was written, the disk may be failing; what stood there is untouched");
+  } catch (const Error& error) {
+    fail(Fault::storage, path.string(), " does not read back as it was written: ", error.what(),
+         "; what stood there is untouched");
   }
   file.publish();
 }

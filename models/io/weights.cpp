@@ -1,7 +1,9 @@
 // Weights: the kind of a file from its first bytes, and matching by name and shape.
 #include "nixie/models/io/weights.h"
 
+#include <cerrno>
 #include <cmath>
+#include <cstring>
 #include <fstream>
 
 #include "nixie/core/files/hdf5_reader.h"
@@ -18,10 +20,12 @@ std::string first_bytes(const std::filesystem::path& file) {
   if (std::error_code ignored;
       std::filesystem::exists(file, ignored) && !std::filesystem::is_regular_file(file, ignored))
     fail(Fault::checkpoint, file.string(), ": not a regular file; name a checkpoint or a safetensors file");
+  errno = 0;
   std::ifstream stream(file, std::ios::binary);
   std::string bytes(16, '\0');
   stream.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  if (stream.gcount() == 0) fail(Fault::checkpoint, file.string(), ": cannot be read or is empty; name another file");
+  if (stream.gcount() == 0)
+    fail(Fault::checkpoint, file.string(), ": ", errno ? std::strerror(errno) : "is empty", "; name another file");
   bytes.resize(static_cast<std::size_t>(stream.gcount()));
   return bytes;
 }

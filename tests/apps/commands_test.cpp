@@ -185,11 +185,13 @@ TEST_F(Commands, RunsOfEarlierVersionsAreResumed) {
     const std::size_t at = checkpoint.config.find("      hue: ");
     ASSERT_NE(at, std::string::npos) << checkpoint.config;
     checkpoint.config.erase(at, checkpoint.config.find('\n', at) + 1 - at);
+    checkpoint.writer = "nixie 0.0.9";
     save_checkpoint(checkpoint, path(file));
   }
   const Ran ran = trainer("--resume --run " + path("old") + " --set epochs=9");
   EXPECT_EQ(ran.code, 0) << ran.output;
   EXPECT_THAT(ran.output, HasSubstr("changed since the checkpoint: epochs: 8 -> 9"));
+  EXPECT_THAT(ran.output, HasSubstr("the checkpoint was written by nixie 0.0.9, this is nixie "));
 }
 
 TEST_F(Commands, ExportedCheckpointsPredictAlike) {
@@ -307,6 +309,40 @@ TEST_F(Commands, TheReferenceIsUpToDate) {
   EXPECT_EQ(printed.code, 0);
   EXPECT_TRUE(printed.output == text_of(fs::path(NIXIE_SOURCE_DIR) / "docs/configuration.md"))
       << "docs/configuration.md differs from what `trainer list --markdown` prints; write it anew";
+}
+
+// A checkpoint may come from a stranger: what predictions would be made with is looked at first.
+TEST_F(Commands, OddPreparationsAreRefusedAndNamesEscaped) {
+  const Checkpoint whole = load_checkpoint(*folder_ / "run/best.h5");
+  const struct {
+    std::function<void(Checkpoint&)> change;
+    const char* expected;
+  } kCases[] = {
+      {[](Checkpoint& c) { c.mean[1] = std::nan(""); }, "its mean holds nan"},
+      {[](Checkpoint& c) { c.deviation[2] = 0; }, "its deviation holds 0"},
+      {[](Checkpoint& c) { c.deviation.pop_back(); }, "its deviation has 2 numbers for 3 channels"},
+      {[](Checkpoint& c) { c.input_shape[1] = 1e12; }, "its input_shape holds 1000000000000"},
+      {[](Checkpoint& c) { c.class_names.push_back("more"); }, "names 4 classes, its model has 3 outputs"},
+  };
+  for (const auto& c : kCases) {
+    Checkpoint changed = whole;
+    c.change(changed);
+    save_checkpoint(changed, *folder_ / "odd.h5");
+    EXPECT_THAT(error_of(Fault::checkpoint, [&] { load_trained(*folder_ / "odd.h5"); }), HasSubstr(c.expected));
+  }
+  Checkpoint named = whole;
+  named.class_names[2] = "red\n\x1b[31m";
+  save_checkpoint(named, *folder_ / "odd.h5");
+  const std::string picture = "'" + path("colours/red/0.png") + "' ", checkpoint = "--checkpoint " + path("odd.h5");
+  for (const std::string& arguments : {"predict " + picture + checkpoint, "predict --csv " + picture + checkpoint,
+                                       "checkpoint inspect " + path("odd.h5")})
+    EXPECT_THAT(trainer(arguments).output, HasSubstr("red\\n\\x1b[31m")) << arguments;
+  named.class_names[2] = "\xff\xfe";  // the name of a folder is in any encoding
+  save_checkpoint(named, *folder_ / "odd.h5");
+  for (const char* name : {"odd.onnx", "odd.safetensors", "odd2.h5"}) {
+    const Ran ran = trainer("export " + path(name) + " " + checkpoint);
+    EXPECT_EQ(ran.code, 0) << ran.output;
+  }
 }
 
 // In C++: thirty lines of a program that classifies pictures.

@@ -1,5 +1,6 @@
 // Tables that are cut back, run folders that are never overwritten, and times as people read them.
 #include <gmock/gmock.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <mutex>
@@ -85,8 +86,29 @@ TEST(RunFolder, IsLockedByOne) {
     EXPECT_THAT(line, HasSubstr(fmt::format("is in use by another trainer (pid {} on ", ::getpid())));
     EXPECT_THAT(error_of([&] { Trainer(small_config(), {.run = root.path()}); }), HasSubstr("is in use"));
   }
-  const RunLock again(root.path());
+  RunLock again(root.path());
+  again.renew();
+  // A lock that was removed is taken anew, unless another run has the folder by now.
+  std::filesystem::remove(root / ".lock");
+  again.renew();
+  EXPECT_THAT(error_of([&] { RunLock{root.path()}; }), HasSubstr("is in use"));
+  std::filesystem::remove(root / ".lock");
+  const RunLock other(root.path());
+  EXPECT_THAT(error_of([&] { again.renew(); }), HasSubstr("is in use by another trainer"));
   EXPECT_THAT(error_of(Fault::storage, [&] { RunLock{root / "none"}; }), HasSubstr("No such file"));
+}
+
+// They would be waited for, for ever.
+TEST(RunFolder, PipesAndFoldersInPlaceOfFilesAreRefused) {
+  for (const char* name : {"log.txt", "metrics.csv", "timing.csv", "metrics.jsonl", "config.yaml", "last.h5"}) {
+    const TempFolder root;
+    ASSERT_EQ(::mkfifo((root / name).c_str(), 0600), 0);
+    EXPECT_THAT(error_of(Fault::storage, [&] { Trainer(small_config(), {.run = root.path()}); }),
+                HasSubstr(std::string(name) + " is no regular file"));
+    std::filesystem::remove(root / name);
+    std::filesystem::create_directory(root / name);
+    EXPECT_THAT(error_of(Fault::storage, [&] { check_run_files(root.path()); }), HasSubstr("is no regular file"));
+  }
 }
 
 TEST(Watchdog, TellsOncePerPauseWhatTheThreadsDo) {

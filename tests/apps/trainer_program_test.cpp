@@ -1,5 +1,6 @@
 // The trainer as a program: exit codes, what it prints, and runs that are killed.
 #include <gmock/gmock.h>
+#include <sys/stat.h>
 #include <random>
 #include <thread>
 
@@ -109,7 +110,7 @@ std::int64_t saved_step(const std::filesystem::path& folder) {
 }
 
 TEST_F(TrainerProgram, EverySignalThatEndsProgramsSavesAndThePrintedLineGoesOn) {
-  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) {
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGXCPU}) {
     const std::filesystem::path run = folder_ / ("it's run " + std::to_string(signal)), log = folder_ / "log";
     Child child({"--config", path("net.yaml"), "--run", run.string(), "--set", "steps=0", "--set", "epochs=2000",
                  "--set", "data.glyphs.train=405"},
@@ -163,6 +164,20 @@ TEST_F(TrainerProgram, Usr1SavesAndTheRunGoesOn) {
   child.send(SIGTERM);
   const int status = child.wait();
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 130) << status;
+}
+
+// One that comes before the first step is kept until there is something to save.
+TEST_F(TrainerProgram, Usr1WhileTheRunBeginsIsKept) {
+  const std::filesystem::path run = folder_ / "run", log = folder_ / "log", pipe = folder_ / "pipe.yaml";
+  const std::string text = text_of(folder_ / "net.yaml");
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  Child child({"--config", pipe.string(), "--run", run.string()}, log.string());
+  std::ofstream config(pipe);  // waits until the trainer reads
+  child.send(SIGUSR1);
+  config << text;
+  config.close();
+  EXPECT_EQ(exit_code(child.wait()), 0);
+  EXPECT_THAT(text_of(log), HasSubstr("saved after step 1\n"));
 }
 
 TEST_F(TrainerProgram, ASecondTrainerInAFolderIsRefused) {

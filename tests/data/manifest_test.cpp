@@ -71,7 +71,13 @@ TEST_F(ManifestTest, RowsMayHoldNumbers) {
   EXPECT_THAT(error("images/0.png,0.5,1\nimages/1.png,0.5\n"),
               HasSubstr("list.csv:2: 2 cells where the first row has 3"));
   EXPECT_THAT(error("images/0.png,0.5,1\nimages/1.png,0.5,nan\n"),
-              HasSubstr("list.csv:2: \"nan\" in column 3 is no number"));
+              HasSubstr("list.csv:2: \"nan\" in column 3 is no finite number"));
+  // A row without a number makes no classes of the others' numbers.
+  for (const char* cell : {"NA", "nan", "inf", "1e400", "1 000", "0x10", "+5"})
+    EXPECT_THAT(error(fmt::format("images/0.png,0.5\nimages/1.png,{}\nimages/2.png,1\n", cell)),
+                HasSubstr(fmt::format("list.csv:2: \"{}\" in column 2 is no finite number; mend", cell)));
+  EXPECT_THAT(error("images/0.png,1\nimages/1.png,nan\n"), HasSubstr("list.csv:2: \"nan\""));
+  EXPECT_EQ(scan("images/0.png,roti\nimages/1.png,nan\nimages/2.png,5\n").classes.size(), 3u) << "words are classes";
   scan("images/0.png,0.5,1\nimages/1.png,1.5,2\nimages/2.png,2.5,3\nimages/3.png,3.5,4\n");
   const Splits halves = ImageFolder{.path = folder_ / "list.csv", .crop = 8, .resize = 8, .holdout = 0.25f}.open();
   EXPECT_EQ(halves.train->target(), (SampleTarget{Dtype::f32, {2}}));

@@ -437,6 +437,8 @@ TEST(Layers, WhatDoesNotFitIsNamedAtBuild) {
       {build_error(MaxPool2d{}, {2, 3}), "at (max_pool2d): input is [2, 3], expected [N, C, H, W]"},
       {build_error(MaxPool2d{.window = 5}, {2, 3, 4, 4}),
        "at (max_pool2d): max_pool: a window of 5 does not fit input [2, 3, 4, 4]"},
+      {build_error(AdaptiveAvgPool2d{.out = 1 << 30}, {2, 3, 4, 4}),
+       "at (adaptive_avg_pool2d): 1073741824 parts of an axis of 4, expected at most 4096 where they do not divide it"},
       {build_error(GlobalAvgPool{}, {2, 3}), "at (global_avg_pool): input is [2, 3], expected [N, C, spatial...]"},
       {build_error(BatchNorm{}, {3}), "at (batch_norm): input is [3], expected [N, C, ...]"},
       {build_error(BatchNorm{.momentum = 2}, {3, 4}), "at (batch_norm): momentum is 2, expected a number from 0 to 1"},

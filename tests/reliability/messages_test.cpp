@@ -102,8 +102,8 @@ TEST_F(Messages, SayWhatToTypeInstead) {
 // What a command prints is its result: lost, it is a fault. A run's result is in its folder.
 TEST_F(Messages, OutputThatIsLostIsAFault) {
   const std::string net = write("net.yaml", "model: mlp\n" + kEnd);
-  for (const std::string command :
-       {"list", "--list", "doctor", "completion", "config --config ", "summary --config "}) {
+  for (const std::string command : {"list", "--list", "doctor", "completion", "--help", "--version", "eval --help",
+                                    "config --config ", "summary --config ", "--dry-run --config "}) {
     const std::string file = command.ends_with(" ") ? net : "";
     const Ran ran = run_program("trainer " + command + file + " 3>&1 >/dev/full 2>&3");
     EXPECT_EQ(ran.code, 8) << command << ran.output;
@@ -132,6 +132,16 @@ TEST_F(Messages, SpecialFilesAreRefused) {
     }
   }
   EXPECT_EQ(run_program("trainer --config " + path("zero"), "timeout 20 ").code, 2);
+  // In a folder under the name that is looked for.
+  for (const char* name : {"train.packed", "train.csv", "train.tar", "shard.tar", "x_train.npy", "train.h5",
+                           "train-images-idx3-ubyte", "data_batch_1.bin", "train.bin"}) {
+    const std::filesystem::path data = folder_ / "data";
+    std::filesystem::create_directory(data);
+    ASSERT_EQ(::mkfifo((data / name).c_str(), 0600), 0);
+    const Ran ran = run_program("trainer --config " + net + " --data " + data.string(), "timeout 20 ");
+    EXPECT_EQ(ran.code, 5) << name << "\n" << ran.output;
+    std::filesystem::remove_all(data);
+  }
 }
 
 // Every name may come from a stranger.
@@ -155,6 +165,27 @@ TEST_F(Messages, ErrorsOfTheSystemSayWhatTheyAre) {
     std::filesystem::remove_all(folder_ / "run");
     EXPECT_EQ(ran.code, 8) << ran.output;
     EXPECT_THAT(ran.output, HasSubstr(c.expected));
+  }
+  // Whichever file it is that cannot be opened, to be written or to be read back.
+  for (int files = 5; files < 16; ++files) {
+    const Ran ran = run_program(command, fmt::format("bash -c 'ulimit -n {}; exec \"$@\"' - ", files));
+    std::filesystem::remove_all(folder_ / "run");
+    if (ran.code == 0) continue;
+    EXPECT_EQ(ran.code, 8) << ran.output;
+    EXPECT_THAT(ran.output, HasSubstr("Too many open files")) << files;
+  }
+}
+
+// What std::filesystem throws is an error of the disk, as any other.
+TEST_F(Messages, PathsThatCannotBeAreNamedInOneLine) {
+  const std::string net = write("net.yaml", "model: mlp\n" + kEnd), name = "'" + std::string(300, 'a') + "\nb'";
+  for (const std::string& arguments :
+       {"--run " + name, "--run " + name + " --resume", "eval --checkpoint " + name, "eval --run " + name}) {
+    const bool trains = arguments.starts_with("--");
+    const Ran ran = run_program("trainer " + (trains ? "--config " + net + " " : "") + arguments);
+    EXPECT_EQ(ran.code, 8) << arguments << ran.output;
+    EXPECT_THAT(ran.output, HasSubstr("a\\nb"));
+    EXPECT_THAT(ran.output, testing::EndsWith(": File name too long; check the path and its permissions\n"));
   }
 }
 

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "nixie/configs/parse/changes.h"
+#include "nixie/core/base/one_line.h"
 #include "nixie/models/io/checkpoint.h"
 #include "nixie/models/io/safetensors.h"
 #include "nixie/models/io/weights.h"
@@ -27,7 +28,7 @@ std::string arrays_text(const NamedArrays& arrays, const char* title) {
 }
 
 std::string value_text(const Checkpoint::Value& value) {
-  return std::visit([](const auto& held) { return fmt::format("{}", held); }, value);
+  return one_line(std::visit([](const auto& held) { return fmt::format("{}", held); }, value));
 }
 
 std::string values_text(const char* title, const Checkpoint::Values& values) {
@@ -38,20 +39,22 @@ std::string values_text(const char* title, const Checkpoint::Values& values) {
 }
 
 std::string checkpoint_text(const Checkpoint& checkpoint) {
-  std::string text = "written by " + checkpoint.writer + "\n";
+  std::string text = one_line("written by " + checkpoint.writer) + "\n";
   text += values_text("state:", checkpoint.state) + values_text("random numbers:", checkpoint.rng);
   if (!checkpoint.input_shape.empty())
     text += fmt::format("input [{}] of a picture whose short side is {}, mean [{}], deviation [{}]\n",
                         fmt::join(checkpoint.input_shape, ", "), checkpoint.short_side,
                         fmt::join(checkpoint.mean, ", "), fmt::join(checkpoint.deviation, ", "));
   if (!checkpoint.class_names.empty())
-    text += fmt::format("{} classes: {}\n", checkpoint.class_names.size(), fmt::join(checkpoint.class_names, ", "));
+    text += one_line(
+                fmt::format("{} classes: {}", checkpoint.class_names.size(), fmt::join(checkpoint.class_names, ", "))) +
+            "\n";
   text += arrays_text(checkpoint.model, "model");
   if (!checkpoint.ema.empty()) text += arrays_text(checkpoint.ema, "averages");
   NamedArrays buffers;
   for (const auto& [parameter, arrays] : checkpoint.optimizer)
     for (const auto& [name, array] : arrays) buffers[parameter + "." + name] = array;
-  return text + arrays_text(buffers, ("optimizer " + checkpoint.optimizer_type).c_str());
+  return text + arrays_text(buffers, one_line("optimizer " + checkpoint.optimizer_type).c_str());
 }
 
 /// All arrays of a file under the names that `inspect` shows.

@@ -10,9 +10,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::optional<fs::path> checkpoint_of(const fs::path& run) {
+std::optional<fs::path> checkpoint_of(const fs::path& run, std::error_code& error) {
   for (const char* name : {"best.h5", "last.h5"})
-    if (std::error_code ignored; fs::exists(run / name, ignored)) return run / name;
+    if (fs::exists(run / name, error)) return run / name;
   return std::nullopt;
 }
 
@@ -23,7 +23,7 @@ std::optional<fs::path> newest_checkpoint(const fs::path& runs) {
   std::error_code ignored;
   for (const auto& name : fs::directory_iterator(runs, ignored))
     for (const auto& run : fs::directory_iterator(name.path(), ignored)) {
-      const auto checkpoint = checkpoint_of(run.path());
+      const auto checkpoint = checkpoint_of(run.path(), ignored);
       if (!checkpoint) continue;
       const auto time = fs::last_write_time(*checkpoint, ignored);
       if (newest && time <= newest_time) continue;
@@ -41,7 +41,9 @@ fs::path chosen_checkpoint(const CheckpointChoice& choice) {
     check(fs::exists(choice.file), choice.file.string(), ": no such checkpoint");
     return choice.file;
   }
-  const auto found = choice.run.empty() ? newest_checkpoint("runs") : checkpoint_of(choice.run);
+  std::error_code error;
+  const auto found = choice.run.empty() ? newest_checkpoint("runs") : checkpoint_of(choice.run, error);
+  if (error) throw fs::filesystem_error("checkpoint", choice.run, error);
   check(found.has_value(), choice.run.empty()
                                ? "runs/ holds no checkpoint; name one with --checkpoint FILE or --run DIR"
                                : choice.run.string() + " holds neither best.h5 nor last.h5");

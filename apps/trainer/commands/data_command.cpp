@@ -8,6 +8,7 @@
 
 #include "nixie/apps/trainer/commands/data_folder.h"
 #include "nixie/apps/trainer/commands/data_scan.h"
+#include "nixie/core/base/one_line.h"
 #include "nixie/data/files/image.h"
 #include "nixie/data/files/manifest.h"
 #include "nixie/data/files/packed_file.h"
@@ -111,7 +112,7 @@ bool inspect(const AnyDataset& data, const Splits& splits) {
   const std::vector<std::string> names = has_classes ? train.class_names() : std::vector<std::string>{};
   if (has_classes) fmt::print("{:28} {:>10} {:>10}\n", "class", "training", "test");
   for (std::size_t c = 0; c < std::min(names.size(), kMostClasses); ++c)
-    fmt::print("{:28} {:10} {:10}\n", names[c], first.counts[c], second.counts[c]);
+    fmt::print("{:28} {:10} {:10}\n", one_line(names[c]), first.counts[c], second.counts[c]);
   if (names.size() > kMostClasses) {
     const auto [least, most] = std::minmax_element(first.counts.begin(), first.counts.end());
     fmt::print("... and {} more; the training samples of a class are {} to {}\n", names.size() - kMostClasses, *least,

@@ -19,7 +19,10 @@ std::string kind_of(const fs::path& folder) {
   if ((is_manifest_name(folder) || is_shard_name(folder)) && fs::is_regular_file(folder, error))
     return ImageFolder::name;
   if ((folder.extension() == ".npz" || is_hdf5_name(folder)) && fs::is_regular_file(folder, error)) return Arrays::name;
-  if (!fs::is_directory(folder, error))
+  const bool is_folder = fs::is_directory(folder, error);
+  if (error && error != std::errc::no_such_file_or_directory && error != std::errc::not_a_directory)
+    fail(Fault::data, folder.string(), ": ", error.message(), "; check the path and its permissions");
+  if (!is_folder)
     fail(Fault::data, folder.string(), fs::exists(folder, error) ? ": is no" : ": no such",
          " folder, .csv, .tar, .npz or .h5 file; name one with --data");
   bool has_pictures = false;  // in folders or shards
@@ -79,6 +82,7 @@ LastLayer last_layer_for(const std::string& kind, const fs::path& folder) {
 std::vector<std::string> class_assignments(const TrainConfig& config, const fs::path& folder) {
   if (config.target == "input") return {};  // the output is as large as the sample
   const LastLayer last_layer = last_layer_for(kind_of(folder), folder);
+  if (last_layer.outputs == 0) return {};  // nothing that can be read: the dataset says what
   const auto wanted = std::to_string(last_layer.outputs);
   const Tree whole = parse_yaml("model: " + config.model.text(), "model"), &model = *whole.find("model");
   const auto assigned = [&](const Tree& options, const std::string& path, const char* key) {

@@ -18,13 +18,18 @@ NamedArrays arrays_of(const Model& model) {
   return arrays;
 }
 
+/// Names of classes are those of folders, in any encoding; JSON wants UTF-8.
+std::string json_text(const nlohmann::json& value) {
+  return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
 /// What a program that reads the file needs besides the graph.
 std::map<std::string, std::string> metadata_of(const TrainedModel& trained) {
   const Preparation& p = trained.preparation;
-  return {{"classes", nlohmann::json(trained.class_names).dump()},
+  return {{"classes", json_text(trained.class_names)},
           {"short_side", std::to_string(p.short_side)},
-          {"mean", nlohmann::json(p.mean).dump()},
-          {"deviation", nlohmann::json(p.deviation).dump()}};
+          {"mean", json_text(p.mean)},
+          {"deviation", json_text(p.deviation)}};
 }
 
 }  // namespace

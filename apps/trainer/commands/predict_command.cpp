@@ -5,6 +5,7 @@
 
 #include "nixie/apps/trainer/machine.h"
 #include "nixie/apps/trainer/trained_model.h"
+#include "nixie/core/base/one_line.h"
 
 namespace nixie {
 namespace {
@@ -20,14 +21,14 @@ std::string csv_field(const std::string& text) {
 }
 
 void print(const std::string& name, const std::vector<Score>& scores, const PredictCommand& command) {
-  if (!command.csv) fmt::print("{}\n", name);
+  if (!command.csv) fmt::print("{}\n", one_line(name));
   const std::size_t shown = std::min(scores.size(), static_cast<std::size_t>(command.top));
   for (std::size_t i = 0; i < shown; ++i) {
     const auto& [class_name, value] = scores[i];
     if (command.csv)
-      fmt::print("{},{},{},{:.6g}\n", csv_field(name), i + 1, csv_field(class_name), value);
+      fmt::print("{},{},{},{:.6g}\n", csv_field(one_line(name)), i + 1, csv_field(one_line(class_name)), value);
     else
-      fmt::print("  {:8.4f}  {}\n", value, class_name);
+      fmt::print("  {:8.4f}  {}\n", value, one_line(class_name));
   }
 }
 

@@ -2,6 +2,7 @@
 #include "nixie/apps/trainer/record/append_file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -12,9 +13,22 @@
 
 namespace nixie {
 
+bool is_at(int file, const std::filesystem::path& path) {
+  struct stat mine {
+  }, there{};
+  return ::fstat(file, &mine) == 0 && ::stat(path.c_str(), &there) == 0 && mine.st_dev == there.st_dev &&
+         mine.st_ino == there.st_ino;
+}
+
 AppendFile::AppendFile(std::filesystem::path path) : path_(std::move(path)) {
   file_ = ::open(path_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
   if (file_ < 0) fail_writing(errno);
+}
+
+void AppendFile::check_place() const {
+  if (!is_at(file_, path_))
+    fail(Fault::storage, path_.string(),
+         " was removed or replaced while the run wrote to it; leave a run's folder alone, and resume");
 }
 
 AppendFile::~AppendFile() { ::close(file_); }

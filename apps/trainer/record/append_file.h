@@ -6,6 +6,9 @@
 
 namespace nixie {
 
+/// Whether the open file is the one that stands at the path.
+bool is_at(int file, const std::filesystem::path& path);
+
 class AppendFile {
  public:
   /// Goes on behind what stands at `path`, which has to be there. Throws Fault::storage.
@@ -18,6 +21,8 @@ class AppendFile {
   void append(std::string_view bytes);
   /// Makes all bytes durable. Throws Fault::storage.
   void sync();
+  /// Throws Fault::storage where another file, or none, stands at the path by now: what is appended is lost then.
+  void check_place() const;
 
  private:
   [[noreturn]] void fail_writing(int error, std::size_t bytes = 0) const;

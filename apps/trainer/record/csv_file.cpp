@@ -10,6 +10,13 @@
 namespace nixie {
 namespace {
 
+/// What is no regular file is not there: a pipe would be waited for.
+std::ifstream opened(const std::filesystem::path& path) {
+  std::ifstream file;
+  if (std::filesystem::is_regular_file(path)) file.open(path);
+  return file;
+}
+
 /// The number in a row's second column; -1 where there is none.
 std::int64_t step_of(const std::string& row) {
   const std::size_t comma = row.find(',');
@@ -23,7 +30,7 @@ std::int64_t step_of(const std::string& row) {
 std::vector<std::string> kept_rows(const std::filesystem::path& path, const std::string& header, std::int64_t step) {
   std::vector<std::string> rows;
   std::string line;
-  std::ifstream file(path);
+  std::ifstream file = opened(path);
   if (!std::getline(file, line) || file.eof()) return rows;
   check(line == header, path.string(), " has the columns ", field_text(line), ", this run writes ", header,
         "; move the file away, or resume with the metrics it was begun with");
@@ -53,7 +60,7 @@ void CsvFile::append(const std::string& row) {
 
 CsvTable read_csv(const std::filesystem::path& path) {
   CsvTable table;
-  std::ifstream file(path);
+  std::ifstream file = opened(path);
   for (std::string line; std::getline(file, line) && !file.eof();) {
     std::vector<std::string> cells(1);
     for (const char c : line)

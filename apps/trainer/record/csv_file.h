@@ -20,8 +20,11 @@ class CsvFile {
 
   /// Adds a row (without a line end); the system has it when this returns. Throws Fault::storage.
   void append(const std::string& row);
-  /// Makes every row durable. Throws Fault::storage.
-  void sync() { file_->sync(); }
+  /// Makes every row durable. Throws Fault::storage, also where the table was removed or replaced.
+  void sync() {
+    file_->sync();
+    file_->check_place();
+  }
 
   /// The table's size in bytes.
   std::int64_t bytes() const { return bytes_; }

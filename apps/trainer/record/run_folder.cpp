@@ -11,7 +11,10 @@
 #include <charconv>
 #include <span>
 #include <system_error>
+#include <tuple>
+#include <utility>
 
+#include "nixie/apps/trainer/record/append_file.h"
 #include "nixie/core/base/error.h"
 #include "nixie/models/io/durable_file.h"
 
@@ -81,6 +84,13 @@ void check_holds_no_run(const fs::path& folder) {
           "); go on with it by --resume, or choose another folder with --run");
 }
 
+void check_run_files(const fs::path& folder) {
+  for (const char* name :
+       {"config.yaml", "metrics.csv", "metrics.jsonl", "timing.csv", "log.txt", "last.h5", "best.h5"})
+    if (const fs::path file = folder / name; fs::exists(file) && !fs::is_regular_file(file))
+      fail(Fault::storage, file.string(), " is no regular file; move it away, or choose another folder with --run");
+}
+
 fs::path newest_run_folder(const fs::path& root, const std::string& name) {
   const int number = largest_number(root / name);
   check(number > 0, "there is no run in ", (root / name).string(), " to resume; name its folder with --run");
@@ -112,19 +122,22 @@ void keep_checkpoint(const fs::path& file, std::int64_t step, std::int64_t count
   check_done(error);
 }
 
-RunLock::RunLock(const fs::path& folder) {
+namespace {
+
+/// The folder's lock file, open and locked.
+int lock(const fs::path& folder) {
   const fs::path path = folder / ".lock";
   const auto fail_locking = [&](int error) {
     fail(Fault::storage, path.string(), ": cannot be locked: ", std::generic_category().message(error),
          "; choose another folder with --run");
   };
-  file_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
-  if (file_ < 0) fail_locking(errno);
-  if (::flock(file_, LOCK_EX | LOCK_NB) != 0) {
+  const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+  if (file < 0) fail_locking(errno);
+  if (::flock(file, LOCK_EX | LOCK_NB) != 0) {
     const int error = errno;
     std::array<char, 300> holder{};
-    const bool is_known = ::read(file_, holder.data(), holder.size() - 1) > 0;
-    ::close(file_);
+    const bool is_known = ::read(file, holder.data(), holder.size() - 1) > 0;
+    ::close(file);
     if (error != EWOULDBLOCK) fail_locking(error);
     fail(Fault::usage, folder.string(), " is in use by another trainer (",
          is_known ? printable(holder.data()) : "which has just started",
@@ -134,7 +147,18 @@ RunLock::RunLock(const fs::path& folder) {
   ::gethostname(host.data(), host.size() - 1);
   const std::string holder = fmt::format("pid {} on {}", ::getpid(), host.data());
   // Who cannot be named is locked out all the same.
-  if (::ftruncate(file_, 0) == 0 && ::pwrite(file_, holder.data(), holder.size(), 0) < 0) return;
+  if (::ftruncate(file, 0) == 0) std::ignore = ::pwrite(file, holder.data(), holder.size(), 0);
+  return file;
+}
+
+}  // namespace
+
+RunLock::RunLock(const fs::path& folder) : folder_(folder), file_(lock(folder)) {}
+
+void RunLock::renew() {
+  if (is_at(file_, folder_ / ".lock")) return;
+  const int file = lock(folder_);
+  ::close(std::exchange(file_, file));
 }
 
 RunLock::~RunLock() { ::close(file_); }

@@ -14,6 +14,8 @@ std::filesystem::path make_run_folder(const std::filesystem::path& root, const s
 void claim_run_folder(const std::filesystem::path& folder);
 /// Throws a usage Error where the folder holds a run.
 void check_holds_no_run(const std::filesystem::path& folder);
+/// Throws Fault::storage where one of the files that a run reads or appends to is a pipe, a device or a folder.
+void check_run_files(const std::filesystem::path& folder);
 /// The folder of `root/name` with the largest number. Throws a usage Error where there is none.
 std::filesystem::path newest_run_folder(const std::filesystem::path& root, const std::string& name);
 
@@ -33,7 +35,12 @@ class RunLock {
   RunLock(const RunLock&) = delete;
   RunLock& operator=(const RunLock&) = delete;
 
+  /// Takes the folder's lock anew where the file was removed or replaced. Throws as the constructor does: then somebody
+  /// else has the folder, or it is gone.
+  void renew();
+
  private:
+  std::filesystem::path folder_;
   int file_;
 };
 

@@ -36,7 +36,8 @@ double seconds_in(const std::string& row) {
 std::string json_value(const std::string& cell) {
   double number = 0;
   const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), number);
-  if (error != std::errc{} || end != cell.data() + cell.size()) return nlohmann::json(cell).dump();
+  if (error != std::errc{} || end != cell.data() + cell.size())
+    return nlohmann::json(cell).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   return std::isfinite(number) ? cell : "null";
 }
 

@@ -1,0 +1,202 @@
+// What a resumed run refuses or tells: other data, numbers that no run has, a folder that was changed under it.
+#include <gmock/gmock.h>
+#include <sys/stat.h>
+
+#include "nixie/tests/apps/child.h"
+#include "nixie/tests/apps/support.h"
+#include "nixie/tests/data/arrays.h"
+#include "nixie/tests/data/pictures.h"
+
+namespace nixie {
+namespace {
+
+using namespace nixie::test;
+using testing::HasSubstr;
+
+namespace fs = std::filesystem;
+
+/// What a trainer prints that goes on with what the folder holds.
+std::string resumed(const fs::path& run, const TrainConfig& config, const std::vector<std::string>& changes = {}) {
+  const TempFolder folder;
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> out(std::fopen((folder / "log").c_str(), "w"), &std::fclose);
+  Trainer trainer(config, {.run = run, .out = out.get()});
+  trainer.resume_last(changes);
+  trainer.train();
+  std::fflush(out.get());
+  return text_of(folder / "log");
+}
+
+void train_all(const fs::path& run, const TrainConfig& config) {
+  Trainer trainer(config, {.run = run});
+  ASSERT_TRUE(trainer.train());
+}
+
+TrainConfig config_with(const std::string& data) {
+  return read_config(parse_yaml("model: [flatten, {linear: {out: 3}}]\nsteps: 2\nbackend: cpu\ndata: " + data, "run"));
+}
+
+/// 12 training and 6 test images [2, 2] of three classes; `salt` changes one pixel of one training image.
+void write_arrays(const fs::path& folder, std::uint8_t salt, bool is_reversed = false) {
+  for (const auto& [half, samples] : {std::pair("train", 12), std::pair("test", 6)}) {
+    Bytes pixels, labels;
+    for (int i = 0; i < samples; ++i) {
+      const int sample = is_reversed ? samples - 1 - i : i;
+      for (int p = 0; p < 4; ++p) pixels.push_back(static_cast<std::uint8_t>(sample * 7 + p));
+      labels.push_back(static_cast<std::uint8_t>(sample % 3));
+    }
+    if (half == std::string("train")) pixels[5] = static_cast<std::uint8_t>(pixels[5] + salt);
+    write_file(folder / (std::string("x_") + half + ".npy"), npy("|u1", fmt::format("({}, 2, 2)", samples), pixels));
+    write_file(folder / (std::string("y_") + half + ".npy"), npy("|u1", fmt::format("({},)", samples), labels));
+  }
+}
+
+void write_pictures(const fs::path& folder, const std::string& first) {
+  for (const char* half : {"train", "val"})
+    for (const char* name : {"cat", "dog", "owl"})
+      for (int i = 0; i < 4; ++i)
+        write_file(folder / half / name / (i == 0 ? first : fmt::format("{}.png", i)), png(picture(8, 8, i)));
+}
+
+TEST(Resume, ChangedDataAreRefusedUnlessNamed) {
+  const struct {
+    std::string data;
+    std::function<void(const fs::path& folder, int version)> write;  // other versions hold other data
+    int versions;
+  } kCases[] = {
+      {"{{arrays: {{path: {}, batch: 4}}}}",
+       [](const fs::path& folder, int version) { write_arrays(folder, version == 1, version == 2); }, 3},
+      {"{{image_folder: {{path: {}, crop: 8, batch: 4}}}}",
+       [](const fs::path& folder, int version) {
+         fs::remove_all(folder);
+         write_pictures(folder, version == 0 ? "0.png" : "9.png");
+       },
+       2},
+  };
+  for (const auto& c : kCases) {
+    const TempFolder folder;
+    const TrainConfig config = config_with(fmt::format(fmt::runtime(c.data), (folder / "data").string()));
+    c.write(folder / "data", 0);
+    fs::create_directories(folder / "run");
+    train_all(folder / "run", config);
+    for (int version = 1; version < c.versions; ++version) {
+      c.write(folder / "data", version);
+      EXPECT_THAT(error_of(Fault::checkpoint, [&] { resumed(folder / "run", config); }),
+                  HasSubstr("the training data are not those of the checkpoint's run"))
+          << c.data << version;
+    }
+    EXPECT_THAT(resumed(folder / "run", config, {"data"}), HasSubstr("the training data are not those"));
+    c.write(folder / "data", 0);
+    TrainConfig more = config;
+    more.steps = 3;
+    EXPECT_THAT(resumed(folder / "run", more), HasSubstr("resumed after step 2")) << c.data;
+  }
+}
+
+// A moved folder holds the same data.
+TEST(Resume, DataMayMove) {
+  const TempFolder folder;
+  write_pictures(folder / "old", "0.png");
+  const auto config = [&](const char* name) {
+    return config_with(fmt::format("{{image_folder: {{path: {}, crop: 8, batch: 4}}}}", (folder / name).string()));
+  };
+  fs::create_directories(folder / "run");
+  train_all(folder / "run", config("old"));
+  fs::rename(folder / "old", folder / "new");
+  EXPECT_THAT(resumed(folder / "run", config("new"), {"data"}), testing::Not(HasSubstr("are not those")));
+}
+
+TEST(Resume, NumbersThatNoRunHasAreRefused) {
+  const TempFolder folder;
+  TrainConfig config = small_config();
+  config.steps = 3;
+  train_all(folder.path(), config);
+  const Checkpoint whole = load_checkpoint(folder / "last.h5");
+  const std::int64_t huge = std::int64_t{1} << 62;
+  const struct {
+    const char* name;
+    Checkpoint::Value value;
+    const char* expected;
+  } kCases[] = {{"step", std::int64_t{-1}, "/state holds step -1, expected 0 to "},
+                {"step", huge, "/state holds step 4611686018427387904"},
+                {"logged", std::int64_t{-1}, "/state holds logged -1, expected 0 to 3"},
+                {"logged", std::int64_t{4}, "/state holds logged 4, expected 0 to 3"},
+                {"evaluated", huge, "/state holds evaluated 4611686018427387904, expected 0 to 3"},
+                {"skipped", std::int64_t{-1}, "/state holds skipped -1"},
+                {"roll_backs", std::int64_t{-1}, "/state holds roll_backs -1"},
+                {"roll_backs", std::int64_t{6}, "/state holds roll_backs 6, expected 0 to 5"},
+                {"batch", std::int64_t{99}, "/state holds batch 99, expected 0 to 3"},
+                {"evaluations_since_best", std::int64_t{-9}, "/state holds evaluations_since_best -9"},
+                {"metrics_bytes", std::int64_t{-2}, "/state holds metrics_bytes -2"},
+                {"steps_per_epoch", std::int64_t{0}, "/state holds steps_per_epoch 0"},
+                {"loss_sum", std::nan(""), "/state holds loss_sum nan"},
+                {"accuracy_sum", INFINITY, "/state holds accuracy_sum inf"},
+                {"best_score", std::nan(""), "/state holds a best_score that is no number"},
+                {"unheard_of", std::int64_t{1}, "/state holds the unknown \"unheard_of\""}};
+  for (const auto& c : kCases) {
+    Checkpoint changed = whole;
+    changed.state[c.name] = c.value;
+    save_checkpoint(changed, folder / "changed.h5");
+    EXPECT_THAT(error_of(Fault::checkpoint, [&] { Trainer(config).resume(folder / "changed.h5"); }),
+                HasSubstr(c.expected))
+        << c.name;
+  }
+}
+
+// A change that the run's files refuse is not in its configuration the next time.
+TEST(Resume, ARefusedChangeLeavesTheConfiguration) {
+  const TempFolder folder;
+  const TrainConfig config = small_config();
+  train_all(folder.path(), config);
+  const std::string before = text_of(folder / "config.yaml");
+  EXPECT_THAT(error_of([&] { resumed(folder.path(), small_config("metrics: [f1]\n")); }), HasSubstr("has the columns"));
+  EXPECT_EQ(text_of(folder / "config.yaml"), before);
+}
+
+TEST(Resume, AMissingBestCheckpointIsTold) {
+  const TempFolder folder;
+  train_all(folder.path(), small_config());
+  EXPECT_THAT(resumed(folder.path(), small_config()), testing::Not(HasSubstr("best.h5")));
+  fs::remove(folder / "best.h5");
+  EXPECT_THAT(resumed(folder.path(), small_config()), HasSubstr("best.h5 is missing"));
+}
+
+/// The line that a run ends with after something was done to its folder, and its exit code.
+Ran disturbed(const fs::path& folder, const std::function<void(const fs::path& run)>& disturb) {
+  std::ofstream(folder / "net.yaml") << kRun;
+  const fs::path run = folder / "run", log = folder / "log";
+  fs::remove_all(run);
+  Child child(
+      {"--config", (folder / "net.yaml").string(), "--run", run.string(), "--set", "steps=0", "--set", "epochs=100000"},
+      log.string());
+  EXPECT_TRUE(wait_for([&] { return fs::exists(run / "last.h5"); }));
+  disturb(run);
+  const int code = exit_code(child.wait());
+  return {code, text_of(log)};
+}
+
+TEST(Resume, ARunWhoseFolderWasTakenAwayEnds) {
+  const TempFolder folder;
+  const struct {
+    std::function<void(const fs::path& run)> disturb;
+    int code;
+    const char* expected;
+  } kCases[] = {
+      {[](const fs::path& run) { fs::rename(run, run.string() + ".old"); }, 8, "No such file or directory"},
+      {[](const fs::path& run) { fs::remove(run / "metrics.csv"); }, 8,
+       "metrics.csv was removed or replaced while the run wrote to it"},
+      {[](const fs::path& run) {
+         const std::string text = text_of(run / "metrics.csv");
+         fs::remove(run / "metrics.csv");
+         std::ofstream(run / "metrics.csv") << text;  // as an editor does
+       },
+       8, "metrics.csv was removed or replaced while the run wrote to it"},
+  };
+  for (const auto& c : kCases) {
+    const Ran ran = disturbed(folder.path(), c.disturb);
+    EXPECT_EQ(ran.code, c.code) << ran.output;
+    EXPECT_THAT(ran.output, HasSubstr(c.expected));
+  }
+}
+
+}  // namespace
+}  // namespace nixie
