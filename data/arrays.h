@@ -12,7 +12,8 @@ namespace nixie {
 /// pixel, or what the attribute `lshape` says. Targets are the classes [N], one-hot rows, numbers [N] or [N, ...], or
 /// the classes of all pixels [N, H, W]. Training images are x_train, train_images, images, x or input, their targets
 /// y_train, train_labels, labels, y, output or masks; test images x_test or test_images, their targets y_test or
-/// test_labels: without them a share is held out. Mean and deviation are those of the training half.
+/// test_labels: without them a share is held out. Mean and deviation are those of the training half. Images of HDF5
+/// that are larger than `memory` stay in their file; the samples are the same.
 struct Arrays {
   Path path = "data.npz";
   std::int64_t batch = 128;
@@ -24,6 +25,7 @@ struct Arrays {
   Augment augment = {};
   bool normalize = true;
   float holdout = 0.1f;
+  double memory = 4;
 
   static constexpr const char* name = "arrays";
   static constexpr auto fields() {
@@ -43,7 +45,11 @@ struct Arrays {
         field("flip", &Arrays::flip, "training: mirror every other image"),
         field("augment", &Arrays::augment, "training: further random changes"),
         field("normalize", &Arrays::normalize, "to mean 0, deviation 1 per channel; else bytes become [0, 1]"),
-        field("holdout", &Arrays::holdout, "share for the test half where there is none", {0, 0.9})};
+        field("holdout", &Arrays::holdout, "share for the test half where there is none", {0, 0.9}),
+        field("memory", &Arrays::memory,
+              "GiB that a half's images may take in memory; larger ones of HDF5 are read from the file, sample by "
+              "sample",
+              {0, 1e6})};
   }
   /// Throws Fault::data naming the file and the array.
   Splits open() const;
