@@ -52,6 +52,8 @@ class Quiet {
   void* data_ = nullptr;
 };
 
+/// Of the library that runs: `1.10.8`.
+std::string version();
 /// What HDF5 said deepest down about its last failure; "" where it said nothing.
 std::string last_error();
 
