@@ -7,12 +7,14 @@
 #include <string>
 #include <vector>
 
+#include "nixie/data/files/image.h"
+
 namespace nixie {
 
 /// A file, or a part of a shard.
 struct Picture {
   std::string name = {};               ///< relative to the folder; of a shard's as the archive has it
-  std::int32_t row = 0;                ///< of its numbers
+  std::int32_t row = 0;                ///< of its numbers, or its mask
   std::int32_t shard = -1;             ///< -1: a file of its own
   std::int64_t offset = 0, bytes = 0;  ///< in the shard
 };
@@ -21,13 +23,15 @@ struct Picture {
 struct PictureSource {
   std::filesystem::path folder = {};
   std::vector<std::filesystem::path> shards = {};
-  std::int64_t numbers = 0;        ///< that each picture is mapped to; 0: its class
-  std::vector<float> values = {};  ///< [rows, numbers]
+  std::int64_t numbers = 0;             ///< that each picture is mapped to; 0: its class
+  std::vector<float> values = {};       ///< [rows, numbers]
+  std::vector<std::string> masks = {};  ///< [rows], relative to the folder; none where pictures have a class or numbers
 
   /// For messages: `photos/cat/1.jpg`, `photos/train.tar: cat/1.jpg`.
   std::filesystem::path path_of(const Picture& picture) const;
   /// The file as it is stored. Throws Fault::data.
   std::vector<std::uint8_t> read(const Picture& picture) const;
+  Mask mask_of(const Picture& picture) const;
   std::span<const float> numbers_of(const Picture& picture) const {
     return std::span(values).subspan(static_cast<std::size_t>(picture.row * numbers),
                                      static_cast<std::size_t>(numbers));
@@ -54,6 +58,10 @@ FolderScan scan_folder(const std::filesystem::path& folder);
 
 /// `left out 3 .gif files, 1 file outside the class folders`, or "".
 std::string left_out_text(const FolderScan& scan);
+
+/// Decodes every mask, on all cores, and gives the largest class in them; 255 counts as none. Throws Fault::data where
+/// a mask has not its picture's size.
+std::int32_t largest_class(const FolderScan& scan);
 
 /// What a picture that cannot be decoded means to a dataset.
 enum class Damage {

@@ -1,5 +1,5 @@
-// Manifests: tables (CSV) that name a picture and its class or numbers in each row; and what the halves of pictures are
-// read from.
+// Manifests: tables (CSV) that name a picture and its class, numbers or mask in each row; and what the halves of
+// pictures are read from.
 #pragma once
 
 #include "nixie/data/files/folder_scan.h"
@@ -9,11 +9,12 @@ namespace nixie {
 /// Whether the name ends in .csv, in any case.
 bool is_manifest_name(const std::filesystem::path& file);
 
-/// Reads rows `picture,class`, whose further columns are ignored, or `picture,number,...`: all numbers of the row. The
-/// first row is left out where it names no picture. `target` is class, numbers or auto: numbers where the second column
-/// holds nothing else and any of them is not whole. Pictures are relative to the manifest's folder. Classes that are
-/// all whole numbers are in their order, others sorted as text. Throws Fault::data naming the row: one without a class
-/// or with another number of numbers, or whose picture is missing or has another suffix than a picture's.
+/// Reads rows `picture,class` or `picture,mask`, whose further columns are ignored, or `picture,number,...`: all
+/// numbers of the row. The first row is left out where it names no picture. `target` is class, numbers, mask or auto:
+/// numbers where the second column holds nothing else and any of them is not whole, masks where it holds PNG files
+/// alone. Pictures are relative to the manifest's folder. Classes that are all whole numbers are in their order, others
+/// sorted as text. Throws Fault::data naming the row: one without a class or with another number of numbers, or whose
+/// picture is missing or has another suffix than a picture's.
 FolderScan scan_manifest(const std::filesystem::path& file, const std::string& target = "auto");
 
 /// What a half of pictures is read from: one folder that holds a folder per class, one manifest, or shards.
