@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numeric>
 
 #include "nixie/data/draws.h"
@@ -85,7 +86,8 @@ StoredTargets targets_of(const Arrays& options, const NumberArray& array, const 
 
 ReadHalf read_half(const Arrays& options, const ArraySource& source, const std::string& images,
                    const std::string& targets) {
-  ReadHalf half{.images = images_of(source, images, options.layout, options.path)};
+  constexpr double kGibibyte = 1 << 30;
+  ReadHalf half{.images = images_of(source, images, options.layout, options.path, options.memory * kGibibyte)};
   half.targets = targets_of(options, source.array(targets), targets, half.images.sample_shape, half.images.samples);
   return half;
 }
@@ -109,13 +111,7 @@ std::string form_text(const ReadHalf& half) {
 /// The samples of these indices.
 ReadHalf part_of(const ReadHalf& all, std::span<const std::size_t> indices) {
   ReadHalf part;
-  part.images.sample_shape = all.images.sample_shape;
-  part.images.samples = static_cast<std::int64_t>(indices.size());
-  const auto size = static_cast<std::size_t>(all.images.sample_shape.size());
-  if (all.images.is_bytes())
-    part.images.bytes = rows_of<std::uint8_t>(all.images.bytes, indices, size);
-  else
-    part.images.numbers = rows_of<float>(all.images.numbers, indices, size);
+  part.images = part_of(all.images, indices);
   if (!all.targets.labels.empty()) {
     part.targets.labels = rows_of<std::int32_t>(all.targets.labels, indices, 1);
     return part;
@@ -162,16 +158,24 @@ std::vector<std::string> class_names_of(const ReadHalf& train, const ReadHalf& t
   return names;
 }
 
+/// Reads the pixels of a sample, where they stay in their file.
+template <class T>
+std::function<std::vector<T>(std::int64_t)> reader_of(const ArrayImages& images) {
+  if (!images.filed) return {};
+  return [filed = images.filed](std::int64_t index) { return filed->read<T>(static_cast<std::size_t>(index), 1); };
+}
+
 std::shared_ptr<const Dataset> dataset_of(ReadHalf half, const std::vector<std::string>& names,
                                           const SmallTransform& transform, std::int64_t limit) {
   ArrayImages& images = half.images;
   if (images.is_bytes())
     return std::make_shared<StoredImages>(
-        StoredImages::Content{images.sample_shape, std::move(images.bytes), std::move(half.targets)}, names, transform,
-        limit);
-  return std::make_shared<StoredFloats>(
-      StoredFloats::Content{images.sample_shape, std::move(images.numbers), std::move(half.targets)}, names, transform,
-      limit);
+        StoredImages::Content{images.sample_shape, std::move(images.bytes), std::move(half.targets),
+                              reader_of<std::uint8_t>(images)},
+        names, transform, limit);
+  return std::make_shared<StoredFloats>(StoredFloats::Content{images.sample_shape, std::move(images.numbers),
+                                                              std::move(half.targets), reader_of<float>(images)},
+                                        names, transform, limit);
 }
 
 /// The file of the test half beside train.h5; "" where there is none.

@@ -12,7 +12,8 @@ namespace nixie {
 /// pixel, or have the shape of the attribute `lshape`. Targets are classes [N], one-hot rows, numbers [N] or [N, ...],
 /// or the classes of all pixels [N, H, W]. Training images are x_train, train_images, images, x or input, their targets
 /// y_train, train_labels, labels, y, output or masks; test images x_test or test_images, their targets y_test or
-/// test_labels: without them a fraction is held out. Mean and deviation are those of the training half.
+/// test_labels: without them a fraction is held out. Mean and deviation are those of the training half. HDF5 images
+/// larger than `memory` stay in their file; the samples are the same.
 struct Arrays {
   Path path = "data.npz";
   std::int64_t batch = 128;
@@ -24,6 +25,7 @@ struct Arrays {
   Augment augment = {};
   bool normalize = true;
   float holdout = 0.1f;
+  double memory = 4;
 
   static constexpr const char* name = "arrays";
   static constexpr auto fields() {
@@ -43,7 +45,10 @@ struct Arrays {
         field("flip", &Arrays::flip, "training: mirror every other image"),
         field("augment", &Arrays::augment, "training: further random changes"),
         field("normalize", &Arrays::normalize, "to mean 0, deviation 1 per channel; else bytes become [0, 1]"),
-        field("holdout", &Arrays::holdout, "fraction for the test half if there is none", {0, 0.9})};
+        field("holdout", &Arrays::holdout, "fraction for the test half if there is none", {0, 0.9}),
+        field("memory", &Arrays::memory,
+              "GiB of memory for a half's images; larger HDF5 images are read from the file, sample by sample",
+              {0, 1e6})};
   }
   /// Throws Fault::data naming the file and the array.
   Splits open() const;

@@ -72,11 +72,20 @@ class FolderImages : public ByteDataset {
   Shape sample_shape() const override { return {options_.channels, options_.crop, options_.crop}; }
   const std::vector<std::string>& class_names() const override { return names_; }
   SampleTarget target() const override {
+    if (has_masks()) return {Dtype::i32, {options_.crop, options_.crop}};
     return source_.numbers == 0 ? SampleTarget{} : SampleTarget{Dtype::f32, {source_.numbers}};
   }
-  void load_target(std::int64_t index, const AugmentKey&, std::span<std::byte> target) const override {
-    const std::span<const float> numbers = source_.numbers_of(samples_[static_cast<std::size_t>(index)].picture);
-    std::memcpy(target.data(), numbers.data(), target.size());
+  void load_target(std::int64_t index, const AugmentKey& key, std::span<std::byte> target) const override {
+    const Picture& picture = samples_[static_cast<std::size_t>(index)].picture;
+    if (!has_masks()) {
+      std::memcpy(target.data(), source_.numbers_of(picture).data(), target.size());
+      return;
+    }
+    const Mask mask = source_.mask_of(picture);
+    Draws draws(random_stream(key.seed, "augment"), index, key.epoch);
+    std::vector<std::int32_t> classes(target.size() / sizeof(std::int32_t));
+    cut_mask(mask, window_of({mask.width, mask.height, {}}, key, draws), classes);
+    std::memcpy(target.data(), classes.data(), target.size());
   }
 
   std::uint64_t fingerprint() const override { return fingerprint_; }
@@ -89,28 +98,15 @@ class FolderImages : public ByteDataset {
 
   std::int32_t load_bytes(std::int64_t index, const AugmentKey& key, std::span<std::uint8_t> bytes) const override {
     const Sample& sample = samples_[static_cast<std::size_t>(index)];
-    if (!key.training) {  // every pixel is read, as others do
-      const Image& image = decoded(sample.picture, kFullSize);
-      cut_bytes(image, centre_window(image, options_.resize, options_.crop, options_.crop), options_.channels, bytes);
-      return sample.label;
-    }
     const Augment& augment = options_.augment;
-    // A JPEG may be read at a reduced size that still gives the smallest part its pixels.
+    // In training a JPEG may be read at a reduced size that still gives the smallest part its pixels, but not where a
+    // mask is cut in the same way. An evaluation reads every pixel, as others do.
     const auto least_side =
         augment.crops() ? std::llround(options_.crop / std::sqrt(augment.scale[0])) : options_.resize;
-    const Image& image = decoded(sample.picture, least_side);
+    const Image& image = decoded(sample.picture, key.training && !has_masks() ? least_side : kFullSize);
     Draws draws(random_stream(key.seed, "augment"), index, key.epoch);
-    Window window = centre_window(image, options_.resize, options_.crop, options_.crop);
-    if (augment.crops()) {
-      const std::int64_t side = options_.crop;
-      window = {draw_crop(augment, image.width, image.height, draws), side, side, {0, 0, side, side}, false};
-    } else {
-      const std::int64_t pad = options_.pad, room = 2 * pad + 1 - options_.crop;
-      window.part.left = draws.below(window.width + room) - pad;
-      window.part.top = draws.below(window.height + room) - pad;
-    }
-    window.mirrored = options_.flip && draws.below(2) == 1;
-    if (!augment.changes_pixels()) {
+    const Window window = window_of(image, key, draws);
+    if (!key.training || !augment.changes_pixels()) {
       cut_bytes(image, window, options_.channels, bytes);
       return sample.label;
     }
@@ -123,6 +119,24 @@ class FolderImages : public ByteDataset {
   }
 
  private:
+  bool has_masks() const { return !source_.masks.empty(); }
+
+  /// What is cut out of a picture of this size; its pixels are not looked at.
+  Window window_of(const Image& image, const AugmentKey& key, Draws& draws) const {
+    Window window = centre_window(image, options_.resize, options_.crop, options_.crop);
+    if (!key.training) return window;
+    if (options_.augment.crops()) {
+      const std::int64_t side = options_.crop;
+      window = {draw_crop(options_.augment, image.width, image.height, draws), side, side, {0, 0, side, side}, false};
+    } else {
+      const std::int64_t pad = options_.pad, room = 2 * pad + 1 - options_.crop;
+      window.part.left = draws.below(window.width + room) - pad;
+      window.part.top = draws.below(window.height + room) - pad;
+    }
+    window.mirrored = options_.flip && draws.below(2) == 1;
+    return window;
+  }
+
   /// Good until the thread decodes another.
   const Image& decoded(const Picture& picture, std::int64_t least_side) const try {
     constexpr std::size_t kKept = 32 << 20;
@@ -180,13 +194,25 @@ void note_others(const fs::path& root, const PictureParts& parts, std::vector<st
                                            parts.test.empty() ? "a share held out of it" : name_of(parts.test))));
 }
 
+/// One name for each class in the masks of the halves, where these are their targets.
+void name_classes(std::initializer_list<FolderScan*> halves, const ImageFolder& options) {
+  std::int32_t largest = -1;
+  for (const FolderScan* half : halves)
+    if (!half->source.masks.empty()) largest = std::max(largest, largest_class(*half));
+  check(largest < 0 || !options.augment.moves_pixels(),
+        "image_folder: masks move with their pictures by crops and flips alone; take rotation and rand_ops out");
+  for (FolderScan* half : halves)
+    for (std::int32_t c = 0; c <= largest; ++c) half->classes.push_back(std::to_string(c));
+}
+
 /// Fills in what is left to defaults and checks that the fields go together.
 ImageFolder resolved(ImageFolder options) {
   check(options.channels == 1 || options.channels == 3, "image_folder: channels is ", options.channels,
         ", expected 1 or 3");
   check_augment(options.augment);
-  check(options.target == "auto" || options.target == "class" || options.target == "numbers",
-        "image_folder: target is ", options.target, ", expected class, numbers or auto");
+  check(
+      options.target == "auto" || options.target == "class" || options.target == "numbers" || options.target == "mask",
+      "image_folder: target is ", options.target, ", expected class, numbers, mask or auto");
   check(options.pad == 0 || !options.augment.crops(), "image_folder: pad and augment's scale are two crops; set one");
   check(options.pad < options.crop, "image_folder: pad is ", options.pad, ", as large as crop, ", options.crop);
   if (options.resize == 0) options.resize = options.pad > 0 ? options.crop : (options.crop * 8 + 3) / 7;
@@ -210,11 +236,16 @@ Splits ImageFolder::open() const try {
   FolderScan train = checked_scan(parts.train, options, notes);
   if (parts.train.front() != path && !is_manifest_name(parts.train.front())) note_others(path, parts, notes);
   if (parts.test.empty()) {
+    name_classes({&train}, options);
     std::vector<Pictures> held = hold_out(train.pictures, holdout);
     return {std::make_shared<FolderImages>(options, train.source, train.classes, std::move(train.pictures)),
             std::make_shared<FolderImages>(options, train.source, train.classes, std::move(held)), notes};
   }
   FolderScan test = checked_scan(parts.test, options, notes);
+  if (test.source.masks.empty() != train.source.masks.empty())
+    fail(Fault::data, text_of(parts.test), ": masks in it or in ", text_of(parts.train),
+         " alone; make them equal, or say by target what they are");
+  name_classes({&train, &test}, options);
   if (test.source.numbers != train.source.numbers)
     fail(Fault::data, text_of(parts.test), ": maps pictures to ", test.source.numbers, " numbers, ",
          text_of(parts.train), " to ", train.source.numbers,

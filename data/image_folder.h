@@ -53,8 +53,9 @@ struct ImageFolder {
               {0, 0.9}),
         field(
             "target", &ImageFolder::target,
-            "class; numbers: all columns of a .csv file behind the picture; auto: numbers where the second column has "
-            "any that is not whole, else classes"),
+            "class; numbers: all columns of a .csv file behind the picture; mask: the PNG file in its second column; "
+            "auto: "
+            "numbers where the second column has any that is not whole, masks where it names PNG files, else classes"),
         field("damaged", &ImageFolder::damaged,
               "pictures that cannot be decoded: error ends the run when one is read; check and skip decode all "
               "pictures first, and refuse or skip the damaged ones")};

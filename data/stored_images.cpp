@@ -83,19 +83,36 @@ void StoredSamples<Base, T>::load_target(std::int64_t index, const AugmentKey& k
   copy_target(content_.targets, transform_, index, key, target);
 }
 
-// Of the samples that are used: `limit` leaves the rest out.
+// Of the samples that are used: `limit` leaves the rest out. Of images in a file some samples only, spread over it: all
+// would take as long as an epoch.
 template <class Base, class T>
 std::uint64_t StoredSamples<Base, T>::computed_fingerprint() const {
+  constexpr std::int64_t kMostRead = 1024;
   const Shape& sample = content_.sample_shape;
   Fingerprint print;
   print.add(std::vector<std::int64_t>(sample.begin(), sample.end()));
-  print.add(content_.pixels.data(), static_cast<std::size_t>(size_ * sample.size()) * sizeof(T));
+  if (content_.read) {
+    const std::int64_t count = std::min(size_, kMostRead);
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::vector<T> read = content_.read(i * size_ / count);
+      print.add(read.data(), read.size() * sizeof(T));
+    }
+  } else {
+    print.add(content_.pixels.data(), static_cast<std::size_t>(size_ * sample.size()) * sizeof(T));
+  }
   if (content_.targets.labels.empty())
     print.add(content_.targets.values.bytes(), static_cast<std::size_t>(size_ * target().bytes()));
   else
     print.add(content_.targets.labels.data(), static_cast<std::size_t>(size_) * sizeof(std::int32_t));
   print.add(class_names_);
   return print.value();
+}
+
+template <class Base, class T>
+const T* StoredSamples<Base, T>::pixels_of(std::int64_t index, std::vector<T>& read) const {
+  if (!content_.read) return content_.pixels.data() + index * content_.sample_shape.size();
+  read = content_.read(index);
+  return read.data();
 }
 template class StoredSamples<ByteDataset, std::uint8_t>;
 template class StoredSamples<Dataset, float>;
@@ -112,7 +129,8 @@ StoredImages::StoredImages(Content content, std::vector<std::string> class_names
 
 std::int32_t StoredImages::load_bytes(std::int64_t index, const AugmentKey& key, std::span<std::uint8_t> bytes) const {
   const Shape& shape = content_.sample_shape;
-  move_planes(content_.pixels.data() + index * shape.size(), bytes.data(), shape, draw_move(transform_, index, key));
+  std::vector<std::uint8_t> read;
+  move_planes(pixels_of(index, read), bytes.data(), shape, draw_move(transform_, index, key));
   if (key.training && transform_.augment.changes_pixels()) {
     Draws draws(random_stream(key.seed, "augment/pixels"), index, key.epoch);
     std::vector<float> pixels(bytes.begin(), bytes.end());
@@ -143,8 +161,8 @@ Preparation StoredFloats::preparation() const {
 std::int32_t StoredFloats::load(std::int64_t index, const AugmentKey& key, std::span<float> pixels) const {
   const Shape& shape = content_.sample_shape;
   const std::size_t plane = pixels.size() / static_cast<std::size_t>(shape[0]);
-  std::vector<float> normal(pixels.size());
-  const float* from = content_.pixels.data() + index * shape.size();
+  std::vector<float> normal(pixels.size()), read;
+  const float* from = pixels_of(index, read);
   for (std::size_t i = 0; i < normal.size(); ++i)
     normal[i] = (from[i] - transform_.mean[i / plane]) / transform_.deviation[i / plane];
   move_planes(normal.data(), pixels.data(), shape, draw_move(transform_, index, key));

@@ -1,7 +1,9 @@
-// StoredImages and StoredFloats: equal-sized images in memory, with the padded crop and flip of small images.
+// StoredImages and StoredFloats: equal-sized images in memory, or in a file that is read sample by sample, with the
+// padded crop and flip of small images.
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <utility>
 #include <vector>
 
@@ -28,7 +30,7 @@ struct SmallTransform {
   Augment augment = {};                          ///< changes of pixels; its crops are not for small images
 };
 
-/// The common part of StoredImages and StoredFloats: samples of type T in memory, as a dataset of the kind Base.
+/// The common part of StoredImages and StoredFloats: samples of type T, as a dataset of the kind Base.
 template <class Base, class T>
 class StoredSamples : public Base {
  public:
@@ -36,6 +38,7 @@ class StoredSamples : public Base {
     Shape sample_shape;          ///< [C, H, W]
     std::vector<T> pixels = {};  ///< sample after sample, in C, H, W order, as stored
     StoredTargets targets = {};
+    std::function<std::vector<T>(std::int64_t)> read = {};  ///< in place of pixels: those of a sample; any thread may
   };
 
   std::int64_t size() const override { return size_; }
@@ -56,6 +59,9 @@ class StoredSamples : public Base {
         transform_(transform),
         size_(limited(content_.targets.size(), limit)),
         fingerprint_(computed_fingerprint()) {}
+
+  /// The pixels of a sample, in `read` where they are not in memory.
+  const T* pixels_of(std::int64_t index, std::vector<T>& read) const;
 
   Content content_;
   std::vector<std::string> class_names_;

@@ -35,7 +35,8 @@ Tensor label_mask(const Tensor& output, const Tensor& labels) {
   check(output.rank() >= 2, "output is ", output.shape(), ", expected [N, classes, ...]");
   check(!is_floating(labels.dtype()) && labels.shape() == without_classes(output.shape()), "labels are ",
         labels.dtype(), " ", labels.shape(), " for an output of ", output.shape(), ", expected integers ",
-        without_classes(output.shape()));
+        without_classes(output.shape()),
+        is_floating(labels.dtype()) ? "; for targets that are numbers set loss, to mean_squared for one" : "");
   return coordinate(output.shape(), 1) == expand_dims(labels, {1});
 }
 

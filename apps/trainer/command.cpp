@@ -66,6 +66,13 @@ std::string shell_word(const std::string& text) {
   return word + "'";
 }
 
+/// The command as a shell reads it back.
+std::string command_text(const Command& command) {
+  std::string text = shell_word(command.program);
+  for (const std::string& argument : command.arguments) text += " " + one_line(shell_word(argument));
+  return text;
+}
+
 std::string result_text(const Evaluation& result, const fs::path& folder) {
   std::string text;
   for (const auto& [name, value] : result.metrics) text += fmt::format("test {} {:.4f}\n", name, value);
@@ -112,6 +119,7 @@ namespace {
 bool run(const Command& command, const TrainConfig& config, fs::path folder) {
   // The folder is made only when everything else has been found good.
   Trainer trainer(config, {.out = stdout, .reads_init_from = !command.resume});
+  trainer.note("nixie " NIXIE_VERSION ": " + command_text(command));
   trainer.say(trainer.summary());
   if (!command.resume) folder = new_folder(command);
   trainer.use_folder(folder);

@@ -9,6 +9,7 @@ namespace nixie {
 
 struct Command {
   std::string program = "trainer";            ///< as it was called
+  std::vector<std::string> arguments = {};    ///< as they were given, for the run's log
   std::filesystem::path config = {};          ///< of a new run; one that is resumed goes by its folder's config.yaml
   std::vector<std::string> assignments = {};  ///< of --set
   std::filesystem::path run = {};             ///< empty: runs/NAME/N, by the configuration's name

@@ -71,6 +71,7 @@ int main(int argc, char** argv) {
   nixie::TrainRequest request;
   nixie::Command& command = request.command;
   command.program = argv[0];
+  command.arguments = {argv + 1, argv + argc};
   CLI::App app("Trains the network that a YAML file describes. configs/ holds files to copy from.", "trainer");
   app.footer(nixie::commands_text());
   app.set_version_flag("--version", "nixie " NIXIE_VERSION);

@@ -80,6 +80,8 @@ class Trainer {
 
   /// Prints a line, or several, where progress is printed, and into the run's log.txt.
   void say(const std::string& text) { progress_.line(text); }
+  /// A line for the run's log.txt alone.
+  void note(const std::string& text) { progress_.log().add(text); }
   /// Lines that say what is about to run.
   std::string summary() const;
   const TrainConfig& config() const { return config_; }

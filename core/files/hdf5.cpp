@@ -1,6 +1,7 @@
 // HDF5's error stack and element types.
 #include "nixie/core/files/hdf5.h"
 
+#include <fmt/format.h>
 #include <hdf5.h>
 
 #include <type_traits>
@@ -38,6 +39,12 @@ Quiet::Quiet() {
 }
 
 Quiet::~Quiet() { H5Eset_auto2(H5E_DEFAULT, function_, data_); }
+
+std::string version() {
+  unsigned major = 0, minor = 0, release = 0;
+  H5get_libversion(&major, &minor, &release);
+  return fmt::format("{}.{}.{}", major, minor, release);
+}
 
 std::string last_error() {
   std::string text;

@@ -52,6 +52,8 @@ class Quiet {
   void* data_ = nullptr;
 };
 
+/// The version of the linked HDF5 library: `1.10.8`.
+std::string version();
 /// The innermost message of HDF5's last failure; "" if there is none.
 std::string last_error();
 

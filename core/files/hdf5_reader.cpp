@@ -16,6 +16,8 @@ constexpr std::int64_t kMaxTextBytes = 1 << 20;
 // What compressed elements may unpack to: so many bytes, and so many for each of the file's.
 constexpr double kFreeBytes = 64 << 20, kMaxExpansion = 20;
 constexpr int kMaxRank = 32;
+// What a row of an array that is read in parts, or one of its chunks, may take.
+constexpr double kMaxPart = 256 << 20;
 
 struct Listing {
   std::vector<std::string> names;
@@ -228,11 +230,66 @@ NumberArray Reader::number_array(const std::string& path) {
   if (!format) refuse(path, "has another element type, expected whole numbers or floats");
   take_room(path, dataset);
   NumberArray array{.type = format->name, .shape = {dataset.shape.begin(), dataset.shape.end()}};
-  array.bytes.resize(static_cast<std::size_t>(dataset.shape.size()) * static_cast<std::size_t>(format->name[1] - '0'));
+  array.bytes.resize(static_cast<std::size_t>(dataset.shape.size()) * array.element_bytes());
   if (!array.bytes.empty() &&
       H5Dread(dataset.id, format->stored, H5S_ALL, H5S_ALL, H5P_DEFAULT, array.bytes.data()) < 0)
     fail_reading(path);
   return array;
+}
+
+Reader::Rows Reader::rows(const std::string& path) {
+  Rows rows;
+  const std::int64_t before = stored_bytes_;
+  rows.dataset_ = open(path);
+  stored_bytes_ = before;  // they are read again and again
+  const Shape& shape = rows.dataset_.shape;
+  const auto format = number_format(rows.dataset_.type);
+  if (!format) refuse(path, "has another element type, expected whole numbers or floats");
+  if (shape.size() == 0 || shape.rank() == 0) refuse(path, "has no rows");
+  rows.form_ = {.type = format->name, .shape = {shape.begin(), shape.end()}};
+  const auto element = static_cast<double>(rows.form_.element_bytes());
+  rows.part_ = element * static_cast<double>(shape.size() / shape[0]);
+  const Handle creation(H5Dget_create_plist(rows.dataset_.id), H5Pclose);
+  if (H5Pget_layout(creation) == H5D_CHUNKED) {
+    hsize_t chunk[kMaxRank];
+    const int rank = H5Pget_chunk(creation, kMaxRank, chunk);
+    if (rank != static_cast<int>(shape.rank())) fail_reading(path);
+    const double bytes = std::accumulate(chunk, chunk + rank, element, std::multiplies<>());
+    rows.part_ = std::max(rows.part_, bytes);
+    // A chunk is decoded once for all of its rows that are read one after the other.
+    const Handle access(H5Pcreate(H5P_DATASET_ACCESS), H5Pclose);
+    H5Pset_chunk_cache(access, H5D_CHUNK_CACHE_NSLOTS_DEFAULT, static_cast<std::size_t>(std::min(bytes, kMaxPart)) + 1,
+                       H5D_CHUNK_CACHE_W0_DEFAULT);
+    rows.dataset_.id = Handle(H5Dopen2(file_, path.c_str(), access), H5Dclose);
+    if (!rows.dataset_.id) fail_reading(path);
+  }
+  rows.reader_ = this;
+  rows.path_ = path;
+  rows.stored_ = format->stored;
+  return rows;
+}
+
+NumberArray Reader::Rows::read(std::int64_t first, std::int64_t count) {
+  const Quiet quiet;  // of this thread
+  if (part_ > kMaxPart)
+    reader_->refuse(path_, fmt::format("has rows or chunks of {:.0f} bytes, expected at most {:.0f} in an array that "
+                                       "is read in parts",
+                                       part_, kMaxPart));
+  NumberArray part = form_;
+  check(first >= 0 && count >= 0 && first <= part.shape[0] - count, "rows [", first, ", ", first + count, ") of ",
+        part.shape[0]);
+  part.shape[0] = count;
+  part.bytes.resize(static_cast<std::size_t>(Shape(part.shape).size()) * part.element_bytes());
+  if (part.bytes.empty()) return part;
+  std::vector<hsize_t> start(part.shape.size()), extent(part.shape.begin(), part.shape.end());
+  start[0] = static_cast<hsize_t>(first);
+  const Handle file(H5Dget_space(dataset_.id), H5Sclose),
+      memory(H5Screate_simple(static_cast<int>(extent.size()), extent.data(), nullptr), H5Sclose);
+  if (!file || !memory ||
+      H5Sselect_hyperslab(file, H5S_SELECT_SET, start.data(), nullptr, extent.data(), nullptr) < 0 ||
+      H5Dread(dataset_.id, stored_, memory, file, H5P_DEFAULT, part.bytes.data()) < 0)
+    reader_->fail_reading(path_);
+  return part;
 }
 
 std::vector<std::string> Reader::strings(const std::string& path) {

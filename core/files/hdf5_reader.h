@@ -37,6 +37,9 @@ class Reader {
   Array array(const std::string& path);
   /// An array of integers or floats of 1, 2, 4 or 8 bytes, in either byte order.
   NumberArray number_array(const std::string& path);
+  class Rows;
+  /// The same array, left open to be read in parts: it may be larger than memory.
+  Rows rows(const std::string& path);
   /// A list of fixed-length texts.
   std::vector<std::string> strings(const std::string& path);
   /// The names of all attributes of the object at `path`.
@@ -74,6 +77,25 @@ class Reader {
   double room_ = 0;                // bytes that compressed elements may still unpack to
   std::int64_t objects_ = 0;
   Handle file_;
+};
+
+/// An array of numbers, read a few rows at a time; its Reader outlives it.
+class Reader::Rows {
+ public:
+  /// The array's type and shape, without its elements.
+  const NumberArray& form() const { return form_; }
+  /// The rows [first, first + count) of the first axis. Refuses an array whose rows or chunks are above 256 MiB. One
+  /// thread at a time.
+  NumberArray read(std::int64_t first, std::int64_t count);
+
+ private:
+  friend Reader;
+  Reader* reader_ = nullptr;
+  std::string path_;
+  Dataset dataset_;
+  Id stored_ = -1;   // the element type, little endian
+  double part_ = 0;  // bytes of a row or a chunk, whichever is larger
+  NumberArray form_;
 };
 
 }  // namespace nixie::hdf5

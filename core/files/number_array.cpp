@@ -11,7 +11,7 @@ namespace {
 
 /// The bits of each element.
 std::vector<std::uint64_t> words_of(const NumberArray& array) {
-  const auto size = static_cast<std::size_t>(array.type[1] - '0');
+  const std::size_t size = array.element_bytes();
   std::vector<std::uint64_t> words(array.bytes.size() / size);
   for (std::size_t i = 0; i < words.size(); ++i)
     for (std::size_t k = size; k-- > 0;) words[i] = words[i] << 8 | array.bytes[i * size + k];
@@ -22,7 +22,7 @@ std::vector<std::uint64_t> words_of(const NumberArray& array) {
 
 std::optional<std::vector<std::int64_t>> integers_of(const NumberArray& array) {
   if (!array.is_whole()) return {};
-  const int bits = 8 * (array.type[1] - '0');
+  const int bits = 8 * static_cast<int>(array.element_bytes());
   std::vector<std::int64_t> values;
   for (const std::uint64_t word : words_of(array)) {
     const bool is_negative = array.type[0] == 'i' && bits < 64 && (word >> (bits - 1)) != 0;

@@ -14,6 +14,7 @@ struct NumberArray {
   std::vector<std::uint8_t> bytes = {};  ///< little-endian, the last axis fastest
 
   bool is_whole() const { return type[0] == 'u' || type[0] == 'i' || type[0] == 'b'; }
+  std::size_t element_bytes() const { return static_cast<std::size_t>(type[1] - '0'); }
 };
 
 /// Integers as 64 bits; nothing if the array holds other numbers.

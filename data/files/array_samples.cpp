@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <numeric>
 
 #include "nixie/core/base/error.h"
 
@@ -55,56 +57,142 @@ std::vector<T> channels_first(std::vector<T> values, const Shape& sample, bool i
   return moved;
 }
 
+/// The pixels of an array's rows, channels first; `first` is the number of the first row, for messages.
 template <class T>
-void measure(const std::vector<T>& values, const Shape& sample, double unit, std::vector<float>& means,
+std::vector<T> pixels_of(NumberArray rows, const Shape& sample, bool is_last, const std::string& where,
+                         std::int64_t first) {
+  if constexpr (std::is_same_v<T, std::uint8_t>) {
+    return channels_first(std::move(rows.bytes), sample, is_last);
+  } else {
+    std::vector<float> numbers = channels_first(floats_of(rows), sample, is_last);
+    const auto wrong = std::find_if(numbers.begin(), numbers.end(), [](float x) { return !std::isfinite(x); });
+    if (wrong != numbers.end())
+      fail(Fault::data, where, ": sample ", first + (wrong - numbers.begin()) / sample.size(), " holds ", *wrong,
+           ", expected numbers that are finite; take it out");
+    return numbers;
+  }
+}
+
+/// Calls `visit` with the pixels of all samples in order: at once, or of those in a file some at a time.
+template <class T, class Visit>
+void for_each_part(const ArrayImages& images, const std::vector<T>& held, const Visit& visit) {
+  if (!images.filed) return visit(held);
+  constexpr std::int64_t kPartElements = 4 << 20;
+  const std::vector<std::int64_t>& chosen = images.filed->chosen;
+  const std::int64_t rows = std::max<std::int64_t>(1, kPartElements / images.sample_shape.size());
+  for (std::size_t first = 0, last = 0; first < chosen.size(); first = last) {
+    while (last < chosen.size() && chosen[last] < chosen[first] + rows) ++last;
+    visit(images.filed->read<T>(first, last - first));
+  }
+}
+
+template <class T>
+void measure(const ArrayImages& images, const std::vector<T>& held, double unit, std::vector<float>& means,
              std::vector<float>& deviations) {
-  const auto channels = static_cast<std::size_t>(sample[0]), plane = static_cast<std::size_t>(sample[1] * sample[2]);
-  const double count = static_cast<double>(values.size() / channels);
+  const auto channels = static_cast<std::size_t>(images.sample_shape[0]),
+             plane = static_cast<std::size_t>(images.sample_shape[1] * images.sample_shape[2]);
+  const double count = static_cast<double>(images.samples) * static_cast<double>(plane);
+  // The mean over each channel of `term(channel, value)`.
+  const auto averages = [&](const auto& term) {
+    std::vector<double> sums(channels);
+    for_each_part<T>(images, held, [&](const std::vector<T>& values) {
+      for (auto value = values.begin(); value != values.end();)
+        for (std::size_t c = 0; c < channels; ++c)
+          for (std::size_t i = 0; i < plane; ++i) sums[c] += term(c, *value++ / unit);
+    });
+    for (double& sum : sums) sum /= count;
+    return sums;
+  };
+  const std::vector<double> mean = averages([](std::size_t, double value) { return value; }),
+                            square = averages(
+                                [&](std::size_t c, double value) { return (value - mean[c]) * (value - mean[c]); });
   for (std::size_t c = 0; c < channels; ++c) {
-    const auto each = [&](const auto& visit) {
-      for (std::size_t at = c * plane; at < values.size(); at += channels * plane)
-        for (std::size_t i = at; i < at + plane; ++i) visit(values[i] / unit);
-    };
-    double mean = 0, square = 0;
-    each([&](double value) { mean += value; });
-    mean /= count;
-    each([&](double value) { square += (value - mean) * (value - mean); });
-    means.push_back(static_cast<float>(mean));
-    const double deviation = std::sqrt(square / count);
+    means.push_back(static_cast<float>(mean[c]));
+    const double deviation = std::sqrt(square[c]);
     deviations.push_back(deviation > 1e-6 ? static_cast<float>(deviation) : 1.0f);  // of one colour there is none
   }
 }
 
+template <class T>
+std::vector<T> samples_of(const std::vector<T>& all, std::span<const std::size_t> indices, std::size_t size) {
+  std::vector<T> samples;
+  samples.reserve(indices.size() * size);
+  for (const std::size_t i : indices) {
+    const auto begin = all.begin() + static_cast<std::ptrdiff_t>(i * size);
+    samples.insert(samples.end(), begin, begin + static_cast<std::ptrdiff_t>(size));
+  }
+  return samples;
+}
+
 }  // namespace
 
+template <class T>
+std::vector<T> FiledImages::read(std::size_t first, std::size_t count) const {
+  if (count == 0) return {};
+  const std::int64_t begin = chosen[first], end = chosen[first + count - 1] + 1;
+  std::vector<T> pixels = pixels_of<T>(rows->read(begin, end - begin), sample_shape, is_last, where, begin);
+  const auto size = static_cast<std::size_t>(sample_shape.size());
+  for (std::size_t i = 0; i < count; ++i) {  // a row is never moved to a later place
+    const auto from = pixels.begin() + (chosen[first + i] - begin) * sample_shape.size();
+    std::copy(from, from + sample_shape.size(), pixels.begin() + static_cast<std::int64_t>(i) * sample_shape.size());
+  }
+  pixels.resize(count * size);
+  return pixels;
+}
+template std::vector<std::uint8_t> FiledImages::read(std::size_t, std::size_t) const;
+template std::vector<float> FiledImages::read(std::size_t, std::size_t) const;
+
 ArrayImages images_of(const ArraySource& source, const std::string& name, const std::string& layout,
-                      const std::filesystem::path& file) {
-  NumberArray array = source.array(name);
+                      const std::filesystem::path& file, double most_bytes) {
   const std::string where = file.string() + ": " + name;
-  if (array.bytes.empty() || array.shape.size() < 2 || array.shape.size() > 4)
+  const std::shared_ptr<const ArrayRows> rows = source.rows(name);
+  const auto bytes_of = [](const NumberArray& form) {  // in double: sizes of strangers overflow integers
+    const double element = form.type == "u1" ? 1 : sizeof(float);
+    return std::accumulate(form.shape.begin(), form.shape.end(), element, std::multiplies<>());
+  };
+  const bool is_filed = rows && bytes_of(rows->form()) > most_bytes;
+  NumberArray array = is_filed ? rows->form() : source.array(name);
+  if ((array.bytes.empty() && !is_filed) || array.shape.size() < 2 || array.shape.size() > 4)
     fail(Fault::data, where, " has the shape [", fmt::format("{}", fmt::join(array.shape, ", ")),
          "], expected [N, F], [N, H, W], [N, H, W, C] or [N, C, H, W]");
   bool is_last = false;
   ArrayImages images{.sample_shape = shape_of(source, name, array.shape, layout, where, is_last),
                      .samples = array.shape[0]};
-  if (array.type == "u1") {
-    images.bytes = channels_first(std::move(array.bytes), images.sample_shape, is_last);
-    return images;
+  if (is_filed) {
+    std::vector<std::int64_t> all(static_cast<std::size_t>(images.samples));
+    std::iota(all.begin(), all.end(), std::int64_t{0});
+    images.filed = std::make_shared<FiledImages>(FiledImages{rows, images.sample_shape, is_last, where, all});
+  } else if (array.type == "u1") {
+    images.bytes = pixels_of<std::uint8_t>(std::move(array), images.sample_shape, is_last, where, 0);
+  } else {
+    images.numbers = pixels_of<float>(std::move(array), images.sample_shape, is_last, where, 0);
   }
-  images.numbers = channels_first(floats_of(array), images.sample_shape, is_last);
-  const auto wrong =
-      std::find_if(images.numbers.begin(), images.numbers.end(), [](float x) { return !std::isfinite(x); });
-  if (wrong != images.numbers.end())
-    fail(Fault::data, where, ": sample ", (wrong - images.numbers.begin()) / images.sample_shape.size(), " holds ",
-         *wrong, ", expected numbers that are finite; take it out");
   return images;
+}
+
+ArrayImages part_of(const ArrayImages& images, std::span<const std::size_t> indices) {
+  const auto size = static_cast<std::size_t>(images.sample_shape.size());
+  ArrayImages part{.sample_shape = images.sample_shape,
+                   .samples = static_cast<std::int64_t>(indices.size()),
+                   .bytes = {},
+                   .numbers = {}};
+  if (images.filed) {
+    FiledImages filed = *images.filed;
+    filed.chosen = samples_of(images.filed->chosen, indices, 1);
+    part.filed = std::make_shared<FiledImages>(std::move(filed));
+  } else if (images.is_bytes()) {
+    part.bytes = samples_of(images.bytes, indices, size);
+  } else {
+    part.numbers = samples_of(images.numbers, indices, size);
+  }
+  return part;
 }
 
 void measure_images(const ArrayImages& images, std::vector<float>& mean, std::vector<float>& deviation) {
   if (images.is_bytes())
-    measure(images.bytes, images.sample_shape, 255, mean, deviation);
+    measure(images, images.bytes, 255, mean, deviation);
   else
-    measure(images.numbers, images.sample_shape, 1, mean, deviation);
+    measure(images, images.numbers, 1, mean, deviation);
 }
 
 bool is_one_hot_rows(const NumberArray& rows) {

@@ -1,7 +1,7 @@
 // HDF5 files are read by the reader that guards checkpoints, with its refusals.
 #include "nixie/data/files/array_source.h"
 
-#include <algorithm>
+#include <mutex>
 
 #include "nixie/core/base/error.h"
 #include "nixie/core/files/hdf5_reader.h"
@@ -12,19 +12,40 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class Hdf5Arrays final : public ArraySource {
+class Hdf5Rows final : public ArrayRows {
  public:
-  explicit Hdf5Arrays(const fs::path& path) : reader_(path, Fault::data, "write it again with h5py") {}
+  Hdf5Rows(std::shared_ptr<hdf5::Reader> reader, const std::string& path)
+      : reader_(std::move(reader)), rows_(reader_->rows(path)) {}
 
-  bool has(const std::string& name) const override { return reader_.has("/" + name); }
-  std::string names() const override { return fmt::format("{}", fmt::join(reader_.names("/"), ", ")); }
-  NumberArray array(const std::string& name) const override { return reader_.number_array("/" + name); }
-  std::vector<double> attribute(const std::string& array, const std::string& name) const override {
-    return reader_.numbers("/" + array, name);
+  const NumberArray& form() const override { return rows_.form(); }
+  NumberArray read(std::int64_t first, std::int64_t count) const override {
+    const std::lock_guard lock(mutex_);
+    return rows_.read(first, count);
   }
 
  private:
-  mutable hdf5::Reader reader_;  // counts what it has read
+  mutable std::mutex mutex_;
+  std::shared_ptr<hdf5::Reader> reader_;  // outlives the rows
+  mutable hdf5::Reader::Rows rows_;
+};
+
+class Hdf5Arrays final : public ArraySource {
+ public:
+  explicit Hdf5Arrays(const fs::path& path)
+      : reader_(std::make_shared<hdf5::Reader>(path, Fault::data, "write it again with h5py")) {}
+
+  bool has(const std::string& name) const override { return reader_->has("/" + name); }
+  std::string names() const override { return fmt::format("{}", fmt::join(reader_->names("/"), ", ")); }
+  NumberArray array(const std::string& name) const override { return reader_->number_array("/" + name); }
+  std::shared_ptr<const ArrayRows> rows(const std::string& name) const override {
+    return std::make_shared<Hdf5Rows>(reader_, "/" + name);
+  }
+  std::vector<double> attribute(const std::string& array, const std::string& name) const override {
+    return reader_->numbers("/" + array, name);
+  }
+
+ private:
+  std::shared_ptr<hdf5::Reader> reader_;
 };
 
 }  // namespace

@@ -10,6 +10,16 @@
 
 namespace nixie {
 
+/// An array that stays in its file, read a few rows at a time. Any thread may.
+class ArrayRows {
+ public:
+  virtual ~ArrayRows() = default;
+  /// The array's type and shape, without its elements.
+  virtual const NumberArray& form() const = 0;
+  /// The rows [first, first + count) of the first axis. Throws Fault::data naming the file and the array.
+  virtual NumberArray read(std::int64_t first, std::int64_t count) const = 0;
+};
+
 class ArraySource {
  public:
   virtual ~ArraySource() = default;
@@ -18,6 +28,8 @@ class ArraySource {
   virtual std::string names() const = 0;
   /// Throws Fault::data naming the file and the array if it is damaged or holds no numbers.
   virtual NumberArray array(const std::string& name) const = 0;
+  /// The array's rows without reading them all; null if the file can only be read whole.
+  virtual std::shared_ptr<const ArrayRows> rows(const std::string& /*name*/) const { return nullptr; }
   /// The numbers of an array's attribute; empty if it is absent.
   virtual std::vector<double> attribute(const std::string& /*array*/, const std::string& /*name*/) const { return {}; }
 };

@@ -7,7 +7,6 @@
 #include "nixie/core/base/error.h"
 #include "nixie/core/base/one_line.h"
 #include "nixie/core/base/threads.h"
-#include "nixie/data/files/image.h"
 #include "nixie/data/files/input_file.h"
 #include "nixie/data/preparation.h"
 
@@ -53,6 +52,8 @@ void check_filled(const FolderScan& scan) {
     }
 }
 
+constexpr std::uint8_t kNoClass = 255;  // as in PASCAL VOC and Cityscapes
+
 /// What is wrong with each picture, "" where nothing is.
 std::vector<std::string> find_damage(const PictureSource& source, const std::vector<const Picture*>& pictures) {
   std::vector<std::string> damage(pictures.size());
@@ -85,6 +86,11 @@ std::vector<std::uint8_t> PictureSource::read(const Picture& picture) const {
   return read_part(shards[static_cast<std::size_t>(picture.shard)], picture.offset, picture.bytes);
 }
 
+Mask PictureSource::mask_of(const Picture& picture) const {
+  const fs::path file = folder / masks[static_cast<std::size_t>(picture.row)];
+  return decode_mask(read_file(file, kMaxImageFile), file);
+}
+
 void take_classes(FolderScan& scan, std::map<std::string, std::vector<Picture>> classes) {
   for (const auto& [name, pictures] : classes) scan.classes.push_back(name);
   if (std::all_of(scan.classes.begin(), scan.classes.end(), is_number))
@@ -115,6 +121,32 @@ std::string left_out_text(const FolderScan& scan) {
   for (const auto& [kind, count] : scan.left_out)
     text += fmt::format("{}{} {}", text.empty() ? "left out " : ", ", count, kind);
   return text;
+}
+
+std::int32_t largest_class(const FolderScan& scan) {
+  const std::vector<Picture>& pictures = scan.pictures.at(0);
+  std::vector<std::int32_t> largest(pictures.size());
+  std::vector<std::string> wrong(pictures.size());
+  share_out("masks", static_cast<std::int64_t>(pictures.size()), [&](std::int64_t i) {
+    const auto at = static_cast<std::size_t>(i);
+    try {
+      const Mask mask = scan.source.mask_of(pictures[at]);
+      const fs::path picture = scan.source.path_of(pictures[at]);
+      const auto [width, height] = image_size(scan.source.read(pictures[at]), picture);
+      if (width != mask.width || height != mask.height)
+        fail(Fault::data, picture.string(), " has ", width, " x ", height, " pixels, its mask ", mask.width, " x ",
+             mask.height, "; make them equal");
+      for (const std::uint8_t label : mask.classes)
+        if (label != kNoClass) largest[at] = std::max<std::int32_t>(largest[at], label);
+    } catch (const Error& error) {
+      wrong[at] = error.what();
+    }
+  });
+  for (const std::string& line : wrong)
+    if (!line.empty()) throw Error(Fault::data, line);
+  std::int32_t all = 0;
+  for (const std::int32_t each : largest) all = std::max(all, each);
+  return all;
 }
 
 Damage damage_named(const std::string& name) {

@@ -7,12 +7,14 @@
 #include <string>
 #include <vector>
 
+#include "nixie/data/files/image.h"
+
 namespace nixie {
 
 /// A file, or a part of a shard.
 struct Picture {
   std::string name = {};               ///< relative to the folder; in a shard, the archive's name
-  std::int32_t row = 0;                ///< the row of its numbers
+  std::int32_t row = 0;                ///< the row of its numbers or mask
   std::int32_t shard = -1;             ///< -1: a separate file
   std::int64_t offset = 0, bytes = 0;  ///< in the shard
 };
@@ -21,13 +23,15 @@ struct Picture {
 struct PictureSource {
   std::filesystem::path folder = {};
   std::vector<std::filesystem::path> shards = {};
-  std::int64_t numbers = 0;        ///< how many numbers are the target of a picture; 0: its class
-  std::vector<float> values = {};  ///< [rows, numbers]
+  std::int64_t numbers = 0;             ///< how many numbers are the target of a picture; 0: its class
+  std::vector<float> values = {};       ///< [rows, numbers]
+  std::vector<std::string> masks = {};  ///< [rows], relative to the folder; empty if pictures have a class or numbers
 
   /// For messages: `photos/cat/1.jpg`, `photos/train.tar: cat/1.jpg`.
   std::filesystem::path path_of(const Picture& picture) const;
   /// The bytes of the file. Throws Fault::data.
   std::vector<std::uint8_t> read(const Picture& picture) const;
+  Mask mask_of(const Picture& picture) const;
   std::span<const float> numbers_of(const Picture& picture) const {
     return std::span(values).subspan(static_cast<std::size_t>(picture.row * numbers),
                                      static_cast<std::size_t>(numbers));
@@ -54,6 +58,10 @@ FolderScan scan_folder(const std::filesystem::path& folder);
 
 /// `left out 3 .gif files, 1 file outside the class folders`, or "".
 std::string left_out_text(const FolderScan& scan);
+
+/// Decodes every mask, on all cores, and returns the largest class in them; 255 counts as none. Throws Fault::data if a
+/// mask does not have its picture's size.
+std::int32_t largest_class(const FolderScan& scan);
 
 /// How a dataset treats pictures that cannot be decoded.
 enum class Damage {

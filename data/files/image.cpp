@@ -140,6 +140,23 @@ void decode_image(std::span<const std::uint8_t> bytes, const std::filesystem::pa
     decode_png(bytes, file, image);
 }
 
+Mask decode_mask(std::span<const std::uint8_t> bytes, const std::filesystem::path& file) {
+  if (format_of(bytes, file) != Format::png) fail_image(file, "mask", "JPEG changes classes, expected PNG");
+  png_image png{};
+  const PngReader release = read_png_header(png, bytes, file);
+  const bool has_palette = (png.format & PNG_FORMAT_FLAG_COLORMAP) != 0;
+  if ((png.format & PNG_FORMAT_FLAG_LINEAR) != 0 ||
+      (!has_palette && (png.format & (PNG_FORMAT_FLAG_COLOR | PNG_FORMAT_FLAG_ALPHA)) != 0))
+    fail_image(file, "mask", "true colours, transparency or 16 bits, expected grey levels or a palette");
+  png.format = PNG_FORMAT_RGB_COLORMAP;  // whose indices are the levels, or those of the file's palette
+  Mask mask{png.width, png.height, std::vector<std::uint8_t>(PNG_IMAGE_SIZE(png))};
+  std::array<std::uint8_t, 256 * 3> palette{};
+  const png_color white{255, 255, 255};
+  if (!png_image_finish_read(&png, &white, mask.classes.data(), 0, palette.data()))
+    fail_image(file, "damaged PNG", png.message);
+  return mask;
+}
+
 std::array<std::int64_t, 2> image_size(std::span<const std::uint8_t> bytes, const std::filesystem::path& file) {
   if (format_of(bytes, file) == Format::jpeg) {
     const JpegHeader header = read_jpeg_header(make_jpeg_decoder().get(), bytes, file);

@@ -28,6 +28,16 @@ Image decode_image(std::span<const std::uint8_t> bytes, const std::filesystem::p
 void decode_image(std::span<const std::uint8_t> bytes, const std::filesystem::path& file, std::int64_t least_side,
                   Image& image);
 
+/// The class of each pixel of a picture, row by row.
+struct Mask {
+  std::int64_t width = 0, height = 0;
+  std::vector<std::uint8_t> classes = {};
+};
+
+/// Decodes a PNG of grey levels or of a palette, of 8 bits at most: what is stored, level or palette index, is the
+/// class. Throws Fault::data naming `file` as decode_image does.
+Mask decode_mask(std::span<const std::uint8_t> bytes, const std::filesystem::path& file);
+
 /// Width and height, from the file's header. Throws Fault::data as decode_image does.
 std::array<std::int64_t, 2> image_size(std::span<const std::uint8_t> bytes, const std::filesystem::path& file);
 

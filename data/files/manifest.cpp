@@ -78,7 +78,8 @@ PicturePart shards_named(const std::vector<fs::path>& shards, const std::vector<
 }
 
 [[noreturn]] void fail_row(const fs::path& file, std::int64_t row, const std::string& what) {
-  fail(Fault::data, file.string(), ":", row, ": ", what, "; expected a row picture,class or picture,number,...");
+  fail(Fault::data, file.string(), ":", row, ": ", what,
+       "; expected a row picture,class or picture,mask or picture,number,...");
 }
 
 struct Row {
@@ -128,6 +129,23 @@ bool are_numbers(const std::vector<Row>& rows) {
   return has_fraction || (has_infinite && !has_words);
 }
 
+/// Whether all second cells are PNG files.
+bool are_masks(const std::vector<Row>& rows) {
+  return std::all_of(rows.begin(), rows.end(),
+                     [](const Row& row) { return row.cells.size() > 1 && lower_suffix(row.cells[1]) == ".png"; });
+}
+
+void take_masks(FolderScan& scan, const fs::path& file, const std::vector<Row>& rows) {
+  scan.pictures.emplace_back();
+  for (const Row& row : rows) {
+    if (row.cells.size() < 2 || row.cells[1].empty()) fail_row(file, row.number, "no mask");
+    if (std::error_code ignored; !fs::exists(scan.source.folder / row.cells[1], ignored))
+      fail_row(file, row.number, (scan.source.folder / row.cells[1]).string() + " does not exist");
+    scan.pictures[0].push_back({.name = row.cells[0], .row = static_cast<std::int32_t>(scan.source.masks.size())});
+    scan.source.masks.push_back(row.cells[1]);
+  }
+}
+
 void take_numbers(FolderScan& scan, const fs::path& file, const std::vector<Row>& rows) {
   const std::size_t columns = rows[0].cells.size();
   scan.source.numbers = static_cast<std::int64_t>(columns) - 1;
@@ -160,6 +178,10 @@ FolderScan scan_manifest(const fs::path& file, const std::string& target) {
       fail_row(file, row.number, (scan.source.folder / row.cells[0]).string() + " does not exist");
   if (target == "numbers" || (target == "auto" && are_numbers(rows))) {
     take_numbers(scan, file, rows);
+    return scan;
+  }
+  if (target == "mask" || (target == "auto" && are_masks(rows))) {
+    take_masks(scan, file, rows);
     return scan;
   }
   std::map<std::string, std::vector<Picture>> pictures;
@@ -195,8 +217,8 @@ PictureParts find_parts(const fs::path& path) try {
 
 FolderScan scan_pictures(const PicturePart& part, const std::string& target) {
   if (is_manifest_name(part.front())) return scan_manifest(part.front(), target);
-  if (target == "numbers")
-    fail(Fault::usage, part.front().string(), ": target is numbers, which stand in a .csv file; name one with path");
+  if (target == "numbers" || target == "mask")
+    fail(Fault::usage, part.front().string(), ": target is ", target, ", which a .csv file has; name one with path");
   return is_shard_name(part.front()) ? scan_shards(part) : scan_folder(part.front());
 }
 

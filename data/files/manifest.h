@@ -1,5 +1,5 @@
-// Manifests: tables (CSV) that name a picture and its class or numbers in each row; and the sources of the training and
-// test halves.
+// Manifests: tables (CSV) that name a picture and its class, numbers or mask in each row; and the sources of the
+// training and test halves.
 #pragma once
 
 #include "nixie/data/files/folder_scan.h"
@@ -9,11 +9,12 @@ namespace nixie {
 /// Whether the name ends in .csv, in any case.
 bool is_manifest_name(const std::filesystem::path& file);
 
-/// Reads rows `picture,class`, whose further columns are ignored, or `picture,number,...`: all numbers of the row. The
-/// first row is skipped if it names no picture. `target` is class, numbers or auto: numbers if the second column
-/// holds only numbers and at least one is not whole. Pictures are relative to the manifest's folder. Classes are
-/// sorted as numbers if all are integers, else as text. Throws Fault::data naming the row: without a class, with
-/// another number of numbers than the others, or whose picture is missing or has no picture's suffix.
+/// Reads rows `picture,class` or `picture,mask`, whose further columns are ignored, or `picture,number,...`: all
+/// numbers of the row. The first row is skipped if it names no picture. `target` is class, numbers, mask or auto:
+/// numbers if the second column holds only numbers and at least one is not whole, masks if it holds only PNG files.
+/// Pictures are relative to the manifest's folder. Classes are sorted as numbers if all are integers, else as text.
+/// Throws Fault::data naming the row: without a class, with another number of numbers than the others, or whose picture
+/// is missing or has no picture's suffix.
 FolderScan scan_manifest(const std::filesystem::path& file, const std::string& target = "auto");
 
 /// The source of a half of the pictures: one folder that holds a folder per class, one manifest, or shards.

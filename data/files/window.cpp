@@ -227,6 +227,21 @@ void cut_bytes(const Image& image, const Window& window, std::int64_t channels, 
   });
 }
 
+void cut_mask(const Mask& mask, const Window& window, std::span<std::int32_t> classes) {
+  const Box &box = window.source, &part = window.part;
+  const auto under = [](std::int64_t at, std::int64_t from, std::int64_t to) { return (2 * at + 1) * from / (2 * to); };
+  std::int32_t* to = classes.data();
+  for (std::int64_t row = 0; row < part.height; ++row)
+    for (std::int64_t column = 0; column < part.width; ++column, ++to) {
+      const std::int64_t y = part.top + row, x = part.left + (window.mirrored ? part.width - 1 - column : column);
+      const bool is_inside = y >= 0 && y < window.height && x >= 0 && x < window.width;
+      *to = is_inside
+                ? mask.classes[static_cast<std::size_t>((box.top + under(y, box.height, window.height)) * mask.width +
+                                                        box.left + under(x, box.width, window.width))]
+                : 0;
+    }
+}
+
 void round_pixels(const std::vector<float>& rgb, std::int64_t channels, std::span<std::uint8_t> bytes) {
   const std::size_t plane = rgb.size() / 3;
   const float *red = rgb.data(), *green = red + plane, *blue = green + plane;

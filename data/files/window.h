@@ -37,6 +37,9 @@ std::vector<float> cut_window(const Image& image, const Window& window);
 /// The same as bytes of `channels`, rounded as by round_pixels. Without scaling the bytes are copied.
 void cut_bytes(const Image& image, const Window& window, std::int64_t channels, std::span<std::uint8_t> bytes);
 
+/// The window of a mask, each pixel the source's pixel under its centre; 0 outside.
+void cut_mask(const Mask& mask, const Window& window, std::span<std::int32_t> classes);
+
 /// Planar bytes of `channels` (3: RGB, 1: grey by Rec. 601) from cut_window's result.
 void round_pixels(const std::vector<float>& rgb, std::int64_t channels, std::span<std::uint8_t> bytes);
 

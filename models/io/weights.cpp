@@ -69,6 +69,8 @@ NamedArrays read_weights(const std::filesystem::path& file) {
     for (auto& [name, average] : checkpoint.ema) checkpoint.model[name] = std::move(average);
     return std::move(checkpoint.model);
   }
+  // Before the others: the length of its header, which comes first, may begin as they do.
+  if (magic.size() > 8 && magic[8] == '{') return load_safetensors(file).arrays;
   if (magic.starts_with("PK\x03\x04") || magic.starts_with('\x80'))
     fail(Fault::checkpoint, file.string(),
          ": a file of torch.save, which runs code when it is opened; convert it in Python: import torch, "
@@ -76,7 +78,6 @@ NamedArrays read_weights(const std::filesystem::path& file) {
          file.filename().string(), "\", map_location=\"cpu\", weights_only=True).items()}, \"", file.stem().string(),
          ".safetensors\")");
   if (magic.starts_with("\x89HDF")) return read_plain_hdf5(file);
-  if (magic.size() > 8 && magic[8] == '{') return load_safetensors(file).arrays;
   fail(Fault::checkpoint, file.string(), ": neither a nixie checkpoint nor a safetensors file; name one of these");
 }
 

@@ -18,6 +18,7 @@ TEST(Doctor, SaysWhatARunWouldUse) {
   for (const char* part : {"ok    processor", "ok    memory", "ok    runs", "backend: auto trains on the "})
     EXPECT_THAT(ran.output, HasSubstr(part));
   EXPECT_THAT(ran.output, HasSubstr(folder.path().string()));
+  EXPECT_THAT(ran.output, ContainsRegex("ok +HDF5 +version [0-9]+[.][0-9]+[.][0-9]+\n"));
 #ifdef NIXIE_WITH_CUDA
   EXPECT_THAT(ran.output, ContainsRegex("(ok  |MEND) +GPU "));
   EXPECT_THAT(ran.output, HasSubstr("ok    kernel cache   " + cache.path().string()));

@@ -60,7 +60,7 @@ std::vector<std::uint8_t> pixels_of(const std::string& uri, std::uint32_t width,
 
 TEST(Picture, APngHoldsThePixels) {
   for (const std::int64_t channels : {1, 3}) {
-    Picture picture{.channels = channels, .height = 5, .width = 7};
+    PagePicture picture{.channels = channels, .height = 5, .width = 7};
     for (std::int64_t i = 0; i < channels * 35; ++i) picture.bytes.push_back(static_cast<std::uint8_t>(i * 37));
     EXPECT_EQ(pixels_of(data_uri(picture), 7, 5, channels == 3 ? PNG_FORMAT_RGB : PNG_FORMAT_GRAY), picture.bytes);
   }
@@ -86,7 +86,7 @@ TEST(Picture, IsOfASample) {
   std::vector<std::uint8_t> all(24);
   std::iota(all.begin(), all.end(), std::uint8_t{0});
   EXPECT_EQ(picture_of(grey, 0, 64).bytes, all);
-  const Picture half = picture_of(grey, 0, 3);  // means of 2 x 2
+  const PagePicture half = picture_of(grey, 0, 3);  // means of 2 x 2
   EXPECT_EQ(half.width, 3);
   EXPECT_EQ(half.height, 2);
   EXPECT_THAT(half.bytes, ElementsAre(4, 6, 8, 16, 18, 20));  // 0, 1, 6, 7 have the mean 3.5

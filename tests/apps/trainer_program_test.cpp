@@ -243,6 +243,9 @@ TEST_F(TrainerProgram, TheNewestRunOfAConfigurationGoesOn) {
   EXPECT_EQ(resumed.code, 0) << resumed.output;
   EXPECT_THAT(resumed.output, HasSubstr("data glyphs: 125 training"));
   EXPECT_THAT(resumed.output, HasSubstr("the run is in runs/net/2"));
+  const std::string log = text_of(folder_ / "runs/net/2/log.txt");  // the version and the command of each part
+  EXPECT_THAT(log, testing::ContainsRegex(": [^ ]*trainer --config net.yaml --set .data.glyphs.train=125"));
+  EXPECT_THAT(log, testing::ContainsRegex(" nixie [0-9.]+: [^ ]*trainer --config net.yaml --resume\n"));
 }
 
 // What can be refused at once is refused before an hour of reading pictures.

@@ -34,14 +34,20 @@ class Hdf5File {
   Hdf5File(const Hdf5File&) = delete;
   Hdf5File& operator=(const Hdf5File&) = delete;
 
-  /// `values` are of the native type, stored as `type`.
+  /// `values` are of the native type, stored as `type`; where there is a `chunk`, deflated in such pieces.
   template <class T>
   void dataset(const char* name, hid_t type, hid_t native, const std::vector<hsize_t>& shape,
-               const std::vector<T>& values) {
+               const std::vector<T>& values, const std::vector<hsize_t>& chunk = {}) {
     const hid_t space = H5Screate_simple(static_cast<int>(shape.size()), shape.data(), nullptr);
-    const hid_t data = H5Dcreate2(file_, name, type, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    const hid_t creation = H5Pcreate(H5P_DATASET_CREATE);
+    if (!chunk.empty()) {
+      H5Pset_chunk(creation, static_cast<int>(chunk.size()), chunk.data());
+      H5Pset_deflate(creation, 4);
+    }
+    const hid_t data = H5Dcreate2(file_, name, type, space, H5P_DEFAULT, creation, H5P_DEFAULT);
     EXPECT_GE(H5Dwrite(data, native, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()), 0) << name;
     H5Dclose(data);
+    H5Pclose(creation);
     H5Sclose(space);
   }
   void attribute(const char* dataset, const char* name, const std::vector<std::int64_t>& values) {

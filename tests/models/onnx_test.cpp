@@ -195,5 +195,23 @@ TEST_F(OnnxTest, OnnxruntimeComputesTheSame) {
   for (const std::string& name : names) EXPECT_THAT(ran.output, HasSubstr(name + " "));
 }
 
+/// Sides of the images on which a net of three channels still has pixels at its end.
+constexpr std::int64_t kSide = 64, kInceptionsSide = 96;
+
+TEST_F(OnnxTest, OnnxruntimeComputesEveryNetTheSameLong) {
+  if (!python_has("onnxruntime, safetensors")) GTEST_SKIP() << python() << " has no onnxruntime and safetensors";
+  AllModels::for_each([&]<class T>() {
+    const bool is_grey = std::is_same_v<T, Mlp> || std::is_same_v<T, Lenet>;
+    const std::int64_t side = std::is_same_v<T, InceptionV3> ? kInceptionsSide : kSide;
+    const Shape input = is_grey ? Shape{2, 1, 28, 28} : Shape{2, 3, side, side};
+    for (const char* suffix : {"", "_folded"})
+      write_pair(folder_, std::string(T::name) + suffix, T{}, input, *suffix != '\0');
+    const PythonRun ran = run_python("exchange.py onnx " + folder_.string());
+    EXPECT_EQ(ran.code, 0) << T::name << "\n" << ran.output;
+    EXPECT_THAT(ran.output, HasSubstr(std::string(T::name) + "_folded "));
+    for (const auto& each : fs::directory_iterator(folder_)) fs::remove(each);  // up to 1 GB each
+  });
+}
+
 }  // namespace
 }  // namespace nixie

@@ -44,6 +44,16 @@ TEST_F(SafetensorsTest, EveryTypeAndShapeComesBack) {
   }
 }
 
+// The first byte is the header's length modulo 256, 0x80 as well, with which files of pickle begin.
+TEST_F(SafetensorsTest, AreKnownByWhateverLength) {
+  for (std::size_t length = 256; length < 512; length += 8) {
+    std::string header = R"({"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})";
+    header.resize(length, ' ');
+    write(file(), file_of(header, std::string("\0\0\0\x3f", 4)));
+    EXPECT_THAT(read_weights(file()).at("w").to_vector<double>(), ElementsAre(0.5)) << length;
+  }
+}
+
 // What safetensors 0.8.0 for Python wrote for {"b": uint64 [2], "a": float16 [[1, -2]], "w": float32 [0.5]}.
 TEST_F(SafetensorsTest, ReadsWhatPythonWrote) {
   const std::string header =

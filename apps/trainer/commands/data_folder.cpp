@@ -65,8 +65,10 @@ struct LastLayer {
 LastLayer last_layer_for(const std::string& kind, const fs::path& folder) {
   if (kind == ImageFolder::name) {
     const PicturePart train = find_parts(folder).train;
-    const std::int64_t numbers = is_manifest_name(train.front()) ? scan_pictures(train).source.numbers : 0;
-    return {numbers > 0 ? numbers : static_cast<std::int64_t>(class_names_of(train).size())};
+    if (!is_manifest_name(train.front())) return {static_cast<std::int64_t>(class_names_of(train).size())};
+    const FolderScan scan = scan_pictures(train);
+    if (!scan.source.masks.empty()) return {largest_class(scan) + 1, Conv2d::name};
+    return {scan.source.numbers > 0 ? scan.source.numbers : static_cast<std::int64_t>(scan.classes.size())};
   }
   if (kind == Packed::name)
     return {static_cast<std::int64_t>(PackedFile(folder / "train.packed").header().class_names.size())};

@@ -12,6 +12,7 @@
 #include "nixie/backends/cpu/backend.h"
 #include "nixie/backends/doctor.h"
 #include "nixie/core/base/error.h"
+#include "nixie/core/files/hdf5.h"
 
 namespace nixie {
 namespace {
@@ -68,7 +69,8 @@ Finding disk() {
 }  // namespace
 
 bool run_doctor() {
-  const std::vector<Finding> here = {processor(), memory(), disk()}, gpu = examine_cuda();
+  const std::vector<Finding> here = {processor(), memory(), disk(), {"HDF5", true, "version " + hdf5::version()}},
+                             gpu = examine_cuda();
   bool is_good = true, has_gpu = true;
   for (const Finding& finding : here) print(finding), is_good = is_good && finding.is_good;
   for (const Finding& finding : gpu) print(finding), has_gpu = has_gpu && finding.is_good;

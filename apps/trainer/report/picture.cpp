@@ -1,4 +1,4 @@
-// Picture: libpng's simplified interface, and averages over the pixels that become one.
+// PagePicture: libpng's simplified interface, and averages over the pixels that become one.
 #include "nixie/apps/trainer/report/picture.h"
 
 #include <png.h>
@@ -31,14 +31,14 @@ std::vector<std::uint8_t> planar_bytes(const Dataset& dataset, std::int64_t inde
 
 }  // namespace
 
-Picture picture_of(const Dataset& dataset, std::int64_t index, std::int64_t side) {
+PagePicture picture_of(const Dataset& dataset, std::int64_t index, std::int64_t side) {
   const Shape shape = dataset.sample_shape();
   const std::int64_t height = shape[1], width = shape[2];
   const std::vector<std::uint8_t> planes = planar_bytes(dataset, index);
   const double factor = std::max(1.0, static_cast<double>(std::max(height, width)) / static_cast<double>(side));
-  Picture picture{.channels = shape[0] == 3 ? 3 : 1,
-                  .height = std::max<std::int64_t>(1, std::lround(static_cast<double>(height) / factor)),
-                  .width = std::max<std::int64_t>(1, std::lround(static_cast<double>(width) / factor))};
+  PagePicture picture{.channels = shape[0] == 3 ? 3 : 1,
+                      .height = std::max<std::int64_t>(1, std::lround(static_cast<double>(height) / factor)),
+                      .width = std::max<std::int64_t>(1, std::lround(static_cast<double>(width) / factor))};
   picture.bytes.resize(static_cast<std::size_t>(picture.channels * picture.height * picture.width));
   for (std::int64_t c = 0; c < picture.channels; ++c)
     for (std::int64_t y = 0; y < picture.height; ++y)
@@ -55,14 +55,14 @@ Picture picture_of(const Dataset& dataset, std::int64_t index, std::int64_t side
   return picture;
 }
 
-std::vector<Picture> weight_pictures(const std::vector<float>& values, const Shape& shape, std::int64_t count) {
+std::vector<PagePicture> weight_pictures(const std::vector<float>& values, const Shape& shape, std::int64_t count) {
   const std::int64_t channels = shape[1], height = shape[2], width = shape[3], size = channels * height * width;
-  std::vector<Picture> pictures;
+  std::vector<PagePicture> pictures;
   for (std::int64_t k = 0; k < std::min(shape[0], count); ++k) {
     const std::span weights(values.data() + k * size, static_cast<std::size_t>(size));
     float most = 1e-30f;
     for (const float weight : weights) most = std::max(most, std::abs(weight));
-    Picture& picture = pictures.emplace_back(Picture{channels, height, width, {}});
+    PagePicture& picture = pictures.emplace_back(PagePicture{channels, height, width, {}});
     picture.bytes.resize(weights.size());
     for (std::int64_t c = 0; c < channels; ++c)
       for (std::int64_t y = 0; y < height; ++y)
@@ -85,7 +85,7 @@ std::string base64(const std::string& bytes) {
   return text;
 }
 
-std::string data_uri(const Picture& picture) {
+std::string data_uri(const PagePicture& picture) {
   png_image png{};
   png.version = PNG_IMAGE_VERSION;
   png.width = static_cast<png_uint_32>(picture.width);

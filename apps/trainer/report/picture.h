@@ -1,4 +1,4 @@
-// Picture: small images for a page: samples scaled down and weights, as PNG in a data URI.
+// PagePicture: small images for a page: samples scaled down and weights, as PNG in a data URI.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 namespace nixie {
 
 /// Bytes, interleaved: [height, width, channels], of 1 or 3 channels.
-struct Picture {
+struct PagePicture {
   std::int64_t channels = 1, height = 0, width = 0;
   std::vector<std::uint8_t> bytes = {};
 
@@ -21,13 +21,13 @@ struct Picture {
 
 /// A sample as evaluation sees it, its longer side at most `side`. Samples that are no bytes are stretched to 0 to 255;
 /// of other than 3 channels the first is shown.
-Picture picture_of(const Dataset& dataset, std::int64_t index, std::int64_t side);
+PagePicture picture_of(const Dataset& dataset, std::int64_t index, std::int64_t side);
 
 /// The first `count` of [K, C, R, S] numbers, each stretched about 0, which is grey. C is 1 or 3.
-std::vector<Picture> weight_pictures(const std::vector<float>& values, const Shape& shape, std::int64_t count);
+std::vector<PagePicture> weight_pictures(const std::vector<float>& values, const Shape& shape, std::int64_t count);
 
 /// `data:image/png;base64,...`
-std::string data_uri(const Picture& picture);
+std::string data_uri(const PagePicture& picture);
 /// RFC 4648.
 std::string base64(const std::string& bytes);
 

@@ -159,7 +159,7 @@ std::string filters(const ReportFacts& facts) {
     const Shape filter = is_matrix ? Shape{shape[0], image[0], image[1], image[2]} : shape;
     if (filter.rank() != 4 || (filter[1] != 1 && filter[1] != 3) || filter[2] * filter[3] < 2) return {};
     std::string pictures;
-    for (const Picture& picture : weight_pictures(variable.array().to_vector<float>(), filter, kMostFilters))
+    for (const PagePicture& picture : weight_pictures(variable.array().to_vector<float>(), filter, kMostFilters))
       pictures += fmt::format("<img src=\"{}\" alt=\"\">\n", data_uri(picture));
     return fmt::format("<p>{} {}: what each output looks for; grey is 0.</p>\n<div class=\"filters\">\n{}</div>\n",
                        html_text(variable.name()), shape, pictures);

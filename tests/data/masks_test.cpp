@@ -1,0 +1,152 @@
+// Tables whose pictures have masks: PNG files with the class of each pixel, which is cut as the picture is.
+#include <gmock/gmock.h>
+
+#include <set>
+
+#include "nixie/data/files/manifest.h"
+#include "nixie/data/image_folder.h"
+#include "nixie/tests/data/pictures.h"
+
+namespace nixie {
+namespace {
+
+using namespace nixie::test;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+/// A PNG of indices into a palette, packed into as few bits as so many colours need.
+Bytes palette_png(const Bytes& indices, std::int64_t width, std::int64_t height, int colours) {
+  png_image image{};
+  image.version = PNG_IMAGE_VERSION;
+  image.width = static_cast<png_uint_32>(width);
+  image.height = static_cast<png_uint_32>(height);
+  image.format = PNG_FORMAT_RGB_COLORMAP;
+  image.colormap_entries = static_cast<png_uint_32>(colours);
+  Bytes palette;
+  for (int i = 0; i < colours; ++i)
+    for (int c = 0; c < 3; ++c) palette.push_back(static_cast<std::uint8_t>((37 * i + 90 * c + 5) % 256));
+  Bytes file(1 << 16);
+  png_alloc_size_t size = file.size();
+  EXPECT_TRUE(png_image_write_to_memory(&image, file.data(), &size, 0, indices.data(), 0, palette.data()))
+      << image.message;
+  file.resize(size);
+  return file;
+}
+
+TEST(Masks, AreWhatIsStored) {
+  const Bytes levels = {0, 1, 2, 7, 20, 255}, few = {0, 1, 2, 2, 1, 0};
+  EXPECT_EQ(decode_mask(png(levels, 3, 2, PNG_FORMAT_GRAY), "m.png").classes, levels);
+  EXPECT_EQ(decode_mask(palette_png(few, 3, 2, 3), "m.png").classes, few);
+  EXPECT_EQ(decode_mask(palette_png(levels, 3, 2, 256), "m.png").classes, levels);
+  EXPECT_EQ(decode_mask(palette_png(few, 3, 2, 3), "m.png").width, 3);
+  const auto error = [](const Bytes& bytes) { return error_of(Fault::data, [&] { decode_mask(bytes, "m.png"); }); };
+  EXPECT_THAT(error(png(picture(4, 4).rgb, 4, 4)), HasSubstr("m.png: mask: true colours, transparency or 16 bits"));
+  EXPECT_THAT(error(png(Bytes(16), 4, 2, PNG_FORMAT_GA)), HasSubstr("expected grey levels or a palette"));
+  EXPECT_THAT(error(jpeg(picture(8, 8))), HasSubstr("m.png: mask: JPEG changes classes, expected PNG"));
+  Bytes cut = palette_png(few, 3, 2, 3);
+  cut.resize(cut.size() - 20);
+  EXPECT_THAT(error(cut), HasSubstr("m.png: damaged PNG"));
+}
+
+class MasksTest : public testing::Test {
+ protected:
+  /// A grey picture whose levels are 20 times its mask's classes, and the mask.
+  void write_pair(const std::string& name, std::int64_t width, std::int64_t height, const Bytes& classes) {
+    Bytes rgb;
+    for (const std::uint8_t label : classes) rgb.insert(rgb.end(), 3, static_cast<std::uint8_t>(20 * label));
+    write_file(folder_ / ("x/" + name + ".png"), png(rgb, width, height));
+    write_file(folder_ / ("masks/" + name + ".png"), palette_png(classes, width, height, 13));
+    table_ += fmt::format("x/{0}.png,masks/{0}.png\n", name);
+  }
+  std::string table() {
+    std::ofstream(folder_ / "list.csv") << table_;
+    return (folder_ / "list.csv").string();
+  }
+  static std::vector<std::int32_t> mask_of(const Dataset& data, std::int64_t index, const AugmentKey& key) {
+    std::vector<std::int32_t> mask(static_cast<std::size_t>(data.target().shape.size()));
+    data.load_target(index, key, std::as_writable_bytes(std::span(mask)));
+    return mask;
+  }
+
+  TempFolder folder_;
+  std::string table_ = "picture,mask\n";
+};
+
+TEST_F(MasksTest, MoveWithTheirPictures) {
+  for (int i = 0; i < 6; ++i) {
+    Bytes classes(10 * 8);
+    for (std::size_t p = 0; p < classes.size(); ++p)
+      classes[p] = static_cast<std::uint8_t>((p * p + static_cast<std::size_t>(i)) % 13);
+    write_pair(std::to_string(i), 10, 8, classes);
+  }
+  const Splits data =
+      ImageFolder{.path = table(), .crop = 8, .resize = 8, .pad = 2, .flip = true, .holdout = 0.34f}.open();
+  EXPECT_EQ(data.train->target(), (SampleTarget{Dtype::i32, {8, 8}}));
+  EXPECT_EQ(data.train->classes(), 13);
+  EXPECT_EQ(data.train->size(), 4);
+  EXPECT_EQ(data.test->size(), 2);
+  std::set<std::vector<std::int32_t>> seen;
+  for (const auto& [half, training] : {std::pair{data.train, true}, {data.test, false}})
+    for (std::int64_t epoch = 0; epoch < 12; ++epoch)
+      for (std::int64_t i = 0; i < half->size(); ++i) {
+        const AugmentKey key{.seed = 5, .epoch = epoch, .training = training};
+        Bytes pixels(3 * 8 * 8);
+        half->bytes()->load_bytes(i, key, pixels);
+        const std::vector<std::int32_t> mask = mask_of(*half, i, key);
+        for (std::size_t p = 0; p < mask.size(); ++p) ASSERT_EQ(pixels[p], 20 * mask[p]) << epoch << " " << i;
+        seen.insert(mask);
+      }
+  EXPECT_GT(seen.size(), 30u) << "cuts and mirrors";
+}
+
+// Within a block of one class the scaled picture has its level, and the scaled mask the class.
+TEST_F(MasksTest, AreScaledAsTheirPictures) {
+  Bytes classes(96 * 64);
+  for (std::size_t p = 0; p < classes.size(); ++p)
+    classes[p] = static_cast<std::uint8_t>(1 + p % 96 / 24 + 4 * (p / 96 / 32));
+  write_pair("a", 96, 64, classes);
+  write_pair("b", 96, 64, classes);
+  const std::string file = table();
+  for (const Augment& augment : {Augment{}, Augment{.scale = {0.4f, 0.9f}}})
+    for (const int resize : {32, 48}) {
+      const Splits data =
+          ImageFolder{.path = file, .crop = 32, .resize = resize, .flip = true, .augment = augment, .holdout = 0.5f}
+              .open();
+      int same = 0;
+      for (std::int64_t epoch = 0; epoch < 8; ++epoch) {
+        const AugmentKey key{.seed = 2, .epoch = epoch, .training = epoch > 0};
+        Bytes pixels(3 * 32 * 32);
+        data.train->bytes()->load_bytes(0, key, pixels);
+        const std::vector<std::int32_t> mask = mask_of(*data.train, 0, key);
+        for (std::size_t p = 0; p < mask.size(); ++p) {
+          EXPECT_LE(std::abs(pixels[p] - 20 * mask[p]), 50) << "no further than a mix with a neighbour";
+          same += pixels[p] == 20 * mask[p];
+        }
+      }
+      EXPECT_GT(same, 0.75 * 8 * 32 * 32) << resize;
+    }
+}
+
+TEST_F(MasksTest, SayWhatDoesNotFit) {
+  write_pair("a", 8, 8, Bytes(64, 3));
+  write_pair("b", 8, 8, Bytes(64, 2));
+  const ImageFolder options{.path = table(), .crop = 8, .resize = 8, .holdout = 0.5f};
+  EXPECT_EQ(options.open().train->classes(), 4);
+  EXPECT_THAT(scan_manifest(folder_ / "list.csv", "class").classes, ElementsAre("masks/a.png", "masks/b.png"));
+  // 255 is no class.
+  write_file(folder_ / "masks/a.png", png(Bytes(64, 255), 8, 8, PNG_FORMAT_GRAY));
+  EXPECT_EQ(options.open().train->classes(), 3);
+  ImageFolder turned = options;
+  turned.augment.rotation = 10;
+  EXPECT_THAT(error_of([&] { turned.open(); }), HasSubstr("masks move with their pictures by crops and flips alone"));
+  const auto error = [&] { return error_of(Fault::data, [&] { options.open(); }); };
+  write_file(folder_ / "masks/a.png", png(Bytes(32), 4, 8, PNG_FORMAT_GRAY));
+  EXPECT_THAT(error(), HasSubstr("x/a.png has 8 x 8 pixels, its mask 4 x 8; make them equal"));
+  table_ += "x/a.png,masks/none.png\n";
+  table();
+  EXPECT_THAT(error(), HasSubstr("list.csv:4: "));
+  EXPECT_THAT(error(), HasSubstr("masks/none.png does not exist; expected a row"));
+}
+
+}  // namespace
+}  // namespace nixie
