@@ -103,7 +103,7 @@ std::vector<Draft> in_all_forms(const Draft& draft) {
   for (std::size_t rank = 0;; ++rank) {
     Draft form = draft;
     cuda::unfold_convs(form.plan, hopper(), rank);
-    if (form.plan.kernels.size() == draft.plan.kernels.size()) return all;
+    if (to_string(form.plan) == to_string(draft.plan)) return all;
     const auto same = [&](const Draft& known) { return to_string(known.plan) == to_string(form.plan); };
     if (std::any_of(all.begin(), all.end(), same)) return all;
     all.push_back(std::move(form));
@@ -125,9 +125,9 @@ TEST_P(CudaUnfold, ChangesNoResult) {
   for (const Draft& draft : drafts(GetParam())) {
     const std::vector<Array> expected = cuda_plans::run(*cpu, draft, 1, eighths);
     const std::vector<Draft> forms = in_all_forms(draft);
-    // Taps of one phase between those of another are left alone.
-    const bool between = draft.name == "dilated_and_strided_input_grad";
-    EXPECT_GE(forms.size(), between ? 0u : 2u) << draft.name;
+    // Unchanged: taps of one phase between those of another; one channel and one filter, a depthwise layer.
+    const bool unchanged = draft.name == "dilated_and_strided_input_grad" || draft.name.starts_with("one_of_both");
+    EXPECT_GE(forms.size(), unchanged ? 0u : 1u) << draft.name;
     for (const Draft& form : forms) {
       const std::vector<Array> found = cuda_plans::run(*cpu, form, 1, eighths);
       for (std::size_t i = 0; i < found.size(); ++i)
