@@ -84,8 +84,8 @@ inline std::vector<Case> cases() {
   add("norm_patches_c32_k32", 1, with_norm, {3, 32, 32, 32, 32, 3, 3, {1, 1}, {1, 1}}, Norm::forward);
   add("norm_of_two", 2, with_norm, {3, 48, 14, 14, 200, 1, 1}, Norm::two_layers);
   // Gradients whose sums move where that pays: of many pixels.
-  add("norm_grad_c128", 1, with_norm, {16, 128, 28, 28, 256, 1, 1}, Norm::backward);
-  add("norm_grad_c72_3x3", 1, with_norm, {40, 72, 27, 29, 16, 3, 3, {1, 1}, {2, 2}, {2, 2}}, Norm::backward_and_gate);
+  add("norm_grad_c128", 1, with_norm, {16, 128, 56, 56, 512, 1, 1}, Norm::backward);
+  add("norm_grad_c64_gate", 1, with_norm, {32, 64, 56, 56, 512, 1, 1}, Norm::backward_and_gate);
   // In bf16 few terms: gradients above 16 would be rounded where they are stored, and their sums differ from doubles'.
   add("norm_grad_c256_bf16", 1, with_norm, {20, 256, 28, 28, 32, 1, 1, {1, 1}, {0, 0}, {1, 1}, bf16}, Norm::backward);
   add("norm_grad_resident", 1, with_norm, {9, 128, 64, 64, 64, 1, 1}, Norm::backward_and_gate);
@@ -223,7 +223,7 @@ inline std::vector<Case> cases() {
       First::pooled);
   add("first_3x3_unpadded_in_rows", 2, first_layer, {70, 3, 31, 16, 64, 3, 3, {1, 1}, {0, 0}, {1, 1}, Dtype::f16, true},
       First::pooled);
-  add("first_7x7_unfolded", 1, first_layer, {8, 3, 61, 61, 64, 7, 7, {2, 2}, {3, 3}}, First::forward);
+  add("first_7x7_unfolded", 1, first_layer, {32, 3, 61, 61, 64, 7, 7, {2, 2}, {3, 3}}, First::forward);
   // Bytes, normalised where they are read: one kernel less. Padding is zero afterwards, whatever the shift.
   const auto add_bytes = [&](const std::string& name, Layer layer, First what, int kernels = 2) {
     layer.bytes = true;
@@ -240,7 +240,7 @@ inline std::vector<Case> cases() {
   add_bytes("3x3_unpadded_in_rows", {70, 3, 31, 16, 64, 3, 3, {1, 1}, {0, 0}}, First::pooled);
   // What no such kernel takes is normalised by the kernel that unfolds images.
   all.push_back({"first_bytes_7x7_unfolded", 1, [] {
-                   Layer layer{8, 3, 61, 61, 64, 7, 7, {2, 2}, {3, 3}};
+                   Layer layer{32, 3, 61, 61, 64, 7, 7, {2, 2}, {3, 3}};
                    layer.bytes = true;
                    return first_layer("first_bytes_7x7_unfolded", layer, First::forward);
                  }});

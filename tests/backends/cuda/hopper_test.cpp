@@ -112,6 +112,16 @@ TEST_P(CudaHopper, AbsorbsWhatBelongsTogether) {
   Plan plan = draft;
   cuda::lower(plan, hopper());
   EXPECT_EQ(std::ssize(draft.kernels) - groups_of(plan), GetParam().fewer) << to_string(plan);
+  const std::string& name = GetParam().name;
+  const bool merges = std::any_of(plan.groups.begin(), plan.groups.end(), [](const Group& group) {
+    return !dynamic_cast<const cuda::Implementers&>(*group.implementation).choices.front().merges.empty();
+  });
+  // Where images are read for them, reductions move only if the estimate says that it pays.
+  static const std::set<std::string> move{"norm_grad_c128", "norm_grad_c64_gate", "norm_grad_of_two_bf16",
+                                          "norm_grad_patches_c64"};
+  if (name.starts_with("norm_grad")) {
+    EXPECT_EQ(merges, move.count(name) == 1) << to_string(plan);
+  }
   std::vector<int> members;
   for (const Group& group : plan.groups) members.insert(members.end(), group.members.begin(), group.members.end());
   for (int k = 0; k < std::ssize(plan.kernels); ++k) EXPECT_EQ(members.at(static_cast<std::size_t>(k)), k);

@@ -308,7 +308,7 @@ TEST(CudaLowering, ReductionsMoveToTheProgramThatMakesTheirValues) {
 // Those of a gradient, too, with the images that they need beside it: x, and of two layers both.
 TEST(CudaLowering, SumsOfAGradientMoveToTheProgramThatMakesIt) {
   using hopper_plans::Norm;
-  const hopper_plans::Layer layer{64, 128, 28, 28, 64, 1, 1};
+  const hopper_plans::Layer layer{128, 64, 56, 56, 256, 1, 1};
   for (const Norm what : {Norm::backward, Norm::backward_and_gate, Norm::backward_of_two}) {
     Plan plan = hopper_plans::with_norm("norm", layer, what).plan;
     const std::size_t loads = plan.kernels[0].loads.size();
