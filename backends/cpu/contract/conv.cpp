@@ -4,7 +4,7 @@
 #include "nixie/backends/cpu/contract/conv_phase.h"
 #include "nixie/backends/cpu/contract/pack.h"
 #include "nixie/backends/cpu/contract/seen_pixels.h"
-#include "nixie/backends/cpu/contract/winograd.h"
+#include "nixie/backends/cpu/contract/winograd/winograd.h"
 
 namespace nixie::cpu {
 namespace {

@@ -1,8 +1,8 @@
 // filter_grad in Winograd's tiles: G^T of the products of A dy A^T, filters as lanes, and of the windows' transforms,
 // summed over all tiles.
 #include "nixie/backends/cpu/contract/pack.h"
-#include "nixie/backends/cpu/contract/winograd.h"
-#include "nixie/backends/cpu/contract/winograd_tiles.h"
+#include "nixie/backends/cpu/contract/winograd/winograd.h"
+#include "nixie/backends/cpu/contract/winograd/winograd_tiles.h"
 
 namespace nixie::cpu {
 namespace {

@@ -1,5 +1,5 @@
 // Winograd's tiles: their places, and B^T d B of windows, the tiles of a line as lanes.
-#include "nixie/backends/cpu/contract/winograd_tiles.h"
+#include "nixie/backends/cpu/contract/winograd/winograd_tiles.h"
 
 #include <cstdlib>
 #include <string_view>

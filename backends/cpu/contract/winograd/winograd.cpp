@@ -1,11 +1,11 @@
 // Winograd's tiles: windows of 4x4 and filters are transformed, 16 products of matrices give the transforms of 2x2
 // results. Tiles are the lanes; a block of them stays in the second-level cache from transform to transform.
-#include "nixie/backends/cpu/contract/winograd.h"
+#include "nixie/backends/cpu/contract/winograd/winograd.h"
 
 #include <cstring>
 
 #include "nixie/backends/cpu/contract/pack.h"
-#include "nixie/backends/cpu/contract/winograd_tiles.h"
+#include "nixie/backends/cpu/contract/winograd/winograd_tiles.h"
 
 namespace nixie::cpu {
 namespace {
