@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -46,7 +47,11 @@ class StoredSamples : public Base {
   SampleTarget target() const override { return content_.targets.form(); }
   const std::vector<std::string>& class_names() const override { return class_names_; }
   void load_target(std::int64_t index, const AugmentKey& key, std::span<std::byte> target) const override;
-  std::uint64_t fingerprint() const override { return fingerprint_; }
+  /// Computed when it is first asked for, which reads samples of a file.
+  std::uint64_t fingerprint() const override {
+    std::call_once(is_computed_, [&] { fingerprint_ = computed_fingerprint(); });
+    return fingerprint_;
+  }
 
  protected:
   /// `base` are the arguments of Base's constructor.
@@ -57,8 +62,7 @@ class StoredSamples : public Base {
         content_(std::move(content)),
         class_names_(std::move(class_names)),
         transform_(transform),
-        size_(limited(content_.targets.size(), limit)),
-        fingerprint_(computed_fingerprint()) {}
+        size_(limited(content_.targets.size(), limit)) {}
 
   /// The pixels of a sample, in `read` where they are not in memory.
   const T* pixels_of(std::int64_t index, std::vector<T>& read) const;
@@ -71,7 +75,8 @@ class StoredSamples : public Base {
  private:
   std::uint64_t computed_fingerprint() const;
 
-  std::uint64_t fingerprint_;
+  mutable std::once_flag is_computed_;
+  mutable std::uint64_t fingerprint_ = 0;
 };
 extern template class StoredSamples<ByteDataset, std::uint8_t>;
 extern template class StoredSamples<Dataset, float>;

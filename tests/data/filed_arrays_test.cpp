@@ -62,6 +62,25 @@ TEST(FiledArrays, GiveTheSamplesThatMemoryGives) {
   }
 }
 
+TEST(FiledArrays, HaveAFingerprintOfTheirSamples) {
+  const TempFolder folder;
+  std::vector<std::uint8_t> pixels(6 * 2 * 2, 1);
+  const auto fingerprint = [&](const char* name) {
+    {
+      Hdf5File file(folder / name);
+      file.dataset("images", H5T_STD_U8LE, H5T_NATIVE_UINT8, {6, 2, 2}, pixels, {2, 2, 2});
+      file.dataset<std::uint8_t>("labels", H5T_STD_U8LE, H5T_NATIVE_UINT8, {6}, {0, 1, 0, 1, 0, 1});
+    }
+    const Arrays options{.path = folder / name, .normalize = false, .holdout = 0.5f, .memory = 0};
+    const Splits data = options.open();
+    return std::pair(data.train->fingerprint(), data.test->fingerprint());
+  };
+  const auto first = fingerprint("a.h5");
+  EXPECT_EQ(fingerprint("b.h5"), first);
+  pixels[5 * 4] = 2;
+  EXPECT_NE(fingerprint("c.h5"), first);
+}
+
 /// Images of a number each that count what is asked for.
 struct CountedRows final : ArrayRows {
   NumberArray form_{.type = "u1", .shape = {64, 512, 512}};
