@@ -77,7 +77,7 @@ TEST(Links, OfTheManualLeadSomewhere) {
 TEST(Links, ThatLeadNowhereAreTold) {
   const fs::path page = kRoot / "README.md";
   EXPECT_EQ(fault_of(page, "docs/tutorial.md"), "");
-  EXPECT_EQ(fault_of(page, "#reading-on"), "");
+  EXPECT_EQ(fault_of(page, "#documentation"), "");
   EXPECT_EQ(fault_of(page, "docs/data.md#shards"), "");
   EXPECT_EQ(fault_of(page, "docs/none.md"), "leads to no file");
   EXPECT_EQ(fault_of(page, "docs/data.md#none"), "leads to no heading");

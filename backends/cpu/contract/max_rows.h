@@ -19,7 +19,7 @@ constexpr T lowest() {
 template <class T>
 class MaxRows {
  public:
-  MaxRows(const Windows& windows, const View<T>& x)
+  MaxRows(const Windows& windows, const PooledView<T>& x)
       : w_(windows),
         x_(x),
         padded_(ceil_div(w_.out[3], kWidth) * kWidth),
@@ -100,7 +100,7 @@ class MaxRows {
   }
 
   const Windows& w_;
-  const View<T>& x_;
+  const PooledView<T>& x_;
   const std::int64_t padded_, columns_;  ///< of the output up to whole vectors; of a remainder
   std::vector<std::int64_t> offsets_;    ///< of the window's columns in `dealt_`
   Scratch<T> dealt_;                     ///< [remainder][column]

@@ -17,7 +17,7 @@ void fill_scale(const Windows& w, const Row& row, bool count_pad, std::vector<T>
 }
 
 template <class T>
-void average_row(const Windows& w, const View<T>& x, const Row& row, const std::vector<T>& scale, T* out) {
+void average_row(const Windows& w, const PooledView<T>& x, const Row& row, const std::vector<T>& scale, T* out) {
   std::fill(out, out + w.out[3], T{});
   for_each_input_row(w, row, [&](std::int64_t c, std::int64_t d, std::int64_t h, std::int64_t) {
     const T* from = x.row(row.n, c, d, h);
@@ -34,7 +34,7 @@ void average_row(const Windows& w, const View<T>& x, const Row& row, const std::
 
 /// Spreads a row of dy over the dense image dx it was averaged from.
 template <class T>
-void spread_row(const Windows& w, const View<T>& dy, const Row& row, const std::vector<T>& scale, T* dx) {
+void spread_row(const Windows& w, const PooledView<T>& dy, const Row& row, const std::vector<T>& scale, T* dx) {
   const T* from = dy.row(row.n, row.c, row.d, row.h);
   for_each_input_row(w, row, [&](std::int64_t c, std::int64_t d, std::int64_t h, std::int64_t) {
     T* to = dx + ((c * w.in[1] + d) * w.in[2] + h) * w.in[3];
@@ -68,7 +68,7 @@ class Indices {
 
  private:
   template <class T>
-  static void read(const View<T>& view, const Row& row, std::vector<std::int32_t>& to) {
+  static void read(const PooledView<T>& view, const Row& row, std::vector<std::int32_t>& to) {
     const T* from = view.row(row.n, row.c, row.d, row.h);
     const std::int64_t count = static_cast<std::int64_t>(to.size()), step = view.axis[3];
     std::int32_t* const out = to.data();
@@ -79,8 +79,8 @@ class Indices {
   }
   std::optional<Strided<std::uint8_t>> narrow_;
   std::optional<Strided<std::int32_t>> wide_;
-  std::optional<View<std::uint8_t>> narrow_view_;
-  std::optional<View<std::int32_t>> wide_view_;
+  std::optional<PooledView<std::uint8_t>> narrow_view_;
+  std::optional<PooledView<std::int32_t>> wide_view_;
 };
 
 /// Where the maximum an index names lies: an offset from the image, or none when it names padding.
@@ -159,7 +159,7 @@ template <class T>
 void run_max_or_average(const Pool& op, std::span<const BoundOperand> operands, const Shape& domain,
                         const HeadSink& sink, ThreadPool& pool) {
   const Strided<T> x(operands[0], pool);
-  const View<T> view(x);
+  const PooledView<T> view(x);
   const Windows w = windows_of(op, x.shape(), domain);
   const std::int64_t unit = w.out_size() / w.out[0];
   for_each_units(sink, pool, w.batch * w.out[0], unit, unit * w.window_size(), [&](std::int64_t from, std::int64_t to) {
@@ -184,7 +184,7 @@ template <class T>
 void run_input_grad(const Pool& op, std::span<const BoundOperand> operands, const Shape& domain, const HeadSink& sink,
                     ThreadPool& pool) {
   const Strided<T> dy(operands[0], pool);
-  const View<T> view(dy);
+  const PooledView<T> view(dy);
   const Windows w = windows_of(op, domain, dy.shape());
   std::optional<Indices> index;
   if (op.kind == PoolKind::max) index.emplace(operands[1], pool);
@@ -217,7 +217,7 @@ template <class T>
 void run_pool_gather(const Pool& op, std::span<const BoundOperand> operands, const Shape& domain, const HeadSink& sink,
                      ThreadPool& pool) {
   const Strided<T> v(operands[0], pool);
-  const View<T> view(v);
+  const PooledView<T> view(v);
   const Indices index(operands[1], pool);
   const Windows w = windows_of(op, v.shape(), domain);
   const Maxima maxima(w, view.axis);

@@ -65,8 +65,8 @@ inline Windows windows_of(const Pool& op, const Shape& in, const Shape& out) {
 
 /// An operand's strides on the batch and the four axes.
 template <class T>
-struct View {
-  explicit View(const Strided<T>& operand) : data(operand.data()), batch(operand.stride(0)), axis{} {
+struct PooledView {
+  explicit PooledView(const Strided<T>& operand) : data(operand.data()), batch(operand.stride(0)), axis{} {
     const int spatial = operand.shape().rank() - 2;
     axis[0] = operand.stride(1);
     for (int i = 0; i < spatial; ++i) axis[static_cast<std::size_t>(kAxes - spatial + i)] = operand.stride(2 + i);
