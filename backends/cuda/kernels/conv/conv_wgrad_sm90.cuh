@@ -5,8 +5,9 @@
 //          reduction runs over pixels, 64 to a stage; M and N lie contiguous in both operands, as wgmma can read them.
 // Roles    one producer thread fills a ring of stages by TMA (im2col for x); CONV_CONSUMERS warpgroups multiply, each
 //          its own 64 * CONV_MMA_M filters, and store by themselves. With CONV_IN_TURN = 1 each has items of its own:
-//          where a tile has few stages, one stores (an update of the weights) under the other's products. Each waits
-//          for its turn, since the parity of a stage's barrier tells a phase from the next one alone.
+//          where a tile has few stages, one stores (an update of the weights) under the other's products. A consumer
+//          waits until the one before has seen all its stages: a barrier's parity distinguishes only two neighbouring
+//          phases, so further ahead it would take old data for new.
 // Split    there are few tiles and many pixels: a host-made schedule cuts the pixels of a tile into items (see
 //          conv_wgrad_schedule.h). An item that is a whole tile runs Body; a part writes fp32 sums to the workspace in
 //          order of its pieces, and conv_wgrad_reduce adds the parts in a fixed order and runs Body: no result depends
