@@ -9,6 +9,7 @@
 #include <random>
 #include <set>
 
+#include "nixie/backends/cpu/backend.h"
 #include "nixie/core/base/array.h"
 #include "nixie/core/graph/backend.h"
 #include "nixie/core/graph/plan_query.h"
@@ -102,6 +103,16 @@ inline void expect_close(const Array& found, const Array& expected, const Bound&
     if (++wrong <= 3) ADD_FAILURE() << what << ": element " << i << " is " << x[i] << ", expected " << y[i];
   }
   EXPECT_EQ(wrong, 0) << what << ": wrong elements of " << x.size();
+}
+
+/// Uniform in [-1, 1).
+inline double any_number(Dtype, std::mt19937& random) { return std::uniform_real_distribution<double>(-1, 1)(random); }
+
+/// Runs a draft of doubles and its rewritten form on the CPU, and compares the results to 1e-13 of the largest.
+inline void expect_unchanged(const Draft& draft, const Draft& rewritten) {
+  const auto cpu = make_cpu_backend(1);
+  const std::vector<Array> expected = run(*cpu, draft, 1, any_number), found = run(*cpu, rewritten, 1, any_number);
+  for (std::size_t i = 0; i < found.size(); ++i) expect_close(found[i], expected[i], {.of_largest = 1e-13}, draft.name);
 }
 
 }  // namespace nixie::cuda_plans

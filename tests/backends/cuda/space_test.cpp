@@ -16,6 +16,7 @@ namespace nixie {
 namespace {
 
 using cuda_plans::Draft;
+using cuda_plans::expect_unchanged;
 
 struct Case {
   std::string name;
@@ -23,16 +24,6 @@ struct Case {
   Conv conv;
   int gradients = 1;  ///< input gradients that become planar: none of a depth with strides
 };
-
-double any_number(Dtype, std::mt19937& random) { return std::uniform_real_distribution<double>(-1, 1)(random); }
-
-void expect_unchanged(const Draft& draft, const Draft& lowered) {
-  const auto cpu = make_cpu_backend(1);
-  const std::vector<Array> expected = cuda_plans::run(*cpu, draft, 1, any_number),
-                           found = cuda_plans::run(*cpu, lowered, 1, any_number);
-  for (std::size_t i = 0; i < found.size(); ++i)
-    cuda_plans::expect_close(found[i], expected[i], {.of_largest = 1e-13}, draft.name);
-}
 
 int heads_over(const Plan& plan, int rank) {
   int heads = 0;

@@ -3,7 +3,6 @@
 #ifdef NIXIE_WITH_CUDA
 #include <gtest/gtest.h>
 
-#include "nixie/backends/cpu/backend.h"
 #include "nixie/backends/cuda/rewrite/lower.h"
 #include "nixie/tests/backends/cuda/hopper_plans.h"
 #include "nixie/tests/backends/draft_runner.h"
@@ -12,6 +11,7 @@ namespace nixie {
 namespace {
 
 using cuda_plans::Draft;
+using cuda_plans::expect_unchanged;
 
 struct Case {
   std::string name;
@@ -62,16 +62,6 @@ std::vector<Case> cases() {
        {.stride = {2, 1, 2}, .pad = {1, 0, 1}, .dilation = {1, 1, 1}},
        4},
   };
-}
-
-double any_number(Dtype, std::mt19937& random) { return std::uniform_real_distribution<double>(-1, 1)(random); }
-
-void expect_unchanged(const Draft& draft, const Draft& lowered) {
-  const auto cpu = make_cpu_backend(1);
-  const std::vector<Array> expected = cuda_plans::run(*cpu, draft, 1, any_number),
-                           found = cuda_plans::run(*cpu, lowered, 1, any_number);
-  for (std::size_t i = 0; i < found.size(); ++i)
-    cuda_plans::expect_close(found[i], expected[i], {.of_largest = 1e-13}, draft.name);
 }
 
 Draft in_phases(Draft draft) {
