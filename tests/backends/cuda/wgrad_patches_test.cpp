@@ -7,8 +7,13 @@
 #include <random>
 #include <vector>
 
+#include "nixie/backends/cuda/compile/jit.h"
 #include "nixie/backends/cuda/families/conv/wgmma_tiles.h"
 #include "nixie/backends/cuda/families/conv/wgrad_patches.h"
+#include "nixie/backends/cuda/families/registry.h"
+#include "nixie/backends/cuda/rewrite/lower.h"
+#include "nixie/tests/backends/cuda/hopper_cases.h"
+#include "nixie/tests/compiler_log.h"
 
 namespace nixie::cuda {
 namespace {
@@ -135,6 +140,27 @@ TEST(CudaWgradPatches, ChosenOnesFit) {
     few.images = sizes.images;
     if (conv.p < 100) expect_every_term_once(tile->patch, sizes, static_cast<int>(patches_of(few, tile->patch)));
   }
+}
+
+// Also where the estimate takes other tiles.
+TEST(CudaWgradPatches, CompileWithoutSpills) {
+  const Chip chip = chip_named("sm_90a");
+  std::vector<std::string> sources, names;
+  for (const hopper_plans::Case& of : hopper_plans::cases()) {
+    if (!of.name.starts_with("filter_grad")) continue;
+    Plan plan = of.draft().plan;
+    lower(plan, chip);
+    plan_memory(plan);
+    for (const Group& group : plan.groups)
+      for (const Algorithm& algorithm : generate(plan, group, chip).algorithms)
+        if (algorithm.name.starts_with("patches")) {
+          sources.push_back(generate(plan, group, chip, algorithm.name).source);
+          names.push_back(of.name + " by " + algorithm.name);
+        }
+  }
+  EXPECT_GE(sources.size(), 12u);
+  const std::vector<Cubin> cubins = compile_sources(sources, "sm_90a");
+  for (std::size_t i = 0; i < cubins.size(); ++i) EXPECT_EQ(complaints(cubins[i].log), "") << names[i];
 }
 
 // Where 64 filters leave too few products for what L2 gives, patches are estimated faster than tiles of one tap each;

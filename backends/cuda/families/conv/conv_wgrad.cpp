@@ -115,6 +115,10 @@ KernelCode generate_program(const Plan& plan, const Choice& choice, Program prog
   const auto items = static_cast<std::int64_t>(schedule.items.size()),
              splits = static_cast<std::int64_t>(schedule.splits.size());
 
+  // Parts are added by another kernel, whose many threads hide memory's latency by themselves.
+  const bool prefetches =
+      conv.row_channels == 0 && !choice.kernel.loads.empty() &&
+      std::any_of(schedule.items.begin(), schedule.items.end(), [](const WgradItem& item) { return item.slot < 0; });
   const std::int64_t part_bytes = 4 * schedule.slots * program.part_floats();
   NhwcFunctor body = nhwc_functor(
       plan, choice.kernel,
@@ -125,7 +129,7 @@ KernelCode generate_program(const Plan& plan, const Choice& choice, Program prog
        {"const int*", "first_items", {Argument::kTable, (items + splits) * 16}},
        {"float*", "parts", {Argument::kScratch, 0}},
        {"float*", "bias_parts", {Argument::kScratch, part_bytes}}},
-      conv.row_channels ? 1 : 4);
+      conv.row_channels ? 1 : 4, prefetches);
   KernelCode code;
   code.source = window_defines(conv, conv.pad) + program.defines +
                 defines({{"CONV_C", conv.channels / conv.groups},
@@ -136,6 +140,7 @@ KernelCode generate_program(const Plan& plan, const Choice& choice, Program prog
                          {"CONV_ITEMS", items},
                          {"CONV_SPLITS", splits},
                          {"CONV_BIAS_GRAD", sums},
+                         {"CONV_PREFETCH", prefetches},
                          {"CONV_ROW_CHANNELS", conv.row_channels},
                          {"CONV_ROW_S", conv.row_s}}) +
                 body.text + fmt::format("#include \"{}.cuh\"\n", program.file);

@@ -22,11 +22,16 @@ std::int64_t tiles_of(const ConvProblem& conv, const PatchTile& tile) {
 
 std::int64_t part_bytes(const PatchTile& tile) { return std::int64_t{4} * tile.rows() * tile.patch.lines * tile.n(); }
 
+// The longest of three: products of 64 x n take n / 2 clocks per 16 terms; shared memory delivers their operands and
+// takes the next stage's, at less than its rate as both meet; L2 delivers lines.
 double stage_clocks(const ConvProblem& conv, const PatchTile& tile, const Chip& chip) {
-  const int n = tile.n(), filters = static_cast<int>(round_up(std::min(tile.rows(), conv.filters / conv.groups), 64));
-  const double products = tile.consumers * tile.mma_m * (tile.patch.high / 2) * std::max(n / 2, 16 + n / 4),
-               bytes = 1.0 * kLine * (tile.patch.high * 8 * filters / 64 + tile.patch.places());
-  return std::max(products, bytes / chip.l2_bytes_per_clock) + kStageOverhead;
+  constexpr double kSharedBytesPerClock = 115;
+  const int n = tile.n(), filters = static_cast<int>(round_up(std::min(tile.rows(), conv.filters / conv.groups), 64)),
+            gradients = tile.patch.high * 8 * filters / 64, places = tile.patch.places();
+  const double times = tile.consumers * tile.mma_m * (tile.patch.high / 2), products = times * n / 2,
+               shared = (times * (64 + n) * 32 + gradients * 128 + places * 2 * tile.slice) / kSharedBytesPerClock,
+               l2 = 1.0 * kLine * (gradients + places) / chip.l2_bytes_per_clock;
+  return std::max({products, shared, l2}) + kStageOverhead;
 }
 
 // As if blocks shared the work evenly; parts go to L2 and come back.

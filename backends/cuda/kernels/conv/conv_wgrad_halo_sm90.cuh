@@ -23,7 +23,7 @@
 //   CONV_RUN CONV_LINES            taps of a run, RUN * SLICE = TILE_N; runs of a tile, which divide CONSUMERS
 //   CONV_CONSUMERS CONV_MMA_M      tile rows (filters) = 64 * CONSUMERS / LINES * MMA_M
 //   CONV_TILE_N                    32, 64, 96, 128, 160, 192, 224 or 256
-//   CONV_STAGES CONV_ITEMS CONV_SPLITS CONV_BIAS_GRAD NIXIE_BF16    as in conv_wgrad
+//   CONV_STAGES CONV_ITEMS CONV_SPLITS CONV_BIAS_GRAD CONV_PREFETCH NIXIE_BF16    as in conv_wgrad
 // Body as for conv_wgrad; items' columns count slabs of SLICE channels, then tiles of taps; parts
 //   float[slots][tile rows * LINES * TILE_N]; bias_parts float[items][LINES][tile rows].
 // Kernel conv_wgrad(x_map, dy_map, body):
@@ -59,9 +59,10 @@ NIXIE_DEVICE bool locate(const Item& item, int thread, int column, int& tap, int
 }
 
 NIXIE_DEVICE void produce(const TensorMap* x, const TensorMap* dy, u32 shared, u32 full, u32 empty, const int4* items,
-                          int count) {
+                          int count, volatile int& begun) {
   Ring<kStages> ring;
   for (int i = 0; i < count; i++) {
+    if (CONV_PREFETCH) begun = i + 1;
     const Item item(items[i]);
     const int filter = item.group * CONV_K + item.m * kTileM, channel = item.group * CONV_C + item.n % kSlabs * kSlice;
     const auto tap = kPatch.tap(item.n / kSlabs, 0, 0);
@@ -134,6 +135,8 @@ extern "C" __global__ void __launch_bounds__((kConsumers + 1) * 128, 1)
             empty = shared_address(empty_barriers);
   const int first = body.first_items[blockIdx.x], count = body.first_items[blockIdx.x + 1] - first;
   const int4* items = body.items + first;
+  __shared__ volatile int begun;  // items, by the producer
+  if (threadIdx.x == 0) begun = 0;
   if (threadIdx.x < 64) ones[threadIdx.x] = pack(1.f, 1.f);
   fence_async_proxy();
   if (threadIdx.x == 0) {
@@ -148,7 +151,10 @@ extern "C" __global__ void __launch_bounds__((kConsumers + 1) * 128, 1)
   const int role = __shfl_sync(~0u, threadIdx.x / 128, 0);
   if (role == 0) {
     if (kConsumers > 1) registers_down<kConsumers == 2 ? 40 : 32>();
-    if (threadIdx.x == 0) produce(&x, &dy, shared, full, empty, items, count);
+    if (threadIdx.x == 0) produce(&x, &dy, shared, full, empty, items, count, begun);
+#if CONV_PREFETCH
+    if (threadIdx.x / 32 == 1) prefetch_tiles(body, items, count, begun);
+#endif
   } else {
     if (kConsumers > 1) registers_up<kConsumers == 2 ? 232 : 160>();
     const int thread = threadIdx.x - 128, line = (role - 1) % kLines;

@@ -12,6 +12,7 @@
 //          conv_wgrad_schedule.h). An item that is a whole tile runs Body; a part writes fp32 sums to the workspace in
 //          order of its pieces, and conv_wgrad_reduce adds the parts in a fixed order and runs Body: no result depends
 //          on timing. Body may be the update of the weights: then dw itself is never written.
+// Memory   what Body will read of a whole tile is asked for when its products begin, so that L2 has it when they end.
 // Bias     some stages multiply dy by a column of ones too; which, goes round the columns of tiles, so that workers
 //          share this work alike (when one column of tiles did it all, its workers finished last: 5 to 10 % slower).
 // Products CONV_PRODUCTS = 3: two planes of each operand, as conv_fprop_sm90.cuh says; without a bias gradient.
@@ -39,6 +40,7 @@
 //   CONV_STAGES                    ring depth
 //   CONV_ITEMS CONV_SPLITS         how many there are in the schedule
 //   CONV_BIAS_GRAD NIXIE_BF16      0 or 1
+//   CONV_PREFETCH                  0 or 1; 1: Body has void prefetch(int position, int channel, int count) const
 //   CONV_PRODUCTS                  1 or 3; 3: sums a thread at most 64
 //   CONV_ROW_CHANNELS CONV_ROW_S   channels of the layer and the width of its window, where rows are packed; else 0
 // Body, defined before this file, takes the sums: void load(int position, int channel, Loads&) const and
@@ -78,9 +80,11 @@ struct Maps {
   const TensorMap *x[kPlanes], *dy[kPlanes];
 };
 
-NIXIE_DEVICE void produce(const Maps& maps, u32 shared, u32 full, u32 empty, const int4* items, int count) {
+NIXIE_DEVICE void produce(const Maps& maps, u32 shared, u32 full, u32 empty, const int4* items, int count,
+                          volatile int& begun) {
   Ring<kStages> ring;
   for (int i = 0; i < count; i++) {
+    if (CONV_PREFETCH) begun = i + 1;
     Item item(items[i]);
     int c[kSlicesPerTile], r[kSlicesPerTile], s[kSlicesPerTile];
 #pragma unroll
@@ -241,6 +245,8 @@ extern "C" __global__ void __launch_bounds__((kConsumers + 1) * 128, 1)
       empty = shared_address(empty_barriers);
   const int first = body.first_items[blockIdx.x], count = body.first_items[blockIdx.x + 1] - first;
   const int4* items = body.items + first;
+  __shared__ volatile int begun;  // items, by the producer
+  if (threadIdx.x == 0) begun = 0;
   if (threadIdx.x < 64) ones[threadIdx.x] = pack(1.f, 1.f);
   fence_async_proxy();
   if (threadIdx.x == 0) {
@@ -260,7 +266,10 @@ extern "C" __global__ void __launch_bounds__((kConsumers + 1) * 128, 1)
   int role = __shfl_sync(~0u, threadIdx.x / 128, 0);
   if (role == 0) {
     if (kConsumers > 1) registers_down<kConsumers == 2 ? 40 : 32>();
-    if (threadIdx.x == 0) produce(maps, shared, full, empty, items, count);
+    if (threadIdx.x == 0) produce(maps, shared, full, empty, items, count, begun);
+#if CONV_PREFETCH
+    if (threadIdx.x / 32 == 1) prefetch_tiles(body, items, count, begun);
+#endif
   } else {
     if (kConsumers > 1) registers_up<kConsumers == 2 ? 232 : 160>();
     const int thread = CONV_IN_TURN ? threadIdx.x % 128 : threadIdx.x - 128;

@@ -5,6 +5,7 @@
 //   kLines                  consumers that have the same filters and other columns
 //   kTilesM kPlanes         rows of tiles; planes of operands
 //   kPositions              of a filter, as Body counts them
+//   kSlice                  channels side by side in a consumer's columns
 //   kOtherRegisters         that a thread needs beside sums, and loads on their way
 // and after it
 //   bool locate(const Item&, int thread, int column, int& tap, int& channel)   where a consumer's column is stored
@@ -151,6 +152,25 @@ NIXIE_DEVICE void finish(const Body& body, const Sums& sums, const Item& item, f
           sums.bias[i / 2][i % 2 * 2];
   }
 }
+
+#if CONV_PREFETCH
+// Asks L2 for what Body reads of whole tiles while their products run. By a warp that has nothing else to do, an item
+// at a time, when the producer begins it: all at once would be more than L2 holds.
+NIXIE_DEVICE void prefetch_tiles(const Body& body, const int4* items, int count, const volatile int& begun) {
+  for (int i = 0; i < count; i++) {
+    while (begun <= i) __nanosleep(100);
+    const Item item(items[i]);
+    const int rows = item.slot < 0 ? min(kTileM, CONV_K - item.m * kTileM) : 0;
+    for (int row = threadIdx.x % 32; row < rows; row += 32)
+      for (int line = 0; line < kLines; line++)
+        for (int column = 0; column < kTileN; column += kSlice) {
+          int tap, c;
+          if (locate(item, line * 128, column, tap, c))
+            body.prefetch((item.group * CONV_K + item.m * kTileM + row) * kPositions + tap, c, min(kSlice, CONV_C - c));
+        }
+  }
+}
+#endif
 
 // The bias gradients of 32 filters: warps share the items, whose sums are added in a fixed order.
 NIXIE_DEVICE void reduce_bias(const Body& body, int block) {
