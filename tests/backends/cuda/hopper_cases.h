@@ -164,6 +164,12 @@ inline std::vector<Case> cases() {
       Gradient::stored);
   add("filter_grad_patches_c32_k128", 1, filter_grad, {6, 32, 28, 28, 128, 3, 3, {1, 1}, {1, 1}}, Gradient::updated);
   add("filter_grad_patches_c16", 1, filter_grad, {2, 16, 40, 41, 64, 3, 3, {1, 1}, {1, 1}}, Gradient::with_bias);
+  // Images and gradients change places: few filters.
+  add("filter_grad_patches_k32", 1, filter_grad, {5, 128, 28, 25, 32, 3, 3, {1, 1}, {1, 1}}, Gradient::half);
+  add("filter_grad_patches_k32_bf16", 1, filter_grad, {3, 64, 29, 33, 32, 5, 3, {1, 1}, {0, 2}, {1, 1}, bf16},
+      Gradient::stored);
+  add("filter_grad_patches_k16_dilated", 1, filter_grad, {9, 192, 14, 14, 16, 3, 3, {1, 1}, {3, 2}, {2, 2}},
+      Gradient::stored);
   {
     Layer groups{3, 128, 26, 25, 128, 3, 3, {1, 1}, {1, 1}};
     groups.groups = 2;

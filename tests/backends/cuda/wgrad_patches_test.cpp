@@ -12,6 +12,7 @@
 #include "nixie/backends/cuda/families/conv/wgrad_patches.h"
 #include "nixie/backends/cuda/families/registry.h"
 #include "nixie/backends/cuda/rewrite/lower.h"
+#include "nixie/core/passes/memory.h"
 #include "nixie/tests/backends/cuda/hopper_cases.h"
 #include "nixie/tests/compiler_log.h"
 
@@ -89,19 +90,13 @@ ConvProblem gradient(int images, int channels, int size_h, int size_w, int filte
 
 // Squares, odd sizes, windows of all shapes, dilations, groups.
 std::vector<ConvProblem> problems() {
-  return {gradient(128, 64, 56, 56, 64, 3, 3, {1, 1}),
-          gradient(64, 64, 224, 224, 64, 3, 3, {1, 1}),
-          gradient(128, 128, 28, 28, 128, 3, 3, {1, 1}),
-          gradient(128, 256, 14, 14, 256, 3, 3, {1, 1}),
-          gradient(128, 512, 7, 7, 512, 3, 3, {1, 1}),
-          gradient(3, 96, 19, 23, 192, 5, 5, {2, 2}),
-          gradient(5, 128, 17, 17, 128, 1, 7, {0, 3}),
-          gradient(5, 128, 17, 17, 192, 7, 1, {3, 0}),
-          gradient(7, 32, 13, 13, 128, 3, 3, {1, 1}),
-          gradient(2, 16, 31, 9, 48, 3, 3, {0, 1}),
-          gradient(3, 72, 21, 20, 40, 3, 3, {2, 4}, {2, 4}),
-          gradient(9, 512, 12, 12, 256, 3, 3, {1, 1}, {1, 1}, 2),
-          gradient(1, 24, 5, 6, 8, 2, 4, {0, 0})};
+  return {gradient(128, 64, 56, 56, 64, 3, 3, {1, 1}),       gradient(64, 64, 224, 224, 64, 3, 3, {1, 1}),
+          gradient(128, 128, 28, 28, 128, 3, 3, {1, 1}),     gradient(128, 256, 14, 14, 256, 3, 3, {1, 1}),
+          gradient(128, 512, 7, 7, 512, 3, 3, {1, 1}),       gradient(3, 96, 19, 23, 192, 5, 5, {2, 2}),
+          gradient(5, 128, 17, 17, 128, 1, 7, {0, 3}),       gradient(5, 128, 17, 17, 192, 7, 1, {3, 0}),
+          gradient(7, 32, 13, 13, 128, 3, 3, {1, 1}),        gradient(2, 16, 31, 9, 48, 3, 3, {0, 1}),
+          gradient(3, 72, 21, 20, 40, 3, 3, {2, 4}, {2, 4}), gradient(9, 512, 12, 12, 256, 3, 3, {1, 1}, {1, 1}, 2),
+          gradient(16, 128, 28, 28, 32, 3, 3, {1, 1}),       gradient(1, 24, 5, 6, 8, 2, 4, {0, 0})};
 }
 
 TEST(CudaWgradPatches, EveryTapMeetsEveryGradientOnce) {
@@ -124,6 +119,27 @@ TEST(CudaWgradPatches, EveryTapMeetsEveryGradientOnce) {
   }
 }
 
+// With images and gradients in each other's place, the taps from the last, the same pixels meet.
+TEST(CudaWgradPatches, TurnedOnesMeetTheSamePixels) {
+  for (const ConvProblem& conv : problems()) {
+    const ConvProblem other = turned(conv);
+    EXPECT_EQ(std::pair(other.channels, other.filters), std::pair(conv.filters, conv.channels));
+    for (const std::size_t axis : {0u, 1u}) {
+      const int taps = axis == 0 ? conv.r : conv.s, results = axis == 0 ? conv.p : conv.q,
+                pixels = axis == 0 ? conv.height : conv.width;
+      EXPECT_EQ(axis == 0 ? other.p : other.q, pixels);
+      EXPECT_EQ(axis == 0 ? other.height : other.width, results);
+      for (int tap = 0; tap < taps; ++tap)
+        for (int result = 0; result < results; ++result) {
+          const int pixel = result + tap * conv.dilation[axis] - conv.pad[axis];
+          EXPECT_EQ(pixel + (taps - 1 - tap) * other.dilation[axis] - other.pad[axis], result);
+        }
+    }
+    const ConvProblem back = turned(other);
+    EXPECT_EQ(std::pair(back.pad, back.p), std::pair(conv.pad, conv.p));
+  }
+}
+
 TEST(CudaWgradPatches, ChosenOnesFit) {
   const Chip chip = chip_named("sm_90a");
   for (const ConvProblem& conv : problems()) {
@@ -135,8 +151,8 @@ TEST(CudaWgradPatches, ChosenOnesFit) {
     EXPECT_LE(1024 + tile->stages * tile->stage_bytes() + tile->consumers * 8192, dynamic_shared_bytes(chip));
     EXPECT_EQ(tile->consumers % tile->patch.lines, 0);
     EXPECT_TRUE(tile->n() % 32 == 0 && tile->n() <= 256);
-    const Sizes sizes{std::min(conv.images, 9), conv.p, conv.q, conv.pad[0], conv.pad[1]};
-    ConvProblem few = conv;
+    ConvProblem few = tile->turned ? turned(conv) : conv;
+    const Sizes sizes{std::min(few.images, 9), few.p, few.q, few.pad[0], few.pad[1]};
     few.images = sizes.images;
     if (conv.p < 100) expect_every_term_once(tile->patch, sizes, static_cast<int>(patches_of(few, tile->patch)));
   }

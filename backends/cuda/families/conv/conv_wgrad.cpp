@@ -35,12 +35,13 @@ std::vector<Tile> tiles_of(const Plan& plan, const Choice& choice, const Chip& c
 }
 
 std::optional<PatchTile> patch_of(const Plan& plan, const Choice& choice, const Chip& chip) {
-  return gradient_patch(problem_of(choice), chip, epilogue_bytes(plan, choice.kernel));
+  return gradient_patch(problem_of(choice), chip, epilogue_bytes(plan, choice.kernel), !choice.channel_sum);
 }
 
 // What conv_wgrad_sm90.cuh and conv_wgrad_halo_sm90.cuh do not share.
 struct Program {
   std::string file = {}, tile = {}, defines = {};
+  ConvProblem conv = {};  // as the program sees it
   WgradSchedule schedule = {};
   std::int64_t tiles_m = 0;  // rows of tiles
   int rows = 0;              // of a tile
@@ -55,17 +56,19 @@ Program of_tile(const Plan& plan, const Choice& choice, const Tile& tile, const 
   const ConvProblem& conv = problem_of(choice);
   const std::int64_t pixels = std::int64_t{1} * conv.images * conv.p * conv.q;
   const int slice = gradient_slice(conv), planes = planes_of(conv.products());
-  Program program{.file = "conv_wgrad_sm90",
-                  .tile = tile.name(),
-                  .defines = tile_defines(conv, tile, slice) + defines({{"CONV_IN_TURN", tile.in_turn}}),
-                  .schedule = gradient_schedule(conv, tile, chip, epilogue_bytes(plan, choice.kernel)),
-                  .tiles_m = gradient_rows(conv, tile),
-                  .rows = tile.rows(),
-                  .consumers = tile.consumers,
-                  .sharing = tile.sharing(),
-                  .mma_m = tile.mma_m,
-                  .n = tile.n,
-                  .ring_bytes = std::int64_t{tile.stages} * planes * (tile.rows() + tile.n) * 128};
+  Program program{
+      .file = "conv_wgrad_sm90",
+      .tile = tile.name(),
+      .defines = tile_defines(conv, tile, slice) + defines({{"CONV_IN_TURN", tile.in_turn}, {"CONV_TURNED", 0}}),
+      .conv = conv,
+      .schedule = gradient_schedule(conv, tile, chip, epilogue_bytes(plan, choice.kernel)),
+      .tiles_m = gradient_rows(conv, tile),
+      .rows = tile.rows(),
+      .consumers = tile.consumers,
+      .sharing = tile.sharing(),
+      .mma_m = tile.mma_m,
+      .n = tile.n,
+      .ring_bytes = std::int64_t{tile.stages} * planes * (tile.rows() + tile.n) * 128};
   for (int plane = 0; plane < planes; ++plane) {
     const Operand &dy = plane_of(choice, 0, plane), &x = plane_of(choice, 1, plane);
     program.maps.push_back(images_map(x, conv.dtype, conv, conv.pad, conv.stride, slice, 64));
@@ -75,14 +78,15 @@ Program of_tile(const Plan& plan, const Choice& choice, const Tile& tile, const 
 }
 
 Program of_patch(const Choice& choice, const PatchTile& tile, const Chip& chip) {
-  const ConvProblem& conv = problem_of(choice);
+  const ConvProblem conv = tile.turned ? turned(problem_of(choice)) : problem_of(choice);
   const WgradPatch& patch = tile.patch;
   Program program{.file = "conv_wgrad_halo_sm90",
-                  .tile = fmt::format("{}x{} of {}x{}x{}", tile.rows(), patch.lines * tile.n(), patch.together,
-                                      patch.wide(), patch.high),
+                  .tile = fmt::format("{}x{} of {}x{}x{}{}", tile.rows(), patch.lines * tile.n(), patch.together,
+                                      patch.wide(), patch.high, tile.turned ? " turned" : ""),
                   .defines = defines({{"CONV_SLICE", tile.slice},
                                       {"CONV_TOGETHER", patch.together},
                                       {"CONV_HIGH", patch.high},
+                                      {"CONV_TURNED", tile.turned},
                                       {"CONV_DOWN", patch.down},
                                       {"CONV_RUN", patch.run},
                                       {"CONV_LINES", patch.lines},
@@ -91,6 +95,7 @@ Program of_patch(const Choice& choice, const PatchTile& tile, const Chip& chip) 
                                       {"CONV_TILE_N", tile.n()},
                                       {"CONV_STAGES", tile.stages},
                                       {"NIXIE_BF16", conv.dtype == Dtype::bf16}}),
+                  .conv = conv,
                   .schedule = patch_schedule(conv, tile, chip),
                   .tiles_m = patch_tile_rows(conv, tile),
                   .rows = tile.rows(),
@@ -100,7 +105,8 @@ Program of_patch(const Choice& choice, const PatchTile& tile, const Chip& chip) 
                   .mma_m = tile.mma_m,
                   .n = tile.n(),
                   .ring_bytes = tile.stages * tile.stage_bytes()};
-  const Operand &dy = choice.kernel.head->operands[0], &x = choice.kernel.head->operands[1];
+  const Operand &dy = choice.kernel.head->operands[tile.turned ? 1 : 0],
+                &x = choice.kernel.head->operands[tile.turned ? 0 : 1];
   program.maps.push_back(patches_map(
       x, conv.dtype, {u32(tile.slice), u32(patch.together), u32(patch.columns()), u32(patch.rows())}, 2 * tile.slice));
   program.maps.push_back(
@@ -109,7 +115,7 @@ Program of_patch(const Choice& choice, const PatchTile& tile, const Chip& chip) 
 }
 
 KernelCode generate_program(const Plan& plan, const Choice& choice, Program program) {
-  const ConvProblem& conv = problem_of(choice);
+  const ConvProblem& conv = program.conv;
   const bool sums = choice.channel_sum.has_value();
   const WgradSchedule& schedule = program.schedule;
   const auto items = static_cast<std::int64_t>(schedule.items.size()),

@@ -106,6 +106,15 @@ bool has_patches(const ConvProblem& conv) {
 
 }  // namespace
 
+ConvProblem turned(const ConvProblem& conv) {
+  ConvProblem other = conv;
+  std::swap(other.channels, other.filters);
+  std::swap(other.height, other.p);
+  std::swap(other.width, other.q);
+  other.pad = {(conv.r - 1) * conv.dilation[0] - conv.pad[0], (conv.s - 1) * conv.dilation[1] - conv.pad[1]};
+  return other;
+}
+
 std::int64_t PatchTile::stage_bytes() const {
   return std::int64_t{rows()} * patch.high * 16 + round_up(std::int64_t{2} * slice * patch.places(), 1024);
 }
@@ -122,10 +131,14 @@ std::int64_t patches_of(const ConvProblem& conv, const WgradPatch& patch) {
   return ceil_div(conv.images, patch.together) * patch.down_to(conv.p) * patch.across(conv.q);
 }
 
-std::optional<PatchTile> gradient_patch(const ConvProblem& conv, const Chip& chip, int epilogue_bytes) {
-  if (!has_patches(conv)) return {};
+namespace {
+
+// Without what the schedule adds to its clocks. Turned, places of two rows of results have no registers.
+std::optional<PatchTile> best_patch(const ConvProblem& conv, bool turned, const Chip& chip) {
   std::optional<PatchTile> best;
   for_each_tile(conv, [&](PatchTile tile) {
+    if (turned && tile.mma_m > 1) return;
+    tile.turned = turned;
     const std::int64_t room = dynamic_shared_bytes(chip) - 1024 - tile.consumers * 8192;
     for (const int together : {1, 2, 4, 8})
       for (int high = 4; high <= kMostRows; high += 2) {
@@ -137,7 +150,22 @@ std::optional<PatchTile> gradient_patch(const ConvProblem& conv, const Chip& chi
         if (!best || tile.clocks < best->clocks) best = tile;
       }
   });
-  if (best) best->clocks = scheduled_clocks(conv, *best, chip, epilogue_bytes);
+  return best;
+}
+
+}  // namespace
+
+std::optional<PatchTile> gradient_patch(const ConvProblem& conv, const Chip& chip, int epilogue_bytes, bool may_turn) {
+  if (!has_patches(conv)) return {};
+  const auto filled = [&](int filters) {
+    return static_cast<double>(filters) / static_cast<double>(round_up(filters, 64 * conv.groups));
+  };
+  std::optional<PatchTile> best = best_patch(conv, false, chip);
+  if (may_turn && filled(conv.filters) < filled(conv.channels)) {
+    auto other = best_patch(turned(conv), true, chip);
+    if (other && (!best || other->clocks < best->clocks)) best = other;
+  }
+  if (best) best->clocks = scheduled_clocks(best->turned ? turned(conv) : conv, *best, chip, epilogue_bytes);
   return best;
 }
 

@@ -13,12 +13,16 @@
 //          between them, every sum in registers.
 // Split    parts, bias gradient, Body: as in conv_wgrad. Consumers of the same filters take turns at the bias gradient
 //          as columns of tiles do, and each leaves a part.
+// Turned   CONV_TURNED = 1: x takes the place of the gradients and dy that of x, taps count from the last, and C, K, P,
+//          Q and pads are what they are for that problem, as x_map and dy_map are: where there are fewer filters than
+//          a tile has rows. No bias gradient.
 // Limits   stride 1, one product; C and K of a group multiples of 8.
 //
 // Compile-time, all required:
 //   CONV_C CONV_K CONV_R CONV_S CONV_P CONV_Q CONV_PAD_H/_W CONV_DILATION_H/_W CONV_GROUPS    as in conv_wgrad
 //   CONV_SLICE                     channels of a patch: 64, 32 or 16
 //   CONV_TOGETHER CONV_HIGH        1, 2, 4 or 8; even
+//   CONV_TURNED                    0 or 1
 //   CONV_DOWN                      0 or 1; 1: runs of taps go down the window, lines across
 //   CONV_RUN CONV_LINES            taps of a run, RUN * SLICE = TILE_N; runs of a tile, which divide CONSUMERS
 //   CONV_CONSUMERS CONV_MMA_M      tile rows (filters) = 64 * CONSUMERS / LINES * MMA_M
@@ -48,6 +52,7 @@ constexpr int kPitchBytes = kPatch.pitch() * kPlaceBytes, kPatchBytes = kPatch.p
 constexpr int kBoxBytes = CONV_HIGH * 8 * 128, kBytesA = kTileM / 64 * kBoxBytes;
 constexpr int kStageBytes = kBytesA + (kPatchBytes + 1023) / 1024 * 1024;
 constexpr Swizzle kSwizzle = kSlice == 64 ? Swizzle::b128 : kSlice == 32 ? Swizzle::b64 : Swizzle::b32;
+static_assert(!CONV_TURNED || !CONV_BIAS_GRAD);
 static_assert(CONV_C % 8 == 0 && kTileN == CONV_RUN * kSlice && kConsumers % kLines == 0 && CONV_HIGH % 2 == 0);
 #include "wgrad_sums.cuh"
 

@@ -9,6 +9,7 @@
 //   kOtherRegisters         that a thread needs beside sums, and loads on their way
 // and after it
 //   bool locate(const Item&, int thread, int column, int& tap, int& channel)   where a consumer's column is stored
+// With CONV_TURNED = 1 rows are the layer's channels, columns its filters, and taps count from the last.
 #pragma once
 #include "ptx.cuh"
 
@@ -30,15 +31,18 @@ struct Sums {
   float bias[kMmaM][4];
 };
 
-// Sums leave in pieces of four columns of a row, a thread's kPieces: a warp's 16 rows x 32 columns are four pieces of
-// each lane, eight lanes to a row, so that Body reads and writes whole lines.
+// Sums leave in pieces of four of the layer's channels, a thread's kPieces: a warp's 16 rows x 32 columns are four
+// pieces of each lane. Eight lanes have a row of columns, so that Body reads and writes whole lines; turned, four lanes
+// have a column of rows.
 NIXIE_DEVICE int first_row_of(int m, int thread) {
   return (thread / (128 * kLines) * kMmaM + m) * 64 + thread % 128 / 32 * 16;
 }
 NIXIE_DEVICE int row_of(int piece, int thread) {
-  return first_row_of(piece / (kTileN / 8), thread) + piece % 4 * 4 + thread % 32 / 8;
+  return first_row_of(piece / (kTileN / 8), thread) + (CONV_TURNED ? thread % 4 * 4 : piece % 4 * 4 + thread % 32 / 8);
 }
-NIXIE_DEVICE int column_of(int piece, int thread) { return piece % (kTileN / 8) / 4 * 32 + thread % 8 * 4; }
+NIXIE_DEVICE int column_of(int piece, int thread) {
+  return piece % (kTileN / 8) / 4 * 32 + (CONV_TURNED ? piece % 4 * 8 + thread % 32 / 4 : thread % 8 * 4);
+}
 
 // Body takes a piece at once, or column by column where rows are packed.
 constexpr int kCalls = CONV_ROW_CHANNELS ? 4 : 1, kLanes = 4 / kCalls;
@@ -48,12 +52,16 @@ NIXIE_DEVICE bool locate(const Item& item, int thread, int column, int& tap, int
 // Calls act(call, position, channel) for what of a piece of a tile lies inside.
 template <class Act>
 NIXIE_DEVICE void at_piece(const Item& item, int piece, int thread, Act act) {
-  const int within = item.m * kTileM + row_of(piece, thread), row = item.group * CONV_K + within;
+  const int within = item.m * kTileM + row_of(piece, thread);
   if (CONV_K % kTileM != 0 && within >= CONV_K) return;
 #pragma unroll
   for (int call = 0; call < kCalls; call++) {
     int tap, c;
-    if (locate(item, thread, column_of(piece, thread) + call, tap, c)) act(call, row * kPositions + tap, c);
+    if (!locate(item, thread, column_of(piece, thread) + call, tap, c)) continue;
+    if (CONV_TURNED)
+      act(call, (item.group * CONV_C + c) * kPositions + kPositions - 1 - tap, within);
+    else
+      act(call, (item.group * CONV_K + within) * kPositions + tap, c);
   }
 }
 
@@ -86,6 +94,15 @@ struct PieceLoads {
 NIXIE_DEVICE void to_pieces(const float* sums, u32 staging, float4 (&pieces)[4]) {
   const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
   __syncwarp();
+#if CONV_TURNED
+  const auto unit = [&](int column, int unit) { return staging + column * 64 + (unit ^ (column / 2 % 4)) * 16; };
+#pragma unroll
+  for (int i = 0; i < 16; i++)  // row g, and 8 more, of two columns
+    store_shared(unit(i / 4 * 8 + t * 2 + i % 2, g / 4 + i % 4 / 2 * 2) + g % 4 * 4, sums[i]);
+  __syncwarp();
+#pragma unroll
+  for (int i = 0; i < 4; i++) pieces[i] = load_shared(unit(i * 8 + g, t));
+#else
 #pragma unroll
   for (int i = 0; i < 4; i++) {
     const u32 to = staging + g * 128 + ((i * 2 + t / 2) ^ (g % 4 * 2)) * 16 + t % 2 * 8;
@@ -96,6 +113,7 @@ NIXIE_DEVICE void to_pieces(const float* sums, u32 staging, float4 (&pieces)[4])
 #pragma unroll
   for (int i = 0; i < 4; i++)
     pieces[i] = load_shared(staging + (i * 4 + lane / 8) * 128 + ((lane % 8) ^ (lane / 8 * 2)) * 16);
+#endif
 }
 
 // Body over a whole tile. An update reads more than it computes, and a few hundred threads hide the latency of memory
@@ -121,6 +139,7 @@ NIXIE_DEVICE void run_tile(const Body& body, const Sums& sums, const Item& item,
     to_pieces(&sums.tile[first / (kTileN / 8)][first % (kTileN / 8) * 4], staging, v);
 #pragma unroll
     for (int i = 0; i < 4; i += kAtOnce) {
+      if (CONV_TURNED) asm volatile("" : "+r"(thread));  // else places of all pieces would be computed before
       const int piece = first + i, loaded = kAhead ? piece + kAtOnce : piece;
       if (loaded < kPieces) loads[kAhead ? loaded / kAtOnce % 2 : 0].load(body, item, loaded, thread);
       loads[kAhead ? piece / kAtOnce % 2 : 0].run(body, &v[i], item, piece, thread);
@@ -160,14 +179,22 @@ NIXIE_DEVICE void prefetch_tiles(const Body& body, const int4* items, int count,
   for (int i = 0; i < count; i++) {
     while (begun <= i) __nanosleep(100);
     const Item item(items[i]);
-    const int rows = item.slot < 0 ? min(kTileM, CONV_K - item.m * kTileM) : 0;
-    for (int row = threadIdx.x % 32; row < rows; row += 32)
+    const int lane = threadIdx.x % 32, rows = item.slot < 0 ? min(kTileM, CONV_K - item.m * kTileM) : 0;
+#if CONV_TURNED
+    for (int column = lane; rows > 0 && column < kLines * kTileN; column += 32) {
+      int tap, c;
+      if (locate(item, column / kTileN * 128, column % kTileN, tap, c))
+        body.prefetch((item.group * CONV_C + c) * kPositions + kPositions - 1 - tap, item.m * kTileM, rows);
+    }
+#else
+    for (int row = lane; row < rows; row += 32)
       for (int line = 0; line < kLines; line++)
         for (int column = 0; column < kTileN; column += kSlice) {
           int tap, c;
           if (locate(item, line * 128, column, tap, c))
             body.prefetch((item.group * CONV_K + item.m * kTileM + row) * kPositions + tap, c, min(kSlice, CONV_C - c));
         }
+#endif
   }
 }
 #endif
