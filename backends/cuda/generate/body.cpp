@@ -283,6 +283,9 @@ void BodyWriter::add_load(int load, const Frame& frame, Code& code) {
                         where.empty() ? value
                                       : fmt::format("{} ? {} : filled<{}>({})", where, value, frame.lanes,
                                                     raw_literal(access.fill, slot.dtype)));
+    if (where.empty() && frame.lanes * size_of(slot.dtype) % 16 == 0)
+      code.prefetch +=
+          fmt::format("    prefetch_l2({} + ({}), count * {});\n", name, index(path, frame, ""), size_of(slot.dtype));
   } else if (loads_once(path, frame)) {
     members += fmt::format("    {} {};\n", type, name);
     text += fmt::format("    {}.{} = {};\n", into, name, element(""));

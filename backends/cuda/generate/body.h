@@ -67,6 +67,7 @@ class BodyWriter {
     std::string members;                    ///< of its struct Loads
     std::string load;                       ///< fills `loads`
     std::string fixed_members, fixed_load;  ///< the same of `fixed`: what is hoisted
+    std::string prefetch;                   ///< asks L2 for `count` neighbours along the lanes' axis
     std::string run;                        ///< uses `fixed`, `loads`, `carried` and `accumulators`, and stores
     std::vector<int> loads{}, fixed{};      ///< of the kernel: what `members` and `fixed_members` hold
   };
