@@ -73,7 +73,10 @@ double conv_seconds(const Form& form, const Chip& chip) {
   // Filters of several groups, or of phases, may be zeros before they are copied.
   const bool parts = sum.together > 1 || (form.gathers_results() && form.filters != sum.filters);
   const double zeros = !sum.gradient && parts ? kLaunch : 0;
-  return (sum.gradient ? kGradientLaunch : kConvLaunch) + zeros + stores + std::max(products, seconds_of_bytes(bytes));
+  // Filters are copied in another order.
+  const double filters = sum.gradient ? 0 : 1.5 * seconds_of_bytes(4 * static_cast<double>(form.filter_shape().size()));
+  return (sum.gradient ? kGradientLaunch : kConvLaunch) + zeros + filters + stores +
+         std::max(products, seconds_of_bytes(bytes));
 }
 
 // Of results that are gathered; blocks of another size at an axis' end take a kernel of their own.
