@@ -274,7 +274,7 @@ void BodyWriter::add_load(int load, const Frame& frame, Code& code) {
     const std::string value = fmt::format("{}<1>({} + ({})).lane[0]", read, name, index(path, frame, lane));
     return where.empty() ? value : fmt::format("{} ? {} : {}", where, value, raw_literal(access.fill, slot.dtype));
   };
-  (fixed ? code.fixed : code.loads).push_back(load);
+  ++(fixed ? code.fixed : code.loads);
   if (vector_access(path, frame)) {
     const std::string where = condition(path, frame, "");
     const std::string value = fmt::format("{}<{}>({} + ({}))", read, frame.lanes, name, index(path, frame, ""));
@@ -415,17 +415,6 @@ BodyWriter::Code BodyWriter::stages(const std::vector<int>& indices, const Frame
   else
     code.run = before + "    {\n" + lane + "    }\n" + after;
   return code;
-}
-
-BodyWriter::Code BodyWriter::loads(const std::vector<int>& indices, const Frame& frame) {
-  Code code;
-  for (int load : indices) add_load(load, frame, code);
-  return code;
-}
-
-int BodyWriter::load_bytes(int load, const Frame& frame) const {
-  const int bytes = static_cast<int>(size_of(plan_.slots[at(kernel_.loads[at(load)].slot)].dtype));
-  return loads_once(space_.paths[at(load)], frame) ? bytes : bytes * frame.lanes;
 }
 
 }  // namespace nixie::cuda

@@ -10,7 +10,6 @@ namespace {
 // multiprocessors.
 constexpr std::int64_t kEnoughBlocks = 256;
 constexpr int kSharedBytes = 24 * 1024;  // half of what a block has: parts of other blocks meet in the rest
-constexpr int kPartsBytes = 20 * 1024;   // as merge_parts of reduce.cuh has
 // Neighbouring kept positions that a block takes: 128 bytes of halves. With more of them more blocks share each, and
 // merging what they leave takes one block longer than small images take to read.
 constexpr int kMostColumns = 64;
@@ -61,12 +60,6 @@ Geometry to_one_value(std::int64_t reduced) {
   const std::int64_t steps = (reduced + g.reduced_threads - 1) / g.reduced_threads;
   g.splits = steps <= 16 ? 1 : steps <= 256 ? 16 : 64;
   return g;
-}
-
-std::int64_t merging_bytes(const Geometry& g, int bytes, int bytes_of_lane) {
-  const std::int64_t warps = std::int64_t{std::max(1, g.threads() / 32)} * g.kept_threads * bytes;
-  const std::int64_t parts = std::int64_t{bytes_of_lane} * g.threads();
-  return std::min<std::int64_t>(warps, kSharedBytes) + std::min<std::int64_t>(parts, kPartsBytes) + 256;
 }
 
 }  // namespace nixie::cuda

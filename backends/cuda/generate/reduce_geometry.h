@@ -20,8 +20,4 @@ Geometry geometry(std::int64_t kept, std::int64_t reduced, bool kept_first, int 
 /// Reductions to one value, in few shapes for all sizes: a thread has up to 16 steps as far as 64 blocks allow that.
 Geometry to_one_value(std::int64_t reduced);
 
-/// Shared memory of a block, at most, in which its threads' accumulators and other blocks' parts are merged.
-/// `bytes_of_lane`: what one lane of a thread accumulates.
-std::int64_t merging_bytes(const Geometry& g, int bytes, int bytes_of_lane);
-
 }  // namespace nixie::cuda

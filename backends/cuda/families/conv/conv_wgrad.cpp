@@ -81,8 +81,8 @@ Program of_patch(const Choice& choice, const PatchTile& tile, const Chip& chip) 
   const ConvProblem conv = tile.turned ? turned(problem_of(choice)) : problem_of(choice);
   const WgradPatch& patch = tile.patch;
   Program program{.file = "conv_wgrad_halo_sm90",
-                  .tile = fmt::format("{}x{} of {}x{}x{}{}", tile.rows(), patch.lines * tile.n(), patch.together,
-                                      patch.wide(), patch.high, tile.turned ? " turned" : ""),
+                  .tile = fmt::format("{} of {}x{}x{}{}", tile.name(), patch.together, patch.wide(), patch.high,
+                                      tile.turned ? " turned" : ""),
                   .defines = defines({{"CONV_SLICE", tile.slice},
                                       {"CONV_TOGETHER", patch.together},
                                       {"CONV_HIGH", patch.high},

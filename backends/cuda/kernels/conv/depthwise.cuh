@@ -19,7 +19,7 @@
 //          void run(int pixel, int channel, const Loads&, const float (&sum)[CONV_LANES]) const;
 //          const Storage *source, *other; }, defined before this file: x and w, or dy and w.
 // Compile-time: those of depthwise_rows.cuh, and CONV_PARTS, CONV_K if blocks leave parts of channels' reductions
-//   (channel_parts.cuh): run() then takes more, and its loads are a row ahead.
+//   (channel_parts.cuh): run() then takes more.
 // Kernel depthwise(body): a thread for each piece of channels (rounded up to CONV_ACROSS), group of columns, strip and
 //   image; with parts CONV_PARTS blocks for each row of pieces, which share those.
 #pragma once
@@ -111,7 +111,6 @@ struct Epilogue {
   const Body& body;
   const int channel;
 #ifdef CONV_PARTS
-  LoadsAhead loads[kRowsOut][kColumns];
   Body::Fixed fixed;
   Body::Accumulators accumulators[kLanes];
   int seen = 0;
@@ -136,7 +135,7 @@ struct Epilogue {
 #pragma unroll
     for (int m = 0; m < kRowsOut; ++m) {
       const int pixel = pixel_of(item, step, m);
-      if (pixel >= 0) store(sums[m], item, pixel, m);
+      if (pixel >= 0) store(sums[m], item, pixel);
 #pragma unroll
       for (int t = 0; t < kColumns; ++t)
 #pragma unroll
@@ -144,36 +143,20 @@ struct Epilogue {
     }
   }
 
-#ifdef CONV_PARTS
-  // Asks for what a step's results need.
-  __device__ __forceinline__ void ask(const Item& item, int step) {
-    if constexpr (LoadsAhead::kAny)
-#pragma unroll
-      for (int m = 0; m < kRowsOut; ++m) {
-        const int pixel = pixel_of(item, step, m);
-#pragma unroll
-        for (int t = 0; t < kColumns; ++t)
-          if (pixel >= 0 && item.column + t < kResultW) loads[m][t].load(body, pixel + t, channel);
-      }
-  }
-  __device__ __forceinline__ void store(const float (&sums)[kColumns][kLanes], const Item& item, int pixel, int m) {
-#pragma unroll
-    for (int t = 0; t < kColumns; ++t)
-      if (item.column + t < kResultW)
-        body.run(pixel + t, channel, fixed, loads[m][t].arrived(), sums[t], accumulators, ++seen);
-  }
-#else
-  __device__ void ask(const Item&, int) {}
-  __device__ __forceinline__ void store(const float (&sums)[kColumns][kLanes], const Item& item, int pixel, int) {
+  __device__ __forceinline__ void store(const float (&sums)[kColumns][kLanes], const Item& item, int pixel) {
     Body::Loads loads[kColumns];
 #pragma unroll
     for (int t = 0; t < kColumns; ++t)
       if (item.column + t < kResultW) body.load(pixel + t, channel, loads[t]);
 #pragma unroll
     for (int t = 0; t < kColumns; ++t)
-      if (item.column + t < kResultW) body.run(pixel + t, channel, loads[t], sums[t]);
-  }
+      if (item.column + t < kResultW)
+#ifdef CONV_PARTS
+        body.run(pixel + t, channel, fixed, loads[t], sums[t], accumulators, ++seen);
+#else
+        body.run(pixel + t, channel, loads[t], sums[t]);
 #endif
+  }
 
 #ifdef CONV_PARTS
   // All threads of a block; `active`: this one has channels of its own.
@@ -202,7 +185,6 @@ __device__ __forceinline__ void convolve(const Body& body, const Item& item, con
   Sums sums = {};
   const int begin = kBack ? item.first - (kLive - 1) : item.first, end = kBack ? item.last : item.last + kLive - 1;
   RowsAhead rows(ring, source, begin, end);
-  epilogue.ask(item, begin);
   for (int turn = begin; turn < end; turn += kLive) {
 #pragma unroll
     for (int k = 0; k < kLive; ++k) {
@@ -215,7 +197,6 @@ __device__ __forceinline__ void convolve(const Body& body, const Item& item, con
       }
       const int slot = kBack ? k : (k + 1) % kLive;  // of the oldest results
       epilogue.retire(sums[slot], item, step);
-      epilogue.ask(item, step + 1);
     }
   }
 }
