@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "nixie/core/base/shape.h"
 #include "nixie/core/graph/instruction.h"
 
 namespace nixie::cuda {

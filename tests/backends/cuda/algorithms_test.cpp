@@ -129,11 +129,11 @@ std::set<std::pair<int, int>> tiles_in(const KernelCode& code) {
   return tiles;
 }
 
-// A gradient [8, 49 c] whose columns are more tiles than a schedule can name, by some algorithms or by all.
+// A gradient [40, 49 c] whose columns are more tiles than a schedule can name, by some algorithms or by all.
 TEST(CudaAlgorithmsOfALayer, WithVeryManyChannelsNameEveryTile) {
   using hopper_plans::Gradient;
   const auto draft_of = [](std::int64_t channels, Dtype dtype, Math math) {
-    hopper_plans::Layer layer{.n = 1, .c = channels, .h = 7, .w = 7, .k = 8, .r = 7, .s = 7, .dtype = dtype};
+    hopper_plans::Layer layer{.n = 1, .c = channels, .h = 7, .w = 7, .k = 40, .r = 7, .s = 7, .dtype = dtype};
     layer.math = math;
     return hopper_plans::filter_grad("layer", layer, Gradient::stored).plan;
   };
