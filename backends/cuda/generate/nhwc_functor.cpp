@@ -46,8 +46,8 @@ NhwcFunctor nhwc_functor(const Plan& plan, const Kernel& kernel, const std::vect
   const std::string code = load_and_run(body, kernel, lanes, "float", prefetches);
   const bool reduces = !kernel.stages.back().reductions.empty();
   NhwcFunctor result;
-  result.text =
-      fmt::format("#include \"{}.cuh\"\n#include \"philox.cuh\"\nstruct Body {{\n", reduces ? "accumulators" : "math");
+  result.text = fmt::format("#include \"{}.cuh\"\n#include \"philox.cuh\"\n{}struct Body {{\n",
+                            reduces ? "accumulators" : "math", prefetches ? "#include \"ptx.cuh\"\n" : "");
   result.text +=
       fmt::format("  using Index = {};\n", body.wide() ? "long long" : "int") + body.pointers() + code + "};\n";
   result.arguments = body.arguments();
