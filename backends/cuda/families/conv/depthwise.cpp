@@ -19,7 +19,7 @@ constexpr int kThreads = 128, kBlocks = 3;  // of a block, at most; of blocks on
 constexpr int kRegisters = 130;             // by the estimate below, which leaves out what follows the sums
 constexpr int kRegistersByRows = 155;       // by the estimate for rows that are read again
 constexpr int kMostLive = 8;                // steps that are unrolled together
-constexpr int kMostProducts = 1500;         // of unrolled loops that the compiler keeps in registers
+constexpr int kMostProducts = 2800;         // of unrolled loops that the compiler keeps in registers
 constexpr int kMostPlaces = 64;             // of a row of the source, that a thread reads
 constexpr int kMostTerms = 8;               // of a place, that a thread reads
 constexpr int kSharedBytes = 46 << 10;      // of a block, for rows on their way, if two fit
@@ -133,12 +133,22 @@ void choose_tile(Shares& shares, const Computed& conv, const Chip& chip) {
   const auto take = [&](int lanes, int columns) {
     shares.lanes = lanes, shares.columns = static_cast<int>(round_up(columns, unit));
   };
+  // Filters that registers do not hold are read for each tap, once for all columns: of few that takes longer than the
+  // products.
+  Shares best;
   for (int lanes = most; lanes >= std::max(most / 2, 1); lanes /= 2)
-    for (int columns = wide; columns >= 1; columns /= 2) {
+    for (int columns = wide; columns > best.columns; columns /= 2) {
       take(lanes, columns);
-      shares.slides = can_slide(conv, lanes, shares.columns);
-      if (shares.slides) return;
+      if (!can_slide(conv, lanes, shares.columns)) continue;
+      shares.slides = true;
+      if (is_held(conv, lanes)) return;
+      best = shares;
+      break;
     }
+  if (best.slides) {
+    shares = best;
+    return;
+  }
   for (int lanes = most; lanes >= 1; lanes /= 2)
     for (int columns = strided ? 2 : 4; columns >= 1; columns /= 2) {
       take(lanes, columns);
