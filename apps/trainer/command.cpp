@@ -110,6 +110,7 @@ namespace {
 [[noreturn]] void fail_memory(const std::string& what, const TrainConfig& config) {
   const std::string key = fmt::format("--set data.{}.batch=", config.data.kind()),
                     known = "the largest batch that fits is ";
+  if (what.find("no batch fits") != std::string::npos) fail(Fault::memory, what);
   const std::int64_t batch = config.data.batch();
   if (const std::size_t at = what.find(known); at != std::string::npos)
     fail(Fault::memory, what, ", the run's is ", batch, "; try ", key, what.substr(at + known.size()));

@@ -50,8 +50,11 @@ std::string memory_report(const std::string& backend, const Plan& plan, const By
     if (!plan.slots[at(slot)].external) largest.push_back(&plan.slots[at(slot)]);
   std::sort(largest.begin(), largest.end(),
             [](const Slot* a, const Slot* b) { return a->size_bytes() > b->size_bytes(); });
+  const std::int64_t beside = scratch(batch_of(plan));
   std::string text = fmt::format("{}: out of memory: the step needs {} MiB, {} MiB are free; largest:", backend,
-                                 (plan.arena_bytes + scratch(batch_of(plan))) >> 20, free_bytes >> 20);
+                                 (plan.arena_bytes + beside) >> 20, free_bytes >> 20);
+  if (largest.empty() || beside > largest[0]->size_bytes())
+    text += fmt::format(" scratch memory ({} MiB)", beside >> 20);
   for (std::size_t i = 0; i < std::min<std::size_t>(3, largest.size()); ++i)
     text += fmt::format(" {} {} {} ({} MiB)", largest[i]->name, largest[i]->dtype, largest[i]->shape,
                         largest[i]->size_bytes() >> 20);

@@ -117,8 +117,8 @@ TEST_F(Messages, AnEmptyValueIsRefused) {
                 {"trainer eval --checkpoint ''", "--checkpoint"},
                 {"trainer predict --run '' " + net, "--run"},
                 {"trainer checkpoint diff " + net + " ''", net},
-                {"benchmark nets --json ''", "--json"},
-                {"explain lenet --backend=", "--backend"}};
+                {"benchmark show ''", "show"},
+                {"explain lenet --backend ''", "--backend"}};
   for (const auto& c : kCases) {
     const Ran ran = run_program(c.command);
     EXPECT_EQ(ran.code, 2) << c.command << "\n" << ran.output;
@@ -193,7 +193,7 @@ TEST_F(Messages, ALineBreakInANameEndsNoLine) {
   ran = run_program("trainer --config " + net + " --run " + run);
   EXPECT_EQ(ran.code, 2);
   EXPECT_THAT(ran.output, HasSubstr("a\\nb already holds a run"));
-  for (const std::string program : {"trainer ", "trainer predict ", "benchmark nets ", "explain lenet "}) {
+  for (const std::string program : {"trainer ", "trainer list ", "benchmark show x ", "explain lenet "}) {
     ran = run_program(program + "'--odd\n\x1b[31mname'");
     EXPECT_EQ(ran.code, 2) << program << ran.output;
     EXPECT_THAT(ran.output, HasSubstr("--odd\\n\\x1b[31mname"));
@@ -201,13 +201,15 @@ TEST_F(Messages, ALineBreakInANameEndsNoLine) {
 }
 
 // Whether it is trained or only tried.
-TEST_F(Messages, WantOfMemoryNamesASmallerBatch) {
+TEST_F(Messages, WantOfMemoryNamesTheTensorAndASmallerBatch) {
   const struct {
-    std::string layers, tensor;
-  } kCases[] = {
-      {"flatten, {linear: {out: 10000000}}, {linear: {out: 10}}", "[784, 10000000]"},
-      {"{conv2d: {out: 4, kernel: 3, stride: 1000000, pad: 1000000}}, flatten, {linear: {out: 10}}", "[20, 4, 3, 3]"},
-      {"{upsample: {factor: 300}}, flatten, {linear: {out: 10}}", "[20, 1, 28, 300, 28, 300]"}};
+    std::string layers, tensor, advice;
+  } kCases[] = {{"flatten, {linear: {out: 10000000}}, {linear: {out: 10}}", "scratch memory (29907 MiB)",
+                 "no batch fits, use a larger device or a smaller model\n"},
+                {"{conv2d: {out: 4, kernel: 3, stride: 1000000, pad: 1000000}}, flatten, {linear: {out: 10}}",
+                 "[20, 4, 3, 3]", "the batch is 20, try --set data.glyphs.batch=10\n"},
+                {"{upsample: {factor: 300}}, flatten, {linear: {out: 10}}", "[20, 1, 28, 300, 28, 300]",
+                 "no batch fits, use a larger device or a smaller model\n"}};
   for (const auto& c : kCases)
     for (const char* how : {"", "--dry-run "}) {
       const std::string net = write("net.yaml", "model: [" + c.layers + "]\n" + kEnd);
@@ -216,7 +218,7 @@ TEST_F(Messages, WantOfMemoryNamesASmallerBatch) {
       std::filesystem::remove_all(path("run"));
       EXPECT_EQ(ran.code, 4) << ran.output;
       EXPECT_THAT(ran.output, HasSubstr(c.tensor)) << how;
-      EXPECT_THAT(ran.output, HasSubstr("--set data.glyphs.batch=")) << how;
+      EXPECT_THAT(ran.output, HasSubstr(c.advice)) << how;
     }
 }
 
