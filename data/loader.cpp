@@ -13,9 +13,11 @@ Loader::Loader(std::shared_ptr<const Dataset> dataset, const LoaderOptions& opti
     : dataset_(std::move(dataset)), batch_(options.batch), seed_(seed), training_(training) {
   check(batch_ > 0 && options.prefetch > 0, "loader: batch is ", batch_, " and prefetch ", options.prefetch,
         ", both must be at least 1");
+  check(dataset_ != nullptr, "loader: there is no dataset");
   const std::int64_t size = dataset_->size();
+  if (size > Shape::kMostElements) fail(Fault::data, "the dataset has ", size, " samples, expected at most 2^48");
   batches_ = training ? size / batch_ : (size + batch_ - 1) / batch_;
-  if (batches_ == 0)
+  if (batches_ <= 0)
     fail(Fault::data, "the dataset has ", size, " samples, too few for a batch of ", batch_, "; set a smaller batch");
   const int threads = options.threads > 0 ? options.threads : std::max(1u, std::thread::hardware_concurrency());
   // Small enough that all threads share a batch, large enough that the lock is rarely taken.

@@ -18,7 +18,9 @@
 #include "nixie/apps/benchmark/commands/sweep_command.h"
 #include "nixie/apps/benchmark/commands/tune_command.h"
 #include "nixie/apps/benchmark/subjects/nets.h"
+#include "nixie/apps/trainer/commands/arguments.h"
 #include "nixie/core/base/error.h"
+#include "nixie/core/base/one_line.h"
 
 namespace nixie::benchmark {
 namespace {
@@ -232,7 +234,7 @@ void add_all(CLI::App& app, std::function<void()>& chosen) {
 }
 
 int fail_with(const std::string& program, Fault fault, const char* line) {
-  std::fprintf(stderr, "%s: %s\n", program.c_str(), line);
+  std::fprintf(stderr, "%s: %s\n", program.c_str(), one_line(line).c_str());
   return static_cast<int>(fault);
 }
 
@@ -270,9 +272,8 @@ int run_program(const std::string& program, std::vector<std::string> arguments) 
     arguments = {"all"};
   else if (arguments[0].rfind('-', 0) == 0 && !asks_for_help)
     arguments.insert(arguments.begin(), "nets");
-  std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them
   try {
-    app.parse(arguments);
+    parse_arguments(app, arguments);
     chosen();
     return 0;
   } catch (const CLI::ParseError& error) {

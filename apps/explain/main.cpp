@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "nixie/apps/explain/graph_text.h"
+#include "nixie/apps/trainer/commands/arguments.h"
 #include "nixie/apps/trainer/report/layer_table.h"
 #include "nixie/apps/trainer/signals.h"
 #include "nixie/apps/trainer/trainer.h"
@@ -80,7 +81,7 @@ int main(int argc, char** argv) {
   app.add_flag("--graph", request.graph, "list the graph's nodes");
   app.add_flag("--plan", request.plan, "list the plan's slots and kernels");
   try {
-    app.parse(argc, argv);
+    parse_arguments(app, {argv + 1, argv + argc});
     explain(request);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : static_cast<int>(Fault::usage);

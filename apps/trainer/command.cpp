@@ -37,6 +37,7 @@ fs::path new_folder(const Command& command) {
 /// What to run: the file's configuration or, where a run is resumed, that run's own; with what --set changes.
 TrainConfig chosen_config(const Command& command, const fs::path& folder) {
   const fs::path own = folder / "config.yaml";
+  if (command.resume) check_run_files(folder);
   if (!command.resume || (!fs::exists(own) && !command.config.empty()))
     return load_config(command.config, command.assignments);
   check(fs::exists(own), own.string(), " is missing; add --config FILE");
@@ -109,6 +110,7 @@ namespace {
 [[noreturn]] void fail_memory(const std::string& what, const TrainConfig& config) {
   const std::string key = fmt::format("--set data.{}.batch=", config.data.kind()),
                     known = "the largest batch that fits is ";
+  if (what.find("no batch fits") != std::string::npos) fail(Fault::memory, what);
   const std::int64_t batch = config.data.batch();
   if (const std::size_t at = what.find(known); at != std::string::npos)
     fail(Fault::memory, what, ", the run's is ", batch, "; try ", key, what.substr(at + known.size()));
@@ -152,8 +154,14 @@ bool run_command(const Command& command) {
   if (!command.checkpoint.empty() && !fs::is_regular_file(command.checkpoint))
     fail(Fault::checkpoint, command.checkpoint.string(), " is no file; give the path of a checkpoint");
   const TrainConfig config = chosen_config(command, folder);
+  bool is_done = false;
+  with_batch_advice(config, [&] { is_done = run(command, config, folder); });
+  return is_done;
+}
+
+void with_batch_advice(const TrainConfig& config, const std::function<void()>& work) {
   try {
-    return run(command, config, folder);
+    work();
   } catch (const std::bad_alloc&) {
     fail_memory("out of memory", config);
   } catch (const Error& error) {

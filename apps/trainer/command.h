@@ -2,8 +2,11 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
+
+#include "nixie/configs/parse/config.h"
 
 namespace nixie {
 
@@ -19,6 +22,9 @@ struct Command {
 
 /// Trains as the command says and prints to stdout. Returns false where a signal ended the run early. Throws Error.
 bool run_command(const Command& command);
+
+/// Calls `work`; what it throws for want of memory gets the batch of the configuration and a smaller one to try.
+void with_batch_advice(const TrainConfig& config, const std::function<void()>& work);
 
 /// What to write in place of arguments that were not understood: `to change the configuration write --set epochs=3` for
 /// `--epochs 3`, `write --config net.yaml` for a file alone, the nearest command or, of the `options` that there are

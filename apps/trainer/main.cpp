@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "nixie/apps/benchmark/command_line.h"
+#include "nixie/apps/trainer/commands/arguments.h"
 #include "nixie/apps/trainer/commands/command_line.h"
 #include "nixie/apps/trainer/commands/data_folder.h"
 #include "nixie/apps/trainer/commands/summary_command.h"
@@ -54,7 +55,7 @@ int run(const std::function<int()>& work) {
   } catch (const std::bad_alloc&) {
     return fail(nixie::Fault::memory, "out of memory; set a smaller batch");
   } catch (const std::exception& error) {
-    return fail(nixie::Fault::usage, error.what());
+    return fail(nixie::Fault::usage, nixie::one_line(error.what()).c_str());
   }
 }
 
@@ -77,7 +78,7 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", "nixie " NIXIE_VERSION);
   nixie::add_train_options(app, request);
   try {
-    app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));  // CLI11 takes them from the back
+    nixie::parse_arguments(app, arguments);
   } catch (const CLI::ParseError& error) {
     const int code = run([&] { return print([&] { return app.exit(error); }); });
     std::vector<std::string> options;
@@ -96,7 +97,10 @@ int main(int argc, char** argv) {
       nixie::check(!command.config.empty(), "--dry-run and --data need --config FILE");
     command.assignments = nixie::with_data(command.config, request.data, command.assignments);
     if (request.is_dry)
-      return print([&] { return nixie::run_dry(nixie::load_config(command.config, command.assignments)), 0; });
+      return print([&] {
+        const nixie::TrainConfig config = nixie::load_config(command.config, command.assignments);
+        return nixie::with_batch_advice(config, [&] { nixie::run_dry(config); }), 0;
+      });
     return nixie::run_command(command) ? 0 : kInterrupted;
   });
 }

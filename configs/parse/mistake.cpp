@@ -83,6 +83,15 @@ bool is_quote_closed(std::string_view text, std::size_t character) {
   return !is_quote || closing_quote(text, at) != std::string_view::npos;
 }
 
+std::optional<Mistake> find_control(std::string_view text) {
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    if ((byte < 0x20 && text[i] != '\n' && text[i] != '\t' && text[i] != '\r') || byte == 0x7f)
+      return mistake_at(text, i, fmt::format("a control character (0x{:02x}), expected UTF-8 text", byte));
+  }
+  return std::nullopt;
+}
+
 std::optional<Mistake> find_mistake(std::string_view text) {
   const std::optional<Mistake> tab = tab_in_indentation(text);
   return tab ? tab : unpaired(text);

@@ -1,4 +1,4 @@
-// find_mistake: the place of a syntax error in YAML.
+// find_mistake, find_control: the place of a syntax error in YAML.
 #pragma once
 
 #include <optional>
@@ -15,6 +15,10 @@ struct Mistake {
 /// The tab, bracket or quote that causes a syntax error: yaml-cpp reports where it noticed the error, often the end of
 /// the text. Nothing for other errors.
 std::optional<Mistake> find_mistake(std::string_view text);
+
+/// The first control character, which YAML allows nowhere. yaml-cpp takes 0x04 for the end of the file, without a word
+/// about what follows, and 0x00 for an escape.
+std::optional<Mistake> find_control(std::string_view text);
 
 /// Whether the quote at `character` of a UTF-8 text is closed; true if there is no quote.
 /// yaml-cpp accepts the end of the text in place of the closing quote.

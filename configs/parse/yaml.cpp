@@ -204,6 +204,10 @@ Tree parse_document(std::string_view text, const std::string& source, bool is_fl
   const Place start{name, is_flag ? 0 : 1, 1};
   if (text.size() > kMaxBytes)
     fail_at(start, fmt::format("more than {} bytes, expected a smaller document", kMaxBytes));
+  const auto fail_by = [&](const Mistake& mistake) {
+    fail_at(is_flag ? start : Place{name, mistake.line, mistake.column}, mistake.what);
+  };
+  if (const auto control = find_control(text)) fail_by(*control);
   std::istringstream stream{std::string(text)};
   Builder builder(name, is_flag, repeated);
   try {
@@ -215,8 +219,7 @@ Tree parse_document(std::string_view text, const std::string& source, bool is_fl
     if (parser.HandleNextDocument(rest))
       fail_at(start, "something follows the document, expected one document and its end");
   } catch (const YAML::Exception& error) {
-    if (const std::optional<Mistake> mistake = find_mistake(text))
-      fail_at(is_flag ? start : Place{name, mistake->line, mistake->column}, mistake->what);
+    if (const auto mistake = find_mistake(text)) fail_by(*mistake);
     const bool placed = !is_flag && !error.mark.is_null();
     fail_at(placed ? Place{name, error.mark.line + 1, error.mark.column + 1} : start, error.msg);
   }

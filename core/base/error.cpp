@@ -42,22 +42,6 @@ std::string Scope::prefix() {
   return kind.empty() ? path + ": " : path + " (" + kind + "): ";
 }
 
-std::string one_line(std::string_view text) {
-  std::string line;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '\n')
-      line += "\\n";
-    else if (c == '\t')
-      line += "\\t";
-    else if (byte < 0x20 || byte == 0x7f)
-      line += fmt::format("\\x{:02x}", byte);
-    else
-      line += c;
-  }
-  return line;
-}
-
 // Names that come from files and command lines may hold anything.
 void fail_line(Fault fault, std::string line) { throw Error(fault, one_line(Scope::prefix() + line)); }
 

@@ -1,4 +1,6 @@
 // Ops made of other ops: CPU, CUDA, gradient and fusion come from their parts.
+#include <algorithm>
+
 #include "nixie/core/ops/ops.h"
 
 namespace nixie {
@@ -36,12 +38,17 @@ Tensor standardize(const Tensor& values, const Axes& axes, float eps) {
 
 namespace {
 
-// Sums over windows of channels, of which `before` are before a channel. Few shifted values fuse with what makes and
+// Sums over windows of channels, of which so many are before a channel. Few shifted values fuse with what makes and
 // uses them; pooling takes any number.
-Tensor sums_of_channels(const Tensor& x, int size, int before) {
+Tensor sums_of_channels(const Tensor& x, int window, int window_before) {
   constexpr int kMostShifts = 16;
+  // No window reaches further than from the first channel to the last.
+  const auto reach = [most = std::max<std::int64_t>(x.shape()[1] - 1, 0)](int channels) {
+    return static_cast<int>(std::min<std::int64_t>(channels, most));
+  };
+  const int before = reach(window_before), after = reach(window - 1 - window_before), size = before + 1 + after;
   std::vector<std::int64_t> low(static_cast<std::size_t>(x.rank()), 0), high = low;
-  low[1] = before, high[1] = size - 1 - before;
+  low[1] = before, high[1] = after;
   const Tensor padded = pad(x, low, high);
   if (size > kMostShifts) return size * average_pool(padded, {.window = {1}, .channels = size, .channel_stride = 1});
   Tensor total;

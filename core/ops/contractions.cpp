@@ -22,6 +22,13 @@ std::int64_t window_count(std::int64_t in, std::int64_t window, int stride, int 
   return room < span ? 0 : static_cast<std::int64_t>((room - span) / stride + 1);
 }
 
+// With any stride beyond the room that a window has, there is one position. The least such stride stands for all:
+// backends work by phases, as many as the stride.
+int bounded_stride(std::int64_t in, std::int64_t window, int stride, int pad, int dilation) {
+  const Wide span = Wide{dilation} * (window - 1) + 1, room = in + Wide{2} * pad;
+  return static_cast<int>(std::min<Wide>(stride, std::max<Wide>(room - span, 0) + 1));
+}
+
 Dtype product_dtype(const Tensor& a, const Tensor& b) {
   const Dtype dtype = sum_dtype(promote(a.dtype(), b.dtype()));
   check(dtype != Dtype::i64, "a product of ", a.dtype(), " and ", b.dtype(),
@@ -94,7 +101,7 @@ Gradients gradient(const Matmul&, const Tensor& g, const Tensor&, const std::vec
 
 Tensor conv(const Tensor& x, const Tensor& w, const ConvOptions& options) {
   const int axes = spatial_axes(x, w, "conv");
-  const Conv op = conv_op(ConvRole::output, options, axes, "conv");
+  Conv op = conv_op(ConvRole::output, options, axes, "conv");
   check(x.shape()[1] == w.shape()[1] * op.groups && w.shape()[0] % op.groups == 0, "conv: input is ", x.shape(),
         ", filter is ", w.shape(), " with groups ", op.groups, ", expected [K, ", x.shape()[1],
         " / groups, ...] and K divisible by groups");
@@ -104,13 +111,14 @@ Tensor conv(const Tensor& x, const Tensor& w, const ConvOptions& options) {
     sizes.push_back(window_count(x.shape()[i + 2], w.shape()[i + 2], op.stride[at], op.pad[at], op.dilation[at]));
     check(sizes.back() > 0, "conv: a window of ", w.shape()[i + 2], " does not fit input ", x.shape(), " with pad ",
           op.pad[at]);
+    op.stride[at] = bounded_stride(x.shape()[i + 2], w.shape()[i + 2], op.stride[at], op.pad[at], op.dilation[at]);
   }
   return conv_node(op, ConvRole::output, x, w, Shape(std::move(sizes)));
 }
 
 Tensor deconv(const Tensor& x, const Tensor& w, const ConvOptions& options, const std::vector<int>& output_pad) {
   const int axes = spatial_axes(x, w, "deconv");
-  const Conv op = conv_op(ConvRole::input_grad, options, axes, "deconv");
+  Conv op = conv_op(ConvRole::input_grad, options, axes, "deconv");
   const std::vector<int> extra = per_axis(output_pad, axes, "deconv", "output_pad", 0);
   check(x.shape()[1] == w.shape()[0] && w.shape()[0] % op.groups == 0, "deconv: input is ", x.shape(), ", filter is ",
         w.shape(), " with groups ", op.groups, ", expected [", x.shape()[1], ", C / groups, ...]");
@@ -123,6 +131,7 @@ Tensor deconv(const Tensor& x, const Tensor& w, const ConvOptions& options, cons
                       Wide{op.dilation[at]} * (w.shape()[i + 2] - 1) + 1 + extra[at];
     sizes.push_back(static_cast<std::int64_t>(std::clamp<Wide>(size, 0, Shape::kMostElements + 1)));
     check(sizes.back() > 0, "deconv: pad ", op.pad[at], " leaves no output for input ", x.shape());
+    op.stride[at] = bounded_stride(sizes.back(), w.shape()[i + 2], op.stride[at], op.pad[at], op.dilation[at]);
   }
   return conv_node(op, ConvRole::input_grad, x, w, Shape(std::move(sizes)));
 }
@@ -177,6 +186,7 @@ Tensor pool(PoolKind kind, const Tensor& x, const PoolOptions& options, const ch
     const bool rest = options.ceil_mode && room >= window && (room - window) % stride != 0;
     if (rest && count * stride < in + pad) ++count;
     check(count > 0, name, ": a window of ", window, " does not fit input ", x.shape());
+    if (count == 1) op.stride[at] = bounded_stride(in, window, stride, pad, 1);
     sizes.push_back(count);
   }
   return pool_node(op, PoolRole::output, {x}, Shape(std::move(sizes)));

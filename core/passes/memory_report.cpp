@@ -29,18 +29,18 @@ std::int64_t batch_of(const Plan& plan) {
   return most == bytes.end() ? 0 : most->first;
 }
 
-std::int64_t largest_batch(const Plan& plan, std::int64_t scratch_bytes, std::int64_t free_bytes) {
+std::int64_t largest_batch(const Plan& plan, const BytesOfBatch& scratch, std::int64_t free_bytes) {
   const std::int64_t batch = batch_of(plan);
   std::int64_t fits = 0, too_large = batch;
   while (fits + 1 < too_large) {
     const std::int64_t middle = fits + (too_large - fits) / 2;
-    const std::int64_t wanted = arena_bytes(plan, batch, middle) + scratch_bytes * middle / batch;
+    const std::int64_t wanted = arena_bytes(plan, batch, middle) + scratch(middle);
     (wanted <= free_bytes ? fits : too_large) = middle;
   }
   return fits;
 }
 
-std::string memory_report(const std::string& backend, const Plan& plan, std::int64_t scratch_bytes,
+std::string memory_report(const std::string& backend, const Plan& plan, const BytesOfBatch& scratch,
                           std::int64_t free_bytes) {
   std::set<int> touched;  // others take no bytes
   for (const Group& group : plan.groups)
@@ -50,12 +50,15 @@ std::string memory_report(const std::string& backend, const Plan& plan, std::int
     if (!plan.slots[at(slot)].external) largest.push_back(&plan.slots[at(slot)]);
   std::sort(largest.begin(), largest.end(),
             [](const Slot* a, const Slot* b) { return a->size_bytes() > b->size_bytes(); });
+  const std::int64_t beside = scratch(batch_of(plan));
   std::string text = fmt::format("{}: out of memory: the step needs {} MiB, {} MiB are free; largest:", backend,
-                                 (plan.arena_bytes + scratch_bytes) >> 20, free_bytes >> 20);
+                                 (plan.arena_bytes + beside) >> 20, free_bytes >> 20);
+  if (largest.empty() || beside > largest[0]->size_bytes())
+    text += fmt::format(" scratch memory ({} MiB)", beside >> 20);
   for (std::size_t i = 0; i < std::min<std::size_t>(3, largest.size()); ++i)
     text += fmt::format(" {} {} {} ({} MiB)", largest[i]->name, largest[i]->dtype, largest[i]->shape,
                         largest[i]->size_bytes() >> 20);
-  const std::int64_t fits = largest_batch(plan, scratch_bytes, free_bytes);
+  const std::int64_t fits = largest_batch(plan, scratch, free_bytes);
   if (fits == 0) return text + "; no batch fits, use a larger device or a smaller model";
   return text + fmt::format("; the largest batch that fits is {}", fits);
 }

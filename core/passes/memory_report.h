@@ -1,6 +1,7 @@
 // The error report of a plan that does not fit the device: its largest tensors, and the batch that would fit.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "nixie/core/graph/plan.h"
@@ -10,13 +11,16 @@ namespace nixie {
 /// The first size of the largest tensor in the arena: in a training step, the batch. 0 without an arena.
 std::int64_t batch_of(const Plan& plan);
 
-/// The largest batch below the plan's whose arena fits `free_bytes`, found by planning memory again; 0 if none does.
-/// Scratch memory is assumed to grow with the batch.
-std::int64_t largest_batch(const Plan& plan, std::int64_t scratch_bytes, std::int64_t free_bytes);
+/// The bytes that a backend needs beside the arena of a plan whose batch were this.
+using BytesOfBatch = std::function<std::int64_t(std::int64_t batch)>;
+
+/// The largest batch below the plan's whose arena and scratch memory fit `free_bytes`, found by planning memory again;
+/// 0 if none does.
+std::int64_t largest_batch(const Plan& plan, const BytesOfBatch& scratch, std::int64_t free_bytes);
 
 /// One line: the memory that the step needs, the free memory, its three largest tensors, and the largest batch that
 /// fits.
-std::string memory_report(const std::string& backend, const Plan& plan, std::int64_t scratch_bytes,
+std::string memory_report(const std::string& backend, const Plan& plan, const BytesOfBatch& scratch,
                           std::int64_t free_bytes);
 
 }  // namespace nixie

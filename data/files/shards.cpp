@@ -94,7 +94,7 @@ class ShardReader {
     text = found->second.has_cls ? found->second.cls : class_in(key + ".json", found->second.json);
     text.erase(text.find_last_not_of(" \r\n\t") + 1);
     text.erase(0, text.find_first_not_of(" \r\n\t"));
-    if (text.empty() || one_line(text) != text)
+    if (text.empty() || std::any_of(text.begin(), text.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; }))
       refuse(key + (found->second.has_cls ? ".cls" : ".json"), "holds no class; expected a number or a name");
     return text;
   }

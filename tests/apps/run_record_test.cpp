@@ -169,6 +169,13 @@ TEST(RunRecord, WritesTheSameFiguresToEveryFile) {
                           Pair("loss/test", 1.5), Pair("accuracy/test", 0.5)));
 }
 
+TEST(RunRecord, NoTwoColumnsHaveOneName) {
+  const TempFolder folder;
+  const RunRecord record(folder.path(), {"accuracy", "loss", "accuracy"}, 0);
+  EXPECT_EQ(text_of(folder / "metrics.csv"),
+            "epoch,step,split,loss,accuracy,learning_rate,accuracy_2,loss_2,accuracy_3\n");
+}
+
 TEST(RunRecord, GoesOnAfterAStep) {
   const TempFolder folder;
   for (const std::int64_t done : {0, 10, 10}) {

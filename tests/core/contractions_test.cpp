@@ -47,6 +47,10 @@ const ConvRow kConvs[] = {
     {{1, 3, 4, 4}, {3, 1, 3, 3}, {.pad = {1}, .groups = 3}},
     {{1, 2, 3, 3, 4}, {2, 2, 2, 2, 2}, {.stride = {1, 1, 2}}},
     {{2, 2, 1, 1}, {3, 2, 1, 1}, {}},
+    // Strides and paddings far beyond the image.
+    {{1, 2, 5, 4}, {3, 2, 3, 2}, {.stride = {1 << 30}, .pad = {1}}},
+    {{2, 2, 1, 1}, {3, 2, 1, 1}, {.stride = {2147483647}, .dilation = {2147483647}}},
+    {{1, 1, 3}, {2, 1, 2}, {.stride = {1 << 16}, .pad = {1 << 15}, .dilation = {3}}},
 };
 
 TEST(Conv, GradientsOfEveryRole) {
@@ -73,6 +77,9 @@ TEST(Conv, DeconvIsTheTranspose) {
   // <deconv(x), z> = <x, conv(z)>
   expect_values(sum(y * Tensor(z)), testing::values_of(sum(Tensor(x) * conv(Tensor(z), Tensor(w), options))), 1e-12);
   expect_gradients([&](const std::vector<Tensor>& v) { return square(deconv(v[0], v[1], options, {1, 0})); }, {x, w});
+  // One pixel: no distance between windows matters.
+  const Tensor pixel = Tensor(random_array({1, 3, 1, 1}, -1, 1, 4));
+  expect_values(deconv(pixel, Tensor(w), {.stride = {1 << 30}}), testing::values_of(deconv(pixel, Tensor(w))), 0);
 }
 
 // Black bytes that stand for -2: what a window reads outside the image is 0 all the same, forward and in the filter
@@ -158,6 +165,10 @@ const PoolRow kPools[] = {
     {{1, 6, 4, 4}, {.window = {2}, .channels = 3, .channel_stride = 1, .channel_pad = 1}, {1, 6, 2, 2}},
     {{1, 1, 4, 3, 5}, {.window = {2, 3, 2}}, {1, 1, 2, 1, 2}},
     {{2, 6}, {.window = {1}, .channels = 3}, {2, 2}},
+    {{1, 2, 5, 4}, {.window = {3, 2}, .stride = {2147483647}, .pad = {1}}, {1, 2, 1, 1}},
+    {{1, 3, 4},
+     {.window = {3}, .stride = {1 << 30}, .channels = 2, .channel_stride = 1 << 30, .ceil_mode = true},
+     {1, 1, 1}},
 };
 
 TEST(Pool, ShapesAndGradients) {
@@ -221,16 +232,16 @@ TEST(Pool, L2OfZerosHasAGradientOfZero) {
 }
 
 TEST(Pool, LocalResponseNorm) {
-  const Array x = random_array({2, 6, 2, 2}, -2, 2, 5);
+  const Array x = random_array({2, 24, 1, 2}, -2, 2, 5);
   // PyTorch's definition by plain loops.
   const auto v = x.to_vector<double>();
-  for (const int size : {1, 4, 5, 19}) {  // windows over few channels are sums, others are pooled
+  for (const int size : {1, 4, 5, 19, 2147483647}) {  // windows over few channels are sums, others are pooled
     std::vector<double> expected;
     for (std::int64_t i = 0; i < x.size(); ++i) {
-      const std::int64_t c = i / 4 % 6, low = c - size / 2;
+      const std::int64_t c = i / 2 % 24, low = c - size / 2;
       double total = 0;
-      for (std::int64_t d = std::max<std::int64_t>(0, low); d < std::min<std::int64_t>(6, low + size); ++d)
-        total += v[static_cast<std::size_t>(i + (d - c) * 4)] * v[static_cast<std::size_t>(i + (d - c) * 4)];
+      for (std::int64_t d = std::max<std::int64_t>(0, low); d < std::min<std::int64_t>(24, low + size); ++d)
+        total += v[static_cast<std::size_t>(i + (d - c) * 2)] * v[static_cast<std::size_t>(i + (d - c) * 2)];
       expected.push_back(v[static_cast<std::size_t>(i)] / std::pow(2 + 0.1 / size * total, 0.75));
     }
     expect_values(local_response_norm(Tensor(x), size, 0.1f, 0.75f, 2), expected, 1e-7);

@@ -20,20 +20,27 @@ Graph step_graph(std::int64_t batch, std::int64_t features) {
 }
 
 TEST(MemoryReport, TheLargestBatchIsFoundByPlanningAgain) {
+  const BytesOfBatch none = [](std::int64_t) { return 0; };
   const auto null = make_null_backend();
   const auto arena = [&](std::int64_t batch) { return make_plan(step_graph(batch, 256), *null).arena_bytes; };
   const Plan plan = make_plan(step_graph(100'000, 256), *null);
   EXPECT_EQ(batch_of(plan), 100'000);
   for (std::int64_t batch : {1, 77, 50'000, 99'999}) {
-    EXPECT_EQ(largest_batch(plan, 0, arena(batch)), batch);
-    EXPECT_EQ(largest_batch(plan, 0, arena(batch) - 1), batch - 1);
+    EXPECT_EQ(largest_batch(plan, none, arena(batch)), batch);
+    EXPECT_EQ(largest_batch(plan, none, arena(batch) - 1), batch - 1);
   }
-  EXPECT_EQ(largest_batch(plan, 0, 1000), 0);
-  const std::string report = memory_report("cuda", plan, 0, arena(77));
+  EXPECT_EQ(largest_batch(plan, none, 1000), 0);
+  // Memory beside the arena, that grows with the batch or does not.
+  const auto grows = [](std::int64_t batch) { return 100 * batch; };
+  EXPECT_EQ(largest_batch(plan, grows, arena(77) + 7700), 77);
+  EXPECT_EQ(largest_batch(
+                plan, [](std::int64_t) { return 4096; }, arena(77) + 4096),
+            77);
+  const std::string report = memory_report("cuda", plan, none, arena(77));
   EXPECT_NE(report.find(fmt::format("the step needs {} MiB", arena(100'000) >> 20)), std::string::npos) << report;
   EXPECT_NE(report.find(" f32 [100000, 256] (97 MiB)"), std::string::npos) << report;
   EXPECT_NE(report.find("; the largest batch that fits is 77"), std::string::npos) << report;
-  EXPECT_NE(memory_report("cuda", plan, 0, 1000).find("no batch fits"), std::string::npos);
+  EXPECT_NE(memory_report("cuda", plan, none, 1000).find("no batch fits"), std::string::npos);
 }
 
 }  // namespace

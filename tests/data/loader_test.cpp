@@ -234,6 +234,18 @@ TEST(Loader, ADatasetSmallerThanTheBatchIsPaddedOrRefused) {
             std::string::npos);
 }
 
+TEST(Loader, RefusesADatasetThatCannotBe) {
+  for (const bool training : {false, true}) {
+    const LoaderOptions options{.batch = 4, .threads = 1};
+    EXPECT_EQ(error_of([&] { Loader(nullptr, options, 0, training); }), "loader: there is no dataset");
+    for (const std::int64_t size : {std::int64_t{-5}, std::int64_t{0}})
+      EXPECT_EQ(error_of(Fault::data, [&] { Loader(numbers(size), options, 0, training); }),
+                fmt::format("the dataset has {} samples, too few for a batch of 4; set a smaller batch", size));
+    EXPECT_EQ(error_of(Fault::data, [&] { Loader(numbers(std::int64_t{1} << 62), options, 0, training); }),
+              "the dataset has 4611686018427387904 samples, expected at most 2^48");
+  }
+}
+
 TEST(Loader, AnErrorComesOutOfNextInItsPlace) {
   for (const int threads : {1, 2, 8}) {
     Loader loader(std::make_shared<Numbers>(40, std::set<std::int64_t>{25, 27}), {.batch = 10, .threads = threads}, 0,

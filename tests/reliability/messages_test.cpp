@@ -35,6 +35,9 @@ TEST_F(Messages, PointAtTheLineOfTheMistake) {
       {"model:\n  - conv2d: {out: 5, kernel: 3}\n  - linear: {out: 10}\n" + kEnd, "net.yaml:3:5: 1 (linear): input is"},
       {"model: mlp\n\"a\\nb\": 3\n" + kEnd, "net.yaml:2:1: unknown key \"a\\nb\""},
       {"model: mlp\n\"a\\0b\": 3\n" + kEnd, "net.yaml:2:1: unknown key \"a\\x00b\""},
+      {"model: mlp\n" + kEnd + "x" + std::string(1, '\0') + "y: 3\n", "net.yaml:5:2: a control character (0x00)"},
+      {"model: mlp\n" + kEnd + "\x04\noptimizer: adam\n", "net.yaml:5:1: a control character (0x04)"},
+      {"model: mlp\n\xc2\x9b\xe2\x80\xae\xff: 3\n" + kEnd, "net.yaml:2:1: unknown key \"\\u009b\\u202e\\xff\""},
       {"model: !!binary aGVsbG8=\n" + kEnd, "net.yaml:1:8: tag tag:yaml.org,2002:binary"},
       {"model: mlp\nema: 1\n" + kEnd, "net.yaml:2:6: ema is 1, with which the average never changes"},
       {"model: &a [*a]\n" + kEnd, "net.yaml:1:12: the alias stands inside the value it repeats"},
@@ -99,6 +102,30 @@ TEST_F(Messages, SayWhatToTypeInstead) {
               HasSubstr("name one with --checkpoint FILE or --run DIR"));
 }
 
+// A shell's variable that is not set: without a word, another run or model would be taken.
+TEST_F(Messages, AnEmptyValueIsRefused) {
+  const std::string net = write("net.yaml", "model: mlp\n" + kEnd), trainer = "trainer --dry-run --config " + net;
+  const struct {
+    std::string command, place;
+  } kCases[] = {{trainer + " --run ''", "--run"},
+                {trainer + " --run=", "--run"},
+                {trainer + " --resume ''", "--resume"},
+                {trainer + " --data ''", "--data"},
+                {trainer + " --set ''", "--set"},
+                {trainer + " ''", net},
+                {"trainer ''", "the first argument"},
+                {"trainer eval --checkpoint ''", "--checkpoint"},
+                {"trainer predict --run '' " + net, "--run"},
+                {"trainer checkpoint diff " + net + " ''", net},
+                {"benchmark show ''", "show"},
+                {"explain lenet --backend ''", "--backend"}};
+  for (const auto& c : kCases) {
+    const Ran ran = run_program(c.command);
+    EXPECT_EQ(ran.code, 2) << c.command << "\n" << ran.output;
+    EXPECT_THAT(ran.output, HasSubstr(c.place + ": an empty value; is a shell's variable not set?\n")) << c.command;
+  }
+}
+
 // What a command prints is its result: lost, it is a fault. A run's result is in its folder.
 TEST_F(Messages, OutputThatIsLostIsAFault) {
   const std::string net = write("net.yaml", "model: mlp\n" + kEnd);
@@ -132,6 +159,19 @@ TEST_F(Messages, SpecialFilesAreRefused) {
     }
   }
   EXPECT_EQ(run_program("trainer --config " + path("zero"), "timeout 20 ").code, 2);
+  // In the folder of a run that is gone on with or compared.
+  const std::string run = path("run");
+  ASSERT_EQ(run_program("trainer --config " + net + " --run " + run).code, 0);
+  for (const char* name : {"config.yaml", "metrics.csv", "timing.csv", "last.h5"}) {
+    std::filesystem::rename(run + "/" + name, run + "/kept");
+    ASSERT_EQ(::mkfifo((run + "/" + name).c_str(), 0600), 0);
+    for (const std::string& command : {"--run " + run + " --resume", "compare " + run + " " + run}) {
+      const Ran ran = run_program("trainer " + command, "timeout 20 ");
+      EXPECT_EQ(ran.code, 8) << name << " " << command << "\n" << ran.output;
+      EXPECT_THAT(ran.output, HasSubstr(std::string(name) + " is no regular file; move it away"));
+    }
+    std::filesystem::rename(run + "/kept", run + "/" + name);
+  }
   // In a folder under the name that is looked for.
   for (const char* name : {"train.packed", "train.csv", "train.tar", "shard.tar", "x_train.npy", "train.h5",
                            "train-images-idx3-ubyte", "data_batch_1.bin", "train.bin"}) {
@@ -153,6 +193,33 @@ TEST_F(Messages, ALineBreakInANameEndsNoLine) {
   ran = run_program("trainer --config " + net + " --run " + run);
   EXPECT_EQ(ran.code, 2);
   EXPECT_THAT(ran.output, HasSubstr("a\\nb already holds a run"));
+  for (const std::string program : {"trainer ", "trainer list ", "benchmark show x ", "explain lenet "}) {
+    ran = run_program(program + "'--odd\n\x1b[31mname'");
+    EXPECT_EQ(ran.code, 2) << program << ran.output;
+    EXPECT_THAT(ran.output, HasSubstr("--odd\\n\\x1b[31mname"));
+  }
+}
+
+// Whether it is trained or only tried.
+TEST_F(Messages, WantOfMemoryNamesTheTensorAndASmallerBatch) {
+  const struct {
+    std::string layers, tensor, advice;
+  } kCases[] = {{"flatten, {linear: {out: 10000000}}, {linear: {out: 10}}", "scratch memory (29907 MiB)",
+                 "no batch fits, use a larger device or a smaller model\n"},
+                {"{conv2d: {out: 4, kernel: 3, stride: 1000000, pad: 1000000}}, flatten, {linear: {out: 10}}",
+                 "[20, 4, 3, 3]", "the batch is 20, try --set data.glyphs.batch=10\n"},
+                {"{upsample: {factor: 300}}, flatten, {linear: {out: 10}}", "[20, 1, 28, 300, 28, 300]",
+                 "no batch fits, use a larger device or a smaller model\n"}};
+  for (const auto& c : kCases)
+    for (const char* how : {"", "--dry-run "}) {
+      const std::string net = write("net.yaml", "model: [" + c.layers + "]\n" + kEnd);
+      const Ran ran =
+          run_program("trainer --config " + net + " " + how + "--run " + path("run"), "ulimit -v 2000000; ");
+      std::filesystem::remove_all(path("run"));
+      EXPECT_EQ(ran.code, 4) << ran.output;
+      EXPECT_THAT(ran.output, HasSubstr(c.tensor)) << how;
+      EXPECT_THAT(ran.output, HasSubstr(c.advice)) << how;
+    }
 }
 
 TEST_F(Messages, ErrorsOfTheSystemSayWhatTheyAre) {

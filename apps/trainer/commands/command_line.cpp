@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "nixie/apps/trainer/command.h"
+#include "nixie/apps/trainer/commands/arguments.h"
 #include "nixie/apps/trainer/commands/checkpoint_command.h"
 #include "nixie/apps/trainer/commands/compare_command.h"
 #include "nixie/apps/trainer/commands/completion.h"
@@ -274,7 +275,7 @@ int run_subcommand(const std::vector<std::string>& arguments) {
   Commands commands;
   const Run run = entry.add(app, commands);
   try {
-    app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend() - 1));  // CLI11 takes them from the back
+    parse_arguments(app, {arguments.begin() + 1, arguments.end()});
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : static_cast<int>(Fault::usage);
   }

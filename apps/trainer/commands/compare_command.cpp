@@ -23,6 +23,7 @@ struct Run {
 };
 
 Run read_run(const fs::path& folder) {
+  check_run_files(folder);
   for (const char* file : {"metrics.csv", "config.yaml"})
     check(fs::exists(folder / file), folder.string(), " holds no ", file, "; name folders of runs, as runs/NAME/1");
   return {folder.lexically_normal().string(), read_curves(folder), config_text(load_config(folder / "config.yaml"))};

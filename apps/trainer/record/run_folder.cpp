@@ -88,7 +88,7 @@ void check_run_files(const fs::path& folder) {
   for (const char* name :
        {"config.yaml", "metrics.csv", "metrics.jsonl", "timing.csv", "log.txt", "last.h5", "best.h5"})
     if (const fs::path file = folder / name; fs::exists(file) && !fs::is_regular_file(file))
-      fail(Fault::storage, file.string(), " is no regular file; move it away, or choose another folder with --run");
+      fail(Fault::storage, file.string(), " is no regular file; move it away, or choose another folder");
 }
 
 fs::path newest_run_folder(const fs::path& root, const std::string& name) {

@@ -16,10 +16,11 @@ namespace {
 constexpr const char* kTimingHeader = "epoch,step,seconds,images_per_second";
 constexpr std::size_t kFixedColumns = 6;
 
-/// The names of further metrics are told apart by number where two are of a kind.
+/// No two columns have one name: those of further metrics are told apart by number.
 std::vector<std::string> columns_with(const std::vector<std::string>& metrics) {
   std::vector<std::string> columns = {"epoch", "step", "split", "loss", "accuracy", "learning_rate"};
   std::map<std::string, int> seen;
+  for (const std::string& name : columns) ++seen[name];
   for (const std::string& name : metrics) {
     const int number = ++seen[name];
     columns.push_back(number > 1 ? fmt::format("{}_{}", name, number) : name);

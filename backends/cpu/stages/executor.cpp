@@ -17,6 +17,19 @@ struct Range {
   bool overlaps(const Range& other) const { return begin < other.end && other.begin < end; }
 };
 
+/// The largest result of a head, in a plan whose batch were this.
+std::int64_t head_bytes(const Plan& plan, std::int64_t batch) {
+  const std::int64_t whole = batch_of(plan);
+  std::int64_t most = 0;
+  for (const Kernel& kernel : plan.kernels) {
+    if (!kernel.head) continue;
+    const bool grows = kernel.domain.rank() > 0 && kernel.domain[0] == whole;
+    const Shape domain = grows ? kernel.domain.with(0, batch) : kernel.domain;
+    most = std::max(most, domain.size() * size_of(compute_dtype(kernel.head->dtype)));
+  }
+  return most;
+}
+
 std::uint64_t next_run() {
   static std::atomic<std::uint64_t> run{0};
   return ++run;
@@ -32,20 +45,16 @@ void Shared::reserve(std::unique_ptr<HostBuffer>& memory, std::int64_t bytes) co
 
 CpuExecutable::CpuExecutable(const Plan& plan, std::shared_ptr<Shared> shared)
     : plan_(plan), shared_(std::move(shared)) {
-  std::int64_t head_bytes = 0;
-  for (const Kernel& kernel : plan_.kernels) {
-    programs_.emplace_back(kernel, plan_.slots);
-    if (kernel.head)
-      head_bytes = std::max(head_bytes, kernel.domain.size() * size_of(compute_dtype(kernel.head->dtype)));
-  }
+  for (const Kernel& kernel : plan_.kernels) programs_.emplace_back(kernel, plan_.slots);
   const std::lock_guard lock(shared_->running);
   try {
     shared_->reserve(shared_->arena, plan_.arena_bytes);
+    shared_->reserve(shared_->head, head_bytes(plan_, batch_of(plan_)));
   } catch (const Error& error) {
     if (error.fault() != Fault::memory) throw;
-    fail(Fault::memory, memory_report("cpu", plan_, head_bytes, free_bytes()));
+    const auto scratch = [&](std::int64_t batch) { return head_bytes(plan_, batch); };
+    fail(Fault::memory, memory_report("cpu", plan_, scratch, free_bytes()));
   }
-  shared_->reserve(shared_->head, head_bytes);
 }
 
 void CpuExecutable::run(std::span<const std::shared_ptr<Buffer>> externals, std::span<const double> scalars) {
@@ -106,11 +115,18 @@ Bound CpuExecutable::bind(const Program& program, std::span<std::byte* const> sl
 
 void CpuExecutable::run_kernel(const Program& program, std::span<std::byte* const> slots,
                                std::span<const double> scalars) {
-  Bound bound = bind(program, slots, scalars);
-  if (program.kernel().head)
-    run_with_head(program, bound, slots);
-  else
-    run_stages(bound, shared_->pool);
+  const Kernel& kernel = program.kernel();
+  try {
+    Bound bound = bind(program, slots, scalars);
+    if (kernel.head)
+      run_with_head(program, bound, slots);
+    else
+      run_stages(bound, shared_->pool);
+  } catch (const std::bad_alloc&) {
+    const Slot& result = plan_.slots[at(kernel.stores[0].slot)];
+    fail(Fault::memory, "cpu: out of memory while ", result.name, " ", result.dtype, " ", result.shape,
+         " is computed, ", free_bytes() >> 20, " MiB are free");
+  }
 }
 
 void CpuExecutable::run_with_head(const Program& program, Bound& bound, std::span<std::byte* const> slots) {

@@ -1,0 +1,14 @@
+// Parsing a command line: what every program of nixie refuses, whatever its options.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+namespace nixie {
+
+/// Has the app parse the arguments. Throws CLI::ParseError, also for an argument that is empty: no option and no file
+/// has an empty value, but a shell gives one for a variable that is not set, as in `--run "$RUN"`.
+void parse_arguments(CLI::App& app, std::vector<std::string> arguments);
+
+}  // namespace nixie
