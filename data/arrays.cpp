@@ -6,6 +6,7 @@
 #include <functional>
 #include <numeric>
 
+#include "nixie/core/base/fields.h"
 #include "nixie/data/draws.h"
 #include "nixie/data/files/array_samples.h"
 #include "nixie/data/files/array_source.h"
@@ -178,11 +179,19 @@ std::shared_ptr<const Dataset> dataset_of(ReadHalf half, const std::vector<std::
                                         names, transform, limit);
 }
 
-/// The file of the test half beside train.h5; "" where there is none.
-fs::path test_file(const fs::path& folder) {
-  for (const char* name : {"test.h5", "val.h5", "valid.h5", "validation.h5"})
-    if (fs::exists(folder / name)) return folder / name;
-  return {};
+/// A folder's file of each half; else the path itself, without a test half.
+struct HalfFiles {
+  fs::path train, test = {};
+};
+HalfFiles half_files(const fs::path& path) {
+  if (!fs::is_directory(path)) return {path};
+  for (const std::string suffix : {".h5", ".csv"}) {
+    if (!fs::exists(path / ("train" + suffix))) continue;
+    for (const char* name : {"test", "val", "valid", "validation"})
+      if (fs::exists(path / (name + suffix))) return {path / ("train" + suffix), path / (name + suffix)};
+    return {path / ("train" + suffix)};
+  }
+  return {path};
 }
 
 }  // namespace
@@ -192,10 +201,12 @@ Splits Arrays::open() const {
         ", expected auto, first or last");
   check(target == "auto" || target == "class" || target == "numbers" || target == "mask", "arrays: target is ", target,
         ", expected auto, class, numbers or mask");
-  const bool is_pair = fs::is_directory(path) && fs::exists(path / "train.h5");
-  const std::unique_ptr<ArraySource> source = open_arrays(is_pair ? path / "train.h5" : fs::path(path));
-  const fs::path other = is_pair ? test_file(path) : fs::path{};
-  const std::unique_ptr<ArraySource> held = other.empty() ? nullptr : open_arrays(other);
+  const HalfFiles files = half_files(path);
+  const std::unique_ptr<ArraySource> source = open_arrays(files.train);
+  const std::vector<std::string> words = source->class_names();
+  if (!words.empty() && target != "auto" && target != "class")
+    refuse(*this, "the last column holds words, such as " + field_text(words[0]) + ", which are classes");
+  const std::unique_ptr<ArraySource> held = files.test.empty() ? nullptr : open_arrays(files.test, 1, words);
   const ArraySource& second = held ? *held : *source;
   const std::string images = present(*source, {"x_train", "train_images", "images", "x", "input"}),
                     labels = present(*source, {"y_train", "train_labels", "labels", "y", "output", "masks"}),
@@ -212,7 +223,7 @@ Splits Arrays::open() const {
                               form_text(train), form_text(test)));
   SmallTransform transform{.pad = pad, .flip = flip, .augment = augment};
   if (normalize) measure_images(train.images, transform.mean, transform.deviation);
-  const std::vector<std::string> names = class_names_of(train, test);
+  const std::vector<std::string> names = words.empty() ? class_names_of(train, test) : words;
   return {dataset_of(std::move(train), names, transform, limit), dataset_of(std::move(test), names, transform, limit)};
 }
 

@@ -10,6 +10,7 @@
 #include "nixie/core/base/one_line.h"
 #include "nixie/data/draws.h"
 #include "nixie/data/files/manifest.h"
+#include "nixie/data/files/table_file.h"
 #include "nixie/data/files/window.h"
 #include "nixie/data/fingerprint.h"
 
@@ -234,7 +235,7 @@ Splits ImageFolder::open() const try {
   const PictureParts parts = find_parts(path);
   std::vector<std::string> notes;
   FolderScan train = checked_scan(parts.train, options, notes);
-  if (parts.train.front() != path && !is_manifest_name(parts.train.front())) note_others(path, parts, notes);
+  if (parts.train.front() != path && !is_table_name(parts.train.front())) note_others(path, parts, notes);
   if (parts.test.empty()) {
     name_classes({&train}, options);
     std::vector<Pictures> held = hold_out(train.pictures, holdout);

@@ -5,6 +5,7 @@
 
 #include "nixie/data/files/array_samples.h"
 #include "nixie/data/files/input_file.h"
+#include "nixie/data/files/table_file.h"
 #include "nixie/data/files/window.h"
 #include "nixie/data/normalization.h"
 
@@ -12,6 +13,13 @@ namespace nixie {
 namespace {
 
 namespace fs = std::filesystem;
+
+/// How many columns a table has behind its first `numbers`.
+int columns_beyond(const fs::path& table, std::int64_t numbers) {
+  const std::vector<TableRow> rows = read_table(table);
+  const auto columns = rows.empty() ? 0 : static_cast<std::int64_t>(rows[0].cells.size());
+  return static_cast<int>(std::max<std::int64_t>(columns - numbers, 0));
+}
 
 std::vector<float> in_floats(const std::vector<double>& values) { return {values.begin(), values.end()}; }
 
@@ -33,17 +41,20 @@ Array prepare_picture(const fs::path& file, const Preparation& preparation) {
   return sample;
 }
 
-bool is_array_name(const fs::path& file) { return file.extension() == ".npz" || is_hdf5_name(file); }
+bool is_array_name(const fs::path& file) {
+  return file.extension() == ".npz" || is_hdf5_name(file) || is_table_name(file);
+}
 
 std::vector<Array> prepare_arrays(const fs::path& file, const Preparation& preparation) {
-  const std::unique_ptr<ArraySource> source = open_arrays(file);
+  const Shape wanted = preparation.sample_shape();
+  const int targets = is_table_name(file) ? columns_beyond(file, wanted.size()) : 0;
+  const std::unique_ptr<ArraySource> source = open_arrays(file, targets);
   std::string name;
   for (const char* each : {"x_train", "input", "x", "images", "test_images", "x_test"})
     if (source->has(each)) name = each;
   if (name.empty()) fail(Fault::data, file.string(), ": holds ", source->names(), ", expected x_test or images");
-  const Shape wanted = preparation.sample_shape();
   ArrayImages images = images_of(*source, name, "first", file);
-  if (images.sample_shape != wanted) images = images_of(*open_arrays(file), name, "last", file);
+  if (images.sample_shape != wanted) images = images_of(*open_arrays(file, targets), name, "last", file);
   if (images.sample_shape != wanted)
     fail(Fault::data, file.string(), ": ", name, " holds samples ", images.sample_shape, ", the model takes ", wanted);
   const Normalization normalization(wanted[0], in_floats(preparation.mean), in_floats(preparation.deviation));

@@ -1,7 +1,9 @@
 // Sums of every batch are added up in double on the host.
 #include "nixie/apps/trainer/evaluator.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstring>
 
 namespace nixie {
 namespace {
@@ -22,11 +24,41 @@ void add_predictions(const Batch& batch, const Outputs& outputs, std::vector<Pre
     all.push_back({labels[i], predicted[i], scores[i]});
 }
 
+/// The mean over all axes but the first.
+Tensor sample_means(const Tensor& values) {
+  Axes axes;
+  for (int axis = 1; axis < values.rank(); ++axis) axes.push_back(axis);
+  return mean(cast(values, Dtype::f32), axes, false);
+}
+
+/// Keeps the samples with the largest errors; outputs are fetched only where one of the batch is among them.
+void add_examples(const Batch& batch, std::int64_t first, const Outputs& outputs, std::vector<Example>& worst) {
+  constexpr std::size_t kMostExamples = 12;
+  const auto errors = outputs.at("errors").to_vector<float>();
+  const auto is_worse = [](const Example& a, const Example& b) { return a.error > b.error; };
+  std::optional<Array> output;
+  for (std::int64_t i = 0; i < batch.count; ++i) {
+    Example example{.index = first + i, .error = errors[static_cast<std::size_t>(i)]};
+    if (worst.size() == kMostExamples && !is_worse(example, worst.back())) continue;
+    if (!output) output = outputs.at("output").array();
+    example.output = row_of(*output, i);
+    worst.insert(std::upper_bound(worst.begin(), worst.end(), example, is_worse), std::move(example));
+    worst.resize(std::min(worst.size(), kMostExamples));
+  }
+}
+
 }  // namespace
 
 Tensor class_scores(const Tensor& output, const AnyLoss& loss) {
   if (loss.kind() == BinaryCrossEntropy::name) return sigmoid(output);
   return loss.kind() == CrossEntropy::name ? softmax(output, {1}) : output;
+}
+
+Array row_of(const Array& batch, std::int64_t row) {
+  const Shape shape = batch.shape();
+  Array result(batch.dtype(), Shape({shape.begin() + 1, shape.end()}));
+  std::memcpy(result.bytes(), batch.bytes() + row * result.size_bytes(), static_cast<std::size_t>(result.size_bytes()));
+  return result;
 }
 
 std::string to_string(const Evaluation& evaluation, const std::string& split) {
@@ -56,6 +88,14 @@ Outputs Evaluator::sums(const Inputs& in) const {
   if (objective_.names_classes()) {
     outputs.emplace("predicted", argmax(output, {1}, false));
     outputs.emplace("scores", max(class_scores(output, objective_.loss()), {1}, false));
+  } else if (objective_.names_pixels()) {
+    const Tensor classes = argmax(output, {1}, false);
+    outputs.emplace("output", classes);
+    outputs.emplace("errors", sample_means(logical_and(classes != target, target < output.shape()[1])));
+  } else {
+    const Tensor numbers = cast(class_scores(output, objective_.loss()), Dtype::f32);
+    outputs.emplace("output", numbers);
+    outputs.emplace("errors", sample_means(abs(numbers - target)));
   }
   for (std::size_t i = 0; i < metrics_.size(); ++i)
     outputs.emplace(output_name(i), metrics_[i].sums(output, target, weights));
@@ -69,9 +109,12 @@ std::optional<Evaluation> Evaluator::run(const std::function<bool()>& stop) {
   for (std::int64_t done = 0; const Batch* batch = loader_.next();) {
     const Outputs outputs = step_({{"images", batch->images}, {"labels", batch->labels}, {"weights", batch->weights}});
     result.loss += outputs.at("loss").item();
-    result.samples += batch->count;
-    if (objective_.names_classes()) add_predictions(*batch, outputs, result.predictions);
+    if (objective_.names_classes())
+      add_predictions(*batch, outputs, result.predictions);
+    else
+      add_examples(*batch, result.samples, outputs, result.worst);
     for (std::size_t i = 0; i < metrics_.size(); ++i) add(totals[i], outputs.at(output_name(i)));
+    result.samples += batch->count;
     if (++done < loader_.batches() && stop && stop()) return std::nullopt;
   }
   result.loss /= static_cast<double>(result.samples);

@@ -15,6 +15,13 @@ struct Prediction {
   float score = 0;  ///< of the predicted class
 };
 
+/// A sample whose target is no single class, and what the model makes of it.
+struct Example {
+  std::int64_t index = 0;
+  double error = 0;   ///< of masks the share of wrong pixels, of numbers the mean absolute error
+  Array output = {};  ///< i32 classes of the pixels [H, W], else f32 numbers, as class_scores gives them
+};
+
 struct Evaluation {
   double loss = 0;
   double accuracy = 0;  ///< NaN where there is none
@@ -22,10 +29,14 @@ struct Evaluation {
   std::vector<std::pair<std::string, double>> metrics = {};  ///< the further ones by name
   /// Of every sample, in the dataset's order; none where a sample has no single class.
   std::vector<Prediction> predictions = {};
+  std::vector<Example> worst = {};  ///< of the other samples those with the largest errors, largest first
 };
 
 /// Outputs [N, K] as people read them: probabilities where the loss makes them so, else the outputs themselves.
 Tensor class_scores(const Tensor& output, const AnyLoss& loss);
+
+/// A sample of a batch of outputs.
+Array row_of(const Array& batch, std::int64_t row);
 
 /// `test accuracy 0.9912 loss 0.0271 (10000 samples)`; another word for `test`
 std::string to_string(const Evaluation& evaluation, const std::string& split = "test");

@@ -16,6 +16,8 @@ class Objective {
   const AnyLoss& loss() const { return loss_; }
   /// Whether a sample has one class, which the net names.
   bool names_classes() const { return !is_input_ && target_.is_class(); }
+  /// Whether every pixel of a sample has a class, which the net names.
+  bool names_pixels() const { return !is_input_ && target_.is_dense(); }
   /// What the loss and the metrics take: the batch's targets, or its pixels [N, C, H, W] (an autoencoder); numbers come
   /// in the output's shape where they have as many elements.
   Tensor target(const Tensor& output, const Tensor& pixels, const Tensor& labels) const;

@@ -106,25 +106,26 @@ Predictor::Predictor(const TrainedModel& trained, Backend& backend, std::int64_t
     : model_(trained.model),
       loss_(trained.config.loss),
       class_names_(trained.class_names),
-      is_ranked_(!class_names_.empty()),
+      is_ranked_(!class_names_.empty() || is_dense()),
       sample_shape_(trained.preparation.sample_shape()),
       batch_(batch),
       step_(
-          backend, [this](const Inputs& in) { return scores(in); }, trained.config.policy()) {
+          backend, [this](const Inputs& in) { return forward(in); }, trained.config.policy()) {
   const Shape out = model_.output_shape();
-  check(out.rank() == 1, "the model's output is ", out, " for a sample, expected one number per class");
+  check(out.rank() == 1 || out.rank() == 3, "the model's output is ", out,
+        " for a sample, expected one number per class, or [classes, height, width]");
   for (std::int64_t c = static_cast<std::int64_t>(class_names_.size()); c < out[0]; ++c)
     class_names_.push_back(std::to_string(c));
 }
 
-Outputs Predictor::scores(const Inputs& in) const {
+Outputs Predictor::forward(const Inputs& in) const {
   Pass pass{.training = false};
   const Tensor output = model_(in["images"], pass);
-  return {{"scores", class_scores(output, loss_)}};
+  return {{"output", is_dense() ? argmax(output, {1}, false) : cast(class_scores(output, loss_), Dtype::f32)}};
 }
 
-std::vector<std::vector<Score>> Predictor::operator()(const std::vector<Array>& samples) {
-  std::vector<std::vector<Score>> results;
+std::vector<Array> Predictor::outputs(const std::vector<Array>& samples) {
+  std::vector<Array> results;
   std::vector<std::int64_t> sizes = {batch_};
   sizes.insert(sizes.end(), sample_shape_.begin(), sample_shape_.end());
   const auto stride = static_cast<std::size_t>(sample_shape_.size());
@@ -137,15 +138,24 @@ std::vector<std::vector<Score>> Predictor::operator()(const std::vector<Array>& 
             sample_shape_);
       std::ranges::copy(sample.data<float>(), images.data<float>().begin() + static_cast<std::ptrdiff_t>(i * stride));
     }
-    const std::vector<double> values = step_({{"images", images}}).at("scores").to_vector<double>();
-    const std::size_t classes = values.size() / static_cast<std::size_t>(batch_);
-    for (std::size_t i = 0; i < count; ++i) {
-      std::vector<Score> scores;
-      for (std::size_t c = 0; c < classes; ++c) scores.push_back({class_names_[c], values[i * classes + c]});
-      if (is_ranked_)
-        std::ranges::stable_sort(scores, [](const Score& a, const Score& b) { return a.value > b.value; });
-      results.push_back(std::move(scores));
-    }
+    const Array batch = step_({{"images", images}}).at("output").array();
+    for (std::size_t i = 0; i < count; ++i) results.push_back(row_of(batch, static_cast<std::int64_t>(i)));
+  }
+  return results;
+}
+
+std::vector<std::vector<Score>> Predictor::scores(const std::vector<Array>& outputs) const {
+  std::vector<std::vector<Score>> results;
+  for (const Array& output : outputs) {
+    std::vector<double> values(class_names_.size());
+    if (is_dense())
+      for (const std::int32_t pixel : output.data<std::int32_t>())
+        values[static_cast<std::size_t>(pixel)] += 1 / static_cast<double>(output.size());
+    else
+      std::ranges::copy(output.data<float>(), values.begin());
+    std::vector<Score>& scores = results.emplace_back();
+    for (std::size_t c = 0; c < values.size(); ++c) scores.push_back({class_names_[c], values[c]});
+    if (is_ranked_) std::ranges::stable_sort(scores, [](const Score& a, const Score& b) { return a.value > b.value; });
   }
   return results;
 }

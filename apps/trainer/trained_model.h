@@ -34,7 +34,7 @@ Checkpoint inference_checkpoint(const TrainedModel& trained);
 
 struct Score {
   std::string class_name;
-  double value = 0;  ///< a probability where the loss makes it one, else the output
+  double value = 0;  ///< a probability where the loss makes it one, else the output; of a mask the share of its pixels
 };
 
 class Predictor {
@@ -42,16 +42,24 @@ class Predictor {
   /// `batch` samples are computed at once.
   Predictor(const TrainedModel& trained, Backend& backend, std::int64_t batch = 1);
 
+  /// Whether the model names the class of each pixel.
+  bool is_dense() const { return model_.output_shape().rank() == 3; }
+  /// Whether scores are of classes, which are sorted; numbers stay in their order.
+  bool is_ranked() const { return is_ranked_; }
+  /// For each prepared sample its scores [K], or of a dense model the class of each pixel [H, W], i32.
+  std::vector<Array> outputs(const std::vector<Array>& samples);
   /// For each prepared sample the scores of all classes, the highest first.
-  std::vector<std::vector<Score>> operator()(const std::vector<Array>& samples);
+  std::vector<std::vector<Score>> operator()(const std::vector<Array>& samples) { return scores(outputs(samples)); }
+  /// The same from what `outputs` returns.
+  std::vector<std::vector<Score>> scores(const std::vector<Array>& outputs) const;
 
  private:
-  Outputs scores(const Inputs& in) const;
+  Outputs forward(const Inputs& in) const;
 
   Model model_;
   AnyLoss loss_;
   std::vector<std::string> class_names_;
-  bool is_ranked_;  // numbers stay in their order
+  bool is_ranked_;
   Shape sample_shape_;
   std::int64_t batch_;
   Step step_;

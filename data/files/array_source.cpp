@@ -6,6 +6,7 @@
 #include "nixie/core/base/error.h"
 #include "nixie/core/files/hdf5_reader.h"
 #include "nixie/data/files/npy_file.h"
+#include "nixie/data/files/table_file.h"
 
 namespace nixie {
 namespace {
@@ -55,7 +56,8 @@ bool is_hdf5_name(const fs::path& file) {
   return suffix == ".h5" || suffix == ".hdf5" || suffix == ".hdf" || suffix == ".he5";
 }
 
-std::unique_ptr<ArraySource> open_arrays(const fs::path& path) {
+std::unique_ptr<ArraySource> open_arrays(const fs::path& path, int targets, const std::vector<std::string>& classes) {
+  if (is_table_name(path)) return std::make_unique<TableFile>(path, targets, classes);
   if (is_hdf5_name(path)) return std::make_unique<Hdf5Arrays>(path);
   return std::make_unique<NpyFile>(path);
 }

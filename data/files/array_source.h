@@ -30,6 +30,8 @@ class ArraySource {
   virtual NumberArray array(const std::string& name) const = 0;
   /// The array's rows without reading them all; null if the file can only be read whole.
   virtual std::shared_ptr<const ArrayRows> rows(const std::string& /*name*/) const { return nullptr; }
+  /// The names of the classes that the targets number; empty if they have none.
+  virtual std::vector<std::string> class_names() const { return {}; }
   /// The numbers of an array's attribute; empty if it is absent.
   virtual std::vector<double> attribute(const std::string& /*array*/, const std::string& /*name*/) const { return {}; }
 };
@@ -37,7 +39,9 @@ class ArraySource {
 /// Whether the name has an HDF5 suffix: .h5, .hdf5, .hdf or .he5.
 bool is_hdf5_name(const std::filesystem::path& file);
 
-/// A .npz or HDF5 file, or a folder of .npy files. Throws Fault::data.
-std::unique_ptr<ArraySource> open_arrays(const std::filesystem::path& path);
+/// A .npz or HDF5 file, a folder of .npy files, or a table whose last `targets` columns are targets; words in them are
+/// of these classes, if any are given. Throws Fault::data.
+std::unique_ptr<ArraySource> open_arrays(const std::filesystem::path& path, int targets = 1,
+                                         const std::vector<std::string>& classes = {});
 
 }  // namespace nixie

@@ -1,44 +1,19 @@
-// Manifests: fields in quotes as RFC 4180 has them.
+// Manifests: rows whose first cell names a picture.
 #include "nixie/data/files/manifest.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
-#include <fstream>
-#include <optional>
 
 #include "nixie/core/base/error.h"
 #include "nixie/core/base/fields.h"
 #include "nixie/data/files/shards.h"
+#include "nixie/data/files/table_file.h"
 #include "nixie/data/preparation.h"
 
 namespace nixie {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// The cells of a line; a quote that does not end goes to the line's end. Spaces around a cell are no part of it.
-std::vector<std::string> cells_of(const std::string& line) {
-  std::vector<std::string> cells(1);
-  bool quoted = false;
-  const auto trim = [](std::string& cell) {
-    cell.erase(cell.find_last_not_of(' ') + 1);
-    cell.erase(0, cell.find_first_not_of(' '));
-  };
-  for (std::size_t i = 0; i < line.size(); ++i) {
-    const char c = line[i];
-    if (c == '"' && quoted && i + 1 < line.size() && line[i + 1] == '"')
-      cells.back() += line[++i];
-    else if (c == '"')
-      quoted = !quoted;
-    else if (c == ',' && !quoted)
-      trim(cells.back()), cells.emplace_back();
-    else if (c != '\r')
-      cells.back() += c;
-  }
-  trim(cells.back());
-  return cells;
-}
 
 /// The folder, manifest or shard in `root` that has one of these names in any case, the suffix aside; empty where there
 /// is none.
@@ -48,7 +23,7 @@ fs::path find_part(const fs::path& root, const std::vector<std::string>& names) 
       const fs::path& path = entry.path();
       std::string stem = entry.is_directory() ? path.filename().string() : path.stem().string();
       std::transform(stem.begin(), stem.end(), stem.begin(), [](unsigned char c) { return std::tolower(c); });
-      if (stem == name && (entry.is_directory() || is_manifest_name(path) || is_shard_name(path))) return path;
+      if (stem == name && (entry.is_directory() || is_table_name(path) || is_shard_name(path))) return path;
     }
   return {};
 }
@@ -82,45 +57,21 @@ PicturePart shards_named(const std::vector<fs::path>& shards, const std::vector<
        "; expected a row picture,class or picture,mask or picture,number,...");
 }
 
-struct Row {
-  std::int64_t number;  // from 1
-  std::vector<std::string> cells;
-};
-
 /// The rows that name pictures; the first may name the columns.
-std::vector<Row> read_rows(const fs::path& file) {
-  const bool is_special = fs::exists(file) && !fs::is_regular_file(file);  // a pipe would be waited for
-  std::ifstream text;
-  if (!is_special) text.open(file);
-  if (is_special || !text) fail(Fault::data, file.string(), ": cannot be read; check the path and its permissions");
-  std::vector<Row> rows;
-  std::string line;
-  for (std::int64_t number = 1; std::getline(text, line); ++number) {
-    constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";  // as Excel writes it
-    if (number == 1 && line.starts_with(kByteOrderMark)) line.erase(0, kByteOrderMark.size());
-    std::vector<std::string> cells = cells_of(line);
-    if (cells.size() == 1 && cells[0].empty()) continue;
-    if (is_picture_name(cells[0]))
-      rows.push_back({number, std::move(cells)});
-    else if (number > 1)
-      fail_row(file, number, cells[0] + " does not end as a JPEG or PNG file");
-  }
+std::vector<TableRow> picture_rows(const fs::path& file) {
+  std::vector<TableRow> rows = read_table(file);
+  if (!rows.empty() && !is_picture_name(rows[0].cells[0])) rows.erase(rows.begin());
+  for (const TableRow& row : rows)
+    if (!is_picture_name(row.cells[0]))
+      fail_row(file, row.number, row.cells[0] + " does not end as a JPEG or PNG file");
   return rows;
-}
-
-/// The number that is the whole cell; one beyond the range is infinite.
-std::optional<double> number_in(const std::string& cell) {
-  double number = 0;
-  const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), number);
-  if (end != cell.data() + cell.size() || error == std::errc::invalid_argument) return {};
-  return error == std::errc{} ? number : INFINITY;
 }
 
 /// Whether second cells are numbers: any is that is not whole, as classes are, or all are and not all are finite. What
 /// is then no finite number is a mistake, not a class.
-bool are_numbers(const std::vector<Row>& rows) {
+bool are_numbers(const std::vector<TableRow>& rows) {
   bool has_fraction = false, has_words = false, has_infinite = false;
-  for (const Row& row : rows) {
+  for (const TableRow& row : rows) {
     const auto number = row.cells.size() < 2 ? std::nullopt : number_in(row.cells[1]);
     has_words |= !number;
     has_infinite |= number && !std::isfinite(*number);
@@ -130,14 +81,14 @@ bool are_numbers(const std::vector<Row>& rows) {
 }
 
 /// Whether all second cells are PNG files.
-bool are_masks(const std::vector<Row>& rows) {
+bool are_masks(const std::vector<TableRow>& rows) {
   return std::all_of(rows.begin(), rows.end(),
-                     [](const Row& row) { return row.cells.size() > 1 && lower_suffix(row.cells[1]) == ".png"; });
+                     [](const TableRow& row) { return row.cells.size() > 1 && lower_suffix(row.cells[1]) == ".png"; });
 }
 
-void take_masks(FolderScan& scan, const fs::path& file, const std::vector<Row>& rows) {
+void take_masks(FolderScan& scan, const fs::path& file, const std::vector<TableRow>& rows) {
   scan.pictures.emplace_back();
-  for (const Row& row : rows) {
+  for (const TableRow& row : rows) {
     if (row.cells.size() < 2 || row.cells[1].empty()) fail_row(file, row.number, "no mask");
     if (std::error_code ignored; !fs::exists(scan.source.folder / row.cells[1], ignored))
       fail_row(file, row.number, (scan.source.folder / row.cells[1]).string() + " does not exist");
@@ -146,11 +97,11 @@ void take_masks(FolderScan& scan, const fs::path& file, const std::vector<Row>& 
   }
 }
 
-void take_numbers(FolderScan& scan, const fs::path& file, const std::vector<Row>& rows) {
+void take_numbers(FolderScan& scan, const fs::path& file, const std::vector<TableRow>& rows) {
   const std::size_t columns = rows[0].cells.size();
   scan.source.numbers = static_cast<std::int64_t>(columns) - 1;
   scan.pictures.emplace_back();
-  for (const Row& row : rows) {
+  for (const TableRow& row : rows) {
     if (row.cells.size() < 2) fail_row(file, row.number, "no number");
     if (row.cells.size() != columns)
       fail_row(file, row.number, fmt::format("{} cells where the first row has {}", row.cells.size(), columns));
@@ -167,13 +118,11 @@ void take_numbers(FolderScan& scan, const fs::path& file, const std::vector<Row>
 
 }  // namespace
 
-bool is_manifest_name(const fs::path& file) { return lower_suffix(file) == ".csv"; }
-
 FolderScan scan_manifest(const fs::path& file, const std::string& target) {
-  const std::vector<Row> rows = read_rows(file);
+  const std::vector<TableRow> rows = picture_rows(file);
   if (rows.empty()) fail(Fault::data, file.string(), ": no row names a picture; expected rows picture,class");
   FolderScan scan{.source = {file.has_parent_path() ? file.parent_path() : fs::path(".")}};
-  for (const Row& row : rows)
+  for (const TableRow& row : rows)
     if (std::error_code ignored; !fs::exists(scan.source.folder / row.cells[0], ignored))
       fail_row(file, row.number, (scan.source.folder / row.cells[0]).string() + " does not exist");
   if (target == "numbers" || (target == "auto" && are_numbers(rows))) {
@@ -185,7 +134,7 @@ FolderScan scan_manifest(const fs::path& file, const std::string& target) {
     return scan;
   }
   std::map<std::string, std::vector<Picture>> pictures;
-  for (const Row& row : rows) {
+  for (const TableRow& row : rows) {
     if (row.cells.size() < 2 || row.cells[1].empty()) fail_row(file, row.number, "no class");
     pictures[row.cells[1]].push_back({row.cells[0]});
   }
@@ -194,7 +143,7 @@ FolderScan scan_manifest(const fs::path& file, const std::string& target) {
 }
 
 PictureParts find_parts(const fs::path& path) try {
-  if ((is_manifest_name(path) || is_shard_name(path)) && fs::is_regular_file(path)) return {{path}};
+  if ((is_table_name(path) || is_shard_name(path)) && fs::is_regular_file(path)) return {{path}};
   if (!fs::is_directory(path))
     fail(Fault::data, path.string(),
          ": no such folder; set path to a folder of class folders, a .csv file or a .tar file");
@@ -216,14 +165,14 @@ PictureParts find_parts(const fs::path& path) try {
 }
 
 FolderScan scan_pictures(const PicturePart& part, const std::string& target) {
-  if (is_manifest_name(part.front())) return scan_manifest(part.front(), target);
+  if (is_table_name(part.front())) return scan_manifest(part.front(), target);
   if (target == "numbers" || target == "mask")
     fail(Fault::usage, part.front().string(), ": target is ", target, ", which a .csv file has; name one with path");
   return is_shard_name(part.front()) ? scan_shards(part) : scan_folder(part.front());
 }
 
 std::vector<std::string> class_names_of(const PicturePart& part) {
-  if (is_shard_name(part.front()) || is_manifest_name(part.front())) return scan_pictures(part).classes;
+  if (is_shard_name(part.front()) || is_table_name(part.front())) return scan_pictures(part).classes;
   std::vector<std::string> names;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(part.front(), error))

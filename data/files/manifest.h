@@ -6,9 +6,6 @@
 
 namespace nixie {
 
-/// Whether the name ends in .csv, in any case.
-bool is_manifest_name(const std::filesystem::path& file);
-
 /// Reads rows `picture,class` or `picture,mask`, whose further columns are ignored, or `picture,number,...`: all
 /// numbers of the row. The first row is skipped if it names no picture. `target` is class, numbers, mask or auto:
 /// numbers if the second column holds only numbers and at least one is not whole, masks if it holds only PNG files.

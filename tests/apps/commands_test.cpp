@@ -226,7 +226,9 @@ TEST_F(Commands, InspectionsPrint) {
   EXPECT_THAT(trainer("checkpoint verify " + path("run/best.h5")).output, HasSubstr("best.h5: whole"));
   EXPECT_THAT(trainer("checkpoint config " + path("run/best.h5")).output, HasSubstr("image_folder:"));
   const Ran summary = trainer("summary --config " + path("net.yaml"));
-  for (const char* text : {"conv2d", "[4, 6, 6]", "model sequential: 135 parameters", "memory: parameters 0.0 MiB"})
+  // 4 x 36 values of 27 products and sums, 3 of 4; the convolution gives 576 bytes.
+  for (const char* text : {"conv2d", "[4, 6, 6]", "      0.008        0.6", "forward pass of a sample: 0.008 MFLOP",
+                           "model sequential: 135 parameters", "memory: parameters 0.0 MiB"})
     EXPECT_THAT(summary.output, HasSubstr(text));
   EXPECT_THAT(trainer("config --config " + path("net.yaml") + " --set epochs=9").output, HasSubstr("epochs: 9\n"));
   EXPECT_THAT(trainer("list").output, HasSubstr("hard_swish"));

@@ -13,7 +13,8 @@ TEST(Explain, ShowsLayersGraphAndPlan) {
   const Ran ran = run_program("explain lenet --batch 4 --graph --plan");
   EXPECT_EQ(ran.code, 0) << ran.output;
   EXPECT_THAT(ran.output, HasSubstr("1663370 parameters in 8 arrays"));
-  EXPECT_THAT(ran.output, testing::ContainsRegex("conv2d +\\[32, 28, 28\\] +832 +out 32, kernel 5, pad 2"));
+  EXPECT_THAT(ran.output,
+              testing::ContainsRegex("conv2d +\\[32, 28, 28\\] +832 +1[.]254 +98[.]0 +out 32, kernel 5, pad 2"));
   EXPECT_THAT(ran.output, testing::ContainsRegex("conv output stride .* f32 \\[4, 32, 28, 28\\]"));
   EXPECT_THAT(ran.output, testing::ContainsRegex("set 0.weight to %[0-9]+"));
   EXPECT_THAT(ran.output, testing::ContainsRegex("plan for null: [0-9]+ kernels, [0-9]+ slots"));

@@ -1,6 +1,7 @@
 // Nets on every kind of target train, evaluate, save and predict; and what cannot be compared is said before a run.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "nixie/apps/trainer/trained_model.h"
@@ -66,6 +67,25 @@ std::vector<Case> cases() {
        "loss: mean_squared\ntarget: input\nmetrics: [mean_error]\nbest_by: mean_error\n", "0.05", 0.9, NAN}};
 }
 
+/// An example's error from its output and the dataset's target.
+double error_of_example(const Case& c, const Dataset& test, const Example& example) {
+  const SampleTarget target = test.target();
+  double sum = 0;
+  if (c.more.find("target: input") != std::string::npos) {
+    std::vector<float> pixels(120);
+    test.load(example.index, {}, pixels);
+    for (std::size_t i = 0; i < pixels.size(); ++i) sum += std::abs(example.output.data<float>()[i] - pixels[i]);
+    return sum / 120;
+  }
+  Array truth(target.dtype, target.shape);
+  test.load_target(example.index, {}, {truth.bytes(), static_cast<std::size_t>(truth.size_bytes())});
+  const auto size = static_cast<std::size_t>(truth.size());
+  for (std::size_t i = 0; i < size; ++i)
+    sum += target.is_dense() ? truth.data<std::int32_t>()[i] != example.output.data<std::int32_t>()[i]
+                             : std::abs(truth.data<float>()[i] - example.output.data<float>()[i]);
+  return sum / static_cast<double>(size);
+}
+
 TEST(Targets, OfEveryKindAreLearntSavedAndPredicted) {
   for (const Case& c : cases()) {
     const TempFolder folder;
@@ -86,23 +106,40 @@ TEST(Targets, OfEveryKindAreLearntSavedAndPredicted) {
       EXPECT_GE(result.accuracy, c.accuracy) << c.what;
     }
     EXPECT_EQ(result.predictions.empty(), c.what != std::string("classes of five channels")) << c.what;
+    const Splits data = read_config(parse_yaml(text, "run.yaml")).data.open();
+    // The worst samples are those that this loop finds, as far as it looks.
+    EXPECT_EQ(result.worst.empty(), !result.predictions.empty()) << c.what;
+    if (!result.worst.empty()) {
+      EXPECT_EQ(result.worst.size(), 12u) << c.what;
+      const auto is_worse = [](const Example& a, const Example& b) { return a.error > b.error; };
+      EXPECT_TRUE(std::is_sorted(result.worst.begin(), result.worst.end(), is_worse)) << c.what;
+      for (const Example& example : result.worst)
+        EXPECT_NEAR(example.error, error_of_example(c, *data.test, example), 1e-4) << c.what;
+    }
     EXPECT_THAT(text_of(folder / "run/metrics.csv"), testing::Not(HasSubstr("nan"))) << c.what;
     EXPECT_THAT(text_of(folder / "run/report.html"), testing::Not(HasSubstr(">nan<"))) << c.what;
 
     // The checkpoint holds all that predictions need.
     const TrainedModel trained = load_trained(folder / "run/last.h5");
     EXPECT_EQ(trained.preparation.channels, 5) << c.what;
-    if (trained.model.output_shape().rank() != 1) continue;
     const auto backend = make_cpu_backend(1);
     Predictor predictor(trained, *backend, 2);
     std::vector<Array> samples;
-    const Splits data = trained.config.data.open();
     for (std::int64_t i = 0; i < 3; ++i) {
       Array& sample = samples.emplace_back(Dtype::f32, Shape{5, 6, 4});
       data.test->load(i, {}, sample.data<float>());
     }
     const auto scores = predictor(samples);
     ASSERT_EQ(scores.size(), 3u);
+    if (predictor.is_dense()) {  // the shares of a mask's classes
+      const std::vector<Array> masks = predictor.outputs(samples);
+      for (std::size_t i = 0; i < 3; ++i) {
+        EXPECT_EQ(masks[i].shape(), (Shape{6, 4}));
+        const auto pixels = masks[i].data<std::int32_t>();
+        for (const auto& [name, share] : scores[i])
+          EXPECT_NEAR(share, std::count(pixels.begin(), pixels.end(), std::stoi(name)) / 24.0, 1e-9);
+      }
+    }
     if (result.predictions.empty()) continue;
     for (std::size_t i = 0; i < 3; ++i)
       EXPECT_EQ(scores[i][0].class_name, std::to_string(result.predictions[i].predicted));

@@ -53,11 +53,13 @@ Run add_eval(CLI::App& app, EvalCommand& command) {
 }
 
 Run add_predict(CLI::App& app, PredictCommand& command) {
-  app.add_option("PICTURES", command.pictures, "JPEG or PNG files, folders of them, and .npz or .h5 files of arrays")
+  app.add_option("PICTURES", command.pictures,
+                 "JPEG or PNG files, folders of them, .npz or .h5 files of arrays, and .csv tables of numbers")
       ->required();
   add_checkpoint(app, command.checkpoint);
   app.add_option("--topk", command.top, "classes shown for each")->check(CLI::Range(1, 1000000))->capture_default_str();
   app.add_flag("--csv", command.csv, "a table: file,rank,class,score");
+  app.add_option("--masks", command.masks, "segmentation: a folder for a PNG file of each picture's classes");
   add_assignments(app, command.assignments);
   return [&] { return run_predict(command) ? 0 : static_cast<int>(Fault::data); };
 }
@@ -214,7 +216,8 @@ struct Entry {
 
 const Entry kEntries[] = {
     {"eval", "evaluate a checkpoint", [](CLI::App& app, Commands& all) { return add_eval(app, all.eval); }},
-    {"predict", "classify pictures", [](CLI::App& app, Commands& all) { return add_predict(app, all.predict); }},
+    {"predict", "classes, numbers or masks of pictures, arrays or tables",
+     [](CLI::App& app, Commands& all) { return add_predict(app, all.predict); }},
     {"export", "write a model as ONNX, safetensors or a checkpoint for predictions",
      [](CLI::App& app, Commands& all) { return add_export(app, all.exported); }},
     {"summary", "print layers, parameters and memory of a configuration",

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <span>
 
 #include "nixie/apps/trainer/commands/data_folder.h"
@@ -90,9 +91,11 @@ DataScan scan_half(const char* name, const Dataset& half) {
 }
 
 std::string numbers_text(const std::vector<double>& numbers) {
+  constexpr std::size_t kMost = 16;
   std::string text;
-  for (const double number : numbers) text += fmt::format("{}{:.4f}", text.empty() ? "" : ", ", number);
-  return "[" + text + "]";
+  for (std::size_t i = 0; i < std::min(numbers.size(), kMost); ++i)
+    text += fmt::format("{}{:.4f}", i == 0 ? "" : ", ", std::abs(numbers[i]) < 5e-5 ? 0 : numbers[i]);
+  return "[" + text + (numbers.size() > kMost ? fmt::format(", ... {} in all]", numbers.size()) : "]");
 }
 
 void print_damage(const char* name, const DataScan& scan) {

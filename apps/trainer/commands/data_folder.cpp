@@ -7,17 +7,21 @@
 #include "nixie/data/files/manifest.h"
 #include "nixie/data/files/packed_file.h"
 #include "nixie/data/files/shards.h"
+#include "nixie/data/files/table_file.h"
+#include "nixie/data/preparation.h"
 
 namespace nixie {
 namespace {
 
 namespace fs = std::filesystem;
 
+const char* kind_of_table(const fs::path& table) { return is_number_table(table) ? Arrays::name : ImageFolder::name; }
+
 /// The kind of dataset whose files are there.
 std::string kind_of(const fs::path& folder) {
   std::error_code error;
-  if ((is_manifest_name(folder) || is_shard_name(folder)) && fs::is_regular_file(folder, error))
-    return ImageFolder::name;
+  if (is_table_name(folder) && fs::is_regular_file(folder, error)) return kind_of_table(folder);
+  if (is_shard_name(folder) && fs::is_regular_file(folder, error)) return ImageFolder::name;
   if ((folder.extension() == ".npz" || is_hdf5_name(folder)) && fs::is_regular_file(folder, error)) return Arrays::name;
   const bool is_folder = fs::is_directory(folder, error);
   if (error && error != std::errc::no_such_file_or_directory && error != std::errc::not_a_directory)
@@ -25,7 +29,7 @@ std::string kind_of(const fs::path& folder) {
   if (!is_folder)
     fail(Fault::data, folder.string(), fs::exists(folder, error) ? ": is no" : ": no such",
          " folder, .csv, .tar, .npz or .h5 file; name one with --data");
-  bool has_pictures = false;  // in folders or shards
+  bool has_pictures = false, has_files = false;  // in folders or shards; beside each other
   for (const auto& entry : fs::directory_iterator(folder, error)) {
     const std::string name = entry.path().filename().string();
     if (name.starts_with("train-images")) return Mnist::name;
@@ -34,13 +38,20 @@ std::string kind_of(const fs::path& folder) {
     if (name == "train.packed") return Packed::name;
     if (name == "x_train.npy" || name == "train_images.npy" || name == "images.npy") return Arrays::name;
     if (name == "train.h5") return Arrays::name;
-    if (name == "train.csv") return ImageFolder::name;
+    if (name == "train.csv") return kind_of_table(entry.path());
+    has_files |= is_picture_name(entry.path());
     has_pictures |= (entry.is_directory(error) || is_shard_name(name)) && !name.starts_with('.');
   }
   if (error) fail(Fault::data, folder.string(), ": ", error.message(), "; check its permissions");
   if (has_pictures) return ImageFolder::name;
+  if (has_files)
+    fail(Fault::data, folder.string(),
+         ": holds pictures, but no folder of them for each class; name the folder above, ",
+         "or a .csv file of rows picture,class");
   fail(Fault::data, folder.string(),
-       ": neither folders of pictures per class nor packed data nor the files of MNIST or CIFAR; name another");
+       ": neither folders of pictures per class nor tables, shards, arrays, packed data or the files of MNIST or "
+       "CIFAR; ",
+       "name another (docs/data.md lists what can be trained on)");
 }
 
 struct ImageSize {
@@ -65,7 +76,7 @@ struct LastLayer {
 LastLayer last_layer_for(const std::string& kind, const fs::path& folder) {
   if (kind == ImageFolder::name) {
     const PicturePart train = find_parts(folder).train;
-    if (!is_manifest_name(train.front())) return {static_cast<std::int64_t>(class_names_of(train).size())};
+    if (!is_table_name(train.front())) return {static_cast<std::int64_t>(class_names_of(train).size())};
     const FolderScan scan = scan_pictures(train);
     if (!scan.source.masks.empty()) return {largest_class(scan) + 1, Conv2d::name};
     return {scan.source.numbers > 0 ? scan.source.numbers : static_cast<std::int64_t>(scan.classes.size())};

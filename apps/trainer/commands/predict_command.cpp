@@ -2,8 +2,12 @@
 #include "nixie/apps/trainer/commands/predict_command.h"
 
 #include <algorithm>
+#include <optional>
+#include <set>
 
 #include "nixie/apps/trainer/machine.h"
+#include "nixie/apps/trainer/record/run_folder.h"
+#include "nixie/apps/trainer/report/picture.h"
 #include "nixie/apps/trainer/trained_model.h"
 #include "nixie/core/base/one_line.h"
 
@@ -20,10 +24,10 @@ std::string csv_field(const std::string& text) {
   return quoted + "\"";
 }
 
-void print(const std::string& name, const std::vector<Score>& scores, const PredictCommand& command) {
+/// The first `most` scores.
+void print(const std::string& name, const std::vector<Score>& scores, std::size_t most, const PredictCommand& command) {
   if (!command.csv) fmt::print("{}\n", one_line(name));
-  const std::size_t shown = std::min(scores.size(), static_cast<std::size_t>(command.top));
-  for (std::size_t i = 0; i < shown; ++i) {
+  for (std::size_t i = 0; i < std::min(scores.size(), most); ++i) {
     const auto& [class_name, value] = scores[i];
     if (command.csv)
       fmt::print("{},{},{},{:.6g}\n", csv_field(one_line(name)), i + 1, csv_field(one_line(class_name)), value);
@@ -31,6 +35,30 @@ void print(const std::string& name, const std::vector<Score>& scores, const Pred
       fmt::print("  {:8.4f}  {}\n", value, one_line(class_name));
   }
 }
+
+/// Writes masks as grey PNG files whose levels are the classes, named as their pictures.
+class MaskFolder {
+ public:
+  explicit MaskFolder(const std::filesystem::path& folder) : folder_(folder) {
+    std::error_code error;
+    std::filesystem::create_directories(folder, error);
+    if (error) fail(Fault::storage, folder.string(), ": cannot be made: ", error.message(), "; name another folder");
+  }
+  void write(const std::string& name, const Array& mask) {
+    std::string file = std::filesystem::path(name).stem().string() + ".png";
+    if (name.ends_with(']')) file = std::filesystem::path(name).filename().string() + ".png";  // of an array
+    check(written_.insert(file).second, folder_.string(), ": two pictures are called ", file,
+          "; predict their folders one by one");
+    PagePicture picture{.channels = 1, .height = mask.shape()[0], .width = mask.shape()[1]};
+    for (const std::int32_t pixel : mask.data<std::int32_t>())
+      picture.bytes.push_back(static_cast<std::uint8_t>(pixel));
+    write_text(folder_ / file, png_of(picture));
+  }
+
+ private:
+  std::filesystem::path folder_;
+  std::set<std::string> written_;
+};
 
 /// Samples and their names, as many as are predicted at once.
 struct Pending {
@@ -48,13 +76,25 @@ bool run_predict(const PredictCommand& command) {
   const bool has_arrays = std::any_of(paths.begin(), paths.end(), is_array_name);
   Predictor predictor(trained, *backend,
                       static_cast<std::int64_t>(has_arrays ? kBatch : std::min(paths.size(), kBatch)));
+  std::optional<MaskFolder> masks;
+  if (!command.masks.empty()) {
+    const Shape out = trained.model.output_shape();
+    check(predictor.is_dense(), "the model's output is ", out, " for a sample, which is no mask; leave --masks out");
+    check(out[0] <= 256, "the model has ", out[0], " classes, a PNG file has levels for 256; leave --masks out");
+    masks.emplace(command.masks);
+  }
   if (command.csv) fmt::print("file,rank,class,score\n");
   if (!command.csv)
     fmt::print("model {} of {}, after step {}\n", trained.config.model.kind(), file.string(), trained.step);
   Pending pending;
   const auto predict = [&] {
-    const auto scores = predictor(pending.samples);
-    for (std::size_t i = 0; i < scores.size(); ++i) print(pending.names[i], scores[i], command);
+    const std::vector<Array> outputs = predictor.outputs(pending.samples);
+    const auto scores = predictor.scores(outputs);
+    for (std::size_t i = 0; i < scores.size(); ++i) {
+      print(pending.names[i], scores[i],
+            predictor.is_ranked() ? static_cast<std::size_t>(command.top) : scores[i].size(), command);
+      if (masks) masks->write(pending.names[i], outputs[i]);
+    }
     pending = {};
   };
   const auto add = [&](const std::string& name, Array sample) {

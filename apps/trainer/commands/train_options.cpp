@@ -9,9 +9,9 @@ void add_train_options(CLI::App& app, TrainRequest& request) {
   app.add_option("--set", command.assignments, "key.path=value: changes the configuration; may be repeated")
       ->take_all()
       ->allow_extra_args(false);
-  app.add_option(
-      "--data", request.data,
-      "folder or file of the data, in place of the file's: of MNIST, CIFAR, packed data or pictures per class");
+  app.add_option("--data", request.data,
+                 "the data, in place of the file's: a folder of pictures per class, a .csv, .tar, .npz or .h5 file, or "
+                 "a folder of packed data, MNIST or CIFAR");
   app.add_option("--run", command.run, "folder for the run's files; by default runs/<config name>/<n>");
   app.add_option("--resume", command.checkpoint, "go on from FILE, or from the run folder's newest checkpoint")
       ->expected(0, 1);

@@ -88,7 +88,7 @@ std::string html_text(const std::string& text) {
 std::string chart_html(const Chart& chart) {
   std::vector<Points> lines;
   std::string legend;
-  double low_x = HUGE_VAL, high_x = -HUGE_VAL, low_y = HUGE_VAL, high_y = -HUGE_VAL;
+  double low_x = 0, high_x = -HUGE_VAL, low_y = HUGE_VAL, high_y = -HUGE_VAL;
   for (std::size_t i = 0; i < chart.series.size(); ++i) {
     lines.push_back(thinned(chart.series[i].points));
     for (const auto& [x, y] : lines.back()) {

@@ -1,6 +1,7 @@
 // Walks the net's own description, and builds each layer for the shape that reaches it.
 #include "nixie/apps/trainer/report/layer_table.h"
 
+#include "nixie/apps/trainer/profile/work_of.h"
 #include "nixie/configs/parse/values.h"
 
 namespace nixie {
@@ -39,6 +40,8 @@ std::string sample_text(const Shape& shape) {
   return to_string(Shape(std::vector<std::int64_t>(shape.begin() + 1, shape.end())));
 }
 
+std::string megas(double flop) { return fmt::format("{:.3f}", flop / 1e6); }
+
 class Walk {
  public:
   Shape layers(const Tree& list, const std::string& path, Shape shape) {
@@ -60,7 +63,11 @@ class Walk {
     problems.raise();
     Parameters parameters;
     Scope scope(name, kind.key);
-    Shape out = output_shape(named.layer.build(in, parameters), in);
+    const Forward forward = named.layer.build(in, parameters);
+    Trace trace;  // what the layer sets is dropped
+    Pass pass{.training = false};
+    const Tensor result = forward(placeholder(in), pass);
+    const Shape out = result.shape();
     const Tree* branches = kind.value.find("branches");
     if (branches) layers_side_by_side(*branches, name, in);
     placed_.push_back({.name = name,
@@ -68,6 +75,7 @@ class Walk {
                        .in = in,
                        .out = out,
                        .parameters = branches ? 0 : parameters.count(),
+                       .flop = branches ? 0 : work_of(Graph{.outputs = {result}}).flop,
                        .options = branches ? "of the above" : options_text(tree),
                        .joins = branches != nullptr});
     return out;
@@ -92,15 +100,22 @@ std::vector<LayerRow> layer_rows(const AnyModel& model, const Shape& input) {
   std::vector<LayerRow> rows;
   for (const PlacedLayer& placed : placed_layers(model, input))
     rows.push_back({placed.name, placed.layer.kind(), sample_text(placed.out),
-                    placed.parameters > 0 ? std::to_string(placed.parameters) : "", placed.options});
+                    placed.parameters > 0 ? std::to_string(placed.parameters) : "",
+                    placed.flop > 0 ? megas(placed.flop / static_cast<double>(placed.in[0])) : "",
+                    fmt::format("{:.1f}", 4.0 * static_cast<double>(placed.out.size() / placed.out[0]) / 1024),
+                    placed.options});
   return rows;
 }
 
 std::string layer_table(const AnyModel& model, const Shape& input) {
-  std::string text = fmt::format("{:28} {:14} {:18} {:>12}  {}\n", "layer", "kind", "output", "parameters", "options");
+  constexpr const char* kLine = "{:28} {:17} {:18} {:>12} {:>10} {:>10}  {}\n";
+  std::string text = fmt::format(kLine, "layer", "kind", "output", "parameters", "MFLOP", "KiB", "options");
   for (const LayerRow& row : layer_rows(model, input))
-    text += fmt::format("{:28} {:14} {:18} {:>12}  {}\n", row.name, row.kind, row.shape, row.parameters, row.options);
-  return text;
+    text += fmt::format(kLine, row.name, row.kind, row.shape, row.parameters, row.mflop, row.kib, row.options);
+  double flop = 0;
+  for (const PlacedLayer& placed : placed_layers(model, input)) flop += placed.flop;
+  return text + fmt::format("forward pass of a sample: {} MFLOP (two for a multiplication and its addition)\n",
+                            megas(flop / static_cast<double>(input[0])));
 }
 
 }  // namespace nixie

@@ -1,5 +1,5 @@
-// A net's layers, one by one, and as a table: name, kind, output shape of one sample, parameters, options that are not
-// the defaults.
+// A net's layers, one by one, and as a table: name, kind, output shape of one sample, parameters, FLOP, memory, options
+// that are not the defaults.
 #pragma once
 
 #include <string>
@@ -15,6 +15,7 @@ struct PlacedLayer {
   AnyLayer layer = {};
   Shape in = {}, out = {};
   std::int64_t parameters = 0;  ///< elements that are trained
+  double flop = 0;              ///< of the forward pass's products, for the whole batch
   std::string options = {};     ///< that are not the defaults
   bool joins = false;           ///< a container: it joins what the layers of its branches, listed before it, give
 };
@@ -22,7 +23,9 @@ struct PlacedLayer {
 std::vector<PlacedLayer> placed_layers(const AnyModel& model, const Shape& input);
 
 struct LayerRow {
-  std::string name, kind, shape, parameters, options;
+  std::string name, kind, shape, parameters;
+  std::string mflop, kib;  ///< of a sample: of the forward pass's products; of the output in f32
+  std::string options;
 };
 
 /// `input` is [N, ...].

@@ -4,13 +4,23 @@
 #include <png.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
-#include <span>
 
 #include "nixie/core/base/error.h"
 
 namespace nixie {
 namespace {
+
+/// Numbers from the lowest to the highest as 0 to 255.
+std::vector<std::uint8_t> stretched(std::span<const float> numbers) {
+  std::vector<std::uint8_t> bytes(numbers.size());
+  const auto [low, high] = std::minmax_element(numbers.begin(), numbers.end());
+  const float from = *low, scale = *high > *low ? 255 / (*high - *low) : 0;
+  std::transform(numbers.begin(), numbers.end(), bytes.begin(),
+                 [&](float x) { return static_cast<std::uint8_t>(std::lround((x - from) * scale)); });
+  return bytes;
+}
 
 /// Planar pixels as bytes.
 std::vector<std::uint8_t> planar_bytes(const Dataset& dataset, std::int64_t index) {
@@ -22,24 +32,23 @@ std::vector<std::uint8_t> planar_bytes(const Dataset& dataset, std::int64_t inde
   }
   std::vector<float> pixels(size);
   dataset.load(index, {}, pixels);
-  const auto [low, high] = std::minmax_element(pixels.begin(), pixels.end());
-  const float from = *low, scale = *high > *low ? 255 / (*high - *low) : 0;
-  std::transform(pixels.begin(), pixels.end(), bytes.begin(),
-                 [&](float x) { return static_cast<std::uint8_t>(std::lround((x - from) * scale)); });
-  return bytes;
+  return stretched(pixels);
 }
 
-}  // namespace
-
-PagePicture picture_of(const Dataset& dataset, std::int64_t index, std::int64_t side) {
-  const Shape shape = dataset.sample_shape();
-  const std::int64_t height = shape[1], width = shape[2];
-  const std::vector<std::uint8_t> planes = planar_bytes(dataset, index);
+/// A black picture, as large as one of this size whose longer side is brought down to `side`.
+PagePicture black(std::int64_t channels, std::int64_t height, std::int64_t width, std::int64_t side) {
   const double factor = std::max(1.0, static_cast<double>(std::max(height, width)) / static_cast<double>(side));
-  PagePicture picture{.channels = shape[0] == 3 ? 3 : 1,
+  PagePicture picture{.channels = channels,
                       .height = std::max<std::int64_t>(1, std::lround(static_cast<double>(height) / factor)),
                       .width = std::max<std::int64_t>(1, std::lround(static_cast<double>(width) / factor))};
   picture.bytes.resize(static_cast<std::size_t>(picture.channels * picture.height * picture.width));
+  return picture;
+}
+
+/// Means of the pixels of [C, H, W] that become one.
+PagePicture scaled_down(const std::vector<std::uint8_t>& planes, const Shape& shape, std::int64_t side) {
+  const std::int64_t height = shape[1], width = shape[2];
+  PagePicture picture = black(shape[0] == 3 ? 3 : 1, height, width, side);
   for (std::int64_t c = 0; c < picture.channels; ++c)
     for (std::int64_t y = 0; y < picture.height; ++y)
       for (std::int64_t x = 0; x < picture.width; ++x) {
@@ -52,6 +61,39 @@ PagePicture picture_of(const Dataset& dataset, std::int64_t index, std::int64_t 
         const std::int64_t count = (bottom - top) * (right - left);
         picture.at(y, x, c) = static_cast<std::uint8_t>((sum + count / 2) / count);
       }
+  return picture;
+}
+
+/// Of 8 bits each; neighbours in number differ clearly, and class 0, mostly the background, is dark.
+std::array<std::uint8_t, 3> colour_of(std::int32_t class_number) {
+  if (class_number == 0) return {32, 36, 44};
+  const double turn = class_number * 0.6180339887498949, hue = 6 * (turn - std::floor(turn));
+  std::array<std::uint8_t, 3> colour{};
+  for (int c = 0; c < 3; ++c) {
+    const double away = std::abs(std::remainder(hue - 2 * c, 6));  // from red, green and blue
+    colour[static_cast<std::size_t>(c)] = static_cast<std::uint8_t>(60 + 180 * std::clamp(2 - away, 0.0, 1.0));
+  }
+  return colour;
+}
+
+}  // namespace
+
+PagePicture picture_of(const Dataset& dataset, std::int64_t index, std::int64_t side) {
+  return scaled_down(planar_bytes(dataset, index), dataset.sample_shape(), side);
+}
+
+PagePicture picture_of(std::span<const float> numbers, const Shape& shape, std::int64_t side) {
+  return scaled_down(stretched(numbers), shape, side);
+}
+
+PagePicture picture_of(std::span<const std::int32_t> classes, const Shape& shape, std::int64_t side) {
+  PagePicture picture = black(3, shape[0], shape[1], side);
+  for (std::int64_t y = 0; y < picture.height; ++y)
+    for (std::int64_t x = 0; x < picture.width; ++x) {
+      const std::int64_t row = y * shape[0] / picture.height, column = x * shape[1] / picture.width;
+      const auto colour = colour_of(classes[static_cast<std::size_t>(row * shape[1] + column)]);
+      for (std::int64_t c = 0; c < 3; ++c) picture.at(y, x, c) = colour[static_cast<std::size_t>(c)];
+    }
   return picture;
 }
 
@@ -85,7 +127,9 @@ std::string base64(const std::string& bytes) {
   return text;
 }
 
-std::string data_uri(const PagePicture& picture) {
+std::string data_uri(const PagePicture& picture) { return "data:image/png;base64," + base64(png_of(picture)); }
+
+std::string png_of(const PagePicture& picture) {
   png_image png{};
   png.version = PNG_IMAGE_VERSION;
   png.width = static_cast<png_uint_32>(picture.width);
@@ -99,7 +143,7 @@ std::string data_uri(const PagePicture& picture) {
                                                       picture.bytes.data(), 0, nullptr) != 0;
     check(is_written, "libpng cannot write ", picture.width, " x ", picture.height, " pixels: ", png.message);
   }
-  return "data:image/png;base64," + base64(bytes);
+  return bytes;
 }
 
 }  // namespace nixie

@@ -1,7 +1,8 @@
-// PagePicture: small images for a page: samples scaled down and weights, as PNG in a data URI.
+// PagePicture: small images for a page: samples and masks scaled down, and weights, as PNG in a data URI.
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,11 @@ struct PagePicture {
   }
 };
 
+/// Numbers [C, H, W], stretched to 0 to 255, the longer side at most `side`; of other than 3 channels the first.
+PagePicture picture_of(std::span<const float> numbers, const Shape& shape, std::int64_t side);
+/// The classes of the pixels [H, W] in colours, class 0 dark, the longer side at most `side`.
+PagePicture picture_of(std::span<const std::int32_t> classes, const Shape& shape, std::int64_t side);
+
 /// A sample as evaluation sees it, its longer side at most `side`. Samples that are no bytes are stretched to 0 to 255;
 /// of other than 3 channels the first is shown.
 PagePicture picture_of(const Dataset& dataset, std::int64_t index, std::int64_t side);
@@ -26,6 +32,8 @@ PagePicture picture_of(const Dataset& dataset, std::int64_t index, std::int64_t 
 /// The first `count` of [K, C, R, S] numbers, each stretched about 0, which is grey. C is 1 or 3.
 std::vector<PagePicture> weight_pictures(const std::vector<float>& values, const Shape& shape, std::int64_t count);
 
+/// The bytes of a PNG file.
+std::string png_of(const PagePicture& picture);
 /// `data:image/png;base64,...`
 std::string data_uri(const PagePicture& picture);
 /// RFC 4648.

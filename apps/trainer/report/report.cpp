@@ -14,6 +14,7 @@
 #include "nixie/apps/trainer/report/picture.h"
 #include "nixie/apps/trainer/report/run_curves.h"
 #include "nixie/apps/trainer/report/style.h"
+#include "nixie/apps/trainer/report/worst_samples.h"
 
 namespace nixie {
 namespace {
@@ -57,18 +58,19 @@ std::string tiles(const ReportFacts& facts, const RunCurves& curves) {
 }
 
 std::string charts(const RunCurves& curves) {
-  const Chart kAll[] = {{.title = "Loss",
-                         .series = {{"training", curves.train_loss}, {"test", curves.test_loss}},
-                         .scale = Chart::Scale::wide},
-                        {.title = "Accuracy",
-                         .series = {{"training", curves.train_accuracy}, {"test", curves.test_accuracy}},
-                         .scale = Chart::Scale::share},
-                        {.title = "Learning rate", .series = {{"rate", curves.rate}}},
-                        {.title = "Images per second",
-                         .series = {{"images/s", curves.images_per_second}},
-                         .scale = Chart::Scale::from_zero}};
+  std::vector<Chart> all = {{.title = "Loss",
+                             .series = {{"training", curves.train_loss}, {"test", curves.test_loss}},
+                             .scale = Chart::Scale::wide},
+                            {.title = "Accuracy",
+                             .series = {{"training", curves.train_accuracy}, {"test", curves.test_accuracy}},
+                             .scale = Chart::Scale::share},
+                            {.title = "Learning rate", .series = {{"rate", curves.rate}}},
+                            {.title = "Images per second",
+                             .series = {{"images/s", curves.images_per_second}},
+                             .scale = Chart::Scale::from_zero}};
+  for (const auto& [name, curve] : curves.metrics) all.push_back({.title = "Test " + name, .series = {{name, curve}}});
   std::string text;
-  for (const Chart& chart : kAll) text += chart_html(chart);
+  for (const Chart& chart : all) text += chart_html(chart);
   return "<div class=\"charts\">\n" + text + "</div>\n";
 }
 
@@ -191,11 +193,13 @@ std::string layers(const ReportFacts& facts) {
   std::string text;
   for (std::size_t i = 0; i < std::min(rows.size(), kMostLayers); ++i)
     text += fmt::format(
-        "<tr><td>{}</td><td>{}</td><td>{}</td><td class=\"number\">{}</td><td class=\"soft\">{}</td></tr>\n",
-        html_text(rows[i].name), html_text(rows[i].kind), rows[i].shape, rows[i].parameters,
+        "<tr><td>{}</td><td>{}</td><td>{}</td><td class=\"number\">{}</td><td class=\"number\">{}</td>"
+        "<td class=\"number\">{}</td><td class=\"soft\">{}</td></tr>\n",
+        html_text(rows[i].name), html_text(rows[i].kind), rows[i].shape, rows[i].parameters, rows[i].mflop, rows[i].kib,
         html_text(rows[i].options));
   return "<div class=\"wide\"><table class=\"layers\">\n<tr><th>layer</th><th>kind</th><th>output</th>"
-         "<th class=\"number\">parameters</th><th>options</th></tr>\n" +
+         "<th class=\"number\">parameters</th><th class=\"number\">MFLOP</th><th class=\"number\">KiB</th>"
+         "<th>options</th></tr>\n" +
          text + "</table></div>\n";
 }
 
@@ -212,10 +216,10 @@ std::string report_html(const ReportFacts& facts) {
              facts.is_done ? "" : "<meta http-equiv=\"refresh\" content=\"30\">\n", name, kPageStyle, name,
              facts.is_done ? "The run is done." : "The run goes on; this page is written again at each evaluation.") +
          tiles(facts, curves) + charts(curves) + section("Confusion", confusion(facts)) +
-         section("Worst mistakes", mistakes(facts)) + section("First layer", filters(facts)) +
-         section("Net", net_graph(facts.config.model, batch_shape(facts))) + section("Layers", layers(facts)) +
-         section("Time by layer", preformatted(facts.layer_times)) + section("Weights", weights(facts)) +
-         section("Gradients of one batch", histograms(facts.gradients)) +
+         section("Worst mistakes", mistakes(facts)) + section("Worst samples", worst_samples_html(facts)) +
+         section("First layer", filters(facts)) + section("Net", net_graph(facts.config.model, batch_shape(facts))) +
+         section("Layers", layers(facts)) + section("Time by layer", preformatted(facts.layer_times)) +
+         section("Weights", weights(facts)) + section("Gradients of one batch", histograms(facts.gradients)) +
          section("Machine, model and data", preformatted(facts.summary)) +
          section("Configuration", preformatted(config_text(facts.config))) + "</body>\n</html>\n";
 }

@@ -24,6 +24,15 @@ Curve curve_of(const CsvTable& table, const char* column, const char* split = nu
   return curve;
 }
 
+/// The columns behind the fixed ones, which record/run_record.cpp names.
+std::vector<std::pair<std::string, Curve>> metric_curves(const CsvTable& metrics) {
+  std::vector<std::pair<std::string, Curve>> curves;
+  const auto last = std::find(metrics.columns.begin(), metrics.columns.end(), "learning_rate");
+  for (auto name = last; name != metrics.columns.end(); ++name)
+    if (name != last) curves.emplace_back(*name, curve_of(metrics, name->c_str(), "test"));
+  return curves;
+}
+
 }  // namespace
 
 RunCurves read_curves(const std::filesystem::path& run) {
@@ -34,7 +43,8 @@ RunCurves read_curves(const std::filesystem::path& run) {
           .test_accuracy = curve_of(metrics, "accuracy", "test"),
           .rate = curve_of(metrics, "learning_rate", "train"),
           .images_per_second = curve_of(timing, "images_per_second"),
-          .seconds = curve_of(timing, "seconds")};
+          .seconds = curve_of(timing, "seconds"),
+          .metrics = metric_curves(metrics)};
 }
 
 }  // namespace nixie

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -12,6 +13,7 @@ using Curve = std::vector<std::pair<double, double>>;  ///< step, value
 struct RunCurves {
   Curve train_loss = {}, test_loss = {}, train_accuracy = {}, test_accuracy = {}, rate = {};
   Curve images_per_second = {}, seconds = {};
+  std::vector<std::pair<std::string, Curve>> metrics = {};  ///< of evaluations, besides loss and accuracy, by name
 };
 
 /// Curves without points where a file or a column is missing.

@@ -1,0 +1,44 @@
+// Tables: the rows of CSV files (RFC 4180); and TableFile, a table of numbers as arrays.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "nixie/data/files/array_source.h"
+
+namespace nixie {
+
+struct TableRow {
+  std::int64_t number;  ///< of its line, from 1
+  std::vector<std::string> cells;
+};
+
+/// Whether the name ends in .csv, in any case.
+bool is_table_name(const std::filesystem::path& file);
+/// The lines of a CSV file that are not empty; spaces around a cell are no part of it. Throws Fault::data.
+std::vector<TableRow> read_table(const std::filesystem::path& file);
+/// The number that is the whole cell; one beyond the range is infinite.
+std::optional<double> number_in(const std::string& cell);
+/// Whether the file is a table of numbers, not one that names pictures: its last row begins with a number.
+bool is_number_table(const std::filesystem::path& file);
+
+/// A row for each sample: numbers, then its targets in the last `targets` columns. The first row may name the columns.
+/// The arrays are `x` [N, F] and, unless `targets` is 0, `y`: [N] or [N, targets] numbers, whole ones as integers.
+/// Words in a single target column are classes, numbered in the order of the alphabet.
+class TableFile final : public ArraySource {
+ public:
+  /// Words are of the `classes`, if any are given. Throws Fault::data naming file, line and column of a cell that is no
+  /// finite number or another word, or a row of another length.
+  TableFile(const std::filesystem::path& file, int targets, const std::vector<std::string>& classes = {});
+
+  bool has(const std::string& name) const override { return name == "x" || (name == "y" && !targets_.shape.empty()); }
+  std::string names() const override { return "x, y"; }
+  NumberArray array(const std::string& name) const override { return name == "x" ? numbers_ : targets_; }
+  std::vector<std::string> class_names() const override { return class_names_; }
+
+ private:
+  NumberArray numbers_, targets_ = {};
+  std::vector<std::string> class_names_ = {};
+};
+
+}  // namespace nixie

@@ -1,0 +1,91 @@
+// What is no single class, as the program predicts it: masks as files, numbers of a table.
+#include <gmock/gmock.h>
+
+#include <map>
+
+#include "nixie/data/files/image.h"
+#include "nixie/data/files/input_file.h"
+#include "nixie/tests/apps/support.h"
+#include "nixie/tests/data/pictures.h"
+
+namespace nixie {
+namespace {
+
+using namespace nixie::test;
+using testing::HasSubstr;
+
+Ran trainer(const std::string& arguments) { return run_program("trainer " + arguments); }
+
+TEST(Predict, WritesMasks) {
+  const TempFolder folder;
+  std::string rows;
+  for (int i = 0; i < 8; ++i) {
+    write_file(folder / fmt::format("seg/{}.png", i), png(picture(8, 6, i)));
+    Bytes classes;
+    for (int p = 0; p < 48; ++p) classes.push_back(static_cast<std::uint8_t>((p / 8 + i) % 3));
+    write_file(folder / fmt::format("seg/m{}.png", i), png(classes, 8, 6, PNG_FORMAT_GRAY));
+    rows += fmt::format("{0}.png,m{0}.png\n", i);
+  }
+  std::ofstream(folder / "seg/train.csv") << rows;
+  std::ofstream(folder / "net.yaml") << R"(
+model: [{conv2d: {out: 2, kernel: 1}}]
+data: {image_folder: {crop: 6, resize: 6, batch: 4}}
+schedule: {constant: {rate: 0.01}}
+epochs: 1
+backend: cpu
+)";
+  const std::string run = (folder / "run").string(), seg = (folder / "seg").string();
+  const Ran trained = trainer("--config " + (folder / "net.yaml").string() + " --data " + seg + " --run " + run);
+  ASSERT_EQ(trained.code, 0) << trained.output;
+  const Ran ran =
+      trainer(fmt::format("predict --run {} {}/3.png --topk 3 --masks {}", run, seg, (folder / "masks").string()));
+  ASSERT_EQ(ran.code, 0) << ran.output;
+  // The levels of the file are the classes whose shares are printed.
+  const std::filesystem::path file = folder / "masks/3.png";
+  const Mask mask = decode_mask(read_file(file, 1 << 20), file);
+  ASSERT_EQ(mask.width, 6);
+  ASSERT_EQ(mask.height, 6);
+  std::map<int, int> counts;
+  for (const auto level : mask.classes) ++counts[level];
+  for (const auto& [level, count] : counts)
+    EXPECT_THAT(ran.output, HasSubstr(fmt::format("  {:8.4f}  {}\n", count / 36.0, level)));
+  const Ran twice = trainer(fmt::format("predict --run {0} {1}/3.png {1}/3.png --masks {1}/out", run, seg));
+  EXPECT_EQ(twice.code, 2);
+  EXPECT_THAT(twice.output, HasSubstr("two pictures are called 3.png"));
+}
+
+TEST(Predict, NumbersOfATable) {
+  const TempFolder folder;
+  std::string rows = "a,b,c\n";
+  for (int i = 0; i < 80; ++i) {
+    const double a = i % 9 - 4, b = i % 7 - 3;
+    rows += fmt::format("{},{},{}\n", a, b, 0.5 * a - 0.25 * b + 1);
+  }
+  std::ofstream(folder / "t.csv") << rows;
+  std::ofstream(folder / "net.yaml") << R"(
+model: [flatten, {linear: {out: 7}}]
+data: {glyphs: {batch: 16}}
+loss: mean_squared
+optimizer: adam
+schedule: {cosine: {rate: 0.05}}
+epochs: 60
+backend: cpu
+log_every: 1000
+)";
+  const std::string run = (folder / "run").string();
+  const Ran trained = trainer(
+      fmt::format("--config {} --data {} --run {}", (folder / "net.yaml").string(), (folder / "t.csv").string(), run));
+  ASSERT_EQ(trained.code, 0) << trained.output;
+  std::ofstream(folder / "new.csv") << "a,b\n2,1\n-1,0\n";
+  const Ran ran = trainer("predict --csv --run " + run + " " + (folder / "new.csv").string());
+  ASSERT_EQ(ran.code, 0) << ran.output;
+  for (const auto& [row, expected] : {std::pair(0, 1.75), {1, 0.5}}) {
+    const std::string start = fmt::format("new.csv[{}],1,0,", row);
+    const std::size_t at = ran.output.find(start);
+    ASSERT_NE(at, std::string::npos) << ran.output;
+    EXPECT_NEAR(std::stod(ran.output.substr(at + start.size())), expected, 0.05);
+  }
+}
+
+}  // namespace
+}  // namespace nixie

@@ -1,0 +1,126 @@
+// Tables of numbers: as written by spreadsheets, pandas and hand; what is wrong is named with its place.
+#include "nixie/data/files/table_file.h"
+
+#include <gmock/gmock.h>
+
+#include "nixie/data/arrays.h"
+#include "nixie/data/preparation.h"
+#include "nixie/tests/data/support.h"
+
+namespace nixie {
+namespace {
+
+using namespace nixie::test;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class TableFileTest : public testing::Test {
+ protected:
+  std::filesystem::path table(const std::string& text, const std::string& name = "t.csv") {
+    std::ofstream(folder_ / name) << text;
+    return folder_ / name;
+  }
+
+  TempFolder folder_;
+};
+
+TEST_F(TableFileTest, ArraysOfColumns) {
+  const struct {
+    std::string text;
+    int targets;
+    std::vector<std::int64_t> shape, target_shape;
+    std::vector<float> numbers, wanted;
+    std::string type;
+    std::vector<std::string> classes;
+  } kCases[] = {
+      {"a,b,price\n1,2,0.5\n3,-4e1,1\n", 1, {2, 2}, {2}, {1, 2, 3, -40}, {0.5, 1}, "f8", {}},
+      {"1,2,0\r\n\r\n3,4,7\r\n", 1, {2, 2}, {2}, {1, 2, 3, 4}, {0, 7}, "i8", {}},             // no names, no fractions
+      {"\xef\xbb\xbf\"a, b\",c,d\n 1 ,2,\"3\"\n", 2, {1, 1}, {1, 2}, {1}, {2, 3}, "i8", {}},  // of a spreadsheet
+      {"l,kind\n5,setosa\n6,virginica\n7,setosa\n",
+       1,
+       {3, 1},
+       {3},
+       {5, 6, 7},
+       {0, 1, 0},
+       "i8",
+       {"setosa", "virginica"}},
+      {"1,2\n", 0, {1, 2}, {}, {1, 2}, {}, "", {}}};
+  for (const auto& c : kCases) {
+    const TableFile file(table(c.text), c.targets);
+    EXPECT_EQ(file.array("x").shape, c.shape) << c.text;
+    EXPECT_EQ(floats_of(file.array("x")), c.numbers) << c.text;
+    EXPECT_EQ(file.has("y"), c.targets > 0) << c.text;
+    EXPECT_EQ(file.class_names(), c.classes) << c.text;
+    if (c.targets == 0) continue;
+    EXPECT_EQ(file.array("y").shape, c.target_shape) << c.text;
+    EXPECT_EQ(file.array("y").type, c.type) << c.text;
+    EXPECT_EQ(floats_of(file.array("y")), c.wanted) << c.text;
+  }
+}
+
+TEST_F(TableFileTest, SaysWhichCellIsWrong) {
+  const struct {
+    std::string text;
+    int targets;
+    std::string words;
+  } kCases[] = {{"a,b\n1,2\nx,3\n", 1, "t.csv:3: \"x\" in column 1 is no finite number"},
+                {"a,b\n1,2\n,3\n", 1, "t.csv:3: \"\" in column 1 is no finite number"},
+                {"1,2\n3,nan\n", 1, "t.csv:2: \"nan\" in column 2 is no finite number"},
+                {"1,2\n3,word\n", 1, "t.csv:2: \"word\" in column 2 is no finite number"},
+                {"1,1e999\n", 1, "t.csv:1: \"1e999\" in column 2"},
+                {"1,2\n3\n", 1, "t.csv:2: 1 cells where the first row has 2"},
+                {"1\n2\n", 1, "t.csv:1: 1 columns, expected numbers and then 1 target"},
+                {"a,b\n", 1, "t.csv: no row of numbers"}};
+  for (const auto& c : kCases)
+    EXPECT_THAT(error_of(Fault::data, [&] { TableFile(table(c.text), c.targets); }), HasSubstr(c.words)) << c.text;
+}
+
+TEST_F(TableFileTest, AreToldFromTablesOfPictures) {
+  EXPECT_TRUE(is_number_table(table("a,b\n1,2\n")));
+  EXPECT_TRUE(is_number_table(table("1,2\n")));
+  EXPECT_FALSE(is_number_table(table("file,x\nhand.jpg,2\n")));
+  EXPECT_FALSE(is_number_table(table("")));
+}
+
+TEST_F(TableFileTest, AreADataset) {
+  std::string rows = "a,b,kind\n";
+  for (int i = 0; i < 40; ++i) rows += fmt::format("{},{},{}\n", i, 100 - i, i % 2 ? "odd" : "even");
+  const Splits data = Arrays{.path = table(rows), .normalize = false, .holdout = 0.25f}.open();
+  EXPECT_EQ(data.train->size(), 30);
+  EXPECT_EQ(data.test->size(), 10);
+  EXPECT_EQ(data.train->sample_shape(), (Shape{2, 1, 1}));
+  EXPECT_THAT(data.train->class_names(), ElementsAre("even", "odd"));
+  std::vector<float> sample(2);
+  for (std::int64_t i = 0; i < 10; ++i) {
+    const std::int32_t label = data.test->load(i, {}, sample);
+    EXPECT_EQ(label, static_cast<std::int32_t>(sample[0]) % 2);
+    EXPECT_EQ(sample[0] + sample[1], 100);
+  }
+  // Of a table with or without its targets the same columns are predicted.
+  for (const char* text : {"1,2\n3,4\n", "a,b,kind\n1,2,odd\n3,4,even\n"}) {
+    const std::vector<Array> samples = prepare_arrays(table(text), data.test->preparation());
+    ASSERT_EQ(samples.size(), 2u) << text;
+    EXPECT_NEAR(samples[1].data<float>()[0], 3, 1e-5) << text;
+    EXPECT_NEAR(samples[1].data<float>()[1], 4, 1e-5) << text;
+  }
+  EXPECT_THAT(error_of(Fault::data, [&] { Arrays{.path = table(rows), .target = "numbers"}.open(); }),
+              HasSubstr("the last column holds words, such as \"even\", which are classes"));
+}
+
+TEST_F(TableFileTest, OfTwoHalvesHaveTheClassesOfTheFirst) {
+  table("1,red\n2,blue\n3,green\n", "train.csv");
+  table("4,red\n", "val.csv");
+  const Splits data = Arrays{.path = folder_.path(), .normalize = false}.open();
+  EXPECT_THAT(data.test->class_names(), ElementsAre("blue", "green", "red"));
+  std::vector<float> sample(1);
+  EXPECT_EQ(data.test->load(0, {}, sample), 2);
+  table("4,1\n", "val.csv");
+  EXPECT_THAT(error_of(Fault::data, [&] { Arrays{.path = folder_.path()}.open(); }),
+              HasSubstr("val.csv:1: \"1\" in column 2 is no class of the training half"));
+  table("4,pink\n", "val.csv");
+  EXPECT_THAT(error_of(Fault::data, [&] { Arrays{.path = folder_.path()}.open(); }),
+              HasSubstr("val.csv:1: \"pink\" in column 2 is no class of the training half"));
+}
+
+}  // namespace
+}  // namespace nixie
