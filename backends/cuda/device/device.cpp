@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "nixie/core/base/integer_math.h"
+
 namespace nixie::cuda {
 namespace {
 
@@ -84,7 +86,8 @@ std::int64_t Device::free_bytes() {
 std::shared_ptr<Buffer> Device::allocate(std::int64_t size_bytes) {
   use();
   void* memory = nullptr;
-  const auto bytes = static_cast<std::size_t>(std::max<std::int64_t>(size_bytes, 1));
+  // Kernels may read whole pieces of 16 bytes where they need a part.
+  const auto bytes = static_cast<std::size_t>(round_up(std::max<std::int64_t>(size_bytes, 1), 16));
   cudaError_t error = cudaMallocAsync(&memory, bytes, stream_);
   if (error == cudaErrorMemoryAllocation) {
     cudaGetLastError();

@@ -195,7 +195,8 @@ bool read_after(const Kernel& kernel, int stage, const Access& stored) {
 
 }  // namespace
 
-std::optional<Absorption> with_channel_parts(const Grouping& grouping, const Choice& choice, std::size_t other) {
+std::optional<Absorption> with_channel_parts(const Grouping& grouping, const Choice& choice, std::size_t other,
+                                             std::optional<int> given) {
   const Grouping::Group& group = grouping.groups[other];
   const Access* stored = choice.leaves || choice.alone ? nullptr : only_store(choice);
   if (!stored || group.members.size() != 1) return {};
@@ -216,7 +217,8 @@ std::optional<Absorption> with_channel_parts(const Grouping& grouping, const Cho
   if (accumulators.words > kMostWords) return {};
 
   const std::int64_t channels = kernel.domain[1];
-  const int count = static_cast<int>(std::max<std::int64_t>(1, grouping.chip.sms / ceil_div(channels, kWidestTile)));
+  const int count =
+      given.value_or(static_cast<int>(std::max<std::int64_t>(1, grouping.chip.sms / ceil_div(channels, kWidestTile))));
   const Shape shape{count, channels, accumulators.bytes / 4};
   Absorption with{.choice = with_reductions(grouping.plan, choice, split, stage),
                   .other = Absorption::Other::stays,

@@ -10,8 +10,9 @@ namespace nixie::cuda {
 /// A choice whose program also leaves parts of the first reductions of another group's kernel, and that group's choice,
 /// which merges them: reductions over all axes but the channels' of what the choice stores, perhaps together
 /// with other values that are there by then, of three words a channel at most, in a kernel that reads the same values
-/// once more.
-std::optional<Absorption> with_channel_parts(const Grouping& grouping, const Choice& choice, std::size_t other);
+/// once more. `count`: of the parts; by default as many as blocks share the channels of the widest tile.
+std::optional<Absorption> with_channel_parts(const Grouping& grouping, const Choice& choice, std::size_t other,
+                                             std::optional<int> count = {});
 
 /// Words that a thread accumulates for a channel, without the count that channels share.
 int accumulated_words(const Choice& choice);

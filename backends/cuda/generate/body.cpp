@@ -274,7 +274,7 @@ void BodyWriter::add_load(int load, const Frame& frame, Code& code) {
     const std::string value = fmt::format("{}<1>({} + ({})).lane[0]", read, name, index(path, frame, lane));
     return where.empty() ? value : fmt::format("{} ? {} : {}", where, value, raw_literal(access.fill, slot.dtype));
   };
-  ++(fixed ? code.fixed : code.loads);
+  (fixed ? code.fixed : code.loads).push_back(load);
   if (vector_access(path, frame)) {
     const std::string where = condition(path, frame, "");
     const std::string value = fmt::format("{}<{}>({} + ({}))", read, frame.lanes, name, index(path, frame, ""));
@@ -283,6 +283,9 @@ void BodyWriter::add_load(int load, const Frame& frame, Code& code) {
                         where.empty() ? value
                                       : fmt::format("{} ? {} : filled<{}>({})", where, value, frame.lanes,
                                                     raw_literal(access.fill, slot.dtype)));
+    if (where.empty() && frame.lanes * size_of(slot.dtype) % 16 == 0)
+      code.prefetch +=
+          fmt::format("    prefetch_l2({} + ({}), count * {});\n", name, index(path, frame, ""), size_of(slot.dtype));
   } else if (loads_once(path, frame)) {
     members += fmt::format("    {} {};\n", type, name);
     text += fmt::format("    {}.{} = {};\n", into, name, element(""));
@@ -369,8 +372,8 @@ std::string BodyWriter::lane_code(const Stage& stage, const Frame& frame) const 
   for (std::size_t i = 0; i < stage.body.size(); ++i)
     text +=
         fmt::format("      const {} r{} = {};\n", type_name(stage.body[i].type), i, instruction(stage.body[i], frame));
-  const std::string which = frame.carried_is_local ? "" : frame.carried_per_lane ? "[lane]" : "[0]";
-  const bool accumulates_per_lane = frame.carried_per_lane || frame.carried_is_local;
+  const bool accumulates_per_lane = frame.lanes > 1 && (frame.carried_per_lane || frame.carried_is_local);
+  const std::string which = frame.carried_is_local ? "" : accumulates_per_lane ? "[lane]" : "[0]";
   const std::vector<Accumulator> list = accumulators_of(stage);
   for (std::size_t i = 0; i < list.size(); ++i) {
     if (list[i].type.empty()) continue;
@@ -412,6 +415,17 @@ BodyWriter::Code BodyWriter::stages(const std::vector<int>& indices, const Frame
   else
     code.run = before + "    {\n" + lane + "    }\n" + after;
   return code;
+}
+
+BodyWriter::Code BodyWriter::loads(const std::vector<int>& indices, const Frame& frame) {
+  Code code;
+  for (int load : indices) add_load(load, frame, code);
+  return code;
+}
+
+int BodyWriter::load_bytes(int load, const Frame& frame) const {
+  const int bytes = static_cast<int>(size_of(plan_.slots[at(kernel_.loads[at(load)].slot)].dtype));
+  return loads_once(space_.paths[at(load)], frame) ? bytes : bytes * frame.lanes;
 }
 
 }  // namespace nixie::cuda

@@ -67,10 +67,15 @@ class BodyWriter {
     std::string members;                    ///< of its struct Loads
     std::string load;                       ///< fills `loads`
     std::string fixed_members, fixed_load;  ///< the same of `fixed`: what is hoisted
+    std::string prefetch;                   ///< asks L2 for `count` neighbours along the lanes' axis
     std::string run;                        ///< uses `fixed`, `loads`, `carried` and `accumulators`, and stores
-    int loads = 0, fixed = 0;
+    std::vector<int> loads{}, fixed{};      ///< of the kernel: what `members` and `fixed_members` hold
   };
   Code stages(const std::vector<int>& indices, const Frame& frame);
+  /// The same for these loads alone, without `run`.
+  Code loads(const std::vector<int>& indices, const Frame& frame);
+  /// What a group's part of a load takes in registers.
+  int load_bytes(int load, const Frame& frame) const;
 
   /// Declares a{first} ... a{last - 1} from a linear group index.
   std::string positions(const Frame& frame, const std::string& group, int first, int last) const;

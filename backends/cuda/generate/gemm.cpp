@@ -7,30 +7,13 @@
 #include "nixie/backends/cuda/generate/nhwc_functor.h"
 #include "nixie/backends/cuda/generate/portable.h"
 #include "nixie/backends/cuda/generate/print.h"
+#include "nixie/backends/cuda/generate/product.h"
 #include "nixie/backends/cuda/kernels/conv/tensor_sums.h"
 #include "nixie/core/base/integer_math.h"
 #include "nixie/core/graph/plan_query.h"
 
 namespace nixie::cuda {
 namespace {
-
-// A constant per axis, as Body::name(axis): device code may not index constant arrays.
-template <class Values>
-std::string per_axis(const std::string& name, const Values& values, const std::string& type = "int") {
-  std::string text = fmt::format("  static constexpr {} {}(int axis) {{\n    return ", type, name);
-  int axis = 0;
-  for (std::int64_t value : values) text += fmt::format("axis == {} ? {} : ", axis++, value);
-  return text + "0;\n  }\n";
-}
-
-template <class T>
-std::string constant(const std::string& name, T value, const std::string& type = "int") {
-  return fmt::format("  static constexpr {} {} = {};\n", type, name, value);
-}
-
-std::vector<std::int64_t> tail(const Shape& shape, int from) {
-  return {shape.sizes().begin() + from, shape.sizes().end()};
-}
 
 bool reaches_far(const Operand& operand) {
   std::int64_t reach = 0;
@@ -62,132 +45,6 @@ std::string operand_types(const Plan& plan, const Head& head) {
 }
 
 // ---- Products and convolutions ----
-struct Product {
-  std::string problem{};    // "ConvOutput"
-  std::string words{};      // "convolution of"
-  std::string constants{};  // of Body
-  std::int64_t m = 0, n = 0, k = 0, groups = 1;
-  bool along_k_a = false, along_k_b = false;  // neighbouring threads read along k
-  int vector_a = 1, vector_b = 1;             // elements read at once
-  bool lanes_are_columns = true;              // neighbours along the domain's channels are neighbouring columns
-};
-
-// How many neighbours along an axis can be read at once: they begin at multiples of it, and `extent` is one too.
-int vector_width(const Operand& operand, int axis, std::int64_t extent, std::int64_t element_bytes) {
-  if (operand.strides[at(axis)] != 1) return 1;
-  int width = static_cast<int>(16 / element_bytes);
-  const auto fits = [&] {
-    if (extent % width != 0 || operand.offset % width != 0) return false;
-    for (int other = 0; other < operand.shape.rank(); ++other)
-      if (other != axis && operand.shape[other] > 1 && operand.strides[at(other)] % width != 0) return false;
-    return true;
-  };
-  while (!fits()) width /= 2;
-  return width;
-}
-
-std::int64_t operand_bytes(const Plan& plan, const Operand& operand) { return size_of(dtype_of(plan, operand.slot)); }
-
-Product matmul_of(const Plan& plan, const Kernel& kernel) {
-  const Operand &a = kernel.head->operands[0], &b = kernel.head->operands[1];
-  const int axes = kernel.domain.rank() - 2;
-  Product p{.problem = "MatmulProblem",
-            .words = "product of",
-            .m = kernel.domain[-2],
-            .n = kernel.domain[-1],
-            .k = a.shape[-1]};
-  std::vector<std::int64_t> batch;
-  for (int axis = 0; axis < axes; ++axis) batch.push_back(kernel.domain[axis]), p.groups *= kernel.domain[axis];
-  batch.push_back(1);  // the axis before which the last batch axis counts
-  p.constants = constant("kBatchAxes", axes) + constant("kM", p.m, "Index") + constant("kN", p.n, "Index") +
-                constant("kK", p.k, "Index") + per_axis("batch_size", batch) +
-                per_axis("a_stride", a.strides, "Index") + per_axis("b_stride", b.strides, "Index");
-  p.along_k_a = a.strides[at(axes + 1)] == 1;
-  p.along_k_b = b.strides[at(axes)] == 1;
-  const std::int64_t bytes_a = operand_bytes(plan, a), bytes_b = operand_bytes(plan, b);
-  p.vector_a = p.along_k_a ? vector_width(a, axes + 1, p.k, bytes_a) : vector_width(a, axes, p.m, bytes_a);
-  p.vector_b = p.along_k_b ? vector_width(b, axes, p.k, bytes_b) : vector_width(b, axes + 1, p.n, bytes_b);
-  return p;
-}
-
-// The step between neighbouring pixels, of all images one after the other; none where it differs. A window of one tap
-// needs to know no more of them.
-std::optional<std::int64_t> pixel_step(const Shape& images, const Strides& strides) {
-  std::int64_t step = 0;
-  std::optional<std::int64_t> next;
-  for (int axis = images.rank(); axis-- > 0;) {
-    const std::int64_t stride = strides[at(axis)];
-    if (axis == 1 || images[axis] == 1) continue;
-    if (next && stride != *next) return {};
-    if (!next) step = stride;
-    next = stride * images[axis];
-  }
-  return step;
-}
-
-Product conv_of(const Plan& plan, const Kernel& kernel, const Conv& conv) {
-  const Operand &first = kernel.head->operands[0], &second = kernel.head->operands[1];
-  const Shape& domain = kernel.domain;
-  const bool output = conv.role == ConvRole::output, input_grad = conv.role == ConvRole::input_grad;
-  const Shape& x = output ? first.shape : input_grad ? domain : second.shape;
-  const Shape& w = output || input_grad ? second.shape : domain;
-  const Shape& y = output ? domain : first.shape;
-  const Strides none(at(domain.rank()), 0);
-  const Strides& x_strides = output ? first.strides : input_grad ? none : second.strides;
-  const Strides& w_strides = output || input_grad ? second.strides : none;
-  const Strides& y_strides = output ? none : first.strides;
-  const std::int64_t channels = w[1], filters = w[0] / conv.groups;
-  std::int64_t window = 1, x_pixels = 1, y_pixels = 1;
-  for (std::int64_t size : tail(w, 2)) window *= size;
-  for (std::int64_t size : tail(x, 2)) x_pixels *= size;
-  for (std::int64_t size : tail(y, 2)) y_pixels *= size;
-
-  Product p{.groups = conv.groups};
-  const Strides& stepped = output ? x_strides : y_strides;  // what k steps through in A
-  const bool channels_inner = (conv.role == ConvRole::filter_grad ? x_strides : stepped)[1] == 1;
-  const std::int64_t first_bytes = operand_bytes(plan, first), second_bytes = operand_bytes(plan, second);
-  if (output) {
-    p.problem = "ConvOutput", p.words = "convolution of";
-    p.m = x[0] * y_pixels, p.n = filters, p.k = channels * window;
-    p.along_k_a = channels_inner, p.along_k_b = true;
-    if (channels_inner) p.vector_a = vector_width(first, 1, channels, first_bytes);
-    if (channels_inner) p.vector_b = vector_width(second, 1, channels, second_bytes);
-  } else if (input_grad) {
-    p.problem = "ConvInputGrad", p.words = "input gradient from";
-    p.m = x[0] * x_pixels, p.n = channels, p.k = filters * window;
-    p.along_k_a = channels_inner;
-    if (channels_inner) p.vector_a = vector_width(first, 1, filters, first_bytes);
-    p.vector_b = vector_width(second, 1, channels, second_bytes);
-  } else {
-    p.problem = "ConvFilterGrad", p.words = "filter gradient from";
-    p.m = filters, p.n = channels * window, p.k = x[0] * y_pixels;
-    p.lanes_are_columns = channels_inner || window == 1;
-    p.along_k_a = y_strides[1] != 1, p.along_k_b = x_strides[1] != 1;
-    if (!p.along_k_a) p.vector_a = vector_width(first, 1, filters, first_bytes);
-    if (!p.along_k_b) p.vector_b = vector_width(second, 1, channels, second_bytes);
-  }
-  p.constants = constant("kChannels", channels) + constant("kFilters", filters) +
-                constant("kChannelsInner", channels_inner, "bool") + per_axis("w_stride", w_strides, "Index");
-  const std::optional<std::int64_t> x_step = pixel_step(x, x_strides), y_step = pixel_step(y, y_strides);
-  const auto all = [](const std::vector<int>& values, int value) {
-    return std::all_of(values.begin(), values.end(), [&](int v) { return v == value; });
-  };
-  if (window == 1 && all(conv.stride, 1) && all(conv.pad, 0) && tail(x, 2) == tail(y, 2) && x_step && y_step) {
-    const std::vector<std::int64_t> pixels{x[0] * x_pixels}, one{1};
-    p.constants += constant("kSpatial", 1) + constant("kImages", 1) + per_axis("x_size", pixels) +
-                   per_axis("y_size", pixels) + per_axis("window", one) + per_axis("stride", one) +
-                   per_axis("pad", Strides{0}) + per_axis("dilation", one) +
-                   per_axis("x_stride", Strides{0, x_strides[1], *x_step}, "Index") +
-                   per_axis("y_stride", Strides{0, y_strides[1], *y_step}, "Index");
-    return p;
-  }
-  p.constants += constant("kSpatial", domain.rank() - 2) + constant("kImages", x[0]) + per_axis("x_size", tail(x, 2)) +
-                 per_axis("y_size", tail(y, 2)) + per_axis("window", tail(w, 2)) + per_axis("stride", conv.stride) +
-                 per_axis("pad", conv.pad) + per_axis("dilation", conv.dilation) +
-                 per_axis("x_stride", x_strides, "Index") + per_axis("y_stride", y_strides, "Index");
-  return p;
-}
-
 struct Tiling {
   int m, n, k, thread_m, thread_n, warps_n, threads, splits = 1;
   int share = 0;  // terms in which parts of the sum are counted
@@ -241,17 +98,6 @@ std::vector<Tiling> tilings_of(const Product& p, bool tensor_cores, Dtype comput
   return all;
 }
 
-Product product_of(const Plan& plan, const Kernel& kernel) {
-  check(is_product(*kernel.head), "\"", kernel.label, "\" is no product");
-  const auto* conv = std::get_if<Conv>(&kernel.head->op);
-  return conv ? conv_of(plan, kernel, *conv) : matmul_of(plan, kernel);
-}
-
-bool runs_on_tensor_cores(const Plan& plan, const Head& head) {
-  const Dtype a = dtype_of(plan, head.operands[0]), b = dtype_of(plan, head.operands[1]);
-  return a == b && (size_of(a) == 2 || (a == Dtype::f32 && multiplies_tf32(head)));
-}
-
 std::vector<Tiling> tilings_of(const Plan& plan, const Head& head, const Product& p) {
   return tilings_of(p, runs_on_tensor_cores(plan, head), compute_dtype(head.dtype),
                     size_of(dtype_of(plan, head.operands[0])));
@@ -268,18 +114,31 @@ std::vector<Algorithm> product_algorithms(const Plan& plan, const Kernel& kernel
   return algorithms;
 }
 
-// Fitted to an H200's times of 130 convolutions of random shapes (standard deviation of the ratio: 30 %): a block takes
-// steps one after the other, and all of them share the tensor cores. Results leave at a rate that is a prediction.
+// Fitted to an H200's times of 86 layers of random shapes (standard deviation of the ratio: 25 %). A thread's pieces of
+// operands are what steps wait for, the more of them the fewer warps fit an SM: narrow ones cost less than wide ones,
+// but not in proportion; with a window, each has a position to find. A ragged one counts as two, which is a prediction.
 double product_seconds(const Plan& plan, const Kernel& kernel, int sms) {
+  constexpr double kLatency = 0.65e-6, kFlops = 6.2e11;  // of a warp
   const Product p = product_of(plan, kernel);
   const Tiling t = tilings_of(plan, *kernel.head, p).front();
-  const bool wide = t.threads == 256, vectors = std::min(p.vector_a, p.vector_b) >= 8;
-  const double steps = static_cast<double>((p.k + t.k - 1) / t.k) / t.splits,
-               step = (vectors ? 1e-6 : 1.5e-6) * (t.k > t.share ? 1.3 : 1);
-  const double rate = (wide ? vectors ? 100e12 : 58e12 : vectors ? 80e12 : 45e12) * sms / 132;
-  const double flops = 2.0 * static_cast<double>(t.tiles * t.m * t.n) * static_cast<double>(p.k);
-  const double results = static_cast<double>(p.groups * p.m) * static_cast<double>(p.n) / 6.4e11;
-  return 2e-6 + std::max(1e-6 + steps * step, flops / rate) + results + (t.splits > 1 ? 4e-6 : 0);
+  const double depth = static_cast<double>(std::min<std::int64_t>(t.k, p.k)), warps = t.threads / 32.0;
+  const auto pieces = [&](int lines, int width, bool ragged) {
+    return lines * depth / t.threads / std::pow(std::min(width, 8), 0.73) * (ragged ? 2 : 1);
+  };
+  const double of_thread = pieces(t.m, p.vector_a, p.ragged_a) + pieces(t.n, p.vector_b, p.ragged_b);
+  const double most = std::max(1.0, (of_thread <= 12   ? 16
+                                     : of_thread <= 24 ? 12
+                                                       : 8) /
+                                        warps),
+               blocks = static_cast<double>(t.tiles * t.splits) / sms;  // of an SM
+  const double waves = blocks < 3 * most ? std::ceil(blocks / most) : blocks / most,
+               together = std::clamp(blocks / waves, 1.0, most);
+  const double piece = (p.one_tap ? 2.4e-9 : 5.1e-9) * (p.along_k_a || p.along_k_b ? 1 : 1.32),
+               products = 2.0 * t.m * t.n * depth * together / kFlops / 32,
+               step = kLatency + of_thread * piece * (2 + warps * together) + products;
+  const double steps = std::ceil(static_cast<double>(ceil_div(p.k, t.k)) / t.splits),
+               results = static_cast<double>(p.groups * p.m) * static_cast<double>(p.n) / 1.2e12;
+  return 3e-6 + waves * (steps * step + kLatency / 2) + results + (t.splits > 1 ? 4.5e-6 : 0);
 }
 
 // With what decides its speed.
@@ -334,6 +193,7 @@ KernelCode generate_product(const Plan& plan, const Kernel& kernel, const std::s
                       t.threads, t.warps_n, t.splits, kSplitGroup);
   text += fmt::format("  static constexpr int kVectorA = {}, kVectorB = {};\n", std::min(p.vector_a, widest),
                       std::min(p.vector_b, widest));
+  text += fmt::format("  static constexpr bool kRaggedA = {}, kRaggedB = {};\n", p.ragged_a, p.ragged_b);
   text += fmt::format("  static constexpr bool kAlongKA = {}, kAlongKB = {};\n", p.along_k_a, p.along_k_b);
   text += fmt::format("  static constexpr int kLanes = {};\n  static constexpr bool kRowsInside = {};\n", lanes,
                       rows_inside);

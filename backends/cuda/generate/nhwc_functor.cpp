@@ -7,7 +7,7 @@
 
 namespace nixie::cuda {
 
-std::string load_and_run(BodyWriter& body, const Kernel& kernel, int lanes, const std::string& sums) {
+std::string load_and_run(BodyWriter& body, const Kernel& kernel, int lanes, const std::string& sums, bool prefetches) {
   const int channel = body.space().kept, rank = body.space().rank();  // an axis of one channel is left out
   const bool reduces = !kernel.stages.back().reductions.empty();
   Frame frame{.lane_axis = channel < rank ? channel : -1,
@@ -25,6 +25,9 @@ std::string load_and_run(BodyWriter& body, const Kernel& kernel, int lanes, cons
   if (reduces) text += accumulators_struct(kernel.stages.back(), "Accumulators");
   text += "  struct Loads {\n" + code.members + "  };\n";
   text += "  void load(Index position, Index channel, Loads& loads) const {\n" + positions + code.load + "  }\n";
+  if (prefetches)
+    text +=
+        "  void prefetch(Index position, Index channel, Index count) const {\n" + positions + code.prefetch + "  }\n";
   if (reduces)
     text += "  struct Fixed {\n" + code.fixed_members + "  };\n  void load(Index channel, Fixed& fixed) const {\n" +
             channels + code.fixed_load + "  }\n";
@@ -36,14 +39,15 @@ std::string load_and_run(BodyWriter& body, const Kernel& kernel, int lanes, cons
   return text;
 }
 
-NhwcFunctor nhwc_functor(const Plan& plan, const Kernel& kernel, const std::vector<Pointer>& more, int lanes) {
+NhwcFunctor nhwc_functor(const Plan& plan, const Kernel& kernel, const std::vector<Pointer>& more, int lanes,
+                         bool prefetches) {
   BodyWriter body(plan, kernel, false, Order::nhwc);
   for (const Pointer& pointer : more) body.pointer(pointer.type, pointer.name, pointer.argument);
-  const std::string code = load_and_run(body, kernel, lanes, "float");
+  const std::string code = load_and_run(body, kernel, lanes, "float", prefetches);
   const bool reduces = !kernel.stages.back().reductions.empty();
   NhwcFunctor result;
-  result.text =
-      fmt::format("#include \"{}.cuh\"\n#include \"philox.cuh\"\nstruct Body {{\n", reduces ? "accumulators" : "math");
+  result.text = fmt::format("#include \"{}.cuh\"\n#include \"philox.cuh\"\n{}struct Body {{\n",
+                            reduces ? "accumulators" : "math", prefetches ? "#include \"ptx.cuh\"\n" : "");
   result.text +=
       fmt::format("  using Index = {};\n", body.wide() ? "long long" : "int") + body.pointers() + code + "};\n";
   result.arguments = body.arguments();

@@ -13,7 +13,8 @@ namespace nixie::cuda {
 
 /// The members of a Body that load a kernel's inputs for `lanes` neighbours along the last axis of its space, and that
 /// compute and store its epilogue from their sums, of type `sums`, the head's values. A position counts all other axes.
-std::string load_and_run(BodyWriter& body, const Kernel& kernel, int lanes, const std::string& sums);
+std::string load_and_run(BodyWriter& body, const Kernel& kernel, int lanes, const std::string& sums,
+                         bool prefetches = false);
 
 /// The source of `struct Body` for kernels that compute several neighbouring channels of a pixel at a time
 /// (conv_fprop_sm90.cuh says how they call it), and its arguments.
@@ -25,7 +26,9 @@ struct Pointer {
   std::string type, name;
   Argument argument;
 };
-/// `more`: further members. run() accumulates reductions of the last stage, see channel_parts.cuh.
-NhwcFunctor nhwc_functor(const Plan& plan, const Kernel& kernel, const std::vector<Pointer>& more = {}, int lanes = 8);
+/// `more`: further members. run() accumulates reductions of the last stage, see channel_parts.cuh. `prefetches`: with a
+/// member prefetch(position, channel, count) that asks L2 for what load() reads of so many neighbouring channels.
+NhwcFunctor nhwc_functor(const Plan& plan, const Kernel& kernel, const std::vector<Pointer>& more = {}, int lanes = 8,
+                         bool prefetches = false);
 
 }  // namespace nixie::cuda

@@ -1,79 +1,15 @@
 // Writes programs around reduce.cuh: how threads, blocks and launches share a reduction.
 #include <algorithm>
-#include <bit>
 #include <set>
 
 #include "nixie/backends/cuda/generate/accumulators.h"
 #include "nixie/backends/cuda/generate/portable.h"
+#include "nixie/backends/cuda/generate/reduce_geometry.h"
 #include "nixie/core/base/integer_math.h"
 #include "nixie/core/graph/plan_query.h"
 
 namespace nixie::cuda {
 namespace {
-
-// Results must not depend on the device, so neither may the shape of the work: two blocks on each of 128
-// multiprocessors.
-constexpr std::int64_t kEnoughBlocks = 256;
-constexpr int kSharedBytes = 24 * 1024;  // half of what a block has: parts of other blocks meet in the rest
-// Neighbouring kept positions that a block takes: 128 bytes of halves. With more of them more blocks share each, and
-// merging what they leave takes one block longer than small images take to read.
-constexpr int kMostColumns = 64;
-constexpr int kFewSteps = 8;
-constexpr std::int64_t kManyThreads = 128 * 1024;  // a thousand on each of 128 multiprocessors
-
-struct Geometry {
-  int kept_threads = 1, reduced_threads = 256;
-  bool kept_first = false;  // neighbouring threads take neighbouring kept positions
-  std::int64_t tiles = 1;
-  int splits = 1;  // blocks that share a tile
-  int threads() const { return kept_threads * reduced_threads; }
-};
-
-int power_of_two_at_least(std::int64_t n, int most) {
-  return n >= most ? most : static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(n, 1))));
-}
-
-// Parts that share one kept position's work: enough to fill the device, few to merge, each with several steps to do.
-int splits_for(std::int64_t tiles, std::int64_t steps) {
-  const std::int64_t wanted = std::min(kEnoughBlocks / std::max<std::int64_t>(tiles, 1), steps / 4);
-  return static_cast<int>(std::clamp<std::int64_t>(wanted, 1, kEnoughBlocks));
-}
-
-// `bytes`: what the lanes of a thread accumulate; `threads`: of a block, at most.
-Geometry geometry(std::int64_t kept, std::int64_t reduced, bool kept_first, int lanes, int bytes, int threads) {
-  Geometry g;
-  g.kept_first = kept_first;
-  if (kept_first) {
-    g.kept_threads = power_of_two_at_least(kept, std::min(32, kMostColumns / lanes));
-    g.reduced_threads = std::min(threads / g.kept_threads, power_of_two_at_least(reduced, threads));
-    // A thread has several steps where kept positions alone fill the device: merging takes longer than a step.
-    while (g.reduced_threads > 1 && reduced < std::int64_t{kFewSteps} * g.reduced_threads &&
-           kept * g.reduced_threads / 2 >= kManyThreads)
-      g.reduced_threads /= 2;
-    while (g.threads() < 128 && 2 * g.kept_threads <= kept) g.kept_threads *= 2;
-    // What the warps of a block accumulated meets in shared memory.
-    while (g.reduced_threads > 1 && std::max(1, g.threads() / 32) * g.kept_threads * bytes > kSharedBytes)
-      g.reduced_threads /= 2;
-  } else {
-    // A thread has about four steps; more threads where rows are few.
-    const std::int64_t per_thread = kept >= 4096 ? 4 : 1;
-    g.reduced_threads = power_of_two_at_least((reduced + per_thread - 1) / per_thread, 256);
-    g.kept_threads = std::max(1, 128 / g.reduced_threads);
-    g.kept_threads = std::min(g.kept_threads, power_of_two_at_least(kept, 128));
-  }
-  while (g.threads() < 32) g.kept_threads *= 2;
-  g.tiles = (kept + g.kept_threads - 1) / g.kept_threads;
-  g.splits = splits_for(g.tiles, (reduced + g.reduced_threads - 1) / g.reduced_threads);
-  return g;
-}
-
-// Reductions to one value, in few shapes for all sizes: a thread has up to 16 steps as far as 64 blocks allow that.
-Geometry to_one_value(std::int64_t reduced) {
-  Geometry g;
-  const std::int64_t steps = (reduced + g.reduced_threads - 1) / g.reduced_threads;
-  g.splits = steps <= 16 ? 1 : steps <= 256 ? 16 : 64;
-  return g;
-}
 
 // Positions a thread loads before it uses the first: about six pieces of 16 bytes in flight.
 int unroll_of(int loads) { return loads <= 1 ? 4 : loads <= 3 ? 2 : 1; }
@@ -114,9 +50,16 @@ struct Frames {
   Frame full, kept;
 };
 
-// How many a stage makes: at each position, and once.
+// What a stage loads: at each position, and once.
 struct Loads {
-  int moving = 0, fixed = 0;
+  std::vector<int> moving, fixed;
+};
+
+// What a thread reads in the stage that reduces and again in the last one, at its first positions in shared memory.
+struct Cache {
+  int stage = -1, groups = 0;  // the stage that fills it, and how often; a group is as many positions as are unrolled
+  int bytes = 0;               // of one position
+  std::vector<int> loads = {};
 };
 
 std::string finish_member(const Stage& stage, int s) {
@@ -184,6 +127,8 @@ int most_held_by_two(const Plan& plan, const Kernel& kernel) {
 }
 
 constexpr int kMostWords = 24;  // that the lanes of a thread accumulate in registers
+// That a thread holds which loads the next positions of the last stage meanwhile.
+constexpr int kMostWordsAhead = 80;
 
 Frames frames_of(const BodyWriter& body, bool columns, int words) {
   const IterationSpace& space = body.space();
@@ -249,11 +194,55 @@ bool may_go_on(const BodyWriter& body, const Kernel& kernel, const std::vector<P
   return true;
 }
 
+// What of the reducing stage's loads the last one repeats and no stage before it overwrites. Blocks that meet leave
+// shared memory for it: two are on an SM.
+Cache cache_of(const BodyWriter& body, const Kernel& kernel, const std::vector<Loads>& loads, const Frame& frame) {
+  Cache cache;
+  std::set<int> stored;
+  for (std::size_t s = 0; s + 1 < kernel.stages.size(); ++s) {
+    if (!kernel.stages[s].reductions.empty()) cache.stage = static_cast<int>(s);
+    for (const Store& store : kernel.stages[s].stores) stored.insert(kernel.stores[at(store.access)].slot);
+  }
+  const std::vector<int>& again = loads.back().moving;
+  for (int load : loads[at(cache.stage)].moving)
+    if (std::count(again.begin(), again.end(), load) && !stored.contains(kernel.loads[at(load)].slot)) {
+      cache.loads.push_back(load);
+      cache.bytes += body.load_bytes(load, frame);
+    }
+  return cache;
+}
+
+std::string cache_members(BodyWriter& body, const Cache& cache, const Loads& last, int stages, const Frame& frame) {
+  std::string text =
+      fmt::format("\n  static constexpr int kCachedGroups = {}, kCachingStage = {}, kCachedBytes = {};\n", cache.groups,
+                  cache.stage, cache.bytes);
+  if (cache.groups == 0) return text;
+  std::string into, from;
+  int offset = 0;
+  for (int load : cache.loads) {
+    into += fmt::format("    own<kThreads>(room, {0}, loads.load{1}) = loads.load{1};\n", offset, load);
+    from += fmt::format("    loads.load{1} = own<kThreads>(room, {0}, loads.load{1});\n", offset, load);
+    offset += body.load_bytes(load, frame);
+  }
+  std::vector<int> others;
+  for (int load : last.moving)
+    if (!std::count(cache.loads.begin(), cache.loads.end(), load)) others.push_back(load);
+  const IterationSpace& space = body.space();
+  text += "  static constexpr int kThreads = kKeptThreads * kReducedThreads;\n";
+  text += fmt::format("  static void cache(const Loads{}& loads, char* room) {{\n{}  }}\n", cache.stage, into);
+  text +=
+      fmt::format("  void load_cached(Index kept, Index reduced, char* room, Loads{}& loads) const {{\n{}{}{}{}  }}\n",
+                  stages - 1, body.positions(frame, "kept", 0, space.kept),
+                  body.positions(frame, "reduced", space.kept, space.rank()), from, body.loads(others, frame).load);
+  return text;
+}
+
 // The text of Body, and what launches it has.
 struct Written {
   std::string body;
   std::vector<Argument> arguments;
   std::int64_t scratch_bytes = 0, tiles = 0, pieces = 0;  // no tiles: nothing to do
+  std::int64_t cache_bytes = 0;                           // of a block
   int threads = 0, splits = 1;
   bool meets = false;
   std::vector<int> starts = {};  // of launches: their first stages
@@ -288,10 +277,12 @@ Written write(const Plan& plan, const Kernel& kernel, const std::vector<Parts>& 
     members +=
         parts ? merging_members(body, kernel.stages[i], *parts) : stage_members(body, kernel, s, frames, loads[i]);
     if (parts) left += fmt::format("stage == {} ? {} : ", s, parts->count);
-    unroll[i] = unroll_of(loads[i].moving);
+    const int moving = static_cast<int>(loads[i].moving.size());
+    unroll[i] = unroll_of(moving);
     if (!kernel.stages[i].reductions.empty() && !parts) {
-      loaded = std::max(loaded, 4 * loads[i].moving * unroll[i]);
-      held = std::max(held, lanes * (words + loads[i].fixed + carried) + 4 * loads[i].moving * unroll[i]);
+      loaded = std::max(loaded, 4 * moving * unroll[i]);
+      held =
+          std::max(held, lanes * (words + static_cast<int>(loads[i].fixed.size()) + carried) + 4 * moving * unroll[i]);
     }
     carried += static_cast<int>(kernel.stages[i].carries.size() + kernel.stages[i].reductions.size());
   }
@@ -303,18 +294,30 @@ Written write(const Plan& plan, const Kernel& kernel, const std::vector<Parts>& 
   Geometry g = sizes_are_data && kept_groups == 1
                    ? to_one_value(reduced_groups)
                    : geometry(kept_groups, reduced_groups, columns, lanes, bytes * lanes, threads);
-  const bool goes_on = !reduces && loads.back().fixed + carried_by(kernel.stages.back()) >= kManyNumbers &&
-                       may_go_on(body, kernel, merges);
+  const Loads& last = loads.back();
+  const int numbers = static_cast<int>(last.fixed.size()) + carried_by(kernel.stages.back());
+  const bool goes_on = !reduces && numbers >= kManyNumbers && may_go_on(body, kernel, merges);
   if (!reduces && !goes_on) g.splits = 1;
   std::vector<int> starts = launch_starts(kernel, merges, g.splits);
   const int on_an_sm = held <= most_held_by_two(plan, kernel) ? 2 : 1;
   const bool meets = chip && g.splits > 1 && merges.empty() && on_an_sm == 2 && g.tiles * g.splits <= 2 * chip->sms &&
                      may_meet(body, kernel, starts);
   if (meets || goes_on) starts.resize(1);
+  Cache cache;
+  if (meets) cache = cache_of(body, kernel, loads, frames.full);
+  if (cache.bytes > 0) unroll.back() = unroll[at(cache.stage)];
+  const bool ahead_back =
+      ahead && lanes * numbers + 8 * static_cast<int>(last.moving.size()) * unroll.back() <= kMostWordsAhead;
   for (int s = 0; s < stages; ++s) {
     int& steps = unroll[at(s)];
     if (!sizes_are_data && reduced_groups <= std::int64_t{steps} * g.reduced_threads * g.splits) steps = 1;
     unrolls += fmt::format("stage == {} ? {} : ", s, steps);
+  }
+  if (cache.bytes > 0) {
+    const std::int64_t group = std::int64_t{unroll.back()} * cache.bytes * g.threads();
+    const std::int64_t each = std::int64_t{g.reduced_threads} * g.splits * unroll.back();
+    const std::int64_t room = (chip->block_shared_bytes + 1024) / 2 - 1024 - merging_bytes(g, bytes * lanes, bytes);
+    cache.groups = static_cast<int>(std::clamp<std::int64_t>(room / group, 0, (reduced_groups + each - 1) / each));
   }
   // Where a full stage that only stores is a launch of its own, no thread goes round twice.
   const std::int64_t piece = std::int64_t{g.reduced_threads} * unroll.back();
@@ -339,12 +342,14 @@ Written write(const Plan& plan, const Kernel& kernel, const std::vector<Parts>& 
                       lanes, g.splits, result.pieces);
   text += fmt::format("  static constexpr int kKeptThreads = {}, kReducedThreads = {};\n", g.kept_threads,
                       g.reduced_threads);
-  text += fmt::format("  static constexpr bool kKeptFirst = {}, kAhead = {}, kMeets = {}, kEndsBack = {};\n",
-                      g.kept_first, ahead, meets, meets || goes_on);
+  text += fmt::format(
+      "  static constexpr bool kKeptFirst = {}, kAhead = {}, kAheadBack = {}, kMeets = {}, kEndsBack = {};\n",
+      g.kept_first, ahead, ahead_back, meets, meets || goes_on);
   text += fmt::format("  static constexpr int unroll(int stage) {{ return {}1; }}\n", unrolls);
   text += fmt::format("  static constexpr int left_parts(int stage) {{ return {}0; }}\n", left);
   text += list_of(kernel, "is_full", [](const Stage& stage) { return stage.full; });
   text += list_of(kernel, "reduces", [](const Stage& stage) { return !stage.reductions.empty(); });
+  members += cache_members(body, cache, last, stages, frames.full);
   text += "  struct Carried {\n" + body.carried_members() + "  };\n" + body.pointers() + members + "};\n";
 
   result.arguments = body.arguments();
@@ -353,6 +358,7 @@ Written write(const Plan& plan, const Kernel& kernel, const std::vector<Parts>& 
   result.splits = g.splits;
   result.starts = starts;
   result.meets = meets;
+  result.cache_bytes = std::int64_t{cache.groups} * unroll.back() * cache.bytes * g.threads();
   result.bounds = fmt::format("{}, {}", g.threads(), on_an_sm);
   return result;
 }
@@ -378,6 +384,7 @@ KernelCode generate_reduce(const Plan& plan, const Kernel& kernel, const Chip& c
       result.launches.push_back({.entry = name,
                                  .blocks = written.tiles * (spreads ? written.pieces : written.splits),
                                  .threads = written.threads,
+                                 .shared_bytes = written.cache_bytes,
                                  .meets = written.meets});
   }
   result.arguments = std::move(written.arguments);

@@ -141,9 +141,24 @@ TEST(CudaCodegenText, BlocksThatFitTheDeviceMeet) {
   ASSERT_EQ(code.launches.size(), 1u);
   EXPECT_TRUE(code.launches[0].meets);
   EXPECT_LE(code.launches[0].blocks, 2 * chip.sms);
+  // All 2.8 MB of x stay in shared memory, what is only read in the end does not pass through it.
+  EXPECT_NE(code.source.find("kCachedBytes = 16;"), std::string::npos);
+  EXPECT_GE(code.launches[0].blocks * code.launches[0].shared_bytes, 64 * 24 * 30 * 30 * 2);
   chip.sms = static_cast<int>(code.launches[0].blocks - 1) / 2;
   for (const Launch& launch : cuda::generate(draft.plan, draft.plan.kernels[0], chip).launches)
     EXPECT_FALSE(launch.meets);
+}
+
+// Two blocks are on an SM, with what they merge in, whatever they could keep.
+TEST(CudaCodegenText, WhatMeetingBlocksKeepFitsSharedMemory) {
+  for (const char* architecture : {"sm_80", "sm_89", "sm_90a", "sm_100"})
+    for (const Dtype dtype : {Dtype::f16, Dtype::bf16, Dtype::f32, Dtype::f64})
+      for (std::int64_t side : {8, 31, 64, 200}) {
+        const Chip chip = chip_named(architecture);
+        const auto draft = cuda_plans::normalise(dtype, {64, 64, side, side}, {0, 2, 3}, true);
+        for (const Launch& launch : cuda::generate(draft.plan, draft.plan.kernels[0], chip).launches)
+          EXPECT_LE(2 * (launch.shared_bytes + 8 * 1024), chip.block_shared_bytes + 1024);
+      }
 }
 
 // Where channels and images alone fill the device, the mean over a few pixels is a thread's own work.

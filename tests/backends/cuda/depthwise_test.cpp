@@ -8,6 +8,7 @@
 #include "nixie/backends/cuda/families/registry.h"
 #include "nixie/backends/cuda/rewrite/lower.h"
 #include "nixie/tests/backends/cuda/hopper_plans.h"
+#include "nixie/tests/backends/cuda/norm_plans.h"
 #include "nixie/tests/backends/draft_runner.h"
 #include "nixie/tests/cuda_programs.h"
 
@@ -18,6 +19,7 @@ using cuda_plans::Draft;
 using hopper_plans::Forward;
 using hopper_plans::Gradient;
 using hopper_plans::Layer;
+using hopper_plans::Norm;
 
 struct Case {
   std::string name;
@@ -101,11 +103,20 @@ std::vector<Draft> drafts(const Case& of) {
           hopper_plans::filter_grad(of.name + "_filter_grad", of.layer, Gradient::updated)};
 }
 
+// With the sums that a normalisation behind them needs, which blocks leave in parts.
+std::vector<Draft> drafts_with_norm(const Case& of) {
+  return {hopper_plans::with_norm(of.name + "_normalised", of.layer, Norm::forward),
+          hopper_plans::with_norm(of.name + "_norm_grad", of.layer, Norm::backward),
+          hopper_plans::with_norm(of.name + "_norm_grad_and_gate", of.layer, Norm::backward_and_gate)};
+}
+
 class CudaDepthwise : public testing::TestWithParam<Case> {};
 
 void add_programs(CudaPrograms& programs, const Case& of, const std::string& architecture) {
   const cuda::Chip chip = cuda::chip_named(architecture);
-  for (const Draft& draft : drafts(of)) {
+  std::vector<Draft> all = drafts(of);
+  all.push_back(drafts_with_norm(of).back());  // which holds most in registers
+  for (const Draft& draft : all) {
     Plan plan = draft.plan;
     cuda::lower(plan, chip);
     plan_memory(plan);
@@ -141,15 +152,24 @@ TEST_P(CudaDepthwise, AgreesWithDoubles) {
   } catch (const Error&) {
     GTEST_SKIP() << "no GPU";
   }
-  for (const Draft& draft : drafts(GetParam())) {
+  std::vector<Draft> all = drafts(GetParam());
+  const std::size_t alone = all.size();
+  for (Draft& draft : drafts_with_norm(GetParam())) all.push_back(std::move(draft));
+  for (std::size_t d = 0; d < all.size(); ++d) {
     const std::vector<Array> expected =
-                                 cuda_plans::run(*make_cpu_backend(), cuda_plans::in_doubles(draft), 1, any_number),
-                             found = cuda_plans::run(*cuda, draft, 3, any_number);
+                                 cuda_plans::run(*make_cpu_backend(), cuda_plans::in_doubles(all[d]), 1, any_number),
+                             found = cuda_plans::run(*cuda, all[d], 3, any_number);
     for (std::size_t i = 0; i < found.size(); ++i) {
       const Dtype dtype = found[i].dtype();
       const double unit = dtype == Dtype::f16 ? 0x1p-10 : dtype == Dtype::bf16 ? 0x1p-8 : 3e-6;
-      cuda_plans::expect_close(found[i], expected[i], {.of_itself = unit, .of_largest = 3e-6},
-                               fmt::format("{} output {}", draft.name, i));
+      // What is normalised was stored in the layer's type, of which the doubles know nothing.
+      const double type = GetParam().layer.dtype == Dtype::f32   ? 1e-5
+                          : GetParam().layer.dtype == Dtype::f16 ? 0x1p-9
+                                                                 : 0x1p-6;
+      cuda_plans::expect_close(found[i], expected[i],
+                               d < alone ? cuda_plans::Bound{.of_itself = unit, .of_largest = 3e-6}
+                                         : cuda_plans::Bound{.of_itself = type, .of_largest = type},
+                               fmt::format("{} output {}", all[d].name, i));
     }
   }
 }
@@ -171,6 +191,26 @@ TEST(CudaDepthwise, LeavesOtherGroups) {
   EXPECT_TRUE(is_depthwise(hopper_plans::forward("plain", plain, Forward::plain)));
   for (const Layer& layer : {wide, doubles, depthwise(2, 16, 9, 99, 3, 15, {1, 1}, {1, 35}, Dtype::f16, {1, 5})})
     EXPECT_FALSE(is_depthwise(hopper_plans::forward("other", layer, Forward::plain)));
+}
+
+// Sums of what a layer makes are left by the blocks that make it, wherever a normalisation reads it again.
+TEST(CudaDepthwise, LeavesPartsOfANormalisationsSums) {
+  const cuda::Chip chip = cuda::chip_named("sm_90a");
+  for (const Layer& layer :
+       {depthwise(64, 96, 56, 56, 3, 3, {1, 1}, {1, 1}), depthwise(8, 24, 19, 17, 7, 7, {2, 2}, {3, 3}),
+        depthwise(1, 61, 5, 5, 3, 3, {1, 1}, {1, 1}, Dtype::f32)})
+    for (const Norm what : {Norm::forward, Norm::backward, Norm::backward_and_gate}) {
+      Plan plan = hopper_plans::with_norm("norm", layer, what).plan;
+      cuda::lower(plan, chip);
+      const auto& maker = dynamic_cast<const cuda::Implementers&>(*plan.groups.front().implementation).choices.front();
+      const auto& reader = dynamic_cast<const cuda::Implementers&>(*plan.groups.back().implementation).choices.front();
+      ASSERT_TRUE(maker.leaves);
+      ASSERT_EQ(reader.merges.size(), 1u);
+      EXPECT_EQ(reader.merges[0].count, maker.leaves->count);
+      const cuda::KernelCode code = cuda::generate(plan, plan.groups.front(), chip);
+      EXPECT_EQ(code.launches.at(0).blocks % maker.leaves->count, 0);
+      EXPECT_LE(code.launches.at(0).blocks, 3 * chip.sms);
+    }
 }
 
 // What many filters make of one channel is written once; their gradients would all be read at a time.

@@ -149,6 +149,32 @@ inline std::vector<Case> cases() {
   add("filter_grad_c8", 1, filter_grad, {2, 8, 9, 9, 16, 3, 3}, Gradient::stored);
   add("filter_grad_c24", 1, filter_grad, {3, 24, 19, 11, 40, 2, 3, {1, 1}, {1, 0}, {1, 1}, bf16}, Gradient::updated);
   add("filter_grad_c456_stride_2", 1, filter_grad, {3, 456, 14, 15, 272, 1, 1, {2, 2}}, Gradient::with_bias);
+  // From patches that taps share: rows of runs, runs down, half slices, images side by side, filters in several boxes.
+  add("filter_grad_patches", 1, filter_grad, {3, 64, 28, 24, 64, 3, 3, {1, 1}, {1, 1}}, Gradient::updated);
+  add("filter_grad_patches_one_image", 1, filter_grad, {1, 64, 57, 63, 64, 3, 3, {1, 1}, {1, 1}}, Gradient::with_bias);
+  add("filter_grad_patches_c256_k192", 1, filter_grad, {5, 256, 7, 7, 192, 3, 3, {1, 1}, {1, 1}, {1, 1}, bf16},
+      Gradient::with_bias);
+  add("filter_grad_patches_c96_k128", 1, filter_grad, {9, 96, 14, 14, 128, 3, 3, {1, 1}, {1, 1}}, Gradient::half);
+  add("filter_grad_patches_1x7", 1, filter_grad, {5, 128, 17, 17, 136, 1, 7, {1, 1}, {0, 3}}, Gradient::updated);
+  add("filter_grad_patches_7x1", 1, filter_grad, {5, 64, 17, 19, 64, 7, 1, {1, 1}, {3, 0}, {1, 1}, bf16},
+      Gradient::with_bias);
+  add("filter_grad_patches_1x3", 1, filter_grad, {3, 64, 31, 33, 128, 1, 3, {1, 1}, {0, 1}}, Gradient::with_bias);
+  add("filter_grad_patches_5x5", 1, filter_grad, {4, 64, 21, 13, 64, 5, 5, {1, 1}, {2, 2}}, Gradient::with_bias);
+  add("filter_grad_patches_dilated", 1, filter_grad, {3, 64, 33, 35, 64, 3, 3, {1, 1}, {4, 2}, {4, 2}},
+      Gradient::stored);
+  add("filter_grad_patches_c32_k128", 1, filter_grad, {6, 32, 28, 28, 128, 3, 3, {1, 1}, {1, 1}}, Gradient::updated);
+  add("filter_grad_patches_c16", 1, filter_grad, {2, 16, 40, 41, 64, 3, 3, {1, 1}, {1, 1}}, Gradient::with_bias);
+  // Images and gradients change places: few filters.
+  add("filter_grad_patches_k32", 1, filter_grad, {5, 128, 28, 25, 32, 3, 3, {1, 1}, {1, 1}}, Gradient::half);
+  add("filter_grad_patches_k32_bf16", 1, filter_grad, {3, 64, 29, 33, 32, 5, 3, {1, 1}, {0, 2}, {1, 1}, bf16},
+      Gradient::stored);
+  add("filter_grad_patches_k16_dilated", 1, filter_grad, {9, 192, 14, 14, 16, 3, 3, {1, 1}, {3, 2}, {2, 2}},
+      Gradient::stored);
+  {
+    Layer groups{3, 128, 26, 25, 128, 3, 3, {1, 1}, {1, 1}};
+    groups.groups = 2;
+    add("filter_grad_patches_groups", 1, filter_grad, groups, Gradient::updated);
+  }
   add("filter_grad_c12_falls_back", 0, filter_grad, {2, 12, 9, 9, 16, 3, 3}, Gradient::stored);
 
   const auto add_pool = [&](const std::string& name, int kernels, const Pooling& pooling, Pooled what) {

@@ -109,19 +109,20 @@ inline Draft softmax(Dtype dtype, std::int64_t rows, std::int64_t columns) {
   return d;
 }
 
-/// Normalises over `reduced` axes of [N, C, H, W] and keeps the mean and variance: full, kept and full stages.
+/// Normalises over `reduced` axes of [N, C, H, W], adds a residual, and keeps the mean and variance: full, kept and
+/// full stages, of which the last reads what the first one read, and more.
 inline Draft normalise(Dtype dtype, const Shape& shape, const Axes& reduced, bool channels_last) {
   Draft d("normalise");
-  const int x = d.slot(dtype, shape), y = d.output(dtype, shape);
+  const int x = d.slot(dtype, shape), residual = d.slot(dtype, shape), y = d.output(dtype, shape);
   if (channels_last)
-    for (int s : {x, y})
+    for (int s : {x, residual, y})
       d.plan.slots[static_cast<std::size_t>(s)].strides = {shape[1] * shape[2] * shape[3], 1, shape[3] * shape[1],
                                                            shape[1]};
   Kernel k{.label = "normalise", .domain = shape, .reduced = reduced};
   std::int64_t count = 1;
   for (int axis : reduced) count *= shape[axis];
   const int mean = d.output(Dtype::f32, kept_shape(k)), variance = d.output(Dtype::f32, kept_shape(k));
-  k.loads = {d.dense(x)};
+  k.loads = {d.dense(x), d.dense(residual)};
   k.stores = {d.dense(y), d.dense(mean), d.dense(variance)};
   k.carried = {Dtype::f32, Dtype::f32, Dtype::f32};
   Stage moments{.body = {load(0)}, .reductions = {{ReduceKind::mean, 0, 0}, {ReduceKind::m2, 0, 1}}};
@@ -130,9 +131,9 @@ inline Draft normalise(Dtype dtype, const Shape& shape, const Axes& reduced, boo
                        number(1e-5), apply(Primitive::add, {3, 4}), apply(Primitive::rsqrt, {5})},
               .stores = {{0, 1}, {3, 2}},
               .carries = {{6, 2}}};
-  Stage apply_it{
-      .body = {load(0), carried(0), apply(Primitive::sub, {0, 1}), carried(2), apply(Primitive::mul, {2, 3})},
-      .stores = {{4, 0}}};
+  Stage apply_it{.body = {load(0), carried(0), apply(Primitive::sub, {0, 1}), carried(2), apply(Primitive::mul, {2, 3}),
+                          load(1), apply(Primitive::add, {4, 5})},
+                 .stores = {{6, 0}}};
   k.stages = {moments, scale, apply_it};
   d.plan.kernels = {k};
   return d;
@@ -239,6 +240,8 @@ inline std::vector<Draft> elementwise_and_reductions() {
   for (bool channels_last : {false, true}) {
     all.push_back(normalise(Dtype::f32, {8, 16, 6, 6}, {0, 2, 3}, channels_last));
     all.push_back(normalise(Dtype::f16, {64, 24, 30, 30}, {0, 2, 3}, channels_last));
+    all.push_back(normalise(Dtype::f16, {37, 40, 31, 29}, {0, 2, 3}, channels_last));
+    all.push_back(normalise(Dtype::f32, {40, 64, 61, 57}, {0, 2, 3}, channels_last));  // more than shared memory
     all.push_back(normalise(Dtype::f16, {128, 1024, 3, 3}, {2, 3}, channels_last));
     all.push_back(normalise(Dtype::f32, {3, 5, 7, 2}, {1, 2, 3}, channels_last));
     all.push_back(normalise(Dtype::f32, {3, 5, 7, 2}, {0, 1, 2, 3}, channels_last));

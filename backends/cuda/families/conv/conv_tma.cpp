@@ -67,6 +67,14 @@ TensorMap tiled_map(const Operand& operand, Dtype dtype, std::vector<std::uint64
           .swizzle_bytes = swizzle_bytes};
 }
 
+TensorMap patches_map(const Operand& operand, Dtype dtype, std::vector<std::uint32_t> box, int swizzle_bytes) {
+  TensorMap map = tiled_map(operand, dtype, {}, std::move(box), swizzle_bytes);
+  for (const int axis : {1, 0, 3, 2}) map.sizes.push_back(u64(operand.shape[axis]));
+  for (const int axis : {0, 3, 2})  // the step of an axis of one element is any multiple of 16 bytes
+    map.strides.push_back(operand.shape[axis] > 1 ? u64(operand.strides[at(axis)]) : 8);
+  return map;
+}
+
 const Operand& plane_of(const Choice& choice, int operand, int plane) {
   return plane == 0 ? choice.kernel.head->operands[at(operand)] : choice.low_planes[at(operand)];
 }

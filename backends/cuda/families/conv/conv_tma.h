@@ -21,6 +21,9 @@ TensorMap images_map(const Operand& operand, Dtype dtype, const ConvProblem& con
 TensorMap tiled_map(const Operand& operand, Dtype dtype, std::vector<std::uint64_t> sizes,
                     std::vector<std::uint32_t> box, int swizzle_bytes);
 
+/// Channels-last images, or images in pieces, as boxes of {channels, images, columns, rows}.
+TensorMap patches_map(const Operand& operand, Dtype dtype, std::vector<std::uint32_t> box, int swizzle_bytes);
+
 /// Operand 0 or 1 of a head, or its low plane (plane 1).
 const Operand& plane_of(const Choice& choice, int operand, int plane);
 /// All of a program's maps; how a variant tells of several products.

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <bit>
 
+#include "nixie/backends/cuda/families/channel_parts.h"
 #include "nixie/backends/cuda/families/conv/conv_tma.h"
 #include "nixie/backends/cuda/families/conv/families.h"
+#include "nixie/backends/cuda/generate/accumulators.h"
 #include "nixie/backends/cuda/generate/nhwc_functor.h"
 #include "nixie/backends/cuda/generate/print.h"
 #include "nixie/core/base/integer_math.h"
@@ -88,15 +90,23 @@ int registers_of_row(const Computed& conv, int lanes, int columns) {
   return conv.sends(lanes) ? used : 2 * used + 24;
 }
 
-// Whether the sums of a thread stay in registers with rows read once.
-bool can_slide(const Computed& conv, int lanes, int columns) {
-  const int taps = conv.r * conv.s, live = live_steps(conv), filters = conv.filter_lanes(lanes);
-  const int rows = conv.role == ConvRole::input_grad ? conv.stride[0] : 1;
+// Of the result that a step completes.
+int rows_out(const Computed& conv) { return conv.role == ConvRole::input_grad ? conv.stride[0] : 1; }
+
+// Of a thread whose rows are read once.
+int registers_to_slide(const Computed& conv, int lanes, int columns) {
+  const int taps = conv.r * conv.s, filters = conv.filter_lanes(lanes);
   const int filter = conv.role == ConvRole::filter_grad ? taps * lanes
                      : is_held(conv, lanes)             ? taps * filters
                                                         : filters;
-  const int used = registers_of_row(conv, lanes, columns) + live * rows * columns * lanes + filter + 20;
-  return live <= kMostLive && used <= kRegisters && live * taps * columns * filters <= kMostProducts &&
+  return registers_of_row(conv, lanes, columns) + live_steps(conv) * rows_out(conv) * columns * lanes + filter + 20;
+}
+
+// Whether the sums of a thread stay in registers with rows read once.
+bool can_slide(const Computed& conv, int lanes, int columns) {
+  const int live = live_steps(conv);
+  return live <= kMostLive && registers_to_slide(conv, lanes, columns) <= kRegisters &&
+         live * conv.r * conv.s * columns * conv.filter_lanes(lanes) <= kMostProducts &&
          places(conv, columns) <= kMostPlaces;
 }
 
@@ -115,10 +125,9 @@ std::int64_t filter_bytes(const Computed& conv, const Shares& shares) {
 // Whether a thread can read its rows again for each row of the result.
 bool fits(const Shares& shares, const Computed& conv, const Chip& chip) {
   const std::int64_t most = std::min<std::int64_t>(kMostSharedBytes, chip.block_shared_bytes - kFilterBytes - 4096);
-  const int rows = conv.role == ConvRole::input_grad ? conv.stride[0] : 1;
   const int filters = conv.role == ConvRole::filter_grad ? conv.s * shares.lanes : conv.filter_lanes(shares.lanes);
   const int registers =
-      registers_of_row(conv, shares.lanes, shares.columns) + filters + rows * shares.columns * shares.lanes;
+      registers_of_row(conv, shares.lanes, shares.columns) + filters + rows_out(conv) * shares.columns * shares.lanes;
   return places(conv, shares.columns) <= kMostPlaces && 2 * row_bytes(conv, shares) <= most &&
          registers <= kRegistersByRows;
 }
@@ -185,6 +194,24 @@ Shares shares_of(const ConvProblem& layer, const Chip& chip) {
   return shares;
 }
 
+// What the epilogue holds in registers from row to row: of its loads those of channels, the next row's, and what is
+// accumulated.
+struct Held {
+  int channels = 0, ahead = 0;
+};
+
+Held held_by_epilogue(const Plan& plan, const Choice& choice, const Computed& conv, const Shares& shares) {
+  Held held{.channels = shares.lanes * accumulated_words(choice)};
+  for (const Access& load : choice.kernel.loads) {
+    const auto bytes = static_cast<int>((load.strides[1] == 0 ? 1 : shares.lanes) * size_of(dtype_of(plan, load.slot)));
+    if (choice.leaves && is_number_of_channel(choice.kernel, load))
+      held.channels += shares.lanes;
+    else
+      held.ahead += (bytes + 3) / 4 * rows_out(conv) * shares.columns;
+  }
+  return held;
+}
+
 KernelCode generate_program(const Plan& plan, const Choice& choice, const Chip& chip) {
   const ConvProblem& layer = problem_of(choice);
   const Computed conv = as_computed(layer);
@@ -198,7 +225,12 @@ KernelCode generate_program(const Plan& plan, const Choice& choice, const Chip& 
   std::vector<Pointer> pointers{pointer("source", filter_grad ? second : first),
                                 pointer("other", filter_grad ? first : second)};
   if (filter_grad) pointers.push_back({"float*", "parts", {Argument::kScratch, 0}});
+  for (const Pointer& left : parts_pointer(choice)) pointers.push_back(left);
   NhwcFunctor body = nhwc_functor(plan, choice.kernel, pointers, filter_grad ? 1 : shares.lanes);
+  // Two blocks have room for what is accumulated and loaded ahead.
+  const Held held = held_by_epilogue(plan, choice, conv, shares);
+  const int used = shares.slides ? registers_to_slide(conv, shares.lanes, shares.columns) : kRegistersByRows;
+  const int blocks = choice.leaves && used + held.channels + held.ahead > kRegisters ? 2 : kBlocks;
   KernelCode code;
   code.source = window_defines(conv, conv.pad) +
                 defines({{"CONV_ROLE", static_cast<int>(conv.role)},
@@ -217,20 +249,25 @@ KernelCode generate_program(const Plan& plan, const Choice& choice, const Chip& 
                          {"CONV_AHEAD", shares.ahead},
                          {"CONV_ACROSS", shares.across},
                          {"CONV_THREADS", shares.threads},
-                         {"CONV_BLOCKS", kBlocks},
+                         {"CONV_BLOCKS", blocks},
                          {"CONV_SHARES", shares.shares}}) +
+                (choice.leaves ? parts_defines(choice) + defines({{"CONV_K", conv.result_channels()}}) : "") +
                 fmt::format("#include \"types.cuh\"\nusing Storage = {};\n", storage) + body.text +
                 fmt::format("#include \"{}.cuh\"\n", filter_grad ? "depthwise_wgrad" : "depthwise");
   code.arguments = std::move(body.arguments);
-  const std::int64_t shared_bytes =
-      (shares.ahead + 1) * row_bytes(conv, shares) + shares.across * filter_bytes(conv, shares);
+  std::int64_t shared_bytes = (shares.ahead + 1) * row_bytes(conv, shares) + shares.across * filter_bytes(conv, shares);
   code.variant = fmt::format("depthwise {}x{}{}", shares.lanes, shares.columns, shares.slides ? "" : " by rows");
   const auto launch = [&](const char* entry, std::int64_t blocks) {
     code.launches.push_back(
         {.entry = entry, .blocks = blocks, .threads = shares.threads, .shared_bytes = shared_bytes});
   };
   if (!filter_grad) {
-    launch("depthwise", ceil_div(shares.items, shares.rows()) * shares.piece_blocks);
+    if (choice.leaves) {
+      const int bytes = accumulator_code(choice.kernel.stages.back()).bytes;
+      shared_bytes = std::max<std::int64_t>(shared_bytes, shares.threads * shares.lanes * bytes);
+    }
+    launch("depthwise",
+           (choice.leaves ? choice.leaves->count : ceil_div(shares.items, shares.rows())) * shares.piece_blocks);
     return code;
   }
   const std::int64_t numbers = std::int64_t{1} * conv.filters * conv.r * conv.s;
@@ -271,6 +308,15 @@ class Depthwise final : public Family {
   }
   KernelCode generate(const Plan& plan, const Choice& choice, const Chip& chip, const std::string&) const override {
     return generate_program(plan, choice, chip);
+  }
+  // Memory is what it waits for: an image that sums need is read here in place of later.
+  std::optional<Absorption> absorb(const Grouping& grouping, const Choice& choice, std::size_t other) const override {
+    const ConvProblem& conv = problem_of(choice);
+    if (conv.role == ConvRole::filter_grad) return {};
+    const Shares shares = shares_of(conv, grouping.chip);
+    const std::int64_t blocks = ceil_div(shares.items, shares.rows());
+    const std::int64_t resident = std::max<std::int64_t>(kBlocks * grouping.chip.sms / shares.piece_blocks, 1);
+    return with_channel_parts(grouping, choice, other, static_cast<int>(std::min(blocks, resident)));
   }
 };
 

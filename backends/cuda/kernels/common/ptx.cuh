@@ -151,6 +151,10 @@ NIXIE_DEVICE void copy_im2col(u32 to, const TensorMap* map, u32 bar, int c, int 
       "l"(map), "r"(bar), "r"(c), "r"(w), "r"(h), "r"(n), "h"(static_cast<u16>(s)), "h"(static_cast<u16>(r))
       : "memory");
 }
+// Asks L2 for memory: both multiples of 16.
+NIXIE_DEVICE void prefetch_l2(const void* from, u32 bytes) {
+  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes) : "memory");
+}
 NIXIE_DEVICE void copy_bulk(u32 to, const void* from, u32 bytes, u32 bar) {
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
                "l"(from), "r"(bytes), "r"(bar)

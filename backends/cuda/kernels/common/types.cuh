@@ -150,6 +150,52 @@ __device__ inline void write(T* to, const Vector<T, n>& from) {
   for (int i = 0; i < static_cast<int>(sizeof(from)) / bytes; ++i)
     reinterpret_cast<Piece*>(to)[i] = reinterpret_cast<const Piece*>(&from)[i];
 }
+// 8 halves that begin at any address, on their way: the two aligned pieces of 16 bytes that hold them.
+template <class T>
+struct Unaligned {
+  static_assert(sizeof(T) == 2);
+  uint4 left, right;
+  u32 ahead;   // elements of `left` before them
+  u32 wanted;  // a bit for each; the others are zero
+};
+
+// Elements [low, high) of those at an address; no piece is read that holds none of them.
+template <class T>
+__device__ inline Unaligned<T> read_between(const T* from, int low, int high) {
+  const u64 address = reinterpret_cast<u64>(from);
+  const uint4* const pieces = reinterpret_cast<const uint4*>(address & ~15ull);
+  const int ahead = static_cast<int>(address % 16) / 2, in_left = 8 - ahead;
+  Unaligned<T> to{{0, 0, 0, 0}, {0, 0, 0, 0}, static_cast<u32>(ahead), 0};
+  if (low >= high || low >= 8 || high <= 0) return to;
+  if (low < in_left) to.left = __ldg(pieces);
+  if (high > in_left) to.right = __ldg(pieces + 1);
+  to.wanted = (low > 0 ? 0xffu << low : 0xffu) & (high < 8 ? 0xffu >> (8 - high) : 0xffu);
+  return to;
+}
+
+// What was read, once it is needed.
+template <class T, int n>
+__device__ inline Vector<T, n> arrived(const Vector<T, n>& read) {
+  return read;
+}
+template <class T>
+__device__ inline Vector<T, 8> arrived(const Unaligned<T>& read) {
+  const u32 all[8] = {read.left.x,  read.left.y,  read.left.z,  read.left.w,
+                      read.right.x, read.right.y, read.right.z, read.right.w};
+  u32 twos[6], words[5];
+#pragma unroll
+  for (int i = 0; i < 6; ++i) twos[i] = read.ahead & 4 ? all[i + 2] : all[i];
+#pragma unroll
+  for (int i = 0; i < 5; ++i) words[i] = read.ahead & 2 ? twos[i + 1] : twos[i];
+  Vector<T, 8> to;
+  u32* const out = reinterpret_cast<u32*>(&to);
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const u32 low = read.wanted >> 2 * i & 1 ? 0xffffu : 0u, high = read.wanted >> 2 * i & 2 ? 0xffff0000u : 0u;
+    out[i] = __funnelshift_r(words[i], words[i + 1], read.ahead % 2 * 16) & (low | high);
+  }
+  return to;
+}
 template <int n, class T>
 __device__ inline Vector<T, n> filled(T value) {
   Vector<T, n> all;

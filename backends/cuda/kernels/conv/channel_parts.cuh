@@ -9,30 +9,32 @@
 #pragma once
 #include "accumulators.cuh"
 
-// Loads on their way, as words until they are used: the compiler would take halves apart where they are loaded, which
-// waits for them and takes a register each.
+// Loads on their way, as words until they are used where they are whole words: the compiler would take halves apart
+// where they are loaded, which waits for them and takes a register each.
 struct LoadsAhead {
-  static constexpr int kWords = sizeof(Body::Loads) / 4;
-  u32 words[kWords > 0 ? kWords : 1];
+  static constexpr bool kAny = !__is_empty(Body::Loads), kAreWords = kAny && sizeof(Body::Loads) % 4 == 0;
+  static constexpr int kWords = kAreWords ? sizeof(Body::Loads) / 4 : 1;
+  u32 words[kWords];
+  Body::Loads others;
 
-  NIXIE_DEVICE void load(const Body& body, int pixel, int channel) {
-    Body::Loads loads;
-    body.load(pixel, channel, loads);
+  __device__ __forceinline__ void load(const Body& body, int pixel, int channel) {
+    body.load(pixel, channel, others);
+    if constexpr (kAreWords)
 #pragma unroll
-    for (int i = 0; i < kWords; i++) words[i] = reinterpret_cast<const u32*>(&loads)[i];
+      for (int i = 0; i < kWords; i++) words[i] = reinterpret_cast<const u32*>(&others)[i];
   }
-  NIXIE_DEVICE Body::Loads arrived() const {
-    Body::Loads loads;
+  __device__ __forceinline__ Body::Loads arrived() const {
+    Body::Loads loads = others;
+    if constexpr (kAreWords)
 #pragma unroll
-    for (int i = 0; i < kWords; i++) {
-      u32 word = words[i];
-      asm volatile("" : "+r"(word));
-      reinterpret_cast<u32*>(&loads)[i] = word;
-    }
+      for (int i = 0; i < kWords; i++) {
+        u32 word = words[i];
+        asm volatile("" : "+r"(word));
+        reinterpret_cast<u32*>(&loads)[i] = word;
+      }
     return loads;
   }
 };
-static_assert(sizeof(Body::Loads) % 4 == 0 || sizeof(Body::Loads) == 1);
 
 // What a thread has seen of kChunks * 8 channels.
 template <int kChunks>
@@ -42,7 +44,7 @@ struct ChannelParts {
 
   // `row`: of 64 * kChunks accumulators in shared memory, one for each warp. Lanes of a warp that are 8 apart have the
   // same channels.
-  NIXIE_DEVICE void write(Body::Accumulators* row) {
+  __device__ __forceinline__ void write(Body::Accumulators* row) {
     const int lane = threadIdx.x % 32;
 #pragma unroll
     for (int chunk = 0; chunk < kChunks; chunk++)
@@ -65,8 +67,8 @@ struct ChannelParts {
 
 // Merges `rows` rows that warps wrote, `pitch` bytes apart, and leaves part `part` of channels [channel, channel +
 // columns), and of those the empty parts `part` + `step`, ... `thread` of `threads` threads.
-NIXIE_DEVICE void leave_parts(const Body& body, const Body::Accumulators* first, int pitch, int rows, int channel,
-                              int columns, int part, int step, int thread, int threads) {
+__device__ __forceinline__ void leave_parts(const Body& body, const Body::Accumulators* first, int pitch, int rows,
+                                            int channel, int columns, int part, int step, int thread, int threads) {
   Body::Accumulators* left = reinterpret_cast<Body::Accumulators*>(body.left);
   for (int column = thread; column < columns && channel + column < CONV_K; column += threads) {
     Body::Accumulators all = first[column];

@@ -12,6 +12,7 @@
 //          conv_wgrad_schedule.h). An item that is a whole tile runs Body; a part writes fp32 sums to the workspace in
 //          order of its pieces, and conv_wgrad_reduce adds the parts in a fixed order and runs Body: no result depends
 //          on timing. Body may be the update of the weights: then dw itself is never written.
+// Memory   what Body will read of a whole tile is asked for when its products begin, so that L2 has it when they end.
 // Bias     some stages multiply dy by a column of ones too; which, goes round the columns of tiles, so that workers
 //          share this work alike (when one column of tiles did it all, its workers finished last: 5 to 10 % slower).
 // Products CONV_PRODUCTS = 3: two planes of each operand, as conv_fprop_sm90.cuh says; without a bias gradient.
@@ -39,6 +40,7 @@
 //   CONV_STAGES                    ring depth
 //   CONV_ITEMS CONV_SPLITS         how many there are in the schedule
 //   CONV_BIAS_GRAD NIXIE_BF16      0 or 1
+//   CONV_PREFETCH                  0 or 1; 1: Body has void prefetch(int position, int channel, int count) const
 //   CONV_PRODUCTS                  1 or 3; 3: sums a thread at most 64
 //   CONV_ROW_CHANNELS CONV_ROW_S   channels of the layer and the width of its window, where rows are packed; else 0
 // Body, defined before this file, takes the sums: void load(int position, int channel, Loads&) const and
@@ -66,35 +68,23 @@ constexpr int kStages = CONV_STAGES, kConsumers = CONV_CONSUMERS, kMmaM = CONV_M
 constexpr int kSharing = CONV_IN_TURN ? 1 : kConsumers, kTileThreads = kSharing * 128;  // of a tile
 constexpr int kTurns = kConsumers / kSharing;
 constexpr int kTileM = 64 * kSharing * kMmaM, kSlicesPerTile = kTileN / kSlice;
-constexpr int kPlanes = CONV_PRODUCTS == 3 ? 2 : 1, kPieces = kMmaM * kTileN / 8;
+constexpr int kPlanes = CONV_PRODUCTS == 3 ? 2 : 1;
 constexpr int kBytesA = kTileM * 128, kPlaneBytes = kBytesA + kTileN * 128, kStageBytes = kPlanes * kPlaneBytes;
 constexpr int kTilesN = (kSlices + kSlicesPerTile - 1) / kSlicesPerTile, kTilesM = (CONV_K + kTileM - 1) / kTileM;
 constexpr Swizzle kSwizzle = kSlice == 64 ? Swizzle::b128 : kSlice == 32 ? Swizzle::b64 : Swizzle::b32;
+constexpr int kLines = 1, kPositions = CONV_R * (CONV_ROW_CHANNELS ? CONV_ROW_S : CONV_S), kOtherRegisters = 40;
 static_assert(CONV_C % 8 == 0 && kTileN % kSlice == 0 && (kPlanes == 1 || !CONV_BIAS_GRAD));
-
-struct Item {
-  int group, m, n, first, count, slot;
-  NIXIE_DEVICE explicit Item(int4 v)
-      : group(CONV_GROUPS == 1 ? 0 : (v.x & 0xffff) / kTilesM),
-        m(CONV_GROUPS == 1 ? v.x & 0xffff : (v.x & 0xffff) % kTilesM),
-        n(v.x >> 16),
-        first(v.y),
-        count(v.z),
-        slot(v.w) {}
-};
-
-struct Sums {
-  float tile[kMmaM][kTileN / 2];
-  float bias[kMmaM][4];
-};
+#include "wgrad_sums.cuh"
 
 struct Maps {
   const TensorMap *x[kPlanes], *dy[kPlanes];
 };
 
-NIXIE_DEVICE void produce(const Maps& maps, u32 shared, u32 full, u32 empty, const int4* items, int count) {
+NIXIE_DEVICE void produce(const Maps& maps, u32 shared, u32 full, u32 empty, const int4* items, int count,
+                          volatile int& begun) {
   Ring<kStages> ring;
   for (int i = 0; i < count; i++) {
+    if (CONV_PREFETCH) begun = i + 1;
     Item item(items[i]);
     int c[kSlicesPerTile], r[kSlicesPerTile], s[kSlicesPerTile];
 #pragma unroll
@@ -129,125 +119,17 @@ NIXIE_DEVICE void produce(const Maps& maps, u32 shared, u32 full, u32 empty, con
   }
 }
 
-// Sums leave in pieces of four columns of a row, a thread's kPieces: a warp's 16 rows x 32 columns are four pieces of
-// each lane, eight lanes to a row, so that Body reads and writes whole lines.
-NIXIE_DEVICE int first_row_of(int m, int thread) { return thread / 128 * kMmaM * 64 + m * 64 + thread % 128 / 32 * 16; }
-NIXIE_DEVICE int row_of(int piece, int thread) {
-  return first_row_of(piece / (kTileN / 8), thread) + piece % 4 * 4 + thread % 32 / 8;
-}
-NIXIE_DEVICE int column_of(int piece, int thread) { return piece % (kTileN / 8) / 4 * 32 + thread % 8 * 4; }
-
-// Body takes a piece at once, or column by column where rows are packed.
-constexpr int kCalls = CONV_ROW_CHANNELS ? 4 : 1, kLanes = 4 / kCalls;
-
-// Calls act(call, position, channel) for what of a piece of a tile lies inside.
-template <class Act>
-NIXIE_DEVICE void at_piece(const Item& item, int piece, int thread, Act act) {
-  const int within = item.m * kTileM + row_of(piece, thread), row = item.group * CONV_K + within;
-  if (CONV_K % kTileM != 0 && within >= CONV_K) return;
-#pragma unroll
-  for (int call = 0; call < kCalls; call++) {
-    const int column = item.n * kTileN + column_of(piece, thread) + call;
-    constexpr int kTapColumns = kChannelSlices * kSlice;
-    int tap = column / kTapColumns, c = column - tap * kTapColumns;
-    if ((kColumns % kTileN != 0 && column >= kColumns) || (kTapColumns != CONV_C && c >= CONV_C)) continue;
+NIXIE_DEVICE bool locate(const Item& item, int, int of_tile, int& tap, int& c) {
+  constexpr int kTapColumns = kChannelSlices * kSlice;
+  const int column = item.n * kTileN + of_tile;
+  tap = column / kTapColumns, c = column - tap * kTapColumns;
+  if ((kColumns % kTileN != 0 && column >= kColumns) || (kTapColumns != CONV_C && c >= CONV_C)) return false;
 #if CONV_ROW_CHANNELS
-    const int s = c / CONV_ROW_CHANNELS;
-    if (s >= CONV_ROW_S) continue;
-    tap = tap * CONV_ROW_S + s, c -= s * CONV_ROW_CHANNELS;
-    act(call, row * (CONV_R * CONV_ROW_S) + tap, c);
-#else
-    act(call, row * (CONV_R * CONV_S) + tap, c);
+  const int s = c / CONV_ROW_CHANNELS;
+  if (s >= CONV_ROW_S) return false;
+  tap = tap * CONV_ROW_S + s, c -= s * CONV_ROW_CHANNELS;
 #endif
-  }
-}
-
-// What Body reads for neighbouring pieces, `first` the first, all on their way before the first use; and Body over
-// them.
-template <int kCount>
-struct PieceLoads {
-  Body::Loads of[kCount][kCalls];
-  NIXIE_DEVICE void load(const Body& body, const Item& item, int first, int thread) {
-#pragma unroll
-    for (int i = 0; i < kCount; i++)
-      at_piece(item, first + i, thread, [&](int call, int position, int c) { body.load(position, c, of[i][call]); });
-  }
-  NIXIE_DEVICE void run(const Body& body, const float4* v, const Item& item, int first, int thread) const {
-#pragma unroll
-    for (int i = 0; i < kCount; i++) {
-      const float all[4] = {v[i].x, v[i].y, v[i].z, v[i].w};
-      at_piece(item, first + i, thread, [&](int call, int position, int c) {
-        float sum[kLanes];
-#pragma unroll
-        for (int lane = 0; lane < kLanes; lane++) sum[lane] = all[call * kLanes + lane];
-        body.run(position, c, of[i][call], sum);
-      });
-    }
-  }
-};
-
-// A warp's 16 x 32 sums from the order of products to that of pieces, through 2 KB of its own. Units of 16 bytes are
-// stored where neither writes nor reads meet in a bank.
-NIXIE_DEVICE void to_pieces(const float* sums, u32 staging, float4 (&pieces)[4]) {
-  const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-  __syncwarp();
-#pragma unroll
-  for (int i = 0; i < 4; i++) {
-    const u32 to = staging + g * 128 + ((i * 2 + t / 2) ^ (g % 4 * 2)) * 16 + t % 2 * 8;
-    store_shared(to, make_float2(sums[i * 4], sums[i * 4 + 1]));
-    store_shared(to + 1024, make_float2(sums[i * 4 + 2], sums[i * 4 + 3]));
-  }
-  __syncwarp();
-#pragma unroll
-  for (int i = 0; i < 4; i++)
-    pieces[i] = load_shared(staging + (i * 4 + lane / 8) * 128 + ((lane % 8) ^ (lane / 8 * 2)) * 16);
-}
-
-// Body over a whole tile. An update reads more than it computes, and a few hundred threads hide the latency of memory
-// only if the loads of the next pieces are on their way while these run: as many as registers hold. The sums of two
-// planes leave none.
-NIXIE_DEVICE void run_tile(const Body& body, const Sums& sums, const Item& item, u32 staging, int thread) {
-  constexpr bool kAhead = kPlanes == 1;
-  constexpr int kRegisters = (kConsumers == 2 ? 232 : kConsumers == 1 ? 255 : 160) - kMmaM * kTileN / 2 - 40;
-  constexpr int kPiece = 2 * kCalls * sizeof(Body::Loads) / 4;  // of these and of the next
-  constexpr int kAtOnce = !kAhead ? 2 : kPiece * 4 <= kRegisters ? 4 : kPiece * 2 <= kRegisters ? 2 : 1;
-  PieceLoads<kAtOnce> loads[1 + kAhead];
-  if (kAhead) loads[0].load(body, item, 0, thread);
-#pragma unroll
-  for (int first = 0; first < kPieces; first += 4) {
-    float4 v[4];
-    to_pieces(&sums.tile[first / (kTileN / 8)][first % (kTileN / 8) * 4], staging, v);
-#pragma unroll
-    for (int i = 0; i < 4; i += kAtOnce) {
-      const int piece = first + i, loaded = kAhead ? piece + kAtOnce : piece;
-      if (loaded < kPieces) loads[kAhead ? loaded / kAtOnce % 2 : 0].load(body, item, loaded, thread);
-      loads[kAhead ? piece / kAtOnce % 2 : 0].run(body, &v[i], item, piece, thread);
-    }
-  }
-}
-
-// Stores a part, or runs Body over a whole tile.
-NIXIE_DEVICE void finish(const Body& body, const Sums& sums, const Item& item, float* bias_parts, u32 staging,
-                         int thread) {
-  if (item.slot < 0) {
-    run_tile(body, sums, item, staging, thread);
-  } else {
-    float4* parts =
-        reinterpret_cast<float4*>(body.parts) + static_cast<u64>(item.slot) * kPieces * kTileThreads + thread;
-#pragma unroll
-    for (int first = 0; first < kPieces; first += 4) {
-      float4 v[4];
-      to_pieces(&sums.tile[first / (kTileN / 8)][first % (kTileN / 8) * 4], staging, v);
-#pragma unroll
-      for (int i = 0; i < 4; i++) parts[(first + i) * kTileThreads] = v[i];
-    }
-  }
-  if (CONV_BIAS_GRAD &&
-      thread % 4 == 0) {  // every column of the product with ones is the same: one lane of four writes
-#pragma unroll
-    for (int i = 0; i < 2 * kMmaM; i++)
-      bias_parts[first_row_of(i / 2, thread) + thread % 32 / 4 + i % 2 * 8] = sums.bias[i / 2][i % 2 * 2];
-  }
+  return true;
 }
 
 struct Operands {
@@ -363,6 +245,8 @@ extern "C" __global__ void __launch_bounds__((kConsumers + 1) * 128, 1)
       empty = shared_address(empty_barriers);
   const int first = body.first_items[blockIdx.x], count = body.first_items[blockIdx.x + 1] - first;
   const int4* items = body.items + first;
+  __shared__ volatile int begun;  // items, by the producer
+  if (threadIdx.x == 0) begun = 0;
   if (threadIdx.x < 64) ones[threadIdx.x] = pack(1.f, 1.f);
   fence_async_proxy();
   if (threadIdx.x == 0) {
@@ -382,7 +266,10 @@ extern "C" __global__ void __launch_bounds__((kConsumers + 1) * 128, 1)
   int role = __shfl_sync(~0u, threadIdx.x / 128, 0);
   if (role == 0) {
     if (kConsumers > 1) registers_down<kConsumers == 2 ? 40 : 32>();
-    if (threadIdx.x == 0) produce(maps, shared, full, empty, items, count);
+    if (threadIdx.x == 0) produce(maps, shared, full, empty, items, count, begun);
+#if CONV_PREFETCH
+    if (threadIdx.x / 32 == 1) prefetch_tiles(body, items, count, begun);
+#endif
   } else {
     if (kConsumers > 1) registers_up<kConsumers == 2 ? 232 : 160>();
     const int thread = CONV_IN_TURN ? threadIdx.x % 128 : threadIdx.x - 128;
@@ -404,52 +291,4 @@ extern "C" __global__ void __launch_bounds__((kConsumers + 1) * 128, 1)
       finish(body, sums, item, body.bias_parts + (first + i) * kTileM, staging, thread);
     }
   }
-}
-
-// The bias gradients of 32 filters: warps share the items, whose sums are added in a fixed order.
-NIXIE_DEVICE void reduce_bias(const Body& body, int block) {
-  constexpr int kWarps = kTileThreads / 32;
-  __shared__ float sums[kWarps][32];
-  int lane = threadIdx.x % 32, warp = threadIdx.x / 32, tile = block / (kTileM / 32),
-      row = block % (kTileM / 32) * 32 + lane;
-  float sum = 0;
-#pragma unroll 8
-  for (int i = warp; i < CONV_ITEMS; i += kWarps) {
-    float v = body.bias_parts[i * kTileM + row];
-    if ((body.items[i].x & 0xffff) == tile) sum += v;
-  }
-  sums[warp][lane] = sum;
-  __syncthreads();
-  const int filter = tile % kTilesM * kTileM + row;
-  if (warp != 0 || filter >= CONV_K) return;
-  for (int i = 1; i < kWarps; i++) sum += sums[i][lane];
-  body.db[tile / kTilesM * CONV_K + filter] = sum;
-}
-
-extern "C" __global__ void __launch_bounds__(kTileThreads) conv_wgrad_reduce(const __grid_constant__ Body body) {
-  const int block = blockIdx.x;
-  if (CONV_BIAS_GRAD && block >= CONV_SPLITS) {
-    if (blockIdx.y == 0) reduce_bias(body, block - CONV_SPLITS);
-    return;
-  }
-  Item tile(body.splits[block]);
-  const int piece = blockIdx.y, first = tile.first, slots = tile.count;
-  const float4* from = reinterpret_cast<const float4*>(body.parts) +
-                       (static_cast<u64>(first) * kPieces + piece) * kTileThreads + threadIdx.x;
-  float4 sum = from[0];
-  constexpr int kAtOnce = 16;  // loads on their way: what this kernel waits for is their latency
-  for (int i = 1; i < slots; i += kAtOnce) {
-    float4 v[kAtOnce];
-#pragma unroll
-    for (int j = 0; j < kAtOnce; j++)
-      if (i + j < slots) v[j] = from[static_cast<u64>(i + j) * kPieces * kTileThreads];
-#pragma unroll
-    for (int j = 0; j < kAtOnce; j++) {
-      if (i + j >= slots) break;
-      sum.x += v[j].x, sum.y += v[j].y, sum.z += v[j].z, sum.w += v[j].w;
-    }
-  }
-  PieceLoads<1> loads;
-  loads.load(body, tile, piece, threadIdx.x);
-  loads.run(body, &sum, tile, piece, threadIdx.x);
 }

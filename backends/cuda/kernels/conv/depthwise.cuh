@@ -18,11 +18,15 @@
 // Body     struct Body { struct Loads; void load(int pixel, int channel, Loads&) const;
 //          void run(int pixel, int channel, const Loads&, const float (&sum)[CONV_LANES]) const;
 //          const Storage *source, *other; }, defined before this file: x and w, or dy and w.
-// Compile-time: those of depthwise_rows.cuh.
+// Compile-time: those of depthwise_rows.cuh, and CONV_PARTS, CONV_K if blocks leave parts of channels' reductions
+//   (channel_parts.cuh): run() then takes more, and its loads are a row ahead.
 // Kernel depthwise(body): a thread for each piece of channels (rounded up to CONV_ACROSS), group of columns, strip and
-//   image.
+//   image; with parts CONV_PARTS blocks for each row of pieces, which share those.
 #pragma once
 #include "depthwise_rows.cuh"
+#ifdef CONV_PARTS
+#include "channel_parts.cuh"
+#endif
 
 // The filters of a thread's channels: in registers, or as floats [tap][lane] of a block's channels in shared memory.
 constexpr bool kHeld = kSlides && kTaps * kFilterLanes <= 80;
@@ -102,43 +106,103 @@ __device__ __forceinline__ void add_row(Sums& sums, const Row& row, const Source
     }
 }
 
-// Stores what is complete after a step, and makes room for the next sums.
-__device__ __forceinline__ void retire(const Body& body, float (&sums)[kRowsOut][kColumns][kLanes], const Item& item,
-                                       int channel, int step, bool stores) {
+// What follows the sums of a thread's channels.
+struct Epilogue {
+  const Body& body;
+  const int channel;
+#ifdef CONV_PARTS
+  LoadsAhead loads[kRowsOut][kColumns];
+  Body::Fixed fixed;
+  Body::Accumulators accumulators[kLanes];
+  int seen = 0;
+#endif
+
+  __device__ Epilogue(const Body& body, int channel) : body(body), channel(channel) {
+#ifdef CONV_PARTS
+    body.load(channel, fixed);
+#endif
+  }
+
+  // The first pixel of result row m that is complete after a step; -1: none.
+  __device__ int pixel_of(const Item& item, int step, int m) const {
+    const int oldest = kBack ? step : step - (kLive - 1);
+    const int row = kBack ? kStrideH * step - CONV_PAD_H + m : oldest * kClasses + item.row_class;
+    const bool is_own = oldest >= item.first && oldest < item.last && row >= 0 && row < kResultH;
+    return is_own ? (item.image * kResultH + row) * kResultW + item.column : -1;
+  }
+
+  // Stores what is complete after a step, and makes room for the next sums.
+  __device__ __forceinline__ void retire(float (&sums)[kRowsOut][kColumns][kLanes], const Item& item, int step) {
 #pragma unroll
-  for (int m = 0; m < kRowsOut; ++m) {
-    const int row = kBack ? kStrideH * step - CONV_PAD_H + m : (step - (kLive - 1)) * kClasses + item.row_class;
-    if (stores && row >= 0 && row < kResultH) {
-      const int pixel = (item.image * kResultH + row) * kResultW + item.column;
-      Body::Loads loads[kColumns];
+    for (int m = 0; m < kRowsOut; ++m) {
+      const int pixel = pixel_of(item, step, m);
+      if (pixel >= 0) store(sums[m], item, pixel, m);
 #pragma unroll
       for (int t = 0; t < kColumns; ++t)
-        if (item.column + t < kResultW) body.load(pixel + t, channel, loads[t]);
 #pragma unroll
-      for (int t = 0; t < kColumns; ++t)
-        if (item.column + t < kResultW) body.run(pixel + t, channel, loads[t], sums[m][t]);
+        for (int lane = 0; lane < kLanes; ++lane) sums[m][t][lane] = 0;
     }
+  }
+
+#ifdef CONV_PARTS
+  // Asks for what a step's results need.
+  __device__ __forceinline__ void ask(const Item& item, int step) {
+    if constexpr (LoadsAhead::kAny)
+#pragma unroll
+      for (int m = 0; m < kRowsOut; ++m) {
+        const int pixel = pixel_of(item, step, m);
+#pragma unroll
+        for (int t = 0; t < kColumns; ++t)
+          if (pixel >= 0 && item.column + t < kResultW) loads[m][t].load(body, pixel + t, channel);
+      }
+  }
+  __device__ __forceinline__ void store(const float (&sums)[kColumns][kLanes], const Item& item, int pixel, int m) {
 #pragma unroll
     for (int t = 0; t < kColumns; ++t)
-#pragma unroll
-      for (int lane = 0; lane < kLanes; ++lane) sums[m][t][lane] = 0;
+      if (item.column + t < kResultW)
+        body.run(pixel + t, channel, fixed, loads[m][t].arrived(), sums[t], accumulators, ++seen);
   }
-}
+#else
+  __device__ void ask(const Item&, int) {}
+  __device__ __forceinline__ void store(const float (&sums)[kColumns][kLanes], const Item& item, int pixel, int) {
+    Body::Loads loads[kColumns];
+#pragma unroll
+    for (int t = 0; t < kColumns; ++t)
+      if (item.column + t < kResultW) body.load(pixel + t, channel, loads[t]);
+#pragma unroll
+    for (int t = 0; t < kColumns; ++t)
+      if (item.column + t < kResultW) body.run(pixel + t, channel, loads[t], sums[t]);
+  }
+#endif
 
-extern "C" __global__ void __launch_bounds__(CONV_THREADS, CONV_BLOCKS) depthwise(const __grid_constant__ Body body) {
+#ifdef CONV_PARTS
+  // All threads of a block; `active`: this one has channels of its own.
+  __device__ void leave(bool active) {
+    auto* const parts = reinterpret_cast<Body::Accumulators*>(shared_memory);  // [threads / across][across][lanes]
+    __syncthreads();
+#pragma unroll
+    for (int lane = 0; lane < kLanes; ++lane) {
+      accumulators[lane].saw(active ? seen : 0);
+      parts[threadIdx.x * kLanes + lane] = accumulators[lane];
+    }
+    __syncthreads();
+    constexpr int columns = kAcross * kLanes;
+    leave_parts(body, parts, columns * sizeof(Body::Accumulators), CONV_THREADS / kAcross,
+                blockIdx.x % kPieceBlocks * columns, columns, blockIdx.x / kPieceBlocks, CONV_PARTS, threadIdx.x,
+                CONV_THREADS);
+  }
+#endif
+};
+
+// Columns [item.column, + kColumns) of a strip.
+__device__ __forceinline__ void convolve(const Body& body, const Item& item, const Filter& filter, const Input& input,
+                                         Epilogue& epilogue) {
   auto& ring = *reinterpret_cast<RowsAhead::Memory*>(shared_memory);
-  float* const memory = reinterpret_cast<float*>(shared_memory + kRingBytes);
-  const int block = blockIdx.x / kPieceBlocks, piece = blockIdx.x % kPieceBlocks * kAcross + threadIdx.x % kAcross;
-  const int index = block * (CONV_THREADS / kAcross) + threadIdx.x / kAcross;
-  const int channel = (piece < kPieces ? piece : kPieces - 1) * kLanes;
-  const Filter filter(body, channel, memory);
-  if (piece >= kPieces || index >= kItems) return;
-  const Input input(body, source_channel(channel));
-  const Item item(index);
-  const Source source(body.source, item, channel);
+  const Source source(body.source, item, epilogue.channel);
   Sums sums = {};
   const int begin = kBack ? item.first - (kLive - 1) : item.first, end = kBack ? item.last : item.last + kLive - 1;
   RowsAhead rows(ring, source, begin, end);
+  epilogue.ask(item, begin);
   for (int turn = begin; turn < end; turn += kLive) {
 #pragma unroll
     for (int k = 0; k < kLive; ++k) {
@@ -150,7 +214,31 @@ extern "C" __global__ void __launch_bounds__(CONV_THREADS, CONV_BLOCKS) depthwis
         add_row(sums, row, source, source.has(source.row_of(step, u)), filter, input, k, u);
       }
       const int slot = kBack ? k : (k + 1) % kLive;  // of the oldest results
-      retire(body, sums[slot], item, channel, step, kBack ? step >= item.first : step - (kLive - 1) >= item.first);
+      epilogue.retire(sums[slot], item, step);
+      epilogue.ask(item, step + 1);
     }
   }
+}
+
+extern "C" __global__ void __launch_bounds__(CONV_THREADS, CONV_BLOCKS) depthwise(const __grid_constant__ Body body) {
+  float* const memory = reinterpret_cast<float*>(shared_memory + kRingBytes);
+  const int block = blockIdx.x / kPieceBlocks, piece = blockIdx.x % kPieceBlocks * kAcross + threadIdx.x % kAcross;
+  constexpr int rows = CONV_THREADS / kAcross;
+  const int index = block * rows + threadIdx.x / kAcross;
+  const int channel = (piece < kPieces ? piece : kPieces - 1) * kLanes;
+  const Filter filter(body, channel, memory);
+#ifdef CONV_PARTS
+  const Input input(body, source_channel(channel));
+  Epilogue epilogue(body, channel);
+  for (int i = piece < kPieces ? index : kItems; i < kItems; i += CONV_PARTS * rows) {
+    convolve(body, Item(i), filter, input, epilogue);
+    asm volatile("cp.async.wait_all;" ::: "memory");  // the next item's rows go to the same places
+  }
+  epilogue.leave(piece < kPieces);
+#else
+  if (piece >= kPieces || index >= kItems) return;
+  const Input input(body, source_channel(channel));
+  Epilogue epilogue(body, channel);
+  convolve(body, Item(index), filter, input, epilogue);
+#endif
 }

@@ -1,10 +1,11 @@
 // Portable matrix products: D[m, n] = sum over k of A[m, k] B[k, n] in every group, for any mapping of A and B.
 //
 // Problem (operands.cuh) maps operands to memory: row(group, m) and column(group, n) precompute what does not depend on
-// k; find_a(row, k, index) and find_b(column, k, index) find one element, or return false if it is outside and reads 0;
-// finish(place(group, m, n), values) runs the epilogue for kLanes neighbours, here 1. A block computes a
-// kTileM x kTileN tile, a thread kThreadM x kThreadN of it. If tiles are few, kSplits blocks share the sum over k
-// (split-K), and the last to arrive adds the partial sums in order.
+// k; find_a(row, k, index, span) and find_b(column, k, index, span) find one piece of kVectorA or kVectorB elements, or
+// return false if it is outside and reads 0; finish(place(group, m, n), values) runs the epilogue for kLanes
+// neighbours, here 1, if the place is inside. A block computes a kTileM x kTileN tile, a thread kThreadM x kThreadN of
+// it. If tiles are few, kSplits blocks share the sum over k (split-K), and the last to arrive adds the partial sums in
+// order.
 #pragma once
 
 #include "math.cuh"
@@ -113,6 +114,21 @@ struct Mover {
   static int k(int i) { return along_k ? threadIdx.x % across * vector : threadIdx.x / across + i * step; }
 };
 
+// Which elements of a piece are of the operand, where rows of it begin and end anywhere: [low, high).
+struct Span {
+  int low = 0, high = 8;
+  __device__ bool any() const { return low < high && low < 8 && high > 0; }
+};
+
+// A piece of an operand, on its way. Pieces that are ragged have any address and elements in a span.
+template <int count, bool ragged, class T>
+__device__ inline auto piece(const T* from, bool inside, const Span& span) {
+  if constexpr (ragged)
+    return read_between(from, span.low, inside ? span.high : span.low);
+  else
+    return inside ? read<count>(from) : filled<count>(T());
+}
+
 // A thread's pieces of both operands, on their way from memory.
 template <class Problem>
 struct Feeder {
@@ -124,8 +140,8 @@ struct Feeder {
   const Index end;
   decltype(problem.row(0, Index())) rows[MoveA::lines];
   decltype(problem.column(0, Index())) columns[MoveB::lines];
-  Vector<typename Problem::A, Problem::kVectorA> a[MoveA::count];
-  Vector<typename Problem::B, Problem::kVectorB> b[MoveB::count];
+  decltype(piece<Problem::kVectorA, Problem::kRaggedA>(problem.first(), true, Span())) a[MoveA::count];
+  decltype(piece<Problem::kVectorB, Problem::kRaggedB>(problem.second(), true, Span())) b[MoveB::count];
 
   Feeder(const Problem& p, const Tile<Problem>& tile) : problem(p), end(tile.end) {
 #pragma unroll
@@ -138,17 +154,17 @@ struct Feeder {
     for (int i = 0; i < MoveA::count; ++i) {
       const Index k = k0 + MoveA::k(i);
       Index index = 0;
-      const bool inside = k < end && problem.find_a(rows[Problem::kAlongKA ? i : 0], k, index);
-      a[i] =
-          inside ? read<Problem::kVectorA>(problem.first() + index) : filled<Problem::kVectorA>(typename Problem::A());
+      Span span;
+      const bool inside = k < end && problem.find_a(rows[Problem::kAlongKA ? i : 0], k, index, span);
+      a[i] = piece<Problem::kVectorA, Problem::kRaggedA>(problem.first() + index, inside, span);
     }
 #pragma unroll
     for (int i = 0; i < MoveB::count; ++i) {
       const Index k = k0 + MoveB::k(i);
       Index index = 0;
-      const bool inside = k < end && problem.find_b(columns[Problem::kAlongKB ? i : 0], k, index);
-      b[i] =
-          inside ? read<Problem::kVectorB>(problem.second() + index) : filled<Problem::kVectorB>(typename Problem::B());
+      Span span;
+      const bool inside = k < end && problem.find_b(columns[Problem::kAlongKB ? i : 0], k, index, span);
+      b[i] = piece<Problem::kVectorB, Problem::kRaggedB>(problem.second() + index, inside, span);
     }
   }
 };
@@ -181,13 +197,13 @@ __device__ void gemm(const Problem& problem) {
 #pragma unroll
       for (int e = 0; e < Problem::kVectorA; ++e)
         shared_a[half][MoveA::k(i) + (Problem::kAlongKA ? e : 0)][MoveA::line(i) + (Problem::kAlongKA ? 0 : e)] =
-            convert<T>(next.a[i].lane[e]);
+            convert<T>(arrived(next.a[i]).lane[e]);
 #pragma unroll
     for (int i = 0; i < MoveB::count; ++i)
 #pragma unroll
       for (int e = 0; e < Problem::kVectorB; ++e)
         shared_b[half][MoveB::k(i) + (Problem::kAlongKB ? e : 0)][MoveB::line(i) + (Problem::kAlongKB ? 0 : e)] =
-            convert<T>(next.b[i].lane[e]);
+            convert<T>(arrived(next.b[i]).lane[e]);
     __syncthreads();
   };
 
@@ -219,6 +235,7 @@ __device__ void gemm(const Problem& problem) {
     for (int j = 0; j < thread_n; ++j) {
       const Index m = tile.m + i / 4 * far_m + ty * 4 + i % 4, n = tile.n + j / 4 * far_n + tx * 4 + j % 4;
       const T values[1] = {sum[i * thread_n + j]};
-      if (m < Problem::kM && n < Problem::kN) problem.finish(problem.place(tile.group, m, n), values);
+      const auto place = problem.place(tile.group, m, n);
+      if (place.inside) problem.finish(place, values);
     }
 }

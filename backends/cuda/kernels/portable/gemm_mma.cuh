@@ -118,10 +118,10 @@ __device__ void gemm_mma(const Problem& problem) {
   const auto fill = [&](int half) {
 #pragma unroll
     for (int i = 0; i < MoveA::count; ++i)
-      write(shared.a[half].at(MoveA::line(i), MoveA::k(i)), as_multiplied(next.a[i]));
+      write(shared.a[half].at(MoveA::line(i), MoveA::k(i)), as_multiplied(arrived(next.a[i])));
 #pragma unroll
     for (int i = 0; i < MoveB::count; ++i)
-      write(shared.b[half].at(MoveB::line(i), MoveB::k(i)), as_multiplied(next.b[i]));
+      write(shared.b[half].at(MoveB::line(i), MoveB::k(i)), as_multiplied(arrived(next.b[i])));
     __syncthreads();
   };
 
@@ -169,7 +169,8 @@ __device__ void gemm_mma(const Problem& problem) {
                 column = (Problem::kRowsInside ? piece / 16 : piece % across_row) * lanes;
       const Index m = tile.m + m0 + i * 16 + line, n = tile.n + n0 + column;
       const auto values = read_written<lanes>(staged + line * pitch + column);
-      if (m < Problem::kM && n < Problem::kN) problem.finish(problem.place(tile.group, m, n), values.lane);
+      const auto place = problem.place(tile.group, m, n);
+      if (place.inside) problem.finish(place, values.lane);
     }
   }
 }

@@ -1,8 +1,8 @@
 // The Problems of gemm.cuh and gemm_mma.cuh: maps a batched matrix product and the three roles of a convolution to
 // matrix products (implicit GEMM). Body gives the geometry as constants; positions are along the kernel's domain axes.
-// find_a(row, k, index) and find_b(column, k, index) give the index of an element in operand0 or operand1, if inside.
-// place(group, m, n) gives an element of the result: its channel, or column of a matrix, and its position among all
-// others, in the domain's order.
+// find_a(row, k, index, span) and find_b(column, k, index, span) give the index of a piece in operand0 or operand1, if
+// inside, and which of its elements are the operand's, if it is ragged. place(group, m, n) gives an element of the
+// result: its channel, or column of a matrix, and its position among all others, in the domain's order.
 #pragma once
 
 #include "types.cuh"
@@ -10,6 +10,7 @@
 template <class Index>
 struct Place {
   Index position, channel;
+  bool inside;
 };
 
 // What all of them pass on.
@@ -25,6 +26,7 @@ struct ProblemBase {
   static constexpr int kSplits = Body::kSplits, kSplitGroup = Body::kSplitGroup;
   static constexpr bool kAlongKA = Body::kAlongKA, kAlongKB = Body::kAlongKB;
   static constexpr int kVectorA = Body::kVectorA, kVectorB = Body::kVectorB;
+  static constexpr bool kRaggedA = Body::kRaggedA, kRaggedB = Body::kRaggedB;
   using A = typename Body::A;
   using B = typename Body::B;
   const Body& body;
@@ -68,43 +70,52 @@ struct MatmulProblem : ProblemBase<Body> {
       base += batch % Body::batch_size(axis) * Body::b_stride(axis);
     return {base, n < kN};
   }
-  static bool find_a(const Line& row, Index k, Index& index) {
+  static bool find_a(const Line& row, Index k, Index& index, Span&) {
     index = row.base + k * Body::a_stride(axes + 1);
     return row.inside;
   }
-  static bool find_b(const Line& column, Index k, Index& index) {
+  static bool find_b(const Line& column, Index k, Index& index, Span&) {
     index = column.base + k * Body::b_stride(axes);
     return column.inside;
   }
-  static Place<Index> place(int batch, Index m, Index n) { return {static_cast<Index>(batch) * kM + m, n}; }
+  static Place<Index> place(int batch, Index m, Index n) {
+    return {static_cast<Index>(batch) * kM + m, n, m < kM && n < kN};
+  }
 };
 
 // Convolutions. Body: kSpatial, kImages, kChannels and kFilters (of one group), kGroups; x_size(i), y_size(i),
 // window(i), stride(i), pad(i), dilation(i) per spatial axis; x_stride, w_stride, y_stride per axis of those arrays (0
 // where one is the result); kChannelsInner: sums run over channels inside window positions, not outside.
+// Then the elements that lie one after the other in memory are a run: the channels of a pixel or, with kRowRuns, of all
+// pixels that a row of the window reads, which is one position. Runs take kPitch places along k (or n of a filter
+// gradient), the last of which may be empty.
 template <class Body>
 struct ConvBase : ProblemBase<Body> {
   using typename ProblemBase<Body>::Index;
   using ProblemBase<Body>::ProblemBase;
   static constexpr int spatial = Body::kSpatial;
-  static constexpr int window_size() {
+  static constexpr int tapped = spatial - Body::kRowRuns;  // axes along which runs have positions
+  static constexpr int positions(int axes) {
     int total = 1;
-    for (int i = 0; i < spatial; ++i) total *= Body::window(i);
+    for (int i = 0; i < axes; ++i) total *= Body::window(i);
     return total;
   }
+  static constexpr int window_size() { return positions(spatial); }
+  static constexpr int in_row = Body::kRowRuns ? Body::window(spatial - 1) : 1;  // pixels of a run
   static constexpr Index pixels(bool of_x) {
     Index total = 1;
     for (int i = 0; i < spatial; ++i) total *= of_x ? Body::x_size(i) : Body::y_size(i);
     return total;
   }
-  // A place in a window as offsets along the axes.
+  // A place in a window as offsets along the axes, of a run that of its first pixel.
   struct Tap {
     int at[spatial];
   };
   static Tap tap(int linear) {
     Tap t;
+    t.at[spatial - 1] = 0;
 #pragma unroll
-    for (int i = spatial - 1; i >= 0; --i) {
+    for (int i = tapped - 1; i >= 0; --i) {
       t.at[i] = linear % Body::window(i);
       linear /= Body::window(i);
     }
@@ -127,16 +138,22 @@ struct ConvBase : ProblemBase<Body> {
     p.image = linear;
     return p;
   }
-  // k (or n of a filter gradient) as a channel of `count` and a place in the window.
-  template <int count>
+  // k (or n of a filter gradient) as a channel, or an element of a run, and a place in the window.
   static void split(Index k, int& channel, int& place) {
     if constexpr (Body::kChannelsInner) {
-      channel = static_cast<int>(k % count);
-      place = static_cast<int>(k / count);
+      channel = static_cast<int>(k % Body::kPitch);
+      place = static_cast<int>(k / Body::kPitch);
     } else {
       place = static_cast<int>(k % window_size());
       channel = static_cast<int>(k / window_size());
     }
+  }
+  // Cuts a span of a run, from `element` on, to the pixels of a row of images, where the run begins at pixel `first`.
+  static void cut(Span& span, int first, int element) {
+    const int low = -first * Body::kChannels - element,
+              high = (Body::x_size(spatial - 1) - first) * Body::kChannels - element;
+    if (span.low < low) span.low = low;
+    if (span.high > high) span.high = high;
   }
   static Index filter_index(Index filter, int channel, const Tap& t) {
     Index index = filter * Body::w_stride(0) + channel * Body::w_stride(1);
@@ -154,7 +171,8 @@ struct ConvOutput : ConvBase<Body> {
   using typename Base::Index;
   static constexpr int spatial = Base::spatial;
   static constexpr Index kM = Body::kImages * Base::pixels(false), kN = Body::kFilters;
-  static constexpr Index kK = static_cast<Index>(Body::kChannels) * Base::window_size();
+  static constexpr Index kK = static_cast<Index>(Body::kPitch) * Base::positions(Base::tapped);
+  static constexpr int run = Body::kChannels * Base::in_row;
   struct Row {
     Index base;
     int start[spatial];
@@ -173,27 +191,34 @@ struct ConvOutput : ConvBase<Body> {
     return row;
   }
   Column column(int group, Index n) const { return {static_cast<Index>(group) * Body::kFilters + n, n < kN}; }
-  static bool find_a(const Row& row, Index k, Index& index) {
+  static bool find_a(const Row& row, Index k, Index& index, Span& span) {
     int channel, place;
-    Base::template split<Body::kChannels>(k, channel, place);
+    Base::split(k, channel, place);
     const auto t = Base::tap(place);
     index = row.base + channel * Body::x_stride(1);
+    span.high = run - channel;
     bool inside = row.inside;
 #pragma unroll
     for (int i = 0; i < spatial; ++i) {
       const int h = row.start[i] + t.at[i] * Body::dilation(i);
-      inside &= h >= 0 && h < Body::x_size(i);
+      if (i < Base::tapped)
+        inside &= h >= 0 && h < Body::x_size(i);
+      else
+        Base::cut(span, h, channel);
       index += h * Body::x_stride(2 + i);
     }
-    return inside;
+    return inside && span.any();
   }
-  static bool find_b(const Column& column, Index k, Index& index) {
+  static bool find_b(const Column& column, Index k, Index& index, Span& span) {
     int channel, place;
-    Base::template split<Body::kChannels>(k, channel, place);
+    Base::split(k, channel, place);
     index = Base::filter_index(column.filter, channel, Base::tap(place));
-    return column.inside;
+    span.high = run - channel;
+    return column.inside && span.any();
   }
-  static Place<Index> place(int group, Index m, Index n) { return {m, static_cast<Index>(group) * Body::kFilters + n}; }
+  static Place<Index> place(int group, Index m, Index n) {
+    return {m, static_cast<Index>(group) * Body::kFilters + n, m < kM && n < kN};
+  }
 };
 
 // dx[image, channel, pixel]: rows are pixels of x, columns channels, k filters and window places.
@@ -204,7 +229,8 @@ struct ConvInputGrad : ConvBase<Body> {
   using typename Base::Index;
   static constexpr int spatial = Base::spatial;
   static constexpr Index kM = Body::kImages * Base::pixels(true), kN = Body::kChannels;
-  static constexpr Index kK = static_cast<Index>(Body::kFilters) * Base::window_size();
+  static constexpr Index kK = static_cast<Index>(Body::kPitch) * Base::window_size();
+  static_assert(!Body::kRowRuns);
   struct Row {
     Index base;
     int start[spatial];
@@ -223,11 +249,12 @@ struct ConvInputGrad : ConvBase<Body> {
     return row;
   }
   Column column(int group, Index n) const { return {group, static_cast<int>(n), n < kN}; }
-  static bool find_a(const Row& row, Index k, Index& index) {
+  static bool find_a(const Row& row, Index k, Index& index, Span& span) {
     int filter, place;
-    Base::template split<Body::kFilters>(k, filter, place);
+    Base::split(k, filter, place);
     const auto t = Base::tap(place);
     index = row.base + filter * Body::y_stride(1);
+    span.high = Body::kFilters - filter;
     bool inside = row.inside;
 #pragma unroll
     for (int i = 0; i < spatial; ++i) {
@@ -236,17 +263,18 @@ struct ConvInputGrad : ConvBase<Body> {
       inside &= h >= 0 && p < Body::y_size(i) && p * Body::stride(i) == h;
       index += p * Body::y_stride(2 + i);
     }
-    return inside;
+    return inside && span.any();
   }
-  static bool find_b(const Column& column, Index k, Index& index) {
+  static bool find_b(const Column& column, Index k, Index& index, Span& span) {
     int filter, place;
-    Base::template split<Body::kFilters>(k, filter, place);
+    Base::split(k, filter, place);
     index = Base::filter_index(static_cast<Index>(column.group) * Body::kFilters + filter, column.channel,
                                Base::tap(place));
-    return column.inside;
+    span.high = Body::kChannels - column.channel;
+    return column.inside && filter < Body::kFilters;
   }
   static Place<Index> place(int group, Index m, Index n) {
-    return {m, static_cast<Index>(group) * Body::kChannels + n};
+    return {m, static_cast<Index>(group) * Body::kChannels + n, m < kM && n < kN};
   }
 };
 
@@ -257,52 +285,64 @@ struct ConvFilterGrad : ConvBase<Body> {
   using Base::Base;
   using typename Base::Index;
   static constexpr int spatial = Base::spatial;
-  static constexpr Index kM = Body::kFilters, kN = static_cast<Index>(Body::kChannels) * Base::window_size();
+  static constexpr Index kM = Body::kFilters, kN = static_cast<Index>(Body::kPitch) * Base::positions(Base::tapped);
   static constexpr Index kK = Body::kImages * Base::pixels(false);
+  static constexpr int run = Body::kChannels * Base::in_row;
   struct Row {
     Index base;
-    bool inside;
+    Index left;  // filters from here on
   };
   struct Column {
     Index base;
     int start[spatial];
+    int element;  // of its run
     bool inside;
   };
 
   Row row(int group, Index m) const {
-    return {(static_cast<Index>(group) * Body::kFilters + m) * Body::y_stride(1), m < kM};
+    return {(static_cast<Index>(group) * Body::kFilters + m) * Body::y_stride(1), kM - m};
   }
   Column column(int group, Index n) const {
     int channel, place;
-    Base::template split<Body::kChannels>(n, channel, place);
+    Base::split(n, channel, place);
     const auto t = Base::tap(place);
-    Column column{(static_cast<Index>(group) * Body::kChannels + channel) * Body::x_stride(1), {}, n < kN};
+    Column column{(static_cast<Index>(group) * Body::kChannels + channel) * Body::x_stride(1),
+                  {},
+                  channel,
+                  n < kN && channel < run};
 #pragma unroll
     for (int i = 0; i < spatial; ++i) column.start[i] = t.at[i] * Body::dilation(i) - Body::pad(i);
     return column;
   }
-  static bool find_a(const Row& row, Index k, Index& index) {
+  static bool find_a(const Row& row, Index k, Index& index, Span& span) {
     const auto p = Base::pixel(k, false);
     index = row.base + p.image * Body::y_stride(0);
 #pragma unroll
     for (int i = 0; i < spatial; ++i) index += p.at[i] * Body::y_stride(2 + i);
-    return row.inside;
+    span.high = static_cast<int>(row.left);
+    return row.left > 0;
   }
-  static bool find_b(const Column& column, Index k, Index& index) {
+  static bool find_b(const Column& column, Index k, Index& index, Span& span) {
     const auto p = Base::pixel(k, false);
     index = column.base + p.image * Body::x_stride(0);
     bool inside = column.inside;
+    span.high = run - column.element;
 #pragma unroll
     for (int i = 0; i < spatial; ++i) {
       const int h = column.start[i] + p.at[i] * Body::stride(i);
-      inside &= h >= 0 && h < Body::x_size(i);
+      if (i < Base::tapped)
+        inside &= h >= 0 && h < Body::x_size(i);
+      else
+        Base::cut(span, h, column.element);
       index += h * Body::x_stride(2 + i);
     }
-    return inside;
+    return inside && span.any();
   }
   static Place<Index> place(int group, Index m, Index n) {
-    int channel, place;
-    Base::template split<Body::kChannels>(n, channel, place);
-    return {(static_cast<Index>(group) * Body::kFilters + m) * Base::window_size() + place, channel};
+    int element, place;
+    Base::split(n, element, place);
+    const int tap = place * Base::in_row + element / Body::kChannels;
+    return {(static_cast<Index>(group) * Body::kFilters + m) * Base::window_size() + tap, element % Body::kChannels,
+            m < kM && n < kN && element < run};
   }
 };

@@ -5,9 +5,9 @@
 // device, kSplits blocks share them; the last of them to arrive merges the parts, again in a fixed order, and the full
 // stage that needs the result is a separate launch, spread over the device. Or, if all blocks are resident, they
 // synchronise: each waits for the others of its positions, merges all parts itself, and continues with its own share,
-// whose values are still in the cache. So results never depend on timing. If the program that computed the values
-// stored parts of a stage's reductions, the stage merges these: in a launch before, or, if it needs many numbers of a
-// kept position, each block by itself.
+// whose first values it has in shared memory and whose last ones are still in L2. So results never depend on timing. If
+// the program that computed the values stored parts of a stage's reductions, the stage merges these: in a launch
+// before, or, if it needs many numbers of a kept position, each block by itself.
 #pragma once
 
 #include "accumulators.cuh"
@@ -161,6 +161,18 @@ __device__ void finish_all(const Body& body, const Team<Body, shares>& team, Acc
   merge_parts(team, parts, mine);
 }
 
+// ---- What a block that meets others has in shared memory: what it read at its first positions ----
+template <class Body>
+__device__ char* cache_room(int position) {
+  extern __shared__ uint4 cache_memory[];
+  return reinterpret_cast<char*>(cache_memory) + position * Body::kCachedBytes * Body::kThreads;
+}
+/// This thread's part of a load that lies at `offset` bytes for each thread.
+template <int threads, class T>
+__device__ T& own(char* room, int offset, const T&) {
+  return reinterpret_cast<T*>(room + offset * threads)[threadIdx.x];
+}
+
 // ---- Stages ----
 template <int s, class Body, class Carried, int lanes, class Accumulators, int shares>
 __device__ void run_full(const Body& body, const Team<Body, shares>& team, Carried (&carried)[lanes],
@@ -178,7 +190,7 @@ __device__ void run_full(const Body& body, const Team<Body, shares>& team, Carri
     for (int i = 0; i < unroll; ++i)
       if (first + i * step < size) body.load(Stage<s>{}, team.kept, first + i * step, loads[i]);
   };
-  int seen = 0;
+  int seen = 0, group = 0;
   Loads loads[unroll];
   Index first = static_cast<Index>(team.share) * Body::kReducedThreads + team.y;
   fetch(first, loads);
@@ -186,6 +198,12 @@ __device__ void run_full(const Body& body, const Team<Body, shares>& team, Carri
     const Index second = first + step * unroll;
     Loads next[unroll];
     if constexpr (Body::kAhead) fetch(second, next);  // on their way while the others are used
+    if constexpr (Body::kCachedGroups > 0 && s == Body::kCachingStage) {
+      if (group < Body::kCachedGroups)
+#pragma unroll
+        for (int i = 0; i < unroll; ++i) Body::cache(loads[i], cache_room<Body>(group * unroll + i));
+      ++group;
+    }
 #pragma unroll
     for (int i = 0; i < unroll; ++i)
       if (first + i * step < size)
@@ -200,8 +218,8 @@ __device__ void run_full(const Body& body, const Team<Body, shares>& team, Carri
   }
 }
 
-// A full stage that only stores, from this block's last positions to its first: what it read last is still in the
-// cache.
+// A full stage that only stores, from this block's last positions to its first: what it read last is still in L2, what
+// it read first in shared memory.
 template <int s, class Body, class Carried, int lanes, class Accumulators, int shares>
 __device__ void run_back(const Body& body, const Team<Body, shares>& team, Carried (&carried)[lanes],
                          Accumulators (&none)[lanes]) {
@@ -212,15 +230,36 @@ __device__ void run_back(const Body& body, const Team<Body, shares>& team, Carri
   if (!team.active || start >= size) return;
   decltype(Body::fixed_of(Stage<s>{})) fixed;
   body.load(Stage<s>{}, team.kept, fixed);
-  for (Index first = start + (size - 1 - start) / (step * unroll) * (step * unroll); first >= 0;
-       first -= step * unroll) {
-    decltype(Body::loads_of(Stage<s>{})) loads[unroll];
+  using Loads = decltype(Body::loads_of(Stage<s>{}));
+  const auto fetch = [&](int group, Loads(&loads)[unroll]) {
+    const Index first = start + static_cast<Index>(group) * (step * unroll);
+    bool cached = false;
+    if constexpr (Body::kCachedGroups > 0) cached = group < Body::kCachedGroups;
 #pragma unroll
-    for (int i = 0; i < unroll; ++i)
-      if (first + i * step < size) body.load(Stage<s>{}, team.kept, first + i * step, loads[i]);
+    for (int i = 0; i < unroll; ++i) {
+      if (first + i * step >= size) continue;
+      if constexpr (Body::kCachedGroups > 0)
+        if (cached) body.load_cached(team.kept, first + i * step, cache_room<Body>(group * unroll + i), loads[i]);
+      if (!cached) body.load(Stage<s>{}, team.kept, first + i * step, loads[i]);
+    }
+  };
+  int group = static_cast<int>((size - 1 - start) / (step * unroll));
+  Loads loads[unroll];
+  fetch(group, loads);
+  for (; group >= 0; --group) {
+    Loads next[unroll];
+    if constexpr (Body::kAheadBack)
+      if (group > 0) fetch(group - 1, next);
+    const Index first = start + static_cast<Index>(group) * (step * unroll);
 #pragma unroll
     for (int i = 0; i < unroll; ++i)
       if (first + i * step < size) body.run(Stage<s>{}, team.kept, first + i * step, fixed, loads[i], carried, none, 0);
+    if constexpr (Body::kAheadBack) {
+#pragma unroll
+      for (int i = 0; i < unroll; ++i) loads[i] = next[i];
+    } else if (group > 0) {
+      fetch(group - 1, loads);
+    }
   }
 }
 

@@ -9,6 +9,7 @@
 #include "nixie/backends/cuda/families/conv/conv_fprop.h"
 #include "nixie/backends/cuda/families/conv/conv_halo.h"
 #include "nixie/backends/cuda/families/conv/wgmma_tiles.h"
+#include "nixie/backends/cuda/families/conv/wgrad_patches.h"
 #include "nixie/core/base/integer_math.h"
 
 namespace nixie::cuda {
@@ -68,10 +69,14 @@ double conv_seconds(const Form& form, const Chip& chip) {
   double products = std::max(clocks, seconds_of_lines(form, conv, tiles.front(), chip));
   const bool patches = !sum.gradient && !unaligned && !form.has(AxisForm::viewed) && fits_halo(conv, chip);
   if (patches) products = std::min(products, halo_clocks(conv, chip) / kClock);
+  if (const auto patch = gradient_patch(conv, chip)) products = std::min(products, patch->clocks / kGradientClock);
   // Filters of several groups, or of phases, may be zeros before they are copied.
   const bool parts = sum.together > 1 || (form.gathers_results() && form.filters != sum.filters);
   const double zeros = !sum.gradient && parts ? kLaunch : 0;
-  return (sum.gradient ? kGradientLaunch : kConvLaunch) + zeros + stores + std::max(products, seconds_of_bytes(bytes));
+  // Filters are copied in another order.
+  const double filters = sum.gradient ? 0 : 1.5 * seconds_of_bytes(4 * static_cast<double>(form.filter_shape().size()));
+  return (sum.gradient ? kGradientLaunch : kConvLaunch) + zeros + filters + stores +
+         std::max(products, seconds_of_bytes(bytes));
 }
 
 // Of results that are gathered; blocks of another size at an axis' end take a kernel of their own.
@@ -241,8 +246,8 @@ Strides Form::filter_strides() const {
 
 double seconds_as_it_is(const ConvProblem& conv, const Chip& chip) {
   const bool gradient = conv.role == ConvRole::filter_grad;
-  const auto clocks =
-      static_cast<double>((gradient ? gradient_tiles(conv, chip) : forward_tiles(conv, chip)).front().clocks);
+  auto clocks = static_cast<double>((gradient ? gradient_tiles(conv, chip) : forward_tiles(conv, chip)).front().clocks);
+  if (const auto patch = gradient_patch(conv, chip)) clocks = std::min(clocks, patch->clocks);
   return gradient ? kGradientLaunch + clocks / kGradientClock : kConvLaunch + clocks / kClock;
 }
 

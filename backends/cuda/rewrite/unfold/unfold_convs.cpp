@@ -69,8 +69,8 @@ class Unfolding {
     if (by_rank_) return all[*by_rank_ % all.size()];
     // No estimate is better than this.
     const double seconds = all[0].second.seconds;
-    const bool gains = !portable ? seconds + 5e-6 < 0.6 * seconds_as_it_is(*conv, chip_)
-                                 : seconds + 2e-6 < 0.85 * (strided ? seconds_of_phases(kernel)
+    const bool gains = !portable ? seconds + 2e-6 < 0.75 * seconds_as_it_is(*conv, chip_)
+                                 : seconds + 1e-6 < 0.95 * (strided ? seconds_of_phases(kernel)
                                                                     : product_seconds(plan_, kernel, chip_.sms));
     return gains ? std::optional(all[0]) : std::nullopt;
   }
@@ -143,11 +143,14 @@ class Unfolding {
     for (Kernel& phase : plan.kernels) kernels_.push_back(std::move(phase));
   }
 
-  // Whether tensor cores multiply mostly zeros: of few channels of images a whole slice is read, tap by tap, and of
-  // narrow groups a tile has few filters.
+  // Whether tensor cores multiply mostly zeros: of few channels of images a whole slice is read, tap by tap; of narrow
+  // groups a tile has few filters, and a filter gradient's of few filters.
   static bool fills_badly(const ConvProblem& conv, std::string_view family) {
-    const int channels = (conv.role == ConvRole::input_grad ? conv.filters : conv.channels) / conv.groups;
-    return (family == "conv_fprop_sm90" || family == "conv_wgrad_sm90") && channels <= 32 &&
+    constexpr int kFew = 32;
+    const int channels = (conv.role == ConvRole::input_grad ? conv.filters : conv.channels) / conv.groups,
+              filters = conv.filters / conv.groups;
+    return (family == "conv_fprop_sm90" || family == "conv_wgrad_sm90") &&
+           (channels <= kFew || (conv.role == ConvRole::filter_grad && filters <= kFew)) &&
            (conv.r * conv.s > 1 || conv.groups > 1);
   }
 

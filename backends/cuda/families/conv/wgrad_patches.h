@@ -1,0 +1,41 @@
+// Filter gradients whose taps share patches of pixels (conv_wgrad_halo_sm90.cuh): the fastest patch and its tiles.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "nixie/backends/cuda/families/conv/conv_problem.h"
+#include "nixie/backends/cuda/kernels/conv/conv_wgrad_schedule.h"
+#include "nixie/backends/cuda/kernels/conv/wgrad_patch.cuh"
+
+namespace nixie::cuda {
+
+/// A patch, and the tile that a block computes from it.
+struct PatchTile {
+  WgradPatch patch = {};
+  int consumers = 0, mma_m = 0;  ///< warpgroups that multiply; of each: 64 filters so many times, a run of taps
+  int slice = 0;                 ///< channels of a patch
+  bool turned = false;           ///< of the problem in which images and gradients change places
+  int stages = 0;                ///< that shared memory holds at once
+  double clocks = 0;             ///< of the whole kernel, estimated
+  int rows() const { return 64 * consumers / patch.lines * mma_m; }
+  int n() const { return patch.run * slice; }  ///< columns of a consumer
+  std::int64_t stage_bytes() const;
+  std::string name() const { return fmt::format("patches {}x{}", rows(), patch.lines * n()); }
+};
+
+/// The same sums with images and gradients in each other's place: filters are channels, taps count from the last.
+ConvProblem turned(const ConvProblem& conv);
+
+/// Of the problem that a tile is of: rows of tiles, of all groups; columns of tiles; patches of all images.
+std::int64_t patch_tile_rows(const ConvProblem& conv, const PatchTile& tile);
+std::int64_t patch_tile_columns(const ConvProblem& conv, const PatchTile& tile);
+std::int64_t patches_of(const ConvProblem& conv, const WgradPatch& patch);
+
+/// The patch of least estimated clocks; none where the program does not compute the gradient. `may_turn`: without a
+/// bias gradient.
+std::optional<PatchTile> gradient_patch(const ConvProblem& conv, const Chip& chip, int epilogue_bytes = 4,
+                                        bool may_turn = true);
+WgradSchedule patch_schedule(const ConvProblem& conv, const PatchTile& tile, const Chip& chip);
+
+}  // namespace nixie::cuda

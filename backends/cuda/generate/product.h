@@ -1,0 +1,28 @@
+// Product: a product or a convolution as the templates gemm.cuh and gemm_mma.cuh compute it, and how they read its
+// operands.
+#pragma once
+
+#include <string>
+
+#include "nixie/core/graph/plan.h"
+
+namespace nixie::cuda {
+
+struct Product {
+  std::string problem{};    ///< "ConvOutput"
+  std::string words{};      ///< "convolution of"
+  std::string constants{};  ///< of Body
+  std::int64_t m = 0, n = 0, k = 0, groups = 1;
+  bool along_k_a = false, along_k_b = false;  ///< neighbouring threads read along k
+  int vector_a = 1, vector_b = 1;             ///< elements read at once
+  bool ragged_a = false, ragged_b = false;    ///< from any address
+  bool lanes_are_columns = true;              ///< neighbours along the domain's channels are neighbouring columns
+  bool one_tap = true;                        ///< no positions to find
+};
+
+Product product_of(const Plan& plan, const Kernel& kernel);
+
+/// Whether tensor cores multiply a head's operands.
+bool runs_on_tensor_cores(const Plan& plan, const Head& head);
+
+}  // namespace nixie::cuda

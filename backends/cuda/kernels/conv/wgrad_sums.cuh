@@ -1,0 +1,248 @@
+// The end of a filter gradient on Hopper: sums of a tile from the order of products to Body or to a part, and the
+// kernel that adds parts. For conv_wgrad_sm90.cuh and conv_wgrad_halo_sm90.cuh, which define before they include this:
+//   kTileM kMmaM kTileN     filters of a tile; of a consumer, in 64s; a consumer's columns
+//   kConsumers kTileThreads consumers of a block, threads of a tile
+//   kLines                  consumers that have the same filters and other columns
+//   kTilesM kPlanes         rows of tiles; planes of operands
+//   kPositions              of a filter, as Body counts them
+//   kSlice                  channels side by side in a consumer's columns
+//   kOtherRegisters         that a thread needs beside sums, and loads on their way
+// and after it
+//   bool locate(const Item&, int thread, int column, int& tap, int& channel)   where a consumer's column is stored
+// With CONV_TURNED = 1 rows are the layer's channels, columns its filters, and taps count from the last.
+#pragma once
+#include "ptx.cuh"
+
+constexpr int kPieces = kMmaM * kTileN / 8;
+
+struct Item {
+  int group, m, n, first, count, slot;
+  NIXIE_DEVICE explicit Item(int4 v)
+      : group(CONV_GROUPS == 1 ? 0 : (v.x & 0xffff) / kTilesM),
+        m(CONV_GROUPS == 1 ? v.x & 0xffff : (v.x & 0xffff) % kTilesM),
+        n(v.x >> 16),
+        first(v.y),
+        count(v.z),
+        slot(v.w) {}
+};
+
+struct Sums {
+  float tile[kMmaM][kTileN / 2];
+  float bias[kMmaM][4];
+};
+
+// Sums leave in pieces of four of the layer's channels, a thread's kPieces: a warp's 16 rows x 32 columns are four
+// pieces of each lane. Eight lanes have a row of columns, so that Body reads and writes whole lines; turned, four lanes
+// have a column of rows.
+NIXIE_DEVICE int first_row_of(int m, int thread) {
+  return (thread / (128 * kLines) * kMmaM + m) * 64 + thread % 128 / 32 * 16;
+}
+NIXIE_DEVICE int row_of(int piece, int thread) {
+  return first_row_of(piece / (kTileN / 8), thread) + (CONV_TURNED ? thread % 4 * 4 : piece % 4 * 4 + thread % 32 / 8);
+}
+NIXIE_DEVICE int column_of(int piece, int thread) {
+  return piece % (kTileN / 8) / 4 * 32 + (CONV_TURNED ? piece % 4 * 8 + thread % 32 / 4 : thread % 8 * 4);
+}
+
+// Body takes a piece at once, or column by column where rows are packed.
+constexpr int kCalls = CONV_ROW_CHANNELS ? 4 : 1, kLanes = 4 / kCalls;
+
+NIXIE_DEVICE bool locate(const Item& item, int thread, int column, int& tap, int& channel);
+
+// Calls act(call, position, channel) for what of a piece of a tile lies inside.
+template <class Act>
+NIXIE_DEVICE void at_piece(const Item& item, int piece, int thread, Act act) {
+  const int within = item.m * kTileM + row_of(piece, thread);
+  if (CONV_K % kTileM != 0 && within >= CONV_K) return;
+#pragma unroll
+  for (int call = 0; call < kCalls; call++) {
+    int tap, c;
+    if (!locate(item, thread, column_of(piece, thread) + call, tap, c)) continue;
+    if (CONV_TURNED)
+      act(call, (item.group * CONV_C + c) * kPositions + kPositions - 1 - tap, within);
+    else
+      act(call, (item.group * CONV_K + within) * kPositions + tap, c);
+  }
+}
+
+// What Body reads for neighbouring pieces, `first` the first, all on their way before the first use; and Body over
+// them.
+template <int kCount>
+struct PieceLoads {
+  Body::Loads of[kCount][kCalls];
+  NIXIE_DEVICE void load(const Body& body, const Item& item, int first, int thread) {
+#pragma unroll
+    for (int i = 0; i < kCount; i++)
+      at_piece(item, first + i, thread, [&](int call, int position, int c) { body.load(position, c, of[i][call]); });
+  }
+  NIXIE_DEVICE void run(const Body& body, const float4* v, const Item& item, int first, int thread) const {
+#pragma unroll
+    for (int i = 0; i < kCount; i++) {
+      const float all[4] = {v[i].x, v[i].y, v[i].z, v[i].w};
+      at_piece(item, first + i, thread, [&](int call, int position, int c) {
+        float sum[kLanes];
+#pragma unroll
+        for (int lane = 0; lane < kLanes; lane++) sum[lane] = all[call * kLanes + lane];
+        body.run(position, c, of[i][call], sum);
+      });
+    }
+  }
+};
+
+// A warp's 16 x 32 sums from the order of products to that of pieces, through 2 KB of its own. Units of 16 bytes are
+// stored where neither writes nor reads meet in a bank.
+NIXIE_DEVICE void to_pieces(const float* sums, u32 staging, float4 (&pieces)[4]) {
+  const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+  __syncwarp();
+#if CONV_TURNED
+  const auto unit = [&](int column, int unit) { return staging + column * 64 + (unit ^ (column / 2 % 4)) * 16; };
+#pragma unroll
+  for (int i = 0; i < 16; i++)  // row g, and 8 more, of two columns
+    store_shared(unit(i / 4 * 8 + t * 2 + i % 2, g / 4 + i % 4 / 2 * 2) + g % 4 * 4, sums[i]);
+  __syncwarp();
+#pragma unroll
+  for (int i = 0; i < 4; i++) pieces[i] = load_shared(unit(i * 8 + g, t));
+#else
+#pragma unroll
+  for (int i = 0; i < 4; i++) {
+    const u32 to = staging + g * 128 + ((i * 2 + t / 2) ^ (g % 4 * 2)) * 16 + t % 2 * 8;
+    store_shared(to, make_float2(sums[i * 4], sums[i * 4 + 1]));
+    store_shared(to + 1024, make_float2(sums[i * 4 + 2], sums[i * 4 + 3]));
+  }
+  __syncwarp();
+#pragma unroll
+  for (int i = 0; i < 4; i++)
+    pieces[i] = load_shared(staging + (i * 4 + lane / 8) * 128 + ((lane % 8) ^ (lane / 8 * 2)) * 16);
+#endif
+}
+
+// Body over a whole tile. An update reads more than it computes, and a few hundred threads hide the latency of memory
+// only if the loads of the next pieces are on their way while these run: as many as registers hold. The sums of two
+// planes, or of three consumers with 192 columns, leave none.
+NIXIE_DEVICE void run_tile(const Body& body, const Sums& sums, const Item& item, u32 staging, int thread) {
+  constexpr int kRegisters = (kConsumers == 2   ? 232
+                              : kConsumers == 1 ? 255
+                                                : 160) -
+                             kMmaM * kTileN / 2 - kOtherRegisters;
+  constexpr bool kAhead = kPlanes == 1 && kRegisters >= 32;
+  constexpr int kPiece = 2 * kCalls * sizeof(Body::Loads) / 4;  // of these and of the next
+  constexpr int kAtOnce = kPlanes == 2               ? 2
+                          : !kAhead                  ? 1
+                          : kPiece * 4 <= kRegisters ? 4
+                          : kPiece * 2 <= kRegisters ? 2
+                                                     : 1;
+  PieceLoads<kAtOnce> loads[1 + kAhead];
+  if (kAhead) loads[0].load(body, item, 0, thread);
+#pragma unroll
+  for (int first = 0; first < kPieces; first += 4) {
+    float4 v[4];
+    to_pieces(&sums.tile[first / (kTileN / 8)][first % (kTileN / 8) * 4], staging, v);
+#pragma unroll
+    for (int i = 0; i < 4; i += kAtOnce) {
+      if (CONV_TURNED) asm volatile("" : "+r"(thread));  // else places of all pieces would be computed before
+      const int piece = first + i, loaded = kAhead ? piece + kAtOnce : piece;
+      if (loaded < kPieces) loads[kAhead ? loaded / kAtOnce % 2 : 0].load(body, item, loaded, thread);
+      loads[kAhead ? piece / kAtOnce % 2 : 0].run(body, &v[i], item, piece, thread);
+    }
+  }
+}
+
+// Stores a part, or runs Body over a whole tile.
+NIXIE_DEVICE void finish(const Body& body, const Sums& sums, const Item& item, float* bias_parts, u32 staging,
+                         int thread) {
+  if (item.slot < 0) {
+    run_tile(body, sums, item, staging, thread);
+  } else {
+    float4* parts =
+        reinterpret_cast<float4*>(body.parts) + static_cast<u64>(item.slot) * kPieces * kTileThreads + thread;
+#pragma unroll
+    for (int first = 0; first < kPieces; first += 4) {
+      float4 v[4];
+      to_pieces(&sums.tile[first / (kTileN / 8)][first % (kTileN / 8) * 4], staging, v);
+#pragma unroll
+      for (int i = 0; i < 4; i++) parts[(first + i) * kTileThreads] = v[i];
+    }
+  }
+  if (CONV_BIAS_GRAD &&
+      thread % 4 == 0) {  // every column of the product with ones is the same: one lane of four writes
+#pragma unroll
+    for (int i = 0; i < 2 * kMmaM; i++)
+      bias_parts[thread / 128 % kLines * kTileM + first_row_of(i / 2, thread) + thread % 32 / 4 + i % 2 * 8] =
+          sums.bias[i / 2][i % 2 * 2];
+  }
+}
+
+#if CONV_PREFETCH
+// Asks L2 for what Body reads of whole tiles while their products run. By a warp that has nothing else to do, an item
+// at a time, when the producer begins it: all at once would be more than L2 holds.
+NIXIE_DEVICE void prefetch_tiles(const Body& body, const int4* items, int count, const volatile int& begun) {
+  for (int i = 0; i < count; i++) {
+    while (begun <= i) __nanosleep(100);
+    const Item item(items[i]);
+    const int lane = threadIdx.x % 32, rows = item.slot < 0 ? min(kTileM, CONV_K - item.m * kTileM) : 0;
+#if CONV_TURNED
+    for (int column = lane; rows > 0 && column < kLines * kTileN; column += 32) {
+      int tap, c;
+      if (locate(item, column / kTileN * 128, column % kTileN, tap, c))
+        body.prefetch((item.group * CONV_C + c) * kPositions + kPositions - 1 - tap, item.m * kTileM, rows);
+    }
+#else
+    for (int row = lane; row < rows; row += 32)
+      for (int line = 0; line < kLines; line++)
+        for (int column = 0; column < kTileN; column += kSlice) {
+          int tap, c;
+          if (locate(item, line * 128, column, tap, c))
+            body.prefetch((item.group * CONV_K + item.m * kTileM + row) * kPositions + tap, c, min(kSlice, CONV_C - c));
+        }
+#endif
+  }
+}
+#endif
+
+// The bias gradients of 32 filters: warps share the items, whose sums are added in a fixed order.
+NIXIE_DEVICE void reduce_bias(const Body& body, int block) {
+  constexpr int kWarps = kTileThreads / 32;
+  __shared__ float sums[kWarps][32];
+  int lane = threadIdx.x % 32, warp = threadIdx.x / 32, tile = block / (kTileM / 32),
+      row = block % (kTileM / 32) * 32 + lane;
+  float sum = 0;
+#pragma unroll 8
+  for (int i = warp; i < CONV_ITEMS * kLines; i += kWarps) {
+    float v = body.bias_parts[i * kTileM + row];
+    if ((body.items[i / kLines].x & 0xffff) == tile) sum += v;
+  }
+  sums[warp][lane] = sum;
+  __syncthreads();
+  const int filter = tile % kTilesM * kTileM + row;
+  if (warp != 0 || filter >= CONV_K) return;
+  for (int i = 1; i < kWarps; i++) sum += sums[i][lane];
+  body.db[tile / kTilesM * CONV_K + filter] = sum;
+}
+
+extern "C" __global__ void __launch_bounds__(kTileThreads) conv_wgrad_reduce(const __grid_constant__ Body body) {
+  const int block = blockIdx.x;
+  if (CONV_BIAS_GRAD && block >= CONV_SPLITS) {
+    if (blockIdx.y == 0) reduce_bias(body, block - CONV_SPLITS);
+    return;
+  }
+  Item tile(body.splits[block]);
+  const int piece = blockIdx.y, first = tile.first, slots = tile.count;
+  const float4* from = reinterpret_cast<const float4*>(body.parts) +
+                       (static_cast<u64>(first) * kPieces + piece) * kTileThreads + threadIdx.x;
+  float4 sum = from[0];
+  constexpr int kAtOnce = 16;  // loads on their way: what this kernel waits for is their latency
+  for (int i = 1; i < slots; i += kAtOnce) {
+    float4 v[kAtOnce];
+#pragma unroll
+    for (int j = 0; j < kAtOnce; j++)
+      if (i + j < slots) v[j] = from[static_cast<u64>(i + j) * kPieces * kTileThreads];
+#pragma unroll
+    for (int j = 0; j < kAtOnce; j++) {
+      if (i + j >= slots) break;
+      sum.x += v[j].x, sum.y += v[j].y, sum.z += v[j].z, sum.w += v[j].w;
+    }
+  }
+  PieceLoads<1> loads;
+  loads.load(body, tile, piece, threadIdx.x);
+  loads.run(body, &sum, tile, piece, threadIdx.x);
+}
