@@ -29,7 +29,7 @@ struct Arrays {
 
   static constexpr const char* name = "arrays";
   static constexpr auto fields() {
-    return std::tuple{
+    return field_list(
         field("path", &Arrays::path,
               ".npz or .h5 file, folder of .npy files, or folder of train.h5 and test.h5: x_train, y_train, x_test, "
               "y_test, or images, labels, or input, output"),
@@ -48,7 +48,7 @@ struct Arrays {
         field("holdout", &Arrays::holdout, "fraction for the test half if there is none", {0, 0.9}),
         field("memory", &Arrays::memory,
               "GiB of memory for a half's images; larger HDF5 images are read from the file, sample by sample",
-              {0, 1e6})};
+              {0, 1e6}));
   }
   /// Throws Fault::data naming the file and the array.
   Splits open() const;

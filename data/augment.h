@@ -22,7 +22,7 @@ struct Augment {
 
   static constexpr const char* name = "augment";
   static constexpr auto fields() {
-    return std::tuple{
+    return field_list(
         field("scale", &Augment::scale,
               "[low, high] fraction of the picture's area that is cropped and scaled to the sample; [] = off",
               {1e-6, 1}),
@@ -35,7 +35,7 @@ struct Augment {
         field("rand_ops", &Augment::rand_ops,
               "RandAugment (Cubuk et al. 2020): how many of its fourteen operations to apply; 0 = off", {0, 14}),
         field("rand_magnitude", &Augment::rand_magnitude, "strength of RandAugment's operations", {0, 30}),
-        field("erase", &Augment::erase, "probability that a random rectangle is set to the mean", {0, 1})};
+        field("erase", &Augment::erase, "probability that a random rectangle is set to the mean", {0, 1}));
   }
 
   bool crops() const { return !scale.empty(); }

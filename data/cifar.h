@@ -24,7 +24,7 @@ struct Cifar {
 
   static constexpr const char* name = kClasses == 10 ? "cifar10" : "cifar100";
   static constexpr auto fields() {
-    return std::tuple{field("path", &Cifar::path,
+    return field_list(field("path", &Cifar::path,
                             kClasses == 10 ? "folder of data_batch_1.bin ... data_batch_5.bin and test_batch.bin"
                                            : "folder of train.bin and test.bin"),
                       field("batch", &Cifar::batch, "samples per step", {1, 1e6}),
@@ -32,7 +32,7 @@ struct Cifar {
                       field("normalize", &Cifar::normalize, "to mean 0, deviation 1 per channel; else [0, 1]"),
                       field("pad", &Cifar::pad, "training: random crop after padding by so many pixels", {0, 32}),
                       field("flip", &Cifar::flip, "training: mirror every other image"),
-                      field("augment", &Cifar::augment, "training: further random changes")};
+                      field("augment", &Cifar::augment, "training: further random changes"));
   }
   /// Throws Fault::data naming the file and the byte.
   Splits open() const;

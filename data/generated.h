@@ -18,7 +18,7 @@ struct Generated {
 
   static constexpr const char* name = "generated";
   static constexpr auto fields() {
-    return std::tuple{
+    return field_list(
         field("channels", &Generated::channels, "channels of an image", {1, 4096}),
         field("height", &Generated::height, "height in pixels", {1, 65536}),
         field("width", &Generated::width, "width in pixels", {1, 65536}),
@@ -27,7 +27,7 @@ struct Generated {
         field("test", &Generated::test, "test samples", {1, 1e9}),
         field("batch", &Generated::batch, "samples per step", {1, 1e6}),
         field("limit", &Generated::limit, "use only the first n samples of each half, 0 = all", {0, 1e12}),
-        field("noise", &Generated::noise, "deviation of the noise; the pattern's is 0.9", {0, 1e3})};
+        field("noise", &Generated::noise, "deviation of the noise; the pattern's is 0.9", {0, 1e3}));
   }
   Splits open() const;
 };

@@ -16,11 +16,11 @@ struct Glyphs {
 
   static constexpr const char* name = "glyphs";
   static constexpr auto fields() {
-    return std::tuple{field("train", &Glyphs::train, "training samples", {1, 1e9}),
+    return field_list(field("train", &Glyphs::train, "training samples", {1, 1e9}),
                       field("test", &Glyphs::test, "test samples", {1, 1e9}),
                       field("batch", &Glyphs::batch, "samples per step", {1, 1e6}),
                       field("limit", &Glyphs::limit, "use only the first n samples of each half, 0 = all", {0, 1e12}),
-                      field("normalize", &Glyphs::normalize, "to about mean 0, deviation 1; else [0, 1]")};
+                      field("normalize", &Glyphs::normalize, "to about mean 0, deviation 1; else [0, 1]"));
   }
   Splits open() const;
 };

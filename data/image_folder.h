@@ -31,7 +31,7 @@ struct ImageFolder {
 
   static constexpr const char* name = "image_folder";
   static constexpr auto fields() {
-    return std::tuple{
+    return field_list(
         field("path", &ImageFolder::path,
               "folder of class folders, or of train and val (or test) with class folders; also .csv files of rows "
               "picture,class, and .tar files of pictures with their classes beside them"),
@@ -58,7 +58,7 @@ struct ImageFolder {
             "numbers where the second column has any that is not whole, masks where it names PNG files, else classes"),
         field("damaged", &ImageFolder::damaged,
               "pictures that cannot be decoded: error ends the run when one is read; check and skip decode all "
-              "pictures first, and refuse or skip the damaged ones")};
+              "pictures first, and refuse or skip the damaged ones"));
   }
   /// Throws Fault::data if there is nothing to read; load throws it later for a damaged file, naming the file.
   Splits open() const;

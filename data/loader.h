@@ -22,8 +22,8 @@ struct LoaderOptions {
 
   static constexpr const char* name = "loader";
   static constexpr auto fields() {
-    return std::tuple{field("threads", &LoaderOptions::threads, "decoding threads, 0 = one per core", {0, 1024}),
-                      field("prefetch", &LoaderOptions::prefetch, "batches decoded ahead", {1, 1024})};
+    return field_list(field("threads", &LoaderOptions::threads, "decoding threads, 0 = one per core", {0, 1024}),
+                      field("prefetch", &LoaderOptions::prefetch, "batches decoded ahead", {1, 1024}));
   }
 };
 

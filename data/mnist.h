@@ -18,13 +18,13 @@ struct Mnist {
 
   static constexpr const char* name = "mnist";
   static constexpr auto fields() {
-    return std::tuple{
+    return field_list(
         field("path", &Mnist::path, "folder of the four files, gzip or not (train-images-idx3-ubyte ...)"),
         field("batch", &Mnist::batch, "samples per step", {1, 1e6}),
         field("limit", &Mnist::limit, "use only the first n samples of each half, 0 = all", {0, 1e12}),
         field("normalize", &Mnist::normalize, "to mean 0, deviation 1 (0.1307, 0.3081); else [0, 1]"),
         field("pad", &Mnist::pad, "training: random crop after padding by so many pixels", {0, 28}),
-        field("augment", &Mnist::augment, "training: further random changes")};
+        field("augment", &Mnist::augment, "training: further random changes"));
   }
   /// Throws Fault::data naming the file and the byte.
   Splits open() const;

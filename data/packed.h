@@ -23,7 +23,7 @@ struct Packed {
 
   static constexpr const char* name = "packed";
   static constexpr auto fields() {
-    return std::tuple{
+    return field_list(
         field("path", &Packed::path, "folder of train.packed and test.packed, as `trainer data pack` writes it"),
         field("batch", &Packed::batch, "samples per step", {1, 1e6}),
         field("limit", &Packed::limit, "use only the first n samples of each half, 0 = all", {0, 1e12}),
@@ -34,7 +34,7 @@ struct Packed {
         field("augment", &Packed::augment, "training: further random changes"),
         field("normalize", &Packed::normalize, "(x - mean) / deviation of pixels in [0, 1]; else [0, 1]"),
         field("mean", &Packed::mean, "one number per channel, [] = that of the training half", {0, 1}),
-        field("deviation", &Packed::deviation, "one number per channel, [] = that of the training half", {1e-6, 1e6})};
+        field("deviation", &Packed::deviation, "one number per channel, [] = that of the training half", {1e-6, 1e6}));
   }
   /// Throws Fault::data if a file is missing or damaged; damaged samples are found when they are read.
   Splits open() const;

@@ -10,7 +10,7 @@ struct Relu {
   double slope = 0;
 
   static constexpr const char* name = "relu";
-  static constexpr auto fields() { return std::tuple{field("slope", &Relu::slope, "factor of negative inputs")}; }
+  static constexpr auto fields() { return field_list(field("slope", &Relu::slope, "factor of negative inputs")); }
   Forward build(const Shape& in, Parameters& parameters) const;
 };
 
@@ -19,20 +19,20 @@ struct ReluClipped {
   double cut = 20;
 
   static constexpr const char* name = "relu_clipped";
-  static constexpr auto fields() { return std::tuple{field("cut", &ReluClipped::cut, "largest output", {0})}; }
+  static constexpr auto fields() { return field_list(field("cut", &ReluClipped::cut, "largest output", {0})); }
   Forward build(const Shape& in, Parameters& parameters) const;
 };
 
 /// 1 / (1 + e^-x).
 struct Sigmoid {
   static constexpr const char* name = "sigmoid";
-  static constexpr auto fields() { return std::tuple{}; }
+  static constexpr auto fields() { return field_list(); }
   Forward build(const Shape& in, Parameters& parameters) const;
 };
 
 struct Tanh {
   static constexpr const char* name = "tanh";
-  static constexpr auto fields() { return std::tuple{}; }
+  static constexpr auto fields() { return field_list(); }
   Forward build(const Shape& in, Parameters& parameters) const;
 };
 
@@ -41,7 +41,7 @@ struct Softmax {
   int axis = 1;
 
   static constexpr const char* name = "softmax";
-  static constexpr auto fields() { return std::tuple{field("axis", &Softmax::axis, "axis that sums to 1")}; }
+  static constexpr auto fields() { return field_list(field("axis", &Softmax::axis, "axis that sums to 1")); }
   Forward build(const Shape& in, Parameters& parameters) const;
 };
 
@@ -51,7 +51,7 @@ struct Elu {
 
   static constexpr const char* name = "elu";
   static constexpr auto fields() {
-    return std::tuple{field("alpha", &Elu::alpha, "minus the limit for large negative inputs")};
+    return field_list(field("alpha", &Elu::alpha, "minus the limit for large negative inputs"));
   }
   Forward build(const Shape& in, Parameters& parameters) const;
 };
@@ -59,7 +59,7 @@ struct Elu {
 /// x Phi(x), by the error function.
 struct Gelu {
   static constexpr const char* name = "gelu";
-  static constexpr auto fields() { return std::tuple{}; }
+  static constexpr auto fields() { return field_list(); }
   Forward build(const Shape& in, Parameters& parameters) const;
 };
 
@@ -68,7 +68,7 @@ struct LeakyRelu {
   double slope = 0.01;
 
   static constexpr const char* name = "leaky_relu";
-  static constexpr auto fields() { return std::tuple{field("slope", &LeakyRelu::slope, "factor of negative inputs")}; }
+  static constexpr auto fields() { return field_list(field("slope", &LeakyRelu::slope, "factor of negative inputs")); }
   Forward build(const Shape& in, Parameters& parameters) const;
 };
 
@@ -79,8 +79,8 @@ struct Prelu {
 
   static constexpr const char* name = "prelu";
   static constexpr auto fields() {
-    return std::tuple{field("per_channel", &Prelu::per_channel, "one slope per channel, not one for all"),
-                      field("init", &Prelu::init, "initial slopes")};
+    return field_list(field("per_channel", &Prelu::per_channel, "one slope per channel, not one for all"),
+                      field("init", &Prelu::init, "initial slopes"));
   }
   Forward build(const Shape& in, Parameters& parameters) const;
 };
@@ -88,14 +88,14 @@ struct Prelu {
 /// x sigmoid(x).
 struct Silu {
   static constexpr const char* name = "silu";
-  static constexpr auto fields() { return std::tuple{}; }
+  static constexpr auto fields() { return field_list(); }
   Forward build(const Shape& in, Parameters& parameters) const;
 };
 
 /// x min(max(x + 3, 0), 6) / 6.
 struct HardSwish {
   static constexpr const char* name = "hard_swish";
-  static constexpr auto fields() { return std::tuple{}; }
+  static constexpr auto fields() { return field_list(); }
   Forward build(const Shape& in, Parameters& parameters) const;
 };
 
@@ -104,7 +104,7 @@ struct Softplus {
   double beta = 1;
 
   static constexpr const char* name = "softplus";
-  static constexpr auto fields() { return std::tuple{field("beta", &Softplus::beta, "sharpness", {1e-6})}; }
+  static constexpr auto fields() { return field_list(field("beta", &Softplus::beta, "sharpness", {1e-6})); }
   Forward build(const Shape& in, Parameters& parameters) const;
 };
 

@@ -19,7 +19,7 @@ struct ConvLayer {
 
   static constexpr const char* name = spatial == 1 ? "conv1d" : spatial == 2 ? "conv2d" : "conv3d";
   static constexpr auto fields() {
-    return std::tuple{field("out", &ConvLayer::out, "output channels", {1}),
+    return field_list(field("out", &ConvLayer::out, "output channels", {1}),
                       field("kernel", &ConvLayer::kernel, "size of the filter", {1}),
                       field("stride", &ConvLayer::stride, "distance between windows", {1}),
                       field("pad", &ConvLayer::pad, "zero padding on both sides; same: keeps the size", {0}),
@@ -27,7 +27,7 @@ struct ConvLayer {
                       field("groups", &ConvLayer::groups, "number of channel groups", {1}),
                       field("bias", &ConvLayer::bias, "adds a bias"),
                       field("init", &ConvLayer::init, "initial weights"),
-                      field("bias_init", &ConvLayer::bias_init, "initial biases")};
+                      field("bias_init", &ConvLayer::bias_init, "initial biases"));
   }
   Forward build(const Shape& in, Parameters& parameters) const;
 };
@@ -48,7 +48,7 @@ struct DeconvLayer {
 
   static constexpr const char* name = spatial == 1 ? "deconv1d" : spatial == 2 ? "deconv2d" : "deconv3d";
   static constexpr auto fields() {
-    return std::tuple{field("out", &DeconvLayer::out, "output channels", {1}),
+    return field_list(field("out", &DeconvLayer::out, "output channels", {1}),
                       field("kernel", &DeconvLayer::kernel, "size of the filter", {1}),
                       field("stride", &DeconvLayer::stride, "distance between windows in the output", {1}),
                       field("pad", &DeconvLayer::pad, "cropped from both sides of the output", {0}),
@@ -57,7 +57,7 @@ struct DeconvLayer {
                       field("groups", &DeconvLayer::groups, "number of channel groups", {1}),
                       field("bias", &DeconvLayer::bias, "adds a bias"),
                       field("init", &DeconvLayer::init, "initial weights"),
-                      field("bias_init", &DeconvLayer::bias_init, "initial biases")};
+                      field("bias_init", &DeconvLayer::bias_init, "initial biases"));
   }
   Forward build(const Shape& in, Parameters& parameters) const;
 };

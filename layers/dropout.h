@@ -12,7 +12,7 @@ struct Dropout {
 
   static constexpr const char* name = "dropout";
   static constexpr auto fields() {
-    return std::tuple{field("rate", &Dropout::rate, "fraction of inputs set to zero", {0, 1})};
+    return field_list(field("rate", &Dropout::rate, "fraction of inputs set to zero", {0, 1}));
   }
   Forward build(const Shape& in, Parameters& parameters) const;
 };
@@ -23,7 +23,7 @@ struct Dropout2d {
 
   static constexpr const char* name = "dropout2d";
   static constexpr auto fields() {
-    return std::tuple{field("rate", &Dropout2d::rate, "fraction of channels set to zero", {0, 1})};
+    return field_list(field("rate", &Dropout2d::rate, "fraction of channels set to zero", {0, 1}));
   }
   Forward build(const Shape& in, Parameters& parameters) const;
 };

@@ -17,12 +17,12 @@ struct LayerNorm {
 
   static constexpr const char* name = "layer_norm";
   static constexpr auto fields() {
-    return std::tuple{field("first", &LayerNorm::first, "first of the axes that are normalised together", {1}),
+    return field_list(field("first", &LayerNorm::first, "first of the axes that are normalised together", {1}),
                       field("last", &LayerNorm::last, "last of them, -1 = the last axis", {-1}),
                       field("eps", &LayerNorm::eps, "added to the variance", {0}),
                       field("affine", &LayerNorm::affine, "has a weight and a bias"),
                       field("init", &LayerNorm::init, "initial weights"),
-                      field("bias_init", &LayerNorm::bias_init, "initial biases")};
+                      field("bias_init", &LayerNorm::bias_init, "initial biases"));
   }
   Forward build(const Shape& in, Parameters& parameters) const;
 };
@@ -38,11 +38,11 @@ struct GroupNorm {
 
   static constexpr const char* name = "group_norm";
   static constexpr auto fields() {
-    return std::tuple{field("groups", &GroupNorm::groups, "number of channel groups", {1}),
+    return field_list(field("groups", &GroupNorm::groups, "number of channel groups", {1}),
                       field("eps", &GroupNorm::eps, "added to the variance", {0}),
                       field("affine", &GroupNorm::affine, "has a weight and a bias"),
                       field("init", &GroupNorm::init, "initial weights"),
-                      field("bias_init", &GroupNorm::bias_init, "initial biases")};
+                      field("bias_init", &GroupNorm::bias_init, "initial biases"));
   }
   Forward build(const Shape& in, Parameters& parameters) const;
 };

@@ -3,7 +3,7 @@
 //   struct Scale {
 //     float by = 1;
 //     static constexpr const char* name = "scale";
-//     static constexpr auto fields() { return std::tuple{field("by", &Scale::by, "factor")}; }
+//     static constexpr auto fields() { return field_list(field("by", &Scale::by, "factor")); }
 //     Forward build(const Shape&, Parameters&) const {
 //       return [by = by](const Tensor& x, Pass&) { return x * by; };
 //     }
@@ -73,7 +73,7 @@ class AnyLayer {
 /// Does nothing: the shortcut of a residual block.
 struct Identity {
   static constexpr const char* name = "identity";
-  static constexpr auto fields() { return std::tuple{}; }
+  static constexpr auto fields() { return field_list(); }
   Forward build(const Shape& in, Parameters& parameters) const;
 };
 

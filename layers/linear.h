@@ -14,9 +14,9 @@ struct Linear {
 
   static constexpr const char* name = "linear";
   static constexpr auto fields() {
-    return std::tuple{field("out", &Linear::out, "number of outputs", {1}), field("bias", &Linear::bias, "adds a bias"),
+    return field_list(field("out", &Linear::out, "number of outputs", {1}), field("bias", &Linear::bias, "adds a bias"),
                       field("init", &Linear::init, "initial weights"),
-                      field("bias_init", &Linear::bias_init, "initial biases")};
+                      field("bias_init", &Linear::bias_init, "initial biases"));
   }
   Forward build(const Shape& in, Parameters& parameters) const;
 };
@@ -29,9 +29,9 @@ struct Embedding {
 
   static constexpr const char* name = "embedding";
   static constexpr auto fields() {
-    return std::tuple{field("count", &Embedding::count, "number of rows", {1}),
+    return field_list(field("count", &Embedding::count, "number of rows", {1}),
                       field("size", &Embedding::size, "size of a row", {1}),
-                      field("init", &Embedding::init, "initial weights")};
+                      field("init", &Embedding::init, "initial weights"));
   }
   Forward build(const Shape& in, Parameters& parameters) const;
 };

@@ -27,10 +27,10 @@ struct CrossEntropy {
 
   static constexpr const char* name = "cross_entropy";
   static constexpr auto fields() {
-    return std::tuple{field("label_smoothing", &CrossEntropy::label_smoothing,
+    return field_list(field("label_smoothing", &CrossEntropy::label_smoothing,
                             "fraction of the target spread over all classes", {0, 1}),
                       field("class_weights", &CrossEntropy::class_weights, "factor of each class's loss; [] = 1", {0}),
-                      field("ignore_index", &CrossEntropy::ignore_index, "positions with this label are ignored")};
+                      field("ignore_index", &CrossEntropy::ignore_index, "positions with this label are ignored"));
   }
   Tensor operator()(const Tensor& output, const Tensor& target, const Tensor& weights = {}) const;
 };
@@ -38,14 +38,14 @@ struct CrossEntropy {
 /// -(t log p + (1 - t) log(1 - p)) with p = sigmoid(output), t in [0, 1]: computed as softplus(x) - t x.
 struct BinaryCrossEntropy {
   static constexpr const char* name = "binary_cross_entropy";
-  static constexpr auto fields() { return std::tuple{}; }
+  static constexpr auto fields() { return field_list(); }
   Tensor operator()(const Tensor& output, const Tensor& target, const Tensor& weights = {}) const;
 };
 
 /// (x - t)^2.
 struct MeanSquared {
   static constexpr const char* name = "mean_squared";
-  static constexpr auto fields() { return std::tuple{}; }
+  static constexpr auto fields() { return field_list(); }
   Tensor operator()(const Tensor& output, const Tensor& target, const Tensor& weights = {}) const;
 };
 
@@ -55,7 +55,7 @@ struct SmoothL1 {
 
   static constexpr const char* name = "smooth_l1";
   static constexpr auto fields() {
-    return std::tuple{field("beta", &SmoothL1::beta, "where the parabola becomes a line", {1e-30})};
+    return field_list(field("beta", &SmoothL1::beta, "where the parabola becomes a line", {1e-30}));
   }
   Tensor operator()(const Tensor& output, const Tensor& target, const Tensor& weights = {}) const;
 };
@@ -66,7 +66,7 @@ struct SquaredHinge {
 
   static constexpr const char* name = "squared_hinge";
   static constexpr auto fields() {
-    return std::tuple{field("margin", &SquaredHinge::margin, "where the loss becomes zero")};
+    return field_list(field("margin", &SquaredHinge::margin, "where the loss becomes zero"));
   }
   Tensor operator()(const Tensor& output, const Tensor& target, const Tensor& weights = {}) const;
 };
@@ -76,7 +76,7 @@ struct Hinge {
   double margin = 1;
 
   static constexpr const char* name = "hinge";
-  static constexpr auto fields() { return std::tuple{field("margin", &Hinge::margin, "where the loss becomes zero")}; }
+  static constexpr auto fields() { return field_list(field("margin", &Hinge::margin, "where the loss becomes zero")); }
   Tensor operator()(const Tensor& output, const Tensor& target, const Tensor& weights = {}) const;
 };
 
@@ -86,7 +86,7 @@ struct Huber {
 
   static constexpr const char* name = "huber";
   static constexpr auto fields() {
-    return std::tuple{field("delta", &Huber::delta, "where the parabola becomes a line", {1e-30})};
+    return field_list(field("delta", &Huber::delta, "where the parabola becomes a line", {1e-30}));
   }
   Tensor operator()(const Tensor& output, const Tensor& target, const Tensor& weights = {}) const;
 };
@@ -99,8 +99,8 @@ struct Focal {
 
   static constexpr const char* name = "focal";
   static constexpr auto fields() {
-    return std::tuple{field("gamma", &Focal::gamma, "focusing exponent; 0 = the cross entropy", {0}),
-                      field("ignore_index", &Focal::ignore_index, "positions with this label are ignored")};
+    return field_list(field("gamma", &Focal::gamma, "focusing exponent; 0 = the cross entropy", {0}),
+                      field("ignore_index", &Focal::ignore_index, "positions with this label are ignored"));
   }
   Tensor operator()(const Tensor& output, const Tensor& target, const Tensor& weights = {}) const;
 };
@@ -112,8 +112,8 @@ struct Dice {
 
   static constexpr const char* name = "dice";
   static constexpr auto fields() {
-    return std::tuple{
-        field("smooth", &Dice::smooth, "added to numerator and denominator, so that absent classes cost nothing", {0})};
+    return field_list(
+        field("smooth", &Dice::smooth, "added to numerator and denominator, so that absent classes cost nothing", {0}));
   }
   Tensor operator()(const Tensor& output, const Tensor& target, const Tensor& weights = {}) const;
 };
@@ -121,7 +121,7 @@ struct Dice {
 /// sum of t (log t - log p) over axis 1, with p = softmax(output): the divergence from a target distribution.
 struct KlDivergence {
   static constexpr const char* name = "kl_divergence";
-  static constexpr auto fields() { return std::tuple{}; }
+  static constexpr auto fields() { return field_list(); }
   Tensor operator()(const Tensor& output, const Tensor& target, const Tensor& weights = {}) const;
 };
 
@@ -186,8 +186,8 @@ struct WeightedLoss {
 
   static constexpr const char* name = "weighted_loss";
   static constexpr auto fields() {
-    return std::tuple{field("loss", &WeightedLoss::loss, "the loss"),
-                      field("weight", &WeightedLoss::weight, "its factor")};
+    return field_list(field("loss", &WeightedLoss::loss, "the loss"),
+                      field("weight", &WeightedLoss::weight, "its factor"));
   }
 };
 std::string field_text(const WeightedLoss& loss);
@@ -197,7 +197,7 @@ struct LossSum {
   std::vector<WeightedLoss> losses;
 
   static constexpr const char* name = "loss_sum";
-  static constexpr auto fields() { return std::tuple{field("losses", &LossSum::losses, "losses and their factors")}; }
+  static constexpr auto fields() { return field_list(field("losses", &LossSum::losses, "losses and their factors")); }
   Tensor operator()(const Tensor& output, const Tensor& target, const Tensor& weights = {}) const;
 };
 

@@ -29,7 +29,7 @@ ClassCounts class_counts(const Tensor& output, const Tensor& labels, const Tenso
 
 struct Accuracy {
   static constexpr const char* name = "accuracy";
-  static constexpr auto fields() { return std::tuple{}; }
+  static constexpr auto fields() { return field_list(); }
   Tensor sums(const Tensor& output, const Tensor& labels, const Tensor& weights) const;
   double value(const std::vector<double>& sums) const;
 };
@@ -39,7 +39,7 @@ struct TopK {
 
   static constexpr const char* name = "top_k";
   static constexpr auto fields() {
-    return std::tuple{field("k", &TopK::k, "a sample is right if its label is among the k largest outputs", {1})};
+    return field_list(field("k", &TopK::k, "a sample is right if its label is among the k largest outputs", {1}));
   }
   Tensor sums(const Tensor& output, const Tensor& labels, const Tensor& weights) const;
   double value(const std::vector<double>& sums) const;
@@ -47,7 +47,7 @@ struct TopK {
 
 struct LogLoss {
   static constexpr const char* name = "log_loss";
-  static constexpr auto fields() { return std::tuple{}; }
+  static constexpr auto fields() { return field_list(); }
   Tensor sums(const Tensor& output, const Tensor& labels, const Tensor& weights) const;
   double value(const std::vector<double>& sums) const;
 };
@@ -55,7 +55,7 @@ struct LogLoss {
 /// True positives / predicted, the mean over the classes that are present or predicted; 0 for a class never predicted.
 struct Precision {
   static constexpr const char* name = "precision";
-  static constexpr auto fields() { return std::tuple{}; }
+  static constexpr auto fields() { return field_list(); }
   Tensor sums(const Tensor& output, const Tensor& labels, const Tensor& weights) const;
   double value(const std::vector<double>& sums) const;
 };
@@ -63,7 +63,7 @@ struct Precision {
 /// True positives / present, the mean over the classes that are present.
 struct Recall {
   static constexpr const char* name = "recall";
-  static constexpr auto fields() { return std::tuple{}; }
+  static constexpr auto fields() { return field_list(); }
   Tensor sums(const Tensor& output, const Tensor& labels, const Tensor& weights) const;
   double value(const std::vector<double>& sums) const;
 };
@@ -72,7 +72,7 @@ struct Recall {
 /// are present or predicted.
 struct F1 {
   static constexpr const char* name = "f1";
-  static constexpr auto fields() { return std::tuple{}; }
+  static constexpr auto fields() { return field_list(); }
   Tensor sums(const Tensor& output, const Tensor& labels, const Tensor& weights) const;
   double value(const std::vector<double>& sums) const;
 };
@@ -81,7 +81,7 @@ struct F1 {
 /// mean over the classes that are present or predicted.
 struct Iou {
   static constexpr const char* name = "iou";
-  static constexpr auto fields() { return std::tuple{}; }
+  static constexpr auto fields() { return field_list(); }
   Tensor sums(const Tensor& output, const Tensor& labels, const Tensor& weights) const;
   double value(const std::vector<double>& sums) const;
 };
@@ -89,7 +89,7 @@ struct Iou {
 /// The mean of |output - target|; labels are equivalent to one-hot rows.
 struct MeanError {
   static constexpr const char* name = "mean_error";
-  static constexpr auto fields() { return std::tuple{}; }
+  static constexpr auto fields() { return field_list(); }
   Tensor sums(const Tensor& output, const Tensor& target, const Tensor& weights) const;
   double value(const std::vector<double>& sums) const;
 };

@@ -17,11 +17,11 @@ struct BatchNorm {
 
   static constexpr const char* name = "batch_norm";
   static constexpr auto fields() {
-    return std::tuple{field("eps", &BatchNorm::eps, "added to the variance", {0}),
+    return field_list(field("eps", &BatchNorm::eps, "added to the variance", {0}),
                       field("momentum", &BatchNorm::momentum, "weight of the batch in the running statistics", {0, 1}),
                       field("affine", &BatchNorm::affine, "has a weight and a bias"),
                       field("init", &BatchNorm::init, "initial weights"),
-                      field("bias_init", &BatchNorm::bias_init, "initial biases")};
+                      field("bias_init", &BatchNorm::bias_init, "initial biases"));
   }
   Forward build(const Shape& in, Parameters& parameters) const;
 };
@@ -33,9 +33,9 @@ struct Lrn {
 
   static constexpr const char* name = "lrn";
   static constexpr auto fields() {
-    return std::tuple{field("size", &Lrn::size, "neighbouring channels", {1}),
+    return field_list(field("size", &Lrn::size, "neighbouring channels", {1}),
                       field("alpha", &Lrn::alpha, "factor of the mean square"), field("beta", &Lrn::beta, "exponent"),
-                      field("bias", &Lrn::bias, "added to the mean square")};
+                      field("bias", &Lrn::bias, "added to the mean square"));
   }
   Forward build(const Shape& in, Parameters& parameters) const;
 };

@@ -13,10 +13,10 @@ struct MaxPoolLayer {
 
   static constexpr const char* name = spatial == 1 ? "max_pool1d" : spatial == 2 ? "max_pool2d" : "max_pool3d";
   static constexpr auto fields() {
-    return std::tuple{field("window", &MaxPoolLayer::window, "size of the window", {1}),
+    return field_list(field("window", &MaxPoolLayer::window, "size of the window", {1}),
                       field("stride", &MaxPoolLayer::stride, "distance between windows, 0 = the window", {0}),
                       field("pad", &MaxPoolLayer::pad, "padding on both sides, at most half the window", {0}),
-                      field("ceil_mode", &MaxPoolLayer::ceil_mode, "the last window may extend past the input")};
+                      field("ceil_mode", &MaxPoolLayer::ceil_mode, "the last window may extend past the input"));
   }
   Forward build(const Shape& in, Parameters& parameters) const;
 };
@@ -32,11 +32,11 @@ struct AvgPoolLayer {
 
   static constexpr const char* name = spatial == 1 ? "avg_pool1d" : spatial == 2 ? "avg_pool2d" : "avg_pool3d";
   static constexpr auto fields() {
-    return std::tuple{field("window", &AvgPoolLayer::window, "size of the window", {1}),
+    return field_list(field("window", &AvgPoolLayer::window, "size of the window", {1}),
                       field("stride", &AvgPoolLayer::stride, "distance between windows, 0 = the window", {0}),
                       field("pad", &AvgPoolLayer::pad, "padding on both sides, at most half the window", {0}),
                       field("ceil_mode", &AvgPoolLayer::ceil_mode, "the last window may extend past the input"),
-                      field("count_pad", &AvgPoolLayer::count_pad, "the average includes padding, as in PyTorch")};
+                      field("count_pad", &AvgPoolLayer::count_pad, "the average includes padding, as in PyTorch"));
   }
   Forward build(const Shape& in, Parameters& parameters) const;
 };
@@ -51,9 +51,9 @@ struct L2PoolLayer {
 
   static constexpr const char* name = spatial == 1 ? "l2_pool1d" : spatial == 2 ? "l2_pool2d" : "l2_pool3d";
   static constexpr auto fields() {
-    return std::tuple{field("window", &L2PoolLayer::window, "size of the window", {1}),
+    return field_list(field("window", &L2PoolLayer::window, "size of the window", {1}),
                       field("stride", &L2PoolLayer::stride, "distance between windows, 0 = the window", {0}),
-                      field("pad", &L2PoolLayer::pad, "padding on both sides, at most half the window", {0})};
+                      field("pad", &L2PoolLayer::pad, "padding on both sides, at most half the window", {0}));
   }
   Forward build(const Shape& in, Parameters& parameters) const;
 };
@@ -64,7 +64,7 @@ using L2Pool3d = L2PoolLayer<3>;
 /// [N, C, spatial...] -> [N, C, 1...]: the mean over all spatial axes.
 struct GlobalAvgPool {
   static constexpr const char* name = "global_avg_pool";
-  static constexpr auto fields() { return std::tuple{}; }
+  static constexpr auto fields() { return field_list(); }
   Forward build(const Shape& in, Parameters& parameters) const;
 };
 
@@ -74,14 +74,14 @@ struct AdaptiveAvgPool2d {
   PerAxis out = 1;
 
   static constexpr const char* name = "adaptive_avg_pool2d";
-  static constexpr auto fields() { return std::tuple{field("out", &AdaptiveAvgPool2d::out, "output size", {1})}; }
+  static constexpr auto fields() { return field_list(field("out", &AdaptiveAvgPool2d::out, "output size", {1})); }
   Forward build(const Shape& in, Parameters& parameters) const;
 };
 
 /// [N, C, spatial...] -> [N, C, 1...]: the largest over all spatial axes.
 struct GlobalMaxPool {
   static constexpr const char* name = "global_max_pool";
-  static constexpr auto fields() { return std::tuple{}; }
+  static constexpr auto fields() { return field_list(); }
   Forward build(const Shape& in, Parameters& parameters) const;
 };
 
@@ -92,9 +92,9 @@ struct Maxout {
 
   static constexpr const char* name = "maxout";
   static constexpr auto fields() {
-    return std::tuple{field("window", &Maxout::window, "channels in a window", {1}),
+    return field_list(field("window", &Maxout::window, "channels in a window", {1}),
                       field("stride", &Maxout::stride, "distance between windows, 0 = the window", {0}),
-                      field("pad", &Maxout::pad, "padding on both sides, at most half the window", {0})};
+                      field("pad", &Maxout::pad, "padding on both sides, at most half the window", {0}));
   }
   Forward build(const Shape& in, Parameters& parameters) const;
 };

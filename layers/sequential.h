@@ -47,8 +47,8 @@ struct ConcatBranches {
 
   static constexpr const char* name = "concat";
   static constexpr auto fields() {
-    return std::tuple{field("branches", &ConcatBranches::branches, "layers that read the same input"),
-                      field("axis", &ConcatBranches::axis, "axis along which the results are joined")};
+    return field_list(field("branches", &ConcatBranches::branches, "layers that read the same input"),
+                      field("axis", &ConcatBranches::axis, "axis along which the results are joined"));
   }
   Forward build(const Shape& in, Parameters& parameters) const;
 };
@@ -59,7 +59,7 @@ struct SumBranches {
 
   static constexpr const char* name = "sum";
   static constexpr auto fields() {
-    return std::tuple{field("branches", &SumBranches::branches, "layers that read the same input")};
+    return field_list(field("branches", &SumBranches::branches, "layers that read the same input"));
   }
   Forward build(const Shape& in, Parameters& parameters) const;
 };

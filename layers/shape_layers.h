@@ -11,7 +11,7 @@ struct Flatten {
 
   static constexpr const char* name = "flatten";
   static constexpr auto fields() {
-    return std::tuple{field("first", &Flatten::first, "first of the merged axes", {0})};
+    return field_list(field("first", &Flatten::first, "first of the merged axes", {0}));
   }
   Forward build(const Shape& in, Parameters& parameters) const;
 };
@@ -22,7 +22,7 @@ struct ReshapeTo {
 
   static constexpr const char* name = "reshape";
   static constexpr auto fields() {
-    return std::tuple{field("sizes", &ReshapeTo::sizes, "sizes after the batch; one may be -1: inferred", {-1})};
+    return field_list(field("sizes", &ReshapeTo::sizes, "sizes after the batch; one may be -1: inferred", {-1}));
   }
   Forward build(const Shape& in, Parameters& parameters) const;
 };
@@ -35,8 +35,8 @@ struct PadSides {
 
   static constexpr const char* name = "pad";
   static constexpr auto fields() {
-    return std::tuple{field("pad", &PadSides::pad, "positions on both sides", {0}),
-                      field("mode", &PadSides::mode, "zero or reflect")};
+    return field_list(field("pad", &PadSides::pad, "positions on both sides", {0}),
+                      field("mode", &PadSides::mode, "zero or reflect"));
   }
   Forward build(const Shape& in, Parameters& parameters) const;
 };
@@ -47,7 +47,7 @@ struct ChannelShuffle {
 
   static constexpr const char* name = "channel_shuffle";
   static constexpr auto fields() {
-    return std::tuple{field("groups", &ChannelShuffle::groups, "number of channel groups", {1})};
+    return field_list(field("groups", &ChannelShuffle::groups, "number of channel groups", {1}));
   }
   Forward build(const Shape& in, Parameters& parameters) const;
 };

@@ -12,7 +12,7 @@ struct SqueezeExcite {
 
   static constexpr const char* name = "squeeze_excite";
   static constexpr auto fields() {
-    return std::tuple{field("squeeze", &SqueezeExcite::squeeze, "channels of the bottleneck", {1})};
+    return field_list(field("squeeze", &SqueezeExcite::squeeze, "channels of the bottleneck", {1}));
   }
   Forward build(const Shape& in, Parameters& parameters) const;
 };

@@ -13,8 +13,8 @@ struct Upsample {
 
   static constexpr const char* name = "upsample";
   static constexpr auto fields() {
-    return std::tuple{field("factor", &Upsample::factor, "scale factor", {1}),
-                      field("mode", &Upsample::mode, "nearest or bilinear")};
+    return field_list(field("factor", &Upsample::factor, "scale factor", {1}),
+                      field("mode", &Upsample::mode, "nearest or bilinear"));
   }
   Forward build(const Shape& in, Parameters& parameters) const;
 };

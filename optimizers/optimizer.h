@@ -26,13 +26,13 @@ struct ParameterGroup {
 
   static constexpr const char* name = "group";
   static constexpr auto fields() {
-    return std::tuple{field("match", &ParameterGroup::match, "full names of its parameters; * matches any text"),
+    return field_list(field("match", &ParameterGroup::match, "full names of its parameters; * matches any text"),
                       field("max_rank", &ParameterGroup::max_rank, "largest rank of its parameters", {0}),
                       field("rate", &ParameterGroup::rate, "factor of the learning rate, 0 = frozen", {0}),
                       field("weight_decay", &ParameterGroup::weight_decay, "factor of the weight decay", {0}),
                       field("optimizer", &ParameterGroup::optimizer, "its own update rule; null = the run's"),
                       field("schedule", &ParameterGroup::schedule,
-                            "its own learning rate over the run, no plateau; null = the run's")};
+                            "its own learning rate over the run, no plateau; null = the run's"));
   }
   bool holds(const Variable& parameter) const;
 };

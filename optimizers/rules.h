@@ -15,9 +15,9 @@ struct Sgd {
 
   static constexpr const char* name = "sgd";
   static constexpr auto fields() {
-    return std::tuple{field("momentum", &Sgd::momentum, "fraction of the last step that is kept", {0, 1}),
+    return field_list(field("momentum", &Sgd::momentum, "fraction of the last step that is kept", {0, 1}),
                       field("weight_decay", &Sgd::weight_decay, "added to the gradient, times the weight", {0}),
-                      field("nesterov", &Sgd::nesterov, "Nesterov's momentum")};
+                      field("nesterov", &Sgd::nesterov, "Nesterov's momentum"));
   }
   Update build(const Variable& w, Parameters& state) const;
 };
@@ -30,10 +30,10 @@ struct Adam {
 
   static constexpr const char* name = "adam";
   static constexpr auto fields() {
-    return std::tuple{field("beta1", &Adam::beta1, "decay rate of the mean gradient", {0, 1}),
+    return field_list(field("beta1", &Adam::beta1, "decay rate of the mean gradient", {0, 1}),
                       field("beta2", &Adam::beta2, "decay rate of the mean squared gradient", {0, 1}),
                       field("eps", &Adam::eps, "added to the square root", {0}),
-                      field("weight_decay", &Adam::weight_decay, "added to the gradient, times the weight", {0})};
+                      field("weight_decay", &Adam::weight_decay, "added to the gradient, times the weight", {0}));
   }
   Update build(const Variable& w, Parameters& state) const;
 };
@@ -45,10 +45,10 @@ struct AdamW {
 
   static constexpr const char* name = "adamw";
   static constexpr auto fields() {
-    return std::tuple{field("beta1", &AdamW::beta1, "decay rate of the mean gradient", {0, 1}),
+    return field_list(field("beta1", &AdamW::beta1, "decay rate of the mean gradient", {0, 1}),
                       field("beta2", &AdamW::beta2, "decay rate of the mean squared gradient", {0, 1}),
                       field("eps", &AdamW::eps, "added to the square root", {0}),
-                      field("weight_decay", &AdamW::weight_decay, "decoupled weight decay", {0})};
+                      field("weight_decay", &AdamW::weight_decay, "decoupled weight decay", {0}));
   }
   Update build(const Variable& w, Parameters& state) const;
 };
@@ -62,11 +62,11 @@ struct RmsProp {
 
   static constexpr const char* name = "rmsprop";
   static constexpr auto fields() {
-    return std::tuple{field("alpha", &RmsProp::alpha, "decay rate of the mean squared gradient", {0, 1}),
+    return field_list(field("alpha", &RmsProp::alpha, "decay rate of the mean squared gradient", {0, 1}),
                       field("eps", &RmsProp::eps, "added to the square root", {0}),
                       field("momentum", &RmsProp::momentum, "fraction of the last step that is kept", {0, 1}),
                       field("weight_decay", &RmsProp::weight_decay, "added to the gradient, times the weight", {0}),
-                      field("centered", &RmsProp::centered, "divides by the deviation, not the root mean square")};
+                      field("centered", &RmsProp::centered, "divides by the deviation, not the root mean square"));
   }
   Update build(const Variable& w, Parameters& state) const;
 };
@@ -77,10 +77,10 @@ struct Adagrad {
 
   static constexpr const char* name = "adagrad";
   static constexpr auto fields() {
-    return std::tuple{field("rate_decay", &Adagrad::rate_decay, "decay of the rate with each update", {0}),
+    return field_list(field("rate_decay", &Adagrad::rate_decay, "decay of the rate with each update", {0}),
                       field("initial_sum", &Adagrad::initial_sum, "initial sum of squared gradients", {0}),
                       field("eps", &Adagrad::eps, "added to the square root", {0}),
-                      field("weight_decay", &Adagrad::weight_decay, "added to the gradient, times the weight", {0})};
+                      field("weight_decay", &Adagrad::weight_decay, "added to the gradient, times the weight", {0}));
   }
   Update build(const Variable& w, Parameters& state) const;
 };
@@ -92,9 +92,9 @@ struct Adadelta {
 
   static constexpr const char* name = "adadelta";
   static constexpr auto fields() {
-    return std::tuple{field("rho", &Adadelta::rho, "decay rate of the mean squares", {0, 1}),
+    return field_list(field("rho", &Adadelta::rho, "decay rate of the mean squares", {0, 1}),
                       field("eps", &Adadelta::eps, "added under the square roots", {0}),
-                      field("weight_decay", &Adadelta::weight_decay, "added to the gradient, times the weight", {0})};
+                      field("weight_decay", &Adadelta::weight_decay, "added to the gradient, times the weight", {0}));
   }
   Update build(const Variable& w, Parameters& state) const;
 };

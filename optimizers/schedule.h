@@ -28,8 +28,8 @@ struct Warmup {
 
   static constexpr const char* name = "warmup";
   static constexpr auto fields() {
-    return std::tuple{field("epochs", &Warmup::epochs, "length", {0}),
-                      field("start", &Warmup::start, "factor of the rate at the first step", {0, 1})};
+    return field_list(field("epochs", &Warmup::epochs, "length", {0}),
+                      field("start", &Warmup::start, "factor of the rate at the first step", {0, 1}));
   }
 };
 std::string field_text(const Warmup& warmup);
@@ -58,7 +58,7 @@ struct ConstantRate {
 
   static constexpr const char* name = "constant";
   static constexpr auto fields() {
-    return std::tuple{field("rate", &ConstantRate::rate, "learning rate", {0}), warmup_field<ConstantRate>()};
+    return field_list(field("rate", &ConstantRate::rate, "learning rate", {0}), warmup_field<ConstantRate>());
   }
   template <class Real>
   Real at(const Real& step, const RunLength& run) const;
@@ -71,8 +71,8 @@ struct StepRate {
 
   static constexpr const char* name = "step";
   static constexpr auto fields() {
-    return std::tuple{first_rate_field<StepRate>(), factor_field<StepRate>(),
-                      field("every", &StepRate::every, "epochs between changes", {1e-9}), warmup_field<StepRate>()};
+    return field_list(first_rate_field<StepRate>(), factor_field<StepRate>(),
+                      field("every", &StepRate::every, "epochs between changes", {1e-9}), warmup_field<StepRate>());
   }
   template <class Real>
   Real at(const Real& step, const RunLength& run) const;
@@ -86,10 +86,10 @@ struct MultistepRate {
 
   static constexpr const char* name = "multistep";
   static constexpr auto fields() {
-    return std::tuple{first_rate_field<MultistepRate>(), factor_field<MultistepRate>(),
+    return field_list(first_rate_field<MultistepRate>(), factor_field<MultistepRate>(),
                       field("milestones", &MultistepRate::milestones, "epochs at which it changes", {0}),
                       field("factors", &MultistepRate::factors, "one factor per milestone, in place of factor", {0}),
-                      warmup_field<MultistepRate>()};
+                      warmup_field<MultistepRate>());
   }
   template <class Real>
   Real at(const Real& step, const RunLength& run) const;
@@ -102,9 +102,9 @@ struct ExponentialRate {
 
   static constexpr const char* name = "exponential";
   static constexpr auto fields() {
-    return std::tuple{first_rate_field<ExponentialRate>(),
+    return field_list(first_rate_field<ExponentialRate>(),
                       field("factor", &ExponentialRate::factor, "factor of the rate per epoch", {0}),
-                      warmup_field<ExponentialRate>()};
+                      warmup_field<ExponentialRate>());
   }
   template <class Real>
   Real at(const Real& step, const RunLength& run) const;
@@ -117,10 +117,10 @@ struct PolynomialRate {
 
   static constexpr const char* name = "polynomial";
   static constexpr auto fields() {
-    return std::tuple{
+    return field_list(
         first_rate_field<PolynomialRate>(), field("power", &PolynomialRate::power, "exponent", {0}),
         field("epochs", &PolynomialRate::epochs, "epoch at which the rate becomes 0; 0 = the end of the run", {0}),
-        warmup_field<PolynomialRate>()};
+        warmup_field<PolynomialRate>());
   }
   template <class Real>
   Real at(const Real& step, const RunLength& run) const;
@@ -133,10 +133,10 @@ struct CosineRate {
 
   static constexpr const char* name = "cosine";
   static constexpr auto fields() {
-    return std::tuple{
+    return field_list(
         first_rate_field<CosineRate>(), field("low", &CosineRate::low, "final learning rate", {0}),
         field("epochs", &CosineRate::epochs, "epoch at which the rate is lowest; 0 = the end of the run", {0}),
-        warmup_field<CosineRate>()};
+        warmup_field<CosineRate>());
   }
   template <class Real>
   Real at(const Real& step, const RunLength& run) const;
@@ -152,14 +152,14 @@ struct PlateauRate {
 
   static constexpr const char* name = "plateau";
   static constexpr auto fields() {
-    return std::tuple{first_rate_field<PlateauRate>(),
+    return field_list(first_rate_field<PlateauRate>(),
                       field("factor", &PlateauRate::factor, "factor of the rate at each change", {0, 1}),
                       field("threshold", &PlateauRate::threshold, "relative change that counts as better", {0}),
                       field("low", &PlateauRate::low, "lowest learning rate", {0}),
                       field("patience", &PlateauRate::patience, "observations without improvement", {0}),
                       field("cooldown", &PlateauRate::cooldown, "observations to wait after a change", {0}),
                       field("maximize", &PlateauRate::maximize, "larger is better (accuracy, not loss)"),
-                      warmup_field<PlateauRate>()};
+                      warmup_field<PlateauRate>());
   }
   template <class Real>
   Real at(const Real& step, const RunLength& run) const;

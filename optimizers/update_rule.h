@@ -3,7 +3,7 @@
 //   struct PlainDescent {
 //     double weight_decay = 0;
 //     static constexpr const char* name = "plain_descent";
-//     static constexpr auto fields() { return std::tuple{field("weight_decay", &PlainDescent::weight_decay, "..")}; }
+//     static constexpr auto fields() { return field_list(field("weight_decay", &PlainDescent::weight_decay, "..")); }
 //     Update build(const Variable& w, Parameters&) const {
 //       return [=, *this](const Tensor& g, const UpdateContext& now) { w.set(w - now.rate * (g + weight_decay * w)); };
 //     }

@@ -38,7 +38,7 @@ struct Bumps {
   int out = 16;
 
   static constexpr const char* name = "bumps";
-  static constexpr auto fields() { return std::tuple{field("out", &Bumps::out, "number of bumps", {1})}; }
+  static constexpr auto fields() { return field_list(field("out", &Bumps::out, "number of bumps", {1})); }
   Forward build(const Shape& in, Parameters& parameters) const {
     check(in.rank() == 2, "input is ", in, ", expected [N, K]");
     const Variable weight = parameters.make("weight", {in[1], out}, Init::normal(1));

@@ -7,7 +7,7 @@ namespace {
 /// Labels above 1/2 whose output is positive, and the others whose output is not.
 struct LabelAccuracy {
   static constexpr const char* name = "accuracy";
-  static constexpr auto fields() { return std::tuple{}; }
+  static constexpr auto fields() { return field_list(); }
   Tensor right(const Tensor& output, const Tensor& target) const {
     return cast((output > 0) == (target > 0.5), Dtype::f32);
   }

@@ -51,7 +51,7 @@ struct TrainConfig {
   static constexpr const char* name = "config";
   static constexpr auto fields() {
     using C = TrainConfig;
-    return std::tuple{
+    return field_list(
         field("model", &C::model, "a net by name, or a list of layers"),
         field("init_from", &C::init_from,
               "file of initial weights: a checkpoint or safetensors; arrays that match by name and shape are loaded"),
@@ -99,7 +99,7 @@ struct TrainConfig {
         field("report_detail", &C::report_detail,
               "report.html also shows the time of each layer, measured when the run begins, and histograms of "
               "gradients, from one more batch at each evaluation"),
-        field("keep", &C::keep, "keep checkpoints of the last n evaluations as step-N.h5, 0 = none", {0, 1e6})};
+        field("keep", &C::keep, "keep checkpoints of the last n evaluations as step-N.h5, 0 = none", {0, 1e6}));
   }
 
   PrecisionPolicy policy() const { return precision_named(precision); }

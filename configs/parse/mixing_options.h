@@ -12,10 +12,10 @@ struct MixingOptions {
 
   static constexpr const char* name = "mixing";
   static constexpr auto fields() {
-    return std::tuple{
+    return field_list(
         field("mixup", &MixingOptions::mixup, "a of mixup's Beta(a, a), 0 = off", {0, 100}),
         field("cutmix", &MixingOptions::cutmix, "a of cutmix's Beta(a, a), 0 = off", {0, 100}),
-        field("probability", &MixingOptions::probability, "fraction of the batches that are mixed", {0, 1})};
+        field("probability", &MixingOptions::probability, "fraction of the batches that are mixed", {0, 1}));
   }
 };
 inline std::string field_text(const MixingOptions& mixing) { return fields_text(mixing); }

@@ -8,15 +8,15 @@ namespace {
 struct ConstantInit {
   float value = 0;
   static constexpr const char* name = "constant";
-  static constexpr auto fields() { return std::tuple{field("value", &ConstantInit::value, "every element")}; }
+  static constexpr auto fields() { return field_list(field("value", &ConstantInit::value, "every element")); }
   Init make() const { return Init::constant(value); }
 };
 struct UniformInit {
   float low = -0.1f, high = 0.1f;
   static constexpr const char* name = "uniform";
   static constexpr auto fields() {
-    return std::tuple{field("low", &UniformInit::low, "smallest value"),
-                      field("high", &UniformInit::high, "bound of the values")};
+    return field_list(field("low", &UniformInit::low, "smallest value"),
+                      field("high", &UniformInit::high, "bound of the values"));
   }
   Init make() const { return Init::uniform(low, high); }
 };
@@ -24,27 +24,27 @@ struct NormalInit {
   float deviation = 0.01f, mean = 0;
   static constexpr const char* name = "normal";
   static constexpr auto fields() {
-    return std::tuple{field("deviation", &NormalInit::deviation, "standard deviation", {0}),
-                      field("mean", &NormalInit::mean, "mean")};
+    return field_list(field("deviation", &NormalInit::deviation, "standard deviation", {0}),
+                      field("mean", &NormalInit::mean, "mean"));
   }
   Init make() const { return Init::normal(deviation, mean); }
 };
 struct GlorotInit {
   float gain = 1;
   static constexpr const char* name = "glorot";
-  static constexpr auto fields() { return std::tuple{field("gain", &GlorotInit::gain, "factor")}; }
+  static constexpr auto fields() { return field_list(field("gain", &GlorotInit::gain, "factor")); }
   Init make() const { return Init::glorot(gain); }
 };
 struct KaimingInit {
   float gain = Init::kaiming().a;
   static constexpr const char* name = "kaiming";
-  static constexpr auto fields() { return std::tuple{field("gain", &KaimingInit::gain, "factor")}; }
+  static constexpr auto fields() { return field_list(field("gain", &KaimingInit::gain, "factor")); }
   Init make() const { return Init::kaiming(gain); }
 };
 struct OrthonormalInit {
   float scale = 1;
   static constexpr const char* name = "orthonormal";
-  static constexpr auto fields() { return std::tuple{field("scale", &OrthonormalInit::scale, "factor")}; }
+  static constexpr auto fields() { return field_list(field("scale", &OrthonormalInit::scale, "factor")); }
   Init make() const { return Init::orthonormal(scale); }
 };
 using AllInits = Types<ConstantInit, UniformInit, NormalInit, GlorotInit, KaimingInit, OrthonormalInit>;

@@ -4,8 +4,8 @@
 //   struct Dropout {
 //     float rate = 0.5f;
 //     static constexpr const char* name = "dropout";
-//     static constexpr auto fields() { return std::tuple{field("rate", &Dropout::rate, "fraction of inputs set to
-//     zero", {0, 1})}; }
+//     static constexpr auto fields() { return field_list(field("rate", &Dropout::rate, "fraction of inputs set to
+//     zero", {0, 1})); }
 //   };
 #pragma once
 
@@ -14,7 +14,6 @@
 #include <limits>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <type_traits>
 #include <vector>
 
@@ -41,6 +40,13 @@ constexpr Field<Struct, Value> field(const char* key, Value Struct::*member, con
   return {key, member, doc, range};
 }
 
+/// The fields of a struct, in order: calls what it is given with each of them. A std::tuple would do the same, but its
+/// constructors take compilers long, in every file that names a layer.
+template <class... Each>
+constexpr auto field_list(Each... each) {
+  return [=](auto&& function) { (function(each), ...); };
+}
+
 /// A struct with a name and a field list.
 template <class T>
 concept Options = requires {
@@ -51,7 +57,7 @@ concept Options = requires {
 /// Calls `function(field)` for each field of an options struct.
 template <Options T, class Function>
 void for_each_field(Function&& function) {
-  std::apply([&](const auto&... each) { (function(each), ...); }, T::fields());
+  T::fields()(function);
 }
 
 /// A list of types, for the registries: `using AllLayers = Types<Linear, Conv2d, ...>;`

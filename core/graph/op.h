@@ -154,17 +154,7 @@ enum class OpRole : std::uint8_t {
   concat,  ///< each part is copied into it
   head     ///< a loop of its own, before the kernel's stages (plan.h)
 };
-inline OpRole role_of(const Op& op) {
-  return std::visit(overloaded{
-                        []<OneOf<Constant, Input> T>(const T&) { return OpRole::leaf; },
-                        []<OneOf<Map, Coordinate, Random> T>(const T&) { return OpRole::elementwise; },
-                        [](const Reduce&) { return OpRole::reduction; },
-                        []<OneOf<Expand, Reshape, Permute, Slice, Pad> T>(const T&) { return OpRole::view; },
-                        [](const Concat&) { return OpRole::concat; },
-                        []<OneOf<Gather, Scatter, Matmul, Conv, Pool> T>(const T&) { return OpRole::head; },
-                    },
-                    op);
-}
+OpRole role_of(const Op& op);
 inline bool is_head(const Op& op) { return role_of(op) == OpRole::head; }
 inline bool is_view(const Op& op) { return role_of(op) == OpRole::view; }
 

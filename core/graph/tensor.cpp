@@ -14,6 +14,9 @@ Tensor Tensor::make(Op op, std::vector<Tensor> inputs, Shape shape, Dtype dtype)
   return Tensor(std::make_shared<Node>(std::move(op), std::move(inputs), std::move(shape), dtype, ++count));
 }
 
+Node::Node(Op o, std::vector<Tensor> from, Shape sizes, Dtype type, std::int64_t count)
+    : op(std::move(o)), inputs(std::move(from)), shape(std::move(sizes)), dtype(type), number(count) {}
+
 Node::~Node() {
   std::vector<Tensor> last = std::move(inputs);
   while (!last.empty()) {

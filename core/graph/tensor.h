@@ -59,8 +59,7 @@ class Tensor {
 };
 
 struct Node {
-  Node(Op o, std::vector<Tensor> from, Shape sizes, Dtype type, std::int64_t count)
-      : op(std::move(o)), inputs(std::move(from)), shape(std::move(sizes)), dtype(type), number(count) {}
+  Node(Op o, std::vector<Tensor> from, Shape sizes, Dtype type, std::int64_t count);
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;
   /// Frees a chain of inputs in a loop: by recursion a long one would overflow the stack.

@@ -1,4 +1,4 @@
-// The graph of an evaluation, node by node; layers that ONNX has as one op are recognised by their parts.
+// The graph of an evaluation, node by node.
 #include "nixie/models/io/onnx.h"
 
 #include <algorithm>
@@ -10,7 +10,8 @@
 #include "nixie/core/ops/elementwise.h"
 #include "nixie/core/passes/simplify.h"
 #include "nixie/models/io/durable_file.h"
-#include "nixie/models/io/onnx_formula.h"
+#include "nixie/models/io/onnx/formula.h"
+#include "nixie/models/io/onnx/match.h"
 
 namespace nixie {
 namespace {
@@ -21,84 +22,6 @@ constexpr std::size_t kMaxBytes = (std::size_t{1} << 31) - 1;  // of a protobuf 
 constexpr int kIrVersion = 8, kOpset = 17;
 
 using Sizes = std::vector<std::int64_t>;
-
-template <class T>
-const T* as(const Tensor& x) {
-  return std::get_if<T>(&x.node().op);
-}
-
-bool is_map(const Tensor& x, const char* name) {
-  const auto* map = as<Map>(x);
-  return map && map->op->name == name;
-}
-
-/// The Variable behind views that leave its elements in order.
-std::shared_ptr<VariableState> variable_of(Tensor x) {
-  while (as<Reshape>(x) || as<Expand>(x)) x = x.inputs()[0];
-  const auto* input = as<Input>(x);
-  return input ? input->variable : nullptr;
-}
-
-/// One number per channel of [N, C, ...] that a Variable [C] holds.
-std::shared_ptr<VariableState> per_channel(const Tensor& x, const Shape& images) {
-  const auto variable = variable_of(x);
-  const bool fits = variable && images.rank() >= 2 && variable->shape == Shape{images[1]} && x.shape() == images;
-  return fits ? variable : nullptr;
-}
-
-using VariablePointer = std::shared_ptr<VariableState>;
-
-/// (x - mean) * rsqrt(var + eps) * weight + bias, all per channel.
-struct BatchNormMatch {
-  Tensor x;
-  VariablePointer mean, var, weight, bias;  // weight and bias: both or none
-  double eps = 0;
-};
-
-std::optional<BatchNormMatch> match_batch_norm(const Tensor& y) {
-  BatchNormMatch match;
-  Tensor core = y;
-  if (is_map(core, "add") && is_map(core.inputs()[0], "mul")) {
-    match.bias = per_channel(core.inputs()[1], y.shape());
-    match.weight = per_channel(core.inputs()[0].inputs()[1], y.shape());
-    if (!match.bias || !match.weight) return std::nullopt;
-    core = core.inputs()[0].inputs()[0];
-  }
-  if (!is_map(core, "mul") || !is_map(core.inputs()[0], "sub")) return std::nullopt;
-  match.x = core.inputs()[0].inputs()[0];
-  match.mean = per_channel(core.inputs()[0].inputs()[1], y.shape());
-  Tensor root = core.inputs()[1];
-  while (as<Reshape>(root) || as<Expand>(root)) root = root.inputs()[0];
-  if (!match.mean || !is_map(root, "rsqrt") || !is_map(root.inputs()[0], "add")) return std::nullopt;
-  const Tensor sum = root.inputs()[0];
-  const auto* eps = as<Constant>(sum.inputs()[1]);
-  match.var = variable_of(sum.inputs()[0]);
-  if (!eps || !match.var || match.var->shape != match.mean->shape) return std::nullopt;
-  match.eps = eps->value;
-  return match;
-}
-
-/// A product and its bias as one op: x with a filter [K, ...], or x W'.
-struct ProductMatch {
-  Tensor product;
-  VariablePointer weight, bias;  // bias may be null
-};
-
-std::optional<ProductMatch> match_product(const Tensor& y) {
-  ProductMatch match{y, nullptr, nullptr};
-  if (is_map(y, "add")) {
-    match.product = y.inputs()[0];
-    match.bias = per_channel(y.inputs()[1], y.shape());
-    if (!match.bias) return std::nullopt;
-  }
-  if (as<Conv>(match.product)) {
-    match.weight = variable_of(match.product.inputs()[1]);
-  } else if (as<Matmul>(match.product) && match.product.rank() == 2) {
-    const Tensor& right = match.product.inputs()[1];
-    if (as<Permute>(right)) match.weight = variable_of(right.inputs()[0]);
-  }
-  return match.weight ? std::optional(match) : std::nullopt;
-}
 
 Sizes wide(const std::vector<int>& values) { return {values.begin(), values.end()}; }
 

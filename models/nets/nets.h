@@ -16,8 +16,8 @@ struct Mlp {
 
   static constexpr const char* name = "mlp";
   static constexpr auto fields() {
-    return std::tuple{field("classes", &Mlp::classes, "number of outputs", {1}),
-                      field("hidden", &Mlp::hidden, "sizes of the hidden layers", {1})};
+    return field_list(field("classes", &Mlp::classes, "number of outputs", {1}),
+                      field("hidden", &Mlp::hidden, "sizes of the hidden layers", {1}));
   }
   Sequential layers() const;
 };
@@ -27,7 +27,7 @@ struct Lenet {
   int classes = 10;
 
   static constexpr const char* name = "lenet";
-  static constexpr auto fields() { return std::tuple{field("classes", &Lenet::classes, "number of outputs", {1})}; }
+  static constexpr auto fields() { return field_list(field("classes", &Lenet::classes, "number of outputs", {1})); }
   Sequential layers() const;
 };
 
@@ -38,8 +38,8 @@ struct Alexnet {
 
   static constexpr const char* name = "alexnet";
   static constexpr auto fields() {
-    return std::tuple{field("classes", &Alexnet::classes, "number of outputs", {1}),
-                      field("dropout", &Alexnet::dropout, "dropout rate before the hidden linear layers", {0, 1})};
+    return field_list(field("classes", &Alexnet::classes, "number of outputs", {1}),
+                      field("dropout", &Alexnet::dropout, "dropout rate before the hidden linear layers", {0, 1}));
   }
   Sequential layers() const;
 };
@@ -51,8 +51,8 @@ struct Overfeat {
 
   static constexpr const char* name = "overfeat";
   static constexpr auto fields() {
-    return std::tuple{field("classes", &Overfeat::classes, "number of outputs", {1}),
-                      field("dropout", &Overfeat::dropout, "dropout rate before the hidden linear layers", {0, 1})};
+    return field_list(field("classes", &Overfeat::classes, "number of outputs", {1}),
+                      field("dropout", &Overfeat::dropout, "dropout rate before the hidden linear layers", {0, 1}));
   }
   Sequential layers() const;
 };
@@ -74,8 +74,8 @@ struct Vgg {
                                       : depth == 16 ? "vgg16"
                                                     : "vgg19";
   static constexpr auto fields() {
-    return std::tuple{field("classes", &Vgg::classes, "number of outputs", {1}),
-                      field("dropout", &Vgg::dropout, "dropout rate after the hidden linear layers", {0, 1})};
+    return field_list(field("classes", &Vgg::classes, "number of outputs", {1}),
+                      field("dropout", &Vgg::dropout, "dropout rate after the hidden linear layers", {0, 1}));
   }
   Sequential layers() const;
 };
@@ -87,8 +87,8 @@ struct Googlenet {
 
   static constexpr const char* name = "googlenet";
   static constexpr auto fields() {
-    return std::tuple{field("classes", &Googlenet::classes, "number of outputs", {1}),
-                      field("dropout", &Googlenet::dropout, "dropout rate before the last layer", {0, 1})};
+    return field_list(field("classes", &Googlenet::classes, "number of outputs", {1}),
+                      field("dropout", &Googlenet::dropout, "dropout rate before the last layer", {0, 1}));
   }
   Sequential layers() const;
 };
@@ -100,8 +100,8 @@ struct GooglenetBn {
 
   static constexpr const char* name = "googlenet_bn";
   static constexpr auto fields() {
-    return std::tuple{field("classes", &GooglenetBn::classes, "number of outputs", {1}),
-                      field("dropout", &GooglenetBn::dropout, "dropout rate before the last layer", {0, 1})};
+    return field_list(field("classes", &GooglenetBn::classes, "number of outputs", {1}),
+                      field("dropout", &GooglenetBn::dropout, "dropout rate before the last layer", {0, 1}));
   }
   Sequential layers() const;
 };
@@ -113,8 +113,8 @@ struct InceptionV3 {
 
   static constexpr const char* name = "inception_v3";
   static constexpr auto fields() {
-    return std::tuple{field("classes", &InceptionV3::classes, "number of outputs", {1}),
-                      field("dropout", &InceptionV3::dropout, "dropout rate before the last layer", {0, 1})};
+    return field_list(field("classes", &InceptionV3::classes, "number of outputs", {1}),
+                      field("dropout", &InceptionV3::dropout, "dropout rate before the last layer", {0, 1}));
   }
   Sequential layers() const;
 };
@@ -130,7 +130,7 @@ struct Resnet {
                                       : depth == 34 ? "resnet34"
                                       : depth == 50 ? "resnet50"
                                                     : "resnet101";
-  static constexpr auto fields() { return std::tuple{field("classes", &Resnet::classes, "number of outputs", {1})}; }
+  static constexpr auto fields() { return field_list(field("classes", &Resnet::classes, "number of outputs", {1})); }
   Sequential layers() const;
 };
 
@@ -140,7 +140,7 @@ struct Densenet121 {
 
   static constexpr const char* name = "densenet121";
   static constexpr auto fields() {
-    return std::tuple{field("classes", &Densenet121::classes, "number of outputs", {1})};
+    return field_list(field("classes", &Densenet121::classes, "number of outputs", {1}));
   }
   Sequential layers() const;
 };
@@ -152,8 +152,8 @@ struct MobilenetV1 {
 
   static constexpr const char* name = "mobilenet_v1";
   static constexpr auto fields() {
-    return std::tuple{field("classes", &MobilenetV1::classes, "number of outputs", {1}),
-                      field("dropout", &MobilenetV1::dropout, "dropout rate before the last layer", {0, 1})};
+    return field_list(field("classes", &MobilenetV1::classes, "number of outputs", {1}),
+                      field("dropout", &MobilenetV1::dropout, "dropout rate before the last layer", {0, 1}));
   }
   Sequential layers() const;
 };
@@ -165,8 +165,8 @@ struct MobilenetV2 {
 
   static constexpr const char* name = "mobilenet_v2";
   static constexpr auto fields() {
-    return std::tuple{field("classes", &MobilenetV2::classes, "number of outputs", {1}),
-                      field("dropout", &MobilenetV2::dropout, "dropout rate before the last layer", {0, 1})};
+    return field_list(field("classes", &MobilenetV2::classes, "number of outputs", {1}),
+                      field("dropout", &MobilenetV2::dropout, "dropout rate before the last layer", {0, 1}));
   }
   Sequential layers() const;
 };
@@ -178,8 +178,8 @@ struct Squeezenet {
 
   static constexpr const char* name = "squeezenet1_1";
   static constexpr auto fields() {
-    return std::tuple{field("classes", &Squeezenet::classes, "number of outputs", {1}),
-                      field("dropout", &Squeezenet::dropout, "dropout rate before the last layer", {0, 1})};
+    return field_list(field("classes", &Squeezenet::classes, "number of outputs", {1}),
+                      field("dropout", &Squeezenet::dropout, "dropout rate before the last layer", {0, 1}));
   }
   Sequential layers() const;
 };

@@ -32,6 +32,15 @@ class BenchmarkProgram : public testing::Test {
     return rows;
   }
 
+  /// The configuration of a net that takes no time, `small` in tables.
+  std::string small_net() {
+    const std::string config = (folder_ / "small.yaml").string();
+    std::ofstream(config) << "model: [{conv2d: {out: 8, kernel: 3}}, relu, flatten, {linear: {out: 10}}]\n"
+                             "data: {generated: {height: 12, width: 12, train: 64, test: 8, batch: 8}}\n"
+                             "optimizer: {adam: {}}\nepochs: 1\nbackend: cpu\n";
+    return config;
+  }
+
   TempFolder folder_;
   Ran ran_;
   nlohmann::json table_;
@@ -225,13 +234,13 @@ echo '{}'
 read -r request
 sleep 1000)";
   std::ofstream(folder_ / "jax_nets.py") << "sleep 1000\n";
-  const auto table =
-      rows("compare --net alexnet --batch 1 --runs 1 --python sh --peer-seconds 1 --peers " + folder_.path().string());
+  const auto table = rows("compare --config " + small_net() + " --runs 1 --python sh --peer-seconds 1 --peers " +
+                          folder_.path().string());
   ASSERT_EQ(table.size(), 1u);
-  EXPECT_EQ(table.at("alexnet")["peers"].size(), 0u);
-  EXPECT_GT(table.at("alexnet")["total_ms"]["median"], 0);
+  EXPECT_EQ(table.at("small")["peers"].size(), 0u);
+  EXPECT_GT(table.at("small")["total_ms"]["median"], 0);
   for (const char* peer : {"jax", "torch eager", "torch graph"})
-    EXPECT_THAT(ran_.output, HasSubstr("left out: " + std::string(peer) + ": its 1 s are spent (alexnet fp32)"));
+    EXPECT_THAT(ran_.output, HasSubstr("left out: " + std::string(peer) + ": its 1 s are spent (small fp32)"));
 }
 
 TEST_F(BenchmarkProgram, StrictF32StandsBesideThePeersFp32TimedOnce) {
@@ -243,7 +252,8 @@ echo '{}'
 read -r request
 echo '{"fprop_ms": {"median": 1e6}, "total_ms": {"median": 3e6}, "train_ms": {"median": 4e6}}')";
   std::ofstream(folder_ / "jax_nets.py") << "exit 1\n";
-  rows("compare --net alexnet --batch 1 --runs 1 --precision fp32,ieee --python sh --peers " + folder_.path().string());
+  rows("compare --config " + small_net() + " --runs 1 --precision fp32,ieee --python sh --peers " +
+       folder_.path().string());
   ASSERT_EQ(table_["rows"].size(), 2u);
   EXPECT_EQ(table_["rows"][1]["precision"], "ieee");
   for (const auto& row : table_["rows"]) EXPECT_EQ(row["best_peer"]["total_ms"]["median"], 3e6) << row;
@@ -276,10 +286,7 @@ done)";
 }
 
 TEST_F(BenchmarkProgram, AConfigurationsNetGoesToThePeerAndItsLayersAlone) {
-  const std::string config = (folder_ / "small.yaml").string(), asked = (folder_ / "asked").string();
-  std::ofstream(config) << "model: [{conv2d: {out: 8, kernel: 3}}, relu, flatten, {linear: {out: 10}}]\n"
-                           "data: {generated: {height: 12, width: 12, train: 64, test: 8, batch: 8}}\n"
-                           "optimizer: {adam: {}}\nepochs: 1\nbackend: cpu\n";
+  const std::string config = small_net(), asked = (folder_ / "asked").string();
   std::ofstream(folder_ / "torch_nets.py") << R"(
 echo '{"program": "Torch of the test", "engines": {"fp32": ["eager"]}}'
 read -r prepare

@@ -13,8 +13,8 @@ struct Poisoned {
   std::int64_t batch = 10, samples = 50;
   static constexpr const char* name = "poisoned";
   static constexpr auto fields() {
-    return std::tuple{field("batch", &Poisoned::batch, "samples per step"),
-                      field("samples", &Poisoned::samples, "of each half")};
+    return field_list(field("batch", &Poisoned::batch, "samples per step"),
+                      field("samples", &Poisoned::samples, "of each half"));
   }
   Splits open() const {
     class Samples final : public Dataset {

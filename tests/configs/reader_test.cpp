@@ -11,8 +11,8 @@ struct Inner {
   double weight_decay = 0;
   static constexpr const char* name = "inner";
   static constexpr auto fields() {
-    return std::tuple{field("momentum", &Inner::momentum, "share of the last step kept", {0, 1}),
-                      field("weight_decay", &Inner::weight_decay, "pull towards zero", {0})};
+    return field_list(field("momentum", &Inner::momentum, "share of the last step kept", {0, 1}),
+                      field("weight_decay", &Inner::weight_decay, "pull towards zero", {0}));
   }
 };
 
@@ -44,27 +44,19 @@ struct Everything {
   static constexpr const char* name = "everything";
   static constexpr auto fields() {
     using E = Everything;
-    return std::tuple{field("count", &E::count, "", {1, 100}),
-                      field("large", &E::large, ""),
-                      field("seed", &E::seed, ""),
-                      field("rate", &E::rate, ""),
-                      field("exact", &E::exact, ""),
-                      field("on", &E::on, ""),
-                      field("word", &E::word, ""),
-                      field("kernel", &E::kernel, "", {1}),
-                      field("scales", &E::scales, "", {0, 2}),
-                      field("names", &E::names, ""),
-                      field("limit", &E::limit, "", {0, 9}),
-                      field("inner", &E::inner, ""),
-                      field("several", &E::several, ""),
-                      field("color", &E::color, "")};
+    return field_list(field("count", &E::count, "", {1, 100}), field("large", &E::large, ""),
+                      field("seed", &E::seed, ""), field("rate", &E::rate, ""), field("exact", &E::exact, ""),
+                      field("on", &E::on, ""), field("word", &E::word, ""), field("kernel", &E::kernel, "", {1}),
+                      field("scales", &E::scales, "", {0, 2}), field("names", &E::names, ""),
+                      field("limit", &E::limit, "", {0, 9}), field("inner", &E::inner, ""),
+                      field("several", &E::several, ""), field("color", &E::color, ""));
   }
 };
 
 struct Other {
   int depth = 2;
   static constexpr const char* name = "other";
-  static constexpr auto fields() { return std::tuple{field("depth", &Other::depth, "", {1, 5})}; }
+  static constexpr auto fields() { return field_list(field("depth", &Other::depth, "", {1, 5})); }
 };
 struct Ready {  // read by an overload of its own, not by a field list
   static constexpr const char* name = "ready";

@@ -1,6 +1,6 @@
-// The kernels of whole training steps compile without a GPU: every distinct kernel of the nets, forward, backward and
-// update, under the precision policies and for each architecture, without spills to speak of, and without ptxas giving
-// up on registers or on products that overlap.
+// The kernels of whole training steps compile without a GPU: forward, backward and update, under the precision policies
+// and for each architecture, without spills to speak of, and without ptxas giving up on registers or on products that
+// overlap.
 #ifdef NIXIE_WITH_CUDA
 #include <gtest/gtest.h>
 
@@ -13,8 +13,8 @@
 #include "nixie/layers/loss.h"
 #include "nixie/models/registry.h"
 #include "nixie/optimizers/optimizer.h"
-#include "nixie/tests/compiler_log.h"
 #include "nixie/tests/cuda_plans_backend.h"
+#include "nixie/tests/cuda_programs.h"
 
 namespace nixie {
 namespace {
@@ -27,9 +27,6 @@ Shape input_of(const AnyModel& net) {
   if (net.kind() == Mlp::name || net.kind() == Lenet::name) return {64, 1, 28, 28};
   return net.kind() == Overfeat::name ? Shape{64, 3, 231, 231} : Shape{64, 3, 224, 224};
 }
-
-// Programs by text, with what they are of.
-using Programs = std::map<std::string, std::string>;
 
 // A training step whose images are of this type; bytes become x * scale + shift with a scale and a shift per channel.
 Plan step_of(const AnyModel& net, PrecisionPolicy policy, Dtype stored, Backend& backend) {
@@ -51,29 +48,21 @@ Plan step_of(const AnyModel& net, PrecisionPolicy policy, Dtype stored, Backend&
   return make_plan(apply_precision(simplify({.outputs = {loss}, .sets = trace.sets()}), policy), backend);
 }
 
-void add_programs(Programs& programs, const AnyModel& net, const Policies& policies, const std::string& architecture) {
+// Two blocks of a large product share a multiprocessor at 128 registers a thread; a few words may wait in memory.
+constexpr int kSpilledBytes = 64;
+
+void add_programs(CudaPrograms& programs, const AnyModel& net, const Policies& policies,
+                  const std::string& architecture) {
   CudaPlansBackend backend(architecture);
-  for (PrecisionPolicy policy : policies)
-    for (const auto& [text, label] : backend.sources(step_of(net, policy, Dtype::f32, backend)))
-      programs.emplace(text, fmt::format("{} {} {}: {}", architecture, net.kind(), to_string(policy), label));
-}
-
-void expect_compiles(const Programs& programs, const std::string& architecture) {
-  ASSERT_FALSE(programs.empty());
-  std::vector<std::string> texts, names;
-  for (const auto& [text, name] : programs) texts.push_back(text), names.push_back(name);
-  const std::vector<cuda::Cubin> cubins = cuda::compile_sources(texts, architecture);
-  for (std::size_t i = 0; i < texts.size(); ++i) {
-    EXPECT_FALSE(cubins[i].code.empty()) << names[i];
-    // Two blocks of a large product share a multiprocessor at 128 registers a thread; a few words may wait in memory.
-    EXPECT_EQ(cuda::complaints(cubins[i].log, 64), "") << names[i];
+  for (PrecisionPolicy policy : policies) {
+    const Plan plan = step_of(net, policy, Dtype::f32, backend);
+    for (const Group& group : plan.groups) {
+      if (cuda::blas_problem(group)) continue;
+      const cuda::KernelCode code = cuda::generate(plan, group, backend.chip());
+      programs.add(code, fmt::format("{} {}", to_string(policy), code.variant),
+                   fmt::format("{} {}: {}", net.kind(), to_string(policy), label_of(plan, group)), kSpilledBytes);
+    }
   }
-}
-
-Programs programs_of_all(const Policies& policies, const std::string& architecture) {
-  Programs programs;
-  AllModels::for_each([&]<class Net>() { add_programs(programs, Net{}, policies, architecture); });
-  return programs;
 }
 
 // The groups that read what a step is given as images.
@@ -94,15 +83,15 @@ TEST(CudaModelKernels, CopiesOfImagesReadBytes) {
     for (const PrecisionPolicy policy : {PrecisionPolicy::ieee, PrecisionPolicy::fp32, PrecisionPolicy::tf32}) {
       SCOPED_TRACE(fmt::format("{} {}", net.kind(), to_string(policy)));
       const Plan plan = step_of(net, policy, Dtype::u8, backend);
-      Programs programs;
+      CudaPrograms programs;
       for (const Group& group : image_readers(plan)) {
         const Kernel& kernel = plan.kernels[static_cast<std::size_t>(group.members.front())];
         // VGG's filter gradient by multiply-adds is the portable kernel, which reads an element many times.
         const bool apart = net.kind() == Vgg<11>::name && policy == PrecisionPolicy::ieee;
         EXPECT_EQ(kernel.label.starts_with("cast"), apart) << kernel.label;
-        programs.emplace(cuda::generate(plan, group, backend.chip()).source, kernel.label);
+        programs.add(cuda::generate(plan, group, backend.chip()), "", kernel.label, kSpilledBytes);
       }
-      expect_compiles(programs, "sm_90a");
+      programs.expect_compile("sm_90a");
     }
 }
 
@@ -119,11 +108,15 @@ TEST(CudaModelKernels, FirstLayersReadBytes) {
         const std::string family = group.implementation->name();
         EXPECT_TRUE(family == "conv_s2d_sm90" || family == "conv_c3") << family;
       }
-      Programs programs;
-      for (const auto& [text, label] : backend.sources(plan))
-        if (text.find("element(const Body") != std::string::npos) programs.emplace(text, label);
+      CudaPrograms programs;
+      for (const Group& group : plan.groups) {
+        if (cuda::blas_problem(group)) continue;
+        const cuda::KernelCode code = cuda::generate(plan, group, backend.chip());
+        if (code.source.find("element(const Body") != std::string::npos)
+          programs.add(code, "", label_of(plan, group), kSpilledBytes);
+      }
       EXPECT_EQ(programs.size(), 2u);
-      expect_compiles(programs, "sm_90a");
+      programs.expect_compile("sm_90a");
     }
 }
 
@@ -135,29 +128,26 @@ TEST(CudaModelKernels, UnfoldedImagesReadBytes) {
   ASSERT_EQ(readers.size(), 1u);
   const Kernel& kernel = plan.kernels[static_cast<std::size_t>(readers[0].members.back())];
   EXPECT_EQ(kernel.label, "unfold");
-  expect_compiles({{cuda::generate(plan, readers[0], backend.chip()).source, kernel.label}}, "sm_90a");
+  CudaPrograms programs;
+  programs.add(cuda::generate(plan, readers[0], backend.chip()), "", kernel.label, kSpilledBytes);
+  programs.expect_compile("sm_90a");
 }
 
-// The other nets have layers of the same kinds; all of them compile with --long.
-TEST(CudaModelKernels, NetsInHalvesForHopper) {
-  Programs programs;
-  for (const AnyModel& net : {AnyModel(Alexnet{}), AnyModel(Overfeat{}), AnyModel(Vgg<11>{}), AnyModel(Resnet<18>{})})
-    add_programs(programs, net, {PrecisionPolicy::fp16}, "sm_90a");
-  expect_compiles(programs, "sm_90a");
+TEST(CudaModelKernels, Resnet18InHalvesForHopper) {
+  CudaPrograms programs;
+  add_programs(programs, Resnet<18>{}, {PrecisionPolicy::fp16}, "sm_90a");
+  programs.expect_compile("sm_90a");
 }
 
 class CudaModelKernelsFor : public testing::TestWithParam<const char*> {};
 
-TEST_P(CudaModelKernelsFor, AlexnetUnderEveryPolicy) {
-  Programs programs;
-  add_programs(programs, Alexnet{}, kAllPolicies, GetParam());
-  expect_compiles(programs, GetParam());
-}
-
-TEST_P(CudaModelKernelsFor, Resnet18UnderEveryPolicy) {
-  Programs programs;
-  add_programs(programs, Resnet<18>{}, kAllPolicies, GetParam());
-  expect_compiles(programs, GetParam());
+// Of the programs that one template and tile gives under a policy, the longest; with --long all of every net.
+TEST_P(CudaModelKernelsFor, EachTemplateAndTileUnderEveryPolicy) {
+  CudaPrograms programs;
+  for (const AnyModel& net : {AnyModel(Alexnet{}), AnyModel(Overfeat{}), AnyModel(Vgg<11>{}), AnyModel(Resnet<18>{}),
+                              AnyModel(MobilenetV1{})})
+    add_programs(programs, net, kAllPolicies, GetParam());
+  programs.one_of_each_form().expect_compile(GetParam());
 }
 
 // sm_100 runs portable programs as sm_80 does; with --long all compile for it, too.
@@ -165,8 +155,11 @@ INSTANTIATE_TEST_SUITE_P(Architectures, CudaModelKernelsFor, testing::Values("sm
                          [](const auto& architecture) { return architecture.param; });
 
 TEST(CudaModelKernels, LongEveryNetUnderEveryPolicyOnEveryArchitecture) {
-  for (const char* architecture : {"sm_80", "sm_90a", "sm_100"})
-    expect_compiles(programs_of_all(kAllPolicies, architecture), architecture);
+  for (const char* architecture : {"sm_80", "sm_90a", "sm_100"}) {
+    CudaPrograms programs;
+    AllModels::for_each([&]<class Net>() { add_programs(programs, Net{}, kAllPolicies, architecture); });
+    programs.expect_compile(architecture);
+  }
 }
 
 }  // namespace

@@ -111,7 +111,7 @@ TEST_F(OnnxTest, LayersBecomeOnnxsOwnOps) {
 /// Angles, for which ONNX has no op.
 struct Angle {
   static constexpr const char* name = "angle";
-  static constexpr auto fields() { return std::tuple{}; }
+  static constexpr auto fields() { return field_list(); }
   Forward build(const Shape&, Parameters&) const {
     return [](const Tensor& x, Pass&) { return atan2(x, x + 1); };
   }

@@ -6,7 +6,7 @@
 #include "nixie/backends/cuda/families/registry.h"
 #include "nixie/backends/cuda/generate/portable.h"
 #include "nixie/tests/backends/cuda/plans.h"
-#include "nixie/tests/compiler_log.h"
+#include "nixie/tests/cuda_programs.h"
 
 namespace nixie::cuda {
 namespace {
@@ -16,46 +16,50 @@ KernelCode generate(const Plan& plan, const Kernel& kernel) {
   return cuda::generate(plan, kernel, chip_named("sm_80"));
 }
 
-std::vector<std::string> sources_of(const std::vector<cuda_plans::Draft>& drafts) {
-  std::vector<std::string> sources;
+void add_programs(CudaPrograms& programs, const std::vector<cuda_plans::Draft>& drafts) {
   for (const cuda_plans::Draft& draft : drafts)
     for (const Kernel& kernel : draft.plan.kernels) {
       const bool product = kernel.head && is_product(*kernel.head);  // a library computes some on a device
-      sources.push_back((product ? generate_product(draft.plan, kernel) : generate(draft.plan, kernel)).source);
+      const KernelCode code = product ? generate_product(draft.plan, kernel) : generate(draft.plan, kernel);
+      // Division of doubles is a call; what lives across it is spilled.
+      const bool may_spill = code.source.find("f64") != std::string::npos;
+      programs.add(code, form_of(code), draft.name, may_spill ? 1 << 20 : 0);
     }
-  return sources;
 }
 
-void expect_compiles(const std::vector<std::string>& sources, const std::string& architecture) {
-  const std::vector<Cubin> cubins = compile_sources(sources, architecture);
-  for (std::size_t i = 0; i < sources.size(); ++i) {
-    EXPECT_FALSE(cubins[i].code.empty());
-    // Division of doubles is a call; what lives across it is spilled.
-    const bool may_spill = sources[i].find("f64") != std::string::npos;
-    EXPECT_EQ(complaints(cubins[i].log, may_spill ? 1 << 20 : 0), "") << sources[i];
-  }
+CudaPrograms elementwise_and_reductions() {
+  CudaPrograms programs;
+  add_programs(programs, cuda_plans::elementwise_and_reductions());
+  return programs;
+}
+
+CudaPrograms convolutions() {
+  CudaPrograms programs;
+  for (Dtype dtype : {Dtype::f32, Dtype::f16}) add_programs(programs, cuda_plans::all_convolutions(dtype));
+  add_programs(programs, cuda_plans::in_tf32(cuda_plans::all_convolutions(Dtype::f32)));
+  return programs;
+}
+
+CudaPrograms products_pooling_and_gather() {
+  CudaPrograms programs;
+  for (Dtype dtype : {Dtype::f32, Dtype::bf16, Dtype::i32}) add_programs(programs, cuda_plans::all_products(dtype));
+  for (Dtype dtype : {Dtype::f32, Dtype::f16}) add_programs(programs, cuda_plans::all_lookups(dtype));
+  return programs;
+}
+
+TEST(CudaCodegen, EachFormCompilesForHopper) {
+  elementwise_and_reductions().one_of_each_form().expect_compile("sm_90a");
+  convolutions().one_of_each_form().expect_compile("sm_90a");
+  products_pooling_and_gather().one_of_each_form().expect_compile("sm_90a");
 }
 
 class CudaCodegen : public testing::TestWithParam<std::string> {};
 
-TEST_P(CudaCodegen, ElementwiseAndReductionsCompile) {
-  expect_compiles(sources_of(cuda_plans::elementwise_and_reductions()), GetParam());
-}
+TEST_P(CudaCodegen, ElementwiseAndReductionsCompile) { elementwise_and_reductions().expect_compile(GetParam()); }
+TEST_P(CudaCodegen, ConvolutionsCompile) { convolutions().expect_compile(GetParam()); }
+TEST_P(CudaCodegen, ProductsPoolingAndGatherCompile) { products_pooling_and_gather().expect_compile(GetParam()); }
 
-TEST_P(CudaCodegen, ConvolutionsCompile) {
-  for (Dtype dtype : {Dtype::f32, Dtype::f16})
-    expect_compiles(sources_of(cuda_plans::all_convolutions(dtype)), GetParam());
-  expect_compiles(sources_of(cuda_plans::in_tf32(cuda_plans::all_convolutions(Dtype::f32))), GetParam());
-}
-
-TEST_P(CudaCodegen, ProductsPoolingAndGatherCompile) {
-  for (Dtype dtype : {Dtype::f32, Dtype::bf16, Dtype::i32})
-    expect_compiles(sources_of(cuda_plans::all_products(dtype)), GetParam());
-  for (Dtype dtype : {Dtype::f32, Dtype::f16}) expect_compiles(sources_of(cuda_plans::all_lookups(dtype)), GetParam());
-}
-
-INSTANTIATE_TEST_SUITE_P(Hopper, CudaCodegen, testing::Values("sm_90a"));
-INSTANTIATE_TEST_SUITE_P(LongOthers, CudaCodegen, testing::Values("sm_80", "sm_100"));
+INSTANTIATE_TEST_SUITE_P(LongAll, CudaCodegen, testing::Values("sm_80", "sm_90a", "sm_100"));
 
 TEST(CudaCodegenText, WhatTheCompilerComplainsOfIsSeen) {
   const char* const kWaits = R"(#include "ptx.cuh"

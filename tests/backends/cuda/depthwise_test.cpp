@@ -5,13 +5,12 @@
 
 #include "nixie/backends/cpu/backend.h"
 #include "nixie/backends/cuda/backend.h"
-#include "nixie/backends/cuda/compile/jit.h"
 #include "nixie/backends/cuda/families/registry.h"
 #include "nixie/backends/cuda/rewrite/lower.h"
 #include "nixie/tests/backends/cuda/hopper_plans.h"
 #include "nixie/tests/backends/cuda/norm_plans.h"
 #include "nixie/tests/backends/draft_runner.h"
-#include "nixie/tests/compiler_log.h"
+#include "nixie/tests/cuda_programs.h"
 
 namespace nixie {
 namespace {
@@ -106,31 +105,31 @@ std::vector<Draft> drafts(const Case& of) {
 
 class CudaDepthwise : public testing::TestWithParam<Case> {};
 
-void expect_compiles(const Case& of, const std::string& architecture) {
+void add_programs(CudaPrograms& programs, const Case& of, const std::string& architecture) {
   const cuda::Chip chip = cuda::chip_named(architecture);
-  std::vector<std::string> sources;
   for (const Draft& draft : drafts(of)) {
     Plan plan = draft.plan;
     cuda::lower(plan, chip);
     plan_memory(plan);
     int own = 0;
-    for (const Group& group : plan.groups) {
-      const cuda::KernelCode code = cuda::generate(plan, group, chip);
-      own += code.variant.starts_with("depthwise");
-      sources.push_back(code.source);
-    }
+    for (const Group& group : plan.groups) own += cuda::generate(plan, group, chip).variant.starts_with("depthwise");
     EXPECT_EQ(own, 1) << draft.name;
-  }
-  const std::vector<cuda::Cubin> cubins = cuda::compile_sources(sources, architecture);
-  for (std::size_t i = 0; i < cubins.size(); ++i) {
-    EXPECT_FALSE(cubins[i].code.empty());
-    EXPECT_EQ(cuda::complaints(cubins[i].log), "") << sources[i].substr(0, 900);
+    programs.add(plan, chip, draft.name);
   }
 }
 
-TEST_P(CudaDepthwise, CompilesWithoutSpills) { expect_compiles(GetParam(), "sm_90a"); }
-TEST_P(CudaDepthwise, LongCompilesForOtherChips) {
-  for (const char* architecture : {"sm_80", "sm_100"}) expect_compiles(GetParam(), architecture);
+TEST(CudaDepthwise, EachFormCompilesWithoutSpills) {
+  CudaPrograms programs;
+  for (const Case& of : cases()) add_programs(programs, of, "sm_90a");
+  programs.one_of_each_form().expect_compile("sm_90a");
+}
+
+TEST_P(CudaDepthwise, LongCompilesWithoutSpills) {
+  for (const char* architecture : {"sm_80", "sm_90a", "sm_100"}) {
+    CudaPrograms programs;
+    add_programs(programs, GetParam(), architecture);
+    programs.expect_compile(architecture);
+  }
 }
 
 double any_number(Dtype dtype, std::mt19937& random) {

@@ -7,7 +7,6 @@
 
 #include "nixie/backends/cpu/backend.h"
 #include "nixie/backends/cuda/backend.h"
-#include "nixie/backends/cuda/compile/jit.h"
 #include "nixie/backends/cuda/families/blas.h"
 #include "nixie/backends/cuda/families/registry.h"
 #include "nixie/backends/cuda/rewrite/lower.h"
@@ -15,7 +14,7 @@
 #include "nixie/tests/backends/cuda/compiled_by.h"
 #include "nixie/tests/backends/cuda/hopper_cases.h"
 #include "nixie/tests/backends/draft_runner.h"
-#include "nixie/tests/compiler_log.h"
+#include "nixie/tests/cuda_programs.h"
 #include "nixie/tests/errors.h"
 
 namespace nixie {
@@ -80,20 +79,24 @@ class Replaying final : public Backend {
 
 class CudaHopper : public testing::TestWithParam<hopper_plans::Case> {};
 
-TEST_P(CudaHopper, CompilesWithoutSpills) {
-  const Draft draft = GetParam().draft();
-  Plan plan = draft.plan;
+void add_programs(CudaPrograms& programs, const hopper_plans::Case& of) {
+  Plan plan = of.draft().plan;
   cuda::lower(plan, hopper());
   plan_memory(plan);
-  EXPECT_EQ(own_kernels(plan), GetParam().kernels);
-  std::vector<std::string> sources;
-  for (const Group& group : plan.groups)
-    if (!cuda::blas_problem(group)) sources.push_back(cuda::generate(plan, group, hopper()).source);
-  const std::vector<cuda::Cubin> cubins = cuda::compile_sources(sources, "sm_90a");
-  for (std::size_t i = 0; i < cubins.size(); ++i) {
-    EXPECT_FALSE(cubins[i].code.empty());
-    EXPECT_EQ(cuda::complaints(cubins[i].log), "") << sources[i];
-  }
+  EXPECT_EQ(own_kernels(plan), of.kernels) << of.name;
+  programs.add(plan, hopper(), of.name);
+}
+
+TEST(CudaHopper, EachFormCompilesWithoutSpills) {
+  CudaPrograms programs;
+  for (const hopper_plans::Case& of : hopper_plans::cases()) add_programs(programs, of);
+  programs.one_of_each_form().expect_compile("sm_90a");
+}
+
+TEST_P(CudaHopper, LongCompilesWithoutSpills) {
+  CudaPrograms programs;
+  add_programs(programs, GetParam());
+  programs.expect_compile("sm_90a");
 }
 
 // Groups before small kernels share launches.

@@ -5,13 +5,12 @@
 
 #include "nixie/backends/cpu/backend.h"
 #include "nixie/backends/cuda/backend.h"
-#include "nixie/backends/cuda/compile/jit.h"
 #include "nixie/backends/cuda/families/registry.h"
 #include "nixie/backends/cuda/rewrite/lower.h"
 #include "nixie/backends/cuda/rewrite/unfold/form.h"
 #include "nixie/tests/backends/cuda/hopper_plans.h"
 #include "nixie/tests/backends/draft_runner.h"
-#include "nixie/tests/compiler_log.h"
+#include "nixie/tests/cuda_programs.h"
 
 namespace nixie {
 namespace {
@@ -152,10 +151,8 @@ std::vector<std::string> programs(const Draft& draft) {
 
 // In the form that is estimated fastest and in the one that is slowest, whose copies may spill a few words: of many
 // taps at once all loads are on their way before the first store.
-TEST_P(CudaUnfold, Compiles) {
-  std::vector<std::string> sources;
-  std::vector<int> spilled_bytes;
-  for (const Draft& draft : drafts(GetParam())) {
+void add_programs(CudaPrograms& programs, const Case& of) {
+  for (const Draft& draft : drafts(of)) {
     const std::vector<Draft> forms = in_all_forms(draft);
     if (forms.empty()) continue;
     for (const Draft& form : {forms.front(), forms.back()}) {
@@ -167,15 +164,23 @@ TEST_P(CudaUnfold, Compiles) {
         const cuda::KernelCode code = cuda::generate(plan, group, hopper());
         const bool is_own = code.variant.starts_with("conv_");
         own += is_own;
-        spilled_bytes.push_back(is_own ? 0 : 64);
-        sources.push_back(code.source);
+        programs.add(code, form_of(code), draft.name, is_own ? 0 : 64);
       }
       EXPECT_EQ(own, 1) << draft.name;
     }
   }
-  const std::vector<cuda::Cubin> cubins = cuda::compile_sources(sources, "sm_90a");
-  for (std::size_t i = 0; i < cubins.size(); ++i)
-    EXPECT_EQ(cuda::complaints(cubins[i].log, spilled_bytes[i]), "") << sources[i];
+}
+
+TEST(CudaUnfold, EachFormCompiles) {
+  CudaPrograms programs;
+  for (const Case& of : cases()) add_programs(programs, of);
+  programs.one_of_each_form().expect_compile("sm_90a");
+}
+
+TEST_P(CudaUnfold, LongCompiles) {
+  CudaPrograms programs;
+  add_programs(programs, GetParam());
+  programs.expect_compile("sm_90a");
 }
 
 TEST_P(CudaUnfold, AgreesWithDoubles) {

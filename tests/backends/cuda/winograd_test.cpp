@@ -8,14 +8,13 @@
 
 #include "nixie/backends/cpu/backend.h"
 #include "nixie/backends/cuda/backend.h"
-#include "nixie/backends/cuda/compile/jit.h"
 #include "nixie/backends/cuda/families/blas.h"
 #include "nixie/backends/cuda/families/registry.h"
 #include "nixie/backends/cuda/rewrite/lower.h"
 #include "nixie/backends/validate.h"
 #include "nixie/tests/backends/cuda/hopper_plans.h"
 #include "nixie/tests/backends/draft_runner.h"
-#include "nixie/tests/compiler_log.h"
+#include "nixie/tests/cuda_programs.h"
 
 namespace nixie {
 namespace {
@@ -133,18 +132,6 @@ class CudaWinograd : public testing::TestWithParam<Case> {
       cuda_plans::expect_close(found[i], expected[i], {.of_itself = bound, .of_largest = bound},
                                fmt::format("{} output {}", plain.name, i));
   }
-  void expect_compiles(const char* architecture, int spilled_bytes = 0) const {
-    Plan plan = lowered(draft(), GetParam().tile).plan;
-    cuda::lower(plan, cuda::chip_named("sm_80"));
-    plan_memory(plan);
-    std::vector<std::string> sources;
-    for (const Group& group : plan.groups)
-      if (!cuda::blas_problem(group)) sources.push_back(cuda::generate(plan, group, cuda::chip_named("sm_80")).source);
-    EXPECT_LT(sources.size(), plan.groups.size()) << "the library multiplies";
-    const std::vector<cuda::Cubin> cubins = cuda::compile_sources(sources, architecture);
-    for (std::size_t i = 0; i < cubins.size(); ++i)
-      EXPECT_EQ(cuda::complaints(cubins[i].log, spilled_bytes), "") << sources[i];
-  }
 };
 
 TEST_P(CudaWinograd, AgreesWithDoublesOnTheCpu) {
@@ -177,12 +164,30 @@ TEST_P(CudaWinograd, AgreesWithDoublesOnADevice) {
   expect_right(*make_validating_backend(cuda, make_cpu_backend()), 1);
 }
 
-TEST_P(CudaWinograd, CompilesWithoutSpills) { expect_compiles("sm_90a"); }
+void add_programs(CudaPrograms& programs, const Case& of, int spilled_bytes = 0) {
+  const cuda::Chip chip = cuda::chip_named("sm_80");
+  Plan plan = lowered(of.draft(of.name, of.layer), of.tile).plan;
+  cuda::lower(plan, chip);
+  plan_memory(plan);
+  EXPECT_TRUE(std::any_of(plan.groups.begin(), plan.groups.end(),
+                          [](const Group& group) { return cuda::blas_problem(group) != nullptr; }))
+      << of.name << ": the library multiplies";
+  programs.add(plan, chip, of.name, spilled_bytes);
+}
+
+TEST(CudaWinograd, EachFormCompilesWithoutSpills) {
+  CudaPrograms programs;
+  for (const Case& of : cases()) add_programs(programs, of);
+  programs.one_of_each_form().expect_compile("sm_90a");
+}
 
 // For sm_100 ptxas takes 80 registers, so that three blocks go beside, and spills two of a kernel of 68 accesses.
-TEST_P(CudaWinograd, LongCompilesForOthersWithoutSpills) {
-  expect_compiles("sm_80");
-  expect_compiles("sm_100", 8);
+TEST_P(CudaWinograd, LongCompilesWithoutSpills) {
+  for (const auto& [architecture, spilled_bytes] : {std::pair("sm_80", 0), {"sm_90a", 0}, {"sm_100", 8}}) {
+    CudaPrograms programs;
+    add_programs(programs, GetParam(), spilled_bytes);
+    programs.expect_compile(architecture);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Layers, CudaWinograd, testing::ValuesIn(cases()),

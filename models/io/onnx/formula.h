@@ -2,7 +2,7 @@
 #pragma once
 
 #include "nixie/core/graph/tensor.h"
-#include "nixie/models/io/onnx_graph.h"
+#include "nixie/models/io/onnx/graph.h"
 
 namespace nixie {
 

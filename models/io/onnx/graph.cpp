@@ -1,5 +1,5 @@
 // Writes an ONNX graph as protocol buffers; field numbers are those of onnx.proto.
-#include "nixie/models/io/onnx_graph.h"
+#include "nixie/models/io/onnx/graph.h"
 
 namespace nixie {
 

@@ -1,5 +1,5 @@
 // Elementwise formulas as ONNX nodes; comparisons are ONNX's booleans until arithmetic or the result needs numbers.
-#include "nixie/models/io/onnx_formula.h"
+#include "nixie/models/io/onnx/formula.h"
 
 #include <cmath>
 #include <limits>
