@@ -1,5 +1,6 @@
 // Normalization: the formula from image bytes to a model's input, for the host and for graphs.
-// Batch::pixels (data/loader.h) applies it.
+// Batch::pixels (data/loader.h) applies it; on CUDA it fuses into the kernels that read the bytes
+// (backends/cuda/rewrite/fold_byte_images.cpp).
 #pragma once
 
 #include <cstdint>

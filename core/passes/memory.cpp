@@ -1,4 +1,5 @@
-// Memory: lifetimes to arena offsets, byte ranges to waits.
+// Decides how much memory a step's values take (Plan::arena_bytes): lifetimes to arena offsets, byte ranges to waits.
+// Scratch of programs comes on top (backends/cuda/run/executable.cpp); memory_report.h prints the sum.
 #include "nixie/core/passes/memory.h"
 
 #include <algorithm>

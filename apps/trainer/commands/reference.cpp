@@ -15,7 +15,8 @@ configuration with every default, `--set key.path=value` changes a value, and a 
 A layer may have a name, which becomes the prefix of its parameters: `{conv2d: {out: 64}, name: conv1}`. Initialisers are
 `constant: {value}`, `uniform: {low, high}`, `normal: {deviation, mean}`, `glorot: {gain}`, `kaiming: {gain}` and `orthonormal: {scale}`.
 
-`trainer list --markdown` prints this page from the program itself.
+`trainer list --markdown` prints this page from the program itself: from the text beside each field, in configs/parse/config.h and in `fields()` of the
+structs of layers, data and optimizers.
 )";
 
 template <class T>

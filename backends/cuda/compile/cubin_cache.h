@@ -1,4 +1,5 @@
-// The disk cache of compiled kernels (cubins) and of cuBLASLt's measured choices: one file per key, written atomically.
+// The disk cache of compiled kernels (cubins) and of cuBLASLt's measured choices: one file per key, written atomically,
+// in $NIXIE_CACHE, else $XDG_CACHE_HOME/nixie, else ~/.cache/nixie.
 #pragma once
 
 #include <filesystem>

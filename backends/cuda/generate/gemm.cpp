@@ -1,5 +1,5 @@
-// Writes the programs of kernels with a head: gemm.cuh for products and convolutions, gather.cuh inside map.cuh for
-// pooling, gather and scatter.
+// Writes the programs of kernels with a head and picks their tiles: gemm.cuh for products and convolutions, gather.cuh
+// inside map.cuh for pooling, gather and scatter.
 #include <algorithm>
 #include <cmath>
 #include <numeric>

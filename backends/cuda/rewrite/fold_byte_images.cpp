@@ -1,5 +1,6 @@
 // Fuses elementwise preprocessing into the kernels that read images of bytes, which saves writing and reading an f32
-// copy of four times the bytes. 16-bit first layers absorb it themselves (families/conv/image_code.h).
+// copy of four times the bytes. 16-bit first layers absorb it themselves (families/conv/image_code.h). The formula is
+// data/normalization.h's, applied by Batch::pixels; all cases: docs/cuda.md, byte images.
 #include <algorithm>
 #include <optional>
 

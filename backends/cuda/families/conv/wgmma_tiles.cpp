@@ -1,4 +1,5 @@
-// The tiles of 16-bit convolutions on sm_90a and an estimate of each, in clocks.
+// The tiles of 16-bit convolutions on sm_90a and an estimate of each, in clocks: the fastest runs, unless a line of
+// tune/*.tsv names another. f32: conv_ffma.cpp; other chips: generate/gemm.cpp.
 #include "nixie/backends/cuda/families/conv/wgmma_tiles.h"
 
 #include <algorithm>
