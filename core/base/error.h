@@ -10,8 +10,8 @@
 
 namespace nixie {
 
-/// The kind of an error. The numbers are the exit codes of every nixie program; besides them 0 is success, 1 a difference
-/// found by a comparison, 130 an interrupt.
+/// The kind of an error. The numbers are the exit codes of every nixie program; besides them 0 is success, 1 a
+/// difference found by a comparison, 130 an interrupt.
 enum class Fault : int {
   usage = 2,       ///< wrong arguments, configuration or shapes
   device = 3,      ///< no usable device

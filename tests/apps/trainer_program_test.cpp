@@ -77,7 +77,8 @@ TEST_F(TrainerProgram, ExitCodesSayWhatWentWrong) {
   }
   EXPECT_EQ(run_program("trainer").code, 2);
   EXPECT_EQ(run_program("trainer --help").code, 0);
-  EXPECT_THAT(run_program("trainer --list").output, HasSubstr("momentum: 0.9  # fraction of the last step that is kept"));
+  EXPECT_THAT(run_program("trainer --list").output,
+              HasSubstr("momentum: 0.9  # fraction of the last step that is kept"));
 }
 
 TEST_F(TrainerProgram, EveryProblemOfAFileIsPrinted) {

@@ -49,8 +49,9 @@ TEST_F(ManifestTest, SaysWhichRowIsWrong) {
   EXPECT_THAT(error("images/0.png,cat\nimages/1.png\n"), HasSubstr("list.csv:2: no class"));
   EXPECT_THAT(error("images/0.png,cat\nimages/1.png,\n"), HasSubstr("list.csv:2: no class"));
   EXPECT_THAT(error("file,label\nimages/7.png,cat\n"), HasSubstr("list.csv:2: "));
-  EXPECT_THAT(error("file,label\nimages/7.png,cat\n"),
-              HasSubstr("images/7.png does not exist; expected a row picture,class or picture,mask or picture,number,..."));
+  EXPECT_THAT(
+      error("file,label\nimages/7.png,cat\n"),
+      HasSubstr("images/7.png does not exist; expected a row picture,class or picture,mask or picture,number,..."));
   EXPECT_THAT(error("images/0.png,cat\nimages/0.gif,cat\n"), HasSubstr("does not end as a JPEG or PNG file"));
   EXPECT_THAT(error("file,label\n"), HasSubstr("no row names a picture"));
   EXPECT_THAT(error_of(Fault::data, [] { scan_manifest("/none.csv"); }), HasSubstr("/none.csv: cannot be read"));

@@ -101,7 +101,8 @@ TEST(Optimizer, GroupsMayHaveTheirOwnRuleAndSchedule) {
        .groups = {{.max_rank = 1, .rate = 2, .optimizer = Adam{}, .schedule = StepRate{.rate = 0.25, .every = 1}}}});
   toy.train(optimizer);
   EXPECT_NEAR(toy.w()[0], 1 - 0.1 * 3, 1e-6);
-  EXPECT_NEAR(toy.b()[0], 1 - 2 * 0.25, 1e-5);  // Adam's first step is the rate, but for its epsilon, whatever the gradient
+  EXPECT_NEAR(toy.b()[0], 1 - 2 * 0.25,
+              1e-5);  // Adam's first step is the rate, but for its epsilon, whatever the gradient
   EXPECT_TRUE(optimizer.state().find("fc.bias.exp_avg"));
   EXPECT_FALSE(optimizer.state().find("fc.weight.exp_avg"));
   toy.train(optimizer);

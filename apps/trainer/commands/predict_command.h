@@ -13,7 +13,7 @@ struct PredictCommand {
   std::vector<std::filesystem::path> pictures = {};  ///< files, and folders of them
   int top = 5;                                       ///< classes shown for each
   bool csv = false;
-  std::filesystem::path masks = {};  ///< folder for the masks of a model that names the class of each pixel
+  std::filesystem::path masks = {};           ///< folder for the masks of a model that names the class of each pixel
   std::vector<std::string> assignments = {};  ///< of --set
 };
 

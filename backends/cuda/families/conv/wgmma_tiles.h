@@ -1,5 +1,5 @@
-// Tiles of the tensor-core convolutions of sm_90a: the candidates for a layer, and their estimated times. The fastest by
-// estimate runs, unless a line of tune/*.tsv names another for this chip.
+// Tiles of the tensor-core convolutions of sm_90a: the candidates for a layer, and their estimated times. The fastest
+// by estimate runs, unless a line of tune/*.tsv names another for this chip.
 #pragma once
 
 #include <string>

@@ -237,15 +237,13 @@ NIXIE_DEVICE void pin(float (&d)[kCount]) {
 #define NIXIE_REGS_56 \
   NIXIE_REGS_48       \
   ",%48,%49,%50,%51,%52,%53,%54,%55"
-#define NIXIE_SUMS_56                                                                                       \
-  NIXIE_SUMS_48, "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), \
-      "+f"(d[55])
+#define NIXIE_SUMS_56 \
+  NIXIE_SUMS_48, "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55])
 #define NIXIE_REGS_64 \
   NIXIE_REGS_56       \
   ",%56,%57,%58,%59,%60,%61,%62,%63"
-#define NIXIE_SUMS_64                                                                                       \
-  NIXIE_SUMS_56, "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), \
-      "+f"(d[63])
+#define NIXIE_SUMS_64 \
+  NIXIE_SUMS_56, "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
 #define NIXIE_REGS_80 \
   NIXIE_REGS_64       \
   ",%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79"

@@ -24,7 +24,7 @@ NIXIE_DEVICE bool add_parts(float (&sum)[kRows][kColumns], int part, float* part
   if (!is_last) return false;
   __threadfence();
   constexpr int kAtOnce = kCount % 16 == 0 ? 16 : 8;  // loads of a part on their way, and of the next
-  constexpr int kTogether = kParts > 2 ? 2 : 1;  // both parts of two would be on their way with all chunks
+  constexpr int kTogether = kParts > 2 ? 2 : 1;       // both parts of two would be on their way with all chunks
   static_assert(kCount % kAtOnce == 0);
 #pragma unroll
   for (int first = 0; first < kCount; first += kAtOnce) {

@@ -18,8 +18,8 @@
 // Groups   channels and filters side by side, CONV_C and CONV_K of each; a tile is one group's. A box may reach
 //          into the next group's channels, for which w has zeros.
 // Limits   strides, padding, dilation as im2col TMA has them (corners in [-128, 127], tap offsets < 256); C and K
-//          multiples of 8, forward with LANES 1 any K; the input gradient only for stride 1, in groups only where C is a
-//          multiple of 64.
+//          multiples of 8, forward with LANES 1 any K; the input gradient only for stride 1, in groups only where C is
+//          a multiple of 64.
 // Products with CONV_PRODUCTS = 3 both operands come as two 16-bit planes, high and 2^11 times what it leaves of an f32
 //          value: sum = high * high + 2^-11 * (high * low + low * high). Tensor cores truncate sums, so the first term
 //          starts anew every stage and is added to a float that rounds; the others are small enough to run on.
