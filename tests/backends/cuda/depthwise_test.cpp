@@ -10,6 +10,7 @@
 #include "nixie/tests/backends/cuda/hopper_plans.h"
 #include "nixie/tests/backends/cuda/norm_plans.h"
 #include "nixie/tests/backends/draft_runner.h"
+#include "nixie/tests/backends/forwarding_backend.h"
 #include "nixie/tests/cuda_programs.h"
 
 namespace nixie {
@@ -183,20 +184,10 @@ cuda::Chip without_cache() {
 }
 
 /// The backend at hand, with programs chosen for that chip.
-class WithoutCache final : public Backend {
+class WithoutCache final : public Forwarding {
  public:
-  explicit WithoutCache(std::shared_ptr<Backend> inner) : inner_(std::move(inner)) {}
-  std::string name() const override { return inner_->name(); }
-  Target target() const override { return inner_->target(); }
+  using Forwarding::Forwarding;
   void lower(Plan& plan) override { cuda::lower(plan, without_cache()); }
-  std::shared_ptr<Buffer> allocate(std::int64_t size_bytes) override { return inner_->allocate(size_bytes); }
-  void upload(const void* from, Buffer& to, std::int64_t size_bytes) override { inner_->upload(from, to, size_bytes); }
-  void download(Buffer& from, void* to, std::int64_t size_bytes) override { inner_->download(from, to, size_bytes); }
-  void synchronize() override { inner_->synchronize(); }
-  std::unique_ptr<Executable> compile(const Plan& plan) override { return inner_->compile(plan); }
-
- private:
-  std::shared_ptr<Backend> inner_;
 };
 
 std::vector<Layer> normalised_layers() {

@@ -14,6 +14,7 @@
 #include "nixie/tests/backends/cuda/compiled_by.h"
 #include "nixie/tests/backends/cuda/hopper_cases.h"
 #include "nixie/tests/backends/draft_runner.h"
+#include "nixie/tests/backends/forwarding_backend.h"
 #include "nixie/tests/cuda_programs.h"
 #include "nixie/tests/errors.h"
 
@@ -181,13 +182,11 @@ TEST_P(CudaHopper, GroupsAgreeWithTheirMembers) {
 }
 
 /// A device whose fused poolings forget the ReLU before them.
-class WithoutRelu final : public Backend {
+class WithoutRelu final : public Forwarding {
  public:
-  explicit WithoutRelu(std::shared_ptr<Backend> inner) : inner_(std::move(inner)) {}
-  std::string name() const override { return inner_->name(); }
-  Target target() const override { return inner_->target(); }
+  using Forwarding::Forwarding;
   void lower(Plan& plan) override {
-    inner_->lower(plan);
+    Forwarding::lower(plan);
     for (Group& group : plan.groups) {
       auto by = std::make_shared<cuda::Implementers>(dynamic_cast<const cuda::Implementers&>(*group.implementation));
       for (cuda::Choice& choice : by->choices)
@@ -195,14 +194,6 @@ class WithoutRelu final : public Backend {
       group.implementation = by;
     }
   }
-  std::shared_ptr<Buffer> allocate(std::int64_t size_bytes) override { return inner_->allocate(size_bytes); }
-  void upload(const void* from, Buffer& to, std::int64_t size_bytes) override { inner_->upload(from, to, size_bytes); }
-  void download(Buffer& from, void* to, std::int64_t size_bytes) override { inner_->download(from, to, size_bytes); }
-  void synchronize() override { inner_->synchronize(); }
-  std::unique_ptr<Executable> compile(const Plan& plan) override { return inner_->compile(plan); }
-
- private:
-  std::shared_ptr<Backend> inner_;
 };
 
 TEST(CudaHopper, AFusedKernelThatIsWrongIsNamed) {
