@@ -1,5 +1,5 @@
 // An empty value would read as an option that was not given, and another run or model would be taken without a word.
-#include "nixie/apps/trainer/commands/arguments.h"
+#include "nixie/apps/trainer/program/arguments.h"
 
 #include <algorithm>
 

@@ -1,0 +1,72 @@
+// Every exception ends as one line and a number.
+#include "nixie/apps/trainer/program/program.h"
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <new>
+#include <system_error>
+
+#include "nixie/apps/trainer/signals.h"
+
+namespace nixie {
+namespace {
+
+int end_with(Fault fault, const std::string& text) {
+  std::fflush(stdout);  // what was printed before it comes first
+  std::fprintf(stderr, "%s\n", printable(text).c_str());
+  return static_cast<int>(fault);
+}
+
+/// Flushes what the work printed.
+int with_output(const std::function<int()>& work) {
+  int code = 0, cause = 0;
+  try {
+    code = work();
+  } catch (const std::system_error& error) {  // fmt's
+    if (!std::ferror(stdout)) throw;
+    cause = error.code().value();
+  }
+  if (std::fflush(stdout) != 0 && cause == 0) cause = errno;
+  if ((cause == 0 && !std::ferror(stdout)) || cause == EPIPE) return code;
+  fail(Fault::storage, "what was printed is not complete: ", std::strerror(cause ? cause : EIO),
+       "; look at where standard output leads");
+}
+
+}  // namespace
+
+std::string printable(std::string_view text) {
+  std::string result;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find_first_of("\n\t", at), text.size());
+    result += one_line(text.substr(at, end - at));
+    if (end < text.size()) result += text[end];
+    at = end + 1;
+  }
+  return result;
+}
+
+void tell_text(std::string_view text) { fmt::print("{}", printable(text)); }
+
+void begin_program() {
+  reserve_standard_descriptors();
+  std::signal(SIGXFSZ, SIG_IGN);
+}
+
+int exit_code_of(Output output, const std::function<int()>& work, const std::string& before) {
+  try {
+    return output == Output::result ? with_output(work) : work();
+  } catch (const Error& error) {
+    return end_with(error.fault(), before + error.what());  // a line for each problem of a configuration
+  } catch (const std::filesystem::filesystem_error& error) {
+    return end_with(Fault::storage, before + one_line(error.path1().string()) + ": " + error.code().message() +
+                                        "; check the path and its permissions");
+  } catch (const std::bad_alloc&) {
+    return end_with(Fault::memory, before + "out of memory; set a smaller batch");
+  } catch (const std::exception& error) {
+    return end_with(Fault::usage, before + one_line(error.what()));
+  }
+}
+
+}  // namespace nixie
