@@ -1,6 +1,8 @@
 // How a net becomes a model.
 #include "nixie/models/model.h"
 
+#include "nixie/core/ops/ops.h"
+
 namespace nixie {
 namespace {
 
@@ -14,6 +16,17 @@ Model::Model(const AnyModel& net, const Shape& input, std::uint64_t seed, Dtype 
     : parameters_(seed, floating), input_(input) {
   check(input.rank() >= 1, "model: input is a scalar, expected [N, ...]");
   forward_ = net.layers().build(input, parameters_);
+}
+
+Model Model::with_mirror_average() const {
+  check(input_.rank() >= 3, "mirror_average: a sample is ", input_shape(), ", expected [channels, ..., width]");
+  Model result = *this;
+  result.forward_ = [forward = forward_](const Tensor& x, Pass& pass) {
+    if (pass.training) return forward(x, pass);
+    const Tensor straight = forward(x, pass), mirrored = forward(flip(x, {-1}), pass);
+    return (straight + (mirrored.rank() > 2 ? flip(mirrored, {-1}) : mirrored)) / 2;
+  };
+  return result;
 }
 
 Tensor Model::operator()(const Tensor& x, Pass& pass) const { return forward_(x, pass); }

@@ -46,6 +46,10 @@ class Model {
   Model(const AnyModel& net, const Shape& input, std::uint64_t seed = 0,
         Dtype floating = parameter_dtype(default_precision()));
 
+  /// The same net and parameters; in evaluation its output is the mean over a sample and its mirror image, whose output
+  /// is mirrored back if it has a width. Throws where samples have no width.
+  Model with_mirror_average() const;
+
   Tensor operator()(const Tensor& x, Pass& pass) const;
   const Parameters& parameters() const { return parameters_; }
   /// The shape [N, ...] that it was built for.

@@ -4,15 +4,24 @@
 namespace nixie {
 namespace {
 
-// Whether a text is what a pattern says; * stands for any text.
+// Whether a text is what a pattern says; * stands for any text. A part between two stars may stand where it is first
+// found: what follows has the most room there, so no other place needs a trial.
 bool matches(std::string_view text, std::string_view pattern) {
   const std::size_t star = pattern.find('*');
   if (star == std::string_view::npos) return text == pattern;
-  if (text.substr(0, star) != pattern.substr(0, star)) return false;
-  const std::string_view rest = pattern.substr(star + 1);
-  for (std::size_t at = star; at <= text.size(); ++at)
-    if (matches(text.substr(at), rest)) return true;
-  return false;
+  const std::size_t last = pattern.rfind('*');
+  const std::string_view front = pattern.substr(0, star), back = pattern.substr(last + 1);
+  if (text.size() < front.size() + back.size() || !text.starts_with(front) || !text.ends_with(back)) return false;
+  text = text.substr(front.size(), text.size() - front.size() - back.size());
+  for (std::size_t at = star; at < last;) {
+    const std::size_t next = pattern.find('*', at + 1);
+    const std::string_view part = pattern.substr(at + 1, next - at - 1);
+    const std::size_t found = text.find(part);
+    if (found == std::string_view::npos) return false;
+    text.remove_prefix(found + part.size());
+    at = next;
+  }
+  return true;
 }
 
 }  // namespace

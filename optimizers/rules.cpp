@@ -8,6 +8,11 @@ Tensor decayed(const Tensor& grad, double weight_decay, const Variable& w) {
   return weight_decay == 0 ? grad : grad + weight_decay * w;
 }
 
+// Averages with a rate of 1 stay 0, and their correction divides by 0.
+void check_rates(double beta1, double beta2) {
+  check(beta1 < 1 && beta2 < 1, "beta1 is ", beta1, " and beta2 ", beta2, ", expected numbers below 1");
+}
+
 // Adam's step with the averages m and v of g.
 void adam_step(const Variable& w, const Variable& m, const Variable& v, const Tensor& g, const UpdateContext& now,
                double beta1, double beta2, double eps, const Tensor& shrunk) {
@@ -37,6 +42,7 @@ Update Sgd::build(const Variable& w, Parameters& state) const {
 }
 
 Update Adam::build(const Variable& w, Parameters& state) const {
+  check_rates(beta1, beta2);
   const Variable m = make_buffer(state, "exp_avg", w), v = make_buffer(state, "exp_avg_sq", w);
   return [=, *this](const Tensor& grad, const UpdateContext& now) {
     adam_step(w, m, v, decayed(grad, weight_decay, w), now, beta1, beta2, eps, w);
@@ -44,6 +50,7 @@ Update Adam::build(const Variable& w, Parameters& state) const {
 }
 
 Update AdamW::build(const Variable& w, Parameters& state) const {
+  check_rates(beta1, beta2);
   const Variable m = make_buffer(state, "exp_avg", w), v = make_buffer(state, "exp_avg_sq", w);
   return [=, *this](const Tensor& grad, const UpdateContext& now) {
     const Tensor shrunk = weight_decay == 0 ? w.value() : w * (1 - now.rate * weight_decay);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
 #include <span>
 #include <unordered_map>
 
@@ -129,10 +130,18 @@ class Exporter {
     return graph_.add("Concat", parts, {{"axis", std::int64_t{0}}});
   }
 
-  std::string parameter(const VariablePointer& variable) { return parameter(variable, Variable(variable).array()); }
-  std::string parameter(const VariablePointer& variable, const Array& array) {
-    if (variables_.emplace(variable.get(), true).second) graph_.constant(variable->name, array);
-    return variable->name;
+  std::string parameter(const VariablePointer& variable) {
+    std::string& name = variables_[variable.get()];
+    if (name.empty()) name = named_constant(variable->name, Variable(variable).array());
+    return name;
+  }
+
+  /// A constant of this name or, where a layer that is used twice took it, of the next free one.
+  std::string named_constant(const std::string& name, const Array& array) {
+    std::string free = name;
+    for (int i = 2; !names_.insert(free).second; ++i) free = fmt::format("{}.{}", name, i);
+    graph_.constant(free, array);
+    return free;
   }
 
   Value build(const Tensor& x) {
@@ -233,10 +242,10 @@ class Exporter {
       std::vector<double> weight = Variable(match.weight).array().to_vector<double>();
       const std::size_t per_channel = weight.size() / scale.size();
       for (std::size_t i = 0; i < weight.size(); ++i) weight[i] *= scale[i / per_channel];
-      inputs.push_back(parameter(match.weight, Array::from(weight, match.weight->shape).to(Dtype::f32)));
+      inputs.push_back(named_constant(match.weight->name, Array::from(weight, match.weight->shape).to(Dtype::f32)));
       const std::string bias = match.bias ? match.bias->name : match.weight->name + ".bias";
-      graph_.constant(bias, Array::from(shift, {static_cast<std::int64_t>(shift.size())}).to(Dtype::f32));
-      inputs.push_back(bias);
+      inputs.push_back(
+          named_constant(bias, Array::from(shift, {static_cast<std::int64_t>(shift.size())}).to(Dtype::f32)));
     }
     if (const auto* conv = as<Conv>(match.product)) return convolution(*conv, match.product, inputs);
     return graph_.add("Gemm", inputs, {{"transB", std::int64_t{1}}});
@@ -416,7 +425,8 @@ class Exporter {
   std::unordered_map<const Node*, int> uses_;
   std::unordered_map<const Node*, Value> values_;
   std::vector<Tensor> kept_;  // nodes made on the way stay alive, and so their addresses
-  std::unordered_map<const VariableState*, bool> variables_;
+  std::unordered_map<const VariableState*, std::string> variables_;
+  std::set<std::string> names_;  // of constants
   std::string batch_;
   int constants_ = 0;
 };

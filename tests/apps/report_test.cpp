@@ -234,6 +234,7 @@ TEST(Compare, SetsRunsBesideEachOther) {
     TrainConfig config = small_config();
     config.steps = name[0] == 'a' ? 12 : 23;
     if (name[0] == 'b') config.optimizer = Sgd{};
+    if (name[0] == 'b') config.metrics = {AnyMetric(F1{})};
     std::filesystem::create_directory(folder / name);
     EXPECT_TRUE(Trainer(config, {.run = folder / name}).train());
   }
@@ -243,14 +244,17 @@ TEST(Compare, SetsRunsBesideEachOther) {
   const CsvTable metrics = read_csv(folder / "b/metrics.csv");
   EXPECT_THAT(ran.output, testing::ContainsRegex(fmt::format("{} +12 +0[.].*\n{} +23 +0[.]", a, b)));
   EXPECT_THAT(ran.output, HasSubstr(fmt::format("{:.4f}", std::stod(metrics.rows.back().at(3)))));
+  EXPECT_THAT(ran.output, HasSubstr(" last f1\n"));
+  EXPECT_THAT(ran.output, HasSubstr(fmt::format(" {:.4f}\n", std::stod(metrics.rows.back().back()))));
   EXPECT_THAT(ran.output, HasSubstr(b + ": steps: 12 -> 23\n"));
   EXPECT_THAT(ran.output, HasSubstr(b + ": optimizer: adam -> sgd\n"));
-  EXPECT_THAT(ran.output, testing::Not(HasSubstr("nothing")));
+  EXPECT_THAT(ran.output, testing::Not(HasSubstr("-> nothing")));
   const std::string html = text_of(page);
   expect_balanced(html);
-  EXPECT_THAT(between(html, "<figcaption>", "<"),
-              ElementsAre("Test accuracy", "Test loss", "Training loss", "Learning rate", "Images per second"));
-  EXPECT_THAT(between(html, "class=\"line line-", "\""), ElementsAre("0", "1", "0", "1", "0", "1", "0", "1", "0", "1"));
+  EXPECT_THAT(between(html, "<figcaption>", "<"), ElementsAre("Test accuracy", "Test loss", "Training loss",
+                                                              "Learning rate", "Images per second", "Test f1"));
+  EXPECT_THAT(between(html, "class=\"line line-", "\""),
+              ElementsAre("0", "1", "0", "1", "0", "1", "0", "1", "0", "1", "1"));
   const Ran none = run_program("trainer compare " + a + " " + folder.path().string());
   EXPECT_EQ(none.code, 2);
   EXPECT_THAT(none.output, HasSubstr("holds no metrics.csv; name folders of runs"));

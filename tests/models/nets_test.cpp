@@ -188,6 +188,42 @@ TEST(Model, InitialValuesFollowTheSeedAndTheName) {
   EXPECT_NE(first(a), first(c));
 }
 
+Array evaluated(const Model& model, const Array& x, bool training = false) {
+  Step step(test_backend(), [&](const Inputs& in) {
+    Pass pass{.training = training};
+    return Outputs{{"y", model(in["x"], pass)}};
+  });
+  return step({{"x", x}}).at("y").array();
+}
+
+/// The last axis turned round.
+std::vector<float> mirrored(const std::vector<float>& values, std::int64_t width) {
+  std::vector<float> result = values;
+  for (auto row = result.begin(); row != result.end(); row += width) std::reverse(row, row + width);
+  return result;
+}
+
+// A net of classes, whose outputs have no width, and one of masks, whose outputs are mirrored back.
+TEST(Model, AveragesOverMirrorImagesInEvaluation) {
+  const Conv2d conv{.out = 4, .kernel = {2, 3}};
+  for (const Sequential& net : {Sequential{conv, Flatten{}, Linear{.out = 3}}, Sequential{conv}}) {
+    const Model plain(net, {2, 3, 5, 6}, 7), average = plain.with_mirror_average();
+    std::vector<float> pixels(2 * 3 * 5 * 6);
+    for (std::size_t i = 0; i < pixels.size(); ++i) pixels[i] = std::sin(0.7f * static_cast<float>(i));
+    const Array image = Array::from(pixels, {2, 3, 5, 6}), mirror = Array::from(mirrored(pixels, 6), {2, 3, 5, 6});
+    const Array straight = evaluated(plain, image);
+    std::vector<float> expected = straight.to_vector<float>(), other = evaluated(plain, mirror).to_vector<float>();
+    EXPECT_EQ(evaluated(average, image, true).to_vector<float>(), expected);
+    if (straight.shape().rank() > 2) other = mirrored(other, straight.shape()[-1]);
+    for (std::size_t i = 0; i < expected.size(); ++i) expected[i] = (expected[i] + other[i]) / 2;
+    EXPECT_THAT(evaluated(average, image).to_vector<float>(), testing::Pointwise(testing::FloatNear(1e-6f), expected));
+  }
+  EXPECT_EQ(error_of([] {
+              Model(Mlp{}, {2, 9}).with_mirror_average();
+            }),
+            "mirror_average: a sample is [9], expected [channels, ..., width]");
+}
+
 // Trains on one batch of noisy colours, one per class: the first loss is of the order of guessing's, and it falls.
 void learns_a_batch(const AnyModel& net, const Shape& shape, int classes, double rate, int steps) {
   const Model model(net, shape, 1);

@@ -113,11 +113,18 @@ TEST(Optimizer, GroupsMayHaveTheirOwnRuleAndSchedule) {
 
 TEST(Optimizer, PatternsMatchWholeNames) {
   const Variable v = Parameters().make("features.10.weight", {2, 2});
-  auto holds = [&](const char* pattern) { return ParameterGroup{.match = pattern}.holds(v); };
+  auto holds = [&](const std::string& pattern) { return ParameterGroup{.match = pattern}.holds(v); };
   for (const char* pattern : {"*", "features.10.weight", "features.*", "*.weight", "f*.1*t", "**", "*10*"})
     EXPECT_TRUE(holds(pattern)) << pattern;
-  for (const char* pattern : {"", "features", "weight", "*.bias", "features.1.*", "*weigh", "features.10.weight*x"})
+  for (const char* pattern : {"", "features", "weight", "*.bias", "features.1.*", "*weigh", "features.10.weight*x",
+                              "f*weight*weight", "features.10.w*.weight"})
     EXPECT_FALSE(holds(pattern)) << pattern;
+  // Trying every place of every part would take longer than the universe.
+  const Variable long_name = Parameters().make(std::string(200, 'a'), {2, 2});
+  std::string stars;
+  for (int i = 0; i < 100; ++i) stars += "*a";
+  EXPECT_TRUE(ParameterGroup{.match = stars}.holds(long_name));
+  EXPECT_FALSE(ParameterGroup{.match = stars + "b"}.holds(long_name));
 }
 
 TEST(Optimizer, ClipsTheNormOfAllGradientsTogether) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "nixie/apps/trainer/program/program.h"
 #include "nixie/apps/trainer/progress.h"
 #include "nixie/apps/trainer/record/run_folder.h"
 #include "nixie/apps/trainer/report/chart.h"
@@ -51,22 +52,44 @@ std::string last_text(const Curve& curve, const char* format) {
   return curve.empty() ? "" : fmt::format(fmt::runtime(format), curve.back().second);
 }
 
+/// The curve of a metric; empty where the run has none of this name.
+Curve metric_curve(const Run& run, const std::string& name) {
+  const auto& metrics = run.curves.metrics;
+  const auto found = std::ranges::find_if(metrics, [&](const auto& metric) { return metric.first == name; });
+  return found == metrics.end() ? Curve{} : found->second;
+}
+
+/// Of all runs, each once, in their order.
+std::vector<std::string> metric_names(const std::vector<Run>& runs) {
+  std::vector<std::string> names;
+  for (const Run& run : runs)
+    for (const auto& [name, curve] : run.curves.metrics)
+      if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+  return names;
+}
+
 void print_table(const std::vector<Run>& runs) {
   std::size_t width = 3;
   for (const Run& run : runs) width = std::max(width, run.name.size());
-  fmt::print("{:{}} {:>9} {:>13} {:>13} {:>10} {:>10} {:>9}\n", "run", width, "steps", "best accuracy", "last accuracy",
-             "last loss", "images/s", "time");
+  const std::vector<std::string> metrics = metric_names(runs);
+  const auto title = [](const std::string& metric) { return "last " + metric; };
+  tell("{:{}} {:>9} {:>13} {:>13} {:>10} {:>10} {:>9}", "run", width, "steps", "best accuracy", "last accuracy",
+       "last loss", "images/s", "time");
+  for (const std::string& metric : metrics) tell(" {:>10}", title(metric));
+  tell("\n");
   for (const Run& run : runs) {
     const RunCurves& curves = run.curves;
     double best = 0;
     for (const auto& [step, accuracy] : curves.test_accuracy) best = std::max(best, accuracy);
     const double steps = std::max(curves.test_loss.empty() ? 0 : curves.test_loss.back().first,
                                   curves.train_loss.empty() ? 0 : curves.train_loss.back().first);
-    fmt::print("{:{}} {:9} {:>13} {:>13} {:>10} {:>10} {:>9}\n", run.name, width, steps,
-               curves.test_accuracy.empty() ? "" : fmt::format("{:.4f}", best),
-               last_text(curves.test_accuracy, "{:.4f}"), last_text(curves.test_loss, "{:.4f}"),
-               last_text(curves.images_per_second, "{:.0f}"),
-               curves.seconds.empty() ? "" : clock_text(curves.seconds.back().second));
+    tell("{:{}} {:9} {:>13} {:>13} {:>10} {:>10} {:>9}", run.name, width, steps,
+         curves.test_accuracy.empty() ? "" : fmt::format("{:.4f}", best), last_text(curves.test_accuracy, "{:.4f}"),
+         last_text(curves.test_loss, "{:.4f}"), last_text(curves.images_per_second, "{:.0f}"),
+         curves.seconds.empty() ? "" : clock_text(curves.seconds.back().second));
+    for (const std::string& metric : metrics)
+      tell(" {:>{}}", last_text(metric_curve(run, metric), "{:.4f}"), std::max<std::size_t>(10, title(metric).size()));
+    tell("\n");
   }
 }
 
@@ -84,6 +107,11 @@ std::string page(const std::vector<Run>& runs, const std::vector<std::string>& d
   for (const auto& [title, curve, scale] : kCharts) {
     Chart chart{.title = title, .scale = scale};
     for (const Run& run : runs) chart.series.push_back({run.name, run.curves.*curve});
+    charts += chart_html(chart);
+  }
+  for (const std::string& metric : metric_names(runs)) {
+    Chart chart{.title = "Test " + metric, .scale = Chart::Scale::plain};
+    for (const Run& run : runs) chart.series.push_back({run.name, metric_curve(run, metric)});
     charts += chart_html(chart);
   }
   for (const std::string& line : differences) list += html_text(line) + "\n";
@@ -107,10 +135,10 @@ void run_compare(const CompareCommand& command) {
   for (std::size_t i = 1; i < runs.size(); ++i)
     for (const std::string& change : told_changes(runs[0].config, runs[i].config))
       differences.push_back(runs[i].name + ": " + change);
-  for (const std::string& line : differences) fmt::print("{}\n", line);
+  for (const std::string& line : differences) tell("{}\n", line);
   if (command.html.empty()) return;
   write_text(command.html, page(runs, differences));
-  fmt::print("{}: the curves\n", command.html.string());
+  tell("{}: the curves\n", command.html);
 }
 
 }  // namespace nixie
