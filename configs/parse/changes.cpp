@@ -28,6 +28,12 @@ std::string value_at(const Values& values, const std::string& path) {
   return found == values.end() ? "nothing" : found->second;
 }
 
+/// Whether there are elements of a list or map at this path.
+bool has_elements(const Values& values, const std::string& path) {
+  const auto first = values.lower_bound(path + ".");
+  return first != values.end() && first->first.starts_with(path + ".");
+}
+
 }  // namespace
 
 std::vector<std::string> config_changes(const std::string& before, const std::string& after) {
@@ -39,6 +45,8 @@ std::vector<std::string> config_changes(const std::string& before, const std::st
   std::vector<std::string> changes;
   for (const auto& [path, value] : paths) {
     const std::string from = value_at(old_values, path), to = value_at(new_values, path);
+    // The elements say what became of an empty list.
+    if (has_elements(old_values, path) || has_elements(new_values, path)) continue;
     if (from != to) changes.push_back(fmt::format("{}: {} -> {}", path, from, to));
   }
   return changes;

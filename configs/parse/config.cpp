@@ -54,6 +54,16 @@ std::int64_t TrainConfig::total_steps(std::int64_t steps_per_epoch) const {
   return total;
 }
 
+Model built_model(const TrainConfig& config, const Shape& input) try {
+  const Model model(config.model, input, config.seed, parameter_dtype(config.policy()));
+  return config.mirror_average ? model.with_mirror_average() : model;
+} catch (const Error& error) {
+  const std::string line = error.what();
+  const auto place = config.layer_places.find(line.substr(0, line.find(" (")));  // `1.conv (conv2d): input is ...`
+  if (place == config.layer_places.end()) throw;
+  throw Error(error.fault(), to_string(place->second) + ": " + line);
+}
+
 TrainConfig read_config(const Tree& tree) {
   TrainConfig config;
   Problems problems;
@@ -63,6 +73,7 @@ TrainConfig read_config(const Tree& tree) {
   check_word(tree, "precision", config.precision, precision_names(), problems);
   check_word(tree, "target", config.target, {"labels", "input"}, problems);
   check_word(tree, "non_finite", config.non_finite, {"stop", "skip", "roll_back"}, problems);
+  for (const Tree::Entry& entry : tree.entries) config.key_places.emplace(entry.key, entry.value.place);
   if (const Tree* model = tree.find("model")) add_layer_places(*model, "", config.layer_places);
   if (const Tree* ema = tree.find("ema"); ema && config.ema == 1)
     problems.add(ema->place, "ema is 1, with which the average never changes, expected a number below 1");

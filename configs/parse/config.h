@@ -35,6 +35,7 @@ struct TrainConfig {
   LoaderOptions loader = {};
   std::vector<AnyMetric> metrics = {};
   double ema = 0;
+  bool mirror_average = false;
   std::string best_by = "accuracy";
   int patience = 0;
   std::int64_t epochs = 0, steps = 0;
@@ -47,6 +48,7 @@ struct TrainConfig {
   std::int64_t accumulate = 1, keep = 0;
   bool noise_scale = false, report_detail = false;
   std::map<std::string, Place> layer_places = {};  ///< no field: the places of a list's layers in the file, by path
+  std::map<std::string, Place> key_places = {};    ///< no field: the places of the keys' values in the file
 
   static constexpr const char* name = "config";
   static constexpr auto fields() {
@@ -72,6 +74,9 @@ struct TrainConfig {
         field("ema", &C::ema,
               "decay of the moving average of the weights, such as 0.999; evaluations use the average; 0 = none",
               {0, 1}),
+        field("mirror_average", &C::mirror_average,
+              "evaluations and predictions use the mean of the outputs for a sample and for its mirror image; an "
+              "exported net, too"),
         field("best_by", &C::best_by,
               "metric that selects best.h5: accuracy (loss, if there is none), loss or the name of one of the metrics"),
         field("patience", &C::patience, "evaluations in a row without improvement after which the run ends, 0 = never",
@@ -107,6 +112,9 @@ struct TrainConfig {
   std::int64_t total_steps(std::int64_t steps_per_epoch) const;
 };
 
+/// The configuration's model for inputs [N, C, H, W]. An error names the line of the file where a layer that does not
+/// fit stands.
+Model built_model(const TrainConfig& config, const Shape& input);
 /// Reads a whole configuration. Throws a usage Error with every problem of the tree.
 TrainConfig read_config(const Tree& tree);
 /// Reads a file, with `--set` assignments (key.path=value) applied in order.

@@ -100,7 +100,7 @@ void read_value(const Tree& tree, AnyDataset& dataset, Problems& problems) {
         if ((chosen.*field.member).is_relative())
           chosen.*field.member = resolved_path(chosen.*field.member, tree.place);
     });
-    dataset = AnyDataset(chosen);
+    dataset = AnyDataset(chosen, tree.place);
   });
 }
 

@@ -23,8 +23,8 @@ class AnyDataset {
  public:
   AnyDataset() : AnyDataset(Glyphs{}) {}
   template <DataSource T>
-  AnyDataset(const T& source)
-      : kind_(T::name), text_(fields_text(source)), batch_(source.batch), open_([source] {
+  AnyDataset(const T& source, Place place = {})
+      : kind_(T::name), text_(fields_text(source)), batch_(source.batch), place_(std::move(place)), open_([source] {
           check_fields(source);
           return source.open();
         }) {}
@@ -35,11 +35,12 @@ class AnyDataset {
   std::string text() const { return kind_ + ": " + text_; }
   std::int64_t batch() const { return batch_; }
   /// Throws Fault::data if there is nothing to read.
-  Splits open() const { return open_(); }
+  Splits open() const { return at_place(place_, open_); }
 
  private:
   std::string kind_, text_;
   std::int64_t batch_;
+  Place place_;  // in the configuration
   std::function<Splits()> open_;
 };
 std::string field_text(const AnyDataset& dataset);

@@ -40,8 +40,12 @@ std::int64_t largest_batch(const Plan& plan, const BytesOfBatch& scratch, std::i
   return fits;
 }
 
-std::string memory_report(const std::string& backend, const Plan& plan, const BytesOfBatch& scratch,
-                          std::int64_t free_bytes) {
+PlanTooLarge::PlanTooLarge(const std::string& backend, const Plan& plan, const BytesOfBatch& scratch,
+                           std::int64_t free_bytes)
+    : PlanTooLarge(report(backend, plan, scratch, free_bytes)) {}
+
+PlanTooLarge PlanTooLarge::report(const std::string& backend, const Plan& plan, const BytesOfBatch& scratch,
+                                  std::int64_t free_bytes) {
   std::set<int> touched;  // others take no bytes
   for (const Group& group : plan.groups)
     for (const auto* slots : {&group.reads, &group.writes}) touched.insert(slots->begin(), slots->end());
@@ -59,8 +63,9 @@ std::string memory_report(const std::string& backend, const Plan& plan, const By
     text += fmt::format(" {} {} {} ({} MiB)", largest[i]->name, largest[i]->dtype, largest[i]->shape,
                         largest[i]->size_bytes() >> 20);
   const std::int64_t fits = largest_batch(plan, scratch, free_bytes);
-  if (fits == 0) return text + "; no batch fits, use a larger device or a smaller model";
-  return text + fmt::format("; the largest batch that fits is {}", fits);
+  text += fits == 0 ? "; no batch fits, use a larger device or a smaller model"
+                    : fmt::format("; the largest batch that fits is {}", fits);
+  return {text, fits};
 }
 
 }  // namespace nixie

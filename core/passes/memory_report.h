@@ -4,6 +4,7 @@
 #include <functional>
 #include <string>
 
+#include "nixie/core/base/error.h"
 #include "nixie/core/graph/plan.h"
 
 namespace nixie {
@@ -18,9 +19,19 @@ using BytesOfBatch = std::function<std::int64_t(std::int64_t batch)>;
 /// 0 if none does.
 std::int64_t largest_batch(const Plan& plan, const BytesOfBatch& scratch, std::int64_t free_bytes);
 
-/// One line: the memory that the step needs, the free memory, its three largest tensors, and the largest batch that
-/// fits.
-std::string memory_report(const std::string& backend, const Plan& plan, const BytesOfBatch& scratch,
-                          std::int64_t free_bytes);
+/// A plan that does not fit. One line: the memory that the step needs, the free memory, its three largest tensors, and
+/// the largest batch that fits.
+class PlanTooLarge final : public Error {
+ public:
+  PlanTooLarge(const std::string& backend, const Plan& plan, const BytesOfBatch& scratch, std::int64_t free_bytes);
+  std::int64_t fitting_batch() const { return fitting_batch_; }  ///< 0: none
+
+ private:
+  PlanTooLarge(std::string line, std::int64_t fitting_batch)
+      : Error(Fault::memory, std::move(line)), fitting_batch_(fitting_batch) {}
+  static PlanTooLarge report(const std::string& backend, const Plan& plan, const BytesOfBatch& scratch,
+                             std::int64_t free_bytes);
+  std::int64_t fitting_batch_;
+};
 
 }  // namespace nixie

@@ -121,7 +121,9 @@ std::int64_t PackedFile::read_front() {
   try {
     const char* text = reinterpret_cast<const char*>(bytes_ + kHeaderAt);
     header_ = header_of(nlohmann::json::parse(text, text + header_bytes));
-  } catch (const std::exception& error) {
+  } catch (const nlohmann::json::exception&) {  // its words are for programmers
+    refuse("its header is damaged (not the JSON that it should be)");
+  } catch (const Error& error) {
     refuse(fmt::format("its header is damaged ({})", error.what()));
   }
   // Each number is compared with the file before it takes part in a product.

@@ -12,34 +12,27 @@
 #include "nixie/core/passes/memory.h"
 #include "nixie/core/state/autograd.h"
 #include "nixie/core/step.h"
+#include "nixie/tests/backends/forwarding_backend.h"
 #include "nixie/tests/errors.h"
 
 namespace nixie {
 namespace {
 
 // Another backend that is given a changed plan for the kernels it is asked to run.
-class Changed final : public Backend {
+class Changed final : public Forwarding {
  public:
   Changed(std::shared_ptr<Backend> inner, std::function<void(Plan&)> change)
-      : inner_(std::move(inner)), change_(std::move(change)) {}
-  std::string name() const override { return inner_->name(); }
-  Target target() const override { return inner_->target(); }
-  void lower(Plan& plan) override { inner_->lower(plan); }
-  std::shared_ptr<Buffer> allocate(std::int64_t size_bytes) override { return inner_->allocate(size_bytes); }
-  void upload(const void* from, Buffer& to, std::int64_t size_bytes) override { inner_->upload(from, to, size_bytes); }
-  void download(Buffer& from, void* to, std::int64_t size_bytes) override { inner_->download(from, to, size_bytes); }
-  void synchronize() override { inner_->synchronize(); }
+      : Forwarding(std::move(inner)), change_(std::move(change)) {}
   std::unique_ptr<Executable> compile(const Plan& plan) override {
     Plan changed = plan;
     change_(changed);
     changed.groups.clear();  // what was chosen for the kernels as they were
-    inner_->lower(changed);
-    plan_memory(changed, inner_->target());
-    return inner_->compile(changed);
+    lower(changed);
+    plan_memory(changed, target());
+    return Forwarding::compile(changed);
   }
 
  private:
-  std::shared_ptr<Backend> inner_;
   std::function<void(Plan&)> change_;
 };
 

@@ -17,8 +17,8 @@ TEST(ConfigChanges, AreNamedByPath) {
   EXPECT_THAT(config_changes(before, "epochs: 7\nmodel: {lenet: {classes: 10}}\nlist: [1, 3, 4]\n"),
               ElementsAre("epochs: 5 -> 7", "list.1: 2 -> 3", "list.2: nothing -> 4"));
   EXPECT_THAT(config_changes(before, "model: {mlp: {}}\nepochs: 5\nlist: []\n"),
-              ElementsAre("list: nothing -> []", "list.0: 1 -> nothing", "list.1: 2 -> nothing",
-                          "model.lenet.classes: 10 -> nothing", "model.mlp: nothing -> {}"));
+              ElementsAre("list.0: 1 -> nothing", "list.1: 2 -> nothing", "model.lenet.classes: 10 -> nothing",
+                          "model.mlp: nothing -> {}"));
 }
 
 TEST(ConfigChanges, OfWholeConfigurations) {

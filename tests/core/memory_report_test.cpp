@@ -36,11 +36,15 @@ TEST(MemoryReport, TheLargestBatchIsFoundByPlanningAgain) {
   EXPECT_EQ(largest_batch(
                 plan, [](std::int64_t) { return 4096; }, arena(77) + 4096),
             77);
-  const std::string report = memory_report("cuda", plan, none, arena(77));
+  const PlanTooLarge error("cuda", plan, none, arena(77));
+  EXPECT_EQ(error.fitting_batch(), 77);
+  const std::string report = error.what();
   EXPECT_NE(report.find(fmt::format("the step needs {} MiB", arena(100'000) >> 20)), std::string::npos) << report;
   EXPECT_NE(report.find(" f32 [100000, 256] (97 MiB)"), std::string::npos) << report;
   EXPECT_NE(report.find("; the largest batch that fits is 77"), std::string::npos) << report;
-  EXPECT_NE(memory_report("cuda", plan, none, 1000).find("no batch fits"), std::string::npos);
+  const PlanTooLarge hopeless("cuda", plan, none, 1000);
+  EXPECT_EQ(hopeless.fitting_batch(), 0);
+  EXPECT_NE(std::string(hopeless.what()).find("no batch fits"), std::string::npos);
 }
 
 }  // namespace

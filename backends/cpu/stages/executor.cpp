@@ -53,7 +53,7 @@ CpuExecutable::CpuExecutable(const Plan& plan, std::shared_ptr<Shared> shared)
   } catch (const Error& error) {
     if (error.fault() != Fault::memory) throw;
     const auto scratch = [&](std::int64_t batch) { return head_bytes(plan_, batch); };
-    fail(Fault::memory, memory_report("cpu", plan_, scratch, free_bytes()));
+    throw PlanTooLarge("cpu", plan_, scratch, free_bytes());
   }
 }
 

@@ -113,7 +113,7 @@ class CudaExecutable final : public Executable {
       const auto grown = [scratch, whole = batch_of(plan_)](std::int64_t batch) {
         return whole == 0 ? scratch : scratch * batch / whole;
       };
-      fail(Fault::memory, memory_report("cuda", plan_, grown, device_->free_bytes()));
+      throw PlanTooLarge("cuda", plan_, grown, device_->free_bytes());
     }
     scalars_ = device_->allocate(static_cast<std::int64_t>(plan_.scalars.size() * sizeof(double)));
     CUDA_CHECK(cudaMemsetAsync(scratch_->address(), 0, at(scratch), device_->stream()));

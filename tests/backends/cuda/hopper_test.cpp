@@ -64,18 +64,11 @@ int own_kernels(const Plan& plan) {
 }
 
 // The CPU, which runs the members of groups that were formed for the GPU.
-class Replaying final : public Backend {
+class Replaying final : public Forwarding {
  public:
-  std::string name() const override { return "cpu"; }
+  Replaying() : Forwarding(make_cpu_backend(2)) {}
   Target target() const override { return {.channels_last = true, .replays_members = true}; }
   void lower(Plan& plan) override { cuda::lower(plan, hopper()); }
-  std::shared_ptr<Buffer> allocate(std::int64_t size_bytes) override { return cpu_->allocate(size_bytes); }
-  void upload(const void* from, Buffer& to, std::int64_t size_bytes) override { cpu_->upload(from, to, size_bytes); }
-  void download(Buffer& from, void* to, std::int64_t size_bytes) override { cpu_->download(from, to, size_bytes); }
-  std::unique_ptr<Executable> compile(const Plan& plan) override { return cpu_->compile(plan); }
-
- private:
-  std::shared_ptr<Backend> cpu_ = make_cpu_backend(2);
 };
 
 class CudaHopper : public testing::TestWithParam<hopper_plans::Case> {};
