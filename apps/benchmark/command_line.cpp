@@ -18,7 +18,8 @@
 #include "nixie/apps/benchmark/commands/sweep_command.h"
 #include "nixie/apps/benchmark/commands/tune_command.h"
 #include "nixie/apps/benchmark/subjects/nets.h"
-#include "nixie/apps/trainer/commands/arguments.h"
+#include "nixie/apps/trainer/program/arguments.h"
+#include "nixie/apps/trainer/program/program.h"
 #include "nixie/core/base/error.h"
 #include "nixie/core/base/one_line.h"
 
@@ -228,14 +229,9 @@ void add_all(CLI::App& app, std::function<void()>& chosen) {
       run_data({});
       run_scaling({});
       const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-      fmt::print("\nall of it took {:.0f} s\n", took.count());
+      tell("\nall of it took {:.0f} s\n", took.count());
     };
   });
-}
-
-int fail_with(const std::string& program, Fault fault, const char* line) {
-  std::fprintf(stderr, "%s: %s\n", program.c_str(), one_line(line).c_str());
-  return static_cast<int>(fault);
 }
 
 }  // namespace
@@ -272,19 +268,18 @@ int run_program(const std::string& program, std::vector<std::string> arguments) 
     arguments = {"all"};
   else if (arguments[0].rfind('-', 0) == 0 && !asks_for_help)
     arguments.insert(arguments.begin(), "nets");
-  try {
-    parse_arguments(app, arguments);
-    chosen();
-    return 0;
-  } catch (const CLI::ParseError& error) {
-    return error.get_exit_code() == 0 ? app.exit(error) : fail_with(program, Fault::usage, error.what());
-  } catch (const Error& error) {
-    return fail_with(program, error.fault(), error.what());
-  } catch (const std::bad_alloc&) {
-    return fail_with(program, Fault::memory, "out of memory; set a smaller --batch");
-  } catch (const std::exception& error) {
-    return fail_with(program, Fault::usage, error.what());
-  }
+  return exit_code_of(
+      Output::result,
+      [&] {
+        try {
+          parse_arguments(app, arguments);
+        } catch (const CLI::ParseError& error) {
+          if (error.get_exit_code() == 0) return app.exit(error);
+          fail(Fault::usage, error.what());
+        }
+        return chosen(), 0;
+      },
+      program + ": ");
 }
 
 }  // namespace nixie::benchmark

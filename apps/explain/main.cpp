@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "nixie/apps/explain/graph_text.h"
-#include "nixie/apps/trainer/commands/arguments.h"
+#include "nixie/apps/trainer/program/arguments.h"
+#include "nixie/apps/trainer/program/program.h"
 #include "nixie/apps/trainer/report/layer_table.h"
-#include "nixie/apps/trainer/signals.h"
 #include "nixie/apps/trainer/trainer.h"
 #include "nixie/backends/registry.h"
 #include "nixie/core/passes/simplify.h"
@@ -53,23 +53,23 @@ void explain(const Request& request) {
   const Shape sample = trainer.model().input_shape();
   std::vector<std::int64_t> input = {config.data.batch()};
   input.insert(input.end(), sample.begin(), sample.end());
-  fmt::print("{}\n{} parameters in {} arrays\n", layer_table(config.model, Shape(input)),
-             trainer.model().parameters().count(), trainer.model().parameters().trainable().size());
+  tell("{}\n{} parameters in {} arrays\n", layer_table(config.model, Shape(input)),
+       trainer.model().parameters().count(), trainer.model().parameters().trainable().size());
   const Graph graph = trainer.graph();
   const std::size_t nodes = topological(graph).size();
-  fmt::print("\none training step of batch {}: {} graph nodes\n", config.data.batch(), nodes);
-  if (request.graph) fmt::print("{}", graph_text(graph));
+  tell("\none training step of batch {}: {} graph nodes\n", config.data.batch(), nodes);
+  if (request.graph) tell("{}", graph_text(graph));
   const Plan& plan = trainer.plan();
   const auto in_arena = std::count_if(plan.slots.begin(), plan.slots.end(), [](const Slot& s) { return !s.external; });
-  fmt::print("\nplan for {}: {} kernels, {} slots ({} in an arena of {} bytes)\n", request.backend, plan.kernels.size(),
-             plan.slots.size(), in_arena, plan.arena_bytes);
-  if (request.plan) fmt::print("{}", to_string(plan));
+  tell("\nplan for {}: {} kernels, {} slots ({} in an arena of {} bytes)\n", request.backend, plan.kernels.size(),
+       plan.slots.size(), in_arena, plan.arena_bytes);
+  if (request.plan) tell("{}", to_string(plan));
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  nixie::reserve_standard_descriptors();
+  begin_program();
   Request request;
   CLI::App app("Shows a net's layers, the graph of one training step, and the plan a backend makes of it.", "explain");
   app.add_option("MODEL", request.model, "a model's name (alexnet), or a configuration (configs/alexnet.yaml)")
@@ -80,17 +80,12 @@ int main(int argc, char** argv) {
   app.add_option("--backend", request.backend, "null, cpu or cuda: whose plan");
   app.add_flag("--graph", request.graph, "list the graph's nodes");
   app.add_flag("--plan", request.plan, "list the plan's slots and kernels");
-  try {
-    parse_arguments(app, {argv + 1, argv + argc});
-    explain(request);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : static_cast<int>(Fault::usage);
-  } catch (const Error& error) {
-    fmt::print(stderr, "{}\n", error.what());
-    return error.exit_code();
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "{}\n", error.what());
-    return static_cast<int>(dynamic_cast<const std::bad_alloc*>(&error) ? Fault::memory : Fault::usage);
-  }
-  return 0;
+  return exit_code_of(Output::result, [&] {
+    try {
+      parse_arguments(app, {argv + 1, argv + argc});
+    } catch (const CLI::ParseError& error) {
+      return app.exit(error) == 0 ? 0 : static_cast<int>(Fault::usage);
+    }
+    return explain(request), 0;
+  });
 }

@@ -6,12 +6,14 @@
 #include <cstring>
 
 #include "nixie/apps/trainer/commands/command_line.h"
+#include "nixie/apps/trainer/program/program.h"
 #include "nixie/apps/trainer/record/run_folder.h"
 #include "nixie/apps/trainer/signals.h"
 #include "nixie/apps/trainer/trainer.h"
 #include "nixie/configs/parse/changes.h"
 #include "nixie/configs/parse/reader.h"
 #include "nixie/core/base/one_line.h"
+#include "nixie/core/passes/memory_report.h"
 
 namespace nixie {
 namespace {
@@ -44,8 +46,8 @@ TrainConfig chosen_config(const Command& command, const fs::path& folder) {
   if (!command.config.empty()) {
     const auto changes = config_changes(config_text(load_config(own)), config_text(load_config(command.config)));
     if (!changes.empty())
-      fmt::print("{} differs from the run's own configuration, which is used ({}); change it with --set\n",
-                 command.config.string(), fmt::join(changes, "; "));
+      tell("{} differs from the run's own configuration, which is used ({}); change it with --set\n", command.config,
+           fmt::join(changes, "; "));
   }
   return load_config(own, command.assignments);
 }
@@ -77,7 +79,7 @@ std::string command_text(const Command& command) {
 std::string result_text(const Evaluation& result, const fs::path& folder) {
   std::string text;
   for (const auto& [name, value] : result.metrics) text += fmt::format("test {} {:.4f}\n", name, value);
-  return text + fmt::format("the run is in {}\n{}", one_line(folder.string()), to_string(result));
+  return text + fmt::format("the run is in {}\n{}", folder, to_string(result));
 }
 
 template <Options T>
@@ -106,16 +108,15 @@ std::string described_list(const char* title) {
 
 namespace {
 
+std::string batch_option(const TrainConfig& config, std::int64_t batch) {
+  return fmt::format("--set data.{}.batch={}", config.data.kind(), batch);
+}
+
 /// What to do about memory, behind what was said about it.
 [[noreturn]] void fail_memory(const std::string& what, const TrainConfig& config) {
-  const std::string key = fmt::format("--set data.{}.batch=", config.data.kind()),
-                    known = "the largest batch that fits is ";
-  if (what.find("no batch fits") != std::string::npos) fail(Fault::memory, what);
   const std::int64_t batch = config.data.batch();
-  if (const std::size_t at = what.find(known); at != std::string::npos)
-    fail(Fault::memory, what, ", the run's is ", batch, "; try ", key, what.substr(at + known.size()));
   fail(Fault::memory, what, "; the batch is ", batch,
-       batch > 1 ? fmt::format(", try {}{}", key, batch / 2) : ", try a smaller model");
+       batch > 1 ? ", try " + batch_option(config, batch / 2) : ", try a smaller model");
 }
 
 bool run(const Command& command, const TrainConfig& config, fs::path folder) {
@@ -164,6 +165,10 @@ void with_batch_advice(const TrainConfig& config, const std::function<void()>& w
     work();
   } catch (const std::bad_alloc&) {
     fail_memory("out of memory", config);
+  } catch (const PlanTooLarge& error) {
+    if (error.fitting_batch() == 0) throw;
+    fail(Fault::memory, error.what(), ", the run's is ", config.data.batch(), "; try ",
+         batch_option(config, error.fitting_batch()));
   } catch (const Error& error) {
     if (error.fault() != Fault::memory) throw;
     fail_memory(error.what(), config);

@@ -86,7 +86,7 @@ void Trainer::fail_non_finite(const std::string& what, std::int64_t step) {
 }
 
 void Trainer::roll_back(const Error& error) {
-  if (error.fault() != Fault::non_finite || config_.non_finite != "roll_back") throw error;
+  if (error.fault() != Fault::non_finite || config_.non_finite != "roll_back") throw;  // what is being handled, whole
   if (roll_backs_ == kMostRollBacks)
     throw Error(error.fault(), fmt::format("{}; the run went back {} times already", error.what(), roll_backs_));
   const std::string what = error.what();

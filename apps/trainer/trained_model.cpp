@@ -55,8 +55,7 @@ TrainedModel load_trained(const std::filesystem::path& file, const std::vector<s
     fail(Fault::checkpoint, file.string(), ": has no configuration; it was not written by a training run");
   const TrainConfig config = parse_config(checkpoint.config, file.string() + ": configuration", assignments);
   const Preparation preparation = preparation_of(checkpoint, file);
-  const Model model(config.model, {1, preparation.channels, preparation.height, preparation.width}, config.seed,
-                    parameter_dtype(config.policy()));
+  const Model model = built_model(config, {1, preparation.channels, preparation.height, preparation.width});
   NamedArrays weights = std::move(checkpoint.model);
   for (auto& [name, average] : checkpoint.ema) weights[name] = std::move(average);
   const WeightReport report = set_weights(model.parameters(), weights);
@@ -74,8 +73,7 @@ TrainedModel model_from_weights(const TrainConfig& config) {
   check(!config.init_from.empty(), "the configuration names no weights; add --set init_from=FILE");
   const Splits data = config.data.open();
   const Preparation preparation = data.test->preparation();
-  const Model model(config.model, {1, preparation.channels, preparation.height, preparation.width}, config.seed,
-                    parameter_dtype(config.policy()));
+  const Model model = built_model(config, {1, preparation.channels, preparation.height, preparation.width});
   const WeightReport report = set_weights(model.parameters(), read_weights(config.init_from));
   if (!report.is_complete()) {
     const std::size_t lacking = report.missing.size() + report.reshaped.size();

@@ -32,11 +32,25 @@ std::int64_t steps_of(const TrainConfig& config, const Loader& loader) {
   return steps;
 }
 
+/// What `work` gives; an error of it about the configuration gets the place of the key that it begins with
+/// (`schedule (step): ...`), or else of `key`.
+template <class Work>
+auto at_key(const TrainConfig& config, const std::string& key, Work&& work) {
+  try {
+    return work();
+  } catch (const Error& error) {
+    const std::string line = error.what();
+    auto found = config.key_places.find(line.substr(0, line.find_first_of(" :")));
+    if (found == config.key_places.end()) found = config.key_places.find(key);
+    return at_place(found == config.key_places.end() ? Place{} : found->second, [&]() -> decltype(work()) { throw; });
+  }
+}
+
 /// Whether output and targets go together; said here, since the loss only sees them when the run begins.
 void check_objective(const TrainConfig& config, const Model& model, const Dataset& data) {
   const SampleTarget target = data.target();
   const Objective objective(config, target);
-  objective.check_output(model.output_shape(), model.input_shape(), data.classes());
+  at_key(config, "model", [&] { objective.check_output(model.output_shape(), model.input_shape(), data.classes()); });
   const bool mixes = config.mixing.mixup > 0 || config.mixing.cutmix > 0;
   check(!mixes || (config.target == "labels" && target.shape.rank() <= 1),
         "mixing shares a loss between two labels; these targets are ", to_string(target), "; take mixing out");
@@ -71,15 +85,6 @@ std::string target_text(const Dataset& data) {
 
 }  // namespace
 
-Model built_model(const TrainConfig& config, const Shape& input) try {
-  return Model(config.model, input, config.seed, parameter_dtype(config.policy()));
-} catch (const Error& error) {
-  const std::string line = error.what();
-  const auto place = config.layer_places.find(line.substr(0, line.find(" (")));  // `1.conv (conv2d): input is ...`
-  if (place == config.layer_places.end()) throw;
-  throw Error(error.fault(), to_string(place->second) + ": " + line);
-}
-
 Trainer::Trainer(const TrainConfig& config, const TrainerOptions& options)
     : config_(config),
       options_(options),
@@ -90,23 +95,30 @@ Trainer::Trainer(const TrainConfig& config, const TrainerOptions& options)
       steps_per_epoch_(steps_of(config, loader_)),
       model_(built_model(config, input_shape(*data_.train, config.data.batch()))),
       total_steps_(config.total_steps(steps_per_epoch_)),
-      optimizer_(model_.parameters(),
-                 {.rule = config.optimizer,
-                  .schedule = config.schedule,
-                  .groups = parameter_groups(config),
-                  .clip_value = config.clip_value,
-                  .clip_norm = config.clip_norm,
-                  .loss_scale = loss_scale(config)},
-                 run_length()),
+      optimizer_(at_key(config, "optimizer",
+                        [&] {
+                          return Optimizer(model_.parameters(),
+                                           {.rule = config.optimizer,
+                                            .schedule = config.schedule,
+                                            .groups = parameter_groups(config),
+                                            .clip_value = config.clip_value,
+                                            .clip_norm = config.clip_norm,
+                                            .loss_scale = loss_scale(config)},
+                                           run_length());
+                        })),
       state_{.steps_per_epoch = steps_per_epoch_},
       averages_(averages_of(config, model_, input_shape(*data_.train, config.data.batch()))),
-      train_step_(*backend_, config_, *data_.train, model_, optimizer_, averages_ ? &*averages_ : nullptr),
+      train_step_(at_key(config, "loss",
+                         [&] {
+                           return TrainStep(*backend_, config_, *data_.train, model_, optimizer_,
+                                            averages_ ? &*averages_ : nullptr);
+                         })),
       evaluator_(*backend_, averages_ ? averages_->model() : model_, config_, data_.test, loader_options_),
       progress_(options.out) {
   if (!options.run.empty()) use_folder(options.run);
   check(!model_.parameters().trainable().empty(),
         "the model has no parameters, so there is nothing to train; add a layer that has");
-  check_objective(config_, model_, *data_.train);
+  at_key(config, "mixing", [&] { check_objective(config_, model_, *data_.train); });
   check(!optimizer_.parameters().empty(), "freeze and parameter_groups leave no parameter to train; take one out");
   if (!config.init_from.empty() && options.reads_init_from) initialize();
 }

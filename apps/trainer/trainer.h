@@ -42,9 +42,6 @@ struct TrainerOptions {
   std::vector<std::shared_ptr<Callback>> callbacks = {};
 };
 
-/// The model for inputs [N, C, H, W]. An error names the line of the file where a layer that does not fit stands.
-Model built_model(const TrainConfig& config, const Shape& input);
-
 class Trainer {
  public:
   /// Opens the data and builds the model. Writes nothing yet. Throws where the configuration, data and model do not

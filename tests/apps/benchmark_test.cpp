@@ -106,14 +106,14 @@ TEST_F(BenchmarkProgram, OneLineAndAnExitCode) {
       {"sweep --count 0", 2, "--count"},
       {"sweep --kind narrow", 2, "--kind"},
       {"nets --config /no/such.yaml", 2, "/no/such.yaml"},
-      {"nets --csv /no/such/folder/table.csv", 8, "/no/such/folder/table.csv: cannot be written"},
+      {"nets --csv /no/such/folder/table.csv", 8, "/no/such/folder/table.csv cannot be created"},
       {"--backend gpu", 2, "--backend: gpu not in"},
       {"--threads 0", 2, "--threads"},
       {"--threads two", 2, "--threads"},
       {"steps --batch -1", 2, "--batch"},
       {"--runs 0", 2, "--runs"},
       {"--json", 2, "--json"},
-      {"steps --net mlp --json /no/such/folder/table.json", 8, "/no/such/folder/table.json: cannot be written"},
+      {"steps --net mlp --json /no/such/folder/table.json", 8, "/no/such/folder/table.json cannot be created"},
       // What was timed did not train, and that is an error.
       {"steps --backend cpu --net mlp --batch 4 --runs 2 --rate 0", 7,
        "mlp: the loss never fell below its first value, "},
@@ -129,10 +129,10 @@ TEST_F(BenchmarkProgram, OneLineAndAnExitCode) {
   }
 }
 
-TEST_F(BenchmarkProgram, WritingToAFullDiskIsSaid) {
+TEST_F(BenchmarkProgram, ADeviceIsNotReplaced) {
   const Ran ran = run_program("benchmark steps --backend cpu --net mlp --batch 4 --runs 5 --json /dev/full");
   EXPECT_EQ(ran.code, 8);
-  EXPECT_THAT(ran.output, HasSubstr("/dev/full: writing failed"));
+  EXPECT_THAT(ran.output, HasSubstr("/dev/full is a device"));
 }
 
 // Each pixel has a label of its own.
@@ -387,8 +387,9 @@ TEST_F(BenchmarkProgram, PeersEndWithIt) {
   };
   std::string peer;
   wait_for([&] { return static_cast<bool>(std::ifstream(file) >> peer); });
-  EXPECT_EQ(state_of(peer), 'S') << "process " << peer;
-  kill(asking, SIGINT);  // as from a keyboard, whose signals the peer's own group does not get
+  EXPECT_THAT(state_of(peer), testing::AnyOf('R', 'S', 'D'))
+      << "process " << peer;  // it writes its number, then sleeps
+  kill(asking, SIGINT);       // as from a keyboard, whose signals the peer's own group does not get
   int status = 0;
   EXPECT_EQ(waitpid(asking, &status, 0), asking);
   EXPECT_TRUE(WIFSIGNALED(status));

@@ -36,6 +36,8 @@ TEST_F(Messages, PointAtTheLineOfTheMistake) {
       {"model: mlp\n\"a\\nb\": 3\n" + kEnd, "net.yaml:2:1: unknown key \"a\\nb\""},
       {"model: mlp\n\"a\\0b\": 3\n" + kEnd, "net.yaml:2:1: unknown key \"a\\x00b\""},
       {"model: mlp\n" + kEnd + "x" + std::string(1, '\0') + "y: 3\n", "net.yaml:5:2: a control character (0x00)"},
+      {"model: mlp\noptimizer: {adamw: {beta2: 1}}\n" + kEnd,
+       "net.yaml:2:12: optimizer (adamw): beta1 is 0.9 and beta2 1"},
       {"model: mlp\n" + kEnd + "\x04\noptimizer: adam\n", "net.yaml:5:1: a control character (0x04)"},
       {"model: mlp\n\xc2\x9b\xe2\x80\xae\xff: 3\n" + kEnd, "net.yaml:2:1: unknown key \"\\u009b\\u202e\\xff\""},
       {"model: !!binary aGVsbG8=\n" + kEnd, "net.yaml:1:8: tag tag:yaml.org,2002:binary"},
@@ -45,6 +47,11 @@ TEST_F(Messages, PointAtTheLineOfTheMistake) {
       {"- model\n- mlp\n", "net.yaml:1:1: the document is no map"},
       {"model: " + std::string(100'000, '[') + "\n", "more than 64 levels"},
       {"model: [flatten]\n" + kEnd, "the model has no parameters"},
+      // rules among keys, and between keys and data
+      {"model: mlp\nsteps: 1\ndata:\n  image_folder: {path: x, target: word}\n",
+       "net.yaml:4:3: image_folder: target is"},
+      {"model: mlp\nschedule: {multistep: {milestones: [1, 2], factors: [1]}}\n" + kEnd, "net.yaml:2:11: schedule"},
+      {"model: {mlp: {classes: 2}}\n" + kEnd, "net.yaml:1:8: the model has 2 outputs"},
   };
   for (const auto& c : kCases) {
     const Ran ran = run_program("trainer --dry-run --config " + write("net.yaml", c.yaml));
@@ -135,6 +142,9 @@ TEST_F(Messages, OutputThatIsLostIsAFault) {
     const Ran ran = run_program("trainer " + command + file + " 3>&1 >/dev/full 2>&3");
     EXPECT_EQ(ran.code, 8) << command << ran.output;
   }
+  for (const std::string command :
+       {"explain lenet", "explain --help", "benchmark --help", "benchmark data --seconds 0.01"})
+    EXPECT_EQ(run_program(command + " 3>&1 >/dev/full 2>&3").code, 8) << command;
   EXPECT_EQ(run_program("trainer --run " + path("run") + " --config " + net + " >/dev/full").code, 0);
 }
 

@@ -5,6 +5,7 @@
 
 #include <exception>
 
+#include "nixie/apps/trainer/program/program.h"
 #include "nixie/core/base/error.h"
 
 namespace nixie::benchmark {
@@ -17,7 +18,7 @@ class FirstError {
     try {
       work();
     } catch (const Error& error) {
-      fmt::print("\nleft out: {}\n", error.what());
+      tell("\nleft out: {}\n", error.what());
       if (!first_) first_ = std::current_exception();
     }
   }

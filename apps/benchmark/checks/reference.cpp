@@ -4,11 +4,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <future>
 #include <limits>
 #include <thread>
+#include <vector>
 
 #include "nixie/core/base/random.h"
+#include "nixie/core/base/threads.h"
 
 namespace nixie::benchmark {
 namespace {
@@ -148,12 +149,14 @@ auto in_parts(std::int64_t size, const Work& work) {
   constexpr std::int64_t kSmallest = 1 << 20;
   const std::int64_t cores = std::max(1u, std::thread::hardware_concurrency()),
                      parts = std::clamp<std::int64_t>(size / kSmallest, 1, cores);
-  std::vector<std::future<decltype(work(size, size))>> running;
-  for (std::int64_t i = 0; i < parts; ++i)
-    running.push_back(std::async(parts == 1 ? std::launch::deferred : std::launch::async, work, size * i / parts,
-                                 size * (i + 1) / parts));
-  std::vector<decltype(work(size, size))> results;
-  for (auto& each : running) results.push_back(each.get());
+  std::vector<decltype(work(size, size))> results(static_cast<std::size_t>(parts));
+  const auto do_part = [&](std::int64_t i) {
+    results[static_cast<std::size_t>(i)] = work(size * i / parts, size * (i + 1) / parts);
+  };
+  if (parts == 1)
+    do_part(0);
+  else
+    share_out("check", parts, do_part);
   return results;
 }
 
@@ -212,11 +215,11 @@ Elements rounded(const Array& operand, Dtype dtype, bool transposed) {
 
 std::vector<ExactSum> reference_elements(const Tensor& node, const Elements& a, const Elements& b,
                                          const std::vector<std::int64_t>& positions) {
-  std::vector<std::future<ExactSum>> running;
-  for (const std::int64_t position : positions)
-    running.push_back(std::async([&, position] { return reference_element(node, a, b, position); }));
-  std::vector<ExactSum> elements;
-  for (auto& each : running) elements.push_back(each.get());
+  std::vector<ExactSum> elements(positions.size());
+  share_out("check", static_cast<std::int64_t>(positions.size()), [&](std::int64_t i) {
+    const auto at = static_cast<std::size_t>(i);
+    elements[at] = reference_element(node, a, b, positions[at]);
+  });
   return elements;
 }
 

@@ -9,6 +9,7 @@
 #include "nixie/apps/benchmark/report/report.h"
 #include "nixie/apps/benchmark/subjects/array_work.h"
 #include "nixie/apps/trainer/machine.h"
+#include "nixie/apps/trainer/program/program.h"
 #include "nixie/backends/cpu/backend.h"
 
 namespace nixie::benchmark {
@@ -52,10 +53,10 @@ ArrayRow time_array(const ArrayWork& work, Backend& backend, int runs) {
 }
 
 void print_row(const ArrayRow& row) {
-  fmt::print("{:<44} {:>11} {:>10.4f} ({:.4f} - {:.4f}) {:>8.1f} {:>8.2f} {:>9.1e}", row.workload, row.elements,
-             row.time.median, row.time.min, row.time.max, row.gigabytes_per_second(), row.tflops(), row.error);
-  if (row.cpu_ms > 0) fmt::print(" {:>11.4f} {:>8.2f}x", row.cpu_ms, row.cpu_ms / row.time.median);
-  fmt::print("\n");
+  tell("{:<44} {:>11} {:>10.4f} ({:.4f} - {:.4f}) {:>8.1f} {:>8.2f} {:>9.1e}", row.workload, row.elements,
+       row.time.median, row.time.min, row.time.max, row.gigabytes_per_second(), row.tflops(), row.error);
+  if (row.cpu_ms > 0) tell(" {:>11.4f} {:>8.2f}x", row.cpu_ms, row.cpu_ms / row.time.median);
+  tell("\n");
   std::fflush(stdout);
 }
 
@@ -70,9 +71,9 @@ void print_crossover(const std::vector<ArrayRow>& rows, const std::string& workl
       from = row.elements;
   }
   if (from > 0)
-    fmt::print("{}: the GPU is faster than the CPU from {} elements on\n", workload, from);
+    tell("{}: the GPU is faster than the CPU from {} elements on\n", workload, from);
   else
-    fmt::print("{}: the GPU is not faster than the CPU at the sizes measured\n", workload);
+    tell("{}: the GPU is not faster than the CPU at the sizes measured\n", workload);
 }
 
 }  // namespace
@@ -84,8 +85,8 @@ std::vector<ArrayRow> run_arrays(const ArraysCommand& command) {
   const bool is_cpu = backend->name() == "cpu";
   const std::shared_ptr<Backend> cpu = is_cpu ? nullptr : make_cpu_backend(command.threads);
   report.set_all(device_facts(*backend, machine_text(*backend, command.threads)));
-  fmt::print("{}{:<44} {:>11} {:>10} {:>19} {:>8} {:>8} {:>9}{}\n", facts_text(report.content()), "workload",
-             "elements", "median ms", "(min - max)", "GB/s", "TFLOP/s", "error", is_cpu ? "" : "      CPU ms  speedup");
+  tell("{}{:<44} {:>11} {:>10} {:>19} {:>8} {:>8} {:>9}{}\n", facts_text(report.content()), "workload", "elements",
+       "median ms", "(min - max)", "GB/s", "TFLOP/s", "error", is_cpu ? "" : "      CPU ms  speedup");
   const std::int64_t largest = command.largest > 0 ? command.largest : is_cpu ? 10'000'000 : 1'000'000'000;
   std::vector<ArrayRow> rows;
   for (const ArrayWork& work : array_work(largest)) {

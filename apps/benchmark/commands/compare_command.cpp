@@ -14,6 +14,7 @@
 #include "nixie/apps/benchmark/subjects/peer_request.h"
 #include "nixie/apps/trainer/machine.h"
 #include "nixie/apps/trainer/profile/ceiling.h"
+#include "nixie/apps/trainer/program/program.h"
 
 namespace nixie::benchmark {
 namespace {
@@ -36,7 +37,7 @@ Peers start_peers(const CompareCommand& command, bool on_cpu) {
   }
   for (const auto& peer : peers) {
     peer->wait_until_ready();
-    fmt::print("{}: {}{}\n", peer->name(), peer->works() ? "" : "left out: ", peer->program());
+    tell("{}: {}{}\n", peer->name(), peer->works() ? "" : "left out: ", peer->program());
   }
   return peers;
 }
@@ -93,7 +94,7 @@ void ask_all(const CompareCommand& command, const Net& net, Peers& peers, Answer
       if (is_new) answer->second = peer->ask(request);
       nlohmann::json row = answer->second;
       row["peer"] = peer->name() + " " + engine;
-      fmt::print("{}", text_of(row, row["peer"]));
+      tell("{}", text_of(row, row["peer"]));
       std::fflush(stdout);
       if (row.contains("error"))
         own["left_out"].push_back({{"peer", row["peer"]}, {"why", row["error"]}});
@@ -104,19 +105,18 @@ void ask_all(const CompareCommand& command, const Net& net, Peers& peers, Answer
 }
 
 void print_ratios(const nlohmann::json& rows) {
-  fmt::print("\n{:<12} {:<9} {:>5}   {:<13} {:>10} {:>10}   {:<22} {:>6}\n", "net", "precision", "batch",
-             "median ms of", "nixie", "best peer", "", "ratio");
+  tell("\n{:<12} {:<9} {:>5}   {:<13} {:>10} {:>10}   {:<22} {:>6}\n", "net", "precision", "batch", "median ms of",
+       "nixie", "best peer", "", "ratio");
   for (const auto& row : rows)
     for (const auto& [metric, label] :
          {std::pair{"fprop_ms", "fprop"}, {"total_ms", "fprop+bprop"}, {"train_ms", "train step"}}) {
       if (!row["best_peer"].contains(metric)) continue;
       const auto& best = row["best_peer"][metric];
-      fmt::print("{:<12} {:<9} {:>5}   {:<13} {:>10.3f} {:>10.3f}   {:<22} {:>5.2f}x\n", row["net"].get<std::string>(),
-                 row["precision"].get<std::string>(), row["batch"].get<int>(), label,
-                 row[metric]["median"].get<double>(), best["median"].get<double>(), best["peer"].get<std::string>(),
-                 best["ratio"].get<double>());
+      tell("{:<12} {:<9} {:>5}   {:<13} {:>10.3f} {:>10.3f}   {:<22} {:>5.2f}x\n", row["net"].get<std::string>(),
+           row["precision"].get<std::string>(), row["batch"].get<int>(), label, row[metric]["median"].get<double>(),
+           best["median"].get<double>(), best["peer"].get<std::string>(), best["ratio"].get<double>());
     }
-  fmt::print("ratio: the best peer's time over nixie's; above 1 nixie is faster\n");
+  tell("ratio: the best peer's time over nixie's; above 1 nixie is faster\n");
 }
 
 /// Of each metric the fastest peer, and how many times nixie's time it took.
@@ -139,7 +139,7 @@ void print_left_out(const nlohmann::json& rows) {
     for (const auto& each : row["left_out"])
       missing[fmt::format("{}: {}", each["peer"].get<std::string>(), each["why"].get<std::string>())].push_back(
           fmt::format("{} {}", row["net"].get<std::string>(), row["precision"].get<std::string>()));
-  for (const auto& [what, where] : missing) fmt::print("left out: {} ({})\n", what, fmt::join(where, ", "));
+  for (const auto& [what, where] : missing) tell("left out: {} ({})\n", what, fmt::join(where, ", "));
 }
 
 nlohmann::json compare_net(const CompareCommand& command, Backend& backend, const Net& net,
@@ -147,7 +147,7 @@ nlohmann::json compare_net(const CompareCommand& command, Backend& backend, cons
                            std::vector<NetRow>& done) {
   nlohmann::json others;
   const auto between = [&](const NetRow& row) {
-    fmt::print("\n{}", nervana_text(row));
+    tell("\n{}", nervana_text(row));
     others = row;
     ask_all(command, net, peers, answers, others);
   };
@@ -168,7 +168,7 @@ void run_compare(const CompareCommand& command) {
   const std::shared_ptr<Backend> backend = open_backend_of(command);
   const std::vector<PrecisionTraits> precisions = wanted_precisions(command, *backend);
   report.set_all(device_facts(*backend, machine_text(*backend, command.threads)));
-  fmt::print("{}", facts_text(report.content()));
+  tell("{}", facts_text(report.content()));
   Peers peers = start_peers(command, backend->name() == "cpu");
   prepare_peers(command, nets, peers, *backend);
   for (const auto& peer : peers)
@@ -186,14 +186,14 @@ void run_compare(const CompareCommand& command) {
         write_file(command.plot, compare_chart(report.content()));
       });
   }
-  fmt::print("\n{}", nets_header());
-  for (const NetRow& row : own_rows) fmt::print("{}", nets_line(row));
+  tell("\n{}", nets_header());
+  for (const NetRow& row : own_rows) tell("{}", nets_line(row));
   const auto has_peer = [](const nlohmann::json& row) { return !row["peers"].empty(); };
   const nlohmann::json& rows = report.content()["rows"];
   if (std::any_of(rows.begin(), rows.end(), has_peer))
     print_ratios(rows);
   else
-    fmt::print("\nno peer ran here: install PyTorch or JAX for {} to compare\n", command.python);
+    tell("\nno peer ran here: install PyTorch or JAX for {} to compare\n", command.python);
   print_left_out(report.content()["rows"]);
   error.raise();
 }

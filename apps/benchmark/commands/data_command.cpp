@@ -9,6 +9,7 @@
 #include "nixie/apps/benchmark/report/facts.h"
 #include "nixie/apps/benchmark/report/json_rows.h"
 #include "nixie/apps/benchmark/report/report.h"
+#include "nixie/apps/trainer/program/program.h"
 #include "nixie/configs/parse/config.h"
 
 namespace nixie::benchmark {
@@ -67,8 +68,8 @@ std::vector<AnyDataset> wanted_data(const DataCommand& command) {
 
 std::vector<DataRow> run_data(const DataCommand& command) {
   Report report("data", command.json, command.csv);
-  fmt::print("{}\n{:<14} {:<16} {:>7} {:>6} {:>12} {:>10}\n", processor_text(), "data", "sample", "threads", "batch",
-             "images/s", "MB/s");
+  tell("{}\n{:<14} {:<16} {:>7} {:>6} {:>12} {:>10}\n", processor_text(), "data", "sample", "threads", "batch",
+       "images/s", "MB/s");
   const int all =
       command.threads > 0 ? command.threads : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   std::vector<DataRow> rows;
@@ -78,8 +79,8 @@ std::vector<DataRow> run_data(const DataCommand& command) {
       const DataRow& row = rows.back();
       const auto dataset = data.open().train;
       const double image_bytes = (dataset->bytes() ? 1 : 4) * static_cast<double>(dataset->sample_shape().size());
-      fmt::print("{:<14} {:<16} {:>7} {:>6} {:>12.0f} {:>10.1f}\n", row.data, row.sample, row.threads, row.batch,
-                 row.images_per_second(), row.images_per_second() * image_bytes / 1e6);
+      tell("{:<14} {:<16} {:>7} {:>6} {:>12.0f} {:>10.1f}\n", row.data, row.sample, row.threads, row.batch,
+           row.images_per_second(), row.images_per_second() * image_bytes / 1e6);
       std::fflush(stdout);
       report.add_row(row);
     }

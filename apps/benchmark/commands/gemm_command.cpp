@@ -12,6 +12,7 @@
 #include "nixie/apps/benchmark/subjects/host_noise.h"
 #include "nixie/apps/trainer/machine.h"
 #include "nixie/apps/trainer/profile/ceiling.h"
+#include "nixie/apps/trainer/program/program.h"
 #include "nixie/core/ops/ops.h"
 #include "nixie/core/step.h"
 
@@ -35,15 +36,15 @@ std::vector<Sizes> grid() {
 }
 
 void print_header() {
-  fmt::print("{:<9} {:>21} {:>3} {:>4} {:>4} {:>11} {:<15} {:>8} {:>6} {:>9} {}\n", "precision", "m x n x k", "",
-             "alph", "beta", "median us", "(min - max)", "TFLOP/s", "% roof", "error", peer_header());
+  tell("{:<9} {:>21} {:>3} {:>4} {:>4} {:>11} {:<15} {:>8} {:>6} {:>9} {}\n", "precision", "m x n x k", "", "alph",
+       "beta", "median us", "(min - max)", "TFLOP/s", "% roof", "error", peer_header());
 }
 
 void print_row(const GemmRow& row) {
-  fmt::print("{:<9} {:>5} x {:>5} x {:>5} {:>3} {:>4} {:>4} {:>11.2f} {:<15} {:>8.3f} {:>6.1f} {:>9.1e} {}\n",
-             row.precision, row.m, row.n, row.k, row.layout, row.alpha, row.beta, 1e3 * row.time.median,
-             fmt::format("({:.2f} - {:.2f})", 1e3 * row.time.min, 1e3 * row.time.max), row.tflops(),
-             100 * row.roofline_ms / row.time.median, row.error, peer_cells(row.peer, row.time.median));
+  tell("{:<9} {:>5} x {:>5} x {:>5} {:>3} {:>4} {:>4} {:>11.2f} {:<15} {:>8.3f} {:>6.1f} {:>9.1e} {}\n", row.precision,
+       row.m, row.n, row.k, row.layout, row.alpha, row.beta, 1e3 * row.time.median,
+       fmt::format("({:.2f} - {:.2f})", 1e3 * row.time.min, 1e3 * row.time.max), row.tflops(),
+       100 * row.roofline_ms / row.time.median, row.error, peer_cells(row.peer, row.time.median));
   std::fflush(stdout);
 }
 
@@ -131,7 +132,7 @@ std::vector<GemmRow> run_gemm(const GemmCommand& command) {
   report.set("peer", peer.program());
   const double copy_rate = measure_copy_rate(*backend);
   report.set("copy_gigabytes_per_second", copy_rate);
-  fmt::print("{}peer: {}\n", facts_text(report.content()), peer.program());
+  tell("{}peer: {}\n", facts_text(report.content()), peer.program());
   std::vector<std::string> precisions = command.precisions;
   if (precisions.empty())
     precisions = is_cpu ? std::vector<std::string>{"fp32"} : std::vector<std::string>{"fp16", "fp32"};

@@ -11,6 +11,7 @@
 #include "nixie/apps/benchmark/subjects/net_work.h"
 #include "nixie/apps/trainer/machine.h"
 #include "nixie/apps/trainer/profile/ceiling.h"
+#include "nixie/apps/trainer/program/program.h"
 
 namespace nixie::benchmark {
 namespace {
@@ -22,16 +23,16 @@ std::string shape_text(const Tensor& node) {
 }
 
 void print_header() {
-  fmt::print("{:<9} {:<24} {:<6} {:>10} {:<19} {:>8} {:>8} {:>11} {:>6} {:>9} {}\n", "precision", "layer", "role",
-             "median us", "(min - max)", "TFLOP/s", "GB/s", "roofline us", "% of it", "error", peer_header());
+  tell("{:<9} {:<24} {:<6} {:>10} {:<19} {:>8} {:>8} {:>11} {:>6} {:>9} {}\n", "precision", "layer", "role",
+       "median us", "(min - max)", "TFLOP/s", "GB/s", "roofline us", "% of it", "error", peer_header());
 }
 
 void print_row(const LayerRow& row) {
-  fmt::print("{:<9} {:<24} {:<6} {:>10.1f} {:<19} {:>8.2f} {:>8.1f} {:>11.1f} {:>6.1f} {:>9.1e} {}\n", row.precision,
-             row.layer, row.role, 1e3 * row.time.median,
-             fmt::format("({:.1f} - {:.1f})", 1e3 * row.time.min, 1e3 * row.time.max), row.tflops(),
-             row.gigabytes_per_second(), 1e3 * row.roofline_ms, 100 * row.roofline_ms / row.time.median, row.error,
-             peer_cells(row.peer, row.time.median));
+  tell("{:<9} {:<24} {:<6} {:>10.1f} {:<19} {:>8.2f} {:>8.1f} {:>11.1f} {:>6.1f} {:>9.1e} {}\n", row.precision,
+       row.layer, row.role, 1e3 * row.time.median,
+       fmt::format("({:.1f} - {:.1f})", 1e3 * row.time.min, 1e3 * row.time.max), row.tflops(),
+       row.gigabytes_per_second(), 1e3 * row.roofline_ms, 100 * row.roofline_ms / row.time.median, row.error,
+       peer_cells(row.peer, row.time.median));
   std::fflush(stdout);
 }
 
@@ -68,14 +69,14 @@ std::vector<LayerRow> run_layers(const LayersCommand& command) {
   report.set("copy_gigabytes_per_second", copy_rate);
   ContractionPeer peer(command.peer, backend->name() == "cpu");
   report.set("peer", peer.program());
-  fmt::print("{}copy {:.1f} GB/s\npeer: {}\n", facts_text(report.content()), copy_rate, peer.program());
+  tell("{}copy {:.1f} GB/s\npeer: {}\n", facts_text(report.content()), copy_rate, peer.program());
   std::vector<LayerRow> rows;
   for (const PrecisionTraits& precision : wanted_precisions(command, *backend)) {
     const double ceiling = measure_matmul_ceiling(*backend, precision.policy, precision.data);
     report.set("ceiling_tflops_" + precision.name, ceiling);
     for (const Net& net : nets) {
       const int batch = batch_of(command, net, *backend);
-      fmt::print("\n{}, batch {}; {} ceiling {:.2f} TFLOP/s\n", net.name, batch, precision.name, ceiling);
+      tell("\n{}, batch {}; {} ceiling {:.2f} TFLOP/s\n", net.name, batch, precision.name, ceiling);
       print_header();
       Scope scope(net.name, precision.name);
       for (const Contraction& contraction : contractions_of_net(net, batch)) {

@@ -13,6 +13,7 @@
 #include "nixie/apps/benchmark/report/report.h"
 #include "nixie/apps/trainer/machine.h"
 #include "nixie/apps/trainer/profile/ceiling.h"
+#include "nixie/apps/trainer/program/program.h"
 
 namespace nixie::benchmark {
 namespace {
@@ -176,22 +177,22 @@ std::vector<NetRow> run_nets(const NetsCommand& command) {
   const std::shared_ptr<Backend> backend = open_backend_of(command);
   const std::vector<PrecisionTraits> precisions = wanted_precisions(command, *backend);
   report.set_all(device_facts(*backend, machine_text(*backend, command.threads)));
-  fmt::print("{}", facts_text(report.content()));
+  tell("{}", facts_text(report.content()));
   std::vector<NetRow> rows;
   FirstError error;
   for (const PrecisionTraits& precision : precisions) {
     const double ceiling = measure_matmul_ceiling(*backend, precision.policy, precision.data);
-    fmt::print("\n{}: the fastest matrix product of this device runs at {:.2f} TFLOP/s\n", precision.name, ceiling);
+    tell("\n{}: the fastest matrix product of this device runs at {:.2f} TFLOP/s\n", precision.name, ceiling);
     for (const Net& net : nets)
       error.keep([&] {
         rows.push_back(time_net(*backend, net, batch_of(command, net, *backend), precision, command.runs, ceiling));
         report.add_row(rows.back());
-        fmt::print("{}", nervana_text(rows.back()));
+        tell("{}", nervana_text(rows.back()));
         std::fflush(stdout);
       });
   }
-  fmt::print("\n{}", nets_header());
-  for (const NetRow& row : rows) fmt::print("{}", nets_line(row));
+  tell("\n{}", nets_header());
+  for (const NetRow& row : rows) tell("{}", nets_line(row));
   report.set("clocks_after", device_facts(*backend, ""));
   report.write();
   write_file(command.plot, nets_chart(report.content()));

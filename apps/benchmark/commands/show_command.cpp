@@ -9,6 +9,7 @@
 #include "nixie/apps/benchmark/report/markdown.h"
 #include "nixie/apps/benchmark/report/plot.h"
 #include "nixie/apps/benchmark/report/report.h"
+#include "nixie/apps/trainer/program/program.h"
 #include "nixie/core/base/error.h"
 
 namespace nixie::benchmark {
@@ -21,12 +22,12 @@ void run_show(const ShowCommand& command) {
     const auto report = nlohmann::json::parse(file);
     const std::string made_by = report.at("command"), text = markdown_text(report, command.brief);
     if (command.page.empty())
-      fmt::print("{}", text);
+      tell("{}", text);
     else
       put_into_page(command.page, command.name.empty() ? made_by : command.name, text);
     if (!command.plot.empty()) write_file(command.plot, chart_of(report));
-  } catch (const nlohmann::json::exception& error) {
-    fail(Fault::usage, command.file.string(), ": is no table that --json wrote: ", error.what());
+  } catch (const nlohmann::json::exception&) {  // its words are for programmers
+    fail(Fault::usage, command.file.string(), ": is no table that --json wrote; name another file");
   }
 }
 

@@ -12,6 +12,7 @@
 #include "nixie/apps/benchmark/subjects/nets.h"
 #include "nixie/apps/trainer/machine.h"
 #include "nixie/apps/trainer/profile/timing.h"
+#include "nixie/apps/trainer/program/program.h"
 #include "nixie/core/base/random.h"
 #include "nixie/core/step.h"
 #include "nixie/layers/loss.h"
@@ -105,9 +106,9 @@ StepTiming time_net(const Net& net, const StepsCommand& command) {
 }
 
 void print_row(const StepTiming& row) {
-  fmt::print("{:<10} {:>5} {:>11} {:>5} {:>10.3f} {:>9.3f} {:>9.3f} {:>9.0f} {:>8.0f} {:>9.0f}   {:.3f} -> {:.3f}\n",
-             row.net, row.batch, row.parameters, row.runs, row.median_ms, row.min_ms, row.max_ms, row.images_per_second,
-             row.peak_mb, row.start_mb, row.first_loss, row.lowest_loss);
+  tell("{:<10} {:>5} {:>11} {:>5} {:>10.3f} {:>9.3f} {:>9.3f} {:>9.0f} {:>8.0f} {:>9.0f}   {:.3f} -> {:.3f}\n", row.net,
+       row.batch, row.parameters, row.runs, row.median_ms, row.min_ms, row.max_ms, row.images_per_second, row.peak_mb,
+       row.start_mb, row.first_loss, row.lowest_loss);
   std::fflush(stdout);
 }
 
@@ -123,9 +124,9 @@ void run_steps(const StepsCommand& command) {
   const std::string machine = run_apart(
       "backend", [&] { return machine_text(*open_backend(command.backend, command.threads), command.threads); });
   report.set("program", machine);
-  fmt::print("{}, {}\n{:<10} {:>5} {:>11} {:>5} {:>10} {:>9} {:>9} {:>9} {:>8} {:>9}   {}\n", processor_text(), machine,
-             "net", "batch", "parameters", "runs", "median ms", "min ms", "max ms", "images/s", "peak MB", "start MB",
-             "loss");
+  tell("{}, {}\n{:<10} {:>5} {:>11} {:>5} {:>10} {:>9} {:>9} {:>9} {:>8} {:>9}   {}\n", processor_text(), machine,
+       "net", "batch", "parameters", "runs", "median ms", "min ms", "max ms", "images/s", "peak MB", "start MB",
+       "loss");
   for (const Net& net : step_nets()) {
     if (!is_wanted(net, command)) continue;
     const auto row =

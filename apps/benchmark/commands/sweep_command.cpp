@@ -2,9 +2,7 @@
 #include "nixie/apps/benchmark/commands/sweep_command.h"
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
-#include <thread>
 
 #include "nixie/apps/benchmark/checks/first_error.h"
 #include "nixie/apps/benchmark/report/facts.h"
@@ -15,6 +13,8 @@
 #include "nixie/apps/benchmark/subjects/layer_work.h"
 #include "nixie/apps/benchmark/subjects/sweep_layers.h"
 #include "nixie/apps/trainer/machine.h"
+#include "nixie/apps/trainer/program/program.h"
+#include "nixie/core/base/threads.h"
 
 namespace nixie::benchmark {
 namespace {
@@ -27,15 +27,12 @@ const char* role_text(ConvRole role) {
 
 /// The cache of compiled kernels has them all afterwards. What fails here fails again where it is timed.
 void compile_all(Backend& backend, const std::vector<SweepLayer>& layers, const PrecisionTraits& precision) {
-  std::atomic<std::size_t> next = 0;
-  const auto compile_some = [&] {
-    for (std::size_t i; (i = next++) < layers.size();) try {
-        LayerWork(backend, layers[i].node(), precision).compile();
-      } catch (const std::exception&) {
-      }
-  };
-  std::vector<std::jthread> threads;
-  for (unsigned i = 0; i < std::max(1u, std::thread::hardware_concurrency()); ++i) threads.emplace_back(compile_some);
+  share_out("compile", static_cast<std::int64_t>(layers.size()), [&](std::int64_t i) {
+    try {
+      LayerWork(backend, layers[static_cast<std::size_t>(i)].node(), precision).compile();
+    } catch (const std::exception&) {
+    }
+  });
 }
 
 nlohmann::json time_layer(Backend& backend, const SweepLayer& layer, const PrecisionTraits& precision, int runs,
@@ -66,11 +63,11 @@ nlohmann::json time_layer(Backend& backend, const SweepLayer& layer, const Preci
 
 void print_row(std::size_t number, const nlohmann::json& row) {
   const bool has_peer = row.contains("ratio");
-  fmt::print("{:>4} {:<11} {:<78} {:>9.2f} us {:>8.2f} TFLOP/s {:>10} {:>6}  {}\n", number,
-             row["role"].get<std::string>(), row["layer"].get<std::string>(), 1e3 * row["ms"]["median"].get<double>(),
-             row["gflop"].get<double>() / row["ms"]["median"].get<double>(),
-             has_peer ? fmt::format("{:.2f}", 1e3 * row["peer"]["ms"]["median"].get<double>()) : "-",
-             has_peer ? fmt::format("{:.2f}x", row["ratio"].get<double>()) : "-", row["algorithm"].get<std::string>());
+  tell("{:>4} {:<11} {:<78} {:>9.2f} us {:>8.2f} TFLOP/s {:>10} {:>6}  {}\n", number, row["role"].get<std::string>(),
+       row["layer"].get<std::string>(), 1e3 * row["ms"]["median"].get<double>(),
+       row["gflop"].get<double>() / row["ms"]["median"].get<double>(),
+       has_peer ? fmt::format("{:.2f}", 1e3 * row["peer"]["ms"]["median"].get<double>()) : "-",
+       has_peer ? fmt::format("{:.2f}x", row["ratio"].get<double>()) : "-", row["algorithm"].get<std::string>());
   std::fflush(stdout);
 }
 
@@ -85,7 +82,7 @@ void run_sweep(const SweepCommand& command) {
   ContractionPeer peer(command.peer, is_cpu);
   report.set("peer", peer.program());
   report.set("seed", command.seed);
-  fmt::print("{}peer: {}\n", facts_text(report.content()), peer.program());
+  tell("{}peer: {}\n", facts_text(report.content()), peer.program());
   const int count = command.count > 0 ? command.count : is_cpu ? 40 : 300;
   const SweepLimits limits = is_cpu ? SweepLimits{1e4, 2e7, 3e5} : SweepLimits{};
   std::vector<SweepLayer> layers = draw_sweep(count, command.seed, limits);
@@ -103,19 +100,19 @@ void run_sweep(const SweepCommand& command) {
       return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     };
     if (!is_cpu) compile_all(*backend, layers, precision);
-    fmt::print("\n{}: {} layers of seed {}, compiled in {:.1f} s; median us, TFLOP/s, peer us, ratio\n", name,
-               layers.size(), command.seed, seconds());
+    tell("\n{}: {} layers of seed {}, compiled in {:.1f} s; median us, TFLOP/s, peer us, ratio\n", name, layers.size(),
+         command.seed, seconds());
     for (std::size_t i = 0; i < layers.size(); ++i)
       error.keep([&] {
         report.add_row(time_layer(*backend, layers[i], precision, command.runs, peer));
         report.write();
         print_row(i, report.content()["rows"].back());
       });
-    fmt::print("{:.1f} s in all\n", seconds());
+    tell("{:.1f} s in all\n", seconds());
   }
   report.set("summary", sweep_summary(report.content()["rows"]));
   report.set("clocks_after", device_facts(*backend, ""));
-  fmt::print("\n{}", sweep_text(report.content()["rows"]));
+  tell("\n{}", sweep_text(report.content()["rows"]));
   report.write();
   write_file(command.plot, sweep_chart(report.content()));
   error.raise();

@@ -5,6 +5,7 @@
 
 #include "nixie/apps/benchmark/subjects/net_work.h"
 #include "nixie/apps/trainer/machine.h"
+#include "nixie/apps/trainer/program/program.h"
 
 namespace nixie::benchmark {
 namespace {
@@ -38,7 +39,7 @@ std::string medians(Backend& backend, const std::vector<std::function<void()>>& 
 
 void run_tune(const TuneCommand& command) {
   const std::shared_ptr<Backend> backend = open_backend("cuda", 0);
-  fmt::print("medians of {} runs, by estimates -> by what was measured\n", command.runs);
+  tell("medians of {} runs, by estimates -> by what was measured\n", command.runs);
   for (const PrecisionTraits& precision : wanted_precisions(command, *backend))
     for (const Net& net : wanted_nets(command)) {
       Scope scope(net.name, precision.name);
@@ -46,8 +47,8 @@ void run_tune(const TuneCommand& command) {
       TunedWork before("off", *backend, net, batch, precision), after("again", *backend, net, batch, precision);
       const std::string total = medians(*backend, {[&] { before.total(); }, [&] { after.total(); }}, command.runs),
                         train = medians(*backend, {[&] { before.train(); }, [&] { after.train(); }}, command.runs);
-      fmt::print("{:<10} {:<5} batch {:>4}: fprop + bprop {}, training step {}\n", net.name, precision.name, batch,
-                 total, train);
+      tell("{:<10} {:<5} batch {:>4}: fprop + bprop {}, training step {}\n", net.name, precision.name, batch, total,
+           train);
       std::fflush(stdout);
     }
 }

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "nixie/apps/benchmark/report/svg.h"
 #include "nixie/core/base/error.h"
@@ -67,8 +68,12 @@ std::string compare_chart(const nlohmann::json& report) {
   BarChart chart{.title = "Forward and backward of a batch, each framework at its best, in one run",
                  .subtitle = subtitle(report),
                  .unit = "TFLOP/s; higher is better"};
+  std::set<std::string> precisions;
+  for (const auto& row : report["rows"]) precisions.insert(row["precision"]);
+  if (precisions.size() == 1) chart.subtitle += ", " + *precisions.begin();
   for (const auto& row : report["rows"]) {
-    const std::string group = fmt::format("{} {}", row["net"].get<std::string>(), row["precision"].get<std::string>());
+    const std::string net = row["net"],
+                      group = precisions.size() == 1 ? net : net + " " + row["precision"].get<std::string>();
     const double gflop = row["counted_gflop"];
     bar(chart, group, "nixie") = gflop / row["total_ms"]["median"].get<double>();
     for (const auto& peer : row["peers"]) {

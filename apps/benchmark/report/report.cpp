@@ -4,10 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
+#include <span>
 
 #include "nixie/apps/benchmark/report/facts.h"
 #include "nixie/core/base/error.h"
+#include "nixie/models/io/durable_file.h"
 
 namespace nixie::benchmark {
 namespace {
@@ -65,15 +66,15 @@ std::string csv_text(const nlohmann::json& rows) {
 
 void check_writable(const std::filesystem::path& file) {
   if (file.empty()) return;
-  std::ofstream probe(file, std::ios::app);
-  if (!probe) fail(Fault::storage, file.string(), ": cannot be written; choose another file");
+  const PendingFile probe(file, 0);  // is gone again, and what stands there stays
 }
 
 void write_file(const std::filesystem::path& file, const std::string& text) {
   if (file.empty()) return;
-  std::ofstream out(file, std::ios::trunc);
-  out << text << std::flush;
-  if (!out) fail(Fault::storage, file.string(), ": writing failed; free space or choose another file");
+  PendingFile out(file, static_cast<std::int64_t>(text.size()));
+  out.write(std::as_bytes(std::span(text)));
+  out.sync();
+  out.publish();
 }
 
 }  // namespace nixie::benchmark

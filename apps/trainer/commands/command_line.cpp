@@ -6,7 +6,6 @@
 #include <functional>
 
 #include "nixie/apps/trainer/command.h"
-#include "nixie/apps/trainer/commands/arguments.h"
 #include "nixie/apps/trainer/commands/checkpoint_command.h"
 #include "nixie/apps/trainer/commands/compare_command.h"
 #include "nixie/apps/trainer/commands/completion.h"
@@ -19,6 +18,8 @@
 #include "nixie/apps/trainer/commands/reference.h"
 #include "nixie/apps/trainer/commands/summary_command.h"
 #include "nixie/apps/trainer/profile/profile_command.h"
+#include "nixie/apps/trainer/program/arguments.h"
+#include "nixie/apps/trainer/program/program.h"
 #include "nixie/configs/parse/neon.h"
 #include "nixie/models/io/checkpoint.h"
 
@@ -94,7 +95,7 @@ void add_config(CLI::App& app, ConfigChoice& choice) {
 
 Run add_summary(CLI::App& app, ConfigChoice& choice) {
   add_config(app, choice);
-  return [&] { return fmt::print("{}", summary_text(choice.load())), 0; };
+  return [&] { return tell("{}", summary_text(choice.load())), 0; };
 }
 
 struct ProfileRequest {
@@ -115,7 +116,7 @@ Run add_profile(CLI::App& app, ProfileRequest& request) {
 Run add_config_print(CLI::App& app, ConfigChoice& choice) {
   add_config(app, choice);
   app.add_flag("--print", choice.is_printed, "what it does in any case");
-  return [&] { return fmt::print("{}", config_text(choice.load())), 0; };
+  return [&] { return tell("{}", config_text(choice.load())), 0; };
 }
 
 Run add_data(CLI::App& app, DataCommand& command) {
@@ -153,21 +154,21 @@ Run add_checkpoint_tools(CLI::App& app, CheckpointRequest& request) {
     check(takes_two == !request.other.empty(), "checkpoint ", request.action, " takes ", takes_two ? 2 : 1, " files");
     if (request.action == "diff") {
       bool is_same = false;
-      fmt::print("{}", difference_text(request.file, request.other, is_same));
+      tell("{}", difference_text(request.file, request.other, is_same));
       return is_same ? 0 : 1;
     }
     if (request.action == "convert") {
       convert_checkpoint(request.file, request.other);
-      fmt::print("{}: written\n", request.other.string());
+      tell("{}: written\n", request.other);
       return 0;
     }
     if (request.action == "inspect") {
-      fmt::print("{}", inspect_text(request.file));
+      tell("{}", inspect_text(request.file));
     } else if (request.action == "config") {
-      fmt::print("{}", config_of(request.file));
+      tell("{}", config_of(request.file));
     } else {
       verify_checkpoint(request.file);
-      fmt::print("{}: whole\n", request.file.string());
+      tell("{}: whole\n", request.file);
     }
     return 0;
   };
@@ -181,17 +182,17 @@ Run add_compare(CLI::App& app, CompareCommand& command) {
 
 Run add_completion(CLI::App& app, std::string& shell) {
   app.add_option("SHELL", shell, "for which: source <(trainer completion)")->check(CLI::IsMember(kShells));
-  return [] { return fmt::print("{}", completion_text()), 0; };
+  return [] { return tell("{}", completion_text()), 0; };
 }
 
 Run add_convert_neon(CLI::App& app, std::string& file) {
   app.add_option("FILE", file, "a YAML file of Nervana's neon")->required();
-  return [&] { return fmt::print("{}", neon_config(file)), 0; };
+  return [&] { return tell("{}", neon_config(file)), 0; };
 }
 
 Run add_list(CLI::App& app, bool& markdown) {
   app.add_flag("--markdown", markdown, "as tables, with types and ranges: docs/configuration.md");
-  return [&] { return fmt::print("{}", markdown ? reference_text() : list_text()), 0; };
+  return [&] { return tell("{}", markdown ? reference_text() : list_text()), 0; };
 }
 
 /// Everything that a command line may fill in.

@@ -9,6 +9,7 @@
 
 #include "nixie/apps/trainer/commands/data_folder.h"
 #include "nixie/apps/trainer/commands/data_scan.h"
+#include "nixie/apps/trainer/program/program.h"
 #include "nixie/core/base/one_line.h"
 #include "nixie/data/files/image.h"
 #include "nixie/data/files/manifest.h"
@@ -58,7 +59,7 @@ AnyDataset dataset_of(const DataCommand& command) {
   std::vector<std::string> assignments = data_assignments(parse_config(base, "data"), command.source);
   if (assignments[0].starts_with("data.image_folder.")) {
     const PictureSizes sizes(command.source);
-    if (command.action == "inspect") fmt::print("{}", sizes.text());
+    if (command.action == "inspect") tell("{}", sizes.text());
     const std::int64_t side = command.side > 0 ? command.side : sizes.side();
     for (const char* key : {"crop", "resize"}) assignments.push_back(fmt::format("data.image_folder.{}={}", key, side));
   } else {
@@ -99,27 +100,25 @@ std::string numbers_text(const std::vector<double>& numbers) {
 }
 
 void print_damage(const char* name, const DataScan& scan) {
-  for (const std::string& line : scan.damaged) fmt::print("{}: {}\n", name, line);
+  for (const std::string& line : scan.damaged) tell("{}: {}\n", name, line);
 }
 
 bool inspect(const AnyDataset& data, const Splits& splits) {
   const Dataset &train = *splits.train, &test = *splits.test;
   const bool has_classes = train.target().is_class();
-  fmt::print("data {}: {} training and {} test samples {}, each {} of {}\n", data.kind(), train.size(), test.size(),
-             has_classes ? fmt::format("of {} classes", train.classes()) : "with " + to_string(train.target()),
-             train.sample_shape(), train.bytes() ? "bytes" : "floats");
-  for (const std::string& note : splits.notes) fmt::print("{}\n", note);
+  tell("data {}: {} training and {} test samples {}, each {} of {}\n", data.kind(), train.size(), test.size(),
+       has_classes ? fmt::format("of {} classes", train.classes()) : "with " + to_string(train.target()),
+       train.sample_shape(), train.bytes() ? "bytes" : "floats");
+  for (const std::string& note : splits.notes) tell("{}\n", note);
   const DataScan first = scan_half("training", train), second = scan_half("test", test);
-  fmt::print("pixels of the training half: mean {}, deviation {}\n", numbers_text(first.mean),
-             numbers_text(first.deviation));
+  tell("pixels of the training half: mean {}, deviation {}\n", numbers_text(first.mean), numbers_text(first.deviation));
   const std::vector<std::string> names = has_classes ? train.class_names() : std::vector<std::string>{};
-  if (has_classes) fmt::print("{:28} {:>10} {:>10}\n", "class", "training", "test");
+  if (has_classes) tell("{:28} {:>10} {:>10}\n", "class", "training", "test");
   for (std::size_t c = 0; c < std::min(names.size(), kMostClasses); ++c)
-    fmt::print("{:28} {:10} {:10}\n", one_line(names[c]), first.counts[c], second.counts[c]);
+    tell("{:28} {:10} {:10}\n", one_line(names[c]), first.counts[c], second.counts[c]);
   if (names.size() > kMostClasses) {
     const auto [least, most] = std::minmax_element(first.counts.begin(), first.counts.end());
-    fmt::print("... and {} more; the training samples of a class are {} to {}\n", names.size() - kMostClasses, *least,
-               *most);
+    tell("... and {} more; the training samples of a class are {} to {}\n", names.size() - kMostClasses, *least, *most);
   }
   print_damage("training", first);
   print_damage("test", second);
@@ -128,11 +127,11 @@ bool inspect(const AnyDataset& data, const Splits& splits) {
 
 bool verify(const Splits& splits) {
   const DataScan first = scan_half("training", *splits.train), second = scan_half("test", *splits.test);
-  for (const std::string& note : splits.notes) fmt::print("{}\n", note);
+  for (const std::string& note : splits.notes) tell("{}\n", note);
   print_damage("training", first);
   print_damage("test", second);
   const auto damaged = first.damaged.size() + second.damaged.size();
-  fmt::print("{} samples can be read, {} cannot\n", first.read + second.read, damaged);
+  tell("{} samples can be read, {} cannot\n", first.read + second.read, damaged);
   return damaged == 0;
 }
 
@@ -172,7 +171,7 @@ void write_packed(const fs::path& path, const ByteDataset& half, PackedHeader he
   file.write(std::as_bytes(std::span(checksums)));
   file.sync();
   file.publish();
-  fmt::print("{}: {} samples {}, {} bytes\n", path.string(), header.samples, header.sample_shape, fs::file_size(path));
+  tell("{}: {} samples {}, {} bytes\n", path, header.samples, header.sample_shape, fs::file_size(path));
 }
 
 bool pack(const DataCommand& command, const AnyDataset& data, const Splits& splits) {
@@ -188,10 +187,10 @@ bool pack(const DataCommand& command, const AnyDataset& data, const Splits& spli
   if (error) fail(Fault::storage, command.out.string(), ": cannot be made: ", error.message(), "; name another folder");
   PackedHeader header{.sample_shape = train.sample_shape(), .class_names = train.class_names(), .mean = scan.mean};
   for (const double deviation : scan.deviation) header.deviation.push_back(std::max(deviation, 1e-6));  // one colour
-  for (const std::string& note : splits.notes) fmt::print("{}\n", note);
+  for (const std::string& note : splits.notes) tell("{}\n", note);
   write_packed(command.out / "train.packed", train, header, "the training half");
   write_packed(command.out / "test.packed", test, header, "the test half");
-  fmt::print("train on it with --data {}\n", command.out.string());
+  tell("train on it with --data {}\n", command.out);
   return true;
 }
 

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "nixie/apps/trainer/machine.h"
+#include "nixie/apps/trainer/program/program.h"
 #include "nixie/backends/cpu/backend.h"
 #include "nixie/backends/doctor.h"
 #include "nixie/core/base/error.h"
@@ -20,7 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 
 void print(const Finding& finding) {
-  fmt::print("{:5} {:14} {}\n", finding.is_good ? "ok" : "MEND", finding.part, finding.text);
+  tell("{:5} {:14} {}\n", finding.is_good ? "ok" : "MEND", finding.part, finding.text);
 }
 
 double gibibytes(double bytes) { return bytes / (1 << 30); }
@@ -74,8 +75,8 @@ bool run_doctor() {
   bool is_good = true, has_gpu = true;
   for (const Finding& finding : here) print(finding), is_good = is_good && finding.is_good;
   for (const Finding& finding : gpu) print(finding), has_gpu = has_gpu && finding.is_good;
-  fmt::print("{}\n", has_gpu ? "backend: auto trains on the GPU"
-                             : "backend: auto trains on the CPU; for a GPU mend what is marked");
+  tell("{}\n",
+       has_gpu ? "backend: auto trains on the GPU" : "backend: auto trains on the CPU; for a GPU mend what is marked");
   return is_good;
 }
 

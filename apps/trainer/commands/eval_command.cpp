@@ -4,6 +4,7 @@
 #include "nixie/apps/trainer/commands/data_folder.h"
 #include "nixie/apps/trainer/evaluator.h"
 #include "nixie/apps/trainer/machine.h"
+#include "nixie/apps/trainer/program/program.h"
 #include "nixie/apps/trainer/trained_model.h"
 
 namespace nixie {
@@ -40,12 +41,11 @@ void run_eval(const EvalCommand& command) {
   const auto backend = open_backend(config.backend, config.threads);
   LoaderOptions options = config.loader;
   options.batch = config.data.batch();
-  fmt::print("{}\nmodel {} of {}, after step {}\ndata {}: {} samples, the {} half\n",
-             machine_text(*backend, config.threads), config.model.kind(), file.string(), trained.step,
-             config.data.kind(), half->size(), command.split);
+  tell("{}\nmodel {} of {}, after step {}\ndata {}: {} samples, the {} half\n", machine_text(*backend, config.threads),
+       config.model.kind(), file, trained.step, config.data.kind(), half->size(), command.split);
   const Evaluation result = *Evaluator(*backend, trained.model, config, half, options).run();
-  for (const auto& [name, value] : result.metrics) fmt::print("{} {} {:.4f}\n", command.split, name, value);
-  fmt::print("{}\n", to_string(result, command.split));
+  for (const auto& [name, value] : result.metrics) tell("{} {} {:.4f}\n", command.split, name, value);
+  tell("{}\n", to_string(result, command.split));
 }
 
 }  // namespace nixie

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "nixie/apps/trainer/commands/data_folder.h"
+#include "nixie/apps/trainer/program/program.h"
 #include "nixie/apps/trainer/trained_model.h"
 #include "nixie/models/io/onnx.h"
 #include "nixie/models/io/safetensors.h"
@@ -53,8 +54,8 @@ void run_export(const ExportCommand& command) {
     save_checkpoint(inference_checkpoint(trained), command.out);
   else
     save_safetensors({.arrays = arrays_of(trained.model), .metadata = {{"format", "pt"}}}, command.out);
-  fmt::print("{}: model {} of {}, {} arrays\n", command.out.string(), trained.config.model.kind(), file.string(),
-             trained.model.parameters().all().size());
+  tell("{}: model {} of {}, {} arrays\n", command.out, trained.config.model.kind(), file,
+       trained.model.parameters().all().size());
 }
 
 }  // namespace nixie

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "nixie/apps/trainer/machine.h"
+#include "nixie/apps/trainer/program/program.h"
 #include "nixie/apps/trainer/record/run_folder.h"
 #include "nixie/apps/trainer/report/picture.h"
 #include "nixie/apps/trainer/trained_model.h"
@@ -26,13 +27,13 @@ std::string csv_field(const std::string& text) {
 
 /// The first `most` scores.
 void print(const std::string& name, const std::vector<Score>& scores, std::size_t most, const PredictCommand& command) {
-  if (!command.csv) fmt::print("{}\n", one_line(name));
+  if (!command.csv) tell("{}\n", one_line(name));
   for (std::size_t i = 0; i < std::min(scores.size(), most); ++i) {
     const auto& [class_name, value] = scores[i];
     if (command.csv)
-      fmt::print("{},{},{},{:.6g}\n", csv_field(one_line(name)), i + 1, csv_field(one_line(class_name)), value);
+      tell("{},{},{},{:.6g}\n", csv_field(one_line(name)), i + 1, csv_field(one_line(class_name)), value);
     else
-      fmt::print("  {:8.4f}  {}\n", value, one_line(class_name));
+      tell("  {:8.4f}  {}\n", value, one_line(class_name));
   }
 }
 
@@ -83,9 +84,8 @@ bool run_predict(const PredictCommand& command) {
     check(out[0] <= 256, "the model has ", out[0], " classes, a PNG file has levels for 256; leave --masks out");
     masks.emplace(command.masks);
   }
-  if (command.csv) fmt::print("file,rank,class,score\n");
-  if (!command.csv)
-    fmt::print("model {} of {}, after step {}\n", trained.config.model.kind(), file.string(), trained.step);
+  if (command.csv) tell("file,rank,class,score\n");
+  if (!command.csv) tell("model {} of {}, after step {}\n", trained.config.model.kind(), file, trained.step);
   Pending pending;
   const auto predict = [&] {
     const std::vector<Array> outputs = predictor.outputs(pending.samples);

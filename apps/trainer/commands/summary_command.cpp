@@ -1,6 +1,7 @@
 // Builds the run as training would, and plans its step without running it.
 #include "nixie/apps/trainer/commands/summary_command.h"
 
+#include "nixie/apps/trainer/program/program.h"
 #include "nixie/apps/trainer/report/layer_table.h"
 #include "nixie/apps/trainer/trainer.h"
 
@@ -40,12 +41,12 @@ std::string summary_text(const TrainConfig& config) {
 }
 
 void run_dry(const TrainConfig& config) {
-  fmt::print("{}", summary_text(config));
+  tell("{}", summary_text(config));
   const std::string limit =
       fmt::format("data.{}.limit={}", config.data.kind(), config.data.batch() * config.accumulate);
   Trainer trainer(parse_config(config_text(config), "--dry-run", {limit, "steps=1"}), {.out = stdout});
   trainer.train();
-  fmt::print("dry run: one step and one evaluation are done, nothing was written\n");
+  tell("dry run: one step and one evaluation are done, nothing was written\n");
 }
 
 }  // namespace nixie

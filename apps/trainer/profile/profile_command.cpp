@@ -3,6 +3,8 @@
 
 #include <unistd.h>
 
+#include "nixie/apps/trainer/program/program.h"
+
 namespace nixie {
 
 void run_profile(const TrainConfig& config, const ProfileCommand& command) {
@@ -11,10 +13,10 @@ void run_profile(const TrainConfig& config, const ProfileCommand& command) {
     if (is_terminal) fmt::print(stderr, "\r\x1b[K{}", line);
   });
   if (is_terminal) fmt::print(stderr, "\r\x1b[K");
-  fmt::print("{}", profile_text(profile));
+  tell("{}", profile_text(profile));
   if (command.trace.empty()) return;
   write_trace(profile, command.trace);
-  fmt::print("\n{}: the same as a trace; open it in chrome://tracing or ui.perfetto.dev\n", command.trace.string());
+  tell("\n{}: the same as a trace; open it in chrome://tracing or ui.perfetto.dev\n", command.trace);
 }
 
 }  // namespace nixie
