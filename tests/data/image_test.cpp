@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
+#include <ctime>
 #include <random>
 
 #include "nixie/tests/data/pictures.h"
@@ -210,9 +210,9 @@ TEST(Image, RefusesHostileFilesInOneLine) {
                {"PNG of no pixels", png_of_size(0, 10), "damaged PNG"}};
   for (const auto& each : cases) {
     SCOPED_TRACE(each.title);
-    const auto begin = std::chrono::steady_clock::now();
+    const std::clock_t begin = std::clock();  // processor time: machines are shared
     const std::string line = error_of(Fault::data, [&] { decode_image(each.bytes, "folder/file", 1); });
-    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(1));
+    EXPECT_LT(std::clock() - begin, CLOCKS_PER_SEC);
     EXPECT_EQ(line.find("folder/file: "), 0u) << line;
     EXPECT_NE(line.find(each.expected), std::string::npos) << line;
     EXPECT_NE(line.find("; replace or remove the file"), std::string::npos) << line;

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
+#include <ctime>
 #include <functional>
 #include <random>
 
@@ -185,9 +185,9 @@ TEST(Mnist, RefusesBadFilesInOneLine) {
     TempFolder folder;
     write_set(folder, false);
     write_file(folder / bad.file, bad.content());
-    const auto begin = std::chrono::steady_clock::now();
+    const std::clock_t begin = std::clock();  // processor time: machines are shared
     const std::string line = error_of(Fault::data, [&] { Mnist{.path = folder.path().string()}.open(); });
-    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(1));
+    EXPECT_LT(std::clock() - begin, CLOCKS_PER_SEC);
     EXPECT_NE(line.find(bad.expected), std::string::npos) << line;
     EXPECT_NE(line.find(folder.path().string()), std::string::npos) << line;
   }
