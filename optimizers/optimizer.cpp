@@ -24,6 +24,8 @@ bool matches(std::string_view text, std::string_view pattern) {
   return true;
 }
 
+std::string group_name(std::size_t i) { return "parameter_groups." + std::to_string(i); }
+
 }  // namespace
 
 bool ParameterGroup::holds(const Variable& parameter) const {
@@ -37,40 +39,54 @@ Optimizer::Optimizer(const Parameters& parameters, const OptimizerOptions& optio
       schedule_(options.schedule, run, state_.scope("shared")),
       loss_scale_(options.loss_scale, state_.scope("shared")),
       count_(state_.scope("shared").state("step", {}, {}, Dtype::i32)) {
-  Scope scope("optimizer", options.rule.kind());
-  check(options.clip_value >= 0 && options.clip_norm >= 0, "clip_value is ", options.clip_value, " and clip_norm ",
-        options.clip_norm, ", expected numbers from 0 up");
-  std::vector<int> held(options.groups.size(), 0);
+  {
+    Scope scope("optimizer", options.rule.kind());
+    check(options.clip_value >= 0 && options.clip_norm >= 0, "clip_value is ", options.clip_value, " and clip_norm ",
+          options.clip_norm, ", expected numbers from 0 up");
+  }
+  std::vector<int> held(options.groups.size(), 0), frozen(options.freeze.size(), 0);
   std::vector<std::size_t> schedules;  // of each group, as in Entry
-  for (const ParameterGroup& group : options.groups) {
+  for (std::size_t i = 0; i < options.groups.size(); ++i) {
+    const ParameterGroup& group = options.groups[i];
+    Scope scope(group_name(i));
     check_fields(group);
     if (group.schedule) {
-      check(group.schedule->kind() != PlateauRate::name, "group ", group.match,
-            ": schedule is a plateau, which only the whole run can have");
+      check(group.schedule->kind() != PlateauRate::name,
+            "its schedule is a plateau, which only the whole run can have");
       group_schedules_.emplace_back(*group.schedule, run, state_.scope("shared"));
     }
     schedules.push_back(group.schedule ? group_schedules_.size() : 0);
   }
   for (const Variable& w : parameters.trainable()) {
-    ParameterGroup chosen;
-    std::size_t schedule = 0;
+    std::size_t chosen = options.groups.size();
     for (std::size_t i = options.groups.size(); i-- > 0;) {
       if (!options.groups[i].holds(w)) continue;
-      chosen = options.groups[i];
-      schedule = schedules[i];
+      chosen = i;
       ++held[i];
     }
-    if (chosen.rate == 0) {
+    bool is_frozen = false;
+    for (std::size_t i = 0; i < options.freeze.size(); ++i) {
+      if (!matches(w.name(), options.freeze[i])) continue;
+      is_frozen = true;
+      ++frozen[i];
+    }
+    const bool has_group = chosen < options.groups.size();
+    const ParameterGroup group = has_group ? options.groups[chosen] : ParameterGroup{};
+    if (is_frozen || group.rate == 0) {
       entries_[w.state().get()] = {};
       continue;
     }
     parameters_.push_back(w);
     Parameters buffers = state_.scope(w.name());
-    entries_[w.state().get()] = {chosen.optimizer.value_or(options.rule).build(w, buffers, chosen.weight_decay),
-                                 chosen.rate, schedule};
+    Scope scope(group.optimizer ? group_name(chosen) + ".optimizer" : "optimizer",
+                group.optimizer ? "" : options.rule.kind());
+    entries_[w.state().get()] = {group.optimizer.value_or(options.rule).build(w, buffers, group.weight_decay),
+                                 group.rate, has_group ? schedules[chosen] : 0};
   }
   for (std::size_t i = 0; i < held.size(); ++i)
-    check(held[i] > 0, "group ", i, " (", options.groups[i].match, ") holds no parameter");
+    check(held[i] > 0, group_name(i), ": ", options.groups[i].match, " holds no parameter");
+  for (std::size_t i = 0; i < frozen.size(); ++i)
+    check(frozen[i] > 0, "freeze.", i, ": ", options.freeze[i], " is the name of no parameter");
 }
 
 void Optimizer::minimize(const Tensor& loss) const { update(gradients(scaled(loss), parameters_)); }

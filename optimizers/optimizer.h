@@ -41,6 +41,7 @@ std::string field_text(const ParameterGroup& group);
 struct OptimizerOptions {
   AnyOptimizer rule = {};
   AnySchedule schedule = {};
+  std::vector<std::string> freeze = {};     ///< full names of parameters that stay as they are; * matches any text
   std::vector<ParameterGroup> groups = {};  ///< the first that matches a parameter counts
   double clip_value = 0;                    ///< largest gradient element, 0 = no limit; applied first
   double clip_norm = 0;                     ///< largest norm of all gradients together, 0 = no limit
@@ -49,7 +50,8 @@ struct OptimizerOptions {
 
 class Optimizer {
  public:
-  /// For the trainable parameters of a collection. Throws if options are out of range or a group matches nothing.
+  /// For the trainable parameters of a collection. Throws if options are out of range, or a group or a name matches
+  /// nothing.
   Optimizer(const Parameters& parameters, const OptimizerOptions& options, const RunLength& run = {});
 
   /// One step of descent: computes the gradients, with the precision's loss scale, and calls `update`. Call it in a
@@ -66,7 +68,7 @@ class Optimizer {
               const std::optional<Tensor>& rate_factor = std::nullopt) const;
   void update(const std::vector<Gradient>& gradients) const;
 
-  /// The parameters that it changes: all trainable ones except those of a group with rate 0.
+  /// The parameters that it changes: all trainable ones except those that freeze or a group with rate 0 holds.
   const std::vector<Variable>& parameters() const { return parameters_; }
   /// The number of updates so far, an i32 scalar.
   const Variable& count() const { return count_; }

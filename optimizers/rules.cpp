@@ -13,13 +13,21 @@ void check_rates(double beta1, double beta2) {
   check(beta1 < 1 && beta2 < 1, "beta1 is ", beta1, " and beta2 ", beta2, ", expected numbers below 1");
 }
 
+// Squares and what they are compared with are f32 beside halves, too: the square of a gradient of 1e-4 is 0 in f16, and
+// so is an eps of 1e-8.
+Variable make_f32_buffer(const Parameters& state, const char* name, const Variable& w, Init init = {}) {
+  return state.state(name, w.shape(), init, w.dtype() == Dtype::f64 ? Dtype::f64 : Dtype::f32);
+}
+
+Tensor squared(const Tensor& g, const Variable& average) { return square(cast(g, average.dtype())); }
+
 // Adam's step with the averages m and v of g.
 void adam_step(const Variable& w, const Variable& m, const Variable& v, const Tensor& g, const UpdateContext& now,
                double beta1, double beta2, double eps, const Tensor& shrunk) {
   const Tensor step_size = now.rate / (1 - pow(beta1, now.count));
   const Tensor scale = rsqrt(1 - pow(beta2, now.count));
   m.set(beta1 * m + (1 - beta1) * g);
-  v.set(beta2 * v + (1 - beta2) * square(g));
+  v.set(beta2 * v + (1 - beta2) * squared(g, v));
   w.set(shrunk - step_size * m / (sqrt(v) * scale + eps));
 }
 
@@ -43,7 +51,7 @@ Update Sgd::build(const Variable& w, Parameters& state) const {
 
 Update Adam::build(const Variable& w, Parameters& state) const {
   check_rates(beta1, beta2);
-  const Variable m = make_buffer(state, "exp_avg", w), v = make_buffer(state, "exp_avg_sq", w);
+  const Variable m = make_buffer(state, "exp_avg", w), v = make_f32_buffer(state, "exp_avg_sq", w);
   return [=, *this](const Tensor& grad, const UpdateContext& now) {
     adam_step(w, m, v, decayed(grad, weight_decay, w), now, beta1, beta2, eps, w);
   };
@@ -51,7 +59,7 @@ Update Adam::build(const Variable& w, Parameters& state) const {
 
 Update AdamW::build(const Variable& w, Parameters& state) const {
   check_rates(beta1, beta2);
-  const Variable m = make_buffer(state, "exp_avg", w), v = make_buffer(state, "exp_avg_sq", w);
+  const Variable m = make_buffer(state, "exp_avg", w), v = make_f32_buffer(state, "exp_avg_sq", w);
   return [=, *this](const Tensor& grad, const UpdateContext& now) {
     const Tensor shrunk = weight_decay == 0 ? w.value() : w * (1 - now.rate * weight_decay);
     adam_step(w, m, v, grad, now, beta1, beta2, eps, shrunk);
@@ -59,13 +67,13 @@ Update AdamW::build(const Variable& w, Parameters& state) const {
 }
 
 Update RmsProp::build(const Variable& w, Parameters& state) const {
-  const Variable s = make_buffer(state, "square_avg", w);
+  const Variable s = make_f32_buffer(state, "square_avg", w);
   std::optional<Variable> a, b;
-  if (centered) a = make_buffer(state, "grad_avg", w);
+  if (centered) a = make_f32_buffer(state, "grad_avg", w);
   if (momentum != 0) b = make_buffer(state, "momentum_buffer", w);
   return [=, *this](const Tensor& grad, const UpdateContext& now) {
     const Tensor g = decayed(grad, weight_decay, w);
-    s.set(alpha * s + (1 - alpha) * square(g));
+    s.set(alpha * s + (1 - alpha) * squared(g, s));
     Tensor spread = s;
     if (a) {
       a->set(alpha * *a + (1 - alpha) * g);
@@ -81,20 +89,20 @@ Update RmsProp::build(const Variable& w, Parameters& state) const {
 }
 
 Update Adagrad::build(const Variable& w, Parameters& state) const {
-  const Variable s = make_buffer(state, "sum", w, Init::constant(static_cast<float>(initial_sum)));
+  const Variable s = make_f32_buffer(state, "sum", w, Init::constant(static_cast<float>(initial_sum)));
   return [=, *this](const Tensor& grad, const UpdateContext& now) {
     const Tensor g = decayed(grad, weight_decay, w);
     const Tensor rate = rate_decay == 0 ? now.rate : now.rate / (1 + (now.count - 1) * rate_decay);
-    s.set(s + square(g));
+    s.set(s + squared(g, s));
     w.set(w - rate * g / (sqrt(s) + eps));
   };
 }
 
 Update Adadelta::build(const Variable& w, Parameters& state) const {
-  const Variable s = make_buffer(state, "square_avg", w), a = make_buffer(state, "acc_delta", w);
+  const Variable s = make_f32_buffer(state, "square_avg", w), a = make_f32_buffer(state, "acc_delta", w);
   return [=, *this](const Tensor& grad, const UpdateContext& now) {
     const Tensor g = decayed(grad, weight_decay, w);
-    s.set(rho * s + (1 - rho) * square(g));
+    s.set(rho * s + (1 - rho) * squared(g, s));
     const Tensor d = sqrt(a + eps) / sqrt(s + eps) * g;
     a.set(rho * a + (1 - rho) * square(d));
     w.set(w - now.rate * d);

@@ -38,6 +38,20 @@ const Gate kGates[] = {
      {"backends/cuda/",                                // caches, which are renamed into place and checked when read
       "apps/benchmark/subjects/contraction_peer.cpp",  // a file of its own for another process
       "apps/benchmark/measure/peer_process.cpp"}},     // what that process complains of
+    {"files that are read: open_to_read (core/files/open_to_read.h), which does not wait for a pipe",
+     std::regex(R"(std::ifstream( [a-z_]+)?[({]|std::ifstream [a-z_]+;|::open\(.*O_RDONLY|fopen\(.*"r)"),
+     {"core/files/open_to_read.h", "core/files/open_to_read.cpp",
+      "data/files/input_file.h",  // opened by it
+      // descriptors, opened without waiting or for what was found to be a regular file
+      "data/files/input_file.cpp", "data/files/packed_file.cpp", "data/files/tar_file.cpp",
+      "models/io/checkpoint_block.cpp", "models/io/durable_file.cpp", "models/io/safetensors.cpp",
+      "configs/parse/yaml.cpp",  // a configuration may come through a pipe
+      // caches and tables of the backend
+      "backends/cuda/compile/cubin_cache.cpp", "backends/cuda/tune/tuning_database.cpp",
+      // what the system says of itself
+      "backends/cpu/host/memory.cpp", "apps/trainer/watchdog.cpp", "apps/trainer/commands/doctor_command.cpp",
+      "apps/benchmark/report/facts.cpp", "apps/benchmark/measure/subprocess.cpp",
+      "apps/benchmark/measure/peer_process.cpp"}},  // what that process complains of
 };
 
 // The name by which a file may pass, or none.

@@ -20,6 +20,7 @@
 #include "nixie/apps/benchmark/subjects/nets.h"
 #include "nixie/apps/trainer/program/arguments.h"
 #include "nixie/apps/trainer/program/program.h"
+#include "nixie/apps/trainer/signals.h"
 #include "nixie/core/base/error.h"
 #include "nixie/core/base/one_line.h"
 
@@ -220,14 +221,12 @@ void add_all(CLI::App& app, std::function<void()>& chosen) {
   app.add_subcommand("all", "all of these once")->callback([&] {
     chosen = [] {
       const auto start = std::chrono::steady_clock::now();
-      run_steps({});  // first: it forks, which no open backend may survive
-      run_nets({});
-      run_layers({});
-      run_gemm({});
-      run_sweep({});
-      run_arrays({});
-      run_data({});
-      run_scaling({});
+      const std::function<void()> kTables[] = {[] { run_steps({}); },  // first: it forks, which no open backend survives
+                                               [] { run_nets({}); },   [] { run_layers({}); }, [] { run_gemm({}); },
+                                               [] { run_sweep({}); },  [] { run_arrays({}); }, [] { run_data({}); },
+                                               [] { run_scaling({}); }};
+      for (const auto& table : kTables)
+        if (!stop_is_requested()) table();
       const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
       tell("\nall of it took {:.0f} s\n", took.count());
     };
@@ -277,7 +276,8 @@ int run_program(const std::string& program, std::vector<std::string> arguments) 
           if (error.get_exit_code() == 0) return app.exit(error);
           fail(Fault::usage, error.what());
         }
-        return chosen(), 0;
+        chosen();
+        return stop_is_requested() ? kInterrupted : 0;
       },
       program + ": ");
 }

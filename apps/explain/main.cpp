@@ -36,6 +36,7 @@ TrainConfig config_of(const Request& request) {
   override_yaml(tree, "model=" + request.model);
   for (const std::string& assignment : request.assignments) override_yaml(tree, assignment, {"model", "optimizer"});
   TrainConfig config = read_config(tree);
+  config.places = {};  // of no file
   const std::vector<std::int64_t> sample = request.sample.empty() ? usual_sample(config.model.kind()) : request.sample;
   check(sample.size() == 3, "--input has ", sample.size(), " numbers, expected channels, height and width");
   config.data = Generated{.channels = sample[0],

@@ -4,8 +4,10 @@
 namespace nixie {
 
 Averages::Averages(const Model& model, const Model& average, double decay) : average_(average), decay_(decay) {
-  for (const Variable& variable : model.parameters().all())
+  for (const Variable& variable : model.parameters().all()) {
     pairs_.emplace_back(variable, *average_.parameters().find(variable.name()));
+    if (variable.dtype() != pairs_.back().second.dtype()) pairs_.back().second.set(variable.array());
+  }
 }
 
 void Averages::update(const Tensor& step) const {

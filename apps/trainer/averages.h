@@ -8,7 +8,7 @@ namespace nixie {
 
 class Averages {
  public:
-  /// Of a model built from the same net; both begin with the same values. `decay` is the share that a step keeps.
+  /// `average` is built from the same net and begins with the model's values. `decay` is the share that a step keeps.
   Averages(const Model& model, const Model& average, double decay);
 
   /// In a training step's body, after the update: average = d average + (1 - d) parameter, with d = min(decay, (1 + n)

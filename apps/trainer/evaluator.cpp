@@ -70,6 +70,7 @@ std::string to_string(const Evaluation& evaluation, const std::string& split) {
 Evaluator::Evaluator(Backend& backend, const Model& model, const TrainConfig& config,
                      std::shared_ptr<const Dataset> dataset, const LoaderOptions& options)
     : model_(model),
+      places_(config.places),
       objective_(config, dataset->target()),
       has_accuracy_(objective_.accuracy().has_value()),
       loader_(std::move(dataset), options, 0, false),
@@ -82,9 +83,11 @@ Evaluator::Evaluator(Backend& backend, const Model& model, const TrainConfig& co
 Outputs Evaluator::sums(const Inputs& in) const {
   Pass pass{.training = false};
   const Tensor &labels = in["labels"], &weights = in["weights"];
-  const Tensor pixels = loader_.dataset().pixels(in["images"]), output = model_(pixels, pass);
+  const Tensor pixels = loader_.dataset().pixels(in["images"]),
+               output = at_key(places_, "model", [&] { return model_(pixels, pass); });
   const Tensor target = objective_.target(output, pixels, labels);
-  Outputs outputs{{"loss", objective_.loss()(output, target, weights) * sum(weights)}};
+  const Tensor loss = at_key(places_, "loss", [&] { return objective_.loss()(output, target, weights); });
+  Outputs outputs{{"loss", loss * sum(weights)}};
   if (objective_.names_classes()) {
     outputs.emplace("predicted", argmax(output, {1}, false));
     outputs.emplace("scores", max(class_scores(output, objective_.loss()), {1}, false));
@@ -97,8 +100,10 @@ Outputs Evaluator::sums(const Inputs& in) const {
     outputs.emplace("output", numbers);
     outputs.emplace("errors", sample_means(abs(numbers - target)));
   }
-  for (std::size_t i = 0; i < metrics_.size(); ++i)
-    outputs.emplace(output_name(i), metrics_[i].sums(output, target, weights));
+  for (std::size_t i = 0; i < metrics_.size(); ++i) {
+    const std::string key = "metrics." + std::to_string(i - (has_accuracy_ && i > 0 ? 1 : 0));
+    outputs.emplace(output_name(i), at_key(places_, key, [&] { return metrics_[i].sums(output, target, weights); }));
+  }
   return outputs;
 }
 

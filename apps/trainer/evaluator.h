@@ -55,6 +55,7 @@ class Evaluator {
   Outputs sums(const Inputs& in) const;
 
   Model model_;
+  Places places_;
   Objective objective_;
   bool has_accuracy_;
   std::vector<AnyMetric> metrics_;  // accuracy first, where there is one

@@ -11,12 +11,6 @@
 #include "nixie/apps/trainer/program/program.h"
 #include "nixie/core/base/error.h"
 
-namespace {
-
-constexpr int kInterrupted = 130;
-
-}  // namespace
-
 int main(int argc, char** argv) {
   using nixie::exit_code_of, nixie::Output;
   nixie::begin_program();
@@ -52,7 +46,7 @@ int main(int argc, char** argv) {
     if (request.is_dry || !request.data.empty())
       nixie::check(!command.config.empty(), "--dry-run and --data need --config FILE");
     command.assignments = nixie::with_data(command.config, request.data, command.assignments);
-    if (!request.is_dry) return nixie::run_command(command) ? 0 : kInterrupted;
+    if (!request.is_dry) return nixie::run_command(command) ? 0 : nixie::kInterrupted;
     const nixie::TrainConfig config = nixie::load_config(command.config, command.assignments);
     return nixie::with_batch_advice(config, [&] { nixie::run_dry(config); }), 0;
   });

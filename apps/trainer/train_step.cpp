@@ -86,10 +86,13 @@ std::pair<Tensor, Tensor> TrainStep::forward(const Inputs& in,
   const Tensor now = step_, draw = config_.accumulate > 1 ? now * config_.accumulate + part_ : now;
   Pass pass{.training = true, .step = draw, .seed = config_.seed, .observe = observe};
   const Tensor images = data_.pixels(in["images"]);
-  const Tensor output = model_(mixing_.is_on() ? Mixing::images(images, in["mixing"]) : images, pass);
+  const Tensor output = at_key(config_.places, "model", [&] {
+    return model_(mixing_.is_on() ? Mixing::images(images, in["mixing"]) : images, pass);
+  });
   const Tensor target = objective_.target(output, images, in["labels"]);
-  const Tensor loss =
-      mixing_.is_on() ? Mixing::loss(config_.loss, output, target, in["mixing"]) : config_.loss(output, target);
+  const Tensor loss = at_key(config_.places, "loss", [&] {
+    return mixing_.is_on() ? Mixing::loss(config_.loss, output, target, in["mixing"]) : config_.loss(output, target);
+  });
   return {loss, objective_.accuracy_of(output, target)};
 }
 

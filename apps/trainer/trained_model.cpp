@@ -55,7 +55,8 @@ TrainedModel load_trained(const std::filesystem::path& file, const std::vector<s
     fail(Fault::checkpoint, file.string(), ": has no configuration; it was not written by a training run");
   const TrainConfig config = parse_config(checkpoint.config, file.string() + ": configuration", assignments);
   const Preparation preparation = preparation_of(checkpoint, file);
-  const Model model = built_model(config, {1, preparation.channels, preparation.height, preparation.width});
+  const Shape input = {1, preparation.channels, preparation.height, preparation.width};
+  const Model model = checkpoint.ema.empty() ? built_model(config, input) : averaged_model(config, input);
   NamedArrays weights = std::move(checkpoint.model);
   for (auto& [name, average] : checkpoint.ema) weights[name] = std::move(average);
   const WeightReport report = set_weights(model.parameters(), weights);

@@ -26,36 +26,30 @@ Shape input_shape(const Dataset& dataset, std::int64_t batch) {
 
 std::int64_t steps_of(const TrainConfig& config, const Loader& loader) {
   const std::int64_t steps = loader.batches() / config.accumulate;
-  if (steps == 0)
-    fail(Fault::data, "an epoch has ", loader.batches(), " batches of ", config.data.batch(), ", a step takes ",
-         config.accumulate, " (accumulate); take smaller batches, or fewer in a step");
-  return steps;
-}
-
-/// What `work` gives; an error of it about the configuration gets the place of the key that it begins with
-/// (`schedule (step): ...`), or else of `key`.
-template <class Work>
-auto at_key(const TrainConfig& config, const std::string& key, Work&& work) {
-  try {
-    return work();
-  } catch (const Error& error) {
-    const std::string line = error.what();
-    auto found = config.key_places.find(line.substr(0, line.find_first_of(" :")));
-    if (found == config.key_places.end()) found = config.key_places.find(key);
-    return at_place(found == config.key_places.end() ? Place{} : found->second, [&]() -> decltype(work()) { throw; });
+  if (steps == 0) {
+    const Place place = config.places.of("", loader.batches() == 0 ? "data" : "accumulate");
+    fail(Fault::data, place.source ? to_string(place) + ": " : "", "an epoch has ", loader.batches(), " batches of ",
+         config.data.batch(), ", a step takes ", config.accumulate,
+         " (accumulate); take smaller batches, or fewer in a step");
   }
+  return steps;
 }
 
 /// Whether output and targets go together; said here, since the loss only sees them when the run begins.
 void check_objective(const TrainConfig& config, const Model& model, const Dataset& data) {
   const SampleTarget target = data.target();
   const Objective objective(config, target);
-  at_key(config, "model", [&] { objective.check_output(model.output_shape(), model.input_shape(), data.classes()); });
-  const bool mixes = config.mixing.mixup > 0 || config.mixing.cutmix > 0;
-  check(!mixes || (config.target == "labels" && target.shape.rank() <= 1),
-        "mixing shares a loss between two labels; these targets are ", to_string(target), "; take mixing out");
-  check(objective.accuracy() || !config.schedule.maximizes(),
-        "schedule: the plateau watches the accuracy, but these targets have none; set maximize to false");
+  at_key(config.places, "model",
+         [&] { objective.check_output(model.output_shape(), model.input_shape(), data.classes()); });
+  at_key(config.places, "mixing", [&] {
+    const bool mixes = config.mixing.mixup > 0 || config.mixing.cutmix > 0;
+    check(!mixes || (config.target == "labels" && target.shape.rank() <= 1),
+          "mixing shares a loss between two labels; these targets are ", to_string(target), "; take mixing out");
+  });
+  at_key(config.places, "schedule", [&] {
+    check(objective.accuracy() || !config.schedule.maximizes(),
+          "schedule: the plateau watches the accuracy, but these targets have none; set maximize to false");
+  });
 }
 
 // Only f16's range needs a scale.
@@ -64,17 +58,9 @@ LossScaleOptions loss_scale(const TrainConfig& config) {
   return {.scale = narrow ? config.loss_scale : 1};
 }
 
-// What is frozen comes first: the first group that holds a parameter counts.
-std::vector<ParameterGroup> parameter_groups(const TrainConfig& config) {
-  std::vector<ParameterGroup> groups;
-  for (const std::string& pattern : config.freeze) groups.push_back({.match = pattern, .rate = 0});
-  groups.insert(groups.end(), config.parameter_groups.begin(), config.parameter_groups.end());
-  return groups;
-}
-
 std::optional<Averages> averages_of(const TrainConfig& config, const Model& model, const Shape& input) {
   if (config.ema == 0) return std::nullopt;
-  return Averages(model, built_model(config, input), config.ema);
+  return Averages(model, averaged_model(config, input), config.ema);
 }
 
 /// `of 10 classes`
@@ -94,13 +80,15 @@ Trainer::Trainer(const TrainConfig& config, const TrainerOptions& options)
       loader_(data_.train, loader_options_, config.seed, true),
       steps_per_epoch_(steps_of(config, loader_)),
       model_(built_model(config, input_shape(*data_.train, config.data.batch()))),
-      total_steps_(config.total_steps(steps_per_epoch_)),
-      optimizer_(at_key(config, "optimizer",
+      total_steps_(at_key(config.places, config.steps > 0 ? "steps" : "epochs",
+                          [&] { return config.total_steps(steps_per_epoch_); })),
+      optimizer_(at_key(config.places, "optimizer",
                         [&] {
                           return Optimizer(model_.parameters(),
                                            {.rule = config.optimizer,
                                             .schedule = config.schedule,
-                                            .groups = parameter_groups(config),
+                                            .freeze = config.freeze,
+                                            .groups = config.parameter_groups,
                                             .clip_value = config.clip_value,
                                             .clip_norm = config.clip_norm,
                                             .loss_scale = loss_scale(config)},
@@ -108,18 +96,18 @@ Trainer::Trainer(const TrainConfig& config, const TrainerOptions& options)
                         })),
       state_{.steps_per_epoch = steps_per_epoch_},
       averages_(averages_of(config, model_, input_shape(*data_.train, config.data.batch()))),
-      train_step_(at_key(config, "loss",
-                         [&] {
-                           return TrainStep(*backend_, config_, *data_.train, model_, optimizer_,
-                                            averages_ ? &*averages_ : nullptr);
-                         })),
+      train_step_(*backend_, config_, *data_.train, model_, optimizer_, averages_ ? &*averages_ : nullptr),
       evaluator_(*backend_, averages_ ? averages_->model() : model_, config_, data_.test, loader_options_),
       progress_(options.out) {
   if (!options.run.empty()) use_folder(options.run);
-  check(!model_.parameters().trainable().empty(),
-        "the model has no parameters, so there is nothing to train; add a layer that has");
-  at_key(config, "mixing", [&] { check_objective(config_, model_, *data_.train); });
-  check(!optimizer_.parameters().empty(), "freeze and parameter_groups leave no parameter to train; take one out");
+  at_key(config.places, "model", [&] {
+    check(!model_.parameters().trainable().empty(),
+          "the model has no parameters, so there is nothing to train; add a layer that has");
+  });
+  check_objective(config_, model_, *data_.train);
+  at_key(config.places, config.freeze.empty() ? "parameter_groups" : "freeze", [&] {
+    check(!optimizer_.parameters().empty(), "freeze and parameter_groups leave no parameter to train; take one out");
+  });
   if (!config.init_from.empty() && options.reads_init_from) initialize();
 }
 

@@ -23,24 +23,26 @@ void check_present(const Tree& tree, const char* key, Problems& problems) {
   if (!found || found->is_null()) problems.add(tree.place, "the key ", key, " is missing");
 }
 
-/// Layers are named as containers name them: by `name`, or else by number.
-void add_layer_places(const Tree& layers, const std::string& path, std::map<std::string, Place>& places) {
-  for (std::size_t i = 0; i < layers.items.size(); ++i) {
-    const Tree& layer = layers.items[i];
-    const Tree* name = layer.find("name");
-    const std::string inner = path + (path.empty() ? "" : ".") + (name ? name->text : std::to_string(i));
-    places.emplace(inner, layer.place);
-    for (const Tree::Entry& kind : layer.entries) {
-      if (kind.value.is_list()) add_layer_places(kind.value, inner, places);
-      for (const Tree::Entry& field : kind.value.entries)
-        if (field.value.is_list()) add_layer_places(field.value, inner, places);
-    }
+/// The lines of a text that nobody has seen tell nobody anything.
+void forget_lines(Tree& tree) {
+  tree.place.line = 0;
+  for (Tree& item : tree.items) forget_lines(item);
+  for (Tree::Entry& entry : tree.entries) {
+    entry.place.line = 0;
+    forget_lines(entry.value);
   }
 }
 
 TrainConfig read_changed(Tree tree, const std::vector<std::string>& assignments) {
   for (const std::string& assignment : assignments) override_yaml(tree, assignment, kChoices);
   return read_config(tree);
+}
+
+Model model_of(const TrainConfig& config, const Shape& input, Dtype parameters) {
+  return at_key(config.places, "model", [&] {
+    const Model model(config.model, input, config.seed, parameters);
+    return config.mirror_average ? model.with_mirror_average() : model;
+  });
 }
 
 }  // namespace
@@ -54,15 +56,11 @@ std::int64_t TrainConfig::total_steps(std::int64_t steps_per_epoch) const {
   return total;
 }
 
-Model built_model(const TrainConfig& config, const Shape& input) try {
-  const Model model(config.model, input, config.seed, parameter_dtype(config.policy()));
-  return config.mirror_average ? model.with_mirror_average() : model;
-} catch (const Error& error) {
-  const std::string line = error.what();
-  const auto place = config.layer_places.find(line.substr(0, line.find(" (")));  // `1.conv (conv2d): input is ...`
-  if (place == config.layer_places.end()) throw;
-  throw Error(error.fault(), to_string(place->second) + ": " + line);
+Model built_model(const TrainConfig& config, const Shape& input) {
+  return model_of(config, input, parameter_dtype(config.policy()));
 }
+
+Model averaged_model(const TrainConfig& config, const Shape& input) { return model_of(config, input, Dtype::f32); }
 
 TrainConfig read_config(const Tree& tree) {
   TrainConfig config;
@@ -73,8 +71,7 @@ TrainConfig read_config(const Tree& tree) {
   check_word(tree, "precision", config.precision, precision_names(), problems);
   check_word(tree, "target", config.target, {"labels", "input"}, problems);
   check_word(tree, "non_finite", config.non_finite, {"stop", "skip", "roll_back"}, problems);
-  for (const Tree::Entry& entry : tree.entries) config.key_places.emplace(entry.key, entry.value.place);
-  if (const Tree* model = tree.find("model")) add_layer_places(*model, "", config.layer_places);
+  config.places = Places(tree);
   if (const Tree* ema = tree.find("ema"); ema && config.ema == 1)
     problems.add(ema->place, "ema is 1, with which the average never changes, expected a number below 1");
   std::vector<std::string> figures = {"accuracy", "loss"};
@@ -101,6 +98,15 @@ TrainConfig load_config(const std::filesystem::path& file, const std::vector<std
 TrainConfig parse_config(const std::string& text, const std::string& name,
                          const std::vector<std::string>& assignments) {
   return read_changed(parse_yaml(text, name), assignments);
+}
+
+TrainConfig with_assignments(const TrainConfig& config, const std::string& why,
+                             const std::vector<std::string>& assignments) {
+  Tree tree = parse_yaml(config_text(config), why);
+  forget_lines(tree);
+  TrainConfig result = read_changed(std::move(tree), assignments);
+  result.places = config.places;
+  return result;
 }
 
 std::string config_text(const TrainConfig& config) { return print_yaml(parse_yaml(fields_text(config), "config")); }

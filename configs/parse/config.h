@@ -9,9 +9,9 @@
 #pragma once
 
 #include <filesystem>
-#include <map>
 
 #include "nixie/configs/parse/mixing_options.h"
+#include "nixie/configs/parse/places.h"
 #include "nixie/configs/parse/values.h"
 #include "nixie/core/graph/precision_policy.h"
 #include "nixie/data/loader.h"
@@ -47,8 +47,7 @@ struct TrainConfig {
   std::int64_t log_every = 50, save_every = 0, evaluate_every = 0;
   std::int64_t accumulate = 1, keep = 0;
   bool noise_scale = false, report_detail = false;
-  std::map<std::string, Place> layer_places = {};  ///< no field: the places of a list's layers in the file, by path
-  std::map<std::string, Place> key_places = {};    ///< no field: the places of the keys' values in the file
+  Places places = {};  ///< no field: where the values stand in the file
 
   static constexpr const char* name = "config";
   static constexpr auto fields() {
@@ -115,6 +114,9 @@ struct TrainConfig {
 /// The configuration's model for inputs [N, C, H, W]. An error names the line of the file where a layer that does not
 /// fit stands.
 Model built_model(const TrainConfig& config, const Shape& input);
+/// The same net for the moving averages of its weights: parameters are f32 also under fp16_pure, since halves round
+/// most of an average's small steps away.
+Model averaged_model(const TrainConfig& config, const Shape& input);
 /// Reads a whole configuration. Throws a usage Error with every problem of the tree.
 TrainConfig read_config(const Tree& tree);
 /// Reads a file, with `--set` assignments (key.path=value) applied in order.
@@ -122,6 +124,9 @@ TrainConfig load_config(const std::filesystem::path& file, const std::vector<std
 /// Reads a text like a file of this name.
 TrainConfig parse_config(const std::string& text, const std::string& name,
                          const std::vector<std::string>& assignments = {});
+/// The configuration with assignments that `why` stands for, a flag such as --data. Its file's places stay.
+TrainConfig with_assignments(const TrainConfig& config, const std::string& why,
+                             const std::vector<std::string>& assignments);
 /// The configuration as YAML with every field; reading it gives an equal configuration.
 std::string config_text(const TrainConfig& config);
 

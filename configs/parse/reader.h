@@ -82,18 +82,6 @@ Path resolved_path(const std::filesystem::path& path, const Place& place);
 /// An integer or a list of them.
 void read_value(const Tree& tree, PerAxis& value, Problems& problems);
 
-/// What `work` gives. An error of it about the configuration gets the place, if there is one: rules among several keys,
-/// or between keys and data, are checked only where all are known.
-template <class Work>
-auto at_place(const Place& place, Work&& work) {
-  try {
-    return work();
-  } catch (const Error& error) {
-    if (error.fault() != Fault::usage || !place.source) throw;
-    throw Error(error.fault(), to_string(place) + ": " + error.what());
-  }
-}
-
 // ---- Templates over the above
 // -----------------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@
 // `{conv2d: {out: 64}, name: conv1}`. A model is one of models/registry.h, or a list of layers.
 #pragma once
 
+#include "nixie/configs/parse/places.h"
 #include "nixie/configs/parse/reader.h"
 #include "nixie/data/registry.h"
 #include "nixie/models/registry.h"

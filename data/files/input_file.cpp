@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "nixie/core/base/error.h"
+#include "nixie/core/files/open_to_read.h"
 
 namespace nixie {
 namespace {
@@ -29,8 +30,7 @@ std::uint64_t size_on_disk(const std::filesystem::path& path) {
 }  // namespace
 
 InputFile::InputFile(std::filesystem::path path) : path_(std::move(path)), stored_bytes_(size_on_disk(path_)) {
-  file_.open(path_, std::ios::binary);
-  if (!file_) fail(Fault::data, path_.string(), ": cannot be opened: ", std::strerror(errno));
+  file_ = open_to_read(path_, Fault::data, "check the path and its permissions");
   std::array<char, 2> magic{};
   file_.read(magic.data(), 2);
   file_.clear();

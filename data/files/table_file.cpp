@@ -5,10 +5,10 @@
 #include <charconv>
 #include <cmath>
 #include <cstring>
-#include <fstream>
 
 #include "nixie/core/base/error.h"
 #include "nixie/core/base/fields.h"
+#include "nixie/core/files/open_to_read.h"
 #include "nixie/data/files/folder_scan.h"
 
 namespace nixie {
@@ -60,10 +60,7 @@ NumberArray targets_of(const std::vector<double>& values, std::vector<std::int64
 bool is_table_name(const fs::path& file) { return lower_suffix(file) == ".csv"; }
 
 std::vector<TableRow> read_table(const fs::path& file) {
-  const bool is_special = fs::exists(file) && !fs::is_regular_file(file);  // a pipe would be waited for
-  std::ifstream text;
-  if (!is_special) text.open(file);
-  if (is_special || !text) fail(Fault::data, file.string(), ": cannot be read; check the path and its permissions");
+  std::ifstream text = open_to_read(file, Fault::data, "check the path and its permissions");
   std::vector<TableRow> rows;
   std::string line;
   for (std::int64_t number = 1; std::getline(text, line); ++number) {

@@ -181,10 +181,17 @@ void check_parameters(Reader& file, const ArrayForms& model) {
     if (!model.contains(name)) file.refuse("/optimizer/" + name, "belongs to no parameter of the model");
 }
 
+/// Averages of halves are f32.
+ArrayForms average_forms(ArrayForms model) {
+  for (auto& [name, form] : model)
+    if (form.dtype == Dtype::f16) form.dtype = Dtype::f32;
+  return model;
+}
+
 void check_forms(Reader& file, const std::string& file_name, const LoadOptions& options) {
   if (options.model) {
     check_arrays(file, file_name, "/model", *options.model, "model");
-    check_arrays(file, file_name, "/ema", *options.model, "model", false);
+    check_arrays(file, file_name, "/ema", average_forms(*options.model), "model", false);
     check_parameters(file, *options.model);
   }
   if (!options.optimizer) return;

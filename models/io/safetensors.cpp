@@ -3,11 +3,11 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <span>
 
+#include "nixie/core/files/open_to_read.h"
 #include "nixie/models/io/durable_file.h"
 
 namespace nixie {
@@ -57,10 +57,10 @@ std::string shown(const std::string& name) {
 
 class Reader {
  public:
-  explicit Reader(const std::filesystem::path& path) : path_(path), file_(path, std::ios::binary) {
+  explicit Reader(const std::filesystem::path& path) : path_(path), file_(open_to_read(path, Fault::checkpoint, "name another file")) {
     std::error_code error;
     const std::uintmax_t bytes = std::filesystem::file_size(path, error);
-    if (!file_ || error) refuse("cannot be read", "name another file");
+    if (error) refuse("cannot be read", "name another file");
     bytes_ = bytes;
   }
 

@@ -4,9 +4,9 @@
 #include <cerrno>
 #include <cmath>
 #include <cstring>
-#include <fstream>
 
 #include "nixie/core/files/hdf5_reader.h"
+#include "nixie/core/files/open_to_read.h"
 #include "nixie/models/io/checkpoint.h"
 #include "nixie/models/io/safetensors.h"
 
@@ -16,12 +16,8 @@ namespace {
 constexpr std::size_t kShown = 6;  // names in a line of the report
 
 std::string first_bytes(const std::filesystem::path& file) {
-  // A pipe would be waited for, perhaps for ever.
-  if (std::error_code ignored;
-      std::filesystem::exists(file, ignored) && !std::filesystem::is_regular_file(file, ignored))
-    fail(Fault::checkpoint, file.string(), ": not a regular file; name a checkpoint or a safetensors file");
+  std::ifstream stream = open_to_read(file, Fault::checkpoint, "name a checkpoint or a safetensors file");
   errno = 0;
-  std::ifstream stream(file, std::ios::binary);
   std::string bytes(16, '\0');
   stream.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   if (stream.gcount() == 0)

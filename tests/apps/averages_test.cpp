@@ -1,6 +1,8 @@
 // Averaged weights, the choice of the best checkpoint, and runs that end early.
 #include <gmock/gmock.h>
 
+#include <cmath>
+
 #include "nixie/apps/trainer/trained_model.h"
 #include "nixie/tests/apps/support.h"
 
@@ -20,50 +22,59 @@ backend: cpu
 
 TrainConfig plain(const std::string& more) { return read_config(parse_yaml(kPlain + more, "run.yaml")); }
 
-// The averages of every step, computed on the host beside the run.
+// The averages of every step, computed on the host beside the run. Of halves they are f32.
 TEST(Averages, AreThoseOfEveryStep) {
-  const TempFolder folder;
-  std::vector<double> average;
-  for (std::int64_t steps = 0; steps <= 6; ++steps) {  // the same run, stopped one step later each time
-    const TempFolder part;
-    Trainer trainer(plain("steps: 20\nema: 0.5\n"), {.run = part.path()});
-    if (steps > 0) trainer.train([&] { return trainer.step() == steps; });
-    const std::vector<double> weights = trainer.model().parameters().find("1.weight")->array().to_vector<double>();
-    if (steps == 0) {
-      average = weights;
-      continue;
+  for (const std::string precision : {"fp32", "fp16_pure"}) {
+    SCOPED_TRACE(precision);
+    std::vector<double> average;
+    for (std::int64_t steps = 0; steps <= 6; ++steps) {  // the same run, stopped one step later each time
+      const TempFolder part;
+      Trainer trainer(plain("steps: 20\nema: 0.5\nloss_scale: 64\nprecision: " + precision + "\n"),
+                      {.run = part.path()});
+      if (steps > 0) trainer.train([&] { return trainer.step() == steps; });
+      const std::vector<double> weights = trainer.model().parameters().find("1.weight")->array().to_vector<double>();
+      if (steps == 0) {
+        average = weights;
+        continue;
+      }
+      const double n = static_cast<double>(steps - 1), kept = std::min(0.5, (1 + n) / (10 + n));
+      for (std::size_t i = 0; i < weights.size(); ++i) average[i] = kept * average[i] + (1 - kept) * weights[i];
+      const Checkpoint checkpoint = load_checkpoint(part / "last.h5");
+      EXPECT_EQ(checkpoint.ema.at("1.weight").dtype(), Dtype::f32);
+      const std::vector<double> found = checkpoint.ema.at("1.weight").to_vector<double>();
+      for (std::size_t i = 0; i < found.size(); ++i)
+        ASSERT_NEAR(found[i], average[i], precision == "fp32" ? 1e-6 : 0x1p-11 * std::abs(average[i]) + 1e-6) << steps;
+      EXPECT_EQ(checkpoint.ema.at("2.running_mean").to_vector<double>(),
+                checkpoint.model.at("2.running_mean").to_vector<double>());
+      EXPECT_EQ(load_trained(part / "last.h5").model.parameters().find("1.weight")->array().to_vector<double>(), found);
     }
-    const double n = static_cast<double>(steps - 1), kept = std::min(0.5, (1 + n) / (10 + n));
-    for (std::size_t i = 0; i < weights.size(); ++i) average[i] = kept * average[i] + (1 - kept) * weights[i];
-    const Checkpoint checkpoint = load_checkpoint(part / "last.h5");
-    const std::vector<double> found = checkpoint.ema.at("1.weight").to_vector<double>();
-    for (std::size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], average[i], 1e-6) << steps;
-    EXPECT_EQ(checkpoint.ema.at("2.running_mean").to_vector<double>(),
-              checkpoint.model.at("2.running_mean").to_vector<double>());
   }
 }
 
 TEST(Averages, AreEvaluatedPredictedAndResumed) {
-  const TempFolder whole, broken;
-  const std::string more = "epochs: 2\nema: 0.9\n";
-  Trainer first(plain(more), {.run = whole.path()});
-  first.train();
-  {
+  for (const std::string precision : {"precision: fp32\n", "precision: fp16_pure\n"}) {
+    SCOPED_TRACE(precision);
+    const TempFolder whole, broken;
+    const std::string more = "epochs: 2\nema: 0.9\n" + precision;
+    Trainer first(plain(more), {.run = whole.path()});
+    first.train();
+    {
+      Trainer trainer(plain(more), {.run = broken.path()});
+      EXPECT_FALSE(trainer.train([&] { return trainer.step() == 7; }));
+    }
     Trainer trainer(plain(more), {.run = broken.path()});
-    EXPECT_FALSE(trainer.train([&] { return trainer.step() == 7; }));
-  }
-  Trainer trainer(plain(more), {.run = broken.path()});
-  trainer.resume();
-  EXPECT_TRUE(trainer.train());
-  expect_same_files(whole.path(), broken.path());
+    trainer.resume();
+    EXPECT_TRUE(trainer.train());
+    expect_same_files(whole.path(), broken.path());
 
-  const TrainedModel trained = load_trained(whole / "last.h5");
-  const Checkpoint checkpoint = load_checkpoint(whole / "last.h5");
-  const std::vector<double> used = trained.model.parameters().find("1.weight")->array().to_vector<double>();
-  EXPECT_EQ(used, checkpoint.ema.at("1.weight").to_vector<double>());
-  EXPECT_NE(used, checkpoint.model.at("1.weight").to_vector<double>());
-  Trainer without(plain("epochs: 2\n"), {});
-  EXPECT_NE(without.evaluate().loss, first.evaluate().loss);
+    const TrainedModel trained = load_trained(whole / "last.h5");
+    const Checkpoint checkpoint = load_checkpoint(whole / "last.h5");
+    const std::vector<double> used = trained.model.parameters().find("1.weight")->array().to_vector<double>();
+    EXPECT_EQ(used, checkpoint.ema.at("1.weight").to_vector<double>());
+    EXPECT_NE(used, checkpoint.model.at("1.weight").to_vector<double>());
+    Trainer without(plain("epochs: 2\n" + precision), {});
+    EXPECT_NE(without.evaluate().loss, first.evaluate().loss);
+  }
 }
 
 TEST(Averages, AResumeWithoutThemSaysSo) {

@@ -93,5 +93,28 @@ done)";
   EXPECT_THAT(run_program("benchmark show " + json).output, HasSubstr("geometric mean of the ratio"));
 }
 
+// A signal costs the rows that were not yet begun, no more. (Ctrl-C is ignored where tests run in the background.)
+TEST(BenchmarkSweep, IsSummedUpAsFarAsItCame) {
+  const TempFolder folder;
+  // The third row's peer sends the signal before it answers.
+  std::ofstream(folder / "torch_contractions.py") << R"(
+echo '{"program": "cuDNN of the test", "engines": {}}'
+rows=0
+while read -r request; do
+  rows=$((rows + 1))
+  [ $rows = 3 ] && kill -TERM $PPID
+  echo '{"ms": {"mean": 1e6, "median": 1e6, "min": 1e6, "max": 1e6, "runs": 1}, "values": []}'
+done)";
+  const std::string json = (folder / "table.json").string(), svg = (folder / "chart.svg").string();
+  const Ran ran = run_program("benchmark sweep --count 12 --seed 3 --runs 1 --backend cpu --python sh --peers " +
+                              folder.path().string() + " --json " + json + " --plot " + svg);
+  EXPECT_EQ(ran.code, 130) << ran.output;
+  EXPECT_THAT(ran.output, HasSubstr("geometric mean of the ratio"));
+  const auto table = nlohmann::json::parse(text_of(json));
+  EXPECT_EQ(table["rows"].size(), 3u);
+  EXPECT_EQ(table["summary"]["rows"], 3);
+  EXPECT_THAT(text_of(svg), HasSubstr("times as fast as cuDNN"));
+}
+
 }  // namespace
 }  // namespace nixie::benchmark

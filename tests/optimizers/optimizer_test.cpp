@@ -194,9 +194,17 @@ TEST(Optimizer, LearnsALine) {
 TEST(Optimizer, SaysWhatDoesNotFit) {
   Toy toy;
   EXPECT_EQ(error_of([&] { Optimizer(toy.parameters, {.groups = {{.match = "conv*"}}}); }),
-            "optimizer (sgd): group 0 (conv*) holds no parameter");
+            "parameter_groups.0: conv* holds no parameter");
+  EXPECT_EQ(error_of([&] {
+              Optimizer(toy.parameters, {.freeze = {"*", "conv*"}});
+            }),
+            "freeze.1: conv* is the name of no parameter");
+  EXPECT_EQ(error_of([&] { Optimizer(toy.parameters, {.groups = {{.optimizer = Adam{.eps = -1}}}}); }),
+            "parameter_groups.0.optimizer: eps is -1, expected a number from 0 up");
+  EXPECT_EQ(error_of([&] { Optimizer(toy.parameters, {.groups = {{.schedule = CosineRate{}}}}); }),
+            "parameter_groups.0.schedule (cosine): cosine: epochs is 0 and the run's length is not known; set epochs");
   EXPECT_EQ(error_of([&] { Optimizer(toy.parameters, {.groups = {{.rate = -1}}}); }),
-            "optimizer (sgd): rate is -1, expected a number from 0 up");
+            "parameter_groups.0: rate is -1, expected a number from 0 up");
   EXPECT_EQ(error_of([&] { Optimizer(toy.parameters, {.rule = Sgd{.weight_decay = -1}}); }),
             "optimizer (sgd): weight_decay is -1, expected a number from 0 up");
   EXPECT_EQ(error_of([&] { Optimizer(toy.parameters, {.clip_norm = -1}); }),

@@ -168,6 +168,40 @@ TEST(Rules, MatchPyTorchsFormulas) {
   }
 }
 
+// Where parameters are halves, squares of small gradients, sums of large ones and small eps are beyond what f16 holds.
+TEST(Rules, StepAsFarWhereParametersAreHalves) {
+  for (const RuleCase& c : cases())
+    for (const double size : {1e-4, 1.0, 100.0}) {
+      SCOPED_TRACE(c.rule.text() + fmt::format(", gradients of {}", size));
+      const Shape shape{3, 5};
+      Parameters parameters(0, Dtype::f16), state;
+      const Variable w = parameters.make("layer.w", shape, Init::normal(1));
+      Parameters buffers = state.scope(w.name());
+      const Update update = c.rule.build(w, buffers);
+      Step step(test_backend(), [&](const Inputs& in) {
+        update(in["grad"], {in["rate"], in["count"]});
+        return Outputs{};
+      });
+      std::vector<Element> elements;
+      for (double value : w.array().to_vector<double>()) elements.push_back({value});
+      std::mt19937 random(1);
+      const double rate = c.rule.kind() == Sgd::name ? 1e-2 / std::max(1.0, size) : 1e-2;
+      for (int t = 1; t <= 20; ++t) {
+        std::vector<double> grad(elements.size());
+        for (double& g : grad) g = size * (random() / 4294967296.0 - 0.4);
+        const Array halves = Array::from(grad, shape).to(Dtype::f16);
+        step({{"grad", halves},
+              {"rate", Array::from(std::vector<float>{static_cast<float>(rate)}, {})},
+              {"count", Array::from(std::vector<float>{static_cast<float>(t)}, {})}});
+        const std::vector<double> given = halves.to_vector<double>();
+        for (std::size_t i = 0; i < grad.size(); ++i) c.torch(elements[i], given[i], rate);
+      }
+      const std::vector<double> found = w.array().to_vector<double>();
+      for (std::size_t i = 0; i < found.size(); ++i)  // each step rounds to 11 bits
+        EXPECT_NEAR(found[i], elements[i].w, 20 * 0x1p-11 * (1 + std::abs(elements[i].w)));
+    }
+}
+
 TEST(Rules, EveryRuleOfTheRegistryHasACase) {
   std::set<std::string> seen;
   for (const RuleCase& c : cases()) seen.insert(c.rule.kind());

@@ -169,6 +169,13 @@ TEST_F(Messages, SpecialFilesAreRefused) {
     }
   }
   EXPECT_EQ(run_program("trainer --config " + path("zero"), "timeout 20 ").code, 2);
+  const std::string table = path("table.json");
+  ASSERT_EQ(run_program("benchmark data --seconds 0.01 --json " + table).code, 0);
+  for (const std::string& arguments : {pipe, path("zero"), table + " --page " + pipe}) {
+    const Ran ran = run_program("benchmark show " + arguments, "timeout 20 ");
+    EXPECT_EQ(ran.code, 2) << arguments << "\n" << ran.output;
+    EXPECT_THAT(ran.output, HasSubstr("cannot be read: it is not a regular file; name a ")) << arguments;
+  }
   // In the folder of a run that is gone on with or compared.
   const std::string run = path("run");
   ASSERT_EQ(run_program("trainer --config " + net + " --run " + run).code, 0);
@@ -210,6 +217,7 @@ TEST_F(Messages, ALineBreakInANameEndsNoLine) {
   }
 }
 
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // those need terabytes of addresses
 // Whether it is trained or only tried.
 TEST_F(Messages, WantOfMemoryNamesTheTensorAndASmallerBatch) {
   const struct {
@@ -231,26 +239,28 @@ TEST_F(Messages, WantOfMemoryNamesTheTensorAndASmallerBatch) {
       EXPECT_THAT(ran.output, HasSubstr(c.advice)) << how;
     }
 }
+#endif
 
 TEST_F(Messages, ErrorsOfTheSystemSayWhatTheyAre) {
   const std::string command = "trainer --config " + write("net.yaml", "model: mlp\n" + kEnd) + " --run " + path("run");
-  const struct {
-    std::string before, expected;
-  } kCases[] = {{"bash -c 'ulimit -n 7; exec \"$@\"' - ", "Too many open files"}, {"ulimit -f 8; ", "File too large"}};
-  for (const auto& c : kCases) {
-    const Ran ran = run_program(command, c.before);
-    std::filesystem::remove_all(folder_ / "run");
-    EXPECT_EQ(ran.code, 8) << ran.output;
-    EXPECT_THAT(ran.output, HasSubstr(c.expected));
-  }
+  const Ran large = run_program(command, "ulimit -f 8; ");
+  std::filesystem::remove_all(folder_ / "run");
+  EXPECT_EQ(large.code, 8) << large.output;
+  EXPECT_THAT(large.output, HasSubstr("File too large"));
+#if defined(__SANITIZE_ADDRESS__)
+  GTEST_SKIP() << "UBSan looks at an object's type through a pipe: without descriptors each is wrong to it";
+#endif
   // Whichever file it is that cannot be opened, to be written or to be read back.
+  int refused = 0;
   for (int files = 5; files < 16; ++files) {
     const Ran ran = run_program(command, fmt::format("bash -c 'ulimit -n {}; exec \"$@\"' - ", files));
     std::filesystem::remove_all(folder_ / "run");
     if (ran.code == 0) continue;
+    ++refused;
     EXPECT_EQ(ran.code, 8) << ran.output;
     EXPECT_THAT(ran.output, HasSubstr("Too many open files")) << files;
   }
+  EXPECT_GT(refused, 0);
 }
 
 // What std::filesystem throws is an error of the disk, as any other.

@@ -94,11 +94,9 @@ std::vector<ArrayRow> run_arrays(const ArraysCommand& command) {
     if (cpu && work.also_on_cpu) rows.back().cpu_ms = time_array(work, *cpu, std::min(command.runs, 5)).time.median;
     print_row(rows.back());
     report.add_row(rows.back());
-    report.write();
   }
   if (cpu)
     for (const char* workload : {"x *= 5", "x *= 5; x *= x; x += x"}) print_crossover(rows, workload);
-  report.write();
   write_file(command.plot, arrays_chart(report.content()));
   return rows;
 }

@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <map>
 
-#include "nixie/apps/benchmark/checks/first_error.h"
 #include "nixie/apps/benchmark/measure/peer_process.h"
 #include "nixie/apps/benchmark/report/facts.h"
 #include "nixie/apps/benchmark/report/json_rows.h"
 #include "nixie/apps/benchmark/report/plot.h"
 #include "nixie/apps/benchmark/report/report.h"
+#include "nixie/apps/benchmark/report/row_by_row.h"
 #include "nixie/apps/benchmark/subjects/peer_request.h"
 #include "nixie/apps/trainer/machine.h"
 #include "nixie/apps/trainer/profile/ceiling.h"
@@ -175,14 +175,13 @@ void run_compare(const CompareCommand& command) {
     if (peer->works()) report.set("program_" + peer->name(), peer->program());
   std::vector<NetRow> own_rows;
   Answers answers;
-  FirstError error;
+  RowByRow each;
   for (const PrecisionTraits& precision : precisions) {
     const double ceiling = measure_matmul_ceiling(*backend, precision.policy, precision.data);
     for (const Net& net : nets)
-      error.keep([&] {
+      each.make([&] {
         report.add_row(compare_net(command, *backend, net, precision, ceiling, peers, answers, own_rows));
         report.set("clocks_after", device_facts(*backend, ""));
-        report.write();
         write_file(command.plot, compare_chart(report.content()));
       });
   }
@@ -195,7 +194,8 @@ void run_compare(const CompareCommand& command) {
   else
     tell("\nno peer ran here: install PyTorch or JAX for {} to compare\n", command.python);
   print_left_out(report.content()["rows"]);
-  error.raise();
+  report.write();
+  each.raise();
 }
 
 }  // namespace nixie::benchmark

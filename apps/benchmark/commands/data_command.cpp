@@ -85,7 +85,6 @@ std::vector<DataRow> run_data(const DataCommand& command) {
       report.add_row(row);
     }
   }
-  report.write();
   return rows;
 }
 

@@ -147,7 +147,6 @@ std::vector<GemmRow> run_gemm(const GemmCommand& command) {
       row.roofline_ms = std::max(row.tflops() * row.time.median / ceiling, bytes_of(row, precision) / copy_rate / 1e6);
       print_row(row);
       report.add_row(row);
-      report.write();
       rows.push_back(std::move(row));
     }
   }

@@ -85,7 +85,6 @@ std::vector<LayerRow> run_layers(const LayersCommand& command) {
         row.roofline_ms = std::max(row.flop / ceiling / 1e9, row.bytes / copy_rate / 1e6);
         print_row(row);
         report.add_row(row);
-        report.write();
         rows.push_back(std::move(row));
       }
     }

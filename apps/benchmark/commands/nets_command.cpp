@@ -6,11 +6,11 @@
 #include <chrono>
 #include <cmath>
 
-#include "nixie/apps/benchmark/checks/first_error.h"
 #include "nixie/apps/benchmark/report/facts.h"
 #include "nixie/apps/benchmark/report/json_rows.h"
 #include "nixie/apps/benchmark/report/plot.h"
 #include "nixie/apps/benchmark/report/report.h"
+#include "nixie/apps/benchmark/report/row_by_row.h"
 #include "nixie/apps/trainer/machine.h"
 #include "nixie/apps/trainer/profile/ceiling.h"
 #include "nixie/apps/trainer/program/program.h"
@@ -179,12 +179,12 @@ std::vector<NetRow> run_nets(const NetsCommand& command) {
   report.set_all(device_facts(*backend, machine_text(*backend, command.threads)));
   tell("{}", facts_text(report.content()));
   std::vector<NetRow> rows;
-  FirstError error;
+  RowByRow each;
   for (const PrecisionTraits& precision : precisions) {
     const double ceiling = measure_matmul_ceiling(*backend, precision.policy, precision.data);
     tell("\n{}: the fastest matrix product of this device runs at {:.2f} TFLOP/s\n", precision.name, ceiling);
     for (const Net& net : nets)
-      error.keep([&] {
+      each.make([&] {
         rows.push_back(time_net(*backend, net, batch_of(command, net, *backend), precision, command.runs, ceiling));
         report.add_row(rows.back());
         tell("{}", nervana_text(rows.back()));
@@ -196,7 +196,7 @@ std::vector<NetRow> run_nets(const NetsCommand& command) {
   report.set("clocks_after", device_facts(*backend, ""));
   report.write();
   write_file(command.plot, nets_chart(report.content()));
-  error.raise();
+  each.raise();
   return rows;
 }
 

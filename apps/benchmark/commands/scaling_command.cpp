@@ -42,7 +42,6 @@ void run_scaling(const ScalingCommand& command) {
       nlohmann::json json = row;
       json.update({{"grows", grows}, {"factor", factor}, {"depth", sizes.depth}, {"side", sizes.side}});
       report.add_row(json);
-      report.write();
     }
   write_file(command.plot, scaling_chart(report.content()));
 }

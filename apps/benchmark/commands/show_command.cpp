@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "nixie/apps/benchmark/report/markdown.h"
@@ -11,13 +10,13 @@
 #include "nixie/apps/benchmark/report/report.h"
 #include "nixie/apps/trainer/program/program.h"
 #include "nixie/core/base/error.h"
+#include "nixie/core/files/open_to_read.h"
 
 namespace nixie::benchmark {
 
 void run_show(const ShowCommand& command) {
   check_writable(command.plot);
-  std::ifstream file(command.file);
-  if (!file) fail(Fault::usage, command.file.string(), ": cannot be read; name a file that --json wrote");
+  std::ifstream file = open_to_read(command.file, Fault::usage, "name a file that --json wrote");
   try {
     const auto report = nlohmann::json::parse(file);
     const std::string made_by = report.at("command"), text = markdown_text(report, command.brief);

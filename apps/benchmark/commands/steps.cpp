@@ -134,7 +134,6 @@ void run_steps(const StepsCommand& command) {
     print_row(row.get<StepTiming>());
     report.add_row(row);
   }
-  report.write();
 }
 
 }  // namespace nixie::benchmark

@@ -4,16 +4,17 @@
 #include <algorithm>
 #include <chrono>
 
-#include "nixie/apps/benchmark/checks/first_error.h"
 #include "nixie/apps/benchmark/report/facts.h"
 #include "nixie/apps/benchmark/report/json_rows.h"
 #include "nixie/apps/benchmark/report/plot.h"
 #include "nixie/apps/benchmark/report/report.h"
+#include "nixie/apps/benchmark/report/row_by_row.h"
 #include "nixie/apps/benchmark/report/sweep_summary.h"
 #include "nixie/apps/benchmark/subjects/layer_work.h"
 #include "nixie/apps/benchmark/subjects/sweep_layers.h"
 #include "nixie/apps/trainer/machine.h"
 #include "nixie/apps/trainer/program/program.h"
+#include "nixie/apps/trainer/signals.h"
 #include "nixie/core/base/threads.h"
 
 namespace nixie::benchmark {
@@ -28,6 +29,7 @@ const char* role_text(ConvRole role) {
 /// The cache of compiled kernels has them all afterwards. What fails here fails again where it is timed.
 void compile_all(Backend& backend, const std::vector<SweepLayer>& layers, const PrecisionTraits& precision) {
   share_out("compile", static_cast<std::int64_t>(layers.size()), [&](std::int64_t i) {
+    if (stop_is_requested()) return;
     try {
       LayerWork(backend, layers[static_cast<std::size_t>(i)].node(), precision).compile();
     } catch (const std::exception&) {
@@ -92,7 +94,7 @@ void run_sweep(const SweepCommand& command) {
   });
   std::vector<std::string> precisions = command.precisions;
   if (precisions.empty()) precisions = {is_cpu ? "fp32" : "fp16"};
-  FirstError error;
+  RowByRow each;
   for (const std::string& name : precisions) {
     const PrecisionTraits precision = precision_named(name);
     const auto start = std::chrono::steady_clock::now();
@@ -103,9 +105,8 @@ void run_sweep(const SweepCommand& command) {
     tell("\n{}: {} layers of seed {}, compiled in {:.1f} s; median us, TFLOP/s, peer us, ratio\n", name, layers.size(),
          command.seed, seconds());
     for (std::size_t i = 0; i < layers.size(); ++i)
-      error.keep([&] {
+      each.make([&] {
         report.add_row(time_layer(*backend, layers[i], precision, command.runs, peer));
-        report.write();
         print_row(i, report.content()["rows"].back());
       });
     tell("{:.1f} s in all\n", seconds());
@@ -115,7 +116,7 @@ void run_sweep(const SweepCommand& command) {
   tell("\n{}", sweep_text(report.content()["rows"]));
   report.write();
   write_file(command.plot, sweep_chart(report.content()));
-  error.raise();
+  each.raise();
 }
 
 }  // namespace nixie::benchmark

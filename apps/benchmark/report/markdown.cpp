@@ -4,12 +4,12 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <fstream>
 #include <sstream>
 
 #include "nixie/apps/benchmark/report/report.h"
 #include "nixie/apps/benchmark/report/sweep_summary.h"
 #include "nixie/core/base/error.h"
+#include "nixie/core/files/open_to_read.h"
 
 namespace nixie::benchmark {
 namespace {
@@ -201,10 +201,9 @@ std::string markdown_text(const Json& report, bool is_brief) {
 }
 
 void put_into_page(const std::filesystem::path& page, const std::string& name, const std::string& text) {
-  std::ifstream file(page);
+  std::ifstream file = open_to_read(page, Fault::usage, "name a page that has the lines for the table");
   std::ostringstream whole;
   whole << file.rdbuf();
-  if (!file) fail(Fault::usage, page.string(), ": cannot be read; name a page that has the lines for the table");
   std::string content = whole.str();
   const std::string first = fmt::format("<!-- benchmark {} -->\n", name), last = "<!-- end -->";
   const std::size_t begin = content.find(first), end = content.find(last, begin);

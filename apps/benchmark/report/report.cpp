@@ -39,6 +39,11 @@ Report::Report(const std::string& command, std::filesystem::path json, std::file
   check_writable(csv_);
 }
 
+void Report::add_row(const nlohmann::json& row) {
+  content_["rows"].push_back(row);
+  write();
+}
+
 void Report::write() const {
   write_file(json_, content_.dump(2) + '\n');
   write_file(csv_, csv_text(content_["rows"]));

@@ -15,7 +15,8 @@ class Report {
   void set(const std::string& key, const nlohmann::json& value) { content_[key] = value; }
   /// Adds the facts of an object.
   void set_all(const nlohmann::json& facts) { content_.update(facts); }
-  void add_row(const nlohmann::json& row) { content_["rows"].push_back(row); }
+  /// Writes the files, too, so that a table that is broken off keeps its rows.
+  void add_row(const nlohmann::json& row);
   const nlohmann::json& content() const { return content_; }
   /// Replaces the files' content. Throws Fault::storage.
   void write() const;

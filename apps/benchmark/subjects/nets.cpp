@@ -166,6 +166,7 @@ Net config_net(const TrainConfig& config, const std::string& name) {
       .loss = config.loss,
       .training = {.rule = config.optimizer,
                    .schedule = config.schedule,
+                   .freeze = config.freeze,
                    .groups = config.parameter_groups,
                    .clip_value = config.clip_value,
                    .clip_norm = config.clip_norm},

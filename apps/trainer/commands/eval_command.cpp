@@ -30,7 +30,7 @@ void run_eval(const EvalCommand& command) {
   if (!command.data.empty()) {
     std::vector<std::string> assignments = data_assignments(trained.config, command.data);
     assignments.insert(assignments.end(), command.assignments.begin(), command.assignments.end());
-    trained.config = parse_config(config_text(trained.config), "--data", assignments);
+    trained.config = with_assignments(trained.config, "--data", assignments);
   }
   const TrainConfig& config = trained.config;
   const Splits data = config.data.open();

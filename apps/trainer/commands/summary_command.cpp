@@ -44,7 +44,7 @@ void run_dry(const TrainConfig& config) {
   tell("{}", summary_text(config));
   const std::string limit =
       fmt::format("data.{}.limit={}", config.data.kind(), config.data.batch() * config.accumulate);
-  Trainer trainer(parse_config(config_text(config), "--dry-run", {limit, "steps=1"}), {.out = stdout});
+  Trainer trainer(with_assignments(config, "--dry-run", {limit, "steps=1"}), {.out = stdout});
   trainer.train();
   tell("dry run: one step and one evaluation are done, nothing was written\n");
 }

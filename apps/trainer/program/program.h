@@ -44,6 +44,9 @@ enum class Output {
   log,     ///< the result is in files; who reads along does not matter
 };
 
+/// The exit code of work that a signal ended before its time.
+constexpr int kInterrupted = 130;
+
 /// The exit code of the work, or of what it throws, whose line goes to standard error behind `before`. Output that was
 /// lost is Fault::storage, unless its reader has seen enough (EPIPE).
 int exit_code_of(Output output, const std::function<int()>& work, const std::string& before = "");

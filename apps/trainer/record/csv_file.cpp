@@ -2,20 +2,15 @@
 #include "nixie/apps/trainer/record/csv_file.h"
 
 #include <charconv>
-#include <fstream>
 
 #include "nixie/apps/trainer/record/run_folder.h"
 #include "nixie/core/base/fields.h"
+#include "nixie/core/files/open_to_read.h"
 
 namespace nixie {
 namespace {
 
-/// What is no regular file is not there: a pipe would be waited for.
-std::ifstream opened(const std::filesystem::path& path) {
-  std::ifstream file;
-  if (std::filesystem::is_regular_file(path)) file.open(path);
-  return file;
-}
+constexpr const char* kAdvice = "check its permissions";
 
 /// The number in a row's second column; -1 where there is none.
 std::int64_t step_of(const std::string& row) {
@@ -30,7 +25,8 @@ std::int64_t step_of(const std::string& row) {
 std::vector<std::string> kept_rows(const std::filesystem::path& path, const std::string& header, std::int64_t step) {
   std::vector<std::string> rows;
   std::string line;
-  std::ifstream file = opened(path);
+  if (!std::filesystem::is_regular_file(path)) return rows;
+  std::ifstream file = open_to_read(path, Fault::storage, kAdvice);
   if (!std::getline(file, line) || file.eof()) return rows;
   check(line == header, path.string(), " has the columns ", field_text(line), ", this run writes ", header,
         "; move the file away, or resume with the metrics it was begun with");
@@ -60,7 +56,8 @@ void CsvFile::append(const std::string& row) {
 
 CsvTable read_csv(const std::filesystem::path& path) {
   CsvTable table;
-  std::ifstream file = opened(path);
+  if (!std::filesystem::is_regular_file(path)) return table;
+  std::ifstream file = open_to_read(path, Fault::storage, kAdvice);
   for (std::string line; std::getline(file, line) && !file.eof();) {
     std::vector<std::string> cells(1);
     for (const char c : line)

@@ -1,4 +1,5 @@
-// FirstError: continues with the other rows of a table after one has failed.
+// RowByRow: makes the rows of a table that is summed up at its end. One that fails is told, and the others go on; a
+// signal such as Ctrl-C ends the table after the row in hand, so that those it has are summed up.
 #pragma once
 
 #include <fmt/format.h>
@@ -6,15 +7,19 @@
 #include <exception>
 
 #include "nixie/apps/trainer/program/program.h"
+#include "nixie/apps/trainer/signals.h"
 #include "nixie/core/base/error.h"
 
 namespace nixie::benchmark {
 
-class FirstError {
+class RowByRow {
  public:
-  /// Calls `work`; prints an Error that it throws, and keeps the first.
+  RowByRow() { listen_to_signals(); }
+
+  /// Calls `work`, unless a signal came; prints an Error that it throws, and keeps the first.
   template <class Work>
-  void keep(Work&& work) {
+  void make(Work&& work) {
+    if (stop_is_requested()) return;
     try {
       work();
     } catch (const Error& error) {

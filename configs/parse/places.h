@@ -1,0 +1,47 @@
+// Places: where the values of a configuration stand in its file, for rules that are found broken after it was read:
+// those among several keys, and those between keys and the data, the model or the step.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "nixie/configs/parse/yaml.h"
+
+namespace nixie {
+
+class Places {
+ public:
+  Places() = default;  ///< of a configuration that comes from no file
+  explicit Places(const Tree& tree);
+
+  /// Where the value stands that a message is about. Messages begin with its path (`schedule (multistep): ...`,
+  /// `parameter_groups.1: ...`; of the model with a layer's, `1.conv (conv2d): ...`); others are about `key`. Of what
+  /// the file does not hold the nearest value around it, at last the file itself.
+  Place of(const std::string& message, const std::string& key) const;
+
+ private:
+  std::map<std::string, Place> keys_, layers_;  // by path
+};
+
+/// What `work` gives. An error of it about the configuration gets the place, if there is one.
+template <class Work>
+auto at_place(const Place& place, Work&& work) {
+  try {
+    return work();
+  } catch (const Error& error) {
+    if (error.fault() != Fault::usage || !place.source) throw;
+    throw Error(error.fault(), to_string(place) + ": " + error.what());
+  }
+}
+
+/// The same with the place of what the message is about, a part of `key`'s value unless it says otherwise.
+template <class Work>
+auto at_key(const Places& places, const std::string& key, Work&& work) {
+  try {
+    return work();
+  } catch (const Error& error) {
+    return at_place(places.of(error.what(), key), [&]() -> decltype(work()) { throw; });
+  }
+}
+
+}  // namespace nixie
