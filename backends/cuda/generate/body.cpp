@@ -7,6 +7,7 @@
 #include "nixie/backends/cuda/generate/accumulators.h"
 #include "nixie/backends/cuda/generate/print.h"
 #include "nixie/core/base/integer_math.h"
+#include "nixie/core/graph/plan_query.h"
 
 namespace nixie::cuda {
 namespace {
@@ -15,13 +16,6 @@ bool draws(const Kernel& kernel) {
   for (const Stage& stage : kernel.stages)
     for (const Instruction& in : stage.body)
       if (in.primitive == Primitive::uniform || in.primitive == Primitive::normal) return true;
-  return false;
-}
-
-bool finds_positions(const Kernel& kernel) {
-  for (const Stage& stage : kernel.stages)
-    for (const Reduction& reduction : stage.reductions)
-      if (reduction.kind == ReduceKind::argmax || reduction.kind == ReduceKind::argmin) return true;
   return false;
 }
 
