@@ -1,6 +1,6 @@
-// Convolution's output and input_grad, image by image over a frame of it. Where there are filters enough they are the
-// lanes and pixels are broadcast from the frame; else pixels are the lanes, packed panel by panel, or read from the
-// frame as they stand where too few filters would use a packed panel.
+// Convolution's output and input_grad, image by image over its frame (a padded copy). With enough filters, filters are
+// the lanes, and pixels are broadcast from the frame. Otherwise pixels are the lanes: packed panel by panel or, if too
+// few filters would use a packed panel, read from the frame in place.
 #include "nixie/backends/cpu/contract/seen_pixels.h"
 #include "nixie/backends/cpu/contract/sweep.h"
 #include "nixie/backends/cpu/contract/winograd/winograd.h"
