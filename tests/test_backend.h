@@ -10,27 +10,18 @@
 #include "nixie/backends/cpu/backend.h"
 #include "nixie/backends/registry.h"
 #include "nixie/core/graph/plan_query.h"
+#include "nixie/tests/backends/forwarding_backend.h"
 #include "nixie/tests/cuda_plans_backend.h"
 
 namespace nixie {
 
 /// Another backend, but before every run what the plan only writes holds bytes that no result leaves, so that an
 /// element nobody wrote is seen.
-class Poisoned final : public Backend {
+class Poisoned final : public Forwarding {
  public:
-  explicit Poisoned(std::shared_ptr<Backend> inner) : inner_(std::move(inner)) {}
-  std::string name() const override { return inner_->name(); }
-  Target target() const override { return inner_->target(); }
-  void lower(Plan& plan) override { inner_->lower(plan); }
-  std::shared_ptr<Buffer> allocate(std::int64_t size_bytes) override { return inner_->allocate(size_bytes); }
-  void upload(const void* from, Buffer& to, std::int64_t size_bytes) override { inner_->upload(from, to, size_bytes); }
-  void download(Buffer& from, void* to, std::int64_t size_bytes) override { inner_->download(from, to, size_bytes); }
-  void synchronize() override { inner_->synchronize(); }
-  MemoryPlace memory_place() const override { return inner_->memory_place(); }
-  void wait_for(void* stream) override { inner_->wait_for(stream); }
-  void be_awaited_by(void* stream) override { inner_->be_awaited_by(stream); }
+  using Forwarding::Forwarding;
   std::unique_ptr<Executable> compile(const Plan& plan) override {
-    return std::make_unique<Run>(inner_, inner_->compile(plan), outputs_of(plan));
+    return std::make_unique<Run>(inner(), inner()->compile(plan), outputs_of(plan));
   }
 
  private:
@@ -64,8 +55,6 @@ class Poisoned final : public Backend {
     std::unique_ptr<Executable> inner_;
     std::vector<std::size_t> outputs_;
   };
-
-  std::shared_ptr<Backend> inner_;
 };
 
 inline std::shared_ptr<Backend> make_test_backend(const std::string& name) {

@@ -136,58 +136,6 @@ std::string Trainer::summary() const {
          notes;
 }
 
-void Trainer::use_folder(const std::filesystem::path& run) {
-  lock_.emplace(run);
-  check_run_files(run);
-  options_.run = run;
-}
-
-SnapshotTarget Trainer::target(const std::vector<std::string>& changes) {
-  return {config_, model_, optimizer_, data_, steps_per_epoch_, changes, [this](const std::string& note) {
-            progress_.line(note);
-          }};
-}
-
-void Trainer::resume(const std::filesystem::path& file, const std::vector<std::string>& changes) {
-  const SnapshotTarget mine = target(changes);
-  restore(load_snapshot(file, mine), mine);
-  roll_backs_ = state_.roll_backs;
-  changes_ = changes;
-  progress_.line(fmt::format("resumed after step {}", state_.step));
-  good_ = {file};
-  note_saved(file.string());
-}
-
-void Trainer::resume_last(const std::vector<std::string>& changes) {
-  const SnapshotTarget mine = target(changes);
-  const std::vector<std::filesystem::path> files = checkpoints();
-  const auto checkpoint = load_first(files, mine);
-  if (!checkpoint) {
-    if (!config_.init_from.empty() && !options_.reads_init_from) initialize();
-    return progress_.line("the run was not saved yet; it begins again");
-  }
-  restore(*checkpoint, mine);
-  roll_backs_ = state_.roll_backs;
-  changes_ = changes;
-  progress_.line(fmt::format("resumed after step {}", state_.step));
-  good_ = files;
-  note_saved(options_.run.string());
-}
-
-std::vector<std::filesystem::path> Trainer::checkpoints() const {
-  std::vector<std::filesystem::path> files = kept_checkpoints(options_.run);
-  files.insert(files.begin(), {path("last.h5"), path("best.h5")});
-  return files;
-}
-
-void Trainer::restore(const Checkpoint& checkpoint, const SnapshotTarget& target) {
-  if (averages_) averages_->set(checkpoint.ema);  // before anything else: it may be refused
-  state_ = restore_snapshot(checkpoint, target);
-  if (config_.non_finite != "roll_back") state_.roll_backs = 0;  // nobody would heed it
-  train_step_.set(state_);
-  evaluation_.reset();
-}
-
 bool Trainer::train(const std::function<bool()>& stop, const std::function<bool()>& save_now) try {
   is_stopped_ = false;
   const auto asks_to_stop = [&] { return is_stopped_ || (stop && stop()); };

@@ -1,4 +1,5 @@
-// What a Trainer leaves on disk besides its log: checkpoints, written in the background, and the report.
+// What a Trainer reads from its run folder and leaves there besides its log: checkpoints, written in the background,
+// and the report.
 #include "nixie/apps/trainer/profile/profile.h"
 #include "nixie/apps/trainer/report/gradient_probe.h"
 #include "nixie/apps/trainer/report/report.h"
@@ -15,6 +16,58 @@ std::vector<std::string> metric_names(const std::vector<AnyMetric>& metrics) {
 }
 
 }  // namespace
+
+void Trainer::use_folder(const std::filesystem::path& run) {
+  lock_.emplace(run);
+  check_run_files(run);
+  options_.run = run;
+}
+
+SnapshotTarget Trainer::target(const std::vector<std::string>& changes) {
+  return {config_, model_, optimizer_, data_, steps_per_epoch_, changes, [this](const std::string& note) {
+            progress_.line(note);
+          }};
+}
+
+void Trainer::resume(const std::filesystem::path& file, const std::vector<std::string>& changes) {
+  const SnapshotTarget mine = target(changes);
+  restore(load_snapshot(file, mine), mine);
+  roll_backs_ = state_.roll_backs;
+  changes_ = changes;
+  progress_.line(fmt::format("resumed after step {}", state_.step));
+  good_ = {file};
+  note_saved(file.string());
+}
+
+void Trainer::resume_last(const std::vector<std::string>& changes) {
+  const SnapshotTarget mine = target(changes);
+  const std::vector<std::filesystem::path> files = checkpoints();
+  const auto checkpoint = load_first(files, mine);
+  if (!checkpoint) {
+    if (!config_.init_from.empty() && !options_.reads_init_from) initialize();
+    return progress_.line("the run was not saved yet; it begins again");
+  }
+  restore(*checkpoint, mine);
+  roll_backs_ = state_.roll_backs;
+  changes_ = changes;
+  progress_.line(fmt::format("resumed after step {}", state_.step));
+  good_ = files;
+  note_saved(options_.run.string());
+}
+
+std::vector<std::filesystem::path> Trainer::checkpoints() const {
+  std::vector<std::filesystem::path> files = kept_checkpoints(options_.run);
+  files.insert(files.begin(), {path("last.h5"), path("best.h5")});
+  return files;
+}
+
+void Trainer::restore(const Checkpoint& checkpoint, const SnapshotTarget& target) {
+  if (averages_) averages_->set(checkpoint.ema);  // before anything else: it may be refused
+  state_ = restore_snapshot(checkpoint, target);
+  if (config_.non_finite != "roll_back") state_.roll_backs = 0;  // nobody would heed it
+  train_step_.set(state_);
+  evaluation_.reset();
+}
 
 void Trainer::open_record() {
   if (!writes()) return progress_.log().close();

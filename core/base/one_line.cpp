@@ -1,5 +1,5 @@
-// Reads UTF-8. A terminal obeys the control characters of Latin-1 (U+009B begins a command as ESC [ does) and those
-// that turn the direction of what follows.
+// Reads UTF-8. Terminals obey the control characters of Latin-1 too (U+009B begins a command as ESC [ does), and those
+// that reverse the direction of the text after them.
 #include "nixie/core/base/one_line.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// Elements are put together byte by byte, so that neither alignment nor the machine's order matters.
+// Assembles elements byte by byte, so that neither alignment nor the byte order of the machine matters.
 #include "nixie/core/files/number_array.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What part each kind of node has in a kernel.
+// The role of each op in a kernel: leaf, elementwise, reduction, view, concatenation or head.
 #include "nixie/core/graph/op.h"
 
 namespace nixie {

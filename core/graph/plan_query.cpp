@@ -37,6 +37,13 @@ std::vector<int> slots_written(const Kernel& kernel) {
 bool reads(const Kernel& kernel, int slot) { return contains(slots_read(kernel), slot); }
 bool writes(const Kernel& kernel, int slot) { return contains(slots_written(kernel), slot); }
 
+bool finds_positions(const Kernel& kernel) {
+  for (const Stage& stage : kernel.stages)
+    for (const Reduction& reduction : stage.reductions)
+      if (reduction.kind == ReduceKind::argmax || reduction.kind == ReduceKind::argmin) return true;
+  return false;
+}
+
 std::vector<std::size_t> readers_of(const std::vector<Kernel>& kernels, int slot) {
   return kernels_that(kernels, [&](const Kernel& kernel) { return reads(kernel, slot); });
 }

@@ -14,6 +14,9 @@ std::vector<int> slots_written(const Kernel& kernel);
 bool reads(const Kernel& kernel, int slot);
 bool writes(const Kernel& kernel, int slot);
 
+/// Whether a reduction of the kernel is argmax or argmin.
+bool finds_positions(const Kernel& kernel);
+
 /// The kernels that read or write a slot, in order.
 std::vector<std::size_t> readers_of(const std::vector<Kernel>& kernels, int slot);
 std::vector<std::size_t> writers_of(const std::vector<Kernel>& kernels, int slot);

@@ -1,4 +1,4 @@
-// Fuse: the pass that groups the computations of a graph into kernels and makes a Plan.
+// Fuse: the pass that groups the computations of a graph into kernels (a ReLU with its convolution) and makes a Plan.
 #pragma once
 
 #include "nixie/core/graph/plan.h"

@@ -1,4 +1,4 @@
-// Layout: channels-last for images, what is made of them, and Variables, on targets that ask for it; row-major for
+// Layout: on targets that ask for it, channels-last for images, values computed from them, and Variables; row-major for
 // everything else.
 #include "nixie/core/passes/layout.h"
 

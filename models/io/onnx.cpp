@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <set>
 #include <span>
 #include <unordered_map>
@@ -13,29 +12,20 @@
 #include "nixie/models/io/durable_file.h"
 #include "nixie/models/io/onnx/formula.h"
 #include "nixie/models/io/onnx/match.h"
+#include "nixie/models/io/onnx/ops.h"
 
 namespace nixie {
 namespace {
 
-// The graph is traced at a batch that no other size has, so that N can be told from the rest.
-constexpr std::int64_t kBatch = 1000003;
 constexpr std::size_t kMaxBytes = (std::size_t{1} << 31) - 1;  // of a protobuf message
 constexpr int kIrVersion = 8, kOpset = 17;
 
 using Sizes = std::vector<std::int64_t>;
 
-Sizes wide(const std::vector<int>& values) { return {values.begin(), values.end()}; }
-
-Sizes twice(const std::vector<int>& values) {
-  Sizes all = wide(values);
-  all.insert(all.end(), values.begin(), values.end());
-  return all;
-}
-
 class Exporter {
  public:
   Exporter(const Model& model, const OnnxOptions& options) : options_(options) {
-    Sizes input = {kBatch};
+    Sizes input = {kOnnxBatch};
     for (const std::int64_t size : model.input_shape()) input.push_back(size);
     images_ = placeholder(Shape(input));
     Trace trace;
@@ -70,7 +60,7 @@ class Exporter {
 
   static Sizes free_batch(const Shape& shape) {
     Sizes sizes = shape.sizes();
-    for (std::int64_t& size : sizes) size = size == kBatch ? -1 : size;
+    for (std::int64_t& size : sizes) size = size == kOnnxBatch ? -1 : size;
     return sizes;
   }
 
@@ -122,11 +112,11 @@ class Exporter {
 
   /// A shape as a constant or, where it holds N, as what the input's makes of it.
   std::string sizes_of(const Shape& shape) {
-    if (std::count(shape.begin(), shape.end(), kBatch) == 0) return graph_.numbers(shape.sizes());
+    if (std::count(shape.begin(), shape.end(), kOnnxBatch) == 0) return graph_.numbers(shape.sizes());
     if (batch_.empty())
       batch_ = graph_.add("Shape", {options_.input}, {{"start", std::int64_t{0}}, {"end", std::int64_t{1}}});
     std::vector<std::string> parts;
-    for (const std::int64_t size : shape) parts.push_back(size == kBatch ? batch_ : graph_.numbers({size}));
+    for (const std::int64_t size : shape) parts.push_back(size == kOnnxBatch ? batch_ : graph_.numbers({size}));
     return graph_.add("Concat", parts, {{"axis", std::int64_t{0}}});
   }
 
@@ -187,7 +177,7 @@ class Exporter {
 
   Value coordinate(const Tensor& x, int axis) {
     const std::int64_t size = x.shape()[axis];
-    check(size != kBatch, "onnx: the model counts samples, which a file with a free batch cannot");
+    check(size != kOnnxBatch, "onnx: the model counts samples, which a file with a free batch cannot");
     Array positions(Dtype::i32, Shape(Sizes(static_cast<std::size_t>(x.rank()), 1)).with(axis, size));
     for (std::int64_t i = 0; i < size; ++i)
       positions.data<std::int32_t>()[static_cast<std::size_t>(i)] = static_cast<std::int32_t>(i);
@@ -247,32 +237,17 @@ class Exporter {
       inputs.push_back(
           named_constant(bias, Array::from(shift, {static_cast<std::int64_t>(shift.size())}).to(Dtype::f32)));
     }
-    if (const auto* conv = as<Conv>(match.product)) return convolution(*conv, match.product, inputs);
+    if (const auto* conv = as<Conv>(match.product)) return add_op(graph_, *conv, match.product, inputs);
     return graph_.add("Gemm", inputs, {{"transB", std::int64_t{1}}});
-  }
-
-  std::string convolution(const Conv& op, const Tensor& x, const std::vector<std::string>& inputs) {
-    check(op.role != ConvRole::filter_grad, "onnx: the model computes a filter gradient, which ONNX does not support");
-    OnnxAttributes attributes = {{"strides", wide(op.stride)},
-                                 {"pads", twice(op.pad)},
-                                 {"dilations", wide(op.dilation)},
-                                 {"group", std::int64_t{op.groups}}};
-    if (op.role == ConvRole::output) return graph_.add("Conv", inputs, attributes);
-    Sizes extra;  // the output's size is the node's
-    const Shape &from = x.inputs()[0].shape(), &filter = x.inputs()[1].shape();
-    for (std::size_t i = 0; i < op.stride.size(); ++i) {
-      const int axis = static_cast<int>(i) + 2;
-      extra.push_back(x.shape()[axis] -
-                      ((from[axis] - 1) * op.stride[i] - 2 * op.pad[i] + op.dilation[i] * (filter[axis] - 1) + 1));
-    }
-    attributes.push_back({"output_padding", extra});
-    return graph_.add("ConvTranspose", inputs, attributes);
   }
 
   // ---- ops ----
 
-  std::string add(const Conv& op, const Tensor& x) {
-    return convolution(op, x, {full(x.inputs()[0]), full(x.inputs()[1])});
+  template <class Op>
+  std::string add(const Op& op, const Tensor& x) {
+    std::vector<std::string> inputs;
+    for (const Tensor& input : x.inputs()) inputs.push_back(full(input));
+    return add_op(graph_, op, x, inputs);
   }
   std::string add(const Matmul&, const Tensor& x) {
     // A matrix that a batch shares is not repeated: MatMul broadcasts.
@@ -285,138 +260,6 @@ class Exporter {
                             (is_matrix(a, x.inputs()[0]) && is_whole(b, x.inputs()[1]));
     if (broadcasts) return graph_.add("MatMul", {a.name, b.name});
     return graph_.add("MatMul", {full(x.inputs()[0]), full(x.inputs()[1])});
-  }
-
-  std::string add(const Reduce& op, const Tensor& x) {
-    const std::string from = full(x.inputs()[0]);
-    const Sizes axes = wide(op.axes);
-    const auto reduced = [&](const char* name) { return graph_.add(name, {from}, {{"axes", axes}}); };
-    const auto position = [&](const char* name) {
-      check(axes.size() == 1, "onnx: ", name, " over several axes, which ONNX does not support");
-      const std::string index = graph_.add(name, {from}, {{"axis", axes[0]}});
-      return graph_.add("Cast", {index}, {{"to", std::int64_t{static_cast<int>(OnnxType::i32)}}});
-    };
-    const auto summed = [&](const std::string& values) {
-      return graph_.add("ReduceSum", {values, graph_.numbers(axes)});
-    };
-    switch (op.kind) {
-      case ReduceKind::sum:
-        return summed(from);
-      case ReduceKind::mean:
-        return reduced("ReduceMean");
-      case ReduceKind::max:
-        return reduced("ReduceMax");
-      case ReduceKind::min:
-        return reduced("ReduceMin");
-      case ReduceKind::prod:
-        return reduced("ReduceProd");
-      case ReduceKind::argmax:
-        return position("ArgMax");
-      case ReduceKind::argmin:
-        return position("ArgMin");
-      case ReduceKind::m2:
-        break;
-    }
-    const std::string distance = graph_.add("Sub", {from, reduced("ReduceMean")});
-    return summed(graph_.add("Mul", {distance, distance}));
-  }
-
-  std::string add(const Reshape&, const Tensor& x) {
-    const Shape& from = x.inputs()[0].shape();
-    Sizes sizes = x.shape().sizes();
-    const bool keeps_batch = !sizes.empty() && sizes[0] == kBatch && from.rank() > 0 && from[0] == kBatch;
-    for (std::size_t i = 0; i < sizes.size(); ++i) {
-      if (sizes[i] % kBatch != 0 || sizes[i] == 0) continue;
-      sizes[i] = i == 0 && keeps_batch ? 0 : -1;
-    }
-    return graph_.add("Reshape", {full(x.inputs()[0]), graph_.numbers(sizes)});
-  }
-  std::string add(const Permute& op, const Tensor& x) {
-    return graph_.add("Transpose", {full(x.inputs()[0])}, {{"perm", wide(op.order)}});
-  }
-  std::string add(const Concat& op, const Tensor& x) {
-    std::vector<std::string> parts;
-    for (const Tensor& input : x.inputs()) parts.push_back(full(input));
-    return graph_.add("Concat", parts, {{"axis", std::int64_t{op.axis}}});
-  }
-  std::string add(const Slice& op, const Tensor& x) {
-    Sizes starts, ends, axes, steps;
-    const Shape& from = x.inputs()[0].shape();
-    for (int axis = 0; axis < x.rank(); ++axis) {
-      const auto at = static_cast<std::size_t>(axis);
-      if (op.start[at] == 0 && op.step[at] == 1 && x.shape()[axis] == from[axis]) continue;
-      check(from[axis] != kBatch, "onnx: the model takes single samples out of a batch");
-      const std::int64_t end = op.start[at] + x.shape()[axis] * op.step[at];
-      starts.push_back(op.start[at]);
-      ends.push_back(end < 0 ? std::numeric_limits<std::int64_t>::min() : end);
-      axes.push_back(axis);
-      steps.push_back(op.step[at]);
-    }
-    return graph_.add("Slice", {full(x.inputs()[0]), graph_.numbers(starts), graph_.numbers(ends), graph_.numbers(axes),
-                                graph_.numbers(steps)});
-  }
-  std::string add(const Pad& op, const Tensor& x) {
-    Sizes pads = op.low;
-    pads.insert(pads.end(), op.high.begin(), op.high.end());
-    return graph_.add("Pad", {full(x.inputs()[0]), graph_.numbers(pads), graph_.number(op.value, x.dtype())});
-  }
-  std::string add(const Gather& op, const Tensor& x) {
-    return graph_.add("Gather", {full(x.inputs()[0]), full(x.inputs()[1])}, {{"axis", std::int64_t{op.axis}}});
-  }
-  std::string add(const Scatter&, const Tensor&) {
-    fail(Fault::usage, "onnx: the model scatters, which the export does not support");
-  }
-  std::string add(const Random&, const Tensor&) {
-    fail(Fault::usage, "onnx: the model draws random numbers in evaluation, which the export does not support");
-  }
-
-  std::string add(const Pool& op, const Tensor& x) {
-    check(op.role == PoolRole::output,
-          "onnx: the model reads the positions of maxima, which the export does not support");
-    if (op.window[0] == 1 && op.stride[0] == 1 && op.pad[0] == 0)
-      return pool(op, full(x.inputs()[0]), x.inputs()[0].shape(), x.shape(), 1);
-    // Windows over channels: channels become an axis of the image; axes without windows become one.
-    const Shape& from = x.inputs()[0].shape();
-    const bool channels_only = std::all_of(op.window.begin() + 1, op.window.end(), [](int size) { return size == 1; });
-    Sizes sizes = {0, 1};
-    Pool image = op;
-    if (channels_only) {
-      sizes.insert(sizes.end(), {from[1], -1});
-      image.window = {op.window[0], 1}, image.stride = {op.stride[0], 1}, image.pad = {op.pad[0], 0};
-    } else {
-      sizes.insert(sizes.end(), from.begin() + 1, from.end());
-    }
-    const auto shape_of = [&](const Shape& shape) {  // its spatial sizes as the image has them
-      Sizes all = {kBatch, 1, shape[1]};
-      if (channels_only)
-        all.push_back(shape.size() / (shape[0] * shape[1]));
-      else
-        all.insert(all.end(), shape.begin() + 2, shape.end());
-      return Shape(all);
-    };
-    const std::string images = graph_.add("Reshape", {full(x.inputs()[0]), graph_.numbers(sizes)});
-    const std::string pooled = pool(image, images, shape_of(from), shape_of(x.shape()), 0);
-    Sizes back = x.shape().sizes();
-    back[0] = 0;
-    return graph_.add("Reshape", {pooled, graph_.numbers(back)});
-  }
-
-  /// The windows of `op` from axis `first` of its lists on.
-  std::string pool(const Pool& op, const std::string& input, const Shape& from, const Shape& to, std::size_t first) {
-    Sizes window, stride, low, high;
-    for (std::size_t i = first; i < op.window.size(); ++i) {
-      const int axis = static_cast<int>(i - first) + 2;
-      window.push_back(op.window[i]);
-      stride.push_back(op.stride[i]);
-      low.push_back(op.pad[i]);
-      // The last window ends where the node's shape says.
-      high.push_back(std::max<std::int64_t>(0, (to[axis] - 1) * op.stride[i] + op.window[i] - from[axis] - op.pad[i]));
-    }
-    low.insert(low.end(), high.begin(), high.end());
-    OnnxAttributes attributes = {{"kernel_shape", window}, {"strides", stride}, {"pads", low}};
-    if (op.kind == PoolKind::max) return graph_.add("MaxPool", {input}, attributes);
-    attributes.push_back({"count_include_pad", std::int64_t{op.count_pad}});
-    return graph_.add("AveragePool", {input}, attributes);
   }
 
   OnnxOptions options_;

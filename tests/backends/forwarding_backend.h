@@ -19,7 +19,14 @@ class Forwarding : public Backend {
   void upload(const void* from, Buffer& to, std::int64_t size_bytes) override { inner_->upload(from, to, size_bytes); }
   void download(Buffer& from, void* to, std::int64_t size_bytes) override { inner_->download(from, to, size_bytes); }
   void synchronize() override { inner_->synchronize(); }
+  MemoryPlace memory_place() const override { return inner_->memory_place(); }
+  void wait_for(void* stream) override { inner_->wait_for(stream); }
+  void be_awaited_by(void* stream) override { inner_->be_awaited_by(stream); }
+  std::unique_ptr<Stopwatch> stopwatch() override { return inner_->stopwatch(); }
   std::unique_ptr<Executable> compile(const Plan& plan) override { return inner_->compile(plan); }
+
+ protected:
+  const std::shared_ptr<Backend>& inner() const { return inner_; }
 
  private:
   std::shared_ptr<Backend> inner_;

@@ -1,5 +1,5 @@
-// Gather copies the rows that indices name, scatter adds them back. Negative indices count from the end; what an index
-// out of range gives is no number.
+// Gather copies the rows that indices name, scatter adds them back. Negative indices count from the end; an index
+// out of range gives NaN (of integers the largest number).
 #include <limits>
 #include <vector>
 

@@ -1,4 +1,4 @@
-// Matmul: one operand is packed into panels of lanes, the other broadcast row by row; whichever side suits better.
+// Matmul: packs one operand into panels of lanes and broadcasts the other row by row; shapes decide which is which.
 #include <vector>
 
 #include "nixie/backends/cpu/contract/operand.h"

@@ -1,4 +1,4 @@
-// MaxRows: the maxima of a row of windows, or where they stand.
+// MaxRows: the maxima of a row of windows, or their positions.
 #pragma once
 
 #include <limits>

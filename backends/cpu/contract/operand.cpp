@@ -1,4 +1,4 @@
-// Operands of other types than a contraction computes in are converted once, densely; and the choice among heads.
+// Converts operands that do not have the compute type, once and densely; calls the contraction of a head.
 #include "nixie/backends/cpu/contract/operand.h"
 
 #include <array>

@@ -1,4 +1,4 @@
-// Pooling: each row of the output meets each position of its window in turn, so the lanes of a row work side by side.
+// Pooling: for each position of the window one pass over a row of the output, so that the row is processed as vectors.
 #include "nixie/backends/cpu/contract/max_rows.h"
 
 namespace nixie::cpu {

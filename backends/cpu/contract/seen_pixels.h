@@ -1,5 +1,5 @@
-// Convolutions of single pixels that pass others over, as in the short cuts of residual nets: the pixels that they see,
-// copied side by side, are the image of one without strides.
+// Strided convolutions with windows of one pixel and no padding, as in the shortcuts of residual nets: the pixels that
+// they read are copied to a smaller image, over which the convolution has stride 1.
 #pragma once
 
 #include <array>

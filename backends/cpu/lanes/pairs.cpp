@@ -1,4 +1,4 @@
-// Two operations on lanes in one pass: what lies between them never leaves its register.
+// Two operations on lanes in one pass: the value between them stays in a register.
 #include <algorithm>
 
 #include "nixie/backends/cpu/lanes/lane_loop.h"

@@ -1,8 +1,10 @@
-// Program: checks a kernel's stages and gives their registers places.
+// Program: checks a kernel's stages and assigns storage to their registers.
 #include "nixie/backends/cpu/stages/program.h"
 
 #include <algorithm>
 #include <limits>
+
+#include "nixie/core/graph/plan_query.h"
 
 namespace nixie::cpu {
 namespace {
@@ -23,13 +25,6 @@ bool stores_in_full_stage(const Kernel& kernel, int access) {
   for (const Stage& stage : kernel.stages)
     for (const Store& store : stage.stores)
       if (stage.full && store.access == access) return true;
-  return false;
-}
-
-bool finds_positions(const Kernel& kernel) {
-  for (const Stage& stage : kernel.stages)
-    for (const Reduction& reduction : stage.reductions)
-      if (reduction.kind == ReduceKind::argmax || reduction.kind == ReduceKind::argmin) return true;
   return false;
 }
 

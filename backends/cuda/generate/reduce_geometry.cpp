@@ -1,3 +1,4 @@
+// Geometry: chosen by the sizes of kept and reduced axes, never by the device.
 #include "nixie/backends/cuda/generate/reduce_geometry.h"
 
 #include <algorithm>

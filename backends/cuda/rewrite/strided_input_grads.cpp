@@ -1,5 +1,6 @@
 // The input gradient of a strided convolution becomes convolutions of stride 1, one for each phase of the input. Which
-// family runs them is chosen as for any convolution: on chips without wgmma, gemm (families/portable.cpp).
+// family runs them is chosen as for any convolution: on chips without wgmma, gemm (families/portable.cpp). Filter
+// gradients need no such rewrite: their kernels read images with a stride.
 //
 // Along an axis, dx[i] sums dy[p] w[r] over i + pad = stride p + dilation r. Pixels whose i leaves the same remainder
 // modulo the stride, a phase, use the same taps: every (stride / gcd(stride, dilation))-th one. So a phase is the

@@ -1,5 +1,5 @@
 // Autotunes the groups of a plan: the one place that picks each group's algorithm, by table, by measurement or by
-// estimate. tune/ holds the tables and the clock, the families' `cost` the estimates.
+// estimate. tune/ holds the tables and the clock, Family::algorithms gives the estimates.
 #pragma once
 
 #include <span>

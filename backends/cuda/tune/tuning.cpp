@@ -1,4 +1,4 @@
-// Reads the tables of measured algorithms and looks up a group's.
+// Reads the tables of measured algorithms and looks up the algorithm of a group.
 #include "nixie/backends/cuda/tune/tuning.h"
 
 #include <cstdlib>

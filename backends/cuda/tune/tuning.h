@@ -1,4 +1,4 @@
-// NIXIE_TUNING, the tables of measured algorithms, and a group's program by them.
+// NIXIE_TUNING, the tables of measured algorithms, and lookups in them; run/autotune.h chooses each group's algorithm.
 #pragma once
 
 #include "nixie/backends/cuda/families/registry.h"

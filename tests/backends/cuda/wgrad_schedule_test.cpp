@@ -5,7 +5,7 @@
 #include <random>
 #include <set>
 
-#include "nixie/backends/cuda/kernels/conv/conv_wgrad_schedule.h"
+#include "nixie/backends/cuda/kernels/conv/wgrad/conv_wgrad_schedule.h"
 
 namespace nixie::cuda {
 namespace {

@@ -1,4 +1,5 @@
-// First layers of three channels and 3x3 windows on sm_90a, if wanted with the 2x2 max pooling after them, both ways.
+// First layers of three channels and 3x3 windows on sm_90a, forward pass and filter gradient, optionally with the 2x2
+// max pooling after them.
 #include <algorithm>
 
 #include "nixie/backends/cuda/families/channel_sum.h"

@@ -6,7 +6,7 @@
 #include "nixie/backends/cuda/families/conv/conv_tma.h"
 #include "nixie/backends/cuda/families/conv/families.h"
 #include "nixie/backends/cuda/families/conv/wgmma_tiles.h"
-#include "nixie/backends/cuda/kernels/conv/conv_wgrad_schedule.h"
+#include "nixie/backends/cuda/kernels/conv/wgrad/conv_wgrad_schedule.h"
 #include "nixie/core/base/integer_math.h"
 
 namespace nixie::cuda {

@@ -1,5 +1,5 @@
-// Forward convolutions and input gradients of stride 1 on sm_90a whose taps share a patch of pixels with its halo; if
-// wanted with bias, ReLU and the 2x2 max pooling after them.
+// Forward convolutions and input gradients of stride 1 on sm_90a whose taps share a patch of pixels with its halo;
+// optionally with bias, ReLU and the 2x2 max pooling after them.
 #include "nixie/backends/cuda/families/conv/conv_halo.h"
 #include "nixie/backends/cuda/families/channel_parts.h"
 

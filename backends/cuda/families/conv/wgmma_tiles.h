@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "nixie/backends/cuda/families/conv/conv_problem.h"
-#include "nixie/backends/cuda/kernels/conv/conv_wgrad_schedule.h"
+#include "nixie/backends/cuda/kernels/conv/wgrad/conv_wgrad_schedule.h"
 
 namespace nixie::cuda {
 

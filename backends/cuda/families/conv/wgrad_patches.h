@@ -5,8 +5,8 @@
 #include <string>
 
 #include "nixie/backends/cuda/families/conv/conv_problem.h"
-#include "nixie/backends/cuda/kernels/conv/conv_wgrad_schedule.h"
-#include "nixie/backends/cuda/kernels/conv/wgrad_patch.cuh"
+#include "nixie/backends/cuda/kernels/conv/wgrad/conv_wgrad_schedule.h"
+#include "nixie/backends/cuda/kernels/conv/wgrad/wgrad_patch.cuh"
 
 namespace nixie::cuda {
 

@@ -3,8 +3,8 @@
 // y[n, d] sums the convolutions of plane d * stride + t * dilation - pad of x by the filters of tap t. So planes of x
 // are copied with those of all taps side by side as channels, and the taps of filters become channels too: a layer of
 // T x R x S taps over C channels is one of R x S taps over T * C channels. An input gradient of stride 1 along the
-// depth takes planes d + pad - t * dilation of dy so, and of a filter gradient a kernel puts the taps back in their
-// places. Where nothing is to be copied, as of windows of one plane, planes are read where they are.
+// depth does the same with planes d + pad - t * dilation of dy; after a filter gradient, a kernel moves the taps back
+// to their places. Where no copy is needed, as for windows of one plane, planes are read in place.
 #include <algorithm>
 
 #include "nixie/backends/cuda/generate/portable.h"

@@ -1,4 +1,4 @@
-// Convolutions and poolings of one spatial axis are ones of two, of images of one row; so are the kernels around them.
+// Gives convolutions and poolings of one spatial axis, and the kernels around them, a second one: images of one row.
 #include "nixie/backends/cuda/rewrite/lower.h"
 #include "nixie/backends/cuda/rewrite/space/space.h"
 

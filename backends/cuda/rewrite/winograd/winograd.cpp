@@ -2,14 +2,14 @@
 // F(4x4, 5x5), put together of F(4, 3) and F(4, 2) along each axis, 121 in place of 400. Where tiles of 4x4 reach too
 // far over the edges, tiles of 2x2 take 16 in place of 36, and 49 in place of 100.
 //
-// A tile of results y of one filter g needs a window d of it and what the filter reaches: y = A^T [(G g G^T) * (B^T d
-// B)] A, where * is element by element and the brackets are summed over channels (Lavin and Gray, 2015). So each
-// element is a product of matrices, [tiles, channels] by [channels, filters], between kernels that transform tiles;
-// all of them are kernels that any backend runs. The gradient of the images is the same with everything turned round;
-// that of the filter is G^T [(A dy A^T) * (B^T d B)] G, summed over tiles. Tiles of 6x6 would multiply a quarter less
-// again and err several times as much.
+// A tile of results y of one filter g reads a window d of the images, larger by what the filter reaches:
+// y = A^T [(G g G^T) * (B^T d B)] A, where * is element by element and the brackets are summed over channels (Lavin and
+// Gray, 2015). So each element is a product of matrices, [tiles, channels] by [channels, filters], between kernels that
+// transform tiles; all of them are kernels that any backend runs. The input gradient is the same with dy for the images
+// and the flipped filter, the filter gradient is G^T [(A dy A^T) * (B^T d B)] G, summed over tiles. Tiles of 6x6 would
+// save another quarter of the multiplications, with several times the error.
 //
-// Convolutions of halves run so where they have very many channels, in tiles of 2x2. Transformed windows, filters and
+// Convolutions of halves with very many channels use it too, in tiles of 2x2. Transformed windows, filters and
 // gradients and the products' sums are rounded to halves between the kernels (filter gradients' sums stay floats): by a
 // model of 512 channels the rms error is 3 times that of rounding the result once; 12 times in tiles of 4x4.
 #include <algorithm>

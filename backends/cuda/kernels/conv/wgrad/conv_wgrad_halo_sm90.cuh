@@ -54,7 +54,7 @@ constexpr int kStageBytes = kBytesA + (kPatchBytes + 1023) / 1024 * 1024;
 constexpr Swizzle kSwizzle = kSlice == 64 ? Swizzle::b128 : kSlice == 32 ? Swizzle::b64 : Swizzle::b32;
 static_assert(!CONV_TURNED || !CONV_BIAS_GRAD);
 static_assert(CONV_C % 8 == 0 && kTileN == CONV_RUN * kSlice && kConsumers % kLines == 0 && CONV_HIGH % 2 == 0);
-#include "wgrad_sums.cuh"
+#include "wgrad_block.cuh"
 
 NIXIE_DEVICE bool locate(const Item& item, int thread, int column, int& tap, int& c) {
   const int in_run = column / kSlice;
@@ -63,8 +63,7 @@ NIXIE_DEVICE bool locate(const Item& item, int thread, int column, int& tap, int
   return kPatch.has(at) && (CONV_C % kSlice == 0 || c < CONV_C);
 }
 
-NIXIE_DEVICE void produce(const TensorMap* x, const TensorMap* dy, u32 shared, u32 full, u32 empty, const int4* items,
-                          int count, volatile int& begun) {
+NIXIE_DEVICE void produce(const Maps& maps, const Shared& shared, const int4* items, int count, volatile int& begun) {
   Ring<kStages> ring;
   for (int i = 0; i < count; i++) {
     if (CONV_PREFETCH) begun = i + 1;
@@ -76,31 +75,38 @@ NIXIE_DEVICE void produce(const TensorMap* x, const TensorMap* dy, u32 shared, u
     const int boxes = min(kTileM / 64, (CONV_K - item.m * kTileM + 63) / 64);
     for (int k = 0; k < item.count; k++, ring.next()) {
       const auto [image, h, w] = kPatch.corner(item.first + k, CONV_P, CONV_Q);
-      const u32 a = shared + ring.stage * kStageBytes, bar = full + 8 * ring.stage;
-      barrier_wait(empty + 8 * ring.stage, ring.parity ^ 1);
+      const u32 a = shared.ring + ring.stage * kStageBytes, bar = shared.full + 8 * ring.stage;
+      barrier_wait(shared.empty + 8 * ring.stage, ring.parity ^ 1);
       barrier_expect(bar, boxes * kBoxBytes + kPatchBytes);
 #pragma unroll
       for (int j = 0; j < kTileM / 64; j++)
-        if (j < boxes) copy_box_4d(a + j * kBoxBytes, dy, bar, filter + j * 64, image, w, h);
-      copy_box_4d(a + kBytesA, x, bar, channel, image, w + shift_w, h + shift_h);
+        if (j < boxes) copy_box_4d(a + j * kBoxBytes, maps.dy[0], bar, filter + j * 64, image, w, h);
+      copy_box_4d(a + kBytesA, maps.x[0], bar, channel, image, w + shift_w, h + shift_h);
     }
   }
 }
 
-// What a consumer multiplies in stage 0, and where a stage's barriers are.
+// What a consumer multiplies in stage 0; it has run `line` of the tile.
 struct Operands {
-  u32 a, b, full, empty, ones;
+  Shared shared;
+  int line;
+  u32 a, b;
+  NIXIE_DEVICE Operands(const Shared& shared, int consumer)
+      : shared(shared),
+        line(consumer % kLines),
+        a(shared.ring + consumer / kLines * kMmaM * kBoxBytes),
+        b(shared.ring + kBytesA + line * kPatch.line_step() * kPlaceBytes) {}
 };
 
-// All stages of one item into `sums`; the consumer has run `line` of the tile.
-NIXIE_DEVICE void accumulate(Sums& sums, Ring<kStages>& ring, const Item& item, const Operands& at, int line) {
+// All stages of one item into `sums`.
+NIXIE_DEVICE void accumulate(Sums& sums, Ring<kStages>& ring, const Item& item, const Operands& at, const Turn&) {
   const bool leader = threadIdx.x % 128 == 0;
 #pragma unroll
   for (int i = 0; i < kMmaM * 4; i++) sums.bias[i / 4][i % 4] = 0;
   for (int k = 0; k < item.count; k++) {
     const u32 a = at.a + ring.stage * kStageBytes, b = at.b + ring.stage * kStageBytes;
-    const bool bias_turn = CONV_BIAS_GRAD && (item.first + k) % (kTilesN * kLines) == item.n * kLines + line;
-    barrier_wait(at.full + 8 * ring.stage, ring.parity);
+    const bool bias_turn = CONV_BIAS_GRAD && (item.first + k) % (kTilesN * kLines) == item.n * kLines + at.line;
+    barrier_wait(at.shared.full + 8 * ring.stage, ring.parity);
 #pragma unroll
     for (int m = 0; m < kMmaM; m++) pin(sums.tile[m]), pin(sums.bias[m]);
     wgmma_begin();
@@ -117,15 +123,15 @@ NIXIE_DEVICE void accumulate(Sums& sums, Ring<kStages>& ring, const Item& item, 
       for (int i = 0; i < kSteps * kMmaM; i++)
         wgmma<1, 0>(sums.bias[i / kSteps],
                     operand<Swizzle::b128>(a + i / kSteps * kBoxBytes + i % kSteps * 2048, 8192, 1024),
-                    operand<Swizzle::none>(at.ones, 128, 128), true);
+                    operand<Swizzle::none>(at.shared.ones, 128, 128), true);
     }
     wgmma_commit();
     wgmma_wait<1>();  // the stage before is read: hand it back
-    if (k > 0 && leader) barrier_arrive(at.empty + 8 * ring.previous());
+    if (k > 0 && leader) barrier_arrive(at.shared.empty + 8 * ring.previous());
     ring.next();
   }
   wgmma_wait<0>();
-  if (leader) barrier_arrive(at.empty + 8 * ring.previous());
+  if (leader) barrier_arrive(at.shared.empty + 8 * ring.previous());
 #pragma unroll
   for (int m = 0; m < kMmaM; m++) pin(sums.tile[m]), pin(sums.bias[m]);
 }
@@ -133,45 +139,5 @@ NIXIE_DEVICE void accumulate(Sums& sums, Ring<kStages>& ring, const Item& item, 
 extern "C" __global__ void __launch_bounds__((kConsumers + 1) * 128, 1)
     conv_wgrad(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap dy,
                const __grid_constant__ Body body) {
-  extern __shared__ u8 dynamic[];
-  __shared__ alignas(8) u64 full_barriers[kStages], empty_barriers[kStages];
-  __shared__ alignas(128) u32 ones[64];
-  const u32 shared = (shared_address(dynamic) + 1023) & ~1023u, full = shared_address(full_barriers),
-            empty = shared_address(empty_barriers);
-  const int first = body.first_items[blockIdx.x], count = body.first_items[blockIdx.x + 1] - first;
-  const int4* items = body.items + first;
-  __shared__ volatile int begun;  // items, by the producer
-  if (threadIdx.x == 0) begun = 0;
-  if (threadIdx.x < 64) ones[threadIdx.x] = pack(1.f, 1.f);
-  fence_async_proxy();
-  if (threadIdx.x == 0) {
-    for (int i = 0; i < kStages; i++) {
-      barrier_init(full + 8 * i, 1);
-      barrier_init(empty + 8 * i, kConsumers);
-    }
-    barrier_init_done();
-    prefetch_map(&x), prefetch_map(&dy);
-  }
-  __syncthreads();
-  const int role = __shfl_sync(~0u, threadIdx.x / 128, 0);
-  if (role == 0) {
-    if (kConsumers > 1) registers_down<kConsumers == 2 ? 40 : 32>();
-    if (threadIdx.x == 0) produce(&x, &dy, shared, full, empty, items, count, begun);
-#if CONV_PREFETCH
-    if (threadIdx.x / 32 == 1) prefetch_tiles(body, items, count, begun);
-#endif
-  } else {
-    if (kConsumers > 1) registers_up<kConsumers == 2 ? 232 : 160>();
-    const int thread = threadIdx.x - 128, line = (role - 1) % kLines;
-    const u32 staging = shared + kStages * kStageBytes + (threadIdx.x / 32 - 4) * 2048;
-    const Operands at{shared + (role - 1) / kLines * kMmaM * kBoxBytes,
-                      shared + kBytesA + line * kPatch.line_step() * kPlaceBytes, full, empty, shared_address(ones)};
-    Sums sums;
-    Ring<kStages> ring;
-    for (int i = 0; i < count; i++) {
-      const Item item(items[i]);
-      accumulate(sums, ring, item, at, line);
-      finish(body, sums, item, body.bias_parts + (first + i) * kLines * kTileM, staging, thread);
-    }
-  }
+  run_block<Operands>({{&x}, {&dy}}, body);
 }

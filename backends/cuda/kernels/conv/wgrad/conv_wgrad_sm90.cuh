@@ -66,7 +66,6 @@ constexpr int kSlice = CONV_SLICE, kSliceBytes = kSlice * 2, kChannelSlices = (C
 constexpr int kSlices = CONV_R * CONV_S * kChannelSlices, kColumns = kSlices * kSlice;
 constexpr int kStages = CONV_STAGES, kConsumers = CONV_CONSUMERS, kMmaM = CONV_MMA_M, kTileN = CONV_TILE_N;
 constexpr int kSharing = CONV_IN_TURN ? 1 : kConsumers, kTileThreads = kSharing * 128;  // of a tile
-constexpr int kTurns = kConsumers / kSharing;
 constexpr int kTileM = 64 * kSharing * kMmaM, kSlicesPerTile = kTileN / kSlice;
 constexpr int kPlanes = CONV_PRODUCTS == 3 ? 2 : 1;
 constexpr int kBytesA = kTileM * 128, kPlaneBytes = kBytesA + kTileN * 128, kStageBytes = kPlanes * kPlaneBytes;
@@ -74,14 +73,9 @@ constexpr int kTilesN = (kSlices + kSlicesPerTile - 1) / kSlicesPerTile, kTilesM
 constexpr Swizzle kSwizzle = kSlice == 64 ? Swizzle::b128 : kSlice == 32 ? Swizzle::b64 : Swizzle::b32;
 constexpr int kLines = 1, kPositions = CONV_R * (CONV_ROW_CHANNELS ? CONV_ROW_S : CONV_S), kOtherRegisters = 40;
 static_assert(CONV_C % 8 == 0 && kTileN % kSlice == 0 && (kPlanes == 1 || !CONV_BIAS_GRAD));
-#include "wgrad_sums.cuh"
+#include "wgrad_block.cuh"
 
-struct Maps {
-  const TensorMap *x[kPlanes], *dy[kPlanes];
-};
-
-NIXIE_DEVICE void produce(const Maps& maps, u32 shared, u32 full, u32 empty, const int4* items, int count,
-                          volatile int& begun) {
+NIXIE_DEVICE void produce(const Maps& maps, const Shared& shared, const int4* items, int count, volatile int& begun) {
   Ring<kStages> ring;
   for (int i = 0; i < count; i++) {
     if (CONV_PREFETCH) begun = i + 1;
@@ -100,8 +94,8 @@ NIXIE_DEVICE void produce(const Maps& maps, u32 shared, u32 full, u32 empty, con
     for (int k = 0; k < item.count; k++, ring.next()) {
       int pixel = (item.first + k) * 64, image = pixel / (CONV_P * CONV_Q), rest = pixel - image * (CONV_P * CONV_Q);
       int p = rest / CONV_Q, q = rest - p * CONV_Q;
-      u32 a = shared + ring.stage * kStageBytes, bar = full + 8 * ring.stage;
-      barrier_wait(empty + 8 * ring.stage, ring.parity ^ 1);
+      u32 a = shared.ring + ring.stage * kStageBytes, bar = shared.full + 8 * ring.stage;
+      barrier_wait(shared.empty + 8 * ring.stage, ring.parity ^ 1);
       barrier_expect(bar, bytes);
 #pragma unroll
       for (int plane = 0; plane < kPlanes; plane++, a += kPlaneBytes) {
@@ -133,10 +127,11 @@ NIXIE_DEVICE bool locate(const Item& item, int, int of_tile, int& tap, int& c) {
 }
 
 struct Operands {
-  u32 shared, full, empty, ones;
+  Shared shared;
   int group;
-  NIXIE_DEVICE u32 a(int stage) const { return shared + stage * kStageBytes + group * kMmaM * 8192; }
-  NIXIE_DEVICE u32 b(int stage) const { return shared + stage * kStageBytes + kBytesA; }
+  NIXIE_DEVICE Operands(const Shared& shared, int consumer) : shared(shared), group(CONV_IN_TURN ? 0 : consumer) {}
+  NIXIE_DEVICE u32 a(int stage) const { return shared.ring + stage * kStageBytes + group * kMmaM * 8192; }
+  NIXIE_DEVICE u32 b(int stage) const { return shared.ring + stage * kStageBytes + kBytesA; }
 };
 
 // All products of two planes of a stage; add = false starts anew.
@@ -150,19 +145,9 @@ NIXIE_DEVICE void multiply_stage(float (&sum)[kMmaM][kTileN / 2], u32 a, u32 b, 
   }
 }
 
-// The block's item of this number may begin when all stages of the one before have been seen.
-struct Turn {
-  int item, items;
-  NIXIE_DEVICE void wait() const {
-    if (kTurns > 1 && item > 0) asm volatile("bar.sync %0, 256;" ::"r"(1 + item % kTurns) : "memory");
-  }
-  NIXIE_DEVICE void pass() const {
-    if (kTurns > 1 && item + 1 < items) asm volatile("bar.arrive %0, 256;" ::"r"(1 + (item + 1) % kTurns) : "memory");
-  }
-};
-
 // All stages of one item into `sums`.
-NIXIE_DEVICE void accumulate(Sums& sums, Ring<kStages>& ring, const Item& item, const Operands& at, const Turn& turn) {
+NIXIE_DEVICE void accumulate_plane(Sums& sums, Ring<kStages>& ring, const Item& item, const Operands& at,
+                                   const Turn& turn) {
   bool leader = threadIdx.x % 128 == 0;
 #pragma unroll
   for (int i = 0; i < kMmaM * 4; i++) sums.bias[i / 4][i % 4] = 0;
@@ -170,7 +155,7 @@ NIXIE_DEVICE void accumulate(Sums& sums, Ring<kStages>& ring, const Item& item, 
   for (int k = 0; k < item.count; k++) {
     const u32 a = at.a(ring.stage), b = at.b(ring.stage);
     bool bias_turn = CONV_BIAS_GRAD && (item.first + k) % kTilesN == item.n;
-    barrier_wait(at.full + 8 * ring.stage, ring.parity);
+    barrier_wait(at.shared.full + 8 * ring.stage, ring.parity);
 #pragma unroll
     for (int m = 0; m < kMmaM; m++) pin(sums.tile[m]), pin(sums.bias[m]);
     wgmma_begin();
@@ -180,16 +165,16 @@ NIXIE_DEVICE void accumulate(Sums& sums, Ring<kStages>& ring, const Item& item, 
 #pragma unroll
       for (int i = 0; i < 4 * kMmaM; i++)
         wgmma<1, 0>(sums.bias[i / 4], operand<Swizzle::b128>(a + i / 4 * 8192 + i % 4 * 2048, 8192, 1024),
-                    operand<Swizzle::none>(at.ones, 128, 128), true);
+                    operand<Swizzle::none>(at.shared.ones, 128, 128), true);
     }
     wgmma_commit();
     wgmma_wait<1>();  // the stage before is read: hand it back
-    if (k > 0 && leader) barrier_arrive(at.empty + 8 * ring.previous());
+    if (k > 0 && leader) barrier_arrive(at.shared.empty + 8 * ring.previous());
     ring.next();
   }
   turn.pass();
   wgmma_wait<0>();
-  if (leader) barrier_arrive(at.empty + 8 * ring.previous());
+  if (leader) barrier_arrive(at.shared.empty + 8 * ring.previous());
 #pragma unroll
   for (int m = 0; m < kMmaM; m++) pin(sums.tile[m]), pin(sums.bias[m]);
 }
@@ -204,7 +189,7 @@ NIXIE_DEVICE void accumulate_planes(Sums& sums, Ring<kStages>& ring, const Item&
   turn.wait();
   for (int k = 0; k < item.count; k++) {
     const u32 a = at.a(ring.stage), b = at.b(ring.stage);
-    barrier_wait(at.full + 8 * ring.stage, ring.parity);
+    barrier_wait(at.shared.full + 8 * ring.stage, ring.parity);
 #pragma unroll
     for (int m = 0; m < kMmaM; m++) pin(high[m]), pin(cross[m]);
     wgmma_begin();
@@ -216,7 +201,7 @@ NIXIE_DEVICE void accumulate_planes(Sums& sums, Ring<kStages>& ring, const Item&
     wgmma_wait<1>();  // high's products, and all of the stage before
 #pragma unroll
     for (int m = 0; m < kMmaM; m++) pin(high[m]);
-    if (k > 0 && leader) barrier_arrive(at.empty + 8 * ring.previous());
+    if (k > 0 && leader) barrier_arrive(at.shared.empty + 8 * ring.previous());
     ring.next();
 #pragma unroll
     for (int i = 0; i < kMmaM * kTileN / 2; i++)
@@ -224,7 +209,7 @@ NIXIE_DEVICE void accumulate_planes(Sums& sums, Ring<kStages>& ring, const Item&
   }
   turn.pass();
   wgmma_wait<0>();
-  if (leader) barrier_arrive(at.empty + 8 * ring.previous());
+  if (leader) barrier_arrive(at.shared.empty + 8 * ring.previous());
 #pragma unroll
   for (int m = 0; m < kMmaM; m++) pin(cross[m]);
 #pragma unroll
@@ -232,63 +217,24 @@ NIXIE_DEVICE void accumulate_planes(Sums& sums, Ring<kStages>& ring, const Item&
     sums.tile[i / (kTileN / 2)][i % (kTileN / 2)] += 0x1p-11f * cross[i / (kTileN / 2)][i % (kTileN / 2)];
 }
 
+NIXIE_DEVICE void accumulate(Sums& sums, Ring<kStages>& ring, const Item& item, const Operands& at, const Turn& turn) {
+  if (kPlanes == 2)
+    accumulate_planes(sums, ring, item, at, turn);
+  else
+    accumulate_plane(sums, ring, item, at, turn);
+}
+
+#if CONV_PRODUCTS == 3
 extern "C" __global__ void __launch_bounds__((kConsumers + 1) * 128, 1)
     conv_wgrad(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap dy,
-#if CONV_PRODUCTS == 3
                const __grid_constant__ TensorMap x_low, const __grid_constant__ TensorMap dy_low,
-#endif
                const __grid_constant__ Body body) {
-  extern __shared__ u8 dynamic[];
-  __shared__ alignas(8) u64 full_barriers[kStages], empty_barriers[kStages];
-  __shared__ alignas(128) u32 ones[64];
-  u32 shared = (shared_address(dynamic) + 1023) & ~1023u, full = shared_address(full_barriers),
-      empty = shared_address(empty_barriers);
-  const int first = body.first_items[blockIdx.x], count = body.first_items[blockIdx.x + 1] - first;
-  const int4* items = body.items + first;
-  __shared__ volatile int begun;  // items, by the producer
-  if (threadIdx.x == 0) begun = 0;
-  if (threadIdx.x < 64) ones[threadIdx.x] = pack(1.f, 1.f);
-  fence_async_proxy();
-  if (threadIdx.x == 0) {
-    for (int i = 0; i < kStages; i++) {
-      barrier_init(full + 8 * i, 1);
-      barrier_init(empty + 8 * i, kSharing);
-    }
-    barrier_init_done();
-    prefetch_map(&x), prefetch_map(&dy);
-  }
-  __syncthreads();
-#if CONV_PRODUCTS == 3
-  const Maps maps{{&x, &x_low}, {&dy, &dy_low}};
-#else
-  const Maps maps{{&x}, {&dy}};
-#endif
-  int role = __shfl_sync(~0u, threadIdx.x / 128, 0);
-  if (role == 0) {
-    if (kConsumers > 1) registers_down<kConsumers == 2 ? 40 : 32>();
-    if (threadIdx.x == 0) produce(maps, shared, full, empty, items, count, begun);
-#if CONV_PREFETCH
-    if (threadIdx.x / 32 == 1) prefetch_tiles(body, items, count, begun);
-#endif
-  } else {
-    if (kConsumers > 1) registers_up<kConsumers == 2 ? 232 : 160>();
-    const int thread = CONV_IN_TURN ? threadIdx.x % 128 : threadIdx.x - 128;
-    const u32 staging = shared + kStages * kStageBytes + (threadIdx.x / 32 - 4) * 2048;
-    Sums sums;
-    Ring<kStages> ring;
-    const Operands at{shared, full, empty, shared_address(ones), CONV_IN_TURN ? 0 : role - 1};
-    int i = CONV_IN_TURN ? role - 1 : 0;
-    const auto skip = [&](int from, int to) {  // the stages of others' items
-      for (int other = from; other < min(to, count); other++) ring.skip(items[other].z);
-    };
-    for (skip(0, i); i < count; skip(i + 1, i + kTurns), i += kTurns) {
-      Item item(items[i]);
-      const Turn turn{i, count};
-      if (kPlanes == 2)
-        accumulate_planes(sums, ring, item, at, turn);
-      else
-        accumulate(sums, ring, item, at, turn);
-      finish(body, sums, item, body.bias_parts + (first + i) * kTileM, staging, thread);
-    }
-  }
+  run_block<Operands>({{&x, &x_low}, {&dy, &dy_low}}, body);
 }
+#else
+extern "C" __global__ void __launch_bounds__((kConsumers + 1) * 128, 1)
+    conv_wgrad(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap dy,
+               const __grid_constant__ Body body) {
+  run_block<Operands>({{&x}, {&dy}}, body);
+}
+#endif

@@ -1,0 +1,162 @@
+// The epilogue of conv_fprop_sm90.cuh, which defines the sizes of a tile, Sums and Column before it: sums of a tile
+// from the order of products to that of memory, and Body over them; with CONV_PARTS also parts of channels' reductions.
+#pragma once
+
+// Runs Body over the sums of one warpgroup's tile, whose corner is (pixel, column): 16 rows x 64 columns a warp at a
+// time pass through 4 KB of shared memory of its own, so that a lane holds 8 neighbouring channels. Pieces of 16 bytes
+// are stored where neither the writes (rows of pairs) nor the reads (rows of eights) meet in a bank.
+struct Epilogue {
+#ifdef CONV_PARTS
+  static constexpr int kRows = kMmaM * kChunksN * 4, kAhead = CONV_AHEAD;
+  // The loads of the first rows are on their way while the tile's products are computed.
+  struct Parts : ChannelParts<kChunksN> {
+    LoadsAhead loads[kAhead];
+  };
+#else
+  struct Parts {};
+  // Rows of a lane whose loads are on their way together, as registers allow: bfloat16 is turned into floats at once.
+  static constexpr int kBytesOf4 = kPlanes == 1 && !NIXIE_BF16 ? 48 : 32, kBytesOf2 = kPlanes == 1 ? 96 : 64;
+  static constexpr int kAhead = sizeof(Body::Loads) <= kBytesOf4 ? 4 : sizeof(Body::Loads) <= kBytesOf2 ? 2 : 1;
+#endif
+  const Body& body;
+  u32 staging;  // of the warp
+
+  NIXIE_DEVICE void write(const float (&sum)[kTileN / 2], int j) const {
+    const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+    const u32 to = staging + g * 256 + g % 4 * 32 + t / 2 * 16 + t % 2 * 8;
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+      if ((j * 8 + i) * 8 >= kTileN) break;
+      const float* v = &sum[(j * 8 + i) * 4];
+      const u32 at = to ^ (i * 32 + i / 4 * 16);
+      store_shared(at, make_float2(v[0], v[1]));
+      store_shared(at + 2048, make_float2(v[2], v[3]));
+    }
+  }
+
+#ifdef CONV_PARTS
+  // A lane's row of a tile: 16 rows of a chunk of 64 columns in turn, then those of the next products.
+  struct Row {
+    int pixel, channel, chunk, m;
+    bool inside;
+    NIXIE_DEVICE Row(int index, int first, int n0)
+        : pixel(first + threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 8 + index / 4 % kMmaM * 64 + index % 4 * 4),
+          channel(n0 + index / (4 * kMmaM) * 64 + threadIdx.x % 8 * 8),
+          chunk(index / (4 * kMmaM)),
+          m(index / 4 % kMmaM) {
+      const bool column = kTileN % 64 == 0 || chunk * 64 + threadIdx.x % 8 * 8 < kTileN;
+      inside = column && channel < CONV_K && pixel < CONV_PIXELS;
+    }
+  };
+
+  // Rows outside load one inside.
+  NIXIE_DEVICE void ask(int index, int pixel, Column of, Parts& parts) const {
+    const Row row(index, pixel, of.n0);
+    parts.loads[index % kAhead].load(body, min(row.pixel, CONV_PIXELS - 1), min(row.channel, CONV_K - 8));
+  }
+
+  // Before a tile's products.
+  NIXIE_DEVICE void begin(int pixel, Column of, Parts& parts) const {
+#pragma unroll
+    for (int i = 0; i < kAhead; i++) ask(i, pixel, of, parts);
+  }
+
+  NIXIE_DEVICE void operator()(const Sums& sum, int pixel, Column of, Parts& parts) const {
+    const int lane = threadIdx.x % 32;
+    const u32 from = staging + lane / 8 * 256 + ((lane % 8 ^ lane / 8) * 2 + lane % 8 / 4) * 16;
+    Body::Fixed fixed;
+    int seen = 0;
+#pragma unroll
+    for (int i = 0; i < kRows; i++) {
+      const Row row(i, pixel, of.n0);
+      if (i % 4 == 0) {
+        if (row.m == 0) body.load(min(row.channel, CONV_K - 8), fixed);
+        __syncwarp();
+        write(sum[row.m], row.chunk);
+        __syncwarp();
+      }
+      if (row.inside) {
+        const float4 low = load_shared(from + i % 4 * 1024), high = load_shared((from + i % 4 * 1024) ^ 16);
+        const float v[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
+        body.run(row.pixel, row.channel, fixed, parts.loads[i % kAhead].arrived(), v, parts.of[row.chunk],
+                 parts.seen + i % (4 * kMmaM) + 1);
+      }
+      if (i + kAhead < kRows) ask(i + kAhead, pixel, of, parts);
+      if (i < 4 * kMmaM) seen += row.pixel < CONV_PIXELS;
+    }
+    parts.seen += seen;
+  }
+#elif CONV_LANES == 1
+  NIXIE_DEVICE void operator()(const Sums& sum, int pixel, Column of, Parts&) const {
+    pixel += threadIdx.x % 128 / 32 * 16;
+#pragma unroll
+    for (int chunk = 0; chunk < kMmaM * kChunksN; chunk++) {
+      const int m = chunk / kChunksN, j = chunk % kChunksN, at = pixel + m * 64;
+      __syncwarp();
+      write(sum[m], j);
+      __syncwarp();
+#pragma unroll 1
+      for (int column = threadIdx.x % 32; column < 64; column += 32) {
+        const int within = of.n0 + j * 64 + column, channel = of.group * CONV_K + within;
+        const u32 from = staging + ((column % 8 / 2 * 8) ^ (column / 8 * 32 + column / 32 * 16)) + column % 2 * 4;
+        if ((kTileN % 64 != 0 && j * 64 + column >= kTileN) || within >= CONV_K) break;
+#pragma unroll 1
+        for (int row = 0; row < 16; row += 4) {
+          Body::Loads loads[4];  // all on their way before the first use
+#pragma unroll
+          for (int i = 0; i < 4; i++)
+            if (at + row + i < CONV_PIXELS) body.load(at + row + i, channel, loads[i]);
+#pragma unroll
+          for (int i = 0; i < 4; i++) {
+            if (at + row + i >= CONV_PIXELS) continue;
+            const float v[1] = {load_shared_float((from + (row + i) * 256) ^ (i * 32))};
+            body.run(at + row + i, channel, loads[i], v);
+          }
+        }
+      }
+    }
+  }
+#else
+  NIXIE_DEVICE void operator()(const Sums& sum, int pixel, Column of, Parts&) const {
+    const int lane = threadIdx.x % 32, row = lane / 8, unit = lane % 8;
+    const u32 from = staging + row * 256 + ((unit ^ row) * 2 + unit / 4) * 16;
+    pixel += threadIdx.x % 128 / 32 * 16 + row;
+#pragma unroll
+    for (int chunk = 0; chunk < kMmaM * kChunksN; chunk++) {
+      const int m = chunk / kChunksN, j = chunk % kChunksN, at = pixel + m * 64;
+      const int within = of.n0 + j * 64 + unit * 8, channel = CONV_GROUPS == 1 ? within : of.group * CONV_K + within;
+      const bool inside = (kTileN % 64 == 0 || j * 64 + unit * 8 < kTileN) && within < CONV_K;
+      __syncwarp();
+      write(sum[m], j);
+      __syncwarp();
+      Body::Loads loads[kAhead];  // all on their way before the first use
+#pragma unroll
+      for (int i = 0; i < 4; i++) {
+        if (i % kAhead == 0) {
+#pragma unroll
+          for (int j = 0; j < kAhead; j++)
+            if (inside && at + (i + j) * 4 < CONV_PIXELS) body.load(at + (i + j) * 4, channel, loads[j]);
+        }
+        if (!inside || at + i * 4 >= CONV_PIXELS) continue;
+        const float4 low = load_shared(from + i * 1024), high = load_shared((from + i * 1024) ^ 16);
+        const float v[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
+        body.run(at + i * 4, channel, loads[i % kAhead], v);
+      }
+    }
+  }
+#endif
+
+#ifdef CONV_PARTS
+  // After a block's last tile; all consumers call it.
+  NIXIE_DEVICE void leave(Parts& parts, int n0) const {
+    const int thread = threadIdx.x - 128, threads = kConsumers * 128;
+    static_assert(sizeof(Body::Accumulators) * kChunksN * 64 <= 4096);
+    char* mine = static_cast<char*>(__cvta_shared_to_generic(staging));
+    __syncwarp();
+    parts.write(reinterpret_cast<Body::Accumulators*>(mine));
+    asm volatile("bar.sync 1, %0;" ::"n"(kConsumers * 128) : "memory");
+    leave_parts(body, reinterpret_cast<const Body::Accumulators*>(mine - thread / 32 * 4096), 4096, kConsumers * 4, n0,
+                kTileN, blockIdx.x / kTilesN, gridDim.x / kTilesN, thread, threads);
+  }
+#endif
+};
