@@ -10,6 +10,7 @@
 #include "nixie/apps/trainer/commands/command_line.h"
 #include "nixie/apps/trainer/program/program.h"
 #include "nixie/apps/trainer/record/run_folder.h"
+#include "nixie/apps/trainer/report/memory_text.h"
 #include "nixie/apps/trainer/signals.h"
 #include "nixie/apps/trainer/trainer.h"
 #include "nixie/configs/parse/changes.h"
@@ -141,6 +142,7 @@ bool run(const Command& command, const TrainConfig& config, fs::path folder) {
   Trainer trainer(config, {.out = stdout, .reads_init_from = !command.resume});
   trainer.note("nixie " NIXIE_VERSION ": " + command_text(command));
   trainer.say(trainer.summary());
+  if (const std::string warnings = large_arrays_text(trainer.model()); !warnings.empty()) trainer.say(warnings);
   if (!command.resume) folder = new_folder(command);
   trainer.use_folder(folder);
   if (!command.resume) check_holds_no_run(folder);  // again, now that nobody else can write there
