@@ -12,6 +12,12 @@ if(NIXIE_PACKAGE)
   install(DIRECTORY ${man}/ DESTINATION share/man/man1)
 endif()
 
+# The library of a second build for newer processors, in the folder where the loader looks first (presets package and
+# package-v4, ./dev package).
+if(EXISTS ${PROJECT_BINARY_DIR}-v4/libnixie.so)
+  set(CPACK_INSTALL_CMAKE_PROJECTS "${PROJECT_BINARY_DIR};nixie;ALL;/;${PROJECT_BINARY_DIR}-v4;nixie;hwcaps;/")
+endif()
+
 set(CPACK_PACKAGE_NAME nixie)
 set(CPACK_PACKAGE_CONTACT "nixie's authors")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY ${PROJECT_DESCRIPTION})
@@ -23,9 +29,8 @@ set(CPACK_THREADS 0)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
-# What programs that use the library need besides.
-set(CPACK_DEBIAN_PACKAGE_RECOMMENDS
-    "g++, cmake, libfmt-dev, libyaml-cpp-dev, libhdf5-dev, libpng-dev, zlib1g-dev, libxxhash-dev, libturbojpeg0-dev")
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${PROJECT_BINARY_DIR}) # libnixie.so itself
+set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "g++, cmake, libfmt-dev") # what programs that use the library need besides
 set(CPACK_DEBIAN_PACKAGE_DESCRIPTION "Trains neural networks from a YAML file or from C++, on CPUs and on NVIDIA GPUs,
  whose driver and CUDA libraries are found at run time.")
 if(NOT NIXIE_NATIVE AND NIXIE_ARCH STREQUAL "x86-64-v3")

@@ -4,10 +4,13 @@
 #include <algorithm>
 #include <cctype>
 #include <cstring>
+#include <utility>
 
+#include "nixie/apps/trainer/commands/chosen_checkpoint.h"
 #include "nixie/apps/trainer/commands/command_line.h"
 #include "nixie/apps/trainer/program/program.h"
 #include "nixie/apps/trainer/record/run_folder.h"
+#include "nixie/apps/trainer/report/memory_text.h"
 #include "nixie/apps/trainer/signals.h"
 #include "nixie/apps/trainer/trainer.h"
 #include "nixie/configs/parse/changes.h"
@@ -22,12 +25,27 @@ namespace fs = std::filesystem;
 
 constexpr const char* kRuns = "runs";
 
+/// What to add to `trainer --resume`: the run that was saved last, if there is one.
+std::string resume_advice() {
+  const auto newest = newest_checkpoint(kRuns);
+  if (!newest) return "add a checkpoint, a run's folder or --config FILE";
+  return fmt::format("for the one that was saved last write --resume {}", newest->parent_path());
+}
+
 /// Where the run to go on with is: --run, the checkpoint's folder, or the newest of the configuration's.
 fs::path resumed_folder(const Command& command) {
   if (!command.run.empty()) return command.run;
   if (!command.checkpoint.empty()) return command.checkpoint.has_parent_path() ? command.checkpoint.parent_path() : ".";
-  check(!command.config.empty(), "nothing says which run to resume; add --run DIR, --config FILE or a checkpoint");
+  check(!command.config.empty(), "nothing says which run to resume; ", resume_advice());
   return newest_run_folder(kRuns, command.config.stem());
+}
+
+/// `--resume DIR` is `--run DIR --resume`.
+Command with_run_folder(Command command) {
+  if (command.checkpoint.empty() || !fs::is_directory(command.checkpoint)) return command;
+  check(command.run.empty(), "--resume and --run each name a run's folder, expected one of them");
+  command.run = std::exchange(command.checkpoint, fs::path());
+  return command;
 }
 
 fs::path new_folder(const Command& command) {
@@ -124,6 +142,7 @@ bool run(const Command& command, const TrainConfig& config, fs::path folder) {
   Trainer trainer(config, {.out = stdout, .reads_init_from = !command.resume});
   trainer.note("nixie " NIXIE_VERSION ": " + command_text(command));
   trainer.say(trainer.summary());
+  if (const std::string warnings = large_arrays_text(trainer.model()); !warnings.empty()) trainer.say(warnings);
   if (!command.resume) folder = new_folder(command);
   trainer.use_folder(folder);
   if (!command.resume) check_holds_no_run(folder);  // again, now that nobody else can write there
@@ -144,7 +163,8 @@ bool run(const Command& command, const TrainConfig& config, fs::path folder) {
 
 }  // namespace
 
-bool run_command(const Command& command) {
+bool run_command(const Command& given) {
+  const Command command = with_run_folder(given);
   listen_to_save_requests();  // from here on: one that comes while the data are read must not end the run
   check(command.resume || !command.config.empty(), "nothing says what to train; add --config FILE");
   const fs::path folder = command.resume ? resumed_folder(command) : fs::path{};
@@ -153,7 +173,8 @@ bool run_command(const Command& command) {
   else if (!command.run.empty())
     check_holds_no_run(command.run);
   if (!command.checkpoint.empty() && !fs::is_regular_file(command.checkpoint))
-    fail(Fault::checkpoint, command.checkpoint.string(), " is no file; give the path of a checkpoint");
+    fail(Fault::checkpoint, command.checkpoint.string(),
+         " is no file; give the path of a checkpoint or of a run's folder");
   const TrainConfig config = chosen_config(command, folder);
   bool is_done = false;
   with_batch_advice(config, [&] { is_done = run(command, config, folder); });
@@ -188,43 +209,39 @@ constexpr std::pair<const char*, const char*> kOtherOptions[] = {{"lr", "schedul
                                                                  {"momentum", "optimizer.sgd.momentum"},
                                                                  {"weight_decay", "optimizer.sgd.weight_decay"}};
 
-std::string option_hint(const std::string& word, const std::string& next, const std::vector<std::string>& options) {
+/// `; to change the configuration write --set epochs=3` for `--epochs 3` or `--epochs=3`.
+std::string option_hint(const std::string& word, const std::string& next) {
   const std::size_t equals = word.find('=');
-  const std::string name = word.substr(2, equals - 2);
   const std::string value = equals == std::string::npos ? next : word.substr(equals + 1);
-  std::string key = name;
+  std::string key = word.substr(2, equals - 2);
   std::replace(key.begin(), key.end(), '-', '_');
   const std::string top = key.substr(0, key.find('.'));
-  if (std::find(options.begin(), options.end(), name) != options.end()) return {};
   bool is_key = false;
   for_each_field<TrainConfig>([&](const auto& field) { is_key = is_key || top == field.key; });
   const auto set = [](const std::string& path, const std::string& to) {
-    return one_line(fmt::format("to change the configuration write --set {}={}", path, to)) + "\n";
+    return one_line(fmt::format("; to change the configuration write --set {}={}", path, to));
   };
-  if (is_key) return set(key, value);
+  if (is_key && key != "data") return set(key, value);
   for (const auto& [other, here] : kOtherOptions)
     if (key == other) return set(here, value);
   for (const char* backend : {"cpu", "cuda"})
     if (key == backend) return set("backend", backend);
-  if (key == "gpu") return set("backend", "cuda");
-  const std::string near = did_you_mean(name, options);
-  return near.empty() ? near : near.substr(2) + "\n";
+  return key == "gpu" ? set("backend", "cuda") : std::string();
 }
 
 }  // namespace
 
-std::string argument_hint(const std::vector<std::string>& arguments, const std::vector<std::string>& options) {
+std::string argument_hint(const std::vector<std::string>& arguments) {
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     if (!arguments[i].starts_with("--")) continue;
-    const std::string hint = option_hint(arguments[i], i + 1 < arguments.size() ? arguments[i + 1] : "VALUE", options);
+    const std::string hint = option_hint(arguments[i], i + 1 < arguments.size() ? arguments[i + 1] : "VALUE");
     if (!hint.empty()) return hint;
   }
   std::size_t first = !arguments.empty() && arguments[0] == "train";
   if (first >= arguments.size() || arguments[first].starts_with("-")) return {};
   const std::string& word = arguments[first];
-  if (word.ends_with(".yaml") || word.ends_with(".yml")) return one_line("write --config " + word) + "\n";
-  const std::string near = did_you_mean(word, command_names());
-  return near.empty() ? near : near.substr(2) + "\n";
+  if (word.ends_with(".yaml") || word.ends_with(".yml")) return one_line("; write --config " + word);
+  return did_you_mean(word, command_names());
 }
 
 std::string list_text() {

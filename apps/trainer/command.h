@@ -17,7 +17,7 @@ struct Command {
   std::vector<std::string> assignments = {};  ///< of --set
   std::filesystem::path run = {};             ///< empty: runs/NAME/N, by the configuration's name
   bool resume = false;
-  std::filesystem::path checkpoint = {};  ///< what to resume; empty: the newest valid one of the run folder
+  std::filesystem::path checkpoint = {};  ///< what to resume, or its folder; empty: the newest valid one of the run
 };
 
 /// Trains as the command says and prints to stdout. Returns false where a signal ended the run early. Throws Error.
@@ -26,10 +26,9 @@ bool run_command(const Command& command);
 /// Calls `work`; what it throws for want of memory gets the batch of the configuration and a smaller one to try.
 void with_batch_advice(const TrainConfig& config, const std::function<void()>& work);
 
-/// What to write in place of arguments that were not understood: `to change the configuration write --set epochs=3` for
-/// `--epochs 3`, `write --config net.yaml` for a file alone, the nearest command or, of the `options` that there are
-/// (without dashes), the nearest option; "" where nothing is known.
-std::string argument_hint(const std::vector<std::string>& arguments, const std::vector<std::string>& options);
+/// What to write in place of arguments that were not understood: `; to change the configuration write --set epochs=3`
+/// for `--epochs 3`, `; write --config net.yaml` for a file alone, or the nearest command; "" where nothing is known.
+std::string argument_hint(const std::vector<std::string>& arguments);
 
 /// Everything a configuration can name, with fields, defaults and meaning.
 std::string list_text();

@@ -17,6 +17,10 @@ int main(int argc, char** argv) {
   if (argc > 1 && std::string_view(argv[1]) == "benchmark")  // the same as `benchmark nets --config`
     return nixie::benchmark::run_program("trainer benchmark", {argv + 2, argv + argc});
   std::vector<std::string> arguments(argv + 1, argv + argc);
+  if (!arguments.empty() && arguments[0] == "help") {  // of the program, or of the command behind it
+    arguments.erase(arguments.begin());
+    arguments.push_back("--help");
+  }
   if (nixie::names_subcommand(arguments))
     return exit_code_of(Output::result, [&] { return nixie::run_subcommand(arguments); });
   if (!arguments.empty() && arguments[0] == "train") arguments.erase(arguments.begin());
@@ -24,18 +28,17 @@ int main(int argc, char** argv) {
   nixie::Command& command = request.command;
   command.program = argv[0];
   command.arguments = {argv + 1, argv + argc};
-  CLI::App app("Trains the network that a YAML file describes. configs/ holds files to copy from.", "trainer");
+  CLI::App app(
+      "Trains the network that a YAML file describes. Shipped files such as "
+      "configs/photos.yaml are found from any folder.",
+      "trainer");
   app.footer(nixie::commands_text());
   app.set_version_flag("--version", "nixie " NIXIE_VERSION);
   nixie::add_train_options(app, request);
   try {
-    nixie::parse_arguments(app, arguments);
+    nixie::parse_arguments(app, arguments, [&] { return nixie::argument_hint({argv + 1, argv + argc}); });
   } catch (const CLI::ParseError& error) {
     const int code = exit_code_of(Output::result, [&] { return app.exit(error); });
-    std::vector<std::string> options;
-    for (const CLI::Option* option : app.get_options())
-      options.insert(options.end(), option->get_lnames().begin(), option->get_lnames().end());
-    if (code != 0) std::fputs(nixie::argument_hint({argv + 1, argv + argc}, options).c_str(), stderr);
     const bool is_lost = code == static_cast<int>(nixie::Fault::storage);
     return code == 0 || is_lost ? code : static_cast<int>(nixie::Fault::usage);
   }
@@ -44,7 +47,7 @@ int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);  // a closed terminal does not end a run
   return exit_code_of(request.is_dry ? Output::result : Output::log, [&] {
     if (request.is_dry || !request.data.empty())
-      nixie::check(!command.config.empty(), "--dry-run and --data need --config FILE");
+      nixie::check(!command.config.empty(), "--dry-run and --data need --config FILE, such as configs/photos.yaml");
     command.assignments = nixie::with_data(command.config, request.data, command.assignments);
     if (!request.is_dry) return nixie::run_command(command) ? 0 : nixie::kInterrupted;
     const nixie::TrainConfig config = nixie::load_config(command.config, command.assignments);

@@ -2,6 +2,7 @@
 // and the report.
 #include "nixie/apps/trainer/profile/profile.h"
 #include "nixie/apps/trainer/report/gradient_probe.h"
+#include "nixie/apps/trainer/report/memory_text.h"
 #include "nixie/apps/trainer/report/report.h"
 #include "nixie/apps/trainer/trainer.h"
 #include "nixie/models/io/durable_file.h"
@@ -108,7 +109,7 @@ void Trainer::write_report() {
                                                .model = model_,
                                                .test = *data_.test,
                                                .evaluation = *evaluation_,
-                                               .summary = summary(),
+                                               .summary = summary() + "\n" + memory_text(*this),
                                                .step = state_.step,
                                                .total_steps = total_steps_,
                                                .layer_times = layer_times_,

@@ -91,8 +91,21 @@ TrainConfig read_config(const Tree& tree) {
   return config;
 }
 
+std::filesystem::path found_config(const std::filesystem::path& file, const std::filesystem::path& program) {
+  std::error_code ignored;
+  if (file.is_absolute() || std::filesystem::exists(file, ignored)) return file;
+  const std::filesystem::path prefix = program.parent_path().parent_path(), build = prefix.parent_path();
+  std::vector<std::filesystem::path> places = {prefix / "share/nixie"};
+  if (build.filename() == "build") places.push_back(build.parent_path());  // build/release/bin of the sources
+  for (const std::filesystem::path& place : places)
+    if (std::filesystem::is_regular_file(place / file, ignored)) return place / file;
+  return file;
+}
+
 TrainConfig load_config(const std::filesystem::path& file, const std::vector<std::string>& assignments) {
-  return read_changed(load_yaml(file), assignments);
+  std::error_code ignored;
+  return read_changed(load_yaml(found_config(file, std::filesystem::read_symlink("/proc/self/exe", ignored))),
+                      assignments);
 }
 
 TrainConfig parse_config(const std::string& text, const std::string& name,

@@ -119,7 +119,11 @@ Model built_model(const TrainConfig& config, const Shape& input);
 Model averaged_model(const TrainConfig& config, const Shape& input);
 /// Reads a whole configuration. Throws a usage Error with every problem of the tree.
 TrainConfig read_config(const Tree& tree);
-/// Reads a file, with `--set` assignments (key.path=value) applied in order.
+/// Where a configuration is: a relative path that does not exist is looked for among the files that were installed with
+/// the program (`share/nixie`) or stand with the sources that it was built from. What is found nowhere is given back.
+std::filesystem::path found_config(const std::filesystem::path& file, const std::filesystem::path& program);
+/// Reads a file, `configs/NAME.yaml` also from another folder (found_config), with `--set` assignments (key.path=value)
+/// applied in order.
 TrainConfig load_config(const std::filesystem::path& file, const std::vector<std::string>& assignments = {});
 /// Reads a text like a file of this name.
 TrainConfig parse_config(const std::string& text, const std::string& name,

@@ -11,7 +11,8 @@
 namespace nixie {
 namespace {
 
-constexpr std::size_t kShown = 60;  // bytes of a value that a message repeats
+constexpr std::size_t kShown = 60;         // bytes of a value that a message repeats
+constexpr std::size_t kShortestStart = 4;  // letters that one word must begin with to suggest the other
 
 // On one line, whatever is in it.
 std::string shown(const std::string& text) {
@@ -178,6 +179,7 @@ constexpr OtherName kOtherNames[] = {
     {"imagenet", "image_folder"},
     {"lr", "the learning rate stands under schedule, as {constant: {rate: 0.01}}"},
     {"learning_rate", "the learning rate stands under schedule, as {constant: {rate: 0.01}}"},
+    {"rate", "the learning rate stands under schedule, as {constant: {rate: 0.01}}"},
     {"batch", "the batch stands with the dataset, as data: {glyphs: {batch: 128}}"},
     {"batch_size", "the batch stands with the dataset, as data: {glyphs: {batch: 128}}"},
 };
@@ -221,6 +223,11 @@ std::string did_you_mean(const std::string& word, const std::vector<std::string>
   std::size_t nearest = std::max<std::size_t>(1, word.size() / 3) + 1;
   std::string suggestion;
   for (const std::string& candidate : known) {
+    if (const std::string part = lower(word); std::min(part.size(), candidate.size()) >= kShortestStart &&
+                                              (part.starts_with(candidate) || candidate.starts_with(part)))
+      suggestion = candidate;  // unless another is nearer
+  }
+  for (const std::string& candidate : known) {
     const std::size_t distance = std::min(edit_distance(word, candidate), edit_distance(lower(word), candidate));
     if (distance >= nearest) continue;
     nearest = distance;
@@ -230,13 +237,16 @@ std::string did_you_mean(const std::string& word, const std::vector<std::string>
 }
 
 void add_unknown(const Place& place, const char* what, const std::string& word, const std::vector<std::string>& known,
-                 Problems& problems) {
+                 Problems& problems, const std::vector<std::string>& owners) {
   const std::string path = Scope::path();
   const std::string of = known.empty()       ? "none"
                          : known.size() == 1 ? known[0]
                                              : fmt::format("one of {}", fmt::join(known, ", "));
-  problems.add(place, "unknown ", what, " ", shown(word), path.empty() ? "" : " in " + path, ", expected ", of,
-               did_you_mean(word, known));
+  std::string advice = did_you_mean(word, known);
+  if (advice.empty() && !owners.empty())
+    advice = fmt::format("; {} is a key of {}: write {}{}{}.{}", word, fmt::join(owners, ", "), path,
+                         path.empty() ? "" : ".", owners[0], word);
+  problems.add(place, "unknown ", what, " ", shown(word), path.empty() ? "" : " in " + path, ", expected ", of, advice);
 }
 
 void check_number(const Tree& tree, double value, const Range& range, Problems& problems) {

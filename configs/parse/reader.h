@@ -57,9 +57,10 @@ class Problems {
 
 /// `; did you mean "momentum"?` for the nearest of the known words, or "" if none is near.
 std::string did_you_mean(const std::string& word, const std::vector<std::string>& known);
-/// Adds `unknown WHAT "word" in PATH, expected one of ...`, with a suggestion.
+/// Adds `unknown WHAT "word" in PATH, expected one of ...`, with a suggestion: a near word or, where the word is a key
+/// of some of the known ones (`owners`), the path with one of them in it.
 void add_unknown(const Place& place, const char* what, const std::string& word, const std::vector<std::string>& known,
-                 Problems& problems);
+                 Problems& problems, const std::vector<std::string>& owners = {});
 /// Adds a problem unless the range holds the number read from `tree`.
 void check_number(const Tree& tree, double value, const Range& range, Problems& problems);
 
@@ -195,9 +196,13 @@ bool read_choice(const Tree& tree, Problems& problems, Function&& function) {
   const std::optional<Choice> choice = split_choice(tree, problems);
   if (!choice) return false;
   bool is_known = false, is_read = false;
-  std::vector<const char*> known;
+  std::vector<const char*> known, owners;
   List::for_each([&]<class T>() {
     known.push_back(T::name);
+    if constexpr (Options<T>)
+      for_each_field<T>([&](const auto& field) {
+        if (choice->name == field.key) owners.push_back(T::name);
+      });
     if (choice->name != T::name) return;
     is_known = true;
     Scope scope(choice->name);
@@ -208,7 +213,9 @@ bool read_choice(const Tree& tree, Problems& problems, Function&& function) {
     is_read = true;
     function(std::move(value));
   });
-  if (!is_known) add_unknown(tree.place, "name", choice->name, {known.begin(), known.end()}, problems);
+  if (!is_known)
+    add_unknown(tree.place, "name", choice->name, {known.begin(), known.end()}, problems,
+                {owners.begin(), owners.end()});
   return is_read;
 }
 

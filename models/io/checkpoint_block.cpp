@@ -117,8 +117,7 @@ void check_block(const std::filesystem::path& path, bool unchecked) {
   if (unchecked) return;
 
   if (!has_block)
-    source.refuse("is no nixie checkpoint (its first bytes are not NIXIECK1)",
-                  "give another file, or allow unchecked ones");
+    source.refuse("is no nixie checkpoint (its first bytes are not NIXIECK1)", "give best.h5 or last.h5 of a run");
   const std::int64_t payload = source.bytes() - kBlockBytes;
   if (block.payload_bytes != static_cast<std::uint64_t>(payload))
     source.refuse(fmt::format("is {} bytes long, expected {}", source.bytes(), block.payload_bytes + kBlockBytes));

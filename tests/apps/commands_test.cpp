@@ -245,9 +245,11 @@ TEST_F(Commands, ADryRunWritesNothing) {
 }
 
 TEST_F(Commands, LargeArraysAreWarnedOf) {
-  const Ran ran = trainer("summary --config " + path("net.yaml") +
-                          " --set model='[flatten, {linear: {out: 300000}}, {linear: {out: 3}}]'");
-  EXPECT_THAT(ran.output, HasSubstr("warning: 1.weight [300000, 192] has 57600000 parameters; is the input [3, 8, 8]"));
+  const std::string net =
+      " --config " + path("net.yaml") + " --set model='[flatten, {linear: {out: 300000}}, {linear: {out: 3}}]'";
+  const std::string warning = "warning: 1.weight [300000, 192] has 57600000 parameters; is the input [3, 8, 8]";
+  EXPECT_THAT(trainer("summary" + net).output, HasSubstr(warning));
+  EXPECT_THAT(trainer("train" + net + " --run /proc/nixie").output, HasSubstr(warning)) << "before a run, too";
 }
 
 TEST_F(Commands, AFolderChoosesTheDataset) {

@@ -165,6 +165,10 @@ TEST(Report, IsWrittenAtEachEvaluation) {
   EXPECT_TRUE(trainer.train(keep));
   const std::string last = text_of(folder / "report.html");
   EXPECT_THAT(pages.at(0), HasSubstr("http-equiv=\"refresh\""));
+  // Of a run that is stopped or killed this page stays behind, and all it says is still true.
+  EXPECT_THAT(pages.at(0), testing::ContainsRegex("Written at 20[0-9-]+ [0-9]+:[0-9]+ after step 10 of 23; each"));
+  EXPECT_THAT(last, HasSubstr("The run is done"));
+  EXPECT_THAT(last, HasSubstr("\nmemory: parameters "));
   EXPECT_NE(pages.at(0), last);
   EXPECT_THAT(last, testing::Not(HasSubstr("refresh")));
   expect_balanced(last);

@@ -69,13 +69,29 @@ TEST_F(TrainerProgram, ExitCodesSayWhatWentWrong) {
        "not finite"},
       {"--run /proc/nixie", 8, "/proc/nixie"},
       {"--resume --run " + path("nothing"), 2, "no folder"},
+      {"--resume " + path("nothing"), 6, "give the path of a checkpoint or of a run's folder"},
+      {"--resume " + folder_.path().string() + " --run " + path("nothing"), 2, "expected one of them"},
   };
   for (const auto& c : kCases) {
     const Ran ran = run(c.arguments);
     EXPECT_EQ(ran.code, c.code) << c.arguments << "\n" << ran.output;
     EXPECT_THAT(ran.output, HasSubstr(c.expected)) << c.arguments;
   }
-  EXPECT_EQ(run_program("trainer").code, 2);
+  // Each is one line, also where the arguments are not understood.
+  for (const auto& [arguments, expected] :
+       std::vector<std::pair<const char*, const char*>>{{"", "add --config FILE\n"},
+                                                        {"--confg x.yaml", "; did you mean \"--config\"?\n"},
+                                                        {"predict", "PICTURES is required; --help says more\n"},
+                                                        {"predict a.jpg --topp 3", "; did you mean \"--topk\"?\n"},
+                                                        {"evaluate", "; did you mean \"eval\"?\n"},
+                                                        {"net.yaml", "; write --config net.yaml\n"},
+                                                        {"--resume", "--config FILE\n"}}) {
+    const Ran ran = run_program(std::string("trainer ") + arguments, "cd '" + folder_.path().string() + "'; ");
+    EXPECT_EQ(ran.code, 2) << arguments;
+    EXPECT_THAT(ran.output, testing::EndsWith(expected)) << arguments;
+    EXPECT_EQ(std::count(ran.output.begin(), ran.output.end(), '\n'), 1) << ran.output;
+  }
+  EXPECT_EQ(run_program("trainer help predict").output, run_program("trainer predict --help").output);
   EXPECT_EQ(run_program("trainer --help").code, 0);
   EXPECT_THAT(run_program("trainer --list").output,
               HasSubstr("momentum: 0.9  # fraction of the last step that is kept"));
@@ -244,6 +260,9 @@ TEST_F(TrainerProgram, TheNewestRunOfAConfigurationGoesOn) {
   EXPECT_EQ(resumed.code, 0) << resumed.output;
   EXPECT_THAT(resumed.output, HasSubstr("data glyphs: 125 training"));
   EXPECT_THAT(resumed.output, HasSubstr("the run is in runs/net/2"));
+  const Ran unnamed = run_program("trainer --resume", here);
+  EXPECT_THAT(unnamed.output, HasSubstr("for the one that was saved last write --resume runs/net/2"));
+  EXPECT_THAT(resumed.output, testing::EndsWith(run_program("trainer --resume runs/net/2", here).output));
   const std::string log = text_of(folder_ / "runs/net/2/log.txt");  // the version and the command of each part
   EXPECT_THAT(log, testing::ContainsRegex(": [^ ]*trainer --config net.yaml --set .data.glyphs.train=125"));
   EXPECT_THAT(log, testing::ContainsRegex(" nixie [0-9.]+: [^ ]*trainer --config net.yaml --resume\n"));

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "nixie/tests/data/support.h"
 #include "nixie/tests/errors.h"
 
 namespace nixie {
@@ -115,6 +116,9 @@ TEST(Config, ProblemsNameThePlaceAndTheRemedy) {
       {kSmall + "log_every: 0", "log_every is 0, expected a number from 1"},
       {kSmall + "seed: -1", "seed is \"-1\", expected"},
       {kSmall + "metrics: accuracy", "metrics is \"accuracy\", expected a list"},
+      {"model: mlp\nepochs: 1\ndata: {holdout: 0.2}",
+       "; holdout is a key of image_folder, arrays: write data.image_folder.holdout"},
+      {kSmall + "optimizer: {adam: {rate: 0.1}}", "; the learning rate stands under schedule"},
   };
   for (const auto& c : kCases) EXPECT_THAT(problems_of(c.text), HasSubstr(c.expected)) << c.text;
 }
@@ -167,6 +171,23 @@ std::vector<std::filesystem::path> shipped_configs(const std::string& folder) {
   for (const auto& entry : std::filesystem::directory_iterator(std::filesystem::path(NIXIE_SOURCE_DIR) / folder))
     if (entry.path().extension() == ".yaml") files.push_back(entry.path());
   return files;
+}
+
+// A command of the manual does the same in any folder.
+TEST(Config, ShippedFilesAreFoundFromAnyFolder) {
+  const test::TempFolder folder;
+  const std::filesystem::path file = "configs/own.yaml";
+  for (const char* place : {"usr/share/nixie/configs", "source/configs", "elsewhere/configs"}) {
+    std::filesystem::create_directories(folder / place);
+    std::ofstream(folder / place / "own.yaml") << "model: mlp\n";
+  }
+  EXPECT_EQ(found_config(file, folder / "usr/bin/trainer"), folder / "usr/share/nixie" / file);
+  EXPECT_EQ(found_config(file, folder / "source/build/release/bin/trainer"), folder / "source" / file);
+  EXPECT_EQ(found_config(file, folder / "elsewhere/at/some/trainer"), file) << "no build of sources";
+  EXPECT_EQ(found_config("configs/other.yaml", folder / "usr/bin/trainer"), "configs/other.yaml");
+  EXPECT_EQ(found_config(folder / file, folder / "usr/bin/trainer"), folder / file);
+  const std::filesystem::path own = std::filesystem::relative(folder / "elsewhere" / file);  // what is there counts
+  EXPECT_EQ(found_config(own, folder / "usr/bin/trainer"), own);
 }
 
 TEST(Config, ShippedFilesLoadAndPrintBack) {

@@ -227,6 +227,10 @@ TEST(DidYouMean, FindsNearWordsOnly) {
   EXPECT_EQ(did_you_mean("lr", known), "; did you mean \"rate\"?");
   EXPECT_EQ(did_you_mean("LR", {"adam", "sgd"}),
             "; the learning rate stands under schedule, as {constant: {rate: 0.01}}");
+  EXPECT_EQ(did_you_mean("rate", {"momentum", "weight_decay"}),
+            "; the learning rate stands under schedule, as {constant: {rate: 0.01}}");
+  EXPECT_EQ(did_you_mean("evaluate", {"eval", "export"}), "; did you mean \"eval\"?");
+  EXPECT_EQ(did_you_mean("image", {"mnist", "image_folder"}), "; did you mean \"image_folder\"?");
   EXPECT_EQ(did_you_mean("SGD", {"adam", "sgd"}), "; did you mean \"sgd\"?");
   EXPECT_EQ(did_you_mean("gpu", {"cpu", "cuda"}), "; did you mean \"cuda\"?");
   EXPECT_EQ(did_you_mean("dense", {"conv2d", "linear"}), "; did you mean \"linear\"?");

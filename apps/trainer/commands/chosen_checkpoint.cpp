@@ -1,8 +1,6 @@
 // The best checkpoint goes before the last.
 #include "nixie/apps/trainer/commands/chosen_checkpoint.h"
 
-#include <optional>
-
 #include "nixie/core/base/error.h"
 
 namespace nixie {
@@ -16,7 +14,8 @@ std::optional<fs::path> checkpoint_of(const fs::path& run, std::error_code& erro
   return std::nullopt;
 }
 
-/// The best checkpoint of the run in runs/NAME/N that was saved last.
+}  // namespace
+
 std::optional<fs::path> newest_checkpoint(const fs::path& runs) {
   std::optional<fs::path> newest;
   fs::file_time_type newest_time = fs::file_time_type::min();
@@ -32,8 +31,6 @@ std::optional<fs::path> newest_checkpoint(const fs::path& runs) {
     }
   return newest;
 }
-
-}  // namespace
 
 fs::path chosen_checkpoint(const CheckpointChoice& choice) {
   check(choice.file.empty() || choice.run.empty(), "both --checkpoint and --run are given, expected one of them");

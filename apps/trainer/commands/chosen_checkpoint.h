@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 
 namespace nixie {
 
@@ -9,6 +10,9 @@ struct CheckpointChoice {
   std::filesystem::path file = {};  ///< --checkpoint
   std::filesystem::path run = {};   ///< --run; where neither is given, the newest run in runs/
 };
+
+/// The best checkpoint of the run in runs/NAME/N that was saved last.
+std::optional<std::filesystem::path> newest_checkpoint(const std::filesystem::path& runs);
 
 /// The file. Throws a usage Error where there is none.
 std::filesystem::path chosen_checkpoint(const CheckpointChoice& choice);

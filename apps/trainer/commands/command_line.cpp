@@ -247,6 +247,7 @@ const Entry kEntries[] = {
 
 std::string commands_text() {
   std::string text = "Commands (trainer COMMAND --help says more):\n";
+  text += fmt::format("  {:28}{}\n", "train", "the default, with the options above");
   for (const Entry& entry : kEntries) text += fmt::format("  {:28}{}\n", entry.name, entry.doc);
   return text + fmt::format("  {:28}{}\n", "benchmark --config FILE", "time a configuration's net");
 }

@@ -13,7 +13,9 @@ void add_train_options(CLI::App& app, TrainRequest& request) {
                  "the data, in place of the file's: a folder of pictures per class, a .csv, .tar, .npz or .h5 file, or "
                  "a folder of packed data, MNIST or CIFAR");
   app.add_option("--run", command.run, "folder for the run's files; by default runs/<config name>/<n>");
-  app.add_option("--resume", command.checkpoint, "go on from FILE, or from the run folder's newest checkpoint")
+  app.add_option("--resume", command.checkpoint,
+                 "go on from a checkpoint, or from the newest one of a run's folder (this one, --run's, or the "
+                 "configuration's last)")
       ->expected(0, 1);
   app.add_flag("--dry-run", request.is_dry, "print the summary, do one step and one evaluation, write nothing");
   app.add_flag("--list", request.lists, "print everything a configuration can name");

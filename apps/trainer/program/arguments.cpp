@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "nixie/configs/parse/reader.h"
 #include "nixie/core/base/one_line.h"
 
 namespace nixie {
@@ -13,11 +14,26 @@ bool lacks_value(const std::string& argument) {
   return argument.starts_with("--") && argument.find('=') == argument.size() - 1;
 }
 
+/// `; did you mean "--config"?` for the first option that the app does not have.
+std::string near_option(const CLI::App& app, const std::vector<std::string>& arguments) {
+  std::vector<std::string> options;
+  for (const CLI::Option* option : app.get_options())
+    for (const std::string& name : option->get_lnames()) options.push_back("--" + name);
+  for (const std::string& argument : arguments) {
+    const std::string name = argument.substr(0, argument.find('='));
+    if (!name.starts_with("--") || std::find(options.begin(), options.end(), name) != options.end()) continue;
+    return did_you_mean(name, options);
+  }
+  return {};
+}
+
 }  // namespace
 
-void parse_arguments(CLI::App& app, std::vector<std::string> arguments) {
-  app.failure_message([](const CLI::App*, const CLI::Error& error) {
-    return one_line(error.what()) + "\nRun with --help for more information.\n";
+void parse_arguments(CLI::App& app, std::vector<std::string> arguments, const std::function<std::string()>& hint) {
+  app.failure_message([=](const CLI::App* parsed, const CLI::Error& error) {
+    std::string advice = hint ? hint() : std::string();
+    if (advice.empty()) advice = near_option(*parsed, arguments);
+    return one_line(error.what()) + (advice.empty() ? "; --help says more" : advice) + "\n";
   });
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     if (!arguments[i].empty() && !lacks_value(arguments[i])) continue;

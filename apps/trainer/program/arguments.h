@@ -2,13 +2,15 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <functional>
 #include <string>
 #include <vector>
 
 namespace nixie {
 
 /// Has the app parse the arguments. Throws CLI::ParseError, also for an argument that is empty: no option and no file
-/// has an empty value, but a shell gives one for a variable that is not set, as in `--run "$RUN"`.
-void parse_arguments(CLI::App& app, std::vector<std::string> arguments);
+/// has an empty value, but a shell gives one for a variable that is not set, as in `--run "$RUN"`. The error becomes
+/// one line, which ends with what `hint` gives for it or, where that is empty, with the option of a similar name.
+void parse_arguments(CLI::App& app, std::vector<std::string> arguments, const std::function<std::string()>& hint = {});
 
 }  // namespace nixie

@@ -1,8 +1,11 @@
 // Sections of the page, each from the facts or the run's tables; one that has nothing to show is left out.
 #include "nixie/apps/trainer/report/report.h"
 
+#include <fmt/chrono.h>
+
 #include <algorithm>
 #include <cmath>
+#include <ctime>
 #include <map>
 
 #include "nixie/apps/trainer/progress.h"
@@ -203,6 +206,14 @@ std::string layers(const ReportFacts& facts) {
          text + "</table></div>\n";
 }
 
+/// Nothing here turns false when the run is stopped or killed.
+std::string state_text(const ReportFacts& facts) {
+  const std::string when = fmt::format("{:%F %R}", fmt::localtime(std::time(nullptr)));
+  if (facts.is_done) return fmt::format("The run is done (written at {}).", when);
+  return fmt::format("Written at {} after step {} of {}; each evaluation writes this page again.", when, facts.step,
+                     facts.total_steps);
+}
+
 }  // namespace
 
 std::string report_html(const ReportFacts& facts) {
@@ -214,7 +225,7 @@ std::string report_html(const ReportFacts& facts) {
              "initial-scale=1\">\n{}<title>{}</title>\n<style>{}</style>\n</head>\n<body>\n"
              "<h1>{}</h1>\n<p>{}</p>\n",
              facts.is_done ? "" : "<meta http-equiv=\"refresh\" content=\"30\">\n", name, kPageStyle, name,
-             facts.is_done ? "The run is done." : "The run goes on; this page is written again at each evaluation.") +
+             state_text(facts)) +
          tiles(facts, curves) + charts(curves) + section("Confusion", confusion(facts)) +
          section("Worst mistakes", mistakes(facts)) + section("Worst samples", worst_samples_html(facts)) +
          section("First layer", filters(facts)) + section("Net", net_graph(facts.config.model, batch_shape(facts))) +
