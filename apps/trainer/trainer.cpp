@@ -52,10 +52,20 @@ void check_objective(const TrainConfig& config, const Model& model, const Datase
   const Objective objective(config, target);
   at_key(config, "model", [&] { objective.check_output(model.output_shape(), model.input_shape(), data.classes()); });
   const bool mixes = config.mixing.mixup > 0 || config.mixing.cutmix > 0;
-  check(!mixes || (config.target == "labels" && target.shape.rank() <= 1),
-        "mixing shares a loss between two labels; these targets are ", to_string(target), "; take mixing out");
-  check(objective.accuracy() || !config.schedule.maximizes(),
-        "schedule: the plateau watches the accuracy, but these targets have none; set maximize to false");
+  at_key(config, "mixing", [&] {
+    check(!mixes || (config.target == "labels" && target.shape.rank() <= 1),
+          "mixing shares a loss between two labels; these targets are ", to_string(target), "; take mixing out");
+    check(objective.accuracy() || !config.schedule.maximizes(),
+          "schedule: the plateau watches the accuracy, but these targets have none; set maximize to false");
+  });
+}
+
+/// Whether checkpoints can hold the run's texts; else the first one would end the run.
+void check_texts(const TrainConfig& config, const Dataset& data) {
+  Checkpoint texts;
+  texts.config = config_text(config);
+  texts.class_names = data.class_names();
+  check_storable(texts);
 }
 
 // Only f16's range needs a scale.
@@ -115,10 +125,11 @@ Trainer::Trainer(const TrainConfig& config, const TrainerOptions& options)
                          })),
       evaluator_(*backend_, averages_ ? averages_->model() : model_, config_, data_.test, loader_options_),
       progress_(options.out) {
+  check_texts(config_, *data_.train);
   if (!options.run.empty()) use_folder(options.run);
   check(!model_.parameters().trainable().empty(),
         "the model has no parameters, so there is nothing to train; add a layer that has");
-  at_key(config, "mixing", [&] { check_objective(config_, model_, *data_.train); });
+  check_objective(config_, model_, *data_.train);
   check(!optimizer_.parameters().empty(), "freeze and parameter_groups leave no parameter to train; take one out");
   if (!config.init_from.empty() && options.reads_init_from) initialize();
 }
@@ -176,7 +187,7 @@ void Trainer::resume_last(const std::vector<std::string>& changes) {
   const auto checkpoint = load_first(files, mine);
   if (!checkpoint) {
     if (!config_.init_from.empty() && !options_.reads_init_from) initialize();
-    return progress_.line("the run was not saved yet; it begins again");
+    return progress_.line("the run's folder holds no checkpoint; the run begins again");
   }
   restore(*checkpoint, mine);
   roll_backs_ = state_.roll_backs;

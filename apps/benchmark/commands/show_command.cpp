@@ -17,7 +17,8 @@ namespace nixie::benchmark {
 void run_show(const ShowCommand& command) {
   check_writable(command.plot);
   std::ifstream file(command.file);
-  if (!file) fail(Fault::usage, command.file.string(), ": cannot be read; name a file that --json wrote");
+  if (!file || !std::filesystem::is_regular_file(command.file))
+    fail(Fault::usage, command.file.string(), ": cannot be read; name a file that --json wrote");
   try {
     const auto report = nlohmann::json::parse(file);
     const std::string made_by = report.at("command"), text = markdown_text(report, command.brief);

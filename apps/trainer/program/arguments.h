@@ -11,4 +11,7 @@ namespace nixie {
 /// has an empty value, but a shell gives one for a variable that is not set, as in `--run "$RUN"`.
 void parse_arguments(CLI::App& app, std::vector<std::string> arguments);
 
+/// For an option that names a file to write: refuses another suffix, so that no other file is replaced by mistake.
+CLI::Validator ends_in(const std::string& suffix);
+
 }  // namespace nixie
