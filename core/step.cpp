@@ -147,6 +147,10 @@ Step::Traced& Step::traced(const std::map<std::string, Tensor>& inputs) {
   const auto found = cache_.find(key);
   if (found != cache_.end()) return *found->second;
 
+  check(body_ != nullptr, "the step has no body, or was moved from");
+  check(!is_tracing_, "the body of the step runs the step itself; give it another");
+  is_tracing_ = true;
+  const std::shared_ptr<void> until_the_end(nullptr, [this](void*) { is_tracing_ = false; });
   Trace trace;
   std::map<std::string, Tensor> symbols;
   for (const auto& [name, value] : inputs) symbols[name] = Given(name, value).symbol();

@@ -65,6 +65,7 @@ class Step {
   PrecisionPolicy precision_;
   Fusion fusion_;
   std::map<std::string, std::unique_ptr<Traced>> cache_;
+  bool is_tracing_ = false;
 };
 
 /// Computes expressions and returns them stored. Expressions of the same structure compile once.

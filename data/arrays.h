@@ -37,10 +37,12 @@ struct Arrays {
         field("limit", &Arrays::limit, "use only the first n samples of each half, 0 = all", {0, 1e12}),
         field("layout", &Arrays::layout,
               "channel axis of images with four axes: first, last, or auto: the one of size 1 or 3, else the shorter "
-              "of the two"),
+              "of the two",
+              one_of("auto first last")),
         field("target", &Arrays::target,
               "class, numbers, mask (the class of each pixel), or auto: whole numbers [N] or one-hot rows are classes, "
-              "[N, H, W] masks, all else numbers"),
+              "[N, H, W] masks, all else numbers",
+              one_of("auto class numbers mask")),
         field("pad", &Arrays::pad, "training: random crop after padding by so many pixels", {0, 256}),
         field("flip", &Arrays::flip, "training: mirror every other image"),
         field("augment", &Arrays::augment, "training: further random changes"),

@@ -51,14 +51,15 @@ struct ImageFolder {
         field("deviation", &ImageFolder::deviation, "one number per channel, [] = ImageNet's", {1e-6, 1e6}),
         field("holdout", &ImageFolder::holdout, "fraction of each class for the test half if path has no val or test",
               {0, 0.9}),
-        field(
-            "target", &ImageFolder::target,
-            "class; numbers: all columns of a .csv file behind the picture; mask: the PNG file in its second column; "
-            "auto: "
-            "numbers where the second column has any that is not whole, masks where it names PNG files, else classes"),
+        field("target", &ImageFolder::target,
+              "class; numbers: all columns of a .csv file behind the picture; mask: the PNG file in its second column; "
+              "auto: "
+              "numbers where the second column has any that is not whole, masks where it names PNG files, else classes",
+              one_of("auto class numbers mask")),
         field("damaged", &ImageFolder::damaged,
               "pictures that cannot be decoded: error ends the run when one is read; check and skip decode all "
-              "pictures first, and refuse or skip the damaged ones"));
+              "pictures first, and refuse or skip the damaged ones",
+              one_of("error check skip")));
   }
   /// Throws Fault::data if there is nothing to read; load throws it later for a damaged file, naming the file.
   Splits open() const;

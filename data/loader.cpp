@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "nixie/core/base/check_fields.h"
 #include "nixie/core/base/threads.h"
 #include "nixie/data/draws.h"
 
@@ -11,9 +12,12 @@ namespace nixie {
 
 Loader::Loader(std::shared_ptr<const Dataset> dataset, const LoaderOptions& options, std::uint64_t seed, bool training)
     : dataset_(std::move(dataset)), batch_(options.batch), seed_(seed), training_(training) {
-  check(batch_ > 0 && options.prefetch > 0, "loader: batch is ", batch_, " and prefetch ", options.prefetch,
-        ", both must be at least 1");
+  check(batch_ > 0, "loader: batch is ", batch_, ", expected at least 1");
+  check_fields(options);
   check(dataset_ != nullptr, "loader: there is no dataset");
+  const Dtype kind = dataset_->target().dtype;
+  check(kind == Dtype::i32 || kind == Dtype::f32, "the dataset's targets are ", kind,
+        ", expected i32 (classes) or f32 (numbers)");
   const std::int64_t size = dataset_->size();
   if (size > Shape::kMostElements) fail(Fault::data, "the dataset has ", size, " samples, expected at most 2^48");
   batches_ = training ? size / batch_ : (size + batch_ - 1) / batch_;
@@ -54,8 +58,10 @@ void Loader::allocate() try {
 }
 
 void Loader::start(LoaderPosition position) {
-  check(position.epoch >= 0 && position.batch >= 0 && position.batch <= batches_, "loader: there is no batch ",
-        position.batch, " of epoch ", position.epoch, ", an epoch has ", batches_, " batches");
+  const bool is_there = position.epoch >= 0 && position.epoch < Shape::kMostElements / batches_ &&
+                        position.batch >= 0 && position.batch <= batches_;
+  check(is_there, "loader: there is no batch ", position.batch, " of epoch ", position.epoch, ", an epoch has ",
+        batches_, " batches");
   std::unique_lock lock(mutex_);
   const std::int64_t ticket = position.epoch * batches_ + position.batch;
   at_end_ = position.batch == batches_;

@@ -36,7 +36,7 @@ Tensor label_mask(const Tensor& output, const Tensor& labels) {
   check(!is_floating(labels.dtype()) && labels.shape() == without_classes(output.shape()), "labels are ",
         labels.dtype(), " ", labels.shape(), " for an output of ", output.shape(), ", expected integers ",
         without_classes(output.shape()),
-        is_floating(labels.dtype()) ? "; for targets that are numbers set loss, to mean_squared for one" : "");
+        is_floating(labels.dtype()) ? "; for targets that are numbers set another loss, for example mean_squared" : "");
   return coordinate(output.shape(), 1) == expand_dims(labels, {1});
 }
 

@@ -23,6 +23,7 @@ Member build_member(const NamedLayer& layer, std::size_t index, const Shape& in,
   Scope scope(member.name, member.kind);
   Parameters inner = member.name.empty() ? parameters : parameters.scope(member.name);
   member.forward = layer.layer.build(in, inner);
+  check(member.forward != nullptr, "its build returned no function");
   member.out = output_shape(member.forward, in);
   return member;
 }

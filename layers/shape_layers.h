@@ -36,7 +36,7 @@ struct PadSides {
   static constexpr const char* name = "pad";
   static constexpr auto fields() {
     return field_list(field("pad", &PadSides::pad, "positions on both sides", {0}),
-                      field("mode", &PadSides::mode, "zero or reflect"));
+                      field("mode", &PadSides::mode, "how they are filled", one_of("zero reflect")));
   }
   Forward build(const Shape& in, Parameters& parameters) const;
 };

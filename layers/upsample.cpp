@@ -60,7 +60,6 @@ Tensor interpolated(const Tensor& x, const std::vector<int>& factor) {
 
 Forward Upsample::build(const Shape& in, Parameters&) const {
   check_input(in, 2);
-  check(mode == "nearest" || mode == "bilinear", "mode is ", mode, ", expected nearest or bilinear");
   return [factor = factor.expand(2, "factor"), is_nearest = mode == "nearest"](const Tensor& x, Pass&) {
     check_input(x.shape(), 2);
     return is_nearest ? repeated(x, factor) : interpolated(x, factor);

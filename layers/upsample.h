@@ -14,7 +14,7 @@ struct Upsample {
   static constexpr const char* name = "upsample";
   static constexpr auto fields() {
     return field_list(field("factor", &Upsample::factor, "scale factor", {1}),
-                      field("mode", &Upsample::mode, "nearest or bilinear"));
+                      field("mode", &Upsample::mode, "how values between are found", one_of("nearest bilinear")));
   }
   Forward build(const Shape& in, Parameters& parameters) const;
 };

@@ -8,9 +8,12 @@ Tensor decayed(const Tensor& grad, double weight_decay, const Variable& w) {
   return weight_decay == 0 ? grad : grad + weight_decay * w;
 }
 
-// Averages with a rate of 1 stay 0, and their correction divides by 0.
+// Averages with a rate of 1 stay 0: Adam's correction divides by 0, other rules by eps alone.
 void check_rates(double beta1, double beta2) {
   check(beta1 < 1 && beta2 < 1, "beta1 is ", beta1, " and beta2 ", beta2, ", expected numbers below 1");
+}
+void check_rate(const char* key, double rate) {
+  check(rate < 1, key, " is 1, with which the average never changes, expected a number below 1");
 }
 
 // Squares and what they are compared with are f32 beside halves, too: the square of a gradient of 1e-4 is 0 in f16, and
@@ -67,6 +70,7 @@ Update AdamW::build(const Variable& w, Parameters& state) const {
 }
 
 Update RmsProp::build(const Variable& w, Parameters& state) const {
+  check_rate("alpha", alpha);
   const Variable s = make_f32_buffer(state, "square_avg", w);
   std::optional<Variable> a, b;
   if (centered) a = make_f32_buffer(state, "grad_avg", w);
@@ -99,6 +103,7 @@ Update Adagrad::build(const Variable& w, Parameters& state) const {
 }
 
 Update Adadelta::build(const Variable& w, Parameters& state) const {
+  check_rate("rho", rho);
   const Variable s = make_f32_buffer(state, "square_avg", w), a = make_f32_buffer(state, "acc_delta", w);
   return [=, *this](const Tensor& grad, const UpdateContext& now) {
     const Tensor g = decayed(grad, weight_decay, w);

@@ -75,7 +75,7 @@ int main(int argc, char** argv) {
   CLI::App app("Shows a net's layers, the graph of one training step, and the plan a backend makes of it.", "explain");
   app.add_option("MODEL", request.model, "a model's name (alexnet), or a configuration (configs/alexnet.yaml)")
       ->required();
-  app.add_option("--batch", request.batch, "samples of the step, for a model by name")->check(CLI::PositiveNumber);
+  app.add_option("--batch", request.batch, "samples of the step, for a model by name")->check(CLI::Range(1, 1'000'000));
   app.add_option("--input", request.sample, "channels,height,width, for a model by name")->delimiter(',');
   app.add_option("--set", request.assignments, "key.path=value: changes the configuration")->allow_extra_args(false);
   app.add_option("--backend", request.backend, "null, cpu or cuda: whose plan");

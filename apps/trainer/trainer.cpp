@@ -52,6 +52,14 @@ void check_objective(const TrainConfig& config, const Model& model, const Datase
   });
 }
 
+/// Whether checkpoints can hold the run's texts; else the first one would end the run.
+void check_texts(const TrainConfig& config, const Dataset& data) {
+  Checkpoint texts;
+  texts.config = config_text(config);
+  texts.class_names = data.class_names();
+  check_storable(texts);
+}
+
 // Only f16's range needs a scale.
 LossScaleOptions loss_scale(const TrainConfig& config) {
   const bool narrow = parameter_dtype(config.policy()) == Dtype::f16 || config.policy() == PrecisionPolicy::fp16;
@@ -99,6 +107,7 @@ Trainer::Trainer(const TrainConfig& config, const TrainerOptions& options)
       train_step_(*backend_, config_, *data_.train, model_, optimizer_, averages_ ? &*averages_ : nullptr),
       evaluator_(*backend_, averages_ ? averages_->model() : model_, config_, data_.test, loader_options_),
       progress_(options.out) {
+  check_texts(config_, *data_.train);
   if (!options.run.empty()) use_folder(options.run);
   at_key(config.places, "model", [&] {
     check(!model_.parameters().trainable().empty(),

@@ -46,7 +46,7 @@ void Trainer::resume_last(const std::vector<std::string>& changes) {
   const auto checkpoint = load_first(files, mine);
   if (!checkpoint) {
     if (!config_.init_from.empty() && !options_.reads_init_from) initialize();
-    return progress_.line("the run was not saved yet; it begins again");
+    return progress_.line("the run's folder holds no checkpoint; the run begins again");
   }
   restore(*checkpoint, mine);
   roll_backs_ = state_.roll_backs;

@@ -67,10 +67,7 @@ TrainConfig read_config(const Tree& tree) {
   Problems problems;
   read(tree, config, problems);
   for (const char* key : {"model", "data"}) check_present(tree, key, problems);
-  check_word(tree, "backend", config.backend, {"auto", "cpu", "cuda", "null"}, problems);
   check_word(tree, "precision", config.precision, precision_names(), problems);
-  check_word(tree, "target", config.target, {"labels", "input"}, problems);
-  check_word(tree, "non_finite", config.non_finite, {"stop", "skip", "roll_back"}, problems);
   config.places = Places(tree);
   if (const Tree* ema = tree.find("ema"); ema && config.ema == 1)
     problems.add(ema->place, "ema is 1, with which the average never changes, expected a number below 1");

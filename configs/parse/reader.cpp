@@ -253,6 +253,13 @@ void check_number(const Tree& tree, double value, const Range& range, Problems& 
   if (!holds(range, value)) problems.add(tree.place, Scope::path(), " is ", tree.text, ", expected ", text_of(range));
 }
 
+void check_range(const Tree& tree, const std::string& word, const Range& range, Problems& problems) {
+  const std::vector<std::string> words = words_of(range);
+  if (words.empty() || std::find(words.begin(), words.end(), word) != words.end()) return;
+  problems.add(tree.place, "unknown ", Scope::path(), " ", shown(word), ", expected one of ",
+               fmt::format("{}", fmt::join(words, ", ")), did_you_mean(word, words));
+}
+
 void read_value(const Tree& tree, bool& value, Problems& problems) {
   const bool is_bool = tree.is_scalar() && !tree.quoted && (tree.text == "true" || tree.text == "false");
   if (is_bool)

@@ -159,6 +159,8 @@ void check_range(const Tree& tree, const std::vector<T>& values, const Range& ra
     check_range(tree.is_list() ? tree.items[i] : tree, values[i], range, problems);
   }
 }
+/// Adds a problem unless the word, the value of `tree`, is one of the range's.
+void check_range(const Tree& tree, const std::string& word, const Range& range, Problems& problems);
 inline void check_range(const Tree& tree, const PerAxis& value, const Range& range, Problems& problems) {
   check_range(tree, value.values, range, problems);
 }

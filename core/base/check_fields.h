@@ -8,6 +8,9 @@ namespace nixie {
 /// Whether the range holds the value, ends included.
 inline bool holds(const Range& range, double value) { return value >= range.low && value <= range.high; }
 
+/// The words of a text's range.
+std::vector<std::string> words_of(const Range& range);
+
 /// `a number from LOW up`, `a number from LOW to HIGH`
 std::string text_of(const Range& range);
 
@@ -15,11 +18,13 @@ std::string text_of(const Range& range);
 void check_value(const char* key, double value, const Range& range);
 void check_value(const char* key, const std::vector<int>& values, const Range& range);
 void check_value(const char* key, const std::vector<double>& values, const Range& range);
+/// Throws `KEY is WORD, expected one of ...`.
+void check_value(const char* key, const std::string& word, const Range& range);
 inline void check_value(const char* key, const PerAxis& value, const Range& range) {
   check_value(key, value.values, range);
 }
 
-/// Throws a usage Error for the first number of the struct, or of a list in it, outside its field's range.
+/// Throws a usage Error for the first number of the struct, or of a list in it, or text, outside its field's range.
 template <Options T>
 void check_fields(const T& options) {
   for_each_field<T>([&](const auto& each) {
@@ -28,7 +33,7 @@ void check_fields(const T& options) {
     if constexpr (is_number)
       check_value(each.key, static_cast<double>(options.*each.member), each.range);
     else if constexpr (std::is_same_v<Value, PerAxis> || std::is_same_v<Value, std::vector<int>> ||
-                       std::is_same_v<Value, std::vector<double>>)
+                       std::is_same_v<Value, std::vector<double>> || std::is_same_v<Value, std::string>)
       check_value(each.key, options.*each.member, each.range);
   });
 }

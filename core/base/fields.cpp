@@ -1,8 +1,10 @@
 // Text of options as YAML reads it back, and their ranges.
 #include "nixie/core/base/fields.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <sstream>
 
 #include "nixie/core/base/check_fields.h"
 
@@ -51,6 +53,13 @@ std::string field_text(const std::string& value) {
   return text + '"';
 }
 
+std::vector<std::string> words_of(const Range& range) {
+  std::istringstream text(range.words);
+  std::vector<std::string> words;
+  for (std::string word; text >> word;) words.push_back(word);
+  return words;
+}
+
 std::string text_of(const Range& range) {
   return std::isinf(range.high)  ? fmt::format("a number from {} up", range.low)
          : std::isinf(range.low) ? fmt::format("a number up to {}", range.high)
@@ -65,6 +74,11 @@ void check_value(const char* key, const std::vector<int>& values, const Range& r
 }
 void check_value(const char* key, const std::vector<double>& values, const Range& range) {
   for (const double value : values) check_value(key, value, range);
+}
+void check_value(const char* key, const std::string& word, const Range& range) {
+  const std::vector<std::string> words = words_of(range);
+  if (!words.empty() && std::find(words.begin(), words.end(), word) == words.end())
+    fail(Fault::usage, key, " is ", word, ", expected ", fmt::format("{}", fmt::join(words, " or ")));
 }
 
 }  // namespace nixie

@@ -21,12 +21,17 @@
 
 namespace nixie {
 
-/// The numbers a field may hold, ends included.
+/// The numbers a field may hold, ends included; or the words.
 struct Range {
   double low = -std::numeric_limits<double>::infinity(), high = std::numeric_limits<double>::infinity();
+  const char* words = "";  ///< of a text, separated by spaces: `zero reflect`; none: any text
 };
 
-/// One field: its key, its member, its meaning, and its allowed range (for a number, or each number of a list).
+/// The range of a text that is one of these words, separated by spaces.
+constexpr Range one_of(const char* words) { return {.words = words}; }
+
+/// One field: its key, its member, its meaning, and its allowed range (for a number, or each number of a list, or a
+/// text).
 template <class Struct, class Value>
 struct Field {
   const char* key;

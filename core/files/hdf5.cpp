@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <hdf5.h>
 
+#include <cstdlib>
 #include <type_traits>
 
 namespace nixie::hdf5 {
@@ -28,6 +29,12 @@ herr_t keep_description(unsigned, const H5E_error2_t* error, void* text) {
 }  // namespace
 
 Quiet::Quiet() {
+  // HDF5 does not look whether there is memory for a thread's stack of errors. Where 2 MiB can be had, the little that
+  // it takes can be had, too; the pointer is volatile since compilers assume that they can.
+  constexpr std::size_t kEnough = 2 << 20;
+  void* volatile some = std::malloc(kEnough);
+  if (!some) fail(Fault::memory, "no memory to read or write an HDF5 file");
+  std::free(some);
   // Damaged files leave HDF5 1.10 in a state that its cleanup at exit cannot unwind, and all our files are closed
   // anyway.
   static const herr_t no_cleanup_at_exit = H5dont_atexit();

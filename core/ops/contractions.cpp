@@ -50,6 +50,8 @@ int spatial_axes(const Tensor& x, const Tensor& w, const char* name) {
         ", expected [N, C, spatial...] with 1 to 3 spatial axes");
   check(w.rank() == x.rank(), name, ": filter is ", w.shape(), " for an input of ", x.shape(),
         ", expected the same rank");
+  check(std::find(w.shape().begin() + 2, w.shape().end(), 0) == w.shape().end(), name, ": the filter ", w.shape(),
+        " has an empty window");
   return x.rank() - 2;
 }
 

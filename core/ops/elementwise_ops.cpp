@@ -231,6 +231,11 @@ Tensor floor_divide(T a, T b) { return floor_divide_op(a, b); }
 Tensor atan2(T y, T x) { return atan2_op(y, x); }
 Tensor maximum(T a, T b) { return maximum_op(a, b); }
 Tensor minimum(T a, T b) { return minimum_op(a, b); }
+// Integers are whole as they are.
+Tensor floor(T x) { return is_floating(x.dtype()) ? floor_op(x) : x; }
+Tensor ceil(T x) { return is_floating(x.dtype()) ? ceil_op(x) : x; }
+Tensor round(T x) { return is_floating(x.dtype()) ? round_op(x) : x; }
+Tensor trunc(T x) { return is_floating(x.dtype()) ? trunc_op(x) : x; }
 Tensor clip(T x, T low, T high) { return minimum(maximum(x, low), high); }
 Tensor relu(T x, T slope) {
   const auto* constant = std::get_if<Constant>(&slope.node().op);
@@ -266,10 +271,6 @@ NIXIE_UNARY(tanh2)
 NIXIE_UNARY(sigmoid)
 NIXIE_UNARY(sigmoid2)
 NIXIE_UNARY(erf)
-NIXIE_UNARY(floor)
-NIXIE_UNARY(ceil)
-NIXIE_UNARY(round)
-NIXIE_UNARY(trunc)
 NIXIE_UNARY(is_finite)
 NIXIE_UNARY(is_inf)
 NIXIE_UNARY(is_nan)

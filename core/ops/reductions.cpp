@@ -38,8 +38,10 @@ Tensor reduce(ReduceKind kind, const Tensor& x, const Axes& axes, bool keepdims,
     });
   } else if (!op.axes.empty()) {
     y = Tensor::make(std::move(op), {x}, kept, dtype);
+  } else if (kind == ReduceKind::m2) {
+    y = where(is_finite(cast(x, dtype)), zeros(kept, dtype), std::numeric_limits<double>::quiet_NaN());
   } else {
-    y = picks || kind == ReduceKind::m2 ? zeros(kept, dtype) : cast(x, dtype);
+    y = picks ? zeros(kept, dtype) : cast(x, dtype);
   }
   return keepdims ? y : squeeze(y, named);
 }

@@ -23,7 +23,8 @@ Tensor coordinate(const Shape& shape, int axis) {
 }
 Tensor arange(std::int64_t size) { return coordinate({size}, 0); }
 Tensor linspace(double start, double stop, std::int64_t count, Dtype dtype) {
-  check(count >= 0 && is_floating(dtype), "linspace: ", count, " numbers of ", dtype, ", expected a floating type");
+  check(count >= 0, "linspace: ", count, " numbers, expected 0 or more");
+  check(is_floating(dtype), "linspace: ", count, " numbers of ", dtype, ", expected a floating type");
   const double step = count > 1 ? (stop - start) / static_cast<double>(count - 1) : 0;
   const Tensor i = arange(count), at = cast(i, dtype) * full({}, step, dtype) + full({}, start, dtype);
   return count > 1 ? where(i == count - 1, full({}, stop, dtype), at) : at;  // the end is exact
@@ -46,6 +47,8 @@ Tensor reshape(const Tensor& x, const std::vector<std::int64_t>& sizes) {
   const auto free = std::find(known.begin(), known.end(), -1);
   if (free != known.end()) {
     *free = 1;
+    check(std::find(known.begin(), known.end(), -1) == known.end(),
+          "reshape: ", fmt::format("[{}]", fmt::join(sizes, ", ")), " leaves two sizes open, expected one -1 at most");
     const std::int64_t rest = Shape(known).size();
     check(rest > 0 && x.shape().size() % rest == 0, "reshape: ", x.shape(), " does not fill ",
           fmt::format("[{}]", fmt::join(sizes, ", ")));
@@ -148,9 +151,12 @@ Tensor diagonal_of(const Tensor& x, const char* op) {
   return coordinate(x.shape(), -1) - coordinate(x.shape(), -2);
 }
 
+// Zero in x's type; beside the number 0 bools would become integers.
+Tensor none_of(const Tensor& x) { return x.dtype() == Dtype::boolean ? Tensor(false) : Tensor(0); }
+
 }  // namespace
-Tensor tril(const Tensor& x, std::int64_t diagonal) { return where(diagonal_of(x, "tril") <= diagonal, x, 0); }
-Tensor triu(const Tensor& x, std::int64_t diagonal) { return where(diagonal_of(x, "triu") >= diagonal, x, 0); }
+Tensor tril(const Tensor& x, std::int64_t diagonal) { return where(diagonal_of(x, "tril") <= diagonal, x, none_of(x)); }
+Tensor triu(const Tensor& x, std::int64_t diagonal) { return where(diagonal_of(x, "triu") >= diagonal, x, none_of(x)); }
 Tensor flip(const Tensor& x, const Axes& axes) {
   std::vector<Index> indices(static_cast<std::size_t>(x.rank()), Index::all());
   for (int axis : x.shape().normal_axes(axes)) indices[static_cast<std::size_t>(axis)] = Index::range({}, {}, -1);
@@ -211,7 +217,10 @@ Gradients gradient(const Concat& op, const Tensor& g, const Tensor&, const std::
 }
 Tensor stack(const std::vector<Tensor>& parts, int axis) {
   check(!parts.empty(), "stack: no inputs");
-  const int at = axis < 0 ? axis + parts[0].rank() + 1 : axis;
+  const int most = parts[0].rank();
+  check(axis >= -most - 1 && axis <= most, "stack: axis ", axis, " of arrays ", parts[0].shape(), ", expected ",
+        -most - 1, " to ", most);
+  const int at = axis < 0 ? axis + most + 1 : axis;
   std::vector<Tensor> expanded;
   for (const Tensor& part : parts) expanded.push_back(expand_dims(part, {at}));
   return concat(expanded, at);

@@ -22,6 +22,7 @@ bool meet(const Steps& a, const Steps& b) {
 
 // Of the slot's axes, outermost in memory first; none where an access does not go along them.
 std::optional<std::vector<Steps>> steps_of(const Slot& slot, const Shape& domain, const Access& access) {
+  if (slot.shape.size() == 0) return {};  // its strides are 0
   std::vector<int> axes;
   for (int axis = 0; axis < slot.shape.rank(); ++axis)
     if (slot.shape[axis] > 1) axes.push_back(axis);

@@ -9,6 +9,8 @@
 namespace nixie {
 namespace {
 
+constexpr std::size_t kMostInName = 1024, kMostShown = 100;
+
 thread_local Trace* current_trace = nullptr;
 
 std::shared_ptr<const Node> leaf_node(Input input, const VariableState& state) {
@@ -94,14 +96,23 @@ struct Parameters::Collection {
   std::map<std::string, std::size_t> by_name;
 };
 
+std::string name_fault(const std::string& name) {
+  const bool is_printable =
+      std::all_of(name.begin(), name.end(), [](char c) { return c > ' ' && c <= '~' && c != '/'; });
+  if (name.empty() || name.size() > kMostInName || !is_printable)
+    return fmt::format("expected printable ASCII without / or spaces, at most {} characters", kMostInName);
+  return name.find_first_not_of('.') == std::string::npos ? "expected more than dots" : "";
+}
+
 Parameters::Parameters(std::uint64_t seed, Dtype floating) : collection_(std::make_shared<Collection>()) {
   collection_->seed = seed;
   collection_->floating = floating;
 }
 
 Variable Parameters::add(const std::string& name, const Shape& shape, Init init, Dtype dtype, bool trainable) const {
-  check(!name.empty() && name.find('/') == std::string::npos, "parameter name \"", name, "\" is empty or has a slash");
   const std::string full = prefix_ + name;
+  const std::string fault = name_fault(name.empty() ? name : full);
+  check(fault.empty(), "parameter name \"", full.substr(0, kMostShown), "\", ", fault);
   check(collection_->by_name.emplace(full, collection_->variables.size()).second, "parameter name ", full,
         " is taken; give one of the two layers another .name");
   const std::uint64_t stream = random_stream(collection_->seed, full + "/init");

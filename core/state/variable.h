@@ -61,6 +61,9 @@ class Variable {
   std::shared_ptr<VariableState> state_;
 };
 
+/// What is wrong with the name of a Variable, which names its array in files, too; "" if nothing is.
+std::string name_fault(const std::string& name);
+
 /// A named, ordered collection of Variables. Copies and scopes share it.
 class Parameters {
  public:

@@ -99,7 +99,7 @@ void take_classes(FolderScan& scan, std::map<std::string, std::vector<Picture>> 
   for (const std::string& name : scan.classes) scan.pictures.push_back(std::move(classes[name]));
 }
 
-FolderScan scan_folder(const fs::path& folder) {
+FolderScan scan_folder(const fs::path& folder) try {
   FolderScan scan{.source = {folder}};
   for (const auto& entry : fs::directory_iterator(folder)) {
     if (is_hidden(entry.path())) continue;
@@ -114,6 +114,8 @@ FolderScan scan_folder(const fs::path& folder) {
   for (const std::string& name : scan.classes) scan.pictures.push_back(find_pictures(scan, name));
   check_filled(scan);
   return scan;
+} catch (const fs::filesystem_error& error) {
+  fail(Fault::data, error.path1().string(), ": ", error.code().message(), "; check the path and its permissions");
 }
 
 std::string left_out_text(const FolderScan& scan) {

@@ -134,11 +134,14 @@ FolderScan scan_manifest(const fs::path& file, const std::string& target) {
     return scan;
   }
   std::map<std::string, std::vector<Picture>> pictures;
+  std::size_t columns = 2;
   for (const TableRow& row : rows) {
     if (row.cells.size() < 2 || row.cells[1].empty()) fail_row(file, row.number, "no class");
+    columns = std::max(columns, row.cells.size());
     pictures[row.cells[1]].push_back({row.cells[0]});
   }
   take_classes(scan, std::move(pictures));
+  if (columns > 2) scan.left_out["columns behind the class"] = static_cast<std::int64_t>(columns) - 2;
   return scan;
 }
 

@@ -19,12 +19,14 @@ namespace fs = std::filesystem;
 
 constexpr std::uint64_t kMostBytes = (std::uint64_t{1} << 32) - 1, kMostRatio = 1032;  // deflate packs no denser
 constexpr std::uint32_t kEnd = 0x06054b50, kCentral = 0x02014b50, kLocal = 0x04034b50;
+constexpr std::size_t kMostAxes = 64;  // numpy's
 constexpr std::uint64_t kEndBytes = 22, kCentralBytes = 46, kLocalBytes = 30;
 
-/// What stands behind `'key':` in the header, which is a Python dictionary.
+/// What stands behind `'key':` in the header, which is a Python dictionary; none where the key is there twice.
 std::string_view value_of(std::string_view header, std::string_view key) {
-  const std::size_t at = header.find(fmt::format("'{}':", key));
-  if (at == std::string_view::npos) return {};
+  const std::string quoted = fmt::format("'{}':", key);
+  const std::size_t at = header.find(quoted);
+  if (at == std::string_view::npos || header.rfind(quoted) != at) return {};
   const std::string_view rest = header.substr(at + key.size() + 3);
   const std::size_t first = rest.find_first_not_of(' ');
   return first == std::string_view::npos ? std::string_view{} : rest.substr(first);
@@ -41,6 +43,7 @@ std::optional<std::vector<std::int64_t>> shape_of(std::string_view text) {
     std::int64_t size = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), size);
     if (error != std::errc{} || size < 0) return {};
+    if (shape.size() == kMostAxes) return {};
     shape.push_back(size);
     text.remove_prefix(static_cast<std::size_t>(end - text.data()));
   }
@@ -90,6 +93,7 @@ void NpyFile::read_directory() {
   std::uint64_t at = number_at(end + 16, 4);
   for (std::uint64_t i = 0; i < count; ++i) {
     if (number_at(at, 4) != kCentral) refuse("", "has a damaged directory");
+    const std::uint64_t flags_at = at + 8;
     const std::uint64_t method = number_at(at + 10, 2), name_bytes = number_at(at + 28, 2);
     Entry entry{.offset = number_at(at + 42, 4),
                 .stored = number_at(at + 20, 4),
@@ -103,6 +107,7 @@ void NpyFile::read_directory() {
     name.resize(name.size() - 4);
     for (char& c : name)
       if (c < ' ' || c > '~') c = '?';  // errors are lines
+    if (number_at(flags_at, 2) & 1) refuse(name, "is encrypted");
     if (method != 0 && method != 8) refuse(name, fmt::format("is packed by method {}", method));
     if (entry.stored == 0xffffffff || entry.size == 0xffffffff || entry.offset == 0xffffffff)
       refuse(name, "is larger than 4 GiB");
@@ -147,6 +152,7 @@ NumberArray NpyFile::array(const std::string& name) const {
   const std::vector<std::uint8_t> bytes = content(name, found->second);
   constexpr std::string_view kMagic = "\x93NUMPY";
   if (bytes.size() < 12 || std::memcmp(bytes.data(), kMagic.data(), kMagic.size()) != 0) refuse(name, "is no array");
+  if (bytes[6] < 1 || bytes[6] > 3) refuse(name, fmt::format("is of version {}, expected 1 to 3", bytes[6]));
   const bool is_long = bytes[6] > 1;
   const std::size_t start = is_long ? 12 : 10;
   std::size_t length = bytes[8] | std::size_t{bytes[9]} << 8;
@@ -154,19 +160,23 @@ NumberArray NpyFile::array(const std::string& name) const {
   if (length > bytes.size() - start) refuse(name, "is cut off in its header");
   const std::string_view header(reinterpret_cast<const char*>(bytes.data() + start), length);
   const std::string_view descr = value_of(header, "descr");
+  const std::string_view order = value_of(header, "fortran_order");
   const auto shape = shape_of(value_of(header, "shape"));
-  if (descr.size() < 5 || descr[0] != '\'' || !shape) refuse(name, "has a damaged header");
+  const bool is_fortran = order.starts_with("True");
+  if (descr.size() < 5 || descr[0] != '\'' || !shape || (!is_fortran && !order.starts_with("False")))
+    refuse(name, "has a damaged header");
   const std::string type(descr.substr(2, 2));
   if (descr[4] != '\'' || descr[1] == '>' || std::string_view("uifb").find(type[0]) == std::string_view::npos ||
       std::string_view("1248").find(type[1]) == std::string_view::npos)
-    refuse(name,
-           fmt::format("has the type {}, expected little-endian numbers", descr.substr(0, descr.find('\'', 1) + 1)));
-  if (value_of(header, "fortran_order").starts_with("True")) refuse(name, "is in Fortran's order");
+    refuse(name, fmt::format("has the type {}, expected little-endian numbers, as of astype(\"<f4\")",
+                             descr.substr(0, descr.find('\'', 1) + 1)));
+  if (is_fortran) refuse(name, "is in Fortran's order, expected that of numpy.ascontiguousarray");
   // Each size is held against what there is before it takes part in a product.
   const std::uint64_t there = bytes.size() - start - length;
-  std::uint64_t expected = static_cast<std::uint64_t>(type[1] - '0');
+  const bool is_empty = std::ranges::find(*shape, 0) != shape->end();
+  std::uint64_t expected = is_empty ? 0 : static_cast<std::uint64_t>(type[1] - '0');
   for (const std::int64_t size : *shape) {
-    if (size > 0 && expected > there / static_cast<std::uint64_t>(size)) refuse(name, "is cut off");
+    if (!is_empty && expected > there / static_cast<std::uint64_t>(size)) refuse(name, "is cut off");
     expected *= static_cast<std::uint64_t>(size);
   }
   if (expected != there) refuse(name, fmt::format("has {} bytes of elements, its shape needs {}", there, expected));

@@ -76,7 +76,8 @@ std::optional<double> number_in(const std::string& cell) {
   double number = 0;
   const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), number);
   if (end != cell.data() + cell.size() || error == std::errc::invalid_argument) return {};
-  return error == std::errc{} ? number : INFINITY;
+  // Samples and targets are floats.
+  return error == std::errc{} && std::isfinite(static_cast<float>(number)) ? number : INFINITY;
 }
 
 bool is_number_table(const fs::path& file) {

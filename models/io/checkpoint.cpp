@@ -8,6 +8,7 @@
 #include "nixie/core/base/fields.h"
 #include "nixie/core/files/hdf5_reader.h"
 #include "nixie/core/files/hdf5_writer.h"
+#include "nixie/core/state/variable.h"
 #include "nixie/models/io/checkpoint_block.h"
 #include "nixie/models/io/durable_file.h"
 
@@ -17,7 +18,6 @@ namespace {
 using hdf5::Reader;
 using hdf5::Writer;
 
-constexpr std::size_t kMaxName = 1024;
 constexpr std::size_t kMaxShown = 100;         // bytes of a refused name that the message repeats
 constexpr std::size_t kMaxAttribute = 60'000;  // larger ones would leave the checksummed object header
 constexpr std::size_t kMaxText = 1 << 20;
@@ -26,16 +26,8 @@ const std::vector<std::string> kObjects = {"class_names", "config", "ema", "mode
 const std::vector<std::string> kAttributes = {"deviation", "format", "format_version", "input_shape",
                                               "layout",    "mean",   "short_side",     "writer"};
 
-/// What is wrong with a name, or "".
-std::string fault_of(const std::string& name) {
-  const bool is_printable =
-      std::all_of(name.begin(), name.end(), [](char c) { return c > ' ' && c <= '~' && c != '/'; });
-  if (name.empty() || name.size() > kMaxName || !is_printable) return "expected printable ASCII without / or spaces";
-  return name.find_first_not_of('.') == std::string::npos ? "expected more than dots" : "";
-}
-
 void check_name(const std::string& name) {
-  const std::string fault = fault_of(name);
+  const std::string fault = name_fault(name);
   std::string shown = name.substr(0, kMaxShown);
   for (char& c : shown)
     if (c < ' ' || c > '~') c = '?';
@@ -45,29 +37,6 @@ void check_name(const std::string& name) {
 void check_text(const std::string& what, const std::string& text, std::size_t most) {
   check(text.size() <= most, "checkpoint: ", what, " has ", text.size(), " bytes, expected at most ", most);
   check(text.find('\0') == std::string::npos, "checkpoint: ", what, " has a zero byte, expected text");
-}
-
-void check_sound(const Checkpoint& c) {
-  for (const Checkpoint::Arrays* arrays : {&c.model, &c.ema})
-    for (const auto& [name, array] : *arrays) check_name(name);
-  for (const auto& [parameter, buffers] : c.optimizer) {
-    check_name(parameter);
-    for (const auto& [name, array] : buffers) check_name(name);
-  }
-  for (const Checkpoint::Values* values : {&c.state, &c.rng, &c.optimizer_options})
-    for (const auto& [name, value] : *values) {
-      check_name(name);
-      if (const auto* text = std::get_if<std::string>(&value)) check_text(name, *text, kMaxAttribute);
-    }
-  check(!c.optimizer_options.contains("type"),
-        "checkpoint: optimizer option \"type\" is taken by the optimizer's type");
-  check_text("optimizer_type", c.optimizer_type, kMaxAttribute);
-  check_text("writer", c.writer, kMaxAttribute);
-  check_text("config", c.config, kMaxText);
-  for (const std::string& name : c.class_names) check_text("class name", name, kMaxText);
-  check(std::max(c.mean.size(), c.deviation.size()) * sizeof(double) <= kMaxAttribute,
-        "checkpoint: mean and deviation have ", c.mean.size(), " and ", c.deviation.size(),
-        " channels, expected fewer");
 }
 
 bool is_finite(const Array& array) {
@@ -135,7 +104,8 @@ hdf5::Image build(const Checkpoint& c) {
 std::vector<std::string> checked_names(Reader& file, const std::string& group) {
   std::vector<std::string> names = file.names(group);
   for (const std::string& name : names)
-    if (const std::string fault = fault_of(name); !fault.empty()) file.refuse(group, "holds an invalid name, " + fault);
+    if (const std::string fault = name_fault(name); !fault.empty())
+      file.refuse(group, "holds an invalid name, " + fault);
   return names;
 }
 
@@ -238,6 +208,29 @@ void read_header(Reader& file, Checkpoint& c) {
 
 }  // namespace
 
+void check_storable(const Checkpoint& c) {
+  for (const Checkpoint::Arrays* arrays : {&c.model, &c.ema})
+    for (const auto& [name, array] : *arrays) check_name(name);
+  for (const auto& [parameter, buffers] : c.optimizer) {
+    check_name(parameter);
+    for (const auto& [name, array] : buffers) check_name(name);
+  }
+  for (const Checkpoint::Values* values : {&c.state, &c.rng, &c.optimizer_options})
+    for (const auto& [name, value] : *values) {
+      check_name(name);
+      if (const auto* text = std::get_if<std::string>(&value)) check_text(name, *text, kMaxAttribute);
+    }
+  check(!c.optimizer_options.contains("type"),
+        "checkpoint: optimizer option \"type\" is taken by the optimizer's type");
+  check_text("optimizer_type", c.optimizer_type, kMaxAttribute);
+  check_text("writer", c.writer, kMaxAttribute);
+  check_text("config", c.config, kMaxText);
+  for (const std::string& name : c.class_names) check_text("class name", name, kMaxText);
+  check(std::max(c.mean.size(), c.deviation.size()) * sizeof(double) <= kMaxAttribute,
+        "checkpoint: mean and deviation have ", c.mean.size(), " and ", c.deviation.size(),
+        " channels, expected fewer");
+}
+
 std::string non_finite_array(const Checkpoint& c) {
   std::string found = non_finite_array("/model", c.model);
   if (found.empty()) found = non_finite_array("/ema", c.ema);
@@ -247,7 +240,7 @@ std::string non_finite_array(const Checkpoint& c) {
 }
 
 void save_checkpoint(const Checkpoint& checkpoint, const std::filesystem::path& path) {
-  check_sound(checkpoint);
+  check_storable(checkpoint);
   if (const std::string name = non_finite_array(checkpoint); !name.empty())
     fail(Fault::non_finite, path.string(), ": ", name,
          " is not finite, so the checkpoint is not written; go back to an older one");

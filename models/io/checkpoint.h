@@ -62,6 +62,10 @@ std::string non_finite_array(const Checkpoint& checkpoint);
 /// needed and free) if the disk refuses, Fault::memory.
 void save_checkpoint(const Checkpoint& checkpoint, const std::filesystem::path& path);
 
+/// Throws Fault::usage if a name or a text of the checkpoint cannot be saved. For a run, so that it is told before it
+/// begins.
+void check_storable(const Checkpoint& checkpoint);
+
 struct LoadOptions {
   /// The model's arrays: a checkpoint with other names, shapes or types is refused before any array is read; its
   /// averaged parameters must match, too. Without it, anything the file's size permits is accepted.

@@ -95,9 +95,14 @@ WeightReport set_weights(const Parameters& parameters, const NamedArrays& arrays
     } else if (found->second.shape() != variable.shape()) {
       report.reshaped.push_back(fmt::format("{} (the file has {})", described, found->second.shape()));
     } else {
-      if (!is_finite(found->second))
-        fail(Fault::checkpoint, variable.name(), " holds values that are not finite; use another file");
-      fitting.emplace_back(variable, found->second.to(variable.dtype()));
+      const Dtype given = found->second.dtype();
+      if (is_floating(variable.dtype()) && !is_floating(given))
+        fail(Fault::checkpoint, variable.name(), " is ", given, " in the file, expected floats; use another file");
+      Array converted = found->second.to(variable.dtype());
+      if (!is_finite(found->second) || !is_finite(converted))
+        fail(Fault::checkpoint, variable.name(), " holds values that are not finite in ", variable.dtype(),
+             "; use another file");
+      fitting.emplace_back(variable, std::move(converted));
       report.taken.push_back(variable.name());
     }
   }

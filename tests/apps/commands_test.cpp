@@ -123,6 +123,11 @@ TEST_F(Commands, SayWhatIsWrong) {
       {"export --set seed=1 " + path("x.h5"), 2, "--set and --data are for --config"},
       {"export --run " + path("run") + " /proc/x.onnx", 8, "/proc/x.onnx"},
       {"export --fold --run " + path("run") + " " + path("x.safetensors"), 2, "--fold is for .onnx"},
+      // nothing good is replaced by mistake
+      {"export --run " + path("run") + " " + path("run/last.h5"), 2, "last.h5 is a run's checkpoint, with the"},
+      {"export --checkpoint " + path("run/best.h5") + " " + path("run/best.h5"), 2, "best.h5 is a run's checkpoint"},
+      {"compare " + path("run") + " --html " + path("net.yaml"), 2, "net.yaml does not end in .html"},
+      {"profile --config " + path("net.yaml") + " --trace " + path("net.yaml"), 2, "net.yaml does not end in .json"},
       {"checkpoint mend x.h5", 2, "inspect"},
       {"checkpoint inspect " + path("net.yaml"), 6, "net.yaml"},
       {"evaluate", 2, "evaluate"},

@@ -232,6 +232,8 @@ TEST_F(DataCommandTest, DamagedPackedFilesAreRefused) {
 TEST_F(DataCommandTest, SaysWhatIsWrong) {
   fs::create_directories(folder_ / "empty");
   std::ofstream(folder_ / "shard.tar.gz") << "x";
+  fs::create_directories(folder_ / "loops/one");
+  fs::create_symlink("a.png", folder_ / "loops/one/a.png");
   const struct {
     std::string arguments;
     int code;
@@ -242,7 +244,10 @@ TEST_F(DataCommandTest, SaysWhatIsWrong) {
       {"inspect " + path("none"), 5, "none: no such folder"},
       {"inspect " + path("shard.tar.gz"), 5, "shard.tar.gz: is no folder, .csv, .tar"},
       {"inspect " + path("empty"), 5, "neither folders of pictures per class nor"},
+      {"inspect " + path("loops"), 5, "a.png: Too many levels of symbolic links; check the path"},
+      {"verify " + path("loops"), 5, "a.png: Too many levels of symbolic links; check the path"},
       {"pack " + path("pets"), 2, "name a folder behind the source"},
+      {"pack " + path("pets") + " " + path("pets") + "/.", 2, "is the source itself; name another folder"},
       {"pack " + path("pets") + " /proc/nixie", 8, "/proc/nixie: cannot be made"},
       {"pack " + path("pets") + " " + path("packed") + " --set data.image_folder.cropp=3", 2, "did you mean \"crop\"?"},
   };

@@ -49,6 +49,10 @@ backend: cpu
   for (const auto level : mask.classes) ++counts[level];
   for (const auto& [level, count] : counts)
     EXPECT_THAT(ran.output, HasSubstr(fmt::format("  {:8.4f}  {}\n", count / 36.0, level)));
+  const Ran same = trainer(fmt::format("predict --run {0} {1} --masks {1}/.", run, seg));
+  EXPECT_EQ(same.code, 2);
+  EXPECT_THAT(same.output, HasSubstr("whose mask would take its place"));
+  EXPECT_EQ(read_file(folder / "seg/3.png", 1 << 20), png(picture(8, 6, 3)));
   const Ran twice = trainer(fmt::format("predict --run {0} {1}/3.png {1}/3.png --masks {1}/out", run, seg));
   EXPECT_EQ(twice.code, 2);
   EXPECT_THAT(twice.output, HasSubstr("two pictures are called 3.png"));

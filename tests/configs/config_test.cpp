@@ -111,7 +111,7 @@ TEST(Config, ProblemsNameThePlaceAndTheRemedy) {
       {kSmall + "optimizer: {sgd: {momentum: 2}}", "net.yaml:4:29: optimizer.sgd.momentum is 2, expected a number"},
       {kSmall + "optimizer: {sgd: {}, adam: {}}", "optimizer names sgd and adam"},
       {kSmall + "schedule: {step: {rate: fast}}", "schedule.step.rate is \"fast\", expected a finite number"},
-      {kSmall + "backend: gpu", "net.yaml:4:10: unknown backend \"gpu\", expected one of auto, cpu, cuda, null"},
+      {kSmall + "backend: gpu", "net.yaml:4:10: unknown backend \"gpu\", expected one of auto, cpu, cuda"},
       {kSmall + "precision: fp8", "net.yaml:4:12: unknown precision \"fp8\", expected "},
       {kSmall + "log_every: 0", "log_every is 0, expected a number from 1"},
       {kSmall + "seed: -1", "seed is \"-1\", expected"},

@@ -72,7 +72,7 @@ const std::vector<Row>& rows() {
        [] {
          reshape(matrix, {-1, -1});
        },
-       "has a negative size"},
+       "reshape: [-1, -1] leaves two sizes open"},
       {"deconv",
        [] {
          deconv(images, Array(Dtype::f32, {3, 1, 3, 3}), {.stride = {2147483647}});
@@ -124,6 +124,47 @@ const std::vector<Row>& rows() {
       {"linspace", [] { linspace(0, 1, 3, Dtype::i32); }, "linspace: 3 numbers of i32, expected a floating type"},
       {"mask", [] { update(vector, matrix > 0, 1.0); }, "update: a mask of [2, 3] for [3]"},
       {"concat", [] { concat({}, 0); }, "concat: no inputs"},
+      {"stack before the first axis",
+       [] {
+         stack({Tensor(1), Tensor(2)}, -2);
+       },
+       "stack: axis -2 of arrays [], expected"},
+      {"stack after the last",
+       [] {
+         stack({vector, vector}, 2);
+       },
+       "stack: axis 2 of arrays [3], expected -2 to 1"},
+      {"linspace of none", [] { linspace(0, 1, -3); }, "linspace: -3 numbers, expected 0 or more"},
+      {"conv of an empty window",
+       [] {
+         conv(images, Array(Dtype::f32, {4, 3, 0, 3}));
+       },
+       "conv: the filter [4, 3, 0, 3] has an empty window"},
+      {"deconv of an empty window",
+       [] {
+         deconv(images, Array(Dtype::f32, {3, 1, 0, 3}));
+       },
+       "deconv: the filter [3, 1, 0, 3] has an empty window"},
+      {"a step without a body", [] { Step(cpu(), Step::Body())({}); }, "the step has no body"},
+      {"a step that was moved",
+       [] {
+         Step step(cpu(), [](const Inputs&) { return Outputs{}; });
+         const Step other = std::move(step);
+         step({});
+       },
+       "the step has no body"},
+      {"a step in itself",
+       [] {
+         Step* self = nullptr;
+         Step step(cpu(), [&](const Inputs&) { return (*self)({}); });
+         self = &step;
+         step({});
+       },
+       "the body of the step runs the step itself"},
+      {"a parameter with a space", [] { Parameters().make("a b", {1}); },
+       "parameter name \"a b\", expected printable ASCII without / or spaces"},
+      {"a parameter under such a layer", [] { Parameters().scope("\xc3\xbc").make("w", {1}); },
+       ".w\", expected printable ASCII without / or spaces"},
       {"gradient of many", [] { gradients(vector, std::vector<Tensor>{vector}); }, "the loss has shape [3]"},
       {"item", [] { Array(Dtype::f32, {2}).item(); }, "item() of an array of shape [2], expected one element"},
       {"data", [] { Array(Dtype::f32, {2}).data<double>(); }, "array holds f32, read as f64"},

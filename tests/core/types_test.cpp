@@ -56,6 +56,19 @@ TEST(Types, NarrowIntegersWrapWhetherFusedOrStored) {
   EXPECT_EQ((x * x).dtype(), Dtype::u8);
 }
 
+// Integers are whole already; through floats those beyond 2^24 would be others.
+TEST(Types, RoundingAndTrianglesKeepTheType) {
+  const Tensor x = Array::from(std::vector<std::int64_t>{(std::int64_t{1} << 53) + 1, -3}, {2});
+  for (const Tensor& y : {floor(x), ceil(x), round(x), trunc(x)}) {
+    EXPECT_EQ(y.dtype(), Dtype::i64);
+    EXPECT_EQ(evaluate(y, cpu()).to_vector<std::int64_t>(), x.to_vector<std::int64_t>());
+  }
+  const Tensor all = full({2, 2}, true, Dtype::boolean);
+  EXPECT_EQ(tril(all).dtype(), Dtype::boolean);
+  EXPECT_EQ(triu(all).dtype(), Dtype::boolean);
+  expect_values(tril(all), {1, 0, 1, 1}, 0);
+}
+
 TEST(Types, ProductsOfNarrowIntegersAreWide) {
   const Tensor row = full({1, 4}, 200, Dtype::u8), column = full({4, 1}, 200, Dtype::u8);
   EXPECT_EQ(matmul(row, column).dtype(), Dtype::i32);

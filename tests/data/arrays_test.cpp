@@ -81,6 +81,26 @@ TEST(NpyFile, SaysWhatItCannotRead) {
   EXPECT_THAT(error_with(npy("<u8", "(4294967296, 4294967296, 4294967296)", six)), HasSubstr("is cut off"));
   EXPECT_THAT(error_with(npy("|u1", "(-1,)", six)), HasSubstr("has a damaged header"));
   EXPECT_THAT(error_with({1, 2, 3}), HasSubstr("is no array"));
+  EXPECT_THAT(error_with(npy("|u1", "(2, 3), 'shape': (3, 2)", six)), HasSubstr("has a damaged header"));
+  EXPECT_THAT(error_with(npy("|u1", "(2, 3)", six, "1")), HasSubstr("has a damaged header"));
+  EXPECT_THAT(error_with(npy(
+                  "|u1",
+                  "(6" +
+                      [] {
+                        std::string ones;
+                        for (int i = 0; i < 64; ++i) ones += ", 1";
+                        return ones;
+                      }() +
+                      ")",
+                  six)),
+              HasSubstr("has a damaged header"));
+  Bytes later = npy("|u1", "(2, 3)", six);
+  later[6] = 9;
+  EXPECT_THAT(error_with(later), HasSubstr("is of version 9, expected 1 to 3"));
+  // Saving such an array again would not change it: the message says what would.
+  EXPECT_THAT(error_with(npy("|u1", "(2, 3)", six, "True")), HasSubstr("numpy.ascontiguousarray"));
+  write_file(folder / "a/images.npy", npy("<i2", "(0, 7)", {}));
+  EXPECT_THAT(NpyFile(folder / "a").array("images").shape, ElementsAre(0, 7));
   write_file(folder / "a/images.npy", npy("<i2", "(3,)", {255, 255, 0, 1, 2, 0}));
   EXPECT_THAT(*integers_of(NpyFile(folder / "a").array("images")), ElementsAre(-1, 256, 2));
   EXPECT_THAT(error_of(Fault::data, [&] { NpyFile(folder / "a").array("none"); }), HasSubstr("the arrays are images"));

@@ -229,9 +229,17 @@ TEST(Loader, ADatasetSmallerThanTheBatchIsPaddedOrRefused) {
   EXPECT_EQ(loader.next(), nullptr);
   const auto line = error_of(Fault::data, [] { Loader(numbers(3), {.batch = 8}, 0, true); });
   EXPECT_EQ(line, "the dataset has 3 samples, too few for a batch of 8; set a smaller batch");
-  EXPECT_NE(error_of([] { Loader(numbers(3), {.batch = 0}, 0, true); }).find("batch is 0 and"), std::string::npos);
-  EXPECT_NE(error_of([] { Loader(numbers(3), {.batch = 1, .prefetch = 0}, 0, true); }).find("prefetch 0,"),
-            std::string::npos);
+  EXPECT_EQ(error_of([] { Loader(numbers(3), {.batch = 0}, 0, true); }), "loader: batch is 0, expected at least 1");
+  for (const int prefetch : {0, 2147483647})
+    EXPECT_EQ(error_of([&] { Loader(numbers(3), {.batch = 1, .prefetch = prefetch}, 0, true); }),
+              fmt::format("prefetch is {}, expected a number from 1 to 1024", prefetch));
+  EXPECT_EQ(error_of([] { Loader(numbers(3), {.batch = 1, .threads = -3}, 0, true); }),
+            "threads is -3, expected a number from 0 to 1024");
+  Loader far(numbers(3), {.batch = 1, .threads = 1}, 0, true);
+  EXPECT_EQ(error_of([&] {
+              far.start({std::numeric_limits<std::int64_t>::max(), 0});
+            }),
+            "loader: there is no batch 0 of epoch 9223372036854775807, an epoch has 3 batches");
 }
 
 TEST(Loader, RefusesADatasetThatCannotBe) {

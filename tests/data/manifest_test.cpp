@@ -64,7 +64,9 @@ TEST_F(ManifestTest, RowsMayHoldNumbers) {
   EXPECT_THAT(found.classes, ElementsAre());
   EXPECT_THAT(names_of(found), ElementsAre(ElementsAre("images/0.png", "images/1.png", "images/2.png")));
   EXPECT_THAT(found.source.values, ElementsAre(0.5f, -2.0f, 100.0f, 3.0f, 7.0f, 0.25f));
-  EXPECT_EQ(scan("images/0.png,1,0.5\nimages/1.png,2,0\n").classes.size(), 2u) << "whole numbers are classes";
+  const FolderScan whole = scan("images/0.png,1,0.5\nimages/1.png,2,0\n");
+  EXPECT_EQ(whole.classes.size(), 2u) << "whole numbers are classes";
+  EXPECT_EQ(left_out_text(whole), "left out 1 columns behind the class") << "and what follows them is told";
   EXPECT_EQ(scan_manifest(folder_ / "list.csv", "numbers").source.numbers, 2);
   scan(text);
   EXPECT_THAT(scan_manifest(folder_ / "list.csv", "class").classes, ElementsAre("0.5", "1e2", "7"));
@@ -74,7 +76,7 @@ TEST_F(ManifestTest, RowsMayHoldNumbers) {
   EXPECT_THAT(error("images/0.png,0.5,1\nimages/1.png,0.5,nan\n"),
               HasSubstr("list.csv:2: \"nan\" in column 3 is no finite number"));
   // A row without a number makes no classes of the others' numbers.
-  for (const char* cell : {"NA", "nan", "inf", "1e400", "1 000", "0x10", "+5"})
+  for (const char* cell : {"NA", "nan", "inf", "1e400", "1e39", "1 000", "0x10", "+5"})
     EXPECT_THAT(error(fmt::format("images/0.png,0.5\nimages/1.png,{}\nimages/2.png,1\n", cell)),
                 HasSubstr(fmt::format("list.csv:2: \"{}\" in column 2 is no finite number; mend", cell)));
   EXPECT_THAT(error("images/0.png,1\nimages/1.png,nan\n"), HasSubstr("list.csv:2: \"nan\""));

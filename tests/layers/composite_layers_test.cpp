@@ -268,6 +268,20 @@ TEST(CompositeLayers, Dropout2dDropsWholeChannels) {
   EXPECT_NEAR(kept / 1000, 0.75, 4 * std::sqrt(0.75 * 0.25 / 1000));  // four standard deviations
 }
 
+struct Nothing {
+  static constexpr const char* name = "nothing";
+  static constexpr auto fields() { return field_list(); }
+  Forward build(const Shape&, Parameters&) const { return {}; }
+};
+
+TEST(CompositeLayers, ALayerWithoutAFunctionIsNamed) {
+  EXPECT_EQ(error_of([] {
+              Parameters parameters;
+              Sequential{Relu{}, Nothing{}}.build({2, 3}, parameters);
+            }),
+            "1 (nothing): its build returned no function");
+}
+
 TEST(CompositeLayers, WhatDoesNotFitIsNamedAtBuild) {
   const auto error = [](const AnyLayer& layer, const Shape& in) {
     return error_of([&] {

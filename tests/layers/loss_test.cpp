@@ -238,7 +238,7 @@ TEST(Losses, SayWhatDoesNotFit) {
             "cross_entropy: labels are i32 [4, 1] for an output of [4, 3], expected integers [4]");
   EXPECT_EQ(error_of([&] { AnyLoss(CrossEntropy{})(x, zeros({4})); }),
             "cross_entropy: labels are f32 [4] for an output of [4, 3], expected integers [4]; for targets that are "
-            "numbers set loss, to mean_squared for one");
+            "numbers set another loss, for example mean_squared");
   EXPECT_EQ(error_of([&] { AnyLoss(CrossEntropy{})(zeros({4}), zeros({4}, Dtype::i32)); }),
             "cross_entropy: output is [4], expected [N, classes, ...]");
   EXPECT_EQ(error_of([&] { AnyLoss(CrossEntropy{2})(x, zeros({4}, Dtype::i32)); }),

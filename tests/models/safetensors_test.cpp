@@ -161,6 +161,17 @@ TEST_F(WeightsTest, AreTakenByNameAndShape) {
                          set_weights(parameters, {{"a", Array::from(std::vector<float>{0, NAN}, {2})}});
                        }),
               HasSubstr("a holds values that are not finite"));
+  // Not even after they became f32; and counts are no weights, though they have a weight's name and shape.
+  EXPECT_THAT(error_of(Fault::checkpoint,
+                       [&] {
+                         set_weights(parameters, {{"a", Array::from(std::vector<double>{0, 1e300}, {2})}});
+                       }),
+              HasSubstr("a holds values that are not finite in f32"));
+  EXPECT_THAT(error_of(Fault::checkpoint,
+                       [&] {
+                         set_weights(parameters, {{"a", Array(Dtype::i32, {2})}});
+                       }),
+              HasSubstr("a is i32 in the file, expected floats"));
   EXPECT_THAT(a.array().to_vector<double>(), ElementsAre(1, 2));
 }
 

@@ -9,6 +9,7 @@ namespace {
 
 using namespace nixie::test;
 using testing::HasSubstr;
+using testing::Not;
 
 class Messages : public testing::Test {
  protected:
@@ -49,7 +50,18 @@ TEST_F(Messages, PointAtTheLineOfTheMistake) {
       {"model: [flatten]\n" + kEnd, "the model has no parameters"},
       // rules among keys, and between keys and data
       {"model: mlp\nsteps: 1\ndata:\n  image_folder: {path: x, target: word}\n",
-       "net.yaml:4:3: image_folder: target is"},
+       "net.yaml:4:35: unknown data.image_folder.target \"word\", expected one of auto, class, numbers, mask"},
+      {"model: mlp\nsteps: 1\ndata: {arrays: {layout: none}}\n", "net.yaml:3:25: unknown data.arrays.layout \"none\""},
+      {"model: [{pad: {mode: mirror}}, flatten, {linear: {out: 10}}]\n" + kEnd,
+       "net.yaml:1:22: unknown model.0.pad.mode \"mirror\", expected one of zero, reflect"},
+      {"model: mlp\ndata: glyphs\nsteps: 1\nbackend: \"null\"\n", "net.yaml:4:10: unknown backend \"null\""},
+      {"model: [flatten, {linear: {out: 10}, name: a b}]\n" + kEnd,
+       "net.yaml:1:18: a b (linear): parameter name \"a b.weight\", expected printable ASCII"},
+      {"model: [flatten, {linear: {out: 10}, name: x/y}]\n" + kEnd, "net.yaml:1:18: x/y (linear): parameter name"},
+      {"model: mlp\noptimizer: {rmsprop: {alpha: 1}}\n" + kEnd, "net.yaml:2:12: optimizer (rmsprop): alpha is 1"},
+      {"model: mlp\noptimizer: {adadelta: {rho: 1}}\n" + kEnd, "net.yaml:2:12: optimizer (adadelta): rho is 1"},
+      {"model: [flatten, {linear: {out: 10, init: {uniform: {low: 1, high: -1}}}}]\n" + kEnd,
+       "uniform: low is 1 and high -1"},
       {"model: mlp\nschedule: {multistep: {milestones: [1, 2], factors: [1]}}\n" + kEnd, "net.yaml:2:11: schedule"},
       {"model: {mlp: {classes: 2}}\n" + kEnd, "net.yaml:1:8: the model has 2 outputs"},
   };
@@ -58,6 +70,27 @@ TEST_F(Messages, PointAtTheLineOfTheMistake) {
     EXPECT_EQ(ran.code, 2) << c.expected << "\n" << ran.output;
     EXPECT_THAT(ran.output, HasSubstr(c.expected));
   }
+}
+
+// A configuration with every default, as a run's, has more places that a message could name.
+TEST_F(Messages, NameOnePlace) {
+  const Ran ran = run_program("trainer --dry-run --config " +
+                              write("net.yaml", "model: {mlp: {classes: 2}}\nmixing: {mixup: 0}\n" + kEnd));
+  EXPECT_EQ(ran.code, 2);
+  EXPECT_THAT(ran.output, HasSubstr("net.yaml:1:8: the model has 2 outputs"));
+  EXPECT_THAT(ran.output, Not(HasSubstr("net.yaml:2")));
+}
+
+// What could not be saved is told before the run, not at its first checkpoint.
+TEST_F(Messages, TooLongAClassIsToldBeforeTheRun) {
+  std::string rows;
+  for (int i = 0; i < 12; ++i) rows += "1,2," + (i % 2 ? "cat" : std::string(1'100'000, 'x')) + "\n";
+  const std::string table = write("long.csv", rows);
+  const std::string config = write("net.yaml", "model: [flatten, {linear: {out: 2}}]\n" + kEnd);
+  const Ran ran = run_program("trainer --dry-run --config " + config + " --data " + table +
+                              " --set data.arrays.batch=2 --set data.arrays.holdout=0.5");
+  EXPECT_EQ(ran.code, 2);
+  EXPECT_THAT(ran.output, HasSubstr("class name has 1100000 bytes, expected at most 1048576"));
 }
 
 TEST_F(Messages, SuggestTheWordThatIsMeant) {

@@ -109,7 +109,8 @@ Run add_profile(CLI::App& app, ProfileRequest& request) {
       ->check(CLI::Range(1, 1000000))
       ->capture_default_str();
   app.add_option("--trace", request.command.trace,
-                 "writes the kernels and layers to this file in Chrome's trace format");
+                 "writes the kernels and layers to this .json file in Chrome's trace format")
+      ->check(ends_in(".json"));
   return [&] { return run_profile(request.choice.load(), request.command), 0; };
 }
 
@@ -176,7 +177,7 @@ Run add_checkpoint_tools(CLI::App& app, CheckpointRequest& request) {
 
 Run add_compare(CLI::App& app, CompareCommand& command) {
   app.add_option("RUNS", command.runs, "run folders; differences are told against the first")->required();
-  app.add_option("--html", command.html, "writes the curves to this file");
+  app.add_option("--html", command.html, "writes the curves to this .html file")->check(ends_in(".html"));
   return [&] { return run_compare(command), 0; };
 }
 

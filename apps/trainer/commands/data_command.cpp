@@ -183,6 +183,8 @@ bool pack(const DataCommand& command, const AnyDataset& data, const Splits& spli
     return false;
   }
   std::error_code error;
+  check(!fs::equivalent(command.source, command.out, error), command.out.string(),
+        " is the source itself; name another folder for the packed files");
   fs::create_directories(command.out, error);
   if (error) fail(Fault::storage, command.out.string(), ": cannot be made: ", error.message(), "; name another folder");
   PackedHeader header{.sample_shape = train.sample_shape(), .class_names = train.class_names(), .mean = scan.mean};

@@ -24,6 +24,21 @@ std::string json_text(const nlohmann::json& value) {
   return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
+/// Throws if a checkpoint stands there that a run goes on from: a file of weights would take its place.
+void check_no_run_ends(const std::filesystem::path& out) {
+  if (std::error_code ignored; !std::filesystem::exists(out, ignored)) return;
+  bool trains = false;
+  try {
+    load_checkpoint(out, {.accept = [&](const Checkpoint& header) {
+                      trains = !header.optimizer_type.empty();
+                      check(!trains, out.string(),
+                            " is a run's checkpoint, with the optimizer's state; name another file");
+                    }});
+  } catch (const Error&) {  // what cannot be read is nothing to lose
+    if (trains) throw;
+  }
+}
+
 /// What a program that reads the file needs besides the graph.
 std::map<std::string, std::string> metadata_of(const TrainedModel& trained) {
   const Preparation& p = trained.preparation;
@@ -42,6 +57,7 @@ void run_export(const ExportCommand& command) {
   check(suffix == ".onnx" || !command.fold, "--fold is for .onnx: ", suffix, " keeps every parameter");
   check(!command.config.empty() || (command.assignments.empty() && command.data.empty()),
         "--set and --data are for --config FILE");
+  if (suffix == ".h5") check_no_run_ends(command.out);
   const std::filesystem::path file =
       command.config.empty() ? chosen_checkpoint(command.checkpoint) : std::filesystem::path(command.config);
   const TrainedModel trained =

@@ -40,8 +40,14 @@ void print(const std::string& name, const std::vector<Score>& scores, std::size_
 /// Writes masks as grey PNG files whose levels are the classes, named as their pictures.
 class MaskFolder {
  public:
-  explicit MaskFolder(const std::filesystem::path& folder) : folder_(folder) {
+  /// Throws where one of the pictures is: its mask could take its place.
+  MaskFolder(const std::filesystem::path& folder, const std::vector<std::filesystem::path>& pictures)
+      : folder_(folder) {
     std::error_code error;
+    for (const std::filesystem::path& picture : pictures)
+      check(!std::filesystem::equivalent(std::filesystem::absolute(picture).parent_path(), folder, error),
+            folder.string(), " holds the picture ", picture.filename().string(),
+            ", whose mask would take its place; name another folder with --masks");
     std::filesystem::create_directories(folder, error);
     if (error) fail(Fault::storage, folder.string(), ": cannot be made: ", error.message(), "; name another folder");
   }
@@ -82,7 +88,7 @@ bool run_predict(const PredictCommand& command) {
     const Shape out = trained.model.output_shape();
     check(predictor.is_dense(), "the model's output is ", out, " for a sample, which is no mask; leave --masks out");
     check(out[0] <= 256, "the model has ", out[0], " classes, a PNG file has levels for 256; leave --masks out");
-    masks.emplace(command.masks);
+    masks.emplace(command.masks, paths);
   }
   if (command.csv) tell("file,rank,class,score\n");
   if (!command.csv) tell("model {} of {}, after step {}\n", trained.config.model.kind(), file, trained.step);

@@ -70,6 +70,7 @@ std::string type_text() {
 }
 
 std::string range_text(const Range& range) {
+  if (*range.words) return fmt::format("{}", fmt::join(words_of(range), ", "));
   if (std::isinf(range.low) && std::isinf(range.high)) return {};
   if (std::isinf(range.high)) return fmt::format("{} up", range.low);
   if (std::isinf(range.low)) return fmt::format("up to {}", range.high);

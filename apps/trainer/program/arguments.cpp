@@ -46,4 +46,11 @@ void parse_arguments(CLI::App& app, std::vector<std::string> arguments, const st
   app.parse(std::move(arguments));
 }
 
+CLI::Validator ends_in(const std::string& suffix) {
+  return {[suffix](const std::string& file) {
+            return file.ends_with(suffix) ? std::string() : one_line(file) + " does not end in " + suffix;
+          },
+          ""};
+}
+
 }  // namespace nixie

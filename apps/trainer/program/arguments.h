@@ -13,4 +13,7 @@ namespace nixie {
 /// one line, which ends with what `hint` gives for it or, where that is empty, with the option of a similar name.
 void parse_arguments(CLI::App& app, std::vector<std::string> arguments, const std::function<std::string()>& hint = {});
 
+/// For an option that names a file to write: refuses another suffix, so that no other file is replaced by mistake.
+CLI::Validator ends_in(const std::string& suffix);
+
 }  // namespace nixie

@@ -45,13 +45,23 @@ std::string add_op(OnnxGraph& graph, const Conv& op, const Tensor& x, const std:
                                {"dilations", wide(op.dilation)},
                                {"group", std::int64_t{op.groups}}};
   if (op.role == ConvRole::output) return graph.add("Conv", inputs, attributes);
-  Sizes extra;  // the output's size is the node's
+  Sizes extra, pads = twice(op.pad);  // the output's size is the node's
   const Shape &from = x.inputs()[0].shape(), &filter = x.inputs()[1].shape();
   for (std::size_t i = 0; i < op.stride.size(); ++i) {
     const int axis = static_cast<int>(i) + 2;
     extra.push_back(x.shape()[axis] -
                     ((from[axis] - 1) * op.stride[i] - 2 * op.pad[i] + op.dilation[i] * (filter[axis] - 1) + 1));
   }
+  // Runtimes take an output_padding below the stride alone: what is more is padding that is not cropped.
+  for (std::size_t i = 0; i < extra.size(); ++i) {
+    if (extra[i] < op.stride[i]) continue;
+    const std::int64_t kept = std::min<std::int64_t>(extra[i], op.pad[i]);
+    check(extra[i] - kept < op.stride[i], "onnx: a deconv with output_pad ", extra[i], ", stride ", op.stride[i],
+          " and pad ", op.pad[i], ", which ONNX does not support");
+    pads[extra.size() + i] -= kept;
+    extra[i] -= kept;
+  }
+  attributes[1] = {"pads", pads};
   attributes.push_back({"output_padding", extra});
   return graph.add("ConvTranspose", inputs, attributes);
 }
