@@ -1,209 +1,16 @@
 // Convolution's output and input_grad, image by image over a frame of it. Where there are filters enough they are the
 // lanes and pixels are broadcast from the frame; else pixels are the lanes, packed panel by panel, or read from the
 // frame as they stand where too few filters would use a packed panel.
-#include "nixie/backends/cpu/contract/conv_phase.h"
-#include "nixie/backends/cpu/contract/pack.h"
-#include "nixie/backends/cpu/contract/seen_pixels.h"
+#include "nixie/backends/cpu/contract/conv/depthwise.h"
+#include "nixie/backends/cpu/contract/conv/seen_pixels.h"
+#include "nixie/backends/cpu/contract/conv/sweep.h"
 #include "nixie/backends/cpu/contract/winograd/winograd.h"
 
 namespace nixie::cpu {
 namespace {
 
-constexpr std::int64_t kDepthChunk = 128;  // (channel, tap) pairs of a panel that stay in the first-level cache
-constexpr std::int64_t kPixelBlock = 512;  // pixels whose sums stay in the second-level cache
-constexpr std::int64_t kUnits = 16;        // parts wanted where there are few images
-constexpr std::int64_t kLineRows = 2;      // filters that do not repay a packed panel
-constexpr int kLines = 4;                  // lines of pixels at a time: they hide the latency of a sum
-
-/// How one vector of pixels is read from a frame: one load where they are neighbours, blended loads where a row ends.
-template <class T>
-struct PixelVector {
-  using Mask = decltype(Vector<T>{} == Vector<T>{});
-  struct Segment {
-    std::int64_t offset;
-    Mask mask;
-  };
-  std::int64_t offset = 0;
-  std::vector<Segment> more;
-};
-
-/// The pixels of a phase in order, cut into vectors.
-template <class T>
-std::vector<PixelVector<T>> pixel_vectors(const Phase& phase) {
-  constexpr std::int64_t kWidth = kLanes<T>;
-  std::vector<PixelVector<T>> vectors;
-  std::int64_t pixel = 0;
-  for_each_in(phase.count, [&](std::int64_t d, std::int64_t h, std::int64_t w) {
-    const std::int64_t lane = pixel++ % kWidth;
-    const std::int64_t offset = phase.pixel_offset(d, h) + w - lane;
-    if (lane == 0) vectors.push_back({offset, {}});
-    PixelVector<T>& vector = vectors.back();
-    const std::int64_t last = vector.more.empty() ? vector.offset : vector.more.back().offset;
-    using Segment = typename PixelVector<T>::Segment;
-    if (offset != last) vector.more.push_back(Segment{offset, typename PixelVector<T>::Mask{}});
-    if (!vector.more.empty()) vector.more.back().mask[lane] = -1;
-  });
-  return vectors;
-}
-
-/// to[k * width] = the vector at from + offsets[k], for k < depth. Channels lie far apart, so that no processor
-/// foresees the next panel's reads: those of neighbouring pixels are asked for here, to arrive while this panel is
-/// multiplied.
-template <class T>
-void pack_pixels(const PixelVector<T>& pixels, const T* frame, const std::int64_t* offsets, std::int64_t depth, T* to,
-                 std::int64_t width) {
-  const T* from = frame + pixels.offset;
-  if (pixels.more.empty()) {
-    for (std::int64_t k = 0; k < depth; ++k) {
-      __builtin_prefetch(from + offsets[k] + width);
-      store(to + k * width, load(from + offsets[k]));
-    }
-  } else if (pixels.more.size() == 1) {
-    const auto [offset, mask] = pixels.more[0];
-    for (std::int64_t k = 0; k < depth; ++k)
-      store(to + k * width, mask ? load(frame + offset + offsets[k]) : load(from + offsets[k]));
-  } else {
-    for (std::int64_t k = 0; k < depth; ++k) {
-      Vector<T> value = load(from + offsets[k]);
-      for (const auto& segment : pixels.more) value = segment.mask ? load(frame + segment.offset + offsets[k]) : value;
-      store(to + k * width, value);
-    }
-  }
-}
-
-/// A phase made ready to run: where to read, and the weights packed for tiles.
-template <class T>
-struct Sweep {
-  Phase phase;
-  std::vector<std::int64_t> offsets;    ///< in the frame, per (channel, tap)
-  std::vector<PixelVector<T>> vectors;  ///< pixels as lanes
-  std::vector<std::int64_t> pixels;     ///< pixels as rows: offsets in the frame
-  std::int64_t weights = 0;             ///< start in the packed weights
-  std::int64_t frame = 0;               ///< start in a part's frames
-  bool in_place = false;                ///< the frame is the image as it lies in memory
-  std::int64_t depth() const { return static_cast<std::int64_t>(offsets.size()); }
-};
-
-/// A tile whose last lanes may lie outside the result.
-template <class T>
-void run_edge_tile(int rows, std::int64_t width, std::int64_t used, TileArgs<T> tile) {
-  const int vectors = static_cast<int>(width / kLanes<T>);
-  if (used == width) return run_tile(rows, vectors, tile);
-  T edge[kTileRows * kTileLanes<T>];
-  T* const out = tile.out;
-  const std::int64_t out_step = tile.out_step;
-  const bool add = tile.add;
-  tile.out = edge, tile.out_step = width, tile.add = false;
-  run_tile(rows, vectors, tile);
-  for (std::int64_t r = 0; r < rows; ++r)
-    for (std::int64_t i = 0; i < used; ++i)
-      out[r * out_step + i] = edge[r * width + i] + (add ? out[r * out_step + i] : T{});
-}
-
-/// Pixels as lanes: out[row][pixel] for the rows of one block after another, each packed as [depth][rows].
-template <class T>
-void sweep_pixel_lanes(const Sweep<T>& sweep, const std::vector<std::int64_t>& block_rows, const T* weights,
-                       const T* frame, T* out, std::int64_t out_step) {
-  const std::int64_t vectors = static_cast<std::int64_t>(sweep.vectors.size());
-  const std::int64_t panels = ceil_div(vectors, kTileVectors), chunks = ceil_div(sweep.depth(), kDepthChunk);
-  Scratch<T> lanes(ceil_div(sweep.depth(), chunks) * kTileLanes<T>);
-  TileArgs<T> tile;
-  tile.out_step = out_step;
-  tile.lanes = lanes.data();
-  for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
-    const std::int64_t k = cut(sweep.depth(), chunks, chunk), depth = cut(sweep.depth(), chunks, chunk + 1) - k;
-    tile.length = depth;
-    tile.add = chunk > 0;
-    for (std::int64_t panel = 0; panel < panels; ++panel) {
-      const std::int64_t v0 = cut(vectors, panels, panel), pixel = v0 * kLanes<T>;
-      const std::int64_t width = (cut(vectors, panels, panel + 1) - v0) * kLanes<T>;
-      for (std::int64_t v = 0; v * kLanes<T> < width; ++v)
-        pack_pixels(sweep.vectors[static_cast<std::size_t>(v0 + v)], frame, sweep.offsets.data() + k, depth,
-                    lanes.data() + v * kLanes<T>, width);
-      tile.lanes_step = width;
-      std::int64_t row = 0;
-      for (const std::int64_t rows : block_rows) {
-        for (std::int64_t r = 0; r < rows; ++r) tile.rows[r] = weights + row * sweep.depth() + k * rows + r;
-        tile.step = rows;
-        tile.out = out + row * out_step + pixel;
-        run_edge_tile(static_cast<int>(rows), width, std::min(width, sweep.phase.pixels() - pixel), tile);
-        row += rows;
-      }
-    }
-  }
-}
-
-/// One vector of kCount lines of pixels: `from` and `out` of the first, lines `frame_line` and `out_line` apart.
-template <class T, int kCount>
-void sweep_lines(const Sweep<T>& sweep, const T* weights, std::int64_t rows, const T* from, std::int64_t frame_line,
-                 T* out, std::int64_t out_line, std::int64_t used) {
-  Vector<T> sum[kCount] = {};
-  const std::int64_t depth = sweep.depth();
-  for (std::int64_t k = 0; k < depth; ++k) {
-    const Vector<T> weight = broadcast(weights[k * rows]);
-    const T* at = from + sweep.offsets[static_cast<std::size_t>(k)];
-#pragma GCC unroll 4
-    for (int i = 0; i < kCount; ++i) sum[i] = multiply_add<T>(weight, load(at + i * frame_line), sum[i]);
-  }
-  for (int i = 0; i < kCount; ++i) {
-    if (used >= kLanes<T>) {
-      store(out + i * out_line, sum[i]);
-    } else {
-      T edge[kLanes<T>];
-      store(edge, sum[i]);
-      std::copy_n(edge, used, out + i * out_line);
-    }
-  }
-}
-
-/// Pixels as lanes, read where they lie: out[row][pixel] for a few rows, packed as [depth][rows].
-template <class T>
-void sweep_frame_lines(const Sweep<T>& sweep, std::int64_t rows, const T* weights, const T* frame, T* out) {
-  const auto [depths, heights, width] = sweep.phase.count;
-  const std::int64_t line = sweep.phase.pixel_offset(0, 1);
-  for (std::int64_t row = 0; row < rows; ++row, ++weights)
-    for (std::int64_t d = 0; d < depths; ++d, out += heights * width) {
-      const T* plane = frame + sweep.phase.pixel_offset(d, 0);
-      for (std::int64_t w = 0; w < width; w += kLanes<T>) {
-        std::int64_t h = 0;
-        for (; h + kLines <= heights; h += kLines)
-          sweep_lines<T, kLines>(sweep, weights, rows, plane + h * line + w, line, out + h * width + w, width,
-                                 width - w);
-        for (; h < heights; ++h)
-          sweep_lines<T, 1>(sweep, weights, rows, plane + h * line + w, line, out + h * width + w, width, width - w);
-      }
-    }
-}
-
-/// Filters as lanes: out[lane][pixel] for `used` of a panel's lanes, packed as [depth][width].
-template <class T>
-void sweep_filter_lanes(const Sweep<T>& sweep, std::int64_t width, std::int64_t used, const T* weights, const T* frame,
-                        T* out, std::int64_t out_step) {
-  const std::int64_t pixels = sweep.phase.pixels(), chunks = ceil_div(sweep.depth(), kDepthChunk);
-  const std::int64_t blocks = ceil_div(pixels, kPixelBlock);
-  Scratch<T> sums(ceil_div(pixels, blocks) * width);
-  TileArgs<T> tile;
-  tile.lanes_step = tile.out_step = width;
-  for (std::int64_t block = 0; block < blocks; ++block) {
-    const std::int64_t first = cut(pixels, blocks, block), count = cut(pixels, blocks, block + 1) - first;
-    const std::int64_t tiles = ceil_div(count, kTileRows);
-    for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
-      const std::int64_t k = cut(sweep.depth(), chunks, chunk);
-      tile.length = cut(sweep.depth(), chunks, chunk + 1) - k;
-      tile.offsets = sweep.offsets.data() + k;
-      tile.lanes = weights + k * width;
-      tile.add = chunk > 0;
-      for (std::int64_t t = 0; t < tiles; ++t) {
-        const std::int64_t pixel = cut(count, tiles, t), rows = cut(count, tiles, t + 1) - pixel;
-        for (std::int64_t r = 0; r < rows; ++r)
-          tile.rows[r] = frame + sweep.pixels[static_cast<std::size_t>(first + pixel + r)];
-        tile.out = sums.data() + pixel * width;
-        run_tile(static_cast<int>(rows), static_cast<int>(width / kLanes<T>), tile);
-      }
-    }
-    transpose(sums.data(), width, count, used, out + first, out_step);
-  }
-}
+constexpr std::int64_t kUnits = 16;    // parts wanted where there are few images
+constexpr std::int64_t kLineRows = 2;  // filters that do not repay a packed panel
 
 /// The output and input_grad roles alike: `rows` channels of the result are sums over (channels, taps) of the source.
 /// Rows come in blocks: tiles where pixels are lanes, panels where filters are.
@@ -223,6 +30,7 @@ class DataConv {
     vectors_ = ceil_div(rows_, kLanes<T>);
     lines_ = rows_ <= kLineRows;
     filter_lanes_ = !lines_ && filters_as_lanes();
+    streams_ = !sink.finished && s_.batch * s_.groups * rows_ * area_ * std::int64_t{sizeof(T)} > kStreamedBytes;
     blocks_ = filter_lanes_ ? ceil_div(vectors_, kTileVectors) : ceil_div(rows_, kTileRows);
   }
 
@@ -248,6 +56,7 @@ class DataConv {
         pieces.add((image * rows_ + first_row(first)) * area_, rows_of(first, last) * area_);
       }
       pieces.flush();
+      if (streams_) end_streams();
     });
   }
 
@@ -355,7 +164,8 @@ class DataConv {
         fill_frame(sweep.phase.frame, image, source_.inner, source_.axis, source_size_, channels_, own);
         frame = own;
       }
-      run_frame(sweep, first, last, packed + group * packed_size_ + sweep.weights, frame, to);
+      run_frame(sweep, first, last, packed + group * packed_size_ + sweep.weights, frame, frame == image,
+                PixelRows<T>{to, sweep.phase.pixels(), direct && streams_});
       columns[static_cast<std::size_t>(sweep.phase.first[2])] = to;
       to += rows * sweep.phase.pixels();
     }
@@ -370,25 +180,28 @@ class DataConv {
 
   /// out[row][pixel] for the rows of blocks [first, last).
   void run_frame(const Sweep<T>& sweep, std::int64_t first, std::int64_t last, const T* weights, const T* frame,
-                 T* out) const {
-    const std::int64_t pixels = sweep.phase.pixels();
+                 bool in_place, const PixelRows<T>& to) const {
     if (filter_lanes_) {
       for (std::int64_t b = first; b < last; ++b)
         sweep_filter_lanes(sweep, packed_row(b + 1) - packed_row(b), rows_of(b, b + 1),
-                           weights + packed_row(b) * sweep.depth(), frame, out + rows_of(first, b) * pixels, pixels);
+                           weights + packed_row(b) * sweep.depth(), frame, to.out + rows_of(first, b) * to.step,
+                           to.step);
       return;
     }
-    if (lines_) return sweep_frame_lines(sweep, rows_of(first, last), weights, frame, out);
+    if (lines_) return sweep_frame_lines(sweep, rows_of(first, last), weights, frame, to.out);
     std::vector<std::int64_t> block_rows;
     for (std::int64_t b = first; b < last; ++b) block_rows.push_back(rows_of(b, b + 1));
-    sweep_pixel_lanes(sweep, block_rows, weights + packed_row(first) * sweep.depth(), frame, out, pixels);
+    const bool in_runs =
+        in_place && sweep.phase.pixels() == sweep.phase.frame.channel();  // no window passes a row's end
+    const T* next = in_runs ? frame + channels_ * source_.inner : nullptr;
+    sweep_pixel_lanes(sweep, block_rows, weights + packed_row(first) * sweep.depth(), frame, next, to);
   }
 
   const ConvShape& s_;
   const ImageView<T> source_, weight_;
   const HeadSink& sink_;
   ThreadPool& pool_;
-  bool forward_, dense_, lines_, filter_lanes_;
+  bool forward_, dense_, lines_, filter_lanes_, streams_;
   std::int64_t rows_, channels_, area_, vectors_, blocks_, packed_size_ = 0, frames_size_ = 0;
   Sizes source_size_, result_size_;
   std::vector<Sweep<T>> sweeps_;
@@ -408,6 +221,7 @@ void run_conv(const Conv& conv, std::span<const BoundOperand> operands, const Sh
   const Strided<T> source(operands[0], pool), weight(operands[1], pool);
   const bool forward = conv.role == ConvRole::output;
   const ConvShape shape(conv, forward ? source.shape() : domain, weight.shape(), forward ? domain : source.shape());
+  if (channels_as_lanes<T>(conv, shape)) return run_depthwise<T>(conv, shape, source, weight, sink, pool);
   if constexpr (std::is_same_v<T, float>)
     if (winograd_pays(conv, shape)) return run_winograd(conv, shape, source, weight, sink, pool);
   DataConv<T>(conv, shape, source, weight, sink, pool).run();
