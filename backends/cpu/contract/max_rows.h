@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "nixie/backends/cpu/contract/pool_windows.h"
-#include "nixie/backends/cpu/contract/vector.h"
+#include "nixie/backends/cpu/lanes/vector.h"
 
 namespace nixie::cpu {
 

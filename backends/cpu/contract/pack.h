@@ -46,14 +46,18 @@ inline void transpose_square(const T* from, std::int64_t from_step, T* to, std::
 template <class T>
 void transpose(const T* from, std::int64_t from_step, std::int64_t rows, std::int64_t columns, T* to,
                std::int64_t to_step) {
-  constexpr int kWidth = kLanes<T>;
-  const std::int64_t whole_rows = rows - rows % kWidth, whole_columns = columns - columns % kWidth;
-  for (std::int64_t i = 0; i < whole_rows; i += kWidth)
-    for (std::int64_t j = 0; j < whole_columns; j += kWidth)
-      transpose_square(from + i * from_step + j, from_step, to + j * to_step + i, to_step);
+  constexpr std::int64_t kWidth = kLanes<T>;
+  if (rows >= kWidth && columns >= kWidth) {
+    // The last squares overlap those before.
+    for (std::int64_t i = 0; i < rows; i += kWidth)
+      for (std::int64_t j = 0; j < columns; j += kWidth) {
+        const std::int64_t row = std::min(i, rows - kWidth), column = std::min(j, columns - kWidth);
+        transpose_square(from + row * from_step + column, from_step, to + column * to_step + row, to_step);
+      }
+    return;
+  }
   for (std::int64_t i = 0; i < rows; ++i)
-    for (std::int64_t j = i < whole_rows ? whole_columns : 0; j < columns; ++j)
-      to[j * to_step + i] = from[i * from_step + j];
+    for (std::int64_t j = 0; j < columns; ++j) to[j * to_step + i] = from[i * from_step + j];
 }
 
 /// Asks for what a loop over channels reads a few channels on: they may lie pages apart.

@@ -5,7 +5,7 @@
 #include <array>
 #include <utility>
 
-#include "nixie/backends/cpu/contract/vector.h"
+#include "nixie/backends/cpu/lanes/vector.h"
 
 namespace nixie::cpu {
 

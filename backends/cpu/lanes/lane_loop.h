@@ -8,6 +8,7 @@
 #include <Eigen/Core>
 
 #include "nixie/backends/cpu/lanes/lanes.h"
+#include "nixie/backends/cpu/lanes/vector.h"
 
 namespace nixie::cpu {
 
@@ -41,15 +42,23 @@ LaneFunction binary(Function) {
   };
 }
 
-// The operations of two floating numbers that most formulas are made of.
-template <Primitive kPrimitive, class T>
-T combine(T x, T y) {
+// The operations of two floating numbers that most formulas are made of, on vectors of them: of a choice in a plain
+// loop compilers make branches.
+template <Primitive kPrimitive, class V>
+V combine(V x, V y) {
   if constexpr (kPrimitive == Primitive::add) return x + y;
   if constexpr (kPrimitive == Primitive::sub) return x - y;
   if constexpr (kPrimitive == Primitive::mul) return x * y;
   if constexpr (kPrimitive == Primitive::min) return ((x < y) | (x != x)) ? x : y;
   if constexpr (kPrimitive == Primitive::max) return ((x > y) | (x != x)) ? x : y;
-  if constexpr (kPrimitive == Primitive::less) return x < y ? T{1} : T{0};
+  if constexpr (kPrimitive == Primitive::less) return x < y ? V{} + 1.0f : V{};
+}
+
+template <Primitive kPrimitive, class T>
+void combine_lanes(const void* a, const void* b, const void*, void* out, std::int64_t n) {
+  const T *x = static_cast<const T*>(a), *y = static_cast<const T*>(b);
+  for (std::int64_t i = 0; i < n; i += kLanes<T>)
+    store(static_cast<T*>(out) + i, combine<kPrimitive>(load(x + i), load(y + i)));
 }
 
 // A function on Eigen arrays of one block.

@@ -88,19 +88,19 @@ LaneFunction floating_arithmetic(Primitive primitive) {
     case Primitive::abs:
       return unary<T>([](T x) { return std::abs(x); });
     case Primitive::add:
-      return binary<T>([](T x, T y) { return combine<Primitive::add>(x, y); });
+      return combine_lanes<Primitive::add, T>;
     case Primitive::sub:
-      return binary<T>([](T x, T y) { return combine<Primitive::sub>(x, y); });
+      return combine_lanes<Primitive::sub, T>;
     case Primitive::mul:
-      return binary<T>([](T x, T y) { return combine<Primitive::mul>(x, y); });
+      return combine_lanes<Primitive::mul, T>;
     case Primitive::div:
       return binary<T>([](T x, T y) { return x / y; });
     case Primitive::mod:
       return binary<T>([](T x, T y) { return std::fmod(x, y); });
     case Primitive::min:
-      return binary<T>([](T x, T y) { return combine<Primitive::min>(x, y); });
+      return combine_lanes<Primitive::min, T>;
     case Primitive::max:
-      return binary<T>([](T x, T y) { return combine<Primitive::max>(x, y); });
+      return combine_lanes<Primitive::max, T>;
     case Primitive::is_finite:
       return unary<T>([](T x) { return std::abs(x) <= std::numeric_limits<T>::max() ? T{1} : T{0}; });
     case Primitive::is_nan:

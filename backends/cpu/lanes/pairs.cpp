@@ -11,14 +11,11 @@ constexpr std::array kPaired{Primitive::add, Primitive::sub, Primitive::mul,
 
 template <Primitive kFirst, Primitive kSecond, bool kLeft>
 void pair_lanes(const void* a, const void* b, const void* c, void* out, std::int64_t n) {
-  const float* __restrict x = static_cast<const float*>(a);
-  const float* __restrict y = static_cast<const float*>(b);
-  const float* __restrict z = static_cast<const float*>(c);
-  float* __restrict result = static_cast<float*>(out);
-  n = n / kLaneBlock * kLaneBlock;
-  for (std::int64_t i = 0; i < n; ++i) {
-    const float between = combine<kFirst>(x[i], y[i]);
-    result[i] = kLeft ? combine<kSecond>(between, z[i]) : combine<kSecond>(z[i], between);
+  const float *x = static_cast<const float*>(a), *y = static_cast<const float*>(b), *z = static_cast<const float*>(c);
+  float* result = static_cast<float*>(out);
+  for (std::int64_t i = 0; i < n; i += kLanes<float>) {
+    const Vector<float> between = combine<kFirst>(load(x + i), load(y + i)), other = load(z + i);
+    store(result + i, kLeft ? combine<kSecond>(between, other) : combine<kSecond>(other, between));
   }
 }
 

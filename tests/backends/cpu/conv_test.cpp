@@ -1,7 +1,7 @@
 // The CPU's convolution in its three roles against plain loops: spatial ranks, strides, pads, dilations, groups.
 #include <cmath>
 
-#include "nixie/backends/cpu/contract/conv.h"
+#include "nixie/backends/cpu/contract/conv/conv.h"
 #include "nixie/tests/backends/cpu/head.h"
 
 namespace nixie::cpu_test {
@@ -41,10 +41,17 @@ const Case kCases[] = {
     {2, 4, 12, {12, 12}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, 4},  // depthwise, 3 filters a channel
     {3, 9, 9, {23, 37}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 9},   // depthwise, rows of several vectors
     {3, 9, 9, {23, 37}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, 9},   // the same with a stride
+    {2, 37, 37, {7, 7}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 37},  // depthwise, channels as lanes
+    {2, 19, 19, {11, 9}, {3, 3}, {2, 1}, {1, 2}, {1, 2}, 19},
+    {3, 16, 16, {9, 10}, {2, 2}, {3, 3}, {0, 0}, {1, 1}, 16},
+    {2, 20, 20, {5, 6, 7}, {2, 3, 3}, {1, 2, 1}, {1, 1, 0}, {1, 1, 1}, 20},
     {2, 3, 6, {5, 9, 40}, {2, 5, 5}, {1, 2, 2}, {1, 2, 2}, {1, 1, 1}, 3},
     {3, 20, 24, {6, 7}, {1, 1}, {1, 1}, {0, 0}, {1, 1}, 2},  // images read in place
     {3, 40, 8, {4, 8}, {1, 1}, {1, 1}, {0, 0}, {1, 1}, 1},
-    {2, 16, 24, {7, 7}, {1, 1}, {2, 2}, {0, 0}, {1, 1}, 1},  // the stride passes inputs over
+    {3, 5, 24, {12, 10}, {5, 5}, {1, 1}, {0, 0}, {1, 1}, 1},    // the same, rows ending in a window
+    {2, 140, 24, {33, 31}, {1, 1}, {1, 1}, {0, 0}, {1, 1}, 1},  // several blocks of pixels
+    {2, 2, 24, {150, 151}, {1, 1}, {1, 1}, {0, 0}, {1, 1}, 1},  // a result of more than 4 MiB
+    {2, 16, 24, {7, 7}, {1, 1}, {2, 2}, {0, 0}, {1, 1}, 1},     // the stride passes inputs over
     {3, 10, 36, {9, 40}, {1, 1}, {3, 2}, {0, 0}, {1, 1}, 2},
     {2, 4, 6, {5, 6, 7}, {1, 1, 1}, {1, 2, 3}, {0, 0, 0}, {1, 1, 1}, 1},
     {2, 12, 20, {12, 33}, {3, 4}, {2, 2}, {1, 1}, {1, 1}, 1},  // lines of two phases, of odd and even length
@@ -152,7 +159,8 @@ TEST(CpuConv, DenseImagesAreKnown) {
 
 TEST(CpuConv, EveryType) {
   for (const Dtype type : {Dtype::f64, Dtype::f16, Dtype::bf16, Dtype::i32, Dtype::u8, Dtype::i8})
-    for (const Case& c : {kCases[0], kCases[5], kCases[6], kCases[14]}) expect_roles(c, type, Layout::gaps, 2);
+    for (const Case& c : {kCases[0], kCases[5], kCases[6], kCases[11], kCases[19], kCases[21]})
+      expect_roles(c, type, Layout::gaps, 2);
 }
 
 void expect_same_bits(const Case& c) {
@@ -174,6 +182,7 @@ TEST(CpuConv, SameBitsForAnyNumberOfThreads) {
   const Case cases[] = {{5, 20, 40, {15, 15}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 1},
                         {3, 64, 80, {14, 13}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 1},  // Winograd's tiles
                         {5, 12, 12, {15, 15}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, 12},
+                        {5, 24, 24, {8, 8}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 24},
                         {7, 40, 50, {7, 7}, {1, 1}, {1, 1}, {0, 0}, {1, 1}, 1}};
   for (const Case& c : cases) expect_same_bits(c);
 }

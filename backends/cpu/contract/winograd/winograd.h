@@ -1,7 +1,7 @@
 // Winograd convolutions of 3x3 with stride 1: 16 products for four results in place of 36.
 #pragma once
 
-#include "nixie/backends/cpu/contract/conv.h"
+#include "nixie/backends/cpu/contract/conv/conv.h"
 
 namespace nixie::cpu {
 

@@ -1,7 +1,7 @@
 // Shared by the Winograd convolutions: the positions of tiles of 2x2 results, and the transform of their windows.
 #pragma once
 
-#include "nixie/backends/cpu/contract/conv.h"
+#include "nixie/backends/cpu/contract/conv/conv.h"
 
 namespace nixie::cpu {
 

@@ -2,10 +2,11 @@
 // these lack.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <type_traits>
 
-#if defined(__FMA__) || defined(__AVX512F__)
+#if defined(__FMA__) || defined(__AVX__)
 #include <immintrin.h>
 #endif
 
@@ -43,6 +44,35 @@ template <class T>
 inline Vector<T> broadcast(T value) {
   return value - Vector<T>{};
 }
+
+/// Vectors written past the caches, `to` aligned: what nobody reads soon need not be fetched first, nor push out what
+/// somebody does. Other threads see them after `end_streams`.
+template <class T>
+inline void stream(T* to, Vector<T> value) {
+#if defined(__AVX512F__)
+  _mm512_stream_si512(reinterpret_cast<__m512i*>(to), (__m512i)value);
+#elif defined(__AVX__)
+  _mm256_stream_si256(reinterpret_cast<__m256i*>(to), (__m256i)value);
+#else
+  store(to, value);
+#endif
+}
+inline void end_streams() {
+#if defined(__AVX__)
+  _mm_sfence();
+#endif
+}
+/// Copies a run of elements, most of it as streams.
+template <class T>
+inline void stream_row(const T* from, std::int64_t count, T* to) {
+  const auto past = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(to) % kVectorBytes / sizeof(T));
+  std::int64_t i = std::min<std::int64_t>(count, (kLanes<T> - past) % kLanes<T>);
+  std::copy_n(from, i, to);
+  for (; i + kLanes<T> <= count; i += kLanes<T>) stream(to + i, load(from + i));
+  std::copy(from + i, from + count, to + i);
+}
+/// Results of more bytes leave the caches before they are read again.
+inline constexpr std::int64_t kStreamedBytes = 4 << 20;
 
 /// a * b + c, rounded once where the machine can (the build forbids the compiler to contract on its own).
 template <class T>

@@ -3,7 +3,8 @@
 // are summed in a fixed order.
 #include <numeric>
 
-#include "nixie/backends/cpu/contract/conv_phase.h"
+#include "nixie/backends/cpu/contract/conv/depthwise.h"
+#include "nixie/backends/cpu/contract/conv/phase.h"
 #include "nixie/backends/cpu/contract/pack.h"
 #include "nixie/backends/cpu/contract/winograd/winograd.h"
 
@@ -326,7 +327,9 @@ void run_filter_grad(const Conv& conv, std::span<const BoundOperand> operands, c
     return finish_all(sink, domain.size(), pool);
   }
   const ConvShape shape(conv, x.shape(), domain, dy.shape());
-  if (shape.filters <= kLineFilters)
+  if (channels_as_lanes<T>(conv, shape))
+    run_depthwise_filter<T>(shape, dy, x, sink, pool);
+  else if (shape.filters <= kLineFilters)
     LineFilterConv<T>(shape, dy, x, sink, pool).run();
   else
     FilterConv<T>(shape, dy, x, sink, pool).run();

@@ -1,8 +1,9 @@
 // Convolution's output and input_grad, image by image over its frame (a padded copy). With enough filters, filters are
 // the lanes, and pixels are broadcast from the frame. Otherwise pixels are the lanes: packed panel by panel or, if too
 // few filters would use a packed panel, read from the frame in place.
-#include "nixie/backends/cpu/contract/seen_pixels.h"
-#include "nixie/backends/cpu/contract/sweep.h"
+#include "nixie/backends/cpu/contract/conv/depthwise.h"
+#include "nixie/backends/cpu/contract/conv/seen_pixels.h"
+#include "nixie/backends/cpu/contract/conv/sweep.h"
 #include "nixie/backends/cpu/contract/winograd/winograd.h"
 
 namespace nixie::cpu {
@@ -29,6 +30,7 @@ class DataConv {
     vectors_ = ceil_div(rows_, kLanes<T>);
     lines_ = rows_ <= kLineRows;
     filter_lanes_ = !lines_ && filters_as_lanes();
+    streams_ = !sink.finished && s_.batch * s_.groups * rows_ * area_ * std::int64_t{sizeof(T)} > kStreamedBytes;
     blocks_ = filter_lanes_ ? ceil_div(vectors_, kTileVectors) : ceil_div(rows_, kTileRows);
   }
 
@@ -54,6 +56,7 @@ class DataConv {
         pieces.add((image * rows_ + first_row(first)) * area_, rows_of(first, last) * area_);
       }
       pieces.flush();
+      if (streams_) end_streams();
     });
   }
 
@@ -161,7 +164,8 @@ class DataConv {
         fill_frame(sweep.phase.frame, image, source_.inner, source_.axis, source_size_, channels_, own);
         frame = own;
       }
-      run_frame(sweep, first, last, packed + group * packed_size_ + sweep.weights, frame, to);
+      run_frame(sweep, first, last, packed + group * packed_size_ + sweep.weights, frame, frame == image,
+                PixelRows<T>{to, sweep.phase.pixels(), direct && streams_});
       columns[static_cast<std::size_t>(sweep.phase.first[2])] = to;
       to += rows * sweep.phase.pixels();
     }
@@ -176,25 +180,28 @@ class DataConv {
 
   /// out[row][pixel] for the rows of blocks [first, last).
   void run_frame(const Sweep<T>& sweep, std::int64_t first, std::int64_t last, const T* weights, const T* frame,
-                 T* out) const {
-    const std::int64_t pixels = sweep.phase.pixels();
+                 bool in_place, const PixelRows<T>& to) const {
     if (filter_lanes_) {
       for (std::int64_t b = first; b < last; ++b)
         sweep_filter_lanes(sweep, packed_row(b + 1) - packed_row(b), rows_of(b, b + 1),
-                           weights + packed_row(b) * sweep.depth(), frame, out + rows_of(first, b) * pixels, pixels);
+                           weights + packed_row(b) * sweep.depth(), frame, to.out + rows_of(first, b) * to.step,
+                           to.step);
       return;
     }
-    if (lines_) return sweep_frame_lines(sweep, rows_of(first, last), weights, frame, out);
+    if (lines_) return sweep_frame_lines(sweep, rows_of(first, last), weights, frame, to.out);
     std::vector<std::int64_t> block_rows;
     for (std::int64_t b = first; b < last; ++b) block_rows.push_back(rows_of(b, b + 1));
-    sweep_pixel_lanes(sweep, block_rows, weights + packed_row(first) * sweep.depth(), frame, out, pixels);
+    const bool in_runs =
+        in_place && sweep.phase.pixels() == sweep.phase.frame.channel();  // no window passes a row's end
+    const T* next = in_runs ? frame + channels_ * source_.inner : nullptr;
+    sweep_pixel_lanes(sweep, block_rows, weights + packed_row(first) * sweep.depth(), frame, next, to);
   }
 
   const ConvShape& s_;
   const ImageView<T> source_, weight_;
   const HeadSink& sink_;
   ThreadPool& pool_;
-  bool forward_, dense_, lines_, filter_lanes_;
+  bool forward_, dense_, lines_, filter_lanes_, streams_;
   std::int64_t rows_, channels_, area_, vectors_, blocks_, packed_size_ = 0, frames_size_ = 0;
   Sizes source_size_, result_size_;
   std::vector<Sweep<T>> sweeps_;
@@ -214,6 +221,7 @@ void run_conv(const Conv& conv, std::span<const BoundOperand> operands, const Sh
   const Strided<T> source(operands[0], pool), weight(operands[1], pool);
   const bool forward = conv.role == ConvRole::output;
   const ConvShape shape(conv, forward ? source.shape() : domain, weight.shape(), forward ? domain : source.shape());
+  if (channels_as_lanes<T>(conv, shape)) return run_depthwise<T>(conv, shape, source, weight, sink, pool);
   if constexpr (std::is_same_v<T, float>)
     if (winograd_pays(conv, shape)) return run_winograd(conv, shape, source, weight, sink, pool);
   DataConv<T>(conv, shape, source, weight, sink, pool).run();

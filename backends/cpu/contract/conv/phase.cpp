@@ -1,5 +1,5 @@
 // Geometry of convolutions: sizes on three axes, frames, and the phases of the output and of the input's gradient.
-#include "nixie/backends/cpu/contract/conv_phase.h"
+#include "nixie/backends/cpu/contract/conv/phase.h"
 
 namespace nixie::cpu {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "nixie/backends/cpu/contract/operand.h"
-#include "nixie/backends/cpu/contract/vector.h"
+#include "nixie/backends/cpu/lanes/vector.h"
 
 namespace nixie::cpu {
 
