@@ -100,6 +100,8 @@ TrainConfig parse_config(const std::string& text, const std::string& name,
   return read_changed(parse_yaml(text, name), assignments);
 }
 
-std::string config_text(const TrainConfig& config) { return print_yaml(parse_yaml(fields_text(config), "config")); }
+std::string config_text(const TrainConfig& config) {
+  return print_yaml(parse_yaml(fields_text(config), "the configuration with every default"));
+}
 
 }  // namespace nixie
