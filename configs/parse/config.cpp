@@ -119,6 +119,8 @@ TrainConfig with_assignments(const TrainConfig& config, const std::string& why,
   return result;
 }
 
-std::string config_text(const TrainConfig& config) { return print_yaml(parse_yaml(fields_text(config), "config")); }
+std::string config_text(const TrainConfig& config) {
+  return print_yaml(parse_yaml(fields_text(config), "the configuration with every default"));
+}
 
 }  // namespace nixie

@@ -69,6 +69,9 @@ void read_value(const Tree& tree, NamedLayer& layer, Problems& problems) {
     Scope scope("name");
     layer.name.emplace();
     read_value(*name, *layer.name, problems);
+    constexpr std::size_t kMostShown = 100;
+    if (const std::string fault = name_fault(*layer.name); !layer.name->empty() && !fault.empty())
+      problems.add(name->place, Scope::path(), " is ", field_text(layer.name->substr(0, kMostShown)), ", ", fault);
     std::erase_if(choice.entries, [](const Tree::Entry& entry) { return entry.key == "name"; });
   }
   read_any<AllLayers>(choice, layer.layer, problems);

@@ -342,7 +342,9 @@ Tree load_yaml(const std::filesystem::path& file, RepeatedKeys repeated) {
 }
 
 void override_yaml(Tree& tree, const std::string& assignment, const std::vector<std::string>& choices) {
-  const std::string flag_text = "--set " + one_line(assignment);
+  constexpr std::size_t kMostShown = 200;
+  const std::string cut = assignment.substr(0, kMostShown) + (assignment.size() > kMostShown ? "..." : "");
+  const std::string flag_text = "--set " + one_line(cut);
   const Place flag{std::make_shared<const std::string>(flag_text), 0, 0};
   const std::size_t equals = assignment.find('=');
   if (equals == std::string::npos) fail_at(flag, "no `=` in it, expected key.path=value");
