@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "nixie/backends/cpu/contract/contract.h"
+#include "nixie/backends/cpu/lanes/vector.h"
 #include "nixie/core/passes/memory_report.h"
 
 namespace nixie::cpu {
@@ -109,6 +110,8 @@ Bound CpuExecutable::bind(const Program& program, std::span<std::byte* const> sl
     if (kernel.head)
       for (const Operand& operand : kernel.head->operands) direct &= !range(store.slot).overlaps(range(operand.slot));
     bound.direct.push_back(direct);
+    // A head's stages run on what is warm, and what they write may be.
+    bound.streamed.push_back(direct && !kernel.head && plan_.slots[at(store.slot)].size_bytes() > kStreamedBytes);
   }
   return bound;
 }

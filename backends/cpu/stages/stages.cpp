@@ -1,6 +1,7 @@
 // Runs a program's stages over its tiles. How the work is cut depends on the kernel alone, never on the threads.
 #include <algorithm>
 
+#include "nixie/backends/cpu/lanes/vector.h"
 #include "nixie/backends/cpu/stages/executor.h"
 
 namespace nixie::cpu {
@@ -121,6 +122,7 @@ void run_by_kept_tiles(const Bound& bound, std::int64_t first, std::int64_t last
       run_full(bound, machine, kept_tile, 0, geometry.reduced().tiles, folder);
       folder.finish(machine.own_carried());
     }
+  end_streams();
 }
 
 // Few kept tiles and much to reduce: each stage cuts the reduced tiles into chunks and joins what they give in order.
@@ -139,6 +141,7 @@ void run_by_chunks(const Bound& bound, ThreadPool& pool, std::int64_t chunks) {
         TileMachine& machine = TileMachine::of_this_thread(bound);
         machine.start(stage, carried(kept_tile));
         run_kept(bound, machine, kept_tile);
+        end_streams();
       });
       continue;
     }
@@ -153,6 +156,7 @@ void run_by_chunks(const Bound& bound, ThreadPool& pool, std::int64_t chunks) {
       run_full(bound, machine, kept_tile, share(chunk, chunks, reduced_tiles), share(chunk + 1, chunks, reduced_tiles),
                folder);
       counts[at(part)] = folder.count();
+      end_streams();
     });
     for (std::int64_t kept_tile = 0; kept_tile < kept_tiles; ++kept_tile) {
       FoldMemory total(program.cells()), unused(0);

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "nixie/backends/cpu/lanes/random.h"
+#include "nixie/backends/cpu/lanes/vector.h"
 
 namespace nixie::cpu {
 namespace {
@@ -114,6 +115,7 @@ void TileMachine::run(const Box& box, const TileShape& shape) {
   for (const Store& store : stage_->stores) {
     if (stored_[at(store.access)] || store.access == bound_->skipped_store) continue;
     const std::size_t view = at(program.view_of_store(store.access));
+    if (stream_lanes(store, view, box)) continue;
     store_lanes(registers_[at(store.value)], stage_->steps[at(store.value)].code.type, program.geometry().walk(view),
                 box, bound_->memory[view], bound_->types[view]);
   }
@@ -122,9 +124,22 @@ void TileMachine::run(const Box& box, const TileShape& shape) {
                   program.kernel().carried[at(carry.carried)], lanes_);
 }
 
+// Writes a tile that is one run of a streamed slot.
+bool TileMachine::stream_lanes(const Store& store, std::size_t view, const Box& box) const {
+  const Dtype type = stage_->steps[at(store.value)].code.type;
+  if (!bound_->streamed[at(store.access)] || bound_->types[view] != type) return false;
+  const std::int64_t element = contiguous_start(bound_->program.geometry().walk(view), box);
+  if (element < 0) return false;
+  visit_compute_dtype(type, [&]<class T>(T) {
+    stream_row(static_cast<const T*>(registers_[at(store.value)]), lanes_,
+               reinterpret_cast<T*>(bound_->memory[view]) + element);
+  });
+  return true;
+}
+
 // The slot itself where the whole tile is one run in it, else the step's buffer.
 void* TileMachine::result(const Step& step, const Box& box) {
-  if (step.direct >= 0 && bound_->direct[at(step.direct)] && lanes_ == padded_) {
+  if (step.direct >= 0 && bound_->direct[at(step.direct)] && !bound_->streamed[at(step.direct)] && lanes_ == padded_) {
     const std::size_t view = at(bound_->program.view_of_store(step.direct));
     const std::int64_t element = contiguous_start(bound_->program.geometry().walk(view), box);
     if (element >= 0) {

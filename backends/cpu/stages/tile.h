@@ -18,9 +18,10 @@ struct Bound {
   /// Per load: how many elements of its slot stay as they are during the run, so that a tile's last block may be read
   /// in place although it goes on past the tile's end.
   std::vector<std::int64_t> readable{};
-  std::vector<bool> direct{};  ///< per store: its slot overlaps nothing this kernel reads
-  std::byte* head = nullptr;   ///< the head's values, dense row-major over the domain
-  int skipped_store = -1;      ///< the head left its values there already
+  std::vector<bool> direct{};    ///< per store: its slot overlaps nothing this kernel reads
+  std::vector<bool> streamed{};  ///< per store: the slot is so large that its lanes are written past the caches
+  std::byte* head = nullptr;     ///< the head's values, dense row-major over the domain
+  int skipped_store = -1;        ///< the head left its values there already
   std::span<const double> scalars;
   std::uint64_t run = 0;  ///< differs from every other run of this process
 };
@@ -72,6 +73,7 @@ class TileMachine {
   const void* coordinates(const Step& step, const Box& box) const;
   const void* random(const Step& step, const Box& box) const;
   void* result(const Step& step, const Box& box);
+  bool stream_lanes(const Store& store, std::size_t view, const Box& box) const;
 
   const Bound* bound_ = nullptr;
   const StageProgram* stage_ = nullptr;
