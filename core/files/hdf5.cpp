@@ -32,7 +32,7 @@ herr_t keep_description(unsigned, const H5E_error2_t* error, void* text) {
 Quiet::Quiet() {
   // HDF5 crashes where it finds no memory as it begins, so what it takes then is tried first: in small pieces, as it
   // takes them, since large ones come from elsewhere.
-  constexpr std::size_t kPieces = 128, kPiece = 64 << 10;
+  constexpr std::size_t kPieces = 256, kPiece = 64 << 10;
   std::vector<std::unique_ptr<char[]>> pieces(kPieces);
   for (auto& piece : pieces) piece = std::make_unique_for_overwrite<char[]>(kPiece);
   pieces.clear();
