@@ -4,8 +4,9 @@
 #include <fmt/format.h>
 #include <hdf5.h>
 
-#include <cstdlib>
+#include <memory>
 #include <type_traits>
+#include <vector>
 
 namespace nixie::hdf5 {
 namespace {
@@ -29,12 +30,12 @@ herr_t keep_description(unsigned, const H5E_error2_t* error, void* text) {
 }  // namespace
 
 Quiet::Quiet() {
-  // HDF5 does not look whether there is memory for a thread's stack of errors. Where 2 MiB can be had, the little that
-  // it takes can be had, too; the pointer is volatile since compilers assume that they can.
-  constexpr std::size_t kEnough = 2 << 20;
-  void* volatile some = std::malloc(kEnough);
-  if (!some) fail(Fault::memory, "no memory to read or write an HDF5 file");
-  std::free(some);
+  // HDF5 crashes where it finds no memory as it begins, so what it takes then is tried first: in small pieces, as it
+  // takes them, since large ones come from elsewhere.
+  constexpr std::size_t kPieces = 256, kPiece = 64 << 10;
+  std::vector<std::unique_ptr<char[]>> pieces(kPieces);
+  for (auto& piece : pieces) piece = std::make_unique_for_overwrite<char[]>(kPiece);
+  pieces.clear();
   // Damaged files leave HDF5 1.10 in a state that its cleanup at exit cannot unwind, and all our files are closed
   // anyway.
   static const herr_t no_cleanup_at_exit = H5dont_atexit();

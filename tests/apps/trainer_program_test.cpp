@@ -230,19 +230,6 @@ TEST_F(TrainerProgram, ThreadsThatCannotStartEndTheRun) {
     EXPECT_THAT(ran.output, HasSubstr(" cannot be started: "));
   }
 }
-
-// Wherever memory ends, also within HDF5, which looks at its own less often.
-TEST_F(TrainerProgram, WantOfAddressesIsNoCrash) {
-  for (int kilobytes = 60'000; kilobytes <= 140'000; kilobytes += 4'000) {
-    const std::string limited = fmt::format("ulimit -v {}; timeout 60 ", kilobytes);
-    const Ran ran =
-        run_program("trainer --config " + path("net.yaml") + " --set threads=1 --set loader.threads=1 --run " +
-                        path("run" + std::to_string(kilobytes)),
-                    limited);
-    EXPECT_TRUE(ran.code == 0 || ran.code == 4 || ran.code == 127) << kilobytes << " " << ran.code << "\n"
-                                                                   << ran.output;
-  }
-}
 #endif
 
 TEST_F(TrainerProgram, AResumedRunKeepsItsOwnConfiguration) {
