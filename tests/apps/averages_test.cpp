@@ -1,8 +1,6 @@
 // Averaged weights, the choice of the best checkpoint, and runs that end early.
 #include <gmock/gmock.h>
 
-#include <cmath>
-
 #include "nixie/apps/trainer/trained_model.h"
 #include "nixie/tests/apps/support.h"
 
@@ -22,7 +20,7 @@ backend: cpu
 
 TrainConfig plain(const std::string& more) { return read_config(parse_yaml(kPlain + more, "run.yaml")); }
 
-// The averages of every step, computed on the host beside the run. Of halves they are f32.
+// The averages of every step, computed on the host beside the run; of halves to the rounding of a weight.
 TEST(Averages, AreThoseOfEveryStep) {
   for (const std::string precision : {"fp32", "fp16_pure"}) {
     SCOPED_TRACE(precision);
@@ -43,7 +41,7 @@ TEST(Averages, AreThoseOfEveryStep) {
       EXPECT_EQ(checkpoint.ema.at("1.weight").dtype(), Dtype::f32);
       const std::vector<double> found = checkpoint.ema.at("1.weight").to_vector<double>();
       for (std::size_t i = 0; i < found.size(); ++i)
-        ASSERT_NEAR(found[i], average[i], precision == "fp32" ? 1e-6 : 0x1p-11 * std::abs(average[i]) + 1e-6) << steps;
+        ASSERT_NEAR(found[i], average[i], precision == "fp32" ? 1e-6 : 1e-4) << steps;
       EXPECT_EQ(checkpoint.ema.at("2.running_mean").to_vector<double>(),
                 checkpoint.model.at("2.running_mean").to_vector<double>());
       EXPECT_EQ(load_trained(part / "last.h5").model.parameters().find("1.weight")->array().to_vector<double>(), found);
