@@ -120,6 +120,7 @@ struct Plan {
   std::vector<int> externals = {};   ///< the external slots, in binding order
   std::vector<double> scalars = {};  ///< the values when the plan was made; a run may replace them
   std::int64_t arena_bytes = 0;
+  std::int64_t batch = 0;  ///< the first size of the largest input that is no Variable; 0: there is none
 };
 
 /// The shape of a kernel's kept positions: its domain with 1 for the reduced axes.

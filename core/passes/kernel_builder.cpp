@@ -54,8 +54,13 @@ KernelBuilder::KernelBuilder(const Graph& graph, const Layout& layout, FusionGra
     : layout_(layout), units_(units) {
   plan_.scalars = scalars_of(graph);
   std::map<VariableState*, int> leaf_of;
+  std::int64_t largest = 0;
   for (const Tensor& leaf : leaves_of(graph)) {
     const auto& input = std::get<Input>(leaf.node().op);
+    if (const std::int64_t size = leaf.shape().size(); !input.variable && leaf.shape().rank() > 0 && size > largest) {
+      largest = size;
+      plan_.batch = leaf.shape()[0];
+    }
     const int slot = add_slot(leaf, layout_.strides(leaf), true, leaf_name(input));
     slot_of_base_[leaf.id()] = slot;
     if (input.variable) leaf_of[input.variable.get()] = slot;

@@ -2,7 +2,6 @@
 #include "nixie/core/passes/memory_report.h"
 
 #include <algorithm>
-#include <map>
 #include <set>
 
 #include "nixie/core/base/integer_math.h"
@@ -11,30 +10,20 @@
 namespace nixie {
 namespace {
 
-std::int64_t arena_bytes(Plan plan, std::int64_t batch, std::int64_t smaller) {
+std::int64_t arena_bytes(Plan plan, std::int64_t smaller) {
   for (Slot& slot : plan.slots)
-    if (slot.shape.rank() > 0 && slot.shape[0] == batch) slot.shape = slot.shape.with(0, smaller);
+    if (slot.shape.rank() > 0 && slot.shape[0] == plan.batch) slot.shape = slot.shape.with(0, smaller);
   plan_memory(plan);
   return plan.arena_bytes;
 }
 
 }  // namespace
 
-std::int64_t batch_of(const Plan& plan) {
-  std::map<std::int64_t, std::int64_t> bytes;
-  for (const Slot& slot : plan.slots)
-    if (!slot.external && slot.shape.rank() > 0) bytes[slot.shape[0]] += slot.size_bytes();
-  const auto most =
-      std::max_element(bytes.begin(), bytes.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
-  return most == bytes.end() ? 0 : most->first;
-}
-
 std::int64_t largest_batch(const Plan& plan, const BytesOfBatch& scratch, std::int64_t free_bytes) {
-  const std::int64_t batch = batch_of(plan);
-  std::int64_t fits = 0, too_large = batch;
+  std::int64_t fits = 0, too_large = plan.batch;
   while (fits + 1 < too_large) {
     const std::int64_t middle = fits + (too_large - fits) / 2;
-    const std::int64_t wanted = arena_bytes(plan, batch, middle) + scratch(middle);
+    const std::int64_t wanted = arena_bytes(plan, middle) + scratch(middle);
     (wanted <= free_bytes ? fits : too_large) = middle;
   }
   return fits;
@@ -54,7 +43,7 @@ PlanTooLarge PlanTooLarge::report(const std::string& backend, const Plan& plan, 
     if (!plan.slots[at(slot)].external) largest.push_back(&plan.slots[at(slot)]);
   std::sort(largest.begin(), largest.end(),
             [](const Slot* a, const Slot* b) { return a->size_bytes() > b->size_bytes(); });
-  const std::int64_t beside = scratch(batch_of(plan));
+  const std::int64_t beside = scratch(plan.batch);
   std::string text = fmt::format("{}: out of memory: the step needs {} MiB, {} MiB are free; largest:", backend,
                                  (plan.arena_bytes + beside) >> 20, free_bytes >> 20);
   if (largest.empty() || beside > largest[0]->size_bytes())

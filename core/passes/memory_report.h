@@ -9,9 +9,6 @@
 
 namespace nixie {
 
-/// The first size of the largest tensor in the arena: in a training step, the batch. 0 without an arena.
-std::int64_t batch_of(const Plan& plan);
-
 /// The bytes that a backend needs beside the arena of a plan whose batch were this.
 using BytesOfBatch = std::function<std::int64_t(std::int64_t batch)>;
 

@@ -5,6 +5,7 @@
 
 #include "nixie/backends/null/backend.h"
 #include "nixie/core/ops/ops.h"
+#include "nixie/core/state/autograd.h"
 #include "nixie/core/step.h"
 
 namespace nixie {
@@ -24,7 +25,7 @@ TEST(MemoryReport, TheLargestBatchIsFoundByPlanningAgain) {
   const auto null = make_null_backend();
   const auto arena = [&](std::int64_t batch) { return make_plan(step_graph(batch, 256), *null).arena_bytes; };
   const Plan plan = make_plan(step_graph(100'000, 256), *null);
-  EXPECT_EQ(batch_of(plan), 100'000);
+  EXPECT_EQ(plan.batch, 100'000);
   for (std::int64_t batch : {1, 77, 50'000, 99'999}) {
     EXPECT_EQ(largest_batch(plan, none, arena(batch)), batch);
     EXPECT_EQ(largest_batch(plan, none, arena(batch) - 1), batch - 1);
@@ -45,6 +46,23 @@ TEST(MemoryReport, TheLargestBatchIsFoundByPlanningAgain) {
   const PlanTooLarge hopeless("cuda", plan, none, 1000);
   EXPECT_EQ(hopeless.fitting_batch(), 0);
   EXPECT_NE(std::string(hopeless.what()).find("no batch fits"), std::string::npos);
+}
+
+// The gradient of a linear layer's weights can be the largest tensor by far; its rows are not the batch.
+TEST(MemoryReport, TheBatchIsThatOfTheInput) {
+  const auto null = make_null_backend();
+  Parameters parameters;
+  const Variable w = parameters.make("w", {4096, 1000});
+  Step step(*null, [&](const Inputs& in) {
+    const Tensor loss = mean(square(matmul(in["x"], transpose(w))));
+    for (const Gradient& gradient : gradients(loss, parameters))
+      gradient.parameter.set(gradient.parameter - gradient.value / sqrt(sum(square(gradient.value))));
+    return Outputs{{"loss", loss}};
+  });
+  const Plan& plan = step.plan({{"x", Array(Dtype::f32, {32, 1000})}});
+  EXPECT_EQ(plan.batch, 32);
+  const BytesOfBatch none = [](std::int64_t) { return 0; };
+  EXPECT_EQ(PlanTooLarge("cpu", plan, none, 0).fitting_batch(), 0);
 }
 
 }  // namespace

@@ -20,11 +20,10 @@ struct Range {
 
 /// The largest result of a head, in a plan whose batch were this.
 std::int64_t head_bytes(const Plan& plan, std::int64_t batch) {
-  const std::int64_t whole = batch_of(plan);
   std::int64_t most = 0;
   for (const Kernel& kernel : plan.kernels) {
     if (!kernel.head) continue;
-    const bool grows = kernel.domain.rank() > 0 && kernel.domain[0] == whole;
+    const bool grows = kernel.domain.rank() > 0 && kernel.domain[0] == plan.batch;
     const Shape domain = grows ? kernel.domain.with(0, batch) : kernel.domain;
     most = std::max(most, domain.size() * size_of(compute_dtype(kernel.head->dtype)));
   }
@@ -50,7 +49,7 @@ CpuExecutable::CpuExecutable(const Plan& plan, std::shared_ptr<Shared> shared)
   const std::lock_guard lock(shared_->running);
   try {
     shared_->reserve(shared_->arena, plan_.arena_bytes);
-    shared_->reserve(shared_->head, head_bytes(plan_, batch_of(plan_)));
+    shared_->reserve(shared_->head, head_bytes(plan_, plan_.batch));
   } catch (const Error& error) {
     if (error.fault() != Fault::memory) throw;
     const auto scratch = [&](std::int64_t batch) { return head_bytes(plan_, batch); };

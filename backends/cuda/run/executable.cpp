@@ -110,7 +110,7 @@ class CudaExecutable final : public Executable {
     } catch (const Error& error) {
       if (error.fault() != Fault::memory) throw;
       arena_.reset();
-      const auto grown = [scratch, whole = batch_of(plan_)](std::int64_t batch) {
+      const auto grown = [scratch, whole = plan_.batch](std::int64_t batch) {
         return whole == 0 ? scratch : scratch * batch / whole;
       };
       throw PlanTooLarge("cuda", plan_, grown, device_->free_bytes());
