@@ -57,7 +57,8 @@ std::string shown(const std::string& name) {
 
 class Reader {
  public:
-  explicit Reader(const std::filesystem::path& path) : path_(path), file_(open_to_read(path, Fault::checkpoint, "name another file")) {
+  explicit Reader(const std::filesystem::path& path)
+      : path_(path), file_(open_to_read(path, Fault::checkpoint, "name another file")) {
     std::error_code error;
     const std::uintmax_t bytes = std::filesystem::file_size(path, error);
     if (error) refuse("cannot be read", "name another file");
