@@ -92,7 +92,7 @@ TEST_F(BenchmarkProgram, OneLineAndAnExitCode) {
     std::string expected;
   } kCases[] = {
       {"unknown", 2, "unknown"},
-      {"show /tmp", 2, "/tmp: cannot be read; name a file that --json wrote"},
+      {"show /tmp", 2, "/tmp: cannot be read: it is not a regular file; name a file that --json wrote"},
       {"--nett mlp", 2, "--nett"},
       {"steps --net mpl", 2, "--net: mpl not in {mlp,lenet,cifar_bn,alexnet}"},
       {"--net alexnot", 2, "--net: alexnot not in {alexnet,overfeat,vgg_a,vgg_e,googlenet,resnet18,"},

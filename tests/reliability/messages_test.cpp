@@ -128,7 +128,7 @@ TEST_F(Messages, SayWhatToTypeInstead) {
       {"--config " + net + " --batch-size=64", "write --set data.DATASET.batch=64\n"},
       {"--config " + net + " --gpu", "write --set backend=cuda\n"},
       {"--config " + net + " --log-every 3", "write --set log_every=3\n"},
-      {"--confg " + net, "did you mean \"config\"?\n"},
+      {"--confg " + net, "did you mean \"--config\"?\n"},
       {net, "write --config " + net + "\n"},
       {"train " + net, "write --config " + net + "\n"},
       {"evl", "did you mean \"eval\"?\n"},

@@ -33,7 +33,9 @@ void parse_arguments(CLI::App& app, std::vector<std::string> arguments, const st
   app.failure_message([=](const CLI::App* parsed, const CLI::Error& error) {
     std::string advice = hint ? hint() : std::string();
     if (advice.empty()) advice = near_option(*parsed, arguments);
-    return one_line(error.what()) + (advice.empty() ? "; --help says more" : advice) + "\n";
+    const std::string line = one_line(error.what());
+    if (advice.empty() && !line.ends_with('?')) advice = "; --help says more";
+    return line + advice + "\n";
   });
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     if (!arguments[i].empty() && !lacks_value(arguments[i])) continue;
