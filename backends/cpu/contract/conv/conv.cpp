@@ -79,18 +79,7 @@ class DataConv {
   std::int64_t rows_of(std::int64_t first, std::int64_t last) const { return first_row(last) - first_row(first); }
 
   void build_sweeps() {
-    if (forward_) {
-      add_sweep(output_phase(s_, weight_.axis));
-    } else {
-      // By the first pixel of a phase: a stride beyond the image has phases without any.
-      Sizes phases{};
-      for (std::size_t a = 0; a < 3; ++a) phases[a] = std::min(s_.stride[a], s_.in[a]);
-      for_each_in(phases, [&](std::int64_t d, std::int64_t h, std::int64_t w) {
-        add_sweep(input_grad_phase(
-            s_, weight_.axis,
-            {(d + s_.pad[0]) % s_.stride[0], (h + s_.pad[1]) % s_.stride[1], (w + s_.pad[2]) % s_.stride[2]}));
-      });
-    }
+    for_each_phase(forward_, s_, weight_.axis, [this](Phase phase) { add_sweep(std::move(phase)); });
   }
 
   void add_sweep(Phase phase) {

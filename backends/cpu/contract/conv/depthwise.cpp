@@ -92,17 +92,7 @@ class DepthwiseConv {
       : s_(shape), source_(source), weight_(weight), forward_(conv.role == ConvRole::output) {
     source_size_ = forward_ ? s_.in : s_.out;
     result_size_ = forward_ ? s_.out : s_.in;
-    if (forward_) {
-      add_phase(output_phase(s_, weight_.axis));
-      return;
-    }
-    Sizes phases{};
-    for (std::size_t a = 0; a < 3; ++a) phases[a] = std::min(s_.stride[a], s_.in[a]);
-    for_each_in(phases, [&](std::int64_t d, std::int64_t h, std::int64_t w) {
-      add_phase(input_grad_phase(
-          s_, weight_.axis,
-          {(d + s_.pad[0]) % s_.stride[0], (h + s_.pad[1]) % s_.stride[1], (w + s_.pad[2]) % s_.stride[2]}));
-    });
+    for_each_phase(forward_, s_, weight_.axis, [this](Phase phase) { add_phase(std::move(phase)); });
   }
 
   void run(const HeadSink& sink, ThreadPool& pool) const {

@@ -32,6 +32,34 @@ struct PhaseAxis {
   std::vector<std::pair<std::int64_t, std::int64_t>> taps;  // window position, shift: both ascending
 };
 
+/// The phase of input_grad whose pixels, padding added, leave `remainder` modulo the stride.
+Phase input_grad_phase(const ConvShape& s, const Sizes& weight_strides, const Sizes& remainder) {
+  Phase phase;
+  phase.pixel_step = {1, 1, 1};
+  phase.step = s.stride;
+  std::vector<PhaseAxis> axes;
+  bool empty = false;
+  for (std::size_t a = 0; a < 3; ++a) {
+    axes.emplace_back(s.in[a], s.window[a], s.stride[a], s.pad[a], s.dilation[a], remainder[a]);
+    const PhaseAxis& axis = axes.back();
+    phase.first[a] = axis.first;
+    phase.count[a] = axis.count;
+    empty |= axis.taps.empty();
+  }
+  if (empty || phase.pixels() == 0) return phase;
+  for (std::size_t a = 0; a < 3; ++a) {
+    phase.frame.size[a] = axes[a].count + axes[a].widest() - axes[a].narrowest();
+    phase.frame.pad[a] = axes[a].widest() - axes[a].base;
+  }
+  for (const auto& [t, t_shift] : axes[0].taps)
+    for (const auto& [r, r_shift] : axes[1].taps)
+      for (const auto& [c, c_shift] : axes[2].taps)
+        phase.taps.push_back(
+            {phase.frame.at(axes[0].widest() - t_shift, axes[1].widest() - r_shift, axes[2].widest() - c_shift),
+             t * weight_strides[0] + r * weight_strides[1] + c * weight_strides[2]});
+  return phase;
+}
+
 }  // namespace
 
 ConvShape::ConvShape(const Conv& conv, const Shape& x, const Shape& w, const Shape& y)
@@ -64,31 +92,16 @@ Phase output_phase(const ConvShape& s, const Sizes& weight_strides) {
   return phase;
 }
 
-Phase input_grad_phase(const ConvShape& s, const Sizes& weight_strides, const Sizes& remainder) {
-  Phase phase;
-  phase.pixel_step = {1, 1, 1};
-  phase.step = s.stride;
-  std::vector<PhaseAxis> axes;
-  bool empty = false;
-  for (std::size_t a = 0; a < 3; ++a) {
-    axes.emplace_back(s.in[a], s.window[a], s.stride[a], s.pad[a], s.dilation[a], remainder[a]);
-    const PhaseAxis& axis = axes.back();
-    phase.first[a] = axis.first;
-    phase.count[a] = axis.count;
-    empty |= axis.taps.empty();
-  }
-  if (empty || phase.pixels() == 0) return phase;
-  for (std::size_t a = 0; a < 3; ++a) {
-    phase.frame.size[a] = axes[a].count + axes[a].widest() - axes[a].narrowest();
-    phase.frame.pad[a] = axes[a].widest() - axes[a].base;
-  }
-  for (const auto& [t, t_shift] : axes[0].taps)
-    for (const auto& [r, r_shift] : axes[1].taps)
-      for (const auto& [c, c_shift] : axes[2].taps)
-        phase.taps.push_back(
-            {phase.frame.at(axes[0].widest() - t_shift, axes[1].widest() - r_shift, axes[2].widest() - c_shift),
-             t * weight_strides[0] + r * weight_strides[1] + c * weight_strides[2]});
-  return phase;
+void for_each_phase(bool forward, const ConvShape& s, const Sizes& weight_strides,
+                    const std::function<void(Phase)>& take) {
+  if (forward) return take(output_phase(s, weight_strides));
+  // By the first pixel of a phase: a stride beyond the image has phases without any.
+  Sizes first{};
+  for (std::size_t a = 0; a < 3; ++a) first[a] = std::min(s.stride[a], s.in[a]);
+  for_each_in(first, [&](std::int64_t d, std::int64_t h, std::int64_t w) {
+    take(input_grad_phase(s, weight_strides,
+                          {(d + s.pad[0]) % s.stride[0], (h + s.pad[1]) % s.stride[1], (w + s.pad[2]) % s.stride[2]}));
+  });
 }
 
 }  // namespace nixie::cpu

@@ -63,7 +63,9 @@ void deal_lines(const Phase& phase, const std::vector<const T*>& columns, std::i
 
 /// The one phase of the output: all pixels, all taps.
 Phase output_phase(const ConvShape& shape, const Sizes& weight_strides);
-/// The phase of input_grad whose pixels, padding added, leave `remainder` modulo the stride.
-Phase input_grad_phase(const ConvShape& shape, const Sizes& weight_strides, const Sizes& remainder);
+/// Calls `take` with each phase of the output (one) or, if not `forward`, of input_grad: its pixels that, padding
+/// added, leave the same remainder modulo the stride.
+void for_each_phase(bool forward, const ConvShape& shape, const Sizes& weight_strides,
+                    const std::function<void(Phase)>& take);
 
 }  // namespace nixie::cpu
