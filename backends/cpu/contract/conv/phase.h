@@ -1,6 +1,8 @@
 // Phases: the pixels of a convolution's result that use the same taps, and the offsets of those taps in a frame.
 #pragma once
 
+#include <functional>
+
 #include "nixie/backends/cpu/contract/conv/conv.h"
 
 namespace nixie::cpu {
