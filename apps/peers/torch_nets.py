@@ -50,25 +50,64 @@ def windows(f):
                 ceil_mode=f["ceil_mode"])
 
 
+class SqueezeExcite(nn.Module):
+    """Channels scaled by gates that are computed from their means."""
+
+    def __init__(self, squeeze):
+        super().__init__()
+        self.squeeze, self.fc1, self.fc2 = squeeze, nn.LazyConv2d(squeeze, 1), None
+
+    def forward(self, x):
+        if self.fc2 is None:
+            self.fc2 = nn.Conv2d(self.squeeze, x.shape[1], 1)
+        means = nn.functional.adaptive_avg_pool2d(x, 1)
+        return x * self.fc2(nn.functional.relu(self.fc1(means))).sigmoid()
+
+
+class LazyNorm(nn.Module):
+    """A normalisation that is made for the first input that it meets."""
+
+    def __init__(self, make):
+        super().__init__()
+        self.make, self.norm = make, None
+
+    def forward(self, x):
+        if self.norm is None:
+            self.norm = self.make(x.shape)
+        return self.norm(x)
+
+
 MODULES = {
     "conv2d": lambda f: nn.LazyConv2d(f["out"], pair(f["kernel"]), pair(f["stride"]), pair(f["pad"]),
                                       pair(f["dilation"]), f["groups"], f["bias"]),
+    "deconv2d": lambda f: nn.LazyConvTranspose2d(f["out"], pair(f["kernel"]), pair(f["stride"]), pair(f["pad"]),
+                                                 pair(f["output_pad"]), f["groups"], f["bias"], pair(f["dilation"])),
     "linear": lambda f: nn.LazyLinear(f["out"], f["bias"]),
     "batch_norm": lambda f: nn.LazyBatchNorm2d(f["eps"], f["momentum"], f["affine"]),
+    "group_norm": lambda f: LazyNorm(lambda shape: nn.GroupNorm(f["groups"], shape[1], f["eps"], f["affine"])),
+    "squeeze_excite": lambda f: SqueezeExcite(f["squeeze"]),
+    "channel_shuffle": lambda f: nn.ChannelShuffle(f["groups"]),
+    "upsample": lambda f: nn.Upsample(scale_factor=f["factor"], mode=f["mode"]),
     "relu": lambda f: nn.LeakyReLU(f["slope"], inplace=True) if f["slope"] else nn.ReLU(inplace=True),
     "relu_clipped": lambda f: nn.Hardtanh(0, f["cut"], inplace=True),
     "sigmoid": lambda f: nn.Sigmoid(),
     "tanh": lambda f: nn.Tanh(),
     "gelu": lambda f: nn.GELU(),
     "elu": lambda f: nn.ELU(f["alpha"]),
+    "leaky_relu": lambda f: nn.LeakyReLU(f["slope"], inplace=True),
+    "silu": lambda f: nn.SiLU(inplace=True),
+    "hard_swish": lambda f: nn.Hardswish(inplace=True),
+    "softplus": lambda f: nn.Softplus(f["beta"]),
     "max_pool2d": lambda f: nn.MaxPool2d(**windows(f)),
     "avg_pool2d": lambda f: nn.AvgPool2d(**windows(f), count_include_pad=f["count_pad"]),
     "adaptive_avg_pool2d": lambda f: nn.AdaptiveAvgPool2d(pair(f["out"])),
     "global_avg_pool": lambda f: nn.AdaptiveAvgPool2d(1),
+    "global_max_pool": lambda f: nn.AdaptiveMaxPool2d(1),
     "lrn": lambda f: nn.LocalResponseNorm(f["size"], f["alpha"], f["beta"], f["bias"]),
     "flatten": lambda f: nn.Flatten(f["first"]),
     "identity": lambda f: nn.Identity(),
     "dropout": lambda f: nn.Dropout(f["rate"]),
+    "dropout2d": lambda f: nn.Dropout2d(f["rate"]),
     "concat": lambda f: Branches([module(branch) for branch in f["branches"]], f["axis"]),
     "sum": lambda f: Branches([module(branch) for branch in f["branches"]]),
     "sequential": lambda layers: nn.Sequential(*[module(layer) for layer in layers]),

@@ -8,7 +8,8 @@ namespace {
 
 constexpr std::uint64_t kSeed = 1;
 constexpr double kLossScale = 1024;
-constexpr double kOpen = 2;  // standard deviations: 98 of 100 values are positive
+constexpr double kOpen = 2;          // standard deviations: 98 of 100 values are positive
+constexpr double kNarrow = 1.0 / 8;  // of initial weights that read values near 2
 
 Shape with_batch(const Shape& sample, int batch) {
   std::vector<std::int64_t> sizes{batch};
@@ -122,18 +123,24 @@ std::int64_t NetWork::train_bytes() {
 }
 
 void NetWork::while_well_conditioned(const std::function<void()>& work) {
-  static constexpr std::string_view kMean = "running_mean";
+  static constexpr std::string_view kBias = "bias", kExcitation = "fc1.bias";
   std::vector<std::pair<Variable, Array>> saved;
-  for (const Variable& state : model_.parameters().all()) {
-    if (!state.name().ends_with(kMean)) continue;
-    const auto bias = model_.parameters().find(state.name().substr(0, state.name().size() - kMean.size()) + "bias");
-    if (!bias) continue;
-    saved.emplace_back(*bias, bias->array().clone());
-    const std::vector<double> open(static_cast<std::size_t>(bias->shape().size()), kOpen);
-    bias->set(Array::from(open, bias->shape()).to(bias->dtype()));
+  const auto change = [&](Variable variable, const auto& value) {
+    saved.emplace_back(variable, variable.array().clone());
+    std::vector<double> values = variable.array().to(Dtype::f64).to_vector<double>();
+    for (double& each : values) each = value(each);
+    variable.set(Array::from(values, variable.shape()).to(variable.dtype()));
+  };
+  for (const Variable& bias : model_.parameters().all()) {
+    if (!bias.name().ends_with(kBias)) continue;
+    const auto weight = model_.parameters().find(bias.name().substr(0, bias.name().size() - kBias.size()) + "weight");
+    const bool normalises = weight && weight->shape() == bias.shape(), excites = bias.name().ends_with(kExcitation);
+    if (!normalises && !excites) continue;
+    change(bias, [](double) { return kOpen; });
+    if (excites) change(*weight, [](double each) { return kNarrow * each; });
   }
   work();
-  for (const auto& [bias, values] : saved) bias.set(values);
+  for (const auto& [variable, values] : saved) variable.set(values);
 }
 
 Tensor NetWork::images_of(const Inputs& in) const {

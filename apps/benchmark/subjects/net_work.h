@@ -41,8 +41,9 @@ class NetWork {
   Outputs train_dynamic();
   bool has_dynamic() const { return dynamic_.has_value(); }
 
-  /// Calls `work` with other parameters, for which rounding errors do not grow from layer to layer: the biases of batch
-  /// norm are 2, so that most ReLUs after it are open and the net is nearly linear. As initialised, a deep net with
+  /// Calls `work` with other parameters, for which rounding errors do not grow from layer to layer: the biases of
+  /// normalisations are 2, so that most ReLUs after them are open and the net is nearly linear; so are those of
+  /// squeeze-and-excitation, whose few units switch whole channels of all samples. As initialised, a deep net with
   /// batch norm is chaotic: the 16-bit and f32 gradients of ResNet-50 differ by as much as their norm, so a comparison
   /// is meaningless. The graphs and kernels that run are the same for any parameters.
   void while_well_conditioned(const std::function<void()>& work);
