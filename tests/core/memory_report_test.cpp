@@ -65,5 +65,15 @@ TEST(MemoryReport, TheBatchIsThatOfTheInput) {
   EXPECT_EQ(PlanTooLarge("cpu", plan, none, 0).fitting_batch(), 0);
 }
 
+TEST(MemoryReport, WithoutInputsNoBatchIsNamed) {
+  const auto null = make_null_backend();
+  const Tensor x = uniform({4096, 4096}, 7);
+  const Plan plan = make_plan({.outputs = {sum(matmul(x, x))}}, *null);
+  const PlanTooLarge error(
+      "cpu", plan, [](std::int64_t) { return 0; }, 0);
+  EXPECT_EQ(error.fitting_batch(), 0);
+  EXPECT_TRUE(std::string(error.what()).ends_with("; use a larger device or smaller arrays")) << error.what();
+}
+
 }  // namespace
 }  // namespace nixie

@@ -77,7 +77,7 @@ TEST(CudaFaultsAlone, AStepThatDoesNotFitNamesTheBatchThatDoesAndFreesAll) {
   if (!cuda) GTEST_SKIP() << "no GPU";
   const std::int64_t features = 1 << 18;  // 1 MiB a sample
   const auto run = [&](std::int64_t batch) {
-    const Tensor x = uniform({batch, features}, 7);
+    const Tensor x = Tensor(Array(Dtype::f32, {batch, 1})) + uniform({batch, features}, 7);
     return evaluate(sum(matmul(x, full({features, 1}, 1))), *cuda).item() / static_cast<double>(batch * features);
   };
   const std::string report = error_of(Fault::memory, [&] { run(1 << 22); });
