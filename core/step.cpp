@@ -10,6 +10,7 @@
 #include "nixie/core/passes/memory.h"
 #include "nixie/core/passes/precision.h"
 #include "nixie/core/passes/recompute.h"
+#include "nixie/core/passes/short_products.h"
 #include "nixie/core/passes/simplify.h"
 
 namespace nixie {
@@ -25,7 +26,7 @@ const Tensor& Inputs::operator[](const std::string& name) const {
 Graph prepare(const Graph& graph, PrecisionPolicy precision) { return apply_precision(simplify(graph), precision); }
 
 Plan make_plan(const Graph& prepared, Backend& backend, Fusion fusion) {
-  const Graph graph = fusion == Fusion::full ? recompute(prepared) : prepared;
+  const Graph graph = fusion == Fusion::full ? recompute(expand_short_products(prepared)) : prepared;
   Plan plan = fuse(graph, choose_layout(graph, backend.target()), fusion);
   backend.lower(plan);
   plan_memory(plan, backend.target());

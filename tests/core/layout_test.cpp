@@ -99,7 +99,7 @@ TEST(Layout, ValuesAreTheSame) {
 // Groups of channels, repeated pixels, halves of an image and sums over parts of one are as images are; what mixes
 // channels with pixels is row-major.
 TEST(Layout, GoesThroughViews) {
-  Variable w("w", filters(1)), v("v", random_array({4, 4, 1, 1}, -1, 1, 2).to(Dtype::f32));
+  Variable w("w", filters(1)), v("v", random_array({4, 4, 1, 2}, -1, 1, 2).to(Dtype::f32));
   const auto body = [&](const Inputs& in) {
     const Tensor y = relu(conv(in["x"], w, {.pad = {1}}));  // [2, 4, 6, 7]
     const Tensor groups = reshape(y, {2, 2, 2, 6, 7});

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "nixie/backends/cuda/generate/accumulators.h"
+#include "nixie/backends/cuda/generate/approximate.h"
 #include "nixie/backends/cuda/generate/print.h"
 #include "nixie/core/base/integer_math.h"
 #include "nixie/core/graph/plan_query.h"
@@ -222,9 +223,12 @@ std::string BodyWriter::carried_members() const {
 
 std::string BodyWriter::lane_code(const Stage& stage, const Frame& frame) const {
   std::string text;
-  for (std::size_t i = 0; i < stage.body.size(); ++i)
-    text +=
-        fmt::format("      const {} r{} = {};\n", type_name(stage.body[i].type), i, instruction(stage.body[i], frame));
+  const std::vector<bool> approximate = approximate_quotients(plan_, kernel_, stage);
+  for (std::size_t i = 0; i < stage.body.size(); ++i) {
+    const Instruction& in = stage.body[i];
+    text += fmt::format("      const {} r{} = {};\n", type_name(in.type), i,
+                        approximate[i] ? approximate_quotient(in) : instruction(in, frame));
+  }
   const bool accumulates_per_lane = frame.lanes > 1 && (frame.carried_per_lane || frame.carried_is_local);
   const std::string which = frame.carried_is_local ? "" : accumulates_per_lane ? "[lane]" : "[0]";
   const std::vector<Accumulator> list = accumulators_of(stage);

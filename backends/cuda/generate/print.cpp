@@ -115,4 +115,8 @@ std::string expression(const Instruction& in) {
   return fmt::format("op::{}({})", to_string(in.primitive), args);
 }
 
+std::string approximate_quotient(const Instruction& in) {
+  return fmt::format("op::approximate_div(r{}, r{})", in.args[0], in.args[1]);
+}
+
 }  // namespace nixie::cuda

@@ -17,6 +17,8 @@ std::string type_name(Dtype dtype);
 std::string literal(double value, Dtype type);
 /// The right-hand side of an arithmetic instruction; registers are r0, r1, ...
 std::string expression(const Instruction& instruction);
+/// The same of an f32 div within 2 units in the last place.
+std::string approximate_quotient(const Instruction& instruction);
 
 /// A constant of a struct.
 template <class T>

@@ -81,6 +81,13 @@ NIXIE_FUNCTION(round, rintf, ::rint)
 NIXIE_FUNCTION(trunc, truncf, ::trunc)
 #undef NIXIE_FUNCTION
 
+// Within 2 units in the last place; 0 for quotients by more than 2^126.
+__device__ inline float approximate_div(float a, float b) {
+  float inverse;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(b));
+  return a * inverse;
+}
+
 // The nearest number of a storage type.
 __device__ inline float round_f16(float a) { return widen(convert<f16>(a)); }
 __device__ inline float round_bf16(float a) { return widen(convert<bf16>(a)); }

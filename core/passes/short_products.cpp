@@ -1,0 +1,92 @@
+// Slices of both operands, term by term.
+#include "nixie/core/passes/short_products.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "nixie/core/base/integer_math.h"
+#include "nixie/core/ops/ops.h"
+#include "nixie/core/passes/simplify.h"
+
+namespace nixie {
+namespace {
+
+constexpr std::int64_t kMostTerms = 4;
+
+// Position `term` of an axis, every `step`-th along the spatial axes of images [N, C, ...].
+Tensor term_of(const Tensor& x, int axis, std::int64_t term, const std::vector<int>& step = {}) {
+  std::vector<Index> indices(at(x.shape().rank()), Index::all());
+  for (std::size_t i = 0; i < step.size(); ++i)
+    indices[i + 2] = Index::range(0, x.shape()[static_cast<int>(i) + 2], step[i]);
+  indices[at(axis)] = Index::range(term, term + 1);
+  return slice(x, indices);
+}
+
+// The sum of a_term * b_term over terms, each broadcast to the shape.
+template <class A, class B>
+Tensor sum_of_terms(std::int64_t terms, const Shape& shape, Dtype dtype, const A& a, const B& b) {
+  const Dtype computed = dtype == Dtype::f64 ? Dtype::f64 : Dtype::f32;
+  Tensor sum;
+  for (std::int64_t term = 0; term < terms; ++term) {
+    const Tensor product =
+        broadcast_to(retype(a(term), computed), shape) * broadcast_to(retype(b(term), computed), shape);
+    sum = term == 0 ? product : sum + product;
+  }
+  return retype(sum, dtype);
+}
+
+// Nothing where the sums are long or of other products.
+Tensor expanded(const Matmul&, const Tensor& x) {
+  const Tensor &a = x.inputs()[0], &b = x.inputs()[1];
+  const int last = a.shape().rank() - 1;
+  const std::int64_t terms = a.shape()[last];
+  if (terms < 1 || terms > kMostTerms) return {};
+  return sum_of_terms(
+      terms, x.shape(), x.dtype(), [&](std::int64_t term) { return term_of(a, last, term); },
+      [&](std::int64_t term) { return term_of(b, last - 1, term); });
+}
+
+Tensor expanded(const Conv& conv, const Tensor& x) {
+  if (conv.role == ConvRole::filter_grad || conv.groups != 1) return {};
+  const Tensor &images = x.inputs()[0], &filters = x.inputs()[1];
+  const bool is_output = conv.role == ConvRole::output;
+  const auto is = [](int number) { return [number](std::int64_t each) { return each == number; }; };
+  if (!std::all_of(filters.shape().begin() + 2, filters.shape().end(), is(1)) ||
+      !std::all_of(conv.pad.begin(), conv.pad.end(), is(0)) ||
+      (!is_output && !std::all_of(conv.stride.begin(), conv.stride.end(), is(1))))
+    return {};
+  const std::int64_t terms = images.shape()[1];
+  if (terms < 1 || terms > kMostTerms) return {};
+  std::vector<std::int64_t> of_results(at(x.shape().rank()), 1);
+  of_results[1] = x.shape()[1];
+  return sum_of_terms(
+      terms, x.shape(), x.dtype(),
+      [&](std::int64_t term) { return term_of(images, 1, term, is_output ? conv.stride : std::vector<int>()); },
+      [&](std::int64_t term) { return reshape(term_of(filters, is_output ? 1 : 0, term), of_results); });
+}
+
+}  // namespace
+
+Graph expand_short_products(const Graph& graph) {
+  std::unordered_map<const Node*, Tensor> done;
+  bool any = false;
+  for (const Tensor& x : topological(graph)) {
+    std::vector<Tensor> inputs;
+    for (const Tensor& input : x.inputs()) inputs.push_back(done.at(input.id()));
+    const Tensor same = inputs.empty() ? x : Tensor::make(x.node().op, std::move(inputs), x.shape(), x.dtype());
+    Tensor short_product;
+    if (is_floating(x.dtype())) {
+      if (const auto* matmul = std::get_if<Matmul>(&x.node().op)) short_product = expanded(*matmul, same);
+      if (const auto* conv = std::get_if<Conv>(&x.node().op)) short_product = expanded(*conv, same);
+    }
+    any |= short_product.id() != nullptr;
+    done.emplace(x.id(), short_product.id() ? short_product : same);
+  }
+  if (!any) return graph;
+  Graph result;
+  for (const Tensor& output : graph.outputs) result.outputs.push_back(done.at(output.id()));
+  for (const Trace::Set& set : graph.sets) result.sets.push_back({set.variable, done.at(set.value.id())});
+  return simplify(result);
+}
+
+}  // namespace nixie
