@@ -83,14 +83,6 @@ inline std::vector<Case> cases() {
   add("norm_patches_k128", 1, with_norm, {3, 16, 28, 24, 128, 3, 3, {1, 1}, {1, 1}}, Norm::forward);
   add("norm_patches_c32_k32", 1, with_norm, {3, 32, 32, 32, 32, 3, 3, {1, 1}, {1, 1}}, Norm::forward);
   add("norm_of_two", 2, with_norm, {3, 48, 14, 14, 200, 1, 1}, Norm::two_layers);
-  const auto add_groups = [&](const std::string& name, Layer layer, int groups) {
-    layer.groups = groups;
-    add(name, 1, with_norm, layer, Norm::forward);
-  };
-  add_groups("norm_3_groups_of_24", {5, 72, 19, 17, 72, 3, 3, {1, 1}, {1, 1}}, 3);
-  add_groups("norm_2_groups_to_144_bf16", {3, 96, 14, 15, 288, 3, 1, {1, 1}, {1, 0}, {1, 1}, bf16}, 2);
-  add_groups("norm_17_groups_stride_2", {2, 408, 13, 12, 408, 3, 3, {2, 2}, {1, 1}}, 17);
-  add_groups("norm_4_groups_1x1", {9, 256, 28, 28, 256, 1, 1}, 4);
   // Gradients whose sums move where that pays: of many pixels.
   add("norm_grad_c128", 1, with_norm, {16, 128, 56, 56, 512, 1, 1}, Norm::backward);
   add("norm_grad_c64_gate", 1, with_norm, {32, 64, 56, 56, 512, 1, 1}, Norm::backward_and_gate);

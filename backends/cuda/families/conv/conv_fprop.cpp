@@ -76,19 +76,18 @@ int rows_ahead(const Plan& plan, const Choice& choice, const Tile& tile) {
   return std::clamp(room / loaded.of_pixels, 0, 4);
 }
 
-// What a thread accumulates for parts stays in registers, beside the sums of its tile, which no other block shares. A
-// block computes one column of tiles then; many groups may leave blocks without any.
+// What a thread accumulates for parts stays in registers, beside the sums of its tile, which no other block shares.
 std::vector<Tile> tiles_of(const Plan& plan, const Choice& choice, const Chip& chip) {
   std::vector<Tile> tiles = forward_tiles(problem_of(choice), chip, !choice.leaves);
   if (problem_of(choice).products() == 3 && loads_by_channel(choice.kernel) > kMostLoadsByChannel)
     std::erase_if(tiles, [](const Tile& tile) { return tile.mma_m * tile.n > 64; });
   if (!choice.leaves) return tiles;
   const bool full = !choice.kernel.loads.empty() || problem_of(choice).dtype == Dtype::bf16;
-  const ForwardLayer layer = forward_layer(problem_of(choice));
+  const std::int64_t filters = forward_layer(problem_of(choice)).filters;
   std::erase_if(tiles, [&](const Tile& tile) {
     const int most = tile.consumers < 3 ? kMostHeld : full ? 0 : kMostHeldByThree;
     return held_words(choice, tile) > most || rows_ahead(plan, choice, tile) == 0 ||
-           5 * (chip.sms / layer.columns(tile) * layer.columns(tile)) < 4 * chip.sms;
+           ceil_div(filters, tile.n) > chip.sms;
   });
   return tiles;
 }
@@ -176,7 +175,7 @@ class ConvFprop final : public Family {
     return generate_tile(plan, choice, tile_named(tiles_of(plan, choice, chip), tile), chip);
   }
   std::optional<Absorption> absorb(const Grouping& grouping, const Choice& choice, std::size_t other) const override {
-    if (problem_of(choice).products() != 1 || !stores_pieces(choice.kernel)) return {};
+    if (problem_of(choice).products() != 1 || problem_of(choice).groups > 1 || !stores_pieces(choice.kernel)) return {};
     std::optional<Absorption> with = with_channel_parts(grouping, choice, other);
     if (!with || tiles_of(grouping.plan, with->choice, grouping.chip).empty()) return {};
     return parts_pay(grouping, choice, with->choice, clocks_of) ? with : std::nullopt;

@@ -2,7 +2,7 @@
 // stores a partial result of each of its channels, and the program that needs the result merges these (reduce.cuh).
 //
 // Body       has struct Accumulators, to which run() adds, struct Fixed, the numbers of 8 channels that it needs for
-//            each pixel, and char* left: Accumulators [CONV_PARTS][channels].
+//            each pixel, and char* left: Accumulators [CONV_PARTS][CONV_K].
 // Blocks     compute tiles of one column only, so that a part covers all pixels of its block; CONV_PARTS is
 //            at least the number of blocks of a column, and parts without a block are empty.
 // Order      of sums: a thread's pixels, lanes, warps, then parts: the same in every run.
@@ -66,18 +66,17 @@ struct ChannelParts {
 };
 
 // Merges `rows` rows that warps wrote, `pitch` bytes apart, and leaves part `part` of channels [channel, channel +
-// columns) of kChannels, and of those the empty parts `part` + `step`, ... `thread` of `threads` threads.
-template <int kChannels>
+// columns), and of those the empty parts `part` + `step`, ... `thread` of `threads` threads.
 __device__ __forceinline__ void leave_parts(const Body& body, const Body::Accumulators* first, int pitch, int rows,
                                             int channel, int columns, int part, int step, int thread, int threads) {
   Body::Accumulators* left = reinterpret_cast<Body::Accumulators*>(body.left);
-  for (int column = thread; column < columns; column += threads) {
+  for (int column = thread; column < columns && channel + column < CONV_K; column += threads) {
     Body::Accumulators all = first[column];
     for (int row = 1; row < rows; row++)
       all.merge(
           *reinterpret_cast<const Body::Accumulators*>(reinterpret_cast<const char*>(first + column) + row * pitch));
-    left[part * kChannels + channel + column] = all;
+    left[part * CONV_K + channel + column] = all;
     for (int empty = part + step; empty < CONV_PARTS; empty += step)
-      left[empty * kChannels + channel + column] = Body::Accumulators();
+      left[empty * CONV_K + channel + column] = Body::Accumulators();
   }
 }

@@ -37,20 +37,22 @@ struct Epilogue {
 #ifdef CONV_PARTS
   // A lane's row of a tile: 16 rows of a chunk of 64 columns in turn, then those of the next products.
   struct Row {
-    int pixel, channel, chunk, m;  // one inside where the row is not
-    bool has_pixel, inside;
-    NIXIE_DEVICE Row(int index, int first, Column of) : chunk(index / (4 * kMmaM)), m(index / 4 % kMmaM) {
-      const int at = first + threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 8 + m * 64 + index % 4 * 4,
-                of_tile = chunk * 64 + threadIdx.x % 8 * 8, within = of.n0 + of_tile;
-      has_pixel = at < CONV_PIXELS;
-      inside = (kTileN % 64 == 0 || of_tile < kTileN) && within < CONV_K && has_pixel;
-      pixel = min(at, CONV_PIXELS - 1), channel = of.first() + min(within, CONV_K - 8);
+    int pixel, channel, chunk, m;
+    bool inside;
+    NIXIE_DEVICE Row(int index, int first, int n0)
+        : pixel(first + threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 8 + index / 4 % kMmaM * 64 + index % 4 * 4),
+          channel(n0 + index / (4 * kMmaM) * 64 + threadIdx.x % 8 * 8),
+          chunk(index / (4 * kMmaM)),
+          m(index / 4 % kMmaM) {
+      const bool column = kTileN % 64 == 0 || chunk * 64 + threadIdx.x % 8 * 8 < kTileN;
+      inside = column && channel < CONV_K && pixel < CONV_PIXELS;
     }
   };
 
+  // Rows outside load one inside.
   NIXIE_DEVICE void ask(int index, int pixel, Column of, Parts& parts) const {
-    const Row row(index, pixel, of);
-    parts.loads[index % kAhead].load(body, row.pixel, row.channel);
+    const Row row(index, pixel, of.n0);
+    parts.loads[index % kAhead].load(body, min(row.pixel, CONV_PIXELS - 1), min(row.channel, CONV_K - 8));
   }
 
   // Before a tile's products.
@@ -66,9 +68,9 @@ struct Epilogue {
     int seen = 0;
 #pragma unroll
     for (int i = 0; i < kRows; i++) {
-      const Row row(i, pixel, of);
+      const Row row(i, pixel, of.n0);
       if (i % 4 == 0) {
-        if (row.m == 0) body.load(row.channel, fixed);
+        if (row.m == 0) body.load(min(row.channel, CONV_K - 8), fixed);
         __syncwarp();
         write(sum[row.m], row.chunk);
         __syncwarp();
@@ -80,7 +82,7 @@ struct Epilogue {
                  parts.seen + i % (4 * kMmaM) + 1);
       }
       if (i + kAhead < kRows) ask(i + kAhead, pixel, of, parts);
-      if (i < 4 * kMmaM) seen += row.has_pixel;
+      if (i < 4 * kMmaM) seen += row.pixel < CONV_PIXELS;
     }
     parts.seen += seen;
   }
@@ -95,7 +97,7 @@ struct Epilogue {
       __syncwarp();
 #pragma unroll 1
       for (int column = threadIdx.x % 32; column < 64; column += 32) {
-        const int within = of.n0 + j * 64 + column, channel = of.first() + within;
+        const int within = of.n0 + j * 64 + column, channel = of.group * CONV_K + within;
         const u32 from = staging + ((column % 8 / 2 * 8) ^ (column / 8 * 32 + column / 32 * 16)) + column % 2 * 4;
         if ((kTileN % 64 != 0 && j * 64 + column >= kTileN) || within >= CONV_K) break;
 #pragma unroll 1
@@ -122,7 +124,7 @@ struct Epilogue {
 #pragma unroll
     for (int chunk = 0; chunk < kMmaM * kChunksN; chunk++) {
       const int m = chunk / kChunksN, j = chunk % kChunksN, at = pixel + m * 64;
-      const int within = of.n0 + j * 64 + unit * 8, channel = of.first() + within;
+      const int within = of.n0 + j * 64 + unit * 8, channel = CONV_GROUPS == 1 ? within : of.group * CONV_K + within;
       const bool inside = (kTileN % 64 == 0 || j * 64 + unit * 8 < kTileN) && within < CONV_K;
       __syncwarp();
       write(sum[m], j);
@@ -146,16 +148,15 @@ struct Epilogue {
 
 #ifdef CONV_PARTS
   // After a block's last tile; all consumers call it.
-  NIXIE_DEVICE void leave(Parts& parts, Column of) const {
+  NIXIE_DEVICE void leave(Parts& parts, int n0) const {
     const int thread = threadIdx.x - 128, threads = kConsumers * 128;
     static_assert(sizeof(Body::Accumulators) * kChunksN * 64 <= 4096);
     char* mine = static_cast<char*>(__cvta_shared_to_generic(staging));
     __syncwarp();
     parts.write(reinterpret_cast<Body::Accumulators*>(mine));
     asm volatile("bar.sync 1, %0;" ::"n"(kConsumers * 128) : "memory");
-    leave_parts<CONV_GROUPS * CONV_K>(body, reinterpret_cast<const Body::Accumulators*>(mine - thread / 32 * 4096),
-                                      4096, kConsumers * 4, of.first() + of.n0, min(kTileN, CONV_K - of.n0),
-                                      blockIdx.x / kTilesAcross, gridDim.x / kTilesAcross, thread, threads);
+    leave_parts(body, reinterpret_cast<const Body::Accumulators*>(mine - thread / 32 * 4096), 4096, kConsumers * 4, n0,
+                kTileN, blockIdx.x / kTilesN, gridDim.x / kTilesN, thread, threads);
   }
 #endif
 };

@@ -100,8 +100,6 @@ static_assert(CONV_SPLITS == 1 || (!CONV_RESIDENT && CONV_PRODUCTS == 1 && (CONV
 struct Column {
   int group, n0;
   NIXIE_DEVICE explicit Column(int tile) : group(tile % kTilesAcross / kTilesN), n0(tile % kTilesN * kTileN) {}
-  // The group's first filter.
-  NIXIE_DEVICE int first() const { return CONV_GROUPS == 1 ? 0 : group * CONV_K; }
 };
 
 struct Barriers {
@@ -132,7 +130,7 @@ NIXIE_DEVICE void load_filters(const TensorMap* w, u32 b, u32 bar, Slice slice, 
     for (int i = 0; i < kRowsB / 64; i++)
       copy_box_3d(b + i * 8192, w, bar, n0 + 64 * i, CONV_R * CONV_S - 1 - slice.tap, first + slice.c);
   } else {
-    copy_box_3d(b, w, bar, slice.c, slice.tap, column.first() + n0);
+    copy_box_3d(b, w, bar, slice.c, slice.tap, CONV_GROUPS == 1 ? n0 : column.group * CONV_K + n0);
   }
 }
 
@@ -283,7 +281,8 @@ NIXIE_DEVICE void consume(const Epilogue& epilogue, const Multiplier& multiplier
     epilogue(sum, pixel, Column(tile), parts);
   }
 #ifdef CONV_PARTS
-  epilogue.leave(parts, Column(blockIdx.x));
+  static_assert(CONV_GROUPS == 1);
+  epilogue.leave(parts, blockIdx.x % kTilesN * kTileN);
 #endif
 }
 

@@ -107,9 +107,8 @@ struct Epilogue {
     passage.meet();  // all have read what the last tile left
     parts.write(reinterpret_cast<Body::Accumulators*>(first + thread / 32 * kPitch));
     asm volatile("bar.sync %0, %1;" ::"r"(CONV_SHARED ? passage.barrier : 3), "n"(kThreads) : "memory");
-    const int channel = Share(blockIdx.x, group).n0;
-    leave_parts<CONV_K>(body, reinterpret_cast<const Body::Accumulators*>(first), kPitch, kThreads / 32, channel,
-                        min(64, CONV_K - channel), blockIdx.x / kColumns, gridDim.x / kColumns, thread, kThreads);
+    leave_parts(body, reinterpret_cast<const Body::Accumulators*>(first), kPitch, kThreads / 32,
+                Share(blockIdx.x, group).n0, 64, blockIdx.x / kColumns, gridDim.x / kColumns, thread, kThreads);
   }
 #endif
 };

@@ -170,10 +170,9 @@ struct Epilogue {
     }
     __syncthreads();
     constexpr int columns = kAcross * kLanes;
-    const int channel = blockIdx.x % kPieceBlocks * columns;
-    leave_parts<CONV_K>(body, parts, columns * sizeof(Body::Accumulators), CONV_THREADS / kAcross, channel,
-                        min(columns, CONV_K - channel), blockIdx.x / kPieceBlocks, CONV_PARTS, threadIdx.x,
-                        CONV_THREADS);
+    leave_parts(body, parts, columns * sizeof(Body::Accumulators), CONV_THREADS / kAcross,
+                blockIdx.x % kPieceBlocks * columns, columns, blockIdx.x / kPieceBlocks, CONV_PARTS, threadIdx.x,
+                CONV_THREADS);
   }
 #endif
 };
