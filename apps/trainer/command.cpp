@@ -16,6 +16,7 @@
 #include "nixie/configs/parse/changes.h"
 #include "nixie/configs/parse/reader.h"
 #include "nixie/core/base/one_line.h"
+#include "nixie/core/base/threads.h"
 #include "nixie/core/passes/memory_report.h"
 
 namespace nixie {
@@ -186,6 +187,8 @@ void with_batch_advice(const TrainConfig& config, const std::function<void()>& w
     work();
   } catch (const std::bad_alloc&) {
     fail_memory("out of memory", config);
+  } catch (const NoThread&) {
+    throw;
   } catch (const PlanTooLarge& error) {
     if (error.fitting_batch() == 0) throw;
     fail(Fault::memory, error.what(), ", the run's is ", config.data.batch(), "; try ",

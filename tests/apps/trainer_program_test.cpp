@@ -228,6 +228,7 @@ TEST_F(TrainerProgram, ThreadsThatCannotStartEndTheRun) {
         run_program("trainer --config " + path("net.yaml") + " --run " + path("run") + " " + threads, limited);
     EXPECT_EQ(ran.code, 4) << ran.output;
     EXPECT_THAT(ran.output, HasSubstr(" cannot be started: "));
+    EXPECT_THAT(ran.output, testing::EndsWith("(ulimit -u, ulimit -v)\n"));  // and no word of the batch
   }
 }
 #endif
