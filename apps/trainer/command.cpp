@@ -144,6 +144,7 @@ bool run(const Command& command, const TrainConfig& config, fs::path folder) {
   trainer.note("nixie " NIXIE_VERSION ": " + command_text(command));
   trainer.say(trainer.summary());
   if (const std::string warnings = large_arrays_text(trainer.model()); !warnings.empty()) trainer.say(warnings);
+  trainer.trace_steps();
   if (!command.resume) folder = new_folder(command);
   trainer.use_folder(folder);
   if (!command.resume) check_holds_no_run(folder);  // again, now that nobody else can write there
