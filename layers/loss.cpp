@@ -1,6 +1,8 @@
 // The losses' formulas. Everything keeps its dimensions until the last mean, so that it fuses.
 #include "nixie/layers/loss.h"
 
+#include <algorithm>
+
 #include <limits>
 
 namespace nixie {
@@ -82,6 +84,8 @@ Tensor CrossEntropy::operator()(const Tensor& output, const Tensor& target, cons
     std::vector<std::int64_t> row(static_cast<std::size_t>(output.rank()), 1);
     row[1] = output.shape()[1];
     const std::vector<float> numbers(class_weights.begin(), class_weights.end());
+    check(*std::max_element(numbers.begin(), numbers.end()) > 0,
+          "all class weights are 0, so nothing is learnt; give a number above 0 to the classes that count");
     const Tensor of_class = broadcast_to(Tensor(Array::from(numbers, Shape(row))), output.shape());
     losses = losses * sum(where(label_mask(output, target), of_class, 0.0), {1});
   }

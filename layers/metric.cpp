@@ -9,6 +9,8 @@ namespace {
 // [N, 1, ...]: 1 where fewer than k outputs beat the label's; of equals the first wins, as in argmax. Written with
 // not <= so that a NaN beats every number and a label's NaN beats nothing.
 Tensor among_largest(const Tensor& output, const Tensor& labels, int k) {
+  check(k <= output.shape()[1], "k is ", k, ", the output has ", output.shape()[1],
+        " classes: every sample is right; set a smaller k");
   const Tensor position = expand_dims(labels, {1});
   const Tensor of_label = sum(where(label_mask(output, labels), output, 0.0), {1});
   const Tensor before = logical_and(output == of_label, coordinate(output.shape(), 1) < position);

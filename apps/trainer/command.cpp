@@ -16,6 +16,7 @@
 #include "nixie/configs/parse/changes.h"
 #include "nixie/configs/parse/reader.h"
 #include "nixie/core/base/one_line.h"
+#include "nixie/core/base/threads.h"
 #include "nixie/core/passes/memory_report.h"
 
 namespace nixie {
@@ -143,6 +144,7 @@ bool run(const Command& command, const TrainConfig& config, fs::path folder) {
   trainer.note("nixie " NIXIE_VERSION ": " + command_text(command));
   trainer.say(trainer.summary());
   if (const std::string warnings = large_arrays_text(trainer.model()); !warnings.empty()) trainer.say(warnings);
+  trainer.trace_steps();
   if (!command.resume) folder = new_folder(command);
   trainer.use_folder(folder);
   if (!command.resume) check_holds_no_run(folder);  // again, now that nobody else can write there
@@ -186,6 +188,8 @@ void with_batch_advice(const TrainConfig& config, const std::function<void()>& w
     work();
   } catch (const std::bad_alloc&) {
     fail_memory("out of memory", config);
+  } catch (const NoThread&) {
+    throw;
   } catch (const PlanTooLarge& error) {
     if (error.fitting_batch() == 0) throw;
     fail(Fault::memory, error.what(), ", the run's is ", config.data.batch(), "; try ",

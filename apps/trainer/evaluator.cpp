@@ -70,6 +70,7 @@ std::string to_string(const Evaluation& evaluation, const std::string& split) {
 Evaluator::Evaluator(Backend& backend, const Model& model, const TrainConfig& config,
                      std::shared_ptr<const Dataset> dataset, const LoaderOptions& options)
     : model_(model),
+      batch_(options.batch),
       places_(config.places),
       objective_(config, dataset->target()),
       has_accuracy_(objective_.accuracy().has_value()),
@@ -105,6 +106,12 @@ Outputs Evaluator::sums(const Inputs& in) const {
     outputs.emplace(output_name(i), at_key(places_, key, [&] { return metrics_[i].sums(output, target, weights); }));
   }
   return outputs;
+}
+
+void Evaluator::trace() {
+  std::map<std::string, Tensor> inputs = batch_placeholders(loader_.dataset(), batch_);
+  inputs.emplace("weights", placeholder({batch_}));
+  step_.graph(inputs);
 }
 
 std::optional<Evaluation> Evaluator::run(const std::function<bool()>& stop) {

@@ -47,6 +47,8 @@ class Evaluator {
   Evaluator(Backend& backend, const Model& model, const TrainConfig& config, std::shared_ptr<const Dataset> dataset,
             const LoaderOptions& options);
 
+  /// Traces it for a batch's shapes, which finds what does not go together. Nothing is run.
+  void trace();
   /// Runs the model in evaluation over every sample once; padding weighs nothing. Nothing where `stop` was true after
   /// a batch that is not the last.
   std::optional<Evaluation> run(const std::function<bool()>& stop = {});
@@ -55,6 +57,7 @@ class Evaluator {
   Outputs sums(const Inputs& in) const;
 
   Model model_;
+  std::int64_t batch_;
   Places places_;
   Objective objective_;
   bool has_accuracy_;

@@ -20,6 +20,16 @@ struct LabelAccuracy {
 
 }  // namespace
 
+std::map<std::string, Tensor> batch_placeholders(const Dataset& data, std::int64_t batch) {
+  const auto sizes = [batch](const Shape& sample) {
+    std::vector<std::int64_t> all(sample.begin(), sample.end());
+    all.insert(all.begin(), batch);
+    return Shape(all);
+  };
+  return {{"images", placeholder(sizes(data.sample_shape()), data.bytes() ? Dtype::u8 : Dtype::f32)},
+          {"labels", placeholder(sizes(data.target().shape), data.target().dtype)}};
+}
+
 Objective::Objective(const TrainConfig& config, const SampleTarget& target)
     : loss_(config.loss), target_(target), is_input_(config.target == "input") {}
 

@@ -9,6 +9,9 @@
 
 namespace nixie {
 
+/// The images and labels of a batch as inputs of a Step: shapes and types alone.
+std::map<std::string, Tensor> batch_placeholders(const Dataset& data, std::int64_t batch);
+
 class Objective {
  public:
   Objective(const TrainConfig& config, const SampleTarget& target);

@@ -68,14 +68,13 @@ std::map<std::string, Tensor> TrainStep::inputs_of(const Batch& batch, std::int6
   return inputs;
 }
 
+void TrainStep::trace() {
+  if (config_.accumulate > 1) add_.graph(placeholders());
+  update_.graph(placeholders());
+}
+
 std::map<std::string, Tensor> TrainStep::placeholders() const {
-  std::vector<std::int64_t> sizes = {config_.data.batch()};
-  for (const std::int64_t size : data_.sample_shape()) sizes.push_back(size);
-  std::vector<std::int64_t> targets = {config_.data.batch()};
-  for (const std::int64_t size : data_.target().shape) targets.push_back(size);
-  const Dtype stored = data_.bytes() ? Dtype::u8 : Dtype::f32;
-  std::map<std::string, Tensor> inputs = {{"images", placeholder(Shape(sizes), stored)},
-                                          {"labels", placeholder(Shape(targets), data_.target().dtype)}};
+  std::map<std::string, Tensor> inputs = batch_placeholders(data_, config_.data.batch());
   if (mixing_.is_on()) inputs.emplace("mixing", placeholder({6}));
   return inputs;
 }

@@ -46,6 +46,8 @@ class TrainStep {
   /// its step. Running statistics change as in training.
   std::string first_non_finite(const Batch& batch, std::int64_t step, std::int64_t part);
 
+  /// Traces it for a batch's shapes, which finds what does not go together. Nothing is run.
+  void trace();
   /// The part that updates, simplified; and how the backend would run it. Nothing is run.
   const Graph& graph() { return update_.graph(placeholders()); }
   const Plan& plan() { return update_.plan(placeholders()); }
@@ -62,6 +64,7 @@ class TrainStep {
   Outputs update_body(const Inputs& in);
   void count(const Tensor& now, const Tensor& loss, const Tensor& accuracy);
   std::map<std::string, Tensor> inputs_of(const Batch& batch, std::int64_t draw) const;
+  /// As a batch, with shapes and types alone.
   std::map<std::string, Tensor> placeholders() const;
   bool skips() const { return config_.non_finite == "skip"; }
 

@@ -145,8 +145,14 @@ std::string Trainer::summary() const {
          notes;
 }
 
+void Trainer::trace_steps() {
+  train_step_.trace();
+  evaluator_.trace();
+}
+
 bool Trainer::train(const std::function<bool()>& stop, const std::function<bool()>& save_now) try {
   is_stopped_ = false;
+  trace_steps();
   const auto asks_to_stop = [&] { return is_stopped_ || (stop && stop()); };
   tell(&Callback::train_begins);
   bool is_done = false;

@@ -61,6 +61,9 @@ class Trainer {
   void resume_last(const std::vector<std::string>& changes = {});
   void resume() { resume_last(); }
 
+  /// Traces the training step and the evaluation, which finds what does not go together. Nothing is run; `train` begins
+  /// with it.
+  void trace_steps();
   /// Trains to the end, or until `stop` is true after a step or inside an evaluation: the state is then saved, and the
   /// result is false. Where `save` is true after a step, the state is saved and training goes on. Saving takes a copy
   /// of the state and writes it while training goes on; it is written when this returns. Throws Fault::non_finite where

@@ -4,15 +4,13 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
-#include <numeric>
 
 #include "nixie/core/base/check_fields.h"
 
 namespace nixie {
 namespace {
 
-constexpr std::size_t kShown = 60;         // bytes of a value that a message repeats
-constexpr std::size_t kShortestStart = 4;  // letters that one word must begin with to suggest the other
+constexpr std::size_t kShown = 60;  // bytes of a value that a message repeats
 
 // On one line, whatever is in it.
 std::string shown(const std::string& text) {
@@ -106,95 +104,6 @@ void read_floating(const Tree& tree, T& value, Problems& problems) {
     problems.add_unexpected(tree, fmt::format("a number up to {}", std::numeric_limits<T>::max()));
 }
 
-/// Levenshtein's edit distance, a swap of neighbours counted as one edit.
-std::size_t edit_distance(const std::string& a, const std::string& b) {
-  std::vector<std::size_t> before_last, last(b.size() + 1), row(b.size() + 1);
-  std::iota(last.begin(), last.end(), std::size_t{0});
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    row[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      row[j] = std::min({last[j] + 1, row[j - 1] + 1, last[j - 1] + (a[i - 1] != b[j - 1])});
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-        row[j] = std::min(row[j], before_last[j - 2] + 1);
-    }
-    before_last = last;
-    last = row;
-  }
-  return last.back();
-}
-
-std::string lower(std::string word) {
-  std::transform(word.begin(), word.end(), word.begin(), [](unsigned char c) { return std::tolower(c); });
-  return word;
-}
-
-/// What other frameworks call a thing, and what it is here: a known word, or a sentence.
-struct OtherName {
-  const char* word;
-  const char* here;
-};
-constexpr OtherName kOtherNames[] = {
-    {"gpu", "cuda"},
-    {"lr", "rate"},
-    {"learning_rate", "rate"},
-    {"base_lr", "rate"},
-    {"gamma", "factor"},
-    {"betas", "beta1"},
-    {"eps", "epsilon"},
-    {"filters", "out"},
-    {"out_channels", "out"},
-    {"out_features", "out"},
-    {"units", "out"},
-    {"kernel_size", "kernel"},
-    {"strides", "stride"},
-    {"padding", "pad"},
-    {"pool_size", "window"},
-    {"p", "rate"},
-    {"batch_size", "batch"},
-    {"dense", "linear"},
-    {"fully_connected", "linear"},
-    {"fc", "linear"},
-    {"conv", "conv2d"},
-    {"convolution2d", "conv2d"},
-    {"maxpool", "max_pool2d"},
-    {"max_pooling2d", "max_pool2d"},
-    {"batchnorm", "batch_norm"},
-    {"batch_norm2d", "batch_norm"},
-    {"mse", "mean_squared"},
-    {"mean_squared_error", "mean_squared"},
-    {"nll", "cross_entropy"},
-    {"softmax_cross_entropy", "cross_entropy"},
-    {"bce", "binary_cross_entropy"},
-    {"swish", "silu"},
-    {"momentum", "sgd"},
-    {"nesterov", "sgd"},
-    {"cosine_annealing", "cosine"},
-    {"reduce_on_plateau", "plateau"},
-    {"float32", "fp32"},
-    {"float16", "fp16"},
-    {"half", "fp16"},
-    {"mixed", "fp16"},
-    {"amp", "fp16"},
-    {"bfloat16", "bf16"},
-    {"imagenet", "image_folder"},
-    {"lr", "the learning rate stands under schedule, as {constant: {rate: 0.01}}"},
-    {"learning_rate", "the learning rate stands under schedule, as {constant: {rate: 0.01}}"},
-    {"rate", "the learning rate stands under schedule, as {constant: {rate: 0.01}}"},
-    {"batch", "the batch stands with the dataset, as data: {glyphs: {batch: 128}}"},
-    {"batch_size", "the batch stands with the dataset, as data: {glyphs: {batch: 128}}"},
-};
-
-/// By another framework's name; "" where that has none here.
-std::string other_name(const std::string& word, const std::vector<std::string>& known) {
-  const std::string plain = lower(word);
-  for (const auto& [other, here] : kOtherNames) {
-    if (plain != other) continue;
-    if (std::find(known.begin(), known.end(), here) != known.end()) return fmt::format("; did you mean \"{}\"?", here);
-    if (std::string_view(here).find(' ') != std::string_view::npos) return fmt::format("; {}", here);
-  }
-  return {};
-}
-
 }  // namespace
 
 void Problems::add_unexpected(const Tree& tree, const std::string& expected) {
@@ -214,26 +123,6 @@ std::string Problems::text() const {
 
 void Problems::raise() const {
   if (!empty()) throw Error(Fault::usage, text());
-}
-
-std::string did_you_mean(const std::string& word, const std::vector<std::string>& known) {
-  if (word.size() > kShown) return {};
-  if (std::find(known.begin(), known.end(), lower(word)) == known.end())
-    if (const std::string other = other_name(word, known); !other.empty()) return other;
-  std::size_t nearest = std::max<std::size_t>(1, word.size() / 3) + 1;
-  std::string suggestion;
-  for (const std::string& candidate : known) {
-    if (const std::string part = lower(word); std::min(part.size(), candidate.size()) >= kShortestStart &&
-                                              (part.starts_with(candidate) || candidate.starts_with(part)))
-      suggestion = candidate;  // unless another is nearer
-  }
-  for (const std::string& candidate : known) {
-    const std::size_t distance = std::min(edit_distance(word, candidate), edit_distance(lower(word), candidate));
-    if (distance >= nearest) continue;
-    nearest = distance;
-    suggestion = candidate;
-  }
-  return suggestion.empty() ? std::string{} : "; did you mean \"" + suggestion + "\"?";
 }
 
 void add_unknown(const Place& place, const char* what, const std::string& word, const std::vector<std::string>& known,

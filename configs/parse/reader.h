@@ -23,6 +23,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "nixie/configs/parse/suggestion.h"
 #include "nixie/configs/parse/yaml.h"
 #include "nixie/core/base/one_line.h"
 #include "nixie/core/base/path.h"
@@ -55,8 +56,6 @@ class Problems {
   std::vector<Line> lines_;
 };
 
-/// `; did you mean "momentum"?` for the nearest of the known words, or "" if none is near.
-std::string did_you_mean(const std::string& word, const std::vector<std::string>& known);
 /// Adds `unknown WHAT "word" in PATH, expected one of ...`, with a suggestion: a near word or, where the word is a key
 /// of some of the known ones (`owners`), the path with one of them in it.
 void add_unknown(const Place& place, const char* what, const std::string& word, const std::vector<std::string>& known,

@@ -9,8 +9,6 @@
 #include <mutex>
 #include <system_error>
 
-#include "nixie/core/base/error.h"
-
 namespace nixie {
 
 void start_threads(std::vector<std::jthread>& threads, const std::string& owner, int count,
@@ -21,8 +19,9 @@ void start_threads(std::vector<std::jthread>& threads, const std::string& owner,
       ::pthread_setname_np(threads.back().native_handle(),
                            (owner + " " + std::to_string(i)).substr(0, kLongest).c_str());
     } catch (const std::system_error& error) {
-      fail(Fault::memory, owner, ": thread ", i + 1, " of ", count, " cannot be started: ", error.code().message(),
-           "; ask for fewer threads, or raise the limits (ulimit -u, ulimit -v)");
+      throw NoThread(line_of(Scope::prefix(), owner, ": thread ", i + 1, " of ", count,
+                             " cannot be started: ", error.code().message(),
+                             "; ask for fewer threads, or raise the limits (ulimit -u, ulimit -v)"));
     }
 }
 

@@ -5,12 +5,21 @@
 #include <functional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
+
+#include "nixie/core/base/error.h"
 
 namespace nixie {
 
+/// The system starts no more threads. Fault::memory, but a smaller batch is no remedy.
+class NoThread final : public Error {
+ public:
+  explicit NoThread(std::string line) : Error(Fault::memory, std::move(line)) {}
+};
+
 /// Appends `count` threads to `threads`, each named `OWNER N` (15 bytes at most) and running `work`. Throws
-/// Fault::memory if the system starts no more; the caller must end those that were started.
+/// NoThread if the system starts no more; the caller must end those that were started.
 void start_threads(std::vector<std::jthread>& threads, const std::string& owner, int count,
                    const std::function<void(const std::stop_token&)>& work);
 

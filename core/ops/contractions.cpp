@@ -185,8 +185,10 @@ Tensor pool(PoolKind kind, const Tensor& x, const PoolOptions& options, const ch
     const std::int64_t in = x.shape()[i + 1];
     std::int64_t count = window_count(in, window, stride, pad, 1);
     const std::int64_t room = in + std::int64_t{2} * pad;
-    const bool rest = options.ceil_mode && room >= window && (room - window) % stride != 0;
-    if (rest && count * stride < in + pad) ++count;
+    // The rest that windows leave gets a window, as in PyTorch, unless that would begin in the padding behind the
+    // input.
+    const std::int64_t rest = room - window - (count - 1) * stride;
+    if (options.ceil_mode && rest > 0 && count * stride < in + pad) ++count;
     check(count > 0, name, ": a window of ", window, " does not fit input ", x.shape());
     if (count == 1) op.stride[at] = bounded_stride(in, window, stride, pad, 1);
     sizes.push_back(count);

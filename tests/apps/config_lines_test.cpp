@@ -61,6 +61,9 @@ TEST(ConfigLines, OfKeysAreTheirs) {
   const Mistake kMistakes[] = {
       {"loss: {cross_entropy: {class_weights: [1, 2]}}\n",
        "net.yaml:1:7: cross_entropy: 2 class weights, the output has 10 classes"},
+      {"loss: {cross_entropy: {class_weights: [0, 0, 0, 0, 0, 0, 0, 0, 0, 0]}}\n",
+       "net.yaml:1:7: cross_entropy: all class weights are 0"},
+      {"metrics:\n  - recall\n  - top_k: {k: 11}\n", "net.yaml:3:5: top_k: k is 11, the output has 10 classes"},
       {"seed: 1\nloss:\n  loss_sum: {losses: []}\n", "net.yaml:3:3: loss_sum: has no losses"},
       {"optimizer: {adam: {beta1: 1}}\n", "net.yaml:1:12: optimizer (adam): beta1 is 1"},
       {"schedule: {multistep: {milestones: [1, 2], factors: [1]}}\n", "net.yaml:1:11: schedule (multistep): "},

@@ -3,10 +3,14 @@
 
 #include <gmock/gmock.h>
 
+#include <atomic>
 #include <nlohmann/json.hpp>
+#include <set>
 
+#include "nixie/apps/trainer/profile/operands.h"
 #include "nixie/backends/cpu/backend.h"
 #include "nixie/tests/apps/support.h"
+#include "nixie/tests/backends/forwarding_backend.h"
 
 namespace nixie {
 namespace {
@@ -67,6 +71,54 @@ TEST(LayerTimes, CountWhatFormulasSay) {
   // Bytes of relu: 8 x 4 x 6 x 7 floats in and out; back also the slope, and out again.
   EXPECT_EQ(layers[1].forward.work.bytes, 2 * 4.0 * 8 * 4 * 42);
   EXPECT_EQ(layers[1].backward.work.bytes, 3 * 4.0 * 8 * 4 * 42);
+}
+
+// As a backend that compiles kernels: counts what is compiled before anything runs, and what is stored by then.
+class Compiling final : public Forwarding {
+ public:
+  using Forwarding::Forwarding;
+  std::string name() const override { return "compiling"; }
+  std::shared_ptr<Buffer> allocate(std::int64_t size_bytes) override {
+    ++stored;
+    return inner()->allocate(size_bytes);
+  }
+  std::unique_ptr<Executable> compile(const Plan& plan) override {
+    if (stored == 0) ++compiled_ahead;
+    if (fails && plan.kernels.size() > 1) fail(Fault::device, "no such kernel");
+    return inner()->compile(plan);
+  }
+  std::atomic<int> compiled_ahead = 0, stored = 0;
+  bool fails = false;
+};
+
+TEST(LayerTimes, CompilesAllLayersBeforeAnythingIsStored) {
+  Compiling backend(make_cpu_backend(1));
+  const TrainConfig config = read_config(parse_yaml(kNet, "net.yaml"));
+  const std::vector<LayerTimes> layers = time_layers(backend, config, {8, 2, 6, 7});
+  // Of the distinct ones (conv 0, relu, conv 2.1, head, loss) two steps, and the updates of three; then the first of
+  // them again, to be timed.
+  EXPECT_EQ(backend.compiled_ahead, 2 * 5 + 3 + 1);
+  ASSERT_EQ(layers.size(), 9u);
+  EXPECT_GT(layers[0].update.ms, 0);
+
+  Compiling failing(make_cpu_backend(1));  // where the layer is timed
+  failing.fails = true;
+  EXPECT_THAT(error_of(Fault::device,
+                       [&] {
+                         static_cast<void>(time_layers(failing, config, {8, 2, 6, 7}));
+                       }),
+              HasSubstr("no such kernel"));
+  EXPECT_GT(failing.compiled_ahead, 5);
+}
+
+TEST(NoiseOperand, RepeatsAFewThousandNumbersInEveryType) {
+  for (const Dtype dtype : {Dtype::f32, Dtype::f16, Dtype::bf16}) {
+    const std::vector<float> values = noise_operand("x", dtype, {3, 4099}).array().to_vector<float>(),
+                             few = noise_operand("x", dtype, {5, 7}).array().to_vector<float>();
+    EXPECT_TRUE(std::equal(few.begin(), few.end(), values.begin()));
+    EXPECT_TRUE(std::equal(values.begin() + 4099, values.end(), values.begin()));
+    EXPECT_GT(std::set<float>(values.begin(), values.begin() + 100).size(), 50u);
+  }
 }
 
 TEST(LayerTimes, RooflineIsTheLongerOfTheTwo) {

@@ -220,6 +220,17 @@ TEST_F(TrainerProgram, ClosedStandardStreamsHarmNothing) {
   }
 }
 
+// What only the step or an evaluation finds wrong is said before anything is trained or written.
+TEST_F(TrainerProgram, MistakesInLossAndMetricsLeaveNoRun) {
+  for (const char* wrong : {"'metrics=[{top_k: {k: 200}}]'", "'loss={cross_entropy: {class_weights: [1, 2]}}'",
+                            "accumulate=2 'loss={cross_entropy: {class_weights: [1, 2]}}'"}) {
+    const Ran ran = run_program("trainer --config " + path("net.yaml") + " --run " + path("run") + " --set " + wrong);
+    EXPECT_EQ(ran.code, 2) << ran.output;
+    EXPECT_THAT(ran.output, testing::Not(HasSubstr("epoch 1")));
+    EXPECT_FALSE(std::filesystem::exists(folder_ / "run")) << wrong;
+  }
+}
+
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 TEST_F(TrainerProgram, ThreadsThatCannotStartEndTheRun) {
   const std::string limited = "ulimit -v 1500000; timeout 60 ";
@@ -228,6 +239,7 @@ TEST_F(TrainerProgram, ThreadsThatCannotStartEndTheRun) {
         run_program("trainer --config " + path("net.yaml") + " --run " + path("run") + " " + threads, limited);
     EXPECT_EQ(ran.code, 4) << ran.output;
     EXPECT_THAT(ran.output, HasSubstr(" cannot be started: "));
+    EXPECT_THAT(ran.output, testing::EndsWith("(ulimit -u, ulimit -v)\n"));  // and no word of the batch
   }
 }
 #endif

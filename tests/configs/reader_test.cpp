@@ -218,28 +218,5 @@ TEST(ReaderChoice, NamesWhatIsWrong) {
   EXPECT_EQ(chosen("[inner]"), "f.yaml:1:12: optimizer is a list, expected a name or {name: {fields}}");
 }
 
-TEST(DidYouMean, FindsNearWordsOnly) {
-  const std::vector<std::string> known{"momentum", "weight_decay", "rate"};
-  EXPECT_EQ(did_you_mean("momentun", known), "; did you mean \"momentum\"?");
-  EXPECT_EQ(did_you_mean("raet", known), "; did you mean \"rate\"?");
-  EXPECT_EQ(did_you_mean("weightdecay", known), "; did you mean \"weight_decay\"?");
-  EXPECT_EQ(did_you_mean("epochs", known), "");
-  EXPECT_EQ(did_you_mean("lr", known), "; did you mean \"rate\"?");
-  EXPECT_EQ(did_you_mean("LR", {"adam", "sgd"}),
-            "; the learning rate stands under schedule, as {constant: {rate: 0.01}}");
-  EXPECT_EQ(did_you_mean("rate", {"momentum", "weight_decay"}),
-            "; the learning rate stands under schedule, as {constant: {rate: 0.01}}");
-  EXPECT_EQ(did_you_mean("evaluate", {"eval", "export"}), "; did you mean \"eval\"?");
-  EXPECT_EQ(did_you_mean("image", {"mnist", "image_folder"}), "; did you mean \"image_folder\"?");
-  EXPECT_EQ(did_you_mean("SGD", {"adam", "sgd"}), "; did you mean \"sgd\"?");
-  EXPECT_EQ(did_you_mean("gpu", {"cpu", "cuda"}), "; did you mean \"cuda\"?");
-  EXPECT_EQ(did_you_mean("dense", {"conv2d", "linear"}), "; did you mean \"linear\"?");
-  EXPECT_EQ(did_you_mean("filters", {"out", "kernel"}), "; did you mean \"out\"?");
-  EXPECT_EQ(did_you_mean("MSE", {"cross_entropy", "mean_squared"}), "; did you mean \"mean_squared\"?");
-  EXPECT_EQ(did_you_mean("Swish", {"relu", "silu"}), "; did you mean \"silu\"?");
-  EXPECT_EQ(did_you_mean("", known), "");
-  EXPECT_EQ(did_you_mean(std::string(100'000, 'm'), known), "");
-}
-
 }  // namespace
 }  // namespace nixie

@@ -149,6 +149,12 @@ TEST(Conv, BadInput) {
       },
       "stride has 3 numbers, expected 1 or 2");
   expect_error([] { max_pool(zeros({1, 3, 8, 8}), {.window = {2}, .pad = {2}}); }, "pad is at most half the window");
+  expect_error([] { max_pool(zeros({1, 3, 3}), {.window = {5}}); }, "a window of 5 does not fit input [1, 3, 3]");
+  expect_error(
+      [] {
+        max_pool(zeros({1, 3, 3}), {.window = {5}, .stride = {2}, .ceil_mode = true});
+      },
+      "a window of 5 does not fit input [1, 3, 3]");
 }
 
 struct PoolRow {
@@ -169,6 +175,8 @@ const PoolRow kPools[] = {
     {{1, 3, 4},
      {.window = {3}, .stride = {1 << 30}, .channels = 2, .channel_stride = 1 << 30, .ceil_mode = true},
      {1, 1, 1}},
+    {{1, 2, 3, 4}, {.window = {5, 3}, .ceil_mode = true}, {1, 2, 1, 2}},
+    {{2, 1, 3}, {.window = {6}, .stride = {4}, .pad = {1}, .ceil_mode = true}, {2, 1, 1}},
 };
 
 TEST(Pool, ShapesAndGradients) {
@@ -210,6 +218,10 @@ TEST(Pool, CeilModeAveragesAsPyTorch) {
        {.window = {3, 2}, .stride = {2, 2}, .pad = {1, 0}, .ceil_mode = true},
        {8 / 3.0, 4, 5, 11.5, 13.5, 15, 8.25, 9.25, 10},
        {4, 6, 7.5, 11.5, 13.5, 15, 16.5, 18.5, 20}},
+      // windows larger than the input
+      {{1, 1, 3, 4}, {.window = {5, 3}, .ceil_mode = true}, {6, 8}, {6, 8}},
+      {{1, 1, 3}, {.window = {5}, .stride = {3}, .ceil_mode = true}, {2}, {2}},
+      {{1, 1, 3}, {.window = {8}, .stride = {4}, .pad = {1}, .ceil_mode = true}, {1.2}, {2}},
   };
   for (auto [shape, options, with_pad, without] : kRows) {
     SCOPED_TRACE(to_string(shape));

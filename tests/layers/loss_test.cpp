@@ -406,6 +406,10 @@ TEST(Metrics, SayWhatDoesNotFit) {
             }),
             "top_k: k is 0, expected a number from 1 up");
   EXPECT_EQ(error_of([] {
+              AnyMetric(TopK{.k = 4}).sums(zeros({2, 3}), zeros({2}, Dtype::i32));
+            }),
+            "top_k: k is 4, the output has 3 classes: every sample is right; set a smaller k");
+  EXPECT_EQ(error_of([] {
               AnyMetric().sums(zeros({2, 3}), zeros({3}, Dtype::i32));
             }),
             "accuracy: labels are i32 [3] for an output of [2, 3], expected integers [2]");
@@ -462,6 +466,10 @@ TEST(Loss, ClassWeightsMultiplyTheLossesOfTheirSamples) {
                   cross_entropy(x, labels, {.class_weights = {1, 2}});
                 }),
                 testing::HasSubstr("2 class weights, the output has 3 classes"));
+    EXPECT_THAT(error_of([&] {
+                  cross_entropy(x, labels, {.class_weights = {0, 0, 0}});
+                }),
+                testing::HasSubstr("all class weights are 0"));
   }
 }
 

@@ -96,7 +96,7 @@ GemmRow time_gemm(Backend& backend, const PrecisionTraits& precision, GemmRow ro
   const Array a = host_noise(trans_a ? Shape{row.k, row.m} : Shape{row.m, row.k}, precision.data, "a"),
               b = host_noise(trans_b ? Shape{row.n, row.k} : Shape{row.k, row.n}, precision.data, "b"),
               c = host_noise({row.m, row.n}, precision.data, "c");
-  const Variable left = operand_variable("a", a), right = operand_variable("b", b), added = operand_variable("c", c);
+  const Variable left("a", a, false), right("b", b, false), added("c", c, false);
   Step step(
       backend,
       [&](const Inputs&) {

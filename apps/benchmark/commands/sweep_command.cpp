@@ -13,9 +13,8 @@
 #include "nixie/apps/benchmark/subjects/layer_work.h"
 #include "nixie/apps/benchmark/subjects/sweep_layers.h"
 #include "nixie/apps/trainer/machine.h"
+#include "nixie/apps/trainer/profile/compile_ahead.h"
 #include "nixie/apps/trainer/program/program.h"
-#include "nixie/apps/trainer/signals.h"
-#include "nixie/core/base/threads.h"
 
 namespace nixie::benchmark {
 namespace {
@@ -24,17 +23,6 @@ constexpr std::int64_t kSamples = 16;
 
 const char* role_text(ConvRole role) {
   return role == ConvRole::output ? "output" : role == ConvRole::input_grad ? "input_grad" : "filter_grad";
-}
-
-/// The cache of compiled kernels has them all afterwards. What fails here fails again where it is timed.
-void compile_all(Backend& backend, const std::vector<SweepLayer>& layers, const PrecisionTraits& precision) {
-  share_out("compile", static_cast<std::int64_t>(layers.size()), [&](std::int64_t i) {
-    if (stop_is_requested()) return;
-    try {
-      LayerWork(backend, layers[static_cast<std::size_t>(i)].node(), precision).compile();
-    } catch (const std::exception&) {
-    }
-  });
 }
 
 nlohmann::json time_layer(Backend& backend, const SweepLayer& layer, const PrecisionTraits& precision, int runs,
@@ -101,7 +89,9 @@ void run_sweep(const SweepCommand& command) {
     const auto seconds = [&] {
       return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     };
-    if (!is_cpu) compile_all(*backend, layers, precision);
+    compile_ahead(*backend, static_cast<std::int64_t>(layers.size()), [&](std::int64_t i) {
+      LayerWork(*backend, layers[static_cast<std::size_t>(i)].node(), precision).compile();
+    });
     tell("\n{}: {} layers of seed {}, compiled in {:.1f} s; median us, TFLOP/s, peer us, ratio\n", name, layers.size(),
          command.seed, seconds());
     for (std::size_t i = 0; i < layers.size(); ++i)

@@ -17,6 +17,4 @@ Array host_noise(const Shape& shape, Dtype dtype, std::string_view purpose) {
   return noise.to(dtype);
 }
 
-Variable operand_variable(const std::string& name, const Array& values) { return {name, values, false}; }
-
 }  // namespace nixie::benchmark

@@ -3,14 +3,11 @@
 
 #include <string_view>
 
-#include "nixie/core/state/variable.h"
+#include "nixie/core/base/array.h"
 
 namespace nixie::benchmark {
 
 /// Values in [-0.5, 0.5) of this type, the same for the same purpose.
 Array host_noise(const Shape& shape, Dtype dtype, std::string_view purpose);
-
-/// A Variable of these values outside any optimizer: it has the memory layout of weights and activations.
-Variable operand_variable(const std::string& name, const Array& values);
 
 }  // namespace nixie::benchmark

@@ -2,6 +2,7 @@
 #include "nixie/apps/benchmark/subjects/layer_work.h"
 
 #include "nixie/apps/benchmark/subjects/host_noise.h"
+#include "nixie/apps/trainer/profile/operands.h"
 #include "nixie/core/ops/ops.h"
 
 namespace nixie::benchmark {
@@ -12,7 +13,7 @@ LayerWork::LayerWork(Backend& backend, const Tensor& node, const PrecisionTraits
       precision_(precision),
       a_(side(node.inputs()[0], "a")),
       b_(side(node.inputs()[1], "b")),
-      result_(operand_variable("result", Array(precision.data, node.shape()))),
+      result_(result_operand("result", precision.data, node.shape())),
       step_(
           backend,
           [this](const Inputs&) {
@@ -32,17 +33,11 @@ LayerWork::Side LayerWork::side(const Tensor& x, const char* name) const {
   const Shape stored = transposed ? x.inputs()[0].shape() : x.shape();
   check(!transposed || stored.rank() == 2, "an operand of shape ", stored,
         " is read in another order; only matrices are");
-  return {stored, transposed, operand_variable(name, Array(precision_.data, stored))};
-}
-
-void LayerWork::fill() {
-  if (is_filled_) return;
-  for (Side* side : {&a_, &b_}) side->variable.set(host_noise(side->stored, precision_.data, side == &a_ ? "a" : "b"));
-  is_filled_ = true;
+  const auto values = [stored, dtype = precision_.data, name] { return host_noise(stored, dtype, name); };
+  return {stored, transposed, operand(name, precision_.data, stored, values)};
 }
 
 LayerCheck LayerWork::compare(std::int64_t samples) {
-  fill();
   step_({});
   const auto elements = [&](const Side& side) {
     return rounded(side.variable.array(), precision_.operands, side.transposed);
@@ -54,12 +49,10 @@ LayerCheck LayerWork::compare(std::int64_t samples) {
 }
 
 Timing LayerWork::time(int runs) {
-  fill();
   return time_for(backend_, [&] { step_({}); }, runs, {.least_ms = 0.5, .most = 50, .warm_seconds = 0.02});
 }
 
 std::vector<ContractionPeer::Operand> LayerWork::operands() {
-  fill();
   return {{a_.variable.array(), a_.transposed}, {b_.variable.array(), b_.transposed}};
 }
 

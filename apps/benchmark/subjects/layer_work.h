@@ -45,8 +45,6 @@ class LayerWork {
     Variable variable;
   };
   Side side(const Tensor& x, const char* name) const;
-  /// Random values, once.
-  void fill();
 
   Backend& backend_;
   Tensor node_;
@@ -54,7 +52,6 @@ class LayerWork {
   Side a_, b_;
   Variable result_;
   Step step_;
-  bool is_filled_ = false;
 };
 
 /// The request to the peer (apps/peers/torch_contractions.py).

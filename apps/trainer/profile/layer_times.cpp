@@ -5,9 +5,10 @@
 #include <map>
 
 #include "nixie/apps/trainer/profile/ceiling.h"
+#include "nixie/apps/trainer/profile/compile_ahead.h"
+#include "nixie/apps/trainer/profile/operands.h"
 #include "nixie/apps/trainer/profile/timing.h"
 #include "nixie/apps/trainer/report/layer_table.h"
-#include "nixie/core/base/random.h"
 #include "nixie/core/step.h"
 #include "nixie/optimizers/optimizer.h"
 
@@ -32,24 +33,13 @@ Dtype stored_dtype(PrecisionPolicy precision) {
   return Dtype::f32;
 }
 
-/// A few thousand random numbers over and over: more would take longer to draw than to compute with.
-Variable random_variable(const char* name, const Shape& shape, Dtype dtype) {
-  const Array few = Init::uniform(-1, 1).make({4099}, random_stream(1, name));
-  const auto source = few.data<float>();
-  Array values(Dtype::f32, shape);
-  const auto to = values.data<float>();
-  for (std::size_t i = 0; i < to.size(); ++i) to[i] = source[i % source.size()];
-  return Variable(name, values.to(dtype));
-}
-
-/// Whether the value is another one seen in another order.
-bool is_view(Tensor value) {
+/// Whether the value is a stored one seen in another order.
+bool reorders_a_leaf(Tensor value) {
   while (role_of(value.node().op) == OpRole::view) value = value.inputs()[0];
   return role_of(value.node().op) == OpRole::leaf;
 }
 
-TimedWork timed(Backend& backend, const Step::Body& body, PrecisionPolicy precision) {
-  Step step(backend, body, precision);
+TimedWork timed(Backend& backend, Step& step) {
   TimedWork result{.work = work_of(step.graph({}))};
   result.ms = time_for(
                   backend, [&] { step({}); }, kRuns)
@@ -57,64 +47,101 @@ TimedWork timed(Backend& backend, const Step::Body& body, PrecisionPolicy precis
   return result;
 }
 
-class LayerTimer {
- public:
-  LayerTimer(Backend& backend, const TrainConfig& config) : backend_(backend), config_(config) {}
+/// What the times of a layer depend on.
+struct Subject {
+  std::string name = {}, kind = {};
+  std::function<Forward(Parameters&)> build = {};
+  Shape in = {}, out = {};
+  bool is_first = false;  ///< its input needs no gradient
+};
 
-  /// `target` is that of a loss.
-  void time(LayerTimes& times, const Forward& forward, const Parameters& parameters, const Shape& in, bool is_first) {
-    const PrecisionPolicy precision = config_.policy();
-    const Dtype stored = stored_dtype(precision);
-    const Variable x = random_variable("input", in, stored), slope = random_variable("slope", times.out, stored),
-                   y = random_variable("output", times.out, stored), back = random_variable("back", in, stored);
-    const std::vector<Variable> weights = parameters.trainable();
-    std::vector<Variable> slopes;
-    for (const Variable& weight : weights)
-      slopes.push_back(random_variable("gradient", weight.shape(), weight.dtype()));
-    const auto run = [&](const Tensor& input) {
-      Pass pass{.training = true, .step = Tensor(Array::from(std::vector<std::int32_t>{1}, Shape{}))};
-      return forward(input, pass);
-    };
-    {
-      Trace trace;
-      if (is_view(run(x.value()))) return;
-    }
-    times.forward = timed(
-        backend_, [&](const Inputs&) { return y.set(cast(run(cast(x, Dtype::f32)), stored)), Outputs{}; }, precision);
-    const TimedWork both = timed(
-        backend_,
-        [&](const Inputs&) {
-          const Tensor input = cast(x, Dtype::f32), output = run(input);
-          y.set(cast(output, stored));
-          std::vector<Tensor> wanted(weights.begin(), weights.end());
-          if (!is_first) wanted.push_back(input);
-          if (wanted.empty()) return Outputs{};
-          const std::vector<Tensor> found = gradients(sum(cast(output, Dtype::f32) * cast(slope, Dtype::f32)), wanted);
-          for (std::size_t i = 0; i < weights.size(); ++i) slopes[i].set(cast(found[i], slopes[i].dtype()));
-          if (!is_first) back.set(cast(found.back(), stored));
-          return Outputs{};
-        },
-        precision);
-    const double output_bytes = static_cast<double>(times.out.size() * size_of(stored));
+/// The three steps of a layer. What they compute with is made when they run.
+class LayerSteps {
+ public:
+  LayerSteps(Backend& backend, const TrainConfig& config, const Subject& subject)
+      : backend_(backend),
+        subject_(subject),
+        precision_(config.policy()),
+        parameters_(config.seed, parameter_dtype(precision_)),
+        forward_(build()),
+        x_(noise_operand("input", stored_, subject.in)),
+        slope_(noise_operand("slope", stored_, subject.out)),
+        y_(result_operand("output", stored_, subject.out)),
+        back_(result_operand("back", stored_, subject.in)),
+        weights_(parameters_.trainable()),
+        optimizer_(parameters_, {.rule = config.optimizer, .schedule = ConstantRate{}}) {
+    for (const Variable& weight : weights_)
+      slopes_.push_back(noise_operand("gradient", weight.dtype(), weight.shape()));
+  }
+  LayerSteps(const LayerSteps&) = delete;  // the steps refer to it
+  LayerSteps& operator=(const LayerSteps&) = delete;
+
+  /// Whether it only reads its input in another order.
+  bool is_view() const {
+    Trace trace;
+    return reorders_a_leaf(run(x_.value()));
+  }
+  void compile() {
+    forward_step_.plan({});
+    both_step_.plan({});
+    if (!weights_.empty()) update_step_.plan({});
+  }
+  void time(LayerTimes& times) {
+    times.forward = timed(backend_, forward_step_);
+    const TimedWork both = timed(backend_, both_step_);
+    const double output_bytes = static_cast<double>(subject_.out.size() * size_of(stored_));
     times.backward = {std::max(0.0, both.ms - times.forward.ms),
                       {both.work.flop - times.forward.work.flop, std::max(0.0, both.work.bytes - output_bytes)}};
-    if (is_first && weights.empty()) times.backward = {};
-    if (weights.empty()) return;
-    const Optimizer optimizer(parameters, {.rule = config_.optimizer, .schedule = ConstantRate{}});
-    times.update = timed(
-        backend_,
-        [&](const Inputs&) {
-          std::vector<Gradient> all;
-          for (std::size_t i = 0; i < weights.size(); ++i) all.push_back({weights[i], slopes[i]});
-          optimizer.update(all);
-          return Outputs{};
-        },
-        precision);
+    if (subject_.is_first && weights_.empty()) times.backward = {};
+    if (!weights_.empty()) times.update = timed(backend_, update_step_);
   }
 
  private:
+  Forward build() {
+    Scope scope(subject_.name, subject_.kind);
+    return subject_.build(parameters_);
+  }
+  Tensor run(const Tensor& input) const {
+    Pass pass{.training = true, .step = Tensor(Array::from(std::vector<std::int32_t>{1}, Shape{}))};
+    return forward_(input, pass);
+  }
+  void forward() { y_.set(cast(run(cast(x_, Dtype::f32)), stored_)); }
+  void forward_and_backward() {
+    const Tensor input = cast(x_, Dtype::f32), output = run(input);
+    y_.set(cast(output, stored_));
+    std::vector<Tensor> wanted(weights_.begin(), weights_.end());
+    if (!subject_.is_first) wanted.push_back(input);
+    if (wanted.empty()) return;
+    const std::vector<Tensor> found = gradients(sum(cast(output, Dtype::f32) * cast(slope_, Dtype::f32)), wanted);
+    for (std::size_t i = 0; i < weights_.size(); ++i) slopes_[i].set(cast(found[i], slopes_[i].dtype()));
+    if (!subject_.is_first) back_.set(cast(found.back(), stored_));
+  }
+  void update() {
+    std::vector<Gradient> all;
+    for (std::size_t i = 0; i < weights_.size(); ++i) all.push_back({weights_[i], slopes_[i]});
+    optimizer_.update(all);
+  }
+  Step step(void (LayerSteps::*body)()) {
+    return Step(
+        backend_,
+        [this, body](const Inputs&) {
+          (this->*body)();
+          return Outputs{};
+        },
+        precision_);
+  }
+
   Backend& backend_;
-  const TrainConfig& config_;
+  const Subject& subject_;
+  PrecisionPolicy precision_;
+  Dtype stored_ = stored_dtype(precision_);
+  Parameters parameters_;
+  Forward forward_;
+  Variable x_, slope_, y_, back_;
+  std::vector<Variable> weights_, slopes_;
+  Optimizer optimizer_;
+  Step forward_step_ = step(&LayerSteps::forward), both_step_ = step(&LayerSteps::forward_and_backward),
+       update_step_ = step(&LayerSteps::update);
 };
 
 /// The loss as the last layer: of labels that are all 0.
@@ -142,37 +169,54 @@ double LayerTimes::roofline(const MachineRates& rates) const {
 
 std::vector<LayerTimes> time_layers(Backend& backend, const TrainConfig& config, const Shape& input,
                                     const std::function<void(const std::string&)>& tell) {
-  LayerTimer timer(backend, config);
+  const auto say = [&](const std::string& line) {
+    if (tell) tell(line);
+  };
+  constexpr std::size_t kNone = -1;
   std::vector<LayerTimes> all;
-  std::map<std::string, LayerTimes> known;
+  std::vector<Subject> subjects;
+  std::vector<std::size_t> subject_of;  // each layer's, or kNone
+  std::map<std::string, std::size_t> known;
   bool is_first = true;
   Shape last = input;
+  const auto add = [&](const std::string& key, const Subject& subject) {
+    const auto [place, is_new] = known.emplace(key, subjects.size());
+    if (is_new && LayerSteps(backend, config, subject).is_view()) place->second = kNone;
+    if (is_new && place->second != kNone) subjects.push_back(subject);
+    subject_of.push_back(place->second);
+  };
   for (const PlacedLayer& placed : placed_layers(config.model, input)) {
-    LayerTimes times{
-        .name = placed.name, .kind = placed.layer.kind(), .out = placed.out, .parameters = placed.parameters};
+    const std::string kind = placed.layer.kind();
+    all.push_back({.name = placed.name, .kind = kind, .out = placed.out, .parameters = placed.parameters});
     last = placed.out;
-    if (!placed.joins) {
-      const std::string key = fmt::format("{} {} {}", placed.layer.text(), placed.in, is_first);
-      const auto found = known.find(key);
-      if (found != known.end()) {
-        times.forward = found->second.forward;
-        times.backward = found->second.backward;
-        times.update = found->second.update;
-      } else {
-        if (tell) tell(placed.name);
-        Scope scope(placed.name, times.kind);
-        Parameters parameters(config.seed, parameter_dtype(config.policy()));
-        const Forward forward = placed.layer.build(placed.in, parameters);
-        timer.time(times, forward, parameters, placed.in, is_first);
-        known.emplace(key, times);
-      }
-      is_first = is_first && times.forward.ms == 0;  // what stands before it needs no gradient either
+    if (placed.joins) {
+      subject_of.push_back(kNone);
+      continue;
     }
-    all.push_back(times);
+    const auto build = [layer = placed.layer, in = placed.in](Parameters& parameters) {
+      return layer.build(in, parameters);
+    };
+    add(fmt::format("{} {} {}", placed.layer.text(), placed.in, is_first),
+        {placed.name, kind, build, placed.in, placed.out, is_first});
+    is_first = is_first && subject_of.back() == kNone;  // what stands before it needs no gradient either
   }
-  LayerTimes loss{.name = "loss", .kind = config.loss.kind(), .out = Shape{}};
-  timer.time(loss, loss_of(config, last), Parameters(), last, false);
-  all.push_back(loss);
+  all.push_back({.name = "loss", .kind = config.loss.kind(), .out = Shape{}});
+  const Forward loss = loss_of(config, last);
+  add("loss", {"loss", config.loss.kind(), [loss](Parameters&) { return loss; }, last, Shape{}, false});
+
+  say("compiles the layers");
+  compile_ahead(backend, static_cast<std::int64_t>(subjects.size()),
+                [&](std::int64_t i) { LayerSteps(backend, config, subjects[static_cast<std::size_t>(i)]).compile(); });
+  std::vector<LayerTimes> times(subjects.size());
+  for (std::size_t i = 0; i < subjects.size(); ++i) {
+    say("times " + subjects[i].name);
+    LayerSteps(backend, config, subjects[i]).time(times[i]);
+  }
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (subject_of[i] == kNone) continue;
+    const LayerTimes& found = times[subject_of[i]];
+    all[i].forward = found.forward, all[i].backward = found.backward, all[i].update = found.update;
+  }
   return all;
 }
 

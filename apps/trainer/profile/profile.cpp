@@ -102,8 +102,7 @@ Profile take_profile(const TrainConfig& config, int steps, const std::function<v
     profile.rates = measure_rates(*backend, config.policy());
     std::vector<std::int64_t> input = {config.data.batch()};
     for (const std::int64_t size : trainer.model().input_shape()) input.push_back(size);
-    profile.layers =
-        time_layers(*backend, config, Shape(input), [&](const std::string& layer) { say("times " + layer); });
+    profile.layers = time_layers(*backend, config, Shape(input), say);
   }
   return profile;
 }

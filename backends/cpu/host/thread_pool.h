@@ -17,7 +17,7 @@ namespace nixie::cpu {
 class ThreadPool {
  public:
   /// The calling thread counts as one; 0 takes all the machine has.
-  /// Throws Fault::memory where a thread cannot be started.
+  /// Throws NoThread.
   explicit ThreadPool(int threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;

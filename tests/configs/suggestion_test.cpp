@@ -1,0 +1,154 @@
+// What is said to a word that is not known here: near words, and the words of other frameworks.
+#include "nixie/configs/parse/suggestion.h"
+
+#include <gmock/gmock.h>
+
+#include <sstream>
+
+#include "nixie/configs/parse/config.h"
+#include "nixie/tests/errors.h"
+
+namespace nixie {
+namespace {
+
+using testing::EndsWith;
+
+/// The error of a configuration with this line, each word of `words` in place of `WORD`, ends as told.
+struct Row {
+  std::string words, advice;
+};
+
+void expect_advice(const std::string& line, const std::vector<Row>& rows) {
+  for (const Row& row : rows) {
+    std::istringstream words(row.words);
+    for (std::string word; words >> word;) {
+      std::string text = line;
+      text.replace(text.find("WORD"), 4, word);
+      if (!text.starts_with("model")) text += "\nmodel: lenet";
+      EXPECT_THAT(
+          error_of([&] { static_cast<void>(read_config(parse_yaml(text + "\ndata: glyphs\nepochs: 1\n", "f.yaml"))); }),
+          EndsWith("; " + row.advice))
+          << word;
+    }
+  }
+}
+
+std::string did(const std::string& word) { return "did you mean \"" + word + "\"?"; }
+
+const std::string kPerChannel = "with groups: the number of its input channels";
+
+TEST(Suggestion, LayersOfOtherFrameworks) {
+  expect_advice("model: [WORD]", {
+                                     {"Conv2d Conv2D conv_2d nn.Conv2d keras.layers.Conv2D", did("conv2d")},
+                                     {"depthwise_conv2d DepthwiseConv2D", "it is \"conv2d\" " + kPerChannel},
+                                     {"separable_conv2d SeparableConv2D",
+                                      "it is \"conv2d\" " + kPerChannel + ", and after it another with kernel: 1"},
+                                     {"ConvTranspose2d Conv2DTranspose", did("deconv2d")},
+                                     {"MaxPooling2D MaxPool2d", did("max_pool2d")},
+                                     {"AveragePooling2D AvgPool2d", did("avg_pool2d")},
+                                     {"GlobalAveragePooling2D", "it is \"global_avg_pool\" and after it flatten"},
+                                     {"AdaptiveAvgPool2d", did("adaptive_avg_pool2d")},
+                                     {"BatchNormalization BatchNorm2d BatchNorm1d", did("batch_norm")},
+                                     {"InstanceNorm2d", "it is \"group_norm\" " + kPerChannel},
+                                     {"LayerNorm LayerNormalization", did("layer_norm")},
+                                     {"GroupNorm", did("group_norm")},
+                                     {"Dense Linear", did("linear")},
+                                     {"Embedding", did("embedding")},
+                                     {"Flatten", did("flatten")},
+                                     {"ReLU nn.ReLU", did("relu")},
+                                     {"ReLU6 relu6", "it is \"relu_clipped\" with cut: 6"},
+                                     {"Hardswish", did("hard_swish")},
+                                     {"LeakyReLU", did("leaky_relu")},
+                                     {"PReLU", did("prelu")},
+                                     {"SiLU Swish", did("silu")},
+                                     {"GELU", did("gelu")},
+                                     {"Softmax", did("softmax")},
+                                     {"Dropout", did("dropout")},
+                                     {"UpSampling2D", did("upsample")},
+                                     {"Mish", "there is none; the nearest are silu and hard_swish"},
+                                     {"LSTM GRU nn.LSTM SimpleRNN", "there are no recurrent layers"},
+                                     {"MultiheadAttention TransformerEncoderLayer", "there are no attention layers"},
+                                 });
+}
+
+TEST(Suggestion, FieldsOfOtherFrameworks) {
+  const std::string inferred = "input sizes are found from what comes before";
+  expect_advice("model: [{conv2d: {WORD: 3}}]", {{"filters out_channels", did("out")},
+                                                 {"kernel_size", did("kernel")},
+                                                 {"padding", did("pad")},
+                                                 {"strides", did("stride")},
+                                                 {"use_bias", did("bias")},
+                                                 {"in_channels input_shape", inferred},
+                                                 {"activation", "an activation is the next layer, such as relu"}});
+  expect_advice("model: [{linear: {WORD: 3}}]", {{"units out_features", did("out")}, {"in_features", inferred}});
+  expect_advice("model: [{max_pool2d: {WORD: 3}}]", {{"kernel_size pool_size", did("window")}});
+  expect_advice("model: [{batch_norm: {WORD: 3}}]", {{"num_features", inferred}});
+}
+
+TEST(Suggestion, OptimizersOfOtherFrameworks) {
+  const std::string like_adam = "there is none; the nearest are adam and adamw";
+  expect_advice("optimizer: WORD", {{"Adam optim.Adam", did("adam")},
+                                    {"AdamW", did("adamw")},
+                                    {"SGD", did("sgd")},
+                                    {"RMSprop", did("rmsprop")},
+                                    {"Adagrad", did("adagrad")},
+                                    {"Lion LAMB nadam RAdam LBFGS Adafactor", like_adam}});
+  expect_advice("optimizer: {adam: {WORD: 1}}", {{"betas", did("beta1")}});
+}
+
+TEST(Suggestion, LossesOfOtherFrameworks) {
+  expect_advice("loss: WORD",
+                {{"CrossEntropyLoss", did("cross_entropy")},
+                 {"categorical_crossentropy sparse_categorical_crossentropy",
+                  "it is \"cross_entropy\" on outputs without softmax"},
+                 {"nll_loss NLLLoss", "it is \"cross_entropy\" on outputs without log_softmax"},
+                 {"MSELoss mse", did("mean_squared")},
+                 {"bce BCELoss binary_crossentropy", "it is \"binary_cross_entropy\" on outputs without sigmoid"},
+                 {"BCEWithLogitsLoss", did("binary_cross_entropy")},
+                 {"L1Loss mae", "it is \"smooth_l1\" with a small beta"},
+                 {"SmoothL1Loss", did("smooth_l1")},
+                 {"HuberLoss", did("huber")},
+                 {"KLDivLoss", did("kl_divergence")},
+                 {"CTCLoss triplet", "there is none"}});
+}
+
+TEST(Suggestion, SchedulesOfOtherFrameworks) {
+  expect_advice("schedule: WORD", {{"CosineAnnealingLR", did("cosine")},
+                                   {"CosineAnnealingWarmRestarts", "it is \"cosine\" without restarts"},
+                                   {"OneCycleLR", "it is \"cosine\" with warmup: {epochs: ...}"},
+                                   {"StepLR", did("step")},
+                                   {"MultiStepLR", did("multistep")},
+                                   {"ExponentialLR", did("exponential")},
+                                   {"PolynomialLR", did("polynomial")},
+                                   {"LinearLR", "it is \"polynomial\" with power: 1"},
+                                   {"ReduceLROnPlateau", did("plateau")},
+                                   {"CyclicLR", "there is none; the nearest is cosine"}});
+  expect_advice("schedule: {step: {WORD: 1}}",
+                {{"gamma", did("factor")}, {"step_size", did("every")}, {"lr", did("rate")}});
+}
+
+TEST(Suggestion, FindsNearWordsOnly) {
+  const std::vector<std::string> known{"momentum", "weight_decay", "rate"};
+  EXPECT_EQ(did_you_mean("momentun", known), "; did you mean \"momentum\"?");
+  EXPECT_EQ(did_you_mean("raet", known), "; did you mean \"rate\"?");
+  EXPECT_EQ(did_you_mean("weightdecay", known), "; did you mean \"weight_decay\"?");
+  EXPECT_EQ(did_you_mean("epochs", known), "");
+  EXPECT_EQ(did_you_mean("lr", known), "; did you mean \"rate\"?");
+  EXPECT_EQ(did_you_mean("LR", {"adam", "sgd"}),
+            "; the learning rate stands under schedule, as {constant: {rate: 0.01}}");
+  EXPECT_EQ(did_you_mean("rate", {"momentum", "weight_decay"}),
+            "; the learning rate stands under schedule, as {constant: {rate: 0.01}}");
+  EXPECT_EQ(did_you_mean("evaluate", {"eval", "export"}), "; did you mean \"eval\"?");
+  EXPECT_EQ(did_you_mean("image", {"mnist", "image_folder"}), "; did you mean \"image_folder\"?");
+  EXPECT_EQ(did_you_mean("SGD", {"adam", "sgd"}), "; did you mean \"sgd\"?");
+  EXPECT_EQ(did_you_mean("gpu", {"cpu", "cuda"}), "; did you mean \"cuda\"?");
+  EXPECT_EQ(did_you_mean("dense", {"conv2d", "linear"}), "; did you mean \"linear\"?");
+  EXPECT_EQ(did_you_mean("filters", {"out", "kernel"}), "; did you mean \"out\"?");
+  EXPECT_EQ(did_you_mean("MSE", {"cross_entropy", "mean_squared"}), "; did you mean \"mean_squared\"?");
+  EXPECT_EQ(did_you_mean("Swish", {"relu", "silu"}), "; did you mean \"silu\"?");
+  EXPECT_EQ(did_you_mean("", known), "");
+  EXPECT_EQ(did_you_mean(std::string(100'000, 'm'), known), "");
+}
+
+}  // namespace
+}  // namespace nixie
