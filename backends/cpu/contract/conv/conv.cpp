@@ -129,12 +129,18 @@ class DataConv {
   void run_image(std::int64_t n, std::int64_t group, std::int64_t first, std::int64_t last, const T* packed,
                  T* frames) const {
     const T* image = image_of(n * s_.groups + group);
-    T* result = reinterpret_cast<T*>(sink_.result) + ((n * s_.groups + group) * rows_ + first_row(first)) * area_;
+    T* const rows = reinterpret_cast<T*>(sink_.result) + ((n * s_.groups + group) * rows_ + first_row(first)) * area_;
+    // What is written bit by bit is streamed when it is whole.
+    const std::int64_t size = rows_of(first, last) * area_;
+    const bool aside = streams_ && (lines_ || sweeps_.size() > 1) && size <= kBlockSums;
+    Scratch<T> whole(aside ? size : 0);
+    T* const result = aside ? whole.data() : rows;
     for (std::size_t i = 0, end = 0; i < sweeps_.size(); i = end) {
       const auto shares_lines = [&](const Sweep<T>& sweep) { return sweep.phase.shares_lines(sweeps_[i].phase); };
       while (end < sweeps_.size() && shares_lines(sweeps_[end])) ++end;
       run_lines({sweeps_.data() + i, end - i}, image, group, first, last, packed, frames, result);
     }
+    if (aside) stream_row(result, size, rows);
   }
 
   /// Phases that share the lines of a result.
@@ -153,7 +159,7 @@ class DataConv {
         fill_frame(sweep.phase.frame, image, source_.inner, source_.axis, source_size_, channels_, own);
         frame = own;
       }
-      run_frame(sweep, first, last, packed + group * packed_size_ + sweep.weights, frame, frame == image,
+      run_frame(sweep, first, last, packed + group * packed_size_ + sweep.weights, frame, image,
                 PixelRows<T>{to, sweep.phase.pixels(), direct && streams_});
       columns[static_cast<std::size_t>(sweep.phase.first[2])] = to;
       to += rows * sweep.phase.pixels();
@@ -169,7 +175,8 @@ class DataConv {
 
   /// out[row][pixel] for the rows of blocks [first, last).
   void run_frame(const Sweep<T>& sweep, std::int64_t first, std::int64_t last, const T* weights, const T* frame,
-                 bool in_place, const PixelRows<T>& to) const {
+                 const T* image, const PixelRows<T>& to) const {
+    const bool in_place = frame == image;
     if (filter_lanes_) {
       for (std::int64_t b = first; b < last; ++b)
         sweep_filter_lanes(sweep, packed_row(b + 1) - packed_row(b), rows_of(b, b + 1),
@@ -177,7 +184,11 @@ class DataConv {
                            to.step);
       return;
     }
-    if (lines_) return sweep_frame_lines(sweep, rows_of(first, last), weights, frame, to.out);
+    if (lines_) {
+      const std::int64_t size = channels_ * source_.inner;
+      const bool asks = dense_ && &sweep == sweeps_.data();
+      return sweep_frame_lines(sweep, rows_of(first, last), weights, frame, image + size, asks ? size : 0, to.out);
+    }
     std::vector<std::int64_t> block_rows;
     for (std::int64_t b = first; b < last; ++b) block_rows.push_back(rows_of(b, b + 1));
     const bool in_runs =

@@ -181,6 +181,15 @@ void sweep_pixel_lanes(const Sweep<T>& sweep, const std::vector<std::int64_t>& b
   }
 }
 
+/// Writes a vector or, at the end of a row, some of its lanes.
+template <class T>
+inline void store_some(Vector<T> value, std::int64_t used, T* to) {
+  if (used >= kLanes<T>) return store(to, value);
+  T edge[kLanes<T>];
+  store(edge, value);
+  std::copy_n(edge, used, to);
+}
+
 /// One vector of kCount lines of pixels: `from` and `out` of the first, lines `frame_line` and `out_line` apart.
 template <class T, int kCount>
 void sweep_lines(const Sweep<T>& sweep, const T* weights, std::int64_t rows, const T* from, std::int64_t frame_line,
@@ -193,33 +202,33 @@ void sweep_lines(const Sweep<T>& sweep, const T* weights, std::int64_t rows, con
 #pragma GCC unroll 4
     for (int i = 0; i < kCount; ++i) sum[i] = multiply_add<T>(weight, load(at + i * frame_line), sum[i]);
   }
-  for (int i = 0; i < kCount; ++i) {
-    if (used >= kLanes<T>) {
-      store(out + i * out_line, sum[i]);
-    } else {
-      T edge[kLanes<T>];
-      store(edge, sum[i]);
-      std::copy_n(edge, used, out + i * out_line);
-    }
-  }
+#pragma GCC unroll 4
+  for (int i = 0; i < kCount; ++i) store_some(sum[i], used, out + i * out_line);
 }
 
-/// Pixels as lanes, read where they lie: out[row][pixel] for a few rows, packed as [depth][rows].
+/// Pixels as lanes, read where they lie: out[row][pixel] for a few rows, packed as [depth][rows]. `next`: `size`
+/// elements that the next frame is made of.
 template <class T>
-void sweep_frame_lines(const Sweep<T>& sweep, std::int64_t rows, const T* weights, const T* frame, T* out) {
+void sweep_frame_lines(const Sweep<T>& sweep, std::int64_t rows, const T* weights, const T* frame, const T* next,
+                       std::int64_t size, T* out) {
   const auto [depths, heights, width] = sweep.phase.count;
-  const std::int64_t line = sweep.phase.pixel_offset(0, 1);
+  const std::int64_t line = sweep.phase.pixel_offset(0, 1), start = 0;
+  Ahead<T> ahead(next, &start, 1, ceil_div(size, kLanes<T>),
+                 rows * depths * ceil_div(width, kLanes<T>) * std::max<std::int64_t>(1, heights / kSweepLines));
   for (std::int64_t row = 0; row < rows; ++row, ++weights)
     for (std::int64_t d = 0; d < depths; ++d, out += heights * width) {
       const T* plane = frame + sweep.phase.pixel_offset(d, 0);
-      for (std::int64_t w = 0; w < width; w += kLanes<T>) {
-        std::int64_t h = 0;
-        for (; h + kSweepLines <= heights; h += kSweepLines)
-          sweep_lines<T, kSweepLines>(sweep, weights, rows, plane + h * line + w, line, out + h * width + w, width,
-                                      width - w);
-        for (; h < heights; ++h)
-          sweep_lines<T, 1>(sweep, weights, rows, plane + h * line + w, line, out + h * width + w, width, width - w);
-      }
+      std::int64_t h = 0;
+      const auto sweep_some = [&]<int kCount>(std::integral_constant<int, kCount>) {
+        for (; h + kCount <= heights; h += kCount)
+          for (std::int64_t w = 0; w < width; w += kLanes<T>) {
+            ahead.ask();
+            sweep_lines<T, kCount>(sweep, weights, rows, plane + h * line + w, line, out + h * width + w, width,
+                                   width - w);
+          }
+      };
+      sweep_some(std::integral_constant<int, kSweepLines>{});
+      sweep_some(std::integral_constant<int, 1>{});
     }
 }
 
