@@ -65,10 +65,15 @@ class DataConv {
   bool filters_as_lanes() const {
     constexpr double kPack = 6, kTurn = 24;  // to pack a vector of pixels; to sum aside and transpose a vector
     const auto whole = [](std::int64_t count) { return static_cast<double>(ceil_div(count, kLanes<T>) * kLanes<T>); };
-    const double rows = static_cast<double>(rows_), area = static_cast<double>(area_);
-    const double phases = static_cast<double>(forward_ ? 1 : s_.stride[0] * s_.stride[1] * s_.stride[2]);
-    const double depth = static_cast<double>(channels_ * s_.taps()) / phases;
-    return whole(rows_) / rows * (0.5 * depth + kTurn) <= whole(area_) / area * depth * (0.5 + kPack / rows);
+    std::int64_t pixels = area_;  // of a phase
+    double taps = static_cast<double>(s_.taps());
+    for (std::size_t a = 0; a < 3 && !forward_; ++a) {
+      pixels = pixels / s_.in[a] * ceil_div(s_.in[a], s_.stride[a]);
+      taps /= static_cast<double>(std::min(s_.stride[a], s_.window[a]));
+    }
+    const double rows = static_cast<double>(rows_), area = static_cast<double>(pixels);
+    const double depth = static_cast<double>(channels_) * taps;
+    return whole(rows_) / rows * (0.5 * depth + kTurn) <= whole(pixels) / area * depth * (0.5 + kPack / rows);
   }
 
   /// Where a block starts among the packed rows, those that only fill a vector included.
