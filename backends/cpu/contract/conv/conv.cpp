@@ -115,6 +115,16 @@ class DataConv {
       const T* from = weight_.data + group * s_.filters * weight_.outer + first_row(block) * row_stride;
       for (const Sweep<T>& sweep : sweeps_) {
         T* to = packed + group * packed_size_ + sweep.weights + packed_row(block) * sweep.depth();
+        const bool in_order = forward_ && channel_stride == s_.taps() && weight_.axis[2] == 1 &&
+                              weight_.axis[1] == s_.window[2] && weight_.axis[0] == s_.window[1] * s_.window[2];
+        if (in_order) {
+          pack_lanes(from, row_stride, std::int64_t{1}, rows, width, sweep.depth(), to);
+          continue;
+        }
+        if (row_stride == 1 && sweep.phase.taps.size() == 1) {
+          pack_lanes(from + sweep.phase.taps[0].weight, row_stride, channel_stride, rows, width, channels_, to);
+          continue;
+        }
         for (std::int64_t c = 0; c < channels_; ++c) {
           prefetch_rows(from + c * channel_stride, channel_stride, row_stride, rows);
           for (const Tap& tap : sweep.phase.taps) {

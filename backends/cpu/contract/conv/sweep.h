@@ -195,15 +195,6 @@ void sweep_pixel_lanes(const Sweep<T>& sweep, const std::vector<std::int64_t>& b
   }
 }
 
-/// Writes a vector or, at the end of a row, some of its lanes.
-template <class T>
-inline void store_some(Vector<T> value, std::int64_t used, T* to) {
-  if (used >= kLanes<T>) return store(to, value);
-  T edge[kLanes<T>];
-  store(edge, value);
-  std::copy_n(edge, used, to);
-}
-
 /// One vector of kCount lines of pixels: `from` and `out` of the first, lines `frame_line` and `out_line` apart.
 template <class T, int kCount>
 void sweep_lines(const Sweep<T>& sweep, const T* weights, std::int64_t rows, const T* from, std::int64_t frame_line,
