@@ -1,6 +1,7 @@
 // Packs operands in the order in which register tiles read them: panels of whole vectors, blocks of rows.
 #pragma once
 
+#include <cstring>
 #include <utility>
 
 #include "nixie/backends/cpu/contract/tile.h"
@@ -17,15 +18,32 @@ inline Vector<T> interleave(Vector<T> a, Vector<T> b) {
   (std::make_integer_sequence<int, kWidth>{});
 }
 
-/// to[j * to_step + i] = from[i * from_step + j] for a square of kLanes by kLanes elements.
+/// Writes a vector or, if it is used in part, its first lanes.
 template <class T>
-inline void transpose_square(const T* from, std::int64_t from_step, T* to, std::int64_t to_step) {
+inline void store_some(Vector<T> value, std::int64_t used, T* to) {
+  if (used >= kLanes<T>) return store(to, value);
+  T edge[kLanes<T>];
+  store(edge, value);
+  std::copy_n(edge, used, to);
+}
+
+/// Half a vector is what tiles have of rows.
+template <class T>
+inline void store_half(Vector<T> value, T* to) {
+  std::memcpy(to, &value, sizeof value / 2);
+}
+
+/// to[j * to_step + i] = from[i * from_step + j] for i < rows, at most kLanes of them, and kLanes values of j.
+template <class T>
+inline void transpose_square(const T* from, std::int64_t from_step, T* to, std::int64_t to_step,
+                             std::int64_t rows = kLanes<T>) {
   constexpr int kWidth = kLanes<T>;
   Vector<T> row[kWidth], next[kWidth];
 #pragma GCC unroll 16
   for (int i = 0; i < kWidth; ++i) {
-    __builtin_prefetch(from + i * from_step + 4 * kWidth);  // more rows than a processor follows by itself
-    row[i] = load(from + i * from_step);
+    const T* at = from + std::min<std::int64_t>(i, rows - 1) * from_step;
+    __builtin_prefetch(at + 4 * kWidth);  // more rows than a processor follows by itself
+    row[i] = load(at);
   }
   // A perfect shuffle of the rows, log2(width) times over, is the transpose.
 #pragma GCC unroll 4
@@ -39,7 +57,12 @@ inline void transpose_square(const T* from, std::int64_t from_step, T* to, std::
     for (int i = 0; i < kWidth; ++i) row[i] = next[i];
   }
 #pragma GCC unroll 16
-  for (int i = 0; i < kWidth; ++i) store(to + i * to_step, row[i]);
+  for (int i = 0; i < kWidth; ++i) {
+    if (rows == kWidth / 2)
+      store_half(row[i], to + i * to_step);
+    else
+      store_some(row[i], rows, to + i * to_step);
+  }
 }
 
 /// to[j * to_step + i] = from[i * from_step + j] for i < rows, j < columns.
@@ -47,12 +70,17 @@ template <class T>
 void transpose(const T* from, std::int64_t from_step, std::int64_t rows, std::int64_t columns, T* to,
                std::int64_t to_step) {
   constexpr std::int64_t kWidth = kLanes<T>;
-  if (rows >= kWidth && columns >= kWidth) {
+  if (rows >= kWidth / 2 - 1 && columns >= kWidth) {
     // The last squares overlap those before.
     for (std::int64_t i = 0; i < rows; i += kWidth)
       for (std::int64_t j = 0; j < columns; j += kWidth) {
-        const std::int64_t row = std::min(i, rows - kWidth), column = std::min(j, columns - kWidth);
-        transpose_square(from + row * from_step + column, from_step, to + column * to_step + row, to_step);
+        const std::int64_t row = std::max<std::int64_t>(0, std::min(i, rows - kWidth)),
+                           column = std::min(j, columns - kWidth);
+        const T* square = from + row * from_step + column;
+        if (rows >= kWidth)
+          transpose_square(square, from_step, to + column * to_step + row, to_step);
+        else
+          transpose_square(square, from_step, to + column * to_step + row, to_step, rows);
       }
     return;
   }
@@ -77,6 +105,8 @@ void pack_lanes(const T* from, std::int64_t lane_stride, std::int64_t depth_stri
     for (std::int64_t k = 0; k < depth; ++k)
       for (std::int64_t lane = 0; lane < width; lane += kLanes<T>)
         store(to + k * width + lane, load(from + k * depth_stride + lane));
+  } else if (lane_stride == 1 && lanes == kTileRows) {
+    for (std::int64_t k = 0; k < depth; ++k) std::copy_n(from + k * depth_stride, kTileRows, to + k * width);
   } else {
     for (std::int64_t k = 0; k < depth; ++k)
       for (std::int64_t lane = 0; lane < lanes; ++lane)

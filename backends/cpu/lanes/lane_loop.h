@@ -42,6 +42,22 @@ LaneFunction binary(Function) {
   };
 }
 
+// x < y ? x : y and x > y ? x : y: one instruction each.
+template <class V>
+V lower(V x, V y) {
+#if defined(__AVX512F__)
+  if constexpr (std::is_same_v<V, Vector<float>>) return (V)_mm512_min_ps((__m512)x, (__m512)y);
+#endif
+  return x < y ? x : y;
+}
+template <class V>
+V higher(V x, V y) {
+#if defined(__AVX512F__)
+  if constexpr (std::is_same_v<V, Vector<float>>) return (V)_mm512_max_ps((__m512)x, (__m512)y);
+#endif
+  return x > y ? x : y;
+}
+
 // The operations of two floating numbers that most formulas are made of, on vectors of them: of a choice in a plain
 // loop compilers make branches.
 template <Primitive kPrimitive, class V>
@@ -49,8 +65,8 @@ V combine(V x, V y) {
   if constexpr (kPrimitive == Primitive::add) return x + y;
   if constexpr (kPrimitive == Primitive::sub) return x - y;
   if constexpr (kPrimitive == Primitive::mul) return x * y;
-  if constexpr (kPrimitive == Primitive::min) return ((x < y) | (x != x)) ? x : y;
-  if constexpr (kPrimitive == Primitive::max) return ((x > y) | (x != x)) ? x : y;
+  if constexpr (kPrimitive == Primitive::min) return x != x ? x : lower(x, y);
+  if constexpr (kPrimitive == Primitive::max) return x != x ? x : higher(x, y);
   if constexpr (kPrimitive == Primitive::less) return x < y ? V{} + 1.0f : V{};
 }
 

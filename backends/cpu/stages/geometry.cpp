@@ -176,6 +176,22 @@ bool Geometry::cut_square_for_transposes(const std::vector<View>& views) {
   return false;
 }
 
+// Small images: the planes of several channels lie side by side, those of one channel in several images do not.
+bool Geometry::cover_planes(const std::vector<View>& views) {
+  const std::size_t inner = at(reduced_.end - 1), kept = at(kept_.end - 1);
+  if (kept_.begin == kept_.end || reduced_.end - reduced_.begin < 2) return false;
+  const std::int64_t planes = std::min(kTileLanes / sizes_[inner], kept_.positions / kEnoughKeptTiles);
+  if (planes < 2) return false;
+  for (std::size_t v = 0; v < views.size(); ++v) {
+    const auto& strides = walks_[v].strides;
+    const bool is_plane = strides[inner] != 0;
+    if (views[v].in_memory && is_plane && (strides[inner] != 1 || strides[kept] != sizes_[inner])) return false;
+  }
+  extents_[inner] = sizes_[inner];
+  extents_[kept] = even_share(sizes_[kept], planes);
+  return true;
+}
+
 void Geometry::choose_extents(const std::vector<View>& views, bool keep_order) {
   extents_.assign(sizes_.size(), 1);
   for (AxisGroup* group : {&kept_, &reduced_})
@@ -187,7 +203,7 @@ void Geometry::choose_extents(const std::vector<View>& views, bool keep_order) {
       const std::int64_t lanes = std::max(kColumnLanes, kTileLanes / reduced_.positions);
       const std::int64_t across = cover(kept_, lanes, 1);
       cover(reduced_, kTileLanes / across, across);
-    } else {
+    } else if (!cover_planes(views)) {
       const std::int64_t along = cover(reduced_, kTileLanes, 1);
       if (along == reduced_.positions) cover(kept_, kTileLanes / along, along);
     }

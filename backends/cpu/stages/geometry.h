@@ -13,6 +13,8 @@ namespace nixie::cpu {
 
 /// Axes a kernel may have after neighbours that every access walks alike became one.
 inline constexpr int kMaxAxes = 16;
+/// Kept tiles that keep enough threads busy when several stages read the same data, better from cache than in chunks.
+inline constexpr std::int64_t kEnoughKeptTiles = 16;
 
 /// How one access moves over the ordered axes.
 struct Walk {
@@ -77,6 +79,7 @@ class Geometry {
                 const std::vector<View>& views);
   void choose_extents(const std::vector<View>& views, bool keep_order);
   std::int64_t cover(const AxisGroup& group, std::int64_t lanes, std::int64_t inner_lanes);
+  bool cover_planes(const std::vector<View>& views);
   bool cut_square_for_transposes(const std::vector<View>& views);
   void count_tiles(AxisGroup& group) const;
   void place(Box& box, const AxisGroup& group, std::int64_t tile) const;

@@ -146,6 +146,8 @@ void Program::compile(const Stage& stage) {
   const std::vector<int> uses = count_uses(program, stage);
   join_pairs(program, uses);
   place_registers(program, uses);
+  program.computing = std::count_if(program.steps.begin(), program.steps.end(),
+                                    [](const Step& step) { return step.live && step.function; });
   group_reductions(program, stage);
   steps_ += static_cast<int>(program.steps.size());
   stages_.push_back(std::move(program));

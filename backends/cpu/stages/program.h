@@ -36,7 +36,8 @@ struct StageProgram {
   std::vector<Store> stores;
   std::vector<FoldStep> folds;
   std::vector<Carry> carries;
-  int first_step = 0;  ///< number of steps in earlier stages
+  int first_step = 0;          ///< number of steps in earlier stages
+  std::int64_t computing = 0;  ///< steps that run a function
 };
 
 /// A kernel, ready to run on any memory. Views: loads, stores, then computed positions.

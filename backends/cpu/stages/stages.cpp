@@ -11,8 +11,6 @@ namespace {
 constexpr std::int64_t kPartLanes = 32 * 1024;
 // Parts of one kept tile: bounds what has to be joined.
 constexpr std::int64_t kMostChunks = 128;
-// Kept tiles that keep enough threads busy when several stages read the same data, better from cache than in chunks.
-constexpr std::int64_t kEnoughKeptTiles = 16;
 
 std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
@@ -83,13 +81,19 @@ class Folder {
   std::int64_t kept_, count_ = 0;
 };
 
-// Runs a full stage on reduced tiles [first, last) of a kept tile.
-void run_full(const Bound& bound, TileMachine& machine, std::int64_t kept_tile, std::int64_t first, std::int64_t last,
-              Folder& folder) {
+// Runs a full stage on reduced tiles [first, last) of a kept tile. `ahead(tile)` names what comes later than the next.
+template <class Ahead>
+void run_full(const Bound& bound, TileMachine& machine, const StageProgram& stage, std::int64_t kept_tile,
+              std::int64_t first, std::int64_t last, Folder& folder, const Ahead& ahead) {
   const Geometry& geometry = bound.program.geometry();
-  Box box = geometry.kept_tile(kept_tile);
+  Box box = geometry.kept_tile(kept_tile), next = box;
   for (std::int64_t tile = first; tile < last; ++tile) {
     geometry.move(box, tile);
+    if (tile + 1 < last) {
+      geometry.move(next, tile + 1);
+      machine.expect(stage, next);
+    }
+    ahead(tile);
     const TileShape shape{lanes_along(box, geometry.kept()), lanes_along(box, geometry.reduced()), geometry.columns()};
     machine.run(box, shape);
     folder.add(machine, shape, tile);
@@ -105,12 +109,44 @@ std::int64_t kept_lanes(const Geometry& geometry, std::int64_t kept_tile) {
   return lanes_along(geometry.kept_tile(kept_tile), geometry.kept());
 }
 
+// While the last stage runs on what is in cache, memory is free for the first stage's reads of the next kept tile: for
+// all of them where the caches hold two kept tiles, else for the first.
+class NextKeptTile {
+ public:
+  NextKeptTile(const Bound& bound, TileMachine& machine) : geometry_(bound.program.geometry()), machine_(machine) {
+    for (const StageProgram& stage : bound.program.stages()) {
+      if (!stage.full) continue;
+      if (!first_) first_ = &stage;
+      last_ = &stage;
+    }
+    const std::int64_t each = static_cast<std::int64_t>(bound.program.kernel().loads.size() * sizeof(float));
+    const std::int64_t lanes = geometry_.kept().positions * geometry_.reduced().positions;
+    all_ = first_ != last_ && lanes * each <= kCached * geometry_.kept().tiles;
+  }
+  void expect(const StageProgram& stage, std::int64_t kept_tile, std::int64_t tile) const {
+    if (&stage != last_ || kept_tile + 1 == geometry_.kept().tiles) return;
+    const bool is_last = tile + 1 == geometry_.reduced().tiles;
+    if (!all_ && !is_last) return;
+    Box box = geometry_.kept_tile(kept_tile + 1);
+    geometry_.move(box, all_ ? tile : 0);
+    machine_.expect(*first_, box);
+  }
+
+ private:
+  static constexpr std::int64_t kCached = 1 << 18;  // bytes
+  const Geometry& geometry_;
+  TileMachine& machine_;
+  const StageProgram *first_ = nullptr, *last_ = nullptr;
+  bool all_;
+};
+
 // All stages on one kept tile after another, its data still in cache from stage to stage.
 void run_by_kept_tiles(const Bound& bound, std::int64_t first, std::int64_t last) {
   const Program& program = bound.program;
   const Geometry& geometry = program.geometry();
   TileMachine& machine = TileMachine::of_this_thread(bound);
   FoldMemory memory(program.cells()), scratch(program.cells());
+  const NextKeptTile next(bound, machine);
   for (std::int64_t kept_tile = first; kept_tile < last; ++kept_tile)
     for (const StageProgram& stage : program.stages()) {
       machine.start(stage, machine.own_carried());
@@ -119,7 +155,8 @@ void run_by_kept_tiles(const Bound& bound, std::int64_t first, std::int64_t last
         continue;
       }
       Folder folder(bound, stage, memory, scratch, kept_lanes(geometry, kept_tile));
-      run_full(bound, machine, kept_tile, 0, geometry.reduced().tiles, folder);
+      run_full(bound, machine, stage, kept_tile, 0, geometry.reduced().tiles, folder,
+               [&](std::int64_t tile) { next.expect(stage, kept_tile, tile); });
       folder.finish(machine.own_carried());
     }
   end_streams();
@@ -153,8 +190,8 @@ void run_by_chunks(const Bound& bound, ThreadPool& pool, std::int64_t chunks) {
       machine.start(stage, carried(kept_tile));
       FoldMemory scratch(program.cells());
       Folder folder(bound, stage, memory[at(part)], scratch, kept_lanes(geometry, kept_tile));
-      run_full(bound, machine, kept_tile, share(chunk, chunks, reduced_tiles), share(chunk + 1, chunks, reduced_tiles),
-               folder);
+      run_full(bound, machine, stage, kept_tile, share(chunk, chunks, reduced_tiles),
+               share(chunk + 1, chunks, reduced_tiles), folder, [](std::int64_t) {});
       counts[at(part)] = folder.count();
       end_streams();
     });
@@ -194,9 +231,11 @@ void run_stages_on(const Bound& bound, std::int64_t first, std::int64_t count) {
   const auto& stages = bound.program.stages();
   while (count > 0) {
     const Box box = bound.program.geometry().tile_from(first, count);
-    const std::int64_t lanes = box.lanes();
+    const std::int64_t lanes = box.lanes(),
+                       after = std::min(lanes, bound.program.geometry().kept().positions - first - lanes);
     for (const StageProgram& stage : stages) {
       machine.start(stage, machine.own_carried());
+      if (after > 0) machine.expect(stage, bound.program.geometry().tile_from(first + lanes, after));
       machine.run(box, {lanes, 1, false});
     }
     first += lanes;

@@ -24,13 +24,7 @@ void fill(std::byte* lanes, Dtype type, std::int64_t count, double value) {
   visit_compute_dtype(type, [&]<class T>(T) { fill(lanes, count, convert<T>(value)); });
 }
 
-// What follows a tile in memory is most often the next one's: it may arrive while this one is computed. Processors
-// foresee runs inside a page alone.
-template <bool kWrites>
-void prefetch_next(const std::byte* tile, std::int64_t bytes) {
-  constexpr std::int64_t kLine = 64;
-  for (std::int64_t at = bytes; at < 2 * bytes; at += kLine) __builtin_prefetch(tile + at, kWrites ? 1 : 0);
-}
+constexpr std::int64_t kLine = 64;  // bytes
 
 // One value per kept position, repeated for the reduced positions of a tile.
 template <class Bits>
@@ -74,6 +68,8 @@ void TileMachine::prepare(const Bound& bound) {
   if (program.reduced_position_view() >= 0 && !positions_) positions_ = make_memory(kTileLanes * 4);
   contents_.assign(at(program.steps()), {});
   stored_.assign(program.kernel().stores.size(), false);
+  wanted_.clear();
+  wanted_lines_ = 0;
   const std::int64_t lanes = round_up_lanes(program.tile_lanes());
   for (const StageProgram& stage : program.stages())
     for (const Step& step : stage.steps) {
@@ -93,9 +89,49 @@ void TileMachine::start(const StageProgram& stage, Carried carried) {
 
 std::byte* TileMachine::buffer(const Step& step) const { return buffers_.get() + step.buffer * kBufferBytes; }
 
+// Memory answers late, and processors foresee runs inside a page alone; a burst of questions would hold up the core.
+void TileMachine::expect(const StageProgram& stage, const Box& box) {
+  const Program& program = bound_->program;
+  for (const Step& step : stage.steps)
+    if (step.live && step.code.primitive == Primitive::load && !step.pinned)
+      want(program.geometry().walk(at(step.view)), box, bound_->memory[at(step.view)], bound_->types[at(step.view)],
+           false);
+  for (const Store& store : stage.stores) {
+    const std::size_t view = at(program.view_of_store(store.access));
+    if (store.access != bound_->skipped_store && !bound_->streamed[at(store.access)])
+      want(program.geometry().walk(view), box, bound_->memory[view], bound_->types[view], true);
+  }
+}
+
+void TileMachine::want(const Walk& walk, const Box& box, const std::byte* memory, Dtype type, bool writes) {
+  if (walk.bounded) return;
+  const std::int64_t size = size_of(type);
+  for_each_row(walk, box, [&](std::int64_t, std::int64_t start, std::int64_t stride, std::int64_t count) {
+    if (stride != 1 || count * size < kLine) return;
+    const std::byte* begin = memory + start * size;
+    wanted_.push_back({begin, begin + count * size, writes});
+    wanted_lines_ += count * size / kLine + 1;
+  });
+}
+
+void TileMachine::ask(std::int64_t lines) {
+  while (!wanted_.empty()) {
+    Wanted& wanted = wanted_.back();
+    for (; wanted.begin < wanted.end; wanted.begin += kLine) {
+      if (lines-- == 0) return;
+      if (wanted.writes)
+        __builtin_prefetch(wanted.begin, 1);
+      else
+        __builtin_prefetch(wanted.begin);
+    }
+    wanted_.pop_back();
+  }
+}
+
 void TileMachine::run(const Box& box, const TileShape& shape) {
   lanes_ = shape.kept * shape.reduced;
   padded_ = round_up_lanes(lanes_);
+  const std::int64_t each = wanted_lines_ / std::max<std::int64_t>(1, stage_->computing) + 1;
   for (const Store& store : stage_->stores) stored_[at(store.access)] = false;
   for (std::size_t i = 0; i < stage_->steps.size(); ++i) {
     const Step& step = stage_->steps[i];
@@ -105,6 +141,7 @@ void TileMachine::run(const Box& box, const TileShape& shape) {
         return step.args[at(k)] < 0 ? nullptr : registers_[at(step.args[at(k)])];
       };
       void* out = result(step, box);
+      ask(each);
       step.function(arg(0), arg(1), arg(2), out, padded_);
       registers_[i] = out;
     } else {
@@ -122,6 +159,9 @@ void TileMachine::run(const Box& box, const TileShape& shape) {
   for (const Carry& carry : stage_->carries)
     convert_lanes(registers_[at(carry.value)], stage_->steps[at(carry.value)].code.type, carries_[carry.carried],
                   program.kernel().carried[at(carry.carried)], lanes_);
+  ask(wanted_lines_);
+  wanted_.clear();
+  wanted_lines_ = 0;
 }
 
 // Writes a tile that is one run of a streamed slot.
@@ -144,9 +184,7 @@ void* TileMachine::result(const Step& step, const Box& box) {
     const std::int64_t element = contiguous_start(bound_->program.geometry().walk(view), box);
     if (element >= 0) {
       stored_[at(step.direct)] = true;
-      std::byte* tile = bound_->memory[view] + element * size_of(step.code.type);
-      prefetch_next<true>(tile, lanes_ * size_of(step.code.type));
-      return tile;
+      return bound_->memory[view] + element * size_of(step.code.type);
     }
   }
   return buffer(step);
@@ -191,11 +229,7 @@ const void* TileMachine::load(const Step& step, std::size_t number, const Box& b
   if (type == step.code.type) {
     const std::int64_t element = contiguous_start(walk, box);
     const bool whole = lanes_ == padded_ || (!is_head && element + padded_ <= bound_->readable[at(step.view)]);
-    if (element >= 0 && whole) {
-      const std::byte* tile = memory + element * size_of(type);
-      if (!is_head) prefetch_next<false>(tile, lanes_ * size_of(type));
-      return tile;
-    }
+    if (element >= 0 && whole) return memory + element * size_of(type);
   }
   if (holds(step, number, 1, start_of(walk, box), repeats_one_element(walk, box), box)) return buffer(step);
   const double other = is_head ? 0 : bound_->program.kernel().loads[at(step.view)].fill;

@@ -41,6 +41,9 @@ class TileMachine {
   Carried own_carried() const { return {carried_.get()}; }
   /// Names the stage and the carried values it reads and writes; to be called for each kept tile anew.
   void start(const StageProgram& stage, Carried carried);
+  /// Names a box that the stage, or a later one, runs on soon: what it reads and writes is asked for little by little
+  /// during the next `run`.
+  void expect(const StageProgram& stage, const Box& box);
   /// Runs the stage's instructions, stores and carries on a box.
   void run(const Box& box, const TileShape& shape);
   /// The lanes of a register after `run`.
@@ -55,6 +58,11 @@ class TileMachine {
     std::int64_t element = 0, lanes = 0;
     bool uniform = false;  ///< all lanes are equal
     std::array<std::int64_t, kMaxAxes> extent{};
+  };
+  // Bytes to be asked for.
+  struct Wanted {
+    const std::byte *begin, *end;
+    bool writes;
   };
   struct Free {
     void operator()(std::byte* memory) const;
@@ -73,6 +81,8 @@ class TileMachine {
   const void* coordinates(const Step& step, const Box& box) const;
   const void* random(const Step& step, const Box& box) const;
   void* result(const Step& step, const Box& box);
+  void want(const Walk& walk, const Box& box, const std::byte* memory, Dtype type, bool writes);
+  void ask(std::int64_t lines);
   bool stream_lanes(const Store& store, std::size_t view, const Box& box) const;
 
   const Bound* bound_ = nullptr;
@@ -83,7 +93,9 @@ class TileMachine {
   std::int64_t padded_ = 0;  ///< the same up to whole blocks
   std::vector<const void*> registers_;
   std::vector<Content> contents_;  ///< per step of all stages
-  std::vector<bool> stored_;       ///< per store: written where it was computed
+  std::vector<Wanted> wanted_;     ///< the last is asked for first
+  std::int64_t wanted_lines_ = 0;
+  std::vector<bool> stored_;  ///< per store: written where it was computed
   Memory buffers_, carried_, positions_;
   std::int64_t buffers_bytes_ = 0, carried_bytes_ = 0;
 };

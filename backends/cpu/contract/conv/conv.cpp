@@ -65,10 +65,15 @@ class DataConv {
   bool filters_as_lanes() const {
     constexpr double kPack = 6, kTurn = 24;  // to pack a vector of pixels; to sum aside and transpose a vector
     const auto whole = [](std::int64_t count) { return static_cast<double>(ceil_div(count, kLanes<T>) * kLanes<T>); };
-    const double rows = static_cast<double>(rows_), area = static_cast<double>(area_);
-    const double phases = static_cast<double>(forward_ ? 1 : s_.stride[0] * s_.stride[1] * s_.stride[2]);
-    const double depth = static_cast<double>(channels_ * s_.taps()) / phases;
-    return whole(rows_) / rows * (0.5 * depth + kTurn) <= whole(area_) / area * depth * (0.5 + kPack / rows);
+    std::int64_t pixels = area_;  // of a phase
+    double taps = static_cast<double>(s_.taps());
+    for (std::size_t a = 0; a < 3 && !forward_; ++a) {
+      pixels = pixels / s_.in[a] * ceil_div(s_.in[a], s_.stride[a]);
+      taps /= static_cast<double>(std::min(s_.stride[a], s_.window[a]));
+    }
+    const double rows = static_cast<double>(rows_), area = static_cast<double>(pixels);
+    const double depth = static_cast<double>(channels_) * taps;
+    return whole(rows_) / rows * (0.5 * depth + kTurn) <= whole(pixels) / area * depth * (0.5 + kPack / rows);
   }
 
   /// Where a block starts among the packed rows, those that only fill a vector included.
@@ -110,6 +115,16 @@ class DataConv {
       const T* from = weight_.data + group * s_.filters * weight_.outer + first_row(block) * row_stride;
       for (const Sweep<T>& sweep : sweeps_) {
         T* to = packed + group * packed_size_ + sweep.weights + packed_row(block) * sweep.depth();
+        const bool in_order = forward_ && channel_stride == s_.taps() && weight_.axis[2] == 1 &&
+                              weight_.axis[1] == s_.window[2] && weight_.axis[0] == s_.window[1] * s_.window[2];
+        if (in_order) {
+          pack_lanes(from, row_stride, std::int64_t{1}, rows, width, sweep.depth(), to);
+          continue;
+        }
+        if (row_stride == 1 && sweep.phase.taps.size() == 1) {
+          pack_lanes(from + sweep.phase.taps[0].weight, row_stride, channel_stride, rows, width, channels_, to);
+          continue;
+        }
         for (std::int64_t c = 0; c < channels_; ++c) {
           prefetch_rows(from + c * channel_stride, channel_stride, row_stride, rows);
           for (const Tap& tap : sweep.phase.taps) {
@@ -129,12 +144,18 @@ class DataConv {
   void run_image(std::int64_t n, std::int64_t group, std::int64_t first, std::int64_t last, const T* packed,
                  T* frames) const {
     const T* image = image_of(n * s_.groups + group);
-    T* result = reinterpret_cast<T*>(sink_.result) + ((n * s_.groups + group) * rows_ + first_row(first)) * area_;
+    T* const rows = reinterpret_cast<T*>(sink_.result) + ((n * s_.groups + group) * rows_ + first_row(first)) * area_;
+    // What is written bit by bit is streamed when it is whole.
+    const std::int64_t size = rows_of(first, last) * area_;
+    const bool aside = streams_ && (lines_ || sweeps_.size() > 1) && size <= kBlockSums;
+    Scratch<T> whole(aside ? size : 0);
+    T* const result = aside ? whole.data() : rows;
     for (std::size_t i = 0, end = 0; i < sweeps_.size(); i = end) {
       const auto shares_lines = [&](const Sweep<T>& sweep) { return sweep.phase.shares_lines(sweeps_[i].phase); };
       while (end < sweeps_.size() && shares_lines(sweeps_[end])) ++end;
       run_lines({sweeps_.data() + i, end - i}, image, group, first, last, packed, frames, result);
     }
+    if (aside) stream_row(result, size, rows);
   }
 
   /// Phases that share the lines of a result.
@@ -153,7 +174,7 @@ class DataConv {
         fill_frame(sweep.phase.frame, image, source_.inner, source_.axis, source_size_, channels_, own);
         frame = own;
       }
-      run_frame(sweep, first, last, packed + group * packed_size_ + sweep.weights, frame, frame == image,
+      run_frame(sweep, first, last, packed + group * packed_size_ + sweep.weights, frame, image,
                 PixelRows<T>{to, sweep.phase.pixels(), direct && streams_});
       columns[static_cast<std::size_t>(sweep.phase.first[2])] = to;
       to += rows * sweep.phase.pixels();
@@ -169,7 +190,8 @@ class DataConv {
 
   /// out[row][pixel] for the rows of blocks [first, last).
   void run_frame(const Sweep<T>& sweep, std::int64_t first, std::int64_t last, const T* weights, const T* frame,
-                 bool in_place, const PixelRows<T>& to) const {
+                 const T* image, const PixelRows<T>& to) const {
+    const bool in_place = frame == image;
     if (filter_lanes_) {
       for (std::int64_t b = first; b < last; ++b)
         sweep_filter_lanes(sweep, packed_row(b + 1) - packed_row(b), rows_of(b, b + 1),
@@ -177,7 +199,11 @@ class DataConv {
                            to.step);
       return;
     }
-    if (lines_) return sweep_frame_lines(sweep, rows_of(first, last), weights, frame, to.out);
+    if (lines_) {
+      const std::int64_t size = channels_ * source_.inner;
+      const bool asks = dense_ && &sweep == sweeps_.data();
+      return sweep_frame_lines(sweep, rows_of(first, last), weights, frame, image + size, asks ? size : 0, to.out);
+    }
     std::vector<std::int64_t> block_rows;
     for (std::int64_t b = first; b < last; ++b) block_rows.push_back(rows_of(b, b + 1));
     const bool in_runs =

@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "nixie/backends/cpu/contract/conv/conv.h"
+#include "nixie/backends/cpu/contract/pack.h"
 
 namespace nixie::cpu {
 
@@ -37,6 +38,18 @@ void for_each_in(const Sizes& sizes, const Visit& visit) {
       for (std::int64_t w = 0; w < sizes[2]; ++w) visit(d, h, w);
 }
 
+/// to[2 * i] = even[i], to[2 * i + 1] = odd[i].
+template <class T>
+inline void interleave_row(const T* even, const T* odd, std::int64_t count, T* to) {
+  std::int64_t i = 0;
+  for (; i + kLanes<T> <= count; i += kLanes<T>) {
+    const Vector<T> a = load(even + i), b = load(odd + i);
+    store(to + 2 * i, interleave<T, false>(a, b));
+    store(to + 2 * i + kLanes<T>, interleave<T, true>(a, b));
+  }
+  for (; i < count; ++i) to[2 * i] = even[i], to[2 * i + 1] = odd[i];
+}
+
 /// Puts pixels where they stand in `rows` planes of a result: `columns` has those of columns 0, step, 2 * step..., then
 /// those from column 1 on, and so forth; zeros for null. `phase` is any of these lines.
 template <class T>
@@ -51,7 +64,7 @@ void deal_lines(const Phase& phase, const std::vector<const T*>& columns, std::i
         T* to = result + (depth * size[1] + phase.first[1] + h * phase.step[1]) * width;
         if (step == 2 && columns[0] && columns[1]) {
           const T *even = columns[0] + line * ceil_div(width, 2), *odd = columns[1] + line * (width / 2);
-          for (std::int64_t w = 0; w < width / 2; ++w) to[2 * w] = even[w], to[2 * w + 1] = odd[w];
+          interleave_row(even, odd, width / 2, to);
           if (width % 2) to[width - 1] = even[width / 2];
           continue;
         }

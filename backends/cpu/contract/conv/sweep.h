@@ -96,6 +96,15 @@ void pack_runs(const T* from, const std::int64_t* offsets, std::int64_t depth, s
   }
 }
 
+/// Whether a panel of channels this many elements apart stays in the first-level cache where it lies: its lines must
+/// not meet in a few sets.
+template <class T>
+bool stays_where_it_lies(std::int64_t channel) {
+  constexpr std::int64_t kLine = 64, kSets = 64, kMostShared = 4;
+  const std::int64_t bytes = channel * static_cast<std::int64_t>(sizeof(T));
+  return bytes % kLine != 0 || std::gcd(bytes / kLine, kSets) <= kMostShared;
+}
+
 /// Asks for the runs of a block piece by piece while another is multiplied: they lie apart, so that no processor
 /// foresees them.
 template <class T>
@@ -128,10 +137,13 @@ struct PixelRows {
 /// Pixels as lanes: out[row][pixel] for the rows of one block after another, each packed as [depth][rows]. Channels of
 /// an image lie apart, so a block of pixels is read from each in one long run, and written so: its sums are made aside.
 /// `next`: where all pixels of a channel lie side by side in memory, the image to be read after this one; else null.
+/// Such channels are packed only where they cannot be read where they lie.
 template <class T>
 void sweep_pixel_lanes(const Sweep<T>& sweep, const std::vector<std::int64_t>& block_rows, const T* weights,
                        const T* frame, const T* next, const PixelRows<T>& to) {
   const bool in_runs = next != nullptr;
+  const std::int64_t channel = sweep.phase.frame.channel();
+  const bool in_place = in_runs && stays_where_it_lies<T>(channel);
   const std::int64_t rows = std::accumulate(block_rows.begin(), block_rows.end(), std::int64_t{0});
   const std::int64_t vectors = std::ssize(sweep.vectors), pixels = sweep.phase.pixels();
   const std::int64_t chunks = ceil_div(sweep.depth(), kSweepDepth), most = ceil_div(sweep.depth(), chunks);
@@ -147,7 +159,7 @@ void sweep_pixel_lanes(const Sweep<T>& sweep, const std::vector<std::int64_t>& b
     for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
       const std::int64_t k = cut(sweep.depth(), chunks, chunk), depth = cut(sweep.depth(), chunks, chunk + 1) - k;
       const std::int64_t* offsets = sweep.offsets.data() + k;
-      if (in_runs) pack_runs(frame + pixel, offsets, depth, count, lanes.data());
+      if (in_runs && !in_place) pack_runs(frame + pixel, offsets, depth, count, lanes.data());
       Ahead<T> ahead(block + 1 < blocks ? frame + last * kLanes<T> : next, offsets, in_runs ? depth : 0,
                      cut(vectors, blocks, (block + 1) % blocks + 1) - cut(vectors, blocks, (block + 1) % blocks),
                      panels * std::ssize(block_rows));
@@ -155,8 +167,10 @@ void sweep_pixel_lanes(const Sweep<T>& sweep, const std::vector<std::int64_t>& b
       tile.add = chunk > 0;
       for (std::int64_t panel = 0; panel < panels; ++panel) {
         const std::int64_t v0 = cut(count, panels, panel), some = cut(count, panels, panel + 1) - v0;
-        tile.lanes_step = some * kLanes<T>;
-        tile.lanes = lanes.data() + (in_runs ? v0 * kLanes<T> * depth : 0);
+        tile.lanes_step = in_place ? channel : some * kLanes<T>;
+        tile.lanes = in_place  ? frame + pixel + v0 * kLanes<T> + *offsets
+                     : in_runs ? lanes.data() + v0 * kLanes<T> * depth
+                               : lanes.data();
         for (std::int64_t v = 0; v < some && !in_runs; ++v)
           pack_pixels(sweep.vectors[static_cast<std::size_t>(first + v0 + v)], frame, offsets, depth,
                       lanes.data() + v * kLanes<T>, tile.lanes_step);
@@ -193,33 +207,33 @@ void sweep_lines(const Sweep<T>& sweep, const T* weights, std::int64_t rows, con
 #pragma GCC unroll 4
     for (int i = 0; i < kCount; ++i) sum[i] = multiply_add<T>(weight, load(at + i * frame_line), sum[i]);
   }
-  for (int i = 0; i < kCount; ++i) {
-    if (used >= kLanes<T>) {
-      store(out + i * out_line, sum[i]);
-    } else {
-      T edge[kLanes<T>];
-      store(edge, sum[i]);
-      std::copy_n(edge, used, out + i * out_line);
-    }
-  }
+#pragma GCC unroll 4
+  for (int i = 0; i < kCount; ++i) store_some(sum[i], used, out + i * out_line);
 }
 
-/// Pixels as lanes, read where they lie: out[row][pixel] for a few rows, packed as [depth][rows].
+/// Pixels as lanes, read where they lie: out[row][pixel] for a few rows, packed as [depth][rows]. `next`: `size`
+/// elements that the next frame is made of.
 template <class T>
-void sweep_frame_lines(const Sweep<T>& sweep, std::int64_t rows, const T* weights, const T* frame, T* out) {
+void sweep_frame_lines(const Sweep<T>& sweep, std::int64_t rows, const T* weights, const T* frame, const T* next,
+                       std::int64_t size, T* out) {
   const auto [depths, heights, width] = sweep.phase.count;
-  const std::int64_t line = sweep.phase.pixel_offset(0, 1);
+  const std::int64_t line = sweep.phase.pixel_offset(0, 1), start = 0;
+  Ahead<T> ahead(next, &start, 1, ceil_div(size, kLanes<T>),
+                 rows * depths * ceil_div(width, kLanes<T>) * std::max<std::int64_t>(1, heights / kSweepLines));
   for (std::int64_t row = 0; row < rows; ++row, ++weights)
     for (std::int64_t d = 0; d < depths; ++d, out += heights * width) {
       const T* plane = frame + sweep.phase.pixel_offset(d, 0);
-      for (std::int64_t w = 0; w < width; w += kLanes<T>) {
-        std::int64_t h = 0;
-        for (; h + kSweepLines <= heights; h += kSweepLines)
-          sweep_lines<T, kSweepLines>(sweep, weights, rows, plane + h * line + w, line, out + h * width + w, width,
-                                      width - w);
-        for (; h < heights; ++h)
-          sweep_lines<T, 1>(sweep, weights, rows, plane + h * line + w, line, out + h * width + w, width, width - w);
-      }
+      std::int64_t h = 0;
+      const auto sweep_some = [&]<int kCount>(std::integral_constant<int, kCount>) {
+        for (; h + kCount <= heights; h += kCount)
+          for (std::int64_t w = 0; w < width; w += kLanes<T>) {
+            ahead.ask();
+            sweep_lines<T, kCount>(sweep, weights, rows, plane + h * line + w, line, out + h * width + w, width,
+                                   width - w);
+          }
+      };
+      sweep_some(std::integral_constant<int, kSweepLines>{});
+      sweep_some(std::integral_constant<int, 1>{});
     }
 }
 

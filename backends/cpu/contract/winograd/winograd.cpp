@@ -13,9 +13,10 @@ namespace {
 using V = Vector<float>;
 constexpr std::int64_t kWidth = kLanes<float>;
 constexpr int kWindow = kWinogradWindow, kPoints = kWinogradPoints;
-constexpr std::int64_t kDepthChunk = 128;  // channels of a panel that stay in the first-level cache
-constexpr std::int64_t kRowGroup = 32;     // rows of the result whose products stay in the second-level cache
-constexpr std::int64_t kUnits = 16;        // parts wanted
+constexpr std::int64_t kDepthChunk = 128;     // channels of a panel that stay in the first-level cache
+constexpr std::int64_t kRowGroup = 32;        // rows of the result whose products stay in the second-level cache
+constexpr std::int64_t kUnits = 16;           // parts wanted
+constexpr std::int64_t kPackedChannels = 16;  // filters are written in runs of so many: points lie a power of 2 apart
 
 /// One number for each row of a tile.
 typedef float Rows __attribute__((vector_size(kTileRows * sizeof(float))));
@@ -95,34 +96,47 @@ class WinogradConv {
     pool_.parallel_for(s_.groups * row_blocks_, [&](std::int64_t part) {
       const std::int64_t group = part / row_blocks_, row = first_row(part % row_blocks_);
       const std::int64_t rows = first_row(part % row_blocks_ + 1) - row;
-      const std::int64_t row_stride = forward_ ? weight_.outer : weight_.inner;
-      const std::int64_t channel_stride = forward_ ? weight_.inner : weight_.outer;
-      const float* from = weight_.data + group * s_.filters * weight_.outer + row * row_stride;
+      const float* from =
+          weight_.data + group * s_.filters * weight_.outer + row * (forward_ ? weight_.outer : weight_.inner);
       float* to = packed + (group * rows_ + row) * kPoints * channels_;
-      for (std::int64_t c = 0; c < channels_; ++c) {
-        prefetch_rows(from + c * channel_stride, channel_stride, row_stride, rows);
-        Rows taps[9] = {}, half[3 * kWindow], whole[kPoints];  // as they are; transformed along the height, the width
-        for (std::int64_t r = 0; r < rows; ++r)
-          for (int h = 0; h < 3; ++h)
-            for (int w = 0; w < 3; ++w) {
-              const int tap = 3 * h + w;
-              taps[forward_ ? tap : 8 - tap][r] =
-                  from[r * row_stride + c * channel_stride + h * weight_.axis[1] + w * weight_.axis[2]];
-            }
+      Rows taps[9 * kPackedChannels] = {}, half[3 * kWindow];  // as they are; transformed along the height
+      Rows whole[kPoints][kPackedChannels];                    // along the width, too
+      for (std::int64_t first = 0; first < channels_; first += kPackedChannels) {
+        const std::int64_t count = std::min(kPackedChannels, channels_ - first);
+        read_filters(from + first * (forward_ ? weight_.inner : weight_.outer), rows, count, taps);
+        for (std::int64_t c = 0; c < count; ++c) {
+          const Rows* tap = taps + 9 * c;
 #pragma GCC unroll 3
-        for (int w = 0; w < 3; ++w) transform_filter(taps[w], taps[3 + w], taps[6 + w], half + w, 3);
+          for (int w = 0; w < 3; ++w) transform_filter(tap[w], tap[3 + w], tap[6 + w], half + w, 3);
 #pragma GCC unroll 4
-        for (int h = 0; h < kWindow; ++h)
-          transform_filter(half[3 * h], half[3 * h + 1], half[3 * h + 2], whole + h * kWindow, 1);
+          for (int h = 0; h < kWindow; ++h)
+            transform_filter(half[3 * h], half[3 * h + 1], half[3 * h + 2], &whole[h * kWindow][c], kPackedChannels);
+        }
         for (int p = 0; p < kPoints; ++p) {
-          float* at = to + (p * channels_ + c) * rows;
+          float* at = to + (p * channels_ + first) * rows;
           if (rows == kTileRows)
-            std::memcpy(at, &whole[p], sizeof(Rows));
+            std::memcpy(at, whole[p], static_cast<std::size_t>(count) * sizeof(Rows));
           else
-            for (std::int64_t r = 0; r < rows; ++r) at[r] = whole[p][r];
+            for (std::int64_t i = 0; i < count * rows; ++i) at[i] = whole[p][i / rows][i % rows];
         }
       }
     });
+  }
+
+  /// taps: [channel][tap], turned for input_grad.
+  void read_filters(const float* from, std::int64_t rows, std::int64_t channels, Rows* taps) const {
+    if (forward_ && weight_.inner == 9 && weight_.axis[1] == 3 && weight_.axis[2] == 1)
+      return transpose(from, weight_.outer, rows, 9 * channels, reinterpret_cast<float*>(taps),
+                       std::int64_t{kTileRows});
+    const std::int64_t row_stride = forward_ ? weight_.outer : weight_.inner;
+    const std::int64_t channel_stride = forward_ ? weight_.inner : weight_.outer;
+    for (std::int64_t c = 0; c < channels; ++c, from += channel_stride, taps += 9) {
+      prefetch_rows(from, channel_stride, row_stride, rows);
+      for (std::int64_t r = 0; r < rows; ++r)
+        for (int tap = 0; tap < 9; ++tap)
+          taps[forward_ ? tap : 8 - tap][r] =
+              from[r * row_stride + tap / 3 * weight_.axis[1] + tap % 3 * weight_.axis[2]];
+    }
   }
 
   /// Rows of the result in row blocks [first, last), of a block of tiles of a group.
