@@ -48,6 +48,8 @@ enum class ReduceKind : std::uint8_t {
   mean,
   m2,  ///< m2: sum of squared distances from the mean (Welford-Chan); variance is m2 / n
 };
+constexpr bool gives_position(ReduceKind kind) { return kind == ReduceKind::argmax || kind == ReduceKind::argmin; }
+constexpr bool is_moment(ReduceKind kind) { return kind == ReduceKind::mean || kind == ReduceKind::m2; }
 /// A reduction that keeps the reduced axes with size 1.
 struct Reduce {
   ReduceKind kind = ReduceKind::sum;

@@ -40,7 +40,7 @@ bool writes(const Kernel& kernel, int slot) { return contains(slots_written(kern
 bool finds_positions(const Kernel& kernel) {
   for (const Stage& stage : kernel.stages)
     for (const Reduction& reduction : stage.reductions)
-      if (reduction.kind == ReduceKind::argmax || reduction.kind == ReduceKind::argmin) return true;
+      if (gives_position(reduction.kind)) return true;
   return false;
 }
 

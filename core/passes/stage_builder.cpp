@@ -73,8 +73,7 @@ void StageBuilder::stage(int at, bool full) {
     if (full && unit.kind == FusionNode::Kind::reduce && level(u) == at + 1) {
       const Tensor& x = unit.value.inputs()[0];
       const auto kind = std::get<Reduce>(unit.value.node().op).kind;
-      const bool picks = kind == ReduceKind::argmax || kind == ReduceKind::argmin;
-      const int reg = value(x, picks ? natural_type(x) : natural_type(unit.value));
+      const int reg = value(x, gives_position(kind) ? natural_type(x) : natural_type(unit.value));
       carried_[u] = static_cast<int>(kernel_.carried.size());
       kernel_.carried.push_back(natural_type(unit.value));
       stage.reductions.push_back({kind, reg, carried_[u]});

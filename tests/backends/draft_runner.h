@@ -105,6 +105,21 @@ inline void expect_close(const Array& found, const Array& expected, const Bound&
   EXPECT_EQ(wrong, 0) << what << ": wrong elements of " << x.size();
 }
 
+/// One rounding to its type for each result, for sums that are exact in floats.
+inline void expect_rounded(const std::vector<Array>& found, const std::vector<Array>& expected,
+                           const std::string& what) {
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    const Dtype dtype = found[i].dtype();
+    const double unit = dtype == Dtype::f16 ? 0x1p-10 : dtype == Dtype::bf16 ? 0x1p-8 : 3e-6;
+    expect_close(found[i], expected[i], {.of_itself = unit, .of_largest = 3e-6}, fmt::format("{} output {}", what, i));
+  }
+}
+
+/// Multiples of 1/8 in [-1, 1], whose sums are exact in floats in any order; integers are 0.
+inline double eighths(Dtype dtype, std::mt19937& random) {
+  return is_floating(dtype) ? std::uniform_int_distribution<int>(-8, 8)(random) * 0.125 : 0;
+}
+
 /// Uniform in [-1, 1).
 inline double any_number(Dtype, std::mt19937& random) { return std::uniform_real_distribution<double>(-1, 1)(random); }
 

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -54,6 +56,23 @@ inline Checkpoint small_sample() {
   c.class_names = {"x", "yz"};
   c.mean = {0.5};
   return c;
+}
+
+inline bool equal(const Array& a, const Array& b) {
+  return a.dtype() == b.dtype() && a.shape() == b.shape() &&
+         (a.size() == 0 || std::memcmp(a.bytes(), b.bytes(), static_cast<std::size_t>(a.size_bytes())) == 0);
+}
+inline bool equal(const Checkpoint::Arrays& a, const Checkpoint::Arrays& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const auto& x, const auto& y) { return x.first == y.first && equal(x.second, y.second); });
+}
+inline bool equal(const Checkpoint& a, const Checkpoint& b) {
+  const bool same_optimizer =
+      std::equal(a.optimizer.begin(), a.optimizer.end(), b.optimizer.begin(), b.optimizer.end(),
+                 [](const auto& x, const auto& y) { return x.first == y.first && equal(x.second, y.second); });
+  return equal(a.model, b.model) && equal(a.ema, b.ema) && same_optimizer && a.optimizer_type == b.optimizer_type &&
+         a.optimizer_options == b.optimizer_options && a.state == b.state && a.rng == b.rng && a.config == b.config &&
+         a.class_names == b.class_names && a.mean == b.mean && a.deviation == b.deviation && a.writer == b.writer;
 }
 
 inline std::string bytes_of(const fs::path& file) {

@@ -128,42 +128,54 @@ std::vector<RuleCase> cases() {
   };
 }
 
+/// A rule that updates one parameter, and PyTorch's formula beside it.
+struct RuleRun {
+  RuleRun(const RuleCase& of, const Parameters& parameters, Dtype dtype = Dtype::f32)
+      : w(parameters.make("layer.w", {3, 5}, Init::normal(1), dtype)),
+        buffers(state.scope(w.name())),
+        step(test_backend(), [update = of.rule.build(w, buffers)](const Inputs& in) {
+          update(in["grad"], {in["rate"], in["count"]});
+          return Outputs{};
+        }) {
+    for (double value : w.array().to_vector<double>()) elements.push_back({value});
+  }
+  /// Numbers in [-0.4, 0.6) times `size`, one for each element.
+  std::vector<double> draw(double size = 1) {
+    std::vector<double> grad(elements.size());
+    for (double& g : grad) g = size * (random() / 4294967296.0 - 0.4);
+    return grad;
+  }
+
+  Variable w;
+  Parameters state, buffers;
+  Step step;
+  std::vector<Element> elements;
+  std::mt19937 random{1};
+};
+
 TEST(Rules, MatchPyTorchsFormulas) {
   for (const RuleCase& c : cases()) {
     SCOPED_TRACE(c.rule.text());
-    const Shape shape{3, 5};
-    Parameters parameters, state;
-    const Variable w = parameters.make("layer.w", shape, Init::normal(1), Dtype::f64);
-    Parameters buffers = state.scope(w.name());
-    const Update update = c.rule.build(w, buffers);
-    Step step(test_backend(), [&](const Inputs& in) {
-      update(in["grad"], {in["rate"], in["count"]});
-      return Outputs{};
-    });
-    std::vector<Element> elements;
-    for (double value : w.array().to_vector<double>()) elements.push_back({value});
-
-    std::mt19937 random(1);
+    RuleRun run(c, Parameters(), Dtype::f64);
     for (int t = 1; t <= 20; ++t) {
-      std::vector<double> grad(elements.size());
-      for (double& g : grad) g = random() / 4294967296.0 - 0.4;
+      const std::vector<double> grad = run.draw();
       const double lr = 0.1 / t;
-      step({{"grad", Array::from(grad, shape)},
-            {"rate", Array::from(std::vector<double>{lr}, {})},
-            {"count", Array::from(std::vector<double>{double(t)}, {})}});
-      for (std::size_t i = 0; i < grad.size(); ++i) c.torch(elements[i], grad[i], lr);
+      run.step({{"grad", Array::from(grad, run.w.shape())},
+                {"rate", Array::from(std::vector<double>{lr}, {})},
+                {"count", Array::from(std::vector<double>{double(t)}, {})}});
+      for (std::size_t i = 0; i < grad.size(); ++i) c.torch(run.elements[i], grad[i], lr);
     }
-    const std::vector<double> found = w.array().to_vector<double>();
+    const std::vector<double> found = run.w.array().to_vector<double>();
     for (std::size_t i = 0; i < found.size(); ++i)
-      ASSERT_NEAR(found[i], elements[i].w, 1e-12 * (1 + std::abs(found[i])));
-    ASSERT_EQ(state.all().size(), c.buffers.size());
+      ASSERT_NEAR(found[i], run.elements[i].w, 1e-12 * (1 + std::abs(found[i])));
+    ASSERT_EQ(run.state.all().size(), c.buffers.size());
     for (const std::string& name : c.buffers) {
-      const auto buffer = state.find("layer.w." + name);
+      const auto buffer = run.state.find("layer.w." + name);
       ASSERT_TRUE(buffer) << name;
       EXPECT_FALSE(buffer->trainable());
       const std::vector<double> values = buffer->array().to_vector<double>();
       for (std::size_t i = 0; i < values.size(); ++i)
-        ASSERT_NEAR(values[i], elements[i].buffers.at(name), 1e-12 * (1 + std::abs(values[i]))) << name;
+        ASSERT_NEAR(values[i], run.elements[i].buffers.at(name), 1e-12 * (1 + std::abs(values[i]))) << name;
     }
   }
 }
@@ -173,32 +185,19 @@ TEST(Rules, StepAsFarWhereParametersAreHalves) {
   for (const RuleCase& c : cases())
     for (const double size : {1e-4, 1.0, 100.0}) {
       SCOPED_TRACE(c.rule.text() + fmt::format(", gradients of {}", size));
-      const Shape shape{3, 5};
-      Parameters parameters(0, Dtype::f16), state;
-      const Variable w = parameters.make("layer.w", shape, Init::normal(1));
-      Parameters buffers = state.scope(w.name());
-      const Update update = c.rule.build(w, buffers);
-      Step step(test_backend(), [&](const Inputs& in) {
-        update(in["grad"], {in["rate"], in["count"]});
-        return Outputs{};
-      });
-      std::vector<Element> elements;
-      for (double value : w.array().to_vector<double>()) elements.push_back({value});
-      std::mt19937 random(1);
+      RuleRun run(c, Parameters(0, Dtype::f16));
       const double rate = c.rule.kind() == Sgd::name ? 1e-2 / std::max(1.0, size) : 1e-2;
       for (int t = 1; t <= 20; ++t) {
-        std::vector<double> grad(elements.size());
-        for (double& g : grad) g = size * (random() / 4294967296.0 - 0.4);
-        const Array halves = Array::from(grad, shape).to(Dtype::f16);
-        step({{"grad", halves},
-              {"rate", Array::from(std::vector<float>{static_cast<float>(rate)}, {})},
-              {"count", Array::from(std::vector<float>{static_cast<float>(t)}, {})}});
+        const Array halves = Array::from(run.draw(size), run.w.shape()).to(Dtype::f16);
+        run.step({{"grad", halves},
+                  {"rate", Array::from(std::vector<float>{static_cast<float>(rate)}, {})},
+                  {"count", Array::from(std::vector<float>{static_cast<float>(t)}, {})}});
         const std::vector<double> given = halves.to_vector<double>();
-        for (std::size_t i = 0; i < grad.size(); ++i) c.torch(elements[i], given[i], rate);
+        for (std::size_t i = 0; i < given.size(); ++i) c.torch(run.elements[i], given[i], rate);
       }
-      const std::vector<double> found = w.array().to_vector<double>();
+      const std::vector<double> found = run.w.array().to_vector<double>();
       for (std::size_t i = 0; i < found.size(); ++i)  // each step rounds to 11 bits
-        EXPECT_NEAR(found[i], elements[i].w, 20 * 0x1p-11 * (1 + std::abs(elements[i].w)));
+        EXPECT_NEAR(found[i], run.elements[i].w, 20 * 0x1p-11 * (1 + std::abs(run.elements[i].w)));
     }
 }
 

@@ -278,7 +278,7 @@ void Program::group_reductions(StageProgram& program, const Stage& stage) {
   int cells = 0;
   for (const Reduction& reduction : stage.reductions) {
     const Dtype type = stage.body[at(reduction.value)].type;
-    const bool averages = reduction.kind == ReduceKind::mean || reduction.kind == ReduceKind::m2;
+    const bool averages = is_moment(reduction.kind);
     check(!averages || is_floating(type), "cpu: kernel ", kernel_.label, ": ", to_string(reduction.kind),
           " of integers, expected a floating type");
     check(at(reduction.carried) < kernel_.carried.size(), "cpu: kernel ", kernel_.label, " has no carried value ",

@@ -294,7 +294,7 @@ void join_folds(Fold fold, Dtype type, std::int64_t kept, Cells cells, std::int6
 
 void finish_fold(Fold fold, ReduceKind kind, Cells cells, std::int64_t count, std::int64_t kept, void* lanes,
                  Dtype type) {
-  const bool second = kind == ReduceKind::argmax || kind == ReduceKind::argmin || kind == ReduceKind::m2;
+  const bool second = gives_position(kind) || kind == ReduceKind::m2;
   const double* from = cells[second ? 1 : 0];
   const double total = static_cast<double>(count);
   // A mean without its m2 was folded as a sum. The mean of nothing is NaN, its argmax position 0.

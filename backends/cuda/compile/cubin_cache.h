@@ -15,7 +15,7 @@ class CubinCache {
   /// Uses the folder if only we own it (created if missing, mode 0700); otherwise caches nothing.
   explicit CubinCache(const std::filesystem::path& folder);
   bool enabled() const { return !folder_.empty(); }
-  /// Empty if nothing is cached.
+  /// The folder; empty if nothing is cached.
   const std::filesystem::path& folder() const { return folder_; }
   /// The entry of this key; nothing if it is missing or damaged.
   std::optional<Cubin> find(const std::string& key) const;

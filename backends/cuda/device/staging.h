@@ -21,8 +21,8 @@ class Staging {
   struct Piece {
     Handle<void*, cudaFreeHost> host;
     Handle<void*, cudaFree> device;
-    Event crossed;  // the bus
-    Event placed;   // at its destination
+    Event crossed;  // the bytes are in the device's copy
+    Event placed;   // the bytes are at their destination
   };
   Piece& free_piece();
 

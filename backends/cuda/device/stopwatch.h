@@ -1,4 +1,4 @@
-// The stopwatch of a device: events on its stream, independent of the host's speed.
+// Times work on a device by events on its stream, independently of the host's speed.
 #pragma once
 
 #include "nixie/backends/cuda/device/device.h"

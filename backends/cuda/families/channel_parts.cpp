@@ -72,7 +72,7 @@ class Reader {
 
  private:
   bool moves(const Stage& stage, const Reduction& reduction, const Access& stored) const {
-    if (reduction.kind == ReduceKind::argmax || reduction.kind == ReduceKind::argmin) return false;
+    if (gives_position(reduction.kind)) return false;
     const std::vector<bool> needed = needed_for(stage.body, {reduction.value});
     bool reads_stored = false;
     for (std::size_t i = 0; i < stage.body.size(); ++i) {

@@ -7,33 +7,36 @@
 
 namespace nixie::cuda {
 
-/// A choice whose program also leaves parts of the first reductions of another group's kernel, and that group's choice,
-/// which merges them: reductions over all axes but the channels' of what the choice stores, perhaps together
-/// with other values that are there by then, of three words a channel at most, in a kernel that reads the same values
-/// once more. `count`: of the parts; by default as many as blocks share the channels of the widest tile.
+/// Moves the first reductions of another group's kernel into the epilogue of `choice`: returns the choice, whose
+/// program now also stores parts of them, and the other group's choice, which merges the parts. Possible if they reduce
+/// the values that the choice stores, perhaps with other values that are ready by then, over all axes but the channels,
+/// take at most three words per channel, and the other kernel reads the same values again. `count`: number of parts; by
+/// default the number of blocks that share the channels of the widest tile.
 std::optional<Absorption> with_channel_parts(const Grouping& grouping, const Choice& choice, std::size_t other,
                                              std::optional<int> count = {});
 
-/// Words that a thread accumulates for a channel, without the count that channels share.
+/// Words that a thread accumulates per channel, without the count, which its channels share.
 int accumulated_words(const Choice& choice);
 
 /// Whether an access is the same for all pixels.
 bool is_number_of_channel(const Kernel& kernel, const Access& access);
-/// Words that it loads for 8 channels: numbers of the channels, the same for all pixels, and of each pixel.
+/// Words that a kernel loads for 8 channels: per-channel numbers, which are the same for all pixels, and values of each
+/// pixel.
 struct LoadedWords {
   int of_channels = 0, of_pixels = 0;
 };
 LoadedWords loaded_words(const Plan& plan, const Kernel& kernel);
 
-/// Whether a program that leaves parts takes less longer than the pass over memory takes that it saves: sums of the
-/// stored values with images beside them. `clocks_of`: estimates of both without what memory takes.
+/// Whether storing parts pays off: the time it adds to the program is less than that of the pass over memory it saves,
+/// which reads the stored values and other images. `clocks_of` estimates a program's time without that of memory.
 bool parts_pay(const Grouping& grouping, const Choice& without, const Choice& with,
                double (*clocks_of)(const Plan&, const Choice&, const Chip&));
 
-/// The blocks that compute `tiles` tiles: where they leave parts, each keeps to one of `columns` columns of tiles.
+/// The number of blocks that compute `tiles` tiles. If they store parts, each stays in one of `columns` columns of
+/// tiles.
 std::int64_t blocks_for(const Choice& choice, std::int64_t tiles, std::int64_t columns, const Chip& chip);
 
-/// `#define CONV_PARTS` and the pointer member, where parts are left.
+/// `#define CONV_PARTS` and the pointer member, if the program stores parts.
 std::string parts_defines(const Choice& choice);
 std::vector<Pointer> parts_pointer(const Choice& choice);
 

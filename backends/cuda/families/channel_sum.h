@@ -5,11 +5,11 @@
 
 namespace nixie::cuda {
 
-/// Where the sum over images and pixels of a 4-D operand, or over the terms of a matrix product whose operand 0 is dy
-/// turned, goes, if a kernel computes and stores that, in f32.
+/// Where a kernel stores, in f32, the sum of a 4-D operand over images and pixels, or of the transposed dy that is
+/// operand 0 of a matrix product over the product's terms; null if it computes no such sum.
 const Access* stored_channel_sum(const Plan& plan, const Kernel& kernel, const Operand& of);
 
-/// A filter gradient's choice together with another group that sums its operand 0 so.
+/// A filter gradient's choice with another group fused that computes such a sum of its operand 0.
 std::optional<Absorption> with_channel_sum(const Grouping& grouping, const Choice& choice, std::size_t other);
 
 }  // namespace nixie::cuda

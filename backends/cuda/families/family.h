@@ -72,8 +72,9 @@ struct Choice {
   std::vector<Parts> merges = {};            ///< parts that other groups leave of this kernel's reductions
 };
 
-/// A plan with these slots without shared bytes, for which programs of shared launches are generated, so that they do
-/// not depend on slot addresses.
+/// A plan with the same slots, none of which share bytes. Programs of shared launches are generated for it, so that
+/// they
+/// do not depend on slot addresses.
 Plan with_slots_apart(const Plan& plan);
 
 /// The slots that a choice's program reads and writes.
@@ -105,7 +106,7 @@ struct Absorption {
   std::optional<Operand> gate_maker = {};  ///< the group that stores operand 0 also gates it by 0 < this
   std::optional<Slot> packed = {};         ///< a slot that the other group packs images into, for both
   std::optional<Choice> reader = {};       ///< the other group's choice, which merges the parts of `choice`
-  std::optional<Slot> left = {};           ///< the slot of these parts
+  std::optional<Slot> left = {};           ///< the slot in which `choice` leaves these parts
 };
 
 class Family {
@@ -113,8 +114,8 @@ class Family {
   virtual ~Family() = default;
   /// The name of its .cuh: "conv_fprop_sm90".
   virtual std::string_view name() const = 0;
-  /// Whether it can run the kernel on a chip, if necessary with operands copied to other layouts. All limits of the
-  /// family are here.
+  /// The choice that runs the kernel on a chip, if necessary with operands copied to other layouts, or a refusal. All
+  /// limits of the family are here.
   virtual Match match(const Plan& plan, const Kernel& kernel, const Chip& chip) const = 0;
   /// The algorithms for a choice, sorted by estimate; empty if there is only one.
   virtual std::vector<Algorithm> algorithms(const Plan&, const Choice&, const Chip&) const { return {}; }

@@ -16,13 +16,13 @@ std::vector<Accumulator> accumulators_of(const Stage& stage) {
     const Dtype dtype = stage.body[at(reduction.value)].type;
     const std::string type = type_name(dtype);
     const int size = static_cast<int>(size_of(dtype));
-    if (reduction.kind == ReduceKind::mean || reduction.kind == ReduceKind::m2) {
+    if (is_moment(reduction.kind)) {
       const auto [known, added] = welford.emplace(reduction.value, members);
       list.push_back({added ? fmt::format("Moments<{}>", type) : "", std::string(to_string(reduction.kind)),
                       known->second, 3 * size, size / 2, size == 8});
       members += added;
     } else {
-      const bool position = reduction.kind == ReduceKind::argmax || reduction.kind == ReduceKind::argmin;
+      const bool position = gives_position(reduction.kind);
       std::string name(to_string(reduction.kind));
       name[0] = static_cast<char>(name[0] - 'a' + 'A');
       list.push_back(
@@ -40,8 +40,7 @@ AccumulatorCode accumulator_code(const Stage& stage) {
     if (!list[i].type.empty()) {
       code.members += fmt::format("    {} m{};\n", list[i].type, list[i].member);
       code.merge += fmt::format("      m{0}.merge(next.m{0});\n", list[i].member);
-      if (stage.reductions[i].kind == ReduceKind::mean || stage.reductions[i].kind == ReduceKind::m2)
-        code.saw += fmt::format("      m{}.count = seen;\n", list[i].member);
+      if (is_moment(stage.reductions[i].kind)) code.saw += fmt::format("      m{}.count = seen;\n", list[i].member);
       code.bytes += doubles ? (list[i].bytes + 7) / 8 * 8 : list[i].bytes;  // doubles are aligned
       code.words += list[i].words;
     }

@@ -235,13 +235,12 @@ std::string BodyWriter::lane_code(const Stage& stage, const Frame& frame) const 
   for (std::size_t i = 0; i < list.size(); ++i) {
     if (list[i].type.empty()) continue;
     const Reduction& reduction = stage.reductions[i];
-    const bool position = reduction.kind == ReduceKind::argmax || reduction.kind == ReduceKind::argmin;
-    const bool moments = reduction.kind == ReduceKind::mean || reduction.kind == ReduceKind::m2;
     std::string more;
-    if (position)
+    if (gives_position(reduction.kind))
       more = fmt::format(", static_cast<i32>({})",
                          index(space_.paths[at(reduced_row_major_)], frame, frame.lanes > 1 ? "lane" : ""));
-    if (moments && (accumulates_per_lane || frame.lanes == 1)) more = ", seen";  // each lane has its own accumulator
+    if (is_moment(reduction.kind) && (accumulates_per_lane || frame.lanes == 1))
+      more = ", seen";  // each lane has its own accumulator
     text += fmt::format("      accumulators{}.m{}.add(r{}{});\n", accumulates_per_lane ? "[lane]" : "[0]",
                         list[i].member, reduction.value, more);
   }

@@ -13,7 +13,8 @@ namespace nixie::cuda {
 
 /// A pointer member of Body; the host passes them, in order, as the kernel's one argument.
 struct Argument {
-  /// In place of a slot: the plan's scalars; the kernel's scratch; its table; no memory, the offset itself is passed.
+  /// Values of `slot` for other memory: the plan's scalars, the kernel's scratch, its table; kNumber: the offset itself
+  /// is passed as a number.
   static constexpr int kScalars = -1, kScratch = -2, kTable = -3, kNumber = -4;
   int slot = 0;
   std::int64_t offset_bytes = 0;
@@ -26,7 +27,7 @@ struct Frame {
   bool kept_only = false;         ///< positions have no reduced axes
   bool carried_per_lane = false;  ///< lanes are different kept positions
   bool carried_is_local = false;  ///< no reductions: carried values live inside a lane
-  /// Axes, first and last + 1, along which one call after the other goes: what does not move along them is loaded once.
+  /// Axes [first, second) along which consecutive calls move; loads that do not depend on these axes are hoisted.
   std::optional<std::pair<int, int>> moving{};
   std::string leader{};  ///< condition of stores; "" for always
   std::string head{};    ///< the expression of Primitive::head, evaluated once per lane
@@ -34,8 +35,8 @@ struct Frame {
 
 /// How the iteration space of a kernel is ordered.
 enum class Order {
-  memory,  ///< neighbours in memory are neighbours
-  domain,  ///< the domain itself
+  memory,  ///< so that neighbouring positions are neighbours in memory
+  domain,  ///< as the domain
   nhwc,    ///< images: every axis but the channels in the domain's order, then the channels
   matrix,  ///< every axis but the last, then the last
 };
@@ -48,26 +49,26 @@ class BodyWriter {
   const IterationSpace& space() const { return space_; }
   bool wide() const { return wide_; }  ///< indices need 64 bits
   std::int64_t groups(const Frame& frame, int first, int last) const;
-  /// Neighbours along an axis that make accesses of up to 16 bytes: 8, 4, 2 or 1.
+  /// The number of neighbours along an axis whose accesses take up to 16 bytes: 8, 4, 2 or 1.
   int lanes_along(int axis) const;
-  /// The same, but no more than make every access along the axis an aligned piece of memory.
+  /// The same, but at most as many as leave every access along the axis an aligned piece of memory.
   int pieces_along(int axis) const;
-  /// Whether the load that matters most moves through memory along an axis with stride 1.
+  /// Whether the access that costs most has stride 1 along an axis.
   bool contiguous_along(int axis) const;
 
-  /// Adds a pointer member of a type ("const f32*") unless there is one of that name, and gives back its name.
+  /// Adds a pointer member of a type ("const f32*") unless there is one of that name, and returns its name.
   std::string pointer(const std::string& type, const std::string& name, Argument argument);
   std::string pointers() const;
   const std::vector<Argument>& arguments() const { return arguments_; }
-  /// Whether the kernel writes memory of this slot: then its loads avoid the read-only path.
+  /// Whether the kernel writes to this slot's memory; its loads from there then avoid the read-only cache.
   bool written(int slot) const;
 
-  /// What a function over these stages consists of; positions a0, a1, ... must be in scope.
+  /// The parts of the functions that run these stages. Positions a0, a1, ... must be in scope.
   struct Code {
     std::string members;                    ///< of its struct Loads
     std::string load;                       ///< fills `loads`
-    std::string fixed_members, fixed_load;  ///< the same of `fixed`: what is hoisted
-    std::string prefetch;                   ///< asks L2 for `count` neighbours along the lanes' axis
+    std::string fixed_members, fixed_load;  ///< the same for `fixed`: hoisted loads
+    std::string prefetch;                   ///< prefetches `count` neighbours along the lanes' axis into L2
     std::string run;                        ///< uses `fixed`, `loads`, `carried` and `accumulators`, and stores
     int loads = 0, fixed = 0;
   };
@@ -99,8 +100,8 @@ class BodyWriter {
   IterationSpace space_;
   std::vector<Path> paths_;
   std::vector<int> coordinates_;                 // path of each domain axis, or -1
-  int row_major_ = -1, reduced_row_major_ = -1;  // paths of positions: in the domain, over the reduced axes
-  int main_path_ = -1;                           // the access that matters most
+  int row_major_ = -1, reduced_row_major_ = -1;  // paths of linear positions: in the domain, over the reduced axes
+  int main_path_ = -1;                           // the access that costs most
   bool wide_ = false;
   std::vector<std::pair<std::string, std::string>> pointers_;  // type, name
   std::vector<Argument> arguments_;

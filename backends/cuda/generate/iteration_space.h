@@ -13,7 +13,7 @@ namespace nixie::cuda {
 struct Path {
   std::int64_t offset = 0;
   Strides strides;
-  /// Per axis the positions [low, high) it holds for; empty: all of them.
+  /// Per axis the range [low, high) of positions for which it is valid; empty: all positions.
   std::vector<std::pair<std::int64_t, std::int64_t>> inside;
 
   bool bounded(int axis, std::int64_t size) const;
@@ -22,7 +22,7 @@ struct Path {
 /// Unbounded axes that are contiguous in every path are merged; axes of size 1 are dropped.
 struct IterationSpace {
   std::vector<std::int64_t> sizes;  ///< outermost first; kept axes, then reduced ones
-  int kept = 0;                     ///< how many are kept
+  int kept = 0;                     ///< number of kept axes
   std::vector<Path> paths;
 
   int rank() const { return static_cast<int>(sizes.size()); }

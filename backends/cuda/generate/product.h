@@ -1,5 +1,4 @@
-// Product: a product or a convolution as the templates gemm.cuh and gemm_mma.cuh compute it, and how they read its
-// operands.
+// Product: how gemm.cuh and gemm_mma.cuh compute a matrix product or a convolution, and how they read its operands.
 #pragma once
 
 #include <string>
@@ -15,9 +14,9 @@ struct Product {
   std::int64_t m = 0, n = 0, k = 0, groups = 1;
   bool along_k_a = false, along_k_b = false;  ///< neighbouring threads read along k
   int vector_a = 1, vector_b = 1;             ///< elements read at once
-  bool ragged_a = false, ragged_b = false;    ///< from any address
+  bool ragged_a = false, ragged_b = false;    ///< read from any address, not only aligned ones
   bool lanes_are_columns = true;              ///< neighbours along the domain's channels are neighbouring columns
-  bool one_tap = true;                        ///< no positions to find
+  bool one_tap = true;                        ///< no window positions to compute
 };
 
 Product product_of(const Plan& plan, const Kernel& kernel);

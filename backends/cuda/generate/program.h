@@ -11,8 +11,8 @@
 
 namespace nixie::cuda {
 
-/// Partial results of a stage's reductions that one program stores and another merges: accumulators in a slot, `count`
-/// parts of all kept positions, one after the other.
+/// Partial results of a stage's reductions that one program stores and another merges: a slot with accumulators for all
+/// kept positions, `count` times, one part after the other.
 struct Parts {
   int slot = 0, count = 0, stage = 0;
 };
@@ -23,9 +23,9 @@ struct Launch {
   std::int64_t blocks = 0;
   int threads = 0;
   std::int64_t blocks_y = 1;
-  std::int64_t shared_bytes = 0;  ///< dynamic
+  std::int64_t shared_bytes = 0;  ///< dynamic shared memory
   bool meets = false;             ///< a cooperative launch: its blocks wait for each other
-  std::vector<int> maps = {};     ///< the code's tensor maps that it takes, before the pointers
+  std::vector<int> maps = {};     ///< indices of the tensor maps that it takes as arguments, before the pointers
 };
 
 /// One of several algorithms for a kernel. They differ in speed, and possibly in the order of sums.
@@ -48,7 +48,7 @@ struct KernelCode {
 
 bool has_algorithm(const KernelCode& code, const std::string& name);
 
-/// The tile of this name, the first if the name is empty. Throws Fault::usage if there is none.
+/// The tile of this name, or the first if the name is empty. Throws Fault::usage if there is none.
 template <class Tile>
 const Tile& tile_named(const std::vector<Tile>& tiles, const std::string& name) {
   for (const Tile& tile : tiles)
@@ -56,8 +56,8 @@ const Tile& tile_named(const std::vector<Tile>& tiles, const std::string& name) 
   fail(Fault::usage, "there is no tile ", name, " for this product or convolution");
 }
 
-/// The end of every generated program: an entry point that passes Body on.
-/// `bounds`: launch bounds: threads per block, and optionally blocks per SM.
+/// The end of every generated program: an entry point that calls the template with Body.
+/// `bounds`: launch bounds, threads per block and optionally blocks per SM.
 std::string entry_point(const std::string& name, const std::string& bounds, const std::string& call);
 
 /// `#define NAME value` for each pair.

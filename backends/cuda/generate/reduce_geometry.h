@@ -13,11 +13,12 @@ struct Geometry {
   int threads() const { return kept_threads * reduced_threads; }
 };
 
-/// `kept`, `reduced`: groups of positions; `bytes`: what the lanes of a thread accumulate; `threads`: of a block, at
-/// most.
+/// `kept`, `reduced`: numbers of groups of positions; `bytes`: size of a thread's accumulators; `threads`: the most in
+/// a block.
 Geometry geometry(std::int64_t kept, std::int64_t reduced, bool kept_first, int lanes, int bytes, int threads);
 
-/// Reductions to one value, in few shapes for all sizes: a thread has up to 16 steps as far as 64 blocks allow that.
+/// The same for reductions to one value, with few different geometries for all sizes: a thread has up to 16 steps,
+/// unless that takes more than 64 blocks.
 Geometry to_one_value(std::int64_t reduced);
 
 }  // namespace nixie::cuda

@@ -28,7 +28,7 @@ KernelCode code_of(const OneLaunch& launch);
 /// type Index. Programs of equal patterns can share a launch.
 std::string pattern_of(const OneLaunch& launch);
 
-/// How many of these programs of equal patterns fit the argument of a launch, 4 KB.
+/// The number of such programs, all of equal patterns, that fit the argument of a launch, 4 KB.
 std::size_t most_in_one_launch(const std::vector<OneLaunch>& launches);
 
 /// One launch for programs of equal patterns: the numbers that differ become members of Body, and every program

@@ -1,4 +1,4 @@
-// Kernels that rewrites add to plans: copies of operands, separate heads, accesses to rows and columns of images.
+// Kernels that rewrites add to plans: copies of operands, and heads split from their epilogues.
 #pragma once
 
 #include <functional>
@@ -13,12 +13,13 @@ namespace nixie::cuda {
 /// Adds a slot in the arena and returns its number.
 int add_slot(Plan& plan, const std::string& name, Dtype dtype, const Shape& shape, const Strides& strides);
 
-/// Splits a kernel in two: its head, stored in a new slot with these strides in the accumulation type; and its
-/// stages, which read that slot.
+/// Splits a kernel in two: one stores its head's result in a new slot, with these strides, in the accumulation type;
+/// the other has its stages and reads that slot.
 std::pair<Kernel, Kernel> split_head(Plan& plan, const Kernel& kernel, const Strides& strides,
                                      const std::string& label);
 
-/// Replaces each instruction that reads the head; `by` adds the new instructions and returns their result.
+/// Replaces each instruction that reads the head; `by` appends the new instructions and returns their result's
+/// register.
 void replace_head(Kernel& kernel, const std::function<int(InstructionBuilder&, const Instruction&)>& by);
 
 /// Whether a kernel's results depend on the position: coordinates, random numbers.

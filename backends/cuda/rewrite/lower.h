@@ -23,27 +23,29 @@ void give_second_axis(Plan& plan);
 void move_gates_to_heads(Plan& plan);
 /// Copies results and gradients of max poolings to channels-last.
 void lay_out_pools(Plan& plan);
-/// Packs f32 first layers, whose channels are no multiple of four, by rows of their windows.
+/// Packs f32 first layers, whose number of channels is not a multiple of four, by rows of their windows.
 void pack_rows_fp32(Plan& plan, const Chip& chip);
-/// Computes f32 convolutions of 3x3 or 5x5, stride 1 and Math::ieee by Winograd if an estimate says that this is
-/// faster, or always with tiles of `tile` x `tile` results, 2 or 4, if given; with `halves` also 16-bit ones of 3x3,
-/// by estimate with tiles of 2x2. If the transformed matrices would take more than `most_bytes`, the batch is
+/// Computes f32 convolutions of 3x3 or 5x5 with stride 1 and Math::ieee by Winograd if an estimate says that this is
+/// faster; if `tile` is given, always, with tiles of `tile` x `tile` results, 2 or 4. With `halves` also 16-bit ones of
+/// 3x3, by estimate, with tiles of 2x2. If the transformed matrices would take more than `most_bytes`, the batch is
 /// processed in parts.
 void lower_to_winograd(Plan& plan, const Chip& chip, bool halves = false, int tile = 0,
                        std::int64_t most_bytes = std::int64_t{1} << 30);
-/// Runs before lower_to_winograd: forward passes and filter gradients of strided convolutions become stride-1 ones if
-/// Winograd then makes them faster, or `wherever_possible`.
+/// Runs before lower_to_winograd: turns forward passes and filter gradients of strided convolutions into stride-1 ones
+/// if these are faster by Winograd, or `wherever_possible`.
 void lower_strided_convs(Plan& plan, const Chip& chip, bool wherever_possible);
 
-/// A 16-bit input gradient of a strided convolution becomes one stride-1 convolution for all phases of the input, and a
-/// kernel that interleaves them, or one for each phase, if an estimate says that this is faster than the steps below.
+/// Turns 16-bit input gradients of strided convolutions into one stride-1 convolution for all phases of the input and a
+/// kernel that interleaves them, or into one for each phase, if an estimate says that this is faster than the steps
+/// below.
 void merge_phases(Plan& plan, const Chip& chip);
-/// Input gradients of strided convolutions become one stride-1 convolution for each phase of the input, if there is
+/// Turns input gradients of strided convolutions into one stride-1 convolution for each phase of the input, if there is
 /// enough work, or `wherever_possible`.
 void lower_strided_input_grads(Plan& plan, bool wherever_possible = false);
-/// Convolutions of three spatial axes become ones of two over planes of images, where an estimate says that this is
-/// faster than the portable kernels, or `wherever_possible`. Where copied planes would take more than `most_bytes`,
-/// shares of the images take turns.
+/// Turns convolutions with three spatial axes into ones with two, over planes of the images, if an estimate says that
+/// this is faster than the portable kernels, or `wherever_possible`. If copied planes would take more than
+/// `most_bytes`,
+/// the images are processed in parts.
 void lower_to_planes(Plan& plan, const Chip& chip, bool wherever_possible = false,
                      std::int64_t most_bytes = std::int64_t{1} << 30);
 

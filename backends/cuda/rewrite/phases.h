@@ -15,7 +15,7 @@ struct Phase {
 
 std::vector<Phase> phases_of(std::int64_t pixels, std::int64_t window, int stride, int pad, int dilation);
 
-/// The number of multiples of b, from 0 on, below a.
+/// The number of multiples of b in [0, a).
 std::int64_t count_below(std::int64_t a, std::int64_t b);
 
 }  // namespace nixie::cuda

@@ -1,4 +1,4 @@
-// Splits f32 operands of convolutions into planes of halves with a scale.
+// Splits f32 operands of convolutions into planes of scaled halves.
 #pragma once
 
 #include <optional>
@@ -7,11 +7,11 @@
 
 namespace nixie::cuda {
 
-/// The copies of one value.
+/// The planes of one value.
 struct Planes {
   Operand high = {};
   std::optional<Operand> low = {};
-  int scales = 0;  ///< a slot: the scale and its inverse
+  int scales = 0;  ///< the slot of the scale and its inverse
 };
 
 /// Makes planes, shared by convolutions that read the same operand until it is written again.
@@ -28,7 +28,7 @@ class Splitter {
     Operand from;
     int planes;
     bool by_rows;
-    std::array<int, 2> stride, pad;  // that rows are packed for
+    std::array<int, 2> stride, pad;  // those for which rows are packed
     Planes made;
   };
   Grouping& grouping_;

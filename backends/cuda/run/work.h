@@ -13,7 +13,7 @@ namespace nixie::cuda {
 struct Addresses {
   std::vector<char*> slots;
   char* scalars = nullptr;
-  char* scratch = nullptr;  ///< of this work
+  char* scratch = nullptr;  ///< this work's own
 };
 
 class Work {

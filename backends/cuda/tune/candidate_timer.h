@@ -9,18 +9,18 @@
 
 namespace nixie::cuda {
 
-/// The number of buffer sets of so many bytes to rotate through, so that none is still in the L2 cache when it is used
-/// again: 1 to 64.
+/// The number of buffer sets, of `bytes` bytes each, to rotate through so that none is still in the L2 cache when it is
+/// used again: 1 to 64.
 std::size_t sets_beyond_l2(std::int64_t bytes, std::int64_t l2_bytes);
 
 /// Candidates on a stream, each captured in a CUDA graph, so that the host's speed does not matter.
 class CandidateTimer {
  public:
   explicit CandidateTimer(cudaStream_t stream);
-  /// A candidate of `launches` launches; `enqueue` puts one of them on the stream. Runs the first once before it
-  /// captures all, for a first launch loads code, which no capture allows.
+  /// Adds a candidate of `launches` launches; `enqueue` puts one of them on the stream. Runs the first one before it
+  /// captures all, because a first launch loads code, which is not allowed during capture.
   void add(std::size_t launches, const std::function<void(std::size_t launch)>& enqueue);
-  /// Of a launch, over all of a candidate's launches; waits for them.
+  /// The mean time of a candidate's launches. Runs them all and waits.
   double microseconds(std::size_t candidate);
 
  private:

@@ -5,6 +5,7 @@
 #include "nixie/backends/cuda/compile/jit.h"
 #include "nixie/backends/cuda/families/registry.h"
 #include "nixie/backends/cuda/generate/portable.h"
+#include "nixie/tests/backends/cuda/head_plans.h"
 #include "nixie/tests/backends/cuda/plans.h"
 #include "nixie/tests/cuda_programs.h"
 

@@ -4,9 +4,9 @@
 #include <gtest/gtest.h>
 
 #include "nixie/backends/cpu/backend.h"
-#include "nixie/backends/cuda/backend.h"
 #include "nixie/backends/cuda/families/registry.h"
 #include "nixie/backends/cuda/rewrite/lower.h"
+#include "nixie/tests/backends/cuda/device.h"
 #include "nixie/tests/backends/cuda/hopper_plans.h"
 #include "nixie/tests/backends/cuda/norm_plans.h"
 #include "nixie/tests/backends/draft_runner.h"
@@ -17,6 +17,7 @@ namespace nixie {
 namespace {
 
 using cuda_plans::Draft;
+using cuda_plans::eighths;
 using hopper_plans::Forward;
 using hopper_plans::Gradient;
 using hopper_plans::Layer;
@@ -133,27 +134,13 @@ TEST_P(CudaDepthwise, LongCompilesWithoutSpills) {
   }
 }
 
-double any_number(Dtype dtype, std::mt19937& random) {
-  return is_floating(dtype) ? std::uniform_int_distribution<int>(-8, 8)(random) * 0.125 : 0;
-}
-
 TEST_P(CudaDepthwise, AgreesWithDoubles) {
-  std::shared_ptr<Backend> cuda;
-  try {
-    cuda = make_cuda_backend();
-  } catch (const Error&) {
-    GTEST_SKIP() << "no GPU";
-  }
+  const auto cuda = cuda_or_null();
+  if (!cuda) GTEST_SKIP() << "no GPU";
   for (const Draft& draft : drafts(GetParam())) {
-    const std::vector<Array> expected =
-                                 cuda_plans::run(*make_cpu_backend(), cuda_plans::in_doubles(draft), 1, any_number),
-                             found = cuda_plans::run(*cuda, draft, 3, any_number);
-    for (std::size_t i = 0; i < found.size(); ++i) {
-      const Dtype dtype = found[i].dtype();
-      const double unit = dtype == Dtype::f16 ? 0x1p-10 : dtype == Dtype::bf16 ? 0x1p-8 : 3e-6;
-      cuda_plans::expect_close(found[i], expected[i], {.of_itself = unit, .of_largest = 3e-6},
-                               fmt::format("{} output {}", draft.name, i));
-    }
+    const std::vector<Array> expected = cuda_plans::run(*make_cpu_backend(), cuda_plans::in_doubles(draft), 1, eighths),
+                             found = cuda_plans::run(*cuda, draft, 3, eighths);
+    cuda_plans::expect_rounded(found, expected, draft.name);
   }
 }
 
@@ -226,18 +213,13 @@ TEST(CudaDepthwise, LeavesPartsOfANormalisationsSums) {
 }
 
 TEST(CudaDepthwise, PartsOfANormalisationAgreeWithDoubles) {
-  std::shared_ptr<Backend> cuda;
-  try {
-    cuda = make_cuda_backend();
-  } catch (const Error&) {
-    GTEST_SKIP() << "no GPU";
-  }
+  const auto cuda = cuda_or_null();
+  if (!cuda) GTEST_SKIP() << "no GPU";
   WithoutCache backend(cuda);
   for (const Layer& layer : normalised_layers()) {
     const Draft draft = hopper_plans::with_norm("norm", layer, Norm::forward);
-    const std::vector<Array> expected =
-                                 cuda_plans::run(*make_cpu_backend(), cuda_plans::in_doubles(draft), 1, any_number),
-                             found = cuda_plans::run(backend, draft, 3, any_number);
+    const std::vector<Array> expected = cuda_plans::run(*make_cpu_backend(), cuda_plans::in_doubles(draft), 1, eighths),
+                             found = cuda_plans::run(backend, draft, 3, eighths);
     // What is normalised was stored in the layer's type, of which the doubles know nothing.
     const double unit = layer.dtype == Dtype::f32 ? 1e-5 : layer.dtype == Dtype::f16 ? 0x1p-9 : 0x1p-6;
     for (std::size_t i = 0; i < found.size(); ++i)

@@ -19,6 +19,8 @@
 #include "nixie/core/passes/memory.h"
 #include "nixie/core/state/autograd.h"
 #include "nixie/core/step.h"
+#include "nixie/tests/backends/cuda/device.h"
+#include "nixie/tests/backends/cuda/head_plans.h"
 #include "nixie/tests/backends/cuda/plans.h"
 #include "nixie/tests/errors.h"
 
@@ -62,14 +64,6 @@ TEST(CudaFaultsDeathTest, ADriverThatIsTooOldIsNamedWithBothVersions) {
   EXPECT_EXIT(start_with(driver.c_str()), testing::ExitedWithCode(3),
               "the NVIDIA driver is too old: it supports CUDA 11.4, this program needs one for CUDA 1[0-9].[0-9] or "
               "newer: install it .*, or use backend: cpu");
-}
-
-std::shared_ptr<Backend> cuda_or_null() {
-  try {
-    return make_cuda_backend();
-  } catch (const Error&) {
-    return nullptr;
-  }
 }
 
 TEST(CudaFaultsAlone, AStepThatDoesNotFitNamesTheBatchThatDoesAndFreesAll) {

@@ -2,6 +2,7 @@
 // their poolings, first layers, products.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -365,5 +366,15 @@ inline Draft matrix_product(const std::string& name, std::int64_t m, std::int64_
   d.plan.kernels = {kernel};
   return d;
 }
+
+/// A layer to test, and what lowering makes of it.
+struct Case {
+  std::string name;
+  int kernels;  ///< that run code written for 16-bit layers after lowering
+  std::function<Draft()> draft;
+  int fewer = 0;  ///< groups after lowering than kernels before
+  Math math = Math::ieee;
+  bool all_bits = false;  ///< f32 operands have all their bits, not a few
+};
 
 }  // namespace nixie::hopper_plans

@@ -6,12 +6,12 @@
 #include <set>
 
 #include "nixie/backends/cpu/backend.h"
-#include "nixie/backends/cuda/backend.h"
 #include "nixie/backends/cuda/families/blas.h"
 #include "nixie/backends/cuda/families/registry.h"
 #include "nixie/backends/cuda/rewrite/lower.h"
 #include "nixie/backends/validate.h"
 #include "nixie/tests/backends/cuda/compiled_by.h"
+#include "nixie/tests/backends/cuda/device.h"
 #include "nixie/tests/backends/cuda/hopper_cases.h"
 #include "nixie/tests/backends/draft_runner.h"
 #include "nixie/tests/backends/forwarding_backend.h"
@@ -141,12 +141,8 @@ TEST_P(CudaHopper, MembersAgreeWithDoublesOnTheCpu) {
 
 // By the estimates, and by the algorithms of the groups: all of them, or one.
 void expect_doubles(const hopper_plans::Case& of, bool every_algorithm) {
-  std::shared_ptr<Backend> cuda;
-  try {
-    cuda = make_cuda_backend();
-  } catch (const Error&) {
-    GTEST_SKIP() << "no GPU";
-  }
+  const auto cuda = cuda_or_null();
+  if (!cuda) GTEST_SKIP() << "no GPU";
   const Draft draft = of.draft(), reference = in_doubles(draft);
   const auto draw = of.all_bits ? all_bits : quarters;
   const std::vector<Array> expected = cuda_plans::run(*make_cpu_backend(), reference, 1, draw);
@@ -164,12 +160,8 @@ TEST_P(CudaHopper, LongAgreesWithDoublesByEveryAlgorithm) { expect_doubles(GetPa
 
 // Every group on the GPU against its members on the CPU, fused kernels included.
 TEST_P(CudaHopper, GroupsAgreeWithTheirMembers) {
-  std::shared_ptr<Backend> cuda;
-  try {
-    cuda = make_cuda_backend();
-  } catch (const Error&) {
-    GTEST_SKIP() << "no GPU";
-  }
+  const auto cuda = cuda_or_null();
+  if (!cuda) GTEST_SKIP() << "no GPU";
   cuda_plans::run(*make_validating_backend(cuda, make_cpu_backend()), GetParam().draft(), 1,
                   GetParam().all_bits ? all_bits : quarters);
 }
@@ -190,12 +182,8 @@ class WithoutRelu final : public Forwarding {
 };
 
 TEST(CudaHopper, AFusedKernelThatIsWrongIsNamed) {
-  std::shared_ptr<Backend> cuda;
-  try {
-    cuda = make_cuda_backend();
-  } catch (const Error&) {
-    GTEST_SKIP() << "no GPU";
-  }
+  const auto cuda = cuda_or_null();
+  if (!cuda) GTEST_SKIP() << "no GPU";
   const hopper_plans::Layer layer{3, 3, 33, 226, 64, 3, 3, {1, 1}, {1, 1}};
   const Draft draft = hopper_plans::first_layer("pooled", layer, hopper_plans::First::pooled);
   const auto broken = make_validating_backend(std::make_shared<WithoutRelu>(cuda), make_cpu_backend());

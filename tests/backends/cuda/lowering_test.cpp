@@ -14,6 +14,7 @@
 #include "nixie/backends/cuda/rewrite/lower.h"
 #include "nixie/core/base/array.h"
 #include "nixie/core/passes/memory.h"
+#include "nixie/tests/backends/cuda/head_plans.h"
 #include "nixie/tests/backends/cuda/norm_plans.h"
 #include "nixie/tests/backends/draft_runner.h"
 

@@ -11,6 +11,8 @@
 #include "nixie/backends/cuda/device/curand_fill.h"
 #include "nixie/backends/registry.h"
 #include "nixie/tests/backends/cuda/compiled_by.h"
+#include "nixie/tests/backends/cuda/device.h"
+#include "nixie/tests/backends/cuda/head_plans.h"
 #include "nixie/tests/backends/draft_runner.h"
 
 namespace nixie {
@@ -18,15 +20,9 @@ namespace {
 
 using cuda_plans::Draft;
 
-std::shared_ptr<Backend> cuda_or_null() {
-  static const std::shared_ptr<Backend> backend = []() -> std::shared_ptr<Backend> {
-    try {
-      return make_cuda_backend();
-    } catch (const Error&) {
-      return nullptr;
-    }
-  }();
-  return backend;
+std::shared_ptr<Backend> device() {
+  static const std::shared_ptr<Backend> one_for_all_tests = cuda_or_null();
+  return one_for_all_tests;
 }
 
 double drawn(Dtype dtype, std::mt19937& random) {
@@ -52,7 +48,7 @@ double tolerance(Dtype dtype) {
 
 // `part` of each element and of the largest may be off; by default what the type's rounding makes of sums.
 void compare(const std::vector<Draft>& drafts, std::optional<double> wanted = {}) {
-  const auto cuda = cuda_or_null();
+  const auto cuda = device();
   if (!cuda) GTEST_SKIP() << "no GPU";
   const auto cpu = make_cpu_backend();
   for (const Draft& draft : drafts) {
@@ -104,7 +100,7 @@ double with_nan(Dtype, std::mt19937& random) {
 }
 
 TEST(CudaRelu, PassesNanOn) {
-  const auto cuda = cuda_or_null();
+  const auto cuda = device();
   if (!cuda) GTEST_SKIP() << "no GPU";
   for (Dtype dtype : {Dtype::f32, Dtype::f16, Dtype::f64})
     for (Math math : {Math::ieee, Math::tf32})
@@ -137,7 +133,7 @@ TEST(CudaBackend, AutoTakesTheGpuWhereThereIsOne) {
 }
 
 TEST(CudaBackend, BuffersKeepWhatTheyAreGiven) {
-  const auto cuda = cuda_or_null();
+  const auto cuda = device();
   if (!cuda) GTEST_SKIP() << "no GPU";
   std::vector<std::int32_t> values(5'000'000), back(values.size());
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<std::int32_t>(i * 2654435761u);
@@ -149,7 +145,7 @@ TEST(CudaBackend, BuffersKeepWhatTheyAreGiven) {
 }
 
 TEST(CudaBackend, NoiseHasTheRightMoments) {
-  const auto cuda = cuda_or_null();
+  const auto cuda = device();
   if (!cuda) GTEST_SKIP() << "no GPU";
   std::vector<float> values(1'000'000);
   const auto bytes = static_cast<std::int64_t>(values.size() * 4);
@@ -166,7 +162,7 @@ TEST(CudaBackend, NoiseHasTheRightMoments) {
 }
 
 TEST(CudaBackend, TooMuchMemoryIsAMemoryFault) {
-  const auto cuda = cuda_or_null();
+  const auto cuda = device();
   if (!cuda) GTEST_SKIP() << "no GPU";
   try {
     cuda->allocate(std::int64_t{1} << 45);

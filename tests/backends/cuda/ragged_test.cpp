@@ -4,11 +4,11 @@
 #include <gtest/gtest.h>
 
 #include "nixie/backends/cpu/backend.h"
-#include "nixie/backends/cuda/backend.h"
 #include "nixie/backends/cuda/compile/jit.h"
 #include "nixie/backends/cuda/families/registry.h"
 #include "nixie/backends/cuda/rewrite/lower.h"
 #include "nixie/core/passes/memory.h"
+#include "nixie/tests/backends/cuda/device.h"
 #include "nixie/tests/backends/cuda/hopper_plans.h"
 #include "nixie/tests/backends/draft_runner.h"
 #include "nixie/tests/compiler_log.h"
@@ -83,24 +83,13 @@ TEST_P(CudaRagged, CompilesWithPieces) {
 }
 
 TEST_P(CudaRagged, AgreesWithDoubles) {
-  std::shared_ptr<Backend> cuda;
-  try {
-    cuda = make_cuda_backend();
-  } catch (const Error&) {
-    GTEST_SKIP() << "no GPU";
-  }
-  // Sums of them are exact in floats, whatever their order.
-  const auto eighths = [](Dtype dtype, std::mt19937& random) {
-    return is_floating(dtype) ? std::uniform_int_distribution<int>(-8, 8)(random) * 0.125 : 0;
-  };
+  const auto cuda = cuda_or_null();
+  if (!cuda) GTEST_SKIP() << "no GPU";
   for (const Draft& draft : drafts(GetParam())) {
-    const std::vector<Array> expected = cuda_plans::run(*make_cpu_backend(), cuda_plans::in_doubles(draft), 1, eighths);
-    const std::vector<Array> found = cuda_plans::run(*cuda, draft, 2, eighths);
-    for (std::size_t i = 0; i < found.size(); ++i) {
-      const Dtype dtype = found[i].dtype();
-      const double unit = dtype == Dtype::f16 ? 0x1p-10 : dtype == Dtype::bf16 ? 0x1p-8 : 3e-6;
-      cuda_plans::expect_close(found[i], expected[i], {.of_itself = unit, .of_largest = 3e-6}, draft.name);
-    }
+    const std::vector<Array> expected =
+        cuda_plans::run(*make_cpu_backend(), cuda_plans::in_doubles(draft), 1, cuda_plans::eighths);
+    const std::vector<Array> found = cuda_plans::run(*cuda, draft, 2, cuda_plans::eighths);
+    cuda_plans::expect_rounded(found, expected, draft.name);
     if (HasFailure()) return;
   }
 }

@@ -6,11 +6,11 @@
 #include <algorithm>
 
 #include "nixie/backends/cpu/backend.h"
-#include "nixie/backends/cuda/backend.h"
 #include "nixie/backends/cuda/compile/jit.h"
 #include "nixie/backends/cuda/families/registry.h"
 #include "nixie/backends/cuda/generate/shared_launch.h"
 #include "nixie/backends/cuda/rewrite/lower.h"
+#include "nixie/tests/backends/cuda/device.h"
 #include "nixie/tests/backends/draft_runner.h"
 #include "nixie/tests/compiler_log.h"
 
@@ -240,12 +240,8 @@ TEST_P(CudaSharedLaunches, LongCompileForOtherChips) {
 }
 
 TEST_P(CudaSharedLaunches, AgreeWithTheCpu) {
-  std::shared_ptr<Backend> cuda;
-  try {
-    cuda = make_cuda_backend();
-  } catch (const Error&) {
-    GTEST_SKIP() << "no GPU";
-  }
+  const auto cuda = cuda_or_null();
+  if (!cuda) GTEST_SKIP() << "no GPU";
   const std::vector<Array> expected = cuda_plans::run(*make_cpu_backend(), GetParam().draft, 1, any_number),
                            found = cuda_plans::run(*cuda, GetParam().draft, 3, any_number);
   for (std::size_t i = 0; i < found.size(); ++i)  // eighths: every sum is exact

@@ -4,10 +4,11 @@
 #include <gtest/gtest.h>
 
 #include "nixie/backends/cpu/backend.h"
-#include "nixie/backends/cuda/backend.h"
 #include "nixie/backends/cuda/compile/jit.h"
 #include "nixie/backends/cuda/families/registry.h"
 #include "nixie/backends/cuda/rewrite/lower.h"
+#include "nixie/tests/backends/cuda/device.h"
+#include "nixie/tests/backends/cuda/head_plans.h"
 #include "nixie/tests/backends/cuda/hopper_plans.h"
 #include "nixie/tests/backends/draft_runner.h"
 #include "nixie/tests/compiler_log.h"
@@ -16,6 +17,7 @@ namespace nixie {
 namespace {
 
 using cuda_plans::Draft;
+using cuda_plans::eighths;
 using cuda_plans::expect_unchanged;
 
 struct Case {
@@ -203,16 +205,8 @@ TEST(CudaSpace, Compiles) {
 }
 
 TEST(CudaSpace, AgreesWithDoubles) {
-  std::shared_ptr<Backend> cuda;
-  try {
-    cuda = make_cuda_backend();
-  } catch (const Error&) {
-    GTEST_SKIP() << "no GPU";
-  }
-  // Sums of eighths are exact in floats, so that only the result is rounded.
-  const auto eighths = [](Dtype, std::mt19937& random) {
-    return std::uniform_int_distribution<int>(-8, 8)(random) / 8.0;
-  };
+  const auto cuda = cuda_or_null();
+  if (!cuda) GTEST_SKIP() << "no GPU";
   std::vector<Case> cases = large();
   for (std::size_t i = 0; i < cases.size(); ++i) cases[i].x = cases[i].x.with(0, i == 0 ? 16 : 1);
   for (const Case& c : cases)

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "nixie/backends/cuda/rewrite/lower.h"
+#include "nixie/tests/backends/cuda/head_plans.h"
 #include "nixie/tests/backends/cuda/hopper_plans.h"
 #include "nixie/tests/backends/draft_runner.h"
 

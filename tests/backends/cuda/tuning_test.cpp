@@ -19,6 +19,7 @@
 #include "nixie/core/base/random.h"
 #include "nixie/core/ops/ops.h"
 #include "nixie/core/step.h"
+#include "nixie/tests/backends/cuda/device.h"
 #include "nixie/tests/backends/cuda/hopper_plans.h"
 #include "nixie/tests/errors.h"
 
@@ -250,11 +251,7 @@ std::vector<Array> computed_by(Backend& backend) {
 }
 
 TEST_F(TuningFile, OfADeviceIsMeasuredOnceAndUsed) {
-  try {
-    make_cuda_backend();
-  } catch (const Error&) {
-    GTEST_SKIP() << "no GPU";
-  }
+  if (!cuda_or_null()) GTEST_SKIP() << "no GPU";
   testing::FLAGS_gtest_death_test_style = "threadsafe";
   EXPECT_EXIT(measure_and_use(folder_), testing::ExitedWithCode(0), "again\n(tuned: .*\n)+known\n$");
 }

@@ -4,10 +4,10 @@
 #include <gtest/gtest.h>
 
 #include "nixie/backends/cpu/backend.h"
-#include "nixie/backends/cuda/backend.h"
 #include "nixie/backends/cuda/families/registry.h"
 #include "nixie/backends/cuda/rewrite/lower.h"
 #include "nixie/backends/cuda/rewrite/unfold/form.h"
+#include "nixie/tests/backends/cuda/device.h"
 #include "nixie/tests/backends/cuda/hopper_plans.h"
 #include "nixie/tests/backends/draft_runner.h"
 #include "nixie/tests/cuda_programs.h"
@@ -16,6 +16,7 @@ namespace nixie {
 namespace {
 
 using cuda_plans::Draft;
+using cuda_plans::eighths;
 using hopper_plans::Forward;
 using hopper_plans::Gradient;
 using hopper_plans::Layer;
@@ -92,10 +93,6 @@ std::vector<Draft> drafts(const Case& of) {
 cuda::Chip hopper() { return cuda::chip_named("sm_90a"); }
 
 // Sums of them are exact in floats, whatever their order.
-double eighths(Dtype dtype, std::mt19937& random) {
-  return is_floating(dtype) ? std::uniform_int_distribution<int>(-8, 8)(random) * 0.125 : 0;
-}
-
 // How many forms a draft's convolution has, and the draft in each; none where tensor cores take it as it is.
 std::vector<Draft> in_all_forms(const Draft& draft) {
   std::vector<Draft> all;
@@ -184,22 +181,13 @@ TEST_P(CudaUnfold, LongCompiles) {
 }
 
 TEST_P(CudaUnfold, AgreesWithDoubles) {
-  std::shared_ptr<Backend> cuda;
-  try {
-    cuda = make_cuda_backend();
-  } catch (const Error&) {
-    GTEST_SKIP() << "no GPU";
-  }
+  const auto cuda = cuda_or_null();
+  if (!cuda) GTEST_SKIP() << "no GPU";
   for (const Draft& draft : drafts(GetParam())) {
     const std::vector<Array> expected = cuda_plans::run(*make_cpu_backend(), cuda_plans::in_doubles(draft), 1, eighths);
     for (const Draft& form : some_of(in_all_forms(draft), 10)) {
       const std::vector<Array> found = cuda_plans::run(*cuda, form, 2, eighths);
-      for (std::size_t i = 0; i < found.size(); ++i) {
-        const Dtype dtype = found[i].dtype();
-        const double unit = dtype == Dtype::f16 ? 0x1p-10 : dtype == Dtype::bf16 ? 0x1p-8 : 3e-6;
-        cuda_plans::expect_close(found[i], expected[i], {.of_itself = unit, .of_largest = 3e-6},
-                                 draft.name + "\n" + to_string(form.plan));
-      }
+      cuda_plans::expect_rounded(found, expected, draft.name + "\n" + to_string(form.plan));
       if (HasFailure()) return;
     }
   }

@@ -7,11 +7,11 @@
 #include <functional>
 
 #include "nixie/backends/cpu/backend.h"
-#include "nixie/backends/cuda/backend.h"
 #include "nixie/backends/cuda/families/blas.h"
 #include "nixie/backends/cuda/families/registry.h"
 #include "nixie/backends/cuda/rewrite/lower.h"
 #include "nixie/backends/validate.h"
+#include "nixie/tests/backends/cuda/device.h"
 #include "nixie/tests/backends/cuda/hopper_plans.h"
 #include "nixie/tests/backends/draft_runner.h"
 #include "nixie/tests/cuda_programs.h"
@@ -153,12 +153,8 @@ TEST_P(CudaWinograd, AgreesWithDoublesInSharesOfImages) {
 }
 
 TEST_P(CudaWinograd, AgreesWithDoublesOnADevice) {
-  std::shared_ptr<Backend> cuda;
-  try {
-    cuda = make_cuda_backend();
-  } catch (const Error&) {
-    GTEST_SKIP() << "no GPU";
-  }
+  const auto cuda = cuda_or_null();
+  if (!cuda) GTEST_SKIP() << "no GPU";
   expect_right(*cuda, 3);
   expect_right(*cuda, 1, two_images(GetParam().layer, GetParam().tile));
   expect_right(*make_validating_backend(cuda, make_cpu_backend()), 1);

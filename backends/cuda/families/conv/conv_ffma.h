@@ -5,7 +5,7 @@
 
 namespace nixie::cuda {
 
-/// Why conv_ffma does not compute a convolution of these sizes; empty where it does.
+/// Why conv_ffma cannot compute a convolution of these sizes; empty if it can.
 std::string ffma_limits(const ConvProblem& conv, const Chip& chip);
 
 }  // namespace nixie::cuda

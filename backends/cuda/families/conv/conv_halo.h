@@ -5,9 +5,9 @@
 
 namespace nixie::cuda {
 
-/// Whether conv_halo computes a convolution that conv_fprop can, too.
+/// Whether conv_halo can compute a convolution that conv_fprop accepts.
 bool fits_halo(const ConvProblem& conv, const Chip& chip);
-/// How long it takes, in the unit of Tile::clocks.
+/// Its estimated time, in the unit of Tile::clocks.
 double halo_clocks(const ConvProblem& conv, const Chip& chip);
 
 }  // namespace nixie::cuda

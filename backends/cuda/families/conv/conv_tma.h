@@ -10,23 +10,23 @@
 
 namespace nixie::cuda {
 
-/// Why an im2col map cannot move the window over the images (for input gradients over dy); empty where it can.
+/// Why an im2col map cannot move the window over the images (input gradients: over dy); empty if it can.
 std::string im2col_limits(const ConvProblem& conv);
 
-/// x, or dy of an input gradient, as im2col boxes of `slice` channels of `pixels` outputs. Rows of boxes are swizzled
-/// over their own length; see TensorMap.
+/// The map of x (input gradients: dy) in im2col boxes of `slice` channels of `pixels` outputs, swizzled over the length
+/// of a box's row (see TensorMap).
 TensorMap images_map(const Operand& operand, Dtype dtype, const ConvProblem& conv, std::array<int, 2> pad,
                      std::array<int, 2> stride, int slice, int pixels);
-/// Boxes of a packed array.
+/// The map of a packed array in boxes.
 TensorMap tiled_map(const Operand& operand, Dtype dtype, std::vector<std::uint64_t> sizes,
                     std::vector<std::uint32_t> box, int swizzle_bytes);
 
-/// Channels-last images, or images in pieces, as boxes of {channels, images, columns, rows}.
+/// The map of channels-last images, or images in pieces, in boxes of {channels, images, columns, rows}.
 TensorMap patches_map(const Operand& operand, Dtype dtype, std::vector<std::uint32_t> box, int swizzle_bytes);
 
 /// Operand 0 or 1 of a head, or its low plane (plane 1).
 const Operand& plane_of(const Choice& choice, int operand, int plane);
-/// All of a program's maps; how a variant tells of several products.
+/// The indices of all maps of a program; and the suffix by which a variant's name says that it has several products.
 std::vector<int> all_maps(const KernelCode& code);
 const char* of_products(const ConvProblem& conv);
 

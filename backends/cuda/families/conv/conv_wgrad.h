@@ -5,7 +5,7 @@
 
 namespace nixie::cuda {
 
-/// Why conv_wgrad does not compute a problem of these sizes; empty where it does.
+/// Why conv_wgrad cannot compute a problem of these sizes; empty if it can.
 std::string wgrad_limits(const ConvProblem& conv);
 
 }  // namespace nixie::cuda

@@ -8,21 +8,21 @@
 
 namespace nixie::cuda {
 
-/// A kernel that makes images of its load `images`. No other load of it changes from pixel to pixel.
+/// A kernel that computes images from its load `images`. None of its other loads changes from pixel to pixel.
 struct ImageMap {
   std::size_t kernel = 0;
   int images = 0;
   std::vector<Instruction> body = {};  ///< its last register is the element
 };
 
-/// The kernel that writes a slot, if it is the only one to do so and such a map of what stays as it is.
+/// The kernel that writes a slot, if it is the only one that does, is such a map, and its inputs stay unchanged.
 std::optional<ImageMap> map_to(const std::vector<Kernel>& kernels, int slot);
 
 /// Whether strides are the same where a shape has more than one element.
 bool same_strides(const Shape& shape, const Strides& a, const Strides& b);
 
-/// The map that makes an operand; a view for a plain conversion of types; none if no such map makes it or if the map's
-/// inputs are overwritten before the operand is read.
+/// The map that computes an operand; a view without a body if it only converts the type. None if no such map computes
+/// the operand, or if the map's inputs are overwritten before the operand is read.
 std::optional<MappedOperand> before_map(const std::vector<Kernel>& kernels, const Operand& operand);
 
 }  // namespace nixie::cuda

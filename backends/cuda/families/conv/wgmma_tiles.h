@@ -10,14 +10,14 @@
 
 namespace nixie::cuda {
 
-/// What a block computes at a time.
+/// The part of the result that a block computes at a time, and how.
 struct Tile {
   int consumers = 0;        ///< warpgroups that multiply
-  int mma_m = 0, n = 0;     ///< of each: products of 64 rows by n columns
-  bool in_turn = false;     ///< each has tiles of its own: one's epilogue runs under another's products
-  bool resident = false;    ///< conv_fprop: blocks keep to a column of tiles and hold its filters
+  int mma_m = 0, n = 0;     ///< each multiplies mma_m times 64 rows by n columns
+  bool in_turn = false;     ///< each has its own tiles: one's epilogue overlaps with another's products
+  bool resident = false;    ///< conv_fprop: blocks stay in a column of tiles and keep its filters in shared memory
   int splits = 1;           ///< conv_fprop: blocks that share the terms of a tile
-  int stages = 0;           ///< that shared memory holds at once
+  int stages = 0;           ///< in shared memory at a time
   std::int64_t clocks = 0;  ///< of the whole kernel, estimated
   int sharing() const { return in_turn ? 1 : consumers; }  ///< consumers that share a tile
   int rows() const { return 64 * sharing() * mma_m; }
@@ -28,53 +28,54 @@ struct Tile {
   }
 };
 
-/// What conv_fprop computes: the convolution, or the one that an input gradient is; channels and filters of one group.
+/// The convolution that conv_fprop computes: a forward pass, or an input gradient as one. Channels and filters of one
+/// group.
 struct ForwardLayer {
   bool transposed = false;  ///< an input gradient
   int channels = 0, filters = 0, groups = 1, p = 0, q = 0;
   std::array<int, 2> pad{};
-  int slice = 0;        ///< channels that one box of the copy engine holds
-  int stage_terms = 0;  ///< of the reduction in each stage, whole slices, at most 64
+  int slice = 0;        ///< channels in one TMA box
+  int stage_terms = 0;  ///< terms of the reduction in each stage: whole slices, at most 64
   std::int64_t pixels = 0, stages = 0;
-  /// Of filters that a stage of a tile reads.
+  /// Rows of filters that a stage of a tile reads.
   std::int64_t filter_rows(const Tile& tile) const { return transposed ? (tile.n + 63) / 64 * 64 : tile.n; }
   std::int64_t columns(const Tile& tile) const { return groups * ((filters - 1) / tile.n + 1); }
   std::int64_t tiles(const Tile& tile) const { return ((pixels - 1) / tile.rows() + 1) * columns(tile); }
 };
 ForwardLayer forward_layer(const ConvProblem& conv);
-/// What an SM has as its share of memory.
+/// An SM's share of memory bandwidth.
 constexpr int kMemoryBytesPerClock = 16;
-/// Clocks of storing the results of a tile.
+/// The clocks that storing a tile's results takes.
 std::int64_t forward_epilogue_clocks(const Tile& tile);
-/// The blocks that compute it, and the bytes of filters that each holds.
+/// The number of blocks that compute a layer, and the bytes of filters that each keeps in shared memory.
 std::int64_t forward_blocks(const ForwardLayer& layer, const Tile& tile, const Chip& chip);
 std::int64_t resident_bytes(const ForwardLayer& layer, const Tile& tile);
 
-/// Rows of tiles of a filter gradient, those of all groups.
+/// The rows of tiles of a filter gradient, of all groups together.
 std::int64_t gradient_rows(const ConvProblem& conv, const Tile& tile);
-/// How a filter gradient's tiles are shared out over the chip.
+/// How a filter gradient's tiles are distributed over the chip's blocks.
 WgradSchedule gradient_schedule(const ConvProblem& conv, const Tile& tile, const Chip& chip, int epilogue_bytes);
-/// Elements of a filter, with those that fill up its slices.
+/// The elements of a filter, with its slices padded.
 std::int64_t gradient_columns(const ConvProblem& conv);
-/// Channels that one box of the copy engine holds: of a forward pass, for tiles of so many filters, and of a filter
-/// gradient.
+/// The channels in one TMA box: in a forward pass, for tiles of `filters` filters, and in a filter gradient.
 int slice_of(std::int64_t channels, std::int64_t filters);
 int gradient_slice(const ConvProblem& conv);
-/// 16-bit arrays that hold an operand.
+/// The number of 16-bit planes of an operand.
 int planes_of(int products);
 
-/// The tiles that conv_fprop_sm90 or conv_wgrad_sm90 can compute the convolution with, the least clocks first. In
-/// conv_fprop all tiles that are not split give identical bits; in conv_wgrad each tile sums in its own order.
-/// `epilogue_bytes`: of memory that the epilogue reads and writes for each element of the gradient.
+/// The tiles with which conv_fprop_sm90 or conv_wgrad_sm90 can compute the convolution, fastest first. In conv_fprop
+/// all
+/// tiles that are not split give identical bits; in conv_wgrad each tile sums in its own order. `epilogue_bytes`: bytes
+/// that the epilogue reads and writes for each element of the gradient.
 std::vector<Tile> forward_tiles(const ConvProblem& conv, const Chip& chip, bool may_split = true);
 std::vector<Tile> gradient_tiles(const ConvProblem& conv, const Chip& chip, int epilogue_bytes = 4);
-/// Whether there are any of the latter: not for gradients of more tiles than their schedule can name.
+/// Whether there are gradient tiles: not if the gradient has more tiles than its schedule can number.
 bool has_gradient_tiles(const ConvProblem& conv);
 
 /// Maximum dynamic shared memory per block, less room for static arrays and alignment.
 std::int64_t dynamic_shared_bytes(const Chip& chip);
 
-/// Tiles, of whichever kind, as algorithms for a kernel.
+/// Tiles of any kind as the algorithms of a kernel.
 template <class AnyTile>
 std::vector<Algorithm> algorithms_of(const std::vector<AnyTile>& tiles) {
   std::vector<Algorithm> algorithms;

@@ -13,10 +13,10 @@ namespace nixie::cuda {
 /// A patch, and the tile that a block computes from it.
 struct PatchTile {
   WgradPatch patch = {};
-  int consumers = 0, mma_m = 0;  ///< warpgroups that multiply; of each: 64 filters so many times, a run of taps
+  int consumers = 0, mma_m = 0;  ///< warpgroups that multiply; each computes 64 * mma_m filters and a run of taps
   int slice = 0;                 ///< channels of a patch
-  bool turned = false;           ///< of the problem in which images and gradients change places
-  int stages = 0;                ///< that shared memory holds at once
+  bool turned = false;           ///< the problem is solved with images and gradients swapped
+  int stages = 0;                ///< in shared memory at a time
   double clocks = 0;             ///< of the whole kernel, estimated
   int rows() const { return 64 * consumers / patch.lines * mma_m; }
   int n() const { return patch.run * slice; }  ///< columns of a consumer
@@ -24,16 +24,17 @@ struct PatchTile {
   std::string name() const { return fmt::format("patches {}x{}", rows(), patch.lines * n()); }
 };
 
-/// The same sums with images and gradients in each other's place: filters are channels, taps count from the last.
+/// The same problem with images and gradients swapped: filters become channels, and taps count from the last.
 ConvProblem turned(const ConvProblem& conv);
 
-/// Of the problem that a tile is of: rows of tiles, of all groups; columns of tiles; patches of all images.
+/// The rows of tiles of all groups, the columns of tiles, and the patches of all images, for the problem as the tile
+/// solves it.
 std::int64_t patch_tile_rows(const ConvProblem& conv, const PatchTile& tile);
 std::int64_t patch_tile_columns(const ConvProblem& conv, const PatchTile& tile);
 std::int64_t patches_of(const ConvProblem& conv, const WgradPatch& patch);
 
-/// The patch of least estimated clocks; none where the program does not compute the gradient. `may_turn`: without a
-/// bias gradient.
+/// The fastest patch by estimate; none if the program cannot compute the gradient. `may_turn`: operands may be swapped,
+/// which rules out a bias gradient.
 std::optional<PatchTile> gradient_patch(const ConvProblem& conv, const Chip& chip, int epilogue_bytes = 4,
                                         bool may_turn = true);
 WgradSchedule patch_schedule(const ConvProblem& conv, const PatchTile& tile, const Chip& chip);

@@ -1,4 +1,5 @@
-// Accumulators of reductions: initially the identity; add() a value, merge() the accumulator after it, then the result.
+// The accumulators of reductions. A new one holds the identity; add() takes one value, and merge() takes the
+// accumulator of the values that come after its own. All but Moments hold their result in `value`.
 #pragma once
 
 #include "math.cuh"
@@ -59,7 +60,7 @@ struct Min {
   void add(T x) { value = op::min(value, x); }
   void merge(const Min& next) { add(next.value); }
 };
-// The position of the best value; of equals the first, and NaN wins.
+// The position of the best value. Ties go to the first position, and NaN wins.
 template <class T, bool largest>
 struct Best {
   T best = largest ? Limits<T>::lowest() : Limits<T>::highest();
@@ -86,19 +87,19 @@ __device__ inline double quotient(double a, double b) { return a / b; }
 __device__ inline float madd(float a, float b, float c) { return fmaf(a, b, c); }
 __device__ inline double madd(double a, double b, double c) { return ::fma(a, b, c); }
 
-// Mean and sum of squared distances from it: Welford's update, Chan's merge.
+// The mean and the sum of squared deviations from it (m2): Welford's update, Chan's merge.
 template <class T>
 struct Moments {
   T count = 0, mean = 0, m2 = 0;
   void add(T x) { add(x, count + 1); }
-  // The value that makes it `seen`: lanes that see equally many share the division.
+  // `seen` is the count including x. Lanes with equal counts share one division.
   void add(T x, T seen) {
     count = seen;
     const T delta = x - mean;
     mean = madd(delta, quotient(T(1), seen), mean);
     m2 = madd(delta, x - mean, m2);
   }
-  // Without a branch: an empty side has count, mean and m2 of 0.
+  // No branch for an empty side: its count, mean and m2 are 0.
   void merge(const Moments& next) {
     const T total = count + next.count, share = count > 0 ? quotient(next.count, total) : T(1);
     const T delta = next.mean - mean;
@@ -108,7 +109,7 @@ struct Moments {
   }
 };
 
-// ---- Threads of a warp and how they merge ----
+// ---- Merging across the threads of a warp ----
 template <class T>
 __device__ inline T shuffled(const T& value, int offset) {
   static_assert(sizeof(T) % 4 == 0);
@@ -119,7 +120,7 @@ __device__ inline T shuffled(const T& value, int offset) {
   return other;
 }
 
-// Word by word: a choice between whole structs is one between addresses, which puts both into local memory.
+// Selects word by word: selecting between whole structs selects an address, which forces both into local memory.
 template <class T>
 __device__ inline T chosen(bool first, const T& a, const T& b) {
   static_assert(sizeof(T) % 4 == 0);

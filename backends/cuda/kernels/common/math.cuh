@@ -1,12 +1,11 @@
-// The scalar functions of generated code, one overload per computing type, with the meanings core/graph/instruction.h
-// gives.
+// The scalar functions that generated code calls, one overload per compute type. core/graph/instruction.h defines them.
 #pragma once
 
 #include "types.cuh"
 
 namespace op {
 
-// Integers wrap around and divide by zero to 0. `U` is the unsigned type of `T`, which has `bits` bits.
+// Integers wrap around, and division by zero gives 0. `U` is the unsigned type of `T`; both have `bits` bits.
 #define NIXIE_INTEGER(T, U, bits)                                                                                      \
   __device__ inline T neg(T a) { return static_cast<T>(U(0) - static_cast<U>(a)); }                                    \
   __device__ inline T add(T a, T b) { return static_cast<T>(static_cast<U>(a) + static_cast<U>(b)); }                  \
@@ -41,7 +40,7 @@ __device__ inline bool is_nan(double a) { return a != a; }
 __device__ inline bool is_finite(float a) { return fabsf(a) < __int_as_float(0x7f800000); }
 __device__ inline bool is_finite(double a) { return fabs(a) < __longlong_as_double(0x7ff0000000000000); }
 
-// A NaN on either side is the result.
+// If either side is NaN, so is the result.
 template <class T>
 __device__ inline T min(T a, T b) {
   return a < b || a != a ? a : b;
@@ -88,7 +87,7 @@ __device__ inline float approximate_div(float a, float b) {
   return a * inverse;
 }
 
-// The nearest number of a storage type.
+// Rounds to the nearest number of a storage type.
 __device__ inline float round_f16(float a) { return widen(convert<f16>(a)); }
 __device__ inline float round_bf16(float a) { return widen(convert<bf16>(a)); }
 

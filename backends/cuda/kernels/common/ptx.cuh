@@ -59,13 +59,13 @@ NIXIE_DEVICE float4 load_shared(u32 address) {
   return v;
 }
 
-// 16 bytes from memory to shared memory behind the thread's back, or zeros. From sm_80 on.
+// Asynchronous copy (cp.async) of 16 bytes from memory to shared memory, or of zeros. From sm_80 on.
 NIXIE_DEVICE void copy_piece(u32 to, const void* from, bool there) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(there ? 16 : 0) : "memory");
 }
 NIXIE_DEVICE void copies_wait() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
-// Four 8x8 matrices of 16-bit values, turned round: lane l names row l % 8 of matrix l / 8.
+// Loads four 8x8 matrices of 16-bit values, transposed: lane l passes the address of row l % 8 of matrix l / 8.
 NIXIE_DEVICE void load_transposed(u32 (&registers)[4], u32 row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(registers[0]), "=r"(registers[1]), "=r"(registers[2]), "=r"(registers[3])
@@ -93,14 +93,14 @@ NIXIE_DEVICE bool barrier_try(u32 bar, u32 parity) {
                : "memory");
   return done != 0;
 }
-// A wait that never ends is a bug: trap, so that it shows as an error and not as a hang.
+// A wait that never ends is a bug. Traps after a while, so that it is reported as an error instead of hanging.
 NIXIE_DEVICE void barrier_wait(u32 bar, u32 parity) {
   if (barrier_try(bar, parity)) return;
   for (u32 tries = 0; !barrier_try(bar, parity);)
     if (++tries == (1u << 24)) asm volatile("trap;");
 }
 
-// Position in a ring of stages and the parity of its barriers.
+// The position in a ring of stages, and the parity of the barriers there.
 template <int kStages>
 struct Ring {
   int stage = 0;
@@ -119,7 +119,7 @@ struct Ring {
   NIXIE_DEVICE int previous() const { return stage == 0 ? kStages - 1 : stage - 1; }
 };
 
-// ---- tensor copies; one thread issues each ----
+// ---- tensor copies (TMA); a single thread issues each ----
 
 NIXIE_DEVICE void copy_box_2d(u32 to, const TensorMap* map, u32 bar, int x, int y) {
   asm volatile(
@@ -142,7 +142,7 @@ NIXIE_DEVICE void copy_box_4d(u32 to, const TensorMap* map, u32 bar, int x, int 
       "l"(map), "r"(bar), "r"(x), "r"(y), "r"(z), "r"(w)
       : "memory");
 }
-// im2col: a run of output pixels starting at (w, h, n), shifted by the filter tap (s, r); outside the image reads zero.
+// im2col: loads a run of output pixels from (w, h, n) on, shifted by the filter tap (s, r); zeros outside the image.
 NIXIE_DEVICE void copy_im2col(u32 to, const TensorMap* map, u32 bar, int c, int w, int h, int n, int s, int r) {
   asm volatile(
       "cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%0], [%1, {%3,%4,%5,%6}], "
@@ -151,7 +151,7 @@ NIXIE_DEVICE void copy_im2col(u32 to, const TensorMap* map, u32 bar, int c, int 
       "l"(map), "r"(bar), "r"(c), "r"(w), "r"(h), "r"(n), "h"(static_cast<u16>(s)), "h"(static_cast<u16>(r))
       : "memory");
 }
-// Asks L2 for memory: both multiples of 16.
+// Prefetches memory into L2; address and size are multiples of 16 bytes.
 NIXIE_DEVICE void prefetch_l2(const void* from, u32 bytes) {
   asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes) : "memory");
 }
@@ -191,7 +191,7 @@ template <int kPending>
 NIXIE_DEVICE void wgmma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
 }
-// The compiler must not move sums across an asynchronous product.
+// Keeps the compiler from moving accesses to the sums across an asynchronous product.
 template <int kCount>
 NIXIE_DEVICE void pin(float (&d)[kCount]) {
 #pragma unroll
@@ -340,10 +340,10 @@ NIXIE_COMPARE(greater, "gt", a > b)
 NIXIE_COMPARE(greater_or_unordered, "gtu", !(a <= b))
 NIXIE_COMPARE(ordered, "num", a == a && b == b)
 
-// Where v takes over from the maximum so far: greater, or NaN against a number.
+// A mask of the halves where v replaces the maximum so far: it is greater, or it is NaN and the maximum is not.
 NIXIE_DEVICE u32 beats(u32 v, u32 best) { return greater_or_unordered(v, best) & ordered(best, best); }
 NIXIE_DEVICE u32 select(u32 mask, u32 a, u32 b) { return (a & mask) | (b & ~mask); }
-// The low bytes of four 16-bit halves in one word.
+// Packs the low bytes of four 16-bit values into one word.
 NIXIE_DEVICE u32 bytes(u32 a, u32 b) { return __byte_perm(a, b, 0x6420); }
 // Zeroes the halves of `word` where the same half of `gate` is not above zero (NaN counts as not above).
 NIXIE_DEVICE u32 where_positive(u32 gate, u32 word) { return word & greater(gate, 0); }

@@ -1,11 +1,12 @@
-// Sums of a tile whose terms several blocks share: each leaves its part in memory, and the last to arrive adds all of
-// them in order, so that no result depends on which one that is.
+// Split-K: several blocks share the terms of one tile's sums. Each writes its partial sums to memory, and the last
+// block to arrive adds all of them in a fixed order, so the result does not depend on which block is last.
 #pragma once
 #include "ptx.cuh"
 
-// For a warpgroup, thread `thread` of 128, which meets at a named barrier. `parts` holds its tile's kParts * 128 *
-// kRows * kColumns floats; `arrived` counts its parts and is zero before and after; `is_last` is a word of shared
-// memory of its own. True where `sum` is whole now.
+// Called by all threads of a warpgroup; `thread` is 0 to 127, and the warpgroup synchronises at a named barrier.
+// `parts` holds the tile's kParts * 128 * kRows * kColumns floats; `arrived` counts the parts written and is zero
+// before and after; `is_last` is a word of shared memory used for nothing else. Returns true in the last block, where
+// `sum` is now complete.
 template <int kParts, int kRows, int kColumns>
 NIXIE_DEVICE bool add_parts(float (&sum)[kRows][kColumns], int part, float* parts, u32* arrived, u32& is_last,
                             int thread, int barrier) {
@@ -23,8 +24,8 @@ NIXIE_DEVICE bool add_parts(float (&sum)[kRows][kColumns], int part, float* part
   meet();
   if (!is_last) return false;
   __threadfence();
-  constexpr int kAtOnce = kCount % 16 == 0 ? 16 : 8;  // loads of a part on their way, and of the next
-  constexpr int kTogether = kParts > 2 ? 2 : 1;       // both parts of two would be on their way with all chunks
+  constexpr int kAtOnce = kCount % 16 == 0 ? 16 : 8;  // loads of one part in flight
+  constexpr int kTogether = kParts > 2 ? 2 : 1;       // parts in flight; of two, all chunks would be loaded at once
   static_assert(kCount % kAtOnce == 0);
 #pragma unroll
   for (int first = 0; first < kCount; first += kAtOnce) {

@@ -1,5 +1,5 @@
-// The argument of a shared launch: several Bodies that differ only in numbers and pointers. Each has a row, and the
-// blocks from `first_block` up to the next row's.
+// The argument of a shared launch: a table of Bodies that differ only in numbers and pointers. A row's Body runs in the
+// blocks from its `first_block` up to the next row's.
 #pragma once
 
 #include "types.cuh"

@@ -1,4 +1,4 @@
-// Element types in storage and in computation, their conversions, and vector loads and stores of up to 16 bytes.
+// Storage and compute types, conversions between them, and vector loads and stores of up to 16 bytes.
 #pragma once
 
 using f64 = double;
@@ -34,7 +34,7 @@ __device__ inline T widen(T x) {
   return x;
 }
 
-// Any type to any other as stores do it: nearest even, integers saturate and turn NaN into 0.
+// Converts any type to any other, as stores do: to nearest even; integers saturate, and NaN becomes 0.
 template <class To, class From>
 __device__ inline To convert(From from) {
   if constexpr (kSame<To, From>) {
@@ -76,7 +76,7 @@ __device__ inline To convert(From from) {
   }
 }
 
-// A value in a computing type (f32, f64, i64, i32) as another: toward zero, saturating, NaN gives 0.
+// Converts between compute types (f32, f64, i64, i32): toward zero, saturating; NaN becomes 0.
 template <class To, class From>
 __device__ inline To cast(From x) {
   if constexpr (kSame<To, i64> && kSame<From, f32>)
@@ -121,7 +121,8 @@ struct Word<16> {
   using Type = uint4;
 };
 
-// n elements at an address aligned to them. `read` is for memory that no one writes while the kernel runs.
+// n elements at an address aligned to their size, up to 16 bytes. `read` is for memory that is not written while the
+// kernel runs.
 template <int n, class T>
 __device__ inline Vector<T, n> read(const T* from) {
   constexpr int bytes = sizeof(T) * n <= 16 ? sizeof(T) * n : 16;
@@ -150,16 +151,16 @@ __device__ inline void write(T* to, const Vector<T, n>& from) {
   for (int i = 0; i < static_cast<int>(sizeof(from)) / bytes; ++i)
     reinterpret_cast<Piece*>(to)[i] = reinterpret_cast<const Piece*>(&from)[i];
 }
-// 8 halves that begin at any address, on their way: the two aligned pieces of 16 bytes that hold them.
+// A load in flight of 8 halves that begin at any address: the two aligned 16-byte pieces that hold them.
 template <class T>
 struct Unaligned {
   static_assert(sizeof(T) == 2);
   uint4 left, right;
-  u32 ahead;   // elements of `left` before them
-  u32 wanted;  // a bit for each; the others are zero
+  u32 ahead;   // elements of `left` that come before the 8
+  u32 wanted;  // one bit per element; elements whose bit is 0 become zero
 };
 
-// Elements [low, high) of those at an address; no piece is read that holds none of them.
+// Loads elements [low, high) of the 8 at an address. A piece that holds none of them is not read.
 template <class T>
 __device__ inline Unaligned<T> read_between(const T* from, int low, int high) {
   const u64 address = reinterpret_cast<u64>(from);
@@ -173,7 +174,7 @@ __device__ inline Unaligned<T> read_between(const T* from, int low, int high) {
   return to;
 }
 
-// What was read, once it is needed.
+// The elements of a load; waits for it if it is still in flight.
 template <class T, int n>
 __device__ inline Vector<T, n> arrived(const Vector<T, n>& read) {
   return read;

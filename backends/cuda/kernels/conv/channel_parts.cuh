@@ -1,16 +1,17 @@
 // Per-channel reductions over the pixels of a convolution's output: threads accumulate while they store, a block
-// stores a partial result of each of its channels, and the program that needs the result merges these (reduce.cuh).
+// stores one partial result (a part) for each of its channels, and the program that needs the result merges the parts
+// (reduce.cuh).
 //
-// Body       has struct Accumulators, to which run() adds, struct Fixed, the numbers of 8 channels that it needs for
-//            each pixel, and char* left: Accumulators [CONV_PARTS][CONV_K].
-// Blocks     compute tiles of one column only, so that a part covers all pixels of its block; CONV_PARTS is
-//            at least the number of blocks of a column, and parts without a block are empty.
-// Order      of sums: a thread's pixels, lanes, warps, then parts: the same in every run.
+// Body       has struct Accumulators, to which run() adds; struct Fixed, the per-channel numbers of 8 channels that
+//            every pixel needs; and char* left: Accumulators [CONV_PARTS][CONV_K].
+// Blocks     compute tiles of one column only, so that a part covers all pixels of its block. CONV_PARTS is at least
+//            the number of blocks of a column; parts without a block are empty.
+// Order      sums run over a thread's pixels, then lanes, warps and parts: the same in every run.
 #pragma once
 #include "accumulators.cuh"
 
-// Loads on their way, as words until they are used where they are whole words: the compiler would take halves apart
-// where they are loaded, which waits for them and takes a register each.
+// Loads in flight. If their size is a whole number of words they are kept as words until they are used: the compiler
+// would unpack halves right after the load, which waits for it and takes one register per half.
 struct LoadsAhead {
   static constexpr bool kAny = !__is_empty(Body::Loads), kAreWords = kAny && sizeof(Body::Loads) % 4 == 0;
   static constexpr int kWords = kAreWords ? sizeof(Body::Loads) / 4 : 1;
@@ -36,14 +37,14 @@ struct LoadsAhead {
   }
 };
 
-// What a thread has seen of kChunks * 8 channels.
+// What a thread has accumulated for its kChunks * 8 channels.
 template <int kChunks>
 struct ChannelParts {
   Body::Accumulators of[kChunks][8];
   int seen = 0;  // pixels
 
-  // `row`: of 64 * kChunks accumulators in shared memory, one for each warp. Lanes of a warp that are 8 apart have the
-  // same channels.
+  // Merges the lanes of a warp that have the same channels, which are 8 apart, and writes the results to the warp's
+  // `row` of 64 * kChunks accumulators in shared memory.
   __device__ __forceinline__ void write(Body::Accumulators* row) {
     const int lane = threadIdx.x % 32;
 #pragma unroll
@@ -65,8 +66,9 @@ struct ChannelParts {
   }
 };
 
-// Merges `rows` rows that warps wrote, `pitch` bytes apart, and leaves part `part` of channels [channel, channel +
-// columns), and of those the empty parts `part` + `step`, ... `thread` of `threads` threads.
+// Merges the `rows` rows that warps wrote, `pitch` bytes apart, and stores the result as part `part` of channels
+// [channel, channel + columns). Parts `part` + `step`, `part` + 2 `step`, ... have no block and are stored empty.
+// Called by each `thread` of `threads`.
 __device__ __forceinline__ void leave_parts(const Body& body, const Body::Accumulators* first, int pitch, int rows,
                                             int channel, int columns, int part, int step, int thread, int threads) {
   Body::Accumulators* left = reinterpret_cast<Body::Accumulators*>(body.left);

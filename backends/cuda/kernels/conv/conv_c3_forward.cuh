@@ -1,8 +1,8 @@
-// The forward pass of conv_c3.cuh, which makes the bands: 3x3 convolution of three channels with bias, ReLU and 2x2 max
-// pooling, or Body.
+// The forward pass of conv_c3.cuh, which loads the bands: 3x3 convolution of three channels, then bias, ReLU and 2x2
+// max pooling, or Body.
 #pragma once
 
-// Weights of one warp's products in registers: [half of 32 filters][block of 8][step of 16][register].
+// The weights of one warp's products, in registers: [half of 32 filters][block of 8][step of 16][register].
 NIXIE_DEVICE void load_weights(u32 (&b)[2][4][2][2], const u16* w, int lane) {
   int column = lane / 4;
 #pragma unroll
@@ -15,7 +15,7 @@ NIXIE_DEVICE void load_weights(u32 (&b)[2][4][2][2], const u16* w, int lane) {
   }
 }
 
-// Both copies of a band: word i of the first is elements 2i, 2i + 1, of the second 2i + 1, 2i + 2.
+// Writes both copies of a band: word i of the first holds elements 2i and 2i + 1, of the second 2i + 1 and 2i + 2.
 #if CONV_ROWS
 NIXIE_DEVICE void load_band(u32* shared, const Body& body, int n, int first_row) {
   constexpr int kWords = kPitch / 2;
@@ -32,9 +32,9 @@ NIXIE_DEVICE void load_band(u32* shared, const Body& body, int n, int first_row)
 #else
 NIXIE_DEVICE void load_band(u32* shared, const Body& body, int n, int first_row) {
   constexpr int kWords = kPitch / 2;
-  // Element i, channels innermost, of a padded row.
+  // Element i of a padded row, channels innermost.
   const auto at_element = [&](int row, int i) { return pixel(body, n, row, i / 3 - CONV_PAD, i % 3); };
-#pragma unroll(CONV_POOL ? 4 : 2)  // as registers allow
+#pragma unroll(CONV_POOL ? 4 : 2)  // as far as registers allow
   for (int i = threadIdx.x; i < (kBandRows + 2) * kWords; i += kWarps * 32) {
     int r = i / kWords, at = (i - r * kWords) * 2, row = first_row + r - CONV_PAD;
     u32 a = at_element(row, at), b = at_element(row, at + 1), c = at_element(row, at + 2);

@@ -1,7 +1,7 @@
-// The filter gradient of conv_c3.cuh, which makes the bands, and the kernel that adds the blocks' parts.
+// The filter gradient of conv_c3.cuh, which loads the bands, and the kernel that adds the blocks' partial sums.
 #pragma once
 
-// Word i of a row: elements i and i + 3, which are the same channel of two neighbouring pixels.
+// Word i of a row holds elements i and i + 3: the same channel of two neighbouring pixels.
 #if CONV_ROWS
 NIXIE_DEVICE void load_band(u32* shared, const Body& body, int n, int first_row) {
   at_pairs<(kPairPitch + 5) / 6>(rows_of(shared), body, n, first_row, [&](int row, int pixel, const u32(&e)[9]) {
@@ -20,7 +20,7 @@ NIXIE_DEVICE void load_band(u32* shared, const Body& body, int n, int first_row)
 }
 #endif
 
-// Gradients of 8 filters in one window, as the forward kernel wrote y: one packed quadruple and its index, or the four
+// The gradients of 8 filters in one window, in the layout of y: pooled, one value per filter and its index; else four
 // pixels.
 struct Gradients {
   uint4 dy[CONV_POOL ? 1 : 4];
@@ -46,7 +46,8 @@ NIXIE_DEVICE Gradients load_gradients(const u16* dy, const u8* index, int image,
 }
 NIXIE_DEVICE u32 word_of(const uint4& v, int i) { return i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w; }
 
-// Operand of filters 2i (rows g) and 2i + 1 (rows g + 8) of the thread's eight: positions 0, 1 and 2, 3 of its window.
+// The operand for filters 2i (rows g) and 2i + 1 (rows g + 8) of the thread's eight: positions 0, 1 and 2, 3 of its
+// window.
 NIXIE_DEVICE void expand(const Gradients& v, int i, u32 (&a)[4]) {
   if (CONV_POOL) {
     u32 pair = word_of(v.dy[0], i), where = (i < 2 ? v.index.x : v.index.y) >> (i % 2 * 16);
@@ -76,7 +77,7 @@ NIXIE_DEVICE void write_parts(const float (&sum)[4][4][4], float* shared, float*
 #pragma unroll
     for (int i = 0; i < 64; i++) {
       int m = i / 16, n = i / 4 % 4, filter = lane / 4 * 8 + m * 2 + i % 4 / 2, column = n * 8 + lane % 4 * 2 + i % 2;
-      float* at = shared + filter * 33 + column;  // 33: lanes meet in few banks
+      float* at = shared + filter * 33 + column;  // 33: few bank conflicts
       *at = (turn == 0 ? 0.f : *at) + sum[m][n][i % 4];
     }
   }
@@ -90,7 +91,7 @@ extern "C" __global__ void __launch_bounds__(256, CONV_POOL ? 2 : 1) conv_c3_wgr
   constexpr int kSteps = (kQ + 7) / 8, kUnitSteps = kBandRows / 2 * kSteps;  // a step is four windows in a row
   int offset[4];
 #pragma unroll
-  for (int n = 0; n < 4; n++) {  // column g of block n is tap n * 8 + g; 27 to 30 are junk, 31 is one
+  for (int n = 0; n < 4; n++) {  // column g of block n is tap n * 8 + g; 27 to 30 are not used, 31 is one
     int tap = n * 8 + g;
     offset[n] = tap < 27 ? tap / 9 * kPairPitch + tap % 9 : 0;
   }

@@ -1,29 +1,31 @@
-// Convolution of floats by multiply-adds on Hopper, in all three roles: a product of matrices
-// sum[row, column] = sum over depth of a[row, depth] * b[depth, column], then whatever Body does with it.
+// Convolution of floats by multiply-adds on Hopper, in all three roles, as a matrix product: sum[row, column] = sum
+// over
+// depth of a[row, depth] * b[depth, column]. Body then takes the sums.
 //
 // Roles    forward (CONV_ROLE 0): rows = output pixels, columns = filters, depth = taps x channels;
 //          input gradient (1): the same sum over dy with the filter flipped and w read transposed in place (this
 //          kernel's C and K are then the layer's K and C); filter gradient (2): rows = filters, columns = taps x
 //          channels, depth = pixels.
 // Threads  one producer fills a ring of stages by TMA (im2col for images: padding, borders and tails read zero); eight
-//          warps multiply, 8 x CONV_THREAD_N sums a thread, lanes 8 x 4. A multiply-add takes a scheduler's only issue
-//          slot, so everything else costs: 4 depths of a tile of 8 x 16 are 512 multiply-adds and 24 loads of 16 bytes.
-// Reads    an operand lies in shared memory along depth (roles 0 and 1: pixels, filters) or across it (filter
-//          gradient; w transposed). Along: a piece of 16 bytes is 4 depths of a row; rows of 32 floats are swizzled
-//          by the copy engine, shorter ones are an odd number of pieces long, so that 8 rows meet in no bank. Across: a
-//          piece is 4 neighbouring columns. Filters come in the order filter % 4, filter / 4, so that a thread
-//          owns 4 neighbouring columns either way, and Body's accesses are pieces of 16 bytes, 64 in a row.
-// Split    a host-made schedule shares tiles out (conv_wgrad_schedule.h): whole tiles first; what is left over is cut
-//          along depth, its parts written as sums and added by conv_ffma_reduce in a fixed order: a layer's last wave
-//          is as full as the others, and no result depends on timing.
+//          warps multiply, 8 x CONV_THREAD_N sums per thread, lanes 8 x 4. A multiply-add takes the only instruction
+//          that a scheduler issues per clock, so every other instruction costs time: 4 depths of a thread's 8 x 16 sums
+//          are 512 multiply-adds and 24 loads of 16 bytes.
+// Reads    an operand is contiguous in shared memory along depth (roles 0 and 1: pixels, filters) or across it (filter
+//          gradient; w transposed). Along: a 16-byte piece is 4 depths of a row; rows of 32 floats are swizzled by TMA,
+//          shorter ones are an odd number of pieces long, so that 8 rows have no bank conflicts. Across: a piece is 4
+//          neighbouring columns. Filters are in the order filter % 4, filter / 4, so that a thread has 4 neighbouring
+//          columns either way, and Body accesses 16-byte pieces, 64 bytes in a row.
+// Split    the host makes a schedule of tiles (conv_wgrad_schedule.h): whole tiles first; those that are left over are
+//          cut along depth, their partial sums stored and added by conv_ffma_reduce in a fixed order. So a layer's last
+//          wave is as full as the others, and no result depends on timing.
 // Limits   as im2col TMA; K a multiple of 4, and C where it is not the forward pass; one group; input gradient only for
 //          stride 1.
 //
 // Measured on an H200 (docs/performance-log.md), TFLOP/s of the 66.9 at 1.98 GHz: forward 45 to 47, input gradient 41
-// to 44, filter gradient 46 to 51. Shared memory is half busy, L2 and memory idle; what is left goes to multiply-adds
-// whose registers lie in one bank.
-// What the ideas bought: an order of products that goes round, so that one operand stays, and two chunks unrolled in
-// filter gradients 44 -> 50; tiles of 16 columns a thread 7 % over 8; four stages over two 1 to 4 %.
+// to 44, filter gradient 46 to 51. Shared memory is half busy, L2 and memory idle; the rest is lost to multiply-adds
+// whose registers are in the same bank.
+// What each idea gained: products in back-and-forth order, so that consecutive ones share an operand, and two chunks
+// unrolled in filter gradients, 44 -> 50; 16 columns per thread instead of 8 7 %; four stages instead of two 1 to 4 %.
 //
 // Body, defined before this file: void load(int pixel, int channel, Loads&) const and void run(int pixel, int channel,
 //   const Loads&, const float (&sum)[4]) const; in filter gradients pixel counts filters and taps. It holds items {tile
@@ -33,8 +35,8 @@
 //   CONV_ROLE CONV_C CONV_K CONV_R CONV_S CONV_P CONV_Q CONV_PIXELS CONV_STRIDE_H/_W CONV_PAD_H/_W CONV_DILATION_H/_W
 //   CONV_SLICE      channels of one box of images. Roles 0, 1: depth of a stage, 32 or an odd number of fours;
 //                   filter gradient: any multiple of 4, at most 64
-//   CONV_WARPS_N    1, 2, 4, 8 warps side by side: tile rows = 512 / WARPS_N, columns = WARPS_N * 4 * THREAD_N
-//   CONV_THREAD_N   8, 12, 16 columns of a thread
+//   CONV_WARPS_N    1, 2, 4 or 8 warps side by side: tile rows = 512 / WARPS_N, columns = WARPS_N * 4 * THREAD_N
+//   CONV_THREAD_N   8, 12 or 16: columns per thread
 //   CONV_STAGES     ring depth
 // Kernel conv_ffma(images, other, body), block 384, grid one block per worker of the schedule; maps of floats:
 //   images  im2col {C, W, H, N}, corners {-pad, pad - (S-1) dilation}, element strides {1, stride, stride, 1}, box
@@ -49,18 +51,18 @@
 constexpr bool kFilterGrad = CONV_ROLE == 2, kBAlong = CONV_ROLE == 0;
 constexpr int kSlice = CONV_SLICE, kStages = CONV_STAGES, kWarpsN = CONV_WARPS_N, kThreadN = CONV_THREAD_N;
 constexpr int kTileM = 512 / kWarpsN, kWarpN = 4 * kThreadN, kTileN = kWarpsN * kWarpN, kPieces = 2 * kThreadN;
-constexpr int kDepth = kFilterGrad ? 32 : kSlice, kChunks = kDepth / 4;  // of a stage; 4 depths are a chunk
+constexpr int kDepth = kFilterGrad ? 32 : kSlice, kChunks = kDepth / 4;  // per stage; 4 depths are a chunk
 constexpr bool kSwizzled = !kFilterGrad && kSlice == 32;
-constexpr int kUnroll = kFilterGrad ? 2 : 1;  // chunks: what ptxas makes the fewest bank conflicts of
-constexpr int kPitch = kSlice * 4;            // bytes of a box's row
+constexpr int kUnroll = kFilterGrad ? 2 : 1;  // chunks; with these, ptxas leaves the fewest register bank conflicts
+constexpr int kPitch = kSlice * 4;            // bytes per row of a box
 constexpr int kChannelSlices = (CONV_C + kSlice - 1) / kSlice, kSlices = CONV_R * CONV_S * kChannelSlices;
-// Filter gradients: columns of a tap with what fills up its last slice, and the slices that meet a tile.
+// Filter gradients: the columns of a tap, its last slice padded, and the slices that overlap a tile.
 constexpr int kTapColumns = kChannelSlices * kSlice, kColumns = kFilterGrad ? kSlices * kSlice : CONV_K;
 constexpr int kTileSlices = kTileN % kSlice == 0 ? kTileN / kSlice : (kSlice - 4 + kTileN + kSlice - 1) / kSlice;
 constexpr int kRows = kFilterGrad ? CONV_K : CONV_PIXELS;
 constexpr int kBytesA = kTileM * kDepth * 4, kBytesB = kFilterGrad ? kTileSlices * kPitch * 32 : kTileN * kDepth * 4;
 constexpr int kStageBytes = kBytesA + kBytesB;
-// Stages start where the swizzle's pattern does.
+// Stages are aligned to the period of the swizzle.
 constexpr int kStagePitch = (kStageBytes + 1023) / 1024 * 1024;
 static_assert(kThreadN % 4 == 0 && kSlice % 4 == 0 && (kFilterGrad || kSwizzled || kSlice % 8 == 4));
 
@@ -80,7 +82,7 @@ struct Maps {
   const TensorMap *images, *other;
 };
 
-struct Place {  // a pixel, as the window's corner
+struct Place {  // an output pixel, as the corner of its window
   int image, h, w;
   NIXIE_DEVICE explicit Place(int pixel) {
     image = pixel / (CONV_P * CONV_Q);
@@ -89,7 +91,7 @@ struct Place {  // a pixel, as the window's corner
   }
 };
 
-struct Tap {  // a slice of channels and its place in the window; past the last, channels that read zero
+struct Tap {  // a slice of channels and its window position; slices past the last read zeros
   int c, s, r;
   NIXIE_DEVICE explicit Tap(int slice) {
     const int tap = slice / kChannelSlices;
@@ -102,7 +104,7 @@ struct Tap {  // a slice of channels and its place in the window; past the last,
   }
 };
 
-// A tile's stage of roles 0 and 1: one slice of channels of one tap.
+// Roles 0 and 1: loads a stage of a tile, one slice of channels of one tap.
 NIXIE_DEVICE void load_stage(const Maps& maps, u32 a, u32 bar, int slice, int n0, const Place& at) {
   const u32 b = a + kBytesA;
   const Tap tap(slice);
@@ -111,7 +113,7 @@ NIXIE_DEVICE void load_stage(const Maps& maps, u32 a, u32 bar, int slice, int n0
   if (kBAlong) {
     copy_box_4d(b, maps.other, bar, c, n0 / 4, 0, place);
   } else {
-#pragma unroll 4  // registers
+#pragma unroll 4  // to save registers
     for (int i = 0; i < kTileN / 16; i++)
       copy_box_3d(b + i * 64 * kDepth, maps.other, bar, n0 + i * 16, CONV_R * CONV_S - 1 - place, c);
   }
@@ -136,7 +138,7 @@ NIXIE_DEVICE void produce(const Maps& maps, u32 shared, Barriers bars, const int
 #pragma unroll 4
       for (int j = 0; j < kTileM / 32; j++) copy_box_2d(a + j * 4096, maps.other, bar, item.m * kTileM + j * 32, pixel);
       Tap at_slice = first;
-#pragma unroll 1  // registers
+#pragma unroll 1  // to save registers
       for (int j = 0; j < kTileSlices; j++, at_slice.next())
         copy_im2col(a + kBytesA + j * 32 * kPitch, maps.images, bar, at_slice.c * kSlice, from.w, from.h, from.image,
                     at_slice.s * CONV_DILATION_W, at_slice.r * CONV_DILATION_H);
@@ -145,21 +147,21 @@ NIXIE_DEVICE void produce(const Maps& maps, u32 shared, Barriers bars, const int
 }
 
 // ---- Multiplication ----
-// Where a thread stands: its warp's corner in the tile, and its lane's place of 8 x 4.
+// A thread's position: its warp's in the tile, and its lane's among 8 x 4.
 NIXIE_DEVICE int warp_m(int thread) { return thread / 32 / kWarpsN; }
 NIXIE_DEVICE int warp_n(int thread) { return thread / 32 % kWarpsN; }
 NIXIE_DEVICE int lane_m(int thread) { return thread % 32 / 4; }
 NIXIE_DEVICE int lane_n(int thread) { return thread % 4; }
-// Of sum j, and of the first of four sums in a row.
+// The tile's row of sum j, and the column of the first of a piece of four sums.
 NIXIE_DEVICE int row_of(int j, int thread) {
   return warp_m(thread) * 64 + (kFilterGrad ? j / 4 * 32 + lane_m(thread) * 4 + j % 4 : j * 8 + lane_m(thread));
 }
 NIXIE_DEVICE int column_of(int piece, int thread) { return warp_n(thread) * kWarpN + piece * 16 + lane_n(thread) * 4; }
 
-// What a thread multiplies, from shared memory. A chunk is `q`, the base that of its stage.
+// Loads a thread's operands from shared memory: those of chunk `q` of the stage at address `stage`.
 struct Reader {
-  u32 a, b;                  // offsets of what the thread reads first
-  u32 pieces[kThreadN / 4];  // of b, in filter gradients whose slices do not go into tiles
+  u32 a, b;                  // offsets of the thread's first elements in a stage
+  u32 pieces[kThreadN / 4];  // filter gradients: the offset of each piece of b, as slices may straddle tiles
   u32 swizzle_a, swizzle_b;
 
   NIXIE_DEVICE explicit Reader(int thread) {
@@ -170,7 +172,7 @@ struct Reader {
     swizzle_a = m * 16, swizzle_b = ((warp_n(thread) * kThreadN + n) % 8) * 16;
     start(thread, 0);
   }
-  // Filter gradients: an item's first column.
+  // Filter gradients: sets the pieces' offsets for an item whose first column is n0.
   NIXIE_DEVICE void start(int thread, int n0) {
 #pragma unroll
     for (int p = 0; kFilterGrad && p < kThreadN / 4; p++) {
@@ -178,17 +180,17 @@ struct Reader {
       pieces[p] = kBytesA + column / kSlice * 32 * kPitch + column % kSlice * 4;
     }
   }
-  // Rows j of the thread at 4 depths: one piece along depth, or pieces of 4 rows each.
+  // The thread's rows at 4 depths: a piece holds 4 depths of row j, or 4 rows (half of the thread's) at one depth.
   NIXIE_DEVICE float4 a_along(u32 stage, int q, int j) const {
     return load_shared(stage + a + j * 8 * kPitch + (kSwizzled ? (q * 16) ^ swizzle_a : q * 16));
   }
   NIXIE_DEVICE float4 a_across(u32 stage, int q, int depth, int half) const {
     return load_shared(stage + a + q * 512 + depth * 128 + half * 4096);
   }
-  // Piece t of b: along depth, column t; across, four columns of depth t / (THREAD_N / 4).
+  // Piece t of b: 4 depths of column t, or four columns at depth t / (THREAD_N / 4).
   NIXIE_DEVICE float4 b_piece(u32 stage, int q, int t) const {
     if (kBAlong) {
-      const int row = t % 4 * (kTileN / 4) + t / 4 * 4;  // past the thread's first; the swizzle turns with it
+      const int row = t % 4 * (kTileN / 4) + t / 4 * 4;  // relative to the thread's first; it changes the swizzle
       const u32 piece = kSwizzled ? (q * 16) ^ swizzle_b ^ (row % 8 * 16) : q * 16;
       return load_shared(stage + b + row * kPitch + piece);
     }
@@ -202,7 +204,7 @@ using Sums = float[8][kThreadN];
 
 struct Operands {
   float a[8][4];  // row, depth
-  float4 b[4];    // pieces on their way
+  float4 b[4];    // pieces in flight
 };
 
 NIXIE_DEVICE void set_a(Operands& v, const Reader& read, u32 stage, int q, int j) {
@@ -215,7 +217,7 @@ NIXIE_DEVICE void set_a_across(Operands& v, const Reader& read, u32 stage, int q
   v.a[half * 4 + 2][depth] = four.z, v.a[half * 4 + 3][depth] = four.w;
 }
 
-// The first chunk's operands.
+// Loads the first chunk's operands.
 NIXIE_DEVICE void fetch(Operands& v, const Reader& read, u32 stage) {
 #pragma unroll
   for (int t = 0; t < 3; t++) v.b[t] = read.b_piece(stage, 0, t);
@@ -228,8 +230,9 @@ NIXIE_DEVICE void fetch(Operands& v, const Reader& read, u32 stage) {
   }
 }
 
-// One chunk, whose operands are on their way; fetches those of the next: a piece of b three ahead, and a as soon as it
-// is used for the last time, so that it takes no second set of registers.
+// Multiplies one chunk, whose operands are in flight, and loads those of the next: pieces of b three ahead, and parts
+// of
+// a right after their last use, so that a needs no second set of registers.
 NIXIE_DEVICE void multiply_chunk(Sums& sum, Operands& v, const Reader& read, u32 stage, int q, u32 next_stage,
                                  int next_q) {
 #pragma unroll
@@ -253,7 +256,7 @@ NIXIE_DEVICE void multiply_chunk(Sums& sum, Operands& v, const Reader& read, u32
   }
 }
 
-// All stages of one item.
+// Computes the sums of one item, over all its stages.
 NIXIE_DEVICE void accumulate(Sums& sum, Ring<kStages>& ring, const Reader& read, u32 shared, Barriers bars, int count) {
 #pragma unroll
   for (int i = 0; i < 8 * kThreadN; i++) sum[i / kThreadN][i % kThreadN] = 0;
@@ -264,7 +267,7 @@ NIXIE_DEVICE void accumulate(Sums& sum, Ring<kStages>& ring, const Reader& read,
   while (true) {
 #pragma unroll kUnroll
     for (int q = 0; q < kChunks - 1; q++) multiply_chunk(sum, v, read, stage, q, stage, q + 1);
-    // The last chunk of a stage fetches from the next; after the item's last stage, in vain from the same.
+    // The last chunk of a stage loads from the next stage; in the item's last stage it loads from the same one, unused.
     const u32 done = bars.empty_at(ring.stage);
     ring.next();
     u32 next = stage;
@@ -281,7 +284,7 @@ NIXIE_DEVICE void accumulate(Sums& sum, Ring<kStages>& ring, const Reader& read,
 }
 
 // ---- Epilogue ----
-// Calls act(position, channel) for a piece of a tile if it lies inside.
+// Calls act(position, channel) for a piece of a tile, if it is inside the result.
 template <class Act>
 NIXIE_DEVICE void at_piece(const Item& item, int piece, int thread, Act act) {
   const int row = item.m * kTileM + row_of(piece / (kThreadN / 4), thread);
@@ -292,7 +295,7 @@ NIXIE_DEVICE void at_piece(const Item& item, int piece, int thread, Act act) {
   if (c < CONV_C) act(row * (CONV_R * CONV_S) + tap, c);
 }
 
-// Runs Body over neighbouring pieces, `first` the first; all loads are on their way before the first use.
+// Runs Body over neighbouring pieces from `first` on; all their loads are issued before the first is used.
 template <int kCount>
 NIXIE_DEVICE void run_body(const Body& body, const float (&v)[kCount][4], const Item& item, int first, int thread) {
   Body::Loads loads[kCount];
@@ -304,7 +307,7 @@ NIXIE_DEVICE void run_body(const Body& body, const float (&v)[kCount][4], const 
     at_piece(item, first + i, thread, [&](int position, int c) { body.run(position, c, loads[i], v[i]); });
 }
 
-// Stores a part, or runs Body over a whole tile; as many pieces at once as registers allow beside the sums.
+// Stores a part, or runs Body over a whole tile, with as many pieces at a time as registers allow beside the sums.
 NIXIE_DEVICE void finish(const Body& body, const Sums& sum, const Item& item, int thread) {
   constexpr int kAtOnce = sizeof(Body::Loads) <= 16 ? kThreadN / 4 : 1;
   float4* parts = reinterpret_cast<float4*>(body.parts) + static_cast<u64>(item.slot) * kPieces * 256 + thread;
@@ -357,7 +360,7 @@ extern "C" __global__ void __launch_bounds__(384, 1)
   }
 }
 
-// Adds the parts of a tile, a piece of each thread a block.
+// Adds the parts of a tile and runs Body; each block does one piece of every thread.
 extern "C" __global__ void __launch_bounds__(256) conv_ffma_reduce(const __grid_constant__ Body body) {
   const Item tile(body.splits[blockIdx.x]);
   const int piece = blockIdx.y, slots = tile.count;

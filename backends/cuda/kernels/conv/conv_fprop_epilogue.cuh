@@ -1,25 +1,27 @@
-// The epilogue of conv_fprop_sm90.cuh, which defines the sizes of a tile, Sums and Column before it: sums of a tile
-// from the order of products to that of memory, and Body over them; with CONV_PARTS also parts of channels' reductions.
+// The epilogue of conv_fprop_sm90.cuh, which defines the tile's sizes, Sums and Column before including it: brings a
+// tile's sums from wgmma's order to that of memory and runs Body over them; with CONV_PARTS it also accumulates parts
+// of
+// per-channel reductions.
 #pragma once
 
-// Runs Body over the sums of one warpgroup's tile, whose corner is (pixel, column): 16 rows x 64 columns a warp at a
-// time pass through 4 KB of shared memory of its own, so that a lane holds 8 neighbouring channels. Pieces of 16 bytes
-// are stored where neither the writes (rows of pairs) nor the reads (rows of eights) meet in a bank.
+// Runs Body over the sums of one warpgroup's tile, whose corner is (pixel, column). Each warp passes 16 rows x 64
+// columns at a time through its own 4 KB of shared memory, so that a lane holds 8 neighbouring channels. 16-byte pieces
+// are swizzled so that neither the writes (rows of pairs) nor the reads (rows of eights) have bank conflicts.
 struct Epilogue {
 #ifdef CONV_PARTS
   static constexpr int kRows = kMmaM * kChunksN * 4, kAhead = CONV_AHEAD;
-  // The loads of the first rows are on their way while the tile's products are computed.
+  // The loads of the first rows are in flight while the tile's products are computed.
   struct Parts : ChannelParts<kChunksN> {
     LoadsAhead loads[kAhead];
   };
 #else
   struct Parts {};
-  // Rows of a lane whose loads are on their way together, as registers allow: bfloat16 is turned into floats at once.
+  // Rows of a lane whose loads are in flight together, as many as registers allow; bf16 is converted to float at once.
   static constexpr int kBytesOf4 = kPlanes == 1 && !NIXIE_BF16 ? 48 : 32, kBytesOf2 = kPlanes == 1 ? 96 : 64;
   static constexpr int kAhead = sizeof(Body::Loads) <= kBytesOf4 ? 4 : sizeof(Body::Loads) <= kBytesOf2 ? 2 : 1;
 #endif
   const Body& body;
-  u32 staging;  // of the warp
+  u32 staging;  // the warp's buffer in shared memory
 
   NIXIE_DEVICE void write(const float (&sum)[kTileN / 2], int j) const {
     const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
@@ -35,7 +37,8 @@ struct Epilogue {
   }
 
 #ifdef CONV_PARTS
-  // A lane's row of a tile: 16 rows of a chunk of 64 columns in turn, then those of the next products.
+  // A lane's row of a tile by index: first the 16 rows of a product for one chunk of 64 columns, then those of the
+  // next.
   struct Row {
     int pixel, channel, chunk, m;
     bool inside;
@@ -49,13 +52,13 @@ struct Epilogue {
     }
   };
 
-  // Rows outside load one inside.
+  // For a row outside the result, loads one inside.
   NIXIE_DEVICE void ask(int index, int pixel, Column of, Parts& parts) const {
     const Row row(index, pixel, of.n0);
     parts.loads[index % kAhead].load(body, min(row.pixel, CONV_PIXELS - 1), min(row.channel, CONV_K - 8));
   }
 
-  // Before a tile's products.
+  // Called before a tile's products.
   NIXIE_DEVICE void begin(int pixel, Column of, Parts& parts) const {
 #pragma unroll
     for (int i = 0; i < kAhead; i++) ask(i, pixel, of, parts);
@@ -102,7 +105,7 @@ struct Epilogue {
         if ((kTileN % 64 != 0 && j * 64 + column >= kTileN) || within >= CONV_K) break;
 #pragma unroll 1
         for (int row = 0; row < 16; row += 4) {
-          Body::Loads loads[4];  // all on their way before the first use
+          Body::Loads loads[4];  // all issued before the first use
 #pragma unroll
           for (int i = 0; i < 4; i++)
             if (at + row + i < CONV_PIXELS) body.load(at + row + i, channel, loads[i]);
@@ -129,7 +132,7 @@ struct Epilogue {
       __syncwarp();
       write(sum[m], j);
       __syncwarp();
-      Body::Loads loads[kAhead];  // all on their way before the first use
+      Body::Loads loads[kAhead];  // all issued before the first use
 #pragma unroll
       for (int i = 0; i < 4; i++) {
         if (i % kAhead == 0) {
@@ -147,7 +150,7 @@ struct Epilogue {
 #endif
 
 #ifdef CONV_PARTS
-  // After a block's last tile; all consumers call it.
+  // Called by all consumers after a block's last tile.
   NIXIE_DEVICE void leave(Parts& parts, int n0) const {
     const int thread = threadIdx.x - 128, threads = kConsumers * 128;
     static_assert(sizeof(Body::Accumulators) * kChunksN * 64 <= 4096);

@@ -1,31 +1,32 @@
-// Convolution on Hopper's tensor cores, as forward pass and as input gradient: y[pixel, k] = sum over taps, channels
-// of x[pixel + tap, c] * w[k, tap, c], then whatever Body does with it.
+// Convolution on Hopper's tensor cores, forward pass and input gradient: y[pixel, k] = sum over taps and channels of
+// x[pixel + tap, c] * w[k, tap, c]. Body then takes the sums.
 //
 // Layout   x channels-last, w [K][R][S][C], 16-bit storage, fp32 sums. Implicit GEMM: M = output pixels,
-//          N = filters, K = taps x channels in slices of CONV_SLICE channels of a tap, at most 64 terms per
-//          pipeline stage, with the number of slices that leaves the fewest zeros in the last stage.
+//          N = filters, K = taps x channels in slices of CONV_SLICE channels of a tap. A pipeline stage has at most 64
+//          terms: the number of slices that leaves the fewest zeros in the last stage.
 // Roles    persistent blocks; one producer thread fills a ring of CONV_STAGES stages by TMA (im2col for x: padding,
-//          image borders and the last partial tile read zero); CONV_CONSUMERS warpgroups multiply, each its own
-//          64 * CONV_MMA_M rows, and run the epilogue by themselves, one's under the other's products.
-// Split    few tiles with many terms are shared by CONV_SPLITS blocks each (split_sums.cuh).
-// Filters  if all filters of a column of tiles fit beside a ring of images (CONV_RESIDENT = 1), a block keeps to a
-//          column and loads them once. Else every tile loads them again, and if they are small all blocks read the
+//          image borders and the last partial tile read zero); CONV_CONSUMERS warpgroups multiply, each 64 * CONV_MMA_M
+//          rows, and each runs the epilogue of its own, which overlaps with another's products.
+// Split    if there are few tiles with many terms, CONV_SPLITS blocks share each tile (split_sums.cuh).
+// Filters  if all filters of a column of tiles fit beside a ring of images (CONV_RESIDENT = 1), a block stays in one
+//          column and loads them once. Otherwise every tile loads them again, and if they are small all blocks read the
 //          same few lines of L2: 24 filters of 144 channels took three times as long as the images.
-// Epilogue the generated Body, 8 neighbouring channels of a pixel at a time: loads and stores of 16 bytes. Where
-//          results are in no steps of 16 bytes (odd numbers of filters), one: a warp stores 32 neighbouring channels.
+// Epilogue the generated Body, 8 neighbouring channels of a pixel at a time: loads and stores of 16 bytes. If results
+//          are not aligned to 16 bytes (odd numbers of filters), one at a time: a warp stores 32 neighbouring channels.
 // Gradient the input gradient is the same sum over dy with the filter flipped and w read transposed in place
 //          (CONV_TRANSPOSED_W = 1: this kernel's C and K are then the layer's K and C): no copy of w is made.
-// Groups   channels and filters side by side, CONV_C and CONV_K of each; a tile is one group's. A box may reach
-//          into the next group's channels, for which w has zeros.
-// Limits   strides, padding, dilation as im2col TMA has them (corners in [-128, 127], tap offsets < 256); C and K
-//          multiples of 8, forward with LANES 1 any K; the input gradient only for stride 1, in groups only where C is
-//          a multiple of 64.
-// Products with CONV_PRODUCTS = 3 both operands come as two 16-bit planes, high and 2^11 times what it leaves of an f32
-//          value: sum = high * high + 2^-11 * (high * low + low * high). Tensor cores truncate sums, so the first term
-//          starts anew every stage and is added to a float that rounds; the others are small enough to run on.
+// Groups   channels and filters of all groups are side by side, CONV_C and CONV_K of each; a tile belongs to one group.
+//          A box may extend into the next group's channels, for which w reads zeros.
+// Limits   strides, padding and dilation that im2col TMA allows (corners in [-128, 127], tap offsets < 256); C and K
+//          multiples of 8, forward with LANES 1 any K; the input gradient only for stride 1, in groups only if C is a
+//          multiple of 64.
+// Products with CONV_PRODUCTS = 3 each f32 operand is two 16-bit planes: high, the rounded value, and low, 2^11 times
+//          the rounding error: sum = high * high + 2^-11 * (high * low + low * high). Tensor cores truncate sums, so
+//          the first term starts from zero in every stage and is added in f32 with rounding; the other two are small
+//          enough to accumulate over all stages.
 //
-// Measured: docs/performance-log.md. What the ideas bought: three consumers of 64 x 128 have better tile counts
-// (AlexNet conv4 75 -> 57 us); small N (64, 96) is bound by reading x from L2, 0.55 of the matrix rate.
+// Measured: docs/performance-log.md. What each idea gained: three consumers of 64 x 128 have better tile counts
+// (AlexNet conv4 75 -> 57 us); small N (64, 96) is bound by reading x from L2, at 0.55 of the matrix rate.
 //
 // Body     struct Body { struct Loads; void load(int pixel, int channel, Loads&) const;
 //          void run(int pixel, int channel, const Loads&, const float (&sum)[CONV_LANES]) const; }, defined before this
@@ -35,31 +36,32 @@
 //   CONV_GROUPS
 //   CONV_P CONV_Q CONV_PIXELS       output height and width; images * P * Q
 //   CONV_STRIDE_H/_W CONV_PAD_H/_W CONV_DILATION_H/_W
-//   CONV_SLICE                      channels of one box: 64, or 32 / 16 where C is no multiple of 64
-//   CONV_CONSUMERS CONV_MMA_M       tile rows = 64 * CONSUMERS * MMA_M; sums a thread = MMA_M * TILE_N / 2, at most
+//   CONV_SLICE                      channels of one box: 64, or 32 or 16 if C is not a multiple of 64
+//   CONV_CONSUMERS CONV_MMA_M       tile rows = 64 * CONSUMERS * MMA_M; sums per thread = MMA_M * TILE_N / 2, at most
 //                                   128 with one or two consumers, 64 with three
-//   CONV_TILE_N                     32, 48, 64, 96, 128, 192, 256; no multiple of 64 only where K <= TILE_N
+//   CONV_TILE_N                     32, 48, 64, 96, 128, 192 or 256; not a multiple of 64 only if K <= TILE_N
 //   CONV_STAGES                     ring depth
-//   CONV_RESIDENT                   0 or 1; 1: with CONV_PRODUCTS = 1, the grid a multiple of the tiles across K
+//   CONV_RESIDENT                   0 or 1; 1: PRODUCTS is 1, and the grid is a multiple of the tiles across K
 //   CONV_SPLITS                     blocks that share the terms of a tile; if several, Body holds u32* arrived, a
 //                                   zero for each tile and consumer, and float* split_parts [tiles][CONSUMERS][SPLITS]
-//                                   [MMA_M * TILE_N / 2][128]; RESIDENT 0, PRODUCTS 1
+//                                   [MMA_M * TILE_N / 2][128]; RESIDENT is 0, PRODUCTS 1
 //   CONV_LANES                      8 or 1: channels that Body takes at once
 //   CONV_TRANSPOSED_W NIXIE_BF16    0 or 1
-//   CONV_PRODUCTS                   1 or 3; 3: a third as many sums a thread
-//   CONV_PARTS                      if defined: parts that blocks leave of channels' reductions (channel_parts.cuh);
-//                                   run() then also takes Fixed, what void load(int channel, Fixed&) const has loaded
-//                                   of its channels, before Loads, and at its end Accumulators (&)[8] and how many
-//                                   pixels they have seen with this one; the grid is a multiple of the tiles across K
-//   CONV_AHEAD                      with CONV_PARTS: rows of a lane whose loads are on their way, 1 to 4
+//   CONV_PRODUCTS                   1 or 3; 3: a third as many sums per thread
+//   CONV_PARTS                      if defined: the number of parts of per-channel reductions that blocks store
+//                                   (channel_parts.cuh). run() then takes, before Loads, Fixed, which void load(int
+//                                   channel, Fixed&) const has loaded for its channels, and at the end Accumulators
+//                                   (&)[8] and the number of pixels in them, this one included. The grid is a multiple
+//                                   of the tiles across K
+//   CONV_AHEAD                      with CONV_PARTS: rows of a lane whose loads are in flight, 1 to 4
 // Kernel conv_fprop(x_map, w_map, [x_low_map, w_low_map,] body):
 //   x_map     im2col, 16-bit {C, W, H, N}, corners {-pad, pad - (S-1) dilation}, box {SLICE, tile rows}, element
 //             strides {1, stride, stride, 1}, swizzle of SLICE * 2 bytes
 //   w_map     tiled {C, R*S, K}, box {SLICE, 1, TILE_N}, the same swizzle; transposed: tiled over the layer's own w,
-//             that is {K, R*S, C} in this kernel's letters, box {64, 1, 64}, swizzle 128 bytes, SLICE = 64
-//   grid      at most one block per multiprocessor; block (CONSUMERS + 1) * 128; dynamic shared memory 1024 + STAGES *
-//             planes * (tile rows + TILE_N, rounded up to 64 if transposed) * bytes of a row + CONSUMERS * 16384;
-//             resident filters take a stage's bytes for each stage of a tile
+//             which is {K, R*S, C} in this kernel's letters, box {64, 1, 64}, swizzle 128 bytes, SLICE = 64
+//   grid      at most one block per SM; block (CONSUMERS + 1) * 128; dynamic shared memory 1024 + STAGES * planes *
+//             (tile rows + TILE_N, rounded up to 64 if transposed) * bytes per row + CONSUMERS * 16384; resident
+//             filters are outside the ring and take their share of a stage's bytes for each stage of a tile
 #pragma once
 #include "split_sums.cuh"
 #ifdef CONV_PARTS
@@ -68,7 +70,7 @@
 
 constexpr int kSlice = CONV_SLICE, kSliceBytes = kSlice * 2;
 constexpr int kChannelSlices = (CONV_C + kSlice - 1) / kSlice, kSlices = CONV_R * CONV_S * kChannelSlices;
-constexpr int kBlocks = (kSlices * kSlice + 63) / 64;  // stages that one tile consumes
+constexpr int kBlocks = (kSlices * kSlice + 63) / 64;  // stages per tile
 constexpr int kSlicesPerStage = (kSlices + kBlocks - 1) / kBlocks, kRowBytes = kSlicesPerStage * kSliceBytes;
 constexpr int kStages = CONV_STAGES, kConsumers = CONV_CONSUMERS, kMmaM = CONV_MMA_M, kTileN = CONV_TILE_N;
 constexpr int kTileM = 64 * kConsumers * kMmaM, kTilesN = (CONV_K + kTileN - 1) / kTileN;
@@ -83,7 +85,7 @@ constexpr Swizzle kSwizzle = kSlice == 64 ? Swizzle::b128 : kSlice == 32 ? Swizz
 static_assert(!CONV_TRANSPOSED_W || kSlice == 64, "a transposed filter is read in boxes of 64 x 64");
 static_assert(CONV_GROUPS == 1 || !CONV_TRANSPOSED_W || CONV_C % 64 == 0, "a box has filters of one group");
 
-// What a block computes at a time: stages [begin, end) of a tile.
+// A block's unit of work: stages [begin, end) of a tile.
 struct Item {
   static constexpr int kShare = (kBlocks + CONV_SPLITS - 1) / CONV_SPLITS;
   int tile, split, begin, end;
@@ -96,7 +98,7 @@ struct Item {
 constexpr int kItems = kTiles * CONV_SPLITS;
 static_assert(CONV_SPLITS == 1 || (!CONV_RESIDENT && CONV_PRODUCTS == 1 && (CONV_SPLITS - 1) * Item::kShare < kBlocks));
 
-// A column of tiles: filters from n0 on of a group.
+// A tile's column: its group, and the first of its filters there.
 struct Column {
   int group, n0;
   NIXIE_DEVICE explicit Column(int tile) : group(tile % kTilesAcross / kTilesN), n0(tile % kTilesN * kTileN) {}
@@ -108,8 +110,8 @@ struct Barriers {
   NIXIE_DEVICE u32 empty_at(int stage) const { return empty + 8 * stage; }
 };
 
-// Channels [c, c + kSlice) of one tap, for all rows and columns of a tile. A slice past the last, which fills up the
-// last stage, lies outside both maps and reads zero.
+// Channels [c, c + kSlice) of one tap, for all rows and columns of a tile. Slices past the last one, which pad the last
+// stage, are outside both maps and read zeros.
 struct Slice {
   int index, tap, c;
   NIXIE_DEVICE explicit Slice(int index)
@@ -176,8 +178,8 @@ NIXIE_DEVICE void pin_all(Sums& sum) {
   for (int m = 0; m < kMmaM; m++) pin(sum[m]);
 }
 
-// All products of two planes of a stage into the sums of one warpgroup, which owns kMmaM * 64 rows from `a` on. add =
-// false starts anew.
+// Adds all products of two planes of a stage to the sums of one warpgroup, whose kMmaM * 64 rows start at `a`. add =
+// false starts from zero.
 NIXIE_DEVICE void multiply_stage(Sums& sum, u32 a, u32 b, bool add) {
 #pragma unroll
   for (int i = 0; i < kSlicesPerStage; i++) {
@@ -197,7 +199,7 @@ NIXIE_DEVICE void multiply_stage(Sums& sum, u32 a, u32 b, bool add) {
 
 #include "conv_fprop_epilogue.cuh"
 
-// The sums of one tile. Stages go back to the producer when what reads them is done.
+// Computes the sums of one tile. A stage is released to the producer once the products that read it are done.
 struct Multiplier {
   u32 shared;
   Barriers bars;
@@ -213,7 +215,7 @@ struct Multiplier {
       wgmma_begin();
       multiply_stage(sum, a, b, block != item.begin);
       wgmma_commit();
-      wgmma_wait<1>();  // the stage before is read: hand it back
+      wgmma_wait<1>();  // the previous stage has been read: release it
       if (block > item.begin && leader) barrier_arrive(bars.empty_at(ring.previous()));
     }
     wgmma_wait<0>();
@@ -221,7 +223,7 @@ struct Multiplier {
     pin_all(sum);
   }
 
-  // The same of two planes.
+  // The same for two planes.
   NIXIE_DEVICE void in_planes(Sums& sum, Ring<kStages>& ring) const {
     const bool leader = threadIdx.x % 128 == 0;
     Sums high, cross;
@@ -238,7 +240,7 @@ struct Multiplier {
       multiply_stage(cross, a, b + kPlaneBytes, block != 0);
       multiply_stage(cross, a + kPlaneBytes, b, true);
       wgmma_commit();
-      wgmma_wait<1>();  // high's products, and all of the stage before
+      wgmma_wait<1>();  // the products of the high planes, and all of the previous stage's
       pin_all(high);
       if (block > 0 && leader) barrier_arrive(bars.empty_at(ring.previous()));
 #pragma unroll

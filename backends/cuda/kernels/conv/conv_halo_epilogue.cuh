@@ -1,14 +1,15 @@
-// The epilogue of conv_halo_sm90.cuh, which defines Sums, Share and Passage before it: Body over the sums of a share;
-// with CONV_PARTS also parts of channels' reductions.
+// The epilogue of conv_halo_sm90.cuh, which defines Sums, Share and Passage before including it: runs Body over the
+// sums
+// of a share; with CONV_PARTS it also accumulates parts of per-channel reductions.
 #pragma once
 
-// Runs Body over the sums of one share, 16 pixels x 64 filters at a time. A pixel's pitch of 68 words keeps writes
-// apart.
+// Runs Body over the sums of one share, 16 pixels x 64 filters at a time. A pitch of 68 words per pixel avoids bank
+// conflicts of the writes.
 struct Epilogue {
   static constexpr int kChunks = kHigh / 2, kPixelPitch = 272;
 #ifdef CONV_PARTS
-  static constexpr int kAhead = CONV_AHEAD;  // chunks
-  // The loads of the first chunks are on their way while the products are computed.
+  static constexpr int kAhead = CONV_AHEAD;  // in chunks
+  // The loads of the first chunks are in flight while the products are computed.
   struct Parts : ChannelParts<1> {
     LoadsAhead loads[kAhead];
   };
@@ -28,9 +29,9 @@ struct Epilogue {
         store_shared(to + (row * 8 + i % 2) * kPixelPitch + i / 2 * 32, sum[(chunk * 2 + row) * 4 + i]);
   }
 
-  // A thread's pixels in a share, two rows from one chunk to the next.
+  // A thread's pixels in a share: one per chunk, each two rows below the last.
   struct Pixels {
-    int channel, first, rows;  // rows from the first on that there are
+    int channel, first, rows;  // number of image rows from the first pixel's on
     NIXIE_DEVICE explicit Pixels(const Share& share) {
       const int thread = threadIdx.x % 128, inside = thread / 8 % 8, row = thread / 64;
       const int image = share.image + inside % kTogether, w = share.w + inside / kTogether;
@@ -43,13 +44,13 @@ struct Epilogue {
   };
 
 #ifdef CONV_PARTS
-  // Chunks outside load a pixel inside.
+  // For a chunk whose pixel is outside the image, loads one inside.
   NIXIE_DEVICE void ask(const Pixels& pixels, int chunk, Parts& parts) const {
     if (chunk < kChunks)
       parts.loads[chunk % kAhead].load(body, pixels.has(chunk) ? pixels[chunk] : 0, min(pixels.channel, CONV_K - 8));
   }
 
-  // Before a share's products.
+  // Called before a share's products.
   NIXIE_DEVICE void begin(const Share& share, Parts& parts) const {
     const Pixels pixels(share);
 #pragma unroll
@@ -66,7 +67,7 @@ struct Epilogue {
 #else
     Body::Loads loads[kAhead];
 #endif
-    passage.meet();  // all have read what the tile before left
+    passage.meet();  // all threads have read the previous tile's chunks
 #pragma unroll
     for (int chunk = 0; chunk < kChunks; chunk++) {
 #ifndef CONV_PARTS
@@ -97,14 +98,15 @@ struct Epilogue {
   }
 
 #ifdef CONV_PARTS
-  // After a block's last tile. Consumers that share a patch have filters of their own; else both have seen the same.
+  // Called after a block's last tile. Consumers that share a patch have different filters; otherwise both have the
+  // same.
   NIXIE_DEVICE void leave(Parts& parts, int group) const {
     constexpr int kPitch = kChunkBytes / 2, kThreads = CONV_SHARED ? 128 : 256;
     static_assert(sizeof(Body::Accumulators) * 64 <= kPitch);
     const int thread = threadIdx.x % 128 + (CONV_SHARED ? 0 : group * 128);
     char* staging = static_cast<char*>(__cvta_shared_to_generic(passage.staging));
     char* first = CONV_SHARED ? staging : staging - group * 2 * kChunkBytes;
-    passage.meet();  // all have read what the last tile left
+    passage.meet();  // all threads have read the last tile's chunks
     parts.write(reinterpret_cast<Body::Accumulators*>(first + thread / 32 * kPitch));
     asm volatile("bar.sync %0, %1;" ::"r"(CONV_SHARED ? passage.barrier : 3), "n"(kThreads) : "memory");
     leave_parts(body, reinterpret_cast<const Body::Accumulators*>(first), kPitch, kThreads / 32,

@@ -1,5 +1,5 @@
-// The epilogue of conv_halo_sm90.cuh with CONV_POOL, after Sums, Share and Passage: bias, ReLU and a 2x2 max pooling
-// with its index, in place of Body.
+// The epilogue of conv_halo_sm90.cuh with CONV_POOL, included after Sums, Share and Passage: bias, ReLU and a 2x2 max
+// pooling with its index, in place of Body.
 #pragma once
 
 struct Memory {
@@ -8,8 +8,10 @@ struct Memory {
   u8* index;
 };
 
-// Bias, ReLU, max over windows of 2x2 and its index. A window's sums meet in a thread (of two images: in two that
-// change one); a word then holds the maximum of a filter and its position, 16 windows x 64 filters pass at a time.
+// Bias, ReLU, the maximum of each 2x2 window and its index. One thread has all four sums of a window (with two images
+// per row two threads do, which exchange one). The maximum of a filter and its position are packed into one word, and
+// 16
+// windows x 64 filters pass through shared memory at a time.
 struct Epilogue {
   struct Parts {};
   static constexpr int kPairs = kHigh / 2, kOutP = CONV_P / 2, kOutQ = CONV_Q / 2, kWindowPitch = 288;
@@ -17,14 +19,14 @@ struct Epilogue {
   const Memory& body;
   Passage passage;
 
-  // Two neighbours in a row, filters f and f + 8 in a word each: the thread's window's.
+  // Two neighbouring pixels of a row of the thread's window; filters f and f + 8 are packed into one word.
   static NIXIE_DEVICE void neighbours(const float* v, float bias, float bias8, u32& left, u32& right) {
     const auto word = [&](int i) {
       const float a = v[i] + bias, b = v[i + 2] + bias8;
       return CONV_RELU ? pack_relu(a, b) : pack(a, b);
     };
     left = word(0), right = word(1);
-    if (kTogether == 2) {  // these are one pixel of two images; the other pixel is in the thread beside
+    if (kTogether == 2) {  // this thread has one pixel of two images, its neighbour the other
       const bool odd = threadIdx.x % 2;
       const u32 other = __shfl_xor_sync(~0u, odd ? left : right, 1);
       if (odd)
@@ -56,7 +58,7 @@ struct Epilogue {
     const bool there = image < CONV_IMAGES && q < kOutQ && channel < CONV_K;
     const auto bias_of = [&](int filter) { return CONV_BIAS && filter < CONV_K ? body.bias[filter] : 0.f; };
     const float bias = bias_of(share.n0 + Passage::filter()), bias8 = bias_of(share.n0 + Passage::filter() + 8);
-    passage.meet();  // all have read what the tile before left
+    passage.meet();  // all threads have read the previous tile's chunks
 #pragma unroll
     for (int chunk = 0; chunk < (kPairs + 3) / 4; chunk++) {
 #pragma unroll

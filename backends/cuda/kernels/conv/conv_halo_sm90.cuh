@@ -1,47 +1,50 @@
 // Convolution on Hopper's tensor cores from patches of pixels that all taps share: the sums of conv_fprop_sm90.cuh, in
-// both roles, for windows of several taps of stride 1.
+// both roles, for windows of several taps with stride 1.
 //
-// Idea     conv_fprop reads x from L2 once for each tap. Here a patch of pixels with its halo comes to shared memory
-//          once for CONV_SLICE channels, and a tap is a shifted address: the swizzle follows address bits, and wgmma
-//          takes an operand that starts at any pixel.
+// Idea     conv_fprop reads x from L2 once for each tap. Here a patch of pixels with its halo is copied to shared
+// memory
+//          once for CONV_SLICE channels, and a tap is a shifted address. This works because the swizzle depends on
+//          address bits, and because wgmma takes an operand that starts at any pixel.
 // Layout   x channels-last, w [K][R][S][C], 16-bit storage, fp32 sums. M = 64 filters, N = the pixels of a patch: 8 in
-//          a row (CONV_TOGETHER images of 8 / TOGETHER pixels), CONV_HIGH rows, which is one wgmma that reads shared
-//          memory least; reduction = channels in slabs of CONV_SLICE, x taps.
-// Roles    persistent blocks; two consumers, each 64 filters of a patch by itself, the second a slab behind the first,
-//          so that one's epilogue is under the other's products. CONV_SHARED: both take one patch, other filters; else
-//          patches of their own. One thread copies each ring: of patches, of each consumer's filters. CONV_RESIDENT:
-//          filters are few enough to be copied once, and stay.
-// Epilogue sums go through shared memory, 16 pixels at a time; then the generated Body, 8 channels of a pixel.
+//          a row (CONV_TOGETHER images of 8 / TOGETHER pixels) by CONV_HIGH rows, a single wgmma, which reads the least
+//          shared memory; reduction = channels in slabs of CONV_SLICE, x taps.
+// Roles    persistent blocks with two consumers. Each computes 64 filters of a patch; the second is a slab behind the
+//          first, so that one's epilogue overlaps with the other's products. With CONV_SHARED both use the same patch
+//          with different filters, otherwise different patches. Each ring, of patches or of a consumer's filters, is
+//          filled by one thread. With CONV_RESIDENT, filters are few enough to be copied once and kept.
+// Epilogue sums pass through shared memory, 16 pixels at a time; then the generated Body, 8 channels of a pixel.
 // Pool     CONV_POOL: bias and ReLU only, then 2x2 max pooling: the un-pooled output is never written.
-// Gradient as in conv_fprop: CONV_TRANSPOSED_W = 1, C and K the layer's K and C, PAD what the flipped window needs.
-// Limits   stride and dilation 1, one group, C and K multiples of 8. Pays where patches tile the images.
+// Gradient as in conv_fprop: CONV_TRANSPOSED_W = 1, C and K are the layer's K and C, PAD is what the flipped window
+//          needs.
+// Limits   stride and dilation 1, one group, C and K multiples of 8. Pays off if patches tile the images.
 //
-// Measured on an H200 (docs/performance-log.md), us, conv_fprop then this: VGG conv2 forward 226 and pooling 70, here
-// 158 together; its input gradient 270, 180 (0.88 of the matrix rate); conv4 forward 303 and 37, 276; conv3 to conv6 2
-// to 7 % faster, as a patch takes half the traffic from L2. Where tiles do not fill the last wave it loses (VGG conv5's
-// input gradient: 143, 157), which the estimate knows.
+// Measured on an H200 (docs/performance-log.md), in us, conv_fprop against this kernel: VGG conv2 forward 226 and its
+// pooling 70 against 158 for both; its input gradient 270 against 180 (0.88 of the matrix rate); conv4 forward 303 and
+// pooling 37 against 276; conv3 to conv6 2 to 7 % faster, as patches halve the traffic from L2. If tiles do not fill
+// the
+// last wave it is slower (VGG conv5's input gradient: 143 against 157), which the estimate takes into account.
 //
 // Body     as for conv_fprop_sm90.cuh.
 // Compile-time, all required:
 //   CONV_C CONV_K CONV_R CONV_S      channels, filters, window
 //   CONV_IMAGES CONV_P CONV_Q        images, output height and width
 //   CONV_PAD_H CONV_PAD_W            padding before the first row and column
-//   CONV_SLICE                       channels of a slab: 64, or 32 / 16 where C is no more
-//   CONV_TOGETHER CONV_HIGH          1, 2, 4 or 8; rows of a patch, even, 8 * HIGH as wgmma has columns
-//   CONV_SHARED                      0 or 1; 1: the number of 64s in K, rounded up, is even
-//   CONV_PATCHES CONV_STAGES         depth of a ring of patches, of filters
+//   CONV_SLICE                       channels of a slab: 64, or 32 or 16 if C is at most that
+//   CONV_TOGETHER CONV_HIGH          1, 2, 4 or 8; rows of a patch, even, such that wgmma can have 8 * HIGH columns
+//   CONV_SHARED                      0 or 1; 1: ceil(K / 64) is even
+//   CONV_PATCHES CONV_STAGES         depth of a ring of patches, and of a ring of filters
 //   CONV_RESIDENT                    0 or 1; 1: STAGES = slabs x taps, K at most 64, or 128 if SHARED
 //   CONV_TRANSPOSED_W NIXIE_BF16     0 or 1
 //   CONV_POOL CONV_BIAS CONV_RELU    0 or 1; 1: instead of Body a Memory; y [N][P/2][Q/2][K], index a byte each
-//   CONV_PARTS CONV_AHEAD            as in conv_fprop_sm90.cuh, not with POOL; AHEAD of pixels two rows apart
+//   CONV_PARTS CONV_AHEAD            as in conv_fprop_sm90.cuh, not with POOL; AHEAD counts pixels two rows apart
 // Kernel conv_halo(x_map, w_map, body):
 //   x_map   tiled, 16-bit {C, N, W, H} of channels-last images, box {SLICE, TOGETHER, 8 / TOGETHER + S - 1,
 //           HIGH + R - 1}, swizzle of SLICE * 2 bytes
-//   w_map   tiled {C, R*S, K}, box {SLICE, 1, K in eights, at most 64}, the same swizzle; transposed: over the layer's
-//           own w, {K, R*S, C} in this kernel's letters, box {64, 1, SLICE}, swizzle 128
-//   grid    at most one block per multiprocessor; block 384; dynamic shared memory 1024 + rings (1 if SHARED, else 2) *
-//           PATCHES * bytes of a patch, rounded up to 1024, + 2 (RESIDENT and not SHARED: 1) * STAGES * SLICE * 2 *
-//           rows of the box of w (transposed: 64) + 4 * 4608
+//   w_map   tiled {C, R*S, K}, box {SLICE, 1, K rounded up to 8, at most 64}, the same swizzle; transposed: over the
+//           layer's own w, {K, R*S, C} in this kernel's letters, box {64, 1, SLICE}, swizzle 128
+//   grid    at most one block per SM; block 384; dynamic shared memory 1024 + (1 if SHARED, else 2) * PATCHES * (bytes
+//           of a patch, rounded up to 1024) + (1 if RESIDENT and not SHARED, else 2) * STAGES * SLICE * 2 * (rows of
+//           the box of w; transposed: 64) + 4 * 4608
 #pragma once
 #include "ptx.cuh"
 #ifdef CONV_PARTS
@@ -50,25 +53,25 @@
 
 constexpr int kTogether = CONV_TOGETHER, kWide = 8 / kTogether, kHigh = CONV_HIGH, kPatches = CONV_PATCHES;
 constexpr int kSlice = CONV_SLICE, kPlaceBytes = kSlice * 2;
-constexpr int kPitch = (kWide + CONV_S - 1) * kTogether;  // places of pixels from one row of a patch to the next
+constexpr int kPitch = (kWide + CONV_S - 1) * kTogether;  // pixels from one row of a patch to the next
 constexpr int kPatchBytes = kPitch * (kHigh + CONV_R - 1) * kPlaceBytes,
               kPatchRoom = (kPatchBytes + 1023) / 1024 * 1024;
 constexpr int kRings = CONV_SHARED ? 1 : 2, kStages = CONV_STAGES, kTaps = CONV_R * CONV_S;
-// Of few filters only these are copied. A product takes 64 rows from there on: what follows is of results that are not
-// stored.
+// Filters copied per stage. If there are fewer than 64, a product's 64 rows include whatever follows in shared memory;
+// those results are not stored.
 constexpr int kFilterRows = CONV_TRANSPOSED_W || CONV_K > 64 ? 64 : (CONV_K + 7) / 8 * 8;
 constexpr int kStageBytes = kSlice * 2 * kFilterRows;
 constexpr int kFilterRings = CONV_RESIDENT ? 2 / kRings : 2;
 constexpr int kSlabs = (CONV_C + kSlice - 1) / kSlice, kLastSteps = (CONV_C - (kSlabs - 1) * kSlice + 15) / 16;
 constexpr Swizzle kSwizzle = kSlice == 64 ? Swizzle::b128 : kSlice == 32 ? Swizzle::b64 : Swizzle::b32;
 constexpr int kAcross = (CONV_Q + kWide - 1) / kWide, kDown = (CONV_P + kHigh - 1) / kHigh;
-constexpr int kPlaces = (CONV_IMAGES + kTogether - 1) / kTogether * kDown * kAcross;  // of patches
-constexpr int kColumns = (CONV_K + 63) / 64 / (CONV_SHARED ? 2 : 1);  // tiles that a patch takes part in
+constexpr int kPlaces = (CONV_IMAGES + kTogether - 1) / kTogether * kDown * kAcross;  // positions of patches
+constexpr int kColumns = (CONV_K + 63) / 64 / (CONV_SHARED ? 2 : 1);                  // tiles that use the same patch
 constexpr int kTiles = (CONV_SHARED ? kPlaces : (kPlaces + 1) / 2) * kColumns;
 static_assert(!CONV_RESIDENT || (kStages == kSlabs * kTaps && kColumns == 1));
-constexpr int kChunkBytes = 16 * 288;  // of what passes from products to Body at a time
+constexpr int kChunkBytes = 16 * 288;  // of a chunk: the sums of 16 pixels on their way to Body
 
-// What a consumer makes in a tile: filters from n0 on of the patch at (image, h, w).
+// A consumer's share of a tile: 64 filters from n0 on, of the patch at (image, h, w).
 struct Share {
   int n0, image, h, w;
   NIXIE_DEVICE Share(int tile, int group) {
@@ -79,7 +82,7 @@ struct Share {
   }
 };
 
-// A ring in shared memory: what it holds and its barriers.
+// The addresses of a ring's data and barriers in shared memory.
 struct Buffers {
   u32 data, full, empty;
 };
@@ -117,7 +120,7 @@ NIXIE_DEVICE void produce_filters(const TensorMap* w, Buffers to, int group) {
 
 using Sums = float[kHigh * 4];
 
-// The products of one tap: filters at `a`, pixels from `b` on.
+// Adds the products of one tap: filters at `a`, pixels from `b` on.
 NIXIE_DEVICE void multiply_tap(Sums& sum, u32 a, u32 b, bool add, bool last_slab) {
 #pragma unroll
   for (int k = 0; k < kSlice / 16; k++) {
@@ -128,10 +131,10 @@ NIXIE_DEVICE void multiply_tap(Sums& sum, u32 a, u32 b, bool add, bool last_slab
   }
 }
 
-// The sums of one share. Buffers go back to their producers when what reads them is done.
+// Computes the sums of a share. Buffers are released to their producers once the products that read them are done.
 struct Multiplier {
   Buffers patches, filters;
-  u32 lead;  // barrier that the first consumer passes the second a slab later
+  u32 lead;  // barrier on which the second consumer waits until the first is a slab ahead
   Ring<kPatches> patch;
   Ring<kStages> stage;
 
@@ -148,7 +151,7 @@ struct Multiplier {
           wgmma_begin();
           multiply_tap(sum, filters.data + stage.stage * kStageBytes, b, !first, slab == kSlabs - 1);
           wgmma_commit();
-          wgmma_wait<1>();  // the tap before is done: hand back what it read
+          wgmma_wait<1>();  // the previous tap is done: release its buffers
           if (!leader || first) continue;
           if (!CONV_RESIDENT) barrier_arrive(filters.empty + 8 * stage.previous());
           if ((r | s) == 0) barrier_arrive(patches.empty + 8 * patch.previous());
@@ -164,16 +167,16 @@ struct Multiplier {
   }
 };
 
-// A consumer's passage through shared memory, from the order of products to 8 neighbouring channels a thread.
+// A consumer's passage through shared memory, from wgmma's order to 8 neighbouring channels per thread.
 struct Passage {
-  u32 staging;  // of the consumer, two chunks
-  int barrier;  // of the consumer, 1 to 15
+  u32 staging;  // the consumer's buffer, two chunks
+  int barrier;  // the consumer's named barrier, 1 to 15
 
   NIXIE_DEVICE void meet() const { asm volatile("bar.sync %0, 128;" ::"r"(barrier) : "memory"); }
   NIXIE_DEVICE u32 chunk(int i) const { return staging + i % 2 * kChunkBytes; }
-  // The filter of a thread's first sum; that of its third is 8 more.
+  // The filter of a thread's first sum; the filter of its third is 8 more.
   static NIXIE_DEVICE int filter() { return threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4; }
-  // Eight words of a row of a chunk; halves change places so that lanes meet in no bank.
+  // Reads eight words of a chunk's row. Half of the lanes read the two halves in swapped order: no bank conflicts.
   static NIXIE_DEVICE void read(u32 row, int unit, float4& low, float4& high) {
     const u32 swap = unit / 4 * 16;
     const float4 first = load_shared(row + unit * 32 + swap), second = load_shared(row + unit * 32 + 16 - swap);

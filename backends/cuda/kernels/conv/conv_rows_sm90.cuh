@@ -1,23 +1,23 @@
 // Input gradient of layers with few channels on Hopper's tensor cores: dx[h, w, c] = sum over taps (r, s) and filters k
 // of dy[h + pad - r, w + pad - s, k] * w[k, r, s, c], then whatever Body does with it.
 //
-// Idea     With few columns a product reads its rows from L2 too often: conv_fprop reads dy once for each tap and waits
-//          for that. Here the columns are the taps of a filter row times a group of channels, z[h, q, (s, c)] = sum
-//          over r and k of dy[h + pad - r, q, k] * w[k, r, s, c], so dy is read once a filter row; then dx[h, w] adds
-//          up the S neighbours z[h, w + pad - s, s].
+// Idea     With few columns a product reads its rows from L2 too often: conv_fprop reads dy once for each tap, and L2
+//          is its bound. Here the columns are the taps of a filter row times a group of channels, z[h, q, (s, c)] = sum
+//          over r and k of dy[h + pad - r, q, k] * w[k, r, s, c], so dy is read once for each filter row. Then dx[h, w]
+//          is the sum of the S neighbours z[h, w + pad - s, s].
 // Layout   dy, dx channels-last, w [K][R][S][C], 16-bit storage, fp32 sums. Implicit GEMM: M = positions
 //          (image, h, q) in order, q a column of dy; N = S x CONV_GROUP; reduction = R x K, 64 to a stage.
 // Roles    persistent blocks; one producer thread fills a ring of stages by TMA (im2col over dy: rows outside the image
-//          read zero); CONV_CONSUMERS warpgroups multiply, each 64 * CONV_MMA_M positions of its own, and run the
-//          epilogue by themselves, one's under the other's products. Neighbouring warpgroups overlap by S - 1
-//          positions, so that each finds all neighbours of its outputs in its own sums.
+//          read zero); CONV_CONSUMERS warpgroups multiply, each 64 * CONV_MMA_M positions, and each runs the epilogue
+//          of its own, which overlaps with another's products. Positions of neighbouring warpgroups overlap by S - 1,
+//          so that each has all neighbours of its outputs among its own sums.
 // Epilogue 8 channels at a time: sums to shared memory, then for each output S pieces of 8 channels are added and the
 //          generated Body runs.
 // Limits   stride and dilation 1, padding below the window; C a multiple of CONV_GROUP, K of 8; one group.
 //
 // Measured on an H200 (docs/performance-log.md), 5x5: AlexNet conv2 (64 channels) 127 -> 92 us; Overfeat conv2 (96)
 // 220 -> 163 us, where the 24 columns of dy are also fewer than dx's 28. 3x3 (VGG conv2) gained nothing, 288 us against
-// 275: a tile has six stages there, too few to hide its epilogue behind.
+// 275: a tile has six stages there, too few to hide the epilogue.
 //
 // Body     as for conv_fprop_sm90.cuh, `pixel` a pixel of dx.
 // Compile-time, all required:
@@ -31,19 +31,20 @@
 // Kernel conv_rows(dy_map, w_map, body):
 //   dy_map  im2col, 16-bit {K, Q, P, N}, corners {0, PAD_H - (R - 1)} to {0, -PAD_H}, box {64, 64 * MMA_M}, swizzle 128
 //   w_map   tiled {C, R*S, K}, box {GROUP, 1, 64}, swizzle of GROUP * 2 bytes
-//   grid    at most one block per multiprocessor; block (CONSUMERS + 1) * 128; dynamic shared memory 1024 + STAGES *
-//           (64 * MMA_M * CONSUMERS + S * GROUP) * 128 + CONSUMERS * MMA_M * 64 * S * 32
+//   grid    at most one block per SM; block (CONSUMERS + 1) * 128; dynamic shared memory 1024 + STAGES * (64 * MMA_M *
+//           CONSUMERS + S * GROUP) * 128 + CONSUMERS * MMA_M * 64 * S * 32
 #pragma once
 #include "ptx.cuh"
 
 constexpr int kStages = CONV_STAGES, kConsumers = CONV_CONSUMERS, kMmaM = CONV_MMA_M, kGroup = CONV_GROUP;
-constexpr int kRows = 64 * kMmaM, kOwn = kRows - (CONV_S - 1);  // positions of a warpgroup, and those new to it
+constexpr int kRows = 64 * kMmaM,
+              kOwn = kRows - (CONV_S - 1);  // positions per warpgroup, and those not shared with the previous one
 constexpr int kColumns = CONV_S * kGroup, kBoxBytes = kGroup * 128;
 constexpr int kBytesA = kConsumers * kRows * 128, kStageBytes = kBytesA + CONV_S * kBoxBytes;
-constexpr int kSlabs = (CONV_K + 63) / 64, kBlocks = CONV_R * kSlabs;  // stages that one tile consumes
+constexpr int kSlabs = (CONV_K + 63) / 64, kBlocks = CONV_R * kSlabs;  // stages per tile
 constexpr int kGroups = CONV_C / kGroup, kShares = (CONV_POSITIONS - (CONV_S - 1) + kOwn - 1) / kOwn;
 constexpr int kTiles = (kShares + kConsumers - 1) / kConsumers * kGroups;
-constexpr int kTapBytes = kRows * 32;  // of one tap's sums of 8 channels
+constexpr int kTapBytes = kRows * 32;  // the sums of one tap for 8 channels
 constexpr Swizzle kSwizzle = kGroup == 64 ? Swizzle::b128 : Swizzle::b64;
 static_assert(CONV_C % kGroup == 0);
 
@@ -61,7 +62,7 @@ NIXIE_DEVICE void produce(const TensorMap* dy, const TensorMap* w, u32 shared, u
     }
     const int c = tile % kGroups * kGroup;
     for (int block = 0; block < kBlocks; block++, ring.next()) {
-      const int r = block / kSlabs, k = block % kSlabs * 64;  // r counts dy's rows, from the last filter row on
+      const int r = block / kSlabs, k = block % kSlabs * 64;  // r counts dy's rows, starting at the last filter row's
       const u32 a = shared + ring.stage * kStageBytes, bar = full + 8 * ring.stage;
       barrier_wait(empty + 8 * ring.stage, ring.parity ^ 1);
       barrier_expect(bar, kStageBytes);
@@ -74,7 +75,7 @@ NIXIE_DEVICE void produce(const TensorMap* dy, const TensorMap* w, u32 shared, u
   }
 }
 
-// All products of one stage into the sums of one warpgroup, whose rows start at `a`.
+// Adds all products of one stage to the sums of one warpgroup, whose rows start at `a`.
 NIXIE_DEVICE void multiply_stage(float (&sum)[kMmaM][kColumns / 2], u32 a, u32 b, int block) {
 #pragma unroll
   for (int k = 0; k < 4; k++) {
@@ -85,7 +86,7 @@ NIXIE_DEVICE void multiply_stage(float (&sum)[kMmaM][kColumns / 2], u32 a, u32 b
   }
 }
 
-// The first output that needs position x or a later one, of outputs and positions in order.
+// The first output that needs position x or a later one; outputs and positions are counted in order.
 NIXIE_DEVICE int output_from(int x) {
   const int row = x / CONV_Q, first = x % CONV_Q - CONV_PAD_W;
   return row * CONV_W + (first > 0 ? first : 0);
@@ -93,13 +94,13 @@ NIXIE_DEVICE int output_from(int x) {
 
 struct Epilogue {
   const Body& body;
-  u32 staging;  // of the warpgroup
-  int barrier;  // of the warpgroup, 1 to 15
+  u32 staging;  // the warpgroup's buffer in shared memory
+  int barrier;  // the warpgroup's named barrier, 1 to 15
 
   NIXIE_DEVICE void meet() const { asm volatile("bar.sync %0, 128;" ::"r"(barrier) : "memory"); }
 
-  // Where four of the eight sums of a tap at a position lie: the halves change places every four positions, so that
-  // threads that read neighbouring positions meet in no bank.
+  // The address of half of a tap's eight sums at a position. The two halves are swapped every four positions, so that
+  // threads that read neighbouring positions have no bank conflicts.
   NIXIE_DEVICE u32 place(int s, int row, int half) const {
     return staging + s * kTapBytes + row * 32 + (half ^ (row / 4 & 1)) * 16;
   }
@@ -167,7 +168,7 @@ NIXIE_DEVICE void consume(const Epilogue& epilogue, u32 shared, u32 full, u32 em
       wgmma_begin();
       multiply_stage(sum, stage + group * kRows * 128, stage + kBytesA, block);
       wgmma_commit();
-      wgmma_wait<1>();  // the stage before is read: hand it back
+      wgmma_wait<1>();  // the previous stage has been read: release it
       if (block > 0 && leader) barrier_arrive(empty + 8 * ring.previous());
     }
     wgmma_wait<0>();

@@ -1,36 +1,38 @@
 // First layers of three channels and stride 4 (AlexNet, Overfeat: 11x11) on Hopper's tensor cores, by space-to-depth:
-// blocks of 4x4 pixels become points of 48 channels, and the layer a dense 3x3 convolution of stride 1.
+// each block of 4x4 pixels becomes a point of 48 channels, and the layer a dense 3x3 convolution of stride 1.
 //
-// Layout   x [N][3][H][W] with any strides, of any type, or elements made of such; w [K][R][S][3], y and dy channels-
-//          last, 16-bit. conv_s2d_pack makes a padded copy of x in 6 planes of 8 channels, [N][plane][row][column][8],
-//          which forward and gradient share. In shared memory 8 neighbouring points of a plane are one
-//          core matrix of an unswizzled operand, so every tap is the same data at a start address shifted by whole
-//          points: a band is loaded once. Plane d < 4 holds the first 8 of the 12 values of pixel row d of a point,
-//          planes 4 and 5 the last 4s.
-// Rows     M runs over the band's points row after row, all of the pitch: the last columns of a row are junk that is
-//          computed and not stored (4 %). Filters are permuted so that a thread's eight are neighbours.
-// Pool     tiles are 8 x 8 points, whose windows of 2 x 2 meet in neighbouring lanes: the un-pooled output is never
-//          written.
-// Roles    one thread copies bands; three warpgroups multiply tiles of 64 points in turn. In the gradient dy comes by
-//          TMA, whose columns past Q read zero, and warpgroup i holds the sums of tap row i over all bands of a block.
+// Layout   x [N][3][H][W] with any strides, of any type, possibly transformed by element() when loaded; w [K][R][S][3],
+//          y and dy channels-last, 16-bit. conv_s2d_pack makes a padded copy of x in 6 planes of 8 channels,
+//          [N][plane][row][column][8], which forward pass and gradient share. In shared memory 8 neighbouring points of
+//          a plane are one core matrix of an unswizzled operand, so each tap reads the same data at a start address
+//          shifted by whole points: a band is loaded once. A pixel row of a point has 12 values (4 pixels of 3
+//          channels); plane d < 4 holds the first 8 of pixel row d, planes 4 and 5 the last 4 of two rows each.
+// Rows     M runs over the band's points, row after row, each row padded to the pitch. The last columns of a row are
+//          computed but not stored (4 %). Filters are permuted so that a thread's eight are neighbours.
+// Pool     tiles are 8 x 8 points, so that the values of a 2 x 2 window are in neighbouring lanes: the un-pooled output
+//          is never written.
+// Roles    one thread copies bands; three warpgroups multiply tiles of 64 points in turn. In the gradient dy is loaded
+//          by TMA, which reads zeros past column Q, and warpgroup i holds the sums of tap row i over all bands of a
+//          block.
 // Limits   stride 4; R and S at most 12, in the gradient R from 9 to 12; K 32, 64 or 96 forward, a multiple of 8 in
 //          the gradient; a band's buffers must fit shared memory.
 //
-// Measured on an H200, batch 128: AlexNet conv1 forward 48 us, gradient 51, pack 22 (floor 23 each; cuDNN 437 and
-// 356); Overfeat 61, 82 and 24 us (floor 35; cuDNN 678 and 488). The tensor cores are busy 60 % of the time: products
-// of 64 x 64 and 64 x 48 read shared memory as long as they multiply; filters as M, points as N = 128 would help.
-// Overfeat's 2x2 pooling fused, packing included: 102 us where 93 and the pooling's 31 were.
-// What the ideas bought: packing inside the kernel cost 60 and 75 us (4 warps issue too slowly) against 22 + 54 and
-// 51; packing the weights once instead of in every block 6 us. Of images of bytes (AlexNet, a scale and a shift per
-// channel): a place of two images a thread, with its channels known at compile time, 84 -> 68 us forward; 73 of halves.
+// Measured on an H200, batch 128: AlexNet conv1 forward 48 us, gradient 51, packing 22 (memory bound 23 each; cuDNN 437
+// and 356); Overfeat 61, 82 and 24 us (bound 35; cuDNN 678 and 488). The tensor cores are busy 60 % of the time:
+// products of 64 x 64 and 64 x 48 read shared memory for as long as they multiply; filters as M and points as N = 128
+// would help. Overfeat with its 2x2 pooling fused, packing included: 102 us, where layer and pooling took 93 and 31.
+// What each idea gained: packing inside the kernel took 60 and 75 us (4 warps issue too slowly), a packing kernel 22 +
+// 54 and 51; packing the weights once instead of in every block 6 us. With images of bytes (AlexNet, a scale and a
+// shift per channel), one thread packing the same position of two images, with channels known at compile time: 84 -> 68
+// us forward; from halves 73.
 //
 // Compile-time, all required: CONV_IMAGES CONV_H CONV_W CONV_PAD_H CONV_PAD_W CONV_K CONV_R CONV_S CONV_P CONV_Q
 //   CONV_BAND (output rows of a band) CONV_BUFFERS CONV_AT_ONCE (images that a thread packs) NIXIE_BF16
 //   CONV_X_N CONV_X_C CONV_X_H CONV_X_W    strides of x, in elements
 //   CONV_POOL CONV_BIAS CONV_RELU          forward: 1: 2x2 max pooling fused, BAND a multiple of 8
 //   CONV_GRAD CONV_BLOCKS CONV_OUT_FLOAT   1: the filter gradient; its blocks; its type: float or 16-bit
-// Before this file: Stored, the type of what x holds; element(body, stored, n, c, h, w), which makes an element of the
-// image of what is stored at its place; and Body, which holds x (const Stored*) and packed (uint4*), and
+// Defined before this file: Stored, the type in which x is stored; element(body, stored, n, c, h, w), which computes an
+// element of the image from its stored value; and Body, which holds x (const Stored*) and packed (uint4*), and
 //   forward: w (const u16*), packed_weights (uint4*) and what conv_fprop_sm90.cuh says, or with POOL bias (const
 //   float*), y (u16*) [N][P/2][Q/2][K] and index (u8*);
 //   gradient: parts float[blocks][ceil(K / 64)][kTaps * 48 + 8][64], dw [K][R][S][3] (void*), db float[K].
@@ -39,8 +41,8 @@
 // Kernel conv_s2d_pack(body): a thread per 16 bytes of packed [images][6][P + TR - 1][kPitch][8] for each
 //   AT_ONCE images; block 256.
 // Kernel conv_s2d_pack_weights(body): a thread per 16 bytes of packed_weights [kTaps * 6][K][8]; block 256.
-// Kernel conv_s2d(body): grid up to one block per multiprocessor, block 512, dynamic shared memory 1024 + BUFFERS *
-//   kBandBytes + kTaps * 96 * K.
+// Kernel conv_s2d(body): grid up to one block per SM, block 512, dynamic shared memory 1024 + BUFFERS * kBandBytes +
+//   kTaps * 96 * K.
 // Kernel conv_s2d_wgrad(dy_map, body): grid (blocks, ceil(K / 64)), block 512, dynamic shared memory 1024 + BUFFERS *
 //   (kBandBytes + kDyBytes); dy_map tiled {K, Q, P, N}, box {64, kPitch, BAND, 1}, swizzle 128 bytes.
 // Kernel conv_s2d_wgrad_reduce(body): grid (kTaps * 48 + 8, grid.y of the gradient), block 256.
@@ -58,27 +60,27 @@ constexpr int kP = CONV_P, kQ = CONV_Q;
 constexpr int kTapsR = (CONV_R + 3) / 4, kTapsS = (CONV_S + 3) / 4, kTaps = kTapsR * kTapsS;
 constexpr int kPitch = kQ + kTapsS - 1, kBand = CONV_BAND, kRows = kBand + kTapsR - 1,
               kBands = (kP + kBand - 1) / kBand;
-// The last product of a gradient reads past the last plane, where zeros must stand: dy is zero there, but zero times
-// what else may lie there can be NaN.
+// The last product of a gradient reads past the last plane, where memory must be zero: dy is zero there, but zero times
+// arbitrary bits can be NaN.
 constexpr int kPlaneBytes = kRows * kPitch * 16,
               kBandBytes = (6 * kPlaneBytes + (kTapsS + 14) * 16 + 1023) / 1024 * 1024;
 constexpr int kPackedRows = kP + kTapsR - 1, kConsumers = 3, kThreads = (kConsumers + 1) * 128, kBuffers = CONV_BUFFERS;
 
 constexpr int kImagesAtOnce = CONV_AT_ONCE;
 
-// Value `value` (pixel value / 3, channel value % 3) of the pixel row `h` of a point, in bits; zero outside the image.
+// The bits of value `value` (pixel value / 3, channel value % 3) of pixel row `h` of a point; zero outside the image.
 NIXIE_DEVICE u32 load_value(const Body& body, int n, int h, int w, int value) {
   const int c = value % 3;
   w += value / 3;
   const bool inside = h >= 0 && h < CONV_H && w >= 0 && w < CONV_W;
   const Stored* image = body.x + static_cast<u64>(n) * CONV_X_N;
   const Stored stored = inside ? read<1>(image + (h * CONV_X_H + w * CONV_X_W + c * CONV_X_C)).lane[0] : Stored{};
-  // Outside too, so that what belongs to a channel is read once for all values.
+  // Computed outside the image, too, so that the numbers of a channel are loaded once for all values.
   const u32 bits = convert<Half>(element(body, stored, n, c, h, w)).bits;
   return inside ? bits : 0;
 }
 
-// The filter element of channel `channel` (0 to 47) of tap `tap`, or -1 where the padded window has none.
+// The filter element of channel `channel` (0 to 47) of tap `tap`, or -1 in the window's padding.
 NIXIE_DEVICE int filter_element(int tap, int channel) {
   int plane = channel / 8, e = channel % 8;
   int d = plane < 4 ? plane : (plane - 4) * 2 + e / 4, value = plane < 4 ? e : 8 + e % 4;
@@ -86,7 +88,7 @@ NIXIE_DEVICE int filter_element(int tap, int channel) {
   return r < CONV_R && s < CONV_S ? (r * CONV_S + s) * 3 + value % 3 : -1;
 }
 
-// Eight channels of one point: plane d < 4 is values 0 to 7 of pixel row d, planes 4 and 5 values 8 to 11 of two rows.
+// Eight channels of one point: plane d < 4 has values 0 to 7 of pixel row d, planes 4 and 5 values 8 to 11 of two rows.
 template <bool first_values>
 NIXIE_DEVICE uint4 pack_point(const Body& body, int n, int plane, int row, int j) {
   u32 word[4] = {};
@@ -98,8 +100,8 @@ NIXIE_DEVICE uint4 pack_point(const Body& body, int n, int plane, int row, int j
   return make_uint4(word[0], word[1], word[2], word[3]);
 }
 
-// Eight channels of one filter: weights lie as [tap * 6 + plane][column][8 channels], where column 8 b + c is filter
-// b / 4 * 32 + c / 2 * 8 + b % 4 * 2 + c % 2.
+// Eight channels of one filter. Packed weights are [tap * 6 + plane][column][8 channels]; column 8 b + c is filter b /
+// 4 * 32 + c / 2 * 8 + b % 4 * 2 + c % 2.
 NIXIE_DEVICE uint4 pack_filter(const u16* w, int chunk, int column) {
   int block = column / 8, filter = block / 4 * 32 + column % 8 / 2 * 8 + block % 4 * 2 + column % 2;
   u32 word[4] = {};
@@ -123,8 +125,8 @@ extern "C" __global__ void __launch_bounds__(256) conv_s2d_pack(const __grid_con
           plane < 4 ? pack_point<true>(body, n + k, plane, row, j) : pack_point<false>(body, n + k, plane, row, j);
 }
 
-// Copies a band (output rows from `p` on) to shared memory; one thread. Rows past the image keep what was there: they
-// only meet outputs that do not exist.
+// One thread copies a band (output rows from `p` on) to shared memory. Rows past the image keep their old contents,
+// since only outputs that do not exist use them.
 NIXIE_DEVICE u32 band_bytes(int p) { return 6 * min(kRows, kPackedRows - p) * kPitch * 16; }
 NIXIE_DEVICE void load_band(u32 shared, const uint4* packed, int image, int p, u32 bar) {
 #pragma unroll
@@ -162,10 +164,10 @@ constexpr int kTilesQ = (kQ + 7) / 8, kTiles = kBand / 8 * kTilesQ, kStep = kPit
 static_assert(kBand % 8 == 0);
 NIXIE_DEVICE int first_point(int tile) { return tile / kTilesQ * 8 * kPitch + tile % kTilesQ * 8; }
 
-// Bias, ReLU, max over windows of 2x2 and its index. Both rows of a window are in one thread, its columns in two, of
-// which each finishes one half of the filters.
+// Bias, ReLU, the maximum of each 2x2 window and its index. A thread has both rows of a window, but its two columns are
+// in two threads, each of which finishes half of the filters.
 NIXIE_DEVICE void finish_tile(const Body& body, const float (&sum)[CONV_K / 2], int image, int p, int tile) {
-  constexpr int kFours = CONV_K / 16, kOutP = kP / 2, kOutQ = kQ / 2;  // fours: of filters, a thread's
+  constexpr int kFours = CONV_K / 16, kOutP = kP / 2, kOutQ = kQ / 2;  // fours: groups of 4 filters per thread
   const int lane = threadIdx.x % 32, t = lane % 4;
   const bool odd = lane / 4 % 2;
   p = (p + tile / kTilesQ * 8) / 2 + threadIdx.x % 128 / 32;
@@ -242,7 +244,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1) conv_s2d(const __grid_
     barrier_wait(shared_address(&weights_here), 0);
   }
   Ring<kBuffers> ring;
-  int turn = 0;  // tiles so far, dealt to the warpgroups in turn
+  int turn = 0;  // tiles so far; warpgroups take them in turn
   for (int unit = blockIdx.x; unit < CONV_IMAGES * kBands; unit += gridDim.x, ring.next()) {
     int image = unit / kBands, p = (unit - image * kBands) * kBand;
     u32 band = shared + ring.stage * kBandBytes;
@@ -280,7 +282,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1) conv_s2d(const __grid_
 // ---- filter gradient ----
 
 constexpr int kDyPoints = (kBand * kPitch + 15) / 16 * 16, kDyBytes = kDyPoints * 128;
-constexpr int kColumns = kTaps * 48 + 8;  // of the partial sums: taps x channels, then a block of ones for the bias
+constexpr int kColumns = kTaps * 48 + 8;  // of the partial sums: taps x channels, then 8 columns of ones for the bias
 
 NIXIE_DEVICE void produce_gradient(const TensorMap* dy, const uint4* packed, u32 shared, Barriers bars) {
   Ring<kBuffers> ring;
@@ -294,7 +296,7 @@ NIXIE_DEVICE void produce_gradient(const TensorMap* dy, const uint4* packed, u32
   }
 }
 
-// Sums of tap row `tap_row` (and of the bias, by tap row 0) over all bands of the block.
+// Adds up tap row `tap_row` over all bands of the block; tap row 0 also adds up the bias gradient.
 NIXIE_DEVICE void consume_gradient(float* parts, u32 shared, u32 ones, Barriers bars, int tap_row) {
   float sum[kTapsS][24] = {}, bias[4] = {};
   Ring<kBuffers> ring;
@@ -325,7 +327,8 @@ NIXIE_DEVICE void consume_gradient(float* parts, u32 shared, u32 ones, Barriers 
     bool is_bias = i >= kTapsS * 24;
     int j = is_bias ? i - kTapsS * 24 : i % 24;
     int column = (is_bias ? kTaps * 48 : (tap_row * kTapsS + i / 24) * 48 + j / 4 * 8) + lane % 4 * 2 + j % 2;
-    if (is_bias && column % 8 != tap_row) continue;  // all columns of the product with ones are alike: one a tap row
+    if (is_bias && column % 8 != tap_row)
+      continue;  // all columns of the product with ones are equal: each tap row writes one
     parts[column * 64 + row + j % 4 / 2 * 8] = is_bias ? bias[j] : sum[i / 24 < kTapsS ? i / 24 : 0][j];
   }
 }
@@ -341,7 +344,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
     store_shared(shared + i * 16, uint4{});
   if (threadIdx.x < 64) ones[threadIdx.x] = pack(1.f, 1.f);
   fence_async_proxy();
-  __syncthreads();  // the points that round a band up to whole products stay zero
+  __syncthreads();  // points that pad a band to whole products stay zero
   const int role = __shfl_sync(~0u, threadIdx.x / 128, 0);
   float* parts = body.parts + static_cast<u64>(blockIdx.x * gridDim.y + blockIdx.y) * (kColumns * 64);
   static_assert(kTapsR == kConsumers, "one warpgroup per row of taps");

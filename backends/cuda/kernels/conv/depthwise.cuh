@@ -1,34 +1,35 @@
-// Depthwise convolution: every channel has its own filters, one or a few, so it is memory-bound: its time is that of
-// reading and writing images.
+// Depthwise convolution: every channel has its own filters, one or a few. So it is memory-bound: it takes as long as
+// reading and writing the images.
 //
 // Layout   images channels-last, filters [C][R][S]; storage f16, bf16 or f32, sums in floats.
 // Threads  a thread owns CONV_LANES neighbouring channels of CONV_COLUMNS neighbouring columns and goes down the
 //          rows of a strip. A row is read once and added to the sums of all result rows that use it, which stay in
 //          registers, while cp.async loads the next rows into shared memory. If a window is too high for that
-//          (CONV_SLIDES = 0), and multiplications take longer than memory anyway, each row of the result reads all its
-//          rows again.
-// Roles    output and input gradient. An input gradient of stride 1 is the output over dy with the filter flipped
-//          (CONV_TURNED). depthwise_wgrad.cuh has the filter gradient.
+//          (CONV_SLIDES = 0), multiplications take longer than memory anyway, and each row of the result reads all its
+//          source rows again.
+// Roles    output and input gradient. An input gradient of stride 1 is the forward convolution of dy with the flipped
+//          filter (CONV_TURNED). depthwise_wgrad.cuh has the filter gradient.
 // Limits   channels of the result a multiple of CONV_LANES; input gradients: CONV_COLUMNS a multiple of the stride.
 //
-// Measured: docs/performance-log.md. What the ideas bought, MobileNet's 112x112x32: pieces as words 78 -> 68 us, rows
-// through shared memory 67 -> 57 (0.85 of the copy rate).
+// Measured: docs/performance-log.md. What each idea gained on MobileNet's 112x112x32: pieces as words 78 -> 68 us, rows
+// through shared memory 67 -> 57 us (0.85 of the copy rate).
 //
 // Storage  the type of images and filters, defined before this file.
 // Body     struct Body { struct Loads; void load(int pixel, int channel, Loads&) const;
 //          void run(int pixel, int channel, const Loads&, const float (&sum)[CONV_LANES]) const;
 //          const Storage *source, *other; }, defined before this file: x and w, or dy and w.
-// Compile-time: those of depthwise_rows.cuh, and CONV_PARTS, CONV_K if blocks leave parts of channels' reductions
-//   (channel_parts.cuh): run() then takes more.
+// Compile-time: those of depthwise_rows.cuh; and CONV_PARTS and CONV_K if blocks store parts of per-channel reductions
+//   (channel_parts.cuh), for which run() takes further arguments as in conv_fprop_sm90.cuh.
 // Kernel depthwise(body): a thread for each piece of channels (rounded up to CONV_ACROSS), group of columns, strip and
-//   image; with parts CONV_PARTS blocks for each row of pieces, which share those.
+//   image; with parts, CONV_PARTS blocks share the work on each CONV_ACROSS pieces.
 #pragma once
 #include "depthwise_rows.cuh"
 #ifdef CONV_PARTS
 #include "channel_parts.cuh"
 #endif
 
-// The filters of a thread's channels: in registers, or as floats [tap][lane] of a block's channels in shared memory.
+// The filters of a thread's channels: in registers, or in shared memory with those of all the block's channels, as
+// floats [tap][lane].
 constexpr bool kHeld = kSlides && kTaps * kFilterLanes <= 80;
 struct Filter {
   float held[kHeld ? kTaps * kFilterLanes : 1];
@@ -76,7 +77,7 @@ struct Filter {
 
 using Sums = float[kLive][kRowsOut][kColumns][kLanes];
 
-// Adds row `u` of a step; `k`: the step modulo kLive. Where rows slide both are known when compiled.
+// Adds row `u` of a step to the sums; `k` is the step modulo kLive. With CONV_SLIDES both are compile-time constants.
 __device__ __forceinline__ void add_row(Sums& sums, const Row& row, const Source& source, bool there,
                                         const Filter& filter, const Input& input, int k, int u) {
   float x[kWidth][kSourceLanes];
@@ -106,7 +107,7 @@ __device__ __forceinline__ void add_row(Sums& sums, const Row& row, const Source
     }
 }
 
-// What follows the sums of a thread's channels.
+// The epilogue of a thread's channels: runs Body over complete sums, and accumulates their reductions.
 struct Epilogue {
   const Body& body;
   const int channel;
@@ -122,7 +123,7 @@ struct Epilogue {
 #endif
   }
 
-  // The first pixel of result row m that is complete after a step; -1: none.
+  // The first pixel of row m of the results that a step completes, or -1 if they are not this thread's.
   __device__ int pixel_of(const Item& item, int step, int m) const {
     const int oldest = kBack ? step : step - (kLive - 1);
     const int row = kBack ? kStrideH * step - CONV_PAD_H + m : oldest * kClasses + item.row_class;
@@ -130,7 +131,7 @@ struct Epilogue {
     return is_own ? (item.image * kResultH + row) * kResultW + item.column : -1;
   }
 
-  // Stores what is complete after a step, and makes room for the next sums.
+  // Stores the sums that a step completes, and resets them.
   __device__ __forceinline__ void retire(float (&sums)[kRowsOut][kColumns][kLanes], const Item& item, int step) {
 #pragma unroll
     for (int m = 0; m < kRowsOut; ++m) {
@@ -159,7 +160,7 @@ struct Epilogue {
   }
 
 #ifdef CONV_PARTS
-  // All threads of a block; `active`: this one has channels of its own.
+  // Called by all threads of a block. `active`: this thread has channels.
   __device__ void leave(bool active) {
     auto* const parts = reinterpret_cast<Body::Accumulators*>(shared_memory);  // [threads / across][across][lanes]
     __syncthreads();
@@ -195,7 +196,7 @@ __device__ __forceinline__ void convolve(const Body& body, const Item& item, con
         const Row row = rows.take(source, step, u, end);
         add_row(sums, row, source, source.has(source.row_of(step, u)), filter, input, k, u);
       }
-      const int slot = kBack ? k : (k + 1) % kLive;  // of the oldest results
+      const int slot = kBack ? k : (k + 1) % kLive;  // slot of the oldest results
       epilogue.retire(sums[slot], item, step);
     }
   }
@@ -213,7 +214,7 @@ extern "C" __global__ void __launch_bounds__(CONV_THREADS, CONV_BLOCKS) depthwis
   Epilogue epilogue(body, channel);
   for (int i = piece < kPieces ? index : kItems; i < kItems; i += CONV_PARTS * rows) {
     convolve(body, Item(i), filter, input, epilogue);
-    asm volatile("cp.async.wait_all;" ::: "memory");  // the next item's rows go to the same places
+    asm volatile("cp.async.wait_all;" ::: "memory");  // the next item's rows reuse the ring
   }
   epilogue.leave(piece < kPieces);
 #else

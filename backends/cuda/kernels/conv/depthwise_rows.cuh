@@ -1,56 +1,57 @@
-// Shared by the depthwise convolutions (depthwise.cuh, depthwise_wgrad.cuh): the division of work among threads, and
+// Shared by the depthwise convolutions (depthwise.cuh, depthwise_wgrad.cuh): how the work is divided among threads, and
 // the pipeline of source rows into shared memory.
 //
-// Dynamic shared memory: (CONV_AHEAD + 1) * CONV_THREADS * columns that a thread reads * its pieces, rounded up to 16
-// bytes, and filters that registers do not hold, as floats.
+// Dynamic shared memory: (CONV_AHEAD + 1) * CONV_THREADS * (columns that a thread reads) * (bytes of a piece), rounded
+// up to 16 bytes, then, as floats, the filters if registers do not hold them.
 // Compile-time, all required:
 //   CONV_ROLE                       0 output, 1 input gradient, 2 filter gradient
 //   CONV_C CONV_FILTERS CONV_R CONV_S   channels of x, of y (as many or a multiple), window
-//   CONV_TURNED                     0 or 1: role 0 makes dx of dy, with the filter read from its end
+//   CONV_TURNED                     0 or 1; 1: role 0 computes dx from dy, with the filter reversed
 //   CONV_IMAGES CONV_H CONV_W CONV_P CONV_Q   sizes of x and of y; turned: of dy and of dx
 //   CONV_STRIDE_H/_W CONV_PAD_H/_W CONV_DILATION_H/_W
-//   CONV_LANES CONV_COLUMNS         channels and columns of the result that a thread computes; gradients of x read
-//                                   those of all filters of a channel, others one of x for several filters
-//   CONV_SLIDES                     0 or 1: rows are read once
+//   CONV_LANES CONV_COLUMNS         channels and columns of the result that a thread computes; for an input gradient it
+//                                   reads dy of all filters of these channels, otherwise one channel of x may serve
+//                                   several filters
+//   CONV_SLIDES                     0 or 1; 1: each source row is read once
 //   CONV_STEPS                      rows of y in a strip (input gradient: rows of dy)
-//   CONV_AHEAD                      rows of the source that are on their way while one is used
+//   CONV_AHEAD                      source rows in flight while one is used
 //   CONV_ACROSS                     pieces of channels side by side in a block; divides CONV_THREADS
-//   CONV_THREADS CONV_BLOCKS        of a block; blocks that must fit a multiprocessor
+//   CONV_THREADS CONV_BLOCKS        threads per block; blocks that must be resident on an SM
 #pragma once
 #include "types.cuh"
 
 constexpr int kLanes = CONV_LANES, kColumns = CONV_COLUMNS, kAcross = CONV_ACROSS, kTaps = CONV_R * CONV_S;
 constexpr bool kBack = CONV_ROLE == 1, kFilter = CONV_ROLE == 2, kSlides = CONV_SLIDES;
-constexpr int kMany = CONV_FILTERS / CONV_C;  // filters of a channel
+constexpr int kMany = CONV_FILTERS / CONV_C;  // filters per channel
 constexpr bool kToInput = kBack || CONV_TURNED, kGathers = kToInput && kMany > 1;
 constexpr int kResultC = kToInput ? CONV_C : CONV_FILTERS, kSourceC = kToInput ? CONV_FILTERS : CONV_C;
-constexpr int kTerms = kGathers ? kMany : 1, kFilterLanes = kLanes * kTerms;  // filters of a lane, of a thread
+constexpr int kTerms = kGathers ? kMany : 1, kFilterLanes = kLanes * kTerms;  // filters per lane, per thread
 constexpr int kSourceLanes = kToInput ? kFilterLanes : kLanes > kMany ? kLanes / kMany : 1;
 constexpr int kPieces = kResultC / kLanes, kPieceBlocks = (kPieces + kAcross - 1) / kAcross;
 static_assert(CONV_FILTERS % CONV_C == 0 && kResultC % kLanes == 0 && CONV_THREADS % kAcross == 0);
 static_assert(kToInput || kLanes % kMany == 0 || kMany % kLanes == 0);
-// Where a term of a lane lies among those of the source; the source's channel for one of the result.
+// The source lane of one term of a lane's sum; and the source channel for a channel of the result.
 __host__ __device__ constexpr int source_lane(int lane, int term) {
   return kGathers ? lane * kMany + term : lane * kSourceLanes / kLanes;
 }
 __device__ inline int source_channel(int channel) { return kToInput ? channel * kMany : channel / kMany; }
 static_assert(!kBack || kColumns % CONV_STRIDE_W == 0);
 
-// Rows of stride 1 and dilation d fall into d classes that never meet: each is one of dilation 1.
+// With stride 1 and dilation d, rows fall into d independent classes, each a convolution of dilation 1.
 constexpr int kClasses = kSlides && !kBack && CONV_STRIDE_H == 1 ? CONV_DILATION_H : 1;
 constexpr int kStrideH = CONV_STRIDE_H, kDilationH = kClasses > 1 ? 1 : CONV_DILATION_H;
 constexpr int kReach = (CONV_R - 1) * kDilationH / kStrideH + 1;  // steps that a row of the result spans
-constexpr int kLive = kSlides ? kReach : 1;                       // steps whose sums are open
-constexpr int kRowsOut = kBack ? kStrideH : 1;                    // that a step completes
-constexpr int kRowsIn =                                           // that a step reads
+constexpr int kLive = kSlides ? kReach : 1;                       // steps whose sums are incomplete
+constexpr int kRowsOut = kBack ? kStrideH : 1;                    // rows that a step completes
+constexpr int kRowsIn =                                           // rows that a step reads
     kSlides   ? (kBack ? 1 : kStrideH)
     : kBack   ? kReach
     : kFilter ? 1
               : CONV_R;
-constexpr int kBands = kFilter && !kSlides ? CONV_R : 1;  // of the filter, on blocks of their own
+constexpr int kBands = kFilter && !kSlides ? CONV_R : 1;  // filter rows that separate blocks compute
 constexpr int kOwnTaps = kTaps / kBands;
 
-// The floor of a quotient whose divisor is positive.
+// Division rounded down; the divisor is positive.
 __host__ __device__ constexpr int down(int a, int b) { return a >= 0 ? a / b : -((b - 1 - a) / b); }
 
 constexpr int kResultH = kBack ? CONV_H : CONV_P, kResultW = kBack ? CONV_W : CONV_Q;
@@ -60,14 +61,14 @@ constexpr int kFirstStep = kBack ? CONV_PAD_H / kStrideH : 0;
 constexpr int kSteps =
     kBack ? (CONV_H - 1 + CONV_PAD_H) / kStrideH + 1 - kFirstStep : (CONV_P + kClasses - 1) / kClasses;
 constexpr int kStrips = (kSteps + CONV_STEPS - 1) / CONV_STEPS;
-constexpr int kItems = CONV_IMAGES * kClasses * kStrips * kGroups;  // of one piece of channels
+constexpr int kItems = CONV_IMAGES * kClasses * kStrips * kGroups;  // per piece of channels
 
-// Columns of the source that a group reads, as kWidth places from its first column, kNear, on.
+// The source columns that a group of result columns reads: kWidth places from column kNear on, relative to the group.
 constexpr int kNear = kBack ? down(CONV_PAD_W - (CONV_S - 1) * CONV_DILATION_W, CONV_STRIDE_W) : -CONV_PAD_W;
 constexpr int kWidth = (kBack ? down(kColumns - 1 + CONV_PAD_W, CONV_STRIDE_W)
                               : (kColumns - 1) * CONV_STRIDE_W + (CONV_S - 1) * CONV_DILATION_W - CONV_PAD_W) -
                        kNear + 1;
-// The place that column t of the result reads at tap s; -1: none.
+// The place that column t of the result reads for tap s, or -1.
 __host__ __device__ constexpr int place(int t, int s) {
   if (!kBack) return t * CONV_STRIDE_W + s * CONV_DILATION_W;
   const int reached = t + CONV_PAD_W - s * CONV_DILATION_W, q = down(reached, CONV_STRIDE_W);
@@ -79,16 +80,16 @@ __host__ __device__ constexpr bool is_read(int at) {
       if (place(t, s) == at) return true;
   return false;
 }
-// The filter row through which row `u` of a step adds to row m of the results `open` steps before (input gradients:
-// later); -1: none.
+// The filter row by which row `u` of a step contributes to row m of the results `open` steps earlier (input gradients:
+// later), or -1.
 __host__ __device__ constexpr int filter_row(int u, int m, int open) {
   if (!kSlides && !kBack) return u;
   const int reached = kBack ? m + kStrideH * (kSlides ? open : u) : u + kStrideH * open;
   return reached % kDilationH == 0 && reached / kDilationH < CONV_R ? reached / kDilationH : -1;
 }
 
-// As words: a struct of halves would be taken apart when it arrives, and every load waited for. Sizes that are no
-// word's are read number by number.
+// A piece of channels is held as one word: the compiler would unpack a struct of halves right after the load, and so
+// wait for every load. Pieces whose size is not that of a word are read element by element.
 using Narrow = typename Word<sizeof(Storage)>::Type;
 template <int lanes, bool is_word = (lanes & (lanes - 1)) == 0 && lanes * sizeof(Storage) <= 16>
 struct Pieces {
@@ -116,7 +117,7 @@ __device__ inline PieceOf<lanes> load_piece(const Storage* from, bool there) {
   }
   return piece;
 }
-// The same into shared memory, behind the thread's back, of 4, 8 or 16 bytes.
+// Asynchronous copy (cp.async) of a piece of 4, 8 or 16 bytes to shared memory.
 constexpr bool kSends = alignof(Piece) == sizeof(Piece) && sizeof(Piece) >= 4;
 __device__ inline void send_piece(Piece* to, const Storage* from, bool there) {
   constexpr int bytes = sizeof(Piece);
@@ -149,7 +150,7 @@ __device__ inline void widen_piece(const PieceOf<lanes>& piece, float (&x)[lanes
   }
 }
 
-// ---- Which part of the work is a thread's ----
+// ---- A thread's part of the work ----
 struct Item {
   int image, row_class, first, last, column;  // steps [first, last), first column of the result
 
@@ -179,8 +180,8 @@ struct MaskOf<true> {
 struct Source {
   using Mask = typename MaskOf<(kWidth > 32)>::Type;
   const Storage* image;
-  Mask inside = 0;  // a bit for each place
-  int first;        // row of step 0
+  Mask inside = 0;  // one bit per place
+  int first;        // the source row of step 0
 
   __device__ Source(const Storage* from, const Item& item, int channel, int band = 0)
       : first(kBack ? 0 : item.row_class + band * kDilationH - CONV_PAD_H) {
@@ -196,7 +197,7 @@ struct Source {
     return first + (kSlides ? (kStrideH * step + u) * kClasses : kStrideH * step + u * kDilationH);
   }
   __device__ bool has(int row) const { return row >= 0 && row < kSourceH; }
-  // Sends a row's pieces to shared memory, CONV_THREADS apart; zeros where there are none.
+  // Copies a row's pieces to shared memory asynchronously, CONV_THREADS apart; zeros outside the image.
   __device__ void send(int row, bool wanted, Piece* to) const {
     const bool there = wanted && has(row);
     const Storage* from = image + static_cast<long long>(row) * kSourceW * kSourceC;
@@ -204,7 +205,7 @@ struct Source {
     for (int i = 0; i < kWidth; ++i)
       if (is_read(i)) send_piece(to + i * CONV_THREADS, from + i * kSourceC, there && (inside >> i & 1));
   }
-  // Reads them at once.
+  // Loads a row's pieces into registers.
   __device__ void load(int row, bool wanted, Row& to) const {
     const bool there = wanted && has(row);
     const Storage* from = image + static_cast<long long>(row) * kSourceW * kSourceC;
@@ -214,10 +215,9 @@ struct Source {
   }
 };
 
-// The rows that come next, CONV_AHEAD of them on their way: a ring in shared memory that each thread fills and reads by
-// itself.
+// The next rows, CONV_AHEAD of them in flight: a ring in shared memory that each thread fills and reads for itself.
 struct RowsInSharedMemory {
-  static constexpr int kSlots = CONV_AHEAD + 1;  // one is read meanwhile
+  static constexpr int kSlots = CONV_AHEAD + 1;  // one slot is being read
   using Memory = Piece[kSlots][kWidth][CONV_THREADS];
   Memory& ring;
   int slot = 0;
@@ -226,7 +226,7 @@ struct RowsInSharedMemory {
 #pragma unroll
     for (int i = 0; i < CONV_AHEAD; ++i) send(source, begin, i, end, i);
   }
-  // Row `u` of a step; asks for the one that is CONV_AHEAD after it.
+  // Returns row `u` of a step, and starts copying the row that is CONV_AHEAD after it.
   __device__ __forceinline__ Row take(const Source& source, int step, int u, int end) {
     asm volatile("cp.async.wait_group %0;" ::"n"(CONV_AHEAD - 1) : "memory");
     Row row;
@@ -245,7 +245,7 @@ struct RowsInSharedMemory {
   }
 };
 
-// Pieces that cannot be sent: one row on its way, in registers.
+// For pieces that cp.async cannot copy: one row in flight, in registers.
 struct RowsInRegisters {
   struct Memory {};
   Row next;
@@ -274,11 +274,11 @@ struct RowsOf<true> {
 };
 using RowsAhead = typename RowsOf<kSends>::Type;
 
-// Of a block: rows on their way, then filters.
+// A block's shared memory: the ring of rows, then the filters.
 constexpr int kRingBytes = kSends ? (sizeof(RowsAhead::Memory) + 15) / 16 * 16 : 0;
 extern __shared__ __align__(16) char shared_memory[];
 
-// What an element of the source becomes before it is convolved; a program that defines CONV_MAPPED has its own.
+// The formula applied to a source element before it is convolved: none. Programs with CONV_MAPPED define their own.
 #ifdef CONV_MAPPED
 constexpr bool kMaps = true;
 #else
@@ -289,7 +289,7 @@ struct Input {
 };
 #endif
 
-// A piece as floats, mapped. `there`: it is inside the image; padding is zero whatever it would be mapped to.
+// Converts a piece to floats and applies the formula. `there`: the piece is inside the image. Padding stays zero.
 __device__ inline void map_piece(const Piece& piece, const Input& input, bool there, float (&x)[kSourceLanes]) {
   widen_piece<kSourceLanes>(piece, x);
   if constexpr (kMaps)

@@ -1,15 +1,15 @@
-// Depthwise convolution's filter gradient: rows of dy stay in registers, and each row of x is added to the
-// sums of all taps that use it.
+// The filter gradient of depthwise convolutions: rows of dy stay in registers, and each row of x is added to the sums
+// of all taps that use it.
 //
-// A thread processes its block's strips one after the other; a block adds the sums of its threads and stores them,
-// depthwise_reduce adds those of all blocks, both in a fixed order. If a window has too many taps for registers
+// A thread processes its block's strips one after the other. A block adds the sums of its threads and stores them;
+// depthwise_reduce adds the sums of all blocks; both in a fixed order. If a window has too many taps for registers
 // (CONV_SLIDES = 0), a block computes one row of the filter.
 //
 // Storage  the type of dy and x, defined before this file.
 // Body     struct Body { struct Loads; void load(int number, int, Loads&) const;
 //          void run(int number, int, const Loads&, const float (&sum)[1]) const;
-//          const Storage *source, *other; float* parts; }, defined before this file: x and dy; CONV_SHARES * R * S * K
-//          numbers. `number` counts through the filters [K][R][S].
+//          const Storage *source, *other; float* parts; }, defined before this file. source is x, other is dy; parts
+//          has CONV_SHARES * R * S * K numbers. `number` is an index into the filters [K][R][S].
 // Compile-time: those of depthwise_rows.cuh, and
 //   CONV_SHARES                     blocks that share the pixels
 // Kernels  depthwise_wgrad(body): CONV_SHARES blocks for each CONV_ACROSS pieces of channels, and each row of the
@@ -52,7 +52,7 @@ __device__ __forceinline__ void add_products(Sums& sums, const Gradients& dy, co
   }
 }
 
-// All products of a strip.
+// Adds all products of a strip.
 __device__ __forceinline__ void add_strip(Sums& sums, const Body& body, const Item& item, const Input& input,
                                           int channel, int band, RowsAhead::Memory& ring) {
   const Source source(body.source, item, channel, band);
@@ -108,7 +108,7 @@ extern "C" __global__ void __launch_bounds__(CONV_THREADS, CONV_BLOCKS)
   }
 }
 
-// 16 numbers, 32 threads for each: every 32nd share, then all of them in order.
+// A block adds the sums of 16 filter elements. 32 threads for each add every 32nd share; their sums are added in order.
 extern "C" __global__ void __launch_bounds__(512) depthwise_reduce(const __grid_constant__ Body body) {
   __shared__ float memory[32][16];
   const int x = threadIdx.x % 16, y = threadIdx.x / 16, at = blockIdx.x * 16 + x;

@@ -1,10 +1,10 @@
-// Heads that gather: pooling, gather and scatter. Each result reads its own inputs in a fixed order, without atomics.
+// Heads that gather: pooling, gather and scatter. Each result gathers its inputs in a fixed order, without atomics.
 #pragma once
 
 #include "math.cuh"
 
-// Windows over all axes of x but the first. Body: kAxes of them; x_size(i), y_size(i), window(i), stride(i), pad(i) per
-// windowed axis; operand0_stride(axis), operand1_stride(axis) over all axes.
+// Pooling windows over all axes of x but the first. Body: kAxes, the number of these axes; x_size(i), y_size(i),
+// window(i), stride(i), pad(i) for each of them; operand0_stride(axis), operand1_stride(axis) for all axes.
 template <class Body>
 struct Windows {
   using Index = typename Body::Index;
@@ -14,7 +14,7 @@ struct Windows {
     for (int i = 0; i < axes; ++i) total *= Body::window(i);
     return total;
   }
-  // Calls visit(place in the window, x's index) for the places of y's window at `position` that lie inside x.
+  // Calls visit(place in the window, index in x) for each place inside x of the window that y's `position` pools.
   template <class Visit>
   static void over_window(const Index (&position)[axes + 1], Visit visit) {
 #pragma unroll(positions() <= 16 ? positions() : 1)
@@ -32,14 +32,14 @@ struct Windows {
       if (inside) visit(place, index);
     }
   }
-  // Windows that can hold one position, along an axis and in all.
+  // The most windows that contain one position, along an axis and in all.
   static constexpr int most(int i) { return (Body::window(i) + Body::stride(i) - 1) / Body::stride(i); }
   static constexpr int most_holders() {
     int total = 1;
     for (int i = 0; i < axes; ++i) total *= most(i);
     return total;
   }
-  // Calls visit(place of x in that window, y's position) for the windows of y that hold x's `position`.
+  // Calls visit(place in the window, position in y) for each window that contains x's `position`.
   template <class Visit>
   static void over_holders(const Index (&position)[axes + 1], Visit visit) {
 #pragma unroll(most_holders() <= 16 ? most_holders() : 1)
@@ -51,7 +51,7 @@ struct Windows {
 #pragma unroll
       for (int i = axes - 1; i >= 0; --i) {
         const int h = static_cast<int>(position[i + 1]) + Body::pad(i);
-        // The last window that begins at or before h, and those before it.
+        // Window p: one of the most(i) windows that end with the last one that begins at or before h.
         const int p = h / Body::stride(i) - (most(i) - 1 - rest % most(i));
         rest /= most(i);
         const int inside = h - p * Body::stride(i);
@@ -63,7 +63,7 @@ struct Windows {
       if (holds) visit(place, y);
     }
   }
-  // How many places of y's window lie inside x; 1 where none does.
+  // The number of places inside x of the window that y pools, or 1 if there are none.
   static int inside_count(const Index (&y)[axes + 1]) {
     int total = 1;
 #pragma unroll
@@ -91,7 +91,7 @@ __device__ Index operand1_index(const Index (&position)[rank]) {
   return index;
 }
 
-// The largest element of a window and its place; the first of equals, and NaN wins.
+// The largest element of a window and its place. Ties go to the first, and NaN wins.
 template <class T>
 struct Largest {
   T value = kSame<T, i32> ? T(-2147483647 - 1) : T(-__int_as_float(0x7f800000));
@@ -154,7 +154,7 @@ __device__ T average_pool_input_grad(const Body& body, const Position& position)
   return sum;
 }
 
-// What an index out of range gives: NaN, or the largest integer.
+// The result of an index out of range: NaN, or the largest integer.
 template <class T>
 __device__ inline T no_number() {
   if constexpr (kSame<T, i32>)
@@ -165,7 +165,7 @@ __device__ inline T no_number() {
     return static_cast<T>(__int_as_float(0x7fc00000));
 }
 
-// Gather along kAxis: the domain has kIndexAxes axes of the indices in place of x's axis.
+// Gather along kAxis. In the domain, the kIndexAxes axes of the indices replace this axis of x.
 template <class T, class Body, class Index, int rank>
 __device__ T gather(const Body& body, const Index (&position)[rank]) {
   Index where = 0, index = 0;
@@ -183,7 +183,7 @@ __device__ T gather(const Body& body, const Index (&position)[rank]) {
   return convert<T>(body.operand0[index + wanted * Body::operand0_stride(Body::kAxis)]);
 }
 
-// Its transpose: a position adds up the updates whose index names it, in their row-major order.
+// The transpose of gather: a position adds all updates whose index is this position, in row-major order.
 template <class T, class Body, class Index, int rank>
 __device__ T scatter(const Body& body, const Index (&position)[rank]) {
   Index base = 0;

@@ -1,11 +1,11 @@
-// Portable matrix products: D[m, n] = sum over k of A[m, k] B[k, n] in every group, for any mapping of A and B.
+// Portable matrix products: D[m, n] = sum over k of A[m, k] B[k, n] in every group, wherever A and B are in memory.
 //
 // Problem (operands.cuh) maps operands to memory: row(group, m) and column(group, n) precompute what does not depend on
-// k; find_a(row, k, index, span) and find_b(column, k, index, span) find one piece of kVectorA or kVectorB elements, or
-// return false if it is outside and reads 0; finish(place(group, m, n), values) runs the epilogue for kLanes
-// neighbours, here 1, if the place is inside. A block computes a kTileM x kTileN tile, a thread kThreadM x kThreadN of
-// it. If tiles are few, kSplits blocks share the sum over k (split-K), and the last to arrive adds the partial sums in
-// order.
+// k; find_a(row, k, index, span) and find_b(column, k, index, span) give the index of a piece of kVectorA or kVectorB
+// elements, or return false if the piece is outside the operand and counts as 0; finish(place(group, m, n), values)
+// runs the epilogue for kLanes neighbours (here 1), if that element of the result exists. A block computes a tile of
+// kTileM x kTileN, a thread kThreadM x kThreadN of it. If there are few tiles, kSplits blocks share the sum over k
+// (split-K), and the last block to arrive adds the partial sums in order.
 #pragma once
 
 #include "math.cuh"
@@ -37,7 +37,7 @@ struct Tile {
   }
 };
 
-// Whether this block is the last of `count` to get here.
+// Whether this block is the last of `count` to reach this call.
 __device__ inline bool arrives_last(u32* arrived, u32 count) {
   __shared__ bool last;
   __threadfence();
@@ -51,7 +51,7 @@ __device__ inline bool arrives_last(u32* arrived, u32 count) {
   return last;
 }
 
-// values = the sum of `parts` parts in order, `pitch` elements apart; several are on their way at once.
+// values = the sum of `parts` parts, `pitch` elements apart, in order. Loads several parts at once.
 template <class T, int count>
 __device__ inline void sum_parts(const T* from, int parts, u64 pitch, int threads, T (&values)[count]) {
   constexpr int ahead = count <= 16 ? 4 : count <= 32 ? 2 : 1;
@@ -70,9 +70,9 @@ __device__ inline void sum_parts(const T* from, int parts, u64 pitch, int thread
   }
 }
 
-// Adds the parts of all blocks that share a tile, in order; `values` are this thread's. Of more than kSplitGroup parts
-// the last block of each kSplitGroup neighbours adds those first, and the last of all adds the sums. True for the block
-// that goes on.
+// Adds the parts of all blocks that share a tile, in order; `values` are this thread's. If there are more than
+// kSplitGroup parts, the last block of every kSplitGroup neighbours adds theirs, and the last of these blocks adds the
+// results. Returns true in the one block that then has the whole sum.
 template <class Problem, class T, int count>
 __device__ bool add_parts(const Problem& problem, const Tile<Problem>& tile, T (&values)[count]) {
   constexpr int threads = Problem::kThreads, splits = Problem::kSplits, group = Problem::kSplitGroup;
@@ -101,26 +101,26 @@ __device__ bool add_parts(const Problem& problem, const Tile<Problem>& tile, T (
   }
 }
 
-// How threads move one operand from memory to a tile of `extent` lines x `depth` in shared memory: pieces of `vector`
-// elements, along k where `along_k`, else along the lines; neighbouring threads take neighbouring pieces.
+// How a block's threads copy a tile of one operand, `extent` lines by `depth` values of k, to shared memory: in pieces
+// of `vector` neighbours along k (`along_k`) or across the lines; neighbouring threads take neighbouring pieces.
 template <int extent, int depth, int threads, bool along_k, int vector>
 struct Mover {
   static constexpr int across = (along_k ? depth : extent) / vector;  // pieces side by side
-  static constexpr int count = extent * depth / vector / threads;     // pieces of a thread
-  static constexpr int step = threads / across;                       // between them
-  static constexpr int lines = along_k ? count : 1;                   // how many lines a thread's pieces begin in
+  static constexpr int count = extent * depth / vector / threads;     // pieces per thread
+  static constexpr int step = threads / across;                       // from one piece of a thread to its next
+  static constexpr int lines = along_k ? count : 1;                   // lines in which a thread's pieces begin
   static_assert(count * threads * vector == extent * depth && threads % across == 0);
   static int line(int i) { return along_k ? threadIdx.x / across + i * step : threadIdx.x % across * vector; }
   static int k(int i) { return along_k ? threadIdx.x % across * vector : threadIdx.x / across + i * step; }
 };
 
-// Which elements of a piece are of the operand, where rows of it begin and end anywhere: [low, high).
+// The elements [low, high) of a piece that belong to the operand, if its rows begin and end at any address.
 struct Span {
   int low = 0, high = 8;
   __device__ bool any() const { return low < high && low < 8 && high > 0; }
 };
 
-// A piece of an operand, on its way. Pieces that are ragged have any address and elements in a span.
+// Starts loading a piece of an operand. A ragged piece may be at any address; only its elements in `span` count.
 template <int count, bool ragged, class T>
 __device__ inline auto piece(const T* from, bool inside, const Span& span) {
   if constexpr (ragged)
@@ -129,7 +129,7 @@ __device__ inline auto piece(const T* from, bool inside, const Span& span) {
     return inside ? read<count>(from) : filled<count>(T());
 }
 
-// A thread's pieces of both operands, on their way from memory.
+// A thread's pieces of both operands, in flight from memory.
 template <class Problem>
 struct Feeder {
   using Index = typename Problem::Index;
@@ -178,7 +178,7 @@ __device__ void gemm(const Problem& problem) {
   static_assert(threads == tile_m / thread_m * (tile_n / thread_n) && thread_m % 4 == 0 && thread_n % 4 == 0);
   using MoveA = typename Feeder<Problem>::MoveA;
   using MoveB = typename Feeder<Problem>::MoveB;
-  // Two of each: one is filled while the other is used.
+  // Double buffering: one tile is filled while the other is used.
   __shared__ alignas(16) T shared_a[2][tile_k][tile_m + 4];
   __shared__ alignas(16) T shared_b[2][tile_k][tile_n + 4];
 
@@ -186,7 +186,7 @@ __device__ void gemm(const Problem& problem) {
   Feeder<Problem> next(problem, tile);
 
   const int tx = threadIdx.x % (tile_n / thread_n), ty = threadIdx.x / (tile_n / thread_n);
-  constexpr int far_m = tile_m / (thread_m / 4), far_n = tile_n / (thread_n / 4);  // a thread's quads stand apart
+  constexpr int far_m = tile_m / (thread_m / 4), far_n = tile_n / (thread_n / 4);  // between a thread's quads
   T sum[thread_m * thread_n];
 #pragma unroll
   for (int i = 0; i < thread_m * thread_n; ++i) sum[i] = 0;
@@ -212,7 +212,7 @@ __device__ void gemm(const Problem& problem) {
   int half = 0;
   for (Index k0 = tile.begin; k0 < tile.end; k0 += tile_k, half ^= 1) {
     const bool more = k0 + tile_k < tile.end;
-    if (more) next.fetch(k0 + tile_k);  // on its way while the products are made
+    if (more) next.fetch(k0 + tile_k);  // in flight while the products are computed
 #pragma unroll
     for (int k = 0; k < tile_k; ++k) {
       T a[thread_m], b[thread_n];

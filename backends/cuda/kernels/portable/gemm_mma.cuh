@@ -1,10 +1,10 @@
-// The same products on tensor cores by mma.sync: A and B both f16, both bf16, or both f32 rounded to tf32; sums in
-// float. From sm_80 on.
+// The products of gemm.cuh on tensor cores, by mma.sync: A and B are both f16, both bf16, or both f32 rounded to tf32;
+// sums are float. From sm_80 on.
 //
-// A tile has kWarpsM x kWarpsN warps; each computes products of 16 x 8 x kStep, 32 bytes along k. An operand
-// keeps its memory order in shared memory, [line][k] or [k][line]; for halves ldmatrix transposes the second, floats
-// are read from it one by one. Sums pass through shared memory, 16 rows of a warp at a time, so that neighbouring lanes
-// store neighbours.
+// A tile has kWarpsM x kWarpsN warps; each computes products of 16 x 8 x kStep, where kStep is 32 bytes along k. An
+// operand keeps its memory order in shared memory, [line][k] or [k][line]; in the second, ldmatrix transposes halves,
+// and floats are read one by one. Sums pass through shared memory, 16 rows of a warp at a time, so that neighbouring
+// lanes store neighbouring elements.
 #pragma once
 
 #include "gemm.cuh"
@@ -22,7 +22,7 @@ __device__ inline void load_matrices(u32 (&registers)[4], const void* row) {
                  : "r"(address));
 }
 
-// k of one product.
+// The terms (along k) of one product.
 template <class T>
 constexpr int kStep = 32 / sizeof(T);
 
@@ -43,7 +43,7 @@ __device__ inline void multiply_add_16x8(float* sum, const u32 (&a)[4], u32 b0, 
 #undef NIXIE_MMA
 }
 
-// Floats are rounded to tf32, to nearest; halves stay.
+// Rounds floats to the nearest tf32; leaves halves as they are.
 template <class T, int n>
 __device__ inline Vector<T, n> as_multiplied(Vector<T, n> values) {
   if constexpr (kSame<T, float>)
@@ -56,16 +56,16 @@ __device__ inline Vector<T, n> as_multiplied(Vector<T, n> values) {
   return values;
 }
 
-// A tile of one operand. The padding keeps what is read at once in different banks: 16 bytes the rows of a matrix, 8
-// floats four lines of k.
+// A tile of one operand, padded against bank conflicts: by 16 bytes between lines, whose matrix rows are read together,
+// or by 8 elements between values of k, four of which are read together.
 template <class T, int extent, int depth, bool along_k>
 struct SharedTile {
   static constexpr int pitch = along_k ? depth + 16 / sizeof(T) : extent + 8;
   T memory[(along_k ? extent : depth) * pitch];
   T* at(int line, int k) { return memory + (along_k ? line * pitch + k : k * pitch + line); }
 
-  // The four matrices of 8 lines x 16 bytes of k from (line, k): the second is 8 lines, or half of kStep, on, as
-  // `lines_first` says; the third the other way; the fourth both.
+  // Loads the four matrices of 8 lines x 16 bytes (half of kStep) at (line, k). If `lines_first`, the second matrix is
+  // 8 lines further and the third half a kStep further; otherwise the reverse. The fourth is both.
   template <bool lines_first>
   __device__ void load(u32 (&registers)[4], int line, int k) {
     constexpr int half_step = kStep<T> / 2;
@@ -78,7 +78,7 @@ struct SharedTile {
                                            k + (lines_first ? second : first) * half_step + lane % 4));
       }
     } else {
-      // The row of the matrices that this lane names to ldmatrix: of k where they are turned round.
+      // The matrix row whose address this lane passes to ldmatrix; it is a row of k if matrices are transposed.
       const int low = lane % 8, first = lane / 8 % 2, second = lane / 16;
       line += (lines_first ? first : second) * 8 + (along_k ? low : 0);
       k += (lines_first ? second : first) * half_step + (along_k ? 0 : low);
@@ -98,7 +98,7 @@ __device__ void gemm_mma(const Problem& problem) {
   static_assert(warp_m % 16 == 0 && warp_n % 16 == 0 && tile_k % kStep<T> == 0);
   using MoveA = typename Feeder<Problem>::MoveA;
   using MoveB = typename Feeder<Problem>::MoveB;
-  // Two of each: one is filled while the other is used.
+  // Double buffering: one tile is filled while the other is used.
   struct Shared {
     SharedTile<T, tile_m, tile_k, Problem::kAlongKA> a[2];
     SharedTile<T, tile_n, tile_k, Problem::kAlongKB> b[2];
@@ -130,7 +130,7 @@ __device__ void gemm_mma(const Problem& problem) {
   int half = 0;
   for (Index k0 = tile.begin; k0 < tile.end; k0 += tile_k, half ^= 1) {
     const bool more = k0 + tile_k < tile.end;
-    if (more) next.fetch(k0 + tile_k);  // on its way while the products are made
+    if (more) next.fetch(k0 + tile_k);  // in flight while the products are computed
 #pragma unroll
     for (int k = 0; k < tile_k; k += kStep<T>) {
       u32 a[down][4], b[across / 2][4];

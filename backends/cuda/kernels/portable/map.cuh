@@ -1,8 +1,8 @@
-// Elementwise kernels: each thread takes one group of neighbouring positions.
+// Elementwise kernels: each thread computes one group of neighbouring positions.
 //
 // Body is generated. Body::load(group) loads the inputs of a group; Body::run(group, loads) computes and stores it.
-// Each thread handles one piece of 16 bytes: on an H200 that reaches the copy rate, 3 to 5 % more than several pieces
-// per thread or persistent blocks.
+// Each thread handles one 16-byte piece. On an H200 that reaches the copy rate, which is 3 to 5 % faster than several
+// pieces per thread or persistent blocks.
 #pragma once
 
 #include "math.cuh"

@@ -1,8 +1,9 @@
-// The Problems of gemm.cuh and gemm_mma.cuh: maps a batched matrix product and the three roles of a convolution to
-// matrix products (implicit GEMM). Body gives the geometry as constants; positions are along the kernel's domain axes.
-// find_a(row, k, index, span) and find_b(column, k, index, span) give the index of a piece in operand0 or operand1, if
-// inside, and which of its elements are the operand's, if it is ragged. place(group, m, n) gives an element of the
-// result: its channel, or column of a matrix, and its position among all others, in the domain's order.
+// The Problems of gemm.cuh and gemm_mma.cuh: they map a batched matrix product, and a convolution in each of its three
+// roles, to matrix products (implicit GEMM). Body gives the geometry as constants, per axis of the kernel's domain.
+// find_a(row, k, index, span) and find_b(column, k, index, span) return whether a piece is inside operand0 or operand1,
+// its index there, and, for a ragged piece, the span of its elements that belong to the operand. place(group, m, n)
+// identifies an element of the result: its channel (the column of a matrix), and its position along all other axes, in
+// the domain's order.
 #pragma once
 
 #include "types.cuh"
@@ -13,7 +14,7 @@ struct Place {
   bool inside;
 };
 
-// What all of them pass on.
+// Shared by all Problems: the constants and pointers of Body.
 template <class Body>
 struct ProblemBase {
   using Index = typename Body::Index;
@@ -35,7 +36,7 @@ struct ProblemBase {
   const B* second() const { return body.operand1; }
   char* parts() const { return body.parts; }
   u32* arrived() const { return body.arrived; }
-  // What the kernel does with kLanes neighbouring columns of a row.
+  // Runs the epilogue for kLanes neighbouring columns of a row.
   template <class T>
   void finish(const Place<Index>& place, const T (&values)[kLanes]) const {
     typename Body::Loads loads;
@@ -85,29 +86,29 @@ struct MatmulProblem : ProblemBase<Body> {
 
 // Convolutions. Body: kSpatial, kImages, kChannels and kFilters (of one group), kGroups; x_size(i), y_size(i),
 // window(i), stride(i), pad(i), dilation(i) per spatial axis; x_stride, w_stride, y_stride per axis of those arrays (0
-// where one is the result); kChannelsInner: sums run over channels inside window positions, not outside.
-// Then the elements that lie one after the other in memory are a run: the channels of a pixel or, with kRowRuns, of all
-// pixels that a row of the window reads, which is one position. Runs take kPitch places along k (or n of a filter
-// gradient), the last of which may be empty.
+// for the array that is the result); kChannelsInner: sums run over channels within each window position, not over
+// window positions within each channel. Then elements that are contiguous in memory form a run: the channels of a pixel
+// or, with kRowRuns, the channels of all pixels that a row of the window reads, which then counts as one position. A
+// run takes kPitch values of k (in a filter gradient of n), the last of which may be empty.
 template <class Body>
 struct ConvBase : ProblemBase<Body> {
   using typename ProblemBase<Body>::Index;
   using ProblemBase<Body>::ProblemBase;
   static constexpr int spatial = Body::kSpatial;
-  static constexpr int tapped = spatial - Body::kRowRuns;  // axes along which runs have positions
+  static constexpr int tapped = spatial - Body::kRowRuns;  // window axes that are not inside a run
   static constexpr int positions(int axes) {
     int total = 1;
     for (int i = 0; i < axes; ++i) total *= Body::window(i);
     return total;
   }
   static constexpr int window_size() { return positions(spatial); }
-  static constexpr int in_row = Body::kRowRuns ? Body::window(spatial - 1) : 1;  // pixels of a run
+  static constexpr int in_row = Body::kRowRuns ? Body::window(spatial - 1) : 1;  // pixels per run
   static constexpr Index pixels(bool of_x) {
     Index total = 1;
     for (int i = 0; i < spatial; ++i) total *= of_x ? Body::x_size(i) : Body::y_size(i);
     return total;
   }
-  // A place in a window as offsets along the axes, of a run that of its first pixel.
+  // A window position as an offset along each axis; of a run, the position of its first pixel.
   struct Tap {
     int at[spatial];
   };
@@ -131,14 +132,14 @@ struct ConvBase : ProblemBase<Body> {
 #pragma unroll
     for (int i = spatial - 1; i >= 0; --i) {
       const int size = of_x ? Body::x_size(i) : Body::y_size(i);
-      const bool last = i == 0 && Body::kImages == 1;  // lines past the end are outside whatever their pixel
+      const bool last = i == 0 && Body::kImages == 1;  // no division: lines past the end count as outside anyway
       p.at[i] = static_cast<int>(last ? linear : linear % size);
       linear = last ? 0 : linear / size;
     }
     p.image = linear;
     return p;
   }
-  // k (or n of a filter gradient) as a channel, or an element of a run, and a place in the window.
+  // Splits k (in a filter gradient n) into a channel, or an element of a run, and a window position.
   static void split(Index k, int& channel, int& place) {
     if constexpr (Body::kChannelsInner) {
       channel = static_cast<int>(k % Body::kPitch);
@@ -148,7 +149,8 @@ struct ConvBase : ProblemBase<Body> {
       channel = static_cast<int>(k / window_size());
     }
   }
-  // Cuts a span of a run, from `element` on, to the pixels of a row of images, where the run begins at pixel `first`.
+  // Cuts a span, which starts at `element` of a run, to the pixels inside an image's row. The run starts at pixel
+  // `first`, which may be outside.
   static void cut(Span& span, int first, int element) {
     const int low = -first * Body::kChannels - element,
               high = (Body::x_size(spatial - 1) - first) * Body::kChannels - element;
@@ -163,7 +165,7 @@ struct ConvBase : ProblemBase<Body> {
   }
 };
 
-// y[image, filter, pixel]: rows are pixels of y, columns filters, k channels and window places.
+// y[image, filter, pixel]: rows are pixels of y, columns are filters, k counts channels and window positions.
 template <class Body>
 struct ConvOutput : ConvBase<Body> {
   using Base = ConvBase<Body>;
@@ -221,7 +223,7 @@ struct ConvOutput : ConvBase<Body> {
   }
 };
 
-// dx[image, channel, pixel]: rows are pixels of x, columns channels, k filters and window places.
+// dx[image, channel, pixel]: rows are pixels of x, columns are channels, k counts filters and window positions.
 template <class Body>
 struct ConvInputGrad : ConvBase<Body> {
   using Base = ConvBase<Body>;
@@ -258,7 +260,7 @@ struct ConvInputGrad : ConvBase<Body> {
     bool inside = row.inside;
 #pragma unroll
     for (int i = 0; i < spatial; ++i) {
-      const int h = row.start[i] - t.at[i] * Body::dilation(i);  // = stride * the pixel of y that looks here
+      const int h = row.start[i] - t.at[i] * Body::dilation(i);  // = stride * the pixel of y that reads this one
       const int p = h / Body::stride(i);
       inside &= h >= 0 && p < Body::y_size(i) && p * Body::stride(i) == h;
       index += p * Body::y_stride(2 + i);
@@ -278,7 +280,8 @@ struct ConvInputGrad : ConvBase<Body> {
   }
 };
 
-// dw[filter, channel, place]: rows are filters, columns channels and window places, k images and pixels of y.
+// dw[filter, channel, place]: rows are filters, columns are channels and window positions, k counts images and pixels
+// of y.
 template <class Body>
 struct ConvFilterGrad : ConvBase<Body> {
   using Base = ConvBase<Body>;
@@ -290,12 +293,12 @@ struct ConvFilterGrad : ConvBase<Body> {
   static constexpr int run = Body::kChannels * Base::in_row;
   struct Row {
     Index base;
-    Index left;  // filters from here on
+    Index left;  // number of filters from this one on
   };
   struct Column {
     Index base;
     int start[spatial];
-    int element;  // of its run
+    int element;  // index in its run
     bool inside;
   };
 

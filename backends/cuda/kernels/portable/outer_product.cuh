@@ -1,38 +1,38 @@
-// A small-K product with an epilogue: out[row, column] = Body of sum over terms of a[term, row] * b[term, column]. That
-// is the weight gradient of a linear layer (terms: the batch, at most some hundreds), and Body is usually the update of
-// the weights: the gradient is never written.
+// A small-K product with an epilogue: out[row, column] = Body(sum over terms of a[term, row] * b[term, column]). This
+// is the weight gradient of a linear layer (its terms are the batch, a few hundred at most). Body is usually the update
+// of the weights, so the gradient itself is never written.
 //
 // Layout   a [TERMS][ROWS], b [TERMS][COLUMNS], 16-bit, rows of 16-byte pieces. A block computes 64 x 128 sums, with
 //          2 x 4 warps of 32 x 32 sums by mma.sync. From sm_80 on.
-// Order    memory-bound: an update moves 18 bytes a weight for 2 * TERMS operations. A block issues the loads of its
-//          operands, then those of Body for the 32 weights of a thread, and multiplies while these are in flight;
+// Order    memory-bound: an update moves 18 bytes per weight for 2 * TERMS operations. A block issues the loads of its
+//          operands, then Body's loads for the 32 weights of each thread, and multiplies while these are in flight;
 //          two blocks per SM keep 128 KB in flight.
-// Result   the sums pass through shared memory, reusing the operands' buffer, so that a warp reads and writes 128
-//          neighbours of a row: 16 bytes a lane of f32.
+// Result   the sums pass through shared memory, in the operands' buffer, so that a warp reads and writes 128
+//          neighbours of a row, 16 bytes of f32 per lane.
 // Limits   ROWS and COLUMNS multiples of 8.
 //
 // Compile-time, all required: OUTER_ROWS, OUTER_COLUMNS, OUTER_TERMS; NIXIE_BF16 0 or 1.
 // Body, defined before this file: const u16 *a, *b; void load(int row, int column, Loads&) const and void run(int row,
 // int column, const Loads&, const float (&sum)[4]) const for 4 neighbouring columns.
-// Kernel outer_product(body): grid tiles, columns first; block 256; dynamic shared memory 192 * 2 bytes
+// Kernel outer_product(body): one block of 256 threads per tile, columns first; dynamic shared memory 192 * 2 bytes
 // for each of min(TERMS rounded up to 16, 128) terms, at least 64 * 132 * 4.
 #pragma once
 #include "ptx.cuh"
 
 constexpr int kRows = OUTER_ROWS, kColumns = OUTER_COLUMNS, kTerms = OUTER_TERMS;
 constexpr int kTileM = 64, kTileN = 128, kThreads = 256;
-constexpr int kChunk = kTerms > 128 ? 128 : (kTerms + 15) / 16 * 16;  // terms that lie in shared memory together
-constexpr int kBytesA = kTileM * 2, kBytesB = kTileN * 2;             // of a term
-constexpr int kPitch = kTileN + 4;                                    // floats of a row of sums
+constexpr int kChunk = kTerms > 128 ? 128 : (kTerms + 15) / 16 * 16;  // terms in shared memory at a time
+constexpr int kBytesA = kTileM * 2, kBytesB = kTileN * 2;             // per term
+constexpr int kPitch = kTileN + 4;                                    // floats per row of sums
 constexpr int kGroups = kTileM * kTileN / 4 / kThreads;               // of four neighbours, per thread
 
-// Pieces of 16 bytes trade places with the term, so that 8 terms of one piece lie in different banks.
+// The position of a 16-byte piece is swizzled by its term, so that the same piece of 8 terms is in different banks.
 template <int kBytes>
 NIXIE_DEVICE u32 piece(u32 base, int term, int index) {
   return base + term * kBytes + ((index ^ term % 8) << 4);
 }
 
-// Terms [first, first + kChunk) of one operand into shared memory; zeros past the last term and past the extent.
+// Copies terms [first, first + kChunk) of one operand to shared memory; zeros past the last term and the extent.
 template <int kBytes, int kExtent>
 NIXIE_DEVICE void fetch(u32 base, const u16* from, int origin, int first) {
   constexpr int kPieces = kBytes / 16;
@@ -45,10 +45,10 @@ NIXIE_DEVICE void fetch(u32 base, const u16* from, int origin, int first) {
   }
 }
 
-// The products of one chunk: warp (wm, wn) adds to its 32 x 32 sums.
+// Multiplies one chunk: warp (wm, wn) adds to its 32 x 32 sums.
 NIXIE_DEVICE void multiply(float (&sums)[2][4][4], u32 a, u32 b, int wm, int wn) {
   const int lane = threadIdx.x % 32, low = lane % 8, middle = lane / 8 % 2, high = lane / 16;
-#pragma unroll 1  // registers are Body's
+#pragma unroll 1  // leaves the registers to Body
   for (int k = 0; k < kChunk; k += 16) {
     u32 x[2][4], y[2][4];
 #pragma unroll
@@ -62,7 +62,7 @@ NIXIE_DEVICE void multiply(float (&sums)[2][4][4], u32 a, u32 b, int wm, int wn)
   }
 }
 
-// Sums that are kept from chunk to chunk leave registers for one block only.
+// With several chunks, the sums stay in registers between them, which leaves registers for one block only.
 extern "C" __global__ void __launch_bounds__(kThreads, kTerms > kChunk ? 1 : 2)
     outer_product(const __grid_constant__ Body body) {
   extern __shared__ uint4 dynamic[];
@@ -70,7 +70,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kTerms > kChunk ? 1 : 2)
   constexpr int kTilesN = (kColumns + kTileN - 1) / kTileN;
   const int row = blockIdx.x / kTilesN * kTileM, column = blockIdx.x % kTilesN * kTileN;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, wm = warp / 4, wn = warp % 4;
-  // What this thread works on: rows warp, warp + 8, ..., four columns of each.
+  // This thread's results: four columns of rows warp, warp + 8, ...
   const int mine = column + lane * 4;
   auto inside = [&](int i) {
     return (kRows % kTileM == 0 || row + warp + i * 8 < kRows) && (kColumns % kTileN == 0 || mine < kColumns);
@@ -80,7 +80,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kTerms > kChunk ? 1 : 2)
   float sums[2][4][4] = {};
 #pragma unroll 1
   for (int first = 0; first < kTerms; first += kChunk) {
-    if (first > 0) __syncthreads();  // all are done with the chunk before
+    if (first > 0) __syncthreads();  // all threads are done with the previous chunk
     fetch<kBytesA, kRows>(a, body.a, row, first);
     fetch<kBytesB, kColumns>(b, body.b, column, first);
     if (first + kChunk >= kTerms)

@@ -1,11 +1,11 @@
 // Average pooling of channels-last images over two axes of pixels, and its gradient, each in one pass over memory.
 //
-// Layout   x [N][H][W][C] and y [N][P][Q][C] in steps of 8 channels: 16-bit values or floats. A thread holds 8 channels
-//          of a pixel: 16-byte loads, sums in floats, taps in the order of the window.
+// Layout   x [N][H][W][C] and y [N][P][Q][C], 16-bit values or floats. A thread holds 8 channels of a pixel: 16-byte
+//          loads, sums in floats, taps in the order of the window.
 // Gradient a thread computes a pixel of dx from the windows that contain it: no atomics, the same result every time.
 // Limits   C a multiple of 8; element counts below 2^31. Any architecture from sm_80.
 //
-// Body     as for conv_fprop_sm90.cuh, over pixels of the result, and operand0: x, or for the gradient dy.
+// Body     as for conv_fprop_sm90.cuh, over pixels of the result; it also has operand0: x, or for the gradient dy.
 // Compile-time, all required: POOL_PIXELS POOL_C (of the result), POOL_H POOL_W POOL_P POOL_Q (x and y), POOL_R POOL_S
 //   (window) POOL_STRIDE_H/_W POOL_PAD_H/_W, POOL_N_STEP POOL_H_STEP POOL_W_STEP (elements of operand0 from one image,
 //   row and pixel to the next), POOL_COUNT_PAD (1: divide by the window's size), POOL_GRADIENT.
@@ -13,9 +13,9 @@
 #pragma once
 #include "math.cuh"
 
-constexpr int kGroups = POOL_C / 8;  // of 8 channels
+constexpr int kGroups = POOL_C / 8;  // groups of 8 channels
 
-// How many places of window (p, q) lie inside x; 1 where none does.
+// The number of positions of window (p, q) inside x, or 1 if there are none.
 __device__ inline float window_count(int p, int q) {
   if (POOL_COUNT_PAD) return POOL_R * POOL_S;
   const int h = p * POOL_STRIDE_H - POOL_PAD_H, w = q * POOL_STRIDE_W - POOL_PAD_W;
@@ -24,7 +24,7 @@ __device__ inline float window_count(int p, int q) {
   return rows > 0 && columns > 0 ? rows * columns : 1;
 }
 
-// Adds `share` of 8 channels of a pixel of operand0.
+// Adds 8 channels of a pixel of operand0, times `share`, to the sums.
 __device__ inline void add_pixel(const Body& body, int n, int h, int w, int channel, float share, float (&sum)[8]) {
   const auto pixel = read<8>(body.operand0 + (n * POOL_N_STEP + h * POOL_H_STEP + w * POOL_W_STEP + channel));
 #pragma unroll
@@ -42,7 +42,7 @@ extern "C" __global__ void __launch_bounds__(256) pool_average(const __grid_cons
   float sum[8] = {};
 #if POOL_GRADIENT
   constexpr int kDown = (POOL_R + POOL_STRIDE_H - 1) / POOL_STRIDE_H,
-                kAcross = (POOL_S + POOL_STRIDE_W - 1) / POOL_STRIDE_W;  // windows that can hold a pixel
+                kAcross = (POOL_S + POOL_STRIDE_W - 1) / POOL_STRIDE_W;  // windows that can contain a pixel
   constexpr bool kUnrolls = kDown * kAcross <= 16;
   const int h = row + POOL_PAD_H, w = column + POOL_PAD_W;
 #pragma unroll(kUnrolls ? kDown : 1)

@@ -2,15 +2,15 @@
 //
 // Layout   x [N][H][W][C], y and index [N][P][Q][C]; 16-bit values or floats, index = row-major position in the window
 //          of the first maximum (NaN wins; padding never does). A thread holds 8 channels: 16-byte loads.
-// Forward  a thread makes one output pixel; comparisons of halves run on packed pairs.
-// Backward a thread makes one STRIDE x STRIDE cell of dx from the windows that touch it, each read once: no atomics,
-//          no zeroing, the same result every time; the generated Body takes the gradients, 8 channels of a pixel at a
-//          time. POOL_GATE also drops the windows whose maximum y is not above zero: the gradient through a ReLU before
-//          the pooling, without ever reading its output.
+// Forward  a thread computes one output pixel; halves are compared in packed pairs.
+// Backward a thread computes one STRIDE x STRIDE cell of dx from the windows that overlap it, each read once: no
+//          atomics, no zeroing, the same result every time. The generated Body takes the gradients, 8 channels of a
+//          pixel at a time. POOL_GATE also drops windows whose maximum y is not above zero: that is the gradient
+//          through a ReLU before the pooling, without reading the ReLU's output.
 // Limits   C a multiple of 8; windows up to 255 positions; element counts below 2^31. Any architecture from sm_80.
 //
-// Measured on an H200, share of copy bandwidth (4.25 TB/s): 3x3/2 forward 0.77 to 0.83, backward 0.72 to 0.79; 2x2/2
-// forward 1.0, backward 0.95. PyTorch on the same work: 5 to 12 times as long.
+// Measured on an H200, as a fraction of copy bandwidth (4.25 TB/s): 3x3 with stride 2 forward 0.77 to 0.83, backward
+// 0.72 to 0.79; 2x2 with stride 2 forward 1.0, backward 0.95. PyTorch takes 5 to 12 times as long for the same work.
 //
 // Compile-time, all required: POOL_IMAGES POOL_C POOL_H POOL_W POOL_P POOL_Q POOL_R POOL_S (window) POOL_STRIDE_H/_W
 //   POOL_PAD_H/_W POOL_F32 NIXIE_BF16, and
@@ -21,17 +21,17 @@
 #pragma once
 #include "ptx.cuh"
 
-constexpr int kGroups = POOL_C / 8;  // of 8 channels
+constexpr int kGroups = POOL_C / 8;  // groups of 8 channels
 constexpr int kCellsH = (POOL_H + POOL_PAD_H + POOL_STRIDE_H - 1) / POOL_STRIDE_H;
 constexpr int kCellsW = (POOL_W + POOL_PAD_W + POOL_STRIDE_W - 1) / POOL_STRIDE_W;
 // Whether windows reach outside the image.
 constexpr bool kOutside = POOL_PAD_H || POOL_PAD_W || (POOL_P - 1) * POOL_STRIDE_H + POOL_R > POOL_H ||
                           (POOL_Q - 1) * POOL_STRIDE_W + POOL_S > POOL_W;
 constexpr int kBackH = (POOL_R - 1) / POOL_STRIDE_H,
-              kBackW = (POOL_S - 1) / POOL_STRIDE_W;  // windows before a cell's own
+              kBackW = (POOL_S - 1) / POOL_STRIDE_W;  // earlier windows that overlap a cell, along each axis
 static_assert(POOL_C % 8 == 0 && POOL_R * POOL_S < 256);
 
-// What a thread holds of a pixel: 8 floats, or 4 pairs of halves.
+// The 8 channels of a pixel that a thread holds: 8 floats, or 4 pairs of halves.
 constexpr int kWords = POOL_F32 ? 8 : 4;
 struct alignas(16) Pixel {
   u32 word[kWords];
@@ -97,7 +97,7 @@ extern "C" __global__ void __launch_bounds__(256) pool_max(const __grid_constant
 }
 #else
 
-// The gradients and positions of one window, as floats and bytes.
+// The gradients of one window, as floats, and the positions of its maxima, as bytes.
 struct Window {
   float dy[8];
   uint2 index;

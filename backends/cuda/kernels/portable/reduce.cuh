@@ -1,13 +1,13 @@
 // Reductions: alternating stages over every position and over kept positions.
 //
-// A block has kKeptThreads x kReducedThreads threads: each row of threads shares kept positions, iterates over the
-// reduced ones together, then merges its accumulators in a fixed order. If kept positions are too few to fill the
-// device, kSplits blocks share them; the last of them to arrive merges the parts, again in a fixed order, and the full
-// stage that needs the result is a separate launch, spread over the device. Or, if all blocks are resident, they
-// synchronise: each waits for the others of its positions, merges all parts itself, and continues with its own share,
-// whose values are still in the cache. So results never depend on timing. If the program that computed the values
-// stored parts of a stage's reductions, the stage merges these: in a launch before, or, if it needs many numbers of a
-// kept position, each block by itself.
+// A block has kKeptThreads x kReducedThreads threads. The threads of a row share kept positions: together they iterate
+// over the reduced ones, then merge their accumulators in a fixed order. If there are too few kept positions to fill
+// the device, kSplits blocks share each of them. Then there are two ways to go on, and in both the order of merging is
+// fixed, so results do not depend on timing: the last block to arrive merges all parts, and the full stage that needs
+// the result is a separate launch, spread over the device; or, if all blocks are resident, they synchronise: each waits
+// for the others that share its positions, merges all parts itself, and continues with its own share, whose values are
+// still in the cache. If the program that computed the values has already stored parts of a stage's reductions, the
+// stage only merges these: in a launch before it, or in each block if it needs many numbers per kept position.
 #pragma once
 
 #include "accumulators.cuh"
@@ -15,15 +15,15 @@
 template <int index>
 struct Stage {};
 
-// ---- Threads of a block and how they merge ----
+// ---- Merging across the threads of a block ----
 template <class Body, int shares>
 struct Team {
   static constexpr int across = Body::kKeptThreads, along = Body::kReducedThreads;
   typename Body::Index kept;  // the group of kept positions this thread works on
-  int x, y;                   // place across kept groups, place along reduced ones
-  u32 tile;                   // of kept groups: neighbouring blocks take neighbours, so that they share rows
-  int share;                  // which of the blocks that share the tile this is
-  bool active;                // kept is in range
+  int x, y;                   // this thread's index across kept groups and along reduced positions
+  u32 tile;                   // the block's tile of kept groups; neighbouring blocks take neighbouring tiles
+  int share;                  // this block's index among those that share the tile
+  bool active;                // whether `kept` is in range
 
   Team(const Body& body, u32 block) {
     const int thread = threadIdx.x;
@@ -42,13 +42,13 @@ template <class Body, class Accumulators, int lanes, int shares>
 __device__ void combine(const Team<Body, shares>& team, Accumulators (&mine)[lanes]) {
   constexpr int across = Body::kKeptThreads, along = Body::kReducedThreads;
   constexpr int pitch = Body::kKeptFirst ? across : 1;  // from one thread of a row to the next
-  constexpr int fit = 32 / pitch, near = fit < 1 ? 1 : along < fit ? along : fit;  // those inside a warp
+  constexpr int fit = 32 / pitch, near = fit < 1 ? 1 : along < fit ? along : fit;  // threads of a row in one warp
 #pragma unroll
   for (int offset = 1; offset < near; offset *= 2)
 #pragma unroll
     for (int lane = 0; lane < lanes; ++lane) {
       const Accumulators other = shuffled(mine[lane], offset * pitch);
-      const bool upper = team.y & offset;  // the lower thread's part comes first, on both sides alike
+      const bool upper = team.y & offset;  // both threads merge in the same order: the lower one's part first
       Accumulators both = chosen(upper, other, mine[lane]);
       both.merge(chosen(upper, mine[lane], other));
       mine[lane] = both;
@@ -73,9 +73,9 @@ __device__ void combine(const Team<Body, shares>& team, Accumulators (&mine)[lan
   }
 }
 
-// The merged result of all blocks' parts for every thread. Part after part lies there with a column for each lane of
-// each thread across. Where columns are many, a thread takes one of them and neighbouring parts, several on their way
-// at once; else it takes what falls to its place along, and all merge as in a block.
+// Merges the parts of all blocks; every thread gets the result. Each part has one column per lane and thread across. If
+// there are many columns, a thread merges neighbouring parts of one column and loads several at once. Otherwise a
+// thread merges every kReducedThreads-th part from its own index on, and the threads then merge as in a block.
 template <class Body, class Accumulators, int lanes, int shares>
 __device__ void merge_parts(const Team<Body, shares>& team, const Accumulators* parts, Accumulators (&mine)[lanes]) {
   constexpr int across = Body::kKeptThreads, along = Body::kReducedThreads;
@@ -115,7 +115,7 @@ __device__ void merge_parts(const Team<Body, shares>& team, const Accumulators* 
   }
 }
 
-// Leaves this block's part in memory and gives back where the parts of its kept positions begin.
+// Stores this block's part and returns the address of the first part of its kept positions.
 template <class Body, class Accumulators, int lanes, int shares>
 __device__ const Accumulators* leave_part(const Body& body, const Team<Body, shares>& team,
                                           const Accumulators (&mine)[lanes]) {
@@ -130,7 +130,7 @@ __device__ const Accumulators* leave_part(const Body& body, const Team<Body, sha
   return parts;
 }
 
-// The last block of the kept positions goes on with the merged result.
+// Only the last block to arrive gets the merged result; returns false in the others, which end.
 template <class Body, class Accumulators, int lanes, int shares>
 __device__ bool finish_last(const Body& body, const Team<Body, shares>& team, Accumulators (&mine)[lanes]) {
   const Accumulators* parts = leave_part(body, team, mine);
@@ -144,8 +144,8 @@ __device__ bool finish_last(const Body& body, const Team<Body, shares>& team, Ac
   return true;
 }
 
-// All blocks of the kept positions go on with the merged result. What they add up to flips the counter's highest bit
-// and leaves the others as they were, ready for the next run.
+// All blocks that share the kept positions wait for each other and get the merged result. Together they add 2^31 to the
+// counter: that flips its highest bit, which ends the wait, and leaves the other bits ready for the next run.
 template <class Body, class Accumulators, int lanes, int shares>
 __device__ void finish_all(const Body& body, const Team<Body, shares>& team, Accumulators (&mine)[lanes]) {
   const Accumulators* parts = leave_part(body, team, mine);
@@ -185,7 +185,7 @@ __device__ void run_full(const Body& body, const Team<Body, shares>& team, Carri
   while (first < size) {
     const Index second = first + step * unroll;
     Loads next[unroll];
-    if constexpr (Body::kAhead) fetch(second, next);  // on their way while the others are used
+    if constexpr (Body::kAhead) fetch(second, next);  // in flight while the current ones are used
 #pragma unroll
     for (int i = 0; i < unroll; ++i)
       if (first + i * step < size)
@@ -200,8 +200,8 @@ __device__ void run_full(const Body& body, const Team<Body, shares>& team, Carri
   }
 }
 
-// A full stage that only stores, from this block's last positions to its first: what it read last is still in the
-// cache.
+// Runs a full stage that only stores, from this block's last positions to its first, since the values that the stage
+// before read last are still in the cache.
 template <int s, class Body, class Carried, int lanes, class Accumulators, int shares>
 __device__ void run_back(const Body& body, const Team<Body, shares>& team, Carried (&carried)[lanes],
                          Accumulators (&none)[lanes]) {
@@ -224,7 +224,7 @@ __device__ void run_back(const Body& body, const Team<Body, shares>& team, Carri
   }
 }
 
-// What another program left of a stage's reductions: parts of all kept positions, one after the other.
+// Merges the parts of a stage's reductions that another program has stored. Each part covers all kept positions.
 template <int s, class Body, class Accumulators, int lanes, int shares>
 __device__ void merge_left(const Body& body, const Team<Body, shares>& team, Accumulators (&mine)[lanes]) {
   constexpr int count = Body::left_parts(s), columns = static_cast<int>(Body::kKept) * lanes;
@@ -236,7 +236,7 @@ __device__ void merge_left(const Body& body, const Team<Body, shares>& team, Acc
   combine(team, mine);
 }
 
-// What is carried from one launch to the next lies word by word, the lanes of a thread side by side.
+// Values carried from one launch to the next are stored word by word, with the lanes of a thread side by side.
 template <class Body, class Carried, int lanes, int shares>
 __device__ void store_carried(const Body& body, const Team<Body, shares>& team, const Carried (&carried)[lanes]) {
   constexpr int words = sizeof(Carried) / 4;
@@ -262,7 +262,7 @@ __device__ void load_carried(const Body& body, const Team<Body, shares>& team, C
   }
 }
 
-// Runs stages [s, last). `leads`: this thread stores for its kept positions.
+// Runs stages [s, last). `leads`: this thread is the one that stores for its kept positions.
 template <int s, int last, class Body, class Carried, int lanes, int shares>
 __device__ void run_stages(const Body& body, const Team<Body, shares>& team, Carried (&carried)[lanes], bool leads) {
   if constexpr (s == last) {
@@ -297,7 +297,7 @@ __device__ void run_stages(const Body& body, const Team<Body, shares>& team, Car
   }
 }
 
-// One launch: stages [first, last). What earlier launches carried is in memory.
+// One launch: runs stages [first, last). Values carried from earlier launches are in memory.
 template <int first, int last, class Body>
 __device__ void reduce(const Body& body, u32 block) {
   const Team<Body, Body::kSplits> team(body, block);
@@ -306,8 +306,8 @@ __device__ void reduce(const Body& body, u32 block) {
   run_stages<first, last>(body, team, carried, team.active && team.y == 0 && team.share == 0);
 }
 
-// One launch: full stage s, which only stores. kPieces blocks share kept positions, each a piece of neighbouring
-// reduced ones, and they go backwards: what the launch before read last is still in the cache.
+// One launch: runs full stage s, which only stores. kPieces blocks share kept positions; each takes neighbouring
+// reduced ones. They go backwards, since the values that the launch before read last are still in the cache.
 template <int s, class Body>
 __device__ void spread(const Body& body, u32 block) {
   using Index = typename Body::Index;

@@ -56,13 +56,7 @@ bool stays_in_planes(const Head& head) {
                      [](const Operand& operand) { return has_planes(operand); });
 }
 
-bool tells_positions(const Kernel& kernel) {
-  return depends_on_position(kernel) || std::any_of(kernel.stages.begin(), kernel.stages.end(), [](const Stage& stage) {
-           return std::any_of(stage.reductions.begin(), stage.reductions.end(), [](const Reduction& reduction) {
-             return reduction.kind == ReduceKind::argmax || reduction.kind == ReduceKind::argmin;
-           });
-         });
-}
+bool tells_positions(const Kernel& kernel) { return depends_on_position(kernel) || finds_positions(kernel); }
 
 }  // namespace
 

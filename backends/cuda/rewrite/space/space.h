@@ -1,4 +1,4 @@
-// Kernels of one or three spatial axes as kernels of two.
+// Rewrites kernels with one or three spatial axes as kernels with two.
 #pragma once
 
 #include <functional>
@@ -8,22 +8,23 @@
 
 namespace nixie::cuda {
 
-/// The kernel with a spatial axis of one position before its only one: [N, C, W] becomes [N, C, 1, W].
+/// The kernel with a second spatial axis, of one position, before its only one: [N, C, W] becomes [N, C, 1, W].
 Kernel with_unit_axis(Kernel kernel);
 
-/// Whether images and the first spatial axis of [N, C, D, H, W] are one axis of planes in all that a kernel reads and
-/// writes, and it does the same in each plane.
+/// Whether a kernel does the same for each plane, and images and the first spatial axis of [N, C, D, H, W] can be
+/// merged
+/// into one axis of planes in everything that it reads and writes.
 bool has_planes(const Kernel& kernel);
 /// Such a kernel over [N * D, C, H, W].
 Kernel over_planes(Kernel kernel);
 
-/// The same of an operand.
+/// The same for an operand.
 bool has_planes(const Operand& operand);
 Operand over_planes(const Operand& operand);
 
 /// Adds the slots that a kernel reads or writes.
 void add_slots(std::set<int>& slots, const Kernel& kernel);
-/// Changes the kernels that can be changed and read or write one of the slots.
+/// Changes those kernels that can be changed and that read or write one of the slots.
 void change_at(Plan& plan, const std::set<int>& slots, const std::function<bool(const Kernel&)>& can,
                const std::function<Kernel(Kernel)>& change);
 

@@ -18,12 +18,12 @@ Kernel every_nth(Kernel kernel, int axis, std::int64_t first, std::int64_t step,
 /// The kernel with an axis split into `sizes`, the innermost last, whose product is the axis' size.
 Kernel with_split_axis(Kernel kernel, int axis, const std::vector<std::int64_t>& sizes);
 
-/// Positions below `count` whose first + step * position is in [0, size).
+/// The range of positions below `count` for which first + step * position is in [0, size).
 std::pair<std::int64_t, std::int64_t> positions_inside(std::int64_t size, std::int64_t first, std::int64_t step,
                                                        std::int64_t count);
 
-/// Splits an axis of `size` = blocks of `block`, the last perhaps a smaller one, into runs of equal blocks: calls
-/// act(first block, blocks, size of each) once or twice.
+/// Splits `size` positions into blocks of `block`, the last of which may be smaller. Calls act(first block, number of
+/// blocks, size of each) for the whole blocks and for the smaller one, if any.
 template <class Act>
 void for_equal_blocks(std::int64_t size, std::int64_t block, const Act& act) {
   if (size >= block) act(std::int64_t{0}, size / block, block);

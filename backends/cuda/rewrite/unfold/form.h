@@ -8,7 +8,7 @@
 
 namespace nixie::cuda {
 
-/// An axis of images: result p takes images p * stride + tap * dilation - pad.
+/// An axis of the images: result p reads pixels p * stride + tap * dilation - pad.
 struct WindowAxis {
   std::int64_t images = 0, taps = 0, results = 0, stride = 1, pad = 0, dilation = 1;
 };
@@ -16,20 +16,21 @@ struct WindowAxis {
 /// A forward convolution of images [count, channels, ., .] to results [count, filters, ., .], or its filter gradient.
 /// An input gradient of stride 1 is a forward convolution of dy. `together` groups of a grouped layer form one group, a
 /// block, of the convolution that tensor cores compute: filters have zeros for channels of the block's other groups,
-/// gradients discard these elements. The last block may have fewer. A strided input gradient is one of
-/// stride 1 that has filters for each phase of the input; a kernel interleaves the phases.
+/// and
+/// gradients discard these elements. The last block may have fewer groups. A strided input gradient is computed as one
+/// of stride 1 that has filters for each phase of the input; a kernel interleaves the phases.
 struct WindowSum {
   bool gradient = false;
   bool turned = false;  ///< gradient: images and gradients are swapped, and so are the result's axes
   Dtype dtype = Dtype::f16;
-  std::int64_t count = 0, channels = 0, filters = 0;  ///< these of a block
+  std::int64_t count = 0, channels = 0, filters = 0;  ///< images; channels and filters per block
   std::int64_t groups = 1, together = 1;
-  std::array<std::int64_t, 2> phases = {1, 1};  ///< filters of a group are those of a phase, times these
-  std::array<bool, 2> unequal_phases = {};      ///< the last pixels of an axis are not of all phases
+  std::array<std::int64_t, 2> phases = {1, 1};  ///< per axis; a group's filters are those of one phase times these
+  std::array<bool, 2> unequal_phases = {};      ///< per axis: some phases have one pixel more than others
   std::array<WindowAxis, 2> axes = {};
 
   std::int64_t blocks() const { return (groups + together - 1) / together; }
-  /// Of all groups.
+  /// Those of all groups.
   std::int64_t all_channels() const { return channels / together * groups; }
   std::int64_t all_filters() const { return filters / together * groups; }
 };
@@ -44,25 +45,26 @@ enum class AxisForm : std::uint8_t {
 
 struct Form {
   WindowSum sum = {};
-  /// An axis of a stride in blocks: images are copied with their padding, `stride` neighbours as channels of a pixel,
-  /// so that the window has a stride-th of its taps, rounded up, and moves by 1. What follows is of that axis.
+  /// Whether an axis is blocked (space-to-depth): images are copied with their padding, `stride` neighbours as channels
+  /// of one pixel, so that the window has taps / stride taps, rounded up, and moves by 1. What follows then describes
+  /// the blocked axis.
   std::array<bool, 2> in_blocks = {};
   std::array<AxisForm, 2> axis_forms = {AxisForm::kept, AxisForm::kept};
-  /// As filters of a block of groups are stored: channels for each copied tap and pixel of a block, filters for each
-  /// folded one, taps; with zeros past the layer's own.
+  /// The sizes in which a block's filters are stored: channels for each copied tap and pixel of a blocked axis, filters
+  /// for each folded tap, and taps; padded with zeros.
   std::int64_t channels = 0, filters = 0;
   std::array<std::int64_t, 2> taps = {};
   double seconds = 0;       ///< estimated, including the kernels that copy and sum
   double copy_seconds = 0;  ///< the part of it that copies images
 
   bool has(AxisForm way) const { return axis_forms[0] == way || axis_forms[1] == way; }
-  /// An axis of the sum, or of one over blocks of pixels.
+  /// An axis of the sum, after blocking.
   WindowAxis axis(std::size_t i) const;
-  /// Neighbours along an axis that are channels of a pixel.
+  /// The number of neighbours along an axis that are channels of one pixel.
   std::int64_t block_pixels(std::size_t i) const { return in_blocks[i] ? sum.axes[i].stride : 1; }
   std::int64_t block_pixels() const { return block_pixels(0) * block_pixels(1); }
-  std::int64_t taps_of(AxisForm way) const;  ///< product of the taps of axes that go this way
-  /// Channels of a block of a pixel of the copied images, and of an image of the convolution.
+  std::int64_t taps_of(AxisForm way) const;  ///< product of the taps of the axes with this form
+  /// A block's channels in a pixel of the copied images, and in a pixel of the convolution's images.
   std::int64_t pixel_channels() const { return channels * block_pixels() * taps_of(AxisForm::copied); }
   std::int64_t row_channels() const { return pixel_channels() * taps_of(AxisForm::viewed); }
   /// Pixels along an axis of the copied images.
@@ -82,22 +84,22 @@ struct Form {
   /// The convolution that tensor cores compute.
   ConvProblem conv() const;
 
-  /// The copied images [count, pixel_channels of all blocks, extents], and where in memory they are: of viewed pixels,
-  /// neighbours are side by side.
+  /// The copied images [count, pixel_channels of all blocks, extents] and their strides: neighbours along a viewed axis
+  /// are contiguous.
   Shape images() const { return {sum.count, sum.blocks() * pixel_channels(), extent(0), extent(1)}; }
   Strides image_strides() const;
-  /// Filters of the convolution, channels-last; and in its memory a block's filters [filters, channels, taps].
+  /// The convolution's filters, channels-last; and a block's filters in the same memory, as [filters, channels, taps].
   Shape filter_shape() const;
   Shape filter_extents() const { return {filters, channels, taps[0], taps[1]}; }
   Strides filter_strides() const;
 };
 
-/// How many of an axis' taps meet pixel number `pixel` of blocks of `block`.
+/// The number of an axis' taps that read pixel number `pixel` of a block of `block` pixels.
 inline std::int64_t taps_of_pixel(std::int64_t taps, std::int64_t block, std::int64_t pixel) {
   return taps > pixel ? (taps - pixel + block - 1) / block : 0;
 }
 
-/// Calls act(pixel, channel) for each pixel of a block, with the first of its channels.
+/// Calls act(pixel, first channel) for each pixel of a block.
 template <class Act>
 void for_block_pixels(const Form& form, const Act& act) {
   for (std::int64_t row = 0; row < form.block_pixels(0); ++row)
@@ -105,7 +107,7 @@ void for_block_pixels(const Form& form, const Act& act) {
       act(std::array{row, column}, (row * form.block_pixels(1) + column) * form.channels);
 }
 
-/// The estimated time of a tensor-core kernel for the untransformed convolution.
+/// The estimated time of the tensor-core kernel for the untransformed convolution.
 double seconds_as_it_is(const ConvProblem& conv, const Chip& chip);
 
 /// The forms that tensor-core kernels can compute, sorted by estimated time.

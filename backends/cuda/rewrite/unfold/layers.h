@@ -5,8 +5,8 @@
 
 namespace nixie::cuda {
 
-/// Consecutive filters of a group: the first, and their source, as [filters, channels, taps], at the taps [low,
-/// high).
+/// Consecutive filters of a group: the first of them, and their source as [filters, channels, taps], of which they have
+/// the taps [low, high).
 struct FilterPart {
   std::int64_t filter = 0;
   Access load = {};
@@ -18,13 +18,13 @@ struct Layer {
   WindowSum sum = {};
   Operand images = {};   ///< cropped if padding is negative
   Operand results = {};  ///< gradient: [count, filters, ., .]
-  /// Forward: all filters of a group in parts, each [filters, channels] large, and the step to the next group's.
+  /// Forward: a group's filters in parts, the [filters, channels] of each, and the step to the next group's.
   std::vector<FilterPart> parts = {};
   std::array<std::int64_t, 2> part_shape = {};
   std::int64_t group_step = 0;
 };
 
-/// All layers of a kernel, for each number of groups per block that may be fastest.
+/// The layers as which a kernel can be computed: one for each number of groups per block that may be fastest.
 std::vector<Layer> layers_of(const Kernel& kernel, const ConvProblem& conv);
 
 /// Reverses an axis of an operand.

@@ -1,4 +1,4 @@
-// Selects the convolutions for Winograd, their tiling, and estimates the times of Winograd and of direct sums.
+// Selects the convolutions to compute by Winograd and their tiling, by estimates of Winograd's and the direct time.
 #pragma once
 
 #include <optional>
@@ -19,19 +19,19 @@ bool can_be_tiled(const ConvProblem& conv);
 struct TiledLayer {
   TiledLayer(const ConvProblem& conv, int tile);
   ConvRole role;
-  Dtype dtype;  ///< of images and filters, and of what becomes of them
+  Dtype dtype;  ///< of images and filters, and of their transforms
   std::int64_t images, from_channels, to_channels;
   std::array<std::int64_t, 2> pad;
-  std::int64_t taps, tile;                                 ///< of the filter; results of a tile, either way
-  std::int64_t rows, columns;                              ///< of tiles
-  LineMatrices line;                                       ///< for tiles and filter
-  std::int64_t tiles() const { return rows * columns; }    ///< of an image
-  std::int64_t window() const { return taps + tile - 1; }  ///< either way
+  std::int64_t taps, tile;                                 ///< the filter's taps and a tile's results, along each axis
+  std::int64_t rows, columns;                              ///< of tiles in an image
+  LineMatrices line;                                       ///< the transforms for tiles and filter
+  std::int64_t tiles() const { return rows * columns; }    ///< per image
+  std::int64_t window() const { return taps + tile - 1; }  ///< along each axis
   std::int64_t lines() const { return std::ssize(line.images); }
-  std::int64_t elements() const { return lines() * lines(); }  ///< of a window
+  std::int64_t elements() const { return lines() * lines(); }  ///< of a transformed window
 };
 
-/// The fastest Winograd tiling, if it beats direct convolution, or `most` seconds.
+/// The fastest Winograd tiling, if it beats direct convolution, or, if given, `most` seconds.
 std::optional<TiledLayer> fastest_tiles(const ConvProblem& conv, const Chip& chip, std::optional<double> most = {});
 /// The estimated time of the direct convolution in seconds.
 double time_in_place(const ConvProblem& conv, const Chip& chip);

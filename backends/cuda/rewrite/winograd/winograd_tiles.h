@@ -9,21 +9,22 @@
 
 namespace nixie::cuda {
 
-/// Registers in a row, and rows of them.
+/// A row of registers, and rows of them.
 using Line = std::vector<int>;
 using Grid = std::vector<Line>;
-/// Numbers that multiply a line from the left, by rows.
+/// The rows of a matrix that multiplies a line from the left.
 using Matrix = std::vector<std::vector<double>>;
 
-/// The transforms that give `tile` results of a line of a window and of a filter without tile * taps multiplications:
-/// y = result [(filter g) * (images d)], * element by element.
+/// The transforms by which a line of a window and a line of a filter give `tile` results in fewer than tile * taps
+/// multiplications: y = result [(filter g) * (images d)], where * is element by element.
 struct LineMatrices {
   Matrix images;  ///< B^T: elements x (tile + taps - 1)
   Matrix filter;  ///< G: elements x taps
   Matrix result;  ///< A^T: tile x elements
 };
-/// F(tile, 3), tile + 2 elements; or F(tile, 5): F(tile, 3) of the first taps, then F(tile, 2) of the others, 2 tile
-/// + 3.
+/// F(tile, 3) with tile + 2 elements; or F(tile, 5), which is F(tile, 3) of the first taps and F(tile, 2) of the
+/// others,
+/// with 2 tile + 3 elements.
 LineMatrices line_matrices(int tile, int taps);
 /// The transposed matrix.
 Matrix transposed(const Matrix& matrix);
@@ -32,17 +33,17 @@ Matrix transposed(const Matrix& matrix);
 Grid both_ways(InstructionBuilder& code, const Grid& grid, const Matrix& matrix);
 
 /// An access to a 4-D `shape` at row first[0] + `step` * t and column first[1] + `step` * u for positions
-/// [image, channel, t, u] of `domain`; bounded if that leaves the shape.
+/// [image, channel, t, u] of `domain`; bounded if some of these are outside the shape.
 Access in_tiles(const Access& whole, const Shape& shape, std::array<std::int64_t, 2> first, std::int64_t step,
                 const Shape& domain);
 /// The access for images from `image` on.
 Access from_image(Access access, std::int64_t image);
 
-/// Whether a kernel's epilogue can process several `results` in one kernel: it does not depend on positions, and fits
-/// the registers.
+/// Whether a kernel's epilogue can process `results` results at a time: it does not depend on positions, and it fits
+/// into registers.
 bool may_follow(const Kernel& kernel, int results);
-/// Appends to `made`, whose loads and code so far are given, the epilogue of `kernel` for several results:
-/// results[i][j] is the head at row n * t + i and column n * u + j, for n x n results, of images from `image` on.
+/// Appends the epilogue of `kernel` to `made`, whose loads and code so far are given. The epilogue is applied to n x n
+/// results: results[i][j] is the head at row n * t + i and column n * u + j, of images from `image` on.
 void follow(Kernel& made, InstructionBuilder code, const Kernel& kernel, const Grid& results, std::int64_t image);
 
 }  // namespace nixie::cuda

@@ -1,21 +1,19 @@
 // Filter gradient on Hopper's tensor cores from patches of pixels that taps share: the sums of conv_wgrad_sm90.cuh for
-// windows of several taps of stride 1.
+// windows of several taps with stride 1.
 //
-// Idea     conv_wgrad reads x from L2 once for each tap and each tile of filters, 85 bytes a clock where there are 64
-//          filters: more than L2 gives. Here a patch of pixels with its halo comes once for CONV_SLICE channels, and
-//          taps are shifted addresses, as in conv_halo_sm90.cuh. 64 filters x 9 taps x 64 channels take 20 bytes a
-//          clock.
+// Idea     conv_wgrad reads x from L2 once for each tap and each tile of filters: 85 bytes per clock with 64 filters,
+//          more than L2 delivers. Here a patch of pixels with its halo is loaded once for CONV_SLICE channels, and taps
+//          are shifted addresses, as in conv_halo_sm90.cuh. 64 filters x 9 taps x 64 channels take 20 bytes per clock.
 // Layout   as in conv_wgrad. A stage is a patch: gradients at CONV_HIGH rows of 8 places (CONV_TOGETHER images of
-//          8 / TOGETHER columns), and the pixels around them (wgrad_patch.cuh). The swizzle follows address bits, so
-//          8 neighbouring places are 8 terms of a product wherever they start; taps of a run are one product's
-//          columns, a shift apart. Outside of images TMA reads zeros: for what no gradient is at, too.
-// Roles    one producer thread fills a ring; consumers have CONV_LINES runs of taps and the filters in 64 * CONV_MMA_M
-//          between them, every sum in registers.
-// Split    parts, bias gradient, Body: as in conv_wgrad. Consumers of the same filters take turns at the bias gradient
-//          as columns of tiles do, and each leaves a part.
-// Turned   CONV_TURNED = 1: x takes the place of the gradients and dy that of x, taps count from the last, and C, K, P,
-//          Q and pads are what they are for that problem, as x_map and dy_map are: where there are fewer filters than
-//          a tile has rows. No bias gradient.
+//          8 / TOGETHER columns), and the pixels around them (wgrad_patch.cuh). Since the swizzle depends on address
+//          bits, any 8 neighbouring places can be 8 terms of a product. The taps of a run are columns of one product,
+//          at shifted addresses. Outside the images TMA reads zeros, also at places that have no gradient.
+// Roles    one producer thread fills a ring. Consumers divide among them the tile's CONV_LINES runs of taps and its
+//          filters, 64 * CONV_MMA_M each; all sums are in registers.
+// Split    parts, bias gradient, Body: as in conv_wgrad. Consumers of the same filters take turns at the bias gradient,
+//          as columns of tiles do, and each stores a part.
+// Turned   CONV_TURNED = 1 swaps x and dy, for layers with fewer filters than a tile has rows: taps then count from the
+//          last, and C, K, P, Q, the pads, x_map and dy_map are those of the swapped problem. No bias gradient.
 // Limits   stride 1, one product; C and K of a group multiples of 8.
 //
 // Compile-time, all required:
@@ -24,12 +22,12 @@
 //   CONV_TOGETHER CONV_HIGH        1, 2, 4 or 8; even
 //   CONV_TURNED                    0 or 1
 //   CONV_DOWN                      0 or 1; 1: runs of taps go down the window, lines across
-//   CONV_RUN CONV_LINES            taps of a run, RUN * SLICE = TILE_N; runs of a tile, which divide CONSUMERS
+//   CONV_RUN CONV_LINES            taps of a run, RUN * SLICE = TILE_N; runs of a tile, a divisor of CONSUMERS
 //   CONV_CONSUMERS CONV_MMA_M      tile rows (filters) = 64 * CONSUMERS / LINES * MMA_M
 //   CONV_TILE_N                    32, 64, 96, 128, 160, 192, 224 or 256
 //   CONV_STAGES CONV_ITEMS CONV_SPLITS CONV_BIAS_GRAD CONV_PREFETCH NIXIE_BF16    as in conv_wgrad
-// Body as for conv_wgrad; items' columns count slabs of SLICE channels, then tiles of taps; parts
-//   float[slots][tile rows * LINES * TILE_N]; bias_parts float[items][LINES][tile rows].
+// Body as for conv_wgrad, but an item's column counts slabs of SLICE channels, then tiles of taps; parts is
+//   float[slots][tile rows * LINES * TILE_N], bias_parts float[items][LINES][tile rows].
 // Kernel conv_wgrad(x_map, dy_map, body):
 //   x_map   tiled {C, N, W, H}, box {SLICE, TOGETHER, columns of the patch, rows}, swizzle of SLICE * 2 bytes
 //   dy_map  tiled {K, N, Q, P}, box {64, TOGETHER, 8 / TOGETHER, HIGH}, swizzle 128 bytes
@@ -71,7 +69,7 @@ NIXIE_DEVICE void produce(const Maps& maps, const Shared& shared, const int4* it
     const int filter = item.group * CONV_K + item.m * kTileM, channel = item.group * CONV_C + item.n % kSlabs * kSlice;
     const auto tap = kPatch.tap(item.n / kSlabs, 0, 0);
     const int shift_h = tap.h * CONV_DILATION_H - CONV_PAD_H, shift_w = tap.w * CONV_DILATION_W - CONV_PAD_W;
-    // Boxes of filters past the last are left out: what is multiplied for them is not stored.
+    // Boxes past the last filter are not loaded: their results are not stored.
     const int boxes = min(kTileM / 64, (CONV_K - item.m * kTileM + 63) / 64);
     for (int k = 0; k < item.count; k++, ring.next()) {
       const auto [image, h, w] = kPatch.corner(item.first + k, CONV_P, CONV_Q);
@@ -86,7 +84,7 @@ NIXIE_DEVICE void produce(const Maps& maps, const Shared& shared, const int4* it
   }
 }
 
-// What a consumer multiplies in stage 0; it has run `line` of the tile.
+// The addresses of a consumer's operands in stage 0; it computes run `line` of the tile.
 struct Operands {
   Shared shared;
   int line;
@@ -98,7 +96,7 @@ struct Operands {
         b(shared.ring + kBytesA + line * kPatch.line_step() * kPlaceBytes) {}
 };
 
-// All stages of one item into `sums`.
+// Computes the sums of one item, over all its stages.
 NIXIE_DEVICE void accumulate(Sums& sums, Ring<kStages>& ring, const Item& item, const Operands& at, const Turn&) {
   const bool leader = threadIdx.x % 128 == 0;
 #pragma unroll
@@ -126,7 +124,7 @@ NIXIE_DEVICE void accumulate(Sums& sums, Ring<kStages>& ring, const Item& item, 
                     operand<Swizzle::none>(at.shared.ones, 128, 128), true);
     }
     wgmma_commit();
-    wgmma_wait<1>();  // the stage before is read: hand it back
+    wgmma_wait<1>();  // the previous stage has been read: release it
     if (k > 0 && leader) barrier_arrive(at.shared.empty + 8 * ring.previous());
     ring.next();
   }

@@ -8,10 +8,11 @@
 
 namespace nixie::cuda {
 
-/// Rows and columns of tiles that an item's name has room for.
+/// The most rows and columns of tiles that WgradItem::tile can number.
 constexpr std::int64_t kMostTileRows = 65535, kMostTileColumns = 32767;
 
-/// Stages [first, first + count) of a tile; slot -1: all of the tile. The layout is the kernel's.
+/// Stages [first, first + count) of a tile, and the slot of the workspace for their sums; -1: the item is a whole tile.
+/// The kernel reads this layout.
 struct WgradItem {
   std::int32_t tile = 0;  ///< row | column << 16
   std::int32_t first = 0, count = 0, slot = -1;
@@ -23,16 +24,16 @@ struct WgradSplit {
 };
 
 struct WgradSchedule {
-  std::vector<WgradItem> items;           ///< block by block
-  std::vector<std::int32_t> first_items;  ///< of each block, and the count of all
+  std::vector<WgradItem> items;           ///< ordered by block
+  std::vector<std::int32_t> first_items;  ///< the first item of each block, then the number of items
   std::vector<WgradSplit> splits;
   int slots = 0;
 };
 
-/// Whole tiles go round the workers first. Each tile that is left over is cut into equal chunks from its start, one a
-/// worker, so that all tiles read the same pixels at the same time (which is what keeps them in L2); workers that are
-/// still free share what remains at the ends. No item has more than `most` stages. Without `cut` the tiles
-/// that are left over go round the workers as well.
+/// Deals whole tiles to the workers in turn, as many to each. Each tile that is left over is cut into equal chunks from
+/// its start, one per worker, so that all tiles read the same pixels at the same time, which keeps these in L2; workers
+/// that are still free share the ends of these tiles. No item has more than `most` stages. Without `cut` the tiles that
+/// are left over are dealt to the workers whole, too.
 inline WgradSchedule schedule_wgrad(int rows, int columns, int stages, int workers,
                                     int most = std::numeric_limits<int>::max(), bool cut = true) {
   struct Piece {
@@ -44,7 +45,7 @@ inline WgradSchedule schedule_wgrad(int rows, int columns, int stages, int worke
   for (int tile = 0; tile < whole; ++tile) plan[static_cast<std::size_t>(tile % workers)].push_back({tile, 0, stages});
   if (rest > 0) {
     const int chunks = std::min(workers / rest, stages), spare = workers - chunks * rest;
-    // The ends of the tiles from stage chunks * length on, dealt out in shares that cost as much as a chunk.
+    // Cuts the ends of the tiles, from stage chunks * length on, into shares that cost as much as a chunk.
     auto deal = [&](int length) {
       std::vector<std::vector<Piece>> shares;
       int room = 0;
@@ -81,7 +82,7 @@ inline WgradSchedule schedule_wgrad(int rows, int columns, int stages, int worke
     pieces = std::move(cut);
   }
 
-  std::vector<std::vector<int>> starts(static_cast<std::size_t>(tiles));  // of each tile's pieces, in order
+  std::vector<std::vector<int>> starts(static_cast<std::size_t>(tiles));  // of each tile's pieces, sorted
   for (const auto& pieces : plan)
     for (const Piece& piece : pieces) starts[static_cast<std::size_t>(piece.tile)].push_back(piece.first);
   WgradSchedule schedule;

@@ -2,32 +2,32 @@
 // the bias gradient db[k] = sum over pixels of dy[pixel, k] fused.
 //
 // Layout   x, dy channels-last, 16-bit; dw [K][R][S][C]. A matrix product of M = filters, N = taps x channels, whose
-//          reduction runs over pixels, 64 to a stage; M and N lie contiguous in both operands, as wgmma can read them.
+//          reduction runs over pixels, 64 per stage. M and N are contiguous in both operands, which wgmma can read.
 // Roles    one producer thread fills a ring of stages by TMA (im2col for x); CONV_CONSUMERS warpgroups multiply, each
-//          its own 64 * CONV_MMA_M filters, and store by themselves. With CONV_IN_TURN = 1 each has items of its own:
-//          where a tile has few stages, one stores (an update of the weights) under the other's products. A consumer
-//          waits until the one before has seen all its stages: a barrier's parity distinguishes only two neighbouring
-//          phases, so further ahead it would take old data for new.
-// Split    there are few tiles and many pixels: a host-made schedule cuts the pixels of a tile into items (see
-//          conv_wgrad_schedule.h). An item that is a whole tile runs Body; a part writes fp32 sums to the workspace in
-//          order of its pieces, and conv_wgrad_reduce adds the parts in a fixed order and runs Body: no result depends
-//          on timing. Body may be the update of the weights: then dw itself is never written.
-// Memory   what Body will read of a whole tile is asked for when its products begin, so that L2 has it when they end.
-// Bias     some stages multiply dy by a column of ones too; which, goes round the columns of tiles, so that workers
-//          share this work alike (when one column of tiles did it all, its workers finished last: 5 to 10 % slower).
-// Products CONV_PRODUCTS = 3: two planes of each operand, as conv_fprop_sm90.cuh says; without a bias gradient.
-// Rows     CONV_ROW_CHANNELS > 0: a "channel" is one of the S * ROW_CHANNELS numbers of a filter's row side by side (x
-//          holds them so for every column of pixels, padded to C), and this kernel's S is 1.
-// Stores   sums pass through shared memory, so that eight lanes hold 32 neighbouring columns of a row: Body's loads and
-//          stores are whole lines of 128 bytes. With pieces of 32 bytes, as the products leave them, an update cost
-//          150 us more than its product on Overfeat conv5, now 40, which is its floor.
-// Groups   channels and filters side by side, CONV_C and CONV_K of each; rows of tiles go through the filters of all
-//          groups.
-// Limits   as im2col TMA; C a multiple of 8, K of all groups of 8.
+//          64 * CONV_MMA_M filters, and store their own results. With CONV_IN_TURN = 1 each has its own items: if a
+//          tile has few stages, one consumer stores (updates weights) while the other multiplies. A consumer waits
+//          until the previous one has read all its stages: a barrier's parity distinguishes only two neighbouring
+//          phases, so a consumer further ahead would take old data for new.
+// Split    there are few tiles and many pixels, so a schedule made by the host cuts the pixels of a tile into items
+//          (conv_wgrad_schedule.h). An item that is a whole tile runs Body. A part writes fp32 sums to the workspace,
+//          and conv_wgrad_reduce adds the parts in a fixed order and runs Body: no result depends on timing. If Body is
+//          the update of the weights, dw itself is never written.
+// Memory   what Body will read for a whole tile is prefetched into L2 while the tile's products run.
+// Bias     in some stages dy is also multiplied by a column of ones. The columns of tiles take turns at this, so that
+//          workers share it equally (when one column of tiles did it all, its workers finished last: 5 to 10 % slower).
+// Products CONV_PRODUCTS = 3: two planes of each operand, as in conv_fprop_sm90.cuh; without a bias gradient.
+// Rows     CONV_ROW_CHANNELS > 0: a "channel" is one of the S * ROW_CHANNELS numbers of a filter's row (x holds these
+//          side by side for every column of pixels, padded to C), and this kernel's S is 1.
+// Stores   sums pass through shared memory, so that eight lanes hold 32 neighbouring columns of a row, and Body loads
+//          and stores whole lines of 128 bytes. With pieces of 32 bytes, wgmma's order, an update took 150 us more than
+//          its product on Overfeat conv5; now it takes 40 us more, its memory bound.
+// Groups   channels and filters of all groups are side by side, CONV_C and CONV_K of each; rows of tiles cover the
+//          filters of all groups.
+// Limits   those of im2col TMA; C a multiple of 8, and so is K of all groups together.
 //
 // Measured on an H200 (docs/performance-log.md), reduction and bias gradient included: 0.85 to 0.97 of the matrix rate
-// of the run on VGG and Overfeat, 0.8 on AlexNet's 13x13 layers, where the parts weigh most. The bias gradient costs 0
-// to 4 %. Slices of 32 channels make C = 96 exact (Overfeat conv2: cuDNN 171 us, here 135).
+// of the run on VGG and Overfeat, 0.8 on AlexNet's 13x13 layers, where the parts cost most. The bias gradient costs 0
+// to 4 %. Slices of 32 channels fit C = 96 exactly (Overfeat conv2: cuDNN 171 us, here 135).
 //
 // Compile-time, all required:
 //   CONV_C CONV_K CONV_R CONV_S CONV_P CONV_Q CONV_STRIDE_H/_W CONV_PAD_H/_W CONV_DILATION_H/_W    the layer,
@@ -38,17 +38,16 @@
 //   CONV_IN_TURN                   0 or 1; 1: consumers take items in turn, tile rows = 64 * MMA_M
 //   CONV_TILE_N                    a multiple of CONV_SLICE: 64, 96, 128, 160, 192, 256; at most 8 slices
 //   CONV_STAGES                    ring depth
-//   CONV_ITEMS CONV_SPLITS         how many there are in the schedule
+//   CONV_ITEMS CONV_SPLITS         number of items and of splits in the schedule
 //   CONV_BIAS_GRAD NIXIE_BF16      0 or 1
 //   CONV_PREFETCH                  0 or 1; 1: Body has void prefetch(int position, int channel, int count) const
-//   CONV_PRODUCTS                  1 or 3; 3: sums a thread at most 64
-//   CONV_ROW_CHANNELS CONV_ROW_S   channels of the layer and the width of its window, where rows are packed; else 0
+//   CONV_PRODUCTS                  1 or 3; 3: at most 64 sums per thread
+//   CONV_ROW_CHANNELS CONV_ROW_S   if rows are packed: channels of the layer and the width of its window; else 0
 // Body, defined before this file, takes the sums: void load(int position, int channel, Loads&) const and
 //   void run(int position, int channel, const Loads&, const float (&sum)[4]) const, where position counts filters and
 //   taps; with packed rows one sum at a time. It holds items {tile row | tile column << 16, first stage, stages, slot
 //   or -1}, of which block b runs [first_items[b], first_items[b + 1]); splits {tile row | tile column << 16, first
-//   slot, slots, 0}; db float[K];
-//   parts float[slots][tile rows * TILE_N]; bias_parts float[items][tile rows].
+//   slot, slots, 0}; db float[K]; parts float[slots][tile rows * TILE_N]; bias_parts float[items][tile rows].
 // Kernel conv_wgrad(x_map, dy_map, [x_low_map, dy_low_map,] body):
 //   x_map   im2col {C, W, H, N}, corners {-pad, pad - (S-1) dilation}, box {SLICE, 64 pixels}, element strides
 //           {1, stride, stride, 1}, swizzle of SLICE * 2 bytes
@@ -56,16 +55,15 @@
 //   grid    one block per worker of the schedule; block (CONSUMERS + 1) * 128; dynamic shared memory
 //           1024 + STAGES * planes * (tile rows + TILE_N) * 128 + CONSUMERS * 8192
 // Kernel conv_wgrad_reduce(body):
-//   grid    (SPLITS + (BIAS_GRAD ? rows of tiles * tile rows / 32 : 0), MMA_M * TILE_N / 8), block of the threads that
-//   share a tile; not
-//           launched when the grid is empty
+//   grid    (SPLITS + (BIAS_GRAD ? rows of tiles * tile rows / 32 : 0), MMA_M * TILE_N / 8), not launched if empty;
+//           block: the threads that share a tile
 #pragma once
 #include "ptx.cuh"
 
 constexpr int kSlice = CONV_SLICE, kSliceBytes = kSlice * 2, kChannelSlices = (CONV_C + kSlice - 1) / kSlice;
 constexpr int kSlices = CONV_R * CONV_S * kChannelSlices, kColumns = kSlices * kSlice;
 constexpr int kStages = CONV_STAGES, kConsumers = CONV_CONSUMERS, kMmaM = CONV_MMA_M, kTileN = CONV_TILE_N;
-constexpr int kSharing = CONV_IN_TURN ? 1 : kConsumers, kTileThreads = kSharing * 128;  // of a tile
+constexpr int kSharing = CONV_IN_TURN ? 1 : kConsumers, kTileThreads = kSharing * 128;  // per tile
 constexpr int kTileM = 64 * kSharing * kMmaM, kSlicesPerTile = kTileN / kSlice;
 constexpr int kPlanes = CONV_PRODUCTS == 3 ? 2 : 1;
 constexpr int kBytesA = kTileM * 128, kPlaneBytes = kBytesA + kTileN * 128, kStageBytes = kPlanes * kPlaneBytes;
@@ -87,7 +85,7 @@ NIXIE_DEVICE void produce(const Maps& maps, const Shared& shared, const int4* it
       r[j] = tap / CONV_S, s[j] = tap - r[j] * CONV_S;
       c[j] = item.group * CONV_C + (slice - tap * kChannelSlices) * kSlice;
     }
-    // Boxes of columns and filters past the last are left out: what is multiplied for them is not stored.
+    // Boxes past the last column or filter are not loaded: their results are not stored.
     const int boxes = min(kTileM / 64, (CONV_K - item.m * kTileM + 63) / 64),
               slices = min(kSlicesPerTile, kSlices - item.n * kSlicesPerTile);
     const u32 bytes = kPlanes * (boxes * 8192 + slices * 64 * kSliceBytes);
@@ -134,7 +132,7 @@ struct Operands {
   NIXIE_DEVICE u32 b(int stage) const { return shared.ring + stage * kStageBytes + kBytesA; }
 };
 
-// All products of two planes of a stage; add = false starts anew.
+// Adds all products of two planes of a stage; add = false starts from zero.
 NIXIE_DEVICE void multiply_stage(float (&sum)[kMmaM][kTileN / 2], u32 a, u32 b, bool add) {
 #pragma unroll
   for (int i = 0; i < 4; i++) {  // 16 pixels each
@@ -145,7 +143,7 @@ NIXIE_DEVICE void multiply_stage(float (&sum)[kMmaM][kTileN / 2], u32 a, u32 b, 
   }
 }
 
-// All stages of one item into `sums`.
+// Computes the sums of one item, over all its stages.
 NIXIE_DEVICE void accumulate_plane(Sums& sums, Ring<kStages>& ring, const Item& item, const Operands& at,
                                    const Turn& turn) {
   bool leader = threadIdx.x % 128 == 0;
@@ -168,7 +166,7 @@ NIXIE_DEVICE void accumulate_plane(Sums& sums, Ring<kStages>& ring, const Item& 
                     operand<Swizzle::none>(at.shared.ones, 128, 128), true);
     }
     wgmma_commit();
-    wgmma_wait<1>();  // the stage before is read: hand it back
+    wgmma_wait<1>();  // the previous stage has been read: release it
     if (k > 0 && leader) barrier_arrive(at.shared.empty + 8 * ring.previous());
     ring.next();
   }
@@ -179,7 +177,7 @@ NIXIE_DEVICE void accumulate_plane(Sums& sums, Ring<kStages>& ring, const Item& 
   for (int m = 0; m < kMmaM; m++) pin(sums.tile[m]), pin(sums.bias[m]);
 }
 
-// The same of two planes.
+// The same for two planes.
 NIXIE_DEVICE void accumulate_planes(Sums& sums, Ring<kStages>& ring, const Item& item, const Operands& at,
                                     const Turn& turn) {
   bool leader = threadIdx.x % 128 == 0;
@@ -198,7 +196,7 @@ NIXIE_DEVICE void accumulate_planes(Sums& sums, Ring<kStages>& ring, const Item&
     multiply_stage(cross, a, b + kPlaneBytes, k != 0);
     multiply_stage(cross, a + kPlaneBytes, b, true);
     wgmma_commit();
-    wgmma_wait<1>();  // high's products, and all of the stage before
+    wgmma_wait<1>();  // the products of the high planes, and all of the previous stage's
 #pragma unroll
     for (int m = 0; m < kMmaM; m++) pin(high[m]);
     if (k > 0 && leader) barrier_arrive(at.shared.empty + 8 * ring.previous());

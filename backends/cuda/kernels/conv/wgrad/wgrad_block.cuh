@@ -1,11 +1,11 @@
 // A block of a filter gradient on Hopper: barriers, the producer and prefetch warps, and the consumers' loop over
-// items. For conv_wgrad_sm90.cuh and conv_wgrad_halo_sm90.cuh, whose kernels call run_block. They define, beside what
-// wgrad_sums.cuh asks for:
+// items. For conv_wgrad_sm90.cuh and conv_wgrad_halo_sm90.cuh, whose kernels call run_block. Besides what
+// wgrad_sums.cuh requires, they define:
 //   kStages kStageBytes     depth of the ring, bytes of one of its stages
-//   void produce(...)       one thread: fills the ring with the stages of all items
-//   struct Operands         what a consumer multiplies; made from (const Shared&, int consumer)
+//   void produce(...)       called by one thread: fills the ring with the stages of all items
+//   struct Operands         a consumer's operands; constructed from (const Shared&, int consumer)
 //   void accumulate(Sums&, Ring<kStages>&, const Item&, const Operands&, const Turn&)
-//                           a warpgroup: all stages of one item
+//                           called by a warpgroup: computes the sums of one item
 #pragma once
 #include "wgrad_sums.cuh"
 
@@ -14,13 +14,13 @@ struct Maps {
   const TensorMap *x[kPlanes], *dy[kPlanes];
 };
 
-// Addresses in shared memory: the ring, its barriers, 64 pairs of ones (which the bias gradient multiplies).
+// Addresses in shared memory: the ring, its barriers, and 64 pairs of ones (an operand of the bias gradient).
 struct Shared {
   u32 ring, full, empty, ones;
 };
 
-// Consumers with tiles of their own take items in turn: the block's item of this number may begin when all stages of
-// the one before have been seen.
+// Consumers that have their own tiles take items in turn. The products of `item` may begin once all stages of the
+// block's previous item have been read.
 constexpr int kTurns = kConsumers * 128 / kTileThreads;
 struct Turn {
   int item, items;
@@ -32,7 +32,7 @@ struct Turn {
   }
 };
 
-// `begun`: items, for prefetch_tiles.
+// `begun` counts the items begun, for prefetch_tiles.
 NIXIE_DEVICE void produce(const Maps& maps, const Shared& shared, const int4* items, int count, volatile int& begun);
 
 template <class Operands>
@@ -72,7 +72,7 @@ NIXIE_DEVICE void run_block(const Maps& maps, const Body& body) {
     Sums sums;
     Ring<kStages> ring;
     int i = kTurns > 1 ? consumer : 0;
-    const auto skip = [&](int from, int to) {  // the stages of others' items
+    const auto skip = [&](int from, int to) {  // skips the stages of other consumers' items
 #ifdef CONV_IN_TURN
       for (int other = from; other < min(to, count); other++) ring.skip(items[other].z);
 #endif

@@ -1,14 +1,14 @@
-// The end of a filter gradient on Hopper: sums of a tile from the order of products to Body or to a part, and the
-// kernel that adds parts. For conv_wgrad_sm90.cuh and conv_wgrad_halo_sm90.cuh, which define before they include this:
-//   kTileM kMmaM kTileN     filters of a tile; of a consumer, in 64s; a consumer's columns
-//   kConsumers kTileThreads consumers of a block, threads of a tile
-//   kLines                  consumers that have the same filters and other columns
+// The end of a filter gradient on Hopper: passes a tile's sums from wgmma's order to Body or to a part, and has the
+// kernel that adds parts. conv_wgrad_sm90.cuh and conv_wgrad_halo_sm90.cuh define before they include this file:
+//   kTileM kMmaM kTileN     filters per tile; filters per consumer / 64; columns per consumer
+//   kConsumers kTileThreads consumers per block, threads per tile
+//   kLines                  consumers that have the same filters but different columns
 //   kTilesM kPlanes         rows of tiles; planes of operands
-//   kPositions              of a filter, as Body counts them
+//   kPositions              positions of a filter, as Body counts them
 //   kSlice                  channels side by side in a consumer's columns
-//   kOtherRegisters         that a thread needs beside sums, and loads on their way
+//   kOtherRegisters         registers that a thread needs besides sums and loads in flight
 // and after it
-//   bool locate(const Item&, int thread, int column, int& tap, int& channel)   where a consumer's column is stored
+//   bool locate(const Item&, int thread, int column, int& tap, int& channel)   the tap and channel of a column, if any
 // With CONV_TURNED = 1 rows are the layer's channels, columns its filters, and taps count from the last.
 #pragma once
 #include "ptx.cuh"
@@ -31,9 +31,9 @@ struct Sums {
   float bias[kMmaM][4];
 };
 
-// Sums leave in pieces of four of the layer's channels, a thread's kPieces: a warp's 16 rows x 32 columns are four
-// pieces of each lane. Eight lanes have a row of columns, so that Body reads and writes whole lines; turned, four lanes
-// have a column of rows.
+// A thread has kPieces pieces of sums, each for four neighbouring channels of the layer: of a warp's 16 rows x 32
+// columns each lane has four pieces. Eight lanes share a row of 32 columns, so that Body reads and writes whole lines;
+// turned, four lanes share a column of 16 rows.
 NIXIE_DEVICE int first_row_of(int m, int thread) {
   return (thread / (128 * kLines) * kMmaM + m) * 64 + thread % 128 / 32 * 16;
 }
@@ -44,12 +44,12 @@ NIXIE_DEVICE int column_of(int piece, int thread) {
   return piece % (kTileN / 8) / 4 * 32 + (CONV_TURNED ? piece % 4 * 8 + thread % 32 / 4 : thread % 8 * 4);
 }
 
-// Body takes a piece at once, or column by column where rows are packed.
+// Body takes a whole piece, or, if rows are packed, one column at a time.
 constexpr int kCalls = CONV_ROW_CHANNELS ? 4 : 1, kLanes = 4 / kCalls;
 
 NIXIE_DEVICE bool locate(const Item& item, int thread, int column, int& tap, int& channel);
 
-// Calls act(call, position, channel) for what of a piece of a tile lies inside.
+// Calls act(call, position, channel) for each part of a piece that is inside the result.
 template <class Act>
 NIXIE_DEVICE void at_piece(const Item& item, int piece, int thread, Act act) {
   const int within = item.m * kTileM + row_of(piece, thread);
@@ -65,8 +65,7 @@ NIXIE_DEVICE void at_piece(const Item& item, int piece, int thread, Act act) {
   }
 }
 
-// What Body reads for neighbouring pieces, `first` the first, all on their way before the first use; and Body over
-// them.
+// Body's loads for neighbouring pieces from `first` on, all issued before the first use; run() then runs Body.
 template <int kCount>
 struct PieceLoads {
   Body::Loads of[kCount][kCalls];
@@ -89,15 +88,15 @@ struct PieceLoads {
   }
 };
 
-// A warp's 16 x 32 sums from the order of products to that of pieces, through 2 KB of its own. Units of 16 bytes are
-// stored where neither writes nor reads meet in a bank.
+// Brings a warp's 16 x 32 sums from wgmma's order to that of pieces, through 2 KB of shared memory. 16-byte units are
+// swizzled so that neither writes nor reads have bank conflicts.
 NIXIE_DEVICE void to_pieces(const float* sums, u32 staging, float4 (&pieces)[4]) {
   const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
   __syncwarp();
 #if CONV_TURNED
   const auto unit = [&](int column, int unit) { return staging + column * 64 + (unit ^ (column / 2 % 4)) * 16; };
 #pragma unroll
-  for (int i = 0; i < 16; i++)  // row g, and 8 more, of two columns
+  for (int i = 0; i < 16; i++)  // rows g and g + 8 of two columns
     store_shared(unit(i / 4 * 8 + t * 2 + i % 2, g / 4 + i % 4 / 2 * 2) + g % 4 * 4, sums[i]);
   __syncwarp();
 #pragma unroll
@@ -116,16 +115,16 @@ NIXIE_DEVICE void to_pieces(const float* sums, u32 staging, float4 (&pieces)[4])
 #endif
 }
 
-// Body over a whole tile. An update reads more than it computes, and a few hundred threads hide the latency of memory
-// only if the loads of the next pieces are on their way while these run: as many as registers hold. The sums of two
-// planes, or of three consumers with 192 columns, leave none.
+// Runs Body over a whole tile. An update is bound by its loads, and a few hundred threads hide memory latency only if
+// the loads of the next pieces are in flight while these run: as many as registers hold. The sums of two planes, or of
+// three consumers with 192 columns, leave no registers for that.
 NIXIE_DEVICE void run_tile(const Body& body, const Sums& sums, const Item& item, u32 staging, int thread) {
   constexpr int kRegisters = (kConsumers == 2   ? 232
                               : kConsumers == 1 ? 255
                                                 : 160) -
                              kMmaM * kTileN / 2 - kOtherRegisters;
   constexpr bool kAhead = kPlanes == 1 && kRegisters >= 32;
-  constexpr int kPiece = 2 * kCalls * sizeof(Body::Loads) / 4;  // of these and of the next
+  constexpr int kPiece = 2 * kCalls * sizeof(Body::Loads) / 4;  // registers for the loads of this piece and of the next
   constexpr int kAtOnce = kPlanes == 2               ? 2
                           : !kAhead                  ? 1
                           : kPiece * 4 <= kRegisters ? 4
@@ -139,7 +138,7 @@ NIXIE_DEVICE void run_tile(const Body& body, const Sums& sums, const Item& item,
     to_pieces(&sums.tile[first / (kTileN / 8)][first % (kTileN / 8) * 4], staging, v);
 #pragma unroll
     for (int i = 0; i < 4; i += kAtOnce) {
-      if (CONV_TURNED) asm volatile("" : "+r"(thread));  // else places of all pieces would be computed before
+      if (CONV_TURNED) asm volatile("" : "+r"(thread));  // or the compiler computes all pieces' positions in advance
       const int piece = first + i, loaded = kAhead ? piece + kAtOnce : piece;
       if (loaded < kPieces) loads[kAhead ? loaded / kAtOnce % 2 : 0].load(body, item, loaded, thread);
       loads[kAhead ? piece / kAtOnce % 2 : 0].run(body, &v[i], item, piece, thread);
@@ -163,8 +162,7 @@ NIXIE_DEVICE void finish(const Body& body, const Sums& sums, const Item& item, f
       for (int i = 0; i < 4; i++) parts[(first + i) * kTileThreads] = v[i];
     }
   }
-  if (CONV_BIAS_GRAD &&
-      thread % 4 == 0) {  // every column of the product with ones is the same: one lane of four writes
+  if (CONV_BIAS_GRAD && thread % 4 == 0) {  // all columns of the product with ones are equal: one lane of four writes
 #pragma unroll
     for (int i = 0; i < 2 * kMmaM; i++)
       bias_parts[thread / 128 % kLines * kTileM + first_row_of(i / 2, thread) + thread % 32 / 4 + i % 2 * 8] =
@@ -173,8 +171,8 @@ NIXIE_DEVICE void finish(const Body& body, const Sums& sums, const Item& item, f
 }
 
 #if CONV_PREFETCH
-// Asks L2 for what Body reads of whole tiles while their products run. By a warp that has nothing else to do, an item
-// at a time, when the producer begins it: all at once would be more than L2 holds.
+// Prefetches into L2 what Body will read for whole tiles, while their products run. A warp with nothing else to do
+// prefetches one item at a time, when the producer begins it: all at once would be more than L2 holds.
 NIXIE_DEVICE void prefetch_tiles(const Body& body, const int4* items, int count, const volatile int& begun) {
   for (int i = 0; i < count; i++) {
     while (begun <= i) __nanosleep(100);
@@ -199,7 +197,7 @@ NIXIE_DEVICE void prefetch_tiles(const Body& body, const int4* items, int count,
 }
 #endif
 
-// The bias gradients of 32 filters: warps share the items, whose sums are added in a fixed order.
+// Computes the bias gradients of 32 filters: warps share the items, whose sums are added in a fixed order.
 NIXIE_DEVICE void reduce_bias(const Body& body, int block) {
   constexpr int kWarps = kTileThreads / 32;
   __shared__ float sums[kWarps][32];
@@ -230,7 +228,7 @@ extern "C" __global__ void __launch_bounds__(kTileThreads) conv_wgrad_reduce(con
   const float4* from = reinterpret_cast<const float4*>(body.parts) +
                        (static_cast<u64>(first) * kPieces + piece) * kTileThreads + threadIdx.x;
   float4 sum = from[0];
-  constexpr int kAtOnce = 16;  // loads on their way: what this kernel waits for is their latency
+  constexpr int kAtOnce = 16;  // loads in flight: this kernel is bound by their latency
   for (int i = 1; i < slots; i += kAtOnce) {
     float4 v[kAtOnce];
 #pragma unroll

@@ -1,0 +1,93 @@
+// Values that are not finite: a run stops or skips the step, and none is saved.
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <limits>
+
+#include "nixie/apps/trainer/trainer.h"
+#include "nixie/tests/apps/poisoned.h"
+#include "nixie/tests/apps/support.h"
+
+namespace nixie {
+namespace {
+
+using namespace nixie::test;
+using testing::HasSubstr;
+
+TEST(Trainer, StopsAtALossThatIsNoNumberAndKeepsWhatWasSaved) {
+  const TempFolder folder;
+  TrainConfig config = small_config();
+  config.optimizer = Sgd{.momentum = 0};
+  config.clip_norm = 0;
+  config.schedule = MultistepRate{.rate = 0.01, .factor = 1e30, .milestones = {1.15}};  // good up to step 11
+  const std::string line = error_of(Fault::non_finite, [&] { Trainer(config, {.run = folder.path()}).train(); });
+  // though read after step 16
+  EXPECT_THAT(line, HasSubstr("the loss is not finite at step 14; the first to be so is the output of 5 (linear)"));
+  EXPECT_THAT(line, HasSubstr("last.h5"));
+  const Checkpoint saved = load_checkpoint(folder / "last.h5");
+  EXPECT_EQ(std::get<std::int64_t>(saved.state.at("step")), 10);
+  for (const auto& [name, array] : saved.model)
+    for (const double value : array.to_vector<double>()) ASSERT_TRUE(std::isfinite(value)) << name;
+}
+
+TEST(Trainer, AStepThatIsNotFiniteStopsTheRunOrIsSkipped) {
+  TrainConfig config = small_config();
+  config.model = AnyModel(Sequential{Flatten{}, BatchNorm{}, Linear{.out = 3}});
+  config.data = Poisoned{};
+  config.schedule = ConstantRate{.rate = 0.01};
+  config.epochs = 3;
+  config.steps = 0;
+  config.log_every = 50;
+  const TempFolder stopped, skipped;
+  const std::string line = error_of(Fault::non_finite, [&] { Trainer(config, {.run = stopped.path()}).train(); });
+  EXPECT_THAT(line, testing::ContainsRegex(
+                        "the loss is not finite at step [1-5]; the first to be so is the images of the batch"));
+  EXPECT_FALSE(std::filesystem::exists(stopped / "last.h5"));
+
+  config.non_finite = "skip";
+  const std::filesystem::path log = skipped / "log";
+  {
+    const std::unique_ptr<std::FILE, int (*)(std::FILE*)> out(std::fopen(log.c_str(), "w"), &std::fclose);
+    Trainer trainer(config, {.run = skipped.path(), .out = out.get()});
+    EXPECT_TRUE(trainer.train());
+  }
+  const std::string text = text_of(log);
+  for (const char* steps : {"1 of the steps 1 to 5 had", "1 of the steps 6 to 10 had", "1 of the steps 11 to 15 had"})
+    EXPECT_THAT(text, HasSubstr(steps));
+  const Checkpoint saved = load_checkpoint(skipped / "last.h5");
+  EXPECT_EQ(std::get<std::int64_t>(saved.state.at("step")), 15);
+  EXPECT_EQ(std::get<double>(saved.state.at("shared.step")), 12);  // updates that were made
+  EXPECT_THAT(text_of(skipped / "metrics.csv"), testing::Not(HasSubstr("nan")));
+}
+
+// The last update of a run has no later loss that would tell.
+TEST(Trainer, AValueThatIsNoNumberAfterTheLastStepIsNotSaved) {
+  const TempFolder folder;
+  TrainConfig config = small_config();
+  config.optimizer = Sgd{.momentum = 0};
+  config.clip_norm = 0;
+  config.epochs = 2;
+  config.steps = 0;
+  config.schedule = MultistepRate{.rate = 0.01, .factor = 1e45, .milestones = {1.85}};  // good up to step 19
+  EXPECT_THAT(error_of(Fault::non_finite, [&] { Trainer(config, {.run = folder.path()}).train(); }),
+              HasSubstr("at step 20"));
+  EXPECT_EQ(std::get<std::int64_t>(load_checkpoint(folder / "last.h5").state.at("step")), 10);
+}
+
+// A weight whose gradients are finite and whose second moment is not: the loss stays good.
+TEST(Trainer, OptimizerStateThatIsNotFiniteIsNotSaved) {
+  const TempFolder folder;
+  TrainConfig config = small_config();
+  config.model = AnyModel(Sequential{Flatten{}, Linear{.out = 10}});
+  config.clip_norm = 0;
+  config.steps = 5;
+  Trainer trainer(config, {.run = folder.path()});
+  for (const Variable& variable : trainer.optimizer().state().all())
+    if (variable.name() == "1.bias.exp_avg_sq")
+      variable.set(Array::from(std::vector<double>(10, std::numeric_limits<double>::infinity()), {10}));
+  EXPECT_THAT(error_of(Fault::non_finite, [&] { trainer.train(); }), HasSubstr("/optimizer/1.bias/exp_avg_sq"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "last.h5"));
+}
+
+}  // namespace
+}  // namespace nixie
