@@ -8,7 +8,7 @@
 
 #include "nixie/core/base/integer_math.h"
 #include "nixie/core/graph/plan_query.h"
-#include "nixie/core/passes/apart.h"
+#include "nixie/core/passes/disjoint_stores.h"
 
 namespace nixie {
 namespace {
@@ -122,13 +122,13 @@ bool share_bytes(const Plan& plan, int a, int b) {
 }
 
 // Whether two groups write to different elements of a slot.
-bool write_apart(const Plan& plan, std::size_t i, std::size_t j, int slot) {
+bool writes_are_disjoint(const Plan& plan, std::size_t i, std::size_t j, int slot) {
   const auto members = [&](std::size_t g) {
     std::vector<const Kernel*> kernels;
     for (int k : plan.groups[g].members) kernels.push_back(&plan.kernels[at(k)]);
     return kernels;
   };
-  return store_apart(plan, slot, members(i), members(j));
+  return stores_are_disjoint(plan, slot, members(i), members(j));
 }
 
 // Fills waits_for; `overlap` says which slots share bytes.
@@ -145,7 +145,7 @@ Ancestors find_waits(Plan& plan, const Touched& touched, Overlap overlap) {
   auto both_write = [&](std::size_t i, std::size_t j) {
     for (int x : writes[i])
       for (int y : writes[j])
-        if (overlap(x, y) && !(x == y && write_apart(plan, i, j, x))) return true;
+        if (overlap(x, y) && !(x == y && writes_are_disjoint(plan, i, j, x))) return true;
     return false;
   };
   const std::size_t words = (count + 63) / 64;

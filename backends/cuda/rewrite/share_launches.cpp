@@ -8,7 +8,7 @@
 #include "nixie/backends/cuda/rewrite/touched.h"
 #include "nixie/core/base/integer_math.h"
 #include "nixie/core/graph/plan_query.h"
-#include "nixie/core/passes/apart.h"
+#include "nixie/core/passes/disjoint_stores.h"
 
 namespace nixie::cuda {
 namespace {
@@ -36,13 +36,13 @@ class Bits {
 };
 
 // Whether two groups write to different elements of a slot.
-bool write_apart(const Grouping& grouping, std::size_t a, std::size_t b, int slot) {
+bool writes_are_disjoint(const Grouping& grouping, std::size_t a, std::size_t b, int slot) {
   const auto members = [&](std::size_t g) {
     std::vector<const Kernel*> kernels;
     for (const Kernel& kernel : grouping.groups[g].members) kernels.push_back(&kernel);
     return kernels;
   };
-  return store_apart(grouping.plan, slot, members(a), members(b));
+  return stores_are_disjoint(grouping.plan, slot, members(a), members(b));
 }
 
 // The partial order of groups, some of them merged: a node is the first group of those that are one.
@@ -59,7 +59,7 @@ class PartialOrder {
       for (int slot : touched[g].writes) {
         const bool apart = readers[slot].empty() && !writers[slot].empty() &&
                            std::all_of(writers[slot].begin(), writers[slot].end(),
-                                       [&](std::size_t w) { return write_apart(grouping, w, g, slot); });
+                                       [&](std::size_t w) { return writes_are_disjoint(grouping, w, g, slot); });
         if (!apart) {
           earlier[slot] = std::move(writers[slot]);
           earlier[slot].merge(readers[slot]);

@@ -1,5 +1,5 @@
 // Compares what accesses touch along each axis of a slot.
-#include "nixie/core/passes/apart.h"
+#include "nixie/core/passes/disjoint_stores.h"
 
 #include <algorithm>
 #include <numeric>
@@ -52,7 +52,7 @@ std::optional<std::vector<Steps>> steps_of(const Slot& slot, const Shape& domain
   return all;
 }
 
-bool apart(const Slot& slot, const Kernel& a, const Access& of_a, const Kernel& b, const Access& of_b) {
+bool disjoint(const Slot& slot, const Kernel& a, const Access& of_a, const Kernel& b, const Access& of_b) {
   const auto x = steps_of(slot, a.domain, of_a), y = steps_of(slot, b.domain, of_b);
   if (!x || !y) return false;
   for (std::size_t i = 0; i < x->size(); ++i)
@@ -62,7 +62,8 @@ bool apart(const Slot& slot, const Kernel& a, const Access& of_a, const Kernel& 
 
 }  // namespace
 
-bool store_apart(const Plan& plan, int slot, const std::vector<const Kernel*>& a, const std::vector<const Kernel*>& b) {
+bool stores_are_disjoint(const Plan& plan, int slot, const std::vector<const Kernel*>& a,
+                         const std::vector<const Kernel*>& b) {
   const auto stores = [&](const std::vector<const Kernel*>& kernels, const auto& act) {
     bool any = false, all = true;
     for (const Kernel* kernel : kernels)
@@ -72,7 +73,7 @@ bool store_apart(const Plan& plan, int slot, const std::vector<const Kernel*>& a
   };
   return stores(a, [&](const Kernel& kernel, const Access& store) {
     return stores(b, [&](const Kernel& other, const Access& of_other) {
-      return apart(plan.slots[at(slot)], kernel, store, other, of_other);
+      return disjoint(plan.slots[at(slot)], kernel, store, other, of_other);
     });
   });
 }

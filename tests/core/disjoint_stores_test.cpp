@@ -1,4 +1,5 @@
-// Accesses that are said to be apart touch no element together, by listing what they touch; phases and parts are apart.
+// Stores that are called disjoint have no element in common, shown by listing what they touch; phases of a gradient and
+// parts of a concatenation are disjoint.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -6,7 +7,7 @@
 #include <set>
 
 #include "nixie/core/base/integer_math.h"
-#include "nixie/core/passes/apart.h"
+#include "nixie/core/passes/disjoint_stores.h"
 
 namespace nixie {
 namespace {
@@ -42,7 +43,7 @@ bool meet(const Kernel& a, const Kernel& b) {
   return std::any_of(x.begin(), x.end(), [&](std::int64_t address) { return y.contains(address); });
 }
 
-TEST(Apart, PhasesAndPartsAre) {
+TEST(DisjointStores, ArePhasesAndParts) {
   const Shape shape{2, 6, 7, 8};
   for (const Strides& slot : {shape.channels_last(), shape.row_major()}) {
     const Plan plan = with_slot(shape, slot);
@@ -56,14 +57,14 @@ TEST(Apart, PhasesAndPartsAre) {
     for (const auto& kernels : {phases, parts})
       for (std::size_t i = 0; i < kernels.size(); ++i)
         for (std::size_t j = 0; j < kernels.size(); ++j) {
-          EXPECT_EQ(store_apart(plan, 0, {&kernels[i]}, {&kernels[j]}), i != j) << i << " " << j;
-          EXPECT_FALSE(store_apart(plan, 0, {&kernels[i], &whole}, {&kernels[j]}));
-          EXPECT_FALSE(store_apart(plan, 0, {&kernels[i]}, {&none}));
+          EXPECT_EQ(stores_are_disjoint(plan, 0, {&kernels[i]}, {&kernels[j]}), i != j) << i << " " << j;
+          EXPECT_FALSE(stores_are_disjoint(plan, 0, {&kernels[i], &whole}, {&kernels[j]}));
+          EXPECT_FALSE(stores_are_disjoint(plan, 0, {&kernels[i]}, {&none}));
         }
   }
 }
 
-TEST(Apart, NeverMeet) {
+TEST(DisjointStores, HaveNoElementInCommon) {
   std::mt19937 random(3);
   const auto draw = [&](int low, int high) { return std::uniform_int_distribution<std::int64_t>(low, high)(random); };
   int apart = 0;
@@ -91,7 +92,7 @@ TEST(Apart, NeverMeet) {
       return made;
     };
     const Kernel a = kernel(), b = kernel();
-    if (!store_apart(plan, 0, {&a}, {&b})) continue;
+    if (!stores_are_disjoint(plan, 0, {&a}, {&b})) continue;
     ++apart;
     ASSERT_FALSE(meet(a, b)) << i;
   }
