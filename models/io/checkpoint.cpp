@@ -250,7 +250,7 @@ void save_checkpoint(const Checkpoint& checkpoint, const std::filesystem::path& 
   file.write(image.span());
   file.sync();
   try {
-    verify_checkpoint(file.temporary());
+    verify_checkpoint(file.readable());
   } catch (const Error& error) {
     fail(Fault::storage, path.string(), " does not read back as it was written: ", error.what(),
          "; what stood there is untouched");

@@ -39,6 +39,20 @@ bool is_temporary(const std::string& name) {
 
 static std::atomic<std::uint64_t> number = 0;  // threads may write the same file at once
 
+// The process's own way to a file without a name.
+static std::string path_of(int file) { return fmt::format("/proc/self/fd/{}", file); }
+
+bool PendingFile::open_nameless() {
+#ifdef O_TMPFILE
+  file_ = ::open(folder_of(path_).c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666);
+  if (file_ >= 0 && ::access(path_of(file_).c_str(), R_OK) == 0) return true;  // else it could get no name later
+  const bool is_unknown = errno == EOPNOTSUPP || errno == EINVAL || errno == EISDIR || errno == ENOENT;
+  if (file_ < 0 && !is_unknown) fail_writing("cannot be created", errno);
+  if (file_ >= 0) ::close(file_);
+#endif
+  return false;
+}
+
 PendingFile::PendingFile(std::filesystem::path path, std::int64_t bytes)
     : path_(std::move(path)),
       temporary_(folder_of(path_) / fmt::format(".{}.tmp.{}.{}", path_.filename().string(), ::getpid(), number++)),
@@ -46,8 +60,10 @@ PendingFile::PendingFile(std::filesystem::path path, std::int64_t bytes)
   // A rename replaces whatever stands there: for root even /dev/null.
   if (struct stat there{}; ::stat(path_.c_str(), &there) == 0 && !S_ISREG(there.st_mode) && !S_ISDIR(there.st_mode))
     fail(Fault::storage, path_.string(), " is a device, a pipe or a socket, which is not replaced; name a file");
-  ::unlink(temporary_.c_str());  // left by a killed process of the same number
-  file_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
+  const bool is_name_free =
+      ::unlink(temporary_.c_str()) == 0 || errno == ENOENT;  // of a killed process of the same number
+  has_name_ = !is_name_free || !open_nameless();
+  if (has_name_) file_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
   if (file_ < 0) fail_writing("cannot be created", errno);
   try {
     ::flock(file_, LOCK_EX | LOCK_NB);  // tells remove_stale_temporaries that this one is in use
@@ -59,14 +75,18 @@ PendingFile::PendingFile(std::filesystem::path path, std::int64_t bytes)
     if (!error && bytes == 0 && ::ftruncate(file_, 0) != 0) fail_writing("cannot be written", errno);
   } catch (...) {
     ::close(file_);
-    ::unlink(temporary_.c_str());
+    if (has_name_) ::unlink(temporary_.c_str());
     throw;
   }
 }
 
 PendingFile::~PendingFile() {
   if (file_ >= 0) ::close(file_);
-  if (!is_published_) ::unlink(temporary_.c_str());
+  if (has_name_ && !is_published_) ::unlink(temporary_.c_str());
+}
+
+std::filesystem::path PendingFile::readable() const {
+  return has_name_ ? temporary_ : std::filesystem::path(path_of(file_));
 }
 
 std::string space_text(const std::filesystem::path& file, std::int64_t bytes) {
@@ -96,6 +116,10 @@ void PendingFile::sync() {
 }
 
 void PendingFile::publish() {
+  // No call gives it a name that another file has.
+  if (!has_name_ && ::linkat(AT_FDCWD, path_of(file_).c_str(), AT_FDCWD, temporary_.c_str(), AT_SYMLINK_FOLLOW) != 0)
+    fail_writing("cannot be written", errno);
+  has_name_ = true;
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail_writing("cannot be replaced", errno);
   is_published_ = true;
   const int folder = ::open(folder_of(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);

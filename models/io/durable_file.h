@@ -1,4 +1,4 @@
-// Atomically replaced files: written beside their path, synced, then renamed over the old one.
+// Atomically replaced files: written without a name or beside their path, synced, then renamed over the old one.
 #pragma once
 
 #include <cstdint>
@@ -9,18 +9,19 @@
 namespace nixie {
 
 /// A new file for `path`. Until `publish` returns, the old file at `path` stays; a PendingFile that is destroyed
-/// unpublished leaves nothing. A killed process leaves only a hidden temporary, see remove_stale_temporaries.
+/// unpublished leaves nothing. Nor does a killed process, where the file system holds files without a name (O_TMPFILE);
+/// elsewhere it leaves a hidden temporary, see remove_stale_temporaries.
 class PendingFile {
  public:
-  /// Creates the temporary `.NAME.tmp.PID.N` beside `path` and reserves `bytes`. Throws Fault::storage with the bytes
-  /// needed and free if the disk has no room, before anything is written.
+  /// Creates a file in the folder of `path`, with no name or `.NAME.tmp.PID.N`, and reserves `bytes`. Throws
+  /// Fault::storage with the bytes needed and free if the disk has no room, before anything is written.
   PendingFile(std::filesystem::path path, std::int64_t bytes);
   ~PendingFile();
   PendingFile(const PendingFile&) = delete;
   PendingFile& operator=(const PendingFile&) = delete;
 
-  /// The temporary's path.
-  const std::filesystem::path& temporary() const { return temporary_; }
+  /// A path by which this process can read it before it is published.
+  std::filesystem::path readable() const;
   /// Appends. Throws Fault::storage.
   void write(std::span<const std::byte> bytes);
   /// Makes the bytes durable. Throws Fault::storage.
@@ -29,12 +30,13 @@ class PendingFile {
   void publish();
 
  private:
+  bool open_nameless();
   [[noreturn]] void fail_writing(const char* what, int error) const;
 
   std::filesystem::path path_, temporary_;
   std::int64_t bytes_;
   int file_ = -1;
-  bool is_published_ = false;
+  bool has_name_ = false, is_published_ = false;
 };
 
 /// `; it needs 42 bytes, 7 are free`: appended to a file's error, about its disk.

@@ -72,6 +72,13 @@ TEST_F(DataCommandTest, VerifyNamesEveryDamagedPicture) {
   EXPECT_FALSE(fs::exists(folder_ / "packed/test.packed"));
   const Ran skipped = data("pack " + path("pets") + " " + path("packed") + " --set data.image_folder.damaged=skip");
   EXPECT_EQ(skipped.code, 0) << skipped.output;
+  // Nor in the place of packed data, of which a run may go on.
+  const std::string before = text_of(folder_ / "packed/train.packed");
+  EXPECT_THAT(skipped.output, HasSubstr(fmt::format(", {} bytes\n", before.size())));
+  const Ran again = data("pack " + path("pets") + " " + path("packed") + " --set data.image_folder.damaged=skip");
+  EXPECT_EQ(again.code, 2);
+  EXPECT_THAT(again.output, HasSubstr("packed/train.packed is there already; name another folder, or remove"));
+  EXPECT_EQ(text_of(folder_ / "packed/train.packed"), before);
 }
 
 TEST_F(DataCommandTest, PackedSamplesAreThoseOfTheSource) {

@@ -100,10 +100,14 @@ TEST_F(DurableFile, RemovesTheTemporariesOfTheDeadOnly) {
   for (const char* name :
        {".last.h5.tmp.123", ".best.h5.tmp.9.4", "last.h5", ".last.h5.tmp.", ".last.h5.tmp.12x", "a.tmp.1", ".tmp.5"})
     touch(name);
-  PendingFile running(folder_ / "last.h5", 10);
+  const fs::path of_a_running_process = folder_ / ".last.h5.tmp.77.1";
+  touch(of_a_running_process.filename());
+  const int file = ::open(of_a_running_process.c_str(), O_RDONLY);
+  ::flock(file, LOCK_EX);
   EXPECT_EQ(remove_stale_temporaries(folder_), 2);
   EXPECT_FALSE(fs::exists(folder_ / ".last.h5.tmp.123"));
-  EXPECT_TRUE(fs::exists(running.temporary()));
+  EXPECT_TRUE(fs::exists(of_a_running_process));
+  ::close(file);
   EXPECT_EQ(files(), 6);
   EXPECT_EQ(remove_stale_temporaries(folder_ / "none"), 0);
 }
@@ -116,6 +120,31 @@ TEST_F(DurableFile, NamesFoldersThatCannotBeWritten) {
             std::string::npos);
   EXPECT_NE(save_error(filled(1, 4), "/proc/last.h5").find("/proc/last.h5 cannot be created"), std::string::npos);
   EXPECT_EQ(files(), 1);
+}
+
+// Where the file system holds files without a name, a process that is killed before it publishes leaves nothing.
+TEST_F(DurableFile, AKilledWriterLeavesNothing) {
+  const int nameless = ::open(folder_.c_str(), O_WRONLY | O_TMPFILE, 0600);
+  if (nameless < 0) GTEST_SKIP() << "files have names here";
+  ::close(nameless);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    PendingFile file(folder_ / "a.bin", 1000);
+    file.write(bytes_of("abc"));
+    std::ofstream(folder_ / "written");
+    ::pause();
+  }
+  while (!fs::exists(folder_ / "written")) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  EXPECT_EQ(files(), 1);
+}
+
+// The name is tried before anything is written.
+TEST_F(DurableFile, RefusesANameThatIsTooLong) {
+  const std::string line = error_of(Fault::storage, [&] { PendingFile(folder_ / std::string(250, 'a'), 1); });
+  EXPECT_NE(line.find("cannot be created: File name too long"), std::string::npos) << line;
+  EXPECT_EQ(files(), 0);
 }
 
 TEST_F(DurableFile, KillLeavesAWholeCheckpoint) {

@@ -1,10 +1,11 @@
-// The source is opened as --data opens it; packed files are written beside their place and renamed.
+// The source is opened as --data opens it; packed files appear when both are written.
 #include "nixie/apps/trainer/commands/data_command.h"
 
 #include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <span>
 
 #include "nixie/apps/trainer/commands/data_folder.h"
@@ -142,18 +143,19 @@ const ByteDataset& bytes_of(const AnyDataset& data, const Dataset& half) {
   return *half.bytes();
 }
 
-void write_packed(const fs::path& path, const ByteDataset& half, PackedHeader header, const char* name) {
+std::unique_ptr<PendingFile> write_packed(const fs::path& path, const ByteDataset& half, PackedHeader header,
+                                          const char* name) {
   header.samples = half.size();
   header.block = std::clamp<std::int64_t>(kBlockBytes / header.sample_bytes(), 1, header.samples);
   std::vector<std::uint32_t> labels(static_cast<std::size_t>(header.samples));
   const std::string front = packed_front(header);
   const auto bytes_of_all = static_cast<std::int64_t>(front.size()) + header.samples * (header.sample_bytes() + 4) +
                             8 * (header.blocks() + 3);
-  PendingFile file(path, bytes_of_all);
+  auto file = std::make_unique<PendingFile>(path, bytes_of_all);
   std::vector<std::uint64_t> checksums;
   const auto append = [&](std::span<const std::byte> bytes) {
     checksums.push_back(packed_checksum(bytes));
-    file.write(bytes);
+    file->write(bytes);
   };
   append(std::as_bytes(std::span(front)));
   {
@@ -168,14 +170,17 @@ void write_packed(const fs::path& path, const ByteDataset& half, PackedHeader he
   }
   append(std::as_bytes(std::span(labels)));
   checksums.push_back(packed_checksum(std::as_bytes(std::span(checksums))));
-  file.write(std::as_bytes(std::span(checksums)));
-  file.sync();
-  file.publish();
-  tell("{}: {} samples {}, {} bytes\n", path, header.samples, header.sample_shape, fs::file_size(path));
+  file->write(std::as_bytes(std::span(checksums)));
+  file->sync();
+  tell("{}: {} samples {}, {} bytes\n", path, header.samples, header.sample_shape, bytes_of_all);
+  return file;
 }
 
 bool pack(const DataCommand& command, const AnyDataset& data, const Splits& splits) {
   check(!command.out.empty(), "nothing says where to write; name a folder behind the source");
+  const fs::path of_train = command.out / "train.packed", of_test = command.out / "test.packed";
+  for (const fs::path& path : {of_train, of_test})
+    check(!fs::exists(path), path.string(), " is there already; name another folder, or remove the packed files first");
   const ByteDataset &train = bytes_of(data, *splits.train), &test = bytes_of(data, *splits.test);
   const DataScan scan = scan_half("measures", train);
   if (!scan.damaged.empty()) {
@@ -190,8 +195,10 @@ bool pack(const DataCommand& command, const AnyDataset& data, const Splits& spli
   PackedHeader header{.sample_shape = train.sample_shape(), .class_names = train.class_names(), .mean = scan.mean};
   for (const double deviation : scan.deviation) header.deviation.push_back(std::max(deviation, 1e-6));  // one colour
   for (const std::string& note : splits.notes) tell("{}\n", note);
-  write_packed(command.out / "train.packed", train, header, "the training half");
-  write_packed(command.out / "test.packed", test, header, "the test half");
+  const auto first = write_packed(of_train, train, header, "the training half"),
+             second = write_packed(of_test, test, header, "the test half");
+  first->publish();  // when both are whole, so that the two belong together
+  second->publish();
   tell("train on it with --data {}\n", command.out);
   return true;
 }

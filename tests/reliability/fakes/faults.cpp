@@ -88,7 +88,8 @@ extern "C" {
 int open(const char* path, int flags, ...) {
   va_list arguments;
   va_start(arguments, flags);
-  const mode_t mode = flags & O_CREAT ? va_arg(arguments, mode_t) : 0;
+  const bool makes = (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE;
+  const mode_t mode = makes ? va_arg(arguments, mode_t) : 0;
   va_end(arguments);
   const bool changes = (flags & (O_WRONLY | O_RDWR | O_CREAT)) != 0;
   if (changes && next_call(path) == Fault::error) return -1;
@@ -119,6 +120,11 @@ int posix_fallocate(int file, off_t offset, off_t size) {
     return error;
   }
   return real<int(int, off_t, off_t)>("posix_fallocate")(file, offset, size);
+}
+
+int linkat(int from_folder, const char* from, int to_folder, const char* to, int flags) {
+  if (next_call(to) == Fault::error) return -1;
+  return real<int(int, const char*, int, const char*, int)>("linkat")(from_folder, from, to_folder, to, flags);
 }
 
 int rename(const char* from, const char* to) {
