@@ -147,6 +147,8 @@ std::string field_text(const WeightedLoss& loss) { return fields_text(loss); }
 
 Tensor LossSum::operator()(const Tensor& output, const Tensor& target, const Tensor& weights) const {
   check(!losses.empty(), "has no losses");
+  const auto counts = [](const WeightedLoss& each) { return static_cast<float>(each.weight) != 0; };
+  check(std::any_of(losses.begin(), losses.end(), counts), "all weights are 0, so nothing is learnt; change one");
   Tensor total;
   for (const WeightedLoss& each : losses) {
     const Tensor value = each.weight * each.loss(output, target, weights);

@@ -8,12 +8,14 @@ Tensor decayed(const Tensor& grad, double weight_decay, const Variable& w) {
   return weight_decay == 0 ? grad : grad + weight_decay * w;
 }
 
-// Averages with a rate of 1 stay 0: Adam's correction divides by 0, other rules by eps alone.
+// Averages with a rate of 1, as steps compute it, stay 0: Adam's correction divides by 0, other rules by eps alone.
+bool is_rate(double rate) { return static_cast<float>(rate) < 1; }
 void check_rates(double beta1, double beta2) {
-  check(beta1 < 1 && beta2 < 1, "beta1 is ", beta1, " and beta2 ", beta2, ", expected numbers below 1");
+  check(is_rate(beta1) && is_rate(beta2), "beta1 is ", beta1, " and beta2 ", beta2,
+        ", expected numbers below 1 in f32");
 }
 void check_rate(const char* key, double rate) {
-  check(rate < 1, key, " is 1, with which the average never changes, expected a number below 1");
+  check(is_rate(rate), key, " is ", rate, ", with which the average never changes, expected a number below 1 in f32");
 }
 
 // Squares and what they are compared with are f32 beside halves, too: the square of a gradient of 1e-4 is 0 in f16, and

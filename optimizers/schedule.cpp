@@ -1,6 +1,7 @@
 // The schedules' formulas, each written once for numbers and for expressions.
 #include "nixie/optimizers/schedule.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numbers>
@@ -14,10 +15,10 @@ using std::cos;
 using std::floor;
 using std::pow;
 
-// How far a stretch of epochs has come, in [0, 1].
+// How far a stretch of epochs has come, in [0, 1]. Its steps are no 0 in f32.
 template <class Real>
 Real progress(const Real& step, double epochs, const RunLength& run) {
-  return minimum(step / (epochs * run.steps_per_epoch), Real(1.0));
+  return minimum(step / std::max(epochs * run.steps_per_epoch, 1e-9), Real(1.0));
 }
 
 // All 53 bits: a number by itself becomes an f32.

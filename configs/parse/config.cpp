@@ -69,8 +69,9 @@ TrainConfig read_config(const Tree& tree) {
   for (const char* key : {"model", "data"}) check_present(tree, key, problems);
   check_word(tree, "precision", config.precision, precision_names(), problems);
   config.places = Places(tree);
-  if (const Tree* ema = tree.find("ema"); ema && config.ema == 1)
-    problems.add(ema->place, "ema is 1, with which the average never changes, expected a number below 1");
+  if (const Tree* ema = tree.find("ema"); ema && config.ema <= 1 && static_cast<float>(config.ema) == 1)
+    problems.add(ema->place, "ema is ", ema->text,
+                 ", with which the average never changes, expected a number below 1 in f32");
   std::vector<std::string> figures = {"accuracy", "loss"};
   for (const AnyMetric& metric : config.metrics) figures.push_back(metric.kind());
   check_word(tree, "best_by", config.best_by, figures, problems);

@@ -59,6 +59,10 @@ std::vector<ScheduleCase> cases() {
       {ConstantRate{.rate = 0.3, .warmup = {.epochs = 10}},
        {},
        [](double t) { return 0.3 * (0.01 + 0.99 * std::min(t, 10.0) / 10); }},
+      // shorter than any step
+      {CosineRate{.rate = 0.1, .epochs = 1e-300}, {}, [](double t) { return t > 0 ? 0 : 0.1; }},
+      {PolynomialRate{.rate = 0.1, .epochs = 1e-300}, {}, [](double t) { return t > 0 ? 0 : 0.1; }},
+      {ConstantRate{.rate = 0.3, .warmup = {.epochs = 1e-300}}, {}, [](double t) { return t > 0 ? 0.3 : 0.003; }},
       {PlateauRate{.rate = 0.4}, {}, [](double) { return 0.4; }},
   };
 }
