@@ -101,7 +101,7 @@ void pack_lanes(const T* from, std::int64_t lane_stride, std::int64_t depth_stri
                 std::int64_t width, std::int64_t depth, T* to) {
   if (depth_stride == 1 && lane_stride != 1) {
     transpose(from, lane_stride, lanes, depth, to, width);
-  } else if (lane_stride == 1 && lanes == width) {
+  } else if (lane_stride == 1 && lanes == width && width % kLanes<T> == 0) {
     for (std::int64_t k = 0; k < depth; ++k)
       for (std::int64_t lane = 0; lane < width; lane += kLanes<T>)
         store(to + k * width + lane, load(from + k * depth_stride + lane));
