@@ -98,7 +98,7 @@ void TileMachine::expect(const StageProgram& stage, const Box& box) {
            false);
   for (const Store& store : stage.stores) {
     const std::size_t view = at(program.view_of_store(store.access));
-    if (store.access != bound_->skipped_store && !bound_->streamed[at(store.access)])
+    if (bound_->direct[at(store.access)] && !bound_->streamed[at(store.access)])  // others were read
       want(program.geometry().walk(view), box, bound_->memory[view], bound_->types[view], true);
   }
 }
