@@ -46,7 +46,8 @@ bool PendingFile::open_nameless() {
 #ifdef O_TMPFILE
   file_ = ::open(folder_of(path_).c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666);
   if (file_ >= 0 && ::access(path_of(file_).c_str(), R_OK) == 0) return true;  // else it could get no name later
-  const bool is_unknown = errno == EOPNOTSUPP || errno == EINVAL || errno == EISDIR || errno == ENOENT;
+  const bool is_unknown =
+      errno == EOPNOTSUPP || errno == EINVAL || errno == EISDIR || errno == ENOENT || errno == ENOSYS;
   if (file_ < 0 && !is_unknown) fail_writing("cannot be created", errno);
   if (file_ >= 0) ::close(file_);
 #endif
