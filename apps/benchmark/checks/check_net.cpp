@@ -47,7 +47,7 @@ class Yardstick {
  public:
   Yardstick(const NetWork& work, const PrecisionTraits& precision) : work_(work), precision_(precision) {}
   /// Whether f32 rounds less than what is judged. An f32 run of the same kernels would excuse whatever they do wrong.
-  bool is_finer() const { return precision_.data != Dtype::f32; }
+  bool is_finer() const { return precision_.data != Dtype::f32 || precision_.policy == PrecisionPolicy::tf32; }
   double distance_from_floats(const std::string& name, const Array& value) {
     return relative_distance(value, floats().at(name).array());
   }

@@ -33,7 +33,8 @@ struct NetRow {
   FlopCount flop = {};
   double ceiling_tflops = 0;
   NetCheck check = {};
-  double first_loss = 0, last_loss = 0;
+  double first_loss = 0, lowest_loss = 0;        ///< of the first step, and of the few after it
+  double last_loss = 0;                          ///< of the step after the timed ones
   double timing_seconds = 0, check_seconds = 0;  ///< time spent on the row
   double counted_tflops() const { return flop.counted() / total.median / 1e9; }
   double executed_tflops() const { return flop.executed / total.median / 1e9; }

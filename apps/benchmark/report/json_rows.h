@@ -60,6 +60,7 @@ inline void to_json(nlohmann::json& json, const NetRow& row) {
           {"percent_of_ceiling", 100 * row.executed_tflops() / row.ceiling_tflops},
           {"check", row.check},
           {"first_loss", row.first_loss},
+          {"lowest_loss", row.lowest_loss},
           {"last_loss", row.last_loss},
           {"timing_seconds", row.timing_seconds},
           {"check_seconds", row.check_seconds}};

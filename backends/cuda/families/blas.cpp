@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include "nixie/backends/cuda/families/conv/conv_fprop.h"
 #include "nixie/core/base/integer_math.h"
 #include "nixie/core/graph/plan_query.h"
 
@@ -127,7 +128,8 @@ std::variant<BlasProblem, Refusal> as_blas(const Plan& plan, const Kernel& kerne
 class Blas final : public Family {
  public:
   std::string_view name() const override { return "cuBLASLt"; }
-  Match match(const Plan& plan, const Kernel& kernel, const Chip&) const override {
+  Match match(const Plan& plan, const Kernel& kernel, const Chip& chip) const override {
+    if (beats_library(plan, kernel, chip)) return Refusal{"f32 matrices, which are multiplied faster as halves"};
     auto found = as_blas(plan, kernel);
     if (const auto* refusal = std::get_if<Refusal>(&found)) return *refusal;
     return Choice{.kernel = kernel, .sizes = std::get<BlasProblem>(found)};

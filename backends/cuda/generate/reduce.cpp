@@ -111,14 +111,8 @@ bool is_columns(const BodyWriter& body) {
 }
 
 // Words in the registers of a thread that leave room for two blocks of 256 threads on an SM: with one, too little is on
-// its way. bfloat16 is turned into floats at once, which takes twice the room.
-int most_held_by_two(const Plan& plan, const Kernel& kernel) {
-  return std::any_of(kernel.loads.begin(), kernel.loads.end(),
-                     [&](const Access& load) { return dtype_of(plan, load.slot) == Dtype::bf16; })
-             ? 64
-             : 128;
-}
-
+// its way.
+constexpr int kMostHeldByTwo = 128;
 constexpr int kMostWords = 24;  // that the lanes of a thread accumulate in registers
 
 Frames frames_of(const BodyWriter& body, bool columns, int words) {
@@ -243,7 +237,7 @@ Written write(const Plan& plan, const Kernel& kernel, const std::vector<Parts>& 
                        may_go_on(body, kernel, merges);
   if (!reduces && !goes_on) g.splits = 1;
   std::vector<int> starts = launch_starts(kernel, merges, g.splits);
-  const int on_an_sm = held <= most_held_by_two(plan, kernel) ? 2 : 1;
+  const int on_an_sm = held <= kMostHeldByTwo ? 2 : 1;
   const bool meets = chip && g.splits > 1 && merges.empty() && on_an_sm == 2 && g.tiles * g.splits <= 2 * chip->sms &&
                      may_meet(body, kernel, starts);
   if (meets || goes_on) starts.resize(1);

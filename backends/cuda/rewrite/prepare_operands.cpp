@@ -60,7 +60,7 @@ class Preparation {
   static bool portable(const Grouping::Group& group) { return group.by->choices.front().family->name() == "gemm"; }
   void add(Kernel kernel) { grouping_.groups.push_back({.members = {std::move(kernel)}}); }
 
-  // One plane is an ordinary convolution of halves, which any backend runs; two of them, or rows, are not.
+  // One plane is an ordinary convolution or product of halves, which any backend runs; two of them, or rows, are not.
   void split_operands(Grouping::Group& group, const ConvProblem& conv) {
     std::vector<Kernel> added;
     const Planes first = splitter_.planes_of(group.members[0], 0, conv, added),
@@ -68,7 +68,10 @@ class Preparation {
     for (Kernel& kernel : added) add(std::move(kernel));
     Kernel kernel = group.members[0];
     kernel.head->operands = {first.high, second.high};
-    if (auto& op = std::get<Conv>(kernel.head->op); conv.by_rows) op.stride[1] = 1, op.pad[1] = 0;
+    if (conv.by_rows) {
+      auto& op = std::get<Conv>(kernel.head->op);
+      op.stride[1] = 1, op.pad[1] = 0;
+    }
     unscale_head(kernel, first, second);
     runs(group, kernel);
     for (Choice& choice : group.by->choices)

@@ -1,4 +1,5 @@
-// Computes f32 convolutions as products of halves: operands are split into planes of halves with a scale.
+// Computes f32 convolutions and matrix products as products of halves: operands are split into planes of halves with a
+// scale.
 //
 // The scale is a power of two that brings the largest element of an operand to 2^14. One plane holds 11 bits of every
 // element above 2^-28 of the largest, which is tf32's precision. Two planes, the second 2^11 times the rounding error
@@ -17,7 +18,7 @@
 namespace nixie::cuda {
 namespace {
 
-// What to read at each position of a 4-D array of planes; outside reads zero.
+// What to read at each position of an array of planes; outside reads zero.
 struct Reading {
   Shape shape = {};
   Access access = {};
@@ -51,11 +52,11 @@ Kernel find_scale(const Operand& from, int scales) {
   return kernel;
 }
 
-// kernel: the planes of the values read, channels-last.
+// kernel: the planes of the values read, channels-last or as the rows of a matrix.
 Kernel fill_planes(Plan& plan, const Reading& from, bool two, Planes& planes) {
   Kernel kernel{.label = two ? "two half planes" : "half plane", .domain = from.shape};
   const Strides strides = from.shape.channels_last();
-  kernel.loads = {from.access, {.slot = planes.scales, .strides = {0, 0, 0, 0}}};
+  kernel.loads = {from.access, {.slot = planes.scales, .strides = Strides(at(from.shape.rank()), 0)}};
   const auto plane = [&](const std::string& name) {
     const int slot = add_slot(plan, name, Dtype::f16, from.shape, strides);
     kernel.stores.push_back({.slot = slot, .strides = strides});
@@ -115,6 +116,10 @@ class RowPacker {
   const ConvProblem conv_;
 };
 
+Operand transpose(const Operand& matrix) {
+  return {matrix.slot, matrix.offset, {matrix.shape[1], matrix.shape[0]}, {matrix.strides[1], matrix.strides[0]}};
+}
+
 }  // namespace
 
 void unscale_head(Kernel& kernel, const Planes& first, const Planes& second) {
@@ -131,9 +136,33 @@ void unscale_head(Kernel& kernel, const Planes& first, const Planes& second) {
 
 Planes Splitter::planes_of(const Kernel& kernel, int operand, const ConvProblem& conv, std::vector<Kernel>& added) {
   const Operand& from = kernel.head->operands[at(operand)];
+  if (std::holds_alternative<Conv>(kernel.head->op)) return planes_of_layer(kernel, operand, conv, added);
+  if (from.strides[1] == 1) return planes_of_matrix(from, conv.planes, added);
+  Planes planes = planes_of_matrix(transpose(from), conv.planes, added);
+  planes.high = transpose(planes.high);
+  if (planes.low) planes.low = transpose(*planes.low);
+  return planes;
+}
+
+// Of rows, which products by the matrix and by its transpose share.
+Planes Splitter::planes_of_matrix(const Operand& from, int count, std::vector<Kernel>& added) {
+  for (const Copy& copy : copies_)
+    if (copy.from == from && copy.planes == count) return copy.made;
+  Planes planes;
+  planes.scales = add_slot(grouping_.plan, "scale to halves", Dtype::f32, Shape{2}, {1});
+  added.push_back(find_scale(from, planes.scales));
+  Kernel fill = fill_planes(grouping_.plan, reading(from), count == 2, planes);
+  added.push_back(std::move(fill));
+  copies_.push_back({.from = from, .planes = count, .made = planes});
+  return planes;
+}
+
+Planes Splitter::planes_of_layer(const Kernel& kernel, int operand, const ConvProblem& conv,
+                                 std::vector<Kernel>& added) {
+  const Operand& from = kernel.head->operands[at(operand)];
   const bool images = operand == images_operand(conv.role);
   const bool rows = conv.by_rows && (images || conv.role != ConvRole::filter_grad);  // gradients read dy as it is
-  const auto layer = std::get<ConvProblem>(conv_problem(grouping_.plan, kernel));
+  const auto layer = std::get<ConvProblem>(conv_problem(grouping_.plan, kernel, Groups::any));
   for (const Copy& copy : copies_)
     if (copy.from == from && copy.planes == conv.planes && copy.by_rows == rows &&
         (!rows || (copy.stride == layer.stride && copy.pad == layer.pad)))

@@ -1,4 +1,4 @@
-// Splits f32 operands of convolutions into planes of scaled halves.
+// Splits f32 operands of convolutions and matrix products into planes of scaled halves.
 #pragma once
 
 #include <optional>
@@ -14,23 +14,26 @@ struct Planes {
   int scales = 0;  ///< the slot of the scale and its inverse
 };
 
-/// Makes planes, shared by convolutions that read the same operand until it is written again.
+/// Makes planes, shared by heads that read the same operand until it is written again.
 class Splitter {
  public:
   explicit Splitter(Grouping& grouping) : grouping_(grouping) {}
-  /// The planes of operand 0 or 1 of an f32 convolution, in the form of `conv`; adds the kernels that fill them if
-  /// there are none yet.
+  /// The planes of operand 0 or 1 of an f32 convolution or matrix product, in the form of `conv`; adds the kernels that
+  /// fill them if there are none yet.
   Planes planes_of(const Kernel& kernel, int operand, const ConvProblem& conv, std::vector<Kernel>& added);
   void forget_copies_of_what_is_written(const Kernel& kernel);
 
  private:
   struct Copy {
-    Operand from;
-    int planes;
-    bool by_rows;
-    std::array<int, 2> stride, pad;  // those for which rows are packed
-    Planes made;
+    Operand from = {};
+    int planes = 0;
+    bool by_rows = false;
+    std::array<int, 2> stride = {}, pad = {};  // those for which rows are packed
+    Planes made = {};
   };
+  Planes planes_of_matrix(const Operand& from, int count, std::vector<Kernel>& added);
+  Planes planes_of_layer(const Kernel& kernel, int operand, const ConvProblem& conv, std::vector<Kernel>& added);
+
   Grouping& grouping_;
   std::vector<Copy> copies_;
 };

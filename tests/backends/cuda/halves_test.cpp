@@ -213,6 +213,28 @@ TEST(CudaHalves, OnePlaneAgreesWithTheLayer) {
   }
 }
 
+// A linear layer's three products read its operands' planes, one as rows and one as columns.
+TEST(CudaHalves, AreSharedByAMatrixAndItsTranspose) {
+  constexpr std::int64_t kSize = 1024;
+  cuda_plans::Draft draft("linear");
+  const Shape square{kSize, kSize};
+  const int x = draft.slot(Dtype::f32, square), w = draft.slot(Dtype::f32, square), dy = draft.slot(Dtype::f32, square);
+  const auto rows = [&](int slot) { return Operand{slot, 0, square, {kSize, 1}}; };
+  const auto columns = [&](int slot) { return Operand{slot, 0, square, {1, kSize}}; };
+  const auto product = [&](const Operand& a, const Operand& b) {
+    Kernel kernel{.label = "matmul", .domain = square, .head = Head{Matmul{Math::fp32}, {a, b}, Dtype::f32}};
+    kernel.stores = {draft.dense(draft.output(Dtype::f32, square))};
+    kernel.stages = {{.body = {{.primitive = Primitive::head}}, .stores = {{0, 0}}}};
+    draft.plan.kernels.push_back(kernel);
+  };
+  product(rows(x), columns(w)), product(rows(dy), rows(w)), product(columns(dy), rows(x));
+  const Plan whole = lowered_plan(draft), plan = of_planes(whole);
+  EXPECT_EQ(whole.kernels.size(), 3u + 3 * 2u) << "a scale and planes of each";
+  const std::vector<Array> inputs = draw_inputs(draft.plan, 1, 100);
+  const std::vector<Array> found = run(plan, inputs, draft.outputs), expected = run(draft.plan, inputs, draft.outputs);
+  for (std::size_t i = 0; i < found.size(); ++i) EXPECT_LT(relative_error(found[i], expected[i]), 0x1p-10) << i;
+}
+
 // A pooling's gradient leaves its kernel in halves: no kernel fills them, and the gradient itself is not stored.
 TEST(CudaHalves, PoolingsMakeThem) {
   const Layer layer{

@@ -84,6 +84,11 @@ inline void add_half_plane_cases(std::vector<Case>& all) {
     add32("forward_other_c12", math == Math::fp32, forward, {2, 12, 9, 9, 32, 3, 3}, Forward::bias_relu, 0);
     add32("forward_rows_c1", 1, forward, {3, 1, 28, 28, 32, 5, 5, {1, 1}, {2, 2}}, Forward::bias_relu, 5);
     add32("forward_rows_7x7", 1, forward, {2, 3, 31, 29, 64, 7, 7, {2, 2}, {3, 3}}, Forward::bias_relu, 5);
+    Layer grouped{4, 96, 14, 15, 192, 3, 3, {1, 1}, {1, 1}};
+    grouped.groups = 3;
+    add32("forward_groups", 1, forward, grouped, Forward::residual);
+    add32("input_grad_groups", 1, input_grad, grouped, true);
+    add32("filter_grad_groups", 1, filter_grad, grouped, Gradient::updated);
     add32("input_grad_tiny", 1, input_grad, {1, 64, 5, 7, 8, 3, 3, {1, 1}, {1, 1}}, true);
     add32("input_grad_c96", 1, input_grad, {2, 96, 12, 12, 256, 5, 5, {1, 1}, {0, 0}}, true);
     add32("input_grad_c256", 1, input_grad, {5, 256, 13, 13, 384, 3, 3, {1, 1}, {1, 1}}, false);
@@ -105,6 +110,25 @@ inline void add_half_plane_cases(std::vector<Case>& all) {
     add32("forward_3x3", 1, forward, {2, 3, 32, 32, 64, 3, 3, {1, 1}, {1, 1}}, Forward::bias_relu, rows ? 5 : 4);
     add32("filter_grad_3x3", 1, filter_grad, {2, 3, 32, 32, 64, 3, 3, {1, 1}, {1, 1}}, Gradient::with_bias, 5);
   }
+
+  // Matrices, where the library takes longer.
+  const auto add_matrices = [&](const std::string& name, int kernels, auto make, Math math) {
+    all.push_back({name, kernels, make, kernels > 0 ? -4 : -1, math, true});
+  };
+  for (const bool rows_of_b : {true, false}) {
+    const std::string name = rows_of_b ? "matrix_product_fp32" : "matrix_product_columns_fp32";
+    add_matrices(
+        name, 1, [=] { return matrix_product(name, 1536, 1544, 1024, Dtype::f32, rows_of_b, Math::fp32); }, Math::fp32);
+  }
+  add_matrices(
+      "matrix_product_tf32", 1,
+      [] { return matrix_product("matrix_product_tf32", 4096, 2048, 2048, Dtype::f32, true, Math::tf32); }, Math::tf32);
+  add_matrices(
+      "matrix_product_few_terms_falls_back_fp32", 0,
+      [] { return matrix_product("matrix_product", 1536, 1536, 64, Dtype::f32, true, Math::fp32); }, Math::fp32);
+  add_matrices(
+      "matrix_update_fp32", 1,
+      [] { return matrix_update("matrix_update", 2000, 1040, 1032, Dtype::f32, true, Math::fp32); }, Math::fp32);
 }
 
 }  // namespace nixie::hopper_plans

@@ -332,14 +332,14 @@ inline Draft first_layer(const std::string& name, const Layer& layer, First what
 /// A linear layer's weights updated by momentum with the gradient dy^T x, and the gradient of its bias; dy [n, k],
 /// x [n, c].
 inline Draft matrix_update(const std::string& name, std::int64_t n, std::int64_t c, std::int64_t k, Dtype dtype,
-                           bool with_bias = false) {
+                           bool with_bias = false, Math math = Math::ieee) {
   Draft d(name);
   const int dy = d.slot(dtype, {n, k}), x = d.slot(dtype, {n, c});
   const Shape shape{k, c};
   const int master = d.output(Dtype::f32, shape), momentum = d.output(Dtype::f32, shape),
             shadow = d.output(dtype, shape);
   Kernel kernel{.label = "matmul", .domain = shape};
-  kernel.head = Head{Matmul{}, {{dy, 0, {k, n}, {1, k}}, {x, 0, {n, c}, {c, 1}}}, Dtype::f32};
+  kernel.head = Head{Matmul{math}, {{dy, 0, {k, n}, {1, k}}, {x, 0, {n, c}, {c, 1}}}, Dtype::f32};
   kernel.loads = {d.dense(master), d.dense(momentum)};
   kernel.stores = {d.dense(master), d.dense(momentum), d.dense(shadow)};
   kernel.stages = {{.body = {load(1), number(0.9), apply(Primitive::mul, {0, 1}), head(), apply(Primitive::add, {2, 3}),
@@ -352,13 +352,13 @@ inline Draft matrix_update(const std::string& name, std::int64_t n, std::int64_t
 
 /// relu(a b + bias of a row), as a large linear layer computes it; a [m, k], b [k, n] in rows or in columns.
 inline Draft matrix_product(const std::string& name, std::int64_t m, std::int64_t n, std::int64_t k, Dtype dtype,
-                            bool rows_of_b) {
+                            bool rows_of_b, Math math = Math::ieee) {
   Draft d(name);
   const int a = d.slot(dtype, {m, k}), b = d.slot(dtype, rows_of_b ? Shape{k, n} : Shape{n, k}),
             bias = d.slot(Dtype::f32, {m, 1});
   Kernel kernel{.label = "matmul", .domain = {m, n}};
   const Strides of_b = rows_of_b ? Strides{n, 1} : Strides{1, k};
-  kernel.head = Head{Matmul{}, {{a, 0, {m, k}, {k, 1}}, {b, 0, {k, n}, of_b}}, dtype};
+  kernel.head = Head{Matmul{math}, {{a, 0, {m, k}, {k, 1}}, {b, 0, {k, n}, of_b}}, dtype};
   kernel.loads = {{.slot = bias, .strides = {1, 0}}};
   kernel.stores = {d.dense(d.output(dtype, kernel.domain)), d.dense(d.output(Dtype::f32, kernel.domain))};
   kernel.stages = {{.body = {head(), load(0), apply(Primitive::add, {0, 1}), number(0), apply(Primitive::max, {2, 3})},

@@ -31,8 +31,9 @@ std::vector<Case> cases() {
   const Dtype bf16 = Dtype::bf16;
   const auto layer = [](std::int64_t n, std::int64_t c, std::int64_t h, std::int64_t w, std::int64_t k, std::int64_t r,
                         std::int64_t s, std::vector<int> stride = {1, 1}, std::vector<int> pad = {0, 0},
-                        std::vector<int> dilation = {1, 1}, Dtype dtype = Dtype::f16, bool row_major = false) {
-    return Layer{n, c, h, w, k, r, s, stride, pad, dilation, dtype, row_major};
+                        std::vector<int> dilation = {1, 1}, Dtype dtype = Dtype::f16, bool row_major = false,
+                        Math math = Math::ieee) {
+    return Layer{n, c, h, w, k, r, s, stride, pad, dilation, dtype, row_major, math};
   };
   return {
       {"stem", layer(2, 3, 20, 22, 16, 7, 7, {2, 2}, {3, 3})},
@@ -80,6 +81,31 @@ std::vector<Case> cases() {
       {"groups_of_6_row_major",
        Layer{.n = 2, .c = 24, .h = 6, .w = 5, .k = 24, .r = 5, .s = 1, .pad = {2, 0}, .row_major = true, .groups = 4}},
       {"one_pixel", layer(3, 5, 1, 1, 2, 3, 3, {1, 1}, {1, 1})},
+      // f32, which lowering splits into planes afterwards.
+      {"odd_f32", layer(2, 13, 12, 11, 21, 3, 3, {1, 1}, {1, 1}, {1, 1}, Dtype::f32, false, Math::fp32)},
+      {"odd_5x7_tf32", layer(2, 9, 12, 14, 20, 5, 7, {1, 1}, {3, 3}, {1, 1}, Dtype::f32, true, Math::tf32)},
+      {"groups_of_12_f32", Layer{.n = 2,
+                                 .c = 96,
+                                 .h = 6,
+                                 .w = 5,
+                                 .k = 96,
+                                 .r = 3,
+                                 .s = 3,
+                                 .pad = {1, 1},
+                                 .dtype = Dtype::f32,
+                                 .math = Math::fp32,
+                                 .groups = 8}},
+      {"groups_of_6_f32", Layer{.n = 2,
+                                .c = 24,
+                                .h = 6,
+                                .w = 5,
+                                .k = 24,
+                                .r = 3,
+                                .s = 3,
+                                .pad = {1, 1},
+                                .dtype = Dtype::f32,
+                                .math = Math::fp32,
+                                .groups = 4}},
   };
 }
 
@@ -232,6 +258,10 @@ TEST(CudaUnfold, GivesLargeLayersToTensorCores) {
   EXPECT_EQ(forward(narrow), (Names{"map", "map", kForward}));
   EXPECT_EQ(input(narrow), (Names{"map", "map", kForward}));
   EXPECT_EQ(filter(narrow), (Names{kGradientPatches, "map"}));
+  // f32: scales, planes, and zeros for what tensor cores read by eights.
+  Layer floats = odd;
+  floats.dtype = Dtype::f32, floats.math = Math::fp32;
+  EXPECT_EQ(forward(floats), (Names{"map", "map", "reduce", "map", "reduce", "map", kForward}));
   const Layer wide{.n = 64, .c = 512, .h = 14, .w = 14, .k = 512, .r = 3, .s = 3, .pad = {1, 1}, .groups = 4};
   EXPECT_EQ(forward(wide), (Names{kForward}));
   EXPECT_EQ(input(wide), (Names{kForward}));

@@ -82,7 +82,7 @@ std::vector<Tile> tiles_of(const Plan& plan, const Choice& choice, const Chip& c
   if (problem_of(choice).products() == 3 && loads_by_channel(choice.kernel) > kMostLoadsByChannel)
     std::erase_if(tiles, [](const Tile& tile) { return tile.mma_m * tile.n > 64; });
   if (!choice.leaves) return tiles;
-  const bool full = !choice.kernel.loads.empty() || problem_of(choice).dtype == Dtype::bf16;
+  const bool full = !choice.kernel.loads.empty();
   const std::int64_t filters = forward_layer(problem_of(choice)).filters;
   std::erase_if(tiles, [&](const Tile& tile) {
     const int most = tile.consumers < 3 ? kMostHeld : full ? 0 : kMostHeldByThree;
@@ -112,8 +112,7 @@ KernelCode generate_tile(const Plan& plan, const Choice& choice, const Tile& til
   const ForwardLayer layer = forward_layer(conv);
   const int slice = layer.slice;
 
-  // Products of planes have no odd results.
-  const bool pieces = conv.products() > 1 || stores_pieces(choice.kernel);
+  const bool pieces = stores_pieces(choice.kernel);
   KernelCode code;
   std::vector<Pointer> pointers = parts_pointer(choice);
   if (tile.splits > 1) {
@@ -214,6 +213,12 @@ std::string group_limits(const ConvProblem& conv) {
 
 std::string tensor_core_limits(const ConvProblem& conv) {
   return conv.role == ConvRole::filter_grad ? wgrad_limits(conv) : limits(conv);
+}
+
+bool beats_library(const Plan& plan, const Kernel& kernel, const Chip& chip) {
+  if (!chip.has_wgmma() || !kernel.head || !all_f32(plan, *kernel.head)) return false;
+  const ConvMatch found = product_problem(plan, kernel, chip, tensor_core_limits);
+  return std::holds_alternative<ConvProblem>(found);
 }
 
 const Family& conv_fprop() {

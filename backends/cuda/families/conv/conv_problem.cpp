@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "nixie/backends/cuda/families/conv/wgmma_tiles.h"
 #include "nixie/core/base/integer_math.h"
 #include "nixie/core/graph/plan_query.h"
 
@@ -12,6 +13,7 @@ namespace {
 
 // A window of one column whose channels are the numbers of a row, S * C of them and zeros to a multiple of 16.
 ConvMatch by_rows(const ConvProblem& conv) {
+  if (conv.groups != 1) return Refusal{"groups to pack by rows"};
   if (conv.channels >= 8) return Refusal{"8 channels or more to pack by rows"};
   if (conv.role == ConvRole::input_grad) return Refusal{"input gradient to pack by rows"};
   if (conv.role == ConvRole::filter_grad && conv.channels == 1) return Refusal{"one channel to pack by rows"};
@@ -24,6 +26,19 @@ ConvMatch by_rows(const ConvProblem& conv) {
   return packed;
 }
 
+// Whether f32 matrices are multiplied faster by the library. Each operand has two readers in a training step, which
+// share its planes. Rates of an H200.
+bool library_is_faster(const ConvProblem& product, const Chip& chip) {
+  constexpr double kFp32 = 4.8e13, kTf32 = 3.6e14, kBytes = 4e12, kLaunch = 2.5e-6;
+  const double m = product.images, n = product.filters, k = product.channels;
+  const double operands = product.role == ConvRole::output       ? m * k + n * k
+                          : product.role == ConvRole::input_grad ? m * n + n * k
+                                                                 : m * n + m * k;
+  const double splitting = 4 * kLaunch + operands * (8 + 2 * product.planes) / kBytes;
+  const double library = 2 * m * n * k / (product.planes == 2 ? kFp32 : kTf32);
+  return library < tensor_core_seconds(product, chip) + splitting / 2;
+}
+
 }  // namespace
 
 bool ConvProblem::ends_with_padding() const {
@@ -31,6 +46,12 @@ bool ConvProblem::ends_with_padding() const {
     return (size + 2 * pad[i] - dilation[i] * (window - 1) - 1) / stride[i] + 1 == results;
   };
   return reaches(height, p, r, 0) && reaches(width, q, s, 1);
+}
+
+std::optional<ConvProblem> in_planes(ConvProblem conv, Math math) {
+  if (math == Math::ieee) return {};
+  conv.dtype = Dtype::f16, conv.planes = math == Math::fp32 ? 2 : 1;
+  return conv;
 }
 
 ConvMatch conv_problem(const Plan& plan, const Kernel& kernel, Groups groups) {
@@ -75,13 +96,21 @@ ConvMatch product_problem(const Plan& plan, const Kernel& kernel, const Chip& ch
   } else if (!rows_of_a || b.strides != Strides{1, terms}) {
     return Refusal{"matrix product of other strides"};
   }
-  if (!product.is_16_bit() || dtype_of(plan, b) != product.dtype) return Refusal{"matrix product of other types"};
+  if (all_f32(plan, *kernel.head)) {
+    const auto split = in_planes(product, std::get<Matmul>(kernel.head->op).math);
+    if (!split) return Refusal{"f32 by multiply-adds (ieee)"};
+    product = *split;
+  } else if (!product.is_16_bit() || dtype_of(plan, b) != product.dtype) {
+    return Refusal{"matrix product of other types"};
+  }
   if (a.offset % 8 != 0 || b.offset % 8 != 0 ||
       std::max({rows * columns, rows * terms, terms * columns}) > std::numeric_limits<std::int32_t>::max())
     return Refusal{"matrix product of other sizes"};
   product.images = static_cast<int>(images), product.channels = static_cast<int>(channels);
   product.filters = static_cast<int>(filters);
   if (std::string why = refuses(product); !why.empty()) return Refusal{why};
+  if (product.planes > 0 && library_is_faster(product, chip))
+    return Refusal{"matrix product of f32 too small to split"};
   return product;
 }
 
@@ -94,15 +123,12 @@ ConvMatch conv_in_16_bits(const Plan& plan, const Kernel& kernel, const Limits& 
     why = refuses(*conv);
     return why.empty() ? found : Refusal{why};
   }
-  if (conv->groups != 1) return Refusal{fmt::format("groups {} of f32", conv->groups)};
-  const Math math = std::get<Conv>(kernel.head->op).math;
   if (!all_f32(plan, *kernel.head)) return Refusal{fmt::format("{} operands", conv->dtype)};
-  if (math == Math::ieee) return Refusal{"f32 by multiply-adds (ieee)"};
-  ConvProblem split = *conv;
-  split.dtype = Dtype::f16, split.planes = math == Math::fp32 ? 2 : 1;
-  why = refuses(split);
-  if (why.empty()) return split;
-  const ConvMatch rows = by_rows(split);
+  const std::optional<ConvProblem> split = in_planes(*conv, std::get<Conv>(kernel.head->op).math);
+  if (!split) return Refusal{"f32 by multiply-adds (ieee)"};
+  why = refuses(*split);
+  if (why.empty()) return *split;
+  const ConvMatch rows = by_rows(*split);
   const auto* packed = std::get_if<ConvProblem>(&rows);
   if (packed && refuses(*packed).empty()) return *packed;
   return Refusal{why};

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <functional>
+#include <optional>
 #include <string>
 #include <variant>
 
@@ -34,6 +35,9 @@ struct ConvProblem {
   bool is_16_bit() const { return dtype == Dtype::f16 || dtype == Dtype::bf16; }
 };
 
+/// The convolution of f32 operands with them split into planes; nothing if they must be multiplied exactly.
+std::optional<ConvProblem> in_planes(ConvProblem conv, Math math);
+
 using ConvMatch = std::variant<ConvProblem, Refusal>;
 
 enum class Groups : std::uint8_t { one, any };
@@ -41,13 +45,13 @@ enum class Groups : std::uint8_t { one, any };
 ConvMatch conv_problem(const Plan& plan, const Kernel& kernel, Groups groups = Groups::one);
 /// Returns why a problem is refused, or nothing if it is accepted.
 using Limits = std::function<std::string(const ConvProblem&)>;
-/// A product of two 16-bit matrices as a convolution over images of one pixel: A B^T with dense rows is a forward pass,
-/// A B an input gradient, and A^T B (the gradient of a linear layer's weights) a filter gradient. Refused if there are
-/// too few tiles to fill the GPU: then cuBLASLt is faster.
+/// A product of two matrices as a convolution over images of one pixel: A B^T with dense rows is a forward pass, A B an
+/// input gradient, and A^T B (the gradient of a linear layer's weights) a filter gradient. Of 16-bit operands, or of
+/// f32 ones as fp16 planes, unless they must be multiplied exactly. Refused if there are too few tiles to fill the GPU,
+/// or planes take longer than a product of floats: then cuBLASLt is faster.
 ConvMatch product_problem(const Plan& plan, const Kernel& kernel, const Chip& chip, const Limits& refuses);
 /// The convolution in the first form that the limits allow: 16-bit operands unchanged; f32 operands, unless they must
-/// be
-/// multiplied exactly (only Math::fp32 and Math::tf32), as fp16 planes, or as fp16 planes by rows, both with one group.
+/// be multiplied exactly (only Math::fp32 and Math::tf32), as fp16 planes, or, of one group, as fp16 planes by rows.
 ConvMatch conv_in_16_bits(const Plan& plan, const Kernel& kernel, const Limits& refuses, Groups groups = Groups::one);
 
 inline const ConvProblem& problem_of(const Choice& choice) { return std::any_cast<const ConvProblem&>(choice.sizes); }

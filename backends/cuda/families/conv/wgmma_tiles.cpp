@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "nixie/backends/cuda/families/conv/wgrad_patches.h"
 #include "nixie/backends/cuda/kernels/conv/tensor_sums.h"
 #include "nixie/core/base/integer_math.h"
 
@@ -224,6 +225,14 @@ std::vector<Tile> gradient_tiles(const ConvProblem& conv, const Chip& chip, int 
     tiles.push_back(tile);
   }
   return sorted(std::move(tiles));
+}
+
+double tensor_core_seconds(const ConvProblem& conv, const Chip& chip) {
+  if (conv.role != ConvRole::filter_grad)
+    return kForwardLaunch + static_cast<double>(forward_tiles(conv, chip).front().clocks) / kForwardClock;
+  auto clocks = static_cast<double>(gradient_tiles(conv, chip).front().clocks);
+  if (const auto patch = gradient_patch(conv, chip)) clocks = std::min(clocks, patch->clocks);
+  return kGradientLaunch + clocks / kGradientClock;
 }
 
 bool has_gradient_tiles(const ConvProblem& conv) {

@@ -310,13 +310,13 @@ NIXIE_DEVICE u32 pack_relu(float low, float high) {
   return word;
 }
 NIXIE_DEVICE float unpack(u16 half) {
-#if NIXIE_BF16
-  return __uint_as_float(static_cast<u32>(half) << 16);
-#else
   float value;
+#if NIXIE_BF16
+  asm("mov.b32 %0, {%1, %2};" : "=f"(value) : "h"(static_cast<u16>(0)), "h"(half));
+#else
   asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(half));
-  return value;
 #endif
+  return value;
 }
 
 // Comparisons of packed pairs: 0xffff in each half where they hold.

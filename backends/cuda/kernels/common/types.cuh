@@ -28,7 +28,13 @@ __device__ inline float widen(f16 x) {
   asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits));
   return y;
 }
-__device__ inline float widen(bf16 x) { return __uint_as_float(static_cast<u32>(x.bits) << 16); }
+// A move, which the compiler leaves where the number is used; a shift it would make right after the load, where both
+// numbers of a word take a register.
+__device__ inline float widen(bf16 x) {
+  float y;
+  asm("mov.b32 %0, {%1, %2};" : "=f"(y) : "h"(static_cast<unsigned short>(0)), "h"(x.bits));
+  return y;
+}
 template <class T>
 __device__ inline T widen(T x) {
   return x;

@@ -16,8 +16,8 @@ struct Epilogue {
   };
 #else
   struct Parts {};
-  // Rows of a lane whose loads are in flight together, as many as registers allow; bf16 is converted to float at once.
-  static constexpr int kBytesOf4 = kPlanes == 1 && !NIXIE_BF16 ? 48 : 32, kBytesOf2 = kPlanes == 1 ? 96 : 64;
+  // Rows of a lane whose loads are in flight together, as many as registers allow.
+  static constexpr int kBytesOf4 = kPlanes == 1 ? 48 : 32, kBytesOf2 = kPlanes == 1 ? 96 : 64;
   static constexpr int kAhead = sizeof(Body::Loads) <= kBytesOf4 ? 4 : sizeof(Body::Loads) <= kBytesOf2 ? 2 : 1;
 #endif
   const Body& body;

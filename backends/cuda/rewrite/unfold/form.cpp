@@ -17,22 +17,23 @@ namespace {
 
 constexpr std::int64_t kMostCopyBytes = std::int64_t{1} << 30, kMostTapsSummed = 128;
 
-// Of an H200, but for its SMs. Tiles of these layers take longer than their estimates, which the clocks count in; the
-// filter gradient adds its parts in another launch.
-constexpr double kClock = 1.1e9, kGradientClock = 0.95e9, kLineClock = 1.4e9, kBytes = 3e12;
-constexpr double kLaunch = 2.5e-6, kConvLaunch = 3e-6, kGradientLaunch = 6e-6;
+// Of an H200, but for its SMs.
+constexpr double kLineClock = 1.4e9, kBytes = 3e12, kLaunch = 2.5e-6;
 
 double seconds_of_bytes(double bytes) { return bytes / kBytes; }
 double size_of_images(const Form& form) { return static_cast<double>(form.images().size()); }
+// Bytes of an element in memory, and of all its planes.
+double bytes_of(const WindowSum& sum) { return static_cast<double>(size_of(sum.dtype)); }
+double bytes_of_planes(const WindowSum& sum) { return 2.0 * std::max(sum.planes, 1); }
 
 // Threads that store or load numbers of 2 bytes one by one are bound by the sectors of 32 bytes they touch.
-double seconds_of_sectors(double sectors, const Chip& chip) { return sectors / (2.0 * kClock * chip.sms); }
+double seconds_of_sectors(double sectors, const Chip& chip) { return sectors / (2.0 * kForwardClock * chip.sms); }
 
 double copy_seconds(const Form& form, const Chip& chip) {
   const WindowSum& sum = form.sum;
   if (form.reads_images()) return sum.gradient && form.filters != sum.filters ? kLaunch : 0;
   const double read = static_cast<double>(sum.count * sum.all_channels() * sum.axes[0].images * sum.axes[1].images);
-  const double bytes = seconds_of_bytes(2 * (read + size_of_images(form)));
+  const double bytes = seconds_of_bytes(bytes_of(sum) * (read + size_of_images(form)));
   const std::int64_t pieces = form.taps_of(AxisForm::copied) > 1 ? ceil_div(form.channels, 16) : 0;
   const double sectors = size_of_images(form) / static_cast<double>(form.channels) * static_cast<double>(pieces);
   return kLaunch + std::max(1.5 * bytes, seconds_of_sectors(sectors, chip));
@@ -52,7 +53,8 @@ double seconds_of_lines(const Form& form, const ConvProblem& conv, const Tile& t
   const std::int64_t times = conv.groups * ceil_div(filters, form.sum.gradient ? tile.rows() : tile.n),
                      boxes = conv.r * conv.s * ceil_div(2 * channels, box) * times;
   const double pixels = static_cast<double>(form.sum.count * conv.p * conv.q);
-  return pixels * static_cast<double>(boxes) * lines * kLine / (1.0 * chip.l2_bytes_per_clock * chip.sms * kLineClock);
+  return std::max(form.sum.planes, 1) * pixels * static_cast<double>(boxes) * lines * kLine /
+         (1.0 * chip.l2_bytes_per_clock * chip.sms * kLineClock);
 }
 
 double conv_seconds(const Form& form, const Chip& chip) {
@@ -62,20 +64,24 @@ double conv_seconds(const Form& form, const Chip& chip) {
   const double results = static_cast<double>(sum.count * conv.p * conv.q) * static_cast<double>(conv.filters);
   const bool f32 = form.has(AxisForm::folded) || form.gathers_results(),
              unaligned = !f32 && !sum.gradient && sum.all_filters() != sum.blocks() * form.filters;
-  const double bytes = 2 * size_of_images(form) + (f32 ? 4 : 2) * results;
+  const double bytes = bytes_of_planes(sum) * size_of_images(form) + (f32 ? 4 : bytes_of(sum)) * results;
   // Results of odd numbers of filters leave one by one.
   const double stores = unaligned ? seconds_of_sectors(results / 2, chip) : 0;
-  const double clocks = static_cast<double>(tiles.front().clocks) / (sum.gradient ? kGradientClock : kClock);
+  const double clocks = static_cast<double>(tiles.front().clocks) / (sum.gradient ? kGradientClock : kForwardClock);
   double products = std::max(clocks, seconds_of_lines(form, conv, tiles.front(), chip));
   const bool patches = !sum.gradient && !unaligned && !form.has(AxisForm::viewed) && fits_halo(conv, chip);
-  if (patches) products = std::min(products, halo_clocks(conv, chip) / kClock);
+  if (patches) products = std::min(products, halo_clocks(conv, chip) / kForwardClock);
   if (const auto patch = gradient_patch(conv, chip)) products = std::min(products, patch->clocks / kGradientClock);
   // Filters of several groups, or of phases, may be zeros before they are copied.
   const bool parts = sum.together > 1 || (form.gathers_results() && form.filters != sum.filters);
   const double zeros = !sum.gradient && parts ? kLaunch : 0;
   // Filters are copied in another order.
-  const double filters = sum.gradient ? 0 : 1.5 * seconds_of_bytes(4 * static_cast<double>(form.filter_shape().size()));
-  return (sum.gradient ? kGradientLaunch : kConvLaunch) + zeros + filters + stores +
+  const double size = static_cast<double>(form.filter_shape().size());
+  double filters = sum.gradient ? 0 : 1.5 * seconds_of_bytes(2 * bytes_of(sum) * size);
+  if (sum.planes > 0)
+    filters +=
+        planes_seconds(size_of_images(form), sum.planes) + planes_seconds(sum.gradient ? results : size, sum.planes);
+  return (sum.gradient ? kGradientLaunch : kForwardLaunch) + zeros + filters + stores +
          std::max(products, seconds_of_bytes(bytes));
 }
 
@@ -95,10 +101,10 @@ double rest_seconds(const Form& form, const Chip& chip) {
     return static_cast<double>(form.block_pixels()) * kLaunch +
            seconds_of_bytes(4 * static_cast<double>(form.filter_shape().size()));
   const double results = static_cast<double>(sum.count * sum.all_filters() * sum.axes[0].results * sum.axes[1].results);
-  if (form.gathers_results()) return kernels_after(sum) * kLaunch + seconds_of_bytes(6 * results);
+  if (form.gathers_results()) return kernels_after(sum) * kLaunch + seconds_of_bytes((4 + bytes_of(sum)) * results);
   if (!form.has(AxisForm::folded)) return 0;
   return kLaunch + seconds_of_sectors(2 * results * static_cast<double>(form.taps_of(AxisForm::folded)), chip) +
-         seconds_of_bytes(2 * results);
+         seconds_of_bytes(bytes_of(sum) * results);
 }
 
 bool fits(const Form& form) {
@@ -107,7 +113,7 @@ bool fits(const Form& form) {
   const std::int64_t rows = form.sum.count * conv.height * conv.width * conv.channels,
                      results = form.sum.count * conv.p * conv.q * conv.filters;
   if (std::max(rows, results) > most || form.filter_extents().size() > most) return false;
-  if (!form.reads_images() && 2 * form.images().size() > kMostCopyBytes) return false;
+  if (!form.reads_images() && bytes_of(form.sum) * size_of_images(form) > kMostCopyBytes) return false;
   // Zeros between blocks of unlike sizes.
   if (form.channels != form.sum.channels && form.sum.blocks() > 1 && form.sum.groups % form.sum.together != 0)
     return false;
@@ -201,7 +207,8 @@ ConvProblem Form::conv() const {
                    .channels = static_cast<int>(sum.blocks() * row_channels()),
                    .filters = static_cast<int>(sum.blocks() * filters * taps_of(AxisForm::folded)),
                    .groups = static_cast<int>(sum.blocks()),
-                   .dtype = sum.dtype};
+                   .dtype = sum.planes > 0 ? Dtype::f16 : sum.dtype,
+                   .planes = sum.planes};
   std::array<int*, 2> images{&conv.height, &conv.width}, window{&conv.r, &conv.s}, results{&conv.p, &conv.q};
   for (std::size_t i : {0u, 1u}) {
     const WindowAxis axis = this->axis(i);
@@ -244,13 +251,6 @@ Strides Form::filter_strides() const {
   return strides;
 }
 
-double seconds_as_it_is(const ConvProblem& conv, const Chip& chip) {
-  const bool gradient = conv.role == ConvRole::filter_grad;
-  auto clocks = static_cast<double>((gradient ? gradient_tiles(conv, chip) : forward_tiles(conv, chip)).front().clocks);
-  if (const auto patch = gradient_patch(conv, chip)) clocks = std::min(clocks, patch->clocks);
-  return gradient ? kGradientLaunch + clocks / kGradientClock : kConvLaunch + clocks / kClock;
-}
-
 namespace {
 
 // Whether an axis can be in blocks, and this form can have any: blocks have the place of copied taps.
@@ -263,6 +263,7 @@ bool is_possible(const Form& form) {
   if (sum.gradient && folded) return false;
   const bool kept = form.axis_forms[0] == AxisForm::kept && form.axis_forms[1] == AxisForm::kept;
   if (sum.blocks() > 1 && !kept) return false;
+  if (sum.planes > 0 && form.has(AxisForm::viewed)) return false;  // planes of rows would not overlap
   if (form.gathers_results() && folded) return false;
   if (blocks && (sum.groups > 1 || folded || form.has(AxisForm::copied))) return false;
   for (std::size_t i : {0u, 1u}) {  // one tap is as good as kept, unless pixels are left out
@@ -273,6 +274,10 @@ bool is_possible(const Form& form) {
 }
 
 }  // namespace
+
+double planes_seconds(double elements, int planes) {
+  return 2 * kLaunch + seconds_of_bytes(elements * (8 + 2 * planes));
+}
 
 std::vector<Form> forms_of(const WindowSum& sum, const Chip& chip) {
   std::vector<Form> forms;

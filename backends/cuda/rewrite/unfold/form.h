@@ -21,8 +21,9 @@ struct WindowAxis {
 /// of stride 1 that has filters for each phase of the input; a kernel interleaves the phases.
 struct WindowSum {
   bool gradient = false;
-  bool turned = false;  ///< gradient: images and gradients are swapped, and so are the result's axes
-  Dtype dtype = Dtype::f16;
+  bool turned = false;       ///< gradient: images and gradients are swapped, and so are the result's axes
+  Dtype dtype = Dtype::f16;  ///< of images and filters in memory
+  int planes = 0;            ///< of f32 ones: the fp16 planes that operands are split into afterwards
   std::int64_t count = 0, channels = 0, filters = 0;  ///< images; channels and filters per block
   std::int64_t groups = 1, together = 1;
   std::array<std::int64_t, 2> phases = {1, 1};  ///< per axis; a group's filters are those of one phase times these
@@ -107,8 +108,8 @@ void for_block_pixels(const Form& form, const Act& act) {
       act(std::array{row, column}, (row * form.block_pixels(1) + column) * form.channels);
 }
 
-/// The estimated time of the tensor-core kernel for the untransformed convolution.
-double seconds_as_it_is(const ConvProblem& conv, const Chip& chip);
+/// The estimated time of the kernels that find the scale of an f32 operand of this size and fill its planes.
+double planes_seconds(double elements, int planes);
 
 /// The forms that tensor-core kernels can compute, sorted by estimated time.
 std::vector<Form> forms_of(const WindowSum& sum, const Chip& chip);

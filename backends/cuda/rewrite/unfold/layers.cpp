@@ -152,7 +152,8 @@ void turn(Operand& operand, int axis) {
 std::vector<Layer> layers_of(const Kernel& kernel, const ConvProblem& conv) {
   const Operand &first = kernel.head->operands[0], &second = kernel.head->operands[1];
   Layer layer{.sum = {.gradient = conv.role == ConvRole::filter_grad,
-                      .dtype = conv.dtype,
+                      .dtype = conv.planes > 0 ? Dtype::f32 : conv.dtype,
+                      .planes = conv.planes,
                       .count = conv.images,
                       .groups = conv.groups}};
   layer.sum.axes = {axis_of(conv, 0), axis_of(conv, 1)};

@@ -1,4 +1,5 @@
-// Transforms 16-bit convolutions that no tensor-core kernel accepts: pads channels and filters with zeros, and turns
+// Transforms convolutions of 16-bit operands, or of f32 ones that may be split into halves, that no tensor-core kernel
+// accepts: pads channels and filters with zeros, and turns
 // axes of the window into channels or filters, in the form with the least estimated time.
 //
 // Taps as channels (im2col): images are copied once for each tap, or once in all, with their padding and enough
@@ -10,6 +11,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "nixie/backends/cuda/families/conv/wgmma_tiles.h"
 #include "nixie/backends/cuda/families/registry.h"
 #include "nixie/backends/cuda/generate/portable.h"
 #include "nixie/backends/cuda/rewrite/kernels.h"
@@ -57,22 +59,50 @@ class Unfolding {
   };
 
   std::optional<std::pair<Layer, Form>> wanted(const Kernel& kernel) const {
-    const std::optional<ConvProblem> conv = in_16_bits(kernel);
+    const std::optional<ConvProblem> conv = on_tensor_cores(kernel);
     if (!conv) return {};
     const bool strided = conv->role == ConvRole::input_grad && conv->stride != std::array{1, 1};
     if (!by_rank_ && strided != (only_ == Only::strided_input_grads)) return {};
-    const std::string_view family = take(plan_, kernel, chip_)->choices.front().family->name();
-    const bool portable = family == "gemm";
-    if (!portable && (by_rank_ || !fills_badly(*conv, family))) return {};
+    if (strided && conv->planes > 0) return {};
+    const Choice choice = take(plan_, kernel, chip_)->choices.front();
+    const std::string_view family = choice.family->name();
+    const bool portable = family == "gemm" || family == "conv_ffma_sm90";
+    if (!portable && (by_rank_ || !fills_badly(*conv, family) || problem_of(choice).by_rows)) return {};
     const std::vector<std::pair<Layer, Form>> all = forms(kernel, *conv);
     if (all.empty()) return {};
     if (by_rank_) return all[*by_rank_ % all.size()];
     // No estimate is better than this.
     const double seconds = all[0].second.seconds;
-    const bool gains = !portable ? seconds + 2e-6 < 0.75 * seconds_as_it_is(*conv, chip_)
+    const bool gains = !portable ? seconds + 2e-6 < 0.75 * seconds_as_it_is(kernel, *conv)
                                  : seconds + 1e-6 < 0.95 * (strided ? seconds_of_phases(kernel)
-                                                                    : product_seconds(plan_, kernel, chip_.sms));
+                                                                    : portable_seconds(kernel, *conv, family));
     return gains ? std::optional(all[0]) : std::nullopt;
+  }
+
+  double seconds_as_it_is(const Kernel& kernel, const ConvProblem& conv) const {
+    double seconds = tensor_core_seconds(conv, chip_);
+    if (conv.planes > 0)
+      for (const Operand& operand : kernel.head->operands)
+        seconds += planes_seconds(static_cast<double>(operand.shape.size()), conv.planes);
+    return seconds;
+  }
+
+  // f32 without tensor cores is bound by multiply-adds; rates of an H200.
+  double portable_seconds(const Kernel& kernel, const ConvProblem& conv, std::string_view family) const {
+    constexpr double kTiles = 4.5e13, kGemm = 1.8e13;
+    const bool tiles = family == "conv_ffma_sm90", adds = conv.planes == 2;
+    const double terms = 2.0 * conv.images * conv.p * conv.q * conv.filters * conv.r * conv.s * conv.channels,
+                 multiplying = adds ? terms / conv.groups / (tiles ? kTiles : kGemm) : 0;
+    return tiles ? multiplying : std::max(multiplying, product_seconds(plan_, kernel, chip_.sms));
+  }
+
+  // The sizes of a convolution that tensor cores multiply in halves, if they do: of f32 operands, in planes.
+  std::optional<ConvProblem> on_tensor_cores(const Kernel& kernel) const {
+    if (const auto conv = in_16_bits(kernel)) return conv;
+    const ConvMatch match = conv_problem(plan_, kernel, Groups::any);
+    const auto* conv = std::get_if<ConvProblem>(&match);
+    if (!conv || !all_f32(plan_, *kernel.head)) return {};
+    return in_planes(*conv, std::get<Conv>(kernel.head->op).math);
   }
 
   std::optional<ConvProblem> in_16_bits(const Kernel& kernel) const {
@@ -107,7 +137,7 @@ class Unfolding {
       if (!conv) {
         seconds += 1e-6;  // zeros, in launches that several share
       } else if (take(plan_, phase, chip_)->choices.front().family->name() != "gemm") {
-        seconds += seconds_as_it_is(*conv, chip_);
+        seconds += tensor_core_seconds(*conv, chip_);
       } else {
         const double portable = product_seconds(plan_, phase, chip_.sms);
         const bool changes = conv->stride == std::array{1, 1};  // not where a kernel computes all phases as it is
