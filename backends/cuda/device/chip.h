@@ -21,6 +21,8 @@ struct Chip {
   /// Winograd's tiles should not depend on the chip.
   Rates f32 = {45e12, 51e12, 3.8e12}, f16 = {800e12, 730e12, 3.6e12};
 
+  double multiply_add_speed = 1;  ///< of kernels that multiply f32 unsplit, relative to an H200
+
   /// Hopper's wgmma and TMA, which the kernels named _sm90 need.
   bool has_wgmma() const { return architecture == "sm_90a"; }
 };

@@ -79,7 +79,7 @@ class RowLowering {
     const ConvMatch found = conv_problem(plan_, kernel);
     const auto* conv = std::get_if<ConvProblem>(&found);
     if (!conv || multiplies_tf32(*kernel.head) || !all_f32(plan_, *kernel.head)) return {};
-    if (std::holds_alternative<ConvProblem>(conv_in_16_bits(plan_, kernel, tensor_core_limits))) return {};
+    if (std::holds_alternative<ConvProblem>(conv_in_16_bits(plan_, kernel, chip_, tensor_core_limits))) return {};
     const Rows rows(*conv);
     if (!rows.fit() || !rows.pay() || !ffma_limits(packed(rows), chip_).empty()) return {};
     return rows;

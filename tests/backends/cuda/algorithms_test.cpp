@@ -14,6 +14,7 @@
 #include "nixie/core/graph/plan_query.h"
 #include "nixie/core/passes/memory.h"
 #include "nixie/tests/backends/cuda/hopper_cases.h"
+#include "nixie/tests/backends/cuda/splitting.h"
 #include "nixie/tests/compiler_log.h"
 
 namespace nixie::cuda {
@@ -137,9 +138,9 @@ TEST(CudaAlgorithmsOfALayer, WithVeryManyChannelsNameEveryTile) {
     layer.math = math;
     return hopper_plans::filter_grad("layer", layer, Gradient::stored).plan;
   };
-  const auto plan_of = [&](std::int64_t channels, Dtype dtype, Math math) {
+  const auto plan_of = [&](std::int64_t channels, Dtype dtype, Math math, const Chip& chip = hopper()) {
     Plan plan = draft_of(channels, dtype, math);
-    lower(plan, hopper());
+    lower(plan, chip);
     return plan;
   };
   const Plan wide = plan_of(1 << 16, Dtype::f16, Math::ieee);
@@ -161,7 +162,8 @@ TEST(CudaAlgorithmsOfALayer, WithVeryManyChannelsNameEveryTile) {
   const Plan wider = draft_of(1 << 18, Dtype::f16, Math::ieee);
   EXPECT_EQ(take(wider, wider.kernels.front(), hopper())->name(), "gemm");
   // Three products have no tiles of 256 columns.
-  const Plan one = plan_of(3 << 15, Dtype::f32, Math::tf32), three = plan_of(3 << 15, Dtype::f32, Math::fp32);
+  const Plan one = plan_of(3 << 15, Dtype::f32, Math::tf32, splitting(hopper())),
+             three = plan_of(3 << 15, Dtype::f32, Math::fp32);
   EXPECT_TRUE(variant(one).starts_with(own)) << variant(one);
   EXPECT_TRUE(variant(three).starts_with("conv_ffma_sm90")) << variant(three);
 }

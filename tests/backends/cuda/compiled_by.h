@@ -15,10 +15,10 @@
 
 namespace nixie {
 
-/// A table for each algorithm that groups of the plan have on the first device.
-inline std::map<std::string, cuda::TuningDatabase> tables_of(Plan plan) {
+/// The first device's chip; and a table for each algorithm that groups of the plan have there.
+inline cuda::Chip chip_of_device() { return chip_to_choose_for(cuda::Device::open(0)->chip()); }
+inline std::map<std::string, cuda::TuningDatabase> tables_of(Plan plan, const cuda::Chip& chip = chip_of_device()) {
   const auto device = cuda::Device::open(0);
-  const cuda::Chip chip = chip_to_choose_for(device->chip());
   cuda::lower(plan, chip);
   plan_memory(plan);
   std::map<std::string, cuda::TuningDatabase> tables;
@@ -32,8 +32,9 @@ inline std::map<std::string, cuda::TuningDatabase> tables_of(Plan plan) {
 }
 
 /// One of them, and the empty one: the estimates' algorithms.
-inline std::map<std::string, cuda::TuningDatabase> two_tables_of(const Plan& plan) {
-  std::map<std::string, cuda::TuningDatabase> tables = tables_of(plan);
+inline std::map<std::string, cuda::TuningDatabase> two_tables_of(const Plan& plan,
+                                                                 const cuda::Chip& chip = chip_of_device()) {
+  std::map<std::string, cuda::TuningDatabase> tables = tables_of(plan, chip);
   if (!tables.empty()) tables.erase(tables.begin(), std::prev(tables.end()));
   tables["estimate"];
   return tables;

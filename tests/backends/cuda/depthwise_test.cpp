@@ -94,6 +94,7 @@ std::vector<Case> cases() {
       {"15x15", depthwise(2, 8, 19, 19, 15, 15, {1, 1}, {7, 7})},
       {"15x15_c3", depthwise(2, 3, 25, 19, 15, 15, {1, 1}, {7, 7})},
       {"15x15_2_filters_f32", several(2, depthwise(1, 8, 19, 19, 15, 15, {2, 2}, {7, 7}, f32))},
+      {"15x4_c13_dilated", depthwise(2, 13, 154, 20, 15, 4, {1, 1}, {20, 0}, Dtype::f16, {2, 2})},
       {"12x12_dilated", depthwise(1, 32, 33, 19, 12, 12, {1, 1}, {11, 11}, Dtype::f16, {2, 2})},
       {"14x14_stride_3x2_dilated", depthwise(2, 24, 61, 16, 14, 14, {3, 2}, {19, 19}, Dtype::f16, {3, 3})},
   };

@@ -14,6 +14,7 @@
 #include "nixie/core/graph/plan_query.h"
 #include "nixie/core/passes/memory.h"
 #include "nixie/tests/backends/cuda/hopper_plans.h"
+#include "nixie/tests/backends/cuda/splitting.h"
 
 namespace nixie {
 namespace {
@@ -65,9 +66,9 @@ const cuda::Choice& choice_of(const Group& group) {
   return dynamic_cast<const cuda::Implementers&>(*group.implementation).choices.front();
 }
 
-Plan lowered_plan(const cuda_plans::Draft& draft) {
+Plan lowered_plan(const cuda_plans::Draft& draft, const cuda::Chip& chip = splitting(cuda::chip_named("sm_90a"))) {
   Plan plan = draft.plan;
-  cuda::lower(plan, cuda::chip_named("sm_90a"));
+  cuda::lower(plan, chip);
   return plan;
 }
 
@@ -257,15 +258,20 @@ TEST(CudaHalves, PoolingsMakeThem) {
 }
 
 // What stays as it was: strict products, halves, sizes that the kernels do not take.
+// Strict f32, operands that are halves, and layers whose planes take longer to fill than their products.
 TEST(CudaHalves, LeaveOtherLayersAlone) {
   const Layer strict{.n = 1, .c = 8, .h = 4, .w = 4, .k = 8, .r = 3, .s = 3, .dtype = Dtype::f32};
-  Layer half = strict, odd = strict;
+  Layer half = strict, small = strict;
   half.dtype = Dtype::f16, half.math = Math::tf32;
-  odd.k = 12, odd.math = Math::tf32;
-  for (const Layer& layer : {strict, half, odd}) {
-    const Plan plan = lowered_plan(hopper_plans::forward("alone", layer, hopper_plans::Forward::plain));
-    EXPECT_EQ(plan.kernels.size(), 1u);
-  }
+  small.math = Math::tf32;
+  const auto kernels = [](const Layer& layer, const cuda::Chip& chip) {
+    return lowered_plan(hopper_plans::forward("alone", layer, hopper_plans::Forward::plain), chip).kernels.size();
+  };
+  const cuda::Chip hopper = cuda::chip_named("sm_90a");
+  EXPECT_EQ(kernels(strict, splitting(hopper)), 1u);
+  EXPECT_EQ(kernels(half, splitting(hopper)), 1u);
+  EXPECT_EQ(kernels(small, hopper), 1u);
+  EXPECT_EQ(kernels(small, splitting(hopper)), 5u) << "two scales, two planes";
 }
 
 }  // namespace

@@ -81,7 +81,7 @@ inline void add_half_plane_cases(std::vector<Case>& all) {
     add32("forward_13x13", 1, forward, {9, 128, 13, 13, 256, 3, 3, {1, 1}, {1, 1}}, Forward::row_major_store);
     add32("forward_packed", 1, forward, {3, 64, 9, 11, 64, 3, 3, {1, 1}, {1, 1}, {1, 1}, Dtype::f32, true},
           Forward::bias_relu, 4 - apart);
-    add32("forward_other_c12", math == Math::fp32, forward, {2, 12, 9, 9, 32, 3, 3}, Forward::bias_relu, 0);
+    add32("forward_unfolded_c12", 1, forward, {2, 12, 9, 9, 32, 3, 3}, Forward::bias_relu, 6);
     add32("forward_rows_c1", 1, forward, {3, 1, 28, 28, 32, 5, 5, {1, 1}, {2, 2}}, Forward::bias_relu, 5);
     add32("forward_rows_7x7", 1, forward, {2, 3, 31, 29, 64, 7, 7, {2, 2}, {3, 3}}, Forward::bias_relu, 5);
     Layer grouped{4, 96, 14, 15, 192, 3, 3, {1, 1}, {1, 1}};
@@ -100,8 +100,7 @@ inline void add_half_plane_cases(std::vector<Case>& all) {
     add32("filter_grad_c96", 1, filter_grad, {5, 96, 13, 6, 200, 3, 2, {1, 1}, {1, 0}}, Gradient::stored);
     add32("filter_grad_stride_2", 1, filter_grad, {4, 64, 15, 15, 136, 3, 3, {2, 2}, {1, 1}}, Gradient::updated);
     add32("filter_grad_5x5", 1, filter_grad, {2, 64, 27, 27, 192, 5, 5, {1, 1}, {2, 2}}, Gradient::updated);
-    add32("filter_grad_rows_c1_falls_back", 0, filter_grad, {3, 1, 28, 28, 32, 5, 5, {1, 1}, {2, 2}}, Gradient::updated,
-          0);
+    add32("filter_grad_unfolded_c1", 1, filter_grad, {3, 1, 28, 28, 32, 5, 5, {1, 1}, {2, 2}}, Gradient::updated, 5);
     add32("filter_grad_rows_c2", 1, filter_grad, {3, 2, 28, 28, 32, 5, 5, {1, 1}, {2, 2}}, Gradient::updated, 5);
     add32("filter_grad_rows_7x7", 1, filter_grad, {2, 3, 31, 29, 64, 7, 7, {2, 2}, {3, 3}}, Gradient::stored, 5);
     const bool rows = math == Math::fp32;  // tf32 takes the kernels for first layers, whose gradient stands alone

@@ -13,6 +13,7 @@
 #include "nixie/tests/backends/cuda/compiled_by.h"
 #include "nixie/tests/backends/cuda/device.h"
 #include "nixie/tests/backends/cuda/hopper_cases.h"
+#include "nixie/tests/backends/cuda/splitting.h"
 #include "nixie/tests/backends/draft_runner.h"
 #include "nixie/tests/backends/forwarding_backend.h"
 #include "nixie/tests/cuda_programs.h"
@@ -47,7 +48,7 @@ cuda_plans::Bound bound(Dtype dtype, Math math) {
 }
 
 const cuda::Chip& hopper() {
-  static const cuda::Chip chip = cuda::chip_named("sm_90a");
+  static const cuda::Chip chip = splitting(cuda::chip_named("sm_90a"));
   return chip;
 }
 
@@ -139,14 +140,20 @@ TEST_P(CudaHopper, MembersAgreeWithDoublesOnTheCpu) {
                              fmt::format("{} output {}", draft.name, i));
 }
 
+std::shared_ptr<Backend> splitting_or_null() {
+  const auto cuda = cuda_or_null();
+  return cuda ? std::make_shared<Splitting>(cuda, chip_of_device()) : nullptr;
+}
+
 // By the estimates, and by the algorithms of the groups: all of them, or one.
 void expect_doubles(const hopper_plans::Case& of, bool every_algorithm) {
-  const auto cuda = cuda_or_null();
+  const auto cuda = splitting_or_null();
   if (!cuda) GTEST_SKIP() << "no GPU";
   const Draft draft = of.draft(), reference = in_doubles(draft);
   const auto draw = of.all_bits ? all_bits : quarters;
   const std::vector<Array> expected = cuda_plans::run(*make_cpu_backend(), reference, 1, draw);
-  for (const auto& [name, table] : every_algorithm ? tables_of(draft.plan) : two_tables_of(draft.plan)) {
+  for (const auto& [name, table] : every_algorithm ? tables_of(draft.plan, splitting(chip_of_device()))
+                                                   : two_tables_of(draft.plan, splitting(chip_of_device()))) {
     const CompiledBy compiled_by(table);
     const std::vector<Array> found = cuda_plans::run(*cuda, draft, 3, draw);
     for (std::size_t i = 0; i < found.size(); ++i)
@@ -160,7 +167,7 @@ TEST_P(CudaHopper, LongAgreesWithDoublesByEveryAlgorithm) { expect_doubles(GetPa
 
 // Every group on the GPU against its members on the CPU, fused kernels included.
 TEST_P(CudaHopper, GroupsAgreeWithTheirMembers) {
-  const auto cuda = cuda_or_null();
+  const auto cuda = splitting_or_null();
   if (!cuda) GTEST_SKIP() << "no GPU";
   cuda_plans::run(*make_validating_backend(cuda, make_cpu_backend()), GetParam().draft(), 1,
                   GetParam().all_bits ? all_bits : quarters);

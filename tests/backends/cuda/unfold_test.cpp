@@ -9,6 +9,7 @@
 #include "nixie/backends/cuda/rewrite/unfold/form.h"
 #include "nixie/tests/backends/cuda/device.h"
 #include "nixie/tests/backends/cuda/hopper_plans.h"
+#include "nixie/tests/backends/cuda/splitting.h"
 #include "nixie/tests/backends/draft_runner.h"
 #include "nixie/tests/cuda_programs.h"
 
@@ -117,6 +118,8 @@ std::vector<Draft> drafts(const Case& of) {
 }
 
 cuda::Chip hopper() { return cuda::chip_named("sm_90a"); }
+// The cases are small: their f32 operands are split whatever their size.
+cuda::Chip for_cases() { return splitting(hopper()); }
 
 // Sums of them are exact in floats, whatever their order.
 // How many forms a draft's convolution has, and the draft in each; none where tensor cores take it as it is.
@@ -124,7 +127,7 @@ std::vector<Draft> in_all_forms(const Draft& draft) {
   std::vector<Draft> all;
   for (std::size_t rank = 0;; ++rank) {
     Draft form = draft;
-    cuda::unfold_convs(form.plan, hopper(), rank);
+    cuda::unfold_convs(form.plan, for_cases(), rank);
     if (to_string(form.plan) == to_string(draft.plan)) return all;
     const auto same = [&](const Draft& known) { return to_string(known.plan) == to_string(form.plan); };
     if (std::any_of(all.begin(), all.end(), same)) return all;
@@ -180,11 +183,11 @@ void add_programs(CudaPrograms& programs, const Case& of) {
     if (forms.empty()) continue;
     for (const Draft& form : {forms.front(), forms.back()}) {
       Plan plan = form.plan;
-      cuda::lower(plan, hopper());
+      cuda::lower(plan, for_cases());
       plan_memory(plan);
       int own = 0;
       for (const Group& group : plan.groups) {
-        const cuda::KernelCode code = cuda::generate(plan, group, hopper());
+        const cuda::KernelCode code = cuda::generate(plan, group, for_cases());
         const bool is_own = code.variant.starts_with("conv_");
         own += is_own;
         programs.add(code, form_of(code), draft.name, is_own ? 0 : 64);
@@ -207,8 +210,9 @@ TEST_P(CudaUnfold, LongCompiles) {
 }
 
 TEST_P(CudaUnfold, AgreesWithDoubles) {
-  const auto cuda = cuda_or_null();
-  if (!cuda) GTEST_SKIP() << "no GPU";
+  const auto device = cuda_or_null();
+  if (!device) GTEST_SKIP() << "no GPU";
+  const auto cuda = std::make_shared<Splitting>(device, for_cases());
   for (const Draft& draft : drafts(GetParam())) {
     const std::vector<Array> expected = cuda_plans::run(*make_cpu_backend(), cuda_plans::in_doubles(draft), 1, eighths);
     for (const Draft& form : some_of(in_all_forms(draft), 10)) {

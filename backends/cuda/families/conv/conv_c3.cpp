@@ -112,7 +112,7 @@ class ConvC3 final : public Family {
   std::string_view name() const override { return "conv_c3"; }
   Match match(const Plan& plan, const Kernel& kernel, const Chip& chip) const override {
     if (!chip.has_wgmma()) return Refusal{"needs sm_90a"};
-    const ConvMatch found = conv_in_16_bits(plan, kernel, limits);
+    const ConvMatch found = conv_in_16_bits(plan, kernel, chip, limits);
     if (const auto* refusal = std::get_if<Refusal>(&found)) return *refusal;
     const auto& conv = std::get<ConvProblem>(found);
     Choice choice{

@@ -197,6 +197,12 @@ std::string ffma_limits(const ConvProblem& conv, const Chip& chip) {
   return ffma_tiles(conv, chip).empty() ? "more tiles than a schedule can name" : "";
 }
 
+// 128 multiply-adds a clock; sums that several blocks share are added by another launch.
+double ffma_seconds(const ConvProblem& conv, const Chip& chip) {
+  constexpr double kLaunches = 6e-6, kClock = 1.2e9;  // small layers take longer than their clocks
+  return kLaunches + static_cast<double>(ffma_tiles(conv, chip).front().clocks) * 100 / 128 / kClock;
+}
+
 namespace {
 
 class ConvFfma final : public Family {

@@ -1,4 +1,5 @@
-// Limits of conv_ffma, for the rewrite of first layers by rows (rewrite/pack_rows_fp32.cpp).
+// Limits and cost of conv_ffma, for the rewrite of first layers by rows (rewrite/pack_rows_fp32.cpp) and for the choice
+// between multiply-adds and planes (conv_cost.cpp).
 #pragma once
 
 #include "nixie/backends/cuda/families/conv/conv_problem.h"
@@ -7,5 +8,7 @@ namespace nixie::cuda {
 
 /// Why conv_ffma cannot compute a convolution of these sizes; empty if it can.
 std::string ffma_limits(const ConvProblem& conv, const Chip& chip);
+/// The estimated time of conv_ffma for a problem within its limits, in seconds.
+double ffma_seconds(const ConvProblem& conv, const Chip& chip);
 
 }  // namespace nixie::cuda

@@ -188,7 +188,7 @@ Match match_forward(const Plan& plan, const Kernel& kernel, const Chip& chip, co
   if (!chip.has_wgmma()) return Refusal{"needs sm_90a"};
   const ConvMatch found = std::holds_alternative<Matmul>(kernel.head->op)
                               ? product_problem(plan, kernel, chip, limits_of_product)
-                              : conv_in_16_bits(plan, kernel, limits, further ? Groups::one : Groups::any);
+                              : conv_in_16_bits(plan, kernel, chip, limits, further ? Groups::one : Groups::any);
   if (const auto* refusal = std::get_if<Refusal>(&found)) return *refusal;
   const auto& conv = std::get<ConvProblem>(found);
   if (std::holds_alternative<Conv>(kernel.head->op) && conv.planes == 0)

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "nixie/backends/cuda/families/conv/conv_cost.h"
+#include "nixie/backends/cuda/families/conv/conv_fprop.h"
 #include "nixie/backends/cuda/families/conv/wgmma_tiles.h"
 #include "nixie/core/base/integer_math.h"
 #include "nixie/core/graph/plan_query.h"
@@ -27,16 +29,16 @@ ConvMatch by_rows(const ConvProblem& conv) {
 }
 
 // Whether f32 matrices are multiplied faster by the library. Each operand has two readers in a training step, which
-// share its planes. Rates of an H200.
+// share its planes. Rates of an H200, where large products take less than their estimate.
 bool library_is_faster(const ConvProblem& product, const Chip& chip) {
-  constexpr double kFp32 = 4.8e13, kTf32 = 3.6e14, kBytes = 4e12, kLaunch = 2.5e-6;
+  constexpr double kFp32 = 4.8e13, kTf32 = 3.6e14, kBytes = 4e12, kLaunch = 2.5e-6, kPerEstimate = 0.85;
   const double m = product.images, n = product.filters, k = product.channels;
   const double operands = product.role == ConvRole::output       ? m * k + n * k
                           : product.role == ConvRole::input_grad ? m * n + n * k
                                                                  : m * n + m * k;
   const double splitting = 4 * kLaunch + operands * (8 + 2 * product.planes) / kBytes;
   const double library = 2 * m * n * k / (product.planes == 2 ? kFp32 : kTf32);
-  return library < tensor_core_seconds(product, chip) + splitting / 2;
+  return library < kPerEstimate * tensor_core_seconds(product, chip) + splitting / 2;
 }
 
 }  // namespace
@@ -114,7 +116,8 @@ ConvMatch product_problem(const Plan& plan, const Kernel& kernel, const Chip& ch
   return product;
 }
 
-ConvMatch conv_in_16_bits(const Plan& plan, const Kernel& kernel, const Limits& refuses, Groups groups) {
+ConvMatch conv_in_16_bits(const Plan& plan, const Kernel& kernel, const Chip& chip, const Limits& refuses,
+                          Groups groups) {
   const ConvMatch found = conv_problem(plan, kernel, groups);
   const auto* conv = std::get_if<ConvProblem>(&found);
   if (!conv) return found;
@@ -127,11 +130,14 @@ ConvMatch conv_in_16_bits(const Plan& plan, const Kernel& kernel, const Limits& 
   const std::optional<ConvProblem> split = in_planes(*conv, std::get<Conv>(kernel.head->op).math);
   if (!split) return Refusal{"f32 by multiply-adds (ieee)"};
   why = refuses(*split);
-  if (why.empty()) return *split;
-  const ConvMatch rows = by_rows(*split);
-  const auto* packed = std::get_if<ConvProblem>(&rows);
-  if (packed && refuses(*packed).empty()) return *packed;
-  return Refusal{why};
+  ConvMatch accepted = why.empty() ? *split : by_rows(*split);
+  const auto* problem = std::get_if<ConvProblem>(&accepted);
+  if (!problem || !refuses(*problem).empty()) return Refusal{why};
+  constexpr double kSurely = 0.9;  // estimates hold for tiles, not for first layers by kernels of their own
+  if (tensor_core_limits(*problem).empty() &&
+      unsplit_seconds(plan, kernel, chip) < kSurely * split_seconds(plan, kernel, *problem, chip))
+    return Refusal{"f32 operands too small to split"};
+  return accepted;
 }
 
 bool is_channels_last(const Shape& shape, const Strides& strides, std::int64_t offset) {

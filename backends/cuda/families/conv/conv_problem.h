@@ -12,8 +12,7 @@
 namespace nixie::cuda {
 
 /// x [images, channels, height, width], w [filters, channels / groups, r, s], y [images, filters, p, q], in a 16-bit
-/// type
-/// or f32.
+/// type or f32.
 struct ConvProblem {
   ConvRole role = ConvRole::output;
   int images = 0, channels = 0, height = 0, width = 0, filters = 0, r = 0, s = 0, p = 0, q = 0;
@@ -52,7 +51,9 @@ using Limits = std::function<std::string(const ConvProblem&)>;
 ConvMatch product_problem(const Plan& plan, const Kernel& kernel, const Chip& chip, const Limits& refuses);
 /// The convolution in the first form that the limits allow: 16-bit operands unchanged; f32 operands, unless they must
 /// be multiplied exactly (only Math::fp32 and Math::tf32), as fp16 planes, or, of one group, as fp16 planes by rows.
-ConvMatch conv_in_16_bits(const Plan& plan, const Kernel& kernel, const Limits& refuses, Groups groups = Groups::one);
+/// Refused where f32 takes less time unsplit (conv_cost.h).
+ConvMatch conv_in_16_bits(const Plan& plan, const Kernel& kernel, const Chip& chip, const Limits& refuses,
+                          Groups groups = Groups::one);
 
 inline const ConvProblem& problem_of(const Choice& choice) { return std::any_cast<const ConvProblem&>(choice.sizes); }
 

@@ -198,7 +198,8 @@ class ConvS2d final : public Family {
   std::string_view name() const override { return "conv_s2d_sm90"; }
   Match match(const Plan& plan, const Kernel& kernel, const Chip& chip) const override {
     if (!chip.has_wgmma()) return Refusal{"needs sm_90a"};
-    const ConvMatch found = conv_in_16_bits(plan, kernel, [&](const ConvProblem& conv) { return limits(conv, chip); });
+    const ConvMatch found =
+        conv_in_16_bits(plan, kernel, chip, [&](const ConvProblem& conv) { return limits(conv, chip); });
     if (const auto* refusal = std::get_if<Refusal>(&found)) return *refusal;
     const auto& conv = std::get<ConvProblem>(found);
     Choice choice{

@@ -178,7 +178,7 @@ class ConvWgrad final : public Family {
     if (!chip.has_wgmma()) return Refusal{"needs sm_90a"};
     const bool product = kernel.head && std::holds_alternative<Matmul>(kernel.head->op);
     const ConvMatch found = product ? product_problem(plan, kernel, chip, wgrad_limits)
-                                    : conv_in_16_bits(plan, kernel, wgrad_limits, Groups::any);
+                                    : conv_in_16_bits(plan, kernel, chip, wgrad_limits, Groups::any);
     if (const auto* refusal = std::get_if<Refusal>(&found)) return *refusal;
     const auto& conv = std::get<ConvProblem>(found);
     if (product) return Choice{.kernel = kernel, .sizes = conv};

@@ -1,7 +1,6 @@
 // The epilogue of conv_fprop_sm90.cuh, which defines the tile's sizes, Sums and Column before including it: brings a
 // tile's sums from wgmma's order to that of memory and runs Body over them; with CONV_PARTS it also accumulates parts
-// of
-// per-channel reductions.
+// of per-channel reductions.
 #pragma once
 
 // Runs Body over the sums of one warpgroup's tile, whose corner is (pixel, column). Each warp passes 16 rows x 64

@@ -215,6 +215,19 @@ struct Source {
   }
 };
 
+// A row of the source: row `u` of a step. Advanced by comparing: of the remainder of a division NVRTC 13.0 derives that
+// it fits a byte, and then reads addresses of negative offsets 256 rows further on.
+struct RowIndex {
+  int step, u;
+  __device__ RowIndex after(int rows) const {
+    RowIndex index{step, u + rows};
+#pragma unroll
+    for (int i = 0; i < (kRowsIn - 1 + rows) / kRowsIn; ++i)
+      if (index.u >= kRowsIn) ++index.step, index.u -= kRowsIn;
+    return index;
+  }
+};
+
 // The next rows, CONV_AHEAD of them in flight: a ring in shared memory that each thread fills and reads for itself.
 struct RowsInSharedMemory {
   static constexpr int kSlots = CONV_AHEAD + 1;  // one slot is being read
@@ -224,7 +237,7 @@ struct RowsInSharedMemory {
 
   __device__ RowsInSharedMemory(Memory& memory, const Source& source, int begin, int end) : ring(memory) {
 #pragma unroll
-    for (int i = 0; i < CONV_AHEAD; ++i) send(source, begin, i, end, i);
+    for (int i = 0; i < CONV_AHEAD; ++i) send(source, RowIndex{begin, 0}.after(i), end, i);
   }
   // Returns row `u` of a step, and starts copying the row that is CONV_AHEAD after it.
   __device__ __forceinline__ Row take(const Source& source, int step, int u, int end) {
@@ -232,15 +245,14 @@ struct RowsInSharedMemory {
     Row row;
 #pragma unroll
     for (int i = 0; i < kWidth; ++i) row.piece[i] = ring[slot][i][threadIdx.x];
-    send(source, step, u + CONV_AHEAD, end, slot == 0 ? kSlots - 1 : slot - 1);
+    send(source, RowIndex{step, u}.after(CONV_AHEAD), end, slot == 0 ? kSlots - 1 : slot - 1);
     slot = slot + 1 == kSlots ? 0 : slot + 1;
     return row;
   }
 
  private:
-  __device__ void send(const Source& source, int step, int u, int end, int to) const {
-    step += u / kRowsIn;
-    source.send(source.row_of(step, u % kRowsIn), step < end, &ring[to][0][threadIdx.x]);
+  __device__ void send(const Source& source, RowIndex row, int end, int to) const {
+    source.send(source.row_of(row.step, row.u), row.step < end, &ring[to][0][threadIdx.x]);
     asm volatile("cp.async.commit_group;" ::: "memory");
   }
 };
@@ -250,17 +262,16 @@ struct RowsInRegisters {
   struct Memory {};
   Row next;
 
-  __device__ RowsInRegisters(Memory&, const Source& source, int begin, int end) { load(source, begin, 0, end); }
+  __device__ RowsInRegisters(Memory&, const Source& source, int begin, int end) { load(source, {begin, 0}, end); }
   __device__ __forceinline__ Row take(const Source& source, int step, int u, int end) {
     const Row row = next;
-    load(source, step, u + 1, end);
+    load(source, RowIndex{step, u}.after(1), end);
     return row;
   }
 
  private:
-  __device__ void load(const Source& source, int step, int u, int end) {
-    step += u / kRowsIn;
-    source.load(source.row_of(step, u % kRowsIn), step < end, next);
+  __device__ void load(const Source& source, RowIndex row, int end) {
+    source.load(source.row_of(row.step, row.u), row.step < end, next);
   }
 };
 

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <optional>
 
+#include "nixie/backends/cuda/families/conv/conv_cost.h"
 #include "nixie/backends/cuda/families/conv/conv_fprop.h"
 #include "nixie/backends/cuda/families/conv/conv_halo.h"
 #include "nixie/backends/cuda/families/conv/wgmma_tiles.h"
@@ -274,10 +275,6 @@ bool is_possible(const Form& form) {
 }
 
 }  // namespace
-
-double planes_seconds(double elements, int planes) {
-  return 2 * kLaunch + seconds_of_bytes(elements * (8 + 2 * planes));
-}
 
 std::vector<Form> forms_of(const WindowSum& sum, const Chip& chip) {
   std::vector<Form> forms;

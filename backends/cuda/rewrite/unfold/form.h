@@ -108,9 +108,6 @@ void for_block_pixels(const Form& form, const Act& act) {
       act(std::array{row, column}, (row * form.block_pixels(1) + column) * form.channels);
 }
 
-/// The estimated time of the kernels that find the scale of an f32 operand of this size and fill its planes.
-double planes_seconds(double elements, int planes);
-
 /// The forms that tensor-core kernels can compute, sorted by estimated time.
 std::vector<Form> forms_of(const WindowSum& sum, const Chip& chip);
 

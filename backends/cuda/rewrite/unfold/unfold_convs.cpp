@@ -1,6 +1,6 @@
-// Transforms convolutions of 16-bit operands, or of f32 ones that may be split into halves, that no tensor-core kernel
-// accepts: pads channels and filters with zeros, and turns
-// axes of the window into channels or filters, in the form with the least estimated time.
+// Transforms convolutions of 16-bit operands, or of f32 operands that may be split into halves, that no tensor-core
+// kernel accepts: pads channels and filters with zeros, and turns axes of the window into channels or filters, in the
+// form with the least estimated time.
 //
 // Taps as channels (im2col): images are copied once for each tap, or once in all, with their padding and enough
 // channels that a row of the window, read as the channels of one pixel, begins at a multiple of 16 bytes; such rows
@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "nixie/backends/cuda/families/conv/conv_cost.h"
 #include "nixie/backends/cuda/families/conv/wgmma_tiles.h"
 #include "nixie/backends/cuda/families/registry.h"
 #include "nixie/backends/cuda/generate/portable.h"
@@ -75,25 +76,12 @@ class Unfolding {
     const double seconds = all[0].second.seconds;
     const bool gains = !portable ? seconds + 2e-6 < 0.75 * seconds_as_it_is(kernel, *conv)
                                  : seconds + 1e-6 < 0.95 * (strided ? seconds_of_phases(kernel)
-                                                                    : portable_seconds(kernel, *conv, family));
+                                                                    : unsplit_seconds(plan_, kernel, chip_));
     return gains ? std::optional(all[0]) : std::nullopt;
   }
 
   double seconds_as_it_is(const Kernel& kernel, const ConvProblem& conv) const {
-    double seconds = tensor_core_seconds(conv, chip_);
-    if (conv.planes > 0)
-      for (const Operand& operand : kernel.head->operands)
-        seconds += planes_seconds(static_cast<double>(operand.shape.size()), conv.planes);
-    return seconds;
-  }
-
-  // f32 without tensor cores is bound by multiply-adds; rates of an H200.
-  double portable_seconds(const Kernel& kernel, const ConvProblem& conv, std::string_view family) const {
-    constexpr double kTiles = 4.5e13, kGemm = 1.8e13;
-    const bool tiles = family == "conv_ffma_sm90", adds = conv.planes == 2;
-    const double terms = 2.0 * conv.images * conv.p * conv.q * conv.filters * conv.r * conv.s * conv.channels,
-                 multiplying = adds ? terms / conv.groups / (tiles ? kTiles : kGemm) : 0;
-    return tiles ? multiplying : std::max(multiplying, product_seconds(plan_, kernel, chip_.sms));
+    return conv.planes > 0 ? split_seconds(plan_, kernel, conv, chip_) : tensor_core_seconds(conv, chip_);
   }
 
   // The sizes of a convolution that tensor cores multiply in halves, if they do: of f32 operands, in planes.

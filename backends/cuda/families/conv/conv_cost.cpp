@@ -1,0 +1,64 @@
+// Rates of an H200. Fitted to 120 random layers in fp32 and 113 in tf32 (benchmark sweep --seed 101).
+#include "nixie/backends/cuda/families/conv/conv_cost.h"
+
+#include <algorithm>
+
+#include "nixie/backends/cuda/families/conv/conv_ffma.h"
+#include "nixie/backends/cuda/families/conv/conv_halo.h"
+#include "nixie/backends/cuda/families/conv/families.h"
+#include "nixie/backends/cuda/families/conv/wgmma_tiles.h"
+#include "nixie/backends/cuda/generate/portable.h"
+#include "nixie/core/graph/plan_query.h"
+
+namespace nixie::cuda {
+namespace {
+
+constexpr double kLaunch = 2e-6, kBytes = 3e12;  // of passes over an operand
+constexpr double kFlops = 1.8e13;                // of the portable product by multiply-adds
+
+// How many heads read the operand in front of which planes are filled.
+double heads_that_read(const Plan& plan, int slot) {
+  const auto is_read = [&](const Kernel& kernel) {
+    return kernel.head && std::any_of(kernel.head->operands.begin(), kernel.head->operands.end(),
+                                      [&](const Operand& operand) { return operand.slot == slot; });
+  };
+  return static_cast<double>(
+      std::max<std::ptrdiff_t>(1, std::count_if(plan.kernels.begin(), plan.kernels.end(), is_read)));
+}
+
+double flops_of(const ConvProblem& conv) {
+  return 2.0 * conv.images * conv.p * conv.q * conv.filters * conv.r * conv.s * conv.channels / conv.groups;
+}
+
+}  // namespace
+
+double planes_seconds(double elements, int planes) { return 2 * kLaunch + elements * (8 + 2 * planes) / kBytes; }
+
+double unsplit_seconds(const Plan& plan, const Kernel& kernel, const Chip& chip) {
+  double seconds = product_seconds(plan, kernel, chip.sms);
+  const ConvMatch match = conv_problem(plan, kernel, Groups::any);
+  const auto* conv = std::get_if<ConvProblem>(&match);
+  if (!conv || !all_f32(plan, *kernel.head)) return seconds;
+  if (!multiplies_tf32(*kernel.head)) {
+    const Match by_ffma = conv_ffma().match(plan, kernel, chip);
+    seconds = std::holds_alternative<Choice>(by_ffma) ? ffma_seconds(*conv, chip)
+                                                      : std::max(seconds, flops_of(*conv) / kFlops);
+  }
+  return seconds / chip.multiply_add_speed;
+}
+
+double split_seconds(const Plan& plan, const Kernel& kernel, const ConvProblem& split, const Chip& chip) {
+  double seconds = tensor_core_seconds(split, chip);
+  if (split.groups == 1 && fits_halo(split, chip))
+    seconds = std::min(seconds, kForwardLaunch + halo_clocks(split, chip) / kForwardClock);
+  for (int i : {0, 1}) {
+    const Operand& operand = kernel.head->operands[static_cast<std::size_t>(i)];
+    const bool packed = split.by_rows && i == images_operand(split.role);
+    const double elements = packed ? 1.0 * split.images * split.height * split.width * split.channels
+                                   : static_cast<double>(operand.shape.size());
+    seconds += planes_seconds(elements, split.planes) / heads_that_read(plan, operand.slot);
+  }
+  return seconds;
+}
+
+}  // namespace nixie::cuda
