@@ -17,7 +17,7 @@
 #include "nixie/configs/parse/reader.h"
 #include "nixie/core/base/one_line.h"
 #include "nixie/core/base/threads.h"
-#include "nixie/core/passes/memory_report.h"
+#include "nixie/core/passes/plan_too_large.h"
 
 namespace nixie {
 namespace {

@@ -1,4 +1,5 @@
-// Reads option structs (core/base/fields.h) from YAML trees and collects every problem of a file before it throws.
+// Reads option structs from YAML trees: what the keys mean is in each struct's fields() (core/base/fields.h), the top
+// level's in config.h. Collects every problem of a file before it throws.
 //
 // One rule everywhere: a choice from a list of types is written `{name of the struct: {its fields}}`, or just the
 // name for all defaults.

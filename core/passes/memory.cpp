@@ -1,5 +1,6 @@
 // Decides how much memory a step's values take (Plan::arena_bytes): lifetimes to arena offsets, byte ranges to waits.
-// Scratch of programs comes on top (backends/cuda/run/executable.cpp); memory_report.h prints the sum.
+// Scratch of programs comes on top (backends/cuda/run/executable.cpp); plan_too_large.h reports a sum that does not
+// fit.
 #include "nixie/core/passes/memory.h"
 
 #include <algorithm>

@@ -44,8 +44,8 @@ TEST(Explain, RefusesWhatItDoesNotKnow) {
   } kCases[] = {{"lenett", "did you mean \"lenet\"?"},
                 {"lenet --backend gpu", "gpu"},
                 {"lenet --input 1,2", "--input has 2 numbers"},
-                {"lenet --batch 0", "--batch: Value 0 not in range 1 to 1000000"},
-                {"lenet --batch 99999999999", "--batch: Value 99999999999 not in range 1 to 1000000"},
+                {"lenet --batch 0", "--batch: Value 0 not in range"},  // what follows depends on CLI11's version
+                {"lenet --batch 99999999999", "--batch: Value 99999999999 not in range"},
                 {"", "MODEL"},
                 {"none.yaml", "none.yaml"}};
   for (const auto& c : kCases) {

@@ -19,8 +19,8 @@ class TrainerProgram : public testing::Test {
   TrainerProgram() { std::ofstream(folder_ / "net.yaml") << kRun; }
 
   /// Runs `trainer --config net.yaml ARGUMENTS` inside the test's folder.
-  Ran run(const std::string& arguments) const {
-    return run_program("trainer --config " + path("net.yaml") + " " + arguments);
+  Ran run(const std::string& arguments, const std::string& before = "") const {
+    return run_program("trainer --config " + path("net.yaml") + " " + arguments, before);
   }
   std::string path(const std::string& name) const { return (folder_ / name).string(); }
 
@@ -60,7 +60,6 @@ TEST_F(TrainerProgram, ExitCodesSayWhatWentWrong) {
       {"--epochs 3", 2, "to change the configuration write --set epochs=3"},
       {"--data folder --accumulate 2", 2, "to change the configuration write --set accumulate=2"},
       {"--optimizer.sgd.momentum=0.5", 2, "write --set optimizer.sgd.momentum=0.5"},
-      {"--set data.generated.height=60000 --set data.generated.width=60000", 4, "; the batch is 128, try --set data."},
       {"--set model=mlpp", 2, "did you mean \"mlp\"?"},
       {"--set backend=cuda --set threads=-1", 2, "threads is -1"},
       {"--set data.mnist.path=/nonexistent", 5, "/nonexistent"},
@@ -95,6 +94,13 @@ TEST_F(TrainerProgram, ExitCodesSayWhatWentWrong) {
   EXPECT_EQ(run_program("trainer --help").code, 0);
   EXPECT_THAT(run_program("trainer --list").output,
               HasSubstr("momentum: 0.9  # fraction of the last step that is kept"));
+}
+
+// Within a limit: where the system promises any memory, what asks for more than there is gets killed.
+TEST_F(TrainerProgram, WantOfMemoryNamesABatch) {
+  const Ran ran = run("--set data.generated.height=60000 --set data.generated.width=60000", "ulimit -v 64000000; ");
+  EXPECT_EQ(ran.code, 4) << ran.output;
+  EXPECT_THAT(ran.output, HasSubstr("; the batch is 128, try --set data."));
 }
 
 TEST_F(TrainerProgram, EveryProblemOfAFileIsPrinted) {

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "nixie/backends/cuda/compile/embedded_files.h"
-#include "nixie/backends/cuda/tune/tuning.h"
+#include "nixie/backends/cuda/tune/tuning_tables.h"
 #include "nixie/core/passes/precision.h"
 #include "nixie/core/passes/simplify.h"
 #include "nixie/core/state/autograd.h"

@@ -109,10 +109,15 @@ class Device : public testing::Test {
     EXPECT_GT(all, 10) << "no allocations were seen";
     const long step = std::max(1L, all / most);
     long runs = 0;
-    for (long at = 1 + share * step; at <= all; at += shares * step, ++runs) {
-      EXPECT_EQ(train(net, {{"NIXIE_FAULT_AT", std::to_string(at)}}), 4) << at << " of " << all << text_of(path("log"));
+    for (long at = 1 + share * step; at <= all; at += shares * step) {
+      const int code = train(net, {{"NIXIE_FAULT_AT", std::to_string(at)}, {"NIXIE_FAULT_COUNT", path("count")}});
+      // Memory is kept for later use, so a run whose device is slower may end with fewer allocations than the first.
+      if (code == 0 && std::stol(text_of(path("count"))) < at) continue;
+      EXPECT_EQ(code, 4) << at << " of " << all << text_of(path("log"));
       EXPECT_THAT(text_of(path("log")), HasSubstr("--set data.glyphs.batch=")) << at << " of " << all;
+      ++runs;
     }
+    EXPECT_GT(runs, 0);
     std::printf("%s: %ld allocations, in %ld runs there was no memory from one of them on\n", net.c_str(), all, runs);
     return all;
   }

@@ -6,7 +6,7 @@
 
 #include "nixie/backends/cpu/contract/contract.h"
 #include "nixie/backends/cpu/lanes/vector.h"
-#include "nixie/core/passes/memory_report.h"
+#include "nixie/core/passes/plan_too_large.h"
 
 namespace nixie::cpu {
 namespace {

@@ -1,4 +1,4 @@
-// Phases of a strided convolution's input: pixels that use the same taps.
+// Phases of a strided convolution's input: pixels that use the same taps. Index arithmetic of strided_input_grads.cpp.
 #pragma once
 
 #include <cstdint>

@@ -1,11 +1,12 @@
-// Autotunes the groups of a plan: the one place that picks each group's algorithm, by table, by measurement or by
-// estimate. tune/ holds the tables and the clock, Family::algorithms gives the estimates.
+// Autotunes the groups of a plan: the one place that picks each group's algorithm, by table
+// (tune/tuning_tables.h), by measurement or, in families/registry.cpp, by estimate (Family::algorithms:
+// wgmma_tiles.cpp, conv_ffma.cpp, generate/gemm.cpp).
 #pragma once
 
 #include <span>
 
 #include "nixie/backends/cuda/device/device.h"
-#include "nixie/backends/cuda/tune/tuning.h"
+#include "nixie/backends/cuda/tune/tuning_tables.h"
 
 namespace nixie::cuda {
 

@@ -11,7 +11,7 @@
 #include "nixie/backends/cuda/device/libraries.h"
 #include "nixie/backends/cuda/run/blas_work.h"
 #include "nixie/backends/cuda/tune/candidate_timer.h"
-#include "nixie/backends/cuda/tune/tuning.h"
+#include "nixie/backends/cuda/tune/tuning_tables.h"
 #include "nixie/core/base/integer_math.h"
 
 namespace nixie::cuda {

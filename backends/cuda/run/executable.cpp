@@ -10,7 +10,7 @@
 #include "nixie/backends/cuda/run/jit_work.h"
 #include "nixie/core/base/integer_math.h"
 #include "nixie/core/graph/plan_query.h"
-#include "nixie/core/passes/memory_report.h"
+#include "nixie/core/passes/plan_too_large.h"
 
 namespace nixie::cuda {
 namespace {

@@ -10,7 +10,7 @@
 #include "nixie/backends/cuda/device/device.h"
 #include "nixie/backends/cuda/families/blas.h"
 #include "nixie/backends/cuda/rewrite/lower.h"
-#include "nixie/backends/cuda/tune/tuning.h"
+#include "nixie/backends/cuda/tune/tuning_tables.h"
 #include "nixie/core/passes/memory.h"
 
 namespace nixie {

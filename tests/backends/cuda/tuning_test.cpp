@@ -14,7 +14,7 @@
 #include "nixie/backends/cuda/rewrite/lower.h"
 #include "nixie/backends/cuda/run/autotune.h"
 #include "nixie/backends/cuda/tune/candidate_timer.h"
-#include "nixie/backends/cuda/tune/tuning.h"
+#include "nixie/backends/cuda/tune/tuning_tables.h"
 #include "nixie/core/base/error.h"
 #include "nixie/core/base/random.h"
 #include "nixie/core/ops/ops.h"

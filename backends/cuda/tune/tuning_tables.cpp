@@ -1,5 +1,5 @@
 // Reads the tables of measured algorithms and looks up the algorithm of a group.
-#include "nixie/backends/cuda/tune/tuning.h"
+#include "nixie/backends/cuda/tune/tuning_tables.h"
 
 #include <cstdlib>
 

@@ -1,5 +1,5 @@
 // What is said about a plan that does not fit: its largest tensors, and the largest batch that fits.
-#include "nixie/core/passes/memory_report.h"
+#include "nixie/core/passes/plan_too_large.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Plans memory for smaller batches.
-#include "nixie/core/passes/memory_report.h"
+#include "nixie/core/passes/plan_too_large.h"
 
 #include <algorithm>
 #include <set>
