@@ -38,9 +38,11 @@ std::vector<std::string> kept_rows(const std::filesystem::path& path, const std:
 
 }  // namespace
 
-CsvFile::CsvFile(const std::filesystem::path& path, const std::string& header, std::int64_t step) {
+CsvFile::CsvFile(const std::filesystem::path& path, const std::string& header, std::int64_t step,
+                 std::int64_t most_bytes) {
   std::string text = header + "\n";
   for (std::string& row : kept_rows(path, header, step)) {
+    if (static_cast<std::int64_t>(text.size() + row.size()) >= most_bytes) break;
     text += row + "\n";
     last_row_ = std::move(row);
   }
