@@ -25,12 +25,31 @@ const Tensor& Inputs::operator[](const std::string& name) const {
 
 Graph prepare(const Graph& graph, PrecisionPolicy precision) { return apply_precision(simplify(graph), precision); }
 
-Plan make_plan(const Graph& prepared, Backend& backend, Fusion fusion) {
-  const Graph graph = fusion == Fusion::full ? recompute(expand_short_products(prepared)) : prepared;
+Graph rewrite(const Graph& prepared, Fusion fusion) {
+  return fusion == Fusion::full ? expand_short_products(prepared) : prepared;
+}
+
+namespace {
+
+// Whether the same memory and numbers are bound to plans of both.
+bool bind_alike(const Graph& a, const Graph& b) {
+  const auto same = [](const Tensor& x, const Tensor& y) { return x.id() == y.id(); };
+  return std::ranges::equal(leaves_of(a), leaves_of(b), same) && scalars_of(a) == scalars_of(b);
+}
+
+}  // namespace
+
+Plan plan_of(const Graph& rewritten, Backend& backend, Fusion fusion) {
+  Graph graph = fusion == Fusion::full ? recompute(rewritten) : rewritten;
+  if (!bind_alike(graph, rewritten)) graph = rewritten;  // who runs the plan knows that one alone
   Plan plan = fuse(graph, choose_layout(graph, backend.target()), fusion);
   backend.lower(plan);
   plan_memory(plan, backend.target());
   return plan;
+}
+
+Plan make_plan(const Graph& prepared, Backend& backend, Fusion fusion) {
+  return plan_of(rewrite(prepared, fusion), backend, fusion);
 }
 
 namespace {
@@ -172,25 +191,26 @@ Step::Traced& Step::traced(const std::map<std::string, Tensor>& inputs) {
                                               .staging = {},
                                               .plan = {},
                                               .executable = {}});
-  std::map<const VariableState*, bool> is_read;
-  for (const Trace::Set& set : graph.sets) is_read[set.variable.get()] = false;
-  for (const Tensor& leaf : leaves_of(graph)) {
-    const auto set = is_read.find(input_of(leaf).variable.get());
-    if (set != is_read.end()) set->second = true;
-    made->leaves.push_back({leaf, set != is_read.end()});
-  }
-  for (const Trace::Set& set : graph.sets) {
-    made->set.push_back(set.variable);
-    if (!is_read.at(set.variable.get())) made->set_unread.push_back(set.variable);
-  }
   return *cache_.emplace(key, std::move(made)).first->second;
 }
 
 Step::Traced& Step::compiled(const std::map<std::string, Tensor>& inputs) {
   Traced& step = traced(inputs);
   if (!step.executable) {
-    step.plan = make_plan(step.graph, backend_, fusion_);
+    const Graph graph = rewrite(step.graph, fusion_);
+    step.plan = plan_of(graph, backend_, fusion_);
     step.executable = backend_.compile(step.plan);
+    std::map<const VariableState*, bool> is_read;
+    for (const Trace::Set& set : graph.sets) is_read[set.variable.get()] = false;
+    for (const Tensor& leaf : leaves_of(graph)) {
+      const auto set = is_read.find(input_of(leaf).variable.get());
+      if (set != is_read.end()) set->second = true;
+      step.leaves.push_back({leaf, set != is_read.end()});
+    }
+    for (const Trace::Set& set : graph.sets) {
+      step.set.push_back(set.variable);
+      if (!is_read.at(set.variable.get())) step.set_unread.push_back(set.variable);
+    }
   }
   return step;
 }
@@ -247,12 +267,12 @@ Outputs Step::operator()(const std::map<std::string, Tensor>& inputs) {
 }
 
 std::vector<Tensor> evaluate(const std::vector<Tensor>& values, Backend& backend) {
-  const Graph graph = prepare({.outputs = values}, PrecisionPolicy::ieee);
+  const Graph graph = rewrite(prepare({.outputs = values}, PrecisionPolicy::ieee));
   const std::vector<Tensor> leaves = leaves_of(graph);
   for (const Tensor& leaf : leaves)
     check(input_of(leaf).storage != nullptr, "evaluate: the value depends on \"", input_of(leaf).name,
           "\", which only has a value inside its Step");
-  const auto executable = backend.reused(signature(graph), [&] { return backend.compile(make_plan(graph, backend)); });
+  const auto executable = backend.reused(signature(graph), [&] { return backend.compile(plan_of(graph, backend)); });
   std::vector<std::shared_ptr<Buffer>> externals;
   for (const Tensor& leaf : leaves) externals.push_back(input_of(leaf).storage->on(backend));
   Results results(graph.outputs);

@@ -30,11 +30,16 @@ class Inputs {
   std::map<std::string, Tensor> values_;
 };
 
-/// The first half of the path from a graph to a plan: simplifies the graph and applies a precision.
+/// The first part of the path from a graph to a plan: simplifies the graph and applies a precision.
 Graph prepare(const Graph& graph, PrecisionPolicy precision);
-/// The second half: fuses, lowers for the backend, and lays out memory. Externals, in order: the graph's leaves as
-/// they are first reached from its roots (leaves_of), then the outputs, then the Variables that are set and never read.
-/// Variables are written in place.
+/// The second: writes short products out as arithmetic. Leaves and numbers may be reached in another order from here
+/// on, or not at all.
+Graph rewrite(const Graph& prepared, Fusion fusion = Fusion::full);
+/// The third: fuses, lowers for the backend, and lays out memory. Externals, in order: the rewritten graph's leaves as
+/// they are first reached from its roots (leaves_of), then the outputs, then the Variables that are set and never read;
+/// numbers as in scalars_of. Variables are written in place.
+Plan plan_of(const Graph& rewritten, Backend& backend, Fusion fusion = Fusion::full);
+/// The second and the third.
 Plan make_plan(const Graph& prepared, Backend& backend, Fusion fusion = Fusion::full);
 
 /// A body of Tensor code that reads named inputs and may set Variables. Traced, planned and compiled once for each

@@ -41,6 +41,7 @@ StoredTargets targets_of(const Arrays& options, const NumberArray& array, const 
   if (sizes.empty() || sizes[0] != samples)
     refuse_array(fmt::format(" has {} targets for {} images; the arrays do not belong together",
                              sizes.empty() ? 0 : sizes[0], samples));
+  if (array.bytes.empty()) refuse_array(fmt::format(" has the shape [{}], so no target", fmt::join(sizes, ", ")));
   if (sizes.size() == 2 && sizes[1] == 1) sizes.pop_back();
   if (sizes.size() == 4 && sizes[1] == 1) sizes.erase(sizes.begin() + 1);  // [N, 1, H, W]
   const bool is_dense = sizes.size() == 3 && sizes[1] == sample[1] && sizes[2] == sample[2];

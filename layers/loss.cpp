@@ -42,16 +42,16 @@ Tensor label_mask(const Tensor& output, const Tensor& labels) {
   return coordinate(output.shape(), 1) == expand_dims(labels, {1});
 }
 
-namespace {
-
-// Weights [N] as a column of x's rank.
-Tensor column_of(const Tensor& weights, const Tensor& x) {
+Tensor spread_weights(const Tensor& weights, const Tensor& x) {
   const std::int64_t n = x.shape()[0];
+  if (weights.rank() > 1 && weights.shape() == without_classes(x.shape())) return expand_dims(weights, {1});
   check(weights.shape() == Shape{n}, "weights are ", weights.shape(), ", expected [", n, "]");
   std::vector<std::int64_t> column(static_cast<std::size_t>(x.rank()), 1);
   column[0] = n;
   return reshape(weights, column);
 }
+
+namespace {
 
 // The mean of the losses [N, 1, ...] of labels, each NaN whose label is neither a class nor ignored.
 Tensor mean_over_labels(const Tensor& losses, const Tensor& output, const Tensor& target,
@@ -61,7 +61,7 @@ Tensor mean_over_labels(const Tensor& losses, const Tensor& output, const Tensor
   if (!ignore_index) return weighted_mean(known, weights);
   const Tensor counts = labels != *ignore_index;
   Tensor share = cast(counts, Dtype::f32);
-  if (weights.has_value()) share = share * column_of(weights, losses);
+  if (weights.has_value()) share = share * spread_weights(weights, losses);
   return sum(where(counts, known, 0.0) * share) / sum(share);
 }
 
@@ -69,8 +69,8 @@ Tensor mean_over_labels(const Tensor& losses, const Tensor& output, const Tensor
 
 Tensor weighted_mean(const Tensor& x, const Tensor& weights) {
   if (!weights.has_value()) return mean(x);
-  const double per_sample = static_cast<double>(x.shape().size()) / static_cast<double>(x.shape()[0]);
-  return sum(x * column_of(weights, x)) / (sum(weights) * per_sample);
+  const double per_weight = static_cast<double>(x.shape().size()) / static_cast<double>(weights.shape().size());
+  return sum(x * spread_weights(weights, x)) / (sum(weights) * per_weight);
 }
 
 Tensor CrossEntropy::operator()(const Tensor& output, const Tensor& target, const Tensor& weights) const {
@@ -144,6 +144,12 @@ Tensor KlDivergence::operator()(const Tensor& output, const Tensor& target, cons
 
 std::string field_text(const AnyLoss& loss) { return "{" + loss.text() + "}"; }
 std::string field_text(const WeightedLoss& loss) { return fields_text(loss); }
+
+std::optional<int> LossSum::ignored_label() const {
+  for (const WeightedLoss& each : losses)
+    if (each.loss.ignored_label()) return each.loss.ignored_label();
+  return {};
+}
 
 Tensor LossSum::operator()(const Tensor& output, const Tensor& target, const Tensor& weights) const {
   check(!losses.empty(), "has no losses");

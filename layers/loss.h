@@ -32,6 +32,7 @@ struct CrossEntropy {
                       field("class_weights", &CrossEntropy::class_weights, "factor of each class's loss; [] = 1", {0}),
                       field("ignore_index", &CrossEntropy::ignore_index, "positions with this label are ignored"));
   }
+  std::optional<int> ignored_label() const { return ignore_index; }
   Tensor operator()(const Tensor& output, const Tensor& target, const Tensor& weights = {}) const;
 };
 
@@ -102,6 +103,7 @@ struct Focal {
     return field_list(field("gamma", &Focal::gamma, "focusing exponent; 0 = the cross entropy", {0}),
                       field("ignore_index", &Focal::ignore_index, "positions with this label are ignored"));
   }
+  std::optional<int> ignored_label() const { return ignore_index; }
   Tensor operator()(const Tensor& output, const Tensor& target, const Tensor& weights = {}) const;
 };
 
@@ -161,10 +163,14 @@ class AnyLoss {
         call_([loss](const Tensor& output, const Tensor& target, const Tensor& weights) {
           check_fields(loss);
           return loss(output, target, weights);
-        }) {}
+        }) {
+    if constexpr (requires { loss.ignored_label(); }) ignored_label_ = loss.ignored_label();
+  }
 
   /// `cross_entropy`
   const std::string& kind() const { return kind_; }
+  /// The label whose positions it leaves out.
+  const std::optional<int>& ignored_label() const { return ignored_label_; }
   /// `cross_entropy: {label_smoothing: 0}`
   std::string text() const { return kind_ + ": " + text_; }
   /// Throws if shapes or types do not match, with the loss's name in front.
@@ -176,6 +182,7 @@ class AnyLoss {
  private:
   std::string kind_, text_;
   std::function<Tensor(const Tensor&, const Tensor&, const Tensor&)> call_;
+  std::optional<int> ignored_label_;
 };
 std::string field_text(const AnyLoss& loss);
 
@@ -198,6 +205,8 @@ struct LossSum {
 
   static constexpr const char* name = "loss_sum";
   static constexpr auto fields() { return field_list(field("losses", &LossSum::losses, "losses and their factors")); }
+  /// That of the first loss that has one.
+  std::optional<int> ignored_label() const;
   Tensor operator()(const Tensor& output, const Tensor& target, const Tensor& weights = {}) const;
 };
 
@@ -206,8 +215,10 @@ using AllLosses = Types<CrossEntropy, BinaryCrossEntropy, MeanSquared, SmoothL1,
 
 /// 1 where the class is the label, as u8 in the output's shape; labels are integers in its shape without axis 1.
 Tensor label_mask(const Tensor& output, const Tensor& labels);
-/// sum(w x) / sum(w) over samples, where x is [N, ...] and first averaged over its other axes; without weights the
-/// mean.
+/// Weights of samples [N], or of labels [N, ...] as x [N, K, ...] has them, in a shape that broadcasts to x.
+Tensor spread_weights(const Tensor& weights, const Tensor& x);
+/// sum(w x) / sum(w), where x is [N, ...] and first averaged over the axes that weights do not have; without weights
+/// the mean.
 Tensor weighted_mean(const Tensor& x, const Tensor& weights);
 
 }  // namespace nixie

@@ -20,10 +20,8 @@ Tensor among_largest(const Tensor& output, const Tensor& labels, int k) {
 // {sum(w x), sum(w)}, counting each element of x [N, 1, ...].
 Tensor sums_of(const Tensor& x, const Tensor& weights) {
   const Tensor w = weights.has_value() ? weights : ones({x.shape()[0]});
-  std::vector<std::int64_t> column(static_cast<std::size_t>(x.rank()), 1);
-  column[0] = x.shape()[0];
-  const double per_sample = static_cast<double>(x.shape().size()) / static_cast<double>(x.shape()[0]);
-  return stack({sum(x * reshape(w, column)), sum(w) * per_sample});
+  const double per_weight = static_cast<double>(x.shape().size()) / static_cast<double>(w.shape().size());
+  return stack({sum(x * spread_weights(w, x)), sum(w) * per_weight});
 }
 
 double ratio(double a, double b) { return b == 0 ? 0 : a / b; }
@@ -67,9 +65,7 @@ ClassCounts class_counts(const Tensor& output, const Tensor& labels, const Tenso
   const Tensor given = coordinate(output.shape(), 1) == argmax(output, {1});
   Axes others = all_axes(output.shape());
   others.erase(others.begin() + 1);
-  std::vector<std::int64_t> column(static_cast<std::size_t>(output.rank()), 1);
-  column[0] = output.shape()[0];
-  const Tensor w = weights.has_value() ? reshape(weights, column) : ones({});
+  const Tensor w = weights.has_value() ? spread_weights(weights, output) : ones({});
   return {sum(w * logical_and(present, given), others, false), sum(w * given, others, false),
           sum(w * present, others, false)};
 }
@@ -132,10 +128,8 @@ Tensor confusion_matrix(const Tensor& output, const Tensor& labels, const Tensor
   order.erase(order.begin() + 1);
   order.push_back(1);
   const auto rows = [&](const Tensor& mask) { return reshape(permute(mask, order), {-1, classes}); };
-  std::vector<std::int64_t> column(static_cast<std::size_t>(output.rank()), 1);
-  column[0] = output.shape()[0];
   const Tensor present = label_mask(output, labels), given = coordinate(output.shape(), 1) == argmax(output, {1});
-  const Tensor w = weights.has_value() ? reshape(weights, column) : ones({});
+  const Tensor w = weights.has_value() ? spread_weights(weights, output) : ones({});
   return matmul(rows(w * present), rows(cast(given, Dtype::f32)), {.trans_a = true});
 }
 

@@ -12,7 +12,8 @@
 
 namespace nixie {
 
-// As with losses: outputs [N, K, ...], integer labels [N, ...], weights [N] or none. An output with NaN is wrong.
+// As with losses: outputs [N, K, ...], integer labels [N, ...], weights [N] or none; or a weight for each label [N,
+// ...], 0 where it does not count. An output with NaN is wrong.
 
 /// Fraction of samples whose largest output is the label's.
 Tensor accuracy(const Tensor& output, const Tensor& labels, const Tensor& weights = {});

@@ -51,7 +51,9 @@ void add_examples(const Batch& batch, std::int64_t first, const Outputs& outputs
 
 Tensor class_scores(const Tensor& output, const AnyLoss& loss) {
   if (loss.kind() == BinaryCrossEntropy::name) return sigmoid(output);
-  return loss.kind() == CrossEntropy::name ? softmax(output, {1}) : output;
+  for (const char* kind : {CrossEntropy::name, Focal::name, Dice::name, KlDivergence::name})
+    if (loss.kind() == kind) return softmax(output, {1});
+  return output;
 }
 
 Array row_of(const Array& batch, std::int64_t row) {
@@ -83,19 +85,21 @@ Evaluator::Evaluator(Backend& backend, const Model& model, const TrainConfig& co
 
 Outputs Evaluator::sums(const Inputs& in) const {
   Pass pass{.training = false};
-  const Tensor &labels = in["labels"], &weights = in["weights"];
+  const Tensor &labels = in["labels"], &of_samples = in["weights"];
   const Tensor pixels = loader_.dataset().pixels(in["images"]),
                output = at_key(places_, "model", [&] { return model_(pixels, pass); });
   const Tensor target = objective_.target(output, pixels, labels);
-  const Tensor loss = at_key(places_, "loss", [&] { return objective_.loss()(output, target, weights); });
-  Outputs outputs{{"loss", loss * sum(weights)}};
+  const Tensor loss = at_key(places_, "loss", [&] { return objective_.loss()(output, target, of_samples); });
+  const Tensor weights = objective_.weights(target, of_samples), counted = sum(weights);
+  Outputs outputs{{"loss", where(counted > 0, loss * counted, 0.0)}, {"counted", counted}};
   if (objective_.names_classes()) {
     outputs.emplace("predicted", argmax(output, {1}, false));
     outputs.emplace("scores", max(class_scores(output, objective_.loss()), {1}, false));
   } else if (objective_.names_pixels()) {
     const Tensor classes = argmax(output, {1}, false);
     outputs.emplace("output", classes);
-    outputs.emplace("errors", sample_means(logical_and(classes != target, target < output.shape()[1])));
+    const Tensor wrong = classes != target, counts = objective_.weights(target);
+    outputs.emplace("errors", sample_means(counts.has_value() ? logical_and(wrong, counts) : wrong));
   } else {
     const Tensor numbers = cast(class_scores(output, objective_.loss()), Dtype::f32);
     outputs.emplace("output", numbers);
@@ -118,9 +122,11 @@ std::optional<Evaluation> Evaluator::run(const std::function<bool()>& stop) {
   Evaluation result;
   std::vector<std::vector<double>> totals(metrics_.size());
   loader_.start({});
+  double counted = 0;  // samples, or positions of them
   for (std::int64_t done = 0; const Batch* batch = loader_.next();) {
     const Outputs outputs = step_({{"images", batch->images}, {"labels", batch->labels}, {"weights", batch->weights}});
     result.loss += outputs.at("loss").item();
+    counted += outputs.at("counted").item();
     if (objective_.names_classes())
       add_predictions(*batch, outputs, result.predictions);
     else
@@ -129,7 +135,7 @@ std::optional<Evaluation> Evaluator::run(const std::function<bool()>& stop) {
     result.samples += batch->count;
     if (++done < loader_.batches() && stop && stop()) return std::nullopt;
   }
-  result.loss /= static_cast<double>(result.samples);
+  result.loss /= counted;
   result.accuracy = has_accuracy_ ? metrics_[0].value(totals[0]) : NAN;
   for (std::size_t i = has_accuracy_ ? 1 : 0; i < metrics_.size(); ++i)
     result.metrics.emplace_back(metrics_[i].kind(), metrics_[i].value(totals[i]));

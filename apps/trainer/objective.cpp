@@ -39,6 +39,15 @@ Tensor Objective::target(const Tensor& output, const Tensor& pixels, const Tenso
   return is_number && target.shape().size() == output.shape().size() ? reshape(target, output.shape()) : target;
 }
 
+Tensor Objective::weights(const Tensor& target, const Tensor& of_samples) const {
+  if (!loss_.ignored_label() || is_floating(target.dtype())) return of_samples;
+  const Tensor counts = cast(target != *loss_.ignored_label(), Dtype::f32);
+  if (!of_samples.has_value()) return counts;
+  std::vector<std::int64_t> column(static_cast<std::size_t>(target.rank()), 1);
+  column[0] = target.shape()[0];
+  return counts * reshape(of_samples, column);
+}
+
 std::optional<AnyMetric> Objective::accuracy() const {
   if (is_input_) return std::nullopt;
   if (target_.dtype == Dtype::i32) return Accuracy{};
@@ -48,7 +57,7 @@ std::optional<AnyMetric> Objective::accuracy() const {
 
 Tensor Objective::accuracy_of(const Tensor& output, const Tensor& target) const {
   if (is_input_) return Tensor(Array(Dtype::f32, Shape{}));
-  if (target_.dtype == Dtype::i32) return nixie::accuracy(output, target);
+  if (target_.dtype == Dtype::i32) return nixie::accuracy(output, target, weights(target));
   if (loss_.kind() == BinaryCrossEntropy::name) return mean(LabelAccuracy{}.right(output, target));
   return Tensor(Array(Dtype::f32, Shape{}));
 }

@@ -24,6 +24,8 @@ class Objective {
   /// What the loss and the metrics take: the batch's targets, or its pixels [N, C, H, W] (an autoencoder); numbers come
   /// in the output's shape where they have as many elements.
   Tensor target(const Tensor& output, const Tensor& pixels, const Tensor& labels) const;
+  /// The metrics' weights: those of the samples (or none), but 0 for targets that the loss ignores.
+  Tensor weights(const Tensor& target, const Tensor& of_samples = {}) const;
   /// The share that is right: of samples or pixels where targets are classes, of labels where they are numbers that the
   /// binary cross entropy is to reach. Nothing otherwise.
   std::optional<AnyMetric> accuracy() const;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "nixie/apps/trainer/objective.h"
 #include "nixie/configs/parse/changes.h"
 #include "nixie/core/base/one_line.h"
 #include "nixie/models/io/checkpoint_state.h"
@@ -191,6 +192,18 @@ Checkpoint load_snapshot(const std::filesystem::path& file, const SnapshotTarget
                                 .accept = [&](const Checkpoint& header) { check_header(file, header, target); }});
 }
 
+// Whether scores of the checkpoint's run cannot be compared with this one's.
+bool scores_differ(const Checkpoint& checkpoint, const SnapshotTarget& target) {
+  const TrainConfig& config = target.config;
+  const bool is_of_loss = config.best_by == "loss" ||
+                          (config.best_by == "accuracy" && !Objective(config, target.data.train->target()).accuracy());
+  const auto changes = config_changes(with_defaults(checkpoint.config), config_text(config));
+  return std::any_of(changes.begin(), changes.end(), [&](const std::string& change) {
+    const std::string key = change.substr(0, change.find_first_of(".:"));
+    return key == "best_by" || (is_of_loss && key == "loss");
+  });
+}
+
 RunState restore_snapshot(const Checkpoint& checkpoint, const SnapshotTarget& target) {
   const Checkpoint::Values& saved = checkpoint.state;
   RunState state{.step = value_of<std::int64_t>(saved, "step"),
@@ -204,6 +217,11 @@ RunState restore_snapshot(const Checkpoint& checkpoint, const SnapshotTarget& ta
   state.evaluated = value_or(saved, "evaluated", state.step);
   state.metrics_bytes = value_or<std::int64_t>(saved, "metrics_bytes", -1);
   state.roll_backs = value_or<std::int64_t>(saved, "roll_backs", 0);
+  if (!checkpoint.config.empty() && scores_differ(checkpoint, target)) {
+    state.best_score = RunState{}.best_score;
+    state.evaluations_since_best = 0;
+    if (target.note) target.note("what is best is measured in another way: the next evaluation is the best until now");
+  }
   restore(checkpoint, "the checkpoint", target.model, &target.optimizer);
   return state;
 }

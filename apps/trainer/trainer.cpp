@@ -346,7 +346,9 @@ bool Trainer::evaluate_and_save(const std::function<bool()>& stop) {
   write_report();
   progress_.resume();
   if (is_out_of_patience())
-    progress_.line(fmt::format("no better {} in {} evaluations: the run ends", config_.best_by, config_.patience));
+    progress_.line(fmt::format("no better {} in {} evaluations: the run ends",
+                               std::isnan(result.accuracy) && config_.best_by == "accuracy" ? "loss" : config_.best_by,
+                               config_.patience));
   return true;
 }
 

@@ -74,7 +74,8 @@ void Trainer::open_record() {
   if (!writes()) return progress_.log().close();
   progress_.log().open(path("log.txt"));
   remove_stale_temporaries(options_.run);  // of a process that was killed while it saved
-  record_.emplace(options_.run, metric_names(config_.metrics), state_.step);  // may refuse the configuration's metrics
+  record_.emplace(options_.run, metric_names(config_.metrics), state_.step,
+                  state_.metrics_bytes);  // may refuse the configuration's metrics
   write_text(path("config.yaml"), config_text(config_));
   if (state_.metrics_bytes >= 0 && state_.metrics_bytes != record_->metrics_bytes())
     progress_.line(

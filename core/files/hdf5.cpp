@@ -5,6 +5,7 @@
 #include <hdf5.h>
 
 #include <memory>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
@@ -23,7 +24,15 @@ Handle float_type(std::size_t exponent_bits, std::size_t fraction_bits) {
 }
 
 herr_t keep_description(unsigned, const H5E_error2_t* error, void* text) {
-  if (error->desc) *static_cast<std::string*>(text) = error->desc;
+  if (!error->desc) return 1;
+  // Of a failed read or write HDF5 tells the time, the descriptor and the address, too.
+  constexpr std::string_view kCause = "error message = '";
+  std::string_view what = error->desc;
+  if (const std::size_t at = what.find(kCause); at != std::string_view::npos) {
+    what.remove_prefix(at + kCause.size());
+    what = what.substr(0, what.find('\''));
+  }
+  *static_cast<std::string*>(text) = what;
   return 1;  // the first one is the deepest
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 
 #include "nixie/core/base/dtype.h"
 
@@ -25,15 +26,23 @@ std::optional<std::vector<std::int64_t>> integers_of(const NumberArray& array) {
   const int bits = 8 * static_cast<int>(array.element_bytes());
   std::vector<std::int64_t> values;
   for (const std::uint64_t word : words_of(array)) {
-    const bool is_negative = array.type[0] == 'i' && bits < 64 && (word >> (bits - 1)) != 0;
-    values.push_back(static_cast<std::int64_t>(is_negative ? word | ~std::uint64_t{0} << bits : word));
+    const bool is_signed = array.type[0] == 'i', is_negative = is_signed && bits < 64 && (word >> (bits - 1)) != 0;
+    constexpr auto kLargest = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+    if (is_negative)
+      values.push_back(static_cast<std::int64_t>(word | ~std::uint64_t{0} << bits));
+    else
+      values.push_back(static_cast<std::int64_t>(is_signed ? word : std::min(word, kLargest)));
   }
   return values;
 }
 
 std::vector<float> floats_of(const NumberArray& array) {
-  if (const auto whole = integers_of(array)) return {whole->begin(), whole->end()};
   std::vector<float> values;
+  if (array.type == "u8") {
+    for (const std::uint64_t word : words_of(array)) values.push_back(static_cast<float>(word));
+    return values;
+  }
+  if (const auto whole = integers_of(array)) return {whole->begin(), whole->end()};
   for (const std::uint64_t word : words_of(array)) {
     if (array.type == "f8")
       values.push_back(static_cast<float>(std::bit_cast<double>(word)));

@@ -17,7 +17,7 @@ struct NumberArray {
   std::size_t element_bytes() const { return static_cast<std::size_t>(type[1] - '0'); }
 };
 
-/// Integers as 64 bits; nothing if the array holds other numbers.
+/// Integers as 64 bits, those from 2^63 on as the largest; nothing if the array holds other numbers.
 std::optional<std::vector<std::int64_t>> integers_of(const NumberArray& array);
 /// Numbers of any type as floats.
 std::vector<float> floats_of(const NumberArray& array);

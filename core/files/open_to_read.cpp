@@ -1,6 +1,7 @@
 // What is no regular file is found before it is opened.
 #include "nixie/core/files/open_to_read.h"
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 
@@ -17,6 +18,17 @@ std::ifstream open_to_read(const std::filesystem::path& path, Fault fault, std::
     fail(fault, path.string(), ": cannot be read: ", is_special ? "it is not a regular file" : std::strerror(errno),
          "; ", advice);
   return file;
+}
+
+std::string read_text(const std::filesystem::path& path, Fault fault, std::string_view advice) {
+  std::ifstream file = open_to_read(path, fault, advice);
+  std::string text;
+  for (std::array<char, 1 << 16> part; file;) {
+    file.read(part.data(), part.size());
+    text.append(part.data(), static_cast<std::size_t>(file.gcount()));
+  }
+  if (file.bad()) fail(fault, path.string(), ": cannot be read: ", std::strerror(errno), "; ", advice);
+  return text;
 }
 
 }  // namespace nixie

@@ -82,15 +82,16 @@ KernelBuilder::KernelBuilder(const Graph& graph, const Layout& layout, FusionGra
     if (const auto base = slot_of_base_.find(set.value.id());
         read && base != slot_of_base_.end() && base->second == slot)
       continue;
-    claim(set.value, slot);
+    claim(set.value, slot, read);
   }
 }
 
-// Lets the unit that computes a root write its slot, or a copy where there is none.
-void KernelBuilder::claim(const Tensor& root, int slot) {
+// Lets the unit that computes a root write its slot, or a copy where there is none. The parts of a concat are kernels
+// of their own, so they write no slot that is read as well.
+void KernelBuilder::claim(const Tensor& root, int slot, bool is_read) {
   int writer = -1;
-  if (const auto base = units_.claimable(root, plan_.slots[static_cast<std::size_t>(slot)].strides)) {
-    const int u = units_.of(*base);
+  const auto base = units_.claimable(root, plan_.slots[static_cast<std::size_t>(slot)].strides);
+  if (const int u = base ? units_.of(*base) : -1; base && (u >= 0 || !is_read)) {
     if (slot_of_base_.emplace(base->id(), slot).second)
       writer = u;  // -1 for a concat: its parts write
     else if (u >= 0 && base->shape() == root.shape())
@@ -224,8 +225,9 @@ void KernelBuilder::add_last_copy(int from, int to) {
   last_.push_back(std::move(kernel));
 }
 
-// A Variable may be written by a kernel that reads it only at the same positions and in no later stage.
-void KernelBuilder::protect_variables(Kernel& kernel) {
+// A Variable may be written by a kernel that reads it only at the same positions and in no later stage. Else the new
+// value goes to a slot of its own, where later kernels read it, and is copied over at the end.
+void KernelBuilder::protect_variables(const FusedGroup& group, Kernel& kernel) {
   for (std::size_t at = 0; at < kernel.stages.size(); ++at)
     for (const Store& store : kernel.stages[at].stores) {
       Access& target = kernel.stores[static_cast<std::size_t>(store.access)];
@@ -245,6 +247,10 @@ void KernelBuilder::protect_variables(Kernel& kernel) {
       plan_.slots.push_back(
           {.name = slot.name + " (new)", .dtype = slot.dtype, .shape = slot.shape, .strides = slot.strides});
       const int fresh = static_cast<int>(plan_.slots.size()) - 1;
+      for (int u : group.units)
+        if (const auto base = slot_of_base_.find(unit(u).value.id());
+            base != slot_of_base_.end() && base->second == target.slot)
+          base->second = fresh;
       add_last_copy(fresh, std::exchange(target.slot, fresh));
     }
 }
@@ -278,7 +284,7 @@ Kernel KernelBuilder::kernel_of(const FusedGroup& group) {
   if (names.size() > 6) names = {names[0], names[1], names[2], "...", names[names.size() - 2], names.back()};
   kernel.label = fmt::format("{}", fmt::join(names, " + "));
   StageBuilder(*this, group, kernel).run();
-  protect_variables(kernel);
+  protect_variables(group, kernel);
   return kernel;
 }
 

@@ -28,13 +28,13 @@ class KernelBuilder {
   };
   const FusionNode& unit(int u) const { return units_.all()[static_cast<std::size_t>(u)]; }
   int add_slot(const Tensor& x, const Strides& strides, bool external, const std::string& name);
-  void claim(const Tensor& root, int slot);
+  void claim(const Tensor& root, int slot, bool is_read = false);
   int slot_of(const Source& source);
   Written written(int u);
   Strides strides_in(int slot, const Shape& shape) const;
   Access access(const Written& target, const Kernel& kernel) const;
   Kernel kernel_of(const FusedGroup& group);
-  void protect_variables(Kernel& kernel);
+  void protect_variables(const FusedGroup& group, Kernel& kernel);
   void divert(int slot, int writer);
   void add_last_copy(int from, int to);
 

@@ -68,9 +68,14 @@ Tensor expanded(const Conv& conv, const Tensor& x) {
 }  // namespace
 
 Graph expand_short_products(const Graph& graph) {
+  const std::vector<Tensor> order = topological(graph);
+  const auto is_product = [](const Tensor& x) {
+    return std::holds_alternative<Matmul>(x.node().op) || std::holds_alternative<Conv>(x.node().op);
+  };
+  if (std::none_of(order.begin(), order.end(), is_product)) return graph;
   std::unordered_map<const Node*, Tensor> done;
   bool any = false;
-  for (const Tensor& x : topological(graph)) {
+  for (const Tensor& x : order) {
     std::vector<Tensor> inputs;
     for (const Tensor& input : x.inputs()) inputs.push_back(done.at(input.id()));
     const Tensor same = inputs.empty() ? x : Tensor::make(x.node().op, std::move(inputs), x.shape(), x.dtype());

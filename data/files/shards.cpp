@@ -105,7 +105,7 @@ class ShardReader {
       for (const char* key : {"label", "class", "cls"}) {
         const auto value = json.find(key);
         if (value == json.end()) continue;
-        if (value->is_number_integer()) return std::to_string(value->get<std::int64_t>());
+        if (value->is_number_integer()) return value->dump();
         if (value->is_string()) return value->get<std::string>();
       }
     refuse(name, "names no class; expected an object with a number or a name as its label, class or cls");

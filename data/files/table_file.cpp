@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstring>
+#include <sstream>
 
 #include "nixie/core/base/error.h"
 #include "nixie/core/base/fields.h"
@@ -32,7 +33,7 @@ std::vector<std::string> cells_of(const std::string& line) {
       quoted = !quoted;
     else if (c == ',' && !quoted)
       trim(cells.back()), cells.emplace_back();
-    else if (c != '\r')
+    else
       cells.back() += c;
   }
   trim(cells.back());
@@ -60,12 +61,16 @@ NumberArray targets_of(const std::vector<double>& values, std::vector<std::int64
 bool is_table_name(const fs::path& file) { return lower_suffix(file) == ".csv"; }
 
 std::vector<TableRow> read_table(const fs::path& file) {
-  std::ifstream text = open_to_read(file, Fault::data, "check the path and its permissions");
+  std::istringstream text(read_text(file, Fault::data, "check the path and its permissions"));
   std::vector<TableRow> rows;
   std::string line;
   for (std::int64_t number = 1; std::getline(text, line); ++number) {
     constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";  // as Excel writes it
     if (number == 1 && line.starts_with(kByteOrderMark)) line.erase(0, kByteOrderMark.size());
+    if (line.ends_with('\r')) line.pop_back();
+    if (line.find('\r') != std::string::npos)
+      fail(Fault::data, file.string(), ":", number,
+           ": a carriage return inside the line; end lines by a line feed, with or without one before it");
     std::vector<std::string> cells = cells_of(line);
     if (cells.size() > 1 || !cells[0].empty()) rows.push_back({number, std::move(cells)});
   }
@@ -111,6 +116,9 @@ TableFile::TableFile(const fs::path& file, int targets, const std::vector<std::s
     for (std::size_t c = 0; c < columns; ++c) {
       const bool is_target = c + given >= columns;
       if (is_named && is_target) {
+        if (cells[c].empty())
+          fail(Fault::data, file.string(), ":", line, ": column ", c + 1,
+               " names no class; mend or leave out the row, and take out a comma at the end of each");
         const auto found = std::ranges::lower_bound(class_names_, cells[c]);
         if (found == class_names_.end() || *found != cells[c])
           fail(Fault::data, file.string(), ":", line, ": ", field_text(cells[c]), " in column ", c + 1,

@@ -109,8 +109,9 @@ class Archive {
       } else if (kind == 'x') {
         read_pax(content_at, bytes, long_name, long_size);
       } else if (kind != 'g' && kind != 'K') {  // defaults for all files, which name none; the target of a link
-        if (is_file && !name_of(header).ends_with('/'))
-          content.files.push_back({long_name.empty() ? name_of(header) : long_name, content_at, bytes});
+        std::string name = long_name.empty() ? name_of(header) : std::move(long_name);
+        if (is_file && !name.ends_with('/'))
+          content.files.push_back({std::move(name), content_at, bytes});
         else if (kind != '5' && !is_file)
           ++content.others;
         long_name.clear();

@@ -99,6 +99,16 @@ TEST(Patience, EndsARunThatGetsNoBetter) {
   EXPECT_EQ(std::get<double>(last.state.at("best_score")), -trainer.evaluate().loss);
 }
 
+TEST(Patience, NamesTheFigureThatDecides) {
+  const TempFolder folder;
+  const TrainConfig config = read_config(parse_yaml(
+      "data: {glyphs: {train: 40, test: 20, batch: 20}}\nschedule: {constant: {rate: 0}}\nbackend: cpu\nepochs: 9\n"
+      "patience: 1\ntarget: input\nloss: mean_squared\nmodel: [flatten, {linear: {out: 784}}]\n",
+      "run.yaml"));
+  EXPECT_TRUE(Trainer(config, {.run = folder.path()}).train());
+  EXPECT_THAT(text_of(folder / "log.txt"), HasSubstr("no better loss in 1 evaluations"));
+}
+
 TEST(Patience, BestByNamesAFigure) {
   EXPECT_THAT(error_of([] { plain("epochs: 1\nbest_by: f1\n"); }), HasSubstr("unknown best_by \"f1\""));
   EXPECT_EQ(plain("epochs: 1\nmetrics: [f1]\nbest_by: f1\n").best_by, "f1");

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "nixie/apps/trainer/trainer.h"
+#include "nixie/backends/cpu/backend.h"
 #include "nixie/tests/apps/support.h"
 
 namespace nixie {
@@ -28,6 +29,19 @@ TEST(Evaluator, CountsEverySampleOnce) {
   EXPECT_EQ(single.metrics[1], (std::pair<std::string, double>{"top_k", 1.0}));
   EXPECT_EQ(to_string({.loss = 0.02714, .accuracy = 0.9912, .samples = 10000}),
             "test accuracy 0.9912 loss 0.0271 (10000 samples)");
+}
+
+TEST(Evaluator, ScoresAreProbabilitiesWhereTheLossMakesThemSo) {
+  const auto backend = make_cpu_backend(1);
+  const Tensor output = Array::from(std::vector<float>{0, 1}, {1, 2});
+  const double second = 1 / (1 + std::exp(-1.0));
+  const auto score = [&](const AnyLoss& loss) {
+    return evaluate(class_scores(output, loss), *backend).to_vector<float>()[1];
+  };
+  for (const AnyLoss& loss : {AnyLoss(CrossEntropy{}), AnyLoss(Focal{}), AnyLoss(Dice{}), AnyLoss(KlDivergence{}),
+                              AnyLoss(BinaryCrossEntropy{})})
+    EXPECT_FLOAT_EQ(score(loss), second) << loss.text();
+  EXPECT_EQ(score(MeanSquared{}), 1);
 }
 
 }  // namespace

@@ -152,6 +152,31 @@ TEST(Resume, ARefusedChangeLeavesTheConfiguration) {
   EXPECT_EQ(text_of(folder / "config.yaml"), before);
 }
 
+// An accuracy of 0.1 is more than minus any loss, and a loss of one kind is less than one of another.
+TEST(Resume, AnotherFigureBeginsAnewWithTheBest) {
+  const struct {
+    const char *before, *after;
+    bool anew;
+  } kCases[] = {{"", "best_by: loss\n", true},
+                {"best_by: loss\n", "", true},
+                {"best_by: loss\nloss: hinge\n", "best_by: loss\nloss: cross_entropy\n", true},
+                {"loss: hinge\n", "loss: cross_entropy\n", false},
+                {"best_by: loss\n", "best_by: loss\n", false}};
+  for (const auto& c : kCases) {
+    const TempFolder folder;
+    train_all(folder.path(), small_config(c.before));
+    TrainConfig more = small_config(c.after);
+    more.steps = 30;
+    more.epochs = 0;
+    const std::string notes = resumed(folder.path(), more);
+    const Checkpoint last = load_checkpoint(folder / "last.h5");
+    EXPECT_EQ(notes.find("the next evaluation is the best until now") != std::string::npos, c.anew) << c.after;
+    const bool is_of_loss = more.best_by == "loss";
+    const double best = std::get<double>(last.state.at("best_score"));
+    EXPECT_EQ(best < 0, is_of_loss) << c.before << c.after << best;
+  }
+}
+
 TEST(Resume, AMissingBestCheckpointIsTold) {
   const TempFolder folder;
   train_all(folder.path(), small_config());
@@ -190,6 +215,9 @@ TEST(Resume, ARunWhoseFolderWasTakenAwayEnds) {
          std::ofstream(run / "metrics.csv") << text;  // as an editor does
        },
        8, "metrics.csv was removed or replaced while the run wrote to it"},
+      {[](const fs::path& run) { fs::resize_file(run / "metrics.csv", 0); }, 8, "another program changed it"},
+      {[](const fs::path& run) { std::ofstream(run / "timing.csv", std::ios::app) << "1,1,1,1\n"; }, 8,
+       "another program changed it"},
   };
   for (const auto& c : kCases) {
     const Ran ran = disturbed(folder.path(), c.disturb);

@@ -45,6 +45,16 @@ TEST(CsvFile, IsCutBackToAStep) {
   EXPECT_THAT(error_of(Fault::storage, [&] { CsvFile(folder / "no" / "t.csv", header, 0); }), HasSubstr("t.csv"));
 }
 
+// Reading the memory of a process at address 0 is an I/O error; the table must not be cut to what was read before it.
+TEST(CsvFile, AFaultOfTheDiskCostsNoRows) {
+  const TempFolder folder;
+  std::filesystem::create_symlink("/proc/self/mem", folder / "t.csv");
+  for (const std::function<void()>& read : {std::function<void()>([&] { CsvFile(folder / "t.csv", "a,step", 9); }),
+                                            std::function<void()>([&] { read_csv(folder / "t.csv"); })})
+    EXPECT_THAT(error_of(Fault::storage, read), HasSubstr("t.csv: cannot be read: Input/output error"));
+  EXPECT_TRUE(std::filesystem::is_symlink(folder / "t.csv"));
+}
+
 TEST(CsvFile, ARowIsThereAtOnce) {
   const TempFolder folder;
   CsvFile file(folder / "t.csv", "a,step", 0);

@@ -146,6 +146,52 @@ TEST(Targets, OfEveryKindAreLearntSavedAndPredicted) {
   }
 }
 
+// Of 16 masks every other pixel has no class, and of every fourth none has one: the figures are those of the others,
+// whatever the batch.
+TEST(Targets, ThatAreIgnoredCountNowhere) {
+  const TempFolder folder;
+  Bytes masks;
+  for (int i = 0; i < 64; ++i)
+    for (int p = 0; p < 24; ++p)
+      masks.push_back(p % 2 == 1 || i % 4 == 0 ? 2 : static_cast<std::uint8_t>((i + p / 5) % 2));
+  write_file(folder / "data/images.npy", five_channels());
+  write_file(folder / "data/labels.npy", npy("|u1", "(64, 6, 4)", masks));
+  for (const char* loss : {"cross_entropy: {ignore_index: 2}", "focal: {ignore_index: 2}",
+                           "loss_sum: {losses: [{loss: {cross_entropy: {ignore_index: 2}}, weight: 2}]}"}) {
+    std::vector<Evaluation> results;
+    for (const char* batch : {"batch: 8", "batch: 1"}) {
+      std::string text = kConfig + "loss: {" + loss + "}\nmodel: [{conv2d: {out: 3, kernel: 3, pad: 1}}]\n" +
+                         "metrics: [iou, log_loss]\n";
+      text.replace(text.find("FOLDER"), 6, (folder / "data").string());
+      text.replace(text.find("RATE"), 4, "0.01");
+      text.replace(text.find("batch: 8"), 8, batch);
+      text.replace(text.find("holdout: 0.25"), 13, "holdout: 0.15");
+      const TrainConfig config = read_config(parse_yaml(text, "run.yaml"));
+      const Evaluation& result = results.emplace_back(Trainer(config, {}).evaluate());
+      const std::shared_ptr<const Dataset> test = config.data.open().test;
+      ASSERT_EQ(result.worst.size(), static_cast<std::size_t>(test->size())) << "all samples are examples";
+      double right = 0, counted = 0;
+      for (const Example& example : result.worst) {
+        double wrong = 0;
+        std::vector<std::int32_t> truth(24);
+        test->load_target(example.index, {}, std::as_writable_bytes(std::span(truth)));
+        for (std::size_t p = 0; p < 24; ++p) {
+          if (truth[p] == 2) continue;
+          const bool is_right = truth[p] == example.output.data<std::int32_t>()[p];
+          right += is_right, wrong += !is_right, ++counted;
+        }
+        EXPECT_NEAR(example.error, wrong / 24, 1e-6) << loss;
+      }
+      EXPECT_GT(counted, 0);
+      EXPECT_NEAR(result.accuracy, right / counted, 1e-6) << loss;
+    }
+    EXPECT_NEAR(results[0].loss, results[1].loss, 1e-4) << loss;
+    EXPECT_NEAR(results[0].accuracy, results[1].accuracy, 1e-6) << loss;
+    for (std::size_t i = 0; i < 2; ++i)
+      EXPECT_NEAR(results[0].metrics[i].second, results[1].metrics[i].second, 1e-4) << loss;
+  }
+}
+
 TEST(Targets, ThatDoNotFitAreSaidBeforeTheRun) {
   const auto all = cases();
   const struct {

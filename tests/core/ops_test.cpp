@@ -177,6 +177,8 @@ TEST(Elementwise, SpecialValues) {
   expect_values(sigmoid(x), {nan, 1, 0, 0.5, 0.5, sigmoid_of(1)}, 1e-6);
   expect_values(tanh(x), {nan, 1, -1, 0, 0, std::tanh(1.0)}, 1e-6);
   expect_values(clip(x, -1, 1), {nan, 1, -1, 0, 0, 1}, 0);
+  const Array small = Array::from(std::vector<double>{5e-324, 1e-310, 2.3e-308}, {3});
+  expect_values(log(small), {std::log(5e-324), std::log(1e-310), std::log(2.3e-308)}, 1e-12);
 }
 
 TEST(Elementwise, TwiceDifferentiable) {

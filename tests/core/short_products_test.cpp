@@ -81,5 +81,22 @@ TEST(ShortProducts, AreElementwiseAndEqualProductsInDoubles) {
   }
 }
 
+// Written out, a product reads its numbers and arrays in another order, or a number in several shapes: evaluate binds
+// what the plan has. A second evaluation, with other numbers, takes the first one's plan.
+TEST(ShortProducts, BindTheirNumbersAndArrays) {
+  const Tensor x = random_array({4, 2}, -1, 1, 3), w = random_array({4, 2}, -1, 1, 4);
+  for (const double number : {0.1, 0.3}) {
+    const Tensor cube = matmul(matmul(x, x, {.trans_b = true}), x), loss = sum(x * w) + sum(cube) * number;
+    Step step(
+        testing::cpu(),
+        [&](const Inputs&) {
+          return Outputs{{"slope", gradients(loss, std::vector<Tensor>{x})[0]}};
+        },
+        PrecisionPolicy::ieee, Fusion::none);
+    const Tensor slope = evaluate(gradients(loss, std::vector<Tensor>{x})[0], testing::cpu());
+    testing::expect_values(slope, testing::values_of(step({}).at("slope")), 1e-5);
+  }
+}
+
 }  // namespace
 }  // namespace nixie

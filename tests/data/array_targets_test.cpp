@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "nixie/core/files/number_array.h"
 #include "nixie/data/arrays.h"
 #include "nixie/data/loader.h"
 #include "nixie/tests/data/arrays.h"
@@ -26,6 +27,21 @@ std::vector<T> target_of(const Dataset& dataset, std::int64_t index, const Augme
   std::vector<T> values(static_cast<std::size_t>(dataset.target().shape.size()));
   dataset.load_target(index, key, std::as_writable_bytes(std::span(values)));
   return values;
+}
+
+TEST(ArrayTargets, BeyondTheSignedNumbersAreNotNegative) {
+  const Bytes bytes = bytes_of_numbers<std::uint64_t>({3, std::uint64_t{1} << 63, ~std::uint64_t{0}});
+  const NumberArray array{.type = "u8", .shape = {3}, .bytes = bytes};
+  EXPECT_THAT(floats_of(array), ElementsAre(3.f, 0x1p63f, 0x1p64f));
+  EXPECT_THAT(*integers_of(array), ElementsAre(3, INT64_MAX, INT64_MAX));
+}
+
+TEST(ArrayTargets, OfNoNumbersAreRefused) {
+  const TempFolder folder;
+  write_file(folder / "images.npy", small_images());
+  write_file(folder / "labels.npy", npy("<f4", "(4, 0)", {}));
+  EXPECT_THAT(error_of(Fault::data, [&] { Arrays{.path = folder.path()}.open(); }),
+              HasSubstr("labels has the shape [4, 0], so no target"));
 }
 
 TEST(ArrayTargets, AreToldApartByTypeAndShape) {

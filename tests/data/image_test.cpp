@@ -156,20 +156,33 @@ TEST(Image, TheCentreIsWhereTorchvisionCutsIt) {
   EXPECT_EQ(wide.part.top, 20);
 }
 
-/// A PNG that announces a size; the data behind it is one row of zeros.
-Bytes png_of_size(std::uint32_t width, std::uint32_t height) {
+/// A PNG of true colours with so many bits a channel, whose rows (a filter byte and the pixels) are given.
+Bytes png_of_rows(std::uint32_t width, std::uint32_t height, std::uint8_t bits, const Bytes& rows) {
   const auto chunk = [](const char* type, const Bytes& data) {
     const Bytes body = Bytes(type, type + 4) + data;
     const auto sum = crc32(0, body.data(), static_cast<uInt>(body.size()));
     return big_endian({static_cast<std::uint32_t>(data.size())}) + body + big_endian({static_cast<std::uint32_t>(sum)});
   };
-  Bytes packed(200);
+  Bytes packed(200 + 2 * rows.size());
   uLongf size = packed.size();
-  const Bytes zeros(64);
-  compress(packed.data(), &size, zeros.data(), zeros.size());
+  compress(packed.data(), &size, rows.data(), rows.size());
   packed.resize(size);
   return Bytes{0x89, 'P', 'N', 'G', 13, 10, 26, 10} +
-         chunk("IHDR", big_endian({width, height}) + Bytes{8, 2, 0, 0, 0}) + chunk("IDAT", packed) + chunk("IEND", {});
+         chunk("IHDR", big_endian({width, height}) + Bytes{bits, 2, 0, 0, 0}) + chunk("IDAT", packed) +
+         chunk("IEND", {});
+}
+
+/// A PNG that announces a size; the data behind it is one row of zeros.
+Bytes png_of_size(std::uint32_t width, std::uint32_t height) { return png_of_rows(width, height, 8, Bytes(64)); }
+
+TEST(Image, SixteenBitsAreAsBrightAsEight) {
+  const Image image = picture(13, 9);
+  Bytes rows;
+  for (std::size_t i = 0; i < image.rgb.size(); ++i) {
+    if (i % (13 * 3) == 0) rows.push_back(0);
+    rows.push_back(image.rgb[i]), rows.push_back(image.rgb[i]);  // 257 times the byte is the same share of the largest
+  }
+  EXPECT_LE(largest_difference(decode_image(png_of_rows(13, 9, 16, rows), "a.png", kAsItIs).rgb, image.rgb), 1);
 }
 
 /// A JPEG whose header announces another size than its data has.

@@ -79,6 +79,7 @@ class ShardsTest : public testing::Test {
 
 TEST_F(ShardsTest, NamesAndPlacesOfEveryKindOfHeader) {
   const std::string deep = std::string(120, 'd') + "/long.jpg";
+  const std::string folder_of_99 = std::string(99, 'e') + "/x.jpg";  // what a header can hold of it ends in a slash
   const std::string record = fmt::format("{} path={}\n", 6 + deep.size() + 4, deep);
   ASSERT_EQ(record.size(), 10 + deep.size()) << "a record counts itself";
   Bytes large = tar_entry({"gnu size.jpg", in_bytes("12345")});
@@ -96,7 +97,9 @@ TEST_F(ShardsTest, NamesAndPlacesOfEveryKindOfHeader) {
       "all.tar", tar_entry({"a.jpg", in_bytes("one")}) + tar_entry({"folder/", {}, '5'}) +
                      tar_entry({"b.jpg", in_bytes("two"), '\0', "some/prefix"}) + tar_entry({"link", {}, '2'}) +
                      tar_entry({"././@LongLink", in_bytes(deep + std::string(1, '\0')), 'L'}) +
-                     tar_entry({deep, in_bytes("three")}) + tar_entry({"pax", in_bytes(record), 'x'}) +
+                     tar_entry({deep, in_bytes("three")}) +
+                     tar_entry({"././@LongLink", in_bytes(folder_of_99 + std::string(1, '\0')), 'L'}) +
+                     tar_entry({folder_of_99, in_bytes("seven")}) + tar_entry({"pax", in_bytes(record), 'x'}) +
                      tar_entry({"short.jpg", in_bytes("four")}) +
                      tar_entry({"defaults", in_bytes("11 path=no\n"), 'g'}) + tar_entry({"pax", size_record, 'x'}) +
                      tar_entry({"c.jpg", in_bytes("six")}) + large + signed_sum + Bytes(1024));
@@ -108,8 +111,8 @@ TEST_F(ShardsTest, NamesAndPlacesOfEveryKindOfHeader) {
   }
   using Pair = std::pair<std::string, std::string>;
   EXPECT_THAT(found, ElementsAre(Pair("a.jpg", "one"), Pair("some/prefix/b.jpg", "two"), Pair(deep, "three"),
-                                 Pair(deep, "four"), Pair("c.jpg", "six"), Pair("gnu size.jpg", "12345"),
-                                 Pair("caf\xc3\xa9.jpg", "s")));
+                                 Pair(folder_of_99, "seven"), Pair(deep, "four"), Pair("c.jpg", "six"),
+                                 Pair("gnu size.jpg", "12345"), Pair("caf\xc3\xa9.jpg", "s")));
   EXPECT_EQ(content.others, 1);
 }
 
@@ -132,6 +135,9 @@ TEST_F(ShardsTest, ClassesStandBesideThePicturesOrAreTheirFolders) {
   EXPECT_THAT(
       scan_shards({write("c.tar", tar({{"1.jpg", picture_}, {"1.json", in_bytes(R"({"class": "a cat"})")}}))}).classes,
       ElementsAre("a cat"));
+  const Bytes large = in_bytes(R"({"label": 18446744073709551615})");
+  EXPECT_THAT(scan_shards({write("d.tar", tar({{"1.jpg", picture_}, {"1.json", large}}))}).classes,
+              ElementsAre("18446744073709551615"));
 }
 
 TEST_F(ShardsTest, DamagedArchivesAreRefusedInALine) {

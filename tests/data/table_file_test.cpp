@@ -70,9 +70,20 @@ TEST_F(TableFileTest, SaysWhichCellIsWrong) {
                 {"1,1e999\n", 1, "t.csv:1: \"1e999\" in column 2"},
                 {"1,2\n3\n", 1, "t.csv:2: 1 cells where the first row has 2"},
                 {"1\n2\n", 1, "t.csv:1: 1 columns, expected numbers and then 1 target"},
+                {"1,2,\n3,4,\n", 1, "t.csv:1: column 3 names no class"},
+                {"1,red\n2,\n3,blue\n", 1, "t.csv:2: column 2 names no class"},
+                {"1,2\r3,4\r", 1, "t.csv:1: a carriage return inside the line"},
+                {"1,2\r\n3,4\r5\r\n", 1, "t.csv:2: a carriage return inside the line"},
                 {"a,b\n", 1, "t.csv: no row of numbers"}};
   for (const auto& c : kCases)
     EXPECT_THAT(error_of(Fault::data, [&] { TableFile(table(c.text), c.targets); }), HasSubstr(c.words)) << c.text;
+}
+
+// Reading the memory of a process at address 0 is an I/O error.
+TEST_F(TableFileTest, AFaultOfTheDiskIsNotTheEndOfTheTable) {
+  std::filesystem::create_symlink("/proc/self/mem", folder_ / "t.csv");
+  EXPECT_THAT(error_of(Fault::data, [&] { read_table(folder_ / "t.csv"); }),
+              HasSubstr("t.csv: cannot be read: Input/output error; check the path"));
 }
 
 TEST_F(TableFileTest, AreToldFromTablesOfPictures) {

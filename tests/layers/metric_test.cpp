@@ -142,6 +142,23 @@ TEST(Metrics, AConfusionMatrixCountsEveryPair) {
             (std::vector<double>{1, 1, 0, 1}));
 }
 
+// Two pictures of two pixels; what has the weight 0 may have any label.
+TEST(Metrics, WeighEachLabelWhereTheyHaveAWeightForEach) {
+  const Tensor x = Array::from(std::vector<float>{1, 0, 0, 1, 1, 1, 0, 0}, {2, 2, 2});  // classes 0 1, 0 0
+  const Tensor labels = Array::from(std::vector<std::int32_t>{0, 255, 1, 0}, {2, 2});
+  const Tensor weights = Array::from(std::vector<float>{1, 0, 1, 2}, {2, 2});
+  const auto value = [&](const AnyMetric& metric) {
+    return metric.value(evaluate(metric.sums(x, labels, weights), test_backend()).to_vector<double>());
+  };
+  EXPECT_FLOAT_EQ(value(Accuracy{}), 3.0 / 4);
+  EXPECT_FLOAT_EQ(evaluate(accuracy(x, labels, weights), test_backend()).item(), 3.0 / 4);
+  EXPECT_FLOAT_EQ(value(LogLoss{}), (3 * std::log1p(std::exp(-1)) + std::log1p(std::exp(1))) / 4);
+  EXPECT_FLOAT_EQ(value(Iou{}), (3.0 / 4 + 0) / 2);
+  EXPECT_FLOAT_EQ(value(MeanError{}), 1.0 / 4);
+  EXPECT_EQ(evaluate(confusion_matrix(x, labels, weights), test_backend()).to_vector<double>(),
+            (std::vector<double>{3, 0, 1, 0}));
+}
+
 TEST(Metrics, TiesGoToTheFirstAndNaNIsWrong) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const Tensor x = Array::from(std::vector<float>{1, 1, 0, 1, 1, 0, nan, nan, nan, 5, nan, 1}, {4, 3});

@@ -90,6 +90,35 @@ class Reliability : public testing::Test {
     std::printf("%ld calls change a run's folder;%s all recovered\n", all, counted.c_str());
   }
 
+  /// Fails one reading call in each of about `points` resumed runs, each of a run that was killed half way.
+  void disturb_reads(const std::vector<std::string>& kinds, long points) const {
+    const std::filesystem::path half = folder_ / "half", broken = folder_ / "broken";
+    EXPECT_EQ(run(half, fault(half, calls() / 2, "kill")), 128 + SIGKILL);
+    const auto resumed = [&](long at, const std::string& kind) {
+      std::filesystem::copy(half, broken, std::filesystem::copy_options::recursive);
+      auto environment = fault(broken, at, kind);
+      environment["NIXIE_FAULT_CALLS"] = "reads";
+      return run(broken, environment);
+    };
+    EXPECT_EQ(resumed(0, "none"), 0);
+    const long all = std::stol(text_of(file("count")));
+    expect_recovery(broken, "undisturbed");
+    const long step = std::max(1L, all * static_cast<long>(kinds.size()) / points);
+    std::map<int, int> codes;
+    long turn = 0;
+    for (const std::string& kind : kinds)
+      for (long at = 1 + turn++ % step; at <= all; at += step) {
+        const std::string what = fmt::format("{} at read {} of {}", kind, at, all);
+        const int code = resumed(at, kind);
+        ++codes[code];
+        EXPECT_TRUE(code == 0 || (kind != "short" && code < 128)) << what << ": " << code << text_of(file("log"));
+        expect_recovery(broken, what);
+      }
+    std::string counted;
+    for (const auto& [code, count] : codes) counted += fmt::format(" {} runs ended with {};", count, code);
+    std::printf("%ld calls read a resumed run's folder;%s all recovered\n", all, counted.c_str());
+  }
+
   TempFolder folder_;
 };
 
@@ -101,6 +130,9 @@ TEST_F(Reliability, KilledAtEveryCallTheRunGoesOnLong) { disturb({"kill"}, 1'000
 const std::vector<std::string> kErrors = {std::to_string(ENOSPC), std::to_string(EIO), std::to_string(EMFILE), "short"};
 TEST_F(Reliability, AFailingCallEndsTheRunAndLosesNothing) { disturb(kErrors, 12); }
 TEST_F(Reliability, EveryFailingCallEndsTheRunAndLosesNothingLong) { disturb(kErrors, 1'000'000); }
+
+TEST_F(Reliability, AFailingReadLosesNothing) { disturb_reads({std::to_string(EIO), "short"}, 12); }
+TEST_F(Reliability, EveryFailingReadLosesNothingLong) { disturb_reads({std::to_string(EIO), "short"}, 1'000'000); }
 
 #endif
 

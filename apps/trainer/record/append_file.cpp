@@ -22,13 +22,20 @@ bool is_at(int file, const std::filesystem::path& path) {
 
 AppendFile::AppendFile(std::filesystem::path path) : path_(std::move(path)) {
   file_ = ::open(path_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
-  if (file_ < 0) fail_writing(errno);
+  struct stat about {};
+  if (file_ < 0 || ::fstat(file_, &about) != 0) fail_writing(errno);
+  bytes_ = about.st_size;
 }
 
 void AppendFile::check_place() const {
   if (!is_at(file_, path_))
     fail(Fault::storage, path_.string(),
          " was removed or replaced while the run wrote to it; leave a run's folder alone, and resume");
+  const std::lock_guard lock(mutex_);
+  struct stat about {};
+  if (::fstat(file_, &about) == 0 && about.st_size != bytes_)
+    fail(Fault::storage, path_.string(), " has ", about.st_size, " bytes where the run wrote ", bytes_,
+         ": another program changed it; leave a run's folder alone, and resume");
 }
 
 AppendFile::~AppendFile() { ::close(file_); }
@@ -39,11 +46,13 @@ void AppendFile::fail_writing(int error, std::size_t bytes) const {
 }
 
 void AppendFile::append(std::string_view bytes) {
+  const std::lock_guard lock(mutex_);
   while (!bytes.empty()) {
     const ssize_t written = ::write(file_, bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
     if (written <= 0) fail_writing(written < 0 ? errno : ENOSPC, bytes.size());
     bytes.remove_prefix(static_cast<std::size_t>(written));
+    bytes_ += written;
   }
 }
 

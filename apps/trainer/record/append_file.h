@@ -1,7 +1,9 @@
 // AppendFile: an append-only file; appended bytes survive the process.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <mutex>
 #include <string_view>
 
 namespace nixie {
@@ -21,7 +23,8 @@ class AppendFile {
   void append(std::string_view bytes);
   /// Makes all bytes durable. Throws Fault::storage.
   void sync();
-  /// Throws Fault::storage where another file, or none, stands at the path by now: what is appended is lost then.
+  /// Throws Fault::storage where another file, or none, stands at the path by now, as what is appended is lost then,
+  /// and where the file holds more or fewer bytes than it was found with and was appended. Any thread may call it.
   void check_place() const;
 
  private:
@@ -29,6 +32,8 @@ class AppendFile {
 
   std::filesystem::path path_;
   int file_ = -1;
+  mutable std::mutex mutex_;  // one thread appends while another checks
+  std::int64_t bytes_ = 0;
 };
 
 }  // namespace nixie

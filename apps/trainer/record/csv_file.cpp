@@ -2,6 +2,7 @@
 #include "nixie/apps/trainer/record/csv_file.h"
 
 #include <charconv>
+#include <sstream>
 
 #include "nixie/apps/trainer/record/run_folder.h"
 #include "nixie/core/base/fields.h"
@@ -10,7 +11,7 @@
 namespace nixie {
 namespace {
 
-constexpr const char* kAdvice = "check its permissions";
+constexpr const char* kAdvice = "check the disk and the permissions";
 
 /// The number in a row's second column; -1 where there is none.
 std::int64_t step_of(const std::string& row) {
@@ -26,7 +27,7 @@ std::vector<std::string> kept_rows(const std::filesystem::path& path, const std:
   std::vector<std::string> rows;
   std::string line;
   if (!std::filesystem::is_regular_file(path)) return rows;
-  std::ifstream file = open_to_read(path, Fault::storage, kAdvice);
+  std::istringstream file(read_text(path, Fault::storage, kAdvice));
   if (!std::getline(file, line) || file.eof()) return rows;
   check(line == header, path.string(), " has the columns ", field_text(line), ", this run writes ", header,
         "; move the file away, or resume with the metrics it was begun with");
@@ -37,9 +38,11 @@ std::vector<std::string> kept_rows(const std::filesystem::path& path, const std:
 
 }  // namespace
 
-CsvFile::CsvFile(const std::filesystem::path& path, const std::string& header, std::int64_t step) {
+CsvFile::CsvFile(const std::filesystem::path& path, const std::string& header, std::int64_t step,
+                 std::int64_t most_bytes) {
   std::string text = header + "\n";
   for (std::string& row : kept_rows(path, header, step)) {
+    if (static_cast<std::int64_t>(text.size() + row.size()) >= most_bytes) break;
     text += row + "\n";
     last_row_ = std::move(row);
   }
@@ -57,7 +60,7 @@ void CsvFile::append(const std::string& row) {
 CsvTable read_csv(const std::filesystem::path& path) {
   CsvTable table;
   if (!std::filesystem::is_regular_file(path)) return table;
-  std::ifstream file = open_to_read(path, Fault::storage, kAdvice);
+  std::istringstream file(read_text(path, Fault::storage, kAdvice));
   for (std::string line; std::getline(file, line) && !file.eof();) {
     std::vector<std::string> cells(1);
     for (const char c : line)

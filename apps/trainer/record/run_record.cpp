@@ -5,6 +5,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -61,9 +62,11 @@ std::string json_line(const std::vector<std::string>& columns, const std::vector
   return "{" + line + "}";
 }
 
-RunRecord::RunRecord(const std::filesystem::path& folder, const std::vector<std::string>& metrics, std::int64_t step)
+RunRecord::RunRecord(const std::filesystem::path& folder, const std::vector<std::string>& metrics, std::int64_t step,
+                     std::int64_t metrics_bytes)
     : columns_(columns_with(metrics)),
-      metrics_(folder / "metrics.csv", fmt::format("{}", fmt::join(columns_, ",")), step),
+      metrics_(folder / "metrics.csv", fmt::format("{}", fmt::join(columns_, ",")), step,
+               metrics_bytes < 0 ? std::numeric_limits<std::int64_t>::max() : metrics_bytes),
       timing_(folder / "timing.csv", kTimingHeader, step),
       events_(folder, step),
       seconds_before_(seconds_in(timing_.last_row())) {

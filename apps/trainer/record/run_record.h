@@ -25,9 +25,11 @@ struct Figures {
 /// TensorBoard's holds a clock's value, so those of two equal runs are equal.
 class RunRecord {
  public:
-  /// Goes on in the folder's files after `step`: rows of later steps are cut off. `metrics` are the names of further
+  /// Goes on in the folder's files after `step`: rows of later steps are cut off, and those beyond a size of
+  /// metrics.csv, as of an evaluation after which nothing was saved (-1: not known). `metrics` are the names of further
   /// columns. Throws a usage Error where metrics.csv has other columns, Fault::storage.
-  RunRecord(const std::filesystem::path& folder, const std::vector<std::string>& metrics, std::int64_t step);
+  RunRecord(const std::filesystem::path& folder, const std::vector<std::string>& metrics, std::int64_t step,
+            std::int64_t metrics_bytes = -1);
 
   /// `seconds` are of this process.
   void training(const Figures& figures, double seconds, double images_per_second);

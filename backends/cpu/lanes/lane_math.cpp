@@ -241,7 +241,7 @@ LaneFunction double_math(Primitive primitive) {
     case Primitive::exp:
       return exp_double_lanes;
     case Primitive::log:
-      return block_unary<T>([](const auto& x) { return x.log(); });
+      return unary<T>([](T x) { return std::log(x); });  // Eigen's takes subnormal numbers as the least normal one
     case Primitive::tanh:
       return unary<T>([](T x) { return std::tanh(x); });
     case Primitive::log2:

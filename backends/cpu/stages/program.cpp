@@ -216,6 +216,7 @@ std::vector<int> Program::count_uses(StageProgram& program, const Stage& stage) 
   for (int reg = count - 1; reg >= 0; --reg) {
     Step& step = program.steps[at(reg)];
     step.live = uses[at(reg)] > 0;
+    step.outlives = uses[at(reg)] == kForever;
     for (const int arg : step.args)
       if (step.live && arg >= 0 && uses[at(arg)] != kForever) ++uses[at(arg)];
   }

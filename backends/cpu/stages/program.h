@@ -17,9 +17,10 @@ struct Step {
   std::array<int, 3> args{-1, -1, -1};  ///< registers that it reads
   int view = -1;                        ///< of loads, heads, coordinates and random numbers
   int buffer = -1;
-  bool pinned = false;  ///< the buffer is this step's own, so that its lanes can be kept from tile to tile
-  bool live = false;    ///< a store, a reduction or a carried value depends on it
-  int direct = -1;      ///< the store that may take the result where it is computed
+  bool pinned = false;    ///< the buffer is this step's own, so that its lanes can be kept from tile to tile
+  bool live = false;      ///< a store, a reduction or a carried value depends on it
+  bool outlives = false;  ///< it is stored, reduced or carried itself, at the end of the body
+  int direct = -1;        ///< the store that may take the result where it is computed
 };
 
 /// Several reductions of one register share their cells where they can.

@@ -226,7 +226,9 @@ const void* TileMachine::load(const Step& step, std::size_t number, const Box& b
   const bool is_head = step.code.primitive == Primitive::head;
   const std::byte* memory = is_head ? bound_->head : bound_->memory[at(step.view)];
   const Dtype type = is_head ? step.code.type : bound_->types[at(step.view)];
-  if (type == step.code.type) {
+  // What is stored, reduced or carried as it is must not change with the memory that a store writes.
+  const bool stays = is_head || !step.outlives || bound_->readable[at(step.view)] > 0;
+  if (type == step.code.type && stays) {
     const std::int64_t element = contiguous_start(walk, box);
     const bool whole = lanes_ == padded_ || (!is_head && element + padded_ <= bound_->readable[at(step.view)]);
     if (element >= 0 && whole) return memory + element * size_of(type);

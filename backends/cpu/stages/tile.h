@@ -15,8 +15,8 @@ struct Bound {
   const Program& program;
   std::vector<std::byte*> memory{};  ///< per view that is in memory: loads, stores
   std::vector<Dtype> types{};        ///< of their slots
-  /// Per load: how many elements of its slot stay as they are during the run, so that a tile's last block may be read
-  /// in place although it goes on past the tile's end.
+  /// Per load: how many elements of its slot stay as they are during the run (all or none), so that a tile's last block
+  /// may be read in place although it goes on past the tile's end.
   std::vector<std::int64_t> readable{};
   std::vector<bool> direct{};    ///< per store: its slot overlaps nothing this kernel reads
   std::vector<bool> streamed{};  ///< per store: the slot is so large that its lanes are written past the caches

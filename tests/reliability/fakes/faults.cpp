@@ -1,8 +1,9 @@
-// A library to preload: counts a program's calls that change files below a folder, and fails or kills it at one of
-// them.
+// A library to preload: counts a program's calls that change files below a folder (or those that read them), and fails
+// or kills it at one of them.
 //
 // NIXIE_FAULT_FOLDER  the folder whose files count
 // NIXIE_FAULT_AT      the number of the call, from 1; 0: none
+// NIXIE_FAULT_CALLS   reads: calls that read count; else those that change
 // NIXIE_FAULT_KIND    kill, short (a write of half), or a number: the errno
 // NIXIE_FAULT_COUNT   a file that gets the number of calls when the program ends
 #include <dlfcn.h>
@@ -51,9 +52,9 @@ enum class Fault { none, half, error };
 
 /// What this call is to do. An error stands in errno.
 template <class Target>
-Fault next_call(Target target) {
+Fault next_call(Target target, bool reads = false) {
   const int kept = errno;
-  if (!counts(target)) {
+  if (reads != (std::strcmp(text_of("NIXIE_FAULT_CALLS"), "reads") == 0) || !counts(target)) {
     errno = kept;
     return Fault::none;
   }
@@ -101,6 +102,21 @@ ssize_t write(int file, const void* bytes, size_t count) {
   if (fault == Fault::error) return -1;
   return real<ssize_t(int, const void*, size_t)>("write")(file, bytes, fault == Fault::half ? (count + 1) / 2 : count);
 }
+
+ssize_t read(int file, void* bytes, size_t count) {
+  const Fault fault = next_call(file, true);
+  if (fault == Fault::error) return -1;
+  return real<ssize_t(int, void*, size_t)>("read")(file, bytes, fault == Fault::half ? (count + 1) / 2 : count);
+}
+
+ssize_t pread(int file, void* bytes, size_t count, off_t offset) {
+  const Fault fault = next_call(file, true);
+  if (fault == Fault::error) return -1;
+  const size_t wanted = fault == Fault::half ? (count + 1) / 2 : count;
+  return real<ssize_t(int, void*, size_t, off_t)>("pread")(file, bytes, wanted, offset);
+}
+
+ssize_t pread64(int file, void* bytes, size_t count, off64_t offset) { return pread(file, bytes, count, offset); }
 
 int fsync(int file) {
   if (next_call(file) == Fault::error) return -1;
