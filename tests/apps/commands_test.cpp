@@ -283,6 +283,11 @@ TEST_F(Commands, AFolderChoosesTheDataset) {
   config.data = ImageFolder{};
   EXPECT_THAT(data_assignments(config, *folder_ / "colours"),
               ElementsAre("data.image_folder.path=\"" + path("colours") + "\""));
+  config.data = Packed{.path = path("none"), .batch = 4};  // whose size is not known
+  EXPECT_THAT(data_assignments(config, *folder_ / "colours"),
+              ElementsAre("data.image_folder.path=\"" + path("colours") + "\"", "data.image_folder.batch=4",
+                          "data.image_folder.channels=3", "data.image_folder.crop=14", "data.image_folder.resize=14"));
+  config.data = ImageFolder{};
   std::ofstream(*folder_ / "run/train-images-idx3-ubyte");
   EXPECT_THAT(data_assignments(config, *folder_ / "run"),
               ElementsAre("data.mnist.path=\"" + path("run") + "\"", "data.mnist.batch=128"));
