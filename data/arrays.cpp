@@ -104,10 +104,10 @@ std::vector<T> rows_of(std::span<const T> all, std::span<const std::size_t> indi
   return rows;
 }
 
-/// `bytes [1, 28, 28] with a class`
+/// `bytes [1, 28, 28], target: class`
 std::string form_text(const ReadHalf& half) {
-  return fmt::format("{} {} with a target that is a {}", half.images.is_bytes() ? "bytes" : "floats",
-                     half.images.sample_shape, to_string(half.targets.form()));
+  return fmt::format("{} {}, target: {}", half.images.is_bytes() ? "bytes" : "floats", half.images.sample_shape,
+                     to_string(half.targets.form()));
 }
 
 /// The samples of these indices.

@@ -6,7 +6,9 @@ namespace nixie {
 std::string to_string(const SampleTarget& target) {
   if (target.is_class()) return "class";
   if (target.is_dense()) return fmt::format("a class for each of {} pixels", target.shape);
-  return fmt::format("{} numbers", target.shape);
+  if (target.shape.rank() == 0) return "a number";
+  return target.shape.rank() == 1 ? fmt::format("{} numbers", target.shape[0])
+                                  : fmt::format("{} numbers", target.shape);
 }
 
 void Dataset::load_target(std::int64_t, const AugmentKey&, std::span<std::byte>) const {

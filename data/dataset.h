@@ -33,7 +33,7 @@ struct SampleTarget {
   std::int64_t bytes() const { return shape.size() * size_of(dtype); }
   bool operator==(const SampleTarget&) const = default;
 };
-/// `class`, `[3] numbers`, `a class for each of [32, 32] pixels`
+/// `class`, `a number`, `3 numbers`, `[3, 2] numbers`, `a class for each of [32, 32] pixels`
 std::string to_string(const SampleTarget& target);
 
 class ByteDataset;

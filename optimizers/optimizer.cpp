@@ -26,6 +26,16 @@ bool matches(std::string_view text, std::string_view pattern) {
 
 std::string group_name(std::size_t i) { return "parameter_groups." + std::to_string(i); }
 
+/// The end of a message about a name that fits none: `; the parameters are fc.weight, fc.bias`
+std::string names_text(const Parameters& parameters) {
+  constexpr std::size_t kShown = 6;
+  const std::vector<Variable> all = parameters.trainable();
+  std::string text;
+  for (std::size_t i = 0; i < std::min(all.size(), kShown); ++i) text += (i == 0 ? "" : ", ") + all[i].name();
+  if (all.empty()) return {};
+  return "; the parameters are " + text + (all.size() > kShown ? fmt::format(" ... ({} in all)", all.size()) : "");
+}
+
 }  // namespace
 
 bool ParameterGroup::holds(const Variable& parameter) const {
@@ -84,9 +94,9 @@ Optimizer::Optimizer(const Parameters& parameters, const OptimizerOptions& optio
                                  group.rate, has_group ? schedules[chosen] : 0};
   }
   for (std::size_t i = 0; i < held.size(); ++i)
-    check(held[i] > 0, group_name(i), ": ", options.groups[i].match, " holds no parameter");
+    check(held[i] > 0, group_name(i), ": ", options.groups[i].match, " holds no parameter", names_text(parameters));
   for (std::size_t i = 0; i < frozen.size(); ++i)
-    check(frozen[i] > 0, "freeze.", i, ": ", options.freeze[i], " is the name of no parameter");
+    check(frozen[i] > 0, "freeze.", i, ": ", options.freeze[i], " is the name of no parameter", names_text(parameters));
 }
 
 void Optimizer::minimize(const Tensor& loss) const { update(gradients(scaled(loss), parameters_)); }

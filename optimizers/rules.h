@@ -1,6 +1,6 @@
 // The update rules: stochastic gradient descent and its adaptive relatives, with PyTorch's formulas, defaults and
 // buffer names, so that states can be exchanged. In the formulas g is the gradient plus weight_decay * w, and buffers
-// start at zero.
+// start at zero. `usual_rate` is the learning rate of a configuration without a schedule.
 #pragma once
 
 #include "nixie/optimizers/update_rule.h"
@@ -14,6 +14,7 @@ struct Sgd {
   bool nesterov = false;
 
   static constexpr const char* name = "sgd";
+  static constexpr double usual_rate = 0.01;
   static constexpr auto fields() {
     return field_list(field("momentum", &Sgd::momentum, "fraction of the last step that is kept", {0, 1}),
                       field("weight_decay", &Sgd::weight_decay, "added to the gradient, times the weight", {0}),
@@ -29,6 +30,7 @@ struct Adam {
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
 
   static constexpr const char* name = "adam";
+  static constexpr double usual_rate = 0.001;
   static constexpr auto fields() {
     return field_list(field("beta1", &Adam::beta1, "decay rate of the mean gradient", {0, 1}),
                       field("beta2", &Adam::beta2, "decay rate of the mean squared gradient", {0, 1}),
@@ -44,6 +46,7 @@ struct AdamW {
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0.01;
 
   static constexpr const char* name = "adamw";
+  static constexpr double usual_rate = 0.001;
   static constexpr auto fields() {
     return field_list(field("beta1", &AdamW::beta1, "decay rate of the mean gradient", {0, 1}),
                       field("beta2", &AdamW::beta2, "decay rate of the mean squared gradient", {0, 1}),
@@ -61,6 +64,7 @@ struct RmsProp {
   bool centered = false;
 
   static constexpr const char* name = "rmsprop";
+  static constexpr double usual_rate = 0.01;
   static constexpr auto fields() {
     return field_list(field("alpha", &RmsProp::alpha, "decay rate of the mean squared gradient", {0, 1}),
                       field("eps", &RmsProp::eps, "added to the square root", {0}),
@@ -76,6 +80,7 @@ struct Adagrad {
   double rate_decay = 0, initial_sum = 0, eps = 1e-10, weight_decay = 0;
 
   static constexpr const char* name = "adagrad";
+  static constexpr double usual_rate = 0.01;
   static constexpr auto fields() {
     return field_list(field("rate_decay", &Adagrad::rate_decay, "decay of the rate with each update", {0}),
                       field("initial_sum", &Adagrad::initial_sum, "initial sum of squared gradients", {0}),
@@ -91,6 +96,7 @@ struct Adadelta {
   double rho = 0.9, eps = 1e-6, weight_decay = 0;
 
   static constexpr const char* name = "adadelta";
+  static constexpr double usual_rate = 1;
   static constexpr auto fields() {
     return field_list(field("rho", &Adadelta::rho, "decay rate of the mean squares", {0, 1}),
                       field("eps", &Adadelta::eps, "added under the square roots", {0}),

@@ -17,7 +17,10 @@
 #include "nixie/configs/parse/reader.h"
 #include "nixie/core/base/one_line.h"
 #include "nixie/core/base/threads.h"
+#include "nixie/core/files/open_to_read.h"
 #include "nixie/core/passes/plan_too_large.h"
+#include "nixie/data/preparation.h"
+#include "nixie/models/io/checkpoint.h"
 
 namespace nixie {
 namespace {
@@ -61,6 +64,7 @@ TrainConfig chosen_config(const Command& command, const fs::path& folder) {
   if (command.resume) check_run_files(folder);
   if (!command.resume || (!fs::exists(own) && !command.config.empty()))
     return load_config(command.config, command.assignments);
+  if (!fs::exists(own) && !command.checkpoint.empty()) verify_checkpoint(command.checkpoint);
   check(fs::exists(own), own.string(), " is missing; add --config FILE");
   if (!command.config.empty()) {
     const auto changes = config_changes(config_text(load_config(own)), config_text(load_config(command.config)));
@@ -111,6 +115,20 @@ std::string described() {
   return text;
 }
 
+/// The files of `configs/` that came with the program, each with its first sentence.
+std::string shipped_configs_text() {
+  std::error_code ignored;
+  const fs::path program = fs::read_symlink("/proc/self/exe", ignored);
+  std::string text;
+  for (const fs::path& file : shipped_configs(program)) {
+    std::ifstream stream = open_to_read(found_config(file, program), Fault::usage, "install nixie again");
+    std::string line;
+    std::getline(stream, line);
+    text += fmt::format("  {:36}{}\n", file, line.starts_with("# ") ? line.substr(2) : "");
+  }
+  return text;
+}
+
 template <class List>
 std::string described_list(const char* title) {
   std::string text = fmt::format("{}\n", title);
@@ -148,6 +166,7 @@ bool run(const Command& command, const TrainConfig& config, fs::path folder) {
   if (!command.resume) folder = new_folder(command);
   trainer.use_folder(folder);
   if (!command.resume) check_holds_no_run(folder);  // again, now that nobody else can write there
+  trainer.say(fmt::format("the run is in {}; open report.html there after its first evaluation", folder));
   const std::vector<std::string> changes = named_keys(command.assignments);
   if (command.resume && command.checkpoint.empty())
     trainer.resume_last(changes);
@@ -235,7 +254,40 @@ std::string option_hint(const std::string& word, const std::string& next) {
 
 }  // namespace
 
+namespace {
+
+/// Other programs' commands.
+constexpr std::pair<const char*, const char*> kOtherCommands[] = {
+    {"fit", "train"},     {"finetune", "train"},    {"test", "eval"},        {"validate", "eval"}, {"val", "eval"},
+    {"infer", "predict"}, {"inference", "predict"}, {"classify", "predict"}, {"info", "doctor"}};
+
+/// For the word where a command stands.
+std::string command_hint(const std::string& word) {
+  if (word.ends_with(".yaml") || word.ends_with(".yml")) return one_line("; write --config " + word);
+  for (const auto& [other, here] : kOtherCommands)
+    if (word == other) return fmt::format("; the command is `trainer {}`", here);
+  if (word == "launch" || word == "torchrun") return "; a run is one process with one device (docs/coming-from.md)";
+  const std::string near = did_you_mean(word, command_names());
+  std::error_code ignored;
+  if (!near.empty() || !fs::exists(word, ignored)) return near;
+  return one_line(is_picture_name(word) ? fmt::format("; write trainer predict {}", word)
+                                        : fmt::format("; write --config FILE --data {}", word));
+}
+
+/// `; write --set epochs=3` for `epochs=3`.
+std::string assignment_hint(const std::vector<std::string>& arguments, std::size_t i) {
+  const std::string &word = arguments[i], top = word.substr(0, word.find_first_of(".="));
+  bool is_key = false;
+  for_each_field<TrainConfig>([&](const auto& field) { is_key = is_key || top == field.key; });
+  const bool is_value = i > 0 && (arguments[i - 1].starts_with("--"));
+  return is_key && !is_value && word.find('=') != std::string::npos ? one_line("; write --set " + word) : std::string();
+}
+
+}  // namespace
+
 std::string argument_hint(const std::vector<std::string>& arguments) {
+  for (std::size_t i = 0; i < arguments.size(); ++i)
+    if (const std::string hint = assignment_hint(arguments, i); !hint.empty()) return hint;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     if (!arguments[i].starts_with("--")) continue;
     const std::string hint = option_hint(arguments[i], i + 1 < arguments.size() ? arguments[i + 1] : "VALUE");
@@ -243,16 +295,43 @@ std::string argument_hint(const std::vector<std::string>& arguments) {
   }
   std::size_t first = !arguments.empty() && arguments[0] == "train";
   if (first >= arguments.size() || arguments[first].starts_with("-")) return {};
-  const std::string& word = arguments[first];
-  if (word.ends_with(".yaml") || word.ends_with(".yml")) return one_line("; write --config " + word);
-  return did_you_mean(word, command_names());
+  return command_hint(arguments[first]);
 }
 
-std::string list_text() {
-  return "configuration\n" + described<TrainConfig>() + described_list<AllModels>("models") +
-         described_list<AllLayers>("layers") + described_list<AllLosses>("losses") +
-         described_list<AllMetrics>("metrics") + described_list<AllOptimizers>("optimizers") +
-         described_list<AllSchedules>("schedules") + described_list<AllDatasets>("data");
+namespace {
+
+struct ListPart {
+  const char* name;
+  std::string (*text)(const char* name);
+};
+const ListPart kListParts[] = {
+    {"configuration", [](const char* name) { return fmt::format("{}\n{}", name, described<TrainConfig>()); }},
+    {"models", described_list<AllModels>},
+    {"layers", described_list<AllLayers>},
+    {"losses", described_list<AllLosses>},
+    {"metrics", described_list<AllMetrics>},
+    {"optimizers", described_list<AllOptimizers>},
+    {"schedules", described_list<AllSchedules>},
+    {"datasets", described_list<AllDatasets>},
+    {"configs", [](const char* name) { return fmt::format("{}\n{}", name, shipped_configs_text()); }},
+};
+
+}  // namespace
+
+const std::vector<std::string>& list_parts() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all;
+    for (const ListPart& part : kListParts) all.push_back(part.name);
+    return all;
+  }();
+  return names;
+}
+
+std::string list_text(const std::string& name) {
+  std::string text;
+  for (const ListPart& part : kListParts)
+    if (name.empty() || name == part.name) text += part.text(part.name);
+  return text;
 }
 
 }  // namespace nixie

@@ -30,7 +30,10 @@ void with_batch_advice(const TrainConfig& config, const std::function<void()>& w
 /// for `--epochs 3`, `; write --config net.yaml` for a file alone, or the nearest command; "" where nothing is known.
 std::string argument_hint(const std::vector<std::string>& arguments);
 
-/// Everything a configuration can name, with fields, defaults and meaning.
-std::string list_text();
+/// Everything a configuration can name, with fields, defaults and meaning, and the shipped configurations; of one part
+/// only, if it is named.
+std::string list_text(const std::string& part = {});
+/// The names of its parts: `models`, `layers` ...
+const std::vector<std::string>& list_parts();
 
 }  // namespace nixie

@@ -73,7 +73,8 @@ void Trainer::fail_non_finite(const std::string& what, std::int64_t step) {
   saver_.wait();  // the message names the last checkpoint, and the search may begin with it
   check_saved();  // what it found comes first
   const Checkpoint now = take_snapshot(config_, model_, optimizer_, state_, data_);
-  const std::string array = non_finite_array(now), saved = saved_.empty() ? "none" : saved_;
+  const std::string array = non_finite_array(now),
+                    saved = saved_.empty() ? "no checkpoint was saved" : "the last good checkpoint " + saved_;
   const std::int64_t logged = state_.logged;
   const std::string first = what == kLoss ? first_non_finite(step) : "";
   std::string where;
@@ -82,7 +83,7 @@ void Trainer::fail_non_finite(const std::string& what, std::int64_t step) {
   else if (first.empty() && !array.empty() && array != what)
     where = ", nor is " + array;
   fail(Fault::non_finite, what, " is not finite at step ", step, where, " (the last good log row is of step ", logged,
-       ", the last good checkpoint ", saved, "); try a smaller rate, a warm-up or clip_norm");
+       ", ", saved, "); try a smaller rate, a warm-up or clip_norm");
 }
 
 void Trainer::roll_back(const Error& error) {

@@ -2,6 +2,7 @@
 #include "nixie/apps/trainer/snapshot.h"
 
 #include <algorithm>
+#include <set>
 
 #include "nixie/apps/trainer/objective.h"
 #include "nixie/configs/parse/changes.h"
@@ -227,15 +228,22 @@ RunState restore_snapshot(const Checkpoint& checkpoint, const SnapshotTarget& ta
 }
 
 std::optional<Checkpoint> load_first(const std::vector<std::filesystem::path>& files, const SnapshotTarget& target) {
+  std::set<std::string> told;
+  SnapshotTarget once = target;  // what holds of all files is said of the first
+  once.note = [&](const std::string& note) {
+    if (target.note && told.insert(note).second) target.note(note);
+  };
   std::string last;
   for (const std::filesystem::path& file : files) {
     if (!std::filesystem::exists(file)) continue;
     try {
-      return load_snapshot(file, target);
+      Checkpoint checkpoint = load_snapshot(file, once);
+      if (!last.empty()) once.note(last);
+      return checkpoint;
     } catch (const Error& error) {
       if (error.fault() != Fault::checkpoint) throw;
+      if (!last.empty() && last != error.what()) once.note(last);
       last = error.what();
-      if (target.note) target.note(last);
     }
   }
   if (last.empty()) return std::nullopt;

@@ -23,6 +23,26 @@ void check_present(const Tree& tree, const char* key, Problems& problems) {
   if (!found || found->is_null()) problems.add(tree.place, "the key ", key, " is missing");
 }
 
+/// The learning rate of a rule without a schedule.
+double usual_rate(const AnyOptimizer& optimizer) {
+  double rate = ConstantRate{}.rate;
+  AllOptimizers::for_each([&]<class T>() {
+    if (optimizer.kind() == T::name) rate = T::usual_rate;
+  });
+  return rate;
+}
+
+/// Adds `KEY.NAME` for each type of the list that has the key.
+template <class List>
+void add_places(const char* part, const std::string& key, std::vector<std::string>& places) {
+  List::for_each([&]<class T>() {
+    if constexpr (Options<T>)
+      for_each_field<T>([&](const auto& field) {
+        if (key == field.key) places.push_back(fmt::format("{}.{}", part, T::name));
+      });
+  });
+}
+
 /// The lines of a text that nobody has seen tell nobody anything.
 void forget_lines(Tree& tree) {
   tree.place.line = 0;
@@ -62,9 +82,27 @@ Model built_model(const TrainConfig& config, const Shape& input) {
 
 Model averaged_model(const TrainConfig& config, const Shape& input) { return model_of(config, input, Dtype::f32); }
 
+std::vector<std::string> TrainConfig::places_of(const std::string& key) {
+  std::vector<std::string> places;
+  add_places<AllModels>("model", key, places);
+  add_places<AllLosses>("loss", key, places);
+  add_places<AllDatasets>("data", key, places);
+  add_places<AllOptimizers>("optimizer", key, places);
+  add_places<AllSchedules>("schedule", key, places);
+  for_each_field<LoaderOptions>([&](const auto& field) {
+    if (key == field.key) places.push_back("loader");
+  });
+  return places;
+}
+
 TrainConfig read_config(const Tree& tree) {
   TrainConfig config;
   Problems problems;
+  if (const Tree* layers = tree.find("layers"); layers && layers->is_list() && !tree.find("model")) {
+    problems.add(layers->place, "layers without a model, as in a file of neon; `trainer convert-neon FILE` converts ",
+                 "one, and here the list of layers is the key model");
+    problems.raise();
+  }
   read(tree, config, problems);
   for (const char* key : {"model", "data"}) check_present(tree, key, problems);
   check_word(tree, "precision", config.precision, precision_names(), problems);
@@ -84,26 +122,75 @@ TrainConfig read_config(const Tree& tree) {
                  "noise_scale compares the gradients of a step's batches, but accumulate is ", config.accumulate,
                  ", expected 2 or more");
   problems.raise();
+  if (!tree.find("schedule")) config.schedule = ConstantRate{.rate = usual_rate(config.optimizer)};
   if (const Tree* file = tree.find("init_from"); file && !config.init_from.empty())
     config.init_from = resolved_path(config.init_from, file->place).string();
   return config;
 }
 
-std::filesystem::path found_config(const std::filesystem::path& file, const std::filesystem::path& program) {
-  std::error_code ignored;
-  if (file.is_absolute() || std::filesystem::exists(file, ignored)) return file;
+namespace {
+
+/// Where the folder configs is that was installed with the program, or stands with its sources.
+std::vector<std::filesystem::path> config_places(const std::filesystem::path& program) {
   const std::filesystem::path prefix = program.parent_path().parent_path(), build = prefix.parent_path();
   std::vector<std::filesystem::path> places = {prefix / "share/nixie"};
   if (build.filename() == "build") places.push_back(build.parent_path());  // build/release/bin of the sources
-  for (const std::filesystem::path& place : places)
+  return places;
+}
+
+/// Adds the YAML files of a folder by the names that `prefix` begins.
+void add_yaml_files(const std::filesystem::path& folder, const std::filesystem::path& prefix,
+                    std::vector<std::string>& names) {
+  const std::size_t before = names.size();
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored))
+    if (entry.path().extension() == ".yaml") names.push_back((prefix / entry.path().filename()).string());
+  std::sort(names.begin() + static_cast<std::ptrdiff_t>(before), names.end());
+}
+
+}  // namespace
+
+std::filesystem::path found_config(const std::filesystem::path& file, const std::filesystem::path& program) {
+  std::error_code ignored;
+  if (file.is_absolute() || std::filesystem::exists(file, ignored)) return file;
+  for (const std::filesystem::path& place : config_places(program))
     if (std::filesystem::is_regular_file(place / file, ignored)) return place / file;
   return file;
 }
 
+std::vector<std::string> shipped_configs(const std::filesystem::path& program) {
+  std::vector<std::string> names;
+  for (const std::filesystem::path& place : config_places(program))
+    for (const char* folder : {"configs", "configs/recipes"}) {
+      if (!names.empty() && names.back().starts_with(folder + std::string("/"))) continue;  // found in another place
+      add_yaml_files(place / folder, folder, names);
+    }
+  return names;
+}
+
+std::string config_advice(const std::filesystem::path& file, const std::filesystem::path& program) {
+  const std::filesystem::path folder = file.parent_path();
+  std::vector<std::string> names;
+  add_yaml_files(folder.empty() ? "." : folder, folder, names);
+  const std::vector<std::string> shipped = shipped_configs(program);
+  names.insert(names.end(), shipped.begin(), shipped.end());
+  std::vector<std::string> stems;
+  for (const std::string& name : names) stems.push_back(std::filesystem::path(name).stem().string());
+  const std::string wanted = file.stem().string();
+  const std::string near = did_you_mean(wanted, stems);
+  for (std::size_t i = 0; i < names.size(); ++i)
+    if (stems[i] == wanted || (!near.empty() && did_you_mean(wanted, {stems[i]}) == near))
+      return fmt::format("; did you mean \"{}\"?", names[i]);
+  return shipped.empty() ? "" : "; `trainer list configs` names those that came with the program";
+}
+
 TrainConfig load_config(const std::filesystem::path& file, const std::vector<std::string>& assignments) {
   std::error_code ignored;
-  return read_changed(load_yaml(found_config(file, std::filesystem::read_symlink("/proc/self/exe", ignored))),
-                      assignments);
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", ignored),
+                              found = found_config(file, program);
+  if (!std::filesystem::exists(found, ignored) && !ignored)
+    fail(Fault::usage, file.string(), ": no such file, expected a YAML file", config_advice(file, program));
+  return read_changed(load_yaml(found), assignments);
 }
 
 TrainConfig parse_config(const std::string& text, const std::string& name,

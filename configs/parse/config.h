@@ -56,13 +56,18 @@ struct TrainConfig {
         field("model", &C::model, "a net by name, or a list of layers"),
         field("init_from", &C::init_from,
               "file of initial weights: a checkpoint or safetensors; arrays that match by name and shape are loaded"),
-        field("freeze", &C::freeze, "full names of parameters that are not trained; * matches any text"),
+        field("freeze", &C::freeze,
+              "full names of parameters that are not trained; * matches any text; batch norms among them still measure "
+              "running means and variances"),
         field("loss", &C::loss, "the loss to minimise"),
         field("target", &C::target,
               "target of the loss: labels, the dataset's targets, or input, the samples themselves (an autoencoder)",
               one_of("labels input")),
         field("optimizer", &C::optimizer, "the update rule"),
-        field("schedule", &C::schedule, "the learning rate over the run"),
+        field("schedule", &C::schedule,
+              "the learning rate over the run; without this key it is constant: 0.001 for adam and adamw, 1 for "
+              "adadelta, "
+              "else 0.01"),
         field("parameter_groups", &C::parameter_groups,
               "parameters with their own rate, weight decay, rule or schedule"),
         field("clip_value", &C::clip_value, "largest gradient element, 0 = no limit; applied first", {0}),
@@ -108,6 +113,8 @@ struct TrainConfig {
         field("keep", &C::keep, "keep checkpoints of the last n evaluations as step-N.h5, 0 = none", {0, 1e6}));
   }
 
+  /// Where a key that is none of the file's stands below its keys: `data.image_folder` for `holdout`.
+  static std::vector<std::string> places_of(const std::string& key);
   PrecisionPolicy policy() const { return precision_named(precision); }
   /// The steps of the whole run from the steps of an epoch.
   std::int64_t total_steps(std::int64_t steps_per_epoch) const;
@@ -124,6 +131,11 @@ TrainConfig read_config(const Tree& tree);
 /// Where a configuration is: a relative path that does not exist is looked for among the files that were installed with
 /// the program (`share/nixie`) or stand with the sources that it was built from. What is found nowhere is given back.
 std::filesystem::path found_config(const std::filesystem::path& file, const std::filesystem::path& program);
+/// The names of the configurations that came with the program: `configs/photos.yaml` ...
+std::vector<std::string> shipped_configs(const std::filesystem::path& program);
+/// The end of the message that there is no such configuration: the near name of one that is shipped or stands beside
+/// it.
+std::string config_advice(const std::filesystem::path& file, const std::filesystem::path& program);
 /// Reads a file, `configs/NAME.yaml` also from another folder (found_config), with `--set` assignments (key.path=value)
 /// applied in order.
 TrainConfig load_config(const std::filesystem::path& file, const std::vector<std::string>& assignments = {});

@@ -10,7 +10,8 @@
 namespace nixie {
 namespace {
 
-constexpr std::size_t kShown = 60;  // bytes of a value that a message repeats
+constexpr std::size_t kShown = 60;       // bytes of a value that a message repeats
+constexpr std::size_t kShownOwners = 4;  // that a message names
 
 // On one line, whatever is in it.
 std::string shown(const std::string& text) {
@@ -132,9 +133,12 @@ void add_unknown(const Place& place, const char* what, const std::string& word, 
                          : known.size() == 1 ? known[0]
                                              : fmt::format("one of {}", fmt::join(known, ", "));
   std::string advice = did_you_mean(word, known);
-  if (advice.empty() && !owners.empty())
-    advice = fmt::format("; {} is a key of {}: write {}{}{}.{}", word, fmt::join(owners, ", "), path,
-                         path.empty() ? "" : ".", owners[0], word);
+  if (advice.empty() && !owners.empty()) {
+    const bool are_many = owners.size() > kShownOwners;
+    const std::vector<std::string> named(owners.begin(), are_many ? owners.begin() + kShownOwners : owners.end());
+    advice = fmt::format("; {} is a key of {}{}: write {}{}{}.{}", word, fmt::join(named, ", "),
+                         are_many ? ", ..." : "", path, path.empty() ? "" : ".", owners[0], word);
+  }
   problems.add(place, "unknown ", what, " ", shown(word), path.empty() ? "" : " in " + path, ", expected ", of, advice);
 }
 

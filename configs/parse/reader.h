@@ -117,7 +117,8 @@ bool read_choice(const Tree& tree, Problems& problems, Function&& function);
 
 template <class T>
 void read_value(const Tree& tree, std::vector<T>& values, Problems& problems) {
-  if (!tree.is_list()) return problems.add_unexpected(tree, "a list");
+  if (!tree.is_list())
+    return problems.add_unexpected(tree, tree.is_scalar() ? "a list, such as [" + tree.text + "]" : "a list");
   std::vector<T> read;
   for (std::size_t i = 0; i < tree.items.size(); ++i) {
     Scope scope(std::to_string(i));
@@ -189,7 +190,10 @@ void read(const Tree& tree, T& options, Problems& problems) {
       is_known = true;
       read_field(entry, options.*field.member, field.range, problems);
     });
-    if (!is_known) add_unknown(entry.place, "key", entry.key, {known.begin(), known.end()}, problems);
+    if (is_known) continue;
+    std::vector<std::string> owners;
+    if constexpr (requires { T::places_of(entry.key); }) owners = T::places_of(entry.key);
+    add_unknown(entry.place, "key", entry.key, {known.begin(), known.end()}, problems, owners);
   }
 }
 

@@ -147,7 +147,8 @@ constexpr OtherName kOtherNames[] = {
     {"momentum", "sgd"},
     {"nesterov", "sgd", "with nesterov: true"},
     {"betas", "beta1"},
-    {"eps", "epsilon"},
+    {"epsilon", "eps"},
+    {"rho", "alpha"},
     // schedules
     {"lr", "rate"},
     {"learningrate", "rate"},
@@ -183,6 +184,37 @@ constexpr OtherName kOtherNames[] = {
     {"amp", "fp16"},
     {"bfloat16", "bf16"},
     {"batchsize", "batch"},
+    {"maxepochs", "epochs"},
+    {"numepochs", "epochs"},
+    {"nepochs", "epochs"},
+    {"maxsteps", "steps"},
+    {"maxiter", "steps"},
+    {"iterations", "steps"},
+    {"network", "model"},
+    {"arch", "model"},
+    {"architecture", "model"},
+    {"criterion", "loss"},
+    {"scheduler", "schedule"},
+    {"lrscheduler", "schedule"},
+    {"lrschedule", "schedule"},
+    {"pretrained", "init_from", "with a file of weights"},
+    {"weights", "init_from", "with a file of weights"},
+    {"device", "backend"},
+    {"accelerator", "backend"},
+    {"amp", "precision", "with fp16 or bf16"},
+    {"earlystopping", "patience"},
+    {"monitor", "best_by"},
+    {"savetopk", "keep"},
+    {"gradclip", "clip_norm"},
+    {"gradientclipval", "clip_norm"},
+    {"clipgradnorm", "clip_norm"},
+    {"clipnorm", "clip_norm"},
+    {"maxgradnorm", "clip_norm"},
+    {"accumulategradbatches", "accumulate"},
+    {"gradaccum", "accumulate"},
+    {"gradientaccumulationsteps", "accumulate"},
+    {"modelema", "ema"},
+    {"randomseed", "seed"},
     {"imagenet", "image_folder"},
     {"imagefolder", "image_folder"},
 };
@@ -195,6 +227,8 @@ struct Absent {
 };
 constexpr const char* kRate = "the learning rate stands under schedule, as {constant: {rate: 0.01}}";
 constexpr const char* kBatch = "the batch stands with the dataset, as data: {glyphs: {batch: 128}}";
+constexpr const char* kPath =
+    "the path stands with the dataset, as {image_folder: {path: photos}}; --data SOURCE sets both";
 constexpr const char* kInferred = "input sizes are found from what comes before";
 constexpr const char* kRecurrent = "there are no recurrent layers";
 constexpr const char* kAttention = "there are no attention layers";
@@ -205,6 +239,12 @@ constexpr Absent kAbsent[] = {
     {"rate", "", kRate},
     {"batch", "", kBatch},
     {"batchsize", "", kBatch},
+    {"path", "image_folder", kPath},
+    {"path", "data", kPath},
+    {"datapath", "data", kPath},
+    {"datadir", "data", kPath},
+    {"numworkers", "loader", "the threads that decode are loader.threads"},
+    {"workers", "loader", "the threads that decode are loader.threads"},
     {"inchannels", "out", kInferred},
     {"infeatures", "out", kInferred},
     {"inputshape", "out", kInferred},

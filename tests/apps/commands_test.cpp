@@ -72,6 +72,24 @@ TEST_F(Commands, EvalRepeatsTheRunsResult) {
   EXPECT_THAT(trainer("eval --split train --checkpoint " + path("run/last.h5")).output, HasSubstr("(48 samples)"));
 }
 
+// A green picture among the blue ones is the one mistake.
+TEST_F(Commands, EvalPrintsWhichClassIsTakenForWhich) {
+  const char* names[] = {"blue, or so", "green", "red"};
+  for (int c = 0; c < 3; ++c)
+    for (unsigned i = 0; i < 4; ++i)
+      write_file(*folder_ / fmt::format("odd/{}/{}/{}.png", i < 2 ? "train" : "val", names[c], i),
+                 coloured(c == 0 && i == 3 ? 1 : 2 - c, 700 + i));
+  const std::string odd = "eval --run " + path("run") + " --data " + path("odd");
+  const Ran ran = trainer(odd + " --confusion --set data.image_folder.batch=2");
+  EXPECT_EQ(ran.code, 0) << ran.output;
+  EXPECT_THAT(ran.output, HasSubstr("class       blue, or so green   red   right\n"
+                                    "blue, or so           1     1     0  0.5000\n"
+                                    "green                 0     2     0  1.0000\n"
+                                    "red                   0     0     2  1.0000\n"
+                                    "test accuracy 0.8333"));
+  EXPECT_THAT(trainer(odd).output, testing::Not(HasSubstr("class ")));
+}
+
 TEST_F(Commands, EvalWantsTheSameClasses) {
   for (const char* name : {"green", "purple"})
     for (int i = 0; i < 20; ++i) write_file(*folder_ / fmt::format("other/{}/{}.png", name, i), coloured(0, 1));
@@ -265,6 +283,11 @@ TEST_F(Commands, AFolderChoosesTheDataset) {
   config.data = ImageFolder{};
   EXPECT_THAT(data_assignments(config, *folder_ / "colours"),
               ElementsAre("data.image_folder.path=\"" + path("colours") + "\""));
+  config.data = Packed{.path = path("none"), .batch = 4};  // whose size is not known
+  EXPECT_THAT(data_assignments(config, *folder_ / "colours"),
+              ElementsAre("data.image_folder.path=\"" + path("colours") + "\"", "data.image_folder.batch=4",
+                          "data.image_folder.channels=3", "data.image_folder.crop=14", "data.image_folder.resize=14"));
+  config.data = ImageFolder{};
   std::ofstream(*folder_ / "run/train-images-idx3-ubyte");
   EXPECT_THAT(data_assignments(config, *folder_ / "run"),
               ElementsAre("data.mnist.path=\"" + path("run") + "\"", "data.mnist.batch=128"));

@@ -1,6 +1,7 @@
 // trainer data: what it prints of a folder, which pictures it finds damaged, and that packed data are the same samples.
 #include <gmock/gmock.h>
 
+#include "nixie/data/arrays.h"
 #include "nixie/data/files/packed_file.h"
 #include "nixie/data/image_folder.h"
 #include "nixie/data/mnist.h"
@@ -79,6 +80,39 @@ TEST_F(DataCommandTest, VerifyNamesEveryDamagedPicture) {
   EXPECT_EQ(again.code, 2);
   EXPECT_THAT(again.output, HasSubstr("packed/train.packed is there already; name another folder, or remove"));
   EXPECT_EQ(text_of(folder_ / "packed/train.packed"), before);
+}
+
+// Numbers as they are in the file, not as training normalises them.
+TEST_F(DataCommandTest, InspectMeasuresTargetsThatAreNumbers) {
+  std::ofstream table(folder_ / "houses.csv");
+  table << "rooms,price\n";
+  for (int i = 0; i < 8; ++i) table << i << ',' << 10 * i + 0.5 << '\n';
+  table.close();
+  const Ran ran = data("inspect " + path("houses.csv") + " --set data.arrays.holdout=0.25");
+  EXPECT_EQ(ran.code, 0) << ran.output;
+  EXPECT_THAT(ran.output, HasSubstr("6 training and 2 test samples with a number, each [1, 1, 1] of floats\n"));
+  const Splits splits = Arrays{.path = path("houses.csv"), .normalize = false, .holdout = 0.25f}.open();
+  double sum = 0, square = 0, least = 1e9, most = -1e9;
+  for (std::int64_t i = 0; i < 6; ++i) {
+    float price = 0;
+    splits.train->load_target(i, {}, std::as_writable_bytes(std::span(&price, 1)));
+    sum += price, square += price * price, least = std::min<double>(least, price), most = std::max<double>(most, price);
+  }
+  const double mean = sum / 6, deviation = std::sqrt(square / 6 - mean * mean);
+  EXPECT_THAT(ran.output, ContainsRegex(fmt::format("target 0 +training +{:.6g} +{:.6g} +{:.6g} +{:.6g}\n", mean,
+                                                    deviation, least, most)));
+  EXPECT_THAT(ran.output, HasSubstr(fmt::format("values of the training half: mean [{:.4f}]", (mean - 0.5) / 10)));
+}
+
+TEST_F(DataCommandTest, ADamagedBlockOfPackedDataIsNamedOnce) {
+  ASSERT_EQ(data("pack " + path("pets") + " " + path("packed") + " --side 12").code, 0);
+  std::string bytes = text_of(folder_ / "packed/train.packed");
+  bytes[4096 + 100] = static_cast<char>(bytes[4096 + 100] + 1);
+  std::ofstream(folder_ / "packed/train.packed", std::ios::binary) << bytes;
+  const Ran ran = data("verify " + path("packed"));
+  EXPECT_EQ(ran.code, 5) << ran.output;
+  EXPECT_EQ(ran.output.find("is damaged between"), ran.output.rfind("is damaged between")) << ran.output;
+  EXPECT_THAT(ran.output, HasSubstr("2 samples can be read, 18 cannot\n"));
 }
 
 TEST_F(DataCommandTest, PackedSamplesAreThoseOfTheSource) {

@@ -93,6 +93,22 @@ TEST(Resume, ChangedDataAreRefusedUnlessNamed) {
 }
 
 // A moved folder holds the same data.
+// last.h5 and best.h5 are refused for the same reason.
+TEST(Resume, WhatHoldsOfAllCheckpointsIsSaidOnce) {
+  const TempFolder folder;
+  const std::string net = "model: [flatten, {linear: {out: 10}}]\nepochs: 1\nbackend: cpu\n";
+  std::ofstream(folder / "net.yaml") << net << "data: {glyphs: {train: 64, test: 20, batch: 16}}\n";
+  const std::string run = "trainer --config " + (folder / "net.yaml").string() + " --run " + (folder / "run").string();
+  ASSERT_EQ(run_program(run).code, 0);
+  const Ran ran = run_program(run + " --resume --set data.glyphs.batch=32");
+  EXPECT_EQ(ran.code, 6) << ran.output;
+  for (const std::string words :
+       {"changed since the checkpoint: data.glyphs.batch: 16 -> 32", "had steps per epoch 4"}) {
+    EXPECT_THAT(ran.output, HasSubstr(words));
+    EXPECT_EQ(ran.output.find(words), ran.output.rfind(words)) << ran.output;
+  }
+}
+
 TEST(Resume, DataMayMove) {
   const TempFolder folder;
   write_pictures(folder / "old", "0.png");

@@ -33,6 +33,8 @@ TEST_F(TrainerProgram, TrainsAndPrintsTheResultLast) {
   EXPECT_THAT(ran.output, HasSubstr("backend cpu, "));
   EXPECT_THAT(ran.output, HasSubstr(" built for "));
   EXPECT_THAT(ran.output, HasSubstr("model sequential: 12762 parameters in 6 arrays"));
+  const std::size_t report = ran.output.find("the run is in " + path("run") + "; open report.html there");
+  EXPECT_LT(report, ran.output.find("epoch 1")) << ran.output;  // to be watched from the beginning
   const std::size_t last = ran.output.rfind('\n', ran.output.size() - 2) + 1;
   EXPECT_THAT(ran.output.substr(last),
               MatchesRegex("test accuracy [01]\\.[0-9]{4} loss [0-9]+\\.[0-9]{4} .50 samples.\n"));
@@ -50,6 +52,9 @@ TEST_F(TrainerProgram, TrainsAndPrintsTheResultLast) {
 
 TEST_F(TrainerProgram, ExitCodesSayWhatWentWrong) {
   std::ofstream(folder_ / "damaged.h5") << "no checkpoint";
+  std::filesystem::create_directories(folder_ / "alone");
+  std::filesystem::create_directories(folder_ / "run");
+  std::ofstream(folder_ / "alone/photo.jpg") << "a picture";
   const struct {
     std::string arguments;
     int code;
@@ -69,6 +74,7 @@ TEST_F(TrainerProgram, ExitCodesSayWhatWentWrong) {
       {"--run /proc/nixie", 8, "/proc/nixie"},
       {"--resume --run " + path("nothing"), 2, "no folder"},
       {"--resume " + path("nothing"), 6, "give the path of a checkpoint or of a run's folder"},
+      {"--resume " + path("alone/photo.jpg"), 6, "photo.jpg is no nixie checkpoint"},
       {"--resume " + folder_.path().string() + " --run " + path("nothing"), 2, "expected one of them"},
   };
   for (const auto& c : kCases) {
@@ -77,14 +83,22 @@ TEST_F(TrainerProgram, ExitCodesSayWhatWentWrong) {
     EXPECT_THAT(ran.output, HasSubstr(c.expected)) << c.arguments;
   }
   // Each is one line, also where the arguments are not understood.
-  for (const auto& [arguments, expected] :
-       std::vector<std::pair<const char*, const char*>>{{"", "add --config FILE\n"},
-                                                        {"--confg x.yaml", "; did you mean \"--config\"?\n"},
-                                                        {"predict", "PICTURES is required; --help says more\n"},
-                                                        {"predict a.jpg --topp 3", "; did you mean \"--topk\"?\n"},
-                                                        {"evaluate", "; did you mean \"eval\"?\n"},
-                                                        {"net.yaml", "; write --config net.yaml\n"},
-                                                        {"--resume", "--config FILE\n"}}) {
+  for (const auto& [arguments, expected] : std::vector<std::pair<const char*, const char*>>{
+           {"", "add --config FILE\n"},
+           {"--confg x.yaml", "; did you mean \"--config\"?\n"},
+           {"predict", "PICTURES is required; --help says more\n"},
+           {"predict a.jpg --topp 3", "; did you mean \"--topk\"?\n"},
+           {"evaluate", "; did you mean \"eval\"?\n"},
+           {"net.yaml", "; write --config net.yaml\n"},
+           {"--config net.yaml steps=3", "; write --set steps=3\n"},
+           {"--config net.yaml --foo 3 --bar", "not expected: --foo 3 --bar; --help says more\n"},
+           {"fit", "; the command is `trainer train`\n"},
+           {"run", "; write --config FILE --data run\n"},
+           {"launch -n 2", " (docs/coming-from.md)\n"},
+           {"export a.pth", "by safetensors.torch.load_file\n"},
+           {"--config nett.yaml", "; did you mean \"net.yaml\"?\n"},
+           {"list cars", "configs}; --help says more\n"},
+           {"--resume", "--config FILE\n"}}) {
     const Ran ran = run_program(std::string("trainer ") + arguments, "cd '" + folder_.path().string() + "'; ");
     EXPECT_EQ(ran.code, 2) << arguments;
     EXPECT_THAT(ran.output, testing::EndsWith(expected)) << arguments;
@@ -94,6 +108,11 @@ TEST_F(TrainerProgram, ExitCodesSayWhatWentWrong) {
   EXPECT_EQ(run_program("trainer --help").code, 0);
   EXPECT_THAT(run_program("trainer --list").output,
               HasSubstr("momentum: 0.9  # fraction of the last step that is kept"));
+  const std::string losses = run_program("trainer list losses").output;
+  EXPECT_THAT(losses, testing::StartsWith("losses\n  cross_entropy\n"));
+  EXPECT_THAT(losses, testing::Not(HasSubstr("adam")));
+  EXPECT_THAT(run_program("trainer list configs").output,
+              testing::ContainsRegex("configs/photos.yaml +A net for a few thousand photographs"));
 }
 
 // Within a limit: where the system promises any memory, what asks for more than there is gets killed.

@@ -41,6 +41,20 @@ TEST(Config, DefaultsAreThoseOfTheStruct) {
   EXPECT_EQ(config.backend, "auto");
 }
 
+// Published: Kingma and Ba's 0.001, Zeiler's 1, and PyTorch's defaults for the others.
+TEST(Config, WithoutAScheduleTheRateIsTheOptimizersUsual) {
+  for (const auto& [optimizer, rate] :
+       {std::pair("sgd", "0.01"), std::pair("adam", "0.001"), std::pair("adamw", "0.001"), std::pair("rmsprop", "0.01"),
+        std::pair("adagrad", "0.01"), std::pair("adadelta", "1")}) {
+    const std::string line = kSmall + "optimizer: " + optimizer + "\n";
+    EXPECT_THAT(config_of(line).schedule.text(), StartsWith(fmt::format("constant: {{rate: {},", rate))) << optimizer;
+    EXPECT_THAT(parse_config(kSmall, "f", {std::string("optimizer=") + optimizer}).schedule.text(),
+                StartsWith(fmt::format("constant: {{rate: {},", rate)));
+    EXPECT_THAT(config_of(line + "schedule: {constant: {rate: 0.3}}").schedule.text(), HasSubstr("rate: 0.3"));
+    EXPECT_EQ(config_text(config_of(config_text(config_of(line)))), config_text(config_of(line)));
+  }
+}
+
 TEST(Config, EveryPartIsReadIntoTheStructsOfTheApi) {
   const TrainConfig config = config_of(R"(
 model:
@@ -115,10 +129,19 @@ TEST(Config, ProblemsNameThePlaceAndTheRemedy) {
       {kSmall + "precision: fp8", "net.yaml:4:12: unknown precision \"fp8\", expected "},
       {kSmall + "log_every: 0", "log_every is 0, expected a number from 1"},
       {kSmall + "seed: -1", "seed is \"-1\", expected"},
-      {kSmall + "metrics: accuracy", "metrics is \"accuracy\", expected a list"},
+      {kSmall + "metrics: accuracy", "metrics is \"accuracy\", expected a list, such as [accuracy]"},
       {"model: mlp\nepochs: 1\ndata: {holdout: 0.2}",
        "; holdout is a key of image_folder, arrays: write data.image_folder.holdout"},
       {kSmall + "optimizer: {adam: {rate: 0.1}}", "; the learning rate stands under schedule"},
+      {kSmall + "holdout: 0.2",
+       "; holdout is a key of data.image_folder, data.arrays: write data.image_folder.holdout"},
+      {kSmall + "momentum: 0.5",
+       "; momentum is a key of optimizer.sgd, optimizer.rmsprop: write optimizer.sgd.momentum"},
+      {kSmall + "prefetch: 3", "; prefetch is a key of loader: write loader.prefetch"},
+      {kSmall + "limit: 3", "data.cifar100, data.image_folder, ...: write data.mnist.limit"},
+      {"model: mlp\nepochs: 1\ndata: {path: x}", "; --data SOURCE sets both"},
+      {"backend: gpu\nlayers: [{type: layer.FCLayer}]\ncost: x",
+       "net.yaml:2:9: layers without a model, as in a file of neon"},
   };
   for (const auto& c : kCases) EXPECT_THAT(problems_of(c.text), HasSubstr(c.expected)) << c.text;
 }
@@ -166,7 +189,7 @@ TEST(Config, PathsAreRelativeToTheFile) {
   EXPECT_EQ(config_text(read_config(parse_yaml(config_text(config), "/runs/1/config.yaml"))), config_text(config));
 }
 
-std::vector<std::filesystem::path> shipped_configs(const std::string& folder) {
+std::vector<std::filesystem::path> files_of(const std::string& folder) {
   std::vector<std::filesystem::path> files;
   for (const auto& entry : std::filesystem::directory_iterator(std::filesystem::path(NIXIE_SOURCE_DIR) / folder))
     if (entry.path().extension() == ".yaml") files.push_back(entry.path());
@@ -190,8 +213,27 @@ TEST(Config, ShippedFilesAreFoundFromAnyFolder) {
   EXPECT_EQ(found_config(own, folder / "usr/bin/trainer"), own);
 }
 
+TEST(Config, AMissingFileIsAnsweredWithTheNearestName) {
+  const test::TempFolder folder;
+  const std::filesystem::path program = folder / "usr/bin/trainer";
+  for (const char* file : {"usr/share/nixie/configs/photos.yaml", "usr/share/nixie/configs/recipes/mnist.yaml",
+                           "usr/share/nixie/configs/mnist.yaml", "mine/flowers.yaml"}) {
+    std::filesystem::create_directories((folder / file).parent_path());
+    std::ofstream(folder / file) << "model: mlp\n";
+  }
+  EXPECT_EQ(shipped_configs(program),
+            (std::vector<std::string>{"configs/mnist.yaml", "configs/photos.yaml", "configs/recipes/mnist.yaml"}));
+  EXPECT_EQ(config_advice("configs/photo.yaml", program), "; did you mean \"configs/photos.yaml\"?");
+  EXPECT_EQ(config_advice("photos.yaml", program), "; did you mean \"configs/photos.yaml\"?");
+  EXPECT_EQ(config_advice("mnst.yaml", program), "; did you mean \"configs/mnist.yaml\"?");
+  EXPECT_EQ(config_advice(folder / "mine/flower.yaml", program),
+            fmt::format("; did you mean \"{}\"?", (folder / "mine/flowers.yaml").string()));
+  EXPECT_EQ(config_advice("else.yaml", program), "; `trainer list configs` names those that came with the program");
+  EXPECT_EQ(config_advice("else.yaml", "/nowhere/bin/trainer"), "");
+}
+
 TEST(Config, ShippedFilesLoadAndPrintBack) {
-  const std::vector<std::filesystem::path> files = shipped_configs("configs");
+  const std::vector<std::filesystem::path> files = files_of("configs");
   EXPECT_GE(files.size(), 7u);
   for (const auto& file : files) {
     const TrainConfig config = load_config(file);
@@ -210,7 +252,7 @@ TEST(Config, ShippedFilesLoadAndPrintBack) {
 TEST(Config, RecipesLoadAndTheirNetsTakeThePictures) {
   const std::map<std::string, Shape> pictures = {
       {"cifar10", {2, 3, 32, 32}}, {"mnist", {2, 1, 28, 28}}, {"photographs", {2, 3, 224, 224}}};
-  const std::vector<std::filesystem::path> files = shipped_configs("configs/recipes");
+  const std::vector<std::filesystem::path> files = files_of("configs/recipes");
   EXPECT_EQ(files.size(), pictures.size());
   for (const auto& file : files) {
     const TrainConfig config = load_config(file);

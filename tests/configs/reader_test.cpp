@@ -143,7 +143,7 @@ TEST(Reader, NamesEachBadValue) {
       {"kernel: []", "f.yaml:1:9: kernel is a list, expected an integer or a list of them"},
       {"kernel: [3, 0]", "f.yaml:1:13: kernel.1 is 0, expected a number from 1 up"},
       {"kernel: 0", "f.yaml:1:9: kernel is 0, expected a number from 1 up"},
-      {"scales: 1", "f.yaml:1:9: scales is \"1\", expected a list"},
+      {"scales: 1", "f.yaml:1:9: scales is \"1\", expected a list, such as [1]"},
       {"scales: [1, 3]", "f.yaml:1:13: scales.1 is 3, expected a number from 0 to 2"},
       {"limit: 10", "f.yaml:1:8: limit is 10, expected a number from 0 to 9"},
       {"inner: 5", "f.yaml:1:8: inner is \"5\", expected a map of fields"},

@@ -82,7 +82,7 @@ TEST(Suggestion, FieldsOfOtherFrameworks) {
                                                  {"activation", "an activation is the next layer, such as relu"}});
   expect_advice("model: [{linear: {WORD: 3}}]", {{"units out_features", did("out")}, {"in_features", inferred}});
   expect_advice("model: [{max_pool2d: {WORD: 3}}]", {{"kernel_size pool_size", did("window")}});
-  expect_advice("model: [{batch_norm: {WORD: 3}}]", {{"num_features", inferred}});
+  expect_advice("model: [{batch_norm: {WORD: 3}}]", {{"num_features", inferred}, {"epsilon", did("eps")}});
 }
 
 TEST(Suggestion, OptimizersOfOtherFrameworks) {
@@ -125,6 +125,18 @@ TEST(Suggestion, SchedulesOfOtherFrameworks) {
                                    {"CyclicLR", "there is none; the nearest is cosine"}});
   expect_advice("schedule: {step: {WORD: 1}}",
                 {{"gamma", did("factor")}, {"step_size", did("every")}, {"lr", did("rate")}});
+}
+
+TEST(Suggestion, KeysOfOtherFrameworks) {
+  expect_advice("WORD: 1", {{"max_epochs num_epochs", did("epochs")},
+                            {"scheduler lr_scheduler", did("schedule")},
+                            {"criterion", did("loss")},
+                            {"device accelerator", did("backend")},
+                            {"early_stopping", did("patience")},
+                            {"gradient_clip_val max_grad_norm", did("clip_norm")},
+                            {"accumulate_grad_batches", did("accumulate")},
+                            {"weights pretrained", "it is \"init_from\" with a file of weights"},
+                            {"num_workers", "the threads that decode are loader.threads"}});
 }
 
 TEST(Suggestion, FindsNearWordsOnly) {

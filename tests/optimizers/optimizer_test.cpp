@@ -194,11 +194,11 @@ TEST(Optimizer, LearnsALine) {
 TEST(Optimizer, SaysWhatDoesNotFit) {
   Toy toy;
   EXPECT_EQ(error_of([&] { Optimizer(toy.parameters, {.groups = {{.match = "conv*"}}}); }),
-            "parameter_groups.0: conv* holds no parameter");
+            "parameter_groups.0: conv* holds no parameter; the parameters are fc.weight, fc.bias");
   EXPECT_EQ(error_of([&] {
               Optimizer(toy.parameters, {.freeze = {"*", "conv*"}});
             }),
-            "freeze.1: conv* is the name of no parameter");
+            "freeze.1: conv* is the name of no parameter; the parameters are fc.weight, fc.bias");
   EXPECT_EQ(error_of([&] { Optimizer(toy.parameters, {.groups = {{.optimizer = Adam{.eps = -1}}}}); }),
             "parameter_groups.0.optimizer: eps is -1, expected a number from 0 up");
   EXPECT_EQ(error_of([&] { Optimizer(toy.parameters, {.groups = {{.schedule = CosineRate{}}}}); }),

@@ -49,6 +49,7 @@ Run add_eval(CLI::App& app, EvalCommand& command) {
   app.add_option("--split", command.split, "which half")
       ->check(CLI::IsMember({"test", "train"}))
       ->capture_default_str();
+  app.add_flag("--confusion", command.confusion, "also print how often samples of each class are taken for each");
   add_assignments(app, command.assignments);
   return [&] { return run_eval(command), 0; };
 }
@@ -125,7 +126,9 @@ Run add_data(CLI::App& app, DataCommand& command) {
                  "inspect: print what it holds; verify: read every sample and name the damaged; pack: write it packed")
       ->required()
       ->check(CLI::IsMember(kDataActions));
-  app.add_option("SOURCE", command.source, "a folder of pictures per class, of MNIST, CIFAR or packed data")
+  app.add_option(
+         "SOURCE", command.source,
+         "a folder of pictures per class, a .csv, .tar, .npz or .h5 file, or a folder of packed data, MNIST or CIFAR")
       ->required();
   app.add_option("OUT", command.out, "pack: the folder to write");
   app.add_option("--side", command.side, "of pictures as samples; by default that of most pictures, 256 at most")
@@ -191,9 +194,15 @@ Run add_convert_neon(CLI::App& app, std::string& file) {
   return [&] { return tell("{}", neon_config(file)), 0; };
 }
 
-Run add_list(CLI::App& app, bool& markdown) {
-  app.add_flag("--markdown", markdown, "as tables, with types and ranges: docs/configuration.md");
-  return [&] { return tell("{}", markdown ? reference_text() : list_text()), 0; };
+struct ListRequest {
+  std::string part = {};
+  bool markdown = false;
+};
+
+Run add_list(CLI::App& app, ListRequest& request) {
+  app.add_option("PART", request.part, "only these; by default all")->check(CLI::IsMember(list_parts()));
+  app.add_flag("--markdown", request.markdown, "all as tables, with types and ranges: docs/configuration.md");
+  return [&] { return tell("{}", request.markdown ? reference_text() : list_text(request.part)), 0; };
 }
 
 /// Everything that a command line may fill in.
@@ -206,7 +215,7 @@ struct Commands {
   DataCommand data;
   CompareCommand compare;
   CheckpointRequest checkpoint;
-  bool markdown = false;
+  ListRequest list;
   std::string shell = "bash", neon;
 };
 
@@ -241,7 +250,7 @@ const Entry kEntries[] = {
     {"convert-neon", "print a configuration of neon as one of nixie",
      [](CLI::App& app, Commands& all) { return add_convert_neon(app, all.neon); }},
     {"list", "print everything a configuration can name",
-     [](CLI::App& app, Commands& all) { return add_list(app, all.markdown); }},
+     [](CLI::App& app, Commands& all) { return add_list(app, all.list); }, &list_parts()},
 };
 
 }  // namespace

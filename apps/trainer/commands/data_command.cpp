@@ -66,6 +66,8 @@ AnyDataset dataset_of(const DataCommand& command) {
   } else {
     check(command.side == 0, command.source.string(), " holds samples of one size; --side is for pictures");
   }
+  if (assignments[0].starts_with("data.arrays.") && command.action == "inspect")
+    assignments.push_back("data.arrays.normalize=false");  // numbers as they are in the file
   assignments.insert(assignments.end(), command.assignments.begin(), command.assignments.end());
   return parse_config(base, "--set", assignments).data;
 }
@@ -101,20 +103,34 @@ std::string numbers_text(const std::vector<double>& numbers) {
 }
 
 void print_damage(const char* name, const DataScan& scan) {
-  for (const std::string& line : scan.damaged) tell("{}: {}\n", name, line);
+  for (std::size_t i = 0; i < scan.damaged.size(); ++i)  // a damaged block is told of once, not for each of its samples
+    if (i == 0 || scan.damaged[i] != scan.damaged[i - 1]) tell("{}: {}\n", name, scan.damaged[i]);
+}
+
+void print_targets(const char* half, const std::vector<DataScan::Numbers>& targets, std::int64_t all) {
+  for (std::size_t i = 0; i < targets.size(); ++i)
+    tell("{:28} {:>10} {:12.6g} {:12.6g} {:12.6g} {:12.6g}\n", fmt::format("target {}", i), half, targets[i].mean,
+         targets[i].deviation, targets[i].least, targets[i].most);
+  if (all > static_cast<std::int64_t>(targets.size())) tell("... and {} more numbers\n", all - targets.size());
 }
 
 bool inspect(const AnyDataset& data, const Splits& splits) {
   const Dataset &train = *splits.train, &test = *splits.test;
-  const bool has_classes = train.target().is_class();
+  const bool has_classes = train.target().is_class(), has_masks = train.target().is_dense();
   tell("data {}: {} training and {} test samples {}, each {} of {}\n", data.kind(), train.size(), test.size(),
        has_classes ? fmt::format("of {} classes", train.classes()) : "with " + to_string(train.target()),
        train.sample_shape(), train.bytes() ? "bytes" : "floats");
   for (const std::string& note : splits.notes) tell("{}\n", note);
   const DataScan first = scan_half("training", train), second = scan_half("test", test);
-  tell("pixels of the training half: mean {}, deviation {}\n", numbers_text(first.mean), numbers_text(first.deviation));
-  const std::vector<std::string> names = has_classes ? train.class_names() : std::vector<std::string>{};
-  if (has_classes) tell("{:28} {:>10} {:>10}\n", "class", "training", "test");
+  tell("{} of the training half: mean {}, deviation {}\n", train.bytes() ? "pixels" : "values",
+       numbers_text(first.mean), numbers_text(first.deviation));
+  const std::vector<std::string> names = has_classes || has_masks ? train.class_names() : std::vector<std::string>{};
+  if (!names.empty()) tell("{:28} {:>10} {:>10}\n", has_masks ? "pixels of class" : "class", "training", "test");
+  if (!first.targets.empty()) {
+    tell("{:28} {:>10} {:>12} {:>12} {:>12} {:>12}\n", "", "half", "mean", "deviation", "least", "most");
+    print_targets("training", first.targets, train.target().shape.size());
+    print_targets("test", second.targets, test.target().shape.size());
+  }
   for (std::size_t c = 0; c < std::min(names.size(), kMostClasses); ++c)
     tell("{:28} {:10} {:10}\n", one_line(names[c]), first.counts[c], second.counts[c]);
   if (names.size() > kMostClasses) {

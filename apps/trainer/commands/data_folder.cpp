@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "nixie/data/files/array_source.h"
+#include "nixie/data/files/image.h"
 #include "nixie/data/files/manifest.h"
 #include "nixie/data/files/packed_file.h"
 #include "nixie/data/files/shards.h"
@@ -67,6 +68,23 @@ std::optional<ImageSize> size_of(const AnyDataset& data) {
   return ImageSize{shape[0], std::min(shape[1], shape[2])};
 }
 
+/// The middle of the short sides of some of the pictures; nothing where none can be read.
+std::optional<std::int64_t> middle_side(const fs::path& folder) {
+  constexpr std::size_t kLooks = 32;
+  const FolderScan scan = scan_pictures(find_parts(folder).train);
+  std::vector<std::int64_t> sides;
+  for (const auto& pictures : scan.pictures)
+    for (std::size_t i = 0; i < pictures.size(); i += 1 + pictures.size() * scan.pictures.size() / kLooks) try {
+        const auto [width, height] = image_size(scan.source.read(pictures[i]), scan.source.path_of(pictures[i]));
+        sides.push_back(std::min(width, height));
+      } catch (const Error& error) {
+        if (error.fault() != Fault::data) throw;  // a damaged picture is named when it is read
+      }
+  if (sides.empty()) return std::nullopt;
+  std::sort(sides.begin(), sides.end());
+  return sides[sides.size() / 2];
+}
+
 /// What the last layer has to give, and the kind of that layer.
 struct LastLayer {
   std::int64_t outputs = 0;
@@ -119,10 +137,14 @@ std::vector<std::string> data_assignments(const TrainConfig& config, const fs::p
   std::vector<std::string> assignments = {path + ".path=" + field_text(folder.string())};
   if (config.data.kind() == kind) return assignments;
   assignments.push_back(fmt::format("{}.batch={}", path, config.data.batch()));
-  const std::optional<ImageSize> size = size_of(config.data);
-  if (kind != ImageFolder::name || !size) return assignments;
-  // The margin that photographs are cropped by would cost small pictures their edges.
-  constexpr std::int64_t kSmall = 128;
+  if (kind != ImageFolder::name) return assignments;
+  // The margin that photographs are cropped by would cost small pictures their edges, and nobody wants tiny ones, such
+  // as CIFAR's, at a photograph's size.
+  constexpr std::int64_t kSmall = 128, kTiny = 64;
+  std::optional<ImageSize> size = size_of(config.data);
+  if (!size)
+    if (const auto side = middle_side(folder); side && *side <= kTiny) size = ImageSize{3, *side};
+  if (!size) return assignments;
   if (size->channels == 1 || size->channels == 3)
     assignments.push_back(fmt::format("{}.channels={}", path, size->channels));
   assignments.push_back(fmt::format("{}.crop={}", path, size->side));

@@ -1,10 +1,12 @@
 // DataScan: integer sums of bytes, so that no order of threads shows in the result.
 #include "nixie/apps/trainer/commands/data_scan.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <map>
 #include <mutex>
+#include <span>
 #include <thread>
 
 #include "nixie/core/base/error.h"
@@ -43,6 +45,40 @@ struct Sums {
   }
 };
 
+/// What is known of the targets read so far.
+struct TargetSums {
+  std::vector<double> plain, square, least, most;
+
+  explicit TargetSums(const SampleTarget& target) {
+    const auto count = target.dtype == Dtype::f32 ? std::min(target.shape.size(), DataScan::kTargets) : 0;
+    for (auto* each : {&plain, &square, &least, &most}) each->resize(static_cast<std::size_t>(count));
+  }
+  void add(std::span<const float> values, bool is_first) {
+    for (std::size_t i = 0; i < plain.size(); ++i) {
+      const double value = values[i];
+      plain[i] += value, square[i] += value * value;
+      least[i] = is_first ? value : std::min(least[i], value);
+      most[i] = is_first ? value : std::max(most[i], value);
+    }
+  }
+  std::vector<DataScan::Numbers> numbers(std::int64_t read) const {
+    std::vector<DataScan::Numbers> result;
+    for (std::size_t i = 0; i < plain.size() && read > 0; ++i) {
+      const double mean = plain[i] / static_cast<double>(read), square_mean = square[i] / static_cast<double>(read);
+      result.push_back({mean, std::sqrt(std::max(0.0, square_mean - mean * mean)), least[i], most[i]});
+    }
+    return result;
+  }
+};
+
+/// A target that is no class, as its numbers or the classes of its pixels.
+template <class T>
+std::vector<T> target_of(const Dataset& dataset, std::int64_t index) {
+  std::vector<T> values(static_cast<std::size_t>(dataset.target().shape.size()));
+  dataset.load_target(index, {}, std::as_writable_bytes(std::span(values)));
+  return values;
+}
+
 /// Reads a sample into the sums and gives its label.
 std::int32_t read_sample(const Dataset& dataset, std::int64_t index, Sums& sums) {
   const auto size = static_cast<std::size_t>(dataset.sample_shape().size());
@@ -67,15 +103,21 @@ DataScan scan_data(const Dataset& dataset, const std::function<void(std::int64_t
   const auto channels = static_cast<std::size_t>(dataset.sample_shape()[0]);
   DataScan scan{.counts = std::vector<std::int64_t>(static_cast<std::size_t>(dataset.classes()))};
   Sums all(channels);
+  const SampleTarget target = dataset.target();
+  TargetSums targets(target);
   std::map<std::int64_t, std::string> damaged;
   std::mutex mutex;
   std::int64_t done = 0;
   on_all_cores(dataset.size(), [&](std::int64_t i) {
     Sums sums(channels);
     std::int32_t label = 0;
+    std::vector<float> numbers;
+    std::vector<std::int32_t> classes;
     std::string damage;
     try {
       label = read_sample(dataset, i, sums);
+      if (target.dtype == Dtype::f32) numbers = target_of<float>(dataset, i);
+      if (target.is_dense()) classes = target_of<std::int32_t>(dataset, i);
     } catch (const Error& error) {
       damage = error.what();
     }
@@ -86,9 +128,13 @@ DataScan scan_data(const Dataset& dataset, const std::function<void(std::int64_t
       return;
     }
     all.add(sums);
-    if (dataset.target().is_class()) ++scan.counts[static_cast<std::size_t>(label)];
+    if (!numbers.empty()) targets.add(numbers, scan.read == 0);
+    if (target.is_class()) ++scan.counts[static_cast<std::size_t>(label)];
+    for (const std::int32_t each : classes)  // others are no class
+      if (each >= 0 && each < dataset.classes()) ++scan.counts[static_cast<std::size_t>(each)];
     ++scan.read;
   });
+  scan.targets = targets.numbers(scan.read);
   for (const auto& [index, line] : damaged) scan.damaged.push_back(line);
   const double unit = dataset.bytes() ? 255 : 1, pixels = static_cast<double>(std::max<std::int64_t>(scan.read, 1)) *
                                                           static_cast<double>(dataset.sample_shape().size()) /

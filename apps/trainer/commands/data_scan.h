@@ -10,8 +10,14 @@
 namespace nixie {
 
 struct DataScan {
-  std::vector<std::int64_t> counts = {};          ///< samples of each class
+  std::vector<std::int64_t> counts = {};          ///< samples of each class; of masks, pixels
   std::vector<double> mean = {}, deviation = {};  ///< per channel; of bytes in [0, 1]
+  /// Of targets that are numbers, the first kTargets of a sample.
+  struct Numbers {
+    double mean = 0, deviation = 0, least = 0, most = 0;
+  };
+  static constexpr std::int64_t kTargets = 16;
+  std::vector<Numbers> targets = {};
   std::vector<std::string> damaged = {};  ///< a line for each sample that cannot be read, in the dataset's order
   std::int64_t read = 0;                  ///< samples that can
 };

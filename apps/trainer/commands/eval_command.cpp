@@ -1,11 +1,17 @@
 // The checkpoint's configuration, its data perhaps elsewhere.
 #include "nixie/apps/trainer/commands/eval_command.h"
 
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+
 #include "nixie/apps/trainer/commands/data_folder.h"
 #include "nixie/apps/trainer/evaluator.h"
 #include "nixie/apps/trainer/machine.h"
 #include "nixie/apps/trainer/program/program.h"
 #include "nixie/apps/trainer/trained_model.h"
+#include "nixie/core/base/one_line.h"
 
 namespace nixie {
 namespace {
@@ -20,6 +26,52 @@ void check_same_classes(const TrainedModel& trained, const Dataset& data) {
   const auto name = [&](const std::vector<std::string>& list) { return at < list.size() ? list[at] : "none"; };
   fail(Fault::data, "class ", at, " of the data is ", name(found), ", the model was trained with ", name(names), " (",
        found.size(), " and ", names.size(), " classes); give it data with the same classes");
+}
+
+/// A row for each class of the samples with the share that is right; of many classes the pairs most often confused.
+std::string confusion_text(const std::vector<Prediction>& predictions, const std::vector<std::string>& names) {
+  constexpr std::size_t kMostClasses = 30, kMostPairs = 30;
+  std::map<std::pair<std::int32_t, std::int32_t>, std::int64_t> pairs;  // label, predicted -> samples
+  for (const auto& [label, predicted, score] : predictions) ++pairs[{label, predicted}];
+  // A model may have more outputs than the data has classes.
+  const auto name = [&](std::int32_t c) {
+    return static_cast<std::size_t>(c) < names.size() ? one_line(names[static_cast<std::size_t>(c)])
+                                                      : std::to_string(c);
+  };
+  std::set<std::int32_t> classes;
+  for (const auto& [pair, count] : pairs) classes.insert({pair.first, pair.second});
+  if (classes.size() > kMostClasses) {
+    std::vector<std::tuple<std::int64_t, std::int32_t, std::int32_t>> wrong;
+    for (const auto& [pair, count] : pairs)
+      if (pair.first != pair.second) wrong.emplace_back(-count, pair.first, pair.second);
+    std::sort(wrong.begin(), wrong.end());
+    wrong.resize(std::min(wrong.size(), kMostPairs));
+    std::string text = fmt::format("{:>8}  class, taken for\n", "samples");
+    for (const auto& [count, label, predicted] : wrong)
+      text += fmt::format("{:8}  {}, {}\n", -count, name(label), name(predicted));
+    return text;
+  }
+  std::size_t first = std::string_view("class").size();
+  for (const std::int32_t c : classes) first = std::max(first, name(c).size());
+  const auto width = [&](std::int32_t c) { return std::max<std::size_t>(5, name(c).size()); };
+  std::string text = fmt::format("{:{}}", "class", first);
+  for (const std::int32_t c : classes) text += fmt::format(" {:>{}}", name(c), width(c));
+  text += fmt::format(" {:>7}\n", "right");
+  for (const std::int32_t label : classes) {
+    std::int64_t all = 0;
+    std::string row;
+    for (const std::int32_t predicted : classes) {
+      const auto found = pairs.find({label, predicted});
+      const std::int64_t count = found == pairs.end() ? 0 : found->second;
+      all += count;
+      row += fmt::format(" {:{}}", count, width(predicted));
+    }
+    if (all == 0) continue;  // no sample of it
+    const auto right = pairs.find({label, label});
+    const double share = right == pairs.end() ? 0 : static_cast<double>(right->second) / static_cast<double>(all);
+    text += fmt::format("{:{}}{} {:7.4f}\n", name(label), first, row, share);
+  }
+  return "rows: what the samples are; columns: what the model says\n" + text;
 }
 
 }  // namespace
@@ -38,12 +90,15 @@ void run_eval(const EvalCommand& command) {
   check_same_classes(trained, *half);
   check(half->sample_shape() == trained.model.input_shape(), "the data's samples are ", half->sample_shape(),
         ", the model was trained with ", trained.model.input_shape(), "; set the data's size");
+  check(!command.confusion || half->target().is_class(), "the data's targets are ", to_string(half->target()),
+        ", so no class is taken for another; leave --confusion out");
   const auto backend = open_backend(config.backend, config.threads);
   LoaderOptions options = config.loader;
   options.batch = config.data.batch();
   tell("{}\nmodel {} of {}, after step {}\ndata {}: {} samples, the {} half\n", machine_text(*backend, config.threads),
        config.model.kind(), file, trained.step, config.data.kind(), half->size(), command.split);
   const Evaluation result = *Evaluator(*backend, trained.model, config, half, options).run();
+  if (command.confusion) tell("{}", confusion_text(result.predictions, half->class_names()));
   for (const auto& [name, value] : result.metrics) tell("{} {} {:.4f}\n", command.split, name, value);
   tell("{}\n", to_string(result, command.split));
 }

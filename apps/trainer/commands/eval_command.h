@@ -12,6 +12,7 @@ struct EvalCommand {
   CheckpointChoice checkpoint = {};
   std::filesystem::path data = {};            ///< empty: the data of the run
   std::string split = "test";                 ///< or train
+  bool confusion = false;                     ///< also prints how often each class is taken for each
   std::vector<std::string> assignments = {};  ///< of --set
 };
 

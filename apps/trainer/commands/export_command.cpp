@@ -52,8 +52,9 @@ std::map<std::string, std::string> metadata_of(const TrainedModel& trained) {
 
 void run_export(const ExportCommand& command) {
   const std::string suffix = command.out.extension().string();
-  check(suffix == ".safetensors" || suffix == ".onnx" || suffix == ".h5", command.out.string(), " ends in ",
-        suffix.empty() ? "nothing" : suffix, ", expected .onnx, .safetensors or .h5");
+  check(suffix == ".safetensors" || suffix == ".onnx" || suffix == ".h5", command.out.string(),
+        suffix.empty() ? " has no ending" : " ends in " + suffix, ", expected .onnx, .safetensors or .h5",
+        suffix == ".pth" || suffix == ".pt" ? "; PyTorch reads .safetensors by safetensors.torch.load_file" : "");
   check(suffix == ".onnx" || !command.fold, "--fold is for .onnx: ", suffix, " keeps every parameter");
   check(!command.config.empty() || (command.assignments.empty() && command.data.empty()),
         "--set and --data are for --config FILE");

@@ -15,7 +15,16 @@ configuration with every default, `--set key.path=value` changes a value, and a 
 A layer may have a name, which becomes the prefix of its parameters: `{conv2d: {out: 64}, name: conv1}`. Initialisers are
 `constant: {value}`, `uniform: {low, high}`, `normal: {deviation, mean}`, `glorot: {gain}`, `kaiming: {gain}` and `orthonormal: {scale}`.
 
-`trainer list --markdown` prints this page from the program itself: from the text beside each field, in configs/parse/config.h and in `fields()` of the
+Anchors, aliases and merge keys of YAML work, and keys at the top that begin with a dot only hold anchors:
+```yaml
+.conv: &conv {kernel: 3, pad: same, bias: false}
+model:
+  - conv2d: {<<: *conv, out: 24}
+  - relu
+```
+
+`trainer list` prints all keys on the terminal, `trainer list optimizers` (or models, layers, losses, metrics, schedules, datasets) a part of them, and
+`trainer list configs` the configurations that came with the program. `trainer list --markdown` prints this page from the program itself: from the text beside each field, in configs/parse/config.h and in `fields()` of the
 structs of layers, data and optimizers.
 )";
 

@@ -27,13 +27,21 @@ std::string near_option(const CLI::App& app, const std::vector<std::string>& arg
   return {};
 }
 
+/// What the parser says; the arguments that it does not know in the order in which they were given.
+std::string told(const CLI::App& app, const CLI::Error& error) {
+  const std::vector<std::string> unknown = app.remaining();
+  const bool is_unknown = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError);
+  if (!is_unknown || unknown.size() < 2) return one_line(error.what());  // CLI11 lists them from the last
+  return one_line(fmt::format("The following arguments were not expected: {}", fmt::join(unknown, " ")));
+}
+
 }  // namespace
 
 void parse_arguments(CLI::App& app, std::vector<std::string> arguments, const std::function<std::string()>& hint) {
   app.failure_message([=](const CLI::App* parsed, const CLI::Error& error) {
     std::string advice = hint ? hint() : std::string();
     if (advice.empty()) advice = near_option(*parsed, arguments);
-    const std::string line = one_line(error.what());
+    const std::string line = told(*parsed, error);
     if (advice.empty() && !line.ends_with('?')) advice = "; --help says more";
     return line + advice + "\n";
   });

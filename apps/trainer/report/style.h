@@ -18,7 +18,7 @@ h2 { font-size: 17px; margin: 32px 0 10px; }
 p, .soft { color: var(--soft); margin: 4px 0; }
 .tiles, .charts { display: grid; gap: 12px; margin-top: 16px; }
 .tiles { grid-template-columns: repeat(auto-fit, minmax(130px, 1fr)); }
-.charts { grid-template-columns: repeat(auto-fit, minmax(min(100%, 480px), 1fr)); }
+.charts { grid-template-columns: repeat(auto-fit, minmax(min(100%, 420px), 1fr)); }
 .tiles div, figure { background: var(--panel); border: 1px solid var(--edge); border-radius: 8px; margin: 0;
   padding: 10px 12px; }
 .tiles b { display: block; font-size: 20px; }
