@@ -26,23 +26,11 @@ const Tensor& Inputs::operator[](const std::string& name) const {
 Graph prepare(const Graph& graph, PrecisionPolicy precision) { return apply_precision(simplify(graph), precision); }
 
 Graph rewrite(const Graph& prepared, Fusion fusion) {
-  return fusion == Fusion::full ? expand_short_products(prepared) : prepared;
+  return fusion == Fusion::full ? recompute(expand_short_products(prepared)) : prepared;
 }
-
-namespace {
-
-// Whether the same memory and numbers are bound to plans of both.
-bool bind_alike(const Graph& a, const Graph& b) {
-  const auto same = [](const Tensor& x, const Tensor& y) { return x.id() == y.id(); };
-  return std::ranges::equal(leaves_of(a), leaves_of(b), same) && scalars_of(a) == scalars_of(b);
-}
-
-}  // namespace
 
 Plan plan_of(const Graph& rewritten, Backend& backend, Fusion fusion) {
-  Graph graph = fusion == Fusion::full ? recompute(rewritten) : rewritten;
-  if (!bind_alike(graph, rewritten)) graph = rewritten;  // who runs the plan knows that one alone
-  Plan plan = fuse(graph, choose_layout(graph, backend.target()), fusion);
+  Plan plan = fuse(rewritten, choose_layout(rewritten, backend.target()), fusion);
   backend.lower(plan);
   plan_memory(plan, backend.target());
   return plan;
@@ -266,13 +254,28 @@ Outputs Step::operator()(const std::map<std::string, Tensor>& inputs) {
   return outputs;
 }
 
+namespace {
+
+// Whether the same memory and numbers are bound to plans of both.
+bool bind_alike(const Graph& a, const Graph& b) {
+  const auto same = [](const Tensor& x, const Tensor& y) { return x.id() == y.id(); };
+  return std::ranges::equal(leaves_of(a), leaves_of(b), same) && scalars_of(a) == scalars_of(b);
+}
+
+}  // namespace
+
+// Each call rewrites its graph to find the plan of an earlier one, so that values are recomputed only where that
+// changes nothing that is bound.
 std::vector<Tensor> evaluate(const std::vector<Tensor>& values, Backend& backend) {
-  const Graph graph = rewrite(prepare({.outputs = values}, PrecisionPolicy::ieee));
+  const Graph graph = expand_short_products(prepare({.outputs = values}, PrecisionPolicy::ieee));
   const std::vector<Tensor> leaves = leaves_of(graph);
   for (const Tensor& leaf : leaves)
     check(input_of(leaf).storage != nullptr, "evaluate: the value depends on \"", input_of(leaf).name,
           "\", which only has a value inside its Step");
-  const auto executable = backend.reused(signature(graph), [&] { return backend.compile(plan_of(graph, backend)); });
+  const auto executable = backend.reused(signature(graph), [&] {
+    const Graph again = recompute(graph);
+    return backend.compile(plan_of(bind_alike(again, graph) ? again : graph, backend));
+  });
   std::vector<std::shared_ptr<Buffer>> externals;
   for (const Tensor& leaf : leaves) externals.push_back(input_of(leaf).storage->on(backend));
   Results results(graph.outputs);

@@ -120,7 +120,7 @@ std::string shipped_configs_text() {
   std::error_code ignored;
   const fs::path program = fs::read_symlink("/proc/self/exe", ignored);
   std::string text;
-  for (const fs::path& file : shipped_configs(program)) {
+  for (const std::string& file : shipped_configs(program)) {
     std::ifstream stream = open_to_read(found_config(file, program), Fault::usage, "install nixie again");
     std::string line;
     std::getline(stream, line);

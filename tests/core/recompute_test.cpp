@@ -4,6 +4,7 @@
 #include "nixie/core/passes/fuse.h"
 #include "nixie/core/passes/recompute.h"
 #include "nixie/core/passes/simplify.h"
+#include "nixie/core/step.h"
 #include "nixie/tests/core/support.h"
 
 namespace nixie {
@@ -48,6 +49,25 @@ TEST(Recompute, BatchNormStoresWhatTheNextLayerReadsAlone) {
   // z, relu(...), the gradients of both; before also z - mean.
   EXPECT_EQ(stores_of(plan_of(outputs, false), images), 5) << to_string(plan_of(outputs, false));
   EXPECT_EQ(stores_of(plan_of(outputs, true), images), 4) << to_string(plan_of(outputs, true));
+}
+
+// Copies of nodes change the order of leaves and numbers; a Step recomputes all the same, and binds what its plan asks
+// for.
+TEST(Recompute, IsPartOfAStep) {
+  const Layers layers;
+  const auto normalised = [&](const Tensor& z) {
+    return relu(standardize(z, {0, 2, 3}, 1e-5f) * layers.scale + layers.shift);
+  };
+  Step step(testing::cpu(), [&](const Inputs&) {
+    const auto all = layers.gradients_of(normalised);
+    return Outputs{{"first", all[0]}, {"second", all[1]}, {"scale", all[2]}, {"shift", all[3]}};
+  });
+  EXPECT_EQ(stores_of(step.plan({}), {2, 4, 6, 6}), 4) << to_string(step.plan({}));
+  const Outputs found = step({});
+  const auto expected = layers.gradients_of(normalised);
+  const char* const names[] = {"first", "second", "scale", "shift"};
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    testing::expect_values(found.at(names[i]), testing::values_of(evaluate(expected[i])), 1e-3);
 }
 
 // What kernels with heads load of a shape beside their operands.
