@@ -46,7 +46,8 @@ std::string field_text(const ParameterGroup& group) { return fields_text(group);
 Optimizer::Optimizer(const Parameters& parameters, const OptimizerOptions& options, const RunLength& run)
     : options_(options),
       state_(parameters.seed()),
-      schedule_(options.schedule, run, state_.scope("shared")),
+      schedule_(options.schedule.value_or(ConstantRate{.rate = options.rule.usual_rate()}), run,
+                state_.scope("shared")),
       loss_scale_(options.loss_scale, state_.scope("shared")),
       count_(state_.scope("shared").state("step", {}, {}, Dtype::i32)) {
   {

@@ -40,11 +40,11 @@ std::string field_text(const ParameterGroup& group);
 
 struct OptimizerOptions {
   AnyOptimizer rule = {};
-  AnySchedule schedule = {};
-  std::vector<std::string> freeze = {};     ///< full names of parameters that stay as they are; * matches any text
-  std::vector<ParameterGroup> groups = {};  ///< the first that matches a parameter counts
-  double clip_value = 0;                    ///< largest gradient element, 0 = no limit; applied first
-  double clip_norm = 0;                     ///< largest norm of all gradients together, 0 = no limit
+  std::optional<AnySchedule> schedule = {};  ///< none: constant, at the rule's usual rate
+  std::vector<std::string> freeze = {};      ///< full names of parameters that stay as they are; * matches any text
+  std::vector<ParameterGroup> groups = {};   ///< the first that matches a parameter counts
+  double clip_value = 0;                     ///< largest gradient element, 0 = no limit; applied first
+  double clip_norm = 0;                      ///< largest norm of all gradients together, 0 = no limit
   LossScaleOptions loss_scale = {};
 };
 

@@ -1,6 +1,6 @@
 // The update rules: stochastic gradient descent and its adaptive relatives, with PyTorch's formulas, defaults and
 // buffer names, so that states can be exchanged. In the formulas g is the gradient plus weight_decay * w, and buffers
-// start at zero. `usual_rate` is the learning rate of a configuration without a schedule.
+// start at zero. `usual_rate` is the learning rate where no schedule gives one.
 #pragma once
 
 #include "nixie/optimizers/update_rule.h"

@@ -51,6 +51,7 @@ class AnyOptimizer {
   AnyOptimizer(const T& rule)
       : kind_(T::name),
         text_(fields_text(rule)),
+        usual_rate_(usual_rate_of<T>()),
         build_([rule](const Variable& w, Parameters& state, double weight_decay_factor) {
           check_fields(rule);
           T scaled = rule;
@@ -60,6 +61,8 @@ class AnyOptimizer {
 
   /// `sgd`
   const std::string& kind() const { return kind_; }
+  /// The learning rate where no schedule gives one: the rule's `usual_rate`, 0.01 where it names none.
+  double usual_rate() const { return usual_rate_; }
   /// `sgd: {momentum: 0.9, ...}`
   std::string text() const { return kind_ + ": " + text_; }
   /// The update of a parameter, with its buffers in `state` and its factor of the rule's weight decay.
@@ -68,7 +71,14 @@ class AnyOptimizer {
   }
 
  private:
+  template <class T>
+  static constexpr double usual_rate_of() {
+    if constexpr (requires { T::usual_rate; }) return T::usual_rate;
+    return 0.01;
+  }
+
   std::string kind_, text_;
+  double usual_rate_;
   std::function<Update(const Variable&, Parameters&, double)> build_;
 };
 std::string field_text(const AnyOptimizer& optimizer);

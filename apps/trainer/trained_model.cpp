@@ -114,7 +114,7 @@ Predictor::Predictor(const TrainedModel& trained, Backend& backend, std::int64_t
   check(out.rank() == 1 || out.rank() == 3, "the model's output is ", out,
         " for a sample, expected one number per class, or [classes, height, width]");
   for (std::int64_t c = static_cast<std::int64_t>(class_names_.size()); c < out[0]; ++c)
-    class_names_.push_back(std::to_string(c));
+    class_names_.push_back((is_ranked_ ? "" : "output ") + std::to_string(c));
 }
 
 Outputs Predictor::forward(const Inputs& in) const {

@@ -33,7 +33,7 @@ TrainedModel model_from_weights(const TrainConfig& config);
 Checkpoint inference_checkpoint(const TrainedModel& trained);
 
 struct Score {
-  std::string class_name;
+  std::string class_name;  ///< of a number `output 0` ...: checkpoints hold no names of numbers
   double value = 0;  ///< a probability where the loss makes it one, else the output; of a mask the share of its pixels
 };
 

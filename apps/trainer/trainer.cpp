@@ -206,7 +206,7 @@ bool Trainer::train_on(const std::function<bool()>& stop, const std::function<bo
     tell(&Callback::step_ends, state_.step);
     enter("logs, evaluates or saves");
     const bool evaluates = is_evaluation_due();
-    if (evaluates || state_.step % config_.log_every == 0) log_interval();
+    if (evaluates || is_row_due()) log_interval();
     if (evaluates && !evaluate_and_save(evaluated)) return false;
     const bool is_stopped = stop && stop() && state_.step < total_steps_, is_wanted = save_now && save_now();
     const bool is_due = config_.save_every > 0 && state_.step % config_.save_every == 0;
@@ -252,9 +252,17 @@ void Trainer::show_running_figures() {
 
 double Trainer::rate() const { return optimizer_.schedule().rate(state_.step - 1) * state_.rate_factor(); }
 
-bool Trainer::is_evaluation_due() const {
+std::int64_t Trainer::next_evaluation(std::int64_t step) const {
   const std::int64_t every = config_.evaluate_every > 0 ? config_.evaluate_every : steps_per_epoch_;
-  return state_.step % every == 0 || state_.step == total_steps_;
+  return std::min((step / every + 1) * every, total_steps_);
+}
+
+bool Trainer::is_evaluation_due() const { return next_evaluation(state_.step - 1) == state_.step; }
+
+// Means over few steps are noisy, so the row of an evaluation takes over a row that would leave it less than half.
+bool Trainer::is_row_due() const {
+  return state_.step - state_.logged >= config_.log_every &&
+         2 * (next_evaluation(state_.step) - state_.step) >= config_.log_every;
 }
 
 void Trainer::read_sums() {

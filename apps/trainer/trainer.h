@@ -27,7 +27,7 @@ class Callback {
   virtual void train_begins(Trainer&) {}
   virtual void epoch_begins(Trainer&, std::int64_t /*epoch*/) {}  ///< from 0
   virtual void step_ends(Trainer&, std::int64_t /*step*/) {}      ///< steps done
-  virtual void interval_ends(Trainer&, const Interval&) {}        ///< each `log_every` steps
+  virtual void interval_ends(Trainer&, const Interval&) {}        ///< with each row of training
   virtual void evaluation_ends(Trainer&, const Evaluation&) {}
   virtual void save_begins(Trainer&, const std::vector<std::string>& /*files*/) {}
   virtual void epoch_ends(Trainer&, std::int64_t /*epoch*/) {}
@@ -126,7 +126,10 @@ class Trainer {
   void show_running_figures();
   void read_sums();
   void log_interval();
+  /// The first step after `step` that is followed by an evaluation.
+  std::int64_t next_evaluation(std::int64_t step) const;
   bool is_evaluation_due() const;
+  bool is_row_due() const;
   bool evaluate_and_save(const std::function<bool()>& stop);
   double score(const Evaluation& result) const;
   bool is_out_of_patience() const;

@@ -23,15 +23,6 @@ void check_present(const Tree& tree, const char* key, Problems& problems) {
   if (!found || found->is_null()) problems.add(tree.place, "the key ", key, " is missing");
 }
 
-/// The learning rate of a rule without a schedule.
-double usual_rate(const AnyOptimizer& optimizer) {
-  double rate = ConstantRate{}.rate;
-  AllOptimizers::for_each([&]<class T>() {
-    if (optimizer.kind() == T::name) rate = T::usual_rate;
-  });
-  return rate;
-}
-
 /// Adds `KEY.NAME` for each type of the list that has the key.
 template <class List>
 void add_places(const char* part, const std::string& key, std::vector<std::string>& places) {
@@ -122,7 +113,7 @@ TrainConfig read_config(const Tree& tree) {
                  "noise_scale compares the gradients of a step's batches, but accumulate is ", config.accumulate,
                  ", expected 2 or more");
   problems.raise();
-  if (!tree.find("schedule")) config.schedule = ConstantRate{.rate = usual_rate(config.optimizer)};
+  if (!tree.find("schedule")) config.schedule = ConstantRate{.rate = config.optimizer.usual_rate()};
   if (const Tree* file = tree.find("init_from"); file && !config.init_from.empty())
     config.init_from = resolved_path(config.init_from, file->place).string();
   return config;

@@ -98,7 +98,8 @@ struct TrainConfig {
               "on a non-finite loss or gradient: stop the run, skip the step, or roll_back to the last checkpoint with "
               "half the rate, five times at most",
               one_of("stop skip roll_back")),
-        field("log_every", &C::log_every, "steps between two log lines", {1, 1e9}),
+        field("log_every", &C::log_every,
+              "steps of a log line; the last before an evaluation covers half of that or more", {1, 1e9}),
         field("save_every", &C::save_every, "steps between two checkpoints besides those of evaluations, 0 = none",
               {0, 1e9}),
         field("evaluate_every", &C::evaluate_every,

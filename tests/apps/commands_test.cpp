@@ -296,6 +296,24 @@ TEST_F(Commands, AFolderChoosesTheDataset) {
               HasSubstr("neither folders of pictures per class nor"));
 }
 
+// The path that needs no name of a dataset is that of --data, wherever both can be written; the last one counts.
+TEST_F(Commands, APathOfTheDataIsAFolder) {
+  const std::string net = " --config " + path("net.yaml"), colours = path("colours");
+  const Ran data = trainer("config" + net + " --data " + colours);
+  EXPECT_THAT(data.output, HasSubstr("path: \"" + colours + "\""));
+  for (const std::string& set : {" --set data.path=" + colours, " --set 'data.path=\"" + colours + "\"'",
+                                 " --data none --set data.path=none --set data.path=" + colours}) {
+    const Ran ran = trainer("config" + net + set);
+    EXPECT_EQ(ran.code, 0) << ran.output;
+    EXPECT_EQ(ran.output, data.output) << set;
+  }
+  const std::string checkpoint = "eval --checkpoint " + path("run/last.h5");
+  EXPECT_EQ(trainer(checkpoint + " --set data.path=" + colours).output,
+            trainer(checkpoint + " --data " + colours).output);
+  EXPECT_THAT(trainer(checkpoint + " --set data.path=" + path("none")).output, HasSubstr("none: no such folder"));
+  EXPECT_THAT(trainer("config" + net + " --set data.path=[]").output, HasSubstr("the path stands with the dataset"));
+}
+
 TEST_F(Commands, AFolderSetsTheNumberOfClasses) {
   TrainConfig config = small_config();
   EXPECT_THAT(class_assignments(config, *folder_ / "colours"), ElementsAre("model.5.linear.out=3"));

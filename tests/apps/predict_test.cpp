@@ -84,11 +84,13 @@ log_every: 1000
   const Ran ran = trainer("predict --csv --run " + run + " " + (folder / "new.csv").string());
   ASSERT_EQ(ran.code, 0) << ran.output;
   for (const auto& [row, expected] : {std::pair(0, 1.75), {1, 0.5}}) {
-    const std::string start = fmt::format("new.csv[{}],1,0,", row);
+    const std::string start = fmt::format("new.csv[{}],1,output 0,", row);
     const std::size_t at = ran.output.find(start);
     ASSERT_NE(at, std::string::npos) << ran.output;
     EXPECT_NEAR(std::stod(ran.output.substr(at + start.size())), expected, 0.05);
   }
+  const Ran lines = trainer("predict --run " + run + " " + (folder / "new.csv").string());
+  EXPECT_THAT(lines.output, testing::ContainsRegex("new.csv.0.\n +[0-9.]+  output 0\n"));
 }
 
 }  // namespace

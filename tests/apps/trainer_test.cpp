@@ -32,12 +32,44 @@ TEST(Trainer, LeavesARowPerIntervalAndEvaluation) {
   train_all(folder.path(), small_config());
   const std::vector<std::string> rows = lines_of(folder / "metrics.csv");
   const std::vector<std::string> expected = {"epoch,step,split", "1,4,train",  "1,8,train",  "1,10,train",
-                                             "1,10,test",        "2,12,train", "2,16,train", "2,20,train",
+                                             "1,10,test",        "2,14,train", "2,18,train", "2,20,train",
                                              "2,20,test",        "3,23,train", "3,23,test"};
   ASSERT_EQ(rows.size(), expected.size());
   for (std::size_t i = 0; i < rows.size(); ++i) EXPECT_TRUE(rows[i].starts_with(expected[i] + ",")) << rows[i];
   EXPECT_EQ(lines_of(folder / "timing.csv").size(), 1u + 7u);
   EXPECT_EQ(config_text(load_config(folder / "config.yaml")), config_text(small_config()));
+}
+
+// The sawtooth of a curve: a mean over the one step that was left of an epoch.
+TEST(Trainer, NoRowBeforeAnEvaluationIsOfFewSteps) {
+  struct Rows : Callback {
+    std::vector<std::int64_t> steps = {};
+    void interval_ends(Trainer&, const Interval& interval) override { steps.push_back(interval.step); }
+  };
+  const struct {
+    std::int64_t epoch, log_every, evaluate_every;
+    std::vector<std::int64_t> rows;
+  } kCases[] = {
+      {11, 5, 0, {5, 11, 16, 22}},          // in place of 10 and 11, 15, 20 and 22
+      {13, 5, 0, {5, 10, 13, 18, 23, 26}},  // the row takes 3 of 5
+      {12, 4, 0, {4, 8, 12, 16, 20, 24}},   // nothing is left
+      {3, 5, 0, {3, 6}},                    // no more to be had
+      {3, 1, 0, {1, 2, 3, 4, 5, 6}},
+      {11, 4, 5, {5, 10, 15, 20, 22}},  // the end of the run, too
+      {9, 4, 7, {4, 7, 11, 14, 18}},
+  };
+  for (const auto& c : kCases) {
+    TrainConfig config = small_config("threads: 1");
+    config.model = AnyModel(Sequential{Flatten{}, Linear{.out = 10}});
+    config.data = Glyphs{.train = c.epoch * 2, .test = 2, .batch = 2};
+    config.epochs = 2;
+    config.steps = 0;
+    config.log_every = c.log_every;
+    config.evaluate_every = c.evaluate_every;
+    const auto rows = std::make_shared<Rows>();
+    EXPECT_TRUE(Trainer(config, {.callbacks = {rows}}).train());
+    EXPECT_EQ(rows->steps, c.rows) << c.epoch << " steps, log_every " << c.log_every;
+  }
 }
 
 TEST(Trainer, LearnsGlyphs) {
@@ -81,10 +113,10 @@ TEST(Trainer, RowsBehindTheCheckpointAreCutOff) {
   struct Kill {};
   {
     Trainer trainer(config, {.run = broken.path()});
-    EXPECT_THROW(trainer.train([&]() -> bool { return trainer.step() == 17 ? throw Kill{} : false; }), Kill);
+    EXPECT_THROW(trainer.train([&]() -> bool { return trainer.step() == 18 ? throw Kill{} : false; }), Kill);
   }
-  EXPECT_THAT(text_of(broken / "metrics.csv"), HasSubstr("2,16,train"));
-  std::ofstream(broken / "metrics.csv", std::ios::app) << "2,17,tra";  // torn
+  EXPECT_THAT(text_of(broken / "metrics.csv"), HasSubstr("2,18,train"));
+  std::ofstream(broken / "metrics.csv", std::ios::app) << "2,19,tra";  // torn
   const std::filesystem::path half = broken / ".last.h5.tmp.1234";     // of a checkpoint
   std::ofstream(half) << "half";
   Trainer trainer(config, {.run = broken.path()});

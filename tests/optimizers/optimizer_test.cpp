@@ -165,6 +165,24 @@ TEST(Optimizer, AdamCountsUpdates) {
   EXPECT_EQ(toy.w()[2], 1);
 }
 
+// Published: Kingma and Ba's 0.001, Zeiler's 1, and PyTorch's defaults for the others.
+TEST(Optimizer, WithoutAScheduleTheRateIsTheRulesUsualOne) {
+  const struct {
+    AnyOptimizer rule;
+    double rate;
+  } kCases[] = {{Sgd{}, 0.01},     {Adam{}, 0.001},   {AdamW{}, 0.001},
+                {RmsProp{}, 0.01}, {Adagrad{}, 0.01}, {Adadelta{}, 1}};
+  for (const auto& c : kCases) {
+    Toy toy;
+    EXPECT_EQ(Optimizer(toy.parameters, {.rule = c.rule}).schedule().rate(0), c.rate) << c.rule.kind();
+    const AnySchedule given = ConstantRate{.rate = 0.3};
+    EXPECT_EQ(Optimizer(toy.parameters, {.rule = c.rule, .schedule = given}).schedule().rate(0), 0.3) << c.rule.kind();
+  }
+  Toy toy;
+  toy.train(Optimizer(toy.parameters, {.rule = Adam{}}), 2);  // with a constant gradient each step is the rate
+  EXPECT_NEAR(toy.w()[0], 1 - 0.002, 1e-6);
+}
+
 TEST(Optimizer, StateIsNamedByParameterAndBuffer) {
   Toy toy;
   const Optimizer optimizer(toy.parameters, {.rule = Adam{}, .schedule = PlateauRate{}});

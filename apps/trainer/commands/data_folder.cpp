@@ -152,8 +152,21 @@ std::vector<std::string> data_assignments(const TrainConfig& config, const fs::p
   return assignments;
 }
 
-std::vector<std::string> with_data(const fs::path& file, const fs::path& folder,
-                                   const std::vector<std::string>& assignments) {
+fs::path take_source(std::vector<std::string>& assignments) {
+  constexpr std::string_view kKey = "data.path=";
+  fs::path source;
+  std::erase_if(assignments, [&](const std::string& each) {
+    if (!each.starts_with(kKey)) return false;
+    const Tree value = parse_yaml("path: " + each.substr(kKey.size()), "--set " + each);
+    source = value.find("path")->text;
+    return !source.empty();
+  });
+  return source;
+}
+
+std::vector<std::string> with_data(const fs::path& file, fs::path folder, std::vector<std::string> assignments) {
+  if (file.empty()) return assignments;
+  if (const fs::path source = take_source(assignments); !source.empty()) folder = source;
   if (folder.empty()) return assignments;
   const TrainConfig config = load_config(file);
   std::vector<std::string> all = data_assignments(config, folder);

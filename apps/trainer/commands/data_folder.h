@@ -1,4 +1,4 @@
-// Detects the dataset in a folder from its contents, for --data FOLDER.
+// Detects the dataset in a folder from its contents, for --data FOLDER and --set data.path=FOLDER.
 #pragma once
 
 #include <filesystem>
@@ -16,9 +16,13 @@ std::vector<std::string> data_assignments(const TrainConfig& config, const std::
 /// another number; else nothing.
 std::vector<std::string> class_assignments(const TrainConfig& config, const std::filesystem::path& folder);
 
-/// `assignments` with all of those of `folder` for the configuration in `file` in front; just them where there is no
-/// folder.
-std::vector<std::string> with_data(const std::filesystem::path& file, const std::filesystem::path& folder,
-                                   const std::vector<std::string>& assignments);
+/// Takes each `data.path=SOURCE`, which says the same as `--data SOURCE`, out of the assignments. Gives the last
+/// source, or "".
+std::filesystem::path take_source(std::vector<std::string>& assignments);
+
+/// `assignments` with all of those of `folder`, or of the source that they name, for the configuration in `file` in
+/// front; just them where there is no folder or no configuration.
+std::vector<std::string> with_data(const std::filesystem::path& file, std::filesystem::path folder,
+                                   std::vector<std::string> assignments);
 
 }  // namespace nixie

@@ -78,10 +78,12 @@ std::string confusion_text(const std::vector<Prediction>& predictions, const std
 
 void run_eval(const EvalCommand& command) {
   const std::filesystem::path file = chosen_checkpoint(command.checkpoint);
-  TrainedModel trained = load_trained(file, command.assignments);
-  if (!command.data.empty()) {
-    std::vector<std::string> assignments = data_assignments(trained.config, command.data);
-    assignments.insert(assignments.end(), command.assignments.begin(), command.assignments.end());
+  std::vector<std::string> set = command.assignments;
+  const std::filesystem::path named = take_source(set), source = named.empty() ? command.data : named;
+  TrainedModel trained = load_trained(file, set);
+  if (!source.empty()) {
+    std::vector<std::string> assignments = data_assignments(trained.config, source);
+    assignments.insert(assignments.end(), set.begin(), set.end());
     trained.config = with_assignments(trained.config, "--data", assignments);
   }
   const TrainConfig& config = trained.config;

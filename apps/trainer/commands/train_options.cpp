@@ -10,8 +10,8 @@ void add_train_options(CLI::App& app, TrainRequest& request) {
       ->take_all()
       ->allow_extra_args(false);
   app.add_option("--data", request.data,
-                 "the data, in place of the file's: a folder of pictures per class, a .csv, .tar, .npz or .h5 file, or "
-                 "a folder of packed data, MNIST or CIFAR");
+                 "the data, in place of the file's (as --set data.path=): a folder of pictures per class, a .csv, "
+                 ".tar, .npz or .h5 file, or a folder of packed data, MNIST or CIFAR");
   app.add_option("--run", command.run, "folder for the run's files; by default runs/<config name>/<n>");
   app.add_option("--resume", command.checkpoint,
                  "go on from a checkpoint, or from the newest one of a run's folder (this one, --run's, or the "
