@@ -116,6 +116,20 @@ TEST_F(BenchmarkProgram, NetsMayLabelPixels) {
   EXPECT_LT(table.at("pixels")["lowest_loss"], table.at("pixels")["first_loss"]);
 }
 
+// The bias gradient of a transposed convolution is the sum of the operand that its filter gradient reads as images.
+TEST_F(BenchmarkProgram, NetsMayHaveTransposedConvolutions) {
+  const std::string config = (folder_ / "deconv.yaml").string();
+  std::ofstream(config)
+      << "model: [{conv2d: {out: 6, kernel: 3, stride: 2}}, relu, {deconv2d: {out: 6, kernel: 4, stride: 2}}, relu,\n"
+         "  {deconv2d: {out: 4, kernel: 3, stride: 2, pad: 1, groups: 2}}, relu, global_avg_pool, flatten, {linear: "
+         "{out: 3}}]\n"
+         "data: {generated: {train: 16, test: 8, height: 15, width: 17, classes: 3, batch: 8}}\noptimizer: sgd\n"
+         "epochs: 1\nbackend: cpu\n";
+  const auto table = rows("nets --config " + config + " --runs 1");
+  ASSERT_EQ(table.size(), 1u);
+  EXPECT_EQ(table.at("deconv")["check"]["update"]["contractions"], 4);
+}
+
 TEST_F(BenchmarkProgram, BothDoorsPrintTheRowsOfAConfiguration) {
   const std::string config = (folder_ / "small.yaml").string();
   std::ofstream(config)

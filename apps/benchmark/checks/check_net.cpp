@@ -33,13 +33,14 @@ void judge(const Deviation& deviation, const std::string& layer, const char* wha
 }
 
 void check_contraction(const NetWork::Probed& probed, const PrecisionTraits& precision, NetCheck& check) {
-  const auto& [node, layer, role] = probed.contraction;
+  const auto& [node, layer, role, output_grad] = probed.contraction;
   judge(compare_with_reference(node, probed.a, probed.b, probed.result, precision, kSamples), layer,
         to_string(role).data(), role, precision, check);
   ++of_role(check, role).contractions;
   if (probed.bias_grad.size() > 0)
-    judge(compare_bias_grad(node, probed.a, probed.bias_grad, precision, kSamples), layer, "bias update", role,
-          precision, check);
+    judge(compare_bias_grad(output_grad == 0 ? probed.a : probed.b, std::holds_alternative<Conv>(node.node().op),
+                            probed.bias_grad, precision, kSamples),
+          layer, "bias update", role, precision, check);
 }
 
 /// The results of `total` in f32, and in the precision that is judged without fusion; computed when first asked for.

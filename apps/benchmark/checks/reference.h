@@ -45,9 +45,9 @@ class Elements {
 /// The element at a row-major position of a Conv (any role) or Matmul node, from its operands' elements.
 ExactSum reference_element(const Tensor& node, const Elements& a, const Elements& b, std::int64_t position);
 
-/// The sum of the output gradient over all axes but the channels (outputs, of a product): the bias gradient of a filter
-/// gradient's layer, from the node's first operand.
-ExactSum reference_bias_grad(const Tensor& filter_grad, const Elements& output_grad, std::int64_t channel);
+/// The bias gradient: the sum of a layer's output gradient over all axes but its channels: of a convolution [N, K,
+/// spatial...], of a product [..., K, N].
+ExactSum reference_bias_grad(const Shape& shape, const Elements& output_grad, bool is_conv, std::int64_t channel);
 
 /// The deviation of a result from its reference.
 struct Deviation {
@@ -79,8 +79,8 @@ Deviation deviation_at(const Array& result, const std::vector<std::int64_t>& pos
 Deviation compare_with_reference(const Tensor& node, const Array& a, const Array& b, const Array& result,
                                  const PrecisionTraits& precision, std::int64_t samples);
 
-/// The same for the bias gradient of the layer whose filter gradient this node is.
-Deviation compare_bias_grad(const Tensor& filter_grad, const Array& output_grad, const Array& result,
+/// The same for the bias gradient of a layer, from its output gradient.
+Deviation compare_bias_grad(const Array& output_grad, bool is_conv, const Array& result,
                             const PrecisionTraits& precision, std::int64_t samples);
 
 /// |a - b| / |b| over whole arrays of equal shape (Euclidean norms); infinite if an element is not finite.

@@ -34,6 +34,14 @@ std::string layer_of_weight(const Tensor& contraction) {
   return "";
 }
 
+/// Whether a layer's forward pass is an input gradient.
+bool is_transposed(const std::vector<Contraction>& contractions, const std::string& layer) {
+  return std::any_of(contractions.begin(), contractions.end(), [&](const Contraction& contraction) {
+    const auto* conv = std::get_if<Conv>(&contraction.node.node().op);
+    return conv && conv->role == ConvRole::input_grad && contraction.role == Role::fprop && contraction.layer == layer;
+  });
+}
+
 std::vector<Tensor> contractions_in(const std::vector<Tensor>& roots) {
   std::vector<Tensor> found;
   for (const Tensor& node : topological({.outputs = roots}))
@@ -60,8 +68,12 @@ std::vector<Contraction> contractions_of(const Tensor& output, const std::vector
     if (forward.count(node.id())) continue;
     const auto of = std::find_if(gradients.begin(), gradients.end(),
                                  [&](const Gradient& gradient) { return origin(gradient.value).id() == node.id(); });
-    result.push_back(of != gradients.end() ? Contraction{node, layer_of(of->parameter.name()), Role::filter_grad}
-                                           : Contraction{node, layer_of_weight(node), Role::input_grad});
+    if (of == gradients.end()) {
+      result.push_back({node, layer_of_weight(node), Role::input_grad});
+    } else {
+      const std::string layer = layer_of(of->parameter.name());
+      result.push_back({node, layer, Role::filter_grad, is_transposed(result, layer) ? 1 : 0});
+    }
   }
   return result;
 }

@@ -18,6 +18,9 @@ struct Contraction {
   Tensor node;
   std::string layer = {};  ///< the name of its weight without `.weight`; empty if it has none
   Role role = Role::fprop;
+  /// Of a filter gradient: the operand that is the gradient of the layer's output. Of a transposed convolution it is
+  /// the second, as its filter gradient is that of the convolution the other way.
+  int output_grad = 0;
 };
 
 /// The contractions of a net's output and gradients, in order of computation.
