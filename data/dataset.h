@@ -55,6 +55,8 @@ class Dataset {
   virtual std::int32_t load(std::int64_t index, const AugmentKey& key, std::span<float> pixels) const = 0;
   /// For targets other than a class: writes the target that matches the pixels of `load` for the same key.
   virtual void load_target(std::int64_t index, const AugmentKey& key, std::span<std::byte> target) const;
+  /// The label of each sample, where targets are classes and labels are known without decoding; else none.
+  virtual std::vector<std::int32_t> labels() const { return {}; }
   /// Itself, if samples are bytes; batches are then bytes, too.
   virtual const ByteDataset* bytes() const { return nullptr; }
   /// A number that changes with the samples, their order, their targets and the names of the classes, as far as known

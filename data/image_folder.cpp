@@ -89,6 +89,12 @@ class FolderImages : public ByteDataset {
     std::memcpy(target.data(), classes.data(), target.size());
   }
 
+  std::vector<std::int32_t> labels() const override {
+    std::vector<std::int32_t> labels;
+    if (target().is_class())
+      for (const Sample& sample : samples_) labels.push_back(sample.label);
+    return labels;
+  }
   std::uint64_t fingerprint() const override { return fingerprint_; }
 
   Preparation preparation() const override {
@@ -146,8 +152,11 @@ class FolderImages : public ByteDataset {
     decode_image(source_.read(picture), source_.path_of(picture), least_side, image);
     return image;
   } catch (const Error& error) {
-    throw Error(error.fault(),
-                error.what() + std::string("; `damaged: check` finds all such files first, `skip` leaves them out"));
+    const bool is_checked = options_.damaged != "error";
+    throw Error(error.fault(), error.what() + std::string(is_checked ? "; it was whole when the data were opened: it "
+                                                                       "changed since, or the disk fails"
+                                                                     : "; `damaged: check` finds all such files first, "
+                                                                       "`skip` leaves them out"));
   }
 
   struct Sample {

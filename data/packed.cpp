@@ -36,6 +36,10 @@ class PackedImages final : public ByteDataset {
   std::int64_t size() const override { return limited(file_->header().samples, options_.limit); }
   Shape sample_shape() const override { return shape_; }
   const std::vector<std::string>& class_names() const override { return file_->header().class_names; }
+  std::vector<std::int32_t> labels() const override {
+    const std::vector<std::uint32_t>& all = file_->labels();
+    return {all.begin(), all.begin() + size()};
+  }
   std::uint64_t fingerprint() const override { return file_->checksum(); }
 
   Preparation preparation() const override {

@@ -47,6 +47,10 @@ class StoredSamples : public Base {
   SampleTarget target() const override { return content_.targets.form(); }
   const std::vector<std::string>& class_names() const override { return class_names_; }
   void load_target(std::int64_t index, const AugmentKey& key, std::span<std::byte> target) const override;
+  std::vector<std::int32_t> labels() const override {
+    const std::vector<std::int32_t>& all = content_.targets.labels;
+    return {all.begin(), all.begin() + (all.empty() ? 0 : size_)};
+  }
   /// Computed when it is first asked for, which reads samples of a file.
   std::uint64_t fingerprint() const override {
     std::call_once(is_computed_, [&] { fingerprint_ = computed_fingerprint(); });

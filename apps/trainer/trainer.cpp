@@ -1,6 +1,7 @@
 // The training loop. All that changes on the device is a Variable; all else follows from the number of steps done.
 #include "nixie/apps/trainer/trainer.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "nixie/apps/trainer/machine.h"
@@ -71,6 +72,16 @@ std::optional<Averages> averages_of(const TrainConfig& config, const Model& mode
   return Averages(model, averaged_model(config, input), config.ema);
 }
 
+/// A warning where all training samples are of one class, which any net learns at once; "" elsewhere.
+std::string one_class_text(const Dataset& train) {
+  const std::vector<std::int32_t> labels = train.target().is_class() ? train.labels() : std::vector<std::int32_t>{};
+  if (labels.empty() || !std::ranges::all_of(labels, [&](std::int32_t label) { return label == labels[0]; })) return "";
+  return one_line(
+      fmt::format("warning: all {} training samples are of one class, {}, so there is nothing to tell apart; "
+                  "check the data's labels and its limit",
+                  labels.size(), field_text(train.class_names()[static_cast<std::size_t>(labels[0])])));
+}
+
 /// `of 10 classes`
 std::string target_text(const Dataset& data) {
   if (data.target().is_class()) return fmt::format("of {} classes", data.classes());
@@ -135,6 +146,7 @@ std::string Trainer::summary() const {
   const Parameters& parameters = model_.parameters();
   std::string notes;
   for (const std::string& note : data_.notes) notes += "\ndata: " + note;
+  if (const std::string warning = one_class_text(*data_.train); !warning.empty()) notes += "\n" + warning;
   return fmt::format(
              "{}\nmodel {}: {} parameters in {} arrays, input {}, output {}\n"
              "data {}: {} training and {} test samples {}, {} steps of {} per epoch, {} steps in all",

@@ -1,5 +1,7 @@
 // What a Trainer reads from its run folder and leaves there besides its log: checkpoints, written in the background,
 // and the report.
+#include <algorithm>
+
 #include "nixie/apps/trainer/profile/profile.h"
 #include "nixie/apps/trainer/report/gradient_probe.h"
 #include "nixie/apps/trainer/report/memory_text.h"
@@ -14,6 +16,13 @@ std::vector<std::string> metric_names(const std::vector<AnyMetric>& metrics) {
   std::vector<std::string> names;
   for (const AnyMetric& metric : metrics) names.push_back(metric.kind());
   return names;
+}
+
+/// Refuses first weights that a checkpoint's take the place of.
+void check_resumes(const TrainConfig& config, const std::vector<std::string>& changes) {
+  const bool is_named = std::ranges::find(changes, "init_from") != changes.end();
+  check(!is_named || config.init_from.empty(), "init_from is ", config.init_from,
+        ", but a resumed run goes on with its checkpoint's weights; take --set init_from out, or start a new run");
 }
 
 }  // namespace
@@ -31,6 +40,7 @@ SnapshotTarget Trainer::target(const std::vector<std::string>& changes) {
 }
 
 void Trainer::resume(const std::filesystem::path& file, const std::vector<std::string>& changes) {
+  check_resumes(config_, changes);
   const SnapshotTarget mine = target(changes);
   restore(load_snapshot(file, mine), mine);
   roll_backs_ = state_.roll_backs;
@@ -48,6 +58,7 @@ void Trainer::resume_last(const std::vector<std::string>& changes) {
     if (!config_.init_from.empty() && !options_.reads_init_from) initialize();
     return progress_.line("the run's folder holds no checkpoint; the run begins again");
   }
+  check_resumes(config_, changes);
   restore(*checkpoint, mine);
   roll_backs_ = state_.roll_backs;
   changes_ = changes;

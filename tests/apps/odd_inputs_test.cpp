@@ -119,6 +119,44 @@ TEST(OddInputs, DataSmallerThanABatchNamesTheSetting) {
   EXPECT_EQ(smaller.code, 0) << smaller.output;
 }
 
+// Such a run reaches an accuracy of 1 whatever the net is.
+TEST(OddInputs, TrainingDataOfOneClassAreTold) {
+  const TempFolder folder;
+  for (const char* file : {"x/a/1.png", "x/b/1.png", "x/a/2.png", "x/b/2.png"})
+    write_file(folder / file, plain_png(4, PNG_FORMAT_RGB, 9));
+  const std::string source = (folder / "x").string(), packed = (folder / "packed").string();
+  ASSERT_EQ(run_program("trainer data pack '" + source + "' '" + packed + "'").code, 0);
+  const auto table = [&](const char* name, const char* text) {
+    std::ofstream(folder / name) << text;
+    return fmt::format("arrays: {{path: '{}', batch: 1, holdout: 0.3}}", (folder / name).string());
+  };
+  const std::string folders = "image_folder: {crop: 4, batch: 1, path: '" + source + "'";
+  const struct {
+    std::string data;
+    std::string warning;  ///< "": none
+  } kCases[] = {
+      {folders + "}", ""},
+      {folders + ", limit: 1}", "warning: all 1 training samples are of one class, \"a\""},
+      {"packed: {batch: 1, path: '" + packed + "'}", ""},
+      {"packed: {batch: 1, path: '" + packed + "', limit: 1}",
+       "warning: all 1 training samples are of one class, \"a\""},
+      {table("two.csv", "1,2,0\n2,1,1\n3,1,0\n4,1,1\n5,1,0\n6,2,1\n"), ""},
+      {table("one.csv", "1,2,1\n2,1,1\n3,1,1\n4,1,1\n5,1,1\n6,2,1\n"), "training samples are of one class, \"1\""},
+      {table("numbers.csv", "1,2,0.5\n2,1,0.5\n3,1,0.5\n4,1,0.5\n5,1,0.5\n6,2,0.5\n"), ""},
+      {"glyphs: {batch: 1}", ""},
+  };
+  for (const auto& [data, warning] : kCases) {
+    const bool has_numbers = data.find("numbers") != std::string::npos;
+    std::ofstream(folder / "net.yaml") << "model: [flatten, {linear: {out: " << (has_numbers ? 1 : 10) << "}}]\ndata: {"
+                                       << data << "}\nepochs: 1\nbackend: cpu\n"
+                                       << (has_numbers ? "loss: mean_squared\n" : "");
+    const Ran ran = run_program("trainer --dry-run --config '" + (folder / "net.yaml").string() + "'");
+    EXPECT_EQ(ran.code, 0) << data << ": " << ran.output;
+    EXPECT_EQ(ran.output.find("one class") != std::string::npos, !warning.empty()) << data << ": " << ran.output;
+    EXPECT_THAT(ran.output, HasSubstr(warning)) << data;
+  }
+}
+
 TEST(OddInputs, TablesOfEverySpelling) {
   struct Table {
     const char *what, *text;

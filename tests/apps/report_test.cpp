@@ -264,5 +264,38 @@ TEST(Compare, SetsRunsBesideEachOther) {
   EXPECT_THAT(none.output, HasSubstr("holds no metrics.csv; name folders of runs"));
 }
 
+TEST(Compare, TablesThatNoRunWroteAreRefusedWithTheirLine) {
+  const TempFolder folder;
+  EXPECT_TRUE(Trainer(small_config(), {.run = folder.path()}).train());
+  const std::string head = "epoch,step,split,loss,accuracy,learning_rate\n", row = "1,4,train,0.5,0.25,0.01\n";
+  const struct {
+    const char* file;
+    std::string text;
+    int code;
+    std::string expected;
+  } kCases[] = {
+      {"metrics.csv", head + row + "1,8,train,words,0.25,0.01\n", 2,
+       "metrics.csv:3: loss is \"words\", expected a number"},
+      {"metrics.csv", head + "1,8,train,0.5x,0.25,0.01\n", 2, "metrics.csv:2: loss is \"0.5x\", expected a number"},
+      {"metrics.csv", head + "1,,train,0.5,0.25,0.01\n", 2, "metrics.csv:2: step is \"\", expected a number"},
+      {"metrics.csv", head + "1,8,best,0.5,0.25,0.01\n", 2, "metrics.csv:2: split is \"best\", expected train or test"},
+      {"metrics.csv", head + row + "1,8,train\n" + row, 2, "metrics.csv:3: expected 6 cells, as line 1 has"},
+      {"metrics.csv", "a,step,split\n", 2, "metrics.csv:1: no column is named loss"},
+      {"metrics.csv", "", 0, "metrics.csv: no rows behind line 1; the run has not logged a step"},
+      {"metrics.csv", head, 0, "metrics.csv: no rows behind line 1; the run has not logged a step"},
+      {"metrics.csv", head + "1,4,train,nan,,1e-2\n1,8,tr", 0, " 4 "},  // a row that is being written
+      {"timing.csv", "epoch,step,seconds\n1,4,soon\n", 2, "timing.csv:2: seconds is \"soon\", expected a number"},
+  };
+  for (const auto& [file, text, code, expected] : kCases) {
+    const std::string before = text_of(folder / file);
+    std::ofstream(folder / file) << text;
+    const Ran ran = run_program("trainer compare '" + folder.path().string() + "'");
+    EXPECT_EQ(ran.code, code) << text << ran.output;
+    EXPECT_THAT(ran.output, HasSubstr(expected)) << text;
+    EXPECT_THAT(ran.output, testing::Not(HasSubstr(" 0.0000"))) << text;
+    std::ofstream(folder / file) << before;
+  }
+}
+
 }  // namespace
 }  // namespace nixie

@@ -288,6 +288,29 @@ TEST_F(TrainerProgram, AResumedRunKeepsItsOwnConfiguration) {
   EXPECT_THAT(further.output, HasSubstr("changed since the checkpoint: epochs: 1 -> 2"));
 }
 
+// A checkpoint's weights take the place of any others; where none was saved, init_from gives the first ones.
+TEST_F(TrainerProgram, AResumedRunRefusesOtherFirstWeights) {
+  ASSERT_EQ(run("--run " + path("run") + " --set epochs=1").code, 0);
+  const std::string own = text_of(folder_ / "run" / "config.yaml"), weights = path("run/best.h5");
+  std::filesystem::create_directory(folder_ / "unsaved");
+  std::filesystem::copy(folder_ / "run/config.yaml", folder_ / "unsaved/config.yaml");
+  const struct {
+    std::string resume;
+    int code;
+    std::string expected;
+  } kCases[] = {{"--resume " + path("run/last.h5") + " --set init_from=" + weights, 2,
+                 "init_from is " + weights + ", but a resumed run goes on with its checkpoint's weights; take --set"},
+                {"--resume " + path("run") + " --set init_from=" + weights, 2, "but a resumed run goes on"},
+                {"--resume " + path("run") + " --set 'init_from=\"\"'", 0, "test accuracy"},
+                {"--resume " + path("unsaved") + " --set init_from=" + weights, 0, "8 of 8 arrays taken"}};
+  for (const auto& [resume, code, expected] : kCases) {
+    const Ran ran = run_program("trainer " + resume);
+    EXPECT_EQ(ran.code, code) << resume << ": " << ran.output;
+    EXPECT_THAT(ran.output, HasSubstr(expected)) << resume;
+    if (code != 0) EXPECT_EQ(text_of(folder_ / "run/config.yaml"), own);
+  }
+}
+
 // As the README has it: the newest run of a configuration goes on, with the data it was begun with.
 TEST_F(TrainerProgram, TheNewestRunOfAConfigurationGoesOn) {
   const std::string here = "cd '" + folder_.path().string() + "'; ";

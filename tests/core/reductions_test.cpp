@@ -155,6 +155,40 @@ TEST(Reductions, LongSumsStayAccurate) {
   expect_values(variance(shifted), {1.0 / 12}, 1e-3);
 }
 
+// The mean of a tile is rounded; the square of its distance from equal values of this size is beyond f32.
+TEST(Reductions, VarianceOfHugeEqualValuesIsZero) {
+  const struct {
+    Shape shape;
+    Axes axes;
+  } kCases[] = {{{7}, {0}},         {{3, 1000}, {1}},   {{1000, 3}, {0}},      {{4097}, {0}}, {{3, 100003}, {1}},
+                {{100003, 3}, {0}}, {{37, 53}, {0, 1}}, {{5, 3, 701}, {0, 2}}, {{2, 3}, {1}}, {{1000003}, {0}}};
+  for (const auto& [shape, axes] : kCases)
+    for (const auto& [type, value] : {std::pair{Dtype::f32, 1e30},
+                                      {Dtype::f32, -1e30},
+                                      {Dtype::f32, 3e38},
+                                      {Dtype::f32, 1e26},
+                                      {Dtype::f64, 1e300},
+                                      {Dtype::f64, -1.1e306}}) {
+      SCOPED_TRACE(fmt::format("{} {} {}", to_string(shape), to_string(type), value));
+      const Array x = Array::from(std::vector<double>(static_cast<std::size_t>(shape.size()), value), shape).to(type);
+      const Tensor v = variance(x, axes);
+      expect_values(v, std::vector<double>(static_cast<std::size_t>(v.shape().size()), 0), 0);
+      // With the mean in the same kernel, as normalisations have it.
+      const Tensor y = standardize(x, axes, 1e-5f);
+      expect_values(y, std::vector<double>(static_cast<std::size_t>(y.shape().size()), 0), 0);
+    }
+  // The mean of values whose distance is beyond f64, and values that have no variance.
+  const Tensor far = Array::from(std::vector<double>{1.5e308, -1.5e308}, {2});
+  expect_values(standardize(far, {0}, 1e-5f), {0, 0}, 0);
+  const Tensor odd = Array::from(std::vector<float>{INFINITY, 1}, {2});
+  expect_values(where(variance(odd, {0}) > 0, 0, mean(odd, {0})), {INFINITY}, 0);
+  std::vector<float> values(5000, 1e30f);
+  values[4999] = INFINITY;
+  expect_values(variance(Tensor(Array::from(values, {5000}))), {NAN}, 0);
+  values[4999] = 1;
+  expect_values(variance(Tensor(Array::from(values, {5000}))), {INFINITY}, 0);
+}
+
 TEST(Reductions, SeveralInOneExpression) {
   const Array x = random_array({4, 6}, -2, 2, 8);
   expect_gradients([](const std::vector<Tensor>& v) { return softmax(v[0], {1}); }, {x});

@@ -304,6 +304,23 @@ TEST(ImageFolder, NamesTheDamagedFile) {
   EXPECT_EQ(kept.train->size() + kept.test->size(), 10);
   EXPECT_EQ(files_of(*kept.train)[1].size() + files_of(*kept.test)[1].size(), 4u);
   EXPECT_NE(notes_of(policy).find("took 10 pictures, left out 6 damaged pictures (the first: "), std::string::npos);
+  // One that is damaged since says so: `skip` is set already.
+  for (int i = 0; i < 6; ++i) std::filesystem::remove(folder / ("b/bad" + std::to_string(i) + ".jpg"));
+  for (const char* checked : {"check", "skip"}) {
+    write_class(folder / "b", 1, 4);
+    policy.damaged = checked;
+    Loader changed(policy.open().train, {.batch = 2, .threads = 1}, 0, true);
+    for (const char* name : {"a", "b"})
+      for (const auto& file : std::filesystem::directory_iterator(folder / name))
+        if (file.path().extension() == ".jpg" || file.path().extension() == ".png")
+          write_file(file.path(), Bytes(20, 1));
+    const std::string since = error_of(Fault::data, [&] {
+      while (changed.next()) continue;
+    });
+    EXPECT_NE(since.find("; it was whole when the data were opened"), std::string::npos) << since;
+    EXPECT_EQ(since.find("leaves them out"), std::string::npos) << since;
+    write_class(folder / "a", 0, 6);
+  }
   policy.damaged = "ignore";
   EXPECT_EQ(error_of([&] { policy.open(); }), "image_folder: damaged is ignore, expected error, check or skip");
 }

@@ -2,15 +2,21 @@
 #include "nixie/apps/trainer/commands/compare_command.h"
 
 #include <algorithm>
+#include <cctype>
+#include <cstdlib>
+#include <initializer_list>
 
 #include "nixie/apps/trainer/program/program.h"
 #include "nixie/apps/trainer/progress.h"
+#include "nixie/apps/trainer/record/csv_file.h"
 #include "nixie/apps/trainer/record/run_folder.h"
 #include "nixie/apps/trainer/report/chart.h"
 #include "nixie/apps/trainer/report/run_curves.h"
 #include "nixie/apps/trainer/report/style.h"
 #include "nixie/configs/parse/changes.h"
 #include "nixie/configs/parse/config.h"
+#include "nixie/core/base/fields.h"
+#include "nixie/core/base/one_line.h"
 
 namespace nixie {
 namespace {
@@ -23,10 +29,37 @@ struct Run {
   std::string config;
 };
 
+bool is_number(const std::string& cell) {
+  char* end = nullptr;
+  std::strtod(cell.c_str(), &end);
+  return !cell.empty() && *end == '\0' && std::isspace(static_cast<unsigned char>(cell[0])) == 0;
+}
+
+/// Whether a table is one that a run writes; else curves would be of what is no number. A cell may be empty.
+void check_table(const fs::path& file, std::initializer_list<const char*> needed) {
+  constexpr const char* kAdvice = "; correct it, or leave the run out";
+  const CsvTable table = read_csv(file);
+  check(table.odd_line == 0, file.string(), ":", table.odd_line, ": expected ", table.columns.size(),
+        " cells, as line 1 has", kAdvice);
+  for (const char* column : needed)
+    check(table.columns.empty() || std::ranges::find(table.columns, column) != table.columns.end(), file.string(),
+          ":1: no column is named ", column, kAdvice);
+  for (std::size_t row = 0; row < table.rows.size(); ++row)
+    for (std::size_t i = 0; i < table.columns.size(); ++i) {
+      const std::string &cell = table.rows[row][i], &column = table.columns[i];
+      const bool may_be_empty = column != "step" && column != "split";
+      check(column == "split" ? cell == "train" || cell == "test" : is_number(cell) || (cell.empty() && may_be_empty),
+            file.string(), ":", table.lines[row], ": ", one_line(column), " is ", field_text(cell), ", expected ",
+            column == "split" ? "train or test" : "a number", kAdvice);
+    }
+}
+
 Run read_run(const fs::path& folder) {
   check_run_files(folder);
   for (const char* file : {"metrics.csv", "config.yaml"})
     check(fs::exists(folder / file), folder.string(), " holds no ", file, "; name folders of runs, as runs/NAME/1");
+  check_table(folder / "metrics.csv", {"step", "split", "loss"});
+  check_table(folder / "timing.csv", {"step"});
   return {folder.lexically_normal().string(), read_curves(folder), config_text(load_config(folder / "config.yaml"))};
 }
 
@@ -83,7 +116,8 @@ void print_table(const std::vector<Run>& runs) {
     for (const auto& [step, accuracy] : curves.test_accuracy) best = std::max(best, accuracy);
     const double steps = std::max(curves.test_loss.empty() ? 0 : curves.test_loss.back().first,
                                   curves.train_loss.empty() ? 0 : curves.train_loss.back().first);
-    tell("{:{}} {:9} {:>13} {:>13} {:>10} {:>10} {:>9}", run.name, width, steps,
+    const bool is_empty = curves.test_loss.empty() && curves.train_loss.empty();
+    tell("{:{}} {:>9} {:>13} {:>13} {:>10} {:>10} {:>9}", run.name, width, is_empty ? "" : fmt::format("{}", steps),
          curves.test_accuracy.empty() ? "" : fmt::format("{:.4f}", best), last_text(curves.test_accuracy, "{:.4f}"),
          last_text(curves.test_loss, "{:.4f}"), last_text(curves.images_per_second, "{:.0f}"),
          curves.seconds.empty() ? "" : clock_text(curves.seconds.back().second));
@@ -131,6 +165,9 @@ void run_compare(const CompareCommand& command) {
   std::vector<Run> runs;
   for (const fs::path& folder : command.runs) runs.push_back(read_run(folder));
   print_table(runs);
+  for (std::size_t i = 0; i < runs.size(); ++i)
+    if (runs[i].curves.test_loss.empty() && runs[i].curves.train_loss.empty())
+      tell("{}: no rows behind line 1; the run has not logged a step\n", command.runs[i] / "metrics.csv");
   std::vector<std::string> differences;
   for (std::size_t i = 1; i < runs.size(); ++i)
     for (const std::string& change : told_changes(runs[0].config, runs[i].config))

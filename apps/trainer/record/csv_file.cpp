@@ -61,7 +61,9 @@ CsvTable read_csv(const std::filesystem::path& path) {
   CsvTable table;
   if (!std::filesystem::is_regular_file(path)) return table;
   std::istringstream file(read_text(path, Fault::storage, kAdvice));
+  std::int64_t number = 0;
   for (std::string line; std::getline(file, line) && !file.eof();) {
+    ++number;
     std::vector<std::string> cells(1);
     for (const char c : line)
       if (c == ',')
@@ -71,7 +73,9 @@ CsvTable read_csv(const std::filesystem::path& path) {
     if (table.columns.empty())
       table.columns = std::move(cells);
     else if (cells.size() == table.columns.size())
-      table.rows.push_back(std::move(cells));
+      table.rows.push_back(std::move(cells)), table.lines.push_back(number);
+    else if (table.odd_line == 0)
+      table.odd_line = number;
   }
   return table;
 }

@@ -115,6 +115,25 @@ void fold_values(const T* x, const TileShape& shape, Cells cells) {
   }
 }
 
+// From here on a tile's mean may be so far from equal values, by its rounding, that squares of that are beyond T.
+template <class T>
+constexpr T kLargeMean = std::is_same_v<T, float> ? T(1e15) : T(1e145);
+
+// Moments in doubles, around the first value, which is exact where all are equal.
+template <class T>
+void fold_large_moments(const T* x, std::int64_t count, std::int64_t stride, double& mean, double& squares) {
+  const auto total = static_cast<double>(count), first = static_cast<double>(x[0]);
+  double beyond = 0;
+  for (std::int64_t i = 0; i < count; ++i) beyond += static_cast<double>(x[i * stride]) / total - first / total;
+  if (!std::isfinite(beyond)) return;  // of an infinity or NaN
+  mean = first + beyond;
+  squares = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const double distance = static_cast<double>(x[i * stride]) - mean;
+    squares += distance * distance;
+  }
+}
+
 // Squares around the tile's own mean: exact enough in T, since the tile is short.
 template <class T>
 void fold_moments(const T* __restrict x, const TileShape& shape, Cells cells) {
@@ -144,6 +163,13 @@ void fold_moments(const T* __restrict x, const TileShape& shape, Cells cells) {
     }
   }
   std::copy_n(squares, shape.kept, cells[1]);
+  const auto is_large = [](T x) { return !(std::abs(x) < kLargeMean<T>); };  // or no number
+  int large = 0;
+  for (std::int64_t k = 0; k < shape.kept; ++k) large |= is_large(mean[k]);
+  if (large == 0) return;
+  const std::int64_t next = shape.columns ? 1 : shape.reduced, stride = shape.columns ? shape.kept : 1;
+  for (std::int64_t k = 0; k < shape.kept; ++k)
+    if (is_large(mean[k])) fold_large_moments(x + k * next, shape.reduced, stride, cells[0][k], cells[1][k]);
 }
 
 // The first lane that holds the extreme (which is NaN when there is one).
@@ -232,7 +258,7 @@ void join_moments(std::int64_t kept, Cells cells, double count, Cells other, dou
   for (std::int64_t k = 0; k < kept; ++k) {
     const double distance = other_mean[k] - mean[k];
     mean[k] += distance * share;
-    squares[k] += other_squares[k] + distance * distance * weight;
+    squares[k] += other_squares[k] + distance * (distance * weight);  // 0 where the first side is empty
   }
 }
 
