@@ -307,7 +307,9 @@ TEST_F(TrainerProgram, AResumedRunRefusesOtherFirstWeights) {
     const Ran ran = run_program("trainer " + resume);
     EXPECT_EQ(ran.code, code) << resume << ": " << ran.output;
     EXPECT_THAT(ran.output, HasSubstr(expected)) << resume;
-    if (code != 0) EXPECT_EQ(text_of(folder_ / "run/config.yaml"), own);
+    if (code != 0) {
+      EXPECT_EQ(text_of(folder_ / "run/config.yaml"), own);
+    }
   }
 }
 
