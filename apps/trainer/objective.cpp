@@ -42,10 +42,7 @@ Tensor Objective::target(const Tensor& output, const Tensor& pixels, const Tenso
 Tensor Objective::weights(const Tensor& target, const Tensor& of_samples) const {
   if (!loss_.ignored_label() || is_floating(target.dtype())) return of_samples;
   const Tensor counts = cast(target != *loss_.ignored_label(), Dtype::f32);
-  if (!of_samples.has_value()) return counts;
-  std::vector<std::int64_t> column(static_cast<std::size_t>(target.rank()), 1);
-  column[0] = target.shape()[0];
-  return counts * reshape(of_samples, column);
+  return of_samples.has_value() ? counts * spread_weights(of_samples, counts) : counts;
 }
 
 std::optional<AnyMetric> Objective::accuracy() const {

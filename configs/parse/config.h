@@ -66,8 +66,7 @@ struct TrainConfig {
         field("optimizer", &C::optimizer, "the update rule"),
         field("schedule", &C::schedule,
               "the learning rate over the run; without this key it is constant: 0.001 for adam and adamw, 1 for "
-              "adadelta, "
-              "else 0.01"),
+              "adadelta, else 0.01"),
         field("parameter_groups", &C::parameter_groups,
               "parameters with their own rate, weight decay, rule or schedule"),
         field("clip_value", &C::clip_value, "largest gradient element, 0 = no limit; applied first", {0}),

@@ -96,8 +96,8 @@ PngReader read_png_header(png_image& png, std::span<const std::uint8_t> bytes, c
   PngReader release(&png, [](png_image* p) { png_image_free(p); });
   if (!png_image_begin_read_from_memory(&png, bytes.data(), bytes.size())) fail_image(file, "damaged PNG", png.message);
   check_size(png.width, png.height, bytes.size(), file, "PNG");
-  png.flags |=
-      PNG_IMAGE_FLAG_16BIT_sRGB;  // 16 bits without a gamma are as bright as 8; libpng would take them as linear
+  // 16 bits without a gamma are as bright as 8; libpng would take them as linear.
+  png.flags |= PNG_IMAGE_FLAG_16BIT_sRGB;
   return release;
 }
 

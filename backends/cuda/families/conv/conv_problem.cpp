@@ -133,7 +133,8 @@ ConvMatch conv_in_16_bits(const Plan& plan, const Kernel& kernel, const Chip& ch
   ConvMatch accepted = why.empty() ? *split : by_rows(*split);
   const auto* problem = std::get_if<ConvProblem>(&accepted);
   if (!problem || !refuses(*problem).empty()) return Refusal{why};
-  constexpr double kSurely = 0.9;  // estimates hold for tiles, not for first layers by kernels of their own
+  // The estimate is that of tiles, so first layers with kernels of their own are split in any case.
+  constexpr double kSurely = 0.9;
   if (tensor_core_limits(*problem).empty() &&
       unsplit_seconds(plan, kernel, chip) < kSurely * split_seconds(plan, kernel, *problem, chip))
     return Refusal{"f32 operands too small to split"};

@@ -215,8 +215,8 @@ struct Source {
   }
 };
 
-// A row of the source: row `u` of a step. Advanced by comparing: of the remainder of a division NVRTC 13.0 derives that
-// it fits a byte, and then reads addresses of negative offsets 256 rows further on.
+// Row `u` of a step: a row of the source. It advances by comparing, not by dividing: NVRTC 13.0 narrows the remainder
+// of a division to a byte, which turns an address's offset of -2 rows into 254.
 struct RowIndex {
   int step, u;
   __device__ RowIndex after(int rows) const {
