@@ -25,7 +25,8 @@ struct NetCheck {
 /// Probes the net's `total`: recomputes sampled elements of every contraction and of every bias gradient in double from
 /// the backend's operands, then compares every result of the timed graphs as a whole with the probe's: those
 /// of `total`, and the output of `fprop`. A 16-bit result beyond the bound passes if it is not much
-/// further from the same result in f32 than a run without fusion is. Throws Fault::non_finite naming layer, role and
+/// further from the same result in f32 than a run without fusion is; an f32 result if parameters that differ by
+/// 1.5e-5 move it as far. Throws Fault::non_finite naming layer, role and
 /// error if rounding does not explain a difference or a value is not finite.
 NetCheck check_net(NetWork& work, const PrecisionTraits& precision);
 

@@ -1,6 +1,8 @@
 // The steps of a net: fprop, fprop with bprop, training, and the probe that checks them.
 #include "nixie/apps/benchmark/subjects/net_work.h"
 
+#include <random>
+
 #include "nixie/core/base/random.h"
 
 namespace nixie::benchmark {
@@ -34,6 +36,23 @@ Shape labels_of(const Shape& output, int batch) {
   sizes.front() = batch;
   return Shape(std::move(sizes));
 }
+
+/// Variables with other values for a while.
+class ChangedValues {
+ public:
+  void change(Variable variable, const auto& value_of) {
+    saved_.emplace_back(variable, variable.array().clone());
+    std::vector<double> values = variable.array().to(Dtype::f64).to_vector<double>();
+    for (double& each : values) each = value_of(each);
+    variable.set(Array::from(values, variable.shape()).to(variable.dtype()));
+  }
+  void restore() {
+    for (auto& [variable, values] : saved_) variable.set(values);
+  }
+
+ private:
+  std::vector<std::pair<Variable, Array>> saved_;
+};
 
 Tensor noise(const Shape& shape, const char* purpose) { return uniform(shape, random_stream(kSeed, purpose)); }
 
@@ -124,23 +143,27 @@ std::int64_t NetWork::train_bytes() {
 
 void NetWork::while_well_conditioned(const std::function<void()>& work) {
   static constexpr std::string_view kBias = "bias", kExcitation = "fc1.bias";
-  std::vector<std::pair<Variable, Array>> saved;
-  const auto change = [&](Variable variable, const auto& value) {
-    saved.emplace_back(variable, variable.array().clone());
-    std::vector<double> values = variable.array().to(Dtype::f64).to_vector<double>();
-    for (double& each : values) each = value(each);
-    variable.set(Array::from(values, variable.shape()).to(variable.dtype()));
-  };
+  ChangedValues changed;
   for (const Variable& bias : model_.parameters().all()) {
     if (!bias.name().ends_with(kBias)) continue;
     const auto weight = model_.parameters().find(bias.name().substr(0, bias.name().size() - kBias.size()) + "weight");
     const bool normalises = weight && weight->shape() == bias.shape(), excites = bias.name().ends_with(kExcitation);
     if (!normalises && !excites) continue;
-    change(bias, [](double) { return kOpen; });
-    if (excites) change(*weight, [](double each) { return kNarrow * each; });
+    changed.change(bias, [](double) { return kOpen; });
+    if (excites) changed.change(*weight, [](double each) { return kNarrow * each; });
   }
   work();
-  for (const auto& [variable, values] : saved) variable.set(values);
+  changed.restore();
+}
+
+void NetWork::while_jittered(double most, std::uint32_t seed, const std::function<void()>& work) {
+  std::mt19937 random(seed);
+  std::uniform_real_distribution<double> factor(1 - most, 1 + most);
+  ChangedValues changed;
+  for (const Variable& parameter : model_.parameters().trainable())
+    changed.change(parameter, [&](double each) { return factor(random) * each; });
+  work();
+  changed.restore();
 }
 
 Tensor NetWork::images_of(const Inputs& in) const {

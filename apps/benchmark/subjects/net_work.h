@@ -47,6 +47,8 @@ class NetWork {
   /// batch norm is chaotic: the 16-bit and f32 gradients of ResNet-50 differ by as much as their norm, so a comparison
   /// is meaningless. The graphs and kernels that run are the same for any parameters.
   void while_well_conditioned(const std::function<void()>& work);
+  /// Calls `work` with each parameter multiplied by a random factor between 1 - `most` and 1 + `most`.
+  void while_jittered(double most, std::uint32_t seed, const std::function<void()>& work);
 
   /// One of the contractions of `total`, computed by a graph that returns operands and results.
   struct Probed {
