@@ -1,5 +1,7 @@
-// Pooling: for each position of the window one pass over a row of the output, so that the row is processed as vectors.
+// Pooling: for each position of the window one pass over a row of the output, so that the row is processed as vectors;
+// over blocks of whole planes where rows are short.
 #include "nixie/backends/cpu/contract/max_rows.h"
+#include "nixie/backends/cpu/contract/pool_blocks.h"
 
 namespace nixie::cpu {
 namespace {
@@ -140,16 +142,19 @@ class Maxima {
   std::int64_t first_, last_;
 };
 
-/// Runs `unit(first, last)` over units of output, cut by their work, and tells the sink `unit_size` elements for each.
+/// Runs `unit(first, last)` over units of output, `together` at a time, cut by their work, and tells the sink
+/// `unit_size` elements for each.
 template <class Units>
-void for_each_units(const HeadSink& sink, ThreadPool& pool, std::int64_t units, std::int64_t unit_size,
-                    std::int64_t unit_work, const Units& run) {
-  const std::int64_t parts = std::clamp<std::int64_t>(units * unit_work / 32768, 1, std::min<std::int64_t>(units, 64));
+void for_each_units(const HeadSink& sink, ThreadPool& pool, std::int64_t units, std::int64_t together,
+                    std::int64_t unit_size, std::int64_t unit_work, const Units& run) {
+  const std::int64_t groups = ceil_div(units, together);
+  const std::int64_t parts = std::clamp<std::int64_t>(units * unit_work / 32768, 1, std::min<std::int64_t>(groups, 64));
   pool.parallel_for(parts, [&](std::int64_t part) {
     Pieces pieces(sink);
-    for (std::int64_t unit = cut(units, parts, part); unit < cut(units, parts, part + 1); ++unit) {
-      run(unit, unit + 1);
-      pieces.add(unit * unit_size, unit_size);
+    for (std::int64_t group = cut(groups, parts, part); group < cut(groups, parts, part + 1); ++group) {
+      const std::int64_t first = group * together, last = std::min(units, first + together);
+      run(first, last);
+      pieces.add(first * unit_size, (last - first) * unit_size);
     }
     pieces.flush();
   });
@@ -161,8 +166,21 @@ void run_max_or_average(const Pool& op, std::span<const BoundOperand> operands, 
   const Strided<T> x(operands[0], pool);
   const PooledView<T> view(x);
   const Windows w = windows_of(op, x.shape(), domain);
-  const std::int64_t unit = w.out_size() / w.out[0];
-  for_each_units(sink, pool, w.batch * w.out[0], unit, unit * w.window_size(), [&](std::int64_t from, std::int64_t to) {
+  const std::int64_t unit = w.out_size() / w.out[0], units = w.batch * w.out[0], work = unit * w.window_size();
+  if (PoolBlocks<T>::suits(w, view)) {
+    const PoolBlocks<T> blocks(w, view);
+    return for_each_units(sink, pool, units, blocks.planes(), unit, work, [&](std::int64_t from, std::int64_t to) {
+      const T* const first = view.row(from / w.out[0], from % w.out[0], 0, 0);
+      T* const out = reinterpret_cast<T*>(sink.result) + from * unit;
+      if (op.kind == PoolKind::average)
+        blocks.mean(first, to - from, op.count_pad, out);
+      else if (op.role == PoolRole::index)
+        blocks.argmax(first, to - from, reinterpret_cast<std::int32_t*>(sink.result) + from * unit);
+      else
+        blocks.max(first, to - from, out);
+    });
+  }
+  for_each_units(sink, pool, units, 1, unit, work, [&](std::int64_t from, std::int64_t to) {
     if (op.kind == PoolKind::max) {
       MaxRows<T> rows(w, view);
       return for_each_row(w, from, to, [&](const Row& row, std::int64_t flat) {
@@ -194,7 +212,7 @@ void run_input_grad(const Pool& op, std::span<const BoundOperand> operands, cons
   const bool per_channel = w.window[0] == 1 && w.stride[0] == 1 && w.pad[0] == 0;
   const std::int64_t channels = per_channel ? 1 : w.in[0], out_channels = per_channel ? 1 : w.out[0];
   const std::int64_t units = w.batch * w.in[0] / channels, unit = channels * area;
-  for_each_units(sink, pool, units, unit, unit * 4, [&](std::int64_t from, std::int64_t to) {
+  for_each_units(sink, pool, units, 1, unit, unit * 4, [&](std::int64_t from, std::int64_t to) {
     std::vector<T> scale(static_cast<std::size_t>(w.out[3]));
     std::vector<std::int32_t> indices(static_cast<std::size_t>(w.out[3]));
     T* const first = reinterpret_cast<T*>(sink.result) + from * unit;
@@ -222,7 +240,7 @@ void run_pool_gather(const Pool& op, std::span<const BoundOperand> operands, con
   const Windows w = windows_of(op, v.shape(), domain);
   const Maxima maxima(w, view.axis);
   const std::int64_t unit = w.out_size() / w.out[0];
-  for_each_units(sink, pool, w.batch * w.out[0], unit, unit * 4, [&](std::int64_t from, std::int64_t to) {
+  for_each_units(sink, pool, w.batch * w.out[0], 1, unit, unit * 4, [&](std::int64_t from, std::int64_t to) {
     std::vector<std::int32_t> indices(static_cast<std::size_t>(w.out[3]));
     for_each_row(w, from, to, [&](const Row& row, std::int64_t flat) {
       T* out = reinterpret_cast<T*>(sink.result) + flat;
