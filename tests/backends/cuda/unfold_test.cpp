@@ -85,6 +85,8 @@ std::vector<Case> cases() {
       // f32, which lowering splits into planes afterwards.
       {"odd_f32", layer(2, 13, 12, 11, 21, 3, 3, {1, 1}, {1, 1}, {1, 1}, Dtype::f32, false, Math::fp32)},
       {"odd_5x7_tf32", layer(2, 9, 12, 14, 20, 5, 7, {1, 1}, {3, 3}, {1, 1}, Dtype::f32, true, Math::tf32)},
+      {"phases_f32", layer(2, 3, 21, 18, 17, 5, 4, {3, 2}, {2, 1}, {1, 1}, Dtype::f32, false, Math::fp32)},
+      {"phases_dilated_tf32", layer(2, 5, 12, 11, 10, 3, 3, {2, 2}, {2, 2}, {2, 2}, Dtype::f32, true, Math::tf32)},
       {"groups_of_12_f32", Layer{.n = 2,
                                  .c = 96,
                                  .h = 6,
@@ -257,6 +259,23 @@ TEST(CudaUnfold, GivesLargeLayersToTensorCores) {
   // All phases of a strided input gradient at once, where few channels make products few.
   const Layer phases{.n = 68, .c = 3, .h = 25, .w = 201, .k = 15, .r = 3, .s = 3, .stride = {3, 3}, .pad = {1, 1}};
   EXPECT_EQ(input(phases), (Names{"map", "map", "map", "map", kForward, "map", "map"}));
+  for (const Math math : {Math::fp32, Math::tf32}) {
+    const Layer floats{.n = 16,
+                       .c = 4,
+                       .h = 243,
+                       .w = 243,
+                       .k = 24,
+                       .r = 7,
+                       .s = 7,
+                       .stride = {4, 4},
+                       .pad = {3, 3},
+                       .dtype = Dtype::f32,
+                       .math = math};
+    const Names names = input(floats);
+    EXPECT_EQ(std::ranges::count_if(names, [](const auto& name) { return name != "map" && name != "reduce"; }), 1)
+        << testing::PrintToString(names);
+    EXPECT_GT(names.size(), 1u);
+  }
   // ResNeXt's groups of 4 channels: filters of 0 and of several groups, and a gradient read from between zeros.
   const Layer narrow{.n = 64, .c = 128, .h = 56, .w = 56, .k = 128, .r = 3, .s = 3, .pad = {1, 1}, .groups = 32};
   EXPECT_EQ(forward(narrow), (Names{"map", "map", kForward}));
@@ -291,6 +310,21 @@ TEST(CudaUnfold, LeavesOtherLayers) {
   unchanged({.n = 2, .c = 16, .h = 8, .w = 8, .k = 16, .r = 3, .s = 3, .pad = {1, 1}, .groups = 4});
   unchanged({.n = 64, .c = 96, .h = 32, .w = 32, .k = 96, .r = 3, .s = 3, .pad = {1, 1}, .groups = 96});  // depthwise
   unchanged({.n = 64, .c = 512, .h = 14, .w = 14, .k = 512, .r = 3, .s = 3, .pad = {1, 1}, .groups = 4});
+  // A small strided input gradient of f32, in whatever form takes less than one kernel that multiplies by zeros.
+  for (const Math math : {Math::fp32, Math::tf32}) {
+    const Layer few{.n = 1,
+                    .c = 16,
+                    .h = 102,
+                    .w = 102,
+                    .k = 15,
+                    .r = 13,
+                    .s = 13,
+                    .stride = {4, 4},
+                    .pad = {6, 6},
+                    .dtype = Dtype::f32,
+                    .math = math};
+    EXPECT_GT(programs(hopper_plans::input_grad("few", few, false)).size(), 1u) << int(math);
+  }
   for (const Layer& first :
        {Layer{.n = 64, .c = 3, .h = 224, .w = 224, .k = 64, .r = 3, .s = 3, .pad = {1, 1}},
         Layer{.n = 128, .c = 3, .h = 227, .w = 227, .k = 96, .r = 11, .s = 11, .stride = {4, 4}}}) {
