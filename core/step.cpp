@@ -20,7 +20,7 @@ const Tensor& Inputs::operator[](const std::string& name) const {
   if (found != values_.end()) return found->second;
   std::string names;
   for (const auto& [known, value] : values_) names += (names.empty() ? "" : ", ") + known;
-  fail(Fault::usage, "the step has no input \"", name, "\", only: ", names);
+  fail(Fault::usage, "the step has no input \"", name, "\", ", names.empty() ? "nor any other" : "only: " + names);
 }
 
 Graph prepare(const Graph& graph, PrecisionPolicy precision) { return apply_precision(simplify(graph), precision); }

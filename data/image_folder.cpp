@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <numeric>
 
+#include "nixie/core/base/fields.h"
 #include "nixie/core/base/one_line.h"
 #include "nixie/data/draws.h"
 #include "nixie/data/files/manifest.h"
@@ -215,6 +216,28 @@ void name_classes(std::initializer_list<FolderScan*> halves, const ImageFolder& 
     for (std::int32_t c = 0; c <= largest; ++c) half->classes.push_back(std::to_string(c));
 }
 
+/// Gives the test half's classes the places that they have in the training half, which may have more of them.
+void place_classes(FolderScan& test, const FolderScan& train, const std::string& name, const std::string& train_name,
+                   std::vector<std::string>& notes) {
+  if (test.classes == train.classes) return;
+  std::vector<Pictures> placed(train.classes.size());
+  for (std::size_t c = 0; c < test.classes.size(); ++c) {
+    const auto found = std::ranges::find(train.classes, test.classes[c]);
+    if (found == train.classes.end())
+      fail(Fault::data, name, ": its classes are not those of ", train_name, ", which has none called ",
+           field_text(test.classes[c]), "; take it out, or give training pictures of it");
+    placed[static_cast<std::size_t>(found - train.classes.begin())] = std::move(test.pictures[c]);
+  }
+  const auto lacking = std::ranges::find_if(train.classes, [&](const std::string& each) {
+    return std::ranges::find(test.classes, each) == test.classes.end();
+  });
+  const std::size_t others = train.classes.size() - test.classes.size() - 1;
+  notes.push_back(one_line(fmt::format("{} has no picture of {}{}", name, field_text(*lacking),
+                                       others > 0 ? fmt::format(" and {} more", others) : "")));
+  test.classes = train.classes;
+  test.pictures = std::move(placed);
+}
+
 /// Fills in what is left to defaults and checks that the fields go together.
 ImageFolder resolved(ImageFolder options) {
   check(options.channels == 1 || options.channels == 3, "image_folder: channels is ", options.channels,
@@ -260,9 +283,7 @@ Splits ImageFolder::open() const try {
     fail(Fault::data, text_of(parts.test), ": maps pictures to ", test.source.numbers, " numbers, ",
          text_of(parts.train), " to ", train.source.numbers,
          " (0: to classes); make them equal, or say by target what they are");
-  if (test.classes != train.classes)
-    fail(Fault::data, text_of(parts.test), ": its classes are not those of ", text_of(parts.train),
-         "; make them equal");
+  place_classes(test, train, text_of(parts.test), text_of(parts.train), notes);
   return {std::make_shared<FolderImages>(options, train.source, train.classes, std::move(train.pictures)),
           std::make_shared<FolderImages>(options, test.source, test.classes, std::move(test.pictures)), notes};
 } catch (const fs::filesystem_error& error) {

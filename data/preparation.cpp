@@ -23,6 +23,15 @@ int columns_beyond(const fs::path& table, std::int64_t numbers) {
 
 std::vector<float> in_floats(const std::vector<double>& values) { return {values.begin(), values.end()}; }
 
+/// A number as StoredFloats normalises it: a scale and a shift, as for bytes, would lose the digits of numbers whose
+/// mean is large beside their deviation.
+float normalised(float number, const Preparation& preparation, std::size_t channel) {
+  const auto unit = [&](const std::vector<double>& values, float otherwise) {  // of a byte that is 1
+    return values.empty() ? otherwise : static_cast<float>(255 * values[channel]);
+  };
+  return (number - unit(preparation.mean, 0)) / unit(preparation.deviation, 255);
+}
+
 }  // namespace
 
 Array prepare_picture(const fs::path& file, const Preparation& preparation) {
@@ -65,8 +74,9 @@ std::vector<Array> prepare_arrays(const fs::path& file, const Preparation& prepa
     const auto pixels = sample.data<float>();
     for (std::int64_t k = 0; k < wanted.size(); ++k) {
       const auto from = static_cast<std::size_t>(i * wanted.size() + k);
-      const float value = images.is_bytes() ? static_cast<float>(images.bytes[from]) : images.numbers[from];
-      pixels[static_cast<std::size_t>(k)] = normalization(value, k / plane);
+      pixels[static_cast<std::size_t>(k)] =
+          images.is_bytes() ? normalization(images.bytes[from], k / plane)
+                            : normalised(images.numbers[from], preparation, static_cast<std::size_t>(k / plane));
     }
   }
   return samples;

@@ -146,15 +146,20 @@ std::string field_text(const AnyLoss& loss) { return "{" + loss.text() + "}"; }
 std::string field_text(const WeightedLoss& loss) { return fields_text(loss); }
 
 std::optional<int> LossSum::ignored_label() const {
-  for (const WeightedLoss& each : losses)
-    if (each.loss.ignored_label()) return each.loss.ignored_label();
-  return {};
+  return losses.empty() ? std::nullopt : losses[0].loss.ignored_label();
 }
 
 Tensor LossSum::operator()(const Tensor& output, const Tensor& target, const Tensor& weights) const {
   check(!losses.empty(), "has no losses");
   const auto counts = [](const WeightedLoss& each) { return static_cast<float>(each.weight) != 0; };
   check(std::any_of(losses.begin(), losses.end(), counts), "all weights are 0, so nothing is learnt; change one");
+  // A figure of several batches weighs each by its labels that count: there is one such number.
+  const auto ignored = [](const AnyLoss& loss) {
+    return loss.kind() + (loss.ignored_label() ? fmt::format(" ignores {}", *loss.ignored_label()) : " ignores none");
+  };
+  for (const WeightedLoss& each : losses)
+    check(each.loss.ignored_label() == ignored_label(), ignored(losses[0].loss), ", ", ignored(each.loss),
+          ": the losses of a sum ignore the same label; change ignore_index");
   Tensor total;
   for (const WeightedLoss& each : losses) {
     const Tensor value = each.weight * each.loss(output, target, weights);

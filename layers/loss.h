@@ -199,13 +199,13 @@ struct WeightedLoss {
 };
 std::string field_text(const WeightedLoss& loss);
 
-/// The weighted sum of several losses of one output.
+/// The weighted sum of several losses of one output, which ignore the same label or none.
 struct LossSum {
   std::vector<WeightedLoss> losses;
 
   static constexpr const char* name = "loss_sum";
   static constexpr auto fields() { return field_list(field("losses", &LossSum::losses, "losses and their factors")); }
-  /// That of the first loss that has one.
+  /// That of each of them.
   std::optional<int> ignored_label() const;
   Tensor operator()(const Tensor& output, const Tensor& target, const Tensor& weights = {}) const;
 };

@@ -83,7 +83,7 @@ Update RmsProp::build(const Variable& w, Parameters& state) const {
     Tensor spread = s;
     if (a) {
       a->set(alpha * *a + (1 - alpha) * g);
-      spread = s - square(*a);
+      spread = maximum(s - square(*a), 0.0);  // of equal gradients it is 0, which rounding makes less
     }
     Tensor step = g / (sqrt(spread) + eps);
     if (b) {

@@ -21,6 +21,9 @@ Real progress(const Real& step, double epochs, const RunLength& run) {
   return minimum(step / std::max(epochs * run.steps_per_epoch, 1e-9), Real(1.0));
 }
 
+// Where a schedule changes, in f32, as the device compares it: 0.55 epochs of 100 steps are 55, not 55.00000000000001.
+double steps_in(double epochs, const RunLength& run) { return static_cast<float>(epochs * run.steps_per_epoch); }
+
 // All 53 bits: a number by itself becomes an f32.
 void store(const Variable& variable, double value) { variable.set(Array::from(std::vector<double>{value}, {})); }
 
@@ -39,7 +42,7 @@ Real ConstantRate::at(const Real&, const RunLength&) const {
 
 template <class Real>
 Real StepRate::at(const Real& step, const RunLength& run) const {
-  return rate * pow(Real(factor), floor(step / (every * run.steps_per_epoch)));
+  return rate * pow(Real(factor), floor(step / steps_in(every, run)));
 }
 
 template <class Real>
@@ -49,13 +52,13 @@ Real MultistepRate::at(const Real& step, const RunLength& run) const {
   if (!factors.empty()) {
     Real product = rate;
     for (std::size_t i = 0; i < milestones.size(); ++i) {
-      const Real has_come = Real(0.0) + (step >= milestones[i] * run.steps_per_epoch);
+      const Real has_come = Real(0.0) + (step >= steps_in(milestones[i], run));
       product = product * (1.0 + (factors[i] - 1.0) * has_come);
     }
     return product;
   }
   Real reached = 0.0;
-  for (double milestone : milestones) reached = reached + (step >= milestone * run.steps_per_epoch);
+  for (double milestone : milestones) reached = reached + (step >= steps_in(milestone, run));
   return rate * pow(Real(factor), reached);
 }
 
@@ -76,6 +79,7 @@ Real CosineRate::at(const Real& step, const RunLength& run) const {
 
 template <class Real>
 Real PlateauRate::at(const Real&, const RunLength&) const {
+  check(low <= rate, name, ": low is ", low, ", above the rate, ", rate, ", which a plateau only lowers");
   return Real(rate);
 }
 

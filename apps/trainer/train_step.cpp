@@ -47,6 +47,7 @@ TrainStep::TrainStep(Backend& backend, const TrainConfig& config, const Dataset&
       part_norms_(scalar("part_norms", Dtype::f32)),
       rate_factor_("rate_factor", Array::from(std::vector<float>{1}, {}), false),
       part_(scalar("part", Dtype::i32)),
+      part_weight_(scalar("part_weight", Dtype::f32)),
       part_loss_(scalar("part_loss", Dtype::f32)),
       part_accuracy_(scalar("part_accuracy", Dtype::f32)),
       part_slopes_(config.accumulate > 1 ? zeros_like(optimizer.parameters()) : std::vector<Variable>{}),
@@ -79,8 +80,7 @@ std::map<std::string, Tensor> TrainStep::placeholders() const {
   return inputs;
 }
 
-std::pair<Tensor, Tensor> TrainStep::forward(const Inputs& in,
-                                             const std::function<void(const Tensor&)>& observe) const {
+TrainStep::Result TrainStep::forward(const Inputs& in, const std::function<void(const Tensor&)>& observe) const {
   // Each batch of a step draws other random numbers.
   const Tensor now = step_, draw = config_.accumulate > 1 ? now * config_.accumulate + part_ : now;
   Pass pass{.training = true, .step = draw, .seed = config_.seed, .observe = observe};
@@ -92,12 +92,18 @@ std::pair<Tensor, Tensor> TrainStep::forward(const Inputs& in,
   const Tensor loss = at_key(config_.places, "loss", [&] {
     return mixing_.is_on() ? Mixing::loss(config_.loss, output, target, in["mixing"]) : config_.loss(output, target);
   });
-  return {loss, objective_.accuracy_of(output, target)};
+  const Tensor counts = config_.accumulate > 1 ? objective_.weights(target) : Tensor{};
+  return {loss, objective_.accuracy_of(output, target), {}, counts.has_value() ? mean(counts) : Tensor{}};
 }
 
 TrainStep::Result TrainStep::run(const Inputs& in) const {
-  const auto [loss, accuracy] = forward(in);
-  return {loss, accuracy, gradients(optimizer_.scaled(loss), optimizer_.parameters())};
+  Result result = forward(in);
+  if (result.weight.has_value()) {
+    result.loss = result.loss * result.weight;
+    result.accuracy = result.accuracy * result.weight;
+  }
+  result.slopes = gradients(optimizer_.scaled(result.loss), optimizer_.parameters());
+  return result;
 }
 
 std::string TrainStep::first_non_finite(const Batch& batch, std::int64_t step, std::int64_t part) {
@@ -117,7 +123,7 @@ std::string TrainStep::first_non_finite(const Batch& batch, std::int64_t step, s
           const std::string place = Scope::prefix();  // `2.conv (conv2d): `
           watch("the output of " + place.substr(0, place.rfind(": ")), result);
         };
-        watch("the loss", forward(in, layer).first);
+        watch("the loss", forward(in, layer).loss);
         return finite;
       },
       config_.policy());
@@ -130,6 +136,11 @@ std::string TrainStep::first_non_finite(const Batch& batch, std::int64_t step, s
   return {};
 }
 
+Tensor TrainStep::norm_of_batch(const Result& result) {
+  const Tensor norm = squared_norm(result.slopes);
+  return result.weight.has_value() ? norm / square(result.weight) : norm;
+}
+
 Outputs TrainStep::add_body(const Inputs& in) {
   Result result = run(in);
   for (std::size_t i = 0; i < result.slopes.size(); ++i)
@@ -140,7 +151,8 @@ Outputs TrainStep::add_body(const Inputs& in) {
     Trace::rollback_unless(ok);
     result.loss = where(ok, result.loss, NAN);
   }
-  if (config_.noise_scale) part_norms_.set(part_norms_ + squared_norm(result.slopes));
+  if (config_.noise_scale) part_norms_.set(part_norms_ + norm_of_batch(result));
+  if (result.weight.has_value()) part_weight_.set(part_weight_ + result.weight);
   part_loss_.set(part_loss_ + result.loss);
   part_accuracy_.set(part_accuracy_ + result.accuracy);
   part_.set(part_ + 1);
@@ -149,12 +161,14 @@ Outputs TrainStep::add_body(const Inputs& in) {
 
 Outputs TrainStep::update_body(const Inputs& in) {
   const Tensor now = step_;
-  auto [loss, accuracy, slopes] = run(in);
+  const Result result = run(in);
+  auto [loss, accuracy, slopes, weight] = result;
   if (config_.accumulate > 1) {
-    const double share = 1 / static_cast<double>(config_.accumulate);
+    const double each = 1 / static_cast<double>(config_.accumulate);
+    const Tensor share = weight.has_value() ? 1 / (part_weight_ + weight) : Tensor(each);
     loss = (part_loss_ + loss) * share;
     accuracy = (part_accuracy_ + accuracy) * share;
-    const Tensor norms = config_.noise_scale ? (part_norms_ + squared_norm(slopes)) * share : Tensor{};
+    const Tensor norms = config_.noise_scale ? (part_norms_ + norm_of_batch(result)) * each : Tensor{};
     for (std::size_t i = 0; i < slopes.size(); ++i)
       slopes[i].value = cast((part_slopes_[i] + cast(slopes[i].value, Dtype::f32)) * share, slopes[i].value.dtype());
     if (config_.noise_scale) {
@@ -181,6 +195,7 @@ Outputs TrainStep::update_body(const Inputs& in) {
   if (config_.accumulate > 1) {
     for (const Variable& slope : part_slopes_) slope.set(0.0);
     part_.set(0);
+    if (weight.has_value()) part_weight_.set(0.0);
     part_loss_.set(0.0);
     part_accuracy_.set(0.0);
   }

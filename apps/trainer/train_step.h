@@ -56,10 +56,15 @@ class TrainStep {
   struct Result {
     Tensor loss, accuracy;
     std::vector<Gradient> slopes;
+    /// The share of the batch's labels that the loss does not ignore, where it ignores one and the batch is a part of a
+    /// step; the others are then multiplied by it, so that the step's mean is over all of its labels.
+    Tensor weight;
   };
   Result run(const Inputs& in) const;
-  /// The loss, and the model's output; `observe` as in Pass.
-  std::pair<Tensor, Tensor> forward(const Inputs& in, const std::function<void(const Tensor&)>& observe = {}) const;
+  /// Without slopes; `observe` as in Pass.
+  Result forward(const Inputs& in, const std::function<void(const Tensor&)>& observe = {}) const;
+  /// The squared norm of the gradients of its batch by itself.
+  static Tensor norm_of_batch(const Result& result);
   Outputs add_body(const Inputs& in);
   Outputs update_body(const Inputs& in);
   void count(const Tensor& now, const Tensor& loss, const Tensor& accuracy);
@@ -77,8 +82,9 @@ class TrainStep {
   Mixing mixing_;
   Variable step_, loss_sum_, accuracy_sum_, non_finite_, skipped_;
   Variable batch_norms_, step_norms_, part_norms_, rate_factor_;
-  Variable part_, part_loss_, part_accuracy_;  // of a step that is not complete: its batches, and sums over them
-  std::vector<Variable> part_slopes_;          // the same, in the optimizer's order of parameters
+  Variable part_, part_weight_;  // of a step that is not complete: its batches and, with an ignored label, weights
+  Variable part_loss_, part_accuracy_;  // sums over its batches
+  std::vector<Variable> part_slopes_;   // the same, in the optimizer's order of parameters
   Backend& backend_;
   Step add_, update_;
 };

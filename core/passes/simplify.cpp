@@ -61,11 +61,15 @@ const T* as(const Tensor& x) {
   return std::get_if<T>(&x.node().op);
 }
 
-// Whether a formula is one primitive of its parameters in order.
+// Whether a formula is one primitive of its parameters in order; x * x of one parameter is none.
 bool is_primitive(const ElementwiseInfo& op, Primitive primitive) {
   const auto& body = op.formula.body;
-  return static_cast<int>(body.size()) == op.formula.arity + 1 && body.back().primitive == primitive &&
-         body.back().args[0] == 0 && (op.formula.arity < 2 || body.back().args[1] == 1);
+  const int count = arity(primitive);
+  if (op.formula.arity != count || static_cast<int>(body.size()) != count + 1 || body.back().primitive != primitive)
+    return false;
+  for (int i = 0; i < count; ++i)
+    if (body.back().args[static_cast<std::size_t>(i)] != i) return false;
+  return true;
 }
 
 bool is_number(const Tensor& x, double value) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <numeric>
 
 #include "nixie/core/base/error.h"
@@ -106,10 +107,13 @@ void measure(const ArrayImages& images, const std::vector<T>& held, double unit,
   const std::vector<double> mean = averages([](std::size_t, double value) { return value; }),
                             square = averages(
                                 [&](std::size_t c, double value) { return (value - mean[c]) * (value - mean[c]); });
+  // Numbers come in any unit, so only what equal ones leave by rounding is no deviation; of one colour there is none.
+  const double least = std::is_same_v<T, std::uint8_t> ? 1e-6 : 0;
   for (std::size_t c = 0; c < channels; ++c) {
     means.push_back(static_cast<float>(mean[c]));
-    const double deviation = std::sqrt(square[c]);
-    deviations.push_back(deviation > 1e-6 ? static_cast<float>(deviation) : 1.0f);  // of one colour there is none
+    const auto deviation = static_cast<float>(std::sqrt(square[c]));
+    const bool varies = deviation > std::max(least, 1e-9 * std::abs(mean[c]));
+    deviations.push_back(varies ? std::max(deviation, std::numeric_limits<float>::min()) : 1.0f);
   }
 }
 

@@ -68,10 +68,16 @@ std::vector<TableRow> read_table(const fs::path& file) {
     constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";  // as Excel writes it
     if (number == 1 && line.starts_with(kByteOrderMark)) line.erase(0, kByteOrderMark.size());
     if (line.ends_with('\r')) line.pop_back();
+    if (line.find('\0') != std::string::npos)
+      fail(Fault::data, file.string(), ":", number,
+           ": holds a byte of 0x00, which no text in UTF-8 does; save it as UTF-8");
     if (line.find('\r') != std::string::npos)
       fail(Fault::data, file.string(), ":", number,
            ": a carriage return inside the line; end lines by a line feed, with or without one before it");
     std::vector<std::string> cells = cells_of(line);
+    for (const auto& [mark, name] : {std::pair{';', "a semicolon"}, {'\t', "a tab"}})
+      if (number > 1 && cells.size() == 1 && cells[0].find(mark) != std::string::npos)
+        fail(Fault::data, file.string(), ":", number, ": has ", name, " and no comma; separate cells by commas");
     if (cells.size() > 1 || !cells[0].empty()) rows.push_back({number, std::move(cells)});
   }
   return rows;

@@ -95,7 +95,12 @@ TEST_F(Commands, EvalWantsTheSameClasses) {
     for (int i = 0; i < 20; ++i) write_file(*folder_ / fmt::format("other/{}/{}.png", name, i), coloured(0, 1));
   const Ran ran = trainer("eval --run " + path("run") + " --split train --data " + path("other"));
   EXPECT_EQ(ran.code, 5) << ran.output;
-  EXPECT_THAT(ran.output, HasSubstr("class 0 of the data is green, the model was trained with blue, or so"));
+  EXPECT_THAT(ran.output, HasSubstr("class \"purple\" of the data is none of those that the model was trained with"));
+  // It may lack some.
+  for (unsigned i = 0; i < 20; ++i) write_file(*folder_ / fmt::format("fewer/red/{}.png", i), coloured(0, 30 + i));
+  const Ran fewer = trainer("eval --run " + path("run") + " --split train --confusion --data " + path("fewer"));
+  EXPECT_EQ(fewer.code, 0) << fewer.output;
+  EXPECT_THAT(fewer.output, HasSubstr("red      16  1.0000\ntrain accuracy 1.0000"));
 }
 
 TEST_F(Commands, PredictNamesTheClass) {

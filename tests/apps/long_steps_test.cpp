@@ -60,6 +60,23 @@ TEST(Accumulate, IsAsOneLargeBatch) {
   }
 }
 
+// Nor do batches whose labels are ignored in part weigh as much as others.
+TEST(Accumulate, IsAsOneLargeBatchWhereLabelsAreIgnored) {
+  for (const char* loss : {"cross_entropy: {ignore_index: 1}", "focal: {ignore_index: 7}",
+                           "loss_sum: {losses: [{loss: {cross_entropy: {ignore_index: 3}}, weight: 2}]}"}) {
+    const std::string more = fmt::format("loss: {{{}}}\ndata: {{glyphs: {{train: 205, test: 50, batch: ", loss);
+    const TempFolder large, parts;
+    Trainer one(plain(more + "20}}\n"), {.run = large.path()});
+    EXPECT_TRUE(one.train());
+    Trainer several(plain(more + "5}}\naccumulate: 4\n"), {.run = parts.path()});
+    EXPECT_TRUE(several.train());
+    for (const char* name : {"loss", "accuracy"})
+      EXPECT_THAT(column(parts.path(), name), testing::Pointwise(testing::DoubleNear(5e-6), column(large.path(), name)))
+          << loss << ", " << name;
+    EXPECT_THAT(weights_of(several), testing::Pointwise(testing::DoubleNear(5e-6), weights_of(one))) << loss;
+  }
+}
+
 // Dropout, batch norm, mixing, a loss that is skipped: all goes on as if never stopped. 20 batches are 6 steps of 3.
 TEST(Accumulate, AStoppedRunGoesOnBitForBit) {
   TrainConfig config = small_config("mixing: {mixup: 0.4}\naccumulate: 3\nnon_finite: skip\nkeep: 2\n");

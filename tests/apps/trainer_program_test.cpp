@@ -115,12 +115,14 @@ TEST_F(TrainerProgram, ExitCodesSayWhatWentWrong) {
               testing::ContainsRegex("configs/photos.yaml +A net for a few thousand photographs"));
 }
 
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // those need terabytes of addresses
 // Within a limit: where the system promises any memory, what asks for more than there is gets killed.
 TEST_F(TrainerProgram, WantOfMemoryNamesABatch) {
   const Ran ran = run("--set data.generated.height=60000 --set data.generated.width=60000", "ulimit -v 64000000; ");
   EXPECT_EQ(ran.code, 4) << ran.output;
   EXPECT_THAT(ran.output, HasSubstr("; the batch is 128, try --set data."));
 }
+#endif
 
 TEST_F(TrainerProgram, EveryProblemOfAFileIsPrinted) {
   std::ofstream(folder_ / "net.yaml") << "model: lenett\nepohcs: 3\ndata: {glyphs: {batch: 0}}\n";

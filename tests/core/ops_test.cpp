@@ -135,6 +135,28 @@ TEST_P(ElementwiseOp, ValueEqualsTheReference) {
     }
 }
 
+// A sum takes out factors that all of its terms share, but only those of products.
+TEST_P(ElementwiseOp, SumsOfScaledInputsAreThoseOfTheirTerms) {
+  if (integer() || op().traits.result == ResultType::boolean) return;
+  const Array one = Array::from(std::vector<double>{1}, {1, 1});
+  std::vector<Tensor> scaled;
+  std::vector<std::vector<double>> v;
+  for (const Array& x : inputs({3, 5}, Dtype::f64)) {
+    scaled.push_back(x * Tensor(one));
+    v.push_back(x.to_vector<double>());
+  }
+  v.resize(3, std::vector<double>(v[0].size(), 0));
+  const Reference& reference = references().at(op().name);
+  std::vector<double> rows(3), all(1);
+  for (std::size_t i = 0; i < v[0].size(); ++i) {
+    const double term = reference(v[0][i], v[1][i], v[2][i]);
+    rows[i / 5] += term, all[0] += term;
+  }
+  expect_values(sum(call(scaled), {1}, false), rows, 1e-13);
+  expect_values(sum(call(scaled)), all, 1e-13);
+  expect_values(sum(-call(scaled) * Tensor(one)), {-all[0]}, 1e-13);
+}
+
 TEST_P(ElementwiseOp, GradientEqualsCentralDifferences) {
   if (!op().gradient) return;  // zero everywhere by declaration
   if (op().traits.result == ResultType::integer) return;

@@ -286,6 +286,7 @@ TEST(Simplify, TakesCommonFactorsOutOfSums) {
       {sum(u * row, {0, 2}), 1, 1, [&](int n, int k, int i) { return ux(n, k, i) * at(rows, n, k, i); }, false},
       {sum(u * row * channel, {1, 2}), 1, 2, [&](int n, int k, int i) { return cx(n, k, i) * at(rows, n, k, i); },
        true},
+      {sum(square(u * channel), {0, 2}), 1, 1, [&](int n, int k, int i) { return std::pow(cx(n, k, i), 2); }, false},
       {sum(broadcast_to(channel, {2, 3, 5}) * channel, {0, 2}), 1, 1,
        [&](int n, int k, int i) { return at(c, n, k, i) * at(c, n, k, i); }, false},
   };

@@ -199,6 +199,7 @@ TEST(Step, ATraceThatThrowsChangesNothing) {
     return Outputs{{"y", in["x"] + in["missing"]}};
   });
   expect_error([&] { step({{"x", numbers({1})}}); }, "the step has no input \"missing\", only: x");
+  expect_error([&] { step({}); }, "\", nor any other");
   expect_values(v, {1, 2}, 0);
   {
     Trace trace;

@@ -123,8 +123,28 @@ TEST_F(ManifestTest, StandsForAFolder) {
   EXPECT_EQ(one.train->size(), 2);
   EXPECT_EQ(one.test->size(), 2);
   std::ofstream(folder_ / "Test.CSV") << "images/4.png,c\n";
-  EXPECT_THAT(error_of(Fault::data, [&] { ImageFolder{.path = folder_.path()}.open(); }),
-              HasSubstr("its classes are not those of"));
+  EXPECT_THAT(
+      error_of(Fault::data, [&] { ImageFolder{.path = folder_.path()}.open(); }),
+      testing::ContainsRegex("Test.CSV: its classes are not those of .*train.csv, which has none called \"c\""));
+}
+
+// A small test half may lack a class; the others keep their places.
+TEST_F(ManifestTest, TheTestHalfMayLackClasses) {
+  std::ofstream(folder_ / "train.csv") << "images/0.png,b\nimages/1.png,a\nimages/2.png,c\nimages/3.png,d\n";
+  const struct {
+    const char* rows;
+    std::vector<std::int32_t> labels;
+    const char* note;
+  } kCases[] = {{"images/4.png,c\nimages/5.png,b\n", {1, 2}, "has no picture of \"a\" and 1 more"},
+                {"images/4.png,d\n", {3}, "has no picture of \"a\" and 2 more"},
+                {"images/4.png,d\nimages/5.png,b\nimages/0.png,a\n", {0, 1, 3}, "has no picture of \"c\""}};
+  for (const auto& c : kCases) {
+    std::ofstream(folder_ / "val.csv") << c.rows;
+    const Splits data = ImageFolder{.path = folder_.path(), .crop = 8, .resize = 8}.open();
+    EXPECT_EQ(data.test->class_names(), data.train->class_names());
+    EXPECT_EQ(data.test->labels(), c.labels) << c.rows;
+    EXPECT_THAT(data.notes, ElementsAre(testing::EndsWith(c.note)));
+  }
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 
+#include <set>
+
 #include "nixie/data/arrays.h"
 #include "nixie/data/preparation.h"
 #include "nixie/tests/data/support.h"
@@ -74,6 +76,9 @@ TEST_F(TableFileTest, SaysWhichCellIsWrong) {
                 {"1,red\n2,\n3,blue\n", 1, "t.csv:2: column 2 names no class"},
                 {"1,2\r3,4\r", 1, "t.csv:1: a carriage return inside the line"},
                 {"1,2\r\n3,4\r5\r\n", 1, "t.csv:2: a carriage return inside the line"},
+                {"a;b\n1;2\n", 1, "t.csv:2: has a semicolon and no comma; separate cells by commas"},
+                {"a\tb\n1\t2\n", 1, "t.csv:2: has a tab and no comma; separate cells by commas"},
+                {std::string("a\0,\0b\0\n\0001\0,\0002\0\n\0", 17), 1, "t.csv:1: holds a byte of 0x00"},  // UTF-16
                 {"a,b\n", 1, "t.csv: no row of numbers"}};
   for (const auto& c : kCases)
     EXPECT_THAT(error_of(Fault::data, [&] { TableFile(table(c.text), c.targets); }), HasSubstr(c.words)) << c.text;
@@ -116,6 +121,34 @@ TEST_F(TableFileTest, AreADataset) {
   }
   EXPECT_THAT(error_of(Fault::data, [&] { Arrays{.path = table(rows), .target = "numbers"}.open(); }),
               HasSubstr("the last column holds words, such as \"even\", which are classes"));
+}
+
+// Amperes beside seconds since 1970: in any unit a column has the deviation 1, and a prediction sees what the training
+// saw.
+TEST_F(TableFileTest, ColumnsOfAnyUnitAreNormalised) {
+  const struct {
+    double offset, unit;
+  } kColumns[] = {{0, 1e-9}, {0, 1e-30}, {0, 1e30}, {1e5, 1}, {1e6, 1}, {-3e-7, 1e-8}, {7, 0}, {0.1, 0}};
+  std::string rows;
+  for (int i = 0; i < 40; ++i) {
+    for (const auto& [offset, unit] : kColumns) rows += fmt::format("{},", offset + unit * (i % 8 - 3.5));
+    rows += fmt::format("{}\n", i % 2);
+  }
+  constexpr std::size_t kCount = std::size(kColumns);
+  const Splits data = Arrays{.path = table(rows), .holdout = 0.25f}.open();
+  std::vector<double> square(kCount);
+  std::vector<float> sample(kCount);
+  for (std::int64_t i = 0; i < data.train->size(); ++i) {
+    data.train->load(i, {}, sample);
+    for (std::size_t c = 0; c < kCount; ++c) square[c] += sample[c] * sample[c] / 30.0;
+  }
+  for (std::size_t c = 0; c < kCount; ++c) EXPECT_NEAR(square[c], kColumns[c].unit > 0 ? 1 : 0, 0.01) << c;
+  std::set<std::vector<float>> seen, predicted;
+  for (const auto& half : {data.train, data.test})
+    for (std::int64_t i = 0; i < half->size(); ++i) half->load(i, {}, sample), seen.insert(sample);
+  for (const Array& each : prepare_arrays(table(rows), data.test->preparation()))
+    predicted.insert({each.data<float>().begin(), each.data<float>().end()});
+  EXPECT_EQ(predicted, seen);
 }
 
 TEST_F(TableFileTest, OfTwoHalvesHaveTheClassesOfTheFirst) {

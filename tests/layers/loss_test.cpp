@@ -248,6 +248,17 @@ TEST(Losses, SayWhatDoesNotFit) {
             "mean_squared: target is f32 [3, 4], output is [4, 3], expected the output's shape or integer labels [4]");
   EXPECT_EQ(error_of([&] { AnyLoss(MeanSquared{})(x, x, ones({3})); }), "mean_squared: weights are [3], expected [4]");
   EXPECT_EQ(error_of([&] { AnyLoss(LossSum{})(x, x); }), "loss_sum: has no losses");
+  const AnyLoss one = CrossEntropy{.ignore_index = 1}, other = Focal{.ignore_index = 2};
+  const std::pair<AnyLoss, AnyLoss> kPairs[] = {{one, Focal{}}, {Focal{}, one}, {one, other}, {one, MeanSquared{}}};
+  for (const auto& [first, second] : kPairs)
+    EXPECT_THAT(error_of([&] {
+                  AnyLoss(LossSum{{{first}, {second}}})(x, zeros({4}, Dtype::i32));
+                }),
+                testing::HasSubstr(": the losses of a sum ignore the same label; change ignore_index"));
+  EXPECT_THAT(error_of([&] {
+                AnyLoss(LossSum{{{one}, {Focal{}}}})(x, zeros({4}, Dtype::i32));
+              }),
+              testing::StartsWith("loss_sum: cross_entropy ignores 1, focal ignores none: "));
 }
 
 TEST(Losses, PrintAsAConfigurationWouldSay) {

@@ -137,6 +137,21 @@ TEST(Optimizer, ClipsTheNormOfAllGradientsTogether) {
   EXPECT_NEAR(evaluate(global_norm(toy.grads()), test_backend()).item(), 13, 1e-6);
 }
 
+TEST(Optimizer, ClipsTheNormWithoutTheLossScale) {
+  for (const double scale : {4.0, 0.0}) {  // 0: dynamic
+    Toy toy;                               // the norm is 13 times the scale
+    for (std::vector<double>* grads : {&toy.grad_weight, &toy.grad_bias})
+      for (double& grad : *grads) grad *= 4;
+    const Optimizer optimizer(toy.parameters, {.rule = Sgd{.momentum = 0},
+                                               .schedule = ConstantRate{.rate = 1},
+                                               .clip_norm = 6.5,
+                                               .loss_scale = {.scale = scale, .initial = 4}});
+    toy.train(optimizer);
+    EXPECT_NEAR(toy.w()[0], 1 - 1.5, 1e-6) << scale;
+    EXPECT_NEAR(toy.b()[0], 1 - 6, 1e-6) << scale;
+  }
+}
+
 TEST(Optimizer, LeavesSmallGradientsAsTheyAre) {
   Toy toy;
   const Optimizer optimizer(toy.parameters,

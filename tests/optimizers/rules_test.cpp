@@ -201,6 +201,22 @@ TEST(Rules, StepAsFarWhereParametersAreHalves) {
     }
 }
 
+// Their variance is 0, and rounding may make it less.
+TEST(Rules, EqualGradientsStayFinite) {
+  for (const double alpha : {0.5, 0.9, 0.99}) {
+    RuleRun run({RmsProp{.alpha = alpha, .eps = 1e-2, .centered = true}, {}, {}}, Parameters());
+    const std::vector<double> first = run.w.array().to_vector<double>();
+    std::vector<float> grad;
+    for (std::size_t i = 0; i < first.size(); ++i) grad.push_back(0.01f + 0.37f * static_cast<float>(i));
+    for (int t = 1; t <= 300; ++t)
+      run.step({{"grad", Array::from(grad, run.w.shape())},
+                {"rate", Array::from(std::vector<float>{1e-6f}, {})},
+                {"count", Array::from(std::vector<float>{static_cast<float>(t)}, {})}});
+    const std::vector<double> last = run.w.array().to_vector<double>();
+    for (std::size_t i = 0; i < last.size(); ++i) EXPECT_LT(last[i], first[i]) << alpha << ", " << grad[i];
+  }
+}
+
 TEST(Rules, EveryRuleOfTheRegistryHasACase) {
   std::set<std::string> seen;
   for (const RuleCase& c : cases()) seen.insert(c.rule.kind());

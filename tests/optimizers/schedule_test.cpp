@@ -84,6 +84,30 @@ TEST(Schedules, MatchPyTorchsFormulasOnHostAndDevice) {
   }
 }
 
+// In hundredths of an epoch, whose products with the steps of one are rounded: 0.55 * 100 is 55.00000000000001.
+TEST(Schedules, ChangeAtTheSameStepOnHostAndDevice) {
+  for (const std::int32_t steps : {3, 7, 10, 30, 51, 100})
+    for (std::int32_t hundredths = 1; hundredths <= 110; ++hundredths) {
+      if (hundredths * steps % 100 != 0) continue;
+      const std::int32_t change = hundredths * steps / 100;
+      const double epochs = hundredths / 100.0;
+      const RunLength run{.steps_per_epoch = static_cast<double>(steps)};
+      for (const AnySchedule& options :
+           {AnySchedule(StepRate{.rate = 1, .factor = 0.5, .every = epochs}),
+            AnySchedule(MultistepRate{.rate = 1, .factor = 0.5, .milestones = {epochs}}),
+            AnySchedule(MultistepRate{.rate = 1, .milestones = {epochs}, .factors = {0.5}})})
+        for (const std::int32_t step : {change - 1, change}) {
+          const Schedule schedule(options, run, Parameters());
+          const double expected = step < change ? 1 : 0.5;
+          EXPECT_EQ(schedule.rate(std::int64_t{step}), expected) << options.text() << ", " << steps << ", " << step;
+          EXPECT_EQ(
+              evaluate(schedule.rate(Tensor(Array::from(std::vector<std::int32_t>{step}, {}))), test_backend()).item(),
+              expected)
+              << options.text() << ", " << steps << ", " << step;
+        }
+    }
+}
+
 TEST(Schedules, EveryScheduleOfTheRegistryHasACase) {
   std::set<std::string> seen;
   for (const ScheduleCase& c : cases()) seen.insert(c.schedule.kind());
@@ -142,6 +166,11 @@ TEST(Schedules, PlateauDecidesAsPyTorchDoes) {
     }
     EXPECT_GT(rates.size(), 3u);
   }
+}
+
+TEST(Schedules, APlateauOnlyLowersTheRate) {
+  EXPECT_EQ(error_of([] { Schedule(PlateauRate{.rate = 0.001, .low = 0.1}, {}, Parameters()); }),
+            "schedule (plateau): plateau: low is 0.1, above the rate, 0.001, which a plateau only lowers");
 }
 
 TEST(Schedules, APlateauGoesOnFromItsState) {

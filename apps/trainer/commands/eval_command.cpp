@@ -6,6 +6,7 @@
 #include <set>
 #include <tuple>
 
+#include "nixie/apps/trainer/commands/as_trained.h"
 #include "nixie/apps/trainer/commands/data_folder.h"
 #include "nixie/apps/trainer/evaluator.h"
 #include "nixie/apps/trainer/machine.h"
@@ -15,18 +16,6 @@
 
 namespace nixie {
 namespace {
-
-/// The labels of other data mean other classes, unless the names agree.
-void check_same_classes(const TrainedModel& trained, const Dataset& data) {
-  const std::vector<std::string>&names = trained.class_names, &found = data.class_names();
-  if (names.empty() || names == found) return;
-  const std::size_t shared = std::min(names.size(), found.size());
-  const auto differ = std::mismatch(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(shared), found.begin());
-  const auto at = static_cast<std::size_t>(differ.first - names.begin());
-  const auto name = [&](const std::vector<std::string>& list) { return at < list.size() ? list[at] : "none"; };
-  fail(Fault::data, "class ", at, " of the data is ", name(found), ", the model was trained with ", name(names), " (",
-       found.size(), " and ", names.size(), " classes); give it data with the same classes");
-}
 
 /// A row for each class of the samples with the share that is right; of many classes the pairs most often confused.
 std::string confusion_text(const std::vector<Prediction>& predictions, const std::vector<std::string>& names) {
@@ -88,8 +77,8 @@ void run_eval(const EvalCommand& command) {
   }
   const TrainConfig& config = trained.config;
   const Splits data = config.data.open();
-  const auto& half = command.split == "train" ? data.train : data.test;
-  check_same_classes(trained, *half);
+  const auto half =
+      as_trained(command.split == "train" ? data.train : data.test, trained.preparation, trained.class_names);
   check(half->sample_shape() == trained.model.input_shape(), "the data's samples are ", half->sample_shape(),
         ", the model was trained with ", trained.model.input_shape(), "; set the data's size");
   check(!command.confusion || half->target().is_class(), "the data's targets are ", to_string(half->target()),
