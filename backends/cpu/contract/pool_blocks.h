@@ -1,6 +1,8 @@
 // PoolBlocks: windows of whole planes as lanes of vectors, for images whose rows are short.
 #pragma once
 
+#include <algorithm>
+#include <cstdlib>
 #include <numeric>
 
 #include "nixie/backends/cpu/contract/pool_windows.h"
