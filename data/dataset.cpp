@@ -2,6 +2,51 @@
 #include "nixie/data/dataset.h"
 
 namespace nixie {
+namespace {
+
+// Forwards each sample to the dataset that has it.
+class Joined final : public Dataset {
+ public:
+  Joined(std::shared_ptr<const Dataset> first, std::shared_ptr<const Dataset> second)
+      : first_(std::move(first)), second_(std::move(second)) {
+    check(first_->sample_shape() == second_->sample_shape(), "samples of ", first_->sample_shape(), " and of ",
+          second_->sample_shape(), " cannot be one dataset");
+    check(first_->target() == second_->target() && first_->class_names() == second_->class_names(),
+          "targets that differ (", to_string(first_->target()), ", ", to_string(second_->target()),
+          ") cannot be one dataset's");
+  }
+
+  std::int64_t size() const override { return first_->size() + second_->size(); }
+  Shape sample_shape() const override { return first_->sample_shape(); }
+  SampleTarget target() const override { return first_->target(); }
+  const std::vector<std::string>& class_names() const override { return first_->class_names(); }
+  std::int32_t load(std::int64_t index, const AugmentKey& key, std::span<float> pixels) const override {
+    const auto [half, at] = place_of(index);
+    return half.load(at, key, pixels);
+  }
+  void load_target(std::int64_t index, const AugmentKey& key, std::span<std::byte> target) const override {
+    const auto [half, at] = place_of(index);
+    half.load_target(at, key, target);
+  }
+  std::vector<std::int32_t> labels() const override {
+    std::vector<std::int32_t> all = first_->labels();
+    const std::vector<std::int32_t> more = second_->labels();
+    if (std::ssize(all) != first_->size() || std::ssize(more) != second_->size()) return {};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+  Preparation preparation() const override { return first_->preparation(); }
+
+ private:
+  std::pair<const Dataset&, std::int64_t> place_of(std::int64_t index) const {
+    if (index < first_->size()) return {*first_, index};
+    return {*second_, index - first_->size()};
+  }
+
+  std::shared_ptr<const Dataset> first_, second_;
+};
+
+}  // namespace
 
 std::string to_string(const SampleTarget& target) {
   if (target.is_class()) return "class";
@@ -34,6 +79,10 @@ std::int32_t ByteDataset::load(std::int64_t index, const AugmentKey& key, std::s
   for (std::size_t i = 0; i < bytes.size(); ++i)
     pixels[i] = normalization_(bytes[i], static_cast<std::int64_t>(i / plane));
   return label;
+}
+
+std::shared_ptr<const Dataset> joined(std::shared_ptr<const Dataset> first, std::shared_ptr<const Dataset> second) {
+  return std::make_shared<Joined>(std::move(first), std::move(second));
 }
 
 }  // namespace nixie

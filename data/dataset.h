@@ -89,6 +89,9 @@ struct Splits {
   std::vector<std::string> notes = {};  ///< lines about skipped files
 };
 
+/// The samples of `first`, then those of `second`, normalised; both have the same sample shape, target and classes.
+std::shared_ptr<const Dataset> joined(std::shared_ptr<const Dataset> first, std::shared_ptr<const Dataset> second);
+
 /// The size of a dataset after its field `limit`: its first n samples, 0 = all.
 inline std::int64_t limited(std::int64_t size, std::int64_t limit) { return limit > 0 ? std::min(limit, size) : size; }
 

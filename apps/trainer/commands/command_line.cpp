@@ -46,8 +46,8 @@ void add_assignments(CLI::App& app, std::vector<std::string>& assignments) {
 Run add_eval(CLI::App& app, EvalCommand& command) {
   add_checkpoint(app, command.checkpoint);
   app.add_option("--data", command.data, "folder of the data; by default the run's");
-  app.add_option("--split", command.split, "which half")
-      ->check(CLI::IsMember({"test", "train"}))
+  app.add_option("--split", command.split, "which half, or all of the data")
+      ->check(CLI::IsMember({"test", "train", "all"}))
       ->capture_default_str();
   app.add_flag("--confusion", command.confusion, "also print how often samples of each class are taken for each");
   add_assignments(app, command.assignments);

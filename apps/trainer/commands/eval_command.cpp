@@ -77,8 +77,12 @@ void run_eval(const EvalCommand& command) {
   }
   const TrainConfig& config = trained.config;
   const Splits data = config.data.open();
+  const auto seen = [&](const std::shared_ptr<const Dataset>& half) {
+    return as_trained(half, trained.preparation, trained.class_names);
+  };
+  const bool all = command.split == "all";
   const auto half =
-      as_trained(command.split == "train" ? data.train : data.test, trained.preparation, trained.class_names);
+      all ? joined(seen(data.train), seen(data.test)) : seen(command.split == "train" ? data.train : data.test);
   check(half->sample_shape() == trained.model.input_shape(), "the data's samples are ", half->sample_shape(),
         ", the model was trained with ", trained.model.input_shape(), "; set the data's size");
   check(!command.confusion || half->target().is_class(), "the data's targets are ", to_string(half->target()),
@@ -86,8 +90,9 @@ void run_eval(const EvalCommand& command) {
   const auto backend = open_backend(config.backend, config.threads);
   LoaderOptions options = config.loader;
   options.batch = config.data.batch();
-  tell("{}\nmodel {} of {}, after step {}\ndata {}: {} samples, the {} half\n", machine_text(*backend, config.threads),
-       config.model.kind(), file, trained.step, config.data.kind(), half->size(), command.split);
+  tell("{}\nmodel {} of {}, after step {}\ndata {}: {} samples, {}\n", machine_text(*backend, config.threads),
+       config.model.kind(), file, trained.step, config.data.kind(), half->size(),
+       all ? "both halves" : "the " + command.split + " half");
   const Evaluation result = *Evaluator(*backend, trained.model, config, half, options).run();
   if (command.confusion) tell("{}", confusion_text(result.predictions, half->class_names()));
   for (const auto& [name, value] : result.metrics) tell("{} {} {:.4f}\n", command.split, name, value);

@@ -1,4 +1,4 @@
-// trainer eval: a trained model's loss, accuracy and metrics over one half of a dataset.
+// trainer eval: a trained model's loss, accuracy and metrics over one half of a dataset, or over all of it.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace nixie {
 struct EvalCommand {
   CheckpointChoice checkpoint = {};
   std::filesystem::path data = {};            ///< empty: the data of the run
-  std::string split = "test";                 ///< or train
+  std::string split = "test";                 ///< or train, or all
   bool confusion = false;                     ///< also prints how often each class is taken for each
   std::vector<std::string> assignments = {};  ///< of --set
 };

@@ -1,0 +1,76 @@
+// Two halves as one dataset: each sample, target and label is that of its half.
+#include "nixie/data/dataset.h"
+
+#include <gmock/gmock.h>
+
+#include "nixie/data/arrays.h"
+#include "nixie/tests/data/support.h"
+
+namespace nixie {
+namespace {
+
+using namespace nixie::test;
+using testing::ElementsAre;
+
+Splits open(const TempFolder& folder, const std::string& name, const std::string& text) {
+  std::ofstream(folder / name) << text;
+  return Arrays{.path = folder / name, .normalize = false, .holdout = 0.4f}.open();
+}
+
+TEST(Joined, HasTheSamplesOfBoth) {
+  TempFolder folder;
+  std::string rows;
+  for (int i = 0; i < 10; ++i) rows += fmt::format("{},{},{}\n", i, 2 * i, i % 3 ? "odd" : "even");
+  const Splits halves = open(folder, "rows.csv", rows);
+  const auto all = joined(halves.train, halves.test);
+  ASSERT_EQ(all->size(), 10);
+  EXPECT_EQ(all->sample_shape(), halves.train->sample_shape());
+  EXPECT_THAT(all->class_names(), ElementsAre("even", "odd"));
+  const std::vector<std::int32_t> labels = all->labels();
+  ASSERT_EQ(labels.size(), 10u);
+  std::vector<float> sum(2);
+  for (std::int64_t i = 0; i < 10; ++i) {
+    std::vector<float> sample(2), own(2);
+    const bool is_first = i < halves.train->size();
+    const Dataset& half = is_first ? *halves.train : *halves.test;
+    const std::int32_t label = half.load(is_first ? i : i - halves.train->size(), {}, own);
+    EXPECT_EQ(all->load(i, {}, sample), label);
+    EXPECT_EQ(sample, own);
+    EXPECT_EQ(labels[static_cast<std::size_t>(i)], label);
+    for (std::size_t c : {0u, 1u}) sum[c] += sample[c];
+  }
+  EXPECT_THAT(sum, ElementsAre(45, 90));
+}
+
+TEST(Joined, HasTheTargetsOfBoth) {
+  TempFolder folder;
+  std::string rows;
+  for (int i = 0; i < 8; ++i) rows += fmt::format("{},{}.5\n", i, 10 * i);
+  const Splits halves = open(folder, "numbers.csv", rows);
+  const auto all = joined(halves.train, halves.test);
+  for (std::int64_t i = 0; i < 8; ++i) {
+    std::vector<float> sample(1);
+    float target = 0;
+    all->load(i, {}, sample);
+    all->load_target(i, {}, std::as_writable_bytes(std::span(&target, 1)));
+    EXPECT_EQ(target, 10 * sample[0] + 0.5f);
+  }
+}
+
+TEST(Joined, RefusesWhatDiffers) {
+  TempFolder folder;
+  std::string narrow, wide, numbers;
+  for (int i = 0; i < 8; ++i) {
+    narrow += fmt::format("{},{}\n", i, i % 2 ? "a" : "b");
+    wide += fmt::format("{},1,{}\n", i, i % 2 ? "a" : "b");
+    numbers += fmt::format("{},{}.5\n", i, i);
+  }
+  const auto first = open(folder, "narrow.csv", narrow).train;
+  EXPECT_EQ(error_of([&] { joined(first, open(folder, "wide.csv", wide).train); }),
+            "samples of [1, 1, 1] and of [2, 1, 1] cannot be one dataset");
+  EXPECT_EQ(error_of([&] { joined(first, open(folder, "numbers.csv", numbers).train); }),
+            "targets that differ (class, a number) cannot be one dataset's");
+}
+
+}  // namespace
+}  // namespace nixie
