@@ -1,6 +1,8 @@
 // The metrics' formulas.
 #include "nixie/layers/metric.h"
 
+#include <map>
+
 #include "nixie/layers/loss.h"
 
 namespace nixie {
@@ -134,5 +136,15 @@ Tensor confusion_matrix(const Tensor& output, const Tensor& labels, const Tensor
 }
 
 std::string field_text(const AnyMetric& metric) { return "{" + metric.text() + "}"; }
+
+std::vector<std::string> metric_names(const std::vector<AnyMetric>& metrics) {
+  std::map<std::string, int> seen{{"accuracy", 1}, {"loss", 1}};
+  std::vector<std::string> names;
+  for (const AnyMetric& metric : metrics) {
+    const int number = ++seen[metric.kind()];
+    names.push_back(number > 1 ? fmt::format("{}_{}", metric.kind(), number) : metric.kind());
+  }
+  return names;
+}
 
 }  // namespace nixie

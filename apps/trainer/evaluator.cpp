@@ -137,8 +137,11 @@ std::optional<Evaluation> Evaluator::run(const std::function<bool()>& stop) {
   }
   result.loss /= counted;
   result.accuracy = has_accuracy_ ? metrics_[0].value(totals[0]) : NAN;
-  for (std::size_t i = has_accuracy_ ? 1 : 0; i < metrics_.size(); ++i)
-    result.metrics.emplace_back(metrics_[i].kind(), metrics_[i].value(totals[i]));
+  const std::size_t first = has_accuracy_ ? 1 : 0;
+  const std::vector<std::string> names =
+      metric_names({metrics_.begin() + static_cast<std::ptrdiff_t>(first), metrics_.end()});
+  for (std::size_t i = first; i < metrics_.size(); ++i)
+    result.metrics.emplace_back(names[i - first], metrics_[i].value(totals[i]));
   return result;
 }
 

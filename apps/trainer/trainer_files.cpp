@@ -12,12 +12,6 @@
 namespace nixie {
 namespace {
 
-std::vector<std::string> metric_names(const std::vector<AnyMetric>& metrics) {
-  std::vector<std::string> names;
-  for (const AnyMetric& metric : metrics) names.push_back(metric.kind());
-  return names;
-}
-
 /// Refuses first weights that a checkpoint's take the place of.
 void check_resumes(const TrainConfig& config, const std::vector<std::string>& changes) {
   const bool is_named = std::ranges::find(changes, "init_from") != changes.end();

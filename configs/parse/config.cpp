@@ -102,7 +102,7 @@ TrainConfig read_config(const Tree& tree) {
     problems.add(ema->place, "ema is ", ema->text,
                  ", with which the average never changes, expected a number below 1 in f32");
   std::vector<std::string> figures = {"accuracy", "loss"};
-  for (const AnyMetric& metric : config.metrics) figures.push_back(metric.kind());
+  for (const std::string& name : metric_names(config.metrics)) figures.push_back(name);
   check_word(tree, "best_by", config.best_by, figures, problems);
   if (!tree.find("epochs") && !tree.find("steps"))
     problems.add(tree.place, "the length of the run is missing, expected epochs or steps");

@@ -112,6 +112,7 @@ TEST(Patience, NamesTheFigureThatDecides) {
 TEST(Patience, BestByNamesAFigure) {
   EXPECT_THAT(error_of([] { plain("epochs: 1\nbest_by: f1\n"); }), HasSubstr("unknown best_by \"f1\""));
   EXPECT_EQ(plain("epochs: 1\nmetrics: [f1]\nbest_by: f1\n").best_by, "f1");
+  EXPECT_EQ(plain("epochs: 1\nmetrics: [{top_k: {k: 3}}, {top_k: {k: 2}}]\nbest_by: top_k_2\n").best_by, "top_k_2");
 }
 
 }  // namespace

@@ -188,6 +188,8 @@ TEST(Metrics, SayWhatDoesNotFit) {
             }),
             "accuracy: labels are i32 [3] for an output of [2, 3], expected integers [2]");
   EXPECT_EQ(AnyMetric(TopK{}).text(), "top_k: {k: 5}");
+  const std::vector<AnyMetric> metrics{F1{}, TopK{}, Accuracy{}, TopK{.k = 3}, TopK{.k = 2}};
+  EXPECT_EQ(metric_names(metrics), (std::vector<std::string>{"f1", "top_k", "accuracy_2", "top_k_2", "top_k_3"}));
 }
 
 }  // namespace

@@ -6,7 +6,6 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
-#include <map>
 #include <nlohmann/json.hpp>
 
 #include "nixie/apps/trainer/record/run_folder.h"
@@ -17,15 +16,9 @@ namespace {
 constexpr const char* kTimingHeader = "epoch,step,seconds,images_per_second";
 constexpr std::size_t kFixedColumns = 6;
 
-/// No two columns have one name: those of further metrics are told apart by number.
 std::vector<std::string> columns_with(const std::vector<std::string>& metrics) {
   std::vector<std::string> columns = {"epoch", "step", "split", "loss", "accuracy", "learning_rate"};
-  std::map<std::string, int> seen;
-  for (const std::string& name : columns) ++seen[name];
-  for (const std::string& name : metrics) {
-    const int number = ++seen[name];
-    columns.push_back(number > 1 ? fmt::format("{}_{}", name, number) : name);
-  }
+  columns.insert(columns.end(), metrics.begin(), metrics.end());
   return columns;
 }
 
