@@ -35,7 +35,7 @@ void lower_to_winograd(Plan& plan, const Chip& chip, bool halves = false, int ti
 /// if these are faster by Winograd, or `wherever_possible`.
 void lower_strided_convs(Plan& plan, const Chip& chip, bool wherever_possible);
 
-/// Turns 16-bit input gradients of strided convolutions into one stride-1 convolution for all phases of the input and a
+/// Turns input gradients of strided convolutions into one stride-1 convolution for all phases of the input and a
 /// kernel that interleaves them, or into one for each phase, if an estimate says that this is faster than the steps
 /// below.
 void merge_phases(Plan& plan, const Chip& chip);
