@@ -95,7 +95,7 @@ double tolerance(Dtype dtype, const Piece& piece) {
       return 0x1p-9;
     case Dtype::bf16:
       return 0x1p-6;
-    default:
+    default:  // integers and bools are equal
       return 0;
   }
 }

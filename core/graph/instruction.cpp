@@ -7,19 +7,72 @@ namespace {
 struct Row {
   std::string_view name;
   int arity;
+  bool is_boolean, is_cheap;
 };
 constexpr Row kRows[] = {
-    {"parameter", 0},   {"constant", 0},   {"scalar", 0},      {"load", 0},      {"carried", 0},   {"head", 0},
-    {"coordinate", 0},  {"uniform", 1},    {"normal", 1},      {"cast", 1},      {"neg", 1},       {"abs", 1},
-    {"add", 2},         {"sub", 2},        {"mul", 2},         {"div", 2},       {"mod", 2},       {"pow", 2},
-    {"min", 2},         {"max", 2},        {"equal", 2},       {"not_equal", 2}, {"less", 2},      {"less_equal", 2},
-    {"logical_and", 2}, {"logical_or", 2}, {"logical_not", 1}, {"select", 3},    {"is_finite", 1}, {"is_nan", 1},
-    {"sqrt", 1},        {"rsqrt", 1},      {"exp", 1},         {"exp2", 1},      {"expm1", 1},     {"log", 1},
-    {"log2", 1},        {"log1p", 1},      {"sin", 1},         {"cos", 1},       {"tan", 1},       {"asin", 1},
-    {"acos", 1},        {"atan", 1},       {"atan2", 2},       {"sinh", 1},      {"cosh", 1},      {"tanh", 1},
-    {"erf", 1},         {"floor", 1},      {"ceil", 1},        {"round", 1},     {"trunc", 1},     {"round_f16", 1},
-    {"round_bf16", 1},  {"bit_and", 2},    {"bit_or", 2},      {"bit_xor", 2},   {"bit_not", 1},   {"shift_left", 2},
-    {"shift_right", 2},
+    // clang-format off
+    {"parameter", 0, false, true},
+    {"constant", 0, false, true},
+    {"scalar", 0, false, false},
+    {"load", 0, false, false},
+    {"carried", 0, false, false},
+    {"head", 0, false, false},
+    {"coordinate", 0, false, false},
+    {"uniform", 1, false, false},
+    {"normal", 1, false, false},
+    {"cast", 1, false, true},
+    {"neg", 1, false, true},
+    {"abs", 1, false, true},
+    {"add", 2, false, true},
+    {"sub", 2, false, true},
+    {"mul", 2, false, true},
+    {"div", 2, false, true},
+    {"mod", 2, false, false},
+    {"pow", 2, false, false},
+    {"min", 2, false, true},
+    {"max", 2, false, true},
+    {"equal", 2, true, true},
+    {"not_equal", 2, true, true},
+    {"less", 2, true, true},
+    {"less_equal", 2, true, true},
+    {"logical_and", 2, true, true},
+    {"logical_or", 2, true, true},
+    {"logical_not", 1, true, true},
+    {"select", 3, false, true},
+    {"is_finite", 1, true, false},
+    {"is_nan", 1, true, false},
+    {"sqrt", 1, false, false},
+    {"rsqrt", 1, false, false},
+    {"exp", 1, false, true},
+    {"exp2", 1, false, false},
+    {"expm1", 1, false, false},
+    {"log", 1, false, false},
+    {"log2", 1, false, false},
+    {"log1p", 1, false, false},
+    {"sin", 1, false, false},
+    {"cos", 1, false, false},
+    {"tan", 1, false, false},
+    {"asin", 1, false, false},
+    {"acos", 1, false, false},
+    {"atan", 1, false, false},
+    {"atan2", 2, false, false},
+    {"sinh", 1, false, false},
+    {"cosh", 1, false, false},
+    {"tanh", 1, false, false},
+    {"erf", 1, false, false},
+    {"floor", 1, false, false},
+    {"ceil", 1, false, false},
+    {"round", 1, false, false},
+    {"trunc", 1, false, false},
+    {"round_f16", 1, false, false},
+    {"round_bf16", 1, false, false},
+    {"bit_and", 2, false, false},
+    {"bit_or", 2, false, false},
+    {"bit_xor", 2, false, false},
+    {"bit_not", 1, false, false},
+    {"shift_left", 2, false, false},
+    {"shift_right", 2, false, false},
+    // clang-format on
 };
 static_assert(std::size(kRows) == static_cast<std::size_t>(Primitive::shift_right) + 1);
 
@@ -29,5 +82,7 @@ const Row& row(Primitive primitive) { return kRows[static_cast<std::size_t>(prim
 
 int arity(Primitive primitive) { return row(primitive).arity; }
 std::string_view to_string(Primitive primitive) { return row(primitive).name; }
+bool is_boolean(Primitive primitive) { return row(primitive).is_boolean; }
+bool is_cheap(Primitive primitive) { return row(primitive).is_cheap; }
 
 }  // namespace nixie

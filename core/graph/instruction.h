@@ -99,6 +99,10 @@ struct Instruction {
 int arity(Primitive primitive);
 /// Its name in the enum.
 std::string_view to_string(Primitive primitive);
+/// Whether its result is 1 or 0.
+bool is_boolean(Primitive primitive);
+/// Whether it takes no longer than writing and reading memory does: arithmetic, that of a logistic function included.
+bool is_cheap(Primitive primitive);
 
 /// A traced scalar function of `arity` parameters; its result is the last register.
 struct Formula {

@@ -36,7 +36,7 @@ class FormulaPrinter {
         return fmt::format("{}({:#018x}, {})", to_string(in.primitive), in.stream, use(in.args[0]));
       case Primitive::cast:
         return fmt::format("{}({})", in.type, use(in.args[0]));
-      default:
+      default:  // printed as a function of its registers
         break;
     }
     std::string args;

@@ -187,8 +187,10 @@ Tensor min(const Tensor& x);
 Tensor min(const Tensor& x, const Axes& axes, bool keepdims = true);
 Tensor mean(const Tensor& x);
 Tensor mean(const Tensor& x, const Axes& axes, bool keepdims = true);  ///< integers give f32
+/// Biased: divided by n. Of an infinity NaN; on CUDA also of two elements whose difference is beyond the type, and a
+/// mean that is computed in the same kernel is NaN with it.
 Tensor variance(const Tensor& x);
-Tensor variance(const Tensor& x, const Axes& axes, bool keepdims = true);  ///< biased: divided by n
+Tensor variance(const Tensor& x, const Axes& axes, bool keepdims = true);
 Tensor stddev(const Tensor& x);
 Tensor stddev(const Tensor& x, const Axes& axes, bool keepdims = true);
 // Positions are i32, which kernels index with, at half the memory of i64; an axis of 2^31 elements is refused.

@@ -187,9 +187,10 @@ Graph apply_precision(const Graph& graph, PrecisionPolicy precision) {
       return with_math(graph, Math::tf32);
     case PrecisionPolicy::fp32:
       return with_math(graph, Math::fp32);
-    default:
-      return graph;
+    case PrecisionPolicy::ieee:
+      break;
   }
+  return graph;
 }
 
 }  // namespace nixie

@@ -24,35 +24,6 @@ namespace {
 constexpr int kMostInstructions = 16;  // of what is computed again
 constexpr int kMostOfGate = 24;        // which is computed where memory is waited for
 
-// Arithmetic that takes no longer than writing and reading memory does, that of a logistic function included.
-bool is_cheap(Primitive primitive) {
-  switch (primitive) {
-    case Primitive::parameter:
-    case Primitive::constant:
-    case Primitive::cast:
-    case Primitive::neg:
-    case Primitive::abs:
-    case Primitive::add:
-    case Primitive::sub:
-    case Primitive::mul:
-    case Primitive::div:
-    case Primitive::exp:
-    case Primitive::min:
-    case Primitive::max:
-    case Primitive::equal:
-    case Primitive::not_equal:
-    case Primitive::less:
-    case Primitive::less_equal:
-    case Primitive::logical_and:
-    case Primitive::logical_or:
-    case Primitive::logical_not:
-    case Primitive::select:
-      return true;
-    default:
-      return false;
-  }
-}
-
 class Recomputer {
  public:
   explicit Recomputer(const Graph& graph) : order_(topological(graph)) {

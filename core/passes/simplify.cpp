@@ -224,7 +224,7 @@ class Simplifier {
         case Primitive::div:
           values.push_back(arg(0) / arg(1));
           break;
-        default:
+        default:  // left to the backend, whose functions may round otherwise
           return {};
       }
     }

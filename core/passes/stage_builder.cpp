@@ -111,29 +111,12 @@ int StageBuilder::emit(Instruction instruction) {
   return static_cast<int>(body.size()) - 1;
 }
 
-bool StageBuilder::is_boolean(const Instruction& instruction) const {
-  switch (instruction.primitive) {
-    case Primitive::equal:
-    case Primitive::not_equal:
-    case Primitive::less:
-    case Primitive::less_equal:
-    case Primitive::logical_and:
-    case Primitive::logical_or:
-    case Primitive::logical_not:
-    case Primitive::is_finite:
-    case Primitive::is_nan:
-      return true;
-    default:
-      return false;
-  }
-}
-
 int StageBuilder::convert(int reg, Dtype type) {
   const Instruction& from = stage_->body[static_cast<std::size_t>(reg)];
   if (from.type == type) return reg;
   if (from.primitive == Primitive::cast) {  // 1 and 0 survive a trip through integers: take what was there before
     const Instruction& before = stage_->body[static_cast<std::size_t>(from.args[0])];
-    if (is_boolean(before)) return convert(from.args[0], type);
+    if (is_boolean(before.primitive)) return convert(from.args[0], type);
   }
   return emit({.primitive = Primitive::cast, .type = type, .args = {reg, -1, -1}});
 }
@@ -171,7 +154,7 @@ int StageBuilder::narrowed(int reg, Dtype dtype, ResultType result) {
 // Whether the number is other than 0, before it is converted: 0.5 is true. ~ of a bool flips it.
 int StageBuilder::as_bool(int reg, ResultType result) {
   const Instruction& from = stage_->body[static_cast<std::size_t>(reg)];
-  if (is_boolean(from)) return reg;
+  if (is_boolean(from.primitive)) return reg;
   const bool bits = result == ResultType::integer;
   const Dtype type = from.type;
   const int other = emit({.primitive = Primitive::constant, .type = type, .value = bits ? 1.0 : 0.0});

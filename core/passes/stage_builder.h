@@ -28,7 +28,6 @@ class StageBuilder {
   int convert(int reg, Dtype type);
   int narrowed(int reg, Dtype dtype, ResultType result);
   int as_bool(int reg, ResultType result);
-  bool is_boolean(const Instruction& instruction) const;
 
   KernelBuilder& builder_;
   const FusedGroup& group_;

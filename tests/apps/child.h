@@ -26,6 +26,7 @@ class Child {
     std::vector<char*> argv;
     for (std::string& word : words) argv.push_back(word.data());
     argv.push_back(nullptr);
+    std::fflush(stdout);  // or the child prints it, too
     pid_ = ::fork();
     if (pid_ != 0) return;
     for (const auto& [name, value] : environment) ::setenv(name.c_str(), value.c_str(), 1);

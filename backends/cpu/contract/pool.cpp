@@ -266,7 +266,7 @@ void run_pool(const Pool& op, std::span<const BoundOperand> operands, const Shap
           return run_max_or_average<double>(op, operands, domain, sink, pool);
         case Dtype::f32:
           return run_max_or_average<float>(op, operands, domain, sink, pool);
-        default:
+        default:  // no op pools i64
           return run_max_or_average<std::int32_t>(op, operands, domain, sink, pool);
       }
     case PoolRole::input_grad:

@@ -16,7 +16,7 @@ bool is_sticky(cudaError_t error) {
     case cudaErrorLaunchTimeout:
     case cudaErrorAssert:
       return true;
-    default:
+    default:  // later calls may succeed
       return false;
   }
 }

@@ -209,7 +209,7 @@ std::string BodyWriter::instruction(const Instruction& in, const Frame& frame) c
     case Primitive::uniform:
     case Primitive::normal:
       return random(in, frame);
-    default:
+    default:  // computed from registers alone
       return expression(in);
   }
 }

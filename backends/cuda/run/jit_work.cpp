@@ -75,7 +75,7 @@ class JitWork final : public Work {
         return static_cast<char*>(table_.get());
       case Argument::kNumber:
         return nullptr;
-      default:
+      default:  // not negative
         return addresses.slots[at(argument.slot)];
     }
   }

@@ -189,9 +189,11 @@ std::int64_t Form::extent(int axis) const {
       return a.results;
     case AxisForm::viewed:
       return (a.results - 1) * a.stride + taps[at(axis)];
-    default:
-      return a.images;
+    case AxisForm::kept:
+    case AxisForm::folded:
+      break;
   }
+  return a.images;
 }
 
 bool Form::reads_images() const {
