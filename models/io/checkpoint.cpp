@@ -109,9 +109,25 @@ std::vector<std::string> checked_names(Reader& file, const std::string& group) {
   return names;
 }
 
+void check_known(Reader& file, const std::string& object, const char* what, const std::vector<std::string>& names,
+                 const std::vector<std::string>& known) {
+  for (const std::string& name : names)
+    if (std::find(known.begin(), known.end(), name) == known.end())
+      file.refuse(object, fmt::format("holds the unknown {} {}", what, field_text(name)));
+}
+
+/// Only the root, the optimizer, the state and the random numbers have attributes.
+void check_plain(Reader& file, const std::string& object) {
+  check_known(file, object, "attribute", file.attribute_names(object), {});
+}
+
 Checkpoint::Arrays read_arrays(Reader& file, const std::string& group) {
+  check_plain(file, group);
   Checkpoint::Arrays arrays;
-  for (const std::string& name : checked_names(file, group)) arrays[name] = file.array(group + "/" + name);
+  for (const std::string& name : checked_names(file, group)) {
+    arrays[name] = file.array(group + "/" + name);
+    check_plain(file, group + "/" + name);
+  }
   return arrays;
 }
 
@@ -169,13 +185,6 @@ void check_forms(Reader& file, const std::string& file_name, const LoadOptions& 
     if (!options.optimizer->contains(name)) file.refuse("/optimizer/" + name, "is unknown to the optimizer");
   for (const auto& [parameter, buffers] : *options.optimizer)
     check_arrays(file, file_name, "/optimizer/" + parameter, buffers, "optimizer");
-}
-
-void check_known(const Reader& file, const std::string& what, const std::vector<std::string>& names,
-                 const std::vector<std::string>& known) {
-  for (const std::string& name : names)
-    if (std::find(known.begin(), known.end(), name) == known.end())
-      file.refuse("/", fmt::format("holds the unknown {} {}", what, field_text(name)));
 }
 
 std::string text_of(const Checkpoint::Values& values, const std::string& name) {
@@ -265,8 +274,9 @@ Checkpoint load_checkpoint(const std::filesystem::path& path, const LoadOptions&
   const bool is_ours = text_of(root, "format") == kFormat;
   if (!is_ours && !options.unchecked) file.refuse("/", "is of another format, expected " + std::string(kFormat));
 
-  check_known(file, "object", file.names("/"), kObjects);
-  check_known(file, "attribute", file.attribute_names("/"), kAttributes);
+  check_known(file, "/", "object", file.names("/"), kObjects);
+  check_known(file, "/", "attribute", file.attribute_names("/"), kAttributes);
+  for (const char* text : {"/config", "/class_names"}) check_plain(file, text);
   Checkpoint c;
   c.writer = text_of(root, "writer");
   if (const auto side = root.find("short_side"); side != root.end())
