@@ -21,6 +21,8 @@ using hdf5::Writer;
 constexpr std::size_t kMaxShown = 100;         // bytes of a refused name that the message repeats
 constexpr std::size_t kMaxAttribute = 60'000;  // larger ones would leave the checksummed object header
 constexpr std::size_t kMaxText = 1 << 20;
+constexpr std::size_t kMaxClasses = 100'000;  // Reader takes no more texts,
+constexpr std::size_t kMaxNames = 99'900;     // and no more names, of which every file has some
 constexpr const char* kFormat = "nixie-checkpoint";
 const std::vector<std::string> kObjects = {"class_names", "config", "ema", "model", "optimizer", "rng", "state"};
 const std::vector<std::string> kAttributes = {"deviation", "format", "format_version", "input_shape",
@@ -234,6 +236,11 @@ void check_storable(const Checkpoint& c) {
   check_text("optimizer_type", c.optimizer_type, kMaxAttribute);
   check_text("writer", c.writer, kMaxAttribute);
   check_text("config", c.config, kMaxText);
+  std::size_t names = c.model.size() + c.ema.size() + c.optimizer.size() + c.state.size() + c.rng.size();
+  for (const auto& [parameter, buffers] : c.optimizer) names += buffers.size();
+  check(names <= kMaxNames, "checkpoint: more than ", kMaxNames, " names of arrays and numbers, expected fewer");
+  check(c.class_names.size() <= kMaxClasses, "checkpoint: ", c.class_names.size(), " classes, expected at most ",
+        kMaxClasses);
   for (const std::string& name : c.class_names) check_text("class name", name, kMaxText);
   check(std::max(c.mean.size(), c.deviation.size()) * sizeof(double) <= kMaxAttribute,
         "checkpoint: mean and deviation have ", c.mean.size(), " and ", c.deviation.size(),
