@@ -118,17 +118,17 @@ void check_known(Reader& file, const std::string& object, const char* what, cons
       file.refuse(object, fmt::format("holds the unknown {} {}", what, field_text(name)));
 }
 
-/// Only the root, the optimizer, the state and the random numbers have attributes.
+/// Of our own files only the root, the optimizer, the state and the random numbers have attributes.
 void check_plain(Reader& file, const std::string& object) {
   check_known(file, object, "attribute", file.attribute_names(object), {});
 }
 
-Checkpoint::Arrays read_arrays(Reader& file, const std::string& group) {
-  check_plain(file, group);
+Checkpoint::Arrays read_arrays(Reader& file, const std::string& group, bool is_ours) {
+  if (is_ours) check_plain(file, group);
   Checkpoint::Arrays arrays;
   for (const std::string& name : checked_names(file, group)) {
     arrays[name] = file.array(group + "/" + name);
-    check_plain(file, group + "/" + name);
+    if (is_ours) check_plain(file, group + "/" + name);
   }
   return arrays;
 }
@@ -283,7 +283,8 @@ Checkpoint load_checkpoint(const std::filesystem::path& path, const LoadOptions&
 
   check_known(file, "/", "object", file.names("/"), kObjects);
   check_known(file, "/", "attribute", file.attribute_names("/"), kAttributes);
-  for (const char* text : {"/config", "/class_names"}) check_plain(file, text);
+  if (is_ours)
+    for (const char* text : {"/config", "/class_names"}) check_plain(file, text);
   Checkpoint c;
   c.writer = text_of(root, "writer");
   if (const auto side = root.find("short_side"); side != root.end())
@@ -291,10 +292,10 @@ Checkpoint load_checkpoint(const std::filesystem::path& path, const LoadOptions&
   read_header(file, c);
   if (options.accept) options.accept(c);
   check_forms(file, path.string(), options);
-  c.model = read_arrays(file, "/model");
-  c.ema = read_arrays(file, "/ema");
+  c.model = read_arrays(file, "/model", is_ours);
+  c.ema = read_arrays(file, "/ema", is_ours);
   for (const std::string& parameter : checked_names(file, "/optimizer"))
-    c.optimizer[parameter] = read_arrays(file, "/optimizer/" + parameter);
+    c.optimizer[parameter] = read_arrays(file, "/optimizer/" + parameter, is_ours);
   return c;
 }
 

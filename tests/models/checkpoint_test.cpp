@@ -332,6 +332,7 @@ TEST_F(CheckpointTest, PlainFilesFromH5pyLoadUnchecked) {
   std::ofstream(file("write.py"))
       << "import h5py, numpy, sys\nf = h5py.File(sys.argv[1], 'w')\n"
          "f['model/a.weight'] = numpy.arange(6, dtype='f4').reshape(2, 3)\nf['model/h'] = numpy.float16([1.5, 2])\n"
+         "f['model/h'].attrs['unit'] = 'm'\n"
          "f.create_dataset('model/z', data=numpy.zeros(10000, 'f4'), compression='gzip', shuffle=True)\n";
   ASSERT_EQ(output_of(python + " " + file("write.py").string() + " " + file().string()), "");
   EXPECT_NE(load_error(file()).find("is no nixie checkpoint"), std::string::npos);
