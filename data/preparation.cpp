@@ -3,7 +3,9 @@
 
 #include <algorithm>
 
+#include "nixie/core/base/one_line.h"
 #include "nixie/data/files/array_samples.h"
+#include "nixie/data/files/folder_scan.h"
 #include "nixie/data/files/input_file.h"
 #include "nixie/data/files/table_file.h"
 #include "nixie/data/files/window.h"
@@ -88,7 +90,7 @@ bool is_picture_name(const fs::path& file) {
   return suffix == ".jpg" || suffix == ".jpeg" || suffix == ".jpe" || suffix == ".png";
 }
 
-std::vector<fs::path> find_pictures(const std::vector<fs::path>& paths) try {
+std::vector<fs::path> find_pictures(const std::vector<fs::path>& paths, std::vector<std::string>& notes) try {
   std::vector<fs::path> found;
   for (const fs::path& path : paths) {
     if (!fs::exists(path)) fail(Fault::data, path.string(), ": no such file or folder; name JPEG or PNG files");
@@ -97,11 +99,15 @@ std::vector<fs::path> find_pictures(const std::vector<fs::path>& paths) try {
       continue;
     }
     const std::size_t before = found.size();
+    FolderScan scan;
     for (const auto& entry : fs::recursive_directory_iterator(path))
-      if (entry.is_regular_file() && is_picture_name(entry.path()) &&
-          !entry.path().filename().string().starts_with('.'))
-        found.push_back(entry.path());
-    if (found.size() == before) fail(Fault::data, path.string(), ": no .jpg, .jpeg or .png file in it");
+      if (is_picture(entry, scan)) found.push_back(entry.path());
+    const std::string left_out = left_out_text(scan);
+    if (found.size() == before)
+      fail(Fault::data, path.string(), ": no .jpg, .jpeg or .png file in it", left_out.empty() ? "" : "; ", left_out);
+    if (!left_out.empty())
+      notes.push_back(
+          one_line(fmt::format("{}: took {} pictures, {}", path.string(), found.size() - before, left_out)));
     std::sort(found.begin() + static_cast<std::ptrdiff_t>(before), found.end());
   }
   return found;

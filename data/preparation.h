@@ -29,8 +29,9 @@ std::vector<Array> prepare_arrays(const std::filesystem::path& file, const Prepa
 /// Whether the name has a JPEG or PNG suffix, in any case.
 bool is_picture_name(const std::filesystem::path& file);
 
-/// The pictures of paths, in order: a file itself, or the pictures below a folder, sorted. Throws Fault::data
-/// if a path does not exist or a folder holds none.
-std::vector<std::filesystem::path> find_pictures(const std::vector<std::filesystem::path>& paths);
+/// The pictures of paths, in order: a file itself, or the pictures below a folder, sorted; `notes` gets a line for each
+/// folder that holds anything else. Throws Fault::data if a path does not exist or a folder holds none.
+std::vector<std::filesystem::path> find_pictures(const std::vector<std::filesystem::path>& paths,
+                                                 std::vector<std::string>& notes);
 
 }  // namespace nixie

@@ -15,7 +15,7 @@ std::pair<Tensor, Tensor> batch_statistics(const Tensor& x, double momentum, con
                                            const std::vector<std::int64_t>& per_channel) {
   Axes axes = all_axes(x.shape());
   axes.erase(axes.begin() + 1);
-  const std::int64_t values = x.shape().size() / x.shape()[1];
+  const std::int64_t channels = x.shape()[1], values = channels == 0 ? 0 : x.shape().size() / channels;
   const auto n = static_cast<double>(values);
   check(n > 1, "input is ", x.shape(), ": training needs more than one value per channel");
   const Tensor batch_mean = mean(x, axes), batch_var = variance(x, axes);

@@ -152,6 +152,12 @@ void check_shared(const Checkpoint& header, const SnapshotTarget& target) {
 
 void check_header(const std::filesystem::path& file, const Checkpoint& header, const SnapshotTarget& target) {
   check_state(file, header.state, target);
+  for (const auto& [object, values, known] :
+       {std::tuple("/rng", &header.rng, "seed"), std::tuple("/optimizer", &header.optimizer_options, "options")})
+    for (const auto& [name, value] : *values)
+      if (name != known)
+        fail(Fault::checkpoint, file.string(), ": ", object, " holds the unknown ", field_text(name),
+             "; use another or an older checkpoint");
   if (target.note && header.writer != kWriter)
     target.note(one_line("the checkpoint was written by " + header.writer + ", this is " + kWriter +
                          ": further steps may differ in their last bits"));

@@ -189,7 +189,10 @@ void Trainer::start_loader() {
 }
 
 bool Trainer::train_on(const std::function<bool()>& stop, const std::function<bool()>& save_now) {
+  const bool begins = !record_;  // else it rolled back
   open_record();
+  // The run may have been killed when last.h5 was written, before the checkpoint was kept under its step's name.
+  if (begins && config_.keep > 0 && state_.step > 0 && state_.evaluated == state_.step) save({"last.h5"}, config_.keep);
   measure_for_report();
   progress_.start(state_.step, total_steps_, steps_per_epoch_, config_.data.batch() * config_.accumulate);
   start_loader();
@@ -202,8 +205,13 @@ bool Trainer::train_on(const std::function<bool()>& stop, const std::function<bo
   const auto enter = [&](const char* activity) {
     if (watchdog) watchdog->enter(activity);
   };
+  const auto tell_saved = [&] {
+    saver_.wait(), check_saved();
+    if (writes()) progress_.line(fmt::format("saved after step {}", state_.step));
+  };
   const auto evaluated = [&] {
     if (watchdog) watchdog->mark();
+    if (save_now && save_now()) save({"last.h5"}), tell_saved();  // a resume begins with the evaluation
     return stop && stop();
   };
   enter("evaluates");
@@ -223,8 +231,7 @@ bool Trainer::train_on(const std::function<bool()>& stop, const std::function<bo
     const bool is_stopped = stop && stop() && state_.step < total_steps_, is_wanted = save_now && save_now();
     const bool is_due = config_.save_every > 0 && state_.step % config_.save_every == 0;
     if (!evaluates && (is_stopped || is_wanted || is_due)) save({"last.h5"});
-    if (is_wanted) saver_.wait(), check_saved();
-    if (is_wanted && writes()) progress_.line(fmt::format("saved after step {}", state_.step));
+    if (is_wanted) tell_saved();
     if (state_.step % steps_per_epoch_ == 0) tell(&Callback::epoch_ends, epoch);
     if (is_stopped) return false;
     if (watchdog) watchdog->mark();

@@ -97,4 +97,29 @@ std::optional<Mistake> find_mistake(std::string_view text) {
   return tab ? tab : unpaired(text);
 }
 
+std::optional<Mistake> find_missing_colon(std::string_view text, int line) {
+  std::size_t end = 0;  // of the lines before
+  for (int passed = 1; passed < line; ++passed) {
+    const std::size_t line_end = text.find('\n', end);
+    if (line_end == std::string_view::npos) return std::nullopt;
+    end = line_end + 1;
+  }
+  const auto indentation = [&](std::size_t start) { return text.find_first_not_of(' ', start) - start; };
+  const std::size_t deepest = indentation(end);
+  std::optional<std::size_t> found;
+  while (end > 0) {
+    const std::size_t start = end == 1 ? 0 : text.rfind('\n', end - 2) + 1;
+    const std::string_view row = text.substr(start, end - 1 - start);
+    end = start;
+    const std::size_t indent = row.find_first_not_of(" \r");
+    if (indent == std::string_view::npos) continue;
+    const bool is_item = row.substr(indent).starts_with("- "), is_comment = row[indent] == '#';
+    const bool is_pair = row.find(": ") != std::string_view::npos || row.ends_with(':') || row.ends_with(":\r");
+    if (is_pair || is_item || is_comment || indent > deepest) break;
+    found = start + indent;
+  }
+  if (!found) return std::nullopt;
+  return mistake_at(text, *found, "no `: ` in this line, expected `key: value`");
+}
+
 }  // namespace nixie

@@ -1,4 +1,4 @@
-// find_mistake, find_control: the place of a syntax error in YAML.
+// find_mistake, find_missing_colon, find_control: the place of a syntax error in YAML.
 #pragma once
 
 #include <optional>
@@ -15,6 +15,10 @@ struct Mistake {
 /// The tab, bracket or quote that causes a syntax error: yaml-cpp reports where it noticed the error, often the end of
 /// the text. Nothing for other errors.
 std::optional<Mistake> find_mistake(std::string_view text);
+
+/// A line without a colon above `line`, where yaml-cpp takes both for one key and reports the second. Nothing if there
+/// is none.
+std::optional<Mistake> find_missing_colon(std::string_view text, int line);
 
 /// The first control character, which YAML allows nowhere. yaml-cpp takes 0x04 for the end of the file, without a word
 /// about what follows, and 0x00 for an escape.

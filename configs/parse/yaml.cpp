@@ -220,6 +220,8 @@ Tree parse_document(std::string_view text, const std::string& source, bool is_fl
       fail_at(start, "something follows the document, expected one document and its end");
   } catch (const YAML::Exception& error) {
     if (const auto mistake = find_mistake(text)) fail_by(*mistake);
+    if (error.msg == YAML::ErrorMsg::MAP_VALUE)
+      if (const auto mistake = find_missing_colon(text, error.mark.line + 1)) fail_by(*mistake);
     const bool placed = !is_flag && !error.mark.is_null();
     fail_at(placed ? Place{name, error.mark.line + 1, error.mark.column + 1} : start, error.msg);
   }

@@ -109,6 +109,7 @@ bool Reader::is_group(const std::string& path) {
 }
 
 std::vector<std::string> Reader::names(const std::string& path) {
+  if (const auto listed = listed_.find(path); listed != listed_.end()) return listed->second;
   if (!has(path)) return {};
   const Handle group(H5Gopen2(file_, path.c_str(), H5P_DEFAULT), H5Gclose);
   if (!group) fail_reading(path);
@@ -118,7 +119,7 @@ std::vector<std::string> Reader::names(const std::string& path) {
   if (listing.room < 0) refuse(path, fmt::format("brings more than {} objects, expected fewer", kMaxObjects));
   if (status < 0) fail_reading(path);
   objects_ += static_cast<std::int64_t>(listing.names.size());
-  return std::move(listing.names);
+  return listed_[path] = std::move(listing.names);
 }
 
 Reader::Dataset Reader::open(const std::string& path) {

@@ -76,6 +76,7 @@ class Reader {
   std::int64_t stored_bytes_ = 0;  // of all arrays opened so far; links that repeat one would exceed the file
   double room_ = 0;                // bytes that compressed elements may still unpack to
   std::int64_t objects_ = 0;
+  std::map<std::string, std::vector<std::string>> listed_;  // names that count as objects already
   Handle file_;
 };
 

@@ -45,7 +45,7 @@ class Variable {
   operator Tensor() const;
   Tensor value() const { return *this; }
   /// Inside a Step's body: the Variable's value from here on. Outside: the value must be stored (an Array, a number, a
-  /// result of `evaluate`); throws for an unevaluated expression. Shape and dtype must match.
+  /// result of `evaluate`); throws for an unevaluated expression. Another type is converted, another shape refused.
   void set(const Tensor& value) const;
   /// The elements in host memory.
   Array array() const { return state_->stored()->read(); }

@@ -31,13 +31,7 @@ bool is_number(const std::string& text) {
 std::vector<Picture> find_pictures(FolderScan& scan, const std::string& class_name) {
   std::vector<Picture> found;
   for (const auto& entry : fs::recursive_directory_iterator(scan.source.folder / class_name)) {
-    if (entry.is_directory() || is_hidden(entry.path())) continue;
-    if (!entry.is_regular_file())
-      ++scan.left_out[kNoFiles];
-    else if (is_picture_name(entry.path()))
-      found.push_back({entry.path().lexically_relative(scan.source.folder).string()});
-    else
-      ++scan.left_out[kind_of(entry.path())];
+    if (is_picture(entry, scan)) found.push_back({entry.path().lexically_relative(scan.source.folder).string()});
   }
   std::sort(found.begin(), found.end(), [](const Picture& a, const Picture& b) { return a.name < b.name; });
   return found;
@@ -74,6 +68,13 @@ std::string lower_suffix(const fs::path& file) {
   std::string suffix = file.extension().string();
   std::transform(suffix.begin(), suffix.end(), suffix.begin(), [](unsigned char c) { return std::tolower(c); });
   return suffix;
+}
+
+bool is_picture(const fs::directory_entry& entry, FolderScan& scan) {
+  if (entry.is_directory() || is_hidden(entry.path())) return false;
+  if (entry.is_regular_file() && is_picture_name(entry.path())) return true;
+  ++scan.left_out[entry.is_regular_file() ? kind_of(entry.path()) : kNoFiles];
+  return false;
 }
 
 fs::path PictureSource::path_of(const Picture& picture) const {

@@ -47,6 +47,9 @@ struct FolderScan {
 
 /// The kind under which pipes, devices and broken links are counted.
 inline constexpr const char* kNoFiles = "entries that are no regular files";
+/// Whether an entry is a picture by its name; if not, it is counted as left out. Folders and names that begin with a
+/// dot do not count.
+bool is_picture(const std::filesystem::directory_entry& entry, FolderScan& scan);
 /// `.jpg` of `a.JPG`
 std::string lower_suffix(const std::filesystem::path& file);
 /// Sets a scan's classes: sorted as numbers if all names are integers, else as text.

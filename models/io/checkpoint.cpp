@@ -21,6 +21,8 @@ using hdf5::Writer;
 constexpr std::size_t kMaxShown = 100;         // bytes of a refused name that the message repeats
 constexpr std::size_t kMaxAttribute = 60'000;  // larger ones would leave the checksummed object header
 constexpr std::size_t kMaxText = 1 << 20;
+constexpr std::size_t kMaxClasses = 100'000;  // Reader takes no more texts,
+constexpr std::size_t kMaxNames = 99'900;     // and no more names, of which every file has some
 constexpr const char* kFormat = "nixie-checkpoint";
 const std::vector<std::string> kObjects = {"class_names", "config", "ema", "model", "optimizer", "rng", "state"};
 const std::vector<std::string> kAttributes = {"deviation", "format", "format_version", "input_shape",
@@ -109,9 +111,25 @@ std::vector<std::string> checked_names(Reader& file, const std::string& group) {
   return names;
 }
 
-Checkpoint::Arrays read_arrays(Reader& file, const std::string& group) {
+void check_known(Reader& file, const std::string& object, const char* what, const std::vector<std::string>& names,
+                 const std::vector<std::string>& known) {
+  for (const std::string& name : names)
+    if (std::find(known.begin(), known.end(), name) == known.end())
+      file.refuse(object, fmt::format("holds the unknown {} {}", what, field_text(name)));
+}
+
+/// Of our own files only the root, the optimizer, the state and the random numbers have attributes.
+void check_plain(Reader& file, const std::string& object) {
+  check_known(file, object, "attribute", file.attribute_names(object), {});
+}
+
+Checkpoint::Arrays read_arrays(Reader& file, const std::string& group, bool is_ours) {
+  if (is_ours) check_plain(file, group);
   Checkpoint::Arrays arrays;
-  for (const std::string& name : checked_names(file, group)) arrays[name] = file.array(group + "/" + name);
+  for (const std::string& name : checked_names(file, group)) {
+    arrays[name] = file.array(group + "/" + name);
+    if (is_ours) check_plain(file, group + "/" + name);
+  }
   return arrays;
 }
 
@@ -171,13 +189,6 @@ void check_forms(Reader& file, const std::string& file_name, const LoadOptions& 
     check_arrays(file, file_name, "/optimizer/" + parameter, buffers, "optimizer");
 }
 
-void check_known(const Reader& file, const std::string& what, const std::vector<std::string>& names,
-                 const std::vector<std::string>& known) {
-  for (const std::string& name : names)
-    if (std::find(known.begin(), known.end(), name) == known.end())
-      file.refuse("/", fmt::format("holds the unknown {} {}", what, field_text(name)));
-}
-
 std::string text_of(const Checkpoint::Values& values, const std::string& name) {
   const auto found = values.find(name);
   const auto* text = found == values.end() ? nullptr : std::get_if<std::string>(&found->second);
@@ -225,6 +236,11 @@ void check_storable(const Checkpoint& c) {
   check_text("optimizer_type", c.optimizer_type, kMaxAttribute);
   check_text("writer", c.writer, kMaxAttribute);
   check_text("config", c.config, kMaxText);
+  std::size_t names = c.model.size() + c.ema.size() + c.optimizer.size() + c.state.size() + c.rng.size();
+  for (const auto& [parameter, buffers] : c.optimizer) names += buffers.size();
+  check(names <= kMaxNames, "checkpoint: more than ", kMaxNames, " names of arrays and numbers, expected fewer");
+  check(c.class_names.size() <= kMaxClasses, "checkpoint: ", c.class_names.size(), " classes, expected at most ",
+        kMaxClasses);
   for (const std::string& name : c.class_names) check_text("class name", name, kMaxText);
   check(std::max(c.mean.size(), c.deviation.size()) * sizeof(double) <= kMaxAttribute,
         "checkpoint: mean and deviation have ", c.mean.size(), " and ", c.deviation.size(),
@@ -265,8 +281,10 @@ Checkpoint load_checkpoint(const std::filesystem::path& path, const LoadOptions&
   const bool is_ours = text_of(root, "format") == kFormat;
   if (!is_ours && !options.unchecked) file.refuse("/", "is of another format, expected " + std::string(kFormat));
 
-  check_known(file, "object", file.names("/"), kObjects);
-  check_known(file, "attribute", file.attribute_names("/"), kAttributes);
+  check_known(file, "/", "object", file.names("/"), kObjects);
+  check_known(file, "/", "attribute", file.attribute_names("/"), kAttributes);
+  if (is_ours)
+    for (const char* text : {"/config", "/class_names"}) check_plain(file, text);
   Checkpoint c;
   c.writer = text_of(root, "writer");
   if (const auto side = root.find("short_side"); side != root.end())
@@ -274,10 +292,10 @@ Checkpoint load_checkpoint(const std::filesystem::path& path, const LoadOptions&
   read_header(file, c);
   if (options.accept) options.accept(c);
   check_forms(file, path.string(), options);
-  c.model = read_arrays(file, "/model");
-  c.ema = read_arrays(file, "/ema");
+  c.model = read_arrays(file, "/model", is_ours);
+  c.ema = read_arrays(file, "/ema", is_ours);
   for (const std::string& parameter : checked_names(file, "/optimizer"))
-    c.optimizer[parameter] = read_arrays(file, "/optimizer/" + parameter);
+    c.optimizer[parameter] = read_arrays(file, "/optimizer/" + parameter, is_ours);
   return c;
 }
 

@@ -156,6 +156,13 @@ TEST(Resume, NumbersThatNoRunHasAreRefused) {
                 HasSubstr(c.expected))
         << c.name;
   }
+  for (Checkpoint::Values Checkpoint::*part : {&Checkpoint::rng, &Checkpoint::optimizer_options}) {
+    Checkpoint changed = whole;
+    (changed.*part)["unheard_of"] = std::int64_t{1};
+    save_checkpoint(changed, folder / "changed.h5");
+    EXPECT_THAT(error_of(Fault::checkpoint, [&] { Trainer(config).resume(folder / "changed.h5"); }),
+                HasSubstr("holds the unknown \"unheard_of\""));
+  }
 }
 
 // A change that the run's files refuse is not in its configuration the next time.

@@ -294,6 +294,26 @@ TEST(Trainer, AnEvaluationIsInterrupted) {
   expect_same_files(whole.path(), broken.path());
 }
 
+// A request that comes while it evaluates does not wait for the end of the evaluation, and changes nothing else.
+TEST(Trainer, SavesOnRequestInsideAnEvaluation) {
+  const TempFolder whole, broken;
+  TrainConfig config = small_config();
+  config.data = Glyphs{.train = 205, .test = 500, .batch = 20};
+  config.steps = 13;
+  train_all(whole.path(), config);
+  int asked = 0, saves = 0;
+  const auto saved = [&](const auto&... save_now) {
+    Trainer trainer(config, {.run = broken.path()});
+    if (std::filesystem::exists(broken / "last.h5")) trainer.resume();
+    return trainer.train([&] { return trainer.step() == 13 && ++asked == 8; }, save_now...);
+  };
+  EXPECT_FALSE(saved([&] { return asked == 3 && ++saves == 1; }));
+  EXPECT_EQ(saves, 1);
+  EXPECT_THAT(text_of(broken / "log.txt"), HasSubstr("saved after step 13"));
+  EXPECT_TRUE(saved());
+  expect_same_files(whole.path(), broken.path());
+}
+
 TEST(Trainer, SavesOnRequestAndGoesOn) {
   const TempFolder folder;
   std::int64_t saved_at = 0;

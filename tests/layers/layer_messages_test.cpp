@@ -59,6 +59,11 @@ TEST(Layers, WhatDoesNotFitIsNamedInACall) {
               net(placeholder({1, 3, 1}), pass);
             }),
             "body.1 (batch_norm): input is [1, 3, 1]: training needs more than one value per channel");
+  const Forward none = Sequential{BatchNorm{}}.build({4, 0, 2}, parameters);
+  EXPECT_EQ(error_of([&] {
+              none(placeholder({4, 0, 2}), pass);
+            }),
+            "0 (batch_norm): input is [4, 0, 2]: training needs more than one value per channel");
 }
 
 TEST(Layers, ANameIsTakenOnce) {

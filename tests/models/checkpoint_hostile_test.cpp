@@ -212,13 +212,14 @@ TEST_F(CheckpointRefuses, UnknownObjects) {
   EXPECT_NE(hostile_error(file(), [](hid_t id, hid_t) { add_dataset(id, "evil", H5T_NATIVE_FLOAT, {1}); })
                 .find("/ holds the unknown object \"evil\""),
             std::string::npos);
-  EXPECT_NE(
-      hostile_error(file(),
-                    [](hid_t id, hid_t) {
-                      H5Aclose(H5Acreate2(id, "evil", H5T_STD_I64LE, H5Screate(H5S_SCALAR), H5P_DEFAULT, H5P_DEFAULT));
-                    })
-          .find("/ holds the unknown attribute \"evil\""),
-      std::string::npos);
+  for (const std::string object : {"/", "/model", "/model/half", "/optimizer/layer0.weight", "/config"}) {
+    const auto add = [&](hid_t id, hid_t) {
+      H5Aclose(H5Acreate_by_name(id, object.c_str(), "evil", H5T_STD_I64LE, H5Screate(H5S_SCALAR), H5P_DEFAULT,
+                                 H5P_DEFAULT, H5P_DEFAULT));
+    };
+    const std::string error = hostile_error(file(), add);
+    EXPECT_NE(error.find(object + " holds the unknown attribute \"evil\""), std::string::npos) << error;
+  }
 }
 
 TEST_F(CheckpointRefuses, TooManyObjects) {

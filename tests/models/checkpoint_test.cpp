@@ -62,6 +62,21 @@ TEST_F(CheckpointTest, RoundTripsThousandsOfNames) {
   }
   save_checkpoint(saved, file());
   EXPECT_TRUE(equal(load_checkpoint(file()), saved));
+  // Names are looked at several times, but count once.
+  ArrayForms forms;
+  std::map<std::string, ArrayForms> buffers;
+  for (int i = 0; i < 20'000; ++i) {
+    const std::string name = fmt::format("{}.weight", i);
+    saved.optimizer[name];
+    buffers[name];
+    saved.model[name] = Array(Dtype::f32, {1});
+  }
+  for (const auto& [name, array] : saved.model) forms[name] = {array.dtype(), array.shape()};
+  save_checkpoint(saved, file());
+  EXPECT_EQ(load_checkpoint(file(), {.model = forms, .optimizer = buffers}).optimizer.size(), 20'000u);
+  for (int i = 0; i < 60'000; ++i) saved.state[fmt::format("more.{}", i)] = 1.0;
+  EXPECT_NE(error_of(Fault::usage, [&] { save_checkpoint(saved, file()); }).find("more than 99900 names"),
+            std::string::npos);
 }
 
 TEST(CheckpointFormats, Format1LoadsForEver) {
@@ -124,6 +139,7 @@ TEST_F(CheckpointTest, NamesAndTextsAreChecked) {
   EXPECT_NE(save_with([](Checkpoint& c) { c.state["text"] = std::string(100'000, 'x'); }), "no error");
   EXPECT_NE(save_with([](Checkpoint& c) { c.config = std::string("a\0", 2); }), "no error");
   EXPECT_NE(save_with([](Checkpoint& c) { c.class_names = {std::string("\0", 1)}; }), "no error");
+  EXPECT_NE(save_with([](Checkpoint& c) { c.class_names.assign(100'001, "as many as no reader takes"); }), "no error");
   EXPECT_FALSE(fs::exists(file()));
 }
 
@@ -316,6 +332,7 @@ TEST_F(CheckpointTest, PlainFilesFromH5pyLoadUnchecked) {
   std::ofstream(file("write.py"))
       << "import h5py, numpy, sys\nf = h5py.File(sys.argv[1], 'w')\n"
          "f['model/a.weight'] = numpy.arange(6, dtype='f4').reshape(2, 3)\nf['model/h'] = numpy.float16([1.5, 2])\n"
+         "f['model/h'].attrs['unit'] = 'm'\n"
          "f.create_dataset('model/z', data=numpy.zeros(10000, 'f4'), compression='gzip', shuffle=True)\n";
   ASSERT_EQ(output_of(python + " " + file("write.py").string() + " " + file().string()), "");
   EXPECT_NE(load_error(file()).find("is no nixie checkpoint"), std::string::npos);

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <random>
 
+#include "nixie/apps/trainer/record/run_folder.h"
 #include "nixie/tests/apps/child.h"
 #include "nixie/tests/apps/support.h"
 
@@ -16,7 +17,7 @@ using namespace nixie::test;
 class Reliability : public testing::Test {
  protected:
   Reliability() {
-    std::ofstream(file("net.yaml")) << kRun << "save_every: 7\n";
+    std::ofstream(file("net.yaml")) << kRun << "save_every: 7\nkeep: 2\n";
     EXPECT_EQ(run(folder_ / "whole"), 0);
   }
 
@@ -58,6 +59,10 @@ class Reliability : public testing::Test {
       }
     ASSERT_EQ(run(run_folder), 0) << what << text_of(file("log"));
     expect_same_files(folder_ / "whole", run_folder, what);
+    const auto kept = kept_checkpoints(run_folder), wanted = kept_checkpoints(folder_ / "whole");
+    EXPECT_EQ(kept.size(), wanted.size()) << what;
+    for (const auto& file : wanted)
+      EXPECT_TRUE(text_of(file) == text_of(run_folder / file.filename())) << file << " differs " << what;
     for (const auto& entry : std::filesystem::directory_iterator(run_folder))
       EXPECT_EQ(entry.path().string().find(".tmp."), std::string::npos) << entry.path() << " " << what;
     std::filesystem::remove_all(run_folder);

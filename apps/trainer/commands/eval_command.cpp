@@ -93,6 +93,7 @@ void run_eval(const EvalCommand& command) {
   tell("{}\nmodel {} of {}, after step {}\ndata {}: {} samples, {}\n", machine_text(*backend, config.threads),
        config.model.kind(), file, trained.step, config.data.kind(), half->size(),
        all ? "both halves" : "the " + command.split + " half");
+  for (const std::string& note : data.notes) tell("data: {}\n", note);
   const Evaluation result = *Evaluator(*backend, trained.model, config, half, options).run();
   if (command.confusion) tell("{}", confusion_text(result.predictions, half->class_names()));
   for (const auto& [name, value] : result.metrics) tell("{} {} {:.4f}\n", command.split, name, value);

@@ -78,7 +78,8 @@ struct Pending {
 bool run_predict(const PredictCommand& command) {
   const std::filesystem::path file = chosen_checkpoint(command.checkpoint);
   const TrainedModel trained = load_trained(file, command.assignments);
-  const std::vector<std::filesystem::path> paths = find_pictures(command.pictures);
+  std::vector<std::string> notes;
+  const std::vector<std::filesystem::path> paths = find_pictures(command.pictures, notes);
   const auto backend = open_backend(trained.config.backend, trained.config.threads);
   const bool has_arrays = std::any_of(paths.begin(), paths.end(), is_array_name);
   Predictor predictor(trained, *backend,
@@ -90,6 +91,7 @@ bool run_predict(const PredictCommand& command) {
     check(out[0] <= 256, "the model has ", out[0], " classes, a PNG file has levels for 256; leave --masks out");
     masks.emplace(command.masks, paths);
   }
+  for (const std::string& note : notes) fmt::print(stderr, "{}\n", note);  // apart from the results
   if (command.csv) tell("file,rank,class,score\n");
   if (!command.csv) tell("model {} of {}, after step {}\n", trained.config.model.kind(), file, trained.step);
   Pending pending;

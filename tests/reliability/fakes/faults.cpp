@@ -143,6 +143,16 @@ int linkat(int from_folder, const char* from, int to_folder, const char* to, int
   return real<int(int, const char*, int, const char*, int)>("linkat")(from_folder, from, to_folder, to, flags);
 }
 
+int link(const char* from, const char* to) {
+  if (next_call(to) == Fault::error) return -1;
+  return real<int(const char*, const char*)>("link")(from, to);
+}
+
+int remove(const char* path) {
+  if (next_call(path) == Fault::error) return -1;
+  return real<int(const char*)>("remove")(path);
+}
+
 int rename(const char* from, const char* to) {
   if (next_call(to) == Fault::error) return -1;
   return real<int(const char*, const char*)>("rename")(from, to);
