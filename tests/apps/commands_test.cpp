@@ -1,16 +1,12 @@
 // The trainer's commands after training: eval, predict, export, summary, inspection, and starting from other weights.
 #include <gmock/gmock.h>
 
-#include <random>
-
-#include "nixie/apps/trainer/commands/data_folder.h"
 #include "nixie/apps/trainer/trained_model.h"
 #include "nixie/backends/cpu/backend.h"
 #include "nixie/models/io/checkpoint.h"
 #include "nixie/models/io/safetensors.h"
 #include "nixie/models/io/weights.h"
-#include "nixie/tests/apps/support.h"
-#include "nixie/tests/data/pictures.h"
+#include "nixie/tests/apps/colour_run.h"
 
 namespace nixie {
 namespace {
@@ -21,48 +17,7 @@ using testing::ContainsRegex;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-/// Plain colours under noise: three classes that a small net tells apart.
-Bytes coloured(int colour, unsigned seed) {
-  std::mt19937 random(seed);
-  Bytes pixels;
-  for (int i = 0; i < 20 * 14; ++i)
-    for (int c = 0; c < 3; ++c) pixels.push_back(static_cast<std::uint8_t>((c == colour ? 180 : 40) + random() % 40));
-  return test::png(pixels, 20, 14);
-}
-
-const std::string kColours = R"(
-model: [{conv2d: {out: 4, kernel: 3}}, batch_norm, relu, global_avg_pool, flatten, {linear: {out: 3}, name: head}]
-data: {image_folder: {path: "FOLDER", crop: 8, resize: 10, batch: 8, flip: false, holdout: 0.2}}
-schedule: {constant: {rate: 0.2}}
-epochs: 8
-seed: 3
-backend: cpu
-)";
-
-/// A run on a folder of pictures, made once for all tests.
-class Commands : public testing::Test {
- protected:
-  static void SetUpTestSuite() {
-    folder_ = new TempFolder;
-    const char* names[] = {"blue, or so", "green", "red"};
-    for (int c = 0; c < 3; ++c)
-      for (unsigned i = 0; i < 20; ++i)
-        write_file(*folder_ / fmt::format("colours/{}/{}.png", names[c], i),
-                   coloured(2 - c, 100 * static_cast<unsigned>(c) + i));
-    std::string text = kColours;
-    text.replace(text.find("FOLDER"), 6, path("colours"));
-    std::ofstream(*folder_ / "net.yaml") << text;
-    const Ran ran = run_program("trainer train --config " + path("net.yaml") + " --run " + path("run"));
-    ASSERT_EQ(ran.code, 0) << ran.output;
-    ASSERT_THAT(ran.output, HasSubstr("test accuracy 1.0000"));
-  }
-  static void TearDownTestSuite() { delete folder_; }
-  static std::string path(const std::string& name) { return (*folder_ / name).string(); }
-  static Ran trainer(const std::string& arguments) { return run_program("trainer " + arguments); }
-
-  static TempFolder* folder_;
-};
-TempFolder* Commands::folder_ = nullptr;
+class Commands : public ColourRun {};
 
 TEST_F(Commands, EvalRepeatsTheRunsResult) {
   const Ran ran = trainer("eval --run " + path("run") + " --set metrics='[f1]'");
@@ -283,57 +238,6 @@ TEST_F(Commands, LargeArraysAreWarnedOf) {
   const std::string warning = "warning: 1.weight [300000, 192] has 57600000 parameters; is the input [3, 8, 8]";
   EXPECT_THAT(trainer("summary" + net).output, HasSubstr(warning));
   EXPECT_THAT(trainer("train" + net + " --run /proc/nixie").output, HasSubstr(warning)) << "before a run, too";
-}
-
-TEST_F(Commands, AFolderChoosesTheDataset) {
-  TrainConfig config = small_config();  // glyphs, batch 20
-  EXPECT_THAT(data_assignments(config, *folder_ / "colours"),
-              ElementsAre("data.image_folder.path=\"" + path("colours") + "\"", "data.image_folder.batch=20",
-                          "data.image_folder.channels=1", "data.image_folder.crop=28", "data.image_folder.resize=28"));
-  config.data = ImageFolder{};
-  EXPECT_THAT(data_assignments(config, *folder_ / "colours"),
-              ElementsAre("data.image_folder.path=\"" + path("colours") + "\""));
-  config.data = Packed{.path = path("none"), .batch = 4};  // whose size is not known
-  EXPECT_THAT(data_assignments(config, *folder_ / "colours"),
-              ElementsAre("data.image_folder.path=\"" + path("colours") + "\"", "data.image_folder.batch=4",
-                          "data.image_folder.channels=3", "data.image_folder.crop=14", "data.image_folder.resize=14"));
-  config.data = ImageFolder{};
-  std::ofstream(*folder_ / "run/train-images-idx3-ubyte");
-  EXPECT_THAT(data_assignments(config, *folder_ / "run"),
-              ElementsAre("data.mnist.path=\"" + path("run") + "\"", "data.mnist.batch=128"));
-  fs::create_directory(*folder_ / "empty");
-  EXPECT_THAT(error_of(Fault::data, [&] { data_assignments(config, *folder_ / "empty"); }),
-              HasSubstr("neither folders of pictures per class nor"));
-}
-
-// The path that needs no name of a dataset is that of --data, wherever both can be written; the last one counts.
-TEST_F(Commands, APathOfTheDataIsAFolder) {
-  const std::string net = " --config " + path("net.yaml"), colours = path("colours");
-  const Ran data = trainer("config" + net + " --data " + colours);
-  EXPECT_THAT(data.output, HasSubstr("path: \"" + colours + "\""));
-  for (const std::string& set : {" --set data.path=" + colours, " --set 'data.path=\"" + colours + "\"'",
-                                 " --data none --set data.path=none --set data.path=" + colours}) {
-    const Ran ran = trainer("config" + net + set);
-    EXPECT_EQ(ran.code, 0) << ran.output;
-    EXPECT_EQ(ran.output, data.output) << set;
-  }
-  const std::string checkpoint = "eval --checkpoint " + path("run/last.h5");
-  EXPECT_EQ(trainer(checkpoint + " --set data.path=" + colours).output,
-            trainer(checkpoint + " --data " + colours).output);
-  EXPECT_THAT(trainer(checkpoint + " --set data.path=" + path("none")).output, HasSubstr("none: no such folder"));
-  EXPECT_THAT(trainer("config" + net + " --set data.path=[]").output, HasSubstr("the path stands with the dataset"));
-}
-
-TEST_F(Commands, AFolderSetsTheNumberOfClasses) {
-  TrainConfig config = small_config();
-  EXPECT_THAT(class_assignments(config, *folder_ / "colours"), ElementsAre("model.5.linear.out=3"));
-  config.model = Mlp{.classes = 10};
-  EXPECT_THAT(class_assignments(config, *folder_ / "colours"), ElementsAre("model.mlp.classes=3"));
-  config.model = Mlp{.classes = 3};
-  EXPECT_THAT(class_assignments(config, *folder_ / "colours"), ElementsAre());
-  const Ran ran = trainer("config --config " + path("net.yaml") + " --data " + path("colours") +
-                          " --set model.5.linear.out=7");  // what is typed counts
-  EXPECT_THAT(ran.output, HasSubstr("out: 7"));
 }
 
 // Weights go on where another run stopped; a head for other classes begins anew; what is frozen stays.

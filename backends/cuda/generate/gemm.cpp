@@ -117,7 +117,7 @@ std::vector<Algorithm> product_algorithms(const Plan& plan, const Kernel& kernel
 // Fitted to an H200's times of 86 layers of random shapes (standard deviation of the ratio: 25 %). A thread's pieces of
 // operands are what steps wait for, the more of them the fewer warps fit an SM: narrow ones cost less than wide ones,
 // but not in proportion; with a window, each has a position to find. A ragged one counts as two, which is a prediction.
-double product_seconds(const Plan& plan, const Kernel& kernel, int sms) {
+Estimate product_estimate(const Plan& plan, const Kernel& kernel, int sms) {
   constexpr double kLatency = 0.65e-6, kFlops = 6.2e11;  // of a warp
   const Product p = product_of(plan, kernel);
   const Tiling t = tilings_of(plan, *kernel.head, p).front();
@@ -138,7 +138,8 @@ double product_seconds(const Plan& plan, const Kernel& kernel, int sms) {
                step = kLatency + of_thread * piece * (2 + warps * together) + products;
   const double steps = std::ceil(static_cast<double>(ceil_div(p.k, t.k)) / t.splits),
                results = static_cast<double>(p.groups * p.m) * static_cast<double>(p.n) / 1.2e12;
-  return 3e-6 + waves * (steps * step + kLatency / 2) + results + (t.splits > 1 ? 4.5e-6 : 0);
+  return {.seconds = 3e-6 + waves * (steps * step + kLatency / 2) + results + (t.splits > 1 ? 4.5e-6 : 0),
+          .share = std::min(1.0, blocks / most)};
 }
 
 // With what decides its speed.

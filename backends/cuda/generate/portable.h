@@ -24,8 +24,12 @@ std::optional<OneLaunch> reduce_launch(const Plan& plan, const Kernel& kernel);
 std::vector<Algorithm> product_algorithms(const Plan& plan, const Kernel& kernel);
 std::string product_operation(const Plan& plan, const Kernel& kernel);
 KernelCode generate_product(const Plan& plan, const Kernel& kernel, const std::string& tile = {});
-/// The estimated time of a product of 16-bit operands with its first tile, in seconds.
-double product_seconds(const Plan& plan, const Kernel& kernel, int sms);
+/// The time that a kernel should take, and the part of the chip that it fills meanwhile: other kernels run on the rest.
+struct Estimate {
+  double seconds = 0, share = 1;
+};
+/// Of a product of 16-bit operands with its first tile.
+Estimate product_estimate(const Plan& plan, const Kernel& kernel, int sms);
 
 /// A head that gathers elements: members of Body, and the call that returns its value.
 struct HeadCode {

@@ -34,20 +34,22 @@ double flops_of(const ConvProblem& conv) {
 
 double planes_seconds(double elements, int planes) { return 2 * kLaunch + elements * (8 + 2 * planes) / kBytes; }
 
-double unsplit_seconds(const Plan& plan, const Kernel& kernel, const Chip& chip) {
-  double seconds = product_seconds(plan, kernel, chip.sms);
+Estimate unsplit_estimate(const Plan& plan, const Kernel& kernel, const Chip& chip) {
+  auto [seconds, share] = product_estimate(plan, kernel, chip.sms);
   const ConvMatch match = conv_problem(plan, kernel, Groups::any);
   const auto* conv = std::get_if<ConvProblem>(&match);
-  if (!conv || !all_f32(plan, *kernel.head)) return seconds;
+  if (!conv || !all_f32(plan, *kernel.head)) return {seconds, share};
   if (!multiplies_tf32(*kernel.head)) {
     const Match by_ffma = conv_ffma().match(plan, kernel, chip);
-    seconds = std::holds_alternative<Choice>(by_ffma) ? ffma_seconds(*conv, chip)
-                                                      : std::max(seconds, flops_of(*conv) / kFlops);
+    if (std::holds_alternative<Choice>(by_ffma))
+      seconds = ffma_seconds(*conv, chip), share = 1;
+    else
+      seconds = std::max(seconds, flops_of(*conv) / kFlops);
   }
-  return seconds / chip.multiply_add_speed;
+  return {seconds / chip.multiply_add_speed, share};
 }
 
-double split_seconds(const Plan& plan, const Kernel& kernel, const ConvProblem& split, const Chip& chip) {
+Estimate split_estimate(const Plan& plan, const Kernel& kernel, const ConvProblem& split, const Chip& chip) {
   double seconds = tensor_core_seconds(split, chip);
   if (split.groups == 1 && fits_halo(split, chip))
     seconds = std::min(seconds, kForwardLaunch + halo_clocks(split, chip) / kForwardClock);
@@ -58,7 +60,7 @@ double split_seconds(const Plan& plan, const Kernel& kernel, const ConvProblem& 
                                    : static_cast<double>(operand.shape.size());
     seconds += planes_seconds(elements, split.planes) / heads_that_read(plan, operand.slot);
   }
-  return seconds;
+  return {seconds, tensor_core_share(split, chip)};
 }
 
 }  // namespace nixie::cuda

@@ -3,16 +3,17 @@
 #pragma once
 
 #include "nixie/backends/cuda/families/conv/conv_problem.h"
+#include "nixie/backends/cuda/generate/portable.h"
 
 namespace nixie::cuda {
 
 /// Seconds to find the scale of an f32 operand of so many elements and to fill its planes.
 double planes_seconds(double elements, int planes);
-/// Seconds of the kernel that computes f32 operands without splitting them: conv_ffma or the portable product,
-/// whichever the families choose.
-double unsplit_seconds(const Plan& plan, const Kernel& kernel, const Chip& chip);
-/// Seconds of the tensor-core kernel for `split`, with the planes of both operands. Heads that read the same operand
-/// share its planes, and so their time.
-double split_seconds(const Plan& plan, const Kernel& kernel, const ConvProblem& split, const Chip& chip);
+/// Of the kernel that computes f32 operands without splitting them: conv_ffma or the portable product, whichever the
+/// families choose.
+Estimate unsplit_estimate(const Plan& plan, const Kernel& kernel, const Chip& chip);
+/// Of the tensor-core kernel for `split`, with the planes of both operands. Heads that read the same operand share its
+/// planes, and so their time.
+Estimate split_estimate(const Plan& plan, const Kernel& kernel, const ConvProblem& split, const Chip& chip);
 
 }  // namespace nixie::cuda

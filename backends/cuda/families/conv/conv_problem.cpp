@@ -136,7 +136,7 @@ ConvMatch conv_in_16_bits(const Plan& plan, const Kernel& kernel, const Chip& ch
   // The estimate is that of tiles, so first layers with kernels of their own are split in any case.
   constexpr double kSurely = 0.9;
   if (tensor_core_limits(*problem).empty() &&
-      unsplit_seconds(plan, kernel, chip) < kSurely * split_seconds(plan, kernel, *problem, chip))
+      unsplit_estimate(plan, kernel, chip).seconds < kSurely * split_estimate(plan, kernel, *problem, chip).seconds)
     return Refusal{"f32 operands too small to split"};
   return accepted;
 }

@@ -235,6 +235,12 @@ double tensor_core_seconds(const ConvProblem& conv, const Chip& chip) {
   return kGradientLaunch + clocks / kGradientClock;
 }
 
+double tensor_core_share(const ConvProblem& conv, const Chip& chip) {
+  if (conv.role == ConvRole::filter_grad) return 1;  // the schedule shares a tile's pixels out
+  const Tile tile = forward_tiles(conv, chip).front();
+  return std::min(1.0, static_cast<double>(forward_layer(conv).tiles(tile) * tile.splits) / chip.sms);
+}
+
 bool has_gradient_tiles(const ConvProblem& conv) {
   return std::any_of(std::begin(kGradientTiles), std::end(kGradientTiles),
                      [&](const Tile& tile) { return fits_gradient(tile, conv); });

@@ -71,6 +71,8 @@ std::vector<Tile> forward_tiles(const ConvProblem& conv, const Chip& chip, bool 
 std::vector<Tile> gradient_tiles(const ConvProblem& conv, const Chip& chip, int epilogue_bytes = 4);
 /// The estimated time of conv_fprop_sm90 or conv_wgrad_sm90, with the launch.
 double tensor_core_seconds(const ConvProblem& conv, const Chip& chip);
+/// The part of the chip's SMs that it runs on.
+double tensor_core_share(const ConvProblem& conv, const Chip& chip);
 /// Whether there are gradient tiles: not if the gradient has more tiles than its schedule can number.
 bool has_gradient_tiles(const ConvProblem& conv);
 

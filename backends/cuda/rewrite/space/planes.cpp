@@ -64,7 +64,7 @@ class PlaneLowering {
     const Dtype dtype = dtype_of(plan_, kernel.head->operands[0]);
     const bool halves = dtype == Dtype::f16 || dtype == Dtype::bf16;
     if (!halves && dtype != Dtype::f32) return false;
-    return seconds(kernel, depth, copied) < 0.85 * product_seconds(plan_, kernel, chip_.sms);
+    return seconds(kernel, depth, copied) < 0.85 * product_estimate(plan_, kernel, chip_.sms).seconds;
   }
 
   static const Operand& images_of(const Kernel& kernel) {

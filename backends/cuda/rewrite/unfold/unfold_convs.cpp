@@ -75,12 +75,12 @@ class Unfolding {
     const double seconds = all[0].second.seconds;
     const bool gains = !portable ? seconds + 2e-6 < 0.75 * seconds_as_it_is(kernel, *conv)
                                  : seconds + 1e-6 < 0.95 * (strided ? seconds_of_phases(kernel)
-                                                                    : unsplit_seconds(plan_, kernel, chip_));
+                                                                    : unsplit_estimate(plan_, kernel, chip_).seconds);
     return gains ? std::optional(all[0]) : std::nullopt;
   }
 
   double seconds_as_it_is(const Kernel& kernel, const ConvProblem& conv) const {
-    return conv.planes > 0 ? split_seconds(plan_, kernel, conv, chip_) : tensor_core_seconds(conv, chip_);
+    return conv.planes > 0 ? split_estimate(plan_, kernel, conv, chip_).seconds : tensor_core_seconds(conv, chip_);
   }
 
   // The sizes of a convolution that tensor cores multiply in halves, if they do: of f32 operands, in planes.
@@ -116,30 +116,33 @@ class Unfolding {
     return all;
   }
 
-  // What a strided input gradient, or its phases, should take. Phases of f32 operands, which fill a chip badly, run
-  // side by side (measured: 0.15 to 1.1 of the sum, 0.6 in the mean).
+  // What a strided input gradient, or its phases, should take. Phases of f32 operands run side by side where they leave
+  // a part of the chip.
   double seconds_in(const Plan& plan) const {
-    constexpr double kSideBySide = 0.6;
-    double sum = 0, longest = 0;
+    constexpr double kLaunch = 1e-6;  // beside another
+    double sum = 0, filled = 0, longest = 0;
     for (const Kernel& phase : plan.kernels) {
-      const double seconds = phase.head ? seconds_of(plan, phase) : kZeros;
-      sum += seconds, longest = std::max(longest, seconds);
+      const auto [seconds, share] = phase.head ? estimate_of(plan, phase) : Estimate{.seconds = kZeros};
+      sum += seconds, filled += seconds * share, longest = std::max(longest, seconds);
     }
     const bool is_f32 =
         std::ranges::all_of(plan.kernels, [&](const Kernel& k) { return !k.head || all_f32(plan, *k.head); });
-    return is_f32 ? std::max(longest, kSideBySide * sum) : sum;
+    return is_f32 ? std::min(sum, std::max(longest, filled) + kLaunch * static_cast<double>(plan.kernels.size() - 1))
+                  : sum;
   }
 
-  double seconds_of(const Plan& plan, const Kernel& phase) const {
+  Estimate estimate_of(const Plan& plan, const Kernel& phase) const {
     const std::optional<ConvProblem> conv = on_tensor_cores(phase);
     const std::string_view family = take(plan, phase, chip_)->choices.front().family->name();
     if (conv && family != "gemm" && family != "conv_ffma_sm90")
-      return conv->planes > 0 ? split_seconds(plan, phase, *conv, chip_) : tensor_core_seconds(*conv, chip_);
-    const double unsplit = unsplit_seconds(plan, phase, chip_);
+      return conv->planes > 0 ? split_estimate(plan, phase, *conv, chip_)
+                              : Estimate{.seconds = tensor_core_seconds(*conv, chip_)};
+    const Estimate unsplit = unsplit_estimate(plan, phase, chip_);
     // Not where a kernel computes all phases as it is.
     const bool changes = conv && conv->stride == std::array{1, 1};
     const auto all = changes ? forms(phase, *conv) : std::vector<std::pair<Layer, Form>>();
-    return all.empty() ? unsplit : std::min(unsplit, all[0].second.seconds);
+    return all.empty() || unsplit.seconds <= all[0].second.seconds ? unsplit
+                                                                   : Estimate{.seconds = all[0].second.seconds};
   }
 
   // A strided input gradient as lowering would have it, or in phases `wherever_possible`.

@@ -1,0 +1,70 @@
+// --data FOLDER: the dataset and the number of classes that a folder stands for.
+#include "nixie/apps/trainer/commands/data_folder.h"
+
+#include <gmock/gmock.h>
+
+#include "nixie/tests/apps/colour_run.h"
+
+namespace nixie {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace nixie::test;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class DataFolder : public ColourRun {};
+
+TEST_F(DataFolder, AFolderChoosesTheDataset) {
+  TrainConfig config = small_config();  // glyphs, batch 20
+  EXPECT_THAT(data_assignments(config, *folder_ / "colours"),
+              ElementsAre("data.image_folder.path=\"" + path("colours") + "\"", "data.image_folder.batch=20",
+                          "data.image_folder.channels=1", "data.image_folder.crop=28", "data.image_folder.resize=28"));
+  config.data = ImageFolder{};
+  EXPECT_THAT(data_assignments(config, *folder_ / "colours"),
+              ElementsAre("data.image_folder.path=\"" + path("colours") + "\""));
+  config.data = Packed{.path = path("none"), .batch = 4};  // whose size is not known
+  EXPECT_THAT(data_assignments(config, *folder_ / "colours"),
+              ElementsAre("data.image_folder.path=\"" + path("colours") + "\"", "data.image_folder.batch=4",
+                          "data.image_folder.channels=3", "data.image_folder.crop=14", "data.image_folder.resize=14"));
+  config.data = ImageFolder{};
+  std::ofstream(*folder_ / "run/train-images-idx3-ubyte");
+  EXPECT_THAT(data_assignments(config, *folder_ / "run"),
+              ElementsAre("data.mnist.path=\"" + path("run") + "\"", "data.mnist.batch=128"));
+  fs::create_directory(*folder_ / "empty");
+  EXPECT_THAT(error_of(Fault::data, [&] { data_assignments(config, *folder_ / "empty"); }),
+              HasSubstr("neither folders of pictures per class nor"));
+}
+
+// The path that needs no name of a dataset is that of --data, wherever both can be written; the last one counts.
+TEST_F(DataFolder, APathOfTheDataIsAFolder) {
+  const std::string net = " --config " + path("net.yaml"), colours = path("colours");
+  const Ran data = trainer("config" + net + " --data " + colours);
+  EXPECT_THAT(data.output, HasSubstr("path: \"" + colours + "\""));
+  for (const std::string& set : {" --set data.path=" + colours, " --set 'data.path=\"" + colours + "\"'",
+                                 " --data none --set data.path=none --set data.path=" + colours}) {
+    const Ran ran = trainer("config" + net + set);
+    EXPECT_EQ(ran.code, 0) << ran.output;
+    EXPECT_EQ(ran.output, data.output) << set;
+  }
+  const std::string checkpoint = "eval --checkpoint " + path("run/last.h5");
+  EXPECT_EQ(trainer(checkpoint + " --set data.path=" + colours).output,
+            trainer(checkpoint + " --data " + colours).output);
+  EXPECT_THAT(trainer(checkpoint + " --set data.path=" + path("none")).output, HasSubstr("none: no such folder"));
+  EXPECT_THAT(trainer("config" + net + " --set data.path=[]").output, HasSubstr("the path stands with the dataset"));
+}
+
+TEST_F(DataFolder, AFolderSetsTheNumberOfClasses) {
+  TrainConfig config = small_config();
+  EXPECT_THAT(class_assignments(config, *folder_ / "colours"), ElementsAre("model.5.linear.out=3"));
+  config.model = Mlp{.classes = 10};
+  EXPECT_THAT(class_assignments(config, *folder_ / "colours"), ElementsAre("model.mlp.classes=3"));
+  config.model = Mlp{.classes = 3};
+  EXPECT_THAT(class_assignments(config, *folder_ / "colours"), ElementsAre());
+  const Ran ran = trainer("config --config " + path("net.yaml") + " --data " + path("colours") +
+                          " --set model.5.linear.out=7");  // what is typed counts
+  EXPECT_THAT(ran.output, HasSubstr("out: 7"));
+}
+
+}  // namespace
+}  // namespace nixie
