@@ -28,6 +28,8 @@ KernelCode generate_product(const Plan& plan, const Kernel& kernel, const std::s
 struct Estimate {
   double seconds = 0, share = 1;
 };
+/// The share of a product in tf32, of which only the mean was measured.
+inline constexpr double kMeanShare = 0.6;
 /// Of a product of 16-bit operands with its first tile.
 Estimate product_estimate(const Plan& plan, const Kernel& kernel, int sms);
 

@@ -329,6 +329,52 @@ TEST(CudaUnfold, StridedInputGradientsOfFloatsHaveNoZeros) {
   }
 }
 
+Layer strided(std::int64_t n, std::int64_t c, std::int64_t h, std::int64_t w, std::int64_t k, std::int64_t r,
+              std::int64_t s, std::vector<int> stride, std::vector<int> pad, std::vector<int> dilation = {1, 1},
+              int groups = 1) {
+  return {.n = n,
+          .c = c,
+          .h = h,
+          .w = w,
+          .k = k,
+          .r = r,
+          .s = s,
+          .stride = std::move(stride),
+          .pad = std::move(pad),
+          .dilation = std::move(dilation),
+          .dtype = Dtype::f32,
+          .math = Math::fp32,
+          .groups = groups};
+}
+
+// What an H200 computed fastest: one product as it is, a product for each phase, or one of all phases, whose results a
+// kernel sorts. Microseconds of each, 0 where two are the same or it was not timed.
+TEST(CudaUnfold, StridedInputGradientsOfFloatsTakeTheFastestForm) {
+  const struct {
+    const char* name;
+    Layer layer;
+    std::size_t gemms, planes;  // programs by multiply-adds and by tensor cores
+    std::array<double, 3> measured;
+  } kCases[] = {
+      {"whole_small", strided(7, 136, 4, 49, 8, 5, 5, {2, 2}, {2, 2}), 1, 0, {9.2, 18.3, 14.4}},
+      {"whole_line", strided(17, 120, 11, 11, 8, 13, 1, {1, 2}, {12, 0}, {2, 1}), 1, 0, {6.5, 10.4, 15.4}},
+      {"phases_wide_window", strided(25, 54, 5, 147, 18, 2, 12, {3, 3}, {0, 0}, {1, 1}, 2), 6, 0, {70.4, 10.8, 23.8}},
+      {"phases_1x1", strided(52, 62, 51, 13, 16, 1, 1, {2, 2}, {0, 0}), 1, 0, {15.9, 7.2, 21.8}},
+      {"phases_dilated", strided(7, 161, 75, 5, 3, 15, 15, {4, 4}, {21, 21}, {3, 3}), 16, 0, {56.8, 27.7, 56.7}},
+      {"phases_of_groups", strided(33, 375, 14, 14, 125, 2, 2, {3, 3}, {0, 0}, {1, 1}, 25), 4, 0, {27.3, 12.5, 38.4}},
+      {"together_few_channels", strided(6, 8, 111, 111, 800, 3, 3, {3, 3}, {2, 2}, {2, 2}), 0, 1, {0, 156, 72.9}},
+      {"together_groups_of_4", strided(1, 408, 175, 175, 408, 7, 7, {3, 3}, {0, 0}, {1, 1}, 102), 0, 1, {0, 276, 122}},
+  };
+  for (const auto& c : kCases) {
+    const std::vector<std::string> names = programs(hopper_plans::input_grad(c.name, c.layer, false));
+    const auto count = [&](const char* name) {
+      return static_cast<std::size_t>(std::ranges::count(names, std::string(name)));
+    };
+    EXPECT_EQ(count("gemm"), c.gemms) << c.name << testing::PrintToString(names);
+    EXPECT_EQ(count("conv_fprop_sm90"), c.planes) << c.name << testing::PrintToString(names);
+  }
+}
+
 }  // namespace
 }  // namespace nixie
 #endif

@@ -60,7 +60,7 @@ Estimate split_estimate(const Plan& plan, const Kernel& kernel, const ConvProble
                                    : static_cast<double>(operand.shape.size());
     seconds += planes_seconds(elements, split.planes) / heads_that_read(plan, operand.slot);
   }
-  return {seconds, tensor_core_share(split, chip)};
+  return {seconds, split.planes > 1 ? tensor_core_share(split, chip) : kMeanShare};
 }
 
 }  // namespace nixie::cuda

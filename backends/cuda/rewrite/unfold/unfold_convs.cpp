@@ -119,16 +119,15 @@ class Unfolding {
   // What a strided input gradient, or its phases, should take. Phases of f32 operands run side by side where they leave
   // a part of the chip.
   double seconds_in(const Plan& plan) const {
-    constexpr double kLaunch = 1e-6;  // beside another
+    constexpr double kLaunch = 1.5e-6;  // beside others
     double sum = 0, filled = 0, longest = 0;
     for (const Kernel& phase : plan.kernels) {
       const auto [seconds, share] = phase.head ? estimate_of(plan, phase) : Estimate{.seconds = kZeros};
-      sum += seconds, filled += seconds * share, longest = std::max(longest, seconds);
+      sum += seconds, filled += std::max(kLaunch, seconds * share), longest = std::max(longest, seconds);
     }
     const bool is_f32 =
         std::ranges::all_of(plan.kernels, [&](const Kernel& k) { return !k.head || all_f32(plan, *k.head); });
-    return is_f32 ? std::min(sum, std::max(longest, filled) + kLaunch * static_cast<double>(plan.kernels.size() - 1))
-                  : sum;
+    return is_f32 ? std::max(longest, std::min(sum, filled)) : sum;
   }
 
   Estimate estimate_of(const Plan& plan, const Kernel& phase) const {
