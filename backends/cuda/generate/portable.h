@@ -30,7 +30,7 @@ struct Estimate {
 };
 /// The share of a product in tf32, of which only the mean was measured.
 inline constexpr double kMeanShare = 0.6;
-/// Of a product of 16-bit operands with its first tile.
+/// Of a product with its first tile.
 Estimate product_estimate(const Plan& plan, const Kernel& kernel, int sms);
 
 /// A head that gathers elements: members of Body, and the call that returns its value.
