@@ -2,6 +2,7 @@
 #include "nixie/apps/trainer/snapshot.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "nixie/apps/trainer/objective.h"
@@ -85,7 +86,11 @@ void check_state(const std::filesystem::path& file, const Checkpoint::Values& st
   for (const char* name : {"loss_sum", "accuracy_sum"})
     if (const double value = value_or(state, name, 0.0); !std::isfinite(value))
       refuse(fmt::format("holds {} {}, expected a finite number", name, value));
-  if (std::isnan(best_score(state))) refuse("holds a best_score that is no number");
+  if (const double score = best_score(state); !std::isfinite(score))
+    refuse(fmt::format("holds best_score {}, expected a finite number", score));
+  const double updates = value_or(state, "shared.step", 0.0);
+  if (!(updates >= 0 && updates <= static_cast<double>(steps)) || std::trunc(updates) != updates)
+    refuse(fmt::format("holds shared.step {}, expected a whole number, 0 to {}", updates, steps));
 }
 
 /// Tells by the fingerprints whether the data are still those of the checkpoint.

@@ -104,9 +104,9 @@ std::optional<Mistake> find_missing_colon(std::string_view text, int line) {
     if (line_end == std::string_view::npos) return std::nullopt;
     end = line_end + 1;
   }
-  const auto indentation = [&](std::size_t start) { return text.find_first_not_of(' ', start) - start; };
-  const std::size_t deepest = indentation(end);
-  std::optional<std::size_t> found;
+  const std::size_t deepest = text.find_first_not_of(' ', end) - end;
+  std::optional<std::size_t> found, deeper;  // deeper: the indentation of a line above that ends an inner map
+  bool is_in_map = false;                    // a pair stands above it; else it goes on with a text
   while (end > 0) {
     const std::size_t start = end == 1 ? 0 : text.rfind('\n', end - 2) + 1;
     const std::string_view row = text.substr(start, end - 1 - start);
@@ -115,10 +115,18 @@ std::optional<Mistake> find_missing_colon(std::string_view text, int line) {
     if (indent == std::string_view::npos) continue;
     const bool is_item = row.substr(indent).starts_with("- "), is_comment = row[indent] == '#';
     const bool is_pair = row.find(": ") != std::string_view::npos || row.ends_with(':') || row.ends_with(":\r");
-    if (is_pair || is_item || is_comment || indent > deepest) break;
+    if (deeper) {
+      is_in_map = is_pair && indent == *deeper;
+      break;
+    }
+    if (is_pair || is_item || is_comment) break;
+    if (indent > deepest) {
+      if (found) break;
+      deeper = indent;
+    }
     found = start + indent;
   }
-  if (!found) return std::nullopt;
+  if (!found || (deeper && !is_in_map)) return std::nullopt;
   return mistake_at(text, *found, "no `: ` in this line, expected `key: value`");
 }
 

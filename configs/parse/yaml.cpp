@@ -307,7 +307,7 @@ std::string print_value(const Tree& tree, std::size_t indent) {
 }  // namespace
 
 std::string to_string(const Place& place) {
-  const std::string source = place.source ? *place.source : std::string{};
+  const std::string source = place.source ? one_line(*place.source) : std::string{};
   return place.line > 0 ? fmt::format("{}:{}:{}", source, place.line, place.column) : source;
 }
 

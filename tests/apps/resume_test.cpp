@@ -146,7 +146,12 @@ TEST(Resume, NumbersThatNoRunHasAreRefused) {
                 {"steps_per_epoch", std::int64_t{0}, "/state holds steps_per_epoch 0"},
                 {"loss_sum", std::nan(""), "/state holds loss_sum nan"},
                 {"accuracy_sum", INFINITY, "/state holds accuracy_sum inf"},
-                {"best_score", std::nan(""), "/state holds a best_score that is no number"},
+                {"best_score", std::nan(""), "/state holds best_score nan"},
+                {"best_score", INFINITY, "/state holds best_score inf, expected a finite number"},
+                {"shared.step", std::nan(""), "/state holds shared.step nan, expected a whole number, 0 to 3"},
+                {"shared.step", 3.5, "/state holds shared.step 3.5"},
+                {"shared.step", 1e9, "/state holds shared.step 1000000000"},
+                {"shared.step", -3.0, "/state holds shared.step -3"},
                 {"unheard_of", std::int64_t{1}, "/state holds the unknown \"unheard_of\""}};
   for (const auto& c : kCases) {
     Checkpoint changed = whole;

@@ -36,6 +36,8 @@ TEST_F(Messages, PointAtTheLineOfTheMistake) {
       {"model: mlp\nloader:\n  threads 1\n  prefetch: 2\n" + kEnd, "net.yaml:3:3: no `: ` in this line"},
       {"model:\n- flatten\n- relu\nseed 3\nema 0\n" + kEnd, "net.yaml:4:1: no `: ` in this line"},
       {"model: mlp\n seed: 3\n" + kEnd, "net.yaml:2:6: illegal map value"},
+      {"model:\n  mlp:\n    classes: 10\n    hidden [32]\nseed: 3\n" + kEnd, "net.yaml:4:5: no `: ` in this line"},
+      {"loader:\n  threads: 1\n\n  prefetch 2\nmodel: mlp\n" + kEnd, "net.yaml:4:3: no `: ` in this line"},
       {"model:\n  - flatten\n  - conv2d: {out: 5, kernel: 3}\n" + kEnd, "net.yaml:3:5: 1 (conv2d): input is [20, 784]"},
       {"model:\n  - conv2d: {out: 5, kernel: 300}\n" + kEnd, "net.yaml:2:5: 0 (conv2d): conv: a window of 300"},
       {"model:\n  - conv2d: {out: 5, kernel: 3}\n  - linear: {out: 10}\n" + kEnd, "net.yaml:3:5: 1 (linear): input is"},
@@ -249,6 +251,10 @@ TEST_F(Messages, ALineBreakInANameEndsNoLine) {
   ran = run_program("trainer --config " + net + " --run " + run);
   EXPECT_EQ(ran.code, 2);
   EXPECT_THAT(ran.output, HasSubstr("a\\nb already holds a run"));
+  write("a\nb.yaml", "model: mlp\none: 1\ntwo: 2\n" + kEnd);  // two mistakes are two lines
+  ran = run_program("trainer config --config '" + path("a\nb.yaml") + "'");
+  EXPECT_EQ(std::ranges::count(ran.output, '\n'), 2) << ran.output;
+  EXPECT_THAT(ran.output, HasSubstr("a\\nb.yaml:3:1: unknown key \"two\""));
   for (const std::string program : {"trainer ", "trainer list ", "benchmark show x ", "explain lenet "}) {
     ran = run_program(program + "'--odd\n\x1b[31mname'");
     EXPECT_EQ(ran.code, 2) << program << ran.output;
