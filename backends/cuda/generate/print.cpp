@@ -106,7 +106,7 @@ std::string expression(const Instruction& in) {
     case Primitive::bit_or:
     case Primitive::bit_xor:
       return fmt::format("{} {} {}", reg(0), infix(in.primitive), reg(1));
-    default:
+    default:  // a function of its registers
       break;
   }
   check(arity(in.primitive) > 0, "codegen: ", to_string(in.primitive), " is no arithmetic");
