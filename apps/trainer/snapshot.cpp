@@ -77,8 +77,6 @@ void check_state(const std::filesystem::path& file, const Checkpoint::Values& st
                   {"skipped", 0, steps},
                   {"evaluations_since_best", 0, steps},
                   {"roll_backs", 0, kMostRollBacks},
-                  {"epoch", 0, steps},
-                  {"batch", 0, steps},
                   {"metrics_bytes", -1, kMost}};
   for (const auto& [name, least, most] : kNumbers)
     if (const std::int64_t value = value_or(state, name, least); value < least || value > most)
@@ -88,6 +86,10 @@ void check_state(const std::filesystem::path& file, const Checkpoint::Values& st
       refuse(fmt::format("holds {} {}, expected a finite number", name, value));
   if (const double score = best_score(state); !std::isfinite(score))
     refuse(fmt::format("holds best_score {}, expected a finite number", score));
+  const auto of_epoch = value_or<std::int64_t>(state, "steps_per_epoch", 1);
+  for (const auto& [name, expected] : {std::pair("epoch", steps / of_epoch), std::pair("batch", steps % of_epoch)})
+    if (const std::int64_t value = value_or(state, name, expected); value != expected)
+      refuse(fmt::format("holds {} {}, expected {} at step {} of {} an epoch", name, value, expected, steps, of_epoch));
   const double updates = value_or(state, "shared.step", 0.0);
   if (!(updates >= 0 && updates <= static_cast<double>(steps)) || std::trunc(updates) != updates)
     refuse(fmt::format("holds shared.step {}, expected a whole number, 0 to {}", updates, steps));

@@ -87,6 +87,9 @@ void Trainer::open_record() {
         fmt::format("{} has {} bytes up to step {}, but had {} when the checkpoint was written: rows are "
                     "missing or were changed",
                     path("metrics.csv").string(), record_->metrics_bytes(), state_.step, state_.metrics_bytes));
+  if (const std::int64_t untimed = record_->untimed(); untimed > 0)
+    progress_.line(fmt::format("{} has no rows for {} rows of training in metrics.csv: its rows were lost or removed",
+                               path("timing.csv").string(), untimed));
   if (state_.best_score > RunState{}.best_score && !std::filesystem::exists(path("best.h5")))
     progress_.line(path("best.h5").string() + " is missing; it comes back with the first evaluation that is better");
 }

@@ -68,6 +68,25 @@ std::optional<Mistake> unpaired(std::string_view text) {
   return mistake_at(text, open.back(), fmt::format("this {} is never closed, expected {}", bracket, closing(bracket)));
 }
 
+constexpr const char* kNoColon = "no `: ` in this line, expected `key: value`";
+
+/// Where a line begins, counted from 1; nothing behind the last.
+std::optional<std::size_t> start_of(std::string_view text, int line) {
+  std::size_t start = 0;
+  for (int passed = 1; passed < line; ++passed) {
+    const std::size_t end = text.find('\n', start);
+    if (end == std::string_view::npos) return std::nullopt;
+    start = end + 1;
+  }
+  return start;
+}
+
+/// Whether a row holds a key and its colon, in front of its comment.
+bool is_pair(std::string_view row) {
+  row = row.substr(0, row.find(" #"));
+  return row.find(": ") != std::string_view::npos || row.ends_with(':') || row.ends_with(":\r");
+}
+
 }  // namespace
 
 bool is_quote_closed(std::string_view text, std::size_t character) {
@@ -97,13 +116,21 @@ std::optional<Mistake> find_mistake(std::string_view text) {
   return tab ? tab : unpaired(text);
 }
 
+std::optional<Mistake> find_line_without_colon(std::string_view text, int line) {
+  const std::optional<std::size_t> start = start_of(text, line);
+  if (!start) return std::nullopt;
+  const std::string_view row = text.substr(*start, text.find('\n', *start) - *start);
+  const std::size_t indent = row.find_first_not_of(" \r");
+  const std::string_view kNoText = "#-[]{}&*!|>%@`";  // which begin something else than a key
+  if (indent == std::string_view::npos || kNoText.find(row[indent]) != std::string_view::npos || is_pair(row))
+    return std::nullopt;
+  return mistake_at(text, *start + indent, kNoColon);
+}
+
 std::optional<Mistake> find_missing_colon(std::string_view text, int line) {
-  std::size_t end = 0;  // of the lines before
-  for (int passed = 1; passed < line; ++passed) {
-    const std::size_t line_end = text.find('\n', end);
-    if (line_end == std::string_view::npos) return std::nullopt;
-    end = line_end + 1;
-  }
+  const std::optional<std::size_t> below = start_of(text, line);
+  if (!below) return std::nullopt;
+  std::size_t end = *below;  // of the lines before
   const std::size_t deepest = text.find_first_not_of(' ', end) - end;
   std::optional<std::size_t> found, deeper;  // deeper: the indentation of a line above that ends an inner map
   bool is_in_map = false;                    // a pair stands above it; else it goes on with a text
@@ -114,12 +141,11 @@ std::optional<Mistake> find_missing_colon(std::string_view text, int line) {
     const std::size_t indent = row.find_first_not_of(" \r");
     if (indent == std::string_view::npos) continue;
     const bool is_item = row.substr(indent).starts_with("- "), is_comment = row[indent] == '#';
-    const bool is_pair = row.find(": ") != std::string_view::npos || row.ends_with(':') || row.ends_with(":\r");
     if (deeper) {
-      is_in_map = is_pair && indent == *deeper;
+      is_in_map = is_pair(row) && indent == *deeper;
       break;
     }
-    if (is_pair || is_item || is_comment) break;
+    if (is_pair(row) || is_item || is_comment) break;
     if (indent > deepest) {
       if (found) break;
       deeper = indent;
@@ -127,7 +153,7 @@ std::optional<Mistake> find_missing_colon(std::string_view text, int line) {
     found = start + indent;
   }
   if (!found || (deeper && !is_in_map)) return std::nullopt;
-  return mistake_at(text, *found, "no `: ` in this line, expected `key: value`");
+  return mistake_at(text, *found, kNoColon);
 }
 
 }  // namespace nixie

@@ -39,6 +39,8 @@ class Builder : public YAML::EventHandler {
       : source_(std::move(source)), is_flag_(is_flag), repeated_(repeated) {}
 
   Tree take() { return std::move(root_); }
+  /// The line of a document that is one word or text; 0 for others.
+  int line_of_text() const { return root_.is_scalar() ? root_.place.line : 0; }
   /// Throws where the document ends inside quotes.
   void check_closed(std::string_view text) const {
     if (last_quoted_ && !is_quote_closed(text, static_cast<std::size_t>(last_quoted_->pos)))
@@ -185,8 +187,10 @@ class Builder : public YAML::EventHandler {
 };
 
 /// Swallows the events of what follows the document.
-class Ignore : public YAML::EventHandler {
-  void OnDocumentStart(const YAML::Mark&) override {}
+struct Rest : YAML::EventHandler {
+  YAML::Mark mark;  ///< where it begins
+
+  void OnDocumentStart(const YAML::Mark& start) override { mark = start; }
   void OnDocumentEnd() override {}
   void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
   void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}
@@ -215,13 +219,19 @@ Tree parse_document(std::string_view text, const std::string& source, bool is_fl
     if (!parser.HandleNextDocument(builder)) return make_tree(start);
     builder.check_closed(text);
     // Called once more, never in a loop: on some malformed input yaml-cpp 0.7 finds documents for ever.
-    Ignore rest;
-    if (parser.HandleNextDocument(rest))
-      fail_at(start, "something follows the document, expected one document and its end");
+    Rest rest;
+    if (parser.HandleNextDocument(rest)) {
+      if (const int line = builder.line_of_text(); line > 0)
+        if (const auto mistake = find_line_without_colon(text, line)) fail_by(*mistake);
+      fail_by({rest.mark.line + 1, rest.mark.column + 1,
+               "something follows the document, expected one document and its end"});
+    }
   } catch (const YAML::Exception& error) {
     if (const auto mistake = find_mistake(text)) fail_by(*mistake);
     if (error.msg == YAML::ErrorMsg::MAP_VALUE)
       if (const auto mistake = find_missing_colon(text, error.mark.line + 1)) fail_by(*mistake);
+    if (error.msg == YAML::ErrorMsg::END_OF_MAP)
+      if (const auto mistake = find_line_without_colon(text, error.mark.line + 1)) fail_by(*mistake);
     const bool placed = !is_flag && !error.mark.is_null();
     fail_at(placed ? Place{name, error.mark.line + 1, error.mark.column + 1} : start, error.msg);
   }

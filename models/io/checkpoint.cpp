@@ -118,6 +118,11 @@ void check_known(Reader& file, const std::string& object, const char* what, cons
       file.refuse(object, fmt::format("holds the unknown {} {}", what, field_text(name)));
 }
 
+/// The state and the random numbers are attributes; they hold no objects.
+void check_no_objects(Reader& file, const std::string& group) {
+  if (file.has(group)) check_known(file, group, "object", file.names(group), {});
+}
+
 /// Of our own files only the root, the optimizer, the state and the random numbers have attributes.
 void check_plain(Reader& file, const std::string& object) {
   check_known(file, object, "attribute", file.attribute_names(object), {});
@@ -285,10 +290,15 @@ Checkpoint load_checkpoint(const std::filesystem::path& path, const LoadOptions&
   check_known(file, "/", "attribute", file.attribute_names("/"), kAttributes);
   if (is_ours)
     for (const char* text : {"/config", "/class_names"}) check_plain(file, text);
+  if (is_ours)
+    for (const char* group : {"/state", "/rng"}) check_no_objects(file, group);
   Checkpoint c;
   c.writer = text_of(root, "writer");
-  if (const auto side = root.find("short_side"); side != root.end())
-    if (const auto* number = std::get_if<std::int64_t>(&side->second)) c.short_side = *number;
+  if (const auto side = root.find("short_side"); side != root.end()) {
+    const auto* number = std::get_if<std::int64_t>(&side->second);
+    if (!number || *number < 1) file.refuse("/", "holds a short_side that is no number from 1 on");
+    c.short_side = *number;
+  }
   read_header(file, c);
   if (options.accept) options.accept(c);
   check_forms(file, path.string(), options);

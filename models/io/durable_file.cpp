@@ -11,8 +11,10 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
+#include <fstream>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "nixie/core/base/error.h"
 
@@ -39,6 +41,20 @@ bool is_temporary(const std::string& name) {
 
 static std::atomic<std::uint64_t> number = 0;  // threads may write the same file at once
 
+static std::filesystem::path temporary_for(const std::filesystem::path& path) {
+  return folder_of(path) / fmt::format(".{}.tmp.{}.{}", path.filename().string(), ::getpid(), number++);
+}
+
+// What failed, and how; 0 where nothing did.
+static std::pair<const char*, int> sync_folder_of(const std::filesystem::path& path) {
+  const int folder = ::open(folder_of(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder < 0) return {"is written, but its folder cannot be opened", errno};
+  const int error = ::fsync(folder) == 0 ? 0 : errno;
+  ::close(folder);
+  const bool has_no_sync = error == EINVAL;  // some network file systems do not sync folders
+  return {"is written, but its name may not survive a power failure", has_no_sync ? 0 : error};
+}
+
 // The process's own way to a file without a name.
 static std::string path_of(int file) { return fmt::format("/proc/self/fd/{}", file); }
 
@@ -55,9 +71,7 @@ bool PendingFile::open_nameless() {
 }
 
 PendingFile::PendingFile(std::filesystem::path path, std::int64_t bytes)
-    : path_(std::move(path)),
-      temporary_(folder_of(path_) / fmt::format(".{}.tmp.{}.{}", path_.filename().string(), ::getpid(), number++)),
-      bytes_(bytes) {
+    : path_(std::move(path)), temporary_(temporary_for(path_)), bytes_(bytes) {
   // A rename replaces whatever stands there: for root even /dev/null.
   if (struct stat there{}; ::stat(path_.c_str(), &there) == 0 && !S_ISREG(there.st_mode) && !S_ISDIR(there.st_mode))
     fail(Fault::storage, path_.string(), " is a device, a pipe or a socket, which is not replaced; name a file");
@@ -123,12 +137,38 @@ void PendingFile::publish() {
   has_name_ = true;
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail_writing("cannot be replaced", errno);
   is_published_ = true;
-  const int folder = ::open(folder_of(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (folder < 0) fail_writing("is written, but its folder cannot be opened", errno);
-  const int error = ::fsync(folder) == 0 ? 0 : errno;
-  ::close(folder);
-  const bool has_no_sync = error == EINVAL;  // some network file systems do not sync folders
-  if (error && !has_no_sync) fail_writing("is written, but its name may not survive a power failure", error);
+  if (const auto [what, error] = sync_folder_of(path_); error) fail_writing(what, error);
+}
+
+static void copy_durably(const std::filesystem::path& file, const std::filesystem::path& path) {
+  std::ifstream in(file, std::ios::binary | std::ios::ate);
+  PendingFile out(path, in.tellg());
+  in.seekg(0);
+  std::vector<char> piece(1 << 20);
+  while (in.read(piece.data(), static_cast<std::streamsize>(piece.size())) || in.gcount() > 0)
+    out.write(std::as_bytes(std::span(piece.data(), static_cast<std::size_t>(in.gcount()))));
+  if (!in.eof()) fail(Fault::storage, file.string(), ": cannot be read to its end; check the disk");
+  out.sync();
+  out.publish();
+}
+
+void link_durably(const std::filesystem::path& file, const std::filesystem::path& path) {
+  const auto fail_linking = [&](const char* what, int error) {
+    fail(Fault::storage, path.string(), " ", what, ": ", message(error), "; ", file.string(), " is untouched");
+  };
+  std::error_code ignored;
+  if (std::filesystem::equivalent(file, path, ignored)) return;  // a rename would leave both names
+  const std::filesystem::path temporary = temporary_for(path);
+  if (::link(file.c_str(), temporary.c_str()) != 0) {
+    const bool has_no_links = errno == EPERM || errno == EOPNOTSUPP || errno == ENOSYS || errno == EMLINK;
+    return has_no_links ? copy_durably(file, path) : fail_linking("cannot be written", errno);
+  }
+  if (::rename(temporary.c_str(), path.c_str()) != 0) {
+    const int error = errno;
+    ::unlink(temporary.c_str());
+    fail_linking("cannot be replaced", error);
+  }
+  if (const auto [what, error] = sync_folder_of(path); error) fail_linking(what, error);
 }
 
 int remove_stale_temporaries(const std::filesystem::path& folder) {

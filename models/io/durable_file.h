@@ -39,6 +39,10 @@ class PendingFile {
   bool has_name_ = false, is_published_ = false;
 };
 
+/// Gives `file` the further name `path` in the same folder (a copy, where the file system knows no second names). Until
+/// then what stood at `path` stays. Throws Fault::storage.
+void link_durably(const std::filesystem::path& file, const std::filesystem::path& path);
+
 /// `; it needs 42 bytes, 7 are free`: appended to a file's error, about its disk.
 std::string space_text(const std::filesystem::path& file, std::int64_t bytes);
 

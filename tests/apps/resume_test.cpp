@@ -140,7 +140,8 @@ TEST(Resume, NumbersThatNoRunHasAreRefused) {
                 {"skipped", std::int64_t{-1}, "/state holds skipped -1"},
                 {"roll_backs", std::int64_t{-1}, "/state holds roll_backs -1"},
                 {"roll_backs", std::int64_t{6}, "/state holds roll_backs 6, expected 0 to 5"},
-                {"batch", std::int64_t{99}, "/state holds batch 99, expected 0 to 3"},
+                {"batch", std::int64_t{99}, "/state holds batch 99, expected 3 at step 3 of 10 an epoch"},
+                {"epoch", std::int64_t{1}, "/state holds epoch 1, expected 0 at step 3 of 10 an epoch"},
                 {"evaluations_since_best", std::int64_t{-9}, "/state holds evaluations_since_best -9"},
                 {"metrics_bytes", std::int64_t{-2}, "/state holds metrics_bytes -2"},
                 {"steps_per_epoch", std::int64_t{0}, "/state holds steps_per_epoch 0"},
@@ -167,6 +168,20 @@ TEST(Resume, NumbersThatNoRunHasAreRefused) {
     save_checkpoint(changed, folder / "changed.h5");
     EXPECT_THAT(error_of(Fault::checkpoint, [&] { Trainer(config).resume(folder / "changed.h5"); }),
                 HasSubstr("holds the unknown \"unheard_of\""));
+  }
+}
+
+TEST(Resume, MissingRowsAreTold) {
+  const TempFolder folder;
+  const TrainConfig config = small_config();
+  train_all(folder.path(), config);
+  EXPECT_THAT(resumed(folder.path(), config), testing::Not(HasSubstr("rows")));
+  for (const char* name : {"timing.csv", "metrics.csv"}) {
+    std::string table = text_of(folder / name);
+    const std::size_t row = table.find('\n') + 1;
+    std::ofstream(folder / name, std::ios::binary) << table.erase(row, table.find('\n', row) + 1 - row);
+    const char* words = name[0] == 'm' ? "rows are missing or were changed" : "timing.csv has no rows for 1 rows of";
+    EXPECT_THAT(resumed(folder.path(), config), HasSubstr(words)) << name;
   }
 }
 

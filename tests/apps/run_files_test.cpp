@@ -37,6 +37,15 @@ TEST(CsvFile, IsCutBackToAStep) {
     CsvFile(folder / "t.csv", header, c.step).append("9,9,9");
     EXPECT_EQ(text_of(folder / "t.csv"), c.after + "9,9,9\n") << c.before;
   }
+  const std::int64_t size = static_cast<std::int64_t>(header.size()) + 1;
+  for (const auto& [most, after] : {std::pair(size + 20, "1,5,0.5\n1,10,0.4\n"),  // a row of step 10 came later
+                                    std::pair(size + 17, "1,5,0.5\n1,10,0.4\n"),
+                                    std::pair(size, "1,5,0.5\n"),  // a size too small costs no earlier row
+                                    std::pair(std::int64_t{0}, "1,5,0.5\n")}) {
+    std::ofstream(folder / "t.csv", std::ios::binary) << header << "\n" << rows;
+    EXPECT_EQ(CsvFile(folder / "t.csv", header, 10, most).bytes(), size + std::strlen(after)) << most;
+    EXPECT_EQ(text_of(folder / "t.csv"), header + "\n" + after) << most;
+  }
   std::ofstream(folder / "t.csv", std::ios::binary) << "step,other\n1,5\n";
   EXPECT_THAT(error_of([&] { CsvFile(folder / "t.csv", header, 99); }), HasSubstr("has the columns \"step,other\""));
   EXPECT_EQ(text_of(folder / "t.csv"), "step,other\n1,5\n");

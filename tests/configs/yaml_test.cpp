@@ -80,7 +80,7 @@ TEST(Yaml, RefusesWithPlaceAndRemedy) {
       {"b: &b {x: 1}\na:\n  <<: *b\n  <<: *b\n", "f.yaml:4:3", "key \"<<\" again"},
       {"[a, b]: 1\n", "f.yaml:1:1", "key is no word"},
       {"? \n: 1\n", "f.yaml:", "key is no word"},
-      {"a: 1\n---\nb: 2\n", "f.yaml:1:1", "follows the document"},
+      {"a: 1\n---\nb: 2\n", "f.yaml:2:1", "follows the document"},
       {"{a: 1} b\n", "f.yaml:1:", "follows the document"},
       {"a: [1, 2\n", "f.yaml:1:4", "this [ is never closed, expected ]"},
       {"a: 1\nmodel: {mlp: {hidden: 5}\ndata: glyphs\n", "f.yaml:2:8", "this { is never closed, expected }"},

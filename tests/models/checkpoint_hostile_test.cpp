@@ -212,6 +212,16 @@ TEST_F(CheckpointRefuses, UnknownObjects) {
   EXPECT_NE(hostile_error(file(), [](hid_t id, hid_t) { add_dataset(id, "evil", H5T_NATIVE_FLOAT, {1}); })
                 .find("/ holds the unknown object \"evil\""),
             std::string::npos);
+  for (const std::string group : {"/state", "/rng"})
+    for (const bool is_array : {false, true}) {
+      const std::string error = hostile_error(file(), [&](hid_t id, hid_t) {
+        if (is_array)
+          add_dataset(id, (group + "/evil").c_str(), H5T_NATIVE_FLOAT, {1});
+        else
+          H5Gclose(H5Gcreate2(id, (group + "/evil").c_str(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+      });
+      EXPECT_NE(error.find(group + " holds the unknown object \"evil\""), std::string::npos) << error;
+    }
   for (const std::string object : {"/", "/model", "/model/half", "/optimizer/layer0.weight", "/config"}) {
     const auto add = [&](hid_t id, hid_t) {
       H5Aclose(H5Acreate_by_name(id, object.c_str(), "evil", H5T_STD_I64LE, H5Screate(H5S_SCALAR), H5P_DEFAULT,

@@ -124,6 +124,27 @@ class Reliability : public testing::Test {
     std::printf("%ld calls read a resumed run's folder;%s all recovered\n", all, counted.c_str());
   }
 
+  /// Kills a resume of the finished run at each of about `points` calls, which loses no kept checkpoint even until the
+  /// next one.
+  void kill_resumed(long points) const {
+    const std::filesystem::path broken = folder_ / "broken";
+    const auto resumed = [&](long at, const std::string& kind) {
+      std::filesystem::copy(folder_ / "whole", broken, std::filesystem::copy_options::recursive);
+      return run(broken, fault(broken, at, kind));
+    };
+    EXPECT_EQ(resumed(0, "none"), 0);
+    const long all = std::stol(text_of(file("count")));
+    expect_recovery(broken, "undisturbed");
+    for (long at = 1; at <= all; at += std::max(1L, all / points)) {
+      const std::string what = fmt::format("kill at call {} of {}", at, all);
+      EXPECT_EQ(resumed(at, "kill"), 128 + SIGKILL) << what;
+      EXPECT_EQ(kept_checkpoints(broken).size(), kept_checkpoints(folder_ / "whole").size()) << what;
+      for (const auto& kept : kept_checkpoints(broken)) EXPECT_NO_THROW(verify_checkpoint(kept)) << kept << what;
+      expect_recovery(broken, what);
+    }
+    std::printf("%ld calls change a finished run's folder that is resumed; all recovered\n", all);
+  }
+
   TempFolder folder_;
 };
 
@@ -131,6 +152,9 @@ class Reliability : public testing::Test {
 
 TEST_F(Reliability, KilledAtACallTheRunGoesOn) { disturb({"kill"}, 8); }
 TEST_F(Reliability, KilledAtEveryCallTheRunGoesOnLong) { disturb({"kill"}, 1'000'000); }
+
+TEST_F(Reliability, AResumeKilledAtACallLosesNoKeptCheckpoint) { kill_resumed(6); }
+TEST_F(Reliability, AResumeKilledAtEveryCallLosesNoKeptCheckpointLong) { kill_resumed(1'000'000); }
 
 const std::vector<std::string> kErrors = {std::to_string(ENOSPC), std::to_string(EIO), std::to_string(EMFILE), "short"};
 TEST_F(Reliability, AFailingCallEndsTheRunAndLosesNothing) { disturb(kErrors, 12); }

@@ -42,7 +42,8 @@ CsvFile::CsvFile(const std::filesystem::path& path, const std::string& header, s
                  std::int64_t most_bytes) {
   std::string text = header + "\n";
   for (std::string& row : kept_rows(path, header, step)) {
-    if (static_cast<std::int64_t>(text.size() + row.size()) >= most_bytes) break;
+    // Rows of that step may have come after the checkpoint; earlier ones stand before it, whatever it counts.
+    if (step_of(row) == step && static_cast<std::int64_t>(text.size() + row.size()) >= most_bytes) break;
     text += row + "\n";
     last_row_ = std::move(row);
   }

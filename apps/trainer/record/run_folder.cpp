@@ -108,18 +108,14 @@ std::vector<fs::path> kept_checkpoints(const fs::path& folder) {
 
 void keep_checkpoint(const fs::path& file, std::int64_t step, std::int64_t count) {
   const fs::path folder = file.parent_path(), kept = folder / fmt::format("step-{}.h5", step);
-  const auto check_done = [&](const std::error_code& error) {
-    if (error) fail(Fault::storage, kept.string(), ": cannot be kept: ", error.message(), "; set keep to 0 and resume");
-  };
-  std::error_code error;
-  fs::remove(kept, error);  // of a run that was resumed before this step
-  check_done(error);
-  fs::create_hard_link(file, kept, error);
-  if (error) fs::copy_file(file, kept, error);  // some file systems have no links
-  check_done(error);
-  for (const fs::path& other : kept_checkpoints(folder))
+  link_durably(file, kept);
+  for (const fs::path& other : kept_checkpoints(folder)) {
+    std::error_code error;
     if (kept_step(other) <= step && count-- <= 0) fs::remove(other, error);
-  check_done(error);
+    if (error)
+      fail(Fault::storage, other.string(), ": cannot be removed: ", error.message(),
+           "; check the folder's permissions");
+  }
 }
 
 namespace {

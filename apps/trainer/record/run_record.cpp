@@ -3,10 +3,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "nixie/apps/trainer/record/run_folder.h"
 
@@ -36,12 +38,19 @@ std::string json_value(const std::string& cell) {
   return std::isfinite(number) ? cell : "null";
 }
 
-/// Writes the lines anew from the table, whose rows may have been cut off.
-void write_lines(const std::filesystem::path& table, const std::filesystem::path& lines) {
-  const CsvTable all = read_csv(table);
+/// The table's rows as lines.
+std::string lines_of(const CsvTable& table) {
   std::string text;
-  for (const auto& cells : all.rows) text += json_line(all.columns, cells) + "\n";
-  write_text(lines, text);
+  for (const auto& cells : table.rows) text += json_line(table.columns, cells) + "\n";
+  return text;
+}
+
+/// How many rows of training have no row of their step in `timing`.
+std::int64_t count_untimed(const CsvTable& metrics, const CsvTable& timing) {
+  std::set<std::string> timed;
+  for (const auto& cells : timing.rows) timed.insert(cells[1]);
+  return std::count_if(metrics.rows.begin(), metrics.rows.end(),
+                       [&](const auto& cells) { return cells[2] == "train" && !timed.contains(cells[1]); });
 }
 
 }  // namespace
@@ -63,7 +72,9 @@ RunRecord::RunRecord(const std::filesystem::path& folder, const std::vector<std:
       timing_(folder / "timing.csv", kTimingHeader, step),
       events_(folder, step),
       seconds_before_(seconds_in(timing_.last_row())) {
-  write_lines(folder / "metrics.csv", folder / "metrics.jsonl");
+  const CsvTable metrics_before = read_csv(folder / "metrics.csv");
+  untimed_ = count_untimed(metrics_before, read_csv(folder / "timing.csv"));
+  write_text(folder / "metrics.jsonl", lines_of(metrics_before));  // rows may have been cut off
   lines_.emplace(folder / "metrics.jsonl");
 }
 

@@ -25,7 +25,7 @@ struct Figures {
 /// TensorBoard's holds a clock's value, so those of two equal runs are equal.
 class RunRecord {
  public:
-  /// Goes on in the folder's files after `step`: rows of later steps are cut off, and those beyond a size of
+  /// Goes on in the folder's files after `step`: rows of later steps are cut off, and those of `step` beyond a size of
   /// metrics.csv, as of an evaluation after which nothing was saved (-1: not known). `metrics` are the names of further
   /// columns. Throws a usage Error where metrics.csv has other columns, Fault::storage.
   RunRecord(const std::filesystem::path& folder, const std::vector<std::string>& metrics, std::int64_t step,
@@ -38,6 +38,8 @@ class RunRecord {
   void sync();
   /// The size of metrics.csv.
   std::int64_t metrics_bytes() const { return metrics_.bytes(); }
+  /// How many rows of training metrics.csv had at the start for which timing.csv had none.
+  std::int64_t untimed() const { return untimed_; }
 
  private:
   void append(const char* split, const Figures& figures, std::vector<Scalar> scalars);
@@ -46,6 +48,7 @@ class RunRecord {
   CsvFile metrics_, timing_;
   std::optional<AppendFile> lines_;
   EventFile events_;
+  std::int64_t untimed_ = 0;
   double seconds_before_;  // of the run's earlier processes
 };
 
