@@ -65,14 +65,28 @@ inline std::shared_ptr<Backend> make_test_backend(const std::string& name) {
 }
 
 /// Named by NIXIE_TEST_BACKEND ("cpu", "cuda", or "cuda-plans": tests/cuda_plans_backend.h); the CPU where nothing is.
+inline std::string test_backend_name() {
+  const char* name = std::getenv("NIXIE_TEST_BACKEND");
+  return name ? name : "cpu";
+}
+
+/// Another backend of that name, which has compiled nothing.
+inline std::shared_ptr<Backend> new_test_backend() {
+  return std::make_shared<Poisoned>(make_test_backend(test_backend_name()));
+}
+
 inline Backend& test_backend() {
   static const std::shared_ptr<Backend> backend = [] {
-    const char* name = std::getenv("NIXIE_TEST_BACKEND");
-    std::shared_ptr<Backend> made = std::make_shared<Poisoned>(make_test_backend(name ? name : "cpu"));
+    std::shared_ptr<Backend> made = new_test_backend();
     set_default_backend(made);
     return made;
   }();
   return *backend;
+}
+
+/// How many random programs a test of the ordinary suite runs: on a device each compiles its kernels.
+inline unsigned count_of_random(unsigned on_cpu, unsigned on_device) {
+  return test_backend_name() == "cuda" ? on_device : on_cpu;
 }
 
 /// Skips, test by test so that they are counted, where the named backend has no device.
