@@ -82,8 +82,9 @@ void Trainer::fail_non_finite(const std::string& what, std::int64_t step) {
     where = "; the first to be so is " + first;
   else if (first.empty() && !array.empty() && array != what)
     where = ", nor is " + array;
+  const bool is_scaled = optimizer_.options().loss_scale.scale > 1;
   fail(Fault::non_finite, what, " is not finite at step ", step, where, " (the last good log row is of step ", logged,
-       ", ", saved, "); try a smaller rate, a warm-up or clip_norm");
+       ", ", saved, "); try ", is_scaled ? "a smaller loss_scale, " : "", "a smaller rate, a warm-up or clip_norm");
 }
 
 void Trainer::roll_back(const Error& error) {

@@ -145,13 +145,13 @@ Outputs TrainStep::add_body(const Inputs& in) {
   Result result = run(in);
   for (std::size_t i = 0; i < result.slopes.size(); ++i)
     part_slopes_[i].set(part_slopes_[i] + cast(result.slopes[i].value, Dtype::f32));
+  if (config_.noise_scale) part_norms_.set(part_norms_ + norm_of_batch(result));
   if (skips()) {
     // The step as a whole is then skipped: its loss is no number.
     const Tensor ok = logical_and(is_finite(result.loss), all_finite(result.slopes));
     Trace::rollback_unless(ok);
     result.loss = where(ok, result.loss, NAN);
   }
-  if (config_.noise_scale) part_norms_.set(part_norms_ + norm_of_batch(result));
   if (result.weight.has_value()) part_weight_.set(part_weight_ + result.weight);
   part_loss_.set(part_loss_ + result.loss);
   part_accuracy_.set(part_accuracy_ + result.accuracy);
@@ -174,7 +174,6 @@ Outputs TrainStep::update_body(const Inputs& in) {
     if (config_.noise_scale) {
       batch_norms_.set(batch_norms_ + norms);
       step_norms_.set(step_norms_ + squared_norm(slopes));
-      part_norms_.set(0.0);
     }
   }
   if (config_.non_finite == "roll_back")  // others need no factor, nor the multiplication
@@ -192,9 +191,10 @@ Outputs TrainStep::update_body(const Inputs& in) {
   } else {
     count(now, loss, accuracy);
   }
-  if (config_.accumulate > 1) {
+  if (config_.accumulate > 1) {  // begins anew even where what was set above is rolled back
     for (const Variable& slope : part_slopes_) slope.set(0.0);
     part_.set(0);
+    if (config_.noise_scale) part_norms_.set(0.0);
     if (weight.has_value()) part_weight_.set(0.0);
     part_loss_.set(0.0);
     part_accuracy_.set(0.0);

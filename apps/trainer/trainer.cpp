@@ -14,6 +14,9 @@
 namespace nixie {
 namespace {
 
+/// So many skipped steps in a row end a run: its weights no longer change.
+constexpr std::int64_t kMostSkipped = 20;
+
 LoaderOptions with_batch(LoaderOptions options, std::int64_t batch) {
   options.batch = batch;
   return options;
@@ -296,11 +299,16 @@ void Trainer::read_sums() {
 void Trainer::log_interval() {
   read_sums();
   const double steps = static_cast<double>(state_.step - state_.logged - state_.skipped);
-  if (steps < 1) fail_non_finite(fmt::format("every loss since step {}", state_.logged + 1), state_.step);
+  if (steps < 1) {
+    if (state_.skipped >= kMostSkipped)
+      fail_non_finite(fmt::format("a loss or a gradient of each step since step {}", state_.logged + 1), state_.step);
+    if (state_.step < total_steps_) return;  // the row waits for a step that counts
+  }
   if (state_.skipped > 0)
     progress_.line(
         fmt::format("{} of the steps {} to {} had a loss or a gradient that is not finite and changed nothing",
                     state_.skipped, state_.logged + 1, state_.step));
+  if (steps < 1) return;
   const std::int64_t epoch = (state_.step - 1) / steps_per_epoch_;
   Interval interval{.epoch = epoch,
                     .step = state_.step,

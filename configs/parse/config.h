@@ -94,8 +94,8 @@ struct TrainConfig {
               "ieee, fp32, tf32, fp16, bf16 or fp16_pure: how values are stored and multiplied"),
         field("loss_scale", &C::loss_scale, "loss scale of fp16 and fp16_pure; 0 = dynamic", {0}),
         field("non_finite", &C::non_finite,
-              "on a non-finite loss or gradient: stop the run, skip the step, or roll_back to the last checkpoint with "
-              "half the rate, five times at most",
+              "on a non-finite loss or gradient: stop the run, skip the step (20 or more in a row end the run), or "
+              "roll_back to the last checkpoint with half the rate, five times at most",
               one_of("stop skip roll_back")),
         field("log_every", &C::log_every,
               "steps of a log line; the last before an evaluation covers half of that or more", {1, 1e9}),

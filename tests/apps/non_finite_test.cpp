@@ -60,6 +60,57 @@ TEST(Trainer, AStepThatIsNotFiniteStopsTheRunOrIsSkipped) {
   EXPECT_THAT(text_of(skipped / "metrics.csv"), testing::Not(HasSubstr("nan")));
 }
 
+// What is logged, and how often, does not decide how many steps may be skipped.
+TEST(Trainer, SkippedStepsEndARunWhenThereAreManyInARow) {
+  for (const char* rows :
+       {"log_every: 1\n", "evaluate_every: 1\n", "log_every: 4\naccumulate: 2\nnoise_scale: true\n"}) {
+    const TempFolder folder;
+    TrainConfig config = read_config(
+        parse_yaml("model: [flatten, {linear: {out: 3}}]\ndata: glyphs\nnon_finite: skip\nepochs: 3\nbackend: cpu\n" +
+                       std::string(rows),
+                   "run.yaml"));
+    config.data = Poisoned{};
+    EXPECT_TRUE(Trainer(config, {.run = folder.path()}).train()) << rows;
+    EXPECT_THAT(text_of(folder / "metrics.csv"), testing::Not(HasSubstr("nan"))) << rows;
+  }
+  const TempFolder folder;
+  const TrainConfig config = small_config("precision: fp16\nloss_scale: 1e30\nnon_finite: skip\n");
+  EXPECT_THAT(
+      error_of(Fault::non_finite, [&] { Trainer(config, {.run = folder.path()}).train(); }),
+      testing::ContainsRegex("a loss or a gradient of each step since step 1 is not finite at step 2[0-3] .*; try a "
+                             "smaller loss_scale, a smaller rate"));
+}
+
+// A skipped step leaves nothing behind for the next interval's noise scale.
+TEST(Trainer, TheNoiseScaleAfterASkippedStepIsThatOfAResumedRun) {
+  TrainConfig config = read_config(parse_yaml(
+      "model: [flatten, {linear: {out: 3}}]\ndata: glyphs\nnon_finite: skip\nsteps: 8\nbackend: cpu\nlog_every: 1\n"
+      "accumulate: 2\nnoise_scale: true\n",
+      "run.yaml"));
+  config.data = Poisoned{};
+  struct Reads : Callback {
+    std::map<std::int64_t, double> scales;
+    void interval_ends(Trainer&, const Interval& interval) override { scales[interval.step] = interval.noise_scale; }
+  };
+  const auto whole = std::make_shared<Reads>();
+  const TempFolder folder;
+  std::filesystem::create_directories(folder / "whole");
+  Trainer(config, {.run = folder / "whole", .callbacks = {whole}}).train();
+  EXPECT_LT(whole->scales.size(), 8u);  // steps were skipped
+  for (int stop = 1; stop < 8; ++stop) {
+    const std::filesystem::path run = folder / std::to_string(stop);
+    std::filesystem::create_directories(run);
+    int steps = 0;
+    Trainer(config, {.run = run}).train([&] { return ++steps == stop; });
+    const auto rest = std::make_shared<Reads>();
+    Trainer again(config, {.run = run, .callbacks = {rest}});
+    again.resume();
+    again.train();
+    for (const auto& [step, scale] : rest->scales)
+      EXPECT_EQ(scale, whole->scales.at(step)) << step << " after " << stop;
+  }
+}
+
 // The last update of a run has no later loss that would tell.
 TEST(Trainer, AValueThatIsNoNumberAfterTheLastStepIsNotSaved) {
   const TempFolder folder;
