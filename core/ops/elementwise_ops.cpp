@@ -93,8 +93,8 @@ const Elementwise log2_op{"log2", [](auto x) { return log2(x); }, [](T g, T, T x
                           floating(kPositive)};
 const Elementwise log1p_op{"log1p", [](auto x) { return log1p(x); }, [](T g, T, T x) { return Gradients{g / (1 + x)}; },
                            floating(kPositive)};
-const Elementwise safe_log_op{"safe_log", [](auto x) { return select(x > 0, log(x), -50); },
-                              [](T g, T, T x) { return Gradients{where(x > 0, g / x, 0)}; }, floating(kPositive)};
+const Elementwise safe_log_op{"safe_log", [](auto x) { return select(x <= 0, -50, log(x)); },
+                              [](T g, T, T x) { return Gradients{where(x <= 0, 0, g / x)}; }, floating(kPositive)};
 const Elementwise sigmoid_op{"sigmoid", [](auto x) { return 1 / (1 + exp(-x)); },
                              [](T g, T y, T) { return Gradients{g * y * (1 - y)}; }, kFloating};
 const Elementwise sigmoid2_op{"sigmoid2", [](auto x) { return 1 / (1 + exp2(-x)); },

@@ -86,13 +86,4 @@ LaneFunction block_unary(Function) {
   };
 }
 
-template <class T, class Function>
-LaneFunction block_binary(Function) {
-  return [](const void* a, const void* b, const void*, void* out, std::int64_t n) {
-    for (std::int64_t i = 0; i < n; i += kLaneBlock)
-      Eigen::Map<Block<T>>(static_cast<T*>(out) + i) =
-          Function{}(block(static_cast<const T*>(a) + i), block(static_cast<const T*>(b) + i));
-  };
-}
-
 }  // namespace nixie::cpu

@@ -5,8 +5,6 @@
 
 #include "nixie/backends/cpu/lanes/lane_loop.h"
 
-#include <unsupported/Eigen/SpecialFunctions>
-
 namespace nixie::cpu {
 namespace {
 
@@ -152,12 +150,37 @@ void log1p_lanes(const void* a, const void*, const void*, void* out, std::int64_
   }
 }
 
-// Eigen's rational function loses bits where its terms are subnormal; there erf is a line.
-void erf_lanes(const void* a, const void*, const void*, void* out, std::int64_t n) {
-  const float* __restrict x = static_cast<const float*>(a);
-  float* __restrict y = static_cast<float*>(out);
-  for (std::int64_t i = 0; i < n; i += kLaneBlock) Eigen::Map<Block<float>>(y + i) = block(x + i).erf();
-  for (std::int64_t i = 0; i < n; ++i) y[i] = std::abs(x[i]) < 1e-4f ? x[i] * 1.12837917f : y[i];
+// x + x P(x^2) below 0.85, and 1 - e^Q(|x|) above, Q near log erfc; least squares in doubles, within 1 ulp.
+inline float erf_float(float x) {
+  const float z = x * x, size = clamped(std::abs(x), 0.0f, 4.0f);  // beyond it the result is 1
+  float p = -6.3153927e-4f;
+  p = multiply_add(p, z, 5.0511477e-3f);
+  p = multiply_add(p, z, -2.6802586e-2f);
+  p = multiply_add(p, z, 1.1282719e-1f);
+  p = multiply_add(p, z, -3.7612572e-1f);
+  p = multiply_add(p, z, 1.2837917e-1f);
+  float q = -1.9827255e-5f;
+  q = multiply_add(q, size, 4.2003888e-4f);
+  q = multiply_add(q, size, -4.1024182e-3f);
+  q = multiply_add(q, size, 2.4942202e-2f);
+  q = multiply_add(q, size, -1.0801187e-1f);
+  q = multiply_add(q, size, -6.3358504e-1f);
+  q = multiply_add(q, size, -1.1294e0f);
+  q = multiply_add(q, size, 1.5141064e-4f);
+  return size < 0.85f ? multiply_add(p, x, x) : x == x ? std::copysign(1.0f - exp_float(q), x) : x;
+}
+
+// Eigen's power does not tell the signs of zeros and infinities apart.
+void pow_lanes(const void* a, const void* b, const void*, void* out, std::int64_t n) {
+  const float *x = static_cast<const float*>(a), *y = static_cast<const float*>(b);
+  float* power = static_cast<float*>(out);
+  for (std::int64_t i = 0; i < n; i += kLaneBlock) {
+    const Block<float> base = block(x + i), exponent = block(y + i);
+    Eigen::Map<Block<float>>(power + i) = base.pow(exponent);
+    if (!(base * 0.0f != 0.0f || base == 0.0f).any()) continue;
+    for (std::int64_t lane = 0; lane < kLaneBlock; ++lane)
+      if (base[lane] == 0 || std::isinf(base[lane])) power[i + lane] = std::pow(base[lane], exponent[lane]);
+  }
 }
 
 // Functions that exist once for both types: exactly rounded ones vectorise as plain loops, rare ones call libm.
@@ -199,7 +222,7 @@ LaneFunction float_math(Primitive primitive) {
   using T = float;
   switch (primitive) {
     case Primitive::tan:
-      return block_unary<T>([](const auto& x) { return Block<T>(x.sin() / x.cos()); });
+      return unary<T>([](T x) { return std::tan(x); });
     case Primitive::sin:
       return block_unary<T>([](const auto& x) { return x.sin(); });
     case Primitive::cos:
@@ -217,13 +240,13 @@ LaneFunction float_math(Primitive primitive) {
     case Primitive::log1p:
       return log1p_lanes;
     case Primitive::erf:
-      return erf_lanes;
+      return unary<T>([](T x) { return erf_float(x); });
     case Primitive::round_f16:
       return unary<T>([](T x) { return static_cast<T>(Half(x)); });
     case Primitive::round_bf16:
       return unary<T>([](T x) { return static_cast<T>(Bfloat16(x)); });
     case Primitive::pow:
-      return block_binary<T>([](const auto& x, const auto& y) { return x.pow(y); });
+      return pow_lanes;
     default:
       return common<T>(primitive);
   }
