@@ -43,6 +43,8 @@ class AnyLayer {
  public:
   /// The identity.
   AnyLayer();
+  AnyLayer(const AnyLayer&) = default;  // no move, so that an AnyLayer always is one
+  AnyLayer& operator=(const AnyLayer&) = default;
   template <Layer T>
   requires(!std::same_as<T, AnyLayer>) AnyLayer(const T& layer)
       : kind_(T::name), text_(text_of(layer)), build_([layer](const Shape& in, Parameters& parameters) -> Forward {

@@ -156,6 +156,8 @@ concept Loss = Options<T> && requires(const T& loss, const Tensor& x) {
 class AnyLoss {
  public:
   AnyLoss() : AnyLoss(CrossEntropy{}) {}
+  AnyLoss(const AnyLoss&) = default;  // no move, so that an AnyLoss always is one
+  AnyLoss& operator=(const AnyLoss&) = default;
   template <Loss T>
   AnyLoss(const T& loss)
       : kind_(T::name),

@@ -108,6 +108,8 @@ concept Metric = Options<T> && requires(const T& metric, const Tensor& x, const 
 class AnyMetric {
  public:
   AnyMetric() : AnyMetric(Accuracy{}) {}
+  AnyMetric(const AnyMetric&) = default;  // no move, so that an AnyMetric always is one
+  AnyMetric& operator=(const AnyMetric&) = default;
   template <Metric T>
   AnyMetric(const T& metric)
       : kind_(T::name),

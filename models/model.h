@@ -17,6 +17,8 @@ class AnyModel {
  public:
   /// No layers at all.
   AnyModel() = default;
+  AnyModel(const AnyModel&) = default;  // no move, so that an AnyModel always has its layers
+  AnyModel& operator=(const AnyModel&) = default;
   AnyModel(const Sequential& layers) : kind_(Sequential::name), text_(layers.text()), layers_([=] { return layers; }) {}
   template <Net T>
   AnyModel(const T& net)
@@ -45,6 +47,8 @@ class Model {
   /// layer.
   Model(const AnyModel& net, const Shape& input, std::uint64_t seed = 0,
         Dtype floating = parameter_dtype(default_precision()));
+  Model(const Model&) = default;  // no move, so that a Model always has its net
+  Model& operator=(const Model&) = default;
 
   /// The same net and parameters; in evaluation its output is the mean over a sample and its mirror image, whose output
   /// is mirrored back if it has a width. Throws where samples have no width.

@@ -53,6 +53,8 @@ class Optimizer {
   /// For the trainable parameters of a collection. Throws if options are out of range, or a group or a name matches
   /// nothing.
   Optimizer(const Parameters& parameters, const OptimizerOptions& options, const RunLength& run = {});
+  Optimizer(const Optimizer&) = default;  // no move, so that an Optimizer always has its rules; copies share the state
+  Optimizer& operator=(const Optimizer&) = default;
 
   /// One step of descent: computes the gradients, with the precision's loss scale, and calls `update`. Call it in a
   /// Step's body.

@@ -179,6 +179,8 @@ concept RateFormula = Options<T> && requires(const T& options, const Tensor& ste
 class AnySchedule {
  public:
   AnySchedule() : AnySchedule(ConstantRate{}) {}
+  AnySchedule(const AnySchedule&) = default;  // no move, so that an AnySchedule always is one
+  AnySchedule& operator=(const AnySchedule&) = default;
   template <RateFormula T>
   AnySchedule(const T& options)
       : kind_(T::name),

@@ -47,6 +47,8 @@ class AnyOptimizer {
  public:
   /// Sgd with its defaults.
   AnyOptimizer();
+  AnyOptimizer(const AnyOptimizer&) = default;  // no move, so that an AnyOptimizer always has its rule
+  AnyOptimizer& operator=(const AnyOptimizer&) = default;
   template <UpdateRule T>
   AnyOptimizer(const T& rule)
       : kind_(T::name),

@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "nixie/core/base/check_fields.h"
+#include "nixie/core/base/working_folder.h"
 
 namespace nixie {
 namespace {
@@ -177,12 +178,11 @@ void read_value(const Tree& tree, std::string& value, Problems& problems) {
 Path resolved_path(const std::filesystem::path& path, const Place& place) {
   const std::string text = path.string();
   const char* const home = std::getenv("HOME");
-  if (home && (text == "~" || text.starts_with("~/")))
-    return std::filesystem::absolute(home + text.substr(1)).lexically_normal();
+  if (home && (text == "~" || text.starts_with("~/"))) return absolute_path(home + text.substr(1)).lexically_normal();
   const bool is_in_file = place.source && place.line > 0;
   const std::filesystem::path folder =
       is_in_file ? std::filesystem::path(*place.source).parent_path() : std::filesystem::path();
-  return std::filesystem::absolute(folder / path).lexically_normal();
+  return absolute_path(folder / path).lexically_normal();
 }
 
 void read_value(const Tree& tree, Path& value, Problems& problems) {

@@ -23,6 +23,8 @@ concept DataSource = Options<T> && requires(const T& source) {
 class AnyDataset {
  public:
   AnyDataset() : AnyDataset(Glyphs{}) {}
+  AnyDataset(const AnyDataset&) = default;  // no move, so that an AnyDataset always is one
+  AnyDataset& operator=(const AnyDataset&) = default;
   template <DataSource T>
   AnyDataset(const T& source, Place place = {})
       : kind_(T::name), text_(fields_text(source)), batch_(source.batch), place_(std::move(place)), open_([source] {

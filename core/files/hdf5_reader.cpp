@@ -201,7 +201,7 @@ void Reader::read(const std::string& path, const Dataset& dataset, void* bytes) 
 
 Dtype Reader::dtype_of(const std::string& path, const Dataset& dataset) const {
   const std::optional<Dtype> dtype = dtype_of_type(dataset.type);
-  if (!dtype) refuse(path, "has another element type, expected f64, f32, f16, bf16, i32, u8 or i8, little endian");
+  if (!dtype) refuse(path, fmt::format("has another element type, expected one of {}, little endian", dtype_names()));
   return *dtype;
 }
 

@@ -13,10 +13,15 @@ constexpr std::int32_t kMostAxes = 64;  // numpy's limit
 class Foreign final : public Buffer {
  public:
   Foreign(void* memory, std::int64_t size_bytes, Backend& backend, void* stream, std::function<void()> release)
-      : Buffer(size_bytes), memory_(memory), backend_(backend), stream_(stream), release_(std::move(release)) {}
+      : Buffer(size_bytes),
+        memory_(memory),
+        backend_(backend),
+        backend_life_(backend.life()),
+        stream_(stream),
+        release_(std::move(release)) {}
   ~Foreign() override {
     try {
-      backend_.be_awaited_by(stream_);
+      if (!backend_life_.expired()) backend_.be_awaited_by(stream_);
     } catch (const Error&) {  // a lost device does nothing with the memory any more
     }
     if (release_) release_();
@@ -26,6 +31,7 @@ class Foreign final : public Buffer {
  private:
   void* memory_;
   Backend& backend_;
+  const std::weak_ptr<const void> backend_life_;
   void* stream_;
   std::function<void()> release_;
 };

@@ -14,7 +14,8 @@ namespace nixie {
 /// given to it so far. The elements must not change while the Tensor or anything computed from it may still be
 /// evaluated; when the last of them is destroyed, `release` is called (it must not throw), and the stream's later work
 /// waits for ours.
-/// The backend must outlive the Tensor. Throws if the address is not aligned as the kernels need.
+/// The backend must outlive the Tensor: reading it later throws, and `release` then waits for nothing. Throws if the
+/// address is not aligned as the kernels need.
 Tensor wrap(void* memory, const Shape& shape, Dtype dtype, Backend& backend, void* stream = nullptr,
             std::function<void()> release = {});
 

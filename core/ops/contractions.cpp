@@ -1,5 +1,6 @@
 // Matrix products, convolution and pooling: shape rules and gradients.
 #include <algorithm>
+#include <limits>
 
 #include "nixie/core/ops/gradient_rules.h"
 #include "nixie/core/ops/ops.h"
@@ -155,17 +156,33 @@ Gradients gradient(const Conv& op, const Tensor& g, const Tensor&, const std::ve
 
 namespace {
 
+std::int64_t positions(const Pool& op) {
+  std::int64_t count = 1;
+  for (int size : op.window) count *= size;
+  return count;
+}
+
 Tensor pool_node(const Pool& op, PoolRole role, std::vector<Tensor> inputs, const Shape& shape) {
   Pool with_role = op;
   with_role.role = role;
-  double positions = 1;
-  for (int size : op.window) positions *= size;
   check(inputs[0].dtype() != Dtype::i64, "pooling is not computed in i64; cast to i32 or f64");
-  const Dtype dtype = role != PoolRole::index ? inputs[0].dtype() : positions <= 256 ? Dtype::u8 : Dtype::i32;
+  Dtype dtype = inputs[0].dtype();
+  if (role == PoolRole::index) {
+    constexpr auto kMost = std::numeric_limits<std::int32_t>::max();
+    check(positions(op) <= kMost, "max_pool: the gradient of windows over ", positions(op),
+          " elements, expected at most ", kMost, "; use smaller windows");
+    dtype = positions(op) <= 256 ? Dtype::u8 : Dtype::i32;
+  }
   return Tensor::make(std::move(with_role), std::move(inputs), shape, dtype);
 }
 
-Tensor pool(PoolKind kind, const Tensor& x, const PoolOptions& options, const char* name) {
+/// A pooling as its options say, and its result's shape.
+struct Windows {
+  Pool op;
+  Shape result;
+};
+
+Windows windows_of(PoolKind kind, const Tensor& x, const PoolOptions& options, const char* name) {
   check(x.rank() >= 2 && x.rank() <= 5, name, ": input is ", x.shape(),
         ", expected [N, C, spatial...] with up to 3 spatial axes");
   const int axes = x.rank() - 2;
@@ -190,28 +207,56 @@ Tensor pool(PoolKind kind, const Tensor& x, const PoolOptions& options, const ch
     const std::int64_t rest = room - window - (count - 1) * stride;
     if (options.ceil_mode && rest > 0 && count * stride < in + pad) ++count;
     check(count > 0, name, ": a window of ", window, " does not fit input ", x.shape());
-    if (count == 1) op.stride[at] = bounded_stride(in, window, stride, pad, 1);
     sizes.push_back(count);
   }
-  return pool_node(op, PoolRole::output, {x}, Shape(std::move(sizes)));
+  return {std::move(op), Shape(std::move(sizes))};
+}
+
+// The same windows without the positions that are padding in all of them: each reads the same elements in the same
+// order, and none is larger than three times its axis. Backends loop over a window's positions.
+Pool without_unread(const Windows& windows, const Shape& in) {
+  Pool op = windows.op;
+  for (std::size_t at = 0; at < op.window.size(); ++at) {
+    const std::int64_t size = in[static_cast<int>(at) + 1], count = windows.result[static_cast<int>(at) + 1];
+    std::int64_t window = op.window[at], stride = op.stride[at], pad = op.pad[at];
+    if (count == 1) stride = bounded_stride(size, window, op.stride[at], op.pad[at], 1);
+    window = std::min(window, size + pad);
+    // The front, up to where the last window begins.
+    const std::int64_t front = std::max<std::int64_t>(0, pad - (count - 1) * stride);
+    window -= front, pad -= front;
+    // Of two windows, as long as the second ends behind the input. More have a stride within the input.
+    if (count == 2) {
+      const std::int64_t both = std::clamp<std::int64_t>(stride - pad + window - size, 0, std::min(pad, stride - 1));
+      window -= both, pad -= both, stride -= both;
+    }
+    op.window[at] = static_cast<int>(std::max<std::int64_t>(1, window));  // an empty axis is read nowhere
+    op.stride[at] = static_cast<int>(stride), op.pad[at] = static_cast<int>(pad);
+  }
+  return op;
 }
 
 }  // namespace
 
-Tensor max_pool(const Tensor& x, const PoolOptions& options) { return pool(PoolKind::max, x, options, "max_pool"); }
+Tensor max_pool(const Tensor& x, const PoolOptions& options) {
+  const Windows windows = windows_of(PoolKind::max, x, options, "max_pool");
+  return pool_node(without_unread(windows, x.shape()), PoolRole::output, {x}, windows.result);
+}
 Tensor average_pool(const Tensor& images, const PoolOptions& options) {
   const Tensor x = floating(images);
-  Tensor y = pool(PoolKind::average, x, options, "average_pool");
-  if (!options.ceil_mode || !options.count_pad) return y;
-  // A last window counts no further than the padding reaches.
-  const Pool& op = std::get<Pool>(y.node().op);
-  const Shape sizes = y.shape();
-  for (int axis = 2; axis < y.rank(); ++axis) {
-    const auto at = static_cast<std::size_t>(axis - 1);
-    const std::int64_t end = x.shape()[axis] + op.pad[at], stride = op.stride[at], window = op.window[at];
-    if ((sizes[axis] - 1) * stride - op.pad[at] + window <= end) continue;
-    const Tensor start = coordinate(sizes, axis) * stride - op.pad[at];
-    y = y * (window / cast(minimum(end - start, window), y.dtype()));
+  const Windows windows = windows_of(PoolKind::average, x, options, "average_pool");
+  const Pool op = without_unread(windows, x.shape());
+  Tensor y = pool_node(op, PoolRole::output, {x}, windows.result);
+  if (!options.count_pad) return y;
+  for (std::size_t at = 0; at < op.window.size(); ++at) {
+    const int axis = static_cast<int>(at) + 1, read = op.window[at];
+    const std::int64_t window = windows.op.window[at], stride = windows.op.stride[at];
+    const std::int64_t room = x.shape()[axis] + std::int64_t{2} * windows.op.pad[at] - window;
+    if ((windows.result[axis] - 1) * stride > room) {  // a last window counts no further than the padding reaches
+      const Tensor beyond = maximum(coordinate(windows.result, axis) * stride - room, 0);
+      y = y * (read / cast(window - beyond, y.dtype()));
+    } else if (read < window) {
+      y = y * (static_cast<double>(read) / static_cast<double>(window));
+    }
   }
   return y;
 }
@@ -219,9 +264,9 @@ Tensor l2_pool(const Tensor& images, const PoolOptions& options) {
   const Tensor x = floating(images);
   PoolOptions whole = options;
   whole.count_pad = true;  // then average * positions is the sum
-  double positions = options.channels;
-  for (int size : per_axis(options.window, x.rank() - 2, "l2_pool", "window", 1)) positions *= size;
-  const Tensor sums = pool(PoolKind::average, square(x), whole, "l2_pool") * positions;
+  const Windows windows = windows_of(PoolKind::average, x, whole, "l2_pool");
+  const Pool op = without_unread(windows, x.shape());
+  const Tensor sums = pool_node(op, PoolRole::output, {square(x)}, windows.result) * static_cast<double>(positions(op));
   // A norm's slope at zero is any number up to 1; the root's would be infinite, and times x NaN. It is taken to be 0.
   const Tensor some = sums > 0;
   return where(some, sqrt(where(some, sums, 1)), sums);

@@ -140,6 +140,8 @@ struct NoGradient {};
 /// An elementwise op: an object to declare once and call with Tensors and numbers (broadcast as numpy does).
 class Elementwise {
  public:
+  Elementwise(const Elementwise&) = default;  // no move, so that an Elementwise always has its formula
+  Elementwise& operator=(const Elementwise&) = default;
   template <class Body, class Gradient>
   Elementwise(std::string name, Body body, Gradient gradient, ElementwiseTraits traits = {}) {
     constexpr int n = arity_of<Body>();

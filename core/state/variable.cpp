@@ -21,6 +21,7 @@ std::shared_ptr<const Node> leaf_node(Input input, const VariableState& state) {
 
 const std::shared_ptr<Storage>& VariableState::stored() try {
   if (!master) {
+    check(storage || init, "variable \"", name, "\" has no value; its state has neither a storage nor an init");
     if (!storage) storage = Storage::for_variable(init());
   } else if (const std::uint64_t version = master->stored()->version(); made_from != version) {
     const Array values = master->stored()->read().to(dtype);
@@ -58,6 +59,10 @@ Variable::Variable(std::string name, const Array& value, bool trainable)
                                                            .init = {},
                                                            .storage = Storage::for_variable(value.clone()),
                                                            .leaf = {}})) {}
+
+Variable::Variable(std::shared_ptr<VariableState> state) : state_(std::move(state)) {
+  check(state_ != nullptr, "a Variable is made of no state");
+}
 
 Variable::operator Tensor() const {
   if (current_trace) return current_trace->read(state_);
@@ -168,9 +173,11 @@ Tensor Trace::read(const std::shared_ptr<VariableState>& state) {
 
 void Trace::rollback_unless(const Tensor& ok) {
   check(current_trace != nullptr, "rollback_unless: there is no trace; use it in a Step's body");
+  check(ok.shape().size() == 1, "rollback_unless: the condition has shape ", ok.shape(), ", expected one number");
+  const Tensor number = reshape(ok, Shape{});
   for (Set& set : current_trace->sets_) {
     const Tensor old(leaf_node(Input{.name = set.variable->name, .variable = set.variable}, *set.variable));
-    set.value = where(ok, set.value, old);
+    set.value = where(number, set.value, old);
     current_trace->values_.insert_or_assign(set.variable.get(), set.value);
   }
 }

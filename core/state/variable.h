@@ -40,7 +40,8 @@ class Variable {
   Variable(const Variable&) = default;  // no move, so that a Variable always has its state
   Variable& operator=(const Variable&) = default;
   Variable(std::string name, const Array& value, bool trainable = true);
-  explicit Variable(std::shared_ptr<VariableState> state) : state_(std::move(state)) {}
+  /// Throws if there is no state.
+  explicit Variable(std::shared_ptr<VariableState> state);
 
   operator Tensor() const;
   Tensor value() const { return *this; }
@@ -70,6 +71,8 @@ class Parameters {
   /// The seed of all initial values (with each Variable's name), and the storage type of trainable Variables made as
   /// f32.
   explicit Parameters(std::uint64_t seed = 0, Dtype floating = Dtype::f32);
+  Parameters(const Parameters&) = default;  // no move, so that Parameters always have a collection
+  Parameters& operator=(const Parameters&) = default;
 
   /// A trainable parameter named `scope.name`. Throws if the name is taken.
   Variable make(const std::string& name, const Shape& shape, Init init = {}, Dtype dtype = Dtype::f32) const;

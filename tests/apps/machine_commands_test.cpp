@@ -35,6 +35,38 @@ TEST(Doctor, AFolderThatCannotBeWrittenIsAProblem) {
   EXPECT_THAT(ran.output, ContainsRegex("MEND +runs +/ cannot be written"));
 }
 
+// No relative path leads anywhere then; what needs none works.
+TEST(Doctor, AWorkingFolderThatIsGoneIsNamed) {
+  const TempFolder folder;
+  std::ofstream(folder / "c.yaml") << "model: {mlp: {classes: 10}}\ndata: {glyphs: {train: 64, test: 64, batch: 32}}\n"
+                                      "schedule: {constant: {rate: 0.1}}\nsteps: 1\n";
+  const std::string config = " --config '" + (folder / "c.yaml").string() + "'";
+  const std::string before =
+      "mkdir -p '" + (folder / "gone").string() + "'; cd '" + (folder / "gone").string() + "'; rmdir ../gone; ";
+  const struct {
+    std::string command;
+    int code;
+  } kRows[] = {
+      {"doctor", 3},
+      {config, 8},
+      {"--config c.yaml", 2},
+      {"--resume run", 6},
+      {"eval --checkpoint x.h5", 2},
+      {"export q.onnx", 2},
+      {"export q.onnx --checkpoint x.h5", 2},
+      {"predict p.png", 2},
+      {"data inspect pictures", 8},
+      {"checkpoint inspect x.h5", 6},
+  };
+  for (const auto& [command, code] : kRows) {
+    const Ran ran = run_program("trainer " + command, before);
+    EXPECT_EQ(ran.code, code) << command << "\n" << ran.output;
+    EXPECT_THAT(ran.output, ContainsRegex("the working folder is gone; change to another\n")) << command;
+  }
+  EXPECT_THAT(run_program("trainer doctor", before).output, HasSubstr("ok    memory"));
+  EXPECT_EQ(run_program("trainer --dry-run" + config, before).code, 0);
+}
+
 /// What bash offers for the last of these words.
 std::vector<std::string> completed(const std::vector<std::string>& words) {
   std::string list;

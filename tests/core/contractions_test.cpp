@@ -233,6 +233,84 @@ TEST(Pool, CeilModeAveragesAsPyTorch) {
   }
 }
 
+// Windows in or beyond their padding against plain loops over what each reads: 2^30 positions cost no more than these.
+TEST(Pool, AWindowCostsWhatItReads) {
+  constexpr int kLarge = 1 << 30, kMost = 2147483647;
+  const PoolOptions rows[] = {
+      {.window = {kLarge}, .stride = {1}, .pad = {kLarge / 2}},
+      {.window = {kMost}, .stride = {1}, .pad = {kMost / 2}},
+      {.window = {kMost, 2},
+       .stride = {1},
+       .pad = {kMost / 2, 1},
+       .channels = kLarge,
+       .channel_stride = 1,
+       .channel_pad = kLarge / 2},
+      {.window = {kMost}, .ceil_mode = true},
+      {.window = {kLarge}, .stride = {3}, .pad = {kLarge / 2}, .ceil_mode = true},
+      {.window = {kLarge}, .stride = {kLarge / 2 - 1}, .pad = {kLarge / 2}, .ceil_mode = true},
+      {.window = {kLarge}, .stride = {kLarge / 2 + 2}, .pad = {kLarge / 2 - 1}, .ceil_mode = true},
+      {.window = {65537, 3}, .stride = {2}, .pad = {32768, 1}},
+      {.window = {12}, .stride = {2}, .pad = {6}},
+      {.window = {6}, .stride = {4}, .pad = {3}, .ceil_mode = true},
+      {.window = {9}, .stride = {6}, .pad = {4}, .ceil_mode = true},
+      {.window = {5}, .stride = {1}, .pad = {1}, .channels = 3, .channel_stride = 2, .channel_pad = 1},
+  };
+  std::vector<double> from;  // far enough from each other for differences
+  for (int i = 0; i < 60; ++i) from.push_back(0.5 + 37 * i % 60 / 50.0);
+  const Array x = Array::from(from, {1, 3, 5, 4});
+  const auto at = [](const std::vector<int>& values, std::size_t i) -> std::int64_t {
+    return values[values.size() == 1 ? 0 : i];
+  };
+  for (const PoolOptions& row : rows) {
+    SCOPED_TRACE(row.window[0]);
+    const Shape y = max_pool(Tensor(x), row).shape();
+    // The elements [low, high) of an axis that a window reads, and the positions that it counts with its padding.
+    struct Part {
+      std::int64_t low, high, counted;
+    };
+    const auto part_of = [&](int axis, std::int64_t out) -> Part {
+      const auto i = static_cast<std::size_t>(axis) - 2;
+      const std::int64_t window = axis == 1 ? row.channels : at(row.window, i);
+      const std::int64_t pad = axis == 1 ? row.channel_pad : at(row.pad, i), in = x.shape()[axis];
+      const std::int64_t stride = axis == 1            ? row.channel_stride ? row.channel_stride : window
+                                  : row.stride.empty() ? window
+                                                       : at(row.stride, i);
+      const std::int64_t begin = out * stride - pad, end = begin + window;
+      return {std::max<std::int64_t>(0, begin), std::min(in, end), std::min(end, in + pad) - begin};
+    };
+    std::vector<double> maxima, means, with_pad, norms;
+    for (std::int64_t i = 0; i < y.size(); ++i) {
+      const Part c = part_of(1, i / (y[2] * y[3])), h = part_of(2, i / y[3] % y[2]), w = part_of(3, i % y[3]);
+      double most = 0, total = 0, squares = 0, count = 0;
+      for (std::int64_t k = c.low; k < c.high; ++k)
+        for (std::int64_t p = h.low; p < h.high; ++p)
+          for (std::int64_t q = w.low; q < w.high; ++q) {
+            const double value = from[static_cast<std::size_t>((k * 5 + p) * 4 + q)];
+            most = std::max(most, value), total += value, squares += value * value, count += 1;
+          }
+      maxima.push_back(most), means.push_back(total / count), norms.push_back(std::sqrt(squares));
+      with_pad.push_back(total / static_cast<double>(c.counted) / static_cast<double>(h.counted) /
+                         static_cast<double>(w.counted));
+    }
+    PoolOptions counting = row;
+    counting.count_pad = true;
+    expect_values(max_pool(Tensor(x), row), maxima, 0);
+    expect_values(average_pool(Tensor(x), row), means, 1e-12);
+    const auto relative = [&](const Tensor& mean) { return mean / Tensor(Array::from(with_pad, y)); };
+    expect_values(relative(average_pool(Tensor(x), counting)), std::vector<double>(with_pad.size(), 1.0), 1e-12);
+    expect_values(l2_pool(Tensor(x), row), norms, 1e-12);
+    expect_gradients([&](const std::vector<Tensor>& v) { return square(max_pool(v[0], row)); }, {x});
+    expect_gradients([&](const std::vector<Tensor>& v) { return square(average_pool(v[0], row)); }, {x});
+    expect_gradients([&](const std::vector<Tensor>& v) { return relative(average_pool(v[0], counting)); }, {x});
+    expect_gradients([&](const std::vector<Tensor>& v) { return l2_pool(v[0], row); }, {x});
+  }
+  // Positions are numbers in i32.
+  const Tensor large = zeros({1, 1, 65536, 65536});
+  const Tensor top = max_pool(large, {.window = {65536}});
+  expect_error([&] { gradients(sum(top), {large}); },
+               "max_pool: the gradient of windows over 4294967296 elements, expected at most 2147483647");
+}
+
 TEST(Pool, L2OfZerosHasAGradientOfZero) {
   const Tensor x = Array::from(std::vector<double>{0, 0, 3, 4}, {1, 1, 4});
   const Tensor y = l2_pool(x, {.window = {2}});

@@ -42,6 +42,23 @@ TEST(Exchange, WrappedMemoryIsReadWhereItLies) {
                "wrap: the address is no multiple of 4 bytes");
 }
 
+TEST(Exchange, WrappedMemoryAfterItsBackend) {
+  if (cpu().name() != "cpu") GTEST_SKIP() << "host memory is no device's";
+  std::vector<float> mine{1, 2};
+  int released = 0;
+  {
+    Tensor x;
+    {
+      const std::shared_ptr<Backend> gone = make_backend("cpu");
+      x = wrap(mine.data(), {2}, Dtype::f32, *gone, nullptr, [&] { ++released; });
+    }
+    expect_error([&] { x.array(); }, "a value of f32 [2] is read after the backend that held it");
+    expect_error([&] { evaluate(x + 1, cpu()); }, "a value of f32 [2] is read after the backend that held it");
+    EXPECT_EQ(released, 0);
+  }
+  EXPECT_EQ(released, 1);
+}
+
 TEST(Exchange, ForeignArraysAreStepInputs) {
   if (cpu().name() != "cpu") GTEST_SKIP() << "host memory is no device's";
   Step step(cpu(), [](const Inputs& in) { return Outputs{{"y", sum(in["x"], {0})}}; });

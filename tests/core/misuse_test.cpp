@@ -1,5 +1,6 @@
 // Wrong use: every row is something a program may do by mistake, and the one line that says so.
 #include "nixie/core/graph/exchange.h"
+#include "nixie/core/ops/elementwise.h"
 #include "nixie/tests/core/support.h"
 
 namespace nixie {
@@ -161,6 +162,18 @@ const std::vector<Row>& rows() {
          step({});
        },
        "the body of the step runs the step itself"},
+      {"a Variable of no state", [] { Variable(std::shared_ptr<VariableState>()); }, "a Variable is made of no state"},
+      {"a Variable of an empty state",
+       [] { Variable(std::make_shared<VariableState>(VariableState{.name = "v"})).array(); },
+       "variable \"v\" has no value; its state has neither a storage nor an init"},
+      {"a condition of many numbers",
+       [] {
+         Step(cpu(), [](const Inputs&) {
+           Trace::rollback_unless(vector > 0);
+           return Outputs{};
+         })({});
+       },
+       "rollback_unless: the condition has shape [3], expected one number"},
       {"a parameter with a space", [] { Parameters().make("a b", {1}); },
        "parameter name \"a b\", expected printable ASCII without / or spaces"},
       {"a parameter under such a layer", [] { Parameters().scope("\xc3\xbc").make("w", {1}); },
@@ -231,6 +244,14 @@ TEST(Misuse, WhatWasMovedFromKeepsItsElements) {
   Variable v("v", b);
   const Variable w = std::move(v);
   EXPECT_EQ(v.array().to_vector<float>(), w.array().to_vector<float>());
+  Parameters p;
+  const Parameters q = std::move(p);
+  p.make("w", {2});
+  EXPECT_EQ(q.all().size(), 1u);
+  Elementwise twice{"moved_twice", [](auto x) { return 2 * x; },
+                    [](const Tensor& g, const Tensor&, const Tensor&) { return Gradients{2 * g}; }};
+  const Elementwise same = std::move(twice);
+  EXPECT_EQ(evaluate(twice(b), cpu()).to_vector<float>(), evaluate(same(b), cpu()).to_vector<float>());
   EXPECT_EQ(Array().to_vector<float>().size(), 0u);
   EXPECT_EQ(Array().clone().size(), 0);
 }

@@ -13,6 +13,7 @@
 #include "nixie/backends/cpu/backend.h"
 #include "nixie/backends/doctor.h"
 #include "nixie/core/base/error.h"
+#include "nixie/core/base/working_folder.h"
 #include "nixie/core/files/hdf5.h"
 
 namespace nixie {
@@ -53,7 +54,8 @@ Finding memory() {
 
 /// Runs are written below the folder that the program is started in.
 Finding disk() {
-  const fs::path here = fs::current_path();
+  const fs::path here = working_folder();
+  if (here.empty()) return {"runs", false, kNoWorkingFolder};
   struct statvfs disk {};
   if (::statvfs(here.c_str(), &disk) != 0)
     return {"runs", false, here.string() + ": its disk cannot be asked; start in another folder"};

@@ -11,6 +11,7 @@
 #include "nixie/apps/trainer/report/picture.h"
 #include "nixie/apps/trainer/trained_model.h"
 #include "nixie/core/base/one_line.h"
+#include "nixie/core/base/working_folder.h"
 
 namespace nixie {
 namespace {
@@ -45,8 +46,8 @@ class MaskFolder {
       : folder_(folder) {
     std::error_code error;
     for (const std::filesystem::path& picture : pictures)
-      check(!std::filesystem::equivalent(std::filesystem::absolute(picture).parent_path(), folder, error),
-            folder.string(), " holds the picture ", picture.filename().string(),
+      check(!std::filesystem::equivalent(absolute_path(picture).parent_path(), folder, error), folder.string(),
+            " holds the picture ", picture.filename().string(),
             ", whose mask would take its place; name another folder with --masks");
     std::filesystem::create_directories(folder, error);
     if (error) fail(Fault::storage, folder.string(), ": cannot be made: ", error.message(), "; name another folder");

@@ -9,12 +9,18 @@
 #include <system_error>
 
 #include "nixie/apps/trainer/signals.h"
+#include "nixie/core/base/working_folder.h"
 
 namespace nixie {
 namespace {
 
-int end_with(Fault fault, const std::string& text) {
+int end_with(Fault fault, std::string text) {
   std::fflush(stdout);  // what was printed before it comes first
+  // Who misses a file there learns why.
+  const bool may_be_why =
+      fault == Fault::usage || fault == Fault::data || fault == Fault::checkpoint || fault == Fault::storage;
+  if (may_be_why && working_folder().empty() && text.find(kNoWorkingFolder) == std::string::npos)
+    text += std::string("; ") + kNoWorkingFolder;
   std::fprintf(stderr, "%s\n", printable(text).c_str());
   return static_cast<int>(fault);
 }

@@ -184,7 +184,8 @@ std::variant<PoolProblem, Refusal> pool_problem(const Plan& plan, const Kernel& 
   for (int i : {0, 1})
     pool.window[at(i)] = op->window[at(i) + 1], pool.stride[at(i)] = op->stride[at(i) + 1],
     pool.pad[at(i)] = op->pad[at(i) + 1];
-  if (pool.window[0] * pool.window[1] > 255 || pool.stride[0] * pool.stride[1] > 9) return Refusal{"windows too large"};
+  if (std::int64_t{pool.window[0]} * pool.window[1] > 255 || std::int64_t{pool.stride[0]} * pool.stride[1] > 9)
+    return Refusal{"windows too large"};
   return pool;
 }
 
