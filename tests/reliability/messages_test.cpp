@@ -145,6 +145,10 @@ TEST_F(Messages, SayWhatToTypeInstead) {
       {"train " + net, "write --config " + net + "\n"},
       {"evl", "did you mean \"eval\"?\n"},
       {"--config " + net + " --data.glyphs.batch=3", "write --set data.glyphs.batch=3\n"},
+      {"'my net.yaml'", "write --config 'my net.yaml'\n"},
+      {"--config " + net + " --epochs '3;x'", "write --set 'epochs=3;x'\n"},
+      {"--config " + net + " 'epochs=3 4'", "write --set 'epochs=3 4'\n"},
+      {"\"$(printf 'a\\n\\033.yaml')\"", "write --config $'a\\n\\x1b.yaml'\n"},
   };
   for (const auto& c : kCases) {
     const Ran ran = run_program("trainer " + c.arguments);
@@ -153,6 +157,26 @@ TEST_F(Messages, SayWhatToTypeInstead) {
   }
   EXPECT_THAT(run_program("trainer eval", "cd '" + folder_.path().string() + "'; ").output,
               HasSubstr("name one with --checkpoint FILE or --run DIR"));
+}
+
+// However a path reaches the program: a shell leaves ~ as it is in quotes and behind the = of an option.
+TEST_F(Messages, HomeIsExpandedInEveryPath) {
+  const std::string net = write("net.yaml", "model: mlp\n" + kEnd), home = "HOME=" + folder_.path().string() + " ";
+  const std::string trainer = "trainer --config '~/net.yaml' ";
+  write("numbers.csv", "a,b,kind\n1,2,0\n3,4,1\n5,6,0\n7,8,1\n1,2,0\n3,4,1\n5,6,0\n7,8,1\n1,2,0\n3,4,1\n");
+  const std::string linear = " --set model='[flatten, {linear: {out: 2}}]' --set data.arrays.batch=2";
+  for (const std::string& command :
+       {trainer + "--run=~/first", trainer + "--run '~/second'", std::string("trainer --resume=~/first --set steps=2"),
+        std::string("trainer eval --run '~/first'"), std::string("trainer compare '~/first' '~/second'"),
+        std::string("trainer checkpoint verify '~/first/last.h5'"), std::string("trainer data inspect '~/numbers.csv'"),
+        trainer + "--dry-run --data '~/numbers.csv'" + linear,
+        trainer + "--dry-run --set data.path='~/numbers.csv'" + linear,
+        trainer + "--dry-run --set data.arrays.path='~/numbers.csv'" + linear}) {
+    const Ran ran = run_program(command, "cd " + path("") + "; " + home);
+    EXPECT_EQ(ran.code, 0) << command << "\n" << ran.output;
+  }
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "first/last.h5"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "~"));
 }
 
 // A shell's variable that is not set: without a word, another run or model would be taken.

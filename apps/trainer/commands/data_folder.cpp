@@ -158,7 +158,7 @@ fs::path take_source(std::vector<std::string>& assignments) {
   std::erase_if(assignments, [&](const std::string& each) {
     if (!each.starts_with(kKey)) return false;
     const Tree value = parse_yaml("path: " + each.substr(kKey.size()), "--set " + each);
-    source = value.find("path")->text;
+    source = with_home(value.find("path")->text);
     return !source.empty();
   });
   return source;
