@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include "nixie/tests/apps/support.h"
+#include "nixie/tests/data/arrays.h"
 
 namespace nixie {
 namespace {
@@ -63,6 +64,8 @@ TEST_F(Messages, PointAtTheLineOfTheMistake) {
       // rules among keys, and between keys and data
       {"model: mlp\nsteps: 1\ndata:\n  image_folder: {path: x, target: word}\n",
        "net.yaml:4:35: unknown data.image_folder.target \"word\", expected one of auto, class, numbers, mask"},
+      {"model: mlp\nmetrics: [recall, {top_k: {k: 2}}, {top_k: {k: 3}}, recall]\n" + kEnd,
+       "net.yaml:2:53: metrics.3 is recall again, expected each metric once"},
       {"model: mlp\nsteps: 1\ndata: {arrays: {layout: none}}\n", "net.yaml:3:25: unknown data.arrays.layout \"none\""},
       {"model: [{pad: {mode: mirror}}, flatten, {linear: {out: 10}}]\n" + kEnd,
        "net.yaml:1:22: unknown model.0.pad.mode \"mirror\", expected one of zero, reflect"},
@@ -104,6 +107,39 @@ TEST_F(Messages, TooLongAClassIsToldBeforeTheRun) {
                               " --set data.arrays.batch=2 --set data.arrays.holdout=0.5");
   EXPECT_EQ(ran.code, 2);
   EXPECT_THAT(ran.output, HasSubstr("class name has 1100000 bytes, expected at most 1048576"));
+}
+
+// Pixels of no class have one rule, whatever holds the masks.
+TEST_F(Messages, MasksMayHaveALabelThatTheLossIgnores) {
+  const struct {
+    int label;
+    std::string loss, expected;
+  } kCases[] = {
+      {255, "{cross_entropy: {ignore_index: 255}}", ""},
+      {-100, "{focal: {ignore_index: -100}}", ""},
+      {255, "dice", ""},
+      {255, "cross_entropy",
+       "net.yaml:3:7: the masks hold 255, which is no class, but the loss ignores none; set loss: {cross_entropy: "
+       "{ignore_index: 255}}, or number the classes from 0 on\n"},
+      {-100, "{focal: {ignore_index: 255}}",
+       "which is no class, but the loss ignores 255; set loss: {focal: {ignore_index: -100}}"},
+      {-1, "cross_entropy", "labels[1, 0, 1] is -1, expected classes from 0 on"},
+  };
+  write_file(folder_ / "arrays/images.npy", npy("|u1", "(8, 2, 2)", Bytes(8 * 4)));
+  for (const auto& c : kCases) {
+    std::vector<std::int32_t> labels(8 * 4);
+    for (std::size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<std::int32_t>(i % 3);
+    labels[5] = c.label;
+    write_file(folder_ / "arrays/labels.npy", npy("<i4", "(8, 2, 2)", bytes_of_numbers(labels)));
+    const Ran ran = run_program(
+        "trainer --run " + path("run") + " --config " +
+        write("net.yaml", "model: [{conv2d: {out: 3, kernel: 1}}]\ndata: {arrays: {path: arrays, batch: 2}}\nloss: " +
+                              c.loss + "\nsteps: 4\nbackend: cpu\n"));
+    EXPECT_EQ(ran.code == 0, c.expected.empty()) << c.loss << ran.output;
+    EXPECT_THAT(ran.output, HasSubstr(c.expected));
+    EXPECT_THAT(ran.output, Not(HasSubstr("nan")));
+    std::filesystem::remove_all(folder_ / "run");
+  }
 }
 
 TEST_F(Messages, SuggestTheWordThatIsMeant) {
