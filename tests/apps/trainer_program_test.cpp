@@ -347,7 +347,7 @@ TEST_F(TrainerProgram, TheNewestRunOfAConfigurationGoesOn) {
   EXPECT_THAT(unnamed.output, HasSubstr("for the one that was saved last write --resume runs/net/2"));
   EXPECT_THAT(resumed.output, testing::EndsWith(run_program("trainer --resume runs/net/2", here).output));
   const std::string log = text_of(folder_ / "runs/net/2/log.txt");  // the version and the command of each part
-  EXPECT_THAT(log, testing::ContainsRegex(": [^ ]*trainer --config net.yaml --set .data.glyphs.train=125"));
+  EXPECT_THAT(log, testing::ContainsRegex(": [^ ]*trainer --config net.yaml --set data.glyphs.train=125"));
   EXPECT_THAT(log, testing::ContainsRegex(" nixie [0-9.]+: [^ ]*trainer --config net.yaml --resume\n"));
 }
 
