@@ -10,6 +10,7 @@
 #include "nixie/data/draws.h"
 #include "nixie/data/files/array_samples.h"
 #include "nixie/data/files/array_source.h"
+#include "nixie/data/files/mask_labels.h"
 #include "nixie/data/stored_images.h"
 
 namespace nixie {
@@ -34,9 +35,22 @@ std::string present(const ArraySource& source, std::initializer_list<const char*
   return {};
 }
 
+/// `[5, 2, 3]`, of the element at `index` of an array.
+std::string place_text(const std::vector<std::int64_t>& shape, std::size_t index) {
+  std::vector<std::size_t> place(shape.size());
+  for (std::size_t axis = shape.size(); axis-- > 0;) {
+    place[axis] = index % static_cast<std::size_t>(shape[axis]);
+    index /= static_cast<std::size_t>(shape[axis]);
+  }
+  return fmt::format("[{}]", fmt::join(place, ", "));
+}
+
 StoredTargets targets_of(const Arrays& options, const NumberArray& array, const std::string& name, const Shape& sample,
                          std::int64_t samples) {
   const auto refuse_array = [&](const std::string& what) { refuse(options, name + what); };
+  const auto refuse_element = [&](std::size_t i, const std::string& what) {
+    refuse_array(fmt::format("{} is {}, {}", place_text(array.shape, i), element_text(array, i), what));
+  };
   std::vector<std::int64_t> sizes = array.shape;
   if (sizes.empty() || sizes[0] != samples)
     refuse_array(fmt::format(" has {} targets for {} images; the arrays do not belong together",
@@ -56,8 +70,9 @@ StoredTargets targets_of(const Arrays& options, const NumberArray& array, const 
   StoredTargets targets;
   if (kind == "numbers") {
     targets.values = Array::from(floats_of(array), Shape(sizes));
-    for (const float value : targets.values.data<float>())
-      if (!std::isfinite(value)) refuse_array(" holds numbers that are not finite; take those samples out");
+    const auto values = targets.values.data<float>();
+    for (std::size_t i = 0; i < values.size(); ++i)
+      if (!std::isfinite(values[i])) refuse_element(i, "expected numbers that are finite in f32; take that sample out");
     return targets;
   }
   if (kind == "class" && is_one_hot) {
@@ -65,8 +80,14 @@ StoredTargets targets_of(const Arrays& options, const NumberArray& array, const 
     return targets;
   }
   const auto whole = integers_of(array);
-  if (!whole)
-    refuse_array(" has the type " + array.type + ", expected whole numbers; for numbers set target to numbers");
+  if (!whole) {
+    const std::vector<float> values = floats_of(array);
+    for (std::size_t i = 0; i < values.size(); ++i)
+      if (!std::isfinite(values[i]) || values[i] != std::floor(values[i]))
+        refuse_element(i, "expected whole numbers; for numbers set target to numbers");
+    refuse_array(" has the type " + array.type +
+                 ", expected integers, as of astype(\"i8\"); for numbers set target to numbers");
+  }
   if (kind == "class" ? sizes.size() != 1 : !is_dense)
     refuse_array(fmt::format(
         " has the shape [{}], expected {}", fmt::join(array.shape, ", "),
@@ -75,8 +96,10 @@ StoredTargets targets_of(const Arrays& options, const NumberArray& array, const 
   for (std::size_t i = 0; i < whole->size(); ++i) {
     constexpr std::int64_t kMostClasses = 1'000'000;
     const std::int64_t label = (*whole)[i];
-    if (label < 0 || label >= kMostClasses)
-      refuse_array(fmt::format("[{}] is {}, expected classes from 0 on, below {}", i, label, kMostClasses));
+    const bool is_ignored = kind == "mask" && label == MaskLabels::kIgnored;
+    if (!is_ignored && (label < 0 || label >= kMostClasses))
+      refuse_element(i, fmt::format("expected classes from 0 on, below {}{}", kMostClasses,
+                                    kind == "mask" ? "; pixels of no class are 255 or -100" : ""));
     classes.push_back(static_cast<std::int32_t>(label));
   }
   if (kind == "class")
@@ -147,16 +170,21 @@ ReadHalf hold_out(const Arrays& options, ReadHalf& half) {
   return held;
 }
 
-/// One name for each class that a half holds; none where targets are numbers.
-std::vector<std::string> class_names_of(const ReadHalf& train, const ReadHalf& test) {
-  std::int32_t most = -1;
+/// One name for each class that a half holds; none where targets are numbers. Tells both halves which labels of masks
+/// are no class.
+std::vector<std::string> name_classes(ReadHalf& train, ReadHalf& test) {
+  std::int32_t classes = 0;
+  MaskLabels masks;
   for (const ReadHalf* half : {&train, &test}) {
-    for (const std::int32_t label : half->targets.labels) most = std::max(most, label);
-    if (half->targets.labels.empty() && half->targets.values.dtype() == Dtype::i32)
-      for (const std::int32_t label : half->targets.values.data<std::int32_t>()) most = std::max(most, label);
+    for (const std::int32_t label : half->targets.labels) classes = std::max(classes, label + 1);
+    if (half->targets.form().is_dense()) masks.add(half->targets.values.data<std::int32_t>());
+  }
+  if (train.targets.form().is_dense()) {
+    classes = masks.classes();
+    train.targets.without_class = test.targets.without_class = masks.without_class();
   }
   std::vector<std::string> names;
-  for (std::int32_t c = 0; c <= most; ++c) names.push_back(std::to_string(c));
+  for (std::int32_t c = 0; c < classes; ++c) names.push_back(std::to_string(c));
   return names;
 }
 
@@ -185,7 +213,7 @@ struct HalfFiles {
   fs::path train, test = {};
 };
 HalfFiles half_files(const fs::path& path) {
-  if (!fs::is_directory(path)) return {path};
+  if (std::error_code ignored; !fs::is_directory(path, ignored)) return {path};  // whoever opens it says what is wrong
   for (const std::string suffix : {".h5", ".csv"}) {
     if (!fs::exists(path / ("train" + suffix))) continue;
     for (const char* name : {"test", "val", "valid", "validation"})
@@ -224,7 +252,7 @@ Splits Arrays::open() const {
                               form_text(train), form_text(test)));
   SmallTransform transform{.pad = pad, .flip = flip, .augment = augment};
   if (normalize) measure_images(train.images, transform.mean, transform.deviation);
-  const std::vector<std::string> names = words.empty() ? class_names_of(train, test) : words;
+  const std::vector<std::string> names = words.empty() ? name_classes(train, test) : words;
   return {dataset_of(std::move(train), names, transform, limit), dataset_of(std::move(test), names, transform, limit)};
 }
 

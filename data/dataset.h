@@ -57,6 +57,8 @@ class Dataset {
   virtual void load_target(std::int64_t index, const AugmentKey& key, std::span<std::byte> target) const;
   /// The label of each sample, where targets are classes and labels are known without decoding; else none.
   virtual std::vector<std::int32_t> labels() const { return {}; }
+  /// Labels of pixels that are no class (MaskLabels), where there are any: the loss must ignore them.
+  virtual std::vector<std::int32_t> labels_without_class() const { return {}; }
   /// Itself, if samples are bytes; batches are then bytes, too.
   virtual const ByteDataset* bytes() const { return nullptr; }
   /// A number that changes with the samples, their order, their targets and the names of the classes, as far as known

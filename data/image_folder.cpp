@@ -90,6 +90,7 @@ class FolderImages : public ByteDataset {
     std::memcpy(target.data(), classes.data(), target.size());
   }
 
+  std::vector<std::int32_t> labels_without_class() const override { return source_.without_class; }
   std::vector<std::int32_t> labels() const override {
     std::vector<std::int32_t> labels;
     if (target().is_class())
@@ -184,6 +185,7 @@ FolderScan checked_scan(const PicturePart& part, const ImageFolder& options, std
   check_pictures(scan, damage_named(options.damaged));
   std::size_t count = 0;
   for (const Pictures& pictures : scan.pictures) count += pictures.size();
+  if (std::string deeper = deeper_text(scan); !deeper.empty()) notes.push_back(std::move(deeper));
   const std::string left_out = left_out_text(scan);
   if (!left_out.empty())
     notes.push_back(one_line(fmt::format("{}: took {} pictures, {}", text_of(part), count, left_out)));
@@ -199,7 +201,7 @@ void note_others(const fs::path& root, const PictureParts& parts, std::vector<st
     return false;
   };
   for (const auto& entry : fs::directory_iterator(root))
-    if (!is_used(entry.path()) && !entry.path().filename().string().starts_with('.'))
+    if (!is_used(entry.path()) && !is_hidden(entry.path()))
       notes.push_back(one_line(fmt::format("{} is left out: training reads {}, evaluation {}", entry.path().string(),
                                            name_of(parts.train),
                                            parts.test.empty() ? "a share held out of it" : name_of(parts.test))));
@@ -207,13 +209,17 @@ void note_others(const fs::path& root, const PictureParts& parts, std::vector<st
 
 /// One name for each class in the masks of the halves, where these are their targets.
 void name_classes(std::initializer_list<FolderScan*> halves, const ImageFolder& options) {
-  std::int32_t largest = -1;
-  for (const FolderScan* half : halves)
-    if (!half->source.masks.empty()) largest = std::max(largest, largest_class(*half));
-  check(largest < 0 || !options.augment.moves_pixels(),
+  MaskLabels labels;
+  for (const FolderScan* half : halves) {
+    if (half->source.masks.empty()) return;
+    labels.add(labels_of_masks(*half));
+  }
+  check(!options.augment.moves_pixels(),
         "image_folder: masks move with their pictures by crops and flips alone; take rotation and rand_ops out");
-  for (FolderScan* half : halves)
-    for (std::int32_t c = 0; c <= largest; ++c) half->classes.push_back(std::to_string(c));
+  for (FolderScan* half : halves) {
+    half->source.without_class = labels.without_class();
+    for (std::int32_t c = 0; c < labels.classes(); ++c) half->classes.push_back(std::to_string(c));
+  }
 }
 
 /// Gives the test half's classes the places that they have in the training half, which may have more of them.

@@ -100,8 +100,7 @@ std::vector<fs::path> find_pictures(const std::vector<fs::path>& paths, std::vec
     }
     const std::size_t before = found.size();
     FolderScan scan;
-    for (const auto& entry : fs::recursive_directory_iterator(path))
-      if (is_picture(entry, scan)) found.push_back(entry.path());
+    for (const fs::path& file : pictures_below(path, scan)) found.push_back(file);
     const std::string left_out = left_out_text(scan);
     if (found.size() == before)
       fail(Fault::data, path.string(), ": no .jpg, .jpeg or .png file in it", left_out.empty() ? "" : "; ", left_out);

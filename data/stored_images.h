@@ -16,8 +16,9 @@ namespace nixie {
 
 /// The targets of the samples: classes or numbers.
 struct StoredTargets {
-  std::vector<std::int32_t> labels = {};  ///< one per sample, if targets are classes
-  Array values = {};                      ///< else [N, ...]: f32 numbers, or i32 classes of pixels [N, H, W]
+  std::vector<std::int32_t> labels = {};         ///< one per sample, if targets are classes
+  Array values = {};                             ///< else [N, ...]: f32 numbers, or i32 classes of pixels [N, H, W]
+  std::vector<std::int32_t> without_class = {};  ///< of those, the labels that are no class
 
   std::int64_t size() const { return labels.empty() ? values.shape()[0] : static_cast<std::int64_t>(labels.size()); }
   SampleTarget form() const;
@@ -47,6 +48,7 @@ class StoredSamples : public Base {
   SampleTarget target() const override { return content_.targets.form(); }
   const std::vector<std::string>& class_names() const override { return class_names_; }
   void load_target(std::int64_t index, const AugmentKey& key, std::span<std::byte> target) const override;
+  std::vector<std::int32_t> labels_without_class() const override { return content_.targets.without_class; }
   std::vector<std::int32_t> labels() const override {
     const std::vector<std::int32_t>& all = content_.targets.labels;
     return {all.begin(), all.begin() + (all.empty() ? 0 : size_)};

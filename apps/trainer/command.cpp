@@ -2,8 +2,6 @@
 #include "nixie/apps/trainer/command.h"
 
 #include <algorithm>
-#include <cctype>
-#include <cstring>
 #include <utility>
 
 #include "nixie/apps/trainer/commands/chosen_checkpoint.h"
@@ -15,7 +13,7 @@
 #include "nixie/apps/trainer/trainer.h"
 #include "nixie/configs/parse/changes.h"
 #include "nixie/configs/parse/reader.h"
-#include "nixie/core/base/one_line.h"
+#include "nixie/core/base/shell_word.h"
 #include "nixie/core/base/threads.h"
 #include "nixie/core/files/open_to_read.h"
 #include "nixie/core/passes/plan_too_large.h"
@@ -33,7 +31,7 @@ constexpr const char* kRuns = "runs";
 std::string resume_advice() {
   const auto newest = newest_checkpoint(kRuns);
   if (!newest) return "add a checkpoint, a run's folder or --config FILE";
-  return fmt::format("for the one that was saved last write --resume {}", newest->parent_path());
+  return fmt::format("for the one that was saved last write --resume {}", shell_word(newest->parent_path().string()));
 }
 
 /// Where the run to go on with is: --run, the checkpoint's folder, or the newest of the configuration's.
@@ -83,19 +81,10 @@ std::vector<std::string> named_keys(const std::vector<std::string>& assignments)
   return keys;
 }
 
-/// A word as a shell reads it back.
-std::string shell_word(const std::string& text) {
-  const auto is_plain = [](unsigned char c) { return std::isalnum(c) || std::strchr("_./+-:,@%", c); };
-  if (!text.empty() && std::all_of(text.begin(), text.end(), is_plain)) return text;
-  std::string word = "'";
-  for (const char c : text) word += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return word + "'";
-}
-
 /// The command as a shell reads it back.
 std::string command_text(const Command& command) {
   std::string text = shell_word(command.program);
-  for (const std::string& argument : command.arguments) text += " " + one_line(shell_word(argument));
+  for (const std::string& argument : command.arguments) text += " " + shell_word(argument);
   return text;
 }
 
@@ -242,7 +231,7 @@ std::string option_hint(const std::string& word, const std::string& next) {
   bool is_key = false;
   for_each_field<TrainConfig>([&](const auto& field) { is_key = is_key || top == field.key; });
   const auto set = [](const std::string& path, const std::string& to) {
-    return one_line(fmt::format("; to change the configuration write --set {}={}", path, to));
+    return "; to change the configuration write --set " + shell_word(path + "=" + to);
   };
   if (is_key && key != "data") return set(key, value);
   for (const auto& [other, here] : kOtherOptions)
@@ -263,15 +252,15 @@ constexpr std::pair<const char*, const char*> kOtherCommands[] = {
 
 /// For the word where a command stands.
 std::string command_hint(const std::string& word) {
-  if (word.ends_with(".yaml") || word.ends_with(".yml")) return one_line("; write --config " + word);
+  if (word.ends_with(".yaml") || word.ends_with(".yml")) return "; write --config " + shell_word(word);
   for (const auto& [other, here] : kOtherCommands)
     if (word == other) return fmt::format("; the command is `trainer {}`", here);
   if (word == "launch" || word == "torchrun") return "; a run is one process with one device (docs/coming-from.md)";
   const std::string near = did_you_mean(word, command_names());
   std::error_code ignored;
   if (!near.empty() || !fs::exists(word, ignored)) return near;
-  return one_line(is_picture_name(word) ? fmt::format("; write trainer predict {}", word)
-                                        : fmt::format("; write --config FILE --data {}", word));
+  return fmt::format("; write {} {}", is_picture_name(word) ? "trainer predict" : "--config FILE --data",
+                     shell_word(word));
 }
 
 /// `; write --set epochs=3` for `epochs=3`.
@@ -280,7 +269,8 @@ std::string assignment_hint(const std::vector<std::string>& arguments, std::size
   bool is_key = false;
   for_each_field<TrainConfig>([&](const auto& field) { is_key = is_key || top == field.key; });
   const bool is_value = i > 0 && (arguments[i - 1].starts_with("--"));
-  return is_key && !is_value && word.find('=') != std::string::npos ? one_line("; write --set " + word) : std::string();
+  return is_key && !is_value && word.find('=') != std::string::npos ? "; write --set " + shell_word(word)
+                                                                    : std::string();
 }
 
 }  // namespace

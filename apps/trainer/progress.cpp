@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "nixie/apps/trainer/program/program.h"
+
 namespace nixie {
 namespace {
 
@@ -103,7 +105,7 @@ void Progress::line(const std::string& text) {
   log_.add(text);
   if (!out_) return;
   clear();
-  fmt::print(out_, "{}\n", text);
+  fmt::print(out_, "{}\n", printable(text));
   std::fflush(out_);
 }
 

@@ -45,6 +45,15 @@ void check_objective(const TrainConfig& config, const Model& model, const Datase
   const Objective objective(config, target);
   at_key(config.places, "model",
          [&] { objective.check_output(model.output_shape(), model.input_shape(), data.classes()); });
+  at_key(config.places, "loss", [&] {
+    const std::string loss = config.loss.text();
+    const bool could_ignore = loss.find("ignore_index: ") != std::string::npos;  // of others they are in no sum
+    for (const std::int32_t label : data.labels_without_class())
+      check(!could_ignore || config.target == "input" || config.loss.ignored_label() == label, "the masks hold ", label,
+            ", which is no class, but the loss ignores ",
+            config.loss.ignored_label() ? std::to_string(*config.loss.ignored_label()) : "none", "; set loss: {",
+            config.loss.kind(), ": {ignore_index: ", label, "}}, or number the classes from 0 on");
+  });
   at_key(config.places, "mixing", [&] {
     const bool mixes = config.mixing.mixup > 0 || config.mixing.cutmix > 0;
     check(!mixes || (config.target == "labels" && target.shape.rank() <= 1),

@@ -83,6 +83,9 @@ std::vector<std::string> TrainConfig::places_of(const std::string& key) {
   for_each_field<LoaderOptions>([&](const auto& field) {
     if (key == field.key) places.push_back("loader");
   });
+  for_each_field<MixingOptions>([&](const auto& field) {
+    if (key == field.key) places.push_back("mixing");
+  });
   return places;
 }
 
@@ -101,6 +104,12 @@ TrainConfig read_config(const Tree& tree) {
   if (const Tree* ema = tree.find("ema"); ema && config.ema <= 1 && static_cast<float>(config.ema) == 1)
     problems.add(ema->place, "ema is ", ema->text,
                  ", with which the average never changes, expected a number below 1 in f32");
+  if (const Tree* metrics = tree.find("metrics"); metrics && metrics->items.size() == config.metrics.size())
+    for (std::size_t i = 0; i < config.metrics.size(); ++i)
+      for (std::size_t before = 0; before < i; ++before)
+        if (field_text(config.metrics[i]) == field_text(config.metrics[before]))
+          problems.add(metrics->items[i].place, "metrics.", i, " is ", config.metrics[i].kind(),
+                       " again, expected each metric once");
   std::vector<std::string> figures = {"accuracy", "loss"};
   for (const std::string& name : metric_names(config.metrics)) figures.push_back(name);
   check_word(tree, "best_by", config.best_by, figures, problems);

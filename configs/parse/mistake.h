@@ -1,4 +1,4 @@
-// find_mistake, find_missing_colon, find_line_without_colon, find_control: the place of a syntax error in YAML.
+// The text of a YAML file before yaml-cpp reads it, the places of its mistakes, and what to do about them.
 #pragma once
 
 #include <optional>
@@ -8,7 +8,7 @@
 namespace nixie {
 
 struct Mistake {
-  int line = 0, column = 0;  ///< from 1
+  int line = 0, column = 0;  ///< from 1; columns count characters
   std::string what;
 };
 
@@ -24,12 +24,18 @@ std::optional<Mistake> find_missing_colon(std::string_view text, int line);
 /// own. Nothing if it is one, or begins an item, a collection or a comment.
 std::optional<Mistake> find_line_without_colon(std::string_view text, int line);
 
-/// The first control character, which YAML allows nowhere. yaml-cpp takes 0x04 for the end of the file, without a word
-/// about what follows, and 0x00 for an escape.
-std::optional<Mistake> find_control(std::string_view text);
+/// The text as YAML reads it: without UTF-8's byte order mark, lines ended by \n alone.
+std::string normalized(std::string_view text);
 
-/// Whether the quote at `character` of a UTF-8 text is closed; true if there is no quote.
-/// yaml-cpp accepts the end of the text in place of the closing quote.
-bool is_quote_closed(std::string_view text, std::size_t character);
+/// Whether the byte is one of a UTF-8 character's, but not its first.
+bool is_inside_character(char byte);
+
+/// What yaml-cpp would read as something else than stands there: UTF-16; control characters, which YAML allows nowhere
+/// (0x04 ends the file for yaml-cpp, without a word about what follows, and 0x00 is an escape); a directive (`%FOO`)
+/// that means nothing.
+std::optional<Mistake> find_unreadable(std::string_view text);
+
+/// yaml-cpp's words with what it expected.
+std::string with_remedy(const std::string& message);
 
 }  // namespace nixie

@@ -176,9 +176,8 @@ void read_value(const Tree& tree, std::string& value, Problems& problems) {
 }
 
 Path resolved_path(const std::filesystem::path& path, const Place& place) {
-  const std::string text = path.string();
-  const char* const home = std::getenv("HOME");
-  if (home && (text == "~" || text.starts_with("~/"))) return absolute_path(home + text.substr(1)).lexically_normal();
+  const std::string text = path.string(), expanded = with_home(text);
+  if (expanded != text) return absolute_path(expanded).lexically_normal();
   const bool is_in_file = place.source && place.line > 0;
   const std::filesystem::path folder =
       is_in_file ? std::filesystem::path(*place.source).parent_path() : std::filesystem::path();

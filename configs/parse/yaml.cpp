@@ -1,4 +1,4 @@
-// Builds the Tree from yaml-cpp's parser events, applies --set, and prints.
+// Builds the Tree from yaml-cpp's parser events and applies --set.
 #include "nixie/configs/parse/yaml.h"
 
 #include <yaml-cpp/eventhandler.h>
@@ -14,7 +14,6 @@
 #include <sstream>
 
 #include "nixie/configs/parse/mistake.h"
-#include "nixie/core/base/fields.h"
 #include "nixie/core/base/one_line.h"
 
 namespace nixie {
@@ -31,21 +30,44 @@ using Source = std::shared_ptr<const std::string>;
   throw Error(Fault::usage, one_line(to_string(place) + ": " + line));
 }
 
+/// Gives yaml-cpp's marks, whose columns count bytes, as places, whose columns count characters.
+class Marks {
+ public:
+  Marks(Source source, std::string_view text, bool is_flag) : source_(std::move(source)), is_flag_(is_flag) {
+    starts_.push_back(0);
+    for (std::size_t i = 0; i < text.size(); ++i) {
+      characters_.push_back(characters_.empty() ? 0 : characters_.back() + !is_inside_character(text[i]));
+      if (text[i] == '\n') starts_.push_back(i + 1);
+    }
+  }
+  Place at(const YAML::Mark& mark) const {
+    if (is_flag_) return start();
+    const auto line = static_cast<std::size_t>(mark.line), bytes = static_cast<std::size_t>(mark.column);
+    const bool is_inside = line < starts_.size() && starts_[line] + bytes < characters_.size();
+    const int column = is_inside ? characters_[starts_[line] + bytes] - characters_[starts_[line]] : mark.column;
+    return {source_, mark.line + 1, column + 1};
+  }
+  Place at(const Mistake& mistake) const { return is_flag_ ? start() : Place{source_, mistake.line, mistake.column}; }
+  /// Whether it stands in what was put behind the text.
+  bool is_behind(const YAML::Mark& mark) const { return static_cast<std::size_t>(mark.line) >= starts_.size(); }
+  Place start() const { return is_flag_ ? Place{source_, 0, 0} : Place{source_, 1, 1}; }
+
+ private:
+  Source source_;
+  bool is_flag_;
+  std::vector<std::size_t> starts_;  // of the lines
+  std::vector<int> characters_;      // in front of each byte
+};
+
 /// Receives the parser's events and grows one Tree. Working on events rather than on YAML::Node keeps aliases,
 /// repeated keys and what follows the document visible.
 class Builder : public YAML::EventHandler {
  public:
-  Builder(Source source, bool is_flag, RepeatedKeys repeated)
-      : source_(std::move(source)), is_flag_(is_flag), repeated_(repeated) {}
+  Builder(const Marks& marks, RepeatedKeys repeated) : marks_(marks), repeated_(repeated) {}
 
   Tree take() { return std::move(root_); }
   /// The line of a document that is one word or text; 0 for others.
   int line_of_text() const { return root_.is_scalar() ? root_.place.line : 0; }
-  /// Throws where the document ends inside quotes.
-  void check_closed(std::string_view text) const {
-    if (last_quoted_ && !is_quote_closed(text, static_cast<std::size_t>(last_quoted_->pos)))
-      fail_at(at(*last_quoted_), "this quote is never closed");
-  }
 
   void OnDocumentStart(const YAML::Mark&) override {}
   void OnDocumentEnd() override {}
@@ -62,7 +84,6 @@ class Builder : public YAML::EventHandler {
     refuse_tag(mark, tag);
     Tree tree = make(Tree::Kind::scalar, mark);
     tree.quoted = tag == "!";
-    if (tree.quoted) last_quoted_ = mark;
     tree.text = text;
     close({std::move(tree), anchor});
   }
@@ -88,9 +109,7 @@ class Builder : public YAML::EventHandler {
     std::vector<Tree> merged{};           // what stands behind <<
   };
 
-  Place at(const YAML::Mark& mark) const {
-    return is_flag_ ? Place{source_, 0, 0} : Place{source_, mark.line + 1, mark.column + 1};
-  }
+  Place at(const YAML::Mark& mark) const { return marks_.at(mark); }
   Tree make(Tree::Kind kind, const YAML::Mark& mark) const {
     Tree tree;
     tree.kind = kind;
@@ -176,17 +195,15 @@ class Builder : public YAML::EventHandler {
     }
   }
 
-  Source source_;
-  bool is_flag_;
+  const Marks& marks_;
   RepeatedKeys repeated_;
   Tree root_;
-  std::optional<YAML::Mark> last_quoted_;
   std::vector<Frame> stack_;
   std::map<YAML::anchor_t, Tree> anchors_;  // of finished values only, so an alias to an open one is a cycle
   std::size_t nodes_ = 0, text_ = 0;
 };
 
-/// Swallows the events of what follows the document.
+/// Swallows the events of a document.
 struct Rest : YAML::EventHandler {
   YAML::Mark mark;  ///< where it begins
 
@@ -201,39 +218,52 @@ struct Rest : YAML::EventHandler {
   void OnMapEnd() override {}
 };
 
+/// Throws where the document ends inside quotes: yaml-cpp takes the text's end for the closing quote, but not a mark of
+/// the document's end.
+void check_closed(const std::string& text) {
+  if (text.find_first_of("'\"") == std::string::npos) return;
+  std::istringstream stream(text + "\n...\n");
+  Rest rest;
+  YAML::Parser(stream).HandleNextDocument(rest);
+}
+
+/// The mistake that yaml-cpp noticed, where it begins.
+[[noreturn]] void fail_by(const YAML::Exception& error, std::string_view text, const Marks& marks) {
+  const int line = error.mark.line + 1;
+  std::optional<Mistake> mistake = find_mistake(text);
+  if (!mistake && error.msg == YAML::ErrorMsg::MAP_VALUE) mistake = find_missing_colon(text, line);
+  if (!mistake && error.msg == YAML::ErrorMsg::END_OF_MAP) mistake = find_line_without_colon(text, line);
+  if (mistake) fail_at(marks.at(*mistake), mistake->what);
+  if (error.msg == YAML::ErrorMsg::DOC_IN_SCALAR && marks.is_behind(error.mark))
+    fail_at(marks.start(), "a quote is never closed");
+  fail_at(error.mark.is_null() ? marks.start() : marks.at(error.mark), with_remedy(error.msg));
+}
+
 /// Parses one document of any kind. `is_flag`: places are the flag `source` names, without lines.
-Tree parse_document(std::string_view text, const std::string& source, bool is_flag,
+Tree parse_document(std::string_view given, const std::string& source, bool is_flag,
                     RepeatedKeys repeated = RepeatedKeys::refused) {
   const auto name = std::make_shared<const std::string>(source);
-  const Place start{name, is_flag ? 0 : 1, 1};
-  if (text.size() > kMaxBytes)
-    fail_at(start, fmt::format("more than {} bytes, expected a smaller document", kMaxBytes));
-  const auto fail_by = [&](const Mistake& mistake) {
-    fail_at(is_flag ? start : Place{name, mistake.line, mistake.column}, mistake.what);
-  };
-  if (const auto control = find_control(text)) fail_by(*control);
-  std::istringstream stream{std::string(text)};
-  Builder builder(name, is_flag, repeated);
+  if (given.size() > kMaxBytes)
+    fail_at(Marks(name, {}, is_flag).start(),
+            fmt::format("more than {} bytes, expected a smaller document", kMaxBytes));
+  const std::string text = normalized(given);
+  const Marks marks(name, text, is_flag);
+  if (const auto unreadable = find_unreadable(text)) fail_at(marks.at(*unreadable), unreadable->what);
+  std::istringstream stream(text);
+  Builder builder(marks, repeated);
   try {
     YAML::Parser parser(stream);
-    if (!parser.HandleNextDocument(builder)) return make_tree(start);
-    builder.check_closed(text);
+    if (!parser.HandleNextDocument(builder)) return make_tree(marks.start());
+    check_closed(text);
     // Called once more, never in a loop: on some malformed input yaml-cpp 0.7 finds documents for ever.
     Rest rest;
     if (parser.HandleNextDocument(rest)) {
       if (const int line = builder.line_of_text(); line > 0)
-        if (const auto mistake = find_line_without_colon(text, line)) fail_by(*mistake);
-      fail_by({rest.mark.line + 1, rest.mark.column + 1,
-               "something follows the document, expected one document and its end"});
+        if (const auto mistake = find_line_without_colon(text, line)) fail_at(marks.at(*mistake), mistake->what);
+      fail_at(marks.at(rest.mark), "something follows the document, expected one document and its end");
     }
   } catch (const YAML::Exception& error) {
-    if (const auto mistake = find_mistake(text)) fail_by(*mistake);
-    if (error.msg == YAML::ErrorMsg::MAP_VALUE)
-      if (const auto mistake = find_missing_colon(text, error.mark.line + 1)) fail_by(*mistake);
-    if (error.msg == YAML::ErrorMsg::END_OF_MAP)
-      if (const auto mistake = find_line_without_colon(text, error.mark.line + 1)) fail_by(*mistake);
-    const bool placed = !is_flag && !error.mark.is_null();
-    fail_at(placed ? Place{name, error.mark.line + 1, error.mark.column + 1} : start, error.msg);
+    fail_by(error, text, marks);
   }
   return builder.take();
 }
@@ -277,41 +307,6 @@ Tree& step_into(Tree& tree, const std::string& path, const std::string& key, con
   if (Tree* found = tree.find(key)) return *found;
   tree.entries.push_back({key, flag, make_tree(flag)});
   return tree.entries.back().value;
-}
-
-bool is_plain(const std::string& text) {
-  const auto is_word = [](unsigned char c) { return std::isalnum(c) || c == '_' || c == '.' || c == '/'; };
-  if (text.empty()) return false;
-  const bool is_signed = (text[0] == '-' || text[0] == '+') && text.size() > 1;
-  if (!is_word(static_cast<unsigned char>(text[is_signed ? 1 : 0])) || text.starts_with("...")) return false;
-  return std::all_of(text.begin() + 1, text.end(), [&](unsigned char c) { return is_word(c) || c == '-' || c == '+'; });
-}
-
-bool is_null_word(const std::string& text) { return text == "null" || text == "Null" || text == "NULL"; }
-
-std::string scalar_text(const std::string& text, bool quoted) {
-  if (!quoted && is_plain(text) && !is_null_word(text)) return text;
-  return field_text(text);
-}
-
-std::string print_value(const Tree& tree, std::size_t indent);
-
-/// The value after `key:` or `-`: on the same line where it is a scalar or empty.
-std::string print_after(const Tree& tree, std::size_t indent, bool in_list) {
-  if (tree.is_null()) return "\n";
-  if (tree.is_scalar()) return " " + scalar_text(tree.text, tree.quoted) + "\n";
-  if (tree.items.empty() && tree.entries.empty()) return tree.is_list() ? " []\n" : " {}\n";
-  const std::string block = print_value(tree, indent + 2);
-  return in_list ? " " + block.substr(indent + 2) : "\n" + block;  // `- key: value`, the rest below it
-}
-
-std::string print_value(const Tree& tree, std::size_t indent) {
-  const std::string space(indent, ' ');
-  std::string out;
-  for (const Tree& item : tree.items) out += space + "-" + print_after(item, indent, true);
-  for (const Tree::Entry& entry : tree.entries)
-    out += space + scalar_text(entry.key, false) + ":" + print_after(entry.value, indent, false);
-  return out;
 }
 
 }  // namespace
@@ -374,10 +369,6 @@ void override_yaml(Tree& tree, const std::string& assignment, const std::vector<
     path += (path.empty() ? "" : ".") + key;
   }
   *target = std::move(value);
-}
-
-std::string print_yaml(const Tree& tree) {
-  return tree.is_map() && tree.entries.empty() ? "{}\n" : print_value(tree, 0);
 }
 
 }  // namespace nixie

@@ -16,7 +16,8 @@
 
 namespace nixie {
 
-/// The place of a value: a line and column (from 1) of a file, or a command-line flag (line 0).
+/// The place of a value: a line and column (from 1, in characters of UTF-8 text) of a file, or a command-line flag
+/// (line 0).
 struct Place {
   std::shared_ptr<const std::string> source;
   int line = 0, column = 0;

@@ -1,6 +1,8 @@
 // Assembles elements byte by byte, so that neither alignment nor the byte order of the machine matters.
 #include "nixie/core/files/number_array.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 #include <limits>
@@ -52,6 +54,17 @@ std::vector<float> floats_of(const NumberArray& array) {
       values.push_back(convert<float>(std::bit_cast<Half>(static_cast<std::uint16_t>(word))));
   }
   return values;
+}
+
+std::string element_text(const NumberArray& array, std::size_t index) {
+  const auto size = static_cast<std::ptrdiff_t>(array.element_bytes()),
+             begin = static_cast<std::ptrdiff_t>(index) * size;
+  NumberArray one{.type = array.type, .shape = {1}};
+  one.bytes.assign(array.bytes.begin() + begin, array.bytes.begin() + begin + size);
+  if (array.type == "u8") return fmt::format("{}", words_of(one)[0]);
+  if (array.type == "f8") return fmt::format("{}", std::bit_cast<double>(words_of(one)[0]));
+  if (const auto whole = integers_of(one)) return fmt::format("{}", (*whole)[0]);
+  return fmt::format("{}", floats_of(one)[0]);
 }
 
 }  // namespace nixie

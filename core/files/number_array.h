@@ -19,6 +19,8 @@ struct NumberArray {
 
 /// Integers as 64 bits, those from 2^63 on as the largest; nothing if the array holds other numbers.
 std::optional<std::vector<std::int64_t>> integers_of(const NumberArray& array);
+/// One element as a message gives it, of any type.
+std::string element_text(const NumberArray& array, std::size_t index);
 /// Numbers of any type as floats.
 std::vector<float> floats_of(const NumberArray& array);
 

@@ -15,8 +15,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool is_hidden(const fs::path& path) { return path.filename().string().starts_with('.'); }
-
 std::string kind_of(const fs::path& file) {
   const std::string suffix = lower_suffix(file);
   return suffix.empty() ? "files without a suffix" : suffix + " files";
@@ -30,9 +28,8 @@ bool is_number(const std::string& text) {
 
 std::vector<Picture> find_pictures(FolderScan& scan, const std::string& class_name) {
   std::vector<Picture> found;
-  for (const auto& entry : fs::recursive_directory_iterator(scan.source.folder / class_name)) {
-    if (is_picture(entry, scan)) found.push_back({entry.path().lexically_relative(scan.source.folder).string()});
-  }
+  for (const fs::path& path : pictures_below(scan.source.folder / class_name, scan))
+    found.push_back({path.lexically_relative(scan.source.folder).string()});
   std::sort(found.begin(), found.end(), [](const Picture& a, const Picture& b) { return a.name < b.name; });
   return found;
 }
@@ -45,8 +42,6 @@ void check_filled(const FolderScan& scan) {
            others.empty() ? "" : " (" + others + ")", "; remove the folder, or convert its pictures");
     }
 }
-
-constexpr std::uint8_t kNoClass = 255;  // as in PASCAL VOC and Cityscapes
 
 /// What is wrong with each picture, "" where nothing is.
 std::vector<std::string> find_damage(const PictureSource& source, const std::vector<const Picture*>& pictures) {
@@ -68,6 +63,23 @@ std::string lower_suffix(const fs::path& file) {
   std::string suffix = file.extension().string();
   std::transform(suffix.begin(), suffix.end(), suffix.begin(), [](unsigned char c) { return std::tolower(c); });
   return suffix;
+}
+
+bool is_hidden(const fs::path& path) {
+  constexpr const char* kOfSystems[] = {"__MACOSX",   "@eaDir",       "#recycle",
+                                        "lost+found", "$RECYCLE.BIN", "System Volume Information"};
+  const std::string name = path.filename().string();
+  return name.starts_with('.') || std::ranges::find(kOfSystems, name) != std::end(kOfSystems);
+}
+
+std::vector<fs::path> pictures_below(const fs::path& folder, FolderScan& scan) {
+  std::vector<fs::path> found;
+  for (fs::recursive_directory_iterator entry(folder), end; entry != end; ++entry)
+    if (entry->is_directory() && is_hidden(entry->path()))
+      entry.disable_recursion_pending();
+    else if (is_picture(*entry, scan))
+      found.push_back(entry->path());
+  return found;
 }
 
 bool is_picture(const fs::directory_entry& entry, FolderScan& scan) {
@@ -126,9 +138,9 @@ std::string left_out_text(const FolderScan& scan) {
   return text;
 }
 
-std::int32_t largest_class(const FolderScan& scan) {
+MaskLabels labels_of_masks(const FolderScan& scan) {
   const std::vector<Picture>& pictures = scan.pictures.at(0);
-  std::vector<std::int32_t> largest(pictures.size());
+  std::vector<MaskLabels> labels(pictures.size());
   std::vector<std::string> wrong(pictures.size());
   share_out("masks", static_cast<std::int64_t>(pictures.size()), [&](std::int64_t i) {
     const auto at = static_cast<std::size_t>(i);
@@ -139,17 +151,39 @@ std::int32_t largest_class(const FolderScan& scan) {
       if (width != mask.width || height != mask.height)
         fail(Fault::data, picture.string(), " has ", width, " x ", height, " pixels, its mask ", mask.width, " x ",
              mask.height, "; make them equal");
-      for (const std::uint8_t label : mask.classes)
-        if (label != kNoClass) largest[at] = std::max<std::int32_t>(largest[at], label);
+      labels[at].add(std::span<const std::uint8_t>(mask.classes));
     } catch (const Error& error) {
       wrong[at] = error.what();
     }
   });
   for (const std::string& line : wrong)
     if (!line.empty()) throw Error(Fault::data, line);
-  std::int32_t all = 0;
-  for (const std::int32_t each : largest) all = std::max(all, each);
+  MaskLabels all;
+  for (const MaskLabels& each : labels) all.add(each);
   return all;
+}
+
+std::string deeper_text(const FolderScan& scan) {
+  if (!scan.source.shards.empty() || !scan.source.masks.empty()) return {};
+  for (std::size_t c = 0; c < scan.classes.size(); ++c) {
+    const fs::path folder = scan.source.folder / scan.classes[c];
+    std::error_code ignored;
+    if (!fs::is_directory(folder, ignored)) continue;  // of a table
+    std::vector<std::string> inner;
+    bool has_files = false;
+    for (const auto& entry : fs::directory_iterator(folder, ignored))
+      if (entry.is_directory(ignored) && !is_hidden(entry.path()))
+        inner.push_back(entry.path().filename().string());
+      else
+        has_files |= !is_hidden(entry.path());
+    std::ranges::sort(inner);
+    if (!has_files && inner.size() > 1)
+      return one_line(
+          fmt::format("{} holds folders only, such as {} and {}: their pictures are of the one class {}; where "
+                      "they are classes, name the folder above train or val, or make it the path",
+                      folder.string(), inner[0], inner[1], scan.classes[c]));
+  }
+  return {};
 }
 
 Damage damage_named(const std::string& name) {

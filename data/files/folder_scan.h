@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "nixie/data/files/image.h"
+#include "nixie/data/files/mask_labels.h"
 
 namespace nixie {
 
@@ -26,6 +27,7 @@ struct PictureSource {
   std::int64_t numbers = 0;             ///< how many numbers are the target of a picture; 0: its class
   std::vector<float> values = {};       ///< [rows, numbers]
   std::vector<std::string> masks = {};  ///< [rows], relative to the folder; empty if pictures have a class or numbers
+  std::vector<std::int32_t> without_class = {};  ///< labels in the masks of both halves that are no class
 
   /// For messages: `photos/cat/1.jpg`, `photos/train.tar: cat/1.jpg`.
   std::filesystem::path path_of(const Picture& picture) const;
@@ -47,24 +49,31 @@ struct FolderScan {
 
 /// The kind under which pipes, devices and broken links are counted.
 inline constexpr const char* kNoFiles = "entries that are no regular files";
+/// Names that begin with a dot, and folders that systems leave beside pictures: __MACOSX, @eaDir, #recycle, lost+found.
+bool is_hidden(const std::filesystem::path& path);
 /// Whether an entry is a picture by its name; if not, it is counted as left out. Folders and names that begin with a
 /// dot do not count.
 bool is_picture(const std::filesystem::directory_entry& entry, FolderScan& scan);
+/// The pictures in a folder and in those below that are not hidden, in no order; what else is there is counted.
+std::vector<std::filesystem::path> pictures_below(const std::filesystem::path& folder, FolderScan& scan);
 /// `.jpg` of `a.JPG`
 std::string lower_suffix(const std::filesystem::path& file);
 /// Sets a scan's classes: sorted as numbers if all names are integers, else as text.
 void take_classes(FolderScan& scan, std::map<std::string, std::vector<Picture>> classes);
 
-/// Scans every folder in `folder`: each is a class, sorted as text, and so are its pictures. Names that begin
-/// with a dot are ignored. Throws Fault::data if a class has no picture or there is no class.
+/// Scans every folder in `folder` that is not hidden: each is a class, sorted as text, and so are its pictures. Throws
+/// Fault::data if a class has no picture or there is no class.
 FolderScan scan_folder(const std::filesystem::path& folder);
 
 /// `left out 3 .gif files, 1 file outside the class folders`, or "".
 std::string left_out_text(const FolderScan& scan);
 
-/// Decodes every mask, on all cores, and returns the largest class in them; 255 counts as none. Throws Fault::data if a
-/// mask does not have its picture's size.
-std::int32_t largest_class(const FolderScan& scan);
+/// Decodes every mask, on all cores, and returns what labels they hold. Throws Fault::data if a mask does not have its
+/// picture's size.
+MaskLabels labels_of_masks(const FolderScan& scan);
+
+/// What to say where folders of classes seem to stand a level deeper; "" where none do.
+std::string deeper_text(const FolderScan& scan);
 
 /// How a dataset treats pictures that cannot be decoded.
 enum class Damage {

@@ -116,6 +116,28 @@ void take_numbers(FolderScan& scan, const fs::path& file, const std::vector<Tabl
   }
 }
 
+bool holds_folders(const fs::path& path) {
+  for (const auto& entry : fs::directory_iterator(path))
+    if (entry.is_directory() && !is_hidden(entry.path())) return true;
+  return false;
+}
+
+/// Throws where the folders in `path` are all test halves, with folders of classes in them: these would be the classes.
+void refuse_test_alone(const fs::path& path, const std::vector<std::string>& testing) {
+  fs::path half;
+  for (const auto& entry : fs::directory_iterator(path)) {
+    if (!entry.is_directory() || is_hidden(entry.path())) continue;
+    std::string name = entry.path().filename().string();
+    std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
+    if (std::ranges::find(testing, name) == testing.end() || !holds_folders(entry.path())) return;
+    half = entry.path();
+  }
+  if (!half.empty())
+    fail(Fault::data, half.string(),
+         ": a test half, but no training half is beside it; name that folder train, or set path to ", half.string(),
+         " to hold a share of it out");
+}
+
 }  // namespace
 
 FolderScan scan_manifest(const fs::path& file, const std::string& target) {
@@ -155,6 +177,7 @@ PictureParts find_parts(const fs::path& path) try {
   if (const fs::path train = find_part(path, training); !train.empty())
     return {part_at(train), part_at(find_part(path, testing))};
   const std::vector<fs::path> shards = shards_in(path);
+  if (shards.empty()) refuse_test_alone(path, testing);
   if (shards.empty()) return {{path}};
   PictureParts parts{shards_named(shards, training), shards_named(shards, testing)};
   if (parts.train.empty())
@@ -179,8 +202,7 @@ std::vector<std::string> class_names_of(const PicturePart& part) {
   std::vector<std::string> names;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(part.front(), error))
-    if (entry.is_directory(error) && !entry.path().filename().string().starts_with('.'))
-      names.push_back(entry.path().filename().string());
+    if (entry.is_directory(error) && !is_hidden(entry.path())) names.push_back(entry.path().filename().string());
   if (error) fail(Fault::data, part.front().string(), ": ", error.message(), "; check the folder and its permissions");
   std::sort(names.begin(), names.end());
   return names;

@@ -23,7 +23,7 @@ using PicturePart = std::vector<std::filesystem::path>;
 struct PictureParts {
   PicturePart train, test = {};
 };
-/// Throws Fault::data if `path` is neither a folder nor a manifest nor a shard.
+/// Throws Fault::data if `path` is neither a folder nor a manifest nor a shard, or holds test halves alone.
 PictureParts find_parts(const std::filesystem::path& path);
 
 /// scan_folder, scan_manifest or scan_shards. Throws a usage Error if `target` is numbers and there is no manifest.

@@ -37,7 +37,10 @@ std::pair<std::string, std::string> split_name(const std::string& name) {
   return {name.substr(0, dot), name.substr(std::min(dot + 1, name.size()))};
 }
 
-bool is_hidden(const std::string& name) { return fs::path(name).filename().string().starts_with('.'); }
+/// A file of a system, or one in its folder.
+bool is_left_out(const fs::path& name) {
+  return std::any_of(name.begin(), name.end(), [](const fs::path& part) { return part != "." && part != ".." && is_hidden(part); });
+}
 
 class ShardReader {
  public:
@@ -47,7 +50,7 @@ class ShardReader {
     const TarContent content = read_tar(path_);
     if (content.others > 0) shard_.left_out[kNoFiles] += content.others;
     for (const TarFile& file : content.files)
-      if (!is_hidden(file.name)) sort(file);
+      if (!is_left_out(file.name)) sort(file);
     std::sort(names_.begin(), names_.end());
     const auto twice = std::adjacent_find(names_.begin(), names_.end());
     if (twice != names_.end()) refuse(*twice, "is there twice; write the shard again");
@@ -125,7 +128,7 @@ bool is_shard_name(const fs::path& file) { return lower_suffix(file) == ".tar"; 
 std::vector<fs::path> shards_in(const fs::path& folder) {
   std::vector<fs::path> shards;
   for (const auto& entry : fs::directory_iterator(folder)) {
-    if (entry.path().filename().string().starts_with('.')) continue;
+    if (is_hidden(entry.path())) continue;
     if (entry.is_directory()) return {};
     if (entry.is_regular_file() && is_shard_name(entry.path())) shards.push_back(entry.path());
   }

@@ -49,6 +49,10 @@ TEST(CsvFile, IsCutBackToAStep) {
   std::ofstream(folder / "t.csv", std::ios::binary) << "step,other\n1,5\n";
   EXPECT_THAT(error_of([&] { CsvFile(folder / "t.csv", header, 99); }), HasSubstr("has the columns \"step,other\""));
   EXPECT_EQ(text_of(folder / "t.csv"), "step,other\n1,5\n");
+  std::ofstream(folder / "zeros.csv", std::ios::binary) << std::string(300, '\0') << "\n1,5,0.5\n";
+  const std::string zeros = error_of(Fault::storage, [&] { CsvFile(folder / "zeros.csv", header, 99); });
+  EXPECT_THAT(zeros, HasSubstr("zeros.csv: its first line holds bytes of 0x00"));
+  EXPECT_LT(zeros.size(), folder.path().string().size() + 200);
   const CsvFile made(folder / "new.csv", header, 0);
   EXPECT_EQ(text_of(folder / "new.csv"), header + "\n");
   EXPECT_THAT(error_of(Fault::storage, [&] { CsvFile(folder / "no" / "t.csv", header, 0); }), HasSubstr("t.csv"));

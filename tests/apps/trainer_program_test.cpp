@@ -180,6 +180,25 @@ TEST_F(TrainerProgram, EverySignalThatEndsProgramsSavesAndThePrintedLineGoesOn) 
   }
 }
 
+// Whatever the folder is called, the line is one line and goes on when bash reads it.
+TEST_F(TrainerProgram, ALineToGoOnWithIsOneLine) {
+  const std::filesystem::path run = folder_ / "a\nb\x1b[31m\xe2\x80\xae\xff", log = folder_ / "log";
+  Child child({"--config", path("net.yaml"), "--run", run.string(), "--set", "steps=100000"}, log.string());
+  ASSERT_TRUE(wait_for([&] { return std::filesystem::exists(run / "last.h5"); }));
+  child.send(SIGTERM);
+  EXPECT_EQ(WEXITSTATUS(child.wait()), 130);
+  const std::string text = text_of(log), start = "go on with: ";
+  EXPECT_EQ(text.find('\x1b'), std::string::npos);
+  const std::string line = text.substr(text.find(start) + start.size());
+  const std::string command = line.substr(0, line.find('\n')) +
+                              " --set epochs=0 --set steps=" + std::to_string(saved_step(run) + 1) + " > '" +
+                              log.string() + "' 2>&1\n";
+  std::ofstream(folder_ / "command") << command;
+  EXPECT_EQ(std::system(("bash '" + path("command") + "'").c_str()), 0) << command << text_of(log);
+  for (const std::string& file : {text_of(log), text_of(run / "log.txt")})
+    EXPECT_EQ(file.find('\x1b'), std::string::npos);
+}
+
 TEST_F(TrainerProgram, ASecondSignalEndsAtOnceButNotWithinASecond) {
   // Evaluation dominates and steps are long, so that the first signal alone would take long.
   Child child({"--config", path("net.yaml"), "--run", path("run"), "--set", "epochs=1", "--set", "steps=0", "--set",
@@ -328,7 +347,7 @@ TEST_F(TrainerProgram, TheNewestRunOfAConfigurationGoesOn) {
   EXPECT_THAT(unnamed.output, HasSubstr("for the one that was saved last write --resume runs/net/2"));
   EXPECT_THAT(resumed.output, testing::EndsWith(run_program("trainer --resume runs/net/2", here).output));
   const std::string log = text_of(folder_ / "runs/net/2/log.txt");  // the version and the command of each part
-  EXPECT_THAT(log, testing::ContainsRegex(": [^ ]*trainer --config net.yaml --set .data.glyphs.train=125"));
+  EXPECT_THAT(log, testing::ContainsRegex(": [^ ]*trainer --config net.yaml --set data.glyphs.train=125"));
   EXPECT_THAT(log, testing::ContainsRegex(" nixie [0-9.]+: [^ ]*trainer --config net.yaml --resume\n"));
 }
 

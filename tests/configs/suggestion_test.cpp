@@ -66,6 +66,14 @@ TEST(Suggestion, LayersOfOtherFrameworks) {
                                      {"Dropout", did("dropout")},
                                      {"UpSampling2D", did("upsample")},
                                      {"Mish", "there is none; the nearest are silu and hard_swish"},
+                                     {"GLU", "there is none; the nearest is silu"},
+                                     {"MaxUnpool2d", "there is none; the nearest is upsample"},
+                                     {"PixelShuffle", "there is none; the nearest are upsample and deconv2d"},
+                                     {"ReflectionPad2d", "it is \"pad\" with mode: reflect"},
+                                     {"RMSNorm", "there is none; the nearest is layer_norm"},
+                                     {"LazyLinear", did("linear")},
+                                     {"DropPath", "there is none; the nearest is dropout"},
+                                     {"Multiply", "there is none; the nearest are sum and squeeze_excite"},
                                      {"LSTM GRU nn.LSTM SimpleRNN", "there are no recurrent layers"},
                                      {"MultiheadAttention TransformerEncoderLayer", "there are no attention layers"},
                                  });
@@ -73,13 +81,18 @@ TEST(Suggestion, LayersOfOtherFrameworks) {
 
 TEST(Suggestion, FieldsOfOtherFrameworks) {
   const std::string inferred = "input sizes are found from what comes before";
-  expect_advice("model: [{conv2d: {WORD: 3}}]", {{"filters out_channels", did("out")},
-                                                 {"kernel_size", did("kernel")},
-                                                 {"padding", did("pad")},
-                                                 {"strides", did("stride")},
-                                                 {"use_bias", did("bias")},
-                                                 {"in_channels input_shape", inferred},
-                                                 {"activation", "an activation is the next layer, such as relu"}});
+  expect_advice("model: [{conv2d: {WORD: 3}}]",
+                {{"filters out_channels", did("out")},
+                 {"kernel_size", did("kernel")},
+                 {"padding", did("pad")},
+                 {"strides", did("stride")},
+                 {"num_output", did("out")},
+                 {"kernel_initializer", did("init")},
+                 {"kernel_regularizer", "there is none: the decay of weights is weight_decay of the optimizer"},
+                 {"use_bias", did("bias")},
+                 {"in_channels input_shape", inferred},
+                 {"activation", "an activation is the next layer, such as relu"}});
+  expect_advice("model: [{dropout: {WORD: 3}}]", {{"keep_prob", "it is \"rate\" with 1 - keep_prob"}});
   expect_advice("model: [{linear: {WORD: 3}}]", {{"units out_features", did("out")}, {"in_features", inferred}});
   expect_advice("model: [{max_pool2d: {WORD: 3}}]", {{"kernel_size pool_size", did("window")}});
   expect_advice("model: [{batch_norm: {WORD: 3}}]", {{"num_features", inferred}, {"epsilon", did("eps")}});
@@ -136,7 +149,38 @@ TEST(Suggestion, KeysOfOtherFrameworks) {
                             {"gradient_clip_val max_grad_norm", did("clip_norm")},
                             {"accumulate_grad_batches", did("accumulate")},
                             {"weights pretrained", "it is \"init_from\" with a file of weights"},
+                            {"eval_every val_every eval_interval", "it is \"evaluate_every\" in steps"},
+                            {"save_interval", "it is \"save_every\" in steps"},
+                            {"log_interval", "it is \"log_every\" in steps"},
+                            {"gpu", "it is \"backend\" with cuda"},
+                            {"fp16 mixed_precision", "it is \"precision\" with fp16 or bf16"},
+                            {"ema_decay", did("ema")},
+                            {"base_lr", "the learning rate stands under schedule, as {constant: {rate: 0.01}}"},
+                            {"mixup", "mixup is a key of mixing: write mixing.mixup"},
+                            {"cutmix", "cutmix is a key of mixing: write mixing.cutmix"},
+                            {"output_dir", "a run's folder is told by --run DIR"},
+                            {"logger", "there is none; a run's folder holds metrics.csv, log.txt and report.html"},
                             {"num_workers", "the threads that decode are loader.threads"}});
+}
+
+TEST(Suggestion, DataAndPrecisionsOfOtherPrograms) {
+  const std::string text = "model: lenet\nepochs: 1\n";
+  const auto expect = [&](const std::string& line, const std::string& advice) {
+    EXPECT_THAT(error_of([&] { static_cast<void>(read_config(parse_yaml(text + line, "f.yaml"))); }),
+                EndsWith("; " + advice))
+        << line;
+  };
+  expect("data: cifar\n", did("cifar10"));
+  expect("data: fashion_mnist\n", "it is \"mnist\" with path: the folder of its files");
+  for (const char* word : {"npz", "h5"}) expect(fmt::format("data: {}\n", word), "it is \"arrays\" with path: FILE");
+  expect("data: csv\n", "it is \"arrays\" with path: FILE, for numbers; for rows picture,class it is \"image_folder\"");
+  expect("data: glyphs\nprecision: double\n", "there is none; the most exact is ieee, in f32");
+  expect("data: glyphs\nprecision: 16\n", did("fp16"));
+  expect("data: glyphs\nprecision: 32\n", did("fp32"));
+  expect("data: glyphs\nmetrics: [acc]\n", did("accuracy"));
+  expect("data: glyphs\nmetrics: [top1]\n", did("accuracy"));
+  expect("data: glyphs\nmetrics: [mse]\n", "there is none; with the loss mean_squared every evaluation tells it");
+  expect("data: glyphs\nmetrics: [dice]\n", "there is none; the nearest are iou and f1");
 }
 
 TEST(Suggestion, FindsNearWordsOnly) {
@@ -159,6 +203,12 @@ TEST(Suggestion, FindsNearWordsOnly) {
   EXPECT_EQ(did_you_mean("MSE", {"cross_entropy", "mean_squared"}), "; did you mean \"mean_squared\"?");
   EXPECT_EQ(did_you_mean("Swish", {"relu", "silu"}), "; did you mean \"silu\"?");
   EXPECT_EQ(did_you_mean("", known), "");
+  // Parts that differ as a whole make another word.
+  EXPECT_EQ(did_you_mean("step_every", {"save_every"}), "");
+  EXPECT_EQ(did_you_mean("sav_evry", {"save_every"}), "; did you mean \"save_every\"?");
+  EXPECT_EQ(did_you_mean("param_groups", {"parameter_groups"}), "; did you mean \"parameter_groups\"?");
+  EXPECT_EQ(did_you_mean("huber_loss", {"hinge", "huber"}), "; did you mean \"huber\"?");
+  EXPECT_EQ(did_you_mean("kernel_constraint", {"kernel", "pad"}), "");
   EXPECT_EQ(did_you_mean(std::string(100'000, 'm'), known), "");
 }
 

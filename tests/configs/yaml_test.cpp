@@ -90,7 +90,32 @@ TEST(Yaml, RefusesWithPlaceAndRemedy) {
       {"a: 'x", "f.yaml:1:4", "this ' is never closed"},
       {"\"a\\nb\": 1\n\"a\\nb\": 2\n", "f.yaml:2:1", "key \"a\\nb\" again"},
       {"\"a\\0b\": 1\n\"a\\0b\": 2\n", "f.yaml:2:1", "key \"a\\x00b\" again"},
-      {"b: 1\na: \"x\nc: 1\n", "f.yaml:2:4", "this quote is never closed"},
+      {"b: 1\na: \"x\nc: 1\n", "f.yaml:2:4", "this \" is never closed"},
+      {"# gr\xc3\xb6\xc3\x9f"
+       "e\nb: it's 'x\na: &a 'x\nc: 1\n",
+       "f.yaml:3:7", "this ' is never closed"},
+      {"\xef\xbb\xbf"
+       "a: 'x\nc: 1\n",
+       "f.yaml:1:4", "this ' is never closed"},
+      {"a: 'x\r\nc: 1\r\n", "f.yaml:1:4", "this ' is never closed"},
+      {"a: 'x\n...\n", "f.yaml:1:4", "this ' is never closed"},
+      {"a: \"x\\", "f.yaml:1:4", "this \" is never closed"},
+      {"a: |\n  b\n'c: 1\n", "f.yaml:3:1", "this ' is never closed"},
+      {"\xc3\xb6\xe4\xb8\xad\xf0\x9f\x98\x80: {b: [1}\n", "f.yaml:1:12", "} where ] is expected"},
+      {"\xc3\xb6: {\xc3\xb6: 1, \xc3\xb6: 2}\n", "f.yaml:1:11", "first at f.yaml:1:5"},
+      {"a: \xc3\xb6\nb: '\xc3\xb6': 3\n", "f.yaml:2:7", "illegal map value, expected"},
+      {"a: 1\rb: 2\rb: 3\r", "f.yaml:3:1", "first at f.yaml:2:1"},
+      {"\xff\xfe\xe9\x80", "f.yaml:1:1", "UTF-16 text, expected UTF-8"},
+      {"\xff\xfe"
+       "a\0:",
+       "f.yaml:1:1", "UTF-16 text, expected UTF-8"},
+      {"%FOO bar\n---\na: 1\n", "f.yaml:1:1", "this line begins with %, expected"},
+      {"# c\n\n%FOO bar\na: 1\n", "f.yaml:3:1", "this line begins with %, expected"},
+      {"a: {b: 1,,}\n", "f.yaml:1:", ", expected"},
+      {"a: }\n", "f.yaml:1:4", "illegal flow end, expected"},
+      {"a: - 3\n", "f.yaml:1:4", "illegal block entry, expected"},
+      {"a: @3\n", "f.yaml:1:4", "unknown token, expected quotes"},
+      {"a: \"\\xZZ\"\n", "f.yaml:1:", "hex number, expected"},
       {"a:\tb: 1\n", "f.yaml:1:", ""},
   };
   for (const Row& row : rows) {
@@ -99,7 +124,30 @@ TEST(Yaml, RefusesWithPlaceAndRemedy) {
     EXPECT_NE(error.find(row.what), std::string::npos) << row.text << " -> " << error;
     EXPECT_EQ(error.find('\n'), std::string::npos) << error;
   }
-  EXPECT_NO_THROW(parse_yaml("# first\n---\na: 1\n...\n", "f.yaml"));
+}
+
+TEST(Yaml, AcceptsAnyTextOfUtf8) {
+  const struct {
+    const char *text, *shape;
+  } kCases[] = {
+      {"# first\n---\na: 1\n...\n", "{a:'1',}"},
+      {"a: 'x' # \"", "{a:s'x',}"},
+      {"a: |\n  'x", "{a:s''x',}"},
+      {"a: it's", "{a:'it's',}"},
+      {"# gr\xc3\xb6\xc3\x9f"
+       "e des Netzes\na: [{match: '*', b: \"\"}]\n",
+       "{a:[{match:s'*',b:s'',},],}"},
+      {"a: \xd0\xbd\xd0\xb0\xd0\xb1\xd0\xbe\xd1\x80\nb: '\xe4\xb8\xad'\nc: ''\n",
+       "{a:'\xd0\xbd\xd0\xb0\xd0\xb1\xd0\xbe\xd1\x80',b:s'\xe4\xb8\xad',c:s'',}"},
+      {"\xef\xbb\xbf"
+       "a: 'x'\n",
+       "{a:s'x',}"},
+      {"a: 'x'\r\nb: \"y\r\n  z\"\r\n", "{a:s'x',b:s'y z',}"},
+      {"a: 'x'\rb:\r  - 1\r", "{a:s'x',b:['1',],}"},
+      {"%YAML 1.2\n---\na: 1\n", "{a:'1',}"},
+      {"a: \"\xff'\"\n", "{a:s'\xff'',}"},  // no UTF-8, such as an old file's name
+  };
+  for (const auto& c : kCases) EXPECT_EQ(shape_of(parse_yaml(c.text, "f.yaml")), c.shape) << c.text;
 }
 
 TEST(Yaml, BoundsSizeDepthNodesAndText) {
@@ -187,7 +235,7 @@ TEST(YamlOverride, SetsCreatesAndReplaces) {
 
 TEST(YamlOverride, ErrorsNameTheFlag) {
   for (const char* assignment : {"a", "=1", "a..b=1", ".a=1", "a.=1", "a=[1", "a={b: 1, b: 2}", "n.b=1", "l.2=1",
-                                 "l.x=1", "a=1\n---\nb: 2", "a=*x"}) {
+                                 "l.x=1", "a=1\n---\nb: 2", "a=*x", "a='\xc3\xb6", "a=[\xc3\xb6, 'x]"}) {
     Tree tree = parse_yaml("n: 5\nl: [1, 2]\n", "f.yaml");
     const std::string before = shape_of(tree);
     const std::string error = error_of([&] { override_yaml(tree, assignment); });

@@ -3,6 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cstdio>
+
+#include "nixie/core/base/shell_word.h"
+
 namespace nixie {
 namespace {
 
@@ -23,6 +28,42 @@ TEST(OneLine, EscapesWhatATerminalObeys) {
       {"\xf4\x90\x80\x80", "\\xf4\\x90\\x80\\x80"},  // beyond Unicode
   };
   for (const auto& c : kCases) EXPECT_EQ(one_line(c.text), c.expected);
+}
+
+TEST(ShellWord, IsOneLineThatBashReadsBack) {
+  const struct {
+    std::string text, word;
+  } kCases[] = {
+      {"runs/net/1", "runs/net/1"},
+      {"epochs=3", "epochs=3"},
+      {"", "''"},
+      {"my net/1", "'my net/1'"},
+      {"a;b", "'a;b'"},
+      {"~/x", "'~/x'"},
+      {"it's", "'it'\\''s'"},
+      {"gr\xc3\xb6\xc3\x9f"
+       "e",
+       "'gr\xc3\xb6\xc3\x9f"
+       "e'"},
+      {"a\nb\t'\\", "$'a\\nb\\t\\'\\\\'"},
+      {"a\x1b[31m1\x7f", "$'a\\x1b[31m1\\x7f'"},
+      {"\xe2\x80\xae"
+       "1\xff"
+       "f",
+       "$'\\xe2\\x80\\xae1\\xfff'"},
+  };
+  for (const auto& c : kCases) {
+    const std::string word = shell_word(c.text);
+    EXPECT_EQ(word, c.word);
+    EXPECT_EQ(one_line(word), word);
+    ::setenv("NIXIE_WORD", word.c_str(), 1);
+    std::FILE* shell = ::popen("exec bash -c 'eval printf %s \"$NIXIE_WORD\"'", "r");
+    ASSERT_NE(shell, nullptr);
+    std::array<char, 100> read{};
+    const std::size_t bytes = std::fread(read.data(), 1, read.size(), shell);
+    ::pclose(shell);
+    EXPECT_EQ(std::string(read.data(), bytes), c.text);
+  }
 }
 
 }  // namespace

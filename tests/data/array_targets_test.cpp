@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include <cstring>
+#include <limits>
 
 #include "nixie/core/files/number_array.h"
 #include "nixie/data/arrays.h"
@@ -34,6 +35,13 @@ TEST(ArrayTargets, BeyondTheSignedNumbersAreNotNegative) {
   const NumberArray array{.type = "u8", .shape = {3}, .bytes = bytes};
   EXPECT_THAT(floats_of(array), ElementsAre(3.f, 0x1p63f, 0x1p64f));
   EXPECT_THAT(*integers_of(array), ElementsAre(3, INT64_MAX, INT64_MAX));
+}
+
+TEST(ArrayTargets, OfANameOf300BytesAreRefused) {
+  for (const char* suffix : {"", ".npz", ".h5", ".csv"})
+    EXPECT_THAT(error_of(Fault::data, [&] { Arrays{.path = "/tmp/" + std::string(300, 'a') + suffix}.open(); }),
+                HasSubstr("aaa"))
+        << suffix;
 }
 
 TEST(ArrayTargets, OfNoNumbersAreRefused) {
@@ -74,6 +82,64 @@ TEST(ArrayTargets, AreToldApartByTypeAndShape) {
     EXPECT_EQ(data.train->classes(), c.classes) << c.what;
     EXPECT_EQ(data.train->size() + data.test->size(), 4) << c.what;
   }
+}
+
+/// The error of labels of that type and shape for 4 images [2, 3].
+std::string error_with(const char* descr, const char* shape, const Bytes& elements,
+                       const std::string& target = "auto") {
+  const TempFolder folder;
+  write_file(folder / "images.npy", small_images());
+  write_file(folder / "labels.npy", npy(descr, shape, elements));
+  return error_of(Fault::data, [&] { Arrays{.path = folder.path(), .target = target, .holdout = 0.25f}.open(); });
+}
+
+TEST(ArrayTargets, AreNamedByTheirPlace) {
+  std::vector<std::int32_t> mask(24, 1);
+  mask[3 * 6 + 1 * 3 + 2] = -7;
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const struct {
+    const char *descr, *shape, *target;
+    Bytes elements;
+    std::string error;
+  } kCases[] = {
+      {"<i4", "(4, 2, 3)", "auto", bytes_of_numbers(mask), "labels[3, 1, 2] is -7, expected classes from 0 on"},
+      {"<i4", "(4, 1, 2, 3)", "auto", bytes_of_numbers(mask), "labels[3, 0, 1, 2] is -7, expected classes"},
+      {"<u8", "(4,)", "auto", bytes_of_numbers<std::uint64_t>({0, 1, 0, (1ull << 63) + 2}),
+       "labels[3] is 9223372036854775810, expected classes"},
+      {"<f4", "(4,)", "class", bytes_of_numbers<float>({0, 1, 1.5f, 1}), "labels[2] is 1.5, expected whole numbers"},
+      {"<f4", "(4,)", "class", bytes_of_numbers<float>({0, 1, nan, 1}), "labels[2] is nan, expected whole numbers"},
+      {"<f4", "(4,)", "class", bytes_of_numbers<float>({0, 1, 2, 1}), "labels has the type f4, expected integers"},
+      {"<f4", "(4,)", "auto", bytes_of_numbers<float>({0, 1, nan, 1}),
+       "labels[2] is nan, expected numbers that are finite"},
+      {"<f8", "(4, 2)", "auto", bytes_of_numbers<double>({0, 1, 2, 3, 4, 1e300, 6, 7}),
+       "labels[2, 1] is 1e+300, expected"},
+  };
+  for (const auto& c : kCases) EXPECT_THAT(error_with(c.descr, c.shape, c.elements, c.target), HasSubstr(c.error));
+}
+
+// One rule with masks in PNG files.
+TEST(ArrayTargets, PixelsMayBeOfNoClass) {
+  const struct {
+    std::vector<std::int32_t> labels;
+    std::int64_t classes;
+    std::vector<std::int32_t> without_class;
+  } kCases[] = {{{0, 1, 2}, 3, {}},       {{0, 2, 255}, 3, {255}}, {{0, 1, -100}, 2, {-100}},
+                {{0, 255, 300}, 301, {}}, {{255}, 1, {255}},       {{255, -100}, 1, {255, -100}}};
+  for (const auto& c : kCases) {
+    const TempFolder folder;
+    std::vector<std::int32_t> mask(24);
+    for (std::size_t i = 0; i < mask.size(); ++i) mask[i] = c.labels[i % c.labels.size()];
+    write_file(folder / "images.npy", small_images());
+    write_file(folder / "labels.npy", npy("<i4", "(4, 2, 3)", bytes_of_numbers(mask)));
+    const Splits data = Arrays{.path = folder.path(), .holdout = 0.25f}.open();
+    for (const auto& half : {data.train, data.test}) {
+      EXPECT_EQ(half->classes(), c.classes) << c.labels.back();
+      EXPECT_EQ(half->labels_without_class(), c.without_class) << c.labels.back();
+    }
+    EXPECT_EQ(target_of<std::int32_t>(*data.train, 0)[0], mask[0]);
+  }
+  EXPECT_THAT(error_with("<i4", "(4,)", bytes_of_numbers<std::int32_t>({0, 1, -100, 1})),
+              HasSubstr("labels[2] is -100"));
 }
 
 TEST(ArrayTargets, ReachTheBatch) {

@@ -179,7 +179,7 @@ TEST(Arrays, SaysWhatDoesNotFit) {
   EXPECT_THAT(error_with(two, npy("|u1", "(3,)", {0, 1, 2})), HasSubstr("labels has 3 targets for 2 images"));
   EXPECT_THAT(error_with(two, npy("|i1", "(2,)", {0, 255})), HasSubstr("labels[1] is -1, expected classes from 0 on"));
   EXPECT_THAT(error_with(two, npy("<f4", "(2,)", {0, 0, 0, 0, 0, 0, 0x80, 0x7f})),
-              HasSubstr("labels holds numbers that are not finite"));
+              HasSubstr("labels[1] is inf, expected numbers that are finite in f32"));
   fs::remove(folder / "labels.npy");
   EXPECT_THAT(error_of(Fault::data, [&] { Arrays{.path = folder.path()}.open(); }),
               HasSubstr("holds images, expected x_train"));

@@ -136,6 +136,7 @@ TEST_F(MasksTest, SayWhatDoesNotFit) {
   // 255 is no class.
   write_file(folder_ / "masks/a.png", png(Bytes(64, 255), 8, 8, PNG_FORMAT_GRAY));
   EXPECT_EQ(options.open().train->classes(), 3);
+  EXPECT_THAT(options.open().train->labels_without_class(), ElementsAre(255));
   ImageFolder turned = options;
   turned.augment.rotation = 10;
   EXPECT_THAT(error_of([&] { turned.open(); }), HasSubstr("masks move with their pictures by crops and flips alone"));

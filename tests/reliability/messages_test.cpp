@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include "nixie/tests/apps/support.h"
+#include "nixie/tests/data/arrays.h"
 
 namespace nixie {
 namespace {
@@ -63,6 +64,8 @@ TEST_F(Messages, PointAtTheLineOfTheMistake) {
       // rules among keys, and between keys and data
       {"model: mlp\nsteps: 1\ndata:\n  image_folder: {path: x, target: word}\n",
        "net.yaml:4:35: unknown data.image_folder.target \"word\", expected one of auto, class, numbers, mask"},
+      {"model: mlp\nmetrics: [recall, {top_k: {k: 2}}, {top_k: {k: 3}}, recall]\n" + kEnd,
+       "net.yaml:2:53: metrics.3 is recall again, expected each metric once"},
       {"model: mlp\nsteps: 1\ndata: {arrays: {layout: none}}\n", "net.yaml:3:25: unknown data.arrays.layout \"none\""},
       {"model: [{pad: {mode: mirror}}, flatten, {linear: {out: 10}}]\n" + kEnd,
        "net.yaml:1:22: unknown model.0.pad.mode \"mirror\", expected one of zero, reflect"},
@@ -106,6 +109,39 @@ TEST_F(Messages, TooLongAClassIsToldBeforeTheRun) {
   EXPECT_THAT(ran.output, HasSubstr("class name has 1100000 bytes, expected at most 1048576"));
 }
 
+// Pixels of no class have one rule, whatever holds the masks.
+TEST_F(Messages, MasksMayHaveALabelThatTheLossIgnores) {
+  const struct {
+    int label;
+    std::string loss, expected;
+  } kCases[] = {
+      {255, "{cross_entropy: {ignore_index: 255}}", ""},
+      {-100, "{focal: {ignore_index: -100}}", ""},
+      {255, "dice", ""},
+      {255, "cross_entropy",
+       "net.yaml:3:7: the masks hold 255, which is no class, but the loss ignores none; set loss: {cross_entropy: "
+       "{ignore_index: 255}}, or number the classes from 0 on\n"},
+      {-100, "{focal: {ignore_index: 255}}",
+       "which is no class, but the loss ignores 255; set loss: {focal: {ignore_index: -100}}"},
+      {-1, "cross_entropy", "labels[1, 0, 1] is -1, expected classes from 0 on"},
+  };
+  write_file(folder_ / "arrays/images.npy", npy("|u1", "(8, 2, 2)", Bytes(8 * 4)));
+  for (const auto& c : kCases) {
+    std::vector<std::int32_t> labels(8 * 4);
+    for (std::size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<std::int32_t>(i % 3);
+    labels[5] = c.label;
+    write_file(folder_ / "arrays/labels.npy", npy("<i4", "(8, 2, 2)", bytes_of_numbers(labels)));
+    const Ran ran = run_program(
+        "trainer --run " + path("run") + " --config " +
+        write("net.yaml", "model: [{conv2d: {out: 3, kernel: 1}}]\ndata: {arrays: {path: arrays, batch: 2}}\nloss: " +
+                              c.loss + "\nsteps: 4\nbackend: cpu\n"));
+    EXPECT_EQ(ran.code == 0, c.expected.empty()) << c.loss << ran.output;
+    EXPECT_THAT(ran.output, HasSubstr(c.expected));
+    EXPECT_THAT(ran.output, Not(HasSubstr("nan")));
+    std::filesystem::remove_all(folder_ / "run");
+  }
+}
+
 TEST_F(Messages, SuggestTheWordThatIsMeant) {
   const struct {
     std::string assignment, expected;
@@ -145,6 +181,10 @@ TEST_F(Messages, SayWhatToTypeInstead) {
       {"train " + net, "write --config " + net + "\n"},
       {"evl", "did you mean \"eval\"?\n"},
       {"--config " + net + " --data.glyphs.batch=3", "write --set data.glyphs.batch=3\n"},
+      {"'my net.yaml'", "write --config 'my net.yaml'\n"},
+      {"--config " + net + " --epochs '3;x'", "write --set 'epochs=3;x'\n"},
+      {"--config " + net + " 'epochs=3 4'", "write --set 'epochs=3 4'\n"},
+      {"\"$(printf 'a\\n\\033.yaml')\"", "write --config $'a\\n\\x1b.yaml'\n"},
   };
   for (const auto& c : kCases) {
     const Ran ran = run_program("trainer " + c.arguments);
@@ -153,6 +193,26 @@ TEST_F(Messages, SayWhatToTypeInstead) {
   }
   EXPECT_THAT(run_program("trainer eval", "cd '" + folder_.path().string() + "'; ").output,
               HasSubstr("name one with --checkpoint FILE or --run DIR"));
+}
+
+// However a path reaches the program: a shell leaves ~ as it is in quotes and behind the = of an option.
+TEST_F(Messages, HomeIsExpandedInEveryPath) {
+  const std::string net = write("net.yaml", "model: mlp\n" + kEnd), home = "HOME=" + folder_.path().string() + " ";
+  const std::string trainer = "trainer --config '~/net.yaml' ";
+  write("numbers.csv", "a,b,kind\n1,2,0\n3,4,1\n5,6,0\n7,8,1\n1,2,0\n3,4,1\n5,6,0\n7,8,1\n1,2,0\n3,4,1\n");
+  const std::string linear = " --set model='[flatten, {linear: {out: 2}}]' --set data.arrays.batch=2";
+  for (const std::string& command :
+       {trainer + "--run=~/first", trainer + "--run '~/second'", std::string("trainer --resume=~/first --set steps=2"),
+        std::string("trainer eval --run '~/first'"), std::string("trainer compare '~/first' '~/second'"),
+        std::string("trainer checkpoint verify '~/first/last.h5'"), std::string("trainer data inspect '~/numbers.csv'"),
+        trainer + "--dry-run --data '~/numbers.csv'" + linear,
+        trainer + "--dry-run --set data.path='~/numbers.csv'" + linear,
+        trainer + "--dry-run --set data.arrays.path='~/numbers.csv'" + linear}) {
+    const Ran ran = run_program(command, "cd " + path("") + "; " + home);
+    EXPECT_EQ(ran.code, 0) << command << "\n" << ran.output;
+  }
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "first/last.h5"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "~"));
 }
 
 // A shell's variable that is not set: without a word, another run or model would be taken.

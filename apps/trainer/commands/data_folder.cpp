@@ -41,7 +41,7 @@ std::string kind_of(const fs::path& folder) {
     if (name == "train.h5") return Arrays::name;
     if (name == "train.csv") return kind_of_table(entry.path());
     has_files |= is_picture_name(entry.path());
-    has_pictures |= (entry.is_directory(error) || is_shard_name(name)) && !name.starts_with('.');
+    has_pictures |= (entry.is_directory(error) || is_shard_name(name)) && !is_hidden(name);
   }
   if (error) fail(Fault::data, folder.string(), ": ", error.message(), "; check its permissions");
   if (has_pictures) return ImageFolder::name;
@@ -96,7 +96,7 @@ LastLayer last_layer_for(const std::string& kind, const fs::path& folder) {
     const PicturePart train = find_parts(folder).train;
     if (!is_table_name(train.front())) return {static_cast<std::int64_t>(class_names_of(train).size())};
     const FolderScan scan = scan_pictures(train);
-    if (!scan.source.masks.empty()) return {largest_class(scan) + 1, Conv2d::name};
+    if (!scan.source.masks.empty()) return {labels_of_masks(scan).classes(), Conv2d::name};
     return {scan.source.numbers > 0 ? scan.source.numbers : static_cast<std::int64_t>(scan.classes.size())};
   }
   if (kind == Packed::name)
@@ -158,7 +158,7 @@ fs::path take_source(std::vector<std::string>& assignments) {
   std::erase_if(assignments, [&](const std::string& each) {
     if (!each.starts_with(kKey)) return false;
     const Tree value = parse_yaml("path: " + each.substr(kKey.size()), "--set " + each);
-    source = value.find("path")->text;
+    source = with_home(value.find("path")->text);
     return !source.empty();
   });
   return source;

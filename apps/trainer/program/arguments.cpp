@@ -5,6 +5,7 @@
 
 #include "nixie/configs/parse/reader.h"
 #include "nixie/core/base/one_line.h"
+#include "nixie/core/base/path.h"
 
 namespace nixie {
 namespace {
@@ -35,6 +36,12 @@ std::string told(const CLI::App& app, const CLI::Error& error) {
   return one_line(fmt::format("The following arguments were not expected: {}", fmt::join(unknown, " ")));
 }
 
+/// Only paths begin with ~/, and some came from a place where shells leave it: `'~/x'`, `--run=~/x`.
+std::string with_home_path(const std::string& argument) {
+  const std::size_t value = argument.starts_with("--") ? argument.find('=') + 1 : 0;
+  return argument.substr(0, value) + with_home(argument.substr(value));
+}
+
 }  // namespace
 
 void parse_arguments(CLI::App& app, std::vector<std::string> arguments, const std::function<std::string()>& hint) {
@@ -52,6 +59,7 @@ void parse_arguments(CLI::App& app, std::vector<std::string> arguments, const st
                                                     : std::string("the first argument");
     throw CLI::ValidationError(where, "an empty value; is a shell's variable not set?");
   }
+  for (std::string& argument : arguments) argument = with_home_path(argument);
   std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the back
   app.parse(std::move(arguments));
 }

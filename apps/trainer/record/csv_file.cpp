@@ -29,6 +29,10 @@ std::vector<std::string> kept_rows(const std::filesystem::path& path, const std:
   if (!std::filesystem::is_regular_file(path)) return rows;
   std::istringstream file(read_text(path, Fault::storage, kAdvice));
   if (!std::getline(file, line) || file.eof()) return rows;
+  if (line.find('\0') != std::string::npos)
+    fail(Fault::storage, path.string(),
+         ": its first line holds bytes of 0x00, which no run writes: the disk lost what was there; "
+         "move the file away");
   check(line == header, path.string(), " has the columns ", field_text(line), ", this run writes ", header,
         "; move the file away, or resume with the metrics it was begun with");
   while (std::getline(file, line) && !file.eof())

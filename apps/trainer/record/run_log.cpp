@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <ctime>
 
+#include "nixie/apps/trainer/program/program.h"
 #include "nixie/apps/trainer/record/run_folder.h"
 
 namespace nixie {
@@ -22,7 +23,7 @@ void RunLog::add(std::string_view text) {
   const std::string time = time_text();
   for (std::size_t at = 0; at <= text.size();) {
     const std::size_t end = std::min(text.find('\n', at), text.size());
-    std::string line = fmt::format("{} {}\n", time, text.substr(at, end - at));
+    std::string line = fmt::format("{} {}\n", time, printable(text.substr(at, end - at)));
     at = end + 1;
     if (file_)
       file_->append(line);

@@ -1,0 +1,53 @@
+// Folders of pictures: which of those inside are classes, halves or neither.
+#include <gmock/gmock.h>
+
+#include "nixie/data/image_folder.h"
+#include "nixie/tests/data/pictures.h"
+
+namespace nixie {
+namespace {
+
+using namespace nixie::test;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+/// A folder with two pictures in each of the folders.
+class ClassFolders : public testing::Test {
+ protected:
+  Splits open(const std::vector<std::string>& folders) const {
+    std::filesystem::remove_all(folder_ / "x");
+    for (const std::string& each : folders)
+      for (const char* name : {"0.png", "1.png"}) write_file(folder_ / "x" / each / name, png(picture(10, 12)));
+    return ImageFolder{.path = (folder_ / "x").string(), .crop = 8, .resize = 8, .holdout = 0.25f}.open();
+  }
+  TempFolder folder_;
+};
+
+TEST_F(ClassFolders, ATestHalfAloneIsRefused) {
+  for (const std::vector<std::string>& halves : std::vector<std::vector<std::string>>{
+           {"val/a", "val/b", "test/a", "test/b"}, {"Test/a", "Test/b"}, {"val/a", "val/b", ".cache/x"}}) {
+    const std::string error = error_of(Fault::data, [&] { open(halves); });
+    EXPECT_THAT(error, StartsWith((folder_ / "x").string() + "/"));
+    EXPECT_THAT(error, HasSubstr(": a test half, but no training half is beside it; name that folder train"));
+  }
+  EXPECT_EQ(open({"val", "test"}).train->classes(), 2);  // of pictures: classes
+  EXPECT_EQ(open({"test/a", "cat/b"}).train->classes(), 2);
+}
+
+TEST_F(ClassFolders, ALevelDeeperAreTold) {
+  const Splits data = open({"trains/a", "trains/b", "vals/a", "vals/b"});
+  ASSERT_EQ(data.notes.size(), 1u);
+  EXPECT_THAT(data.notes[0],
+              HasSubstr("trains holds folders only, such as a and b: their pictures are of the one class trains"));
+  EXPECT_TRUE(open({"a", "a/first", "a/second", "b/all"}).notes.empty());
+}
+
+TEST_F(ClassFolders, OfSystemsAreNoClasses) {
+  const Splits data = open({"a", "b", "__MACOSX", "@eaDir", "#recycle", "lost+found", ".cache", "a/@eaDir", "b/.x/y"});
+  EXPECT_EQ(data.train->classes(), 2);
+  EXPECT_EQ(data.train->size() + data.test->size(), 4);
+  EXPECT_TRUE(data.notes.empty());
+}
+
+}  // namespace
+}  // namespace nixie
