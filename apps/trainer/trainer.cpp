@@ -334,9 +334,8 @@ double Trainer::score(const Evaluation& result) const {
   if (config_.best_by == "accuracy" || config_.best_by == "loss") return -result.loss;
   const auto found = std::find_if(result.metrics.begin(), result.metrics.end(),
                                   [&](const auto& metric) { return metric.first == config_.best_by; });
-  const std::string& kind = config_.metrics[static_cast<std::size_t>(found - result.metrics.begin())].kind();
-  const bool is_error = kind == LogLoss::name || kind == MeanError::name;
-  return is_error ? -found->second : found->second;
+  const AnyMetric& metric = config_.metrics[static_cast<std::size_t>(found - result.metrics.begin())];
+  return metric.is_error() ? -found->second : found->second;
 }
 
 bool Trainer::is_out_of_patience() const {
