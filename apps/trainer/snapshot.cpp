@@ -27,6 +27,28 @@ void check_data(const Checkpoint::Values& state, const SnapshotTarget& target) {
   }
 }
 
+/// Tells whether samples and classes are still those of the checkpoint's header; an older one may lack the samples.
+void check_names(const std::filesystem::path& file, const Checkpoint& header, const SnapshotTarget& target) {
+  const Shape sample = target.data.train->sample_shape();
+  const bool has_samples = header.input_shape.empty() || std::ranges::equal(header.input_shape, sample);
+  const bool has_classes = header.class_names == target.data.train->class_names();
+  if (has_samples && has_classes) return;
+  const std::string line = has_samples ? "its class names are not those of the data"
+                                       : fmt::format("its samples are [{}], those of the data {}",
+                                                     fmt::join(header.input_shape, ", "), sample);
+  if (std::find(target.changes.begin(), target.changes.end(), "data") == target.changes.end())
+    fail(Fault::checkpoint, file.string(), ": ", line, "; resume with the same, or name the data with --set, ",
+         "as in --set data.", target.config.data.kind(), ".batch=", target.config.data.batch());
+  if (target.note) target.note(file.string() + ": " + line);
+}
+
+/// The `ema` of a checkpoint's own configuration; nothing where this program cannot read it.
+std::optional<double> ema_of(const Checkpoint& checkpoint) try {
+  return parse_config(checkpoint.config, "the checkpoint's configuration").ema;
+} catch (const Error&) {
+  return std::nullopt;
+}
+
 template <class T>
 void check_same(const char* what, const T& saved, const T& wanted) {
   if (saved != wanted)
@@ -122,6 +144,7 @@ void check_header(const std::filesystem::path& file, const Checkpoint& header, c
   check_same("training samples", value_or(header.state, "train_samples", train), train);
   check_same("test samples", value_or(header.state, "test_samples", test), test);
   check_data(header.state, target);
+  check_names(file, header, target);
   check_shared(file, header, target);
   check_best(file, header, target);
 }
@@ -149,9 +172,12 @@ Checkpoint take_snapshot(const TrainConfig& config, const Model& model, const Op
 }
 
 Checkpoint load_snapshot(const std::filesystem::path& file, const SnapshotTarget& target) {
-  return load_checkpoint(file, {.model = forms_of(target.model),
-                                .optimizer = forms_of(target.optimizer),
-                                .accept = [&](const Checkpoint& header) { check_header(file, header, target); }});
+  Checkpoint checkpoint =
+      load_checkpoint(file, {.model = forms_of(target.model),
+                             .optimizer = forms_of(target.optimizer),
+                             .accept = [&](const Checkpoint& header) { check_header(file, header, target); }});
+  check_run_averages(file, checkpoint, ema_of(checkpoint));
+  return checkpoint;
 }
 
 RunState restore_snapshot(const Checkpoint& checkpoint, const SnapshotTarget& target) {

@@ -293,6 +293,21 @@ std::string non_finite_array(const Checkpoint& c) {
   return found;
 }
 
+void check_averages(const Checkpoint& c, const std::filesystem::path& file) {
+  const auto refuse = [&](const auto&... what) {
+    fail(Fault::checkpoint, file.string(), ": /ema", what..., "; use another or an older checkpoint");
+  };
+  if (c.ema.empty()) return;
+  for (const auto& [name, array] : c.model)
+    if (!c.ema.contains(name)) refuse(" has no ", name, ", but averages of other arrays");
+  for (const auto& [name, average] : c.ema) {
+    const auto found = c.model.find(name);
+    if (found == c.model.end()) refuse("/", name, " is no average of an array of the model");
+    if (found->second.shape() != average.shape())
+      refuse("/", name, " is ", average.shape(), ", but the model's array ", found->second.shape());
+  }
+}
+
 void save_checkpoint(const Checkpoint& checkpoint, const std::filesystem::path& path) {
   check_storable(checkpoint);
   if (const std::string name = non_finite_array(checkpoint); !name.empty())
@@ -329,6 +344,9 @@ Checkpoint load_checkpoint(const std::filesystem::path& path, const LoadOptions&
   c.ema = read_arrays(file, "/ema", is_ours);
   for (const std::string& parameter : checked_names(file, "/optimizer"))
     c.optimizer[parameter] = read_arrays(file, "/optimizer/" + parameter, is_ours);
+  if (is_ours)
+    if (const std::string name = non_finite_array(c); !name.empty())
+      file.refuse(name, "is not finite, which no checkpoint is written with");
   return c;
 }
 

@@ -239,6 +239,21 @@ TEST_F(CheckpointRefuses, ListsWhereValuesAreExpected) {
   }
 }
 
+// save_checkpoint writes none, so whoever reads one has a changed file.
+TEST_F(CheckpointRefuses, ArraysThatAreNotFinite) {
+  for (const std::string array : {"/model/layer0.weight", "/optimizer/layer0.weight/momentum_buffer"})
+    for (const float value : {NAN, INFINITY}) {
+      const std::string error = hostile_error(file(), [&](hid_t id, hid_t) {
+        const hid_t dataset = H5Dopen2(id, array.c_str(), H5P_DEFAULT);
+        std::vector<float> values(48);
+        values[47] = value;
+        ASSERT_GE(H5Dwrite(dataset, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()), 0);
+        H5Dclose(dataset);
+      });
+      EXPECT_NE(error.find("last.h5: " + array + " is not finite"), std::string::npos) << error;
+    }
+}
+
 TEST_F(CheckpointRefuses, RootsOfAnotherKind) {
   const std::int64_t seven = 7;
   const double half = 0.5;

@@ -65,6 +65,31 @@ void check_numbers(const Checkpoint::Values& state, const Refuse& refuse) {
       refuse(fmt::format("/state holds {} {}, expected a finite number", name, score));
 }
 
+/// Predictions normalise with these in f32, numbers as multiples of 255 (data/preparation.cpp).
+void check_preparation(const Checkpoint& header, const Refuse& refuse) {
+  constexpr double kLongest = std::numeric_limits<std::int32_t>::max(), kSmallest = std::numeric_limits<float>::min();
+  const std::vector<double>& shape = header.input_shape;
+  if (!shape.empty() && shape.size() != 3)
+    refuse(fmt::format("its input_shape has {} numbers, expected 3", shape.size()));
+  for (const double size : shape)
+    if (!(size >= 1 && size <= kLongest && std::trunc(size) == size))
+      refuse(fmt::format("its input_shape holds {}, expected whole sizes", size));
+  if (static_cast<double>(header.short_side) > kLongest)
+    refuse(fmt::format("its short_side is {}, expected at most {}", header.short_side, kLongest));
+  for (const auto& [name, numbers] : {std::pair("mean", &header.mean), std::pair("deviation", &header.deviation)})
+    if (!numbers->empty() && !shape.empty() && static_cast<double>(numbers->size()) != shape[0])
+      refuse(fmt::format("its {} has {} numbers for {} channels", name, numbers->size(), shape[0]));
+  for (const double mean : header.mean)
+    if (!(255 * std::abs(mean) <= kLargest)) refuse(fmt::format("its mean holds {}", mean));
+  for (std::size_t c = 0; c < header.deviation.size(); ++c) {
+    const double deviation = header.deviation[c], mean = c < header.mean.size() ? header.mean[c] : 0;
+    if (!(255 * deviation >= 0.999 * kSmallest && 255 * deviation <= kLargest))
+      refuse(fmt::format("its deviation holds {}", deviation));
+    if (!(std::abs(mean) / deviation <= kLargest))
+      refuse(fmt::format("its deviation holds {} for the mean {}", deviation, mean));
+  }
+}
+
 }  // namespace
 
 Checkpoint::Values values_of(const RunState& state) {
@@ -111,12 +136,24 @@ void check_run_header(const std::filesystem::path& file, const Checkpoint& heade
   };
   check_names(header.state, refuse);
   check_numbers(header.state, refuse);
+  check_preparation(header, refuse);
   for (const auto& [object, values, known] :
        {std::tuple("/rng", &header.rng, "seed"), std::tuple("/optimizer", &header.optimizer_options, "options")})
     for (const auto& [name, value] : *values) {
       if (name != known) refuse(fmt::format("{} holds the unknown {}", object, field_text(name)));
       if (!std::holds_alternative<std::string>(value)) refuse(fmt::format("{} holds {} as no text", object, name));
     }
+}
+
+void check_run_averages(const std::filesystem::path& file, const Checkpoint& checkpoint, std::optional<double> ema) {
+  check_averages(checkpoint, file);
+  const bool is_run = !checkpoint.optimizer_type.empty();
+  if (ema && *ema == 0 && !checkpoint.ema.empty())
+    fail(Fault::checkpoint, file.string(), ": /ema holds averages, but its configuration has no ema; ",
+         "use another or an older checkpoint");
+  if (ema && *ema > 0 && is_run && checkpoint.ema.empty())
+    fail(Fault::checkpoint, file.string(), ": /ema is missing, but its configuration has ema ", *ema,
+         "; use another or an older checkpoint");
 }
 
 }  // namespace nixie
