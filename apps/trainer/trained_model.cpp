@@ -41,8 +41,8 @@ TrainedModel load_trained(const std::filesystem::path& file, const std::vector<s
     if (header.config.empty())
       fail(Fault::checkpoint, file.string(), ": has no configuration; it was not written by a training run");
     own = parse_config(header.config, file.string() + ": configuration");
-    preparation = preparation_of(header, file);
     check_run_header(file, header);
+    preparation = preparation_of(header, file);
     input = {1, preparation.channels, preparation.height, preparation.width};
     options.model = forms_of(built_model(own, input));  // as it was trained, whatever is assigned
   };
@@ -68,7 +68,7 @@ TrainedModel model_from_weights(const TrainConfig& config) {
   const Splits data = config.data.open();
   const Preparation preparation = data.test->preparation();
   const Model model = built_model(config, {1, preparation.channels, preparation.height, preparation.width});
-  const WeightReport report = set_weights(model.parameters(), read_weights(config.init_from), config.init_from);
+  const WeightReport report = set_weights(model.parameters(), first_weights(config.init_from), config.init_from);
   if (!report.is_complete()) {
     const std::size_t lacking = report.missing.size() + report.reshaped.size();
     fail(Fault::checkpoint, config.init_from, ": does not fit ", lacking, " of the model's arrays, the first ",

@@ -134,7 +134,7 @@ Trainer::Trainer(const TrainConfig& config, const TrainerOptions& options)
 Trainer::~Trainer() = default;
 
 void Trainer::initialize() {
-  const WeightReport report = set_weights(model_.parameters(), read_weights(config_.init_from), config_.init_from);
+  const WeightReport report = set_weights(model_.parameters(), first_weights(config_.init_from), config_.init_from);
   if (report.taken.empty())
     fail(Fault::checkpoint, config_.init_from, ": no array has the name and shape of one of the model's; it has ",
          report.unused.empty() ? "none" : report.unused[0], ", the model ", model_.parameters().all()[0].name());

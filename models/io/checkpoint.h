@@ -7,7 +7,7 @@
 //   / attributes          format, format_version, writer, layout, input_shape, short_side, mean, deviation
 //   /model/<name>         arrays in logical layout under PyTorch's names: convolutions (out, in, h, w),
 //                         linear (out, in)
-//   /ema/<name>           averages of all that /model holds, or nothing
+//   /ema/<name>           averages, where there are any; those of a run are of all that /model holds
 //   /optimizer            attributes: type and its options
 //   /optimizer/<parameter>/<buffer>   arrays
 //   /state, /rng          attributes: counters, seeds, best metric
@@ -38,7 +38,7 @@ struct Checkpoint {
   using Arrays = std::map<std::string, Array>;
 
   Arrays model;                             ///< parameters and buffers by name
-  Arrays ema;                               ///< averages by name: of the whole model, or none
+  Arrays ema;                               ///< averages by name; a run's are of the whole model
   std::string optimizer_type;               ///< `sgd`
   Values optimizer_options;                 ///< its hyper-parameters; the name `type` is reserved
   std::map<std::string, Arrays> optimizer;  ///< parameter name -> buffer name -> array

@@ -7,7 +7,6 @@
 
 #include "nixie/core/files/hdf5_reader.h"
 #include "nixie/core/files/open_to_read.h"
-#include "nixie/models/io/checkpoint.h"
 #include "nixie/models/io/safetensors.h"
 
 namespace nixie {
@@ -58,11 +57,12 @@ std::string listed(const char* title, const std::vector<std::string>& names) {
 
 }  // namespace
 
-NamedArrays read_weights(const std::filesystem::path& file) {
+NamedArrays read_weights(const std::filesystem::path& file,
+                         const std::function<void(const Checkpoint& checkpoint)>& accept) {
   const std::string magic = first_bytes(file);
   if (magic.starts_with("NIXIECK1")) {
     Checkpoint checkpoint = load_checkpoint(file);
-    check_averages(checkpoint, file);
+    if (accept) accept(checkpoint);
     for (auto& [name, average] : checkpoint.ema) checkpoint.model[name] = std::move(average);
     return std::move(checkpoint.model);
   }

@@ -130,6 +130,50 @@ TEST(Resume, MissingRowsAreTold) {
   }
 }
 
+TEST(Resume, ChangedRowsOfTheSameSizeAreTold) {
+  const TempFolder folder;
+  const TrainConfig config = small_config();
+  train_all(folder.path(), config);
+  const std::string whole = text_of(folder / "metrics.csv");
+  const std::size_t row = whole.find('\n') + 1, dot = whole.find('.', row);
+  std::string swapped = whole, other = whole;
+  std::swap(swapped[dot + 1], swapped[dot + 2]);
+  other[dot + 1] = other[dot + 1] == '9' ? '0' : '9';
+  for (const std::string& table : {swapped, other, whole}) {
+    ASSERT_EQ(table.size(), whole.size());
+    std::ofstream(folder / "metrics.csv", std::ios::binary) << table;
+    const std::string notes = resumed(folder.path(), config);
+    EXPECT_EQ(notes.find("has other rows up to step 23") != std::string::npos, table != whole) << table;
+  }
+  // Those that older versions wrote tell the size alone.
+  for (const char* name : {"last.h5", "best.h5"}) {
+    Checkpoint older = load_checkpoint(folder / name);
+    older.state.erase("metrics_checksum");
+    save_checkpoint(older, folder / name);
+  }
+  std::ofstream(folder / "metrics.csv", std::ios::binary) << other;
+  EXPECT_THAT(resumed(folder.path(), config), testing::Not(HasSubstr("rows")));
+}
+
+TEST(Resume, SecondsThatAreNoneAreLeftBehind) {
+  for (const std::string cell : {"nan", "inf", "-1e300", "1e300", "words", ""}) {
+    const TempFolder folder;
+    TrainConfig config = small_config();
+    train_all(folder.path(), config);
+    std::string table = text_of(folder / "timing.csv");
+    const std::size_t line = table.rfind('\n', table.size() - 2) + 1,
+                      first = table.find(',', table.find(',', line) + 1) + 1;
+    table.replace(first, table.find(',', first) - first, cell);
+    std::ofstream(folder / "timing.csv", std::ios::binary) << table;
+    config.steps = 30;
+    config.epochs = 0;
+    EXPECT_THAT(resumed(folder.path(), config), HasSubstr("timing.csv has 1 rows whose seconds are no number")) << cell;
+    const CsvTable timing = read_csv(folder / "timing.csv");
+    EXPECT_LT(std::stod(timing.rows.back()[2]), 1e6) << cell;
+    EXPECT_GT(std::stod(timing.rows.back()[2]), 0) << cell;
+  }
+}
+
 // A change that the run's files refuse is not in its configuration the next time.
 TEST(Resume, ARefusedChangeLeavesTheConfiguration) {
   const TempFolder folder;

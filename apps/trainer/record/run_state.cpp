@@ -18,6 +18,7 @@ using Refuse = std::function<void(const std::string& what)>;
 Checkpoint::Values known_values() {
   Checkpoint::Values known = values_of(RunState{.steps_per_epoch = 1});
   known.insert({{kOldScore, 0.0},
+                {"metrics_checksum", std::string{}},
                 {"train_samples", std::int64_t{0}},
                 {"test_samples", std::int64_t{0}},
                 {"train_data", std::string{}},
@@ -93,19 +94,21 @@ void check_preparation(const Checkpoint& header, const Refuse& refuse) {
 }  // namespace
 
 Checkpoint::Values values_of(const RunState& state) {
-  return {{"step", state.step},
-          {"epoch", state.step / state.steps_per_epoch},
-          {"batch", state.step % state.steps_per_epoch},
-          {"steps_per_epoch", state.steps_per_epoch},
-          {"skipped", state.skipped},
-          {"evaluated", state.evaluated},
-          {"metrics_bytes", state.metrics_bytes},
-          {"roll_backs", state.roll_backs},
-          {"logged", state.logged},
-          {"loss_sum", state.loss_sum},
-          {"accuracy_sum", state.accuracy_sum},
-          {"best_score", state.best_score},
-          {"evaluations_since_best", state.evaluations_since_best}};
+  Checkpoint::Values values = {{"step", state.step},
+                               {"epoch", state.step / state.steps_per_epoch},
+                               {"batch", state.step % state.steps_per_epoch},
+                               {"steps_per_epoch", state.steps_per_epoch},
+                               {"skipped", state.skipped},
+                               {"evaluated", state.evaluated},
+                               {"metrics_bytes", state.metrics_bytes},
+                               {"roll_backs", state.roll_backs},
+                               {"logged", state.logged},
+                               {"loss_sum", state.loss_sum},
+                               {"accuracy_sum", state.accuracy_sum},
+                               {"best_score", state.best_score},
+                               {"evaluations_since_best", state.evaluations_since_best}};
+  if (!state.metrics_checksum.empty()) values["metrics_checksum"] = state.metrics_checksum;
+  return values;
 }
 
 Checkpoint::Values values_of(const Splits& data) {
@@ -127,6 +130,7 @@ RunState run_state_of(const Checkpoint::Values& values) {
           .evaluated = value_or(values, "evaluated", step),
           .steps_per_epoch = value_of<std::int64_t>(values, "steps_per_epoch"),
           .metrics_bytes = value_or<std::int64_t>(values, "metrics_bytes", -1),
+          .metrics_checksum = value_or<std::string>(values, "metrics_checksum", {}),
           .roll_backs = value_or<std::int64_t>(values, "roll_backs", 0)};
 }
 
@@ -154,6 +158,13 @@ void check_run_averages(const std::filesystem::path& file, const Checkpoint& che
   if (ema && *ema > 0 && is_run && checkpoint.ema.empty())
     fail(Fault::checkpoint, file.string(), ": /ema is missing, but its configuration has ema ", *ema,
          "; use another or an older checkpoint");
+}
+
+NamedArrays first_weights(const std::filesystem::path& file) {
+  return read_weights(file, [&](const Checkpoint& checkpoint) {
+    if (!checkpoint.config.empty()) check_run_header(file, checkpoint);
+    check_run_averages(file, checkpoint, std::nullopt);
+  });
 }
 
 }  // namespace nixie

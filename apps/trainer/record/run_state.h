@@ -8,6 +8,7 @@
 #include "nixie/data/dataset.h"
 #include "nixie/data/preparation.h"
 #include "nixie/models/io/checkpoint.h"
+#include "nixie/models/io/weights.h"
 
 namespace nixie {
 
@@ -25,8 +26,9 @@ struct RunState {
   std::int64_t skipped = 0;    ///< steps since the last log row that changed nothing
   std::int64_t evaluated = 0;  ///< the step of the last evaluation
   std::int64_t steps_per_epoch = 0;
-  std::int64_t metrics_bytes = -1;  ///< the size of metrics.csv; -1: not known
-  std::int64_t roll_backs = 0;      ///< times the run went back to a checkpoint
+  std::int64_t metrics_bytes = -1;    ///< the size of metrics.csv; -1: not known
+  std::string metrics_checksum = {};  ///< of metrics.csv; "": not known
+  std::int64_t roll_backs = 0;        ///< times the run went back to a checkpoint
 
   /// What the schedule's rate is multiplied by.
   double rate_factor() const { return std::ldexp(1.0, -static_cast<int>(roll_backs)); }
@@ -58,5 +60,9 @@ void check_run_header(const std::filesystem::path& file, const Checkpoint& heade
 /// The same for averages that are not complete, or not there as the run's own `ema` calls for; an exported checkpoint,
 /// which has no optimizer, has none. `ema` is nothing where the run's configuration cannot be read.
 void check_run_averages(const std::filesystem::path& file, const Checkpoint& checkpoint, std::optional<double> ema);
+
+/// The weights of a file for a model to begin with (`init_from`): those of a run are checked like those of any other
+/// reader, but for names, shapes and types, which need not match.
+NamedArrays first_weights(const std::filesystem::path& file);
 
 }  // namespace nixie
