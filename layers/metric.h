@@ -48,6 +48,7 @@ struct TopK {
 
 struct LogLoss {
   static constexpr const char* name = "log_loss";
+  static constexpr bool is_error = true;
   static constexpr auto fields() { return field_list(); }
   Tensor sums(const Tensor& output, const Tensor& labels, const Tensor& weights) const;
   double value(const std::vector<double>& sums) const;
@@ -90,6 +91,7 @@ struct Iou {
 /// The mean of |output - target|; labels are equivalent to one-hot rows.
 struct MeanError {
   static constexpr const char* name = "mean_error";
+  static constexpr bool is_error = true;
   static constexpr auto fields() { return field_list(); }
   Tensor sums(const Tensor& output, const Tensor& target, const Tensor& weights) const;
   double value(const std::vector<double>& sums) const;
@@ -118,7 +120,9 @@ class AnyMetric {
           check_fields(metric);
           return metric.sums(output, labels, weights);
         }),
-        value_([metric](const std::vector<double>& sums) { return metric.value(sums); }) {}
+        value_([metric](const std::vector<double>& sums) { return metric.value(sums); }) {
+    if constexpr (requires { T::is_error; }) is_error_ = T::is_error;
+  }
 
   /// `top_k`
   const std::string& kind() const { return kind_; }
@@ -131,8 +135,11 @@ class AnyMetric {
   }
   /// The figure, from the total over all batches.
   double value(const std::vector<double>& sums) const { return value_(sums); }
+  /// Whether less is better, without a bound; others are shares, from 0 to 1.
+  bool is_error() const { return is_error_; }
 
  private:
+  bool is_error_ = false;
   std::string kind_, text_;
   std::function<Tensor(const Tensor&, const Tensor&, const Tensor&)> sums_;
   std::function<double(const std::vector<double>&)> value_;

@@ -1,6 +1,8 @@
 // Groups, clipping, and the order of things in an update.
 #include "nixie/optimizers/optimizer.h"
 
+#include <limits>
+
 namespace nixie {
 namespace {
 
@@ -49,7 +51,8 @@ Optimizer::Optimizer(const Parameters& parameters, const OptimizerOptions& optio
       schedule_(options.schedule.value_or(ConstantRate{.rate = options.rule.usual_rate()}), run,
                 state_.scope("shared")),
       loss_scale_(options.loss_scale, state_.scope("shared")),
-      count_(state_.scope("shared").state("step", {}, {}, Dtype::i32)) {
+      count_(state_.scope("shared").number("step", 0, Dtype::i32,
+                                           {.most = std::numeric_limits<std::int32_t>::max(), .counts_steps = true})) {
   {
     Scope scope("optimizer", options.rule.kind());
     check(options.clip_value >= 0 && options.clip_norm >= 0, "clip_value is ", options.clip_value, " and clip_norm ",

@@ -106,11 +106,16 @@ Schedule::Schedule(const AnySchedule& options, const RunLength& run, const Param
   check_fields(options_.warmup_);
   options_.host_(0, run_);  // throws where the length is missing
   if (const auto& plateau = options_.plateau_) {
+    // The metrics of a run are finite; the first is better than an infinity. Patience and cooldown may be lowered when
+    // a run is resumed, which leaves counts above them.
     constexpr float kInfinity = std::numeric_limits<float>::infinity();
-    plateau_ = PlateauState{
-        state.state("plateau_factor", {}, Init::constant(1), Dtype::f64),
-        state.state("plateau_best", {}, Init::constant(plateau->maximize ? -kInfinity : kInfinity), Dtype::f64),
-        state.state("plateau_waited", {}, {}, Dtype::i32), state.state("plateau_cooling", {}, {}, Dtype::i32)};
+    constexpr double kLargest = std::numeric_limits<double>::max(), kMostSteps = std::numeric_limits<int>::max();
+    const bool grows = plateau->maximize;
+    plateau_ = PlateauState{state.number("plateau_factor", 1, Dtype::f64, {0, 1}),
+                            state.number("plateau_best", grows ? -kInfinity : kInfinity, Dtype::f64,
+                                         {grows ? -kInfinity : -kLargest, grows ? kLargest : kInfinity}),
+                            state.number("plateau_waited", 0, Dtype::i32, {.most = kMostSteps, .counts_steps = true}),
+                            state.number("plateau_cooling", 0, Dtype::i32, {0, kMostSteps})};
   }
 }
 
@@ -138,7 +143,7 @@ void Schedule::observe(double metric) const {
   const bool better =
       options.maximize ? metric > best * (1 + options.threshold) : metric < best * (1 - options.threshold);
   double waited = better ? 0 : plateau_->waited.array().item() + 1;
-  double cooling = plateau_->cooling.array().item();
+  double cooling = std::min<double>(plateau_->cooling.array().item(), options.cooldown);
   if (better) store(plateau_->best, metric);
   if (cooling > 0) {
     --cooling;

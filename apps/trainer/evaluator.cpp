@@ -136,6 +136,7 @@ std::optional<Evaluation> Evaluator::run(const std::function<bool()>& stop) {
     if (++done < loader_.batches() && stop && stop()) return std::nullopt;
   }
   result.loss /= counted;
+  if (std::isnan(result.loss)) result.loss = NAN;  // without the sign that a division may leave
   result.accuracy = has_accuracy_ ? metrics_[0].value(totals[0]) : NAN;
   const std::size_t first = has_accuracy_ ? 1 : 0;
   const std::vector<std::string> names =

@@ -1,36 +1,13 @@
 // Snapshot: the trainer's state in a Checkpoint: writes and restores it.
 #pragma once
 
-#include <cmath>
-
+#include "nixie/apps/trainer/record/run_state.h"
 #include "nixie/configs/parse/config.h"
 #include "nixie/models/io/checkpoint.h"
 #include "nixie/models/model.h"
 #include "nixie/optimizers/optimizer.h"
 
 namespace nixie {
-
-/// Times that a run goes back to a checkpoint (`non_finite: roll_back`) before it ends.
-inline constexpr std::int64_t kMostRollBacks = 5;
-
-/// What of a run is neither in the model nor in the optimizer. The loader's position is
-/// not stored: it is computed from the step.
-struct RunState {
-  std::int64_t step = 0;       ///< steps done
-  std::int64_t logged = 0;     ///< the step of the last log row
-  double loss_sum = 0;         ///< of the steps since that row
-  double accuracy_sum = 0;     ///< the same
-  double best_score = -1e300;  ///< of the evaluations so far: a larger one is better
-  std::int64_t evaluations_since_best = 0;
-  std::int64_t skipped = 0;    ///< steps since the last log row that changed nothing
-  std::int64_t evaluated = 0;  ///< the step of the last evaluation
-  std::int64_t steps_per_epoch = 0;
-  std::int64_t metrics_bytes = -1;  ///< the size of metrics.csv; -1: not known
-  std::int64_t roll_backs = 0;      ///< times the run went back to a checkpoint
-
-  /// What the schedule's rate is multiplied by.
-  double rate_factor() const { return std::ldexp(1.0, -static_cast<int>(roll_backs)); }
-};
 
 Checkpoint take_snapshot(const TrainConfig& config, const Model& model, const Optimizer& optimizer,
                          const RunState& state, const Splits& data);

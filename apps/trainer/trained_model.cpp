@@ -4,6 +4,8 @@
 #include <algorithm>
 
 #include "nixie/apps/trainer/evaluator.h"
+#include "nixie/apps/trainer/record/run_state.h"
+#include "nixie/models/io/checkpoint_state.h"
 #include "nixie/models/io/weights.h"
 
 namespace nixie {
@@ -20,18 +22,6 @@ Preparation preparation_of(const Checkpoint& checkpoint, const std::filesystem::
       fail(Fault::checkpoint, file.string(), ": its input_shape holds ", value, ", expected sizes");
     return static_cast<std::int64_t>(value);
   };
-  const auto refuse = [&](const std::string& what) {
-    fail(Fault::checkpoint, file.string(), ": its ", what, "; use another checkpoint");
-  };
-  const auto channels = static_cast<std::size_t>(size(0));
-  for (const auto& [name, numbers] :
-       {std::pair("mean", &checkpoint.mean), std::pair("deviation", &checkpoint.deviation)})
-    if (!numbers->empty() && numbers->size() != channels)
-      refuse(fmt::format("{} has {} numbers for {} channels", name, numbers->size(), channels));
-  for (const double mean : checkpoint.mean)
-    if (!std::isfinite(mean)) refuse(fmt::format("mean holds {}", mean));
-  for (const double deviation : checkpoint.deviation)
-    if (!std::isfinite(deviation) || deviation <= 0) refuse(fmt::format("deviation holds {}", deviation));
   return {.channels = size(0),
           .height = size(1),
           .width = size(2),
@@ -40,26 +30,29 @@ Preparation preparation_of(const Checkpoint& checkpoint, const std::filesystem::
           .deviation = checkpoint.deviation};
 }
 
-template <class T>
-T state_value(const Checkpoint& checkpoint, const char* name, T otherwise) {
-  const auto found = checkpoint.state.find(name);
-  const T* value = found == checkpoint.state.end() ? nullptr : std::get_if<T>(&found->second);
-  return value ? *value : otherwise;
-}
-
 }  // namespace
 
 TrainedModel load_trained(const std::filesystem::path& file, const std::vector<std::string>& assignments) {
-  Checkpoint checkpoint = load_checkpoint(file);
-  if (checkpoint.config.empty())
-    fail(Fault::checkpoint, file.string(), ": has no configuration; it was not written by a training run");
-  const TrainConfig config = parse_config(checkpoint.config, file.string() + ": configuration", assignments);
-  const Preparation preparation = preparation_of(checkpoint, file);
-  const Shape input = {1, preparation.channels, preparation.height, preparation.width};
+  TrainConfig own;
+  Preparation preparation;
+  Shape input;
+  LoadOptions options;
+  options.accept = [&](const Checkpoint& header) {
+    if (header.config.empty())
+      fail(Fault::checkpoint, file.string(), ": has no configuration; it was not written by a training run");
+    own = parse_config(header.config, file.string() + ": configuration");
+    check_run_header(file, header);
+    preparation = preparation_of(header, file);
+    input = {1, preparation.channels, preparation.height, preparation.width};
+    options.model = forms_of(built_model(own, input));  // as it was trained, whatever is assigned
+  };
+  Checkpoint checkpoint = load_checkpoint(file, options);
+  check_run_averages(file, checkpoint, own.ema);
+  const TrainConfig config =
+      assignments.empty() ? own : parse_config(checkpoint.config, file.string() + ": configuration", assignments);
   const Model model = checkpoint.ema.empty() ? built_model(config, input) : averaged_model(config, input);
-  NamedArrays weights = std::move(checkpoint.model);
-  for (auto& [name, average] : checkpoint.ema) weights[name] = std::move(average);
-  const WeightReport report = set_weights(model.parameters(), weights);
+  const NamedArrays& weights = checkpoint.ema.empty() ? checkpoint.model : checkpoint.ema;
+  const WeightReport report = set_weights(model.parameters(), weights, file);
   if (!report.is_complete())
     fail(Fault::checkpoint, file.string(), ": does not hold the model of its configuration: ",
          (report.missing.empty() ? report.reshaped : report.missing)[0]);
@@ -67,7 +60,7 @@ TrainedModel load_trained(const std::filesystem::path& file, const std::vector<s
   if (const Shape out = model.output_shape(); config.target == "labels" && names > out[0])
     fail(Fault::checkpoint, file.string(), ": names ", names, " classes, its model has ", out[0],
          " outputs; use another checkpoint");
-  return {config, model, preparation, checkpoint.class_names, state_value<std::int64_t>(checkpoint, "step", 0)};
+  return {config, model, preparation, checkpoint.class_names, value_or<std::int64_t>(checkpoint.state, "step", 0)};
 }
 
 TrainedModel model_from_weights(const TrainConfig& config) {
@@ -75,7 +68,7 @@ TrainedModel model_from_weights(const TrainConfig& config) {
   const Splits data = config.data.open();
   const Preparation preparation = data.test->preparation();
   const Model model = built_model(config, {1, preparation.channels, preparation.height, preparation.width});
-  const WeightReport report = set_weights(model.parameters(), read_weights(config.init_from));
+  const WeightReport report = set_weights(model.parameters(), first_weights(config.init_from), config.init_from);
   if (!report.is_complete()) {
     const std::size_t lacking = report.missing.size() + report.reshaped.size();
     fail(Fault::checkpoint, config.init_from, ": does not fit ", lacking, " of the model's arrays, the first ",

@@ -146,7 +146,7 @@ Trainer::Trainer(const TrainConfig& config, const TrainerOptions& options)
 Trainer::~Trainer() = default;
 
 void Trainer::initialize() {
-  const WeightReport report = set_weights(model_.parameters(), read_weights(config_.init_from));
+  const WeightReport report = set_weights(model_.parameters(), first_weights(config_.init_from), config_.init_from);
   if (report.taken.empty())
     fail(Fault::checkpoint, config_.init_from, ": no array has the name and shape of one of the model's; it has ",
          report.unused.empty() ? "none" : report.unused[0], ", the model ", model_.parameters().all()[0].name());
@@ -351,9 +351,8 @@ double Trainer::score(const Evaluation& result) const {
   if (config_.best_by == "accuracy" || config_.best_by == "loss") return -result.loss;
   const auto found = std::find_if(result.metrics.begin(), result.metrics.end(),
                                   [&](const auto& metric) { return metric.first == config_.best_by; });
-  const std::string& kind = config_.metrics[static_cast<std::size_t>(found - result.metrics.begin())].kind();
-  const bool is_error = kind == LogLoss::name || kind == MeanError::name;
-  return is_error ? -found->second : found->second;
+  const AnyMetric& metric = config_.metrics[static_cast<std::size_t>(found - result.metrics.begin())];
+  return metric.is_error() ? -found->second : found->second;
 }
 
 bool Trainer::is_out_of_patience() const {

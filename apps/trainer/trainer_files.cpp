@@ -87,9 +87,19 @@ void Trainer::open_record() {
         fmt::format("{} has {} bytes up to step {}, but had {} when the checkpoint was written: rows are "
                     "missing or were changed",
                     path("metrics.csv").string(), record_->metrics_bytes(), state_.step, state_.metrics_bytes));
+  else if (!state_.metrics_checksum.empty() && state_.metrics_checksum != record_->metrics_checksum())
+    progress_.line(
+        fmt::format("{} has other rows up to step {} than when the checkpoint was written: rows are missing "
+                    "or were changed",
+                    path("metrics.csv").string(), state_.step));
   if (const std::int64_t untimed = record_->untimed(); untimed > 0)
     progress_.line(fmt::format("{} has no rows for {} rows of training in metrics.csv: its rows were lost or removed",
                                path("timing.csv").string(), untimed));
+  if (const std::int64_t senseless = record_->senseless(); senseless > 0)
+    progress_.line(
+        fmt::format("{} has {} rows whose seconds are no number from 0 on: later rows go on from the last "
+                    "that has",
+                    path("timing.csv").string(), senseless));
   if (state_.best_score > RunState{}.best_score && !std::filesystem::exists(path("best.h5")))
     progress_.line(path("best.h5").string() + " is missing; it comes back with the first evaluation that is better");
 }
@@ -133,6 +143,7 @@ void Trainer::save(const std::vector<std::string>& files, std::int64_t keep) {
   check_saved();
   read_sums();
   state_.metrics_bytes = record_->metrics_bytes();
+  state_.metrics_checksum = record_->metrics_checksum();
   auto checkpoint = std::make_shared<Checkpoint>(take_snapshot(config_, model_, optimizer_, state_, data_));
   if (averages_) checkpoint->ema = averages_->arrays();
   saver_.start([this, checkpoint, files, keep, step = state_.step, past = past_] {

@@ -347,14 +347,13 @@ std::vector<std::string> Reader::attribute_names(const std::string& path) {
   return std::move(listing.names);
 }
 
-std::map<std::string, Value> Reader::attributes(const std::string& path) {
+std::map<std::string, Value> Reader::attributes(const std::string& path, const std::vector<std::string>& lists) {
   std::map<std::string, Value> values;
   for (const std::string& name : attribute_names(path)) {
+    if (std::find(lists.begin(), lists.end(), name) != lists.end()) continue;
     const Handle attribute(H5Aopen_by_name(file_, path.c_str(), name.c_str(), H5P_DEFAULT, H5P_DEFAULT), H5Aclose);
     if (!attribute) fail_reading(path + " @" + name);
-    const Handle space(H5Aget_space(attribute), H5Sclose);
-    const bool is_list = space && H5Sget_simple_extent_type(space) == H5S_SIMPLE;
-    if (!is_list) values[name] = read_attribute(attribute, path + " @" + name);
+    values[name] = read_attribute(attribute, path + " @" + name);
   }
   return values;
 }
@@ -369,7 +368,8 @@ std::vector<double> Reader::numbers(const std::string& path, const std::string& 
   const Handle type(H5Aget_type(attribute), H5Tclose), space(H5Aget_space(attribute), H5Sclose);
   if (!type || !space) fail_reading(where);
   const hssize_t count = H5Sget_simple_extent_npoints(space);
-  if (!number_format(type) || count < 0 || count > kMaxObjects) refuse(where, "is no list of numbers");
+  const bool is_list = H5Sget_simple_extent_type(space) == H5S_SIMPLE && H5Sget_simple_extent_ndims(space) == 1;
+  if (!number_format(type) || !is_list || count < 0 || count > kMaxObjects) refuse(where, "is no list of numbers");
   std::vector<double> values(static_cast<std::size_t>(count));
   if (H5Aread(attribute, H5T_NATIVE_DOUBLE, values.data()) < 0) fail_reading(where);
   return values;

@@ -44,8 +44,9 @@ class Reader {
   std::vector<std::string> strings(const std::string& path);
   /// The names of all attributes of the object at `path`.
   std::vector<std::string> attribute_names(const std::string& path);
-  /// All integer, number and text attributes of the object at `path`.
-  std::map<std::string, Value> attributes(const std::string& path);
+  /// All attributes of the object at `path`, each one integer, number or text, but for those named in `lists`, which
+  /// are left out. Refuses any other.
+  std::map<std::string, Value> attributes(const std::string& path, const std::vector<std::string>& lists = {});
   /// A list of numbers of any type; empty if there is no such attribute.
   std::vector<double> numbers(const std::string& path, const std::string& attribute);
 

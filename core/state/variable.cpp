@@ -136,6 +136,11 @@ Variable Parameters::make(const std::string& name, const Shape& shape, Init init
 Variable Parameters::state(const std::string& name, const Shape& shape, Init init, Dtype dtype) const {
   return add(name, shape, init, dtype, false);
 }
+Variable Parameters::number(const std::string& name, float initial, Dtype dtype, const NumberRange& range) const {
+  const Variable variable = state(name, {}, Init::constant(initial), dtype);
+  variable.state()->range = range;
+  return variable;
+}
 Parameters Parameters::scope(const std::string& name) const {
   Parameters inner = *this;
   inner.prefix_ += name + ".";

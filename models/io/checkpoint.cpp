@@ -25,8 +25,14 @@ constexpr std::size_t kMaxClasses = 100'000;  // Reader takes no more texts,
 constexpr std::size_t kMaxNames = 99'900;     // and no more names, of which every file has some
 constexpr const char* kFormat = "nixie-checkpoint";
 const std::vector<std::string> kObjects = {"class_names", "config", "ema", "model", "optimizer", "rng", "state"};
-const std::vector<std::string> kAttributes = {"deviation", "format", "format_version", "input_shape",
-                                              "layout",    "mean",   "short_side",     "writer"};
+constexpr const char* kLayout = "row-major, images NCHW, convolution weights OIHW, linear weights (out, in)";
+const std::vector<std::string> kLists = {"deviation", "input_shape", "mean"};  // attributes of the root
+/// Its others, each with a value of its kind.
+const Checkpoint::Values kAttributes = {{"format", kFormat},
+                                        {"format_version", std::int64_t{kCheckpointFormat}},
+                                        {"layout", kLayout},
+                                        {"short_side", std::int64_t{1}},
+                                        {"writer", std::string{}}};
 
 void check_name(const std::string& name) {
   const std::string fault = name_fault(name);
@@ -83,7 +89,7 @@ hdf5::Image build(const Checkpoint& c) {
   file.attribute("/", "format", kFormat);
   file.attribute("/", "format_version", std::int64_t{kCheckpointFormat});
   file.attribute("/", "writer", c.writer);
-  file.attribute("/", "layout", "row-major, images NCHW, convolution weights OIHW, linear weights (out, in)");
+  file.attribute("/", "layout", kLayout);
   if (!c.input_shape.empty()) file.attribute("/", "input_shape", c.input_shape);
   if (c.short_side > 0) file.attribute("/", "short_side", c.short_side);
   if (!c.mean.empty()) file.attribute("/", "mean", c.mean);
@@ -207,9 +213,36 @@ void read_texts(Reader& file, Checkpoint& c) {
     c.config = config[0];
   }
   if (file.has("/class_names")) c.class_names = file.strings("/class_names");
+}
+
+/// The root's attributes: all known, each of its kind, and of no newer format than the file's first block. True where
+/// the file is one of ours.
+bool read_root(Reader& file, Checkpoint& c, const LoadOptions& options, std::uint32_t format) {
+  const Checkpoint::Values root = file.attributes("/", kLists);
+  const bool is_ours = text_of(root, "format") == kFormat;
+  if (!is_ours && !options.unchecked) file.refuse("/", "is of another format, expected " + std::string(kFormat));
+  for (const auto& [name, value] : root) {
+    const auto known = kAttributes.find(name);
+    if (known == kAttributes.end()) file.refuse("/", "holds the unknown attribute " + field_text(name));
+    if (value.index() != known->second.index()) file.refuse("/ @" + name, "has a value of another kind");
+  }
+  if (const auto layout = root.find("layout"); layout != root.end() && layout->second != kAttributes.at("layout"))
+    file.refuse("/", "holds another layout than " + field_text(kLayout));
+  const auto number = [&](const char* name, std::int64_t otherwise) {
+    const auto found = root.find(name);
+    return found == root.end() ? otherwise : std::get<std::int64_t>(found->second);
+  };
+  const std::int64_t version = number("format_version", 1);
+  if (version < 1 || (format > 0 && version > format))
+    file.refuse("/", fmt::format("holds the format_version {}, expected 1 to {}", version, format));
+  c.short_side = number("short_side", 0);
+  if (c.short_side < 1 && root.contains("short_side"))
+    file.refuse("/", "holds a short_side that is no number from 1 on");
+  c.writer = text_of(root, "writer");
   c.input_shape = file.numbers("/", "input_shape");
   c.mean = file.numbers("/", "mean");
   c.deviation = file.numbers("/", "deviation");
+  return is_ours;
 }
 
 /// All but the arrays.
@@ -260,6 +293,21 @@ std::string non_finite_array(const Checkpoint& c) {
   return found;
 }
 
+void check_averages(const Checkpoint& c, const std::filesystem::path& file) {
+  const auto refuse = [&](const auto&... what) {
+    fail(Fault::checkpoint, file.string(), ": /ema", what..., "; use another or an older checkpoint");
+  };
+  if (c.ema.empty()) return;
+  for (const auto& [name, array] : c.model)
+    if (!c.ema.contains(name)) refuse(" has no ", name, ", but averages of other arrays");
+  for (const auto& [name, average] : c.ema) {
+    const auto found = c.model.find(name);
+    if (found == c.model.end()) refuse("/", name, " is no average of an array of the model");
+    if (found->second.shape() != average.shape())
+      refuse("/", name, " is ", average.shape(), ", but the model's array ", found->second.shape());
+  }
+}
+
 void save_checkpoint(const Checkpoint& checkpoint, const std::filesystem::path& path) {
   check_storable(checkpoint);
   if (const std::string name = non_finite_array(checkpoint); !name.empty())
@@ -280,24 +328,14 @@ void save_checkpoint(const Checkpoint& checkpoint, const std::filesystem::path& 
 }
 
 Checkpoint load_checkpoint(const std::filesystem::path& path, const LoadOptions& options) {
-  check_block(path, options.unchecked);
+  const std::uint32_t format = check_block(path, options.unchecked);
   Reader file(path);
-  const Checkpoint::Values root = file.attributes("/");
-  const bool is_ours = text_of(root, "format") == kFormat;
-  if (!is_ours && !options.unchecked) file.refuse("/", "is of another format, expected " + std::string(kFormat));
-
   check_known(file, "/", "object", file.names("/"), kObjects);
-  check_known(file, "/", "attribute", file.attribute_names("/"), kAttributes);
-  if (is_ours)
-    for (const char* text : {"/config", "/class_names"}) check_plain(file, text);
-  if (is_ours)
-    for (const char* group : {"/state", "/rng"}) check_no_objects(file, group);
   Checkpoint c;
-  c.writer = text_of(root, "writer");
-  if (const auto side = root.find("short_side"); side != root.end()) {
-    const auto* number = std::get_if<std::int64_t>(&side->second);
-    if (!number || *number < 1) file.refuse("/", "holds a short_side that is no number from 1 on");
-    c.short_side = *number;
+  const bool is_ours = read_root(file, c, options, format);
+  if (is_ours) {
+    for (const char* text : {"/config", "/class_names"}) check_plain(file, text);
+    for (const char* group : {"/state", "/rng"}) check_no_objects(file, group);
   }
   read_header(file, c);
   if (options.accept) options.accept(c);
@@ -306,6 +344,9 @@ Checkpoint load_checkpoint(const std::filesystem::path& path, const LoadOptions&
   c.ema = read_arrays(file, "/ema", is_ours);
   for (const std::string& parameter : checked_names(file, "/optimizer"))
     c.optimizer[parameter] = read_arrays(file, "/optimizer/" + parameter, is_ours);
+  if (is_ours)
+    if (const std::string name = non_finite_array(c); !name.empty())
+      file.refuse(name, "is not finite, which no checkpoint is written with");
   return c;
 }
 

@@ -7,7 +7,7 @@
 //   / attributes          format, format_version, writer, layout, input_shape, short_side, mean, deviation
 //   /model/<name>         arrays in logical layout under PyTorch's names: convolutions (out, in, h, w),
 //                         linear (out, in)
-//   /ema/<name>           the averaged parameters, where there are any
+//   /ema/<name>           averages, where there are any; those of a run are of all that /model holds
 //   /optimizer            attributes: type and its options
 //   /optimizer/<parameter>/<buffer>   arrays
 //   /state, /rng          attributes: counters, seeds, best metric
@@ -38,7 +38,7 @@ struct Checkpoint {
   using Arrays = std::map<std::string, Array>;
 
   Arrays model;                             ///< parameters and buffers by name
-  Arrays ema;                               ///< averaged parameters by name
+  Arrays ema;                               ///< averages by name; a run's are of the whole model
   std::string optimizer_type;               ///< `sgd`
   Values optimizer_options;                 ///< its hyper-parameters; the name `type` is reserved
   std::map<std::string, Arrays> optimizer;  ///< parameter name -> buffer name -> array
@@ -56,6 +56,10 @@ struct Checkpoint {
 /// "" if all are finite.
 std::string non_finite_array(const Checkpoint& checkpoint);
 
+/// Throws Fault::checkpoint, naming the file, where some averages are there and others are not, since averages and raw
+/// weights would be mixed; or where one has another shape than its array of the model.
+void check_averages(const Checkpoint& checkpoint, const std::filesystem::path& file);
+
 /// Writes the whole file or leaves the old one at `path`: builds it in memory, writes it beside `path`, syncs, reads it
 /// back, renames. Names are printable ASCII without `/` and not only dots; texts hold no zero bytes. Throws
 /// Fault::usage for an invalid name or text, Fault::non_finite for an array that is not finite, Fault::storage (bytes
@@ -72,7 +76,8 @@ struct LoadOptions {
   std::optional<ArrayForms> model = {};
   /// The optimizer's buffers, by parameter; others are refused, too.
   std::optional<std::map<std::string, ArrayForms>> optimizer = {};
-  /// Called with everything except arrays, before any array is read; an exception ends loading.
+  /// Called with everything except arrays, before any array is read; an exception ends loading. It may set `model` and
+  /// `optimizer` here to what the header calls for.
   std::function<void(const Checkpoint& header)> accept = {};
   /// Also reads files whose checksum does not match and plain HDF5 files without one. Only HDF5's own checksums then
   /// apply; they do not detect a chunk (1 MiB) whose bytes are all zero.
@@ -80,7 +85,7 @@ struct LoadOptions {
 };
 
 /// Throws Fault::checkpoint, one line with the file, the object and the remedy, for a file that is damaged, hostile,
-/// newer than this reader, of another model, or with an unknown object.
+/// newer than this reader, of another model, or with an unknown object or an array that is not finite.
 Checkpoint load_checkpoint(const std::filesystem::path& path, const LoadOptions& options = {});
 
 /// Checks the whole file against its checksum. Throws Fault::checkpoint.

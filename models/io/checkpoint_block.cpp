@@ -106,7 +106,7 @@ void write_block(std::span<std::byte> file) {
   std::memcpy(file.data(), &block, sizeof block);
 }
 
-void check_block(const std::filesystem::path& path, bool unchecked) {
+std::uint32_t check_block(const std::filesystem::path& path, bool unchecked) {
   Source source(path);
   Block block{};
   const std::size_t got = source.read(&block, sizeof block);
@@ -114,7 +114,7 @@ void check_block(const std::filesystem::path& path, bool unchecked) {
   if (has_block && block.min_reader > kCheckpointFormat)
     source.refuse(fmt::format("has format {}, this program reads up to {}", block.format, kCheckpointFormat),
                   "use a newer nixie");
-  if (unchecked) return;
+  if (unchecked) return has_block ? block.format : 0;
 
   if (!has_block)
     source.refuse("is no nixie checkpoint (its first bytes are not NIXIECK1)", "give best.h5 or last.h5 of a run");
@@ -127,6 +127,7 @@ void check_block(const std::filesystem::path& path, bool unchecked) {
   const XXH128_canonical_t checksum = checksum_of_rest(source);
   if (std::memcmp(&checksum, &block.checksum, sizeof checksum) != 0)
     source.refuse("is damaged: its checksum does not match");
+  return block.format;
 }
 
 }  // namespace nixie

@@ -16,7 +16,8 @@ inline constexpr std::uint32_t kCheckpointFormat = 1;
 void write_block(std::span<std::byte> file);
 
 /// Throws Fault::checkpoint, naming the file and the remedy, unless the block and the rest are as they were written and
-/// the format is at most kCheckpointFormat. With `unchecked` it only refuses a newer format.
-void check_block(const std::filesystem::path& path, bool unchecked);
+/// the format is at most kCheckpointFormat. With `unchecked` it only refuses a newer format. Gives the file's format, 0
+/// where the block is none.
+std::uint32_t check_block(const std::filesystem::path& path, bool unchecked);
 
 }  // namespace nixie

@@ -1,6 +1,8 @@
 // Collects Variables by name, and sets them from what was collected.
 #include "nixie/models/io/checkpoint_state.h"
 
+#include <algorithm>
+#include <cmath>
 #include <utility>
 #include <vector>
 
@@ -42,6 +44,8 @@ void take_optimizer(const Optimizer& optimizer, const Checkpoint& checkpoint, co
   if (checkpoint.optimizer_type != kind)
     fail(Fault::checkpoint, file, " is of ", checkpoint.optimizer_type.empty() ? "no" : checkpoint.optimizer_type,
          " optimizer, expected ", kind);
+  if (const std::string fault = shared_fault(checkpoint.state, optimizer); !fault.empty())
+    fail(Fault::checkpoint, file, ": /state holds ", fault, "; use another or an older checkpoint");
   for (const Variable& variable : optimizer.state().all()) {
     const auto [parameter, buffer] = split_name(variable.name());
     if (!is_shared(variable)) {
@@ -60,6 +64,23 @@ void take_optimizer(const Optimizer& optimizer, const Checkpoint& checkpoint, co
 ArrayForm form_of(const Variable& variable) { return {variable.dtype(), variable.shape()}; }
 
 }  // namespace
+
+std::string shared_fault(const Checkpoint::Values& state, const Optimizer& optimizer,
+                         std::optional<std::int64_t> steps) {
+  for (const Variable& variable : optimizer.state().all()) {
+    const auto found = state.find(variable.name());
+    if (!is_shared(variable) || found == state.end()) continue;
+    auto [least, most, counts_steps] = variable.range().value();
+    if (counts_steps && steps) most = std::min(most, static_cast<double>(*steps));
+    const bool is_whole = !is_floating(variable.dtype());
+    const double* number = std::get_if<double>(&found->second);
+    if (!number || !(*number >= least && *number <= most) || (is_whole && std::trunc(*number) != *number))
+      return fmt::format("{} {}, expected a {}number, {} to {}", variable.name(),
+                         number ? fmt::format("{}", *number) : "as another kind", is_whole ? "whole " : "", least,
+                         most);
+  }
+  return {};
+}
 
 bool is_shared(const Variable& variable) { return variable.name().starts_with("shared."); }
 

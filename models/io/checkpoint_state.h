@@ -18,6 +18,10 @@ void add(const Optimizer& optimizer, Checkpoint& checkpoint);
 
 /// Whether an optimizer's Variable is a number shared by all parameters.
 bool is_shared(const Variable& variable);
+/// The first of a checkpoint's numbers shared by all parameters that is outside the range its owner states, as
+/// `shared.step 3.5, expected a whole number, 0 to 3`; "" if there is none. `steps` are those done, if that is known.
+std::string shared_fault(const Checkpoint::Values& state, const Optimizer& optimizer,
+                         std::optional<std::int64_t> steps = std::nullopt);
 /// The types and shapes of the arrays that `add` adds.
 ArrayForms forms_of(const Model& model);
 std::map<std::string, ArrayForms> forms_of(const Optimizer& optimizer);

@@ -7,7 +7,6 @@
 
 #include "nixie/core/files/hdf5_reader.h"
 #include "nixie/core/files/open_to_read.h"
-#include "nixie/models/io/checkpoint.h"
 #include "nixie/models/io/safetensors.h"
 
 namespace nixie {
@@ -58,10 +57,12 @@ std::string listed(const char* title, const std::vector<std::string>& names) {
 
 }  // namespace
 
-NamedArrays read_weights(const std::filesystem::path& file) {
+NamedArrays read_weights(const std::filesystem::path& file,
+                         const std::function<void(const Checkpoint& checkpoint)>& accept) {
   const std::string magic = first_bytes(file);
   if (magic.starts_with("NIXIECK1")) {
     Checkpoint checkpoint = load_checkpoint(file);
+    if (accept) accept(checkpoint);
     for (auto& [name, average] : checkpoint.ema) checkpoint.model[name] = std::move(average);
     return std::move(checkpoint.model);
   }
@@ -84,7 +85,8 @@ std::string to_string(const WeightReport& report) {
          listed("not in the file, left as they were", report.missing) + listed("in the file alone", report.unused);
 }
 
-WeightReport set_weights(const Parameters& parameters, const NamedArrays& arrays) {
+WeightReport set_weights(const Parameters& parameters, const NamedArrays& arrays, const std::filesystem::path& file) {
+  const std::string place = file.empty() ? "" : file.string() + ": ";
   WeightReport report;
   std::vector<std::pair<Variable, Array>> fitting;
   for (const Variable& variable : parameters.all()) {
@@ -97,10 +99,11 @@ WeightReport set_weights(const Parameters& parameters, const NamedArrays& arrays
     } else {
       const Dtype given = found->second.dtype();
       if (is_floating(variable.dtype()) && !is_floating(given))
-        fail(Fault::checkpoint, variable.name(), " is ", given, " in the file, expected floats; use another file");
+        fail(Fault::checkpoint, place, variable.name(), " is ", given,
+             " in the file, expected floats; use another file");
       Array converted = found->second.to(variable.dtype());
       if (!is_finite(found->second) || !is_finite(converted))
-        fail(Fault::checkpoint, variable.name(), " holds values that are not finite in ", variable.dtype(),
+        fail(Fault::checkpoint, place, variable.name(), " holds values that are not finite in ", variable.dtype(),
              "; use another file");
       fitting.emplace_back(variable, std::move(converted));
       report.taken.push_back(variable.name());

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "nixie/core/state/variable.h"
+#include "nixie/models/io/checkpoint.h"
 
 namespace nixie {
 
@@ -14,8 +15,10 @@ using NamedArrays = std::map<std::string, Array>;
 
 /// The parameters and buffers in a checkpoint (averaged ones if it has them), a safetensors file or an HDF5 file of
 /// arrays by name, distinguished by their first bytes. A plain HDF5 file has no checksum of the whole. Throws
-/// Fault::checkpoint; for a file of torch.save the line holds Python code that converts it.
-NamedArrays read_weights(const std::filesystem::path& file);
+/// Fault::checkpoint; for a file of torch.save the line holds Python code that converts it. `accept` is called with a
+/// checkpoint before its arrays are taken; an exception ends reading.
+NamedArrays read_weights(const std::filesystem::path& file,
+                         const std::function<void(const Checkpoint& checkpoint)>& accept = {});
 
 /// The outcome for a model's Variables and a file's arrays.
 struct WeightReport {
@@ -31,7 +34,8 @@ struct WeightReport {
 std::string to_string(const WeightReport& report);
 
 /// Sets each Variable that an array matches by name and shape; the others keep their values. Throws
-/// Fault::checkpoint, before anything is set, if a value is not finite.
-WeightReport set_weights(const Parameters& parameters, const NamedArrays& arrays);
+/// Fault::checkpoint, before anything is set, if a value is not finite; the message names `file`, if one is given.
+WeightReport set_weights(const Parameters& parameters, const NamedArrays& arrays,
+                         const std::filesystem::path& file = {});
 
 }  // namespace nixie

@@ -30,6 +30,11 @@ inline TrainConfig small_config(const std::string& more = "") {
   return read_config(parse_yaml(kRun + more, "run.yaml"));
 }
 
+inline void train_all(const std::filesystem::path& run, const TrainConfig& config) {
+  Trainer trainer(config, {.run = run});
+  ASSERT_TRUE(trainer.train());
+}
+
 inline std::string text_of(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   EXPECT_TRUE(file.good()) << path;

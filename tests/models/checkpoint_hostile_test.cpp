@@ -208,6 +208,75 @@ TEST_F(CheckpointRefuses, StrangeAttributes) {
             std::string::npos);
 }
 
+/// Puts an attribute in the place of what stood there, if anything did.
+void replace_attribute(hid_t id, const std::string& object, const std::string& name, hid_t type,
+                       const std::vector<hsize_t>& sizes, const void* value) {
+  if (H5Aexists_by_name(id, object.c_str(), name.c_str(), H5P_DEFAULT) > 0)
+    H5Adelete_by_name(id, object.c_str(), name.c_str(), H5P_DEFAULT);
+  const hid_t space =
+      sizes.empty() ? H5Screate(H5S_SCALAR) : H5Screate_simple(static_cast<int>(sizes.size()), sizes.data(), nullptr);
+  const hid_t attribute =
+      H5Acreate_by_name(id, object.c_str(), name.c_str(), type, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+  ASSERT_GE(attribute, 0);
+  ASSERT_GE(H5Awrite(attribute, type, value), 0);
+  H5Aclose(attribute);
+}
+
+// A list is no number of one element, and no list goes unseen.
+TEST_F(CheckpointRefuses, ListsWhereValuesAreExpected) {
+  const double numbers[] = {1, 2, 3, 4};
+  for (const std::string object : {"/", "/state", "/rng", "/optimizer"})
+    for (const std::vector<hsize_t>& sizes : std::vector<std::vector<hsize_t>>{{1}, {4}, {2, 2}, {0}})
+      for (const char* name : {"evil", object == "/state" ? "step" : object == "/rng" ? "seed" : "type"}) {
+        const std::string error = hostile_error(
+            file(), [&](hid_t id, hid_t) { replace_attribute(id, object, name, H5T_IEEE_F64LE, sizes, numbers); });
+        EXPECT_NE(error.find(fmt::format("{} @{} is no single value", object, name)), std::string::npos) << error;
+      }
+  for (const std::vector<hsize_t>& sizes : std::vector<std::vector<hsize_t>>{{}, {1, 1}}) {
+    const std::string error = hostile_error(
+        file(), [&](hid_t id, hid_t) { replace_attribute(id, "/", "mean", H5T_IEEE_F64LE, sizes, numbers); });
+    EXPECT_NE(error.find("/ @mean is no list of numbers"), std::string::npos) << error;
+  }
+}
+
+// save_checkpoint writes none, so whoever reads one has a changed file.
+TEST_F(CheckpointRefuses, ArraysThatAreNotFinite) {
+  for (const std::string array : {"/model/layer0.weight", "/optimizer/layer0.weight/momentum_buffer"})
+    for (const float value : {NAN, INFINITY}) {
+      const std::string error = hostile_error(file(), [&](hid_t id, hid_t) {
+        const hid_t dataset = H5Dopen2(id, array.c_str(), H5P_DEFAULT);
+        std::vector<float> values(48);
+        values[47] = value;
+        ASSERT_GE(H5Dwrite(dataset, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()), 0);
+        H5Dclose(dataset);
+      });
+      EXPECT_NE(error.find("last.h5: " + array + " is not finite"), std::string::npos) << error;
+    }
+}
+
+TEST_F(CheckpointRefuses, RootsOfAnotherKind) {
+  const std::int64_t seven = 7;
+  const double half = 0.5;
+  const hid_t text = H5Tcopy(H5T_C_S1);
+  H5Tset_size(text, 4);
+  const struct {
+    const char* name;
+    hid_t type;
+    const void* value;
+    const char* expected;
+  } kCases[] = {{"layout", text, "NHWC", "/ holds another layout than \"row-major"},
+                {"layout", H5T_STD_I64LE, &seven, "/ @layout has a value of another kind"},
+                {"writer", H5T_STD_I64LE, &seven, "/ @writer has a value of another kind"},
+                {"format_version", H5T_STD_I64LE, &seven, "/ holds the format_version 7, expected 1 to 1"},
+                {"format_version", text, "1.00", "/ @format_version has a value of another kind"},
+                {"short_side", H5T_IEEE_F64LE, &half, "/ @short_side has a value of another kind"}};
+  for (const auto& c : kCases) {
+    const std::string error =
+        hostile_error(file(), [&](hid_t id, hid_t) { replace_attribute(id, "/", c.name, c.type, {}, c.value); });
+    EXPECT_NE(error.find(c.expected), std::string::npos) << error;
+  }
+}
+
 TEST_F(CheckpointRefuses, UnknownObjects) {
   EXPECT_NE(hostile_error(file(), [](hid_t id, hid_t) { add_dataset(id, "evil", H5T_NATIVE_FLOAT, {1}); })
                 .find("/ holds the unknown object \"evil\""),

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "nixie/core/step.h"
+#include "nixie/models/io/checkpoint.h"
 #include "nixie/models/registry.h"
 #include "nixie/optimizers/registry.h"
 #include "nixie/tests/errors.h"
@@ -69,6 +70,19 @@ TEST_F(Save, AModelAlone) {
   EXPECT_NE(error_of(Fault::checkpoint, [&] { load(second.model, second.optimizer, file()); })
                 .find("is of no optimizer, expected adam"),
             std::string::npos);
+}
+
+TEST_F(Save, NumbersThatNoOptimizerHasAreRefused) {
+  Training saved(1), other(2);
+  save(saved.model, saved.optimizer, file());
+  Checkpoint changed = load_checkpoint(file());
+  for (const double step : {-1.0, 0.5, std::nan("")}) {
+    changed.state["shared.step"] = step;
+    save_checkpoint(changed, file());
+    EXPECT_NE(error_of(Fault::checkpoint, [&] { load(other.model, other.optimizer, file()); })
+                  .find("run.h5: /state holds shared.step"),
+              std::string::npos);
+  }
 }
 
 TEST_F(Save, OfAnotherModelChangesNothing) {

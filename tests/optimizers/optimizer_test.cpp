@@ -208,6 +208,24 @@ TEST(Optimizer, StateIsNamedByParameterAndBuffer) {
                                              "fc.weight.exp_avg_sq", "fc.bias.exp_avg", "fc.bias.exp_avg_sq"}));
 }
 
+// What no parameter owns is read from a checkpoint's numbers, which are checked against these.
+TEST(Optimizer, SharedStateHasRangesThatHoldIt) {
+  for (const bool maximize : {false, true}) {
+    Toy toy;
+    const Optimizer optimizer(toy.parameters,
+                              {.schedule = PlateauRate{.maximize = maximize}, .loss_scale = {.scale = 0}});
+    int shared = 0;
+    for (const Variable& v : optimizer.state().all()) {
+      if (!v.name().starts_with("shared.")) continue;
+      ++shared;
+      ASSERT_TRUE(v.range()) << v.name();
+      EXPECT_GE(v.array().item(), v.range()->least) << v.name();
+      EXPECT_LE(v.array().item(), v.range()->most) << v.name();
+    }
+    EXPECT_EQ(shared, 8);
+  }
+}
+
 TEST(Optimizer, LearnsALine) {
   Parameters parameters;
   const Variable slope = parameters.make("slope", {}), offset = parameters.make("offset", {});

@@ -124,6 +124,7 @@ void convert_checkpoint(const std::filesystem::path& in, const std::filesystem::
   check(!std::filesystem::exists(out), out.string(), " is there already; name another file");
   const Checkpoint checkpoint = load_checkpoint(in);
   if (is_checkpoint(out)) return save_checkpoint(checkpoint, out);
+  check_averages(checkpoint, in);
   NamedArrays weights = checkpoint.model;
   for (const auto& [name, average] : checkpoint.ema) weights[name] = average;
   save_safetensors({.arrays = std::move(weights), .metadata = {{"format", "pt"}}}, out);

@@ -45,21 +45,27 @@ std::vector<std::string> kept_rows(const std::filesystem::path& path, const std:
 CsvFile::CsvFile(const std::filesystem::path& path, const std::string& header, std::int64_t step,
                  std::int64_t most_bytes) {
   std::string text = header + "\n";
-  for (std::string& row : kept_rows(path, header, step)) {
+  count(header);
+  for (const std::string& row : kept_rows(path, header, step)) {
     // Rows of that step may have come after the checkpoint; earlier ones stand before it, whatever it counts.
     if (step_of(row) == step && static_cast<std::int64_t>(text.size() + row.size()) >= most_bytes) break;
     text += row + "\n";
-    last_row_ = std::move(row);
+    count(row);
+    last_row_ = row;
   }
-  bytes_ = static_cast<std::int64_t>(text.size());
   write_text(path, text);
   file_.emplace(path);
 }
 
 void CsvFile::append(const std::string& row) {
   file_->append(row + "\n");
-  bytes_ += static_cast<std::int64_t>(row.size()) + 1;
+  count(row);
   last_row_ = row;
+}
+
+void CsvFile::count(const std::string& line) {
+  print_.add(line);
+  bytes_ += static_cast<std::int64_t>(line.size()) + 1;
 }
 
 CsvTable read_csv(const std::filesystem::path& path) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "nixie/apps/trainer/record/append_file.h"
+#include "nixie/data/fingerprint.h"
 
 namespace nixie {
 
@@ -33,9 +34,14 @@ class CsvFile {
   std::int64_t bytes() const { return bytes_; }
   /// The last row, "" where there is none.
   const std::string& last_row() const { return last_row_; }
+  /// Of the header and all rows: the same for equal tables, however many processes wrote them.
+  std::uint64_t checksum() const { return print_.value(); }
 
  private:
+  void count(const std::string& line);
+
   std::string last_row_;
+  Fingerprint print_;
   std::int64_t bytes_ = 0;
   std::optional<AppendFile> file_;
 };

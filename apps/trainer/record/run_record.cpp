@@ -24,10 +24,13 @@ std::vector<std::string> columns_with(const std::vector<std::string>& metrics) {
   return columns;
 }
 
-/// The seconds in the last row of timing.csv.
-double seconds_in(const std::string& row) {
-  const std::size_t at = row.find(',', row.find(',') + 1);
-  return at == std::string::npos ? 0 : std::strtod(row.c_str() + at + 1, nullptr);
+/// The seconds of a row of timing.csv; nothing where the cell holds none.
+std::optional<double> seconds_in(const std::string& cell) {
+  constexpr double kMost = 1e12;  // far longer than any run
+  double seconds = 0;
+  const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), seconds);
+  const bool is_number = error == std::errc{} && end == cell.data() + cell.size();
+  return is_number && seconds >= 0 && seconds <= kMost ? std::optional(seconds) : std::nullopt;
 }
 
 std::string json_value(const std::string& cell) {
@@ -70,10 +73,14 @@ RunRecord::RunRecord(const std::filesystem::path& folder, const std::vector<std:
       metrics_(folder / "metrics.csv", fmt::format("{}", fmt::join(columns_, ",")), step,
                metrics_bytes < 0 ? std::numeric_limits<std::int64_t>::max() : metrics_bytes),
       timing_(folder / "timing.csv", kTimingHeader, step),
-      events_(folder, step),
-      seconds_before_(seconds_in(timing_.last_row())) {
-  const CsvTable metrics_before = read_csv(folder / "metrics.csv");
-  untimed_ = count_untimed(metrics_before, read_csv(folder / "timing.csv"));
+      events_(folder, step) {
+  const CsvTable metrics_before = read_csv(folder / "metrics.csv"), timing_before = read_csv(folder / "timing.csv");
+  untimed_ = count_untimed(metrics_before, timing_before);
+  for (const auto& cells : timing_before.rows) {
+    const std::optional<double> seconds = seconds_in(cells[2]);
+    seconds_before_ = seconds.value_or(seconds_before_);
+    senseless_ += !seconds;
+  }
   write_text(folder / "metrics.jsonl", lines_of(metrics_before));  // rows may have been cut off
   lines_.emplace(folder / "metrics.jsonl");
 }
@@ -107,6 +114,8 @@ void RunRecord::append(const char* split, const Figures& figures, std::vector<Sc
   if (!std::isnan(accuracy)) scalars.push_back({std::string("accuracy/") + split, accuracy});
   events_.append(step, scalars);
 }
+
+std::string RunRecord::metrics_checksum() const { return fmt::format("{:016x}", metrics_.checksum()); }
 
 void RunRecord::sync() {
   metrics_.sync();

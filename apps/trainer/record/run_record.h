@@ -38,6 +38,10 @@ class RunRecord {
   void sync();
   /// The size of metrics.csv.
   std::int64_t metrics_bytes() const { return metrics_.bytes(); }
+  /// Of all that metrics.csv holds, as a checkpoint keeps it.
+  std::string metrics_checksum() const;
+  /// How many rows of timing.csv had no seconds at the start: its next rows go on from the last that had.
+  std::int64_t senseless() const { return senseless_; }
   /// How many rows of training metrics.csv had at the start for which timing.csv had none.
   std::int64_t untimed() const { return untimed_; }
 
@@ -48,8 +52,8 @@ class RunRecord {
   CsvFile metrics_, timing_;
   std::optional<AppendFile> lines_;
   EventFile events_;
-  std::int64_t untimed_ = 0;
-  double seconds_before_;  // of the run's earlier processes
+  std::int64_t untimed_ = 0, senseless_ = 0;
+  double seconds_before_ = 0;  // of the run's earlier processes
 };
 
 /// A row of a table as a JSON object: numbers as they stand, empty cells left out, nan and inf as null.

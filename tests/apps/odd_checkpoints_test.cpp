@@ -1,0 +1,208 @@
+// Checkpoints with a right checksum that no run wrote: one number, array or name of them was changed.
+#include <gmock/gmock.h>
+
+#include "nixie/apps/trainer/trained_model.h"
+#include "nixie/tests/apps/support.h"
+
+namespace nixie {
+namespace {
+
+using namespace nixie::test;
+using testing::HasSubstr;
+
+namespace fs = std::filesystem;
+
+TEST(Resume, NumbersThatNoRunHasAreRefused) {
+  const TempFolder folder;
+  TrainConfig config = small_config();
+  config.steps = 3;
+  train_all(folder.path(), config);
+  const Checkpoint whole = load_checkpoint(folder / "last.h5");
+  const std::int64_t huge = std::int64_t{1} << 62;
+  const struct {
+    const char* name;
+    Checkpoint::Value value;
+    const char* expected;
+  } kCases[] = {{"step", std::int64_t{-1}, "/state holds step -1, expected 0 to "},
+                {"step", huge, "/state holds step 4611686018427387904"},
+                {"logged", std::int64_t{-1}, "/state holds logged -1, expected 0 to 3"},
+                {"logged", std::int64_t{4}, "/state holds logged 4, expected 0 to 3"},
+                {"evaluated", huge, "/state holds evaluated 4611686018427387904, expected 0 to 3"},
+                {"skipped", std::int64_t{-1}, "/state holds skipped -1"},
+                {"roll_backs", std::int64_t{-1}, "/state holds roll_backs -1"},
+                {"roll_backs", std::int64_t{6}, "/state holds roll_backs 6, expected 0 to 5"},
+                {"batch", std::int64_t{99}, "/state holds batch 99, expected 3 at step 3 of 10 an epoch"},
+                {"epoch", std::int64_t{1}, "/state holds epoch 1, expected 0 at step 3 of 10 an epoch"},
+                {"evaluations_since_best", std::int64_t{-9}, "/state holds evaluations_since_best -9"},
+                {"metrics_bytes", std::int64_t{-2}, "/state holds metrics_bytes -2"},
+                {"steps_per_epoch", std::int64_t{0}, "/state holds steps_per_epoch 0"},
+                {"loss_sum", std::nan(""), "/state holds loss_sum nan"},
+                {"accuracy_sum", INFINITY, "/state holds accuracy_sum inf"},
+                {"best_score", std::nan(""), "/state holds best_score nan"},
+                {"best_score", INFINITY, "/state holds best_score inf, expected a finite number"},
+                {"skipped", std::int64_t{4}, "/state holds skipped 4, expected 0 to 0"},
+                {"skipped", 1.0, "/state holds skipped as another kind"},
+                {"train_data", std::int64_t{1}, "/state holds train_data as another kind"},
+                {"best_score", std::int64_t{1}, "/state holds best_score as another kind"},
+                {"best_score", 2.0, "/state holds best_score 2, expected 0 to 1 of accuracy"},
+                {"best_score", -0.5, "/state holds best_score -0.5, expected 0 to 1 of accuracy"},
+                {"loss_sum", 1e300, "/state holds loss_sum 1e+300, expected a finite f32"},
+                {"accuracy_sum", 3.5, "/state holds accuracy_sum 3.5, expected 0 to 0"},
+                {"accuracy_sum", -1.0, "/state holds accuracy_sum -1"},
+                {"train_samples", std::int64_t{-1}, "/state holds train_samples -1"},
+                {"shared.step", std::int64_t{3}, "/state holds shared.step as another kind, expected a whole number"},
+                {"shared.step", std::nan(""), "/state holds shared.step nan, expected a whole number, 0 to 3"},
+                {"shared.step", 3.5, "/state holds shared.step 3.5"},
+                {"shared.step", 1e9, "/state holds shared.step 1000000000"},
+                {"shared.step", -3.0, "/state holds shared.step -3"},
+                {"unheard_of", std::int64_t{1}, "/state holds the unknown \"unheard_of\""}};
+  for (const auto& c : kCases) {
+    Checkpoint changed = whole;
+    changed.state[c.name] = c.value;
+    save_checkpoint(changed, folder / "changed.h5");
+    EXPECT_THAT(error_of(Fault::checkpoint, [&] { Trainer(config).resume(folder / "changed.h5"); }),
+                HasSubstr(c.expected))
+        << c.name;
+  }
+  for (Checkpoint::Values Checkpoint::*part : {&Checkpoint::rng, &Checkpoint::optimizer_options}) {
+    Checkpoint changed = whole;
+    (changed.*part)["unheard_of"] = std::int64_t{1};
+    save_checkpoint(changed, folder / "changed.h5");
+    EXPECT_THAT(error_of(Fault::checkpoint, [&] { Trainer(config).resume(folder / "changed.h5"); }),
+                HasSubstr("holds the unknown \"unheard_of\""));
+  }
+}
+
+// The optimizer's, its loss scale's and its plateau's: the owner of each states what it may be.
+TEST(Resume, SharedNumbersThatNoRunHasAreRefused) {
+  const TempFolder folder;
+  TrainConfig config = small_config();
+  config.precision = "fp16";
+  config.schedule = PlateauRate{.rate = 0.1, .patience = 1, .cooldown = 2};
+  config.steps = 12;
+  config.epochs = 0;
+  train_all(folder.path(), config);
+  const Checkpoint whole = load_checkpoint(folder / "last.h5");
+  EXPECT_NO_THROW(Trainer(config).resume(folder / "last.h5"));
+  const double nan = std::nan("");
+  const struct {
+    const char* name;
+    std::vector<double> values;
+    const char* expected;
+  } kCases[] = {{"loss_scale", {nan, INFINITY, 1e30, 1e-30, 0, -1}, "number, 6.103515625e-05 to 16777216"},
+                {"good_steps", {nan, -5, 0.5, 13, 2000, 1e300}, "whole number, 0 to 12"},
+                {"skipped_steps", {nan, -5, 1.5, 13, 1e10}, "whole number, 0 to 12"},
+                {"step", {nan, -1, 0.5, 13}, "whole number, 0 to 12"},
+                {"plateau_factor", {nan, -1, 2, INFINITY}, "number, 0 to 1"},
+                {"plateau_best", {nan, -INFINITY}, "number, -1.797"},
+                {"plateau_waited", {nan, -1, 0.5, 13}, "whole number, 0 to 12"},
+                {"plateau_cooling", {nan, -1, 0.5, 1e10}, "whole number, 0 to 2147483647"}};
+  for (const auto& c : kCases)
+    for (const double value : c.values) {
+      Checkpoint changed = whole;
+      const std::string name = std::string("shared.") + c.name;
+      ASSERT_TRUE(whole.state.contains(name)) << name;
+      changed.state[name] = value;
+      save_checkpoint(changed, folder / "changed.h5");
+      const std::string error = error_of(Fault::checkpoint, [&] { Trainer(config).resume(folder / "changed.h5"); });
+      EXPECT_THAT(error, HasSubstr("changed.h5: /state holds " + name)) << value;
+      EXPECT_THAT(error, HasSubstr(c.expected)) << value;
+    }
+}
+
+// What a resume refuses, predictions, evaluations and exports refuse as well: all of them by load_trained.
+TEST(Resume, WhatNoRunWritesIsRefusedByAllReaders) {
+  const TempFolder folder, averaged;
+  TrainConfig config = small_config();
+  config.steps = 3;
+  train_all(folder.path(), config);
+  TrainConfig with_ema = config;
+  with_ema.ema = 0.9;
+  train_all(averaged.path(), with_ema);
+  using Change = std::function<void(Checkpoint&)>;
+  const Array three = Array::from(std::vector<float>{1, 2, 3}, {3});
+  const auto as = [](Dtype dtype) {
+    return [dtype](Checkpoint& c) { c.model["5.bias"] = c.model.at("5.bias").to(dtype); };
+  };
+  const struct {
+    bool has_ema;
+    Change change;
+    const char* expected;
+  } kCases[] = {
+      {true, [](Checkpoint& c) { c.ema.erase("5.bias"); }, "/ema has no 5.bias, but averages of other arrays"},
+      {true, [](Checkpoint& c) { c.ema.erase(std::next(c.ema.begin()), c.ema.end()); }, "/ema has no "},
+      {true, [](Checkpoint& c) { c.ema.clear(); }, "/ema is missing, but its configuration has ema 0.9"},
+      {true, [&](Checkpoint& c) { c.ema["zz"] = three; }, "zz (f32 [3]) is unknown to the model"},
+      {true, [](Checkpoint& c) { c.ema["5.bias"] = c.ema.at("5.bias").to(Dtype::f64); }, "5.bias is f64 [10], the"},
+      {false, [](Checkpoint& c) { c.ema = c.model; }, "/ema holds averages, but its configuration has no ema"},
+      {false, as(Dtype::f64), "5.bias is f64 [10], the model has f32 [10]"},
+      {false, as(Dtype::f16), "5.bias is f16 [10], the model has f32 [10]"},
+      {false, [&](Checkpoint& c) { c.model["zz"] = three; }, "zz (f32 [3]) is unknown to the model"},
+      {false, [&](Checkpoint& c) { c.optimizer["zz"]["x"] = three; }, "/optimizer/zz belongs to no parameter"},
+      {false, [](Checkpoint& c) { c.state["foo"] = 1.0; }, "/state holds the unknown \"foo\""},
+      {false, [](Checkpoint& c) { c.state["step"] = std::int64_t{-1}; }, "/state holds step -1"},
+      {false, [](Checkpoint& c) { c.state["step"] = "3"; }, "/state holds step as another kind"},
+      {false, [](Checkpoint& c) { c.rng["seed"] = 7.0; }, "/rng holds seed as no text"},
+      {false, [](Checkpoint& c) { c.mean = {3e38}; }, "its mean holds 3e+38"},
+      {false, [](Checkpoint& c) { c.mean = {0.1}, c.deviation = {1e-40}; }, "its deviation holds 1e-40 for the mean"},
+      {false, [](Checkpoint& c) { c.deviation = {1e-320}; }, "its deviation holds 1e-320"},
+      {false,
+       [](Checkpoint& c) {
+         c.input_shape = {1, 28.5, 28};
+       },
+       "its input_shape holds 28.5, expected whole"},
+      {false,
+       [](Checkpoint& c) {
+         c.input_shape = {1, 28};
+       },
+       "its input_shape has 2 numbers, expected 3"},
+      {false, [](Checkpoint& c) { c.short_side = std::int64_t{1} << 62; }, "its short_side is 4611686018427387904"},
+  };
+  const fs::path file = folder / "changed.h5";
+  for (const auto& [has_ema, change, expected] : kCases) {
+    Checkpoint changed = load_checkpoint((has_ema ? averaged : folder) / "last.h5");
+    change(changed);
+    save_checkpoint(changed, file);
+    for (const auto& read : {std::function<void()>([&, &e = has_ema] { Trainer(e ? with_ema : config).resume(file); }),
+                             std::function<void()>([&] { load_trained(file); })}) {
+      const std::string error = error_of(Fault::checkpoint, read);
+      EXPECT_THAT(error, HasSubstr("changed.h5: "));
+      EXPECT_THAT(error, HasSubstr(expected));
+    }
+  }
+  Checkpoint partial = load_checkpoint(averaged / "last.h5");
+  partial.ema.erase("5.bias");
+  save_checkpoint(partial, file);
+  EXPECT_THAT(error_of(Fault::checkpoint, [&] { first_weights(file); }), HasSubstr("/ema has no 5.bias"));
+}
+
+TEST(Resume, OtherClassesOrSamplesAreRefusedUnlessNamed) {
+  const TempFolder folder;
+  TrainConfig config = small_config();
+  config.steps = 3;
+  train_all(folder.path(), config);
+  const Checkpoint whole = load_checkpoint(folder / "last.h5");
+  const struct {
+    std::function<void(Checkpoint&)> change;
+    const char* expected;
+  } kCases[] = {
+      {[](Checkpoint& c) { std::ranges::reverse(c.class_names); }, "its class names are not those of the data"},
+      {[](Checkpoint& c) { c.class_names.pop_back(); }, "its class names are not those of the data"},
+      {[](Checkpoint& c) { c.class_names.clear(); }, "its class names are not those of the data"},
+      {[](Checkpoint& c) {
+         c.input_shape = {1, 784, 1};
+       },
+       "its samples are [1, 784, 1], those of the data [1, 28, 28]"},
+  };
+  for (const auto& c : kCases) {
+    Checkpoint changed = whole;
+    c.change(changed);
+    save_checkpoint(changed, folder / "changed.h5");
+    const std::string error = error_of(Fault::checkpoint, [&] { Trainer(config).resume(folder / "changed.h5"); });
+    EXPECT_THAT(error, HasSubstr(c.expected));
+    EXPECT_NO_THROW(Trainer(config).resume(folder / "changed.h5", {"data"}));
+  }
+}
+
+}  // namespace
+}  // namespace nixie
