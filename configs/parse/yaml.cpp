@@ -343,7 +343,7 @@ Tree load_yaml(const std::filesystem::path& file, RepeatedKeys repeated) {
   check(stream.good(), file.string(), " cannot be read (", std::strerror(errno), "), expected a YAML file");
   std::string text(kMaxBytes + 1, '\0');  // one byte more tells too long from long enough
   stream.read(text.data(), static_cast<std::streamsize>(text.size()));
-  check(!stream.bad(), file.string(), " cannot be read to its end");
+  if (stream.bad()) fail(Fault::storage, file.string(), " cannot be read to its end; check the disk");
   text.resize(static_cast<std::size_t>(stream.gcount()));
   return parse_yaml(text, file.string(), repeated);
 }

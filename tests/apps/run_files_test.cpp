@@ -68,6 +68,14 @@ TEST(CsvFile, AFaultOfTheDiskCostsNoRows) {
   EXPECT_TRUE(std::filesystem::is_symlink(folder / "t.csv"));
 }
 
+TEST(AppendFile, SaysWhatToDo) {
+  const TempFolder folder;
+  EXPECT_THAT(error_of(Fault::storage, [&] { AppendFile(folder / "none"); }),
+              testing::EndsWith("No such file or directory; check the disk and the permissions, and resume"));
+  EXPECT_THAT(error_of(Fault::storage, [] { AppendFile("/dev/full").append("x"); }),
+              testing::EndsWith("; free some space and resume"));
+}
+
 TEST(CsvFile, ARowIsThereAtOnce) {
   const TempFolder folder;
   CsvFile file(folder / "t.csv", "a,step", 0);

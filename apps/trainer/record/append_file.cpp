@@ -41,8 +41,10 @@ void AppendFile::check_place() const {
 AppendFile::~AppendFile() { ::close(file_); }
 
 void AppendFile::fail_writing(int error, std::size_t bytes) const {
+  const bool is_full = error == ENOSPC || error == EDQUOT;
   fail(Fault::storage, path_.string(), ": cannot be written: ", std::generic_category().message(error),
-       bytes > 0 ? space_text(path_, static_cast<std::int64_t>(bytes)) : "", "; free some space and resume");
+       bytes > 0 ? space_text(path_, static_cast<std::int64_t>(bytes)) : "",
+       is_full ? "; free some space and resume" : "; check the disk and the permissions, and resume");
 }
 
 void AppendFile::append(std::string_view bytes) {
