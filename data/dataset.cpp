@@ -81,6 +81,12 @@ std::int32_t ByteDataset::load(std::int64_t index, const AugmentKey& key, std::s
   return label;
 }
 
+Shape image_shape(const Dataset& dataset) {
+  const Shape sample = dataset.sample_shape();
+  check(sample.rank() == 3, "the dataset's samples are ", sample, ", expected [channels, height, width]");
+  return sample;
+}
+
 std::shared_ptr<const Dataset> joined(std::shared_ptr<const Dataset> first, std::shared_ptr<const Dataset> second) {
   return std::make_shared<Joined>(std::move(first), std::move(second));
 }

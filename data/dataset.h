@@ -85,6 +85,9 @@ class ByteDataset : public Dataset {
   Normalization normalization_;
 };
 
+/// A dataset's sample_shape(). Throws a usage Error unless that is [C, H, W].
+Shape image_shape(const Dataset& dataset);
+
 /// The training and the test half of a dataset, of equal sample shape and classes.
 struct Splits {
   std::shared_ptr<const Dataset> train, test;

@@ -66,6 +66,9 @@ class FolderImages : public ByteDataset {
       for (const std::int64_t number : {std::int64_t{label}, picture.offset, picture.bytes}) print.add(number);
       const std::span<const float> numbers = source_.numbers_of(picture);
       print.add(numbers.data(), numbers.size_bytes());
+      if (!has_masks()) continue;
+      print.add(source_.masks[static_cast<std::size_t>(picture.row)]);
+      print.add(source_.mask_bytes_of(picture));
     }
     fingerprint_ = print.value();
   }

@@ -15,6 +15,7 @@ Loader::Loader(std::shared_ptr<const Dataset> dataset, const LoaderOptions& opti
   check(batch_ > 0, "loader: batch is ", batch_, ", expected at least 1");
   check_fields(options);
   check(dataset_ != nullptr, "loader: there is no dataset");
+  image_shape(*dataset_);
   const Dtype kind = dataset_->target().dtype;
   check(kind == Dtype::i32 || kind == Dtype::f32, "the dataset's targets are ", kind,
         ", expected i32 (classes) or f32 (numbers)");

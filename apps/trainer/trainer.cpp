@@ -24,7 +24,7 @@ LoaderOptions with_batch(LoaderOptions options, std::int64_t batch) {
 
 /// [N, C, H, W] of the training batches.
 Shape input_shape(const Dataset& dataset, std::int64_t batch) {
-  const Shape sample = dataset.sample_shape();
+  const Shape sample = image_shape(dataset);
   return {batch, sample[0], sample[1], sample[2]};
 }
 

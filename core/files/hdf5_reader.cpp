@@ -4,6 +4,7 @@
 #include <hdf5.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <functional>
 #include <numeric>
 #include <system_error>
@@ -85,6 +86,9 @@ void Reader::refuse(const std::string& object, const std::string& what) const {
 
 void Reader::fail_reading(const std::string& object) const {
   const std::string cause = last_error();
+  for (const int error : {EIO, EMFILE, ENFILE, ENOMEM, EACCES, EPERM})  // the file itself may be good
+    if (cause.find(std::generic_category().message(error)) != std::string::npos)
+      fail(Fault::storage, path_.string(), ": ", object, " cannot be read: ", cause, "; check the disk");
   refuse(object, "is damaged" + (cause.empty() ? cause : " (HDF5: " + cause + ")"));
 }
 

@@ -50,7 +50,8 @@ std::vector<std::string> find_damage(const PictureSource& source, const std::vec
     const auto at = static_cast<std::size_t>(i);
     try {
       decode_image(source.read(*pictures[at]), source.path_of(*pictures[at]), 1);
-    } catch (const std::exception& error) {
+    } catch (const Error& error) {
+      if (error.fault() != Fault::data) throw;  // the picture may be good
       damage[at] = error.what();
     }
   });
@@ -99,9 +100,16 @@ std::vector<std::uint8_t> PictureSource::read(const Picture& picture) const {
   return read_part(shards[static_cast<std::size_t>(picture.shard)], picture.offset, picture.bytes);
 }
 
+fs::path PictureSource::mask_path_of(const Picture& picture) const {
+  return folder / masks[static_cast<std::size_t>(picture.row)];
+}
+
+std::vector<std::uint8_t> PictureSource::mask_bytes_of(const Picture& picture) const {
+  return read_file(mask_path_of(picture), kMaxImageFile);
+}
+
 Mask PictureSource::mask_of(const Picture& picture) const {
-  const fs::path file = folder / masks[static_cast<std::size_t>(picture.row)];
-  return decode_mask(read_file(file, kMaxImageFile), file);
+  return decode_mask(mask_bytes_of(picture), mask_path_of(picture));
 }
 
 void take_classes(FolderScan& scan, std::map<std::string, std::vector<Picture>> classes) {

@@ -33,6 +33,8 @@ struct PictureSource {
   std::filesystem::path path_of(const Picture& picture) const;
   /// The bytes of the file. Throws Fault::data.
   std::vector<std::uint8_t> read(const Picture& picture) const;
+  std::filesystem::path mask_path_of(const Picture& picture) const;
+  std::vector<std::uint8_t> mask_bytes_of(const Picture& picture) const;
   Mask mask_of(const Picture& picture) const;
   std::span<const float> numbers_of(const Picture& picture) const {
     return std::span(values).subspan(static_cast<std::size_t>(picture.row * numbers),

@@ -120,11 +120,14 @@ std::vector<std::uint8_t> read_file(const std::filesystem::path& path, std::uint
 }
 
 std::vector<std::uint8_t> read_part(const std::filesystem::path& path, std::int64_t offset, std::int64_t bytes) {
-  const auto fail_reading = [&](const std::string& why) {
-    fail(Fault::data, path.string(), ": cannot be read: ", why, "; check the path and its permissions");
+  // What the system refuses may be a good file: it is no fault of the data.
+  const auto fail_reading = [&](const std::string& why, int error) {
+    const bool is_of_data = error == 0 || error == ENOENT || error == ENOTDIR || error == EISDIR;
+    fail(is_of_data ? Fault::data : Fault::storage, path.string(), ": cannot be read: ", why,
+         "; check the path and its permissions");
   };
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);  // a stream takes as long as decoding a small picture
-  if (file < 0) fail_reading(std::strerror(errno));
+  if (file < 0) fail_reading(std::strerror(errno), errno);
   std::vector<std::uint8_t> content(static_cast<std::size_t>(bytes));
   ssize_t got = 1;
   std::int64_t done = 0;
@@ -137,7 +140,7 @@ std::vector<std::uint8_t> read_part(const std::filesystem::path& path, std::int6
   }
   const int error = errno;
   ::close(file);
-  if (done < bytes) fail_reading(got < 0 ? std::strerror(error) : "it ends early");
+  if (done < bytes) fail_reading(got < 0 ? std::strerror(error) : "it ends early", got < 0 ? error : 0);
   return content;
 }
 

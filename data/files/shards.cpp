@@ -39,7 +39,8 @@ std::pair<std::string, std::string> split_name(const std::string& name) {
 
 /// A file of a system, or one in its folder.
 bool is_left_out(const fs::path& name) {
-  return std::any_of(name.begin(), name.end(), [](const fs::path& part) { return part != "." && part != ".." && is_hidden(part); });
+  return std::any_of(name.begin(), name.end(),
+                     [](const fs::path& part) { return part != "." && part != ".." && is_hidden(part); });
 }
 
 class ShardReader {

@@ -41,8 +41,7 @@ class Source {
       : Source(path, ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
     struct stat info {};
     const bool is_open = file_ >= 0 && ::fstat(file_, &info) == 0;
-    if (!is_open)
-      refuse("cannot be opened: " + std::generic_category().message(errno), "give the path of a checkpoint");
+    if (!is_open) fail_reading("cannot be opened", errno);
     if (!S_ISREG(info.st_mode)) refuse("is no file", "give the path of a checkpoint");
     bytes_ = info.st_size;
   }
@@ -59,11 +58,17 @@ class Source {
     while (done < bytes) {
       const ssize_t count = ::read(file_, static_cast<char*>(buffer) + done, bytes - done);
       if (count < 0 && errno == EINTR) continue;
-      if (count < 0) refuse("cannot be read: " + std::generic_category().message(errno), "check the disk");
+      if (count < 0) fail_reading("cannot be read", errno);
       if (count == 0) break;
       done += static_cast<std::size_t>(count);
     }
     return done;
+  }
+  /// What the system refuses may be a good file, in whose place no other is taken: no fault of the checkpoint.
+  [[noreturn]] void fail_reading(const char* what, int error) const {
+    const std::string why = std::string(what) + ": " + std::generic_category().message(error);
+    if (error == ENOENT || error == ENOTDIR) refuse(why, "give the path of a checkpoint");
+    fail(Fault::storage, path_.string(), " ", why, "; check the disk and the permissions, or name another checkpoint");
   }
   [[noreturn]] void refuse(const std::string& what, const char* remedy = "use another or an older checkpoint") const {
     fail(Fault::checkpoint, path_.string(), " ", what, "; ", remedy);

@@ -271,9 +271,9 @@ TEST(Loader, AnErrorComesOutOfNextInItsPlace) {
 /// Labels that a dataset must not give.
 class Labels final : public Dataset {
  public:
-  explicit Labels(std::int32_t label) : label_(label) {}
+  explicit Labels(std::int32_t label, Shape sample = {1, 1, 1}) : label_(label), sample_(std::move(sample)) {}
   std::int64_t size() const override { return 12; }
-  Shape sample_shape() const override { return {1, 1, 1}; }
+  Shape sample_shape() const override { return sample_; }
   const std::vector<std::string>& class_names() const override { return names_; }
   std::int32_t load(std::int64_t index, const AugmentKey&, std::span<float>) const override {
     return index == 9 ? label_ : 2;
@@ -281,8 +281,18 @@ class Labels final : public Dataset {
 
  private:
   std::int32_t label_;
+  Shape sample_;
   std::vector<std::string> names_{"a", "b", "c"};
 };
+
+// A loader that dropped an axis would hand out less memory than such a class fills.
+TEST(Loader, SamplesAreImages) {
+  for (const Shape& sample : {Shape{}, Shape{4}, Shape{2, 2}, Shape{1, 2, 2, 8}})
+    EXPECT_NE(error_of([&] {
+                Loader(std::make_shared<Labels>(0, sample), LoaderOptions{.batch = 4}, 0, true);
+              }).find("expected [channels, height, width]"),
+              std::string::npos);
+}
 
 TEST(Loader, RefusesLabelsThatNameNoClass) {
   for (const std::int32_t label : {3, 7, -1, std::numeric_limits<std::int32_t>::min()}) {

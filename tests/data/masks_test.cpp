@@ -72,6 +72,27 @@ class MasksTest : public testing::Test {
   std::string table_ = "picture,mask\n";
 };
 
+// A resumed run tells by it whether its targets are still the same.
+TEST_F(MasksTest, ArePartOfTheFingerprint) {
+  Bytes classes(8 * 8);
+  for (int i = 0; i < 4; ++i) {
+    classes[0] = static_cast<std::uint8_t>(i);
+    write_pair(std::to_string(i), 8, 8, classes);
+  }
+  const auto fingerprint = [&] {
+    return ImageFolder{.path = table(), .crop = 8, .resize = 8, .holdout = 0.25f}.open().train->fingerprint();
+  };
+  const std::uint64_t before = fingerprint();
+  EXPECT_EQ(fingerprint(), before);
+  const std::string lines = table_;
+  table_ = "picture,mask\n";
+  for (int i = 0; i < 4; ++i) table_ += fmt::format("x/{}.png,masks/{}.png\n", i, 3 - i);
+  EXPECT_NE(fingerprint(), before) << "other masks";
+  table_ = lines;
+  for (int i = 0; i < 3; ++i) write_file(folder_ / fmt::format("masks/{}.png", i), palette_png(classes, 8, 8, 13));
+  EXPECT_NE(fingerprint(), before) << "other pixels";
+}
+
 TEST_F(MasksTest, MoveWithTheirPictures) {
   for (int i = 0; i < 6; ++i) {
     Bytes classes(10 * 8);

@@ -156,6 +156,25 @@ TEST_F(Reliability, KilledAtEveryCallTheRunGoesOnLong) { disturb({"kill"}, 1'000
 TEST_F(Reliability, AResumeKilledAtACallLosesNoKeptCheckpoint) { kill_resumed(6); }
 TEST_F(Reliability, AResumeKilledAtEveryCallLosesNoKeptCheckpointLong) { kill_resumed(1'000'000); }
 
+// A good file that cannot be read for a moment is no damaged one, in whose place an older one would be taken.
+TEST_F(Reliability, ACheckpointThatTheSystemCannotReadStays) {
+  const std::filesystem::path run_folder = folder_ / "broken";
+  for (const int error : {EIO, EMFILE, ENOMEM})
+    for (const long at : {1, 2, 4, 6, 8}) {
+      const std::string what = fmt::format("{} at read {}", std::strerror(error), at);
+      std::filesystem::copy(folder_ / "whole", run_folder, std::filesystem::copy_options::recursive);
+      auto environment = fault(run_folder / "last.h5", at, std::to_string(error));
+      environment["NIXIE_FAULT_CALLS"] = "reads";
+      const int code = run(run_folder, environment);
+      EXPECT_TRUE(code == 8 || code == 0) << what << ": " << code << text_of(file("log"));
+      EXPECT_TRUE(text_of(run_folder / "last.h5") == text_of(folder_ / "whole" / "last.h5")) << what;
+      if (code == 0) {
+        EXPECT_THAT(text_of(file("log")), testing::Not(testing::HasSubstr("last.h5"))) << what;
+      }
+      expect_recovery(run_folder, what);
+    }
+}
+
 const std::vector<std::string> kErrors = {std::to_string(ENOSPC), std::to_string(EIO), std::to_string(EMFILE), "short"};
 TEST_F(Reliability, AFailingCallEndsTheRunAndLosesNothing) { disturb(kErrors, 12); }
 TEST_F(Reliability, EveryFailingCallEndsTheRunAndLosesNothingLong) { disturb(kErrors, 1'000'000); }
