@@ -154,7 +154,8 @@ static void copy_durably(const std::filesystem::path& file, const std::filesyste
 
 void link_durably(const std::filesystem::path& file, const std::filesystem::path& path) {
   const auto fail_linking = [&](const char* what, int error) {
-    fail(Fault::storage, path.string(), " ", what, ": ", message(error), "; ", file.string(), " is untouched");
+    fail(Fault::storage, path.string(), " ", what, ": ", message(error), "; check the disk and the permissions, ",
+         file.string(), " is untouched");
   };
   std::error_code ignored;
   if (std::filesystem::equivalent(file, path, ignored)) return;  // a rename would leave both names

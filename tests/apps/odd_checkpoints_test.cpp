@@ -12,10 +12,15 @@ using testing::HasSubstr;
 
 namespace fs = std::filesystem;
 
-TEST(Resume, NumbersThatNoRunHasAreRefused) {
-  const TempFolder folder;
+TrainConfig three_steps() {
   TrainConfig config = small_config();
   config.steps = 3;
+  return config;
+}
+
+TEST(Resume, NumbersThatNoRunHasAreRefused) {
+  const TempFolder folder;
+  const TrainConfig config = three_steps();
   train_all(folder.path(), config);
   const Checkpoint whole = load_checkpoint(folder / "last.h5");
   const std::int64_t huge = std::int64_t{1} << 62;
@@ -178,8 +183,7 @@ TEST(Resume, WhatNoRunWritesIsRefusedByAllReaders) {
 
 TEST(Resume, OtherClassesOrSamplesAreRefusedUnlessNamed) {
   const TempFolder folder;
-  TrainConfig config = small_config();
-  config.steps = 3;
+  const TrainConfig config = three_steps();
   train_all(folder.path(), config);
   const Checkpoint whole = load_checkpoint(folder / "last.h5");
   const struct {
