@@ -74,10 +74,14 @@ Tensor weighted_mean(const Tensor& x, const Tensor& weights) {
 }
 
 Tensor CrossEntropy::operator()(const Tensor& output, const Tensor& target, const Tensor& weights) const {
-  const Tensor of_label = sum(where(label_mask(output, target), output, 0.0), {1});
-  Tensor expected = of_label;
-  if (label_smoothing != 0) expected = (1 - label_smoothing) * of_label + label_smoothing * mean(output, {1});
-  Tensor losses = logsumexp(output, {1}) - expected;
+  const auto of_label = [mask = label_mask(output, target)](const Tensor& x) { return sum(where(mask, x, 0.0), {1}); };
+  Tensor losses;
+  if (label_smoothing == 0) {
+    losses = logsumexp(output, {1}) - of_label(output);
+  } else {
+    const Tensor log_p = log_softmax(output, {1});  // the mean of large logits themselves may overflow
+    losses = -((1 - label_smoothing) * of_label(log_p) + label_smoothing * mean(log_p, {1}));
+  }
   if (!class_weights.empty()) {
     check(static_cast<std::int64_t>(class_weights.size()) == output.shape()[1], class_weights.size(),
           " class weights, the output has ", output.shape()[1], " classes; give one for each");
@@ -87,7 +91,7 @@ Tensor CrossEntropy::operator()(const Tensor& output, const Tensor& target, cons
     check(*std::max_element(numbers.begin(), numbers.end()) > 0,
           "all class weights are 0, so nothing is learnt; give a number above 0 to the classes that count");
     const Tensor of_class = broadcast_to(Tensor(Array::from(numbers, Shape(row))), output.shape());
-    losses = losses * sum(where(label_mask(output, target), of_class, 0.0), {1});
+    losses = losses * of_label(of_class);
   }
   return mean_over_labels(losses, output, target, ignore_index, weights);
 }
@@ -100,9 +104,20 @@ Tensor MeanSquared::operator()(const Tensor& output, const Tensor& target, const
   return weighted_mean(square(output - full_target(output, target)), weights);
 }
 
+namespace {
+
+// |difference| up to where a parabola becomes a line, and what is beyond: the square of all of it may be infinite, and
+// an infinity in the branch that is not taken makes the gradient NaN.
+std::pair<Tensor, Tensor> parts_of_distance(const Tensor& difference, double bend) {
+  const Tensor distance = abs(difference), parabola = minimum(distance, bend);
+  return {parabola, distance - parabola};
+}
+
+}  // namespace
+
 Tensor SmoothL1::operator()(const Tensor& output, const Tensor& target, const Tensor& weights) const {
-  const Tensor d = abs(output - full_target(output, target));
-  return weighted_mean(where(d < beta, square(d) * (0.5 / beta), d - 0.5 * beta), weights);
+  const auto [parabola, line] = parts_of_distance(output - full_target(output, target), beta);
+  return weighted_mean(square(parabola) * (0.5 / beta) + line, weights);
 }
 
 Tensor SquaredHinge::operator()(const Tensor& output, const Tensor& target, const Tensor& weights) const {
@@ -114,8 +129,8 @@ Tensor Hinge::operator()(const Tensor& output, const Tensor& target, const Tenso
 }
 
 Tensor Huber::operator()(const Tensor& output, const Tensor& target, const Tensor& weights) const {
-  const Tensor d = abs(output - full_target(output, target));
-  return weighted_mean(where(d < delta, 0.5 * square(d), delta * (d - 0.5 * delta)), weights);
+  const auto [parabola, line] = parts_of_distance(output - full_target(output, target), delta);
+  return weighted_mean(0.5 * square(parabola) + delta * line, weights);
 }
 
 Tensor Focal::operator()(const Tensor& output, const Tensor& target, const Tensor& weights) const {
@@ -126,9 +141,18 @@ Tensor Focal::operator()(const Tensor& output, const Tensor& target, const Tenso
   return mean_over_labels(losses, output, target, ignore_index, weights);
 }
 
+namespace {
+
+// Targets in the output's shape, in f64 if the output is and else in f32.
+Tensor distribution(const Tensor& output, const Tensor& target) {
+  return cast(full_target(output, target), output.dtype() == Dtype::f64 ? Dtype::f64 : Dtype::f32);
+}
+
+}  // namespace
+
 Tensor Dice::operator()(const Tensor& output, const Tensor& target, const Tensor& weights) const {
   check(output.rank() >= 2, "output is ", output.shape(), ", expected [N, classes, ...]");
-  const Tensor p = softmax(output, {1}), t = cast(full_target(output, target), Dtype::f32);
+  const Tensor p = softmax(output, {1}), t = distribution(output, target);
   Axes positions = all_axes(output.shape());
   positions.erase(positions.begin(), positions.begin() + 2);
   const auto total = [&](const Tensor& x) { return positions.empty() ? x : sum(x, positions); };
@@ -137,7 +161,7 @@ Tensor Dice::operator()(const Tensor& output, const Tensor& target, const Tensor
 
 Tensor KlDivergence::operator()(const Tensor& output, const Tensor& target, const Tensor& weights) const {
   check(output.rank() >= 2, "output is ", output.shape(), ", expected [N, classes, ...]");
-  const Tensor t = cast(full_target(output, target), Dtype::f32), some = t > 0;
+  const Tensor t = distribution(output, target), some = t > 0;
   const Tensor own = where(some, t * log(where(some, t, 1.0)), 0.0);  // t log t is 0 at 0
   return weighted_mean(sum(own - t * log_softmax(output, {1}), {1}), weights);
 }

@@ -36,7 +36,9 @@ const Elementwise div_op{"div", [](auto a, auto b) { return a / b; },
 const Elementwise pow_op{"pow",
                          [](auto a, auto b) { return pow(a, b); },
                          [](T g, T y, T a, T b) {
-                           return Gradients{g * b * pow(a, b - 1), g * y * log(a)};
+                           // 0^b is constant for b > 0, where log(0) would make NaN of it.
+                           const Tensor of_log = where(logical_and(a == 0, b >= 0), 1.0, a);
+                           return Gradients{g * b * pow(a, b - 1), g * y * log(of_log)};
                          },
                          {.domain = kPositive}};
 const Elementwise fmod_op{"fmod",

@@ -203,6 +203,20 @@ TEST(Elementwise, SpecialValues) {
   expect_values(log(small), {std::log(5e-324), std::log(1e-310), std::log(2.3e-308)}, 1e-12);
 }
 
+// 0^b is constant for b > 0; PyTorch takes 0 at b = 0, too.
+TEST(Elementwise, PowersOfZeroHaveAGradientInTheirExponent) {
+  const auto slope_of = [](const Tensor& base, const Tensor& exponent) {
+    return gradients(sum(pow(base, exponent)), {exponent})[0];
+  };
+  const Tensor base = Array::from(std::vector<double>{0, 0, 0, -0.0, 2}, {5}),
+               exponent = Array::from(std::vector<double>{2, 0.5, 0, 3, 3}, {5});
+  const Tensor slope = slope_of(base, exponent);
+  expect_values(slope, {0, 0, 0, 0, 8 * std::log(2.0)}, 1e-12);
+  expect_values(gradients(sum(slope), {exponent})[0], {0, 0, 0, 0, 8 * std::pow(std::log(2.0), 2)}, 1e-12);
+  const Tensor zero = Array::from(std::vector<double>{0}, {1}), below = Array::from(std::vector<double>{-1}, {1});
+  expect_values(slope_of(zero, below), {-INFINITY}, 0);
+}
+
 TEST(Elementwise, TwiceDifferentiable) {
   expect_gradients([](const std::vector<Tensor>& x) { return gradients(sum(sigmoid(x[0]) * square(x[0])), x)[0]; },
                    {random_array({5}, -2, 2, 3)});

@@ -229,6 +229,42 @@ TEST(Losses, StayFiniteForLargeLogits) {
   EXPECT_NEAR(found[1].item(), (2e4 + std::log(2.0) + std::log1p(std::exp(3.0))) / 6, 1e-2);
 }
 
+// A sum or a square on the way would be infinite in f32, and what is infinite times a slope of 0 NaN.
+TEST(Losses, HaveGradientsForHugeValues) {
+  constexpr double kHuge = 3e38;
+  const struct {
+    AnyLoss loss;
+    std::vector<double> output, target;
+    double value;
+    std::vector<double> gradient;
+  } cases[] = {
+      {SmoothL1{}, {kHuge, 0}, {0, 0.5}, kHuge / 2, {0.5, -0.25}},
+      {SmoothL1{.beta = 0.5}, {kHuge, 1}, {-kHuge, 1}, INFINITY, {0.5, 0}},
+      {Huber{}, {0, 0}, {kHuge, 0.5}, kHuge / 2, {-0.5, -0.25}},
+      {Huber{.delta = 0.25}, {INFINITY, 0}, {0, 0.125}, INFINITY, {0.125, -0.0625}},
+      {CrossEntropy{.label_smoothing = 0.5}, {kHuge, kHuge}, {0}, std::log(2.0), {-0.25, 0.25}},
+  };
+  for (const auto& c : cases) {
+    SCOPED_TRACE(c.loss.text());
+    const Tensor x = Array::from(c.output, {1, 2}).to(Dtype::f32);
+    const Array target =
+        c.target.size() == 1 ? Array::from(c.target, {1}).to(Dtype::i32) : Array::from(c.target, {1, 2}).to(Dtype::f32);
+    const Tensor loss = c.loss(x, target);
+    const std::vector<Tensor> found = evaluate({loss, gradients(loss, {x})[0]}, test_backend());
+    EXPECT_THAT(found[0].item() / c.value, testing::AnyOf(testing::DoubleNear(1, 1e-6), testing::IsNan()));
+    EXPECT_EQ(std::isinf(found[0].item()), std::isinf(c.value));
+    expect_close(found[1].to_vector<double>(), c.gradient, 1e-6, "gradient");
+  }
+}
+
+// Targets of doubles are not rounded to f32 on the way: there is no divergence from themselves.
+TEST(Losses, OfDoublesHaveTheirDigits) {
+  const Tensor target = Array::from(std::vector<double>{1.0 / 3, 2.0 / 3}, {1, 2});
+  EXPECT_LT(std::abs(evaluate(KlDivergence{}(log(target), target), test_backend()).item()), 1e-15);
+  // With p = t each class has 1 - 2 t^2 / 2 t = 1 - t.
+  EXPECT_NEAR(evaluate(Dice{.smooth = 0}(log(target), target), test_backend()).item(), 0.5, 1e-15);
+}
+
 TEST(Losses, SayWhatDoesNotFit) {
   const Tensor x = zeros({4, 3});
   EXPECT_EQ(error_of([&] {
