@@ -51,6 +51,13 @@ auto with_memory_for(const std::string& name, Dtype dtype, const Shape& shape, T
   fail(Fault::memory, name, " ", dtype, " ", shape, ": ", error.what());
 }
 
+// Variables outlive a step. Their memory is taken first, so that a plan that does not fit knows what is left for it.
+void store_variables(const Graph& graph, Backend& backend) {
+  for (const Tensor& leaf : leaves_of(graph))
+    if (const auto& variable = std::get<Input>(leaf.node().op).variable) variable->on(backend);
+  for (const Trace::Set& set : graph.sets) set.variable->on(backend);
+}
+
 // Stored values a plan writes: reused by the next run unless somebody still holds what the last one gave.
 class Results {
  public:
@@ -182,24 +189,26 @@ Step::Traced& Step::traced(const std::map<std::string, Tensor>& inputs) {
   return *cache_.emplace(key, std::move(made)).first->second;
 }
 
+void Step::compile(Traced& step) {
+  const Graph graph = rewrite(step.graph, fusion_);
+  step.plan = plan_of(graph, backend_, fusion_);
+  step.executable = backend_.compile(step.plan);
+  std::map<const VariableState*, bool> is_read;
+  for (const Trace::Set& set : graph.sets) is_read[set.variable.get()] = false;
+  for (const Tensor& leaf : leaves_of(graph)) {
+    const auto set = is_read.find(input_of(leaf).variable.get());
+    if (set != is_read.end()) set->second = true;
+    step.leaves.push_back({leaf, set != is_read.end()});
+  }
+  for (const Trace::Set& set : graph.sets) {
+    step.set.push_back(set.variable);
+    if (!is_read.at(set.variable.get())) step.set_unread.push_back(set.variable);
+  }
+}
+
 Step::Traced& Step::compiled(const std::map<std::string, Tensor>& inputs) {
   Traced& step = traced(inputs);
-  if (!step.executable) {
-    const Graph graph = rewrite(step.graph, fusion_);
-    step.plan = plan_of(graph, backend_, fusion_);
-    step.executable = backend_.compile(step.plan);
-    std::map<const VariableState*, bool> is_read;
-    for (const Trace::Set& set : graph.sets) is_read[set.variable.get()] = false;
-    for (const Tensor& leaf : leaves_of(graph)) {
-      const auto set = is_read.find(input_of(leaf).variable.get());
-      if (set != is_read.end()) set->second = true;
-      step.leaves.push_back({leaf, set != is_read.end()});
-    }
-    for (const Trace::Set& set : graph.sets) {
-      step.set.push_back(set.variable);
-      if (!is_read.at(set.variable.get())) step.set_unread.push_back(set.variable);
-    }
-  }
+  if (!step.executable) compile(step);
   return step;
 }
 
@@ -210,16 +219,18 @@ std::vector<std::string> Step::algorithms(const std::map<std::string, Tensor>& i
 }
 
 Outputs Step::operator()(const std::map<std::string, Tensor>& inputs) {
-  Traced& step = compiled(inputs);
+  Traced& step = traced(inputs);
+  if (!step.executable) {
+    store_variables(step.graph, backend_);
+    compile(step);
+  }
   std::map<std::string, std::shared_ptr<Storage>> given;
   for (const auto& [name, value] : inputs) Given(name, value).bind(given);
   std::vector<std::shared_ptr<Buffer>> externals;
   const auto take = [&](const std::string& name, Dtype dtype, const Shape& shape, auto&& buffer) {
     externals.push_back(with_memory_for(name, dtype, shape, buffer));
   };
-  const auto take_variable = [&](VariableState& variable) {
-    take(variable.name, variable.dtype, variable.shape, [&] { return variable.stored()->on(backend_); });
-  };
+  const auto take_variable = [&](VariableState& variable) { externals.push_back(variable.on(backend_)); };
   for (const auto& [leaf, is_set] : step.leaves) {
     const Input& input = input_of(leaf);
     if (input.variable) {

@@ -64,6 +64,7 @@ class Step {
  private:
   struct Traced;
   Traced& traced(const std::map<std::string, Tensor>& inputs);
+  void compile(Traced& step);
   Traced& compiled(const std::map<std::string, Tensor>& inputs);
   Backend& backend_;
   Body body_;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <utility>
 
 #include "nixie/core/base/error.h"
 #include "nixie/core/base/one_line.h"
@@ -58,6 +59,7 @@ void Watchdog::enter(const char* activity) {
 
 void Watchdog::mark() {
   const std::lock_guard lock(mutex_);
+  if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
   const Clock::time_point now = Clock::now();
   if (last_.size() < kKept) last_.emplace_back();
   last_[count_++ % kKept] = now - marked_;
@@ -79,11 +81,17 @@ void Watchdog::watch(const std::stop_token& stop) {
     const Clock::duration pause = Clock::now() - marked_, allowed = limit();
     if (is_told_ || pause < allowed || stop.stop_requested()) continue;
     is_told_ = true;
-    const std::string text = fmt::format("no step for {:.0f} s, 10 times the usual or more: the run {}{}",
-                                         seconds(pause), activity_, thread_text());
-    lock.unlock();
-    tell_(text);
-    lock.lock();
+    std::exception_ptr failure;
+    try {
+      const std::string text = fmt::format("no step for {:.0f} s, 10 times the usual or more: the run {}{}",
+                                           seconds(pause), activity_, thread_text());
+      lock.unlock();
+      tell_(text);
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    if (!lock) lock.lock();
+    failure_ = failure;
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <exception>
 #include <functional>
 #include <mutex>
 #include <string>
@@ -17,6 +18,7 @@ class Watchdog {
 
   /// Once nothing was marked for 10 times the median time between marks, and for `least` at least, `tell` gets a text
   /// of a line for the run and one for each thread, from a thread of the watchdog's own. Once for each such pause.
+  /// What `tell` throws the next `mark` throws.
   explicit Watchdog(std::function<void(const std::string&)> tell, Clock::duration least = std::chrono::seconds(30));
 
   /// What the run does now; it shows in the text.
@@ -37,6 +39,7 @@ class Watchdog {
   bool is_told_ = false;
   std::vector<Clock::duration> last_;  // a ring of the times between marks
   std::size_t count_ = 0;
+  std::exception_ptr failure_;  // of `tell`
   std::vector<std::jthread> thread_;
 };
 

@@ -5,6 +5,7 @@
 #include <hdf5.h>
 
 #include <memory>
+#include <new>
 #include <string_view>
 #include <type_traits>
 #include <vector>
@@ -43,7 +44,12 @@ Quiet::Quiet() {
   // takes them, since large ones come from elsewhere.
   constexpr std::size_t kPieces = 256, kPiece = 64 << 10;
   std::vector<std::unique_ptr<char[]>> pieces(kPieces);
-  for (auto& piece : pieces) piece = std::make_unique_for_overwrite<char[]>(kPiece);
+  for (auto& piece : pieces) {
+    piece.reset(new (std::nothrow) char[kPiece]);
+    if (!piece)
+      fail(Fault::memory, "out of memory: HDF5 takes ", (kPieces * kPiece) >> 20,
+           " MiB beside what it reads and writes");
+  }
   pieces.clear();
   // Damaged files leave HDF5 1.10 in a state that its cleanup at exit cannot unwind, and all our files are closed
   // anyway.

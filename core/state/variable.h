@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "nixie/core/base/error.h"
 #include "nixie/core/base/init.h"
 #include "nixie/core/graph/storage.h"
 #include "nixie/core/graph/tensor.h"
@@ -18,6 +19,12 @@ namespace nixie {
 struct NumberRange {
   double least = 0, most = 0;
   bool counts_steps = false;  ///< it is never more than the steps done
+};
+
+/// There is no memory for a Variable: a weight, or what an optimizer keeps. Fault::memory, but no smaller batch helps.
+class NoMemoryForVariable final : public Error {
+ public:
+  explicit NoMemoryForVariable(std::string line) : Error(Fault::memory, std::move(line)) {}
 };
 
 /// The state of a Variable, shared by its copies and by the Steps that use it.
@@ -33,8 +40,10 @@ struct VariableState {
   std::shared_ptr<VariableState> master = {};  ///< of a shadow: the Variable that it copies
   std::uint64_t made_from = 0;                 ///< of a shadow: the master's Storage::version
   std::optional<NumberRange> range = {};       ///< of what Parameters::number makes
-  /// The storage, made on first use; a shadow's is updated first.
+  /// The storage, made on first use; a shadow's is updated first. Throws NoMemoryForVariable.
   const std::shared_ptr<Storage>& stored();
+  /// Its memory on a backend (Storage::on). Throws NoMemoryForVariable.
+  std::shared_ptr<Buffer> on(Backend& backend);
 };
 
 /// The copy of a Variable in another type that Steps read in its place and write beside it (core/passes/precision.h).

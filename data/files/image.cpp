@@ -21,6 +21,14 @@ constexpr std::int64_t kFreePixels = 16 << 20, kMaxPixels = 64 << 20, kPixelsPer
   fail(Fault::data, file.string(), ": ", kind, ": ", reason, "; replace or remove the file");
 }
 
+/// What a decoder says of a file. Where it found no memory only its words tell ("Insufficient memory", "Memory
+/// allocation failure"), and the file may be good.
+[[noreturn]] void fail_decoding(const std::filesystem::path& file, std::string_view format, std::string_view reason) {
+  if (reason.find("emory") != std::string_view::npos)
+    fail(Fault::memory, file.string(), ": out of memory while the ", format, " is decoded: ", reason);
+  fail_image(file, fmt::format("damaged {}", format), reason);
+}
+
 void check_size(std::int64_t width, std::int64_t height, std::size_t bytes, const std::filesystem::path& file,
                 std::string_view kind) {
   const std::int64_t limit = std::clamp(static_cast<std::int64_t>(bytes) * kPixelsPerByte, kFreePixels, kMaxPixels);
@@ -56,7 +64,7 @@ JpegHeader read_jpeg_header(tjhandle jpeg, std::span<const std::uint8_t> bytes, 
   if (tjDecompressHeader3(jpeg, bytes.data(), bytes.size(), &header.width, &header.height, &subsampling,
                           &header.colorspace) &&
       is_damage(jpeg))
-    fail_image(file, "damaged JPEG", tjGetErrorStr2(jpeg));
+    fail_decoding(file, "JPEG", tjGetErrorStr2(jpeg));
   if (header.width == 0) fail_image(file, "damaged JPEG", "no image in it");  // tables alone are no error to libjpeg
   check_size(header.width, header.height, bytes.size(), file, "JPEG");
   return header;
@@ -80,7 +88,7 @@ void decode_jpeg(std::span<const std::uint8_t> bytes, const std::filesystem::pat
   if (tjDecompress2(jpeg, bytes.data(), bytes.size(), pixels.data(), static_cast<int>(image.width), 0,
                     static_cast<int>(image.height), is_cmyk ? TJPF_CMYK : TJPF_RGB, TJFLAG_LIMITSCANS) &&
       is_damage(jpeg))
-    fail_image(file, "damaged JPEG", tjGetErrorStr2(jpeg));
+    fail_decoding(file, "JPEG", tjGetErrorStr2(jpeg));
   if (is_cmyk) {
     for (std::size_t from = 0, to = 0; from < pixels.size(); from += 4)
       for (std::size_t c = 0; c < 3; ++c)
@@ -94,7 +102,7 @@ using PngReader = std::unique_ptr<png_image, void (*)(png_image*)>;
 PngReader read_png_header(png_image& png, std::span<const std::uint8_t> bytes, const std::filesystem::path& file) {
   png.version = PNG_IMAGE_VERSION;
   PngReader release(&png, [](png_image* p) { png_image_free(p); });
-  if (!png_image_begin_read_from_memory(&png, bytes.data(), bytes.size())) fail_image(file, "damaged PNG", png.message);
+  if (!png_image_begin_read_from_memory(&png, bytes.data(), bytes.size())) fail_decoding(file, "PNG", png.message);
   check_size(png.width, png.height, bytes.size(), file, "PNG");
   // 16 bits without a gamma are as bright as 8; libpng would take them as linear.
   png.flags |= PNG_IMAGE_FLAG_16BIT_sRGB;
@@ -109,7 +117,7 @@ void decode_png(std::span<const std::uint8_t> bytes, const std::filesystem::path
   image.height = png.height;
   image.rgb.resize(PNG_IMAGE_SIZE(png));
   const png_color white{255, 255, 255};
-  if (!png_image_finish_read(&png, &white, image.rgb.data(), 0, nullptr)) fail_image(file, "damaged PNG", png.message);
+  if (!png_image_finish_read(&png, &white, image.rgb.data(), 0, nullptr)) fail_decoding(file, "PNG", png.message);
 }
 
 bool begins_with(std::span<const std::uint8_t> bytes, std::string_view magic) {
@@ -155,7 +163,7 @@ Mask decode_mask(std::span<const std::uint8_t> bytes, const std::filesystem::pat
   std::array<std::uint8_t, 256 * 3> palette{};
   const png_color white{255, 255, 255};
   if (!png_image_finish_read(&png, &white, mask.classes.data(), 0, palette.data()))
-    fail_image(file, "damaged PNG", png.message);
+    fail_decoding(file, "PNG", png.message);
   return mask;
 }
 

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <mutex>
 
 #include "nixie/apps/trainer/progress.h"
@@ -169,6 +170,27 @@ TEST(Watchdog, TellsOncePerPauseWhatTheThreadsDo) {
   watchdog.mark();
   for (int wait = 0; wait < 200 && count() == 1; ++wait) std::this_thread::sleep_for(20ms);
   EXPECT_EQ(count(), 2u);
+}
+
+// What it tells goes to files, too.
+TEST(Watchdog, AFailureToTellReachesTheRun) {
+  using namespace std::chrono_literals;
+  std::atomic<bool> is_told = false;
+  Watchdog watchdog(
+      [&](const std::string&) {
+        is_told = true;
+        fail(Fault::storage, "no space");
+      },
+      20ms);
+  for (int i = 0; i < 5; ++i) watchdog.mark();
+  for (int wait = 0; wait < 500 && !is_told; ++wait) std::this_thread::sleep_for(10ms);
+  std::string failure;
+  for (int wait = 0; wait < 500 && failure.empty(); ++wait, std::this_thread::sleep_for(1ms)) try {
+      watchdog.mark();
+    } catch (const Error& error) {
+      failure = error.what();
+    }
+  EXPECT_EQ(failure, "no space");
 }
 
 class Refuses final : public Callback {

@@ -7,6 +7,7 @@
 #include "nixie/core/ops/ops.h"
 #include "nixie/core/state/autograd.h"
 #include "nixie/core/step.h"
+#include "nixie/tests/test_backend.h"
 
 namespace nixie {
 namespace {
@@ -73,6 +74,20 @@ TEST(MemoryReport, WithoutInputsNoBatchIsNamed) {
       "cpu", plan, [](std::int64_t) { return 0; }, 0);
   EXPECT_EQ(error.fitting_batch(), 0);
   EXPECT_TRUE(std::string(error.what()).ends_with("; use a larger device or smaller arrays")) << error.what();
+}
+
+// The CPU's plans share the memory of what lives only during a run.
+TEST(MemoryReport, APlanThatDoesNotFitLeavesTheOthers) {
+  const auto total_of_products = [](const Inputs& in) {
+    const Tensor y = matmul(in["x"], transpose(in["x"]));
+    return Outputs{{"total", sum(matmul(y, y))}};
+  };
+  Step small(test_backend(), total_of_products), large(test_backend(), total_of_products);
+  const Array x = Array::from(std::vector<float>{1, 2, 3, 4}, {4, 1});
+  EXPECT_EQ(small({{"x", x}})["total"].item(), 3000);  // of (x x^T)^2 = 30 x x^T
+  const Tensor wide = broadcast_to(Tensor(Array::from(std::vector<float>{1}, {1, 1})), {1 << 24, 1});
+  EXPECT_THROW(large({{"x", evaluate(wide, test_backend()).array()}}), PlanTooLarge);
+  EXPECT_EQ(small({{"x", x}})["total"].item(), 3000);
 }
 
 }  // namespace

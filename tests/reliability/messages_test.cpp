@@ -327,30 +327,6 @@ TEST_F(Messages, ALineBreakInANameEndsNoLine) {
   }
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // those need terabytes of addresses
-// Whether it is trained or only tried.
-TEST_F(Messages, WantOfMemoryNamesTheTensorAndASmallerBatch) {
-  const struct {
-    std::string layers, tensor, advice;
-  } kCases[] = {{"flatten, {linear: {out: 10000000}}, {linear: {out: 10}}", "scratch memory (29907 MiB)",
-                 "no batch fits, use a larger device or a smaller model\n"},
-                {"{conv2d: {out: 4, kernel: 3, stride: 1000000, pad: 1000000}}, flatten, {linear: {out: 10}}",
-                 "[20, 4, 3, 3]", "the batch is 20, try --set data.glyphs.batch=10\n"},
-                {"{upsample: {factor: 300}}, flatten, {linear: {out: 10}}", "[20, 1, 28, 300, 28, 300]",
-                 "no batch fits, use a larger device or a smaller model\n"}};
-  for (const auto& c : kCases)
-    for (const char* how : {"", "--dry-run "}) {
-      const std::string net = write("net.yaml", "model: [" + c.layers + "]\n" + kEnd);
-      const Ran ran =
-          run_program("trainer --config " + net + " " + how + "--run " + path("run"), "ulimit -v 2000000; ");
-      std::filesystem::remove_all(path("run"));
-      EXPECT_EQ(ran.code, 4) << ran.output;
-      EXPECT_THAT(ran.output, HasSubstr(c.tensor)) << how;
-      EXPECT_THAT(ran.output, HasSubstr(c.advice)) << how;
-    }
-}
-#endif
-
 TEST_F(Messages, ErrorsOfTheSystemSayWhatTheyAre) {
   const std::string command = "trainer --config " + write("net.yaml", "model: mlp\n" + kEnd) + " --run " + path("run");
   const Ran large = run_program(command, "ulimit -f 8; ");

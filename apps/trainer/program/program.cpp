@@ -8,6 +8,11 @@
 #include <new>
 #include <system_error>
 
+#if defined(__linux__)
+#include <malloc.h>
+#include <sys/resource.h>
+#endif
+
 #include "nixie/apps/trainer/signals.h"
 #include "nixie/core/base/working_folder.h"
 
@@ -55,9 +60,22 @@ std::string printable(std::string_view text) {
 
 void tell_text(std::string_view text) { fmt::print("{}", printable(text)); }
 
+namespace {
+
+// glibc reserves 64 MiB of addresses for each thread that allocates, which a limit of addresses (ulimit -v) counts.
+void save_addresses() {
+#if defined(M_ARENA_MAX)
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) mallopt(M_ARENA_MAX, 1);
+#endif
+}
+
+}  // namespace
+
 void begin_program() {
   reserve_standard_descriptors();
   std::signal(SIGXFSZ, SIG_IGN);
+  save_addresses();
 }
 
 int exit_code_of(Output output, const std::function<int()>& work, const std::string& before) {

@@ -8,10 +8,10 @@
 
 namespace nixie::cpu {
 
-/// Memory aligned to cache lines, in huge pages where it is large; uninitialised.
 /// What this process may still take: of the machine's memory, and of the limit that it was given (ulimit -v).
 std::int64_t free_bytes();
 
+/// Memory aligned to cache lines, in huge pages where it is large; uninitialised.
 class HostBuffer final : public Buffer {
  public:
   /// Throws Fault::memory when there is not enough.

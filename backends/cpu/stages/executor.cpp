@@ -18,6 +18,9 @@ struct Range {
   bool overlaps(const Range& other) const { return begin < other.end && other.begin < end; }
 };
 
+// Not free for a plan: kernels' own pieces, the ends of huge pages, threads' stacks, a checkpoint in the making.
+constexpr std::int64_t kForTheRest = 64 << 20;
+
 /// The largest result of a head, in a plan whose batch were this.
 std::int64_t head_bytes(const Plan& plan, std::int64_t batch) {
   std::int64_t most = 0;
@@ -37,23 +40,32 @@ std::uint64_t next_run() {
 
 }  // namespace
 
-void Shared::reserve(std::unique_ptr<HostBuffer>& memory, std::int64_t bytes) const {
-  if (memory && memory->size_bytes() >= bytes) return;
-  memory.reset();  // first, so that both are never there at once
-  memory = std::make_unique<HostBuffer>(bytes);
+void Shared::reserve(std::int64_t arena_bytes, std::int64_t head_bytes) {
+  const auto grow = [](std::unique_ptr<HostBuffer>& memory, std::int64_t bytes) {
+    if (memory && memory->size_bytes() >= bytes) return;
+    memory.reset();  // first, so that both are never there at once
+    memory = std::make_unique<HostBuffer>(bytes);
+  };
+  try {
+    grow(arena, arena_bytes);
+    grow(head, head_bytes);
+  } catch (const Error&) {
+    arena.reset();
+    head.reset();
+    throw;
+  }
 }
 
 CpuExecutable::CpuExecutable(const Plan& plan, std::shared_ptr<Shared> shared)
-    : plan_(plan), shared_(std::move(shared)) {
+    : plan_(plan), head_bytes_(head_bytes(plan, plan.batch)), shared_(std::move(shared)) {
   for (const Kernel& kernel : plan_.kernels) programs_.emplace_back(kernel, plan_.slots);
   const std::lock_guard lock(shared_->running);
   try {
-    shared_->reserve(shared_->arena, plan_.arena_bytes);
-    shared_->reserve(shared_->head, head_bytes(plan_, plan_.batch));
+    shared_->reserve(plan_.arena_bytes, head_bytes_);
   } catch (const Error& error) {
     if (error.fault() != Fault::memory) throw;
     const auto scratch = [&](std::int64_t batch) { return head_bytes(plan_, batch); };
-    throw PlanTooLarge("cpu", plan_, scratch, free_bytes());
+    throw PlanTooLarge("cpu", plan_, scratch, std::max<std::int64_t>(free_bytes() - kForTheRest, 0));
   }
 }
 
@@ -68,6 +80,7 @@ void CpuExecutable::run_in_order(std::span<const int> order, std::span<const std
   check(scalars.size() == plan_.scalars.size(), "cpu: ", scalars.size(), " scalars for a plan of ",
         plan_.scalars.size());
   const std::lock_guard lock(shared_->running);
+  shared_->reserve(plan_.arena_bytes, head_bytes_);  // again, if a larger plan did not fit meanwhile
   const std::vector<std::byte*> slots = addresses(externals);
   for (int kernel : order) run_kernel(programs_[at(kernel)], slots, scalars);
 }

@@ -18,8 +18,8 @@ struct Shared {
   std::mutex running;  // one run at a time: they share the memory below
   std::unique_ptr<HostBuffer> arena, head;
 
-  /// Makes the memory at least this large; nothing in it outlives a run.
-  void reserve(std::unique_ptr<HostBuffer>& memory, std::int64_t bytes) const;
+  /// Makes both at least this large; nothing in them outlives a run. Where they do not fit, neither is kept.
+  void reserve(std::int64_t arena_bytes, std::int64_t head_bytes);
 };
 
 class CpuExecutable final : public Executable {
@@ -37,6 +37,7 @@ class CpuExecutable final : public Executable {
   void run_with_head(const Program& program, Bound& bound, std::span<std::byte* const> slots);
 
   Plan plan_;
+  std::int64_t head_bytes_;
   std::vector<Program> programs_;
   std::shared_ptr<Shared> shared_;
 };
