@@ -16,6 +16,7 @@
 #include <system_error>
 
 #include "nixie/core/base/error.h"
+#include "nixie/core/files/uninterrupted.h"
 
 namespace nixie {
 namespace {
@@ -92,7 +93,8 @@ void PackedFile::refuse(const std::string& what) const {
 }
 
 void PackedFile::map() {
-  const int file = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a pipe is refused, not waited for
+  // A pipe is refused, not waited for.
+  const int file = uninterrupted([&] { return ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); });
   if (file < 0)
     fail(Fault::data, path_.string(), ": ", std::generic_category().message(errno),
          "; make it with `trainer data pack`");
