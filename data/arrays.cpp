@@ -35,16 +35,6 @@ std::string present(const ArraySource& source, std::initializer_list<const char*
   return {};
 }
 
-/// `[5, 2, 3]`, of the element at `index` of an array.
-std::string place_text(const std::vector<std::int64_t>& shape, std::size_t index) {
-  std::vector<std::size_t> place(shape.size());
-  for (std::size_t axis = shape.size(); axis-- > 0;) {
-    place[axis] = index % static_cast<std::size_t>(shape[axis]);
-    index /= static_cast<std::size_t>(shape[axis]);
-  }
-  return fmt::format("[{}]", fmt::join(place, ", "));
-}
-
 StoredTargets targets_of(const Arrays& options, const NumberArray& array, const std::string& name, const Shape& sample,
                          std::int64_t samples) {
   const auto refuse_array = [&](const std::string& what) { refuse(options, name + what); };

@@ -1,5 +1,10 @@
-// Dataset: normalises bytes of samples, on the host and in a graph.
+// Dataset: normalises bytes of samples, on the host and in a graph, and checks targets.
 #include "nixie/data/dataset.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
 
 namespace nixie {
 namespace {
@@ -35,6 +40,16 @@ class Joined final : public Dataset {
     all.insert(all.end(), more.begin(), more.end());
     return all;
   }
+  std::vector<std::int32_t> labels_without_class() const override {
+    std::vector<std::int32_t> all = first_->labels_without_class();
+    for (const std::int32_t label : second_->labels_without_class())
+      if (std::ranges::find(all, label) == all.end()) all.push_back(label);
+    return all;
+  }
+  std::filesystem::path target_file(std::int64_t index) const override {
+    const auto [half, at] = place_of(index);
+    return half.target_file(at);
+  }
   Preparation preparation() const override { return first_->preparation(); }
 
  private:
@@ -46,14 +61,102 @@ class Joined final : public Dataset {
   std::shared_ptr<const Dataset> first_, second_;
 };
 
+template <class T>
+std::span<const T> elements(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T)};
+}
+
+/// The first value that is refused; their number where none is. `key` maps all others below `limit`. The largest key
+/// is found with vector instructions, as a search for the first would not be.
+template <class T>
+std::size_t first_refused(std::span<const T> values, std::uint32_t limit, const auto& key, const auto& is_refused) {
+  std::uint32_t largest = 0;
+  for (const T value : values) largest = std::max(largest, key(value));
+  if (largest < limit) return values.size();
+  return static_cast<std::size_t>(std::ranges::find_if(values, is_refused) - values.begin());
+}
+
+std::size_t first_not_finite(std::span<const float> values) {
+  constexpr std::uint32_t kInfinity = 0x7f800000;
+  return first_refused(
+      values, kInfinity, [](float value) { return std::bit_cast<std::uint32_t>(value) & 0x7fffffff; },
+      [](float value) { return !std::isfinite(value); });
+}
+
+std::size_t first_without_class(std::span<const std::int32_t> labels, std::uint32_t classes,
+                                std::span<const std::int32_t> known) {
+  // MaskLabels knows two; of more, the search goes through each label. 0 is a class.
+  const std::int32_t first = known.empty() ? 0 : known[0], second = known.size() < 2 ? 0 : known[1];
+  return first_refused(
+      labels, classes,
+      [=](std::int32_t label) {
+        const auto is_other = std::uint32_t{label != first} & std::uint32_t{label != second};
+        return static_cast<std::uint32_t>(label) & -is_other;  // no branch
+      },
+      [=](std::int32_t label) {
+        return static_cast<std::uint32_t>(label) >= classes && std::ranges::find(known, label) == known.end();
+      });
+}
+
 }  // namespace
 
 std::string to_string(const SampleTarget& target) {
   if (target.is_class()) return "class";
   if (target.is_dense()) return fmt::format("a class for each of {} pixels", target.shape);
   if (target.shape.rank() == 0) return "a number";
-  return target.shape.rank() == 1 ? fmt::format("{} numbers", target.shape[0])
-                                  : fmt::format("{} numbers", target.shape);
+  const char* what = target.dtype == Dtype::i32 ? "classes" : "numbers";
+  return target.shape.rank() == 1 ? fmt::format("{} {}", target.shape[0], what)
+                                  : fmt::format("{} {}", target.shape, what);
+}
+
+std::string place_text(const std::vector<std::int64_t>& sizes, std::size_t index) {
+  std::vector<std::size_t> place(sizes.size());
+  for (std::size_t axis = sizes.size(); axis-- > 0;) {
+    place[axis] = index % static_cast<std::size_t>(sizes[axis]);
+    index /= static_cast<std::size_t>(sizes[axis]);
+  }
+  return fmt::format("[{}]", fmt::join(place, ", "));
+}
+
+TargetReader::TargetReader(const Dataset& dataset)
+    : dataset_(dataset),
+      target_(dataset.target()),
+      classes_(static_cast<std::uint32_t>(dataset.classes())),
+      without_class_(dataset.labels_without_class()) {
+  check(target_.dtype == Dtype::i32 || target_.dtype == Dtype::f32, "the dataset's targets are ", target_.dtype,
+        ", expected i32 (classes) or f32 (numbers)");
+  check(target_.dtype == Dtype::f32 || classes_ > 0,
+        "the dataset's targets are classes, but it names none; give it class_names");
+}
+
+void TargetReader::operator()(std::int64_t index, const AugmentKey& key, std::int32_t label,
+                              std::span<std::byte> target) const {
+  if (target_.is_class())
+    std::memcpy(target.data(), &label, target.size());
+  else
+    dataset_.load_target(index, key, target);
+  if (target_.dtype == Dtype::f32) {
+    const auto values = elements<float>(target);
+    const std::size_t at = first_not_finite(values);
+    if (at < values.size()) refuse(index, at, fmt::format("the target {}", values[at]));
+    return;
+  }
+  const auto labels = elements<std::int32_t>(target);
+  const std::size_t at = first_without_class(labels, classes_, without_class_);
+  if (at < labels.size()) refuse(index, at, fmt::format("label {}", labels[at]));
+}
+
+void TargetReader::refuse(std::int64_t index, std::size_t element, const std::string& what) const {
+  const std::filesystem::path file = dataset_.target_file(index);
+  const std::string of_file = file.empty() ? "" : " (" + file.string() + ")",
+                    place = target_.shape.rank() == 0 ? "" : " at " + place_text(target_.shape.sizes(), element);
+  std::string expected = "numbers that are finite; mend the dataset, or take that sample out";
+  if (target_.dtype == Dtype::i32) {
+    expected = fmt::format("0 to {}", classes_ - 1);
+    for (const std::int32_t label : without_class_) expected += fmt::format(" or {}", label);
+    expected += "; mend the dataset, its class names or its labels without class";
+  }
+  fail(Fault::data, "sample ", index, of_file, " has ", what, place, ", expected ", expected);
 }
 
 void Dataset::load_target(std::int64_t, const AugmentKey&, std::span<std::byte>) const {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <span>
 #include <string>
@@ -35,6 +36,8 @@ struct SampleTarget {
 };
 /// `class`, `a number`, `3 numbers`, `[3, 2] numbers`, `a class for each of [32, 32] pixels`
 std::string to_string(const SampleTarget& target);
+/// `[5, 2, 3]`: where the element at `index` of an array of these sizes is.
+std::string place_text(const std::vector<std::int64_t>& sizes, std::size_t index);
 
 class ByteDataset;
 
@@ -57,8 +60,10 @@ class Dataset {
   virtual void load_target(std::int64_t index, const AugmentKey& key, std::span<std::byte> target) const;
   /// The label of each sample, where targets are classes and labels are known without decoding; else none.
   virtual std::vector<std::int32_t> labels() const { return {}; }
-  /// Labels of pixels that are no class (MaskLabels), where there are any: the loss must ignore them.
+  /// Labels of targets that are no class (MaskLabels), where there are any: the loss must ignore them.
   virtual std::vector<std::int32_t> labels_without_class() const { return {}; }
+  /// The file of a sample's target or, where there is none, of the sample, for messages; "" if it is not known.
+  virtual std::filesystem::path target_file(std::int64_t) const { return {}; }
   /// Itself, if samples are bytes; batches are then bytes, too.
   virtual const ByteDataset* bytes() const { return nullptr; }
   /// A number that changes with the samples, their order, their targets and the names of the classes, as far as known
@@ -69,6 +74,24 @@ class Dataset {
   virtual Preparation preparation() const;
   /// A model's input from a loader's images.
   Tensor pixels(const Tensor& images) const;
+};
+
+/// Reads the targets of a dataset's samples and checks them: the one door by which they come in.
+class TargetReader {
+ public:
+  /// Throws a usage Error where targets are neither classes with names nor numbers.
+  explicit TargetReader(const Dataset& dataset);
+  /// Writes the sample's target: `label`, which `load` returned for this key, if it is a class. Throws Fault::data,
+  /// naming the sample and the element, unless integers are classes or labels_without_class, and numbers finite.
+  void operator()(std::int64_t index, const AugmentKey& key, std::int32_t label, std::span<std::byte> target) const;
+
+ private:
+  [[noreturn]] void refuse(std::int64_t index, std::size_t element, const std::string& what) const;
+
+  const Dataset& dataset_;
+  SampleTarget target_;
+  std::uint32_t classes_;
+  std::vector<std::int32_t> without_class_;
 };
 
 /// A dataset whose samples are bytes, which stay bytes until a graph normalises them.

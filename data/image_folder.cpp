@@ -10,6 +10,7 @@
 #include "nixie/core/base/fields.h"
 #include "nixie/core/base/one_line.h"
 #include "nixie/data/draws.h"
+#include "nixie/data/files/input_file.h"
 #include "nixie/data/files/manifest.h"
 #include "nixie/data/files/table_file.h"
 #include "nixie/data/files/window.h"
@@ -67,8 +68,8 @@ class FolderImages : public ByteDataset {
       const std::span<const float> numbers = source_.numbers_of(picture);
       print.add(numbers.data(), numbers.size_bytes());
       if (!has_masks()) continue;
-      print.add(source_.masks[static_cast<std::size_t>(picture.row)]);
-      print.add(source_.mask_bytes_of(picture));
+      print.add(source_.mask_of(picture).name);
+      print.add(static_cast<std::int64_t>(source_.mask_of(picture).fingerprint));
     }
     fingerprint_ = print.value();
   }
@@ -86,7 +87,9 @@ class FolderImages : public ByteDataset {
       std::memcpy(target.data(), source_.numbers_of(picture).data(), target.size());
       return;
     }
-    const Mask mask = source_.mask_of(picture);
+    const fs::path file = target_file(index);
+    const Mask mask = decode_mask(read_file(file, kMaxImageFile), file);
+    check_size(file, picture, mask.width, mask.height);
     Draws draws(random_stream(key.seed, "augment"), index, key.epoch);
     std::vector<std::int32_t> classes(target.size() / sizeof(std::int32_t));
     cut_mask(mask, window_of({mask.width, mask.height, {}}, key, draws), classes);
@@ -94,6 +97,10 @@ class FolderImages : public ByteDataset {
   }
 
   std::vector<std::int32_t> labels_without_class() const override { return source_.without_class; }
+  fs::path target_file(std::int64_t index) const override {
+    const Picture& picture = samples_[static_cast<std::size_t>(index)].picture;
+    return has_masks() ? source_.path_of(source_.mask_of(picture)) : source_.path_of(picture);
+  }
   std::vector<std::int32_t> labels() const override {
     std::vector<std::int32_t> labels;
     if (target().is_class())
@@ -116,6 +123,7 @@ class FolderImages : public ByteDataset {
     const auto least_side =
         augment.crops() ? std::llround(options_.crop / std::sqrt(augment.scale[0])) : options_.resize;
     const Image& image = decoded(sample.picture, key.training && !has_masks() ? least_side : kFullSize);
+    if (has_masks()) check_size(source_.path_of(sample.picture), sample.picture, image.width, image.height);
     Draws draws(random_stream(key.seed, "augment"), index, key.epoch);
     const Window window = window_of(image, key, draws);
     if (!key.training || !augment.changes_pixels()) {
@@ -149,6 +157,14 @@ class FolderImages : public ByteDataset {
     return window;
   }
 
+  /// A picture and its mask are cut alike as long as both have the size that they had when the data were opened.
+  void check_size(const fs::path& file, const Picture& picture, std::int64_t width, std::int64_t height) const {
+    const MaskFile& mask = source_.mask_of(picture);
+    if (width != mask.width || height != mask.height)
+      fail(Fault::data, file.string(), " has ", width, " x ", height, " pixels, when the data were opened it had ",
+           mask.width, " x ", mask.height, ": it changed since; open the data again");
+  }
+
   /// Good until the thread decodes another.
   const Image& decoded(const Picture& picture, std::int64_t least_side) const try {
     constexpr std::size_t kKept = 32 << 20;
@@ -157,11 +173,11 @@ class FolderImages : public ByteDataset {
     decode_image(source_.read(picture), source_.path_of(picture), least_side, image);
     return image;
   } catch (const Error& error) {
+    if (error.fault() != Fault::data) throw;  // the picture may be good
     const bool is_checked = options_.damaged != "error";
     throw Error(error.fault(), error.what() + std::string(is_checked ? "; it was whole when the data were opened: it "
                                                                        "changed since, or the disk fails"
-                                                                     : "; `damaged: check` finds all such files first, "
-                                                                       "`skip` leaves them out"));
+                                                                     : "; `damaged: skip` leaves out all such files"));
   }
 
   struct Sample {
@@ -213,9 +229,9 @@ void note_others(const fs::path& root, const PictureParts& parts, std::vector<st
 /// One name for each class in the masks of the halves, where these are their targets.
 void name_classes(std::initializer_list<FolderScan*> halves, const ImageFolder& options) {
   MaskLabels labels;
-  for (const FolderScan* half : halves) {
+  for (FolderScan* half : halves) {
     if (half->source.masks.empty()) return;
-    labels.add(labels_of_masks(*half));
+    labels.add(read_masks(*half));
   }
   check(!options.augment.moves_pixels(),
         "image_folder: masks move with their pictures by crops and flips alone; take rotation and rand_ops out");

@@ -16,9 +16,7 @@ Loader::Loader(std::shared_ptr<const Dataset> dataset, const LoaderOptions& opti
   check_fields(options);
   check(dataset_ != nullptr, "loader: there is no dataset");
   image_shape(*dataset_);
-  const Dtype kind = dataset_->target().dtype;
-  check(kind == Dtype::i32 || kind == Dtype::f32, "the dataset's targets are ", kind,
-        ", expected i32 (classes) or f32 (numbers)");
+  read_target_.emplace(*dataset_);
   const std::int64_t size = dataset_->size();
   if (size > Shape::kMostElements) fail(Fault::data, "the dataset has ", size, " samples, expected at most 2^48");
   batches_ = training ? size / batch_ : (size + batch_ - 1) / batch_;
@@ -139,9 +137,7 @@ void Loader::open_slot() {
 
 void Loader::decode(Slot& slot, std::int64_t first, std::int64_t last) {
   const AugmentKey key{seed_, slot.epoch, training_};
-  const std::int64_t classes = dataset_->classes();
-  const SampleTarget target = dataset_->target();
-  const auto target_bytes = static_cast<std::size_t>(target.bytes());
+  const auto target_bytes = static_cast<std::size_t>(slot.batch.labels.size_bytes() / batch_);
   const auto stride = static_cast<std::size_t>(slot.batch.images.size() / batch_);
   const auto load = [&](std::size_t i) {
     const auto part = [&](auto images) { return images.subspan(i * stride, stride); };
@@ -150,15 +146,7 @@ void Loader::decode(Slot& slot, std::int64_t first, std::int64_t last) {
                : dataset_->load(slot.indices[i], key, part(slot.batch.images.data<float>()));
   };
   for (auto i = static_cast<std::size_t>(first); i < static_cast<std::size_t>(last); ++i) try {
-      const std::int32_t label = load(i);
-      if (!target.is_class()) {
-        dataset_->load_target(slot.indices[i], key, {slot.batch.labels.bytes() + i * target_bytes, target_bytes});
-        continue;
-      }
-      slot.batch.labels.data<std::int32_t>()[i] = label;
-      if (label < 0 || label >= classes)
-        fail(Fault::data, "sample ", slot.indices[i], " has label ", label, ", expected 0 to ", classes - 1,
-             "; mend the dataset, or its class names");
+      (*read_target_)(slot.indices[i], key, load(i), {slot.batch.labels.bytes() + i * target_bytes, target_bytes});
     } catch (...) {
       std::lock_guard lock(mutex_);
       if (slot.error && slot.error_at < static_cast<std::int64_t>(i)) return;

@@ -5,6 +5,7 @@
 #include <exception>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -91,6 +92,7 @@ class Loader {
   void make_order(std::int64_t epoch);
 
   std::shared_ptr<const Dataset> dataset_;
+  std::optional<TargetReader> read_target_;
   std::int64_t batch_, batches_, chunk_;
   std::uint64_t seed_;
   bool training_;

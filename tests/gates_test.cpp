@@ -41,6 +41,9 @@ const Gate kGates[] = {
      {"backends/cuda/",                                // caches, which are renamed into place and checked when read
       "apps/benchmark/subjects/contraction_peer.cpp",  // a file of its own for another process
       "apps/benchmark/measure/peer_process.cpp"}},     // what that process complains of
+    {"folders that are made: make_folders (core/files/make_folders.h), which says what is in the way",
+     std::regex(R"(create_director(y|ies)\()"),
+     {"core/files/make_folders.cpp", "backends/cuda/"}},  // caches, without which it compiles again
     {"files that are read: open_to_read (core/files/open_to_read.h), which does not wait for a pipe",
      std::regex(R"(std::ifstream( [a-z_]+)?[({]|std::ifstream [a-z_]+;|::open\(.*O_RDONLY|fopen\(.*"r)"),
      {"core/files/open_to_read.h", "core/files/open_to_read.cpp",

@@ -8,6 +8,7 @@
 #include "nixie/core/base/one_line.h"
 #include "nixie/core/base/threads.h"
 #include "nixie/data/files/input_file.h"
+#include "nixie/data/fingerprint.h"
 #include "nixie/data/preparation.h"
 
 namespace nixie {
@@ -100,18 +101,6 @@ std::vector<std::uint8_t> PictureSource::read(const Picture& picture) const {
   return read_part(shards[static_cast<std::size_t>(picture.shard)], picture.offset, picture.bytes);
 }
 
-fs::path PictureSource::mask_path_of(const Picture& picture) const {
-  return folder / masks[static_cast<std::size_t>(picture.row)];
-}
-
-std::vector<std::uint8_t> PictureSource::mask_bytes_of(const Picture& picture) const {
-  return read_file(mask_path_of(picture), kMaxImageFile);
-}
-
-Mask PictureSource::mask_of(const Picture& picture) const {
-  return decode_mask(mask_bytes_of(picture), mask_path_of(picture));
-}
-
 void take_classes(FolderScan& scan, std::map<std::string, std::vector<Picture>> classes) {
   for (const auto& [name, pictures] : classes) scan.classes.push_back(name);
   if (std::all_of(scan.classes.begin(), scan.classes.end(), is_number))
@@ -146,26 +135,24 @@ std::string left_out_text(const FolderScan& scan) {
   return text;
 }
 
-MaskLabels labels_of_masks(const FolderScan& scan) {
+MaskLabels read_masks(FolderScan& scan) {
   const std::vector<Picture>& pictures = scan.pictures.at(0);
   std::vector<MaskLabels> labels(pictures.size());
-  std::vector<std::string> wrong(pictures.size());
   share_out("masks", static_cast<std::int64_t>(pictures.size()), [&](std::int64_t i) {
     const auto at = static_cast<std::size_t>(i);
-    try {
-      const Mask mask = scan.source.mask_of(pictures[at]);
-      const fs::path picture = scan.source.path_of(pictures[at]);
-      const auto [width, height] = image_size(scan.source.read(pictures[at]), picture);
-      if (width != mask.width || height != mask.height)
-        fail(Fault::data, picture.string(), " has ", width, " x ", height, " pixels, its mask ", mask.width, " x ",
-             mask.height, "; make them equal");
-      labels[at].add(std::span<const std::uint8_t>(mask.classes));
-    } catch (const Error& error) {
-      wrong[at] = error.what();
-    }
+    MaskFile& file = scan.source.masks[static_cast<std::size_t>(pictures[at].row)];
+    const std::vector<std::uint8_t> bytes = read_file(scan.source.path_of(file), kMaxImageFile);
+    const Mask mask = decode_mask(bytes, scan.source.path_of(file));
+    const fs::path picture = scan.source.path_of(pictures[at]);
+    const auto [width, height] = image_size(scan.source.read(pictures[at]), picture);
+    if (width != mask.width || height != mask.height)
+      fail(Fault::data, picture.string(), " has ", width, " x ", height, " pixels, its mask ", mask.width, " x ",
+           mask.height, "; make them equal");
+    Fingerprint print;
+    print.add(bytes);
+    file = {file.name, width, height, print.value()};
+    labels[at].add(std::span<const std::uint8_t>(mask.classes));
   });
-  for (const std::string& line : wrong)
-    if (!line.empty()) throw Error(Fault::data, line);
   MaskLabels all;
   for (const MaskLabels& each : labels) all.add(each);
   return all;

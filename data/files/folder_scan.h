@@ -20,22 +20,28 @@ struct Picture {
   std::int64_t offset = 0, bytes = 0;  ///< in the shard
 };
 
+/// A file with the class of each pixel of a picture.
+struct MaskFile {
+  std::string name = {};               ///< relative to the folder
+  std::int64_t width = 0, height = 0;  ///< of mask and picture, where it has been read by read_masks
+  std::uint64_t fingerprint = 0;       ///< of its bytes, the same
+};
+
 /// The source of pictures; any thread may read from it.
 struct PictureSource {
   std::filesystem::path folder = {};
   std::vector<std::filesystem::path> shards = {};
-  std::int64_t numbers = 0;             ///< how many numbers are the target of a picture; 0: its class
-  std::vector<float> values = {};       ///< [rows, numbers]
-  std::vector<std::string> masks = {};  ///< [rows], relative to the folder; empty if pictures have a class or numbers
+  std::int64_t numbers = 0;                      ///< how many numbers are the target of a picture; 0: its class
+  std::vector<float> values = {};                ///< [rows, numbers]
+  std::vector<MaskFile> masks = {};              ///< [rows]; none if pictures have a class or numbers
   std::vector<std::int32_t> without_class = {};  ///< labels in the masks of both halves that are no class
 
   /// For messages: `photos/cat/1.jpg`, `photos/train.tar: cat/1.jpg`.
   std::filesystem::path path_of(const Picture& picture) const;
   /// The bytes of the file. Throws Fault::data.
   std::vector<std::uint8_t> read(const Picture& picture) const;
-  std::filesystem::path mask_path_of(const Picture& picture) const;
-  std::vector<std::uint8_t> mask_bytes_of(const Picture& picture) const;
-  Mask mask_of(const Picture& picture) const;
+  const MaskFile& mask_of(const Picture& picture) const { return masks[static_cast<std::size_t>(picture.row)]; }
+  std::filesystem::path path_of(const MaskFile& mask) const { return folder / mask.name; }
   std::span<const float> numbers_of(const Picture& picture) const {
     return std::span(values).subspan(static_cast<std::size_t>(picture.row * numbers),
                                      static_cast<std::size_t>(numbers));
@@ -70,9 +76,9 @@ FolderScan scan_folder(const std::filesystem::path& folder);
 /// `left out 3 .gif files, 1 file outside the class folders`, or "".
 std::string left_out_text(const FolderScan& scan);
 
-/// Decodes every mask, on all cores, and returns what labels they hold. Throws Fault::data if a mask does not have its
-/// picture's size.
-MaskLabels labels_of_masks(const FolderScan& scan);
+/// Decodes every mask, on all cores, notes their sizes and fingerprints, and returns what labels they hold. Throws
+/// Fault::data if a mask does not have its picture's size.
+MaskLabels read_masks(FolderScan& scan);
 
 /// What to say where folders of classes seem to stand a level deeper; "" where none do.
 std::string deeper_text(const FolderScan& scan);

@@ -2,6 +2,7 @@
 #include "nixie/data/files/input_file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -11,6 +12,7 @@
 
 #include "nixie/core/base/error.h"
 #include "nixie/core/files/open_to_read.h"
+#include "nixie/core/files/uninterrupted.h"
 
 namespace nixie {
 namespace {
@@ -18,13 +20,19 @@ namespace {
 // An honest image set compresses far less; what promises more than this is a decompression bomb.
 constexpr std::uint64_t kFreeBytes = 64 << 20, kMaxRatio = 100;
 
+/// What the system refuses may be a good file: it is no fault of the data.
+[[noreturn]] void fail_reading(const std::filesystem::path& path, const std::string& why, int error) {
+  const bool is_of_data =
+      error == 0 || error == ENOENT || error == ENOTDIR || error == EISDIR || error == ENAMETOOLONG || error == ELOOP;
+  fail(is_of_data ? Fault::data : Fault::storage, path.string(), ": cannot be read: ", why,
+       "; check the path and its permissions");
+}
+
 std::uint64_t size_on_disk(const std::filesystem::path& path) {
-  std::error_code error;
-  if (!std::filesystem::exists(path, error)) fail(Fault::data, path.string(), ": no such file; check the path");
-  if (!std::filesystem::is_regular_file(path, error)) fail(Fault::data, path.string(), ": not a regular file");
-  const std::uint64_t bytes = std::filesystem::file_size(path, error);
-  if (error) fail(Fault::data, path.string(), ": ", error.message());
-  return bytes;
+  struct stat about {};
+  if (::stat(path.c_str(), &about) != 0) fail_reading(path, std::strerror(errno), errno);
+  if (!S_ISREG(about.st_mode)) fail(Fault::data, path.string(), ": not a regular file");
+  return static_cast<std::uint64_t>(about.st_size);
 }
 
 }  // namespace
@@ -120,27 +128,20 @@ std::vector<std::uint8_t> read_file(const std::filesystem::path& path, std::uint
 }
 
 std::vector<std::uint8_t> read_part(const std::filesystem::path& path, std::int64_t offset, std::int64_t bytes) {
-  // What the system refuses may be a good file: it is no fault of the data.
-  const auto fail_reading = [&](const std::string& why, int error) {
-    const bool is_of_data = error == 0 || error == ENOENT || error == ENOTDIR || error == EISDIR;
-    fail(is_of_data ? Fault::data : Fault::storage, path.string(), ": cannot be read: ", why,
-         "; check the path and its permissions");
-  };
-  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);  // a stream takes as long as decoding a small picture
-  if (file < 0) fail_reading(std::strerror(errno), errno);
+  // A stream takes as long as decoding a small picture.
+  const int file = uninterrupted([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC); });
+  if (file < 0) fail_reading(path, std::strerror(errno), errno);
   std::vector<std::uint8_t> content(static_cast<std::size_t>(bytes));
   ssize_t got = 1;
   std::int64_t done = 0;
   while (done < bytes && got > 0) {
-    got = ::pread(file, content.data() + done, static_cast<std::size_t>(bytes - done), offset + done);
-    if (got < 0 && errno == EINTR)
-      got = 1;
-    else if (got > 0)
-      done += got;
+    got = uninterrupted(
+        [&] { return ::pread(file, content.data() + done, static_cast<std::size_t>(bytes - done), offset + done); });
+    if (got > 0) done += got;
   }
   const int error = errno;
   ::close(file);
-  if (done < bytes) fail_reading(got < 0 ? std::strerror(error) : "it ends early", got < 0 ? error : 0);
+  if (done < bytes) fail_reading(path, got < 0 ? std::strerror(error) : "it ends early", got < 0 ? error : 0);
   return content;
 }
 

@@ -15,8 +15,9 @@ struct z_stream_s;
 
 namespace nixie {
 
-/// A stream of bytes; a file that begins with gzip's magic is decompressed on the fly. Every error is Fault::data
-/// with the file, the offset (in decompressed bytes) and what to do.
+/// A stream of bytes; a file that begins with gzip's magic is decompressed on the fly. Errors are Fault::data
+/// (Fault::storage for a folder that may not be entered) with the file, the offset in decompressed bytes, and what to
+/// do.
 class InputFile {
  public:
   explicit InputFile(std::filesystem::path path);
@@ -47,10 +48,12 @@ class InputFile {
   std::array<std::uint8_t, 1 << 16> chunk_;
 };
 
-/// A whole small file; throws Fault::data if it is missing, unreadable or larger than `limit`.
+/// A whole small file; throws Fault::data if it is missing or larger than `limit`, Fault::storage if the system refuses
+/// to read it.
 std::vector<std::uint8_t> read_file(const std::filesystem::path& path, std::uint64_t limit);
 
-/// `bytes` of a file from `offset` on; throws Fault::data if it is missing, unreadable or too short.
+/// `bytes` of a file from `offset` on; throws Fault::data if it is missing or too short, Fault::storage if the system
+/// refuses to read it.
 std::vector<std::uint8_t> read_part(const std::filesystem::path& path, std::int64_t offset, std::int64_t bytes);
 
 }  // namespace nixie

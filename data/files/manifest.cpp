@@ -93,7 +93,7 @@ void take_masks(FolderScan& scan, const fs::path& file, const std::vector<TableR
     if (std::error_code ignored; !fs::exists(scan.source.folder / row.cells[1], ignored))
       fail_row(file, row.number, (scan.source.folder / row.cells[1]).string() + " does not exist");
     scan.pictures[0].push_back({.name = row.cells[0], .row = static_cast<std::int32_t>(scan.source.masks.size())});
-    scan.source.masks.push_back(row.cells[1]);
+    scan.source.masks.push_back({row.cells[1]});
   }
 }
 

@@ -16,6 +16,7 @@
 #include <system_error>
 
 #include "nixie/core/base/error.h"
+#include "nixie/core/files/uninterrupted.h"
 
 namespace nixie {
 namespace {
@@ -92,10 +93,12 @@ void PackedFile::refuse(const std::string& what) const {
 }
 
 void PackedFile::map() {
-  const int file = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a pipe is refused, not waited for
-  if (file < 0)
-    fail(Fault::data, path_.string(), ": ", std::generic_category().message(errno),
-         "; make it with `trainer data pack`");
+  // A pipe is refused, not waited for.
+  const int file = uninterrupted([&] { return ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); });
+  if (file < 0 && errno != ENOENT)
+    fail(Fault::storage, path_.string(), ": cannot be read: ", std::generic_category().message(errno),
+         "; check the path and its permissions");
+  if (file < 0) fail(Fault::data, path_.string(), ": is not there; make it with `trainer data pack`");
   struct stat status {};
   const bool is_known = ::fstat(file, &status) == 0 && S_ISREG(status.st_mode);
   size_ = is_known ? status.st_size : 0;

@@ -14,6 +14,7 @@
 
 #include "nixie/core/base/error.h"
 #include "nixie/core/base/one_line.h"
+#include "nixie/core/files/uninterrupted.h"
 
 namespace nixie {
 namespace {
@@ -74,7 +75,8 @@ class Archive {
  public:
   explicit Archive(const std::filesystem::path& path)
       : path_(path),
-        file_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {  // a pipe is refused, not waited for
+        // a pipe is refused, not waited for
+        file_(uninterrupted([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); })) {
     struct stat about {};
     if (file_ < 0 || ::fstat(file_, &about) != 0) fail_reading(errno);
     if (!S_ISREG(about.st_mode)) refuse(0, "is no file");
@@ -132,8 +134,8 @@ class Archive {
 
   void read_bytes(std::int64_t at, char* to, std::int64_t count) const {
     for (std::int64_t done = 0; done < count;) {
-      const ssize_t got = ::pread(file_, to + done, static_cast<std::size_t>(count - done), at + done);
-      if (got < 0 && errno == EINTR) continue;
+      const ssize_t got =
+          uninterrupted([&] { return ::pread(file_, to + done, static_cast<std::size_t>(count - done), at + done); });
       if (got < 0) fail_reading(errno);
       if (got == 0) refuse(at, "ends without the empty block that archives end with: it is cut off; fetch it again");
       done += got;

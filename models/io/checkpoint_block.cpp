@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "nixie/core/base/error.h"
+#include "nixie/core/files/uninterrupted.h"
 
 namespace nixie {
 namespace {
@@ -38,7 +39,7 @@ static_assert(sizeof(Block) == kBlockBytes);
 class Source {
  public:
   explicit Source(const std::filesystem::path& path)
-      : Source(path, ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
+      : Source(path, uninterrupted([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); })) {
     struct stat info {};
     const bool is_open = file_ >= 0 && ::fstat(file_, &info) == 0;
     if (!is_open) fail_reading("cannot be opened", errno);
@@ -56,8 +57,8 @@ class Source {
   std::size_t read(void* buffer, std::size_t bytes) {
     std::size_t done = 0;
     while (done < bytes) {
-      const ssize_t count = ::read(file_, static_cast<char*>(buffer) + done, bytes - done);
-      if (count < 0 && errno == EINTR) continue;
+      const ssize_t count =
+          uninterrupted([&] { return ::read(file_, static_cast<char*>(buffer) + done, bytes - done); });
       if (count < 0) fail_reading("cannot be read", errno);
       if (count == 0) break;
       done += static_cast<std::size_t>(count);

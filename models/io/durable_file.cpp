@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "nixie/core/base/error.h"
+#include "nixie/core/files/uninterrupted.h"
 
 namespace nixie {
 namespace {
@@ -47,9 +48,9 @@ static std::filesystem::path temporary_for(const std::filesystem::path& path) {
 
 // What failed, and how; 0 where nothing did.
 static std::pair<const char*, int> sync_folder_of(const std::filesystem::path& path) {
-  const int folder = ::open(folder_of(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const int folder = uninterrupted([&] { return ::open(folder_of(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
   if (folder < 0) return {"is written, but its folder cannot be opened", errno};
-  const int error = ::fsync(folder) == 0 ? 0 : errno;
+  const int error = uninterrupted([&] { return ::fsync(folder); }) == 0 ? 0 : errno;
   ::close(folder);
   const bool has_no_sync = error == EINVAL;  // some network file systems do not sync folders
   return {"is written, but its name may not survive a power failure", has_no_sync ? 0 : error};
@@ -60,7 +61,7 @@ static std::string path_of(int file) { return fmt::format("/proc/self/fd/{}", fi
 
 bool PendingFile::open_nameless() {
 #ifdef O_TMPFILE
-  file_ = ::open(folder_of(path_).c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666);
+  file_ = uninterrupted([&] { return ::open(folder_of(path_).c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666); });
   if (file_ >= 0 && ::access(path_of(file_).c_str(), R_OK) == 0) return true;  // else it could get no name later
   const bool is_unknown =
       errno == EOPNOTSUPP || errno == EINVAL || errno == EISDIR || errno == ENOENT || errno == ENOSYS;
@@ -78,7 +79,8 @@ PendingFile::PendingFile(std::filesystem::path path, std::int64_t bytes)
   const bool is_name_free =
       ::unlink(temporary_.c_str()) == 0 || errno == ENOENT;  // of a killed process of the same number
   has_name_ = !is_name_free || !open_nameless();
-  if (has_name_) file_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
+  constexpr int kNew = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
+  if (has_name_) file_ = uninterrupted([&] { return ::open(temporary_.c_str(), kNew, 0666); });
   if (file_ < 0) fail_writing("cannot be created", errno);
   try {
     ::flock(file_, LOCK_EX | LOCK_NB);  // tells remove_stale_temporaries that this one is in use
@@ -87,7 +89,8 @@ PendingFile::PendingFile(std::filesystem::path path, std::int64_t bytes)
     while (error == EINTR);
     const bool cannot_reserve = error == EINVAL || error == EOPNOTSUPP;  // this file system has to find out by writing
     if (error && !cannot_reserve) fail_writing("cannot be written", error);
-    if (!error && bytes == 0 && ::ftruncate(file_, 0) != 0) fail_writing("cannot be written", errno);
+    if (!error && bytes == 0 && uninterrupted([&] { return ::ftruncate(file_, 0); }) != 0)
+      fail_writing("cannot be written", errno);
   } catch (...) {
     ::close(file_);
     if (has_name_) ::unlink(temporary_.c_str());
@@ -104,30 +107,37 @@ std::filesystem::path PendingFile::readable() const {
   return has_name_ ? temporary_ : std::filesystem::path(path_of(file_));
 }
 
-std::string space_text(const std::filesystem::path& file, std::int64_t bytes) {
-  std::string text = fmt::format("; it needs {} bytes", bytes);
+std::string write_remedy(const std::filesystem::path& file, std::int64_t bytes, int error) {
+  if (error == EMFILE || error == ENFILE) return "; close other files, or raise `ulimit -n`";
+  if (error != ENOSPC && error != EDQUOT) return "; check the disk and the permissions";
+  std::string needed = bytes > 0 ? fmt::format("; it needs {} bytes", bytes) : "";
   struct statvfs disk {};
-  if (::statvfs(folder_of(file).c_str(), &disk) == 0)
-    text += fmt::format(", {} are free", static_cast<std::uint64_t>(disk.f_bavail) * disk.f_frsize);
-  return text;
+  if (error == ENOSPC && ::statvfs(folder_of(file).c_str(), &disk) == 0) {
+    const auto free = static_cast<std::uint64_t>(disk.f_bavail) * disk.f_frsize;
+    const bool counts_files = disk.f_files > 0;  // file systems that make inodes as needed have 0 of 0
+    if (counts_files && disk.f_favail == 0 && free > static_cast<std::uint64_t>(bytes))
+      return "; its disk has room, but no inode for another file; remove some files";
+    needed += fmt::format("{} {} are free", needed.empty() ? ";" : ",", free);
+  }
+  return needed + "; free some space";
 }
 
 void PendingFile::fail_writing(const char* what, int error) const {
-  fail(Fault::storage, path_.string(), " ", what, ": ", message(error), space_text(path_, bytes_),
+  fail(Fault::storage, path_.string(), " ", what, ": ", message(error), write_remedy(path_, bytes_, error),
        is_published_ ? "; the new file is in its place" : "; what stood there before is untouched");
 }
 
 void PendingFile::write(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
-    const ssize_t written = ::write(file_, bytes.data(), std::min(bytes.size(), kMaxWrite));
-    if (written < 0 && errno == EINTR) continue;
+    const ssize_t written =
+        uninterrupted([&] { return ::write(file_, bytes.data(), std::min(bytes.size(), kMaxWrite)); });
     if (written <= 0) fail_writing("cannot be written", written < 0 ? errno : ENOSPC);
     bytes = bytes.subspan(static_cast<std::size_t>(written));
   }
 }
 
 void PendingFile::sync() {
-  if (::fsync(file_) != 0) fail_writing("cannot be written", errno);
+  if (uninterrupted([&] { return ::fsync(file_); }) != 0) fail_writing("cannot be written", errno);
 }
 
 void PendingFile::publish() {
@@ -154,7 +164,7 @@ static void copy_durably(const std::filesystem::path& file, const std::filesyste
 
 void link_durably(const std::filesystem::path& file, const std::filesystem::path& path) {
   const auto fail_linking = [&](const char* what, int error) {
-    fail(Fault::storage, path.string(), " ", what, ": ", message(error), "; check the disk and the permissions, ",
+    fail(Fault::storage, path.string(), " ", what, ": ", message(error), write_remedy(path, 0, error), "; ",
          file.string(), " is untouched");
   };
   std::error_code ignored;

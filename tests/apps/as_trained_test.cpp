@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include "nixie/data/arrays.h"
+#include "nixie/data/loader.h"
 #include "nixie/tests/data/arrays.h"
 #include "nixie/tests/data/support.h"
 
@@ -76,6 +77,18 @@ TEST_F(AsTrainedTest, BytesAreNormalisedAsThoseOfTheTraining) {
     for (std::size_t p = 0; p < 4; ++p)
       EXPECT_NEAR(sample[p], (raw[p] / 255.0 - preparation.mean[0]) / preparation.deviation[0], 1e-4);
   }
+}
+
+TEST_F(AsTrainedTest, MasksKeepTheirLabelsWithoutClass) {
+  for (const auto& [name, pixels] : {std::pair{"dark", Bytes{0, 1, 2, 3}}, {"bright", {200, 210, 220, 230}}}) {
+    write_file(folder_ / name / "x.npy", npy("|u1", "(4, 1, 1)", pixels));
+    write_file(folder_ / name / "y.npy", npy("|u1", "(4, 1, 1)", {1, 255, 1, 255}));
+  }
+  const Splits trained = open(folder_ / "dark"), found = open(folder_ / "bright");
+  const auto seen =
+      as_trained(joined(found.train, found.test), trained.train->preparation(), trained.train->class_names());
+  Loader loader(seen, {.batch = 4}, 0, false);
+  EXPECT_THAT(loader.next()->labels.to_vector<std::int32_t>(), testing::UnorderedElementsAre(1, 255, 1, 255));
 }
 
 TEST_F(AsTrainedTest, ClassesKeepTheirNames) {

@@ -243,6 +243,18 @@ TEST_F(DataCommandTest, GreyDigitsArePackedToo) {
 }
 
 // Every byte counts: a change anywhere is refused when the file is opened or the sample is read.
+TEST_F(DataCommandTest, PackedFilesThatCannotBeOpenedSayWhy) {
+  const fs::path file = folder_ / "train.packed";
+  const auto error = [&](Fault fault) { return error_of(fault, [&] { PackedFile{file}; }); };
+  EXPECT_EQ(error(Fault::data), file.string() + ": is not there; make it with `trainer data pack`");
+  std::ofstream(file) << "whole";
+  fs::permissions(folder_.path(), fs::perms::all);
+  fs::permissions(file, fs::perms::none);
+  const Unprivileged user;
+  EXPECT_EQ(error(Fault::storage),
+            file.string() + ": cannot be read: Permission denied; check the path and its permissions");
+}
+
 TEST_F(DataCommandTest, DamagedPackedFilesAreRefused) {
   ASSERT_EQ(data("pack " + path("pets") + " " + path("packed") + " --side 4").code, 0);
   const std::string whole = text_of(folder_ / "packed/train.packed");

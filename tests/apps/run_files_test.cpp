@@ -74,7 +74,7 @@ TEST(AppendFile, SaysWhatToDo) {
   EXPECT_THAT(error_of(Fault::storage, [&] { AppendFile(folder / "none"); }),
               testing::EndsWith("No such file or directory; check the disk and the permissions, and resume"));
   EXPECT_THAT(error_of(Fault::storage, [] { AppendFile("/dev/full").append("x"); }),
-              testing::EndsWith("; free some space and resume"));
+              testing::EndsWith("; free some space, and resume"));
 }
 
 TEST(CsvFile, ARowIsThereAtOnce) {
@@ -108,6 +108,11 @@ TEST(RunFolder, IsClaimedOnce) {
   EXPECT_THAT(error_of(Fault::storage, [&] { claim_run_folder("/proc/nixie/run"); }), HasSubstr("/proc/nixie/run"));
   std::ofstream(root / "file") << "x";
   EXPECT_THAT(error_of(Fault::storage, [&] { claim_run_folder(root / "file"); }), HasSubstr("File exists"));
+  std::filesystem::create_symlink("nowhere", root / "link");
+  for (const char* name : {"link", "link/run", "link/a/run"})
+    EXPECT_EQ(error_of(Fault::storage, [&] { claim_run_folder(root / name); }),
+              (root / name).string() + ": cannot be made: " + (root / "link").string() +
+                  " is a link to nowhere, which is not there; choose another with --run");
 }
 
 TEST(RunFolder, IsLockedByOne) {

@@ -49,5 +49,39 @@ TEST_F(ClassFolders, OfSystemsAreNoClasses) {
   EXPECT_TRUE(data.notes.empty());
 }
 
+// A picture that the system does not let us read may be whole: it is neither left out nor called damaged.
+TEST_F(ClassFolders, ThatTheSystemRefusesAreNoDamage) {
+  using std::filesystem::permissions;
+  using std::filesystem::perms;
+  const perms all = perms::owner_all | perms::group_all | perms::others_all,
+              listed = perms::owner_read | perms::group_read | perms::others_read;
+  permissions(folder_.path(), all);
+  struct Case {
+    std::string refused, damaged, error;
+  };
+  const std::string why = ": cannot be read: Permission denied; check the path and its permissions";
+  for (const Case& c : {Case{"b", "check", "b/0.png" + why}, Case{"b", "skip", "b/0.png" + why},
+                        Case{"b", "error", "b/0.png" + why}, Case{"a/1.png", "skip", "a/1.png" + why}}) {
+    open({"a", "b"});
+    ImageFolder options{.path = (folder_ / "x").string(), .crop = 8, .resize = 8, .holdout = 0.25f};
+    options.damaged = c.damaged;
+    const std::filesystem::path refused = folder_ / "x" / c.refused;
+    permissions(refused, std::filesystem::is_directory(refused) ? listed : perms::none);
+    {
+      const Unprivileged user;
+      EXPECT_EQ(error_of(Fault::storage,
+                         [&] {
+                           std::vector<std::uint8_t> sample(3 * 8 * 8);
+                           const Splits data = options.open();
+                           for (const auto& half : {data.train, data.test})
+                             for (std::int64_t i = 0; i < half->size(); ++i) half->bytes()->load_bytes(i, {}, sample);
+                         }),
+                (folder_ / "x" / c.error).string())
+          << c.damaged;
+    }
+    permissions(refused, all);
+  }
+}
+
 }  // namespace
 }  // namespace nixie

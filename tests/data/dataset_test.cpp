@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 
 #include "nixie/data/arrays.h"
+#include "nixie/data/loader.h"
+#include "nixie/data/stored_images.h"
 #include "nixie/tests/data/support.h"
 
 namespace nixie {
@@ -55,6 +57,18 @@ TEST(Joined, HasTheTargetsOfBoth) {
     all->load_target(i, {}, std::as_writable_bytes(std::span(&target, 1)));
     EXPECT_EQ(target, 10 * sample[0] + 0.5f);
   }
+}
+
+TEST(Joined, KnowsTheLabelsWithoutClassOfBoth) {
+  const auto half = [](std::vector<std::int32_t> mask, std::vector<std::int32_t> without_class) {
+    return std::make_shared<StoredImages>(
+        StoredImages::Content{
+            {1, 1, 2}, {0, 0}, {.values = Array::from(mask, {1, 1, 2}), .without_class = without_class}},
+        std::vector<std::string>{"a", "b"}, SmallTransform{}, 0);
+  };
+  Loader loader(joined(half({1, 255}, {255}), half({-100, 255}, {255, -100})), {.batch = 2}, 0, false);
+  EXPECT_THAT(loader.dataset().labels_without_class(), ElementsAre(255, -100));
+  EXPECT_THAT(loader.next()->labels.to_vector<std::int32_t>(), ElementsAre(1, 255, -100, 255));
 }
 
 TEST(Joined, RefusesWhatDiffers) {

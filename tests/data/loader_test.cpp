@@ -268,38 +268,95 @@ TEST(Loader, AnErrorComesOutOfNextInItsPlace) {
   }
 }
 
-/// Labels that a dataset must not give.
-class Labels final : public Dataset {
+/// Targets of three classes, but for element 5 (or 0) of sample 9; labels 255, -100 and -1 are no class.
+class Targets final : public Dataset {
  public:
-  explicit Labels(std::int32_t label, Shape sample = {1, 1, 1}) : label_(label), sample_(std::move(sample)) {}
+  explicit Targets(double value, SampleTarget target = {}, Shape sample = {1, 1, 1}, int classes = 3)
+      : value_(value), target_(std::move(target)), sample_(std::move(sample)) {
+    names_.resize(static_cast<std::size_t>(classes), "a class");
+  }
   std::int64_t size() const override { return 12; }
   Shape sample_shape() const override { return sample_; }
+  SampleTarget target() const override { return target_; }
   const std::vector<std::string>& class_names() const override { return names_; }
+  std::vector<std::int32_t> labels_without_class() const override { return {255, -100, -1}; }
+  std::filesystem::path target_file(std::int64_t index) const override {
+    return target_.shape.rank() == 2 ? fmt::format("masks/{}.png", index) : "";
+  }
   std::int32_t load(std::int64_t index, const AugmentKey&, std::span<float>) const override {
-    return index == 9 ? label_ : 2;
+    return index == 9 ? static_cast<std::int32_t>(value_) : 2;
+  }
+  void load_target(std::int64_t index, const AugmentKey&, std::span<std::byte> target) const override {
+    if (target_.dtype == Dtype::f32)
+      fill(index, std::span(reinterpret_cast<float*>(target.data()), target.size() / 4));
+    else
+      fill(index, std::span(reinterpret_cast<std::int32_t*>(target.data()), target.size() / 4));
   }
 
  private:
-  std::int32_t label_;
+  template <class T>
+  void fill(std::int64_t index, std::span<T> target) const {
+    std::ranges::fill(target, T{2});
+    if (index == 9) target[target.size() > 5 ? 5 : 0] = static_cast<T>(value_);
+  }
+
+  double value_;
+  SampleTarget target_;
   Shape sample_;
-  std::vector<std::string> names_{"a", "b", "c"};
+  std::vector<std::string> names_;
 };
 
 // A loader that dropped an axis would hand out less memory than such a class fills.
 TEST(Loader, SamplesAreImages) {
   for (const Shape& sample : {Shape{}, Shape{4}, Shape{2, 2}, Shape{1, 2, 2, 8}})
     EXPECT_NE(error_of([&] {
-                Loader(std::make_shared<Labels>(0, sample), LoaderOptions{.batch = 4}, 0, true);
+                Loader(std::make_shared<Targets>(0, SampleTarget{}, sample), LoaderOptions{.batch = 4}, 0, true);
               }).find("expected [channels, height, width]"),
               std::string::npos);
 }
 
-TEST(Loader, RefusesLabelsThatNameNoClass) {
-  for (const std::int32_t label : {3, 7, -1, std::numeric_limits<std::int32_t>::min()}) {
-    Loader loader(std::make_shared<Labels>(label), {.batch = 12, .threads = 2}, 0, false);
-    EXPECT_EQ(error_of(Fault::data, [&] { loader.next(); }),
-              fmt::format("sample 9 has label {}, expected 0 to 2; mend the dataset, or its class names", label));
+TEST(Loader, RefusesTargetsThatAreNoClassOrNoNumber) {
+  constexpr double kLeast = std::numeric_limits<std::int32_t>::min();
+  constexpr Dtype kClasses = Dtype::i32, kNumbers = Dtype::f32;
+  const std::string of_labels =
+      ", expected 0 to 2 or 255 or -100 or -1; mend the dataset, its class names or its labels without class";
+  const std::string of_numbers = ", expected numbers that are finite; mend the dataset, or take that sample out";
+  struct Case {
+    SampleTarget target;
+    double value;
+    std::string error;
+  };
+  for (const Case& c : {
+           Case{{kClasses, {}}, 3, "sample 9 has label 3" + of_labels},
+           Case{{kClasses, {}}, kLeast, "sample 9 has label -2147483648" + of_labels},
+           Case{{kClasses, {}}, 255, "no error"},
+           Case{{kClasses, {7}}, 77, "sample 9 has label 77 at [5]" + of_labels},
+           Case{{kClasses, {50, 40}}, 3, "sample 9 (masks/9.png) has label 3 at [0, 5]" + of_labels},
+           Case{{kClasses, {2, 4}}, -2, "sample 9 (masks/9.png) has label -2 at [1, 1]" + of_labels},
+           Case{{kClasses, {2, 4}}, 255, "no error"},
+           Case{{kClasses, {2, 4}}, -100, "no error"},
+           Case{{kClasses, {2, 4}}, -1, "no error"},
+           Case{{kClasses, {2, 2, 2}}, 77, "sample 9 has label 77 at [1, 0, 1]" + of_labels},
+           Case{{kNumbers, {}}, NAN, "sample 9 has the target nan" + of_numbers},
+           Case{{kNumbers, {7}}, -INFINITY, "sample 9 has the target -inf at [5]" + of_numbers},
+           Case{{kNumbers, {3, 2}}, NAN, "sample 9 (masks/9.png) has the target nan at [2, 1]" + of_numbers},
+           Case{{kNumbers, {7}}, -3e38, "no error"},
+       }) {
+    Loader loader(std::make_shared<Targets>(c.value, c.target), {.batch = 12, .threads = 2}, 0, false);
+    EXPECT_EQ(error_of(Fault::data, [&] { loader.next(); }), c.error) << to_string(c.target) << " " << c.value;
   }
+}
+
+TEST(Loader, RefusesTargetsThatCannotBe) {
+  const auto error = [](SampleTarget target, int classes) {
+    return error_of([&] {
+      Loader(std::make_shared<Targets>(2, std::move(target), Shape{1, 1, 1}, classes), LoaderOptions{.batch = 4}, 0,
+             true);
+    });
+  };
+  EXPECT_EQ(error({Dtype::f64, {2}}, 3), "the dataset's targets are f64, expected i32 (classes) or f32 (numbers)");
+  EXPECT_EQ(error({Dtype::i32, {2}}, 0), "the dataset's targets are classes, but it names none; give it class_names");
+  EXPECT_EQ(error({Dtype::f32, {2}}, 0), "no error");
 }
 
 TEST(Loader, StopsAtAnyMoment) {

@@ -3,8 +3,10 @@
 
 #include <set>
 
+#include "nixie/data/files/input_file.h"
 #include "nixie/data/files/manifest.h"
 #include "nixie/data/image_folder.h"
+#include "nixie/data/loader.h"
 #include "nixie/tests/data/pictures.h"
 
 namespace nixie {
@@ -168,6 +170,45 @@ TEST_F(MasksTest, SayWhatDoesNotFit) {
   table();
   EXPECT_THAT(error(), HasSubstr("list.csv:4: "));
   EXPECT_THAT(error(), HasSubstr("masks/none.png does not exist; expected a row"));
+}
+
+// What is replaced while a run goes on is found when it is read, not by a loss that is no number.
+TEST_F(MasksTest, ThatChangeWhileTheyAreReadAreRefused) {
+  for (const char* name : {"a", "b"}) write_pair(name, 8, 6, Bytes(48, 2));
+  const auto data = ImageFolder{.path = table(), .crop = 6, .resize = 6, .holdout = 0.5f}.open().test;
+  const std::string mask = data->target_file(0),
+                    picture = (folder_ / ("x/" + std::filesystem::path(mask).filename().string())).string();
+  const auto error = [&] {
+    Loader loader(data, {.batch = 1, .threads = 1}, 0, false);
+    return error_of(Fault::data, [&] { loader.next(); });
+  };
+  EXPECT_EQ(error(), "no error");
+  const Bytes was = read_file(mask, kMaxImageFile), picture_was = read_file(picture, kMaxImageFile);
+  struct Case {
+    std::string file;
+    Bytes bytes;
+    std::string error;
+  };
+  const std::string of_labels = ", expected 0 to 2; mend the dataset, its class names or its labels without class";
+  for (const Case& c : {
+           Case{mask, palette_png(Bytes(48, 1), 8, 6, 13), "no error"},
+           Case{mask, palette_png(Bytes(48, 3), 8, 6, 13), "sample 0 (" + mask + ") has label 3 at [0, 0]" + of_labels},
+           Case{mask, png(Bytes(48, 77), 8, 6, PNG_FORMAT_GRAY),
+                "sample 0 (" + mask + ") has label 77 at [0, 0]" + of_labels},
+           Case{mask, png(Bytes(48, 255), 8, 6, PNG_FORMAT_GRAY),
+                "sample 0 (" + mask + ") has label 255 at [0, 0]" + of_labels},
+           Case{mask, palette_png(Bytes(120, 2), 12, 10, 13),
+                mask + " has 12 x 10 pixels, when the data were opened it had 8 x 6: it changed since; open the data "
+                       "again"},
+           Case{picture, png(Bytes(3 * 70), 10, 7),
+                picture + " has 10 x 7 pixels, when the data were opened it had 8 x 6: it changed since; open the data "
+                          "again"},
+       }) {
+    write_file(c.file, c.bytes);
+    EXPECT_EQ(error(), c.error);
+    write_file(mask, was);
+    write_file(picture, picture_was);
+  }
 }
 
 }  // namespace

@@ -2,12 +2,14 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 #include <zlib.h>
 
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "nixie/core/base/error.h"
@@ -33,6 +35,23 @@ class TempFolder {
 
  private:
   std::filesystem::path path_;
+};
+
+/// While it lives, the process has no more rights than any user, whom modes bind: root ignores them.
+class Unprivileged {
+ public:
+  Unprivileged() : is_root_(::geteuid() == 0) {
+    constexpr uid_t kNobody = 65534;
+    if (is_root_ && ::seteuid(kNobody) != 0) throw std::runtime_error("cannot become another user");
+  }
+  ~Unprivileged() {
+    if (is_root_) std::ignore = ::seteuid(0);
+  }
+  Unprivileged(const Unprivileged&) = delete;
+  Unprivileged& operator=(const Unprivileged&) = delete;
+
+ private:
+  bool is_root_;
 };
 
 inline void write_file(const std::filesystem::path& path, const Bytes& bytes) {

@@ -2,7 +2,7 @@
 #include "nixie/models/io/durable_file.h"
 
 #include <fcntl.h>
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 #include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
@@ -10,8 +10,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstring>
 #include <fstream>
 #include <memory>
 #include <random>
@@ -218,13 +220,48 @@ TEST_F(DurableFile, FullDisksLeaveTheOldCheckpointAndSayWhatIsMissing) {
     std::ofstream(disk / "other") << std::string(static_cast<std::size_t>(megabytes) << 20, 'x');
     const std::string error = save_error(filled(2, 1'500'000), path);  // 6 MB more
     EXPECT_NE(error.find("No space left on device; it needs 60"), std::string::npos) << error;
-    EXPECT_NE(error.find(" are free; what stood there before is untouched"), std::string::npos) << error;
+    EXPECT_NE(error.find(" are free; free some space; what stood there before is untouched"), std::string::npos)
+        << error;
     EXPECT_EQ(std::get<std::int64_t>(load_checkpoint(path).state.at("step")), 1);
     EXPECT_EQ(std::distance(fs::directory_iterator(disk), {}), 2);
   }
   fs::remove(disk / "other");
   EXPECT_EQ(save_error(filled(3, 1'000'000), path), "no error");
   EXPECT_TRUE(is_whole(load_checkpoint(path)));
+}
+
+TEST_F(DurableFile, SayWhatToDoAboutEachRefusal) {
+  struct Case {
+    int error;
+    std::int64_t bytes;
+    const char* remedy;
+  };
+  const std::string file = (folder_ / "a").string();
+  for (const Case& c : {
+           Case{ENOSPC, 42, "; it needs 42 bytes, [0-9]+ are free; free some space"},
+           Case{ENOSPC, 0, "; [0-9]+ are free; free some space"},
+           Case{EDQUOT, 42, "; it needs 42 bytes; free some space"},
+           Case{EDQUOT, 0, "; free some space"},
+           Case{EACCES, 42, "; check the disk and the permissions"},
+           Case{EROFS, 42, "; check the disk and the permissions"},
+           Case{EIO, 42, "; check the disk and the permissions"},
+           Case{EMFILE, 42, "; close other files, or raise `ulimit -n`"},
+           Case{ENFILE, 42, "; close other files, or raise `ulimit -n`"},
+       })
+    EXPECT_THAT(write_remedy(file, c.bytes, c.error), testing::MatchesRegex(c.remedy)) << std::strerror(c.error);
+}
+
+TEST_F(DurableFile, DisksWithoutInodesAreNotFull) {
+  const fs::path disk = folder_ / "disk";
+  fs::create_directories(disk);
+  if (::mount("none", disk.c_str(), "tmpfs", 0, "size=8m,nr_inodes=4") != 0)
+    GTEST_SKIP() << "may not mount a small disk";
+  const std::unique_ptr<const char, int (*)(const char*)> unmount(disk.c_str(), ::umount);
+  for (int i = 0; i < 4; ++i) std::ofstream(disk / std::to_string(i));
+  EXPECT_EQ(save_error(filled(1, 4), disk / "last.h5"),
+            (disk / "last.h5").string() +
+                " cannot be created: No space left on device; its disk has room, but no inode for another file; "
+                "remove some files; what stood there before is untouched");
 }
 
 }  // namespace

@@ -37,6 +37,8 @@ class Seen : public Base {
     for (std::int32_t& label : labels) label = place_of(label);
     return labels;
   }
+  std::vector<std::int32_t> labels_without_class() const override { return data_->labels_without_class(); }
+  std::filesystem::path target_file(std::int64_t index) const override { return data_->target_file(index); }
   Preparation preparation() const override { return preparation_; }
 
  protected:

@@ -12,6 +12,7 @@
 #include "nixie/apps/trainer/commands/data_scan.h"
 #include "nixie/apps/trainer/program/program.h"
 #include "nixie/core/base/one_line.h"
+#include "nixie/core/files/make_folders.h"
 #include "nixie/data/files/image.h"
 #include "nixie/data/files/manifest.h"
 #include "nixie/data/files/packed_file.h"
@@ -206,8 +207,7 @@ bool pack(const DataCommand& command, const AnyDataset& data, const Splits& spli
   std::error_code error;
   check(!fs::equivalent(command.source, command.out, error), command.out.string(),
         " is the source itself; name another folder for the packed files");
-  fs::create_directories(command.out, error);
-  if (error) fail(Fault::storage, command.out.string(), ": cannot be made: ", error.message(), "; name another folder");
+  make_folders(command.out, "name another folder");
   PackedHeader header{.sample_shape = train.sample_shape(), .class_names = train.class_names(), .mean = scan.mean};
   for (const double deviation : scan.deviation) header.deviation.push_back(std::max(deviation, 1e-6));  // one colour
   for (const std::string& note : splits.notes) tell("{}\n", note);

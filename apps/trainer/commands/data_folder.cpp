@@ -95,8 +95,8 @@ LastLayer last_layer_for(const std::string& kind, const fs::path& folder) {
   if (kind == ImageFolder::name) {
     const PicturePart train = find_parts(folder).train;
     if (!is_table_name(train.front())) return {static_cast<std::int64_t>(class_names_of(train).size())};
-    const FolderScan scan = scan_pictures(train);
-    if (!scan.source.masks.empty()) return {labels_of_masks(scan).classes(), Conv2d::name};
+    FolderScan scan = scan_pictures(train);
+    if (!scan.source.masks.empty()) return {read_masks(scan).classes(), Conv2d::name};
     return {scan.source.numbers > 0 ? scan.source.numbers : static_cast<std::int64_t>(scan.classes.size())};
   }
   if (kind == Packed::name)

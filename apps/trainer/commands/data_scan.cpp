@@ -9,6 +9,7 @@
 #include <span>
 #include <thread>
 
+#include "nixie/core/base/array.h"
 #include "nixie/core/base/error.h"
 #include "nixie/core/base/threads.h"
 
@@ -71,14 +72,6 @@ struct TargetSums {
   }
 };
 
-/// A target that is no class, as its numbers or the classes of its pixels.
-template <class T>
-std::vector<T> target_of(const Dataset& dataset, std::int64_t index) {
-  std::vector<T> values(static_cast<std::size_t>(dataset.target().shape.size()));
-  dataset.load_target(index, {}, std::as_writable_bytes(std::span(values)));
-  return values;
-}
-
 /// Reads a sample into the sums and gives its label.
 std::int32_t read_sample(const Dataset& dataset, std::int64_t index, Sums& sums) {
   const auto size = static_cast<std::size_t>(dataset.sample_shape().size());
@@ -92,8 +85,6 @@ std::int32_t read_sample(const Dataset& dataset, std::int64_t index, Sums& sums)
     label = dataset.load(index, {}, pixels);
     sums.add(pixels);
   }
-  if (dataset.target().is_class() && (label < 0 || label >= dataset.classes()))
-    fail(Fault::data, "sample ", index, " has label ", label, ", expected 0 to ", dataset.classes() - 1);
   return label;
 }
 
@@ -103,21 +94,19 @@ DataScan scan_data(const Dataset& dataset, const std::function<void(std::int64_t
   const auto channels = static_cast<std::size_t>(dataset.sample_shape()[0]);
   DataScan scan{.counts = std::vector<std::int64_t>(static_cast<std::size_t>(dataset.classes()))};
   Sums all(channels);
-  const SampleTarget target = dataset.target();
-  TargetSums targets(target);
+  const SampleTarget form = dataset.target();
+  const TargetReader read_target(dataset);
+  TargetSums targets(form);
   std::map<std::int64_t, std::string> damaged;
   std::mutex mutex;
   std::int64_t done = 0;
   on_all_cores(dataset.size(), [&](std::int64_t i) {
     Sums sums(channels);
-    std::int32_t label = 0;
-    std::vector<float> numbers;
-    std::vector<std::int32_t> classes;
+    Array target(form.dtype, form.shape);
     std::string damage;
     try {
-      label = read_sample(dataset, i, sums);
-      if (target.dtype == Dtype::f32) numbers = target_of<float>(dataset, i);
-      if (target.is_dense()) classes = target_of<std::int32_t>(dataset, i);
+      const std::int32_t label = read_sample(dataset, i, sums);
+      read_target(i, {}, label, {target.bytes(), static_cast<std::size_t>(target.size_bytes())});
     } catch (const Error& error) {
       damage = error.what();
     }
@@ -128,10 +117,11 @@ DataScan scan_data(const Dataset& dataset, const std::function<void(std::int64_t
       return;
     }
     all.add(sums);
-    if (!numbers.empty()) targets.add(numbers, scan.read == 0);
-    if (target.is_class()) ++scan.counts[static_cast<std::size_t>(label)];
-    for (const std::int32_t each : classes)  // others are no class
-      if (each >= 0 && each < dataset.classes()) ++scan.counts[static_cast<std::size_t>(each)];
+    if (form.dtype == Dtype::f32)
+      targets.add(target.data<float>(), scan.read == 0);
+    else
+      for (const std::int32_t label : target.data<std::int32_t>())  // others are no class
+        if (label >= 0 && label < dataset.classes()) ++scan.counts[static_cast<std::size_t>(label)];
     ++scan.read;
   });
   scan.targets = targets.numbers(scan.read);

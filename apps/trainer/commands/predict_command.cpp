@@ -12,6 +12,7 @@
 #include "nixie/apps/trainer/trained_model.h"
 #include "nixie/core/base/one_line.h"
 #include "nixie/core/base/working_folder.h"
+#include "nixie/core/files/make_folders.h"
 
 namespace nixie {
 namespace {
@@ -49,8 +50,7 @@ class MaskFolder {
       check(!std::filesystem::equivalent(absolute_path(picture).parent_path(), folder, error), folder.string(),
             " holds the picture ", picture.filename().string(),
             ", whose mask would take its place; name another folder with --masks");
-    std::filesystem::create_directories(folder, error);
-    if (error) fail(Fault::storage, folder.string(), ": cannot be made: ", error.message(), "; name another folder");
+    make_folders(folder, "name another folder");
   }
   void write(const std::string& name, const Array& mask) {
     std::string file = std::filesystem::path(name).stem().string() + ".png";

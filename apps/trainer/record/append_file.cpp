@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "nixie/core/base/error.h"
+#include "nixie/core/files/uninterrupted.h"
 #include "nixie/models/io/durable_file.h"
 
 namespace nixie {
@@ -21,7 +22,7 @@ bool is_at(int file, const std::filesystem::path& path) {
 }
 
 AppendFile::AppendFile(std::filesystem::path path) : path_(std::move(path)) {
-  file_ = ::open(path_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
+  file_ = uninterrupted([&] { return ::open(path_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC); });
   struct stat about {};
   if (file_ < 0 || ::fstat(file_, &about) != 0) fail_writing(errno);
   bytes_ = about.st_size;
@@ -41,17 +42,14 @@ void AppendFile::check_place() const {
 AppendFile::~AppendFile() { ::close(file_); }
 
 void AppendFile::fail_writing(int error, std::size_t bytes) const {
-  const bool is_full = error == ENOSPC || error == EDQUOT;
   fail(Fault::storage, path_.string(), ": cannot be written: ", std::generic_category().message(error),
-       bytes > 0 ? space_text(path_, static_cast<std::int64_t>(bytes)) : "",
-       is_full ? "; free some space and resume" : "; check the disk and the permissions, and resume");
+       write_remedy(path_, static_cast<std::int64_t>(bytes), error), ", and resume");
 }
 
 void AppendFile::append(std::string_view bytes) {
   const std::lock_guard lock(mutex_);
   while (!bytes.empty()) {
-    const ssize_t written = ::write(file_, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
+    const ssize_t written = uninterrupted([&] { return ::write(file_, bytes.data(), bytes.size()); });
     if (written <= 0) fail_writing(written < 0 ? errno : ENOSPC, bytes.size());
     bytes.remove_prefix(static_cast<std::size_t>(written));
     bytes_ += written;
@@ -59,7 +57,7 @@ void AppendFile::append(std::string_view bytes) {
 }
 
 void AppendFile::sync() {
-  if (::fsync(file_) != 0) fail_writing(errno);
+  if (uninterrupted([&] { return ::fsync(file_); }) != 0) fail_writing(errno);
 }
 
 }  // namespace nixie

@@ -16,6 +16,8 @@
 
 #include "nixie/apps/trainer/record/append_file.h"
 #include "nixie/core/base/error.h"
+#include "nixie/core/files/make_folders.h"
+#include "nixie/core/files/uninterrupted.h"
 #include "nixie/models/io/durable_file.h"
 
 namespace nixie {
@@ -54,15 +56,7 @@ std::string printable(std::string text) {
   return text;
 }
 
-/// Makes the folders above and the folder itself; false where it was there.
-bool make_folder(const fs::path& folder) {
-  std::error_code error;
-  if (folder.has_parent_path()) fs::create_directories(folder.parent_path(), error);
-  const bool is_made = !error && fs::create_directory(folder, error);
-  if (error)
-    fail(Fault::storage, folder.string(), ": cannot be made: ", error.message(), "; choose another with --run");
-  return is_made;
-}
+bool make_folder(const fs::path& folder) { return make_folders(folder, "choose another with --run"); }
 
 }  // namespace
 
@@ -127,7 +121,7 @@ int lock(const fs::path& folder) {
     fail(Fault::storage, path.string(), ": cannot be locked: ", std::generic_category().message(error),
          "; choose another folder with --run");
   };
-  const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+  const int file = uninterrupted([&] { return ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666); });
   if (file < 0) fail_locking(errno);
   if (::flock(file, LOCK_EX | LOCK_NB) != 0) {
     const int error = errno;

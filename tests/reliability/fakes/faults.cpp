@@ -50,9 +50,9 @@ bool counts(int file) {
 
 enum class Fault { none, half, error };
 
-/// What this call is to do. An error stands in errno.
+/// What this call is to do. An error stands in errno; EINTR is none of calls on names, which never wait.
 template <class Target>
-Fault next_call(Target target, bool reads = false) {
+Fault next_call(Target target, bool reads = false, bool can_wait = true) {
   const int kept = errno;
   if (reads != (std::strcmp(text_of("NIXIE_FAULT_CALLS"), "reads") == 0) || !counts(target)) {
     errno = kept;
@@ -67,7 +67,9 @@ Fault next_call(Target target, bool reads = false) {
   if (kind == "kill") ::kill(::getpid(), SIGKILL);
   errno = kept;
   if (kind == "short") return Fault::half;
-  errno = std::atoi(kind.c_str());
+  const int error = std::atoi(kind.c_str());
+  if (error == EINTR && !can_wait) return Fault::none;
+  errno = error;
   return Fault::error;
 }
 
@@ -139,27 +141,27 @@ int posix_fallocate(int file, off_t offset, off_t size) {
 }
 
 int linkat(int from_folder, const char* from, int to_folder, const char* to, int flags) {
-  if (next_call(to) == Fault::error) return -1;
+  if (next_call(to, false, false) == Fault::error) return -1;
   return real<int(int, const char*, int, const char*, int)>("linkat")(from_folder, from, to_folder, to, flags);
 }
 
 int link(const char* from, const char* to) {
-  if (next_call(to) == Fault::error) return -1;
+  if (next_call(to, false, false) == Fault::error) return -1;
   return real<int(const char*, const char*)>("link")(from, to);
 }
 
 int remove(const char* path) {
-  if (next_call(path) == Fault::error) return -1;
+  if (next_call(path, false, false) == Fault::error) return -1;
   return real<int(const char*)>("remove")(path);
 }
 
 int rename(const char* from, const char* to) {
-  if (next_call(to) == Fault::error) return -1;
+  if (next_call(to, false, false) == Fault::error) return -1;
   return real<int(const char*, const char*)>("rename")(from, to);
 }
 
 int mkdir(const char* path, mode_t mode) {
-  if (next_call(path) == Fault::error) return -1;
+  if (next_call(path, false, false) == Fault::error) return -1;
   return real<int(const char*, mode_t)>("mkdir")(path, mode);
 }
 
