@@ -207,69 +207,58 @@ class Scan {
     at_ = i;
   }
 
+  /// What a list or map in brackets holds last.
+  struct Last {
+    std::size_t end = kNone;    ///< of a value that has no comma behind it yet
+    bool is_plain = false;      ///< that value is a text without quotes
+    std::size_t above = kNone;  ///< where that text ends in the rows above
+  };
+
   /// Where a list or map in brackets ends.
   std::size_t closing_bracket(std::size_t i) {
     std::vector<std::size_t> open;
-    std::size_t value = kNone;  // the end of the value that has no comma behind it yet
-    bool is_plain = false;      // that value is a text without quotes
-    std::size_t above = kNone;  // the end of that text in the rows above
-    std::size_t joint = kNone;  // the first place without a comma
-    std::size_t row = i;        // where the row begins
-    for (; i < text_.size(); ++i) {
+    Last last;
+    std::size_t row = i;  // where the row begins
+    for (; i < text_.size() && !mistake_; ++i) {
       const char c = at(i);
       if (c == '\n') row = i + 1;
-      if (c == '\n' && at(row) == '%') {
-        blame(row, kNoDirective);
-        return kNone;
-      }
+      if (c == '\n' && at(row) == '%') blame(row, kNoDirective);
       if (is_space(i)) continue;
       if (is_comment(i)) {
         i = row_end(i) - 1;
       } else if (c == ']' || c == '}') {
-        const char wanted = closing(open.back());
-        if (c != wanted) {
-          const bool is_in_row = open.back() >= row;
-          is_in_row ? blame(i, fmt::format("{} where {} is expected", c, wanted)) : blame_open(open.back());
-          return kNone;
-        }
+        if (c != closing(open.back()))
+          open.back() < row ? blame_open(open.back())
+                            : blame(i, fmt::format("{} where {} is expected", c, closing(open.back())));
         open.pop_back();
         if (open.empty()) break;
-        value = i;
-        is_plain = false;
-      } else if (is_colon(i) && is_plain && above != kNone && joint == kNone) {
-        joint = above;  // a key has one row
-        value = kNone;
-      } else if (c == ',' || is_colon(i) || (c == ':' && !is_plain && value != kNone)) {
-        value = kNone;
-      } else if ((c == '&' || c == '!') && value == kNone) {
+        last = {.end = i};
+      } else if (is_colon(i) && last.is_plain && last.above != kNone) {
+        lacks_comma(last.above);  // a key has one row
+        last = {};
+      } else if (c == ',' || is_colon(i) || (c == ':' && !last.is_plain && last.end != kNone)) {
+        last = {};
+      } else if ((c == '&' || c == '!') && last.end == kNone) {
         while (!is_space(i + 1) && std::string_view(",]}").find(at(i + 1)) == kNone) ++i;
-      } else if (is_plain && value != kNone && c != '[' && c != '{') {
-        if (row > value) above = value;
-        value = i;  // more of the text
+      } else if (last.is_plain && c != '[' && c != '{') {
+        if (row > last.end) last.above = last.end;
+        last.end = i;  // more of the text
       } else {
         // A row of words between two values is a stray one; else the comma is missing behind the value above.
-        if (value != kNone && joint == kNone) joint = is_stray(value, i) ? i : value;
-        is_plain = false;
-        above = kNone;
-        if (c == '[' || c == '{') {
-          open.push_back(i);
-          value = kNone;
-          continue;
-        }
-        value = i;
-        if (c == '"' || c == '\'')
-          value = i = closing_quote(i);
-        else
-          is_plain = true;
-        if (mistake_) return kNone;
+        if (last.end != kNone && comma_ == kNone) lacks_comma(is_stray(last.end, i) ? i : last.end);
+        const bool is_quoted = c == '"' || c == '\'', is_open = c == '[' || c == '{';
+        if (is_open) open.push_back(i);
+        if (is_quoted) i = closing_quote(i);
+        last = {.end = is_open ? kNone : i, .is_plain = !is_open && !is_quoted};
       }
     }
-    if (!open.empty())
-      blame_open(open.back());
-    else if (joint != kNone)
-      blame(joint, "no `,` between this and what follows, expected `,` behind each value but the last");
+    if (!mistake_ && !open.empty()) blame_open(open.back());
+    if (!mistake_ && comma_ != kNone)
+      blame(comma_, "no `,` between this and what follows, expected `,` behind each value but the last");
     return mistake_ ? kNone : i;
   }
+  /// Told only where each bracket is closed: behind an open one every line looks wrong.
+  void lacks_comma(std::size_t i) { comma_ = std::min(comma_, i); }
   char closing(std::size_t bracket) const { return at(bracket) == '{' ? '}' : ']'; }
   void blame_open(std::size_t bracket) {
     blame(bracket, fmt::format("this {} is never closed, expected {}", at(bracket), closing(bracket)));
@@ -340,6 +329,7 @@ class Scan {
   Value value_ = Value::awaited;
   std::size_t line_ = 0;            // the text of the last line that is no more of a text
   std::size_t line_colon_ = kNone;  // its colon
+  std::size_t comma_ = kNone;       // the first place in brackets without a comma
   std::size_t close_ = 0;           // the bracket that ends its value
   std::size_t text_start_ = 0;      // of the text without quotes in it
 };
