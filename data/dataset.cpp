@@ -81,6 +81,13 @@ std::int32_t ByteDataset::load(std::int64_t index, const AugmentKey& key, std::s
   return label;
 }
 
+void check_label(std::int64_t sample, std::int32_t label, std::int64_t classes) {
+  if (label >= 0 && label < classes) return;
+  fail(Fault::data, "sample ", sample, " has label ", label,
+       classes > 0 ? fmt::format(", expected 0 to {}; mend the dataset, or its class names", classes - 1)
+                   : ", but the dataset names no class; give it class names, or targets that are numbers");
+}
+
 Shape image_shape(const Dataset& dataset) {
   const Shape sample = dataset.sample_shape();
   check(sample.rank() == 3, "the dataset's samples are ", sample, ", expected [channels, height, width]");

@@ -85,6 +85,9 @@ class ByteDataset : public Dataset {
   Normalization normalization_;
 };
 
+/// Throws Fault::data unless the label of a sample names one of the classes.
+void check_label(std::int64_t sample, std::int32_t label, std::int64_t classes);
+
 /// A dataset's sample_shape(). Throws a usage Error unless that is [C, H, W].
 Shape image_shape(const Dataset& dataset);
 

@@ -156,9 +156,7 @@ void Loader::decode(Slot& slot, std::int64_t first, std::int64_t last) {
         continue;
       }
       slot.batch.labels.data<std::int32_t>()[i] = label;
-      if (label < 0 || label >= classes)
-        fail(Fault::data, "sample ", slot.indices[i], " has label ", label, ", expected 0 to ", classes - 1,
-             "; mend the dataset, or its class names");
+      check_label(slot.indices[i], label, classes);
     } catch (...) {
       std::lock_guard lock(mutex_);
       if (slot.error && slot.error_at < static_cast<std::int64_t>(i)) return;

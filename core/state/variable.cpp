@@ -5,6 +5,7 @@
 
 #include "nixie/core/base/random.h"
 #include "nixie/core/ops/ops.h"
+#include "nixie/core/state/variable_memory.h"
 
 namespace nixie {
 namespace {
@@ -15,6 +16,14 @@ thread_local Trace* current_trace = nullptr;
 
 std::shared_ptr<const Node> leaf_node(Input input, const VariableState& state) {
   return Tensor::make(std::move(input), {}, state.shape, state.dtype).handle();
+}
+
+/// The exception that is being handled; one for want of memory names the Variable.
+[[noreturn]] void rethrow_for(const VariableState& state, const Error& error) {
+  const bool is_named = dynamic_cast<const NoMemoryForVariable*>(&error) != nullptr;  // by itself, or its master
+  if (error.fault() != Fault::memory || is_named) throw;
+  throw NoMemoryForVariable(line_of(Scope::prefix(), state.name, " ", state.dtype, " ", state.shape, ": ", error.what(),
+                                    "; use a larger device or a smaller model"));
 }
 
 }  // namespace
@@ -33,8 +42,13 @@ const std::shared_ptr<Storage>& VariableState::stored() try {
   }
   return storage;
 } catch (const Error& error) {
-  if (error.fault() != Fault::memory) throw;
-  fail(Fault::memory, name, " ", dtype, " ", shape, ": ", error.what());
+  rethrow_for(*this, error);
+}
+
+std::shared_ptr<Buffer> memory_of(VariableState& variable, Backend& backend) try {
+  return variable.stored()->on(backend);
+} catch (const Error& error) {
+  rethrow_for(variable, error);
 }
 
 std::shared_ptr<VariableState> shadow_of(const std::shared_ptr<VariableState>& master, Dtype dtype) {

@@ -271,7 +271,8 @@ TEST(Loader, AnErrorComesOutOfNextInItsPlace) {
 /// Labels that a dataset must not give.
 class Labels final : public Dataset {
  public:
-  explicit Labels(std::int32_t label, Shape sample = {1, 1, 1}) : label_(label), sample_(std::move(sample)) {}
+  explicit Labels(std::int32_t label, Shape sample = {1, 1, 1}, std::vector<std::string> names = {"a", "b", "c"})
+      : label_(label), sample_(std::move(sample)), names_(std::move(names)) {}
   std::int64_t size() const override { return 12; }
   Shape sample_shape() const override { return sample_; }
   const std::vector<std::string>& class_names() const override { return names_; }
@@ -282,7 +283,7 @@ class Labels final : public Dataset {
  private:
   std::int32_t label_;
   Shape sample_;
-  std::vector<std::string> names_{"a", "b", "c"};
+  std::vector<std::string> names_;
 };
 
 // A loader that dropped an axis would hand out less memory than such a class fills.
@@ -300,6 +301,12 @@ TEST(Loader, RefusesLabelsThatNameNoClass) {
     EXPECT_EQ(error_of(Fault::data, [&] { loader.next(); }),
               fmt::format("sample 9 has label {}, expected 0 to 2; mend the dataset, or its class names", label));
   }
+}
+
+TEST(Loader, RefusesLabelsOfADatasetWithoutClasses) {
+  Loader loader(std::make_shared<Labels>(0, Shape{1, 2, 2}, std::vector<std::string>{}), {.batch = 12}, 0, false);
+  EXPECT_EQ(error_of(Fault::data, [&] { loader.next(); }),
+            "sample 0 has label 2, but the dataset names no class; give it class names, or targets that are numbers");
 }
 
 TEST(Loader, StopsAtAnyMoment) {

@@ -92,8 +92,7 @@ std::int32_t read_sample(const Dataset& dataset, std::int64_t index, Sums& sums)
     label = dataset.load(index, {}, pixels);
     sums.add(pixels);
   }
-  if (dataset.target().is_class() && (label < 0 || label >= dataset.classes()))
-    fail(Fault::data, "sample ", index, " has label ", label, ", expected 0 to ", dataset.classes() - 1);
+  if (dataset.target().is_class()) check_label(index, label, dataset.classes());
   return label;
 }
 
