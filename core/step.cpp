@@ -12,6 +12,7 @@
 #include "nixie/core/passes/recompute.h"
 #include "nixie/core/passes/short_products.h"
 #include "nixie/core/passes/simplify.h"
+#include "nixie/core/state/variable_memory.h"
 
 namespace nixie {
 
@@ -48,14 +49,14 @@ auto with_memory_for(const std::string& name, Dtype dtype, const Shape& shape, T
   return take();
 } catch (const Error& error) {
   if (error.fault() != Fault::memory) throw;
-  fail(Fault::memory, name, " ", dtype, " ", shape, ": ", error.what());
+  fail(Fault::memory, name, " ", dtype, " ", shape, ": ", error.what(), "; use a smaller batch");
 }
 
 // Variables outlive a step. Their memory is taken first, so that a plan that does not fit knows what is left for it.
 void store_variables(const Graph& graph, Backend& backend) {
   for (const Tensor& leaf : leaves_of(graph))
-    if (const auto& variable = std::get<Input>(leaf.node().op).variable) variable->on(backend);
-  for (const Trace::Set& set : graph.sets) set.variable->on(backend);
+    if (const auto& variable = std::get<Input>(leaf.node().op).variable) memory_of(*variable, backend);
+  for (const Trace::Set& set : graph.sets) memory_of(*set.variable, backend);
 }
 
 // Stored values a plan writes: reused by the next run unless somebody still holds what the last one gave.
@@ -230,7 +231,6 @@ Outputs Step::operator()(const std::map<std::string, Tensor>& inputs) {
   const auto take = [&](const std::string& name, Dtype dtype, const Shape& shape, auto&& buffer) {
     externals.push_back(with_memory_for(name, dtype, shape, buffer));
   };
-  const auto take_variable = [&](VariableState& variable) { externals.push_back(variable.on(backend_)); };
   for (const auto& [leaf, is_set] : step.leaves) {
     const Input& input = input_of(leaf);
     if (input.variable) {
@@ -240,7 +240,7 @@ Outputs Step::operator()(const std::map<std::string, Tensor>& inputs) {
         variable.storage = Storage::for_variable(variable.stored()->read().clone());
         variable.leaf.reset();
       }
-      take_variable(variable);
+      externals.push_back(memory_of(variable, backend_));
     } else if (input.storage) {
       take("a constant", leaf.dtype(), leaf.shape(), [&] { return input.storage->on(backend_); });
     } else {
@@ -251,7 +251,7 @@ Outputs Step::operator()(const std::map<std::string, Tensor>& inputs) {
   for (std::size_t i = 0; i < step.results.size(); ++i)
     take(step.output_names[i], step.results.value(i).dtype(), step.results.value(i).shape(),
          [&] { return step.results.fresh(i, backend_)->on(backend_); });
-  for (const auto& variable : step.set_unread) take_variable(*variable);
+  for (const auto& variable : step.set_unread) externals.push_back(memory_of(*variable, backend_));
 
   step.executable->run(externals, step.plan.scalars);
   for (const auto& variable : step.set) variable->storage->backend_wrote();

@@ -17,7 +17,7 @@
 #include "nixie/core/base/threads.h"
 #include "nixie/core/files/open_to_read.h"
 #include "nixie/core/passes/plan_too_large.h"
-#include "nixie/core/state/variable.h"
+#include "nixie/core/state/variable_memory.h"
 #include "nixie/data/preparation.h"
 #include "nixie/models/io/checkpoint.h"
 
@@ -199,8 +199,8 @@ void with_batch_advice(const TrainConfig& config, const std::function<void()>& w
     fail_memory("out of memory", config);
   } catch (const NoThread&) {
     throw;
-  } catch (const NoMemoryForVariable& error) {
-    fail(Fault::memory, error.what(), "; use a smaller model, or a larger device");
+  } catch (const NoMemoryForVariable&) {
+    throw;
   } catch (const PlanTooLarge& error) {
     if (error.fitting_batch() == 0) throw;
     fail(Fault::memory, error.what(), ", the run's is ", config.data.batch(), "; try ",

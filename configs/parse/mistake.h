@@ -1,4 +1,4 @@
-// The text of a YAML file before yaml-cpp reads it, the places of its mistakes, and what to do about them.
+// The text of a YAML file before yaml-cpp reads it, and what to do about its mistakes.
 #pragma once
 
 #include <optional>
@@ -12,20 +12,17 @@ struct Mistake {
   std::string what;
 };
 
-/// The tab, bracket or quote that causes a syntax error: yaml-cpp reports where it noticed the error, often the end of
-/// the text. Nothing for other errors.
-std::optional<Mistake> find_mistake(std::string_view text);
+/// A mistake at a byte of the text.
+Mistake mistake_at(std::string_view text, std::size_t at, std::string what);
 
-/// A line without a colon above `line`, where yaml-cpp takes both for one key and reports the second. Nothing if there
-/// is none.
-std::optional<Mistake> find_missing_colon(std::string_view text, int line);
-
-/// That the text of `line` is no pair, where yaml-cpp found no end of its map there or took it for a document of its
-/// own. Nothing if it is one, or begins an item, a collection or a comment.
-std::optional<Mistake> find_line_without_colon(std::string_view text, int line);
+/// What is wrong with a directive that means nothing or stands behind the document.
+inline constexpr const char* kNoDirective = "this line begins with %, expected `key: value` or # in front of a comment";
 
 /// The text as YAML reads it: without UTF-8's byte order mark, lines ended by \n alone.
 std::string normalized(std::string_view text);
+
+/// Where the document begins behind blank lines, comments and directives.
+std::size_t end_of_head(std::string_view text);
 
 /// Whether the byte is one of a UTF-8 character's, but not its first.
 bool is_inside_character(char byte);

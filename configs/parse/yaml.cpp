@@ -9,11 +9,13 @@
 #include <charconv>
 #include <cstring>
 #include <fstream>
+#include <limits>
 #include <map>
 #include <optional>
 #include <sstream>
 
 #include "nixie/configs/parse/mistake.h"
+#include "nixie/configs/parse/structure.h"
 #include "nixie/core/base/one_line.h"
 
 namespace nixie {
@@ -66,12 +68,13 @@ class Builder : public YAML::EventHandler {
   Builder(const Marks& marks, RepeatedKeys repeated) : marks_(marks), repeated_(repeated) {}
 
   Tree take() { return std::move(root_); }
-  /// The line of a document that is one word or text; 0 for others.
-  int line_of_text() const { return root_.is_scalar() ? root_.place.line : 0; }
 
   void OnDocumentStart(const YAML::Mark&) override {}
   void OnDocumentEnd() override {}
-  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override { close({make(Tree::Kind::null, mark), anchor}); }
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    refuse_key_without_colon(mark);
+    close({make(Tree::Kind::null, mark), anchor});
+  }
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     const auto target = anchors_.find(anchor);
     if (target == anchors_.end())
@@ -82,6 +85,7 @@ class Builder : public YAML::EventHandler {
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& text) override {
     refuse_tag(mark, tag);
+    scalar_at_ = mark.pos;
     Tree tree = make(Tree::Kind::scalar, mark);
     tree.quoted = tag == "!";
     tree.text = text;
@@ -92,8 +96,9 @@ class Builder : public YAML::EventHandler {
     open(Tree::Kind::list, mark, tag, anchor);
   }
   void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
-                  YAML::EmitterStyle::value) override {
+                  YAML::EmitterStyle::value style) override {
     open(Tree::Kind::map, mark, tag, anchor);
+    stack_.back().in_brackets = style == YAML::EmitterStyle::Flow;
   }
   void OnSequenceEnd() override { close_open(); }
   void OnMapEnd() override { close_open(); }
@@ -102,6 +107,7 @@ class Builder : public YAML::EventHandler {
   struct Frame {
     Tree tree;
     YAML::anchor_t anchor = YAML::NullAnchor;
+    bool in_brackets = false;             // {} holds keys without a colon, too
     bool has_key = false;                 // of a map: the key came, its value is next
     bool is_merge = false;                // that key is <<
     Tree::Entry entry{};                  // that key
@@ -119,6 +125,11 @@ class Builder : public YAML::EventHandler {
   void refuse_tag(const YAML::Mark& mark, const std::string& tag) const {
     if (tag != "?" && tag != "!" && !tag.empty())
       fail_at(at(mark), fmt::format("tag {}, expected a value without one", tag));
+  }
+  /// yaml-cpp takes the end of a document for the colon of its last key, and says that the value is where the key is.
+  void refuse_key_without_colon(const YAML::Mark& value) const {
+    const bool is_awaited = !stack_.empty() && stack_.back().has_key && !stack_.back().in_brackets;
+    if (is_awaited && value.pos == scalar_at_) throw YAML::ParserException(value, YAML::ErrorMsg::END_OF_MAP);
   }
   void open(Tree::Kind kind, const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {
     refuse_tag(mark, tag);
@@ -201,6 +212,7 @@ class Builder : public YAML::EventHandler {
   std::vector<Frame> stack_;
   std::map<YAML::anchor_t, Tree> anchors_;  // of finished values only, so an alias to an open one is a cycle
   std::size_t nodes_ = 0, text_ = 0;
+  int scalar_at_ = -1;  // of the last scalar, in the text
 };
 
 /// Swallows the events of a document.
@@ -218,22 +230,23 @@ struct Rest : YAML::EventHandler {
   void OnMapEnd() override {}
 };
 
-/// Throws where the document ends inside quotes: yaml-cpp takes the text's end for the closing quote, but not a mark of
-/// the document's end.
-void check_closed(const std::string& text) {
-  if (text.find_first_of("'\"") == std::string::npos) return;
-  std::istringstream stream(text + "\n...\n");
+/// Throws where the document ends inside quotes or at a directive. yaml-cpp takes the text's end for the closing quote,
+/// but not a mark of the document's end; and it drops a directive that no document follows, but not a token that begins
+/// with @.
+void check_end(const std::string& text) {
+  const std::size_t head = end_of_head(text);
+  if (text.find_first_of("'\"") == std::string::npos && text.find("\n%", head) == std::string::npos) return;
+  std::string checked = text + "\n...\n";
+  for (std::size_t at = head; (at = checked.find("\n%", at)) != std::string::npos;) checked[++at] = '@';
+  std::istringstream stream(checked);
   Rest rest;
   YAML::Parser(stream).HandleNextDocument(rest);
 }
 
 /// The mistake that yaml-cpp noticed, where it begins.
 [[noreturn]] void fail_by(const YAML::Exception& error, std::string_view text, const Marks& marks) {
-  const int line = error.mark.line + 1;
-  std::optional<Mistake> mistake = find_mistake(text);
-  if (!mistake && error.msg == YAML::ErrorMsg::MAP_VALUE) mistake = find_missing_colon(text, line);
-  if (!mistake && error.msg == YAML::ErrorMsg::END_OF_MAP) mistake = find_line_without_colon(text, line);
-  if (mistake) fail_at(marks.at(*mistake), mistake->what);
+  const int line = error.mark.is_null() ? std::numeric_limits<int>::max() : error.mark.line + 1;
+  if (const auto mistake = find_mistake(text, line)) fail_at(marks.at(*mistake), mistake->what);
   if (error.msg == YAML::ErrorMsg::DOC_IN_SCALAR && marks.is_behind(error.mark))
     fail_at(marks.start(), "a quote is never closed");
   fail_at(error.mark.is_null() ? marks.start() : marks.at(error.mark), with_remedy(error.msg));
@@ -254,12 +267,11 @@ Tree parse_document(std::string_view given, const std::string& source, bool is_f
   try {
     YAML::Parser parser(stream);
     if (!parser.HandleNextDocument(builder)) return make_tree(marks.start());
-    check_closed(text);
+    check_end(text);
     // Called once more, never in a loop: on some malformed input yaml-cpp 0.7 finds documents for ever.
     Rest rest;
     if (parser.HandleNextDocument(rest)) {
-      if (const int line = builder.line_of_text(); line > 0)
-        if (const auto mistake = find_line_without_colon(text, line)) fail_at(marks.at(*mistake), mistake->what);
+      if (const auto mistake = find_mistake(text, rest.mark.line + 1)) fail_at(marks.at(*mistake), mistake->what);
       fail_at(marks.at(rest.mark), "something follows the document, expected one document and its end");
     }
   } catch (const YAML::Exception& error) {

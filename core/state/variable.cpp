@@ -5,6 +5,7 @@
 
 #include "nixie/core/base/random.h"
 #include "nixie/core/ops/ops.h"
+#include "nixie/core/state/variable_memory.h"
 
 namespace nixie {
 namespace {
@@ -17,38 +18,37 @@ std::shared_ptr<const Node> leaf_node(Input input, const VariableState& state) {
   return Tensor::make(std::move(input), {}, state.shape, state.dtype).handle();
 }
 
-/// An error for want of memory names the Variable, once: a shadow's value is made of its master's.
-template <class Work>
-decltype(auto) with_memory_for(const VariableState& variable, Work&& work) try {
-  return work();
-} catch (const NoMemoryForVariable&) {
-  throw;
-} catch (const Error& error) {
-  if (error.fault() != Fault::memory) throw;
-  throw NoMemoryForVariable(line_of(variable.name, " ", variable.dtype, " ", variable.shape, ": ", error.what()));
+/// The exception that is being handled; one for want of memory names the Variable.
+[[noreturn]] void rethrow_for(const VariableState& state, const Error& error) {
+  const bool is_named = dynamic_cast<const NoMemoryForVariable*>(&error) != nullptr;  // by itself, or its master
+  if (error.fault() != Fault::memory || is_named) throw;
+  throw NoMemoryForVariable(line_of(Scope::prefix(), state.name, " ", state.dtype, " ", state.shape, ": ", error.what(),
+                                    "; use a larger device or a smaller model"));
 }
 
 }  // namespace
 
-const std::shared_ptr<Storage>& VariableState::stored() {
-  return with_memory_for(*this, [&]() -> const std::shared_ptr<Storage>& {
-    if (!master) {
-      check(storage || init, "variable \"", name, "\" has no value; its state has neither a storage nor an init");
-      if (!storage) storage = Storage::for_variable(init());
-    } else if (const std::uint64_t version = master->stored()->version(); made_from != version) {
-      const Array values = master->stored()->read().to(dtype);
-      if (storage)
-        storage->write(values);
-      else
-        storage = Storage::for_variable(values);
-      made_from = version;
-    }
-    return storage;
-  });
+const std::shared_ptr<Storage>& VariableState::stored() try {
+  if (!master) {
+    check(storage || init, "variable \"", name, "\" has no value; its state has neither a storage nor an init");
+    if (!storage) storage = Storage::for_variable(init());
+  } else if (const std::uint64_t version = master->stored()->version(); made_from != version) {
+    const Array values = master->stored()->read().to(dtype);
+    if (storage)
+      storage->write(values);
+    else
+      storage = Storage::for_variable(values);
+    made_from = version;
+  }
+  return storage;
+} catch (const Error& error) {
+  rethrow_for(*this, error);
 }
 
-std::shared_ptr<Buffer> VariableState::on(Backend& backend) {
-  return with_memory_for(*this, [&] { return stored()->on(backend); });
+std::shared_ptr<Buffer> memory_of(VariableState& variable, Backend& backend) try {
+  return variable.stored()->on(backend);
+} catch (const Error& error) {
+  rethrow_for(variable, error);
 }
 
 std::shared_ptr<VariableState> shadow_of(const std::shared_ptr<VariableState>& master, Dtype dtype) {

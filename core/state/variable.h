@@ -21,12 +21,6 @@ struct NumberRange {
   bool counts_steps = false;  ///< it is never more than the steps done
 };
 
-/// There is no memory for a Variable: a weight, or what an optimizer keeps. Fault::memory, but no smaller batch helps.
-class NoMemoryForVariable final : public Error {
- public:
-  explicit NoMemoryForVariable(std::string line) : Error(Fault::memory, std::move(line)) {}
-};
-
 /// The state of a Variable, shared by its copies and by the Steps that use it.
 struct VariableState {
   std::string name = {};
@@ -42,8 +36,6 @@ struct VariableState {
   std::optional<NumberRange> range = {};       ///< of what Parameters::number makes
   /// The storage, made on first use; a shadow's is updated first. Throws NoMemoryForVariable.
   const std::shared_ptr<Storage>& stored();
-  /// Its memory on a backend (Storage::on). Throws NoMemoryForVariable.
-  std::shared_ptr<Buffer> on(Backend& backend);
 };
 
 /// The copy of a Variable in another type that Steps read in its place and write beside it (core/passes/precision.h).

@@ -1,6 +1,7 @@
 // trainer data: what it prints of a folder, which pictures it finds damaged, and that packed data are the same samples.
 #include <gmock/gmock.h>
 
+#include "nixie/apps/trainer/program/program.h"
 #include "nixie/data/arrays.h"
 #include "nixie/data/files/packed_file.h"
 #include "nixie/data/image_folder.h"
@@ -309,6 +310,15 @@ TEST_F(DataCommandTest, SaysWhatIsWrong) {
     EXPECT_EQ(ran.code, each.code) << each.arguments << "\n" << ran.output;
     EXPECT_THAT(ran.output, HasSubstr(each.expected)) << each.arguments;
   }
+}
+
+// Commands with a batch say so themselves (with_batch_advice).
+TEST(ExitCode, WantOfMemoryIsNoMatterOfABatch) {
+  testing::internal::CaptureStderr();
+  const int code = exit_code_of(Output::log, []() -> int { throw std::bad_alloc(); });
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "out of memory; end other programs, or take a machine with more memory\n");
+  EXPECT_EQ(code, 4);
 }
 
 }  // namespace

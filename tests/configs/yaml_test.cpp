@@ -186,9 +186,9 @@ TEST(Yaml, HostileTextEndsQuickly) {
     while (text.size() + unit.size() <= size) text += unit;
     return text;
   };
-  for (const char* unit :
-       {"[", "{",  "- ", "? ",  "a: ",   "\"",          "'",       "&a ",    "!a ",  "{a: ", "[a, ",  ",", "\n",
-        " ", "\t", "#",  "|\n", "---\n", "%YAML 1.2\n", "a: &a\n", "- *a\n", "\xff", "a\n",  "a:\n ", "]", "*a: "}) {
+  for (const char* unit : {"[",      "{",    "- ",  "? ",    "a: ", "\"",   "'",   "&a ",   "!a ",         "{a: ",
+                           "[a, ",   ",",    "\n",  " ",     "\t",  "#",    "|\n", "---\n", "%YAML 1.2\n", "a: &a\n",
+                           "- *a\n", "\xff", "a\n", "a:\n ", "]",   "*a: ", "a",   "'a', ", "a: 1\n",      "- a\n"}) {
     const auto start = std::chrono::steady_clock::now();
     parse_error(repeat(unit));
     parse_error("a: " + repeat(unit));

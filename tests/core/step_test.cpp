@@ -68,6 +68,19 @@ TEST(Variable, ANumberIsRoundedOnlyToTheVariablesType) {
   EXPECT_EQ(wide.array().to_vector<double>(), (std::vector<double>{0.2, 0.2}));
 }
 
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // those end the program
+TEST(Variable, WantOfMemoryIsToldOnceAndNotOfTheBatch) {
+  const Shape shape{std::int64_t{1} << 44};
+  const auto state = std::make_shared<VariableState>(
+      VariableState{.name = "huge", .shape = shape, .init = [&] { return Array(Dtype::f32, shape); }});
+  Step step(cpu(), [&](const Inputs&) { return Outputs{{"sum", sum(Variable(state))}}; });
+  const std::string error = error_of(Fault::memory, [&] { step({}); });
+  EXPECT_EQ(error,
+            "huge f32 [17592186044416]: no 70368744177664 bytes of host memory for an array f32 [17592186044416]; use "
+            "a larger device or a smaller model");
+}
+#endif
+
 TEST(Variable, OutlivesABackend) {
   Variable v("v", numbers({1, 2}));
   {

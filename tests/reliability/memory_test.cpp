@@ -31,7 +31,7 @@ class WantOfMemory : public testing::Test {
 
 // Whether it is trained or only tried.
 TEST_F(WantOfMemory, NamesTheTensorAndWhatToDo) {
-  const std::string smaller_model = "; use a smaller model, or a larger device\n",
+  const std::string smaller_model = "; use a larger device or a smaller model\n",
                     no_batch = "no batch fits, use a larger device or a smaller model\n";
   const struct {
     std::string layers, how, tensor, advice;

@@ -2,12 +2,10 @@
 #include "nixie/apps/trainer/commands/data_scan.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <map>
 #include <mutex>
 #include <span>
-#include <thread>
 
 #include "nixie/core/base/array.h"
 #include "nixie/core/base/error.h"
@@ -15,17 +13,6 @@
 
 namespace nixie {
 namespace {
-
-/// Calls `work` once for each index in [0, count), on all cores.
-void on_all_cores(std::int64_t count, const std::function<void(std::int64_t)>& work) {
-  std::atomic<std::int64_t> next = 0;
-  std::vector<std::jthread> threads;
-  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  start_threads(threads, "scan", cores, [&](const std::stop_token& stop) {
-    for (std::int64_t i = next++; i < count && !stop.stop_requested(); i = next++) work(i);
-  });
-  for (std::jthread& thread : threads) thread.join();
-}
 
 /// Sums over a channel and of the squares; of bytes they are whole numbers, so no order of threads shows in them.
 struct Sums {
@@ -100,7 +87,7 @@ DataScan scan_data(const Dataset& dataset, const std::function<void(std::int64_t
   std::map<std::int64_t, std::string> damaged;
   std::mutex mutex;
   std::int64_t done = 0;
-  on_all_cores(dataset.size(), [&](std::int64_t i) {
+  share_out("scan", dataset.size(), [&](std::int64_t i) {
     Sums sums(channels);
     Array target(form.dtype, form.shape);
     std::string damage;
@@ -108,6 +95,7 @@ DataScan scan_data(const Dataset& dataset, const std::function<void(std::int64_t
       const std::int32_t label = read_sample(dataset, i, sums);
       read_target(i, {}, label, {target.bytes(), static_cast<std::size_t>(target.size_bytes())});
     } catch (const Error& error) {
+      if (error.fault() == Fault::memory) throw;  // the sample may be good
       damage = error.what();
     }
     const std::lock_guard lock(mutex);
@@ -141,19 +129,11 @@ std::vector<std::uint8_t> read_samples(const ByteDataset& dataset, std::int64_t 
                                        std::span<std::uint32_t> labels) {
   const auto stride = static_cast<std::size_t>(dataset.sample_shape().size());
   std::vector<std::uint8_t> bytes(static_cast<std::size_t>(last - first) * stride);
-  std::map<std::int64_t, std::string> damaged;
-  std::mutex mutex;
-  on_all_cores(last - first, [&](std::int64_t i) {
+  share_out("scan", last - first, [&](std::int64_t i) {
     const auto at = static_cast<std::size_t>(i);
-    try {
-      labels[at] =
-          static_cast<std::uint32_t>(dataset.load_bytes(first + i, {}, std::span(bytes).subspan(at * stride, stride)));
-    } catch (const Error& error) {
-      const std::lock_guard lock(mutex);
-      damaged[i] = error.what();
-    }
+    labels[at] =
+        static_cast<std::uint32_t>(dataset.load_bytes(first + i, {}, std::span(bytes).subspan(at * stride, stride)));
   });
-  if (!damaged.empty()) throw Error(Fault::data, damaged.begin()->second);
   return bytes;
 }
 

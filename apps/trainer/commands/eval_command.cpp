@@ -6,6 +6,7 @@
 #include <set>
 #include <tuple>
 
+#include "nixie/apps/trainer/command.h"
 #include "nixie/apps/trainer/commands/as_trained.h"
 #include "nixie/apps/trainer/commands/data_folder.h"
 #include "nixie/apps/trainer/evaluator.h"
@@ -94,7 +95,8 @@ void run_eval(const EvalCommand& command) {
        config.model.kind(), file, trained.step, config.data.kind(), half->size(),
        all ? "both halves" : "the " + command.split + " half");
   for (const std::string& note : data.notes) tell("data: {}\n", note);
-  const Evaluation result = *Evaluator(*backend, trained.model, config, half, options).run();
+  Evaluation result;
+  with_batch_advice(config, [&] { result = *Evaluator(*backend, trained.model, config, half, options).run(); });
   if (command.confusion) tell("{}", confusion_text(result.predictions, half->class_names()));
   for (const auto& [name, value] : result.metrics) tell("{} {} {:.4f}\n", command.split, name, value);
   tell("{}\n", to_string(result, command.split));

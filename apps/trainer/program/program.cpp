@@ -87,7 +87,7 @@ int exit_code_of(Output output, const std::function<int()>& work, const std::str
     return end_with(Fault::storage, before + one_line(error.path1().string()) + ": " + error.code().message() +
                                         "; check the path and its permissions");
   } catch (const std::bad_alloc&) {
-    return end_with(Fault::memory, before + "out of memory; set a smaller batch");
+    return end_with(Fault::memory, before + "out of memory; end other programs, or take a machine with more memory");
   } catch (const std::exception& error) {
     return end_with(Fault::usage, before + one_line(error.what()));
   }

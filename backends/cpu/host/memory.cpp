@@ -46,7 +46,7 @@ HostBuffer::HostBuffer(std::int64_t size_bytes) : Buffer(size_bytes) {
     if (data_ && alignment == kHugePage) madvise(data_, static_cast<std::size_t>(whole), MADV_HUGEPAGE);
 #endif
   }
-  if (!data_) fail(Fault::memory, "cpu: ", size_bytes, " bytes do not fit the memory, try a smaller batch or model");
+  if (!data_) fail(Fault::memory, "cpu: ", size_bytes, " bytes do not fit the memory");
 }
 
 HostBuffer::~HostBuffer() { std::free(data_); }

@@ -97,7 +97,7 @@ std::shared_ptr<Buffer> Device::allocate(std::int64_t size_bytes) {
   if (error == cudaErrorMemoryAllocation) {
     cudaGetLastError();
     fail(Fault::memory, "cuda: out of memory: ", size_bytes >> 20, " MiB asked for, ", free_bytes() >> 20,
-         " MiB free on ", name_, "; use a smaller batch");
+         " MiB free on ", name_);
   }
   CUDA_CHECK(error);
   return std::make_shared<DeviceBuffer>(shared_from_this(), memory, size_bytes);

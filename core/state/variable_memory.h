@@ -1,0 +1,23 @@
+// Memory for the values of Variables.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "nixie/core/base/error.h"
+#include "nixie/core/graph/backend.h"
+
+namespace nixie {
+
+struct VariableState;
+
+/// Memory for the value of a Variable is wanting. Fault::memory, but a smaller batch is no remedy.
+class NoMemoryForVariable final : public Error {
+ public:
+  explicit NoMemoryForVariable(std::string line) : Error(Fault::memory, std::move(line)) {}
+};
+
+/// The memory of a Variable's value on a backend. Throws NoMemoryForVariable, as VariableState::stored() does.
+std::shared_ptr<Buffer> memory_of(VariableState& variable, Backend& backend);
+
+}  // namespace nixie

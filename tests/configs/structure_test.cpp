@@ -1,0 +1,170 @@
+// The lines that messages about broken YAML name: of single mistakes, of one mistake in each line of the shipped
+// files, and none in legal text.
+#include "nixie/configs/parse/structure.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <fstream>
+#include <functional>
+#include <limits>
+#include <sstream>
+
+#include "nixie/configs/parse/config.h"
+#include "nixie/configs/parse/yaml.h"
+#include "nixie/tests/errors.h"
+
+namespace nixie {
+namespace {
+
+std::string parse_error(const std::string& text) {
+  return error_of([&] { parse_yaml(text, "f.yaml"); });
+}
+
+std::vector<std::string> shipped_texts() {
+  std::vector<std::string> texts;
+  for (const char* folder : {"configs", "configs/recipes"})
+    for (const auto& entry : std::filesystem::directory_iterator(std::filesystem::path(NIXIE_SOURCE_DIR) / folder))
+      if (entry.path().extension() == ".yaml")
+        texts.push_back((std::ostringstream() << std::ifstream(entry.path()).rdbuf()).str());
+  return texts;
+}
+
+TEST(Structure, NamesTheLineOfTheMistake) {
+  struct Row {
+    const char *text, *place, *what;
+  };
+  const Row rows[] = {
+      // a missing colon
+      {"g:\n  - match: \"*bias\"\n    rate 2\n    decay: 0\n", "3:5", "no `: ` in this line"},
+      {"g:\n- match: \"*bias\"\n  rate 2\n", "3:3", "no `: ` in this line"},
+      {"g:\n  - match \"*bias\"\n    rate: 2\n", "2:5", "no `: ` in this line"},
+      {"m:\n  - conv2d\n      out: 3\n", "2:5", "no `: ` in this line"},
+      {"m:\n  - conv2d:\n      out 3\n      kernel: 3\n", "3:7", "no `: ` in this line"},
+      {"m\n  - relu\n  - conv2d: 1\n", "1:1", "no `: ` in this line"},
+      {"m:[\n  {a: 1}]\n", "1:1", "no `: ` in this line"},
+      {"s: 1\ndata {glyphs: {train: 200,\n  test: 20}}\n", "2:6", "no `: ` in front of this {"},
+      {"s: 1\ndata:{glyphs: {train: 200,\n  test: 20}}\n", "2:6", "no `: ` in front of this {"},
+      {"s: 1\nm:\n  words\n  - a: 1\n", "3:3", "no `: ` in this line"},
+      {"s: [1]\n  words\nt: 1\n", "2:3", "no `: ` in this line"},
+      {"s: 1\nt", "2:1", "no `: ` in this line"},
+      {"s: 1\n.t\n", "2:1", "no `: ` in this line"},
+      {"s:\n  t: 1\n  u\n...\n", "3:3", "no `: ` in this line"},
+      // a missing dash
+      {"m:\n  - relu\n    dropout: 1\n", "3:5", "no `- ` in this line"},
+      {"m:\n  - relu\n  words\n  - conv2d: 1\n", "3:3", "no `- ` in this line"},
+      {"m:\n  conv2d: 1\n  - relu\n  - tanh\n", "2:3", "no `- ` in this line"},
+      {"m:\n  - a: 1\n  b: 2\n  c: 3\n", "2:3", "`- ` in front of a line among pairs"},
+      // a missing comma
+      {"m: [a,\n  {b: 1},\n  words\n  {c: 1}]\n", "3:7", "no `,` between"},
+      {"m: [a,\n  {b: 1}\n  words\n  , {c: 1}]\n", "3:3", "no `,` between"},
+      {"m: [a,\n  {b: 1}\n  {c: 1}]\n", "2:8", "no `,` between"},
+      {"m: {a: 0.9\n    b: 1}\n", "1:10", "no `,` between"},
+      // indentation
+      {" m: [1]\ns: 2\n", "1:2", "indented by 1 and line 2 by 0"},
+      {"m: 1\n s: 2\n", "2:2", "indented by 1 and line 1 by 0"},
+      {"m:\n   a: 1\n  b: 2\n  c: 2\n", "2:4", "indented by 3 and line 3 by 2"},
+      {"m:\n  a: 1\n  b: 2\n c: 2\n", "4:2", "indented by 1 and line 2 by 2"},
+      {"m:\n - a: 1\n  - b\n  - c\n", "2:2", "indented by 1 and line 3 by 2"},
+      {"m: {a: 1}  # b\n  s: 2\nt: 3\n", "2:3", "indented by 2 and line 1 by 0"},
+      // quotes and brackets
+      {"a: 'x\nb: 'y'\n", "1:4", "this ' is never closed"},
+      {"m: [a,\n  {b: {c: 1},\n  d\n]\n", "2:3", "this { is never closed, expected }"},
+      {"m: [a,\n  b]],\n  {c: 1}\n]\n", "2:5", ""},
+      {"m: [\n  a]\n  {c: 1}\n", "2:4", "] ends the value of the key above"},
+      {"m:\n  - a\n\t- b: 1\n", "3:1", "a tab in the indentation"},
+      // % is no comment
+      {"a: 1\n%", "2:1", "this line begins with %"},
+      {"a: 1\n% b\n% c\n", "2:1", "this line begins with %"},
+      {"a: 1\n...\n# b\n%YAML 1.2\n", "4:1", "this line begins with %"},
+      {"a: 1\n...\n%YAML 1.2\n---\nb: 1\n", "3:1", "this line begins with %"},
+      {"---\n% b\na: 1\n", "2:1", "this line begins with %"},
+      {"a: 1\n% b\nc: 1\n", "2:1", "this line begins with %"},
+      {"a: '\n% b'\n% c\n", "3:1", "this line begins with %"},
+      {"a: [b,\n% c\n]\n", "2:1", "this line begins with %"},
+      {"a:\n  - b\n%YAML 1.2\n  - c\n", "3:1", "this line begins with %"},
+  };
+  for (const Row& row : rows) {
+    const std::string error = parse_error(row.text);
+    EXPECT_TRUE(error.starts_with(std::string("f.yaml:") + row.place + ": ")) << row.text << " -> " << error;
+    EXPECT_NE(error.find(row.what), std::string::npos) << row.text << " -> " << error;
+  }
+}
+
+TEST(Structure, NamesEachLineOfTheShippedFiles) {
+  const struct {
+    const char* what;
+    std::function<std::string(std::string)> mutated;  // an empty one: the line cannot be mistaken so
+  } kMistakes[] = {
+      {"no colon behind the key",
+       [](std::string line) {
+         const std::size_t colon = line.find(':');
+         const bool is_pair = colon != std::string::npos && line.find_first_of("#{[") > colon;
+         return is_pair ? line.erase(colon, 1) : "";
+       }},
+      {"a tab", [](const std::string& line) { return "\t" + line; }},
+      {"a line that begins with %", [](const std::string& line) { return "% words\n" + line; }},
+      {"an open quote", [](const std::string& line) { return line.ends_with('}') ? line + "\n\"words: 1" : ""; }},
+  };
+  for (const std::string& text : shipped_texts())
+    for (const auto& mistake : kMistakes) {
+      std::istringstream lines(text);
+      std::string before, line;
+      for (int number = 1; std::getline(lines, line); before += line + "\n", ++number) {
+        const std::string mutated = line.empty() || line.starts_with('#') ? "" : mistake.mutated(line);
+        if (mutated.empty()) continue;
+        const std::size_t behind = std::min(before.size() + line.size() + 1, text.size());
+        const std::string whole = before + mutated + "\n" + text.substr(behind);
+        const std::string error = error_of([&] { parse_config(whole, "f.yaml"); });
+        const int added = mutated.find("\n\"") != std::string::npos ? 1 : 0;
+        EXPECT_TRUE(error.starts_with("f.yaml:" + std::to_string(number + added) + ":"))
+            << mistake.what << ": " << mutated << " -> " << error;
+      }
+    }
+}
+
+TEST(Structure, FindsNothingInLegalText) {
+  std::vector<std::string> texts = shipped_texts();
+  for (const char* text : {"a: 1",
+                           "# a\n\n---\na: 1\n...\n# b\n",
+                           "%YAML 1.2\n---\na: 1\n",
+                           "a:\n- b\n- c: 1\n  d: 2\ne: 3\n",
+                           "a:\n  - - b\n    - c\n  - d:\n    - e\n    f: 1\n  -\n    g: 1\n",
+                           "a: words\n  of two lines\nb: 1\n",
+                           "a:\n  words\n  of two lines\nb: 1\n",
+                           "a: |\n  b: [\n\n   'c\n  \t% d\ne: >-\n  {\nf: 1\n",
+                           "a: \"b\n  c: [\n\n% d\"\ne: 'f\n  g'\n",
+                           "\"a: b\": 1\n'c': {\"d\": 1, 'e':2}\n",
+                           "a: [b c\n  d, 'e', {f: g\n}]\n",
+                           "a: &b {c: 1}\nd: {<<: *b, e: [*b, &f 'g']}\n",
+                           "a: it's\nb: [it's, 'x, ]']\nc: x'\n",
+                           "a: [b, # c ]\n  d]  # e\nf: {g: , h, }\n",
+                           "a:\n\t\n  # b\n\n  c: 1\n # d\n  e: 1\n",
+                           "a: b{c}[d]\ne: f#g:h\n",
+                           "a:\n  b:\n    c: 1\n  d:\ne:\n",
+                           "- a\n- b: 1\n  c: 2\n- [d]\n",
+                           "{a: 1,\n b: 2}\n",
+                           "'words'\n"})
+    texts.push_back(text);
+  for (const std::string& text : texts) {
+    const auto mistake = find_mistake(text, std::numeric_limits<int>::max());
+    EXPECT_FALSE(mistake) << text << " -> " << mistake->line << ":" << mistake->column << " " << mistake->what;
+  }
+}
+
+TEST(Structure, HostileTextEndsQuickly) {
+  for (const char* unit :
+       {"[",    "{",        "- ",  "a: ",   "\"",       "'",      "&a ",   "{a: ",       "[a, ",  ",",
+        "\n",   " ",        "|\n", "---\n", "- *a\n",   "a\n",    "a:\n ", "]",          "a",     "'a', ",
+        "'a\n", "a: {b}\n", "-\n", "#\n",   "\"a\":\n", "a: 1\n", "- a\n", "a: |\n b\n", "[a]\n", "a #"})
+    for (const char* start : {"", "a: ", "a: [", "a: 1\n"}) {
+      std::string text = start;
+      while (text.size() < (1 << 20)) text += unit;
+      const auto begin = std::chrono::steady_clock::now();
+      find_mistake(text, std::numeric_limits<int>::max());
+      EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5)) << start << unit;
+    }
+}
+
+}  // namespace
+}  // namespace nixie
