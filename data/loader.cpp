@@ -2,6 +2,8 @@
 #include "nixie/data/loader.h"
 
 #include <algorithm>
+#include <exception>
+#include <new>
 #include <numeric>
 
 #include "nixie/core/base/check_fields.h"
@@ -145,14 +147,19 @@ void Loader::decode(Slot& slot, std::int64_t first, std::int64_t last) {
                ? dataset_->bytes()->load_bytes(slot.indices[i], key, part(slot.batch.images.data<std::uint8_t>()))
                : dataset_->load(slot.indices[i], key, part(slot.batch.images.data<float>()));
   };
+  const auto keep = [&](std::size_t i, std::exception_ptr error) {
+    const std::lock_guard lock(mutex_);
+    if (slot.error && slot.error_at < static_cast<std::int64_t>(i)) return;
+    slot.error = std::move(error);
+    slot.error_at = static_cast<std::int64_t>(i);
+  };
   for (auto i = static_cast<std::size_t>(first); i < static_cast<std::size_t>(last); ++i) try {
       (*read_target_)(slot.indices[i], key, load(i), {slot.batch.labels.bytes() + i * target_bytes, target_bytes});
+    } catch (const std::bad_alloc&) {
+      return keep(i, std::make_exception_ptr(
+                         Error(Fault::memory, line_of("out of memory while sample ", slot.indices[i], " is loaded"))));
     } catch (...) {
-      std::lock_guard lock(mutex_);
-      if (slot.error && slot.error_at < static_cast<std::int64_t>(i)) return;
-      slot.error = std::current_exception();
-      slot.error_at = static_cast<std::int64_t>(i);
-      return;
+      return keep(i, std::current_exception());
     }
 }
 

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "nixie/tests/apps/support.h"
+#include "nixie/tests/data/pictures.h"
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // those need terabytes of addresses
 namespace nixie {
@@ -83,6 +84,23 @@ epochs: 1
     EXPECT_EQ(second.code, 0) << mib << first.output << second.output;
   }
   EXPECT_GE(advised, 1);
+}
+
+// A decoder or a thread that finds no memory is no damage of a picture.
+TEST_F(WantOfMemory, IsNoDamage) {
+  std::filesystem::create_directories(folder_ / "pictures" / "a");
+  constexpr int kPictures = 4, kSide = 1500;
+  const Bytes file = png(Bytes(3 * kSide * kSide, 7), kSide, kSide);
+  for (int i = 0; i < kPictures; ++i) write(fmt::format("pictures/a/{}.png", i), {file.begin(), file.end()});
+  int refused = 0, read = 0;
+  for (int mib = 40; mib <= 140; mib += 4) {
+    const Ran ran = run_program("trainer data verify " + path("pictures"), fmt::format("ulimit -v {}; ", mib << 10));
+    if (ran.code == 127) continue;  // the system's loader
+    EXPECT_THAT(ran.code, testing::AnyOf(0, 4)) << mib << ran.output;
+    ++(ran.code == 0 ? read : refused);
+  }
+  EXPECT_GT(refused, 0);
+  EXPECT_GT(read, 0);
 }
 
 }  // namespace
