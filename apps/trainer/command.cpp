@@ -17,7 +17,6 @@
 #include "nixie/core/base/threads.h"
 #include "nixie/core/files/open_to_read.h"
 #include "nixie/core/passes/plan_too_large.h"
-#include "nixie/core/state/variable_memory.h"
 #include "nixie/data/preparation.h"
 #include "nixie/models/io/checkpoint.h"
 
@@ -198,8 +197,6 @@ void with_batch_advice(const TrainConfig& config, const std::function<void()>& w
   } catch (const std::bad_alloc&) {
     fail_memory("out of memory", config);
   } catch (const NoThread&) {
-    throw;
-  } catch (const NoMemoryForVariable&) {
     throw;
   } catch (const PlanTooLarge& error) {
     if (error.fitting_batch() == 0) throw;

@@ -4,18 +4,25 @@
 #include <algorithm>
 #include <new>
 
+#include <unistd.h>
+
 namespace nixie {
 namespace {
 
 constexpr std::align_val_t kAlignment{64};
 
 std::shared_ptr<std::byte[]> allocate(Dtype dtype, const Shape& shape, std::int64_t bytes) {
-  void* memory = ::operator new(static_cast<std::size_t>(bytes), kAlignment, std::nothrow);
+  void* memory =
+      bytes > machine_bytes() ? nullptr : ::operator new(static_cast<std::size_t>(bytes), kAlignment, std::nothrow);
   if (!memory) fail(Fault::memory, "no ", bytes, " bytes of host memory for an array ", dtype, " ", shape);
   return {static_cast<std::byte*>(memory), [](std::byte* p) { ::operator delete(p, kAlignment); }};
 }
 
 }  // namespace
+
+std::int64_t machine_bytes() {
+  return static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::int64_t>(sysconf(_SC_PAGESIZE));
+}
 
 Array::Array(Dtype dtype, Shape shape)
     : dtype_(dtype), shape_(std::move(shape)), bytes_(allocate(dtype, shape_, size_bytes())) {

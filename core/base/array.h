@@ -11,6 +11,9 @@
 
 namespace nixie {
 
+/// The machine's memory. More never fits, though the system may promise it.
+std::int64_t machine_bytes();
+
 /// A dense row-major host array. Copies share the elements; `clone` copies them. It has no move, so no array is ever
 /// left without elements.
 class Array {
@@ -19,7 +22,7 @@ class Array {
   Array() = default;
   Array(const Array&) = default;
   Array& operator=(const Array&) = default;
-  /// Zero-filled. The elements are 64-byte aligned.
+  /// Zero-filled. The elements are 64-byte aligned. Throws Fault::memory.
   Array(Dtype dtype, Shape shape);
   /// Takes the values in row-major order; throws unless there are `shape.size()` of them.
   template <class T>

@@ -11,7 +11,7 @@ namespace nixie {
 
 struct VariableState;
 
-/// Memory for the value of a Variable is wanting. Fault::memory, but a smaller batch is no remedy.
+/// Memory for the value of a Variable is wanting. Fault::memory; what is told names the Variable already.
 class NoMemoryForVariable final : public Error {
  public:
   explicit NoMemoryForVariable(std::string line) : Error(Fault::memory, std::move(line)) {}

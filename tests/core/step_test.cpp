@@ -69,7 +69,7 @@ TEST(Variable, ANumberIsRoundedOnlyToTheVariablesType) {
 }
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // those end the program
-TEST(Variable, WantOfMemoryIsToldOnceAndNotOfTheBatch) {
+TEST(Variable, WantOfMemoryIsToldOnce) {
   const Shape shape{std::int64_t{1} << 44};
   const auto state = std::make_shared<VariableState>(
       VariableState{.name = "huge", .shape = shape, .init = [&] { return Array(Dtype::f32, shape); }});
@@ -77,7 +77,7 @@ TEST(Variable, WantOfMemoryIsToldOnceAndNotOfTheBatch) {
   const std::string error = error_of(Fault::memory, [&] { step({}); });
   EXPECT_EQ(error,
             "huge f32 [17592186044416]: no 70368744177664 bytes of host memory for an array f32 [17592186044416]; use "
-            "a larger device or a smaller model");
+            "a larger device, a smaller model or a smaller batch");
 }
 #endif
 

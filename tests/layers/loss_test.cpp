@@ -252,7 +252,7 @@ TEST(Losses, HaveGradientsForHugeValues) {
     const Tensor loss = c.loss(x, target);
     const std::vector<Tensor> found = evaluate({loss, gradients(loss, {x})[0]}, test_backend());
     EXPECT_THAT(found[0].item() / c.value, testing::AnyOf(testing::DoubleNear(1, 1e-6), testing::IsNan()));
-    EXPECT_EQ(std::isinf(found[0].item()), std::isinf(c.value));
+    EXPECT_EQ(std::isfinite(found[0].item()), std::isfinite(c.value));  // sums of infinities are NaN on CUDA
     expect_close(found[1].to_vector<double>(), c.gradient, 1e-6, "gradient");
   }
 }

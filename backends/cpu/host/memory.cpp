@@ -12,15 +12,9 @@
 #include <sys/resource.h>
 #endif
 
+#include "nixie/core/base/array.h"
+
 namespace nixie::cpu {
-namespace {
-
-// More than this never fits, though the system may promise it.
-std::int64_t machine_bytes() {
-  return static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::int64_t>(sysconf(_SC_PAGESIZE));
-}
-
-}  // namespace
 
 std::int64_t free_bytes() {
   const auto page = static_cast<std::int64_t>(sysconf(_SC_PAGESIZE));

@@ -38,6 +38,7 @@ class CudaExecutable final : public Executable {
  public:
   CudaExecutable(std::shared_ptr<Device> device, const Plan& plan) : device_(std::move(device)), plan_(plan) {
     device_->use();
+    check_arena_fits();
     make_work();
     allocate();
     const char* sync = std::getenv("NIXIE_SYNC");
@@ -75,6 +76,14 @@ class CudaExecutable final : public Executable {
     std::vector<char*> slots;
     GraphExec exec;
   };
+
+  // Before anything is compiled or a library is asked: cuBLASLt divides by zero for products far beyond a device.
+  void check_arena_fits() const {
+    const std::int64_t free = device_->free_bytes();
+    if (plan_.arena_bytes > free)
+      throw PlanTooLarge(
+          "cuda", plan_, [](std::int64_t) { return 0; }, free);
+  }
 
   void make_work() {
     std::vector<std::size_t> generated;
