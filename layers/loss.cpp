@@ -75,13 +75,10 @@ Tensor weighted_mean(const Tensor& x, const Tensor& weights) {
 
 Tensor CrossEntropy::operator()(const Tensor& output, const Tensor& target, const Tensor& weights) const {
   const auto of_label = [mask = label_mask(output, target)](const Tensor& x) { return sum(where(mask, x, 0.0), {1}); };
-  Tensor losses;
-  if (label_smoothing == 0) {
-    losses = logsumexp(output, {1}) - of_label(output);
-  } else {
-    const Tensor log_p = log_softmax(output, {1});  // the mean of large logits themselves may overflow
-    losses = -((1 - label_smoothing) * of_label(log_p) + label_smoothing * mean(log_p, {1}));
-  }
+  const Tensor shifted = less_largest(output, {1});
+  Tensor expected = of_label(shifted);
+  if (label_smoothing != 0) expected = (1 - label_smoothing) * expected + label_smoothing * mean(shifted, {1});
+  Tensor losses = log(sum(exp(shifted), {1})) - expected;
   if (!class_weights.empty()) {
     check(static_cast<std::int64_t>(class_weights.size()) == output.shape()[1], class_weights.size(),
           " class weights, the output has ", output.shape()[1], " classes; give one for each");
@@ -106,18 +103,18 @@ Tensor MeanSquared::operator()(const Tensor& output, const Tensor& target, const
 
 namespace {
 
-// |difference| up to where a parabola becomes a line, and what is beyond: the square of all of it may be infinite, and
-// an infinity in the branch that is not taken makes the gradient NaN.
-std::pair<Tensor, Tensor> parts_of_distance(const Tensor& difference, double bend) {
-  const Tensor distance = abs(difference), parabola = minimum(distance, bend);
-  return {parabola, distance - parabola};
+// A parabola of the distance up to `bend`, its slope there `slope`, and then a line: x^2 / 2 times slope / bend. The
+// parabola is that of no more than `bend`, since an infinite square in the branch that is not taken makes NaN of the
+// gradient. Half of x first: x^2 may be infinite, too.
+Tensor parabola_and_line(const Tensor& difference, double bend, double slope) {
+  const Tensor distance = abs(difference), near = minimum(distance, bend);
+  return where(distance < bend, near * (0.5 * slope / bend) * near, slope * (distance - 0.5 * bend));
 }
 
 }  // namespace
 
 Tensor SmoothL1::operator()(const Tensor& output, const Tensor& target, const Tensor& weights) const {
-  const auto [parabola, line] = parts_of_distance(output - full_target(output, target), beta);
-  return weighted_mean(square(parabola) * (0.5 / beta) + line, weights);
+  return weighted_mean(parabola_and_line(output - full_target(output, target), beta, 1), weights);
 }
 
 Tensor SquaredHinge::operator()(const Tensor& output, const Tensor& target, const Tensor& weights) const {
@@ -129,13 +126,13 @@ Tensor Hinge::operator()(const Tensor& output, const Tensor& target, const Tenso
 }
 
 Tensor Huber::operator()(const Tensor& output, const Tensor& target, const Tensor& weights) const {
-  const auto [parabola, line] = parts_of_distance(output - full_target(output, target), delta);
-  return weighted_mean(0.5 * square(parabola) + delta * line, weights);
+  return weighted_mean(parabola_and_line(output - full_target(output, target), delta, delta), weights);
 }
 
 Tensor Focal::operator()(const Tensor& output, const Tensor& target, const Tensor& weights) const {
-  const Tensor of_label = sum(where(label_mask(output, target), output, 0.0), {1});
-  const Tensor log_p = of_label - logsumexp(output, {1});
+  const Tensor shifted = less_largest(output, {1});
+  const Tensor of_label = sum(where(label_mask(output, target), shifted, 0.0), {1});
+  const Tensor log_p = of_label - log(sum(exp(shifted), {1}));
   const Tensor miss = maximum(-expm1(log_p), 1e-30);  // 1 - p; a power's slope at 0 may be infinite
   const Tensor losses = gamma == 0 ? -log_p : -pow(miss, gamma) * log_p;
   return mean_over_labels(losses, output, target, ignore_index, weights);
@@ -161,9 +158,9 @@ Tensor Dice::operator()(const Tensor& output, const Tensor& target, const Tensor
 
 Tensor KlDivergence::operator()(const Tensor& output, const Tensor& target, const Tensor& weights) const {
   check(output.rank() >= 2, "output is ", output.shape(), ", expected [N, classes, ...]");
-  const Tensor t = distribution(output, target), some = t > 0;
-  const Tensor own = where(some, t * log(where(some, t, 1.0)), 0.0);  // t log t is 0 at 0
-  return weighted_mean(sum(own - t * log_softmax(output, {1}), {1}), weights);
+  const Tensor t = distribution(output, target), log_t = log(where(t > 0, t, 1.0));
+  // 0 where t is, whatever p is there
+  return weighted_mean(sum(where(t == 0, 0.0, t * (log_t - log_softmax(output, {1}))), {1}), weights);
 }
 
 std::string field_text(const AnyLoss& loss) { return "{" + loss.text() + "}"; }

@@ -139,7 +139,9 @@ std::string batch_option(const TrainConfig& config, std::int64_t batch) {
 }
 
 /// What to do about memory, behind what was said about it.
-[[noreturn]] void fail_memory(const std::string& what, const TrainConfig& config) {
+[[noreturn]] void fail_memory(const std::string& what, const TrainConfig& config, BatchChoice how) {
+  if (how == BatchChoice::kept)
+    fail(Fault::memory, what, "; a resumed run keeps its batch: end other programs, or raise the limit (ulimit -v)");
   const std::int64_t batch = config.data.batch();
   fail(Fault::memory, what, "; the batch is ", batch,
        batch > 1 ? ", try " + batch_option(config, batch / 2) : ", try a smaller model");
@@ -187,24 +189,26 @@ bool run_command(const Command& given) {
          " is no file; give the path of a checkpoint or of a run's folder");
   const TrainConfig config = chosen_config(command, folder);
   bool is_done = false;
-  with_batch_advice(config, [&] { is_done = run(command, config, folder); });
+  with_batch_advice(
+      config, [&] { is_done = run(command, config, folder); }, command.resume ? BatchChoice::kept : BatchChoice::free);
   return is_done;
 }
 
-void with_batch_advice(const TrainConfig& config, const std::function<void()>& work) {
+void with_batch_advice(const TrainConfig& config, const std::function<void()>& work, BatchChoice how) {
   try {
     work();
   } catch (const std::bad_alloc&) {
-    fail_memory("out of memory", config);
+    fail_memory("out of memory", config, how);
   } catch (const NoThread&) {
     throw;
   } catch (const PlanTooLarge& error) {
     if (error.fitting_batch() == 0) throw;
+    if (how == BatchChoice::kept) fail_memory(error.what(), config, how);
     fail(Fault::memory, error.what(), ", the run's is ", config.data.batch(), "; try ",
          batch_option(config, error.fitting_batch()));
   } catch (const Error& error) {
     if (error.fault() != Fault::memory) throw;
-    fail_memory(error.what(), config);
+    fail_memory(error.what(), config, how);
   }
 }
 

@@ -113,10 +113,13 @@ void Trainer::log_failure(const std::string& what) {
 
 void Trainer::measure_for_report() {
   if (!writes() || !config_.report_detail) return;
-  if (layer_times_.empty()) {
-    const MachineRates rates = measure_rates(*backend_, config_.policy());
-    layer_times_ = layer_times_text(time_layers(*backend_, config_, model_.batch_shape()), rates);
-  }
+  if (layer_times_.empty()) try {
+      const MachineRates rates = measure_rates(*backend_, config_.policy());
+      layer_times_ = layer_times_text(time_layers(*backend_, config_, model_.batch_shape()), rates);
+    } catch (const Error& error) {  // arrays that no batch makes smaller, for a report alone
+      if (error.fault() != Fault::memory) throw;
+      say(fmt::format("warning: the report has no times of layers (report_detail): {}", error.what()));
+    }
   if (!probe_)
     probe_ = std::make_unique<GradientProbe>(*backend_, config_, model_, optimizer_, data_.test, loader_options_);
 }

@@ -26,8 +26,13 @@ Tensor logsumexp(const Tensor& values, const Axes& axes, bool keepdims) {
   return keepdims ? y : squeeze(y, axes);
 }
 
+Tensor less_largest(const Tensor& logits, const Axes& axes) {
+  const Tensor x = floating(logits);
+  return x - largest_finite(x, axes);
+}
+
 Tensor log_softmax(const Tensor& logits, const Axes& axes) {
-  const Tensor x = floating(logits), shifted = x - largest_finite(x, axes);
+  const Tensor shifted = less_largest(logits, axes);
   return shifted - log(sum(exp(shifted), axes));
 }
 

@@ -251,6 +251,9 @@ Tensor bernoulli(const Shape& shape, const Tensor& p, std::uint64_t stream, cons
 
 // ---- composites (composites.cpp; tests/core/reductions_test.cpp) ----
 Tensor softmax(const Tensor& x, const Axes& axes);
+/// x less its largest finite value along the axes, to which the gradient is blind: of large numbers exp does not
+/// overflow then, nor do their digits hide a sum's logarithm.
+Tensor less_largest(const Tensor& x, const Axes& axes);
 Tensor log_softmax(const Tensor& x, const Axes& axes);
 Tensor logsumexp(const Tensor& x, const Axes& axes, bool keepdims = true);
 /// (x - mean) / sqrt(variance + eps) over the axes.

@@ -76,11 +76,16 @@ bool is_hidden(const fs::path& path) {
 
 std::vector<fs::path> pictures_below(const fs::path& folder, FolderScan& scan) {
   std::vector<fs::path> found;
-  for (fs::recursive_directory_iterator entry(folder), end; entry != end; ++entry)
-    if (entry->is_directory() && is_hidden(entry->path()))
+  for (fs::recursive_directory_iterator entry(folder), end; entry != end;) {
+    const fs::path path = entry->path();
+    if (entry->is_directory() && is_hidden(path))
       entry.disable_recursion_pending();
     else if (is_picture(*entry, scan))
-      found.push_back(entry->path());
+      found.push_back(path);
+    std::error_code error;
+    entry.increment(error);
+    if (error) throw fs::filesystem_error("", path, error);  // the iterator's own names nothing
+  }
   return found;
 }
 

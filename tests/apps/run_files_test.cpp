@@ -105,6 +105,8 @@ TEST(RunFolder, IsClaimedOnce) {
   claim_run_folder(root.path() / "a" / "b");  // still empty
   write_text(root.path() / "a" / "b" / "config.yaml", "x: 1\n");
   EXPECT_THAT(error_of(Fault::usage, [&] { claim_run_folder(root.path() / "a" / "b"); }), HasSubstr("--resume"));
+  std::filesystem::rename(root.path() / "a" / "b" / "config.yaml", root.path() / "a" / "b" / "step-15.h5");
+  EXPECT_THAT(error_of(Fault::usage, [&] { claim_run_folder(root.path() / "a" / "b"); }), HasSubstr("(step-15.h5)"));
   EXPECT_THAT(error_of(Fault::storage, [&] { claim_run_folder("/proc/nixie/run"); }), HasSubstr("/proc/nixie/run"));
   std::ofstream(root / "file") << "x";
   EXPECT_THAT(error_of(Fault::storage, [&] { claim_run_folder(root / "file"); }), HasSubstr("File exists"));

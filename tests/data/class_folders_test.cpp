@@ -83,5 +83,20 @@ TEST_F(ClassFolders, ThatTheSystemRefusesAreNoDamage) {
   }
 }
 
+// The iterator's own error names nothing.
+TEST_F(ClassFolders, ANestedOneThatMayNotBeReadIsNamed) {
+  std::filesystem::permissions(folder_.path(), std::filesystem::perms::all);
+  open({"a", "b"});
+  const std::filesystem::path deep = folder_ / "x" / "a" / "deep";
+  std::filesystem::create_directory(deep);
+  std::filesystem::permissions(deep, std::filesystem::perms::none);
+  {
+    const Unprivileged user;
+    EXPECT_EQ(error_of(Fault::data, [&] { ImageFolder{.path = (folder_ / "x").string(), .crop = 8}.open(); }),
+              deep.string() + ": Permission denied; check the path and its permissions");
+  }
+  std::filesystem::permissions(deep, std::filesystem::perms::all);
+}
+
 }  // namespace
 }  // namespace nixie

@@ -73,9 +73,14 @@ void claim_run_folder(const fs::path& folder) {
 }
 
 void check_holds_no_run(const fs::path& folder) {
-  for (const char* file : {"config.yaml", "metrics.csv", "last.h5", "best.h5"})
-    check(!fs::exists(folder / file), folder.string(), " already holds a run (", file,
+  const auto check_absent = [&](const fs::path& file) {
+    check(!fs::exists(folder / file), folder.string(), " already holds a run (", file.string(),
           "); go on with it by --resume, or choose another folder with --run");
+  };
+  for (const char* file : {"config.yaml", "metrics.csv", "last.h5", "best.h5"}) check_absent(file);
+  if (!fs::is_directory(folder)) return;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder))
+    if (kept_step(entry.path()) >= 0) check_absent(entry.path().filename());
 }
 
 void check_run_files(const fs::path& folder) {

@@ -18,8 +18,14 @@ struct Range {
   bool overlaps(const Range& other) const { return begin < other.end && other.begin < end; }
 };
 
-// Not free for a plan: kernels' own pieces, the ends of huge pages, threads' stacks, a checkpoint in the making.
-constexpr std::int64_t kForTheRest = 64 << 20;
+// Not free for a plan: kernels' own pieces, the ends of huge pages, threads' stacks, and what holds values that outlive
+// the plan twice more (averages, copies in another type, a checkpoint in the making).
+std::int64_t bytes_for_the_rest(const Plan& plan) {
+  constexpr std::int64_t kOfAnyPlan = 64 << 20;
+  std::int64_t external = 0;
+  for (int slot : plan.externals) external += plan.slots[at(slot)].size_bytes();
+  return kOfAnyPlan + 2 * external;
+}
 
 /// The largest result of a head, in a plan whose batch were this.
 std::int64_t head_bytes(const Plan& plan, std::int64_t batch) {
@@ -65,7 +71,7 @@ CpuExecutable::CpuExecutable(const Plan& plan, std::shared_ptr<Shared> shared)
   } catch (const Error& error) {
     if (error.fault() != Fault::memory) throw;
     const auto scratch = [&](std::int64_t batch) { return head_bytes(plan_, batch); };
-    throw PlanTooLarge("cpu", plan_, scratch, std::max<std::int64_t>(free_bytes() - kForTheRest, 0));
+    throw PlanTooLarge("cpu", plan_, scratch, std::max<std::int64_t>(free_bytes() - bytes_for_the_rest(plan_), 0));
   }
 }
 
