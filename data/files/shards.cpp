@@ -2,6 +2,8 @@
 #include "nixie/data/files/shards.h"
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "nixie/core/base/error.h"
@@ -41,6 +43,16 @@ std::pair<std::string, std::string> split_name(const std::string& name) {
 bool is_left_out(const fs::path& name) {
   return std::any_of(name.begin(), name.end(),
                      [](const fs::path& part) { return part != "." && part != ".." && is_hidden(part); });
+}
+
+/// -1, 1.5, +2, nan: what tools write where a label is missing or no class. Names may hold digits.
+bool is_number_of_no_class(std::string_view text) {
+  const bool has_plus = text.starts_with('+');
+  if (has_plus) text.remove_prefix(1);
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const bool is_number = error == std::errc{} && end == text.data() + text.size();
+  return is_number && (has_plus || text.starts_with('-') || text.find('.') != text.npos || !std::isfinite(number));
 }
 
 class ShardReader {
@@ -100,6 +112,9 @@ class ShardReader {
     text.erase(0, text.find_first_not_of(" \r\n\t"));
     if (text.empty() || std::any_of(text.begin(), text.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; }))
       refuse(key + (found->second.has_cls ? ".cls" : ".json"), "holds no class; expected a number or a name");
+    if (is_number_of_no_class(text))
+      refuse(key + (found->second.has_cls ? ".cls" : ".json"),
+             "holds " + one_line(text) + ", the number of no class; expected one from 0 on, or a name");
     return text;
   }
 
