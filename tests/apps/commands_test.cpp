@@ -153,12 +153,20 @@ TEST_F(Commands, CheckpointsAreComparedAndConverted) {
   changed.model.at("head.bias").data<float>()[1] += 0.5f;
   changed.state["step"] = std::int64_t{999};
   changed.model.erase("0.weight");
+  changed.class_names.back() = "another";
+  changed.mean.at(0) = 0.125;
+  changed.optimizer_options["momentum"] = 0.25;
+  changed.config.clear();
   save_checkpoint(changed, path("changed.h5"));
   const Ran differs = trainer("checkpoint diff " + last + " " + path("changed.h5"));
   EXPECT_EQ(differs.code, 1) << differs.output;
   EXPECT_THAT(differs.output, ContainsRegex("step: [0-9]+ -> 999"));
   EXPECT_THAT(differs.output, HasSubstr("model head.bias: 1 of 3 elements differ, by 0.5 at most"));
   EXPECT_THAT(differs.output, HasSubstr("model 0.weight: only in the first"));
+  EXPECT_THAT(differs.output, ContainsRegex("classes: .* -> .*another\n"));
+  EXPECT_THAT(differs.output, ContainsRegex("mean: .* -> 0.125"));
+  EXPECT_THAT(differs.output, ContainsRegex("optimizer momentum: .* -> 0.25\n"));
+  EXPECT_THAT(differs.output, HasSubstr("config: only in the first\n"));
 
   EXPECT_EQ(trainer("checkpoint convert " + last + " " + copy).code, 2);  // it is there
   EXPECT_THAT(trainer("checkpoint diff " + last).output, HasSubstr("checkpoint diff takes 2 files"));

@@ -98,13 +98,29 @@ std::string values_difference(const Checkpoint::Values& first, const Checkpoint:
   return text;
 }
 
+/// What a checkpoint says of its optimizer and of the samples that its model takes.
+Checkpoint::Values facts_of(const Checkpoint& checkpoint) {
+  Checkpoint::Values facts = {{"optimizer", checkpoint.optimizer_type},
+                              {"classes", fmt::format("{}", fmt::join(checkpoint.class_names, ", "))},
+                              {"input", fmt::format("{}", fmt::join(checkpoint.input_shape, ", "))},
+                              {"short side", checkpoint.short_side},
+                              {"mean", fmt::format("{}", fmt::join(checkpoint.mean, ", "))},
+                              {"deviation", fmt::format("{}", fmt::join(checkpoint.deviation, ", "))}};
+  for (const auto& [name, value] : checkpoint.optimizer_options) facts["optimizer " + name] = value;
+  return facts;
+}
+
 }  // namespace
 
 std::string difference_text(const std::filesystem::path& first, const std::filesystem::path& second, bool& same) {
   Checkpoint before, after;
   const NamedArrays old_arrays = all_arrays(first, before), new_arrays = all_arrays(second, after);
   std::string text = values_difference(before.state, after.state) + values_difference(before.rng, after.rng);
-  if (!before.config.empty() && !after.config.empty())
+  const bool are_checkpoints = is_checkpoint(first) && is_checkpoint(second);
+  if (are_checkpoints) text += values_difference(facts_of(before), facts_of(after));
+  if (are_checkpoints && before.config.empty() != after.config.empty())
+    text += fmt::format("config: only in the {}\n", before.config.empty() ? "second" : "first");
+  else if (are_checkpoints && !before.config.empty())
     for (const std::string& change : config_changes(before.config, after.config)) text += "config " + change + "\n";
   std::size_t equal = 0;
   for (const auto& [name, array] : old_arrays) {
