@@ -112,7 +112,10 @@ std::string did_you_mean(const std::string& word, const std::vector<std::string>
   for (const std::string& candidate : known)
     if (is_start(lower(word), candidate)) suggestion = candidate;  // unless another is nearer
   for (const std::string& candidate : known) {
-    const std::size_t distance = std::min(distance_of(word, candidate), distance_of(lower(word), candidate));
+    std::size_t distance = std::min(distance_of(word, candidate), distance_of(lower(word), candidate));
+    // What is only not finished is nearer than a word of as many letters: resnet is resnet18, not lenet.
+    if (is_start(lower(word), candidate) && candidate.size() > word.size())
+      distance = std::min<std::size_t>(distance, 1);
     if (distance >= nearest) continue;
     nearest = distance;
     suggestion = candidate;

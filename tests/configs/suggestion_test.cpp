@@ -37,6 +37,13 @@ std::string did(const std::string& word) { return "did you mean \"" + word + "\"
 
 const std::string kPerChannel = "with groups: the number of its input channels";
 
+TEST(Suggestion, NetsWhoseNamesGoOn) {
+  expect_advice("model: WORD", {{"mobilenet MobileNet", did("mobilenet_v1")},
+                                {"resnet ResNet", did("resnet18")},
+                                {"densenet", did("densenet121")},
+                                {"lenett", did("lenet")}});
+}
+
 TEST(Suggestion, LayersOfOtherFrameworks) {
   expect_advice("model: [WORD]", {
                                      {"Conv2d Conv2D conv_2d nn.Conv2d keras.layers.Conv2D", did("conv2d")},
