@@ -178,7 +178,9 @@ void read_value(const Tree& tree, std::string& value, Problems& problems) {
 Path resolved_path(const std::filesystem::path& path, const Place& place) {
   const std::string text = path.string(), expanded = with_home(text);
   if (expanded != text) return absolute_path(expanded).lexically_normal();
-  const bool is_in_file = place.source && place.line > 0;
+  // What comes through a pipe or a descriptor (/dev/stdin) lies in no folder.
+  const bool is_in_file =
+      place.source && place.line > 0 && !place.source->starts_with("/dev/") && !std::filesystem::is_fifo(*place.source);
   const std::filesystem::path folder =
       is_in_file ? std::filesystem::path(*place.source).parent_path() : std::filesystem::path();
   return absolute_path(folder / path).lexically_normal();

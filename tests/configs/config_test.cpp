@@ -173,6 +173,8 @@ TEST(Config, PathsAreRelativeToTheFile) {
       {"{mnist: {path: ../digits/}}", "/etc/nets/a.yaml", "", "/etc/digits/"},
       {"{mnist: {path: digits}}", "nets/a.yaml", "", here + "/nets/digits"},
       {"{mnist: {path: digits}}", "a.yaml", "", here + "/digits"},
+      {"{mnist: {path: digits}}", "/dev/stdin", "", here + "/digits"},  // through a pipe
+      {"{mnist: {path: digits}}", "/dev/fd/63", "", here + "/digits"},
       {"{mnist: {path: /data/x}}", "nets/a.yaml", "", "/data/x"},
       {"{mnist: {path: ~/digits}}", "/etc/a.yaml", "", "/home/someone/digits"},
       {"{mnist: {path: \"~\"}}", "/etc/a.yaml", "", "/home/someone"},
