@@ -77,8 +77,8 @@ class CudaExecutable final : public Executable {
     GraphExec exec;
   };
 
-  // Before anything is compiled or a library is asked: cuBLASLt divides by zero for products far beyond a device.
-  // Asking for the free bytes waits for the device, so smaller plans are not asked for.
+  // Before anything is compiled or a library is asked: a product of 2^24 x 2^24 ended in a division by zero there. To
+  // know the free bytes is to wait for the device, so plans that are small are just tried.
   void check_arena_fits() const {
     constexpr std::int64_t kAlwaysTried = 1 << 30;
     if (plan_.arena_bytes <= kAlwaysTried) return;
