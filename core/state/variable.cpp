@@ -23,7 +23,7 @@ std::shared_ptr<const Node> leaf_node(Input input, const VariableState& state) {
   const bool is_named = dynamic_cast<const NoMemoryForVariable*>(&error) != nullptr;  // by itself, or its master
   if (error.fault() != Fault::memory || is_named) throw;
   throw NoMemoryForVariable(line_of(Scope::prefix(), state.name, " ", state.dtype, " ", state.shape, ": ", error.what(),
-                                    "; use a larger device, a smaller model or a smaller batch"));
+                                    "; use a larger device or a smaller model"));
 }
 
 }  // namespace

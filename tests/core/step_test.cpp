@@ -77,7 +77,7 @@ TEST(Variable, WantOfMemoryIsToldOnce) {
   const std::string error = error_of(Fault::memory, [&] { step({}); });
   EXPECT_EQ(error,
             "huge f32 [17592186044416]: no 70368744177664 bytes of host memory for an array f32 [17592186044416]; use "
-            "a larger device, a smaller model or a smaller batch");
+            "a larger device or a smaller model");
 }
 #endif
 

@@ -33,7 +33,7 @@ class WantOfMemory : public testing::Test {
 // Whether it is trained or only tried.
 TEST_F(WantOfMemory, NamesTheTensorAndWhatToDo) {
   const std::string smaller_model =
-                        "; use a larger device, a smaller model or a smaller batch; the batch is 20, try "
+                        "; use a larger device or a smaller model; the batch is 20, try "
                         "--set data.glyphs.batch=10\n",
                     no_batch = "no batch fits, use a larger device or a smaller model\n";
   const struct {
