@@ -66,7 +66,8 @@ void Loader::start(LoaderPosition position) {
   std::unique_lock lock(mutex_);
   const std::int64_t ticket = position.epoch * batches_ + position.batch;
   at_end_ = position.batch == batches_;
-  if (ticket == given_ && running_) return;
+  const bool has_failed = claimed_ > given_ && slot_of(given_).error;
+  if (ticket == given_ && running_ && !has_failed) return;
   running_ = false;
   decoded_.wait(lock, [this] { return in_flight_ == 0; });
   if (slots_.front().indices.empty()) allocate();

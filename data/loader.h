@@ -67,10 +67,11 @@ class Loader {
   std::int64_t batches() const { return batches_; }
   /// The position of the batch that `next` returns next; `batch == batches()` if it will end the epoch.
   LoaderPosition position() const;
-  /// Moves to a batch of an epoch and begins to decode; free if the loader is already there.
+  /// Moves to a batch of an epoch and begins to decode; free if the loader is already there, unless that batch's error
+  /// was found: it is then decoded again.
   void start(LoaderPosition position);
   /// The next batch, valid until `next` or `start` is called again (its arrays are then reused); null at the end of
-  /// each epoch, then the next epoch follows. Throws the batch's first error, and again if called again.
+  /// each epoch, then the next epoch follows. Throws the batch's first error, and again until `start` is called.
   const Batch* next();
 
  private:

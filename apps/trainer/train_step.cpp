@@ -17,6 +17,15 @@ std::vector<Variable> zeros_like(const std::vector<Variable>& parameters) {
   return zeros;
 }
 
+/// The values that a model's forward pass sets, each with a place for a copy.
+std::vector<std::pair<Variable, Variable>> buffers_of(const Model& model) {
+  std::vector<std::pair<Variable, Variable>> buffers;
+  for (const Variable& value : model.parameters().all())
+    if (!value.trainable())
+      buffers.emplace_back(value, Variable("before." + value.name(), Array(value.dtype(), value.shape()), false));
+  return buffers;
+}
+
 Tensor squared_norm(const std::vector<Gradient>& slopes) { return square(global_norm(slopes)); }
 
 }  // namespace
@@ -51,6 +60,7 @@ TrainStep::TrainStep(Backend& backend, const TrainConfig& config, const Dataset&
       part_loss_(scalar("part_loss", Dtype::f32)),
       part_accuracy_(scalar("part_accuracy", Dtype::f32)),
       part_slopes_(config.accumulate > 1 ? zeros_like(optimizer.parameters()) : std::vector<Variable>{}),
+      buffers_(config.accumulate > 1 ? buffers_of(model) : std::vector<std::pair<Variable, Variable>>{}),
       backend_(backend),
       add_(
           backend, [this](const Inputs& in) { return add_body(in); }, config.policy()),
@@ -61,6 +71,21 @@ void TrainStep::operator()(const std::function<const Batch&()>& next, std::int64
   const std::int64_t first = step * config_.accumulate;
   for (std::int64_t part = 0; part + 1 < config_.accumulate; ++part) add_(inputs_of(next(), first + part));
   update_(inputs_of(next(), first + config_.accumulate - 1));
+}
+
+void TrainStep::forget_parts() {
+  if (part_.array().item() == 0) return;
+  for (const auto& [buffer, before] : buffers_) buffer.set(before.array());
+  begin_parts();
+}
+
+void TrainStep::begin_parts() {
+  for (const Variable& slope : part_slopes_) slope.set(0.0);
+  part_.set(0);
+  if (config_.noise_scale) part_norms_.set(0.0);
+  part_weight_.set(0.0);
+  part_loss_.set(0.0);
+  part_accuracy_.set(0.0);
 }
 
 std::map<std::string, Tensor> TrainStep::inputs_of(const Batch& batch, std::int64_t draw) const {
@@ -142,6 +167,8 @@ Tensor TrainStep::norm_of_batch(const Result& result) {
 }
 
 Outputs TrainStep::add_body(const Inputs& in) {
+  std::vector<Tensor> before;
+  for (const auto& [buffer, copy] : buffers_) before.push_back(where(part_ == 0, buffer, copy));
   Result result = run(in);
   for (std::size_t i = 0; i < result.slopes.size(); ++i)
     part_slopes_[i].set(part_slopes_[i] + cast(result.slopes[i].value, Dtype::f32));
@@ -152,6 +179,7 @@ Outputs TrainStep::add_body(const Inputs& in) {
     Trace::rollback_unless(ok);
     result.loss = where(ok, result.loss, NAN);
   }
+  for (std::size_t i = 0; i < before.size(); ++i) buffers_[i].second.set(before[i]);
   if (result.weight.has_value()) part_weight_.set(part_weight_ + result.weight);
   part_loss_.set(part_loss_ + result.loss);
   part_accuracy_.set(part_accuracy_ + result.accuracy);
@@ -191,14 +219,7 @@ Outputs TrainStep::update_body(const Inputs& in) {
   } else {
     count(now, loss, accuracy);
   }
-  if (config_.accumulate > 1) {  // begins anew even where what was set above is rolled back
-    for (const Variable& slope : part_slopes_) slope.set(0.0);
-    part_.set(0);
-    if (config_.noise_scale) part_norms_.set(0.0);
-    if (weight.has_value()) part_weight_.set(0.0);
-    part_loss_.set(0.0);
-    part_accuracy_.set(0.0);
-  }
+  if (config_.accumulate > 1) begin_parts();  // even where what was set above is rolled back
   return {};
 }
 

@@ -35,6 +35,8 @@ class TrainStep {
 
   /// Runs with the batches that `next` gives; `step` are done before.
   void operator()(const std::function<const Batch&()>& next, std::int64_t step);
+  /// Takes back what the batches of a step that is not complete changed, where `next` threw.
+  void forget_parts();
 
   StepSums sums() const;
   void clear_sums();
@@ -67,6 +69,8 @@ class TrainStep {
   static Tensor norm_of_batch(const Result& result);
   Outputs add_body(const Inputs& in);
   Outputs update_body(const Inputs& in);
+  /// The next batch is the first of a step.
+  void begin_parts();
   void count(const Tensor& now, const Tensor& loss, const Tensor& accuracy);
   std::map<std::string, Tensor> inputs_of(const Batch& batch, std::int64_t draw) const;
   /// As a batch, with shapes and types alone.
@@ -83,8 +87,9 @@ class TrainStep {
   Variable step_, loss_sum_, accuracy_sum_, non_finite_, skipped_;
   Variable batch_norms_, step_norms_, part_norms_, rate_factor_;
   Variable part_, part_weight_;  // of a step that is not complete: its batches and, with an ignored label, weights
-  Variable part_loss_, part_accuracy_;  // sums over its batches
-  std::vector<Variable> part_slopes_;   // the same, in the optimizer's order of parameters
+  Variable part_loss_, part_accuracy_;                  // sums over its batches
+  std::vector<Variable> part_slopes_;                   // the same, in the optimizer's order of parameters
+  std::vector<std::pair<Variable, Variable>> buffers_;  // running statistics, and what they were before the step
   Backend& backend_;
   Step add_, update_;
 };

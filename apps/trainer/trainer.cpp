@@ -252,8 +252,9 @@ bool Trainer::train_on(const std::function<bool()>& stop, const std::function<bo
 }
 
 const Batch& Trainer::next_batch() {
-  const Batch* batch = loader_.next();
-  return batch ? *batch : *loader_.next();  // between two epochs
+  const std::int64_t epoch = state_.step / steps_per_epoch_;
+  while (loader_.position().epoch < epoch) loader_.next();  // too few for another step, and the end itself
+  return *loader_.next();
 }
 
 void Trainer::train_once(const std::function<void(const char*)>& enter) {
@@ -261,15 +262,13 @@ void Trainer::train_once(const std::function<void(const char*)>& enter) {
   const auto next = [&]() -> const Batch& {
     enter("waits for a batch of the loader");
     const auto start = std::chrono::steady_clock::now();
-    const Batch& batch = next_batch();
+    const Batch& batch = or_save([&]() -> const Batch& { return next_batch(); });
     waited += std::chrono::steady_clock::now() - start;
     enter("trains");
     return batch;
   };
   train_step_(next, state_.step);
   ++state_.step;
-  if (state_.step % steps_per_epoch_ == 0)  // too few for another step
-    for (std::int64_t rest = loader_.batches() % config_.accumulate; rest > 0; --rest) loader_.next();
   evaluation_.reset();
   if (progress_.wants_figures()) show_running_figures();
   progress_.step(state_.step, waited);
@@ -361,7 +360,7 @@ bool Trainer::is_out_of_patience() const {
 
 bool Trainer::evaluate_and_save(const std::function<bool()>& stop) {
   progress_.pause();
-  if (!evaluation_) evaluation_ = evaluator_.run(stop);
+  if (!evaluation_) evaluation_ = or_save([&] { return evaluator_.run(stop); });
   if (!evaluation_) {  // stopped inside it: a resume begins with it
     save({"last.h5"});
     return false;

@@ -117,7 +117,18 @@ class Trainer {
   void log_failure(const std::string& what);
   void start_loader();
   bool train_on(const std::function<bool()>& stop, const std::function<bool()>& save_now);
+  /// The next batch of the step that follows those that are done.
   const Batch& next_batch();
+  /// What reads data between two steps, or between the batches of one: if it fails, the steps that are done are saved.
+  template <class Read>
+  decltype(auto) or_save(const Read& read) {
+    try {
+      return read();
+    } catch (...) {
+      save_after_failure();
+      throw;
+    }
+  }
   void train_once(const std::function<void(const char*)>& enter);
   template <class Event, class... About>
   void tell(Event event, const About&... about) {
@@ -149,6 +160,8 @@ class Trainer {
   /// Copies the state; files of the run folder are written from the copy in the background, in order, and last.h5 is
   /// kept as step-N.h5 where `keep` is more than 0. Nothing is written of a state that is not finite.
   void save(const std::vector<std::string>& files, std::int64_t keep = 0);
+  /// The run ends with an error that cost no step: saves the state, and hides faults of saving behind that error.
+  void save_after_failure();
   void note_saved(const std::string& file);
   std::optional<Unsaved> take_unsaved();
   /// Throws Fault::non_finite where the last save did not write for values that are no numbers.

@@ -168,6 +168,17 @@ void Trainer::save(const std::vector<std::string>& files, std::int64_t keep) {
   past_ = kNever;
 }
 
+void Trainer::save_after_failure() try {
+  train_step_.forget_parts();
+  if (!writes() || state_.step == 0) return;
+  save({"last.h5"});
+  saver_.wait();
+  check_saved();
+  progress_.line(fmt::format("saved after step {}", state_.step));
+} catch (const Error& error) {
+  if (error.fault() == Fault::non_finite) throw;  // it came first
+}
+
 std::optional<Trainer::Unsaved> Trainer::take_unsaved() {
   const std::lock_guard lock(saved_mutex_);
   return std::exchange(unsaved_, std::nullopt);

@@ -1,6 +1,9 @@
 // Runs that go back to their last checkpoint, and where a value that is not finite began.
 #include <gmock/gmock.h>
 
+#include <atomic>
+#include <cmath>
+
 #include "nixie/tests/apps/poisoned.h"
 #include "nixie/tests/apps/support.h"
 #include "nixie/tests/errors.h"
@@ -151,6 +154,73 @@ TEST(NonFinite, IsNamedByTheLayerWhereItBegins) {
     const TempFolder run;
     EXPECT_THAT(error_of(Fault::non_finite, [&] { Trainer(wrong, {.run = run.path()}).train(); }),
                 HasSubstr("the loss is not finite at step 1; the first to be so is " + std::string(c.first) + " ("));
+  }
+}
+
+/// Noise in three classes; one sample, of the second epoch or of the other half, cannot be read while `fails`.
+struct Fragile {
+  std::int64_t batch = 10;
+  static constexpr const char* name = "fragile";
+  static constexpr auto fields() { return field_list(field("batch", &Fragile::batch, "samples per step")); }
+  static inline std::atomic<bool> fails = false;
+
+  Splits open() const {
+    class Samples final : public Dataset {
+     public:
+      Samples(std::int64_t size, std::int64_t bad) : size_(size), bad_(bad) {}
+      std::int64_t size() const override { return size_; }
+      Shape sample_shape() const override { return {3, 2, 2}; }
+      const std::vector<std::string>& class_names() const override { return names_; }
+      std::int32_t load(std::int64_t index, const AugmentKey& key, std::span<float> pixels) const override {
+        if (fails && index == bad_ && (key.epoch == 1 || !key.training)) fail(Fault::data, "picture 17 is damaged");
+        for (std::size_t i = 0; i < pixels.size(); ++i)
+          pixels[i] = std::sin(static_cast<float>(index * 12 + static_cast<std::int64_t>(i)));
+        return static_cast<std::int32_t>(index % 3);
+      }
+
+     private:
+      std::int64_t size_, bad_;
+      std::vector<std::string> names_{"a", "b", "c"};
+    };
+    return {std::make_shared<Samples>(110, bad_sample), std::make_shared<Samples>(20, bad_sample - 110)};
+  }
+  static inline std::int64_t bad_sample = 0;
+};
+
+// Which batch of its step a sample is in follows from the seed: of a dozen samples some are in each, and some behind
+// the last step of the epoch.
+TEST(Recovery, DataThatCannotBeReadCostNoStepThatWasDone) {
+  const TempFolder log;
+  for (const char* more : {"", "accumulate: 4\n", "accumulate: 4\nprecision: fp16\nnon_finite: skip\nema: 0.9\n"}) {
+    TrainConfig config = read_config(parse_yaml(R"(
+model: [{conv2d: {out: 4, kernel: 1}}, batch_norm, relu, flatten, {dropout: {rate: 0.3}}, {linear: {out: 3}}]
+data: {glyphs: {}}
+optimizer: {adam: {}}
+epochs: 3
+backend: cpu
+log_every: 1
+)" + std::string(more),
+                                                "run.yaml"));
+    config.data = Fragile{};
+    const TempFolder whole;
+    Fragile::fails = false;
+    train_all(whole.path(), config);
+    for (const std::int64_t bad : {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 117}) {
+      Fragile::bad_sample = bad;
+      const TempFolder parts;
+      Fragile::fails = true;
+      const std::unique_ptr<std::FILE, int (*)(std::FILE*)> out(std::fopen((log / "log").c_str(), "w"), &std::fclose);
+      std::optional<Trainer> trainer;
+      trainer.emplace(config, TrainerOptions{.run = parts.path(), .out = out.get()});
+      EXPECT_THAT(error_of(Fault::data, [&] { trainer->train(); }), HasSubstr("picture 17 is damaged"));
+      EXPECT_EQ(saved(parts / "last.h5", "step"), trainer->step());
+      std::fflush(out.get());
+      EXPECT_THAT(text_of(log / "log"), HasSubstr(fmt::format("saved after step {}\n", trainer->step())));
+      Fragile::fails = false;
+      if (bad % 2 > 0) trainer.emplace(config, TrainerOptions{.run = parts.path()}).resume();
+      EXPECT_TRUE(trainer->train());
+      expect_same_files(whole.path(), parts.path(), fmt::format("{} of sample {}", more, bad));
+    }
   }
 }
 
