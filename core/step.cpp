@@ -49,14 +49,7 @@ auto with_memory_for(const std::string& name, Dtype dtype, const Shape& shape, T
   return take();
 } catch (const Error& error) {
   if (error.fault() != Fault::memory) throw;
-  fail(Fault::memory, name, " ", dtype, " ", shape, ": ", error.what(), "; use a smaller batch");
-}
-
-// Variables outlive a step. Their memory is taken first, so that a plan that does not fit knows what is left for it.
-void store_variables(const Graph& graph, Backend& backend) {
-  for (const Tensor& leaf : leaves_of(graph))
-    if (const auto& variable = std::get<Input>(leaf.node().op).variable) memory_of(*variable, backend);
-  for (const Trace::Set& set : graph.sets) memory_of(*set.variable, backend);
+  fail(Fault::memory, name, " ", dtype, " ", shape, ": ", error.what());
 }
 
 // Stored values a plan writes: reused by the next run unless somebody still holds what the last one gave.
@@ -213,6 +206,13 @@ Step::Traced& Step::compiled(const std::map<std::string, Tensor>& inputs) {
   return step;
 }
 
+void Step::store_variables(const std::map<std::string, Tensor>& inputs) {
+  const Graph& graph = traced(inputs).graph;
+  for (const Tensor& leaf : leaves_of(graph))
+    if (const auto& variable = input_of(leaf).variable) memory_of(*variable, backend_);
+  for (const Trace::Set& set : graph.sets) memory_of(*set.variable, backend_);
+}
+
 const Graph& Step::graph(const std::map<std::string, Tensor>& inputs) { return traced(inputs).graph; }
 const Plan& Step::plan(const std::map<std::string, Tensor>& inputs) { return compiled(inputs).plan; }
 std::vector<std::string> Step::algorithms(const std::map<std::string, Tensor>& inputs) {
@@ -222,7 +222,7 @@ std::vector<std::string> Step::algorithms(const std::map<std::string, Tensor>& i
 Outputs Step::operator()(const std::map<std::string, Tensor>& inputs) {
   Traced& step = traced(inputs);
   if (!step.executable) {
-    store_variables(step.graph, backend_);
+    store_variables(inputs);  // first, so that a plan that does not fit knows what is left for it
     compile(step);
   }
   std::map<std::string, std::shared_ptr<Storage>> given;

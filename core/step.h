@@ -56,6 +56,9 @@ class Step {
   Outputs operator()(const std::map<std::string, Tensor>& inputs);
   /// The prepared graph of the body for these inputs; only their shapes and types matter. Nothing is compiled.
   const Graph& graph(const std::map<std::string, Tensor>& inputs);
+  /// Takes memory for the values of all its Variables, which outlive it. Running it does so, too; before the plans of
+  /// several steps are compiled it shows what is left for them.
+  void store_variables(const std::map<std::string, Tensor>& inputs);
   /// The plan for these inputs, compiled on first use.
   const Plan& plan(const std::map<std::string, Tensor>& inputs);
   /// The algorithm of each kernel of that plan (Executable::algorithms).

@@ -164,7 +164,11 @@ bool run(const Command& command, const TrainConfig& config, fs::path folder) {
   else if (command.resume)
     trainer.resume(command.checkpoint, changes);
   listen_to_signals();
-  const bool is_done = trainer.train(stop_is_requested, take_save_request);
+  trainer.take_memory();
+  bool is_done = false;
+  with_batch_advice(
+      config, [&] { is_done = trainer.train(stop_is_requested, take_save_request); },
+      command.resume ? BatchChoice::kept : BatchChoice::free);
   if (is_done)
     trainer.say(result_text(trainer.evaluate(), folder));
   else
@@ -187,11 +191,7 @@ bool run_command(const Command& given) {
   if (!command.checkpoint.empty() && !fs::is_regular_file(command.checkpoint))
     fail(Fault::checkpoint, command.checkpoint.string(),
          " is no file; give the path of a checkpoint or of a run's folder");
-  const TrainConfig config = chosen_config(command, folder);
-  bool is_done = false;
-  with_batch_advice(
-      config, [&] { is_done = run(command, config, folder); }, command.resume ? BatchChoice::kept : BatchChoice::free);
-  return is_done;
+  return run(command, chosen_config(command, folder), folder);
 }
 
 void with_batch_advice(const TrainConfig& config, const std::function<void()>& work, BatchChoice how) {

@@ -26,7 +26,8 @@ bool run_command(const Command& command);
 /// Whether a run may take another batch; one that is resumed may not.
 enum class BatchChoice { free, kept };
 
-/// Calls `work`; what it throws for want of memory gets the batch of the configuration and a smaller one to try.
+/// Calls `work`; what it throws for want of memory gets the batch of the configuration and a smaller one to try. What
+/// no batch changes has its memory before.
 void with_batch_advice(const TrainConfig& config, const std::function<void()>& work,
                        BatchChoice how = BatchChoice::free);
 

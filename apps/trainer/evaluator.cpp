@@ -112,10 +112,10 @@ Outputs Evaluator::sums(const Inputs& in) const {
   return outputs;
 }
 
-void Evaluator::trace() {
+std::map<std::string, Tensor> Evaluator::placeholders() const {
   std::map<std::string, Tensor> inputs = batch_placeholders(loader_.dataset(), batch_);
   inputs.emplace("weights", placeholder({batch_}));
-  step_.graph(inputs);
+  return inputs;
 }
 
 std::optional<Evaluation> Evaluator::run(const std::function<bool()>& stop) {

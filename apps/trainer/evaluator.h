@@ -48,13 +48,16 @@ class Evaluator {
             const LoaderOptions& options);
 
   /// Traces it for a batch's shapes, which finds what does not go together. Nothing is run.
-  void trace();
+  void trace() { step_.graph(placeholders()); }
+  /// Takes memory for the model's values.
+  void store_variables() { step_.store_variables(placeholders()); }
   /// Runs the model in evaluation over every sample once; padding weighs nothing. Nothing where `stop` was true after
   /// a batch that is not the last.
   std::optional<Evaluation> run(const std::function<bool()>& stop = {});
 
  private:
   Outputs sums(const Inputs& in) const;
+  std::map<std::string, Tensor> placeholders() const;
 
   Model model_;
   std::int64_t batch_;

@@ -51,6 +51,6 @@ int main(int argc, char** argv) {
     command.assignments = nixie::with_data(command.config, request.data, command.assignments);
     if (!request.is_dry) return nixie::run_command(command) ? 0 : nixie::kInterrupted;
     const nixie::TrainConfig config = nixie::load_config(command.config, command.assignments);
-    return nixie::with_batch_advice(config, [&] { nixie::run_dry(config); }), 0;
+    return nixie::run_dry(config), 0;
   });
 }

@@ -99,6 +99,11 @@ void TrainStep::trace() {
   update_.graph(placeholders());
 }
 
+void TrainStep::store_variables() {
+  if (config_.accumulate > 1) add_.store_variables(placeholders());
+  update_.store_variables(placeholders());
+}
+
 std::map<std::string, Tensor> TrainStep::placeholders() const {
   std::map<std::string, Tensor> inputs = batch_placeholders(data_, config_.data.batch());
   if (mixing_.is_on()) inputs.emplace("mixing", placeholder({6}));

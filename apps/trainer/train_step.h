@@ -50,6 +50,8 @@ class TrainStep {
 
   /// Traces it for a batch's shapes, which finds what does not go together. Nothing is run.
   void trace();
+  /// Takes memory for everything that outlives a step.
+  void store_variables();
   /// The part that updates, simplified; and how the backend would run it. Nothing is run.
   const Graph& graph() { return update_.graph(placeholders()); }
   const Plan& plan() { return update_.plan(placeholders()); }

@@ -177,6 +177,7 @@ void Trainer::trace_steps() {
 bool Trainer::train(const std::function<bool()>& stop, const std::function<bool()>& save_now) try {
   is_stopped_ = false;
   trace_steps();
+  take_memory();
   const auto asks_to_stop = [&] { return is_stopped_ || (stop && stop()); };
   tell(&Callback::train_begins);
   bool is_done = false;

@@ -64,6 +64,10 @@ class Trainer {
   /// Traces the training step and the evaluation, which finds what does not go together. Nothing is run; `train` begins
   /// with it.
   void trace_steps();
+  /// Takes the memory that no batch changes: for the values of Variables, and, until the first save, for what a save
+  /// takes beside them. `train` does so before it plans a step: what is wanting from then on a smaller batch may leave.
+  /// Throws Fault::memory.
+  void take_memory();
   /// Trains to the end, or until `stop` is true after a step or inside an evaluation: the state is then saved, and the
   /// result is false. Where `save` is true after a step, the state is saved and training goes on. Saving takes a copy
   /// of the state and writes it while training goes on; it is written when this returns. Throws Fault::non_finite where
@@ -198,6 +202,8 @@ class Trainer {
   std::optional<Evaluation> evaluation_;  // of the present weights
   std::optional<RunLock> lock_;
   std::optional<RunRecord> record_;
+  bool has_memory_ = false;
+  std::unique_ptr<std::byte[]> room_for_save_;
   std::string layer_times_;  // for the report, where it is asked for
   std::unique_ptr<GradientProbe> probe_;
   Saver saver_;  // last: it writes what stands above until it is destroyed

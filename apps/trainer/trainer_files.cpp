@@ -12,6 +12,8 @@
 namespace nixie {
 namespace {
 
+constexpr std::int64_t kBytesOfHdf5 = 17 << 20;
+
 /// Refuses first weights that a checkpoint's take the place of.
 void check_resumes(const TrainConfig& config, const std::vector<std::string>& changes) {
   const bool is_named = std::ranges::find(changes, "init_from") != changes.end();
@@ -139,8 +141,26 @@ void Trainer::write_report() {
                                                .is_done = state_.step == total_steps_ || is_out_of_patience()}));
 }
 
+void Trainer::take_memory() {
+  if (std::exchange(has_memory_, true)) return;
+  train_step_.store_variables();
+  evaluator_.store_variables();
+  if (!writes()) return;
+  std::int64_t bytes = 0;
+  for (const Parameters& saved :
+       {model_.parameters(), optimizer_.state(), averages_ ? averages_->model().parameters() : Parameters{}})
+    for (const Variable& value : saved.all()) bytes += value.shape().size() * size_of(value.dtype());
+  // A copy of the state, its image as a file, and what HDF5 takes for itself.
+  bytes = 2 * bytes + kBytesOfHdf5;
+  room_for_save_.reset(new (std::nothrow) std::byte[static_cast<std::size_t>(bytes)]);
+  if (!room_for_save_)
+    fail(Fault::memory, "no ", bytes >> 20, " MiB of memory for a checkpoint in the making; use a larger machine or a ",
+         "smaller model");
+}
+
 void Trainer::save(const std::vector<std::string>& files, std::int64_t keep) {
   if (!writes()) return;
+  room_for_save_.reset();
   tell(&Callback::save_begins, files);
   saver_.wait();
   check_saved();

@@ -96,7 +96,9 @@ void run_eval(const EvalCommand& command) {
        all ? "both halves" : "the " + command.split + " half");
   for (const std::string& note : data.notes) tell("data: {}\n", note);
   Evaluation result;
-  with_batch_advice(config, [&] { result = *Evaluator(*backend, trained.model, config, half, options).run(); });
+  Evaluator evaluator(*backend, trained.model, config, half, options);
+  evaluator.store_variables();
+  with_batch_advice(config, [&] { result = *evaluator.run(); });
   if (command.confusion) tell("{}", confusion_text(result.predictions, half->class_names()));
   for (const auto& [name, value] : result.metrics) tell("{} {} {:.4f}\n", command.split, name, value);
   tell("{}\n", to_string(result, command.split));

@@ -1,6 +1,7 @@
 // Builds the run as training would, and plans its step without running it.
 #include "nixie/apps/trainer/commands/summary_command.h"
 
+#include "nixie/apps/trainer/command.h"
 #include "nixie/apps/trainer/program/program.h"
 #include "nixie/apps/trainer/report/layer_table.h"
 #include "nixie/apps/trainer/report/memory_text.h"
@@ -22,7 +23,8 @@ void run_dry(const TrainConfig& config) {
   const std::string limit =
       fmt::format("data.{}.limit={}", config.data.kind(), config.data.batch() * config.accumulate);
   Trainer trainer(with_assignments(config, "--dry-run", {limit, "steps=1"}), {.out = stdout});
-  trainer.train();
+  trainer.take_memory();
+  with_batch_advice(config, [&] { trainer.train(); });
   tell("dry run: one step and one evaluation are done, nothing was written\n");
 }
 

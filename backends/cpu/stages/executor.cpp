@@ -18,25 +18,48 @@ struct Range {
   bool overlaps(const Range& other) const { return begin < other.end && other.begin < end; }
 };
 
-// Not free for a plan: kernels' own pieces, the ends of huge pages, threads' stacks, and what holds values that outlive
-// the plan twice more (averages, copies in another type, a checkpoint in the making).
-std::int64_t bytes_for_the_rest(const Plan& plan) {
-  constexpr std::int64_t kOfAnyPlan = 64 << 20;
-  std::int64_t external = 0;
-  for (int slot : plan.externals) external += plan.slots[at(slot)].size_bytes();
-  return kOfAnyPlan + 2 * external;
+// Free for a plan: without its batches of inputs besides the one that runs (another loader's, as a guess), and without
+// kernels' own pieces, which are small where arrays are.
+std::int64_t bytes_for(const Plan& plan) {
+  constexpr std::int64_t kMostPieces = 64 << 20;
+  std::int64_t inputs = 0;
+  for (int index : plan.externals) {
+    const Slot& slot = plan.slots[at(index)];
+    if (plan.batch > 0 && slot.shape.rank() > 0 && slot.shape[0] == plan.batch) inputs += slot.size_bytes();
+  }
+  const std::int64_t free = std::max<std::int64_t>(free_bytes() - 2 * inputs, 0);
+  return free - std::min(kMostPieces, free / 2);
+}
+
+/// A shape of a plan, if its batch were this.
+Shape with_batch(Shape shape, const Plan& plan, std::int64_t batch) {
+  for (int axis = 0; axis < shape.rank(); ++axis)
+    if (shape[axis] == plan.batch) shape = shape.with(axis, batch);
+  return shape;
 }
 
 /// The largest result of a head, in a plan whose batch were this.
 std::int64_t head_bytes(const Plan& plan, std::int64_t batch) {
   std::int64_t most = 0;
+  for (const Kernel& kernel : plan.kernels)
+    if (kernel.head)
+      most = std::max(most, with_batch(kernel.domain, plan, batch).size() * size_of(compute_dtype(kernel.head->dtype)));
+  return most;
+}
+
+/// What heads' operands take in the type that they are computed in. Copies of two heads may be kept at a time.
+std::int64_t copied_bytes(const Plan& plan, std::int64_t batch) {
+  std::int64_t most = 0;
   for (const Kernel& kernel : plan.kernels) {
     if (!kernel.head) continue;
-    const bool grows = kernel.domain.rank() > 0 && kernel.domain[0] == plan.batch;
-    const Shape domain = grows ? kernel.domain.with(0, batch) : kernel.domain;
-    most = std::max(most, domain.size() * size_of(compute_dtype(kernel.head->dtype)));
+    const Dtype type = compute_dtype(kernel.head->dtype);
+    std::int64_t copies = 0;
+    for (const Operand& operand : kernel.head->operands)
+      if (plan.slots[at(operand.slot)].dtype != type)
+        copies += with_batch(operand.shape, plan, batch).size() * size_of(type);
+    most = std::max(most, copies);
   }
-  return most;
+  return 2 * most;
 }
 
 std::uint64_t next_run() {
@@ -70,8 +93,8 @@ CpuExecutable::CpuExecutable(const Plan& plan, std::shared_ptr<Shared> shared)
     shared_->reserve(plan_.arena_bytes, head_bytes_);
   } catch (const Error& error) {
     if (error.fault() != Fault::memory) throw;
-    const auto scratch = [&](std::int64_t batch) { return head_bytes(plan_, batch); };
-    throw PlanTooLarge("cpu", plan_, scratch, std::max<std::int64_t>(free_bytes() - bytes_for_the_rest(plan_), 0));
+    const auto scratch = [&](std::int64_t batch) { return head_bytes(plan_, batch) + copied_bytes(plan_, batch); };
+    throw PlanTooLarge("cpu", plan_, scratch, bytes_for(plan_));
   }
 }
 
