@@ -19,8 +19,7 @@ void check_word(const Tree& tree, const char* key, const std::string& word, cons
 }
 
 void check_present(const Tree& tree, const char* key, Problems& problems) {
-  const Tree* found = tree.find(key);
-  if (!found || found->is_null()) problems.add(tree.place, "the key ", key, " is missing");
+  if (!tree.find(key)) problems.add(tree.place, "the key ", key, " is missing");
 }
 
 /// Adds `KEY.NAME` for each type of the list that has the key.

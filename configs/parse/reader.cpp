@@ -205,8 +205,9 @@ void read_value(const Tree& tree, PerAxis& value, Problems& problems) {
 }
 
 std::optional<Choice> split_choice(const Tree& tree, Problems& problems) {
-  if (tree.is_scalar()) return Choice{tree.text, make_tree(tree.place)};
-  if (tree.is_map() && tree.entries.size() == 1) return Choice{tree.entries[0].key, tree.entries[0].value};
+  if (tree.is_scalar()) return Choice{tree.text, tree.place, make_tree(tree.place)};
+  if (tree.is_map() && tree.entries.size() == 1)
+    return Choice{tree.entries[0].key, tree.entries[0].place, tree.entries[0].value};
   if (tree.is_map() && tree.entries.size() > 1) {
     std::vector<std::string> names;
     for (const Tree::Entry& entry : tree.entries) names.push_back(entry.key);

@@ -102,6 +102,7 @@ void read(const Tree& tree, T& options, Problems& problems);
 /// The name and the fields of a choice.
 struct Choice {
   std::string name;
+  Place place;  ///< of the name
   Tree fields;
 };
 /// Splits `name` or `{name: {fields}}`; adds a problem and returns nothing for any other form.
@@ -220,7 +221,7 @@ bool read_choice(const Tree& tree, Problems& problems, Function&& function) {
     function(std::move(value));
   });
   if (!is_known)
-    add_unknown(tree.place, "name", choice->name, {known.begin(), known.end()}, problems,
+    add_unknown(choice->place, "name", choice->name, {known.begin(), known.end()}, problems,
                 {owners.begin(), owners.end()});
   return is_read;
 }

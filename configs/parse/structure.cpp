@@ -3,19 +3,21 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <vector>
+
+#include "nixie/configs/parse/brackets.h"
+#include "nixie/configs/parse/lines.h"
 
 namespace nixie {
 namespace {
 
-constexpr std::size_t kNone = std::string_view::npos;
 constexpr const char* kNoColon = "no `: ` in this line, expected `key: value`";
 constexpr const char* kNoDash = "no `- ` in this line, expected `- item`, indented as the items beside it";
+constexpr const char* kFollows = "something follows the document, expected one document and its end";
 
-class Scan {
+class Scan : Lines {
  public:
-  explicit Scan(std::string_view text) : text_(text) {}
+  explicit Scan(std::string_view text) : Lines(text) {}
 
   /// The first mistake of the lines that begin in front of `end`.
   std::optional<Mistake> first_mistake(std::size_t end) {
@@ -32,70 +34,42 @@ class Scan {
   };
   enum class Value { awaited, plain, complete };
 
-  void blame(std::size_t at, std::string what) { mistake_ = mistake_at(text_, at, std::move(what)); }
+  void blame(std::size_t at, std::string what) { mistake_ = mistake_at(text(), at, std::move(what)); }
 
-  char at(std::size_t i) const { return i < text_.size() ? text_[i] : '\n'; }
-  bool is_space(std::size_t i) const { return at(i) == ' ' || at(i) == '\t' || at(i) == '\n'; }
-  std::size_t row_end(std::size_t i) const { return std::min(text_.find('\n', i), text_.size()); }
-  std::size_t row_start(std::size_t i) const { return i == 0 ? 0 : text_.rfind('\n', i - 1) + 1; }
-  std::size_t behind_blanks(std::size_t i) const { return std::min(text_.find_first_not_of(" \t", i), text_.size()); }
-  std::size_t indent_of(std::size_t i) const { return i - row_start(i); }
-  bool is_item(std::size_t i) const { return at(i) == '-' && is_space(i + 1); }
-  bool is_colon(std::size_t i) const { return at(i) == ':' && is_space(i + 1); }
-  bool is_comment(std::size_t i) const { return at(i) == '#' && (i == 0 || is_space(i - 1)); }
-
-  /// Where a quoted text ends that begins here; blames a quote that nothing closes, or only the next one does, which
-  /// opens another text.
-  std::size_t closing_quote(std::size_t start) {
-    const char quote = text_[start];
-    std::size_t end = start + 1;
-    for (; end < text_.size(); ++end) {
-      const bool is_escape = quote == '"' ? text_[end] == '\\' : text_.substr(end, 2) == "''";
-      if (is_escape)
-        ++end;
-      else if (text_[end] == quote)
-        break;
-    }
-    const bool is_in_row = text_.substr(start, end - start).find('\n') == kNone;
-    const std::size_t next = behind_blanks(end + 1);
-    const bool goes_on = std::string_view(":,]}#\n").find(at(next)) == kNone;
-    if (end < text_.size() && (is_in_row || !goes_on)) return end;
-    blame(start, fmt::format("this {} is never closed", quote));
-    return kNone;
+  /// Where a quoted text ends that begins here; blames a quote that is never closed.
+  std::size_t end_of_quote(std::size_t start) {
+    const std::size_t end = closing_quote(start);
+    if (end == kNone) blame(start, never_closed(at(start)));
+    return end;
   }
 
   /// Where the colon of the pair stands whose key begins here; kNone for what is no pair.
   std::size_t colon_of(std::size_t start) {
-    const bool is_quoted = at(start) == '"' || at(start) == '\'';
-    if (std::string_view("[{|>@`%#").find(at(start)) != kNone) return kNone;
+    if (is_any_of(start, "[{|>@`%#")) return kNone;
     std::size_t i = start;
-    if (is_quoted) {
-      i = closing_quote(start);
+    if (is_quote(start)) {
+      i = end_of_quote(start);
       if (i == kNone) return kNone;
       i = behind_blanks(i + 1);
       return is_colon(i) ? i : kNone;
     }
-    for (const std::size_t end = row_end(start); i < end && !is_comment(i); ++i)
-      if (is_colon(i)) return i;
-    return kNone;
+    return colon_in_row(i);
   }
 
   void read_line() {
-    const std::size_t start = at_, content = std::min(text_.find_first_not_of(' ', start), text_.size());
+    const std::size_t start = at_, content = std::min(text().find_first_not_of(' ', start), size());
     const std::size_t end = row_end(start), first = behind_blanks(start);
     at_ = end + 1;
-    if (first >= end) return;
-    if (at(first) == '#') {  // a comment ends a text without quotes
-      if (value_ == Value::plain) value_ = Value::complete;
-    } else if (at(content) == '\t') {
+    if (first >= end || at(first) == '#') return;
+    if (at(content) == '\t') {
       blame(content, "a tab in the indentation, expected spaces");
     } else if (content == start && at(start) == '%') {
       if (has_begun_) blame(start, kNoDirective);
-    } else if (const std::string_view mark = text_.substr(start, 3);
+    } else if (const std::string_view mark = text().substr(start, 3);
                (mark == "---" || mark == "...") && is_space(start + 3)) {
-      levels_.clear();
-      has_begun_ = true;
-      value_ = Value::awaited;
+      read_mark(start);
+    } else if (ended_at_ != kNone) {
+      blame(ended_at_, kFollows);
     } else if (value_ == Value::plain && (levels_.empty() || indent_of(content) > levels_.back().indent)) {
       go_on_with_text(content);
     } else {
@@ -105,22 +79,41 @@ class Scan {
     }
   }
 
-  /// A line that YAML reads as more of the text above it, so it must hold no colon.
+  /// `---` or `...`
+  void read_mark(std::size_t start) {
+    const std::size_t behind = behind_blanks(start + 3);
+    const bool is_end = at(start) == '.', is_alone = at(behind) == '\n' || at(behind) == '#';
+    if (is_end ? !is_alone : has_begun_ || ended_at_ != kNone) return blame(start, kFollows);
+    if (is_end && ended_at_ == kNone) ended_at_ = start;
+    has_begun_ = true;
+    line_ = start;
+    value_ = Value::awaited;
+    if (!is_end && !is_alone) read_value(behind);
+  }
+
+  /// A line that YAML reads as more of the text above it. No value has several lines, so it is out of place, or the
+  /// text is.
   void go_on_with_text(std::size_t content) {
-    const std::size_t end = row_end(content);
-    std::size_t colon = content;
-    while (colon < end && !is_colon(colon) && !is_comment(colon)) ++colon;
-    if (!is_colon(colon)) return;
-    const bool is_after_item = is_item(line_);
+    const bool is_text = !is_item(content) && colon_in_row(content) == kNone, is_after_item = is_item(line_);
     const std::size_t depth = indent_of(content), item_depth = indent_of(text_start_);
-    const std::string_view row = text_.substr(text_start_, row_end(text_start_) - text_start_);
+    const std::string_view row = text().substr(text_start_, row_end(text_start_) - text_start_);
     const bool is_one_word = row.find_first_of(" :=") == kNone;
-    if (line_colon_ != kNone || (is_after_item && is_item(content) && depth <= item_depth))
+    const bool is_odd_item = is_after_item && is_item(content) && (depth <= item_depth || is_single(content));
+    if (line_colon_ != kNone || is_odd_item)
       blame_deeper(content);
-    else if (is_after_item && is_one_word && depth == item_depth)
+    else if (is_after_item && (is_text || (is_one_word && depth <= item_depth)))
       blame(content, kNoDash);
     else
-      blame(text_start_, kNoColon);
+      blame(is_text ? content : text_start_, kNoColon);
+  }
+
+  /// Whether no other item in the one above is as deep as this one: not a list whose key lost its colon.
+  bool is_single(std::size_t content) const {
+    const std::size_t depth = indent_of(content), above = indent_of(line_);
+    const auto is_other = [&](std::size_t i) { return is_item(i) && indent_of(i) == depth; };
+    std::size_t next = next_content(content);
+    while (next < size() && indent_of(next) > above && !is_other(next)) next = next_content(next);
+    return !is_other(next);
   }
 
   /// Puts a line into the map or list of its indentation.
@@ -134,8 +127,9 @@ class Scan {
     };
     if (is_beside(2) && levels_.back().is_list && !is_list) levels_.pop_back();  // of a key as deep as its items
     line_colon_ = is_list ? kNone : colon_of(content);
-    if (mistake_) return;
+    if (mistake_ || (line_colon_ != kNone && blame_key(content))) return;
     const bool is_text = !is_list && line_colon_ == kNone;
+    is_after_empty_ = is_beside(1) && !is_list && !levels_.back().is_list && value_ == Value::awaited;
     if (is_beside(1) && is_list && !levels_.back().is_list && value_ == Value::awaited) {
       levels_.push_back({indent, true, content});
     } else if (is_beside(1)) {
@@ -151,10 +145,21 @@ class Scan {
     read_node(content);
   }
 
+  /// Of a key that YAML reads as something else, or that is no word. Returns whether it is one.
+  bool blame_key(std::size_t key) {
+    const char c = at(key);
+    const std::size_t behind = std::min(text().find_first_of(" \n", key), size());
+    if (c == '-')
+      blame(key, "no blank behind this -, expected `- item` or `key: value`");
+    else if (is_any_of(key, "&*!") && at(behind - 1) == ':')
+      blame(key, fmt::format("{} in front of a key, expected `key: value`, or quotes around the key", c));
+    return mistake_.has_value();
+  }
+
   /// Where the document is one text or collection in brackets, a line behind it.
   void blame_root() {
     if (at(line_) != '[' && at(line_) != '{') return blame(line_, kNoColon);
-    at_ = text_.size();  // yaml-cpp says what follows the document
+    at_ = size();  // yaml-cpp says what follows the document
   }
 
   /// An item, pair or value.
@@ -162,23 +167,22 @@ class Scan {
     const std::size_t start = row_start(i);
     while (is_item(i)) {
       const std::size_t next = behind_blanks(i + 1), colon = is_item(next) ? kNone : colon_of(next);
-      if (mistake_) return;
+      if (mistake_ || (colon != kNone && blame_key(next))) return;
       if (is_item(next)) levels_.push_back({next - start, true, next});
       if (colon != kNone) levels_.push_back({next - start, false, next});
       line_colon_ = colon;
       i = next;
     }
     if (line_colon_ == kNone) return read_value(i);
-    const bool is_quoted = at(i) == '"' || at(i) == '\'';
-    for (std::size_t k = i + 1; k < line_colon_ && !is_quoted; ++k)
-      if ((at(k) == '{' || at(k) == '[') && (is_space(k - 1) || at(k - 1) == ':'))
+    for (std::size_t k = i + 1; k < line_colon_ && !is_quote(i); ++k)
+      if (is_any_of(k, "{[") && (is_space(k - 1) || at(k - 1) == ':'))
         return blame(k, fmt::format("no `: ` in front of this {}, expected `key: value`", at(k)));
     read_value(line_colon_ + 1);
   }
 
   void read_value(std::size_t i) {
     i = behind_blanks(i);
-    while (at(i) == '&' || at(i) == '!') i = behind_blanks(std::min(text_.find_first_of(" \t\n", i), text_.size()));
+    while (at(i) == '&' || at(i) == '!') i = behind_blanks(std::min(text().find_first_of(" \t\n", i), size()));
     const char first = at(i);
     const std::size_t end = row_end(i);
     value_ = Value::complete;
@@ -187,120 +191,85 @@ class Scan {
       value_ = Value::awaited;
     } else if (first == '|' || first == '>') {
       skip_block_text(end + 1);
-    } else if (first == '"' || first == '\'') {
-      if (const std::size_t close = closing_quote(i); close != kNone) at_ = row_end(close) + 1;
+    } else if (is_quote(i)) {
+      read_in_quotes(i);
     } else if (first == '[' || first == '{') {
-      close_ = closing_bracket(i);
-      if (close_ != kNone) at_ = row_end(close_) + 1;
+      read_in_brackets(i);
     } else {
-      const bool has_comment = text_.substr(i, end - i).find(" #") != kNone;
-      if (!has_comment) value_ = Value::plain;
+      value_ = Value::plain;
       text_start_ = i;
     }
   }
 
+  void read_in_quotes(std::size_t i) {
+    const std::size_t close = end_of_quote(i);
+    if (close == kNone) return;
+    at_ = row_end(close) + 1;
+    const std::size_t next = behind_blanks(close + 1);
+    if (!is_any_of(next, "\n#:"))
+      blame(i, fmt::format("more follows the text in {0} that begins here, expected nothing behind its end", at(i)));
+  }
+
+  void read_in_brackets(std::size_t i) {
+    const Brackets read = read_brackets(*this, i, levels_.empty() ? 0 : levels_.back().indent);
+    mistake_ = read.mistake;
+    close_ = read.end;
+    if (mistake_) return;
+    at_ = row_end(close_) + 1;
+    const bool is_below_key = first_of_row(i) == i && line_ < i;
+    if (is_below_key && at(behind_blanks(close_ + 1)) == ',')
+      blame(line_, "no [ behind this key, expected [a, b] around several values");
+  }
+
   void skip_block_text(std::size_t i) {
-    for (; i < text_.size(); i = row_end(i) + 1) {
-      const std::size_t content = text_.find_first_not_of(' ', i);
+    for (; i < size(); i = row_end(i) + 1) {
+      const std::size_t content = text().find_first_not_of(' ', i);
       if (content == kNone || (at(content) != '\n' && (levels_.empty() || content - i <= levels_.back().indent))) break;
     }
     at_ = i;
   }
 
-  /// What a list or map in brackets holds last.
-  struct Last {
-    std::size_t end = kNone;    ///< of a value that has no comma behind it yet
-    bool is_plain = false;      ///< that value is a text without quotes
-    std::size_t above = kNone;  ///< where that text ends in the rows above
-  };
-
-  /// Where a list or map in brackets ends.
-  std::size_t closing_bracket(std::size_t i) {
-    std::vector<std::size_t> open;
-    Last last;
-    std::size_t row = i;  // where the row begins
-    for (; i < text_.size() && !mistake_; ++i) {
-      const char c = at(i);
-      if (c == '\n') row = i + 1;
-      if (c == '\n' && at(row) == '%') blame(row, kNoDirective);
-      if (is_space(i)) continue;
-      if (is_comment(i)) {
-        i = row_end(i) - 1;
-      } else if (c == ']' || c == '}') {
-        if (c != closing(open.back()))
-          open.back() < row ? blame_open(open.back())
-                            : blame(i, fmt::format("{} where {} is expected", c, closing(open.back())));
-        open.pop_back();
-        if (open.empty()) break;
-        last = {.end = i};
-      } else if (is_colon(i) && last.is_plain && last.above != kNone) {
-        lacks_comma(last.above);  // a key has one row
-        last = {};
-      } else if (c == ',' || is_colon(i) || (c == ':' && !last.is_plain && last.end != kNone)) {
-        last = {};
-      } else if ((c == '&' || c == '!') && last.end == kNone) {
-        while (!is_space(i + 1) && std::string_view(",]}").find(at(i + 1)) == kNone) ++i;
-      } else if (last.is_plain && c != '[' && c != '{') {
-        if (row > last.end) last.above = last.end;
-        last.end = i;  // more of the text
-      } else {
-        // A row of words between two values is a stray one; else the comma is missing behind the value above.
-        if (last.end != kNone && comma_ == kNone) lacks_comma(is_stray(last.end, i) ? i : last.end);
-        const bool is_quoted = c == '"' || c == '\'', is_open = c == '[' || c == '{';
-        if (is_open) open.push_back(i);
-        if (is_quoted) i = closing_quote(i);
-        last = {.end = is_open ? kNone : i, .is_plain = !is_open && !is_quoted};
-      }
-    }
-    if (!mistake_ && !open.empty()) blame_open(open.back());
-    if (!mistake_ && comma_ != kNone)
-      blame(comma_, "no `,` between this and what follows, expected `,` behind each value but the last");
-    return mistake_ ? kNone : i;
-  }
-  /// Told only where each bracket is closed: behind an open one every line looks wrong.
-  void lacks_comma(std::size_t i) { comma_ = std::min(comma_, i); }
-  char closing(std::size_t bracket) const { return at(bracket) == '{' ? '}' : ']'; }
-  void blame_open(std::size_t bracket) {
-    blame(bracket, fmt::format("this {} is never closed, expected {}", at(bracket), closing(bracket)));
-  }
-  bool is_stray(std::size_t value, std::size_t i) const {
-    const std::string_view row = text_.substr(i, row_end(i) - i);
-    return row_end(value) < i && row.find_first_of(":,[]{}\"'") == kNone;
-  }
-
   /// Of two lines that should be as deep, the deeper one if another line below is as deep as the other; else the one
   /// whose indentation is rarer, or odd.
   void blame_indent(std::size_t above, std::size_t below) {
-    if (is_item(below)) above = text_.find_first_not_of(' ', row_start(above));  // of the item, not its first key
+    if (is_item(below)) above = first_of_row(above);  // of the item, not its first key
+    if (!is_item(below) && first_of_row(above) != above) return tell_indent(below, above);
+    if (is_item(below) && !is_item(above) && indent_of(above) == indent_of(behind_blanks(below + 1)))
+      return blame(above, kNoDash);
     const std::size_t depth_above = indent_of(above), depth_below = indent_of(below);
     std::size_t as_above = 0, as_below = 0;  // lines of the text
-    std::size_t next = kNone;                // the indentation of the next line that is deeper than neither
-    for (std::size_t i = 0; i < text_.size(); i = row_end(i) + 1) {
-      const std::size_t first = text_.find_first_not_of(' ', i), depth = first - i;
+    std::size_t next = kNone;                // the next line that is deeper than neither
+    for (std::size_t i = 0; i < size(); i = row_end(i) + 1) {
+      const std::size_t first = text().find_first_not_of(' ', i), depth = first - i;
       if (first == kNone || at(first) == '\n' || is_comment(first)) continue;
       as_above += depth == depth_above;
       as_below += depth == depth_below;
-      if (next == kNone && i > below && depth <= std::min(depth_above, depth_below)) next = depth;
+      if (next == kNone && i > below && depth <= std::min(depth_above, depth_below)) next = first;
     }
     bool is_above = as_above == as_below ? depth_above % 2 > depth_below % 2 : as_above < as_below;
-    if (next == std::min(depth_above, depth_below)) is_above = depth_above > depth_below;
+    const bool has_next = next != kNone && indent_of(next) == std::min(depth_above, depth_below);
+    if (has_next && depth_above < depth_below && is_item(next) && !is_item(above)) return blame(above, kNoDash);
+    if (has_next) is_above = depth_above > depth_below;
     is_above ? tell_indent(above, below) : tell_indent(below, above);
   }
   /// A line deeper than the one above it, which has its value already.
   void blame_deeper(std::size_t content) {
     const bool is_text = !is_item(content) && colon_of(content) == kNone;
-    const bool is_of_brackets = is_text && std::string_view("[]{},").find(at(content)) != kNone;
-    if (close_ > row_end(line_) && is_of_brackets)
+    const bool is_of_brackets = is_text && is_any_of(content, "[]{},");
+    if (close_ > line_ && is_of_brackets)
       return blame(close_,
                    fmt::format("{} ends the value of the key above, but the next line goes on with it, expected "
                                "no {} here",
                                at(close_), at(close_)));
     if (is_text && !is_of_brackets) return blame(content, kNoColon);
+    if (is_item(content) && !is_item(line_) && line_colon_ == kNone) return blame(line_, kNoDash);
+    if (is_after_empty_) return tell_indent(line_, content);
     const bool is_above_in_place = !levels_.empty() && levels_.back().first < row_start(line_);
     is_above_in_place ? tell_indent(content, line_) : blame_indent(line_, content);
   }
   void tell_indent(std::size_t odd, std::size_t other) {
-    const auto line_of_other = std::count(text_.begin(), text_.begin() + static_cast<std::ptrdiff_t>(other), '\n') + 1;
+    const auto line_of_other =
+        std::count(text().begin(), text().begin() + static_cast<std::ptrdiff_t>(other), '\n') + 1;
     blame(odd, fmt::format("this line is indented by {} and line {} by {}, expected the same indentation, or a `key:` "
                            "above the deeper one",
                            indent_of(odd), line_of_other, indent_of(other)));
@@ -308,28 +277,28 @@ class Scan {
 
   /// Where items and pairs are as deep: the first of those that are fewer.
   void blame_kind(const Level& level, std::size_t content) {
-    std::size_t items = 0, pairs = 0;
-    for (std::size_t i = row_start(level.first); i < text_.size(); i = row_end(i) + 1) {
-      const std::size_t first = text_.find_first_not_of(" \n", i);
-      if (first == kNone || indent_of(first) < level.indent) break;
-      if (indent_of(first) == level.indent && !is_comment(first)) ++(is_item(first) ? items : pairs);
-    }
-    const bool is_first = (level.is_list ? items < pairs : pairs < items);
+    std::size_t items = level.is_list, pairs = !level.is_list;
+    for (std::size_t i = next_content(level.first); i < size() && indent_of(i) >= level.indent; i = next_content(i))
+      if (indent_of(i) == level.indent) ++(is_item(i) ? items : pairs);
+    const std::size_t item = first_of_row(level.first);
+    const bool is_in_item = item != level.first;
+    const bool is_first = level.is_list ? items < pairs + is_in_item : pairs < items;
+    if (is_first && !level.is_list && is_in_item) return tell_indent(item, content);  // it is too far left
     blame(is_first ? level.first : content,
           is_first == level.is_list
               ? "`- ` in front of a line among pairs, expected `key: value`, indented as the lines beside it"
               : kNoDash);
   }
 
-  std::string_view text_;
   std::size_t at_ = 0;  // where the next line begins
   std::optional<Mistake> mistake_;
   std::vector<Level> levels_;
-  bool has_begun_ = false;  // the document
+  bool has_begun_ = false;        // the document
+  std::size_t ended_at_ = kNone;  // the mark that ends it
   Value value_ = Value::awaited;
   std::size_t line_ = 0;            // the text of the last line that is no more of a text
   std::size_t line_colon_ = kNone;  // its colon
-  std::size_t comma_ = kNone;       // the first place in brackets without a comma
+  bool is_after_empty_ = false;     // the key above it, as deep, has no value
   std::size_t close_ = 0;           // the bracket that ends its value
   std::size_t text_start_ = 0;      // of the text without quotes in it
 };

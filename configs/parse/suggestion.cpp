@@ -5,7 +5,7 @@
 #include <cctype>
 #include <numeric>
 
-#include "nixie/configs/parse/other_words.h"
+#include "nixie/configs/parse/words/other_words.h"
 #include "nixie/core/base/print.h"
 
 namespace nixie {

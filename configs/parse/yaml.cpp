@@ -14,6 +14,8 @@
 #include <optional>
 #include <sstream>
 
+#include "nixie/configs/parse/lines.h"
+#include "nixie/configs/parse/marks.h"
 #include "nixie/configs/parse/mistake.h"
 #include "nixie/configs/parse/structure.h"
 #include "nixie/core/base/one_line.h"
@@ -26,46 +28,19 @@ constexpr std::size_t kMaxDepth = 64;
 constexpr std::size_t kMaxNodes = 100'000;
 constexpr std::size_t kMaxText = 16 << 20;  // of all scalars, aliases counted where they are used
 
-using Source = std::shared_ptr<const std::string>;
+constexpr const char* kGoesOn =
+    "a text without quotes goes on in this line, expected one value in a line, or quotes around a text of several";
 
 [[noreturn]] void fail_at(const Place& place, const std::string& line) {
   throw Error(Fault::usage, one_line(to_string(place) + ": " + line));
 }
 
-/// Gives yaml-cpp's marks, whose columns count bytes, as places, whose columns count characters.
-class Marks {
- public:
-  Marks(Source source, std::string_view text, bool is_flag) : source_(std::move(source)), is_flag_(is_flag) {
-    starts_.push_back(0);
-    for (std::size_t i = 0; i < text.size(); ++i) {
-      characters_.push_back(characters_.empty() ? 0 : characters_.back() + !is_inside_character(text[i]));
-      if (text[i] == '\n') starts_.push_back(i + 1);
-    }
-  }
-  Place at(const YAML::Mark& mark) const {
-    if (is_flag_) return start();
-    const auto line = static_cast<std::size_t>(mark.line), bytes = static_cast<std::size_t>(mark.column);
-    const bool is_inside = line < starts_.size() && starts_[line] + bytes < characters_.size();
-    const int column = is_inside ? characters_[starts_[line] + bytes] - characters_[starts_[line]] : mark.column;
-    return {source_, mark.line + 1, column + 1};
-  }
-  Place at(const Mistake& mistake) const { return is_flag_ ? start() : Place{source_, mistake.line, mistake.column}; }
-  /// Whether it stands in what was put behind the text.
-  bool is_behind(const YAML::Mark& mark) const { return static_cast<std::size_t>(mark.line) >= starts_.size(); }
-  Place start() const { return is_flag_ ? Place{source_, 0, 0} : Place{source_, 1, 1}; }
-
- private:
-  Source source_;
-  bool is_flag_;
-  std::vector<std::size_t> starts_;  // of the lines
-  std::vector<int> characters_;      // in front of each byte
-};
-
 /// Receives the parser's events and grows one Tree. Working on events rather than on YAML::Node keeps aliases,
 /// repeated keys and what follows the document visible.
 class Builder : public YAML::EventHandler {
  public:
-  Builder(const Marks& marks, RepeatedKeys repeated) : marks_(marks), repeated_(repeated) {}
+  Builder(std::string_view text, const Marks& marks, RepeatedKeys repeated)
+      : lines_(text), marks_(marks), repeated_(repeated) {}
 
   Tree take() { return std::move(root_); }
 
@@ -73,7 +48,13 @@ class Builder : public YAML::EventHandler {
   void OnDocumentEnd() override {}
   void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     refuse_key_without_colon(mark);
-    close({make(Tree::Kind::null, mark), anchor});
+    Tree tree = make(Tree::Kind::null, mark);
+    tree.place = place_of_empty(mark);
+    close({std::move(tree), anchor});
+  }
+  void OnAnchor(const YAML::Mark& mark, const std::string& name) override {
+    if (name.ends_with(':'))
+      throw YAML::ParserException(mark, "an anchor that ends with a colon, expected `key: value` without &");
   }
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     const auto target = anchors_.find(anchor);
@@ -89,16 +70,16 @@ class Builder : public YAML::EventHandler {
     Tree tree = make(Tree::Kind::scalar, mark);
     tree.quoted = tag == "!";
     tree.text = text;
+    if (!tree.quoted) refuse_several_lines(mark, text);
     close({std::move(tree), anchor});
   }
   void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
-                       YAML::EmitterStyle::value) override {
-    open(Tree::Kind::list, mark, tag, anchor);
+                       YAML::EmitterStyle::value style) override {
+    open(Tree::Kind::list, mark, tag, anchor, style);
   }
   void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                   YAML::EmitterStyle::value style) override {
-    open(Tree::Kind::map, mark, tag, anchor);
-    stack_.back().in_brackets = style == YAML::EmitterStyle::Flow;
+    open(Tree::Kind::map, mark, tag, anchor, style);
   }
   void OnSequenceEnd() override { close_open(); }
   void OnMapEnd() override { close_open(); }
@@ -131,9 +112,30 @@ class Builder : public YAML::EventHandler {
     const bool is_awaited = !stack_.empty() && stack_.back().has_key && !stack_.back().in_brackets;
     if (is_awaited && value.pos == scalar_at_) throw YAML::ParserException(value, YAML::ErrorMsg::END_OF_MAP);
   }
-  void open(Tree::Kind kind, const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {
+  /// A value that goes on in the next line: that line lost its dash or colon, or one of them its comma or place.
+  void refuse_several_lines(const YAML::Mark& mark, const std::string& value) const {
+    const std::size_t start = marks_.byte_of(mark);
+    if (lines_.text().substr(start, value.size()) == value) return;
+    const std::size_t end = lines_.row_end(start);
+    const std::string_view row = lines_.text().substr(start, end - start);
+    const std::string_view words = row.substr(0, row.find_last_not_of(" \t") + 1);
+    if (end < lines_.size() && value.size() > words.size() && value.starts_with(words))
+      throw YAML::ParserException(marks_.mark_of(lines_.next_content(start)), kGoesOn);
+  }
+  /// Of a value that is not there, which for yaml-cpp stands where the next one does: its key or dash.
+  Place place_of_empty(const YAML::Mark& mark) const {
+    if (stack_.empty()) return at(mark);
+    if (stack_.back().has_key) return stack_.back().entry.place;
+    if (stack_.back().in_brackets) return at(mark);
+    const std::size_t next = marks_.byte_of(mark);
+    if (lines_.first_of_row(next) < next) return at(mark);
+    const std::size_t above = lines_.last_content(next);
+    return lines_.is_item(above) ? at(marks_.mark_of(above)) : at(mark);
+  }
+  void open(Tree::Kind kind, const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+            YAML::EmitterStyle::value style) {
     refuse_tag(mark, tag);
-    stack_.push_back({make(kind, mark), anchor});
+    stack_.push_back({make(kind, mark), anchor, style == YAML::EmitterStyle::Flow});
     if (stack_.size() > kMaxDepth) fail_at(at(mark), fmt::format("more than {} levels, expected fewer", kMaxDepth));
   }
   /// `<<: *map` or `<<: [*first, *second]`: fields that the map itself leaves out.
@@ -206,6 +208,7 @@ class Builder : public YAML::EventHandler {
     }
   }
 
+  Lines lines_;
   const Marks& marks_;
   RepeatedKeys repeated_;
   Tree root_;
@@ -263,7 +266,7 @@ Tree parse_document(std::string_view given, const std::string& source, bool is_f
   const Marks marks(name, text, is_flag);
   if (const auto unreadable = find_unreadable(text)) fail_at(marks.at(*unreadable), unreadable->what);
   std::istringstream stream(text);
-  Builder builder(marks, repeated);
+  Builder builder(text, marks, repeated);
   try {
     YAML::Parser parser(stream);
     if (!parser.HandleNextDocument(builder)) return make_tree(marks.start());

@@ -2,8 +2,8 @@
 //
 // Stricter than YAML itself, so that no file is misread: one document whose root is a map, at
 // most 1 MiB, 64 levels and 100,000 values (aliases counted at each use), no repeated keys, no tags,
-// no cycles. Scalars stay text here; configs/parse/reader.h gives them types. Root keys that begin with a dot
-// only hold anchors and are dropped.
+// no cycles, no text without quotes over several lines. Scalars stay text here; configs/parse/reader.h gives them
+// types. Root keys that begin with a dot only hold anchors and are dropped.
 #pragma once
 
 #include <filesystem>

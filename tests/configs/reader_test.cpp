@@ -1,7 +1,7 @@
 // Reading option structs: scalars by form, ranges, nesting, choices, and every problem of a file in one error.
 #include "nixie/configs/parse/reader.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 namespace nixie {
 namespace {
@@ -123,7 +123,8 @@ TEST(Reader, NamesEachBadValue) {
       {"count: 0", "f.yaml:1:8: count is 0, expected a number from 1 to 100"},
       {"count: +", "f.yaml:1:8: count is \"+\", expected an integer"},
       {"count: [1]", "f.yaml:1:8: count is a list, expected an integer"},
-      {"count:", "f.yaml:1:1: count is empty, expected an integer"},
+      {"\ncount:\n\nword: a\n", "f.yaml:2:1: count is empty, expected an integer"},
+      {"count:  # none\n", "f.yaml:1:1: count is empty, expected an integer"},
       {"seed: -1", "f.yaml:1:7: seed is \"-1\", expected an integer from 0 to 18446744073709551615"},
       {"rate: .nan", "f.yaml:1:7: rate is \".nan\", expected a finite number"},
       {"rate: -.inf", "f.yaml:1:7: rate is \"-.inf\", expected a finite number"},
@@ -144,6 +145,9 @@ TEST(Reader, NamesEachBadValue) {
       {"kernel: [3, 0]", "f.yaml:1:13: kernel.1 is 0, expected a number from 1 up"},
       {"kernel: 0", "f.yaml:1:9: kernel is 0, expected a number from 1 up"},
       {"scales: 1", "f.yaml:1:9: scales is \"1\", expected a list, such as [1]"},
+      {"scales:\n- 1\n-  # none\n\n- 2\n", "f.yaml:3:1: scales.1 is empty, expected a finite number"},
+      {"scales:\n- 1\n-\nword: a\n", "f.yaml:3:1: scales.1 is empty, expected a finite number"},
+      {"scales: [1,\n  ~]\n", "f.yaml:2:3: scales.1 is empty, expected a finite number"},
       {"scales: [1, 3]", "f.yaml:1:13: scales.1 is 3, expected a number from 0 to 2"},
       {"limit: 10", "f.yaml:1:8: limit is 10, expected a number from 0 to 9"},
       {"inner: 5", "f.yaml:1:8: inner is \"5\", expected a map of fields"},
@@ -211,6 +215,7 @@ TEST(ReaderChoice, NamesWhatIsWrong) {
   EXPECT_EQ(
       chosen("othr"),
       "f.yaml:1:12: unknown name \"othr\" in optimizer, expected one of inner, other, ready; did you mean \"other\"?");
+  EXPECT_THAT(chosen("{\n  othr: {}}"), testing::StartsWith("f.yaml:2:3: unknown name \"othr\""));
   EXPECT_EQ(chosen("{other: {depth: 6}}"), "f.yaml:1:28: optimizer.other.depth is 6, expected a number from 1 to 5");
   EXPECT_EQ(chosen("{inner: {}, other: {}}"),
             "f.yaml:1:24: optimizer names inner and other, expected one {name: {fields}}");

@@ -41,7 +41,11 @@ TEST(Suggestion, NetsWhoseNamesGoOn) {
   expect_advice("model: WORD", {{"mobilenet MobileNet", did("mobilenet_v1")},
                                 {"resnet ResNet", did("resnet18")},
                                 {"densenet", did("densenet121")},
-                                {"lenett", did("lenet")}});
+                                {"lenett", did("lenet")},
+                                {"resnet20 resnet110", "there is none; the nearest is resnet18"},
+                                {"vit EfficientNet regnet",
+                                 "there is none; `trainer list models` names those there are, and a list of layers "
+                                 "is a net"}});
 }
 
 TEST(Suggestion, LayersOfOtherFrameworks) {
@@ -81,6 +85,20 @@ TEST(Suggestion, LayersOfOtherFrameworks) {
                                      {"LazyLinear", did("linear")},
                                      {"DropPath", "there is none; the nearest is dropout"},
                                      {"Multiply", "there is none; the nearest are sum and squeeze_excite"},
+                                     {"Rectlin", did("relu")},
+                                     {"Affine", did("linear")},
+                                     {"lrelu RReLU", did("leaky_relu")},
+                                     {"bn", did("batch_norm")},
+                                     {"gap", "it is \"global_avg_pool\" and after it flatten"},
+                                     {"pool Pooling", "it is \"max_pool2d\" or avg_pool2d"},
+                                     {"transposed_conv", did("deconv2d")},
+                                     {"Conv1x1 PointwiseConv", "it is \"conv2d\" with kernel: 1"},
+                                     {"ConvModule ConvNormAct", "it is \"conv2d\" and after it batch_norm and relu"},
+                                     {"Activation", "an activation is a layer of its own, such as relu"},
+                                     {"BiasAdd", "there is none: the layer in front of it adds one, with bias: true"},
+                                     {"Bilinear", "there is none; upsample has mode: bilinear"},
+                                     {"Squeeze Permute", "there is none; the nearest are reshape and flatten"},
+                                     {"AlphaDropout", "there is none; the nearest is dropout"},
                                      {"LSTM GRU nn.LSTM SimpleRNN", "there are no recurrent layers"},
                                      {"MultiheadAttention TransformerEncoderLayer", "there are no attention layers"},
                                  });
@@ -92,6 +110,11 @@ TEST(Suggestion, FieldsOfOtherFrameworks) {
                 {{"filters out_channels", did("out")},
                  {"kernel_size", did("kernel")},
                  {"padding", did("pad")},
+                 {"border_mode", "it is \"pad\" as same or in pixels"},
+                 {"subsample", did("stride")},
+                 {"fshape", "it is \"kernel\" and its last number is out"},
+                 {"nofm n_out outputs nb_filter num_filters", did("out")},
+                 {"norm", "a normalisation is the next layer, such as batch_norm"},
                  {"strides", did("stride")},
                  {"num_output", did("out")},
                  {"kernel_initializer", did("init")},
@@ -101,7 +124,7 @@ TEST(Suggestion, FieldsOfOtherFrameworks) {
                  {"activation", "an activation is the next layer, such as relu"}});
   expect_advice("model: [{dropout: {WORD: 3}}]", {{"keep_prob", "it is \"rate\" with 1 - keep_prob"}});
   expect_advice("model: [{linear: {WORD: 3}}]", {{"units out_features", did("out")}, {"in_features", inferred}});
-  expect_advice("model: [{max_pool2d: {WORD: 3}}]", {{"kernel_size pool_size", did("window")}});
+  expect_advice("model: [{max_pool2d: {WORD: 3}}]", {{"kernel_size pool_size fshape ksize", did("window")}});
   expect_advice("model: [{batch_norm: {WORD: 3}}]", {{"num_features", inferred}, {"epsilon", did("eps")}});
 }
 
@@ -109,26 +132,29 @@ TEST(Suggestion, OptimizersOfOtherFrameworks) {
   const std::string like_adam = "there is none; the nearest are adam and adamw";
   expect_advice("optimizer: WORD", {{"Adam optim.Adam", did("adam")},
                                     {"AdamW", did("adamw")},
+                                    {"GradientDescentMomentum", did("sgd")},
                                     {"SGD", did("sgd")},
                                     {"RMSprop", did("rmsprop")},
                                     {"Adagrad", did("adagrad")},
-                                    {"Lion LAMB nadam RAdam LBFGS Adafactor", like_adam}});
+                                    {"Lion LAMB nadam RAdam LBFGS Adafactor AdamP Adan MADGRAD", like_adam}});
+  expect_advice("optimizer: {sgd: {WORD: 1}}", {{"wdecay l2 decay", did("weight_decay")}});
   expect_advice("optimizer: {adam: {WORD: 1}}", {{"betas", did("beta1")}});
 }
 
 TEST(Suggestion, LossesOfOtherFrameworks) {
   expect_advice("loss: WORD",
-                {{"CrossEntropyLoss", did("cross_entropy")},
-                 {"categorical_crossentropy sparse_categorical_crossentropy",
+                {{"CrossEntropyLoss ce log_loss", did("cross_entropy")},
+                 {"dice_loss", did("dice")},
+                 {"categorical_crossentropy sparse_categorical_crossentropy softmax CrossEntropyMulti",
                   "it is \"cross_entropy\" on outputs without softmax"},
                  {"nll_loss NLLLoss", "it is \"cross_entropy\" on outputs without log_softmax"},
-                 {"MSELoss mse", did("mean_squared")},
+                 {"MSELoss mse l2 SumSquared", did("mean_squared")},
                  {"bce BCELoss binary_crossentropy", "it is \"binary_cross_entropy\" on outputs without sigmoid"},
                  {"BCEWithLogitsLoss", did("binary_cross_entropy")},
                  {"L1Loss mae", "it is \"smooth_l1\" with a small beta"},
                  {"SmoothL1Loss", did("smooth_l1")},
                  {"HuberLoss", did("huber")},
-                 {"KLDivLoss", did("kl_divergence")},
+                 {"KLDivLoss kl", did("kl_divergence")},
                  {"CTCLoss triplet", "there is none"}});
 }
 
@@ -143,8 +169,10 @@ TEST(Suggestion, SchedulesOfOtherFrameworks) {
                                    {"LinearLR", "it is \"polynomial\" with power: 1"},
                                    {"ReduceLROnPlateau", did("plateau")},
                                    {"CyclicLR", "there is none; the nearest is cosine"}});
-  expect_advice("schedule: {step: {WORD: 1}}",
-                {{"gamma", did("factor")}, {"step_size", did("every")}, {"lr", did("rate")}});
+  expect_advice("schedule: {cosine: {WORD: 1}}", {{"T_max T_0", "there is none: a schedule ends with the run"}});
+  expect_advice(
+      "schedule: {step: {WORD: 1}}",
+      {{"gamma decay_rate", did("factor")}, {"step_size stepsize decay_epochs", did("every")}, {"lr", did("rate")}});
 }
 
 TEST(Suggestion, KeysOfOtherFrameworks) {
@@ -160,6 +188,15 @@ TEST(Suggestion, KeysOfOtherFrameworks) {
                             {"save_interval", "it is \"save_every\" in steps"},
                             {"log_interval", "it is \"log_every\" in steps"},
                             {"gpu", "it is \"backend\" with cuda"},
+                            {"dropout", "a dropout is a layer, as model: [..., {dropout: {rate: 0.5}}]"},
+                            {"shuffle", "there is none: training samples are always shuffled, by seed"},
+                            {"num_classes", "it stands with the net, as model: {lenet: {classes: 10}}"},
+                            {"image_size", "it stands with the dataset, as data: {image_folder: {crop: 224}}"},
+                            {"wd", "it stands under optimizer, as {sgd: {weight_decay: 1e-4}}"},
+                            {"smoothing", "it stands under loss, as {cross_entropy: {label_smoothing: 0.1}}"},
+                            {"mixup_alpha", "it stands under mixing, as {mixup: 0.2} or {cutmix: 1}"},
+                            {"fast_dev_run", "`trainer --dry-run` checks a run without training"},
+                            {"half bf16 tf32", "it is \"precision\" with fp16, bf16 or tf32"},
                             {"fp16 mixed_precision", "it is \"precision\" with fp16 or bf16"},
                             {"ema_decay", did("ema")},
                             {"base_lr", "the learning rate stands under schedule, as {constant: {rate: 0.01}}"},
@@ -180,6 +217,15 @@ TEST(Suggestion, DataAndPrecisionsOfOtherPrograms) {
   expect("data: cifar\n", did("cifar10"));
   expect("data: fashion_mnist\n", "it is \"mnist\" with path: the folder of its files");
   for (const char* word : {"npz", "h5"}) expect(fmt::format("data: {}\n", word), "it is \"arrays\" with path: FILE");
+  for (const char* word : {"parquet", "tfrecords", "pickle"})
+    expect(fmt::format("data: {}\n", word),
+           "there is none; as pictures in folders it is image_folder, as arrays arrays");
+  expect("data: folder\n", did("image_folder"));
+  expect("data: tar\n", "it is \"image_folder\" with path: the folder of .tar files");
+  expect("data: {image_folder: {bs: 1}}\n", did("batch"));
+  expect("data: {image_folder: {img_size: 1}}\n", did("crop"));
+  expect("data: {image_folder: {val_split: 1}}\n", did("holdout"));
+  expect("data: {image_folder: {randaug: 1}}\n", "it is \"augment\" with rand_ops");
   expect("data: csv\n", "it is \"arrays\" with path: FILE, for numbers; for rows picture,class it is \"image_folder\"");
   expect("data: glyphs\nprecision: double\n", "there is none; the most exact is ieee, in f32");
   expect("data: glyphs\nprecision: 16\n", did("fp16"));
