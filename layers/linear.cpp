@@ -21,7 +21,11 @@ Forward Linear::build(const Shape& in, Parameters& parameters) const {
 
 Forward Embedding::build(const Shape&, Parameters& parameters) const {
   const Variable w = parameters.make("weight", {count, size}, init);
-  return [=](const Tensor& x, Pass&) { return take(w, cast(x, Dtype::i32), 0); };
+  return [=, beyond = static_cast<double>(count)](const Tensor& x, Pass&) {
+    Tensor names_row = x >= 0;
+    if (is_floating(x.dtype())) names_row = logical_and(names_row, x == floor(x));
+    return take(w, cast(where(names_row, x, beyond), Dtype::i32), 0);
+  };
 }
 
 }  // namespace nixie

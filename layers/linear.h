@@ -21,8 +21,8 @@ struct Linear {
   Forward build(const Shape& in, Parameters& parameters) const;
 };
 
-/// Rows of a table: indices (i32, any shape) -> [their shape, size]. Negative indices count from the end; an index out
-/// of range gives NaN (see `take`).
+/// Rows of a table: indices (any shape, numbers of any type) -> [their shape, size]. What is no whole number from 0 to
+/// count - 1 gives NaN, which ends a run.
 struct Embedding {
   int count = 0, size = 0;
   Init init = Init::normal(1);

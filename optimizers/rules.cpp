@@ -1,6 +1,9 @@
 // The update rules' formulas.
 #include "nixie/optimizers/rules.h"
 
+#include <algorithm>
+#include <cmath>
+
 namespace nixie {
 namespace {
 
@@ -26,11 +29,16 @@ Variable make_f32_buffer(const Parameters& state, const char* name, const Variab
 
 Tensor squared(const Tensor& g, const Variable& average) { return square(cast(g, average.dtype())); }
 
+/// 1 - beta^count, with all of its digits where beta is near 1.
+Tensor correction(double beta, const Tensor& count) {
+  return -expm1(count * std::max(std::log(beta), -1e3));  // of no average the logarithm is infinite
+}
+
 // Adam's step with the averages m and v of g.
 void adam_step(const Variable& w, const Variable& m, const Variable& v, const Tensor& g, const UpdateContext& now,
                double beta1, double beta2, double eps, const Tensor& shrunk) {
-  const Tensor step_size = now.rate / (1 - pow(beta1, now.count));
-  const Tensor scale = rsqrt(1 - pow(beta2, now.count));
+  const Tensor step_size = now.rate / correction(beta1, now.count);
+  const Tensor scale = rsqrt(correction(beta2, now.count));
   m.set(beta1 * m + (1 - beta1) * g);
   v.set(beta2 * v + (1 - beta2) * squared(g, v));
   w.set(shrunk - step_size * m / (sqrt(v) * scale + eps));

@@ -13,6 +13,7 @@
 namespace nixie {
 namespace {
 
+constexpr int kFirst = 4;           // times as long for the first step, which compiles kernels and fills caches
 constexpr std::size_t kKept = 101;  // times between marks, of which the median is taken
 
 double seconds(Watchdog::Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
@@ -68,7 +69,7 @@ void Watchdog::mark() {
 }
 
 Watchdog::Clock::duration Watchdog::limit() const {
-  if (last_.empty()) return Clock::duration::max();  // the first step compiles kernels and fills caches
+  if (last_.empty()) return kFirst * least_;
   std::vector<Clock::duration> sorted = last_;
   std::nth_element(sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2), sorted.end());
   return std::max(least_, 10 * sorted[sorted.size() / 2]);
@@ -83,8 +84,9 @@ void Watchdog::watch(const std::stop_token& stop) {
     is_told_ = true;
     std::exception_ptr failure;
     try {
-      const std::string text = fmt::format("no step for {:.0f} s, 10 times the usual or more: the run {}{}",
-                                           seconds(pause), activity_, thread_text());
+      const std::string text =
+          fmt::format("no {} for {:.0f} s{}: the run {}{}", last_.empty() ? "first step" : "step", seconds(pause),
+                      last_.empty() ? "" : ", 10 times the usual or more", activity_, thread_text());
       lock.unlock();
       tell_(text);
     } catch (...) {

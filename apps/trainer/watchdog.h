@@ -16,7 +16,8 @@ class Watchdog {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// Once nothing was marked for 10 times the median time between marks, and for `least` at least, `tell` gets a text
+  /// Once nothing was marked for 10 times the median time between marks, and for `least` at least (before the first
+  /// mark for four times that), `tell` gets a text
   /// of a line for the run and one for each thread, from a thread of the watchdog's own. Once for each such pause.
   /// What `tell` throws the next `mark` throws.
   explicit Watchdog(std::function<void(const std::string&)> tell, Clock::duration least = std::chrono::seconds(30));

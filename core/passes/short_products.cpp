@@ -57,6 +57,8 @@ Tensor expanded(const Conv& conv, const Tensor& x) {
     return {};
   const std::int64_t terms = images.shape()[1];
   if (terms < 1 || terms > kMostTerms) return {};
+  for (int axis = 2; axis < x.shape().rank(); ++axis)  // others where a deconvolution adds to the end of its output
+    if (x.shape()[axis] != ceil_div(images.shape()[axis], is_output ? conv.stride[at(axis - 2)] : 1)) return {};
   std::vector<std::int64_t> of_results(at(x.shape().rank()), 1);
   of_results[1] = x.shape()[1];
   return sum_of_terms(

@@ -103,6 +103,7 @@ TEST_F(Commands, SayWhatIsWrong) {
       {"eval --run " + path("run") + " --set data.image_folder.crop=9", 2, "the model was trained with [3, 8, 8]"},
       {"export --run " + path("run") + " " + path("x.pth"), 2, "expected .onnx, .safetensors or .h5"},
       {"export --config " + path("net.yaml") + " " + path("x.h5"), 2, "add --set init_from=FILE"},
+      {"export --config " + path("net.yaml") + " --run " + path("run") + " " + path("x.h5"), 2, "give one of them"},
       {"export --set seed=1 " + path("x.h5"), 2, "--set and --data are for --config"},
       {"export --run " + path("run") + " /proc/x.onnx", 8, "/proc/x.onnx"},
       {"export --fold --run " + path("run") + " " + path("x.safetensors"), 2, "--fold is for .onnx"},

@@ -164,19 +164,21 @@ TEST(Watchdog, TellsOncePerPauseWhatTheThreadsDo) {
     const std::lock_guard lock(mutex);
     return told.size();
   };
-  std::this_thread::sleep_for(300ms);
-  EXPECT_EQ(count(), 0u) << "nothing is known of the usual time before the first step";
+  const auto wait_until_told = [&](std::size_t times) {
+    for (int wait = 0; wait < 200 && count() < times; ++wait) std::this_thread::sleep_for(20ms);
+    std::this_thread::sleep_for(200ms);
+    ASSERT_EQ(count(), times);
+  };
   watchdog.enter("waits for a batch of the loader");
+  wait_until_told(1);  // nothing is known of the usual time before the first step
+  EXPECT_THAT(told[0], testing::ContainsRegex("^no first step for .*: the run waits for a batch of the loader\n"));
   for (int i = 0; i < 5; ++i) watchdog.mark();
-  for (int wait = 0; wait < 200 && count() == 0; ++wait) std::this_thread::sleep_for(20ms);
-  std::this_thread::sleep_for(200ms);
-  ASSERT_EQ(count(), 1u);
-  EXPECT_THAT(told[0], testing::ContainsRegex("^no step for .*: the run waits for a batch of the loader\n  thread "));
-  EXPECT_THAT(told[0], HasSubstr("(watchdog 0) runs"));
-  EXPECT_THAT(told[0], HasSubstr(fmt::format("thread {} (", ::getpid())));
+  wait_until_told(2);
+  EXPECT_THAT(told[1], testing::ContainsRegex("^no step for .*: the run waits for a batch of the loader\n  thread "));
+  EXPECT_THAT(told[1], HasSubstr("(watchdog 0) runs"));
+  EXPECT_THAT(told[1], HasSubstr(fmt::format("thread {} (", ::getpid())));
   watchdog.mark();
-  for (int wait = 0; wait < 200 && count() == 1; ++wait) std::this_thread::sleep_for(20ms);
-  EXPECT_EQ(count(), 2u);
+  wait_until_told(3);
 }
 
 // What it tells goes to files, too.

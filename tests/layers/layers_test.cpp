@@ -191,6 +191,14 @@ std::vector<LayerCase> contraction_cases() {
        Deconv2d{.out = 4, .kernel = 2, .dilation = 2, .groups = 2, .bias = false},
        {1, 2, 3, 3},
        deconv({{}, {1, 1}, {0, 0}, {2, 2}}, {0, 0}, 2)},
+      {"output_pad_of_a_dilated_point",
+       Deconv2d{.out = 5, .kernel = 1, .output_pad = 1, .dilation = 2},
+       {2, 6, 3, 4},
+       deconv({{}, {1, 1}, {0, 0}, {2, 2}}, {1, 1})},
+      {"output_pad_of_a_dilated_point_of_one_channel",
+       Deconv2d{.out = 3, .kernel = 1, .output_pad = {0, 1}, .dilation = 2},
+       {2, 1, 3, 4},
+       deconv({{}, {1, 1}, {0, 0}, {2, 2}}, {0, 1})},
       {"",
        Deconv3d{.out = 2, .kernel = 2, .stride = {1, 2, 2}},
        {1, 2, 2, 3, 2},
@@ -337,13 +345,30 @@ TEST(Layers, EveryLayerOfTheRegistryHasACase) {
 TEST(Layers, EmbeddingReadsRows) {
   const LayerCase c{"", Embedding{.count = 4, .size = 3}, {2, 3}, [](const Named& p, const Values& x) {
                       Values y(Shape{2, 3, 3});
-                      for (std::int64_t i = 0; i < 6; ++i) {
-                        const auto row = static_cast<std::int64_t>(x[i] < 0 ? x[i] + 4 : x[i]);
-                        for (std::int64_t j = 0; j < 3; ++j) y[i * 3 + j] = p.at("weight")[row * 3 + j];
-                      }
+                      for (std::int64_t i = 0; i < 6; ++i)
+                        for (std::int64_t j = 0; j < 3; ++j)
+                          y[i * 3 + j] = p.at("weight")[static_cast<std::int64_t>(x[i]) * 3 + j];
                       return y;
                     }};
-  LayerRun(c, Array::from(std::vector<std::int32_t>{3, 0, 3, 1, -2, 3}, {2, 3})).expect(c);
+  LayerRun(c, Array::from(std::vector<std::int32_t>{3, 0, 3, 1, 2, 3}, {2, 3})).expect(c);
+}
+
+// Such an id is a mistake of the data: another row would hide it.
+TEST(Layers, EmbeddingOfWhatNamesNoRowIsNotANumber) {
+  Parameters parameters;
+  const Forward forward = Embedding{.count = 4, .size = 2}.build({1, 9}, parameters);
+  const auto first_of_rows = [&](const Tensor& ids) {
+    Pass pass{};
+    const Array rows = evaluate(forward(ids, pass), test_backend()).array();
+    std::vector<bool> are_numbers;
+    for (std::int64_t i = 0; i < ids.shape().size(); ++i)
+      are_numbers.push_back(!std::isnan(rows.to_vector<float>()[static_cast<std::size_t>(2 * i)]));
+    return are_numbers;
+  };
+  EXPECT_EQ(first_of_rows(Array::from(std::vector<float>{0, 3, -1, 4, 2.5f, 1e10f, -0.1f, INFINITY, NAN}, {1, 9})),
+            (std::vector<bool>{true, true, false, false, false, false, false, false, false}));
+  EXPECT_EQ(first_of_rows(Array::from(std::vector<std::int32_t>{0, 3, -1, 4, INT32_MIN}, {1, 5})),
+            (std::vector<bool>{true, true, false, false, false}));
 }
 
 TEST(Layers, BatchNormKeepsRunningStatistics) {

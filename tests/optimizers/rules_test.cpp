@@ -180,6 +180,25 @@ TEST(Rules, MatchPyTorchsFormulas) {
   }
 }
 
+// Of a constant gradient, from the first step on.
+TEST(Rules, AStepOfAdamIsTheRateWhereAveragesAreSlow) {
+  for (const double beta1 : {0.0, 0.9, 0.9999})
+    for (const double beta2 : {0.0, 0.999, 0.9999, 0.99999, 0.999999}) {
+      const RuleCase c{Adam{.beta1 = beta1, .beta2 = beta2}, {}, {}};
+      SCOPED_TRACE(c.rule.text());
+      RuleRun run(c, Parameters());
+      std::vector<double> before = run.w.array().to_vector<double>();
+      for (int t = 1; t <= 3; ++t) {
+        run.step({{"grad", Array::from(std::vector<float>(before.size(), 0.25f), run.w.shape())},
+                  {"rate", Array::from(std::vector<float>{0.5f}, {})},
+                  {"count", Array::from(std::vector<float>{static_cast<float>(t)}, {})}});
+        const std::vector<double> after = run.w.array().to_vector<double>();
+        for (std::size_t i = 0; i < after.size(); ++i) EXPECT_NEAR(before[i] - after[i], 0.5, 1e-6) << t;
+        before = after;
+      }
+    }
+}
+
 // Where parameters are halves, squares of small gradients, sums of large ones and small eps are beyond what f16 holds.
 TEST(Rules, StepAsFarWhereParametersAreHalves) {
   for (const RuleCase& c : cases())

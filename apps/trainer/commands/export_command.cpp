@@ -58,6 +58,8 @@ void run_export(const ExportCommand& command) {
   check(suffix == ".onnx" || !command.fold, "--fold is for .onnx: ", suffix, " keeps every parameter");
   check(!command.config.empty() || (command.assignments.empty() && command.data.empty()),
         "--set and --data are for --config FILE");
+  check(command.config.empty() || (command.checkpoint.run.empty() && command.checkpoint.file.empty()),
+        "--config takes the weights of its init_from, --run and --checkpoint those of a run; give one of them");
   if (suffix == ".h5") check_no_run_ends(command.out);
   const std::filesystem::path file =
       command.config.empty() ? chosen_checkpoint(command.checkpoint) : std::filesystem::path(command.config);
