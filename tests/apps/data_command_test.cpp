@@ -247,7 +247,8 @@ TEST_F(DataCommandTest, GreyDigitsArePackedToo) {
 TEST_F(DataCommandTest, PackedFilesThatCannotBeOpenedSayWhy) {
   const fs::path file = folder_ / "train.packed";
   const auto error = [&](Fault fault) { return error_of(fault, [&] { PackedFile{file}; }); };
-  EXPECT_EQ(error(Fault::data), file.string() + ": cannot be read: No such file or directory; make it with `trainer data pack`");
+  EXPECT_EQ(error(Fault::data),
+            file.string() + ": cannot be read: No such file or directory; make it with `trainer data pack`");
   std::ofstream(file) << "whole";
   fs::permissions(folder_.path(), fs::perms::all);
   fs::permissions(file, fs::perms::none);
