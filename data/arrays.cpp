@@ -81,7 +81,8 @@ StoredTargets targets_of(const Arrays& options, const NumberArray& array, const 
   if (kind == "class" ? sizes.size() != 1 : !is_dense)
     refuse_array(fmt::format(
         " has the shape [{}], expected {}", fmt::join(array.shape, ", "),
-        kind == "class" ? "[N] or one-hot rows" : fmt::format("[N, {}, {}], as the images", sample[1], sample[2])));
+        kind == "class" ? "[N] or rows with one 1 and else 0; for several labels of a sample set target to numbers"
+                        : fmt::format("[N, {}, {}], as the images", sample[1], sample[2])));
   std::vector<std::int32_t> classes;
   for (std::size_t i = 0; i < whole->size(); ++i) {
     constexpr std::int64_t kMostClasses = 1'000'000;

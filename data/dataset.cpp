@@ -2,9 +2,11 @@
 #include "nixie/data/dataset.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstring>
+#include <limits>
+
+#include "nixie/core/base/check_fields.h"
 
 namespace nixie {
 namespace {
@@ -76,11 +78,13 @@ std::size_t first_refused(std::span<const T> values, std::uint32_t limit, const 
   return static_cast<std::size_t>(std::ranges::find_if(values, is_refused) - values.begin());
 }
 
-std::size_t first_not_finite(std::span<const float> values) {
-  constexpr std::uint32_t kInfinity = 0x7f800000;
-  return first_refused(
-      values, kInfinity, [](float value) { return std::bit_cast<std::uint32_t>(value) & 0x7fffffff; },
-      [](float value) { return !std::isfinite(value); });
+/// Numbers that are not finite are outside every range.
+std::size_t first_outside(std::span<const float> values, const Range& range) {
+  constexpr double kLargest = std::numeric_limits<float>::max();
+  const auto low = static_cast<float>(std::max(range.low, -kLargest)),
+             high = static_cast<float>(std::min(range.high, kLargest));
+  const auto is_outside = [=](float value) { return std::uint32_t{!(value >= low)} | std::uint32_t{!(value <= high)}; };
+  return first_refused(values, 1, is_outside, is_outside);
 }
 
 std::size_t first_without_class(std::span<const std::int32_t> labels, std::uint32_t classes,
@@ -118,11 +122,12 @@ std::string place_text(const std::vector<std::int64_t>& sizes, std::size_t index
   return fmt::format("[{}]", fmt::join(place, ", "));
 }
 
-TargetReader::TargetReader(const Dataset& dataset)
+TargetReader::TargetReader(const Dataset& dataset, const Range& numbers)
     : dataset_(dataset),
       target_(dataset.target()),
       classes_(static_cast<std::uint32_t>(dataset.classes())),
-      without_class_(dataset.labels_without_class()) {
+      without_class_(dataset.labels_without_class()),
+      numbers_(numbers) {
   check(target_.dtype == Dtype::i32 || target_.dtype == Dtype::f32, "the dataset's targets are ", target_.dtype,
         ", expected i32 (classes) or f32 (numbers)");
   check(target_.dtype == Dtype::f32 || classes_ > 0,
@@ -137,7 +142,7 @@ void TargetReader::operator()(std::int64_t index, const AugmentKey& key, std::in
     dataset_.load_target(index, key, target);
   if (target_.dtype == Dtype::f32) {
     const auto values = elements<float>(target);
-    const std::size_t at = first_not_finite(values);
+    const std::size_t at = first_outside(values, numbers_);
     if (at < values.size()) refuse(index, at, fmt::format("the target {}", values[at]));
     return;
   }
@@ -150,7 +155,9 @@ void TargetReader::refuse(std::int64_t index, std::size_t element, const std::st
   const std::filesystem::path file = dataset_.target_file(index);
   const std::string of_file = file.empty() ? "" : " (" + file.string() + ")",
                     place = target_.shape.rank() == 0 ? "" : " at " + place_text(target_.shape.sizes(), element);
-  std::string expected = "numbers that are finite; mend the dataset, or take that sample out";
+  const bool is_any = std::isinf(numbers_.low) && std::isinf(numbers_.high);
+  std::string expected = is_any ? "numbers that are finite" : text_of(numbers_) + ", which the loss takes";
+  expected += "; mend the dataset, or take that sample out";
   if (target_.dtype == Dtype::i32) {
     expected = fmt::format("0 to {}", classes_ - 1);
     for (const std::int32_t label : without_class_) expected += fmt::format(" or {}", label);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "nixie/core/base/dtype.h"
+#include "nixie/core/base/fields.h"
 #include "nixie/core/base/shape.h"
 #include "nixie/data/normalization.h"
 #include "nixie/data/preparation.h"
@@ -79,10 +80,12 @@ class Dataset {
 /// Reads the targets of a dataset's samples and checks them: the one door by which they come in.
 class TargetReader {
  public:
-  /// Throws a usage Error where targets are neither classes with names nor numbers.
-  explicit TargetReader(const Dataset& dataset);
+  /// Throws a usage Error where targets are neither classes with names nor numbers. `numbers`: those that the loss
+  /// takes.
+  explicit TargetReader(const Dataset& dataset, const Range& numbers = {});
   /// Writes the sample's target: `label`, which `load` returned for this key, if it is a class. Throws Fault::data,
-  /// naming the sample and the element, unless integers are classes or labels_without_class, and numbers finite.
+  /// naming the sample and the element, unless integers are classes or labels_without_class, and numbers finite and in
+  /// that range.
   void operator()(std::int64_t index, const AugmentKey& key, std::int32_t label, std::span<std::byte> target) const;
 
  private:
@@ -92,6 +95,7 @@ class TargetReader {
   SampleTarget target_;
   std::uint32_t classes_;
   std::vector<std::int32_t> without_class_;
+  Range numbers_;
 };
 
 /// A dataset whose samples are bytes, which stay bytes until a graph normalises them.

@@ -9,6 +9,7 @@
 
 #include "nixie/core/base/fields.h"
 #include "nixie/core/base/one_line.h"
+#include "nixie/core/files/open_to_read.h"
 #include "nixie/data/draws.h"
 #include "nixie/data/files/input_file.h"
 #include "nixie/data/files/manifest.h"
@@ -166,18 +167,22 @@ class FolderImages : public ByteDataset {
   }
 
   /// Good until the thread decodes another.
-  const Image& decoded(const Picture& picture, std::int64_t least_side) const try {
+  const Image& decoded(const Picture& picture, std::int64_t least_side) const {
     constexpr std::size_t kKept = 32 << 20;
     static thread_local Image image;
     if (image.rgb.capacity() > kKept) image = {};
-    decode_image(source_.read(picture), source_.path_of(picture), least_side, image);
+    const std::vector<std::uint8_t> bytes = source_.read(picture);
+    try {
+      decode_image(bytes, source_.path_of(picture), least_side, image);
+    } catch (const Error& error) {
+      if (error.fault() != Fault::data) throw;  // the picture may be good
+      const bool is_checked = options_.damaged != "error";
+      throw Error(error.fault(),
+                  error.what() + std::string(is_checked ? "; it was whole when the data were opened: it changed since, "
+                                                          "or the disk fails"
+                                                        : "; `damaged: skip` leaves out all such files"));
+    }
     return image;
-  } catch (const Error& error) {
-    if (error.fault() != Fault::data) throw;  // the picture may be good
-    const bool is_checked = options_.damaged != "error";
-    throw Error(error.fault(), error.what() + std::string(is_checked ? "; it was whole when the data were opened: it "
-                                                                       "changed since, or the disk fails"
-                                                                     : "; `damaged: skip` leaves out all such files"));
   }
 
   struct Sample {
@@ -312,7 +317,7 @@ Splits ImageFolder::open() const try {
   return {std::make_shared<FolderImages>(options, train.source, train.classes, std::move(train.pictures)),
           std::make_shared<FolderImages>(options, test.source, test.classes, std::move(test.pictures)), notes};
 } catch (const fs::filesystem_error& error) {
-  fail(Fault::data, error.path1().string(), ": ", error.code().message(), "; check the folder and its permissions");
+  fail_reading(error.path1(), error.code().value(), Fault::data, "check the folder and its permissions");
 }
 
 }  // namespace nixie

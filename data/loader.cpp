@@ -18,10 +18,11 @@ Loader::Loader(std::shared_ptr<const Dataset> dataset, const LoaderOptions& opti
   check_fields(options);
   check(dataset_ != nullptr, "loader: there is no dataset");
   image_shape(*dataset_);
-  read_target_.emplace(*dataset_);
+  read_target_.emplace(*dataset_, options.targets);
   const std::int64_t size = dataset_->size();
   if (size > Shape::kMostElements) fail(Fault::data, "the dataset has ", size, " samples, expected at most 2^48");
   batches_ = training ? size / batch_ : (size + batch_ - 1) / batch_;
+  if (size <= 0) fail(Fault::data, "the dataset has ", size, " samples, expected at least 1");
   if (batches_ <= 0)
     fail(Fault::data, "the dataset has ", size, " samples, too few for a batch of ", batch_, "; set a smaller batch");
   const int threads = options.threads > 0 ? options.threads : std::max(1u, std::thread::hardware_concurrency());

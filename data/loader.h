@@ -20,6 +20,7 @@ struct LoaderOptions {
   std::int64_t batch = 128;  ///< no field: configurations give it with the dataset
   int threads = 0;
   int prefetch = 2;
+  Range targets = {};  ///< no field: numbers that the loss takes
 
   static constexpr const char* name = "loader";
   static constexpr auto fields() {

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "nixie/core/base/one_line.h"
+#include "nixie/core/files/open_to_read.h"
 #include "nixie/data/files/array_samples.h"
 #include "nixie/data/files/folder_scan.h"
 #include "nixie/data/files/input_file.h"
@@ -111,7 +112,7 @@ std::vector<fs::path> find_pictures(const std::vector<fs::path>& paths, std::vec
   }
   return found;
 } catch (const fs::filesystem_error& error) {
-  fail(Fault::data, error.path1().string(), ": ", error.code().message(), "; check the path and its permissions");
+  fail_reading(error.path1(), error.code().value(), Fault::data, "check the path and its permissions");
 }
 
 }  // namespace nixie

@@ -6,14 +6,26 @@
 namespace nixie {
 namespace {
 
-// One op, so that a gradient keeps what it is of and no logistic function of that.
+constexpr ElementwiseTraits kFloating{.result = ResultType::floating, .domain = {}};
+
+// One op, so that a gradient keeps what it is of and no logistic function of that. The logistic function is 0 or 1 well
+// before 1000, also in doubles: an infinity times 0 would be NaN.
 const Elementwise silu_op{"silu",
-                          [](auto x) { return x / (1 + exp(-x)); },
+                          [](auto x) {
+                            const auto power = exp(-abs(x));
+                            return max(x, -1000) * (select(x < 0, power, 1) / (1 + power));
+                          },
                           [](Tensor g, Tensor, Tensor x) {
                             const Tensor share = sigmoid(x);
-                            return Gradients{g * share * (1 + x * (1 - share))};
+                            return Gradients{g * share * (1 + clip(x, -1000, 1000) * (1 - share))};
                           },
-                          {.result = ResultType::floating, .domain = {}}};
+                          kFloating};
+
+// One op for the same reason: products of an infinity and the slope 0 of a clipped factor would be NaN.
+const Elementwise hard_swish_op{
+    "hard_swish", [](auto x) { return max(x, -3) * (min(max(x + 3, 0), 6) * (1.0 / 6)); },
+    [](Tensor g, Tensor, Tensor x) { return Gradients{g * where(x < -3, 0, where(x > 3, 1, x * (1.0 / 3) + 0.5))}; },
+    kFloating};
 
 }  // namespace
 
@@ -56,7 +68,7 @@ Forward Silu::build(const Shape&, Parameters&) const {
   return [](const Tensor& x, Pass&) { return silu_op(x); };
 }
 Forward HardSwish::build(const Shape&, Parameters&) const {
-  return [](const Tensor& x, Pass&) { return x * clip(x + 3, 0, 6) * (1.0 / 6); };
+  return [](const Tensor& x, Pass&) { return hard_swish_op(x); };
 }
 Forward Softplus::build(const Shape&, Parameters&) const {
   return [beta = beta](const Tensor& x, Pass&) { return softplus(beta * x) * (1 / beta); };

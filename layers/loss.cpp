@@ -2,8 +2,9 @@
 #include "nixie/layers/loss.h"
 
 #include <algorithm>
-
 #include <limits>
+
+#include "nixie/core/ops/elementwise.h"
 
 namespace nixie {
 namespace {
@@ -74,10 +75,13 @@ Tensor weighted_mean(const Tensor& x, const Tensor& weights) {
 }
 
 Tensor CrossEntropy::operator()(const Tensor& output, const Tensor& target, const Tensor& weights) const {
-  const auto of_label = [mask = label_mask(output, target)](const Tensor& x) { return sum(where(mask, x, 0.0), {1}); };
+  const Tensor mask = label_mask(output, target);
+  const auto of_label = [&](const Tensor& x) { return sum(where(mask, x, 0.0), {1}); };
   const Tensor shifted = less_largest(output, {1});
-  Tensor expected = of_label(shifted);
-  if (label_smoothing != 0) expected = (1 - label_smoothing) * expected + label_smoothing * mean(shifted, {1});
+  const double share = label_smoothing / static_cast<double>(output.shape()[1]);  // of each class in the target
+  // Each term is weighed before they are summed: the sum of large ones alone may be infinite.
+  const Tensor expected =
+      share == 0 ? of_label(shifted) : sum(where(mask, 1 - label_smoothing + share, share) * shifted, {1});
   Tensor losses = log(sum(exp(shifted), {1})) - expected;
   if (!class_weights.empty()) {
     check(static_cast<std::int64_t>(class_weights.size()) == output.shape()[1], class_weights.size(),
@@ -129,12 +133,29 @@ Tensor Huber::operator()(const Tensor& output, const Tensor& target, const Tenso
   return weighted_mean(parabola_and_line(output - full_target(output, target), delta, delta), weights);
 }
 
+namespace {
+
+// -(1 - p)^gamma log p of log p. Its slope takes p log p for 0 where p is, also where log p is infinite.
+const Elementwise focal_op{"focal",
+                           [](auto log_p, auto gamma) {
+                             const auto miss =
+                                 max(-expm1(log_p), 1e-30);  // 1 - p; a power's slope at 0 may be infinite
+                             return -pow(miss, gamma) * log_p;
+                           },
+                           [](const Tensor& g, const Tensor&, const Tensor& log_p, const Tensor& gamma) {
+                             const Tensor near = maximum(log_p, -1000), miss = maximum(-expm1(near), 1e-30);
+                             const Tensor slope = gamma * pow(miss, gamma - 1) * exp(near) * near - pow(miss, gamma);
+                             return Gradients{g * slope, {}};
+                           },
+                           {.result = ResultType::floating, .domain = {-3, -0.1}}};
+
+}  // namespace
+
 Tensor Focal::operator()(const Tensor& output, const Tensor& target, const Tensor& weights) const {
   const Tensor shifted = less_largest(output, {1});
   const Tensor of_label = sum(where(label_mask(output, target), shifted, 0.0), {1});
   const Tensor log_p = of_label - log(sum(exp(shifted), {1}));
-  const Tensor miss = maximum(-expm1(log_p), 1e-30);  // 1 - p; a power's slope at 0 may be infinite
-  const Tensor losses = gamma == 0 ? -log_p : -pow(miss, gamma) * log_p;
+  const Tensor losses = focal_op(log_p, gamma);
   return mean_over_labels(losses, output, target, ignore_index, weights);
 }
 
@@ -168,6 +189,15 @@ std::string field_text(const WeightedLoss& loss) { return fields_text(loss); }
 
 std::optional<int> LossSum::ignored_label() const {
   return losses.empty() ? std::nullopt : losses[0].loss.ignored_label();
+}
+
+Range LossSum::target_range() const {
+  Range common;
+  for (const WeightedLoss& each : losses) {
+    common.low = std::max(common.low, each.loss.target_range().low);
+    common.high = std::min(common.high, each.loss.target_range().high);
+  }
+  return common;
 }
 
 Tensor LossSum::operator()(const Tensor& output, const Tensor& target, const Tensor& weights) const {

@@ -3,7 +3,8 @@
 // Outputs are [N, ...]; the result is a scalar (rank 0), the mean over samples. `weights` [N] makes it the weighted
 // mean, sum(w loss) / sum(w): padding of an evaluation batch has weight 0. Targets have the output's shape, or are
 // class labels (integers, the output's shape without axis 1), equivalent to one-hot rows. A label that is no class,
-// below 0 or too large, makes the loss NaN, unless it is the loss's `ignore_index`.
+// below 0 or too large, makes the loss NaN, unless it is the loss's `ignore_index`. Numbers outside a loss's
+// `target_range` are refused where samples are read (TargetReader, data/dataset.h).
 #pragma once
 
 #include <functional>
@@ -40,6 +41,7 @@ struct CrossEntropy {
 struct BinaryCrossEntropy {
   static constexpr const char* name = "binary_cross_entropy";
   static constexpr auto fields() { return field_list(); }
+  static constexpr Range target_range() { return {0, 1}; }
   Tensor operator()(const Tensor& output, const Tensor& target, const Tensor& weights = {}) const;
 };
 
@@ -61,7 +63,7 @@ struct SmoothL1 {
   Tensor operator()(const Tensor& output, const Tensor& target, const Tensor& weights = {}) const;
 };
 
-/// max(0, margin - t x)^2 with t = 1 or -1.
+/// max(0, margin - t x)^2 with t = 1 or -1, or a number between them.
 struct SquaredHinge {
   double margin = 1;
 
@@ -69,15 +71,17 @@ struct SquaredHinge {
   static constexpr auto fields() {
     return field_list(field("margin", &SquaredHinge::margin, "where the loss becomes zero"));
   }
+  static constexpr Range target_range() { return {-1, 1}; }
   Tensor operator()(const Tensor& output, const Tensor& target, const Tensor& weights = {}) const;
 };
 
-/// max(0, margin - t x) with t = 1 or -1.
+/// max(0, margin - t x) with t = 1 or -1, or a number between them.
 struct Hinge {
   double margin = 1;
 
   static constexpr const char* name = "hinge";
   static constexpr auto fields() { return field_list(field("margin", &Hinge::margin, "where the loss becomes zero")); }
+  static constexpr Range target_range() { return {-1, 1}; }
   Tensor operator()(const Tensor& output, const Tensor& target, const Tensor& weights = {}) const;
 };
 
@@ -117,6 +121,7 @@ struct Dice {
     return field_list(
         field("smooth", &Dice::smooth, "added to numerator and denominator, so that absent classes cost nothing", {0}));
   }
+  static constexpr Range target_range() { return {0, 1}; }
   Tensor operator()(const Tensor& output, const Tensor& target, const Tensor& weights = {}) const;
 };
 
@@ -124,6 +129,7 @@ struct Dice {
 struct KlDivergence {
   static constexpr const char* name = "kl_divergence";
   static constexpr auto fields() { return field_list(); }
+  static constexpr Range target_range() { return {0, 1}; }
   Tensor operator()(const Tensor& output, const Tensor& target, const Tensor& weights = {}) const;
 };
 
@@ -167,12 +173,15 @@ class AnyLoss {
           return loss(output, target, weights);
         }) {
     if constexpr (requires { loss.ignored_label(); }) ignored_label_ = loss.ignored_label();
+    if constexpr (requires { loss.target_range(); }) target_range_ = loss.target_range();
   }
 
   /// `cross_entropy`
   const std::string& kind() const { return kind_; }
   /// The label whose positions it leaves out.
   const std::optional<int>& ignored_label() const { return ignored_label_; }
+  /// The numbers that targets of the output's shape may hold.
+  const Range& target_range() const { return target_range_; }
   /// `cross_entropy: {label_smoothing: 0}`
   std::string text() const { return kind_ + ": " + text_; }
   /// Throws if shapes or types do not match, with the loss's name in front.
@@ -185,6 +194,7 @@ class AnyLoss {
   std::string kind_, text_;
   std::function<Tensor(const Tensor&, const Tensor&, const Tensor&)> call_;
   std::optional<int> ignored_label_;
+  Range target_range_;
 };
 std::string field_text(const AnyLoss& loss);
 
@@ -209,6 +219,8 @@ struct LossSum {
   static constexpr auto fields() { return field_list(field("losses", &LossSum::losses, "losses and their factors")); }
   /// That of each of them.
   std::optional<int> ignored_label() const;
+  /// What all of them take.
+  Range target_range() const;
   Tensor operator()(const Tensor& output, const Tensor& target, const Tensor& weights = {}) const;
 };
 

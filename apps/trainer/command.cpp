@@ -15,6 +15,7 @@
 #include "nixie/configs/parse/reader.h"
 #include "nixie/core/base/shell_word.h"
 #include "nixie/core/base/threads.h"
+#include "nixie/core/base/working_folder.h"
 #include "nixie/core/files/open_to_read.h"
 #include "nixie/core/passes/plan_too_large.h"
 #include "nixie/data/preparation.h"
@@ -147,6 +148,13 @@ std::string batch_option(const TrainConfig& config, std::int64_t batch) {
        batch > 1 ? ", try " + batch_option(config, batch / 2) : ", try a smaller model");
 }
 
+/// The command that goes on with a run, from any folder.
+std::string resume_text(const Command& command, const fs::path& folder) {
+  const bool is_searched_for = command.program.find('/') == std::string::npos;
+  const fs::path program = is_searched_for ? fs::path(command.program) : absolute_path(command.program);
+  return fmt::format("{} --run {} --resume", shell_word(program.string()), shell_word(absolute_path(folder).string()));
+}
+
 bool run(const Command& command, const TrainConfig& config, fs::path folder) {
   // The folder is made only when everything else has been found good.
   Trainer trainer(config, {.out = stdout, .reads_init_from = !command.resume});
@@ -163,6 +171,7 @@ bool run(const Command& command, const TrainConfig& config, fs::path folder) {
     trainer.resume_last(changes);
   else if (command.resume)
     trainer.resume(command.checkpoint, changes);
+  const std::string to_go_on = resume_text(command, folder);
   listen_to_signals();
   trainer.take_memory();
   bool is_done = false;
@@ -172,8 +181,7 @@ bool run(const Command& command, const TrainConfig& config, fs::path folder) {
   if (is_done)
     trainer.say(result_text(trainer.evaluate(), folder));
   else
-    trainer.say(fmt::format("stopped after step {}; go on with: {} --run {} --resume", trainer.step(),
-                            shell_word(command.program), shell_word(folder.string())));
+    trainer.say(fmt::format("stopped after step {}; go on with: {}", trainer.step(), to_go_on));
   return is_done;
 }
 

@@ -30,8 +30,19 @@ std::map<std::string, Tensor> batch_placeholders(const Dataset& data, std::int64
           {"labels", placeholder(sizes(data.target().shape), data.target().dtype)}};
 }
 
+LoaderOptions loader_options(const TrainConfig& config) {
+  LoaderOptions options = config.loader;
+  options.batch = config.data.batch();
+  if (config.target != "input") options.targets = config.loss.target_range();
+  return options;
+}
+
 Objective::Objective(const TrainConfig& config, const SampleTarget& target)
-    : loss_(config.loss), target_(target), is_input_(config.target == "input") {}
+    : loss_(config.loss),
+      target_(target),
+      is_input_(config.target == "input"),
+      remedy_(config.model.kind() == Sequential::name ? "give the last layer as many outputs"
+                                                      : "set the model's classes") {}
 
 Tensor Objective::target(const Tensor& output, const Tensor& pixels, const Tensor& labels) const {
   const Tensor& target = is_input_ ? pixels : labels;
@@ -59,22 +70,29 @@ Tensor Objective::accuracy_of(const Tensor& output, const Tensor& target) const 
   return Tensor(Array(Dtype::f32, Shape{}));
 }
 
+void Objective::check_loss() const {
+  const bool takes_classes = loss_.kind() == CrossEntropy::name || loss_.kind() == Focal::name;
+  check(!takes_classes || (!is_input_ && target_.dtype == Dtype::i32), loss_.kind(), " takes classes, the targets are ",
+        is_input_ ? "the input" : to_string(target_),
+        "; store classes as integers, or for numbers set another loss, for example mean_squared");
+}
+
 void Objective::check_output(const Shape& output, const Shape& input, std::int64_t classes) const {
   if (is_input_) {
     check(output.size() == input.size(), "the model's output is ", output, " for a sample ", input,
           ", expected as many numbers: target is input");
   } else if (target_.is_class()) {
     check(output.rank() == 1, "the model's output is ", output, " for a sample, expected one number per class");
-    check(output[0] >= classes, "the model has ", output[0], " outputs, the data ", classes,
-          " classes; set the model's classes");
+    check(output[0] >= classes, "the model has ", output[0], " outputs, the data ", classes, " classes; ", remedy_);
   } else if (target_.is_dense()) {
     check(output.rank() == 3 && output[1] == target_.shape[0] && output[2] == target_.shape[1],
           "the model's output is ", output, " for a sample, expected [classes, ", target_.shape[0], ", ",
           target_.shape[1], "]: the data has a class for each pixel");
-    check(output[0] >= classes, "the model has ", output[0], " outputs for a pixel, the data ", classes, " classes");
+    check(output[0] >= classes, "the model has ", output[0], " outputs for a pixel, the data ", classes, " classes; ",
+          remedy_);
   } else {
     check(output.size() == target_.shape.size(), "the model's output is ", output, " for a sample, its target ",
-          target_.shape, " numbers; give the last layer as many outputs");
+          target_.shape, " numbers; ", remedy_);
   }
 }
 

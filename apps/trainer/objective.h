@@ -4,13 +4,16 @@
 #include <optional>
 
 #include "nixie/configs/parse/config.h"
-#include "nixie/data/dataset.h"
+#include "nixie/data/loader.h"
 #include "nixie/layers/metric.h"
 
 namespace nixie {
 
 /// The images and labels of a batch as inputs of a Step: shapes and types alone.
 std::map<std::string, Tensor> batch_placeholders(const Dataset& data, std::int64_t batch);
+
+/// How a run loads its data: in its batches, with the targets that its loss takes.
+LoaderOptions loader_options(const TrainConfig& config);
 
 class Objective {
  public:
@@ -31,6 +34,8 @@ class Objective {
   std::optional<AnyMetric> accuracy() const;
   /// The same of one batch, f32; 0 where there is none.
   Tensor accuracy_of(const Tensor& output, const Tensor& target) const;
+  /// Throws a usage Error where the loss takes classes and targets are numbers.
+  void check_loss() const;
   /// Throws a usage Error where a sample's output (without N) cannot be compared with its target. `input` is the
   /// sample's shape.
   void check_output(const Shape& output, const Shape& input, std::int64_t classes) const;
@@ -39,6 +44,7 @@ class Objective {
   AnyLoss loss_;
   SampleTarget target_;
   bool is_input_;
+  const char* remedy_;  // where the model has too few outputs
 };
 
 }  // namespace nixie

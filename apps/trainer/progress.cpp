@@ -105,7 +105,7 @@ void Progress::line(const std::string& text) {
   log_.add(text);
   if (!out_) return;
   clear();
-  fmt::print(out_, "{}\n", printable(text));
+  std::fputs((printable(text) + "\n").c_str(), out_);  // unlike fmt::print it does not throw where nothing arrives
   std::fflush(out_);
 }
 

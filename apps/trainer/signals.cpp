@@ -53,7 +53,7 @@ bool take_save_request() { return save_requested.exchange(false); }
 
 void reserve_standard_descriptors() {
   int opened = 0;
-  do opened = ::open("/dev/null", O_RDWR);
+  do opened = ::open("/dev/null", O_RDONLY);
   while (opened >= 0 && opened <= STDERR_FILENO);
   if (opened > STDERR_FILENO) ::close(opened);
 }

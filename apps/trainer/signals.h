@@ -15,7 +15,8 @@ bool stop_is_requested();
 bool take_save_request();
 
 /// Opens /dev/null as those of the descriptors 0, 1 and 2 that are closed, so that no file of the run becomes standard
-/// output. To be called before any file is opened.
+/// output. For reading only: what is printed there fails, as it does where none is open. To be called before any file
+/// is opened.
 void reserve_standard_descriptors();
 
 }  // namespace nixie

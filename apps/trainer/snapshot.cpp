@@ -66,9 +66,15 @@ std::string with_defaults(const std::string& config) try {
 /// Refuses a configuration that differs in what a run is of; tells about all other differences.
 void check_changes(const std::filesystem::path& file, const Checkpoint& header, const SnapshotTarget& target) {
   if (header.config.empty()) return;
+  const std::vector<Variable> buffers = target.optimizer.state().all();
+  const bool is_stateless = std::all_of(buffers.begin(), buffers.end(), is_shared);
   std::string refused, keys;
   for (const std::string& change : config_changes(with_defaults(header.config), config_text(target.config))) {
     const std::string key = change.substr(0, change.find_first_of(".:"));
+    check(key != "freeze" || is_stateless, file.string(), " is of a run with another freeze: ", change,
+          "; its optimizer's state is of the parameters that it trained: resume with the run's own, or begin a new run "
+          "with --set init_from=",
+          file.string());
     const bool is_kept = key == "model" || key == "data" || key == "optimizer";
     const bool is_wanted = std::find(target.changes.begin(), target.changes.end(), key) != target.changes.end();
     if (!is_kept || is_wanted) {
@@ -137,6 +143,9 @@ void check_header(const std::filesystem::path& file, const Checkpoint& header, c
     target.note(one_line("the checkpoint was written by " + header.writer + ", this is " + kWriter +
                          ": further steps may differ in their last bits"));
   check_changes(file, header, target);
+  if (header.optimizer_type.empty())
+    fail(Fault::checkpoint, file.string(), ": has no optimizer, as what `export` writes; begin a new run with ",
+         "--set init_from=", file.string());
   check_same("optimizer", header.optimizer_type, target.optimizer.options().rule.kind());
   check_same("seed", value_of<std::string>(header.rng, "seed"), std::to_string(target.config.seed));
   check_same("steps per epoch", value_of<std::int64_t>(header.state, "steps_per_epoch"), target.steps_per_epoch);

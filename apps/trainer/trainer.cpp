@@ -17,11 +17,6 @@ namespace {
 /// So many skipped steps in a row end a run: its weights no longer change.
 constexpr std::int64_t kMostSkipped = 20;
 
-LoaderOptions with_batch(LoaderOptions options, std::int64_t batch) {
-  options.batch = batch;
-  return options;
-}
-
 /// [N, C, H, W] of the training batches.
 Shape input_shape(const Dataset& dataset, std::int64_t batch) {
   const Shape sample = image_shape(dataset);
@@ -43,6 +38,7 @@ std::int64_t steps_of(const TrainConfig& config, const Loader& loader) {
 void check_objective(const TrainConfig& config, const Model& model, const Dataset& data) {
   const SampleTarget target = data.target();
   const Objective objective(config, target);
+  at_key(config.places, "loss", [&] { objective.check_loss(); });
   at_key(config.places, "model",
          [&] { objective.check_output(model.output_shape(), model.input_shape(), data.classes()); });
   at_key(config.places, "loss", [&] {
@@ -107,7 +103,7 @@ Trainer::Trainer(const TrainConfig& config, const TrainerOptions& options)
       options_(options),
       backend_(options.backend ? options.backend : open_backend(config.backend, config.threads)),
       data_(config.data.open()),
-      loader_options_(with_batch(config.loader, config.data.batch())),
+      loader_options_(loader_options(config)),
       loader_(data_.train, loader_options_, config.seed, true),
       steps_per_epoch_(steps_of(config, loader_)),
       model_(built_model(config, input_shape(*data_.train, config.data.batch()))),

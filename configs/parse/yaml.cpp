@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <cstring>
 #include <fstream>
 #include <limits>
 #include <map>
@@ -19,6 +18,7 @@
 #include "nixie/configs/parse/mistake.h"
 #include "nixie/configs/parse/structure.h"
 #include "nixie/core/base/one_line.h"
+#include "nixie/core/files/open_to_read.h"
 
 namespace nixie {
 namespace {
@@ -355,10 +355,10 @@ Tree load_yaml(const std::filesystem::path& file, RepeatedKeys repeated) {
   std::error_code error;
   check(!std::filesystem::is_directory(file, error), file.string(), " is a folder, expected a YAML file");
   std::ifstream stream(file, std::ios::binary);
-  check(stream.good(), file.string(), " cannot be read (", std::strerror(errno), "), expected a YAML file");
+  if (!stream.good()) fail_reading(file, errno, Fault::usage, "name a YAML file");
   std::string text(kMaxBytes + 1, '\0');  // one byte more tells too long from long enough
   stream.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (stream.bad()) fail(Fault::storage, file.string(), " cannot be read to its end; check the disk");
+  if (stream.bad()) fail_reading(file, errno, Fault::usage, "name a YAML file");
   text.resize(static_cast<std::size_t>(stream.gcount()));
   return parse_yaml(text, file.string(), repeated);
 }

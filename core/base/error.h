@@ -19,7 +19,7 @@ enum class Fault : int {
   data = 5,        ///< a dataset is missing, damaged or empty
   checkpoint = 6,  ///< a checkpoint is damaged, hostile or of another model
   non_finite = 7,  ///< the loss became NaN or infinite
-  storage = 8,     ///< a disk is full or a file cannot be written
+  storage = 8,     ///< a disk is full, or the system does not let a file be written or read (fail_reading)
 };
 
 /// The one exception type of nixie. `what()` is a single line, scope included.

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <hdf5.h>
 
+#include <cstdlib>
 #include <memory>
 #include <new>
 #include <string_view>
@@ -24,16 +25,19 @@ Handle float_type(std::size_t exponent_bits, std::size_t fraction_bits) {
   return type;
 }
 
-herr_t keep_description(unsigned, const H5E_error2_t* error, void* text) {
+herr_t keep_description(unsigned, const H5E_error2_t* error, void* result) {
   if (!error->desc) return 1;
-  // Of a failed read or write HDF5 tells the time, the descriptor and the address, too.
-  constexpr std::string_view kCause = "error message = '";
+  auto& failure = *static_cast<Failure*>(result);
+  // Of a failed call HDF5 tells the time, the descriptor and the address, too.
+  constexpr std::string_view kNumber = "errno = ", kCause = "error message = '";
   std::string_view what = error->desc;
+  if (const std::size_t at = what.find(kNumber); at != std::string_view::npos)
+    failure.error = std::atoi(what.data() + at + kNumber.size());
   if (const std::size_t at = what.find(kCause); at != std::string_view::npos) {
     what.remove_prefix(at + kCause.size());
     what = what.substr(0, what.find('\''));
   }
-  *static_cast<std::string*>(text) = what;
+  failure.text = what;
   return 1;  // the first one is the deepest
 }
 
@@ -69,10 +73,10 @@ std::string version() {
   return fmt::format("{}.{}.{}", major, minor, release);
 }
 
-std::string last_error() {
-  std::string text;
-  H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, keep_description, &text);
-  return text;
+Failure last_failure() {
+  Failure failure;
+  H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, keep_description, &failure);
+  return failure;
 }
 
 Handle file_type(Dtype dtype) {

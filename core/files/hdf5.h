@@ -54,8 +54,13 @@ class Quiet {
 
 /// The version of the linked HDF5 library: `1.10.8`.
 std::string version();
-/// The innermost message of HDF5's last failure; "" if there is none.
-std::string last_error();
+/// The innermost message of HDF5's last failure, "" if there is none, and the errno of the call that failed, 0 if none
+/// did.
+struct Failure {
+  std::string text;
+  int error = 0;
+};
+Failure last_failure();
 
 /// The type of an array's elements in the file, little endian. f16 is IEEE half (numpy reads float16); bf16 is a float
 /// type of 8 exponent and 7 fraction bits (numpy reads float32).

@@ -4,10 +4,10 @@
 #include <hdf5.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <functional>
 #include <numeric>
-#include <system_error>
+
+#include "nixie/core/files/open_to_read.h"
 
 namespace nixie::hdf5 {
 namespace {
@@ -68,9 +68,10 @@ std::string without_padding(const char* text, std::size_t bytes) {
 
 Reader::Reader(std::filesystem::path path, Fault fault, std::string remedy)
     : path_(std::move(path)), fault_(fault), remedy_(std::move(remedy)) {
+  open_to_read(path_, fault_, remedy_);
   std::error_code error;
   const std::uintmax_t bytes = std::filesystem::file_size(path_, error);
-  if (error) refuse("the file", "cannot be read: " + error.message());
+  if (error) nixie::fail_reading(path_, error.value(), fault_, remedy_);
   file_bytes_ = static_cast<std::int64_t>(bytes);
   room_ = kFreeBytes + kMaxExpansion * static_cast<double>(bytes);
   const Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
@@ -85,10 +86,8 @@ void Reader::refuse(const std::string& object, const std::string& what) const {
 }
 
 void Reader::fail_reading(const std::string& object) const {
-  const std::string cause = last_error();
-  for (const int error : {EIO, EMFILE, ENFILE, ENOMEM, EACCES, EPERM})  // the file itself may be good
-    if (cause.find(std::generic_category().message(error)) != std::string::npos)
-      fail(Fault::storage, path_.string(), ": ", object, " cannot be read: ", cause, "; check the disk");
+  const auto [cause, error] = last_failure();
+  if (error != 0) nixie::fail_reading(path_, error, fault_, remedy_);
   refuse(object, "is damaged" + (cause.empty() ? cause : " (HDF5: " + cause + ")"));
 }
 

@@ -14,7 +14,7 @@ constexpr std::int64_t kChunkBytes = 1 << 20;
 constexpr std::int64_t kSlack = 1 << 20;  // metadata of a usual model
 
 [[noreturn]] void fail_building(const std::string& path) {
-  fail(Fault::memory, "checkpoint: ", path, " cannot be built in memory (", last_error(), "); free some memory");
+  fail(Fault::memory, "checkpoint: ", path, " cannot be built in memory (", last_failure().text, "); free some memory");
 }
 
 /// About 1 MiB of whole rows, evened out so that the last chunk is about as full as the others.

@@ -7,16 +7,30 @@
 
 namespace nixie {
 
+Fault fault_of_reading(int error, Fault of_kind) {
+  const bool is_of_name =
+      error == ENOENT || error == ENOTDIR || error == EISDIR || error == ENAMETOOLONG || error == ELOOP;
+  return is_of_name ? of_kind : Fault::storage;
+}
+
+void fail_reading(const std::filesystem::path& path, int error, Fault of_kind, std::string_view advice) {
+  if (fault_of_reading(error, Fault::usage) == Fault::usage)
+    fail(of_kind, path.string(), ": cannot be read: ", std::strerror(error), "; ", advice);
+  const bool is_of_descriptors = error == EMFILE || error == ENFILE, is_refused = error == EACCES || error == EPERM;
+  fail(Fault::storage, path.string(), ": cannot be read: ", std::strerror(error), "; ",
+       is_of_descriptors ? "close other files, or raise `ulimit -n`"
+       : is_refused      ? "check the path and its permissions"
+                         : "check the disk");
+}
+
 std::ifstream open_to_read(const std::filesystem::path& path, Fault fault, std::string_view advice) {
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
-  const bool is_special = std::filesystem::exists(status) && !std::filesystem::is_regular_file(status);
-  std::ifstream file;
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
+    fail(fault, path.string(), ": cannot be read: it is not a regular file; ", advice);
   errno = ENOENT;
-  if (!is_special) file.open(path, std::ios::binary);
-  if (!file.is_open())
-    fail(fault, path.string(), ": cannot be read: ", is_special ? "it is not a regular file" : std::strerror(errno),
-         "; ", advice);
+  std::ifstream file(path, std::ios::binary);
+  if (!file.is_open()) fail_reading(path, errno, fault, advice);
   return file;
 }
 
@@ -27,7 +41,7 @@ std::string read_text(const std::filesystem::path& path, Fault fault, std::strin
     file.read(part.data(), part.size());
     text.append(part.data(), static_cast<std::size_t>(file.gcount()));
   }
-  if (file.bad()) fail(fault, path.string(), ": cannot be read: ", std::strerror(errno), "; ", advice);
+  if (file.bad()) fail_reading(path, errno, fault, advice);
   return text;
 }
 

@@ -9,13 +9,12 @@
 
 namespace nixie {
 
-/// A stored Tensor whose elements are the caller's: dense, row-major, in the backend's kind of memory. `stream` is the
-/// caller's (a cudaStream_t; null is the default stream; the CPU has none): the backend's later work waits for the work
-/// given to it so far. The elements must not change while the Tensor or anything computed from it may still be
-/// evaluated; when the last of them is destroyed, `release` is called (it must not throw), and the stream's later work
-/// waits for ours.
-/// The backend must outlive the Tensor: reading it later throws, and `release` then waits for nothing. Throws if the
-/// address is not aligned as the kernels need.
+/// A stored Tensor whose elements are the caller's: dense, row-major, bools as 0 and 1, in the backend's kind of
+/// memory. `stream` is the caller's (a cudaStream_t; null is the default stream; the CPU has none): the backend's later
+/// work waits for the work given to it so far. The elements must not change while the Tensor or anything computed from
+/// it may still be evaluated; when the last of them is destroyed, `release` is called (it must not throw), and the
+/// stream's later work waits for ours. The backend must outlive the Tensor: reading it later throws, and `release` then
+/// waits for nothing. Throws if the address is not aligned as the kernels need.
 Tensor wrap(void* memory, const Shape& shape, Dtype dtype, Backend& backend, void* stream = nullptr,
             std::function<void()> release = {});
 

@@ -69,6 +69,7 @@ enum class Primitive : std::uint8_t {
   cosh,
   tanh,
   erf,
+  erfc,
   floor,
   ceil,
   round,

@@ -1,11 +1,18 @@
 // Ops made of other ops: CPU, CUDA, gradient and fusion come from their parts.
 #include <algorithm>
 
+#include "nixie/core/ops/elementwise.h"
 #include "nixie/core/ops/ops.h"
 
 namespace nixie {
 
 namespace {
+
+// a - b, 0 for an infinity and itself.
+const Elementwise distance_op{"distance", [](auto a, auto b) { return select(a == b, 0, a - b); },
+                              [](const Tensor& g, const Tensor&, const Tensor&, const Tensor&) {
+                                return Gradients{g, -g};
+                              }};
 
 // What exponents are taken relative to, so that they do not overflow; an infinity cannot be subtracted from itself.
 Tensor largest_finite(const Tensor& x, const Axes& axes) {
@@ -20,9 +27,11 @@ Tensor softmax(const Tensor& logits, const Axes& axes) {
   return e / sum(e, axes);
 }
 
+// Its gradient takes infinities for equal numbers beyond all others: of {inf, 0} it is {1, 0}, of {-inf, -inf} a half
+// each.
 Tensor logsumexp(const Tensor& values, const Axes& axes, bool keepdims) {
-  const Tensor x = floating(values), top = largest_finite(x, axes);
-  const Tensor y = log(sum(exp(x - top), axes)) + top;
+  const Tensor x = floating(values), top = stop_gradient(max(x, axes));
+  const Tensor y = log(sum(exp(distance_op(x, top)), axes)) + top;
   return keepdims ? y : squeeze(y, axes);
 }
 

@@ -17,7 +17,11 @@ constexpr ElementwiseTraits floating(Domain domain) { return {.result = ResultTy
 
 constexpr double kLn2 = std::numbers::ln2;
 constexpr double kTwoOverRootPi = 2 * std::numbers::inv_sqrtpi;
+constexpr double kRootHalf = std::numbers::sqrt2 / 2;
 constexpr double kInverseRootTwoPi = std::numbers::inv_sqrtpi / std::numbers::sqrt2;
+
+// 1 / (1 + e^-x), where `power` is e^-|x|, which is never infinite: e^-x is from 89 below 0 on, in floats.
+constexpr auto logistic = [](auto x, auto power) { return select(x < 0, power, 1) / (1 + power); };
 
 // ---- arithmetic ----
 const Elementwise neg_op{"neg", [](auto x) { return -x; }, [](T g, T, T) { return Gradients{-g}; }};
@@ -97,9 +101,9 @@ const Elementwise log1p_op{"log1p", [](auto x) { return log1p(x); }, [](T g, T, 
                            floating(kPositive)};
 const Elementwise safe_log_op{"safe_log", [](auto x) { return select(x <= 0, -50, log(x)); },
                               [](T g, T, T x) { return Gradients{where(x <= 0, 0, g / x)}; }, floating(kPositive)};
-const Elementwise sigmoid_op{"sigmoid", [](auto x) { return 1 / (1 + exp(-x)); },
+const Elementwise sigmoid_op{"sigmoid", [](auto x) { return logistic(x, exp(-abs(x))); },
                              [](T g, T y, T) { return Gradients{g * y * (1 - y)}; }, kFloating};
-const Elementwise sigmoid2_op{"sigmoid2", [](auto x) { return 1 / (1 + exp2(-x)); },
+const Elementwise sigmoid2_op{"sigmoid2", [](auto x) { return logistic(x, exp2(-abs(x))); },
                               [](T g, T y, T) { return Gradients{g * y * (1 - y) * kLn2}; }, kFloating};
 const Elementwise softplus_op{"softplus", [](auto x) { return max(x, 0) + log1p(exp(-abs(x))); },
                               [](T g, T, T x) { return Gradients{g * sigmoid(x)}; }, kFloating};
@@ -133,6 +137,8 @@ const Elementwise tanh2_op{"tanh2", [](auto x) { return tanh(x * kLn2); },
                            [](T g, T y, T) { return Gradients{g * (1 - y * y) * kLn2}; }, kFloating};
 const Elementwise erf_op{"erf", [](auto x) { return erf(x); },
                          [](T g, T, T x) { return Gradients{g * kTwoOverRootPi * exp(-x * x)}; }, kFloating};
+const Elementwise erfc_op{"erfc", [](auto x) { return erfc(x); },
+                          [](T g, T, T x) { return Gradients{g * -kTwoOverRootPi * exp(-x * x)}; }, kFloating};
 
 // ---- rounding ----
 const Elementwise floor_op{"floor", [](auto x) { return floor(x); }, NoGradient{}, kFloating};
@@ -147,14 +153,17 @@ const Elementwise leaky_relu_op{"leaky_relu", [](auto x, auto slope) { return se
                                   return Gradients{where(x > 0, g, g * slope), where(x > 0, 0, g * x)};
                                 }};
 const Elementwise elu_op{"elu", [](auto x, auto alpha) { return select(x > 0, x, alpha * expm1(min(x, 0))); },
-                         [](T g, T y, T x, T alpha) {
-                           return Gradients{where(x > 0, g, g * (y + alpha)), where(x > 0, 0, g * expm1(x))};
+                         [](T g, T, T x, T alpha) {
+                           const Tensor below = minimum(x, 0);
+                           return Gradients{where(x > 0, g, g * alpha * exp(below)), where(x > 0, 0, g * expm1(below))};
                          },
                          kFloating};
-const Elementwise gelu_op{"gelu", [](auto x) { return x * 0.5 * (1 + erf(x * (1 / std::numbers::sqrt2))); },
+// x Phi(x). Phi and its slope are 0 or 1 well before 64, also in doubles: an infinity times 0 would be NaN.
+const Elementwise gelu_op{"gelu", [](auto x) { return max(x, -64) * 0.5 * erfc(x * -kRootHalf); },
                           [](T g, T, T x) {
-                            Tensor share = 0.5 * (1 + erf(x * (1 / std::numbers::sqrt2)));
-                            return Gradients{g * (share + x * kInverseRootTwoPi * exp(-0.5 * x * x))};
+                            const Tensor near = clip(x, -64, 64);
+                            const Tensor share = 0.5 * erfc(x * -kRootHalf);
+                            return Gradients{g * (share + near * kInverseRootTwoPi * exp(-0.5 * near * near))};
                           },
                           kFloating};
 const Elementwise binarize_op{"binarize", [](auto x) { return select(x >= 0, 1, -1); }, NoGradient{}};
@@ -273,6 +282,7 @@ NIXIE_UNARY(tanh2)
 NIXIE_UNARY(sigmoid)
 NIXIE_UNARY(sigmoid2)
 NIXIE_UNARY(erf)
+NIXIE_UNARY(erfc)
 NIXIE_UNARY(is_finite)
 NIXIE_UNARY(is_inf)
 NIXIE_UNARY(is_nan)

@@ -79,6 +79,7 @@ Tensor tanh2(const Tensor& x);     ///< tanh with base 2: (4^x - 1) / (4^x + 1)
 Tensor sigmoid(const Tensor& x);   ///< 1 / (1 + e^-x)
 Tensor sigmoid2(const Tensor& x);  ///< 1 / (1 + 2^-x)
 Tensor erf(const Tensor& x);
+Tensor erfc(const Tensor& x);  ///< 1 - erf(x), with all its digits where that is small
 Tensor floor(const Tensor& x);
 Tensor ceil(const Tensor& x);
 Tensor round(const Tensor& x);  ///< to nearest, ties to even
@@ -89,7 +90,7 @@ Tensor is_nan(const Tensor& x);
 Tensor binarize(const Tensor& x);                         ///< 1 for x >= 0, else -1
 Tensor relu(const Tensor& x, const Tensor& slope = 0.0);  ///< x for x > 0, else slope * x
 Tensor elu(const Tensor& x, const Tensor& alpha = 1.0);
-Tensor gelu(const Tensor& x);  ///< x * Phi(x), by erf
+Tensor gelu(const Tensor& x);  ///< x * Phi(x), by erfc
 Tensor softplus(const Tensor& x);
 Tensor stop_gradient(const Tensor& x);  ///< x, with a zero gradient
 

@@ -64,12 +64,12 @@ Gradients gradient(const Reshape&, const Tensor& g, const Tensor&, const std::ve
 }
 
 Tensor expand_dims(const Tensor& x, const Axes& axes) {
-  std::vector<std::int64_t> sizes(static_cast<std::size_t>(x.rank()) + axes.size(), 0);
-  for (int axis : Shape(sizes).normal_axes(axes)) sizes[static_cast<std::size_t>(axis)] = 1;
+  std::vector<std::int64_t> sizes = x.shape().sizes();
+  sizes.resize(sizes.size() + axes.size(), 1);
+  const Axes inserted = Shape(sizes).normal_axes(axes);
   auto next = x.shape().begin();
-  const Axes inserted = Shape(std::vector<std::int64_t>(sizes.size(), 0)).normal_axes(axes);
   for (int axis = 0; axis < static_cast<int>(sizes.size()); ++axis)
-    if (!std::binary_search(inserted.begin(), inserted.end(), axis)) sizes[static_cast<std::size_t>(axis)] = *next++;
+    sizes[static_cast<std::size_t>(axis)] = std::binary_search(inserted.begin(), inserted.end(), axis) ? 1 : *next++;
   return reshape(x, sizes);
 }
 Tensor squeeze(const Tensor& x, const Axes& axes) {

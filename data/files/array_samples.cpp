@@ -65,12 +65,12 @@ std::vector<T> pixels_of(NumberArray rows, const Shape& sample, bool is_last, co
   if constexpr (std::is_same_v<T, std::uint8_t>) {
     return channels_first(std::move(rows.bytes), sample, is_last);
   } else {
-    std::vector<float> numbers = channels_first(floats_of(rows), sample, is_last);
+    std::vector<float> numbers = floats_of(rows);
     const auto wrong = std::find_if(numbers.begin(), numbers.end(), [](float x) { return !std::isfinite(x); });
-    if (wrong != numbers.end())
-      fail(Fault::data, where, ": sample ", first + (wrong - numbers.begin()) / sample.size(), " holds ", *wrong,
-           ", expected numbers that are finite; take it out");
-    return numbers;
+    if (const auto at = wrong - numbers.begin(); wrong != numbers.end())
+      fail(Fault::data, where, ": sample ", first + at / sample.size(), " holds ",
+           element_text(rows, static_cast<std::size_t>(at)), ", expected numbers that are finite in f32; take it out");
+    return channels_first(std::move(numbers), sample, is_last);
   }
 }
 

@@ -7,6 +7,7 @@
 #include "nixie/core/base/error.h"
 #include "nixie/core/base/one_line.h"
 #include "nixie/core/base/threads.h"
+#include "nixie/core/files/open_to_read.h"
 #include "nixie/data/files/input_file.h"
 #include "nixie/data/fingerprint.h"
 #include "nixie/data/preparation.h"
@@ -74,11 +75,19 @@ bool is_hidden(const fs::path& path) {
   return name.starts_with('.') || std::ranges::find(kOfSystems, name) != std::end(kOfSystems);
 }
 
+fs::file_type type_of(const fs::directory_entry& entry) {
+  std::error_code error;
+  const fs::file_type type = entry.status(error).type();
+  if (error == std::errc::too_many_symbolic_link_levels) return fs::file_type::not_found;
+  if (type == fs::file_type::none) throw fs::filesystem_error("", entry.path(), error);
+  return type;
+}
+
 std::vector<fs::path> pictures_below(const fs::path& folder, FolderScan& scan) {
   std::vector<fs::path> found;
   for (fs::recursive_directory_iterator entry(folder), end; entry != end;) {
     const fs::path path = entry->path();
-    if (entry->is_directory() && is_hidden(path))
+    if (type_of(*entry) == fs::file_type::directory && is_hidden(path))
       entry.disable_recursion_pending();
     else if (is_picture(*entry, scan))
       found.push_back(path);
@@ -90,9 +99,11 @@ std::vector<fs::path> pictures_below(const fs::path& folder, FolderScan& scan) {
 }
 
 bool is_picture(const fs::directory_entry& entry, FolderScan& scan) {
-  if (entry.is_directory() || is_hidden(entry.path())) return false;
-  if (entry.is_regular_file() && is_picture_name(entry.path())) return true;
-  ++scan.left_out[entry.is_regular_file() ? kind_of(entry.path()) : kNoFiles];
+  const fs::file_type type = type_of(entry);
+  if (type == fs::file_type::directory || is_hidden(entry.path())) return false;
+  const bool is_file = type == fs::file_type::regular;
+  if (is_file && is_picture_name(entry.path())) return true;
+  ++scan.left_out[is_file ? kind_of(entry.path()) : kNoFiles];
   return false;
 }
 
@@ -118,7 +129,7 @@ FolderScan scan_folder(const fs::path& folder) try {
   FolderScan scan{.source = {folder}};
   for (const auto& entry : fs::directory_iterator(folder)) {
     if (is_hidden(entry.path())) continue;
-    if (entry.is_directory())
+    if (type_of(entry) == fs::file_type::directory)
       scan.classes.push_back(entry.path().filename().string());
     else
       ++scan.left_out["files outside the class folders"];
@@ -130,7 +141,7 @@ FolderScan scan_folder(const fs::path& folder) try {
   check_filled(scan);
   return scan;
 } catch (const fs::filesystem_error& error) {
-  fail(Fault::data, error.path1().string(), ": ", error.code().message(), "; check the path and its permissions");
+  fail_reading(error.path1(), error.code().value(), Fault::data, "check the path and its permissions");
 }
 
 std::string left_out_text(const FolderScan& scan) {

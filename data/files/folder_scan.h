@@ -59,6 +59,8 @@ struct FolderScan {
 inline constexpr const char* kNoFiles = "entries that are no regular files";
 /// Names that begin with a dot, and folders that systems leave beside pictures: __MACOSX, @eaDir, #recycle, lost+found.
 bool is_hidden(const std::filesystem::path& path);
+/// The type of what an entry leads to; a circle of links leads nowhere, as a link to what is gone.
+std::filesystem::file_type type_of(const std::filesystem::directory_entry& entry);
 /// Whether an entry is a picture by its name; if not, it is counted as left out. Folders and names that begin with a
 /// dot do not count.
 bool is_picture(const std::filesystem::directory_entry& entry, FolderScan& scan);

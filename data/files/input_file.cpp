@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 
 #include "nixie/core/base/error.h"
 #include "nixie/core/files/open_to_read.h"
@@ -20,17 +19,11 @@ namespace {
 // An honest image set compresses far less; what promises more than this is a decompression bomb.
 constexpr std::uint64_t kFreeBytes = 64 << 20, kMaxRatio = 100;
 
-/// What the system refuses may be a good file: it is no fault of the data.
-[[noreturn]] void fail_reading(const std::filesystem::path& path, const std::string& why, int error) {
-  const bool is_of_data =
-      error == 0 || error == ENOENT || error == ENOTDIR || error == EISDIR || error == ENAMETOOLONG || error == ELOOP;
-  fail(is_of_data ? Fault::data : Fault::storage, path.string(), ": cannot be read: ", why,
-       "; check the path and its permissions");
-}
+constexpr const char* kAdvice = "check the path and its permissions";
 
 std::uint64_t size_on_disk(const std::filesystem::path& path) {
   struct stat about {};
-  if (::stat(path.c_str(), &about) != 0) fail_reading(path, std::strerror(errno), errno);
+  if (::stat(path.c_str(), &about) != 0) fail_reading(path, errno, Fault::data, kAdvice);
   if (!S_ISREG(about.st_mode)) fail(Fault::data, path.string(), ": not a regular file");
   return static_cast<std::uint64_t>(about.st_size);
 }
@@ -38,7 +31,7 @@ std::uint64_t size_on_disk(const std::filesystem::path& path) {
 }  // namespace
 
 InputFile::InputFile(std::filesystem::path path) : path_(std::move(path)), stored_bytes_(size_on_disk(path_)) {
-  file_ = open_to_read(path_, Fault::data, "check the path and its permissions");
+  file_ = open_to_read(path_, Fault::data, kAdvice);
   std::array<char, 2> magic{};
   file_.read(magic.data(), 2);
   file_.clear();
@@ -58,7 +51,7 @@ void InputFile::fail_here(const std::string& message) const {
 
 bool InputFile::fill() {
   file_.read(reinterpret_cast<char*>(chunk_.data()), chunk_.size());
-  if (file_.bad()) fail_here(fmt::format("cannot be read ({}); check the disk", std::strerror(errno)));
+  if (file_.bad()) fail_reading(path_, errno, Fault::data, kAdvice);
   zlib_->next_in = chunk_.data();
   zlib_->avail_in = static_cast<uInt>(file_.gcount());
   return zlib_->avail_in > 0;
@@ -88,7 +81,7 @@ std::size_t InputFile::inflate_some(std::uint8_t* to, std::size_t count) {
 std::size_t InputFile::read_some(std::uint8_t* to, std::size_t count) {
   if (zlib_) return inflate_some(to, count);
   file_.read(reinterpret_cast<char*>(to), static_cast<std::streamsize>(count));
-  if (file_.bad()) fail_here(fmt::format("cannot be read ({}); check the disk", std::strerror(errno)));
+  if (file_.bad()) fail_reading(path_, errno, Fault::data, kAdvice);
   return static_cast<std::size_t>(file_.gcount());
 }
 
@@ -130,7 +123,7 @@ std::vector<std::uint8_t> read_file(const std::filesystem::path& path, std::uint
 std::vector<std::uint8_t> read_part(const std::filesystem::path& path, std::int64_t offset, std::int64_t bytes) {
   // A stream takes as long as decoding a small picture.
   const int file = uninterrupted([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC); });
-  if (file < 0) fail_reading(path, std::strerror(errno), errno);
+  if (file < 0) fail_reading(path, errno, Fault::data, kAdvice);
   std::vector<std::uint8_t> content(static_cast<std::size_t>(bytes));
   ssize_t got = 1;
   std::int64_t done = 0;
@@ -141,7 +134,8 @@ std::vector<std::uint8_t> read_part(const std::filesystem::path& path, std::int6
   }
   const int error = errno;
   ::close(file);
-  if (done < bytes) fail_reading(path, got < 0 ? std::strerror(error) : "it ends early", got < 0 ? error : 0);
+  if (got < 0) fail_reading(path, error, Fault::data, kAdvice);
+  if (done < bytes) fail(Fault::data, path.string(), ": cannot be read: it ends early; ", kAdvice);
   return content;
 }
 

@@ -6,6 +6,7 @@
 
 #include "nixie/core/base/error.h"
 #include "nixie/core/base/fields.h"
+#include "nixie/core/files/open_to_read.h"
 #include "nixie/data/files/shards.h"
 #include "nixie/data/files/table_file.h"
 #include "nixie/data/preparation.h"
@@ -21,9 +22,10 @@ fs::path find_part(const fs::path& root, const std::vector<std::string>& names) 
   for (const std::string& name : names)
     for (const auto& entry : fs::directory_iterator(root)) {
       const fs::path& path = entry.path();
-      std::string stem = entry.is_directory() ? path.filename().string() : path.stem().string();
+      std::string stem = type_of(entry) == fs::file_type::directory ? path.filename().string() : path.stem().string();
       std::transform(stem.begin(), stem.end(), stem.begin(), [](unsigned char c) { return std::tolower(c); });
-      if (stem == name && (entry.is_directory() || is_table_name(path) || is_shard_name(path))) return path;
+      if (stem == name && (type_of(entry) == fs::file_type::directory || is_table_name(path) || is_shard_name(path)))
+        return path;
     }
   return {};
 }
@@ -80,10 +82,10 @@ bool are_numbers(const std::vector<TableRow>& rows) {
   return has_fraction || (has_infinite && !has_words);
 }
 
-/// Whether all second cells are PNG files.
+/// Whether all second cells are pictures.
 bool are_masks(const std::vector<TableRow>& rows) {
   return std::all_of(rows.begin(), rows.end(),
-                     [](const TableRow& row) { return row.cells.size() > 1 && lower_suffix(row.cells[1]) == ".png"; });
+                     [](const TableRow& row) { return row.cells.size() > 1 && is_picture_name(row.cells[1]); });
 }
 
 void take_masks(FolderScan& scan, const fs::path& file, const std::vector<TableRow>& rows) {
@@ -118,7 +120,7 @@ void take_numbers(FolderScan& scan, const fs::path& file, const std::vector<Tabl
 
 bool holds_folders(const fs::path& path) {
   for (const auto& entry : fs::directory_iterator(path))
-    if (entry.is_directory() && !is_hidden(entry.path())) return true;
+    if (type_of(entry) == fs::file_type::directory && !is_hidden(entry.path())) return true;
   return false;
 }
 
@@ -126,7 +128,7 @@ bool holds_folders(const fs::path& path) {
 void refuse_test_alone(const fs::path& path, const std::vector<std::string>& testing) {
   fs::path half;
   for (const auto& entry : fs::directory_iterator(path)) {
-    if (!entry.is_directory() || is_hidden(entry.path())) continue;
+    if (type_of(entry) != fs::file_type::directory || is_hidden(entry.path())) continue;
     std::string name = entry.path().filename().string();
     std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
     if (std::ranges::find(testing, name) == testing.end() || !holds_folders(entry.path())) return;
@@ -187,7 +189,7 @@ PictureParts find_parts(const fs::path& path) try {
     fail(Fault::data, path.string(), ": all shards are named as a test half; name the others train-*.tar");
   return parts;
 } catch (const fs::filesystem_error& error) {
-  fail(Fault::data, error.path1().string(), ": ", error.code().message(), "; check the folder and its permissions");
+  fail_reading(error.path1(), error.code().value(), Fault::data, "check the folder and its permissions");
 }
 
 FolderScan scan_pictures(const PicturePart& part, const std::string& target) {
@@ -203,7 +205,7 @@ std::vector<std::string> class_names_of(const PicturePart& part) {
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(part.front(), error))
     if (entry.is_directory(error) && !is_hidden(entry.path())) names.push_back(entry.path().filename().string());
-  if (error) fail(Fault::data, part.front().string(), ": ", error.message(), "; check the folder and its permissions");
+  if (error) fail_reading(part.front(), error.value(), Fault::data, "check the folder and its permissions");
   std::sort(names.begin(), names.end());
   return names;
 }

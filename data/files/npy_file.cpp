@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstring>
+#include <span>
 #include <string_view>
 
 #include "nixie/core/base/error.h"
@@ -180,7 +181,10 @@ NumberArray NpyFile::array(const std::string& name) const {
     expected *= static_cast<std::uint64_t>(size);
   }
   if (expected != there) refuse(name, fmt::format("has {} bytes of elements, its shape needs {}", there, expected));
-  return {type, *shape, {bytes.begin() + static_cast<std::ptrdiff_t>(start + length), bytes.end()}};
+  const std::span elements = std::span(bytes).subspan(start + length);
+  if (type == "b1" && std::ranges::any_of(elements, [](std::uint8_t byte) { return byte > 1; }))
+    refuse(name, "holds a bool other than 0 and 1");
+  return {type, *shape, {elements.begin(), elements.end()}};
 }
 
 }  // namespace nixie

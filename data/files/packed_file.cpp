@@ -13,9 +13,9 @@
 #include <cmath>
 #include <cstring>
 #include <nlohmann/json.hpp>
-#include <system_error>
 
 #include "nixie/core/base/error.h"
+#include "nixie/core/files/open_to_read.h"
 #include "nixie/core/files/uninterrupted.h"
 
 namespace nixie {
@@ -95,10 +95,7 @@ void PackedFile::refuse(const std::string& what) const {
 void PackedFile::map() {
   // A pipe is refused, not waited for.
   const int file = uninterrupted([&] { return ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); });
-  if (file < 0 && errno != ENOENT)
-    fail(Fault::storage, path_.string(), ": cannot be read: ", std::generic_category().message(errno),
-         "; check the path and its permissions");
-  if (file < 0) fail(Fault::data, path_.string(), ": is not there; make it with `trainer data pack`");
+  if (file < 0) fail_reading(path_, errno, Fault::data, "make it with `trainer data pack`");
   struct stat status {};
   const bool is_known = ::fstat(file, &status) == 0 && S_ISREG(status.st_mode);
   size_ = is_known ? status.st_size : 0;

@@ -10,10 +10,10 @@
 #include <charconv>
 #include <optional>
 #include <string_view>
-#include <system_error>
 
 #include "nixie/core/base/error.h"
 #include "nixie/core/base/one_line.h"
+#include "nixie/core/files/open_to_read.h"
 #include "nixie/core/files/uninterrupted.h"
 
 namespace nixie {
@@ -128,8 +128,7 @@ class Archive {
     fail(Fault::data, path_.string(), " at byte ", at, ": ", what);
   }
   [[noreturn]] void fail_reading(int error) const {
-    fail(Fault::data, path_.string(), ": cannot be read: ", std::generic_category().message(error),
-         "; check the path and its permissions");
+    nixie::fail_reading(path_, error, Fault::data, "check the path and its permissions");
   }
 
   void read_bytes(std::int64_t at, char* to, std::int64_t count) const {

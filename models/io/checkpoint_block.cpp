@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "nixie/core/base/error.h"
+#include "nixie/core/files/open_to_read.h"
 #include "nixie/core/files/uninterrupted.h"
 
 namespace nixie {
@@ -68,7 +69,7 @@ class Source {
   /// What the system refuses may be a good file, in whose place no other is taken: no fault of the checkpoint.
   [[noreturn]] void fail_reading(const char* what, int error) const {
     const std::string why = std::string(what) + ": " + std::generic_category().message(error);
-    if (error == ENOENT || error == ENOTDIR) refuse(why, "give the path of a checkpoint");
+    if (fault_of_reading(error, Fault::checkpoint) == Fault::checkpoint) refuse(why, "give the path of a checkpoint");
     fail(Fault::storage, path_.string(), " ", why, "; check the disk and the permissions, or name another checkpoint");
   }
   [[noreturn]] void refuse(const std::string& what, const char* remedy = "use another or an older checkpoint") const {

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "nixie/core/base/error.h"
+#include "nixie/core/files/open_to_read.h"
 #include "nixie/core/files/uninterrupted.h"
 
 namespace nixie {
@@ -157,7 +158,7 @@ static void copy_durably(const std::filesystem::path& file, const std::filesyste
   std::vector<char> piece(1 << 20);
   while (in.read(piece.data(), static_cast<std::streamsize>(piece.size())) || in.gcount() > 0)
     out.write(std::as_bytes(std::span(piece.data(), static_cast<std::size_t>(in.gcount()))));
-  if (!in.eof()) fail(Fault::storage, file.string(), ": cannot be read to its end; check the disk");
+  if (!in.eof()) fail_reading(file, errno, Fault::storage, "check the disk");
   out.sync();
   out.publish();
 }

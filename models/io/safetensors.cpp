@@ -61,7 +61,7 @@ class Reader {
       : path_(path), file_(open_to_read(path, Fault::checkpoint, "name another file")) {
     std::error_code error;
     const std::uintmax_t bytes = std::filesystem::file_size(path, error);
-    if (error) refuse("cannot be read", "name another file");
+    if (error) fail_reading(path, error.value(), Fault::checkpoint, "name another file");
     bytes_ = bytes;
   }
 
@@ -200,6 +200,7 @@ class Reader {
     Array array(*entry.type->dtype, entry.shape);
     file_.seekg(static_cast<std::streamoff>(data_begin_ + entry.begin));
     file_.read(reinterpret_cast<char*>(array.bytes()), static_cast<std::streamsize>(array.size_bytes()));
+    if (file_.bad()) fail_reading(path_, errno, Fault::checkpoint, "name another file");
     if (!file_) refuse_array(entry.name, "cannot be read to its end");
     if (!array.holds_bools()) refuse_array(entry.name, "holds a bool other than 0 and 1");
     return array;

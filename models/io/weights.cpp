@@ -3,7 +3,6 @@
 
 #include <cerrno>
 #include <cmath>
-#include <cstring>
 
 #include "nixie/core/files/hdf5_reader.h"
 #include "nixie/core/files/open_to_read.h"
@@ -16,11 +15,10 @@ constexpr std::size_t kShown = 6;  // names in a line of the report
 
 std::string first_bytes(const std::filesystem::path& file) {
   std::ifstream stream = open_to_read(file, Fault::checkpoint, "name a checkpoint or a safetensors file");
-  errno = 0;
   std::string bytes(16, '\0');
   stream.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  if (stream.gcount() == 0)
-    fail(Fault::checkpoint, file.string(), ": ", errno ? std::strerror(errno) : "is empty", "; name another file");
+  if (stream.bad()) fail_reading(file, errno, Fault::checkpoint, "name another file");
+  if (stream.gcount() == 0) fail(Fault::checkpoint, file.string(), ": is empty; name another file");
   bytes.resize(static_cast<std::size_t>(stream.gcount()));
   return bytes;
 }

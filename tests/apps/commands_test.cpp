@@ -196,6 +196,8 @@ TEST_F(Commands, ExportedCheckpointsPredictAlike) {
   const Checkpoint exported = load_checkpoint(*folder_ / "net.h5");
   EXPECT_TRUE(exported.optimizer.empty() && exported.ema.empty());
   EXPECT_LT(fs::file_size(*folder_ / "net.h5"), fs::file_size(*folder_ / "run/best.h5"));
+  EXPECT_THAT(trainer("--resume " + path("net.h5") + " --config " + path("net.yaml") + " --run " + path("run")).output,
+              HasSubstr("net.h5: has no optimizer, as what `export` writes; begin a new run with --set init_from="));
   const std::string predict = "predict --csv " + path("colours") + " --";
   const Ran before = trainer(predict + "run " + path("run")), after = trainer(predict + "checkpoint " + path("net.h5"));
   EXPECT_EQ(after.code, 0) << after.output;

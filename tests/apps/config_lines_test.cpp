@@ -105,7 +105,7 @@ TEST(ConfigLines, OfKeysAreTheirs) {
         << mistake.yaml;
   // Of what the file does not hold it is the file's: the loss for targets that are numbers.
   EXPECT_THAT(mistake_of({"target: input\n", ""}, "model: {mlp: {hidden: [4], classes: 784}}\n" + kData + kEnd),
-              StartsWith("net.yaml:1:1: cross_entropy: labels are f32 [20, 784]"));
+              StartsWith("net.yaml:1:1: cross_entropy takes classes, the targets are the input; "));
 }
 
 }  // namespace

@@ -44,7 +44,8 @@ TEST(Resume, NumbersThatNoRunHasAreRefused) {
                 {"loss_sum", std::nan(""), "/state holds loss_sum nan"},
                 {"accuracy_sum", INFINITY, "/state holds accuracy_sum inf"},
                 {"best_score", std::nan(""), "/state holds best_score nan"},
-                {"best_score", INFINITY, "/state holds best_score inf, expected a finite number"},
+                {"best_score", INFINITY, "/state holds best_score inf, expected a finite f32"},
+                {"best_score", -1e200, "/state holds best_score -1e+200, expected a finite f32"},
                 {"skipped", std::int64_t{4}, "/state holds skipped 4, expected 0 to 0"},
                 {"skipped", 1.0, "/state holds skipped as another kind"},
                 {"train_data", std::int64_t{1}, "/state holds train_data as another kind"},
@@ -69,6 +70,11 @@ TEST(Resume, NumbersThatNoRunHasAreRefused) {
                 HasSubstr(c.expected))
         << c.name;
   }
+  Checkpoint lost = whole;  // none is known yet, but another was worse
+  lost.state["best_score"] = RunState{}.best_score, lost.state["evaluations_since_best"] = std::int64_t{1};
+  save_checkpoint(lost, folder / "changed.h5");
+  EXPECT_THAT(error_of(Fault::checkpoint, [&] { Trainer(config).resume(folder / "changed.h5"); }),
+              HasSubstr("/state holds best_score -1e+300, expected a finite f32"));
   for (Checkpoint::Values Checkpoint::*part : {&Checkpoint::rng, &Checkpoint::optimizer_options}) {
     Checkpoint changed = whole;
     (changed.*part)["unheard_of"] = std::int64_t{1};

@@ -1,6 +1,13 @@
 // What people have in their folders: odd pictures, odd names, odd tables; each trains, or says what to do.
 #include <gmock/gmock.h>
+#include <sys/resource.h>
 
+#include "nixie/apps/trainer/record/run_state.h"
+#include "nixie/data/arrays.h"
+#include "nixie/data/files/input_file.h"
+#include "nixie/data/files/packed_file.h"
+#include "nixie/data/files/table_file.h"
+#include "nixie/data/files/tar_file.h"
 #include "nixie/tests/apps/support.h"
 #include "nixie/tests/data/pictures.h"
 
@@ -177,6 +184,45 @@ TEST(OddInputs, TablesOfEverySpelling) {
     EXPECT_THAT(ran.output, HasSubstr("of 2 classes")) << table.what;
     EXPECT_THAT(ran.output, ContainsRegex("\ncat  +1 +1\ndog  +1 +1\n")) << table.what << ": " << ran.output;
   }
+}
+
+// A name that leads nowhere is a mistake of its kind; what the system does not let be read may be whole.
+TEST(OddInputs, FilesThatTheSystemRefusesAreFaultsOfTheSystem) {
+  const TempFolder folder;
+  std::filesystem::permissions(folder.path(), std::filesystem::perms::all);
+  using Path = std::filesystem::path;
+  const struct {
+    const char* name;
+    Fault of_kind;
+    std::function<void(const Path&)> read;
+  } kCases[] = {
+      {"net.yaml", Fault::usage, [](const Path& file) { load_yaml(file); }},
+      {"w.safetensors", Fault::checkpoint, [](const Path& file) { first_weights(file); }},
+      {"last.h5", Fault::checkpoint, [](const Path& file) { load_checkpoint(file); }},
+      {"w.h5", Fault::checkpoint, [](const Path& file) { first_weights(file); }},
+      {"a.h5", Fault::data, [](const Path& file) { Arrays{.path = file}.open(); }},
+      {"a.npz", Fault::data, [](const Path& file) { Arrays{.path = file}.open(); }},
+      {"t.csv", Fault::data, [](const Path& file) { read_table(file); }},
+      {"s.tar", Fault::data, [](const Path& file) { read_tar(file); }},
+      {"train.packed", Fault::data, [](const Path& file) { PackedFile{file}; }},
+      {"p.png", Fault::data, [](const Path& file) { read_file(file, 1000); }},
+  };
+  for (const auto& c : kCases) {
+    const Path file = folder / c.name;
+    EXPECT_THAT(error_of(c.of_kind, [&] { c.read(file); }), HasSubstr("No such file or directory; ")) << c.name;
+    write_file(file, {1, 2, 3});
+    std::filesystem::permissions(file, std::filesystem::perms::none);
+    const Unprivileged user;
+    EXPECT_THAT(error_of(Fault::storage, [&] { c.read(file); }), HasSubstr("Permission denied; check the ")) << c.name;
+  }
+  write_file(folder / "some.h5", {1, 2, 3});
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  const rlimit none{.rlim_cur = 3, .rlim_max = limit.rlim_max};
+  ::setrlimit(RLIMIT_NOFILE, &none);
+  const std::string line = error_of(Fault::storage, [&] { first_weights(folder / "some.h5"); });
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+  EXPECT_THAT(line, HasSubstr("Too many open files; close other files, or raise `ulimit -n`"));
 }
 
 }  // namespace

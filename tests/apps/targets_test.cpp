@@ -192,13 +192,26 @@ TEST(Targets, ThatAreIgnoredCountNowhere) {
   }
 }
 
+TrainConfig config_of(const TempFolder& folder, const Bytes& labels, const std::string& more) {
+  write_file(folder / "images.npy", five_channels());
+  write_file(folder / "labels.npy", labels);
+  std::string text = kConfig + more;
+  text.replace(text.find("FOLDER"), 6, folder.path().string());
+  text.replace(text.find("RATE"), 4, "0.01");
+  return read_config(parse_yaml(text, "run.yaml"));
+}
+
 TEST(Targets, ThatDoNotFitAreSaidBeforeTheRun) {
   const auto all = cases();
   const struct {
     std::size_t data;
     std::string model, more, words;
   } kCases[] = {
-      {0, "[flatten, {linear: {out: 2}}]", "", "the model has 2 outputs, the data 3 classes"},
+      {0, "[flatten, {linear: {out: 2}}]", "",
+       "the model has 2 outputs, the data 3 classes; give the last layer as many outputs"},
+      {0, "{mlp: {classes: 2}}", "", "the model has 2 outputs, the data 3 classes; set the model's classes"},
+      {1, "[flatten, {linear: {out: 3}}]", "",
+       "cross_entropy takes classes, the targets are a number; store classes as"},
       {0, "[{conv2d: {out: 3, kernel: 3}}]", "", "expected one number per class"},
       {1, "[flatten, {linear: {out: 3}}]", "loss: mean_squared\n",
        "its target [] numbers; give the last layer as many"},
@@ -210,13 +223,21 @@ TEST(Targets, ThatDoNotFitAreSaidBeforeTheRun) {
   };
   for (const auto& c : kCases) {
     const TempFolder folder;
-    write_file(folder / "images.npy", five_channels());
-    write_file(folder / "labels.npy", all[c.data].labels);
-    std::string text = kConfig + c.more + "model: " + c.model + "\n";
-    text.replace(text.find("FOLDER"), 6, folder.path().string());
-    text.replace(text.find("RATE"), 4, "0.01");
-    const TrainConfig config = read_config(parse_yaml(text, "run.yaml"));
+    const TrainConfig config = config_of(folder, all[c.data].labels, c.more + "model: " + c.model + "\n");
     EXPECT_THAT(error_of(Fault::usage, [&] { Trainer trainer(config); }), HasSubstr(c.words)) << c.model << c.more;
+  }
+}
+
+TEST(Targets, OutsideTheRangeOfTheLossAreRefused) {
+  const std::string model = "model: [flatten, {linear: {out: 1}}]\n";
+  for (const char* loss : {"binary_cross_entropy",
+                           "{loss_sum: {losses: [{loss: mean_squared}, "
+                           "{loss: binary_cross_entropy}]}}"}) {
+    const TempFolder folder;
+    const TrainConfig config = config_of(folder, cases()[1].labels, std::string("loss: ") + loss + "\n" + model);
+    const std::string refused = " has the target -1, expected a number from 0 to 1, which the loss takes; mend the";
+    EXPECT_THAT(error_of(Fault::data, [&] { Trainer(config).train(); }), HasSubstr(refused)) << loss;
+    EXPECT_THAT(error_of(Fault::data, [&] { Trainer(config).evaluate(); }), HasSubstr(refused)) << loss;
   }
 }
 

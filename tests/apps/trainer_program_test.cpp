@@ -180,9 +180,10 @@ TEST_F(TrainerProgram, EverySignalThatEndsProgramsSavesAndThePrintedLineGoesOn) 
   }
 }
 
-// Whatever the folder is called, the line is one line and goes on when bash reads it.
+// Whatever the folder is called, the line is one line and goes on when bash reads it, in any folder.
 TEST_F(TrainerProgram, ALineToGoOnWithIsOneLine) {
-  const std::filesystem::path run = folder_ / "a\nb\x1b[31m\xe2\x80\xae\xff", log = folder_ / "log";
+  const std::filesystem::path run = std::filesystem::relative(folder_ / "a\nb\x1b[31m\xe2\x80\xae\xff"),
+                              log = folder_ / "log";
   Child child({"--config", path("net.yaml"), "--run", run.string(), "--set", "steps=100000"}, log.string());
   ASSERT_TRUE(wait_for([&] { return std::filesystem::exists(run / "last.h5"); }));
   child.send(SIGTERM);
@@ -193,7 +194,7 @@ TEST_F(TrainerProgram, ALineToGoOnWithIsOneLine) {
   const std::string command = line.substr(0, line.find('\n')) +
                               " --set epochs=0 --set steps=" + std::to_string(saved_step(run) + 1) + " > '" +
                               log.string() + "' 2>&1\n";
-  std::ofstream(folder_ / "command") << command;
+  std::ofstream(folder_ / "command") << "cd /\n" << command;
   EXPECT_EQ(std::system(("bash '" + path("command") + "'").c_str()), 0) << command << text_of(log);
   for (const std::string& file : {text_of(log), text_of(run / "log.txt")})
     EXPECT_EQ(file.find('\x1b'), std::string::npos);

@@ -215,6 +215,10 @@ TEST(Trainer, RefusesTheCheckpointOfAnotherRun) {
   EXPECT_THAT(refusal(Fault::usage, config), HasSubstr("another model: "));
   EXPECT_THAT(refusal(Fault::checkpoint, config, {"model"}), HasSubstr("last.h5: /model: "));
   config = small_config();
+  config.freeze = {"1.*"};
+  EXPECT_THAT(refusal(Fault::usage, config, {"freeze"}),
+              HasSubstr("last.h5 is of a run with another freeze: freeze.0: nothing -> 1.*; its optimizer's state is"));
+  config = small_config();
   config.precision = "fp16";
   EXPECT_THAT(refusal(Fault::checkpoint, config),
               HasSubstr("no optimizer state shared.loss_scale; resume with the conf"));

@@ -116,6 +116,8 @@ double compute(const Instruction& code, double a, double b, double c) {
       return std::tanh(a);
     case Primitive::erf:
       return std::erf(a);
+    case Primitive::erfc:
+      return std::erfc(a);
     case Primitive::floor:
       return std::floor(a);
     case Primitive::ceil:

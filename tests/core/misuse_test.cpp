@@ -107,6 +107,7 @@ const std::vector<Row>& rows() {
          sum(matrix, {1, -1});
        },
        "an axis is named twice"},
+      {"expand_dims", [] { expand_dims(matrix, {3}); }, "axis 3 is out of range for shape [2, 3, 1]"},
       {"topk", [] { topk(vector, 4); }, "topk: k is 4 for axis 0 of [3]"},
       {"squeeze", [] { squeeze(vector, {0}); }, "squeeze: axis 0 of [3] has size 3, expected 1"},
       // shapes and types

@@ -151,6 +151,9 @@ TEST(Numpy, Gradients) {
     SCOPED_TRACE(name);
     expect_gradients(function, {x, y, z});
   }
+  // Infinities are equal numbers beyond all others.
+  const Tensor far = doubles({kInf, 1000, -kInf, -kInf, kInf, kInf, -kInf, 5, kNan, 1}, {5, 2});
+  expect_values(gradients(sum(logsumexp(far, {1})), {far})[0], {1, 0, 0.5, 0.5, 0.5, 0.5, 0, 1, kNan, kNan}, 0);
   const Tensor zero = doubles({0, 0});
   expect_values(gradients(norm(zero), std::vector<Tensor>{zero})[0], {0, 0}, 0);
 }

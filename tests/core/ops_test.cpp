@@ -1,6 +1,7 @@
 // Every elementwise op: value against the C++ library in double, gradient against central differences, odd shapes and
 // types.
 #include <map>
+#include <numbers>
 
 #include "nixie/core/ops/elementwise.h"
 #include "nixie/tests/core/support.h"
@@ -50,6 +51,7 @@ const std::map<std::string, Reference>& references() {
       {"sigmoid", [](double a, double, double) { return sigmoid_of(a); }},
       {"sigmoid2", [](double a, double, double) { return 1 / (1 + std::exp2(-a)); }},
       {"softplus", [](double a, double, double) { return std::log(1 + std::exp(a)); }},
+      {"distance", [](double a, double b, double) { return a - b; }},
       {"sin", [](double a, double, double) { return std::sin(a); }},
       {"cos", [](double a, double, double) { return std::cos(a); }},
       {"tan", [](double a, double, double) { return std::tan(a); }},
@@ -62,6 +64,7 @@ const std::map<std::string, Reference>& references() {
       {"tanh", [](double a, double, double) { return std::tanh(a); }},
       {"tanh2", [](double a, double, double) { return (std::exp2(2 * a) - 1) / (std::exp2(2 * a) + 1); }},
       {"erf", [](double a, double, double) { return std::erf(a); }},
+      {"erfc", [](double a, double, double) { return std::erfc(a); }},
       {"floor", [](double a, double, double) { return std::floor(a); }},
       {"ceil", [](double a, double, double) { return std::ceil(a); }},
       {"round", [](double a, double, double) { return std::nearbyint(a); }},
@@ -201,6 +204,54 @@ TEST(Elementwise, SpecialValues) {
   expect_values(clip(x, -1, 1), {nan, 1, -1, 0, 0, 1}, 0);
   const Array small = Array::from(std::vector<double>{5e-324, 1e-310, 2.3e-308}, {3});
   expect_values(log(small), {std::log(5e-324), std::log(1e-310), std::log(2.3e-308)}, 1e-12);
+}
+
+// Where an exponential is subnormal, zero or infinite, and at the infinities: values and slopes keep their digits below
+// zero, and are within a unit of x and of 1 above.
+TEST(Elementwise, FarFromZero) {
+  constexpr double kRootHalf = 1 / std::numbers::sqrt2;
+  const auto phi = [](double x) { return 0.5 * std::erfc(-x * kRootHalf); };
+  const struct {
+    const char* name;
+    Tensor (*function)(const Tensor&);
+    std::function<double(double)> value, slope;
+  } kCases[] = {
+      {"sigmoid", sigmoid, sigmoid_of, [](double x) { return sigmoid_of(x) * sigmoid_of(-x); }},
+      {"sigmoid2", sigmoid2, [](double x) { return 1 / (1 + std::exp2(-x)); },
+       [](double x) { return std::numbers::ln2 / (1 + std::exp2(-x)) / (1 + std::exp2(x)); }},
+      {"softplus", softplus, [](double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))); },
+       sigmoid_of},
+      {"elu", [](const Tensor& x) { return elu(x, 1); }, [](double x) { return x > 0 ? x : std::expm1(x); },
+       [](double x) { return x > 0 ? 1 : std::exp(x); }},
+      {"gelu", gelu, [=](double x) { return std::isinf(x) ? std::max(x, 0.0) : x * phi(x); },
+       [=](double x) {
+         return std::isinf(x) ? phi(x) : phi(x) + x * std::exp(-x * x / 2) * kRootHalf * std::numbers::inv_sqrtpi;
+       }},
+  };
+  const struct {
+    Dtype dtype;
+    double unit, least;
+  } kTypes[] = {{Dtype::f64, 2e-13, 1e-320}, {Dtype::f32, 1e-5, 3e-45}, {Dtype::bf16, 0x1p-7, 0x1p-133}};
+  std::vector<double> all{-INFINITY, INFINITY, 0, 1e-40, -1e-40};
+  for (const double x :
+       {0.5, 4.0, 6.0, 12.0, 20.0, 38.0, 64.0, 87.0, 89.0, 90.0, 100.0, 104.0, 128.0, 700.0, 709.0, 740.0, 1e3})
+    all.push_back(x), all.push_back(-x);
+  for (const auto& c : kCases)
+    for (const auto& type : kTypes) {
+      const Array in = Array::from(all, {static_cast<std::int64_t>(all.size())}).to(type.dtype);
+      const std::vector<double> inputs = in.to(Dtype::f64).to_vector<double>();
+      const Tensor x = in, y = c.function(x);
+      const std::vector<double> values = values_of(y), slopes = values_of(gradients(sum(y), {x})[0]);
+      for (std::size_t i = 0; i < inputs.size(); ++i) {
+        const double v = inputs[i], value = c.value(v), slope = c.slope(v);
+        SCOPED_TRACE(fmt::format("{} of {} {}", c.name, type.dtype, v));
+        if (std::isinf(value))
+          EXPECT_EQ(values[i], value);
+        else
+          EXPECT_NEAR(values[i], value, type.unit * (v < 0 ? std::abs(value) : std::max(1.0, v)) + type.least);
+        EXPECT_NEAR(slopes[i], slope, type.unit * (v < 0 ? std::abs(slope) : 1) + type.least);
+      }
+    }
 }
 
 // 0^b is constant for b > 0; PyTorch takes 0 at b = 0, too.

@@ -109,6 +109,12 @@ TEST(ArrayTargets, AreNamedByTheirPlace) {
       {"<f4", "(4,)", "class", bytes_of_numbers<float>({0, 1, 1.5f, 1}), "labels[2] is 1.5, expected whole numbers"},
       {"<f4", "(4,)", "class", bytes_of_numbers<float>({0, 1, nan, 1}), "labels[2] is nan, expected whole numbers"},
       {"<f4", "(4,)", "class", bytes_of_numbers<float>({0, 1, 2, 1}), "labels has the type f4, expected integers"},
+      {"|u1",
+       "(4, 2)",
+       "class",
+       {1, 1, 0, 1, 1, 0, 0, 0},
+       "labels has the shape [4, 2], expected [N] or rows with one 1 and else 0; for several labels of a sample set "
+       "target to numbers"},
       {"<f4", "(4,)", "auto", bytes_of_numbers<float>({0, 1, nan, 1}),
        "labels[2] is nan, expected numbers that are finite"},
       {"<f8", "(4, 2)", "auto", bytes_of_numbers<double>({0, 1, 2, 3, 4, 1e300, 6, 7}),

@@ -175,6 +175,9 @@ TEST(Arrays, SaysWhatDoesNotFit) {
   EXPECT_EQ(error_with(two, labels), "no error");
   EXPECT_THAT(error_with(npy("<f4", "(2, 1, 1)", {0, 0, 0x80, 0x7f, 0, 0, 0, 0}), labels),
               HasSubstr("images: sample 0 holds inf, expected numbers that are finite"));
+  EXPECT_THAT(error_with(two, npy("|b1", "(2,)", {0, 7})), HasSubstr("labels: holds a bool other than 0 and 1"));
+  EXPECT_THAT(error_with(npy("<f8", "(2, 1, 1)", bytes_of_numbers<double>({0, 1e39})), labels),
+              HasSubstr("images: sample 1 holds 1e+39, expected numbers that are finite in f32"));
   EXPECT_THAT(error_with(npy("|u1", "(4,)", {1, 2, 3, 4}), labels), HasSubstr("images has the shape [4], expected"));
   EXPECT_THAT(error_with(two, npy("|u1", "(3,)", {0, 1, 2})), HasSubstr("labels has 3 targets for 2 images"));
   EXPECT_THAT(error_with(two, npy("|i1", "(2,)", {0, 255})), HasSubstr("labels[1] is -1, expected classes from 0 on"));

@@ -92,8 +92,8 @@ TEST_F(ClassFolders, ANestedOneThatMayNotBeReadIsNamed) {
   std::filesystem::permissions(deep, std::filesystem::perms::none);
   {
     const Unprivileged user;
-    EXPECT_EQ(error_of(Fault::data, [&] { ImageFolder{.path = (folder_ / "x").string(), .crop = 8}.open(); }),
-              deep.string() + ": Permission denied; check the path and its permissions");
+    EXPECT_EQ(error_of(Fault::storage, [&] { ImageFolder{.path = (folder_ / "x").string(), .crop = 8}.open(); }),
+              deep.string() + ": cannot be read: Permission denied; check the path and its permissions");
   }
   std::filesystem::permissions(deep, std::filesystem::perms::all);
 }

@@ -248,7 +248,7 @@ TEST(Loader, RefusesADatasetThatCannotBe) {
     EXPECT_EQ(error_of([&] { Loader(nullptr, options, 0, training); }), "loader: there is no dataset");
     for (const std::int64_t size : {std::int64_t{-5}, std::int64_t{0}})
       EXPECT_EQ(error_of(Fault::data, [&] { Loader(numbers(size), options, 0, training); }),
-                fmt::format("the dataset has {} samples, too few for a batch of 4; set a smaller batch", size));
+                fmt::format("the dataset has {} samples, expected at least 1", size));
     EXPECT_EQ(error_of(Fault::data, [&] { Loader(numbers(std::int64_t{1} << 62), options, 0, training); }),
               "the dataset has 4611686018427387904 samples, expected at most 2^48");
   }
@@ -321,10 +321,13 @@ TEST(Loader, RefusesTargetsThatAreNoClassOrNoNumber) {
   const std::string of_labels =
       ", expected 0 to 2 or 255 or -100 or -1; mend the dataset, its class names or its labels without class";
   const std::string of_numbers = ", expected numbers that are finite; mend the dataset, or take that sample out";
+  const std::string of_range =
+      ", expected a number from 0 to 2, which the loss takes; mend the dataset, or take that sample out";
   struct Case {
     SampleTarget target;
     double value;
     std::string error;
+    Range range = {};
   };
   for (const Case& c : {
            Case{{kClasses, {}}, 3, "sample 9 has label 3" + of_labels},
@@ -341,8 +344,12 @@ TEST(Loader, RefusesTargetsThatAreNoClassOrNoNumber) {
            Case{{kNumbers, {7}}, -INFINITY, "sample 9 has the target -inf at [5]" + of_numbers},
            Case{{kNumbers, {3, 2}}, NAN, "sample 9 (masks/9.png) has the target nan at [2, 1]" + of_numbers},
            Case{{kNumbers, {7}}, -3e38, "no error"},
+           Case{{kNumbers, {7}}, 2.5, "sample 9 has the target 2.5 at [5]" + of_range, {0, 2}},
+           Case{{kNumbers, {}}, -1e-9, "sample 9 has the target -1e-09" + of_range, {0, 2}},
+           Case{{kClasses, {}}, 255, "no error", {0, 1}},
        }) {
-    Loader loader(std::make_shared<Targets>(c.value, c.target), {.batch = 12, .threads = 2}, 0, false);
+    Loader loader(std::make_shared<Targets>(c.value, c.target), {.batch = 12, .threads = 2, .targets = c.range}, 0,
+                  false);
     EXPECT_EQ(error_of(Fault::data, [&] { loader.next(); }), c.error) << to_string(c.target) << " " << c.value;
   }
 }

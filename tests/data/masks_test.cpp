@@ -166,7 +166,12 @@ TEST_F(MasksTest, SayWhatDoesNotFit) {
   const auto error = [&] { return error_of(Fault::data, [&] { options.open(); }); };
   write_file(folder_ / "masks/a.png", png(Bytes(32), 4, 8, PNG_FORMAT_GRAY));
   EXPECT_THAT(error(), HasSubstr("x/a.png has 8 x 8 pixels, its mask 4 x 8; make them equal"));
-  table_ += "x/a.png,masks/none.png\n";
+  write_file(folder_ / "masks/a.jpg", jpeg(picture(8, 8)));
+  const std::string whole = table_;
+  table_ = "picture,mask\nx/a.png,masks/a.jpg\nx/b.png,masks/b.png\n";
+  table();
+  EXPECT_THAT(error(), HasSubstr("masks/a.jpg: mask: JPEG changes classes, expected PNG"));
+  table_ = whole + "x/a.png,masks/none.png\n";
   table();
   EXPECT_THAT(error(), HasSubstr("list.csv:4: "));
   EXPECT_THAT(error(), HasSubstr("masks/none.png does not exist; expected a row"));

@@ -87,8 +87,8 @@ TEST_F(TableFileTest, SaysWhichCellIsWrong) {
 // Reading the memory of a process at address 0 is an I/O error.
 TEST_F(TableFileTest, AFaultOfTheDiskIsNotTheEndOfTheTable) {
   std::filesystem::create_symlink("/proc/self/mem", folder_ / "t.csv");
-  EXPECT_THAT(error_of(Fault::data, [&] { read_table(folder_ / "t.csv"); }),
-              HasSubstr("t.csv: cannot be read: Input/output error; check the path"));
+  EXPECT_THAT(error_of(Fault::storage, [&] { read_table(folder_ / "t.csv"); }),
+              HasSubstr("t.csv: cannot be read: Input/output error; check the disk"));
 }
 
 TEST_F(TableFileTest, AreToldFromTablesOfPictures) {

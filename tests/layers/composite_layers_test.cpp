@@ -254,6 +254,44 @@ TEST(CompositeLayers, MatchTheirFormulas) {
   for (const LayerCase& c : composite_layer_cases()) check_layer(c);
 }
 
+// Their limits, and slopes there: an infinity times 0 is NaN.
+TEST(CompositeLayers, ActivationsHaveLimits) {
+  const std::vector<float> x{-INFINITY, INFINITY, -1e30f, -100, -89, 0, 89, 3e38f};
+  const auto silu = [](double v) { return v < -1e4 ? 0 : v / (1 + std::exp(-v)); };
+  const auto slope = [](double v) { return std::abs(v) > 1e4 ? v > 0 : sigmoid_of(v) * (1 + v * sigmoid_of(-v)); };
+  const struct {
+    AnyLayer layer;
+    std::function<double(double)> value, slope;
+  } kCases[] = {
+      {Silu{}, silu, slope},
+      {HardSwish{}, [](double v) { return v < -3  ? 0
+                                          : v > 3 ? v
+                                                  : v * (v + 3) / 6; },
+       [](double v) { return v < -3  ? 0
+                             : v > 3 ? 1
+                                     : v / 3 + 0.5; }},
+      {Gelu{}, [](double v) { return std::max(v, 0.0); }, [](double v) { return v == 0 ? 0.5 : v > 0; }},
+      {Softplus{}, [](double v) { return std::max(v, 0.0) + std::log1p(std::exp(-std::abs(v))); }, sigmoid_of},
+  };
+  for (const auto& c : kCases) {
+    Parameters parameters;
+    const Tensor in = Array::from(x, {1, static_cast<std::int64_t>(x.size())});
+    Pass pass;
+    const Tensor y = c.layer.build(in.shape(), parameters)(in, pass);
+    const std::vector<Tensor> found = evaluate({y, gradients(sum(y), {in})[0]}, test_backend());
+    const auto values = found[0].to_vector<float>(), slopes = found[1].to_vector<float>();
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      SCOPED_TRACE(fmt::format("{} of {}", c.layer.kind(), x[i]));
+      const double value = c.value(x[i]), of_slope = c.slope(x[i]), least = 3e-43;  // 100 times a subnormal e^x
+      if (std::isinf(value))
+        EXPECT_EQ(values[i], value);
+      else
+        EXPECT_NEAR(values[i], value, 1e-6 * std::abs(value) + least);
+      EXPECT_NEAR(slopes[i], of_slope, 1e-6 * std::abs(of_slope) + least);
+    }
+  }
+}
+
 TEST(CompositeLayers, Dropout2dDropsWholeChannels) {
   Parameters parameters;
   const Forward forward = Dropout2d{.rate = 0.25}.build({20, 50, 4}, parameters);

@@ -248,6 +248,10 @@ TEST(Losses, HaveGradientsForHugeValues) {
       {CrossEntropy{}, {1e8, 1e8}, {1}, std::log(2.0), {0.5, -0.5}},
       {Focal{}, {1e8, 1e8}, {0}, std::log(2.0) / 4, {-0.25 * std::log(2.0) - 0.125, 0.25 * std::log(2.0) + 0.125}},
       {KlDivergence{}, {0, -INFINITY}, {1, 0}, 0, {0, 0}},
+      {CrossEntropy{.label_smoothing = 0.5}, {0, 0, kHuge}, {2}, kHuge / 3, {1.0 / 6 - 1.0 / 3, -1.0 / 6, 1.0 / 3}},
+      {Focal{}, {-kHuge, kHuge}, {0}, INFINITY, {-1, 1}},
+      {Focal{}, {-kHuge, kHuge}, {1}, 0, {0, 0}},
+      {Focal{.gamma = 0.5}, {0, kHuge}, {0}, kHuge, {-1, 1}},
       // and for distances far below the bend
       {Huber{}, {1e-6, 0}, {0, 1e-6}, 0.5e-12, {0.5e-6, -0.5e-6}},
       {Huber{.delta = 1e6}, {1e-3, 0}, {0, 1e-3}, 0.5e-6, {0.5e-3, -0.5e-3}},
@@ -255,9 +259,10 @@ TEST(Losses, HaveGradientsForHugeValues) {
   };
   for (const auto& c : cases) {
     SCOPED_TRACE(c.loss.text());
-    const Tensor x = Array::from(c.output, {1, 2}).to(Dtype::f32);
+    const Shape shape{1, static_cast<std::int64_t>(c.output.size())};
+    const Tensor x = Array::from(c.output, shape).to(Dtype::f32);
     const Array target =
-        c.target.size() == 1 ? Array::from(c.target, {1}).to(Dtype::i32) : Array::from(c.target, {1, 2}).to(Dtype::f32);
+        c.target.size() == 1 ? Array::from(c.target, {1}).to(Dtype::i32) : Array::from(c.target, shape).to(Dtype::f32);
     const Tensor loss = c.loss(x, target);
     const std::vector<Tensor> found = evaluate({loss, gradients(loss, {x})[0]}, test_backend());
     if (std::isfinite(c.value)) {
@@ -276,6 +281,17 @@ TEST(Losses, OfDoublesHaveTheirDigits) {
   EXPECT_LT(std::abs(evaluate(KlDivergence{}(log(target), target), test_backend()).item()), 1e-15);
   // With p = t each class has 1 - 2 t^2 / 2 t = 1 - t.
   EXPECT_NEAR(evaluate(Dice{.smooth = 0}(log(target), target), test_backend()).item(), 0.5, 1e-15);
+}
+
+TEST(Losses, StateTheRangeOfTheirTargets) {
+  const auto range_of = [](const AnyLoss& loss) { return text_of(loss.target_range()); };
+  const std::string of_probabilities = "a number from 0 to 1", any = "a number from -inf up";
+  EXPECT_EQ(range_of(BinaryCrossEntropy{}), of_probabilities);
+  EXPECT_EQ(range_of(KlDivergence{}), of_probabilities);
+  EXPECT_EQ(range_of(Dice{}), of_probabilities);
+  EXPECT_EQ(range_of(Hinge{}), "a number from -1 to 1");
+  EXPECT_EQ(range_of(MeanSquared{}), any);
+  EXPECT_EQ(range_of(LossSum{{{MeanSquared{}}, {Dice{}}, {SquaredHinge{}}}}), of_probabilities);
 }
 
 TEST(Losses, SayWhatDoesNotFit) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "nixie/core/files/open_to_read.h"
 #include "nixie/data/files/array_source.h"
 #include "nixie/data/files/image.h"
 #include "nixie/data/files/manifest.h"
@@ -26,7 +27,7 @@ std::string kind_of(const fs::path& folder) {
   if ((folder.extension() == ".npz" || is_hdf5_name(folder)) && fs::is_regular_file(folder, error)) return Arrays::name;
   const bool is_folder = fs::is_directory(folder, error);
   if (error && error != std::errc::no_such_file_or_directory && error != std::errc::not_a_directory)
-    fail(Fault::data, folder.string(), ": ", error.message(), "; check the path and its permissions");
+    fail_reading(folder, error.value(), Fault::data, "check the path and its permissions");
   if (!is_folder)
     fail(Fault::data, folder.string(), fs::exists(folder, error) ? ": is no" : ": no such",
          " folder, .csv, .tar, .npz or .h5 file; name one with --data");
@@ -43,7 +44,7 @@ std::string kind_of(const fs::path& folder) {
     has_files |= is_picture_name(entry.path());
     has_pictures |= (entry.is_directory(error) || is_shard_name(name)) && !is_hidden(name);
   }
-  if (error) fail(Fault::data, folder.string(), ": ", error.message(), "; check its permissions");
+  if (error) fail_reading(folder, error.value(), Fault::data, "check its permissions");
   if (has_pictures) return ImageFolder::name;
   if (has_files)
     fail(Fault::data, folder.string(),

@@ -11,6 +11,7 @@
 #include "nixie/apps/trainer/commands/data_folder.h"
 #include "nixie/apps/trainer/evaluator.h"
 #include "nixie/apps/trainer/machine.h"
+#include "nixie/apps/trainer/objective.h"
 #include "nixie/apps/trainer/program/program.h"
 #include "nixie/apps/trainer/trained_model.h"
 #include "nixie/core/base/one_line.h"
@@ -89,14 +90,12 @@ void run_eval(const EvalCommand& command) {
   check(!command.confusion || half->target().is_class(), "the data's targets are ", to_string(half->target()),
         ", so no class is taken for another; leave --confusion out");
   const auto backend = open_backend(config.backend, config.threads);
-  LoaderOptions options = config.loader;
-  options.batch = config.data.batch();
   tell("{}\nmodel {} of {}, after step {}\ndata {}: {} samples, {}\n", machine_text(*backend, config.threads),
        config.model.kind(), file, trained.step, config.data.kind(), half->size(),
        all ? "both halves" : "the " + command.split + " half");
   for (const std::string& note : data.notes) tell("data: {}\n", note);
   Evaluation result;
-  Evaluator evaluator(*backend, trained.model, config, half, options);
+  Evaluator evaluator(*backend, trained.model, config, half, loader_options(config));
   evaluator.store_variables();
   with_batch_advice(config, [&] { result = *evaluator.run(); });
   if (command.confusion) tell("{}", confusion_text(result.predictions, half->class_names()));

@@ -61,9 +61,12 @@ void check_numbers(const Checkpoint::Values& state, const Refuse& refuse) {
   if (const double sum = value_or(state, "accuracy_sum", 0.0);
       !(sum >= 0 && sum <= 1.00001 * static_cast<double>(summed)))
     refuse(fmt::format("/state holds accuracy_sum {}, expected 0 to {}", sum, summed));
+  // Where none is known yet, no evaluation was worse.
+  const bool may_be_none = value_or<std::int64_t>(state, "evaluations_since_best", 0) == 0;
   for (const char* name : {"best_score", kOldScore})
-    if (const double score = value_or(state, name, 0.0); !std::isfinite(score))
-      refuse(fmt::format("/state holds {} {}, expected a finite number", name, score));
+    if (const double score = value_or(state, name, 0.0);
+        !(std::abs(score) <= kLargest) && !(may_be_none && score == RunState{}.best_score))
+      refuse(fmt::format("/state holds {} {}, expected a finite f32", name, score));
 }
 
 /// Predictions normalise with these in f32, numbers as multiples of 255 (data/preparation.cpp).

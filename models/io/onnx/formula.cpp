@@ -161,6 +161,8 @@ class Formulas {
         return named("Tanh");
       case Primitive::erf:
         return named("Erf");
+      case Primitive::erfc:
+        return node("Sub", {constant(1), named("Erf").name});
       case Primitive::floor:
         return named("Floor");
       case Primitive::ceil:

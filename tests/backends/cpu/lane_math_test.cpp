@@ -20,6 +20,7 @@ const Row kRows[] = {
     {Primitive::exp, std::exp, 1.1},   {Primitive::expm1, std::expm1, 1.7}, {Primitive::tanh, std::tanh, 1.5},
     {Primitive::log, std::log, 1.3},   {Primitive::log2, std::log2, 1.8},   {Primitive::log1p, std::log1p, 1.6},
     {Primitive::exp2, std::exp2, 1.5}, {Primitive::sinh, std::sinh, 2},     {Primitive::cosh, std::cosh, 2},
+    {Primitive::erfc, std::erfc, 6},
 };
 
 // The distance of neighbouring floats around a number.

@@ -58,6 +58,7 @@ const PrimitiveRow kPrimitives[] = {
     {Primitive::cosh, -9, 9, 4, false},
     {Primitive::tanh, -9, 9, 6, false},
     {Primitive::erf, -4, 4, 1, false},
+    {Primitive::erfc, -4, 9, 6, false},
     {Primitive::floor, -9, 9},
     {Primitive::ceil, -9, 9},
     {Primitive::round, -9, 9},
