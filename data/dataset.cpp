@@ -8,22 +8,44 @@
 
 #include "nixie/core/base/check_fields.h"
 
+#include "nixie/core/base/fields.h"
+
 namespace nixie {
 namespace {
+
+/// A dataset and what messages call it.
+struct Part {
+  const char* name;
+  const Dataset* dataset;
+};
+
+/// Throws Fault::data unless samples of both can come from one dataset.
+void check_alike(const Part& a, const Part& b) {
+  for (const auto& [name, dataset] : {a, b})
+    if (!dataset) fail(Fault::data, "there is no ", name, " (null); give a dataset for it");
+  const auto check_equal = [&](const std::string& what, const auto& in_a, const auto& in_b) {
+    if (in_a != in_b)
+      fail(Fault::data, what, " differ: ", in_a, " in the ", a.name, ", ", in_b, " in the ", b.name,
+           "; make them equal");
+  };
+  check_equal("the shapes of samples", a.dataset->sample_shape(), b.dataset->sample_shape());
+  check_equal("the targets", to_string(a.dataset->target()), to_string(b.dataset->target()));
+  const std::vector<std::string>&of_a = a.dataset->class_names(), &of_b = b.dataset->class_names();
+  check_equal("the numbers of classes", of_a.size(), of_b.size());
+  for (std::size_t i = 0; i < of_a.size(); ++i)
+    check_equal(fmt::format("the names of class {}", i), field_text(of_a[i]), field_text(of_b[i]));
+}
 
 // Forwards each sample to the dataset that has it.
 class Joined final : public Dataset {
  public:
   Joined(std::shared_ptr<const Dataset> first, std::shared_ptr<const Dataset> second)
       : first_(std::move(first)), second_(std::move(second)) {
-    check(first_->sample_shape() == second_->sample_shape(), "samples of ", first_->sample_shape(), " and of ",
-          second_->sample_shape(), " cannot be one dataset");
-    check(first_->target() == second_->target() && first_->class_names() == second_->class_names(),
-          "targets that differ (", to_string(first_->target()), ", ", to_string(second_->target()),
-          ") cannot be one dataset's");
+    check_alike({"first dataset", first_.get()}, {"second dataset", second_.get()});
+    first_size_ = first_->size();
   }
 
-  std::int64_t size() const override { return first_->size() + second_->size(); }
+  std::int64_t size() const override { return first_size_ + second_->size(); }
   Shape sample_shape() const override { return first_->sample_shape(); }
   SampleTarget target() const override { return first_->target(); }
   const std::vector<std::string>& class_names() const override { return first_->class_names(); }
@@ -38,7 +60,7 @@ class Joined final : public Dataset {
   std::vector<std::int32_t> labels() const override {
     std::vector<std::int32_t> all = first_->labels();
     const std::vector<std::int32_t> more = second_->labels();
-    if (std::ssize(all) != first_->size() || std::ssize(more) != second_->size()) return {};
+    if (std::ssize(all) != first_size_ || std::ssize(more) != second_->size()) return {};
     all.insert(all.end(), more.begin(), more.end());
     return all;
   }
@@ -56,11 +78,12 @@ class Joined final : public Dataset {
 
  private:
   std::pair<const Dataset&, std::int64_t> place_of(std::int64_t index) const {
-    if (index < first_->size()) return {*first_, index};
-    return {*second_, index - first_->size()};
+    if (index < first_size_) return {*first_, index};
+    return {*second_, index - first_size_};
   }
 
   std::shared_ptr<const Dataset> first_, second_;
+  std::int64_t first_size_;
 };
 
 template <class T>
@@ -193,8 +216,13 @@ std::int32_t ByteDataset::load(std::int64_t index, const AugmentKey& key, std::s
 
 Shape image_shape(const Dataset& dataset) {
   const Shape sample = dataset.sample_shape();
-  check(sample.rank() == 3, "the dataset's samples are ", sample, ", expected [channels, height, width]");
+  check(sample.rank() == 3 && sample.size() > 0, "the dataset's samples are ", sample,
+        ", expected [channels, height, width], each at least 1");
   return sample;
+}
+
+void check_halves(const Splits& splits) {
+  check_alike({"training half", splits.train.get()}, {"test half", splits.test.get()});
 }
 
 std::shared_ptr<const Dataset> joined(std::shared_ptr<const Dataset> first, std::shared_ptr<const Dataset> second) {

@@ -45,7 +45,7 @@ class ByteDataset;
 class Dataset {
  public:
   virtual ~Dataset() = default;
-  /// Number of samples, at least 1.
+  /// Number of samples, at least 1. A Loader asks once, when it is made.
   virtual std::int64_t size() const = 0;
   /// [C, H, W] of every sample, after cropping.
   virtual Shape sample_shape() const = 0;
@@ -83,6 +83,7 @@ class TargetReader {
   /// Throws a usage Error where targets are neither classes with names nor numbers. `numbers`: those that the loss
   /// takes.
   explicit TargetReader(const Dataset& dataset, const Range& numbers = {});
+  const SampleTarget& target() const { return target_; }
   /// Writes the sample's target: `label`, which `load` returned for this key, if it is a class. Throws Fault::data,
   /// naming the sample and the element, unless integers are classes or labels_without_class, and numbers finite and in
   /// that range.
@@ -112,16 +113,19 @@ class ByteDataset : public Dataset {
   Normalization normalization_;
 };
 
-/// A dataset's sample_shape(). Throws a usage Error unless that is [C, H, W].
+/// A dataset's sample_shape(). Throws a usage Error unless that is [C, H, W], each at least 1.
 Shape image_shape(const Dataset& dataset);
 
-/// The training and the test half of a dataset, of equal sample shape and classes.
+/// The training and the test half of a dataset, of equal sample shape, target and classes.
 struct Splits {
   std::shared_ptr<const Dataset> train, test;
   std::vector<std::string> notes = {};  ///< lines about skipped files
 };
+/// Throws Fault::data where a half is missing or the two differ; names what does.
+void check_halves(const Splits& splits);
 
-/// The samples of `first`, then those of `second`, normalised; both have the same sample shape, target and classes.
+/// The samples of `first`, then those of `second`, normalised. Throws Fault::data unless both have the same sample
+/// shape, target and classes.
 std::shared_ptr<const Dataset> joined(std::shared_ptr<const Dataset> first, std::shared_ptr<const Dataset> second);
 
 /// The size of a dataset after its field `limit`: its first n samples, 0 = all.

@@ -2,6 +2,7 @@
 #include "nixie/data/loader.h"
 
 #include <algorithm>
+#include <cmath>
 #include <exception>
 #include <new>
 #include <numeric>
@@ -12,23 +13,34 @@
 
 namespace nixie {
 
+std::string Batch::non_finite_pixel() const {
+  if (images.dtype() != Dtype::f32) return {};
+  const auto values = images.data<float>();
+  const auto found = std::ranges::find_if(values, [](float value) { return !std::isfinite(value); });
+  if (found == values.end()) return {};
+  const auto at = static_cast<std::size_t>(found - values.begin()), stride = values.size() / indices.size();
+  const std::vector<std::int64_t> sizes(images.shape().begin() + 1, images.shape().end());
+  return fmt::format("sample {} has {} at {}", indices[at / stride], *found, place_text(sizes, at % stride));
+}
+
 Loader::Loader(std::shared_ptr<const Dataset> dataset, const LoaderOptions& options, std::uint64_t seed, bool training)
     : dataset_(std::move(dataset)), batch_(options.batch), seed_(seed), training_(training) {
   check(batch_ > 0, "loader: batch is ", batch_, ", expected at least 1");
   check_fields(options);
   check(dataset_ != nullptr, "loader: there is no dataset");
-  image_shape(*dataset_);
+  sample_ = image_shape(*dataset_);
   read_target_.emplace(*dataset_, options.targets);
-  const std::int64_t size = dataset_->size();
-  if (size > Shape::kMostElements) fail(Fault::data, "the dataset has ", size, " samples, expected at most 2^48");
-  batches_ = training ? size / batch_ : (size + batch_ - 1) / batch_;
-  if (size <= 0) fail(Fault::data, "the dataset has ", size, " samples, expected at least 1");
-  if (batches_ <= 0)
-    fail(Fault::data, "the dataset has ", size, " samples, too few for a batch of ", batch_, "; set a smaller batch");
+  bytes_ = dataset_->bytes();
+  size_ = dataset_->size();
+  if (size_ < 1) fail(Fault::data, "the dataset is empty: it has ", size_, " samples, expected at least 1");
+  if (size_ > Shape::kMostElements) fail(Fault::data, "the dataset has ", size_, " samples, expected at most 2^48");
+  batches_ = training ? size_ / batch_ : (size_ + batch_ - 1) / batch_;
+  if (batches_ == 0)
+    fail(Fault::data, "the dataset has ", size_, " samples, too few for a batch of ", batch_, "; set a smaller batch");
   const int threads = options.threads > 0 ? options.threads : std::max(1u, std::thread::hardware_concurrency());
   // Small enough that all threads share a batch, large enough that the lock is rarely taken.
   chunk_ = std::clamp<std::int64_t>(batch_ / 4 / threads, 1, 32);
-  if (training) order_.resize(static_cast<std::size_t>(size));
+  if (training) order_.resize(static_cast<std::size_t>(size_));
   slots_.resize(static_cast<std::size_t>(options.prefetch) + 1);
   start_threads(workers_, "loader", threads, [this](const std::stop_token& stop) { work(stop); });
 }
@@ -44,16 +56,15 @@ LoaderPosition Loader::position() const {
 }
 
 void Loader::allocate() try {
-  const Shape sample = dataset_->sample_shape();
-  const SampleTarget target = dataset_->target();
+  const SampleTarget& target = read_target_->target();
   std::vector<std::int64_t> sizes = {batch_};
   sizes.insert(sizes.end(), target.shape.begin(), target.shape.end());
   for (Slot& slot : slots_) {
-    slot.batch.images = Array(dataset_->bytes() ? Dtype::u8 : Dtype::f32, {batch_, sample[0], sample[1], sample[2]});
-    slot.batch.normalization = dataset_->bytes() ? &dataset_->bytes()->normalization() : nullptr;
+    slot.batch.images = Array(bytes_ ? Dtype::u8 : Dtype::f32, {batch_, sample_[0], sample_[1], sample_[2]});
+    slot.batch.normalization = bytes_ ? &bytes_->normalization() : nullptr;
     slot.batch.labels = Array(target.dtype, Shape(sizes));
     slot.batch.weights = Array(Dtype::f32, {batch_});
-    slot.indices.resize(static_cast<std::size_t>(batch_));
+    slot.batch.indices.resize(static_cast<std::size_t>(batch_));
   }
 } catch (const Error& error) {
   throw Error(error.fault(), "the loader's batches: " + std::string(error.what()));
@@ -71,7 +82,7 @@ void Loader::start(LoaderPosition position) {
   if (ticket == given_ && running_ && !has_failed) return;
   running_ = false;
   decoded_.wait(lock, [this] { return in_flight_ == 0; });
-  if (slots_.front().indices.empty()) allocate();
+  if (slots_.front().batch.indices.empty()) allocate();
   given_ = claimed_ = ticket;
   claimed_to_ = 0;
   running_ = true;
@@ -125,29 +136,29 @@ void Loader::work(const std::stop_token& stop) {
 
 void Loader::open_slot() {
   Slot& slot = slot_of(claimed_);
-  const std::int64_t size = dataset_->size(), begin = claimed_ % batches_ * batch_;
+  const std::int64_t begin = claimed_ % batches_ * batch_;
   slot.epoch = claimed_ / batches_;
   slot.pending = batch_;
   slot.error = nullptr;
-  slot.batch.count = std::min(batch_, size - begin);
+  slot.batch.count = std::min(batch_, size_ - begin);
   if (training_) make_order(slot.epoch);
   const auto weights = slot.batch.weights.data<float>();
-  for (std::size_t i = 0; i < slot.indices.size(); ++i) {
+  for (std::size_t i = 0; i < slot.batch.indices.size(); ++i) {
     const auto at = static_cast<std::size_t>(begin) + i;
-    slot.indices[i] = training_ ? order_[at] : static_cast<std::int64_t>(at) % size;
+    slot.batch.indices[i] = training_ ? order_[at] : static_cast<std::int64_t>(at) % size_;
     weights[i] = static_cast<std::int64_t>(i) < slot.batch.count ? 1.0f : 0.0f;
   }
 }
 
 void Loader::decode(Slot& slot, std::int64_t first, std::int64_t last) {
   const AugmentKey key{seed_, slot.epoch, training_};
+  const std::vector<std::int64_t>& indices = slot.batch.indices;
   const auto target_bytes = static_cast<std::size_t>(slot.batch.labels.size_bytes() / batch_);
   const auto stride = static_cast<std::size_t>(slot.batch.images.size() / batch_);
   const auto load = [&](std::size_t i) {
     const auto part = [&](auto images) { return images.subspan(i * stride, stride); };
-    return dataset_->bytes()
-               ? dataset_->bytes()->load_bytes(slot.indices[i], key, part(slot.batch.images.data<std::uint8_t>()))
-               : dataset_->load(slot.indices[i], key, part(slot.batch.images.data<float>()));
+    return bytes_ ? bytes_->load_bytes(indices[i], key, part(slot.batch.images.data<std::uint8_t>()))
+                  : dataset_->load(indices[i], key, part(slot.batch.images.data<float>()));
   };
   const auto keep = [&](std::size_t i, std::exception_ptr error) {
     const std::lock_guard lock(mutex_);
@@ -156,10 +167,10 @@ void Loader::decode(Slot& slot, std::int64_t first, std::int64_t last) {
     slot.error_at = static_cast<std::int64_t>(i);
   };
   for (auto i = static_cast<std::size_t>(first); i < static_cast<std::size_t>(last); ++i) try {
-      (*read_target_)(slot.indices[i], key, load(i), {slot.batch.labels.bytes() + i * target_bytes, target_bytes});
+      (*read_target_)(indices[i], key, load(i), {slot.batch.labels.bytes() + i * target_bytes, target_bytes});
     } catch (const std::bad_alloc&) {
       return keep(i, std::make_exception_ptr(
-                         Error(Fault::memory, line_of("out of memory while sample ", slot.indices[i], " is loaded"))));
+                         Error(Fault::memory, line_of("out of memory while sample ", indices[i], " is loaded"))));
     } catch (...) {
       return keep(i, std::current_exception());
     }

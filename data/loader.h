@@ -33,11 +33,14 @@ struct Batch {
   Array images;                                  ///< [N, C, H, W], u8 if the dataset's samples are bytes, else f32
   Array labels;                                  ///< i32 [N] classes, or [N, ...] of Dataset::target
   Array weights;                                 ///< f32 [N]: 1, or 0 for padding
+  std::vector<std::int64_t> indices;             ///< which samples of the dataset these are, padding included
   std::int64_t count = 0;                        ///< samples without padding; they come first
   const Normalization* normalization = nullptr;  ///< the dataset's, for bytes
 
   /// A model's input, f32: the images, or their normalised bytes.
   Tensor pixels() const { return normalization ? (*normalization)(images) : Tensor(images); }
+  /// `sample 11 has nan at [0, 3, 5]`: the first pixel that is not finite; "" where all are.
+  std::string non_finite_pixel() const;
   /// The inputs of a Step: `train(*batch)`. `images` are the pixels; bytes go to the device as bytes and are normalised
   /// inside the step.
   operator std::map<std::string, Tensor>() const {
@@ -57,7 +60,8 @@ struct LoaderPosition {
 /// thread.
 class Loader {
  public:
-  /// Throws Fault::data if a training set is smaller than one batch.
+  /// Throws Fault::data if the dataset is empty, or a training set smaller than one batch. Size, shape, target and
+  /// kind of the samples are asked for here and never again: later calls of the dataset read samples.
   Loader(std::shared_ptr<const Dataset> dataset, const LoaderOptions& options, std::uint64_t seed, bool training);
   ~Loader();
   Loader(const Loader&) = delete;
@@ -79,8 +83,7 @@ class Loader {
   struct Slot {
     Batch batch;
     std::int64_t epoch = 0;
-    std::vector<std::int64_t> indices;  // the samples, padding included
-    std::int64_t pending = 0;           // not yet decoded
+    std::int64_t pending = 0;  // not yet decoded
     std::int64_t error_at = 0;
     std::exception_ptr error;
   };
@@ -95,6 +98,9 @@ class Loader {
 
   std::shared_ptr<const Dataset> dataset_;
   std::optional<TargetReader> read_target_;
+  const ByteDataset* bytes_ = nullptr;  // the dataset, if its samples are bytes
+  Shape sample_;
+  std::int64_t size_ = 0;
   std::int64_t batch_, batches_, chunk_;
   std::uint64_t seed_;
   bool training_;

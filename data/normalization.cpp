@@ -1,6 +1,8 @@
 // Normalization: a scale and a shift for each channel.
 #include "nixie/data/normalization.h"
 
+#include <cmath>
+
 #include "nixie/core/base/array.h"
 #include "nixie/core/ops/ops.h"
 
@@ -14,11 +16,15 @@ Normalization::Normalization(std::int64_t channels, const std::vector<float>& me
           " numbers, expected one for each of ", channels, " channels");
   for (std::size_t c = 0; c < count; ++c) {
     const double from = mean.empty() ? 0 : mean[c], unit = deviation.empty() ? 1 : deviation[c];
-    check(unit > 0, "normalization: the deviation of channel ", c, " is ", unit, ", expected a positive number");
+    check(unit > 0 && std::isfinite(unit), "normalization: the deviation of channel ", c, " is ", unit,
+          ", expected a positive number");
+    check(std::isfinite(from), "normalization: the mean of channel ", c, " is ", from, ", expected a number");
     mean_.push_back(from);
     deviation_.push_back(unit);
     scale_.push_back(static_cast<float>(1 / (255 * unit)));
     shift_.push_back(static_cast<float>(-from / unit));
+    check(std::isfinite(scale_[c]) && std::isfinite(shift_[c]), "normalization: the deviation of channel ", c, " is ",
+          unit, ", too small for f32 with the mean ", from, "; give the deviation of pixels in [0, 1]");
   }
   scale_tensor_ = Array::from(scale_, {channels});
   shift_tensor_ = Array::from(shift_, {channels});

@@ -164,7 +164,6 @@ bool run(const Command& command, const TrainConfig& config, fs::path folder) {
   trainer.trace_steps();
   if (!command.resume) folder = new_folder(command);
   trainer.use_folder(folder);
-  if (!command.resume) check_holds_no_run(folder);  // again, now that nobody else can write there
   trainer.say(fmt::format("the run is in {}; open report.html there after its first evaluation", folder));
   const std::vector<std::string> changes = named_keys(command.assignments);
   if (command.resume && command.checkpoint.empty())

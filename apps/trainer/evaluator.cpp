@@ -125,7 +125,9 @@ std::optional<Evaluation> Evaluator::run(const std::function<bool()>& stop) {
   double counted = 0;  // samples, or positions of them
   for (std::int64_t done = 0; const Batch* batch = loader_.next();) {
     const Outputs outputs = step_({{"images", batch->images}, {"labels", batch->labels}, {"weights", batch->weights}});
-    result.loss += outputs.at("loss").item();
+    const double loss = outputs.at("loss").item();
+    if (!std::isfinite(loss) && result.non_finite_pixel.empty()) result.non_finite_pixel = batch->non_finite_pixel();
+    result.loss += loss;
     counted += outputs.at("counted").item();
     if (objective_.names_classes())
       add_predictions(*batch, outputs, result.predictions);

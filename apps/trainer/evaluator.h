@@ -29,7 +29,8 @@ struct Evaluation {
   std::vector<std::pair<std::string, double>> metrics = {};  ///< the further ones by name
   /// Of every sample, in the dataset's order; none where a sample has no single class.
   std::vector<Prediction> predictions = {};
-  std::vector<Example> worst = {};  ///< of the other samples those with the largest errors, largest first
+  std::vector<Example> worst = {};    ///< of the other samples those with the largest errors, largest first
+  std::string non_finite_pixel = {};  ///< where the loss is not finite: the first pixel of the data that is so; or ""
 };
 
 /// Outputs [N, K] as people read them: probabilities where the loss makes them so, else the outputs themselves.

@@ -50,7 +50,7 @@ void Trainer::start_again() {
   if (!config_.init_from.empty()) initialize();
 }
 
-std::string Trainer::first_non_finite(std::int64_t step) try {
+Trainer::NonFinite Trainer::first_non_finite(std::int64_t step) try {
   const auto begin = std::chrono::steady_clock::now();
   go_back(std::min(step, past_ < kNever ? past_ + 1 : past_));
   start_loader();
@@ -59,10 +59,13 @@ std::string Trainer::first_non_finite(std::int64_t step) try {
     train_once([](const char*) {});
   }
   const std::string array = non_finite_array(take_snapshot(config_, model_, optimizer_, state_, data_));
-  if (!array.empty()) return fmt::format("{} after step {}", array, state_.step);
+  if (!array.empty()) return {fmt::format("{} after step {}", array, state_.step)};
   for (std::int64_t part = 0; part < config_.accumulate; ++part) {
-    const std::string found = train_step_.first_non_finite(next_batch(), state_.step, part);
-    if (!found.empty()) return found;
+    const Batch& batch = next_batch();
+    if (const std::string pixel = batch.non_finite_pixel(); !pixel.empty())
+      return {"the images of the batch: " + pixel, true};
+    const std::string found = train_step_.first_non_finite(batch, state_.step, part);
+    if (!found.empty()) return {found};
   }
   return {};
 } catch (const Error&) {  // what is sought is worth less than the message it stands in
@@ -76,15 +79,22 @@ void Trainer::fail_non_finite(const std::string& what, std::int64_t step) {
   const std::string array = non_finite_array(now),
                     saved = saved_.empty() ? "no checkpoint was saved" : "the last good checkpoint " + saved_;
   const std::int64_t logged = state_.logged;
-  const std::string first = what == kLoss ? first_non_finite(step) : "";
+  NonFinite found;
+  if (what == kLoss) found = first_non_finite(step);
+  if (what == kTestLoss && !evaluation_->non_finite_pixel.empty())
+    found = {"the images of the test half: " + evaluation_->non_finite_pixel, true};
+  const std::string& first = found.where;
   std::string where;
   if (!first.empty() && first != what)
     where = "; the first to be so is " + first;
   else if (first.empty() && !array.empty() && array != what)
     where = ", nor is " + array;
   const bool is_scaled = optimizer_.options().loss_scale.scale > 1;
+  const std::string remedy = found.is_data ? "mend the dataset, or take that sample out"
+                                           : fmt::format("try {}a smaller rate, a warm-up or clip_norm",
+                                                         is_scaled ? "a smaller loss_scale, " : "");
   fail(Fault::non_finite, what, " is not finite at step ", step, where, " (the last good log row is of step ", logged,
-       ", ", saved, "); try ", is_scaled ? "a smaller loss_scale, " : "", "a smaller rate, a warm-up or clip_norm");
+       ", ", saved, "); ", remedy);
 }
 
 void Trainer::roll_back(const Error& error) {

@@ -5,11 +5,9 @@
 #include <cmath>
 
 #include "nixie/apps/trainer/machine.h"
-#include "nixie/apps/trainer/record/run_folder.h"
 #include "nixie/apps/trainer/report/gradient_probe.h"
 #include "nixie/apps/trainer/watchdog.h"
 #include "nixie/core/passes/precision.h"
-#include "nixie/models/io/weights.h"
 
 namespace nixie {
 namespace {
@@ -24,14 +22,16 @@ Shape input_shape(const Dataset& dataset, std::int64_t batch) {
 }
 
 std::int64_t steps_of(const TrainConfig& config, const Loader& loader) {
-  const std::int64_t steps = loader.batches() / config.accumulate;
-  if (steps == 0) {
-    const Place place = config.places.of("", loader.batches() == 0 ? "data" : "accumulate");
-    fail(Fault::data, place.source ? to_string(place) + ": " : "", "an epoch has ", loader.batches(), " batches of ",
-         config.data.batch(), ", a step takes ", config.accumulate,
-         " (accumulate); take smaller batches, or fewer in a step");
-  }
-  return steps;
+  return at_key(
+      config.places, "accumulate",
+      [&] {
+        const std::int64_t steps = loader.batches() / config.accumulate;
+        if (steps == 0)
+          fail(Fault::data, "an epoch has ", loader.batches(), " batches of ", config.data.batch(), ", a step takes ",
+               config.accumulate, " (accumulate); take smaller batches, or fewer in a step");
+        return steps;
+      },
+      Fault::data);
 }
 
 /// Whether output and targets go together; said here, since the loss only sees them when the run begins.
@@ -104,7 +104,9 @@ Trainer::Trainer(const TrainConfig& config, const TrainerOptions& options)
       backend_(options.backend ? options.backend : open_backend(config.backend, config.threads)),
       data_(config.data.open()),
       loader_options_(loader_options(config)),
-      loader_(data_.train, loader_options_, config.seed, true),
+      loader_(at_key(
+          config.places, "data." + config.data.kind() + ".batch",
+          [&] { return Loader(data_.train, loader_options_, config.seed, true); }, Fault::data)),
       steps_per_epoch_(steps_of(config, loader_)),
       model_(built_model(config, input_shape(*data_.train, config.data.batch()))),
       total_steps_(at_key(config.places, config.steps > 0 ? "steps" : "epochs",
@@ -141,15 +143,6 @@ Trainer::Trainer(const TrainConfig& config, const TrainerOptions& options)
 
 Trainer::~Trainer() = default;
 
-void Trainer::initialize() {
-  const WeightReport report = set_weights(model_.parameters(), first_weights(config_.init_from), config_.init_from);
-  if (report.taken.empty())
-    fail(Fault::checkpoint, config_.init_from, ": no array has the name and shape of one of the model's; it has ",
-         report.unused.empty() ? "none" : report.unused[0], ", the model ", model_.parameters().all()[0].name());
-  if (averages_) averages_->restart();
-  progress_.line("init_from " + config_.init_from + ": " + to_string(report));
-}
-
 std::string Trainer::summary() const {
   const Parameters& parameters = model_.parameters();
   std::string notes;
@@ -171,6 +164,9 @@ void Trainer::trace_steps() {
 }
 
 bool Trainer::train(const std::function<bool()>& stop, const std::function<bool()>& save_now) try {
+  check_idle("train");
+  if (writes() && !record_ && !is_resumed_) check_holds_no_run(options_.run);
+  const Mark mark(is_training_);
   is_stopped_ = false;
   trace_steps();
   take_memory();
@@ -363,7 +359,7 @@ bool Trainer::evaluate_and_save(const std::function<bool()>& stop) {
     return false;
   }
   const Evaluation& result = *evaluation_;
-  if (!std::isfinite(result.loss)) fail_non_finite("the test loss", state_.step);
+  if (!std::isfinite(result.loss)) fail_non_finite(kTestLoss, state_.step);
   const std::int64_t epoch = (state_.step - 1) / steps_per_epoch_ + 1;
   std::string line = config_.evaluate_every > 0 ? fmt::format("step {} {}", state_.step, to_string(result))
                                                 : fmt::format("epoch {} {}", epoch, to_string(result));

@@ -71,7 +71,8 @@ class Trainer {
   /// Trains to the end, or until `stop` is true after a step or inside an evaluation: the state is then saved, and the
   /// result is false. Where `save` is true after a step, the state is saved and training goes on. Saving takes a copy
   /// of the state and writes it while training goes on; it is written when this returns. Throws Fault::non_finite where
-  /// the loss or a value to save is no number, Fault::storage where the run folder cannot be written.
+  /// the loss or a value to save is no number, Fault::storage where the run folder cannot be written, a usage Error
+  /// where it holds a run that was not resumed.
   bool train(const std::function<bool()>& stop = {}, const std::function<bool()>& save = {});
 
   /// Over the whole test half.
@@ -100,7 +101,7 @@ class Trainer {
   double seconds_waited() const { return progress_.seconds_waited(); }
 
  private:
-  static constexpr const char* kLoss = "the loss";
+  static constexpr const char *kLoss = "the loss", *kTestLoss = "the test loss";
   static constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 
   /// A state that could not be saved.
@@ -110,7 +111,27 @@ class Trainer {
     std::int64_t past = kNever;  // past_ as it was before
   };
 
+  /// Sets a flag for as long as it lives.
+  class Mark {
+   public:
+    explicit Mark(bool& flag) : flag_(flag) { flag_ = true; }
+    ~Mark() { flag_ = false; }
+    Mark(const Mark&) = delete;
+    Mark& operator=(const Mark&) = delete;
+
+   private:
+    bool& flag_;
+  };
+
+  /// What was found where values first are not finite; the data hold them, or training makes them.
+  struct NonFinite {
+    std::string where;
+    bool is_data = false;
+  };
+
   void initialize();
+  /// Throws a usage Error while `train` runs, which `call` would pull the state away from.
+  void check_idle(const char* call) const;
   RunLength run_length() const {
     return {.steps_per_epoch = static_cast<double>(steps_per_epoch_),
             .epochs = static_cast<double>(total_steps_) / static_cast<double>(steps_per_epoch_)};
@@ -157,7 +178,7 @@ class Trainer {
   std::vector<std::filesystem::path> checkpoints() const;
   /// Repeats the steps up to `step` and looks into that one: where values first are not finite; "" where that is not
   /// found within a minute.
-  std::string first_non_finite(std::int64_t step);
+  NonFinite first_non_finite(std::int64_t step);
   [[noreturn]] void fail_non_finite(const std::string& what, std::int64_t step);
   /// Goes back with a smaller rate where the configuration says so; else throws the error.
   void roll_back(const Error& error);
@@ -194,7 +215,7 @@ class Trainer {
   std::mutex saved_mutex_;          // of the next two
   std::string saved_;               // the last checkpoint written or read, for messages
   std::optional<Unsaved> unsaved_;  // by the last save
-  bool is_stopped_ = false;
+  bool is_stopped_ = false, is_training_ = false, is_resumed_ = false;
   std::vector<std::filesystem::path> good_;  // where there may be one to go back to, the newest first
   std::vector<std::string> changes_;         // parts of the configuration that may differ from the checkpoint's
   std::int64_t roll_backs_ = 0;

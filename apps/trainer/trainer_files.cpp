@@ -1,5 +1,5 @@
-// What a Trainer reads from its run folder and leaves there besides its log: checkpoints, written in the background,
-// and the report.
+// The files of a Trainer besides its log: first weights, checkpoints, which are written in the background, and the
+// report.
 #include <algorithm>
 
 #include "nixie/apps/trainer/profile/profile.h"
@@ -8,6 +8,7 @@
 #include "nixie/apps/trainer/report/report.h"
 #include "nixie/apps/trainer/trainer.h"
 #include "nixie/models/io/durable_file.h"
+#include "nixie/models/io/weights.h"
 
 namespace nixie {
 namespace {
@@ -23,7 +24,17 @@ void check_resumes(const TrainConfig& config, const std::vector<std::string>& ch
 
 }  // namespace
 
+void Trainer::initialize() {
+  const WeightReport report = set_weights(model_.parameters(), first_weights(config_.init_from), config_.init_from);
+  if (report.taken.empty())
+    fail(Fault::checkpoint, config_.init_from, ": no array has the name and shape of one of the model's; it has ",
+         report.unused.empty() ? "none" : report.unused[0], ", the model ", model_.parameters().all()[0].name());
+  if (averages_) averages_->restart();
+  progress_.line("init_from " + config_.init_from + ": " + to_string(report));
+}
+
 void Trainer::use_folder(const std::filesystem::path& run) {
+  saver_.wait();  // it may still write to the folder before
   lock_.emplace(run);
   check_run_files(run);
   options_.run = run;
@@ -35,10 +46,17 @@ SnapshotTarget Trainer::target(const std::vector<std::string>& changes) {
           }};
 }
 
+void Trainer::check_idle(const char* call) const {
+  check(!is_training_, "trainer: ", call,
+        "() is called while the same Trainer trains, as from a callback; call it after ", "train() has returned");
+}
+
 void Trainer::resume(const std::filesystem::path& file, const std::vector<std::string>& changes) {
+  check_idle("resume");
   check_resumes(config_, changes);
   const SnapshotTarget mine = target(changes);
   restore(load_snapshot(file, mine), mine);
+  is_resumed_ = true;
   roll_backs_ = state_.roll_backs;
   changes_ = changes;
   progress_.line(fmt::format("resumed after step {}", state_.step));
@@ -47,15 +65,18 @@ void Trainer::resume(const std::filesystem::path& file, const std::vector<std::s
 }
 
 void Trainer::resume_last(const std::vector<std::string>& changes) {
+  check_idle("resume_last");
   const SnapshotTarget mine = target(changes);
   const std::vector<std::filesystem::path> files = checkpoints();
   const auto checkpoint = load_first(files, mine);
   if (!checkpoint) {
+    is_resumed_ = true;
     if (!config_.init_from.empty() && !options_.reads_init_from) initialize();
     return progress_.line("the run's folder holds no checkpoint; the run begins again");
   }
   check_resumes(config_, changes);
   restore(*checkpoint, mine);
+  is_resumed_ = true;
   roll_backs_ = state_.roll_backs;
   changes_ = changes;
   progress_.line(fmt::format("resumed after step {}", state_.step));
@@ -79,6 +100,7 @@ void Trainer::restore(const Checkpoint& checkpoint, const SnapshotTarget& target
 
 void Trainer::open_record() {
   if (!writes()) return progress_.log().close();
+  saver_.wait();  // where an error ended `train`, it may still use the record
   progress_.log().open(path("log.txt"));
   remove_stale_temporaries(options_.run);  // of a process that was killed while it saved
   record_.emplace(options_.run, metric_names(config_.metrics), state_.step,

@@ -23,24 +23,26 @@ class Places {
   std::map<std::string, Place> keys_, layers_;  // by path
 };
 
-/// What `work` gives. An error of it about the configuration gets the place, if there is one.
+/// What `work` gives. An error of it about the configuration, which has the fault `about`, gets the place, if there is
+/// one.
 template <class Work>
-auto at_place(const Place& place, Work&& work) {
+auto at_place(const Place& place, Work&& work, Fault about = Fault::usage) {
   try {
     return work();
   } catch (const Error& error) {
-    if (error.fault() != Fault::usage || !place.source) throw;
+    if (error.fault() != about || !place.source) throw;
     throw Error(error.fault(), to_string(place) + ": " + error.what());
   }
 }
 
 /// The same with the place of what the message is about, a part of `key`'s value unless it says otherwise.
 template <class Work>
-auto at_key(const Places& places, const std::string& key, Work&& work) {
+auto at_key(const Places& places, const std::string& key, Work&& work, Fault about = Fault::usage) {
   try {
     return work();
   } catch (const Error& error) {
-    return at_place(places.of(error.what(), key), [&]() -> decltype(work()) { throw; });
+    return at_place(
+        places.of(error.what(), key), [&]() -> decltype(work()) { throw; }, about);
   }
 }
 

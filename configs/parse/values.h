@@ -37,8 +37,12 @@ class AnyDataset {
   /// `mnist: {path: "mnist", ...}`
   std::string text() const { return kind_ + ": " + text_; }
   std::int64_t batch() const { return batch_; }
-  /// Throws Fault::data if there is nothing to read.
-  Splits open() const { return at_place(place_, open_); }
+  /// Throws Fault::data if there is nothing to read, or the halves do not go together.
+  Splits open() const {
+    Splits halves = at_place(place_, open_);
+    check_halves(halves);
+    return halves;
+  }
 
  private:
   std::string kind_, text_;

@@ -2,6 +2,7 @@
 #include "nixie/core/files/hdf5_reader.h"
 
 #include <hdf5.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <functional>
@@ -69,16 +70,27 @@ std::string without_padding(const char* text, std::size_t bytes) {
 Reader::Reader(std::filesystem::path path, Fault fault, std::string remedy)
     : path_(std::move(path)), fault_(fault), remedy_(std::move(remedy)) {
   open_to_read(path_, fault_, remedy_);
-  std::error_code error;
-  const std::uintmax_t bytes = std::filesystem::file_size(path_, error);
-  if (error) nixie::fail_reading(path_, error.value(), fault_, remedy_);
-  file_bytes_ = static_cast<std::int64_t>(bytes);
-  room_ = kFreeBytes + kMaxExpansion * static_cast<double>(bytes);
   const Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
   H5Pset_fclose_degree(access, H5F_CLOSE_STRONG);
   H5Pset_file_locking(access, false, true);  // some file systems have no locks, and a published file does not change
   file_ = Handle(H5Fopen(path_.c_str(), H5F_ACC_RDONLY, access), H5Fclose);
   if (!file_) fail_reading("the file");
+  struct stat info {};  // of what is open: another file may have taken its name
+  if (::fstat(descriptor(), &info) != 0) fail_reading("the file");
+  file_bytes_ = info.st_size;
+  room_ = kFreeBytes + kMaxExpansion * static_cast<double>(file_bytes_);
+}
+
+int Reader::descriptor() const {
+  void* handle = nullptr;
+  return H5Fget_vfd_handle(file_, H5P_DEFAULT, &handle) < 0 ? -1 : *static_cast<const int*>(handle);
+}
+
+bool Reader::reads(int other) const {
+  struct stat mine {};
+  struct stat its {};
+  return ::fstat(descriptor(), &mine) == 0 && ::fstat(other, &its) == 0 && mine.st_dev == its.st_dev &&
+         mine.st_ino == its.st_ino;
 }
 
 void Reader::refuse(const std::string& object, const std::string& what) const {

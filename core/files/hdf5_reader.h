@@ -24,6 +24,8 @@ class Reader {
   explicit Reader(std::filesystem::path path, Fault fault = Fault::checkpoint,
                   std::string remedy = "use another or an older checkpoint");
 
+  /// Whether the file that it has open is that of a descriptor, whatever has its name by now.
+  bool reads(int descriptor) const;
   /// Whether there is an object at an absolute path; a refused link on the way throws.
   bool has(const std::string& path);
   /// Whether the object at an absolute path is a group, not an array.
@@ -68,6 +70,7 @@ class Reader {
   void read(const std::string& path, const Dataset& dataset, void* bytes);
   Value read_attribute(Id attribute, const std::string& where) const;
   [[noreturn]] void fail_reading(const std::string& object) const;
+  int descriptor() const;
 
   Quiet quiet_;
   std::filesystem::path path_;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 
 #include "nixie/core/base/fields.h"
 #include "nixie/core/files/hdf5_reader.h"
@@ -145,6 +146,22 @@ Checkpoint::Arrays read_arrays(Reader& file, const std::string& group, bool is_o
 }
 
 std::string text_of(const ArrayForm& form) { return fmt::format("{} {}", to_string(form.dtype), form.shape); }
+
+/// A file whose block was checked.
+struct Checked {
+  std::uint32_t format;
+  std::unique_ptr<Reader> reader;
+};
+
+/// Both see one file: where another took its name in between, that one is checked. HDF5 opens none by its descriptor.
+Checked open_checked(const std::filesystem::path& path, bool unchecked) {
+  for (;;) {
+    CheckpointFile file(path);
+    const std::uint32_t format = file.check_block(unchecked);
+    auto reader = std::make_unique<Reader>(path);
+    if (reader->reads(file.descriptor())) return {format, std::move(reader)};
+  }
+}
 
 /// Refuses names and forms other than those expected, before any array is read. `owner` is who expects them.
 void check_arrays(Reader& file, const std::string& file_name, const std::string& group, const ArrayForms& expected,
@@ -328,8 +345,8 @@ void save_checkpoint(const Checkpoint& checkpoint, const std::filesystem::path& 
 }
 
 Checkpoint load_checkpoint(const std::filesystem::path& path, const LoadOptions& options) {
-  const std::uint32_t format = check_block(path, options.unchecked);
-  Reader file(path);
+  auto [format, reader] = open_checked(path, options.unchecked);
+  Reader& file = *reader;
   check_known(file, "/", "object", file.names("/"), kObjects);
   Checkpoint c;
   const bool is_ours = read_root(file, c, options, format);
@@ -350,6 +367,6 @@ Checkpoint load_checkpoint(const std::filesystem::path& path, const LoadOptions&
   return c;
 }
 
-void verify_checkpoint(const std::filesystem::path& path) { check_block(path, false); }
+void verify_checkpoint(const std::filesystem::path& path) { CheckpointFile(path).check_block(false); }
 
 }  // namespace nixie

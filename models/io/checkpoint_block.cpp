@@ -11,6 +11,7 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <system_error>
 #include <vector>
@@ -36,66 +37,19 @@ struct Block {
 };
 static_assert(sizeof(Block) == kBlockBytes);
 
-/// Reads a file from its start.
-class Source {
- public:
-  explicit Source(const std::filesystem::path& path)
-      : Source(path, uninterrupted([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); })) {
-    struct stat info {};
-    const bool is_open = file_ >= 0 && ::fstat(file_, &info) == 0;
-    if (!is_open) fail_reading("cannot be opened", errno);
-    if (!S_ISREG(info.st_mode)) refuse("is no file", "give the path of a checkpoint");
-    bytes_ = info.st_size;
-  }
-  ~Source() {
-    if (file_ >= 0) ::close(file_);
-  }
-  Source(const Source&) = delete;
-  Source& operator=(const Source&) = delete;
-
-  std::int64_t bytes() const { return bytes_; }
-  /// Fills as much of the buffer as the file holds.
-  std::size_t read(void* buffer, std::size_t bytes) {
-    std::size_t done = 0;
-    while (done < bytes) {
-      const ssize_t count =
-          uninterrupted([&] { return ::read(file_, static_cast<char*>(buffer) + done, bytes - done); });
-      if (count < 0) fail_reading("cannot be read", errno);
-      if (count == 0) break;
-      done += static_cast<std::size_t>(count);
-    }
-    return done;
-  }
-  /// What the system refuses may be a good file, in whose place no other is taken: no fault of the checkpoint.
-  [[noreturn]] void fail_reading(const char* what, int error) const {
-    const std::string why = std::string(what) + ": " + std::generic_category().message(error);
-    if (fault_of_reading(error, Fault::checkpoint) == Fault::checkpoint) refuse(why, "give the path of a checkpoint");
-    fail(Fault::storage, path_.string(), " ", why, "; check the disk and the permissions, or name another checkpoint");
-  }
-  [[noreturn]] void refuse(const std::string& what, const char* remedy = "use another or an older checkpoint") const {
-    fail(Fault::checkpoint, path_.string(), " ", what, "; ", remedy);
-  }
-
- private:
-  Source(const std::filesystem::path& path, int file) : path_(path), file_(file) {}  // owns it from here on
-
-  const std::filesystem::path& path_;
-  int file_;
-  std::int64_t bytes_ = 0;
-};
-
 XXH128_canonical_t canonical(XXH128_hash_t hash) {
   XXH128_canonical_t result;
   XXH128_canonicalFromHash(&result, hash);
   return result;
 }
 
-XXH128_canonical_t checksum_of_rest(Source& source) {
+/// Of what `read` gives from here on.
+XXH128_canonical_t checksum_of_rest(const std::function<std::size_t(void* buffer, std::size_t bytes)>& read) {
   const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(), XXH3_freeState);
   if (!state) fail(Fault::memory, "checkpoint: no memory for a checksum");
   XXH3_128bits_reset(state.get());
   std::vector<char> buffer(std::size_t{4} << 20);
-  while (const std::size_t count = source.read(buffer.data(), buffer.size()))
+  while (const std::size_t count = read(buffer.data(), buffer.size()))
     XXH3_128bits_update(state.get(), buffer.data(), count);
   return canonical(XXH3_128bits_digest(state.get()));
 }
@@ -113,27 +67,65 @@ void write_block(std::span<std::byte> file) {
   std::memcpy(file.data(), &block, sizeof block);
 }
 
-std::uint32_t check_block(const std::filesystem::path& path, bool unchecked) {
-  Source source(path);
+CheckpointFile::CheckpointFile(std::filesystem::path path)
+    : path_(std::move(path)),
+      file_(uninterrupted([&] { return ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); })) {
+  try {
+    struct stat info {};
+    const bool is_open = file_ >= 0 && ::fstat(file_, &info) == 0;
+    if (!is_open) fail_reading("cannot be opened", errno);
+    if (!S_ISREG(info.st_mode)) refuse("is no file", "give the path of a checkpoint");
+    bytes_ = info.st_size;
+  } catch (...) {
+    if (file_ >= 0) ::close(file_);
+    throw;
+  }
+}
+
+CheckpointFile::~CheckpointFile() { ::close(file_); }
+
+std::size_t CheckpointFile::read(void* buffer, std::size_t bytes) {
+  std::size_t done = 0;
+  while (done < bytes) {
+    const ssize_t count = uninterrupted([&] { return ::read(file_, static_cast<char*>(buffer) + done, bytes - done); });
+    if (count < 0) fail_reading("cannot be read", errno);
+    if (count == 0) break;
+    done += static_cast<std::size_t>(count);
+  }
+  return done;
+}
+
+// What the system refuses may be a good file, in whose place no other is taken: no fault of the checkpoint.
+void CheckpointFile::fail_reading(const char* what, int error) const {
+  const std::string why = std::string(what) + ": " + std::generic_category().message(error);
+  if (fault_of_reading(error, Fault::checkpoint) == Fault::checkpoint) refuse(why, "give the path of a checkpoint");
+  fail(Fault::storage, path_.string(), " ", why, "; check the disk and the permissions, or name another checkpoint");
+}
+
+void CheckpointFile::refuse(const std::string& what, const char* remedy) const {
+  fail(Fault::checkpoint, path_.string(), " ", what, "; ", remedy);
+}
+
+std::uint32_t CheckpointFile::check_block(bool unchecked) {
   Block block{};
-  const std::size_t got = source.read(&block, sizeof block);
+  const std::size_t got = read(&block, sizeof block);
   const bool has_block = got == sizeof block && block.magic == kMagic;
   if (has_block && block.min_reader > kCheckpointFormat)
-    source.refuse(fmt::format("has format {}, this program reads up to {}", block.format, kCheckpointFormat),
-                  "use a newer nixie");
+    refuse(fmt::format("has format {}, this program reads up to {}", block.format, kCheckpointFormat),
+           "use a newer nixie");
   if (unchecked) return has_block ? block.format : 0;
 
   if (!has_block)
-    source.refuse("is no nixie checkpoint (its first bytes are not NIXIECK1)", "give best.h5 or last.h5 of a run");
-  const std::int64_t payload = source.bytes() - kBlockBytes;
+    refuse("is no nixie checkpoint (its first bytes are not NIXIECK1)", "give best.h5 or last.h5 of a run");
+  const std::int64_t payload = bytes_ - kBlockBytes;
   if (block.payload_bytes != static_cast<std::uint64_t>(payload))
-    source.refuse(fmt::format("is {} bytes long, expected {}", source.bytes(), block.payload_bytes + kBlockBytes));
+    refuse(fmt::format("is {} bytes long, expected {}", bytes_, block.payload_bytes + kBlockBytes));
   const bool is_sound = block.format >= 1 && block.min_reader >= 1 && block.min_reader <= block.format &&
                         std::all_of(block.zeros.begin(), block.zeros.end(), [](char c) { return c == 0; });
-  if (!is_sound) source.refuse("has a damaged first block");
-  const XXH128_canonical_t checksum = checksum_of_rest(source);
-  if (std::memcmp(&checksum, &block.checksum, sizeof checksum) != 0)
-    source.refuse("is damaged: its checksum does not match");
+  if (!is_sound) refuse("has a damaged first block");
+  const XXH128_canonical_t checksum =
+      checksum_of_rest([&](void* buffer, std::size_t bytes) { return read(buffer, bytes); });
+  if (std::memcmp(&checksum, &block.checksum, sizeof checksum) != 0) refuse("is damaged: its checksum does not match");
   return block.format;
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <span>
+#include <string>
 
 namespace nixie {
 
@@ -15,9 +16,30 @@ inline constexpr std::uint32_t kCheckpointFormat = 1;
 /// Fills the block at the start of a finished file with the length and XXH3-128 of the rest.
 void write_block(std::span<std::byte> file);
 
-/// Throws Fault::checkpoint, naming the file and the remedy, unless the block and the rest are as they were written and
-/// the format is at most kCheckpointFormat. With `unchecked` it only refuses a newer format. Gives the file's format, 0
-/// where the block is none.
-std::uint32_t check_block(const std::filesystem::path& path, bool unchecked);
+/// A checkpoint's file, held open.
+class CheckpointFile {
+ public:
+  /// Throws Fault::checkpoint where there is no such file, Fault::storage where the system does not open it.
+  explicit CheckpointFile(std::filesystem::path path);
+  ~CheckpointFile();
+  CheckpointFile(const CheckpointFile&) = delete;
+  CheckpointFile& operator=(const CheckpointFile&) = delete;
+
+  /// Throws Fault::checkpoint, naming the file and the remedy, unless the block and the rest are as they were written
+  /// and the format is at most kCheckpointFormat. With `unchecked` it only refuses a newer format. Gives the file's
+  /// format, 0 where the block is none. Call it once.
+  std::uint32_t check_block(bool unchecked);
+  int descriptor() const { return file_; }
+
+ private:
+  /// Fills as much of the buffer as the file holds.
+  std::size_t read(void* buffer, std::size_t bytes);
+  [[noreturn]] void fail_reading(const char* what, int error) const;
+  [[noreturn]] void refuse(const std::string& what, const char* remedy = "use another or an older checkpoint") const;
+
+  std::filesystem::path path_;
+  int file_;
+  std::int64_t bytes_ = 0;
+};
 
 }  // namespace nixie

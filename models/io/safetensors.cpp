@@ -59,10 +59,11 @@ class Reader {
  public:
   explicit Reader(const std::filesystem::path& path)
       : path_(path), file_(open_to_read(path, Fault::checkpoint, "name another file")) {
-    std::error_code error;
-    const std::uintmax_t bytes = std::filesystem::file_size(path, error);
-    if (error) fail_reading(path, error.value(), Fault::checkpoint, "name another file");
-    bytes_ = bytes;
+    file_.seekg(0, std::ios::end);  // of the file that is open: another may have taken its name
+    const std::streamoff bytes = file_.tellg();
+    if (bytes < 0) fail_reading(path, errno, Fault::checkpoint, "name another file");
+    bytes_ = static_cast<std::uint64_t>(bytes);
+    file_.seekg(0);
   }
 
   Safetensors read() {

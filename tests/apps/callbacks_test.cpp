@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <functional>
 
 #include "nixie/tests/apps/support.h"
 
@@ -76,6 +77,33 @@ TEST(Callbacks, ErrorsEndTheRun) {
   };
   Trainer trainer(tiny(), {.callbacks = {std::make_shared<Refuses>()}});
   EXPECT_THAT(error_of(Fault::usage, [&] { trainer.train(); }), HasSubstr("no more than 1 step"));
+}
+
+// What it would pull away is still in use.
+TEST(Callbacks, CannotTrainOrResumeTheTrainerThatTrains) {
+  struct Calls : Callback {
+    std::function<void(Trainer&)> call;
+    void step_ends(Trainer& trainer, std::int64_t step) override {
+      if (step == 3) call(trainer);
+    }
+  };
+  const TempFolder other;
+  train_all(other.path(), tiny());
+  const std::pair<const char*, std::function<void(Trainer&)>> kCalls[] = {
+      {"train", [](Trainer& trainer) { trainer.train(); }},
+      {"resume", [&](Trainer& trainer) { trainer.resume(other / "last.h5"); }},
+      {"resume_last", [](Trainer& trainer) { trainer.resume(); }}};
+  for (const auto& [name, call] : kCalls) {
+    const TempFolder folder;
+    const auto calls = std::make_shared<Calls>();
+    calls->call = call;
+    Trainer trainer(tiny(), {.run = folder.path(), .callbacks = {calls}});
+    EXPECT_EQ(error_of([&] { trainer.train(); }),
+              fmt::format("trainer: {}() is called while the same Trainer trains, as from a callback; call it after "
+                          "train() has returned",
+                          name));
+    EXPECT_TRUE(trainer.train()) << "afterwards it goes on";
+  }
 }
 
 // Gradients g + noise of variance v per sample: |g|^2 + v / B is the mean squared norm over B samples.

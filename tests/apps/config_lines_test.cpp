@@ -103,6 +103,10 @@ TEST(ConfigLines, OfKeysAreTheirs) {
                                         kData + kEnd),
                 StartsWith(mistake.expected))
         << mistake.yaml;
+  const Mistake few{"data:\n  glyphs: {train: 60, batch: 99}\n",
+                    "net.yaml:2:30: the dataset has 60 samples, too few for a batch of 99; set a smaller batch",
+                    Fault::data};
+  EXPECT_THAT(mistake_of(few, kNet + kEnd), StartsWith(few.expected));
   // Of what the file does not hold it is the file's: the loss for targets that are numbers.
   EXPECT_THAT(mistake_of({"target: input\n", ""}, "model: {mlp: {hidden: [4], classes: 784}}\n" + kData + kEnd),
               StartsWith("net.yaml:1:1: cross_entropy takes classes, the targets are the input; "));

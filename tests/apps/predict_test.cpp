@@ -59,7 +59,9 @@ backend: cpu
   EXPECT_EQ(read_file(folder / "seg/3.png", 1 << 20), png(picture(8, 6, 3)));
   const Ran twice = trainer(fmt::format("predict --run {0} {1}/3.png {1}/3.png --masks {1}/out", run, seg));
   EXPECT_EQ(twice.code, 2);
-  EXPECT_THAT(twice.output, HasSubstr("two pictures are called 3.png"));
+  EXPECT_THAT(twice.output, HasSubstr(fmt::format("the masks of {0}/3.png and {0}/3.png would both be {0}/out/3.png; "
+                                                  "predict them one by one with a folder of --masks for each",
+                                                  seg)));
 }
 
 TEST(Predict, NumbersOfATable) {

@@ -117,6 +117,26 @@ TEST(RunFolder, IsClaimedOnce) {
                   " is a link to nowhere, which is not there; choose another with --run");
 }
 
+TEST(RunFolder, IsNotOverwrittenByATrainerThatWasNotResumed) {
+  const TempFolder root;
+  train_all(root.path(), small_config());
+  const std::string rows = text_of(root / "metrics.csv");
+  {
+    Trainer again(small_config(), {.run = root.path()});
+    EXPECT_THAT(error_of([&] { again.train(); }), HasSubstr(" already holds a run (config.yaml); go on with it by "));
+    EXPECT_EQ(text_of(root / "metrics.csv"), rows);
+    again.resume();
+    EXPECT_TRUE(again.train());
+    EXPECT_TRUE(again.train()) << "its own run";
+  }
+  std::filesystem::remove(root / "last.h5");
+  std::filesystem::remove(root / "best.h5");  // a run that was never saved
+  Trainer begins(small_config(), {.run = root.path()});
+  begins.resume();
+  EXPECT_TRUE(begins.train());
+  EXPECT_EQ(text_of(root / "metrics.csv"), rows);
+}
+
 TEST(RunFolder, IsLockedByOne) {
   const TempFolder root;
   {

@@ -71,20 +71,5 @@ TEST(Joined, KnowsTheLabelsWithoutClassOfBoth) {
   EXPECT_THAT(loader.next()->labels.to_vector<std::int32_t>(), ElementsAre(1, 255, -100, 255));
 }
 
-TEST(Joined, RefusesWhatDiffers) {
-  TempFolder folder;
-  std::string narrow, wide, numbers;
-  for (int i = 0; i < 8; ++i) {
-    narrow += fmt::format("{},{}\n", i, i % 2 ? "a" : "b");
-    wide += fmt::format("{},1,{}\n", i, i % 2 ? "a" : "b");
-    numbers += fmt::format("{},{}.5\n", i, i);
-  }
-  const auto first = open(folder, "narrow.csv", narrow).train;
-  EXPECT_EQ(error_of([&] { joined(first, open(folder, "wide.csv", wide).train); }),
-            "samples of [1, 1, 1] and of [2, 1, 1] cannot be one dataset");
-  EXPECT_EQ(error_of([&] { joined(first, open(folder, "numbers.csv", numbers).train); }),
-            "targets that differ (class, a number) cannot be one dataset's");
-}
-
 }  // namespace
 }  // namespace nixie

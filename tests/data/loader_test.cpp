@@ -248,7 +248,7 @@ TEST(Loader, RefusesADatasetThatCannotBe) {
     EXPECT_EQ(error_of([&] { Loader(nullptr, options, 0, training); }), "loader: there is no dataset");
     for (const std::int64_t size : {std::int64_t{-5}, std::int64_t{0}})
       EXPECT_EQ(error_of(Fault::data, [&] { Loader(numbers(size), options, 0, training); }),
-                fmt::format("the dataset has {} samples, expected at least 1", size));
+                fmt::format("the dataset is empty: it has {} samples, expected at least 1", size));
     EXPECT_EQ(error_of(Fault::data, [&] { Loader(numbers(std::int64_t{1} << 62), options, 0, training); }),
               "the dataset has 4611686018427387904 samples, expected at most 2^48");
   }

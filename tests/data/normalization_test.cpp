@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 
+#include <cmath>
+
 #include "nixie/backends/cpu/backend.h"
 #include "nixie/core/ops/ops.h"
 #include "nixie/core/step.h"
@@ -68,7 +70,15 @@ TEST(Normalization, BadInput) {
   };
   EXPECT_THAT(made({3, {0.5f}, {1, 1, 1}}), HasSubstr("mean has 1 numbers, expected one for each of 3 channels"));
   EXPECT_THAT(made({2, {}, {1, 1, 1}}), HasSubstr("deviation has 3 numbers, expected one for each of 2 channels"));
-  EXPECT_THAT(made({2, {}, {1, 0}}), HasSubstr("the deviation of channel 1 is 0, expected a positive number"));
+  for (const auto& [deviation, text] :
+       {std::pair{0.0f, "0"}, {-1.0f, "-1"}, {NAN, "nan"}, {INFINITY, "inf"}, {-INFINITY, "-inf"}})
+    EXPECT_THAT(made({2, {}, {1, deviation}}),
+                HasSubstr(fmt::format("the deviation of channel 1 is {}, expected a positive number", text)));
+  for (const auto& [mean, text] : {std::pair{NAN, "nan"}, {INFINITY, "inf"}, {-INFINITY, "-inf"}})
+    EXPECT_THAT(made({2, {0, mean}, {}}),
+                HasSubstr(fmt::format("the mean of channel 1 is {}, expected a number", text)));
+  EXPECT_THAT(made({1, {}, {1e-44f}}), HasSubstr("too small for f32 with the mean 0; give the deviation"));
+  EXPECT_THAT(made({1, {1e30f}, {1e-10f}}), HasSubstr("too small for f32 with the mean 1"));
   const auto used = [](const Shape& images) { return error_of([&] { Normalization(3)(zeros(images)); }); };
   EXPECT_THAT(used({2, 1, 4, 4}), HasSubstr("images are [2, 1, 4, 4], expected [N, 3, ...]"));
   EXPECT_THAT(used({3}), HasSubstr("images are [3], expected [N, 3, ...]"));

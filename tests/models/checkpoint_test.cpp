@@ -271,6 +271,28 @@ TEST_F(CheckpointTest, ThreadsSaveAtOnce) {
   EXPECT_EQ(failed, 0);
 }
 
+// Whoever reads it has one of the two whole, never the size of one and the bytes of the other.
+TEST_F(CheckpointTest, IsReadWholeWhileAnotherTakesItsPlace) {
+  Checkpoint larger = small_sample();
+  larger.model["more"] = Array::from(std::vector<float>(40'000, 1), {200, 200});
+  const Checkpoint smaller = small_sample();
+  save_checkpoint(larger, file("0"));
+  save_checkpoint(smaller, file("1"));
+  fs::copy_file(file("0"), file());
+  std::jthread replaces([&](const std::stop_token& stop) {
+    for (int i = 0; !stop.stop_requested(); ++i) {
+      fs::create_hard_link(file(std::to_string(i % 2)), file("next"));
+      fs::rename(file("next"), file());
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
+  });
+  for (int i = 0; i < 200; ++i) {
+    Checkpoint loaded;
+    ASSERT_EQ(error_of(Fault::checkpoint, [&] { loaded = load_checkpoint(file()); }), "no error") << i;
+    ASSERT_TRUE(equal(loaded, loaded.model.contains("more") ? larger : smaller));
+  }
+}
+
 // ---- Other tools
 
 std::string output_of(const std::string& command) {

@@ -2,8 +2,8 @@
 #include "nixie/apps/trainer/commands/predict_command.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
-#include <set>
 
 #include "nixie/apps/trainer/machine.h"
 #include "nixie/apps/trainer/program/program.h"
@@ -55,8 +55,9 @@ class MaskFolder {
   void write(const std::string& name, const Array& mask) {
     std::string file = std::filesystem::path(name).stem().string() + ".png";
     if (name.ends_with(']')) file = std::filesystem::path(name).filename().string() + ".png";  // of an array
-    check(written_.insert(file).second, folder_.string(), ": two pictures are called ", file,
-          "; predict their folders one by one");
+    const auto [first, is_new] = written_.emplace(file, name);
+    check(is_new, "the masks of ", first->second, " and ", name, " would both be ", (folder_ / file).string(),
+          "; predict them one by one with a folder of --masks for each, or rename one");
     PagePicture picture{.channels = 1, .height = mask.shape()[0], .width = mask.shape()[1]};
     for (const std::int32_t pixel : mask.data<std::int32_t>())
       picture.bytes.push_back(static_cast<std::uint8_t>(pixel));
@@ -65,7 +66,7 @@ class MaskFolder {
 
  private:
   std::filesystem::path folder_;
-  std::set<std::string> written_;
+  std::map<std::string, std::string> written_;  // masks, and the pictures they are of
 };
 
 /// Samples and their names, as many as are predicted at once.

@@ -75,7 +75,7 @@ void claim_run_folder(const fs::path& folder) {
 void check_holds_no_run(const fs::path& folder) {
   const auto check_absent = [&](const fs::path& file) {
     check(!fs::exists(folder / file), folder.string(), " already holds a run (", file.string(),
-          "); go on with it by --resume, or choose another folder with --run");
+          "); go on with it by --resume (in C++ Trainer::resume), or choose another folder with --run");
   };
   for (const char* file : {"config.yaml", "metrics.csv", "last.h5", "best.h5"}) check_absent(file);
   if (!fs::is_directory(folder)) return;

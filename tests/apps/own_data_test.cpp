@@ -1,0 +1,127 @@
+// Runs on datasets of one's own: what they change later, halves that do not go together, values that are not finite.
+#include <gmock/gmock.h>
+
+#include <atomic>
+#include <cmath>
+#include <functional>
+
+#include "nixie/tests/apps/support.h"
+
+namespace nixie {
+namespace {
+
+using namespace nixie::test;
+using testing::HasSubstr;
+
+/// 40 samples of three classes, unless a field says otherwise.
+struct Half {
+  std::function<std::int64_t(int call)> size = [](int) { return 40; };
+  Shape sample = {1, 4, 5};
+  std::vector<std::string> names = {"a", "b", "c"};
+  float pixel = 1;  // the third of sample 11
+};
+
+class Samples final : public Dataset {
+ public:
+  explicit Samples(Half half) : half_(std::move(half)) {}
+  std::int64_t size() const override { return half_.size(++calls_); }
+  Shape sample_shape() const override { return half_.sample; }
+  const std::vector<std::string>& class_names() const override { return half_.names; }
+  std::int32_t load(std::int64_t index, const AugmentKey&, std::span<float> pixels) const override {
+    for (std::size_t i = 0; i < pixels.size(); ++i)
+      pixels[i] = std::sin(static_cast<float>(index * 20 + static_cast<std::int64_t>(i)));
+    if (index == 11) pixels[2] = half_.pixel;
+    return static_cast<std::int32_t>(index % 3);
+  }
+
+ private:
+  Half half_;
+  mutable std::atomic<int> calls_ = 0;
+};
+
+struct OwnData {
+  std::int64_t batch = 8;
+  static constexpr const char* name = "own_data";
+  static constexpr auto fields() { return field_list(field("batch", &OwnData::batch, "samples per step")); }
+  std::function<Splits()> halves = {};
+  Splits open() const { return halves(); }
+};
+
+Splits halves(Half train, Half test) {
+  return {std::make_shared<Samples>(std::move(train)), std::make_shared<Samples>(std::move(test))};
+}
+
+TrainConfig config_of(const std::function<Splits()>& open) {
+  TrainConfig config = parse_config(
+      "{model: [flatten, {linear: {out: 3}}], data: glyphs, epochs: 3, log_every: 1, backend: cpu, threads: 1}", "own");
+  config.data = OwnData{.halves = open};
+  return config;
+}
+
+TEST(OwnData, MayChangeItsSizeLater) {
+  for (const std::int64_t later : {0, -5, 3, 400}) {
+    const TempFolder folder;
+    const Half changes{.size = [later](int call) { return call == 1 ? 40 : later; }};
+    Trainer trainer(config_of([&] { return halves(changes, changes); }), {.run = folder.path()});
+    EXPECT_TRUE(trainer.train()) << later;
+    EXPECT_EQ(trainer.evaluate().samples, 40) << later;
+  }
+}
+
+TEST(OwnData, HalvesThatDoNotGoTogetherAreRefused) {
+  const struct {
+    std::function<Splits()> open;
+    std::string error;
+    Fault fault = Fault::data;
+  } kCases[] = {
+      {[] { return Splits{}; }, "there is no training half (null)"},
+      {[] {
+         return Splits{halves({}, {}).train, nullptr};
+       },
+       "there is no test half (null)"},
+      {[] {
+         return halves({}, {.sample = {1, 5, 5}});
+       },
+       "the shapes of samples differ: [1, 4, 5] in the training half"},
+      {[] {
+         return halves({}, {.names = {"b", "a", "c"}});
+       },
+       "the names of class 0 differ: \"a\" in the training half"},
+      {[] {
+         return halves({}, {.names = {"a", "b", "c", "d"}});
+       },
+       "the numbers of classes differ: 3 in the training"},
+      {[] { return halves({}, {.size = [](int) { return 0; }}); }, "the dataset is empty: it has 0 samples"},
+      {[] {
+         return halves({.sample = {0, 4, 5}}, {.sample = {0, 4, 5}});
+       },
+       "the dataset's samples are [0, 4, 5], ", Fault::usage},
+  };
+  for (const auto& [open, error, fault] : kCases) {
+    const TrainConfig config = config_of(open);
+    EXPECT_THAT(error_of(fault, [&] { Trainer trainer(config); }), HasSubstr(error));
+  }
+}
+
+// No smaller rate helps against a number that the data hold.
+TEST(OwnData, ValuesThatAreNotFiniteAreNamedByTheirSample) {
+  const Half bad{.pixel = NAN};
+  const struct {
+    Half train, test;
+    std::string first;
+  } kCases[] = {
+      {bad, {}, "; the first to be so is the images of the batch: sample 11 has nan at [0, 0, 2] (the last good"},
+      {{}, bad, "; the first to be so is the images of the test half: sample 11 has nan at [0, 0, 2] (the last"},
+      {{.pixel = INFINITY}, {}, ": sample 11 has inf at [0, 0, 2] (the last good"},
+  };
+  for (const auto& c : kCases) {
+    const TempFolder folder;
+    Trainer trainer(config_of([&] { return halves(c.train, c.test); }), {.run = folder.path()});
+    const std::string line = error_of(Fault::non_finite, [&] { trainer.train(); });
+    EXPECT_THAT(line, HasSubstr(c.first));
+    EXPECT_THAT(line, testing::EndsWith("); mend the dataset, or take that sample out"));
+  }
+}
+
+}  // namespace
+}  // namespace nixie
