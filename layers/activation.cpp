@@ -71,7 +71,10 @@ Forward HardSwish::build(const Shape&, Parameters&) const {
   return [](const Tensor& x, Pass&) { return hard_swish_op(x); };
 }
 Forward Softplus::build(const Shape&, Parameters&) const {
-  return [beta = beta](const Tensor& x, Pass&) { return softplus(beta * x) * (1 / beta); };
+  return [beta = beta](const Tensor& x, Pass&) {
+    const Tensor scaled = beta * x, y = softplus(scaled) * (1 / beta);
+    return beta > 1 ? where(is_finite(scaled), y, relu(x)) : y;  // x may be finite where the product is not
+  };
 }
 
 }  // namespace nixie

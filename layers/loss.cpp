@@ -81,17 +81,18 @@ Tensor CrossEntropy::operator()(const Tensor& output, const Tensor& target, cons
   const double share = label_smoothing / static_cast<double>(output.shape()[1]);  // of each class in the target
   // Each term is weighed before they are summed: the sum of large ones alone may be infinite.
   const Tensor expected =
-      share == 0 ? of_label(shifted) : sum(where(mask, 1 - label_smoothing + share, share) * shifted, {1});
+      share == 0 ? of_label(shifted) : sum(where(mask, (1 - label_smoothing + share) * shifted, share * shifted), {1});
   Tensor losses = log(sum(exp(shifted), {1})) - expected;
   if (!class_weights.empty()) {
     check(static_cast<std::int64_t>(class_weights.size()) == output.shape()[1], class_weights.size(),
           " class weights, the output has ", output.shape()[1], " classes; give one for each");
     std::vector<std::int64_t> row(static_cast<std::size_t>(output.rank()), 1);
     row[1] = output.shape()[1];
-    const std::vector<float> numbers(class_weights.begin(), class_weights.end());
-    check(*std::max_element(numbers.begin(), numbers.end()) > 0,
+    const std::vector<double> numbers(class_weights.begin(), class_weights.end());
+    check(static_cast<float>(*std::max_element(numbers.begin(), numbers.end())) > 0,
           "all class weights are 0, so nothing is learnt; give a number above 0 to the classes that count");
-    const Tensor of_class = broadcast_to(Tensor(Array::from(numbers, Shape(row))), output.shape());
+    const Dtype type = output.dtype() == Dtype::f64 ? Dtype::f64 : Dtype::f32;
+    const Tensor of_class = broadcast_to(Tensor(Array::from(numbers, Shape(row)).to(type)), output.shape());
     losses = losses * of_label(of_class);
   }
   return mean_over_labels(losses, output, target, ignore_index, weights);
@@ -170,11 +171,18 @@ Tensor distribution(const Tensor& output, const Tensor& target) {
 
 Tensor Dice::operator()(const Tensor& output, const Tensor& target, const Tensor& weights) const {
   check(output.rank() >= 2, "output is ", output.shape(), ", expected [N, classes, ...]");
-  const Tensor p = softmax(output, {1}), t = distribution(output, target);
+  Tensor p = softmax(output, {1}), t = distribution(output, target), of_samples = weights;
   Axes positions = all_axes(output.shape());
   positions.erase(positions.begin(), positions.begin() + 2);
   const auto total = [&](const Tensor& x) { return positions.empty() ? x : sum(x, positions); };
-  return weighted_mean(1 - (2 * total(p * t) + smooth) / (total(p) + total(t) + smooth), weights);
+  if (ignore_index && !is_floating(target.dtype())) {
+    const Tensor counts = expand_dims(target, {1}) != *ignore_index;
+    p = where(counts, p, 0.0);
+    t = where(counts, t, 0.0);
+    const Tensor share = reshape(total(cast(counts, Dtype::f32)), {output.shape()[0]});
+    of_samples = weights.has_value() ? share * weights : share;
+  }
+  return weighted_mean(1 - (2 * total(p * t) + smooth) / (total(p) + total(t) + smooth), of_samples);
 }
 
 Tensor KlDivergence::operator()(const Tensor& output, const Tensor& target, const Tensor& weights) const {

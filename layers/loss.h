@@ -112,15 +112,19 @@ struct Focal {
 };
 
 /// 1 - (2 sum(p t) + smooth) / (sum(p) + sum(t) + smooth) for each sample and class, the mean over classes, with p =
-/// softmax(output) along axis 1 (Milletari et al. 2016); sums are over positions.
+/// softmax(output) along axis 1 (Milletari et al. 2016); sums are over positions. With an `ignore_index` those with
+/// this label are in no sum, and a sample weighs as much as it has others.
 struct Dice {
   double smooth = 1;
+  std::optional<int> ignore_index = {};
 
   static constexpr const char* name = "dice";
   static constexpr auto fields() {
     return field_list(
-        field("smooth", &Dice::smooth, "added to numerator and denominator, so that absent classes cost nothing", {0}));
+        field("smooth", &Dice::smooth, "added to numerator and denominator, so that absent classes cost nothing", {0}),
+        field("ignore_index", &Dice::ignore_index, "positions with this label are ignored"));
   }
+  std::optional<int> ignored_label() const { return ignore_index; }
   static constexpr Range target_range() { return {0, 1}; }
   Tensor operator()(const Tensor& output, const Tensor& target, const Tensor& weights = {}) const;
 };

@@ -58,7 +58,7 @@ Trainer::NonFinite Trainer::first_non_finite(std::int64_t step) try {
     if (std::chrono::steady_clock::now() - begin > kLongestSearch) return {};
     train_once([](const char*) {});
   }
-  const std::string array = non_finite_array(take_snapshot(config_, model_, optimizer_, state_, data_));
+  const std::string array = non_finite_array(take_snapshot(config_, model_, optimizer_, state_, data_, data_values_));
   if (!array.empty()) return {fmt::format("{} after step {}", array, state_.step)};
   for (std::int64_t part = 0; part < config_.accumulate; ++part) {
     const Batch& batch = next_batch();
@@ -75,7 +75,7 @@ Trainer::NonFinite Trainer::first_non_finite(std::int64_t step) try {
 void Trainer::fail_non_finite(const std::string& what, std::int64_t step) {
   saver_.wait();  // the message names the last checkpoint, and the search may begin with it
   check_saved();  // what it found comes first
-  const Checkpoint now = take_snapshot(config_, model_, optimizer_, state_, data_);
+  const Checkpoint now = take_snapshot(config_, model_, optimizer_, state_, data_, data_values_);
   const std::string array = non_finite_array(now),
                     saved = saved_.empty() ? "no checkpoint was saved" : "the last good checkpoint " + saved_;
   const std::int64_t logged = state_.logged;
@@ -90,9 +90,13 @@ void Trainer::fail_non_finite(const std::string& what, std::int64_t step) {
   else if (first.empty() && !array.empty() && array != what)
     where = ", nor is " + array;
   const bool is_scaled = optimizer_.options().loss_scale.scale > 1;
-  const std::string remedy = found.is_data ? "mend the dataset, or take that sample out"
-                                           : fmt::format("try {}a smaller rate, a warm-up or clip_norm",
-                                                         is_scaled ? "a smaller loss_scale, " : "");
+  const std::string remedy =
+      found.is_data ? "mend the dataset, or take that sample out"
+      : first.ends_with("(embedding)")
+          ? "its input names a row that is not there: rows are whole numbers from 0 to count - 1"
+      : what == kLoss && step == 1
+          ? "nothing was learnt before it, so no rate helps: scale the data or their targets, or set another init"
+          : fmt::format("try {}a smaller rate, a warm-up or clip_norm", is_scaled ? "a smaller loss_scale, " : "");
   fail(Fault::non_finite, what, " is not finite at step ", step, where, " (the last good log row is of step ", logged,
        ", ", saved, "); ", remedy);
 }

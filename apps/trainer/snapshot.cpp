@@ -161,10 +161,10 @@ void check_header(const std::filesystem::path& file, const Checkpoint& header, c
 }  // namespace
 
 Checkpoint take_snapshot(const TrainConfig& config, const Model& model, const Optimizer& optimizer,
-                         const RunState& state, const Splits& data) {
+                         const RunState& state, const Splits& data, const Checkpoint::Values& values) {
   Checkpoint checkpoint;
   checkpoint.state = values_of(state);
-  checkpoint.state.merge(values_of(data));
+  checkpoint.state.merge(Checkpoint::Values(values));
   add(model, checkpoint);
   add(optimizer, checkpoint);
   checkpoint.rng["seed"] = std::to_string(config.seed);  // text: a u64 has no other place

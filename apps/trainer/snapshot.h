@@ -9,8 +9,9 @@
 
 namespace nixie {
 
+/// `values` are values_of the data, as they were when the run began.
 Checkpoint take_snapshot(const TrainConfig& config, const Model& model, const Optimizer& optimizer,
-                         const RunState& state, const Splits& data);
+                         const RunState& state, const Splits& data, const Checkpoint::Values& values);
 
 /// What a checkpoint is resumed by.
 struct SnapshotTarget {

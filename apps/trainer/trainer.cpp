@@ -42,13 +42,18 @@ void check_objective(const TrainConfig& config, const Model& model, const Datase
   at_key(config.places, "model",
          [&] { objective.check_output(model.output_shape(), model.input_shape(), data.classes()); });
   at_key(config.places, "loss", [&] {
-    const std::string loss = config.loss.text();
-    const bool could_ignore = loss.find("ignore_index: ") != std::string::npos;  // of others they are in no sum
-    for (const std::int32_t label : data.labels_without_class())
-      check(!could_ignore || config.target == "input" || config.loss.ignored_label() == label, "the masks hold ", label,
+    const std::string kind = config.loss.kind();
+    const bool could_ignore = config.loss.text().find("ignore_index: ") != std::string::npos;
+    for (const std::int32_t label : data.labels_without_class()) {
+      const std::string remedy = kind == LossSum::name
+                                     ? fmt::format("set ignore_index: {} in each of its losses", label)
+                                 : could_ignore ? fmt::format("set loss: {{{}: {{ignore_index: {}}}}}", kind, label)
+                                                : "set a loss that may: cross_entropy, focal or dice";
+      check(config.target == "input" || config.loss.ignored_label() == label, "the masks hold ", label,
             ", which is no class, but the loss ignores ",
-            config.loss.ignored_label() ? std::to_string(*config.loss.ignored_label()) : "none", "; set loss: {",
-            config.loss.kind(), ": {ignore_index: ", label, "}}, or number the classes from 0 on");
+            config.loss.ignored_label() ? std::to_string(*config.loss.ignored_label()) : "none", "; ", remedy,
+            ", or number the classes from 0 on");
+    }
   });
   at_key(config.places, "mixing", [&] {
     const bool mixes = config.mixing.mixup > 0 || config.mixing.cutmix > 0;
@@ -170,6 +175,7 @@ bool Trainer::train(const std::function<bool()>& stop, const std::function<bool(
   is_stopped_ = false;
   trace_steps();
   take_memory();
+  if (data_values_.empty()) data_values_ = values_of(data_);
   const auto asks_to_stop = [&] { return is_stopped_ || (stop && stop()); };
   tell(&Callback::train_begins);
   bool is_done = false;

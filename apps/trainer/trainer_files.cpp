@@ -189,7 +189,8 @@ void Trainer::save(const std::vector<std::string>& files, std::int64_t keep) {
   read_sums();
   state_.metrics_bytes = record_->metrics_bytes();
   state_.metrics_checksum = record_->metrics_checksum();
-  auto checkpoint = std::make_shared<Checkpoint>(take_snapshot(config_, model_, optimizer_, state_, data_));
+  auto checkpoint =
+      std::make_shared<Checkpoint>(take_snapshot(config_, model_, optimizer_, state_, data_, data_values_));
   if (averages_) checkpoint->ema = averages_->arrays();
   saver_.start([this, checkpoint, files, keep, step = state_.step, past = past_] {
     if (std::string array = non_finite_array(*checkpoint); !array.empty()) {

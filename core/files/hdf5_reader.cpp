@@ -86,6 +86,14 @@ int Reader::descriptor() const {
   return H5Fget_vfd_handle(file_, H5P_DEFAULT, &handle) < 0 ? -1 : *static_cast<const int*>(handle);
 }
 
+// HDF5 gives zeros for what stood behind the end of a file that was cut off meanwhile.
+void Reader::check_whole(const std::string& object) const {
+  struct stat now {};
+  if (::fstat(descriptor(), &now) != 0) fail_reading(object);
+  if (now.st_size < file_bytes_)
+    refuse(object, fmt::format("is cut off: the file has {} bytes, and had {} before", now.st_size, file_bytes_));
+}
+
 bool Reader::reads(int other) const {
   struct stat mine {};
   struct stat its {};
@@ -305,6 +313,7 @@ NumberArray Reader::Rows::read(std::int64_t first, std::int64_t count) {
       H5Sselect_hyperslab(file, H5S_SELECT_SET, start.data(), nullptr, extent.data(), nullptr) < 0 ||
       H5Dread(dataset_.id, stored_, memory, file, H5P_DEFAULT, part.bytes.data()) < 0)
     reader_->fail_reading(path_);
+  reader_->check_whole(path_);
   return part;
 }
 

@@ -65,6 +65,8 @@ class Reader {
   Dataset open(const std::string& path);
   Dtype dtype_of(const std::string& path, const Dataset& dataset) const;
   void check_storage(const std::string& path, Dataset& dataset, bool is_compressed);
+  /// Throws if the file has become shorter since it was opened.
+  void check_whole(const std::string& object) const;
   void take_room(const std::string& path, const Dataset& dataset);
   bool check_filters(const std::string& path, Id creation) const;
   void read(const std::string& path, const Dataset& dataset, void* bytes);

@@ -121,9 +121,13 @@ std::vector<std::uint8_t> read_file(const std::filesystem::path& path, std::uint
 }
 
 std::vector<std::uint8_t> read_part(const std::filesystem::path& path, std::int64_t offset, std::int64_t bytes) {
-  // A stream takes as long as decoding a small picture.
-  const int file = uninterrupted([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC); });
+  // A stream takes as long as decoding a small picture. A pipe in its place is refused, not waited for.
+  const int file = uninterrupted([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); });
   if (file < 0) fail_reading(path, errno, Fault::data, kAdvice);
+  if (struct stat about{}; ::fstat(file, &about) != 0 || !S_ISREG(about.st_mode)) {
+    ::close(file);
+    fail(Fault::data, path.string(), ": is not a regular file; ", kAdvice);
+  }
   std::vector<std::uint8_t> content(static_cast<std::size_t>(bytes));
   ssize_t got = 1;
   std::int64_t done = 0;

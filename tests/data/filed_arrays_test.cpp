@@ -141,5 +141,21 @@ TEST(FiledArrays, SayWhatIsWrongWithASample) {
   EXPECT_THAT(found, HasSubstr("x.h5: images: sample 4 holds inf, expected numbers that are finite"));
 }
 
+// Of an array that is not stored in chunks HDF5 would give zeros.
+TEST(FiledArrays, AFileThatIsCutOffMeanwhileIsTold) {
+  const TempFolder folder;
+  {
+    Hdf5File file(folder / "x.h5");
+    file.dataset("images", H5T_IEEE_F32LE, H5T_NATIVE_FLOAT, {60, 20, 20}, std::vector<float>(60 * 400, 1));
+    file.dataset<std::uint8_t>("labels", H5T_STD_U8LE, H5T_NATIVE_UINT8, {60}, std::vector<std::uint8_t>(60, 1));
+  }
+  const Splits data = Arrays{.path = folder / "x.h5", .normalize = false, .memory = 0}.open();
+  std::vector<float> sample(400);
+  data.train->load(0, {}, sample);
+  std::filesystem::resize_file(folder / "x.h5", 20000);
+  EXPECT_THAT(error_of(Fault::data, [&] { data.train->load(50, {}, sample); }),
+              HasSubstr("is cut off: the file has 20000 bytes, and had "));
+}
+
 }  // namespace
 }  // namespace nixie

@@ -2,6 +2,7 @@
 #include "nixie/data/files/shards.h"
 
 #include <gmock/gmock.h>
+#include <sys/stat.h>
 
 #include <cstring>
 #include <random>
@@ -114,6 +115,10 @@ TEST_F(ShardsTest, NamesAndPlacesOfEveryKindOfHeader) {
                                  Pair(folder_of_99, "seven"), Pair(deep, "four"), Pair("c.jpg", "six"),
                                  Pair("gnu size.jpg", "12345"), Pair("caf\xc3\xa9.jpg", "s")));
   EXPECT_EQ(content.others, 1);
+  fs::remove(file);
+  ASSERT_EQ(::mkfifo(file.c_str(), 0600), 0);
+  EXPECT_THAT(error_of(Fault::data, [&] { read_part(file, 512, 3); }), HasSubstr("is not a regular file"))
+      << "of one that took its place, and is not waited for";
 }
 
 TEST_F(ShardsTest, ClassesStandBesideThePicturesOrAreTheirFolders) {

@@ -272,6 +272,8 @@ TEST(CompositeLayers, ActivationsHaveLimits) {
                                      : v / 3 + 0.5; }},
       {Gelu{}, [](double v) { return std::max(v, 0.0); }, [](double v) { return v == 0 ? 0.5 : v > 0; }},
       {Softplus{}, [](double v) { return std::max(v, 0.0) + std::log1p(std::exp(-std::abs(v))); }, sigmoid_of},
+      {Softplus{.beta = 20}, [](double v) { return std::max(v, 0.0) + std::log1p(std::exp(-20 * std::abs(v))) / 20; },
+       [](double v) { return sigmoid_of(20 * v); }},
   };
   for (const auto& c : kCases) {
     Parameters parameters;

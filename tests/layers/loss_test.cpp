@@ -281,6 +281,12 @@ TEST(Losses, OfDoublesHaveTheirDigits) {
   EXPECT_LT(std::abs(evaluate(KlDivergence{}(log(target), target), test_backend()).item()), 1e-15);
   // With p = t each class has 1 - 2 t^2 / 2 t = 1 - t.
   EXPECT_NEAR(evaluate(Dice{.smooth = 0}(log(target), target), test_backend()).item(), 0.5, 1e-15);
+  const Tensor logits = Array::from(std::vector<double>{0.3, -0.2, 1.1}, {1, 3}),
+               label = Array::from(std::vector<std::int32_t>{1}, {1});
+  const auto value = [&](const CrossEntropy& loss) { return evaluate(loss(logits, label), test_backend()).item(); };
+  const double plain = std::log(std::exp(0.3) + std::exp(-0.2) + std::exp(1.1)) + 0.2;
+  EXPECT_NEAR(value({.label_smoothing = 0.1}), plain + 0.1 * (-0.2 - 0.4), 1e-14);  // the mean of the logits is 0.4
+  EXPECT_NEAR(value({.class_weights = {1, 0.1, 1}}), 0.1 * plain, 1e-14);
 }
 
 TEST(Losses, StateTheRangeOfTheirTargets) {
