@@ -99,5 +99,31 @@ log_every: 1000
   EXPECT_THAT(lines.output, testing::ContainsRegex("new.csv.0.\n +[0-9.]+  output 0\n"));
 }
 
+// Weights may be finite and the outputs not.
+TEST(Predict, OutputsThatAreNotFiniteAreNoResults) {
+  const TempFolder folder;
+  for (int i = 0; i < 8; ++i) write_file(folder / fmt::format("data/{}/{}.png", i % 2, i), png(picture(8, 8, i)));
+  std::ofstream(folder / "net.yaml") << R"(
+model: [flatten, {linear: {out: 2}}, {linear: {out: 2}}]
+data: {image_folder: {path: data, crop: 8, resize: 8, batch: 2, holdout: 0.5}}
+epochs: 1
+backend: cpu
+)";
+  const std::string run = (folder / "run").string(), large = (folder / "large.h5").string();
+  const Ran trained = trainer("--config " + (folder / "net.yaml").string() + " --run " + run);
+  ASSERT_EQ(trained.code, 0) << trained.output;
+  Checkpoint checkpoint = load_checkpoint(folder / "run/last.h5");
+  for (auto& [name, array] : checkpoint.model)
+    if (name.ends_with("weight"))
+      array = Array::from(std::vector<float>(static_cast<std::size_t>(array.size()), 3e38f), array.shape());
+  save_checkpoint(checkpoint, large);
+  const Ran evaluated = trainer("eval --checkpoint " + large);
+  EXPECT_EQ(evaluated.code, 7) << evaluated.output;
+  EXPECT_THAT(evaluated.output, HasSubstr("the loss is not finite; take another checkpoint\n"));
+  const Ran predicted = trainer("predict --checkpoint " + large + " " + (folder / "data/0/0.png").string());
+  EXPECT_EQ(predicted.code, 7) << predicted.output;
+  EXPECT_THAT(predicted.output, HasSubstr("0.png: the model's output is not finite; take another checkpoint\n"));
+}
+
 }  // namespace
 }  // namespace nixie

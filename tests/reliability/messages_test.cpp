@@ -117,7 +117,12 @@ TEST_F(Messages, MasksMayHaveALabelThatTheLossIgnores) {
   } kCases[] = {
       {255, "{cross_entropy: {ignore_index: 255}}", ""},
       {-100, "{focal: {ignore_index: -100}}", ""},
-      {255, "dice", ""},
+      {255, "{dice: {ignore_index: 255}}", ""},
+      {255, "{loss_sum: {losses: [{loss: {dice: {ignore_index: 255}}}, {loss: {focal: {ignore_index: 255}}}]}}", ""},
+      {255, "dice", "ignores none; set loss: {dice: {ignore_index: 255}}, or number"},
+      {255, "{loss_sum: {losses: [{loss: dice}, {loss: cross_entropy}]}}",
+       "ignores none; set ignore_index: 255 in each of its losses, or number"},
+      {255, "mean_squared", "ignores none; set a loss that may: cross_entropy, focal or dice, or number"},
       {255, "cross_entropy",
        "net.yaml:3:7: the masks hold 255, which is no class, but the loss ignores none; set loss: {cross_entropy: "
        "{ignore_index: 255}}, or number the classes from 0 on\n"},

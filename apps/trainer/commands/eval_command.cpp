@@ -2,6 +2,7 @@
 #include "nixie/apps/trainer/commands/eval_command.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 #include <tuple>
@@ -101,6 +102,10 @@ void run_eval(const EvalCommand& command) {
   if (command.confusion) tell("{}", confusion_text(result.predictions, half->class_names()));
   for (const auto& [name, value] : result.metrics) tell("{} {} {:.4f}\n", command.split, name, value);
   tell("{}\n", to_string(result, command.split));
+  if (!std::isfinite(result.loss))
+    fail(Fault::non_finite, "the loss is not finite",
+         result.non_finite_pixel.empty() ? "; take another checkpoint"
+                                         : ": " + result.non_finite_pixel + "; mend the data");
 }
 
 }  // namespace nixie
