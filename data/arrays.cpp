@@ -35,11 +35,15 @@ std::string present(const ArraySource& source, std::initializer_list<const char*
   return {};
 }
 
-StoredTargets targets_of(const Arrays& options, const NumberArray& array, const std::string& name, const Shape& sample,
+StoredTargets targets_of(const Arrays& options, const ArraySource& source, const std::string& name, const Shape& image,
                          std::int64_t samples) {
-  const auto refuse_array = [&](const std::string& what) { refuse(options, name + what); };
+  const NumberArray array = source.array(name);
+  const auto refuse_array = [&](const std::string& what) {
+    fail(Fault::data, source.path().string(), ": ", name, what);
+  };
+  const ArrayPlaces place = source.places(name);
   const auto refuse_element = [&](std::size_t i, const std::string& what) {
-    refuse_array(fmt::format("{} is {}, {}", place_text(array.shape, i), element_text(array, i), what));
+    fail(Fault::data, place(index_of(array.shape, i)), " has the target ", element_text(array, i), ", ", what);
   };
   std::vector<std::int64_t> sizes = array.shape;
   if (sizes.empty() || sizes[0] != samples)
@@ -48,7 +52,7 @@ StoredTargets targets_of(const Arrays& options, const NumberArray& array, const 
   if (array.bytes.empty()) refuse_array(fmt::format(" has the shape [{}], so no target", fmt::join(sizes, ", ")));
   if (sizes.size() == 2 && sizes[1] == 1) sizes.pop_back();
   if (sizes.size() == 4 && sizes[1] == 1) sizes.erase(sizes.begin() + 1);  // [N, 1, H, W]
-  const bool is_dense = sizes.size() == 3 && sizes[1] == sample[1] && sizes[2] == sample[2];
+  const bool is_dense = sizes.size() == 3 && sizes[1] == image[1] && sizes[2] == image[2];
   const bool is_one_hot = sizes.size() == 2 && is_one_hot_rows(array);
   std::string kind = options.target;
   if (kind == "auto")
@@ -57,7 +61,7 @@ StoredTargets targets_of(const Arrays& options, const NumberArray& array, const 
            : sizes.size() == 1 ? "class"
            : is_dense          ? "mask"
                                : "numbers";
-  StoredTargets targets;
+  StoredTargets targets{.place = [place](std::int64_t sample) { return place({sample}); }};
   if (kind == "numbers") {
     targets.values = Array::from(floats_of(array), Shape(sizes));
     const auto values = targets.values.data<float>();
@@ -82,7 +86,7 @@ StoredTargets targets_of(const Arrays& options, const NumberArray& array, const 
     refuse_array(fmt::format(
         " has the shape [{}], expected {}", fmt::join(array.shape, ", "),
         kind == "class" ? "[N] or rows with one 1 and else 0; for several labels of a sample set target to numbers"
-                        : fmt::format("[N, {}, {}], as the images", sample[1], sample[2])));
+                        : fmt::format("[N, {}, {}], as the images", image[1], image[2])));
   std::vector<std::int32_t> classes;
   for (std::size_t i = 0; i < whole->size(); ++i) {
     constexpr std::int64_t kMostClasses = 1'000'000;
@@ -104,7 +108,7 @@ ReadHalf read_half(const Arrays& options, const ArraySource& source, const std::
                    const std::string& targets) {
   constexpr double kGibibyte = 1 << 30;
   ReadHalf half{.images = images_of(source, images, options.layout, options.path, options.memory * kGibibyte)};
-  half.targets = targets_of(options, source.array(targets), targets, half.images.sample_shape, half.images.samples);
+  half.targets = targets_of(options, source, targets, half.images.sample_shape, half.images.samples);
   return half;
 }
 
@@ -128,6 +132,9 @@ std::string form_text(const ReadHalf& half) {
 ReadHalf part_of(const ReadHalf& all, std::span<const std::size_t> indices) {
   ReadHalf part;
   part.images = part_of(all.images, indices);
+  part.targets.place = [place = all.targets.place, rows = std::vector(indices.begin(), indices.end())](std::int64_t i) {
+    return place(static_cast<std::int64_t>(rows[static_cast<std::size_t>(i)]));
+  };
   if (!all.targets.labels.empty()) {
     part.targets.labels = rows_of<std::int32_t>(all.targets.labels, indices, 1);
     return part;

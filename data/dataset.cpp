@@ -70,9 +70,9 @@ class Joined final : public Dataset {
       if (std::ranges::find(all, label) == all.end()) all.push_back(label);
     return all;
   }
-  std::filesystem::path target_file(std::int64_t index) const override {
+  std::string target_place(std::int64_t index) const override {
     const auto [half, at] = place_of(index);
-    return half.target_file(at);
+    return half.target_place(at);
   }
   Preparation preparation() const override { return first_->preparation(); }
 
@@ -136,13 +136,15 @@ std::string to_string(const SampleTarget& target) {
                                   : fmt::format("{} {}", target.shape, what);
 }
 
-std::string place_text(const std::vector<std::int64_t>& sizes, std::size_t index) {
-  std::vector<std::size_t> place(sizes.size());
-  for (std::size_t axis = sizes.size(); axis-- > 0;) {
-    place[axis] = index % static_cast<std::size_t>(sizes[axis]);
-    index /= static_cast<std::size_t>(sizes[axis]);
-  }
-  return fmt::format("[{}]", fmt::join(place, ", "));
+std::vector<std::int64_t> index_of(const std::vector<std::int64_t>& sizes, std::size_t element) {
+  std::vector<std::int64_t> index(sizes.size());
+  auto rest = static_cast<std::int64_t>(element);
+  for (std::size_t axis = sizes.size(); axis-- > 0; rest /= sizes[axis]) index[axis] = rest % sizes[axis];
+  return index;
+}
+
+std::string place_text(const std::vector<std::int64_t>& sizes, std::size_t element) {
+  return fmt::format("[{}]", fmt::join(index_of(sizes, element), ", "));
 }
 
 TargetReader::TargetReader(const Dataset& dataset, const Range& numbers)
@@ -175,9 +177,9 @@ void TargetReader::operator()(std::int64_t index, const AugmentKey& key, std::in
 }
 
 void TargetReader::refuse(std::int64_t index, std::size_t element, const std::string& what) const {
-  const std::filesystem::path file = dataset_.target_file(index);
-  const std::string of_file = file.empty() ? "" : " (" + file.string() + ")",
-                    place = target_.shape.rank() == 0 ? "" : " at " + place_text(target_.shape.sizes(), element);
+  const std::string where = dataset_.target_place(index), of_place = where.empty() ? "" : " (" + where + ")",
+                    element_place =
+                        target_.shape.rank() == 0 ? "" : " at " + place_text(target_.shape.sizes(), element);
   const bool is_any = std::isinf(numbers_.low) && std::isinf(numbers_.high);
   std::string expected = is_any ? "numbers that are finite" : text_of(numbers_) + ", which the loss takes";
   expected += "; mend the dataset, or take that sample out";
@@ -186,7 +188,7 @@ void TargetReader::refuse(std::int64_t index, std::size_t element, const std::st
     for (const std::int32_t label : without_class_) expected += fmt::format(" or {}", label);
     expected += "; mend the dataset, its class names or its labels without class";
   }
-  fail(Fault::data, "sample ", index, of_file, " has ", what, place, ", expected ", expected);
+  fail(Fault::data, "sample ", index, of_place, " has ", what, element_place, ", expected ", expected);
 }
 
 void Dataset::load_target(std::int64_t, const AugmentKey&, std::span<std::byte>) const {

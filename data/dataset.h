@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <span>
 #include <string>
@@ -37,8 +36,10 @@ struct SampleTarget {
 };
 /// `class`, `a number`, `3 numbers`, `[3, 2] numbers`, `a class for each of [32, 32] pixels`
 std::string to_string(const SampleTarget& target);
-/// `[5, 2, 3]`: where the element at `index` of an array of these sizes is.
-std::string place_text(const std::vector<std::int64_t>& sizes, std::size_t index);
+/// The index along each axis of an element of an array of these sizes, given by its number in C order.
+std::vector<std::int64_t> index_of(const std::vector<std::int64_t>& sizes, std::size_t element);
+/// The same as `[5, 2, 3]`.
+std::string place_text(const std::vector<std::int64_t>& sizes, std::size_t element);
 
 class ByteDataset;
 
@@ -63,8 +64,9 @@ class Dataset {
   virtual std::vector<std::int32_t> labels() const { return {}; }
   /// Labels of targets that are no class (MaskLabels), where there are any: the loss must ignore them.
   virtual std::vector<std::int32_t> labels_without_class() const { return {}; }
-  /// The file of a sample's target or, where there is none, of the sample, for messages; "" if it is not known.
-  virtual std::filesystem::path target_file(std::int64_t) const { return {}; }
+  /// Where a sample's target is or, where it has no place of its own, the sample, for messages: `masks/7.png`,
+  /// `data.csv:13`, `data.npz: labels[12]`; "" if it is not known.
+  virtual std::string target_place(std::int64_t) const { return {}; }
   /// Itself, if samples are bytes; batches are then bytes, too.
   virtual const ByteDataset* bytes() const { return nullptr; }
   /// A number that changes with the samples, their order, their targets and the names of the classes, as far as known

@@ -88,7 +88,7 @@ class FolderImages : public ByteDataset {
       std::memcpy(target.data(), source_.numbers_of(picture).data(), target.size());
       return;
     }
-    const fs::path file = target_file(index);
+    const fs::path file = source_.path_of(source_.mask_of(picture));
     const Mask mask = decode_mask(read_file(file, kMaxImageFile), file);
     check_size(file, picture, mask.width, mask.height);
     Draws draws(random_stream(key.seed, "augment"), index, key.epoch);
@@ -98,9 +98,9 @@ class FolderImages : public ByteDataset {
   }
 
   std::vector<std::int32_t> labels_without_class() const override { return source_.without_class; }
-  fs::path target_file(std::int64_t index) const override {
+  std::string target_place(std::int64_t index) const override {
     const Picture& picture = samples_[static_cast<std::size_t>(index)].picture;
-    return has_masks() ? source_.path_of(source_.mask_of(picture)) : source_.path_of(picture);
+    return (has_masks() ? source_.path_of(source_.mask_of(picture)) : source_.path_of(picture)).string();
   }
   std::vector<std::int32_t> labels() const override {
     std::vector<std::int32_t> labels;

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <functional>
 #include <mutex>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -19,6 +20,7 @@ struct StoredTargets {
   std::vector<std::int32_t> labels = {};         ///< one per sample, if targets are classes
   Array values = {};                             ///< else [N, ...]: f32 numbers, or i32 classes of pixels [N, H, W]
   std::vector<std::int32_t> without_class = {};  ///< of those, the labels that are no class
+  std::function<std::string(std::int64_t)> place = {};  ///< where a sample's target is in its file, where that is known
 
   std::int64_t size() const { return labels.empty() ? values.shape()[0] : static_cast<std::int64_t>(labels.size()); }
   SampleTarget form() const;
@@ -49,6 +51,9 @@ class StoredSamples : public Base {
   const std::vector<std::string>& class_names() const override { return class_names_; }
   void load_target(std::int64_t index, const AugmentKey& key, std::span<std::byte> target) const override;
   std::vector<std::int32_t> labels_without_class() const override { return content_.targets.without_class; }
+  std::string target_place(std::int64_t index) const override {
+    return content_.targets.place ? content_.targets.place(index) : "";
+  }
   std::vector<std::int32_t> labels() const override {
     const std::vector<std::int32_t>& all = content_.targets.labels;
     return {all.begin(), all.begin() + (all.empty() ? 0 : size_)};

@@ -70,11 +70,14 @@ Tensor Objective::accuracy_of(const Tensor& output, const Tensor& target) const 
   return Tensor(Array(Dtype::f32, Shape{}));
 }
 
-void Objective::check_loss() const {
+void Objective::check_loss(const Shape& input) const {
   const bool takes_classes = loss_.kind() == CrossEntropy::name || loss_.kind() == Focal::name;
+  const std::string of_pixels = target_.shape.rank() == 2 && input.rank() == 3
+                                    ? fmt::format("those of pixels in the image's size [{}, {}], ", input[1], input[2])
+                                    : "";
   check(!takes_classes || (!is_input_ && target_.dtype == Dtype::i32), loss_.kind(), " takes classes, the targets are ",
-        is_input_ ? "the input" : to_string(target_),
-        "; store classes as integers, or for numbers set another loss, for example mean_squared");
+        is_input_ ? "the input" : to_string(target_), "; store classes as integers, ", of_pixels,
+        "or for numbers set another loss, for example mean_squared");
 }
 
 void Objective::check_output(const Shape& output, const Shape& input, std::int64_t classes) const {

@@ -34,8 +34,8 @@ class Objective {
   std::optional<AnyMetric> accuracy() const;
   /// The same of one batch, f32; 0 where there is none.
   Tensor accuracy_of(const Tensor& output, const Tensor& target) const;
-  /// Throws a usage Error where the loss takes classes and targets are numbers.
-  void check_loss() const;
+  /// Throws a usage Error where the loss takes classes and targets are numbers. `input` is the sample's shape.
+  void check_loss(const Shape& input) const;
   /// Throws a usage Error where a sample's output (without N) cannot be compared with its target. `input` is the
   /// sample's shape.
   void check_output(const Shape& output, const Shape& input, std::int64_t classes) const;

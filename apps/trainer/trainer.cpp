@@ -38,7 +38,7 @@ std::int64_t steps_of(const TrainConfig& config, const Loader& loader) {
 void check_objective(const TrainConfig& config, const Model& model, const Dataset& data) {
   const SampleTarget target = data.target();
   const Objective objective(config, target);
-  at_key(config.places, "loss", [&] { objective.check_loss(); });
+  at_key(config.places, "loss", [&] { objective.check_loss(model.input_shape()); });
   at_key(config.places, "model",
          [&] { objective.check_output(model.output_shape(), model.input_shape(), data.classes()); });
   at_key(config.places, "loss", [&] {

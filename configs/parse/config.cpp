@@ -120,10 +120,14 @@ TrainConfig read_config(const Tree& tree) {
     problems.add(tree.find("noise_scale")->place,
                  "noise_scale compares the gradients of a step's batches, but accumulate is ", config.accumulate,
                  ", expected 2 or more");
+  if (const Tree* file = tree.find("init_from"); file && !config.init_from.empty()) {
+    const Scope scope("init_from");
+    Path path;
+    read_value(*file, path, problems);
+    config.init_from = path.string();
+  }
   problems.raise();
   if (!tree.find("schedule")) config.schedule = ConstantRate{.rate = config.optimizer.usual_rate()};
-  if (const Tree* file = tree.find("init_from"); file && !config.init_from.empty())
-    config.init_from = resolved_path(config.init_from, file->place).string();
   return config;
 }
 

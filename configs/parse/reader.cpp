@@ -30,7 +30,7 @@ std::string describe(const Tree& tree) {
     case Tree::Kind::scalar:
       break;
   }
-  return shown(tree.text) + (tree.quoted ? " (the quotes make it a string)" : "");
+  return shown(tree.text);
 }
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
@@ -85,8 +85,9 @@ bool parse(std::string_view text, T& value) {
 
 template <class T>
 void read_integer(const Tree& tree, T& value, Problems& problems) {
-  if (!tree.is_scalar() || tree.quoted || !is_integer(tree.text)) {
-    problems.add_unexpected(tree, "an integer");
+  const bool has_form = tree.is_scalar() && is_integer(tree.text);
+  if (!has_form || tree.quoted) {
+    problems.add_unexpected(tree, "an integer", has_form);
   } else if (!parse(tree.text, value)) {
     problems.add_unexpected(
         tree, fmt::format("an integer from {} to {}", std::numeric_limits<T>::min(), std::numeric_limits<T>::max()));
@@ -96,8 +97,8 @@ void read_integer(const Tree& tree, T& value, Problems& problems) {
 /// Too small for T becomes 0 or the nearest subnormal; too large is a problem.
 template <class T>
 void read_floating(const Tree& tree, T& value, Problems& problems) {
-  if (!tree.is_scalar() || tree.quoted || !is_number(tree.text))
-    return problems.add_unexpected(tree, "a finite number");
+  const bool has_form = tree.is_scalar() && is_number(tree.text);
+  if (!has_form || tree.quoted) return problems.add_unexpected(tree, "a finite number", has_form);
   const double parsed = std::strtod(tree.text.c_str(), nullptr);
   const T rounded = static_cast<T>(parsed);
   if (std::isfinite(rounded))
@@ -108,9 +109,10 @@ void read_floating(const Tree& tree, T& value, Problems& problems) {
 
 }  // namespace
 
-void Problems::add_unexpected(const Tree& tree, const std::string& expected) {
+void Problems::add_unexpected(const Tree& tree, const std::string& expected, bool would_do_unquoted) {
   const std::string path = Scope::path();
-  add(tree.place, path.empty() ? "the value" : path, " is ", describe(tree), ", expected ", expected);
+  add(tree.place, path.empty() ? "the value" : path, " is ", describe(tree),
+      would_do_unquoted ? " (the quotes make it a string)" : "", ", expected ", expected);
 }
 
 std::string Problems::text() const {
@@ -155,11 +157,9 @@ void check_range(const Tree& tree, const std::string& word, const Range& range, 
 }
 
 void read_value(const Tree& tree, bool& value, Problems& problems) {
-  const bool is_bool = tree.is_scalar() && !tree.quoted && (tree.text == "true" || tree.text == "false");
-  if (is_bool)
-    value = tree.text == "true";
-  else
-    problems.add_unexpected(tree, "true or false");
+  const bool has_form = tree.is_scalar() && (tree.text == "true" || tree.text == "false");
+  if (!has_form || tree.quoted) return problems.add_unexpected(tree, "true or false", has_form);
+  value = tree.text == "true";
 }
 
 void read_value(const Tree& tree, int& value, Problems& problems) { read_integer(tree, value, problems); }
@@ -187,17 +187,16 @@ Path resolved_path(const std::filesystem::path& path, const Place& place) {
 }
 
 void read_value(const Tree& tree, Path& value, Problems& problems) {
-  const bool is_path = tree.is_scalar() && !tree.text.empty() && tree.text.find('\0') == std::string::npos;
-  if (is_path)
-    value = resolved_path(tree.text, tree.place);
-  else
-    problems.add_unexpected(tree, "a path");
+  if (!tree.is_scalar() || tree.text.empty()) return problems.add_unexpected(tree, "a path");
+  if (tree.text.find('\0') != std::string::npos)  // the system would read the path only up to there
+    return problems.add_unexpected(tree, "a path, which holds no byte of 0");
+  value = resolved_path(tree.text, tree.place);
 }
 
 void read_value(const Tree& tree, PerAxis& value, Problems& problems) {
   if (tree.is_list() && !tree.items.empty()) return read_value(tree, value.values, problems);
   if (!tree.is_scalar()) return problems.add_unexpected(tree, "an integer or a list of them");
-  if (tree.text == "same" && !tree.quoted) return static_cast<void>(value = PerAxis::same());
+  if (tree.text == "same") return static_cast<void>(value = PerAxis::same());
   int number = 0;
   const std::size_t before = problems.size();
   read_value(tree, number, problems);

@@ -39,8 +39,9 @@ class Problems {
   void add(const Place& place, const Parts&... parts) {
     lines_.push_back({place, one_line(line_of(parts...))});
   }
-  /// Adds `PATH is VALUE, expected WHAT`; the path is that of the open Scopes.
-  void add_unexpected(const Tree& tree, const std::string& expected);
+  /// Adds `PATH is VALUE, expected WHAT`; the path is that of the open Scopes. `would_do_unquoted`: but for the quotes
+  /// the value is what is expected.
+  void add_unexpected(const Tree& tree, const std::string& expected, bool would_do_unquoted = false);
 
   bool empty() const { return lines_.empty(); }
   std::size_t size() const { return lines_.size(); }

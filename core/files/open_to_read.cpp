@@ -13,14 +13,17 @@ Fault fault_of_reading(int error, Fault of_kind) {
   return is_of_name ? of_kind : Fault::storage;
 }
 
+std::string_view system_remedy(int error) {
+  if (error == EMFILE || error == ENFILE) return "close other files, or raise `ulimit -n`";
+  const bool is_refused = error == EACCES || error == EPERM;
+  const bool is_of_path = is_refused || fault_of_reading(error, Fault::usage) == Fault::usage;
+  return is_of_path ? "check the path and its permissions" : "check the disk";
+}
+
 void fail_reading(const std::filesystem::path& path, int error, Fault of_kind, std::string_view advice) {
-  if (fault_of_reading(error, Fault::usage) == Fault::usage)
-    fail(of_kind, path.string(), ": cannot be read: ", std::strerror(error), "; ", advice);
-  const bool is_of_descriptors = error == EMFILE || error == ENFILE, is_refused = error == EACCES || error == EPERM;
-  fail(Fault::storage, path.string(), ": cannot be read: ", std::strerror(error), "; ",
-       is_of_descriptors ? "close other files, or raise `ulimit -n`"
-       : is_refused      ? "check the path and its permissions"
-                         : "check the disk");
+  const bool is_of_name = fault_of_reading(error, Fault::usage) == Fault::usage;
+  fail(is_of_name ? of_kind : Fault::storage, path.string(), ": cannot be read: ", std::strerror(error), "; ",
+       is_of_name ? advice : system_remedy(error));
 }
 
 std::ifstream open_to_read(const std::filesystem::path& path, Fault fault, std::string_view advice) {

@@ -14,8 +14,11 @@ namespace nixie {
 /// Fault::storage. What the system refuses (permissions, descriptors, the disk) may be whole.
 Fault fault_of_reading(int error, Fault of_kind);
 
-/// Throws that fault, `PATH: cannot be read: REASON; ADVICE`, with `advice` if the name is wrong, else with what to do
-/// about the system.
+/// What to do where the system refuses a file, for its errno: `check the disk`.
+std::string_view system_remedy(int error);
+
+/// Throws that fault, `PATH: cannot be read: REASON; ADVICE`, with `advice` if the name is wrong, else with
+/// system_remedy.
 [[noreturn]] void fail_reading(const std::filesystem::path& path, int error, Fault of_kind, std::string_view advice);
 
 /// A regular file from its start: a pipe would be waited for, a device may never end. Throws as

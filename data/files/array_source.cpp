@@ -33,7 +33,7 @@ class Hdf5Rows final : public ArrayRows {
 class Hdf5Arrays final : public ArraySource {
  public:
   explicit Hdf5Arrays(const fs::path& path)
-      : reader_(std::make_shared<hdf5::Reader>(path, Fault::data, "write it again with h5py")) {}
+      : ArraySource(path), reader_(std::make_shared<hdf5::Reader>(path, Fault::data, "write it again with h5py")) {}
 
   bool has(const std::string& name) const override { return reader_->has("/" + name); }
   std::string names() const override { return fmt::format("{}", fmt::join(reader_->names("/"), ", ")); }
@@ -50,6 +50,12 @@ class Hdf5Arrays final : public ArraySource {
 };
 
 }  // namespace
+
+ArrayPlaces ArraySource::places(const std::string& name) const {
+  return [array = path_.string() + ": " + name](const std::vector<std::int64_t>& index) {
+    return fmt::format("{}[{}]", array, fmt::join(index, ", "));
+  };
+}
 
 bool is_hdf5_name(const fs::path& file) {
   const std::string suffix = file.extension().string();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -20,9 +21,15 @@ class ArrayRows {
   virtual NumberArray read(std::int64_t first, std::int64_t count) const = 0;
 };
 
+/// Where a row or an element of an array is, for messages: `data.npz: labels[12]`, `data.npz: masks[12, 3, 5]`,
+/// `data.csv:13`. The index begins with the row.
+using ArrayPlaces = std::function<std::string(const std::vector<std::int64_t>& index)>;
+
 class ArraySource {
  public:
+  explicit ArraySource(std::filesystem::path path) : path_(std::move(path)) {}
   virtual ~ArraySource() = default;
+  const std::filesystem::path& path() const { return path_; }
   virtual bool has(const std::string& name) const = 0;
   /// `images, labels`
   virtual std::string names() const = 0;
@@ -30,10 +37,15 @@ class ArraySource {
   virtual NumberArray array(const std::string& name) const = 0;
   /// The array's rows without reading them all; null if the file can only be read whole.
   virtual std::shared_ptr<const ArrayRows> rows(const std::string& /*name*/) const { return nullptr; }
+  /// The places in an array; they outlive the source.
+  virtual ArrayPlaces places(const std::string& name) const;
   /// The names of the classes that the targets number; empty if they have none.
   virtual std::vector<std::string> class_names() const { return {}; }
   /// The numbers of an array's attribute; empty if it is absent.
   virtual std::vector<double> attribute(const std::string& /*array*/, const std::string& /*name*/) const { return {}; }
+
+ private:
+  std::filesystem::path path_;
 };
 
 /// Whether the name has an HDF5 suffix: .h5, .hdf5, .hdf or .he5.

@@ -53,20 +53,20 @@ std::optional<std::vector<std::int64_t>> shape_of(std::string_view text) {
 
 }  // namespace
 
-NpyFile::NpyFile(fs::path path) : path_(std::move(path)) {
+NpyFile::NpyFile(fs::path file) : ArraySource(std::move(file)) {
   std::error_code error;
-  if (!fs::is_directory(path_, error)) {
-    archive_ = read_file(path_, kMostBytes);
+  if (!fs::is_directory(path(), error)) {
+    archive_ = read_file(path(), kMostBytes);
     read_directory();
     return;
   }
-  for (const auto& entry : fs::directory_iterator(path_, error))
+  for (const auto& entry : fs::directory_iterator(path(), error))
     if (entry.path().extension() == ".npy") entries_[entry.path().stem().string()] = {.file = entry.path()};
-  if (entries_.empty()) fail(Fault::data, path_.string(), ": holds no .npy file; name another folder, or a .npz file");
+  if (entries_.empty()) fail(Fault::data, path().string(), ": holds no .npy file; name another folder, or a .npz file");
 }
 
 void NpyFile::refuse(const std::string& name, const std::string& what) const {
-  fail(Fault::data, path_.string(), name.empty() ? "" : ": " + name, ": ", what, "; save it again with numpy.savez");
+  fail(Fault::data, path().string(), name.empty() ? "" : ": " + name, ": ", what, "; save it again with numpy.savez");
 }
 
 std::string NpyFile::names() const {
@@ -133,7 +133,7 @@ std::vector<std::uint8_t> NpyFile::content(const std::string& name, const Entry&
     std::copy_n(archive_.begin() + static_cast<std::ptrdiff_t>(begin), entry.size, bytes.begin());
   } else {
     z_stream stream{};
-    if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) fail(Fault::memory, "no memory to unpack ", path_.string());
+    if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) fail(Fault::memory, "no memory to unpack ", path().string());
     stream.next_in = const_cast<std::uint8_t*>(archive_.data() + begin);
     stream.avail_in = static_cast<uInt>(entry.stored);
     stream.next_out = bytes.data();

@@ -15,7 +15,7 @@ namespace nixie {
 class NpyFile final : public ArraySource {
  public:
   /// Reads the file, or the folder's names. Throws Fault::data naming the file if it is no such archive.
-  explicit NpyFile(std::filesystem::path path);
+  explicit NpyFile(std::filesystem::path file);
 
   bool has(const std::string& name) const override { return entries_.contains(name); }
   std::string names() const override;
@@ -34,7 +34,6 @@ class NpyFile final : public ArraySource {
   void read_directory();
   std::vector<std::uint8_t> content(const std::string& name, const Entry& entry) const;
 
-  std::filesystem::path path_;
   std::vector<std::uint8_t> archive_;
   std::map<std::string, Entry> entries_;
 };

@@ -97,7 +97,7 @@ bool is_number_table(const fs::path& file) {
 }
 
 TableFile::TableFile(const fs::path& file, int targets, const std::vector<std::string>& classes)
-    : class_names_(classes) {
+    : ArraySource(file), class_names_(classes) {
   std::vector<TableRow> rows = read_table(file);
   const auto is_number = [](const std::string& cell) { return number_in(cell).has_value(); };
   if (!rows.empty() && std::ranges::none_of(rows[0].cells, is_number)) rows.erase(rows.begin());  // the columns' names
@@ -116,7 +116,9 @@ TableFile::TableFile(const fs::path& file, int targets, const std::vector<std::s
     class_names_.erase(std::unique(class_names_.begin(), class_names_.end()), class_names_.end());
   }
   std::vector<double> numbers, wanted;
+  std::vector<std::int64_t> lines;
   for (const auto& [line, cells] : rows) {
+    lines.push_back(line);
     if (cells.size() != columns)
       fail(Fault::data, file.string(), ":", line, ": ", cells.size(), " cells where the first row has ", columns);
     for (std::size_t c = 0; c < columns; ++c) {
@@ -142,6 +144,13 @@ TableFile::TableFile(const fs::path& file, int targets, const std::vector<std::s
   const auto samples = static_cast<std::int64_t>(rows.size()), each = static_cast<std::int64_t>(given);
   numbers_ = array_of("f8", numbers, {samples, static_cast<std::int64_t>(columns) - each});
   if (given > 0) targets_ = targets_of(wanted, given == 1 ? std::vector{samples} : std::vector{samples, each});
+  lines_ = std::make_shared<std::vector<std::int64_t>>(std::move(lines));
+}
+
+ArrayPlaces TableFile::places(const std::string&) const {
+  return [file = path().string(), lines = lines_](const std::vector<std::int64_t>& index) {
+    return fmt::format("{}:{}", file, (*lines)[static_cast<std::size_t>(index[0])]);
+  };
 }
 
 }  // namespace nixie

@@ -34,11 +34,13 @@ class TableFile final : public ArraySource {
   bool has(const std::string& name) const override { return name == "x" || (name == "y" && !targets_.shape.empty()); }
   std::string names() const override { return "x, y"; }
   NumberArray array(const std::string& name) const override { return name == "x" ? numbers_ : targets_; }
+  ArrayPlaces places(const std::string& name) const override;
   std::vector<std::string> class_names() const override { return class_names_; }
 
  private:
   NumberArray numbers_, targets_ = {};
   std::vector<std::string> class_names_ = {};
+  std::shared_ptr<const std::vector<std::int64_t>> lines_;  // of the rows
 };
 
 }  // namespace nixie

@@ -336,9 +336,11 @@ void save_checkpoint(const Checkpoint& checkpoint, const std::filesystem::path& 
   file.write(image.span());
   file.sync();
   try {
-    verify_checkpoint(file.readable());
+    CheckpointFile(file.readable(), "the new file").check_block(false);
   } catch (const Error& error) {
-    fail(Fault::storage, path.string(), " does not read back as it was written: ", error.what(),
+    const bool is_refused = error.fault() != Fault::checkpoint;  // by the system, so it may be whole
+    fail(Fault::storage, path.string(),
+         is_refused ? " was written, but cannot be checked: " : " does not read back as it was written: ", error.what(),
          "; what stood there is untouched");
   }
   file.publish();

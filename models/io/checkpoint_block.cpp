@@ -67,9 +67,9 @@ void write_block(std::span<std::byte> file) {
   std::memcpy(file.data(), &block, sizeof block);
 }
 
-CheckpointFile::CheckpointFile(std::filesystem::path path)
-    : path_(std::move(path)),
-      file_(uninterrupted([&] { return ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); })) {
+CheckpointFile::CheckpointFile(const std::filesystem::path& path, std::string name)
+    : name_(std::move(name)),
+      file_(uninterrupted([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); })) {
   try {
     struct stat info {};
     const bool is_open = file_ >= 0 && ::fstat(file_, &info) == 0;
@@ -99,11 +99,11 @@ std::size_t CheckpointFile::read(void* buffer, std::size_t bytes) {
 void CheckpointFile::fail_reading(const char* what, int error) const {
   const std::string why = std::string(what) + ": " + std::generic_category().message(error);
   if (fault_of_reading(error, Fault::checkpoint) == Fault::checkpoint) refuse(why, "give the path of a checkpoint");
-  fail(Fault::storage, path_.string(), " ", why, "; check the disk and the permissions, or name another checkpoint");
+  fail(Fault::storage, name_, " ", why, "; ", system_remedy(error));
 }
 
 void CheckpointFile::refuse(const std::string& what, const char* remedy) const {
-  fail(Fault::checkpoint, path_.string(), " ", what, "; ", remedy);
+  fail(Fault::checkpoint, name_, " ", what, "; ", remedy);
 }
 
 std::uint32_t CheckpointFile::check_block(bool unchecked) {

@@ -20,7 +20,9 @@ void write_block(std::span<std::byte> file);
 class CheckpointFile {
  public:
   /// Throws Fault::checkpoint where there is no such file, Fault::storage where the system does not open it.
-  explicit CheckpointFile(std::filesystem::path path);
+  explicit CheckpointFile(const std::filesystem::path& path) : CheckpointFile(path, path.string()) {}
+  /// `name`: what messages call it.
+  CheckpointFile(const std::filesystem::path& path, std::string name);
   ~CheckpointFile();
   CheckpointFile(const CheckpointFile&) = delete;
   CheckpointFile& operator=(const CheckpointFile&) = delete;
@@ -37,7 +39,7 @@ class CheckpointFile {
   [[noreturn]] void fail_reading(const char* what, int error) const;
   [[noreturn]] void refuse(const std::string& what, const char* remedy = "use another or an older checkpoint") const;
 
-  std::filesystem::path path_;
+  std::string name_;
   int file_;
   std::int64_t bytes_ = 0;
 };

@@ -109,8 +109,7 @@ std::filesystem::path PendingFile::readable() const {
 }
 
 std::string write_remedy(const std::filesystem::path& file, std::int64_t bytes, int error) {
-  if (error == EMFILE || error == ENFILE) return "; close other files, or raise `ulimit -n`";
-  if (error != ENOSPC && error != EDQUOT) return "; check the disk and the permissions";
+  if (error != ENOSPC && error != EDQUOT) return fmt::format("; {}", system_remedy(error));
   std::string needed = bytes > 0 ? fmt::format("; it needs {} bytes", bytes) : "";
   struct statvfs disk {};
   if (error == ENOSPC && ::statvfs(folder_of(file).c_str(), &disk) == 0) {

@@ -44,7 +44,7 @@ class PendingFile {
 void link_durably(const std::filesystem::path& file, const std::filesystem::path& path);
 
 /// Appended to the error of a file that the system refuses to write, what to do: `; it needs 42 bytes, 7 are free; free
-/// some space`, `; check the disk and the permissions`. `error` is the errno; 0 bytes: how many is not known.
+/// some space`, or what system_remedy says. `error` is the errno; 0 bytes: how many is not known.
 std::string write_remedy(const std::filesystem::path& file, std::int64_t bytes, int error);
 
 /// Removes the temporaries of killed processes from a folder and returns how many there were. Those of a running

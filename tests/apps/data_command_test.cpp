@@ -1,6 +1,7 @@
 // trainer data: what it prints of a folder, which pictures it finds damaged, and that packed data are the same samples.
 #include <gmock/gmock.h>
 
+#include "nixie/apps/trainer/commands/data_scan.h"
 #include "nixie/apps/trainer/program/program.h"
 #include "nixie/data/arrays.h"
 #include "nixie/data/files/packed_file.h"
@@ -81,6 +82,17 @@ TEST_F(DataCommandTest, VerifyNamesEveryDamagedPicture) {
   EXPECT_EQ(again.code, 2);
   EXPECT_THAT(again.output, HasSubstr("packed/train.packed is there already; name another folder, or remove"));
   EXPECT_EQ(text_of(folder_ / "packed/train.packed"), before);
+}
+
+// It may be whole.
+TEST_F(DataCommandTest, WhatTheSystemRefusesIsNoDamage) {
+  const Splits splits = ImageFolder{.path = path("pets"), .crop = 8, .resize = 8}.open();
+  fs::permissions(folder_.path(), fs::perms::all);
+  for (const auto& entry : fs::recursive_directory_iterator(folder_ / "pets/cat"))
+    fs::permissions(entry.path(), fs::perms::none);
+  const Unprivileged user;
+  EXPECT_THAT(error_of(Fault::storage, [&] { scan_data(*splits.train); }),
+              HasSubstr(".png: cannot be read: Permission denied; check the path and its permissions"));
 }
 
 // Numbers as they are in the file, not as training normalises them.
@@ -320,6 +332,19 @@ TEST(ExitCode, WantOfMemoryIsNoMatterOfABatch) {
   EXPECT_EQ(testing::internal::GetCapturedStderr(),
             "out of memory; end other programs, or take a machine with more memory\n");
   EXPECT_EQ(code, 4);
+}
+
+TEST(ExitCode, WhatTheSystemRefusesSaysWhatToDo) {
+  for (const auto& [error, remedy] : {std::pair{EMFILE, "close other files, or raise `ulimit -n`"},
+                                      {EACCES, "check the path and its permissions"},
+                                      {ENAMETOOLONG, "check the path and its permissions"},
+                                      {EIO, "check the disk"}}) {
+    testing::internal::CaptureStderr();
+    const std::error_code cause(error, std::generic_category());
+    const int code = exit_code_of(Output::log, [&]() -> int { throw fs::filesystem_error("open", "er", cause); });
+    EXPECT_EQ(testing::internal::GetCapturedStderr(), fmt::format("er: {}; {}\n", cause.message(), remedy));
+    EXPECT_EQ(code, 8);
+  }
 }
 
 }  // namespace

@@ -72,7 +72,7 @@ TEST(CsvFile, AFaultOfTheDiskCostsNoRows) {
 TEST(AppendFile, SaysWhatToDo) {
   const TempFolder folder;
   EXPECT_THAT(error_of(Fault::storage, [&] { AppendFile(folder / "none"); }),
-              testing::EndsWith("No such file or directory; check the disk and the permissions, and resume"));
+              testing::EndsWith("No such file or directory; check the path and its permissions, and resume"));
   EXPECT_THAT(error_of(Fault::storage, [] { AppendFile("/dev/full").append("x"); }),
               testing::EndsWith("; free some space, and resume"));
 }

@@ -202,7 +202,8 @@ TrainConfig config_of(const TempFolder& folder, const Bytes& labels, const std::
 }
 
 TEST(Targets, ThatDoNotFitAreSaidBeforeTheRun) {
-  const auto all = cases();
+  auto all = cases();
+  all.push_back({"masks of another size", npy("|u1", "(64, 4, 6)", Bytes(64 * 24)), "", "", "", 0, 0});
   const struct {
     std::size_t data;
     std::string model, more, words;
@@ -212,6 +213,8 @@ TEST(Targets, ThatDoNotFitAreSaidBeforeTheRun) {
       {0, "{mlp: {classes: 2}}", "", "the model has 2 outputs, the data 3 classes; set the model's classes"},
       {1, "[flatten, {linear: {out: 3}}]", "",
        "cross_entropy takes classes, the targets are a number; store classes as"},
+      {5, "[{conv2d: {out: 3, kernel: 3}}]", "",
+       "the targets are [4, 6] numbers; store classes as integers, those of pixels in the image's size [6, 4], or for"},
       {0, "[{conv2d: {out: 3, kernel: 3}}]", "", "expected one number per class"},
       {1, "[flatten, {linear: {out: 3}}]", "loss: mean_squared\n",
        "its target [] numbers; give the last layer as many"},

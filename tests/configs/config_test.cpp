@@ -186,6 +186,13 @@ TEST(Config, PathsAreRelativeToTheFile) {
   for (const auto& c : kCases) EXPECT_EQ(path_in(c.data, c.file, c.flag), c.expected) << c.data << " " << c.flag;
   EXPECT_THAT(error_of([&] { path_in("{mnist: {path: [x]}}", "a.yaml"); }), HasSubstr("data.mnist.path is a list"));
   EXPECT_THAT(error_of([&] { path_in("{mnist: {path: \"\"}}", "a.yaml"); }), HasSubstr("expected a path"));
+  // The system would read a path up to a byte of 0 alone.
+  for (const std::string key : {"init_from", "data.mnist.path"}) {
+    Tree tree = parse_yaml(net + "mnist", "a.yaml");
+    override_yaml(tree, key + "=\"w\\0.h5\"", {"data"});
+    EXPECT_THAT(error_of([&] { read_config(tree); }),
+                HasSubstr(key + " is \"w\\x00.h5\", expected a path, which holds no byte of 0"));
+  }
   // And what a run folder keeps reads back to the same from there.
   const TrainConfig config = read_config(parse_yaml(net + "{mnist: {path: digits}}", "/etc/nets/a.yaml"));
   EXPECT_EQ(config_text(read_config(parse_yaml(config_text(config), "/runs/1/config.yaml"))), config_text(config));

@@ -98,6 +98,15 @@ TEST(Reader, ReadsEveryKindOfField) {
   EXPECT_EQ(e.color.red, 255);
 }
 
+// As JSON has it.
+TEST(Reader, AWordMayBeQuoted) {
+  for (const char* text : {"kernel: same", "kernel: \"same\"", "{\"kernel\": \"same\"}"}) {
+    Everything e;
+    EXPECT_EQ(problems_of(text, e), "");
+    EXPECT_EQ(e.kernel, PerAxis::same()) << text;
+  }
+}
+
 TEST(Reader, LeavesDefaultsOfAbsentFields) {
   Everything e;
   EXPECT_EQ(problems_of("inner:\nlimit:\n", e), "");
@@ -133,7 +142,11 @@ TEST(Reader, NamesEachBadValue) {
       {"rate: 00.5", "f.yaml:1:7: rate is \"00.5\", expected a finite number"},
       {"rate: 5e", "f.yaml:1:7: rate is \"5e\", expected a finite number"},
       {"rate: .", "f.yaml:1:7: rate is \".\", expected a finite number"},
-      {"rate: \"1\\n2\"", "f.yaml:1:7: rate is \"1\\n2\" (the quotes make it a string), expected a finite number"},
+      {"rate: \"1\\n2\"", "f.yaml:1:7: rate is \"1\\n2\", expected a finite number"},
+      {"rate: \"1\"", "f.yaml:1:7: rate is \"1\" (the quotes make it a string), expected a finite number"},
+      {"on: \"true\"", "f.yaml:1:5: on is \"true\" (the quotes make it a string), expected true or false"},
+      {"on: \"yes\"", "f.yaml:1:5: on is \"yes\", expected true or false"},
+      {"kernel: \"large\"", "f.yaml:1:9: kernel is \"large\", expected an integer"},
       {"rate: 1 2", "f.yaml:1:7: rate is \"1 2\", expected a finite number"},
       {"exact: 1e400", "f.yaml:1:8: exact is \"1e400\", expected a number up to 1.7976931348623157e+308"},
       {"on: yes", "f.yaml:1:5: on is \"yes\", expected true or false"},

@@ -102,12 +102,15 @@ TEST(ArrayTargets, AreNamedByTheirPlace) {
     Bytes elements;
     std::string error;
   } kCases[] = {
-      {"<i4", "(4, 2, 3)", "auto", bytes_of_numbers(mask), "labels[3, 1, 2] is -7, expected classes from 0 on"},
-      {"<i4", "(4, 1, 2, 3)", "auto", bytes_of_numbers(mask), "labels[3, 0, 1, 2] is -7, expected classes"},
+      {"<i4", "(4, 2, 3)", "auto", bytes_of_numbers(mask),
+       "labels[3, 1, 2] has the target -7, expected classes from 0 on"},
+      {"<i4", "(4, 1, 2, 3)", "auto", bytes_of_numbers(mask), "labels[3, 0, 1, 2] has the target -7, expected classes"},
       {"<u8", "(4,)", "auto", bytes_of_numbers<std::uint64_t>({0, 1, 0, (1ull << 63) + 2}),
-       "labels[3] is 9223372036854775810, expected classes"},
-      {"<f4", "(4,)", "class", bytes_of_numbers<float>({0, 1, 1.5f, 1}), "labels[2] is 1.5, expected whole numbers"},
-      {"<f4", "(4,)", "class", bytes_of_numbers<float>({0, 1, nan, 1}), "labels[2] is nan, expected whole numbers"},
+       "labels[3] has the target 9223372036854775810, expected classes"},
+      {"<f4", "(4,)", "class", bytes_of_numbers<float>({0, 1, 1.5f, 1}),
+       "labels[2] has the target 1.5, expected whole numbers"},
+      {"<f4", "(4,)", "class", bytes_of_numbers<float>({0, 1, nan, 1}),
+       "labels[2] has the target nan, expected whole numbers"},
       {"<f4", "(4,)", "class", bytes_of_numbers<float>({0, 1, 2, 1}), "labels has the type f4, expected integers"},
       {"|u1",
        "(4, 2)",
@@ -116,11 +119,50 @@ TEST(ArrayTargets, AreNamedByTheirPlace) {
        "labels has the shape [4, 2], expected [N] or rows with one 1 and else 0; for several labels of a sample set "
        "target to numbers"},
       {"<f4", "(4,)", "auto", bytes_of_numbers<float>({0, 1, nan, 1}),
-       "labels[2] is nan, expected numbers that are finite"},
+       "labels[2] has the target nan, expected numbers that are finite"},
       {"<f8", "(4, 2)", "auto", bytes_of_numbers<double>({0, 1, 2, 3, 4, 1e300, 6, 7}),
-       "labels[2, 1] is 1e+300, expected"},
+       "labels[2, 1] has the target 1e+300, expected"},
   };
   for (const auto& c : kCases) EXPECT_THAT(error_with(c.descr, c.shape, c.elements, c.target), HasSubstr(c.error));
+}
+
+// Whatever half of the file a sample comes from.
+TEST(ArrayTargets, OutsideTheRangeOfTheLossAreNamedByTheirRow) {
+  const TempFolder folder;
+  std::vector<float> targets(20, 0.5f);
+  targets[13] = 2.5f;
+  std::string table = "size,price\n\n";  // sample 0 is in line 3
+  for (const float target : targets) table += fmt::format("1,{}\n", target);
+  write_file(folder / "t.csv", Bytes(table.begin(), table.end()));
+  write_file(folder / "a/images.npy", npy("|u1", "(20, 1, 1)", Bytes(20)));
+  write_file(folder / "a/labels.npy", npy("<f4", "(20,)", bytes_of_numbers(targets)));
+  write_file(folder / "b/images.npy", npy("|u1", "(20, 1, 1)", Bytes(20)));
+  write_file(folder / "b/labels.npy", npy("<f4", "(20, 1)", bytes_of_numbers(targets)));
+  write_file(folder / "two/train.csv", Bytes{'1', ',', '.', '5', '\n'});
+  write_file(folder / "two/test.csv", Bytes(table.begin(), table.end()));
+  for (const auto& [name, place] :
+       {std::pair{"t.csv", "t.csv:16"}, {"a", "a: labels[13]"}, {"b", "b: labels[13]"}, {"two", "two/test.csv:16"}}) {
+    const Splits data = Arrays{.path = folder / name, .holdout = 0.4f}.open();
+    std::string refused;
+    for (const auto& dataset : {data.train, data.test, joined(data.train, data.test)}) {
+      Loader loader(dataset, {.batch = 1, .threads = 1, .targets = {0, 1}}, 0, false);
+      const std::string error = error_of(Fault::data, [&] {
+        while (loader.next()) continue;
+      });
+      if (error == "no error") continue;
+      EXPECT_THAT(error,
+                  HasSubstr(" (" + (folder / place).string() + ") has the target 2.5, expected a number from 0"));
+      refused += '.';
+    }
+    EXPECT_EQ(refused, "..") << name << ": by the half that has it, and by both joined";
+  }
+}
+
+TEST(ArrayTargets, OfTablesAreNamedByTheirLine) {
+  const TempFolder folder;
+  std::ofstream(folder / "t.csv") << "size,kind\n1,0\n\n2,-1\n3,0\n";
+  EXPECT_THAT(error_of(Fault::data, [&] { Arrays{.path = folder / "t.csv"}.open(); }),
+              HasSubstr("t.csv:4 has the target -1, expected classes from 0 on"));
 }
 
 // One rule with masks in PNG files.
@@ -145,7 +187,7 @@ TEST(ArrayTargets, PixelsMayBeOfNoClass) {
     EXPECT_EQ(target_of<std::int32_t>(*data.train, 0)[0], mask[0]);
   }
   EXPECT_THAT(error_with("<i4", "(4,)", bytes_of_numbers<std::int32_t>({0, 1, -100, 1})),
-              HasSubstr("labels[2] is -100"));
+              HasSubstr("labels[2] has the target -100"));
 }
 
 TEST(ArrayTargets, ReachTheBatch) {

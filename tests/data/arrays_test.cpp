@@ -180,9 +180,10 @@ TEST(Arrays, SaysWhatDoesNotFit) {
               HasSubstr("images: sample 1 holds 1e+39, expected numbers that are finite in f32"));
   EXPECT_THAT(error_with(npy("|u1", "(4,)", {1, 2, 3, 4}), labels), HasSubstr("images has the shape [4], expected"));
   EXPECT_THAT(error_with(two, npy("|u1", "(3,)", {0, 1, 2})), HasSubstr("labels has 3 targets for 2 images"));
-  EXPECT_THAT(error_with(two, npy("|i1", "(2,)", {0, 255})), HasSubstr("labels[1] is -1, expected classes from 0 on"));
+  EXPECT_THAT(error_with(two, npy("|i1", "(2,)", {0, 255})),
+              HasSubstr("labels[1] has the target -1, expected classes from 0 on"));
   EXPECT_THAT(error_with(two, npy("<f4", "(2,)", {0, 0, 0, 0, 0, 0, 0x80, 0x7f})),
-              HasSubstr("labels[1] is inf, expected numbers that are finite in f32"));
+              HasSubstr("labels[1] has the target inf, expected numbers that are finite in f32"));
   fs::remove(folder / "labels.npy");
   EXPECT_THAT(error_of(Fault::data, [&] { Arrays{.path = folder.path()}.open(); }),
               HasSubstr("holds images, expected x_train"));

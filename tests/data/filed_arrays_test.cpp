@@ -97,6 +97,7 @@ struct CountedRows final : ArrayRows {
   }
 };
 struct CountedSource final : ArraySource {
+  CountedSource() : ArraySource("counted") {}
   std::shared_ptr<CountedRows> counted = std::make_shared<CountedRows>();
 
   bool has(const std::string&) const override { return true; }

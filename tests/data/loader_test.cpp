@@ -280,7 +280,7 @@ class Targets final : public Dataset {
   SampleTarget target() const override { return target_; }
   const std::vector<std::string>& class_names() const override { return names_; }
   std::vector<std::int32_t> labels_without_class() const override { return {255, -100, -1}; }
-  std::filesystem::path target_file(std::int64_t index) const override {
+  std::string target_place(std::int64_t index) const override {
     return target_.shape.rank() == 2 ? fmt::format("masks/{}.png", index) : "";
   }
   std::int32_t load(std::int64_t index, const AugmentKey&, std::span<float>) const override {

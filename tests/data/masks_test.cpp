@@ -181,7 +181,7 @@ TEST_F(MasksTest, SayWhatDoesNotFit) {
 TEST_F(MasksTest, ThatChangeWhileTheyAreReadAreRefused) {
   for (const char* name : {"a", "b"}) write_pair(name, 8, 6, Bytes(48, 2));
   const auto data = ImageFolder{.path = table(), .crop = 6, .resize = 6, .holdout = 0.5f}.open().test;
-  const std::string mask = data->target_file(0),
+  const std::string mask = data->target_place(0),
                     picture = (folder_ / ("x/" + std::filesystem::path(mask).filename().string())).string();
   const auto error = [&] {
     Loader loader(data, {.batch = 1, .threads = 1}, 0, false);

@@ -1,7 +1,10 @@
 // Checkpoints: exact round trips, refusal of foreign ones, and files that other tools read.
 #include "nixie/models/io/checkpoint.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -240,6 +243,23 @@ TEST_F(CheckpointTest, ArraysThatAreNotFiniteAreNotWritten) {
     }
   EXPECT_EQ(bytes_of(file()), before);
   EXPECT_EQ(non_finite_array(small_sample()), "");
+}
+
+TEST_F(CheckpointTest, WhatCannotBeReadBackIsNotCalledDamaged) {
+  save_checkpoint(small_sample(), file());
+  const std::string before = bytes_of(file());
+  const int unused = ::open("/dev/null", O_RDONLY);
+  ::close(unused);
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  const rlimit one{.rlim_cur = static_cast<rlim_t>(unused) + 1, .rlim_max = limit.rlim_max};  // the new file's
+  ::setrlimit(RLIMIT_NOFILE, &one);
+  const std::string line = error_of(Fault::storage, [&] { save_checkpoint({}, file()); });
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+  EXPECT_EQ(line, file().string() +
+                      " was written, but cannot be checked: the new file cannot be opened: Too many open files; close "
+                      "other files, or raise `ulimit -n`; what stood there is untouched");
+  EXPECT_EQ(bytes_of(file()), before);
 }
 
 // HDF5 builds the file in memory, under a name: no file of that name, and no other save, may matter.

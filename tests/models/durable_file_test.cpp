@@ -242,9 +242,9 @@ TEST_F(DurableFile, SayWhatToDoAboutEachRefusal) {
            Case{ENOSPC, 0, "; [0-9]+ are free; free some space"},
            Case{EDQUOT, 42, "; it needs 42 bytes; free some space"},
            Case{EDQUOT, 0, "; free some space"},
-           Case{EACCES, 42, "; check the disk and the permissions"},
-           Case{EROFS, 42, "; check the disk and the permissions"},
-           Case{EIO, 42, "; check the disk and the permissions"},
+           Case{EACCES, 42, "; check the path and its permissions"},
+           Case{EROFS, 42, "; check the disk"},
+           Case{EIO, 42, "; check the disk"},
            Case{EMFILE, 42, "; close other files, or raise `ulimit -n`"},
            Case{ENFILE, 42, "; close other files, or raise `ulimit -n`"},
        })

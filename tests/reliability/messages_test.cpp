@@ -128,7 +128,7 @@ TEST_F(Messages, MasksMayHaveALabelThatTheLossIgnores) {
        "{ignore_index: 255}}, or number the classes from 0 on\n"},
       {-100, "{focal: {ignore_index: 255}}",
        "which is no class, but the loss ignores 255; set loss: {focal: {ignore_index: -100}}"},
-      {-1, "cross_entropy", "labels[1, 0, 1] is -1, expected classes from 0 on"},
+      {-1, "cross_entropy", "labels[1, 0, 1] has the target -1, expected classes from 0 on"},
   };
   write_file(folder_ / "arrays/images.npy", npy("|u1", "(8, 2, 2)", Bytes(8 * 4)));
   for (const auto& c : kCases) {

@@ -38,7 +38,7 @@ class Seen : public Base {
     return labels;
   }
   std::vector<std::int32_t> labels_without_class() const override { return data_->labels_without_class(); }
-  std::filesystem::path target_file(std::int64_t index) const override { return data_->target_file(index); }
+  std::string target_place(std::int64_t index) const override { return data_->target_place(index); }
   Preparation preparation() const override { return preparation_; }
 
  protected:

@@ -95,7 +95,7 @@ DataScan scan_data(const Dataset& dataset, const std::function<void(std::int64_t
       const std::int32_t label = read_sample(dataset, i, sums);
       read_target(i, {}, label, {target.bytes(), static_cast<std::size_t>(target.size_bytes())});
     } catch (const Error& error) {
-      if (error.fault() == Fault::memory) throw;  // the sample may be good
+      if (error.fault() != Fault::data) throw;  // the sample may be good
       damage = error.what();
     }
     const std::lock_guard lock(mutex);

@@ -15,6 +15,7 @@
 
 #include "nixie/apps/trainer/signals.h"
 #include "nixie/core/base/working_folder.h"
+#include "nixie/core/files/open_to_read.h"
 
 namespace nixie {
 namespace {
@@ -84,8 +85,8 @@ int exit_code_of(Output output, const std::function<int()>& work, const std::str
   } catch (const Error& error) {
     return end_with(error.fault(), before + error.what());  // a line for each problem of a configuration
   } catch (const std::filesystem::filesystem_error& error) {
-    return end_with(Fault::storage, before + one_line(error.path1().string()) + ": " + error.code().message() +
-                                        "; check the path and its permissions");
+    return end_with(Fault::storage, before + one_line(error.path1().string()) + ": " + error.code().message() + "; " +
+                                        std::string(system_remedy(error.code().value())));
   } catch (const std::bad_alloc&) {
     return end_with(Fault::memory, before + "out of memory; end other programs, or take a machine with more memory");
   } catch (const std::exception& error) {
