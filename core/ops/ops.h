@@ -90,7 +90,7 @@ Tensor is_nan(const Tensor& x);
 Tensor binarize(const Tensor& x);                         ///< 1 for x >= 0, else -1
 Tensor relu(const Tensor& x, const Tensor& slope = 0.0);  ///< x for x > 0, else slope * x
 Tensor elu(const Tensor& x, const Tensor& alpha = 1.0);
-Tensor gelu(const Tensor& x);  ///< x * Phi(x), by erfc
+Tensor gelu(const Tensor& x);  ///< x * Phi(x), by erf
 Tensor softplus(const Tensor& x);
 Tensor stop_gradient(const Tensor& x);  ///< x, with a zero gradient
 
