@@ -175,7 +175,7 @@ bool Trainer::train(const std::function<bool()>& stop, const std::function<bool(
   is_stopped_ = false;
   trace_steps();
   take_memory();
-  if (data_values_.empty()) data_values_ = values_of(data_);
+  if (writes() && data_values_.empty()) data_values_ = values_of(data_);
   const auto asks_to_stop = [&] { return is_stopped_ || (stop && stop()); };
   tell(&Callback::train_begins);
   bool is_done = false;

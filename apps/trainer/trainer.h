@@ -201,7 +201,7 @@ class Trainer {
   TrainerOptions options_;
   std::shared_ptr<Backend> backend_;
   Splits data_;
-  Checkpoint::Values data_values_;  // what a checkpoint says of them, from the beginning of `train` on
+  Checkpoint::Values data_values_;  // what a checkpoint says of them, read before the first step
   LoaderOptions loader_options_;
   Loader loader_;
   std::int64_t steps_per_epoch_;
