@@ -52,6 +52,7 @@ void Trainer::start_again() {
 
 Trainer::NonFinite Trainer::first_non_finite(std::int64_t step) try {
   const auto begin = std::chrono::steady_clock::now();
+  const Mark mark(is_repeating_);
   go_back(std::min(step, past_ < kNever ? past_ + 1 : past_));
   start_loader();
   while (state_.step + 1 < step) {

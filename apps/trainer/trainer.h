@@ -217,6 +217,7 @@ class Trainer {
   std::string saved_;               // the last checkpoint written or read, for messages
   std::optional<Unsaved> unsaved_;  // by the last save
   bool is_stopped_ = false, is_training_ = false, is_resumed_ = false;
+  bool is_repeating_ = false;                // steps whose rows are written already
   std::vector<std::filesystem::path> good_;  // where there may be one to go back to, the newest first
   std::vector<std::string> changes_;         // parts of the configuration that may differ from the checkpoint's
   std::int64_t roll_backs_ = 0;

@@ -213,7 +213,7 @@ void Trainer::save(const std::vector<std::string>& files, std::int64_t keep) {
 
 void Trainer::save_after_failure() try {
   train_step_.forget_parts();
-  if (!writes() || state_.step == 0) return;
+  if (!writes() || is_repeating_ || state_.step == 0) return;
   save({"last.h5"});
   saver_.wait();
   check_saved();

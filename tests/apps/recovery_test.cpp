@@ -187,6 +187,35 @@ struct Fragile {
   static inline std::int64_t bad_sample = 0;
 };
 
+// The search for where a value is not finite repeats steps; what stops it leaves the last checkpoint as it is.
+TEST(Recovery, StepsThatAreRepeatedAreNotSaved) {
+  TrainConfig config = read_config(parse_yaml(R"(
+model: [flatten, {linear: {out: 16}}, relu, {linear: {out: 3}}]
+data: {glyphs: {}}
+optimizer: {sgd: {momentum: 0}}
+schedule: {multistep: {rate: 0.01, factor: 1e30, milestones: [1.5]}}
+epochs: 3
+save_every: 8
+backend: cpu
+)",
+                                              "run.yaml"));
+  class Breaks : public Callback {
+    void step_ends(Trainer&, std::int64_t step) override { Fragile::fails = step > 18; }
+  };
+  config.data = Fragile{};
+  Fragile::fails = false;
+  int stopped = 0;
+  for (Fragile::bad_sample = 0; Fragile::bad_sample < 110; Fragile::bad_sample += 3) {
+    const TempFolder run;
+    Trainer trainer(config, {.run = run.path(), .callbacks = {std::make_shared<Breaks>()}});
+    const std::string line = error_of(Fault::non_finite, [&] { trainer.train(); });
+    Fragile::fails = false;
+    stopped += line.find("the first to be so") == std::string::npos;
+    EXPECT_EQ(saved(run / "last.h5", "step"), 16) << line;
+  }
+  EXPECT_GT(stopped, 0);
+}
+
 // Which batch of its step a sample is in follows from the seed: of a dozen samples some are in each, and some behind
 // the last step of the epoch.
 TEST(Recovery, DataThatCannotBeReadCostNoStepThatWasDone) {

@@ -304,7 +304,6 @@ constexpr OtherName kOtherNames[] = {
     {"weights", "init_from", "with a file of weights"},
     {"device", "backend"},
     {"accelerator", "backend"},
-    {"amp", "precision", "with fp16 or bf16"},
     {"earlystopping", "patience"},
     {"monitor", "best_by"},
     {"savetopk", "keep"},
