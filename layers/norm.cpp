@@ -43,7 +43,7 @@ Forward BatchNorm::build(const Shape& in, Parameters& parameters) const {
     bias = parameters.make("bias", channels, bias_init);
   }
   const BatchNormState state{weight, bias, parameters.state("running_mean", channels),
-                             parameters.state("running_var", channels, Init::constant(1))};
+                             parameters.state("running_var", channels, Init::constant(1), Dtype::f32, kNotNegative)};
   return [=, eps = eps, momentum = momentum](const Tensor& x, Pass& pass) {
     check_channels(x.shape(), channels[0]);
     std::vector<std::int64_t> per_channel(static_cast<std::size_t>(x.rank()), 1);

@@ -23,8 +23,12 @@ void check_rate(const char* key, double rate) {
 
 // Squares and what they are compared with are f32 beside halves, too: the square of a gradient of 1e-4 is 0 in f16, and
 // so is an eps of 1e-8.
-Variable make_f32_buffer(const Parameters& state, const char* name, const Variable& w, Init init = {}) {
-  return state.state(name, w.shape(), init, w.dtype() == Dtype::f64 ? Dtype::f64 : Dtype::f32);
+Variable make_f32_buffer(const Parameters& state, const char* name, const Variable& w, Init init = {},
+                         const std::optional<NumberRange>& range = {}) {
+  return state.state(name, w.shape(), init, w.dtype() == Dtype::f64 ? Dtype::f64 : Dtype::f32, range);
+}
+Variable make_squares(const Parameters& state, const char* name, const Variable& w, Init init = {}) {
+  return make_f32_buffer(state, name, w, init, kNotNegative);
 }
 
 Tensor squared(const Tensor& g, const Variable& average) { return square(cast(g, average.dtype())); }
@@ -64,7 +68,7 @@ Update Sgd::build(const Variable& w, Parameters& state) const {
 
 Update Adam::build(const Variable& w, Parameters& state) const {
   check_rates(beta1, beta2);
-  const Variable m = make_buffer(state, "exp_avg", w), v = make_f32_buffer(state, "exp_avg_sq", w);
+  const Variable m = make_buffer(state, "exp_avg", w), v = make_squares(state, "exp_avg_sq", w);
   return [=, *this](const Tensor& grad, const UpdateContext& now) {
     adam_step(w, m, v, decayed(grad, weight_decay, w), now, beta1, beta2, eps, w);
   };
@@ -72,7 +76,7 @@ Update Adam::build(const Variable& w, Parameters& state) const {
 
 Update AdamW::build(const Variable& w, Parameters& state) const {
   check_rates(beta1, beta2);
-  const Variable m = make_buffer(state, "exp_avg", w), v = make_f32_buffer(state, "exp_avg_sq", w);
+  const Variable m = make_buffer(state, "exp_avg", w), v = make_squares(state, "exp_avg_sq", w);
   return [=, *this](const Tensor& grad, const UpdateContext& now) {
     const Tensor shrunk = weight_decay == 0 ? w.value() : w * (1 - now.rate * weight_decay);
     adam_step(w, m, v, grad, now, beta1, beta2, eps, shrunk);
@@ -81,7 +85,7 @@ Update AdamW::build(const Variable& w, Parameters& state) const {
 
 Update RmsProp::build(const Variable& w, Parameters& state) const {
   check_rate("alpha", alpha);
-  const Variable s = make_f32_buffer(state, "square_avg", w);
+  const Variable s = make_squares(state, "square_avg", w);
   std::optional<Variable> a, b;
   if (centered) a = make_f32_buffer(state, "grad_avg", w);
   if (momentum != 0) b = make_buffer(state, "momentum_buffer", w);
@@ -103,7 +107,7 @@ Update RmsProp::build(const Variable& w, Parameters& state) const {
 }
 
 Update Adagrad::build(const Variable& w, Parameters& state) const {
-  const Variable s = make_f32_buffer(state, "sum", w, Init::constant(static_cast<float>(initial_sum)));
+  const Variable s = make_squares(state, "sum", w, Init::constant(static_cast<float>(initial_sum)));
   return [=, *this](const Tensor& grad, const UpdateContext& now) {
     const Tensor g = decayed(grad, weight_decay, w);
     const Tensor rate = rate_decay == 0 ? now.rate : now.rate / (1 + (now.count - 1) * rate_decay);
@@ -114,7 +118,7 @@ Update Adagrad::build(const Variable& w, Parameters& state) const {
 
 Update Adadelta::build(const Variable& w, Parameters& state) const {
   check_rate("rho", rho);
-  const Variable s = make_f32_buffer(state, "square_avg", w), a = make_f32_buffer(state, "acc_delta", w);
+  const Variable s = make_squares(state, "square_avg", w), a = make_squares(state, "acc_delta", w);
   return [=, *this](const Tensor& grad, const UpdateContext& now) {
     const Tensor g = decayed(grad, weight_decay, w);
     s.set(rho * s + (1 - rho) * squared(g, s));

@@ -148,10 +148,10 @@ void check_header(const std::filesystem::path& file, const Checkpoint& header, c
          "--set init_from=", file.string());
   check_same("optimizer", header.optimizer_type, target.optimizer.options().rule.kind());
   check_same("seed", value_of<std::string>(header.rng, "seed"), std::to_string(target.config.seed));
-  check_same("steps per epoch", value_of<std::int64_t>(header.state, "steps_per_epoch"), target.steps_per_epoch);
   const std::int64_t train = target.data.train->size(), test = target.data.test->size();
   check_same("training samples", value_or(header.state, "train_samples", train), train);
   check_same("test samples", value_or(header.state, "test_samples", test), test);
+  check_same("steps per epoch", value_of<std::int64_t>(header.state, "steps_per_epoch"), target.steps_per_epoch);
   check_data(header.state, target);
   check_names(file, header, target);
   check_shared(file, header, target);
@@ -186,6 +186,7 @@ Checkpoint load_snapshot(const std::filesystem::path& file, const SnapshotTarget
                              .optimizer = forms_of(target.optimizer),
                              .accept = [&](const Checkpoint& header) { check_header(file, header, target); }});
   check_run_averages(file, checkpoint, ema_of(checkpoint));
+  check_ranges(checkpoint, file.string(), target.model, &target.optimizer);
   return checkpoint;
 }
 

@@ -30,6 +30,13 @@ Preparation preparation_of(const Checkpoint& checkpoint, const std::filesystem::
           .deviation = checkpoint.deviation};
 }
 
+/// A checkpoint's own configuration, whose mistakes are the file's.
+TrainConfig own_config(const Checkpoint& header, const std::filesystem::path& file) try {
+  return parse_config(header.config, file.string() + ": configuration");
+} catch (const Error& error) {
+  throw Error(error.fault() == Fault::usage ? Fault::checkpoint : error.fault(), error.what());
+}
+
 }  // namespace
 
 TrainedModel load_trained(const std::filesystem::path& file, const std::vector<std::string>& assignments) {
@@ -40,7 +47,7 @@ TrainedModel load_trained(const std::filesystem::path& file, const std::vector<s
   options.accept = [&](const Checkpoint& header) {
     if (header.config.empty())
       fail(Fault::checkpoint, file.string(), ": has no configuration; it was not written by a training run");
-    own = parse_config(header.config, file.string() + ": configuration");
+    own = own_config(header, file);
     check_run_header(file, header);
     preparation = preparation_of(header, file);
     input = {1, preparation.channels, preparation.height, preparation.width};

@@ -95,6 +95,9 @@ void Variable::set(const Tensor& value) const {
   const Tensor whole = cast(broadcast_to(value, shape()), dtype());
   if (current_trace) return current_trace->record(state_, whole);
   const auto* number = std::get_if<Constant>(&value.node().op);  // as it was given, not as its own type rounds it
+  const auto* input = std::get_if<Input>(&value.node().op);
+  check(number || (input && input->storage), "variable ", name(),
+        " is set outside a Step to a value that is not computed; do so in a Step's body, or evaluate the value first");
   const Array full =
       number ? Array::from(std::vector<double>(static_cast<std::size_t>(shape().size()), number->value), shape())
                    .to(dtype())
@@ -147,13 +150,14 @@ Variable Parameters::add(const std::string& name, const Shape& shape, Init init,
 Variable Parameters::make(const std::string& name, const Shape& shape, Init init, Dtype dtype) const {
   return add(name, shape, init, dtype == Dtype::f32 ? collection_->floating : dtype, true);
 }
-Variable Parameters::state(const std::string& name, const Shape& shape, Init init, Dtype dtype) const {
-  return add(name, shape, init, dtype, false);
-}
-Variable Parameters::number(const std::string& name, float initial, Dtype dtype, const NumberRange& range) const {
-  const Variable variable = state(name, {}, Init::constant(initial), dtype);
+Variable Parameters::state(const std::string& name, const Shape& shape, Init init, Dtype dtype,
+                           const std::optional<NumberRange>& range) const {
+  const Variable variable = add(name, shape, init, dtype, false);
   variable.state()->range = range;
   return variable;
+}
+Variable Parameters::number(const std::string& name, float initial, Dtype dtype, const NumberRange& range) const {
+  return state(name, {}, Init::constant(initial), dtype, range);
 }
 Parameters Parameters::scope(const std::string& name) const {
   Parameters inner = *this;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -15,11 +16,13 @@
 
 namespace nixie {
 
-/// What a number that a run keeps may be, so that a file's is checked before it is taken.
+/// What the numbers of a Variable that a run keeps may be, so that a file's are checked before they are taken.
 struct NumberRange {
   double least = 0, most = 0;
   bool counts_steps = false;  ///< it is never more than the steps done
 };
+/// Of variances and mean squares.
+inline constexpr NumberRange kNotNegative = {.most = std::numeric_limits<double>::infinity()};
 
 /// The state of a Variable, shared by its copies and by the Steps that use it.
 struct VariableState {
@@ -33,7 +36,7 @@ struct VariableState {
   std::map<Dtype, std::weak_ptr<VariableState>> shadows = {};
   std::shared_ptr<VariableState> master = {};  ///< of a shadow: the Variable that it copies
   std::uint64_t made_from = 0;                 ///< of a shadow: the master's Storage::version
-  std::optional<NumberRange> range = {};       ///< of what Parameters::number makes
+  std::optional<NumberRange> range = {};       ///< of its elements, if its owner states one
   /// The storage, made on first use; a shadow's is updated first. Throws NoMemoryForVariable.
   const std::shared_ptr<Storage>& stored();
 };
@@ -63,7 +66,7 @@ class Variable {
   const Shape& shape() const { return state_->shape; }
   Dtype dtype() const { return state_->dtype; }
   bool trainable() const { return state_->trainable; }
-  /// Of what Parameters::number makes.
+  /// Of its elements, if its owner states one.
   const std::optional<NumberRange>& range() const { return state_->range; }
   const std::shared_ptr<VariableState>& state() const { return state_; }
   bool operator==(const Variable& other) const { return state_ == other.state_; }
@@ -86,9 +89,11 @@ class Parameters {
 
   /// A trainable parameter named `scope.name`. Throws if the name is taken.
   Variable make(const std::string& name, const Shape& shape, Init init = {}, Dtype dtype = Dtype::f32) const;
-  /// A buffer: state excluded from gradients, weight decay and norms (running statistics, momentum).
-  Variable state(const std::string& name, const Shape& shape, Init init = {}, Dtype dtype = Dtype::f32) const;
-  /// A buffer that is one number, with the range that it never leaves; one of an integral type is whole.
+  /// A buffer: state excluded from gradients, weight decay and norms (running statistics, momentum). Its elements never
+  /// leave the range, if one is given.
+  Variable state(const std::string& name, const Shape& shape, Init init = {}, Dtype dtype = Dtype::f32,
+                 const std::optional<NumberRange>& range = {}) const;
+  /// A buffer that is one number; one of an integral type is whole.
   Variable number(const std::string& name, float initial, Dtype dtype, const NumberRange& range) const;
   /// The same collection with `name.` before every new name.
   Parameters scope(const std::string& name) const;

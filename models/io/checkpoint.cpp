@@ -3,13 +3,13 @@
 #include "nixie/models/io/checkpoint.h"
 
 #include <algorithm>
-#include <cmath>
 #include <memory>
 
 #include "nixie/core/base/fields.h"
 #include "nixie/core/files/hdf5_reader.h"
 #include "nixie/core/files/hdf5_writer.h"
 #include "nixie/core/state/variable.h"
+#include "nixie/models/io/array_values.h"
 #include "nixie/models/io/checkpoint_block.h"
 #include "nixie/models/io/durable_file.h"
 
@@ -46,16 +46,6 @@ void check_name(const std::string& name) {
 void check_text(const std::string& what, const std::string& text, std::size_t most) {
   check(text.size() <= most, "checkpoint: ", what, " has ", text.size(), " bytes, expected at most ", most);
   check(text.find('\0') == std::string::npos, "checkpoint: ", what, " has a zero byte, expected text");
-}
-
-bool is_finite(const Array& array) {
-  return visit_dtype(array.dtype(), [&](auto type) {
-    using T = decltype(type);
-    if constexpr (std::is_integral_v<T>) return true;
-    using Real = std::conditional_t<std::is_same_v<T, double>, double, float>;
-    const std::span<const T> values = array.data<T>();
-    return std::all_of(values.begin(), values.end(), [](T value) { return std::isfinite(static_cast<Real>(value)); });
-  });
 }
 
 std::string non_finite_array(const std::string& group, const Checkpoint::Arrays& arrays) {

@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "nixie/models/io/array_values.h"
+
 namespace nixie {
 namespace {
 
@@ -82,6 +84,28 @@ std::string shared_fault(const Checkpoint::Values& state, const Optimizer& optim
   return {};
 }
 
+void check_ranges(const Checkpoint& checkpoint, const std::string& file, const Model& model,
+                  const Optimizer* optimizer) {
+  const auto check_array = [&](const Checkpoint::Arrays& arrays, const std::string& group, const std::string& name,
+                               const Variable& variable) {
+    const auto found = arrays.find(name);
+    const std::string fault = found == arrays.end() ? "" : range_fault(variable, found->second);
+    if (!fault.empty())
+      fail(Fault::checkpoint, file, ": ", group, "/", name, " ", fault, "; use another or an older checkpoint");
+  };
+  for (const Variable& variable : model.parameters().all()) {
+    check_array(checkpoint.model, "/model", variable.name(), variable);
+    check_array(checkpoint.ema, "/ema", variable.name(), variable);
+  }
+  if (!optimizer) return;
+  for (const Variable& variable : optimizer->state().all()) {
+    const auto [parameter, buffer] = split_name(variable.name());
+    const auto buffers = checkpoint.optimizer.find(parameter);
+    if (buffers != checkpoint.optimizer.end())
+      check_array(buffers->second, "/optimizer/" + parameter, buffer, variable);
+  }
+}
+
 bool is_shared(const Variable& variable) { return variable.name().starts_with("shared."); }
 
 void add(const Model& model, Checkpoint& checkpoint) {
@@ -116,6 +140,7 @@ std::map<std::string, ArrayForms> forms_of(const Optimizer& optimizer) {
 }
 
 void restore(const Checkpoint& checkpoint, const std::string& file, const Model& model, const Optimizer* optimizer) {
+  check_ranges(checkpoint, file, model, optimizer);
   Values values;
   take_model(model, checkpoint, file, values);
   if (optimizer) take_optimizer(*optimizer, checkpoint, file, values);

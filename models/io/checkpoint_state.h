@@ -22,12 +22,17 @@ bool is_shared(const Variable& variable);
 /// `shared.step 3.5, expected a whole number, 0 to 3`; "" if there is none. `steps` are those done, if that is known.
 std::string shared_fault(const Checkpoint::Values& state, const Optimizer& optimizer,
                          std::optional<std::int64_t> steps = std::nullopt);
+/// Throws Fault::checkpoint, naming `file` and the array, if an element, of an average too, is outside the range that
+/// its Variable's owner states.
+void check_ranges(const Checkpoint& checkpoint, const std::string& file, const Model& model,
+                  const Optimizer* optimizer = nullptr);
 /// The types and shapes of the arrays that `add` adds.
 ArrayForms forms_of(const Model& model);
 std::map<std::string, ArrayForms> forms_of(const Optimizer& optimizer);
 
 /// Sets what `add` added; without an optimizer, the model alone. Throws Fault::checkpoint naming `file`, before
-/// anything is set, if the checkpoint is of another model or optimizer: other names, shapes or types.
+/// anything is set, if the checkpoint is of another model or optimizer (other names, shapes or types), or a value is
+/// outside its range.
 void restore(const Checkpoint& checkpoint, const std::string& file, const Model& model,
              const Optimizer* optimizer = nullptr);
 

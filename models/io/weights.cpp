@@ -2,10 +2,10 @@
 #include "nixie/models/io/weights.h"
 
 #include <cerrno>
-#include <cmath>
 
 #include "nixie/core/files/hdf5_reader.h"
 #include "nixie/core/files/open_to_read.h"
+#include "nixie/models/io/array_values.h"
 #include "nixie/models/io/safetensors.h"
 
 namespace nixie {
@@ -21,14 +21,6 @@ std::string first_bytes(const std::filesystem::path& file) {
   if (stream.gcount() == 0) fail(Fault::checkpoint, file.string(), ": is empty; name another file");
   bytes.resize(static_cast<std::size_t>(stream.gcount()));
   return bytes;
-}
-
-bool is_finite(const Array& array) {
-  if (!is_floating(array.dtype())) return true;
-  return visit_dtype(array.dtype(), [&](auto type) {
-    const auto values = array.data<decltype(type)>();
-    return std::all_of(values.begin(), values.end(), [](auto value) { return std::isfinite(convert<double>(value)); });
-  });
 }
 
 /// Arrays by name at the root or in the group `model`, as h5py writes a state_dict.
@@ -103,6 +95,8 @@ WeightReport set_weights(const Parameters& parameters, const NamedArrays& arrays
       if (!is_finite(found->second) || !is_finite(converted))
         fail(Fault::checkpoint, place, variable.name(), " holds values that are not finite in ", variable.dtype(),
              "; use another file");
+      if (const std::string fault = range_fault(variable, converted); !fault.empty())
+        fail(Fault::checkpoint, place, variable.name(), " ", fault, "; use another file");
       fitting.emplace_back(variable, std::move(converted));
       report.taken.push_back(variable.name());
     }

@@ -34,7 +34,8 @@ struct WeightReport {
 std::string to_string(const WeightReport& report);
 
 /// Sets each Variable that an array matches by name and shape; the others keep their values. Throws
-/// Fault::checkpoint, before anything is set, if a value is not finite; the message names `file`, if one is given.
+/// Fault::checkpoint, before anything is set, if a value is not finite or outside its Variable's range; the message
+/// names `file`, if one is given.
 WeightReport set_weights(const Parameters& parameters, const NamedArrays& arrays,
                          const std::filesystem::path& file = {});
 

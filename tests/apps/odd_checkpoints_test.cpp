@@ -187,6 +187,87 @@ TEST(Resume, WhatNoRunWritesIsRefusedByAllReaders) {
   EXPECT_THAT(error_of(Fault::checkpoint, [&] { first_weights(file); }), HasSubstr("/ema has no 5.bias"));
 }
 
+// Variances and mean squares are never negative: who makes such a Variable states it, and every reader refuses others.
+TEST(Resume, ArraysOutsideTheirRangesAreRefused) {
+  const TempFolder folder;
+  const fs::path file = folder / "changed.h5";
+  const auto negative = [](Array& array) {
+    array = array.clone();
+    array.data<float>().back() = -1e-30F;
+  };
+  const struct {
+    const char* optimizer;
+    std::vector<const char*> squares;
+    std::vector<const char*> others;  // may be negative
+  } kCases[] = {{"adam", {"exp_avg_sq"}, {"exp_avg"}},
+                {"adamw", {"exp_avg_sq"}, {"exp_avg"}},
+                {"{rmsprop: {centered: true, momentum: 0.9}}", {"square_avg"}, {"grad_avg", "momentum_buffer"}},
+                {"{adagrad: {initial_sum: 0.1}}", {"sum"}, {}},
+                {"adadelta", {"square_avg", "acc_delta"}, {}},
+                {"{sgd: {momentum: 0.9}}", {}, {"momentum_buffer"}}};
+  for (const auto& c : kCases) {
+    std::string text = kRun;
+    const std::string adam = "{adam: {weight_decay: 1e-3}}";
+    text.replace(text.find(adam), adam.size(), c.optimizer);
+    TrainConfig config = read_config(parse_yaml(text, "run.yaml"));
+    config.steps = 2;
+    const TempFolder run;
+    train_all(run.path(), config);
+    const Checkpoint whole = load_checkpoint(run / "last.h5");
+    for (const bool is_square : {true, false})
+      for (const char* name : is_square ? c.squares : c.others) {
+        Checkpoint changed = whole;
+        negative(changed.optimizer.at("5.bias").at(name));
+        save_checkpoint(changed, file);
+        const auto resume = [&] { Trainer(config).resume(file); };
+        if (is_square)
+          EXPECT_THAT(
+              error_of(Fault::checkpoint, resume),
+              HasSubstr(fmt::format("changed.h5: /optimizer/5.bias/{} holds -1.0000000031710769e-30, expected 0 "
+                                    "to inf; use another",
+                                    name)));
+        else
+          EXPECT_NO_THROW(resume()) << c.optimizer << " " << name;
+      }
+  }
+  for (const double ema : {0.0, 0.9}) {
+    TrainConfig config = small_config();
+    config.steps = 2;
+    config.ema = ema;
+    const TempFolder run;
+    train_all(run.path(), config);
+    Checkpoint changed = load_checkpoint(run / "last.h5");
+    negative((ema > 0 ? changed.ema : changed.model).at("2.running_var"));
+    save_checkpoint(changed, file);
+    TrainConfig begun = config;
+    begun.init_from = file.string();
+    for (const auto& read :
+         {std::function<void()>([&] { Trainer(config).resume(file); }),
+          std::function<void()>([&] { load_trained(file); }), std::function<void()>([&] { Trainer{begun}; }),
+          std::function<void()>([&] { model_from_weights(begun); })}) {
+      const std::string error = error_of(Fault::checkpoint, read);
+      EXPECT_THAT(error, HasSubstr("changed.h5: "));
+      EXPECT_THAT(error, HasSubstr("2.running_var holds -1.0000000031710769e-30, expected 0 to inf"));
+    }
+  }
+}
+
+// A mistake in the configuration that a checkpoint holds is the checkpoint's, not the user's.
+TEST(Resume, AMistakeInTheCheckpointsConfigurationIsItsOwn) {
+  const TempFolder folder;
+  train_all(folder.path(), three_steps());
+  Checkpoint changed = load_checkpoint(folder / "last.h5");
+  const fs::path file = folder / "changed.h5";
+  const std::string whole = changed.config;
+  for (const auto& [right, wrong] : {std::pair("relu", "rellu"), std::pair("seed: 7", "seed: [7")}) {
+    changed.config = whole;
+    ASSERT_NE(whole.find(right), std::string::npos) << whole;
+    changed.config.replace(whole.find(right), std::string_view(right).size(), wrong);
+    save_checkpoint(changed, file);
+    EXPECT_THAT(error_of(Fault::checkpoint, [&] { load_trained(file); }), HasSubstr("changed.h5: configuration:"));
+  }
+}
+
 TEST(Resume, OtherClassesOrSamplesAreRefusedUnlessNamed) {
   const TempFolder folder;
   const TrainConfig config = three_steps();

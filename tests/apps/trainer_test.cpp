@@ -207,7 +207,7 @@ TEST(Trainer, RefusesTheCheckpointOfAnotherRun) {
   config = small_config();
   config.data = Glyphs{.train = 100, .test = 50, .batch = 20};
   EXPECT_THAT(refusal(Fault::usage, config, {"optimizer"}), HasSubstr("another data: data.glyphs.train: 205 -> 100; "));
-  EXPECT_THAT(refusal(Fault::checkpoint, config, {"data"}), HasSubstr("steps per epoch 10, this one has 5"));
+  EXPECT_THAT(refusal(Fault::checkpoint, config, {"data"}), HasSubstr("training samples 205, this one has 100"));
   config.data = Glyphs{.train = 206, .test = 50, .batch = 20};
   EXPECT_THAT(refusal(Fault::checkpoint, config, {"data"}), HasSubstr("training samples 205, this one has 206"));
   config = small_config();

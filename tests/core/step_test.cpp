@@ -48,7 +48,7 @@ TEST(Variable, OutsideReadersKeepTheirValueWhileAStepRuns) {
 
 TEST(Variable, SetOfAnUnevaluatedExpressionOutsideAStepIsAnError) {
   Variable v("v", numbers({1, 2}));
-  expect_error([&] { v.set(v * 2); }, "evaluate it first");
+  expect_error([&] { v.set(v * 2); }, "variable v is set outside a Step to a value that is not computed; do so in a");
   expect_error([&] { v.set(numbers({1, 2, 3})); }, "variable v of shape [2] is set to a value of shape [3]");
   v.set(evaluate(v * 2, cpu()));
   expect_values(v, {2, 4}, 0);
