@@ -1,5 +1,6 @@
 // Every elementwise op of the library: its formula and its gradient, side by side. tests/core/ops_test.cpp walks them
 // all.
+#include <limits>
 #include <numbers>
 
 #include "nixie/core/ops/elementwise.h"
@@ -42,7 +43,9 @@ const Elementwise pow_op{"pow",
                          [](T g, T y, T a, T b) {
                            // 0^b is constant for b > 0, where log(0) would make NaN of it.
                            const Tensor of_log = where(logical_and(a == 0, b >= 0), 1.0, a);
-                           return Gradients{g * b * pow(a, b - 1), g * y * log(of_log)};
+                           // a^0 is constant, where 0 * 0^-1 would be NaN.
+                           const Tensor power = pow(a, where(b == 0, 0.0, b - 1));
+                           return Gradients{g * b * power, g * y * log(of_log)};
                          },
                          {.domain = kPositive}};
 const Elementwise fmod_op{"fmod",
@@ -100,7 +103,11 @@ const Elementwise log2_op{"log2", [](auto x) { return log2(x); }, [](T g, T, T x
 const Elementwise log1p_op{"log1p", [](auto x) { return log1p(x); }, [](T g, T, T x) { return Gradients{g / (1 + x)}; },
                            floating(kPositive)};
 const Elementwise safe_log_op{"safe_log", [](auto x) { return select(x <= 0, -50, log(x)); },
-                              [](T g, T, T x) { return Gradients{where(x <= 0, 0, g / x)}; }, floating(kPositive)};
+                              [](T g, T, T x) {
+                                // Of g / x chosen by where the slope would divide by 0.
+                                return Gradients{g / where(x <= 0, std::numeric_limits<double>::infinity(), x)};
+                              },
+                              floating(kPositive)};
 const Elementwise sigmoid_op{"sigmoid", [](auto x) { return logistic(x, exp(-abs(x))); },
                              [](T g, T y, T) { return Gradients{g * y * (1 - y)}; }, kFloating};
 const Elementwise sigmoid2_op{"sigmoid2", [](auto x) { return logistic(x, exp2(-abs(x))); },

@@ -46,6 +46,12 @@ Tensor reduce(ReduceKind kind, const Tensor& x, const Axes& axes, bool keepdims,
   return keepdims ? y : squeeze(y, named);
 }
 
+// The root's slope at 0 is infinite, and times the slope of a square there, 0, NaN; it is taken to be 0.
+Tensor flat_root(const Tensor& squares) {
+  const Tensor some = squares > 0;
+  return where(some, sqrt(where(some, squares, 1)), squares);
+}
+
 }  // namespace
 
 std::string_view to_string(ReduceKind kind) {
@@ -91,7 +97,7 @@ Tensor variance(const Tensor& x, const Axes& axes, bool keepdims) {
   const double n = static_cast<double>(count_over(x.shape(), x.shape().normal_axes(axes)));
   return reduce(ReduceKind::m2, values, axes, keepdims, values.dtype()) / n;
 }
-Tensor stddev(const Tensor& x, const Axes& axes, bool keepdims) { return sqrt(variance(x, axes, keepdims)); }
+Tensor stddev(const Tensor& x, const Axes& axes, bool keepdims) { return flat_root(variance(x, axes, keepdims)); }
 Tensor argmax(const Tensor& x, const Axes& axes, bool keepdims) {
   return reduce(ReduceKind::argmax, x, axes, keepdims, Dtype::i32);
 }
@@ -112,9 +118,7 @@ Tensor argmin(const Tensor& x) { return argmin(x, all_axes(x.shape()), false); }
 Tensor any(const Tensor& x, const Axes& axes, bool keepdims) { return max(cast(x, Dtype::boolean), axes, keepdims); }
 Tensor all(const Tensor& x, const Axes& axes, bool keepdims) { return min(cast(x, Dtype::boolean), axes, keepdims); }
 Tensor norm(const Tensor& x, const Axes& axes, bool keepdims) {
-  const Tensor squares = sum(square(floating(x)), axes, keepdims), some = squares > 0;
-  // The root's slope at 0 is infinite, and times 0 NaN; it is taken to be 0.
-  return where(some, sqrt(where(some, squares, 1)), squares);
+  return flat_root(sum(square(floating(x)), axes, keepdims));
 }
 Tensor any(const Tensor& x) { return any(x, all_axes(x.shape()), false); }
 Tensor all(const Tensor& x) { return all(x, all_axes(x.shape()), false); }
@@ -159,10 +163,13 @@ Gradients gradient(const Reduce& op, const Tensor& g, const Tensor& y, const std
       const Tensor hit = x == y;
       return {hit * (g / sum(cast(hit, x.dtype()), op.axes))};
     }
-    case ReduceKind::prod: {  // with a zero among the factors only that factor has a gradient
-      const Tensor zero = x == 0, zeros = sum(cast(zero, x.dtype()), op.axes);
-      const Tensor others = prod(where(zero, 1, x), op.axes);
-      return {g * where(zeros == 0, y / where(zero, 1, x), where(logical_and(zero, zeros == 1), others, 0))};
+    case ReduceKind::prod: {
+      // A factor's slope is the product of the others: y / x, or of a zero the product of what is not zero, times the
+      // other zero if there is one, so that the slope has a slope, too.
+      const Tensor zero = x == 0, zeros = sum(cast(zero, x.dtype()), op.axes), factors = where(zero, 1, x);
+      const Tensor other_zero = sum(where(zero, x, 0), op.axes) - x;
+      const Tensor of_zero = where(zeros == 1, 1, where(zeros == 2, other_zero, 0)) * prod(factors, op.axes);
+      return {g * where(zero, of_zero, y / factors)};
     }
     case ReduceKind::argmax:
     case ReduceKind::argmin:
