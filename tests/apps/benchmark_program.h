@@ -16,7 +16,7 @@ class BenchmarkProgram : public testing::Test {
   /// Runs it with --json and gives the rows back by net.
   std::map<std::string, nlohmann::json> rows(const std::string& arguments) {
     const std::string file = (folder_ / "table.json").string();
-    ran_ = run_program("benchmark " + arguments + " --backend cpu --json " + file);
+    ran_ = run_program("benchmark " + arguments + " --backend cpu --overwrite --json " + file);
     EXPECT_EQ(ran_.code, 0) << ran_.output;
     table_ = nlohmann::json::parse(text_of(file));
     std::map<std::string, nlohmann::json> rows;

@@ -182,6 +182,10 @@ TEST_F(BenchmarkProgram, AFileOfJsonBecomesAPageAndAChart) {
   const Ran shown = run_program("benchmark show " + json);
   EXPECT_THAT(shown.output, HasSubstr("| 7 x 9 x 5 | nn | 1, 0 | fp32 | "));
   ASSERT_EQ(run_program("benchmark show " + json + " --page " + page + " --plot " + svg).code, 0);
+  const Ran again = run_program("benchmark show " + json + " --plot " + svg);
+  EXPECT_EQ(again.code, 2);
+  EXPECT_THAT(again.output, HasSubstr("chart.svg is there already; name another file, or replace it with --overwrite"));
+  EXPECT_EQ(run_program("benchmark show " + json + " --overwrite --plot " + svg).code, 0);
   EXPECT_EQ(text_of(page), "before\n<!-- benchmark gemm -->\n" + shown.output + "<!-- end -->\nafter\n");
   EXPECT_THAT(text_of(svg), HasSubstr("Matrix products"));
   const Ran elsewhere = run_program("benchmark show " + json + " --page " + page + " --name other");
@@ -206,8 +210,8 @@ TEST_F(BenchmarkProgram, EveryTableHasItsRowsWithinTheirBounds) {
   for (const auto& [command, count] : kCases) {
     const std::string json = (folder_ / "table.json").string(), csv = (folder_ / "table.csv").string();
     const bool is_data = command.rfind("data", 0) == 0;
-    const Ran ran = run_program("benchmark " + command + (is_data ? "" : " --backend cpu --threads 2") + " --json " +
-                                json + " --csv " + csv);
+    const Ran ran = run_program("benchmark " + command + (is_data ? "" : " --backend cpu --threads 2") +
+                                " --overwrite --json " + json + " --csv " + csv);
     ASSERT_EQ(ran.code, 0) << ran.output;
     const auto rows = nlohmann::json::parse(text_of(json))["rows"];
     EXPECT_EQ(rows.size(), count) << ran.output;

@@ -88,6 +88,7 @@ TEST_F(Commands, PredictGoesOnAfterADamagedPicture) {
 }
 
 TEST_F(Commands, SayWhatIsWrong) {
+  std::ofstream(path("own.json")) << "{}";
   const struct {
     std::string arguments;
     int code;
@@ -108,8 +109,13 @@ TEST_F(Commands, SayWhatIsWrong) {
       {"export --run " + path("run") + " /proc/x.onnx", 8, "/proc/x.onnx"},
       {"export --fold --run " + path("run") + " " + path("x.safetensors"), 2, "--fold is for .onnx"},
       // nothing good is replaced by mistake
-      {"export --run " + path("run") + " " + path("run/last.h5"), 2, "last.h5 is a run's checkpoint, with the"},
-      {"export --checkpoint " + path("run/best.h5") + " " + path("run/best.h5"), 2, "best.h5 is a run's checkpoint"},
+      {"export --run " + path("run") + " " + path("run/last.h5"), 2, "last.h5 is there already; name another file, or"},
+      {"export --overwrite --run " + path("run") + " " + path("run/last.h5"), 2, "last.h5 is a run's checkpoint, with"},
+      {"export --overwrite --checkpoint " + path("run/best.h5") + " " + path("run/best.h5"), 2, "best.h5 is a run's"},
+      {"compare " + path("run") + " --html " + path("run/report.html"), 2,
+       "report.html is there already; name another"},
+      {"profile --config " + path("net.yaml") + " --trace " + path("own.json"), 2, "own.json is there already; name"},
+      {"checkpoint convert " + path("run/best.h5") + " " + path("c.onnx"), 2, "c.onnx ends neither in .h5 nor in"},
       {"compare " + path("run") + " --html " + path("net.yaml"), 2, "net.yaml does not end in .html"},
       {"profile --config " + path("net.yaml") + " --trace " + path("net.yaml"), 2, "net.yaml does not end in .json"},
       {"checkpoint mend x.h5", 2, "inspect"},
@@ -203,8 +209,9 @@ TEST_F(Commands, ExportedCheckpointsPredictAlike) {
   EXPECT_EQ(after.code, 0) << after.output;
   EXPECT_EQ(before.output, after.output);
   // The same out of weights that were never trained here; a file that lacks some is refused.
-  ASSERT_EQ(trainer("export --run " + path("run") + " " + path("w.safetensors")).code, 0);
-  const std::string from = "export --config " + path("net.yaml") + " " + path("from.h5") + " --set init_from=";
+  ASSERT_EQ(trainer("export --overwrite --run " + path("run") + " " + path("w.safetensors")).code, 0);
+  const std::string from =
+      "export --overwrite --config " + path("net.yaml") + " " + path("from.h5") + " --set init_from=";
   const Ran made = trainer(from + path("w.safetensors"));
   ASSERT_EQ(made.code, 0) << made.output;
   EXPECT_EQ(trainer(predict + "checkpoint " + path("from.h5")).output, before.output);

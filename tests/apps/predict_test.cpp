@@ -57,6 +57,15 @@ backend: cpu
   EXPECT_EQ(same.code, 2);
   EXPECT_THAT(same.output, HasSubstr("whose mask would take its place"));
   EXPECT_EQ(read_file(folder / "seg/3.png", 1 << 20), png(picture(8, 6, 3)));
+  const std::string again = fmt::format("predict --run {} {}/3.png --masks {}", run, seg, (folder / "masks").string());
+  const auto bytes = read_file(file, 1 << 20);
+  write_file(file, {'m', 'i', 'n', 'e'});
+  const Ran refused = trainer(again);
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.output, HasSubstr("masks/3.png is there already; name another folder, or replace masks with --"));
+  EXPECT_EQ(read_file(file, 1 << 20), (Bytes{'m', 'i', 'n', 'e'}));
+  EXPECT_EQ(trainer(again + " --overwrite").code, 0);
+  EXPECT_EQ(read_file(file, 1 << 20), bytes);
   const Ran twice = trainer(fmt::format("predict --run {0} {1}/3.png {1}/3.png --masks {1}/out", run, seg));
   EXPECT_EQ(twice.code, 2);
   EXPECT_THAT(twice.output, HasSubstr(fmt::format("the masks of {0}/3.png and {0}/3.png would both be {0}/out/3.png; "

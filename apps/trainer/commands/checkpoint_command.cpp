@@ -137,6 +137,8 @@ std::string difference_text(const std::filesystem::path& first, const std::files
 }
 
 void convert_checkpoint(const std::filesystem::path& in, const std::filesystem::path& out) {
+  check(out.extension() == ".h5" || out.extension() == ".safetensors", out.string(),
+        " ends neither in .h5 nor in .safetensors; name one of these, or export it");
   check(!std::filesystem::exists(out), out.string(), " is there already; name another file");
   const Checkpoint checkpoint = load_checkpoint(in);
   if (is_checkpoint(out)) return save_checkpoint(checkpoint, out);

@@ -62,14 +62,17 @@ Run add_predict(CLI::App& app, PredictCommand& command) {
   app.add_option("--topk", command.top, "classes shown for each")->check(CLI::Range(1, 1000000))->capture_default_str();
   app.add_flag("--csv", command.csv, "a table: file,rank,class,score");
   app.add_option("--masks", command.masks, "segmentation: a folder for a PNG file of each picture's classes");
+  const CLI::Option* overwrite = add_overwrite(app);
   add_assignments(app, command.assignments);
-  return [&] { return run_predict(command) ? 0 : static_cast<int>(Fault::data); };
+  return [&, overwrite] {
+    command.overwrite = overwrite->count() > 0;
+    return run_predict(command) ? 0 : static_cast<int>(Fault::data);
+  };
 }
 
 Run add_export(CLI::App& app, ExportCommand& command) {
-  app.add_option(
-         "OUT", command.out,
-         "the file; .onnx, .safetensors, or .h5: a checkpoint for predictions, without what only training needs")
+  add_output(app, "OUT", command.out,
+             "the file; .onnx, .safetensors, or .h5: a checkpoint for predictions, without what only training needs")
       ->required();
   app.add_flag("--fold", command.fold, "ONNX: batch norm goes into the convolution in front of it");
   add_checkpoint(app, command.checkpoint);
@@ -109,9 +112,8 @@ Run add_profile(CLI::App& app, ProfileRequest& request) {
   app.add_option("--steps", request.command.steps, "training steps that are timed")
       ->check(CLI::Range(1, 1000000))
       ->capture_default_str();
-  app.add_option("--trace", request.command.trace,
-                 "writes the kernels and layers to this .json file in Chrome's trace format")
-      ->check(ends_in(".json"));
+  add_output(app, "--trace", request.command.trace,
+             "writes the kernels and layers to this .json file in Chrome's trace format", ".json");
   return [&] { return run_profile(request.choice.load(), request.command), 0; };
 }
 
@@ -180,7 +182,7 @@ Run add_checkpoint_tools(CLI::App& app, CheckpointRequest& request) {
 
 Run add_compare(CLI::App& app, CompareCommand& command) {
   app.add_option("RUNS", command.runs, "run folders; differences are told against the first")->required();
-  app.add_option("--html", command.html, "writes the curves to this .html file")->check(ends_in(".html"));
+  add_output(app, "--html", command.html, "writes the curves to this .html file", ".html");
   return [&] { return run_compare(command), 0; };
 }
 

@@ -43,22 +43,25 @@ void print(const std::string& name, const std::vector<Score>& scores, std::size_
 /// Writes masks as grey PNG files whose levels are the classes, named as their pictures.
 class MaskFolder {
  public:
-  /// Throws where one of the pictures is: its mask could take its place.
-  MaskFolder(const std::filesystem::path& folder, const std::vector<std::filesystem::path>& pictures)
-      : folder_(folder) {
+  /// Throws where one of the pictures is, whose mask could take its place, or the mask of one, unless `overwrite`.
+  MaskFolder(const std::filesystem::path& folder, const std::vector<std::filesystem::path>& pictures, bool overwrite)
+      : folder_(folder), overwrite_(overwrite) {
     std::error_code error;
     for (const std::filesystem::path& picture : pictures)
       check(!std::filesystem::equivalent(absolute_path(picture).parent_path(), folder, error), folder.string(),
             " holds the picture ", picture.filename().string(),
             ", whose mask would take its place; name another folder with --masks");
     make_folders(folder, "name another folder");
+    for (const std::filesystem::path& picture : pictures)
+      if (!is_array_name(picture)) check_free(mask_of(picture));
   }
   void write(const std::string& name, const Array& mask) {
-    std::string file = std::filesystem::path(name).stem().string() + ".png";
-    if (name.ends_with(']')) file = std::filesystem::path(name).filename().string() + ".png";  // of an array
+    const bool is_of_array = name.ends_with(']');
+    const std::string file = is_of_array ? std::filesystem::path(name).filename().string() + ".png" : mask_of(name);
     const auto [first, is_new] = written_.emplace(file, name);
     check(is_new, "the masks of ", first->second, " and ", name, " would both be ", (folder_ / file).string(),
           "; predict them one by one with a folder of --masks for each, or rename one");
+    if (is_of_array) check_free(file);
     PagePicture picture{.channels = 1, .height = mask.shape()[0], .width = mask.shape()[1]};
     for (const std::int32_t pixel : mask.data<std::int32_t>())
       picture.bytes.push_back(static_cast<std::uint8_t>(pixel));
@@ -66,7 +69,15 @@ class MaskFolder {
   }
 
  private:
+  static std::string mask_of(const std::filesystem::path& picture) { return picture.stem().string() + ".png"; }
+  void check_free(const std::string& mask) const {
+    std::error_code ignored;
+    check(overwrite_ || !std::filesystem::exists(folder_ / mask, ignored), (folder_ / mask).string(),
+          " is there already; name another folder, or replace masks with --overwrite");
+  }
+
   std::filesystem::path folder_;
+  bool overwrite_;
   std::map<std::string, std::string> written_;  // masks, and the pictures they are of
 };
 
@@ -92,7 +103,7 @@ bool run_predict(const PredictCommand& command) {
     const Shape out = trained.model.output_shape();
     check(predictor.is_dense(), "the model's output is ", out, " for a sample, which is no mask; leave --masks out");
     check(out[0] <= 256, "the model has ", out[0], " classes, a PNG file has levels for 256; leave --masks out");
-    masks.emplace(command.masks, paths);
+    masks.emplace(command.masks, paths, command.overwrite);
   }
   for (const std::string& note : notes) fmt::print(stderr, "{}\n", note);  // apart from the results
   if (command.csv) tell("file,rank,class,score\n");

@@ -14,6 +14,7 @@ struct PredictCommand {
   int top = 5;                                       ///< classes shown for each
   bool csv = false;
   std::filesystem::path masks = {};           ///< folder for the masks of a model that names the class of each pixel
+  bool overwrite = false;                     ///< replaces masks that are there
   std::vector<std::string> assignments = {};  ///< of --set
 };
 

@@ -64,11 +64,21 @@ void parse_arguments(CLI::App& app, std::vector<std::string> arguments, const st
   app.parse(std::move(arguments));
 }
 
-CLI::Validator ends_in(const std::string& suffix) {
-  return {[suffix](const std::string& file) {
-            return file.ends_with(suffix) ? std::string() : one_line(file) + " does not end in " + suffix;
-          },
-          ""};
+CLI::Option* add_overwrite(CLI::App& app) {
+  CLI::Option* known = app.get_option_no_throw("--overwrite");
+  const std::string doc = "replaces what is there already";
+  return known ? known : app.add_flag("--overwrite", doc);
+}
+
+CLI::Option* add_output(CLI::App& app, const std::string& name, std::filesystem::path& file, const std::string& doc,
+                        const std::string& suffix) {
+  const auto fault = [suffix, overwrite = add_overwrite(app)](const std::string& path) -> std::string {
+    if (!path.ends_with(suffix)) return path + " does not end in " + suffix;
+    std::error_code ignored;  // what is no file is refused where it is written
+    if (overwrite->count() > 0 || !std::filesystem::is_regular_file(path, ignored)) return {};
+    return path + " is there already; name another file, or replace it with --overwrite";
+  };
+  return app.add_option(name, file, doc)->check(fault);
 }
 
 }  // namespace nixie

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <functional>
 #include <string>
 #include <vector>
@@ -14,7 +15,10 @@ namespace nixie {
 /// A value that begins with `~/` is a path in the home folder, whether or not the shell has expanded it.
 void parse_arguments(CLI::App& app, std::vector<std::string> arguments, const std::function<std::string()>& hint = {});
 
-/// For an option that names a file to write: refuses another suffix, so that no other file is replaced by mistake.
-CLI::Validator ends_in(const std::string& suffix);
+/// An option that names a file to write, which ends in `suffix`, and the flag --overwrite, without which a file that is
+/// there is refused.
+CLI::Option* add_output(CLI::App& app, const std::string& name, std::filesystem::path& file, const std::string& doc,
+                        const std::string& suffix = "");
+CLI::Option* add_overwrite(CLI::App& app);
 
 }  // namespace nixie
