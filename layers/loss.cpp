@@ -54,6 +54,9 @@ Tensor spread_weights(const Tensor& weights, const Tensor& x) {
 
 namespace {
 
+// A total of weights to divide by: the mean of what has none is 0.
+Tensor divisor(const Tensor& total) { return where(total > 0, total, 1); }
+
 // The mean of the losses [N, 1, ...] of labels, each NaN whose label is neither a class nor ignored.
 Tensor mean_over_labels(const Tensor& losses, const Tensor& output, const Tensor& target,
                         const std::optional<int>& ignore_index, const Tensor& weights) {
@@ -63,7 +66,7 @@ Tensor mean_over_labels(const Tensor& losses, const Tensor& output, const Tensor
   const Tensor counts = labels != *ignore_index;
   Tensor share = cast(counts, Dtype::f32);
   if (weights.has_value()) share = share * spread_weights(weights, losses);
-  return sum(where(counts, known, 0.0) * share) / sum(share);
+  return sum(where(counts, known, 0.0) * share) / divisor(sum(share));
 }
 
 }  // namespace
@@ -71,7 +74,7 @@ Tensor mean_over_labels(const Tensor& losses, const Tensor& output, const Tensor
 Tensor weighted_mean(const Tensor& x, const Tensor& weights) {
   if (!weights.has_value()) return mean(x);
   const double per_weight = static_cast<double>(x.shape().size()) / static_cast<double>(weights.shape().size());
-  return sum(x * spread_weights(weights, x)) / (sum(weights) * per_weight);
+  return sum(x * spread_weights(weights, x)) / (divisor(sum(weights)) * per_weight);
 }
 
 Tensor CrossEntropy::operator()(const Tensor& output, const Tensor& target, const Tensor& weights) const {

@@ -20,7 +20,7 @@ namespace nixie {
 /// -log softmax(output)[label], along axis 1; with label smoothing s, (1 - s) times that plus s times the mean over all
 /// classes. Outputs are logits [N, K, ...], targets labels [N, ...]. A class weight multiplies the losses of its
 /// samples; the mean still divides by the number of samples (Keras's class_weight). Positions labelled `ignore_index`
-/// are excluded from the mean, which is NaN if no others exist.
+/// are excluded from the mean, which is 0 if no others exist.
 struct CrossEntropy {
   double label_smoothing = 0;
   std::vector<double> class_weights = {};
@@ -236,7 +236,7 @@ Tensor label_mask(const Tensor& output, const Tensor& labels);
 /// Weights of samples [N], or of labels [N, ...] as x [N, K, ...] has them, in a shape that broadcasts to x.
 Tensor spread_weights(const Tensor& weights, const Tensor& x);
 /// sum(w x) / sum(w), where x is [N, ...] and first averaged over the axes that weights do not have; without weights
-/// the mean.
+/// the mean. 0 if all weights are.
 Tensor weighted_mean(const Tensor& x, const Tensor& weights);
 
 }  // namespace nixie

@@ -91,7 +91,7 @@ Outputs Evaluator::sums(const Inputs& in) const {
   const Tensor target = objective_.target(output, pixels, labels);
   const Tensor loss = at_key(places_, "loss", [&] { return objective_.loss()(output, target, of_samples); });
   const Tensor weights = objective_.weights(target, of_samples), counted = sum(weights);
-  Outputs outputs{{"loss", where(counted > 0, loss * counted, 0.0)}, {"counted", counted}};
+  Outputs outputs{{"loss", loss * counted}, {"counted", counted}};
   if (objective_.names_classes()) {
     outputs.emplace("predicted", argmax(output, {1}, false));
     outputs.emplace("scores", max(class_scores(output, objective_.loss()), {1}, false));
@@ -137,6 +137,9 @@ std::optional<Evaluation> Evaluator::run(const std::function<bool()>& stop) {
     result.samples += batch->count;
     if (++done < loader_.batches() && stop && stop()) return std::nullopt;
   }
+  if (counted == 0)
+    fail(Fault::data, "the loss ignores every label of the ", result.samples, " samples", " (ignore_index ",
+         objective_.loss().ignored_label().value_or(0), "); mend the labels, or change ignore_index");
   result.loss /= counted;
   if (std::isnan(result.loss)) result.loss = NAN;  // without the sign that a division may leave
   result.accuracy = has_accuracy_ ? metrics_[0].value(totals[0]) : NAN;

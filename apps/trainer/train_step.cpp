@@ -168,7 +168,7 @@ std::string TrainStep::first_non_finite(const Batch& batch, std::int64_t step, s
 
 Tensor TrainStep::norm_of_batch(const Result& result) {
   const Tensor norm = squared_norm(result.slopes);
-  return result.weight.has_value() ? norm / square(result.weight) : norm;
+  return result.weight.has_value() ? where(result.weight > 0, norm / square(result.weight), 0) : norm;
 }
 
 Outputs TrainStep::add_body(const Inputs& in) {
@@ -198,7 +198,8 @@ Outputs TrainStep::update_body(const Inputs& in) {
   auto [loss, accuracy, slopes, weight] = result;
   if (config_.accumulate > 1) {
     const double each = 1 / static_cast<double>(config_.accumulate);
-    const Tensor share = weight.has_value() ? 1 / (part_weight_ + weight) : Tensor(each);
+    const Tensor total = weight.has_value() ? part_weight_ + weight : Tensor{};
+    const Tensor share = total.has_value() ? where(total > 0, 1 / total, 0) : Tensor(each);  // 0: no label counts
     loss = (part_loss_ + loss) * share;
     accuracy = (part_accuracy_ + accuracy) * share;
     const Tensor norms = config_.noise_scale ? (part_norms_ + norm_of_batch(result)) * each : Tensor{};

@@ -65,15 +65,21 @@ TEST(Accumulate, IsAsOneLargeBatchWhereLabelsAreIgnored) {
   for (const char* loss : {"cross_entropy: {ignore_index: 1}", "focal: {ignore_index: 7}",
                            "loss_sum: {losses: [{loss: {cross_entropy: {ignore_index: 3}}, weight: 2}]}"}) {
     const std::string more = fmt::format("loss: {{{}}}\ndata: {{glyphs: {{train: 205, test: 50, batch: ", loss);
-    const TempFolder large, parts;
+    const TempFolder large;
     Trainer one(plain(more + "20}}\n"), {.run = large.path()});
     EXPECT_TRUE(one.train());
-    Trainer several(plain(more + "5}}\naccumulate: 4\n"), {.run = parts.path()});
-    EXPECT_TRUE(several.train());
-    for (const char* name : {"loss", "accuracy"})
-      EXPECT_THAT(column(parts.path(), name), testing::Pointwise(testing::DoubleNear(5e-6), column(large.path(), name)))
-          << loss << ", " << name;
-    EXPECT_THAT(weights_of(several), testing::Pointwise(testing::DoubleNear(5e-6), weights_of(one))) << loss;
+    // In the second some batches have no other label.
+    for (const char* batches : {"5}}\naccumulate: 4\n", "1}}\naccumulate: 20\nnoise_scale: true\n"}) {
+      SCOPED_TRACE(loss + std::string(", batch: ") + batches);
+      const TempFolder parts;
+      Trainer several(plain(more + batches), {.run = parts.path()});
+      EXPECT_TRUE(several.train());
+      for (const char* name : {"loss", "accuracy"})
+        EXPECT_THAT(column(parts.path(), name),
+                    testing::Pointwise(testing::DoubleNear(5e-6), column(large.path(), name)))
+            << name;
+      EXPECT_THAT(weights_of(several), testing::Pointwise(testing::DoubleNear(5e-6), weights_of(one)));
+    }
   }
 }
 
