@@ -11,6 +11,7 @@
 #include "nixie/data/files/array_samples.h"
 #include "nixie/data/files/array_source.h"
 #include "nixie/data/files/mask_labels.h"
+#include "nixie/data/fingerprint.h"
 #include "nixie/data/stored_images.h"
 
 namespace nixie {
@@ -190,7 +191,11 @@ std::vector<std::string> name_classes(ReadHalf& train, ReadHalf& test) {
 template <class T>
 std::function<std::vector<T>(std::int64_t)> reader_of(const ArrayImages& images) {
   if (!images.filed) return {};
-  return [filed = images.filed](std::int64_t index) { return filed->read<T>(static_cast<std::size_t>(index), 1); };
+  return [filed = images.filed, first_read = std::make_shared<FirstRead>(images.samples)](std::int64_t index) {
+    std::vector<T> pixels = filed->read<T>(static_cast<std::size_t>(index), 1);
+    if (!first_read->holds(index, std::as_bytes(std::span(pixels)))) fail_changed(filed->where);
+    return pixels;
+  };
 }
 
 std::shared_ptr<const Dataset> dataset_of(ReadHalf half, const std::vector<std::string>& names,

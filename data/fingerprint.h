@@ -1,8 +1,11 @@
-// Fingerprint: what a dataset holds, in one number, so that a resumed run can tell whether it is still the same.
+// Fingerprint: what a dataset holds, in one number, so that a resumed run can tell whether it is still the same; and
+// FirstRead, by which a run itself can.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,6 +32,27 @@ class Fingerprint {
 
  private:
   std::uint64_t value_ = 0;
+};
+
+inline std::uint64_t fingerprint_of(const std::vector<std::uint8_t>& bytes) {
+  Fingerprint print;
+  print.add(bytes);
+  return print.value();
+}
+
+/// `file`, or another name for where it is, has changed while it was in use. Throws Fault::data.
+[[noreturn]] void fail_changed(const std::string& file);
+
+/// Notices a file that changes while a run reads it: each sample's bytes must be those of its first read. By bytes, not
+/// by times of change, which some file systems do not keep. Any thread may ask.
+class FirstRead {
+ public:
+  explicit FirstRead(std::int64_t samples) : prints_(static_cast<std::size_t>(samples)) {}
+  /// False if the bytes are not those of the first call for this sample.
+  bool holds(std::int64_t sample, std::span<const std::byte> bytes) const;
+
+ private:
+  mutable std::vector<std::atomic<std::uint64_t>> prints_;  // 0: not read yet
 };
 
 }  // namespace nixie

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <filesystem>
 #include <numeric>
+#include <optional>
 
 #include "nixie/core/base/fields.h"
 #include "nixie/core/base/one_line.h"
@@ -73,6 +74,7 @@ class FolderImages : public ByteDataset {
       print.add(static_cast<std::int64_t>(source_.mask_of(picture).fingerprint));
     }
     fingerprint_ = print.value();
+    first_read_.emplace(size());
   }
 
   std::int64_t size() const override { return static_cast<std::int64_t>(samples_.size()); }
@@ -89,8 +91,9 @@ class FolderImages : public ByteDataset {
       return;
     }
     const fs::path file = source_.path_of(source_.mask_of(picture));
-    const Mask mask = decode_mask(read_file(file, kMaxImageFile), file);
-    check_size(file, picture, mask.width, mask.height);
+    const std::vector<std::uint8_t> bytes = read_file(file, kMaxImageFile);
+    if (fingerprint_of(bytes) != source_.mask_of(picture).fingerprint) fail_changed(file.string());
+    const Mask mask = decode_mask(bytes, file);
     Draws draws(random_stream(key.seed, "augment"), index, key.epoch);
     std::vector<std::int32_t> classes(target.size() / sizeof(std::int32_t));
     cut_mask(mask, window_of({mask.width, mask.height, {}}, key, draws), classes);
@@ -123,8 +126,8 @@ class FolderImages : public ByteDataset {
     // mask is cut in the same way. An evaluation reads every pixel, as others do.
     const auto least_side =
         augment.crops() ? std::llround(options_.crop / std::sqrt(augment.scale[0])) : options_.resize;
-    const Image& image = decoded(sample.picture, key.training && !has_masks() ? least_side : kFullSize);
-    if (has_masks()) check_size(source_.path_of(sample.picture), sample.picture, image.width, image.height);
+    const Image& image = decoded(index, key.training && !has_masks() ? least_side : kFullSize);
+    if (has_masks()) check_size(sample.picture, image);
     Draws draws(random_stream(key.seed, "augment"), index, key.epoch);
     const Window window = window_of(image, key, draws);
     if (!key.training || !augment.changes_pixels()) {
@@ -158,20 +161,23 @@ class FolderImages : public ByteDataset {
     return window;
   }
 
-  /// A picture and its mask are cut alike as long as both have the size that they had when the data were opened.
-  void check_size(const fs::path& file, const Picture& picture, std::int64_t width, std::int64_t height) const {
+  /// A picture and its mask are cut alike as long as the picture has the size that it had when the data were opened.
+  void check_size(const Picture& picture, const Image& image) const {
     const MaskFile& mask = source_.mask_of(picture);
-    if (width != mask.width || height != mask.height)
-      fail(Fault::data, file.string(), " has ", width, " x ", height, " pixels, when the data were opened it had ",
-           mask.width, " x ", mask.height, ": it changed since; open the data again");
+    if (image.width != mask.width || image.height != mask.height)
+      fail(Fault::data, source_.path_of(picture).string(), " has ", image.width, " x ", image.height,
+           " pixels, when the data were opened it had ", mask.width, " x ", mask.height,
+           ": it changed since; open the data again");
   }
 
   /// Good until the thread decodes another.
-  const Image& decoded(const Picture& picture, std::int64_t least_side) const {
+  const Image& decoded(std::int64_t index, std::int64_t least_side) const {
+    const Picture& picture = samples_[static_cast<std::size_t>(index)].picture;
     constexpr std::size_t kKept = 32 << 20;
     static thread_local Image image;
     if (image.rgb.capacity() > kKept) image = {};
     const std::vector<std::uint8_t> bytes = source_.read(picture);
+    if (!first_read_->holds(index, std::as_bytes(std::span(bytes)))) fail_changed(source_.path_of(picture).string());
     try {
       decode_image(bytes, source_.path_of(picture), least_side, image);
     } catch (const Error& error) {
@@ -194,6 +200,7 @@ class FolderImages : public ByteDataset {
   PictureSource source_;
   std::vector<std::string> names_;
   std::vector<Sample> samples_;
+  std::optional<FirstRead> first_read_;
   std::uint64_t fingerprint_ = 0;
 };
 

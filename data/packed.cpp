@@ -5,6 +5,7 @@
 
 #include "nixie/data/draws.h"
 #include "nixie/data/files/packed_file.h"
+#include "nixie/data/fingerprint.h"
 
 namespace nixie {
 namespace {
@@ -21,7 +22,10 @@ Normalization normalization_of(const Packed& options, const PackedHeader& header
 class PackedImages final : public ByteDataset {
  public:
   PackedImages(const Packed& options, std::unique_ptr<PackedFile> file)
-      : ByteDataset(normalization_of(options, file->header())), options_(options), file_(std::move(file)) {
+      : ByteDataset(normalization_of(options, file->header())),
+        options_(options),
+        file_(std::move(file)),
+        first_read_(size()) {
     const Shape stored = file_->header().sample_shape;
     shape_ = options_.crop > 0 ? Shape{stored[0], options_.crop, options_.crop} : stored;
     check(shape_[1] <= stored[1] && shape_[2] <= stored[2], "packed: crop is ", options_.crop,
@@ -52,6 +56,7 @@ class PackedImages final : public ByteDataset {
   std::int32_t load_bytes(std::int64_t index, const AugmentKey& key, std::span<std::uint8_t> bytes) const override {
     const auto label = static_cast<std::int32_t>(file_->labels()[static_cast<std::size_t>(index)]);
     const std::span<const std::uint8_t> stored = file_->sample(index);
+    if (!first_read_.holds(index, std::as_bytes(stored))) fail_changed(file_->path().string());
     const Shape from = file_->header().sample_shape;
     const std::int64_t rows = from[1] - shape_[1], columns = from[2] - shape_[2];
     if (!key.training) {
@@ -110,6 +115,7 @@ class PackedImages final : public ByteDataset {
 
   Packed options_;
   std::unique_ptr<PackedFile> file_;
+  FirstRead first_read_;
   Shape shape_;
 };
 

@@ -164,9 +164,7 @@ MaskLabels read_masks(FolderScan& scan) {
     if (width != mask.width || height != mask.height)
       fail(Fault::data, picture.string(), " has ", width, " x ", height, " pixels, its mask ", mask.width, " x ",
            mask.height, "; make them equal");
-    Fingerprint print;
-    print.add(bytes);
-    file = {file.name, width, height, print.value()};
+    file = {file.name, width, height, fingerprint_of(bytes)};
     labels[at].add(std::span<const std::uint8_t>(mask.classes));
   });
   MaskLabels all;

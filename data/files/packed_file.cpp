@@ -97,11 +97,14 @@ void PackedFile::map() {
   const int file = uninterrupted([&] { return ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); });
   if (file < 0) fail_reading(path_, errno, Fault::data, "make it with `trainer data pack`");
   struct stat status {};
-  const bool is_known = ::fstat(file, &status) == 0 && S_ISREG(status.st_mode);
-  size_ = is_known ? status.st_size : 0;
+  const bool is_file = ::fstat(file, &status) == 0 && S_ISREG(status.st_mode);
+  size_ = is_file ? status.st_size : 0;
   void* mapped = size_ > 0 ? ::mmap(nullptr, static_cast<std::size_t>(size_), PROT_READ, MAP_SHARED, file, 0) : nullptr;
+  const int error = errno;
   ::close(file);
-  if (mapped == nullptr || mapped == MAP_FAILED) fail(Fault::data, path_.string(), ": is empty or cannot be mapped");
+  if (!is_file) fail(Fault::data, path_.string(), ": is not a regular file; name a folder of packed data");
+  if (size_ == 0) refuse("is empty");
+  if (mapped == MAP_FAILED) fail_reading(path_, error, Fault::data, "make it with `trainer data pack`");
   bytes_ = static_cast<const std::byte*>(mapped);
 }
 

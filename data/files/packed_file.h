@@ -43,6 +43,7 @@ class PackedFile {
   PackedFile(const PackedFile&) = delete;
   PackedFile& operator=(const PackedFile&) = delete;
 
+  const std::filesystem::path& path() const { return path_; }
   const PackedHeader& header() const { return header_; }
   const std::vector<std::uint32_t>& labels() const { return labels_; }
   /// The checksum of the checksums, which covers the whole file.

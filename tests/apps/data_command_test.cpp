@@ -117,6 +117,20 @@ TEST_F(DataCommandTest, InspectMeasuresTargetsThatAreNumbers) {
   EXPECT_THAT(ran.output, HasSubstr(fmt::format("values of the training half: mean [{:.4f}]", (mean - 0.5) / 10)));
 }
 
+// A block's checksum is checked once.
+TEST_F(DataCommandTest, PackedDataThatAreWrittenToAfterThatAreRefused) {
+  ASSERT_EQ(data("pack " + path("pets") + " " + path("packed") + " --side 12").code, 0);
+  const auto train = Packed{.path = folder_ / "packed"}.open().train;
+  std::vector<std::uint8_t> sample(3 * 12 * 12);
+  EXPECT_EQ(train->bytes()->load_bytes(1, {}, sample), train->bytes()->load_bytes(1, {}, sample));
+  std::fstream file(folder_ / "packed/train.packed", std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(4096 + 3 * 12 * 12);
+  file.put(static_cast<char>(sample[0] ^ 1));
+  file.close();
+  EXPECT_THAT(error_of(Fault::data, [&] { train->bytes()->load_bytes(1, {}, sample); }),
+              HasSubstr("packed/train.packed has changed since it was read first; put the old file back and resume"));
+}
+
 TEST_F(DataCommandTest, ADamagedBlockOfPackedDataIsNamedOnce) {
   ASSERT_EQ(data("pack " + path("pets") + " " + path("packed") + " --side 12").code, 0);
   std::string bytes = text_of(folder_ / "packed/train.packed");

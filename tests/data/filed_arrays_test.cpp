@@ -5,6 +5,7 @@
 
 #include "nixie/data/arrays.h"
 #include "nixie/data/files/array_samples.h"
+#include "nixie/data/files/input_file.h"
 #include "nixie/data/loader.h"
 #include "nixie/tests/data/arrays.h"
 
@@ -79,6 +80,31 @@ TEST(FiledArrays, HaveAFingerprintOfTheirSamples) {
   EXPECT_EQ(fingerprint("b.h5"), first);
   pixels[5 * 4] = 2;
   EXPECT_NE(fingerprint("c.h5"), first);
+}
+
+TEST(FiledArrays, ThatAreWrittenToWhileTheyAreReadAreRefused) {
+  const TempFolder folder;
+  constexpr std::size_t kSide = 300;  // images that HDF5 does not keep
+  Bytes pixels;
+  for (std::uint8_t i = 1; i <= 6; ++i) pixels.insert(pixels.end(), kSide * kSide, i);
+  {
+    Hdf5File file(folder / "x.h5");
+    file.dataset("images", H5T_STD_U8LE, H5T_NATIVE_UINT8, {6, kSide, kSide}, pixels);
+    file.dataset<std::uint8_t>("labels", H5T_STD_U8LE, H5T_NATIVE_UINT8, {6}, {0, 1, 0, 1, 0, 1});
+  }
+  const auto data = Arrays{.path = folder / "x.h5", .normalize = false, .holdout = 0.5f, .memory = 0}.open().train;
+  const auto first = epoch_of(data, 1, false);
+  EXPECT_EQ(epoch_of(data, 2, false), first);
+  const Bytes bytes = read_file(folder / "x.h5", 1 << 20), pattern(100, static_cast<std::uint8_t>(first[0][0]));
+  const auto sample = std::search(bytes.begin(), bytes.end(), pattern.begin(), pattern.end());
+  ASSERT_NE(sample, bytes.end());
+  std::fstream file(folder / "x.h5", std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(sample - bytes.begin());
+  file.put('\x7f');
+  file.close();
+  EXPECT_EQ(error_of(Fault::data, [&] { epoch_of(data, 1, false); }),
+            (folder / "x.h5").string() +
+                ": images has changed since it was read first; put the old file back and resume, or begin a new run");
 }
 
 /// Images of a number each that count what is asked for.

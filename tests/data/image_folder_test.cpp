@@ -313,11 +313,12 @@ TEST(ImageFolder, NamesTheDamagedFile) {
   for (const char* checked : {"check", "skip"}) {
     write_class(folder / "b", 1, 4);
     policy.damaged = checked;
-    Loader changed(policy.open().train, {.batch = 2, .threads = 1}, 0, true);
+    const Splits opened = policy.open();
     for (const char* name : {"a", "b"})
       for (const auto& file : std::filesystem::directory_iterator(folder / name))
         if (file.path().extension() == ".jpg" || file.path().extension() == ".png")
           write_file(file.path(), Bytes(20, 1));
+    Loader changed(opened.train, {.batch = 2, .threads = 1}, 0, true);
     const std::string since = error_of(Fault::data, [&] {
       while (changed.next()) continue;
     });

@@ -1,47 +1,19 @@
 // Datasets of one's own that change, end or lie while they are read, and halves that do not go together.
 #include <gmock/gmock.h>
 
-#include <atomic>
 #include <cmath>
 #include <functional>
 #include <stdexcept>
 
 #include "nixie/data/loader.h"
+#include "nixie/tests/data/own_samples.h"
 #include "nixie/tests/errors.h"
 
 namespace nixie {
 namespace {
 
+using test::own_samples;
 using Size = std::function<std::int64_t(int call)>;
-
-/// 40 samples of three classes, unless a field says otherwise.
-struct Facts {
-  Size size = [](int) { return 40; };
-  Shape sample = {1, 4, 5};
-  SampleTarget target = {};
-  std::vector<std::string> names = {"a", "b", "c"};
-  float pixel = 1;  // the third of sample 11
-};
-
-class Own final : public Dataset {
- public:
-  explicit Own(Facts facts) : facts_(std::move(facts)) {}
-  std::int64_t size() const override { return facts_.size(++calls_); }
-  Shape sample_shape() const override { return facts_.sample; }
-  SampleTarget target() const override { return facts_.target; }
-  const std::vector<std::string>& class_names() const override { return facts_.names; }
-  std::int32_t load(std::int64_t index, const AugmentKey&, std::span<float> pixels) const override {
-    std::ranges::fill(pixels, 1.0f);
-    if (index == 11) pixels[2] = facts_.pixel;
-    return static_cast<std::int32_t>(index % 3);
-  }
-
- private:
-  Facts facts_;
-  mutable std::atomic<int> calls_ = 0;
-};
-
-std::shared_ptr<const Dataset> own(Facts facts) { return std::make_shared<Own>(std::move(facts)); }
 
 TEST(OwnDatasets, AreAskedOnceForTheirSize) {
   const Size sizes[] = {[](int call) { return call == 1 ? 40 : 0; },
@@ -52,7 +24,7 @@ TEST(OwnDatasets, AreAskedOnceForTheirSize) {
                         [](int call) { return call == 1 ? 40 : throw 42; }};
   for (const Size& size : sizes)
     for (const bool training : {true, false}) {
-      Loader loader(own({.size = size}), {.batch = 7, .threads = 2}, 1, training);
+      Loader loader(own_samples({.size = size}), {.batch = 7, .threads = 2}, 1, training);
       for (int epoch = 0; epoch < 3; ++epoch) {
         std::int64_t samples = 0;
         while (const Batch* batch = loader.next()) {
@@ -67,13 +39,13 @@ TEST(OwnDatasets, AreAskedOnceForTheirSize) {
 
 TEST(OwnDatasets, AreImagesWithPixels) {
   for (const Shape& sample : {Shape{0, 4, 5}, Shape{1, 0, 5}, Shape{1, 4, 0}})
-    EXPECT_EQ(error_of([&] { Loader(own({.sample = sample}), {.batch = 4}, 0, false); }),
+    EXPECT_EQ(error_of([&] { Loader(own_samples({.sample = sample}), {.batch = 4}, 0, false); }),
               fmt::format("the dataset's samples are {}, expected [channels, height, width], each at least 1", sample));
 }
 
 TEST(OwnDatasets, APixelThatIsNotFiniteIsFound) {
   for (const float pixel : {1.0f, NAN, INFINITY}) {
-    Loader loader(own({.pixel = pixel}), {.batch = 8, .threads = 1}, 0, false);
+    Loader loader(own_samples({.pixel = pixel}), {.batch = 8, .threads = 1}, 0, false);
     EXPECT_EQ(loader.next()->non_finite_pixel(), "");
     EXPECT_EQ(loader.next()->non_finite_pixel(),
               std::isfinite(pixel) ? "" : fmt::format("sample 11 has {} at [0, 0, 2]", pixel));
@@ -81,16 +53,16 @@ TEST(OwnDatasets, APixelThatIsNotFiniteIsFound) {
 }
 
 TEST(OwnDatasets, HalvesThatDifferAreNamed) {
-  const auto first = own({});
+  const auto first = own_samples({});
   const struct {
     std::shared_ptr<const Dataset> second;
     std::string error;
   } kCases[] = {
       {nullptr, "there is no {1} (null); give a dataset for it"},
-      {own({.sample = {1, 5, 5}}), "the shapes of samples differ: [1, 4, 5] in the {0}, [1, 5, 5] in the {1}"},
-      {own({.target = {Dtype::f32, {2}}}), "the targets differ: class in the {0}, 2 numbers in the {1}"},
-      {own({.names = {"a", "b", "c", "d"}}), "the numbers of classes differ: 3 in the {0}, 4 in the {1}"},
-      {own({.names = {"a", "c", "b"}}), "the names of class 1 differ: \"b\" in the {0}, \"c\" in the {1}"},
+      {own_samples({.sample = {1, 5, 5}}), "the shapes of samples differ: [1, 4, 5] in the {0}, [1, 5, 5] in the {1}"},
+      {own_samples({.target = {Dtype::f32, {2}}}), "the targets differ: class in the {0}, 2 numbers in the {1}"},
+      {own_samples({.names = {"a", "b", "c", "d"}}), "the numbers of classes differ: 3 in the {0}, 4 in the {1}"},
+      {own_samples({.names = {"a", "c", "b"}}), "the names of class 1 differ: \"b\" in the {0}, \"c\" in the {1}"},
   };
   for (const auto& [second, error] : kCases) {
     const std::string remedy = second ? "; make them equal" : "";
@@ -103,7 +75,7 @@ TEST(OwnDatasets, HalvesThatDifferAreNamed) {
                        check_halves({nullptr, first});
                      }),
             "there is no training half (null); give a dataset for it");
-  check_halves({first, own({.size = [](int) { return 3; }})});
+  check_halves({first, own_samples({.size = [](int) { return 3; }})});
 }
 
 }  // namespace

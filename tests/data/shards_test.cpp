@@ -248,6 +248,20 @@ TEST_F(ShardsTest, StandForAFolder) {
   EXPECT_EQ(one.train->size() + one.test->size(), 6);
   EXPECT_EQ(one.test->size(), 2) << "a quarter of each class, rounded";
 
+  // A shard that changes between two epochs, in whichever of its pictures.
+  Bytes changed = read_file(options.path, 1 << 20);
+  const TarFile first = read_tar(options.path).files.at(0);
+  const auto epoch = [&] {
+    for (std::int64_t i = 0; i < one.train->size(); ++i) one.train->bytes()->load_bytes(i, {}, found);
+    for (std::int64_t i = 0; i < one.test->size(); ++i) one.test->bytes()->load_bytes(i, {}, found);
+  };
+  EXPECT_EQ(error_of(Fault::data, epoch), "no error");
+  changed[static_cast<std::size_t>(first.offset + first.bytes - 2)] ^= 1;
+  write("set-train-0.tar", changed);
+  EXPECT_EQ(error_of(Fault::data, epoch),
+            options.path.string() +
+                ": 0.png has changed since it was read first; put the old file back and resume, or begin a new run");
+
   Bytes bad = tar({{"a/1.png", picture_}, {"a/2.png", Bytes(picture_.begin(), picture_.begin() + 60)}});
   options.path = write("damaged.tar", bad);
   options.damaged = "check";
