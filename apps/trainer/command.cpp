@@ -2,6 +2,7 @@
 #include "nixie/apps/trainer/command.h"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 #include "nixie/apps/trainer/commands/chosen_checkpoint.h"
@@ -155,9 +156,18 @@ std::string resume_text(const Command& command, const fs::path& folder) {
   return fmt::format("{} --run {} --resume", shell_word(program.string()), shell_word(absolute_path(folder).string()));
 }
 
+std::unique_ptr<Trainer> make_trainer(const Command& command, const TrainConfig& config) try {
+  return std::make_unique<Trainer>(config, TrainerOptions{.out = stdout, .reads_init_from = !command.resume});
+} catch (const Error& error) {
+  if (!command.resume || !command.assignments.empty() || error.fault() != Fault::usage) throw;
+  throw Error(Fault::data, error.what() + std::string("; the run trained with this configuration, so its data have "
+                                                      "changed: mend them, or begin a new run"));
+}
+
 bool run(const Command& command, const TrainConfig& config, fs::path folder) {
   // The folder is made only when everything else has been found good.
-  Trainer trainer(config, {.out = stdout, .reads_init_from = !command.resume});
+  const std::unique_ptr<Trainer> made = make_trainer(command, config);
+  Trainer& trainer = *made;
   trainer.note("nixie " NIXIE_VERSION ": " + command_text(command));
   trainer.say(trainer.summary());
   if (const std::string warnings = large_arrays_text(trainer.model()); !warnings.empty()) trainer.say(warnings);

@@ -1,43 +1,17 @@
 // Runs on datasets of one's own: what they change later, halves that do not go together, values that are not finite.
 #include <gmock/gmock.h>
 
-#include <atomic>
 #include <cmath>
 #include <functional>
 
 #include "nixie/tests/apps/support.h"
+#include "nixie/tests/data/own_samples.h"
 
 namespace nixie {
 namespace {
 
 using namespace nixie::test;
 using testing::HasSubstr;
-
-/// 40 samples of three classes, unless a field says otherwise.
-struct Half {
-  std::function<std::int64_t(int call)> size = [](int) { return 40; };
-  Shape sample = {1, 4, 5};
-  std::vector<std::string> names = {"a", "b", "c"};
-  float pixel = 1;  // the third of sample 11
-};
-
-class Samples final : public Dataset {
- public:
-  explicit Samples(Half half) : half_(std::move(half)) {}
-  std::int64_t size() const override { return half_.size(++calls_); }
-  Shape sample_shape() const override { return half_.sample; }
-  const std::vector<std::string>& class_names() const override { return half_.names; }
-  std::int32_t load(std::int64_t index, const AugmentKey&, std::span<float> pixels) const override {
-    for (std::size_t i = 0; i < pixels.size(); ++i)
-      pixels[i] = std::sin(static_cast<float>(index * 20 + static_cast<std::int64_t>(i)));
-    if (index == 11) pixels[2] = half_.pixel;
-    return static_cast<std::int32_t>(index % 3);
-  }
-
- private:
-  Half half_;
-  mutable std::atomic<int> calls_ = 0;
-};
 
 struct OwnData {
   std::int64_t batch = 8;
@@ -47,8 +21,8 @@ struct OwnData {
   Splits open() const { return halves(); }
 };
 
-Splits halves(Half train, Half test) {
-  return {std::make_shared<Samples>(std::move(train)), std::make_shared<Samples>(std::move(test))};
+Splits halves(SampleFacts train, SampleFacts test) {
+  return {own_samples(std::move(train)), own_samples(std::move(test))};
 }
 
 TrainConfig config_of(const std::function<Splits()>& open) {
@@ -61,7 +35,7 @@ TrainConfig config_of(const std::function<Splits()>& open) {
 TEST(OwnData, MayChangeItsSizeLater) {
   for (const std::int64_t later : {0, -5, 3, 400}) {
     const TempFolder folder;
-    const Half changes{.size = [later](int call) { return call == 1 ? 40 : later; }};
+    const SampleFacts changes{.size = [later](int call) { return call == 1 ? 40 : later; }};
     Trainer trainer(config_of([&] { return halves(changes, changes); }), {.run = folder.path()});
     EXPECT_TRUE(trainer.train()) << later;
     EXPECT_EQ(trainer.evaluate().samples, 40) << later;
@@ -105,9 +79,9 @@ TEST(OwnData, HalvesThatDoNotGoTogetherAreRefused) {
 
 // No smaller rate helps against a number that the data hold.
 TEST(OwnData, ValuesThatAreNotFiniteAreNamedByTheirSample) {
-  const Half bad{.pixel = NAN};
+  const SampleFacts bad{.pixel = NAN};
   const struct {
-    Half train, test;
+    SampleFacts train, test;
     std::string first;
   } kCases[] = {
       {bad, {}, "; the first to be so is the images of the batch: sample 11 has nan at [0, 0, 2] (the last good"},

@@ -201,6 +201,33 @@ TrainConfig config_of(const TempFolder& folder, const Bytes& labels, const std::
   return read_config(parse_yaml(text, "run.yaml"));
 }
 
+TEST(Targets, OfWhichNoneCountsHaveNoLoss) {
+  const TempFolder folder;
+  const TrainConfig config =
+      config_of(folder, npy("|u1", "(64, 6, 4)", Bytes(64 * 24, 2)),
+                "loss: {cross_entropy: {ignore_index: 2}}\nmodel: [{conv2d: {out: 3, kernel: 3, pad: 1}}]\n");
+  EXPECT_EQ(error_of(Fault::data, [&] { Trainer(config).evaluate(); }),
+            "the loss ignores every label of the 16 samples (ignore_index 2); mend the labels, or change ignore_index");
+}
+
+// The configuration is the run's own, so advice to change the model would be of no use.
+TEST(Targets, ThatFitTheRunNoLongerAreTheDatasFault) {
+  const TempFolder folder;
+  const std::string run = (folder / "run").string();
+  const Case c = cases()[0];
+  const TrainConfig config = config_of(folder, c.labels, "model: " + c.model + "\n");
+  std::ofstream(folder / "net.yaml") << config_text(config);
+  const Ran begun = run_program("trainer --config " + (folder / "net.yaml").string() + " --run " + run);
+  ASSERT_EQ(begun.code, 0) << begun.output;
+  Bytes labels = c.labels;
+  labels.back() = 9;
+  write_file(folder / "labels.npy", labels);
+  const Ran resumed = run_program("trainer --resume --run " + run);
+  EXPECT_EQ(resumed.code, 5) << resumed.output;
+  EXPECT_THAT(resumed.output, HasSubstr("the model has 3 outputs, the data 10 classes"));
+  EXPECT_THAT(resumed.output, HasSubstr("; the run trained with this configuration, so its data have changed: mend"));
+}
+
 TEST(Targets, ThatDoNotFitAreSaidBeforeTheRun) {
   auto all = cases();
   all.push_back({"masks of another size", npy("|u1", "(64, 4, 6)", Bytes(64 * 24)), "", "", "", 0, 0});

@@ -42,7 +42,7 @@ int with_output(const std::function<int()>& work) {
   }
   if (std::fflush(stdout) != 0 && cause == 0) cause = errno;
   if ((cause == 0 && !std::ferror(stdout)) || cause == EPIPE) return code;
-  fail(Fault::storage, "what was printed is not complete: ", std::strerror(cause ? cause : EIO),
+  fail(Fault::storage, "what was printed is not complete", cause ? ": " : "", cause ? std::strerror(cause) : "",
        "; look at where standard output leads");
 }
 
