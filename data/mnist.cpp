@@ -16,7 +16,7 @@ std::filesystem::path find_file(const std::filesystem::path& folder, const std::
   for (const char* separator : {"-", "."})
     for (const char* suffix : {"", ".gz"}) {
       auto file = folder / fmt::format("{}{}idx{}-ubyte{}", stem, separator, dimensions, suffix);
-      if (std::error_code ignored; std::filesystem::exists(file, ignored)) return file;
+      if (std::error_code refused; std::filesystem::exists(file, refused) || refused) return file;
     }
   fail(Fault::data, (folder / fmt::format("{}-idx{}-ubyte[.gz]", stem, dimensions)).string(),
        ": no such file; set path to the folder that holds the four MNIST files");

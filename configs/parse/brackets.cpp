@@ -19,22 +19,27 @@ class Scan {
     row_ = i;
     first_ = lines_.first_of_row(i);
     row_indent_ = lines_.indent_of(first_);
+    key_indent_ = lines_.indent_of(lines_.behind_dashes(first_));
     for (; i < lines_.size(); ++i) {
       i = read_character(i);
       if (mistake_ || open_.empty()) break;
     }
     if (!mistake_ && !open_.empty()) blame_last_open();
     if (!mistake_) mistake_ = if_closed_;
-    return {mistake_ ? kNone : i, mistake_};
+    return {mistake_ ? kNone : i, surplus_ == kNone ? i : surplus_, mistake_};
   }
 
  private:
   struct Open {
     std::size_t at;
     std::size_t indent;              ///< of its row
+    std::size_t key_indent;          ///< of what stands in that behind dashes
     std::size_t colon = kNone;       ///< of the entry that is read
-    std::size_t last_colon = kNone;  ///< of the entries before
-    std::size_t odd = kNone;  ///< a key in a list without {}, or in a map the colon above the first that is no pair
+    std::size_t last_colon = kNone;  ///< of the entries before; the ] behind it where there is one
+    std::size_t odd =
+        kNone;  ///< a key in a list without {}, or in a map the last_colon above the first that is no pair
+
+    bool is_as_deep(std::size_t depth) const { return indent == depth || key_indent == depth; }
   };
   /// What a list or map in brackets holds last.
   struct Last {
@@ -53,7 +58,7 @@ class Scan {
   /// that one is too many.
   void blame_last_open() {
     const Open& last = open_.back();
-    const bool is_odd = odd_ != kNone && last.indent == odd_indent_ && lines_.at(odd_) == lines_.at(last.at);
+    const bool is_odd = odd_ != kNone && last.is_as_deep(odd_indent_) && lines_.at(odd_) == lines_.at(last.at);
     blame_open(is_odd ? odd_ : last.at);
   }
 
@@ -63,6 +68,7 @@ class Scan {
     if (lines_.at(row) == '%') return blame(row, kNoDirective);
     first_ = lines_.behind_blanks(row);
     row_indent_ = first_ - row;
+    key_indent_ = lines_.behind_dashes(first_) - row;
     const bool is_pair = row_indent_ <= indent_ && lines_.colon_in_row(first_) != kNone;
     if (is_closed_ || lines_.is_any_of(first_, "[]{},") || !(is_pair || lines_.is_item(first_))) return;
     is_closed_ = closes(row);
@@ -101,7 +107,7 @@ class Scan {
     // A row of words between two values is a stray one; else the comma is missing behind the value above.
     if (last_.end != kNone) lacks_comma(!if_closed_ && is_stray(last_.end, i) ? i : last_.end);
     const std::size_t start = i;
-    if (is_open) open_.push_back({.at = i, .indent = row_indent_});
+    if (is_open) open_.push_back({.at = i, .indent = row_indent_, .key_indent = key_indent_});
     if (is_quoted) i = lines_.closing_quote(i);
     if (i == kNone) blame(start, never_closed(lines_.at(start)));
     last_ = {.start = start, .end = is_open ? kNone : i, .is_plain = !is_open && !is_quoted};
@@ -109,6 +115,7 @@ class Scan {
   }
 
   void read_colon(std::size_t i) {
+    if (last_.end != kNone && last_.end < row_) return blame(i, "no key in front of this colon, expected `key: value`");
     if (last_.end != kNone && lines_.is_any_of(last_.end, "]}"))
       return blame(last_.end, fmt::format("{} in front of a colon, expected `key: value`", lines_.at(last_.end)));
     Open& inner = open_.back();
@@ -123,13 +130,14 @@ class Scan {
     Open& inner = open_.back();
     const bool is_pair = inner.colon != kNone, is_map = lines_.at(inner.at) == '{';
     if (is_map && !is_pair && last_.end != kNone && inner.odd == kNone) inner.odd = inner.last_colon;
-    if (is_pair) inner.last_colon = inner.colon;
+    if (is_pair) inner.last_colon = last_.end != kNone && lines_.at(last_.end) == ']' ? last_.end : inner.colon;
     inner.colon = kNone;
   }
 
   void close(std::size_t i) {
     end_entry();
-    const auto [bracket, indent, colon, last_colon, odd] = open_.back();
+    const Open open = open_.back();
+    const std::size_t bracket = open.at, odd = open.odd;
     const char c = lines_.at(i);
     if (c != closing(bracket)) {
       const bool is_extra = closes(i + 1);
@@ -138,6 +146,7 @@ class Scan {
         mistake_ = if_closed_;
         return;
       }
+      if (is_extra && odd != kNone && lines_.at(odd) == ']') return blame(odd, "one ] too many, expected no ] here");
       if (is_extra && odd != kNone && !is_key)
         return blame(odd, c == '}' ? "no { in front of this key, expected {key: value} in a list in brackets"
                                    : "no [ behind this colon, expected [a, b] around several values");
@@ -145,9 +154,10 @@ class Scan {
       return blame(i, fmt::format("{} where {} is expected", c, closing(bracket)));
     }
     open_.pop_back();
-    if (i == first_ && bracket < row_ && odd_ == kNone && indent != row_indent_) {
+    if (i == first_ && bracket < row_ && odd_ == kNone && !open.is_as_deep(row_indent_)) {
       odd_ = bracket;
       odd_indent_ = row_indent_;
+      if (last_.end != kNone && lines_.is_any_of(last_.end, "]}")) surplus_ = last_.end;
     }
     last_ = {.start = bracket, .end = i};
   }
@@ -162,7 +172,9 @@ class Scan {
   }
   bool is_stray(std::size_t value, std::size_t i) const {
     const std::string_view row = lines_.text().substr(i, lines_.row_end(i) - i);
-    return lines_.row_end(value) < i && row.find_first_of(":,[]{}\"'") == kNone;
+    const std::size_t end = row.find_first_of(":,[]{}\"'");
+    const bool is_last_of_map = lines_.at(open_.back().at) == '{' && end != kNone && row[end] == '}';
+    return lines_.row_end(value) < i && (end == kNone || is_last_of_map);
   }
 
   /// Whether the brackets that are open are closed by the text from `i` on, and nothing of them follows.
@@ -198,9 +210,11 @@ class Scan {
   std::size_t row_ = 0;               // where the row begins
   std::size_t first_ = 0;             // the first text in it
   std::size_t row_indent_ = 0;        // how deep that is
+  std::size_t key_indent_ = 0;        // the same behind its dashes
   bool is_closed_ = false;            // by what follows
   std::size_t odd_ = kNone;           // the first bracket that one of another indentation closed
   std::size_t odd_indent_ = 0;        // of the one that closed it
+  std::size_t surplus_ = kNone;       // the bracket closed in front of that one
 };
 
 }  // namespace

@@ -9,7 +9,8 @@
 namespace nixie {
 
 struct Brackets {
-  std::size_t end = Lines::kNone;  ///< the bracket that closes it
+  std::size_t end = Lines::kNone;      ///< the bracket that closes it
+  std::size_t surplus = Lines::kNone;  ///< the closing bracket that is one too many, if one is
   std::optional<Mistake> mistake{};
 };
 

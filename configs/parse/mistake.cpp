@@ -17,6 +17,17 @@ std::size_t behind_row(std::string_view text, std::size_t start) {
   return std::min(start + row_at(text, start).size() + 1, text.size());
 }
 
+/// UTF-16 or UTF-32, by a byte order mark or by the zeros around a first character of ASCII; nullptr for neither.
+const char* other_encoding(std::string_view text) {
+  using namespace std::string_view_literals;
+  if (text.starts_with("\xff\xfe\0\0"sv) || text.starts_with("\0\0\xfe\xff"sv)) return "UTF-32";
+  if (text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff")) return "UTF-16";
+  std::string zeros;
+  for (const char c : text.substr(0, 4)) zeros += c == 0 ? '0' : 'x';
+  if (zeros == "x000" || zeros == "000x") return "UTF-32";
+  return zeros == "x0x0" || zeros == "0x0x" ? "UTF-16" : nullptr;
+}
+
 /// A line in front of the document that begins with % and is no %YAML and no %TAG: yaml-cpp skips it.
 std::optional<Mistake> unknown_directive(std::string_view text) {
   const std::size_t end = end_of_head(text);
@@ -62,8 +73,8 @@ std::string normalized(std::string_view text) {
 bool is_inside_character(char byte) { return (static_cast<unsigned char>(byte) & 0xc0) == 0x80; }
 
 std::optional<Mistake> find_unreadable(std::string_view text) {
-  if (text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff"))
-    return mistake_at(text, 0, "UTF-16 text, expected UTF-8");
+  if (const char* encoding = other_encoding(text))
+    return mistake_at(text, 0, fmt::format("{} text, expected UTF-8", encoding));
   for (std::size_t i = 0; i < text.size(); ++i) {
     const auto byte = static_cast<unsigned char>(text[i]);
     if ((byte < 0x20 && text[i] != '\n' && text[i] != '\t') || byte == 0x7f)

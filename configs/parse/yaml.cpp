@@ -70,7 +70,7 @@ class Builder : public YAML::EventHandler {
     Tree tree = make(Tree::Kind::scalar, mark);
     tree.quoted = tag == "!";
     tree.text = text;
-    if (!tree.quoted) refuse_several_lines(mark, text);
+    refuse_several_lines(mark, text);
     close({std::move(tree), anchor});
   }
   void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
@@ -114,8 +114,10 @@ class Builder : public YAML::EventHandler {
   }
   /// A value that goes on in the next line: that line lost its dash or colon, or one of them its comma or place.
   void refuse_several_lines(const YAML::Mark& mark, const std::string& value) const {
-    const std::size_t start = marks_.byte_of(mark);
-    if (lines_.text().substr(start, value.size()) == value) return;
+    std::size_t start = marks_.byte_of(mark);
+    while (lines_.is_any_of(start, "&!"))  // what stands in front of it
+      start = std::min(lines_.text().find_first_not_of(" \t\n", lines_.end_of_word(start)), lines_.size());
+    if (lines_.is_any_of(start, "\"'|>") || lines_.text().substr(start, value.size()) == value) return;
     const std::size_t end = lines_.row_end(start);
     const std::string_view row = lines_.text().substr(start, end - start);
     const std::string_view words = row.substr(0, row.find_last_not_of(" \t") + 1);

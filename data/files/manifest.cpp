@@ -59,6 +59,15 @@ PicturePart shards_named(const std::vector<fs::path>& shards, const std::vector<
        "; expected a row picture,class or picture,mask or picture,number,...");
 }
 
+/// Throws where a row names what is not there, or what the system refuses.
+void require_picture(const fs::path& file, std::int64_t row, const fs::path& picture) {
+  std::error_code error;
+  if (fs::exists(picture, error)) return;
+  if (!error) fail_row(file, row, picture.string() + " does not exist");
+  fail(fault_of_reading(error.value(), Fault::data), file.string(), ":", row, ": ", picture.string(),
+       " cannot be read: ", error.message(), "; ", system_remedy(error.value()));
+}
+
 /// The rows that name pictures; the first may name the columns.
 std::vector<TableRow> picture_rows(const fs::path& file) {
   std::vector<TableRow> rows = read_table(file);
@@ -92,8 +101,7 @@ void take_masks(FolderScan& scan, const fs::path& file, const std::vector<TableR
   scan.pictures.emplace_back();
   for (const TableRow& row : rows) {
     if (row.cells.size() < 2 || row.cells[1].empty()) fail_row(file, row.number, "no mask");
-    if (std::error_code ignored; !fs::exists(scan.source.folder / row.cells[1], ignored))
-      fail_row(file, row.number, (scan.source.folder / row.cells[1]).string() + " does not exist");
+    require_picture(file, row.number, scan.source.folder / row.cells[1]);
     scan.pictures[0].push_back({.name = row.cells[0], .row = static_cast<std::int32_t>(scan.source.masks.size())});
     scan.source.masks.push_back({row.cells[1]});
   }
@@ -146,9 +154,7 @@ FolderScan scan_manifest(const fs::path& file, const std::string& target) {
   const std::vector<TableRow> rows = picture_rows(file);
   if (rows.empty()) fail(Fault::data, file.string(), ": no row names a picture; expected rows picture,class");
   FolderScan scan{.source = {file.has_parent_path() ? file.parent_path() : fs::path(".")}};
-  for (const TableRow& row : rows)
-    if (std::error_code ignored; !fs::exists(scan.source.folder / row.cells[0], ignored))
-      fail_row(file, row.number, (scan.source.folder / row.cells[0]).string() + " does not exist");
+  for (const TableRow& row : rows) require_picture(file, row.number, scan.source.folder / row.cells[0]);
   if (target == "numbers" || (target == "auto" && are_numbers(rows))) {
     take_numbers(scan, file, rows);
     return scan;

@@ -54,7 +54,12 @@ TEST(Suggestion, LayersOfOtherFrameworks) {
                                      {"depthwise_conv2d DepthwiseConv2D", "it is \"conv2d\" " + kPerChannel},
                                      {"separable_conv2d SeparableConv2D",
                                       "it is \"conv2d\" " + kPerChannel + ", and after it another with kernel: 1"},
-                                     {"ConvTranspose2d Conv2DTranspose", did("deconv2d")},
+                                     {"ConvTranspose2d Conv2DTranspose deconv", did("deconv2d")},
+                                     {"Lambda", "there is none; `trainer list layers` names those there are"},
+                                     {"Fold Unfold", "there is none; the nearest are reshape and conv2d"},
+                                     {"SPP",
+                                      "there is none; the nearest is concat, with adaptive_avg_pool2d and "
+                                      "flatten in each branch"},
                                      {"MaxPooling2D MaxPool2d", did("max_pool2d")},
                                      {"AveragePooling2D AvgPool2d", did("avg_pool2d")},
                                      {"GlobalAveragePooling2D", "it is \"global_avg_pool\" and after it flatten"},
@@ -137,7 +142,8 @@ TEST(Suggestion, OptimizersOfOtherFrameworks) {
                                     {"RMSprop", did("rmsprop")},
                                     {"Adagrad", did("adagrad")},
                                     {"Lion LAMB nadam RAdam LBFGS Adafactor AdamP Adan MADGRAD", like_adam}});
-  expect_advice("optimizer: {sgd: {WORD: 1}}", {{"wdecay l2 decay", did("weight_decay")}});
+  expect_advice("optimizer: {sgd: {WORD: 1}}",
+                {{"wdecay l2 decay", did("weight_decay")}, {"dampening", "there is none: momentum is not dampened"}});
   expect_advice("optimizer: {adam: {WORD: 1}}", {{"betas", did("beta1")}});
 }
 
@@ -195,6 +201,10 @@ TEST(Suggestion, KeysOfOtherFrameworks) {
                             {"wd", "it stands under optimizer, as {sgd: {weight_decay: 1e-4}}"},
                             {"smoothing", "it stands under loss, as {cross_entropy: {label_smoothing: 0.1}}"},
                             {"mixup_alpha", "it stands under mixing, as {mixup: 0.2} or {cutmix: 1}"},
+                            {"deterministic", "there is none: a run on the same device repeats with the same seed"},
+                            {"gradient_clip_algorithm", "clip_norm: 1 clips by the norm, clip_value: 1 each value"},
+                            {"num_sanity_val_steps", "`trainer --dry-run` does one step and one evaluation"},
+                            {"drop_last", "there is none: training leaves out a last batch that is not full"},
                             {"fast_dev_run", "`trainer --dry-run` checks a run without training"},
                             {"half bf16 tf32", "it is \"precision\" with fp16, bf16 or tf32"},
                             {"fp16 mixed_precision", "it is \"precision\" with fp16 or bf16"},
@@ -224,6 +234,12 @@ TEST(Suggestion, DataAndPrecisionsOfOtherPrograms) {
   expect("data: tar\n", "it is \"image_folder\" with path: the folder of .tar files");
   expect("data: {image_folder: {bs: 1}}\n", did("batch"));
   expect("data: {image_folder: {img_size: 1}}\n", did("crop"));
+  for (const char* field : {"arrays: {drop_last", "image_folder: {drop_last"})
+    expect(fmt::format("data: {{{}: 1}}}}\n", field),
+           "there is none: training leaves out a last batch that is not full");
+  expect("loader: {drop_last: true}\ndata: glyphs\n",
+         "there is none: training leaves out a last batch that is not full");
+  expect("data: {arrays: {target_size: 1}}\n", "there is none: arrays keep the size they have");
   expect("data: {image_folder: {val_split: 1}}\n", did("holdout"));
   expect("data: {image_folder: {randaug: 1}}\n", "it is \"augment\" with rand_ops");
   expect("data: csv\n", "it is \"arrays\" with path: FILE, for numbers; for rows picture,class it is \"image_folder\"");

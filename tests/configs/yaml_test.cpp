@@ -60,7 +60,8 @@ TEST(Yaml, MergesFieldsThatTheMapLeavesOut) {
 
 TEST(Yaml, RefusesWithPlaceAndRemedy) {
   struct Row {
-    const char *text, *place, *what;
+    std::string text;
+    const char *place, *what;
   };
   const Row rows[] = {
       {"", "f.yaml:1:1", "no map"},
@@ -109,6 +110,11 @@ TEST(Yaml, RefusesWithPlaceAndRemedy) {
       {"\xff\xfe"
        "a\0:",
        "f.yaml:1:1", "UTF-16 text, expected UTF-8"},
+      {{"\xff\xfe\0\0a\0\0\0", 8}, "f.yaml:1:1", "UTF-32 text, expected UTF-8"},
+      {{"\0\0\xfe\xff\0\0\0a", 8}, "f.yaml:1:1", "UTF-32 text, expected UTF-8"},
+      {{"a\0\0\0:\0\0\0", 8}, "f.yaml:1:1", "UTF-32 text, expected UTF-8"},
+      {{"\0\0\0a\0\0\0:", 8}, "f.yaml:1:1", "UTF-32 text, expected UTF-8"},
+      {{"a\0:\0", 4}, "f.yaml:1:1", "UTF-16 text, expected UTF-8"},
       {"%FOO bar\n---\na: 1\n", "f.yaml:1:1", "this line begins with %, expected"},
       {"# c\n\n%FOO bar\na: 1\n", "f.yaml:3:1", "this line begins with %, expected"},
       {"a: {b: 1,,}\n", "f.yaml:1:", ", expected"},

@@ -175,6 +175,9 @@ TEST_F(MasksTest, SayWhatDoesNotFit) {
   table();
   EXPECT_THAT(error(), HasSubstr("list.csv:4: "));
   EXPECT_THAT(error(), HasSubstr("masks/none.png does not exist; expected a row"));
+  std::filesystem::create_symlink("none.png", folder_ / "masks/none.png");
+  EXPECT_THAT(error(), HasSubstr("list.csv:4: "));
+  EXPECT_THAT(error(), HasSubstr("masks/none.png cannot be read: Too many levels of symbolic links; check the path"));
 }
 
 // What is replaced while a run goes on is found when it is read, not by a loss that is no number.

@@ -203,6 +203,10 @@ TEST(Mnist, SaysWhichFileIsMissing) {
   EXPECT_NE(error_of(Fault::data, [&] { Mnist{.path = folder.path().string()}.open(); })
                 .find("t10k-labels-idx1-ubyte[.gz]: no such file"),
             std::string::npos);
+  std::filesystem::create_symlink("t10k-labels-idx1-ubyte", folder / "t10k-labels-idx1-ubyte");
+  EXPECT_NE(error_of(Fault::data, [&] { Mnist{.path = folder.path().string()}.open(); }).find("Too many levels of"),
+            std::string::npos);
+  std::filesystem::remove(folder / "t10k-labels-idx1-ubyte");
   std::filesystem::create_directory(folder / "t10k-labels-idx1-ubyte");
   EXPECT_NE(error_of(Fault::data, [&] { Mnist{.path = folder.path().string()}.open(); }).find("not a regular file"),
             std::string::npos);

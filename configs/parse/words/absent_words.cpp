@@ -150,6 +150,18 @@ constexpr Absent kAbsent[] = {
     {"compile cudnnbenchmark", "backend",
      "there is none: each step is compiled, and its kernels are chosen by measurement or table"},
     {"fastdevrun", "model", "`trainer --dry-run` checks a run without training"},
+    {"numsanityvalsteps", "model", "`trainer --dry-run` does one step and one evaluation"},
+    {"deterministic", "backend", "there is none: a run on the same device repeats with the same seed"},
+    {"gradientclipalgorithm", "model", "clip_norm: 1 clips by the norm, clip_value: 1 each value"},
+    {"dampening", "nesterov", "there is none: momentum is not dampened"},
+    {"droplast", "batch", "there is none: training leaves out a last batch that is not full"},
+    {"droplast", "threads", "there is none: training leaves out a last batch that is not full"},
+    {"droplast", "data", "there is none: training leaves out a last batch that is not full"},
+    {"targetsize imagesize imgsize inputsize", "layout", "there is none: arrays keep the size they have"},
+    {"lambda", "conv2d", "there is none; `trainer list layers` names those there are"},
+    {"fold unfold", "conv2d", "there is none; the nearest are reshape and conv2d"},
+    {"spp spatialpyramidpooling", "conv2d",
+     "there is none; the nearest is concat, with adaptive_avg_pool2d and flatten in each branch"},
     {"limittrainbatches", "data", "the first n samples are a limit of the dataset, as data: {glyphs: {limit: 1000}}"},
 };
 

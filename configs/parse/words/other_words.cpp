@@ -31,7 +31,7 @@ constexpr OtherName kOtherNames[] = {
     {"conv2dtranspose", "deconv2d"},
     {"conv3dtranspose", "deconv3d"},
     {"transposedconv2d", "deconv2d"},
-    {"deconvolution", "deconv2d"},
+    {"deconvolution deconv", "deconv2d"},
     {"maxpool", "max_pool2d"},
     {"maxpooling1d", "max_pool1d"},
     {"maxpooling2d", "max_pool2d"},
