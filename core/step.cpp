@@ -288,9 +288,13 @@ std::vector<Tensor> evaluate(const std::vector<Tensor>& values, Backend& backend
     return backend.compile(plan_of(bind_alike(again, graph) ? again : graph, backend));
   });
   std::vector<std::shared_ptr<Buffer>> externals;
-  for (const Tensor& leaf : leaves) externals.push_back(input_of(leaf).storage->on(backend));
+  const auto take = [&](const char* name, const Tensor& value, auto&& buffer) {
+    externals.push_back(with_memory_for(name, value.dtype(), value.shape(), buffer));
+  };
+  for (const Tensor& leaf : leaves) take("a stored value", leaf, [&] { return input_of(leaf).storage->on(backend); });
   Results results(graph.outputs);
-  for (std::size_t i = 0; i < values.size(); ++i) externals.push_back(results.fresh(i, backend)->on(backend));
+  for (std::size_t i = 0; i < values.size(); ++i)
+    take("a result", values[i], [&] { return results.fresh(i, backend)->on(backend); });
   executable->run(externals, scalars_of(graph));
   std::vector<Tensor> stored;
   for (std::size_t i = 0; i < values.size(); ++i) stored.push_back(results.tensor(i));

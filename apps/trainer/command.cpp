@@ -7,6 +7,7 @@
 
 #include "nixie/apps/trainer/commands/chosen_checkpoint.h"
 #include "nixie/apps/trainer/commands/command_line.h"
+#include "nixie/apps/trainer/program/batch_advice.h"
 #include "nixie/apps/trainer/program/program.h"
 #include "nixie/apps/trainer/record/run_folder.h"
 #include "nixie/apps/trainer/report/memory_text.h"
@@ -15,10 +16,8 @@
 #include "nixie/configs/parse/changes.h"
 #include "nixie/configs/parse/reader.h"
 #include "nixie/core/base/shell_word.h"
-#include "nixie/core/base/threads.h"
 #include "nixie/core/base/working_folder.h"
 #include "nixie/core/files/open_to_read.h"
-#include "nixie/core/passes/plan_too_large.h"
 #include "nixie/data/preparation.h"
 #include "nixie/models/io/checkpoint.h"
 
@@ -136,19 +135,6 @@ std::string described_list(const char* title) {
 
 namespace {
 
-std::string batch_option(const TrainConfig& config, std::int64_t batch) {
-  return fmt::format("--set data.{}.batch={}", config.data.kind(), batch);
-}
-
-/// What to do about memory, behind what was said about it.
-[[noreturn]] void fail_memory(const std::string& what, const TrainConfig& config, BatchChoice how) {
-  if (how == BatchChoice::kept)
-    fail(Fault::memory, what, "; a resumed run keeps its batch: end other programs, or raise the limit (ulimit -v)");
-  const std::int64_t batch = config.data.batch();
-  fail(Fault::memory, what, "; the batch is ", batch,
-       batch > 1 ? ", try " + batch_option(config, batch / 2) : ", try a smaller model");
-}
-
 /// The command that goes on with a run, from any folder.
 std::string resume_text(const Command& command, const fs::path& folder) {
   const bool is_searched_for = command.program.find('/') == std::string::npos;
@@ -184,9 +170,7 @@ bool run(const Command& command, const TrainConfig& config, fs::path folder) {
   listen_to_signals();
   trainer.take_memory();
   bool is_done = false;
-  with_batch_advice(
-      config, [&] { is_done = trainer.train(stop_is_requested, take_save_request); },
-      command.resume ? BatchChoice::kept : BatchChoice::free);
+  within_batch(config, [&] { is_done = trainer.train(stop_is_requested, take_save_request); });
   if (is_done)
     trainer.say(result_text(trainer.evaluate(), folder));
   else
@@ -208,25 +192,14 @@ bool run_command(const Command& given) {
   if (!command.checkpoint.empty() && !fs::is_regular_file(command.checkpoint))
     fail(Fault::checkpoint, command.checkpoint.string(),
          " is no file; give the path of a checkpoint or of a run's folder");
-  return run(command, chosen_config(command, folder), folder);
-}
-
-void with_batch_advice(const TrainConfig& config, const std::function<void()>& work, BatchChoice how) {
-  try {
-    work();
-  } catch (const std::bad_alloc&) {
-    fail_memory("out of memory", config, how);
-  } catch (const NoThread&) {
-    throw;
-  } catch (const PlanTooLarge& error) {
-    if (error.fitting_batch() == 0) throw;
-    if (how == BatchChoice::kept) fail_memory(error.what(), config, how);
-    fail(Fault::memory, error.what(), ", the run's is ", config.data.batch(), "; try ",
-         batch_option(config, error.fitting_batch()));
-  } catch (const Error& error) {
-    if (error.fault() != Fault::memory) throw;
-    fail_memory(error.what(), config, how);
-  }
+  const TrainConfig config = chosen_config(command, folder);
+  bool is_done = false;
+  const auto train = [&] { is_done = run(command, config, folder); };
+  if (command.resume)
+    with_kept_batch(train);
+  else
+    with_batch_advice(config, train, try_training);
+  return is_done;
 }
 
 namespace {

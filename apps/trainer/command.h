@@ -2,7 +2,6 @@
 #pragma once
 
 #include <filesystem>
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -22,14 +21,6 @@ struct Command {
 
 /// Trains as the command says and prints to stdout. Returns false where a signal ended the run early. Throws Error.
 bool run_command(const Command& command);
-
-/// Whether a run may take another batch; one that is resumed may not.
-enum class BatchChoice { free, kept };
-
-/// Calls `work`; what it throws for want of memory gets the batch of the configuration and a smaller one to try. What
-/// no batch changes has its memory before.
-void with_batch_advice(const TrainConfig& config, const std::function<void()>& work,
-                       BatchChoice how = BatchChoice::free);
 
 /// What to write in place of arguments that were not understood: `; to change the configuration write --set epochs=3`
 /// for `--epochs 3`, `; write --config net.yaml` for a file alone, or the nearest command; "" where nothing is known.

@@ -206,13 +206,13 @@ bool Trainer::train_on(const std::function<bool()>& stop, const std::function<bo
   if (begins && config_.keep > 0 && state_.step > 0 && state_.evaluated == state_.step) save({"last.h5"}, config_.keep);
   measure_for_report();
   progress_.start(state_.step, total_steps_, steps_per_epoch_, config_.data.batch() * config_.accumulate);
-  start_loader();
   std::optional<Watchdog> watchdog;
   if (options_.out)
     watchdog.emplace([this](const std::string& text) {
       fmt::print(stderr, "{}\n", text);
       progress_.log().add(text);
     });
+  start_loader();  // behind all threads, whose stacks no batch changes
   const auto enter = [&](const char* activity) {
     if (watchdog) watchdog->enter(activity);
   };

@@ -168,6 +168,7 @@ void Trainer::take_memory() {
   train_step_.store_variables();
   evaluator_.store_variables();
   if (!writes()) return;
+  saver_.make_thread();
   std::int64_t bytes = 0;
   for (const Parameters& saved :
        {model_.parameters(), optimizer_.state(), averages_ ? averages_->model().parameters() : Parameters{}})

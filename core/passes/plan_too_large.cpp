@@ -52,10 +52,10 @@ PlanTooLarge PlanTooLarge::report(const std::string& backend, const Plan& plan, 
     text += fmt::format(" {} {} {} ({} MiB)", largest[i]->name, largest[i]->dtype, largest[i]->shape,
                         largest[i]->size_bytes() >> 20);
   const std::int64_t fits = largest_batch(plan, scratch, free_bytes);
-  text += plan.batch == 0 ? "; use a larger device or smaller arrays"
-          : fits == 0     ? "; no batch is sure to fit, use a larger device or a smaller model"
-                          : fmt::format("; the largest batch that fits is {}", fits);
-  return {text, fits};
+  const std::string advice = plan.batch == 0 ? "; use a larger device or smaller arrays"
+                             : fits == 0     ? "; no batch is sure to fit, use a larger device or a smaller model"
+                                             : fmt::format("; a batch of {} should fit", fits);
+  return {text, advice, fits};
 }
 
 }  // namespace nixie

@@ -17,17 +17,19 @@ using BytesOfBatch = std::function<std::int64_t(std::int64_t batch)>;
 std::int64_t largest_batch(const Plan& plan, const BytesOfBatch& scratch, std::int64_t free_bytes);
 
 /// A plan that does not fit. One line: the memory that the step needs, the free memory, its three largest tensors, and
-/// the largest batch that fits.
+/// a batch that should fit: a program takes more than its plans.
 class PlanTooLarge final : public Error {
  public:
   PlanTooLarge(const std::string& backend, const Plan& plan, const BytesOfBatch& scratch, std::int64_t free_bytes);
   std::int64_t fitting_batch() const { return fitting_batch_; }  ///< 0: none
+  const std::string& need() const { return need_; }              ///< the line without the batch
 
  private:
-  PlanTooLarge(std::string line, std::int64_t fitting_batch)
-      : Error(Fault::memory, std::move(line)), fitting_batch_(fitting_batch) {}
+  PlanTooLarge(const std::string& need, const std::string& advice, std::int64_t fitting_batch)
+      : Error(Fault::memory, need + advice), need_(need), fitting_batch_(fitting_batch) {}
   static PlanTooLarge report(const std::string& backend, const Plan& plan, const BytesOfBatch& scratch,
                              std::int64_t free_bytes);
+  std::string need_;
   std::int64_t fitting_batch_;
 };
 

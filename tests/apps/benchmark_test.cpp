@@ -227,11 +227,11 @@ TEST_F(BenchmarkProgram, EveryTableHasItsRowsWithinTheirBounds) {
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // those need terabytes of addresses
 TEST_F(BenchmarkProgram, TooLittleMemoryIsSaid) {
-  const Ran ran = run_program("benchmark --help > /dev/null; ulimit -v 600000; " NIXIE_BINARY_DIR
+  const Ran ran = run_program("benchmark --help > /dev/null; ulimit -v 400000; " NIXIE_BINARY_DIR
                               "/benchmark steps --backend cpu --threads 1 --net alexnet --batch 1 --runs 1");
   EXPECT_EQ(ran.code, 4) << ran.output;
   EXPECT_THAT(ran.output, HasSubstr("benchmark: alexnet: "));
-  const Ran nets = run_program("benchmark --help > /dev/null; ulimit -v 600000; " NIXIE_BINARY_DIR
+  const Ran nets = run_program("benchmark --help > /dev/null; ulimit -v 400000; " NIXIE_BINARY_DIR
                                "/benchmark nets --backend cpu --threads 1 --net alexnet --batch 1 --runs 1");
   EXPECT_EQ(nets.code, 4) << nets.output;
   EXPECT_THAT(nets.output, HasSubstr("benchmark: "));

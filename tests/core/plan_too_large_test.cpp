@@ -1,4 +1,4 @@
-// What is said about a plan that does not fit: its largest tensors, and the largest batch that fits.
+// What is said about a plan that does not fit: its largest tensors, and a batch that should fit.
 #include "nixie/core/passes/plan_too_large.h"
 
 #include <gtest/gtest.h>
@@ -43,7 +43,7 @@ TEST(MemoryReport, TheLargestBatchIsFoundByPlanningAgain) {
   const std::string report = error.what();
   EXPECT_NE(report.find(fmt::format("the step needs {} MiB", arena(100'000) >> 20)), std::string::npos) << report;
   EXPECT_NE(report.find(" f32 [100000, 256] (97 MiB)"), std::string::npos) << report;
-  EXPECT_NE(report.find("; the largest batch that fits is 77"), std::string::npos) << report;
+  EXPECT_NE(report.find("; a batch of 77 should fit"), std::string::npos) << report;
   const PlanTooLarge hopeless("cuda", plan, none, 1000);
   EXPECT_EQ(hopeless.fitting_batch(), 0);
   EXPECT_NE(std::string(hopeless.what()).find("no batch is sure to fit"), std::string::npos);

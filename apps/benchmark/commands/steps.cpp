@@ -6,13 +6,13 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "nixie/apps/benchmark/measure/subprocess.h"
 #include "nixie/apps/benchmark/report/facts.h"
 #include "nixie/apps/benchmark/report/report.h"
 #include "nixie/apps/benchmark/subjects/nets.h"
 #include "nixie/apps/trainer/machine.h"
 #include "nixie/apps/trainer/profile/timing.h"
 #include "nixie/apps/trainer/program/program.h"
+#include "nixie/apps/trainer/program/subprocess.h"
 #include "nixie/core/base/random.h"
 #include "nixie/core/step.h"
 #include "nixie/layers/loss.h"

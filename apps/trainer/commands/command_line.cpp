@@ -99,7 +99,7 @@ void add_config(CLI::App& app, ConfigChoice& choice) {
 
 Run add_summary(CLI::App& app, ConfigChoice& choice) {
   add_config(app, choice);
-  return [&] { return tell("{}", summary_text(choice.load())), 0; };
+  return [&] { return run_summary(choice.load()), 0; };
 }
 
 struct ProfileRequest {

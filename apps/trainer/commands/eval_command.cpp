@@ -7,12 +7,12 @@
 #include <set>
 #include <tuple>
 
-#include "nixie/apps/trainer/command.h"
 #include "nixie/apps/trainer/commands/as_trained.h"
 #include "nixie/apps/trainer/commands/data_folder.h"
 #include "nixie/apps/trainer/evaluator.h"
 #include "nixie/apps/trainer/machine.h"
 #include "nixie/apps/trainer/objective.h"
+#include "nixie/apps/trainer/program/batch_advice.h"
 #include "nixie/apps/trainer/program/program.h"
 #include "nixie/apps/trainer/trained_model.h"
 #include "nixie/core/base/one_line.h"
@@ -66,10 +66,8 @@ std::string confusion_text(const std::vector<Prediction>& predictions, const std
   return "rows: what the samples are; columns: what the model says\n" + text;
 }
 
-}  // namespace
-
-void run_eval(const EvalCommand& command) {
-  const std::filesystem::path file = chosen_checkpoint(command.checkpoint);
+/// The checkpoint with the configuration of the evaluation.
+TrainedModel load(const EvalCommand& command, const std::filesystem::path& file) {
   std::vector<std::string> set = command.assignments;
   const std::filesystem::path named = take_source(set), source = named.empty() ? command.data : named;
   TrainedModel trained = load_trained(file, set);
@@ -78,6 +76,12 @@ void run_eval(const EvalCommand& command) {
     assignments.insert(assignments.end(), set.begin(), set.end());
     trained.config = with_assignments(trained.config, "--data", assignments);
   }
+  return trained;
+}
+
+/// `stop` ends it after a batch, and nothing is printed of the result.
+void evaluate(const EvalCommand& command, const std::filesystem::path& file, const TrainedModel& trained,
+              const std::function<bool()>& stop = {}) {
   const TrainConfig& config = trained.config;
   const Splits data = config.data.open();
   const auto seen = [&](const std::shared_ptr<const Dataset>& half) {
@@ -95,10 +99,12 @@ void run_eval(const EvalCommand& command) {
        config.model.kind(), file, trained.step, config.data.kind(), half->size(),
        all ? "both halves" : "the " + command.split + " half");
   for (const std::string& note : data.notes) tell("data: {}\n", note);
-  Evaluation result;
+  std::optional<Evaluation> evaluated;
   Evaluator evaluator(*backend, trained.model, config, half, loader_options(config));
   evaluator.store_variables();
-  with_batch_advice(config, [&] { result = *evaluator.run(); });
+  within_batch(config, [&] { evaluated = evaluator.run(stop); });
+  if (!evaluated) return;
+  const Evaluation& result = *evaluated;
   if (command.confusion) tell("{}", confusion_text(result.predictions, half->class_names()));
   for (const auto& [name, value] : result.metrics) tell("{} {} {:.4f}\n", command.split, name, value);
   tell("{}\n", to_string(result, command.split));
@@ -106,6 +112,23 @@ void run_eval(const EvalCommand& command) {
     fail(Fault::non_finite, "the loss is not finite",
          result.non_finite_pixel.empty() ? "; take another checkpoint"
                                          : ": " + result.non_finite_pixel + "; mend the data");
+}
+
+}  // namespace
+
+void run_eval(const EvalCommand& command) {
+  const std::filesystem::path file = chosen_checkpoint(command.checkpoint);
+  TrainConfig config;
+  const auto work = [&] {
+    const TrainedModel trained = load(command, file);
+    config = trained.config;
+    evaluate(command, file, trained);
+  };
+  with_batch_advice(config, work, [&](const TrainConfig& smaller, const std::filesystem::path&) {
+    TrainedModel trained = load(command, file);
+    trained.config = smaller;
+    evaluate(command, file, trained, [] { return true; });
+  });
 }
 
 }  // namespace nixie

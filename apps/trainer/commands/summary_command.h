@@ -5,8 +5,9 @@
 
 namespace nixie {
 
-/// The layers as a table, the parameters, the memory of a training step, and warnings about what is probably not meant.
-std::string summary_text(const TrainConfig& config);
+/// Prints the layers as a table, the parameters, the memory of a training step, and warnings about what is probably not
+/// meant.
+void run_summary(const TrainConfig& config);
 
 /// Prints the summary, then trains one step and evaluates one batch; nothing is written.
 void run_dry(const TrainConfig& config);

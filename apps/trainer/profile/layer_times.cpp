@@ -9,6 +9,7 @@
 #include "nixie/apps/trainer/profile/operands.h"
 #include "nixie/apps/trainer/profile/timing.h"
 #include "nixie/apps/trainer/report/layer_table.h"
+#include "nixie/core/passes/plan_too_large.h"
 #include "nixie/core/step.h"
 #include "nixie/optimizers/optimizer.h"
 
@@ -144,6 +145,17 @@ class LayerSteps {
        update_step_ = step(&LayerSteps::update);
 };
 
+/// An error for want of memory says what it was taken for.
+template <class Work>
+auto with_memory_for(const std::string& name, const Work& work) try {
+  return work();
+} catch (const PlanTooLarge& error) {
+  fail(Fault::memory, name, ": ", error.need());
+} catch (const Error& error) {
+  if (error.fault() != Fault::memory) throw;
+  fail(Fault::memory, name, ": ", error.what());
+}
+
 /// The loss as the last layer: of labels that are all 0.
 Forward loss_of(const TrainConfig& config, const Shape& output) {
   std::vector<std::int64_t> sizes(output.begin(), output.end());
@@ -159,7 +171,10 @@ double MachineRates::least_ms(const Work& work) const {
 }
 
 MachineRates measure_rates(Backend& backend, PrecisionPolicy precision) {
-  return {1e12 * measure_matmul_ceiling(backend, precision, stored_dtype(precision)), 1e9 * measure_copy_rate(backend)};
+  return with_memory_for("the machine's rates", [&] {
+    return MachineRates{1e12 * measure_matmul_ceiling(backend, precision, stored_dtype(precision)),
+                        1e9 * measure_copy_rate(backend)};
+  });
 }
 
 double LayerTimes::roofline(const MachineRates& rates) const {
@@ -210,7 +225,7 @@ std::vector<LayerTimes> time_layers(Backend& backend, const TrainConfig& config,
   std::vector<LayerTimes> times(subjects.size());
   for (std::size_t i = 0; i < subjects.size(); ++i) {
     say("times " + subjects[i].name);
-    LayerSteps(backend, config, subjects[i]).time(times[i]);
+    with_memory_for(subjects[i].name + " by itself", [&] { LayerSteps(backend, config, subjects[i]).time(times[i]); });
   }
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (subject_of[i] == kNone) continue;

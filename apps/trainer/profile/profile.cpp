@@ -6,6 +6,7 @@
 
 #include "nixie/apps/trainer/machine.h"
 #include "nixie/apps/trainer/profile/timing.h"
+#include "nixie/apps/trainer/program/batch_advice.h"
 #include "nixie/apps/trainer/trainer.h"
 
 namespace nixie {
@@ -70,6 +71,27 @@ std::string kernel_table(const Profile& profile) {
   return text;
 }
 
+/// Steps under the clock, then by kernel.
+void train_timed(Trainer& trainer, RecordingBackend& recording, const std::function<void(const std::string&)>& say,
+                 Profile& profile) {
+  train_for(trainer, kWarmSteps);
+  recording.synchronize();
+  const auto start = std::chrono::steady_clock::now();
+  train_for(trainer, profile.steps);
+  recording.synchronize();
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  profile.step_ms = 1e3 * seconds / profile.steps;
+  profile.data_wait = std::min(1.0, trainer.seconds_waited() / seconds);
+  say("trains kernel by kernel");
+  recording.record(true);
+  train_for(trainer, kRecordedSteps);
+  recording.record(false);
+  profile.kernels = recording.records();
+  profile.parameter_bytes = bytes_of(trainer.model().parameters());
+  profile.optimizer_bytes = bytes_of(trainer.optimizer().state());
+  profile.arena_bytes = trainer.plan().arena_bytes;
+}
+
 }  // namespace
 
 Profile take_profile(const TrainConfig& config, int steps, const std::function<void(const std::string&)>& tell) {
@@ -80,31 +102,13 @@ Profile take_profile(const TrainConfig& config, int steps, const std::function<v
   const auto recording = std::make_shared<RecordingBackend>(backend);
   Profile profile{.machine = machine_text(*backend, config.threads), .steps = steps};
   profile.batch = config.data.batch() * config.accumulate;
+  say("measures the machine");  // before the rest takes its memory
+  profile.rates = measure_rates(*backend, config.policy());
+  Trainer trainer(endless(config), {.backend = recording, .reads_init_from = false});
+  trainer.take_memory();
   say("trains");
-  {
-    Trainer trainer(endless(config), {.backend = recording, .reads_init_from = false});
-    train_for(trainer, kWarmSteps);
-    recording->synchronize();
-    const auto start = std::chrono::steady_clock::now();
-    train_for(trainer, steps);
-    recording->synchronize();
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    profile.step_ms = 1e3 * seconds / steps;
-    profile.data_wait = std::min(1.0, trainer.seconds_waited() / seconds);
-    say("trains kernel by kernel");
-    recording->record(true);
-    train_for(trainer, kRecordedSteps);
-    recording->record(false);
-    profile.kernels = recording->records();
-    profile.parameter_bytes = bytes_of(trainer.model().parameters());
-    profile.optimizer_bytes = bytes_of(trainer.optimizer().state());
-    profile.arena_bytes = trainer.plan().arena_bytes;
-    say("measures the machine");
-    profile.rates = measure_rates(*backend, config.policy());
-    std::vector<std::int64_t> input = {config.data.batch()};
-    for (const std::int64_t size : trainer.model().input_shape()) input.push_back(size);
-    profile.layers = time_layers(*backend, config, Shape(input), say);
-  }
+  within_batch(config, [&] { train_timed(trainer, *recording, say, profile); });
+  within_batch(config, [&] { profile.layers = time_layers(*backend, config, trainer.model().batch_shape(), say); });
   return profile;
 }
 

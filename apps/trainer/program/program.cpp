@@ -63,11 +63,15 @@ void tell_text(std::string_view text) { fmt::print("{}", printable(text)); }
 
 namespace {
 
-// glibc reserves 64 MiB of addresses for each thread that allocates, which a limit of addresses (ulimit -v) counts.
+// glibc reserves 64 MiB of addresses for each thread that allocates, which a limit of addresses (ulimit -v) counts; and
+// where a large array was freed, it keeps the addresses of later ones, in pieces that the next may not fit.
 void save_addresses() {
 #if defined(M_ARENA_MAX)
   rlimit limit{};
-  if (::getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) mallopt(M_ARENA_MAX, 1);
+  if (::getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
+    mallopt(M_ARENA_MAX, 1);
+    mallopt(M_MMAP_THRESHOLD, 256 << 10);
+  }
 #endif
 }
 

@@ -19,8 +19,12 @@ void Saver::rethrow(std::unique_lock<std::mutex>&) {
   if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
 }
 
-void Saver::start(std::function<void()> work) {
+void Saver::make_thread() {
   if (thread_.empty()) start_threads(thread_, "saver", 1, [this](const std::stop_token& stop) { run(stop); });
+}
+
+void Saver::start(std::function<void()> work) {
+  make_thread();
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return !work_; });
   rethrow(lock);

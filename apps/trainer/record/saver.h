@@ -18,6 +18,8 @@ class Saver {
   Saver(const Saver&) = delete;
   Saver& operator=(const Saver&) = delete;
 
+  /// Makes the thread, whose stack takes addresses; `start` does so, too. Throws NoThread.
+  void make_thread();
   /// Runs the work in a thread of its own, after waiting for the work before it. Throws what that threw.
   void start(std::function<void()> work);
   /// Throws what the last work threw, where it is done; waits for nothing.

@@ -1,11 +1,11 @@
-// Runs work in a child process, so that its memory can be measured separately.
+// Runs work in a child process, so that its memory is its own.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <string>
 
-namespace nixie::benchmark {
+namespace nixie {
 
 /// Calls `work` in a child process and returns its result, or throws its exception. Throws Fault::memory,
 /// naming `what`, if the child was killed. The caller must not have opened a backend: threads and devices do not
@@ -15,4 +15,4 @@ std::string run_apart(const std::string& what, const std::function<std::string()
 /// The peak resident memory of this process, in bytes.
 std::int64_t peak_memory_bytes();
 
-}  // namespace nixie::benchmark
+}  // namespace nixie

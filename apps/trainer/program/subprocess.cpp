@@ -1,5 +1,5 @@
 // Forks; the child answers through a pipe: its fault's number (0: none), then its text.
-#include "nixie/apps/benchmark/measure/subprocess.h"
+#include "nixie/apps/trainer/program/subprocess.h"
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,7 +12,7 @@
 
 #include "nixie/core/base/error.h"
 
-namespace nixie::benchmark {
+namespace nixie {
 namespace {
 
 struct Answer {
@@ -26,7 +26,7 @@ Answer answer_of(const std::function<std::string()>& work) {
   } catch (const Error& error) {
     return {error.exit_code(), error.what()};
   } catch (const std::bad_alloc&) {
-    return {static_cast<int>(Fault::memory), "out of memory; set a smaller --batch"};
+    return {static_cast<int>(Fault::memory), "out of memory; take a smaller batch"};
   } catch (const std::exception& error) {
     return {static_cast<int>(Fault::usage), error.what()};
   }
@@ -71,7 +71,7 @@ std::string run_apart(const std::string& what, const std::function<std::string()
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
   if (WIFSIGNALED(status))
-    fail(Fault::memory, what, ": the process was killed by signal ", WTERMSIG(status), "; set a smaller --batch");
+    fail(Fault::memory, what, ": the process was killed by signal ", WTERMSIG(status), "; take a smaller batch");
   check(!answer.empty(), what, ": the process ended without an answer");
   if (answer[0] != '0') fail(static_cast<Fault>(answer[0] - '0'), what, ": ", answer.substr(1));
   return answer.substr(1);
@@ -84,4 +84,4 @@ std::int64_t peak_memory_bytes() {
   fail(Fault::usage, "/proc/self/status does not report the peak memory; the benchmark needs Linux");
 }
 
-}  // namespace nixie::benchmark
+}  // namespace nixie

@@ -1,0 +1,155 @@
+// Tries batches in child processes, since a process keeps parts of what it has freed.
+#include "nixie/apps/trainer/program/batch_advice.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cmath>
+#include <csignal>
+#include <optional>
+
+#include "nixie/apps/trainer/machine.h"
+#include "nixie/apps/trainer/program/subprocess.h"
+#include "nixie/apps/trainer/signals.h"
+#include "nixie/apps/trainer/trainer.h"
+#include "nixie/backends/cpu/host/memory.h"
+#include "nixie/core/base/threads.h"
+#include "nixie/core/passes/plan_too_large.h"
+
+namespace nixie {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+constexpr unsigned kSecondsOfTrial = 30;                // one that still runs then says nothing
+constexpr std::chrono::seconds kLastTrial(10);          // later none begins
+constexpr std::chrono::seconds kEndOfTrainingTrial(5);  // evaluations are cut short from then on
+constexpr std::int64_t kSpareBytes = 2 << 20;           // runs of the same take a little more or less
+constexpr double kCloseEnough = 1.25;                   // between a batch that fits and one that does not
+
+std::string batch_assignment(const TrainConfig& config, std::int64_t batch) {
+  return fmt::format("data.{}.batch={}", config.data.kind(), batch);
+}
+
+/// A folder for trials; empty where none can be made.
+class TrialFolder {
+ public:
+  TrialFolder() {
+    std::error_code error;
+    std::string name = (fs::temp_directory_path(error) / "nixie-trial-XXXXXX").string();
+    if (!error && ::mkdtemp(name.data())) path_ = name;
+  }
+  ~TrialFolder() {
+    std::error_code ignored;
+    if (!path_.empty()) fs::remove_all(path_, ignored);
+  }
+  TrialFolder(const TrialFolder&) = delete;
+  TrialFolder& operator=(const TrialFolder&) = delete;
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+/// For a child: it takes no memory that others use, prints nothing, ends at once when asked to, and without an answer
+/// when its time is over.
+void become_trial() {
+  cpu::limit_to_free_bytes(kSpareBytes);
+  if (const int nowhere = ::open("/dev/null", O_WRONLY); nowhere >= 0)
+    for (const int stream : {STDOUT_FILENO, STDERR_FILENO}) ::dup2(nowhere, stream);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGXCPU}) std::signal(signal, SIG_DFL);
+  std::signal(SIGALRM, [](int) { ::_exit(0); });
+  ::alarm(kSecondsOfTrial);
+}
+
+/// Whether a batch fits; nothing where that was not found.
+std::optional<bool> fits(const TrainConfig& config, std::int64_t batch, const BatchTrial& trial) try {
+  const TrialFolder folder;
+  if (folder.path().empty()) return std::nullopt;
+  run_apart("a trial", [&] {
+    become_trial();
+    trial(with_assignments(config, "a trial", {batch_assignment(config, batch)}), folder.path());
+    return std::string("fits");
+  });
+  return true;
+} catch (const Error& error) {
+  return error.fault() == Fault::memory ? std::optional(false) : std::nullopt;
+}
+
+/// Between the batch of the configuration, which is too large, and 1, a large one that fits; 0 where 1 does not.
+/// Nothing where that was not found.
+std::optional<std::int64_t> fitting_batch(const TrainConfig& config, std::int64_t guess, const BatchTrial& trial) {
+  const Clock::time_point end = Clock::now() + kLastTrial;
+  std::int64_t fitting = 0, too_large = config.data.batch();
+  for (std::int64_t next = guess;
+       too_large - fitting > 1 && static_cast<double>(too_large) > kCloseEnough * static_cast<double>(fitting);) {
+    if (Clock::now() > end) break;
+    const std::optional<bool> answer = fits(config, next, trial);
+    if (!answer || stop_is_requested()) break;  // a signal may have ended the trial
+    (*answer ? fitting : too_large) = next;
+    // The first that is too large may be so for what no batch changes.
+    next = fitting == 0
+               ? 1
+               : static_cast<std::int64_t>(std::sqrt(static_cast<double>(fitting) * static_cast<double>(too_large)));
+    if (next == fitting) ++next;
+  }
+  if (fitting == 0 && too_large > 1) return std::nullopt;
+  return fitting;
+}
+
+/// The end of the line.
+std::string advice(const TrainConfig& config, std::int64_t guess, const BatchTrial& trial) {
+  const std::int64_t batch = config.data.batch();
+  const std::string given = fmt::format("; the batch is {}", batch);
+  if (batch == 1) return given + ", try a smaller model";
+  const std::int64_t first = guess > 0 ? guess : std::max<std::int64_t>(1, batch / 2);
+  if (open_backend(config.backend, 1)->name() == "cpu")
+    if (const auto found = fitting_batch(config, first, trial))
+      return *found > 0
+                 ? fmt::format("{}; one of {} was tried and fits: --set {}", given, *found,
+                               batch_assignment(config, *found))
+                 : given +
+                       "; none is sure to fit, 1 did not when it was tried: use a larger machine or a smaller model";
+  return guess == 0 ? "; no batch is sure to fit, use a larger device or a smaller model"
+                    : fmt::format("{}, try --set {}", given, batch_assignment(config, guess));
+}
+
+}  // namespace
+
+void within_batch(const TrainConfig& config, const std::function<void()>& work) try {
+  work();
+} catch (const std::bad_alloc&) {
+  throw BatchTooLarge("out of memory", config.data.batch() / 2);
+} catch (const NoThread&) {
+  throw;
+} catch (const PlanTooLarge& error) {
+  throw BatchTooLarge(error.need(), error.fitting_batch());
+} catch (const Error& error) {
+  if (error.fault() != Fault::memory) throw;
+  throw BatchTooLarge(error.what(), config.data.batch() / 2);
+}
+
+void with_batch_advice(const TrainConfig& config, const std::function<void()>& work, const BatchTrial& trial) {
+  std::optional<BatchTooLarge> too_large;
+  try {
+    return work();
+  } catch (const BatchTooLarge& error) {
+    too_large = error;  // what `work` took is free when the trials begin
+  }
+  fail(Fault::memory, too_large->what(), advice(config, too_large->guess(), trial));
+}
+
+void with_kept_batch(const std::function<void()>& work) try { work(); } catch (const BatchTooLarge& error) {
+  fail(Fault::memory, error.what(),
+       "; a resumed run keeps its batch: end other programs, or raise the limit (ulimit -v)");
+}
+
+void try_training(const TrainConfig& config, const fs::path& folder) {
+  Trainer trainer(with_assignments(config, "a trial", {"steps=2", "evaluate_every=1"}), {.run = folder, .out = stdout});
+  const Clock::time_point end = Clock::now() + kEndOfTrainingTrial;
+  trainer.train([&] { return trainer.step() > 0 && Clock::now() > end; });
+}
+
+}  // namespace nixie
