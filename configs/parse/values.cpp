@@ -60,7 +60,13 @@ void read_any(const Tree& tree, Any& value, Problems& problems) {
 std::string field_text(const AnyDataset& dataset) { return "{" + dataset.text() + "}"; }
 
 void read_value(const Tree& tree, Init& init, Problems& problems) {
-  read_choice<AllInits>(tree, problems, [&](const auto& chosen) { init = chosen.make(); });
+  read_choice<AllInits>(tree, problems, [&](const auto& chosen) {
+    try {
+      init = chosen.make();
+    } catch (const Error& error) {  // its fields do not go together
+      problems.add(tree.place, error.what());
+    }
+  });
 }
 
 void read_value(const Tree& tree, NamedLayer& layer, Problems& problems) {

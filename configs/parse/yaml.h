@@ -73,5 +73,7 @@ void override_yaml(Tree& tree, const std::string& assignment, const std::vector<
 
 /// The tree as YAML text that parses back to the same values.
 std::string print_yaml(const Tree& tree);
+/// The same in a line: `{linear: {out: 10}}`.
+std::string print_flow(const Tree& tree);
 
 }  // namespace nixie

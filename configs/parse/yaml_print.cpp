@@ -43,7 +43,32 @@ std::string print_value(const Tree& tree, std::size_t indent) {
   return out;
 }
 
+template <class Items, class Text>
+std::string joined(const Items& items, Text&& text_of) {
+  std::vector<std::string> texts;
+  for (const auto& item : items) texts.push_back(text_of(item));
+  return fmt::format("{}", fmt::join(texts, ", "));
+}
+
 }  // namespace
+
+std::string print_flow(const Tree& tree) {
+  switch (tree.kind) {
+    case Tree::Kind::null:
+      return "null";
+    case Tree::Kind::scalar:
+      return scalar_text(tree.text, tree.quoted);
+    case Tree::Kind::list:
+      return "[" + joined(tree.items, print_flow) + "]";
+    case Tree::Kind::map:
+      break;
+  }
+  return "{" +
+         joined(
+             tree.entries,
+             [](const Tree::Entry& entry) { return scalar_text(entry.key, false) + ": " + print_flow(entry.value); }) +
+         "}";
+}
 
 std::string print_yaml(const Tree& tree) {
   return tree.is_map() && tree.entries.empty() ? "{}\n" : print_value(tree, 0);

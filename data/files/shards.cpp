@@ -67,6 +67,8 @@ class ShardReader {
     std::sort(names_.begin(), names_.end());
     const auto twice = std::adjacent_find(names_.begin(), names_.end());
     if (twice != names_.end()) refuse(*twice, "is there twice; write the shard again");
+    if (shard_.pictures.empty())  // as of an archive that was zeroed
+      fail(Fault::data, path_.string(), ": no .jpg, .jpeg or .png file in it; fetch it again, or take it away");
     for (auto& [picture, name] : shard_.pictures) name = class_of(picture.name);
     return std::move(shard_);
   }
@@ -164,9 +166,6 @@ FolderScan scan_shards(const std::vector<fs::path>& shards) {
     for (auto& [picture, name] : shard.pictures) classes[name].push_back(std::move(picture));
     for (const auto& [kind, count] : shard.left_out) scan.left_out[kind] += count;
   }
-  if (classes.empty())
-    fail(Fault::data, shards.front().string(), shards.size() > 1 ? " and the shards beside it" : "",
-         ": no .jpg, .jpeg or .png file in it; name another archive");
   take_classes(scan, std::move(classes));
   return scan;
 }

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
@@ -20,6 +21,7 @@ namespace nixie {
 namespace {
 
 constexpr std::int64_t kBlock = 512, kMostName = 1 << 20;
+constexpr std::int64_t kMostEnd = (1 << 20) + 2 * kBlock;  // two empty blocks, padded to tar's largest usual record
 
 /// A header's field: where it begins, and its bytes.
 struct Field {
@@ -91,9 +93,15 @@ class Archive {
     TarContent content;
     std::string long_name;
     std::int64_t long_size = -1;  // none
+    bool awaits_file = false;     // of which the header before tells more
     for (std::int64_t at = 0;;) {
       const Block header = block(at);
-      if (is_empty(header)) return content;
+      if (is_empty(header)) {
+        if (awaits_file)
+          refuse(at, "is empty where a file should follow its long name or other records; fetch it again");
+        check_end(at);
+        return content;
+      }
       if (!has_checksum(header))
         refuse(at, at == 0 ? "is no tar archive; unpack it where it is compressed, as pictures are already"
                            : "has a damaged header; fetch it again");
@@ -105,6 +113,7 @@ class Archive {
       if (bytes > bytes_ - content_at)
         refuse(at, fmt::format("is cut off: {} would have {} bytes; fetch it again", one_line(text_of(header, kName)),
                                bytes));
+      if (kind != 'g') awaits_file = kind == 'L' || kind == 'x' || kind == 'K';
       if (kind == 'L') {
         long_name = text(content_at, bytes);
         long_name = long_name.substr(0, long_name.find('\0'));
@@ -139,6 +148,26 @@ class Archive {
       if (got == 0) refuse(at, "ends without the empty block that archives end with: it is cut off; fetch it again");
       done += got;
     }
+  }
+
+  /// Behind the end, at the first empty block, stand only zeros, and no more than programs pad with: else contents were
+  /// overwritten, or another archive follows.
+  void check_end(std::int64_t end) const {
+    std::array<char, 1 << 16> bytes;
+    for (std::int64_t at = end; at < bytes_;) {
+      const std::int64_t count = std::min(static_cast<std::int64_t>(bytes.size()), bytes_ - at);
+      read_bytes(at, bytes.data(), count);
+      const auto last = bytes.begin() + count, found = std::find_if(bytes.begin(), last, [](char c) { return c != 0; });
+      at += found - bytes.begin();
+      if (found != last)
+        refuse(at, fmt::format("goes on behind its end, the empty block at byte {}: a part is zeroed, or archives were "
+                               "joined by cat; fetch it again, or keep each archive in a file of its own",
+                               end));
+    }
+    if (bytes_ - end > kMostEnd)
+      refuse(end, fmt::format("ends in {} zero bytes, more than programs of tar pad with: its end is zeroed; fetch it "
+                              "again, or cut the zeros off with `truncate -s {}`",
+                              bytes_ - end, end + 2 * kBlock));
   }
 
   Block block(std::int64_t at) const {

@@ -19,7 +19,8 @@ struct TarContent {
 };
 
 /// Reads every header and no contents. Throws Fault::data naming the archive and the byte: a header with a wrong
-/// checksum or number, a file that ends beyond the archive, an archive without its end (truncated).
+/// checksum or number, a file that ends beyond the archive, an archive without its end (truncated), one with anything
+/// but zeros behind its end, or with over 1 MiB of them (zeroed). The format cannot tell a shorter zeroed end.
 TarContent read_tar(const std::filesystem::path& archive);
 
 }  // namespace nixie

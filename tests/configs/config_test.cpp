@@ -123,6 +123,9 @@ TEST(Config, ProblemsNameThePlaceAndTheRemedy) {
       {"model: [{conv2d: {kernal: 3}}]\ndata: glyphs\nepochs: 1", "net.yaml:1:19: unknown key \"kernal\" in model.0"},
       {"model: [{relu: {}, size: 3}]\ndata: glyphs\nepochs: 1", "model.0 names relu and size"},
       {kSmall + "optimizer: {sgd: {momentum: 2}}", "net.yaml:4:29: optimizer.sgd.momentum is 2, expected a number"},
+      {"model: [{linear: {out: 2, init: {uniform: {low: 1, high: 0}}}}]\ndata: glyphs\nepochs: x",
+       "net.yaml:1:33: model.0.linear.init.uniform: uniform: low is 1 and high 0, expected low below "
+       "high\nnet.yaml:3:9"},
       {kSmall + "optimizer: {sgd: {}, adam: {}}", "optimizer names sgd and adam"},
       {kSmall + "schedule: {step: {rate: fast}}", "schedule.step.rate is \"fast\", expected a finite number"},
       {kSmall + "backend: gpu", "net.yaml:4:10: unknown backend \"gpu\", expected one of auto, cpu, cuda"},

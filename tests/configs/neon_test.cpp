@@ -8,7 +8,10 @@
 #include <fstream>
 
 #include "nixie/configs/parse/config.h"
+#include "nixie/core/step.h"
+#include "nixie/optimizers/schedule.h"
 #include "nixie/tests/errors.h"
+#include "nixie/tests/test_backend.h"
 
 namespace nixie {
 namespace {
@@ -132,13 +135,221 @@ TEST_F(NeonTest, AConvNetWithRepeatedAnchors) {
   ASSERT_EQ(config.parameter_groups.size(), 2u);
 }
 
+/// A file whose first layer, which ends in line 4, cost and so on are given.
+std::string net(const std::string& layer, const std::string& optimizer = "{type: Adam}",
+                const std::string& cost = "SumSquared", const std::string& others = "epochs: 6") {
+  return fmt::format(
+      "dataset: {{name: mnist}}\noptimizer: {}\nlayers:\n- {}\n- {{type: Affine, nout: 4}}\ncost: {}\n{}\n", optimizer,
+      layer, cost, others);
+}
+std::string sgd(const std::string& others) {
+  return net("BatchNorm", "{type: GradientDescentMomentum, learning_rate: 1, momentum_coef: 0.9, " + others + "}");
+}
+
+TEST_F(NeonTest, LayersWithTheirDefaults) {
+  const std::pair<const char*, const char*> kCases[] = {
+      {"{type: neon.layers.layer.Conv, fshape: {K: 8, S: 5, R: 3}, padding: {pad_w: 2, pad_h: 1}, strides: {str_w: 2}, "
+       "dilation: {dil_h: 2, dil_w: 2}}",
+       "- conv2d: {out: 8, kernel: [3, 5], stride: [1, 2], pad: [1, 2], dilation: 2, bias: false}\n"},
+      {"{type: Conv, fshape: [3, 3, 8], padding: {pad_d: 0, pad_h: 1, pad_w: 1}, batch_norm: yes}",
+       "- conv2d: {out: 8, kernel: 3, stride: 1, pad: 1, bias: false}\n  - batch_norm: {momentum: 0.1, eps: 0.001}\n"},
+      {"{type: Conv, fshape: [2, 3, 8], init: Xavier, bias: {type: Uniform}}",
+       "init: {uniform: {low: -0.707106781, high: 0.707106781}}, bias_init: {uniform: {low: 0, high: 1}}}\n"},
+      {"{type: Conv, fshape: [1, 2, 4], init: GlorotUniform}", "init: {uniform: {low: -1, high: 1}}}\n"},
+      {"{type: Conv, fshape: [1, 2, 8], init: {type: Kaiming, local: No}}",
+       "init: {normal: {deviation: 0.5, mean: 0}}}\n"},
+      {"{type: Conv, fshape: [1, 2, 8], init: Kaiming}", "bias: false, init: kaiming}\n"},
+      {"{type: Linear, nout: 12, init: Xavier, parallelism: Data}",
+       "- linear: {out: 12, bias: false, init: {uniform: {low: -0.5, high: 0.5}}}\n"},
+      {"{type: Linear, nout: 12, init: {type: Kaiming, local: false}}", "init: kaiming}\n"},
+      {"{type: Linear, nout: 12, init: GlorotUniform}", "init: {glorot: {gain: 1}}}\n"},
+      {"{type: Linear, nout: 12, init: Orthonormal}", "init: {orthonormal: {scale: 1.1}}}\n"},
+      {"{type: Pooling, fshape: {S: 3, R: 2}, op: avg, padding: 1}",
+       "- avg_pool2d: {window: [2, 3], stride: [2, 3], pad: 1, count_pad: false}\n"},
+      {"{type: Pooling, fshape: 2, op: l2, strides: {str_h: 1}}", "- l2_pool2d: {window: 2, stride: [1, 2], pad: 0}\n"},
+      {"{type: Pooling, fshape: all}", "- global_max_pool\n"},
+      {"{type: LRN, depth: 5, ascale: 1.25e-5, bpower: 0.75}",
+       "- lrn: {size: 5, alpha: 1.25e-5, beta: 0.75, bias: 1}\n"},
+      {"{type: Dropout, keep: 0.9}", "- dropout: {rate: 0.1}\n"},
+      {"{type: BatchNorm, rho: 0.99, eps: 1e-6}", "- batch_norm: {momentum: 0.01, eps: 1e-6}\n"},
+      {"{type: Activation, transform: Rectlinclip}", "- relu_clipped: {cut: 20}\n"},
+      {"{type: Activation, transform: {type: Rectlin, slope: 0.1}}", "- relu: {slope: 0.1}\n"},
+      {"{type: Activation, transform: {type: Explin}}", "- elu: {alpha: 1}\n"},
+  };
+  for (const auto& [layer, expected] : kCases) {
+    const std::string text = converted(net(layer));
+    EXPECT_THAT(text, HasSubstr(expected));
+    EXPECT_NO_THROW(output_of(parse_config(text, "converted"), {2, 1, 28, 28})) << layer;
+  }
+}
+
+// Rates by Schedule.get_learning_rate, at the first step of each epoch.
+TEST_F(NeonTest, RatesOfEverySchedule) {
+  const std::pair<const char*, std::vector<double>> kCases[] = {
+      {"{type: Schedule}", {1, 1, 1, 1, 1, 1}},
+      {"{type: Schedule, config: {step_config: [2, 4], change: 0.5}}", {1, 1, 0.5, 0.5, 0.25, 0.25}},
+      {"{type: Schedule, step_config: [1, 3], change: [0.6, 0.4]}", {1, 0.6, 0.6, 0.4, 0.4, 0.4}},
+      {"{type: StepSchedule, step_config: [1, 3], change: [0.6, 0.4]}", {1, 0.6, 0.6, 0.4, 0.4, 0.4}},
+      {"{type: PowerSchedule, step_config: 2, change: 0.5}", {1, 1, 0.5, 0.5, 0.25, 0.25}},
+      {"{type: ExpSchedule, decay: 0.5}", {1, 1 / 1.5, 1 / 2., 1 / 2.5, 1 / 3., 1 / 3.5}},
+      {"{type: PolySchedule, total_epochs: 4, power: 2}", {1, 0.5625, 0.25, 0.0625, 0, 0}},
+  };
+  for (const auto& [schedule, expected] : kCases) {
+    const TrainConfig config = config_of(sgd(fmt::format("schedule: {}", schedule)));
+    const Schedule rates(config.schedule, {.steps_per_epoch = 10, .epochs = 6}, Parameters());
+    for (std::size_t epoch = 0; epoch < expected.size(); ++epoch)
+      EXPECT_NEAR(rates.rate(static_cast<std::int64_t>(10 * epoch)), expected[epoch], 1e-7) << schedule << epoch;
+  }
+}
+
+// The costs of neon/transforms/cost.py for four outputs, of which the third is the class.
+TEST_F(NeonTest, ValuesOfEveryCost) {
+  const struct {
+    const char *cost, *last;  // activation
+    double expected;
+  } kCases[] = {
+      {"SumSquared", "Identity", 1.15625},
+      {"MeanSquared", "Identity", 0.2890625},
+      {"CrossEntropyMulti", "Softmax", 0.3692790},
+      {"{type: CrossEntropyMulti, usebits: True}", "Softmax", 0.5327570},
+      {"{type: CrossEntropyMulti, config: {scale: 3}}", "Softmax", 3 * 0.3692790},
+      {"CrossEntropyBinary", "Logistic", 2.2402061},
+      {"{type: GeneralizedCost, config: {costfunc: {type: CrossEntropyBinary, scale: 2}}}", "Logistic", 2 * 2.2402061},
+      {"SmoothL1Loss", "Identity", 1.15625},
+      {"{type: SmoothL1Loss, sigma: 2}", "Identity", 2.25},
+      {"SquareHingeLoss", "Identity", 0.953125},
+      {"{type: SquareHingeLoss, margin: 0.5}", "Identity", 0.390625},
+  };
+  const Tensor output = Array::from(std::vector<float>{0.5f, -1, 2, 0.25f}, {1, 4}),
+               label = Array::from(std::vector<std::int32_t>{2}, {1});
+  for (const auto& c : kCases) {
+    const TrainConfig config =
+        config_of(net("BatchNorm", "{type: Adam}", c.cost,
+                      fmt::format("layers: [{{type: Affine, nout: 4, activation: {}}}]", c.last)));
+    EXPECT_NEAR(evaluate(config.loss(output, label), test_backend()).item(), c.expected, 1e-6) << c.cost;
+  }
+}
+
+TEST_F(NeonTest, OptimizersWithTheirDefaults) {
+  const std::pair<std::string, const char*> kCases[] = {
+      {sgd("wdecay: 0.00012345678, nesterov: On"),
+       "{sgd: {momentum: 0.9, weight_decay: 0.00012345678, nesterov: true}}"},
+      {sgd("gradient_clip_norm: 5"), "\nclip_norm: 5\n"},
+      {net("BatchNorm", "{type: Adam, gradient_clip_value: 5}"),
+       "optimizer: {adam: {beta1: 0.9, beta2: 0.999, eps: 1e-08}}\nschedule: {constant: {rate: 0.001}}\nclip_value: "
+       "5\n"},
+      {net("BatchNorm", "{type: RMSProp, stochastic_round: True}"),
+       "optimizer: {rmsprop: {alpha: 0.95, eps: 0.001}}\nschedule: {constant: {rate: 0.002}}\n"},
+      {net("BatchNorm", "{type: Adagrad, epsilon: 0.0004}"),
+       "{adagrad: {eps: 0.02}}\nschedule: {constant: {rate: 0.01}}\n"},
+      {net("BatchNorm", "Adadelta"), "{adadelta: {rho: 0.95, eps: 1e-06}}\nschedule: {constant: {rate: 1}}\n"},
+      // A name counts before a class.
+      {net("{type: Affine, name: first, nout: 4, bias: Constant}",
+           "{type: MultiOptimizer, default: Adam, Linear: Adadelta, first: Adagrad, first_bias: RMSProp, Bias: Adam}"),
+       "parameter_groups:\n  - {match: \"first.weight\", optimizer: {adagrad: {eps: 0.001}}, schedule: {constant: "
+       "{rate: "
+       "0.01}}}\n  - {match: \"first.bias\", optimizer: {rmsprop: {alpha: 0.95, eps: 0.001}}, schedule: {constant: "
+       "{rate: "
+       "0.002}}}\n  - {match: \"first.weight\", optimizer: {adadelta"},
+  };
+  for (const auto& [text, expected] : kCases) EXPECT_THAT(converted(text), HasSubstr(expected));
+}
+
+// A net without linear layers ends in rows, and pictures are as neon's program reads them.
+TEST_F(NeonTest, AnAllConvolutionalNetAndItsPictures) {
+  const std::string file = R"(
+layers: [{type: Conv, fshape: [3, 3, 10]}, {type: Pooling, fshape: all, op: avg}, {type: Activation, transform: Softmax}]
+cost: CrossEntropyMulti
+optimizer: {type: Adam}
+dataset: {name: I1K, train_config: {image: {height: 112, width: 112, scale: [0.5, 0.5], center: False}},
+          test_config: {image: {scale: [0.5, 0.5]}}}
+)";
+  const std::string text = converted(file);
+  EXPECT_THAT(text, HasSubstr("{batch: 128, crop: 112, resize: 224, flip: false, mean: [0.498039216, 0.466666667, "
+                              "0.407843137], deviation: [0.00392156863, 0.00392156863, 0.00392156863], path: images}"));
+  EXPECT_EQ(output_of(parse_config(text, "converted"), {2, 3, 112, 112}), Shape({10}));
+  EXPECT_EQ(config_of(file).epochs, 1);
+  const struct {
+    std::string from, to, expected;
+  } kRefused[] = {
+      {"center: False", "center: True", "5:44: training crops at random, expected center: false"},
+      {"image: {scale", "image: {center: False, scale", "the test half is cropped from the centre"},
+      {"width: 112", "width: 100", "expected squares of the same size and scale"},
+      {"scale: [0.5, 0.5]}}}", "scale: [0.5, 0.6]}}}", "6:40: scale, expected two equal numbers"},
+      {"train_config: {", "train_config: {shuffle_manifest: no, ", "training samples are always shuffled"},
+      {"center: False", "center: False, contrast: 2", "key \"contrast\" of image"},
+  };
+  for (const auto& c : kRefused) {
+    std::string changed = file;
+    changed.replace(changed.find(c.from), c.from.size(), c.to);
+    EXPECT_THAT(error_of([&] { converted(changed); }), HasSubstr(c.expected));
+  }
+}
+
+// Each key of the file is either taken or told; what is told stands at its place in neon's file.
+TEST_F(NeonTest, NoKeyIsDropped) {
+  const std::pair<std::string, const char*> kCases[] = {
+      {net("{type: Affine, nout: 4, actvation: Tanh}"),
+       "4:27: key \"actvation\" of Affine has no counterpart that this converter knows; expected name, "
+       "linear_name, nout, init, bias, batch_norm, activation; did you mean \"activation\"?"},
+      {net("{type: Linear, nout: 4, bias: {type: Constant}}"), "4:27: key \"bias\" of Linear has no counterpart"},
+      {net("{type: Linear, config: {nout: 4, init: {type: Gaussian, std: 1}}}"), "4:59: key \"std\" of Gaussian"},
+      {net("{type: Conv, fshape: [3, 3, 8], padding: {pad_x: 1}}"), "4:45: key \"pad_x\" of padding"},
+      {net("{type: LRN, depth: 5, alpha: 0.1}"), "4:25: key \"alpha\" of LRN"},
+      {net("{type: BatchNorm, binary: True}"), "4:21: key \"binary\" of BatchNorm"},
+      {sgd("param_clip_value: 3"), "key \"param_clip_value\" of GradientDescentMomentum"},
+      {sgd("schedule: {type: ExpSchedule, decay: 1, change: 2}"), "key \"change\" of ExpSchedule"},
+      {net("BatchNorm", "{type: Adam, wdecay: 0.1}"), "2:25: key \"wdecay\" of Adam"},
+      {net("BatchNorm", "{type: Adam, gradient_clip_norm: 5}"), "2:25: key \"gradient_clip_norm\" of Adam"},
+      {net("BatchNorm", "{type: MultiOptimizer, default: {type: Adam, gradient_clip_value: 5}}"),
+       "key \"gradient_clip_value\" of Adam"},
+      {net("BatchNorm", "{type: Adam}", "{type: SumSquared, scale: 2}"), "6:26: key \"scale\" of SumSquared"},
+      {net("BatchNorm", "{type: Adam}", "SumSquared", "batch_size: 32"),
+       "7:1: key \"batch_size\" of the file has no counterpart that this converter knows; expected layers, dataset"},
+      {net("{type: Linear, not: 4}"), "4:18: unknown key \"not\"; did you mean \"nout\"?"},
+      {net("{type: Affine, init: Constant}"), "4:3: nout is missing, which neon requires"},
+      {net("{type: Linear, nout: 10*2}"), "4:24: nout is \"10*2\", expected an integer"},
+      {net("{type: Linear, nout: 0}"), "4:24: model.1.linear.out is 0, expected a number from 1 up"},
+      {net("{type: Affine, nout: 4, batch_norm: 1}"), "4:39: batch_norm is \"1\", expected true or false"},
+      {net("{type: Affine, nout: 4, batch_norm: yes, bias: Constant}"), "neon has either a bias or batch_norm"},
+      {net("{type: Conv, fshape: [3, 3, 8], strides: {str_d: 2}}"), "4:44: str_d is not 1: nets with three axes"},
+      {net("{type: Conv, fshape: [3, 3, 3, 8]}"), "4:24: fshape, expected [height, width, filters]"},
+      {net("{type: Pooling, fshape: all, op: l2}"), "4:36: op is l2, expected max or avg where fshape is all"},
+      {net("{type: Pooling, fshape: all, op: foo}"), "4:36: op is foo, expected max, avg or l2"},
+      {net("{type: Activation, transform: {type: Logistic, shortcut: True}}"),
+       "4:33: shortcut without CrossEntropyBinary"},
+      {sgd("gradient_clip_norm: 1, gradient_clip_value: 1"), "neon takes the norm before it clips values"},
+      {sgd("schedule: {type: ShiftSchedule, interval: 1}"), "schedule ShiftSchedule has no counterpart"},
+      {sgd("schedule: {type: StepSchedule, step_config: [2], change: 0.5}"), "StepSchedule, expected lists"},
+      {sgd("schedule: {type: Schedule, step_config: [3, 2], change: [1, 2]}"), "expected later epochs in later places"},
+      {net("BatchNorm", "{type: Adam}", "SumSquared", "backend: gpuu"), "7:10: backend is gpuu, expected gpu"},
+      {net("BatchNorm", "{type: Adam}", "SumSquared", "epochs: [1, 2]"), "7:9: epochs is a list, expected an integer"},
+  };
+  for (const auto& [text, expected] : kCases) {
+    const std::string line = error_of([&] { converted(text); });
+    EXPECT_THAT(line, AllOf(testing::StartsWith(file_.string() + ":"), HasSubstr(expected)));
+  }
+  // Several at once, each where it stands, though three layers repeat it; anchors at the root are no keys of neon.
+  const std::string repeated = net("{type: Linear, nout: 4, init: *i}", "{type: Adam}", "SumSquared",
+                                   "layers: [{type: Linear, nout: 4, init: *i}, {type: Linear, nout: 4, init: *i}]");
+  try {
+    converted("rate: &r 0.1\nunused: {type: Tanh}\ni: &i {type: Gaussian, std: 1, mu: *r}\nnone: 1\n" + repeated);
+    ADD_FAILURE() << "no error";
+  } catch (const Error& error) {
+    const std::string text = error.what();
+    EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 3) << text;
+    for (const char* line : {":1:1: key \"rate\"", ":3:24: key \"std\"", ":3:32: key \"mu\"", ":4:1: key \"none\""})
+      EXPECT_THAT(text, HasSubstr(line));
+  }
+}
+
 TEST_F(NeonTest, WhatItCannotConvertIsNamed) {
   const struct {
     std::string from, to, expected;
   } kCases[] = {
       {"type: Linear, config: {nout: 100", "type: LSTM, config: {nout: 100", "7:3: layer LSTM has no counterpart"},
       {"CrossEntropyBinary", "CrossEntropyMulti", "this cost includes the activation softmax"},
-      {"learning_rate: 0.1", "learning_rate: fast", "learning_rate is \"fast\", expected a number"},
+      {"learning_rate: 0.1", "learning_rate: fast", "13:68: learning_rate is \"fast\", expected a finite number"},
       {"name: mnist", "name: imdb", "dataset \"imdb\", expected mnist"},
       {"layers:", "levels:", "has no list of layers"},
       {"type: Gaussian", "type: Sparse", "initialiser Sparse is not known"},

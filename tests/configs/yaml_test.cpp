@@ -262,6 +262,12 @@ TEST(YamlPrint, ReadsAsABlock) {
             "data: {}\nname: \"a b\"\nrate: 5e-4\nnone:\n");
 }
 
+TEST(YamlPrint, ReadsInALine) {
+  const std::string text =
+      "{model: [{conv2d: {out: 64, kernel: [3, 5]}}, relu, []], data: {}, name: \"a b\", rate: 5e-4, none: null}";
+  EXPECT_EQ(print_flow(parse_yaml(text, "f")), text);
+}
+
 TEST(YamlPrint, TextOfAFieldParsesBack) {
   for (const std::string text : {"plain", "", "a \"b\" c", "C:\\new\\", "line\none\ttab", "bell\x07 \x7f", "null",
                                  "{a: 1}", "gr\xc3\xbc\xc3\x9f"})

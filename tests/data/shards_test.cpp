@@ -156,6 +156,11 @@ TEST_F(ShardsTest, DamagedArchivesAreRefusedInALine) {
   const auto cut = [&](std::size_t bytes) {
     return Bytes(good.begin(), good.begin() + static_cast<std::ptrdiff_t>(bytes));
   };
+  const auto zeroed = [&](std::size_t at, std::size_t bytes) {
+    Bytes bad = good;
+    std::fill_n(bad.begin() + static_cast<std::ptrdiff_t>(at), bytes, std::uint8_t{0});
+    return bad;
+  };
   const struct {
     Bytes archive;
     std::string expected;
@@ -168,7 +173,21 @@ TEST_F(ShardsTest, DamagedArchivesAreRefusedInALine) {
       {cut(good.size() - 1024), "ends without the empty block that archives end with: it is cut off"},
       {cut(100), "it is cut off"},
       {{}, "it is cut off"},
-      {tar({}), "bad.tar: no .jpg, .jpeg or .png file in it"},
+      {tar({}), "bad.tar: no .jpg, .jpeg or .png file in it; fetch it again, or take it away"},
+      {Bytes(good.size()), "bad.tar: no .jpg, .jpeg or .png file in it"},
+      {good + good, fmt::format("bad.tar at byte {}: goes on behind its end, the empty block at byte {}: a part is "
+                                "zeroed, or archives were joined by cat; fetch it again",
+                                good.size(), good.size() - 1024)},
+      {zeroed(0, 512), "bad.tar at byte 512: goes on behind its end, the empty block at byte 0"},
+      {zeroed(good.size() - 2048, 512), "goes on behind its end"},
+      {good + Bytes(100000) + in_bytes("x"), "goes on behind its end"},
+      {good + Bytes((1 << 20) + 1),
+       fmt::format("bad.tar at byte {0}: ends in {1} zero bytes, more than programs of tar "
+                   "pad with: its end is zeroed; fetch it again, or cut the zeros off with "
+                   "`truncate -s {2}`",
+                   good.size() - 1024, (1 << 20) + 1025, good.size())},
+      {tar({{"1.jpg", picture_}, {"1.cls", in_bytes("0")}, {"x", in_bytes("10 size=1\n"), 'x'}}),
+       "is empty where a file should follow its long name or other records; fetch it again"},
       {tar({{"1.jpg", picture_}}), "bad.tar: 1.jpg: has no class: neither NAME.cls nor NAME.json nor a folder"},
       {tar({{"1.jpg", picture_}, {"1.cls", in_bytes(" \n")}}), "bad.tar: 1.cls: holds no class"},
       {tar({{"1.jpg", picture_}, {"1.cls", in_bytes("a\nb")}}), "1.cls: holds no class"},
@@ -190,6 +209,13 @@ TEST_F(ShardsTest, DamagedArchivesAreRefusedInALine) {
     EXPECT_THAT(line, HasSubstr(c.expected));
     EXPECT_EQ(line.find('\n'), std::string::npos) << line;
   }
+  for (const Bytes& padding : {Bytes{}, Bytes(10240 - 1024), Bytes(1 << 20)})  // of programs with larger records
+    EXPECT_EQ(scan_shards({write("padded.tar", good + padding)}).pictures[0].size(), 1u) << padding.size();
+  EXPECT_THAT(error_of(Fault::data,
+                       [&] {
+                         scan_shards({write("good.tar", good), write("zeroed.tar", Bytes(good.size()))});
+                       }),
+              HasSubstr("zeroed.tar: no .jpg, .jpeg or .png file in it"));
   EXPECT_THAT(error_of(Fault::data, [] { scan_shards({"/none.tar"}); }), HasSubstr("/none.tar: cannot be read"));
 }
 
