@@ -8,7 +8,7 @@ import os
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 import math, time
 from concurrent.futures import ThreadPoolExecutor
-from peer import DECAY, MOMENTUM, RATE, check_parameters, layer_of, not_expressed, pair, serve, summary, time_row
+from peer import DECAY, MOMENTUM, RATE, check_parameters, layer_of, not_expressed, per_axis, serve, summary, time_row
 import jax, jax.numpy as jnp
 from jax import lax
 
@@ -63,10 +63,10 @@ class Making:
 
 
 def conv(run, f, x):
-    (height, width), channels = pair(f["kernel"]), x.shape[-1] // f["groups"]
+    (height, width), channels = per_axis(f["kernel"], 2), x.shape[-1] // f["groups"]
     weight = run.weight((height, width, channels, f["out"]), height * width * channels)
-    y = lax.conv_general_dilated(x, weight, pair(f["stride"]), [(p, p) for p in pair(f["pad"])],
-                                 rhs_dilation=pair(f["dilation"]), feature_group_count=f["groups"],
+    y = lax.conv_general_dilated(x, weight, per_axis(f["stride"], 2), [(p, p) for p in per_axis(f["pad"], 2)],
+                                 rhs_dilation=per_axis(f["dilation"], 2), feature_group_count=f["groups"],
                                  dimension_numbers=("NHWC", "HWIO", "NHWC"))
     return y + run.zeros(f["out"]) if f["bias"] else y
 
@@ -91,8 +91,8 @@ def batch_norm(run, f, x):
 
 def window_of(f, shape):
     """Window, stride and padding of each axis; with ceil_mode a last window may end outside, but not begin there."""
-    window, pad = pair(f["window"]), pair(f["pad"])
-    stride, padding = pair(f["stride"] or f["window"]), []
+    window, pad = per_axis(f["window"], 2), per_axis(f["pad"], 2)
+    stride, padding = per_axis(f["stride"] or f["window"], 2), []
     for size, w, s, p in zip(shape[1:3], window, stride, pad):
         count = (math.ceil if f["ceil_mode"] else math.floor)((size + 2 * p - w) / s) + 1
         if (count - 1) * s >= size + p:
@@ -114,7 +114,7 @@ def avg_pool(run, f, x):
 
 
 def adaptive_avg_pool(run, f, x):
-    out = pair(f["out"])
+    out = per_axis(f["out"], 2)
     if any(size % parts for size, parts in zip(x.shape[1:3], out)):
         raise not_expressed(f"adaptive_avg_pool2d of {x.shape[1:3]} to {out}")
     n, height, width, channels = x.shape

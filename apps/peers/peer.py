@@ -26,9 +26,11 @@ def layer_of(item):
     return next((kind, content) for kind, content in item.items() if kind != "name")
 
 
-def pair(value):
-    """One number for both axes, or one for each."""
-    return tuple(value) if isinstance(value, list) and len(value) == 2 else (value if not isinstance(value, list) else value[0],) * 2
+def per_axis(value, axes):
+    """One number for all axes, or one for each."""
+    if isinstance(value, list) and len(value) == axes:
+        return tuple(value)
+    return (value[0] if isinstance(value, list) else value,) * axes
 
 
 def not_expressed(kind):

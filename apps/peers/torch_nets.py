@@ -7,7 +7,7 @@ cross entropy and the fused SGD (momentum 0.9, weight decay 5e-4) on fp32 weight
 loss scale. cudnn.benchmark is on; images are channels-last, in fp32 on a GPU also row-major.
 """
 import os, time
-from peer import DECAY, MOMENTUM, RATE, check_parameters, layer_of, not_expressed, pair, serve, summary, time_row
+from peer import DECAY, MOMENTUM, RATE, check_parameters, layer_of, not_expressed, per_axis, serve, summary, time_row
 import torch
 from torch import nn
 
@@ -45,9 +45,9 @@ class Branches(nn.ModuleList):
         return sum(results[1:], results[0]) if self.axis is None else torch.cat(results, self.axis)
 
 
-def windows(f):
-    return dict(kernel_size=pair(f["window"]), stride=pair(f["stride"] or f["window"]), padding=pair(f["pad"]),
-                ceil_mode=f["ceil_mode"])
+def windows(f, axes):
+    return dict(kernel_size=per_axis(f["window"], axes), stride=per_axis(f["stride"] or f["window"], axes),
+                padding=per_axis(f["pad"], axes), ceil_mode=f["ceil_mode"])
 
 
 class SqueezeExcite(nn.Module):
@@ -64,27 +64,63 @@ class SqueezeExcite(nn.Module):
         return x * self.fc2(nn.functional.relu(self.fc1(means))).sigmoid()
 
 
-class LazyNorm(nn.Module):
-    """A normalisation that is made for the first input that it meets."""
+class ForInput(nn.Module):
+    """A module that is made for the shape of the first input that it meets."""
 
     def __init__(self, make):
         super().__init__()
-        self.make, self.norm = make, None
+        self.make, self.made = make, None
 
     def forward(self, x):
-        if self.norm is None:
-            self.norm = self.make(x.shape)
-        return self.norm(x)
+        if self.made is None:
+            self.made = self.make(x.shape)
+        return self.made(x)
+
+
+class Reshape(nn.Module):
+    def __init__(self, sizes):
+        super().__init__()
+        self.sizes = sizes
+
+    def forward(self, x):
+        return x.reshape(x.shape[0], *self.sizes)
+
+
+def of_rank(name, shape):
+    """`BatchNorm2d` for images; vectors have the module for signals."""
+    return getattr(nn, f"{name}{max(len(shape) - 2, 1)}d")
+
+
+def layer_norm(f, shape):
+    if f["last"] not in (-1, len(shape) - 1):
+        raise not_expressed("layer_norm that ends before the last axis")
+    return nn.LayerNorm(shape[f["first"]:], f["eps"], f["affine"])
+
+
+def of_axes(axes):
+    """Convolutions and poolings over 1, 2 or 3 axes."""
+    each = lambda value: per_axis(value, axes)
+    named = lambda name: getattr(nn, f"{name}{axes}d")
+    return {
+        f"conv{axes}d": lambda f: named("LazyConv")(f["out"], each(f["kernel"]), each(f["stride"]), each(f["pad"]),
+                                                    each(f["dilation"]), f["groups"], f["bias"]),
+        f"deconv{axes}d": lambda f: named("LazyConvTranspose")(
+            f["out"], each(f["kernel"]), each(f["stride"]), each(f["pad"]), each(f["output_pad"]), f["groups"], f["bias"],
+            each(f["dilation"])),
+        f"max_pool{axes}d": lambda f: named("MaxPool")(**windows(f, axes)),
+        f"avg_pool{axes}d": lambda f: named("AvgPool")(**windows(f, axes), count_include_pad=f["count_pad"]),
+    }
 
 
 MODULES = {
-    "conv2d": lambda f: nn.LazyConv2d(f["out"], pair(f["kernel"]), pair(f["stride"]), pair(f["pad"]),
-                                      pair(f["dilation"]), f["groups"], f["bias"]),
-    "deconv2d": lambda f: nn.LazyConvTranspose2d(f["out"], pair(f["kernel"]), pair(f["stride"]), pair(f["pad"]),
-                                                 pair(f["output_pad"]), f["groups"], f["bias"], pair(f["dilation"])),
+    **of_axes(1), **of_axes(2), **of_axes(3),
     "linear": lambda f: nn.LazyLinear(f["out"], f["bias"]),
-    "batch_norm": lambda f: nn.LazyBatchNorm2d(f["eps"], f["momentum"], f["affine"]),
-    "group_norm": lambda f: LazyNorm(lambda shape: nn.GroupNorm(f["groups"], shape[1], f["eps"], f["affine"])),
+    "batch_norm": lambda f: ForInput(
+        lambda shape: of_rank("BatchNorm", shape)(shape[1], f["eps"], f["momentum"], f["affine"])),
+    "layer_norm": lambda f: ForInput(lambda shape: layer_norm(f, shape)),
+    "group_norm": lambda f: ForInput(lambda shape: nn.GroupNorm(f["groups"], shape[1], f["eps"], f["affine"])),
+    "reshape": lambda f: Reshape(f["sizes"]),
+    "softmax": lambda f: nn.Softmax(f["axis"]),
     "squeeze_excite": lambda f: SqueezeExcite(f["squeeze"]),
     "channel_shuffle": lambda f: nn.ChannelShuffle(f["groups"]),
     "upsample": lambda f: nn.Upsample(scale_factor=f["factor"], mode=f["mode"]),
@@ -98,11 +134,9 @@ MODULES = {
     "silu": lambda f: nn.SiLU(inplace=True),
     "hard_swish": lambda f: nn.Hardswish(inplace=True),
     "softplus": lambda f: nn.Softplus(f["beta"]),
-    "max_pool2d": lambda f: nn.MaxPool2d(**windows(f)),
-    "avg_pool2d": lambda f: nn.AvgPool2d(**windows(f), count_include_pad=f["count_pad"]),
-    "adaptive_avg_pool2d": lambda f: nn.AdaptiveAvgPool2d(pair(f["out"])),
-    "global_avg_pool": lambda f: nn.AdaptiveAvgPool2d(1),
-    "global_max_pool": lambda f: nn.AdaptiveMaxPool2d(1),
+    "adaptive_avg_pool2d": lambda f: nn.AdaptiveAvgPool2d(per_axis(f["out"], 2)),
+    "global_avg_pool": lambda f: ForInput(lambda shape: of_rank("AdaptiveAvgPool", shape)(1)),
+    "global_max_pool": lambda f: ForInput(lambda shape: of_rank("AdaptiveMaxPool", shape)(1)),
     "lrn": lambda f: nn.LocalResponseNorm(f["size"], f["alpha"], f["beta"], f["bias"]),
     "flatten": lambda f: nn.Flatten(f["first"]),
     "identity": lambda f: nn.Identity(),
@@ -142,6 +176,14 @@ def build(request):
                 net(torch.zeros(2, *request["sample"]))  # the layers' inputs are found out by a run
     check_parameters(sum(p.numel() for p in net.parameters()), request)
     return net
+
+
+def laid_out(model, layout):
+    """Filters of volumes have a layout of their own."""
+    ranks = {p.dim() for p in model.parameters()}
+    if layout == torch.channels_last and 5 in ranks:
+        layout = torch.contiguous_format if 4 in ranks else torch.channels_last_3d
+    return model.to(memory_format=layout)
 
 
 def synchronize():
@@ -230,7 +272,7 @@ def time_net(request):
 
 
 def passes(request, images, dtype, layout, engine, capture, runs):
-    model = build(request).to(dtype=dtype, memory_format=layout)
+    model = laid_out(build(request).to(dtype), layout)
     for each in model.modules():
         if isinstance(each, nn.modules.batchnorm._BatchNorm):
             each.float()  # as autocast keeps them
@@ -244,7 +286,7 @@ def passes(request, images, dtype, layout, engine, capture, runs):
 
 
 def training(request, images, labels, dtype, layout, engine, capture, runs):
-    model = build(request).to(memory_format=layout)
+    model = laid_out(build(request), layout)
     forward = compiled(model, engine)
     sgd = torch.optim.SGD(model.parameters(), lr=RATE, momentum=MOMENTUM, weight_decay=DECAY, fused=True)
     losses = []

@@ -107,7 +107,8 @@ def pair(options):
     print_header()
     ratios = []
     for name in options.net:
-        nixie = [options.pair, "steps", "--backend", "cpu", "--net", name, *common_arguments(options), "--json", path]
+        nixie = [options.pair, "steps", "--backend", "cpu", "--net", name, *common_arguments(options), "--overwrite",
+                 "--json", path]
         torch = [sys.executable, __file__, "--net", name, *(["--tuned"] if options.tuned else []),
                  *common_arguments(options), "--json", path]
         rounds = [(run_row(nixie), run_row(torch)) for _ in range(options.rounds)]

@@ -130,6 +130,19 @@ TEST_F(BenchmarkProgram, NetsMayHaveTransposedConvolutions) {
   EXPECT_EQ(table.at("deconv")["check"]["update"]["contractions"], 4);
 }
 
+// A bias gradient is summed before its terms are stored as subnormal halves, which moves them all to one side.
+TEST_F(BenchmarkProgram, NetsMayHaveSlopesOfSubnormalHalves) {
+  const std::string config = (folder_ / "small_slopes.yaml").string();
+  std::ofstream(config)
+      << "model: [{conv2d: {out: 8, kernel: 3, pad: 1, bias: false}}, batch_norm, relu,\n"
+         "  {concat: {branches: [identity, {sequential: [max_pool2d, {deconv2d: {out: 8, kernel: 2, stride: 2}}]}]}},\n"
+         "  {conv2d: {out: 8, kernel: 3, pad: 1, bias: false}}, batch_norm, relu, {conv2d: {out: 3, kernel: 1}},\n"
+         "  global_avg_pool, flatten]\n"
+         "data: {generated: {height: 96, width: 96, classes: 3, train: 8, test: 8, batch: 1}}\nsteps: 1\n";
+  const auto table = rows("nets --config " + config + " --runs 1 --precision fp16");
+  EXPECT_GT(table.at("small_slopes")["check"]["update"]["error"], 0);
+}
+
 TEST_F(BenchmarkProgram, BothDoorsPrintTheRowsOfAConfiguration) {
   const std::string config = (folder_ / "small.yaml").string();
   std::ofstream(config)

@@ -68,6 +68,8 @@ bool output_position(const Geometry& g, const std::array<std::int64_t, 3>& in, c
   return true;
 }
 
+constexpr double kSmallestNormalHalf = 0x1p-14;
+
 double product(const Elements& a, std::int64_t i, const Elements& b, std::int64_t j) { return a[i] * b[j]; }
 
 ExactSum output_element(const Geometry& g, const Elements& x, const Elements& w, const Sizes& e) {
@@ -178,12 +180,17 @@ ExactSum reference_element(const Tensor& node, const Elements& a, const Elements
   return matmul_element(node, a, b, position);
 }
 
-ExactSum reference_bias_grad(const Shape& shape, const Elements& output_grad, bool is_conv, std::int64_t channel) {
+ExactSum reference_bias_grad(const Shape& shape, const Elements& output_grad, bool is_conv, std::int64_t channel,
+                             double smallest) {
   const int axis = is_conv ? 1 : shape.rank() - 2;
   const std::int64_t inner = shape.row_major()[static_cast<std::size_t>(axis)], block = inner * shape[axis];
   ExactSum sum;
   for (std::int64_t start = channel * inner; start < shape.size(); start += block)
-    for (std::int64_t i = start; i < start + inner; ++i) sum.add(output_grad[i]);
+    for (std::int64_t i = start; i < start + inner; ++i) {
+      const double term = output_grad[i];
+      sum.add(term);
+      if (std::abs(term) < kSmallestNormalHalf) sum.moved += smallest;
+    }
   return sum;
 }
 
@@ -251,7 +258,7 @@ Deviation compare_bias_grad(const Array& output_grad, bool is_conv, const Array&
   const Elements terms(output_grad);
   std::vector<ExactSum> expected;
   for (const std::int64_t channel : channels)
-    expected.push_back(reference_bias_grad(output_grad.shape(), terms, is_conv, channel));
+    expected.push_back(reference_bias_grad(output_grad.shape(), terms, is_conv, channel, precision.rounding.smallest));
   return deviation_at(result, channels, expected, precision.rounding);
 }
 

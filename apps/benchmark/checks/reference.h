@@ -46,8 +46,10 @@ class Elements {
 ExactSum reference_element(const Tensor& node, const Elements& a, const Elements& b, std::int64_t position);
 
 /// The bias gradient: the sum of a layer's output gradient over all axes but its channels: of a convolution [N, K,
-/// spatial...], of a product [..., K, N].
-ExactSum reference_bias_grad(const Shape& shape, const Elements& output_grad, bool is_conv, std::int64_t channel);
+/// spatial...], of a product [..., K, N]. Kernels may sum them before they are stored, which moves those that are
+/// stored as subnormal halves by up to `smallest`.
+ExactSum reference_bias_grad(const Shape& shape, const Elements& output_grad, bool is_conv, std::int64_t channel,
+                             double smallest);
 
 /// The deviation of a result from its reference.
 struct Deviation {

@@ -12,6 +12,7 @@ struct ExactSum {
   double value = 0, squares = 0;  ///< of the terms, and of their squares
   double low = 0, high = 0;       ///< of the partial sums, with the terms in memory order
   std::int64_t terms = 0;
+  double moved = 0;  ///< how far rounding may have moved the terms themselves, all to one side
   void add(double term) {
     value += term;
     squares += term * term;
@@ -68,7 +69,8 @@ struct Rounding {
     const double size = std::abs(sum.value), norm = std::sqrt(sum.squares), range = sum.high - sum.low,
                  n = std::min(static_cast<double>(sum.terms), kLongest);
     return result * size + operand * (size + kDeviations * norm) +
-           accumulator * std::max(kDeviations * std::sqrt(n), n / kAtATime) * range + product * sum.cut() + smallest;
+           accumulator * std::max(kDeviations * std::sqrt(n), n / kAtATime) * range + product * sum.cut() + smallest +
+           sum.moved;
   }
 };
 
