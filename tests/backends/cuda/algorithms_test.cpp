@@ -121,6 +121,22 @@ TEST(CudaAlgorithmsOfALayer, AreToldInWords) {
   EXPECT_EQ(code.variant, "conv_fprop_sm90 " + code.algorithms[0].name);
 }
 
+// Of many tiles only those that are left over after whole waves share their sums, which go to memory and back.
+TEST(CudaAlgorithmsOfALayer, ByMultiplyAddsShareTheSumsOfTheLastTilesAlone) {
+  const hopper_plans::Layer layer{
+      .n = 8, .c = 8, .h = 300, .w = 400, .k = 16, .r = 3, .s = 3, .pad = {1, 1}, .dtype = Dtype::f32};
+  Plan plan = hopper_plans::forward("layer", layer, hopper_plans::Forward::bias_relu).plan;
+  lower(plan, hopper());
+  const Group& group = plan.groups.back();
+  for (const Algorithm& algorithm : generate(plan, group, hopper()).algorithms) {
+    const KernelCode code = generate(plan, group, hopper(), algorithm.name);
+    ASSERT_TRUE(code.variant.starts_with("conv_ffma_sm90")) << code.variant;
+    const std::int64_t rows = std::atoi(algorithm.name.c_str()), tiles = (8 * 300 * 400 + rows - 1) / rows;
+    const std::int64_t shared = code.launches.size() > 1 ? code.launches[1].blocks : 0;
+    EXPECT_LE(shared, tiles % hopper().sms) << algorithm.name;
+  }
+}
+
 // The tiles that a filter gradient's schedule names.
 std::set<std::pair<int, int>> tiles_in(const KernelCode& code) {
   const std::string before = "#define CONV_ITEMS ";

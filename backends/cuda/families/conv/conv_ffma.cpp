@@ -115,7 +115,7 @@ KernelCode generate_tile(const Plan& plan, const Choice& choice, const FfmaTile&
   const ForwardLayer& layer = product.layer;
   const WgradSchedule schedule =
       schedule_wgrad(static_cast<int>(product.tiles_m(tile)), static_cast<int>(product.tiles_n(tile)),
-                     static_cast<int>(product.stages), chip.sms, 1);
+                     static_cast<int>(product.stages), chip.sms);
   const auto items = static_cast<std::int64_t>(schedule.items.size()),
              splits = static_cast<std::int64_t>(schedule.splits.size());
   NhwcFunctor body = nhwc_functor(plan, kernel,
