@@ -185,7 +185,7 @@ Tensor Dice::operator()(const Tensor& output, const Tensor& target, const Tensor
     const Tensor share = reshape(total(cast(counts, Dtype::f32)), {output.shape()[0]});
     of_samples = weights.has_value() ? share * weights : share;
   }
-  return weighted_mean(1 - (2 * total(p * t) + smooth) / (total(p) + total(t) + smooth), of_samples);
+  return weighted_mean(1 - (2 * total(p * t) + smooth) / divisor(total(p) + total(t) + smooth), of_samples);
 }
 
 Tensor KlDivergence::operator()(const Tensor& output, const Tensor& target, const Tensor& weights) const {

@@ -50,9 +50,9 @@ void add_machine(CLI::App& app, Command& command) {
 
 template <class Command>
 void add_files(CLI::App& app, Command& command) {
-  add_output(app, "--json", command.json, "a file that the table is written to as well");
-  add_output(app, "--csv", command.csv, "the same as comma-separated values");
-  add_output(app, "--plot", command.plot, "the same as a chart, SVG");
+  add_output(app, "--json", command.json, "a .json file that the table is written to as well", ".json");
+  add_output(app, "--csv", command.csv, "the same as comma-separated values, .csv", ".csv");
+  add_output(app, "--plot", command.plot, "the same as a chart, .svg", ".svg");
 }
 
 /// A configuration in place of --net, which the app must have already.
@@ -75,7 +75,7 @@ void add_steps(CLI::App& app, StepsCommand& command, std::function<void()>& chos
   steps->add_option("--runs", command.runs, "timed steps; by default as many as fill two seconds, 20 to 200")
       ->check(CLI::Range(1, kMost));
   steps->add_option("--rate", command.rate, "learning rate, 0.01 by default");
-  add_output(*steps, "--json", command.json, "a file that the table is written to as well");
+  add_output(*steps, "--json", command.json, "a .json file that the table is written to as well", ".json");
   steps->callback([&] { chosen = [&] { run_steps(command); }; });
 }
 
@@ -180,8 +180,8 @@ void add_data(CLI::App& app, DataCommand& command, std::function<void()>& chosen
       ->needs(config);
   data->add_option("--threads", command.threads, "that decode; one per core by default")->check(CLI::Range(1, 1024));
   data->add_option("--seconds", command.seconds, "of each row, 1 by default")->check(CLI::Range(0.01, 3600.0));
-  add_output(*data, "--json", command.json, "a file that the table is written to as well");
-  add_output(*data, "--csv", command.csv, "the same as comma-separated values");
+  add_output(*data, "--json", command.json, "a .json file that the table is written to as well", ".json");
+  add_output(*data, "--csv", command.csv, "the same as comma-separated values, .csv", ".csv");
   data->callback([&] { chosen = [&] { run_data(command); }; });
 }
 
@@ -212,7 +212,7 @@ void add_show(CLI::App& app, ShowCommand& command, std::function<void()>& chosen
                    "a page; the table replaces what stands between its lines <!-- benchmark NAME --> and <!-- end -->");
   show->add_option("--name", command.name, "NAME, by default the command that made the table");
   show->add_flag("--brief", command.brief, "of compare the ratios alone");
-  add_output(*show, "--plot", command.plot, "a file for the chart, SVG");
+  add_output(*show, "--plot", command.plot, "a file for the chart, .svg", ".svg");
   show->callback([&] { chosen = [&] { run_show(command); }; });
 }
 

@@ -93,7 +93,7 @@ std::shared_ptr<Buffer> Storage::on(Backend& backend) {
   backend_ = &backend;
   backend_life_ = backend.life();
   upload(array);
-  host_.reset();  // large weights would else lie in memory twice
+  if (of_variable_) host_.reset();  // large weights would else lie in memory twice
   return buffer_;
 }
 

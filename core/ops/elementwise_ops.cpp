@@ -43,9 +43,11 @@ const Elementwise pow_op{"pow",
                          [](T g, T y, T a, T b) {
                            // 0^b is constant for b > 0, where log(0) would make NaN of it.
                            const Tensor of_log = where(logical_and(a == 0, b >= 0), 1.0, a);
-                           // a^0 is constant, where 0 * 0^-1 would be NaN.
-                           const Tensor power = pow(a, where(b == 0, 0.0, b - 1));
-                           return Gradients{g * b * power, g * y * log(of_log)};
+                           // 0^0 is constant in a, where 0 * 0^-1 would be NaN.
+                           const auto* constant = std::get_if<Constant>(&b.node().op);
+                           const bool is_never_0 = constant && constant->value != 0;
+                           const Tensor less = is_never_0 ? b - 1 : where(logical_and(a == 0, b == 0), 0.0, b - 1);
+                           return Gradients{g * b * pow(a, less), g * y * log(of_log)};
                          },
                          {.domain = kPositive}};
 const Elementwise fmod_op{"fmod",

@@ -88,7 +88,8 @@ TEST_F(Commands, PredictGoesOnAfterADamagedPicture) {
 }
 
 TEST_F(Commands, SayWhatIsWrong) {
-  std::ofstream(path("own.json")) << "{}";
+  for (const char* own : {"own.json", "own.h5"}) std::ofstream(path(own)) << "{}";
+  ASSERT_EQ(trainer("export --run " + path("run") + " " + path("run/w.safetensors")).code, 0);
   const struct {
     std::string arguments;
     int code;
@@ -112,6 +113,10 @@ TEST_F(Commands, SayWhatIsWrong) {
       {"export --run " + path("run") + " " + path("run/last.h5"), 2, "last.h5 is there already; name another file, or"},
       {"export --overwrite --run " + path("run") + " " + path("run/last.h5"), 2, "last.h5 is a run's checkpoint, with"},
       {"export --overwrite --checkpoint " + path("run/best.h5") + " " + path("run/best.h5"), 2, "best.h5 is a run's"},
+      {"export --overwrite --run " + path("run") + " " + path("own.h5"), 2, "own.h5 is no checkpoint of export, so it"},
+      {"export --overwrite --config " + path("net.yaml") + " --set init_from=" + path("run/w.safetensors") + " " +
+           path("run/../run/w.safetensors"),
+       2, "w.safetensors is what the weights are read from; name another file"},
       {"compare " + path("run") + " --html " + path("run/report.html"), 2,
        "report.html is there already; name another"},
       {"profile --config " + path("net.yaml") + " --trace " + path("own.json"), 2, "own.json is there already; name"},

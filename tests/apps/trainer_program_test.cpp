@@ -44,6 +44,12 @@ TEST_F(TrainerProgram, TrainsAndPrintsTheResultLast) {
   const Ran again = run("--run " + path("run"));
   EXPECT_EQ(again.code, 2);
   EXPECT_THAT(again.output, HasSubstr("already holds a run"));
+  for (const char* mine : {"metrics.jsonl", "report.html", "log.txt", "timing.csv"}) {
+    const std::string folder = std::string("of_") + mine;
+    std::filesystem::create_directories(folder_ / folder);
+    std::ofstream(folder_ / folder / mine) << "mine";
+    EXPECT_THAT(run("--run " + path(folder)).output, HasSubstr(fmt::format("already holds a run ({})", mine)));
+  }
   // A finished run that is resumed prints its result again, from its folder alone.
   const Ran resumed = run_program("trainer --resume --run " + path("run"));
   EXPECT_EQ(resumed.code, 0) << resumed.output;

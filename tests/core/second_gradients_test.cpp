@@ -1,4 +1,5 @@
 // Gradients of gradients where a formula on the way divides by 0: whole second derivatives against those by hand.
+#include <cmath>
 #include <functional>
 
 #include "nixie/tests/core/support.h"
@@ -50,6 +51,22 @@ TEST(SecondGradients, AreRightWhereFormulasAreNot) {
         second.push_back(value);
     for (std::size_t i = 0; i < second.size(); ++i) EXPECT_NEAR(second[i], c.second[i], 1e-13) << i;
   }
+}
+
+// By the exponent, too: a^y has the slope y a^(y - 1), whose slope by y is (1 + y log a) a^(y - 1).
+TEST(SecondGradients, OfAPowerByItsExponent) {
+  for (const double base : {0.5, 1.5, 3.0})
+    for (const double exponent : {0.0, 1e-9, 1.0, 2.0, -1.0}) {
+      const Tensor a = Array::from(std::vector<double>{base}, {1}), y = Array::from(std::vector<double>{exponent}, {1});
+      const Tensor slope = gradients(sum(pow(a, y)), {a})[0];
+      EXPECT_NEAR(values_of(gradients(sum(slope), {y})[0])[0],
+                  (1 + exponent * std::log(base)) * std::pow(base, exponent - 1), 1e-13)
+          << base << "^" << exponent;
+      // and once more by a, where the exponent of the slope is 0
+      EXPECT_NEAR(values_of(gradients(sum(gradients(sum(slope), {a})[0]), {y})[0])[0],
+                  (2 * exponent - 1 + exponent * (exponent - 1) * std::log(base)) * std::pow(base, exponent - 2), 1e-12)
+          << base << "^" << exponent;
+    }
 }
 
 }  // namespace

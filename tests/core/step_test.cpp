@@ -97,6 +97,17 @@ TEST(Variable, OutlivesABackend) {
   expect_values(v * 2, {10, 12}, 0);
 }
 
+// Which is no Variable: what the host holds is as it was, whichever backends used it.
+TEST(Variable, AnArrayIsReadAfterABackend) {
+  const Tensor x = numbers({1, 2});
+  for (int round = 0; round < 2; ++round) {
+    const auto backend = make_backend(cpu().name());
+    expect_values(evaluate(x + 1, *backend), {2, 3}, 0);
+  }
+  expect_values(x, {1, 2}, 0);
+  EXPECT_EQ(x.array().to_vector<float>(), (std::vector<float>{1, 2}));
+}
+
 TEST(Variable, SwappedAndCrossedSetsReadOldValues) {
   Variable a("a", numbers({1, 2})), b("b", numbers({3, 4}));
   Step swap(cpu(), [&](const Inputs&) {

@@ -358,7 +358,7 @@ TEST(Loss, IgnoredLabelsCountForNothing) {
     }
   const Tensor none = Array::from(std::vector<std::int32_t>{9, 9}, {2});
   for (const AnyLoss& loss : {AnyLoss(CrossEntropy{.ignore_index = 9}), AnyLoss(Focal{.ignore_index = 9}),
-                              AnyLoss(Dice{.ignore_index = 9})}) {
+                              AnyLoss(Dice{.ignore_index = 9}), AnyLoss(Dice{.smooth = 0, .ignore_index = 9})}) {
     const Tensor logits = Array::from(std::vector<float>{1, 2, 3, 4, 5, 6}, {2, 3}), value = loss(logits, none);
     const std::vector<Tensor> found = evaluate({value, gradients(value, {logits})[0]}, test_backend());
     EXPECT_EQ(found[0].item(), 0) << loss.text();

@@ -24,19 +24,17 @@ std::string json_text(const nlohmann::json& value) {
   return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-/// Throws if a checkpoint stands there that a run goes on from: a file of weights would take its place.
-void check_no_run_ends(const std::filesystem::path& out) {
+/// Throws unless what stands there, if anything, is what export wrote: no checkpoint that a run goes on from, no data.
+void check_replaceable(const std::filesystem::path& out) {
   if (std::error_code ignored; !std::filesystem::exists(out, ignored)) return;
   bool trains = false;
   try {
-    load_checkpoint(out, {.accept = [&](const Checkpoint& header) {
-                      trains = !header.optimizer_type.empty();
-                      check(!trains, out.string(),
-                            " is a run's checkpoint, with the optimizer's state; name another file");
-                    }});
-  } catch (const Error&) {  // what cannot be read is nothing to lose
-    if (trains) throw;
+    load_checkpoint(out, {.accept = [&](const Checkpoint& header) { trains = !header.optimizer_type.empty(); }});
+  } catch (const Error&) {
+    fail(Fault::usage, out.string(),
+         " is no checkpoint of export, so it is not replaced; name another file, or remove it");
   }
+  check(!trains, out.string(), " is a run's checkpoint, with the optimizer's state; name another file");
 }
 
 /// What a program that reads the file needs besides the graph.
@@ -60,13 +58,17 @@ void run_export(const ExportCommand& command) {
         "--set and --data are for --config FILE");
   check(command.config.empty() || (command.checkpoint.run.empty() && command.checkpoint.file.empty()),
         "--config takes the weights of its init_from, --run and --checkpoint those of a run; give one of them");
-  if (suffix == ".h5") check_no_run_ends(command.out);
+  if (suffix == ".h5") check_replaceable(command.out);
   const std::filesystem::path file =
       command.config.empty() ? chosen_checkpoint(command.checkpoint) : std::filesystem::path(command.config);
   const TrainedModel trained =
       command.config.empty()
           ? load_trained(file, {"precision=fp32"})
           : model_from_weights(load_config(file, with_data(file, command.data, command.assignments)));
+  std::error_code ignored;
+  check(
+      trained.config.init_from.empty() || !std::filesystem::equivalent(command.out, trained.config.init_from, ignored),
+      command.out.string(), " is what the weights are read from; name another file");
   if (suffix == ".onnx")
     save_onnx(trained.model, command.out, {.fold_batch_norm = command.fold, .metadata = metadata_of(trained)});
   else if (suffix == ".h5")

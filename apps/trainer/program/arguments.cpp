@@ -73,9 +73,11 @@ CLI::Option* add_overwrite(CLI::App& app) {
 CLI::Option* add_output(CLI::App& app, const std::string& name, std::filesystem::path& file, const std::string& doc,
                         const std::string& suffix) {
   const auto fault = [suffix, overwrite = add_overwrite(app)](const std::string& path) -> std::string {
+    std::error_code ignored;
+    const bool is_file = std::filesystem::is_regular_file(path, ignored);
+    if (!is_file && std::filesystem::exists(path, ignored)) return {};  // is refused where it is written
     if (!path.ends_with(suffix)) return path + " does not end in " + suffix;
-    std::error_code ignored;  // what is no file is refused where it is written
-    if (overwrite->count() > 0 || !std::filesystem::is_regular_file(path, ignored)) return {};
+    if (overwrite->count() > 0 || !is_file) return {};
     return path + " is there already; name another file, or replace it with --overwrite";
   };
   return app.add_option(name, file, doc)->check(fault);

@@ -77,7 +77,9 @@ void check_holds_no_run(const fs::path& folder) {
     check(!fs::exists(folder / file), folder.string(), " already holds a run (", file.string(),
           "); go on with it by --resume (in C++ Trainer::resume), or choose another folder with --run");
   };
-  for (const char* file : {"config.yaml", "metrics.csv", "last.h5", "best.h5"}) check_absent(file);
+  for (const char* file :
+       {"config.yaml", "metrics.csv", "last.h5", "best.h5", "metrics.jsonl", "timing.csv", "log.txt", "report.html"})
+    check_absent(file);
   if (!fs::is_directory(folder)) return;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder))
     if (kept_step(entry.path()) >= 0) check_absent(entry.path().filename());
