@@ -16,11 +16,9 @@ void fail_changed(const std::string& file) {
 }
 
 bool FirstRead::holds(std::int64_t sample, std::span<const std::byte> bytes) const {
-  Fingerprint print;
-  print.add(bytes.data(), bytes.size());
+  const std::uint64_t print = fingerprint_of(bytes);
   std::uint64_t first = 0;
-  return prints_[static_cast<std::size_t>(sample)].compare_exchange_strong(first, print.value()) ||
-         first == print.value();
+  return prints_[static_cast<std::size_t>(sample)].compare_exchange_strong(first, print) || first == print;
 }
 
 }  // namespace nixie

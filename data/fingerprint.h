@@ -34,9 +34,9 @@ class Fingerprint {
   std::uint64_t value_ = 0;
 };
 
-inline std::uint64_t fingerprint_of(const std::vector<std::uint8_t>& bytes) {
+inline std::uint64_t fingerprint_of(std::span<const std::byte> bytes) {
   Fingerprint print;
-  print.add(bytes);
+  print.add(bytes.data(), bytes.size());
   return print.value();
 }
 

@@ -9,6 +9,7 @@
 #include "nixie/core/base/threads.h"
 #include "nixie/core/files/open_to_read.h"
 #include "nixie/data/files/input_file.h"
+#include "nixie/data/files/tar_file.h"
 #include "nixie/data/fingerprint.h"
 #include "nixie/data/preparation.h"
 
@@ -114,7 +115,13 @@ fs::path PictureSource::path_of(const Picture& picture) const {
 
 std::vector<std::uint8_t> PictureSource::read(const Picture& picture) const {
   if (picture.shard < 0) return read_file(folder / picture.name, kMaxImageFile);
-  return read_part(shards[static_cast<std::size_t>(picture.shard)], picture.offset, picture.bytes);
+  // With its header: a shard that another took the place of has other files there.
+  std::vector<std::uint8_t> bytes =
+      read_part(shards[static_cast<std::size_t>(picture.shard)], picture.offset - kTarBlock, kTarBlock + picture.bytes);
+  if (fingerprint_of(std::as_bytes(std::span(bytes)).first(kTarBlock)) != picture.header)
+    fail_changed(path_of(picture).string());
+  bytes.erase(bytes.begin(), bytes.begin() + kTarBlock);
+  return bytes;
 }
 
 void take_classes(FolderScan& scan, std::map<std::string, std::vector<Picture>> classes) {
@@ -164,7 +171,7 @@ MaskLabels read_masks(FolderScan& scan) {
     if (width != mask.width || height != mask.height)
       fail(Fault::data, picture.string(), " has ", width, " x ", height, " pixels, its mask ", mask.width, " x ",
            mask.height, "; make them equal");
-    file = {file.name, width, height, fingerprint_of(bytes)};
+    file = {file.name, width, height, fingerprint_of(std::as_bytes(std::span(bytes)))};
     labels[at].add(std::span<const std::uint8_t>(mask.classes));
   });
   MaskLabels all;

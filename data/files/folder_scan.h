@@ -18,6 +18,7 @@ struct Picture {
   std::int32_t row = 0;                ///< the row of its numbers or mask
   std::int32_t shard = -1;             ///< -1: a separate file
   std::int64_t offset = 0, bytes = 0;  ///< in the shard
+  std::uint64_t header = 0;            ///< the fingerprint of its header there
 };
 
 /// A file with the class of each pixel of a picture.

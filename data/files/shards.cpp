@@ -88,7 +88,9 @@ class ShardReader {
       samples_[key].json = content_of(file, 1 << 20);
       samples_[key].has_json = true;
     } else if (is_picture_name("x." + kind) && kind.find('.') == std::string::npos) {
-      shard_.pictures.push_back({{.name = file.name, .shard = index_, .offset = file.offset, .bytes = file.bytes}, {}});
+      shard_.pictures.push_back(
+          {{.name = file.name, .shard = index_, .offset = file.offset, .bytes = file.bytes, .header = file.header},
+           {}});
     } else {
       ++shard_.left_out[kind.empty() ? "files without a suffix" : "." + one_line(kind) + " files"];
     }

@@ -16,11 +16,12 @@
 #include "nixie/core/base/one_line.h"
 #include "nixie/core/files/open_to_read.h"
 #include "nixie/core/files/uninterrupted.h"
+#include "nixie/data/fingerprint.h"
 
 namespace nixie {
 namespace {
 
-constexpr std::int64_t kBlock = 512, kMostName = 1 << 20;
+constexpr std::int64_t kBlock = kTarBlock, kMostName = 1 << 20;
 constexpr std::int64_t kMostEnd = (1 << 20) + 2 * kBlock;  // two empty blocks, padded to tar's largest usual record
 
 /// A header's field: where it begins, and its bytes.
@@ -122,7 +123,8 @@ class Archive {
       } else if (kind != 'g' && kind != 'K') {  // defaults for all files, which name none; the target of a link
         std::string name = long_name.empty() ? name_of(header) : std::move(long_name);
         if (is_file && !name.ends_with('/'))
-          content.files.push_back({std::move(name), content_at, bytes});
+          content.files.push_back(
+              {std::move(name), content_at, bytes, fingerprint_of(std::as_bytes(std::span(header)))});
         else if (kind != '5' && !is_file)
           ++content.others;
         long_name.clear();

@@ -288,6 +288,15 @@ TEST_F(ShardsTest, StandForAFolder) {
             options.path.string() +
                 ": 0.png has changed since it was read first; put the old file back and resume, or begin a new run");
 
+  // One that other files took the place of before any was read.
+  write("set-train-0.tar", shard(0));
+  const Splits unread = options.open();
+  write("set-train-0.tar", shard(6));
+  EXPECT_EQ(error_of(Fault::data, [&] { unread.train->bytes()->load_bytes(0, {}, found); }),
+            options.path.string() +
+                ": 0.png has changed since it was read first; put the old file back and resume, or begin a new run");
+  write("set-train-0.tar", shard(0));
+
   Bytes bad = tar({{"a/1.png", picture_}, {"a/2.png", Bytes(picture_.begin(), picture_.begin() + 60)}});
   options.path = write("damaged.tar", bad);
   options.damaged = "check";
