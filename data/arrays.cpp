@@ -18,6 +18,9 @@ namespace nixie {
 namespace {
 
 namespace fs = std::filesystem;
+using namespace std::string_literals;
+
+constexpr const char *kNotOneHot = " is no row with one 1 and else 0", *kSetNumbers = "set data.arrays.target=numbers";
 
 [[noreturn]] void refuse(const Arrays& options, const std::string& what) {
   fail(Fault::data, options.path.string(), ": ", what);
@@ -54,7 +57,8 @@ StoredTargets targets_of(const Arrays& options, const ArraySource& source, const
   if (sizes.size() == 2 && sizes[1] == 1) sizes.pop_back();
   if (sizes.size() == 4 && sizes[1] == 1) sizes.erase(sizes.begin() + 1);  // [N, 1, H, W]
   const bool is_dense = sizes.size() == 3 && sizes[1] == image[1] && sizes[2] == image[2];
-  const bool is_one_hot = sizes.size() == 2 && is_one_hot_rows(array);
+  const auto odd_row = sizes.size() == 2 ? first_row_not_one_hot(array) : std::nullopt;
+  const bool is_one_hot = sizes.size() == 2 && !odd_row;
   std::string kind = options.target;
   if (kind == "auto")
     kind = is_one_hot          ? "class"
@@ -74,20 +78,22 @@ StoredTargets targets_of(const Arrays& options, const ArraySource& source, const
     targets.labels = places_of_ones(array);
     return targets;
   }
+  if (kind == "class" && odd_row)
+    fail(Fault::data, place({*odd_row}), kNotOneHot, "; correct it, or for several labels of a sample ", kSetNumbers);
   const auto whole = integers_of(array);
   if (!whole) {
     const std::vector<float> values = floats_of(array);
     for (std::size_t i = 0; i < values.size(); ++i)
       if (!std::isfinite(values[i]) || values[i] != std::floor(values[i]))
-        refuse_element(i, "expected whole numbers; for numbers set target to numbers");
-    refuse_array(" has the type " + array.type +
-                 ", expected integers, as of astype(\"i8\"); for numbers set target to numbers");
+        refuse_element(i, "expected whole numbers; for numbers "s + kSetNumbers);
+    refuse_array(" has the type " + array.type + ", expected integers, as of astype(\"i8\"); for numbers " +
+                 kSetNumbers);
   }
   if (kind == "class" ? sizes.size() != 1 : !is_dense)
-    refuse_array(fmt::format(
-        " has the shape [{}], expected {}", fmt::join(array.shape, ", "),
-        kind == "class" ? "[N] or rows with one 1 and else 0; for several labels of a sample set target to numbers"
-                        : fmt::format("[N, {}, {}], as the images", image[1], image[2])));
+    refuse_array(fmt::format(" has the shape [{}], expected {}", fmt::join(array.shape, ", "),
+                             kind == "class"
+                                 ? "[N] or rows with one 1 and else 0; for several labels of a sample "s + kSetNumbers
+                                 : fmt::format("[N, {}, {}], as the images", image[1], image[2])));
   std::vector<std::int32_t> classes;
   for (std::size_t i = 0; i < whole->size(); ++i) {
     constexpr std::int64_t kMostClasses = 1'000'000;
@@ -127,6 +133,27 @@ std::vector<T> rows_of(std::span<const T> all, std::span<const std::size_t> indi
 std::string form_text(const ReadHalf& half) {
   return fmt::format("{} {}, target: {}", half.images.is_bytes() ? "bytes" : "floats", half.images.sample_shape,
                      to_string(half.targets.form()));
+}
+
+/// A half's targets in its file.
+struct NamedTargets {
+  const ArraySource& source;
+  const std::string& name;
+};
+
+/// Where the rows of one half alone are one-hot: the row of the other that is not; else "".
+std::string odd_row_text(const NamedTargets& train, const NamedTargets& test) {
+  std::string text;
+  std::int64_t columns = 0;
+  for (const auto& [source, name] : {train, test}) {
+    const NumberArray rows = source.array(name);
+    if (rows.shape.size() != 2 || rows.shape[1] < 2 || (columns > 0 && rows.shape[1] != columns)) return {};
+    columns = rows.shape[1];
+    if (const auto odd = first_row_not_one_hot(rows))
+      text = source.places(name)({*odd}) + kNotOneHot +
+             ", as those of the other half are; correct it, or for numbers " + kSetNumbers;
+  }
+  return text;
 }
 
 /// The samples of these indices.
@@ -249,8 +276,12 @@ Splits Arrays::open() const {
                       ", expected x_train and y_train with or without x_test and y_test, or images and labels");
   ReadHalf train = read_half(*this, *source, images, labels);
   ReadHalf test = test_images.empty() ? hold_out(*this, train) : read_half(*this, second, test_images, test_labels);
+  const bool have_same_targets = test.targets.form() == train.targets.form();
+  if (const std::string odd = have_same_targets ? "" : odd_row_text({*source, labels}, {second, test_labels});
+      !odd.empty())
+    fail(Fault::data, odd);
   if (test.images.sample_shape != train.images.sample_shape || test.images.is_bytes() != train.images.is_bytes() ||
-      test.targets.form() != train.targets.form())
+      !have_same_targets)
     refuse(*this, fmt::format("training samples are {}, test samples {}; the arrays do not belong together",
                               form_text(train), form_text(test)));
   SmallTransform transform{.pad = pad, .flip = flip, .augment = augment};

@@ -207,19 +207,31 @@ namespace {
 /// Other programs' options that are keys of the configuration here.
 constexpr std::pair<const char*, const char*> kOtherOptions[] = {{"lr", "schedule.constant.rate"},
                                                                  {"learning_rate", "schedule.constant.rate"},
+                                                                 {"e", "epochs"},
+                                                                 {"b", "data.DATASET.batch"},
                                                                  {"batch", "data.DATASET.batch"},
                                                                  {"batch_size", "data.DATASET.batch"},
                                                                  {"device", "backend"},
+                                                                 {"j", "loader.threads"},
                                                                  {"workers", "loader.threads"},
                                                                  {"num_workers", "loader.threads"},
                                                                  {"momentum", "optimizer.sgd.momentum"},
                                                                  {"weight_decay", "optimizer.sgd.weight_decay"}};
 
-/// `; to change the configuration write --set epochs=3` for `--epochs 3` or `--epochs=3`.
+/// Other programs' names for options.
+constexpr std::pair<const char*, const char*> kOptionNames[] = {
+    {"c", "--config"},       {"o", "--run"},        {"out", "--run"},     {"output", "--run"},
+    {"output_dir", "--run"}, {"save_dir", "--run"}, {"ckpt", "--resume"}, {"checkpoint", "--resume"}};
+
+constexpr const char* kOneDevice = "; a run is one process with one device (docs/coming-from.md)";
+
+/// `; to change the configuration write --set epochs=3` for `--epochs 3`, `--epochs=3` or `-e 3`; `; write --run x` for
+/// `--out x`.
 std::string option_hint(const std::string& word, const std::string& next) {
   const std::size_t equals = word.find('=');
   const std::string value = equals == std::string::npos ? next : word.substr(equals + 1);
-  std::string key = word.substr(2, equals - 2);
+  const std::size_t begin = std::min(word.find_first_not_of('-'), word.size());
+  std::string key = word.substr(begin, equals - begin);
   std::replace(key.begin(), key.end(), '-', '_');
   const std::string top = key.substr(0, key.find('.'));
   bool is_key = false;
@@ -232,6 +244,9 @@ std::string option_hint(const std::string& word, const std::string& next) {
     if (key == other) return set(here, value);
   for (const char* backend : {"cpu", "cuda"})
     if (key == backend) return set("backend", backend);
+  for (const auto& [other, here] : kOptionNames)
+    if (key == other) return fmt::format("; write {} {}", here, shell_word(value));
+  if (key == "gpus" || key == "devices") return kOneDevice + set("backend", "cuda");
   return key == "gpu" ? set("backend", "cuda") : std::string();
 }
 
@@ -249,7 +264,7 @@ std::string command_hint(const std::string& word) {
   if (word.ends_with(".yaml") || word.ends_with(".yml")) return "; write --config " + shell_word(word);
   for (const auto& [other, here] : kOtherCommands)
     if (word == other) return fmt::format("; the command is `trainer {}`", here);
-  if (word == "launch" || word == "torchrun") return "; a run is one process with one device (docs/coming-from.md)";
+  if (word == "launch" || word == "torchrun") return kOneDevice;
   const std::string near = did_you_mean(word, command_names());
   std::error_code ignored;
   if (!near.empty() || !fs::exists(word, ignored)) return near;
@@ -273,7 +288,7 @@ std::string argument_hint(const std::vector<std::string>& arguments) {
   for (std::size_t i = 0; i < arguments.size(); ++i)
     if (const std::string hint = assignment_hint(arguments, i); !hint.empty()) return hint;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
-    if (!arguments[i].starts_with("--")) continue;
+    if (!arguments[i].starts_with("-")) continue;
     const std::string hint = option_hint(arguments[i], i + 1 < arguments.size() ? arguments[i + 1] : "VALUE");
     if (!hint.empty()) return hint;
   }

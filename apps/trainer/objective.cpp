@@ -1,6 +1,10 @@
 // Targets of every kind come to the loss through here, in training and evaluation alike.
 #include "nixie/apps/trainer/objective.h"
 
+#include <algorithm>
+
+#include "nixie/core/base/one_line.h"
+
 namespace nixie {
 namespace {
 
@@ -16,6 +20,46 @@ struct LabelAccuracy {
     return stack({weighted_mean(right(output, target), w) * sum(w), sum(w)});
   }
   double value(const std::vector<double>& sums) const { return sums[1] > 0 ? sums[0] / sums[1] : 0; }
+};
+
+/// `a.npz: labels[7] is of class 65535, the next below is 2` where the largest label stands apart, as one by mistake
+/// does; else "".
+std::string apart_text(const Splits& data) {
+  const std::int64_t largest = data.train->classes() - 1;
+  std::int64_t next = -1, count = 0;
+  std::string place;
+  for (const Dataset* half : {data.train.get(), data.test.get()}) {
+    const std::vector<std::int32_t> labels = half->labels();
+    for (std::size_t i = 0; i < labels.size(); ++i) {
+      if (labels[i] < largest)
+        next = std::max<std::int64_t>(next, labels[i]);
+      else if (++count == 1)
+        place = half->target_place(static_cast<std::int64_t>(i));
+    }
+  }
+  if (count == 0 || next < 0 || place.empty() || largest - next < 2) return "";
+  const std::string of_others = count == 1 ? " is" : fmt::format(" and {} more are", count - 1);
+  return fmt::format("{}{} of class {}, the next below is {}", place, of_others, largest, next);
+}
+
+/// Collects labels until two differ.
+class FirstLabels {
+ public:
+  explicit FirstLabels(std::optional<std::int32_t> ignored) : ignored_(ignored) {}
+
+  /// Whether two that count differ.
+  bool differ(std::span<const std::int32_t> labels) {
+    for (const std::int32_t label : labels) {
+      if (label == ignored_) continue;
+      if (first_ && label != *first_) return true;
+      first_ = label;
+    }
+    return false;
+  }
+  std::optional<std::int32_t> first() const { return first_; }
+
+ private:
+  std::optional<std::int32_t> ignored_, first_ = {};
 };
 
 }  // namespace
@@ -75,18 +119,22 @@ void Objective::check_loss(const Shape& input) const {
   const std::string of_pixels = target_.shape.rank() == 2 && input.rank() == 3
                                     ? fmt::format("those of pixels in the image's size [{}, {}], ", input[1], input[2])
                                     : "";
-  check(!takes_classes || (!is_input_ && target_.dtype == Dtype::i32), loss_.kind(), " takes classes, the targets are ",
-        is_input_ ? "the input" : to_string(target_), "; store classes as integers, ", of_pixels,
-        "or for numbers set another loss, for example mean_squared");
+  check(
+      !takes_classes || (!is_input_ && target_.dtype == Dtype::i32), loss_.kind(), " takes classes, the targets are ",
+      is_input_ ? "the input; " : to_string(target_) + "; store classes as integers, " + of_pixels + "or for numbers ",
+      "set another loss, for example mean_squared");
 }
 
-void Objective::check_output(const Shape& output, const Shape& input, std::int64_t classes) const {
+void Objective::check_output(const Shape& output, const Shape& input, const Splits& data) const {
+  const std::int64_t classes = data.train->classes();
   if (is_input_) {
     check(output.size() == input.size(), "the model's output is ", output, " for a sample ", input,
           ", expected as many numbers: target is input");
   } else if (target_.is_class()) {
     check(output.rank() == 1, "the model's output is ", output, " for a sample, expected one number per class");
-    check(output[0] >= classes, "the model has ", output[0], " outputs, the data ", classes, " classes; ", remedy_);
+    const std::string apart = output[0] >= classes ? "" : apart_text(data);
+    check(output[0] >= classes, "the model has ", output[0], " outputs, the data ", classes, " classes; ", apart,
+          apart.empty() ? "" : ": correct it, or ", remedy_);
   } else if (target_.is_dense()) {
     check(output.rank() == 3 && output[1] == target_.shape[0] && output[2] == target_.shape[1],
           "the model's output is ", output, " for a sample, expected [classes, ", target_.shape[0], ", ",
@@ -97,6 +145,35 @@ void Objective::check_output(const Shape& output, const Shape& input, std::int64
     check(output.size() == target_.shape.size(), "the model's output is ", output, " for a sample, its target ",
           target_.shape, " numbers; ", remedy_);
   }
+}
+
+std::string Objective::label_warning(const Splits& data) const {
+  const Dataset& train = *data.train;
+  FirstLabels counted(loss_.ignored_label());
+  if (names_classes()) {
+    const std::vector<std::int32_t> labels = train.labels();
+    const std::string apart = apart_text(data);
+    if (!apart.empty()) return one_line("warning: " + apart + "; correct it, unless those between have no samples");
+    if (labels.empty() || counted.differ(labels)) return "";
+  } else if (names_pixels()) {
+    const TargetReader read(train);
+    std::vector<std::int32_t> labels(static_cast<std::size_t>(target_.shape.size()));
+    for (std::int64_t i = 0; i < train.size(); ++i) {  // the first masks show it, where there is more than one class
+      read(i, {}, 0, std::as_writable_bytes(std::span(labels)));
+      if (counted.differ(labels)) return "";
+    }
+  } else {
+    return "";
+  }
+  constexpr const char* kAdvice = "check the data's labels and its limit";
+  if (!counted.first())
+    return fmt::format(
+        "warning: the loss ignores the labels of all {} training samples, so there is nothing to learn; {}",
+        train.size(), kAdvice);
+  return one_line(
+      fmt::format("warning: all {}{} training samples are of one class, {}, so there is nothing to tell apart; {}",
+                  names_pixels() ? "pixels of the " : "", train.size(),
+                  field_text(train.class_names()[static_cast<std::size_t>(*counted.first())]), kAdvice));
 }
 
 }  // namespace nixie

@@ -38,7 +38,10 @@ class Objective {
   void check_loss(const Shape& input) const;
   /// Throws a usage Error where a sample's output (without N) cannot be compared with its target. `input` is the
   /// sample's shape.
-  void check_output(const Shape& output, const Shape& input, std::int64_t classes) const;
+  void check_output(const Shape& output, const Shape& input, const Splits& data) const;
+  /// A warning where no training label counts, all that do are of one class, which any net learns at once, or the
+  /// largest label stands apart from the others; "" elsewhere.
+  std::string label_warning(const Splits& data) const;
 
  private:
   AnyLoss loss_;

@@ -35,16 +35,15 @@ std::int64_t steps_of(const TrainConfig& config, const Loader& loader) {
 }
 
 /// Whether output and targets go together; said here, since the loss only sees them when the run begins.
-void check_objective(const TrainConfig& config, const Model& model, const Dataset& data) {
-  const SampleTarget target = data.target();
+void check_objective(const TrainConfig& config, const Model& model, const Splits& data) {
+  const SampleTarget target = data.train->target();
   const Objective objective(config, target);
   at_key(config.places, "loss", [&] { objective.check_loss(model.input_shape()); });
-  at_key(config.places, "model",
-         [&] { objective.check_output(model.output_shape(), model.input_shape(), data.classes()); });
+  at_key(config.places, "model", [&] { objective.check_output(model.output_shape(), model.input_shape(), data); });
   at_key(config.places, "loss", [&] {
     const std::string kind = config.loss.kind();
     const bool could_ignore = config.loss.text().find("ignore_index: ") != std::string::npos;
-    for (const std::int32_t label : data.labels_without_class()) {
+    for (const std::int32_t label : data.train->labels_without_class()) {
       const std::string remedy = kind == LossSum::name
                                      ? fmt::format("set ignore_index: {} in each of its losses", label)
                                  : could_ignore ? fmt::format("set loss: {{{}: {{ignore_index: {}}}}}", kind, label)
@@ -83,16 +82,6 @@ LossScaleOptions loss_scale(const TrainConfig& config) {
 std::optional<Averages> averages_of(const TrainConfig& config, const Model& model, const Shape& input) {
   if (config.ema == 0) return std::nullopt;
   return Averages(model, averaged_model(config, input), config.ema);
-}
-
-/// A warning where all training samples are of one class, which any net learns at once; "" elsewhere.
-std::string one_class_text(const Dataset& train) {
-  const std::vector<std::int32_t> labels = train.target().is_class() ? train.labels() : std::vector<std::int32_t>{};
-  if (labels.empty() || !std::ranges::all_of(labels, [&](std::int32_t label) { return label == labels[0]; })) return "";
-  return one_line(
-      fmt::format("warning: all {} training samples are of one class, {}, so there is nothing to tell apart; "
-                  "check the data's labels and its limit",
-                  labels.size(), field_text(train.class_names()[static_cast<std::size_t>(labels[0])])));
 }
 
 /// `of 10 classes`
@@ -139,7 +128,7 @@ Trainer::Trainer(const TrainConfig& config, const TrainerOptions& options)
     check(!model_.parameters().trainable().empty(),
           "the model has no parameters, so there is nothing to train; add a layer that has");
   });
-  check_objective(config_, model_, *data_.train);
+  check_objective(config_, model_, data_);
   at_key(config.places, config.freeze.empty() ? "parameter_groups" : "freeze", [&] {
     check(!optimizer_.parameters().empty(), "freeze and parameter_groups leave no parameter to train; take one out");
   });
@@ -152,7 +141,8 @@ std::string Trainer::summary() const {
   const Parameters& parameters = model_.parameters();
   std::string notes;
   for (const std::string& note : data_.notes) notes += "\ndata: " + note;
-  if (const std::string warning = one_class_text(*data_.train); !warning.empty()) notes += "\n" + warning;
+  if (const std::string warning = Objective(config_, data_.train->target()).label_warning(data_); !warning.empty())
+    notes += "\n" + warning;
   return fmt::format(
              "{}\nmodel {}: {} parameters in {} arrays, input {}, output {}\n"
              "data {}: {} training and {} test samples {}, {} steps of {} per epoch, {} steps in all",

@@ -65,9 +65,14 @@ class Converter {
     if (type == "CrossEntropyBinary" && !source_.flag(layers.take_last("sigmoid", *cost), "shortcut"))
       source_.note("the gradient is that of CrossEntropyBinary with shortcut, which neon may not take here");
     if (type == "CrossEntropyMulti") layers.take_last("softmax", *cost);
-    for (const ConvertedLayer& layer : layers.layers())
+    for (const ConvertedLayer& layer : layers.layers()) {
       if (layer.kind == "sigmoid" && source_.flag(*layer.from, "shortcut"))
         refuse(*layer.from, "shortcut without CrossEntropyBinary behind it has another gradient; take it out");
+      if (layer.kind == "softmax")
+        refuse(*layer.from,
+               "a Softmax that is not the last layer before CrossEntropyMulti has another gradient in neon, "
+               "which takes its derivative as 1; take it out");
+    }
     if (type == "CrossEntropyMulti") {
       const double unit = source_.flag(*cost, "usebits") ? 1 / std::log(2.0) : 1;
       return loss("cross_entropy", unit * source_.number(*cost, "scale", 1));
@@ -78,6 +83,7 @@ class Converter {
     if (type == "SumSquared") return loss("mean_squared", layers.outputs(*cost) / 2.0);
     if (type == "SmoothL1Loss") {
       const double sigma = source_.number(*cost, "sigma", 1);
+      if (sigma == 0) refuse(*source_.find(*cost, "sigma"), "sigma is 0, expected another number");
       return loss("smooth_l1", layers.outputs(*cost),
                   {field_of("beta", scalar_tree(cost->place, 1 / (sigma * sigma)))});
     }

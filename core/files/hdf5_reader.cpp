@@ -69,7 +69,7 @@ std::string without_padding(const char* text, std::size_t bytes) {
 
 Reader::Reader(std::filesystem::path path, Fault fault, std::string remedy)
     : path_(std::move(path)), fault_(fault), remedy_(std::move(remedy)) {
-  open_to_read(path_, fault_, remedy_);
+  open_to_read(path_, fault_, "check the path and its permissions");
   const Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
   H5Pset_fclose_degree(access, H5F_CLOSE_STRONG);
   H5Pset_file_locking(access, false, true);  // some file systems have no locks, and a published file does not change

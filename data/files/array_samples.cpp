@@ -199,17 +199,16 @@ void measure_images(const ArrayImages& images, std::vector<float>& mean, std::ve
     measure(images, images.numbers, 1, mean, deviation);
 }
 
-bool is_one_hot_rows(const NumberArray& rows) {
-  if (rows.shape.size() != 2 || rows.shape[1] < 2) return false;
+std::optional<std::int64_t> first_row_not_one_hot(const NumberArray& rows) {
   const auto columns = static_cast<std::size_t>(rows.shape[1]);
   const std::vector<float> values = floats_of(rows);
   for (std::size_t at = 0; at < values.size(); at += columns) {
     const auto begin = values.begin() + static_cast<std::ptrdiff_t>(at),
                end = begin + static_cast<std::ptrdiff_t>(columns);
     if (std::count(begin, end, 1.0f) != 1 || std::count(begin, end, 0.0f) != static_cast<std::ptrdiff_t>(columns) - 1)
-      return false;
+      return static_cast<std::int64_t>(at / columns);
   }
-  return true;
+  return std::nullopt;
 }
 
 std::vector<std::int32_t> places_of_ones(const NumberArray& rows) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <limits>
+#include <optional>
 #include <span>
 
 #include "nixie/core/base/shape.h"
@@ -45,9 +46,9 @@ ArrayImages part_of(const ArrayImages& images, std::span<const std::size_t> indi
 /// Mean and deviation of each channel; bytes count as numbers from 0 to 1.
 void measure_images(const ArrayImages& images, std::vector<float>& mean, std::vector<float>& deviation);
 
-/// Whether each row [N, K] with K > 1 is 0 but for a single 1.
-bool is_one_hot_rows(const NumberArray& rows);
-/// The position of the 1 in each such row.
+/// The first row [N, K] that is not 0 but for a single 1; nothing where all are one-hot rows.
+std::optional<std::int64_t> first_row_not_one_hot(const NumberArray& rows);
+/// The position of the 1 in each one-hot row.
 std::vector<std::int32_t> places_of_ones(const NumberArray& rows);
 
 }  // namespace nixie

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "nixie/core/base/error.h"
@@ -45,14 +44,17 @@ bool is_left_out(const fs::path& name) {
                      [](const fs::path& part) { return part != "." && part != ".." && is_hidden(part); });
 }
 
-/// -1, 1.5, +2, nan: what tools write where a label is missing or no class. Names may hold digits.
+/// -1, 1.5, +2, 1e3, 0x1, nan: a number in another form than digits, as tools write where a label is missing or no
+/// class. Names may hold digits.
 bool is_number_of_no_class(std::string_view text) {
-  const bool has_plus = text.starts_with('+');
-  if (has_plus) text.remove_prefix(1);
+  if (std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; })) return false;
+  if (text.starts_with('+') || text.starts_with('-')) text.remove_prefix(1);
+  const bool is_hex = text.starts_with("0x") || text.starts_with("0X");
+  if (is_hex) text.remove_prefix(2);
   double number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  const bool is_number = error == std::errc{} && end == text.data() + text.size();
-  return is_number && (has_plus || text.starts_with('-') || text.find('.') != text.npos || !std::isfinite(number));
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number,
+                                            is_hex ? std::chars_format::hex : std::chars_format::general);
+  return error != std::errc::invalid_argument && end == text.data() + text.size();
 }
 
 class ShardReader {

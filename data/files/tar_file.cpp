@@ -100,7 +100,7 @@ class Archive {
       if (is_empty(header)) {
         if (awaits_file)
           refuse(at, "is empty where a file should follow its long name or other records; fetch it again");
-        check_end(at);
+        check_end(at, !content.files.empty());
         return content;
       }
       if (!has_checksum(header))
@@ -153,8 +153,8 @@ class Archive {
   }
 
   /// Behind the end, at the first empty block, stand only zeros, and no more than programs pad with: else contents were
-  /// overwritten, or another archive follows.
-  void check_end(std::int64_t end) const {
+  /// overwritten, or another archive follows. `has_files`: the archive is of use without its end.
+  void check_end(std::int64_t end, bool has_files) const {
     std::array<char, 1 << 16> bytes;
     for (std::int64_t at = end; at < bytes_;) {
       const std::int64_t count = std::min(static_cast<std::int64_t>(bytes.size()), bytes_ - at);
@@ -167,9 +167,11 @@ class Archive {
                                end));
     }
     if (bytes_ - end > kMostEnd)
-      refuse(end, fmt::format("ends in {} zero bytes, more than programs of tar pad with: its end is zeroed; fetch it "
-                              "again, or cut the zeros off with `truncate -s {}`",
-                              bytes_ - end, end + 2 * kBlock));
+      refuse(end, fmt::format(
+                      "ends in {} zero bytes, more than programs of tar pad with: its end is zeroed; fetch it "
+                      "again{}",
+                      bytes_ - end,
+                      has_files ? fmt::format(", or cut the zeros off with `truncate -s {}`", end + 2 * kBlock) : ""));
   }
 
   Block block(std::int64_t at) const {

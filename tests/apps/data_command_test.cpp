@@ -315,6 +315,8 @@ TEST_F(DataCommandTest, SaysWhatIsWrong) {
   std::ofstream(folder_ / "shard.tar.gz") << "x";
   fs::create_directories(folder_ / "loops/one");
   fs::create_symlink("a.png", folder_ / "loops/one/a.png");
+  fs::create_directories(folder_ / "other");
+  fs::create_symlink("pets", folder_ / "link");
   const struct {
     std::string arguments;
     int code;
@@ -328,7 +330,10 @@ TEST_F(DataCommandTest, SaysWhatIsWrong) {
       {"inspect " + path("loops"), 5, "(left out 1 entries that are no regular files)"},
       {"verify " + path("loops"), 5, "(left out 1 entries that are no regular files)"},
       {"pack " + path("pets"), 2, "name a folder behind the source"},
-      {"pack " + path("pets") + " " + path("pets") + "/.", 2, "is the source itself; name another folder"},
+      {"pack " + path("pets") + " " + path("pets") + "/.", 2, "/pets/. is the source or in it; name another folder"},
+      {"pack " + path("pets") + " " + path("pets") + "/new/sub", 2, "/pets/new/sub is the source or in it"},
+      {"pack " + path("pets") + " " + path("link/packed"), 2, "/link/packed is the source or in it"},
+      {"pack " + path("pets") + "/../pets " + path("other/../pets/cat"), 2, "is the source or in it"},
       {"pack " + path("pets") + " /proc/nixie", 8, "/proc/nixie: cannot be made"},
       {"pack " + path("pets") + " " + path("packed") + " --set data.image_folder.cropp=3", 2, "did you mean \"crop\"?"},
   };

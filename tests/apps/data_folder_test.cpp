@@ -56,14 +56,19 @@ TEST_F(DataFolder, APathOfTheDataIsAFolder) {
 
 TEST_F(DataFolder, AFolderSetsTheNumberOfClasses) {
   TrainConfig config = small_config();
-  EXPECT_THAT(class_assignments(config, *folder_ / "colours"), ElementsAre("model.5.linear.out=3"));
+  EXPECT_THAT(class_assignments(config, *folder_ / "colours", config.data), ElementsAre("model.5.linear.out=3"));
   config.model = Mlp{.classes = 10};
-  EXPECT_THAT(class_assignments(config, *folder_ / "colours"), ElementsAre("model.mlp.classes=3"));
+  EXPECT_THAT(class_assignments(config, *folder_ / "colours", config.data), ElementsAre("model.mlp.classes=3"));
   config.model = Mlp{.classes = 3};
-  EXPECT_THAT(class_assignments(config, *folder_ / "colours"), ElementsAre());
+  EXPECT_THAT(class_assignments(config, *folder_ / "colours", config.data), ElementsAre());
   const Ran ran = trainer("config --config " + path("net.yaml") + " --data " + path("colours") +
                           " --set model.5.linear.out=7");  // what is typed counts
   EXPECT_THAT(ran.output, HasSubstr("out: 7"));
+  std::ofstream rows(*folder_ / "rows.csv");
+  for (int i = 0; i < 20; ++i) rows << "1,2," << i % 4 << std::endl;  // as classes, or as numbers
+  for (const auto& [set, outputs] : {std::pair{"", "out: 4"}, {" --set data.arrays.target=numbers", "out: 1"}})
+    EXPECT_THAT(trainer("config --config " + path("net.yaml") + " --data " + path("rows.csv") + set).output,
+                HasSubstr(std::string("  - linear:\n      ") + outputs));
 }
 
 }  // namespace

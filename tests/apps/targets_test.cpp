@@ -231,6 +231,11 @@ TEST(Targets, ThatFitTheRunNoLongerAreTheDatasFault) {
 TEST(Targets, ThatDoNotFitAreSaidBeforeTheRun) {
   auto all = cases();
   all.push_back({"masks of another size", npy("|u1", "(64, 4, 6)", Bytes(64 * 24)), "", "", "", 0, 0});
+  for (const std::size_t mistakes : {1, 3}) {
+    std::vector<std::uint16_t> classes;
+    for (std::size_t i = 0; i < 64; ++i) classes.push_back(i % 21 == 7 && i < 21 * mistakes ? 65535 : i % 3);
+    all.push_back({"a mistaken class", npy("<u2", "(64,)", bytes_of_numbers(classes)), "", "", "", 0, 0});
+  }
   const struct {
     std::size_t data;
     std::string model, more, words;
@@ -242,6 +247,11 @@ TEST(Targets, ThatDoNotFitAreSaidBeforeTheRun) {
        "cross_entropy takes classes, the targets are a number; store classes as"},
       {5, "[{conv2d: {out: 3, kernel: 3}}]", "",
        "the targets are [4, 6] numbers; store classes as integers, those of pixels in the image's size [6, 4], or for"},
+      {6, "[flatten, {linear: {out: 3}}]", "",
+       ": labels[7] is of class 65535, the next below is 2: correct it, or give the last layer as many outputs"},
+      {7, "[flatten, {linear: {out: 3}}]", "", " and 2 more are of class 65535, the next below is 2: correct it, or"},
+      {1, "[flatten, {linear: {out: 3}}]", "target: input\n",
+       "cross_entropy takes classes, the targets are the input; set another loss, for example mean_squared"},
       {0, "[{conv2d: {out: 3, kernel: 3}}]", "", "expected one number per class"},
       {1, "[flatten, {linear: {out: 3}}]", "loss: mean_squared\n",
        "its target [] numbers; give the last layer as many"},
@@ -256,6 +266,39 @@ TEST(Targets, ThatDoNotFitAreSaidBeforeTheRun) {
     const TrainConfig config = config_of(folder, all[c.data].labels, c.more + "model: " + c.model + "\n");
     EXPECT_THAT(error_of(Fault::usage, [&] { Trainer trainer(config); }), HasSubstr(c.words)) << c.model << c.more;
   }
+}
+
+TEST(Targets, OfMasksThatTeachNothingAreTold) {
+  Bytes ignored(64 * 24, 255), one = ignored, two = ignored;
+  for (std::size_t i = 0; i < one.size(); i += 24) one[i] = 1, two[i + 1] = static_cast<std::uint8_t>(i % 5 == 0);
+  const struct {
+    Bytes masks;
+    std::string warning;  // "": none
+  } kCases[] = {
+      {ignored, "warning: the loss ignores the labels of all 48 training samples, so there is nothing to learn; check"},
+      {one,
+       "warning: all pixels of the 48 training samples are of one class, \"1\", so there is nothing to tell apart"},
+      {two, ""},
+  };
+  for (const auto& [masks, warning] : kCases) {
+    const TempFolder folder;
+    const std::string text = Trainer(config_of(folder, npy("|u1", "(64, 6, 4)", masks),
+                                               "loss: {cross_entropy: {ignore_index: 255}}\n"
+                                               "model: [{conv2d: {out: 2, kernel: 1}}]\n"))
+                                 .summary();
+    EXPECT_THAT(text, HasSubstr(warning));
+    EXPECT_EQ(text.find("warning") == std::string::npos, warning.empty()) << text;
+  }
+}
+
+TEST(Targets, OfAClassApartAreTold) {
+  const TempFolder folder;
+  Bytes classes;
+  for (std::size_t i = 0; i < 64; ++i) classes.push_back(i == 7 ? 255 : i % 3);
+  const TrainConfig config =
+      config_of(folder, npy("|u1", "(64,)", classes), "model: [flatten, {linear: {out: 256}}]\n");
+  EXPECT_THAT(Trainer(config).summary(),
+              HasSubstr(": labels[7] is of class 255, the next below is 2; correct it, unless"));
 }
 
 TEST(Targets, OutsideTheRangeOfTheLossAreRefused) {

@@ -139,8 +139,9 @@ TEST_F(NeonTest, AConvNetWithRepeatedAnchors) {
 std::string net(const std::string& layer, const std::string& optimizer = "{type: Adam}",
                 const std::string& cost = "SumSquared", const std::string& others = "epochs: 6") {
   return fmt::format(
-      "dataset: {{name: mnist}}\noptimizer: {}\nlayers:\n- {}\n- {{type: Affine, nout: 4}}\ncost: {}\n{}\n", optimizer,
-      layer, cost, others);
+      "dataset: {{name: mnist}}\noptimizer: {}\nlayers:\n- {}\n- {{type: Affine, nout: 4, init: Kaiming}}\ncost: "
+      "{}\n{}\n",
+      optimizer, layer, cost, others);
 }
 std::string sgd(const std::string& others) {
   return net("BatchNorm", "{type: GradientDescentMomentum, learning_rate: 1, momentum_coef: 0.9, " + others + "}");
@@ -148,11 +149,13 @@ std::string sgd(const std::string& others) {
 
 TEST_F(NeonTest, LayersWithTheirDefaults) {
   const std::pair<const char*, const char*> kCases[] = {
-      {"{type: neon.layers.layer.Conv, fshape: {K: 8, S: 5, R: 3}, padding: {pad_w: 2, pad_h: 1}, strides: {str_w: 2}, "
+      {"{type: neon.layers.layer.Conv, fshape: {K: 8, S: 5, R: 3}, init: Kaiming, padding: {pad_w: 2, pad_h: 1}, "
+       "strides: {str_w: 2}, "
        "dilation: {dil_h: 2, dil_w: 2}}",
-       "- conv2d: {out: 8, kernel: [3, 5], stride: [1, 2], pad: [1, 2], dilation: 2, bias: false}\n"},
-      {"{type: Conv, fshape: [3, 3, 8], padding: {pad_d: 0, pad_h: 1, pad_w: 1}, batch_norm: yes}",
-       "- conv2d: {out: 8, kernel: 3, stride: 1, pad: 1, bias: false}\n  - batch_norm: {momentum: 0.1, eps: 0.001}\n"},
+       "- conv2d: {out: 8, kernel: [3, 5], stride: [1, 2], pad: [1, 2], dilation: 2, bias: false, init: kaiming}\n"},
+      {"{type: Conv, fshape: [3, 3, 8], padding: {pad_d: 0, pad_h: 1, pad_w: 1}, batch_norm: yes, init: Kaiming}",
+       "- conv2d: {out: 8, kernel: 3, stride: 1, pad: 1, bias: false, init: kaiming}\n  - batch_norm: {momentum: 0.1, "
+       "eps: 0.001}\n"},
       {"{type: Conv, fshape: [2, 3, 8], init: Xavier, bias: {type: Uniform}}",
        "init: {uniform: {low: -0.707106781, high: 0.707106781}}, bias_init: {uniform: {low: 0, high: 1}}}\n"},
       {"{type: Conv, fshape: [1, 2, 4], init: GlorotUniform}", "init: {uniform: {low: -1, high: 1}}}\n"},
@@ -225,7 +228,7 @@ TEST_F(NeonTest, ValuesOfEveryCost) {
   for (const auto& c : kCases) {
     const TrainConfig config =
         config_of(net("BatchNorm", "{type: Adam}", c.cost,
-                      fmt::format("layers: [{{type: Affine, nout: 4, activation: {}}}]", c.last)));
+                      fmt::format("layers: [{{type: Affine, nout: 4, init: Kaiming, activation: {}}}]", c.last)));
     EXPECT_NEAR(evaluate(config.loss(output, label), test_backend()).item(), c.expected, 1e-6) << c.cost;
   }
 }
@@ -244,7 +247,7 @@ TEST_F(NeonTest, OptimizersWithTheirDefaults) {
        "{adagrad: {eps: 0.02}}\nschedule: {constant: {rate: 0.01}}\n"},
       {net("BatchNorm", "Adadelta"), "{adadelta: {rho: 0.95, eps: 1e-06}}\nschedule: {constant: {rate: 1}}\n"},
       // A name counts before a class.
-      {net("{type: Affine, name: first, nout: 4, bias: Constant}",
+      {net("{type: Affine, name: first, nout: 4, init: Kaiming, bias: Constant}",
            "{type: MultiOptimizer, default: Adam, Linear: Adadelta, first: Adagrad, first_bias: RMSProp, Bias: Adam}"),
        "parameter_groups:\n  - {match: \"first.weight\", optimizer: {adagrad: {eps: 0.001}}, schedule: {constant: "
        "{rate: "
@@ -253,12 +256,13 @@ TEST_F(NeonTest, OptimizersWithTheirDefaults) {
        "0.002}}}\n  - {match: \"first.weight\", optimizer: {adadelta"},
   };
   for (const auto& [text, expected] : kCases) EXPECT_THAT(converted(text), HasSubstr(expected));
+  EXPECT_THAT(converted(net("BatchNorm", "Adam")), HasSubstr("\n# neon adds Adam's epsilon before it corrects the"));
 }
 
 // A net without linear layers ends in rows, and pictures are as neon's program reads them.
 TEST_F(NeonTest, AnAllConvolutionalNetAndItsPictures) {
   const std::string file = R"(
-layers: [{type: Conv, fshape: [3, 3, 10]}, {type: Pooling, fshape: all, op: avg}, {type: Activation, transform: Softmax}]
+layers: [{type: Conv, fshape: [3, 3, 10], init: Kaiming}, {type: Pooling, fshape: all, op: avg}, {type: Activation, transform: Softmax}]
 cost: CrossEntropyMulti
 optimizer: {type: Adam}
 dataset: {name: I1K, train_config: {image: {height: 112, width: 112, scale: [0.5, 0.5], center: False}},
@@ -289,12 +293,13 @@ dataset: {name: I1K, train_config: {image: {height: 112, width: 112, scale: [0.5
 // Each key of the file is either taken or told; what is told stands at its place in neon's file.
 TEST_F(NeonTest, NoKeyIsDropped) {
   const std::pair<std::string, const char*> kCases[] = {
-      {net("{type: Affine, nout: 4, actvation: Tanh}"),
+      {net("{type: Affine, nout: 4, actvation: Tanh, init: Kaiming}"),
        "4:27: key \"actvation\" of Affine has no counterpart that this converter knows; expected name, "
        "linear_name, nout, init, bias, batch_norm, activation; did you mean \"activation\"?"},
-      {net("{type: Linear, nout: 4, bias: {type: Constant}}"), "4:27: key \"bias\" of Linear has no counterpart"},
+      {net("{type: Linear, nout: 4, bias: {type: Constant}, init: Kaiming}"),
+       "4:27: key \"bias\" of Linear has no counterpart"},
       {net("{type: Linear, config: {nout: 4, init: {type: Gaussian, std: 1}}}"), "4:59: key \"std\" of Gaussian"},
-      {net("{type: Conv, fshape: [3, 3, 8], padding: {pad_x: 1}}"), "4:45: key \"pad_x\" of padding"},
+      {net("{type: Conv, fshape: [3, 3, 8], padding: {pad_x: 1}, init: Kaiming}"), "4:45: key \"pad_x\" of padding"},
       {net("{type: LRN, depth: 5, alpha: 0.1}"), "4:25: key \"alpha\" of LRN"},
       {net("{type: BatchNorm, binary: True}"), "4:21: key \"binary\" of BatchNorm"},
       {sgd("param_clip_value: 3"), "key \"param_clip_value\" of GradientDescentMomentum"},
@@ -309,15 +314,37 @@ TEST_F(NeonTest, NoKeyIsDropped) {
       {net("{type: Linear, not: 4}"), "4:18: unknown key \"not\"; did you mean \"nout\"?"},
       {net("{type: Affine, init: Constant}"), "4:3: nout is missing, which neon requires"},
       {net("{type: Linear, nout: 10*2}"), "4:24: nout is \"10*2\", expected an integer"},
-      {net("{type: Linear, nout: 0}"), "4:24: model.1.linear.out is 0, expected a number from 1 up"},
-      {net("{type: Affine, nout: 4, batch_norm: 1}"), "4:39: batch_norm is \"1\", expected true or false"},
-      {net("{type: Affine, nout: 4, batch_norm: yes, bias: Constant}"), "neon has either a bias or batch_norm"},
+      {net("{type: Linear, nout: 0, init: Kaiming}"), "4:24: nout is 0, expected a number from 1 up"},
+      {net("{type: Affine, nout: 4, batch_norm: 1, init: Kaiming}"),
+       "4:39: batch_norm is \"1\", expected true or false"},
+      {net("{type: Affine, nout: 4, batch_norm: yes, bias: Constant, init: Kaiming}"),
+       "neon has either a bias or batch_norm"},
       {net("{type: Conv, fshape: [3, 3, 8], strides: {str_d: 2}}"), "4:44: str_d is not 1: nets with three axes"},
       {net("{type: Conv, fshape: [3, 3, 3, 8]}"), "4:24: fshape, expected [height, width, filters]"},
       {net("{type: Pooling, fshape: all, op: l2}"), "4:36: op is l2, expected max or avg where fshape is all"},
       {net("{type: Pooling, fshape: all, op: foo}"), "4:36: op is foo, expected max, avg or l2"},
       {net("{type: Activation, transform: {type: Logistic, shortcut: True}}"),
        "4:33: shortcut without CrossEntropyBinary"},
+      {net("{type: Activation, transform: Softmax}"),
+       "4:33: a Softmax that is not the last layer before CrossEntropyMulti"},
+      {net("BatchNorm", "{type: Adam}", "MeanSquared",
+           "layers: [{type: Affine, nout: 4, init: Kaiming, activation: Softmax}]"),
+       "7:61: a Softmax that is not the last layer before CrossEntropyMulti"},
+      {net("{type: Dropout, keep: 1.5}"), "4:25: keep is 1.5, expected a number from 0 to 1"},
+      {net("{type: BatchNorm, config: {rho: -1}}"), "4:35: rho is -1, expected a number from 0 to 1"},
+      {net("BatchNorm", "{type: RMSProp, epsilon: -1}"), "2:37: epsilon is -1, expected a number from 0 up"},
+      {sgd("schedule: {type: ExpSchedule, decay: -1}"), "decay is -1, expected a number from 0 up"},
+      {net("BatchNorm", "{type: Adam}", "{type: SmoothL1Loss, sigma: 0}"), "6:35: sigma is 0, expected another number"},
+      {net("{type: Linear, nout: 4}"), "4:3: init is missing, which neon requires"},
+      {net("{type: Conv, fshape: [3, 3, 8]}"), "4:3: init is missing, which neon requires"},
+      {net("BatchNorm", "{type: Adam}", "SumSquared", "layers: [{type: Linear, nout: 4, init: Kaiming}, {type: Bias}]"),
+       "7:50: init is missing, which neon requires"},
+      {net("BatchNorm", "{type: Adam}", "SumSquared",
+           "layers: [{type: Linear, name: a, nout: 4, init: Kaiming}, {type: Affine, linear_name: a, nout: 4, init: "
+           "Kaiming}]"),
+       "7:87: a second layer is named a; rename one of them"},
+      {net("{type: Linear, name: a-b, nout: 4, init: Kaiming}"),
+       "4:24: name is \"a-b\", expected letters, digits and _"},
       {sgd("gradient_clip_norm: 1, gradient_clip_value: 1"), "neon takes the norm before it clips values"},
       {sgd("schedule: {type: ShiftSchedule, interval: 1}"), "schedule ShiftSchedule has no counterpart"},
       {sgd("schedule: {type: StepSchedule, step_config: [2], change: 0.5}"), "StepSchedule, expected lists"},

@@ -115,15 +115,37 @@ TEST(ArrayTargets, AreNamedByTheirPlace) {
       {"|u1",
        "(4, 2)",
        "class",
-       {1, 1, 0, 1, 1, 0, 0, 0},
-       "labels has the shape [4, 2], expected [N] or rows with one 1 and else 0; for several labels of a sample set "
-       "target to numbers"},
+       {1, 0, 0, 1, 1, 1, 0, 0},
+       "labels[2] is no row with one 1 and else 0; correct it, or for several labels of a sample set "
+       "data.arrays.target=numbers"},
+      {"<f4", "(4, 2)", "class", bytes_of_numbers<float>({1, 0, 0.5f, 0.5f, 1, 0, 0, 1}), "labels[1] is no row with"},
       {"<f4", "(4,)", "auto", bytes_of_numbers<float>({0, 1, nan, 1}),
        "labels[2] has the target nan, expected numbers that are finite"},
       {"<f8", "(4, 2)", "auto", bytes_of_numbers<double>({0, 1, 2, 3, 4, 1e300, 6, 7}),
        "labels[2, 1] has the target 1e+300, expected"},
   };
   for (const auto& c : kCases) EXPECT_THAT(error_with(c.descr, c.shape, c.elements, c.target), HasSubstr(c.error));
+}
+
+TEST(ArrayTargets, OneHotRowsOfOneHalfAloneNameTheOddRow) {
+  const TempFolder folder;
+  const auto write = [&](const char* half, const Bytes& targets) {
+    write_file(folder / (std::string("x_") + half + ".npy"), small_images());
+    write_file(folder / (std::string("y_") + half + ".npy"), npy("<f4", "(4, 3)", targets));
+  };
+  const Bytes good = bytes_of_numbers<float>({1, 0, 0, 0, 0, 1, 0, 1, 0, 1, 0, 0}),
+              soft = bytes_of_numbers<float>({1, 0, 0, 0, 0, 1, 0.5f, 0.5f, 0, 1, 0, 0});
+  for (const auto& [train, test, place] : {std::tuple{soft, good, "y_train[2]"}, {good, soft, "y_test[2]"}}) {
+    write("train", train);
+    write("test", test);
+    EXPECT_THAT(error_of(Fault::data, [&] { Arrays{.path = folder.path()}.open(); }),
+                HasSubstr(fmt::format(
+                    ": {} is no row with one 1 and else 0, as those of the other half are; correct it, or for "
+                    "numbers set data.arrays.target=numbers",
+                    place)));
+    EXPECT_EQ((Arrays{.path = folder.path(), .target = "numbers"}.open().train->target()),
+              (SampleTarget{Dtype::f32, {3}}));
+  }
 }
 
 // Whatever half of the file a sample comes from.
@@ -312,7 +334,8 @@ TEST(Hdf5Arrays, SayWhatTheyCannotRead) {
               HasSubstr("b.h5: holds other, expected x_train"));
   write_file(folder / "c.h5", {1, 2, 3});
   EXPECT_THAT(error_of(Fault::data, [&] { Arrays{.path = folder / "c.h5"}.open(); }), HasSubstr("write it again"));
-  EXPECT_THAT(error_of(Fault::data, [&] { Arrays{.path = folder / "none.h5"}.open(); }), HasSubstr("cannot be read"));
+  EXPECT_THAT(error_of(Fault::data, [&] { Arrays{.path = folder / "none.h5"}.open(); }),
+              HasSubstr("cannot be read: No such file or directory; check the path and its permissions"));
 }
 
 }  // namespace

@@ -194,19 +194,24 @@ TEST_F(ShardsTest, DamagedArchivesAreRefusedInALine) {
       {tar({{"1.jpg", picture_}, {"1.cls", in_bytes("-1")}}), "1.cls: holds -1, the number of no class; expected one"},
       {tar({{"1.jpg", picture_}, {"1.cls", in_bytes("1.5\n")}}), "1.cls: holds 1.5, the number of no class"},
       {tar({{"1.jpg", picture_}, {"1.cls", in_bytes("+2")}}), "1.cls: holds +2, the number of no class"},
+      {tar({{"1.jpg", picture_}, {"1.cls", in_bytes("1e3")}}), "1.cls: holds 1e3, the number of no class"},
+      {tar({{"1.jpg", picture_}, {"1.cls", in_bytes("1e999")}}), "1.cls: holds 1e999, the number of no class"},
+      {tar({{"1.jpg", picture_}, {"1.cls", in_bytes("0x1")}}), "1.cls: holds 0x1, the number of no class"},
+      {tar({{"1.jpg", picture_}, {"1.cls", in_bytes("-0XfF")}}), "1.cls: holds -0XfF, the number of no class"},
       {tar({{"1.jpg", picture_}, {"1.cls", in_bytes("nan")}}), "1.cls: holds nan, the number of no class"},
       {tar({{"1.jpg", picture_}, {"1.json", in_bytes("{\"label\": -1}")}}), "1.json: holds -1, the number of no"},
       {tar({{"1.jpg", picture_}, {"1.cls", Bytes(5000)}}), "1.cls: has 5000 bytes, at most 4096 are read"},
       {tar({{"1.jpg", picture_}, {"1.json", in_bytes("{\"label\": ")}}), "1.json: names no class"},
       {tar({{"1.jpg", picture_}, {"1.json", in_bytes("{\"label\": 1.5}")}}), "1.json: names no class"},
       {tar({{"a/1.jpg", picture_}, {"a/1.jpg", picture_}}), "a/1.jpg: is there twice"},
+      {Bytes((1 << 20) + 1025), "its end is zeroed; fetch it again\n"},
       {tar({{"x", in_bytes("99 path=a\n"), 'x'}}), "at byte 512: has a damaged pax record"},
       {tar({{"x", in_bytes("10 size=x\n"), 'x'}}), "has a damaged pax record"},
       {tar({{"bad\nname.jpg", picture_}}), "bad.tar: bad\\nname.jpg: has no class"},
   };
   for (const auto& c : kCases) {
     const std::string line = error(c.archive);
-    EXPECT_THAT(line, HasSubstr(c.expected));
+    EXPECT_THAT(line + "\n", HasSubstr(c.expected));
     EXPECT_EQ(line.find('\n'), std::string::npos) << line;
   }
   for (const Bytes& padding : {Bytes{}, Bytes(10240 - 1024), Bytes(1 << 20)})  // of programs with larger records

@@ -39,6 +39,8 @@ bool is_number(const std::string& cell) {
 void check_table(const fs::path& file, std::initializer_list<const char*> needed) {
   constexpr const char* kAdvice = "; correct it, or leave the run out";
   const CsvTable table = read_csv(file);
+  check(table.zero_line == 0, file.string(), ":", table.zero_line,
+        ": holds bytes of 0x00, which no run writes: the disk lost what was there", kAdvice);
   check(table.odd_line == 0, file.string(), ":", table.odd_line, ": expected ", table.columns.size(),
         " cells, as line 1 has", kAdvice);
   for (const char* column : needed)

@@ -12,6 +12,7 @@
 #include "nixie/apps/trainer/commands/data_scan.h"
 #include "nixie/apps/trainer/program/program.h"
 #include "nixie/core/base/one_line.h"
+#include "nixie/core/base/working_folder.h"
 #include "nixie/core/files/make_folders.h"
 #include "nixie/data/files/image.h"
 #include "nixie/data/files/manifest.h"
@@ -193,8 +194,21 @@ std::unique_ptr<PendingFile> write_packed(const fs::path& path, const ByteDatase
   return file;
 }
 
+/// Whether the folder, which may not be there yet, is `outer` or stands in it, whatever links lead there.
+bool is_within(const fs::path& folder, const fs::path& outer) {
+  std::error_code error;
+  fs::path at = absolute_path(folder);
+  while (!fs::exists(at, error) && at.has_relative_path()) at = at.parent_path();
+  for (;; at /= "..") {
+    if (fs::equivalent(at, outer, error)) return true;
+    if (fs::equivalent(at, at / "..", error) || error) return false;  // the root
+  }
+}
+
 bool pack(const DataCommand& command, const AnyDataset& data, const Splits& splits) {
   check(!command.out.empty(), "nothing says where to write; name a folder behind the source");
+  check(!is_within(command.out, command.source), command.out.string(),
+        " is the source or in it; name another folder for the packed files");
   const fs::path of_train = command.out / "train.packed", of_test = command.out / "test.packed";
   for (const fs::path& path : {of_train, of_test})
     check(!fs::exists(path), path.string(), " is there already; name another folder, or remove the packed files first");
@@ -204,9 +218,6 @@ bool pack(const DataCommand& command, const AnyDataset& data, const Splits& spli
     print_damage("training", scan);
     return false;
   }
-  std::error_code error;
-  check(!fs::equivalent(command.source, command.out, error), command.out.string(),
-        " is the source itself; name another folder for the packed files");
   make_folders(command.out, "name another folder");
   PackedHeader header{.sample_shape = train.sample_shape(), .class_names = train.class_names(), .mean = scan.mean};
   for (const double deviation : scan.deviation) header.deviation.push_back(std::max(deviation, 1e-6));  // one colour

@@ -92,7 +92,8 @@ struct LastLayer {
   const char* kind = Linear::name;
 };
 
-LastLayer last_layer_for(const std::string& kind, const fs::path& folder) {
+/// `given`: the dataset as the configuration has it; its options count where it is of this kind.
+LastLayer last_layer_for(const std::string& kind, const fs::path& folder, const AnyDataset& given) {
   if (kind == ImageFolder::name) {
     const PicturePart train = find_parts(folder).train;
     if (!is_table_name(train.front())) return {static_cast<std::int64_t>(class_names_of(train).size())};
@@ -103,7 +104,7 @@ LastLayer last_layer_for(const std::string& kind, const fs::path& folder) {
   if (kind == Packed::name)
     return {static_cast<std::int64_t>(PackedFile(folder / "train.packed").header().class_names.size())};
   if (kind != Arrays::name) return {kind == Cifar100::name ? 100 : 10};
-  const Splits data = Arrays{.path = folder}.open();
+  const Splits data = given.kind() == kind ? given.open() : Arrays{.path = folder}.open();
   const SampleTarget target = data.train->target();
   if (target.dtype == Dtype::f32) return {target.shape.size()};
   return {data.train->classes(), target.is_dense() ? Conv2d::name : Linear::name};
@@ -111,9 +112,9 @@ LastLayer last_layer_for(const std::string& kind, const fs::path& folder) {
 
 }  // namespace
 
-std::vector<std::string> class_assignments(const TrainConfig& config, const fs::path& folder) {
+std::vector<std::string> class_assignments(const TrainConfig& config, const fs::path& folder, const AnyDataset& data) {
   if (config.target == "input") return {};  // the output is as large as the sample
-  const LastLayer last_layer = last_layer_for(kind_of(folder), folder);
+  const LastLayer last_layer = last_layer_for(kind_of(folder), folder, data);
   if (last_layer.outputs == 0) return {};  // nothing that can be read: the dataset says what
   const auto wanted = std::to_string(last_layer.outputs);
   const Tree whole = parse_yaml("model: " + config.model.text(), "model"), &model = *whole.find("model");
@@ -171,7 +172,10 @@ std::vector<std::string> with_data(const fs::path& file, fs::path folder, std::v
   if (folder.empty()) return assignments;
   const TrainConfig config = load_config(file);
   std::vector<std::string> all = data_assignments(config, folder);
-  for (const std::string& each : class_assignments(config, folder)) all.push_back(each);
+  std::vector<std::string> of_data = all;  // with the options of the data that the user sets
+  of_data.insert(of_data.end(), assignments.begin(), assignments.end());
+  for (std::string& each : class_assignments(config, folder, load_config(file, of_data).data))
+    all.push_back(std::move(each));
   all.insert(all.end(), assignments.begin(), assignments.end());
   return all;
 }

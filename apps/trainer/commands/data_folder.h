@@ -13,8 +13,9 @@ namespace nixie {
 std::vector<std::string> data_assignments(const TrainConfig& config, const std::filesystem::path& folder);
 
 /// The assignment that gives the model as many classes as the folder has, where its last layer or its option says
-/// another number; else nothing.
-std::vector<std::string> class_assignments(const TrainConfig& config, const std::filesystem::path& folder);
+/// another number; else nothing. `data`: the dataset of that folder with all that is assigned to it.
+std::vector<std::string> class_assignments(const TrainConfig& config, const std::filesystem::path& folder,
+                                           const AnyDataset& data);
 
 /// Takes each `data.path=SOURCE`, which says the same as `--data SOURCE`, out of the assignments. Gives the last
 /// source, or "".

@@ -6,6 +6,7 @@
 #include "nixie/configs/parse/reader.h"
 #include "nixie/core/base/one_line.h"
 #include "nixie/core/base/path.h"
+#include "nixie/core/base/shell_word.h"
 
 namespace nixie {
 namespace {
@@ -28,6 +29,17 @@ std::string near_option(const CLI::App& app, const std::vector<std::string>& arg
   return {};
 }
 
+/// `; write --set epochs=3` for `--set epochs 3`.
+std::string split_assignment(const CLI::App& app, const std::vector<std::string>& arguments) {
+  if (!app.get_option_no_throw("--set")) return {};
+  for (std::size_t i = 0; i + 2 < arguments.size(); ++i) {
+    const std::string &key = arguments[i + 1], &value = arguments[i + 2];
+    if (arguments[i] != "--set" || key.find('=') != std::string::npos || value.starts_with("--")) continue;
+    return "; write --set " + shell_word(key + "=" + value);
+  }
+  return {};
+}
+
 /// What the parser says; the arguments that it does not know in the order in which they were given.
 std::string told(const CLI::App& app, const CLI::Error& error) {
   const std::vector<std::string> unknown = app.remaining();
@@ -46,7 +58,8 @@ std::string with_home_path(const std::string& argument) {
 
 void parse_arguments(CLI::App& app, std::vector<std::string> arguments, const std::function<std::string()>& hint) {
   app.failure_message([=](const CLI::App* parsed, const CLI::Error& error) {
-    std::string advice = hint ? hint() : std::string();
+    std::string advice = split_assignment(*parsed, arguments);
+    if (advice.empty() && hint) advice = hint();
     if (advice.empty()) advice = near_option(*parsed, arguments);
     const std::string line = told(*parsed, error);
     if (advice.empty() && !line.ends_with('?')) advice = "; --help says more";

@@ -73,8 +73,10 @@ CsvTable read_csv(const std::filesystem::path& path) {
   if (!std::filesystem::is_regular_file(path)) return table;
   std::istringstream file(read_text(path, Fault::storage, kAdvice));
   std::int64_t number = 0;
-  for (std::string line; std::getline(file, line) && !file.eof();) {
+  for (std::string line; std::getline(file, line);) {
     ++number;
+    if (table.zero_line == 0 && line.find('\0') != std::string::npos) table.zero_line = number;
+    if (file.eof()) break;  // a row that is being written
     std::vector<std::string> cells(1);
     for (const char c : line)
       if (c == ',')

@@ -51,6 +51,7 @@ struct CsvTable {
   std::vector<std::string> columns = {};
   std::vector<std::vector<std::string>> rows = {};
   std::vector<std::int64_t> lines = {};  ///< of the rows in the file, from 1
+  std::int64_t zero_line = 0;            ///< the first that holds bytes of 0x00, also where its end is missing
   std::int64_t odd_line = 0;             ///< the first with another number of cells than columns, which is left out
 };
 /// Reads a table without quotes; an empty one where there is no file.

@@ -77,9 +77,9 @@ void NeonLayers::add_linear(const Tree& layer) {
   ConvertedLayer& line =
       append("linear", layer, {field_of("out", outputs), field_of("bias", scalar_tree(layer.place, "false"))});
   line.name = name;
-  line.outputs = integer_of(outputs, "nout");
+  line.outputs = integer_of(outputs, "nout", {1});
   line.parameters = {{.classes = {"Linear"}, .name = name}};
-  set_init("init", source_.find(layer, "init"), {.rows = static_cast<double>(line.outputs)});
+  set_init("init", source_.need(layer, "init"), {.rows = static_cast<double>(line.outputs)});
 }
 
 void NeonLayers::add_affine(const Tree& layer) {
@@ -104,9 +104,9 @@ void NeonLayers::add_convolution(const Tree& layer) {
     line.fields.push_back(dilation);
   line.fields.push_back(field_of("bias", scalar_tree(layer.place, "false")));
   line.name = name;
-  line.outputs = integer_of(filters, "fshape");
+  line.outputs = integer_of(filters, "fshape", {1});
   line.parameters = {{.classes = {"Convolution"}, .name = name}};
-  set_init("init", source_.find(layer, "init"),
+  set_init("init", source_.need(layer, "init"),
            {.rows = 1.0 * inputs * window[0] * window[1], .columns = line.outputs, .is_convolution = true});
 }
 
@@ -122,7 +122,7 @@ void NeonLayers::add_rest_of_compound(const Tree& layer, const std::string& name
   const bool is_normalized = source_.flag(layer, "batch_norm");
   if (bias && is_normalized) refuse(*bias, "neon has either a bias or batch_norm; take one of them out");
   if (bias) {
-    add_bias(layer, bias,
+    add_bias(layer, *bias,
              {.classes = {"Bias"}, .name = source_.word(layer, "bias_name", inner("_bias")), .match = "bias"});
     if (is_conv)  // the later versions have both in one layer
       for (NeonParameters& each : layers_.back().parameters) each.classes.push_back("Convolution_bias");
@@ -155,7 +155,7 @@ void NeonLayers::add_pooling(const Tree& layer) {
 }
 
 void NeonLayers::add_dropout(const Tree& layer) {
-  append("dropout", layer, {field_of("rate", scalar_tree(layer.place, 1 - source_.number(layer, "keep", 0.5)))});
+  append("dropout", layer, {field_of("rate", source_.rest_tree(layer, "keep", 0.5))});
 }
 
 void NeonLayers::add_lrn(const Tree& layer) {
@@ -165,7 +165,7 @@ void NeonLayers::add_lrn(const Tree& layer) {
 }
 
 void NeonLayers::add_batch_norm(const Tree& layer) {
-  add_normalization(layer, source_.word(layer, "name"), scalar_tree(layer.place, 1 - source_.number(layer, "rho", 0.9)),
+  add_normalization(layer, source_.word(layer, "name"), source_.rest_tree(layer, "rho", 0.9),
                     source_.number_tree(layer, "eps", 1e-3));
 }
 
@@ -175,11 +175,11 @@ void NeonLayers::add_normalization(const Tree& layer, const std::string& name, T
 }
 
 void NeonLayers::add_bias(const Tree& layer) {
-  add_bias(layer, source_.find(layer, "init"),
+  add_bias(layer, source_.need(layer, "init"),
            {.classes = {"Bias"}, .name = source_.word(layer, "name"), .match = "bias"});
 }
 
-void NeonLayers::add_bias(const Tree& layer, const Tree* init, NeonParameters parameters) {
+void NeonLayers::add_bias(const Tree& layer, const Tree& init, NeonParameters parameters) {
   const bool has_weights = !layers_.empty() && (layers_.back().kind == "linear" || layers_.back().kind == "conv2d");
   if (!has_weights) refuse(layer, "a bias that follows neither a linear layer nor a convolution");
   ConvertedLayer& line = layers_.back();
@@ -221,15 +221,20 @@ void NeonLayers::add_transform(const Tree& transform) {
 }
 
 std::string NeonLayers::name_of(const Tree& layer, const char* inner) {
-  const std::string name = source_.word(layer, inner, source_.word(layer, "name"));
+  const char* key = "name";
+  const Tree* given = source_.find(layer, key);
+  if (const Tree* own = source_.find(layer, inner)) key = inner, given = own;
+  const std::string name = source_.word(layer, key);
   const bool is_plain =
       std::all_of(name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) || c == '_'; });
-  if (!is_plain) refuse(layer, fmt::format("name \"{}\", expected letters, digits and _", name));
+  if (!is_plain) refuse(*given, fmt::format("{} is \"{}\", expected letters, digits and _", key, name));
+  if (std::ranges::any_of(layers_, [&](const ConvertedLayer& l) { return !name.empty() && l.name == name; }))
+    refuse(*given, fmt::format("a second layer is named {}; rename one of them", name));
   return name;
 }
 
-void NeonLayers::set_init(const char* field, const Tree* init, const WeightShape& weight) {
-  if (init) layers_.back().fields.push_back(field_of(field, init_tree(*init, weight)));
+void NeonLayers::set_init(const char* field, const Tree& init, const WeightShape& weight) {
+  layers_.back().fields.push_back(field_of(field, init_tree(init, weight)));
 }
 
 Tree NeonLayers::init_tree(const Tree& init, const WeightShape& weight) {

@@ -70,12 +70,12 @@ class NeonLayers {
   void add_activation(const Tree& layer);
   void add_rest_of_compound(const Tree& layer, const std::string& name, bool is_conv);
   void add_normalization(const Tree& layer, const std::string& name, Tree momentum, Tree eps);
-  void add_bias(const Tree& layer, const Tree* init, NeonParameters parameters);
+  void add_bias(const Tree& layer, const Tree& init, NeonParameters parameters);
   void add_transform(const Tree& transform);
   void flatten(const Tree& layer);
 
   std::string name_of(const Tree& layer, const char* inner);
-  void set_init(const char* field, const Tree* init, const WeightShape& weight);
+  void set_init(const char* field, const Tree& init, const WeightShape& weight);
   Tree init_tree(const Tree& init, const WeightShape& weight);
   std::array<int, 2> axes(const Tree& object, const AxisKeys& keys, std::array<int, 2> otherwise);
   Tree::Entry axes_field(const char* field, const Tree& object, const AxisKeys& keys, std::array<int, 2> otherwise);

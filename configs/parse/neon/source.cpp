@@ -13,11 +13,12 @@ using PlaceInFile = std::pair<int, int>;
 PlaceInFile place_in_file(const Tree& tree) { return {tree.place.line, tree.place.column}; }
 
 template <class T>
-T read_as(const Tree& value, const std::string& key) {
+T read_as(const Tree& value, const std::string& key, const Range& range = {}) {
   const Scope scope(key);
   Problems problems;
   T number{};
   read_value(value, number, problems);
+  if (problems.empty()) check_range(value, number, range, problems);
   problems.raise();
   return number;
 }
@@ -35,8 +36,12 @@ bool holds_place(const Tree& tree, const std::set<PlaceInFile>& places) {
 
 void refuse(const Tree& at, const std::string& what) { fail(Fault::usage, to_string(at.place), ": ", one_line(what)); }
 
-double number_of(const Tree& value, const std::string& key) { return read_as<double>(value, key); }
-int integer_of(const Tree& value, const std::string& key) { return read_as<int>(value, key); }
+double number_of(const Tree& value, const std::string& key, const Range& range) {
+  return read_as<double>(value, key, range);
+}
+int integer_of(const Tree& value, const std::string& key, const Range& range) {
+  return read_as<int>(value, key, range);
+}
 
 const Tree* NeonSource::take(const Tree& object, const std::string& key) {
   const Tree* found = object.find(key);
@@ -89,9 +94,9 @@ bool NeonSource::flag(const Tree& object, const std::string& key, bool otherwise
   refuse(*found, fmt::format("{} is \"{}\", expected true or false", key, found->text));
 }
 
-double NeonSource::number(const Tree& object, const std::string& key, double otherwise) {
+double NeonSource::number(const Tree& object, const std::string& key, double otherwise, const Range& range) {
   const Tree* found = find(object, key);
-  return found ? number_of(*found, key) : otherwise;
+  return found ? number_of(*found, key, range) : otherwise;
 }
 
 int NeonSource::integer(const Tree& object, const std::string& key, int otherwise) {
@@ -103,6 +108,12 @@ Tree NeonSource::number_tree(const Tree& object, const std::string& key, double 
   const double value = number(object, key, otherwise);
   const Tree* found = find(object, key);
   return found ? *found : scalar_tree(object.place, value);
+}
+
+Tree NeonSource::rest_tree(const Tree& object, const std::string& key, double otherwise) {
+  const double share = number(object, key, otherwise, {0, 1});
+  const Tree* found = find(object, key);
+  return scalar_tree(found ? found->place : object.place, 1 - share);
 }
 
 void NeonSource::skip(const Tree& object, std::initializer_list<const char*> keys) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "nixie/configs/parse/yaml.h"
+#include "nixie/core/base/fields.h"
 
 namespace nixie {
 
@@ -32,10 +33,12 @@ class NeonSource {
   std::string word(const Tree& object, const std::string& key, const std::string& otherwise = {});
   /// true, True, yes, On: a boolean as YAML 1.1 has it, which neon's reader is of.
   bool flag(const Tree& object, const std::string& key, bool otherwise = false);
-  double number(const Tree& object, const std::string& key, double otherwise);
+  double number(const Tree& object, const std::string& key, double otherwise, const Range& range = {});
   int integer(const Tree& object, const std::string& key, int otherwise);
   /// A number as it is written, for a field of nixie's.
   Tree number_tree(const Tree& object, const std::string& key, double otherwise);
+  /// What a share leaves of 1, for a field of nixie's that counts the rest.
+  Tree rest_tree(const Tree& object, const std::string& key, double otherwise);
   /// Takes fields that make no difference here.
   void skip(const Tree& object, std::initializer_list<const char*> keys);
 
@@ -57,8 +60,8 @@ class NeonSource {
 };
 
 /// What a scalar or a list's items hold, as a number; `key` names it in errors.
-double number_of(const Tree& value, const std::string& key);
-int integer_of(const Tree& value, const std::string& key);
+double number_of(const Tree& value, const std::string& key, const Range& range = {});
+int integer_of(const Tree& value, const std::string& key, const Range& range = {});
 
 /// The fields of a map.
 using Fields = std::vector<Tree::Entry>;

@@ -57,10 +57,14 @@ class Training {
            field_of("nesterov", scalar_tree(rule.place, source_.flag(rule, "nesterov") ? "true" : "false"))});
     if (type == "RMSProp")
       return choice_tree(rule.place, "rmsprop", {number("alpha", "decay_rate", 0.95), root_of_epsilon(rule)});
-    if (type == "Adam")
+    if (type == "Adam") {
+      source_.note(
+          "neon adds Adam's epsilon before it corrects the second moment, eps is added behind that: in the first steps "
+          "an epsilon that is not small beside the gradients weighs more in neon, up to 1 / sqrt(1 - beta_2) times");
       return choice_tree(
           rule.place, "adam",
           {number("beta1", "beta_1", 0.9), number("beta2", "beta_2", 0.999), number("eps", "epsilon", 1e-8)});
+    }
     if (type == "Adagrad") return choice_tree(rule.place, "adagrad", {root_of_epsilon(rule)});
     if (type == "Adadelta")
       return choice_tree(rule.place, "adadelta", {number("rho", "decay", 0.95), number("eps", "epsilon", 1e-6)});
@@ -69,7 +73,7 @@ class Training {
   /// Where the gradients are small, a root of eps divides as the epsilon under neon's root does.
   Tree::Entry root_of_epsilon(const Tree& rule) {
     source_.note("the eps of RMSProp and Adagrad is the root of neon's epsilon, which is added under the root");
-    return field_of("eps", scalar_tree(rule.place, std::sqrt(source_.number(rule, "epsilon", 1e-6))));
+    return field_of("eps", scalar_tree(rule.place, std::sqrt(source_.number(rule, "epsilon", 1e-6, {0}))));
   }
 
   Tree rate_tree(const Tree& rule, const std::string& type) {
@@ -137,7 +141,7 @@ class Training {
 
   /// rate / (1 + decay epoch), as a factor for each epoch.
   Tree decaying(const Tree& schedule, const Tree& rate) {
-    const double decay = number_of(source_.need(schedule, "decay"), "decay");
+    const double decay = number_of(source_.need(schedule, "decay"), "decay", {0});
     if (epochs_ > kMostRates)
       refuse(schedule,
              fmt::format("an ExpSchedule over {} epochs, expected {} or fewer: it is converted epoch by epoch", epochs_,
