@@ -142,17 +142,28 @@ std::string resume_text(const Command& command, const fs::path& folder) {
   return fmt::format("{} --run {} --resume", shell_word(program.string()), shell_word(absolute_path(folder).string()));
 }
 
-std::unique_ptr<Trainer> make_trainer(const Command& command, const TrainConfig& config) try {
+/// Whether what the configurations ask for and the data do not go together; where data cannot be read, throws what says
+/// why.
+bool fits_no_longer(const TrainConfig& own, const std::string& line) try {
+  Trainer(own, {.reads_init_from = false});
+  return false;
+} catch (const Error& error) {
+  if (error.fault() == Fault::data) own.data.open();
+  return (error.fault() == Fault::usage || error.fault() == Fault::data) && error.what() == line;
+}
+
+std::unique_ptr<Trainer> make_trainer(const Command& command, const TrainConfig& config, const fs::path& folder) try {
   return std::make_unique<Trainer>(config, TrainerOptions{.out = stdout, .reads_init_from = !command.resume});
 } catch (const Error& error) {
-  if (!command.resume || !command.assignments.empty() || error.fault() != Fault::usage) throw;
-  throw Error(Fault::data, error.what() + std::string("; the run trained with this configuration, so its data have "
+  const fs::path own = folder / "config.yaml";
+  if (!command.resume || !fs::exists(own) || !fits_no_longer(load_config(own), error.what())) throw;
+  throw Error(Fault::data, error.what() + std::string("; but the run trained with this configuration, so its data have "
                                                       "changed: mend them, or begin a new run"));
 }
 
 bool run(const Command& command, const TrainConfig& config, fs::path folder) {
   // The folder is made only when everything else has been found good.
-  const std::unique_ptr<Trainer> made = make_trainer(command, config);
+  const std::unique_ptr<Trainer> made = make_trainer(command, config, folder);
   Trainer& trainer = *made;
   trainer.note("nixie " NIXIE_VERSION ": " + command_text(command));
   trainer.say(trainer.summary());

@@ -70,8 +70,9 @@ std::string to_string(const Evaluation& evaluation, const std::string& split) {
 }
 
 Evaluator::Evaluator(Backend& backend, const Model& model, const TrainConfig& config,
-                     std::shared_ptr<const Dataset> dataset, const LoaderOptions& options)
+                     std::shared_ptr<const Dataset> dataset, const LoaderOptions& options, std::string part)
     : model_(model),
+      part_(std::move(part)),
       batch_(options.batch),
       places_(config.places),
       objective_(config, dataset->target()),
@@ -138,7 +139,7 @@ std::optional<Evaluation> Evaluator::run(const std::function<bool()>& stop) {
     if (++done < loader_.batches() && stop && stop()) return std::nullopt;
   }
   if (counted == 0)
-    fail(Fault::data, "the loss ignores every label of the ", result.samples, " samples", " (ignore_index ",
+    fail(Fault::data, "the loss ignores every label of the ", result.samples, " samples of ", part_, " (ignore_index ",
          objective_.loss().ignored_label().value_or(0), "); mend the labels, or change ignore_index");
   result.loss /= counted;
   if (std::isnan(result.loss)) result.loss = NAN;  // without the sign that a division may leave

@@ -44,9 +44,9 @@ std::string to_string(const Evaluation& evaluation, const std::string& split = "
 
 class Evaluator {
  public:
-  /// Of the configuration it takes loss, target, metrics and precision.
+  /// Of the configuration it takes loss, target, metrics and precision. `part` says in messages what of the data it is.
   Evaluator(Backend& backend, const Model& model, const TrainConfig& config, std::shared_ptr<const Dataset> dataset,
-            const LoaderOptions& options);
+            const LoaderOptions& options, std::string part);
 
   /// Traces it for a batch's shapes, which finds what does not go together. Nothing is run.
   void trace() { step_.graph(placeholders()); }
@@ -61,6 +61,7 @@ class Evaluator {
   std::map<std::string, Tensor> placeholders() const;
 
   Model model_;
+  std::string part_;
   std::int64_t batch_;
   Places places_;
   Objective objective_;

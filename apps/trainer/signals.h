@@ -1,7 +1,15 @@
 // Signals that tell a running trainer to end or to save.
 #pragma once
 
+#include <stdexcept>
+
 namespace nixie {
+
+/// A signal ended the work before its time. Programs end with the line and kInterrupted.
+class Interrupted final : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
 
 /// From here on SIGINT, SIGTERM, SIGHUP and SIGXCPU ask the run to save and end. Another one ends the program at once,
 /// but not within a second of the first: process groups, shells and containers often send the same signal twice; nor

@@ -42,13 +42,6 @@ void check_names(const std::filesystem::path& file, const Checkpoint& header, co
   if (target.note) target.note(file.string() + ": " + line);
 }
 
-/// The `ema` of a checkpoint's own configuration; nothing where this program cannot read it.
-std::optional<double> ema_of(const Checkpoint& checkpoint) try {
-  return parse_config(checkpoint.config, "the checkpoint's configuration").ema;
-} catch (const Error&) {
-  return std::nullopt;
-}
-
 template <class T>
 void check_same(const char* what, const T& saved, const T& wanted) {
   if (saved != wanted)
@@ -56,20 +49,42 @@ void check_same(const char* what, const T& saved, const T& wanted) {
          "; resume with the same, or start a new run");
 }
 
-/// A configuration as this program would write it: keys that are new since have their defaults.
-std::string with_defaults(const std::string& config) try {
-  return config_text(parse_config(config, "the checkpoint's configuration"));
-} catch (const Error&) {
-  return config;  // it names what this program does not know, which is then told as a difference
+/// A usage Error of `read` is one of the checkpoint that is read.
+template <class Read>
+auto of_the_file(const Read& read) try {
+  return read();
+} catch (const Error& error) {
+  throw Error(error.fault() == Fault::usage ? Fault::checkpoint : error.fault(), error.what());
+}
+
+/// The checkpoint's configuration. Nothing where it has none, or the program brought data, layers ... of its own, which
+/// no text names.
+std::optional<TrainConfig> config_of(const std::filesystem::path& file, const Checkpoint& header,
+                                     const SnapshotTarget& target) {
+  if (header.config.empty()) return std::nullopt;
+  try {
+    parse_config(config_text(target.config), "the configuration");
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+  return saved_config(header, file);
+}
+
+/// How this run's configuration differs from the checkpoint's, where keys that are new since have their defaults.
+std::vector<std::string> changes_since(const std::filesystem::path& file, const Checkpoint& header,
+                                       const SnapshotTarget& target) {
+  if (header.config.empty()) return {};
+  const Tree mine = parse_yaml(config_text(target.config), "the configuration");
+  const auto config = config_of(file, header, target);
+  return config_changes(config ? parse_yaml(config_text(*config), "the checkpoint's") : saved_tree(header, file), mine);
 }
 
 /// Refuses a configuration that differs in what a run is of; tells about all other differences.
 void check_changes(const std::filesystem::path& file, const Checkpoint& header, const SnapshotTarget& target) {
-  if (header.config.empty()) return;
   const std::vector<Variable> buffers = target.optimizer.state().all();
   const bool is_stateless = std::all_of(buffers.begin(), buffers.end(), is_shared);
   std::string refused, keys;
-  for (const std::string& change : config_changes(with_defaults(header.config), config_text(target.config))) {
+  for (const std::string& change : changes_since(file, header, target)) {
     const std::string key = change.substr(0, change.find_first_of(".:"));
     check(key != "freeze" || is_stateless, file.string(), " is of a run with another freeze: ", change,
           "; its optimizer's state is of the parameters that it trained: resume with the run's own, or begin a new run "
@@ -114,10 +129,9 @@ bool is_best_by_loss(const SnapshotTarget& target) {
 }
 
 /// Whether scores of the checkpoint's run cannot be compared with this one's.
-bool scores_differ(const Checkpoint& checkpoint, const SnapshotTarget& target) {
-  if (checkpoint.config.empty()) return false;
+bool scores_differ(const std::filesystem::path& file, const Checkpoint& checkpoint, const SnapshotTarget& target) {
   const bool is_of_loss = is_best_by_loss(target);
-  const auto changes = config_changes(with_defaults(checkpoint.config), config_text(target.config));
+  const auto changes = changes_since(file, checkpoint, target);
   return std::any_of(changes.begin(), changes.end(), [&](const std::string& change) {
     const std::string key = change.substr(0, change.find_first_of(".:"));
     return key == "best_by" || (is_of_loss && key == "loss");
@@ -128,7 +142,7 @@ bool scores_differ(const Checkpoint& checkpoint, const SnapshotTarget& target) {
 void check_best(const std::filesystem::path& file, const Checkpoint& header, const SnapshotTarget& target) {
   const TrainConfig& config = target.config;
   const double score = run_state_of(header.state).best_score;
-  if (is_best_by_loss(target) || score == RunState{}.best_score || scores_differ(header, target)) return;
+  if (is_best_by_loss(target) || score == RunState{}.best_score || scores_differ(file, header, target)) return;
   const std::vector<std::string> names = metric_names(config.metrics);
   const auto metric = std::find(names.begin(), names.end(), config.best_by);
   if (metric != names.end() && config.metrics[static_cast<std::size_t>(metric - names.begin())].is_error()) return;
@@ -180,19 +194,35 @@ Checkpoint take_snapshot(const TrainConfig& config, const Model& model, const Op
   return checkpoint;
 }
 
+void check_texts(const TrainConfig& config, const Dataset& data) {
+  Checkpoint texts;
+  texts.config = config_text(config);
+  texts.class_names = data.class_names();
+  check_storable(texts);
+}
+
+Tree saved_tree(const Checkpoint& checkpoint, const std::filesystem::path& file) {
+  return of_the_file([&] { return parse_yaml(checkpoint.config, file.string() + ": configuration"); });
+}
+
+TrainConfig saved_config(const Checkpoint& checkpoint, const std::filesystem::path& file) {
+  return of_the_file([&] { return read_config(saved_tree(checkpoint, file)); });
+}
+
 Checkpoint load_snapshot(const std::filesystem::path& file, const SnapshotTarget& target) {
   Checkpoint checkpoint =
       load_checkpoint(file, {.model = forms_of(target.model),
                              .optimizer = forms_of(target.optimizer),
                              .accept = [&](const Checkpoint& header) { check_header(file, header, target); }});
-  check_run_averages(file, checkpoint, ema_of(checkpoint));
+  const auto config = config_of(file, checkpoint, target);
+  check_run_averages(file, checkpoint, config ? std::optional(config->ema) : std::nullopt);
   check_ranges(checkpoint, file.string(), target.model, &target.optimizer);
   return checkpoint;
 }
 
 RunState restore_snapshot(const Checkpoint& checkpoint, const SnapshotTarget& target) {
   RunState state = run_state_of(checkpoint.state);
-  if (scores_differ(checkpoint, target)) {
+  if (scores_differ("the checkpoint", checkpoint, target)) {
     state.best_score = RunState{}.best_score;
     state.evaluations_since_best = 0;
     if (target.note) target.note("what is best is measured in another way: the next evaluation is the best until now");

@@ -13,6 +13,9 @@ namespace nixie {
 Checkpoint take_snapshot(const TrainConfig& config, const Model& model, const Optimizer& optimizer,
                          const RunState& state, const Splits& data, const Checkpoint::Values& values);
 
+/// Throws a usage Error where checkpoints cannot hold the run's texts; else the first one would end the run.
+void check_texts(const TrainConfig& config, const Dataset& data);
+
 /// What a checkpoint is resumed by.
 struct SnapshotTarget {
   const TrainConfig& config;
@@ -25,6 +28,11 @@ struct SnapshotTarget {
   /// Is told what differs.
   std::function<void(const std::string&)> note;
 };
+
+/// The configuration that a checkpoint holds, whose mistakes are the file's, as a tree and read. Throws
+/// Fault::checkpoint.
+Tree saved_tree(const Checkpoint& checkpoint, const std::filesystem::path& file);
+TrainConfig saved_config(const Checkpoint& checkpoint, const std::filesystem::path& file);
 
 /// Loads a checkpoint for the target. Refuses, before any array is read, one of another model, dataset or optimizer (a
 /// usage Error with the differences, unless they are among its `changes`), seed or number of steps per epoch

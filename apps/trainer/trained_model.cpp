@@ -5,6 +5,7 @@
 
 #include "nixie/apps/trainer/evaluator.h"
 #include "nixie/apps/trainer/record/run_state.h"
+#include "nixie/apps/trainer/snapshot.h"
 #include "nixie/models/io/checkpoint_state.h"
 #include "nixie/models/io/weights.h"
 
@@ -30,13 +31,6 @@ Preparation preparation_of(const Checkpoint& checkpoint, const std::filesystem::
           .deviation = checkpoint.deviation};
 }
 
-/// A checkpoint's own configuration, whose mistakes are the file's.
-TrainConfig own_config(const Checkpoint& header, const std::filesystem::path& file) try {
-  return parse_config(header.config, file.string() + ": configuration");
-} catch (const Error& error) {
-  throw Error(error.fault() == Fault::usage ? Fault::checkpoint : error.fault(), error.what());
-}
-
 }  // namespace
 
 TrainedModel load_trained(const std::filesystem::path& file, const std::vector<std::string>& assignments) {
@@ -47,7 +41,7 @@ TrainedModel load_trained(const std::filesystem::path& file, const std::vector<s
   options.accept = [&](const Checkpoint& header) {
     if (header.config.empty())
       fail(Fault::checkpoint, file.string(), ": has no configuration; it was not written by a training run");
-    own = own_config(header, file);
+    own = saved_config(header, file);
     check_run_header(file, header);
     preparation = preparation_of(header, file);
     input = {1, preparation.channels, preparation.height, preparation.width};

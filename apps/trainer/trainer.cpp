@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "nixie/apps/trainer/machine.h"
 #include "nixie/apps/trainer/report/gradient_probe.h"
@@ -65,14 +66,6 @@ void check_objective(const TrainConfig& config, const Model& model, const Splits
   });
 }
 
-/// Whether checkpoints can hold the run's texts; else the first one would end the run.
-void check_texts(const TrainConfig& config, const Dataset& data) {
-  Checkpoint texts;
-  texts.config = config_text(config);
-  texts.class_names = data.class_names();
-  check_storable(texts);
-}
-
 // Only f16's range needs a scale.
 LossScaleOptions loss_scale(const TrainConfig& config) {
   const bool narrow = parameter_dtype(config.policy()) == Dtype::f16 || config.policy() == PrecisionPolicy::fp16;
@@ -120,9 +113,13 @@ Trainer::Trainer(const TrainConfig& config, const TrainerOptions& options)
       state_{.steps_per_epoch = steps_per_epoch_},
       averages_(averages_of(config, model_, input_shape(*data_.train, config.data.batch()))),
       train_step_(*backend_, config_, *data_.train, model_, optimizer_, averages_ ? &*averages_ : nullptr),
-      evaluator_(*backend_, averages_ ? averages_->model() : model_, config_, data_.test, loader_options_),
+      evaluator_(*backend_, averages_ ? averages_->model() : model_, config_, data_.test, loader_options_,
+                 "the test half"),
       progress_(options.out) {
   check_texts(config_, *data_.train);
+  const auto null = std::ranges::find(options.callbacks, nullptr);
+  check(null == options.callbacks.end(), "trainer: callbacks[", null - options.callbacks.begin(),
+        "] is null; leave it out");
   if (!options.run.empty()) use_folder(options.run);
   at_key(config.places, "model", [&] {
     check(!model_.parameters().trainable().empty(),
@@ -190,18 +187,18 @@ void Trainer::start_loader() {
 }
 
 bool Trainer::train_on(const std::function<bool()>& stop, const std::function<bool()>& save_now) {
-  const bool begins = !record_;  // else it rolled back
-  open_record();
-  // The run may have been killed when last.h5 was written, before the checkpoint was kept under its step's name.
-  if (begins && config_.keep > 0 && state_.step > 0 && state_.evaluated == state_.step) save({"last.h5"}, config_.keep);
   measure_for_report();
-  progress_.start(state_.step, total_steps_, steps_per_epoch_, config_.data.batch() * config_.accumulate);
-  std::optional<Watchdog> watchdog;
+  std::optional<Watchdog> watchdog;  // before the folder holds a run: its thread may be refused
   if (options_.out)
     watchdog.emplace([this](const std::string& text) {
       fmt::print(stderr, "{}\n", text);
       progress_.log().add(text);
     });
+  const bool begins = !record_;  // else it rolled back
+  open_record();
+  // The run may have been killed when last.h5 was written, before the checkpoint was kept under its step's name.
+  if (begins && config_.keep > 0 && state_.step > 0 && state_.evaluated == state_.step) save({"last.h5"}, config_.keep);
+  progress_.start(state_.step, total_steps_, steps_per_epoch_, config_.data.batch() * config_.accumulate);
   start_loader();  // behind all threads, whose stacks no batch changes
   const auto enter = [&](const char* activity) {
     if (watchdog) watchdog->enter(activity);
@@ -370,7 +367,7 @@ bool Trainer::evaluate_and_save(const std::function<bool()>& stop) {
   tell(&Callback::evaluation_ends, result);
   optimizer_.schedule().observe(config_.schedule.maximizes() ? result.accuracy : result.loss);
   state_.evaluated = state_.step;
-  const bool is_best = score(result) > state_.best_score;
+  const bool is_best = std::exchange(lacks_best_, false) || score(result) > state_.best_score;
   if (is_best) state_.best_score = score(result);
   state_.evaluations_since_best = is_best ? 0 : state_.evaluations_since_best + 1;
   // best.h5 before last.h5, which says that it is there.

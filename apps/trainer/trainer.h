@@ -138,6 +138,9 @@ class Trainer {
   }
   SnapshotTarget target(const std::vector<std::string>& changes);
   void restore(const Checkpoint& checkpoint, const SnapshotTarget& target);
+  void go_on_from(Checkpoint checkpoint, const SnapshotTarget& target);
+  /// Tells where the run's best checkpoint is missing, damaged or of another model.
+  void check_best();
   void open_record();
   void log_failure(const std::string& what);
   void start_loader();
@@ -218,6 +221,7 @@ class Trainer {
   std::optional<Unsaved> unsaved_;  // by the last save
   bool is_stopped_ = false, is_training_ = false, is_resumed_ = false;
   bool is_repeating_ = false;                // steps whose rows are written already
+  bool lacks_best_ = false;                  // best.h5 is lost: the next evaluation writes it, whatever its score
   std::vector<std::filesystem::path> good_;  // where there may be one to go back to, the newest first
   std::vector<std::string> changes_;         // parts of the configuration that may differ from the checkpoint's
   std::int64_t roll_backs_ = 0;

@@ -7,6 +7,7 @@
 #include "nixie/apps/trainer/report/memory_text.h"
 #include "nixie/apps/trainer/report/report.h"
 #include "nixie/apps/trainer/trainer.h"
+#include "nixie/models/io/checkpoint_state.h"
 #include "nixie/models/io/durable_file.h"
 #include "nixie/models/io/weights.h"
 
@@ -34,6 +35,7 @@ void Trainer::initialize() {
 }
 
 void Trainer::use_folder(const std::filesystem::path& run) {
+  check_idle("use_folder");
   saver_.wait();  // it may still write to the folder before
   lock_.emplace(run);
   check_run_files(run);
@@ -55,11 +57,7 @@ void Trainer::resume(const std::filesystem::path& file, const std::vector<std::s
   check_idle("resume");
   check_resumes(config_, changes);
   const SnapshotTarget mine = target(changes);
-  restore(load_snapshot(file, mine), mine);
-  is_resumed_ = true;
-  roll_backs_ = state_.roll_backs;
-  changes_ = changes;
-  progress_.line(fmt::format("resumed after step {}", state_.step));
+  go_on_from(load_snapshot(file, mine), mine);
   good_ = {file};
   note_saved(file.string());
 }
@@ -68,20 +66,42 @@ void Trainer::resume_last(const std::vector<std::string>& changes) {
   check_idle("resume_last");
   const SnapshotTarget mine = target(changes);
   const std::vector<std::filesystem::path> files = checkpoints();
-  const auto checkpoint = load_first(files, mine);
+  std::optional<Checkpoint> checkpoint = load_first(files, mine);
   if (!checkpoint) {
     is_resumed_ = true;
     if (!config_.init_from.empty() && !options_.reads_init_from) initialize();
     return progress_.line("the run's folder holds no checkpoint; the run begins again");
   }
   check_resumes(config_, changes);
-  restore(*checkpoint, mine);
-  is_resumed_ = true;
-  roll_backs_ = state_.roll_backs;
-  changes_ = changes;
-  progress_.line(fmt::format("resumed after step {}", state_.step));
+  go_on_from(*std::move(checkpoint), mine);
   good_ = files;
   note_saved(options_.run.string());
+}
+
+void Trainer::go_on_from(Checkpoint checkpoint, const SnapshotTarget& target) {
+  restore(checkpoint, target);
+  checkpoint = {};  // its memory is for the best one
+  is_resumed_ = true;
+  roll_backs_ = state_.roll_backs;
+  changes_ = target.changes;
+  progress_.line(fmt::format("resumed after step {}", state_.step));
+  check_best();
+}
+
+void Trainer::check_best() {
+  const std::filesystem::path best = path("best.h5");
+  if (!writes() || state_.best_score == RunState{}.best_score) return;
+  std::string fault = best.string() + " is missing";
+  if (std::filesystem::exists(best)) try {
+      load_checkpoint(best, {.model = forms_of(model_)});
+      return;
+    } catch (const Error& error) {
+      if (error.fault() != Fault::checkpoint) throw;
+      const std::string line = error.what();
+      fault = line.substr(0, line.rfind("; "));  // another checkpoint is no remedy
+    }
+  lacks_best_ = true;
+  progress_.line(fault + "; the next evaluation writes it anew");
 }
 
 std::vector<std::filesystem::path> Trainer::checkpoints() const {
@@ -124,8 +144,6 @@ void Trainer::open_record() {
         fmt::format("{} has {} rows whose seconds are no number from 0 on: later rows go on from the last "
                     "that has",
                     path("timing.csv").string(), senseless));
-  if (state_.best_score > RunState{}.best_score && !std::filesystem::exists(path("best.h5")))
-    progress_.line(path("best.h5").string() + " is missing; it comes back with the first evaluation that is better");
 }
 
 void Trainer::log_failure(const std::string& what) {

@@ -5,8 +5,6 @@
 
 #include <map>
 
-#include "nixie/configs/parse/yaml.h"
-
 namespace nixie {
 namespace {
 
@@ -36,10 +34,10 @@ bool has_elements(const Values& values, const std::string& path) {
 
 }  // namespace
 
-std::vector<std::string> config_changes(const std::string& before, const std::string& after) {
+std::vector<std::string> config_changes(const Tree& before, const Tree& after) {
   Values old_values, new_values;
-  lay_flat(parse_yaml(before, "the saved configuration"), "", old_values);
-  lay_flat(parse_yaml(after, "the configuration"), "", new_values);
+  lay_flat(before, "", old_values);
+  lay_flat(after, "", new_values);
   Values paths = old_values;
   paths.insert(new_values.begin(), new_values.end());
   std::vector<std::string> changes;
@@ -50,6 +48,10 @@ std::vector<std::string> config_changes(const std::string& before, const std::st
     if (from != to) changes.push_back(fmt::format("{}: {} -> {}", path, from, to));
   }
   return changes;
+}
+
+std::vector<std::string> config_changes(const std::string& before, const std::string& after) {
+  return config_changes(parse_yaml(before, "the saved configuration"), parse_yaml(after, "the configuration"));
 }
 
 }  // namespace nixie

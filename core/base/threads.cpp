@@ -19,9 +19,9 @@ void start_threads(std::vector<std::jthread>& threads, const std::string& owner,
       ::pthread_setname_np(threads.back().native_handle(),
                            (owner + " " + std::to_string(i)).substr(0, kLongest).c_str());
     } catch (const std::system_error& error) {
-      throw NoThread(line_of(Scope::prefix(), owner, ": thread ", i + 1, " of ", count,
-                             " cannot be started: ", error.code().message(),
-                             "; ask for fewer threads, or raise the limits (ulimit -u, ulimit -v)"));
+      throw NoThread(line_of(
+          Scope::prefix(), owner, ": thread ", i + 1, " of ", count, " cannot be started: ", error.code().message(),
+          "; ask for fewer threads (threads, loader.threads), or raise the limits (ulimit -u, ulimit -v)"));
     }
 }
 

@@ -79,6 +79,14 @@ TEST(Callbacks, ErrorsEndTheRun) {
   EXPECT_THAT(error_of(Fault::usage, [&] { trainer.train(); }), HasSubstr("no more than 1 step"));
 }
 
+TEST(Callbacks, ThatAreNullAreRefused) {
+  EXPECT_EQ(error_of(Fault::usage,
+                     [] {
+                       Trainer(tiny(), {.callbacks = {std::make_shared<Recorder>(), nullptr}});
+                     }),
+            "trainer: callbacks[1] is null; leave it out");
+}
+
 // What it would pull away is still in use.
 TEST(Callbacks, CannotTrainOrResumeTheTrainerThatTrains) {
   struct Calls : Callback {
@@ -92,7 +100,8 @@ TEST(Callbacks, CannotTrainOrResumeTheTrainerThatTrains) {
   const std::pair<const char*, std::function<void(Trainer&)>> kCalls[] = {
       {"train", [](Trainer& trainer) { trainer.train(); }},
       {"resume", [&](Trainer& trainer) { trainer.resume(other / "last.h5"); }},
-      {"resume_last", [](Trainer& trainer) { trainer.resume(); }}};
+      {"resume_last", [](Trainer& trainer) { trainer.resume(); }},
+      {"use_folder", [&](Trainer& trainer) { trainer.use_folder(other.path()); }}};
   for (const auto& [name, call] : kCalls) {
     const TempFolder folder;
     const auto calls = std::make_shared<Calls>();

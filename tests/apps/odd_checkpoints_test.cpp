@@ -1,6 +1,7 @@
 // Checkpoints with a right checksum that no run wrote: one number, array or name of them was changed.
 #include <gmock/gmock.h>
 
+#include "nixie/apps/trainer/commands/checkpoint_command.h"
 #include "nixie/apps/trainer/trained_model.h"
 #include "nixie/tests/apps/support.h"
 
@@ -259,13 +260,23 @@ TEST(Resume, AMistakeInTheCheckpointsConfigurationIsItsOwn) {
   Checkpoint changed = load_checkpoint(folder / "last.h5");
   const fs::path file = folder / "changed.h5";
   const std::string whole = changed.config;
-  for (const auto& [right, wrong] : {std::pair("relu", "rellu"), std::pair("seed: 7", "seed: [7")}) {
-    changed.config = whole;
-    ASSERT_NE(whole.find(right), std::string::npos) << whole;
-    changed.config.replace(whole.find(right), std::string_view(right).size(), wrong);
+  const auto refused = [&](const std::string& config, bool is_yaml) {
+    changed.config = config;
     save_checkpoint(changed, file);
-    EXPECT_THAT(error_of(Fault::checkpoint, [&] { load_trained(file); }), HasSubstr("changed.h5: configuration:"));
+    bool is_same = false;
+    std::vector<std::function<void()>> readers = {[&] { load_trained(file); },
+                                                  [&] { Trainer(three_steps()).resume(file); }};
+    if (!is_yaml) readers.push_back([&] { difference_text(folder / "last.h5", file, is_same); });
+    for (const auto& read : readers)
+      EXPECT_THAT(error_of(Fault::checkpoint, read), HasSubstr("changed.h5: configuration:")) << config;
+  };
+  for (const auto& [right, wrong] :
+       {std::pair("relu", "rellu"), std::pair("seed: 7", "seed: [7"), std::pair("seed: 7", "sed: 7")}) {
+    std::string config = whole;
+    ASSERT_NE(whole.find(right), std::string::npos) << whole;
+    refused(config.replace(whole.find(right), std::string_view(right).size(), wrong), wrong[6] != '[');
   }
+  refused("model: mlp\nsteps: 3\n", true);
 }
 
 TEST(Resume, OtherClassesOrSamplesAreRefusedUnlessNamed) {

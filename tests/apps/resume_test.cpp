@@ -104,6 +104,44 @@ TEST(Resume, WhatHoldsOfAllCheckpointsIsSaidOnce) {
   }
 }
 
+// Advice to take smaller batches would be of no use, and what --set names may have nothing to do with it.
+TEST(Resume, DataOfWhichTooFewAreLeftAreToldSo) {
+  const TempFolder folder;
+  const std::string net = (folder / "net.yaml").string(), run = (folder / "run").string();
+  std::ofstream(net) << "model: [flatten, {linear: {out: 3}}]\nsteps: 2\naccumulate: 2\nbackend: cpu\n"
+                     << "data: {arrays: {path: " << (folder / "data").string() << ", batch: 4}}\n";
+  write_arrays(folder / "data", 0);
+  ASSERT_EQ(run_program("trainer --config " + net + " --run " + run).code, 0);
+  const auto resume = [&](int samples, const std::string& set) {
+    if (samples > 0) {
+      write_file(folder / "data" / "x_train.npy",
+                 npy("|u1", fmt::format("({}, 2, 2)", samples), Bytes(static_cast<std::size_t>(4 * samples))));
+      write_file(folder / "data" / "y_train.npy",
+                 npy("|u1", fmt::format("({},)", samples), Bytes(static_cast<std::size_t>(samples))));
+    }
+    return run_program("trainer --run " + run + " --resume" + set);
+  };
+  const char* hint = "; but the run trained with this configuration, so its data have changed: mend them";
+  const struct {
+    int samples;
+    const char *set, *expected;
+    bool has_hint;
+  } kCases[] = {{0, " --set accumulate=9", "a step takes 9", false},
+                {4, "", "an epoch has 1 batches of 4, a step takes 2", true},
+                {4, " --set steps=8", "an epoch has 1 batches of 4, a step takes 2", true},
+                {2, "", "too few for a batch of 4", true},
+                {2, " --set steps=8", "too few for a batch of 4", true},
+                {2, " --set data.arrays.batch=3", "too few for a batch of 3", false}};
+  for (const auto& c : kCases) {
+    const Ran ran = resume(c.samples, c.set);
+    EXPECT_EQ(ran.code, 5) << ran.output;
+    EXPECT_THAT(ran.output, HasSubstr(c.expected));
+    EXPECT_EQ(ran.output.find(hint) != std::string::npos, c.has_hint) << ran.output;
+  }
+  fs::remove_all(folder / "data");
+  EXPECT_EQ(resume(0, "").output.find(hint), std::string::npos);
+}
+
 TEST(Resume, DataMayMove) {
   const TempFolder folder;
   write_pictures(folder / "old", "0.png");
@@ -209,12 +247,42 @@ TEST(Resume, AnotherFigureBeginsAnewWithTheBest) {
   }
 }
 
-TEST(Resume, AMissingBestCheckpointIsTold) {
-  const TempFolder folder;
-  train_all(folder.path(), small_config());
-  EXPECT_THAT(resumed(folder.path(), small_config()), testing::Not(HasSubstr("best.h5")));
-  fs::remove(folder / "best.h5");
-  EXPECT_THAT(resumed(folder.path(), small_config()), HasSubstr("best.h5 is missing"));
+// Missing, damaged or of another model: the next evaluation writes it, though the score that is lost was better.
+TEST(Resume, AMissingBestOrADamagedOneIsToldAndWrittenAnew) {
+  const TempFolder folder, other;
+  train_all(other.path(), read_config(parse_yaml("model: [flatten, {linear: {out: 10}}]\nsteps: 1\nbackend: cpu\n"
+                                                 "data: {glyphs: {train: 40, test: 20, batch: 20}}",
+                                                 "other.yaml")));
+  const struct {
+    std::function<void(const fs::path& best)> harm;
+    const char* expected;
+  } kCases[] = {
+      {[](const fs::path& best) { fs::remove(best); }, "best.h5 is missing"},
+      {[](const fs::path& best) { fs::resize_file(best, 0); }, "best.h5 is no nixie checkpoint"},
+      {[](const fs::path& best) { fs::resize_file(best, fs::file_size(best) - 1); }, " bytes long, expected "},
+      {[](const fs::path& best) {
+         std::string bytes = text_of(best);
+         bytes[bytes.size() / 2] ^= 1;
+         std::ofstream(best, std::ios::binary) << bytes;
+       },
+       "best.h5 is damaged"},
+      {[&](const fs::path& best) { fs::copy_file(other / "best.h5", best, fs::copy_options::overwrite_existing); },
+       "best.h5: "}};
+  TrainConfig config = small_config();
+  train_all(folder.path(), config);
+  for (const auto& c : kCases) {
+    EXPECT_THAT(resumed(folder.path(), config), testing::Not(HasSubstr("best.h5")));
+    Checkpoint last = load_checkpoint(folder / "last.h5");
+    last.state["best_score"] = 1.0;  // no evaluation is better
+    const std::int64_t step = std::get<std::int64_t>(last.state.at("step"));
+    save_checkpoint(last, folder / "last.h5");
+    c.harm(folder / "best.h5");
+    config.epochs = 0;
+    config.steps += 10;
+    EXPECT_THAT(resumed(folder.path(), config),
+                testing::AllOf(HasSubstr(c.expected), HasSubstr("; the next evaluation writes it anew")));
+    EXPECT_GT(std::get<std::int64_t>(load_checkpoint(folder / "best.h5").state.at("step")), step) << c.expected;
+  }
 }
 
 /// The line that a run ends with after something was done to its folder, and its exit code.

@@ -155,6 +155,9 @@ TEST(RunFolder, IsLockedByOne) {
   const RunLock other(root.path());
   EXPECT_THAT(error_of([&] { again.renew(); }), HasSubstr("is in use by another trainer"));
   EXPECT_THAT(error_of(Fault::storage, [&] { RunLock{root / "none"}; }), HasSubstr("No such file"));
+  const Unprivileged user;
+  EXPECT_THAT(error_of(Fault::storage, [&] { RunLock{root.path()}; }),
+              HasSubstr(".lock: cannot be locked: Permission denied; check the path and its permissions"));
 }
 
 // They would be waited for, for ever.

@@ -207,7 +207,8 @@ TEST(Targets, OfWhichNoneCountsHaveNoLoss) {
       config_of(folder, npy("|u1", "(64, 6, 4)", Bytes(64 * 24, 2)),
                 "loss: {cross_entropy: {ignore_index: 2}}\nmodel: [{conv2d: {out: 3, kernel: 3, pad: 1}}]\n");
   EXPECT_EQ(error_of(Fault::data, [&] { Trainer(config).evaluate(); }),
-            "the loss ignores every label of the 16 samples (ignore_index 2); mend the labels, or change ignore_index");
+            "the loss ignores every label of the 16 samples of the test half (ignore_index 2); mend the labels, or "
+            "change ignore_index");
 }
 
 // The configuration is the run's own, so advice to change the model would be of no use.
@@ -222,10 +223,12 @@ TEST(Targets, ThatFitTheRunNoLongerAreTheDatasFault) {
   Bytes labels = c.labels;
   labels.back() = 9;
   write_file(folder / "labels.npy", labels);
-  const Ran resumed = run_program("trainer --resume --run " + run);
-  EXPECT_EQ(resumed.code, 5) << resumed.output;
-  EXPECT_THAT(resumed.output, HasSubstr("the model has 3 outputs, the data 10 classes"));
-  EXPECT_THAT(resumed.output, HasSubstr("; the run trained with this configuration, so its data have changed: mend"));
+  for (const char* set : {"", " --set steps=8"}) {
+    const Ran resumed = run_program("trainer --resume --run " + run + set);
+    EXPECT_EQ(resumed.code, 5) << resumed.output;
+    EXPECT_THAT(resumed.output, HasSubstr("the model has 3 outputs, the data 10 classes"));
+    EXPECT_THAT(resumed.output, HasSubstr("; but the run trained with this configuration, so its data have changed: "));
+  }
 }
 
 TEST(Targets, ThatDoNotFitAreSaidBeforeTheRun) {

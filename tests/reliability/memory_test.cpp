@@ -1,6 +1,11 @@
 // What the trainer says where there is too little memory: the tensor, and a batch that fits.
 #include <gmock/gmock.h>
 
+#include <sys/resource.h>
+
+#include <algorithm>
+
+#include "nixie/tests/apps/child.h"
 #include "nixie/tests/apps/support.h"
 #include "nixie/tests/data/pictures.h"
 
@@ -154,6 +159,90 @@ TEST_F(WantOfMemory, TheBatchThatIsSaidToFitFitsLong) {
       named += follow_advice(folder_, limited);
     }
   EXPECT_GE(named, 30);
+}
+
+/// What is in a folder whose name begins so.
+bool has_entry(const std::filesystem::path& folder, const std::string& start) {
+  return std::ranges::any_of(std::filesystem::directory_iterator(folder),
+                             [&](const auto& entry) { return entry.path().filename().string().starts_with(start); });
+}
+
+/// How many processes have this among their arguments.
+int processes_with(const std::string& argument) {
+  int count = 0;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", ignored)) {
+    std::ifstream line(entry.path() / "cmdline", std::ios::binary);
+    const std::string words{std::istreambuf_iterator<char>(line), {}};
+    count += words.find(argument) != std::string::npos;
+  }
+  return count;
+}
+
+// A signal ends a trial at once, and whatever ends the trainer leaves no process; a folder that SIGKILL leaves the next
+// trial removes.
+TEST_F(WantOfMemory, ATrialEndsWithTheTrainer) {
+  constexpr int kSeconds = 5;
+  constexpr rlim_t kAddresses = 1'500'000UL << 10;
+  const std::string net = write("slow.yaml", R"(
+model: [{conv2d: {out: 64, kernel: 7, pad: 3}}, {conv2d: {out: 64, kernel: 7, pad: 3}}, {conv2d: {out: 64, kernel: 7, pad: 3}},
+        {conv2d: {out: 64, kernel: 7, pad: 3}}, global_avg_pool, flatten, {linear: {out: 10}}]
+data: {generated: {train: 1000, test: 500, batch: 500, height: 96, width: 96}}
+steps: 2
+backend: cpu
+threads: 1
+)");
+  const std::string trials = path("trials"), trial = "nixie-trial-", log = path("log");
+  std::filesystem::create_directories(trials + "/" + trial + "stale");
+  std::filesystem::last_write_time(trials + "/" + trial + "stale",
+                                   std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_AS, &before), 0);
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"--run", path("run")}, {"--dry-run"}, {"profile"}})
+    for (const int signal : {SIGTERM, SIGINT, SIGKILL}) {
+      std::vector<std::string> arguments = command;
+      arguments.insert(arguments.end(), {"--config", net});
+      const rlimit limit{kAddresses, before.rlim_max};
+      ASSERT_EQ(::setrlimit(RLIMIT_AS, &limit), 0);
+      Child child(arguments, log, {{"TMPDIR", trials}});
+      ASSERT_EQ(::setrlimit(RLIMIT_AS, &before), 0);
+      ASSERT_TRUE(wait_for([&] { return has_entry(trials, trial) && !has_entry(trials, trial + "stale"); }));
+      ASSERT_TRUE(wait_for([&] { return processes_with(net) == 2; })) << text_of(log);
+      const auto begin = std::chrono::steady_clock::now();
+      child.send(signal);
+      const int code = exit_code(child.wait());
+      EXPECT_EQ(code, signal == SIGKILL ? 128 + SIGKILL : 130) << text_of(log);
+      EXPECT_TRUE(wait_for([&] { return processes_with(net) == 0; })) << "an orphan";
+      EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(kSeconds));
+      EXPECT_EQ(has_entry(trials, trial), signal == SIGKILL) << signal;
+      EXPECT_EQ(text_of(log).find("a signal ended the trial of a smaller one") != std::string::npos, signal != SIGKILL);
+      std::filesystem::remove_all(trials);
+      std::filesystem::create_directories(trials);
+      std::filesystem::remove_all(path("run"));
+    }
+}
+
+// It can be begun again there.
+TEST_F(WantOfMemory, ThatRefusesAThreadLeavesNoRun) {
+  constexpr int kStackMib = 8;
+  const std::string net =
+      write("net.yaml", "model: [flatten, {linear: {out: 10}}]\nthreads: 1\nloader: {threads: 1}\n" + kEnd);
+  int refused = 0;
+  for (int mib = 40; mib < 400; mib += kStackMib / 2) {
+    const Ran ran =
+        run_program("trainer --config " + net + " --run " + path("run"), fmt::format("ulimit -v {}; ", mib << 10));
+    if (ran.output.find(": thread 1 of 1 cannot be started: ") != std::string::npos) {
+      EXPECT_THAT(
+          ran.output,
+          EndsWith("; ask for fewer threads (threads, loader.threads), or raise the limits (ulimit -u, ulimit -v)\n"));
+      EXPECT_FALSE(std::filesystem::exists(path("run/config.yaml"))) << ran.output;
+      refused += ran.output.find("watchdog") != std::string::npos;
+    }
+    std::filesystem::remove_all(path("run"));
+    if (ran.code == 0) break;
+  }
+  EXPECT_GT(refused, 0);
 }
 
 // A decoder or a thread that finds no memory is no damage of a picture.

@@ -88,6 +88,7 @@ void evaluate(const EvalCommand& command, const std::filesystem::path& file, con
     return as_trained(half, trained.preparation, trained.class_names);
   };
   const bool all = command.split == "all";
+  const std::string part = all ? "both halves" : "the " + command.split + " half";
   const auto half =
       all ? joined(seen(data.train), seen(data.test)) : seen(command.split == "train" ? data.train : data.test);
   check(half->sample_shape() == trained.model.input_shape(), "the data's samples are ", half->sample_shape(),
@@ -96,11 +97,10 @@ void evaluate(const EvalCommand& command, const std::filesystem::path& file, con
         ", so no class is taken for another; leave --confusion out");
   const auto backend = open_backend(config.backend, config.threads);
   tell("{}\nmodel {} of {}, after step {}\ndata {}: {} samples, {}\n", machine_text(*backend, config.threads),
-       config.model.kind(), file, trained.step, config.data.kind(), half->size(),
-       all ? "both halves" : "the " + command.split + " half");
+       config.model.kind(), file, trained.step, config.data.kind(), half->size(), part);
   for (const std::string& note : data.notes) tell("data: {}\n", note);
   std::optional<Evaluation> evaluated;
-  Evaluator evaluator(*backend, trained.model, config, half, loader_options(config));
+  Evaluator evaluator(*backend, trained.model, config, half, loader_options(config), part);
   evaluator.store_variables();
   within_batch(config, [&] { evaluated = evaluator.run(stop); });
   if (!evaluated) return;

@@ -24,6 +24,7 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 constexpr unsigned kSecondsOfTrial = 30;                // one that still runs then says nothing
+constexpr std::chrono::seconds kStale(600);             // a folder that old is of no trial
 constexpr std::chrono::seconds kLastTrial(10);          // later none begins
 constexpr std::chrono::seconds kEndOfTrainingTrial(5);  // evaluations are cut short from then on
 constexpr std::int64_t kSpareBytes = 2 << 20;           // runs of the same take a little more or less
@@ -33,13 +34,16 @@ std::string batch_assignment(const TrainConfig& config, std::int64_t batch) {
   return fmt::format("data.{}.batch={}", config.data.kind(), batch);
 }
 
-/// A folder for trials; empty where none can be made.
+/// A folder for trials; empty where none can be made. Those that a killed process left are removed.
 class TrialFolder {
  public:
   TrialFolder() {
     std::error_code error;
-    std::string name = (fs::temp_directory_path(error) / "nixie-trial-XXXXXX").string();
-    if (!error && ::mkdtemp(name.data())) path_ = name;
+    const fs::path parent = fs::temp_directory_path(error);
+    if (error) return;
+    remove_stale(parent);
+    std::string name = (parent / (std::string(kName) + "XXXXXX")).string();
+    if (::mkdtemp(name.data())) path_ = name;
   }
   ~TrialFolder() {
     std::error_code ignored;
@@ -50,17 +54,29 @@ class TrialFolder {
   const fs::path& path() const { return path_; }
 
  private:
+  static constexpr const char* kName = "nixie-trial-";
+
+  static void remove_stale(const fs::path& parent) {
+    std::error_code ignored;
+    for (const auto& entry : fs::directory_iterator(parent, ignored)) {
+      const bool is_folder = entry.symlink_status(ignored).type() == fs::file_type::directory;
+      if (!is_folder || !entry.path().filename().string().starts_with(kName)) continue;
+      const fs::file_time_type written = fs::last_write_time(entry.path(), ignored);
+      if (!ignored && fs::file_time_type::clock::now() - written > kStale) fs::remove_all(entry.path(), ignored);
+    }
+  }
+
   fs::path path_;
 };
 
-/// For a child: it takes no memory that others use, prints nothing, ends at once when asked to, and without an answer
-/// when its time is over.
+/// For a child: it takes no memory that others use, prints nothing, leaves signals to its parent, and ends without an
+/// answer when its time is over.
 void become_trial() {
   cpu::limit_to_free_bytes(kSpareBytes);
   if (const int nowhere = ::open("/dev/null", O_WRONLY); nowhere >= 0)
     for (const int stream : {STDOUT_FILENO, STDERR_FILENO}) ::dup2(nowhere, stream);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGXCPU}) std::signal(signal, SIG_DFL);
-  std::signal(SIGALRM, [](int) { ::_exit(0); });
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, SIG_IGN);
+  for (const int signal : {SIGALRM, SIGXCPU}) std::signal(signal, [](int) { ::_exit(0); });
   ::alarm(kSecondsOfTrial);
 }
 
@@ -87,7 +103,7 @@ std::optional<std::int64_t> fitting_batch(const TrainConfig& config, std::int64_
        too_large - fitting > 1 && static_cast<double>(too_large) > kCloseEnough * static_cast<double>(fitting);) {
     if (Clock::now() > end) break;
     const std::optional<bool> answer = fits(config, next, trial);
-    if (!answer || stop_is_requested()) break;  // a signal may have ended the trial
+    if (!answer) break;
     (*answer ? fitting : too_large) = next;
     // The first that is too large may be so for what no batch changes.
     next = fitting == 0
@@ -138,7 +154,13 @@ void with_batch_advice(const TrainConfig& config, const std::function<void()>& w
   } catch (const BatchTooLarge& error) {
     too_large = error;  // what `work` took is free when the trials begin
   }
-  fail(Fault::memory, too_large->what(), advice(config, too_large->guess(), trial));
+  listen_to_signals();  // whose first one would leave the folder of a trial
+  try {
+    fail(Fault::memory, too_large->what(), advice(config, too_large->guess(), trial));
+  } catch (const Interrupted&) {
+    throw Interrupted(fmt::format("{}; the batch is {}; a signal ended the trial of a smaller one", too_large->what(),
+                                  config.data.batch()));
+  }
 }
 
 void with_kept_batch(const std::function<void()>& work) try { work(); } catch (const BatchTooLarge& error) {

@@ -20,15 +20,19 @@
 namespace nixie {
 namespace {
 
-int end_with(Fault fault, std::string text) {
+int end_with(int code, const std::string& text) {
   std::fflush(stdout);  // what was printed before it comes first
+  std::fprintf(stderr, "%s\n", printable(text).c_str());
+  return code;
+}
+
+int end_with(Fault fault, std::string text) {
   // Who misses a file there learns why.
   const bool may_be_why =
       fault == Fault::usage || fault == Fault::data || fault == Fault::checkpoint || fault == Fault::storage;
   if (may_be_why && working_folder().empty() && text.find(kNoWorkingFolder) == std::string::npos)
     text += std::string("; ") + kNoWorkingFolder;
-  std::fprintf(stderr, "%s\n", printable(text).c_str());
-  return static_cast<int>(fault);
+  return end_with(static_cast<int>(fault), text);
 }
 
 /// Flushes what the work printed.
@@ -88,6 +92,8 @@ int exit_code_of(Output output, const std::function<int()>& work, const std::str
     return output == Output::result ? with_output(work) : work();
   } catch (const Error& error) {
     return end_with(error.fault(), before + error.what());  // a line for each problem of a configuration
+  } catch (const Interrupted& interrupted) {
+    return end_with(kInterrupted, before + interrupted.what());
   } catch (const std::filesystem::filesystem_error& error) {
     return end_with(Fault::storage, before + one_line(error.path1().string()) + ": " + error.code().message() + "; " +
                                         std::string(system_remedy(error.code().value())));

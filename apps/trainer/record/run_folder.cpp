@@ -17,6 +17,7 @@
 #include "nixie/apps/trainer/record/append_file.h"
 #include "nixie/core/base/error.h"
 #include "nixie/core/files/make_folders.h"
+#include "nixie/core/files/open_to_read.h"
 #include "nixie/core/files/uninterrupted.h"
 #include "nixie/models/io/durable_file.h"
 
@@ -125,8 +126,8 @@ namespace {
 int lock(const fs::path& folder) {
   const fs::path path = folder / ".lock";
   const auto fail_locking = [&](int error) {
-    fail(Fault::storage, path.string(), ": cannot be locked: ", std::generic_category().message(error),
-         "; choose another folder with --run");
+    fail(Fault::storage, path.string(), ": cannot be locked: ", std::generic_category().message(error), "; ",
+         system_remedy(error));
   };
   const int file = uninterrupted([&] { return ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666); });
   if (file < 0) fail_locking(errno);
