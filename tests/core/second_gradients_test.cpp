@@ -43,7 +43,8 @@ TEST(SecondGradients, AreRightWhereFormulasAreNot) {
     const auto size = static_cast<std::int64_t>(c.x.size());
     const Tensor x = Array::from(c.x, {size});
     const Tensor slope = gradients(sum(c.op(x)), {x})[0];
-    EXPECT_EQ(values_of(slope), c.slope);
+    const std::vector<double> found = values_of(slope);
+    for (std::size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], c.slope[i], 1e-13) << i;
     if (c.second.empty()) continue;
     std::vector<double> second;
     for (std::int64_t i = 0; i < size; ++i)
