@@ -119,7 +119,7 @@ save_every: 1
 /// where 1 does not, it does not under a limit that is a little lower. How often a batch was named.
 int follow_advice(const TempFolder& folder, const Limited& limited, int start) {
   const std::string net = (folder / "net.yaml").string(), run = (folder / "run").string();
-  std::ofstream(net) << limited.net << "backend: cpu\nthreads: 2\n";
+  std::ofstream(net) << limited.net << "backend: cpu\nthreads: 2\nloader: {threads: 2}\n";
   int named = 0;
   for (const int beyond : limited.limits) {
     const int mib = start + beyond;
