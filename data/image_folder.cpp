@@ -92,7 +92,8 @@ class FolderImages : public ByteDataset {
     }
     const fs::path file = source_.path_of(source_.mask_of(picture));
     const std::vector<std::uint8_t> bytes = read_file(file, kMaxImageFile);
-    if (fingerprint_of(std::as_bytes(std::span(bytes))) != source_.mask_of(picture).fingerprint) fail_changed(file.string());
+    if (fingerprint_of(std::as_bytes(std::span(bytes))) != source_.mask_of(picture).fingerprint)
+      fail_changed(file.string());
     const Mask mask = decode_mask(bytes, file);
     Draws draws(random_stream(key.seed, "augment"), index, key.epoch);
     std::vector<std::int32_t> classes(target.size() / sizeof(std::int32_t));

@@ -27,9 +27,9 @@ std::size_t end_of_head(std::string_view text);
 /// Whether the byte is one of a UTF-8 character's, but not its first.
 bool is_inside_character(char byte);
 
-/// What yaml-cpp would read as something else than stands there: UTF-16 and UTF-32; control characters, which YAML allows nowhere
-/// (0x04 ends the file for yaml-cpp, without a word about what follows, and 0x00 is an escape); a directive (`%FOO`)
-/// that means nothing.
+/// What yaml-cpp would read as something else than stands there: UTF-16 and UTF-32; control characters, which YAML
+/// allows nowhere (0x04 ends the file for yaml-cpp, without a word about what follows, and 0x00 is an escape); a
+/// directive (`%FOO`) that means nothing.
 std::optional<Mistake> find_unreadable(std::string_view text);
 
 /// yaml-cpp's words with what it expected.

@@ -106,7 +106,8 @@ const Elementwise log1p_op{"log1p", [](auto x) { return log1p(x); }, [](T g, T, 
                            floating(kPositive)};
 const Elementwise safe_log_op{"safe_log", [](auto x) { return select(x <= 0, -50, log(x)); },
                               [](T g, T, T x) {
-                                // Of g / x chosen by where the slope would divide by 0.
+                                // Not `where(x <= 0, 0, g / x)`: its own gradient divides by 0 in the branch that is
+                                // not taken.
                                 return Gradients{g / where(x <= 0, std::numeric_limits<double>::infinity(), x)};
                               },
                               floating(kPositive)};

@@ -30,7 +30,8 @@ void check_replaceable(const std::filesystem::path& out) {
   bool trains = false;
   try {
     load_checkpoint(out, {.accept = [&](const Checkpoint& header) { trains = !header.optimizer_type.empty(); }});
-  } catch (const Error&) {
+  } catch (const Error& error) {
+    if (error.fault() != Fault::checkpoint) throw;
     fail(Fault::usage, out.string(),
          " is no checkpoint of export, so it is not replaced; name another file, or remove it");
   }

@@ -26,6 +26,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// What a run writes, beside checkpoints that it keeps and files of events.
+constexpr const char* kRunFiles[] = {"config.yaml",   "metrics.csv", "last.h5", "best.h5",
+                                     "metrics.jsonl", "timing.csv",  "log.txt", "report.html"};
+
 /// The largest number among the folder's entries; 0 where there is none.
 int largest_number(const fs::path& folder) {
   int largest = 0;
@@ -78,17 +82,14 @@ void check_holds_no_run(const fs::path& folder) {
     check(!fs::exists(folder / file), folder.string(), " already holds a run (", file.string(),
           "); go on with it by --resume (in C++ Trainer::resume), or choose another folder with --run");
   };
-  for (const char* file :
-       {"config.yaml", "metrics.csv", "last.h5", "best.h5", "metrics.jsonl", "timing.csv", "log.txt", "report.html"})
-    check_absent(file);
+  for (const char* file : kRunFiles) check_absent(file);
   if (!fs::is_directory(folder)) return;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder))
     if (kept_step(entry.path()) >= 0) check_absent(entry.path().filename());
 }
 
 void check_run_files(const fs::path& folder) {
-  for (const char* name :
-       {"config.yaml", "metrics.csv", "metrics.jsonl", "timing.csv", "log.txt", "last.h5", "best.h5"})
+  for (const char* name : kRunFiles)
     if (const fs::path file = folder / name; fs::exists(file) && !fs::is_regular_file(file))
       fail(Fault::storage, file.string(), " is no regular file; move it away, or choose another folder");
 }
