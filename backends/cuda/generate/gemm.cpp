@@ -46,7 +46,9 @@ std::string operand_types(const Plan& plan, const Head& head) {
 
 // ---- Products and convolutions ----
 struct Tiling {
-  int m, n, k, thread_m, thread_n, warps_n, threads, splits = 1;
+  int m = 0, n = 0, k = 0, thread_m = 0, thread_n = 0, warps_n = 1, threads = 0, splits = 1;
+  // f32 convolutions: seconds over the estimate, of 355 layers on an H200, so that the tile of least time is taken.
+  double measured = 1;
   int share = 0;  // terms in which parts of the sum are counted
   std::int64_t tiles = 1;
   std::string name() const { return fmt::format("{}x{}", m, n); }
@@ -71,16 +73,58 @@ int splits_of(const Product& p, const Tiling& t, bool tensor_cores) {
   return static_cast<int>(tensor_cores ? std::max(splits, ceil_div(p.k, kMostTensorTerms)) : splits);
 }
 
-// The first is the largest tile that gives the device enough blocks, parts of the sum counted. It does
-// not depend on the device, so results are the same on every chip. The others follow by size.
+struct TileTime {
+  double seconds = 0, share = 0;  // of a chip that it fills
+};
+
+// Fitted to an H200's times of 86 layers of random shapes (standard deviation of the ratio: 25 %). A thread's pieces of
+// operands are what steps wait for, the more of them the fewer warps fit an SM: narrow ones cost less than wide ones,
+// but not in proportion; with a window, each has a position to find. A ragged one counts as two, which is a prediction.
+TileTime time_of(const Product& p, const Tiling& t, int sms) {
+  constexpr double kLatency = 0.65e-6, kFlops = 6.2e11;  // of a warp
+  const double depth = static_cast<double>(std::min<std::int64_t>(t.k, p.k)), warps = t.threads / 32.0;
+  const auto pieces = [&](int lines, int width, bool ragged) {
+    return lines * depth / t.threads / std::pow(std::min(width, 8), 0.73) * (ragged ? 2 : 1);
+  };
+  const double of_thread = pieces(t.m, p.vector_a, p.ragged_a) + pieces(t.n, p.vector_b, p.ragged_b);
+  const double most = std::max(1.0, (of_thread <= 12   ? 16
+                                     : of_thread <= 24 ? 12
+                                                       : 8) /
+                                        warps),
+               blocks = static_cast<double>(t.tiles * t.splits) / sms;  // of an SM
+  const double waves = blocks < 3 * most ? std::ceil(blocks / most) : blocks / most,
+               together = std::clamp(blocks / waves, 1.0, most);
+  const double piece = (p.one_tap ? 2.4e-9 : 5.1e-9) * (p.along_k_a || p.along_k_b ? 1 : 1.32),
+               products = 2.0 * t.m * t.n * depth * together / kFlops / 32,
+               step = kLatency + of_thread * piece * (2 + warps * together) + products;
+  const double steps = std::ceil(static_cast<double>(ceil_div(p.k, t.k)) / t.splits),
+               results = static_cast<double>(p.groups * p.m) * static_cast<double>(p.n) / 1.2e12;
+  const double seconds = 3e-6 + waves * (steps * step + kLatency / 2) + results + (t.splits > 1 ? 4.5e-6 : 0);
+  return {seconds * t.measured, std::min(1.0, blocks / most)};
+}
+
+// The first is taken: of f32 convolutions the one that an H200 should compute in the least time, of others the largest
+// that gives a device enough blocks, parts of the sum counted. Neither depends on the device, so results are the same
+// on every chip. The others follow by size.
 std::vector<Tiling> tilings_of(const Product& p, bool tensor_cores, Dtype compute, std::int64_t element_bytes) {
-  static const std::vector<Tiling> kFloat{{128, 128, 8, 8, 8, 1, 256}, {64, 128, 16, 8, 8, 1, 128},
-                                          {128, 64, 16, 8, 8, 1, 128}, {128, 32, 16, 8, 4, 1, 128},
-                                          {64, 64, 16, 8, 4, 1, 128},  {32, 32, 16, 4, 4, 1, 64}};
+  constexpr int kSms = 132;
+  static const std::vector<Tiling> kFloat{
+      {.m = 128, .n = 128, .k = 8, .thread_m = 8, .thread_n = 8, .threads = 256, .measured = 1.9},
+      {.m = 64, .n = 128, .k = 16, .thread_m = 8, .thread_n = 8, .threads = 128, .measured = 1.6},
+      {.m = 128, .n = 64, .k = 16, .thread_m = 8, .thread_n = 8, .threads = 128, .measured = 1.7},
+      {.m = 128, .n = 32, .k = 16, .thread_m = 8, .thread_n = 4, .threads = 128, .measured = 1.25},
+      {.m = 64, .n = 64, .k = 16, .thread_m = 8, .thread_n = 4, .threads = 128, .measured = 1.35},
+      {.m = 32, .n = 128, .k = 16, .thread_m = 4, .thread_n = 8, .threads = 128, .measured = 1.2},
+      {.m = 32, .n = 32, .k = 16, .thread_m = 4, .thread_n = 4, .threads = 64, .measured = 0.95}};
   static const std::vector<Tiling> kTensor{
-      {128, 128, 0, 4, 4, 4, 256}, {128, 64, 0, 4, 4, 2, 256}, {64, 64, 0, 4, 4, 2, 128}, {64, 32, 0, 4, 4, 2, 128}};
+      {.m = 128, .n = 128, .thread_m = 4, .thread_n = 4, .warps_n = 4, .threads = 256},
+      {.m = 128, .n = 64, .thread_m = 4, .thread_n = 4, .warps_n = 2, .threads = 256},
+      {.m = 64, .n = 64, .thread_m = 4, .thread_n = 4, .warps_n = 2, .threads = 128},
+      {.m = 64, .n = 32, .thread_m = 4, .thread_n = 4, .warps_n = 2, .threads = 128}};
+  const bool by_time = p.is_conv && !tensor_cores && compute == Dtype::f32;
   std::vector<Tiling> all;
   std::optional<std::size_t> first;
+  double least = 0;
   for (Tiling t : tensor_cores ? kTensor : kFloat) {
     t.share = tensor_cores ? static_cast<int>(64 / element_bytes) : t.k;
     // A step waits for memory once: blocks that have room for it read twice as much in one.
@@ -88,9 +132,13 @@ std::vector<Tiling> tilings_of(const Product& p, bool tensor_cores, Dtype comput
     if (compute == Dtype::f64 && t.thread_m * t.thread_n > 32) continue;  // doubles fill two registers
     t.tiles = p.groups * ((p.m + t.m - 1) / t.m) * ((p.n + t.n - 1) / t.n);
     t.splits = splits_of(p, t, tensor_cores);
-    // A tile twice as wide as the matrix works for nothing.
-    if (!first && t.tiles * most_splits(p, t) * t.threads >= kEnoughThreads / 2 && p.m * 2 > t.m && p.n * 2 > t.n)
+    if (by_time) {
+      const double seconds = time_of(p, t, kSms).seconds;
+      if (!first || seconds < least) first = all.size(), least = seconds;
+    } else if (!first && t.tiles * most_splits(p, t) * t.threads >= kEnoughThreads / 2 && p.m * 2 > t.m &&
+               p.n * 2 > t.n) {  // a tile twice as wide as the matrix works for nothing
       first = all.size();
+    }
     all.push_back(t);
   }
   const auto chosen = all.begin() + static_cast<std::ptrdiff_t>(first.value_or(all.size() - 1));
@@ -114,38 +162,16 @@ std::vector<Algorithm> product_algorithms(const Plan& plan, const Kernel& kernel
   return algorithms;
 }
 
-// Fitted to an H200's times of 86 layers of random shapes (standard deviation of the ratio: 25 %). A thread's pieces of
-// operands are what steps wait for, the more of them the fewer warps fit an SM: narrow ones cost less than wide ones,
-// but not in proportion; with a window, each has a position to find. A ragged one counts as two, which is a prediction.
 Estimate product_estimate(const Plan& plan, const Kernel& kernel, int sms) {
-  constexpr double kLatency = 0.65e-6, kFlops = 6.2e11;  // of a warp
   const Product p = product_of(plan, kernel);
   const Tiling t = tilings_of(plan, *kernel.head, p).front();
-  const double depth = static_cast<double>(std::min<std::int64_t>(t.k, p.k)), warps = t.threads / 32.0;
-  const auto pieces = [&](int lines, int width, bool ragged) {
-    return lines * depth / t.threads / std::pow(std::min(width, 8), 0.73) * (ragged ? 2 : 1);
-  };
-  const double of_thread = pieces(t.m, p.vector_a, p.ragged_a) + pieces(t.n, p.vector_b, p.ragged_b);
-  const double most = std::max(1.0, (of_thread <= 12   ? 16
-                                     : of_thread <= 24 ? 12
-                                                       : 8) /
-                                        warps),
-               blocks = static_cast<double>(t.tiles * t.splits) / sms;  // of an SM
-  const double waves = blocks < 3 * most ? std::ceil(blocks / most) : blocks / most,
-               together = std::clamp(blocks / waves, 1.0, most);
-  const double piece = (p.one_tap ? 2.4e-9 : 5.1e-9) * (p.along_k_a || p.along_k_b ? 1 : 1.32),
-               products = 2.0 * t.m * t.n * depth * together / kFlops / 32,
-               step = kLatency + of_thread * piece * (2 + warps * together) + products;
-  const double steps = std::ceil(static_cast<double>(ceil_div(p.k, t.k)) / t.splits),
-               results = static_cast<double>(p.groups * p.m) * static_cast<double>(p.n) / 1.2e12;
-  const double seconds = 3e-6 + waves * (steps * step + kLatency / 2) + results + (t.splits > 1 ? 4.5e-6 : 0);
+  const auto [seconds, share] = time_of(p, t, sms);
   if (runs_on_tensor_cores(plan, *kernel.head)) return {.seconds = seconds, .share = kMeanShare};
-  // Of strided input gradients of f32, tiles of 32 rows took 0.6 to 1.3 of the estimate (one 2.0), those of 128
-  // rows 1.1 to 2.6: 31 layers of four seeds.
+  // Of 31 strided input gradients of f32, tiles of 128 rows took 1.1 to 2.6 of what a mean of all layers would.
   const auto* conv = std::get_if<Conv>(&kernel.head->op);
   const bool is_strided = conv && conv->role == ConvRole::input_grad &&
                           std::ranges::any_of(conv->stride, [](int stride) { return stride > 1; });
-  return {.seconds = is_strided && t.m >= 128 ? 2 * seconds : seconds, .share = std::min(1.0, blocks / most)};
+  return {.seconds = is_strided && t.m >= 128 ? 1.3 * seconds : seconds, .share = share};
 }
 
 // With what decides its speed.

@@ -17,6 +17,7 @@ struct Product {
   bool ragged_a = false, ragged_b = false;    ///< read from any address, not only aligned ones
   bool lanes_are_columns = true;              ///< neighbours along the domain's channels are neighbouring columns
   bool one_tap = true;                        ///< no window positions to compute
+  bool is_conv = false;
 };
 
 Product product_of(const Plan& plan, const Kernel& kernel);

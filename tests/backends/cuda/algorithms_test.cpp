@@ -178,7 +178,8 @@ TEST(CudaAlgorithmsOfALayer, WithVeryManyChannelsNameEveryTile) {
   const Plan wider = draft_of(1 << 18, Dtype::f16, Math::ieee);
   EXPECT_EQ(take(wider, wider.kernels.front(), hopper())->name(), "gemm");
   // Three products have no tiles of 256 columns.
-  const Plan one = plan_of(3 << 15, Dtype::f32, Math::tf32, splitting(hopper())),
+  const Plan one = plan_of(3 << 15, Dtype::f32, Math::tf32,
+                           splitting(hopper(), draft_of(3 << 15, Dtype::f32, Math::tf32))),
              three = plan_of(3 << 15, Dtype::f32, Math::fp32);
   EXPECT_TRUE(variant(one).starts_with(own)) << variant(one);
   EXPECT_TRUE(variant(three).starts_with("conv_ffma_sm90")) << variant(three);

@@ -275,7 +275,8 @@ inline std::vector<Case> cases() {
                                          {"input_grad_phases_7x3_stride_3x1_merged", -3},
                                          {"input_grad_phases_dilated_merged", -6},
                                          {"input_grad_phases_ieee", -4},
-                                         {"input_grad_phases_7x7_ieee", -7},
+                                         {"input_grad_phases_7x7_ieee", -3},  // merged
+                                         {"input_grad_c96_ieee", -2},         // folded
                                          {"matrix_update_falls_back", -1},
                                          {"matrix_product_small_falls_back", -1},
                                          {"first_stride_4", 1},

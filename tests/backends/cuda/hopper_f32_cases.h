@@ -43,8 +43,8 @@ inline void add_multiply_add_cases(std::vector<Case>& all) {
   add_float("input_grad_c200", input_grad, {3, 200, 13, 6, 128, 3, 2, {1, 1}, {1, 0}}, false);
   add_float("input_grad_c256", input_grad, {5, 256, 13, 13, 384, 3, 4, {1, 1}, {1, 1}}, true);
   add_float("input_grad_dilated", input_grad, {4, 192, 14, 15, 64, 3, 3, {1, 1}, {2, 1}, {2, 1}}, true);
-  add_float("input_grad_phases", input_grad, {8, 64, 57, 56, 72, 3, 3, {2, 2}, {1, 1}}, true, 4);
-  add_float("input_grad_phases_7x7", input_grad, {3, 64, 57, 40, 64, 7, 7, {2, 2}, {3, 2}}, false, 4);
+  add_float("input_grad_phases", input_grad, {24, 64, 57, 56, 72, 3, 3, {2, 2}, {1, 1}}, true, 4);
+  add_float("input_grad_phases_7x7", input_grad, {3, 64, 57, 40, 64, 7, 7, {2, 2}, {3, 2}}, false);
   add_float("input_grad_stride_2_falls_back", input_grad, {2, 32, 9, 9, 32, 3, 3, {2, 2}, {1, 1}}, true, 0);
   add_float("filter_grad_tiny", filter_grad, {1, 64, 5, 7, 8, 3, 3, {1, 1}, {1, 1}}, Gradient::stored);
   add_float("filter_grad_c4", filter_grad, {3, 4, 9, 9, 4, 3, 3, {1, 1}, {1, 1}}, Gradient::stored);

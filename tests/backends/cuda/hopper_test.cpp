@@ -47,18 +47,15 @@ cuda_plans::Bound bound(Dtype dtype, Math math) {
           .of_largest = math == Math::tf32 ? 0x1p-10 : 3e-6};
 }
 
-const cuda::Chip& hopper() {
-  static const cuda::Chip chip = splitting(cuda::chip_named("sm_90a"));
-  return chip;
-}
+cuda::Chip hopper_for(const Plan& plan) { return splitting(cuda::chip_named("sm_90a"), plan); }
 
 // Groups that run code written for 16-bit layers, not the portable templates.
-int own_kernels(const Plan& plan) {
+int own_kernels(const Plan& plan, const cuda::Chip& chip) {
   const std::set<std::string> portable{"map", "reduce", "gather", "gemm", "gemm_mma"};
   int count = 0;
   for (const Group& group : plan.groups) {
     if (cuda::blas_problem(group)) continue;
-    const std::string variant = cuda::generate(plan, group, hopper()).variant;
+    const std::string variant = cuda::generate(plan, group, chip).variant;
     count += !portable.count(variant.substr(0, variant.find(' ')));
   }
   return count;
@@ -69,17 +66,18 @@ class Replaying final : public Forwarding {
  public:
   Replaying() : Forwarding(make_cpu_backend(2)) {}
   Target target() const override { return {.channels_last = true, .replays_members = true}; }
-  void lower(Plan& plan) override { cuda::lower(plan, hopper()); }
+  void lower(Plan& plan) override { cuda::lower(plan, hopper_for(plan)); }
 };
 
 class CudaHopper : public testing::TestWithParam<hopper_plans::Case> {};
 
 void add_programs(CudaPrograms& programs, const hopper_plans::Case& of) {
   Plan plan = of.draft().plan;
-  cuda::lower(plan, hopper());
+  const cuda::Chip chip = hopper_for(plan);
+  cuda::lower(plan, chip);
   plan_memory(plan);
-  EXPECT_EQ(own_kernels(plan), of.kernels) << of.name;
-  programs.add(plan, hopper(), of.name);
+  EXPECT_EQ(own_kernels(plan, chip), of.kernels) << of.name;
+  programs.add(plan, chip, of.name);
 }
 
 TEST(CudaHopper, EachFormCompilesWithoutSpills) {
@@ -108,7 +106,7 @@ std::ptrdiff_t groups_of(const Plan& plan) {
 TEST_P(CudaHopper, AbsorbsWhatBelongsTogether) {
   const Plan draft = GetParam().draft().plan;
   Plan plan = draft;
-  cuda::lower(plan, hopper());
+  cuda::lower(plan, hopper_for(plan));
   EXPECT_EQ(std::ssize(draft.kernels) - groups_of(plan), GetParam().fewer) << to_string(plan);
   const std::string& name = GetParam().name;
   const bool merges = std::any_of(plan.groups.begin(), plan.groups.end(), [](const Group& group) {
@@ -152,8 +150,8 @@ void expect_doubles(const hopper_plans::Case& of, bool every_algorithm) {
   const Draft draft = of.draft(), reference = in_doubles(draft);
   const auto draw = of.all_bits ? all_bits : quarters;
   const std::vector<Array> expected = cuda_plans::run(*make_cpu_backend(), reference, 1, draw);
-  for (const auto& [name, table] : every_algorithm ? tables_of(draft.plan, splitting(chip_of_device()))
-                                                   : two_tables_of(draft.plan, splitting(chip_of_device()))) {
+  const cuda::Chip chip = splitting(chip_of_device(), draft.plan);
+  for (const auto& [name, table] : every_algorithm ? tables_of(draft.plan, chip) : two_tables_of(draft.plan, chip)) {
     const CompiledBy compiled_by(table);
     const std::vector<Array> found = cuda_plans::run(*cuda, draft, 3, draw);
     for (std::size_t i = 0; i < found.size(); ++i)

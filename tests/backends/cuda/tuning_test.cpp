@@ -180,7 +180,7 @@ TEST(Tuner, TimesTheFewThatTheEstimateLeaves) {
   EXPECT_EQ(names({}), "");
   EXPECT_EQ(names({10}), "0");
   EXPECT_EQ(names({10, 13, 13.1, 50}), "01");
-  EXPECT_EQ(names({10, 10, 10, 10, 10, 10, 10}), "012345");
+  EXPECT_EQ(names({10, 10, 10, 10, 10, 10, 10, 10}), "0123456");
 }
 
 TEST(Tuner, TakesTheLeastMedianOfTurnsUnlessItIsATie) {

@@ -87,6 +87,13 @@ std::vector<Case> cases() {
       {"odd_5x7_tf32", layer(2, 9, 12, 14, 20, 5, 7, {1, 1}, {3, 3}, {1, 1}, Dtype::f32, true, Math::tf32)},
       {"phases_f32", layer(2, 3, 21, 18, 17, 5, 4, {3, 2}, {2, 1}, {1, 1}, Dtype::f32, false, Math::fp32)},
       {"phases_dilated_tf32", layer(2, 5, 12, 11, 10, 3, 3, {2, 2}, {2, 2}, {2, 2}, Dtype::f32, true, Math::tf32)},
+      // f32 by multiply-adds, in fours.
+      {"odd_ieee", layer(2, 13, 12, 11, 21, 3, 3, {1, 1}, {1, 1}, {1, 1}, Dtype::f32)},
+      {"stem_ieee", layer(2, 3, 20, 22, 18, 7, 5, {2, 3}, {3, 2}, {1, 1}, Dtype::f32)},
+      {"one_filter_ieee_row_major", layer(2, 18, 9, 13, 1, 3, 9, {1, 1}, {0, 4}, {1, 1}, Dtype::f32, true)},
+      {"phases_dilated_ieee", layer(2, 5, 12, 11, 10, 3, 3, {2, 2}, {2, 2}, {2, 2}, Dtype::f32)},
+      {"groups_of_3_to_5_ieee",
+       Layer{.n = 2, .c = 9, .h = 7, .w = 6, .k = 15, .r = 3, .s = 2, .pad = {1, 1}, .dtype = Dtype::f32, .groups = 3}},
       {"groups_of_12_f32", Layer{.n = 2,
                                  .c = 96,
                                  .h = 6,
@@ -121,15 +128,14 @@ std::vector<Draft> drafts(const Case& of) {
 
 cuda::Chip hopper() { return cuda::chip_named("sm_90a"); }
 // The cases are small: their f32 operands are split whatever their size.
-cuda::Chip for_cases() { return splitting(hopper()); }
+cuda::Chip for_cases(const Draft& draft) { return splitting(hopper(), draft.plan); }
 
-// Sums of them are exact in floats, whatever their order.
 // How many forms a draft's convolution has, and the draft in each; none where tensor cores take it as it is.
 std::vector<Draft> in_all_forms(const Draft& draft) {
   std::vector<Draft> all;
   for (std::size_t rank = 0;; ++rank) {
     Draft form = draft;
-    cuda::unfold_convs(form.plan, for_cases(), rank);
+    cuda::unfold_convs(form.plan, for_cases(draft), rank);
     if (to_string(form.plan) == to_string(draft.plan)) return all;
     const auto same = [&](const Draft& known) { return to_string(known.plan) == to_string(form.plan); };
     if (std::any_of(all.begin(), all.end(), same)) return all;
@@ -185,11 +191,12 @@ void add_programs(CudaPrograms& programs, const Case& of) {
     if (forms.empty()) continue;
     for (const Draft& form : {forms.front(), forms.back()}) {
       Plan plan = form.plan;
-      cuda::lower(plan, for_cases());
+      const cuda::Chip chip = for_cases(draft);
+      cuda::lower(plan, chip);
       plan_memory(plan);
       int own = 0;
       for (const Group& group : plan.groups) {
-        const cuda::KernelCode code = cuda::generate(plan, group, for_cases());
+        const cuda::KernelCode code = cuda::generate(plan, group, chip);
         const bool is_own = code.variant.starts_with("conv_");
         own += is_own;
         programs.add(code, form_of(code), draft.name, is_own ? 0 : 64);
@@ -214,7 +221,7 @@ TEST_P(CudaUnfold, LongCompiles) {
 TEST_P(CudaUnfold, AgreesWithDoubles) {
   const auto device = cuda_or_null();
   if (!device) GTEST_SKIP() << "no GPU";
-  const auto cuda = std::make_shared<Splitting>(device, for_cases());
+  const auto cuda = std::make_shared<Splitting>(device, hopper());
   for (const Draft& draft : drafts(GetParam())) {
     const std::vector<Array> expected = cuda_plans::run(*make_cpu_backend(), cuda_plans::in_doubles(draft), 1, eighths);
     for (const Draft& form : some_of(in_all_forms(draft), 10)) {
@@ -274,6 +281,31 @@ TEST(CudaUnfold, GivesLargeLayersToTensorCores) {
   EXPECT_EQ(filter(wide), (Names{kGradientPatches}));
 }
 
+// f32 under `ieee`: one filter fills a column of a tile; its taps fill nine or more.
+TEST(CudaUnfold, GivesOddLayersOfFloatsToMultiplyAdds) {
+  const std::string kFfma = "conv_ffma_sm90";
+  using Names = std::vector<std::string>;
+  const Layer one_filter{
+      .n = 44, .c = 251, .h = 44, .w = 44, .k = 1, .r = 3, .s = 9, .dtype = Dtype::f32, .math = Math::ieee};
+  EXPECT_EQ(programs(hopper_plans::forward("f", one_filter, Forward::plain)), (Names{"map", "map", kFfma, "map"}));
+  const Layer one_channel{.n = 203,
+                          .c = 1,
+                          .h = 39,
+                          .w = 39,
+                          .k = 51,
+                          .r = 8,
+                          .s = 8,
+                          .stride = {1, 2},
+                          .pad = {3, 3},
+                          .dtype = Dtype::f32,
+                          .math = Math::ieee};
+  const Names phases = programs(hopper_plans::input_grad("i", one_channel, false));
+  EXPECT_GE(std::ranges::count(phases, kFfma), 1) << testing::PrintToString(phases);
+  EXPECT_EQ(std::ranges::count(phases, "gemm"), 0) << testing::PrintToString(phases);
+  const Layer few{.n = 9, .c = 107, .h = 51, .w = 193, .k = 24, .r = 6, .s = 6, .pad = {2, 2}, .dtype = Dtype::f32};
+  EXPECT_EQ(programs(hopper_plans::filter_grad("g", few, Gradient::stored)), (Names{"map", kFfma, "map"}));
+}
+
 // Where a launch or two cost more than the portable kernel, where another family takes the layer, in f32 and for
 // groups.
 TEST(CudaUnfold, LeavesOtherLayers) {
@@ -288,8 +320,10 @@ TEST(CudaUnfold, LeavesOtherLayers) {
   };
   unchanged({.n = 2, .c = 3, .h = 8, .w = 8, .k = 5, .r = 3, .s = 3});
   unchanged({.n = 64, .c = 64, .h = 28, .w = 28, .k = 128, .r = 3, .s = 3, .pad = {1, 1}});
-  unchanged({.n = 64, .c = 3, .h = 64, .w = 64, .k = 19, .r = 3, .s = 3, .dtype = Dtype::f32});
-  unchanged({.n = 64, .c = 60, .h = 32, .w = 32, .k = 60, .r = 3, .s = 3, .dtype = Dtype::f32, .groups = 4});
+  unchanged({.n = 2, .c = 3, .h = 16, .w = 16, .k = 19, .r = 3, .s = 3, .dtype = Dtype::f32});
+  unchanged({.n = 64, .c = 64, .h = 28, .w = 28, .k = 128, .r = 3, .s = 3, .pad = {1, 1}, .dtype = Dtype::f32});
+  unchanged({.n = 16, .c = 96, .h = 32, .w = 32, .k = 96, .r = 3, .s = 3, .dtype = Dtype::f32, .groups = 4});
+  unchanged({.n = 64, .c = 96, .h = 32, .w = 32, .k = 96, .r = 3, .s = 3, .dtype = Dtype::f32, .groups = 96});
   unchanged({.n = 2, .c = 16, .h = 8, .w = 8, .k = 16, .r = 3, .s = 3, .pad = {1, 1}, .groups = 4});
   unchanged({.n = 64, .c = 96, .h = 32, .w = 32, .k = 96, .r = 3, .s = 3, .pad = {1, 1}, .groups = 96});  // depthwise
   unchanged({.n = 64, .c = 512, .h = 14, .w = 14, .k = 512, .r = 3, .s = 3, .pad = {1, 1}, .groups = 4});

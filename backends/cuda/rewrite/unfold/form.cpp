@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "nixie/backends/cuda/families/conv/conv_cost.h"
+#include "nixie/backends/cuda/families/conv/conv_ffma.h"
 #include "nixie/backends/cuda/families/conv/conv_fprop.h"
 #include "nixie/backends/cuda/families/conv/conv_halo.h"
 #include "nixie/backends/cuda/families/conv/wgmma_tiles.h"
@@ -23,9 +24,9 @@ constexpr double kLineClock = 1.4e9, kBytes = 3e12, kLaunch = 2.5e-6;
 
 double seconds_of_bytes(double bytes) { return bytes / kBytes; }
 double size_of_images(const Form& form) { return static_cast<double>(form.images().size()); }
-// Bytes of an element in memory, and of all its planes.
+// Bytes of an element in memory, and as it is multiplied.
 double bytes_of(const WindowSum& sum) { return static_cast<double>(size_of(sum.dtype)); }
-double bytes_of_planes(const WindowSum& sum) { return 2.0 * std::max(sum.planes, 1); }
+double bytes_of_planes(const WindowSum& sum) { return sum.planes > 0 ? 2.0 * sum.planes : bytes_of(sum); }
 
 // Threads that store or load numbers of 2 bytes one by one are bound by the sectors of 32 bytes they touch.
 double seconds_of_sectors(double sectors, const Chip& chip) { return sectors / (2.0 * kForwardClock * chip.sms); }
@@ -58,21 +59,29 @@ double seconds_of_lines(const Form& form, const ConvProblem& conv, const Tile& t
          (1.0 * chip.l2_bytes_per_clock * chip.sms * kLineClock);
 }
 
+// Of the kernel's tiles, or patches; of multiply-adds with their launches.
+double product_seconds(const Form& form, const ConvProblem& conv, bool patches, const Chip& chip) {
+  const WindowSum& sum = form.sum;
+  if (sum.by_multiply_adds()) return ffma_seconds(conv, chip) / chip.multiply_add_speed;
+  const std::vector<Tile> tiles = sum.gradient ? gradient_tiles(conv, chip) : forward_tiles(conv, chip);
+  const double clocks = static_cast<double>(tiles.front().clocks) / (sum.gradient ? kGradientClock : kForwardClock);
+  double products = std::max(clocks, seconds_of_lines(form, conv, tiles.front(), chip));
+  if (patches && fits_halo(conv, chip)) products = std::min(products, halo_clocks(conv, chip) / kForwardClock);
+  if (const auto patch = gradient_patch(conv, chip)) products = std::min(products, patch->clocks / kGradientClock);
+  return products;
+}
+
 double conv_seconds(const Form& form, const Chip& chip) {
   const WindowSum& sum = form.sum;
   const ConvProblem conv = form.conv();
-  const std::vector<Tile> tiles = sum.gradient ? gradient_tiles(conv, chip) : forward_tiles(conv, chip);
   const double results = static_cast<double>(sum.count * conv.p * conv.q) * static_cast<double>(conv.filters);
   const bool f32 = form.has(AxisForm::folded) || form.gathers_results(),
              unaligned = !f32 && !sum.gradient && sum.all_filters() != sum.blocks() * form.filters;
   const double bytes = bytes_of_planes(sum) * size_of_images(form) + (f32 ? 4 : bytes_of(sum)) * results;
   // Results of odd numbers of filters leave one by one.
   const double stores = unaligned ? seconds_of_sectors(results / 2, chip) : 0;
-  const double clocks = static_cast<double>(tiles.front().clocks) / (sum.gradient ? kGradientClock : kForwardClock);
-  double products = std::max(clocks, seconds_of_lines(form, conv, tiles.front(), chip));
-  const bool patches = !sum.gradient && !unaligned && !form.has(AxisForm::viewed) && fits_halo(conv, chip);
-  if (patches) products = std::min(products, halo_clocks(conv, chip) / kForwardClock);
-  if (const auto patch = gradient_patch(conv, chip)) products = std::min(products, patch->clocks / kGradientClock);
+  const bool patches = !sum.gradient && !unaligned && !form.has(AxisForm::viewed);
+  const double products = product_seconds(form, conv, patches, chip);
   // Filters of several groups, or of phases, may be zeros before they are copied.
   const bool parts = sum.together > 1 || (form.gathers_results() && form.filters != sum.filters);
   const double zeros = !sum.gradient && parts ? kLaunch : 0;
@@ -82,8 +91,8 @@ double conv_seconds(const Form& form, const Chip& chip) {
   if (sum.planes > 0)
     filters +=
         planes_seconds(size_of_images(form), sum.planes) + planes_seconds(sum.gradient ? results : size, sum.planes);
-  return (sum.gradient ? kGradientLaunch : kForwardLaunch) + zeros + filters + stores +
-         std::max(products, seconds_of_bytes(bytes));
+  const double launch = sum.by_multiply_adds() ? 0 : sum.gradient ? kGradientLaunch : kForwardLaunch;
+  return launch + zeros + filters + stores + std::max(products, seconds_of_bytes(bytes));
 }
 
 // Of results that are gathered; blocks of another size at an axis' end take a kernel of their own.
@@ -108,7 +117,7 @@ double rest_seconds(const Form& form, const Chip& chip) {
          seconds_of_bytes(bytes_of(sum) * results);
 }
 
-bool fits(const Form& form) {
+bool fits(const Form& form, const Chip& chip) {
   constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
   const ConvProblem conv = form.conv();
   const std::int64_t rows = form.sum.count * conv.height * conv.width * conv.channels,
@@ -121,24 +130,25 @@ bool fits(const Form& form) {
   if (form.gathers_results() && 4 * results > kMostCopyBytes) return false;
   if (form.has(AxisForm::folded) && (4 * results > kMostCopyBytes || form.taps_of(AxisForm::folded) > kMostTapsSummed))
     return false;
+  if (form.sum.by_multiply_adds()) return conv.groups == 1 && ffma_limits(conv, chip).empty();
   return tensor_core_limits(conv).empty() && (!form.sum.gradient || has_gradient_tiles(conv));
 }
 
 // The fewest zeros that make the numbers of a row a multiple of `unit`, and steps of rows pieces of 16 bytes.
 void pad_channels(Form& form, std::int64_t unit) {
   const auto last = [&](AxisForm way) { return form.axis_forms[1] == way ? 1 : 0; };
-  const std::int64_t channels = form.channels;
+  const std::int64_t channels = form.channels, piece = form.sum.piece();
   const std::array<std::int64_t, 2> taps = form.taps;
   std::optional<Form> best;
   const auto consider = [&](const Form& with) {
     const std::int64_t row = with.row_channels(), step = with.pixel_channels();
     if (row % unit != 0) return;
-    if (with.has(AxisForm::viewed) && step * with.axis(at(last(AxisForm::viewed))).stride % 8 != 0) return;
+    if (with.has(AxisForm::viewed) && step * with.axis(at(last(AxisForm::viewed))).stride % piece != 0) return;
     if (!best || std::pair(row, step) < std::pair(best->row_channels(), best->pixel_channels())) best = with;
   };
   const bool rows = form.block_pixels() == 1 && (form.has(AxisForm::copied) || form.has(AxisForm::viewed));
-  for (std::int64_t c = channels; c <= round_up(channels, rows ? 8 : unit); ++c)
-    for (std::int64_t more = 0; more < (form.has(AxisForm::copied) ? 8 : 1); ++more)
+  for (std::int64_t c = channels; c <= round_up(channels, rows ? piece : unit); ++c)
+    for (std::int64_t more = 0; more < (form.has(AxisForm::copied) ? piece : 1); ++more)
       for (std::int64_t wider = 0; wider < (form.has(AxisForm::viewed) ? unit : 1); ++wider) {
         Form with = form;
         with.channels = c, with.taps = taps;
@@ -149,22 +159,23 @@ void pad_channels(Form& form, std::int64_t unit) {
   form = *best;
 }
 
-// The same of filters, which are read by eights.
+// The same of filters, which are read in pieces.
 void pad_filters(Form& form) {
+  const std::int64_t piece = form.sum.piece(), padded = round_up(form.sum.filters, piece);
   if (!form.has(AxisForm::folded)) {
-    form.filters = round_up(form.sum.filters, 8);
+    form.filters = padded;
     return;
   }
   const std::size_t axis = form.axis_forms[1] == AxisForm::folded ? 1 : 0;
   const std::int64_t taps = form.taps[axis];
   Form best = form;
-  best.filters = round_up(form.sum.filters, 8);
+  best.filters = padded;
   const auto size = [](const Form& f) { return f.filters * f.taps_of(AxisForm::folded); };
-  for (std::int64_t k = form.sum.filters; k <= round_up(form.sum.filters, 8); ++k)
-    for (std::int64_t more = 0; more < 8; ++more) {
+  for (std::int64_t k = form.sum.filters; k <= padded; ++k)
+    for (std::int64_t more = 0; more < piece; ++more) {
       Form with = form;
       with.filters = k, with.taps[axis] = taps + more;
-      if (size(with) % 8 == 0 && size(with) < size(best)) best = with;
+      if (size(with) % piece == 0 && size(with) < size(best)) best = with;
     }
   form = best;
 }
@@ -281,6 +292,8 @@ bool is_possible(const Form& form) {
 std::vector<Form> forms_of(const WindowSum& sum, const Chip& chip) {
   std::vector<Form> forms;
   constexpr AxisForm kWays[] = {AxisForm::kept, AxisForm::copied, AxisForm::viewed, AxisForm::folded};
+  const std::vector<std::int64_t> units =
+      sum.by_multiply_adds() ? std::vector<std::int64_t>{sum.piece()} : std::vector<std::int64_t>{8, 16, 32, 64};
   const std::array<bool, 2> strided{can_be_in_blocks(sum.axes[0]), can_be_in_blocks(sum.axes[1])};
   const auto add = [&](std::array<bool, 2> in_blocks, AxisForm down, AxisForm across, std::int64_t unit) {
     Form form{.sum = sum, .in_blocks = in_blocks, .axis_forms = {down, across}, .channels = sum.channels};
@@ -292,14 +305,14 @@ std::vector<Form> forms_of(const WindowSum& sum, const Chip& chip) {
       return known.in_blocks == form.in_blocks && known.axis_forms == form.axis_forms &&
              known.channels == form.channels && known.taps == form.taps;
     };
-    if (!fits(form) || std::any_of(forms.begin(), forms.end(), same)) return;
+    if (!fits(form, chip) || std::any_of(forms.begin(), forms.end(), same)) return;
     form.copy_seconds = copy_seconds(form, chip);
     form.seconds = form.copy_seconds + conv_seconds(form, chip) + rest_seconds(form, chip);
     forms.push_back(form);
   };
   for (const AxisForm down : kWays)
     for (const AxisForm across : kWays)
-      for (const std::int64_t unit : {8, 16, 32, 64}) {
+      for (const std::int64_t unit : units) {
         add({false, false}, down, across, unit);
         if (strided[0] || strided[1]) add(strided, down, across, unit);
       }

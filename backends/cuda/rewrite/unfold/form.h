@@ -1,4 +1,5 @@
-// Forms of a convolution: transformations of its window's axes and its channels for tensor cores.
+// Forms of a convolution: transformations of its window's axes and its channels for kernels that want multiples of
+// several channels, and enough of them.
 #pragma once
 
 #include <array>
@@ -15,8 +16,7 @@ struct WindowAxis {
 
 /// A forward convolution of images [count, channels, ., .] to results [count, filters, ., .], or its filter gradient.
 /// An input gradient of stride 1 is a forward convolution of dy. `together` groups of a grouped layer form one group, a
-/// block, of the convolution that tensor cores compute: filters have zeros for channels of the block's other groups,
-/// and
+/// block, of the convolution that is computed: filters have zeros for channels of the block's other groups, and
 /// gradients discard these elements. The last block may have fewer groups. A strided input gradient is computed as one
 /// of stride 1 that has filters for each phase of the input; a kernel interleaves the phases.
 struct WindowSum {
@@ -30,6 +30,10 @@ struct WindowSum {
   std::array<bool, 2> unequal_phases = {};      ///< per axis: some phases have one pixel more than others
   std::array<WindowAxis, 2> axes = {};
 
+  /// Whether f32 multiply-adds compute it, not tensor cores.
+  bool by_multiply_adds() const { return dtype == Dtype::f32 && planes == 0; }
+  /// Numbers in 16 bytes, as they are multiplied: channels and filters are multiples of it.
+  std::int64_t piece() const { return by_multiply_adds() ? 4 : 8; }
   std::int64_t blocks() const { return (groups + together - 1) / together; }
   /// Those of all groups.
   std::int64_t all_channels() const { return channels / together * groups; }
@@ -82,7 +86,7 @@ struct Form {
   bool gathers_results() const { return spreads_results() || sum.phases != std::array<std::int64_t, 2>{1, 1}; }
   /// Whether a filter gradient's own kernel stores it; else a further kernel gathers its elements.
   bool stores_gradient() const { return keeps_window() && !sum.turned && sum.together == 1 && !spreads_results(); }
-  /// The convolution that tensor cores compute.
+  /// The convolution that is computed.
   ConvProblem conv() const;
 
   /// The copied images [count, pixel_channels of all blocks, extents] and their strides: neighbours along a viewed axis
@@ -108,7 +112,7 @@ void for_block_pixels(const Form& form, const Act& act) {
       act(std::array{row, column}, (row * form.block_pixels(1) + column) * form.channels);
 }
 
-/// The forms that tensor-core kernels can compute, sorted by estimated time.
+/// The forms that Hopper's kernels can compute, sorted by estimated time.
 std::vector<Form> forms_of(const WindowSum& sum, const Chip& chip);
 
 }  // namespace nixie::cuda

@@ -1,6 +1,5 @@
-// Transforms convolutions of 16-bit operands, or of f32 operands that may be split into halves, that no tensor-core
-// kernel accepts: pads channels and filters with zeros, and turns axes of the window into channels or filters, in the
-// form with the least estimated time.
+// Transforms convolutions of 16-bit or f32 operands that none of Hopper's kernels accepts: pads channels and filters
+// with zeros, and turns axes of the window into channels or filters, in the form with the least estimated time.
 //
 // Taps as channels (im2col): images are copied once for each tap, or once in all, with their padding and enough
 // channels that a row of the window, read as the channels of one pixel, begins at a multiple of 16 bytes; such rows
@@ -60,14 +59,13 @@ class Unfolding {
   };
 
   std::optional<std::pair<Layer, Form>> wanted(const Kernel& kernel) const {
-    const std::optional<ConvProblem> conv = on_tensor_cores(kernel);
+    const std::optional<ConvProblem> conv = as_multiplied(kernel);
     if (!conv) return {};
     const bool strided = conv->role == ConvRole::input_grad && conv->stride != std::array{1, 1};
     if (!by_rank_ && strided != (only_ == Only::strided_input_grads)) return {};
     const Choice choice = take(plan_, kernel, chip_)->choices.front();
-    const std::string_view family = choice.family->name();
-    const bool portable = family == "gemm" || family == "conv_ffma_sm90";
-    if (!portable && (by_rank_ || !fills_badly(*conv, family) || problem_of(choice).by_rows)) return {};
+    const bool portable = is_portable(choice);
+    if (!portable && (by_rank_ || !fills_badly(*conv, choice.family->name()) || problem_of(choice).by_rows)) return {};
     const std::vector<std::pair<Layer, Form>> all = forms(kernel, *conv);
     if (all.empty()) return {};
     if (by_rank_) return all[*by_rank_ % all.size()];
@@ -79,17 +77,22 @@ class Unfolding {
     return gains ? std::optional(all[0]) : std::nullopt;
   }
 
+  // By a kernel that competes with forms by its estimate, not with a kernel of its own for such layers.
+  static bool is_portable(const Choice& choice) {
+    return choice.family->name() == "gemm" || choice.family->name() == "conv_ffma_sm90";
+  }
+
   double seconds_as_it_is(const Kernel& kernel, const ConvProblem& conv) const {
     return conv.planes > 0 ? split_estimate(plan_, kernel, conv, chip_).seconds : tensor_core_seconds(conv, chip_);
   }
 
-  // The sizes of a convolution that tensor cores multiply in halves, if they do: of f32 operands, in planes.
-  std::optional<ConvProblem> on_tensor_cores(const Kernel& kernel) const {
+  // The sizes of a convolution as it is multiplied: in halves, f32 operands in planes or, under `ieee`, as they are.
+  std::optional<ConvProblem> as_multiplied(const Kernel& kernel) const {
     if (const auto conv = in_16_bits(kernel)) return conv;
     const ConvMatch match = conv_problem(plan_, kernel, Groups::any);
     const auto* conv = std::get_if<ConvProblem>(&match);
     if (!conv || !all_f32(plan_, *kernel.head)) return {};
-    return in_planes(*conv, std::get<Conv>(kernel.head->op).math);
+    return in_planes(*conv, std::get<Conv>(kernel.head->op).math).value_or(*conv);
   }
 
   std::optional<ConvProblem> in_16_bits(const Kernel& kernel) const {
@@ -104,7 +107,13 @@ class Unfolding {
   // The one of least estimated time first.
   std::vector<std::pair<Layer, Form>> forms(const Kernel& kernel, const ConvProblem& conv) const {
     std::vector<std::pair<Layer, Form>> all;
-    for (const Layer& layer : layers_of(kernel, conv))
+    std::vector<Layer> layers = layers_of(kernel, conv);
+    if (conv.planes == 2) {  // fp32 may be multiplied as it is, too
+      ConvProblem unsplit = conv;
+      unsplit.dtype = Dtype::f32, unsplit.planes = 0;
+      for (Layer& layer : layers_of(kernel, unsplit)) layers.push_back(std::move(layer));
+    }
+    for (const Layer& layer : layers)
       for (Form form : forms_of(layer.sum, chip_)) {
         const std::vector<int> cut = cut_axes(kernel, form);
         if (!std::all_of(cut.begin(), cut.end(), [&](int axis) { return can_cut(kernel, axis); })) continue;
@@ -131,14 +140,14 @@ class Unfolding {
   }
 
   Estimate estimate_of(const Plan& plan, const Kernel& phase) const {
-    const std::optional<ConvProblem> conv = on_tensor_cores(phase);
-    const std::string_view family = take(plan, phase, chip_)->choices.front().family->name();
-    if (conv && family != "gemm" && family != "conv_ffma_sm90")
+    const std::optional<ConvProblem> conv = as_multiplied(phase);
+    const bool portable = is_portable(take(plan, phase, chip_)->choices.front());
+    if (conv && !portable && conv->is_16_bit())
       return conv->planes > 0 ? split_estimate(plan, phase, *conv, chip_)
                               : Estimate{.seconds = tensor_core_seconds(*conv, chip_)};
     const Estimate unsplit = unsplit_estimate(plan, phase, chip_);
     // Not where a kernel computes all phases as it is.
-    const bool changes = conv && conv->stride == std::array{1, 1};
+    const bool changes = conv && portable && conv->stride == std::array{1, 1};
     const auto all = changes ? forms(phase, *conv) : std::vector<std::pair<Layer, Form>>();
     return all.empty() || unsplit.seconds <= all[0].second.seconds ? unsplit
                                                                    : Estimate{.seconds = all[0].second.seconds};
