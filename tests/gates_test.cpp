@@ -50,7 +50,8 @@ const Gate kGates[] = {
       "data/files/input_file.h",  // opened by it
       // descriptors, opened without waiting or for what was found to be a regular file
       "data/files/input_file.cpp", "data/files/packed_file.cpp", "data/files/tar_file.cpp",
-      "models/io/checkpoint_block.cpp", "models/io/durable_file.cpp", "models/io/safetensors.cpp",
+      "models/io/checkpoint_block.cpp", "models/io/safetensors.cpp",
+      "core/files/folder.cpp",   // folders
       "configs/parse/yaml.cpp",  // a configuration may come through a pipe
       // caches and tables of the backend
       "backends/cuda/compile/cubin_cache.cpp", "backends/cuda/tune/tuning_database.cpp",

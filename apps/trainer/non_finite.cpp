@@ -25,7 +25,9 @@ bool Trainer::load_good(std::int64_t below) {
   for (const std::filesystem::path& file : good_) try {
       if (!std::filesystem::exists(file)) continue;
       const Checkpoint checkpoint = load_snapshot(file, mine);
-      if (std::get<std::int64_t>(checkpoint.state.at("step")) >= below) continue;
+      const RunState state = run_state_of(checkpoint.state);
+      const bool is_extra = !is_repeating_ && is_of_run(file) && !is_scheduled(state);
+      if (state.step >= below || is_extra) continue;
       restore(checkpoint, mine);
       return true;
     } catch (const Error& error) {
@@ -103,7 +105,7 @@ void Trainer::fail_non_finite(const std::string& what, std::int64_t step) {
 }
 
 void Trainer::roll_back(const Error& error) {
-  if (error.fault() != Fault::non_finite || config_.non_finite != "roll_back") throw;  // what is being handled, whole
+  if (error.fault() != Fault::non_finite || !rolls_back()) throw;  // what is being handled, whole
   if (roll_backs_ == kMostRollBacks)
     throw Error(error.fault(), fmt::format("{}; the run went back {} times already", error.what(), roll_backs_));
   const std::string what = error.what();

@@ -231,7 +231,7 @@ RunState restore_snapshot(const Checkpoint& checkpoint, const SnapshotTarget& ta
   return state;
 }
 
-std::optional<Checkpoint> load_first(const std::vector<std::filesystem::path>& files, const SnapshotTarget& target) {
+std::optional<LoadedFile> load_first(const std::vector<std::filesystem::path>& files, const SnapshotTarget& target) {
   std::set<std::string> told;
   SnapshotTarget once = target;  // what holds of all files is said of the first
   once.note = [&](const std::string& note) {
@@ -241,9 +241,9 @@ std::optional<Checkpoint> load_first(const std::vector<std::filesystem::path>& f
   for (const std::filesystem::path& file : files) {
     if (!std::filesystem::exists(file)) continue;
     try {
-      Checkpoint checkpoint = load_snapshot(file, once);
+      LoadedFile loaded{file, load_snapshot(file, once)};
       if (!last.empty()) once.note(last);
-      return checkpoint;
+      return loaded;
     } catch (const Error& error) {
       if (error.fault() != Fault::checkpoint) throw;
       if (!last.empty() && last != error.what()) once.note(last);

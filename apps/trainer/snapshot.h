@@ -42,8 +42,12 @@ Checkpoint load_snapshot(const std::filesystem::path& file, const SnapshotTarget
 /// Sets the model and the optimizer, and gives the rest.
 RunState restore_snapshot(const Checkpoint& checkpoint, const SnapshotTarget& target);
 
+struct LoadedFile {
+  std::filesystem::path file;
+  Checkpoint checkpoint;
+};
 /// Loads the first of these files that is there and valid; `note` is told about the damaged ones. Nothing where none
 /// is there; throws Fault::checkpoint where all that are there are damaged.
-std::optional<Checkpoint> load_first(const std::vector<std::filesystem::path>& files, const SnapshotTarget& target);
+std::optional<LoadedFile> load_first(const std::vector<std::filesystem::path>& files, const SnapshotTarget& target);
 
 }  // namespace nixie

@@ -234,6 +234,7 @@ bool Trainer::train_on(const std::function<bool()>& stop, const std::function<bo
     if (is_stopped) return false;
     if (watchdog) watchdog->mark();
   }
+  if (lacks_last_) save({"last.h5"});
   return true;
 }
 
@@ -271,6 +272,12 @@ double Trainer::rate() const { return optimizer_.schedule().rate(state_.step - 1
 std::int64_t Trainer::next_evaluation(std::int64_t step) const {
   const std::int64_t every = config_.evaluate_every > 0 ? config_.evaluate_every : steps_per_epoch_;
   return std::min((step / every + 1) * every, total_steps_);
+}
+
+bool Trainer::is_scheduled(const RunState& state) const {
+  const bool evaluates = next_evaluation(state.step - 1) == state.step;
+  return state.evaluated == state.step ||
+         (!evaluates && config_.save_every > 0 && state.step % config_.save_every == 0);
 }
 
 bool Trainer::is_evaluation_due() const { return next_evaluation(state_.step - 1) == state_.step; }

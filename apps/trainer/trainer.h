@@ -138,7 +138,7 @@ class Trainer {
   }
   SnapshotTarget target(const std::vector<std::string>& changes);
   void restore(const Checkpoint& checkpoint, const SnapshotTarget& target);
-  void go_on_from(Checkpoint checkpoint, const SnapshotTarget& target);
+  void go_on_from(LoadedFile loaded, const SnapshotTarget& target);
   /// Tells where the run's best checkpoint is missing, damaged or of another model.
   void check_best();
   void open_record();
@@ -173,12 +173,18 @@ class Trainer {
   double score(const Evaluation& result) const;
   bool is_out_of_patience() const;
   double rate() const;
-  /// To the newest good checkpoint of a step below this one, or to the start where there is none.
+  /// Whether a run that nobody disturbs saves this state: it was evaluated, or save_every is due.
+  bool is_scheduled(const RunState& state) const;
+  bool rolls_back() const { return config_.non_finite == "roll_back"; }
+  /// To the newest good checkpoint of a step below this one, or to the start where there is none. A run goes back to
+  /// none that a signal asked for, unless it began with it: stopped and resumed it ends as if it had not been.
   void go_back(std::int64_t below);
   bool load_good(std::int64_t below);
   void start_again();
   /// Those that the run folder may hold: the last, the best, those kept.
   std::vector<std::filesystem::path> checkpoints() const;
+  /// Whether the file is in the run's folder.
+  bool is_of_run(const std::filesystem::path& file) const;
   /// Repeats the steps up to `step` and looks into that one: where values first are not finite; "" where that is not
   /// found within a minute.
   NonFinite first_non_finite(std::int64_t step);
@@ -197,7 +203,9 @@ class Trainer {
   Objective objective() const { return Objective(config_, data_.train->target()); }
   void measure_for_report();
   void write_report();
+  /// Of a file of the run: to read it, and to write it.
   std::filesystem::path path(const std::string& file) const { return options_.run / file; }
+  FilePlace place(const std::string& file) const { return {lock_->folder(), file}; }
   bool writes() const { return !options_.run.empty(); }
 
   TrainConfig config_;
@@ -221,6 +229,8 @@ class Trainer {
   std::optional<Unsaved> unsaved_;  // by the last save
   bool is_stopped_ = false, is_training_ = false, is_resumed_ = false;
   bool is_repeating_ = false;                // steps whose rows are written already
+  bool lacks_last_ = false;                  // last.h5 is none that the run wrote or went on from
+  bool has_scheduled_last_ = false;          // last.h5 is of the schedule; set by the saver
   bool lacks_best_ = false;                  // best.h5 is lost: the next evaluation writes it, whatever its score
   std::vector<std::filesystem::path> good_;  // where there may be one to go back to, the newest first
   std::vector<std::string> changes_;         // parts of the configuration that may differ from the checkpoint's

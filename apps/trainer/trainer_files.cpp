@@ -15,6 +15,8 @@ namespace nixie {
 namespace {
 
 constexpr std::int64_t kBytesOfHdf5 = 17 << 20;
+/// The last checkpoint of the schedule, where last.h5 is one that was asked for and the run may have to go back.
+constexpr const char* kScheduled = "scheduled.h5";
 
 /// Refuses first weights that a checkpoint's take the place of.
 void check_resumes(const TrainConfig& config, const std::vector<std::string>& changes) {
@@ -40,6 +42,8 @@ void Trainer::use_folder(const std::filesystem::path& run) {
   lock_.emplace(run);
   check_run_files(run);
   options_.run = run;
+  lacks_last_ = true;
+  has_scheduled_last_ = false;
 }
 
 SnapshotTarget Trainer::target(const std::vector<std::string>& changes) {
@@ -57,32 +61,37 @@ void Trainer::resume(const std::filesystem::path& file, const std::vector<std::s
   check_idle("resume");
   check_resumes(config_, changes);
   const SnapshotTarget mine = target(changes);
-  go_on_from(load_snapshot(file, mine), mine);
-  good_ = {file};
+  go_on_from({file, load_snapshot(file, mine)}, mine);
   note_saved(file.string());
 }
 
 void Trainer::resume_last(const std::vector<std::string>& changes) {
   check_idle("resume_last");
   const SnapshotTarget mine = target(changes);
-  const std::vector<std::filesystem::path> files = checkpoints();
-  std::optional<Checkpoint> checkpoint = load_first(files, mine);
-  if (!checkpoint) {
+  std::optional<LoadedFile> loaded = load_first(checkpoints(), mine);
+  if (!loaded) {
     is_resumed_ = true;
     if (!config_.init_from.empty() && !options_.reads_init_from) initialize();
     return progress_.line("the run's folder holds no checkpoint; the run begins again");
   }
   check_resumes(config_, changes);
-  go_on_from(*std::move(checkpoint), mine);
-  good_ = files;
+  go_on_from(*std::move(loaded), mine);
   note_saved(options_.run.string());
 }
 
-void Trainer::go_on_from(Checkpoint checkpoint, const SnapshotTarget& target) {
-  restore(checkpoint, target);
-  checkpoint = {};  // its memory is for the best one
+void Trainer::go_on_from(LoadedFile loaded, const SnapshotTarget& target) {
+  restore(loaded.checkpoint, target);
+  loaded.checkpoint = {};  // its memory is for the best one
   is_resumed_ = true;
   roll_backs_ = state_.roll_backs;
+  past_ = state_.went_back_to < 0 ? kNever : state_.went_back_to;
+  good_ = {loaded.file};
+  if (is_of_run(loaded.file)) {
+    good_ = checkpoints();
+    good_.insert(good_.begin(), loaded.file);
+    lacks_last_ = !is_same_file(loaded.file, place("last.h5"));
+    has_scheduled_last_ = !lacks_last_ && is_scheduled(state_);
+  }
   changes_ = target.changes;
   progress_.line(fmt::format("resumed after step {}", state_.step));
   check_best();
@@ -106,14 +115,18 @@ void Trainer::check_best() {
 
 std::vector<std::filesystem::path> Trainer::checkpoints() const {
   std::vector<std::filesystem::path> files = kept_checkpoints(options_.run);
-  files.insert(files.begin(), {path("last.h5"), path("best.h5")});
+  files.insert(files.begin(), {path("last.h5"), path(kScheduled), path("best.h5")});
   return files;
+}
+
+bool Trainer::is_of_run(const std::filesystem::path& file) const {
+  return writes() && is_same_file(file, place(file.filename()));
 }
 
 void Trainer::restore(const Checkpoint& checkpoint, const SnapshotTarget& target) {
   if (averages_) averages_->set(checkpoint.ema);  // before anything else: it may be refused
   state_ = restore_snapshot(checkpoint, target);
-  if (config_.non_finite != "roll_back") state_.roll_backs = 0;  // nobody would heed it
+  if (!rolls_back()) state_.roll_backs = 0, state_.went_back_to = -1;  // nobody would heed them
   train_step_.set(state_);
   evaluation_.reset();
 }
@@ -121,11 +134,12 @@ void Trainer::restore(const Checkpoint& checkpoint, const SnapshotTarget& target
 void Trainer::open_record() {
   if (!writes()) return progress_.log().close();
   saver_.wait();  // where an error ended `train`, it may still use the record
-  progress_.log().open(path("log.txt"));
-  remove_stale_temporaries(options_.run);  // of a process that was killed while it saved
-  record_.emplace(options_.run, metric_names(config_.metrics), state_.step,
+  progress_.log().open(place("log.txt"));
+  remove_stale_temporaries(lock_->folder());                // of a process that was killed while it saved
+  if (has_scheduled_last_) remove_file(place(kScheduled));  // the same
+  record_.emplace(lock_->folder(), metric_names(config_.metrics), state_.step,
                   state_.metrics_bytes);  // may refuse the configuration's metrics
-  write_text(path("config.yaml"), config_text(config_));
+  write_text(place("config.yaml"), config_text(config_));
   if (state_.metrics_bytes >= 0 && state_.metrics_bytes != record_->metrics_bytes())
     progress_.line(
         fmt::format("{} has {} bytes up to step {}, but had {} when the checkpoint was written: rows are "
@@ -168,17 +182,17 @@ void Trainer::measure_for_report() {
 
 void Trainer::write_report() {
   if (!writes()) return;
-  write_text(path("report.html"), report_html({.run = options_.run,
-                                               .config = config_,
-                                               .model = model_,
-                                               .test = *data_.test,
-                                               .evaluation = *evaluation_,
-                                               .summary = summary() + "\n" + memory_text(*this),
-                                               .step = state_.step,
-                                               .total_steps = total_steps_,
-                                               .layer_times = layer_times_,
-                                               .gradients = probe_ ? (*probe_)(24) : std::vector<Histogram>{},
-                                               .is_done = state_.step == total_steps_ || is_out_of_patience()}));
+  write_text(place("report.html"), report_html({.run = options_.run,
+                                                .config = config_,
+                                                .model = model_,
+                                                .test = *data_.test,
+                                                .evaluation = *evaluation_,
+                                                .summary = summary() + "\n" + memory_text(*this),
+                                                .step = state_.step,
+                                                .total_steps = total_steps_,
+                                                .layer_times = layer_times_,
+                                                .gradients = probe_ ? (*probe_)(24) : std::vector<Histogram>{},
+                                                .is_done = state_.step == total_steps_ || is_out_of_patience()}));
 }
 
 void Trainer::take_memory() {
@@ -206,12 +220,14 @@ void Trainer::save(const std::vector<std::string>& files, std::int64_t keep) {
   saver_.wait();
   check_saved();
   read_sums();
+  const bool is_due = is_scheduled(state_), sets_aside = !is_due && has_scheduled_last_ && rolls_back();
+  state_.went_back_to = is_due || past_ == kNever ? -1 : past_;
   state_.metrics_bytes = record_->metrics_bytes();
   state_.metrics_checksum = record_->metrics_checksum();
   auto checkpoint =
       std::make_shared<Checkpoint>(take_snapshot(config_, model_, optimizer_, state_, data_, data_values_));
   if (averages_) checkpoint->ema = averages_->arrays();
-  saver_.start([this, checkpoint, files, keep, step = state_.step, past = past_] {
+  saver_.start([this, checkpoint, files, keep, is_due, sets_aside, step = state_.step, past = past_] {
     if (std::string array = non_finite_array(*checkpoint); !array.empty()) {
       const std::lock_guard lock(saved_mutex_);
       unsaved_ = {std::move(array), step, past};
@@ -220,14 +236,18 @@ void Trainer::save(const std::vector<std::string>& files, std::int64_t keep) {
     lock_->renew();  // whoever removed the folder's files may have begun another run there
     record_->sync();
     progress_.log().sync();  // rows that a checkpoint counts are durable before it is
+    if (sets_aside) link_durably(place("last.h5"), place(kScheduled));
     for (const std::string& file : files) {
-      save_checkpoint(*checkpoint, path(file));
+      save_checkpoint(*checkpoint, place(file));
       note_saved(path(file).string());
     }
-    if (keep > 0) keep_checkpoint(path("last.h5"), step, keep);
+    has_scheduled_last_ = is_due;
+    if (is_due) remove_file(place(kScheduled));
+    if (keep > 0) keep_checkpoint(place("last.h5"), step, keep);
   });
   good_ = checkpoints();
-  past_ = kNever;
+  lacks_last_ = false;
+  if (is_due) past_ = kNever;
 }
 
 void Trainer::save_after_failure() try {

@@ -315,21 +315,22 @@ void check_averages(const Checkpoint& c, const std::filesystem::path& file) {
   }
 }
 
-void save_checkpoint(const Checkpoint& checkpoint, const std::filesystem::path& path) {
+void save_checkpoint(const Checkpoint& checkpoint, const FilePlace& place) {
+  const std::string path = place.path().string();
   check_storable(checkpoint);
   if (const std::string name = non_finite_array(checkpoint); !name.empty())
-    fail(Fault::non_finite, path.string(), ": ", name,
+    fail(Fault::non_finite, path, ": ", name,
          " is not finite, so the checkpoint is not written; go back to an older one");
   const hdf5::Image image = build(checkpoint);
   write_block(image.span());
-  PendingFile file(path, image.size);
+  PendingFile file(place, image.size);
   file.write(image.span());
   file.sync();
   try {
     CheckpointFile(file.readable(), "the new file").check_block(false);
   } catch (const Error& error) {
     const bool is_refused = error.fault() != Fault::checkpoint;  // by the system, so it may be whole
-    fail(Fault::storage, path.string(),
+    fail(Fault::storage, path,
          is_refused ? " was written, but cannot be checked: " : " does not read back as it was written: ", error.what(),
          "; what stood there is untouched");
   }

@@ -29,6 +29,7 @@
 
 #include "nixie/core/base/array.h"
 #include "nixie/core/files/array_form.h"
+#include "nixie/core/files/folder.h"
 
 namespace nixie {
 
@@ -60,11 +61,11 @@ std::string non_finite_array(const Checkpoint& checkpoint);
 /// weights would be mixed; or where one has another shape than its array of the model.
 void check_averages(const Checkpoint& checkpoint, const std::filesystem::path& file);
 
-/// Writes the whole file or leaves the old one at `path`: builds it in memory, writes it beside `path`, syncs, reads it
-/// back, renames. Names are printable ASCII without `/` and not only dots; texts hold no zero bytes. Throws
+/// Writes the whole file or leaves the old one: builds it in memory, writes it beside its place, syncs, reads it back,
+/// renames. Names are printable ASCII without `/` and not only dots; texts hold no zero bytes. Throws
 /// Fault::usage for an invalid name or text, Fault::non_finite for an array that is not finite, Fault::storage (bytes
 /// needed and free) if the disk refuses, Fault::memory.
-void save_checkpoint(const Checkpoint& checkpoint, const std::filesystem::path& path);
+void save_checkpoint(const Checkpoint& checkpoint, const FilePlace& place);
 
 /// Throws Fault::usage if a name or a text of the checkpoint cannot be saved. For a run, so that it is told before it
 /// begins.

@@ -11,7 +11,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
-#include <fstream>
+#include <memory>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -43,26 +43,24 @@ bool is_temporary(const std::string& name) {
 
 static std::atomic<std::uint64_t> number = 0;  // threads may write the same file at once
 
-static std::filesystem::path temporary_for(const std::filesystem::path& path) {
-  return folder_of(path) / fmt::format(".{}.tmp.{}.{}", path.filename().string(), ::getpid(), number++);
+static std::string temporary_for(const FilePlace& place) {
+  return fmt::format(".{}.tmp.{}.{}", place.name(), ::getpid(), number++);
 }
 
-// What failed, and how; 0 where nothing did.
-static std::pair<const char*, int> sync_folder_of(const std::filesystem::path& path) {
-  const int folder = uninterrupted([&] { return ::open(folder_of(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
-  if (folder < 0) return {"is written, but its folder cannot be opened", errno};
-  const int error = uninterrupted([&] { return ::fsync(folder); }) == 0 ? 0 : errno;
-  ::close(folder);
-  const bool has_no_sync = error == EINVAL;  // some network file systems do not sync folders
-  return {"is written, but its name may not survive a power failure", has_no_sync ? 0 : error};
+// 0, or why its names may not survive a power failure.
+static int sync_error(const Folder& folder) {
+  if (uninterrupted([&] { return ::fsync(folder.descriptor()); }) == 0) return 0;
+  return errno == EINVAL ? 0 : errno;  // some network file systems do not sync folders
 }
+constexpr const char* kUnsynced = "is written, but its name may not survive a power failure";
 
 // The process's own way to a file without a name.
 static std::string path_of(int file) { return fmt::format("/proc/self/fd/{}", file); }
 
 bool PendingFile::open_nameless() {
 #ifdef O_TMPFILE
-  file_ = uninterrupted([&] { return ::open(folder_of(path_).c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666); });
+  const int folder = place_.folder().descriptor();
+  file_ = uninterrupted([&] { return ::openat(folder, ".", O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666); });
   if (file_ >= 0 && ::access(path_of(file_).c_str(), R_OK) == 0) return true;  // else it could get no name later
   const bool is_unknown =
       errno == EOPNOTSUPP || errno == EINVAL || errno == EISDIR || errno == ENOENT || errno == ENOSYS;
@@ -72,16 +70,20 @@ bool PendingFile::open_nameless() {
   return false;
 }
 
-PendingFile::PendingFile(std::filesystem::path path, std::int64_t bytes)
-    : path_(std::move(path)), temporary_(temporary_for(path_)), bytes_(bytes) {
+PendingFile::PendingFile(FilePlace place, std::int64_t bytes)
+    : place_(std::move(place)), temporary_(temporary_for(place_)), bytes_(bytes) {
+  const int folder = place_.folder().descriptor();
+  if (folder < 0) fail_writing("cannot be created", place_.folder().error());
   // A rename replaces whatever stands there: for root even /dev/null.
-  if (struct stat there{}; ::stat(path_.c_str(), &there) == 0 && !S_ISREG(there.st_mode) && !S_ISDIR(there.st_mode))
-    fail(Fault::storage, path_.string(), " is a device, a pipe or a socket, which is not replaced; name a file");
-  const bool is_name_free =
-      ::unlink(temporary_.c_str()) == 0 || errno == ENOENT;  // of a killed process of the same number
+  if (struct stat there{};
+      ::fstatat(folder, place_.name().c_str(), &there, 0) == 0 && !S_ISREG(there.st_mode) && !S_ISDIR(there.st_mode))
+    fail(Fault::storage, place_.path().string(),
+         " is a device, a pipe or a socket, which is not replaced; name a file");
+  // One may be left of a killed process of the same number.
+  const bool is_name_free = ::unlinkat(folder, temporary_.c_str(), 0) == 0 || errno == ENOENT;
   has_name_ = !is_name_free || !open_nameless();
   constexpr int kNew = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
-  if (has_name_) file_ = uninterrupted([&] { return ::open(temporary_.c_str(), kNew, 0666); });
+  if (has_name_) file_ = uninterrupted([&] { return ::openat(folder, temporary_.c_str(), kNew, 0666); });
   if (file_ < 0) fail_writing("cannot be created", errno);
   try {
     ::flock(file_, LOCK_EX | LOCK_NB);  // tells remove_stale_temporaries that this one is in use
@@ -94,18 +96,22 @@ PendingFile::PendingFile(std::filesystem::path path, std::int64_t bytes)
       fail_writing("cannot be written", errno);
   } catch (...) {
     ::close(file_);
-    if (has_name_) ::unlink(temporary_.c_str());
+    remove_temporary();
     throw;
   }
 }
 
 PendingFile::~PendingFile() {
   if (file_ >= 0) ::close(file_);
-  if (has_name_ && !is_published_) ::unlink(temporary_.c_str());
+  if (!is_published_) remove_temporary();
+}
+
+void PendingFile::remove_temporary() const {
+  if (has_name_) ::unlinkat(place_.folder().descriptor(), temporary_.c_str(), 0);
 }
 
 std::filesystem::path PendingFile::readable() const {
-  return has_name_ ? temporary_ : std::filesystem::path(path_of(file_));
+  return has_name_ ? place_.folder().path() / temporary_ : std::filesystem::path(path_of(file_));
 }
 
 std::string write_remedy(const std::filesystem::path& file, std::int64_t bytes, int error) {
@@ -123,7 +129,8 @@ std::string write_remedy(const std::filesystem::path& file, std::int64_t bytes, 
 }
 
 void PendingFile::fail_writing(const char* what, int error) const {
-  fail(Fault::storage, path_.string(), " ", what, ": ", message(error), write_remedy(path_, bytes_, error),
+  fail(Fault::storage, place_.path().string(), " ", what, ": ", message(error),
+       write_remedy(place_.path(), bytes_, error),
        is_published_ ? "; the new file is in its place" : "; what stood there before is untouched");
 }
 
@@ -141,56 +148,70 @@ void PendingFile::sync() {
 }
 
 void PendingFile::publish() {
+  const int folder = place_.folder().descriptor();
   // No call gives it a name that another file has.
-  if (!has_name_ && ::linkat(AT_FDCWD, path_of(file_).c_str(), AT_FDCWD, temporary_.c_str(), AT_SYMLINK_FOLLOW) != 0)
+  if (!has_name_ && ::linkat(AT_FDCWD, path_of(file_).c_str(), folder, temporary_.c_str(), AT_SYMLINK_FOLLOW) != 0)
     fail_writing("cannot be written", errno);
   has_name_ = true;
-  if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail_writing("cannot be replaced", errno);
+  if (::renameat(folder, temporary_.c_str(), folder, place_.name().c_str()) != 0)
+    fail_writing("cannot be replaced", errno);
   is_published_ = true;
-  if (const auto [what, error] = sync_folder_of(path_); error) fail_writing(what, error);
+  if (const int error = sync_error(place_.folder())) fail_writing(kUnsynced, error);
 }
 
-static void copy_durably(const std::filesystem::path& file, const std::filesystem::path& path) {
-  std::ifstream in(file, std::ios::binary | std::ios::ate);
-  PendingFile out(path, in.tellg());
-  in.seekg(0);
-  std::vector<char> piece(1 << 20);
-  while (in.read(piece.data(), static_cast<std::streamsize>(piece.size())) || in.gcount() > 0)
-    out.write(std::as_bytes(std::span(piece.data(), static_cast<std::size_t>(in.gcount()))));
-  if (!in.eof()) fail_reading(file, errno, Fault::storage, "check the disk");
+static void copy_durably(const FilePlace& file, const FilePlace& place) {
+  const auto fail_copying = [&](int error) { fail_reading(file.path(), error, Fault::storage, "check the disk"); };
+  const int in =
+      uninterrupted([&] { return ::openat(file.folder().descriptor(), file.name().c_str(), O_RDONLY | O_CLOEXEC); });
+  if (in < 0) fail_copying(errno);
+  const std::unique_ptr<const int, void (*)(const int*)> closed(&in, [](const int* open) { ::close(*open); });
+  struct stat about {};
+  if (::fstat(in, &about) != 0) fail_copying(errno);
+  PendingFile out(place, about.st_size);
+  std::vector<std::byte> piece(1 << 20);
+  for (ssize_t got = 1; got > 0;) {
+    got = uninterrupted([&] { return ::read(in, piece.data(), piece.size()); });
+    if (got < 0) fail_copying(errno);
+    out.write(std::span(piece.data(), static_cast<std::size_t>(got)));
+  }
   out.sync();
   out.publish();
 }
 
-void link_durably(const std::filesystem::path& file, const std::filesystem::path& path) {
+void link_durably(const FilePlace& file, const FilePlace& place) {
   const auto fail_linking = [&](const char* what, int error) {
-    fail(Fault::storage, path.string(), " ", what, ": ", message(error), write_remedy(path, 0, error), "; ",
-         file.string(), " is untouched");
+    fail(Fault::storage, place.path().string(), " ", what, ": ", message(error), write_remedy(place.path(), 0, error),
+         "; ", file.path().string(), " is untouched");
   };
-  std::error_code ignored;
-  if (std::filesystem::equivalent(file, path, ignored)) return;  // a rename would leave both names
-  const std::filesystem::path temporary = temporary_for(path);
-  if (::link(file.c_str(), temporary.c_str()) != 0) {
+  if (is_same_file(file, place)) return;  // a rename would leave both names
+  const int from = file.folder().descriptor(), folder = place.folder().descriptor();
+  const std::string temporary = temporary_for(place);
+  if (::linkat(from, file.name().c_str(), folder, temporary.c_str(), 0) != 0) {
     const bool has_no_links = errno == EPERM || errno == EOPNOTSUPP || errno == ENOSYS || errno == EMLINK;
-    return has_no_links ? copy_durably(file, path) : fail_linking("cannot be written", errno);
+    return has_no_links ? copy_durably(file, place) : fail_linking("cannot be written", errno);
   }
-  if (::rename(temporary.c_str(), path.c_str()) != 0) {
+  if (::renameat(folder, temporary.c_str(), folder, place.name().c_str()) != 0) {
     const int error = errno;
-    ::unlink(temporary.c_str());
+    ::unlinkat(folder, temporary.c_str(), 0);
     fail_linking("cannot be replaced", error);
   }
-  if (const auto [what, error] = sync_folder_of(path); error) fail_linking(what, error);
+  if (const int error = sync_error(place.folder())) fail_linking(kUnsynced, error);
 }
 
-int remove_stale_temporaries(const std::filesystem::path& folder) {
+void remove_file(const FilePlace& place) {
+  if (::unlinkat(place.folder().descriptor(), place.name().c_str(), 0) != 0 && errno != ENOENT)
+    fail(Fault::storage, place.path().string(), ": cannot be removed: ", message(errno),
+         "; check the folder's permissions");
+}
+
+int remove_stale_temporaries(const Folder& folder) {
   int removed = 0;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-    if (!is_temporary(entry.path().filename().string())) continue;
-    const int file = ::open(entry.path().c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  for (const std::string& name : folder.names()) {
+    if (!is_temporary(name)) continue;
+    const int file = ::openat(folder.descriptor(), name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (file < 0) continue;
     const bool is_in_use = ::flock(file, LOCK_EX | LOCK_NB) != 0;
-    if (!is_in_use && ::unlink(entry.path().c_str()) == 0) ++removed;
+    if (!is_in_use && ::unlinkat(folder.descriptor(), name.c_str(), 0) == 0) ++removed;
     ::close(file);
   }
   return removed;

@@ -6,16 +6,18 @@
 #include <span>
 #include <string>
 
+#include "nixie/core/files/folder.h"
+
 namespace nixie {
 
-/// A new file for `path`. Until `publish` returns, the old file at `path` stays; a PendingFile that is destroyed
+/// A new file for a place. Until `publish` returns, the old file there stays; a PendingFile that is destroyed
 /// unpublished leaves nothing. Nor does a killed process, where the file system holds files without a name (O_TMPFILE);
 /// elsewhere it leaves a hidden temporary, see remove_stale_temporaries.
 class PendingFile {
  public:
-  /// Creates a file in the folder of `path`, with no name or `.NAME.tmp.PID.N`, and reserves `bytes`. Throws
+  /// Creates a file in the place's folder, with no name or `.NAME.tmp.PID.N`, and reserves `bytes`. Throws
   /// Fault::storage with the bytes needed and free if the disk has no room, before anything is written.
-  PendingFile(std::filesystem::path path, std::int64_t bytes);
+  PendingFile(FilePlace place, std::int64_t bytes);
   ~PendingFile();
   PendingFile(const PendingFile&) = delete;
   PendingFile& operator=(const PendingFile&) = delete;
@@ -26,22 +28,27 @@ class PendingFile {
   void write(std::span<const std::byte> bytes);
   /// Makes the bytes durable. Throws Fault::storage.
   void sync();
-  /// Renames over `path` and makes the name durable. Throws Fault::storage.
+  /// Renames over what stands there and makes the name durable. Throws Fault::storage.
   void publish();
 
  private:
   bool open_nameless();
+  void remove_temporary() const;
   [[noreturn]] void fail_writing(const char* what, int error) const;
 
-  std::filesystem::path path_, temporary_;
+  FilePlace place_;
+  std::string temporary_;
   std::int64_t bytes_;
   int file_ = -1;
   bool has_name_ = false, is_published_ = false;
 };
 
-/// Gives `file` the further name `path` in the same folder (a copy, where the file system knows no second names). Until
-/// then what stood at `path` stays. Throws Fault::storage.
-void link_durably(const std::filesystem::path& file, const std::filesystem::path& path);
+/// Gives `file` the further name `place` (a copy, where the file system knows no second names). Until then what stood
+/// there stays. Throws Fault::storage.
+void link_durably(const FilePlace& file, const FilePlace& place);
+
+/// Removes a file, which may be gone already, from its folder. Throws Fault::storage.
+void remove_file(const FilePlace& place);
 
 /// Appended to the error of a file that the system refuses to write, what to do: `; it needs 42 bytes, 7 are free; free
 /// some space`, or what system_remedy says. `error` is the errno; 0 bytes: how many is not known.
@@ -49,6 +56,6 @@ std::string write_remedy(const std::filesystem::path& file, std::int64_t bytes, 
 
 /// Removes the temporaries of killed processes from a folder and returns how many there were. Those of a running
 /// PendingFile are locked and stay.
-int remove_stale_temporaries(const std::filesystem::path& folder);
+int remove_stale_temporaries(const Folder& folder);
 
 }  // namespace nixie

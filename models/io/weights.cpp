@@ -70,7 +70,10 @@ NamedArrays read_weights(const std::filesystem::path& file,
 
 std::string to_string(const WeightReport& report) {
   const std::size_t all = report.taken.size() + report.reshaped.size() + report.missing.size();
-  return fmt::format("{} of {} arrays taken", report.taken.size(), all) +
+  std::string converted;
+  for (const auto& [dtype, count] : report.converted)
+    converted += fmt::format(", {}{} from {}", count, converted.empty() ? " converted" : "", dtype);
+  return fmt::format("{} of {} arrays taken", report.taken.size(), all) + converted +
          listed("of another shape, left as they were", report.reshaped) +
          listed("not in the file, left as they were", report.missing) + listed("in the file alone", report.unused);
 }
@@ -99,6 +102,7 @@ WeightReport set_weights(const Parameters& parameters, const NamedArrays& arrays
         fail(Fault::checkpoint, place, variable.name(), " ", fault, "; use another file");
       fitting.emplace_back(variable, std::move(converted));
       report.taken.push_back(variable.name());
+      if (given != variable.dtype()) ++report.converted[given];
     }
   }
   for (const auto& [name, array] : arrays)  // counters, such as those of PyTorch's batch norm, are no weights

@@ -23,6 +23,7 @@ NamedArrays read_weights(const std::filesystem::path& file,
 /// The outcome for a model's Variables and a file's arrays.
 struct WeightReport {
   std::vector<std::string> taken;     ///< names
+  std::map<Dtype, int> converted;     ///< how many of these were of another type in the file
   std::vector<std::string> reshaped;  ///< `fc.weight [10, 512] (the file has [1000, 512])`: not taken
   std::vector<std::string> missing;   ///< `fc.weight [10, 512]`: not in the file
   std::vector<std::string> unused;    ///< names that only the file has

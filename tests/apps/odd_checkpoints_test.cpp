@@ -245,7 +245,9 @@ TEST(Resume, ArraysOutsideTheirRangesAreRefused) {
     for (const auto& read :
          {std::function<void()>([&] { Trainer(config).resume(file); }),
           std::function<void()>([&] { load_trained(file); }), std::function<void()>([&] { Trainer{begun}; }),
-          std::function<void()>([&] { model_from_weights(begun); })}) {
+          std::function<void()>([&] { model_from_weights(begun); }),
+          std::function<void()>([&] { convert_checkpoint(file, folder / "converted.h5"); }),
+          std::function<void()>([&] { convert_checkpoint(file, folder / "converted.safetensors"); })}) {
       const std::string error = error_of(Fault::checkpoint, read);
       EXPECT_THAT(error, HasSubstr("changed.h5: "));
       EXPECT_THAT(error, HasSubstr("2.running_var holds -1.0000000031710769e-30, expected 0 to inf"));

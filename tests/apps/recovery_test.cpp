@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cmath>
+#include <utility>
 
 #include "nixie/tests/apps/poisoned.h"
 #include "nixie/tests/apps/support.h"
@@ -85,19 +86,37 @@ TEST(RollBack, TheRunIsThenThatOfTheSmallerRate) {
   EXPECT_EQ(text_of(back / "metrics.csv"), text_of(half / "metrics.csv"));
 }
 
+// What a signal saves is nothing to go back to: the undisturbed run has none of it. The state goes on from it all the
+// same, with how often and how far the run went back.
 TEST(RollBack, StoppedAnywhereItGoesOnBitForBit) {
-  const TrainConfig config = bearable_at_half("save_every: 3\n");
-  const TempFolder whole;
-  printed(config, whole.path());
-  EXPECT_GT(saved(whole / "last.h5", "roll_backs"), 0);
-  for (const int stop : {2, 5, 6, 9, 15, 33}) {
-    const TempFolder parts;
-    int steps = 0;
-    Trainer(config, {.run = parts.path()}).train([&] { return ++steps == stop; });
-    Trainer again(config, {.run = parts.path()});
-    again.resume();
-    EXPECT_TRUE(again.train());
-    expect_same_files(whole.path(), parts.path(), "stopped after " + std::to_string(stop));
+  for (const char* more : {"", "save_every: 3\n", "save_every: 5\nkeep: 1\n"}) {
+    const TrainConfig config = bearable_at_half(more);
+    const TempFolder whole;
+    printed(config, whole.path());
+    EXPECT_GT(saved(whole / "last.h5", "roll_backs"), 0);
+    constexpr int kNever = 1000;
+    const auto train = [&](const TempFolder& run, int stop_after, int save_after) {
+      Trainer trainer(config, {.run = run.path()});
+      trainer.resume();
+      const std::int64_t first = trainer.step();
+      bool is_asked = false;
+      return trainer.train([&] { return trainer.step() >= first + stop_after; },
+                           [&] { return trainer.step() >= save_after && !std::exchange(is_asked, true); });
+    };
+    const auto expect_same = [&](const TempFolder& parts, const std::string& how) {
+      expect_same_files(whole.path(), parts.path(), more + how);
+      EXPECT_FALSE(std::filesystem::exists(parts / "scheduled.h5")) << more << how;
+    };
+    for (const int at : {2, 5, 6, 8, 9, 13, 33}) {
+      const TempFolder stopped, stopped_again, asked;
+      train(stopped, at, kNever);
+      EXPECT_TRUE(train(stopped, kNever, kNever));
+      expect_same(stopped, fmt::format(" stopped after {}", at));
+      for (int parts = 0; parts < 100 && !train(stopped_again, at, kNever);) ++parts;
+      expect_same(stopped_again, fmt::format(" stopped after every {}", at));
+      EXPECT_TRUE(train(asked, kNever, at));
+      expect_same(asked, fmt::format(" asked to save after {}", at));
+    }
   }
 }
 

@@ -285,6 +285,31 @@ TEST(Resume, AMissingBestOrADamagedOneIsToldAndWrittenAnew) {
   }
 }
 
+// A run that was killed between its last best.h5 and last.h5, or whose last.h5 is damaged, has no step left to do.
+TEST(Resume, ARunWithoutItsLastCheckpointEndsWithIt) {
+  const std::function<void(const fs::path& last)> kHarms[] = {
+      [](const fs::path& last) { fs::remove(last); },
+      [](const fs::path& last) { fs::resize_file(last, fs::file_size(last) / 2); }};
+  for (const char* more : {"", "keep: 2\n", "non_finite: roll_back\nsave_every: 3\n"})
+    for (const auto& harm : kHarms) {
+      TrainConfig config = small_config(more);
+      config.steps = 10;  // one evaluation
+      config.epochs = 0;
+      const TempFolder whole, run;
+      train_all(whole.path(), config);
+      fs::copy(whole.path(), run.path(), fs::copy_options::recursive | fs::copy_options::overwrite_existing);
+      harm(run / "last.h5");
+      resumed(run.path(), config);
+      expect_same_files(whole.path(), run.path(), more);
+      EXPECT_THAT(resumed(run.path(), config), testing::Not(HasSubstr("h5"))) << "all is well again";
+      fs::remove(run / "last.h5");
+      Trainer named(config, {.run = run.path()});
+      named.resume(run / "best.h5");
+      EXPECT_TRUE(named.train());
+      expect_same_files(whole.path(), run.path(), more);
+    }
+}
+
 /// The line that a run ends with after something was done to its folder, and its exit code.
 Ran disturbed(const fs::path& folder, const std::function<void(const fs::path& run)>& disturb) {
   std::ofstream(folder / "net.yaml") << kRun;
@@ -306,7 +331,13 @@ TEST(Resume, ARunWhoseFolderWasTakenAwayEnds) {
     int code;
     const char* expected;
   } kCases[] = {
-      {[](const fs::path& run) { fs::rename(run, run.string() + ".old"); }, 8, "No such file or directory"},
+      {[](const fs::path& run) { fs::rename(run, run.string() + ".old"); }, 8,
+       "run was moved, removed or replaced while"},
+      {[](const fs::path& run) {
+         fs::rename(run, run.string() + ".older");
+         fs::create_directory(run);  // of another run
+       },
+       8, "run was moved, removed or replaced while"},
       {[](const fs::path& run) { fs::remove(run / "metrics.csv"); }, 8,
        "metrics.csv was removed or replaced while the run wrote to it"},
       {[](const fs::path& run) {

@@ -152,8 +152,23 @@ TEST(RunFolder, IsLockedByOne) {
   again.renew();
   EXPECT_THAT(error_of([&] { RunLock{root.path()}; }), HasSubstr("is in use"));
   std::filesystem::remove(root / ".lock");
-  const RunLock other(root.path());
-  EXPECT_THAT(error_of([&] { again.renew(); }), HasSubstr("is in use by another trainer"));
+  EXPECT_THAT(error_of([&] { RunLock{root.path()}; }), HasSubstr("is in use by another trainer; wait")) << "as before";
+  again.renew();
+  {
+    const TempFolder moved;
+    const std::filesystem::path run = moved / "run", old = moved / "old";
+    std::filesystem::create_directory(run);
+    RunLock lock(run);
+    std::filesystem::rename(run, old);
+    std::filesystem::create_directory(run);
+    const RunLock of_another(run);
+    EXPECT_THAT(error_of(Fault::storage, [&] { lock.renew(); }), HasSubstr("run was moved, removed or replaced while"));
+    write_text({lock.folder(), "last.h5"}, "mine");
+    keep_checkpoint({lock.folder(), "last.h5"}, 5, 1);
+    EXPECT_EQ(text_of(old / "step-5.h5"), "mine");
+    EXPECT_TRUE(kept_checkpoints(run).empty());
+    EXPECT_FALSE(std::filesystem::exists(run / "last.h5"));
+  }
   EXPECT_THAT(error_of(Fault::storage, [&] { RunLock{root / "none"}; }), HasSubstr("No such file"));
   const Unprivileged user;
   EXPECT_THAT(error_of(Fault::storage, [&] { RunLock{root.path()}; }),

@@ -196,9 +196,10 @@ TEST(RunRecord, GoesOnAfterAStep) {
 }
 
 TEST(RunRecord, SaysWhatCannotBeWritten) {
-  EXPECT_THAT(error_of(Fault::storage, [] { RunRecord("/nonexistent", {}, 0); }),
+  EXPECT_THAT(error_of(Fault::storage, [] { RunRecord(Folder("/nonexistent"), {}, 0); }),
               HasSubstr("/nonexistent/metrics.csv"));
-  EXPECT_THAT(error_of(Fault::storage, [] { EventFile("/nonexistent", 0); }), HasSubstr("events.out.tfevents."));
+  EXPECT_THAT(error_of(Fault::storage, [] { EventFile(Folder("/nonexistent"), 0); }),
+              HasSubstr("events.out.tfevents."));
   EXPECT_THAT(error_of(Fault::storage, [] { AppendFile("/nonexistent/file"); }), HasSubstr("No such file"));
 }
 

@@ -252,8 +252,8 @@ TEST_F(CheckpointTest, WhatCannotBeReadBackIsNotCalledDamaged) {
   ::close(unused);
   rlimit limit{};
   ::getrlimit(RLIMIT_NOFILE, &limit);
-  const rlimit one{.rlim_cur = static_cast<rlim_t>(unused) + 1, .rlim_max = limit.rlim_max};  // the new file's
-  ::setrlimit(RLIMIT_NOFILE, &one);
+  const rlimit two{.rlim_cur = static_cast<rlim_t>(unused) + 2, .rlim_max = limit.rlim_max};  // folder and new file
+  ::setrlimit(RLIMIT_NOFILE, &two);
   const std::string line = error_of(Fault::storage, [&] { save_checkpoint({}, file()); });
   ::setrlimit(RLIMIT_NOFILE, &limit);
   EXPECT_EQ(line, file().string() +

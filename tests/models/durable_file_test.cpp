@@ -15,6 +15,7 @@
 #include <csignal>
 #include <cstring>
 #include <fstream>
+#include <functional>
 #include <memory>
 #include <random>
 #include <thread>
@@ -122,6 +123,44 @@ TEST_F(DurableFile, NamesFoldersThatCannotBeWritten) {
             std::string::npos);
   EXPECT_NE(save_error(filled(1, 4), "/proc/last.h5").find("/proc/last.h5 cannot be created"), std::string::npos);
   EXPECT_EQ(files(), 1);
+}
+
+// Whoever takes a folder away while a file is written, and makes another there, keeps what is in the other.
+TEST_F(DurableFile, GoesIntoTheFolderThatWasOpenedOrNowhere) {
+  const fs::path run = folder_ / "run", moved = folder_ / "moved";
+  for (const bool is_removed : {false, true}) {
+    SCOPED_TRACE(is_removed);
+    fs::create_directory(run);
+    std::ofstream(run / "old") << "mine";
+    const Folder folder(run);
+    PendingFile file(run / "a", 3);
+    file.write(bytes_of("new"));
+    EXPECT_TRUE(folder.is_in_place());
+    is_removed ? static_cast<void>(fs::remove_all(run)) : fs::rename(run, moved);
+    EXPECT_FALSE(folder.is_in_place());
+    fs::create_directory(run);
+    for (const char* name : {"a", "old"}) std::ofstream(run / name) << "another's";
+    const std::function<void()> calls[] = {[&] { file.publish(); },
+                                           [&] {
+                                             PendingFile({folder, "b"}, 0).publish();
+                                           },
+                                           [&] {
+                                             link_durably({folder, "old"}, {folder, "c"});
+                                           },
+                                           [&] {
+                                             remove_file({folder, "old"});
+                                           }};
+    for (const auto& call : calls) {
+      const std::string line = error_of(Fault::storage, call);
+      EXPECT_EQ(line != "no error", is_removed && &call != &calls[3]) << line;
+    }
+    for (const char* name : {"a", "old"}) EXPECT_EQ(text_of(run / name), "another's");
+    EXPECT_EQ(std::distance(fs::directory_iterator(run), {}), 2);
+    fs::remove_all(run);
+  }
+  EXPECT_EQ(text_of(moved / "a"), "new");
+  EXPECT_EQ(text_of(moved / "c"), "mine");
+  EXPECT_FALSE(fs::exists(moved / "old"));
 }
 
 // Where the file system holds files without a name, a process that is killed before it publishes leaves nothing.

@@ -152,7 +152,7 @@ TEST_F(WeightsTest, AreTakenByNameAndShape) {
   EXPECT_EQ(fc.array().to_vector<double>(), drawn.to_vector<double>());
   EXPECT_FALSE(report.is_complete());
   EXPECT_EQ(to_string(report),
-            "1 of 3 arrays taken\n"
+            "1 of 3 arrays taken, 1 converted from f64\n"
             "  of another shape, left as they were (1): fc [3, 2] (the file has [5, 2])\n"
             "  not in the file, left as they were (1): own [1]\n"
             "  in the file alone (1): extra");

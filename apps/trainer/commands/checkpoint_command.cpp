@@ -9,6 +9,7 @@
 #include "nixie/configs/parse/changes.h"
 #include "nixie/core/base/one_line.h"
 #include "nixie/models/io/checkpoint.h"
+#include "nixie/models/io/checkpoint_state.h"
 #include "nixie/models/io/safetensors.h"
 #include "nixie/models/io/weights.h"
 
@@ -99,6 +100,21 @@ std::string values_difference(const Checkpoint::Values& first, const Checkpoint:
   return text;
 }
 
+/// Refuses values that its arrays never have, as every reader does, where the checkpoint says what its model is.
+void check_values(const Checkpoint& checkpoint, const std::filesystem::path& file) {
+  if (checkpoint.config.empty() || checkpoint.input_shape.size() != 3) return;
+  check_run_header(file, checkpoint);
+  std::vector<std::int64_t> input = {1};
+  for (const double size : checkpoint.input_shape) input.push_back(static_cast<std::int64_t>(size));
+  std::optional<Model> model;
+  try {
+    model = built_model(saved_config(checkpoint, file), Shape(input));
+  } catch (const Error&) {  // of a program with layers or data of its own
+    return;
+  }
+  check_ranges(checkpoint, file.string(), *model);
+}
+
 /// What a checkpoint says of its optimizer and of the samples that its model takes.
 Checkpoint::Values facts_of(const Checkpoint& checkpoint) {
   Checkpoint::Values facts = {{"optimizer", checkpoint.optimizer_type},
@@ -143,6 +159,7 @@ void convert_checkpoint(const std::filesystem::path& in, const std::filesystem::
         " ends neither in .h5 nor in .safetensors; name one of these, or export it");
   check(!std::filesystem::exists(out), out.string(), " is there already; name another file");
   const Checkpoint checkpoint = load_checkpoint(in);
+  check_values(checkpoint, in);
   if (is_checkpoint(out)) return save_checkpoint(checkpoint, out);
   check_averages(checkpoint, in);
   NamedArrays weights = checkpoint.model;

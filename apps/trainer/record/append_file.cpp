@@ -14,36 +14,32 @@
 
 namespace nixie {
 
-bool is_at(int file, const std::filesystem::path& path) {
-  struct stat mine {
-  }, there{};
-  return ::fstat(file, &mine) == 0 && ::stat(path.c_str(), &there) == 0 && mine.st_dev == there.st_dev &&
-         mine.st_ino == there.st_ino;
-}
-
-AppendFile::AppendFile(std::filesystem::path path) : path_(std::move(path)) {
-  file_ = uninterrupted([&] { return ::open(path_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC); });
+AppendFile::AppendFile(FilePlace place) : place_(std::move(place)) {
+  const Folder& folder = place_.folder();
+  if (folder.error()) fail_writing(folder.error());
+  constexpr int kAppend = O_WRONLY | O_APPEND | O_CLOEXEC;
+  file_ = uninterrupted([&] { return ::openat(folder.descriptor(), place_.name().c_str(), kAppend); });
   struct stat about {};
   if (file_ < 0 || ::fstat(file_, &about) != 0) fail_writing(errno);
   bytes_ = about.st_size;
 }
 
 void AppendFile::check_place() const {
-  if (!is_at(file_, path_))
-    fail(Fault::storage, path_.string(),
+  if (!is_at(file_, place_))
+    fail(Fault::storage, place_.path().string(),
          " was removed or replaced while the run wrote to it; leave a run's folder alone, and resume");
   const std::lock_guard lock(mutex_);
   struct stat about {};
   if (::fstat(file_, &about) == 0 && about.st_size != bytes_)
-    fail(Fault::storage, path_.string(), " has ", about.st_size, " bytes where the run wrote ", bytes_,
+    fail(Fault::storage, place_.path().string(), " has ", about.st_size, " bytes where the run wrote ", bytes_,
          ": another program changed it; leave a run's folder alone, and resume");
 }
 
 AppendFile::~AppendFile() { ::close(file_); }
 
 void AppendFile::fail_writing(int error, std::size_t bytes) const {
-  fail(Fault::storage, path_.string(), ": cannot be written: ", std::generic_category().message(error),
-       write_remedy(path_, static_cast<std::int64_t>(bytes), error), ", and resume");
+  fail(Fault::storage, place_.path().string(), ": cannot be written: ", std::generic_category().message(error),
+       write_remedy(place_.path(), static_cast<std::int64_t>(bytes), error), ", and resume");
 }
 
 void AppendFile::append(std::string_view bytes) {

@@ -2,19 +2,17 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <mutex>
 #include <string_view>
 
-namespace nixie {
+#include "nixie/core/files/folder.h"
 
-/// Whether the open file is the one that stands at the path.
-bool is_at(int file, const std::filesystem::path& path);
+namespace nixie {
 
 class AppendFile {
  public:
-  /// Goes on behind what stands at `path`, which has to be there. Throws Fault::storage.
-  explicit AppendFile(std::filesystem::path path);
+  /// Goes on behind what stands there, which has to be a file. Throws Fault::storage.
+  explicit AppendFile(FilePlace place);
   ~AppendFile();
   AppendFile(const AppendFile&) = delete;
   AppendFile& operator=(const AppendFile&) = delete;
@@ -23,14 +21,14 @@ class AppendFile {
   void append(std::string_view bytes);
   /// Makes all bytes durable. Throws Fault::storage.
   void sync();
-  /// Throws Fault::storage where another file, or none, stands at the path by now, as what is appended is lost then,
+  /// Throws Fault::storage where another file, or none, stands there by now, as what is appended is lost then,
   /// and where the file holds more or fewer bytes than it was found with and was appended. Any thread may call it.
   void check_place() const;
 
  private:
   [[noreturn]] void fail_writing(int error, std::size_t bytes = 0) const;
 
-  std::filesystem::path path_;
+  FilePlace place_;
   int file_ = -1;
   mutable std::mutex mutex_;  // one thread appends while another checks
   std::int64_t bytes_ = 0;

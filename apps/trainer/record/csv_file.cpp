@@ -42,19 +42,18 @@ std::vector<std::string> kept_rows(const std::filesystem::path& path, const std:
 
 }  // namespace
 
-CsvFile::CsvFile(const std::filesystem::path& path, const std::string& header, std::int64_t step,
-                 std::int64_t most_bytes) {
+CsvFile::CsvFile(const FilePlace& place, const std::string& header, std::int64_t step, std::int64_t most_bytes) {
   std::string text = header + "\n";
   count(header);
-  for (const std::string& row : kept_rows(path, header, step)) {
+  for (const std::string& row : kept_rows(place.path(), header, step)) {
     // Rows of that step may have come after the checkpoint; earlier ones stand before it, whatever it counts.
     if (step_of(row) == step && static_cast<std::int64_t>(text.size() + row.size()) >= most_bytes) break;
     text += row + "\n";
     count(row);
     last_row_ = row;
   }
-  write_text(path, text);
-  file_.emplace(path);
+  write_text(place, text);
+  file_.emplace(place);
 }
 
 void CsvFile::append(const std::string& row) {

@@ -16,10 +16,10 @@ namespace nixie {
 /// The second column of every table is the step.
 class CsvFile {
  public:
-  /// Keeps the complete rows up to and including `step` of what stands at `path`, those of `step` itself in at most so
+  /// Keeps the complete rows up to and including `step` of what stands there, those of `step` itself in at most so
   /// many bytes, and goes on behind them; begins with the header where there is no file. Throws a usage Error where the
   /// file has other columns, Fault::storage.
-  CsvFile(const std::filesystem::path& path, const std::string& header, std::int64_t step,
+  CsvFile(const FilePlace& place, const std::string& header, std::int64_t step,
           std::int64_t most_bytes = std::numeric_limits<std::int64_t>::max());
 
   /// Adds a row (without a line end); the system has it when this returns. Throws Fault::storage.

@@ -51,11 +51,9 @@ Protobuf event_at(std::int64_t step) {
 constexpr std::string_view kPrefix = "events.out.tfevents.";
 
 /// The seconds in the name of the folder's newest file, -1 where there is none.
-std::int64_t newest_seconds(const std::filesystem::path& folder) {
+std::int64_t newest_seconds(const Folder& folder) {
   std::int64_t newest = -1;
-  std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
-    const std::string name = entry.path().filename().string();
+  for (const std::string& name : folder.names()) {
     if (!name.starts_with(kPrefix)) continue;
     std::int64_t seconds = -1;
     std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(), seconds);
@@ -72,15 +70,15 @@ std::uint32_t crc32c(std::string_view bytes) {
   return ~crc;
 }
 
-EventFile::EventFile(const std::filesystem::path& folder, std::int64_t step) {
+EventFile::EventFile(const Folder& folder, std::int64_t step) {
   // Names sort as the files were begun, also within a second or after the clock was turned back.
   const std::int64_t seconds = std::max(static_cast<std::int64_t>(now()), newest_seconds(folder) + 1);
-  const std::filesystem::path path = folder / fmt::format("{}{:010}.nixie", kPrefix, seconds);
+  const FilePlace place(folder, fmt::format("{}{:010}.nixie", kPrefix, seconds));
   std::string begin = record(event_at(0).text(3, "brain.Event:2"));
   constexpr int kSessionLog = 7, kStatus = 1, kStart = 1;
   if (step > 0) begin += record(event_at(step + 1).message(kSessionLog, Protobuf().number(kStatus, kStart)));
-  write_text(path, begin);
-  file_.emplace(path);
+  write_text(place, begin);
+  file_.emplace(place);
 }
 
 void EventFile::append(std::int64_t step, const std::vector<Scalar>& scalars) {

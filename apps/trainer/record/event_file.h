@@ -25,7 +25,7 @@ struct Scalar {
 class EventFile {
  public:
   /// Makes `events.out.tfevents.SECONDS.nixie` in the folder, for a run that has done `step`. Throws Fault::storage.
-  EventFile(const std::filesystem::path& folder, std::int64_t step);
+  EventFile(const Folder& folder, std::int64_t step);
   /// The system has them when this returns. Throws Fault::storage.
   void append(std::int64_t step, const std::vector<Scalar>& scalars);
   void sync() { file_->sync(); }

@@ -9,6 +9,7 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <functional>
 #include <span>
 #include <system_error>
 #include <tuple>
@@ -27,7 +28,7 @@ namespace {
 namespace fs = std::filesystem;
 
 /// What a run writes, beside checkpoints that it keeps and files of events.
-constexpr const char* kRunFiles[] = {"config.yaml",   "metrics.csv", "last.h5", "best.h5",
+constexpr const char* kRunFiles[] = {"config.yaml",   "metrics.csv", "last.h5", "best.h5",    "scheduled.h5",
                                      "metrics.jsonl", "timing.csv",  "log.txt", "report.html"};
 
 /// The largest number among the folder's entries; 0 where there is none.
@@ -44,8 +45,7 @@ int largest_number(const fs::path& folder) {
 }
 
 /// N of a name `step-N.h5`; -1 where it is another.
-std::int64_t kept_step(const fs::path& file) {
-  const std::string name = file.filename();
+std::int64_t kept_step(const std::string& name) {
   const std::string_view start = "step-", end = ".h5";
   if (!name.starts_with(start) || !name.ends_with(end)) return -1;
   std::int64_t step = -1;
@@ -83,9 +83,8 @@ void check_holds_no_run(const fs::path& folder) {
           "); go on with it by --resume (in C++ Trainer::resume), or choose another folder with --run");
   };
   for (const char* file : kRunFiles) check_absent(file);
-  if (!fs::is_directory(folder)) return;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder))
-    if (kept_step(entry.path()) >= 0) check_absent(entry.path().filename());
+  for (const std::string& name : Folder(folder).names())
+    if (kept_step(name) >= 0) check_absent(name);
 }
 
 void check_run_files(const fs::path& folder) {
@@ -100,47 +99,55 @@ fs::path newest_run_folder(const fs::path& root, const std::string& name) {
   return root / name / std::to_string(number);
 }
 
-std::vector<fs::path> kept_checkpoints(const fs::path& folder) {
+namespace {
+
+/// The names `step-N.h5` in a folder, the newest first.
+std::vector<std::string> kept_names(const Folder& folder) {
+  std::vector<std::string> names = folder.names();
+  std::erase_if(names, [](const std::string& name) { return kept_step(name) < 0; });
+  std::ranges::sort(names, std::greater(), kept_step);
+  return names;
+}
+
+}  // namespace
+
+std::vector<fs::path> kept_checkpoints(const Folder& folder) {
   std::vector<fs::path> files;
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(folder, ignored))
-    if (kept_step(entry.path()) >= 0) files.push_back(entry.path());
-  std::sort(files.begin(), files.end(), [](const auto& a, const auto& b) { return kept_step(a) > kept_step(b); });
+  for (const std::string& name : kept_names(folder)) files.push_back(folder.path() / name);
   return files;
 }
 
-void keep_checkpoint(const fs::path& file, std::int64_t step, std::int64_t count) {
-  const fs::path folder = file.parent_path(), kept = folder / fmt::format("step-{}.h5", step);
-  link_durably(file, kept);
-  for (const fs::path& other : kept_checkpoints(folder)) {
-    std::error_code error;
-    if (kept_step(other) <= step && count-- <= 0) fs::remove(other, error);
-    if (error)
-      fail(Fault::storage, other.string(), ": cannot be removed: ", error.message(),
-           "; check the folder's permissions");
-  }
+void keep_checkpoint(const FilePlace& file, std::int64_t step, std::int64_t count) {
+  const Folder& folder = file.folder();
+  link_durably(file, {folder, fmt::format("step-{}.h5", step)});
+  for (const std::string& name : kept_names(folder))
+    if (kept_step(name) <= step && count-- <= 0) remove_file({folder, name});
 }
 
 namespace {
 
-/// The folder's lock file, open and locked.
-int lock(const fs::path& folder) {
-  const fs::path path = folder / ".lock";
+/// The folder's lock file, open and locked, as the folder is.
+int lock(const Folder& folder) {
+  const FilePlace place(folder, ".lock");
   const auto fail_locking = [&](int error) {
-    fail(Fault::storage, path.string(), ": cannot be locked: ", std::generic_category().message(error), "; ",
+    fail(Fault::storage, place.path().string(), ": cannot be locked: ", std::generic_category().message(error), "; ",
          system_remedy(error));
   };
-  const int file = uninterrupted([&] { return ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666); });
+  if (folder.error()) fail_locking(folder.error());
+  constexpr int kFlags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW;
+  const int file = uninterrupted([&] { return ::openat(folder.descriptor(), place.name().c_str(), kFlags, 0666); });
   if (file < 0) fail_locking(errno);
-  if (::flock(file, LOCK_EX | LOCK_NB) != 0) {
+  // Nobody can remove the folder's own lock from it; but some network file systems lock files alone.
+  const bool is_taken = ::flock(folder.descriptor(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  if (is_taken || ::flock(file, LOCK_EX | LOCK_NB) != 0) {
     const int error = errno;
     std::array<char, 300> holder{};
     const bool is_known = ::read(file, holder.data(), holder.size() - 1) > 0;
     ::close(file);
     if (error != EWOULDBLOCK) fail_locking(error);
-    fail(Fault::usage, folder.string(), " is in use by another trainer (",
-         is_known ? printable(holder.data()) : "which has just started",
-         "); wait until it ends, or choose another folder with --run");
+    fail(Fault::usage, folder.path().string(), " is in use by another trainer",
+         is_known ? fmt::format(" ({})", printable(holder.data())) : "",
+         "; wait until it ends, or choose another folder with --run");
   }
   std::array<char, 256> host{};
   ::gethostname(host.data(), host.size() - 1);
@@ -152,18 +159,24 @@ int lock(const fs::path& folder) {
 
 }  // namespace
 
-RunLock::RunLock(const fs::path& folder) : folder_(folder), file_(lock(folder)) {}
+RunLock::RunLock(const fs::path& folder) : folder_(folder), file_(lock(folder_)) {}
 
 void RunLock::renew() {
-  if (is_at(file_, folder_ / ".lock")) return;
+  if (!folder_.is_in_place())
+    fail(Fault::storage, folder_.path().string(), " was moved, removed or replaced while the run wrote to it; leave a ",
+         "run's folder alone, and resume it where it is");
+  if (is_at(file_, FilePlace(folder_, ".lock"))) return;
   const int file = lock(folder_);
   ::close(std::exchange(file_, file));
 }
 
-RunLock::~RunLock() { ::close(file_); }
+RunLock::~RunLock() {
+  ::flock(folder_.descriptor(), LOCK_UN);  // files of the run keep it open
+  ::close(file_);
+}
 
-void write_text(const fs::path& path, const std::string& text) {
-  PendingFile file(path, static_cast<std::int64_t>(text.size()));
+void write_text(const FilePlace& place, const std::string& text) {
+  PendingFile file(place, static_cast<std::int64_t>(text.size()));
   file.write(std::as_bytes(std::span(text)));
   file.sync();
   file.publish();

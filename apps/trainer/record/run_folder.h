@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "nixie/core/files/folder.h"
+
 namespace nixie {
 
 /// Makes `root/name/n` with the smallest n above all that are there. Throws Fault::storage.
@@ -21,9 +23,9 @@ std::filesystem::path newest_run_folder(const std::filesystem::path& root, const
 
 /// Keeps the file of `step` as `step-N.h5` beside it, a second name of the same bytes, and removes such files of
 /// earlier steps but for the newest `count`. Throws Fault::storage.
-void keep_checkpoint(const std::filesystem::path& file, std::int64_t step, std::int64_t count);
+void keep_checkpoint(const FilePlace& file, std::int64_t step, std::int64_t count);
 /// The files `step-N.h5` of a run, the newest first.
-std::vector<std::filesystem::path> kept_checkpoints(const std::filesystem::path& folder);
+std::vector<std::filesystem::path> kept_checkpoints(const Folder& folder);
 
 /// Keeps a run folder to itself for as long as it lives, also against other programs: two writers would double rows. A
 /// killed process holds no lock.
@@ -35,16 +37,18 @@ class RunLock {
   RunLock(const RunLock&) = delete;
   RunLock& operator=(const RunLock&) = delete;
 
-  /// Takes the folder's lock anew where the file was removed or replaced. Throws as the constructor does: then somebody
-  /// else has the folder, or it is gone.
+  /// What is written into it goes to the locked folder alone.
+  const Folder& folder() const { return folder_; }
+  /// Takes the folder's lock anew where the file was removed or replaced. Throws as the constructor does, as then
+  /// somebody else has the folder, and Fault::storage where the folder is no longer at its path.
   void renew();
 
  private:
-  std::filesystem::path folder_;
+  Folder folder_;  // locked, too: `.lock` may be removed
   int file_;
 };
 
 /// Writes a small text whole or not at all. Throws Fault::storage.
-void write_text(const std::filesystem::path& path, const std::string& text);
+void write_text(const FilePlace& place, const std::string& text);
 
 }  // namespace nixie

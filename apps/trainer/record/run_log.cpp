@@ -32,10 +32,10 @@ void RunLog::add(std::string_view text) {
   }
 }
 
-void RunLog::open(const std::filesystem::path& file) {
+void RunLog::open(const FilePlace& file) {
   const std::lock_guard lock(mutex_);
   if (file_) return;
-  if (!std::filesystem::exists(file)) write_text(file, "");
+  if (!std::filesystem::exists(file.path())) write_text(file, "");
   file_.emplace(file);
   for (const std::string& line : early_) file_->append(line);
   early_.clear();

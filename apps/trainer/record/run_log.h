@@ -1,7 +1,6 @@
 // RunLog: writes a run's output with times to log.txt in its folder.
 #pragma once
 
-#include <filesystem>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -18,7 +17,7 @@ class RunLog {
   /// Adds each line of `text`; keeps them until the file is opened. Throws Fault::storage.
   void add(std::string_view text);
   /// Goes on behind what stands in the file, where there is one. Throws Fault::storage.
-  void open(const std::filesystem::path& file);
+  void open(const FilePlace& file);
   /// There will be no file: nothing is kept.
   void close();
   /// Makes all lines durable. Throws Fault::storage.

@@ -67,22 +67,24 @@ std::string json_line(const std::vector<std::string>& columns, const std::vector
   return "{" + line + "}";
 }
 
-RunRecord::RunRecord(const std::filesystem::path& folder, const std::vector<std::string>& metrics, std::int64_t step,
+RunRecord::RunRecord(const Folder& folder, const std::vector<std::string>& metrics, std::int64_t step,
                      std::int64_t metrics_bytes)
     : columns_(columns_with(metrics)),
-      metrics_(folder / "metrics.csv", fmt::format("{}", fmt::join(columns_, ",")), step,
+      metrics_({folder, "metrics.csv"}, fmt::format("{}", fmt::join(columns_, ",")), step,
                metrics_bytes < 0 ? std::numeric_limits<std::int64_t>::max() : metrics_bytes),
-      timing_(folder / "timing.csv", kTimingHeader, step),
+      timing_({folder, "timing.csv"}, kTimingHeader, step),
       events_(folder, step) {
-  const CsvTable metrics_before = read_csv(folder / "metrics.csv"), timing_before = read_csv(folder / "timing.csv");
+  const CsvTable metrics_before = read_csv(folder.path() / "metrics.csv"),
+                 timing_before = read_csv(folder.path() / "timing.csv");
   untimed_ = count_untimed(metrics_before, timing_before);
   for (const auto& cells : timing_before.rows) {
     const std::optional<double> seconds = seconds_in(cells[2]);
     seconds_before_ = seconds.value_or(seconds_before_);
     senseless_ += !seconds;
   }
-  write_text(folder / "metrics.jsonl", lines_of(metrics_before));  // rows may have been cut off
-  lines_.emplace(folder / "metrics.jsonl");
+  const FilePlace lines(folder, "metrics.jsonl");
+  write_text(lines, lines_of(metrics_before));  // rows may have been cut off
+  lines_.emplace(lines);
 }
 
 void RunRecord::training(const Figures& figures, double seconds, double images_per_second) {

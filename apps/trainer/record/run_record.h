@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -28,7 +27,7 @@ class RunRecord {
   /// Goes on in the folder's files after `step`: rows of later steps are cut off, and those of `step` beyond a size of
   /// metrics.csv, as of an evaluation after which nothing was saved (-1: not known). `metrics` are the names of further
   /// columns. Throws a usage Error where metrics.csv has other columns, Fault::storage.
-  RunRecord(const std::filesystem::path& folder, const std::vector<std::string>& metrics, std::int64_t step,
+  RunRecord(const Folder& folder, const std::vector<std::string>& metrics, std::int64_t step,
             std::int64_t metrics_bytes = -1);
 
   /// `seconds` are of this process.

@@ -18,6 +18,7 @@ using Refuse = std::function<void(const std::string& what)>;
 Checkpoint::Values known_values() {
   Checkpoint::Values known = values_of(RunState{.steps_per_epoch = 1});
   known.insert({{kOldScore, 0.0},
+                {"went_back_to", std::int64_t{0}},
                 {"metrics_checksum", std::string{}},
                 {"train_samples", std::int64_t{0}},
                 {"test_samples", std::int64_t{0}},
@@ -48,6 +49,7 @@ void check_numbers(const Checkpoint::Values& state, const Refuse& refuse) {
   number("skipped", 0, steps - logged);
   for (const char* name : {"evaluated", "evaluations_since_best"}) number(name, 0, steps);
   number("roll_backs", 0, kMostRollBacks);
+  number("went_back_to", 0, steps);
   number("metrics_bytes", -1, kMost);
   for (const char* name : {"train_samples", "test_samples"}) number(name, 0, kMost);
   for (const auto& [name, expected] : {std::pair("epoch", steps / of_epoch), std::pair("batch", steps % of_epoch)})
@@ -111,6 +113,7 @@ Checkpoint::Values values_of(const RunState& state) {
                                {"best_score", state.best_score},
                                {"evaluations_since_best", state.evaluations_since_best}};
   if (!state.metrics_checksum.empty()) values["metrics_checksum"] = state.metrics_checksum;
+  if (state.went_back_to >= 0) values["went_back_to"] = state.went_back_to;
   return values;
 }
 
@@ -134,7 +137,8 @@ RunState run_state_of(const Checkpoint::Values& values) {
           .steps_per_epoch = value_of<std::int64_t>(values, "steps_per_epoch"),
           .metrics_bytes = value_or<std::int64_t>(values, "metrics_bytes", -1),
           .metrics_checksum = value_or<std::string>(values, "metrics_checksum", {}),
-          .roll_backs = value_or<std::int64_t>(values, "roll_backs", 0)};
+          .roll_backs = value_or<std::int64_t>(values, "roll_backs", 0),
+          .went_back_to = value_or<std::int64_t>(values, "went_back_to", -1)};
 }
 
 void check_run_header(const std::filesystem::path& file, const Checkpoint& header) {

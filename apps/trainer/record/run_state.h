@@ -29,6 +29,7 @@ struct RunState {
   std::int64_t metrics_bytes = -1;    ///< the size of metrics.csv; -1: not known
   std::string metrics_checksum = {};  ///< of metrics.csv; "": not known
   std::int64_t roll_backs = 0;        ///< times the run went back to a checkpoint
+  std::int64_t went_back_to = -1;     ///< the step, where no checkpoint of the schedule came since; -1: none
 
   /// What the schedule's rate is multiplied by.
   double rate_factor() const { return std::ldexp(1.0, -static_cast<int>(roll_backs)); }

@@ -19,6 +19,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <utility>
 
 namespace {
 
@@ -46,6 +47,15 @@ bool counts(int file) {
   if (length < 0) return false;
   path[length] = 0;
   return counts(path);
+}
+
+/// Of a name in an open folder.
+bool counts(const std::pair<int, const char*>& place) {
+  char path[4096];
+  const std::string link = "/proc/self/fd/" + std::to_string(place.first);
+  const ssize_t length = place.second[0] == '/' ? -1 : ::readlink(link.c_str(), path, sizeof path);
+  return counts(length < 0 ? place.second
+                           : (std::string(path, static_cast<size_t>(length)) + "/" + place.second).c_str());
 }
 
 enum class Fault { none, half, error };
@@ -99,6 +109,17 @@ int open(const char* path, int flags, ...) {
   return real<int(const char*, int, ...)>("open")(path, flags, mode);
 }
 
+int openat(int folder, const char* path, int flags, ...) {
+  va_list arguments;
+  va_start(arguments, flags);
+  const bool makes = (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE;
+  const mode_t mode = makes ? va_arg(arguments, mode_t) : 0;
+  va_end(arguments);
+  const bool changes = (flags & (O_WRONLY | O_RDWR | O_CREAT)) != 0;
+  if (changes && next_call(std::pair(folder, path)) == Fault::error) return -1;
+  return real<int(int, const char*, int, ...)>("openat")(folder, path, flags, mode);
+}
+
 ssize_t write(int file, const void* bytes, size_t count) {
   const Fault fault = next_call(file);
   if (fault == Fault::error) return -1;
@@ -141,23 +162,18 @@ int posix_fallocate(int file, off_t offset, off_t size) {
 }
 
 int linkat(int from_folder, const char* from, int to_folder, const char* to, int flags) {
-  if (next_call(to, false, false) == Fault::error) return -1;
+  if (next_call(std::pair(to_folder, to), false, false) == Fault::error) return -1;
   return real<int(int, const char*, int, const char*, int)>("linkat")(from_folder, from, to_folder, to, flags);
 }
 
-int link(const char* from, const char* to) {
-  if (next_call(to, false, false) == Fault::error) return -1;
-  return real<int(const char*, const char*)>("link")(from, to);
+int unlinkat(int folder, const char* path, int flags) {
+  if (next_call(std::pair(folder, path), false, false) == Fault::error) return -1;
+  return real<int(int, const char*, int)>("unlinkat")(folder, path, flags);
 }
 
-int remove(const char* path) {
-  if (next_call(path, false, false) == Fault::error) return -1;
-  return real<int(const char*)>("remove")(path);
-}
-
-int rename(const char* from, const char* to) {
-  if (next_call(to, false, false) == Fault::error) return -1;
-  return real<int(const char*, const char*)>("rename")(from, to);
+int renameat(int from_folder, const char* from, int to_folder, const char* to) {
+  if (next_call(std::pair(to_folder, to), false, false) == Fault::error) return -1;
+  return real<int(int, const char*, int, const char*)>("renameat")(from_folder, from, to_folder, to);
 }
 
 int mkdir(const char* path, mode_t mode) {

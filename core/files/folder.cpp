@@ -1,0 +1,96 @@
+// Every call is relative to the folder's descriptor.
+#include "nixie/core/files/folder.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <optional>
+#include <utility>
+
+#include "nixie/core/files/uninterrupted.h"
+
+namespace nixie {
+
+struct Folder::Open {
+  explicit Open(std::filesystem::path at)
+      : path(std::move(at)),
+        descriptor(uninterrupted(
+            [&] { return ::open(path.empty() ? "." : path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); })),
+        error(descriptor < 0 ? errno : 0) {}
+  ~Open() {
+    if (descriptor >= 0) ::close(descriptor);
+  }
+  Open(const Open&) = delete;
+  Open& operator=(const Open&) = delete;
+
+  std::filesystem::path path;
+  int descriptor, error;
+};
+
+namespace {
+
+using Identity = std::optional<std::pair<dev_t, ino_t>>;
+
+Identity identity(int result, const struct stat& about) {
+  return result == 0 ? Identity({about.st_dev, about.st_ino}) : std::nullopt;
+}
+
+Identity identity_of(int file) {
+  struct stat about {};
+  return identity(::fstat(file, &about), about);
+}
+
+Identity identity_of(const FilePlace& place) {
+  struct stat about {};
+  return identity(::fstatat(place.folder().descriptor(), place.name().c_str(), &about, 0), about);
+}
+
+}  // namespace
+
+Folder::Folder(const std::filesystem::path& path) : open_(std::make_shared<const Open>(path)) {}
+
+const std::filesystem::path& Folder::path() const { return open_->path; }
+int Folder::descriptor() const { return open_->descriptor; }
+int Folder::error() const { return open_->error; }
+
+bool Folder::is_in_place() const {
+  struct stat about {};
+  const Identity mine = identity_of(descriptor());
+  return mine && mine == identity(::stat(path().c_str(), &about), about);
+}
+
+std::vector<std::string> Folder::names() const {
+  std::vector<std::string> names;
+  // A description of its own, since reading moves its position.
+  const int again = uninterrupted([&] { return ::openat(descriptor(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
+  if (again < 0) return names;
+  const std::unique_ptr<DIR, int (*)(DIR*)> entries(::fdopendir(again), &::closedir);
+  if (!entries) return ::close(again), names;
+  while (const dirent* entry = ::readdir(entries.get()))
+    if (const std::string name = entry->d_name; name != "." && name != "..") names.push_back(name);
+  return names;
+}
+
+FilePlace::FilePlace(Folder folder, const std::string& name)
+    : folder_(std::move(folder)), path_(folder_.path() / name) {}
+
+FilePlace FilePlace::of_path(std::filesystem::path path) {
+  FilePlace place(Folder(path.parent_path()), path.filename());
+  place.path_ = std::move(path);
+  return place;
+}
+
+bool is_at(int file, const FilePlace& place) {
+  const Identity mine = identity_of(file);
+  return mine && mine == identity_of(place);
+}
+
+bool is_same_file(const FilePlace& a, const FilePlace& b) {
+  const Identity first = identity_of(a);
+  return first && first == identity_of(b);
+}
+
+}  // namespace nixie
