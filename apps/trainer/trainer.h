@@ -177,8 +177,6 @@ class Trainer {
   void go_back(std::int64_t below);
   bool load_good(std::int64_t below);
   void start_again();
-  /// Those that the run folder may hold: the last, the best, those kept.
-  std::vector<std::filesystem::path> checkpoints() const;
   /// Repeats the steps up to `step` and looks into that one: where values first are not finite; "" where that is not
   /// found within a minute.
   NonFinite first_non_finite(std::int64_t step);
@@ -221,6 +219,7 @@ class Trainer {
   std::optional<Unsaved> unsaved_;  // by the last save
   bool is_stopped_ = false, is_training_ = false, is_resumed_ = false;
   bool is_repeating_ = false;                // steps whose rows are written already
+  bool has_config_ = false;                  // config.yaml is this run's: a change waits for its first checkpoint
   bool lacks_best_ = false;                  // best.h5 is lost: the next evaluation writes it, whatever its score
   std::vector<std::filesystem::path> good_;  // where there may be one to go back to, the newest first
   std::vector<std::string> changes_;         // parts of the configuration that may differ from the checkpoint's

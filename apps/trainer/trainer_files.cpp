@@ -65,7 +65,7 @@ void Trainer::resume(const std::filesystem::path& file, const std::vector<std::s
 void Trainer::resume_last(const std::vector<std::string>& changes) {
   check_idle("resume_last");
   const SnapshotTarget mine = target(changes);
-  const std::vector<std::filesystem::path> files = checkpoints();
+  const std::vector<std::filesystem::path> files = run_checkpoints(options_.run);
   std::optional<Checkpoint> checkpoint = load_first(files, mine);
   if (!checkpoint) {
     is_resumed_ = true;
@@ -104,12 +104,6 @@ void Trainer::check_best() {
   progress_.line(fault + "; the next evaluation writes it anew");
 }
 
-std::vector<std::filesystem::path> Trainer::checkpoints() const {
-  std::vector<std::filesystem::path> files = kept_checkpoints(options_.run);
-  files.insert(files.begin(), {path("last.h5"), path("best.h5")});
-  return files;
-}
-
 void Trainer::restore(const Checkpoint& checkpoint, const SnapshotTarget& target) {
   if (averages_) averages_->set(checkpoint.ema);  // before anything else: it may be refused
   state_ = restore_snapshot(checkpoint, target);
@@ -125,7 +119,8 @@ void Trainer::open_record() {
   remove_stale_temporaries(options_.run);  // of a process that was killed while it saved
   record_.emplace(options_.run, metric_names(config_.metrics), state_.step,
                   state_.metrics_bytes);  // may refuse the configuration's metrics
-  write_text(path("config.yaml"), config_text(config_));
+  has_config_ = std::none_of(changes_.begin(), changes_.end(), is_kept_key);
+  if (has_config_) write_text(path("config.yaml"), config_text(config_));
   if (state_.metrics_bytes >= 0 && state_.metrics_bytes != record_->metrics_bytes())
     progress_.line(
         fmt::format("{} has {} bytes up to step {}, but had {} when the checkpoint was written: rows are "
@@ -211,7 +206,8 @@ void Trainer::save(const std::vector<std::string>& files, std::int64_t keep) {
   auto checkpoint =
       std::make_shared<Checkpoint>(take_snapshot(config_, model_, optimizer_, state_, data_, data_values_));
   if (averages_) checkpoint->ema = averages_->arrays();
-  saver_.start([this, checkpoint, files, keep, step = state_.step, past = past_] {
+  const bool writes_config = !std::exchange(has_config_, true);
+  saver_.start([this, checkpoint, files, keep, writes_config, step = state_.step, past = past_] {
     if (std::string array = non_finite_array(*checkpoint); !array.empty()) {
       const std::lock_guard lock(saved_mutex_);
       unsaved_ = {std::move(array), step, past};
@@ -220,13 +216,14 @@ void Trainer::save(const std::vector<std::string>& files, std::int64_t keep) {
     lock_->renew();  // whoever removed the folder's files may have begun another run there
     record_->sync();
     progress_.log().sync();  // rows that a checkpoint counts are durable before it is
+    if (writes_config) write_text(path("config.yaml"), checkpoint->config);  // before: see as_saved
     for (const std::string& file : files) {
       save_checkpoint(*checkpoint, path(file));
       note_saved(path(file).string());
     }
     if (keep > 0) keep_checkpoint(path("last.h5"), step, keep);
   });
-  good_ = checkpoints();
+  good_ = run_checkpoints(options_.run);
   past_ = kNever;
 }
 

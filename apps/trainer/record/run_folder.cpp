@@ -109,6 +109,12 @@ std::vector<fs::path> kept_checkpoints(const fs::path& folder) {
   return files;
 }
 
+std::vector<fs::path> run_checkpoints(const fs::path& folder) {
+  std::vector<fs::path> files = kept_checkpoints(folder);
+  files.insert(files.begin(), {folder / "last.h5", folder / "best.h5"});
+  return files;
+}
+
 void keep_checkpoint(const fs::path& file, std::int64_t step, std::int64_t count) {
   const fs::path folder = file.parent_path(), kept = folder / fmt::format("step-{}.h5", step);
   link_durably(file, kept);

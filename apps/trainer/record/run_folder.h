@@ -24,6 +24,8 @@ std::filesystem::path newest_run_folder(const std::filesystem::path& root, const
 void keep_checkpoint(const std::filesystem::path& file, std::int64_t step, std::int64_t count);
 /// The files `step-N.h5` of a run, the newest first.
 std::vector<std::filesystem::path> kept_checkpoints(const std::filesystem::path& folder);
+/// The checkpoints that a run may have, in the order in which a resume tries them: the last, the best, those kept.
+std::vector<std::filesystem::path> run_checkpoints(const std::filesystem::path& folder);
 
 /// Keeps a run folder to itself for as long as it lives, also against other programs: two writers would double rows. A
 /// killed process holds no lock.
