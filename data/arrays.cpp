@@ -197,17 +197,22 @@ ReadHalf hold_out(const Arrays& options, ReadHalf& half) {
 }
 
 /// One name for each class that a half holds; none where targets are numbers. Tells both halves which labels of masks
-/// are no class.
+/// are no class, and which stands apart.
 std::vector<std::string> name_classes(ReadHalf& train, ReadHalf& test) {
   std::int32_t classes = 0;
   MaskLabels masks;
   for (const ReadHalf* half : {&train, &test}) {
     for (const std::int32_t label : half->targets.labels) classes = std::max(classes, label + 1);
-    if (half->targets.form().is_dense()) masks.add(half->targets.values.data<std::int32_t>());
+    if (const SampleTarget form = half->targets.form(); form.is_dense())
+      for (std::int64_t i = 0; i < half->targets.size(); ++i)
+        masks.add(half->targets.values.data<std::int32_t>().subspan(static_cast<std::size_t>(i * form.shape.size()),
+                                                                    static_cast<std::size_t>(form.shape.size())),
+                  form.shape[1], [&] { return half->targets.place(i); });
   }
   if (train.targets.form().is_dense()) {
     classes = masks.classes();
     train.targets.without_class = test.targets.without_class = masks.without_class();
+    train.targets.class_apart = test.targets.class_apart = masks.apart();
   }
   std::vector<std::string> names;
   for (std::int32_t c = 0; c < classes; ++c) names.push_back(std::to_string(c));

@@ -70,6 +70,10 @@ class Joined final : public Dataset {
       if (std::ranges::find(all, label) == all.end()) all.push_back(label);
     return all;
   }
+  std::string class_apart() const override {
+    const std::string apart = first_->class_apart();
+    return apart.empty() ? second_->class_apart() : apart;
+  }
   std::string target_place(std::int64_t index) const override {
     const auto [half, at] = place_of(index);
     return half.target_place(at);

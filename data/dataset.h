@@ -64,6 +64,8 @@ class Dataset {
   virtual std::vector<std::int32_t> labels() const { return {}; }
   /// Labels of targets that are no class (MaskLabels), where there are any: the loss must ignore them.
   virtual std::vector<std::int32_t> labels_without_class() const { return {}; }
+  /// Of a class in masks that stands apart from the others, as one by mistake does: apart_text; "" where none does.
+  virtual std::string class_apart() const { return {}; }
   /// Where a sample's target is or, where it has no place of its own, the sample, for messages: `masks/7.png`,
   /// `data.csv:13`, `data.npz: labels[12]`; "" if it is not known.
   virtual std::string target_place(std::int64_t) const { return {}; }

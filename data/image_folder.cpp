@@ -102,6 +102,7 @@ class FolderImages : public ByteDataset {
   }
 
   std::vector<std::int32_t> labels_without_class() const override { return source_.without_class; }
+  std::string class_apart() const override { return source_.class_apart; }
   std::string target_place(std::int64_t index) const override {
     const Picture& picture = samples_[static_cast<std::size_t>(index)].picture;
     return (has_masks() ? source_.path_of(source_.mask_of(picture)) : source_.path_of(picture)).string();
@@ -250,6 +251,7 @@ void name_classes(std::initializer_list<FolderScan*> halves, const ImageFolder& 
         "image_folder: masks move with their pictures by crops and flips alone; take rotation and rand_ops out");
   for (FolderScan* half : halves) {
     half->source.without_class = labels.without_class();
+    half->source.class_apart = labels.apart();
     for (std::int32_t c = 0; c < labels.classes(); ++c) half->classes.push_back(std::to_string(c));
   }
 }

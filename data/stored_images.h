@@ -20,6 +20,7 @@ struct StoredTargets {
   std::vector<std::int32_t> labels = {};         ///< one per sample, if targets are classes
   Array values = {};                             ///< else [N, ...]: f32 numbers, or i32 classes of pixels [N, H, W]
   std::vector<std::int32_t> without_class = {};  ///< of those, the labels that are no class
+  std::string class_apart = {};                  ///< of the classes of pixels: see Dataset
   std::function<std::string(std::int64_t)> place = {};  ///< where a sample's target is in its file, where that is known
 
   std::int64_t size() const { return labels.empty() ? values.shape()[0] : static_cast<std::int64_t>(labels.size()); }
@@ -51,6 +52,7 @@ class StoredSamples : public Base {
   const std::vector<std::string>& class_names() const override { return class_names_; }
   void load_target(std::int64_t index, const AugmentKey& key, std::span<std::byte> target) const override;
   std::vector<std::int32_t> labels_without_class() const override { return content_.targets.without_class; }
+  std::string class_apart() const override { return content_.targets.class_apart; }
   std::string target_place(std::int64_t index) const override {
     return content_.targets.place ? content_.targets.place(index) : "";
   }

@@ -8,6 +8,7 @@
 #include "nixie/apps/trainer/commands/chosen_checkpoint.h"
 #include "nixie/apps/trainer/commands/command_line.h"
 #include "nixie/apps/trainer/program/batch_advice.h"
+#include "nixie/apps/trainer/program/other_options.h"
 #include "nixie/apps/trainer/program/program.h"
 #include "nixie/apps/trainer/record/run_folder.h"
 #include "nixie/apps/trainer/report/memory_text.h"
@@ -57,6 +58,15 @@ fs::path new_folder(const Command& command) {
   return command.run;
 }
 
+/// The run's own configuration, with assignments.
+TrainConfig own_config(
+    const Command& command, const fs::path& folder, const std::vector<std::string>& assignments = {},
+    const std::function<void(const std::string&)>& note = [](const std::string&) {}) {
+  const auto checkpoints =
+      command.checkpoint.empty() ? run_checkpoints(folder) : std::vector<fs::path>{command.checkpoint};
+  return as_saved(folder / "config.yaml", checkpoints, assignments, note);
+}
+
 /// What to run: the file's configuration or, where a run is resumed, that run's own; with what --set changes.
 TrainConfig chosen_config(const Command& command, const fs::path& folder) {
   const fs::path own = folder / "config.yaml";
@@ -66,12 +76,13 @@ TrainConfig chosen_config(const Command& command, const fs::path& folder) {
   if (!fs::exists(own) && !command.checkpoint.empty()) verify_checkpoint(command.checkpoint);
   check(fs::exists(own), own.string(), " is missing; add --config FILE");
   if (!command.config.empty()) {
-    const auto changes = config_changes(config_text(load_config(own)), config_text(load_config(command.config)));
+    const auto changes =
+        config_changes(config_text(own_config(command, folder)), config_text(load_config(command.config)));
     if (!changes.empty())
       tell("{} differs from the run's own configuration, which is used ({}); change it with --set\n", command.config,
            fmt::join(changes, "; "));
   }
-  return load_config(own, command.assignments);
+  return own_config(command, folder, command.assignments, [](const std::string& note) { tell("{}\n", note); });
 }
 
 /// The top-level keys that --set names.
@@ -156,7 +167,7 @@ std::unique_ptr<Trainer> make_trainer(const Command& command, const TrainConfig&
   return std::make_unique<Trainer>(config, TrainerOptions{.out = stdout, .reads_init_from = !command.resume});
 } catch (const Error& error) {
   const fs::path own = folder / "config.yaml";
-  if (!command.resume || !fs::exists(own) || !fits_no_longer(load_config(own), error.what())) throw;
+  if (!command.resume || !fs::exists(own) || !fits_no_longer(own_config(command, folder), error.what())) throw;
   throw Error(Fault::data, error.what() + std::string("; but the run trained with this configuration, so its data have "
                                                       "changed: mend them, or begin a new run"));
 }
@@ -215,97 +226,39 @@ bool run_command(const Command& given) {
 
 namespace {
 
-/// Other programs' options that are keys of the configuration here.
-constexpr std::pair<const char*, const char*> kOtherOptions[] = {{"lr", "schedule.constant.rate"},
-                                                                 {"learning_rate", "schedule.constant.rate"},
-                                                                 {"e", "epochs"},
-                                                                 {"b", "data.DATASET.batch"},
-                                                                 {"batch", "data.DATASET.batch"},
-                                                                 {"batch_size", "data.DATASET.batch"},
-                                                                 {"device", "backend"},
-                                                                 {"j", "loader.threads"},
-                                                                 {"workers", "loader.threads"},
-                                                                 {"num_workers", "loader.threads"},
-                                                                 {"momentum", "optimizer.sgd.momentum"},
-                                                                 {"weight_decay", "optimizer.sgd.weight_decay"}};
+/// Other programs' commands.
+constexpr std::pair<const char*, const char*> kOtherCommands[] = {
+    {"fit", "train"},        {"finetune", "train"},  {"test", "eval"},        {"validate", "eval"},
+    {"val", "eval"},         {"infer", "predict"},   {"info", "doctor"},      {"inference", "predict"},
+    {"classify", "predict"}, {"resume", "--resume"}, {"continue", "--resume"}};
 
-/// Other programs' names for options.
-constexpr std::pair<const char*, const char*> kOptionNames[] = {
-    {"c", "--config"},       {"o", "--run"},        {"out", "--run"},     {"output", "--run"},
-    {"output_dir", "--run"}, {"save_dir", "--run"}, {"ckpt", "--resume"}, {"checkpoint", "--resume"}};
-
-constexpr const char* kOneDevice = "; a run is one process with one device (docs/coming-from.md)";
-
-/// `; to change the configuration write --set epochs=3` for `--epochs 3`, `--epochs=3` or `-e 3`; `; write --run x` for
-/// `--out x`.
-std::string option_hint(const std::string& word, const std::string& next) {
-  const std::size_t equals = word.find('=');
-  const std::string value = equals == std::string::npos ? next : word.substr(equals + 1);
-  const std::size_t begin = std::min(word.find_first_not_of('-'), word.size());
-  std::string key = word.substr(begin, equals - begin);
-  std::replace(key.begin(), key.end(), '-', '_');
-  const std::string top = key.substr(0, key.find('.'));
-  bool is_key = false;
-  for_each_field<TrainConfig>([&](const auto& field) { is_key = is_key || top == field.key; });
-  const auto set = [](const std::string& path, const std::string& to) {
-    return "; to change the configuration write --set " + shell_word(path + "=" + to);
-  };
-  if (is_key && key != "data") return set(key, value);
-  for (const auto& [other, here] : kOtherOptions)
-    if (key == other) return set(here, value);
-  for (const char* backend : {"cpu", "cuda"})
-    if (key == backend) return set("backend", backend);
-  for (const auto& [other, here] : kOptionNames)
-    if (key == other) return fmt::format("; write {} {}", here, shell_word(value));
-  if (key == "gpus" || key == "devices") return kOneDevice + set("backend", "cuda");
-  return key == "gpu" ? set("backend", "cuda") : std::string();
+/// ``; the command is `trainer train` `` for `fit`, `; write trainer --resume runs/a` for `resume` before `runs/a`.
+std::string other_command(const std::string& word, const std::string& next) {
+  const auto names = command_names();
+  const auto named = std::ranges::find(kOtherCommands, word, [](const auto& row) { return row.first; });
+  if (named == std::end(kOtherCommands) && std::ranges::find(names, word) == names.end()) return {};
+  const std::string here = named == std::end(kOtherCommands) ? word : named->second;
+  return here.starts_with("--") ? fmt::format("; write trainer {} {}", here, shell_word(next))
+                                : fmt::format("; the command is `trainer {}`", here);
 }
 
 }  // namespace
 
-namespace {
-
-/// Other programs' commands.
-constexpr std::pair<const char*, const char*> kOtherCommands[] = {
-    {"fit", "train"},     {"finetune", "train"},    {"test", "eval"},        {"validate", "eval"}, {"val", "eval"},
-    {"infer", "predict"}, {"inference", "predict"}, {"classify", "predict"}, {"info", "doctor"}};
-
-/// For the word where a command stands.
-std::string command_hint(const std::string& word) {
-  if (word.ends_with(".yaml") || word.ends_with(".yml")) return "; write --config " + shell_word(word);
-  for (const auto& [other, here] : kOtherCommands)
-    if (word == other) return fmt::format("; the command is `trainer {}`", here);
+std::string command_hint(const CLI::App& app, const std::vector<std::string>& arguments) {
+  for (const std::string& argument : arguments) {
+    if (!argument.starts_with("--") || app.get_option_no_throw(argument)) continue;
+    if (const std::string command = other_command(argument.substr(2), "RUN"); !command.empty()) return command;
+  }
+  if (arguments.empty() || arguments[0].starts_with("-")) return {};
+  const std::string& word = arguments[0];
+  const std::string command = other_command(word, arguments.size() > 1 ? arguments[1] : "RUN");
+  if (!command.empty()) return command;
   if (word == "launch" || word == "torchrun") return kOneDevice;
   const std::string near = did_you_mean(word, command_names());
   std::error_code ignored;
   if (!near.empty() || !fs::exists(word, ignored)) return near;
   return fmt::format("; write {} {}", is_picture_name(word) ? "trainer predict" : "--config FILE --data",
                      shell_word(word));
-}
-
-/// `; write --set epochs=3` for `epochs=3`.
-std::string assignment_hint(const std::vector<std::string>& arguments, std::size_t i) {
-  const std::string &word = arguments[i], top = word.substr(0, word.find_first_of(".="));
-  bool is_key = false;
-  for_each_field<TrainConfig>([&](const auto& field) { is_key = is_key || top == field.key; });
-  const bool is_value = i > 0 && (arguments[i - 1].starts_with("--"));
-  return is_key && !is_value && word.find('=') != std::string::npos ? "; write --set " + shell_word(word)
-                                                                    : std::string();
-}
-
-}  // namespace
-
-std::string argument_hint(const std::vector<std::string>& arguments) {
-  for (std::size_t i = 0; i < arguments.size(); ++i)
-    if (const std::string hint = assignment_hint(arguments, i); !hint.empty()) return hint;
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    if (!arguments[i].starts_with("-")) continue;
-    const std::string hint = option_hint(arguments[i], i + 1 < arguments.size() ? arguments[i + 1] : "VALUE");
-    if (!hint.empty()) return hint;
-  }
-  std::size_t first = !arguments.empty() && arguments[0] == "train";
-  if (first >= arguments.size() || arguments[first].starts_with("-")) return {};
-  return command_hint(arguments[first]);
 }
 
 namespace {

@@ -1,6 +1,7 @@
 // The trainer's command line.
 #pragma once
 
+#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -22,9 +23,9 @@ struct Command {
 /// Trains as the command says and prints to stdout. Returns false where a signal ended the run early. Throws Error.
 bool run_command(const Command& command);
 
-/// What to write in place of arguments that were not understood: `; to change the configuration write --set epochs=3`
-/// for `--epochs 3`, `; write --config net.yaml` for a file alone, or the nearest command; "" where nothing is known.
-std::string argument_hint(const std::vector<std::string>& arguments);
+/// What to write in place of a word that is no command, or of an option that is one: `; the command is `trainer eval``
+/// for `--eval`, the nearest command, or the option for a file alone; "" where nothing is known.
+std::string command_hint(const CLI::App& app, const std::vector<std::string>& arguments);
 
 /// Everything a configuration can name, with fields, defaults and meaning, and the shipped configurations; of one part
 /// only, if it is named.

@@ -36,7 +36,8 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", "nixie " NIXIE_VERSION);
   nixie::add_train_options(app, request);
   try {
-    nixie::parse_arguments(app, arguments, [&] { return nixie::argument_hint({argv + 1, argv + argc}); });
+    nixie::parse_arguments(app, arguments,
+                           [&](const CLI::App& parsed) { return nixie::command_hint(parsed, arguments); });
   } catch (const CLI::ParseError& error) {
     const int code = exit_code_of(Output::result, [&] { return app.exit(error); });
     const bool is_lost = code == static_cast<int>(nixie::Fault::storage);

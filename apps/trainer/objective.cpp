@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "nixie/core/base/one_line.h"
+#include "nixie/data/files/mask_labels.h"
 
 namespace nixie {
 namespace {
@@ -22,9 +23,9 @@ struct LabelAccuracy {
   double value(const std::vector<double>& sums) const { return sums[1] > 0 ? sums[0] / sums[1] : 0; }
 };
 
-/// `a.npz: labels[7] is of class 65535, the next below is 2` where the largest label stands apart, as one by mistake
-/// does; else "".
-std::string apart_text(const Splits& data) {
+/// What is to be said of the largest class where it stands apart from the others; else "".
+std::string class_apart(const Splits& data) {
+  if (data.train->target().is_dense()) return data.train->class_apart();
   const std::int64_t largest = data.train->classes() - 1;
   std::int64_t next = -1, count = 0;
   std::string place;
@@ -37,9 +38,7 @@ std::string apart_text(const Splits& data) {
         place = half->target_place(static_cast<std::int64_t>(i));
     }
   }
-  if (count == 0 || next < 0 || place.empty() || largest - next < 2) return "";
-  const std::string of_others = count == 1 ? " is" : fmt::format(" and {} more are", count - 1);
-  return fmt::format("{}{} of class {}, the next below is {}", place, of_others, largest, next);
+  return apart_text(place, count, largest, next);
 }
 
 /// Collects labels until two differ.
@@ -125,22 +124,26 @@ void Objective::check_loss(const Shape& input) const {
       "set another loss, for example mean_squared");
 }
 
-void Objective::check_output(const Shape& output, const Shape& input, const Splits& data) const {
+void Objective::check_classes(std::int64_t outputs, const char* what, const Splits& data) const {
   const std::int64_t classes = data.train->classes();
+  if (outputs >= classes) return;
+  const std::string apart = class_apart(data);
+  fail(Fault::usage, "the model has ", outputs, " ", what, ", the data ", classes, " classes; ", apart,
+       apart.empty() ? "" : ": correct it, or ", remedy_);
+}
+
+void Objective::check_output(const Shape& output, const Shape& input, const Splits& data) const {
   if (is_input_) {
     check(output.size() == input.size(), "the model's output is ", output, " for a sample ", input,
           ", expected as many numbers: target is input");
   } else if (target_.is_class()) {
     check(output.rank() == 1, "the model's output is ", output, " for a sample, expected one number per class");
-    const std::string apart = output[0] >= classes ? "" : apart_text(data);
-    check(output[0] >= classes, "the model has ", output[0], " outputs, the data ", classes, " classes; ", apart,
-          apart.empty() ? "" : ": correct it, or ", remedy_);
+    check_classes(output[0], "outputs", data);
   } else if (target_.is_dense()) {
     check(output.rank() == 3 && output[1] == target_.shape[0] && output[2] == target_.shape[1],
           "the model's output is ", output, " for a sample, expected [classes, ", target_.shape[0], ", ",
           target_.shape[1], "]: the data has a class for each pixel");
-    check(output[0] >= classes, "the model has ", output[0], " outputs for a pixel, the data ", classes, " classes; ",
-          remedy_);
+    check_classes(output[0], "outputs for a pixel", data);
   } else {
     check(output.size() == target_.shape.size(), "the model's output is ", output, " for a sample, its target ",
           target_.shape, " numbers; ", remedy_);
@@ -150,10 +153,10 @@ void Objective::check_output(const Shape& output, const Shape& input, const Spli
 std::string Objective::label_warning(const Splits& data) const {
   const Dataset& train = *data.train;
   FirstLabels counted(loss_.ignored_label());
+  const std::string apart = names_classes() || names_pixels() ? class_apart(data) : "";
+  if (!apart.empty()) return one_line("warning: " + apart + "; correct it, unless those between have no samples");
   if (names_classes()) {
     const std::vector<std::int32_t> labels = train.labels();
-    const std::string apart = apart_text(data);
-    if (!apart.empty()) return one_line("warning: " + apart + "; correct it, unless those between have no samples");
     if (labels.empty() || counted.differ(labels)) return "";
   } else if (names_pixels()) {
     const TargetReader read(train);

@@ -44,6 +44,9 @@ class Objective {
   std::string label_warning(const Splits& data) const;
 
  private:
+  /// Throws a usage Error where there are fewer outputs than classes.
+  void check_classes(std::int64_t outputs, const char* what, const Splits& data) const;
+
   AnyLoss loss_;
   SampleTarget target_;
   bool is_input_;

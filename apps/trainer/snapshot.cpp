@@ -90,9 +90,8 @@ void check_changes(const std::filesystem::path& file, const Checkpoint& header, 
           "; its optimizer's state is of the parameters that it trained: resume with the run's own, or begin a new run "
           "with --set init_from=",
           file.string());
-    const bool is_kept = key == "model" || key == "data" || key == "optimizer";
     const bool is_wanted = std::find(target.changes.begin(), target.changes.end(), key) != target.changes.end();
-    if (!is_kept || is_wanted) {
+    if (!is_kept_key(key) || is_wanted) {
       if (target.note) target.note("changed since the checkpoint: " + change);
       continue;
     }
@@ -172,6 +171,16 @@ void check_header(const std::filesystem::path& file, const Checkpoint& header, c
   check_best(file, header, target);
 }
 
+/// The configuration in a checkpoint; nothing where there is none, or it cannot be read.
+std::optional<TrainConfig> config_in(const std::filesystem::path& file) try {
+  if (!std::filesystem::is_regular_file(file)) return {};
+  const Checkpoint header = load_checkpoint(file, {.header_only = true});
+  return header.config.empty() ? std::nullopt : std::optional(saved_config(header, file));
+} catch (const Error& error) {  // a resume tells that it is damaged
+  if (error.fault() != Fault::checkpoint) throw;
+  return {};
+}
+
 }  // namespace
 
 Checkpoint take_snapshot(const TrainConfig& config, const Model& model, const Optimizer& optimizer,
@@ -207,6 +216,27 @@ Tree saved_tree(const Checkpoint& checkpoint, const std::filesystem::path& file)
 
 TrainConfig saved_config(const Checkpoint& checkpoint, const std::filesystem::path& file) {
   return of_the_file([&] { return read_config(saved_tree(checkpoint, file)); });
+}
+
+bool is_kept_key(const std::string& key) { return key == "model" || key == "data" || key == "optimizer"; }
+
+TrainConfig as_saved(const std::filesystem::path& file, const std::vector<std::filesystem::path>& checkpoints,
+                     const std::vector<std::string>& assignments, const std::function<void(const std::string&)>& note) {
+  TrainConfig config = load_config(file);
+  for (const std::filesystem::path& checkpoint : checkpoints) {
+    const auto saved = config_in(checkpoint);
+    if (!saved) continue;
+    const std::string before = config_text(config);
+    config.model = saved->model;
+    config.data = saved->data;
+    config.optimizer = saved->optimizer;
+    const auto changes = config_changes(before, config_text(config));
+    if (changes.empty()) break;
+    note(fmt::format("{} differs from the configuration in {}, which is used ({}); change it with --set", file.string(),
+                     checkpoint.string(), fmt::join(changes, "; ")));
+    return with_assignments(config, file.string(), assignments);
+  }
+  return load_config(file, assignments);
 }
 
 Checkpoint load_snapshot(const std::filesystem::path& file, const SnapshotTarget& target) {

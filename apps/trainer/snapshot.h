@@ -34,6 +34,16 @@ struct SnapshotTarget {
 Tree saved_tree(const Checkpoint& checkpoint, const std::filesystem::path& file);
 TrainConfig saved_config(const Checkpoint& checkpoint, const std::filesystem::path& file);
 
+/// Whether a resumed run keeps the checkpoint's part of the configuration (`model`, `data`, `optimizer`), unless a
+/// change names it.
+bool is_kept_key(const std::string& key);
+
+/// The configuration `file` of a run's folder with `assignments`, where what a resumed run keeps is that of the first
+/// of the checkpoints that can be read: the run may have been killed between writing the file and the checkpoint.
+/// `note` is told of such differences.
+TrainConfig as_saved(const std::filesystem::path& file, const std::vector<std::filesystem::path>& checkpoints,
+                     const std::vector<std::string>& assignments, const std::function<void(const std::string&)>& note);
+
 /// Loads a checkpoint for the target. Refuses, before any array is read, one of another model, dataset or optimizer (a
 /// usage Error with the differences, unless they are among its `changes`), seed or number of steps per epoch
 /// (Fault::checkpoint), and one whose arrays are not those of the target.

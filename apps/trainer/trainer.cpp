@@ -40,7 +40,8 @@ void check_objective(const TrainConfig& config, const Model& model, const Splits
   const SampleTarget target = data.train->target();
   const Objective objective(config, target);
   at_key(config.places, "loss", [&] { objective.check_loss(model.input_shape()); });
-  at_key(config.places, "model", [&] { objective.check_output(model.output_shape(), model.input_shape(), data); });
+  at_key(config.places, config.places.outputs_key(),
+         [&] { objective.check_output(model.output_shape(), model.input_shape(), data); });
   at_key(config.places, "loss", [&] {
     const std::string kind = config.loss.kind();
     const bool could_ignore = config.loss.text().find("ignore_index: ") != std::string::npos;

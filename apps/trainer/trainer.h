@@ -181,8 +181,6 @@ class Trainer {
   void go_back(std::int64_t below);
   bool load_good(std::int64_t below);
   void start_again();
-  /// Those that the run folder may hold: the last, the best, those kept.
-  std::vector<std::filesystem::path> checkpoints() const;
   /// Whether the file is in the run's folder.
   bool is_of_run(const std::filesystem::path& file) const;
   /// Repeats the steps up to `step` and looks into that one: where values first are not finite; "" where that is not
@@ -231,6 +229,7 @@ class Trainer {
   bool is_repeating_ = false;                // steps whose rows are written already
   bool lacks_last_ = false;                  // last.h5 is none that the run wrote or went on from
   bool has_scheduled_last_ = false;          // last.h5 is of the schedule; set by the saver
+  bool has_config_ = false;                  // config.yaml is this run's: a change waits for its first checkpoint
   bool lacks_best_ = false;                  // best.h5 is lost: the next evaluation writes it, whatever its score
   std::vector<std::filesystem::path> good_;  // where there may be one to go back to, the newest first
   std::vector<std::string> changes_;         // parts of the configuration that may differ from the checkpoint's

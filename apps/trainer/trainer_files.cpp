@@ -15,8 +15,6 @@ namespace nixie {
 namespace {
 
 constexpr std::int64_t kBytesOfHdf5 = 17 << 20;
-/// The last checkpoint of the schedule, where last.h5 is one that was asked for and the run may have to go back.
-constexpr const char* kScheduled = "scheduled.h5";
 
 /// Refuses first weights that a checkpoint's take the place of.
 void check_resumes(const TrainConfig& config, const std::vector<std::string>& changes) {
@@ -68,7 +66,7 @@ void Trainer::resume(const std::filesystem::path& file, const std::vector<std::s
 void Trainer::resume_last(const std::vector<std::string>& changes) {
   check_idle("resume_last");
   const SnapshotTarget mine = target(changes);
-  std::optional<LoadedFile> loaded = load_first(checkpoints(), mine);
+  std::optional<LoadedFile> loaded = load_first(run_checkpoints(options_.run), mine);
   if (!loaded) {
     is_resumed_ = true;
     if (!config_.init_from.empty() && !options_.reads_init_from) initialize();
@@ -87,7 +85,7 @@ void Trainer::go_on_from(LoadedFile loaded, const SnapshotTarget& target) {
   past_ = state_.went_back_to < 0 ? kNever : state_.went_back_to;
   good_ = {loaded.file};
   if (is_of_run(loaded.file)) {
-    good_ = checkpoints();
+    good_ = run_checkpoints(options_.run);
     good_.insert(good_.begin(), loaded.file);
     lacks_last_ = !is_same_file(loaded.file, place("last.h5"));
     has_scheduled_last_ = !lacks_last_ && is_scheduled(state_);
@@ -113,12 +111,6 @@ void Trainer::check_best() {
   progress_.line(fault + "; the next evaluation writes it anew");
 }
 
-std::vector<std::filesystem::path> Trainer::checkpoints() const {
-  std::vector<std::filesystem::path> files = kept_checkpoints(options_.run);
-  files.insert(files.begin(), {path("last.h5"), path(kScheduled), path("best.h5")});
-  return files;
-}
-
 bool Trainer::is_of_run(const std::filesystem::path& file) const {
   return writes() && is_same_file(file, place(file.filename()));
 }
@@ -135,11 +127,12 @@ void Trainer::open_record() {
   if (!writes()) return progress_.log().close();
   saver_.wait();  // where an error ended `train`, it may still use the record
   progress_.log().open(place("log.txt"));
-  remove_stale_temporaries(lock_->folder());                // of a process that was killed while it saved
-  if (has_scheduled_last_) remove_file(place(kScheduled));  // the same
+  remove_stale_temporaries(lock_->folder());                          // of a process that was killed while it saved
+  if (has_scheduled_last_) remove_file(place(kScheduledCheckpoint));  // the same
   record_.emplace(lock_->folder(), metric_names(config_.metrics), state_.step,
                   state_.metrics_bytes);  // may refuse the configuration's metrics
-  write_text(place("config.yaml"), config_text(config_));
+  has_config_ = std::none_of(changes_.begin(), changes_.end(), is_kept_key);
+  if (has_config_) write_text(place("config.yaml"), config_text(config_));
   if (state_.metrics_bytes >= 0 && state_.metrics_bytes != record_->metrics_bytes())
     progress_.line(
         fmt::format("{} has {} bytes up to step {}, but had {} when the checkpoint was written: rows are "
@@ -227,7 +220,8 @@ void Trainer::save(const std::vector<std::string>& files, std::int64_t keep) {
   auto checkpoint =
       std::make_shared<Checkpoint>(take_snapshot(config_, model_, optimizer_, state_, data_, data_values_));
   if (averages_) checkpoint->ema = averages_->arrays();
-  saver_.start([this, checkpoint, files, keep, is_due, sets_aside, step = state_.step, past = past_] {
+  const bool writes_config = !std::exchange(has_config_, true);
+  saver_.start([this, checkpoint, files, keep, is_due, sets_aside, writes_config, step = state_.step, past = past_] {
     if (std::string array = non_finite_array(*checkpoint); !array.empty()) {
       const std::lock_guard lock(saved_mutex_);
       unsaved_ = {std::move(array), step, past};
@@ -236,16 +230,17 @@ void Trainer::save(const std::vector<std::string>& files, std::int64_t keep) {
     lock_->renew();  // whoever removed the folder's files may have begun another run there
     record_->sync();
     progress_.log().sync();  // rows that a checkpoint counts are durable before it is
-    if (sets_aside) link_durably(place("last.h5"), place(kScheduled));
+    if (sets_aside) link_durably(place("last.h5"), place(kScheduledCheckpoint));
+    if (writes_config) write_text(place("config.yaml"), checkpoint->config);  // before: see as_saved
     for (const std::string& file : files) {
       save_checkpoint(*checkpoint, place(file));
       note_saved(path(file).string());
     }
     has_scheduled_last_ = is_due;
-    if (is_due) remove_file(place(kScheduled));
+    if (is_due) remove_file(place(kScheduledCheckpoint));
     if (keep > 0) keep_checkpoint(place("last.h5"), step, keep);
   });
-  good_ = checkpoints();
+  good_ = run_checkpoints(options_.run);
   lacks_last_ = false;
   if (is_due) past_ = kNever;
 }

@@ -1,6 +1,8 @@
 // Every value's place by its path, and every layer's by the name that errors give it.
 #include "nixie/configs/parse/places.h"
 
+#include "nixie/layers/pool.h"
+
 namespace nixie {
 namespace {
 
@@ -27,6 +29,18 @@ void add_layers(const Tree& layers, const std::string& path, std::map<std::strin
   }
 }
 
+/// The path of the last layer with an `out`, inner layers included, that is a number of channels; "" where none has
+/// one.
+std::string last_with_out(const Tree& tree, const std::string& path) {
+  for (std::size_t i = tree.items.size(); i-- > 0;)
+    if (std::string found = last_with_out(tree.items[i], joined(path, std::to_string(i))); !found.empty()) return found;
+  for (auto entry = tree.entries.rbegin(); entry != tree.entries.rend(); ++entry) {
+    if (entry->key != AdaptiveAvgPool2d::name && entry->value.find("out")) return path;
+    if (std::string found = last_with_out(entry->value, joined(path, entry->key)); !found.empty()) return found;
+  }
+  return "";
+}
+
 /// The place of the longest part of a path that has one; none for a path that begins with nothing known.
 const Place* nearest(const std::map<std::string, Place>& places, std::string path) {
   for (;;) {
@@ -40,7 +54,10 @@ const Place* nearest(const std::map<std::string, Place>& places, std::string pat
 
 Places::Places(const Tree& tree) {
   add_keys(tree, "", keys_);
-  if (const Tree* model = tree.find("model")) add_layers(*model, "", layers_);
+  if (const Tree* model = tree.find("model")) {
+    add_layers(*model, "", layers_);
+    if (const std::string last = last_with_out(*model, "model"); model->is_list() && !last.empty()) outputs_ = last;
+  }
 }
 
 Place Places::of(const std::string& message, const std::string& key) const {

@@ -19,7 +19,11 @@ class Places {
   /// the file does not hold the nearest value around it, at last the file itself.
   Place of(const std::string& message, const std::string& key) const;
 
+  /// The key whose value says how many outputs the model has: of a list of layers the last that has an `out`.
+  const std::string& outputs_key() const { return outputs_; }
+
  private:
+  std::string outputs_ = "model";
   std::map<std::string, Place> keys_, layers_;  // by path
 };
 

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cstdlib>
 
+#include "nixie/configs/parse/places.h"
 #include "nixie/core/base/check_fields.h"
 #include "nixie/core/base/working_folder.h"
 
@@ -176,7 +177,7 @@ void read_value(const Tree& tree, std::string& value, Problems& problems) {
 }
 
 Path resolved_path(const std::filesystem::path& path, const Place& place) {
-  const std::string text = path.string(), expanded = with_home(text);
+  const std::string text = path.string(), expanded = at_place(place, [&] { return with_home(text); });
   if (expanded != text) return absolute_path(expanded).lexically_normal();
   // What comes through a pipe or a descriptor (/dev/stdin) lies in no folder.
   const bool is_in_file =

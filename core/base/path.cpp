@@ -3,12 +3,15 @@
 
 #include <cstdlib>
 
+#include "nixie/core/base/error.h"
+
 namespace nixie {
 
 std::string with_home(const std::string& path) {
+  if (path != "~" && !path.starts_with("~/")) return path;
   const char* const home = std::getenv("HOME");
-  const bool is_home = path == "~" || path.starts_with("~/");
-  return home && *home != '\0' && is_home ? home + path.substr(1) : path;
+  check(home && *home != '\0', path, ": ~ is the home folder, but HOME is not set; set it, or write the whole path");
+  return home + path.substr(1);
 }
 
 }  // namespace nixie

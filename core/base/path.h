@@ -14,7 +14,8 @@ struct Path : std::filesystem::path {
   Path(const std::filesystem::path& other) : path(other) {}
 };
 
-/// The path with the home folder in place of a leading `~`, as shells write it; as it is where HOME is not set.
+/// The path with the home folder in place of a leading `~`, as shells write it. Throws a usage Error where
+/// HOME is not set.
 std::string with_home(const std::string& path);
 
 inline std::string field_text(const Path& path) { return field_text(path.string()); }

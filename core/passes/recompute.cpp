@@ -22,7 +22,7 @@ namespace nixie {
 namespace {
 
 constexpr int kMostInstructions = 16;  // of what is computed again
-constexpr int kMostOfGate = 24;        // which is computed where memory is waited for
+constexpr int kMostOfGate = 24;        // of a gate, which is computed where memory is waited for, and of what it gates
 
 class Recomputer {
  public:
@@ -125,14 +125,15 @@ class Recomputer {
     }
   }
 
-  // A value in memory, and what the other values of its size are made of that it meets.
+  // A value in memory, and what the other values of its size are made of that it meets; by so many instructions.
   struct Pair {
     Tensor made = {}, beside = {};
+    int instructions = 0;
   };
 
   std::optional<Pair> pair_of(const Tensor& x) const {
-    if (stored_.count(x.id()) > reduced_.count(x.id()) || recomputable(x) || !instructions_of(x)) return {};
-    Pair pair;
+    if (stored_.count(x.id()) > reduced_.count(x.id()) || recomputable(x)) return {};
+    Pair pair{.instructions = instructions_of(x).value_or(kMostOfGate + 1)};
     const auto meet = [](Tensor& known, const Tensor& found) {
       if (!known.id()) known = found;
       return known.id() == found.id();
@@ -143,12 +144,13 @@ class Recomputer {
         if (!meet(pair.beside, through->second.of)) return {};
       } else if (const auto known = pairs_.find(input.id()); known != pairs_.end()) {
         if (!meet(pair.made, known->second.made) || !meet(pair.beside, known->second.beside)) return {};
+        pair.instructions += known->second.instructions;
       } else if (!is_in_memory(input) || !meet(pair.made, input)) {
         return {};
       }
     }
     const bool both = pair.made.id() && pair.beside.id() && pair.made.id() != pair.beside.id();
-    return both ? std::optional(pair) : std::nullopt;
+    return both && pair.instructions <= kMostOfGate ? std::optional(pair) : std::nullopt;
   }
 
   // A head's result, what is seen through a view, and what is stored.

@@ -77,6 +77,8 @@ bool is_number(const Tensor& x, double value) {
   return constant && constant->value == value;
 }
 
+constexpr int kMostOfProduct = 32;  // nodes of a product that is taken apart; what it shares is visited again
+
 class Simplifier {
  public:
   Tensor operator()(const Tensor& root) {
@@ -154,28 +156,37 @@ class Simplifier {
     Op mul = {}, neg = {};
     bool negative = false;
   };
-  void take_factors(const Tensor& x, const Reduce& reduce, const Shape& shape, Product& product) {
-    const auto* map = as<Map>(x);
-    if (map && (is_primitive(*map->op, Primitive::mul) || is_primitive(*map->op, Primitive::neg)) &&
-        std::all_of(x.inputs().begin(), x.inputs().end(), [&](const Tensor& y) { return y.dtype() == x.dtype(); })) {
-      product.negative ^= x.inputs().size() == 1;
-      (x.inputs().size() == 1 ? product.neg : product.mul) = x.node().op;
-      for (const Tensor& input : x.inputs()) take_factors(input, reduce, shape, product);
-      return;
+  Product factors_of(const Tensor& x, const Reduce& reduce, const Shape& shape) {
+    Product product;
+    std::vector<Tensor> left{x};  // the next one last
+    for (int visited = 0; !left.empty(); ++visited) {
+      const Tensor at = left.back();
+      left.pop_back();
+      const auto* map = as<Map>(at);
+      const std::vector<Tensor>& inputs = at.inputs();
+      const bool is_product =
+          map && (is_primitive(*map->op, Primitive::mul) || is_primitive(*map->op, Primitive::neg)) &&
+          std::all_of(inputs.begin(), inputs.end(), [&](const Tensor& y) { return y.dtype() == at.dtype(); });
+      const Tensor* of = as<Expand>(at) ? &inputs[0] : nullptr;
+      if (is_product && visited < kMostOfProduct) {
+        product.negative ^= inputs.size() == 1;
+        (inputs.size() == 1 ? product.neg : product.mul) = at.node().op;
+        left.insert(left.end(), inputs.rbegin(), inputs.rend());
+      } else if (of && std::all_of(reduce.axes.begin(), reduce.axes.end(),
+                                   [&](int axis) { return of->shape()[axis] == 1; })) {
+        product.common.push_back(rewrite(Expand{}, {*of}, shape, at.dtype()));
+      } else {
+        product.factors.push_back(at);
+      }
     }
-    const Tensor* of = as<Expand>(x) ? &x.inputs()[0] : nullptr;
-    if (of && std::all_of(reduce.axes.begin(), reduce.axes.end(), [&](int axis) { return of->shape()[axis] == 1; }))
-      product.common.push_back(rewrite(Expand{}, {*of}, shape, x.dtype()));
-    else
-      product.factors.push_back(x);
+    return product;
   }
 
   // sum(x * c) is c * sum(x) where c repeats along the summed axes. Of batch normalisation's gradients two sums are
   // left: the others are those two with factors of a channel.
   Tensor factored(const Reduce& reduce, const Tensor& x, const Shape& shape, Dtype dtype) {
     if (reduce.kind != ReduceKind::sum || !is_floating(dtype) || x.dtype() != dtype) return {};
-    Product product;
-    take_factors(x, reduce, shape, product);
+    const Product product = factors_of(x, reduce, shape);
     const bool any = std::any_of(product.factors.begin(), product.factors.end(),
                                  [](const Tensor& factor) { return !as<Constant>(factor); });
     if (product.common.empty() || !any) return {};

@@ -172,7 +172,7 @@ MaskLabels read_masks(FolderScan& scan) {
       fail(Fault::data, picture.string(), " has ", width, " x ", height, " pixels, its mask ", mask.width, " x ",
            mask.height, "; make them equal");
     file = {file.name, width, height, fingerprint_of(std::as_bytes(std::span(bytes)))};
-    labels[at].add(std::span<const std::uint8_t>(mask.classes));
+    labels[at].add(std::span(mask.classes), mask.width, [&] { return scan.source.path_of(file).string(); });
   });
   MaskLabels all;
   for (const MaskLabels& each : labels) all.add(each);

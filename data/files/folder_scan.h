@@ -36,6 +36,7 @@ struct PictureSource {
   std::vector<float> values = {};                ///< [rows, numbers]
   std::vector<MaskFile> masks = {};              ///< [rows]; none if pictures have a class or numbers
   std::vector<std::int32_t> without_class = {};  ///< labels in the masks of both halves that are no class
+  std::string class_apart = {};                  ///< of the classes in these masks: see Dataset
 
   /// For messages: `photos/cat/1.jpg`, `photos/train.tar: cat/1.jpg`.
   std::filesystem::path path_of(const Picture& picture) const;

@@ -349,6 +349,7 @@ Checkpoint load_checkpoint(const std::filesystem::path& path, const LoadOptions&
   }
   read_header(file, c);
   if (options.accept) options.accept(c);
+  if (options.header_only) return c;
   check_forms(file, path.string(), options);
   c.model = read_arrays(file, "/model", is_ours);
   c.ema = read_arrays(file, "/ema", is_ours);

@@ -80,6 +80,7 @@ struct LoadOptions {
   /// Called with everything except arrays, before any array is read; an exception ends loading. It may set `model` and
   /// `optimizer` here to what the header calls for.
   std::function<void(const Checkpoint& header)> accept = {};
+  bool header_only = false;  ///< no array is read
   /// Also reads files whose checksum does not match and plain HDF5 files without one. Only HDF5's own checksums then
   /// apply; they do not detect a chunk (1 MiB) whose bytes are all zero.
   bool unchecked = false;

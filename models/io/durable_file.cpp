@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -115,6 +116,10 @@ std::filesystem::path PendingFile::readable() const {
 }
 
 std::string write_remedy(const std::filesystem::path& file, std::int64_t bytes, int error) {
+  rlimit limit{};
+  if (error == EFBIG && ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+    return fmt::format("{}; a file may have {} (RLIMIT_FSIZE); raise `ulimit -f`",
+                       bytes > 0 ? fmt::format("; {} bytes are to be written", bytes) : "", limit.rlim_cur);
   if (error != ENOSPC && error != EDQUOT) return fmt::format("; {}", system_remedy(error));
   std::string needed = bytes > 0 ? fmt::format("; it needs {} bytes", bytes) : "";
   struct statvfs disk {};

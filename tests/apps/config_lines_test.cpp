@@ -47,7 +47,14 @@ TEST(ConfigLines, OfLayersAreTheirs) {
       // a net by its name, whose layers have no lines
       {"seed: 1\nmodel: {alexnet: {}}\n", "net.yaml:2:8: "},
       {"seed: 1\nmodel: {mlp: {classes: 2}}\n", "net.yaml:2:8: the model has 2 outputs"},
-      {"model:\n  - conv2d: {out: 10, kernel: 3}\n", "net.yaml:2:3: the model's output is [10, 26, 26]"},
+      {"model:\n  - conv2d: {out: 10, kernel: 3}\n", "net.yaml:2:5: the model's output is [10, 26, 26]"},
+      // the layer that gives the outputs
+      {"model:\n  - flatten\n  - linear: {out: 32}\n  - relu\n  - linear:\n      out: 5\n  - sigmoid\n",
+       "net.yaml:5:5: the model has 5 outputs, the data 10 classes"},
+      {"model:\n  - sum:\n      branches:\n        - conv2d: {out: 4, kernel: 1}\n        - conv2d: {out: 4, kernel: "
+       "1}\n"
+       "  - adaptive_avg_pool2d: {out: 1}\n  - flatten\n",
+       "net.yaml:5:11: the model has 4 outputs"},
   };
   for (const Mistake& mistake : kMistakes)
     EXPECT_THAT(mistake_of(mistake, kData + kEnd), StartsWith(mistake.expected)) << mistake.yaml;

@@ -222,6 +222,39 @@ TEST(Resume, ARefusedChangeLeavesTheConfiguration) {
   EXPECT_EQ(text_of(folder / "config.yaml"), before);
 }
 
+// config.yaml tells what a checkpoint of the run was trained with; where a kill left it ahead of the checkpoint, a
+// resume takes what the checkpoint says.
+TEST(Resume, AChangeIsInTheConfigurationOnceACheckpointIsOfIt) {
+  const TempFolder folder;
+  const fs::path run = folder / "run";
+  std::ofstream(folder / "net.yaml")
+      << "model: [flatten, {linear: {out: 10}}]\nsteps: 2\nbackend: cpu\noptimizer: sgd\n"
+      << "data: {glyphs: {train: 64, test: 20, batch: 16}}\n";
+  ASSERT_EQ(run_program("trainer --config " + (folder / "net.yaml").string() + " --run " + run.string()).code, 0);
+  const std::string own = text_of(run / "config.yaml"), last = text_of(run / "last.h5");
+  const auto resume = [&](const std::string& set, const std::string& expected) {
+    const Ran ran = run_program("trainer --resume " + run.string() + set);
+    EXPECT_EQ(ran.code, 0) << set << ran.output;
+    EXPECT_THAT(ran.output, HasSubstr(expected)) << set;
+    return text_of(run / "config.yaml");
+  };
+  EXPECT_EQ(resume(" --set optimizer.sgd.momentum=0.5", "momentum: 0.9 -> 0.5"), own) << "no step was left";
+  EXPECT_EQ(resume("", "resumed after step 2"), own);
+  EXPECT_TRUE(text_of(run / "last.h5") == last);
+
+  std::string ahead = own;
+  ahead.replace(ahead.find("momentum: 0.9"), 13, "momentum: 0.5");
+  write_text(run / "config.yaml", ahead);
+  EXPECT_EQ(resume("", "config.yaml differs from the configuration in " + (run / "last.h5").string() +
+                           ", which is used (optimizer.sgd.momentum: 0.5 -> 0.9); change it with --set"),
+            own);
+
+  const std::string changed = resume(" --set optimizer.sgd.momentum=0.5 --set steps=4", "resumed after step 2");
+  EXPECT_THAT(changed, HasSubstr("momentum: 0.5"));
+  EXPECT_EQ(changed, load_checkpoint(run / "last.h5").config);
+  EXPECT_EQ(resume("", "resumed after step 4"), changed);
+}
+
 // An accuracy of 0.1 is more than minus any loss, and a loss of one kind is less than one of another.
 TEST(Resume, AnotherFigureBeginsAnewWithTheBest) {
   const struct {

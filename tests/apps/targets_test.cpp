@@ -239,10 +239,17 @@ TEST(Targets, ThatDoNotFitAreSaidBeforeTheRun) {
     for (std::size_t i = 0; i < 64; ++i) classes.push_back(i % 21 == 7 && i < 21 * mistakes ? 65535 : i % 3);
     all.push_back({"a mistaken class", npy("<u2", "(64,)", bytes_of_numbers(classes)), "", "", "", 0, 0});
   }
+  Bytes masks(64 * 24);
+  for (std::size_t i = 0; i < masks.size(); ++i) masks[i] = i == 7 * 24 + 9 || i == 8 * 24 ? 77 : i % 3;
+  all.push_back({"a mistaken pixel", npy("|u1", "(64, 6, 4)", masks), "", "", "", 0, 0});
   const struct {
     std::size_t data;
     std::string model, more, words;
   } kCases[] = {
+      {8, "[{conv2d: {out: 3, kernel: 1}}]", "", "the model has 3 outputs for a pixel, the data 78 classes; "},
+      {8, "[{conv2d: {out: 3, kernel: 1}}]", "",
+       ": labels[7]: the pixel in row 2, column 1 and 1 more are of class 77, the next below is 2: correct it, or "
+       "give "},
       {0, "[flatten, {linear: {out: 2}}]", "",
        "the model has 2 outputs, the data 3 classes; give the last layer as many outputs"},
       {0, "{mlp: {classes: 2}}", "", "the model has 2 outputs, the data 3 classes; set the model's classes"},

@@ -1,4 +1,6 @@
 // Wrong use: every row is something a program may do by mistake, and the one line that says so.
+#include <pthread.h>
+
 #include "nixie/core/graph/exchange.h"
 #include "nixie/core/ops/elementwise.h"
 #include "nixie/tests/core/support.h"
@@ -281,6 +283,48 @@ void run_chain(int length) {
             (std::vector<float>{1, 1}));
 }
 TEST(Misuse, DeepChainsAreNoRecursion) { run_chain(20000); }
+
+/// In a thread whose stack is small, so that recursion shows in short chains.
+void run_with_small_stack(void (*work)()) {
+  pthread_attr_t small;
+  ASSERT_EQ(::pthread_attr_init(&small), 0);
+  ASSERT_EQ(::pthread_attr_setstacksize(&small, 256 << 10), 0);
+  pthread_t thread{};
+  const auto start = [](void* run) -> void* { return reinterpret_cast<void (*)()>(run)(), nullptr; };
+  ASSERT_EQ(::pthread_create(&thread, &small, start, reinterpret_cast<void*>(work)), 0);
+  ASSERT_EQ(::pthread_join(thread, nullptr), 0);
+  ::pthread_attr_destroy(&small);
+}
+
+// Passes look through some ops to those below them, in values, gradients and what is printed of the plan.
+void run_chains_of_any_op() {
+  using Link = Tensor (*)(const Tensor& y, const Tensor& x);
+  const std::pair<const char*, Link> kLinks[] = {
+      {"mul", [](const Tensor& y, const Tensor& x) { return y * x; }},
+      {"square", [](const Tensor& y, const Tensor&) { return y * y; }},
+      {"neg", [](const Tensor& y, const Tensor&) { return -y; }},
+      {"div", [](const Tensor& y, const Tensor& x) { return y / x; }},
+      {"maximum", [](const Tensor& y, const Tensor& x) { return maximum(y, x); }},
+      {"where", [](const Tensor& y, const Tensor& x) { return where(x > 0.0, y, x); }},
+      {"sigmoid", [](const Tensor& y, const Tensor&) { return sigmoid(y); }},
+      {"cast", [](const Tensor& y, const Tensor&) { return cast(cast(y, Dtype::f16), Dtype::f32); }},
+      {"transpose", [](const Tensor& y, const Tensor&) { return transpose(y); }},
+      {"matmul", [](const Tensor& y, const Tensor& x) { return matmul(y, x); }},
+  };
+  for (const auto& [name, link] : kLinks) {
+    SCOPED_TRACE(name);
+    const Tensor x = Array::from(std::vector<float>{1, 0, 0, 1}, {2, 2});
+    Tensor y = x;
+    for (int i = 0; i < 3000; ++i) y = link(y, x);
+    const Tensor total = sum(sum(y, {0}) * sum(y, {1})), gradient = gradients(sum(y), std::vector<Tensor>{x})[0];
+    EXPECT_EQ(evaluate(total, cpu()).to_vector<float>().size(), 1u);
+    EXPECT_EQ(evaluate(gradient, cpu()).to_vector<float>().size(), 4u);
+    Step step(cpu(), [&](const Inputs&) { return Outputs{{"gradient", gradient}, {"total", total}}; });
+    EXPECT_NE(to_string(step.plan({})).size(), 0u);
+  }
+}
+TEST(Misuse, DeepChainsOfAnyOpAreNoRecursion) { run_with_small_stack(run_chains_of_any_op); }
+
 TEST(Misuse, LongDeepChainsOfAMillion) { run_chain(1000000); }
 
 }  // namespace

@@ -51,6 +51,17 @@ TEST(Recompute, BatchNormStoresWhatTheNextLayerReadsAlone) {
   EXPECT_EQ(stores_of(plan_of(outputs, true), images), 4) << to_string(plan_of(outputs, true));
 }
 
+// A gated gradient is copied with all that lies between it and the head, which must be little.
+TEST(Recompute, LongChainsBehindAGateAreNotCopied) {
+  const Tensor beside = random_array({4, 4}, 0.5, 1.5, 1), ones_of_four = random_array({4, 4}, 0.5, 1.5, 2);
+  for (const bool squares : {false, true}) {
+    Tensor y = where(beside > 0.0, matmul(beside, ones_of_four), 0.0);
+    for (int i = 0; i < (squares ? 60 : 20000); ++i) y = squares ? y * y : -y;
+    const Graph graph = recompute(simplify({.outputs = {sum(y * beside), sum(y + beside)}}));
+    EXPECT_LT(topological(graph).size(), 20100u);
+  }
+}
+
 // Copies of nodes change the order of leaves and numbers; a Step recomputes all the same, and binds what its plan asks
 // for.
 TEST(Recompute, IsPartOfAStep) {

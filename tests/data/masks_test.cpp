@@ -14,6 +14,7 @@ namespace {
 
 using namespace nixie::test;
 using testing::ElementsAre;
+using testing::EndsWith;
 using testing::HasSubstr;
 
 /// A PNG of indices into a palette, packed into as few bits as so many colours need.
@@ -156,6 +157,11 @@ TEST_F(MasksTest, SayWhatDoesNotFit) {
   const ImageFolder options{.path = table(), .crop = 8, .resize = 8, .holdout = 0.5f};
   EXPECT_EQ(options.open().train->classes(), 4);
   EXPECT_THAT(scan_manifest(folder_ / "list.csv", "class").classes, ElementsAre("masks/a.png", "masks/b.png"));
+  Bytes wrong(64, 3);
+  wrong[8 * 2 + 5] = 77;
+  write_file(folder_ / "masks/a.png", png(wrong, 8, 8, PNG_FORMAT_GRAY));
+  EXPECT_THAT(options.open().test->class_apart(),
+              EndsWith("masks/a.png: the pixel in row 2, column 5 is of class 77, the next below is 3"));
   // 255 is no class.
   write_file(folder_ / "masks/a.png", png(Bytes(64, 255), 8, 8, PNG_FORMAT_GRAY));
   EXPECT_EQ(options.open().train->classes(), 3);

@@ -288,6 +288,13 @@ TEST_F(DurableFile, SayWhatToDoAboutEachRefusal) {
            Case{ENFILE, 42, "; close other files, or raise `ulimit -n`"},
        })
     EXPECT_THAT(write_remedy(file, c.bytes, c.error), testing::MatchesRegex(c.remedy)) << std::strerror(c.error);
+  rlimit limit{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &limit), 0);
+  const rlimit small{4096, limit.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  const std::string remedy = write_remedy(file, 5000, EFBIG);
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
+  EXPECT_EQ(remedy, "; 5000 bytes are to be written; a file may have 4096 (RLIMIT_FSIZE); raise `ulimit -f`");
 }
 
 TEST_F(DurableFile, DisksWithoutInodesAreNotFull) {

@@ -226,6 +226,17 @@ TEST_F(Messages, HomeIsExpandedInEveryPath) {
   }
   EXPECT_TRUE(std::filesystem::exists(folder_ / "first/last.h5"));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "~"));
+  const std::string unset = ": ~ is the home folder, but HOME is not set; set it, or write the whole path\n",
+                    file = write("home.yaml", "model: mlp\ndata: {mnist: {path: ~/x}}\nsteps: 1\n");
+  for (const auto& [command, expected] : std::vector<std::pair<std::string, std::string>>{
+           {"trainer --config '~/net.yaml'", "~/net.yaml" + unset},
+           {"trainer eval --run='~/first'", "~/first" + unset},
+           {"trainer summary --config " + file, file + ":2:22: data.mnist.path: ~/x" + unset},
+           {"trainer --dry-run --config " + net + " --set data.path='~/x'", "~/x" + unset}}) {
+    const Ran ran = run_program(command, "unset HOME; ");
+    EXPECT_EQ(ran.code, 2) << command;
+    EXPECT_EQ(ran.output, expected) << command;
+  }
 }
 
 // A shell's variable that is not set: without a word, another run or model would be taken.

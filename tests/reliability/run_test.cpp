@@ -148,6 +148,30 @@ class Reliability : public testing::Test {
     std::printf("%ld calls change a finished run's folder that is resumed; all recovered\n", all);
   }
 
+  /// Kills a resume with another optimizer at each of about `points` calls: a resume without the change goes on.
+  void kill_changed(long points) const {
+    const std::filesystem::path broken = folder_ / "broken";
+    const std::vector<std::string> resume = {"--run", broken.string(), "--resume"};
+    std::vector<std::string> changed = resume;
+    for (const char* set : {"optimizer.adam.weight_decay=0.01", "epochs=4", "steps=32"})
+      changed.insert(changed.end(), {"--set", set});
+    const auto resumed = [&](long at, const std::string& kind) {
+      std::filesystem::copy(folder_ / "whole", broken, std::filesystem::copy_options::recursive);
+      return exit_code(Child(changed, file("log"), fault(broken, at, kind)).wait());
+    };
+    EXPECT_EQ(resumed(0, "none"), 0);
+    const long all = std::stol(text_of(file("count")));
+    std::filesystem::remove_all(broken);
+    for (long at = 1; at <= all; at += std::max(1L, all / points)) {
+      const std::string what = fmt::format("kill at call {} of {}", at, all);
+      EXPECT_EQ(resumed(at, "kill"), 128 + SIGKILL) << what;
+      ASSERT_EQ(exit_code(Child(resume, file("log")).wait()), 0) << what << text_of(file("log"));
+      EXPECT_EQ(text_of(broken / "config.yaml"), load_checkpoint(broken / "last.h5").config) << what;
+      std::filesystem::remove_all(broken);
+    }
+    std::printf("%ld calls change the folder of a run that is resumed with a change; all recovered\n", all);
+  }
+
   TempFolder folder_;
 };
 
@@ -158,6 +182,9 @@ TEST_F(Reliability, KilledAtEveryCallTheRunGoesOnLong) { disturb({"kill"}, 1'000
 
 TEST_F(Reliability, AResumeKilledAtACallLosesNoKeptCheckpoint) { kill_resumed(6); }
 TEST_F(Reliability, AResumeKilledAtEveryCallLosesNoKeptCheckpointLong) { kill_resumed(1'000'000); }
+
+TEST_F(Reliability, AChangeKilledAtACallStopsNoResume) { kill_changed(12); }
+TEST_F(Reliability, AChangeKilledAtEveryCallStopsNoResumeLong) { kill_changed(1'000'000); }
 
 // A good file that cannot be read for a moment is no damaged one, in whose place an older one would be taken.
 TEST_F(Reliability, ACheckpointThatTheSystemCannotReadStays) {

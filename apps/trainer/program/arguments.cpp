@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "nixie/configs/parse/reader.h"
+#include "nixie/apps/trainer/program/other_options.h"
 #include "nixie/core/base/one_line.h"
 #include "nixie/core/base/path.h"
 #include "nixie/core/base/shell_word.h"
@@ -14,19 +14,6 @@ namespace {
 /// `--option=` with nothing behind it.
 bool lacks_value(const std::string& argument) {
   return argument.starts_with("--") && argument.find('=') == argument.size() - 1;
-}
-
-/// `; did you mean "--config"?` for the first option that the app does not have.
-std::string near_option(const CLI::App& app, const std::vector<std::string>& arguments) {
-  std::vector<std::string> options;
-  for (const CLI::Option* option : app.get_options())
-    for (const std::string& name : option->get_lnames()) options.push_back("--" + name);
-  for (const std::string& argument : arguments) {
-    const std::string name = argument.substr(0, argument.find('='));
-    if (!name.starts_with("--") || std::find(options.begin(), options.end(), name) != options.end()) continue;
-    return did_you_mean(name, options);
-  }
-  return {};
 }
 
 /// `; write --set epochs=3` for `--set epochs 3`.
@@ -49,20 +36,25 @@ std::string told(const CLI::App& app, const CLI::Error& error) {
 }
 
 /// Only paths begin with ~/, and some came from a place where shells leave it: `'~/x'`, `--run=~/x`.
-std::string with_home_path(const std::string& argument) {
+std::string with_home_path(const std::string& argument) try {
   const std::size_t value = argument.starts_with("--") ? argument.find('=') + 1 : 0;
   return argument.substr(0, value) + with_home(argument.substr(value));
+} catch (const Error& error) {
+  throw CLI::ValidationError(error.what());
 }
 
 }  // namespace
 
-void parse_arguments(CLI::App& app, std::vector<std::string> arguments, const std::function<std::string()>& hint) {
+void parse_arguments(CLI::App& app, std::vector<std::string> arguments,
+                     const std::function<std::string(const CLI::App&)>& hint) {
   app.failure_message([=](const CLI::App* parsed, const CLI::Error& error) {
     std::string advice = split_assignment(*parsed, arguments);
-    if (advice.empty() && hint) advice = hint();
-    if (advice.empty()) advice = near_option(*parsed, arguments);
+    if (advice.empty()) advice = option_hint(*parsed, arguments);
+    if (advice.empty() && hint) advice = hint(*parsed);
+    if (advice.empty()) advice = near_hint(*parsed, arguments);
     const std::string line = told(*parsed, error);
-    if (advice.empty() && !line.ends_with('?')) advice = "; --help says more";
+    const bool says_enough = line.ends_with('?') || line.find("; ") != std::string::npos;
+    if (advice.empty() && !says_enough) advice = "; --help says more";
     return line + advice + "\n";
   });
   for (std::size_t i = 0; i < arguments.size(); ++i) {

@@ -11,9 +11,10 @@ namespace nixie {
 
 /// Has the app parse the arguments. Throws CLI::ParseError, also for an argument that is empty: no option and no file
 /// has an empty value, but a shell gives one for a variable that is not set, as in `--run "$RUN"`. The error becomes
-/// one line, which ends with what `hint` gives for it or, where that is empty, with the option of a similar name.
+/// one line, which ends with what to write instead, where that is known: as an option, or by `hint`.
 /// A value that begins with `~/` is a path in the home folder, whether or not the shell has expanded it.
-void parse_arguments(CLI::App& app, std::vector<std::string> arguments, const std::function<std::string()>& hint = {});
+void parse_arguments(CLI::App& app, std::vector<std::string> arguments,
+                     const std::function<std::string(const CLI::App&)>& hint = {});
 
 /// An option that names a file to write, which ends in `suffix`, and the flag --overwrite, without which a file that is
 /// there is refused.

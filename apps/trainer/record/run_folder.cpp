@@ -28,7 +28,7 @@ namespace {
 namespace fs = std::filesystem;
 
 /// What a run writes, beside checkpoints that it keeps and files of events.
-constexpr const char* kRunFiles[] = {"config.yaml",   "metrics.csv", "last.h5", "best.h5",    "scheduled.h5",
+constexpr const char* kRunFiles[] = {"config.yaml",   "metrics.csv", "last.h5", "best.h5",    kScheduledCheckpoint,
                                      "metrics.jsonl", "timing.csv",  "log.txt", "report.html"};
 
 /// The largest number among the folder's entries; 0 where there is none.
@@ -114,6 +114,13 @@ std::vector<std::string> kept_names(const Folder& folder) {
 std::vector<fs::path> kept_checkpoints(const Folder& folder) {
   std::vector<fs::path> files;
   for (const std::string& name : kept_names(folder)) files.push_back(folder.path() / name);
+  return files;
+}
+
+std::vector<fs::path> run_checkpoints(const Folder& folder) {
+  std::vector<fs::path> files = kept_checkpoints(folder);
+  files.insert(files.begin(),
+               {folder.path() / "last.h5", folder.path() / kScheduledCheckpoint, folder.path() / "best.h5"});
   return files;
 }
 

@@ -21,11 +21,17 @@ void check_run_files(const std::filesystem::path& folder);
 /// The folder of `root/name` with the largest number. Throws a usage Error where there is none.
 std::filesystem::path newest_run_folder(const std::filesystem::path& root, const std::string& name);
 
+/// The last checkpoint of the schedule, where last.h5 is one that was asked for and the run may have to go back.
+inline constexpr const char* kScheduledCheckpoint = "scheduled.h5";
+
 /// Keeps the file of `step` as `step-N.h5` beside it, a second name of the same bytes, and removes such files of
 /// earlier steps but for the newest `count`. Throws Fault::storage.
 void keep_checkpoint(const FilePlace& file, std::int64_t step, std::int64_t count);
 /// The files `step-N.h5` of a run, the newest first.
 std::vector<std::filesystem::path> kept_checkpoints(const Folder& folder);
+/// The checkpoints that a run may have, in the order in which a resume tries them: the last, the last scheduled one,
+/// the best, those kept.
+std::vector<std::filesystem::path> run_checkpoints(const Folder& folder);
 
 /// Keeps a run folder to itself for as long as it lives, also against other programs: two writers would double rows. A
 /// killed process holds no lock.

@@ -126,15 +126,23 @@ class PartialOrder {
   }
 
  private:
-  void not_before(std::size_t n, int first) {
-    first_[n] = first;
-    for (std::size_t u : users_[n])
-      if (first_[u] <= first) not_before(u, first + 1);
+  void not_before(std::size_t node, int first) {
+    first_[node] = first;
+    for (std::vector<std::size_t> moved{node}; !moved.empty();) {
+      const std::size_t n = moved.back();
+      moved.pop_back();
+      for (std::size_t u : users_[n])
+        if (first_[u] <= first_[n]) first_[u] = first_[n] + 1, moved.push_back(u);
+    }
   }
-  void not_after(std::size_t n, int last) {
-    last_[n] = last;
-    for (std::size_t m : makers_[n])
-      if (last_[m] >= last) not_after(m, last - 1);
+  void not_after(std::size_t node, int last) {
+    last_[node] = last;
+    for (std::vector<std::size_t> moved{node}; !moved.empty();) {
+      const std::size_t n = moved.back();
+      moved.pop_back();
+      for (std::size_t m : makers_[n])
+        if (last_[m] >= last_[n]) last_[m] = last_[n] - 1, moved.push_back(m);
+    }
   }
 
   std::vector<Nodes> users_, makers_;

@@ -1,0 +1,159 @@
+// Options come first that are known word by word; a similar name is the last resort.
+#include "nixie/apps/trainer/program/other_options.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "nixie/configs/parse/config.h"
+#include "nixie/configs/parse/suggestion.h"
+#include "nixie/core/base/shell_word.h"
+
+namespace nixie {
+namespace {
+
+/// Other programs' options that are keys of the configuration here.
+constexpr std::pair<const char*, const char*> kOtherKeys[] = {{"lr", "schedule.constant.rate"},
+                                                              {"learning_rate", "schedule.constant.rate"},
+                                                              {"e", "epochs"},
+                                                              {"b", "data.DATASET.batch"},
+                                                              {"batch", "data.DATASET.batch"},
+                                                              {"batch_size", "data.DATASET.batch"},
+                                                              {"device", "backend"},
+                                                              {"j", "loader.threads"},
+                                                              {"workers", "loader.threads"},
+                                                              {"num_workers", "loader.threads"},
+                                                              {"momentum", "optimizer.sgd.momentum"},
+                                                              {"weight_decay", "optimizer.sgd.weight_decay"}};
+
+/// Other programs' names for options; the first counts that the command has.
+constexpr std::pair<const char*, const char*> kOptionNames[] = {
+    {"c", "--config"},          {"o", "--run"},          {"out", "--run"},
+    {"output", "--run"},        {"output_dir", "--run"}, {"save_dir", "--run"},
+    {"ckpt", "--checkpoint"},   {"ckpt", "--resume"},    {"checkpoint", "--resume"},
+    {"model", "--checkpoint"},  {"m", "--checkpoint"},   {"weights", "--checkpoint"},
+    {"resume", "--checkpoint"}, {"dataset", "--data"},   {"data_dir", "--data"},
+    {"continue", "--resume"}};
+
+/// An option that is not known, in parts.
+struct Unknown {
+  std::string name = {};   ///< `--batch-size`
+  std::string key = {};    ///< `batch_size`
+  std::string value = {};  ///< VALUE where none was given
+};
+
+std::vector<Unknown> unknown_options(const CLI::App& app, const std::vector<std::string>& arguments) {
+  std::vector<Unknown> all;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& word = arguments[i];
+    const std::size_t equals = word.find('='), begin = word.find_first_not_of('-');
+    if (!word.starts_with("-") || begin == std::string::npos) continue;
+    Unknown found{.name = word.substr(0, equals), .key = word.substr(begin, equals - begin), .value = "VALUE"};
+    if (app.get_option_no_throw(found.name)) continue;
+    std::replace(found.key.begin(), found.key.end(), '-', '_');
+    if (equals != std::string::npos)
+      found.value = word.substr(equals + 1);
+    else if (i + 1 < arguments.size() && !arguments[i + 1].starts_with("--"))
+      found.value = arguments[i + 1];
+    all.push_back(std::move(found));
+  }
+  return all;
+}
+
+const std::vector<std::string>& top_keys() {
+  static const std::vector<std::string> keys = [] {
+    std::vector<std::string> all;
+    for_each_field<TrainConfig>([&](const auto& field) { all.emplace_back(field.key); });
+    return all;
+  }();
+  return keys;
+}
+
+bool is_key(const std::string& path) {
+  return std::ranges::find(top_keys(), path.substr(0, path.find_first_of(".="))) != top_keys().end();
+}
+
+/// The word in quotes that did_you_mean gives; "" where it gives none.
+std::string word_in(const std::string& suggestion) {
+  const std::size_t begin = suggestion.find('"') + 1, end = suggestion.find('"', begin);
+  return begin == 0 || end == std::string::npos ? "" : suggestion.substr(begin, end - begin);
+}
+
+/// `cuda` for `gpu`, `cuda:0` or `0`.
+std::string backend_of(const std::string& value) {
+  if (value.find_first_not_of("0123456789") == std::string::npos) return "cuda";
+  const std::string word = value.substr(0, value.find(':')),
+                    meant = word_in(did_you_mean(word, {"auto", "cpu", "cuda"}));
+  return meant.empty() ? word : meant;
+}
+
+std::string set_hint(const std::string& key, const std::string& value) {
+  return "; to change the configuration write --set " +
+         shell_word(key + "=" + (key == "backend" ? backend_of(value) : value));
+}
+
+std::string key_hint(const Unknown& option) {
+  if (is_key(option.key)) return set_hint(option.key, option.value);
+  for (const auto& [other, here] : kOtherKeys)
+    if (option.key == other) return set_hint(here, option.value);
+  for (const char* backend : {"cpu", "cuda", "gpu"})
+    if (option.key == backend) return set_hint("backend", backend);
+  return option.key == "gpus" || option.key == "devices" ? kOneDevice + set_hint("backend", "cuda") : "";
+}
+
+/// `; write --set epochs=3` for `epochs=3`.
+std::string assignment_hint(const std::vector<std::string>& arguments) {
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const bool is_value = i > 0 && arguments[i - 1].starts_with("--");
+    if (!is_value && arguments[i].find('=') != std::string::npos && is_key(arguments[i]))
+      return "; write --set " + shell_word(arguments[i]);
+  }
+  return {};
+}
+
+/// `; write --checkpoint a.h5` for `a.h5`.
+std::string file_hint(const CLI::App& app, const std::string& word) {
+  const auto write = [&](const char* option) {
+    return app.get_option_no_throw(option) ? fmt::format("; write {} {}", option, shell_word(word)) : std::string();
+  };
+  std::error_code ignored;
+  if (word.ends_with(".yaml") || word.ends_with(".yml")) return write("--config");
+  if (word.ends_with(".h5")) return write("--checkpoint");
+  const bool has_models = app.get_option_no_throw("--checkpoint");
+  return has_models && std::filesystem::is_directory(word, ignored) ? write("--run") : "";
+}
+
+}  // namespace
+
+std::string option_hint(const CLI::App& app, const std::vector<std::string>& arguments) {
+  const bool sets = app.get_option_no_throw("--set");
+  if (const std::string hint = sets ? assignment_hint(arguments) : ""; !hint.empty()) return hint;
+  const std::vector<Unknown> unknown = unknown_options(app, arguments);
+  for (const Unknown& option : unknown) {
+    for (const auto& [other, here] : kOptionNames)
+      if (option.key == other && app.get_option_no_throw(here))
+        return fmt::format("; write {} {}", here, shell_word(option.value));
+    if (const std::string hint = sets ? key_hint(option) : ""; !hint.empty()) return hint;
+  }
+  if (!unknown.empty()) return {};  // a word may be the value of one
+  for (const std::string& word : app.remaining())
+    if (const std::string hint = file_hint(app, word); !hint.empty()) return hint;
+  return {};
+}
+
+std::string near_hint(const CLI::App& app, const std::vector<std::string>& arguments) {
+  std::vector<std::string> options;
+  for (const CLI::Option* option : app.get_options())
+    for (const std::string& name : option->get_lnames()) options.push_back("--" + name);
+  for (const Unknown& option : unknown_options(app, arguments)) {
+    if (!option.name.starts_with("--")) continue;
+    if (const std::string near = did_you_mean(option.name, options); !near.empty()) return near;
+    if (!app.get_option_no_throw("--set")) continue;
+    const std::string near = did_you_mean(option.key, top_keys()), key = word_in(near);
+    if (is_key(key))
+      return near.ends_with('"') || near.ends_with('?') ? set_hint(key, option.value)
+                                                        : near + "; write --set " + key + "=VALUE";
+  }
+  return {};
+}
+
+}  // namespace nixie

@@ -1,0 +1,19 @@
+// What other programs call options and keys of the configuration, for arguments that are not understood.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+namespace nixie {
+
+inline constexpr const char* kOneDevice = "; a run is one process with one device (docs/coming-from.md)";
+
+/// What to write in place of arguments that the app does not know, as the end of a message: for `--epochs 3` or `-e 3`
+/// `; to change the configuration write --set epochs=3`, for `--out x` `; write --run x`, for a checkpoint alone
+/// `; write --checkpoint a.h5`; "" where nothing is known.
+std::string option_hint(const CLI::App& app, const std::vector<std::string>& arguments);
+/// The same for options whose names are not quite those of an option, or of a key of the configuration.
+std::string near_hint(const CLI::App& app, const std::vector<std::string>& arguments);
+
+}  // namespace nixie
