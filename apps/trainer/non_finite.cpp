@@ -58,7 +58,7 @@ Trainer::NonFinite Trainer::first_non_finite(std::int64_t step) try {
   go_back(std::min(step, past_ < kNever ? past_ + 1 : past_));
   start_loader();
   while (state_.step + 1 < step) {
-    if (std::chrono::steady_clock::now() - begin > kLongestSearch) return {};
+    if (std::chrono::steady_clock::now() - begin > kLongestSearch || (asks_to_stop_ && asks_to_stop_())) return {};
     train_once([](const char*) {});
   }
   const std::string array = non_finite_array(take_snapshot(config_, model_, optimizer_, state_, data_, data_values_));

@@ -164,11 +164,11 @@ bool Trainer::train(const std::function<bool()>& stop, const std::function<bool(
   trace_steps();
   take_memory();
   if (writes() && data_values_.empty()) data_values_ = values_of(data_);
-  const auto asks_to_stop = [&] { return is_stopped_ || (stop && stop()); };
+  asks_to_stop_ = [this, stop] { return is_stopped_ || (stop && stop()); };
   tell(&Callback::train_begins);
   bool is_done = false;
   for (bool ended = false; !ended;) try {
-      is_done = train_on(asks_to_stop, save_now);
+      is_done = train_on(asks_to_stop_, save_now);
       saver_.wait();
       check_saved();
       ended = true;

@@ -141,6 +141,7 @@ class Trainer {
   void go_on_from(LoadedFile loaded, const SnapshotTarget& target);
   /// Tells where the run's best checkpoint is missing, damaged or of another model.
   void check_best();
+  void begin_with_last();
   void open_record();
   void log_failure(const std::string& what);
   void start_loader();
@@ -226,11 +227,13 @@ class Trainer {
   std::string saved_;               // the last checkpoint written or read, for messages
   std::optional<Unsaved> unsaved_;  // by the last save
   bool is_stopped_ = false, is_training_ = false, is_resumed_ = false;
+  std::function<bool()> asks_to_stop_;       // whether the run, or what it searches, is to end
   bool is_repeating_ = false;                // steps whose rows are written already
   bool lacks_last_ = false;                  // last.h5 is none that the run wrote or went on from
   bool has_scheduled_last_ = false;          // last.h5 is of the schedule; set by the saver
   bool has_config_ = false;                  // config.yaml is this run's: a change waits for its first checkpoint
   bool lacks_best_ = false;                  // best.h5 is lost: the next evaluation writes it, whatever its score
+  std::filesystem::path begins_with_;        // the checkpoint that the run went on from
   std::vector<std::filesystem::path> good_;  // where there may be one to go back to, the newest first
   std::vector<std::string> changes_;         // parts of the configuration that may differ from the checkpoint's
   std::int64_t roll_backs_ = 0;

@@ -84,6 +84,7 @@ void Trainer::go_on_from(LoadedFile loaded, const SnapshotTarget& target) {
   roll_backs_ = state_.roll_backs;
   past_ = state_.went_back_to < 0 ? kNever : state_.went_back_to;
   good_ = {loaded.file};
+  begins_with_ = loaded.file;
   if (is_of_run(loaded.file)) {
     good_ = run_checkpoints(options_.run);
     good_.insert(good_.begin(), loaded.file);
@@ -123,12 +124,20 @@ void Trainer::restore(const Checkpoint& checkpoint, const SnapshotTarget& target
   evaluation_.reset();
 }
 
+// A run that goes on from an earlier checkpoint cuts the rows after it, which a later last.h5 counts.
+void Trainer::begin_with_last() {
+  if (!lacks_last_ || begins_with_.empty() || !std::filesystem::exists(path("last.h5"))) return;
+  link_durably(begins_with_, place("last.h5"));
+  lacks_last_ = false;
+}
+
 void Trainer::open_record() {
   if (!writes()) return progress_.log().close();
   saver_.wait();  // where an error ended `train`, it may still use the record
   progress_.log().open(place("log.txt"));
   remove_stale_temporaries(lock_->folder());                          // of a process that was killed while it saved
   if (has_scheduled_last_) remove_file(place(kScheduledCheckpoint));  // the same
+  begin_with_last();
   record_.emplace(lock_->folder(), metric_names(config_.metrics), state_.step,
                   state_.metrics_bytes);  // may refuse the configuration's metrics
   has_config_ = std::none_of(changes_.begin(), changes_.end(), is_kept_key);

@@ -192,7 +192,8 @@ void link_durably(const FilePlace& file, const FilePlace& place) {
   const int from = file.folder().descriptor(), folder = place.folder().descriptor();
   const std::string temporary = temporary_for(place);
   if (::linkat(from, file.name().c_str(), folder, temporary.c_str(), 0) != 0) {
-    const bool has_no_links = errno == EPERM || errno == EOPNOTSUPP || errno == ENOSYS || errno == EMLINK;
+    const bool has_no_links =
+        errno == EPERM || errno == EOPNOTSUPP || errno == ENOSYS || errno == EMLINK || errno == EXDEV;
     return has_no_links ? copy_durably(file, place) : fail_linking("cannot be written", errno);
   }
   if (::renameat(folder, temporary.c_str(), folder, place.name().c_str()) != 0) {

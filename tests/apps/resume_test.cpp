@@ -343,6 +343,38 @@ TEST(Resume, ARunWithoutItsLastCheckpointEndsWithIt) {
     }
 }
 
+// What SIGKILL leaves of a run that went on from an earlier checkpoint, before it saved: no later checkpoint whose rows
+// were cut.
+TEST(Resume, ARunFromAnEarlierCheckpointIsKilledBeforeItSaves) {
+  TrainConfig config = small_config("keep: 3\n");
+  config.steps = 30;
+  config.epochs = 0;
+  const TempFolder whole;
+  train_all(whole.path(), config);
+  struct Copier final : Callback {
+    Copier(fs::path from, fs::path to) : run(std::move(from)), copy(std::move(to)) {}
+    void step_ends(Trainer&, std::int64_t) override {
+      if (fs::is_empty(copy)) fs::copy(run, copy, fs::copy_options::recursive);
+    }
+    fs::path run, copy;
+  };
+  int tried = 0;
+  for (const auto& entry : fs::directory_iterator(whole.path())) {
+    const std::string name = entry.path().filename();
+    if (!name.starts_with("step-") || name == "step-30.h5") continue;
+    const TempFolder run, killed;
+    fs::copy(whole.path(), run.path(), fs::copy_options::recursive | fs::copy_options::overwrite_existing);
+    Trainer trainer(config, {.run = run.path(), .callbacks = {std::make_shared<Copier>(run.path(), killed.path())}});
+    trainer.resume(run / name);
+    EXPECT_TRUE(trainer.train());
+    expect_same_files(whole.path(), run.path(), name);
+    EXPECT_THAT(resumed(killed.path(), config), testing::Not(HasSubstr("rows are missing"))) << name;
+    expect_same_files(whole.path(), killed.path(), name);
+    ++tried;
+  }
+  EXPECT_GT(tried, 0);
+}
+
 /// The line that a run ends with after something was done to its folder, and its exit code.
 Ran disturbed(const fs::path& folder, const std::function<void(const fs::path& run)>& disturb) {
   std::ofstream(folder / "net.yaml") << kRun;

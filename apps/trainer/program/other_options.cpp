@@ -27,12 +27,12 @@ constexpr std::pair<const char*, const char*> kOtherKeys[] = {{"lr", "schedule.c
 
 /// Other programs' names for options; the first counts that the command has.
 constexpr std::pair<const char*, const char*> kOptionNames[] = {
-    {"c", "--config"},          {"o", "--run"},          {"out", "--run"},
-    {"output", "--run"},        {"output_dir", "--run"}, {"save_dir", "--run"},
-    {"ckpt", "--checkpoint"},   {"ckpt", "--resume"},    {"checkpoint", "--resume"},
-    {"model", "--checkpoint"},  {"m", "--checkpoint"},   {"weights", "--checkpoint"},
-    {"resume", "--checkpoint"}, {"dataset", "--data"},   {"data_dir", "--data"},
-    {"continue", "--resume"}};
+    {"c", "--config"},          {"o", "--run"},           {"out", "--run"},
+    {"output", "--run"},        {"output_dir", "--run"},  {"save_dir", "--run"},
+    {"ckpt", "--checkpoint"},   {"ckpt", "--resume"},     {"checkpoint", "--resume"},
+    {"model", "--checkpoint"},  {"m", "--checkpoint"},    {"weights", "--checkpoint"},
+    {"resume", "--checkpoint"}, {"dataset", "--data"},    {"data_dir", "--data"},
+    {"continue", "--resume"},   {"load", "--checkpoint"}, {"load", "--resume"}};
 
 /// An option that is not known, in parts.
 struct Unknown {
