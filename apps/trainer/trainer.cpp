@@ -198,7 +198,7 @@ bool Trainer::train_on(const std::function<bool()>& stop, const std::function<bo
   const bool begins = !record_;  // else it rolled back
   open_record();
   // The run may have been killed when last.h5 was written, before the checkpoint was kept under its step's name.
-  if (begins && config_.keep > 0 && state_.step > 0 && state_.evaluated == state_.step) save({"last.h5"}, config_.keep);
+  if (begins && state_.step > 0 && state_.evaluated == state_.step) keep_last();
   progress_.start(state_.step, total_steps_, steps_per_epoch_, config_.data.batch() * config_.accumulate);
   start_loader();  // behind all threads, whose stacks no batch changes
   const auto enter = [&](const char* activity) {

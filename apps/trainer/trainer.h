@@ -142,6 +142,7 @@ class Trainer {
   /// Tells where the run's best checkpoint is missing, damaged or of another model.
   void check_best();
   void begin_with_last();
+  void keep_last();
   void open_record();
   void log_failure(const std::string& what);
   void start_loader();

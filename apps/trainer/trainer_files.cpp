@@ -131,6 +131,13 @@ void Trainer::begin_with_last() {
   lacks_last_ = false;
 }
 
+// As it is: another save would be of a configuration that no step was made under.
+void Trainer::keep_last() {
+  if (!writes() || config_.keep == 0) return;
+  if (lacks_last_) return save({"last.h5"}, config_.keep);
+  keep_checkpoint(place("last.h5"), state_.step, config_.keep);
+}
+
 void Trainer::open_record() {
   if (!writes()) return progress_.log().close();
   saver_.wait();  // where an error ended `train`, it may still use the record

@@ -228,7 +228,7 @@ TEST(Resume, AChangeIsInTheConfigurationOnceACheckpointIsOfIt) {
   const TempFolder folder;
   const fs::path run = folder / "run";
   std::ofstream(folder / "net.yaml")
-      << "model: [flatten, {linear: {out: 10}}]\nsteps: 2\nbackend: cpu\noptimizer: sgd\n"
+      << "model: [flatten, {linear: {out: 10}}]\nsteps: 2\nkeep: 2\nbackend: cpu\noptimizer: sgd\n"
       << "data: {glyphs: {train: 64, test: 20, batch: 16}}\n";
   ASSERT_EQ(run_program("trainer --config " + (folder / "net.yaml").string() + " --run " + run.string()).code, 0);
   const std::string own = text_of(run / "config.yaml"), last = text_of(run / "last.h5");

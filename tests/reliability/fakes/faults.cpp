@@ -96,27 +96,27 @@ struct Report {
 
 }  // namespace
 
+// Of the flags that a file is opened with: whether a mode follows them, and whether the call may change the folder.
+static bool makes(int flags) { return (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE; }
+static bool changes(int flags) { return (flags & (O_WRONLY | O_RDWR | O_CREAT)) != 0; }
+
 extern "C" {
 
 int open(const char* path, int flags, ...) {
   va_list arguments;
   va_start(arguments, flags);
-  const bool makes = (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE;
-  const mode_t mode = makes ? va_arg(arguments, mode_t) : 0;
+  const mode_t mode = makes(flags) ? va_arg(arguments, mode_t) : 0;
   va_end(arguments);
-  const bool changes = (flags & (O_WRONLY | O_RDWR | O_CREAT)) != 0;
-  if (changes && next_call(path) == Fault::error) return -1;
+  if (changes(flags) && next_call(path) == Fault::error) return -1;
   return real<int(const char*, int, ...)>("open")(path, flags, mode);
 }
 
 int openat(int folder, const char* path, int flags, ...) {
   va_list arguments;
   va_start(arguments, flags);
-  const bool makes = (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE;
-  const mode_t mode = makes ? va_arg(arguments, mode_t) : 0;
+  const mode_t mode = makes(flags) ? va_arg(arguments, mode_t) : 0;
   va_end(arguments);
-  const bool changes = (flags & (O_WRONLY | O_RDWR | O_CREAT)) != 0;
-  if (changes && next_call(std::pair(folder, path)) == Fault::error) return -1;
+  if (changes(flags) && next_call(std::pair(folder, path)) == Fault::error) return -1;
   return real<int(int, const char*, int, ...)>("openat")(folder, path, flags, mode);
 }
 
