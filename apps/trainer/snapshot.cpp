@@ -102,6 +102,14 @@ void check_changes(const std::filesystem::path& file, const Checkpoint& header, 
         "; resume with the run's own configuration, or name what is to change with --set");
 }
 
+/// Refuses a run that would end before the step it goes on from: none of its steps would be made.
+void check_length(const std::filesystem::path& file, const Checkpoint& header, const SnapshotTarget& target) {
+  const auto step = value_of<std::int64_t>(header.state, "step"),
+             last = target.config.total_steps(target.steps_per_epoch);
+  check(step <= last, file.string(), " is of step ", step, ", the run ends after ", last,
+        "; resume with as many epochs or steps as that, or from an earlier checkpoint");
+}
+
 /// The optimizer's numbers that belong to no parameter must all be there, in their ranges, and no others.
 void check_shared(const std::filesystem::path& file, const Checkpoint& header, const SnapshotTarget& target) {
   std::vector<std::string> known;
@@ -165,6 +173,7 @@ void check_header(const std::filesystem::path& file, const Checkpoint& header, c
   check_same("training samples", value_or(header.state, "train_samples", train), train);
   check_same("test samples", value_or(header.state, "test_samples", test), test);
   check_same("steps per epoch", value_of<std::int64_t>(header.state, "steps_per_epoch"), target.steps_per_epoch);
+  check_length(file, header, target);
   check_data(header.state, target);
   check_names(file, header, target);
   check_shared(file, header, target);

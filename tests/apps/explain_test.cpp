@@ -41,7 +41,8 @@ TEST(Explain, TakesEveryNetAndConfigurations) {
 TEST(Explain, RefusesWhatItDoesNotKnow) {
   const struct {
     std::string arguments, expected;
-  } kCases[] = {{"lenett", "did you mean \"lenet\"?"},
+  } kCases[] = {{"lenet --device gpu", "; write --backend cuda"},
+                {"lenett", "did you mean \"lenet\"?"},
                 {"lenet --backend gpu", "gpu"},
                 {"lenet --input 1,2", "--input has 2 numbers"},
                 {"lenet --batch 0", "--batch: Value 0 not in range"},  // what follows depends on CLI11's version

@@ -115,6 +115,8 @@ TEST_F(TrainerProgram, ExitCodesSayWhatWentWrong) {
            {"--config net.yaml --gpu", "; to change the configuration write --set backend=cuda\n"},
            {"run", "; write --config FILE --data run\n"},
            {"launch -n 2", " (docs/coming-from.md)\n"},
+           {"export a.h5 out.onnx", "; write --checkpoint a.h5\n"},
+           {"export run out.onnx", "; write --run run\n"},
            {"export a.pth", "by safetensors.torch.load_file\n"},
            {"--config nett.yaml", "; did you mean \"net.yaml\"?\n"},
            {"list cars", "configs}; --help says more\n"},

@@ -226,6 +226,10 @@ TEST(Trainer, RefusesTheCheckpointOfAnotherRun) {
   config.schedule = ConstantRate{};
   EXPECT_THAT(refusal(Fault::checkpoint, config), HasSubstr("has the optimizer state shared.plateau_best, which"));
   config = small_config();
+  config.steps = 2;
+  EXPECT_THAT(refusal(Fault::usage, config),
+              HasSubstr("last.h5 is of step 3, the run ends after 2; resume with as many"));
+  config = small_config();
   config.optimizer = Adam{.weight_decay = 0.5};
   Trainer trainer(config);
   trainer.resume(folder / "last.h5", {"optimizer"});

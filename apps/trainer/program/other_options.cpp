@@ -86,18 +86,23 @@ std::string backend_of(const std::string& value) {
   return meant.empty() ? word : meant;
 }
 
-std::string set_hint(const std::string& key, const std::string& value) {
-  return "; to change the configuration write --set " +
-         shell_word(key + "=" + (key == "backend" ? backend_of(value) : value));
+/// How a command gets the value of a key: by an option of that name, or by --set; "" where it has neither.
+std::string value_hint(const CLI::App& app, const std::string& key, const std::string& value) {
+  const std::string meant = key == "backend" ? backend_of(value) : value;
+  if (app.get_option_no_throw("--" + key)) return fmt::format("; write --{} {}", key, shell_word(meant));
+  if (!app.get_option_no_throw("--set")) return {};
+  return "; to change the configuration write --set " + shell_word(key + "=" + meant);
 }
 
-std::string key_hint(const Unknown& option) {
-  if (is_key(option.key)) return set_hint(option.key, option.value);
+std::string key_hint(const CLI::App& app, const Unknown& option) {
+  if (is_key(option.key)) return value_hint(app, option.key, option.value);
   for (const auto& [other, here] : kOtherKeys)
-    if (option.key == other) return set_hint(here, option.value);
+    if (option.key == other) return value_hint(app, here, option.value);
   for (const char* backend : {"cpu", "cuda", "gpu"})
-    if (option.key == backend) return set_hint("backend", backend);
-  return option.key == "gpus" || option.key == "devices" ? kOneDevice + set_hint("backend", "cuda") : "";
+    if (option.key == backend) return value_hint(app, "backend", backend);
+  if (option.key != "gpus" && option.key != "devices") return {};
+  const std::string hint = value_hint(app, "backend", "cuda");
+  return hint.empty() ? "" : kOneDevice + hint;
 }
 
 /// `; write --set epochs=3` for `epochs=3`.
@@ -113,7 +118,8 @@ std::string assignment_hint(const std::vector<std::string>& arguments) {
 /// `; write --checkpoint a.h5` for `a.h5`.
 std::string file_hint(const CLI::App& app, const std::string& word) {
   const auto write = [&](const char* option) {
-    return app.get_option_no_throw(option) ? fmt::format("; write {} {}", option, shell_word(word)) : std::string();
+    const CLI::Option* known = app.get_option_no_throw(option);
+    return known && known->count() == 0 ? fmt::format("; write {} {}", option, shell_word(word)) : std::string();
   };
   std::error_code ignored;
   if (word.ends_with(".yaml") || word.ends_with(".yml")) return write("--config");
@@ -132,10 +138,14 @@ std::string option_hint(const CLI::App& app, const std::vector<std::string>& arg
     for (const auto& [other, here] : kOptionNames)
       if (option.key == other && app.get_option_no_throw(here))
         return fmt::format("; write {} {}", here, shell_word(option.value));
-    if (const std::string hint = sets ? key_hint(option) : ""; !hint.empty()) return hint;
+    if (const std::string hint = key_hint(app, option); !hint.empty()) return hint;
   }
   if (!unknown.empty()) return {};  // a word may be the value of one
-  for (const std::string& word : app.remaining())
+  std::vector<std::string> words = app.remaining();
+  if (words.empty()) return {};
+  for (const CLI::Option* option : app.get_options())  // a model may have taken the output's place
+    if (option->get_positional()) words.insert(words.begin(), option->results().begin(), option->results().end());
+  for (const std::string& word : words)
     if (const std::string hint = file_hint(app, word); !hint.empty()) return hint;
   return {};
 }
@@ -150,7 +160,7 @@ std::string near_hint(const CLI::App& app, const std::vector<std::string>& argum
     if (!app.get_option_no_throw("--set")) continue;
     const std::string near = did_you_mean(option.key, top_keys()), key = word_in(near);
     if (is_key(key))
-      return near.ends_with('"') || near.ends_with('?') ? set_hint(key, option.value)
+      return near.ends_with('"') || near.ends_with('?') ? value_hint(app, key, option.value)
                                                         : near + "; write --set " + key + "=VALUE";
   }
   return {};
