@@ -141,6 +141,16 @@ TEST_F(BenchmarkProgram, NetsMayHaveSlopesOfSubnormalHalves) {
          "data: {generated: {height: 96, width: 96, classes: 3, train: 8, test: 8, batch: 1}}\nsteps: 1\n";
   const auto table = rows("nets --config " + config + " --runs 1 --precision fp16");
   EXPECT_GT(table.at("small_slopes")["check"]["update"]["error"], 0);
+  // All slopes at a bias may be smaller than any half: the checked sum is zero, that of a fused kernel is not.
+  const std::string none = (folder_ / "no_slopes.yaml").string();
+  std::ofstream(none) << "model: [{conv2d: {out: 4, kernel: 4, stride: 4}}, batch_norm, relu,\n"
+                         "  {deconv2d: {out: 4, kernel: 4, stride: 4}}, batch_norm, elu,\n"
+                         "  {deconv2d: {out: 2, kernel: 4, stride: 4}}, batch_norm, elu,\n"
+                         "  global_avg_pool, flatten, {linear: {out: 3}}]\n"
+                         "data: {generated: {channels: 1, height: 128, width: 128, classes: 3, train: 8, test: 8, "
+                         "batch: 4}}\nsteps: 1\n";
+  EXPECT_GT(rows("nets --config " + none + " --runs 1 --precision fp16").at("no_slopes")["check"]["update"]["error"],
+            0);
 }
 
 TEST_F(BenchmarkProgram, BothDoorsPrintTheRowsOfAConfiguration) {

@@ -162,6 +162,8 @@ auto in_parts(std::int64_t size, const Work& work) {
   return results;
 }
 
+}  // namespace
+
 bool is_finite(const Array& array) {
   const Elements elements(array);
   const auto parts = in_parts(array.size(), [&](std::int64_t begin, std::int64_t end) {
@@ -171,8 +173,6 @@ bool is_finite(const Array& array) {
   });
   return std::count(parts.begin(), parts.end(), 0) == 0;
 }
-
-}  // namespace
 
 ExactSum reference_element(const Tensor& node, const Elements& a, const Elements& b, std::int64_t position) {
   if (const auto* conv = std::get_if<Conv>(&node.node().op)) return conv_element(*conv, node, a, b, position);

@@ -85,7 +85,10 @@ Deviation compare_with_reference(const Tensor& node, const Array& a, const Array
 Deviation compare_bias_grad(const Array& output_grad, bool is_conv, const Array& result,
                             const PrecisionTraits& precision, std::int64_t samples);
 
-/// |a - b| / |b| over whole arrays of equal shape (Euclidean norms); infinite if an element is not finite.
+bool is_finite(const Array& array);
+
+/// |a - b| / |b| over whole arrays of equal shape (Euclidean norms); infinite if an element is not finite, or b is zero
+/// and a is not.
 double relative_distance(const Array& a, const Array& b);
 
 /// Positions spread over [0, size): 0, size - 1, and random ones; at most `size` of them.
