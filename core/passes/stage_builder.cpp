@@ -5,6 +5,7 @@
 
 #include "nixie/core/ops/elementwise.h"
 #include "nixie/core/passes/simplify.h"
+#include "nixie/core/passes/view.h"
 
 namespace nixie {
 namespace {
@@ -211,6 +212,8 @@ int StageBuilder::unit_value(int u) {
 
 int StageBuilder::load(const Tensor& x) {
   const Source source = builder_.units_.source(x);
+  if (reads_nothing(source.view))  // positions that are kept exist where those of an empty domain do not
+    return emit({.primitive = Primitive::constant, .type = natural_type(x), .value = source.view.fill});
   Access access = builder_.access({builder_.slot_of(source), source.view}, kernel_);
   auto& loads = kernel_.loads;
   auto found = std::find(loads.begin(), loads.end(), access);

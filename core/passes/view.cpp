@@ -148,6 +148,10 @@ std::optional<View> reshaped(const View& view, const Shape& shape) {
 
 View whole(const Shape& shape, const Strides& strides) { return {.shape = shape, .strides = strides}; }
 
+bool reads_nothing(const View& view) {
+  return std::any_of(view.inside.begin(), view.inside.end(), [](const auto& of) { return of.first >= of.second; });
+}
+
 std::optional<View> compose(const View& view, const Op& op, const Shape& shape) {
   return std::visit(
       overloaded{

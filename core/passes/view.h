@@ -20,6 +20,9 @@ struct View {
 /// The whole of a dense array with these strides.
 View whole(const Shape& shape, const Strides& strides);
 
+/// Whether every position is outside, so that all are `fill`: of padding alone.
+bool reads_nothing(const View& view);
+
 /// The view after another view op, whose node has this shape; none if strides cannot express it (a reshape of a
 /// transposed array, two pads with different values, a strided slice of a pad).
 std::optional<View> compose(const View& view, const Op& op, const Shape& shape);

@@ -56,6 +56,19 @@ TEST(Fusion, KernelCounts) {
     EXPECT_EQ(kernels_of(row.value), row.kernels) << row.what << "\n" << to_string(plan_of({row.value}));
 }
 
+// Behind a reduction there are positions where the reduced axis has none, so that a bound of that axis guards nothing.
+TEST(Fusion, PaddingAloneIsANumberAndNoLoad) {
+  const auto values = [](const Shape& shape) { return Array(Dtype::f32, shape); };
+  const Tensor none = values({0, 3}), rows = values({5, 3}), row = values({1, 3});
+  const Tensor nothing = pad(none, {0, 0}, {1, 0}), outside = slice(pad(row, {1, 0}, {0, 0}), {Index::range(0, 1)});
+  for (const Tensor& x : {sum(none, {0}) + nothing, sum(rows, {0}) + nothing, sum(rows, {0}) + outside,
+                          sum(rows, {0}) + pad(none, {0, 0}, {1, 0}, 7), sum(rows + outside, {0})}) {
+    const Plan plan = plan_of({x});
+    EXPECT_EQ(plan.kernels.size(), 1u);
+    EXPECT_LE(plan.kernels[0].loads.size(), 1u) << to_string(plan);
+  }
+}
+
 TEST(Fusion, AnUpdateOfSgdIsOneKernel) {
   Parameters model, state;
   Variable w = model.make("w", {64, 32}), v = state.state("momentum_buffer", w.shape());

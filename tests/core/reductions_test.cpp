@@ -136,6 +136,20 @@ TEST(Reductions, OfNothing) {
   expect_error([&] { argmax(empty, {1}); }, "argmax: there is nothing to choose from in [2, 0, 3]");
 }
 
+TEST(Reductions, OfNothingBesideWhatIsThere) {
+  for (const std::int64_t length : {1, 7}) {
+    const Tensor x = random_array({1, length}, 1, 2, 3), none = slice(x, {Index::range(1)});
+    const std::vector<double> zeros(static_cast<std::size_t>(length), 0.0);
+    expect_values(gradients(sum(x * none), {x})[0], zeros, 0);
+    expect_values(gradients(sum(maximum(x, none)), {x})[0], zeros, 0);
+    expect_values(sum(none, {0}) + pad(none, {0, 0}, {1, 0}), zeros, 0);
+  }
+  const Tensor rows = Array::from(std::vector<float>{1, 2, 3, 4, 5, 6}, {2, 3});
+  const Tensor row = Array::from(std::vector<float>{100, 200, 300}, {1, 3}), none = Array(Dtype::f32, {0, 3});
+  expect_values(sum(rows, {0}) + pad(none, {0, 0}, {1, 0}, 7), {12, 14, 16}, 0);
+  expect_values(sum(rows, {0}) + slice(pad(row, {1, 0}, {0, 0}), {Index::range(0, 1)}), {5, 7, 9}, 0);
+}
+
 TEST(Reductions, TiesAndNaN) {
   const Tensor x = Array::from(std::vector<float>{1, 5, 5, 2, NAN, 7, 3, 3}, {2, 4});
   expect_values(argmax(x, {1}), {1, 0}, 0);
