@@ -63,6 +63,30 @@ void take_optimizer(const Optimizer& optimizer, const Checkpoint& checkpoint, co
   }
 }
 
+/// `/model/1.running_var holds -3, expected 0 to inf`: the first array with an element outside its range; "" if there
+/// is none.
+std::string array_fault(const Checkpoint& checkpoint, const Model& model, const Optimizer* optimizer) {
+  const auto fault_of = [&](const Checkpoint::Arrays& arrays, const std::string& group, const std::string& name,
+                            const Variable& variable) {
+    const auto found = arrays.find(name);
+    const std::string fault = found == arrays.end() ? "" : range_fault(variable, found->second);
+    return fault.empty() ? fault : group + "/" + name + " " + fault;
+  };
+  std::string fault;
+  for (const Variable& variable : model.parameters().all()) {
+    if (fault.empty()) fault = fault_of(checkpoint.model, "/model", variable.name(), variable);
+    if (fault.empty()) fault = fault_of(checkpoint.ema, "/ema", variable.name(), variable);
+  }
+  if (!optimizer) return fault;
+  for (const Variable& variable : optimizer->state().all()) {
+    const auto [parameter, buffer] = split_name(variable.name());
+    const auto buffers = checkpoint.optimizer.find(parameter);
+    if (fault.empty() && buffers != checkpoint.optimizer.end())
+      fault = fault_of(buffers->second, "/optimizer/" + parameter, buffer, variable);
+  }
+  return fault;
+}
+
 ArrayForm form_of(const Variable& variable) { return {variable.dtype(), variable.shape()}; }
 
 }  // namespace
@@ -86,24 +110,14 @@ std::string shared_fault(const Checkpoint::Values& state, const Optimizer& optim
 
 void check_ranges(const Checkpoint& checkpoint, const std::string& file, const Model& model,
                   const Optimizer* optimizer) {
-  const auto check_array = [&](const Checkpoint::Arrays& arrays, const std::string& group, const std::string& name,
-                               const Variable& variable) {
-    const auto found = arrays.find(name);
-    const std::string fault = found == arrays.end() ? "" : range_fault(variable, found->second);
-    if (!fault.empty())
-      fail(Fault::checkpoint, file, ": ", group, "/", name, " ", fault, "; use another or an older checkpoint");
-  };
-  for (const Variable& variable : model.parameters().all()) {
-    check_array(checkpoint.model, "/model", variable.name(), variable);
-    check_array(checkpoint.ema, "/ema", variable.name(), variable);
-  }
-  if (!optimizer) return;
-  for (const Variable& variable : optimizer->state().all()) {
-    const auto [parameter, buffer] = split_name(variable.name());
-    const auto buffers = checkpoint.optimizer.find(parameter);
-    if (buffers != checkpoint.optimizer.end())
-      check_array(buffers->second, "/optimizer/" + parameter, buffer, variable);
-  }
+  const std::string fault = array_fault(checkpoint, model, optimizer);
+  if (!fault.empty()) fail(Fault::checkpoint, file, ": ", fault, "; use another or an older checkpoint");
+}
+
+void check_saves(const Checkpoint& checkpoint, const Model& model, const Optimizer* optimizer) {
+  std::string fault = array_fault(checkpoint, model, optimizer);
+  if (fault.empty() && optimizer) fault = shared_fault(checkpoint.state, *optimizer);
+  if (!fault.empty()) fail(Fault::non_finite, "the checkpoint is not written: ", fault, "; go back to an older one");
 }
 
 bool is_shared(const Variable& variable) { return variable.name().starts_with("shared."); }

@@ -26,6 +26,9 @@ std::string shared_fault(const Checkpoint::Values& state, const Optimizer& optim
 /// its Variable's owner states.
 void check_ranges(const Checkpoint& checkpoint, const std::string& file, const Model& model,
                   const Optimizer* optimizer = nullptr);
+/// Throws Fault::non_finite if `restore` would refuse what `add` added, for a value outside its range: no file is
+/// replaced by one that cannot be loaded.
+void check_saves(const Checkpoint& checkpoint, const Model& model, const Optimizer* optimizer = nullptr);
 /// The types and shapes of the arrays that `add` adds.
 ArrayForms forms_of(const Model& model);
 std::map<std::string, ArrayForms> forms_of(const Optimizer& optimizer);

@@ -8,6 +8,7 @@ namespace nixie {
 void save(const Model& model, const std::filesystem::path& path) {
   Checkpoint checkpoint;
   add(model, checkpoint);
+  check_saves(checkpoint, model);
   save_checkpoint(checkpoint, path);
 }
 
@@ -15,6 +16,7 @@ void save(const Model& model, const Optimizer& optimizer, const std::filesystem:
   Checkpoint checkpoint;
   add(model, checkpoint);
   add(optimizer, checkpoint);
+  check_saves(checkpoint, model, &optimizer);
   save_checkpoint(checkpoint, path);
 }
 

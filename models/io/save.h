@@ -12,7 +12,8 @@
 
 namespace nixie {
 
-/// Writes every parameter and buffer, by name, or leaves the old file at `path` (see save_checkpoint).
+/// Writes every parameter and buffer, by name, or leaves the old file at `path` (see save_checkpoint). Throws
+/// Fault::non_finite for what `load` would refuse: values that are not finite, or outside the range of their kind.
 void save(const Model& model, const std::filesystem::path& path);
 /// The same with the optimizer's buffers, its counter and the numbers of its schedule and loss scale.
 void save(const Model& model, const Optimizer& optimizer, const std::filesystem::path& path);

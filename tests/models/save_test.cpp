@@ -85,6 +85,22 @@ TEST_F(Save, NumbersThatNoOptimizerHasAreRefused) {
   }
 }
 
+// What load refuses is not written over a file that it takes.
+TEST_F(Save, NumbersThatLoadRefusesAreNotWritten) {
+  const Model model(Sequential{Linear{.out = 4}, BatchNorm{}}, {4, 5}, 3);
+  const Optimizer plateau(model.parameters(), {.rule = Sgd{}, .schedule = PlateauRate{.rate = 0.01, .maximize = true}});
+  save(model, plateau, file());
+  plateau.schedule().observe(HUGE_VAL);
+  const std::string text = error_of(Fault::non_finite, [&] { save(model, plateau, file()); });
+  EXPECT_NE(text.find("the checkpoint is not written: shared.plateau_best inf, expected a number, "), std::string::npos)
+      << text;
+  EXPECT_EQ(std::get<double>(load_checkpoint(file()).state.at("shared.plateau_best")), -HUGE_VAL);
+  model.parameters().find("1.running_var")->set(Array::from(std::vector<float>{1, 1, -3, 1}, {4}));
+  const std::string range = error_of(Fault::non_finite, [&] { save(model, file()); });
+  EXPECT_NE(range.find("is not written: /model/1.running_var holds -3, expected 0 to "), std::string::npos) << range;
+  load(Model(Sequential{Linear{.out = 4}, BatchNorm{}}, {4, 5}, 1), file());
+}
+
 TEST_F(Save, OfAnotherModelChangesNothing) {
   Training wide(1, 16), narrow(1, 8);
   save(wide.model, wide.optimizer, file());
