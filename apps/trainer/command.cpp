@@ -76,8 +76,8 @@ TrainConfig chosen_config(const Command& command, const fs::path& folder) {
   if (!fs::exists(own) && !command.checkpoint.empty()) verify_checkpoint(command.checkpoint);
   check(fs::exists(own), own.string(), " is missing; add --config FILE");
   if (!command.config.empty()) {
-    const auto changes =
-        config_changes(config_text(own_config(command, folder)), config_text(load_config(command.config)));
+    const auto changes = config_changes(config_text(own_config(command, folder, command.assignments)),
+                                        config_text(load_config(command.config, command.assignments)));
     if (!changes.empty())
       tell("{} differs from the run's own configuration, which is used ({}); change it with --set\n", command.config,
            fmt::join(changes, "; "));

@@ -176,15 +176,34 @@ void read_value(const Tree& tree, std::string& value, Problems& problems) {
     problems.add_unexpected(tree, "a word or \"text\"");
 }
 
+namespace {
+
+/// Without `.`, and without `..` behind a folder that is no link: behind a link it leads out of the link's target.
+std::filesystem::path normal_path(const std::filesystem::path& path) {
+  std::filesystem::path normal;
+  std::error_code ignored;
+  for (const std::filesystem::path& part : path) {
+    const bool goes_up = part == ".." && normal.has_filename() && normal.filename() != "..";
+    if (part == ".") continue;
+    if (goes_up && !std::filesystem::is_symlink(normal, ignored))
+      normal = normal.parent_path();
+    else
+      normal /= part;
+  }
+  return normal;
+}
+
+}  // namespace
+
 Path resolved_path(const std::filesystem::path& path, const Place& place) {
   const std::string text = path.string(), expanded = at_place(place, [&] { return with_home(text); });
-  if (expanded != text) return absolute_path(expanded).lexically_normal();
+  if (expanded != text) return normal_path(absolute_path(expanded));
   // What comes through a pipe or a descriptor (/dev/stdin) lies in no folder.
   const bool is_in_file =
       place.source && place.line > 0 && !place.source->starts_with("/dev/") && !std::filesystem::is_fifo(*place.source);
   const std::filesystem::path folder =
       is_in_file ? std::filesystem::path(*place.source).parent_path() : std::filesystem::path();
-  return absolute_path(folder / path).lexically_normal();
+  return normal_path(absolute_path(folder / path));
 }
 
 void read_value(const Tree& tree, Path& value, Problems& problems) {

@@ -56,6 +56,22 @@ TEST_F(TrainerProgram, TrainsAndPrintsTheResultLast) {
   EXPECT_THAT(resumed.output, HasSubstr(ran.output.substr(last)));
 }
 
+// A file may leave the length of its runs to each of them.
+TEST_F(TrainerProgram, TheLengthMayBeGivenByAnAssignmentAlone) {
+  std::ofstream(folder_ / "net.yaml") << "model: {mlp: {hidden: [8], classes: 10}}\n"
+                                         "data: {glyphs: {train: 40, test: 20, batch: 20}}\n";
+  const std::string length = "--set epochs=1 --run " + path("run");
+  EXPECT_THAT(run("--run " + path("run")).output, HasSubstr("the length of the run is missing"));
+  const Ran first = run(length), resumed = run(length + " --resume");
+  EXPECT_EQ(first.code, 0) << first.output;
+  EXPECT_EQ(resumed.code, 0) << resumed.output;
+  EXPECT_THAT(resumed.output, testing::Not(HasSubstr("differs")));
+  EXPECT_THAT(run(length + " --resume --set seed=1").output, HasSubstr("seed"));
+  std::ofstream(folder_ / "table.csv") << "a,b,kind\n1,2,x\n2,1,y\n3,1,x\n2,2,y\n1,3,x\n4,1,y\n";
+  const Ran data = run("--set epochs=1 --set data.arrays.batch=2 --data " + path("table.csv") + " --run " + path("of_table"));
+  EXPECT_EQ(data.code, 0) << data.output;
+}
+
 TEST_F(TrainerProgram, ExitCodesSayWhatWentWrong) {
   std::ofstream(folder_ / "damaged.h5") << "no checkpoint";
   std::filesystem::create_directories(folder_ / "alone");

@@ -201,6 +201,26 @@ TEST(Config, PathsAreRelativeToTheFile) {
   EXPECT_EQ(config_text(read_config(parse_yaml(config_text(config), "/runs/1/config.yaml"))), config_text(config));
 }
 
+// The same file as the system finds there.
+TEST(Config, FoldersAboveALinkAreThoseAboveItsTarget) {
+  const test::TempFolder folder;
+  std::filesystem::create_directories(folder / "real/nets/deep");
+  std::filesystem::create_directory_symlink("real/nets", folder / "nets");
+  const auto path_in = [&](const std::string& file, const std::string& path) {
+    const Tree tree = parse_yaml("model: mlp\nepochs: 1\ndata: glyphs\ninit_from: " + path, folder / file);
+    return std::string(read_config(tree).init_from);
+  };
+  const std::string root = folder.path().string() + "/";
+  const struct {
+    std::string file, path, expected;
+  } kCases[] = {
+      {"nets/a.yaml", "../w.h5", root + "nets/../w.h5"},       {"nets/deep/a.yaml", "../w.h5", root + "nets/w.h5"},
+      {"real/nets/a.yaml", "../w.h5", root + "real/w.h5"},     {"nets/a.yaml", "./deep/../w.h5", root + "nets/w.h5"},
+      {"a.yaml", "nets/../../w.h5", root + "nets/../../w.h5"}, {"none/a.yaml", "../w.h5", root + "w.h5"},
+  };
+  for (const auto& [file, path, expected] : kCases) EXPECT_EQ(path_in(file, path), expected) << file << " " << path;
+}
+
 std::vector<std::filesystem::path> files_of(const std::string& folder) {
   std::vector<std::filesystem::path> files;
   for (const auto& entry : std::filesystem::directory_iterator(std::filesystem::path(NIXIE_SOURCE_DIR) / folder))

@@ -170,7 +170,9 @@ std::vector<std::string> with_data(const fs::path& file, fs::path folder, std::v
   if (file.empty()) return assignments;
   if (const fs::path source = take_source(assignments); !source.empty()) folder = source;
   if (folder.empty()) return assignments;
-  const TrainConfig config = load_config(file);
+  std::vector<std::string> others = assignments;  // the file may lack what they give, as the length of the run
+  std::erase_if(others, [](const std::string& each) { return each.substr(0, each.find_first_of(".=")) == "data"; });
+  const TrainConfig config = load_config(file, others);
   std::vector<std::string> all = data_assignments(config, folder);
   std::vector<std::string> of_data = all;  // with the options of the data that the user sets
   of_data.insert(of_data.end(), assignments.begin(), assignments.end());
