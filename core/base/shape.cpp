@@ -8,6 +8,8 @@
 namespace nixie {
 
 Shape::Shape(std::vector<std::int64_t> sizes) : sizes_(std::move(sizes)) {
+  if (sizes_.size() > kMostAxes)
+    fail(Fault::usage, "a shape of ", sizes_.size(), " axes, expected at most ", kMostAxes);
   std::int64_t total = 1;
   for (std::int64_t size : sizes_) {
     if (size < 0) fail(Fault::usage, "shape ", to_string(*this), " has a negative size");

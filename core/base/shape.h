@@ -18,13 +18,15 @@ using Strides = std::vector<std::int64_t>;
 /// The sizes of an array's dimensions, outermost first. Rank 0 is a scalar; sizes may be 0.
 ///
 /// Sizes are checked here: no shape has more than kMostElements elements (sizes of 0 counted as 1), so that
-/// elements times bytes, strides, offsets and sums over many arrays fit in 63 bits everywhere else.
+/// elements times bytes, strides, offsets and sums over many arrays fit in 63 bits everywhere else. Nor has one more
+/// than kMostAxes axes, as numpy's: what takes the square of their number takes no time.
 class Shape {
  public:
   static constexpr std::int64_t kMostElements = std::int64_t{1} << 48;
+  static constexpr int kMostAxes = 64;
   Shape() = default;
   Shape(std::initializer_list<std::int64_t> sizes) : Shape(std::vector<std::int64_t>(sizes)) {}
-  /// Throws for a negative size, and for more than kMostElements elements.
+  /// Throws for a negative size, and for more than kMostElements elements or kMostAxes axes.
   explicit Shape(std::vector<std::int64_t> sizes);
 
   int rank() const { return static_cast<int>(sizes_.size()); }

@@ -8,8 +8,6 @@
 namespace nixie {
 namespace {
 
-constexpr std::int32_t kMostAxes = 64;  // numpy's limit
-
 class Foreign final : public Buffer {
  public:
   Foreign(void* memory, std::int64_t size_bytes, Backend& backend, void* stream, std::function<void()> release)
@@ -96,9 +94,9 @@ Tensor from_dlpack(dlpack::Managed* managed, Backend& backend, void* stream) {
   check(array.device.type == place.device_type && array.device.index == place.device_index,
         "dlpack: an array on device ", static_cast<int>(array.device.type), ":", array.device.index, ", the backend ",
         backend.name(), " is on ", place.device_type, ":", place.device_index, "; move it there first");
-  check(array.rank >= 0 && array.rank <= kMostAxes && (array.shape != nullptr || array.rank == 0),
-        "dlpack: an array of rank ", array.rank, array.shape ? "" : " without a shape", ", expected 0 to ", kMostAxes,
-        " axes");
+  check(array.rank >= 0 && array.rank <= Shape::kMostAxes && (array.shape != nullptr || array.rank == 0),
+        "dlpack: an array of rank ", array.rank, array.shape ? "" : " without a shape", ", expected 0 to ",
+        Shape::kMostAxes, " axes");
   const Shape shape(std::vector<std::int64_t>(array.shape, array.shape + array.rank));
   const Dtype dtype = dtype_of(array.type);
   check(is_dense(array, shape), "dlpack: an array of shape ", shape, " with gaps or permuted axes; make it contiguous");

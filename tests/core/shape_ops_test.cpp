@@ -177,6 +177,7 @@ TEST(Views, BadInput) {
   expect_error([&] { broadcast_to(x, {3, 3}); }, "do not broadcast");
   expect_error([&] { sum(x, {2}); }, "axis 2 is out of range for shape [2, 3]");
   expect_error([&] { Shape({-1}); }, "has a negative size");
+  expect_error([&] { Shape(std::vector<std::int64_t>(65, 1)); }, "a shape of 65 axes, expected at most 64");
   expect_error([&] { evaluate(Tensor::make(Input{.name = "x"}, {}, {}, Dtype::f32), testing::cpu()); },
                "depends on \"x\"");
 }
