@@ -44,15 +44,15 @@ const Gate kGates[] = {
     {"folders that are made: make_folders (core/files/make_folders.h), which says what is in the way",
      std::regex(R"(create_director(y|ies)\()"),
      {"core/files/make_folders.cpp", "backends/cuda/"}},  // caches, without which it compiles again
-    {"files that are read: open_to_read (core/files/open_to_read.h), which does not wait for a pipe",
-     std::regex(R"(std::ifstream( [a-z_]+)?[({]|std::ifstream [a-z_]+;|::open\(.*O_RDONLY|fopen\(.*"r)"),
+    {"files that are read: FileToRead (core/files/open_to_read.h), which does not wait for a pipe",
+     std::regex(R"(std::ifstream( [a-z_]+)?[({]|std::ifstream [a-z_]+;|\bopen(at|_file)?\(.*O_RDONLY|fopen\(.*"r)"),
      {"core/files/open_to_read.h", "core/files/open_to_read.cpp",
       "data/files/input_file.h",  // opened by it
       // descriptors, opened without waiting or for what was found to be a regular file
       "data/files/input_file.cpp", "data/files/packed_file.cpp", "data/files/tar_file.cpp",
       "models/io/checkpoint_block.cpp", "models/io/safetensors.cpp",
-      "core/files/folder.cpp",   // folders
-      "configs/parse/yaml.cpp",  // a configuration may come through a pipe
+      "core/files/folder.cpp",       // folders
+      "models/io/durable_file.cpp",  // temporaries, to see whether they are locked
       // caches and tables of the backend
       "backends/cuda/compile/cubin_cache.cpp", "backends/cuda/tune/tuning_database.cpp",
       "apps/trainer/signals.cpp",  // /dev/null in the place of closed descriptors

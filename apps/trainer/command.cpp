@@ -58,31 +58,37 @@ fs::path new_folder(const Command& command) {
   return command.run;
 }
 
+/// Where a resumed run reads: its folder, and the checkpoint that it begins with where one is named.
+struct Resumed {
+  Folder folder;
+  std::optional<FilePlace> checkpoint;
+
+  FilePlace config() const { return {folder, "config.yaml"}; }
+};
+
 /// The run's own configuration, with assignments.
 TrainConfig own_config(
-    const Command& command, const fs::path& folder, const std::vector<std::string>& assignments = {},
+    const Resumed& run, const std::vector<std::string>& assignments = {},
     const std::function<void(const std::string&)>& note = [](const std::string&) {}) {
-  const auto checkpoints =
-      command.checkpoint.empty() ? run_checkpoints(folder) : std::vector<fs::path>{command.checkpoint};
-  return as_saved(folder / "config.yaml", checkpoints, assignments, note);
+  const auto checkpoints = run.checkpoint ? std::vector{*run.checkpoint} : run_checkpoints(run.folder);
+  return as_saved(run.config(), checkpoints, assignments, note);
 }
 
 /// What to run: the file's configuration or, where a run is resumed, that run's own; with what --set changes.
-TrainConfig chosen_config(const Command& command, const fs::path& folder) {
-  const fs::path own = folder / "config.yaml";
-  if (command.resume) check_run_files(folder);
-  if (!command.resume || (!fs::exists(own) && !command.config.empty()))
-    return load_config(command.config, command.assignments);
-  if (!fs::exists(own) && !command.checkpoint.empty()) verify_checkpoint(command.checkpoint);
-  check(fs::exists(own), own.string(), " is missing; add --config FILE");
+TrainConfig chosen_config(const Command& command, const std::optional<Resumed>& run) {
+  if (run) check_run_files(run->folder);
+  const bool has_own = run && fs::exists(run->config().status());
+  if (!run || (!has_own && !command.config.empty())) return load_config(command.config, command.assignments);
+  if (!has_own && run->checkpoint) verify_checkpoint(*run->checkpoint);
+  check(has_own, run->config().path().string(), " is missing; add --config FILE");
   if (!command.config.empty()) {
-    const auto changes = config_changes(config_text(own_config(command, folder, command.assignments)),
+    const auto changes = config_changes(config_text(own_config(*run, command.assignments)),
                                         config_text(load_config(command.config, command.assignments)));
     if (!changes.empty())
       tell("{} differs from the run's own configuration, which is used ({}); change it with --set\n", command.config,
            fmt::join(changes, "; "));
   }
-  return own_config(command, folder, command.assignments, [](const std::string& note) { tell("{}\n", note); });
+  return own_config(*run, command.assignments, [](const std::string& note) { tell("{}\n", note); });
 }
 
 /// The top-level keys that --set names.
@@ -163,31 +169,31 @@ bool fits_no_longer(const TrainConfig& own, const std::string& line) try {
   return (error.fault() == Fault::usage || error.fault() == Fault::data) && error.what() == line;
 }
 
-std::unique_ptr<Trainer> make_trainer(const Command& command, const TrainConfig& config, const fs::path& folder) try {
-  return std::make_unique<Trainer>(config, TrainerOptions{.out = stdout, .reads_init_from = !command.resume});
+std::unique_ptr<Trainer> make_trainer(const TrainConfig& config, const std::optional<Resumed>& run) try {
+  return std::make_unique<Trainer>(config, TrainerOptions{.out = stdout, .reads_init_from = !run});
 } catch (const Error& error) {
-  const fs::path own = folder / "config.yaml";
-  if (!command.resume || !fs::exists(own) || !fits_no_longer(own_config(command, folder), error.what())) throw;
+  if (!run || !fs::exists(run->config().status()) || !fits_no_longer(own_config(*run), error.what())) throw;
   throw Error(Fault::data, error.what() + std::string("; but the run trained with this configuration, so its data have "
                                                       "changed: mend them, or begin a new run"));
 }
 
-bool run(const Command& command, const TrainConfig& config, fs::path folder) {
+bool run(const Command& command, const TrainConfig& config, const std::optional<Resumed>& resumed) {
   // The folder is made only when everything else has been found good.
-  const std::unique_ptr<Trainer> made = make_trainer(command, config, folder);
+  const std::unique_ptr<Trainer> made = make_trainer(config, resumed);
   Trainer& trainer = *made;
   trainer.note("nixie " NIXIE_VERSION ": " + command_text(command));
   trainer.say(trainer.summary());
   if (const std::string warnings = large_arrays_text(trainer.model()); !warnings.empty()) trainer.say(warnings);
   trainer.trace_steps();
-  if (!command.resume) folder = new_folder(command);
-  trainer.use_folder(folder);
+  const Folder opened = resumed ? resumed->folder : Folder(new_folder(command));
+  const fs::path& folder = opened.path();
+  trainer.use_folder(opened);
   trainer.say(fmt::format("the run is in {}; open report.html there after its first evaluation", folder));
   const std::vector<std::string> changes = named_keys(command.assignments);
-  if (command.resume && command.checkpoint.empty())
+  if (resumed && !resumed->checkpoint)
     trainer.resume_last(changes);
-  else if (command.resume)
-    trainer.resume(command.checkpoint, changes);
+  else if (resumed)
+    trainer.resume(*resumed->checkpoint, changes);
   const std::string to_go_on = resume_text(command, folder);
   listen_to_signals();
   trainer.take_memory();
@@ -206,17 +212,21 @@ bool run_command(const Command& given) {
   const Command command = with_run_folder(given);
   listen_to_save_requests();  // from here on: one that comes while the data are read must not end the run
   check(command.resume || !command.config.empty(), "nothing says what to train; add --config FILE");
-  const fs::path folder = command.resume ? resumed_folder(command) : fs::path{};
-  if (command.resume)
+  std::optional<Resumed> resumed;
+  if (command.resume) {
+    const fs::path folder = resumed_folder(command);
     check(fs::is_directory(folder), folder.string(), " is no folder, so there is no run to resume");
-  else if (!command.run.empty())
+    resumed = {.folder = folder, .checkpoint = {}};
+    if (!command.checkpoint.empty()) resumed->checkpoint = command.checkpoint;
+    if (resumed->checkpoint && !fs::is_regular_file(resumed->checkpoint->status()))
+      fail(Fault::checkpoint, command.checkpoint.string(),
+           " is no file; give the path of a checkpoint or of a run's folder");
+  } else if (!command.run.empty()) {
     check_holds_no_run(command.run);
-  if (!command.checkpoint.empty() && !fs::is_regular_file(command.checkpoint))
-    fail(Fault::checkpoint, command.checkpoint.string(),
-         " is no file; give the path of a checkpoint or of a run's folder");
-  const TrainConfig config = chosen_config(command, folder);
+  }
+  const TrainConfig config = chosen_config(command, resumed);
   bool is_done = false;
-  const auto train = [&] { is_done = run(command, config, folder); };
+  const auto train = [&] { is_done = run(command, config, resumed); };
   if (command.resume)
     with_kept_batch(train);
   else

@@ -22,8 +22,8 @@ void Trainer::go_back(std::int64_t below) {
 bool Trainer::load_good(std::int64_t below) {
   SnapshotTarget mine = target(changes_);
   mine.note = {};
-  for (const std::filesystem::path& file : good_) try {
-      if (!std::filesystem::exists(file)) continue;
+  for (const FilePlace& file : good_) try {
+      if (!std::filesystem::exists(file.status())) continue;
       const Checkpoint checkpoint = load_snapshot(file, mine);
       const RunState state = run_state_of(checkpoint.state);
       const bool is_extra = !is_repeating_ && is_of_run(file) && !is_scheduled(state);

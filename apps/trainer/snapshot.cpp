@@ -181,10 +181,10 @@ void check_header(const std::filesystem::path& file, const Checkpoint& header, c
 }
 
 /// The configuration in a checkpoint; nothing where there is none, or it cannot be read.
-std::optional<TrainConfig> config_in(const std::filesystem::path& file) try {
-  if (!std::filesystem::is_regular_file(file)) return {};
+std::optional<TrainConfig> config_in(const FilePlace& file) try {
+  if (!std::filesystem::is_regular_file(file.status())) return {};
   const Checkpoint header = load_checkpoint(file, {.header_only = true});
-  return header.config.empty() ? std::nullopt : std::optional(saved_config(header, file));
+  return header.config.empty() ? std::nullopt : std::optional(saved_config(header, file.path()));
 } catch (const Error& error) {  // a resume tells that it is damaged
   if (error.fault() != Fault::checkpoint) throw;
   return {};
@@ -229,10 +229,10 @@ TrainConfig saved_config(const Checkpoint& checkpoint, const std::filesystem::pa
 
 bool is_kept_key(const std::string& key) { return key == "model" || key == "data" || key == "optimizer"; }
 
-TrainConfig as_saved(const std::filesystem::path& file, const std::vector<std::filesystem::path>& checkpoints,
+TrainConfig as_saved(const FilePlace& file, const std::vector<FilePlace>& checkpoints,
                      const std::vector<std::string>& assignments, const std::function<void(const std::string&)>& note) {
   TrainConfig config = load_config(file);
-  for (const std::filesystem::path& checkpoint : checkpoints) {
+  for (const FilePlace& checkpoint : checkpoints) {
     const auto saved = config_in(checkpoint);
     if (!saved) continue;
     const std::string before = config_text(config);
@@ -241,18 +241,19 @@ TrainConfig as_saved(const std::filesystem::path& file, const std::vector<std::f
     config.optimizer = saved->optimizer;
     const auto changes = config_changes(before, config_text(config));
     if (changes.empty()) break;
-    note(fmt::format("{} differs from the configuration in {}, which is used ({}); change it with --set", file.string(),
-                     checkpoint.string(), fmt::join(changes, "; ")));
-    return with_assignments(config, file.string(), assignments);
+    note(fmt::format("{} differs from the configuration in {}, which is used ({}); change it with --set",
+                     file.path().string(), checkpoint.path().string(), fmt::join(changes, "; ")));
+    return with_assignments(config, file.path().string(), assignments);
   }
   return load_config(file, assignments);
 }
 
-Checkpoint load_snapshot(const std::filesystem::path& file, const SnapshotTarget& target) {
+Checkpoint load_snapshot(const FilePlace& place, const SnapshotTarget& target) {
+  const std::filesystem::path& file = place.path();
   Checkpoint checkpoint =
-      load_checkpoint(file, {.model = forms_of(target.model),
-                             .optimizer = forms_of(target.optimizer),
-                             .accept = [&](const Checkpoint& header) { check_header(file, header, target); }});
+      load_checkpoint(place, {.model = forms_of(target.model),
+                              .optimizer = forms_of(target.optimizer),
+                              .accept = [&](const Checkpoint& header) { check_header(file, header, target); }});
   const auto config = config_of(file, checkpoint, target);
   check_run_averages(file, checkpoint, config ? std::optional(config->ema) : std::nullopt);
   check_ranges(checkpoint, file.string(), target.model, &target.optimizer);
@@ -270,15 +271,15 @@ RunState restore_snapshot(const Checkpoint& checkpoint, const SnapshotTarget& ta
   return state;
 }
 
-std::optional<LoadedFile> load_first(const std::vector<std::filesystem::path>& files, const SnapshotTarget& target) {
+std::optional<LoadedFile> load_first(const std::vector<FilePlace>& files, const SnapshotTarget& target) {
   std::set<std::string> told;
   SnapshotTarget once = target;  // what holds of all files is said of the first
   once.note = [&](const std::string& note) {
     if (target.note && told.insert(note).second) target.note(note);
   };
   std::string last;
-  for (const std::filesystem::path& file : files) {
-    if (!std::filesystem::exists(file)) continue;
+  for (const FilePlace& file : files) {
+    if (!std::filesystem::exists(file.status())) continue;
     try {
       LoadedFile loaded{file, load_snapshot(file, once)};
       if (!last.empty()) once.note(last);

@@ -41,23 +41,23 @@ bool is_kept_key(const std::string& key);
 /// The configuration `file` of a run's folder with `assignments`, where what a resumed run keeps is that of the first
 /// of the checkpoints that can be read: the run may have been killed between writing the file and the checkpoint.
 /// `note` is told of such differences.
-TrainConfig as_saved(const std::filesystem::path& file, const std::vector<std::filesystem::path>& checkpoints,
+TrainConfig as_saved(const FilePlace& file, const std::vector<FilePlace>& checkpoints,
                      const std::vector<std::string>& assignments, const std::function<void(const std::string&)>& note);
 
 /// Loads a checkpoint for the target. Refuses, before any array is read, one of another model, dataset or optimizer (a
 /// usage Error with the differences, unless they are among its `changes`), seed or number of steps per epoch
 /// (Fault::checkpoint), and one whose arrays are not those of the target.
-Checkpoint load_snapshot(const std::filesystem::path& file, const SnapshotTarget& target);
+Checkpoint load_snapshot(const FilePlace& file, const SnapshotTarget& target);
 
 /// Sets the model and the optimizer, and gives the rest.
 RunState restore_snapshot(const Checkpoint& checkpoint, const SnapshotTarget& target);
 
 struct LoadedFile {
-  std::filesystem::path file;
+  FilePlace file;
   Checkpoint checkpoint;
 };
 /// Loads the first of these files that is there and valid; `note` is told about the damaged ones. Nothing where none
 /// is there; throws Fault::checkpoint where all that are there are damaged.
-std::optional<LoadedFile> load_first(const std::vector<std::filesystem::path>& files, const SnapshotTarget& target);
+std::optional<LoadedFile> load_first(const std::vector<FilePlace>& files, const SnapshotTarget& target);
 
 }  // namespace nixie

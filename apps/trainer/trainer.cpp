@@ -158,7 +158,7 @@ void Trainer::trace_steps() {
 
 bool Trainer::train(const std::function<bool()>& stop, const std::function<bool()>& save_now) try {
   check_idle("train");
-  if (writes() && !record_ && !is_resumed_) check_holds_no_run(options_.run);
+  if (writes() && !record_ && !is_resumed_) check_holds_no_run(lock_->folder());
   const Mark mark(is_training_);
   is_stopped_ = false;
   trace_steps();

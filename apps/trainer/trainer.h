@@ -52,11 +52,11 @@ class Trainer {
   Trainer& operator=(const Trainer&) = delete;
 
   /// An existing folder for the run's files, in place of TrainerOptions::run. Throws where another trainer holds it.
-  void use_folder(const std::filesystem::path& run);
+  void use_folder(const Folder& run);
   /// Goes on where a checkpoint was written. `changes` are the parts of the configuration (`model`, `data`,
   /// `optimizer`) that may differ from the checkpoint's. Throws Fault::checkpoint, a usage Error for another
   /// difference.
-  void resume(const std::filesystem::path& file, const std::vector<std::string>& changes = {});
+  void resume(const FilePlace& file, const std::vector<std::string>& changes = {});
   /// The same with the run folder's last.h5, or best.h5 where that is damaged. A run that was never saved begins again.
   void resume_last(const std::vector<std::string>& changes = {});
   void resume() { resume_last(); }
@@ -184,7 +184,7 @@ class Trainer {
   bool load_good(std::int64_t below);
   void start_again();
   /// Whether the file is in the run's folder.
-  bool is_of_run(const std::filesystem::path& file) const;
+  bool is_of_run(const FilePlace& file) const;
   /// Repeats the steps up to `step` and looks into that one: where values first are not finite; "" where that is not
   /// found within a minute.
   NonFinite first_non_finite(std::int64_t step);
@@ -203,8 +203,9 @@ class Trainer {
   Objective objective() const { return Objective(config_, data_.train->target()); }
   void measure_for_report();
   void write_report();
-  /// Of a file of the run: to read it, and to write it.
-  std::filesystem::path path(const std::string& file) const { return options_.run / file; }
+  /// Those that the run's folder may hold.
+  std::vector<FilePlace> checkpoints() const;
+  /// Of a file of the run.
   FilePlace place(const std::string& file) const { return {lock_->folder(), file}; }
   bool writes() const { return !options_.run.empty(); }
 
@@ -228,15 +229,15 @@ class Trainer {
   std::string saved_;               // the last checkpoint written or read, for messages
   std::optional<Unsaved> unsaved_;  // by the last save
   bool is_stopped_ = false, is_training_ = false, is_resumed_ = false;
-  std::function<bool()> asks_to_stop_;       // whether the run, or what it searches, is to end
-  bool is_repeating_ = false;                // steps whose rows are written already
-  bool lacks_last_ = false;                  // last.h5 is none that the run wrote or went on from
-  bool has_scheduled_last_ = false;          // last.h5 is of the schedule; set by the saver
-  bool has_config_ = false;                  // config.yaml is this run's: a change waits for its first checkpoint
-  bool lacks_best_ = false;                  // best.h5 is lost: the next evaluation writes it, whatever its score
-  std::filesystem::path begins_with_;        // the checkpoint that the run went on from
-  std::vector<std::filesystem::path> good_;  // where there may be one to go back to, the newest first
-  std::vector<std::string> changes_;         // parts of the configuration that may differ from the checkpoint's
+  std::function<bool()> asks_to_stop_;    // whether the run, or what it searches, is to end
+  bool is_repeating_ = false;             // steps whose rows are written already
+  bool lacks_last_ = false;               // last.h5 is none that the run wrote or went on from
+  bool has_scheduled_last_ = false;       // last.h5 is of the schedule; set by the saver
+  bool has_config_ = false;               // config.yaml is this run's: a change waits for its first checkpoint
+  bool lacks_best_ = false;               // best.h5 is lost: the next evaluation writes it, whatever its score
+  std::optional<FilePlace> begins_with_;  // the checkpoint that the run went on from
+  std::vector<FilePlace> good_;           // where there may be one to go back to, the newest first
+  std::vector<std::string> changes_;      // parts of the configuration that may differ from the checkpoint's
   std::int64_t roll_backs_ = 0;
   std::int64_t past_ = kNever;            // the step that the run went back to, where it was not saved since
   std::optional<Evaluation> evaluation_;  // of the present weights

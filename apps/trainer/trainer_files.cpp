@@ -34,12 +34,12 @@ void Trainer::initialize() {
   progress_.line("init_from " + config_.init_from + ": " + to_string(report));
 }
 
-void Trainer::use_folder(const std::filesystem::path& run) {
+void Trainer::use_folder(const Folder& run) {
   check_idle("use_folder");
   saver_.wait();  // it may still write to the folder before
   lock_.emplace(run);
   check_run_files(run);
-  options_.run = run;
+  options_.run = run.path();
   lacks_last_ = true;
   has_scheduled_last_ = false;
 }
@@ -55,18 +55,18 @@ void Trainer::check_idle(const char* call) const {
         "() is called while the same Trainer trains, as from a callback; call it after ", "train() has returned");
 }
 
-void Trainer::resume(const std::filesystem::path& file, const std::vector<std::string>& changes) {
+void Trainer::resume(const FilePlace& file, const std::vector<std::string>& changes) {
   check_idle("resume");
   check_resumes(config_, changes);
   const SnapshotTarget mine = target(changes);
   go_on_from({file, load_snapshot(file, mine)}, mine);
-  note_saved(file.string());
+  note_saved(file.path().string());
 }
 
 void Trainer::resume_last(const std::vector<std::string>& changes) {
   check_idle("resume_last");
   const SnapshotTarget mine = target(changes);
-  std::optional<LoadedFile> loaded = load_first(run_checkpoints(options_.run), mine);
+  std::optional<LoadedFile> loaded = load_first(checkpoints(), mine);
   if (!loaded) {
     is_resumed_ = true;
     if (!config_.init_from.empty() && !options_.reads_init_from) initialize();
@@ -86,7 +86,7 @@ void Trainer::go_on_from(LoadedFile loaded, const SnapshotTarget& target) {
   good_ = {loaded.file};
   begins_with_ = loaded.file;
   if (is_of_run(loaded.file)) {
-    good_ = run_checkpoints(options_.run);
+    good_ = checkpoints();
     good_.insert(good_.begin(), loaded.file);
     lacks_last_ = !is_same_file(loaded.file, place("last.h5"));
     has_scheduled_last_ = !lacks_last_ && is_scheduled(state_);
@@ -97,10 +97,10 @@ void Trainer::go_on_from(LoadedFile loaded, const SnapshotTarget& target) {
 }
 
 void Trainer::check_best() {
-  const std::filesystem::path best = path("best.h5");
   if (!writes() || state_.best_score == RunState{}.best_score) return;
-  std::string fault = best.string() + " is missing";
-  if (std::filesystem::exists(best)) try {
+  const FilePlace best = place("best.h5");
+  std::string fault = best.path().string() + " is missing";
+  if (std::filesystem::exists(best.status())) try {
       load_checkpoint(best, {.model = forms_of(model_)});
       return;
     } catch (const Error& error) {
@@ -112,9 +112,11 @@ void Trainer::check_best() {
   progress_.line(fault + "; the next evaluation writes it anew");
 }
 
-bool Trainer::is_of_run(const std::filesystem::path& file) const {
-  return writes() && is_same_file(file, place(file.filename()));
+std::vector<FilePlace> Trainer::checkpoints() const {
+  return writes() ? run_checkpoints(lock_->folder()) : std::vector<FilePlace>{};
 }
+
+bool Trainer::is_of_run(const FilePlace& file) const { return writes() && is_same_file(file, place(file.name())); }
 
 void Trainer::restore(const Checkpoint& checkpoint, const SnapshotTarget& target) {
   if (averages_) averages_->set(checkpoint.ema);  // before anything else: it may be refused
@@ -126,8 +128,8 @@ void Trainer::restore(const Checkpoint& checkpoint, const SnapshotTarget& target
 
 // A run that goes on from an earlier checkpoint cuts the rows after it, which a later last.h5 counts.
 void Trainer::begin_with_last() {
-  if (!lacks_last_ || begins_with_.empty() || !std::filesystem::exists(path("last.h5"))) return;
-  link_durably(begins_with_, place("last.h5"));
+  if (!lacks_last_ || !begins_with_ || !std::filesystem::exists(place("last.h5").status())) return;
+  link_durably(*begins_with_, place("last.h5"));
   lacks_last_ = false;
 }
 
@@ -153,20 +155,20 @@ void Trainer::open_record() {
     progress_.line(
         fmt::format("{} has {} bytes up to step {}, but had {} when the checkpoint was written: rows are "
                     "missing or were changed",
-                    path("metrics.csv").string(), record_->metrics_bytes(), state_.step, state_.metrics_bytes));
+                    place("metrics.csv").path().string(), record_->metrics_bytes(), state_.step, state_.metrics_bytes));
   else if (!state_.metrics_checksum.empty() && state_.metrics_checksum != record_->metrics_checksum())
     progress_.line(
         fmt::format("{} has other rows up to step {} than when the checkpoint was written: rows are missing "
                     "or were changed",
-                    path("metrics.csv").string(), state_.step));
+                    place("metrics.csv").path().string(), state_.step));
   if (const std::int64_t untimed = record_->untimed(); untimed > 0)
     progress_.line(fmt::format("{} has no rows for {} rows of training in metrics.csv: its rows were lost or removed",
-                               path("timing.csv").string(), untimed));
+                               place("timing.csv").path().string(), untimed));
   if (const std::int64_t senseless = record_->senseless(); senseless > 0)
     progress_.line(
         fmt::format("{} has {} rows whose seconds are no number from 0 on: later rows go on from the last "
                     "that has",
-                    path("timing.csv").string(), senseless));
+                    place("timing.csv").path().string(), senseless));
 }
 
 void Trainer::log_failure(const std::string& what) {
@@ -191,7 +193,7 @@ void Trainer::measure_for_report() {
 
 void Trainer::write_report() {
   if (!writes()) return;
-  write_text(place("report.html"), report_html({.run = options_.run,
+  write_text(place("report.html"), report_html({.run = lock_->folder(),
                                                 .config = config_,
                                                 .model = model_,
                                                 .test = *data_.test,
@@ -250,13 +252,13 @@ void Trainer::save(const std::vector<std::string>& files, std::int64_t keep) {
     if (writes_config) write_text(place("config.yaml"), checkpoint->config);  // before: see as_saved
     for (const std::string& file : files) {
       save_checkpoint(*checkpoint, place(file));
-      note_saved(path(file).string());
+      note_saved(place(file).path().string());
     }
     has_scheduled_last_ = is_due;
     if (is_due) remove_file(place(kScheduledCheckpoint));
     if (keep > 0) keep_checkpoint(place("last.h5"), step, keep);
   });
-  good_ = run_checkpoints(options_.run);
+  good_ = checkpoints();
   lacks_last_ = false;
   if (is_due) past_ = kNever;
 }

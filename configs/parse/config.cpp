@@ -187,12 +187,18 @@ std::string config_advice(const std::filesystem::path& file, const std::filesyst
   return shipped.empty() ? "" : "; `trainer list configs` names those that came with the program";
 }
 
-TrainConfig load_config(const std::filesystem::path& file, const std::vector<std::string>& assignments) {
+TrainConfig load_config(const FilePlace& file, const std::vector<std::string>& assignments) {
+  const auto is_absent = [](const FilePlace& place) {
+    std::error_code ignored;
+    return place.status(ignored).type() == std::filesystem::file_type::not_found;
+  };
+  if (!is_absent(file)) return read_changed(load_yaml(file), assignments);
   std::error_code ignored;
-  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", ignored),
-                              found = found_config(file, program);
-  if (!std::filesystem::exists(found, ignored) && !ignored)
-    fail(Fault::usage, file.string(), ": no such file, expected a YAML file", config_advice(file, program));
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", ignored);
+  const FilePlace found = found_config(file.path(), program);
+  if (is_absent(found))
+    fail(Fault::usage, file.path().string(), ": no such file, expected a YAML file",
+         config_advice(file.path(), program));
   return read_changed(load_yaml(found), assignments);
 }
 

@@ -138,7 +138,7 @@ std::vector<std::string> shipped_configs(const std::filesystem::path& program);
 std::string config_advice(const std::filesystem::path& file, const std::filesystem::path& program);
 /// Reads a file, `configs/NAME.yaml` also from another folder (found_config), with `--set` assignments (key.path=value)
 /// applied in order.
-TrainConfig load_config(const std::filesystem::path& file, const std::vector<std::string>& assignments = {});
+TrainConfig load_config(const FilePlace& file, const std::vector<std::string>& assignments = {});
 /// Reads a text like a file of this name.
 TrainConfig parse_config(const std::string& text, const std::string& name,
                          const std::vector<std::string>& assignments = {});

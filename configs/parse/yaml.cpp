@@ -5,9 +5,7 @@
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
-#include <fstream>
 #include <limits>
 #include <map>
 #include <optional>
@@ -353,16 +351,12 @@ Tree parse_yaml(std::string_view text, const std::string& file, RepeatedKeys rep
   return tree;
 }
 
-Tree load_yaml(const std::filesystem::path& file, RepeatedKeys repeated) {
+Tree load_yaml(const FilePlace& file, RepeatedKeys repeated) {
   std::error_code error;
-  check(!std::filesystem::is_directory(file, error), file.string(), " is a folder, expected a YAML file");
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream.good()) fail_reading(file, errno, Fault::usage, "name a YAML file");
+  check(!std::filesystem::is_directory(file.status(error)), file.path().string(), " is a folder, expected a YAML file");
   std::string text(kMaxBytes + 1, '\0');  // one byte more tells too long from long enough
-  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (stream.bad()) fail_reading(file, errno, Fault::usage, "name a YAML file");
-  text.resize(static_cast<std::size_t>(stream.gcount()));
-  return parse_yaml(text, file.string(), repeated);
+  text.resize(FileToRead(file, Fault::usage, "name a YAML file", FileToRead::Kind::any).read(text));
+  return parse_yaml(text, file.path().string(), repeated);
 }
 
 void override_yaml(Tree& tree, const std::string& assignment, const std::vector<std::string>& choices) {

@@ -6,13 +6,13 @@
 // types. Root keys that begin with a dot only hold anchors and are dropped.
 #pragma once
 
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "nixie/core/base/error.h"
+#include "nixie/core/files/folder.h"
 
 namespace nixie {
 
@@ -64,7 +64,7 @@ enum class RepeatedKeys : std::uint8_t { refused, last_at_root };
 Tree parse_yaml(std::string_view text, const std::string& file, RepeatedKeys repeated = RepeatedKeys::refused);
 
 /// Reads and parses a file.
-Tree load_yaml(const std::filesystem::path& file, RepeatedKeys repeated = RepeatedKeys::refused);
+Tree load_yaml(const FilePlace& file, RepeatedKeys repeated = RepeatedKeys::refused);
 
 /// Applies `--set key.path=value`: the value is YAML, missing keys are created, a number indexes a list.
 /// `choices` are the paths of maps that hold one name (`model`, `optimizer`): setting another name replaces it, so

@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,17 +15,26 @@
 
 namespace nixie {
 
+namespace {
+
+const char* text_of(const std::filesystem::path& folder) { return folder.empty() ? "." : folder.c_str(); }
+
+}  // namespace
+
 struct Folder::Open {
   explicit Open(std::filesystem::path at)
-      : path(std::move(at)),
-        descriptor(uninterrupted(
-            [&] { return ::open(path.empty() ? "." : path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); })),
-        error(descriptor < 0 ? errno : 0) {}
+      : path(std::move(at)), descriptor(opened(O_RDONLY)), error(descriptor < 0 ? errno : 0) {
+    if (error == EACCES) descriptor = opened(O_PATH);
+  }
   ~Open() {
     if (descriptor >= 0) ::close(descriptor);
   }
   Open(const Open&) = delete;
   Open& operator=(const Open&) = delete;
+
+  int opened(int flags) const {
+    return uninterrupted([&] { return ::open(text_of(path), flags | O_DIRECTORY | O_CLOEXEC); });
+  }
 
   std::filesystem::path path;
   int descriptor, error;
@@ -50,7 +60,7 @@ Identity identity_of(const FilePlace& place) {
 
 }  // namespace
 
-Folder::Folder(const std::filesystem::path& path) : open_(std::make_shared<const Open>(path)) {}
+Folder Folder::opened(const std::filesystem::path& path) { return Folder(std::make_shared<const Open>(path)); }
 
 const std::filesystem::path& Folder::path() const { return open_->path; }
 int Folder::descriptor() const { return open_->descriptor; }
@@ -59,7 +69,7 @@ int Folder::error() const { return open_->error; }
 bool Folder::is_in_place() const {
   struct stat about {};
   const Identity mine = identity_of(descriptor());
-  return mine && mine == identity(::stat(path().c_str(), &about), about);
+  return mine && mine == identity(::stat(text_of(path()), &about), about);
 }
 
 std::vector<std::string> Folder::names() const {
@@ -81,6 +91,39 @@ FilePlace FilePlace::of_path(std::filesystem::path path) {
   FilePlace place(Folder(path.parent_path()), path.filename());
   place.path_ = std::move(path);
   return place;
+}
+
+std::filesystem::path FilePlace::readable() const {
+  if (folder_.is_in_place()) return path_;
+  return fmt::format("/proc/self/fd/{}/{}", folder_.descriptor(), name());
+}
+
+std::filesystem::file_status FilePlace::status(std::error_code& error) const {
+  using std::filesystem::file_status, std::filesystem::file_type;
+  struct stat about {};
+  const bool is_there = ::fstatat(folder_.descriptor(), name().c_str(), &about, 0) == 0;
+  const int why = is_there ? 0 : folder_.descriptor() < 0 ? folder_.error() : errno;
+  const bool is_absent = why == ENOENT || why == ENOTDIR;
+  error.assign(is_absent ? 0 : why, std::generic_category());
+  if (!is_there) return file_status(is_absent ? file_type::not_found : file_type::none);
+  return file_status(S_ISREG(about.st_mode)   ? file_type::regular
+                     : S_ISDIR(about.st_mode) ? file_type::directory
+                                              : file_type::unknown);
+}
+
+std::filesystem::file_status FilePlace::status() const {
+  std::error_code error;
+  const std::filesystem::file_status found = status(error);
+  if (error) throw std::filesystem::filesystem_error("", path_, error);
+  return found;
+}
+
+int open_file(const FilePlace& place, int flags, int mode) {
+  const int folder = place.folder().descriptor();
+  if (folder >= 0)
+    return uninterrupted([&] { return ::openat(folder, place.name().c_str(), flags | O_CLOEXEC, mode); });
+  errno = place.folder().error();
+  return -1;
 }
 
 bool is_at(int file, const FilePlace& place) {

@@ -5,17 +5,20 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <vector>
 
 namespace nixie {
 
 /// A handle: copies are the same open folder. One that cannot be opened has the descriptor -1, which no call takes, and
-/// the `error` says why.
+/// the `error` says why. One that may be passed through but not listed has an error and a descriptor, by which its
+/// files are found.
 class Folder {
  public:
-  Folder(const std::filesystem::path& path);  // NOLINT: implicit, as a FilePlace is
+  Folder(const std::convertible_to<std::filesystem::path> auto& path)  // NOLINT: implicit, as a FilePlace is
+      : Folder(opened(path)) {}
 
-  /// As it was opened: for messages, and to read.
+  /// As it was opened: for messages.
   const std::filesystem::path& path() const;
   int descriptor() const;
   /// An errno; 0 where it is open.
@@ -27,11 +30,14 @@ class Folder {
 
  private:
   struct Open;
+  explicit Folder(std::shared_ptr<const Open> open) : open_(std::move(open)) {}
+  static Folder opened(const std::filesystem::path& path);
+
   std::shared_ptr<const Open> open_;
 };
 
-/// Where a file is or will be. What is written there goes into the open folder, wherever that is by then, and nowhere
-/// where it was removed.
+/// Where a file is or will be. What is read and written there is in the open folder, wherever that is by then, and
+/// nowhere where it was removed.
 class FilePlace {
  public:
   /// In the folder that stands at its path now.
@@ -40,9 +46,14 @@ class FilePlace {
   FilePlace(Folder folder, const std::string& name);
 
   const Folder& folder() const { return folder_; }
-  std::string name() const { return path_.filename().string(); }
-  /// For messages, and to read.
+  std::string name() const { return path_.has_filename() || path_.empty() ? path_.filename().string() : "."; }
+  /// For messages.
   const std::filesystem::path& path() const { return path_; }
+  /// For libraries that open files by a path: that one while the folder is there, else one through its descriptor.
+  std::filesystem::path readable() const;
+  /// A regular file, a folder, nothing, or something else (`unknown`), as std::filesystem::status says of a path.
+  std::filesystem::file_status status(std::error_code& error) const;
+  std::filesystem::file_status status() const;
 
  private:
   static FilePlace of_path(std::filesystem::path path);
@@ -51,6 +62,8 @@ class FilePlace {
   std::filesystem::path path_;
 };
 
+/// As open() of a path: a descriptor, or -1 and an errno.
+int open_file(const FilePlace& place, int flags, int mode = 0);
 /// Whether the open file is the one that stands there.
 bool is_at(int file, const FilePlace& place);
 /// Whether one file stands at both.

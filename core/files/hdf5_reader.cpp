@@ -67,13 +67,13 @@ std::string without_padding(const char* text, std::size_t bytes) {
 
 }  // namespace
 
-Reader::Reader(std::filesystem::path path, Fault fault, std::string remedy)
-    : path_(std::move(path)), fault_(fault), remedy_(std::move(remedy)) {
-  open_to_read(path_, fault_, "check the path and its permissions");
+Reader::Reader(const FilePlace& place, Fault fault, std::string remedy)
+    : path_(place.path()), fault_(fault), remedy_(std::move(remedy)) {
+  FileToRead(place, fault_, "check the path and its permissions");
   const Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
   H5Pset_fclose_degree(access, H5F_CLOSE_STRONG);
   H5Pset_file_locking(access, false, true);  // some file systems have no locks, and a published file does not change
-  file_ = Handle(H5Fopen(path_.c_str(), H5F_ACC_RDONLY, access), H5Fclose);
+  file_ = Handle(H5Fopen(place.readable().c_str(), H5F_ACC_RDONLY, access), H5Fclose);
   if (!file_) fail_reading("the file");
   struct stat info {};  // of what is open: another file may have taken its name
   if (::fstat(descriptor(), &info) != 0) fail_reading("the file");

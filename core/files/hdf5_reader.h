@@ -9,6 +9,7 @@
 
 #include "nixie/core/base/array.h"
 #include "nixie/core/files/array_form.h"
+#include "nixie/core/files/folder.h"
 #include "nixie/core/files/hdf5_writer.h"
 #include "nixie/core/files/number_array.h"
 
@@ -21,7 +22,7 @@ namespace nixie::hdf5 {
 /// may use a Reader.
 class Reader {
  public:
-  explicit Reader(std::filesystem::path path, Fault fault = Fault::checkpoint,
+  explicit Reader(const FilePlace& place, Fault fault = Fault::checkpoint,
                   std::string remedy = "use another or an older checkpoint");
 
   /// Whether the file that it has open is that of a descriptor, whatever has its name by now.

@@ -1,9 +1,14 @@
 // What is no regular file is found before it is opened.
 #include "nixie/core/files/open_to_read.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <array>
 #include <cerrno>
 #include <cstring>
+
+#include "nixie/core/files/uninterrupted.h"
 
 namespace nixie {
 
@@ -26,26 +31,52 @@ void fail_reading(const std::filesystem::path& path, int error, Fault of_kind, s
        is_of_name ? advice : system_remedy(error));
 }
 
-std::ifstream open_to_read(const std::filesystem::path& path, Fault fault, std::string_view advice) {
-  std::error_code error;
-  const auto status = std::filesystem::status(path, error);
+namespace {
+
+void check_regular(const std::filesystem::path& path, std::filesystem::file_status status, Fault fault,
+                   std::string_view advice) {
   if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
     fail(fault, path.string(), ": cannot be read: it is not a regular file; ", advice);
+}
+
+}  // namespace
+
+FileToRead::FileToRead(const FilePlace& place, Fault fault, std::string_view advice, Kind kind)
+    : path_(place.path()), fault_(fault), advice_(advice) {
+  std::error_code ignored;
+  if (kind == Kind::regular) check_regular(path_, place.status(ignored), fault, advice);
+  file_ = open_file(place, O_RDONLY);
+  if (file_ < 0) fail_reading(path_, errno, fault, advice);
+}
+
+FileToRead::~FileToRead() { ::close(file_); }
+
+std::size_t FileToRead::read(std::span<char> bytes) {
+  std::size_t done = 0;
+  while (done < bytes.size()) {
+    const ssize_t got = uninterrupted([&] { return ::read(file_, bytes.data() + done, bytes.size() - done); });
+    if (got < 0) fail_reading(path_, errno, fault_, advice_);
+    if (got == 0) break;
+    done += static_cast<std::size_t>(got);
+  }
+  return done;
+}
+
+std::string read_text(const FilePlace& place, Fault fault, std::string_view advice) {
+  FileToRead file(place, fault, advice);
+  std::string text;
+  std::array<char, 1 << 16> part;
+  while (const std::size_t got = file.read(part)) text.append(part.data(), got);
+  return text;
+}
+
+std::ifstream open_to_read(const std::filesystem::path& path, Fault fault, std::string_view advice) {
+  std::error_code error;
+  check_regular(path, std::filesystem::status(path, error), fault, advice);
   errno = ENOENT;
   std::ifstream file(path, std::ios::binary);
   if (!file.is_open()) fail_reading(path, errno, fault, advice);
   return file;
-}
-
-std::string read_text(const std::filesystem::path& path, Fault fault, std::string_view advice) {
-  std::ifstream file = open_to_read(path, fault, advice);
-  std::string text;
-  for (std::array<char, 1 << 16> part; file;) {
-    file.read(part.data(), part.size());
-    text.append(part.data(), static_cast<std::size_t>(file.gcount()));
-  }
-  if (file.bad()) fail_reading(path, errno, fault, advice);
-  return text;
 }
 
 }  // namespace nixie

@@ -1,12 +1,15 @@
-// open_to_read: opens a file that somebody names; read_text: reads it whole; fail_reading: what it is where that fails.
+// FileToRead: a file that somebody names, open; read_text: reads it whole; open_to_read: as a stream; fail_reading:
+// what it is where that fails.
 #pragma once
 
 #include <filesystem>
 #include <fstream>
+#include <span>
 #include <string>
 #include <string_view>
 
 #include "nixie/core/base/error.h"
+#include "nixie/core/files/folder.h"
 
 namespace nixie {
 
@@ -21,11 +24,32 @@ std::string_view system_remedy(int error);
 /// system_remedy.
 [[noreturn]] void fail_reading(const std::filesystem::path& path, int error, Fault of_kind, std::string_view advice);
 
-/// A regular file from its start: a pipe would be waited for, a device may never end. Throws as
-/// fail_reading does.
-std::ifstream open_to_read(const std::filesystem::path& path, Fault fault, std::string_view advice);
+/// A file from its start. Throws as fail_reading does.
+class FileToRead {
+ public:
+  /// A pipe would be waited for, a device may never end: either is refused but for `any`.
+  enum class Kind : std::uint8_t { regular, any };
+  FileToRead(const FilePlace& place, Fault fault, std::string_view advice, Kind kind = Kind::regular);
+  ~FileToRead();
+  FileToRead(const FileToRead&) = delete;
+  FileToRead& operator=(const FileToRead&) = delete;
 
-/// All bytes of such a file. A stream that meets a fault of the disk looks as if the file ended there; this throws.
-std::string read_text(const std::filesystem::path& path, Fault fault, std::string_view advice);
+  /// Fills the bytes, or as many as there still are, and returns their number.
+  std::size_t read(std::span<char> bytes);
+  int descriptor() const { return file_; }
+
+ private:
+  std::filesystem::path path_;
+  Fault fault_;
+  std::string advice_;
+  int file_;
+};
+
+/// All bytes of a regular file.
+std::string read_text(const FilePlace& place, Fault fault, std::string_view advice);
+
+/// A regular file as a stream, to which a fault of the disk looks as if the file ended there. Throws as fail_reading
+/// does.
+std::ifstream open_to_read(const std::filesystem::path& path, Fault fault, std::string_view advice);
 
 }  // namespace nixie

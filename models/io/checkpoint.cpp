@@ -144,11 +144,11 @@ struct Checked {
 };
 
 /// Both see one file: where another took its name in between, that one is checked. HDF5 opens none by its descriptor.
-Checked open_checked(const std::filesystem::path& path, bool unchecked) {
+Checked open_checked(const FilePlace& place, bool unchecked) {
   for (;;) {
-    CheckpointFile file(path);
+    CheckpointFile file(place);
     const std::uint32_t format = file.check_block(unchecked);
-    auto reader = std::make_unique<Reader>(path);
+    auto reader = std::make_unique<Reader>(place);
     if (reader->reads(file.descriptor())) return {format, std::move(reader)};
   }
 }
@@ -337,8 +337,8 @@ void save_checkpoint(const Checkpoint& checkpoint, const FilePlace& place) {
   file.publish();
 }
 
-Checkpoint load_checkpoint(const std::filesystem::path& path, const LoadOptions& options) {
-  auto [format, reader] = open_checked(path, options.unchecked);
+Checkpoint load_checkpoint(const FilePlace& place, const LoadOptions& options) {
+  auto [format, reader] = open_checked(place, options.unchecked);
   Reader& file = *reader;
   check_known(file, "/", "object", file.names("/"), kObjects);
   Checkpoint c;
@@ -350,7 +350,7 @@ Checkpoint load_checkpoint(const std::filesystem::path& path, const LoadOptions&
   read_header(file, c);
   if (options.accept) options.accept(c);
   if (options.header_only) return c;
-  check_forms(file, path.string(), options);
+  check_forms(file, place.path().string(), options);
   c.model = read_arrays(file, "/model", is_ours);
   c.ema = read_arrays(file, "/ema", is_ours);
   for (const std::string& parameter : checked_names(file, "/optimizer"))
@@ -361,6 +361,6 @@ Checkpoint load_checkpoint(const std::filesystem::path& path, const LoadOptions&
   return c;
 }
 
-void verify_checkpoint(const std::filesystem::path& path) { CheckpointFile(path).check_block(false); }
+void verify_checkpoint(const FilePlace& place) { CheckpointFile(place).check_block(false); }
 
 }  // namespace nixie

@@ -88,9 +88,9 @@ struct LoadOptions {
 
 /// Throws Fault::checkpoint, one line with the file, the object and the remedy, for a file that is damaged, hostile,
 /// newer than this reader, of another model, or with an unknown object or an array that is not finite.
-Checkpoint load_checkpoint(const std::filesystem::path& path, const LoadOptions& options = {});
+Checkpoint load_checkpoint(const FilePlace& place, const LoadOptions& options = {});
 
 /// Checks the whole file against its checksum. Throws Fault::checkpoint.
-void verify_checkpoint(const std::filesystem::path& path);
+void verify_checkpoint(const FilePlace& place);
 
 }  // namespace nixie

@@ -67,9 +67,8 @@ void write_block(std::span<std::byte> file) {
   std::memcpy(file.data(), &block, sizeof block);
 }
 
-CheckpointFile::CheckpointFile(const std::filesystem::path& path, std::string name)
-    : name_(std::move(name)),
-      file_(uninterrupted([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); })) {
+CheckpointFile::CheckpointFile(const FilePlace& place, std::string name)
+    : name_(std::move(name)), file_(open_file(place, O_RDONLY | O_NONBLOCK)) {
   try {
     struct stat info {};
     const bool is_open = file_ >= 0 && ::fstat(file_, &info) == 0;

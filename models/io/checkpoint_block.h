@@ -3,9 +3,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <span>
 #include <string>
+
+#include "nixie/core/files/folder.h"
 
 namespace nixie {
 
@@ -20,9 +21,9 @@ void write_block(std::span<std::byte> file);
 class CheckpointFile {
  public:
   /// Throws Fault::checkpoint where there is no such file, Fault::storage where the system does not open it.
-  explicit CheckpointFile(const std::filesystem::path& path) : CheckpointFile(path, path.string()) {}
+  explicit CheckpointFile(const FilePlace& place) : CheckpointFile(place, place.path().string()) {}
   /// `name`: what messages call it.
-  CheckpointFile(const std::filesystem::path& path, std::string name);
+  CheckpointFile(const FilePlace& place, std::string name);
   ~CheckpointFile();
   CheckpointFile(const CheckpointFile&) = delete;
   CheckpointFile& operator=(const CheckpointFile&) = delete;

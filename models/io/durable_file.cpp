@@ -26,10 +26,6 @@ namespace {
 
 constexpr std::size_t kMaxWrite = 1 << 30;  // Linux writes at most 2 GiB - 4 KiB at once
 
-std::filesystem::path folder_of(const std::filesystem::path& path) {
-  return path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
-}
-
 std::string message(int error) { return std::generic_category().message(error); }
 
 /// `.last.h5.tmp.1234.0`
@@ -74,7 +70,7 @@ bool PendingFile::open_nameless() {
 PendingFile::PendingFile(FilePlace place, std::int64_t bytes)
     : place_(std::move(place)), temporary_(temporary_for(place_)), bytes_(bytes) {
   const int folder = place_.folder().descriptor();
-  if (folder < 0) fail_writing("cannot be created", place_.folder().error());
+  if (const int error = place_.folder().error()) fail_writing("cannot be created", error);
   // A rename replaces whatever stands there: for root even /dev/null.
   if (struct stat there{};
       ::fstatat(folder, place_.name().c_str(), &there, 0) == 0 && !S_ISREG(there.st_mode) && !S_ISDIR(there.st_mode))
@@ -111,11 +107,11 @@ void PendingFile::remove_temporary() const {
   if (has_name_) ::unlinkat(place_.folder().descriptor(), temporary_.c_str(), 0);
 }
 
-std::filesystem::path PendingFile::readable() const {
-  return has_name_ ? place_.folder().path() / temporary_ : std::filesystem::path(path_of(file_));
+FilePlace PendingFile::readable() const {
+  return has_name_ ? FilePlace(place_.folder(), temporary_) : FilePlace(path_of(file_));
 }
 
-std::string write_remedy(const std::filesystem::path& file, std::int64_t bytes, int error) {
+std::string write_remedy(const FilePlace& place, std::int64_t bytes, int error) {
   rlimit limit{};
   if (error == EFBIG && ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
     return fmt::format("{}; a file may have {} (RLIMIT_FSIZE); raise `ulimit -f`",
@@ -123,7 +119,7 @@ std::string write_remedy(const std::filesystem::path& file, std::int64_t bytes, 
   if (error != ENOSPC && error != EDQUOT) return fmt::format("; {}", system_remedy(error));
   std::string needed = bytes > 0 ? fmt::format("; it needs {} bytes", bytes) : "";
   struct statvfs disk {};
-  if (error == ENOSPC && ::statvfs(folder_of(file).c_str(), &disk) == 0) {
+  if (error == ENOSPC && ::fstatvfs(place.folder().descriptor(), &disk) == 0) {
     const auto free = static_cast<std::uint64_t>(disk.f_bavail) * disk.f_frsize;
     const bool counts_files = disk.f_files > 0;  // file systems that make inodes as needed have 0 of 0
     if (counts_files && disk.f_favail == 0 && free > static_cast<std::uint64_t>(bytes))
@@ -134,8 +130,7 @@ std::string write_remedy(const std::filesystem::path& file, std::int64_t bytes, 
 }
 
 void PendingFile::fail_writing(const char* what, int error) const {
-  fail(Fault::storage, place_.path().string(), " ", what, ": ", message(error),
-       write_remedy(place_.path(), bytes_, error),
+  fail(Fault::storage, place_.path().string(), " ", what, ": ", message(error), write_remedy(place_, bytes_, error),
        is_published_ ? "; the new file is in its place" : "; what stood there before is untouched");
 }
 
@@ -165,28 +160,21 @@ void PendingFile::publish() {
 }
 
 static void copy_durably(const FilePlace& file, const FilePlace& place) {
-  const auto fail_copying = [&](int error) { fail_reading(file.path(), error, Fault::storage, "check the disk"); };
-  const int in =
-      uninterrupted([&] { return ::openat(file.folder().descriptor(), file.name().c_str(), O_RDONLY | O_CLOEXEC); });
-  if (in < 0) fail_copying(errno);
-  const std::unique_ptr<const int, void (*)(const int*)> closed(&in, [](const int* open) { ::close(*open); });
+  constexpr const char* kAdvice = "check the disk";
+  FileToRead in(file, Fault::storage, kAdvice);
   struct stat about {};
-  if (::fstat(in, &about) != 0) fail_copying(errno);
+  if (::fstat(in.descriptor(), &about) != 0) fail_reading(file.path(), errno, Fault::storage, kAdvice);
   PendingFile out(place, about.st_size);
-  std::vector<std::byte> piece(1 << 20);
-  for (ssize_t got = 1; got > 0;) {
-    got = uninterrupted([&] { return ::read(in, piece.data(), piece.size()); });
-    if (got < 0) fail_copying(errno);
-    out.write(std::span(piece.data(), static_cast<std::size_t>(got)));
-  }
+  std::vector<char> piece(1 << 20);
+  while (const std::size_t got = in.read(piece)) out.write(std::as_bytes(std::span(piece).first(got)));
   out.sync();
   out.publish();
 }
 
 void link_durably(const FilePlace& file, const FilePlace& place) {
   const auto fail_linking = [&](const char* what, int error) {
-    fail(Fault::storage, place.path().string(), " ", what, ": ", message(error), write_remedy(place.path(), 0, error),
-         "; ", file.path().string(), " is untouched");
+    fail(Fault::storage, place.path().string(), " ", what, ": ", message(error), write_remedy(place, 0, error), "; ",
+         file.path().string(), " is untouched");
   };
   if (is_same_file(file, place)) return;  // a rename would leave both names
   const int from = file.folder().descriptor(), folder = place.folder().descriptor();

@@ -22,8 +22,8 @@ class PendingFile {
   PendingFile(const PendingFile&) = delete;
   PendingFile& operator=(const PendingFile&) = delete;
 
-  /// A path by which this process can read it before it is published.
-  std::filesystem::path readable() const;
+  /// Where this process can read it before it is published.
+  FilePlace readable() const;
   /// Appends. Throws Fault::storage.
   void write(std::span<const std::byte> bytes);
   /// Makes the bytes durable. Throws Fault::storage.
@@ -52,7 +52,7 @@ void remove_file(const FilePlace& place);
 
 /// Appended to the error of a file that the system refuses to write, what to do: `; it needs 42 bytes, 7 are free; free
 /// some space`, or what system_remedy says. `error` is the errno; 0 bytes: how many is not known.
-std::string write_remedy(const std::filesystem::path& file, std::int64_t bytes, int error);
+std::string write_remedy(const FilePlace& place, std::int64_t bytes, int error);
 
 /// Removes the temporaries of killed processes from a folder and returns how many there were. Those of a running
 /// PendingFile are locked and stay.

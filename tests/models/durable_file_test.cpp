@@ -20,7 +20,9 @@
 #include <random>
 #include <thread>
 
+#include "nixie/core/files/open_to_read.h"
 #include "nixie/models/io/checkpoint.h"
+#include "nixie/tests/data/support.h"
 #include "nixie/tests/errors.h"
 
 namespace nixie {
@@ -161,6 +163,57 @@ TEST_F(DurableFile, GoesIntoTheFolderThatWasOpenedOrNowhere) {
   EXPECT_EQ(text_of(moved / "a"), "new");
   EXPECT_EQ(text_of(moved / "c"), "mine");
   EXPECT_FALSE(fs::exists(moved / "old"));
+}
+
+// Also by HDF5, which opens files by a path, whatever stands at the folder's path.
+TEST_F(DurableFile, IsReadInTheFolderThatWasOpened) {
+  const fs::path run = folder_ / "run";
+  fs::create_directory(run);
+  std::ofstream(run / "a") << "mine";
+  fs::create_symlink("a", run / "link");
+  fs::create_directory(run / "inside");
+  save_checkpoint(filled(1, 4), run / "a.h5");
+  fs::create_symlink("a.h5", run / "last.h5");
+  ASSERT_EQ(::mkfifo((run / "pipe").c_str(), 0600), 0);
+  const Folder folder(run);
+  const auto expect_mine = [&](const fs::path& path) {
+    for (const char* name : {"a", "link"}) {
+      const FilePlace place(folder, name);
+      EXPECT_EQ(read_text(place, Fault::data, ""), "mine") << path;
+      EXPECT_EQ(text_of(place.readable()), "mine") << path;
+      EXPECT_EQ(place.path(), run / name);
+    }
+    EXPECT_TRUE(is_whole(load_checkpoint({folder, "last.h5"}))) << path;
+    EXPECT_EQ(FilePlace(folder, "a").readable() == run / "a", path == run);
+    EXPECT_TRUE(fs::is_directory(FilePlace(folder, "inside").status()));
+    EXPECT_FALSE(fs::exists(FilePlace(folder, "none").status()));
+    EXPECT_EQ(error_of(Fault::data,
+                       [&] {
+                         read_text({folder, "pipe"}, Fault::data, "name another");
+                       }),
+              (run / "pipe").string() + ": cannot be read: it is not a regular file; name another");
+    EXPECT_EQ(error_of(Fault::data,
+                       [&] {
+                         read_text({folder, "none"}, Fault::data, "name another");
+                       }),
+              (run / "none").string() + ": cannot be read: No such file or directory; name another");
+  };
+  expect_mine(run);
+  fs::rename(run, folder_ / "moved");
+  expect_mine(folder_ / "moved");
+  fs::create_directory(run);
+  for (const char* name : {"a", "link", "none", "last.h5"}) std::ofstream(run / name) << "another's";
+  expect_mine(folder_ / "moved");
+}
+
+// As by its path: whoever may pass through a folder reads the files whose names he knows.
+TEST_F(DurableFile, IsReadInAFolderThatMayNotBeListed) {
+  std::ofstream(folder_ / "a") << "mine";
+  fs::permissions(folder_, fs::perms::owner_all | fs::perms::group_exec | fs::perms::others_exec);
+  const test::Unprivileged user;
+  EXPECT_EQ(read_text(folder_ / "a", Fault::data, ""), "mine");
+  EXPECT_FALSE(fs::exists(FilePlace(folder_ / "none").status()));
+  EXPECT_THAT(save_error(filled(1, 4), folder_ / "b"), testing::HasSubstr("cannot be created: Permission denied"));
 }
 
 // Where the file system holds files without a name, a process that is killed before it publishes leaves nothing.

@@ -64,7 +64,7 @@ class Reliability : public testing::Test {
     const auto kept = kept_checkpoints(run_folder), wanted = kept_checkpoints(folder_ / "whole");
     EXPECT_EQ(kept.size(), wanted.size()) << what;
     for (const auto& file : wanted)
-      EXPECT_TRUE(text_of(file) == text_of(run_folder / file.filename())) << file << " differs " << what;
+      EXPECT_TRUE(text_of(file.path()) == text_of(run_folder / file.name())) << file.name() << " differs " << what;
     for (const auto& entry : std::filesystem::directory_iterator(run_folder))
       EXPECT_EQ(entry.path().string().find(".tmp."), std::string::npos) << entry.path() << " " << what;
     std::filesystem::remove_all(run_folder);
@@ -142,7 +142,7 @@ class Reliability : public testing::Test {
       const std::string what = fmt::format("kill at call {} of {}", at, all);
       EXPECT_EQ(resumed(at, "kill"), 128 + SIGKILL) << what;
       EXPECT_EQ(kept_checkpoints(broken).size(), kept_checkpoints(folder_ / "whole").size()) << what;
-      for (const auto& kept : kept_checkpoints(broken)) EXPECT_NO_THROW(verify_checkpoint(kept)) << kept << what;
+      for (const auto& kept : kept_checkpoints(broken)) EXPECT_NO_THROW(verify_checkpoint(kept)) << kept.name() << what;
       expect_recovery(broken, what);
     }
     std::printf("%ld calls change a finished run's folder that is resumed; all recovered\n", all);

@@ -36,9 +36,10 @@ bool is_number(const std::string& cell) {
 }
 
 /// Whether a table is one that a run writes; else curves would be of what is no number. A cell may be empty.
-void check_table(const fs::path& file, std::initializer_list<const char*> needed) {
+void check_table(const FilePlace& place, std::initializer_list<const char*> needed) {
   constexpr const char* kAdvice = "; correct it, or leave the run out";
-  const CsvTable table = read_csv(file);
+  const CsvTable table = read_csv(place);
+  const fs::path& file = place.path();
   check(table.zero_line == 0, file.string(), ":", table.zero_line,
         ": holds bytes of 0x00, which no run writes: the disk lost what was there", kAdvice);
   check(table.odd_line == 0, file.string(), ":", table.odd_line, ": expected ", table.columns.size(),
@@ -56,13 +57,15 @@ void check_table(const fs::path& file, std::initializer_list<const char*> needed
     }
 }
 
-Run read_run(const fs::path& folder) {
+Run read_run(const Folder& folder) {
   check_run_files(folder);
   for (const char* file : {"metrics.csv", "config.yaml"})
-    check(fs::exists(folder / file), folder.string(), " holds no ", file, "; name folders of runs, as runs/NAME/1");
-  check_table(folder / "metrics.csv", {"step", "split", "loss"});
-  check_table(folder / "timing.csv", {"step"});
-  return {folder.lexically_normal().string(), read_curves(folder), config_text(load_config(folder / "config.yaml"))};
+    check(fs::exists(FilePlace(folder, file).status()), folder.path().string(), " holds no ", file,
+          "; name folders of runs, as runs/NAME/1");
+  check_table({folder, "metrics.csv"}, {"step", "split", "loss"});
+  check_table({folder, "timing.csv"}, {"step"});
+  return {folder.path().lexically_normal().string(), read_curves(folder),
+          config_text(load_config(FilePlace(folder, "config.yaml")))};
 }
 
 /// The changes, but for a part that another name stands in for (`data: image_folder -> packed`) just that.

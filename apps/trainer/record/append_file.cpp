@@ -15,10 +15,7 @@
 namespace nixie {
 
 AppendFile::AppendFile(FilePlace place) : place_(std::move(place)) {
-  const Folder& folder = place_.folder();
-  if (folder.error()) fail_writing(folder.error());
-  constexpr int kAppend = O_WRONLY | O_APPEND | O_CLOEXEC;
-  file_ = uninterrupted([&] { return ::openat(folder.descriptor(), place_.name().c_str(), kAppend); });
+  file_ = open_file(place_, O_WRONLY | O_APPEND);
   struct stat about {};
   if (file_ < 0 || ::fstat(file_, &about) != 0) fail_writing(errno);
   bytes_ = about.st_size;
@@ -39,7 +36,7 @@ AppendFile::~AppendFile() { ::close(file_); }
 
 void AppendFile::fail_writing(int error, std::size_t bytes) const {
   fail(Fault::storage, place_.path().string(), ": cannot be written: ", std::generic_category().message(error),
-       write_remedy(place_.path(), static_cast<std::int64_t>(bytes), error), ", and resume");
+       write_remedy(place_, static_cast<std::int64_t>(bytes), error), ", and resume");
 }
 
 void AppendFile::append(std::string_view bytes) {

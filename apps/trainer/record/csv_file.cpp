@@ -23,17 +23,17 @@ std::int64_t step_of(const std::string& row) {
 }
 
 /// The rows to keep. A last line without its end was being written when the run was killed.
-std::vector<std::string> kept_rows(const std::filesystem::path& path, const std::string& header, std::int64_t step) {
+std::vector<std::string> kept_rows(const FilePlace& place, const std::string& header, std::int64_t step) {
   std::vector<std::string> rows;
   std::string line;
-  if (!std::filesystem::is_regular_file(path)) return rows;
-  std::istringstream file(read_text(path, Fault::storage, kAdvice));
+  if (!std::filesystem::is_regular_file(place.status())) return rows;
+  std::istringstream file(read_text(place, Fault::storage, kAdvice));
   if (!std::getline(file, line) || file.eof()) return rows;
   if (line.find('\0') != std::string::npos)
-    fail(Fault::storage, path.string(),
+    fail(Fault::storage, place.path().string(),
          ": its first line holds bytes of 0x00, which no run writes: the disk lost what was there; "
          "move the file away");
-  check(line == header, path.string(), " has the columns ", field_text(line), ", this run writes ", header,
+  check(line == header, place.path().string(), " has the columns ", field_text(line), ", this run writes ", header,
         "; move the file away, or resume with the metrics it was begun with");
   while (std::getline(file, line) && !file.eof())
     if (const std::int64_t at = step_of(line); at >= 0 && at <= step) rows.push_back(line);
@@ -45,7 +45,7 @@ std::vector<std::string> kept_rows(const std::filesystem::path& path, const std:
 CsvFile::CsvFile(const FilePlace& place, const std::string& header, std::int64_t step, std::int64_t most_bytes) {
   std::string text = header + "\n";
   count(header);
-  for (const std::string& row : kept_rows(place.path(), header, step)) {
+  for (const std::string& row : kept_rows(place, header, step)) {
     // Rows of that step may have come after the checkpoint; earlier ones stand before it, whatever it counts.
     if (step_of(row) == step && static_cast<std::int64_t>(text.size() + row.size()) >= most_bytes) break;
     text += row + "\n";
@@ -67,10 +67,10 @@ void CsvFile::count(const std::string& line) {
   bytes_ += static_cast<std::int64_t>(line.size()) + 1;
 }
 
-CsvTable read_csv(const std::filesystem::path& path) {
+CsvTable read_csv(const FilePlace& place) {
   CsvTable table;
-  if (!std::filesystem::is_regular_file(path)) return table;
-  std::istringstream file(read_text(path, Fault::storage, kAdvice));
+  if (!std::filesystem::is_regular_file(place.status())) return table;
+  std::istringstream file(read_text(place, Fault::storage, kAdvice));
   std::int64_t number = 0;
   for (std::string line; std::getline(file, line);) {
     ++number;

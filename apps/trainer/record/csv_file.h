@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <limits>
 #include <optional>
 #include <string>
@@ -55,6 +54,6 @@ struct CsvTable {
   std::int64_t odd_line = 0;             ///< the first with another number of cells than columns, which is left out
 };
 /// Reads a table without quotes; an empty one where there is no file.
-CsvTable read_csv(const std::filesystem::path& path);
+CsvTable read_csv(const FilePlace& place);
 
 }  // namespace nixie

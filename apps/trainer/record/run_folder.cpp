@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <charconv>
 #include <functional>
+#include <iterator>
 #include <span>
 #include <system_error>
 #include <tuple>
@@ -77,20 +78,22 @@ void claim_run_folder(const fs::path& folder) {
   if (!make_folder(folder)) check_holds_no_run(folder);
 }
 
-void check_holds_no_run(const fs::path& folder) {
-  const auto check_absent = [&](const fs::path& file) {
-    check(!fs::exists(folder / file), folder.string(), " already holds a run (", file.string(),
+void check_holds_no_run(const Folder& folder) {
+  const auto check_absent = [&](const std::string& file) {
+    check(!fs::exists(FilePlace(folder, file).status()), folder.path().string(), " already holds a run (", file,
           "); go on with it by --resume (in C++ Trainer::resume), or choose another folder with --run");
   };
   for (const char* file : kRunFiles) check_absent(file);
-  for (const std::string& name : Folder(folder).names())
+  for (const std::string& name : folder.names())
     if (kept_step(name) >= 0) check_absent(name);
 }
 
-void check_run_files(const fs::path& folder) {
-  for (const char* name : kRunFiles)
-    if (const fs::path file = folder / name; fs::exists(file) && !fs::is_regular_file(file))
-      fail(Fault::storage, file.string(), " is no regular file; move it away, or choose another folder");
+void check_run_files(const Folder& folder) {
+  for (const char* name : kRunFiles) {
+    const FilePlace file(folder, name);
+    if (const fs::file_status found = file.status(); fs::exists(found) && !fs::is_regular_file(found))
+      fail(Fault::storage, file.path().string(), " is no regular file; move it away, or choose another folder");
+  }
 }
 
 fs::path newest_run_folder(const fs::path& root, const std::string& name) {
@@ -111,16 +114,15 @@ std::vector<std::string> kept_names(const Folder& folder) {
 
 }  // namespace
 
-std::vector<fs::path> kept_checkpoints(const Folder& folder) {
-  std::vector<fs::path> files;
-  for (const std::string& name : kept_names(folder)) files.push_back(folder.path() / name);
+std::vector<FilePlace> kept_checkpoints(const Folder& folder) {
+  std::vector<FilePlace> files;
+  for (const std::string& name : kept_names(folder)) files.emplace_back(folder, name);
   return files;
 }
 
-std::vector<fs::path> run_checkpoints(const Folder& folder) {
-  std::vector<fs::path> files = kept_checkpoints(folder);
-  files.insert(files.begin(),
-               {folder.path() / "last.h5", folder.path() / kScheduledCheckpoint, folder.path() / "best.h5"});
+std::vector<FilePlace> run_checkpoints(const Folder& folder) {
+  std::vector<FilePlace> files = {{folder, "last.h5"}, {folder, kScheduledCheckpoint}, {folder, "best.h5"}};
+  std::ranges::move(kept_checkpoints(folder), std::back_inserter(files));
   return files;
 }
 
@@ -133,6 +135,12 @@ void keep_checkpoint(const FilePlace& file, std::int64_t step, std::int64_t coun
 
 namespace {
 
+void check_in_place(const Folder& folder) {
+  if (!folder.is_in_place())
+    fail(Fault::storage, folder.path().string(), " was moved, removed or replaced while the run used it; leave a ",
+         "run's folder alone, and resume it where it is");
+}
+
 /// The folder's lock file, open and locked, as the folder is.
 int lock(const Folder& folder) {
   const FilePlace place(folder, ".lock");
@@ -141,8 +149,8 @@ int lock(const Folder& folder) {
          system_remedy(error));
   };
   if (folder.error()) fail_locking(folder.error());
-  constexpr int kFlags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW;
-  const int file = uninterrupted([&] { return ::openat(folder.descriptor(), place.name().c_str(), kFlags, 0666); });
+  check_in_place(folder);
+  const int file = open_file(place, O_RDWR | O_CREAT | O_NOFOLLOW, 0666);
   if (file < 0) fail_locking(errno);
   // Nobody can remove the folder's own lock from it; but some network file systems lock files alone.
   const bool is_taken = ::flock(folder.descriptor(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
@@ -166,12 +174,10 @@ int lock(const Folder& folder) {
 
 }  // namespace
 
-RunLock::RunLock(const fs::path& folder) : folder_(folder), file_(lock(folder_)) {}
+RunLock::RunLock(Folder folder) : folder_(std::move(folder)), file_(lock(folder_)) {}
 
 void RunLock::renew() {
-  if (!folder_.is_in_place())
-    fail(Fault::storage, folder_.path().string(), " was moved, removed or replaced while the run wrote to it; leave a ",
-         "run's folder alone, and resume it where it is");
+  check_in_place(folder_);
   if (is_at(file_, FilePlace(folder_, ".lock"))) return;
   const int file = lock(folder_);
   ::close(std::exchange(file_, file));

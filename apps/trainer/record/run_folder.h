@@ -15,9 +15,9 @@ std::filesystem::path make_run_folder(const std::filesystem::path& root, const s
 /// Makes a folder for a new run. Throws a usage Error where it holds one already, Fault::storage where it cannot be.
 void claim_run_folder(const std::filesystem::path& folder);
 /// Throws a usage Error where the folder holds a run.
-void check_holds_no_run(const std::filesystem::path& folder);
+void check_holds_no_run(const Folder& folder);
 /// Throws Fault::storage where one of the files that a run reads or appends to is a pipe, a device or a folder.
-void check_run_files(const std::filesystem::path& folder);
+void check_run_files(const Folder& folder);
 /// The folder of `root/name` with the largest number. Throws a usage Error where there is none.
 std::filesystem::path newest_run_folder(const std::filesystem::path& root, const std::string& name);
 
@@ -28,22 +28,22 @@ inline constexpr const char* kScheduledCheckpoint = "scheduled.h5";
 /// earlier steps but for the newest `count`. Throws Fault::storage.
 void keep_checkpoint(const FilePlace& file, std::int64_t step, std::int64_t count);
 /// The files `step-N.h5` of a run, the newest first.
-std::vector<std::filesystem::path> kept_checkpoints(const Folder& folder);
+std::vector<FilePlace> kept_checkpoints(const Folder& folder);
 /// The checkpoints that a run may have, in the order in which a resume tries them: the last, the last scheduled one,
 /// the best, those kept.
-std::vector<std::filesystem::path> run_checkpoints(const Folder& folder);
+std::vector<FilePlace> run_checkpoints(const Folder& folder);
 
 /// Keeps a run folder to itself for as long as it lives, also against other programs: two writers would double rows. A
 /// killed process holds no lock.
 class RunLock {
  public:
   /// Throws a usage Error that names the process and host of another holder, Fault::storage.
-  explicit RunLock(const std::filesystem::path& folder);
+  explicit RunLock(Folder folder);
   ~RunLock();
   RunLock(const RunLock&) = delete;
   RunLock& operator=(const RunLock&) = delete;
 
-  /// What is written into it goes to the locked folder alone.
+  /// What is read and written in it is of the locked folder alone.
   const Folder& folder() const { return folder_; }
   /// Takes the folder's lock anew where the file was removed or replaced. Throws as the constructor does, as then
   /// somebody else has the folder, and Fault::storage where the folder is no longer at its path.

@@ -35,7 +35,7 @@ void RunLog::add(std::string_view text) {
 void RunLog::open(const FilePlace& file) {
   const std::lock_guard lock(mutex_);
   if (file_) return;
-  if (!std::filesystem::exists(file.path())) write_text(file, "");
+  if (!std::filesystem::exists(file.status())) write_text(file, "");
   file_.emplace(file);
   for (const std::string& line : early_) file_->append(line);
   early_.clear();

@@ -74,8 +74,7 @@ RunRecord::RunRecord(const Folder& folder, const std::vector<std::string>& metri
                metrics_bytes < 0 ? std::numeric_limits<std::int64_t>::max() : metrics_bytes),
       timing_({folder, "timing.csv"}, kTimingHeader, step),
       events_(folder, step) {
-  const CsvTable metrics_before = read_csv(folder.path() / "metrics.csv"),
-                 timing_before = read_csv(folder.path() / "timing.csv");
+  const CsvTable metrics_before = read_csv({folder, "metrics.csv"}), timing_before = read_csv({folder, "timing.csv"});
   untimed_ = count_untimed(metrics_before, timing_before);
   for (const auto& cells : timing_before.rows) {
     const std::optional<double> seconds = seconds_in(cells[2]);

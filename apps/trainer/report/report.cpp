@@ -218,7 +218,7 @@ std::string state_text(const ReportFacts& facts) {
 
 std::string report_html(const ReportFacts& facts) {
   const RunCurves curves = read_curves(facts.run);
-  const std::string name = html_text(facts.run.lexically_normal().string());
+  const std::string name = html_text(facts.run.path().lexically_normal().string());
   return fmt::format(
              "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
              "<meta name=\"viewport\" content=\"width=device-width, "

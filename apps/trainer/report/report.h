@@ -1,7 +1,6 @@
 // The report of a run: one self-contained HTML page under a megabyte.
 #pragma once
 
-#include <filesystem>
 #include <string>
 
 #include "nixie/apps/trainer/evaluator.h"
@@ -11,7 +10,7 @@
 namespace nixie {
 
 struct ReportFacts {
-  const std::filesystem::path& run;  ///< the folder: its metrics.csv and timing.csv become curves
+  const Folder& run;  ///< its metrics.csv and timing.csv become curves
   const TrainConfig& config;
   const Model& model;
   const Dataset& test;

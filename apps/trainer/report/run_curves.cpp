@@ -35,8 +35,8 @@ std::vector<std::pair<std::string, Curve>> metric_curves(const CsvTable& metrics
 
 }  // namespace
 
-RunCurves read_curves(const std::filesystem::path& run) {
-  const CsvTable metrics = read_csv(run / "metrics.csv"), timing = read_csv(run / "timing.csv");
+RunCurves read_curves(const Folder& run) {
+  const CsvTable metrics = read_csv({run, "metrics.csv"}), timing = read_csv({run, "timing.csv"});
   return {.train_loss = curve_of(metrics, "loss", "train"),
           .test_loss = curve_of(metrics, "loss", "test"),
           .train_accuracy = curve_of(metrics, "accuracy", "train"),

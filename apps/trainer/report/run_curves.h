@@ -1,10 +1,11 @@
 // RunCurves: metrics.csv and timing.csv of a run folder as points over the step.
 #pragma once
 
-#include <filesystem>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "nixie/core/files/folder.h"
 
 namespace nixie {
 
@@ -17,6 +18,6 @@ struct RunCurves {
 };
 
 /// Curves without points where a file or a column is missing.
-RunCurves read_curves(const std::filesystem::path& run);
+RunCurves read_curves(const Folder& run);
 
 }  // namespace nixie
