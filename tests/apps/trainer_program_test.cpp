@@ -290,7 +290,8 @@ TEST_F(TrainerProgram, ASecondTrainerInAFolderIsRefused) {
   EXPECT_THAT(second.output, MatchesRegex("(.*\n)*.*run is in use by another trainer .pid [0-9]+ on .*"));
   child.send(SIGKILL);
   child.wait();
-  EXPECT_EQ(run_program("trainer --resume --run " + path("run") + " --set epochs=1").code, 0);  // the dead hold nothing
+  const Ran third = run_program("trainer --resume --run " + path("run") + " --set epochs=0 --set steps=1");
+  EXPECT_THAT(third.output, HasSubstr("last.h5 is of step "));  // the dead hold nothing
 }
 
 // Descriptors that the caller closed must not be given to the run's files.
