@@ -72,6 +72,11 @@ class ShardReader {
     if (shard_.pictures.empty())  // as of an archive that was zeroed
       fail(Fault::data, path_.string(), ": no .jpg, .jpeg or .png file in it; fetch it again, or take it away");
     for (auto& [picture, name] : shard_.pictures) name = class_of(picture.name);
+    for (const auto& [picture, name] : shard_.pictures) samples_.erase(split_name(picture.name).first);
+    for (const auto& [key, sample] : samples_) {
+      if (sample.has_cls) ++shard_.left_out[".cls files without a picture"];
+      if (sample.has_json) ++shard_.left_out[".json files without a picture"];
+    }
     return std::move(shard_);
   }
 
