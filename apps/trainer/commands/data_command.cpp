@@ -59,7 +59,7 @@ struct PictureSizes {
 /// The dataset that the source holds, with what --set says of it; pictures as squares.
 AnyDataset dataset_of(const DataCommand& command) {
   const std::string base = "{model: [flatten], epochs: 1, data: image_folder}";
-  std::vector<std::string> assignments = data_assignments(parse_config(base, "data"), command.source);
+  std::vector<std::string> assignments = data_assignments(parse_config(base, "data"), command.source, "as SOURCE");
   if (assignments[0].starts_with("data.image_folder.")) {
     const PictureSizes sizes(command.source);
     if (command.action == "inspect") tell("{}", sizes.text());

@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 const char* kind_of_table(const fs::path& table) { return is_number_table(table) ? Arrays::name : ImageFolder::name; }
 
 /// The kind of dataset whose files are there.
-std::string kind_of(const fs::path& folder) {
+std::string kind_of(const fs::path& folder, const char* option = "with --data") {
   std::error_code error;
   if (is_table_name(folder) && fs::is_regular_file(folder, error)) return kind_of_table(folder);
   if (is_shard_name(folder) && fs::is_regular_file(folder, error)) return ImageFolder::name;
@@ -30,7 +30,7 @@ std::string kind_of(const fs::path& folder) {
     fail_reading(folder, error.value(), Fault::data, "check the path and its permissions");
   if (!is_folder)
     fail(Fault::data, folder.string(), fs::exists(folder, error) ? ": is no" : ": no such",
-         " folder, .csv, .tar, .npz or .h5 file; name one with --data");
+         " folder, .csv, .tar, .npz or .h5 file; name one ", option);
   bool has_pictures = false, has_files = false;  // in folders or shards; beside each other
   for (const auto& entry : fs::directory_iterator(folder, error)) {
     const std::string name = entry.path().filename().string();
@@ -134,8 +134,8 @@ std::vector<std::string> class_assignments(const TrainConfig& config, const fs::
   return {};
 }
 
-std::vector<std::string> data_assignments(const TrainConfig& config, const fs::path& folder) {
-  const std::string kind = kind_of(folder), path = "data." + kind;
+std::vector<std::string> data_assignments(const TrainConfig& config, const fs::path& folder, const char* option) {
+  const std::string kind = kind_of(folder, option), path = "data." + kind;
   std::vector<std::string> assignments = {path + ".path=" + field_text(folder.string())};
   if (config.data.kind() == kind) return assignments;
   assignments.push_back(fmt::format("{}.batch={}", path, config.data.batch()));
