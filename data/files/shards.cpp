@@ -2,7 +2,6 @@
 #include "nixie/data/files/shards.h"
 
 #include <algorithm>
-#include <charconv>
 #include <nlohmann/json.hpp>
 
 #include "nixie/core/base/error.h"
@@ -42,19 +41,6 @@ std::pair<std::string, std::string> split_name(const std::string& name) {
 bool is_left_out(const fs::path& name) {
   return std::any_of(name.begin(), name.end(),
                      [](const fs::path& part) { return part != "." && part != ".." && is_hidden(part); });
-}
-
-/// -1, 1.5, +2, 1e3, 0x1, nan: a number in another form than digits, as tools write where a label is missing or no
-/// class. Names may hold digits.
-bool is_number_of_no_class(std::string_view text) {
-  if (std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; })) return false;
-  if (text.starts_with('+') || text.starts_with('-')) text.remove_prefix(1);
-  const bool is_hex = text.starts_with("0x") || text.starts_with("0X");
-  if (is_hex) text.remove_prefix(2);
-  double number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number,
-                                            is_hex ? std::chars_format::hex : std::chars_format::general);
-  return error != std::errc::invalid_argument && end == text.data() + text.size();
 }
 
 class ShardReader {

@@ -32,7 +32,7 @@ struct PictureSizes {
   std::vector<std::int64_t> widths = {}, heights = {}, short_sides = {};  ///< each sorted
 
   explicit PictureSizes(const fs::path& source) {
-    const FolderScan scan = scan_pictures(find_parts(source).train);
+    const FolderScan scan = scan_pictures(find_parts(source).train, kAnyTarget);
     std::vector<const Picture*> all;
     for (const auto& pictures : scan.pictures)
       for (const Picture& picture : pictures) all.push_back(&picture);

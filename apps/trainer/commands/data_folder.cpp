@@ -72,7 +72,7 @@ std::optional<ImageSize> size_of(const AnyDataset& data) {
 /// The middle of the short sides of some of the pictures; nothing where none can be read.
 std::optional<std::int64_t> middle_side(const fs::path& folder) {
   constexpr std::size_t kLooks = 32;
-  const FolderScan scan = scan_pictures(find_parts(folder).train);
+  const FolderScan scan = scan_pictures(find_parts(folder).train, kAnyTarget);
   std::vector<std::int64_t> sides;
   for (const auto& pictures : scan.pictures)
     for (std::size_t i = 0; i < pictures.size(); i += 1 + pictures.size() * scan.pictures.size() / kLooks) try {
@@ -92,19 +92,16 @@ struct LastLayer {
   const char* kind = Linear::name;
 };
 
-/// `given`: the dataset as the configuration has it; its options count where it is of this kind.
+/// `given`: the dataset of the folder, whose options say what its targets are.
 LastLayer last_layer_for(const std::string& kind, const fs::path& folder, const AnyDataset& given) {
   if (kind == ImageFolder::name) {
     const PicturePart train = find_parts(folder).train;
     if (!is_table_name(train.front())) return {static_cast<std::int64_t>(class_names_of(train).size())};
-    FolderScan scan = scan_pictures(train);
-    if (!scan.source.masks.empty()) return {read_masks(scan).classes(), Conv2d::name};
-    return {scan.source.numbers > 0 ? scan.source.numbers : static_cast<std::int64_t>(scan.classes.size())};
   }
   if (kind == Packed::name)
     return {static_cast<std::int64_t>(PackedFile(folder / "train.packed").header().class_names.size())};
-  if (kind != Arrays::name) return {kind == Cifar100::name ? 100 : 10};
-  const Splits data = given.kind() == kind ? given.open() : Arrays{.path = folder}.open();
+  if (kind != Arrays::name && kind != ImageFolder::name) return {kind == Cifar100::name ? 100 : 10};
+  const Splits data = given.open();
   const SampleTarget target = data.train->target();
   if (target.dtype == Dtype::f32) return {target.shape.size()};
   return {data.train->classes(), target.is_dense() ? Conv2d::name : Linear::name};
